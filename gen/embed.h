@@ -1,0 +1,25 @@
+/* embed.h - the files under templates/, which the build puts into the program and the library (see gen/tool/embed.c).
+ * What it is not: parsing them. */
+#ifndef ATTNGEN_EMBED_H
+#define ATTNGEN_EMBED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct embedded_file {
+    const char *path; /* below templates/, as "c/args.h" */
+    const char *data; /* size bytes as they stand in the file, then a NUL that is not counted */
+    size_t size;
+};
+
+/* Sorted by path as strcmp does. */
+extern const struct embedded_file embedded_files[];
+extern const int embedded_count;
+
+/* Of the paths and bytes of all templates and of the generator's own sources; gen_hash returns it. */
+extern const uint64_t embedded_hash;
+
+/* NULL when there is no such file. */
+const struct embedded_file *embedded_find(const char *path);
+
+#endif

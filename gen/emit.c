@@ -1,0 +1,344 @@
+/* emit.c - from a variant to text: the fields become names of a template, its micro-kernels are written out and lowered.
+ * It prints no statement of a kernel: those stand in templates/. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "embed.h"
+#include "micro.h"
+#include "template.h"
+
+enum { TABLES = 5, UNITS_MAX = 16 };
+
+struct gen {
+    struct arena arena;
+    struct names names;
+    struct isa_table table[TABLES];
+    int tables;
+    struct micro_file micros[OP_COUNT];
+    const struct template *driver[OP_COUNT];
+};
+
+/* Bases before what extends them. */
+static const char *const table_files[TABLES] = {"isa/x86-64.isa", "isa/avx2.isa", "isa/avx512.isa", "isa/avx512bf16.isa", "isa/c.isa"};
+static const struct {
+    const char *driver, *micros;
+} operation_files[OP_COUNT] = {[OP_ATTN] = {"c/attn.c.t", "c/attn.micro"}};
+
+static bool load(void *self, const char *name, const char **text, size_t *size)
+{
+    const struct embedded_file *f = embedded_find(name);
+    (void)self;
+    if (f) {
+        *text = f->data;
+        *size = f->size;
+    }
+    return f != NULL;
+}
+
+static int open_tables(struct gen *g, struct gen_error *err)
+{
+    const struct isa_table *before[TABLES];
+    for (int i = 0; i < TABLES; i++) {
+        const char *text;
+        size_t size;
+        if (!load(NULL, table_files[i], &text, &size))
+            return fail_at(err, (struct place){table_files[i], 0}, "not built in; expected a table");
+        if (isa_parse(&g->table[i], &g->arena, &g->names, table_files[i], text, size, before, i, err))
+            return -1;
+        before[i] = &g->table[i];
+        g->tables++;
+    }
+    return 0;
+}
+
+static int open_operation(struct gen *g, enum operation op, struct gen_error *err)
+{
+    const char *text, *file = operation_files[op].micros;
+    size_t size;
+    if (!load(NULL, file, &text, &size))
+        return fail_at(err, (struct place){file, 0}, "not built in; expected micro-kernels");
+    if (micro_parse(&g->micros[op], &g->arena, &g->names, file, 1, text, size, err))
+        return -1;
+    file = operation_files[op].driver;
+    if (!load(NULL, file, &text, &size))
+        return fail_at(err, (struct place){file, 0}, "not built in; expected a template");
+    return (g->driver[op] = template_parse(&g->arena, file, text, size, load, NULL, err)) ? 0 : -1;
+}
+
+int gen_open(struct gen **out, struct gen_error *err)
+{
+    struct gen *g = calloc(1, sizeof *g);
+    *out = NULL;
+    if (!g)
+        return fail_at(err, (struct place){"generator", 0}, "out of memory");
+    g->names.arena = &g->arena;
+    if (open_tables(g, err))
+        goto fail;
+    for (int op = 0; op < OP_COUNT; op++)
+        if (open_operation(g, (enum operation)op, err))
+            goto fail;
+    *out = g;
+    return 0;
+fail:
+    gen_close(g);
+    return -1;
+}
+
+void gen_close(struct gen *g)
+{
+    if (!g)
+        return;
+    arena_free(&g->arena);
+    free(g);
+}
+
+static const struct isa_table *find_table(const struct gen *g, const char *name)
+{
+    for (int i = 0; i < g->tables; i++)
+        if (!strcmp(g->table[i].name, name))
+            return &g->table[i];
+    return NULL;
+}
+
+/* ---- one emission ---- */
+
+struct emission {
+    const struct gen *g;
+    const struct variant *v;
+    const struct isa_table *t;
+    const struct micro_file *micros;
+    enum gen_flags flags;
+    bool check_only; /* whether it can be, not what it is */
+    struct env env;
+    struct unrolled unit[UNITS_MAX];
+    int units, instructions;
+    char name[GEN_NAME_MAX];
+    char unit_name[UNITS_MAX][32];
+    struct buf parameters;
+};
+
+static bool wants_machine_code(const struct emission *e)
+{
+    return e->flags != GEN_READABLE && e->t->target;
+}
+
+/* % micro NAME [as OTHER] [with A = expr, B = expr]: writes one out, to be lowered later. */
+static int add_micro(struct emission *e, struct lexer *l, struct env *env, struct gen_error *err)
+{
+    char name[32], *as = e->unit_name[e->units < UNITS_MAX ? e->units : 0];
+    struct arena scratch = {0};
+    int entries = env->entries, result = -1;
+    if (e->units == UNITS_MAX)
+        return lex_fail(l, "too many micro-kernels; expected at most %d", UNITS_MAX);
+    snprintf(name, sizeof name, "%.*s", l->token.size, l->token.at);
+    snprintf(as, sizeof name, "%s", name);
+    const struct micro *m = micro_find(e->micros, name);
+    if (!m)
+        return lex_fail(l, "unknown micro-kernel '%s'; expected one of %s", name, operation_files[e->v->field[F_OP]].micros);
+    lex_next(l);
+    if (lex_accept(l, "as")) {
+        snprintf(as, sizeof name, "%.*s", l->token.size, l->token.at);
+        lex_next(l);
+    }
+    if (lex_accept(l, "with"))
+        do {
+            int64_t value;
+            char *key = arena_copy(&scratch, l->token.at, (size_t)l->token.size);
+            lex_next(l);
+            const struct expr *x = lex_expect(l, "=") ? expr_parse(&scratch, l) : NULL;
+            if (!key || !x || expr_number(x, env, &value, err) || !env_set(env, key, value_int(value)))
+                goto cleanup;
+        } while (lex_accept(l, ","));
+    if (!micro_unroll(&e->unit[e->units], e->t, e->micros, m, as, env, err)) {
+        e->units++;
+        result = 0;
+    }
+cleanup:
+    env->entries = entries;
+    arena_free(&scratch);
+    return result;
+}
+
+static int lower_machine(struct emission *e, struct buf *out, struct gen_error *err)
+{
+    char symbol[GEN_NAME_MAX + 40];
+    bool readable = e->flags == GEN_MACHINE_CODE;
+    for (int i = 0; i < e->units; i++) {
+        snprintf(symbol, sizeof symbol, "%s_%s", e->name, e->unit[i].name);
+        if (readable && e->unit[i].micro->comment)
+            buf_printf(out, "/* %s */\n", e->unit[i].micro->comment);
+        lower_c_prototype(out, &e->unit[i], symbol); /* before its code: tcc takes a label's type from it */
+        buf_printf(out, ";\n#define %s %s\n", e->unit[i].name, symbol);
+        if (lower_x86(out, &e->unit[i], symbol, readable, err))
+            return -1;
+    }
+    return 0;
+}
+
+/* % lower: the micro-kernels, in the forms that were asked for. */
+static int lower(struct emission *e, struct buf *out, struct gen_error *err)
+{
+    if (e->check_only)
+        return 0;
+    bool machine = wants_machine_code(e);
+    if (machine && e->flags == GEN_MACHINE_CODE)
+        buf_puts(out, "#if defined(__TINYC__) && defined(__x86_64__) && !defined(_WIN32) && !defined(ATTN_PLAIN_C)\n");
+    if (machine && lower_machine(e, out, err))
+        return -1;
+    if (machine && e->flags == GEN_MACHINE_CODE_JIT)
+        return 0;
+    if (machine)
+        buf_puts(out, "#else\n");
+    lower_c_ops(out, e->t, e->unit, e->units);
+    buf_puts(out, "\n");
+    for (int i = 0; i < e->units; i++)
+        lower_c_body(out, &e->unit[i]);
+    if (machine)
+        buf_puts(out, "#endif\n");
+    return 0;
+}
+
+static int directive(void *self, const char *word, struct lexer *l, struct env *env, struct buf *out, struct gen_error *err)
+{
+    struct emission *e = self;
+    if (!strcmp(word, "micro"))
+        return add_micro(e, l, env, err);
+    if (!strcmp(word, "lower"))
+        return lower(e, out, err);
+    return lex_fail(l, "unknown directive '%s'; expected let, assert, include, for, if, micro or lower", word);
+}
+
+static const struct unrolled *find_unit(const struct emission *e, const char *name)
+{
+    for (int i = 0; i < e->units; i++)
+        if (!strcmp(e->unit[i].name, name))
+            return &e->unit[i];
+    return NULL;
+}
+
+static int count_instructions(const struct unrolled *u)
+{
+    int n = 2; /* the way out */
+    for (int i = 0; i < u->insts; i++)
+        n += u->inst[i].kind == INST_END || (u->inst[i].kind == INST_POINTER && u->inst[i].arg[2].number) ? 2 : 1;
+    return n;
+}
+
+/* Functions that templates may call beside those of expr.h. */
+static int call(void *self, const char *function, const struct value *args, int n, struct value *out, struct gen_error *err)
+{
+    struct emission *e = self;
+    if (n == 1 && args[0].text && !strcmp(function, "has_type")) {
+        *out = value_int(isa_type(e->t, args[0].text, strlen(args[0].text)) != NULL);
+        return 0;
+    }
+    if (n == 0 && !strcmp(function, "parameters")) {
+        *out = value_text(e->parameters.data ? e->parameters.data : "");
+        return 0;
+    }
+    const struct unrolled *u = n == 1 && args[0].text ? find_unit(e, args[0].text) : NULL;
+    if (u && !strcmp(function, "vectors")) {
+        *out = value_int(u->used[CLASS_VEC]);
+        return 0;
+    }
+    if (u && !strcmp(function, "instructions")) {
+        *out = value_int(count_instructions(u));
+        return 0;
+    }
+    return fail_at(err, (struct place){operation_files[e->v->field[F_OP]].driver, 0},
+                   "unknown function '%s' or its argument; expected has_type, parameters, vectors or instructions", function);
+}
+
+static void set_fields(struct emission *e)
+{
+    for (int f = 0; f < FIELD_COUNT; f++) {
+        int32_t value = e->v->field[f];
+        if (fields[f].type == FIELD_NAME)
+            env_set(&e->env, fields[f].var, value_text(field_value_name((enum field_id)f, value)));
+        else
+            env_set(&e->env, fields[f].var, value_int(f == F_HEAD_DIM_V && !value ? e->v->field[F_HEAD_DIM] : value));
+        if (!variant_shows(e->v, (enum field_id)f))
+            continue;
+        buf_printf(&e->parameters, "%s%s ", e->parameters.size ? ", " : "", fields[f].key);
+        if (fields[f].type == FIELD_NAME)
+            buf_puts(&e->parameters, field_value_name((enum field_id)f, value));
+        else
+            buf_int(&e->parameters, value);
+    }
+    env_set(&e->env, "NAME", value_text(e->name));
+    env_set(&e->env, "JIT", value_int(e->flags == GEN_MACHINE_CODE_JIT));
+    env_set(&e->env, "W", value_int(e->t->width));
+    env_set(&e->env, "REGISTERS", value_int(e->t->registers[CLASS_VEC]));
+    e->env.call = call;
+    e->env.self = e;
+}
+
+static void report(const struct emission *e, struct gen_text *out)
+{
+    for (int i = 0; i < e->units; i++) {
+        struct gen_micro_use *use = &out->micro[out->micros++];
+        snprintf(use->name, sizeof use->name, "%s", e->unit[i].name);
+        use->vec = e->unit[i].used[CLASS_VEC];
+        use->mask = e->unit[i].used[CLASS_MASK];
+        use->integer = e->unit[i].used[CLASS_INT];
+        use->instructions = count_instructions(&e->unit[i]);
+    }
+}
+
+static int render(const struct gen *g, const struct variant *v, enum gen_flags flags, bool check_only, struct gen_text *out,
+                  struct gen_error *err)
+{
+    struct emission *e = calloc(1, sizeof *e);
+    struct buf text = {0};
+    int result = -1;
+    *out = (struct gen_text){0};
+    if (!e)
+        return fail_at(err, (struct place){"generator", 0}, "out of memory");
+    *e = (struct emission){.g = g, .v = v, .flags = flags, .check_only = check_only, .micros = &g->micros[v->field[F_OP]]};
+    variant_encode(v, e->name);
+    if (!(e->t = find_table(g, field_value_name(F_ISA, v->field[F_ISA])))) {
+        fail_at(err, (struct place){e->name, 0}, "no table for this isa; expected c, avx2, avx512 or avx512bf16");
+        goto cleanup;
+    }
+    set_fields(e);
+    struct template_host host = {e, directive};
+    if (template_render(g->driver[v->field[F_OP]], &e->env, &host, &text, err))
+        goto cleanup;
+    if (!buf_ok(&text) || !buf_ok(&e->parameters)) {
+        fail_at(err, (struct place){e->name, 0}, "out of memory");
+        goto cleanup;
+    }
+    report(e, out);
+    out->data = text.data;
+    out->size = text.size;
+    text = (struct buf){0};
+    result = 0;
+cleanup:
+    for (int i = 0; i < e->units; i++)
+        unrolled_free(&e->unit[i]);
+    buf_free(&e->parameters);
+    buf_free(&text);
+    free(e);
+    return result;
+}
+
+int gen_emit(const struct gen *g, const struct variant *v, enum gen_flags flags, struct gen_text *out, struct gen_error *err)
+{
+    return render(g, v, flags, false, out, err);
+}
+
+int gen_check(const struct gen *g, const struct variant *v, struct gen_error *err)
+{
+    struct gen_text text;
+    int result = render(g, v, GEN_READABLE, true, &text, err);
+    gen_text_free(&text);
+    return result;
+}
+
+void gen_text_free(struct gen_text *t)
+{
+    free(t->data);
+    t->data = NULL;
+    t->size = 0;
+}

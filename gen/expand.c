@@ -1,0 +1,80 @@
+/* expand.c - see expand.h. */
+#include "expand.h"
+
+#include <string.h>
+
+#include "space.h"
+
+enum { IMPLIED_MAX = (int)FIELD_CHOICES > (int)ISA_COUNT ? (int)FIELD_CHOICES : (int)ISA_COUNT };
+
+/* The values a field takes; those that the spec does not hold are written into `implied`. */
+struct values {
+    const int32_t *value;
+    int count;
+};
+
+enum isa spec_default_isa(const struct spec *s)
+{
+    if (s->language[isa_language(ISA_AVX2)])
+        return ISA_AVX2;
+    int isa = 0;
+    while (isa + 1 < ISA_COUNT && !s->language[isa_language((enum isa)isa)])
+        isa++;
+    return (enum isa)isa;
+}
+
+static struct values values_of(const struct spec *s, const struct spec_cursor *c, enum field_id f, enum isa isa,
+                               int32_t implied[IMPLIED_MAX])
+{
+    if (s->field[f].count)
+        return (struct values){s->field[f].value, s->field[f].count};
+    int n = 0;
+    if (f == F_ISA && c->tuning) {
+        for (int i = 0; i < ISA_COUNT; i++)
+            if (s->language[isa_language((enum isa)i)])
+                implied[n++] = i;
+    } else if (f == F_ISA) {
+        implied[n++] = (int32_t)spec_default_isa(s);
+    } else if (fields[f].side == FIELD_TUNING && c->tuning) {
+        n = tuning_choices(f, isa, implied);
+    } else {
+        implied[n++] = fields[f].fallback[isa];
+    }
+    return (struct values){implied, n};
+}
+
+/* The isa where the cursor stands: it decides how many values the fields after it have. */
+static enum isa current_isa(const struct spec *s, const struct spec_cursor *c)
+{
+    int32_t implied[IMPLIED_MAX];
+    return (enum isa)values_of(s, c, F_ISA, ISA_C, implied).value[c->at[F_ISA]];
+}
+
+static bool advance(const struct spec *s, struct spec_cursor *c)
+{
+    enum isa isa = current_isa(s, c);
+    int32_t implied[IMPLIED_MAX];
+    for (int f = FIELD_COUNT - 1; f >= 0; f--) {
+        if (fields[f].paired)
+            continue; /* moves with the one before it */
+        if (++c->at[f] < values_of(s, c, (enum field_id)f, isa, implied).count)
+            return true;
+        c->at[f] = 0;
+    }
+    return false;
+}
+
+bool spec_next(const struct spec *s, struct spec_cursor *c, struct variant *out)
+{
+    if (c->begun && !advance(s, c))
+        return false;
+    c->begun = true;
+    enum isa isa = current_isa(s, c);
+    int32_t implied[IMPLIED_MAX];
+    for (enum field_id f = 0; f < FIELD_COUNT; f++) {
+        struct values values = values_of(s, c, f, isa, implied);
+        int at = fields[f].paired && s->field[f].count ? c->at[f - 1] : c->at[f];
+        out->field[f] = values.value[at];
+    }
+    return true;
+}

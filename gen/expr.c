@@ -1,0 +1,297 @@
+/* expr.c - see expr.h: a precedence-climbing parser into a small tree, and its evaluation. */
+#include "expr.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ARGS_MAX = 4 };
+enum expr_kind { X_NUMBER, X_TEXT, X_NAME, X_CALL, X_NOT, X_NEG, X_CHOOSE, X_BINARY };
+enum binary { B_OR, B_AND, B_EQ, B_NE, B_LT, B_LE, B_GT, B_GE, B_ADD, B_SUB, B_MUL, B_DIV, B_MOD };
+struct expr {
+    enum expr_kind kind;
+    enum binary op;
+    struct place place;
+    int column;
+    int64_t number;
+    const char *text; /* name, function or literal */
+    size_t size;
+    uint32_t hash;
+    int args;
+    const struct expr *arg[ARGS_MAX];
+};
+
+static const struct {
+    const char *text;
+    int level;
+} binaries[] = {
+    [B_OR] = {"or", 1}, [B_AND] = {"and", 2}, [B_EQ] = {"==", 3}, [B_NE] = {"!=", 3}, [B_LT] = {"<", 4},
+    [B_LE] = {"<=", 4}, [B_GT] = {">", 4},    [B_GE] = {">=", 4}, [B_ADD] = {"+", 5}, [B_SUB] = {"-", 5},
+    [B_MUL] = {"*", 6}, [B_DIV] = {"/", 6},   [B_MOD] = {"%", 6},
+};
+
+static uint32_t hash_name(const char *name, size_t size)
+{
+    uint32_t h = 2166136261u;
+    for (size_t i = 0; i < size; i++)
+        h = (h ^ (unsigned char)name[i]) * 16777619u;
+    return h;
+}
+
+bool env_set(struct env *e, const char *name, struct value v)
+{
+    if (e->entries == ENV_MAX)
+        return false;
+    e->entry[e->entries++] = (struct env_entry){name, hash_name(name, strlen(name)), v};
+    return true;
+}
+
+static const struct value *find(const struct env *e, const char *name, size_t size, uint32_t hash)
+{
+    for (int i = e->entries - 1; i >= 0; i--)
+        if (e->entry[i].hash == hash && !strncmp(e->entry[i].name, name, size) && !e->entry[i].name[size])
+            return &e->entry[i].value;
+    return NULL;
+}
+
+const struct value *env_get(const struct env *e, const char *name, size_t size)
+{
+    return find(e, name, size, hash_name(name, size));
+}
+
+static struct expr *node(struct arena *a, struct lexer *l, enum expr_kind kind)
+{
+    struct expr *x = arena_alloc(a, sizeof *x);
+    if (!x) {
+        lex_fail(l, "out of memory");
+        return NULL;
+    }
+    x->kind = kind;
+    x->place = l->place;
+    x->column = (int)(l->token.at - l->start) + 1;
+    return x;
+}
+
+static const struct expr *parse_choice(struct arena *a, struct lexer *l);
+
+static const struct expr *parse_call(struct arena *a, struct lexer *l, struct expr *x)
+{
+    x->kind = X_CALL;
+    while (!lex_accept(l, ")")) {
+        if (x->args && !lex_expect(l, ","))
+            return NULL;
+        if (x->args == ARGS_MAX) {
+            lex_fail(l, "more than %d arguments; expected fewer", ARGS_MAX);
+            return NULL;
+        }
+        if (!(x->arg[x->args++] = parse_choice(a, l)))
+            return NULL;
+    }
+    return x;
+}
+
+static const struct expr *parse_unary(struct arena *a, struct lexer *l)
+{
+    struct expr *x;
+    struct token t = l->token;
+    if (lex_is(l, "not") || lex_is(l, "-")) {
+        if (!(x = node(a, l, lex_is(l, "-") ? X_NEG : X_NOT)))
+            return NULL;
+        lex_next(l);
+        return (x->arg[0] = parse_unary(a, l)) ? x : NULL;
+    }
+    if (lex_accept(l, "(")) {
+        const struct expr *inner = parse_choice(a, l);
+        return inner && lex_expect(l, ")") ? inner : NULL;
+    }
+    if (t.kind != TOKEN_INT && t.kind != TOKEN_TEXT && t.kind != TOKEN_NAME) {
+        if (t.kind == TOKEN_END)
+            lex_fail(l, "line ends; expected a number, a name or (");
+        else
+            lex_fail(l, "'%.*s'; expected a number, a name or (", t.size, t.at);
+        return NULL;
+    }
+    if (!(x = node(a, l, t.kind == TOKEN_INT ? X_NUMBER : t.kind == TOKEN_TEXT ? X_TEXT : X_NAME)))
+        return NULL;
+    x->number = t.number;
+    x->size = (size_t)t.size;
+    if (!(x->text = arena_copy(a, t.at, x->size))) {
+        lex_fail(l, "out of memory");
+        return NULL;
+    }
+    x->hash = hash_name(x->text, x->size);
+    lex_next(l);
+    return t.kind == TOKEN_NAME && lex_accept(l, "(") ? parse_call(a, l, x) : x;
+}
+
+static const struct expr *parse_binary(struct arena *a, struct lexer *l, int level)
+{
+    const struct expr *left = parse_unary(a, l);
+    while (left) {
+        size_t op = 0;
+        while (op < sizeof binaries / sizeof *binaries && !lex_is(l, binaries[op].text))
+            op++;
+        if (op == sizeof binaries / sizeof *binaries || binaries[op].level < level)
+            break;
+        struct expr *x = node(a, l, X_BINARY);
+        lex_next(l);
+        const struct expr *right = x ? parse_binary(a, l, binaries[op].level + 1) : NULL;
+        if (!right)
+            return NULL;
+        x->op = (enum binary)op;
+        x->arg[0] = left;
+        x->arg[1] = right;
+        left = x;
+    }
+    return left;
+}
+
+static const struct expr *parse_choice(struct arena *a, struct lexer *l)
+{
+    const struct expr *condition = parse_binary(a, l, 1);
+    if (!condition || !lex_is(l, "?"))
+        return condition;
+    struct expr *x = node(a, l, X_CHOOSE);
+    lex_next(l);
+    if (!x || !(x->arg[1] = parse_choice(a, l)) || !lex_expect(l, ":") || !(x->arg[2] = parse_choice(a, l)))
+        return NULL;
+    x->arg[0] = condition;
+    return x;
+}
+
+const struct expr *expr_parse(struct arena *a, struct lexer *l)
+{
+    const struct expr *x = l->failed ? NULL : parse_choice(a, l);
+    return l->failed ? NULL : x;
+}
+
+static int fail(const struct expr *x, struct gen_error *err, const char *what)
+{
+    snprintf(err->text, sizeof err->text, "%s:%d:%d: error: %s", x->place.file, x->place.line, x->column, what);
+    return -1;
+}
+
+static int eval_binary(const struct expr *x, const struct env *env, struct value *out, struct gen_error *err)
+{
+    struct value p, q;
+    if (expr_eval(x->arg[0], env, &p, err))
+        return -1;
+    if (x->op == B_AND || x->op == B_OR) {
+        bool left = p.text ? *p.text : p.number != 0;
+        if (left == (x->op == B_OR)) {
+            *out = value_int(left);
+            return 0;
+        }
+        if (expr_eval(x->arg[1], env, &q, err))
+            return -1;
+        *out = value_int(q.text ? *q.text != 0 : q.number != 0);
+        return 0;
+    }
+    if (expr_eval(x->arg[1], env, &q, err))
+        return -1;
+    if (!p.text != !q.text)
+        return fail(x, err, "text beside a number; expected two of a kind");
+    if (p.text) {
+        if (x->op != B_EQ && x->op != B_NE)
+            return fail(x, err, "text; expected == or != between texts");
+        *out = value_int(!strcmp(p.text, q.text) == (x->op == B_EQ));
+        return 0;
+    }
+    int64_t a = p.number, b = q.number;
+    if ((x->op == B_DIV || x->op == B_MOD) && b == 0)
+        return fail(x, err, "division by zero; expected another divisor");
+    switch (x->op) {
+    case B_EQ: *out = value_int(a == b); break;
+    case B_NE: *out = value_int(a != b); break;
+    case B_LT: *out = value_int(a < b); break;
+    case B_LE: *out = value_int(a <= b); break;
+    case B_GT: *out = value_int(a > b); break;
+    case B_GE: *out = value_int(a >= b); break;
+    case B_ADD: *out = value_int(a + b); break;
+    case B_SUB: *out = value_int(a - b); break;
+    case B_MUL: *out = value_int(a * b); break;
+    case B_DIV: *out = value_int(a / b); break;
+    default: *out = value_int(a % b); break;
+    }
+    return 0;
+}
+
+static int eval_call(const struct expr *x, const struct env *env, struct value *out, struct gen_error *err)
+{
+    if (!strcmp(x->text, "defined")) {
+        if (x->args != 1 || x->arg[0]->kind != X_NAME)
+            return fail(x, err, "defined() of something else; expected a name");
+        *out = value_int(find(env, x->arg[0]->text, x->arg[0]->size, x->arg[0]->hash) != NULL);
+        return 0;
+    }
+    struct value v[ARGS_MAX];
+    bool numbers = true;
+    for (int i = 0; i < x->args; i++) {
+        if (expr_eval(x->arg[i], env, &v[i], err))
+            return -1;
+        numbers &= !v[i].text;
+    }
+    if (numbers && x->args == 2) {
+        int64_t a = v[0].number, b = v[1].number;
+        bool divides = !strcmp(x->text, "ceil_div") || !strcmp(x->text, "round_up");
+        if (divides && b <= 0)
+            return fail(x, err, "division by zero or less; expected a positive divisor");
+        if (divides) {
+            int64_t up = (a + b - 1) / b;
+            *out = value_int(x->text[0] == 'c' ? up : up * b);
+            return 0;
+        }
+        if (!strcmp(x->text, "min") || !strcmp(x->text, "max")) {
+            *out = value_int((a < b) == (x->text[1] == 'i') ? a : b);
+            return 0;
+        }
+    }
+    if (env->call)
+        return env->call(env->self, x->text, v, x->args, out, err);
+    return fail(x, err, "unknown function; expected min, max, ceil_div, round_up or defined");
+}
+
+int expr_eval(const struct expr *x, const struct env *env, struct value *out, struct gen_error *err)
+{
+    struct value v;
+    switch (x->kind) {
+    case X_NUMBER: *out = value_int(x->number); return 0;
+    case X_TEXT: *out = value_text(x->text); return 0;
+    case X_NAME: {
+        const struct value *found = find(env, x->text, x->size, x->hash);
+        if (!found) {
+            snprintf(err->text, sizeof err->text, "%s:%d:%d: error: unknown name '%s'; expected one that a let, for or field sets",
+                     x->place.file, x->place.line, x->column, x->text);
+            return -1;
+        }
+        *out = *found;
+        return 0;
+    }
+    case X_NOT:
+        if (expr_eval(x->arg[0], env, &v, err))
+            return -1;
+        *out = value_int(v.text ? !*v.text : !v.number);
+        return 0;
+    case X_NEG:
+        if (expr_number(x->arg[0], env, &v.number, err))
+            return -1;
+        *out = value_int(-v.number);
+        return 0;
+    case X_CHOOSE:
+        if (expr_eval(x->arg[0], env, &v, err))
+            return -1;
+        return expr_eval(x->arg[(v.text ? *v.text != 0 : v.number != 0) ? 1 : 2], env, out, err);
+    case X_BINARY: return eval_binary(x, env, out, err);
+    default: return eval_call(x, env, out, err);
+    }
+}
+
+int expr_number(const struct expr *x, const struct env *env, int64_t *out, struct gen_error *err)
+{
+    struct value v;
+    if (expr_eval(x, env, &v, err))
+        return -1;
+    if (v.text)
+        return fail(x, err, "text; expected a number");
+    *out = v.number;
+    return 0;
+}

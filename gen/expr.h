@@ -1,0 +1,48 @@
+/* expr.h - whole-number and text expressions, evaluated while a kernel is generated: tile counts, conditions, holes.
+ *
+ *   or, and, not, == != < <= > >=, + - * / %, unary -, ( ), c ? a : b, "text", names, 12, and the functions
+ *   min(a,b) max(a,b) ceil_div(a,b) round_up(a,b) defined(name); others are asked of env->call.
+ * Division truncates, and division by zero is an error. Comparing text with a number is an error. */
+#ifndef ATTNGEN_EXPR_H
+#define ATTNGEN_EXPR_H
+
+#include "lex.h"
+
+struct value {
+    const char *text; /* NULL for a number */
+    int64_t number;
+};
+
+enum { ENV_MAX = 160 };
+struct env {
+    struct env_entry {
+        const char *name;
+        uint32_t hash;
+        struct value value;
+    } entry[ENV_MAX];
+    int entries;
+    /* Functions that the host of the template adds; 0 and *out, or -1 and err. */
+    int (*call)(void *self, const char *function, const struct value *args, int n, struct value *out,
+                struct gen_error *err);
+    void *self;
+};
+/* Later entries hide earlier ones; a scope is left by setting entries back. name must outlive env. False when full. */
+bool env_set(struct env *e, const char *name, struct value v);
+const struct value *env_get(const struct env *e, const char *name, size_t size);
+static inline struct value value_int(int64_t n)
+{
+    return (struct value){NULL, n};
+}
+static inline struct value value_text(const char *t)
+{
+    return (struct value){t, 0};
+}
+
+struct expr;
+/* Parses as much of the line as is an expression. NULL on failure (l->err says). */
+const struct expr *expr_parse(struct arena *a, struct lexer *l);
+int expr_eval(const struct expr *x, const struct env *env, struct value *out, struct gen_error *err);
+/* The same, of a number: -1 when it is text. */
+int expr_number(const struct expr *x, const struct env *env, int64_t *out, struct gen_error *err);
+
+#endif

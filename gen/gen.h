@@ -1,0 +1,69 @@
+/* gen.h - the generator, for those who use it: from a variant to source text.
+ *
+ * A pure function of its arguments and of the templates embedded at build time: no files, no clock, no locale, no
+ * global state. What it is not: YAML (spec.h, for the program only), compiling or running (runtime/). */
+#ifndef ATTNGEN_GEN_H
+#define ATTNGEN_GEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fields.h"
+
+enum { GEN_NAME_MAX = 160 };
+
+/* One message, `where: error: what; expected what`, cut to fit. Functions that can fail return 0 or -1 and fill it. */
+struct gen_error {
+    char text[640];
+};
+
+/* Templates, ISA tables and micro-kernels, parsed once. Immutable after gen_open: any number of threads may emit from
+ * one. */
+struct gen;
+int gen_open(struct gen **out, struct gen_error *err);
+void gen_close(struct gen *g); /* NULL is allowed */
+
+/* A number that changes whenever the bytes that gen_emit writes may change (templates, tables, code). */
+uint64_t gen_hash(void);
+
+/* What a caller wants emitted. Text and name are the caller's to free with gen_text_free. */
+enum gen_flags {
+    GEN_READABLE = 0,
+    GEN_MACHINE_CODE = 1,     /* third lowering as bytes, each instruction with its text as comment */
+    GEN_MACHINE_CODE_JIT = 2, /* the same bytes packed for the JIT's parser: no comments, driver and micro-kernels only */
+};
+struct gen_text {
+    char *data; /* NUL-terminated */
+    size_t size;
+    struct gen_micro_use {
+        char name[32];
+        int vec, mask, integer; /* registers that its allocation needs at its widest point */
+        int instructions;
+    } micro[16];
+    int micros;
+};
+
+/* Emits one variant. A variant that cannot be (a rule of the templates, too few registers) is an error whose text is
+ * the rule. */
+int gen_emit(const struct gen *g, const struct variant *v, enum gen_flags flags, struct gen_text *out,
+             struct gen_error *err);
+void gen_text_free(struct gen_text *t);
+
+/* 0 when the variant can be emitted, else -1 and the rule that rejects it. Rules first, then register allocation. */
+int gen_check(const struct gen *g, const struct variant *v, struct gen_error *err);
+
+/* Names: <op>_<dtype>_d<HD>[v<HDV>][_causal]_on_<isa>_q<BQ>k<BK>_r<MR>x<NV>u<U>. decode(encode(v)) == v. */
+void variant_encode(const struct variant *v, char name[GEN_NAME_MAX]);
+int variant_decode(const char *name, struct variant *out, struct gen_error *err);
+
+/* Whether a field is told of in names, headers and manifests: one that is elided at its default is not. */
+bool variant_shows(const struct variant *v, enum field_id f);
+
+/* The variant with every field at its default for that isa; head_dim, which has none, is 64. */
+struct variant variant_default(enum isa isa);
+
+/* File name's ending for the variant's language: ".c" or ".cl". */
+const char *variant_suffix(const struct variant *v);
+
+#endif

@@ -1,0 +1,356 @@
+/* isa.c - reads an ISA table: types, registers, and one row an op. It does not know what any row means. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "micro.h"
+
+/* The cells of a row lie between semicolons. */
+struct cell {
+    const char *text;
+    size_t size;
+};
+enum { CELLS_MAX = 5 };
+
+static struct cell trim(const char *from, const char *to)
+{
+    while (from < to && isspace((unsigned char)*from))
+        from++;
+    while (to > from && isspace((unsigned char)to[-1]))
+        to--;
+    return (struct cell){from, (size_t)(to - from)};
+}
+
+static int split(const char *from, const char *to, struct cell cell[CELLS_MAX])
+{
+    int n = 0;
+    for (const char *at = from;; at++)
+        if (at == to || *at == ';') {
+            if (n < CELLS_MAX)
+                cell[n] = trim(from, at);
+            n++;
+            from = at + 1;
+            if (at == to)
+                return n;
+        }
+}
+
+/* Everything while a table is read. */
+struct reader {
+    struct isa_table *t;
+    struct arena *a;
+    struct names *names;
+    struct place place;
+    struct gen_error *err;
+};
+
+const struct vtype *isa_type(const struct isa_table *t, const char *name, size_t size)
+{
+    for (int i = 0; i < t->types; i++)
+        if (strlen(t->type[i]->name) == size && !memcmp(t->type[i]->name, name, size))
+            return t->type[i];
+    return NULL;
+}
+
+static const char *take(struct reader *r, struct lexer *l)
+{
+    if (l->token.kind != TOKEN_NAME) {
+        lex_fail(l, "'%.*s'; expected a name", l->token.size, l->token.at);
+        return "";
+    }
+    const char *name = name_intern(r->names, l->token.at, (size_t)l->token.size);
+    lex_next(l);
+    return name ? name : "";
+}
+
+static int64_t take_number(struct lexer *l)
+{
+    bool minus = lex_accept(l, "-");
+    int64_t n = l->token.number;
+    if (l->token.kind != TOKEN_INT)
+        return lex_fail(l, "'%.*s'; expected a whole number", l->token.size, l->token.at);
+    lex_next(l);
+    return minus ? -n : n;
+}
+
+static int find_letter(const struct pattern *p, char letter)
+{
+    for (int i = 0; i < p->operands; i++)
+        if (p->operand[i].letter == letter)
+            return i;
+    return -1;
+}
+
+static int machine_letter(const struct pattern *p, struct lexer *l)
+{
+    int index = l->token.kind == TOKEN_NAME && l->token.size == 1 ? find_letter(p, *l->token.at) : -1;
+    if (index < 0)
+        return lex_fail(l, "'%.*s'; expected a letter of the op's written form", l->token.size, l->token.at);
+    lex_next(l);
+    return index;
+}
+
+/* [base + index*scale] or [base + displacement] */
+static void machine_address(struct machine_operand *o, const struct pattern *p, struct lexer *l)
+{
+    o->kind = M_ADDRESS;
+    o->index = machine_letter(p, l);
+    o->by = -1;
+    lex_expect(l, "+");
+    o->scale = machine_letter(p, l);
+    if (lex_accept(l, "*")) {
+        o->by = o->scale;
+        o->scale = machine_letter(p, l);
+    }
+    lex_expect(l, "]");
+}
+
+static void machine_decorations(struct machine_operand *o, const struct pattern *p, struct lexer *l)
+{
+    while (lex_accept(l, "{")) {
+        if (lex_accept(l, "z"))
+            o->zeroing = true;
+        else if (l->token.kind == TOKEN_INT) { /* {1to16}: the number 1, the name to16 */
+            lex_next(l);
+            o->broadcast = l->token.size > 2 ? atoi(l->token.at + 2) : 0;
+            lex_next(l);
+        } else
+            o->mask = machine_letter(p, l);
+        lex_expect(l, "}");
+    }
+}
+
+static void machine_operand(struct machine_operand *o, const struct pattern *p, struct lexer *l)
+{
+    static const struct {
+        const char *word;
+        int bits;
+    } sizes[] = {{"word", 16}, {"dword", 32}, {"qword", 64}, {"xmmword", 128}, {"ymmword", 256}, {"zmmword", 512}};
+    *o = (struct machine_operand){.mask = -1, .by = -1};
+    if (l->token.kind == TOKEN_INT || lex_is(l, "-")) {
+        o->kind = M_IMMEDIATE;
+        o->value = take_number(l);
+        return;
+    }
+    if (lex_accept(l, "[")) {
+        machine_address(o, p, l);
+        return;
+    }
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (lex_accept(l, sizes[i].word)) {
+            o->bits = sizes[i].bits;
+            break;
+        }
+    o->index = machine_letter(p, l);
+    if (lex_accept(l, ".")) {
+        o->bits = lex_is(l, "x") ? 128 : 256;
+        if (!lex_accept(l, "x"))
+            lex_expect(l, "y");
+    }
+    machine_decorations(o, p, l);
+}
+
+static int read_machine(struct reader *r, struct machine *m, const struct pattern *p, struct cell text)
+{
+    struct lexer l;
+    lex_start(&l, r->place, text.text, text.size, r->err);
+    if (l.token.kind == TOKEN_END)
+        return 0;
+    m->present = true;
+    m->name = take(r, &l);
+    while (!l.failed && l.token.kind != TOKEN_END) {
+        if (m->operands && !lex_expect(&l, ","))
+            break;
+        if (m->operands == MACHINE_MAX)
+            return lex_fail(&l, "too many operands; expected at most %d", MACHINE_MAX);
+        machine_operand(&m->operand[m->operands++], p, &l);
+    }
+    return l.failed ? -1 : machine_resolve(m, r->t, r->place, r->err);
+}
+
+static const char *cell_text(struct reader *r, struct cell c)
+{
+    return c.size ? arena_copy(r->a, c.text, c.size) : NULL;
+}
+
+/* Whether operand 0 is also read: `d += x`, or d again on the right. */
+static bool reads_first(const struct pattern *p)
+{
+    for (int i = 1; i < p->operands; i++)
+        if (p->same[i] == 0)
+            return true;
+    return p->key[0] == '_' && p->key[1] == ' ' && p->key[2] != '=' && p->key[2] != '{';
+}
+
+/* op NAME ; written ; intrinsic ; plain ; machine */
+static int read_op(struct reader *r, const char *from, const char *to)
+{
+    struct cell cell[CELLS_MAX];
+    if (split(from, to, cell) != CELLS_MAX)
+        return fail_at(r->err, r->place, "row with the wrong number of cells; expected op NAME ; written ; intrinsic ; plain ; machine");
+    struct op *op = arena_alloc(r->a, sizeof *op);
+    if (!op || r->t->ops == OPS_MAX)
+        return fail_at(r->err, r->place, "too many ops; expected at most %d", OPS_MAX);
+    struct lexer l;
+    lex_start(&l, r->place, cell[1].text, cell[1].size, r->err);
+    op->name = name_intern(r->names, cell[0].text, cell[0].size);
+    op->place = r->place;
+    if (pattern_parse(&op->pattern, NULL, r->a, r->names, &l))
+        return -1;
+    op->intrinsic = cell_text(r, cell[2]);
+    op->plain = cell_text(r, cell[3]);
+    op->writes_memory = op->pattern.operand[0].kind == OPERAND_MEMORY;
+    op->reads_first = !op->writes_memory && reads_first(&op->pattern);
+    r->t->op[r->t->ops++] = op;
+    return read_machine(r, &op->machine, &op->pattern, cell[4]);
+}
+
+/* control NAME ; machine, over d (register), x (register) and c (number) */
+static int read_control(struct reader *r, const char *from, const char *to)
+{
+    static const char *const names[] = {"copy", "set", "bump", "step", "down", "back", "clean", "return"};
+    static const struct pattern pattern = {
+        .operands = 3, .operand = {{.letter = 'd'}, {.letter = 'x'}, {.letter = 'c'}}, .same = {-1, -1, -1}};
+    struct cell cell[CELLS_MAX];
+    if (split(from, to, cell) != 2)
+        return fail_at(r->err, r->place, "row with the wrong number of cells; expected control NAME ; machine");
+    for (int i = 0; i < CONTROL_COUNT; i++)
+        if (strlen(names[i]) == cell[0].size && !memcmp(names[i], cell[0].text, cell[0].size))
+            return read_machine(r, &r->t->control[i], &pattern, cell[1]);
+    return fail_at(r->err, r->place, "unknown control '%.*s'; expected copy, set, bump, step, down, back, clean or return",
+                   (int)cell[0].size, cell[0].text);
+}
+
+/* type NAME vec|mask|memory C_NAME INTRINSIC_TYPE ELEMENT BYTES */
+static int read_type(struct reader *r, struct lexer *l)
+{
+    struct vtype *v = arena_alloc(r->a, sizeof *v);
+    if (!v || r->t->types == TYPES_MAX)
+        return fail_at(r->err, r->place, "too many types; expected at most %d", TYPES_MAX);
+    v->name = take(r, l);
+    v->vector = !lex_accept(l, "memory");
+    if (v->vector) {
+        v->cls = lex_is(l, "mask") ? CLASS_MASK : CLASS_VEC;
+        if (!lex_accept(l, "mask"))
+            lex_expect(l, "vec");
+        v->c_name = take(r, l);
+        v->c_intrinsic = take(r, l);
+    }
+    v->c_element = take(r, l);
+    v->bytes = (int)take_number(l);
+    r->t->type[r->t->types++] = v;
+    return l->failed ? -1 : 0;
+}
+
+/* pool NAME TYPE n n n ... */
+static int read_pool(struct reader *r, struct lexer *l)
+{
+    struct pool_vector *p = arena_alloc(r->a, sizeof *p);
+    if (!p || r->t->pools == 8)
+        return fail_at(r->err, r->place, "too many pool vectors; expected at most 8");
+    p->name = take(r, l);
+    struct token type = l->token;
+    lex_next(l);
+    if (!(p->type = isa_type(r->t, type.at, (size_t)type.size)))
+        return lex_fail(l, "unknown type '%.*s'; expected a type of this table", type.size, type.at);
+    for (int i = 0; i < r->t->width && i < 16; i++)
+        p->lane[i] = (int32_t)take_number(l);
+    r->t->pool[r->t->pools++] = p;
+    return l->failed ? -1 : 0;
+}
+
+/* isa NAME BITS [extends BASE] */
+static int read_isa(struct reader *r, struct lexer *l, const struct isa_table *const *before, int n)
+{
+    const char *name = take(r, l);
+    int bits = (int)take_number(l);
+    if (lex_accept(l, "extends")) {
+        const char *base = take(r, l);
+        int i = 0;
+        while (i < n && strcmp(before[i]->name, base))
+            i++;
+        if (i == n)
+            return lex_fail(l, "unknown table '%s'; expected one read before", base);
+        *r->t = *before[i];
+    }
+    r->t->name = name;
+    r->t->vector_bits = bits;
+    r->t->width = bits / 32;
+    return l->failed ? -1 : 0;
+}
+
+static int read_line(struct reader *r, const char *from, const char *to, const struct isa_table *const *before, int n)
+{
+    struct lexer l;
+    lex_start(&l, r->place, from, (size_t)(to - from), r->err);
+    if (l.token.kind == TOKEN_END)
+        return l.failed ? -1 : 0;
+    const char *rest = l.cursor;
+    if (lex_accept(&l, "isa"))
+        return read_isa(r, &l, before, n);
+    if (!r->t->name)
+        return lex_fail(&l, "'%.*s' first; expected isa NAME BITS", l.token.size, l.token.at);
+    if (lex_is(&l, "op"))
+        return read_op(r, rest, to);
+    if (lex_is(&l, "control"))
+        return read_control(r, rest, to);
+    if (lex_accept(&l, "type"))
+        return read_type(r, &l);
+    if (lex_accept(&l, "pool"))
+        return read_pool(r, &l);
+    if (lex_accept(&l, "target")) {
+        r->t->target = arena_copy(r->a, l.token.at, (size_t)l.token.size);
+        return l.token.kind == TOKEN_TEXT ? 0 : lex_fail(&l, "no text; expected target \"features\"");
+    }
+    if (lex_accept(&l, "plain")) { /* no intrinsics, no machine code: registers are the compiler's */
+        r->t->target = NULL;
+        memset(r->t->registers, 0, sizeof r->t->registers);
+        return 0;
+    }
+    if (lex_accept(&l, "registers")) {
+        for (int c = CLASS_VEC; c <= CLASS_INT; c++)
+            r->t->registers[c] = (int)take_number(&l);
+        return l.failed ? -1 : 0;
+    }
+    if (lex_accept(&l, "helper")) {
+        struct helper *h = arena_alloc(r->a, sizeof *h);
+        if (!h || r->t->helpers == 32)
+            return fail_at(r->err, r->place, "too many helpers; expected at most 32");
+        h->name = take(r, &l);
+        struct cell text = trim(l.token.at, to);
+        h->text = arena_copy(r->a, text.text, text.size);
+        r->t->helper[r->t->helpers++] = h;
+        return l.failed ? -1 : 0;
+    }
+    return lex_fail(&l, "'%.*s'; expected isa, target, plain, registers, type, op, control, pool, helper or macro", l.token.size,
+                    l.token.at);
+}
+
+int isa_parse(struct isa_table *t, struct arena *a, struct names *names, const char *file, const char *text, size_t size,
+              const struct isa_table *const *before, int n, struct gen_error *err)
+{
+    *t = (struct isa_table){0};
+    struct reader r = {t, a, names, {file, 0}, err};
+    const char *end = text + size;
+    for (const char *line = text; line < end;) {
+        const char *stop = memchr(line, '\n', (size_t)(end - line));
+        if (!stop)
+            stop = end;
+        r.place.line++;
+        if (stop - line > 6 && !memcmp(line, "macro ", 6)) { /* the rest of the file is composites */
+            struct micro_file composites = {0};
+            if (micro_parse(&composites, a, names, file, r.place.line, line, (size_t)(end - line), err))
+                return -1;
+            for (int i = 0; i < composites.macros; i++) {
+                if (t->macros == MICROS_MAX)
+                    return fail_at(err, r.place, "too many macros; expected at most %d", MICROS_MAX);
+                t->macro[t->macros++] = composites.macro[i];
+            }
+            return 0;
+        }
+        if (read_line(&r, line, stop, before, n))
+            return -1;
+        line = stop + 1;
+    }
+    return t->name ? 0 : fail_at(err, r.place, "no isa; expected isa NAME BITS");
+}

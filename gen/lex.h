@@ -1,0 +1,51 @@
+/* lex.h - tokens of one line: shared by the expressions, the template directives and the micro-kernel language. */
+#ifndef ATTNGEN_LEX_H
+#define ATTNGEN_LEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gen.h"
+
+/* A bump allocator: everything parsed lives as long as the generator that parsed it. */
+struct arena {
+    struct arena_block *block;
+};
+void *arena_alloc(struct arena *a, size_t size); /* zeroed; NULL when memory is out */
+char *arena_copy(struct arena *a, const char *text, size_t size);
+void arena_free(struct arena *a);
+
+enum token_kind { TOKEN_END, TOKEN_NAME, TOKEN_INT, TOKEN_FLOAT, TOKEN_TEXT, TOKEN_PUNCT };
+struct token {
+    enum token_kind kind;
+    const char *at; /* first character in the line */
+    int size;
+    int64_t number;
+    double real;
+};
+
+/* Where a line stands, for messages. */
+struct place {
+    const char *file;
+    int line;
+};
+struct lexer {
+    struct place place;
+    const char *start, *cursor, *end;
+    struct token token; /* the one to be looked at */
+    bool failed;
+    struct gen_error *err;
+};
+/* A lexer over [text, text+size), its first token read. Comments start with # and run to the end. */
+void lex_start(struct lexer *l, struct place place, const char *text, size_t size, struct gen_error *err);
+void lex_next(struct lexer *l);
+bool lex_is(const struct lexer *l, const char *text);     /* the token is this name or punctuation */
+bool lex_accept(struct lexer *l, const char *text);       /* the same, and goes past it */
+bool lex_expect(struct lexer *l, const char *text);       /* the same, or fails with a message */
+int lex_fail(struct lexer *l, const char *format, ...) __attribute__((format(printf, 2, 3))); /* file:line:col; -1 */
+/* file:line: error: ...; returns -1. */
+int fail_at(struct gen_error *err, struct place place, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,413 @@
+/* lower_c.c - prints micro-kernels as C: a call of one small function an op, and those functions from the table's rows,
+ * once with intrinsics and once as plain C. It prints rows with operands filled in, and nothing of its own. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "micro.h"
+
+enum { LINE_MAX = 116 };
+
+void c_name(const struct val *v, char name[C_NAME_MAX])
+{
+    int n = snprintf(name, C_NAME_MAX, "%.20s", v->base);
+    for (int i = 0; i < v->indices; i++)
+        n += snprintf(name + n, C_NAME_MAX - (size_t)n, i ? "_%d" : "%d", v->index[i]);
+    if (v->twin)
+        snprintf(name + n, C_NAME_MAX - (size_t)n, "__%d", v->twin + 1);
+}
+
+/* ---- the ops ---- */
+
+static const struct vtype *operand_type(const struct isa_table *t, const struct operand *o)
+{
+    return o->type ? isa_type(t, o->type, strlen(o->type)) : NULL;
+}
+
+/* Operands that are parameters of the op's function: not what is only written, not literals, each letter once. */
+static bool is_parameter(const struct op *op, int i)
+{
+    const struct pattern *p = &op->pattern;
+    if (p->operand[i].kind == OPERAND_LITERAL || p->same[i] >= 0)
+        return false;
+    return i > 0 || op->writes_memory || op->reads_first;
+}
+
+static void parameter(struct buf *out, const struct isa_table *t, const struct op *op, int i)
+{
+    const struct operand *o = &op->pattern.operand[i];
+    const struct vtype *type = operand_type(t, o);
+    switch (o->kind) {
+    case OPERAND_VALUE: buf_printf(out, "%s %c", type->c_name, o->letter); break;
+    case OPERAND_MEMORY:
+        buf_printf(out, "%s%s *%c", i == 0 && op->writes_memory ? "" : "const ", type->c_element, o->letter);
+        break;
+    case OPERAND_POOL: buf_printf(out, "const %s *%c", type->c_element, o->letter); break;
+    case OPERAND_REAL: buf_printf(out, "float %c", o->letter); break;
+    default: buf_printf(out, "int %c", o->letter); break;
+    }
+}
+
+static void signature(struct buf *out, const struct isa_table *t, const struct op *op)
+{
+    bool first = true;
+    buf_printf(out, "OP %s v_%s(", op->writes_memory ? "void" : operand_type(t, &op->pattern.operand[0])->c_name, op->name);
+    for (int i = 0; i < op->pattern.operands; i++)
+        if (is_parameter(op, i)) {
+            buf_puts(out, first ? "" : ", ");
+            parameter(out, t, op, i);
+            first = false;
+        }
+    buf_puts(out, first ? "void) { " : ") { ");
+}
+
+static bool is_value_letter(const struct op *op, const char *name, size_t size)
+{
+    for (int i = 0; size == 1 && i < op->pattern.operands; i++)
+        if (op->pattern.operand[i].kind == OPERAND_VALUE && op->pattern.operand[i].letter == *name)
+            return true;
+    return false;
+}
+
+/* The plain column: x is lane l of x, x[e] lane e. */
+static void lanes(struct buf *out, const struct op *op)
+{
+    for (const char *c = op->plain; *c;) {
+        const char *e = c;
+        while (isalnum((unsigned char)*e) || *e == '_')
+            e++;
+        if (e == c || !is_value_letter(op, c, (size_t)(e - c))) {
+            buf_put(out, c, e == c ? 1 : (size_t)(e - c));
+            c = e == c ? c + 1 : e;
+        } else if (*e == '[') {
+            const char *close = strchr(e, ']');
+            buf_printf(out, "AT(%c, %.*s)", *c, (int)(close - e - 1), e + 1);
+            c = close + 1;
+        } else {
+            buf_printf(out, "AT(%c, l)", *c);
+            c = e;
+        }
+    }
+}
+
+static bool mentions(const char *text, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *c = text; (c = strstr(c, word)); c += n) {
+        bool before = c > text && (isalnum((unsigned char)c[-1]) || c[-1] == '_');
+        if (!before && !isalnum((unsigned char)c[n]) && c[n] != '_')
+            return true;
+    }
+    return false;
+}
+
+static void plain_op(struct buf *out, const struct isa_table *t, const struct op *op)
+{
+    signature(out, t, op);
+    if (!op->writes_memory)
+        buf_printf(out, "%s r; EACH AT(r, l) = ", operand_type(t, &op->pattern.operand[0])->c_name);
+    else if (mentions(op->plain, "l"))
+        buf_puts(out, "EACH ");
+    lanes(out, op);
+    buf_puts(out, op->writes_memory ? "; }\n" : "; return r; }\n");
+}
+
+static void intrinsic_op(struct buf *out, const struct isa_table *t, const struct op *op)
+{
+    signature(out, t, op);
+    buf_printf(out, op->writes_memory ? "%s; }\n" : "return %s; }\n", op->intrinsic);
+}
+
+/* What the micro-kernels use, in the table's order. */
+struct used {
+    bool op[OPS_MAX], type[TYPES_MAX], pool[8];
+};
+
+static void note_type(struct used *used, const struct isa_table *t, const struct vtype *type)
+{
+    for (int i = 0; i < t->types; i++)
+        used->type[i] |= t->type[i] == type;
+}
+
+static void collect(struct used *used, const struct isa_table *t, const struct unrolled *u, int n)
+{
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < u[k].insts; i++) {
+            const struct inst *inst = &u[k].inst[i];
+            for (int a = 0; a < inst->args && inst->op; a++) {
+                note_type(used, t, operand_type(t, &inst->op->pattern.operand[a]));
+                if (inst->arg[a].kind == ARG_POOL)
+                    used->pool[inst->arg[a].number] = true;
+            }
+            for (int o = 0; o < t->ops && inst->op; o++)
+                used->op[o] |= t->op[o] == inst->op;
+        }
+}
+
+/* typedefs, one for each C name; what is the C type, a table's column says */
+static void typedefs(struct buf *out, const struct isa_table *t, const struct used *used, int form)
+{
+    for (int i = 0; i < t->types; i++) {
+        const struct vtype *v = t->type[i];
+        bool seen = !used->type[i] || !v->vector;
+        for (int j = 0; j < i && !seen; j++)
+            seen = used->type[j] && t->type[j]->vector && !strcmp(t->type[j]->c_name, v->c_name);
+        if (seen)
+            continue;
+        if (form == 0)
+            buf_printf(out, "typedef %s %s;\n", v->c_intrinsic, v->c_name);
+        else if (form == 1)
+            buf_printf(out, "typedef %s %s __attribute__((vector_size(%d)));\n", v->c_element, v->c_name, t->width * 4);
+        else
+            buf_printf(out, "typedef struct { %s at[%d]; } %s;\n", v->c_element, t->width, v->c_name);
+    }
+}
+
+static void pools(struct buf *out, const struct isa_table *t, const struct used *used)
+{
+    for (int i = 0; i < t->pools; i++) {
+        if (!used->pool[i])
+            continue;
+        buf_printf(out, "static const %s %s[%d] = {", t->pool[i]->type->c_element, t->pool[i]->name, t->width);
+        for (int l = 0; l < t->width; l++)
+            buf_printf(out, l ? ", %d" : "%d", (int)t->pool[i]->lane[l]);
+        buf_puts(out, "};\n");
+    }
+}
+
+static void helpers(struct buf *out, const struct isa_table *t, const struct used *used)
+{
+    bool wanted[32] = {false};
+    for (int h = t->helpers - 1; h >= 0; h--) { /* a helper may use one above it */
+        for (int i = 0; i < t->ops; i++)
+            wanted[h] |= used->op[i] && t->op[i]->plain && mentions(t->op[i]->plain, t->helper[h]->name);
+        for (int j = h + 1; j < t->helpers; j++)
+            wanted[h] |= wanted[j] && mentions(t->helper[j]->text, t->helper[h]->name);
+    }
+    for (int h = 0; h < t->helpers; h++)
+        if (wanted[h])
+            buf_printf(out, "%s\n", t->helper[h]->text);
+}
+
+void lower_c_ops(struct buf *out, const struct isa_table *t, const struct unrolled *u, int n)
+{
+    struct used used = {{false}, {false}, {false}};
+    collect(&used, t, u, n);
+    pools(out, t, &used);
+    if (t->target) {
+        buf_puts(out, "#if defined(__GNUC__) && defined(__x86_64__) && !defined(__TINYC__) && !defined(ATTN_PLAIN_C)\n"
+                      "#include <immintrin.h>\n");
+        typedefs(out, t, &used, 0);
+        buf_printf(out, "#define OP static inline __attribute__((always_inline, target(\"%s\")))\n"
+                        "#define KERNEL static __attribute__((target(\"%s\")))\n", t->target, t->target);
+        for (int i = 0; i < t->ops; i++)
+            if (used.op[i])
+                intrinsic_op(out, t, t->op[i]);
+        buf_puts(out, "#else\n");
+    }
+    buf_puts(out, "#if defined(__GNUC__) && !defined(__TINYC__)\n"
+                  "#pragma GCC diagnostic ignored \"-Wpsabi\" /* static functions: no ABI to keep */\n");
+    typedefs(out, t, &used, 1);
+    buf_puts(out, "#define AT(x, i) (x)[i]\n"
+                  "#define OP static inline __attribute__((always_inline))\n"
+                  "#else\n");
+    typedefs(out, t, &used, 2);
+    buf_printf(out, "#define AT(x, i) (x).at[i]\n"
+                    "#define OP static inline\n"
+                    "#endif\n"
+                    "#define KERNEL static\n"
+                    "#define EACH for (int l = 0; l < %d; l++)\n", t->width);
+    helpers(out, t, &used);
+    for (int i = 0; i < t->ops; i++)
+        if (used.op[i])
+            plain_op(out, t, t->op[i]);
+    if (t->target)
+        buf_puts(out, "#endif\n");
+}
+
+/* ---- the micro-kernels ---- */
+
+static void put_value(struct buf *out, const struct unrolled *u, int value)
+{
+    char name[C_NAME_MAX];
+    c_name(&u->val[value], name);
+    buf_puts(out, name);
+}
+
+static void put_real(struct buf *out, float real)
+{
+    if (real > 3.4028235e38f || real < -3.4028235e38f)
+        buf_puts(out, real < 0 ? "-(1.0f / 0.0f)" : "(1.0f / 0.0f)");
+    else {
+        char text[40];
+        snprintf(text, sizeof text, "%.9g", (double)real);
+        buf_printf(out, strpbrk(text, ".e") ? "%sf" : "%s.0f", text);
+    }
+}
+
+static void put_arg(struct buf *out, const struct unrolled *u, const struct arg *a)
+{
+    switch (a->kind) {
+    case ARG_REAL: put_real(out, a->real); break;
+    case ARG_INTEGER: buf_int(out, a->number); break;
+    case ARG_POOL: buf_puts(out, u->isa->pool[a->number]->name); break;
+    default:
+        put_value(out, u, a->value);
+        if (a->kind == ARG_MEMORY && a->number) {
+            buf_puts(out, a->number < 0 ? " - " : " + ");
+            buf_int(out, a->number < 0 ? -a->number : a->number);
+        }
+    }
+}
+
+static void put_op(struct buf *out, const struct unrolled *u, const struct inst *i)
+{
+    bool first = true;
+    if (!i->op->writes_memory) {
+        put_value(out, u, i->arg[0].value);
+        buf_puts(out, " = ");
+    }
+    buf_puts(out, "v_");
+    buf_puts(out, i->op->name);
+    buf_puts(out, "(");
+    for (int a = 0; a < i->args; a++)
+        if (is_parameter(i->op, a)) {
+            if (!first)
+                buf_puts(out, ", ");
+            put_arg(out, u, &i->arg[a]);
+            first = false;
+        }
+    buf_puts(out, ");");
+}
+
+static void put_inst(struct buf *out, const struct unrolled *u, const struct inst *i)
+{
+    switch (i->kind) {
+    case INST_OP: put_op(out, u, i); return;
+    case INST_END: buf_puts(out, "}"); return;
+    case INST_LOOP:
+        buf_puts(out, "for (int64_t ");
+        put_value(out, u, i->arg[0].value);
+        buf_puts(out, " = ");
+        put_arg(out, u, &i->arg[1]);
+        buf_puts(out, "; ");
+        put_value(out, u, i->arg[0].value);
+        buf_puts(out, "; ");
+        put_value(out, u, i->arg[0].value);
+        buf_puts(out, "--) {");
+        return;
+    case INST_POINTER:
+        put_value(out, u, i->arg[0].value);
+        buf_puts(out, " = ");
+        put_value(out, u, i->arg[1].value);
+        if (i->arg[2].number) {
+            buf_puts(out, " + ");
+            buf_int(out, i->arg[2].number);
+        }
+        buf_puts(out, ";");
+        return;
+    default:
+        put_value(out, u, i->arg[0].value);
+        buf_puts(out, " += ");
+        put_arg(out, u, &i->arg[1]);
+        buf_puts(out, ";");
+    }
+}
+
+static void declare(struct buf *out, const struct unrolled *u, int v)
+{
+    const struct val *x = &u->val[v];
+    if (x->pointer)
+        buf_printf(out, "%s%s *", x->written ? "" : "const ", x->type->c_element);
+    else
+        buf_printf(out, "%s ", x->type->c_name);
+    put_value(out, u, v);
+}
+
+/* Values of one name are one C variable. Counters are declared by their loops. */
+static bool is_declared_before(const struct unrolled *u, int v)
+{
+    char name[C_NAME_MAX], other[C_NAME_MAX];
+    c_name(&u->val[v], name);
+    for (int w = 0; w < v; w++) {
+        if (u->val[w].base != u->val[v].base)
+            continue;
+        c_name(&u->val[w], other);
+        if (!strcmp(name, other))
+            return true;
+    }
+    return false;
+}
+
+static void declarations(struct buf *out, const struct unrolled *u)
+{
+    for (int v = 0; v < u->vals; v++) {
+        const struct val *x = &u->val[v];
+        if (x->parameter || !x->type || is_declared_before(u, v))
+            continue;
+        /* a type opens a line; the names of values that follow with the same type share it */
+        size_t start = out->size;
+        buf_puts(out, "    ");
+        declare(out, u, v);
+        for (int w = v + 1; w < u->vals && u->val[w].type == x->type && u->val[w].pointer == x->pointer && !x->pointer; w++) {
+            if (is_declared_before(u, w))
+                continue;
+            buf_puts(out, out->size - start > LINE_MAX - 12 ? (start = out->size, ",\n        ") : ", ");
+            put_value(out, u, w);
+            v = w;
+        }
+        buf_puts(out, ";\n");
+    }
+}
+
+void lower_c_prototype(struct buf *out, const struct unrolled *u, const char *name)
+{
+    buf_printf(out, "void %s(", name);
+    for (int v = 0; v < u->vals && u->val[v].parameter; v++) {
+        buf_puts(out, v ? ", " : "");
+        if (u->val[v].pointer)
+            declare(out, u, v);
+        else {
+            buf_puts(out, "int64_t ");
+            put_value(out, u, v);
+        }
+    }
+    buf_puts(out, ")");
+}
+
+static void indent(struct buf *out, int depth)
+{
+    for (int i = 0; i < depth; i++)
+        buf_puts(out, "    ");
+}
+
+void lower_c_body(struct buf *out, const struct unrolled *u)
+{
+    int depth = 1;
+    size_t start = 0;
+    const void *from = NULL;
+    if (u->micro->comment)
+        buf_printf(out, "/* %s */\n", u->micro->comment);
+    buf_puts(out, "KERNEL ");
+    lower_c_prototype(out, u, u->name);
+    buf_puts(out, "\n{\n");
+    declarations(out, u);
+    for (int k = 0; k < u->insts; k++) {
+        const struct inst *i = &u->inst[k];
+        bool joined = k && i->kind == INST_OP && i->from == from && out->size - start < LINE_MAX - 28;
+        if (i->kind == INST_END)
+            depth--;
+        if (joined)
+            buf_puts(out, " ");
+        else {
+            buf_puts(out, k ? "\n" : "");
+            start = out->size;
+            indent(out, depth);
+        }
+        put_inst(out, u, i);
+        from = i->kind == INST_OP ? i->from : NULL;
+        if (i->kind == INST_LOOP)
+            depth++;
+    }
+    buf_puts(out, "\n}\n\n");
+}

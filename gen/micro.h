@@ -1,0 +1,255 @@
+/* micro.h - the micro-kernel language: straight text over named vectors, read once, written out for one variant, given
+ * registers, and lowered to C (intrinsics or plain) or to x86-64 machine code. It knows loops, pointers and typed
+ * vectors; what the ops are, an ISA table says; what is computed, the templates say. */
+#ifndef ATTNGEN_MICRO_H
+#define ATTNGEN_MICRO_H
+
+#include "buf.h"
+#include "expr.h"
+#include "lex.h"
+
+enum { NAMES_MAX = 1024 };
+/* Interned names: equal text, equal pointer. */
+struct names {
+    struct arena *arena;
+    const char *slot[NAMES_MAX];
+    int count;
+};
+const char *name_intern(struct names *n, const char *text, size_t size); /* NULL when full or out of memory */
+
+/* ---- what an ISA table declares (isa.c) ---- */
+
+enum { TYPES_MAX = 12, OPERANDS_MAX = 6, CLASS_COUNT = 3, OPS_MAX = 160, MICROS_MAX = 24 };
+enum reg_class { CLASS_VEC, CLASS_MASK, CLASS_INT };
+
+/* A type of vector values or of memory elements. */
+struct vtype {
+    const char *name;  /* in the language: f32, i32, bf16x2, mask */
+    bool vector;       /* has vector values; else it is an element type in memory only */
+    enum reg_class cls;
+    const char *c_name;      /* in emitted C: vec */
+    const char *c_intrinsic; /* what that is under gcc and clang: __m512 */
+    const char *c_element;   /* of a lane or element: float */
+    int bytes;               /* of an element in memory */
+};
+
+enum operand_kind { OPERAND_VALUE, OPERAND_MEMORY, OPERAND_INT, OPERAND_REAL, OPERAND_LITERAL, OPERAND_POOL, OPERAND_ANY };
+
+/* One operand of a pattern: how an op or macro is written. The first letter says what may stand there:
+ * d x y z vectors, k a mask, m memory, c a whole number, f a real number, v a vector of the pool; a number stands for
+ * itself. In a macro's pattern longer names are OPERAND_ANY: whatever the caller writes there. */
+struct operand {
+    char letter;
+    enum operand_kind kind;
+    const char *type; /* interned name; VALUE, MEMORY: f32 unless written */
+    int64_t literal;
+};
+struct pattern {
+    const char *key; /* the statement with _ for each operand: "_ += _ * _" */
+    int operands;
+    struct operand operand[OPERANDS_MAX];
+    int same[OPERANDS_MAX]; /* index of the earlier operand with the same letter, or -1 */
+};
+
+enum { MACHINE_MAX = 5 };
+/* One operand of a machine instruction, as in "vblendmps d {k}, y, x" or "vpermilps d, x, 0x4e". */
+struct machine_operand {
+    enum { M_OPERAND, M_IMMEDIATE, M_ADDRESS } kind;
+    int index;       /* which operand of the pattern; of an address, the base */
+    int by, scale;   /* ADDRESS: index register's operand or -1; operand that scales it, or is the displacement */
+    int bits;        /* of a register part (512, 256, 128) or of memory; 0: the ISA's vector */
+    int broadcast;   /* 1to16 on memory: 16 */
+    int mask;        /* operand that stands in {k}; -1 none */
+    bool zeroing;    /* {z} */
+    int64_t value;
+};
+struct machine {
+    bool present;
+    int mnemonic; /* Zydis' number */
+    const char *name;
+    int operands;
+    struct machine_operand operand[MACHINE_MAX];
+    bool evex_k0; /* the encoder wants an explicit k0 as second operand (found by trying) */
+};
+
+struct op {
+    const char *name;
+    struct place place;
+    struct pattern pattern;
+    const char *intrinsic, *plain; /* NULL where the table has none */
+    struct machine machine;
+    bool writes_memory, reads_first; /* operand 0 is memory; operand 0 is read and written */
+};
+
+struct macro; /* a composite, in the same language */
+
+struct pool_vector {
+    const char *name;
+    const struct vtype *type;
+    int32_t lane[16];
+};
+
+struct helper { /* a C function that plain rows use */
+    const char *name, *text;
+};
+
+enum control { CONTROL_COPY, CONTROL_SET, CONTROL_BUMP, CONTROL_STEP, CONTROL_DOWN, CONTROL_BACK, CONTROL_CLEAN, CONTROL_RETURN, CONTROL_COUNT };
+
+struct isa_table {
+    const char *name, *target; /* target: gcc's function attribute; NULL: plain C only */
+    int width;                 /* lanes of 32 bits */
+    int vector_bits;
+    int registers[CLASS_COUNT];
+    int types, ops, macros, pools, helpers;
+    const struct vtype *type[TYPES_MAX];
+    const struct op *op[OPS_MAX];
+    const struct macro *macro[MICROS_MAX];
+    const struct pool_vector *pool[8];
+    const struct helper *helper[32];
+    struct machine control[CONTROL_COUNT];
+};
+/* Reads a table. `isa NAME BITS [extends BASE]` takes over what BASE, one of the n tables read before, declares. */
+int isa_parse(struct isa_table *t, struct arena *a, struct names *names, const char *file, const char *text, size_t size,
+              const struct isa_table *const *before, int n, struct gen_error *err);
+const struct vtype *isa_type(const struct isa_table *t, const char *name, size_t size);
+
+/* ---- the text, read (parse.c) ---- */
+
+enum node_kind { NODE_STATEMENT, NODE_UNROLL, NODE_LOOP, NODE_IF, NODE_LET, NODE_ASSERT, NODE_BUMP, NODE_POINTER };
+
+/* An operand as written: a name with its indices, or a number. */
+struct term {
+    const char *name; /* interned; NULL for a number */
+    struct place place;
+    int indices;
+    const struct expr *index[2];
+    bool is_real;
+    int64_t number;
+    double real;
+};
+struct node {
+    enum node_kind kind;
+    struct place place;
+    struct node *next, *body, *otherwise;
+    /* STATEMENT */
+    const char *key;    /* interned */
+    const char *sugar;  /* `a *= b` read as `a = a * b`, when no op is written the first way; or NULL */
+    bool declares;      /* vec or mask in front */
+    const char *type;   /* declared type's name, or an env name whose text it is; NULL: f32, or mask */
+    int terms;
+    struct term term[OPERANDS_MAX];
+    /* UNROLL, LOOP, LET, ASSERT, IF, BUMP, POINTER */
+    const char *name;             /* loop variable, let's name, bumped pointer */
+    const char *other;            /* POINTER: source; BUMP, LOOP: the name, if the expression is just that; or NULL */
+    const struct expr *expr;
+    const char *message;
+};
+struct parameter {
+    const char *name, *type; /* type NULL: int */
+};
+enum { PARAMETERS_MAX = 6 };
+struct macro {
+    struct pattern pattern;
+    const char *name[OPERANDS_MAX]; /* of each operand */
+    struct place place;
+    struct node *body;
+};
+struct micro {
+    const char *name;
+    const char *comment; /* the # line above it, or NULL */
+    struct place place;
+    int parameters;
+    struct parameter parameter[PARAMETERS_MAX];
+    struct node *body;
+};
+
+struct micro_file {
+    int micros, macros;
+    struct micro *micro[MICROS_MAX];
+    struct macro *macro[MICROS_MAX];
+};
+/* Reads text that holds `micro` and `macro` blocks; blocks are told by indentation. Types in macro patterns are names
+ * until they are compared: t may be NULL. line is the first line's number. */
+int micro_parse(struct micro_file *f, struct arena *a, struct names *names, const char *file, int line, const char *text,
+                size_t size, struct gen_error *err);
+const struct micro *micro_find(const struct micro_file *f, const char *name);
+/* The pattern that a table row or macro is written as. Also gives each operand's name when names is not NULL. */
+int pattern_parse(struct pattern *p, const char *operand[OPERANDS_MAX], struct arena *a, struct names *names, struct lexer *l);
+
+/* ---- written out for one variant (unroll.c), and given registers (registers.c) ---- */
+
+enum arg_kind { ARG_VALUE, ARG_MEMORY, ARG_REAL, ARG_INTEGER, ARG_POOL, ARG_UNKNOWN };
+struct arg {
+    enum arg_kind kind;
+    const struct vtype *type;
+    int value;      /* index into values: a vector, mask, or the pointer of memory, or integer */
+    int64_t number; /* memory: offset in elements; INTEGER: itself; POOL: which of the table's vectors */
+    float real;
+};
+/* OP: an op over args. LOOP, END: arg[0] the counter, arg[1] the count. BUMP: arg[0] += arg[1], a number; STEP: an
+ * integer. POINTER: arg[0] = arg[1] + arg[2], a number. */
+enum inst_kind { INST_OP, INST_LOOP, INST_END, INST_BUMP, INST_STEP, INST_POINTER };
+struct inst {
+    enum inst_kind kind;
+    const struct op *op;
+    struct place place;
+    int args;
+    struct arg arg[OPERANDS_MAX];
+    int partner;      /* LOOP: its END, and the other way round */
+    const void *from; /* the statement it came from: C prints those of one statement on one line */
+};
+/* A named value: a vector, mask, pointer or integer, from its definition to its last use. */
+struct val {
+    const char *base; /* name as written; with the indices it is the C name */
+    int index[2], indices;
+    const struct vtype *type; /* vectors, masks; the element type of a pointer; NULL for an integer */
+    enum reg_class cls;
+    bool pointer, parameter, written; /* written: a pointer stored through */
+    int first, last;          /* instructions */
+    int parent; /* of a pointer: the one it was copied from, or -1 */
+    int reg;
+    int twin; /* C names: a number appended when another value alive bears the same name */
+};
+struct unrolled {
+    const struct micro *micro;
+    const struct isa_table *isa;
+    const char *name; /* as emitted */
+    struct inst *inst;
+    int insts, inst_room;
+    struct val *val;
+    int vals, val_room;
+    int used[CLASS_COUNT]; /* registers at the widest point */
+};
+int micro_unroll(struct unrolled *out, const struct isa_table *t, const struct micro_file *f, const struct micro *m,
+                 const char *name, struct env *env, struct gen_error *err);
+int registers_assign(struct unrolled *u, struct gen_error *err);
+void unrolled_free(struct unrolled *u);
+
+enum { C_NAME_MAX = 48 };
+/* A value's name in C: a0_1 for a[0][1]; a number behind it where two of a name live at once. */
+void c_name(const struct val *v, char name[C_NAME_MAX]);
+
+/* ---- lowered ---- */
+
+/* C: the micro-kernels in terms of one function an op, and those functions, once as intrinsics and once as plain C. */
+void lower_c_ops(struct buf *out, const struct isa_table *t, const struct unrolled *u, int n);
+void lower_c_body(struct buf *out, const struct unrolled *u);
+/* `void NAME(const float *q, ...)`, no semicolon */
+void lower_c_prototype(struct buf *out, const struct unrolled *u, const char *name);
+
+/* Machine code for x86-64 System V, as an __asm__ block that tcc takes. Readable: an instruction a line, with its text.
+ * symbol is the function's global name. Also used by tests: code and text alone. */
+int lower_x86(struct buf *out, const struct unrolled *u, const char *symbol, bool readable, struct gen_error *err);
+struct code {
+    uint8_t *bytes;
+    size_t size, room, entry; /* the function starts at entry; what is before it is its constants */
+    int instructions;
+};
+/* note is called after each instruction with its offset and size, and its text when text is asked for. */
+int encode_x86(struct code *out, const struct unrolled *u, void (*note)(void *self, size_t at, size_t size, const char *text),
+               void *self, struct gen_error *err);
+void code_free(struct code *c);
+/* Resolves a table's machine column; fails on an unknown mnemonic. Does nothing where the encoder is not built in. */
+int machine_resolve(struct machine *m, const struct isa_table *t, struct place place, struct gen_error *err);
+
+#endif

@@ -1,0 +1,558 @@
+/* parse.c - reads micro-kernel text into a tree. A statement becomes its key (the text with _ for each operand) and
+ * its operands; which op that is, is decided when the types are known (unroll.c). */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "micro.h"
+
+const char *name_intern(struct names *n, const char *text, size_t size)
+{
+    uint32_t h = 2166136261u;
+    for (size_t i = 0; i < size; i++)
+        h = (h ^ (unsigned char)text[i]) * 16777619u;
+    for (uint32_t at = h % NAMES_MAX;; at = (at + 1) % NAMES_MAX) {
+        if (!n->slot[at]) {
+            if (n->count == NAMES_MAX - 1)
+                return NULL;
+            n->count++;
+            return n->slot[at] = arena_copy(n->arena, text, size);
+        }
+        if (!strncmp(n->slot[at], text, size) && !n->slot[at][size])
+            return n->slot[at];
+    }
+}
+
+struct line {
+    int indent, number;
+    const char *text;
+    size_t size;
+};
+struct parser {
+    struct arena *a;
+    struct names *names;
+    const char *file;
+    struct gen_error *err;
+    struct line *line;
+    int lines, at;
+    const char *pointer[32]; /* names that a bump may be about */
+    int pointers;
+};
+
+static struct node *new_node(struct parser *p, struct lexer *l, enum node_kind kind)
+{
+    struct node *n = arena_alloc(p->a, sizeof *n);
+    if (!n) {
+        lex_fail(l, "out of memory");
+        return NULL;
+    }
+    n->kind = kind;
+    n->place = l->place;
+    return n;
+}
+
+static const char *take_name(struct names *names, struct lexer *l)
+{
+    if (l->token.kind != TOKEN_NAME) {
+        lex_fail(l, l->token.kind == TOKEN_END ? "line ends; expected a name" : "'%.*s'; expected a name", l->token.size,
+                 l->token.at);
+        return NULL;
+    }
+    const char *name = name_intern(names, l->token.at, (size_t)l->token.size);
+    if (!name)
+        lex_fail(l, "too many names; expected at most %d in all", NAMES_MAX - 1);
+    lex_next(l);
+    return name;
+}
+
+/* ---- operands and keys ---- */
+
+struct key {
+    char text[128];
+    size_t size;
+};
+
+static void key_add(struct key *k, const char *text, size_t size)
+{
+    if (k->size + size + 2 >= sizeof k->text)
+        return;
+    if (k->size)
+        k->text[k->size++] = ' ';
+    memcpy(k->text + k->size, text, size);
+    k->size += size;
+}
+
+/* A number, or inf; 1 when there is one, 0 when not. */
+static int take_number(struct lexer *l, int64_t *number, double *real, bool *is_real)
+{
+    struct lexer saved = *l;
+    double sign = lex_accept(l, "-") ? -1 : 1;
+    if (l->token.kind == TOKEN_INT) {
+        *number = (int64_t)sign * l->token.number;
+        *real = sign * l->token.real;
+        *is_real = false;
+    } else if (l->token.kind == TOKEN_FLOAT) {
+        *real = sign * l->token.real;
+        *is_real = true;
+    } else if (lex_is(l, "inf")) {
+        *real = sign * (double)(1.0f / 0.0f);
+        *is_real = true;
+    } else {
+        *l = saved;
+        return 0;
+    }
+    lex_next(l);
+    return 1;
+}
+
+static int term_parse(struct parser *p, struct term *t, struct lexer *l)
+{
+    t->place = l->place;
+    if (take_number(l, &t->number, &t->real, &t->is_real))
+        return 0;
+    if (!(t->name = take_name(p->names, l)))
+        return -1;
+    while (lex_accept(l, "[")) {
+        if (t->indices == 2)
+            return lex_fail(l, "third index; expected at most two");
+        if (!(t->index[t->indices++] = expr_parse(p->a, l)) || !lex_expect(l, "]"))
+            return -1;
+    }
+    return 0;
+}
+
+static enum operand_kind kind_of_letter(char c)
+{
+    switch (c) {
+    case 'm': return OPERAND_MEMORY;
+    case 'c': return OPERAND_INT;
+    case 'f': return OPERAND_REAL;
+    case 'v': return OPERAND_POOL;
+    default: return OPERAND_VALUE;
+    }
+}
+
+static int operand_parse(struct pattern *p, const char **operand, struct names *names, struct lexer *l)
+{
+    struct operand *o = &p->operand[p->operands];
+    double real;
+    bool is_real;
+    p->same[p->operands] = -1;
+    if (take_number(l, &o->literal, &real, &is_real)) {
+        o->kind = OPERAND_LITERAL;
+        return is_real ? lex_fail(l, "a real number; expected whole numbers in a written form") : (void)p->operands++, 0;
+    }
+    const char *name = take_name(names, l);
+    if (!name)
+        return -1;
+    if (operand)
+        operand[p->operands] = name;
+    if (name[1]) {
+        o->kind = OPERAND_ANY;
+    } else {
+        o->letter = name[0];
+        o->kind = kind_of_letter(name[0]);
+        o->type = name_intern(names, name[0] == 'k' ? "mask" : "f32", name[0] == 'k' ? 4 : 3);
+        for (int i = 0; i < p->operands; i++)
+            if (p->operand[i].letter == o->letter) {
+                p->same[p->operands] = i;
+                o->type = p->operand[i].type;
+            }
+    }
+    if (lex_accept(l, ":") && !(o->type = take_name(names, l)))
+        return -1;
+    p->operands++;
+    return 0;
+}
+
+/* A name with another operand or ( right behind it is a word of the op, not an operand. */
+static bool is_word(const struct lexer *l)
+{
+    struct lexer next = *l;
+    if (l->token.kind != TOKEN_NAME)
+        return false;
+    lex_next(&next);
+    bool operand = (next.token.kind == TOKEN_NAME && !lex_is(&next, "for")) || next.token.kind == TOKEN_INT ||
+                   next.token.kind == TOKEN_FLOAT;
+    return operand || lex_is(&next, "(");
+}
+
+static bool statement_ends(const struct lexer *l)
+{
+    return l->token.kind == TOKEN_END || lex_is(l, ";") || lex_is(l, "for");
+}
+
+/* Walks a written form; operands go to `operand`, all else into the key. */
+static const char *key_parse(struct parser *p, struct node *n, struct pattern *pattern, const char **names,
+                             struct lexer *l)
+{
+    struct key key = {{0}, 0};
+    bool after_operand = false;
+    while (!statement_ends(l)) {
+        int count = n ? n->terms : pattern->operands;
+        bool number = l->token.kind == TOKEN_INT || l->token.kind == TOKEN_FLOAT || (lex_is(l, "-") && !after_operand);
+        if (number || (l->token.kind == TOKEN_NAME && !is_word(l))) {
+            if (count == OPERANDS_MAX) {
+                lex_fail(l, "too many operands; expected at most %d", OPERANDS_MAX);
+                return NULL;
+            }
+            if (n ? term_parse(p, &n->term[n->terms++], l) : operand_parse(pattern, names, p->names, l))
+                return NULL;
+            key_add(&key, "_", 1);
+            after_operand = true;
+        } else {
+            key_add(&key, l->token.at, (size_t)l->token.size);
+            after_operand = false;
+            lex_next(l);
+        }
+    }
+    const char *interned = l->failed ? NULL : name_intern(p->names, key.text, key.size);
+    if (!interned)
+        lex_fail(l, "too many names; expected at most %d in all", NAMES_MAX - 1);
+    return interned;
+}
+
+int pattern_parse(struct pattern *pattern, const char *operand[OPERANDS_MAX], struct arena *a, struct names *names,
+                  struct lexer *l)
+{
+    struct parser p = {.a = a, .names = names, .err = l->err};
+    memset(pattern, 0, sizeof *pattern);
+    pattern->key = key_parse(&p, NULL, pattern, operand, l);
+    if (pattern->key && !pattern->key[0])
+        return lex_fail(l, "nothing; expected how the op is written");
+    return pattern->key ? 0 : -1;
+}
+
+/* ---- statements ---- */
+
+static const char *sugar(struct parser *p, const char *key)
+{
+    static const char operators[] = "+-*/";
+    if (strlen(key) != 6 || memcmp(key, "_ ", 2) || !strchr(operators, key[2]) || memcmp(key + 3, "= _", 3))
+        return NULL;
+    char text[] = "_ = _ + _";
+    text[6] = key[2];
+    return name_intern(p->names, text, sizeof text - 1);
+}
+
+static struct node *simple_statement(struct parser *p, struct lexer *l)
+{
+    struct node *n = new_node(p, l, NODE_STATEMENT);
+    if (!n)
+        return NULL;
+    bool mask = lex_is(l, "mask");
+    if (lex_is(l, "vec") || mask) {
+        lex_next(l);
+        n->declares = true;
+        n->type = mask ? name_intern(p->names, "mask", 4) : NULL;
+        if (is_word(l))
+            n->type = take_name(p->names, l);
+    }
+    n->key = key_parse(p, n, NULL, NULL, l);
+    if (n->key)
+        n->sugar = sugar(p, n->key);
+    return n->key ? n : NULL;
+}
+
+static struct node *pointer_statement(struct parser *p, struct lexer *l)
+{
+    struct node *n = new_node(p, l, NODE_POINTER);
+    if (!n || !(n->name = take_name(p->names, l)) || !lex_expect(l, "=") || !(n->other = take_name(p->names, l)))
+        return NULL;
+    if (lex_accept(l, "+") && !(n->expr = expr_parse(p->a, l)))
+        return NULL;
+    if (p->pointers == 32) {
+        lex_fail(l, "too many pointers; expected at most 32 in a micro-kernel");
+        return NULL;
+    }
+    p->pointer[p->pointers++] = n->name;
+    return n;
+}
+
+/* A pointer's name with += behind it. */
+static bool is_bump(struct parser *p, const struct lexer *l)
+{
+    struct lexer next = *l;
+    if (l->token.kind != TOKEN_NAME)
+        return false;
+    lex_next(&next);
+    for (int i = 0; i < p->pointers && lex_is(&next, "+="); i++)
+        if (lex_is(l, p->pointer[i]))
+            return true;
+    return false;
+}
+
+/* The name, when nothing else is left of an expression than that. */
+static const char *lone_name(struct parser *p, const struct lexer *l)
+{
+    struct lexer next = *l;
+    if (l->token.kind != TOKEN_NAME)
+        return NULL;
+    lex_next(&next);
+    bool alone = next.token.kind == TOKEN_END || lex_is(&next, ";") || lex_is(&next, ":") || lex_is(&next, "for");
+    return alone ? name_intern(p->names, l->token.at, (size_t)l->token.size) : NULL;
+}
+
+static struct node *keyword_statement(struct parser *p, struct lexer *l)
+{
+    struct node *n;
+    if (lex_accept(l, "let")) {
+        if (!(n = new_node(p, l, NODE_LET)) || !(n->name = take_name(p->names, l)) || !lex_expect(l, "="))
+            return NULL;
+        return (n->expr = expr_parse(p->a, l)) ? n : NULL;
+    }
+    if (lex_accept(l, "assert")) {
+        if (!(n = new_node(p, l, NODE_ASSERT)) || !(n->expr = expr_parse(p->a, l)) || !lex_expect(l, ","))
+            return NULL;
+        if (l->token.kind != TOKEN_TEXT) {
+            lex_fail(l, "no text; expected assert CONDITION, \"rule\"");
+            return NULL;
+        }
+        n->message = arena_copy(p->a, l->token.at, (size_t)l->token.size);
+        lex_next(l);
+        return n;
+    }
+    if (lex_accept(l, "ptr"))
+        return pointer_statement(p, l);
+    if (is_bump(p, l)) {
+        if (!(n = new_node(p, l, NODE_BUMP)) || !(n->name = take_name(p->names, l)) || !lex_expect(l, "+="))
+            return NULL;
+        n->other = lone_name(p, l);
+        return (n->expr = expr_parse(p->a, l)) ? n : NULL;
+    }
+    return simple_statement(p, l);
+}
+
+/* i < N: the head of an unroll or of one part of a trailing for */
+static struct node *unroll_head(struct parser *p, struct lexer *l)
+{
+    struct node *n = new_node(p, l, NODE_UNROLL);
+    if (!n || !(n->name = take_name(p->names, l)) || !lex_expect(l, "<") || !(n->expr = expr_parse(p->a, l)))
+        return NULL;
+    return n;
+}
+
+/* STATEMENT [for i<N, j<M] */
+static struct node *statement(struct parser *p, struct lexer *l)
+{
+    struct node *inner = keyword_statement(p, l);
+    if (!inner || !lex_accept(l, "for"))
+        return inner;
+    struct node *head = NULL, **at = &head;
+    do {
+        if (!(*at = unroll_head(p, l)))
+            return NULL;
+        at = &(*at)->body;
+    } while (lex_accept(l, ","));
+    *at = inner;
+    return head;
+}
+
+/* ---- blocks ---- */
+
+static struct node *block(struct parser *p, int indent);
+
+/* What follows `unroll i < N` or `if C`: statements behind a colon, or the deeper lines. */
+static int body(struct parser *p, struct lexer *l, int indent, struct node **out)
+{
+    if (!lex_accept(l, ":")) {
+        if (l->token.kind != TOKEN_END)
+            return lex_fail(l, "'%.*s'; expected : or the line's end", l->token.size, l->token.at);
+        if (p->at >= p->lines || p->line[p->at].indent <= indent)
+            return lex_fail(l, "nothing below; expected deeper lines");
+        return (*out = block(p, p->line[p->at].indent)) ? 0 : -1;
+    }
+    struct node **at = out;
+    do {
+        if (!(*at = statement(p, l)))
+            return -1;
+        at = &(*at)->next;
+    } while (lex_accept(l, ";"));
+    return l->token.kind == TOKEN_END ? 0 : lex_fail(l, "'%.*s'; expected ; or the line's end", l->token.size, l->token.at);
+}
+
+static int start_line(struct parser *p, struct lexer *l)
+{
+    const struct line *line = &p->line[p->at++];
+    lex_start(l, (struct place){p->file, line->number}, line->text, line->size, p->err);
+    return line->indent;
+}
+
+static struct node *conditional(struct parser *p, struct lexer *l, int indent)
+{
+    struct node *n = new_node(p, l, NODE_IF);
+    struct lexer other;
+    if (!n || !(n->expr = expr_parse(p->a, l)) || body(p, l, indent, &n->body))
+        return NULL;
+    if (p->at < p->lines && p->line[p->at].indent == indent && !strncmp(p->line[p->at].text, "else", 4)) {
+        start_line(p, &other);
+        lex_next(&other);
+        if (body(p, &other, indent, &n->otherwise))
+            return NULL;
+    }
+    return n;
+}
+
+/* One line, with what belongs to it below; its nodes chained. */
+static struct node *line_nodes(struct parser *p)
+{
+    struct lexer l;
+    int indent = start_line(p, &l);
+    struct node *n = NULL;
+    if (lex_accept(&l, "if"))
+        return conditional(p, &l, indent);
+    if (lex_accept(&l, "unroll"))
+        return (n = unroll_head(p, &l)) && !body(p, &l, indent, &n->body) ? n : NULL;
+    if (lex_accept(&l, "loop")) {
+        const char *alone = lone_name(p, &l);
+        if (!(n = new_node(p, &l, NODE_LOOP)) || !(n->expr = expr_parse(p->a, &l)))
+            return NULL;
+        n->other = alone;
+        return body(p, &l, indent, &n->body) ? NULL : n;
+    }
+    struct node **at = &n;
+    do {
+        if (!(*at = statement(p, &l)))
+            return NULL;
+        while (*at)
+            at = &(*at)->next;
+    } while (lex_accept(&l, ";"));
+    if (l.token.kind != TOKEN_END)
+        lex_fail(&l, "'%.*s'; expected ; or the line's end", l.token.size, l.token.at);
+    return l.failed ? NULL : n;
+}
+
+static struct node *block(struct parser *p, int indent)
+{
+    struct node *first = NULL, **at = &first;
+    while (p->at < p->lines && p->line[p->at].indent >= indent) {
+        if (p->line[p->at].indent > indent) {
+            fail_at(p->err, (struct place){p->file, p->line[p->at].number}, "deeper line; expected %d spaces", indent);
+            return NULL;
+        }
+        if (!(*at = line_nodes(p)))
+            return NULL;
+        while (*at)
+            at = &(*at)->next;
+    }
+    return first;
+}
+
+/* ---- micro and macro ---- */
+
+static int parameters(struct parser *p, struct micro *m, struct lexer *l)
+{
+    if (!lex_expect(l, "("))
+        return -1;
+    while (!lex_accept(l, ")")) {
+        if (m->parameters && !lex_expect(l, ","))
+            return -1;
+        if (m->parameters == PARAMETERS_MAX)
+            return lex_fail(l, "seventh parameter; expected at most %d, what the System V ABI passes in registers",
+                            PARAMETERS_MAX);
+        struct parameter *q = &m->parameter[m->parameters++];
+        if (!(q->name = take_name(p->names, l)) || !lex_expect(l, ":"))
+            return -1;
+        if (lex_accept(l, "int"))
+            continue;
+        if (!(q->type = take_name(p->names, l)) || !lex_expect(l, "*"))
+            return -1;
+        p->pointer[p->pointers++] = q->name;
+    }
+    return l->token.kind == TOKEN_END ? 0 : lex_fail(l, "'%.*s'; expected the line's end", l->token.size, l->token.at);
+}
+
+static int micro_block(struct parser *p, struct micro_file *f, struct lexer *l, const char *comment)
+{
+    struct micro *m = arena_alloc(p->a, sizeof *m);
+    if (!m || f->micros == MICROS_MAX)
+        return lex_fail(l, "too many micro-kernels; expected at most %d", MICROS_MAX);
+    f->micro[f->micros++] = m;
+    m->place = l->place;
+    m->comment = comment;
+    if (!(m->name = take_name(p->names, l)) || parameters(p, m, l))
+        return -1;
+    if (p->at >= p->lines || p->line[p->at].indent == 0)
+        return lex_fail(l, "nothing below; expected the micro-kernel's lines");
+    return (m->body = block(p, p->line[p->at].indent)) ? 0 : -1;
+}
+
+static int macro_block(struct parser *p, struct micro_file *f, struct lexer *l)
+{
+    struct macro *m = arena_alloc(p->a, sizeof *m);
+    if (!m || f->macros == MICROS_MAX)
+        return lex_fail(l, "too many macros; expected at most %d", MICROS_MAX);
+    f->macro[f->macros++] = m;
+    m->place = l->place;
+    if (pattern_parse(&m->pattern, m->name, p->a, p->names, l))
+        return -1;
+    if (p->at >= p->lines || p->line[p->at].indent == 0)
+        return lex_fail(l, "nothing below; expected the macro's lines");
+    return (m->body = block(p, p->line[p->at].indent)) ? 0 : -1;
+}
+
+/* Lines that say something, with their indentation; NULL when memory is out. */
+static struct line *read_lines(const char *text, size_t size, int first, int *count)
+{
+    int n = 1;
+    for (size_t i = 0; i < size; i++)
+        n += text[i] == '\n';
+    struct line *line = calloc((size_t)n, sizeof *line);
+    *count = 0;
+    const char *end = text + size;
+    for (int number = first; line && text < end; number++) {
+        const char *stop = memchr(text, '\n', (size_t)(end - text));
+        if (!stop)
+            stop = end;
+        const char *c = text;
+        while (c < stop && isspace((unsigned char)*c))
+            c++;
+        bool comment = c < stop && *c == '#';
+        if (c < stop && (!comment || c == text)) /* a comment at the margin may be a micro-kernel's own */
+            line[(*count)++] = (struct line){(int)(c - text), number, c, (size_t)(stop - c)};
+        text = stop + 1;
+    }
+    return line;
+}
+
+int micro_parse(struct micro_file *f, struct arena *a, struct names *names, const char *file, int line, const char *text,
+                size_t size, struct gen_error *err)
+{
+    struct parser p = {.a = a, .names = names, .file = file, .err = err};
+    const char *comment = NULL;
+    int result = 0;
+    if (!(p.line = read_lines(text, size, line, &p.lines)))
+        return fail_at(err, (struct place){file, 1}, "out of memory");
+    /* comments inside a body were dropped by indentation; those at the margin end no block */
+    while (!result && p.at < p.lines) {
+        const struct line *at = &p.line[p.at];
+        if (at->text[0] == '#') {
+            size_t skip = at->size > 1 && at->text[1] == ' ' ? 2 : 1;
+            comment = arena_copy(a, at->text + skip, at->size - skip);
+            p.at++;
+            continue;
+        }
+        struct lexer l;
+        p.pointers = 0;
+        if (start_line(&p, &l))
+            result = lex_fail(&l, "indented line; expected micro or macro at the margin");
+        else if (lex_accept(&l, "micro"))
+            result = micro_block(&p, f, &l, comment);
+        else if (lex_accept(&l, "macro"))
+            result = macro_block(&p, f, &l);
+        else
+            result = lex_fail(&l, "'%.*s'; expected micro or macro", l.token.size, l.token.at);
+        comment = NULL;
+    }
+    free(p.line);
+    return result;
+}
+
+const struct micro *micro_find(const struct micro_file *f, const char *name)
+{
+    for (int i = 0; i < f->micros; i++)
+        if (!strcmp(f->micro[i]->name, name))
+            return f->micro[i];
+    return NULL;
+}

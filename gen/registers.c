@@ -1,0 +1,128 @@
+/* registers.c - linear scan over named values (Poletto and Sarkar 1999), without spilling: what does not fit is
+ * refused. Also tells apart, for C, values of one name that live at once. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "micro.h"
+
+/* What lives before a loop and is used in it, lives to its end. */
+static void extend_over_loops(struct unrolled *u)
+{
+    for (int i = u->insts - 1; i >= 0; i--) { /* inner loops end first, outer ones have the last word */
+        if (u->inst[i].kind != INST_LOOP)
+            continue;
+        int end = u->inst[i].partner;
+        for (int v = 0; v < u->vals; v++)
+            if (u->val[v].first < i && u->val[v].last >= i && u->val[v].last < end && u->val[v].last > i)
+                u->val[v].last = end;
+    }
+}
+
+static bool overlaps(const struct val *a, const struct val *b)
+{
+    return a->first < b->last && b->first < a->last;
+}
+
+/* Numbers values that share a name while both live, or whose types differ: 0 bears the plain name. */
+static int tell_apart(struct unrolled *u)
+{
+    char(*name)[C_NAME_MAX] = calloc((size_t)u->vals + 1, sizeof *name);
+    if (!name)
+        return -1;
+    for (int v = 0; v < u->vals; v++) {
+        struct val *b = &u->val[v];
+        c_name(b, name[v]);
+        for (int w = 0; w < v; w++) {
+            const struct val *a = &u->val[w];
+            bool clash = a->type != b->type || a->pointer != b->pointer || a->parameter || overlaps(a, b);
+            if (a->twin == b->twin && clash && !strcmp(name[v], name[w])) {
+                b->twin++;
+                w = -1;
+            }
+        }
+    }
+    free(name);
+    return 0;
+}
+
+struct bank {
+    int reg[32]; /* in the order of preference */
+    int count;
+    int until[32]; /* by register: the last instruction that uses it, or -1: free */
+    int live, most;
+};
+
+static void make_banks(struct bank bank[CLASS_COUNT], const struct isa_table *t)
+{
+    static const int integers[] = {0, 10, 11, 7, 6, 2, 1, 8, 9}; /* rax r10 r11, then the arguments' own */
+    for (int c = 0; c < CLASS_COUNT; c++) {
+        struct bank *b = &bank[c];
+        b->count = t->registers[c];
+        for (int i = 0; i < 32; i++) {
+            b->reg[i] = c == CLASS_INT ? (i < 9 ? integers[i] : -1) : c == CLASS_MASK ? i + 1 : i;
+            b->until[i] = -1;
+        }
+    }
+}
+
+static int take(struct bank *b, int first, int last)
+{
+    for (int i = 0; i < b->count; i++)
+        if (b->until[b->reg[i]] < 0 || b->until[b->reg[i]] <= first) {
+            b->until[b->reg[i]] = last > first ? last : first + 1; /* a value never used still needs a place */
+            return b->reg[i];
+        }
+    return -1;
+}
+
+static int live_at(const struct unrolled *u, enum reg_class cls, int at)
+{
+    int n = 0;
+    for (int v = 0; v < u->vals; v++)
+        n += u->val[v].cls == cls && u->val[v].first <= at && (u->val[v].last > at || u->val[v].first == at);
+    return n;
+}
+
+static int too_few(const struct unrolled *u, const struct val *v, struct gen_error *err)
+{
+    static const char *const names[] = {"vector", "mask", "integer"};
+    int most = 0;
+    for (int i = 0; i < u->insts; i++) {
+        int n = live_at(u, v->cls, i);
+        most = n > most ? n : most;
+    }
+    struct place at = u->inst[v->first < 0 ? 0 : v->first].place;
+    return fail_at(err, at, "%s needs %d %s registers; expected at most %d, all that isa %s has", u->name, most,
+                   names[v->cls], u->isa->registers[v->cls], u->isa->name);
+}
+
+int registers_assign(struct unrolled *u, struct gen_error *err)
+{
+    static const int arguments[] = {7, 6, 2, 1, 8, 9}; /* rdi rsi rdx rcx r8 r9 */
+    struct bank bank[CLASS_COUNT] = {{{0}, 0, {0}, 0, 0}};
+    bool present[CLASS_COUNT][32] = {{false}};
+    extend_over_loops(u);
+    if (tell_apart(u))
+        return fail_at(err, u->micro->place, "out of memory");
+    make_banks(bank, u->isa);
+    int parameter = 0;
+    for (int v = 0; v < u->vals; v++) {
+        struct val *x = &u->val[v];
+        struct bank *b = &bank[x->cls];
+        if (u->isa->registers[x->cls] == 0) { /* a table for plain C has none to give */
+            continue;
+        } else if (x->parameter) {
+            x->reg = arguments[parameter++];
+            b->until[x->reg] = x->last;
+        } else {
+            x->reg = take(b, x->first, x->last);
+        }
+        if (x->reg < 0)
+            return too_few(u, x, err);
+        present[x->cls][x->reg] = true;
+    }
+    for (int c = 0; c < CLASS_COUNT; c++)
+        for (int i = 0; i < 32; i++)
+            u->used[c] += present[c][i];
+    return 0;
+}

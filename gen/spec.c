@@ -1,0 +1,490 @@
+/* spec.c - see spec.h. What keys there are, and what they take, is read from the field table alone. */
+#include "spec.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "expand.h"
+#include "yaml.h"
+
+static const char language_key[] = "language";
+
+struct parse {
+    struct yaml yaml;
+    struct spec *spec;
+    struct gen_error *err;
+    const struct yaml_node *at[FIELD_COUNT]; /* where each field's values stand */
+};
+
+/* A piece of a message. */
+struct words {
+    char text[200];
+    size_t size;
+};
+
+static void add_words(struct words *w, const char *separator, const char *text)
+{
+    const char *pieces[2] = {w->size ? separator : "", text};
+    for (int i = 0; i < 2; i++)
+        for (const char *c = pieces[i]; *c && w->size + 1 < sizeof w->text; c++)
+            w->text[w->size++] = *c;
+}
+
+/* "f32, f16 or bf16" */
+static struct words one_of(const char *const *names)
+{
+    struct words w = {.text = ""};
+    for (int i = 0; names[i]; i++)
+        add_words(&w, names[i + 1] ? ", " : " or ", names[i]);
+    return w;
+}
+
+static struct words expected_value(const struct field *field)
+{
+    struct words w = {.text = ""};
+    if (field->type == FIELD_NAME)
+        return one_of(field->names);
+    if (field->type == FIELD_BOOL)
+        add_words(&w, "", "true or false");
+    else
+        w.size = (size_t)snprintf(w.text, sizeof w.text, "a whole number %d..%d", field->min, field->max);
+    return w;
+}
+
+/* Length of the part before the dot: fields with the same one stand in one mapping. */
+static size_t group_size(const struct field *field)
+{
+    return strcspn(field->key, ".");
+}
+
+/* The field's own key in its mapping, or NULL when it stands at the top. */
+static const char *member_key(const struct field *field)
+{
+    return field->key[group_size(field)] ? field->key + group_size(field) + 1 : NULL;
+}
+
+static bool same_group(enum field_id a, enum field_id b)
+{
+    size_t size = group_size(&fields[a]);
+    return size == group_size(&fields[b]) && !strncmp(fields[a].key, fields[b].key, size);
+}
+
+static bool in_pair(enum field_id f)
+{
+    return fields[f].paired || (f + 1 < FIELD_COUNT && fields[f + 1].paired);
+}
+
+static struct words top_keys(void)
+{
+    struct words w = {.text = ""};
+    for (enum field_id f = 0; f < FIELD_COUNT; f++) {
+        char key[32];
+        snprintf(key, sizeof key, "%.*s", (int)group_size(&fields[f]), fields[f].key);
+        if (!f || !same_group(f, f - 1))
+            add_words(&w, ", ", key);
+    }
+    add_words(&w, " or ", language_key);
+    return w;
+}
+
+static struct words member_keys(enum field_id first)
+{
+    struct words w = {.text = ""};
+    for (enum field_id f = first; f < FIELD_COUNT && same_group(f, first); f++) {
+        bool last = f + 1 == FIELD_COUNT || !same_group(f + 1, first);
+        add_words(&w, !last ? ", " : in_pair(first) ? " and " : " or ", member_key(&fields[f]));
+    }
+    return w;
+}
+
+static bool is_nothing(const struct yaml_node *node)
+{
+    return node->kind == YAML_SCALAR && !node->quoted &&
+           (!*node->text || !strcmp(node->text, "~") || !strcmp(node->text, "null"));
+}
+
+/* "expected ..." for a node that is no value at all, or no value of that kind. */
+static int refuse_kind(struct parse *p, const char *key, const struct yaml_node *node, const char *expected)
+{
+    char shown[48];
+    if (is_nothing(node))
+        return yaml_fail(&p->yaml, node, p->err, "%s has no value; expected %s", key, expected);
+    if (node->kind == YAML_SCALAR)
+        return yaml_fail(&p->yaml, node, p->err, "%s is %s'%s'; expected %s", key, node->quoted ? "the text " : "",
+                         yaml_show(node->text, shown), expected);
+    return yaml_fail(&p->yaml, node, p->err, "%s is a %s here; expected %s", key,
+                     node->kind == YAML_LIST ? "list" : "mapping", expected);
+}
+
+/* Decimal digits, one minus sign allowed so that -1 is out of range and not a word. Too large ones stop growing. */
+static bool read_whole(const struct yaml_node *node, int64_t *out)
+{
+    const char *digits = node->text + (*node->text == '-');
+    size_t n = strspn(digits, "0123456789");
+    if (node->quoted || !n || digits[n] || (digits[0] == '0' && n > 1))
+        return false;
+    int64_t value = 0;
+    for (size_t i = 0; i < n && value < INT32_MAX; i++)
+        value = value * 10 + (digits[i] - '0');
+    *out = *node->text == '-' ? -value : value;
+    return true;
+}
+
+static int read_value(struct parse *p, const struct field *field, const struct yaml_node *node, int32_t *out)
+{
+    struct words expected = expected_value(field);
+    if (node->kind != YAML_SCALAR || is_nothing(node))
+        return refuse_kind(p, field->key, node, expected.text);
+    if (field->type == FIELD_NUMBER) {
+        int64_t value = 0;
+        char shown[48];
+        if (!read_whole(node, &value))
+            return refuse_kind(p, field->key, node, expected.text);
+        if (value < field->min || value > field->max)
+            return yaml_fail(&p->yaml, node, p->err, "%s is out of range: %s; expected %s", field->key,
+                             yaml_show(node->text, shown), expected.text);
+        *out = (int32_t)value;
+        return 0;
+    }
+    if (field->type == FIELD_NAME) {
+        for (int32_t i = 0; field->names[i]; i++) {
+            if (!strcmp(node->text, field->names[i])) {
+                *out = i;
+                return 0;
+            }
+        }
+    } else if (!node->quoted) { /* the core schema's words; YAML 1.1's yes, no, on and off are words to others */
+        static const char *const words[2][3] = {{"false", "False", "FALSE"}, {"true", "True", "TRUE"}};
+        for (int i = 0; i < 6; i++) {
+            if (!strcmp(node->text, words[i / 3][i % 3])) {
+                *out = i / 3;
+                return 0;
+            }
+        }
+    }
+    return refuse_kind(p, field->key, node, expected.text);
+}
+
+/* Adds values for f and, when it is the first of a pair, for the one after it. */
+static int add_value(struct parse *p, enum field_id f, const int32_t *value, const struct yaml_node *node)
+{
+    int n = p->spec->field[f].count, width = in_pair(f) ? 2 : 1;
+    for (int i = 0; i < n; i++) {
+        bool same = true;
+        for (int w = 0; w < width; w++)
+            same = same && p->spec->field[f + (unsigned)w].value[i] == value[w];
+        if (same)
+            return yaml_fail(&p->yaml, node, p->err, "%.*s has this value twice; expected each once",
+                             width == 1 ? (int)strlen(fields[f].key) : (int)group_size(&fields[f]), fields[f].key);
+    }
+    if (n == SPEC_LIST_MAX)
+        return yaml_fail(&p->yaml, node, p->err, "%s has more than %d values; expected fewer", fields[f].key, n);
+    for (int w = 0; w < width; w++) {
+        struct spec_values *list = &p->spec->field[f + (unsigned)w];
+        if (!(n & (n - 1))) { /* full at each power of two */
+            int32_t *more = realloc(list->value, sizeof *more * (n ? 2 * (size_t)n : 1));
+            if (!more)
+                return yaml_fail(&p->yaml, NULL, p->err, "memory is out");
+            list->value = more;
+        }
+        list->value[n] = value[w];
+        list->count = n + 1;
+    }
+    return 0;
+}
+
+static int read_single(struct parse *p, enum field_id f, const struct yaml_node *node)
+{
+    int32_t value = 0;
+    return read_value(p, &fields[f], node, &value) ? -1 : add_value(p, f, &value, node);
+}
+
+/* Each key of a mapping is a known one, so that this is short. */
+static int refuse_twice(struct parse *p, const struct yaml_node *map, const struct yaml_node *entry)
+{
+    char shown[48];
+    for (const struct yaml_node *c = map->child; c != entry; c = c->next)
+        if (!strcmp(c->key->text, entry->key->text))
+            return yaml_fail(&p->yaml, entry->key, p->err, "duplicate key '%s'; expected it once, and line %d has it",
+                             yaml_show(entry->key->text, shown), c->key->line);
+    return 0;
+}
+
+/* Finds which member of first's mapping a key names. */
+static int find_member(struct parse *p, enum field_id first, const struct yaml_node *map,
+                       const struct yaml_node *entry, enum field_id *out)
+{
+    char shown[48];
+    for (enum field_id f = first; f < FIELD_COUNT && same_group(f, first); f++) {
+        if (!strcmp(member_key(&fields[f]), entry->key->text)) {
+            *out = f;
+            return refuse_twice(p, map, entry);
+        }
+    }
+    return yaml_fail(&p->yaml, entry->key, p->err, "unknown key '%s' in %.*s; expected %s",
+                     yaml_show(entry->key->text, shown), (int)group_size(&fields[first]), fields[first].key,
+                     member_keys(first).text);
+}
+
+/* One number for both, or a mapping of the two. */
+static int read_pair(struct parse *p, enum field_id f, const struct yaml_node *node)
+{
+    int32_t value[2] = {0};
+    char key[32], expected[160];
+    int32_t min = fields[f].min > fields[f + 1].min ? fields[f].min : fields[f + 1].min;
+    int32_t max = fields[f].max < fields[f + 1].max ? fields[f].max : fields[f + 1].max;
+    snprintf(key, sizeof key, "%.*s", (int)group_size(&fields[f]), fields[f].key);
+    snprintf(expected, sizeof expected, "a whole number %d..%d, or {%s: %d..%d, %s: %d..%d}", min, max,
+             member_key(&fields[f]), fields[f].min, fields[f].max, member_key(&fields[f + 1]), fields[f + 1].min,
+             fields[f + 1].max);
+    if (node->kind == YAML_SCALAR) {
+        int64_t both = 0;
+        char shown[48];
+        if (!read_whole(node, &both))
+            return refuse_kind(p, key, node, expected);
+        if (both < min || both > max)
+            return yaml_fail(&p->yaml, node, p->err, "%s is out of range: %s; expected %s", key,
+                             yaml_show(node->text, shown), expected);
+        value[0] = (int32_t)both;
+        return add_value(p, f, value, node);
+    }
+    if (node->kind == YAML_LIST)
+        return refuse_kind(p, key, node, expected);
+    bool found[2] = {false, false};
+    for (const struct yaml_node *c = node->child; c; c = c->next) {
+        enum field_id member;
+        if (find_member(p, f, node, c, &member) || read_value(p, &fields[member], c, &value[member - f]))
+            return -1;
+        found[member - f] = true;
+    }
+    for (unsigned i = 0; i < 2; i++)
+        if (!found[i])
+            return yaml_fail(&p->yaml, node, p->err, "%s lacks %s; expected %s", key, member_key(&fields[f + i]),
+                             expected);
+    if (value[1] == value[0])
+        value[1] = 0; /* one variant, one name */
+    return add_value(p, f, value, node);
+}
+
+typedef int read_fn(struct parse *p, enum field_id f, const struct yaml_node *node);
+
+/* A scalar, or a list with something in it. */
+static int read_values(struct parse *p, enum field_id f, const struct yaml_node *node, read_fn *read)
+{
+    p->at[f] = node;
+    if (node->kind != YAML_LIST)
+        return read(p, f, node);
+    if (!node->child)
+        return yaml_fail(&p->yaml, node, p->err, "%.*s is an empty list; expected at least one value",
+                         in_pair(f) ? (int)group_size(&fields[f]) : (int)strlen(fields[f].key), fields[f].key);
+    for (const struct yaml_node *c = node->child; c; c = c->next)
+        if (read(p, f, c))
+            return -1;
+    return 0;
+}
+
+/* tile: {q: ..., k: ...} */
+static int read_group(struct parse *p, enum field_id first, const struct yaml_node *node)
+{
+    char key[32], expected[320];
+    snprintf(key, sizeof key, "%.*s", (int)group_size(&fields[first]), fields[first].key);
+    snprintf(expected, sizeof expected, "a mapping with %s, as in %s: {%s: %d}", member_keys(first).text, key,
+             member_key(&fields[first]), fields[first].fallback[0]);
+    if (node->kind != YAML_MAP)
+        return refuse_kind(p, key, node, expected);
+    if (!node->child)
+        return yaml_fail(&p->yaml, node, p->err, "%s is empty; expected %s", key, expected);
+    for (const struct yaml_node *c = node->child; c; c = c->next) {
+        enum field_id f;
+        if (find_member(p, first, node, c, &f) || read_values(p, f, c, read_single))
+            return -1;
+    }
+    return 0;
+}
+
+static bool is_built(enum language language)
+{
+    for (int isa = 0; isa < ISA_COUNT; isa++)
+        if (isa_language((enum isa)isa) == language)
+            return true;
+    return false;
+}
+
+static struct words built_languages(void)
+{
+    const char *names[LANGUAGE_COUNT + 1] = {NULL};
+    for (int i = 0, n = 0; i < LANGUAGE_COUNT; i++)
+        if (is_built((enum language)i))
+            names[n++] = language_names[i];
+    return one_of(names);
+}
+
+static int read_language(struct parse *p, const struct yaml_node *node)
+{
+    if (node->kind == YAML_LIST && !node->child)
+        return yaml_fail(&p->yaml, node, p->err, "%s is an empty list; expected at least one value",
+                         language_key);
+    memset(p->spec->language, 0, sizeof p->spec->language);
+    for (const struct yaml_node *c = node->kind == YAML_LIST ? node->child : node; c; c = c->next) {
+        int found = LANGUAGE_COUNT;
+        for (int i = 0; c->kind == YAML_SCALAR && i < LANGUAGE_COUNT; i++)
+            if (!strcmp(c->text, language_names[i]))
+                found = i;
+        if (found == LANGUAGE_COUNT)
+            return refuse_kind(p, language_key, c, one_of(language_names).text);
+        if (!is_built((enum language)found))
+            return yaml_fail(&p->yaml, c, p->err, "%s %s is not built yet; expected %s", language_key,
+                             language_names[found], built_languages().text);
+        if (p->spec->language[found])
+            return yaml_fail(&p->yaml, c, p->err, "%s has this value twice; expected each once", language_key);
+        p->spec->language[found] = true;
+        if (node->kind != YAML_LIST)
+            break;
+    }
+    return 0;
+}
+
+static int read_entry(struct parse *p, const struct yaml_node *root, const struct yaml_node *entry)
+{
+    const char *key = entry->key->text;
+    char shown[48];
+    if (!strcmp(key, language_key))
+        return refuse_twice(p, root, entry) ? -1 : read_language(p, entry);
+    for (enum field_id f = 0; f < FIELD_COUNT; f++) {
+        size_t size = group_size(&fields[f]);
+        if (strncmp(key, fields[f].key, size) || key[size])
+            continue;
+        if (refuse_twice(p, root, entry))
+            return -1;
+        if (in_pair(f))
+            return read_values(p, f, entry, read_pair);
+        return member_key(&fields[f]) ? read_group(p, f, entry) : read_values(p, f, entry, read_single);
+    }
+    return yaml_fail(&p->yaml, entry->key, p->err, "unknown key '%s'; expected %s", yaml_show(key, shown),
+                     top_keys().text);
+}
+
+/* An isa fixes its language, so that naming another one is a contradiction. */
+static int check_language(struct parse *p)
+{
+    const struct spec_values *isas = &p->spec->field[F_ISA];
+    const struct yaml_node *node = p->at[F_ISA];
+    if (node && node->kind == YAML_LIST)
+        node = node->child;
+    for (int i = 0; i < isas->count; i++, node = node->next) {
+        enum language language = isa_language((enum isa)isas->value[i]);
+        if (!p->spec->language[language])
+            return yaml_fail(&p->yaml, node, p->err, "isa %s is of language %s, which the spec leaves out; expected "
+                             "an isa of the spec's language", field_value_name(F_ISA, isas->value[i]),
+                             language_names[language]);
+    }
+    return 0;
+}
+
+static int check_whole(struct parse *p)
+{
+    double product = 1;
+    for (enum field_id f = 0; f < FIELD_COUNT; f++) {
+        const struct spec_values *list = &p->spec->field[f];
+        if (fields[f].required && !list->count)
+            return yaml_fail(&p->yaml, p->yaml.root, p->err, "the spec has no %.*s; expected it, as in %.*s: %d",
+                             (int)group_size(&fields[f]), fields[f].key, (int)group_size(&fields[f]), fields[f].key,
+                             fields[f].fallback[0]);
+        if (list->count && !fields[f].paired)
+            product *= list->count;
+    }
+    if (product > SPEC_PRODUCT_MAX)
+        return yaml_fail(&p->yaml, p->yaml.root, p->err,
+                         "the lists multiply out to %.0f combinations; expected at most %d", product, SPEC_PRODUCT_MAX);
+    return check_language(p);
+}
+
+static int read_root(struct parse *p)
+{
+    const struct yaml_node *root = p->yaml.root, start = {.line = 1, .col = 1};
+    if (!root || is_nothing(root))
+        return yaml_fail(&p->yaml, root ? root : &start, p->err, "the spec is empty; expected at least head_dim: 64");
+    if (root->kind != YAML_MAP)
+        return refuse_kind(p, "the spec", root, "a mapping of keys to values, as in head_dim: 64");
+    for (const struct yaml_node *c = root->child; c; c = c->next)
+        if (read_entry(p, root, c))
+            return -1;
+    return check_whole(p);
+}
+
+static int read_tree(struct parse *p)
+{
+    *p->spec = (struct spec){0};
+    for (int i = 0; i < LANGUAGE_COUNT; i++)
+        p->spec->language[i] = true;
+    int rc = read_root(p);
+    if (rc)
+        spec_free(p->spec);
+    yaml_close(&p->yaml);
+    return rc;
+}
+
+int spec_read(const char *path, struct spec *out, struct gen_error *err)
+{
+    struct parse p = {.spec = out, .err = err};
+    return yaml_open(path, &p.yaml, err) ? -1 : read_tree(&p);
+}
+
+int spec_parse(const char *name, const void *text, size_t size, struct spec *out, struct gen_error *err)
+{
+    struct parse p = {.spec = out, .err = err};
+    return yaml_parse(name, text, size, &p.yaml, err) ? -1 : read_tree(&p);
+}
+
+void spec_free(struct spec *s)
+{
+    for (enum field_id f = 0; s && f < FIELD_COUNT; f++) {
+        free(s->field[f].value);
+        s->field[f] = (struct spec_values){0};
+    }
+}
+
+/* "64", "c 64, avx2 96": one default, or one for each isa. */
+static struct words default_value(enum field_id f)
+{
+    struct words w = {.text = ""};
+    bool same = true;
+    for (int isa = 1; isa < ISA_COUNT; isa++)
+        same = same && fields[f].fallback[isa] == fields[f].fallback[0];
+    if (fields[f].required || fields[f].paired) {
+        add_words(&w, "", fields[f].required ? "none, it must be given" : member_key(&fields[f - 1]));
+        return w;
+    }
+    for (int isa = 0; isa < (same ? 1 : ISA_COUNT); isa++) {
+        char one[64];
+        int32_t value = fields[f].fallback[isa];
+        const char *word = fields[f].type == FIELD_BOOL ? (value ? "true" : "false") : field_value_name(f, value);
+        if (word)
+            snprintf(one, sizeof one, "%s", word);
+        else
+            snprintf(one, sizeof one, "%d", value);
+        if (!same)
+            add_words(&w, ", ", field_value_name(F_ISA, isa));
+        add_words(&w, same ? "" : " ", one);
+    }
+    return w;
+}
+
+void spec_document(struct buf *out)
+{
+    struct spec all = {.language = {false}};
+    for (int i = 0; i < LANGUAGE_COUNT; i++)
+        all.language[i] = true;
+    buf_puts(out, "A spec is a YAML mapping. Each key takes a value or a list of them; the lists multiply\n"
+                  "out in the order given here, the last one fastest. tile.q is written tile: {q: 64}.\n");
+    for (enum field_id f = 0; f < FIELD_COUNT; f++) {
+        struct words value = expected_value(&fields[f]), fallback = default_value(f);
+        buf_printf(out, "  %-12s %s\n", fields[f].key, fields[f].doc);
+        buf_printf(out, "  %-12s   %s; default: %s\n", "", value.text,
+                   f == F_ISA ? field_value_name(f, (int32_t)spec_default_isa(&all)) : fallback.text);
+    }
+    buf_printf(out, "  %-12s %s\n", language_key, "which languages isa may be of");
+    buf_printf(out, "  %-12s   %s; default: all\n", "", built_languages().text);
+}

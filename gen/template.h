@@ -1,0 +1,33 @@
+/* template.h - text with holes and line directives. It knows nothing of kernels.
+ *
+ *   ${expr}                     a number or text, in any line
+ *   % let NAME = expr           % assert expr, "rule"         % include "file"
+ *   % for NAME in expr..expr    % if expr  % elif expr  % else    % end closes either
+ *   %# a comment                any other word is the host's directive
+ */
+#ifndef ATTNGEN_TEMPLATE_H
+#define ATTNGEN_TEMPLATE_H
+
+#include "buf.h"
+#include "expr.h"
+
+/* Text of the file that include names; false when there is none. */
+typedef bool (*template_loader)(void *self, const char *name, const char **text, size_t *size);
+
+struct template;
+/* Parses text, and what it includes, into the arena. name is kept. NULL on failure. */
+const struct template *template_parse(struct arena *a, const char *name, const char *text, size_t size,
+                                      template_loader load, void *self, struct gen_error *err);
+
+/* What the program around the engine adds: directives of its own; functions come by env->call. */
+struct template_host {
+    void *self;
+    /* word's rest of the line is in l; appends to out. 0, or -1 and err. */
+    int (*directive)(void *self, const char *word, struct lexer *l, struct env *env, struct buf *out,
+                     struct gen_error *err);
+};
+/* Appends to out. What let sets stays set in env, so that a host may read it. */
+int template_render(const struct template *t, struct env *env, const struct template_host *host, struct buf *out,
+                    struct gen_error *err);
+
+#endif

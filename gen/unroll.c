@@ -1,0 +1,563 @@
+/* unroll.c - writes a micro-kernel out for one variant: loops over compile-time numbers unrolled, composites expanded,
+ * each statement matched with the table row it is. The result is a straight list of instructions over named values. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "micro.h"
+
+enum { BINDINGS_MAX = OPERANDS_MAX, SLOTS = 4096, INSTS_MAX = 20000, DEPTH_MAX = 12 };
+
+/* Where names live: the micro-kernel itself, or one expansion of a macro. */
+struct binding {
+    const char *name;
+    const struct term *term;      /* what the caller wrote, in the caller's scope */
+    int64_t index[2];             /* its indices, evaluated */
+};
+struct scope {
+    int id;
+    struct scope *caller; /* NULL for the micro-kernel */
+    int bindings;
+    struct binding binding[BINDINGS_MAX];
+};
+/* A name with its indices, to its value. */
+struct slot {
+    const char *name; /* NULL: free */
+    int scope, indices;
+    int64_t index[2];
+    int value;
+};
+struct unroller {
+    struct unrolled *u;
+    const struct micro_file *file;
+    struct env *env;
+    struct gen_error *err;
+    struct slot *slot;
+    int slots, scopes, depth;
+    const void *from;
+};
+/* A term looked up: the scope and name it leads to through macro parameters, and what it is there. */
+struct seen {
+    struct scope *scope;
+    const char *name;
+    int indices;
+    int64_t index[2];
+    struct arg arg;
+};
+
+static int run(struct unroller *r, const struct node *n, struct scope *s);
+
+/* ---- values ---- */
+
+static struct slot *slot_of(struct unroller *r, int scope, const char *name, int indices, const int64_t index[2])
+{
+    uint64_t h = (uint64_t)(uintptr_t)name * 0x9e3779b97f4a7c15u + (uint64_t)scope * 0xff51afd7ed558ccdu;
+    for (int i = 0; i < indices; i++)
+        h = (h ^ (uint64_t)(index[i] + 1)) * 0xc4ceb9fe1a85ec53u;
+    for (uint32_t at = (uint32_t)(h >> 40) % SLOTS;; at = (at + 1) % SLOTS) {
+        struct slot *s = &r->slot[at];
+        if (!s->name || (s->name == name && s->scope == scope && s->indices == indices &&
+                         (indices < 1 || s->index[0] == index[0]) && (indices < 2 || s->index[1] == index[1])))
+            return s;
+    }
+}
+
+static int add_value(struct unroller *r, const struct val *v)
+{
+    struct unrolled *u = r->u;
+    if (u->vals == u->val_room) {
+        int room = u->val_room ? u->val_room * 2 : 256;
+        struct val *val = realloc(u->val, (size_t)room * sizeof *val);
+        if (!val)
+            return -1;
+        u->val = val;
+        u->val_room = room;
+    }
+    u->val[u->vals] = *v;
+    u->val[u->vals].reg = -1;
+    return u->vals++;
+}
+
+static int define(struct unroller *r, struct place place, const struct seen *at, const struct val *v)
+{
+    int value = add_value(r, v);
+    struct slot *s = slot_of(r, at->scope->id, at->name, at->indices, at->index);
+    if (value < 0 || (!s->name && r->slots == SLOTS - 1))
+        return fail_at(r->err, place, "more than %d values; expected a smaller micro-kernel", SLOTS - 1);
+    r->slots += !s->name;
+    *s = (struct slot){at->name, at->scope->id, at->indices, {at->index[0], at->index[1]}, value};
+    return value;
+}
+
+static struct inst *add_inst(struct unroller *r, enum inst_kind kind, struct place place)
+{
+    struct unrolled *u = r->u;
+    if (u->insts == u->inst_room) {
+        int room = u->inst_room ? u->inst_room * 2 : 512;
+        struct inst *inst = room > INSTS_MAX ? NULL : realloc(u->inst, (size_t)room * sizeof *inst);
+        if (!inst) {
+            fail_at(r->err, place, "more than %d instructions; expected a smaller micro-kernel", u->insts);
+            return NULL;
+        }
+        u->inst = inst;
+        u->inst_room = room;
+    }
+    struct inst *i = &u->inst[u->insts++];
+    *i = (struct inst){.kind = kind, .place = place, .partner = -1, .from = r->from};
+    return i;
+}
+
+static void use(struct unroller *r, int value)
+{
+    r->u->val[value].last = r->u->insts;
+}
+
+/* ---- terms ---- */
+
+static struct arg arg_of_value(const struct unroller *r, int value, const struct seen *s, int indices)
+{
+    const struct val *v = &r->u->val[value];
+    if (!v->pointer)
+        return (struct arg){.kind = ARG_VALUE, .type = v->type, .value = value};
+    int64_t offset = 0;
+    for (int i = 0; i < indices; i++)
+        offset += s->index[i];
+    return (struct arg){.kind = indices ? ARG_MEMORY : ARG_VALUE, .type = v->type, .value = value, .number = offset};
+}
+
+static const struct binding *bound(const struct scope *s, const char *name)
+{
+    for (int i = 0; i < s->bindings; i++)
+        if (s->binding[i].name == name)
+            return &s->binding[i];
+    return NULL;
+}
+
+static struct arg constant(const struct unroller *r, const char *name)
+{
+    const struct value *v = env_get(r->env, name, strlen(name));
+    if (v && !v->text)
+        return (struct arg){.kind = ARG_INTEGER, .number = v->number, .real = (float)v->number};
+    for (int i = r->u->isa->pools - 1; i >= 0; i--)
+        if (!strcmp(r->u->isa->pool[i]->name, name))
+            return (struct arg){.kind = ARG_POOL, .type = r->u->isa->pool[i]->type, .number = i};
+    return (struct arg){.kind = ARG_UNKNOWN};
+}
+
+static struct arg number_arg(const struct term *t)
+{
+    return (struct arg){
+        .kind = t->is_real ? ARG_REAL : ARG_INTEGER, .number = t->number, .real = (float)t->real};
+}
+
+/* Follows macro parameters to what they stand for. Memory's offset is the sum of the indices on the way. */
+static int see(struct unroller *r, const struct term *t, struct scope *scope, struct seen *out)
+{
+    const struct binding *b;
+    *out = (struct seen){.scope = scope, .name = t->name};
+    if (!t->name) {
+        out->arg = number_arg(t);
+        return 0;
+    }
+    int64_t index[4];
+    int n = 0;
+    for (int i = 0; i < t->indices; i++)
+        if (expr_number(t->index[i], r->env, &index[n++], r->err))
+            return -1;
+    while (out->scope->caller && (b = bound(out->scope, out->name))) {
+        if (!b->term->name) {
+            out->arg = number_arg(b->term);
+            return 0;
+        }
+        if (n + b->term->indices > 4)
+            return fail_at(r->err, t->place, "too many indices on '%s'; expected at most two in all", t->name);
+        memmove(index + b->term->indices, index, (size_t)n * sizeof *index);
+        for (int i = 0; i < b->term->indices; i++, n++)
+            index[i] = b->index[i];
+        out->name = b->term->name;
+        out->scope = out->scope->caller;
+    }
+    struct slot *base = slot_of(r, out->scope->id, out->name, 0, index);
+    bool pointer = base->name && r->u->val[base->value].pointer;
+    if (n > 2 && !pointer)
+        return fail_at(r->err, t->place, "too many indices on '%s'; expected at most two in all", t->name);
+    if (pointer && n > 2)
+        index[1] += index[2] + (n > 3 ? index[3] : 0);
+    out->indices = n > 2 ? 2 : n;
+    out->index[0] = n > 0 ? index[0] : 0;
+    out->index[1] = n > 1 ? index[1] : 0;
+    struct slot *s = pointer ? base : slot_of(r, out->scope->id, out->name, out->indices, out->index);
+    out->arg = s->name ? arg_of_value(r, s->value, out, n) : n ? (struct arg){.kind = ARG_UNKNOWN} : constant(r, out->name);
+    return 0;
+}
+
+static const struct vtype *declared_type(struct unroller *r, const struct node *n)
+{
+    const char *name = n->type ? n->type : "f32";
+    const struct value *v = env_get(r->env, name, strlen(name));
+    if (v && v->text)
+        name = v->text;
+    return isa_type(r->u->isa, name, strlen(name));
+}
+
+/* ---- which op ---- */
+
+static bool fits(const struct operand *o, const struct arg *a)
+{
+    switch (o->kind) {
+    case OPERAND_VALUE: return a->kind == ARG_VALUE && a->type && !strcmp(a->type->name, o->type);
+    case OPERAND_MEMORY: return a->kind == ARG_MEMORY && !strcmp(a->type->name, o->type);
+    case OPERAND_INT: return a->kind == ARG_INTEGER;
+    case OPERAND_REAL: return a->kind == ARG_REAL || a->kind == ARG_INTEGER;
+    case OPERAND_LITERAL: return a->kind == ARG_INTEGER && a->number == o->literal;
+    case OPERAND_POOL: return a->kind == ARG_POOL && !strcmp(a->type->name, o->type);
+    default: return true;
+    }
+}
+
+/* How well a statement is what a pattern says: -1 not at all, else the number of literals that agree. */
+static int match(const struct pattern *p, const char *key, const struct seen *seen, int n)
+{
+    int score = 0;
+    if (p->key != key || p->operands != n)
+        return -1;
+    for (int i = 0; i < n; i++) {
+        if (!fits(&p->operand[i], &seen[i].arg))
+            return -1;
+        if (p->same[i] >= 0 && (seen[i].arg.kind != seen[p->same[i]].arg.kind || seen[i].arg.value != seen[p->same[i]].arg.value ||
+                                seen[i].arg.number != seen[p->same[i]].arg.number))
+            return -1;
+        score += p->operand[i].kind == OPERAND_LITERAL;
+    }
+    return score;
+}
+
+static const struct op *find_op(const struct isa_table *t, const char *key, const struct seen *seen, int n)
+{
+    const struct op *best = NULL;
+    int best_score = -1;
+    for (int i = t->ops - 1; i >= 0; i--) { /* later rows come first: a table overrules what it extends */
+        int score = match(&t->op[i]->pattern, key, seen, n);
+        if (score > best_score) {
+            best = t->op[i];
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+static const struct macro *find_macro(struct unroller *r, const char *key, const struct seen *seen, int n)
+{
+    for (int i = r->file->macros - 1; i >= 0; i--)
+        if (match(&r->file->macro[i]->pattern, key, seen, n) >= 0)
+            return r->file->macro[i];
+    for (int i = r->u->isa->macros - 1; i >= 0; i--)
+        if (match(&r->u->isa->macro[i]->pattern, key, seen, n) >= 0)
+            return r->u->isa->macro[i];
+    return NULL;
+}
+
+static void describe(char *text, size_t size, const char *key, const struct seen *seen, int n)
+{
+    size_t at = 0;
+    int operand = 0;
+    for (const char *c = key; *c && at + 1 < size; c++) {
+        if (*c != '_' || operand == n) {
+            text[at++] = *c;
+            continue;
+        }
+        const struct arg *a = &seen[operand++].arg;
+        static const char *const kinds[] = {"value", "memory", "real", "number", "pool vector", "unknown name"};
+        int wrote = snprintf(text + at, size - at, "%s%s%s", kinds[a->kind], a->type ? ":" : "", a->type ? a->type->name : "");
+        at += wrote < 0 ? 0 : (size_t)wrote < size - at ? (size_t)wrote : size - at - 1;
+    }
+    text[at] = 0;
+}
+
+static int no_such_op(struct unroller *r, const struct node *n, const struct seen *seen)
+{
+    char text[256];
+    bool written = false; /* by some op or macro, if with other operands */
+    for (int i = 0; i < r->u->isa->ops; i++)
+        written |= r->u->isa->op[i]->pattern.key == n->key || r->u->isa->op[i]->pattern.key == n->sugar;
+    for (int i = n->declares; i < n->terms && written; i++)
+        if (seen[i].arg.kind == ARG_UNKNOWN)
+            return fail_at(r->err, n->place, "unknown name '%s'; expected a value that is defined above", n->term[i].name);
+    describe(text, sizeof text, n->key, seen, n->terms);
+    return fail_at(r->err, n->place, "isa %s has no op '%s'; expected one of its table's written forms", r->u->isa->name, text);
+}
+
+/* ---- statements ---- */
+
+static int expand(struct unroller *r, const struct macro *m, const struct node *n, struct scope *caller)
+{
+    struct scope s = {.id = ++r->scopes, .caller = caller};
+    int entries = r->env->entries;
+    if (r->depth == DEPTH_MAX)
+        return fail_at(r->err, n->place, "macros within macros, %d deep; expected no recursion", DEPTH_MAX);
+    for (int i = 0; i < n->terms; i++) {
+        struct seen seen;
+        if (!m->name[i])
+            continue;
+        struct binding *b = &s.binding[s.bindings++];
+        *b = (struct binding){.name = m->name[i], .term = &n->term[i]};
+        for (int k = 0; k < n->term[i].indices; k++)
+            if (expr_number(n->term[i].index[k], r->env, &b->index[k], r->err))
+                return -1;
+        if (see(r, &n->term[i], caller, &seen))
+            return -1;
+        if (seen.arg.kind == ARG_INTEGER && !env_set(r->env, m->name[i], value_int(seen.arg.number)))
+            return fail_at(r->err, n->place, "too many names; expected at most %d", ENV_MAX);
+    }
+    const void *from = r->from;
+    r->depth++;
+    int result = run(r, m->body, &s);
+    r->depth--;
+    r->from = from;
+    r->env->entries = entries;
+    return result;
+}
+
+static void mark_written(struct unroller *r, int value)
+{
+    for (; value >= 0; value = r->u->val[value].parent)
+        r->u->val[value].written = true;
+}
+
+static int add_op(struct unroller *r, const struct op *op, const struct node *n, const struct seen *seen, int terms)
+{
+    int defined = -1;
+    if (n->declares) {
+        struct val v = {.base = seen[0].name, .indices = seen[0].indices,
+                        .index = {(int)seen[0].index[0], (int)seen[0].index[1]}, .type = seen[0].arg.type,
+                        .cls = seen[0].arg.type->cls, .first = r->u->insts, .last = r->u->insts, .parent = -1};
+        if ((defined = define(r, n->place, &seen[0], &v)) < 0)
+            return -1;
+    }
+    struct inst *i = add_inst(r, INST_OP, n->place);
+    if (!i)
+        return -1;
+    i->op = op;
+    i->args = terms;
+    for (int k = 0; k < terms; k++) {
+        i->arg[k] = seen[k].arg;
+        if (op->pattern.operand[k].kind == OPERAND_REAL && i->arg[k].kind == ARG_INTEGER)
+            i->arg[k].kind = ARG_REAL;
+        if (k == 0 && defined >= 0)
+            i->arg[k].value = defined;
+        if (i->arg[k].kind == ARG_VALUE || i->arg[k].kind == ARG_MEMORY)
+            r->u->val[i->arg[k].value].last = r->u->insts - 1;
+    }
+    if (op->writes_memory)
+        mark_written(r, i->arg[0].value);
+    return 0;
+}
+
+static int statement(struct unroller *r, const struct node *n, struct scope *s)
+{
+    struct seen seen[OPERANDS_MAX];
+    for (int i = 0; i < n->terms; i++)
+        if (see(r, &n->term[i], s, &seen[i]))
+            return -1;
+    if (n->declares) {
+        const struct vtype *type = declared_type(r, n);
+        if (!type || !type->vector)
+            return fail_at(r->err, n->place, "unknown type '%s'; expected a vector type of isa %s", n->type, r->u->isa->name);
+        seen[0].arg = (struct arg){.kind = ARG_VALUE, .type = type, .value = -1};
+    }
+    const struct macro *m = find_macro(r, n->key, seen, n->terms);
+    if (m)
+        return expand(r, m, n, s);
+    const struct op *op = find_op(r->u->isa, n->key, seen, n->terms);
+    if (op)
+        return add_op(r, op, n, seen, n->terms);
+    if (n->sugar && !n->declares) {
+        seen[2] = seen[1];
+        seen[1] = seen[0];
+        if ((op = find_op(r->u->isa, n->sugar, seen, 3)))
+            return add_op(r, op, n, seen, 3);
+    }
+    return no_such_op(r, n, seen);
+}
+
+static int find_name(struct unroller *r, const char *name, struct scope *scope)
+{
+    struct seen seen;
+    struct term t = {.name = name};
+    if (!name || see(r, &t, scope, &seen) || seen.arg.kind != ARG_VALUE)
+        return -1;
+    return seen.arg.value;
+}
+
+static int pointer(struct unroller *r, const struct node *n, struct scope *s)
+{
+    int64_t offset = 0;
+    int source = find_name(r, n->other, s);
+    if (source < 0 || !r->u->val[source].pointer)
+        return fail_at(r->err, n->place, "'%s' is no pointer; expected ptr NAME = POINTER", n->other);
+    if (n->expr && expr_number(n->expr, r->env, &offset, r->err))
+        return -1;
+    struct seen at = {.scope = s, .name = n->name};
+    struct val v = {.base = n->name, .type = r->u->val[source].type, .cls = CLASS_INT, .pointer = true,
+                    .first = r->u->insts, .last = r->u->insts, .parent = source};
+    int value = define(r, n->place, &at, &v);
+    struct inst *i = value < 0 ? NULL : add_inst(r, INST_POINTER, n->place);
+    if (!i)
+        return -1;
+    r->u->val[source].last = r->u->insts - 1;
+    i->args = 3;
+    i->arg[0] = (struct arg){.kind = ARG_VALUE, .value = value};
+    i->arg[1] = (struct arg){.kind = ARG_VALUE, .value = source};
+    i->arg[2] = (struct arg){.kind = ARG_INTEGER, .number = offset};
+    return 0;
+}
+
+static int bump(struct unroller *r, const struct node *n, struct scope *s)
+{
+    int64_t number = 0;
+    int target = find_name(r, n->name, s), by = find_name(r, n->other, s);
+    if (target < 0 || !r->u->val[target].pointer)
+        return fail_at(r->err, n->place, "'%s' is no pointer; expected POINTER += ...", n->name);
+    if (by < 0 && expr_number(n->expr, r->env, &number, r->err))
+        return -1;
+    struct inst *i = add_inst(r, by < 0 ? INST_BUMP : INST_STEP, n->place);
+    if (!i)
+        return -1;
+    i->args = 2;
+    i->arg[0] = (struct arg){.kind = ARG_VALUE, .value = target};
+    i->arg[1] = (struct arg){.kind = by < 0 ? ARG_INTEGER : ARG_VALUE, .value = by, .number = number};
+    r->u->val[target].last = r->u->insts - 1;
+    if (by >= 0)
+        r->u->val[by].last = r->u->insts - 1;
+    return 0;
+}
+
+/* A machine loop; at least one round. A count known to be 1 is no loop at all. */
+static int loop(struct unroller *r, const struct node *n, struct scope *s)
+{
+    int64_t number = 0;
+    int by = find_name(r, n->other, s);
+    if (by < 0 && expr_number(n->expr, r->env, &number, r->err))
+        return -1;
+    if (by < 0 && number <= 1)
+        return number == 1 ? run(r, n->body, s) : number == 0 ? 0 : fail_at(r->err, n->place, "loop of %lld rounds; expected 0 or more", (long long)number);
+    struct val v = {.base = "left", .cls = CLASS_INT, .first = r->u->insts, .last = r->u->insts, .parent = -1};
+    int counter = add_value(r, &v), start = r->u->insts;
+    struct inst *i = counter < 0 ? NULL : add_inst(r, INST_LOOP, n->place);
+    if (!i)
+        return -1;
+    i->args = 2;
+    i->arg[0] = (struct arg){.kind = ARG_VALUE, .value = counter};
+    i->arg[1] = (struct arg){.kind = by < 0 ? ARG_INTEGER : ARG_VALUE, .value = by, .number = number};
+    if (by >= 0)
+        use(r, by), r->u->val[by].last--;
+    if (run(r, n->body, s) || !(i = add_inst(r, INST_END, n->place)))
+        return -1;
+    i->args = 1;
+    i->arg[0] = (struct arg){.kind = ARG_VALUE, .value = counter};
+    i->partner = start;
+    r->u->inst[start].partner = r->u->insts - 1;
+    r->u->val[counter].last = r->u->insts - 1;
+    return 0;
+}
+
+static int unroll(struct unroller *r, const struct node *n, struct scope *s)
+{
+    int64_t count;
+    if (expr_number(n->expr, r->env, &count, r->err))
+        return -1;
+    int entries = r->env->entries;
+    for (int64_t i = 0; i < count; i++) {
+        if (!env_set(r->env, n->name, value_int(i)))
+            return fail_at(r->err, n->place, "too many names; expected at most %d", ENV_MAX);
+        if (run(r, n->body, s))
+            return -1;
+        r->env->entries = entries;
+    }
+    return 0;
+}
+
+static int run_one(struct unroller *r, const struct node *n, struct scope *s)
+{
+    int64_t number;
+    if (r->depth == 0)
+        r->from = n;
+    switch (n->kind) {
+    case NODE_STATEMENT: return statement(r, n, s);
+    case NODE_UNROLL: return unroll(r, n, s);
+    case NODE_LOOP: return loop(r, n, s);
+    case NODE_POINTER: return pointer(r, n, s);
+    case NODE_BUMP: return bump(r, n, s);
+    case NODE_IF:
+        if (expr_number(n->expr, r->env, &number, r->err))
+            return -1;
+        return run(r, number ? n->body : n->otherwise, s);
+    case NODE_LET:
+        if (expr_number(n->expr, r->env, &number, r->err))
+            return -1;
+        return env_set(r->env, n->name, value_int(number)) ? 0 : fail_at(r->err, n->place, "too many names; expected at most %d", ENV_MAX);
+    default:
+        if (expr_number(n->expr, r->env, &number, r->err))
+            return -1;
+        return number ? 0 : fail_at(r->err, n->place, "%s", n->message);
+    }
+}
+
+static int run(struct unroller *r, const struct node *n, struct scope *s)
+{
+    for (; n; n = n->next)
+        if (run_one(r, n, s))
+            return -1;
+    return 0;
+}
+
+static int define_parameters(struct unroller *r, const struct micro *m, struct scope *s)
+{
+    for (int i = 0; i < m->parameters; i++) {
+        const struct parameter *p = &m->parameter[i];
+        struct val v = {.base = p->name, .cls = CLASS_INT, .parameter = true, .first = -1, .last = -1, .parent = -1};
+        if (p->type) {
+            const struct value *named = env_get(r->env, p->type, strlen(p->type));
+            const char *type = named && named->text ? named->text : p->type;
+            v.pointer = true;
+            if (!(v.type = isa_type(r->u->isa, type, strlen(type))))
+                return fail_at(r->err, m->place, "unknown type '%s' of parameter '%s'; expected a type of isa %s", type,
+                               p->name, r->u->isa->name);
+        }
+        struct seen at = {.scope = s, .name = p->name};
+        if (define(r, m->place, &at, &v) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int micro_unroll(struct unrolled *out, const struct isa_table *t, const struct micro_file *f, const struct micro *m,
+                 const char *name, struct env *env, struct gen_error *err)
+{
+    *out = (struct unrolled){.micro = m, .isa = t, .name = name};
+    struct unroller r = {.u = out, .file = f, .env = env, .err = err, .slot = calloc(SLOTS, sizeof *r.slot)};
+    struct scope scope = {.id = 0};
+    int entries = env->entries;
+    int result = -1;
+    if (!r.slot) {
+        fail_at(err, m->place, "out of memory");
+        goto cleanup;
+    }
+    env_set(env, "W", value_int(t->width));
+    if (!define_parameters(&r, m, &scope) && !run(&r, m->body, &scope))
+        result = registers_assign(out, err);
+cleanup:
+    env->entries = entries;
+    free(r.slot);
+    if (result)
+        unrolled_free(out);
+    return result;
+}
+
+void unrolled_free(struct unrolled *u)
+{
+    free(u->inst);
+    free(u->val);
+    u->inst = NULL;
+    u->val = NULL;
+}
