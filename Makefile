@@ -1,0 +1,147 @@
+# Builds attngen, libattn and their tests. `make help` lists the targets. New .c files in gen/, runtime/, runtime/cli/
+# and tests/*/ are found by wildcard; nothing is built outside out/. What it is not: an installer of the project itself.
+
+CC       = gcc
+CFLAGS   = -O2 -g
+WARNINGS = -Wall -Wextra -Werror
+LDFLAGS  =
+SANITIZE =
+JOBS    := $(shell nproc 2>/dev/null || echo 2)
+
+OBJ = out/obj
+BIN = out/bin
+LIB = out/lib
+
+compile = $(CC) -std=c11 $(CFLAGS) $(WARNINGS) $(SANITIZE) -iquote . -iquote gen -iquote runtime
+link    = $(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -Wl,--as-needed
+libs    = -lcjson -lZydis -lxxhash -lpthread -lm
+objects = $(patsubst %.c,$(OBJ)/%.o,$(wildcard $(1)))
+# When make was not told how many jobs to run, use every core.
+make    = +@$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOBS))
+
+GEN     := $(call objects,gen/*.c) $(OBJ)/embedded.o
+YAML    := $(call objects,gen/yaml*.c gen/spec*.c gen/expand*.c)
+RUNTIME := $(patsubst $(OBJ)/runtime/jit.o,$(OBJ)/runtime/jit-tcc.o,$(call objects,runtime/*.c))
+CLI     := $(filter-out $(OBJ)/runtime/cli/main.o,$(call objects,runtime/cli/*.c))
+PROGRAM := $(if $(wildcard runtime/cli/main.c),$(BIN)/attngen)
+EMIT    := $(if $(wildcard runtime/cli/emit.c),$(BIN)/attngen-emit)
+
+.PHONY: all emit deps have-deps tune test soak bench golden test-sanitize clean format help FORCE
+.DELETE_ON_ERROR:
+.SUFFIXES:
+all: have-deps $(LIB)/libattn.a $(PROGRAM) $(EMIT)
+
+help:
+	@echo 'make                the program out/bin/attngen and the library out/lib/libattn.a'
+	@echo 'make tune           installs what is missing, builds, tunes and runs on real input'
+	@echo 'make test           installs what is missing, builds, runs all tests'
+	@echo 'make test-sanitize  the tests under ASan and UBSan alone (part of make test)'
+	@echo 'make soak           the tests over every variant: hours'
+	@echo 'make bench          the measurements behind the claims of speed'
+	@echo 'make emit           out/bin/attngen-emit: only emits, without libtcc'
+	@echo 'make golden         writes the gallery, which is the golden set, anew'
+	@echo 'make deps           installs what is missing; make format, make clean'
+
+# ---- objects and libraries -------------------------------------------------------------------------------------------
+
+# Changes when a command line does, so that `make CC=clang` after `make` builds everything again.
+$(OBJ)/flags: FORCE
+	@mkdir -p $(@D); echo '$(compile) / $(link)' | cmp -s - $@ || echo '$(compile) / $(link)' > $@
+
+$(OBJ)/%.o: %.c $(OBJ)/flags
+	@mkdir -p $(@D)
+	$(compile) $(INCLUDE) -MMD -MP -c $< -o $@
+
+$(OBJ)/tests/%.o: INCLUDE = -iquote tests -iquote tests/kit -iquote runtime/cli
+
+# Changes when a file comes or goes, which changes the time of no prerequisite that is left.
+TEMPLATES := $(sort $(shell find templates -type f ! -name '.*' ! -name '*~' 2>/dev/null))
+HASHED    := $(sort $(wildcard gen/*.c gen/*.h))
+names     := $(TEMPLATES) $(HASHED) $(wildcard runtime/*.c runtime/cli/*.c tests/*.c tests/*/*.c)
+$(OBJ)/names: FORCE
+	@mkdir -p $(@D); echo '$(names)' | cmp -s - $@ || echo '$(names)' > $@
+
+# The templates as C, with a hash of all that what is emitted depends on.
+$(OBJ)/embedded.c: $(OBJ)/gen/tool/embed $(OBJ)/names $(TEMPLATES) $(HASHED)
+	@$(OBJ)/gen/tool/embed $@ templates/ $(TEMPLATES) -- $(HASHED)
+
+$(OBJ)/embedded.o: $(OBJ)/embedded.c $(OBJ)/flags
+	$(compile) -MMD -MP -c $< -o $@
+
+$(OBJ)/gen/tool/embed: $(OBJ)/gen/tool/embed.o
+	$(link) $^ -o $@
+
+# libtcc goes into libattn inside the one object that uses it, with every name of it made local: it calls its globals
+# `file`, `next`, `skip`. Its mprotect is ours (see runtime/jit.c).
+$(OBJ)/runtime/jit-tcc.o: $(OBJ)/runtime/jit.o
+	$(LD) -r --whole-archive "$$($(CC) -print-file-name=libtcc.a)" -o $(OBJ)/tcc.o
+	objcopy --redefine-sym mprotect=attn_tcc_mprotect $(OBJ)/tcc.o
+	nm -g --defined-only $(OBJ)/tcc.o | sed 's/.* //' > $(OBJ)/tcc.names
+	$(LD) -r $< $(OBJ)/tcc.o -o $@
+	objcopy --localize-symbol=attn_tcc_mprotect --localize-symbols=$(OBJ)/tcc.names $@
+
+archive = @mkdir -p $(@D); rm -f $@; ar qcsD $@ $(filter %.o,$^)
+
+$(LIB)/libattn.a: $(filter-out $(YAML),$(GEN)) $(RUNTIME) $(OBJ)/names
+	$(archive)
+$(OBJ)/libgen.a: $(GEN) $(OBJ)/names
+	$(archive)
+$(OBJ)/libcli.a: $(CLI) $(OBJ)/names
+	$(archive)
+
+# ---- programs --------------------------------------------------------------------------------------------------------
+
+$(BIN)/attngen: $(OBJ)/runtime/cli/main.o $(OBJ)/libcli.a $(LIB)/libattn.a $(OBJ)/libgen.a
+	@mkdir -p $(@D)
+	$(link) $^ -lyaml $(libs) -o $@
+
+# No libattn here: that this links shows that the generator and its verb need nothing of the runtime.
+$(BIN)/attngen-emit: $(OBJ)/emit-main.o $(OBJ)/libcli.a $(OBJ)/libgen.a
+	@mkdir -p $(@D)
+	$(link) $^ -lyaml $(libs) -o $@
+
+$(OBJ)/emit-main.o: runtime/cli/main.c $(OBJ)/flags
+	$(compile) -DATTNGEN_EMIT_ONLY -MMD -MP -c $< -o $@
+
+emit: have-deps $(EMIT)
+
+include tests/tests.mk
+
+# ---- what must be installed ------------------------------------------------------------------------------------------
+
+# libc6-dev is named because gcc only recommends it; clang, tcc and cmocka are for the tests.
+PACKAGES = gcc libc6-dev binutils libyaml-dev libtcc-dev libzydis-dev libxxhash-dev libcjson-dev clang tcc libcmocka-dev
+HEADERS  = yaml.h libtcc.h Zydis/Zydis.h xxhash.h cjson/cJSON.h
+
+installed = $(shell dpkg-query -W -f='$${db:Status-Status}:$${Package}\n' $(PACKAGES) 2>/dev/null | \
+	sed -n 's/^installed://p')
+missing-packages = $(filter-out $(installed),$(PACKAGES))
+missing-headers = $(shell for h in $(HEADERS); do \
+	echo "\#include <$$h>" | $(CC) -E -x c - >/dev/null 2>&1 || echo $$h; done)
+
+# Only looks; a build without the tests' packages is no error.
+have-deps:
+	@$(if $(missing-headers),echo 'missing: $(missing-headers): `make deps` installs what has them' >&2; exit 1,:)
+
+define install
+missing="$(missing-packages)"; as_root=; \
+test "$$(id -u)" = 0 && as_root=env || { command -v sudo >/dev/null && as_root="sudo env"; }; \
+if test -n "$$as_root" && command -v apt-get >/dev/null; then \
+    echo "make deps: installing $$missing"; \
+    $$as_root DEBIAN_FRONTEND=noninteractive apt-get -q update && \
+    exec $$as_root DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends $$missing; \
+    exit 1; \
+fi; \
+echo "make deps: needs apt-get, and root or sudo, to install: $$missing" >&2; \
+test -z "$(missing-headers)" || { echo "make deps: headers not found: $(missing-headers)" >&2; exit 1; }
+endef
+deps:
+	@$(if $(missing-packages),$(install),:)
+
+clean:
+	rm -rf out/obj out/bin out/lib
+
+format:
+	clang-format -i $(wildcard gen/*.[ch] gen/tool/*.[ch] runtime/*.[ch] runtime/cli/*.[ch] tests/*.[ch] tests/*/*.[ch])
+
+-include $(shell find $(OBJ) -name '*.d' 2>/dev/null)

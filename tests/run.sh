@@ -1,0 +1,62 @@
+#!/bin/bash
+# Runs test programs one after another, each in a cache of its own, and adds up what they say in TAP. Fails when a test
+# failed, a program crashed, hung, ended early or ran nothing. What it is not: a builder of them (see tests.mk).
+#
+#     tests/run.sh PROGRAM|SCRIPT...      TEST_TIMEOUT: seconds for each, 0 for none (600)
+set -u
+cd "$(dirname "$0")/.."
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+export CMOCKA_MESSAGE_OUTPUT=TAP
+export ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=1} UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1}
+passed=0 failed=0 skipped=0 failures=()
+
+# Prints passed, failed, skipped and planned tests of the TAP on standard input. cmocka 1.1.5 says `not ok 2 # SKIP`.
+count() {
+    awk '/^(not )?ok [0-9]+.*# SKIP/ { s++; next }
+         /^ok [0-9]+/ { p++; next }
+         /^not ok [0-9]+/ { f++; next }
+         /^1\.\.[0-9]+/ { n += substr($1, 4) }
+         END { print p + 0, f + 0, s + 0, n + 0 }'
+}
+
+for test in "$@"; do
+    # A program of another build, out/obj/sanitized/bin/tests/..., tests that build's attngen.
+    bin=out/bin
+    [[ $test == */bin/tests/* ]] && bin=${test%%/tests/*}
+    export ATTNGEN=$PWD/$bin/attngen ATTNGEN_EMIT=$PWD/$bin/attngen-emit
+    export ATTNGEN_CACHE=$scratch/cache TMPDIR=$scratch/tmp
+    rm -rf "$scratch/cache" "$scratch/tmp"
+    mkdir "$scratch/tmp"
+
+    start=$EPOCHREALTIME
+    timeout --foreground "${TEST_TIMEOUT:-600}" "$test" > "$scratch/output" 2>&1 < /dev/null
+    status=$?
+    took=$(awk "BEGIN { printf \"%.1f\", $EPOCHREALTIME - $start }")
+    read -r p f s n < <(count < "$scratch/output")
+
+    why=
+    [[ $status == 124 ]] && why="hung for more than ${TEST_TIMEOUT:-600} s"
+    [[ -z $why && $status -gt 128 ]] && why="killed by signal $((status - 128))"
+    [[ -z $why && $f == 0 && $status != 0 ]] && why="exit status $status"
+    [[ -z $why && $n == 0 ]] && why='ran no test'
+    [[ -z $why && $((p + f + s)) != "$n" ]] && why="ran $((p + f + s)) of $n tests"
+    [[ -n $why ]] && f=$((f + 1))
+
+    name=${test#"$PWD"/}
+    name=${name#out/bin/}
+    echo "$name: $p passed, $f failed, $s skipped, $took s${why:+ ($why)}"
+    if [[ $f != 0 ]]; then
+        sed 's/^/    /' "$scratch/output"
+        failures+=("$name")
+    else
+        # What a test says beside its verdicts: seeds, and why it skipped.
+        grep -vE '^(ok [0-9]+ - .*|1\.\.[0-9]+|TAP version.*|# ok - .*)$' "$scratch/output" | sed 's/^/    /'
+    fi
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+done
+
+[[ ${#failures[@]} == 0 ]] || echo "failed: ${failures[*]}"
+echo "$SECONDS s in all"
+echo "$passed passed, $failed failed, $skipped skipped"
+[[ $failed == 0 && $passed != 0 ]]

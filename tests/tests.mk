@@ -1,0 +1,74 @@
+# The targets that run things: tests, benchmarks, the main job, the gallery. Included by Makefile, and no use alone.
+#
+# A test is a program (test_*.c with cmocka) or a script that prints TAP (test_*.sh) in tests/unit, micro, kernel or e2e.
+# Other .c files there, in tests/ and in tests/kit/ are linked into the programs that use them.
+
+TEST_DIRS    = unit micro kernel e2e
+TEST_SOURCES := $(foreach d,$(TEST_DIRS),$(sort $(wildcard tests/$(d)/test_*.c)))
+TEST_SCRIPTS := $(foreach d,$(TEST_DIRS),$(sort $(wildcard tests/$(d)/test_*.sh)))
+TESTS        := $(TEST_SOURCES:%.c=$(BIN)/%)
+SUPPORT      := $(filter-out $(TEST_SOURCES:%.c=$(OBJ)/%.o),$(call objects,tests/*.c tests/kit/*.c $(TEST_DIRS:%=tests/%/*.c)))
+BENCHES      := $(patsubst %.c,$(BIN)/%,$(sort $(wildcard tests/bench/bench_*.c)))
+BENCH_SCRIPTS := $(sort $(wildcard tests/bench/bench_*.sh))
+
+# Libraries last; libgen.a brings what libattn.a leaves out, the reading of specs.
+test-libraries = $(OBJ)/libtest.a $(OBJ)/libcli.a $(LIB)/libattn.a $(OBJ)/libgen.a
+$(OBJ)/libtest.a: $(SUPPORT) $(OBJ)/names
+	$(archive)
+
+.SECONDARY: $(TEST_SOURCES:%.c=$(OBJ)/%.o) $(BENCHES:$(BIN)/%=$(OBJ)/%.o)
+$(BIN)/tests/%: $(OBJ)/tests/%.o $(test-libraries)
+	@mkdir -p $(@D)
+	$(link) $^ -lcmocka -lyaml $(libs) -ldl -o $@
+
+# ---- tests -----------------------------------------------------------------------------------------------------------
+
+# Kernels from the JIT carry no instrumentation, so that the kernel tests would show nothing new under ASan.
+SANITIZED_DIRS = unit e2e
+SANITIZED_TESTS := $(filter $(SANITIZED_DIRS:%=$(BIN)/tests/%/test_%),$(TESTS))
+SANITIZED = $(OBJ)/sanitized
+sanitized-tests = $(SANITIZED_TESTS:$(BIN)/%=$(SANITIZED)/bin/%)
+sanitized-make = $(make) OBJ=$(SANITIZED) BIN=$(SANITIZED)/bin LIB=$(SANITIZED)/lib \
+	SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer'
+
+.PHONY: test-programs sanitized-programs bench-programs
+test-programs: all $(TESTS)
+sanitized-programs: $(PROGRAM) $(EMIT) $(SANITIZED_TESTS)
+
+test: deps
+	$(make) test-programs
+	$(sanitized-make) sanitized-programs
+	@tests/run.sh $(TESTS) $(TEST_SCRIPTS) $(sanitized-tests)
+
+test-sanitize: deps
+	$(sanitized-make) sanitized-programs
+	@tests/run.sh $(sanitized-tests)
+
+# One test alone, as in `make run/unit/test_fields`.
+run/%: FORCE
+	$(make) $(BIN)/tests/$* $(if $(filter e2e/%,$*),all)
+	@tests/run.sh $(BIN)/tests/$*
+
+# ATTNGEN_SOAK widens the tests that choose among variants to all of them.
+soak: deps
+	$(make) test-programs
+	@ATTNGEN_SOAK=1 TEST_TIMEOUT=0 tests/run.sh $(TESTS) $(TEST_SCRIPTS)
+
+# ---- the main job, benchmarks, the gallery ---------------------------------------------------------------------------
+
+bench-programs: all $(BENCHES)
+bench: deps
+	$(make) bench-programs
+	@set -e; for b in $(BENCHES) $(BENCH_SCRIPTS); do echo "== $$b"; $$b; done
+
+# Tunes for a real layer of a language model, then runs it and says how far the output is from the model's own.
+DATA = tests/data/minilm-layer3
+tune: deps
+	$(make) all
+	$(BIN)/attngen tune specs/minilm.yaml --shape 2,12,12,256,256,32
+	$(BIN)/attngen run -q $(DATA)/q.npy -k $(DATA)/k.npy -v $(DATA)/v.npy --kv-lens $(DATA)/kv_lens.npy \
+	    -o $(OBJ)/minilm-o.npy --compare $(DATA)/o.npy
+
+golden: deps
+	$(make) all
+	tests/e2e/test_golden.sh --update
