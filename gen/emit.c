@@ -20,7 +20,8 @@ struct gen {
 };
 
 /* Bases before what extends them. */
-static const char *const table_files[TABLES] = {"isa/x86-64.isa", "isa/avx2.isa", "isa/avx512.isa", "isa/avx512bf16.isa", "isa/c.isa"};
+static const char *const table_files[TABLES] = {"isa/x86-64.isa", "isa/avx2.isa", "isa/avx512.isa",
+                                                "isa/avx512bf16.isa", "isa/c.isa"};
 static const struct {
     const char *driver, *micros;
 } operation_files[OP_COUNT] = {[OP_ATTN] = {"c/attn.c.t", "c/attn.micro"}};
@@ -135,7 +136,8 @@ static int add_micro(struct emission *e, struct lexer *l, struct env *env, struc
     snprintf(as, sizeof name, "%s", name);
     const struct micro *m = micro_find(e->micros, name);
     if (!m)
-        return lex_fail(l, "unknown micro-kernel '%s'; expected one of %s", name, operation_files[e->v->field[F_OP]].micros);
+        return lex_fail(l, "unknown micro-kernel '%s'; expected one of %s", name,
+                        operation_files[e->v->field[F_OP]].micros);
     lex_next(l);
     if (lex_accept(l, "as")) {
         snprintf(as, sizeof name, "%.*s", l->token.size, l->token.at);
@@ -199,7 +201,8 @@ static int lower(struct emission *e, struct buf *out, struct gen_error *err)
     return 0;
 }
 
-static int directive(void *self, const char *word, struct lexer *l, struct env *env, struct buf *out, struct gen_error *err)
+static int directive(void *self, const char *word, struct lexer *l, struct env *env, struct buf *out,
+                     struct gen_error *err)
 {
     struct emission *e = self;
     if (!strcmp(word, "micro"))
@@ -226,7 +229,8 @@ static int count_instructions(const struct unrolled *u)
 }
 
 /* Functions that templates may call beside those of expr.h. */
-static int call(void *self, const char *function, const struct value *args, int n, struct value *out, struct gen_error *err)
+static int call(void *self, const char *function, const struct value *args, int n, struct value *out,
+                struct gen_error *err)
 {
     struct emission *e = self;
     if (n == 1 && args[0].text && !strcmp(function, "has_type")) {
@@ -247,7 +251,8 @@ static int call(void *self, const char *function, const struct value *args, int 
         return 0;
     }
     return fail_at(err, (struct place){operation_files[e->v->field[F_OP]].driver, 0},
-                   "unknown function '%s' or its argument; expected has_type, parameters, vectors or instructions", function);
+                   "unknown function '%s' or its argument; expected has_type, parameters, vectors or instructions",
+                   function);
 }
 
 static void set_fields(struct emission *e)
@@ -286,8 +291,8 @@ static void report(const struct emission *e, struct gen_text *out)
     }
 }
 
-static int render(const struct gen *g, const struct variant *v, enum gen_flags flags, bool check_only, struct gen_text *out,
-                  struct gen_error *err)
+static int render(const struct gen *g, const struct variant *v, enum gen_flags flags, bool check_only,
+                  struct gen_text *out, struct gen_error *err)
 {
     struct emission *e = calloc(1, sizeof *e);
     struct buf text = {0};
@@ -295,7 +300,8 @@ static int render(const struct gen *g, const struct variant *v, enum gen_flags f
     *out = (struct gen_text){0};
     if (!e)
         return fail_at(err, (struct place){"generator", 0}, "out of memory");
-    *e = (struct emission){.g = g, .v = v, .flags = flags, .check_only = check_only, .micros = &g->micros[v->field[F_OP]]};
+    *e = (struct emission){
+        .g = g, .v = v, .flags = flags, .check_only = check_only, .micros = &g->micros[v->field[F_OP]]};
     variant_encode(v, e->name);
     if (!(e->t = find_table(g, field_value_name(F_ISA, v->field[F_ISA])))) {
         fail_at(err, (struct place){e->name, 0}, "no table for this isa; expected c, avx2, avx512 or avx512bf16");
@@ -323,7 +329,8 @@ cleanup:
     return result;
 }
 
-int gen_emit(const struct gen *g, const struct variant *v, enum gen_flags flags, struct gen_text *out, struct gen_error *err)
+int gen_emit(const struct gen *g, const struct variant *v, enum gen_flags flags, struct gen_text *out,
+             struct gen_error *err)
 {
     return render(g, v, flags, false, out, err);
 }

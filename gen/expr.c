@@ -259,8 +259,9 @@ int expr_eval(const struct expr *x, const struct env *env, struct value *out, st
     case X_NAME: {
         const struct value *found = find(env, x->text, x->size, x->hash);
         if (!found) {
-            snprintf(err->text, sizeof err->text, "%s:%d:%d: error: unknown name '%s'; expected one that a let, for or field sets",
-                     x->place.file, x->place.line, x->column, x->text);
+            snprintf(err->text, sizeof err->text,
+                     "%s:%d:%d: error: unknown name '%s'; expected one that a let, for or field sets", x->place.file,
+                     x->place.line, x->column, x->text);
             return -1;
         }
         *out = *found;

@@ -30,8 +30,9 @@ uint64_t gen_hash(void);
 /* What a caller wants emitted. Text and name are the caller's to free with gen_text_free. */
 enum gen_flags {
     GEN_READABLE = 0,
-    GEN_MACHINE_CODE = 1,     /* third lowering as bytes, each instruction with its text as comment */
-    GEN_MACHINE_CODE_JIT = 2, /* the same bytes packed for the JIT's parser: no comments, driver and micro-kernels only */
+    GEN_MACHINE_CODE = 1, /* third lowering as bytes, each instruction with its text as comment */
+    GEN_MACHINE_CODE_JIT =
+        2, /* the same bytes packed for the JIT's parser: no comments, driver and micro-kernels only */
 };
 struct gen_text {
     char *data; /* NUL-terminated */

@@ -187,7 +187,8 @@ static int read_op(struct reader *r, const char *from, const char *to)
 {
     struct cell cell[CELLS_MAX];
     if (split(from, to, cell) != CELLS_MAX)
-        return fail_at(r->err, r->place, "row with the wrong number of cells; expected op NAME ; written ; intrinsic ; plain ; machine");
+        return fail_at(r->err, r->place,
+                       "row with the wrong number of cells; expected op NAME ; written ; intrinsic ; plain ; machine");
     struct op *op = arena_alloc(r->a, sizeof *op);
     if (!op || r->t->ops == OPS_MAX)
         return fail_at(r->err, r->place, "too many ops; expected at most %d", OPS_MAX);
@@ -217,7 +218,8 @@ static int read_control(struct reader *r, const char *from, const char *to)
     for (int i = 0; i < CONTROL_COUNT; i++)
         if (strlen(names[i]) == cell[0].size && !memcmp(names[i], cell[0].text, cell[0].size))
             return read_machine(r, &r->t->control[i], &pattern, cell[1]);
-    return fail_at(r->err, r->place, "unknown control '%.*s'; expected copy, set, bump, step, down, back, clean or return",
+    return fail_at(r->err, r->place,
+                   "unknown control '%.*s'; expected copy, set, bump, step, down, back, clean or return",
                    (int)cell[0].size, cell[0].text);
 }
 
@@ -322,12 +324,12 @@ static int read_line(struct reader *r, const char *from, const char *to, const s
         r->t->helper[r->t->helpers++] = h;
         return l.failed ? -1 : 0;
     }
-    return lex_fail(&l, "'%.*s'; expected isa, target, plain, registers, type, op, control, pool, helper or macro", l.token.size,
-                    l.token.at);
+    return lex_fail(&l, "'%.*s'; expected isa, target, plain, registers, type, op, control, pool, helper or macro",
+                    l.token.size, l.token.at);
 }
 
-int isa_parse(struct isa_table *t, struct arena *a, struct names *names, const char *file, const char *text, size_t size,
-              const struct isa_table *const *before, int n, struct gen_error *err)
+int isa_parse(struct isa_table *t, struct arena *a, struct names *names, const char *file, const char *text,
+              size_t size, const struct isa_table *const *before, int n, struct gen_error *err)
 {
     *t = (struct isa_table){0};
     struct reader r = {t, a, names, {file, 0}, err};

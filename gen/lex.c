@@ -93,9 +93,10 @@ static void lex_number(struct lexer *l)
         for (c += 2; c < l->end && isxdigit((unsigned char)*c); c++)
             ;
     } else {
-        while (c < l->end && (isdigit((unsigned char)*c) || (*c == '.' && c + 1 < l->end && isdigit((unsigned char)c[1])) ||
-                              ((*c == 'e' || *c == 'E') && c + 1 < l->end && (isdigit((unsigned char)c[1]) || c[1] == '-')) ||
-                              ((*c == '-' ) && (c[-1] == 'e' || c[-1] == 'E')))) {
+        while (c < l->end &&
+               (isdigit((unsigned char)*c) || (*c == '.' && c + 1 < l->end && isdigit((unsigned char)c[1])) ||
+                ((*c == 'e' || *c == 'E') && c + 1 < l->end && (isdigit((unsigned char)c[1]) || c[1] == '-')) ||
+                ((*c == '-') && (c[-1] == 'e' || c[-1] == 'E')))) {
             real |= !isdigit((unsigned char)*c);
             c++;
         }
@@ -115,7 +116,8 @@ static void lex_number(struct lexer *l)
 
 void lex_next(struct lexer *l)
 {
-    static const char *const pairs[] = {"+=", "-=", "*=", "/=", "|=", "&=", "==", "!=", "<=", ">=", "<<", ">>", "..", "->"};
+    static const char *const pairs[] = {
+        "+=", "-=", "*=", "/=", "|=", "&=", "==", "!=", "<=", ">=", "<<", ">>", "..", "->"};
     struct token *t = &l->token;
     while (l->cursor < l->end && isspace((unsigned char)*l->cursor))
         l->cursor++;

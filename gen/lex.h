@@ -40,12 +40,11 @@ struct lexer {
 /* A lexer over [text, text+size), its first token read. Comments start with # and run to the end. */
 void lex_start(struct lexer *l, struct place place, const char *text, size_t size, struct gen_error *err);
 void lex_next(struct lexer *l);
-bool lex_is(const struct lexer *l, const char *text);     /* the token is this name or punctuation */
-bool lex_accept(struct lexer *l, const char *text);       /* the same, and goes past it */
-bool lex_expect(struct lexer *l, const char *text);       /* the same, or fails with a message */
+bool lex_is(const struct lexer *l, const char *text); /* the token is this name or punctuation */
+bool lex_accept(struct lexer *l, const char *text);   /* the same, and goes past it */
+bool lex_expect(struct lexer *l, const char *text);   /* the same, or fails with a message */
 int lex_fail(struct lexer *l, const char *format, ...) __attribute__((format(printf, 2, 3))); /* file:line:col; -1 */
 /* file:line: error: ...; returns -1. */
-int fail_at(struct gen_error *err, struct place place, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+int fail_at(struct gen_error *err, struct place place, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

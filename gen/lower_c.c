@@ -51,7 +51,8 @@ static void parameter(struct buf *out, const struct isa_table *t, const struct o
 static void signature(struct buf *out, const struct isa_table *t, const struct op *op)
 {
     bool first = true;
-    buf_printf(out, "OP %s v_%s(", op->writes_memory ? "void" : operand_type(t, &op->pattern.operand[0])->c_name, op->name);
+    buf_printf(out, "OP %s v_%s(", op->writes_memory ? "void" : operand_type(t, &op->pattern.operand[0])->c_name,
+               op->name);
     for (int i = 0; i < op->pattern.operands; i++)
         if (is_parameter(op, i)) {
             buf_puts(out, first ? "" : ", ");
@@ -198,8 +199,10 @@ void lower_c_ops(struct buf *out, const struct isa_table *t, const struct unroll
         buf_puts(out, "#if defined(__GNUC__) && defined(__x86_64__) && !defined(__TINYC__) && !defined(ATTN_PLAIN_C)\n"
                       "#include <immintrin.h>\n");
         typedefs(out, t, &used, 0);
-        buf_printf(out, "#define OP static inline __attribute__((always_inline, target(\"%s\")))\n"
-                        "#define KERNEL static __attribute__((target(\"%s\")))\n", t->target, t->target);
+        buf_printf(out,
+                   "#define OP static inline __attribute__((always_inline, target(\"%s\")))\n"
+                   "#define KERNEL static __attribute__((target(\"%s\")))\n",
+                   t->target, t->target);
         for (int i = 0; i < t->ops; i++)
             if (used.op[i])
                 intrinsic_op(out, t, t->op[i]);
@@ -212,11 +215,13 @@ void lower_c_ops(struct buf *out, const struct isa_table *t, const struct unroll
                   "#define OP static inline __attribute__((always_inline))\n"
                   "#else\n");
     typedefs(out, t, &used, 2);
-    buf_printf(out, "#define AT(x, i) (x).at[i]\n"
-                    "#define OP static inline\n"
-                    "#endif\n"
-                    "#define KERNEL static\n"
-                    "#define EACH for (int l = 0; l < %d; l++)\n", t->width);
+    buf_printf(out,
+               "#define AT(x, i) (x).at[i]\n"
+               "#define OP static inline\n"
+               "#endif\n"
+               "#define KERNEL static\n"
+               "#define EACH for (int l = 0; l < %d; l++)\n",
+               t->width);
     helpers(out, t, &used);
     for (int i = 0; i < t->ops; i++)
         if (used.op[i])
@@ -349,7 +354,8 @@ static void declarations(struct buf *out, const struct unrolled *u)
         size_t start = out->size;
         buf_puts(out, "    ");
         declare(out, u, v);
-        for (int w = v + 1; w < u->vals && u->val[w].type == x->type && u->val[w].pointer == x->pointer && !x->pointer; w++) {
+        for (int w = v + 1; w < u->vals && u->val[w].type == x->type && u->val[w].pointer == x->pointer && !x->pointer;
+             w++) {
             if (is_declared_before(u, w))
                 continue;
             buf_puts(out, out->size - start > LINE_MAX - 12 ? (start = out->size, ",\n        ") : ", ");

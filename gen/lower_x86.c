@@ -98,7 +98,8 @@ static int constant_index(const struct encoder *e, const struct arg *a, int byte
         const struct constant *c = &e->constant[i];
         if (c->bytes != bytes)
             continue;
-        if (a->kind == ARG_POOL ? !memcmp(c->lane, e->u->isa->pool[a->number]->lane, (size_t)bytes) : !memcmp(c->lane, &a->real, 4))
+        if (a->kind == ARG_POOL ? !memcmp(c->lane, e->u->isa->pool[a->number]->lane, (size_t)bytes)
+                                : !memcmp(c->lane, &a->real, 4))
             return i;
     }
     return -1;
@@ -109,7 +110,8 @@ static int memory_bytes(const struct encoder *e, const struct machine_operand *o
     return (o->bits ? o->bits : e->u->isa->vector_bits) / 8;
 }
 
-static void put_operand(ZydisEncoderRequest *q, const struct encoder *e, const struct machine_operand *o, const struct arg *a)
+static void put_operand(ZydisEncoderRequest *q, const struct encoder *e, const struct machine_operand *o,
+                        const struct arg *a)
 {
     switch (a->kind) {
     case ARG_MEMORY:
@@ -146,7 +148,8 @@ static void put_address(ZydisEncoderRequest *q, const struct machine_operand *o,
     }
 }
 
-static void build(ZydisEncoderRequest *q, const struct encoder *e, const struct machine *m, const struct filling *f, bool k0)
+static void build(ZydisEncoderRequest *q, const struct encoder *e, const struct machine *m, const struct filling *f,
+                  bool k0)
 {
     memset(q, 0, sizeof *q);
     q->machine_mode = ZYDIS_MACHINE_MODE_LONG_64;
@@ -161,7 +164,8 @@ static void build(ZydisEncoderRequest *q, const struct encoder *e, const struct 
             put_address(q, o, f);
         else if (f->arg) {
             put_operand(q, e, o, &f->arg[o->index]);
-            q->operands[q->operand_count - 1].reg.is4 = i == 3; /* VEX has a fourth register, in the immediate (blendv) */
+            q->operands[q->operand_count - 1].reg.is4 =
+                i == 3; /* VEX has a fourth register, in the immediate (blendv) */
         } else if (o->index == 2)
             next_operand(q, ZYDIS_OPERAND_TYPE_IMMEDIATE)->imm.s = f->number;
         else
@@ -176,7 +180,8 @@ static void build(ZydisEncoderRequest *q, const struct encoder *e, const struct 
 
 /* ---- text ---- */
 
-static void print_operand(struct buf *b, const struct encoder *e, const struct machine_operand *o, const struct filling *f)
+static void print_operand(struct buf *b, const struct encoder *e, const struct machine_operand *o,
+                          const struct filling *f)
 {
     const struct arg *a = f->arg ? &f->arg[o->index] : NULL;
     if (o->kind == M_IMMEDIATE) {
@@ -273,13 +278,15 @@ static int encode(struct encoder *e, const struct machine *m, const struct filli
     if (!at)
         return fail_at(e->err, place, "out of memory");
     if (!m->present)
-        return fail_at(e->err, place, "isa %s has no machine form of this; expected its table's machine column", e->u->isa->name);
+        return fail_at(e->err, place, "isa %s has no machine form of this; expected its table's machine column",
+                       e->u->isa->name);
     build(&q, e, m, f, m->evex_k0);
     if (!ZYAN_SUCCESS(ZydisEncoderEncodeInstruction(&q, at, &size))) {
         size = ZYDIS_MAX_INSTRUCTION_LENGTH; /* k0 is wanted by EVEX alone, and low registers choose VEX */
         build(&q, e, m, f, !m->evex_k0);
         if (!ZYAN_SUCCESS(ZydisEncoderEncodeInstruction(&q, at, &size)))
-            return fail_at(e->err, place, "'%s' cannot be encoded with these operands; expected what the processor has", m->name);
+            return fail_at(e->err, place, "'%s' cannot be encoded with these operands; expected what the processor has",
+                           m->name);
     }
     const struct constant *c = constant_of(e, m, f);
     size_t start = e->code->size;
@@ -344,7 +351,8 @@ static int encode_loop(struct encoder *e, const struct inst *i, size_t start[LOO
         return fail_at(e->err, i->place, "loops within loops, %d deep; expected fewer", LOOPS_MAX);
     int counter = registers_of(e, &i->arg[0]);
     bool copy = i->arg[1].kind == ARG_VALUE;
-    if (encode_control(e, copy ? CONTROL_COPY : CONTROL_SET, counter, registers_of(e, &i->arg[1]), i->arg[1].number, i->place) ||
+    if (encode_control(e, copy ? CONTROL_COPY : CONTROL_SET, counter, registers_of(e, &i->arg[1]), i->arg[1].number,
+                       i->place) ||
         align(e, 32))
         return -1;
     start[(*depth)++] = e->code->size;
@@ -426,8 +434,8 @@ static int put_constants(struct encoder *e)
     return 0;
 }
 
-int encode_x86(struct code *out, const struct unrolled *u, void (*note)(void *self, size_t at, size_t size, const char *text),
-               void *self, struct gen_error *err)
+int encode_x86(struct code *out, const struct unrolled *u,
+               void (*note)(void *self, size_t at, size_t size, const char *text), void *self, struct gen_error *err)
 {
     struct encoder e = {.code = out, .u = u, .note = note, .self = self, .err = err};
     size_t start[LOOPS_MAX];

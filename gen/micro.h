@@ -24,8 +24,8 @@ enum reg_class { CLASS_VEC, CLASS_MASK, CLASS_INT };
 
 /* A type of vector values or of memory elements. */
 struct vtype {
-    const char *name;  /* in the language: f32, i32, bf16x2, mask */
-    bool vector;       /* has vector values; else it is an element type in memory only */
+    const char *name; /* in the language: f32, i32, bf16x2, mask */
+    bool vector;      /* has vector values; else it is an element type in memory only */
     enum reg_class cls;
     const char *c_name;      /* in emitted C: vec */
     const char *c_intrinsic; /* what that is under gcc and clang: __m512 */
@@ -33,7 +33,15 @@ struct vtype {
     int bytes;               /* of an element in memory */
 };
 
-enum operand_kind { OPERAND_VALUE, OPERAND_MEMORY, OPERAND_INT, OPERAND_REAL, OPERAND_LITERAL, OPERAND_POOL, OPERAND_ANY };
+enum operand_kind {
+    OPERAND_VALUE,
+    OPERAND_MEMORY,
+    OPERAND_INT,
+    OPERAND_REAL,
+    OPERAND_LITERAL,
+    OPERAND_POOL,
+    OPERAND_ANY
+};
 
 /* One operand of a pattern: how an op or macro is written. The first letter says what may stand there:
  * d x y z vectors, k a mask, m memory, c a whole number, f a real number, v a vector of the pool; a number stands for
@@ -55,12 +63,12 @@ enum { MACHINE_MAX = 5 };
 /* One operand of a machine instruction, as in "vblendmps d {k}, y, x" or "vpermilps d, x, 0x4e". */
 struct machine_operand {
     enum { M_OPERAND, M_IMMEDIATE, M_ADDRESS } kind;
-    int index;       /* which operand of the pattern; of an address, the base */
-    int by, scale;   /* ADDRESS: index register's operand or -1; operand that scales it, or is the displacement */
-    int bits;        /* of a register part (512, 256, 128) or of memory; 0: the ISA's vector */
-    int broadcast;   /* 1to16 on memory: 16 */
-    int mask;        /* operand that stands in {k}; -1 none */
-    bool zeroing;    /* {z} */
+    int index;     /* which operand of the pattern; of an address, the base */
+    int by, scale; /* ADDRESS: index register's operand or -1; operand that scales it, or is the displacement */
+    int bits;      /* of a register part (512, 256, 128) or of memory; 0: the ISA's vector */
+    int broadcast; /* 1to16 on memory: 16 */
+    int mask;      /* operand that stands in {k}; -1 none */
+    bool zeroing;  /* {z} */
     int64_t value;
 };
 struct machine {
@@ -93,7 +101,17 @@ struct helper { /* a C function that plain rows use */
     const char *name, *text;
 };
 
-enum control { CONTROL_COPY, CONTROL_SET, CONTROL_BUMP, CONTROL_STEP, CONTROL_DOWN, CONTROL_BACK, CONTROL_CLEAN, CONTROL_RETURN, CONTROL_COUNT };
+enum control {
+    CONTROL_COPY,
+    CONTROL_SET,
+    CONTROL_BUMP,
+    CONTROL_STEP,
+    CONTROL_DOWN,
+    CONTROL_BACK,
+    CONTROL_CLEAN,
+    CONTROL_RETURN,
+    CONTROL_COUNT
+};
 
 struct isa_table {
     const char *name, *target; /* target: gcc's function attribute; NULL: plain C only */
@@ -109,8 +127,8 @@ struct isa_table {
     struct machine control[CONTROL_COUNT];
 };
 /* Reads a table. `isa NAME BITS [extends BASE]` takes over what BASE, one of the n tables read before, declares. */
-int isa_parse(struct isa_table *t, struct arena *a, struct names *names, const char *file, const char *text, size_t size,
-              const struct isa_table *const *before, int n, struct gen_error *err);
+int isa_parse(struct isa_table *t, struct arena *a, struct names *names, const char *file, const char *text,
+              size_t size, const struct isa_table *const *before, int n, struct gen_error *err);
 const struct vtype *isa_type(const struct isa_table *t, const char *name, size_t size);
 
 /* ---- the text, read (parse.c) ---- */
@@ -132,15 +150,15 @@ struct node {
     struct place place;
     struct node *next, *body, *otherwise;
     /* STATEMENT */
-    const char *key;    /* interned */
-    const char *sugar;  /* `a *= b` read as `a = a * b`, when no op is written the first way; or NULL */
-    bool declares;      /* vec or mask in front */
-    const char *type;   /* declared type's name, or an env name whose text it is; NULL: f32, or mask */
+    const char *key;   /* interned */
+    const char *sugar; /* `a *= b` read as `a = a * b`, when no op is written the first way; or NULL */
+    bool declares;     /* vec or mask in front */
+    const char *type;  /* declared type's name, or an env name whose text it is; NULL: f32, or mask */
     int terms;
     struct term term[OPERANDS_MAX];
     /* UNROLL, LOOP, LET, ASSERT, IF, BUMP, POINTER */
-    const char *name;             /* loop variable, let's name, bumped pointer */
-    const char *other;            /* POINTER: source; BUMP, LOOP: the name, if the expression is just that; or NULL */
+    const char *name;  /* loop variable, let's name, bumped pointer */
+    const char *other; /* POINTER: source; BUMP, LOOP: the name, if the expression is just that; or NULL */
     const struct expr *expr;
     const char *message;
 };
@@ -170,11 +188,12 @@ struct micro_file {
 };
 /* Reads text that holds `micro` and `macro` blocks; blocks are told by indentation. Types in macro patterns are names
  * until they are compared: t may be NULL. line is the first line's number. */
-int micro_parse(struct micro_file *f, struct arena *a, struct names *names, const char *file, int line, const char *text,
-                size_t size, struct gen_error *err);
+int micro_parse(struct micro_file *f, struct arena *a, struct names *names, const char *file, int line,
+                const char *text, size_t size, struct gen_error *err);
 const struct micro *micro_find(const struct micro_file *f, const char *name);
 /* The pattern that a table row or macro is written as. Also gives each operand's name when names is not NULL. */
-int pattern_parse(struct pattern *p, const char *operand[OPERANDS_MAX], struct arena *a, struct names *names, struct lexer *l);
+int pattern_parse(struct pattern *p, const char *operand[OPERANDS_MAX], struct arena *a, struct names *names,
+                  struct lexer *l);
 
 /* ---- written out for one variant (unroll.c), and given registers (registers.c) ---- */
 
@@ -205,8 +224,8 @@ struct val {
     const struct vtype *type; /* vectors, masks; the element type of a pointer; NULL for an integer */
     enum reg_class cls;
     bool pointer, parameter, written; /* written: a pointer stored through */
-    int first, last;          /* instructions */
-    int parent; /* of a pointer: the one it was copied from, or -1 */
+    int first, last;                  /* instructions */
+    int parent;                       /* of a pointer: the one it was copied from, or -1 */
     int reg;
     int twin; /* C names: a number appended when another value alive bears the same name */
 };
@@ -246,8 +265,8 @@ struct code {
     int instructions;
 };
 /* note is called after each instruction with its offset and size, and its text when text is asked for. */
-int encode_x86(struct code *out, const struct unrolled *u, void (*note)(void *self, size_t at, size_t size, const char *text),
-               void *self, struct gen_error *err);
+int encode_x86(struct code *out, const struct unrolled *u,
+               void (*note)(void *self, size_t at, size_t size, const char *text), void *self, struct gen_error *err);
 void code_free(struct code *c);
 /* Resolves a table's machine column; fails on an unknown mnemonic. Does nothing where the encoder is not built in. */
 int machine_resolve(struct machine *m, const struct isa_table *t, struct place place, struct gen_error *err);

@@ -55,8 +55,8 @@ static struct node *new_node(struct parser *p, struct lexer *l, enum node_kind k
 static const char *take_name(struct names *names, struct lexer *l)
 {
     if (l->token.kind != TOKEN_NAME) {
-        lex_fail(l, l->token.kind == TOKEN_END ? "line ends; expected a name" : "'%.*s'; expected a name", l->token.size,
-                 l->token.at);
+        lex_fail(l, l->token.kind == TOKEN_END ? "line ends; expected a name" : "'%.*s'; expected a name",
+                 l->token.size, l->token.at);
         return NULL;
     }
     const char *name = name_intern(names, l->token.at, (size_t)l->token.size);
@@ -141,7 +141,8 @@ static int operand_parse(struct pattern *p, const char **operand, struct names *
     p->same[p->operands] = -1;
     if (take_number(l, &o->literal, &real, &is_real)) {
         o->kind = OPERAND_LITERAL;
-        return is_real ? lex_fail(l, "a real number; expected whole numbers in a written form") : (void)p->operands++, 0;
+        return is_real ? lex_fail(l, "a real number; expected whole numbers in a written form") : (void)p->operands++,
+               0;
     }
     const char *name = take_name(names, l);
     if (!name)
@@ -369,7 +370,8 @@ static int body(struct parser *p, struct lexer *l, int indent, struct node **out
             return -1;
         at = &(*at)->next;
     } while (lex_accept(l, ";"));
-    return l->token.kind == TOKEN_END ? 0 : lex_fail(l, "'%.*s'; expected ; or the line's end", l->token.size, l->token.at);
+    return l->token.kind == TOKEN_END ? 0
+                                      : lex_fail(l, "'%.*s'; expected ; or the line's end", l->token.size, l->token.at);
 }
 
 static int start_line(struct parser *p, struct lexer *l)
@@ -516,8 +518,8 @@ static struct line *read_lines(const char *text, size_t size, int first, int *co
     return line;
 }
 
-int micro_parse(struct micro_file *f, struct arena *a, struct names *names, const char *file, int line, const char *text,
-                size_t size, struct gen_error *err)
+int micro_parse(struct micro_file *f, struct arena *a, struct names *names, const char *file, int line,
+                const char *text, size_t size, struct gen_error *err)
 {
     struct parser p = {.a = a, .names = names, .file = file, .err = err};
     const char *comment = NULL;

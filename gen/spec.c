@@ -213,8 +213,8 @@ static int refuse_twice(struct parse *p, const struct yaml_node *map, const stru
 }
 
 /* Finds which member of first's mapping a key names. */
-static int find_member(struct parse *p, enum field_id first, const struct yaml_node *map,
-                       const struct yaml_node *entry, enum field_id *out)
+static int find_member(struct parse *p, enum field_id first, const struct yaml_node *map, const struct yaml_node *entry,
+                       enum field_id *out)
 {
     char shown[48];
     for (enum field_id f = first; f < FIELD_COUNT && same_group(f, first); f++) {
@@ -324,8 +324,7 @@ static struct words built_languages(void)
 static int read_language(struct parse *p, const struct yaml_node *node)
 {
     if (node->kind == YAML_LIST && !node->child)
-        return yaml_fail(&p->yaml, node, p->err, "%s is an empty list; expected at least one value",
-                         language_key);
+        return yaml_fail(&p->yaml, node, p->err, "%s is an empty list; expected at least one value", language_key);
     memset(p->spec->language, 0, sizeof p->spec->language);
     for (const struct yaml_node *c = node->kind == YAML_LIST ? node->child : node; c; c = c->next) {
         int found = LANGUAGE_COUNT;
@@ -376,9 +375,10 @@ static int check_language(struct parse *p)
     for (int i = 0; i < isas->count; i++, node = node->next) {
         enum language language = isa_language((enum isa)isas->value[i]);
         if (!p->spec->language[language])
-            return yaml_fail(&p->yaml, node, p->err, "isa %s is of language %s, which the spec leaves out; expected "
-                             "an isa of the spec's language", field_value_name(F_ISA, isas->value[i]),
-                             language_names[language]);
+            return yaml_fail(&p->yaml, node, p->err,
+                             "isa %s is of language %s, which the spec leaves out; expected "
+                             "an isa of the spec's language",
+                             field_value_name(F_ISA, isas->value[i]), language_names[language]);
     }
     return 0;
 }

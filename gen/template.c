@@ -6,7 +6,8 @@
 #include <string.h>
 
 enum kind { T_TEXT, T_HOLE, T_LET, T_ASSERT, T_FOR, T_IF, T_HOST };
-struct template {
+struct template
+{
     enum kind kind;
     struct place place;
     struct template *next, *body, *otherwise;
@@ -130,15 +131,17 @@ static int include(struct parser *p, struct lexer *l, struct template ***tail)
         *tail = &(**tail)->next;
     if (stop == STOP_FAILED)
         return -1;
-    return stop == STOP_END_OF_FILE ? 0 : fail_at(p->err, (struct place){name, inner.line}, "end, else or elif alone; expected if or for above");
+    return stop == STOP_END_OF_FILE
+               ? 0
+               : fail_at(p->err, (struct place){name, inner.line}, "end, else or elif alone; expected if or for above");
 }
 
 static int loop(struct parser *p, struct lexer *l, struct template ***tail)
 {
     struct template *t = add(p, tail, T_FOR);
     struct lexer last;
-    if (!t || !(t->text = copy_token(p, l, TOKEN_NAME, "a name")) || !lex_expect(l, "in") || !(t->expr = expr_parse(p->a, l)) ||
-        !lex_expect(l, "..") || !(t->to = expr_parse(p->a, l)) || ends(l))
+    if (!t || !(t->text = copy_token(p, l, TOKEN_NAME, "a name")) || !lex_expect(l, "in") ||
+        !(t->expr = expr_parse(p->a, l)) || !lex_expect(l, "..") || !(t->to = expr_parse(p->a, l)) || ends(l))
         return -1;
     enum stop stop = lines(p, &t->body, &last);
     if (stop == STOP_END)

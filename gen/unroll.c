@@ -11,8 +11,8 @@ enum { BINDINGS_MAX = OPERANDS_MAX, SLOTS = 4096, INSTS_MAX = 20000, DEPTH_MAX =
 /* Where names live: the micro-kernel itself, or one expansion of a macro. */
 struct binding {
     const char *name;
-    const struct term *term;      /* what the caller wrote, in the caller's scope */
-    int64_t index[2];             /* its indices, evaluated */
+    const struct term *term; /* what the caller wrote, in the caller's scope */
+    int64_t index[2];        /* its indices, evaluated */
 };
 struct scope {
     int id;
@@ -146,8 +146,7 @@ static struct arg constant(const struct unroller *r, const char *name)
 
 static struct arg number_arg(const struct term *t)
 {
-    return (struct arg){
-        .kind = t->is_real ? ARG_REAL : ARG_INTEGER, .number = t->number, .real = (float)t->real};
+    return (struct arg){.kind = t->is_real ? ARG_REAL : ARG_INTEGER, .number = t->number, .real = (float)t->real};
 }
 
 /* Follows macro parameters to what they stand for. Memory's offset is the sum of the indices on the way. */
@@ -187,7 +186,9 @@ static int see(struct unroller *r, const struct term *t, struct scope *scope, st
     out->index[0] = n > 0 ? index[0] : 0;
     out->index[1] = n > 1 ? index[1] : 0;
     struct slot *s = pointer ? base : slot_of(r, out->scope->id, out->name, out->indices, out->index);
-    out->arg = s->name ? arg_of_value(r, s->value, out, n) : n ? (struct arg){.kind = ARG_UNKNOWN} : constant(r, out->name);
+    out->arg = s->name ? arg_of_value(r, s->value, out, n)
+               : n     ? (struct arg){.kind = ARG_UNKNOWN}
+                       : constant(r, out->name);
     return 0;
 }
 
@@ -224,8 +225,9 @@ static int match(const struct pattern *p, const char *key, const struct seen *se
     for (int i = 0; i < n; i++) {
         if (!fits(&p->operand[i], &seen[i].arg))
             return -1;
-        if (p->same[i] >= 0 && (seen[i].arg.kind != seen[p->same[i]].arg.kind || seen[i].arg.value != seen[p->same[i]].arg.value ||
-                                seen[i].arg.number != seen[p->same[i]].arg.number))
+        if (p->same[i] >= 0 &&
+            (seen[i].arg.kind != seen[p->same[i]].arg.kind || seen[i].arg.value != seen[p->same[i]].arg.value ||
+             seen[i].arg.number != seen[p->same[i]].arg.number))
             return -1;
         score += p->operand[i].kind == OPERAND_LITERAL;
     }
@@ -268,7 +270,8 @@ static void describe(char *text, size_t size, const char *key, const struct seen
         }
         const struct arg *a = &seen[operand++].arg;
         static const char *const kinds[] = {"value", "memory", "real", "number", "pool vector", "unknown name"};
-        int wrote = snprintf(text + at, size - at, "%s%s%s", kinds[a->kind], a->type ? ":" : "", a->type ? a->type->name : "");
+        int wrote =
+            snprintf(text + at, size - at, "%s%s%s", kinds[a->kind], a->type ? ":" : "", a->type ? a->type->name : "");
         at += wrote < 0 ? 0 : (size_t)wrote < size - at ? (size_t)wrote : size - at - 1;
     }
     text[at] = 0;
@@ -282,9 +285,11 @@ static int no_such_op(struct unroller *r, const struct node *n, const struct see
         written |= r->u->isa->op[i]->pattern.key == n->key || r->u->isa->op[i]->pattern.key == n->sugar;
     for (int i = n->declares; i < n->terms && written; i++)
         if (seen[i].arg.kind == ARG_UNKNOWN)
-            return fail_at(r->err, n->place, "unknown name '%s'; expected a value that is defined above", n->term[i].name);
+            return fail_at(r->err, n->place, "unknown name '%s'; expected a value that is defined above",
+                           n->term[i].name);
     describe(text, sizeof text, n->key, seen, n->terms);
-    return fail_at(r->err, n->place, "isa %s has no op '%s'; expected one of its table's written forms", r->u->isa->name, text);
+    return fail_at(r->err, n->place, "isa %s has no op '%s'; expected one of its table's written forms",
+                   r->u->isa->name, text);
 }
 
 /* ---- statements ---- */
@@ -328,9 +333,14 @@ static int add_op(struct unroller *r, const struct op *op, const struct node *n,
 {
     int defined = -1;
     if (n->declares) {
-        struct val v = {.base = seen[0].name, .indices = seen[0].indices,
-                        .index = {(int)seen[0].index[0], (int)seen[0].index[1]}, .type = seen[0].arg.type,
-                        .cls = seen[0].arg.type->cls, .first = r->u->insts, .last = r->u->insts, .parent = -1};
+        struct val v = {.base = seen[0].name,
+                        .indices = seen[0].indices,
+                        .index = {(int)seen[0].index[0], (int)seen[0].index[1]},
+                        .type = seen[0].arg.type,
+                        .cls = seen[0].arg.type->cls,
+                        .first = r->u->insts,
+                        .last = r->u->insts,
+                        .parent = -1};
         if ((defined = define(r, n->place, &seen[0], &v)) < 0)
             return -1;
     }
@@ -362,7 +372,8 @@ static int statement(struct unroller *r, const struct node *n, struct scope *s)
     if (n->declares) {
         const struct vtype *type = declared_type(r, n);
         if (!type || !type->vector)
-            return fail_at(r->err, n->place, "unknown type '%s'; expected a vector type of isa %s", n->type, r->u->isa->name);
+            return fail_at(r->err, n->place, "unknown type '%s'; expected a vector type of isa %s", n->type,
+                           r->u->isa->name);
         seen[0].arg = (struct arg){.kind = ARG_VALUE, .type = type, .value = -1};
     }
     const struct macro *m = find_macro(r, n->key, seen, n->terms);
@@ -398,8 +409,13 @@ static int pointer(struct unroller *r, const struct node *n, struct scope *s)
     if (n->expr && expr_number(n->expr, r->env, &offset, r->err))
         return -1;
     struct seen at = {.scope = s, .name = n->name};
-    struct val v = {.base = n->name, .type = r->u->val[source].type, .cls = CLASS_INT, .pointer = true,
-                    .first = r->u->insts, .last = r->u->insts, .parent = source};
+    struct val v = {.base = n->name,
+                    .type = r->u->val[source].type,
+                    .cls = CLASS_INT,
+                    .pointer = true,
+                    .first = r->u->insts,
+                    .last = r->u->insts,
+                    .parent = source};
     int value = define(r, n->place, &at, &v);
     struct inst *i = value < 0 ? NULL : add_inst(r, INST_POINTER, n->place);
     if (!i)
@@ -440,7 +456,9 @@ static int loop(struct unroller *r, const struct node *n, struct scope *s)
     if (by < 0 && expr_number(n->expr, r->env, &number, r->err))
         return -1;
     if (by < 0 && number <= 1)
-        return number == 1 ? run(r, n->body, s) : number == 0 ? 0 : fail_at(r->err, n->place, "loop of %lld rounds; expected 0 or more", (long long)number);
+        return number == 1   ? run(r, n->body, s)
+               : number == 0 ? 0
+                             : fail_at(r->err, n->place, "loop of %lld rounds; expected 0 or more", (long long)number);
     struct val v = {.base = "left", .cls = CLASS_INT, .first = r->u->insts, .last = r->u->insts, .parent = -1};
     int counter = add_value(r, &v), start = r->u->insts;
     struct inst *i = counter < 0 ? NULL : add_inst(r, INST_LOOP, n->place);
@@ -495,7 +513,9 @@ static int run_one(struct unroller *r, const struct node *n, struct scope *s)
     case NODE_LET:
         if (expr_number(n->expr, r->env, &number, r->err))
             return -1;
-        return env_set(r->env, n->name, value_int(number)) ? 0 : fail_at(r->err, n->place, "too many names; expected at most %d", ENV_MAX);
+        return env_set(r->env, n->name, value_int(number))
+                   ? 0
+                   : fail_at(r->err, n->place, "too many names; expected at most %d", ENV_MAX);
     default:
         if (expr_number(n->expr, r->env, &number, r->err))
             return -1;

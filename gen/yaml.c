@@ -39,8 +39,8 @@ int yaml_fail(const struct yaml *y, const struct yaml_node *at, struct gen_error
     return -1;
 }
 
-__attribute__((format(printf, 3, 4)))
-static int fail_mark(const struct reader *r, yaml_mark_t mark, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static int fail_mark(const struct reader *r, yaml_mark_t mark, const char *format,
+                                                           ...)
 {
     va_list args;
     va_start(args, format);
@@ -111,8 +111,7 @@ static int refuse_extras(const struct reader *r, const yaml_event_t *e)
         anchor = e->data.mapping_start.anchor;
         tag = e->data.mapping_start.tag;
         break;
-    default:
-        break;
+    default: break;
     }
     if (anchor)
         return fail_mark(r, e->start_mark, "anchors (&name) are not taken; expected the value alone");
@@ -188,8 +187,8 @@ static int read_node(struct reader *r, const yaml_event_t *start, int depth, str
     if (start->type == YAML_SCALAR_EVENT)
         return read_scalar(r, start, out);
     if (depth == YAML_DEPTH_MAX)
-        return fail_mark(r, start->start_mark, "lists and mappings stand %d deep; expected at most %d",
-                         depth + 1, YAML_DEPTH_MAX);
+        return fail_mark(r, start->start_mark, "lists and mappings stand %d deep; expected at most %d", depth + 1,
+                         YAML_DEPTH_MAX);
     bool list = start->type == YAML_SEQUENCE_START_EVENT;
     struct yaml_node *node = new_node(r, list ? YAML_LIST : YAML_MAP, start);
     if (!node)
@@ -208,19 +207,15 @@ static int read_stream(struct reader *r)
             return -1;
         switch (e.type) {
         case YAML_STREAM_START_EVENT:
-        case YAML_DOCUMENT_END_EVENT:
-            break;
-        case YAML_STREAM_END_EVENT:
-            done = true;
-            break;
+        case YAML_DOCUMENT_END_EVENT: break;
+        case YAML_STREAM_END_EVENT: done = true; break;
         case YAML_DOCUMENT_START_EVENT:
             if (r->y->root)
                 rc = fail_mark(r, e.start_mark, "a second document; expected one in a file");
             else if (e.data.document_start.tag_directives.start != e.data.document_start.tag_directives.end)
                 rc = fail_mark(r, e.start_mark, "tags (%%TAG) are not taken; expected none");
             break;
-        default:
-            rc = read_node(r, &e, 0, &r->y->root);
+        default: rc = read_node(r, &e, 0, &r->y->root);
         }
         yaml_event_delete(&e);
         if (rc)

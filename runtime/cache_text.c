@@ -1,0 +1,206 @@
+/* cache_text.c - see cache_text.h. A line is words separated by single spaces; a row's note is the rest of its line. */
+#define _GNU_SOURCE
+#define XXH_INLINE_ALL
+#include "cache_text.h"
+
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+static const char HEAD[] = "attngen cache 1\n";
+static const char SUM[] = "sum ";
+enum { SUM_LINE = 4 + 16 + 1, ROWS_MAX = 100000 };
+
+const char *const cache_state_names[CACHE_STATE_COUNT] = {"timed", "dropped", "rejected", "wrong", "unreached"};
+
+uint64_t cache_hash(const char *text, size_t size)
+{
+    return XXH3_64bits(text, size);
+}
+
+void cache_entry_free(struct cache_entry *entry)
+{
+    if (!entry)
+        return;
+    free(entry->key);
+    free(entry->rows);
+    *entry = (struct cache_entry){0};
+}
+
+const struct cache_row *cache_find(const struct cache_entry *entry, const char *name)
+{
+    for (int i = 0; i < entry->n; i++)
+        if (strcmp(entry->rows[i].name, name) == 0)
+            return &entry->rows[i];
+    return NULL;
+}
+
+const struct cache_row *cache_winner(const struct cache_entry *entry)
+{
+    const struct cache_row *best = NULL;
+    for (int i = 0; i < entry->n; i++)
+        if (entry->rows[i].state == CACHE_TIMED && (!best || entry->rows[i].min_s < best->min_s))
+            best = &entry->rows[i];
+    return best;
+}
+
+/* printf and strtod write and read the host program's decimal point: numbers here have C's, whatever the host set. */
+static locale_t c_locale(locale_t *before)
+{
+    locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    *before = c ? uselocale(c) : (locale_t)0;
+    return c;
+}
+
+static void locale_back(locale_t c, locale_t before)
+{
+    if (c) {
+        uselocale(before);
+        freelocale(c);
+    }
+}
+
+static void encode_row(const struct cache_row *r, struct buf *out)
+{
+    char note[sizeof r->note];
+    snprintf(note, sizeof note, "%s", r->note);
+    for (char *at = note; *at; at++)
+        if ((unsigned char)*at < ' ') /* an entry is lines */
+            *at = ' ';
+    buf_printf(out, "row %s %016llx %s %.9g %.9g %.9g %.9g %.9g %d %s %s\n", r->name, (unsigned long long)r->source,
+               cache_state_names[r->state], r->min_s, r->median_s, r->error, r->bound, r->limit_s, r->samples,
+               r->noisy ? "noisy" : "quiet", note);
+}
+
+void cache_encode(const struct cache_entry *entry, struct buf *out)
+{
+    locale_t before, c = c_locale(&before);
+    size_t start = out->size;
+    buf_puts(out, HEAD);
+    for (const char *line = entry->key; *line;) {
+        size_t size = strcspn(line, "\n");
+        buf_puts(out, "key ");
+        buf_put(out, line, size);
+        buf_putc(out, '\n');
+        line += size + (line[size] == '\n');
+    }
+    buf_puts(out, "columns name source state min_s median_s error bound limit_s samples gate note\n");
+    for (int i = 0; i < entry->n; i++)
+        encode_row(&entry->rows[i], out);
+    if (buf_ok(out))
+        buf_printf(out, "%s%016llx\n", SUM,
+                   (unsigned long long)cache_hash(out->data + start, out->size - start));
+    locale_back(c, before);
+}
+
+/* One word of the line at *at; false when there is none left or it does not fit. */
+static bool word(const char **at, const char *end, char *out, size_t room)
+{
+    const char *space = memchr(*at, ' ', (size_t)(end - *at));
+    const char *stop = space ? space : end;
+    size_t size = (size_t)(stop - *at);
+    if (size == 0 || size >= room)
+        return false;
+    memcpy(out, *at, size);
+    out[size] = 0;
+    *at = space ? space + 1 : end;
+    return true;
+}
+
+static bool number(const char **at, const char *end, double *out)
+{
+    char text[48], *rest;
+    if (!word(at, end, text, sizeof text))
+        return false;
+    *out = strtod(text, &rest);
+    return *rest == 0;
+}
+
+static bool decode_row(const char *at, const char *end, struct cache_row *r)
+{
+    char text[GEN_NAME_MAX], *rest;
+    double samples;
+    *r = (struct cache_row){0};
+    if (!word(&at, end, r->name, sizeof r->name) || !word(&at, end, text, sizeof text))
+        return false;
+    r->source = strtoull(text, &rest, 16);
+    if (*rest || !word(&at, end, text, sizeof text))
+        return false;
+    int state = 0;
+    while (state < CACHE_STATE_COUNT && strcmp(cache_state_names[state], text) != 0)
+        state++;
+    if (state == CACHE_STATE_COUNT || !number(&at, end, &r->min_s) || !number(&at, end, &r->median_s) ||
+        !number(&at, end, &r->error) || !number(&at, end, &r->bound) || !number(&at, end, &r->limit_s) ||
+        !number(&at, end, &samples) || !(samples >= 0 && samples <= 1e6) || !word(&at, end, text, sizeof text))
+        return false;
+    r->state = (enum cache_state)state;
+    if (r->state == CACHE_TIMED && !(r->min_s > 0))
+        return false;
+    r->samples = (int)samples;
+    r->noisy = strcmp(text, "noisy") == 0;
+    snprintf(r->note, sizeof r->note, "%.*s", (int)(end - at), at);
+    return true;
+}
+
+static bool starts(const char *at, const char *end, const char *with)
+{
+    size_t size = strlen(with);
+    return (size_t)(end - at) >= size && memcmp(at, with, size) == 0;
+}
+
+static bool checksum_holds(const char *text, size_t size)
+{
+    char sum[SUM_LINE + 1];
+    if (size < sizeof HEAD - 1 + SUM_LINE || memcmp(text, HEAD, sizeof HEAD - 1) != 0)
+        return false;
+    snprintf(sum, sizeof sum, "%s%016llx\n", SUM, (unsigned long long)cache_hash(text, size - SUM_LINE));
+    return memcmp(text + size - SUM_LINE, sum, SUM_LINE) == 0;
+}
+
+static bool decode_lines(const char *at, const char *end, struct cache_entry *out)
+{
+    struct buf key = {0};
+    int room = 0;
+    while (at < end) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        if (!stop)
+            break;
+        if (starts(at, stop, "key ")) {
+            buf_put(&key, at + 4, (size_t)(stop + 1 - at - 4));
+        } else if (starts(at, stop, "row ")) {
+            if (out->n == room) {
+                room = room ? room * 2 : 64;
+                struct cache_row *rows = room <= ROWS_MAX ? realloc(out->rows, (size_t)room * sizeof *rows) : NULL;
+                if (!rows)
+                    break;
+                out->rows = rows;
+            }
+            if (!decode_row(at + 4, stop, &out->rows[out->n]))
+                break;
+            out->n++;
+        } else if (!starts(at, stop, "columns "))
+            break;
+        at = stop + 1;
+    }
+    if (at < end || !buf_ok(&key) || !key.data) {
+        buf_free(&key);
+        return false;
+    }
+    out->key = key.data;
+    return true;
+}
+
+bool cache_decode(const char *text, size_t size, struct cache_entry *out)
+{
+    *out = (struct cache_entry){0};
+    if (!checksum_holds(text, size))
+        return false;
+    locale_t before, c = c_locale(&before);
+    bool good = decode_lines(text + sizeof HEAD - 1, text + size - SUM_LINE, out);
+    locale_back(c, before);
+    if (!good)
+        cache_entry_free(out);
+    return good;
+}

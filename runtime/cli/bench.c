@@ -1,0 +1,247 @@
+/* bench.c - `attngen bench`: times one shape through libattn, as a program would run it, and the core's own peak beside
+ * it. What it is not: tuning; it takes the cache's winner, else the model's choice, and stores nothing. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../attn.h"
+#include "../cpu.h"
+#include "../numeric.h"
+#include "../peak.h"
+#include "../timer.h"
+#include "../workload.h"
+#include "cli.h"
+#include "json.h"
+#include "npy.h"
+#include "options.h"
+
+enum { SAMPLES = 20 };
+static const double LIMIT = 5; /* seconds of measuring, when no limit is given */
+
+static const struct verb verb = {
+    .name = "bench",
+    .usage = "bench --shape SHAPE [attention options] [options]",
+    .text = "Times one shape on random data, by the cache's winner or, where there is none, by\n"
+            "the kernel that a model chooses; nothing is stored. Samples count when the core was\n"
+            "quiet before and after; `noisy` says that there were too few of those. The peak is\n"
+            "the core's own sustained rate of multiply-adds, measured in the same run, times\n"
+            "threads.",
+    .example = "attngen bench --shape 1,8,8,2048,2048,64 --threads 1 --json",
+    .exits = "the kernel cannot be had or failed",
+    .options = OPTIONS_ATTENTION | OPTIONS_MACHINE | OPTION_BIT(OPTION_SHAPE) | OPTION_BIT(OPTION_VARIANT) |
+               OPTION_BIT(OPTION_TIME_LIMIT) | OPTION_BIT(OPTION_JSON),
+    .required = OPTION_BIT(OPTION_SHAPE),
+};
+
+struct bench {
+    struct options options;
+    struct attn_context *context;
+    struct attn_plan *plan;
+    struct attn_plan_info info;
+    struct attn_run run;
+    struct attn_error err;
+    attn_status status; /* of the last execution */
+    void *q, *k, *v, *o, *workspace;
+    float *lse;
+    int64_t *kv_lens;
+    /* results */
+    struct timing timing;
+    double flops, bytes, peak_gflops;
+};
+
+static int fail(const char *text)
+{
+    fprintf(stderr, "%s%s\n", strstr(text, "error:") ? "" : "attngen bench: error: ", text);
+    return CLI_FAILED;
+}
+
+static void log_warning(void *user, attn_log_level level, const char *text)
+{
+    (void)user;
+    if (level == ATTN_LOG_WARNING)
+        fprintf(stderr, "attngen bench: warning: %s\n", text);
+}
+
+static int make_plan(struct bench *b)
+{
+    const struct options *o = &b->options;
+    const struct shape *s = &o->shape;
+    static const attn_dtype dtype[] = {[DTYPE_F32] = ATTN_F32, [DTYPE_F16] = ATTN_F16, [DTYPE_BF16] = ATTN_BF16};
+    const struct attn_options options = {.size = sizeof options, .log = log_warning};
+    const struct attn_problem problem = {
+        .size = sizeof problem, .dtype = dtype[o->dtype], .head_dim = (int)s->head_dim,
+        .head_dim_v = (int)s->head_dim_v, .heads = (int)s->heads, .kv_heads = (int)s->kv_heads, .causal = o->causal,
+        .max_batch = s->batch, .max_q_len = s->q_len, .max_kv_len = s->kv_len, .threads = o->threads,
+        .rigor = ATTN_ESTIMATE, .variant = o->file[OPTION_VARIANT]};
+    b->info.size = sizeof b->info;
+    if (attn_context_create(&options, &b->context, &b->err) ||
+        attn_plan_create(b->context, &problem, &b->plan, &b->err) ||
+        attn_plan_describe(b->plan, &b->info, &b->err))
+        return fail(b->err.text);
+    return CLI_OK;
+}
+
+static void set_strides(const struct bench *b, int64_t heads, int64_t rows, int64_t dim, int64_t stride[3])
+{
+    bool bshd = b->options.layout == LAYOUT_BSHD;
+    stride[0] = heads * rows * dim;
+    stride[1] = bshd ? dim : rows * dim;
+    stride[2] = bshd ? heads * dim : dim;
+}
+
+/* Room for n elements, and for the padding that aligned_alloc wants; the pages are there before anything is timed. */
+static void *room(size_t bytes)
+{
+    size_t size = (bytes + 63) / 64 * 64 + 64;
+    void *memory = aligned_alloc(64, size);
+    if (memory)
+        memset(memory, 0, size);
+    return memory;
+}
+
+static int make_data(struct bench *b)
+{
+    const struct shape *s = &b->options.shape;
+    enum dtype t = b->options.dtype;
+    size_t rows = (size_t)(s->batch * s->heads * s->q_len), keys = (size_t)(s->batch * s->kv_heads * s->kv_len);
+    size_t d = (size_t)s->head_dim, dv = (size_t)s->head_dim_v, element = dtype_size(t);
+    struct gen_error err = {""};
+    if (b->options.file[OPTION_KV_LENS] &&
+        npy_read_lengths(b->options.file[OPTION_KV_LENS], s->batch, s->kv_len, &b->kv_lens, &err))
+        return fail(err.text);
+    b->q = room(rows * d * element);
+    b->k = room(keys * d * element);
+    b->v = room(keys * dv * element);
+    b->o = room(rows * dv * element);
+    b->lse = room(rows * sizeof *b->lse);
+    if (!b->q || !b->k || !b->v || !b->o || !b->lse)
+        return fail("memory for this shape is out");
+    fill_normal(b->q, t, rows * d, 1);
+    fill_normal(b->k, t, keys * d, 2);
+    fill_normal(b->v, t, keys * dv, 3);
+    b->run = (struct attn_run){.size = sizeof b->run, .q = b->q, .k = b->k, .v = b->v, .o = b->o, .lse = b->lse,
+                               .batch = s->batch, .q_len = s->q_len, .kv_len = s->kv_len, .kv_lens = b->kv_lens,
+                               .align = b->options.align, .q_offset = b->options.q_offset, .scale = b->options.scale,
+                               .has_scale = (b->options.given & OPTION_BIT(OPTION_SCALE)) != 0};
+    set_strides(b, s->heads, s->q_len, s->head_dim, b->run.q_stride);
+    set_strides(b, s->kv_heads, s->kv_len, s->head_dim, b->run.k_stride);
+    set_strides(b, s->kv_heads, s->kv_len, s->head_dim_v, b->run.v_stride);
+    set_strides(b, s->heads, s->q_len, s->head_dim_v, b->run.o_stride);
+    return CLI_OK;
+}
+
+/* What takes part, by the mask and the lengths of this run. */
+static void count_work(struct bench *b)
+{
+    const struct shape *s = &b->options.shape;
+    struct variant v = variant_default(ISA_C);
+    v.field[F_DTYPE] = b->options.dtype;
+    v.field[F_HEAD_DIM] = (int32_t)s->head_dim;
+    v.field[F_HEAD_DIM_V] = (int32_t)s->head_dim_v;
+    v.field[F_CAUSAL] = b->options.causal;
+    struct attn_args args = {.batch = s->batch, .heads = s->heads, .kv_heads = s->kv_heads, .q_len = s->q_len,
+                             .kv_len = s->kv_len, .kv_lens = b->kv_lens, .lse = b->lse,
+                             .bottom_right = b->options.align == ATTN_BOTTOM_RIGHT,
+                             .offset = b->options.align == ATTN_Q_OFFSET ? b->options.q_offset : 0};
+    b->flops = attention_flops(&v, &args);
+    b->bytes = attention_bytes(&v, &args);
+}
+
+static void execute(void *arg)
+{
+    struct bench *b = arg;
+    if (b->status == ATTN_OK)
+        b->status = attn_execute(b->plan, &b->run, b->workspace, &b->err);
+}
+
+static int measure(struct bench *b)
+{
+    struct timer timer;
+    struct cpu cpu;
+    size_t size = 0;
+    if (attn_workspace_size(b->plan, &b->run, 0, &size, &b->err))
+        return fail(b->err.text);
+    b->workspace = room(size);
+    if (!b->workspace)
+        return fail("memory for the workspace is out");
+    cpu_detect(&cpu);
+    timer_start(&timer, NULL, 1);
+    b->peak_gflops = peak_gflops(&timer, &cpu, b->options.dtype) * b->info.threads;
+    double limit = b->options.time_limit > 0 ? b->options.time_limit : LIMIT;
+    timer_measure(&timer, execute, b, SAMPLES, limit, &b->timing);
+    return b->status == ATTN_OK ? CLI_OK : fail(b->err.text);
+}
+
+static double per_second(double amount, double seconds)
+{
+    return seconds > 0 ? amount / seconds * 1e-9 : 0;
+}
+
+static int print_json(const struct bench *b)
+{
+    struct buf out = {0};
+    const struct timing *t = &b->timing;
+    buf_puts(&out, "{\"variant\": ");
+    json_text(&out, b->info.variant);
+    buf_printf(&out, ", \"device\": \"%s\", \"shape\": \"%s\", \"dtype\": \"%s\", \"compiler\": \"%s\"", b->info.device,
+               b->options.shape.text, field_value_name(F_DTYPE, b->options.dtype), b->info.compiler);
+    buf_printf(&out, ", \"threads\": %d, \"cached\": %s, \"compile_ms\": %.3f, \"samples\": %d, \"noisy\": %s",
+               b->info.threads, b->info.cached ? "true" : "false", b->info.compile_ms, t->samples,
+               t->noisy ? "true" : "false");
+    buf_printf(&out, ", \"ms\": {\"min\": %.6f, \"median\": %.6f}", t->min_s * 1e3, t->median_s * 1e3);
+    buf_printf(&out, ", \"gflops\": {\"max\": %.2f, \"median\": %.2f}, \"gbps\": %.3f, \"peak_gflops\": %.2f}\n",
+               per_second(b->flops, t->min_s), per_second(b->flops, t->median_s), per_second(b->bytes, t->min_s),
+               b->peak_gflops);
+    bool good = buf_ok(&out);
+    if (good)
+        fputs(out.data, stdout);
+    buf_free(&out);
+    return good ? CLI_OK : fail("memory is out");
+}
+
+static void print_text(const struct bench *b)
+{
+    const struct timing *t = &b->timing;
+    double gflops = per_second(b->flops, t->min_s), median = per_second(b->flops, t->median_s);
+    printf("%s on %s, %d %s, compiled by %s in %.3f ms, %s\n", b->info.variant, b->info.device, b->info.threads,
+           b->info.threads == 1 ? "thread" : "threads", b->info.compiler, b->info.compile_ms,
+           b->options.file[OPTION_VARIANT] ? "as asked" : b->info.cached ? "from the cache" : "by estimate");
+    printf("shape    %s, %s%s\n", b->options.shape.text, field_value_name(F_DTYPE, b->options.dtype),
+           b->options.causal ? ", causal" : "");
+    printf("time     %.4f ms at best, median %.4f ms, of %d %ssamples\n", t->min_s * 1e3, t->median_s * 1e3, t->samples,
+           t->noisy ? "noisy " : "");
+    printf("speed    %.1f GFLOP/s at best, median %.1f; %.2f GB/s of Q, K, V and O\n", gflops, median,
+           per_second(b->bytes, t->min_s));
+    printf("peak     %.1f GFLOP/s; %.1f%% of it at best, median %.1f%%\n", b->peak_gflops,
+           100 * gflops / b->peak_gflops, 100 * median / b->peak_gflops);
+}
+
+int cli_bench(int argc, char **argv)
+{
+    struct bench b = {0};
+    int code = CLI_OK;
+    if (!options_begin(&verb, argc, argv, &b.options, &code))
+        return code;
+    code = make_plan(&b);
+    if (code == CLI_OK)
+        code = make_data(&b);
+    if (code == CLI_OK) {
+        count_work(&b);
+        code = measure(&b);
+    }
+    if (code == CLI_OK && b.options.json)
+        code = print_json(&b);
+    else if (code == CLI_OK)
+        print_text(&b);
+    attn_plan_destroy(b.plan);
+    attn_context_destroy(b.context);
+    free(b.q);
+    free(b.k);
+    free(b.v);
+    free(b.o);
+    free(b.lse);
+    free(b.workspace);
+    free(b.kv_lens);
+    return code;
+}

@@ -1,0 +1,17 @@
+/* cli.h - the verbs of the program `attngen`, and the exit codes that all of them share. One file a verb; main.c has
+ * the table of them, options.h what their command lines have in common. What it is not: computing; see ../attn.h. */
+#ifndef ATTNGEN_CLI_H
+#define ATTNGEN_CLI_H
+
+enum cli_exit { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+/* argv[0] is the verb's own name. Each prints its own errors and returns an exit code; none calls exit(). */
+int cli_emit(int argc, char **argv);
+int cli_run(int argc, char **argv);
+int cli_tune(int argc, char **argv);
+int cli_bench(int argc, char **argv);
+int cli_verify(int argc, char **argv);
+int cli_cache(int argc, char **argv);
+int cli_devices(int argc, char **argv);
+
+#endif

@@ -1,0 +1,454 @@
+/* emit.c - the verb `emit`: from specs, or from a variant's name, to files of source and manifest.json.
+ * Nothing appears in the directory before everything is written. What it is not: emission itself; that is ../../gen. */
+#define _GNU_SOURCE
+#include "cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../gen/buf.h"
+#include "../../gen/expand.h"
+#include "options.h"
+
+static const char manifest_name[] = "manifest.json";
+enum { RULES_SHOWN = 20 };
+
+static const struct verb verb = {
+    .name = "emit",
+    .usage = "emit SPEC... [-o DIR] [--machine-code] [--filter GLOB] [--list] [--why-not]\n"
+             "emit --variant NAME [-o DIR] [--machine-code] [--list] [--why-not]",
+    .text = "Writes every kernel of the specs, and manifest.json, into DIR; the default is the\n"
+            "current directory. Combinations that no kernel can be made of are left out; with\n"
+            "--why-not and no -o they are printed, and nothing is written.",
+    .example = "attngen emit specs/gallery.yaml -o kernels\n"
+               "  attngen emit --variant attn_f32_d64_on_avx2_q96k128_r6x2u2 -o kernels",
+    .exits = "a spec is wrong, every combination is rejected, or a file cannot be written",
+    .options = OPTION_BIT(OPTION_OUT_DIR) | OPTION_BIT(OPTION_MACHINE_CODE) | OPTION_BIT(OPTION_FILTER) |
+               OPTION_BIT(OPTION_LIST) | OPTION_BIT(OPTION_WHY_NOT) | OPTION_BIT(OPTION_VARIANT),
+    .operand = "SPEC",
+    .max_operands = INT_MAX,
+};
+
+/* Variants that were met, each once, in the order in which they were; slots is a hash table of their indexes + 1. */
+struct met {
+    struct variant *variant;
+    int count;
+    int32_t *slots;
+    uint32_t slot_count; /* a power of two */
+};
+
+struct emission {
+    const struct options *options;
+    struct gen *gen;
+    struct met met;
+    int *legal; /* indexes into met */
+    int legal_count, rejected;
+    struct buf rules; /* why the first of the rejected are */
+};
+
+static int fail(const char *where, const char *what)
+{
+    fprintf(stderr, "%s: error: %s\n", where, what);
+    return CLI_FAILED;
+}
+
+static uint32_t hash_of(const struct variant *v)
+{
+    uint32_t hash = 2166136261u;
+    for (int f = 0; f < FIELD_COUNT; f++)
+        hash = (hash ^ (uint32_t)v->field[f]) * 16777619u;
+    return hash ^ hash >> 15;
+}
+
+static int32_t *slot_of(const struct met *m, const struct variant *v)
+{
+    uint32_t at = hash_of(v);
+    for (;; at++) {
+        int32_t *slot = &m->slots[at & (m->slot_count - 1)];
+        if (!*slot || !memcmp(&m->variant[*slot - 1], v, sizeof *v))
+            return slot;
+    }
+}
+
+static int met_grow(struct met *m)
+{
+    uint32_t size = m->slot_count ? m->slot_count * 2 : 256;
+    struct variant *variant = realloc(m->variant, size / 2 * sizeof *variant);
+    if (!variant)
+        return -1;
+    m->variant = variant;
+    int32_t *slots = calloc(size, sizeof *slots);
+    if (!slots)
+        return -1;
+    free(m->slots);
+    m->slots = slots;
+    m->slot_count = size;
+    for (int i = 0; i < m->count; i++)
+        *slot_of(m, &m->variant[i]) = i + 1;
+    return 0;
+}
+
+/* 1 when it is new, 0 when it was met before, -1 without memory. */
+static int met_add(struct met *m, const struct variant *v)
+{
+    if ((uint32_t)m->count >= m->slot_count / 2 && met_grow(m))
+        return -1;
+    int32_t *slot = slot_of(m, v);
+    if (*slot)
+        return 0;
+    m->variant[m->count++] = *v;
+    *slot = m->count;
+    return 1;
+}
+
+/* Takes a variant in unless the filter, an earlier one like it or a rule keeps it out. */
+static int consider(struct emission *e, const struct variant *v)
+{
+    char name[GEN_NAME_MAX];
+    variant_encode(v, name);
+    const char *glob = e->options->file[OPTION_FILTER];
+    if (glob && fnmatch(glob, name, 0))
+        return 0;
+    int is_new = met_add(&e->met, v);
+    if (is_new < 0)
+        return fail("attngen emit", "memory is out");
+    if (!is_new)
+        return 0;
+    struct gen_error err = {""};
+    if (!gen_check(e->gen, v, &err)) {
+        if (!(e->legal_count & (e->legal_count - 1))) { /* full at each power of two */
+            int *more = realloc(e->legal, sizeof *more * (e->legal_count ? 2 * (size_t)e->legal_count : 1));
+            if (!more)
+                return fail("attngen emit", "memory is out");
+            e->legal = more;
+        }
+        e->legal[e->legal_count++] = e->met.count - 1;
+        return 0;
+    }
+    if (e->options->why_not)
+        printf("%s: %s\n", name, err.text);
+    if (e->rejected++ < RULES_SHOWN)
+        buf_printf(&e->rules, "%s: %s\n", name, err.text);
+    return 0;
+}
+
+static int consider_spec(struct emission *e, const char *path)
+{
+    struct gen_error err = {""};
+    struct spec spec;
+    if (spec_read(path, &spec, &err)) {
+        fprintf(stderr, "%s\n", err.text);
+        return CLI_FAILED;
+    }
+    int code = CLI_OK;
+    struct spec_cursor cursor = {0};
+    struct variant v;
+    while (code == CLI_OK && spec_next(&spec, &cursor, &v))
+        code = consider(e, &v);
+    spec_free(&spec);
+    return code;
+}
+
+static int consider_all(struct emission *e)
+{
+    int code = CLI_OK;
+    if (e->options->file[OPTION_VARIANT]) {
+        struct gen_error err = {""};
+        struct variant v;
+        if (variant_decode(e->options->file[OPTION_VARIANT], &v, &err)) {
+            fprintf(stderr, "%s\n", err.text);
+            return CLI_USAGE;
+        }
+        code = consider(e, &v);
+    }
+    for (int i = 0; code == CLI_OK && i < e->options->operands; i++)
+        code = consider_spec(e, e->options->operand[i]);
+    if (code != CLI_OK || e->legal_count)
+        return code;
+    if (!e->rejected)
+        return fail("attngen emit", "no kernel's name matches --filter; expected one that `--list` prints without it");
+    if (!e->options->why_not) {
+        fputs(e->rules.data ? e->rules.data : "", stderr);
+        if (e->rejected > RULES_SHOWN)
+            fprintf(stderr, "and %d more, which --why-not prints\n", e->rejected - RULES_SHOWN);
+    }
+    return fail("attngen emit", e->rejected == 1 ? "the one combination is rejected; expected one that can be emitted"
+                                                 : "every combination is rejected; expected one that can be emitted");
+}
+
+/* ---- the manifest ---- */
+
+static void json_text(struct buf *out, const char *text)
+{
+    buf_putc(out, '"');
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            buf_putc(out, '\\');
+        if ((unsigned char)*text < 0x20)
+            buf_printf(out, "\\u%04x", (unsigned)*text);
+        else
+            buf_putc(out, *text);
+    }
+    buf_putc(out, '"');
+}
+
+static void json_fields(struct buf *out, const struct variant *v)
+{
+    const char *separator = "";
+    buf_putc(out, '{');
+    for (enum field_id f = 0; f < FIELD_COUNT; f++) {
+        if (!variant_shows(v, f))
+            continue;
+        buf_puts(out, separator);
+        json_text(out, fields[f].key);
+        buf_puts(out, ": ");
+        if (fields[f].type == FIELD_NAME)
+            json_text(out, field_value_name(f, v->field[f]));
+        else if (fields[f].type == FIELD_BOOL)
+            buf_puts(out, v->field[f] ? "true" : "false");
+        else
+            buf_int(out, v->field[f]);
+        separator = ", ";
+    }
+    buf_putc(out, '}');
+}
+
+static void json_kernel(struct buf *out, const struct variant *v, const char *name, const char *file,
+                        bool machine_code, const struct gen_text *text)
+{
+    int instructions = 0, vec = 0, mask = 0, integer = 0;
+    for (int i = 0; i < text->micros; i++) {
+        const struct gen_micro_use *use = &text->micro[i];
+        instructions += use->instructions;
+        vec = use->vec > vec ? use->vec : vec;
+        mask = use->mask > mask ? use->mask : mask;
+        integer = use->integer > integer ? use->integer : integer;
+    }
+    buf_puts(out, "{\"name\": ");
+    json_text(out, name);
+    buf_puts(out, ", \"file\": ");
+    json_text(out, file);
+    buf_puts(out, ", \"symbol\": ");
+    json_text(out, name);
+    buf_printf(out, ", \"machine_code\": %s, \"fields\": ", machine_code ? "true" : "false");
+    json_fields(out, v);
+    buf_printf(out, ", \"instructions\": %d, \"vector_registers\": %d, \"mask_registers\": %d, "
+               "\"integer_registers\": %d}", instructions, vec, mask, integer);
+}
+
+/* ---- files ---- */
+
+/* Makes a directory and those above it. *made tells whether the last one was absent. */
+static int make_dir(const char *path, bool *made)
+{
+    char *part = strdup(path);
+    if (!part)
+        return fail("attngen emit", "memory is out");
+    for (char *slash = strchr(part + 1, '/'); *part && slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(part, 0777); /* what goes wrong here does so below */
+        *slash = '/';
+    }
+    free(part);
+    *made = !mkdir(path, 0777);
+    struct stat st;
+    if (*made || (errno == EEXIST && !stat(path, &st) && S_ISDIR(st.st_mode)))
+        return CLI_OK;
+    fprintf(stderr, "%s: error: %s; expected a directory, or a place to make one\n", path,
+            errno == EEXIST ? "a file of that name is there" : strerror(errno));
+    return CLI_FAILED;
+}
+
+/* Where kernels are written before they are renamed: a directory inside the one they go to. */
+struct staging {
+    const char *path; /* of the one they go to, for messages */
+    int dir, temp;
+    char temp_name[32];
+};
+
+static int fail_file(const struct staging *s, const char *file)
+{
+    fprintf(stderr, "%s/%s: error: %s; expected to write it\n", s->path, file, strerror(errno));
+    return CLI_FAILED;
+}
+
+static int staging_open(const char *path, struct staging *out)
+{
+    *out = (struct staging){.path = path, .dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .temp = -1};
+    if (out->dir < 0) {
+        fprintf(stderr, "%s: error: %s; expected a directory to write into\n", path, strerror(errno));
+        return CLI_FAILED;
+    }
+    for (unsigned i = 0; i < 1000; i++) { /* another process with our number left one behind */
+        snprintf(out->temp_name, sizeof out->temp_name, ".attngen-%ld-%u", (long)getpid(), i);
+        if (!mkdirat(out->dir, out->temp_name, 0700)) {
+            out->temp = openat(out->dir, out->temp_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+            break;
+        }
+        if (errno != EEXIST)
+            break;
+    }
+    return out->temp < 0 ? fail_file(out, out->temp_name) : CLI_OK;
+}
+
+static void staging_close(struct staging *s)
+{
+    if (s->temp >= 0) {
+        close(s->temp);
+        unlinkat(s->dir, s->temp_name, AT_REMOVEDIR);
+    }
+    if (s->dir >= 0)
+        close(s->dir);
+}
+
+static int stage_file(const struct staging *s, const char *file, const char *data, size_t size)
+{
+    int fd = openat(s->temp, file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return fail_file(s, file);
+    int code = CLI_OK;
+    while (size && code == CLI_OK) {
+        ssize_t n = write(fd, data, size);
+        if (n > 0) {
+            data += n;
+            size -= (size_t)n;
+        } else if (n == 0 || errno != EINTR) {
+            code = fail_file(s, file);
+        }
+    }
+    if (close(fd) && code == CLI_OK)
+        code = fail_file(s, file);
+    return code;
+}
+
+static void file_name(const struct variant *v, char name[GEN_NAME_MAX], char file[GEN_NAME_MAX + 8])
+{
+    variant_encode(v, name);
+    snprintf(file, GEN_NAME_MAX + 8, "%s%s", name, variant_suffix(v));
+}
+
+static int stage_kernels(const struct emission *e, const struct staging *s)
+{
+    bool machine_code = e->options->machine_code;
+    struct buf manifest = {0};
+    int code = CLI_OK;
+    buf_printf(&manifest, "{\"generator\": \"attngen\", \"version\": \"%d.%d\", \"kernels\": [", ATTN_VERSION_MAJOR,
+               ATTN_VERSION_MINOR);
+    for (int i = 0; i < e->legal_count && code == CLI_OK; i++) {
+        const struct variant *v = &e->met.variant[e->legal[i]];
+        char name[GEN_NAME_MAX], file[GEN_NAME_MAX + 8];
+        file_name(v, name, file);
+        struct gen_text text = {0};
+        struct gen_error err = {""};
+        if (gen_emit(e->gen, v, machine_code ? GEN_MACHINE_CODE : GEN_READABLE, &text, &err)) {
+            fprintf(stderr, "%s: %s\n", name, err.text);
+            code = CLI_FAILED;
+            break;
+        }
+        code = stage_file(s, file, text.data, text.size);
+        buf_puts(&manifest, i ? ",\n" : "\n");
+        json_kernel(&manifest, v, name, file, machine_code, &text);
+        gen_text_free(&text);
+    }
+    buf_puts(&manifest, "\n]}\n");
+    if (code == CLI_OK && !buf_ok(&manifest))
+        code = fail("attngen emit", "memory is out");
+    if (code == CLI_OK)
+        code = stage_file(s, manifest_name, manifest.data, manifest.size);
+    buf_free(&manifest);
+    return code;
+}
+
+/* Renames what is staged, the manifest last, so that it names no kernel that is not there; or removes it. */
+static int finish(const struct emission *e, const struct staging *s, int code)
+{
+    for (int i = 0; i <= e->legal_count; i++) {
+        char name[GEN_NAME_MAX], file[GEN_NAME_MAX + 8];
+        if (i < e->legal_count)
+            file_name(&e->met.variant[e->legal[i]], name, file);
+        else
+            snprintf(file, sizeof file, "%s", manifest_name);
+        if (code == CLI_OK && renameat(s->temp, file, s->dir, file))
+            code = fail_file(s, file);
+        if (code != CLI_OK)
+            unlinkat(s->temp, file, 0);
+    }
+    return code;
+}
+
+static int write_all(const struct emission *e)
+{
+    const char *path = e->options->file[OPTION_OUT_DIR] ? e->options->file[OPTION_OUT_DIR] : ".";
+    bool made = false;
+    int code = make_dir(path, &made);
+    if (code != CLI_OK)
+        return code;
+    struct staging staging;
+    code = staging_open(path, &staging);
+    if (code == CLI_OK)
+        code = finish(e, &staging, stage_kernels(e, &staging));
+    staging_close(&staging);
+    if (code != CLI_OK && made)
+        rmdir(path);
+    if (code == CLI_OK && isatty(STDERR_FILENO))
+        fprintf(stderr, "%d kernel%s and %s in %s\n", e->legal_count, e->legal_count == 1 ? "" : "s", manifest_name,
+                path);
+    return code;
+}
+
+static int print_names(const struct emission *e)
+{
+    for (int i = 0; i < e->legal_count; i++) {
+        char name[GEN_NAME_MAX];
+        variant_encode(&e->met.variant[e->legal[i]], name);
+        puts(name);
+    }
+    return CLI_OK;
+}
+
+static int print_spec_help(void)
+{
+    struct buf text = {0};
+    buf_putc(&text, '\n');
+    spec_document(&text);
+    if (buf_ok(&text))
+        fputs(text.data, stdout);
+    buf_free(&text);
+    return CLI_OK;
+}
+
+int cli_emit(int argc, char **argv)
+{
+    struct options options;
+    int code = CLI_OK;
+    if (!options_begin(&verb, argc, argv, &options, &code))
+        return code == CLI_OK ? print_spec_help() : code;
+    bool by_name = options.file[OPTION_VARIANT] != NULL;
+    if (by_name == (options.operands > 0))
+        return usage_error(&verb, by_name ? "SPEC and --variant; expected one of them"
+                                          : "no SPEC; expected one, or --variant NAME");
+    struct emission e = {.options = &options};
+    struct gen_error err = {""};
+    if (gen_open(&e.gen, &err)) {
+        fprintf(stderr, "%s\n", err.text);
+        return CLI_FAILED;
+    }
+    code = consider_all(&e);
+    if (code == CLI_OK && options.list)
+        code = print_names(&e);
+    else if (code == CLI_OK && (!options.why_not || options.file[OPTION_OUT_DIR]))
+        code = write_all(&e);
+    gen_close(e.gen);
+    buf_free(&e.rules);
+    free(e.met.variant);
+    free(e.met.slots);
+    free(e.legal);
+    return code;
+}

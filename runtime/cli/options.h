@@ -1,0 +1,106 @@
+/* options.h - command lines, for every verb: one table of all options, a parser and the help text made from it.
+ * A verb says which rows of the table it takes. What it is not: opening the files that options name. */
+#ifndef ATTNGEN_CLI_OPTIONS_H
+#define ATTNGEN_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../../gen/gen.h"
+#include "../attn.h"
+
+/* One for each row of the table in options.c, in the order in which help prints them. */
+enum option_id {
+    /* files of run; files and choices of emit */
+    OPTION_Q,
+    OPTION_K,
+    OPTION_V,
+    OPTION_O,
+    OPTION_LSE,
+    OPTION_COMPARE,
+    OPTION_OUT_DIR,
+    OPTION_MACHINE_CODE,
+    OPTION_FILTER,
+    OPTION_LIST,
+    OPTION_WHY_NOT,
+    /* attention */
+    OPTION_SHAPE,
+    OPTION_DTYPE,
+    OPTION_CAUSAL,
+    OPTION_Q_OFFSET,
+    OPTION_SCALE,
+    OPTION_KV_LENS,
+    OPTION_LAYOUT,
+    /* how and where */
+    OPTION_DEVICE,
+    OPTION_THREADS,
+    OPTION_COMPILER,
+    OPTION_VARIANT,
+    OPTION_RIGOR,
+    OPTION_TIME_LIMIT,
+    OPTION_JSON,
+    OPTION_COUNT
+};
+#define OPTION_BIT(id) (UINT64_C(1) << (id))
+/* What DESIGN calls the attention options that tune and bench share with run, and where the work is done. */
+#define OPTIONS_ATTENTION                                                                                              \
+    (OPTION_BIT(OPTION_DTYPE) | OPTION_BIT(OPTION_CAUSAL) | OPTION_BIT(OPTION_Q_OFFSET) | OPTION_BIT(OPTION_SCALE) |   \
+     OPTION_BIT(OPTION_KV_LENS) | OPTION_BIT(OPTION_LAYOUT))
+#define OPTIONS_MACHINE (OPTION_BIT(OPTION_DEVICE) | OPTION_BIT(OPTION_THREADS) | OPTION_BIT(OPTION_COMPILER))
+
+enum layout { LAYOUT_BHSD, LAYOUT_BSHD };
+
+/* --shape B,Hq,Hkv,Sq,Skv,D[,Dv]; each is at least 1, heads a multiple of kv_heads, tensors below 2^40 elements. */
+struct shape {
+    char text[128]; /* as it was given */
+    int64_t batch, heads, kv_heads, q_len, kv_len, head_dim, head_dim_v;
+};
+
+/* Values, at their defaults where `given` has no bit. Strings are pieces of argv. */
+struct options {
+    uint64_t given;                 /* OPTION_BIT of each that stood on the command line */
+    const char *file[OPTION_COUNT]; /* of options whose value is text as it is: file[OPTION_Q], file[OPTION_VARIANT] */
+    struct shape shape;
+    enum dtype dtype;
+    bool causal;
+    attn_align align; /* ATTN_Q_OFFSET when --q-offset was given */
+    int64_t q_offset;
+    float scale; /* read when given has OPTION_SCALE */
+    enum layout layout;
+    int threads;       /* 0: as many as the process may run on */
+    attn_rigor rigor;  /* ATTN_MEASURE */
+    double time_limit; /* seconds; 0 when not given */
+    bool machine_code, list, why_not, json;
+    char *const *operand; /* what stands there without an option, in order; points into argv, which is reordered */
+    int operands;
+};
+
+/* A verb, as the parser and --help need it. */
+struct verb {
+    const char *name;    /* "run" */
+    const char *usage;   /* what follows `attngen `; more than one line is allowed */
+    const char *text;    /* a sentence or two for --help, lines of at most 80 columns */
+    const char *example; /* whole command lines */
+    const char *exits;   /* when it exits 1, in a few words: "an array is missing or the kernel failed" */
+    uint64_t options;    /* OPTION_BIT of each it takes */
+    uint64_t required;   /* of those, which must be there */
+    const char *operand; /* what an operand is called: "SPEC"; NULL: it takes none */
+    int min_operands, max_operands;
+};
+
+enum options_result { OPTIONS_READ, OPTIONS_HELP, OPTIONS_WRONG };
+/* Reads argv[1..]. OPTIONS_WRONG: err says why, without a leading place. */
+enum options_result options_parse(const struct verb *verb, int argc, char **argv, struct options *out,
+                                  struct gen_error *err);
+
+/* The same for a verb's first lines: prints help on stdout or the error on stderr. True: go on; false: return
+ * *exit_code. */
+bool options_begin(const struct verb *verb, int argc, char **argv, struct options *out, int *exit_code);
+
+/* Prints `attngen VERB: error: ...` and where help is; returns CLI_USAGE. */
+int usage_error(const struct verb *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The word in a NULL-terminated list that was probably meant, or NULL when none is near. */
+const char *nearest_word(const char *word, const char *const *words);
+
+#endif

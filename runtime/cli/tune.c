@@ -1,0 +1,268 @@
+/* tune.c - `attngen tune`: times the candidates of a shape, or of a spec, and remembers the fastest. Reads the command
+ * line and shows the result; what is tried and how it is timed is ../tune.h's. */
+#define _GNU_SOURCE
+#include "../tune.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../gen/expand.h"
+#include "cli.h"
+#include "options.h"
+#include "tune_table.h"
+
+static const struct verb verb = {
+    .name = "tune",
+    .usage = "tune SPEC... [--shape SHAPE] [options]\ntune --shape SHAPE [attention options] [options]",
+    .text = "Compiles the candidates for a shape, checks each against the reference, times those\n"
+            "that are right, and stores the fastest in the cache, where `run`, `bench` and\n"
+            "libattn find it. With a spec, its variants are the candidates, and a tuning field\n"
+            "that it leaves out takes all its values; without one, all that can be here are.\n"
+            "A spec without --shape is tuned for 1,8,8,1024,1024,D. What the cache knows is not\n"
+            "timed again. Options that no kernel depends on (--scale, --layout, ...) are allowed.",
+    .example = "attngen tune --shape 1,8,8,2048,2048,64 --causal --threads 1",
+    .exits = "no candidate can be used here",
+    .options = OPTIONS_ATTENTION | OPTIONS_MACHINE | OPTION_BIT(OPTION_SHAPE) | OPTION_BIT(OPTION_RIGOR) |
+               OPTION_BIT(OPTION_TIME_LIMIT) | OPTION_BIT(OPTION_JSON),
+    .operand = "SPEC",
+    .max_operands = 64,
+};
+
+/* Candidates that share what a caller chooses; `all` when every legal one of the field table is meant. */
+struct problem {
+    struct variant caller; /* tuning fields are those of the first candidate */
+    struct variant *only;
+    int count, room;
+    bool all;
+};
+
+struct session {
+    struct options options;
+    struct tuner tuner;
+    struct cpu cpu;
+    struct gen *gen;
+    struct pool *pool;
+    struct problem *problem;
+    int problems, threads;
+    bool terminal; /* progress is wanted */
+    char best_name[GEN_NAME_MAX];
+    double best_gflops;
+    struct buf json;
+};
+
+static int fail(const char *text)
+{
+    fprintf(stderr, "%s%s\n", strstr(text, "error:") ? "" : "attngen tune: error: ", text);
+    return CLI_FAILED;
+}
+
+static bool same_problem(const struct variant *a, const struct variant *b)
+{
+    for (int f = 0; f < FIELD_COUNT; f++)
+        if (fields[f].side == FIELD_CALLER && a->field[f] != b->field[f])
+            return false;
+    return true;
+}
+
+static int add_candidate(struct session *s, const struct variant *v)
+{
+    struct problem *p = NULL;
+    for (int i = 0; i < s->problems && !p; i++)
+        if (same_problem(&s->problem[i].caller, v))
+            p = &s->problem[i];
+    if (!p) {
+        struct problem *more = realloc(s->problem, (size_t)(s->problems + 1) * sizeof *more);
+        if (!more)
+            return fail("memory is out");
+        s->problem = more;
+        p = &more[s->problems++];
+        *p = (struct problem){.caller = *v};
+    }
+    for (int i = 0; i < p->count; i++)
+        if (memcmp(&p->only[i], v, sizeof *v) == 0) /* two specs may name it */
+            return CLI_OK;
+    if (p->count == p->room) {
+        int room = p->room ? 2 * p->room : 64;
+        struct variant *more = realloc(p->only, (size_t)room * sizeof *more);
+        if (!more)
+            return fail("memory is out");
+        p->only = more;
+        p->room = room;
+    }
+    p->only[p->count++] = *v;
+    return CLI_OK;
+}
+
+static int dim_v_of(const struct variant *v)
+{
+    return v->field[F_HEAD_DIM_V] ? v->field[F_HEAD_DIM_V] : v->field[F_HEAD_DIM];
+}
+
+static bool fits_shape(const struct options *o, const struct variant *v)
+{
+    return !(o->given & OPTION_BIT(OPTION_SHAPE)) ||
+           (v->field[F_HEAD_DIM] == o->shape.head_dim && dim_v_of(v) == o->shape.head_dim_v);
+}
+
+static int read_spec(struct session *s, const char *path)
+{
+    struct spec spec;
+    struct gen_error err = {""};
+    if (spec_read(path, &spec, &err) != 0)
+        return fail(err.text);
+    struct spec_cursor cursor = {.tuning = true};
+    struct variant v;
+    int code = CLI_OK, fitting = 0;
+    while (code == CLI_OK && spec_next(&spec, &cursor, &v))
+        if (fits_shape(&s->options, &v)) {
+            fitting++;
+            code = add_candidate(s, &v);
+        }
+    spec_free(&spec);
+    if (code != CLI_OK || fitting)
+        return code;
+    fprintf(stderr, "%s: error: no variant has the head dims of --shape %s; expected %lld and, of the value, %lld\n",
+            path, s->options.shape.text, (long long)s->options.shape.head_dim, (long long)s->options.shape.head_dim_v);
+    return CLI_FAILED;
+}
+
+/* Problems from the specs, or the one that the options describe. */
+static int collect(struct session *s)
+{
+    struct options *o = &s->options;
+    if (o->operands == 0) {
+        struct variant v = variant_default(ISA_C);
+        v.field[F_DTYPE] = o->dtype;
+        v.field[F_HEAD_DIM] = (int32_t)o->shape.head_dim;
+        v.field[F_HEAD_DIM_V] = o->shape.head_dim_v == o->shape.head_dim ? 0 : (int32_t)o->shape.head_dim_v;
+        v.field[F_CAUSAL] = o->causal;
+        s->problem = calloc(1, sizeof *s->problem);
+        if (!s->problem)
+            return fail("memory is out");
+        s->problems = 1;
+        s->problem[0] = (struct problem){.caller = v, .all = true};
+        return CLI_OK;
+    }
+    for (int i = 0; i < o->operands; i++) {
+        int code = read_spec(s, o->operand[i]);
+        if (code != CLI_OK)
+            return code;
+    }
+    return CLI_OK;
+}
+
+static struct shape shape_of(const struct session *s, const struct problem *p)
+{
+    if (s->options.given & OPTION_BIT(OPTION_SHAPE))
+        return s->options.shape;
+    int d = p->caller.field[F_HEAD_DIM], dv = dim_v_of(&p->caller);
+    struct shape shape = {.batch = 1, .heads = 8, .kv_heads = 8, .q_len = 1024, .kv_len = 1024, .head_dim = d,
+                          .head_dim_v = dv};
+    snprintf(shape.text, sizeof shape.text, dv == d ? "1,8,8,1024,1024,%d" : "1,8,8,1024,1024,%d,%d", d, dv);
+    return shape;
+}
+
+static void show_progress(void *user, const struct tune_row *row, int done, int of)
+{
+    struct session *s = user;
+    if (row->state == ROW_TIMED && row->gflops > s->best_gflops) {
+        s->best_gflops = row->gflops;
+        memcpy(s->best_name, row->name, sizeof s->best_name);
+    }
+    if (s->terminal && s->best_gflops > 0)
+        fprintf(stderr, "\r\033[K%d of %d looked at; best so far %s, %.1f GFLOP/s", done, of, s->best_name,
+                s->best_gflops);
+}
+
+static int tune_problem(struct session *s, const struct problem *p)
+{
+    struct shape shape = shape_of(s, p);
+    struct gen_error err = {""};
+    struct tune_result result;
+    struct tune_target target = {.caller = p->caller, .heads = (int)shape.heads, .kv_heads = (int)shape.kv_heads,
+                                 .batch = shape.batch, .q_len = shape.q_len, .kv_len = shape.kv_len,
+                                 .threads = s->threads};
+    const struct tune_settings settings = {.rigor = s->options.rigor, .time_limit = s->options.time_limit,
+                                           .only = p->all ? NULL : p->only, .only_count = p->count, .extend = true,
+                                           .progress = show_progress, .user = s};
+    tune_bucket(&target);
+    s->best_gflops = 0;
+    int failed = tune(&s->tuner, &target, &settings, &result, &err);
+    if (s->terminal)
+        fprintf(stderr, "\r\033[K");
+    if (failed)
+        return fail(err.text);
+    struct tune_report report = {.shape = shape.text, .rigor = s->options.rigor, .result = &result};
+    if (s->options.json)
+        tune_print_json(&report, &s->json);
+    else
+        tune_print_table(&report);
+    tune_result_free(&result);
+    return CLI_OK;
+}
+
+static void warn(void *user, const char *text)
+{
+    (void)user;
+    fprintf(stderr, "attngen tune: warning: %s\n", text);
+}
+
+static int open_session(struct session *s)
+{
+    struct gen_error err = {""};
+    cpu_detect(&s->cpu);
+    s->threads = s->options.threads ? s->options.threads : s->cpu.cores;
+    s->terminal = isatty(STDERR_FILENO);
+    if (gen_open(&s->gen, &err) != 0)
+        return fail(err.text);
+    s->tuner = (struct tuner){.gen = s->gen, .cpu = &s->cpu};
+    if (cache_open(NULL, warn, NULL, &s->tuner.cache) != 0 || pool_create(s->threads, &s->pool) != 0)
+        return fail("memory is out");
+    s->tuner.pool = s->pool;
+    return CLI_OK;
+}
+
+static void close_session(struct session *s)
+{
+    for (int i = 0; i < s->problems; i++)
+        free(s->problem[i].only);
+    free(s->problem);
+    pool_destroy(s->pool);
+    cache_close(s->tuner.cache);
+    gen_close(s->gen);
+    buf_free(&s->json);
+}
+
+int cli_tune(int argc, char **argv)
+{
+    struct session s = {0};
+    int code = CLI_OK;
+    if (!options_begin(&verb, argc, argv, &s.options, &code))
+        return code;
+    const uint64_t by_spec = OPTION_BIT(OPTION_DTYPE) | OPTION_BIT(OPTION_CAUSAL);
+    if (s.options.operands == 0 && !(s.options.given & OPTION_BIT(OPTION_SHAPE)))
+        return usage_error(&verb, "there is nothing to tune; expected a SPEC or --shape");
+    if (s.options.operands > 0 && (s.options.given & by_spec))
+        return usage_error(&verb, "--dtype and --causal are the spec's to say; expected them there");
+    code = collect(&s);
+    if (code == CLI_OK)
+        code = open_session(&s);
+    if (code == CLI_OK && s.options.json)
+        buf_puts(&s.json, "{\"results\": [");
+    for (int i = 0; i < s.problems && code == CLI_OK; i++) {
+        if (i > 0 && s.options.json)
+            buf_puts(&s.json, ", ");
+        code = tune_problem(&s, &s.problem[i]);
+    }
+    if (code == CLI_OK && s.options.json) {
+        buf_puts(&s.json, "]}\n");
+        if (buf_ok(&s.json))
+            fputs(s.json.data, stdout);
+        else
+            code = fail("memory is out");
+    }
+    close_session(&s);
+    return code;
+}

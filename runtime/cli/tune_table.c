@@ -1,0 +1,195 @@
+/* tune_table.c - see tune_table.h. */
+#define _GNU_SOURCE
+#include "tune_table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+
+enum { BAR = 24, SHOWN_TIMED = 20, SHOWN = 6 };
+
+/* Right of `_on_`, which is what tuning chose. */
+static const char *chosen(const char *name)
+{
+    const char *on = strstr(name, "_on_");
+    return on ? on + 4 : name;
+}
+
+static bool is_utf8(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    const char *value = NULL;
+    for (int i = 0; i < 3 && !(value && value[0]); i++)
+        value = getenv(names[i]);
+    return value && (strcasestr(value, "utf-8") || strcasestr(value, "utf8"));
+}
+
+/* As much of BAR characters as share says, in eighths of one where the terminal can draw them. */
+static void bar(double share, bool utf8, char out[3 * BAR + 1])
+{
+    static const char *const part[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+    int eighths = (int)((share < 0 ? 0 : share > 1 ? 1 : share) * BAR * 8 + 0.5);
+    out[0] = 0;
+    for (int i = 0; i < eighths / 8; i++)
+        strcat(out, utf8 ? "█" : "#");
+    if (utf8)
+        strcat(out, part[eighths % 8]);
+}
+
+struct time_text {
+    char text[24];
+};
+static struct time_text time_text(double s)
+{
+    struct time_text t;
+    if (s < 1e-3)
+        snprintf(t.text, sizeof t.text, "%.1f us", s * 1e6);
+    else
+        snprintf(t.text, sizeof t.text, "%.3f ms", s * 1e3);
+    return t;
+}
+
+static void print_problem(const struct tune_report *report)
+{
+    const struct tune_result *r = report->result;
+    const struct tune_target *t = &r->timed;
+    char name[GEN_NAME_MAX];
+    variant_encode(&r->winner, name);
+    printf("%.*s for %s, %d %s\n", (int)(chosen(name) - name - 4), name, report->shape, t->threads,
+           t->threads == 1 ? "thread" : "threads");
+    if (r->n && !r->from_cache)
+        printf("timed as %lld,%d,%d,%lld,%lld\n", (long long)t->batch, t->heads, t->kv_heads, (long long)t->q_len,
+               (long long)t->kv_len);
+}
+
+static void print_timed(const struct tune_result *r)
+{
+    bool utf8 = is_utf8();
+    char blocks[3 * BAR + 1];
+    printf("peak: %.1f GFLOP/s, the sustained multiply-add rate of %s, measured just now\n\n", r->peak_gflops,
+           r->timed.threads == 1 ? "the core" : "the core times threads");
+    printf("  %-28s %9s %9s %12s %9s %8s\n", "variant", "error", "bound", "time", "GFLOP/s", "of peak");
+    int timed = 0;
+    while (timed < r->n && r->rows[timed].state == ROW_TIMED)
+        timed++;
+    for (int i = 0; i < timed && i < SHOWN_TIMED; i++) {
+        const struct tune_row *row = &r->rows[i];
+        double share = row->gflops / r->peak_gflops;
+        bar(share, utf8, blocks);
+        printf("%c %-28s %9.1e %9.1e %12s %9.1f %7.1f%% %s%s\n",
+               memcmp(&row->variant, &r->winner, sizeof row->variant) == 0 ? '*' : ' ', chosen(row->name), row->error,
+               row->bound, time_text(row->min_s).text, row->gflops, 100 * share, blocks, row->noisy ? " noisy" : "");
+    }
+    if (timed > SHOWN_TIMED)
+        printf("  and %d more, up to %s\n", timed - SHOWN_TIMED, time_text(r->rows[timed - 1].min_s).text);
+}
+
+/* The first few of one state; for rejected ones the rules differ little, so that one of each note is enough. */
+static void print_others(const struct tune_result *r, int state, const char *what)
+{
+    int n = 0, shown = 0;
+    const char *last = "";
+    for (int i = 0; i < r->n; i++)
+        n += (int)r->rows[i].state == state;
+    if (!n)
+        return;
+    printf("\n%d %s\n", n, what);
+    for (int i = 0; i < r->n && shown < SHOWN; i++) {
+        const struct tune_row *row = &r->rows[i];
+        if ((int)row->state != state || strcmp(row->note, last) == 0)
+            continue;
+        printf("  %-28s %s\n", chosen(row->name), row->note);
+        last = row->note;
+        shown++;
+    }
+    if (shown < n)
+        printf("  and %d more\n", n - shown);
+}
+
+static void print_winner(const struct tune_report *report)
+{
+    const struct tune_result *r = report->result;
+    char name[GEN_NAME_MAX];
+    variant_encode(&r->winner, name);
+    if (r->from_cache) {
+        const struct tune_row *row = &r->rows[0]; /* the fastest comes first */
+        printf("winner %s from cache (%s): %s, %.1f GFLOP/s when it was timed\n", name, r->path,
+               time_text(row->min_s).text, row->gflops);
+    } else if (report->rigor == ATTN_ESTIMATE)
+        printf("winner %s by estimate; nothing was timed, nothing stored\n", name);
+    else if (r->stored)
+        printf("\nwinner %s, stored in %s\n", name, r->path);
+    else
+        printf("\nwinner %s, not stored: %s\n", name, r->not_stored);
+}
+
+void tune_print_table(const struct tune_report *report)
+{
+    const struct tune_result *r = report->result;
+    print_problem(report);
+    if (!r->from_cache && report->rigor == ATTN_MEASURE) {
+        print_timed(r);
+        print_others(r, ROW_DROPPED, "dropped");
+        print_others(r, ROW_WRONG, "wrong");
+        print_others(r, ROW_REJECTED, "rejected");
+    }
+    print_winner(report);
+}
+
+static const char *const states[] = {
+    [ROW_TIMED] = "timed", [ROW_DROPPED] = "dropped", [ROW_REJECTED] = "rejected", [ROW_WRONG] = "wrong"};
+
+static void key_number(struct buf *out, const char *key, double value)
+{
+    buf_printf(out, ", \"%s\": ", key);
+    json_number(out, value);
+}
+
+static void row_json(struct buf *out, const struct tune_row *row)
+{
+    buf_puts(out, "{\"variant\": ");
+    json_text(out, row->name);
+    buf_printf(out, ", \"state\": \"%s\"", states[row->state]);
+    if (row->samples > 0) {
+        key_number(out, "error", row->error);
+        key_number(out, "bound", row->bound);
+        buf_puts(out, ", \"ms\": {\"min\": ");
+        json_number(out, row->min_s * 1e3);
+        key_number(out, "median", row->median_s * 1e3);
+        buf_putc(out, '}');
+        key_number(out, "gflops", row->gflops);
+        buf_printf(out, ", \"samples\": %d, \"noisy\": %s", row->samples, row->noisy ? "true" : "false");
+    }
+    if (row->note[0]) {
+        buf_puts(out, ", \"note\": ");
+        json_text(out, row->note);
+    }
+    buf_putc(out, '}');
+}
+
+void tune_print_json(const struct tune_report *report, struct buf *out)
+{
+    const struct tune_result *r = report->result;
+    const struct tune_target *t = &r->timed;
+    char name[GEN_NAME_MAX];
+    variant_encode(&r->winner, name);
+    buf_puts(out, "{\"variant\": ");
+    json_text(out, name);
+    buf_printf(out, ", \"device\": \"cpu\", \"shape\": \"%s\", \"timed\": \"%lld,%d,%d,%lld,%lld\"", report->shape,
+               (long long)t->batch, t->heads, t->kv_heads, (long long)t->q_len, (long long)t->kv_len);
+    buf_printf(out, ", \"dtype\": \"%s\", \"threads\": %d, \"cached\": %s, \"stored\": %s, \"path\": ",
+               field_value_name(F_DTYPE, t->caller.field[F_DTYPE]), t->threads, r->from_cache ? "true" : "false",
+               r->stored ? "true" : "false");
+    json_text(out, r->path);
+    if (r->peak_gflops > 0)
+        key_number(out, "peak_gflops", r->peak_gflops);
+    buf_puts(out, ", \"candidates\": [");
+    for (int i = 0; i < r->n; i++) {
+        if (i > 0)
+            buf_puts(out, ", ");
+        row_json(out, &r->rows[i]);
+    }
+    buf_puts(out, "]}");
+}

@@ -1,0 +1,347 @@
+/* verify.c - `attngen verify`: every kernel that a manifest names, as the text stands in its file, compiled here and
+ * run on awkward shapes in guarded memory against the double-precision reference, in a process of its own so that a
+ * crash is reported too. What it is not: a proof that another compiler makes the same of it. */
+#define _GNU_SOURCE
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../gen/buf.h"
+#include "../cpu.h"
+#include "../jit.h"
+#include "../trial.h"
+#include "cli.h"
+#include "options.h"
+
+enum {
+    FILE_MAX = 64 << 20,
+    TIMEOUT = 120,        /* seconds for one kernel */
+    SAMPLED = 64,         /* rows looked at in a larger problem */
+    LARGE = 2000000,      /* flops from which on a problem is larger */
+    PLAIN_MOST = 60000000 /* flops of the largest problem for plain C, of which libtcc makes slow code */
+};
+
+static const struct verb verb = {
+    .name = "verify",
+    .usage = "verify DIR",
+    .text = "Compiles every kernel that DIR/manifest.json names, from the text in its file, and\n"
+            "checks it on awkward shapes against a double-precision reference: one line each.\n"
+            "Kernels in machine code for an instruction set that is not here are skipped.",
+    .example = "attngen verify kernels",
+    .exits = "a kernel is wrong or missing, or none could be checked here",
+    .operand = "DIR",
+    .min_operands = 1,
+    .max_operands = 1,
+};
+
+/* One kernel of the manifest. */
+struct entry {
+    const char *name;
+    struct variant v;
+    bool machine_code;
+    char path[4096];
+};
+
+/* What the child found; shared with it. */
+struct verdict {
+    bool done, pass;
+    double error, bound; /* where the error came nearest to the bound */
+    int shapes;
+    char at[320]; /* the shape under work */
+    struct gen_error err;
+};
+
+static int fail(const char *path, const char *what)
+{
+    fprintf(stderr, "%s: error: %s\n", path, what);
+    return -1;
+}
+
+/* ---- files ---- */
+static int read_file(const char *path, char **out, size_t *size)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
+    FILE *f = fd >= 0 ? fdopen(fd, "rb") : NULL;
+    if (!f || fstat(fd, &st) != 0) {
+        fprintf(stderr, "%s: error: %s; expected a file that emit wrote\n", path, strerror(errno));
+        if (f)
+            fclose(f);
+        else if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    int result = -1;
+    char *text = NULL;
+    if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX)
+        fail(path, "no regular file, or larger than 64 MB; expected a file that emit wrote");
+    else if (!(text = malloc((size_t)st.st_size + 1)))
+        fail(path, "memory is out");
+    else if (fread(text, 1, (size_t)st.st_size, f) != (size_t)st.st_size)
+        fail(path, "cannot be read to its end");
+    else if (memchr(text, 0, (size_t)st.st_size))
+        fail(path, "holds a zero byte; expected text");
+    else
+        result = 0;
+    fclose(f);
+    if (result != 0) {
+        free(text);
+        return -1;
+    }
+    text[st.st_size] = 0;
+    *out = text;
+    *size = (size_t)st.st_size;
+    return 0;
+}
+
+/* libtcc opens no file, so that headers of the system must not be asked for: their lines become empty, and what emitted
+ * files use of them is declared ahead. Lines keep their numbers. */
+static char *without_headers(const char *text, size_t size)
+{
+    static const char declared[] =
+        "typedef signed char int8_t; typedef unsigned char uint8_t; typedef short int16_t; "
+        "typedef unsigned short uint16_t; typedef int int32_t; typedef unsigned int uint32_t; typedef long int64_t; "
+        "typedef unsigned long uint64_t; typedef long intptr_t; typedef unsigned long uintptr_t; "
+        "typedef unsigned long size_t; void *memcpy(void *, const void *, size_t); "
+        "void *memset(void *, int, size_t);\n#line 1\n";
+    struct buf out = {0};
+    bool found = false;
+    for (const char *at = text, *end = text + size; at < end;) {
+        const char *line = memchr(at, '\n', (size_t)(end - at));
+        line = line ? line + 1 : end;
+        const char *word = at + strspn(at, " \t");
+        bool include = strncmp(word, "#include <", 10) == 0;
+        found = found || include;
+        if (!include)
+            buf_put(&out, at, (size_t)(line - at));
+        else
+            buf_putc(&out, '\n');
+        at = line;
+    }
+    struct buf whole = {0};
+    if (found)
+        buf_puts(&whole, declared);
+    buf_put(&whole, out.data ? out.data : "", out.size);
+    bool good = buf_ok(&out) && buf_ok(&whole);
+    buf_free(&out);
+    if (good)
+        return whole.data;
+    buf_free(&whole);
+    return NULL;
+}
+
+/* The file's first lines name the command that wrote it; a file of another name's kernel, or one whose header was taken
+ * off, is not what the manifest speaks of. */
+static int check_header(const struct entry *e, const char *text)
+{
+    char command[GEN_NAME_MAX + 64], what[3 * GEN_NAME_MAX];
+    snprintf(command, sizeof command, "attngen emit --variant %s", e->name);
+    const char *at = strstr(text, command), *body = strstr(text, "\n#");
+    char after = at ? at[strlen(command)] : 0;
+    if (at && (!body || at < body) && (after == ' ' || after == '\n' || after == '\r'))
+        return 0;
+    snprintf(what, sizeof what, "its header does not name this kernel; expected `%s` in the first comment", command);
+    return fail(e->path, what);
+}
+
+/* ---- the manifest ---- */
+static int json_error(const char *path, const char *text, const char *at)
+{
+    int line = 1, column = 1;
+    for (const char *c = text; c < at; c++) {
+        column = *c == '\n' ? 1 : column + 1;
+        line += *c == '\n';
+    }
+    fprintf(stderr, "%s:%d:%d: error: no JSON; expected the manifest that emit writes\n", path, line, column);
+    return -1;
+}
+
+static int read_manifest(const char *dir, char path[4096], cJSON **out)
+{
+    char *text;
+    size_t size;
+    const char *end = NULL;
+    if (snprintf(path, 4096, "%s/manifest.json", dir) >= 4096)
+        return fail(dir, "path too long");
+    if (read_file(path, &text, &size) != 0)
+        return -1;
+    cJSON *root = cJSON_ParseWithLengthOpts(text, size + 1, &end, 1);
+    int result = root ? 0 : json_error(path, text, end ? end : text);
+    free(text);
+    *out = root;
+    return result;
+}
+
+static int wrong_entry(const char *manifest, int index, const char *what)
+{
+    fprintf(stderr, "%s: error: kernel %d: %s\n", manifest, index, what);
+    return -1;
+}
+
+/* A manifest may come from elsewhere: it names files in its own directory, and nothing else. */
+static int read_entry(const char *dir, const char *manifest, const cJSON *item, int index, struct entry *out)
+{
+    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
+    const char *file = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "file"));
+    const cJSON *machine_code = cJSON_GetObjectItemCaseSensitive(item, "machine_code");
+    struct gen_error err;
+    char encoded[GEN_NAME_MAX], expected[GEN_NAME_MAX + 8];
+    if (!name || !file || !cJSON_IsBool(machine_code))
+        return wrong_entry(manifest, index, "incomplete; expected name, file and machine_code");
+    if (variant_decode(name, &out->v, &err) != 0)
+        return wrong_entry(manifest, index, err.text);
+    variant_encode(&out->v, encoded);
+    snprintf(expected, sizeof expected, "%s%s", encoded, variant_suffix(&out->v));
+    if (strcmp(encoded, name) != 0 || strcmp(expected, file) != 0)
+        return wrong_entry(manifest, index, "name and file do not fit; expected the name and its ending");
+    if (snprintf(out->path, sizeof out->path, "%s/%s", dir, file) >= (int)sizeof out->path)
+        return wrong_entry(manifest, index, "path too long");
+    out->name = name;
+    out->machine_code = cJSON_IsTrue(machine_code);
+    return 0;
+}
+
+/* ---- one kernel, in a child ---- */
+static double flops_of(const struct variant *v, const struct trial_shape *s)
+{
+    return 2.0 * (variant_head_dim(v) + variant_head_dim_v(v)) * (double)(s->batch * s->heads * s->q_len * s->kv_len);
+}
+
+static void check_kernel(const struct entry *e, const char *source, struct verdict *out)
+{
+    struct trial_shape shapes[TRIAL_SHAPES];
+    struct kernel kernel;
+    snprintf(out->at, sizeof out->at, "compiling");
+    if (jit_compile(source, e->name, &kernel, &out->err) != 0)
+        return;
+    int count = trial_shapes(&e->v, shapes);
+    for (int i = 0; i < count; i++) {
+        struct trial_result result;
+        double flops = flops_of(&e->v, &shapes[i]);
+        if (!e->machine_code && flops > PLAIN_MOST)
+            continue;
+        trial_describe(&shapes[i], out->at, sizeof out->at);
+        if (trial_all(&e->v, &shapes[i], &kernel, flops > LARGE ? SAMPLED : 0, (uint64_t)i, &result, &out->err) != 0)
+            return;
+        if (result.check.bound > 0 && result.check.error * out->bound >= out->error * result.check.bound) {
+            out->error = result.check.error;
+            out->bound = result.check.bound;
+        }
+        out->shapes++;
+    }
+    kernel_free(&kernel);
+    out->pass = true;
+}
+
+static void in_child(const struct entry *e, const char *source, struct verdict *out)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    int status = 0;
+    if (child < 0) {
+        snprintf(out->err.text, sizeof out->err.text, "cannot fork: %s", strerror(errno));
+        return;
+    }
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL); /* a sanitizer's handler would report what is not ours */
+        alarm(TIMEOUT);
+        check_kernel(e, source, out);
+        out->done = true;
+        _exit(0);
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (out->done)
+        return;
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+        snprintf(out->err.text, sizeof out->err.text, "ran for more than %d s", TIMEOUT);
+    else
+        snprintf(out->err.text, sizeof out->err.text, "crashed (%s)",
+                 WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "the process ended");
+}
+
+/* 0: right. -1: not, and said why. */
+static int verify_kernel(const struct entry *e)
+{
+    char *text = NULL, *source = NULL;
+    size_t size;
+    int result = -1;
+    struct verdict *verdict = mmap(NULL, sizeof *verdict, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (verdict == MAP_FAILED)
+        return fail(e->path, "memory is out");
+    if (read_file(e->path, &text, &size) != 0 || check_header(e, text) != 0)
+        goto cleanup;
+    source = without_headers(text, size);
+    if (!source) {
+        fail(e->path, "memory is out");
+        goto cleanup;
+    }
+    in_child(e, source, verdict);
+    if (verdict->pass) {
+        printf("%s: ok (error %.2g, bound %.2g; %d shapes)\n", e->name, verdict->error, verdict->bound,
+               verdict->shapes);
+        result = 0;
+    } else {
+        printf("%s: failed\n", e->name);
+        fflush(stdout);
+        fprintf(stderr, "%s: error: %s: %s\n", e->path, verdict->at, verdict->err.text);
+    }
+cleanup:
+    free(source);
+    free(text);
+    munmap(verdict, sizeof *verdict);
+    return result;
+}
+
+static int verify_all(const char *dir, const char *manifest, const cJSON *root)
+{
+    const cJSON *kernels = cJSON_GetObjectItemCaseSensitive(root, "kernels"), *item;
+    struct cpu cpu;
+    struct entry entry;
+    int right = 0, failed = 0, skipped = 0, index = 0;
+    if (!cJSON_IsArray(kernels))
+        return fail(manifest, "no list of kernels; expected the manifest that emit writes");
+    cpu_detect(&cpu);
+    cJSON_ArrayForEach(item, kernels)
+    {
+        const char *why = NULL;
+        bool read = read_entry(dir, manifest, item, index++, &entry) == 0;
+        if (read && entry.machine_code)
+            why = cpu_why_not(&cpu, (enum isa)entry.v.field[F_ISA]);
+        if (why) {
+            printf("%s: skipped: %s\n", entry.name, why);
+            skipped++;
+        } else if (read && verify_kernel(&entry) == 0)
+            right++;
+        else
+            failed++;
+    }
+    if (failed || skipped)
+        printf("%d right, %d failed, %d skipped\n", right, failed, skipped);
+    if (!right && !failed)
+        return fail(manifest, skipped ? "none of its kernels runs here; expected one that does" : "no kernel in it");
+    return failed ? -1 : 0;
+}
+
+int cli_verify(int argc, char **argv)
+{
+    struct options options;
+    int code = CLI_OK;
+    char manifest[4096];
+    cJSON *root = NULL;
+    if (!options_begin(&verb, argc, argv, &options, &code))
+        return code;
+    const char *dir = options.operand[0];
+    if (read_manifest(dir, manifest, &root) != 0 || verify_all(dir, manifest, root) != 0)
+        code = CLI_FAILED;
+    cJSON_Delete(root);
+    return code;
+}

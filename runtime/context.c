@@ -1,0 +1,135 @@
+/* context.c - creation and end of what plans share, and the small things that every call of attn.h needs. */
+#include "context.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 64 };
+
+int attn_version(void)
+{
+    return ATTN_VERSION;
+}
+
+const char *attn_status_name(attn_status s)
+{
+    switch (s) {
+    case ATTN_OK: return "ok";
+    case ATTN_INVALID: return "invalid argument";
+    case ATTN_UNSUPPORTED: return "unsupported";
+    case ATTN_NO_MEMORY: return "no memory";
+    case ATTN_FAILED: return "failed";
+    }
+    return "unknown status";
+}
+
+attn_status context_fail(struct attn_error *err, attn_status status, const char *format, ...)
+{
+    if (err) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(err->text, sizeof err->text, format, args);
+        va_end(args);
+    }
+    return status;
+}
+
+attn_status context_read(void *ours, size_t known, const void *theirs, const char *name, struct attn_error *err)
+{
+    size_t size;
+    memcpy(&size, theirs, sizeof size);
+    if (size < sizeof size)
+        return context_fail(err, ATTN_INVALID, "size of struct %s is %zu; expected sizeof(struct %s), %zu here", name,
+                            size, name, known);
+    memset(ours, 0, known);
+    memcpy(ours, theirs, size < known ? size : known);
+    const unsigned char *bytes = theirs;
+    for (size_t i = known; i < size; i++)
+        if (bytes[i])
+            return context_fail(
+                err, ATTN_UNSUPPORTED,
+                "struct %s has %zu bytes, and byte %zu is not 0; expected zeros after the %zu that this version "
+                "of libattn knows",
+                name, size, i, known);
+    return ATTN_OK;
+}
+
+void context_log(const struct attn_context *context, attn_log_level level, const char *format, ...)
+{
+    if (!context->options.log)
+        return;
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    context->options.log(context->options.user, level, text);
+}
+
+static void warn(void *user, const char *text)
+{
+    context_log(user, ATTN_LOG_WARNING, "%s", text);
+}
+
+void *context_allocate(const struct attn_context *context, size_t size)
+{
+    if (context->options.allocate)
+        return context->options.allocate(context->options.user, size, ALIGN);
+    return size > SIZE_MAX - ALIGN ? NULL : aligned_alloc(ALIGN, (size + ALIGN - 1) / ALIGN * ALIGN);
+}
+
+void context_release(const struct attn_context *context, void *memory)
+{
+    if (!memory)
+        return;
+    if (context->options.release)
+        context->options.release(context->options.user, memory);
+    else
+        free(memory);
+}
+
+attn_status attn_context_create(const struct attn_options *options, struct attn_context **out, struct attn_error *err)
+{
+    struct gen_error gen_err;
+    struct attn_context *c = NULL;
+    attn_status status = ATTN_OK;
+    if (!out)
+        return context_fail(err, ATTN_INVALID, "out is NULL; expected where to put the context");
+    *out = NULL;
+    c = calloc(1, sizeof *c);
+    if (!c)
+        return context_fail(err, ATTN_NO_MEMORY, "no memory for a context");
+    if (options)
+        status = context_read(&c->options, sizeof c->options, options, "attn_options", err);
+    if (status == ATTN_OK && !c->options.allocate != !c->options.release)
+        status = context_fail(err, ATTN_INVALID, "only %s is given; expected allocate and release, or neither",
+                              c->options.allocate ? "allocate" : "release");
+    if (status != ATTN_OK)
+        goto cleanup;
+
+    cpu_detect(&c->cpu);
+    if (gen_open(&c->gen, &gen_err) != 0)
+        status = context_fail(err, ATTN_FAILED, "%s", gen_err.text);
+    else if (cache_open(c->options.cache_dir, warn, c, &c->cache) != 0 || pool_create(c->cpu.cores, &c->pool) != 0)
+        status = context_fail(err, ATTN_NO_MEMORY, "no memory for a context");
+    c->options.cache_dir = NULL; /* the caller's string; cache has its own copy */
+    if (status == ATTN_OK)
+        *out = c;
+
+cleanup:
+    if (status != ATTN_OK)
+        attn_context_destroy(c);
+    return status;
+}
+
+void attn_context_destroy(struct attn_context *context)
+{
+    if (!context)
+        return;
+    pool_destroy(context->pool);
+    cache_close(context->cache);
+    gen_close(context->gen);
+    free(context);
+}

@@ -1,0 +1,223 @@
+/* plan.c - from a problem to a compiled kernel: the pinned variant, or the one that tuning finds. */
+#include "plan.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tune.h"
+
+enum { MOST_HEADS = 1 << 16, MOST_THREADS = 1024 };
+
+/* Public and internal types are one-to-one, so that a cast converts them. */
+_Static_assert((int)ATTN_F32 == (int)DTYPE_F32 && (int)ATTN_F16 == (int)DTYPE_F16 && (int)ATTN_BF16 == (int)DTYPE_BF16,
+               "attn_dtype is enum dtype");
+
+static attn_status in_range(const char *what, int64_t value, int64_t min, int64_t max, struct attn_error *err)
+{
+    if (value >= min && value <= max)
+        return ATTN_OK;
+    return context_fail(err, ATTN_INVALID, "%s is %lld; expected %lld..%lld", what, (long long)value, (long long)min,
+                        (long long)max);
+}
+
+/* Whether the largest tensor's bytes can be counted, at four an element, which covers the LSE too. */
+static attn_status check_size(const struct attn_problem *p, struct attn_error *err)
+{
+    int64_t rows = p->max_q_len > p->max_kv_len ? p->max_q_len : p->max_kv_len;
+    int64_t width = p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v, n;
+    if (!__builtin_mul_overflow(rows, 4 * width, &n) && !__builtin_mul_overflow(n, (int64_t)p->heads, &n) &&
+        !__builtin_mul_overflow(n, p->max_batch, &n))
+        return ATTN_OK;
+    return context_fail(err, ATTN_INVALID,
+                        "max_batch %lld, heads %d and lengths to %lld make a tensor of more than 2^63 bytes; "
+                        "expected smaller maxima",
+                        (long long)p->max_batch, p->heads, (long long)rows);
+}
+
+/* Fills in the defaults that depend on nothing but the problem. */
+static attn_status check_problem(struct attn_problem *p, int cores, struct attn_error *err)
+{
+    const struct field *v = &fields[F_HEAD_DIM_V];
+    if (p->head_dim_v == 0 && p->head_dim > v->max && p->head_dim <= fields[F_HEAD_DIM].max)
+        return context_fail(err, ATTN_INVALID, "head_dim_v is 0, as head_dim, which is %d; expected %d..%d",
+                            p->head_dim, v->min, v->max);
+    if (p->head_dim_v == 0)
+        p->head_dim_v = p->head_dim;
+    if (p->threads == 0)
+        p->threads = cores;
+    const struct {
+        const char *what;
+        int64_t value, min, max;
+    } ranges[] = {
+        {"dtype", (int)p->dtype, ATTN_F32, ATTN_BF16},
+        {"head_dim", p->head_dim, fields[F_HEAD_DIM].min, fields[F_HEAD_DIM].max},
+        {"head_dim_v", p->head_dim_v, v->min, v->max},
+        {"heads", p->heads, 1, MOST_HEADS},
+        {"kv_heads", p->kv_heads, 1, MOST_HEADS},
+        {"causal", p->causal, 0, 1},
+        {"max_batch", p->max_batch, 1, INT64_MAX},
+        {"max_q_len", p->max_q_len, 1, INT64_MAX},
+        {"max_kv_len", p->max_kv_len, 1, INT64_MAX},
+        {"threads", p->threads, 0, MOST_THREADS},
+        {"rigor", (int)p->rigor, ATTN_ESTIMATE, ATTN_MEASURE},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        attn_status status = in_range(ranges[i].what, ranges[i].value, ranges[i].min, ranges[i].max, err);
+        if (status != ATTN_OK)
+            return status;
+    }
+    if (p->heads % p->kv_heads != 0)
+        return context_fail(err, ATTN_INVALID,
+                            "heads is %d and kv_heads %d; expected heads to be a multiple of kv_heads", p->heads,
+                            p->kv_heads);
+    if (!(p->time_limit >= 0) || isinf(p->time_limit))
+        return context_fail(err, ATTN_INVALID, "time_limit is %g; expected seconds, or 0 for the default",
+                            p->time_limit);
+    return check_size(p, err);
+}
+
+static struct variant caller_of(const struct attn_problem *p)
+{
+    struct variant v = variant_default(ISA_C);
+    v.field[F_OP] = OP_ATTN;
+    v.field[F_DTYPE] = (int32_t)p->dtype;
+    v.field[F_HEAD_DIM] = p->head_dim;
+    v.field[F_HEAD_DIM_V] = p->head_dim_v;
+    v.field[F_CAUSAL] = p->causal;
+    return v;
+}
+
+/* A field's value as messages say it. */
+static const char *value_text(enum field_id f, int32_t value, char room[16])
+{
+    const char *word = fields[f].type == FIELD_NAME ? field_value_name(f, value) : NULL;
+    snprintf(room, 16, "%d", value);
+    return word ? word : room;
+}
+
+static attn_status pin(struct attn_plan *plan, const char *name, struct attn_error *err)
+{
+    struct gen_error gen_err;
+    struct variant caller = caller_of(&plan->problem), *v = &plan->variant;
+    if (variant_decode(name, v, &gen_err) != 0)
+        return context_fail(err, ATTN_INVALID, "%s", gen_err.text);
+    for (enum field_id f = 0; f < FIELD_COUNT; f++) {
+        char has[16], wants[16];
+        if (fields[f].side == FIELD_CALLER && v->field[f] != caller.field[f])
+            return context_fail(err, ATTN_INVALID,
+                                "variant '%s' has %s %s and the problem %s; expected a variant of this problem", name,
+                                fields[f].key, value_text(f, v->field[f], has), value_text(f, caller.field[f], wants));
+    }
+    enum isa isa = (enum isa)v->field[F_ISA];
+    const char *why = cpu_why_not(&plan->context->cpu, isa);
+    if (why)
+        return context_fail(err, ATTN_UNSUPPORTED, "variant '%s' cannot run: isa %s %s", name,
+                            field_value_name(F_ISA, isa), why);
+    if (gen_check(plan->context->gen, v, &gen_err) != 0)
+        return context_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text);
+    return ATTN_OK;
+}
+
+static attn_status choose(struct attn_plan *plan, struct attn_error *err)
+{
+    struct attn_context *c = plan->context;
+    const struct attn_problem *p = &plan->problem;
+    const struct tuner tuner = {.gen = c->gen, .cache = c->cache, .pool = c->pool, .cpu = &c->cpu};
+    struct tune_target target = {.caller = caller_of(p),
+                                 .heads = p->heads,
+                                 .kv_heads = p->kv_heads,
+                                 .batch = p->max_batch,
+                                 .q_len = p->max_q_len,
+                                 .kv_len = p->max_kv_len,
+                                 .threads = p->threads};
+    const struct tune_settings settings = {.rigor = p->rigor, .time_limit = p->time_limit};
+    struct tune_result result = {0};
+    struct gen_error gen_err;
+    tune_bucket(&target);
+    if (tune(&tuner, &target, &settings, &result, &gen_err) != 0)
+        return context_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text);
+    plan->variant = result.winner;
+    plan->cached = result.from_cache;
+    if (!result.from_cache && p->rigor == ATTN_MEASURE && !result.stored && result.not_stored[0])
+        context_log(c, ATTN_LOG_WARNING, "timings not kept: %s", result.not_stored);
+    tune_result_free(&result);
+    return ATTN_OK;
+}
+
+attn_status attn_plan_create(struct attn_context *context, const struct attn_problem *problem, struct attn_plan **out,
+                             struct attn_error *err)
+{
+    struct gen_error gen_err;
+    const char *pinned;
+    if (!out)
+        return context_fail(err, ATTN_INVALID, "out is NULL; expected where to put the plan");
+    *out = NULL;
+    if (!context || !problem)
+        return context_fail(err, ATTN_INVALID, "%s is NULL; expected one", context ? "problem" : "context");
+    struct attn_plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return context_fail(err, ATTN_NO_MEMORY, "no memory for a plan");
+    plan->context = context;
+    atomic_init(&plan->spare, NULL);
+
+    attn_status status = context_read(&plan->problem, sizeof plan->problem, problem, "attn_problem", err);
+    pinned = plan->problem.variant;
+    plan->problem.variant = NULL; /* the caller's string */
+    if (status == ATTN_OK)
+        status = check_problem(&plan->problem, context->cpu.cores, err);
+    if (status == ATTN_OK)
+        status = pinned ? pin(plan, pinned, err) : choose(plan, err);
+    if (status != ATTN_OK)
+        goto cleanup;
+    variant_encode(&plan->variant, plan->name);
+    if (tune_compile(context->gen, &plan->variant, &plan->kernel, NULL, &gen_err) != 0) {
+        status = context_fail(err, ATTN_FAILED, "%s", gen_err.text);
+        goto cleanup;
+    }
+    context_log(context, ATTN_LOG_INFO, "%s (%s), compiled in %.2f ms", plan->name,
+                pinned                                 ? "pinned"
+                : plan->cached                         ? "cached"
+                : plan->problem.rigor == ATTN_ESTIMATE ? "estimated"
+                                                       : "measured",
+                plan->kernel.compile_ms);
+    *out = plan;
+cleanup:
+    if (status != ATTN_OK)
+        attn_plan_destroy(plan);
+    return status;
+}
+
+void attn_plan_destroy(struct attn_plan *plan)
+{
+    if (!plan)
+        return;
+    context_release(plan->context, atomic_load(&plan->spare));
+    kernel_free(&plan->kernel);
+    free(plan);
+}
+
+attn_status attn_plan_describe(const struct attn_plan *plan, struct attn_plan_info *out, struct attn_error *err)
+{
+    if (!plan || !out)
+        return context_fail(err, ATTN_INVALID, "%s is NULL; expected one", plan ? "out" : "plan");
+    size_t size = out->size;
+    if (size < sizeof size)
+        return context_fail(err, ATTN_INVALID,
+                            "size of struct attn_plan_info is %zu; expected sizeof(struct attn_plan_info), %zu here",
+                            size, sizeof *out);
+    const struct attn_plan_info info = {
+        .size = size,
+        .variant = plan->name,
+        .compiler = "tcc",
+        .device = "cpu",
+        .cached = plan->cached,
+        .threads = plan->problem.threads,
+        .compile_ms = plan->kernel.compile_ms,
+    };
+    memset(out, 0, size); /* what a newer header knows and this library does not */
+    memcpy(out, &info, size < sizeof info ? size : sizeof info);
+    return ATTN_OK;
+}

@@ -1,0 +1,27 @@
+/* plan.h - a plan's inside, for plan.c, which makes it, and run.c, which executes it. What it is not: public. */
+#ifndef ATTNGEN_PLAN_H
+#define ATTNGEN_PLAN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "context.h"
+#include "jit.h"
+
+/* A workspace that an execution left for the next; what it is for comes after it. */
+struct spare {
+    _Alignas(64) size_t size;
+};
+
+/* Immutable after creation but for spare. */
+struct attn_plan {
+    struct attn_context *context;
+    struct attn_problem problem; /* with defaults filled in; its variant is not kept */
+    struct variant variant;
+    char name[GEN_NAME_MAX];
+    struct kernel kernel;
+    bool cached;
+    _Atomic(struct spare *) spare; /* taken by exchange; NULL: none, or in use */
+};
+
+#endif

@@ -1,0 +1,181 @@
+/* timer.c - see timer.h. The method is that of FFTW (doubling, minimum of several samples) with a gate in front. */
+#define _GNU_SOURCE
+#include "timer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "threads.h"
+
+/* 60000 turns take 15 to 25 us: long against a clock read, short against what disturbs us. */
+enum { PROBE_TURNS = 60000 };
+static const double QUIET = 0.93;
+static const double LOWERED = 0.85;
+/* A sample is at least this long, so that the two probes around it are not most of what the core does. */
+static const double SAMPLE_FLOOR = 50e-6;
+static const double RESOLUTIONS = 100;
+
+double timer_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void turn(int64_t turns)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(turns) : : "cc");
+#else
+    /* The empty statement makes each turn depend on the one before, whatever the optimiser thinks. */
+    while (turns > 0) {
+        turns--;
+        __asm__ volatile("" : "+r"(turns));
+    }
+#endif
+}
+
+static double probe_here(void)
+{
+    double start = timer_now();
+    turn(PROBE_TURNS);
+    double seconds = timer_now() - start;
+    return seconds > 0 ? PROBE_TURNS / seconds : 0;
+}
+
+static void probe_part(void *arg, int part)
+{
+    ((double *)arg)[part] = probe_here();
+}
+
+double timer_probe(struct timer *t)
+{
+    enum { MOST = 64 };
+    double rate[MOST];
+    int threads = t->pool ? t->threads < MOST ? t->threads : MOST : 1;
+    if (threads > 1)
+        pool_run(t->pool, threads, probe_part, rate);
+    else
+        rate[0] = probe_here();
+    double worst = rate[0];
+    for (int i = 0; i < threads; i++) {
+        if (rate[i] > t->best)
+            t->best = rate[i];
+        if (rate[i] < worst)
+            worst = rate[i];
+    }
+    return worst;
+}
+
+bool timer_is_quiet(const struct timer *t, double best_after, double rate)
+{
+    double best = best_after > LOWERED * t->best ? best_after : LOWERED * t->best;
+    return rate >= QUIET * best;
+}
+
+/* The smallest step between two readings: the clock's own step, or the cost of a reading where that is larger. */
+static double clock_step(void)
+{
+    double least = 1;
+    for (int i = 0; i < 200; i++) {
+        double start = timer_now(), next = timer_now();
+        while (next <= start)
+            next = timer_now();
+        if (next - start < least)
+            least = next - start;
+    }
+    return least;
+}
+
+void timer_start(struct timer *t, struct pool *pool, int threads)
+{
+    *t = (struct timer){.resolution = clock_step(), .pool = pool, .threads = threads};
+    double end = timer_now() + 10e-3;
+    while (timer_now() < end)
+        timer_probe(t);
+}
+
+static double run(void (*work)(void *arg), void *arg, int64_t iterations)
+{
+    double start = timer_now();
+    for (int64_t i = 0; i < iterations; i++)
+        work(arg);
+    return timer_now() - start;
+}
+
+static int64_t find_iterations(const struct timer *t, void (*work)(void *arg), void *arg)
+{
+    double least = RESOLUTIONS * t->resolution > SAMPLE_FLOOR ? RESOLUTIONS * t->resolution : SAMPLE_FLOOR;
+    int64_t iterations = 1;
+    work(arg); /* the first call pays for cold caches and pages, and is not looked at */
+    while (iterations < INT64_C(1) << 40 && run(work, arg, iterations) < least)
+        iterations *= 2;
+    return iterations;
+}
+
+/* Waits until the core is quiet or the patience is over; sleeping, because a busy loop would itself be a neighbour. */
+static bool wait_for_quiet(struct timer *t, double best_after, double patience)
+{
+    double end = timer_now() + patience;
+    for (;;) {
+        if (timer_is_quiet(t, best_after, timer_probe(t)) || timer_is_quiet(t, best_after, timer_probe(t)))
+            return true;
+        if (timer_now() >= end)
+            return false;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        /* A sleeping core may have lowered its clock: let it rise before it is judged. */
+        timer_probe(t);
+    }
+}
+
+bool timer_sample(struct timer *t, void (*work)(void *arg), void *arg, double patience, struct samples *s)
+{
+    if (!s->iterations)
+        s->iterations = find_iterations(t, work, arg);
+    bool quiet = wait_for_quiet(t, s->best_after, patience);
+    double seconds = run(work, arg, s->iterations) / (double)s->iterations;
+    double after = timer_probe(t);
+    if (after > s->best_after)
+        s->best_after = after;
+    quiet = quiet && timer_is_quiet(t, s->best_after, after);
+    if (quiet)
+        s->quiet[s->quiets++ % TIMER_SAMPLES] = seconds;
+    else
+        s->busy[s->busies++ % TIMER_SAMPLES] = seconds;
+    return quiet;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void timer_summary(const struct samples *s, int wanted, struct timing *out)
+{
+    double seen[TIMER_SAMPLES];
+    int taken = s->quiets ? s->quiets : s->busies;
+    int n = taken < TIMER_SAMPLES ? taken : TIMER_SAMPLES;
+    *out = (struct timing){.samples = n, .noisy = s->quiets < wanted};
+    if (!n)
+        return;
+    memcpy(seen, s->quiets ? s->quiet : s->busy, (size_t)n * sizeof seen[0]);
+    qsort(seen, (size_t)n, sizeof seen[0], compare);
+    out->min_s = seen[0];
+    out->median_s = n % 2 ? seen[n / 2] : 0.5 * (seen[n / 2 - 1] + seen[n / 2]);
+}
+
+void timer_measure(struct timer *t, void (*work)(void *arg), void *arg, int wanted, double limit, struct timing *out)
+{
+    struct samples s = {0};
+    double end = timer_now() + limit;
+    if (wanted > TIMER_SAMPLES)
+        wanted = TIMER_SAMPLES;
+    do {
+        double left = end - timer_now();
+        /* The first few are taken as they come: without any there would be nothing to report on a busy machine. */
+        timer_sample(t, work, arg, s.busies < wanted || left < 0 ? 0 : left, &s);
+    } while (s.quiets < wanted && timer_now() < end);
+    timer_summary(&s, wanted, out);
+}

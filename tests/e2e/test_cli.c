@@ -1,0 +1,123 @@
+/* test_cli.c - the command line as a whole: verbs, help, exit codes, and where words go. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shell.h"
+
+static const char *const verbs[] = {"emit", "run", "tune", "bench", "verify", "cache", "devices"};
+enum { VERBS = sizeof verbs / sizeof *verbs };
+
+static void expect(const char *command, int code, const char *out, const char *err)
+{
+    struct said said;
+    shell(&said, "%s", command);
+    assert_string_equal(said.err, err);
+    assert_string_equal(said.out, out);
+    assert_int_equal(said.code, code);
+}
+
+static void test_verbs(void **state)
+{
+    (void)state;
+    struct said said;
+    expect("\"$ATTNGEN\"", 2, "", "attngen: error: no verb; `attngen --help` lists them\n");
+    expect("\"$ATTNGEN\" rnu", 2, "", "attngen: error: unknown verb 'rnu'; did you mean run?\n");
+    expect("\"$ATTNGEN\" frobnicate", 2, "",
+           "attngen: error: unknown verb 'frobnicate'; `attngen --help` lists them\n");
+    expect("\"$ATTNGEN\" ''", 2, "", "attngen: error: unknown verb ''; `attngen --help` lists them\n");
+    shell_ok(&said, "\"$ATTNGEN\" --version");
+    assert_true(!strncmp(said.out, "attngen ", 8) && strlen(said.out) < 20);
+    shell_ok(&said, "\"$ATTNGEN\" --help");
+    for (int i = 0; i < VERBS; i++)
+        assert_non_null(strstr(said.out, verbs[i]));
+}
+
+static void test_help_of_every_verb(void **state)
+{
+    (void)state;
+    for (int i = 0; i < VERBS; i++) {
+        struct said said;
+        char usage[64];
+        snprintf(usage, sizeof usage, "usage: attngen %s", verbs[i]);
+        shell_ok(&said, "\"$ATTNGEN\" %s --help", verbs[i]);
+        assert_true(!strncmp(said.out, usage, strlen(usage)));
+        assert_non_null(strstr(said.out, "\noptions:\n"));
+        assert_non_null(strstr(said.out, "\nexample:\n  attngen "));
+        assert_non_null(strstr(said.out, "\nexit codes: 0 done; 1 "));
+        for (const char *line = said.out; line; line = strchr(line, '\n')) {
+            line += *line == '\n';
+            size_t size = strcspn(line, "\n");
+            if (size > 120)
+                fail_msg("%s --help has a line of %zu columns: %.*s", verbs[i], size, (int)size, line);
+        }
+    }
+}
+
+static void test_usage_errors_of_every_verb(void **state)
+{
+    (void)state;
+    for (int i = 0; i < VERBS; i++) {
+        char command[64], message[160];
+        snprintf(command, sizeof command, "\"$ATTNGEN\" %s --no-such-option", verbs[i]);
+        snprintf(message, sizeof message,
+                 "attngen %s: error: unknown option '--no-such-option'\n`attngen %s --help` tells more\n", verbs[i],
+                 verbs[i]);
+        expect(command, 2, "", message);
+    }
+    expect("\"$ATTNGEN\" run --window 3,3", 2, "",
+           "attngen run: error: --window is not built yet\n`attngen run --help` tells more\n");
+    assert_int_equal(shell_files("."), 0);
+}
+
+static void test_emit_only_program(void **state)
+{
+    (void)state;
+    struct said said;
+    expect("\"$ATTNGEN_EMIT\" run", 2, "", "attngen: error: unknown verb 'run'; `attngen --help` lists them\n");
+    shell_ok(&said, "\"$ATTNGEN_EMIT\" --help");
+    assert_non_null(strstr(said.out, "  emit "));
+    assert_null(strstr(said.out, "  run "));
+}
+
+static void test_devices(void **state)
+{
+    (void)state;
+    struct said said;
+    shell_ok(&said, "\"$ATTNGEN\" devices");
+    assert_true(!strncmp(said.out, "cpu  ", 5));
+    assert_non_null(strstr(said.out, ": c"));
+    assert_string_equal(strchr(said.out, '\n'), "\n"); /* one line */
+    shell_ok(&said, "ATTNGEN_ISA=c \"$ATTNGEN\" devices");
+    assert_non_null(strstr(said.out, ": c (not avx2: "));
+    expect("\"$ATTNGEN\" devices all", 2, "",
+           "attngen devices: error: 'all' is one word too many\n`attngen devices --help` tells more\n");
+}
+
+static void test_output_that_cannot_be_written_is_a_failure(void **state)
+{
+    (void)state;
+    struct said said;
+    shell(&said, "test -w /dev/full");
+    if (said.code)
+        skip();
+    expect("\"$ATTNGEN\" devices > /dev/full", 1, "", "attngen: error: cannot write to standard output\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_verbs),
+        cmocka_unit_test(test_help_of_every_verb),
+        cmocka_unit_test(test_usage_errors_of_every_verb),
+        cmocka_unit_test(test_emit_only_program),
+        cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_output_that_cannot_be_written_is_a_failure),
+    };
+    return cmocka_run_group_tests(tests, shell_enter, shell_leave);
+}

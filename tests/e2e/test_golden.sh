@@ -1,0 +1,56 @@
+#!/bin/bash
+# The specs of the gallery give the bytes that are committed: out/gallery/ as it stands, and the longer files with
+# machine code by their checksums. `test_golden.sh --update` (make golden) writes both anew. Prints TAP.
+set -u
+cd "$(dirname "$0")/../.."
+attngen=${ATTNGEN:-$PWD/out/bin/attngen}
+specs=(specs/gallery*.yaml)
+sums=tests/e2e/golden-machine-code.sums
+
+machine_code_sums() {
+    "$attngen" emit "${specs[@]}" --machine-code -o "$1" && (cd "$1" && sha256sum -- *.c)
+}
+
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+if [[ ${1-} == --update ]]; then
+    set -e
+    machine_code_sums "$scratch" > "$scratch/sums"
+    mkdir -p out/gallery
+    rm -f out/gallery/*
+    "$attngen" emit "${specs[@]}" -o out/gallery
+    cp "$scratch/sums" "$sums"
+    exit
+fi
+
+number=0
+# check WHAT FILE FILE: one test, which passes when the files are alike.
+check() {
+    number=$((number + 1))
+    if diff -u "$2" "$3" > "$scratch/diff" 2>&1; then
+        echo "ok $number - $1"
+    else
+        echo "not ok $number - $1 (make golden writes the set anew)"
+        head -n 20 "$scratch/diff" | sed 's/^/# /'
+    fi
+}
+
+"$attngen" emit "${specs[@]}" -o "$scratch/emitted" || exit 1
+names=$( (ls out/gallery; ls "$scratch/emitted") | sort -u)
+echo "1..$(($(wc -l <<< "$names") + 2))"
+for name in $names; do
+    check "$name is as in the gallery" "out/gallery/$name" "$scratch/emitted/$name"
+done
+
+machine_code_sums "$scratch/machine" > "$scratch/sums"
+check 'machine code is as it was' "$sums" "$scratch/sums"
+
+# From elsewhere, in another language, at another time: the same bytes.
+absolute=("${specs[@]/#/$PWD/}")
+(cd / && LC_ALL=C.UTF-8 LANG=de_DE.UTF-8 TZ=Asia/Tokyo "$attngen" emit "${absolute[@]}" -o "$scratch/again") || exit 1
+number=$((number + 1))
+if diff -r "$scratch/emitted" "$scratch/again" > /dev/null; then
+    echo "ok $number - the same again"
+else
+    echo "not ok $number - the same again"
+fi

@@ -1,0 +1,163 @@
+/* test_verify.c - the verb verify over what emit wrote, and over directories in which something was changed, replaced
+ * or is missing: each has to be noticed and said. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../gen/gen.h"
+#include "shell.h"
+
+static void name_of(enum isa isa, enum dtype dtype, char name[GEN_NAME_MAX])
+{
+    struct variant v = variant_default(isa);
+    v.field[F_DTYPE] = (int32_t)dtype;
+    v.field[F_HEAD_DIM] = 40;
+    v.field[F_CAUSAL] = 1;
+    variant_encode(&v, name);
+}
+
+static void says(const struct said *said, int code, const char *out, const char *err)
+{
+    if (said->code != code || !strstr(said->out, out) || !strstr(said->err, err))
+        fail_msg("exit %d\nstdout: %s\nstderr: %s", said->code, said->out, said->err);
+}
+
+/* An emitted directory k with one kernel of plain C. */
+static void emit_one(char name[GEN_NAME_MAX])
+{
+    struct said said;
+    name_of(ISA_C, DTYPE_F32, name);
+    shell_ok(&said, "rm -rf k && \"$ATTNGEN\" emit --variant %s -o k > /dev/null", name);
+}
+
+static void test_what_emit_wrote_is_right(void **state)
+{
+    (void)state;
+    for (int isa = 0; isa < ISA_COUNT; isa++)
+        for (int machine_code = 0; machine_code < 2; machine_code++) {
+            struct said said;
+            char name[GEN_NAME_MAX], line[GEN_NAME_MAX + 32];
+            name_of((enum isa)isa, isa == ISA_AVX512BF16 ? DTYPE_BF16 : DTYPE_F16, name);
+            shell_ok(&said, "\"$ATTNGEN\" emit --variant %s %s -o k > /dev/null", name,
+                     machine_code ? "--machine-code" : "");
+            shell(&said, "\"$ATTNGEN\" verify k");
+            if (machine_code && strstr(said.out, "skipped")) {
+                print_message("%s", said.out);
+                assert_int_equal(said.code, 1); /* nothing could be checked */
+                continue;
+            }
+            snprintf(line, sizeof line, "%s: ok (error ", name);
+            says(&said, 0, line, "");
+            assert_string_equal(said.err, "");
+        }
+    shell_clean();
+}
+
+static void test_files_that_are_not_right(void **state)
+{
+    (void)state;
+    struct said said;
+    char name[GEN_NAME_MAX];
+    emit_one(name);
+    shell(&said, "sed -i '/attngen emit/d' k/%s.c; \"$ATTNGEN\" verify k", name);
+    says(&said, 1, "", ".c: error: its header does not name this kernel; expected `attngen emit --variant ");
+    emit_one(name);
+    shell(&said, "sed -i 's/int64_t batch, heads, kv_heads;/int64_t batch, heads, kv_heads, more;/' k/%s.c; "
+                 "\"$ATTNGEN\" verify k", name);
+    says(&said, 1, ": failed", "refused good arguments");
+    emit_one(name);
+    shell(&said, "echo 'int x = ;' >> k/%s.c; \"$ATTNGEN\" verify k", name);
+    says(&said, 1, ": failed", "compiling");
+    emit_one(name);
+    shell(&said, "rm k/%s.c; \"$ATTNGEN\" verify k", name);
+    says(&said, 1, "", ".c: error: No such file or directory; expected a file that emit wrote");
+    shell_clean();
+}
+
+/* Replaces the kernel by one whose body is given; the header and the struct are right. */
+static void replace(const char *name, const char *body)
+{
+    struct said said;
+    shell_ok(&said,
+             "{ echo '/* attngen emit --variant %s */'; echo '#include <stdint.h>'; cat \"$ROOT/templates/c/args.h\"; "
+             "echo 'int64_t %s_workspace(const struct attn_args *a) { return a->size * 0; }'; "
+             "echo 'int %s(const struct attn_args *a)'; "
+             "echo '{ if (a->size != sizeof *a || a->part < 0 || a->part >= a->parts) return 1; %s return 0; }'; } > "
+             "k/%s.c",
+             name, name, name, body, name);
+}
+
+static void test_wrong_kernels(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"", "wrong: error inf"}, /* what is not written stays NaN */
+        {"for (int64_t i = 0; i < a->batch * a->heads * a->q_len * 40; i++) ((float *)a->o)[i] = 0;", "wrong: error "},
+        {"*(volatile float *)a->k = 0;", "crashed (Segmentation fault)"},
+        {"*(volatile char *)0 = 0;", "crashed (Segmentation fault)"},
+        {"return 1;", "refused good arguments"},
+    };
+    struct said said;
+    char name[GEN_NAME_MAX];
+    emit_one(name);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        replace(name, cases[i][0]);
+        shell(&said, "\"$ATTNGEN\" verify k");
+        says(&said, 1, ": failed\n", cases[i][1]);
+        says(&said, 1, "0 right, 1 failed, 0 skipped\n", "k/");
+    }
+    shell_clean();
+}
+
+static void test_manifests(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"", "k/manifest.json:1:1: error: no JSON"},
+        {"{\"kernels\": [\\n  {]}", "k/manifest.json:2:"},
+        {"{\"kernels\": []} x", "error: no JSON"},
+        {"[]", "k/manifest.json: error: no list of kernels"},
+        {"{\"kernels\": 3}", "k/manifest.json: error: no list of kernels"},
+        {"{\"kernels\": []}", "k/manifest.json: error: no kernel in it"},
+        {"{\"kernels\": [7]}", "error: kernel 0: incomplete; expected name, file and machine_code"},
+        {"{\"kernels\": [{\"name\": \"x\", \"file\": \"x.c\", \"machine_code\": false}]}", "error: kernel 0: "},
+        {"{\"kernels\": [{\"name\": \"%s\", \"file\": \"../%s.c\", \"machine_code\": false}]}", "do not fit"},
+    };
+    struct said said;
+    char name[GEN_NAME_MAX], text[600];
+    name_of(ISA_C, DTYPE_F32, name);
+    shell_ok(&said, "mkdir k");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (strstr(cases[i][0], "%s"))
+            snprintf(text, sizeof text,
+                     "{\"kernels\": [{\"name\": \"%s\", \"file\": \"../%s.c\", \"machine_code\": false}]}", name, name);
+        else
+            snprintf(text, sizeof text, "%s", cases[i][0]);
+        shell(&said, "printf '%s' > k/manifest.json; \"$ATTNGEN\" verify k", text);
+        says(&said, 1, "", cases[i][1]);
+    }
+    shell(&said, "rm k/manifest.json; \"$ATTNGEN\" verify k");
+    says(&said, 1, "", "k/manifest.json: error: No such file or directory; expected a file that emit wrote");
+    shell(&said, "\"$ATTNGEN\" verify");
+    says(&said, 2, "", "error: ");
+    shell(&said, "mkfifo k/manifest.json; \"$ATTNGEN\" verify k < /dev/null & sleep 1; kill $! 2> /dev/null; wait $!");
+    says(&said, 1, "", "k/manifest.json: error: no regular file");
+    shell_clean();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_emit_wrote_is_right),
+        cmocka_unit_test(test_files_that_are_not_right),
+        cmocka_unit_test(test_wrong_kernels),
+        cmocka_unit_test(test_manifests),
+    };
+    return cmocka_run_group_tests(tests, shell_enter, shell_leave);
+}

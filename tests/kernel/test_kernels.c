@@ -1,0 +1,490 @@
+/* test_kernels.c - every variant, in every form that it is emitted in, against the double-precision reference over
+ * awkward shapes in guarded memory. A pairwise covering choice of variants; all of them with ATTNGEN_SOAK set.
+ *     ATTN_SEED      where random choices and data begin
+ *     ATTN_VARIANTS  at most so many variants an isa
+ *     ATTN_FILTER    only variants whose name contains it */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "../../gen/gen.h"
+#include "../../gen/space.h"
+#include "../../runtime/cpu.h"
+#include "../../runtime/jit.h"
+#include "../../runtime/trial.h"
+#include "../kit/child.h"
+#include "../kit/pairwise.h"
+#include "../kit/seed.h"
+
+enum {
+    BATCH = 6,      /* variants a compiler call */
+    MAX_ROWS = 600, /* of a pairwise choice */
+    SAMPLED = 80,   /* rows looked at in a large problem */
+    TIMEOUT = 120,  /* seconds for all shapes of one form */
+};
+
+/* How one emitted text becomes a function. */
+static const struct form {
+    const char *name, *compiler, *define; /* compiler NULL: jit_compile */
+    enum gen_flags flags;
+    bool plain;     /* runs on any machine */
+    bool same_bits; /* as the other forms that say so */
+    double most_flops; /* of a problem: tcc's own code is slow */
+} forms[] = {
+    {"gcc", "gcc", NULL, GEN_READABLE, false, true, 1e18},
+    {"jit", NULL, NULL, GEN_MACHINE_CODE_JIT, false, true, 1e18},
+    {"clang", "clang", NULL, GEN_READABLE, false, true, 1e18},
+    {"tcc", "tcc", NULL, GEN_MACHINE_CODE, false, true, 1e18},
+    {"gcc, plain C", "gcc", "-DATTN_PLAIN_C", GEN_READABLE, true, false, 1e8},
+    {"clang, plain C", "clang", "-DATTN_PLAIN_C", GEN_READABLE, true, false, 1e8},
+    {"tcc, plain C", "tcc", "-DATTN_PLAIN_C", GEN_READABLE, true, false, 5e6},
+};
+enum { FORMS = sizeof forms / sizeof *forms };
+
+/* What a child did; shared with it. */
+struct outcome {
+    int shapes; /* begun; the last one is where it crashed, if it did */
+    bool done;
+    bool ran[TRIAL_SHAPES];
+    uint64_t bits[TRIAL_SHAPES];
+    int failed;
+    double ratio; /* largest error over bound */
+    char text[700]; /* the first failure */
+};
+
+struct totals {
+    atomic_int kernels, problems, failures, skipped;
+    _Atomic double ratio[DTYPE_COUNT];
+};
+
+struct suite {
+    const struct gen *gen;
+    struct cpu cpu;
+    uint64_t seed;
+    bool soak, here[FORMS]; /* here: the form's compiler is */
+    char dir[200];
+    struct variant *variants;
+    int count;
+    struct totals *totals;
+};
+
+struct task {
+    const struct suite *suite;
+    const struct variant *v;
+    const struct form *form;
+    const char *object; /* shared object, or NULL */
+    const char *text;
+    struct outcome *out;
+};
+
+/* ---- one form of one variant, in a child ---- */
+static int load(const struct task *t, const char *name, struct kernel *out, struct gen_error *err)
+{
+    if (!t->form->compiler)
+        return jit_compile(t->text, name, out, err);
+    char workspace[GEN_NAME_MAX + 16];
+    void *handle = dlopen(t->object, RTLD_NOW | RTLD_LOCAL), *run = NULL, *size = NULL;
+    snprintf(workspace, sizeof workspace, "%s_workspace", name);
+    if (handle) {
+        run = dlsym(handle, name);
+        size = dlsym(handle, workspace);
+    }
+    if (!run || !size) {
+        snprintf(err->text, sizeof err->text, "%s", dlerror());
+        return -1;
+    }
+    memcpy(&out->run, &run, sizeof run);
+    memcpy(&out->workspace, &size, sizeof size);
+    return 0;
+}
+
+static double flops_of(const struct variant *v, const struct trial_shape *s)
+{
+    return 2.0 * (variant_head_dim(v) + variant_head_dim_v(v)) * (double)(s->batch * s->heads * s->q_len * s->kv_len);
+}
+
+static void note_failure(struct outcome *out, const struct trial_shape *shape, const char *why)
+{
+    char line[300];
+    trial_describe(shape, line, sizeof line);
+    if (out->failed++ == 0)
+        snprintf(out->text, sizeof out->text, "%s: %.380s", line, why);
+}
+
+static int run_shapes(void *arg)
+{
+    const struct task *t = arg;
+    struct outcome *out = t->out;
+    struct trial_shape shapes[TRIAL_SHAPES];
+    struct kernel kernel = {0};
+    struct gen_error err;
+    char name[GEN_NAME_MAX];
+    variant_encode(t->v, name);
+    if (load(t, name, &kernel, &err) != 0) {
+        snprintf(out->text, sizeof out->text, "%.600s", err.text);
+        out->failed = 1;
+        return 0;
+    }
+    int count = trial_shapes(t->v, shapes);
+    for (int i = 0; i < count; i++) {
+        struct trial_result result;
+        double flops = flops_of(t->v, &shapes[i]);
+        if (flops > t->form->most_flops && !t->suite->soak)
+            continue;
+        out->shapes = i;
+        int64_t rows = flops > 2e6 ? SAMPLED : 0;
+        if (trial_all(t->v, &shapes[i], &kernel, rows, t->suite->seed + (uint64_t)i, &result, &err) != 0)
+            note_failure(out, &shapes[i], err.text);
+        else
+            out->ran[i] = true;
+        out->bits[i] = result.bits;
+        double ratio = result.check.bound > 0 ? result.check.error / result.check.bound : 0;
+        out->ratio = ratio > out->ratio ? ratio : out->ratio;
+        atomic_fetch_add(&t->suite->totals->problems, 1);
+    }
+    out->done = true;
+    return 0;
+}
+
+/* ---- a batch ---- */
+struct batch {
+    const struct suite *suite;
+    const struct variant *v;
+    int count;
+    char name[BATCH][GEN_NAME_MAX];
+    struct gen_text text[BATCH];
+    char path[BATCH][GEN_NAME_MAX + 220];
+    char object[260], log[260];
+    struct outcome *out; /* [BATCH][FORMS] */
+};
+
+static void fail_line(const struct suite *s, const char *name, const char *form, const char *why)
+{
+    if (atomic_fetch_add(&s->totals->failures, 1) < 30)
+        fprintf(stderr, "# %s (%s): %s\n", name, form, why);
+}
+
+static bool write_file(const char *path, const char *text, size_t size)
+{
+    FILE *f = fopen(path, "w");
+    bool good = f && fwrite(text, 1, size, f) == size;
+    return f && fclose(f) == 0 && good;
+}
+
+static int emit_batch(struct batch *b, enum gen_flags flags)
+{
+    struct gen_error err;
+    for (int i = 0; i < b->count; i++) {
+        gen_text_free(&b->text[i]);
+        if (gen_emit(b->suite->gen, &b->v[i], flags, &b->text[i], &err) != 0) {
+            fail_line(b->suite, b->name[i], "emission", err.text);
+            return -1;
+        }
+        if (!write_file(b->path[i], b->text[i].data, b->text[i].size)) {
+            fail_line(b->suite, b->name[i], "emission", "cannot be written to the temporary directory");
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int compile_batch(const struct batch *b, const struct form *form)
+{
+    const char *argv[BATCH + 16] = {form->compiler, "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"};
+    int n = 6;
+    if (strcmp(form->compiler, "tcc") == 0)
+        n = 4; /* knows no -Wextra, and warns of what it does not know */
+    argv[n++] = "-shared";
+    argv[n++] = "-fPIC";
+    argv[n++] = "-o";
+    argv[n++] = b->object;
+    if (form->define)
+        argv[n++] = form->define;
+    for (int i = 0; i < b->count; i++)
+        argv[n++] = b->path[i];
+    if (run_program(argv, b->log) == 0)
+        return 0;
+    char why[700] = ""; /* the first message tells */
+    FILE *f = fopen(b->log, "r");
+    size_t got = f ? fread(why, 1, sizeof why - 1, f) : 0;
+    why[got] = 0;
+    if (f)
+        fclose(f);
+    fail_line(b->suite, b->name[0], form->name, why);
+    return -1;
+}
+
+static void run_form(const struct batch *b, int i, int f)
+{
+    const struct suite *s = b->suite;
+    struct outcome *out = &b->out[i * FORMS + f];
+    struct task task = {s, &b->v[i], &forms[f], b->object, b->text[i].data, out};
+    char why[200] = "ended early";
+    int status = run_child(run_shapes, &task, s->soak ? 20 * TIMEOUT : TIMEOUT, why, sizeof why);
+    atomic_fetch_add(&s->totals->kernels, 1);
+    if (out->failed)
+        fail_line(s, b->name[i], forms[f].name, out->text);
+    else if (status != 0 || !out->done) {
+        struct trial_shape shapes[TRIAL_SHAPES];
+        trial_shapes(&b->v[i], shapes);
+        note_failure(out, &shapes[out->shapes], why);
+        fail_line(s, b->name[i], forms[f].name, out->text);
+    }
+    _Atomic double *ratio = &s->totals->ratio[b->v[i].field[F_DTYPE]];
+    double seen = atomic_load(ratio);
+    while (out->ratio > seen && !atomic_compare_exchange_weak(ratio, &seen, out->ratio))
+        ;
+}
+
+static void compare_bits(const struct batch *b, int i, int first, int f)
+{
+    const struct outcome *one = &b->out[i * FORMS + first], *other = &b->out[i * FORMS + f];
+    struct trial_shape shapes[TRIAL_SHAPES];
+    int count = trial_shapes(&b->v[i], shapes);
+    for (int k = 0; k < count; k++)
+        if (one->ran[k] && other->ran[k] && one->bits[k] != other->bits[k]) {
+            char line[300], why[400];
+            trial_describe(&shapes[k], line, sizeof line);
+            snprintf(why, sizeof why, "other bits than by %s: %s", forms[first].name, line);
+            fail_line(b->suite, b->name[i], forms[f].name, why);
+            return;
+        }
+}
+
+static bool has(const char *compiler)
+{
+    const char *const argv[] = {compiler, "-v", NULL};
+    return !compiler || run_program(argv, "/dev/null") == 0;
+}
+
+static int run_batch(void *arg, int index)
+{
+    const struct suite *s = arg;
+    struct batch *b = calloc(1, sizeof *b);
+    int before = s->totals->failures;
+    if (!b)
+        return 1;
+    *b = (struct batch){.suite = s, .v = s->variants + index * BATCH};
+    b->count = s->count - index * BATCH < BATCH ? s->count - index * BATCH : BATCH;
+    b->out = shared_memory(BATCH * FORMS * sizeof *b->out);
+    snprintf(b->object, sizeof b->object, "%s/%d.so", s->dir, index);
+    snprintf(b->log, sizeof b->log, "%s/%d.log", s->dir, index);
+    for (int i = 0; i < b->count; i++) {
+        variant_encode(&b->v[i], b->name[i]);
+        snprintf(b->path[i], sizeof b->path[i], "%s/%s.c", s->dir, b->name[i]);
+    }
+    enum isa isa = (enum isa)b->v->field[F_ISA];
+    for (int f = 0; f < FORMS && b->out; f++) {
+        bool runs = forms[f].plain || s->cpu.isa[isa];
+        if ((isa == ISA_C && forms[f].define) || !s->here[f])
+            continue; /* the isa c has no other form than plain C */
+        if (emit_batch(b, forms[f].flags) != 0 || (forms[f].compiler && compile_batch(b, &forms[f]) != 0))
+            continue;
+        for (int i = 0; i < b->count && runs; i++) {
+            run_form(b, i, f);
+            if (f > 0 && forms[f].same_bits && isa != ISA_C)
+                compare_bits(b, i, 0, f);
+        }
+    }
+    for (int i = 0; i < b->count; i++) {
+        gen_text_free(&b->text[i]);
+        unlink(b->path[i]);
+    }
+    unlink(b->object);
+    unlink(b->log);
+    shared_free(b->out, BATCH * FORMS * sizeof *b->out);
+    free(b);
+    return s->totals->failures != before;
+}
+
+/* ---- which variants ---- */
+static const int dims[][2] = {{64, 64}, {128, 128}, {32, 32}, {40, 40}, {80, 80},     {96, 96},
+                              {8, 8},   {192, 128}, {256, 256}, {1, 1},   {576, 512}, {7, 33}};
+enum { DIMS = sizeof dims / sizeof *dims, CALLER_FIELDS = 3 };
+
+struct choice {
+    const struct gen *gen;
+    enum isa isa;
+    int fields;
+    enum field_id id[PAIRWISE_FIELDS];
+    int32_t value[PAIRWISE_FIELDS][FIELD_CHOICES];
+    const char *filter;
+};
+
+/* Columns: dtype, dims, causal, then every field that tuning chooses for the isa. */
+static struct variant variant_of(const struct choice *c, const int *row)
+{
+    struct variant v = variant_default(c->isa);
+    v.field[F_DTYPE] = row[0];
+    v.field[F_HEAD_DIM] = dims[row[1]][0];
+    v.field[F_HEAD_DIM_V] = dims[row[1]][1] == dims[row[1]][0] ? 0 : dims[row[1]][1];
+    v.field[F_CAUSAL] = row[2];
+    for (int f = CALLER_FIELDS; f < c->fields; f++)
+        v.field[c->id[f]] = c->value[f][row[f]];
+    return v;
+}
+
+static bool can_be(void *arg, const int *row)
+{
+    const struct choice *c = arg;
+    struct variant v = variant_of(c, row);
+    struct gen_error err;
+    char name[GEN_NAME_MAX];
+    variant_encode(&v, name);
+    return (!c->filter || strstr(name, c->filter)) && gen_check(c->gen, &v, &err) == 0;
+}
+
+static void choice_begin(const struct gen *gen, enum isa isa, struct choice *c, struct pairwise *p)
+{
+    *c = (struct choice){.gen = gen, .isa = isa, .fields = CALLER_FIELDS, .filter = getenv("ATTN_FILTER")};
+    *p = (struct pairwise){.count = {DTYPE_COUNT, DIMS, 2}, .legal = can_be, .arg = c};
+    for (int f = 0; f < FIELD_COUNT; f++)
+        if (fields[f].side == FIELD_TUNING && f != F_ISA) {
+            c->id[c->fields] = (enum field_id)f;
+            p->count[c->fields] = tuning_choices((enum field_id)f, isa, c->value[c->fields]);
+            c->fields++;
+        }
+    p->fields = c->fields;
+}
+
+/* What stands in no row at all, for people to see: a whole dtype or dim that is rejected is no accident. */
+static void print_unseen(const struct pairwise *p, const char *isa)
+{
+    for (int x = 0; x < DTYPE_COUNT; x++)
+        if (!p->seen[0][x])
+            print_message("# %s: no kernel for %s\n", isa, field_value_name(F_DTYPE, x));
+    for (int x = 0; x < DIMS; x++)
+        if (!p->seen[1][x])
+            print_message("# %s: no kernel for head dims %d, %d\n", isa, dims[x][0], dims[x][1]);
+}
+
+static int choose_pairwise(struct choice *c, struct pairwise *p, uint64_t seed, struct variant **out)
+{
+    int(*rows)[PAIRWISE_FIELDS] = calloc(MAX_ROWS, sizeof *rows);
+    *out = calloc(MAX_ROWS, sizeof **out);
+    assert_non_null(rows);
+    assert_non_null(*out);
+    p->rows = rows;
+    p->max = MAX_ROWS;
+    int count = pairwise_rows(p, seed);
+    assert_true(count >= 0);
+    for (int i = 0; i < count; i++)
+        (*out)[i] = variant_of(c, rows[i]);
+    free(rows);
+    print_unseen(p, field_value_name(F_ISA, c->isa));
+    return count;
+}
+
+static int choose_all(struct choice *c, const struct pairwise *p, struct variant **out)
+{
+    int row[PAIRWISE_FIELDS] = {0}, count = 0, room = 1;
+    for (int f = 0; f < p->fields; f++)
+        room *= p->count[f];
+    *out = calloc((size_t)room, sizeof **out);
+    assert_non_null(*out);
+    for (;;) {
+        if (can_be(c, row))
+            (*out)[count++] = variant_of(c, row);
+        int at = p->fields - 1;
+        while (at >= 0 && ++row[at] == p->count[at])
+            row[at--] = 0;
+        if (at < 0)
+            return count;
+    }
+}
+
+/* ---- the tests ---- */
+static void look_around(struct suite *s, enum isa isa)
+{
+    const char *why = cpu_why_not(&s->cpu, isa);
+    if (why)
+        print_message("# %s: only compiled, and run as plain C: %s\n", field_value_name(F_ISA, isa), why);
+    for (int f = 0; f < FORMS; f++) {
+        s->here[f] = has(forms[f].compiler);
+        if (!s->here[f])
+            print_message("# %s is not here: nothing is compiled by it\n", forms[f].compiler);
+    }
+}
+
+static void test_isa(enum isa isa)
+{
+    struct suite s = {.seed = test_seed(), .soak = getenv("ATTNGEN_SOAK") != NULL};
+    struct gen *gen;
+    struct gen_error err;
+    struct choice c;
+    struct pairwise p;
+    const char *tmp = getenv("TMPDIR"), *limit = getenv("ATTN_VARIANTS");
+    cpu_detect(&s.cpu);
+    if (gen_open(&gen, &err) != 0)
+        fail_msg("%s", err.text);
+    s.gen = gen;
+    choice_begin(gen, isa, &c, &p);
+    s.count = s.soak ? choose_all(&c, &p, &s.variants) : choose_pairwise(&c, &p, s.seed, &s.variants);
+    if (limit && atoi(limit) < s.count)
+        s.count = atoi(limit);
+    snprintf(s.dir, sizeof s.dir, "%s/attn-kernels-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    assert_non_null(mkdtemp(s.dir));
+    s.totals = shared_memory(sizeof *s.totals);
+    assert_non_null(s.totals);
+    look_around(&s, isa);
+    if (s.count == 0 && !c.filter)
+        fail_msg("no variant of isa %s can be emitted", field_value_name(F_ISA, isa));
+    int failed = run_jobs((s.count + BATCH - 1) / BATCH, run_batch, &s);
+    print_message("# %s: %d variants, %d kernels compiled and run, %d problems; error over bound at most %.2f f32, %.2f "
+                  "f16, %.2f bf16\n",
+                  field_value_name(F_ISA, isa), s.count, s.totals->kernels, s.totals->problems, s.totals->ratio[0],
+                  s.totals->ratio[1], s.totals->ratio[2]);
+    int failures = s.totals->failures;
+    rmdir(s.dir);
+    shared_free(s.totals, sizeof *s.totals);
+    free(s.variants);
+    gen_close(gen);
+    assert_int_equal(failures, 0);
+    assert_int_equal(failed, 0);
+}
+
+static void test_c(void **state)
+{
+    (void)state;
+    test_isa(ISA_C);
+}
+
+static void test_avx2(void **state)
+{
+    (void)state;
+    test_isa(ISA_AVX2);
+}
+
+static void test_avx512(void **state)
+{
+    (void)state;
+    test_isa(ISA_AVX512);
+}
+
+static void test_avx512bf16(void **state)
+{
+    (void)state;
+    test_isa(ISA_AVX512BF16);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_c),
+        cmocka_unit_test(test_avx2),
+        cmocka_unit_test(test_avx512),
+        cmocka_unit_test(test_avx512bf16),
+    };
+    _Static_assert(sizeof tests / sizeof *tests == ISA_COUNT, "a test for each isa");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

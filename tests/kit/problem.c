@@ -1,0 +1,87 @@
+/* problem.c - see problem.h. */
+#include "problem.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../runtime/numeric.h"
+
+struct data *data_create(uint64_t seed)
+{
+    struct data *d = malloc(sizeof *d);
+    assert_non_null(d);
+    fill_normal(d->q, DTYPE_F32, Q_SIZE, seed + 1);
+    fill_normal(d->k, DTYPE_F32, K_SIZE, seed + 2);
+    fill_normal(d->v, DTYPE_F32, V_SIZE, seed + 3);
+    memset(d->o, 0xff, sizeof d->o);
+    memset(d->lse, 0xff, sizeof d->lse);
+    return d;
+}
+
+struct attn_problem problem_of(int causal)
+{
+    return (struct attn_problem){.size = sizeof(struct attn_problem),
+                                 .dtype = ATTN_F32,
+                                 .head_dim = DIM,
+                                 .head_dim_v = DIM_V,
+                                 .heads = HEADS,
+                                 .kv_heads = KV_HEADS,
+                                 .causal = causal,
+                                 .max_batch = BATCH,
+                                 .max_q_len = Q_LEN,
+                                 .max_kv_len = KV_LEN,
+                                 .threads = 2};
+}
+
+struct attn_run run_of(struct data *d)
+{
+    return (struct attn_run){.size = sizeof(struct attn_run),
+                             .q = d->q,
+                             .k = d->k,
+                             .v = d->v,
+                             .o = d->o,
+                             .lse = d->lse,
+                             .batch = BATCH,
+                             .q_len = Q_LEN,
+                             .kv_len = KV_LEN};
+}
+
+struct attn_context *context_create(void)
+{
+    struct attn_options options = {.size = sizeof options, .cache_dir = ""};
+    struct attn_context *context;
+    struct attn_error err;
+    if (attn_context_create(&options, &context, &err) != ATTN_OK)
+        fail_msg("%s", err.text);
+    return context;
+}
+
+struct attn_plan *plan_create(struct attn_context *context, struct attn_problem problem)
+{
+    struct attn_plan *plan;
+    struct attn_error err;
+    if (attn_plan_create(context, &problem, &plan, &err) != ATTN_OK)
+        fail_msg("%s", err.text);
+    return plan;
+}
+
+const char *variant_of(const struct attn_plan *plan)
+{
+    struct attn_plan_info info = {.size = sizeof info};
+    assert_int_equal(attn_plan_describe(plan, &info, NULL), ATTN_OK);
+    return info.variant;
+}
+
+void check_refusal(attn_status status, const struct attn_error *err, attn_status expected, const char *text)
+{
+    size_t n = strlen(text);
+    int differs = n && text[n - 1] == '*' ? strncmp(err->text, text, n - 1) : strcmp(err->text, text);
+    if (status != expected || differs)
+        fail_msg("%s: '%s'; expected %s: '%s'", attn_status_name(status), err->text, attn_status_name(expected), text);
+}

@@ -1,0 +1,349 @@
+/* test_emit_cli.c - the verb `emit` as it is called: what it prints, writes and leaves alone, and with which exit code.
+ * What it is not: a test of the kernels' text. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "buf.h"
+#include "gen.h"
+#include "runtime/cli/cli.h"
+
+static const char name_a[] = "attn_f32_d32_on_avx2_q96k128_r6x2u2";
+static const char name_b[] = "attn_f32_d32_causal_on_avx2_q96k128_r6x2u2";
+static const char spec_ab[] = "head_dim: 32\ncausal: [false, true]\nisa: avx2\n";
+/* Of these, the second asks for more accumulators than there are registers. */
+static const char spec_half[] = "head_dim: 32\nisa: avx2\nmicro: {rows: [6, 32], vecs: [2]}\n";
+static const char spec_none[] = "head_dim: 32\nisa: avx2\nmicro: {rows: [31, 32], vecs: 8}\n";
+
+/* One call: what it printed, in memory. */
+struct call {
+    int code;
+    char *out, *err;
+};
+
+struct room {
+    char dir[200];
+    char path[8][300]; /* spec files in it, by number */
+};
+
+static char *read_whole(const char *path)
+{
+    struct buf b = {0};
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return NULL;
+    char part[4096];
+    for (size_t n; (n = fread(part, 1, sizeof part, f)) > 0;)
+        buf_put(&b, part, n);
+    buf_put(&b, "", 0);
+    fclose(f);
+    return b.data;
+}
+
+/* Runs the verb here, its output in files of the room: a sanitizer then sees what it leaves. */
+static struct call call(const struct room *room, const char *const *words)
+{
+    char *argv[16] = {"emit"}, path[2][300];
+    int argc = 1, saved[2];
+    for (; *words; words++)
+        argv[argc++] = strdup(*words);
+    char *given[16];
+    memcpy(given, argv, sizeof given);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path[i], sizeof path[i], "%s/.output%d", room->dir, i);
+        fflush(i ? stderr : stdout);
+        saved[i] = dup(1 + i);
+        int fd = open(path[i], O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        assert_true(fd >= 0 && saved[i] >= 0);
+        dup2(fd, 1 + i);
+        close(fd);
+    }
+    struct call result = {.code = cli_emit(argc, argv)};
+    for (int i = 0; i < 2; i++) {
+        fflush(i ? stderr : stdout);
+        dup2(saved[i], 1 + i);
+        close(saved[i]);
+    }
+    result.out = read_whole(path[0]);
+    result.err = read_whole(path[1]);
+    unlink(path[0]);
+    unlink(path[1]);
+    for (int i = 1; i < argc; i++)
+        free(given[i]);
+    return result;
+}
+
+static void call_free(struct call *c)
+{
+    free(c->out);
+    free(c->err);
+}
+
+#define CALL(room, ...) call(room, (const char *const[]){__VA_ARGS__, NULL})
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static int open_room(void **state)
+{
+    struct room *room = calloc(1, sizeof *room);
+    const char *tmp = getenv("TMPDIR");
+    snprintf(room->dir, sizeof room->dir, "%s/attngen-emit-XXXXXX", tmp ? tmp : "/tmp");
+    if (!mkdtemp(room->dir))
+        return -1;
+    const char *const texts[] = {spec_ab, spec_half, spec_none, "head_dim: 0\n"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        snprintf(room->path[i], sizeof room->path[i], "%s/s%zu.yaml", room->dir, i);
+        write_file(room->path[i], texts[i]);
+    }
+    *state = room;
+    return 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st, (void)type, (void)ftw;
+    return remove(path);
+}
+
+static int close_room(void **state)
+{
+    struct room *room = *state;
+    nftw(room->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    free(room);
+    return 0;
+}
+
+static int count_entries(const char *dir)
+{
+    DIR *d = opendir(dir);
+    int n = 0;
+    for (struct dirent *e; d && (e = readdir(d));)
+        n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+    if (d)
+        closedir(d);
+    return d ? n : -1;
+}
+
+static void check_says(const char *text, const char *piece)
+{
+    if (!text || !strstr(text, piece))
+        fail_msg("\"%s\" stands not in:\n%s", piece, text ? text : "(nothing)");
+}
+
+static void test_writes(void **state)
+{
+    struct room *room = *state;
+    char dir[300], path[600], names[300];
+    snprintf(dir, sizeof dir, "%s/a/b", room->dir);
+    struct call c = CALL(room, room->path[0], "-o", dir);
+    assert_string_equal(c.err, "");
+    assert_int_equal(c.code, CLI_OK);
+    assert_string_equal(c.out, "");
+    call_free(&c);
+    assert_int_equal(count_entries(dir), 3); /* two kernels, the manifest, and no leavings */
+    snprintf(path, sizeof path, "%s/%s.c", dir, name_a);
+    char *kernel = read_whole(path);
+    check_says(kernel, name_a);
+    struct gen *gen;
+    struct gen_error err;
+    struct gen_text text;
+    struct variant v;
+    assert_int_equal(gen_open(&gen, &err), 0);
+    assert_int_equal(variant_decode(name_a, &v, &err), 0);
+    assert_int_equal(gen_emit(gen, &v, GEN_READABLE, &text, &err), 0);
+    assert_string_equal(kernel, text.data);
+    gen_text_free(&text);
+    gen_close(gen);
+    free(kernel);
+
+    snprintf(path, sizeof path, "%s/manifest.json", dir);
+    char *manifest = read_whole(path);
+    check_says(manifest, "{\"generator\": \"attngen\", ");
+    snprintf(names, sizeof names, "\n{\"name\": \"%s\", \"file\": \"%s.c\", \"symbol\": \"%s\", "
+             "\"machine_code\": false, \"fields\": {\"op\": \"attn\", \"dtype\": \"f32\", \"head_dim.qk\": 32, "
+             "\"isa\": \"avx2\", \"tile.q\": 96, ", name_a, name_a, name_a);
+    check_says(manifest, names);
+    check_says(manifest, "\"causal\": true, ");
+    assert_null(strstr(manifest, "\"causal\": false"));
+    assert_null(strstr(manifest, "head_dim.v"));
+
+    /* Again, with machine code, over what is there. */
+    c = CALL(room, room->path[0], "-o", dir, "--machine-code");
+    assert_int_equal(c.code, CLI_OK);
+    call_free(&c);
+    assert_int_equal(count_entries(dir), 3);
+    char *again = read_whole(path);
+    check_says(again, "\"machine_code\": true");
+    free(again);
+    c = CALL(room, room->path[0], "-o", dir);
+    call_free(&c);
+    again = read_whole(path);
+    assert_string_equal(again, manifest);
+    free(again);
+    free(manifest);
+}
+
+static void test_lists(void **state)
+{
+    struct room *room = *state;
+    char expected[400];
+    snprintf(expected, sizeof expected, "%s\n%s\n", name_a, name_b);
+    int before = count_entries(room->dir);
+    struct call c = CALL(room, "--list", room->path[0], room->path[0]); /* the second adds nothing new */
+    assert_string_equal(c.out, expected);
+    assert_int_equal(c.code, CLI_OK);
+    call_free(&c);
+    c = CALL(room, "--list", room->path[0], "--filter", "*_causal_*");
+    snprintf(expected, sizeof expected, "%s\n", name_b);
+    assert_string_equal(c.out, expected);
+    call_free(&c);
+    c = CALL(room, "--list", room->path[0], "--filter", "attn_f16_*");
+    assert_int_equal(c.code, CLI_FAILED);
+    check_says(c.err, "no kernel's name matches --filter; expected");
+    call_free(&c);
+    c = CALL(room, "--list", "--variant", name_b);
+    assert_string_equal(c.out, expected);
+    call_free(&c);
+    assert_int_equal(count_entries(room->dir), before);
+}
+
+static void test_why_not(void **state)
+{
+    struct room *room = *state;
+    char dir[300];
+    snprintf(dir, sizeof dir, "%s/half", room->dir);
+    struct call c = CALL(room, room->path[1], "--why-not");
+    assert_int_equal(c.code, CLI_OK);
+    assert_ptr_equal(strstr(c.out, "attn_f32_d32_on_avx2_q96k128_r32x2u2: "), c.out);
+    assert_null(strstr(c.out, name_a));
+    call_free(&c);
+    c = CALL(room, room->path[1], "-o", dir);
+    assert_int_equal(c.code, CLI_OK);
+    assert_string_equal(c.out, "");
+    assert_string_equal(c.err, "");
+    call_free(&c);
+    assert_int_equal(count_entries(dir), 2);
+
+    /* All of them: an error that tells the rules, and no directory. */
+    snprintf(dir, sizeof dir, "%s/none", room->dir);
+    c = CALL(room, room->path[2], "-o", dir);
+    assert_int_equal(c.code, CLI_FAILED);
+    check_says(c.err, "attn_f32_d32_on_avx2_q96k128_r31x8u2: ");
+    check_says(c.err, "attn_f32_d32_on_avx2_q96k128_r32x8u2: ");
+    check_says(c.err, "every combination is rejected; expected");
+    call_free(&c);
+    c = CALL(room, room->path[2], "--why-not");
+    assert_int_equal(c.code, CLI_FAILED);
+    check_says(c.out, "attn_f32_d32_on_avx2_q96k128_r32x8u2: ");
+    call_free(&c);
+    c = CALL(room, "--variant", "attn_f32_d32_on_avx2_q96k128_r32x8u2", "-o", dir);
+    assert_int_equal(c.code, CLI_FAILED);
+    check_says(c.err, "attn_f32_d32_on_avx2_q96k128_r32x8u2: ");
+    call_free(&c);
+    assert_int_equal(count_entries(dir), -1);
+}
+
+static void test_wrong_spec(void **state)
+{
+    struct room *room = *state;
+    char dir[300], expected[400];
+    snprintf(dir, sizeof dir, "%s/out", room->dir);
+    struct call c = CALL(room, room->path[0], room->path[3], "-o", dir);
+    assert_int_equal(c.code, CLI_FAILED);
+    snprintf(expected, sizeof expected, "%s:1:11: error: head_dim is out of range: 0; expected ", room->path[3]);
+    check_says(c.err, expected);
+    call_free(&c);
+    c = CALL(room, room->dir, "-o", dir);
+    assert_int_equal(c.code, CLI_FAILED);
+    check_says(c.err, ": error: it is a directory; expected a YAML file");
+    call_free(&c);
+    assert_int_equal(count_entries(dir), -1);
+}
+
+static void test_usage(void **state)
+{
+    struct room *room = *state;
+    const char *const cases[][3] = {
+        {"-o", "x", NULL},
+        {"s.yaml", "--variant", name_a},
+        {"--variant", "attn_f32", NULL},
+        {"--filter", NULL, NULL},
+        {"--lists", "s.yaml", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct call c = CALL(room, cases[i][0], cases[i][1], cases[i][2]);
+        assert_int_equal(c.code, CLI_USAGE);
+        check_says(c.err, "error: ");
+        assert_string_equal(c.out, "");
+        call_free(&c);
+    }
+    struct call c = CALL(room, "--help");
+    assert_int_equal(c.code, CLI_OK);
+    assert_string_equal(c.err, "");
+    check_says(c.out, "usage: attngen emit SPEC...");
+    for (enum field_id f = 0; f < FIELD_COUNT; f++)
+        check_says(c.out, fields[f].key);
+    call_free(&c);
+}
+
+/* Where files cannot go, nothing is left behind. */
+static void test_no_room(void **state)
+{
+    struct room *room = *state;
+    char dir[300], path[600];
+    struct call c = CALL(room, room->path[0], "-o", room->path[1]); /* a file */
+    assert_int_equal(c.code, CLI_FAILED);
+    check_says(c.err, "s1.yaml: error: a file of that name is there; expected a directory, or a place to make one");
+    call_free(&c);
+    snprintf(path, sizeof path, "%s/below", room->path[1]);
+    c = CALL(room, room->path[0], "-o", path);
+    assert_int_equal(c.code, CLI_FAILED);
+    check_says(c.err, "below: error: Not a directory; expected");
+    call_free(&c);
+    snprintf(dir, sizeof dir, "%s/taken", room->dir); /* a directory has the first kernel's name */
+    snprintf(path, sizeof path, "%s/taken/%s.c", room->dir, name_a);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    c = CALL(room, room->path[0], "-o", dir);
+    assert_int_equal(c.code, CLI_FAILED);
+    check_says(c.err, ".c: error: Is a directory; expected");
+    call_free(&c);
+    assert_int_equal(count_entries(dir), 1);
+    snprintf(path, sizeof path, "%s/locked", room->dir);
+    assert_int_equal(mkdir(path, 0500), 0);
+    if (geteuid()) { /* root writes everywhere */
+        c = CALL(room, room->path[0], "-o", path);
+        assert_int_equal(c.code, CLI_FAILED);
+        check_says(c.err, "Permission denied");
+        call_free(&c);
+    }
+    assert_int_equal(count_entries(path), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_writes),  cmocka_unit_test(test_lists), cmocka_unit_test(test_why_not),
+        cmocka_unit_test(test_wrong_spec), cmocka_unit_test(test_usage), cmocka_unit_test(test_no_room),
+    };
+    return cmocka_run_group_tests(tests, open_room, close_room);
+}

@@ -1,0 +1,480 @@
+/* test_execute.c - executions through the public API: every refusal with its message, what each option computes,
+ * parts, workspaces, the caller's memory, threads and forks. Kernels are judged by the reference; whether each variant
+ * is right is the kernel tests' to say. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../gen/gen.h"
+#include "../../runtime/reference.h"
+#include "../kit/problem.h"
+#include "../kit/seed.h"
+
+static void execute(struct attn_plan *plan, const struct attn_run *run)
+{
+    struct attn_error err;
+    if (attn_execute(plan, run, NULL, &err) != ATTN_OK)
+        fail_msg("%s", err.text);
+}
+
+static void run_refusals(void **state)
+{
+    (void)state;
+    struct attn_context *context = context_create();
+    struct attn_plan *plan = plan_create(context, problem_of(1));
+    struct data *d = data_create(1);
+    struct attn_error err;
+    static const int64_t too_long[BATCH] = {1, KV_LEN + 1, 0}, negative[BATCH] = {0, 0, -1};
+    float odd[4];
+#define CASE(text, ...)                                                                                                \
+    do {                                                                                                               \
+        struct attn_run r = run_of(d);                                                                                 \
+        __VA_ARGS__;                                                                                                   \
+        check_refusal(attn_execute(plan, &r, NULL, &err), &err, ATTN_INVALID, text);                                   \
+        check_refusal(attn_execute_part(plan, &r, 0, 1, NULL, &err), &err, ATTN_INVALID, text);                        \
+    } while (0)
+    CASE("size of struct attn_run is 7;*", r.size = 7);
+    CASE("batch is 4; expected 0..3, the plan's max_batch", r.batch = 4);
+    CASE("batch is -1; expected 0..3, the plan's max_batch", r.batch = -1);
+    CASE("q_len is 22; expected 0..21, the plan's max_q_len", r.q_len = 22);
+    CASE("kv_len is 38; expected 0..37, the plan's max_kv_len", r.kv_len = 38);
+    CASE("kv_len is -9223372036854775808; expected 0..37, the plan's max_kv_len", r.kv_len = INT64_MIN);
+    CASE("align is 3; expected ATTN_BOTTOM_RIGHT, ATTN_TOP_LEFT or ATTN_Q_OFFSET", r.align = (attn_align)3);
+    CASE("q_offset is 5; expected 0, since align is not ATTN_Q_OFFSET", r.q_offset = 5);
+    CASE("has_scale is 2; expected 0 or 1", r.has_scale = 2);
+    CASE("scale is inf; expected a finite number", r.has_scale = 1, r.scale = INFINITY);
+    CASE("scale is nan; expected a finite number", r.has_scale = 1, r.scale = NAN);
+    CASE("q is NULL; expected the tensor", r.q = NULL);
+    CASE("k is NULL; expected the tensor", r.k = NULL);
+    CASE("v is NULL; expected the tensor", r.v = NULL);
+    CASE("o is NULL; expected the tensor", r.o = NULL);
+    CASE("q is at an address that is no multiple of 4; expected whole elements", r.q = (char *)odd + 2);
+    CASE("lse is at an address that is no multiple of 4; expected whole elements", r.lse = (void *)((char *)odd + 1));
+    CASE("o is at the address of q; expected memory that no input is in", r.o = d->q);
+    CASE("o is at the address of v; expected memory that no input is in", r.o = d->v);
+    CASE("kv_lens[1] is 38; expected 0..37, the run's kv_len", r.kv_lens = too_long);
+    CASE("kv_lens[2] is -1; expected 0..37, the run's kv_len", r.kv_lens = negative);
+    CASE("k_stride of batch is 4611686018427387904; expected a tensor of less than 2^63 bytes",
+         r.k_stride[0] = INT64_MAX / 2 + 1);
+    CASE("q_stride of row is -9223372036854775808; expected a tensor of less than 2^63 bytes",
+         r.q_stride[2] = INT64_MIN);
+    CASE("v_stride of row is 36028797018963967; expected a tensor of less than 2^63 bytes",
+         r.v_stride[0] = INT64_MAX / 4 / 4, r.v_stride[2] = INT64_MAX / 256);
+    CASE("o_stride of row is 15; expected at least 16, the elements of a row", r.o_stride[0] = 10000,
+         r.o_stride[1] = 1000, r.o_stride[2] = 15);
+    CASE("o_stride of head is 0; expected at least 16, the elements of a row", r.o_stride[0] = 10000,
+         r.o_stride[2] = 16);
+#undef CASE
+    for (int i = 0; i < O_SIZE; i++) /* a refused run writes nothing */
+        assert_true(isnan(d->o[i]));
+    free(d);
+    attn_plan_destroy(plan);
+    attn_context_destroy(context);
+}
+
+static void workspace_and_part_refusals(void **state)
+{
+    (void)state;
+    struct attn_context *context = context_create();
+    struct attn_plan *plan = plan_create(context, problem_of(1));
+    struct data *d = data_create(1);
+    struct attn_error err;
+    struct attn_run r = run_of(d);
+    char unaligned[192];
+    char *at = unaligned + (64 - (uintptr_t)unaligned % 64) + 32;
+    static const char text[] = "workspace is at an address that is no multiple of 64; expected one that is";
+    check_refusal(attn_execute(plan, &r, at, &err), &err, ATTN_INVALID, text);
+    check_refusal(attn_execute_part(plan, &r, 0, 1, at, &err), &err, ATTN_INVALID, text);
+    check_refusal(attn_execute(NULL, &r, NULL, &err), &err, ATTN_INVALID, "plan is NULL; expected one");
+    check_refusal(attn_execute(plan, NULL, NULL, &err), &err, ATTN_INVALID, "run is NULL; expected one");
+    assert_int_equal(attn_execute(plan, NULL, NULL, NULL), ATTN_INVALID);
+    check_refusal(attn_execute_part(plan, &r, 0, 0, NULL, &err), &err, ATTN_INVALID, "parts is 0; expected at least 1");
+    check_refusal(attn_execute_part(plan, &r, 2, 2, NULL, &err), &err, ATTN_INVALID,
+                  "part is 2; expected 0..1, as there are 2");
+    check_refusal(attn_execute_part(plan, &r, -1, 2, NULL, &err), &err, ATTN_INVALID,
+                  "part is -1; expected 0..1, as there are 2");
+    size_t size = 9;
+    check_refusal(attn_workspace_size(plan, &r, -1, &size, &err), &err, ATTN_INVALID,
+                  "parts is -1; expected 0 for the whole run, or how many");
+    assert_int_equal(size, 0);
+    check_refusal(attn_workspace_size(plan, &r, 0, NULL, &err), &err, ATTN_INVALID,
+                  "out is NULL; expected where to put the size");
+    check_refusal(attn_workspace_size(NULL, &r, 0, &size, &err), &err, ATTN_INVALID, "plan is NULL; expected one");
+    assert_int_equal(attn_workspace_size(plan, &r, 1, &size, NULL), ATTN_OK);
+    if (size > 0) {
+        snprintf(unaligned, sizeof unaligned, "workspace is NULL; expected *");
+        check_refusal(attn_execute_part(plan, &r, 0, 1, NULL, &err), &err, ATTN_INVALID, unaligned);
+    }
+    free(d);
+    attn_plan_destroy(plan);
+    attn_context_destroy(context);
+}
+
+/* The run as the reference understands it, worked out here without the library. */
+static void check_against_reference(const struct attn_plan *plan, const struct attn_run *r, const char *what)
+{
+    struct variant v;
+    struct gen_error err;
+    struct check check;
+    assert_int_equal(variant_decode(variant_of(plan), &v, &err), 0);
+    struct attn_args a = {.size = sizeof a,
+                          .q = r->q,
+                          .k = r->k,
+                          .v = r->v,
+                          .o = r->o,
+                          .lse = r->lse,
+                          .batch = r->batch,
+                          .heads = HEADS,
+                          .kv_heads = KV_HEADS,
+                          .q_len = r->q_len,
+                          .kv_len = r->kv_len,
+                          .kv_lens = r->kv_lens,
+                          .offset = r->q_offset,
+                          .bottom_right = r->align == ATTN_BOTTOM_RIGHT,
+                          .scale = r->has_scale ? r->scale : 1 / sqrtf(DIM),
+                          .parts = 1};
+    const struct {
+        const int64_t *from;
+        int64_t *to, heads, rows, width;
+    } strides[] = {
+        {r->q_stride, a.q_stride, HEADS, r->q_len, DIM},
+        {r->k_stride, a.k_stride, KV_HEADS, r->kv_len, DIM},
+        {r->v_stride, a.v_stride, KV_HEADS, r->kv_len, DIM_V},
+        {r->o_stride, a.o_stride, HEADS, r->q_len, DIM_V},
+    };
+    for (int i = 0; i < 4; i++) {
+        bool given = strides[i].from[0] || strides[i].from[1] || strides[i].from[2];
+        strides[i].to[0] = given ? strides[i].from[0] : strides[i].heads * strides[i].rows * strides[i].width;
+        strides[i].to[1] = given ? strides[i].from[1] : strides[i].rows * strides[i].width;
+        strides[i].to[2] = given ? strides[i].from[2] : strides[i].width;
+    }
+    assert_int_equal(check_output(&v, &a, 0, 1, &check), 0);
+    if (!check.pass)
+        fail_msg("%s: error %g, bound %g, LSE %g, bound %g, at batch %lld, head %lld, row %lld", what, check.error,
+                 check.bound, check.lse_error, check.lse_bound, (long long)check.b, (long long)check.h,
+                 (long long)check.row);
+}
+
+static void every_option_computes_right(void **state)
+{
+    (void)state;
+    struct attn_context *context = context_create();
+    uint64_t seed = test_seed();
+    static const int64_t lens[BATCH] = {0, 5, KV_LEN};
+#define CASE(...)                                                                                                      \
+    do {                                                                                                               \
+        struct data *d = data_create(seed++);                                                                          \
+        struct attn_run r = run_of(d);                                                                                 \
+        __VA_ARGS__;                                                                                                   \
+        execute(plan, &r);                                                                                             \
+        check_against_reference(plan, &r, #__VA_ARGS__);                                                               \
+        free(d);                                                                                                       \
+    } while (0)
+    for (int causal = 0; causal < 2; causal++) {
+        struct attn_plan *plan = plan_create(context, problem_of(causal));
+        CASE(r.has_scale = 0);
+        CASE(r.has_scale = 1, r.scale = -0.7f);
+        CASE(r.has_scale = 1, r.scale = 0);
+        CASE(r.lse = NULL);
+        CASE(r.align = ATTN_TOP_LEFT);
+        CASE(r.align = ATTN_Q_OFFSET, r.q_offset = 9);
+        CASE(r.align = ATTN_Q_OFFSET, r.q_offset = -7);
+        CASE(r.align = ATTN_Q_OFFSET, r.q_offset = -Q_LEN);
+        CASE(r.kv_lens = lens);
+        CASE(r.kv_lens = lens, r.align = ATTN_TOP_LEFT);
+        CASE(r.kv_lens = lens, r.align = ATTN_Q_OFFSET, r.q_offset = 2);
+        CASE(r.kv_len = 1);
+        CASE(r.q_len = 1);
+        CASE(r.batch = 1, r.q_len = 13, r.kv_len = 11);
+        CASE(r.kv_len = 0, r.k = NULL, r.v = NULL);
+        CASE(memcpy(r.q_stride, (int64_t[3]){HEADS * Q_LEN * DIM, DIM, HEADS * DIM}, 24),
+             memcpy(r.k_stride, (int64_t[3]){KV_HEADS * KV_LEN * DIM, DIM, KV_HEADS * DIM}, 24),
+             memcpy(r.v_stride, (int64_t[3]){KV_HEADS * KV_LEN * DIM_V, DIM_V, KV_HEADS * DIM_V}, 24),
+             memcpy(r.o_stride, (int64_t[3]){HEADS * Q_LEN * DIM_V, DIM_V, HEADS * DIM_V}, 24));
+        CASE(memcpy(r.k_stride, (int64_t[3]){0, 0, DIM}, 24), memcpy(r.v_stride, (int64_t[3]){0, 0, DIM_V}, 24));
+        CASE(r.v = d->v + V_SIZE - DIM_V,
+             memcpy(r.v_stride, (int64_t[3]){-KV_HEADS * KV_LEN * DIM_V, -KV_LEN * DIM_V, -DIM_V}, 24));
+        attn_plan_destroy(plan);
+    }
+#undef CASE
+    attn_context_destroy(context);
+}
+
+/* Offsets far outside mask all or nothing, without overflow on the way. */
+static void far_offsets(void **state)
+{
+    (void)state;
+    struct attn_context *context = context_create();
+    struct attn_plan *causal = plan_create(context, problem_of(1)), *full = plan_create(context, problem_of(0));
+    struct data *d = data_create(5), *e = data_create(5);
+    struct attn_run r = run_of(d), all = run_of(e);
+    r.align = ATTN_Q_OFFSET;
+    r.q_offset = INT64_MIN;
+    execute(causal, &r);
+    for (int i = 0; i < LSE_SIZE; i++)
+        assert_true(isinf(d->lse[i]) && d->lse[i] < 0);
+    for (int i = 0; i < O_SIZE; i++)
+        assert_true(d->o[i] == 0);
+    r.q_offset = INT64_MAX;
+    execute(causal, &r);
+    execute(full, &all);
+    for (int i = 0; i < LSE_SIZE; i++)
+        assert_true(fabsf(d->lse[i] - e->lse[i]) < 1e-4f);
+    free(d);
+    free(e);
+    attn_plan_destroy(causal);
+    attn_plan_destroy(full);
+    attn_context_destroy(context);
+}
+
+static void empty_runs_touch_nothing(void **state)
+{
+    (void)state;
+    struct attn_context *context = context_create();
+    struct attn_plan *plan = plan_create(context, problem_of(0));
+    struct attn_run r = {.size = sizeof r, .batch = 0, .q_len = 3, .kv_len = 3};
+    size_t size = 1;
+    assert_int_equal(attn_execute(plan, &r, NULL, NULL), ATTN_OK);
+    assert_int_equal(attn_execute_part(plan, &r, 1, 2, NULL, NULL), ATTN_OK);
+    assert_int_equal(attn_workspace_size(plan, &r, 0, &size, NULL), ATTN_OK);
+    assert_int_equal(size, 0);
+    r.batch = 2;
+    r.q_len = 0;
+    assert_int_equal(attn_execute(plan, &r, NULL, NULL), ATTN_OK);
+    attn_plan_destroy(plan);
+    attn_context_destroy(context);
+}
+
+/* However the work is cut, into whatever number of parts on whatever number of threads, the bits are the same; and no
+ * part touches more than its workspace. */
+static void parts_give_the_same_bits(void **state)
+{
+    (void)state;
+    enum { GUARD = 256 };
+    struct attn_context *context = context_create();
+    struct attn_problem p = problem_of(1);
+    struct attn_plan *plan = plan_create(context, p);
+    struct data *d = data_create(7), *e = data_create(7);
+    struct attn_run whole = run_of(d), r = run_of(e);
+    char name[GEN_NAME_MAX];
+    snprintf(name, sizeof name, "%s", variant_of(plan));
+    execute(plan, &whole);
+    check_against_reference(plan, &whole, "whole");
+    for (int parts = 1; parts <= 9; parts++) {
+        size_t size;
+        assert_int_equal(attn_workspace_size(plan, &r, parts, &size, NULL), ATTN_OK);
+        memset(e->o, 0xff, sizeof e->o);
+        memset(e->lse, 0xff, sizeof e->lse);
+        for (int part = parts - 1; part >= 0; part--) {
+            unsigned char *workspace = aligned_alloc(64, (size + 63) / 64 * 64 + GUARD);
+            struct attn_error err;
+            assert_non_null(workspace);
+            memset(workspace, 0xa5, size + GUARD);
+            if (attn_execute_part(plan, &r, part, parts, workspace, &err) != ATTN_OK)
+                fail_msg("%s", err.text);
+            for (int i = 0; i < GUARD; i++)
+                assert_int_equal(workspace[size + (size_t)i], 0xa5);
+            free(workspace);
+        }
+        assert_memory_equal(d->o, e->o, sizeof d->o);
+        assert_memory_equal(d->lse, e->lse, sizeof d->lse);
+    }
+    attn_plan_destroy(plan);
+    p.variant = name;
+    for (p.threads = 0; p.threads <= 7; p.threads++) {
+        plan = plan_create(context, p);
+        memset(e->o, 0xff, sizeof e->o);
+        execute(plan, &r);
+        assert_memory_equal(d->o, e->o, sizeof d->o);
+        attn_plan_destroy(plan);
+    }
+    free(d);
+    free(e);
+    attn_context_destroy(context);
+}
+
+static void the_callers_workspace(void **state)
+{
+    (void)state;
+    struct attn_context *context = context_create();
+    struct attn_plan *plan = plan_create(context, problem_of(0));
+    struct data *d = data_create(8);
+    struct attn_run r = run_of(d);
+    size_t size;
+    assert_int_equal(attn_workspace_size(plan, &r, 0, &size, NULL), ATTN_OK);
+    unsigned char *workspace = aligned_alloc(64, (size + 63) / 64 * 64 + 64);
+    assert_non_null(workspace);
+    memset(workspace + size, 0x5a, 64);
+    assert_int_equal(attn_execute(plan, &r, workspace, NULL), ATTN_OK);
+    for (int i = 0; i < 64; i++)
+        assert_int_equal(workspace[size + (size_t)i], 0x5a);
+    check_against_reference(plan, &r, "workspace of the caller");
+    r.q = r.k = r.v = r.o = NULL; /* the size may be asked for before there is data */
+    assert_int_equal(attn_workspace_size(plan, &r, 0, &size, NULL), ATTN_OK);
+    free(workspace);
+    free(d);
+    attn_plan_destroy(plan);
+    attn_context_destroy(context);
+}
+
+struct ledger {
+    atomic_int live, made;
+    atomic_bool refuse;
+};
+
+static void *ledger_allocate(void *user, size_t size, size_t align)
+{
+    struct ledger *l = user;
+    if (atomic_load(&l->refuse))
+        return NULL;
+    atomic_fetch_add(&l->live, 1);
+    atomic_fetch_add(&l->made, 1);
+    return aligned_alloc(align, (size + align - 1) / align * align);
+}
+
+static void ledger_release(void *user, void *memory)
+{
+    assert_non_null(memory);
+    atomic_fetch_sub(&((struct ledger *)user)->live, 1);
+    free(memory);
+}
+
+static void the_callers_memory(void **state)
+{
+    (void)state;
+    struct ledger l = {0};
+    struct attn_options options = {
+        .size = sizeof options, .cache_dir = "", .allocate = ledger_allocate, .release = ledger_release, .user = &l};
+    struct attn_context *context;
+    struct attn_error err;
+    assert_int_equal(attn_context_create(&options, &context, NULL), ATTN_OK);
+    struct attn_plan *plan = plan_create(context, problem_of(0));
+    struct data *d = data_create(9);
+    struct attn_run r = run_of(d);
+    size_t size;
+    assert_int_equal(attn_workspace_size(plan, &r, 0, &size, NULL), ATTN_OK);
+    atomic_store(&l.refuse, true);
+    if (size > 0)
+        check_refusal(attn_execute(plan, &r, NULL, &err), &err, ATTN_NO_MEMORY, "no memory*");
+    atomic_store(&l.refuse, false);
+    for (int i = 0; i < 5; i++)
+        execute(plan, &r);
+    check_against_reference(plan, &r, "memory of the caller");
+    assert_true(atomic_load(&l.made) <= 1); /* one workspace serves one execution after the other */
+    attn_plan_destroy(plan);
+    assert_int_equal(atomic_load(&l.live), 0);
+    free(d);
+    attn_context_destroy(context);
+}
+
+struct worker {
+    struct attn_plan *plan;
+    struct data *data;
+    bool failed;
+};
+
+static void *execute_often(void *arg)
+{
+    struct worker *w = arg;
+    struct attn_run r = run_of(w->data);
+    for (int i = 0; i < 40; i++) {
+        r.q_len = 1 + i % Q_LEN;
+        w->failed |= attn_execute(w->plan, &r, NULL, NULL) != ATTN_OK;
+    }
+    r.q_len = Q_LEN;
+    w->failed |= attn_execute(w->plan, &r, NULL, NULL) != ATTN_OK;
+    return NULL;
+}
+
+static void many_threads_one_plan(void **state)
+{
+    (void)state;
+    enum { WORKERS = 4 };
+    struct attn_context *context = context_create();
+    struct attn_plan *plan = plan_create(context, problem_of(1));
+    struct worker workers[WORKERS];
+    pthread_t ids[WORKERS];
+    for (int i = 0; i < WORKERS; i++) {
+        workers[i] = (struct worker){plan, data_create(11), false};
+        assert_int_equal(pthread_create(&ids[i], NULL, execute_often, &workers[i]), 0);
+    }
+    for (int i = 0; i < WORKERS; i++) {
+        assert_int_equal(pthread_join(ids[i], NULL), 0);
+        assert_false(workers[i].failed);
+        assert_memory_equal(workers[i].data->o, workers[0].data->o, sizeof workers[0].data->o);
+    }
+    struct attn_run r = run_of(workers[0].data);
+    check_against_reference(plan, &r, "threads");
+    for (int i = 0; i < WORKERS; i++)
+        free(workers[i].data);
+    attn_plan_destroy(plan);
+    attn_context_destroy(context);
+}
+
+/* A child executes plans that its parent made, and makes its own. */
+static void after_fork(void **state)
+{
+    (void)state;
+    struct attn_context *context = context_create();
+    struct attn_plan *plan = plan_create(context, problem_of(0));
+    struct data *d = data_create(12);
+    struct attn_run r = run_of(d);
+    float *before = malloc(sizeof d->o);
+    assert_non_null(before);
+    execute(plan, &r);
+    memcpy(before, d->o, sizeof d->o);
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct attn_problem p = problem_of(1);
+        struct attn_plan *own;
+        alarm(120);
+        memset(d->o, 0xff, sizeof d->o);
+        if (attn_execute(plan, &r, NULL, NULL) != ATTN_OK || memcmp(before, d->o, sizeof d->o) != 0)
+            _exit(1);
+        if (attn_plan_create(context, &p, &own, NULL) != ATTN_OK || attn_execute(own, &r, NULL, NULL) != ATTN_OK)
+            _exit(2);
+        attn_plan_destroy(own);
+        attn_plan_destroy(plan);
+        attn_context_destroy(context);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    free(before);
+    free(d);
+    attn_plan_destroy(plan);
+    attn_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(run_refusals),
+        cmocka_unit_test(workspace_and_part_refusals),
+        cmocka_unit_test(every_option_computes_right),
+        cmocka_unit_test(far_offsets),
+        cmocka_unit_test(empty_runs_touch_nothing),
+        cmocka_unit_test(parts_give_the_same_bits),
+        cmocka_unit_test(the_callers_workspace),
+        cmocka_unit_test(the_callers_memory),
+        cmocka_unit_test(many_threads_one_plan),
+        cmocka_unit_test(after_fork),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,259 @@
+/* test_options.c - the option parser of the command line: what it accepts, what it refuses, and in which words. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../runtime/cli/options.h"
+
+enum { WORDS = 16 };
+static const struct verb everything = {
+    .name = "any",
+    .usage = "any",
+    .text = "",
+    .example = "",
+    .exits = "",
+    .options = (OPTION_BIT(OPTION_COUNT) - 1) & ~OPTION_BIT(OPTION_OUT_DIR),
+    .operand = "SPEC",
+    .max_operands = 3,
+};
+
+/* Splits at blanks, since no word of a test has one, and parses. The words live as long as the options do. */
+static enum options_result parse(const struct verb *verb, const char *line, struct options *out, struct gen_error *err)
+{
+    static char text[512];
+    static char *argv[WORDS];
+    int argc = 0;
+    assert_true(snprintf(text, sizeof text, "any %s", line) < (int)sizeof text);
+    for (char *word = strtok(text, " "); word; word = strtok(NULL, " ")) {
+        assert_true(argc < WORDS);
+        argv[argc++] = word;
+    }
+    err->text[0] = 0;
+    return options_parse(verb, argc, argv, out, err);
+}
+
+static struct options accept(const char *line)
+{
+    struct options o;
+    struct gen_error err;
+    if (parse(&everything, line, &o, &err) != OPTIONS_READ)
+        fail_msg("'%s' is refused: %s", line, err.text);
+    return o;
+}
+
+static void refuse(const char *line, const char *message)
+{
+    struct options o;
+    struct gen_error err;
+    assert_int_equal(parse(&everything, line, &o, &err), OPTIONS_WRONG);
+    assert_string_equal(err.text, message);
+}
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    struct options o = accept("");
+    assert_true(o.given == 0);
+    assert_int_equal(o.dtype, DTYPE_F32);
+    assert_false(o.causal);
+    assert_int_equal(o.align, ATTN_BOTTOM_RIGHT);
+    assert_int_equal(o.layout, LAYOUT_BHSD);
+    assert_int_equal(o.threads, 0);
+    assert_int_equal(o.rigor, ATTN_MEASURE);
+    assert_int_equal(o.operands, 0);
+}
+
+static void test_ways_to_write_a_value(void **state)
+{
+    (void)state;
+    assert_string_equal(accept("-o a.npy").file[OPTION_O], "a.npy");
+    assert_string_equal(accept("-oa.npy").file[OPTION_O], "a.npy");
+    assert_string_equal(accept("--lse a.npy").file[OPTION_LSE], "a.npy");
+    assert_string_equal(accept("--lse=a.npy").file[OPTION_LSE], "a.npy");
+    assert_string_equal(accept("--lse=a=b").file[OPTION_LSE], "a=b");
+    assert_true(accept("--q-offset -3").q_offset == -3);
+    assert_true(accept("--json").json);
+    assert_int_equal(accept("--dtype bf16").dtype, DTYPE_BF16);
+    assert_int_equal(accept("--dtype=f16").dtype, DTYPE_F16);
+    assert_int_equal(accept("--layout bshd").layout, LAYOUT_BSHD);
+    assert_int_equal(accept("--threads 7").threads, 7);
+    assert_int_equal(accept("--rigor estimate").rigor, ATTN_ESTIMATE);
+    assert_true(accept("--time-limit 0.5").time_limit == 0.5);
+    assert_true(accept("--scale -0.125").scale == -0.125f);
+    assert_true(accept("--scale 0").given & OPTION_BIT(OPTION_SCALE));
+}
+
+static void test_causal_value_needs_an_equals_sign(void **state)
+{
+    (void)state;
+    struct options o = accept("--causal top-left");
+    assert_true(o.causal);
+    assert_int_equal(o.align, ATTN_BOTTOM_RIGHT);
+    assert_int_equal(o.operands, 1);
+    assert_int_equal(accept("--causal=top-left").align, ATTN_TOP_LEFT);
+    assert_int_equal(accept("--causal=bottom-right").align, ATTN_BOTTOM_RIGHT);
+    o = accept("--causal --q-offset 12");
+    assert_int_equal(o.align, ATTN_Q_OFFSET);
+    assert_true(o.q_offset == 12);
+}
+
+static void test_operands_keep_their_order(void **state)
+{
+    (void)state;
+    struct options o = accept("a --json b -o x -- --c");
+    assert_int_equal(o.operands, 3);
+    assert_string_equal(o.operand[0], "a");
+    assert_string_equal(o.operand[1], "b");
+    assert_string_equal(o.operand[2], "--c");
+    assert_string_equal(o.file[OPTION_O], "x");
+    assert_string_equal(accept("-").operand[0], "-");
+}
+
+static void test_shape(void **state)
+{
+    (void)state;
+    struct shape s = accept("--shape 2,12,4,256,300,64").shape;
+    assert_string_equal(s.text, "2,12,4,256,300,64");
+    const int64_t got[] = {s.batch, s.heads, s.kv_heads, s.q_len, s.kv_len, s.head_dim, s.head_dim_v};
+    const int64_t want[] = {2, 12, 4, 256, 300, 64, 64};
+    assert_memory_equal(got, want, sizeof want);
+    assert_true(accept("--shape 1,1,1,1,1,576,512").shape.head_dim_v == 512);
+#define SIDES "expected B,Hq,Hkv,Sq,Skv,D or B,Hq,Hkv,Sq,Skv,D,Dv, integers from 1 on"
+    const char *const broken[] = {"1",
+                                  "1,1,1,1,1",
+                                  "1,1,1,1,1,1,",
+                                  "1,1,1,1,1,1,1,1",
+                                  "1,1,1,1,1,x",
+                                  "0,1,1,1,1,1",
+                                  "1,1,1,-1,1,1",
+                                  "1,,1,1,1,1",
+                                  "1,1,1,1,1,1,0",
+                                  "99999999999999999999,1,1,1,1,1",
+                                  "+1,1,1,1,1,1",
+                                  ""};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        char line[128], message[256];
+        snprintf(line, sizeof line, "--shape=%s", broken[i]);
+        snprintf(message, sizeof message, "--shape '%s' is not right; " SIDES, broken[i]);
+        refuse(line, message);
+    }
+    refuse("--shape 1,6,4,8,8,64", "--shape '1,6,4,8,8,64' has 6 query heads for 4 key heads; expected a multiple");
+    refuse("--shape 1,1,1,1,1,576",
+           "--shape '1,1,1,1,1,576' has head dims 576 and 576; expected D from 1 to 576 and Dv "
+           "(D when not given) from 1 to 512");
+    refuse("--shape 1,1,1,99999999999,1,64",
+           "--shape '1,1,1,99999999999,1,64' is too large; expected tensors of fewer than 2^40 elements");
+}
+
+static void test_wrong_values(void **state)
+{
+    (void)state;
+    refuse("--dtype f64", "--dtype 'f64' is not known; expected f32, f16 or bf16");
+    refuse("--causal=middle", "--causal 'middle' is not known; expected bottom-right or top-left");
+    refuse("--layout sbhd", "--layout 'sbhd' is not known; expected bhsd or bshd");
+    refuse("--threads 0", "--threads '0' is not right; expected an integer from 1 to 1024");
+    refuse("--threads 2x", "--threads '2x' is not right; expected an integer from 1 to 1024");
+    refuse("--scale nan", "--scale 'nan' is not right; expected a finite number");
+    refuse("--scale 1e99", "--scale '1e99' is not right; expected a finite number");
+    refuse("--scale=", "--scale '' is not right; expected a finite number");
+    refuse("--q-offset 1.5", "--q-offset '1.5' is not right; expected an integer from -1099511627776 to 1099511627776");
+    refuse("--time-limit 0", "--time-limit '0' is not right; expected seconds, more than 0");
+    refuse("--lse=", "--lse has an empty value; expected L.npy");
+    refuse("--device gpu", "--device 'gpu' is not known; expected cpu (`attngen devices` lists them)");
+    refuse("--compiler icc", "--compiler 'icc' is not known; expected tcc");
+    refuse("--json=1", "--json takes no value");
+    refuse("--dtype", "--dtype has no value; expected TYPE");
+    refuse("--json --json", "--json is given twice");
+    refuse("--causal=top-left --q-offset 1", "--q-offset excludes --causal=top-left; expected one of them");
+    refuse("a b c d", "'d' is one word too many");
+}
+
+static void test_what_is_not_built_says_so(void **state)
+{
+    (void)state;
+    const char *const later[] = {"--window",  "--softcap",      "--bias",         "--mask",        "--alibi",
+                                 "--sinks",   "--cu-seqlens-q", "--cu-seqlens-k", "--block-table", "--kv-type",
+                                 "--dropout", "--seed",         "--block-mask"};
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
+        char line[64], message[64];
+        snprintf(message, sizeof message, "%s is not built yet", later[i]);
+        refuse(later[i], message);
+        snprintf(line, sizeof line, "%s 1", later[i]);
+        refuse(line, message);
+        snprintf(line, sizeof line, "%s=1", later[i]);
+        refuse(line, message);
+    }
+    refuse("--device opencl", "--device opencl is not built yet; expected cpu");
+    refuse("--device opencl:1", "--device opencl:1 is not built yet; expected cpu");
+    refuse("--compiler cc", "--compiler cc is not built yet; expected tcc");
+    refuse("--rigor patient", "--rigor patient is not built yet; expected estimate or measure");
+}
+
+static void test_unknown_options(void **state)
+{
+    (void)state;
+    refuse("--casual", "unknown option '--casual'; did you mean --causal");
+    refuse("--dtpye=f32", "unknown option '--dtpye'; did you mean --dtype");
+    refuse("--unheard-of-thing", "unknown option '--unheard-of-thing'");
+    refuse("--dtypes f32", "unknown option '--dtypes'; did you mean --dtype");
+}
+
+static void test_what_a_verb_takes_and_requires(void **state)
+{
+    (void)state;
+    const struct verb small = {.name = "small",
+                               .options = OPTION_BIT(OPTION_JSON) | OPTION_BIT(OPTION_O),
+                               .required = OPTION_BIT(OPTION_O),
+                               .operand = "SPEC",
+                               .min_operands = 1,
+                               .max_operands = 1};
+    struct options o;
+    struct gen_error err;
+    assert_int_equal(parse(&small, "--dtype f32", &o, &err), OPTIONS_WRONG);
+    assert_string_equal(err.text, "small takes no --dtype");
+    assert_int_equal(parse(&small, "x", &o, &err), OPTIONS_WRONG);
+    assert_string_equal(err.text, "-o O.npy is missing");
+    assert_int_equal(parse(&small, "-o y", &o, &err), OPTIONS_WRONG);
+    assert_string_equal(err.text, "SPEC is missing");
+    assert_int_equal(parse(&small, "x -o y", &o, &err), OPTIONS_READ);
+    assert_int_equal(parse(&small, "x -o y --help", &o, &err), OPTIONS_HELP);
+    assert_int_equal(parse(&small, "-h", &o, &err), OPTIONS_HELP);
+}
+
+static void test_nearest_word(void **state)
+{
+    (void)state;
+    const char *const verbs[] = {"emit", "run", "tune", "bench", "verify", "cache", "devices", NULL};
+    assert_string_equal(nearest_word("emti", verbs), "emit");
+    assert_string_equal(nearest_word("rnu", verbs), "run");
+    assert_string_equal(nearest_word("tun", verbs), "tune");
+    assert_string_equal(nearest_word("device", verbs), "devices");
+    assert_string_equal(nearest_word("varify", verbs), "verify");
+    assert_null(nearest_word("explain", verbs));
+    assert_null(nearest_word("", verbs));
+    assert_null(nearest_word("a-word-that-is-far-longer-than-any-that-could-be-meant", verbs));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_ways_to_write_a_value),
+        cmocka_unit_test(test_causal_value_needs_an_equals_sign),
+        cmocka_unit_test(test_operands_keep_their_order),
+        cmocka_unit_test(test_shape),
+        cmocka_unit_test(test_wrong_values),
+        cmocka_unit_test(test_what_is_not_built_says_so),
+        cmocka_unit_test(test_unknown_options),
+        cmocka_unit_test(test_what_a_verb_takes_and_requires),
+        cmocka_unit_test(test_nearest_word),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

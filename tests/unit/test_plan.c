@@ -1,0 +1,318 @@
+/* test_plan.c - contexts and plans of the public API: every refusal with its message, structs of older and newer
+ * headers, pinned variants, measured and cached ones, callbacks. Executions are in test_execute.c. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../gen/gen.h"
+#include "../kit/problem.h"
+
+/* ---- context ---------------------------------------------------------------------------------------------------- */
+
+static void names_and_versions(void **state)
+{
+    (void)state;
+    assert_int_equal(attn_version(), ATTN_VERSION);
+    for (int s = -1; s < 10; s++)
+        assert_true(strlen(attn_status_name((attn_status)s)) > 0);
+    assert_string_equal(attn_status_name(ATTN_OK), "ok");
+    assert_string_equal(attn_status_name((attn_status)77), "unknown status");
+}
+
+static void *some_memory(void *user, size_t size, size_t align)
+{
+    (void)user;
+    return aligned_alloc(align, (size + align - 1) / align * align);
+}
+
+static void context_refusals(void **state)
+{
+    (void)state;
+    struct attn_context *context = (void *)&context;
+    struct attn_error err;
+    struct attn_options options = {.size = 3, .cache_dir = ""};
+    check_refusal(attn_context_create(NULL, NULL, &err), &err, ATTN_INVALID,
+                  "out is NULL; expected where to put the context");
+    check_refusal(attn_context_create(&options, &context, &err), &err, ATTN_INVALID,
+                  "size of struct attn_options is 3;*");
+    assert_null(context);
+    options.size = sizeof options;
+    options.allocate = some_memory;
+    check_refusal(attn_context_create(&options, &context, &err), &err, ATTN_INVALID,
+                  "only allocate is given; expected allocate and release, or neither");
+    assert_null(context);
+    assert_int_equal(attn_context_create(&options, &context, NULL), ATTN_INVALID); /* err is optional */
+    attn_context_destroy(NULL);
+}
+
+static void context_by_defaults(void **state)
+{
+    (void)state;
+    struct attn_context *context;
+    struct attn_error err = {"untouched"};
+    assert_int_equal(attn_context_create(NULL, &context, &err), ATTN_OK);
+    assert_string_equal(err.text, "untouched");
+    attn_context_destroy(context);
+}
+
+/* Older and newer callers. */
+static void sizes_of_structs(void **state)
+{
+    (void)state;
+    struct attn_context *context;
+    struct attn_plan *plan;
+    struct attn_error err;
+    struct {
+        struct attn_options known;
+        char more[40];
+    } options = {.known = {.size = sizeof options, .cache_dir = ""}};
+    assert_int_equal(attn_context_create(&options.known, &context, &err), ATTN_OK);
+    attn_context_destroy(context);
+    options.more[39] = 1;
+    check_refusal(attn_context_create(&options.known, &context, &err), &err, ATTN_UNSUPPORTED,
+                  "struct attn_options has*");
+    options.known.size -= 1;
+    assert_int_equal(attn_context_create(&options.known, &context, &err), ATTN_OK);
+
+    struct {
+        struct attn_problem known;
+        char more[8];
+    } problem = {.known = problem_of(0)};
+    problem.known.size = offsetof(struct attn_problem, threads); /* then threads is 0: all cores */
+    problem.known.threads = -5;
+    assert_int_equal(attn_plan_create(context, &problem.known, &plan, &err), ATTN_OK);
+    struct {
+        struct attn_plan_info known;
+        char more[24];
+    } info = {.known = {.size = sizeof info}};
+    memset(info.more, 1, sizeof info.more);
+    assert_int_equal(attn_plan_describe(plan, &info.known, &err), ATTN_OK);
+    assert_true(info.known.threads >= 1);
+    for (size_t i = 0; i < sizeof info.more; i++)
+        assert_int_equal(info.more[i], 0);
+    info.known = (struct attn_plan_info){.size = offsetof(struct attn_plan_info, device), .threads = -7};
+    assert_int_equal(attn_plan_describe(plan, &info.known, &err), ATTN_OK);
+    assert_string_equal(info.known.compiler, "tcc");
+    assert_null(info.known.device);
+    assert_int_equal(info.known.threads, -7);
+    info.known.size = 0;
+    check_refusal(attn_plan_describe(plan, &info.known, &err), &err, ATTN_INVALID,
+                  "size of struct attn_plan_info is 0;*");
+    check_refusal(attn_plan_describe(NULL, &info.known, &err), &err, ATTN_INVALID, "plan is NULL; expected one");
+    check_refusal(attn_plan_describe(plan, NULL, &err), &err, ATTN_INVALID, "out is NULL; expected one");
+    attn_plan_destroy(plan);
+
+    problem.known = problem_of(0);
+    problem.known.size = sizeof problem;
+    problem.more[0] = 1;
+    check_refusal(attn_plan_create(context, &problem.known, &plan, &err), &err, ATTN_UNSUPPORTED,
+                  "struct attn_problem has*");
+    attn_context_destroy(context);
+}
+
+/* ---- plans ------------------------------------------------------------------------------------------------------ */
+
+static void plan_refusals(void **state)
+{
+    (void)state;
+    struct attn_context *context = context_create();
+    struct attn_plan *plan;
+    struct attn_error err;
+#define CASE(text, ...)                                                                                                \
+    do {                                                                                                               \
+        struct attn_problem p = problem_of(0);                                                                         \
+        __VA_ARGS__;                                                                                                   \
+        plan = (void *)&plan;                                                                                          \
+        check_refusal(attn_plan_create(context, &p, &plan, &err), &err, ATTN_INVALID, text);                           \
+        assert_null(plan);                                                                                             \
+    } while (0)
+    CASE("size of struct attn_problem is 0;*", p.size = 0);
+    CASE("dtype is 3; expected 0..2", p.dtype = (attn_dtype)3);
+    CASE("dtype is -1; expected 0..2", p.dtype = (attn_dtype)-1);
+    CASE("head_dim is 0; expected 1..576", p.head_dim = 0);
+    CASE("head_dim is 577; expected 1..576", p.head_dim = 577);
+    CASE("head_dim is 577; expected 1..576", p.head_dim = 577, p.head_dim_v = 0);
+    CASE("head_dim_v is -1; expected 1..512", p.head_dim_v = -1);
+    CASE("head_dim_v is 513; expected 1..512", p.head_dim_v = 513);
+    CASE("head_dim_v is 0, as head_dim, which is 576; expected 1..512", p.head_dim = 576, p.head_dim_v = 0);
+    CASE("heads is 0; expected 1..65536", p.heads = 0);
+    CASE("kv_heads is 0; expected 1..65536", p.kv_heads = 0);
+    CASE("heads is 4 and kv_heads 3; expected heads to be a multiple of kv_heads", p.kv_heads = 3);
+    CASE("heads is 4 and kv_heads 8; expected heads to be a multiple of kv_heads", p.kv_heads = 8);
+    CASE("causal is 2; expected 0..1", p.causal = 2);
+    CASE("max_batch is 0; expected 1..9223372036854775807", p.max_batch = 0);
+    CASE("max_q_len is -1; expected 1..9223372036854775807", p.max_q_len = -1);
+    CASE("max_kv_len is 0; expected 1..9223372036854775807", p.max_kv_len = 0);
+    CASE("max_batch 3, heads 4 and lengths to 9223372036854775807 make*", p.max_kv_len = INT64_MAX);
+    CASE("max_batch 4611686018427387904, heads 4 and lengths to 37 make*", p.max_batch = INT64_MAX / 2 + 1);
+    CASE("threads is -1; expected 0..1024", p.threads = -1);
+    CASE("threads is 1025; expected 0..1024", p.threads = 1025);
+    CASE("rigor is 2; expected 0..1", p.rigor = (attn_rigor)2);
+    CASE("time_limit is -1; expected seconds, or 0 for the default", p.time_limit = -1);
+    CASE("time_limit is nan; expected seconds, or 0 for the default", p.time_limit = (double)NAN);
+    CASE("time_limit is inf; expected seconds, or 0 for the default", p.time_limit = (double)INFINITY);
+    CASE("variant 'nonsense': error: *", p.variant = "nonsense");
+    CASE("variant '': error: *", p.variant = "");
+#undef CASE
+    struct attn_problem p = problem_of(0);
+    check_refusal(attn_plan_create(NULL, &p, &plan, &err), &err, ATTN_INVALID, "context is NULL; expected one");
+    check_refusal(attn_plan_create(context, NULL, &plan, &err), &err, ATTN_INVALID, "problem is NULL; expected one");
+    check_refusal(attn_plan_create(context, &p, NULL, &err), &err, ATTN_INVALID,
+                  "out is NULL; expected where to put the plan");
+    p.heads = 0;
+    assert_int_equal(attn_plan_create(context, &p, &plan, NULL), ATTN_INVALID);
+    attn_plan_destroy(NULL);
+    attn_context_destroy(context);
+}
+
+/* A variant of the problem, or of one that differs in a field. */
+static struct variant default_variant(enum isa isa, int causal)
+{
+    struct variant v = variant_default(isa);
+    v.field[F_HEAD_DIM] = DIM;
+    v.field[F_HEAD_DIM_V] = DIM_V;
+    v.field[F_CAUSAL] = causal;
+    return v;
+}
+
+static void pinned_variants(void **state)
+{
+    (void)state;
+    struct attn_context *context = context_create();
+    struct attn_plan *plan;
+    struct attn_error err;
+    struct attn_problem p = problem_of(0);
+    char name[GEN_NAME_MAX], text[512];
+    struct variant v = default_variant(ISA_C, 0);
+    variant_encode(&v, name);
+    p.variant = name;
+    plan = plan_create(context, p);
+    struct attn_plan_info info = {.size = sizeof info};
+    assert_int_equal(attn_plan_describe(plan, &info, NULL), ATTN_OK);
+    assert_string_equal(info.variant, name);
+    assert_ptr_not_equal(info.variant, name);
+    assert_string_equal(info.compiler, "tcc");
+    assert_string_equal(info.device, "cpu");
+    assert_int_equal(info.cached, 0);
+    assert_int_equal(info.threads, 2);
+    assert_true(info.compile_ms > 0);
+    attn_plan_destroy(plan);
+
+    static const struct {
+        enum field_id field;
+        int32_t value;
+        const char *text;
+    } cases[] = {
+        {F_DTYPE, DTYPE_F16, "variant '%s' has dtype f16 and the problem f32; expected a variant of this problem"},
+        {F_HEAD_DIM, 32, "variant '%s' has head_dim.qk 32 and the problem 24; expected a variant of this problem"},
+        {F_HEAD_DIM_V, 8, "variant '%s' has head_dim.v 8 and the problem 16; expected a variant of this problem"},
+        {F_CAUSAL, 1, "variant '%s' has causal 1 and the problem 0; expected a variant of this problem"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        v = default_variant(ISA_C, 0);
+        v.field[cases[i].field] = cases[i].value;
+        variant_encode(&v, name);
+        snprintf(text, sizeof text, cases[i].text, name);
+        check_refusal(attn_plan_create(context, &p, &plan, &err), &err, ATTN_INVALID, text);
+        assert_null(plan);
+    }
+    v = default_variant(ISA_AVX512, 0);
+    v.field[F_ROWS] = 32; /* more accumulators than registers */
+    v.field[F_VECS] = 8;
+    variant_encode(&v, name);
+    assert_int_equal(attn_plan_create(context, &p, &plan, &err), ATTN_UNSUPPORTED);
+    assert_null(plan);
+    attn_context_destroy(context);
+}
+
+static void isas_that_cannot_run(void **state)
+{
+    (void)state;
+    struct attn_plan *plan;
+    struct attn_error err;
+    struct attn_problem p = problem_of(0);
+    char name[GEN_NAME_MAX], text[256];
+    setenv("ATTNGEN_ISA", "c", 1);
+    struct attn_context *context = context_create();
+    unsetenv("ATTNGEN_ISA");
+    struct variant v = default_variant(ISA_AVX512BF16, 0);
+    variant_encode(&v, name);
+    p.variant = name;
+    snprintf(text, sizeof text, "variant '%s' cannot run: isa avx512bf16 *", name);
+    check_refusal(attn_plan_create(context, &p, &plan, &err), &err, ATTN_UNSUPPORTED, text);
+    p.variant = NULL; /* and what is chosen then is one that can */
+    plan = plan_create(context, p);
+    assert_int_equal(variant_decode(variant_of(plan), &v, (struct gen_error[1]){0}), 0);
+    assert_int_equal(v.field[F_ISA], ISA_C);
+    attn_plan_destroy(plan);
+    attn_context_destroy(context);
+}
+
+struct log {
+    int infos, warnings;
+    char last[512];
+};
+
+static void keep_log(void *user, attn_log_level level, const char *text)
+{
+    struct log *log = user;
+    *(level == ATTN_LOG_WARNING ? &log->warnings : &log->infos) += 1;
+    snprintf(log->last, sizeof log->last, "%s", text);
+}
+
+/* Measured once, then cached, then pinned: the same kernel, and each time it is said where it came from. */
+static void measured_then_cached(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/attn-test-XXXXXX", command[64], name[GEN_NAME_MAX];
+    struct log log = {0};
+    assert_non_null(mkdtemp(dir));
+    setenv("ATTNGEN_ISA", "c", 1);
+    for (int i = 0; i < 3; i++) {
+        struct attn_options options = {.size = sizeof options, .cache_dir = dir, .log = keep_log, .user = &log};
+        struct attn_context *context;
+        assert_int_equal(attn_context_create(&options, &context, NULL), ATTN_OK);
+        struct attn_problem p = problem_of(1);
+        p.max_q_len = p.max_kv_len = 16;
+        p.max_batch = 1;
+        p.rigor = i == 0 ? ATTN_MEASURE : ATTN_ESTIMATE;
+        p.time_limit = 2;
+        p.variant = i == 2 ? name : NULL;
+        struct attn_plan *plan = plan_create(context, p);
+        struct attn_plan_info info = {.size = sizeof info};
+        assert_int_equal(attn_plan_describe(plan, &info, NULL), ATTN_OK);
+        assert_int_equal(info.cached, i == 1);
+        if (i == 0)
+            snprintf(name, sizeof name, "%s", info.variant);
+        assert_string_equal(info.variant, name);
+        assert_non_null(strstr(log.last, name));
+        assert_non_null(strstr(log.last, i == 0 ? "measured" : i == 1 ? "cached" : "pinned"));
+        attn_plan_destroy(plan);
+        attn_context_destroy(context);
+    }
+    assert_int_equal(log.warnings, 0);
+    assert_true(log.infos >= 3);
+    unsetenv("ATTNGEN_ISA");
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_and_versions),   cmocka_unit_test(context_refusals),
+        cmocka_unit_test(context_by_defaults),  cmocka_unit_test(sizes_of_structs),
+        cmocka_unit_test(plan_refusals),        cmocka_unit_test(pinned_variants),
+        cmocka_unit_test(isas_that_cannot_run), cmocka_unit_test(measured_then_cached),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

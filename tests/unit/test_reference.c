@@ -1,0 +1,340 @@
+/* test_reference.c - the double-precision reference, the error bound and the number conversions, against values worked
+ * out by hand and against each other. A judge that lets errors pass is worse than none, so most cases here are wrong
+ * outputs that must fail. */
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../runtime/reference.h"
+
+static uint32_t bits_of(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+static void test_f16_all_values(void **state)
+{
+    (void)state;
+    for (uint32_t h = 0; h < 0x10000; h++) {
+        float f = f16_to_f32((uint16_t)h);
+        int exponent = (int)(h >> 10 & 31), mantissa = (int)(h & 1023);
+        if (exponent == 31 && mantissa) {
+            assert_true(isnan(f) && isnan(f16_to_f32(f32_to_f16(f))));
+            continue;
+        }
+        double finite = exponent ? ldexp(1024 + mantissa, exponent - 25) : ldexp(mantissa, -24);
+        double want = exponent == 31 ? INFINITY : finite;
+        assert_true(f == (h & 0x8000 ? -want : want));
+        assert_int_equal(f32_to_f16(f), h);
+    }
+}
+
+/* Halfway between neighbours goes to the even one, anything beside halfway to the nearer one. */
+static void check_ties(float (*widen)(uint16_t), uint16_t (*narrow)(float), uint16_t largest)
+{
+    for (uint16_t h = 0; h < largest; h++) {
+        float low = widen(h), high = widen((uint16_t)(h + 1)), middle = low + (high - low) / 2;
+        assert_int_equal(narrow(middle), h & 1 ? h + 1 : h);
+        assert_int_equal(narrow(nextafterf(middle, INFINITY)), h + 1);
+        assert_int_equal(narrow(nextafterf(middle, 0)), h);
+        assert_int_equal(narrow(-middle), 0x8000 | (h & 1 ? h + 1 : h));
+    }
+}
+
+static void test_narrowing_rounds_to_even(void **state)
+{
+    (void)state;
+    check_ties(f16_to_f32, f32_to_f16, 0x7bff);
+    assert_int_equal(f32_to_f16(65519.996f), 0x7bff);
+    assert_int_equal(f32_to_f16(65520.0f), 0x7c00);
+    assert_int_equal(f32_to_f16(FLT_MAX), 0x7c00);
+    assert_int_equal(f32_to_f16(-INFINITY), 0xfc00);
+    assert_int_equal(f32_to_f16(1e-40f), 0);
+    check_ties(bf16_to_f32, f32_to_bf16, 0x7f7f);
+    assert_int_equal(f32_to_bf16(FLT_MAX), 0x7f80);
+    assert_true(isnan(bf16_to_f32(f32_to_bf16(NAN))));
+    uint32_t quiet = 0x7f800001u; /* a NaN whose upper half alone would read as infinity */
+    float f;
+    memcpy(&f, &quiet, sizeof f);
+    assert_true(isnan(bf16_to_f32(f32_to_bf16(f))) && isnan(f16_to_f32(f32_to_f16(f))));
+    assert_int_equal(bits_of(bf16_to_f32(0x3f80)), bits_of(1.0f));
+}
+
+static void test_random_normal(void **state)
+{
+    (void)state;
+    enum { N = 100000 };
+    static float x[N], again[N];
+    double sum = 0, square = 0, fourth = 0;
+    fill_normal(x, DTYPE_F32, N, 7);
+    fill_normal(again, DTYPE_F32, N, 7);
+    assert_memory_equal(x, again, sizeof x);
+    fill_normal(again, DTYPE_F32, N, 8);
+    assert_memory_not_equal(x, again, sizeof x);
+    for (int i = 0; i < N; i++) {
+        sum += x[i];
+        square += (double)x[i] * x[i];
+        fourth += pow(x[i], 4);
+    }
+    assert_true(fabs(sum / N) < 0.02 && fabs(square / N - 1) < 0.02 && fabs(fourth / N - 2.85) < 0.15);
+}
+
+/* ---- small problems ---- */
+enum { BATCH = 2, HEADS = 4, KV_HEADS = 2, Q_LEN = 5, KV_LEN = 37, DIM = 12, DIM_V = 20 };
+
+struct small {
+    struct variant v;
+    struct attn_args a;
+    float q[BATCH * HEADS * Q_LEN * DIM], k[BATCH * KV_HEADS * KV_LEN * DIM], val[BATCH * KV_HEADS * KV_LEN * DIM_V];
+    float o[BATCH * HEADS * Q_LEN * DIM_V], lse[BATCH * HEADS * Q_LEN];
+};
+
+static void strides(int64_t heads, int64_t len, int64_t dim, int64_t out[3])
+{
+    out[0] = heads * len * dim;
+    out[1] = len * dim;
+    out[2] = dim;
+}
+
+/* Arrays are large enough for f32 and hold any type. */
+static void small_make(enum dtype t, bool causal, struct small *s)
+{
+    *s = (struct small){.v.field = {[F_DTYPE] = t, [F_HEAD_DIM] = DIM, [F_HEAD_DIM_V] = DIM_V, [F_CAUSAL] = causal}};
+    s->a = (struct attn_args){.size = sizeof s->a, .q = s->q, .k = s->k, .v = s->val, .o = s->o, .lse = s->lse,
+                              .batch = BATCH, .heads = HEADS, .kv_heads = KV_HEADS, .q_len = Q_LEN, .kv_len = KV_LEN,
+                              .bottom_right = 1, .scale = 0.3f, .parts = 1};
+    strides(HEADS, Q_LEN, DIM, s->a.q_stride);
+    strides(KV_HEADS, KV_LEN, DIM, s->a.k_stride);
+    strides(KV_HEADS, KV_LEN, DIM_V, s->a.v_stride);
+    strides(HEADS, Q_LEN, DIM_V, s->a.o_stride);
+    fill_normal(s->q, t, BATCH * HEADS * Q_LEN * DIM, 1);
+    fill_normal(s->k, t, BATCH * KV_HEADS * KV_LEN * DIM, 2);
+    fill_normal(s->val, t, BATCH * KV_HEADS * KV_LEN * DIM_V, 3);
+}
+
+/* The right answer, by reference_row, rounded. */
+static void small_solve(struct small *s)
+{
+    enum dtype t = (enum dtype)s->v.field[F_DTYPE];
+    for (int64_t row = 0; row < BATCH * HEADS * Q_LEN; row++) {
+        double o[DIM_V], lse;
+        reference_row(&s->v, &s->a, row / Q_LEN / HEADS, row / Q_LEN % HEADS, row % Q_LEN, o, &lse);
+        for (int d = 0; d < DIM_V; d++)
+            dtype_store(t, s->o, row * DIM_V + d, (float)o[d]);
+        s->lse[row] = (float)lse;
+    }
+}
+
+static struct check judge(const struct small *s)
+{
+    struct check c;
+    assert_int_equal(check_output(&s->v, &s->a, 0, 1, &c), 0);
+    assert_int_equal(c.rows, BATCH * HEADS * Q_LEN);
+    return c;
+}
+
+static void test_row_by_hand(void **state)
+{
+    (void)state;
+    /* scores 0, ln 3, so weights 1/4 and 3/4 */
+    float q[1] = {2}, k[2] = {0, 1.0986122886681098f}, v[4] = {4, 8, 8, -8};
+    struct variant variant = {.field = {[F_HEAD_DIM] = 1, [F_HEAD_DIM_V] = 2}};
+    struct attn_args a = {.q = q, .k = k, .v = v, .batch = 1, .heads = 1, .kv_heads = 1, .q_len = 1, .kv_len = 2,
+                          .k_stride = {2, 2, 1}, .v_stride = {4, 4, 2}, .scale = 0.5f};
+    double o[2], lse;
+    reference_row(&variant, &a, 0, 0, 0, o, &lse);
+    assert_true(fabs(o[0] - 7) < 1e-6 && fabs(o[1] + 4) < 1e-6 && fabs(lse - log(4)) < 1e-6);
+    a.kv_len = 0;
+    reference_row(&variant, &a, 0, 0, 0, o, &lse);
+    assert_true(o[0] == 0 && o[1] == 0 && lse == -INFINITY);
+}
+
+static void test_masks_are_intervals(void **state)
+{
+    (void)state;
+    struct variant v = {.field = {[F_CAUSAL] = 1}};
+    const int64_t lens[2] = {3, 9};
+    struct attn_args a = {.q_len = 5, .kv_len = 9, .bottom_right = 1};
+    assert_int_equal(reference_keys(&v, &a, 0, 0), 5); /* 9 - 5 + 0 + 1 */
+    assert_int_equal(reference_keys(&v, &a, 0, 4), 9);
+    a.kv_lens = lens;
+    assert_int_equal(reference_keys(&v, &a, 0, 1), 0); /* 3 - 5 + 1 + 1 < 0 */
+    assert_int_equal(reference_keys(&v, &a, 0, 2), 1);
+    assert_int_equal(reference_keys(&v, &a, 1, 0), 5);
+    a.bottom_right = 0;
+    assert_int_equal(reference_keys(&v, &a, 0, 0), 1);
+    assert_int_equal(reference_keys(&v, &a, 0, 4), 3); /* no further than the sequence */
+    a.offset = -3;
+    assert_int_equal(reference_keys(&v, &a, 1, 2), 0);
+    assert_int_equal(reference_keys(&v, &a, 1, 3), 1);
+    a.offset = INT64_MAX;
+    assert_int_equal(reference_keys(&v, &a, 1, 4), 9);
+    a.offset = INT64_MIN;
+    assert_int_equal(reference_keys(&v, &a, 1, 0), 0);
+    v.field[F_CAUSAL] = 0;
+    assert_int_equal(reference_keys(&v, &a, 1, 0), 9);
+}
+
+static void test_right_output_passes(void **state)
+{
+    (void)state;
+    static struct small s;
+    for (int t = 0; t < DTYPE_COUNT; t++)
+        for (int causal = 0; causal < 2; causal++) {
+            small_make((enum dtype)t, causal, &s);
+            small_solve(&s);
+            struct check c = judge(&s);
+            assert_true(c.pass);
+            assert_true(c.error <= c.bound / 2 && c.bound > 0);
+            assert_true(c.lse_error <= c.lse_bound);
+            assert_true(c.bound < (t == DTYPE_F32 ? 1e-5 : t == DTYPE_F16 ? 4e-3 : 4e-2));
+        }
+}
+
+/* Any single wrong element fails, and its place is told. */
+static void test_wrong_output_fails(void **state)
+{
+    (void)state;
+    static struct small s;
+    small_make(DTYPE_F32, false, &s);
+    small_solve(&s);
+    struct check good = judge(&s);
+    for (int at = 0; at < BATCH * HEADS * Q_LEN * DIM_V; at += 7) {
+        const float wrong[] = {s.o[at] + 2 * (float)good.bound, NAN, INFINITY};
+        float kept = s.o[at];
+        for (int w = 0; w < 3; w++) {
+            s.o[at] = wrong[w];
+            struct check c = judge(&s);
+            assert_false(c.pass);
+            assert_int_equal((c.b * HEADS + c.h) * Q_LEN + c.row, at / DIM_V);
+        }
+        s.o[at] = kept;
+    }
+    s.lse[23] += 4 * (float)good.lse_bound;
+    struct check c = judge(&s);
+    assert_false(c.pass);
+    assert_true(c.error <= c.bound && (c.b * HEADS + c.h) * Q_LEN + c.row == 23);
+    s.lse[23] = NAN;
+    assert_false(judge(&s).pass);
+    s.a.lse = NULL;
+    assert_true(judge(&s).pass);
+}
+
+/* f32 accuracy is asked of f32: a result rounded to f16 must fail. */
+static void test_rounded_output_fails(void **state)
+{
+    (void)state;
+    static struct small s;
+    small_make(DTYPE_F32, false, &s);
+    small_solve(&s);
+    for (int i = 0; i < BATCH * HEADS * Q_LEN * DIM_V; i++)
+        s.o[i] = dtype_round(DTYPE_F16, s.o[i]);
+    assert_false(judge(&s).pass);
+}
+
+static void test_empty_rows_are_exact(void **state)
+{
+    (void)state;
+    static struct small s;
+    const int64_t lens[BATCH] = {2, 0};
+    small_make(DTYPE_BF16, true, &s);
+    s.a.kv_lens = lens;
+    small_solve(&s);
+    assert_true(judge(&s).pass);
+    assert_true(s.lse[0] == -INFINITY && s.lse[Q_LEN - 1] != -INFINITY);
+    s.lse[0] = -1e30f;
+    assert_false(judge(&s).pass);
+    s.lse[0] = -INFINITY;
+    dtype_store(DTYPE_BF16, s.o, HEADS * Q_LEN * DIM_V, 1e-30f); /* of the sequence without keys */
+    struct check c = judge(&s);
+    assert_false(c.pass);
+    assert_true(c.b == 1 && c.h == 0 && c.row == 0);
+}
+
+/* What no row sees must not reach the judge. */
+static void test_padding_is_not_read(void **state)
+{
+    (void)state;
+    static struct small s;
+    const int64_t lens[BATCH] = {20, 36};
+    small_make(DTYPE_F32, false, &s);
+    s.a.kv_lens = lens;
+    for (int h = 0; h < BATCH * KV_HEADS; h++)
+        for (int64_t j = lens[h / KV_HEADS]; j < KV_LEN; j++) {
+            s.k[(h * KV_LEN + j) * DIM] = NAN;
+            s.val[(h * KV_LEN + j) * DIM_V + 3] = INFINITY;
+        }
+    small_solve(&s);
+    struct check c = judge(&s);
+    assert_true(c.pass && c.bound < 1e-5);
+}
+
+/* A NaN that takes part must come out; infinite scores follow the definition. */
+static void test_special_values(void **state)
+{
+    (void)state;
+    static struct small s;
+    small_make(DTYPE_F32, false, &s);
+    s.q[DIM * 3 + 1] = NAN; /* row 3 of head 0 */
+    small_solve(&s);
+    assert_true(isnan(s.o[3 * DIM_V]) && !isnan(s.o[2 * DIM_V]) && judge(&s).pass);
+    s.o[3 * DIM_V] = 0;
+    assert_false(judge(&s).pass);
+    small_make(DTYPE_F32, false, &s);
+    for (int d = 0; d < DIM; d++) { /* scores of KV head 0 in sequence 0 are -inf, but for key 5 */
+        for (int row = 0; row < 2 * Q_LEN; row++)
+            s.q[row * DIM + d] = 1;
+        for (int j = 0; j < KV_LEN; j++)
+            s.k[j * DIM + d] = j == 5 ? 1 : -INFINITY;
+    }
+    small_solve(&s);
+    assert_true(s.o[0] == s.val[5 * DIM_V] && judge(&s).pass);
+}
+
+static void test_sampling(void **state)
+{
+    (void)state;
+    static struct small s;
+    struct check all, some;
+    small_make(DTYPE_F16, true, &s);
+    small_solve(&s);
+    all = judge(&s);
+    for (int rows = 1; rows <= BATCH * HEADS * Q_LEN; rows++) {
+        assert_int_equal(check_output(&s.v, &s.a, rows, (uint64_t)rows, &some), 0);
+        assert_true(some.pass && some.rows == rows && some.error <= all.error && some.bound <= all.bound);
+    }
+    dtype_store(DTYPE_F16, s.o, 0, 9);
+    assert_int_equal(check_output(&s.v, &s.a, 2, 3, &some), 0);
+    assert_false(some.pass); /* the first row is always among them, as is the last */
+    small_solve(&s);
+    dtype_store(DTYPE_F16, s.o, BATCH * HEADS * Q_LEN * DIM_V - 1, 9);
+    assert_int_equal(check_output(&s.v, &s.a, 2, 3, &some), 0);
+    assert_false(some.pass);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_f16_all_values),
+        cmocka_unit_test(test_narrowing_rounds_to_even),
+        cmocka_unit_test(test_random_normal),
+        cmocka_unit_test(test_row_by_hand),
+        cmocka_unit_test(test_masks_are_intervals),
+        cmocka_unit_test(test_right_output_passes),
+        cmocka_unit_test(test_wrong_output_fails),
+        cmocka_unit_test(test_rounded_output_fails),
+        cmocka_unit_test(test_empty_rows_are_exact),
+        cmocka_unit_test(test_padding_is_not_read),
+        cmocka_unit_test(test_special_values),
+        cmocka_unit_test(test_sampling),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,531 @@
+/* test_tune.c - buckets, the model, the check before timing, and the tuner with its cache. Kernels that are wrong on
+ * purpose are C functions of this file. No test asserts how fast anything is. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../gen/space.h"
+#include "../../runtime/estimate.h"
+#include "../../runtime/reference.h"
+#include "../../runtime/search.h"
+#include "../../runtime/tune.h"
+#include "../../runtime/workload.h"
+
+/* ---- buckets, counts, the model ---- */
+
+static struct tune_target target_of(int64_t batch, int heads, int kv_heads, int64_t q_len, int64_t kv_len, int threads)
+{
+    struct tune_target t = {.caller = variant_default(ISA_C), .heads = heads, .kv_heads = kv_heads, .batch = batch,
+                            .q_len = q_len, .kv_len = kv_len, .threads = threads};
+    t.caller.field[F_HEAD_DIM] = 32;
+    return t;
+}
+
+static void bucket_is(struct tune_target t, int64_t batch, int heads, int kv_heads, int64_t q_len, int64_t kv_len)
+{
+    for (int i = 0; i < 2; i++) { /* the second time it must not move */
+        tune_bucket(&t);
+        assert_int_equal(t.batch, batch);
+        assert_int_equal(t.heads, heads);
+        assert_int_equal(t.kv_heads, kv_heads);
+        assert_int_equal(t.q_len, q_len);
+        assert_int_equal(t.kv_len, kv_len);
+        assert_int_equal(t.caller.field[F_HEAD_DIM], 32);
+    }
+}
+
+static void test_bucket(void **state)
+{
+    (void)state;
+    bucket_is(target_of(2, 12, 12, 256, 256, 1), 1, 4, 4, 256, 256);
+    bucket_is(target_of(2, 12, 12, 255, 129, 2), 1, 8, 8, 256, 256);
+    bucket_is(target_of(1, 1, 1, 1, 1000, 1), 1, 1, 1, 1, 1024);
+    bucket_is(target_of(64, 1, 1, 3, 5, 2), 8, 1, 1, 4, 8);
+    bucket_is(target_of(64, 3, 1, 3, 5, 1), 2, 3, 1, 4, 8);
+    bucket_is(target_of(1, 32, 8, 1, 4096, 1), 1, 4, 1, 1, 4096);
+    bucket_is(target_of(1, 32, 8, 1, 4097, 4), 1, 16, 4, 1, 8192);
+    bucket_is(target_of(1, 32, 1, 1, 1, 1), 1, 4, 1, 1, 1);
+    bucket_is(target_of(1, 6, 2, 1, 1, 1), 1, 3, 1, 1, 1);
+}
+
+static void test_counts(void **state)
+{
+    (void)state;
+    struct tune_target t = target_of(2, 3, 1, 5, 7, 1);
+    assert_true(search_flops(&t) == 2.0 * 64 * 2 * 3 * 5 * 7);
+    t.caller.field[F_CAUSAL] = 1; /* bottom-right: rows see 3, 4, 5, 6, 7 */
+    assert_true(search_flops(&t) == 2.0 * 64 * 2 * 3 * 25);
+    t.q_len = 9; /* the first two rows see nothing */
+    assert_true(search_flops(&t) == 2.0 * 64 * 2 * 3 * 28);
+    t.caller.field[F_HEAD_DIM_V] = 8;
+    assert_true(search_flops(&t) == 2.0 * 40 * 2 * 3 * 28);
+}
+
+static void test_problem_is_shortened(void **state)
+{
+    (void)state;
+    struct cpu cpu = {.has = {[ISA_C] = true, [ISA_AVX2] = true}};
+    struct tuner tuner = {.cpu = &cpu};
+    struct tune_target small = target_of(1, 4, 4, 256, 256, 1), large = target_of(4, 32, 8, 1 << 16, 1 << 16, 2);
+    struct tune_target p = search_problem(&tuner, &small);
+    assert_memory_equal(&p, &small, sizeof p);
+    p = search_problem(&tuner, &large);
+    assert_true(search_flops(&p) < search_flops(&large) / 100);
+    assert_true(p.batch * p.kv_heads >= 2); /* work for both threads */
+    assert_int_equal(p.heads % p.kv_heads, 0);
+    assert_true(p.q_len >= 1024 && p.kv_len >= 4096);
+}
+
+static void test_model(void **state)
+{
+    (void)state;
+    struct cpu cpu = {.model = "AMD", .l1d = 32768, .l2 = 1 << 20};
+    struct tune_target t = target_of(1, 4, 4, 1024, 1024, 1);
+    double best[ISA_COUNT];
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        enum { ROOM = 1024 };
+        static struct variant all[ROOM];
+        int n = tuning_space(&t.caller, (enum isa)isa, all, ROOM);
+        assert_true(n > 0 && n <= ROOM);
+        best[isa] = INFINITY;
+        for (int i = 0; i < n; i++) {
+            double cycles = estimate_cycles(&all[i], &t, &cpu);
+            assert_true(isfinite(cycles) && cycles > 0);
+            best[isa] = cycles < best[isa] ? cycles : best[isa];
+        }
+    }
+    assert_true(best[ISA_AVX512] < best[ISA_AVX2]);
+    assert_true(best[ISA_AVX2] * 10 < best[ISA_C]);
+    struct variant dot = variant_default(ISA_AVX512BF16), wide = variant_default(ISA_AVX512);
+    dot.field[F_DTYPE] = wide.field[F_DTYPE] = t.caller.field[F_DTYPE] = DTYPE_BF16;
+    assert_true(estimate_cycles(&dot, &t, &cpu) < estimate_cycles(&wide, &t, &cpu));
+    strcpy(cpu.model, "Intel(R) Xeon(R) Processor");
+    assert_true(estimate_cycles(&dot, &t, &cpu) > estimate_cycles(&wide, &t, &cpu));
+}
+
+/* ---- the check before timing ---- */
+
+static struct variant checked_variant(void)
+{
+    struct variant v = variant_default(ISA_C);
+    v.field[F_HEAD_DIM] = 8;
+    v.field[F_HEAD_DIM_V] = 5;
+    v.field[F_TILE_Q] = 16;
+    v.field[F_TILE_K] = 16;
+    return v;
+}
+
+static int right(const struct attn_args *a)
+{
+    struct variant v = checked_variant();
+    double o[5], lse;
+    if (a->part != 0)
+        return 0;
+    for (int64_t b = 0; b < a->batch; b++)
+        for (int64_t h = 0; h < a->heads; h++)
+            for (int64_t i = 0; i < a->q_len; i++) {
+                reference_row(&v, a, b, h, i, o, &lse);
+                for (int c = 0; c < 5; c++)
+                    ((float *)a->o)[b * a->o_stride[0] + h * a->o_stride[1] + i * a->o_stride[2] + c] = (float)o[c];
+                a->lse[(b * a->heads + h) * a->q_len + i] = (float)lse;
+            }
+    return 0;
+}
+
+static int refuses(const struct attn_args *a)
+{
+    (void)a;
+    return 1;
+}
+
+static int too_far(const struct attn_args *a)
+{
+    right(a);
+    ((float *)a->o)[a->batch * a->o_stride[0]] = 0;
+    return 0;
+}
+
+static int too_early(const struct attn_args *a)
+{
+    right(a);
+    a->lse[-1] = 0;
+    return 0;
+}
+
+static int one_wrong(const struct attn_args *a)
+{
+    right(a);
+    ((float *)a->o)[a->batch * a->o_stride[0] - 1] += 1e-3f;
+    return 0;
+}
+
+static int lse_wrong(const struct attn_args *a)
+{
+    right(a);
+    a->lse[a->batch * a->heads * a->q_len - 1] += 1e-3f; /* the last sequence has keys */
+    return 0;
+}
+
+static int does_nothing(const struct attn_args *a)
+{
+    (void)a;
+    return 0;
+}
+
+static int64_t no_workspace(const struct attn_args *a)
+{
+    (void)a;
+    return 0;
+}
+
+/* How many of the awkward shapes the kernel passes. */
+static int passes(int (*run)(const struct attn_args *a), int *of, char *message, size_t room)
+{
+    struct variant v = checked_variant();
+    struct kernel kernel = {.run = run, .workspace = no_workspace};
+    struct workload_shape shape[WORKLOAD_AWKWARD];
+    struct gen_error err = {""};
+    struct check result;
+    int passed = 0, n = workload_awkward(&v, shape);
+    for (int i = 0; i < n; i++) {
+        struct workload w;
+        assert_int_equal(workload_create(&v, &shape[i], 7 + (uint64_t)i, &w), 0);
+        passed += workload_check(&w, &kernel, NULL, 1, 0, &result, &err) == 0;
+        workload_free(&w);
+    }
+    *of = n;
+    snprintf(message, room, "%s", err.text);
+    return passed;
+}
+
+static void test_check(void **state)
+{
+    (void)state;
+    char message[640];
+    int n, passed = passes(right, &n, message, sizeof message);
+    assert_true(n >= 8);
+    assert_int_equal(passed, n);
+    assert_int_equal(passes(refuses, &n, message, sizeof message), 0);
+    assert_non_null(strstr(message, "refused"));
+    assert_int_equal(passes(too_far, &n, message, sizeof message), 0);
+    assert_non_null(strstr(message, "outside"));
+    assert_int_equal(passes(too_early, &n, message, sizeof message), 0);
+    assert_int_equal(passes(one_wrong, &n, message, sizeof message), 0);
+    assert_non_null(strstr(message, "in O"));
+    assert_int_equal(passes(lse_wrong, &n, message, sizeof message), 0);
+    assert_non_null(strstr(message, "in LSE"));
+    assert_int_equal(passes(does_nothing, &n, message, sizeof message), 0);
+}
+
+/* ---- the tuner ---- */
+
+struct fixture {
+    char dir[64];
+    struct cpu cpu;
+    struct gen *gen;
+    struct cache *cache;
+    struct pool *pool;
+    struct tuner tuner;
+    struct tune_target target;
+    struct variant some[3]; /* that can be used here */
+    int settled;            /* calls of progress */
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    struct gen_error err;
+    strcpy(f->dir, "/tmp/attngen-test-XXXXXX");
+    if (!mkdtemp(f->dir) || gen_open(&f->gen, &err) != 0 || cache_open(f->dir, NULL, NULL, &f->cache) != 0 ||
+        pool_create(2, &f->pool) != 0)
+        return -1;
+    cpu_detect(&f->cpu);
+    f->tuner = (struct tuner){.gen = f->gen, .cache = f->cache, .pool = f->pool, .cpu = &f->cpu};
+    f->target = target_of(1, 1, 1, 64, 64, 1);
+    enum isa isa = f->cpu.isa[ISA_AVX2] ? ISA_AVX2 : ISA_C;
+    for (int i = 0; i < 3; i++) {
+        f->some[i] = variant_default(isa);
+        f->some[i].field[F_HEAD_DIM] = 32;
+        f->some[i].field[F_TILE_Q] = 24 + 24 * i;
+    }
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    char command[100];
+    pool_destroy(f->pool);
+    cache_close(f->cache);
+    gen_close(f->gen);
+    snprintf(command, sizeof command, "rm -rf %s", f->dir);
+    free(f);
+    return system(command);
+}
+
+static void count_settled(void *user, const struct tune_row *row, int done, int of)
+{
+    struct fixture *f = user;
+    f->settled++;
+    assert_true(row->name[0]);
+    assert_int_equal(done, f->settled);
+    assert_true(done <= of);
+}
+
+static void tune_some(struct fixture *f, int count, struct tune_settings s, struct tune_result *out)
+{
+    struct gen_error err = {""};
+    s.only = f->some;
+    s.only_count = count;
+    s.progress = count_settled;
+    s.user = f;
+    f->settled = 0;
+    if (tune(&f->tuner, &f->target, &s, out, &err) != 0)
+        fail_msg("%s", err.text);
+}
+
+static const struct tune_row *row_of(const struct tune_result *r, const struct variant *v)
+{
+    for (int i = 0; i < r->n; i++)
+        if (memcmp(&r->rows[i].variant, v, sizeof *v) == 0)
+            return &r->rows[i];
+    return NULL;
+}
+
+static const struct tune_settings MEASURE = {.rigor = ATTN_MEASURE, .time_limit = 20, .extend = true};
+
+static void test_measure_then_cache(void **state)
+{
+    struct fixture *f = *state;
+    struct tune_result first, second, third;
+    tune_some(f, 2, MEASURE, &first);
+    assert_false(first.from_cache);
+    assert_true(first.stored);
+    assert_int_equal(access(first.path, R_OK), 0);
+    assert_int_equal(f->settled, 2);
+    assert_int_equal(first.n, 2);
+    assert_true(first.peak_gflops > 0);
+    assert_int_equal(first.rows[0].state, ROW_TIMED);
+    assert_memory_equal(&first.winner, &first.rows[0].variant, sizeof first.winner);
+    for (int i = 0; i < 2; i++) {
+        const struct tune_row *row = &first.rows[i];
+        assert_true(row->state == ROW_TIMED || row->state == ROW_DROPPED);
+        assert_true(row->min_s > 0 && row->median_s >= row->min_s && row->samples > 0 && row->gflops > 0);
+        assert_true(row->error <= row->bound && row->bound > 0);
+        assert_true(row->min_s >= first.rows[0].min_s);
+    }
+    tune_some(f, 2, MEASURE, &second);
+    assert_true(second.from_cache);
+    assert_int_equal(f->settled, 0); /* nothing was timed */
+    assert_memory_equal(&second.winner, &first.winner, sizeof first.winner);
+    assert_true(second.rows[0].min_s > 0 && fabs(second.rows[0].min_s / first.rows[0].min_s - 1) < 1e-6);
+    tune_some(f, 3, MEASURE, &third); /* a wider search measures what is new, only */
+    assert_false(third.from_cache);
+    assert_int_equal(f->settled, 1);
+    assert_int_equal(third.n, 3);
+    const struct tune_row *kept = row_of(&third, &first.winner);
+    assert_non_null(kept);
+    assert_true(fabs(kept->min_s / first.rows[0].min_s - 1) < 1e-6);
+    tune_result_free(&first);
+    tune_result_free(&second);
+    tune_result_free(&third);
+}
+
+static void test_without_extend(void **state)
+{
+    struct fixture *f = *state;
+    struct tune_result r;
+    struct tune_settings s = MEASURE;
+    tune_some(f, 1, s, &r);
+    tune_result_free(&r);
+    s.extend = false;
+    tune_some(f, 3, s, &r); /* a winner is there: that is enough */
+    assert_true(r.from_cache);
+    assert_int_equal(f->settled, 0);
+    tune_result_free(&r);
+    f->target.threads = 2; /* another key */
+    tune_some(f, 1, s, &r);
+    assert_false(r.from_cache);
+    tune_result_free(&r);
+}
+
+static void test_estimate(void **state)
+{
+    struct fixture *f = *state;
+    struct tune_result r;
+    struct gen_error err = {""};
+    const struct tune_settings s = {.rigor = ATTN_ESTIMATE};
+    assert_int_equal(tune(&f->tuner, &f->target, &s, &r, &err), 0);
+    assert_false(r.from_cache);
+    assert_false(r.stored);
+    assert_int_equal(gen_check(f->gen, &r.winner, &err), 0);
+    assert_true(f->cpu.isa[r.winner.field[F_ISA]]);
+    assert_int_not_equal(access(r.path, F_OK), 0);
+    tune_result_free(&r);
+    tune_some(f, 1, MEASURE, &r); /* once something was measured, that counts */
+    tune_result_free(&r);
+    assert_int_equal(tune(&f->tuner, &f->target, &s, &r, &err), 0);
+    tune_some(f, 1, s, &r);
+    assert_true(r.from_cache);
+    tune_result_free(&r);
+}
+
+static void test_time_limit(void **state)
+{
+    struct fixture *f = *state;
+    struct tune_result r;
+    struct tune_settings s = MEASURE;
+    s.time_limit = 1e-6;
+    tune_some(f, 3, s, &r);
+    assert_int_equal(r.rows[0].state, ROW_TIMED); /* the best so far is usable */
+    assert_int_equal(r.rows[2].state, ROW_DROPPED);
+    assert_non_null(strstr(r.rows[2].note, "time limit"));
+    tune_result_free(&r);
+    tune_some(f, 3, s, &r); /* no further than before: nothing to do */
+    assert_true(r.from_cache);
+    tune_result_free(&r);
+    s.time_limit = 20;
+    tune_some(f, 3, s, &r);
+    assert_false(r.from_cache);
+    assert_int_equal(f->settled, 2);
+    tune_result_free(&r);
+}
+
+static void test_rejected(void **state)
+{
+    struct fixture *f = *state;
+    struct tune_result r;
+    struct gen_error err = {""};
+    f->some[1].field[F_ROWS] = 32; /* more accumulators than any instruction set has registers */
+    f->some[1].field[F_VECS] = 8;
+    assert_int_not_equal(gen_check(f->gen, &f->some[1], &err), 0);
+    tune_some(f, 2, MEASURE, &r);
+    const struct tune_row *row = row_of(&r, &f->some[1]);
+    assert_int_equal(row->state, ROW_REJECTED);
+    assert_true(row->note[0]);
+    tune_result_free(&r);
+    struct tune_settings s = MEASURE;
+    s.only = &f->some[1];
+    s.only_count = 1;
+    f->target.q_len = 128; /* where nothing is known */
+    assert_int_equal(tune(&f->tuner, &f->target, &s, &r, &err), -1);
+    assert_non_null(strstr(err.text, "error:"));
+    s.rigor = ATTN_ESTIMATE;
+    assert_int_equal(tune(&f->tuner, &f->target, &s, &r, &err), -1);
+    f->cpu.isa[f->some[0].field[F_ISA]] = false;
+    s.only = f->some;
+    assert_int_equal(tune(&f->tuner, &f->target, &s, &r, &err), -1);
+    tune_result_free(&r);
+}
+
+/* An entry whose winner was made from other source than would be emitted now. */
+static void test_other_source(void **state)
+{
+    struct fixture *f = *state;
+    struct tune_result r;
+    struct gen_error err = {""};
+    struct buf key = {0};
+    struct cache_entry e;
+    tune_some(f, 1, MEASURE, &r);
+    tune_result_free(&r);
+    assert_int_equal(tune_key(&f->tuner, &f->target, &key, &err), 0);
+    assert_true(cache_load(f->cache, key.data, &e));
+    e.rows[0].source ^= 1;
+    assert_int_equal(cache_store(f->cache, &e, &err), 0);
+    tune_some(f, 1, MEASURE, &r);
+    assert_false(r.from_cache);
+    assert_int_equal(f->settled, 1);
+    cache_entry_free(&e);
+    buf_free(&key);
+    tune_result_free(&r);
+}
+
+static void test_damaged_cache(void **state)
+{
+    struct fixture *f = *state;
+    struct tune_result r;
+    tune_some(f, 1, MEASURE, &r);
+    FILE *file = fopen(r.path, "r+");
+    assert_non_null(file);
+    fputs("X", file);
+    fclose(file);
+    tune_result_free(&r);
+    tune_some(f, 1, MEASURE, &r);
+    assert_false(r.from_cache);
+    assert_true(r.stored);
+    tune_result_free(&r);
+}
+
+static void test_no_cache(void **state)
+{
+    struct fixture *f = *state;
+    struct tune_result r;
+    f->tuner.cache = NULL;
+    f->tuner.pool = NULL;
+    tune_some(f, 1, MEASURE, &r);
+    assert_false(r.stored);
+    assert_true(r.not_stored[0]);
+    assert_string_equal(r.path, "");
+    tune_result_free(&r);
+}
+
+static void test_key(void **state)
+{
+    struct fixture *f = *state;
+    struct gen_error err = {""};
+    struct buf a = {0}, b = {0};
+    assert_int_equal(tune_key(&f->tuner, &f->target, &a, &err), 0);
+    f->target.caller.field[F_TILE_Q] += 1; /* not the caller's */
+    assert_int_equal(tune_key(&f->tuner, &f->target, &b, &err), 0);
+    assert_string_equal(a.data, b.data);
+    struct tune_target other[] = {f->target, f->target, f->target, f->target, f->target};
+    other[0].caller.field[F_CAUSAL] = 1;
+    other[1].caller.field[F_HEAD_DIM_V] = 16;
+    other[2].threads = 3;
+    other[3].kv_len *= 2;
+    other[4].caller.field[F_DTYPE] = DTYPE_F16;
+    for (int i = 0; i < 5; i++) {
+        buf_free(&b);
+        assert_int_equal(tune_key(&f->tuner, &other[i], &b, &err), 0);
+        assert_string_not_equal(a.data, b.data);
+    }
+    buf_free(&b);
+    f->cpu.l2 += 1;
+    assert_int_equal(tune_key(&f->tuner, &f->target, &b, &err), 0);
+    assert_string_not_equal(a.data, b.data);
+    buf_free(&a);
+    buf_free(&b);
+}
+
+#define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bucket),
+        cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_problem_is_shortened),
+        cmocka_unit_test(test_model),
+        cmocka_unit_test(test_check),
+        WITH_FIXTURE(test_measure_then_cache),
+        WITH_FIXTURE(test_without_extend),
+        WITH_FIXTURE(test_estimate),
+        WITH_FIXTURE(test_time_limit),
+        WITH_FIXTURE(test_rejected),
+        WITH_FIXTURE(test_other_source),
+        WITH_FIXTURE(test_damaged_cache),
+        WITH_FIXTURE(test_no_cache),
+        WITH_FIXTURE(test_key),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
