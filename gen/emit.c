@@ -1,5 +1,7 @@
-/* emit.c - from a variant to text: the fields become names of a template, its micro-kernels are written out and lowered.
- * It prints no statement of a kernel: those stand in templates/. */
+#define _GNU_SOURCE /* uselocale */
+/* emit.c - from a variant to text: the fields become names of a template, its micro-kernels are written out and
+ * lowered. It prints no statement of a kernel: those stand in templates/. */
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,16 +17,16 @@ struct gen {
     struct names names;
     struct isa_table table[TABLES];
     int tables;
-    struct micro_file micros[OP_COUNT];
-    const struct template *driver[OP_COUNT];
+    struct micro_file micros[OP_COUNT]; /* of C; in OpenCL the device's compiler makes what they make */
+    const struct template *driver[OP_COUNT][LANGUAGE_COUNT];
 };
 
 /* Bases before what extends them. */
 static const char *const table_files[TABLES] = {"isa/x86-64.isa", "isa/avx2.isa", "isa/avx512.isa",
                                                 "isa/avx512bf16.isa", "isa/c.isa"};
 static const struct {
-    const char *driver, *micros;
-} operation_files[OP_COUNT] = {[OP_ATTN] = {"c/attn.c.t", "c/attn.micro"}};
+    const char *driver[LANGUAGE_COUNT], *micros;
+} operation_files[OP_COUNT] = {[OP_ATTN] = {{"c/attn.c.t", "opencl/attn.cl.t"}, "c/attn.micro"}};
 
 static bool load(void *self, const char *name, const char **text, size_t *size)
 {
@@ -35,6 +37,25 @@ static bool load(void *self, const char *name, const char **text, size_t *size)
         *size = f->size;
     }
     return f != NULL;
+}
+
+/* This thread reads and writes numbers as C does until leave_c_locale, whatever the program around has set. */
+struct c_locale {
+    locale_t c, old;
+};
+static int enter_c_locale(struct c_locale *l, struct gen_error *err)
+{
+    *l = (struct c_locale){newlocale(LC_ALL_MASK, "C", (locale_t)0), (locale_t)0};
+    if (!l->c)
+        return fail_at(err, (struct place){"generator", 0}, "out of memory");
+    l->old = uselocale(l->c);
+    return 0;
+}
+
+static void leave_c_locale(struct c_locale *l)
+{
+    uselocale(l->old);
+    freelocale(l->c);
 }
 
 static int open_tables(struct gen *g, struct gen_error *err)
@@ -61,29 +82,36 @@ static int open_operation(struct gen *g, enum operation op, struct gen_error *er
         return fail_at(err, (struct place){file, 0}, "not built in; expected micro-kernels");
     if (micro_parse(&g->micros[op], &g->arena, &g->names, file, 1, text, size, err))
         return -1;
-    file = operation_files[op].driver;
-    if (!load(NULL, file, &text, &size))
-        return fail_at(err, (struct place){file, 0}, "not built in; expected a template");
-    return (g->driver[op] = template_parse(&g->arena, file, text, size, load, NULL, err)) ? 0 : -1;
+    for (int language = 0; language < LANGUAGE_COUNT; language++) {
+        file = operation_files[op].driver[language];
+        if (!load(NULL, file, &text, &size))
+            return fail_at(err, (struct place){file, 0}, "not built in; expected a template");
+        if (!(g->driver[op][language] = template_parse(&g->arena, file, text, size, load, NULL, err)))
+            return -1;
+    }
+    return 0;
 }
 
 int gen_open(struct gen **out, struct gen_error *err)
 {
     struct gen *g = calloc(1, sizeof *g);
+    struct c_locale locale;
     *out = NULL;
     if (!g)
         return fail_at(err, (struct place){"generator", 0}, "out of memory");
     g->names.arena = &g->arena;
-    if (open_tables(g, err))
-        goto fail;
-    for (int op = 0; op < OP_COUNT; op++)
-        if (open_operation(g, (enum operation)op, err))
-            goto fail;
-    *out = g;
-    return 0;
-fail:
-    gen_close(g);
-    return -1;
+    int failed = enter_c_locale(&locale, err);
+    if (!failed) {
+        failed = open_tables(g, err);
+        for (int op = 0; op < OP_COUNT && !failed; op++)
+            failed = open_operation(g, (enum operation)op, err);
+        leave_c_locale(&locale);
+    }
+    if (failed)
+        gen_close(g);
+    else
+        *out = g;
+    return failed;
 }
 
 void gen_close(struct gen *g)
@@ -107,7 +135,8 @@ static const struct isa_table *find_table(const struct gen *g, const char *name)
 struct emission {
     const struct gen *g;
     const struct variant *v;
-    const struct isa_table *t;
+    enum language language;
+    const struct isa_table *t; /* of C; NULL in OpenCL */
     const struct micro_file *micros;
     enum gen_flags flags;
     bool check_only; /* whether it can be, not what it is */
@@ -121,7 +150,7 @@ struct emission {
 
 static bool wants_machine_code(const struct emission *e)
 {
-    return e->flags != GEN_READABLE && e->t->target;
+    return e->flags != GEN_READABLE && e->t && e->t->target;
 }
 
 /* % micro NAME [as OTHER] [with A = expr, B = expr]: writes one out, to be lowered later. */
@@ -152,6 +181,10 @@ static int add_micro(struct emission *e, struct lexer *l, struct env *env, struc
             if (!key || !x || expr_number(x, env, &value, err) || !env_set(env, key, value_int(value)))
                 goto cleanup;
         } while (lex_accept(l, ","));
+    if (l->token.kind != TOKEN_END) {
+        lex_fail(l, "'%.*s'; expected micro NAME [as NAME] [with NAME = value, ...]", l->token.size, l->token.at);
+        goto cleanup;
+    }
     if (!micro_unroll(&e->unit[e->units], e->t, e->micros, m, as, env, err)) {
         e->units++;
         result = 0;
@@ -205,6 +238,8 @@ static int directive(void *self, const char *word, struct lexer *l, struct env *
                      struct gen_error *err)
 {
     struct emission *e = self;
+    if (!e->t)
+        return lex_fail(l, "unknown directive '%s'; expected let, assert, include, for or if", word);
     if (!strcmp(word, "micro"))
         return add_micro(e, l, env, err);
     if (!strcmp(word, "lower"))
@@ -233,7 +268,8 @@ static int call(void *self, const char *function, const struct value *args, int 
                 struct gen_error *err)
 {
     struct emission *e = self;
-    if (n == 1 && args[0].text && !strcmp(function, "has_type")) {
+    (void)err;
+    if (n == 1 && args[0].text && e->t && !strcmp(function, "has_type")) {
         *out = value_int(isa_type(e->t, args[0].text, strlen(args[0].text)) != NULL);
         return 0;
     }
@@ -250,9 +286,7 @@ static int call(void *self, const char *function, const struct value *args, int 
         *out = value_int(count_instructions(u));
         return 0;
     }
-    return fail_at(err, (struct place){operation_files[e->v->field[F_OP]].driver, 0},
-                   "unknown function '%s' or its argument; expected has_type, parameters, vectors or instructions",
-                   function);
+    return 1;
 }
 
 static void set_fields(struct emission *e)
@@ -273,14 +307,18 @@ static void set_fields(struct emission *e)
     }
     env_set(&e->env, "NAME", value_text(e->name));
     env_set(&e->env, "JIT", value_int(e->flags == GEN_MACHINE_CODE_JIT));
-    env_set(&e->env, "W", value_int(e->t->width));
-    env_set(&e->env, "REGISTERS", value_int(e->t->registers[CLASS_VEC]));
+    if (e->t) {
+        env_set(&e->env, "W", value_int(e->t->width));
+        env_set(&e->env, "REGISTERS", value_int(e->t->registers[CLASS_VEC]));
+    }
     e->env.call = call;
     e->env.self = e;
 }
 
 static void report(const struct emission *e, struct gen_text *out)
 {
+    const struct value *local = env_get(&e->env, "LOCAL", 5);
+    out->local_bytes = local && !local->text ? local->number : 0;
     for (int i = 0; i < e->units; i++) {
         struct gen_micro_use *use = &out->micro[out->micros++];
         snprintf(use->name, sizeof use->name, "%s", e->unit[i].name);
@@ -291,54 +329,123 @@ static void report(const struct emission *e, struct gen_text *out)
     }
 }
 
-static int render(const struct gen *g, const struct variant *v, enum gen_flags flags, bool check_only,
-                  struct gen_text *out, struct gen_error *err)
+/* What name.c and spec.c let through, for those who fill a variant by hand. */
+static int check_ranges(const struct variant *v, struct gen_error *err)
+{
+    uint32_t isa = (uint32_t)v->field[F_ISA];
+    for (int f = 0; f < FIELD_COUNT; f++) {
+        int32_t value = v->field[f], max = fields[f].type == FIELD_BOOL ? 1 : fields[f].max;
+        while (fields[f].names && fields[f].names[max + 1])
+            max++;
+        bool absent =
+            fields[f].paired ? value == 0 : fields[f].elide && value == fields[f].fallback[isa < ISA_COUNT ? isa : 0];
+        if ((value < fields[f].min || value > max) && !absent) {
+            snprintf(err->text, sizeof err->text, "variant: error: %s is %d; expected %d to %d", fields[f].key, value,
+                     fields[f].min, max);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+void emission_close(struct emission *e)
+{
+    if (!e)
+        return;
+    for (int i = 0; i < e->units; i++)
+        unrolled_free(&e->unit[i]);
+    buf_free(&e->parameters);
+    free(e);
+}
+
+static int emit(const struct gen *g, const struct variant *v, enum gen_flags flags, bool check_only, struct buf *text,
+                struct emission **out, struct gen_error *err)
 {
     struct emission *e = calloc(1, sizeof *e);
-    struct buf text = {0};
-    int result = -1;
-    *out = (struct gen_text){0};
+    *out = NULL;
     if (!e)
         return fail_at(err, (struct place){"generator", 0}, "out of memory");
     *e = (struct emission){
         .g = g, .v = v, .flags = flags, .check_only = check_only, .micros = &g->micros[v->field[F_OP]]};
     variant_encode(v, e->name);
-    if (!(e->t = find_table(g, field_value_name(F_ISA, v->field[F_ISA])))) {
-        fail_at(err, (struct place){e->name, 0}, "no table for this isa; expected c, avx2, avx512 or avx512bf16");
-        goto cleanup;
+    e->language = isa_language((enum isa)v->field[F_ISA]);
+    e->t = find_table(g, field_value_name(F_ISA, v->field[F_ISA]));
+    if (!e->t != (e->language == LANGUAGE_OPENCL)) {
+        fail_at(err, (struct place){e->name, 0}, "no table for this isa; expected one under templates/isa");
+        goto fail;
     }
     set_fields(e);
     struct template_host host = {e, directive};
-    if (template_render(g->driver[v->field[F_OP]], &e->env, &host, &text, err))
-        goto cleanup;
-    if (!buf_ok(&text) || !buf_ok(&e->parameters)) {
+    if (template_render(g->driver[v->field[F_OP]][e->language], &e->env, &host, text, err))
+        goto fail;
+    if (!buf_ok(text) || !buf_ok(&e->parameters)) {
         fail_at(err, (struct place){e->name, 0}, "out of memory");
-        goto cleanup;
+        goto fail;
+    }
+    *out = e;
+    return 0;
+fail:
+    emission_close(e);
+    return -1;
+}
+
+int emission_open(const struct gen *g, const struct variant *v, struct emission **out, struct gen_error *err)
+{
+    struct buf text = {0};
+    *out = NULL;
+    int result = check_ranges(v, err) ? -1 : emit(g, v, GEN_READABLE, true, &text, out, err);
+    buf_free(&text);
+    return result;
+}
+
+const struct unrolled *emission_units(const struct emission *e, int *count)
+{
+    *count = e->units;
+    return e->unit;
+}
+
+int emission_number(const struct emission *e, const char *name, int64_t *out)
+{
+    const struct value *v = env_get(&e->env, name, strlen(name));
+    if (!v || v->text)
+        return -1;
+    *out = v->number;
+    return 0;
+}
+
+static int render(const struct gen *g, const struct variant *v, enum gen_flags flags, bool check_only,
+                  struct gen_text *out, struct gen_error *err)
+{
+    struct emission *e;
+    struct buf text = {0};
+    *out = (struct gen_text){0};
+    if (emit(g, v, flags, check_only, &text, &e, err)) {
+        buf_free(&text);
+        return -1;
     }
     report(e, out);
     out->data = text.data;
     out->size = text.size;
-    text = (struct buf){0};
-    result = 0;
-cleanup:
-    for (int i = 0; i < e->units; i++)
-        unrolled_free(&e->unit[i]);
-    buf_free(&e->parameters);
-    buf_free(&text);
-    free(e);
-    return result;
+    emission_close(e);
+    return 0;
 }
 
 int gen_emit(const struct gen *g, const struct variant *v, enum gen_flags flags, struct gen_text *out,
              struct gen_error *err)
 {
-    return render(g, v, flags, false, out, err);
+    struct c_locale locale;
+    *out = (struct gen_text){0};
+    if (check_ranges(v, err) || enter_c_locale(&locale, err))
+        return -1;
+    int result = render(g, v, flags, false, out, err);
+    leave_c_locale(&locale);
+    return result;
 }
 
 int gen_check(const struct gen *g, const struct variant *v, struct gen_error *err)
 {
-    struct gen_text text;
-    int result = render(g, v, GEN_READABLE, true, &text, err);
+    struct gen_text text = {0};
+    int result = check_ranges(v, err) ? -1 : render(g, v, GEN_READABLE, true, &text, err);
     gen_text_free(&text);
     return result;
 }

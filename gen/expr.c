@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ARGS_MAX = 4 };
+enum { ARGS_MAX = 4, DEPTH_MAX = 64 };
 enum expr_kind { X_NUMBER, X_TEXT, X_NAME, X_CALL, X_NOT, X_NEG, X_CHOOSE, X_BINARY };
 enum binary { B_OR, B_AND, B_EQ, B_NE, B_LT, B_LE, B_GT, B_GE, B_ADD, B_SUB, B_MUL, B_DIV, B_MOD };
 struct expr {
@@ -16,6 +16,7 @@ struct expr {
     const char *text; /* name, function or literal */
     size_t size;
     uint32_t hash;
+    int height; /* of the tree: evaluation is recursive */
     int args;
     const struct expr *arg[ARGS_MAX];
 };
@@ -45,6 +46,11 @@ bool env_set(struct env *e, const char *name, struct value v)
     return true;
 }
 
+bool env_round(struct env *e)
+{
+    return e->rounds < ROUNDS_MAX && ++e->rounds;
+}
+
 static const struct value *find(const struct env *e, const char *name, size_t size, uint32_t hash)
 {
     for (int i = e->entries - 1; i >= 0; i--)
@@ -72,6 +78,28 @@ static struct expr *node(struct arena *a, struct lexer *l, enum expr_kind kind)
 }
 
 static const struct expr *parse_choice(struct arena *a, struct lexer *l);
+static const struct expr *parse_binary(struct arena *a, struct lexer *l, int level);
+
+/* Takes a part in; NULL when there is none, or the tree has become too deep. */
+static const struct expr *part(struct expr *x, int i, const struct expr *inner, struct lexer *l)
+{
+    if (inner && inner->height >= DEPTH_MAX) {
+        lex_fail(l, "expression more than %d deep; expected a let for a part of it", DEPTH_MAX);
+        return NULL;
+    }
+    if (inner && inner->height >= x->height)
+        x->height = inner->height + 1;
+    return x->arg[i] = inner;
+}
+
+static bool enter(struct lexer *l)
+{
+    if (l->depth == DEPTH_MAX)
+        lex_fail(l, "expression more than %d deep; expected a let for a part of it", DEPTH_MAX);
+    else
+        l->depth++;
+    return !l->failed;
+}
 
 static const struct expr *parse_call(struct arena *a, struct lexer *l, struct expr *x)
 {
@@ -83,7 +111,7 @@ static const struct expr *parse_call(struct arena *a, struct lexer *l, struct ex
             lex_fail(l, "more than %d arguments; expected fewer", ARGS_MAX);
             return NULL;
         }
-        if (!(x->arg[x->args++] = parse_choice(a, l)))
+        if (!part(x, x->args++, parse_choice(a, l), l))
             return NULL;
     }
     return x;
@@ -94,10 +122,12 @@ static const struct expr *parse_unary(struct arena *a, struct lexer *l)
     struct expr *x;
     struct token t = l->token;
     if (lex_is(l, "not") || lex_is(l, "-")) {
-        if (!(x = node(a, l, lex_is(l, "-") ? X_NEG : X_NOT)))
+        if (!(x = node(a, l, lex_is(l, "-") ? X_NEG : X_NOT)) || !enter(l))
             return NULL;
         lex_next(l);
-        return (x->arg[0] = parse_unary(a, l)) ? x : NULL;
+        const struct expr *inner = x->kind == X_NEG ? parse_unary(a, l) : parse_binary(a, l, binaries[B_EQ].level);
+        l->depth--;
+        return part(x, 0, inner, l) ? x : NULL;
     }
     if (lex_accept(l, "(")) {
         const struct expr *inner = parse_choice(a, l);
@@ -135,11 +165,9 @@ static const struct expr *parse_binary(struct arena *a, struct lexer *l, int lev
         struct expr *x = node(a, l, X_BINARY);
         lex_next(l);
         const struct expr *right = x ? parse_binary(a, l, binaries[op].level + 1) : NULL;
-        if (!right)
+        if (!right || !part(x, 0, left, l) || !part(x, 1, right, l))
             return NULL;
         x->op = (enum binary)op;
-        x->arg[0] = left;
-        x->arg[1] = right;
         left = x;
     }
     return left;
@@ -147,15 +175,18 @@ static const struct expr *parse_binary(struct arena *a, struct lexer *l, int lev
 
 static const struct expr *parse_choice(struct arena *a, struct lexer *l)
 {
-    const struct expr *condition = parse_binary(a, l, 1);
-    if (!condition || !lex_is(l, "?"))
-        return condition;
-    struct expr *x = node(a, l, X_CHOOSE);
-    lex_next(l);
-    if (!x || !(x->arg[1] = parse_choice(a, l)) || !lex_expect(l, ":") || !(x->arg[2] = parse_choice(a, l)))
+    if (!enter(l))
         return NULL;
-    x->arg[0] = condition;
-    return x;
+    const struct expr *condition = parse_binary(a, l, 1);
+    if (condition && lex_is(l, "?")) {
+        struct expr *x = node(a, l, X_CHOOSE);
+        lex_next(l);
+        bool whole = x && part(x, 0, condition, l) && part(x, 1, parse_choice(a, l), l) && lex_expect(l, ":") &&
+                     part(x, 2, parse_choice(a, l), l);
+        condition = whole ? x : NULL;
+    }
+    l->depth--;
+    return condition;
 }
 
 const struct expr *expr_parse(struct arena *a, struct lexer *l)
@@ -168,6 +199,30 @@ static int fail(const struct expr *x, struct gen_error *err, const char *what)
 {
     snprintf(err->text, sizeof err->text, "%s:%d:%d: error: %s", x->place.file, x->place.line, x->column, what);
     return -1;
+}
+
+static int arithmetic(const struct expr *x, int64_t a, int64_t b, struct value *out, struct gen_error *err)
+{
+    int64_t n = 0;
+    bool beyond = false, divides = x->op == B_DIV || x->op == B_MOD;
+    if (divides && b == 0)
+        return fail(x, err, "division by zero; expected another divisor");
+    switch (x->op) {
+    case B_EQ: n = a == b; break;
+    case B_NE: n = a != b; break;
+    case B_LT: n = a < b; break;
+    case B_LE: n = a <= b; break;
+    case B_GT: n = a > b; break;
+    case B_GE: n = a >= b; break;
+    case B_ADD: beyond = __builtin_add_overflow(a, b, &n); break;
+    case B_SUB: beyond = __builtin_sub_overflow(a, b, &n); break;
+    case B_MUL: beyond = __builtin_mul_overflow(a, b, &n); break;
+    default:
+        beyond = a == INT64_MIN && b == -1; /* the processor traps */
+        n = beyond ? 0 : x->op == B_DIV ? a / b : a % b;
+    }
+    *out = value_int(n);
+    return beyond ? fail(x, err, "result beyond 64 bits; expected smaller numbers") : 0;
 }
 
 static int eval_binary(const struct expr *x, const struct env *env, struct value *out, struct gen_error *err)
@@ -196,22 +251,17 @@ static int eval_binary(const struct expr *x, const struct env *env, struct value
         *out = value_int(!strcmp(p.text, q.text) == (x->op == B_EQ));
         return 0;
     }
-    int64_t a = p.number, b = q.number;
-    if ((x->op == B_DIV || x->op == B_MOD) && b == 0)
-        return fail(x, err, "division by zero; expected another divisor");
-    switch (x->op) {
-    case B_EQ: *out = value_int(a == b); break;
-    case B_NE: *out = value_int(a != b); break;
-    case B_LT: *out = value_int(a < b); break;
-    case B_LE: *out = value_int(a <= b); break;
-    case B_GT: *out = value_int(a > b); break;
-    case B_GE: *out = value_int(a >= b); break;
-    case B_ADD: *out = value_int(a + b); break;
-    case B_SUB: *out = value_int(a - b); break;
-    case B_MUL: *out = value_int(a * b); break;
-    case B_DIV: *out = value_int(a / b); break;
-    default: *out = value_int(a % b); break;
-    }
+    return arithmetic(x, p.number, q.number, out, err);
+}
+
+/* a rounded up to a multiple of b, or how many times b that is. */
+static int divide_up(const struct expr *x, int64_t a, int64_t b, struct value *out, struct gen_error *err)
+{
+    if (b <= 0)
+        return fail(x, err, "division by zero or less; expected a positive divisor");
+    *out = value_int(a / b + (a % b > 0));
+    if (x->text[0] == 'r' && __builtin_mul_overflow(out->number, b, &out->number))
+        return fail(x, err, "result beyond 64 bits; expected smaller numbers");
     return 0;
 }
 
@@ -232,22 +282,21 @@ static int eval_call(const struct expr *x, const struct env *env, struct value *
     }
     if (numbers && x->args == 2) {
         int64_t a = v[0].number, b = v[1].number;
-        bool divides = !strcmp(x->text, "ceil_div") || !strcmp(x->text, "round_up");
-        if (divides && b <= 0)
-            return fail(x, err, "division by zero or less; expected a positive divisor");
-        if (divides) {
-            int64_t up = (a + b - 1) / b;
-            *out = value_int(x->text[0] == 'c' ? up : up * b);
-            return 0;
-        }
+        if (!strcmp(x->text, "ceil_div") || !strcmp(x->text, "round_up"))
+            return divide_up(x, a, b, out, err);
         if (!strcmp(x->text, "min") || !strcmp(x->text, "max")) {
             *out = value_int((a < b) == (x->text[1] == 'i') ? a : b);
             return 0;
         }
     }
-    if (env->call)
-        return env->call(env->self, x->text, v, x->args, out, err);
-    return fail(x, err, "unknown function; expected min, max, ceil_div, round_up or defined");
+    int unknown = env->call ? env->call(env->self, x->text, v, x->args, out, err) : 1;
+    if (unknown <= 0)
+        return unknown;
+    snprintf(err->text, sizeof err->text,
+             "%s:%d:%d: error: no function %s of such arguments; expected min(a, b), max(a, b), ceil_div(a, b), "
+             "round_up(a, b), defined(name) or one that the template's host adds",
+             x->place.file, x->place.line, x->column, x->text);
+    return -1;
 }
 
 int expr_eval(const struct expr *x, const struct env *env, struct value *out, struct gen_error *err)
@@ -275,7 +324,9 @@ int expr_eval(const struct expr *x, const struct env *env, struct value *out, st
     case X_NEG:
         if (expr_number(x->arg[0], env, &v.number, err))
             return -1;
-        *out = value_int(-v.number);
+        if (__builtin_sub_overflow((int64_t)0, v.number, &v.number))
+            return fail(x, err, "result beyond 64 bits; expected smaller numbers");
+        *out = value_int(v.number);
         return 0;
     case X_CHOOSE:
         if (expr_eval(x->arg[0], env, &v, err))

@@ -1,8 +1,8 @@
 /* expr.h - whole-number and text expressions, evaluated while a kernel is generated: tile counts, conditions, holes.
  *
- *   or, and, not, == != < <= > >=, + - * / %, unary -, ( ), c ? a : b, "text", names, 12, and the functions
+ *   c ? a : b, or, and, not, == !=, < <= > >=, + -, * / %, unary -, ( ), "text", names, 12 (loosest first), and
  *   min(a,b) max(a,b) ceil_div(a,b) round_up(a,b) defined(name); others are asked of env->call.
- * Division truncates, and division by zero is an error. Comparing text with a number is an error. */
+ * Division truncates; division by zero, a result beyond 64 bits, and text beside a number are errors. */
 #ifndef ATTNGEN_EXPR_H
 #define ATTNGEN_EXPR_H
 
@@ -13,7 +13,7 @@ struct value {
     int64_t number;
 };
 
-enum { ENV_MAX = 160 };
+enum { ENV_MAX = 160, ROUNDS_MAX = 1000000 };
 struct env {
     struct env_entry {
         const char *name;
@@ -21,7 +21,8 @@ struct env {
         struct value value;
     } entry[ENV_MAX];
     int entries;
-    /* Functions that the host of the template adds; 0 and *out, or -1 and err. */
+    int rounds; /* of all loops so far: what is written out is bounded */
+    /* Functions that the host of the template adds; 0 and *out, -1 and err, or 1: there is none such. */
     int (*call)(void *self, const char *function, const struct value *args, int n, struct value *out,
                 struct gen_error *err);
     void *self;
@@ -29,6 +30,8 @@ struct env {
 /* Later entries hide earlier ones; a scope is left by setting entries back. name must outlive env. False when full. */
 bool env_set(struct env *e, const char *name, struct value v);
 const struct value *env_get(const struct env *e, const char *name, size_t size);
+/* One more round of a loop; false when there were ROUNDS_MAX. */
+bool env_round(struct env *e);
 static inline struct value value_int(int64_t n)
 {
     return (struct value){NULL, n};

@@ -19,11 +19,14 @@ enum field_id {
     F_ROWS,
     F_VECS,
     F_UNROLL,
+    F_GROUP_ROWS,
+    F_GROUP_LANES,
+    F_VECTOR,
     FIELD_COUNT
 };
 enum operation { OP_ATTN, OP_COUNT };
 enum dtype { DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_COUNT };
-enum isa { ISA_C, ISA_AVX2, ISA_AVX512, ISA_AVX512BF16, ISA_COUNT };
+enum isa { ISA_C, ISA_AVX2, ISA_AVX512, ISA_AVX512BF16, ISA_PORTABLE, ISA_COUNT };
 enum language { LANGUAGE_C, LANGUAGE_OPENCL, LANGUAGE_COUNT };
 
 struct variant {

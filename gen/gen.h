@@ -37,6 +37,7 @@ enum gen_flags {
 struct gen_text {
     char *data; /* NUL-terminated */
     size_t size;
+    int64_t local_bytes; /* of local memory that a group takes, in OpenCL; else 0 */
     struct gen_micro_use {
         char name[32];
         int vec, mask, integer; /* registers that its allocation needs at its widest point */

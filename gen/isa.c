@@ -1,6 +1,5 @@
 /* isa.c - reads an ISA table: types, registers, and one row an op. It does not know what any row means. */
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "micro.h"
@@ -41,6 +40,7 @@ struct reader {
     struct arena *a;
     struct names *names;
     struct place place;
+    const char *line; /* that is read; columns count from it */
     struct gen_error *err;
 };
 
@@ -112,8 +112,9 @@ static void machine_decorations(struct machine_operand *o, const struct pattern 
             o->zeroing = true;
         else if (l->token.kind == TOKEN_INT) { /* {1to16}: the number 1, the name to16 */
             lex_next(l);
-            o->broadcast = l->token.size > 2 ? atoi(l->token.at + 2) : 0;
-            lex_next(l);
+            o->broadcast = lex_is(l, "to8") ? 8 : 16;
+            if (!lex_accept(l, "to8"))
+                lex_expect(l, "to16");
         } else
             o->mask = machine_letter(p, l);
         lex_expect(l, "}");
@@ -153,9 +154,9 @@ static void machine_operand(struct machine_operand *o, const struct pattern *p, 
 static int read_machine(struct reader *r, struct machine *m, const struct pattern *p, struct cell text)
 {
     struct lexer l;
-    lex_start(&l, r->place, text.text, text.size, r->err);
+    lex_start_at(&l, r->place, r->line, text.text, text.size, r->err);
     if (l.token.kind == TOKEN_END)
-        return 0;
+        return l.failed ? -1 : 0;
     m->present = true;
     m->name = take(r, &l);
     while (!l.failed && l.token.kind != TOKEN_END) {
@@ -182,6 +183,31 @@ static bool reads_first(const struct pattern *p)
     return p->key[0] == '_' && p->key[1] == ' ' && p->key[2] != '=' && p->key[2] != '{';
 }
 
+static int ends(struct lexer *l)
+{
+    if (!l->failed && l->token.kind != TOKEN_END)
+        lex_fail(l, "'%.*s'; expected the line's end", l->token.size, l->token.at);
+    return l->failed ? -1 : 0;
+}
+
+/* Operands of types that are declared above; letters alone. */
+static int check_operands(struct reader *r, const struct pattern *p)
+{
+    if (!p->operands || (p->operand[0].kind != OPERAND_VALUE && p->operand[0].kind != OPERAND_MEMORY))
+        return fail_at(r->err, r->place, "nothing that the op writes; expected a vector, mask or memory first");
+    for (int i = 0; i < p->operands; i++) {
+        const struct operand *o = &p->operand[i];
+        const struct vtype *type = o->type ? isa_type(r->t, o->type, strlen(o->type)) : NULL;
+        if (o->kind == OPERAND_ANY)
+            return fail_at(r->err, r->place, "operand of more than a letter; expected d, x, y, z, k, m, c, f or v");
+        if (o->kind == OPERAND_VALUE || o->kind == OPERAND_MEMORY || o->kind == OPERAND_POOL)
+            if (!type || (o->kind == OPERAND_VALUE && !type->vector))
+                return fail_at(r->err, r->place, "unknown type '%s' of operand %c; expected a type of this table",
+                               o->type, o->letter);
+    }
+    return 0;
+}
+
 /* op NAME ; written ; intrinsic ; plain ; machine */
 static int read_op(struct reader *r, const char *from, const char *to)
 {
@@ -193,15 +219,19 @@ static int read_op(struct reader *r, const char *from, const char *to)
     if (!op || r->t->ops == OPS_MAX)
         return fail_at(r->err, r->place, "too many ops; expected at most %d", OPS_MAX);
     struct lexer l;
-    lex_start(&l, r->place, cell[1].text, cell[1].size, r->err);
+    lex_start_at(&l, r->place, r->line, cell[1].text, cell[1].size, r->err);
     op->name = name_intern(r->names, cell[0].text, cell[0].size);
     op->place = r->place;
-    if (pattern_parse(&op->pattern, NULL, r->a, r->names, &l))
+    if (pattern_parse(&op->pattern, NULL, r->a, r->names, &l) || check_operands(r, &op->pattern))
         return -1;
+    if (!op->name || !cell[0].size || !cell[3].size || (r->t->target && !cell[2].size))
+        return fail_at(r->err, r->place,
+                       "empty cell; expected a name, plain C, and an intrinsic where there is a target");
     op->intrinsic = cell_text(r, cell[2]);
     op->plain = cell_text(r, cell[3]);
     op->writes_memory = op->pattern.operand[0].kind == OPERAND_MEMORY;
     op->reads_first = !op->writes_memory && reads_first(&op->pattern);
+    r->t->op_key[r->t->ops] = op->pattern.key;
     r->t->op[r->t->ops++] = op;
     return read_machine(r, &op->machine, &op->pattern, cell[4]);
 }
@@ -239,9 +269,12 @@ static int read_type(struct reader *r, struct lexer *l)
         v->c_intrinsic = take(r, l);
     }
     v->c_element = take(r, l);
-    v->bytes = (int)take_number(l);
+    int64_t bytes = take_number(l);
+    if (!l->failed && (bytes < 1 || bytes > 8))
+        return lex_fail(l, "elements of %lld bytes; expected 1 to 8", (long long)bytes);
+    v->bytes = (int)bytes;
     r->t->type[r->t->types++] = v;
-    return l->failed ? -1 : 0;
+    return ends(l);
 }
 
 /* pool NAME TYPE n n n ... */
@@ -258,6 +291,23 @@ static int read_pool(struct reader *r, struct lexer *l)
     for (int i = 0; i < r->t->width && i < 16; i++)
         p->lane[i] = (int32_t)take_number(l);
     r->t->pool[r->t->pools++] = p;
+    return ends(l);
+}
+
+/* without NAME...: ops of the base that make no sense here, such as those that reach past the last lane */
+static int read_without(struct reader *r, struct lexer *l)
+{
+    while (!l->failed && l->token.kind != TOKEN_END) {
+        int at = 0;
+        while (at < r->t->ops && !lex_is(l, r->t->op[at]->name))
+            at++;
+        if (at == r->t->ops)
+            return lex_fail(l, "'%.*s'; expected the name of an op of this table's base", l->token.size, l->token.at);
+        r->t->ops--;
+        memmove(&r->t->op[at], &r->t->op[at + 1], (size_t)(r->t->ops - at) * sizeof *r->t->op);
+        memmove(&r->t->op_key[at], &r->t->op_key[at + 1], (size_t)(r->t->ops - at) * sizeof *r->t->op_key);
+        lex_next(l);
+    }
     return l->failed ? -1 : 0;
 }
 
@@ -265,7 +315,9 @@ static int read_pool(struct reader *r, struct lexer *l)
 static int read_isa(struct reader *r, struct lexer *l, const struct isa_table *const *before, int n)
 {
     const char *name = take(r, l);
-    int bits = (int)take_number(l);
+    int64_t bits = take_number(l);
+    if (!l->failed && (bits % 32 || bits < 32 || bits > 512))
+        return lex_fail(l, "vectors of %lld bits; expected a multiple of 32, at most 512", (long long)bits);
     if (lex_accept(l, "extends")) {
         const char *base = take(r, l);
         int i = 0;
@@ -276,9 +328,23 @@ static int read_isa(struct reader *r, struct lexer *l, const struct isa_table *c
         *r->t = *before[i];
     }
     r->t->name = name;
-    r->t->vector_bits = bits;
-    r->t->width = bits / 32;
-    return l->failed ? -1 : 0;
+    r->t->vector_bits = (int)bits;
+    r->t->width = (int)bits / 32;
+    return ends(l);
+}
+
+/* registers VECTOR MASK INTEGER */
+static int read_registers(struct reader *r, struct lexer *l)
+{
+    static const int most[CLASS_COUNT] = {32, 7, 9}; /* k0 means no mask; nine integers are the callee's to use */
+    for (int c = CLASS_VEC; c <= CLASS_INT; c++) {
+        int64_t n = take_number(l);
+        if (!l->failed && (n < 0 || n > most[c]))
+            return lex_fail(l, "%lld registers; expected at most 32 for vectors, 7 for masks, 9 for integers",
+                            (long long)n);
+        r->t->registers[c] = (int)n;
+    }
+    return ends(l);
 }
 
 static int read_line(struct reader *r, const char *from, const char *to, const struct isa_table *const *before, int n)
@@ -300,6 +366,8 @@ static int read_line(struct reader *r, const char *from, const char *to, const s
         return read_type(r, &l);
     if (lex_accept(&l, "pool"))
         return read_pool(r, &l);
+    if (lex_accept(&l, "without"))
+        return read_without(r, &l);
     if (lex_accept(&l, "target")) {
         r->t->target = arena_copy(r->a, l.token.at, (size_t)l.token.size);
         return l.token.kind == TOKEN_TEXT ? 0 : lex_fail(&l, "no text; expected target \"features\"");
@@ -309,11 +377,8 @@ static int read_line(struct reader *r, const char *from, const char *to, const s
         memset(r->t->registers, 0, sizeof r->t->registers);
         return 0;
     }
-    if (lex_accept(&l, "registers")) {
-        for (int c = CLASS_VEC; c <= CLASS_INT; c++)
-            r->t->registers[c] = (int)take_number(&l);
-        return l.failed ? -1 : 0;
-    }
+    if (lex_accept(&l, "registers"))
+        return read_registers(r, &l);
     if (lex_accept(&l, "helper")) {
         struct helper *h = arena_alloc(r->a, sizeof *h);
         if (!h || r->t->helpers == 32)
@@ -324,7 +389,8 @@ static int read_line(struct reader *r, const char *from, const char *to, const s
         r->t->helper[r->t->helpers++] = h;
         return l.failed ? -1 : 0;
     }
-    return lex_fail(&l, "'%.*s'; expected isa, target, plain, registers, type, op, control, pool, helper or macro",
+    return lex_fail(&l,
+                    "'%.*s'; expected isa, target, plain, without, registers, type, op, control, pool, helper or macro",
                     l.token.size, l.token.at);
 }
 
@@ -332,13 +398,14 @@ int isa_parse(struct isa_table *t, struct arena *a, struct names *names, const c
               size_t size, const struct isa_table *const *before, int n, struct gen_error *err)
 {
     *t = (struct isa_table){0};
-    struct reader r = {t, a, names, {file, 0}, err};
+    struct reader r = {t, a, names, {file, 0}, text, err};
     const char *end = text + size;
     for (const char *line = text; line < end;) {
         const char *stop = memchr(line, '\n', (size_t)(end - line));
         if (!stop)
             stop = end;
         r.place.line++;
+        r.line = line;
         if (stop - line > 6 && !memcmp(line, "macro ", 6)) { /* the rest of the file is composites */
             struct micro_file composites = {0};
             if (micro_parse(&composites, a, names, file, r.place.line, line, (size_t)(end - line), err))

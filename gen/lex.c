@@ -2,6 +2,7 @@
 #include "lex.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,11 +77,17 @@ int lex_fail(struct lexer *l, const char *format, ...)
     return -1;
 }
 
-void lex_start(struct lexer *l, struct place place, const char *text, size_t size, struct gen_error *err)
+void lex_start_at(struct lexer *l, struct place place, const char *line, const char *text, size_t size,
+                  struct gen_error *err)
 {
-    *l = (struct lexer){.place = place, .start = text, .cursor = text, .end = text + size, .err = err};
+    *l = (struct lexer){.place = place, .start = line, .cursor = text, .end = text + size, .err = err};
     l->token.at = text;
     lex_next(l);
+}
+
+void lex_start(struct lexer *l, struct place place, const char *text, size_t size, struct gen_error *err)
+{
+    lex_start_at(l, place, text, text, size, err);
 }
 
 static void lex_number(struct lexer *l)
@@ -109,9 +116,17 @@ static void lex_number(struct lexer *l)
     memcpy(digits, t->at, (size_t)t->size);
     digits[t->size] = 0;
     t->kind = real ? TOKEN_FLOAT : TOKEN_INT;
-    t->real = strtod(digits, NULL);
-    t->number = real ? 0 : strtoll(digits, NULL, 0);
-    l->cursor = c;
+    bool hex = t->size > 1 && digits[1] == 'x';
+    char *stop;
+    errno = 0;
+    t->real = strtod(digits, &stop);
+    t->number = real ? 0 : strtoll(digits, &stop, hex ? 16 : 10);
+    if (*stop || (hex && t->size == 2))
+        lex_fail(l, "'%s' is no number; expected digits", digits);
+    else if (errno == ERANGE && !real)
+        lex_fail(l, "number %s; expected at most %lld", digits, (long long)INT64_MAX);
+    else
+        l->cursor = c;
 }
 
 void lex_next(struct lexer *l)

@@ -35,10 +35,14 @@ struct lexer {
     const char *start, *cursor, *end;
     struct token token; /* the one to be looked at */
     bool failed;
+    int depth; /* of the expression that is read */
     struct gen_error *err;
 };
-/* A lexer over [text, text+size), its first token read. Comments start with # and run to the end. */
+/* A lexer over [text, text+size), its first token read. Comments start with # and run to the end. Columns count from
+ * text, or from line, which stands before it in the same memory. */
 void lex_start(struct lexer *l, struct place place, const char *text, size_t size, struct gen_error *err);
+void lex_start_at(struct lexer *l, struct place place, const char *line, const char *text, size_t size,
+                  struct gen_error *err);
 void lex_next(struct lexer *l);
 bool lex_is(const struct lexer *l, const char *text); /* the token is this name or punctuation */
 bool lex_accept(struct lexer *l, const char *text);   /* the same, and goes past it */

@@ -8,13 +8,35 @@
 
 enum { LINE_MAX = 116 };
 
+static char *put_number(char *at, int n)
+{
+    char digits[12];
+    int size = 0;
+    do
+        digits[size++] = (char)('0' + n % 10);
+    while (n /= 10);
+    while (size)
+        *at++ = digits[--size];
+    return at;
+}
+
+/* Called for every operand that is printed: no printf. */
 void c_name(const struct val *v, char name[C_NAME_MAX])
 {
-    int n = snprintf(name, C_NAME_MAX, "%.20s", v->base);
-    for (int i = 0; i < v->indices; i++)
-        n += snprintf(name + n, C_NAME_MAX - (size_t)n, i ? "_%d" : "%d", v->index[i]);
-    if (v->twin)
-        snprintf(name + n, C_NAME_MAX - (size_t)n, "__%d", v->twin + 1);
+    char *at = name;
+    for (const char *c = v->base; *c && at - name < C_NAME_MAX - 28; c++)
+        *at++ = *c;
+    for (int i = 0; i < v->indices; i++) {
+        if (i)
+            *at++ = '_';
+        at = put_number(at, v->index[i]);
+    }
+    if (v->twin) {
+        *at++ = '_';
+        *at++ = '_';
+        at = put_number(at, v->twin + 1);
+    }
+    *at = 0;
 }
 
 /* ---- the ops ---- */
@@ -80,7 +102,7 @@ static void lanes(struct buf *out, const struct op *op)
         if (e == c || !is_value_letter(op, c, (size_t)(e - c))) {
             buf_put(out, c, e == c ? 1 : (size_t)(e - c));
             c = e == c ? c + 1 : e;
-        } else if (*e == '[') {
+        } else if (*e == '[' && strchr(e, ']')) {
             const char *close = strchr(e, ']');
             buf_printf(out, "AT(%c, %.*s)", *c, (int)(close - e - 1), e + 1);
             c = close + 1;
@@ -169,7 +191,7 @@ static void pools(struct buf *out, const struct isa_table *t, const struct used 
     for (int i = 0; i < t->pools; i++) {
         if (!used->pool[i])
             continue;
-        buf_printf(out, "static const %s %s[%d] = {", t->pool[i]->type->c_element, t->pool[i]->name, t->width);
+        buf_printf(out, "static const %s pool_%s[%d] = {", t->pool[i]->type->c_element, t->pool[i]->name, t->width);
         for (int l = 0; l < t->width; l++)
             buf_printf(out, l ? ", %d" : "%d", (int)t->pool[i]->lane[l]);
         buf_puts(out, "};\n");
@@ -255,7 +277,10 @@ static void put_arg(struct buf *out, const struct unrolled *u, const struct arg 
     switch (a->kind) {
     case ARG_REAL: put_real(out, a->real); break;
     case ARG_INTEGER: buf_int(out, a->number); break;
-    case ARG_POOL: buf_puts(out, u->isa->pool[a->number]->name); break;
+    case ARG_POOL: /* a prefix keeps it apart from values of that name */
+        buf_puts(out, "pool_");
+        buf_puts(out, u->isa->pool[a->number]->name);
+        break;
     default:
         put_value(out, u, a->value);
         if (a->kind == ARG_MEMORY && a->number) {

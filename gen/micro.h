@@ -121,6 +121,7 @@ struct isa_table {
     int types, ops, macros, pools, helpers;
     const struct vtype *type[TYPES_MAX];
     const struct op *op[OPS_MAX];
+    const char *op_key[OPS_MAX]; /* op[i]->pattern.key, side by side for the search */
     const struct macro *macro[MICROS_MAX];
     const struct pool_vector *pool[8];
     const struct helper *helper[32];
@@ -227,7 +228,7 @@ struct val {
     int first, last;                  /* instructions */
     int parent;                       /* of a pointer: the one it was copied from, or -1 */
     int reg;
-    int twin; /* C names: a number appended when another value alive bears the same name */
+    int twin; /* C names: a number appended when another value alive, or a pool vector, bears the same name */
 };
 struct unrolled {
     const struct micro *micro;
@@ -247,6 +248,16 @@ void unrolled_free(struct unrolled *u);
 enum { C_NAME_MAX = 48 };
 /* A value's name in C: a0_1 for a[0][1]; a number behind it where two of a name live at once. */
 void c_name(const struct val *v, char name[C_NAME_MAX]);
+
+/* ---- the micro-kernels of one variant (emit.c) ---- */
+
+/* What the variant's template asks for, written out, and the numbers that it computes for that: NR, LDQ, ... The variant
+ * and the generator must outlive it. */
+struct emission;
+int emission_open(const struct gen *g, const struct variant *v, struct emission **out, struct gen_error *err);
+void emission_close(struct emission *e); /* NULL is allowed */
+const struct unrolled *emission_units(const struct emission *e, int *count);
+int emission_number(const struct emission *e, const char *name, int64_t *out); /* -1: there is no such number */
 
 /* ---- lowered ---- */
 

@@ -19,11 +19,12 @@ const char *name_intern(struct names *n, const char *text, size_t size)
             n->count++;
             return n->slot[at] = arena_copy(n->arena, text, size);
         }
-        if (!strncmp(n->slot[at], text, size) && !n->slot[at][size])
+        if (strlen(n->slot[at]) == size && !memcmp(n->slot[at], text, size))
             return n->slot[at];
     }
 }
 
+enum { BLOCKS_MAX = 32, HEADS_MAX = 4 };
 struct line {
     int indent, number;
     const char *text;
@@ -35,7 +36,7 @@ struct parser {
     const char *file;
     struct gen_error *err;
     struct line *line;
-    int lines, at;
+    int lines, at, depth;
     const char *pointer[32]; /* names that a bump may be about */
     int pointers;
 };
@@ -73,10 +74,13 @@ struct key {
     size_t size;
 };
 
-static void key_add(struct key *k, const char *text, size_t size)
+static void key_add(struct key *k, const char *text, size_t size, struct lexer *l)
 {
-    if (k->size + size + 2 >= sizeof k->text)
+    if (k->size + size + 2 >= sizeof k->text) {
+        lex_fail(l, "statement too long; expected an op's written form, at most %d characters",
+                 (int)sizeof k->text - 2);
         return;
+    }
     if (k->size)
         k->text[k->size++] = ' ';
     memcpy(k->text + k->size, text, size);
@@ -200,10 +204,10 @@ static const char *key_parse(struct parser *p, struct node *n, struct pattern *p
             }
             if (n ? term_parse(p, &n->term[n->terms++], l) : operand_parse(pattern, names, p->names, l))
                 return NULL;
-            key_add(&key, "_", 1);
+            key_add(&key, "_", 1, l);
             after_operand = true;
         } else {
-            key_add(&key, l->token.at, (size_t)l->token.size);
+            key_add(&key, l->token.at, (size_t)l->token.size, l);
             after_operand = false;
             lex_next(l);
         }
@@ -249,6 +253,10 @@ static struct node *simple_statement(struct parser *p, struct lexer *l)
         n->type = mask ? name_intern(p->names, "mask", 4) : NULL;
         if (is_word(l))
             n->type = take_name(p->names, l);
+    }
+    if (n->declares && l->token.kind != TOKEN_NAME) {
+        lex_fail(l, "no name; expected vec or mask NAME = ...");
+        return NULL;
     }
     n->key = key_parse(p, n, NULL, NULL, l);
     if (n->key)
@@ -341,7 +349,12 @@ static struct node *statement(struct parser *p, struct lexer *l)
     if (!inner || !lex_accept(l, "for"))
         return inner;
     struct node *head = NULL, **at = &head;
+    int heads = 0;
     do {
+        if (heads++ == HEADS_MAX) {
+            lex_fail(l, "for over more than %d names; expected fewer", HEADS_MAX);
+            return NULL;
+        }
         if (!(*at = unroll_head(p, l)))
             return NULL;
         at = &(*at)->body;
@@ -377,8 +390,20 @@ static int body(struct parser *p, struct lexer *l, int indent, struct node **out
 static int start_line(struct parser *p, struct lexer *l)
 {
     const struct line *line = &p->line[p->at++];
-    lex_start(l, (struct place){p->file, line->number}, line->text, line->size, p->err);
+    lex_start_at(l, (struct place){p->file, line->number}, line->text - line->indent, line->text, line->size, p->err);
     return line->indent;
+}
+
+/* Goes past an else at this indentation. */
+static bool accept_else(struct parser *p, struct lexer *l, int indent)
+{
+    int at = p->at;
+    struct gen_error saved = *p->err;
+    if (at < p->lines && start_line(p, l) == indent && lex_accept(l, "else"))
+        return true;
+    p->at = at;
+    *p->err = saved;
+    return false;
 }
 
 static struct node *conditional(struct parser *p, struct lexer *l, int indent)
@@ -387,12 +412,8 @@ static struct node *conditional(struct parser *p, struct lexer *l, int indent)
     struct lexer other;
     if (!n || !(n->expr = expr_parse(p->a, l)) || body(p, l, indent, &n->body))
         return NULL;
-    if (p->at < p->lines && p->line[p->at].indent == indent && !strncmp(p->line[p->at].text, "else", 4)) {
-        start_line(p, &other);
-        lex_next(&other);
-        if (body(p, &other, indent, &n->otherwise))
-            return NULL;
-    }
+    if (accept_else(p, &other, indent) && body(p, &other, indent, &n->otherwise))
+        return NULL;
     return n;
 }
 
@@ -402,6 +423,8 @@ static struct node *line_nodes(struct parser *p)
     struct lexer l;
     int indent = start_line(p, &l);
     struct node *n = NULL;
+    if (lex_is(&l, "else"))
+        lex_fail(&l, "else alone; expected an if of its indentation above");
     if (lex_accept(&l, "if"))
         return conditional(p, &l, indent);
     if (lex_accept(&l, "unroll"))
@@ -428,6 +451,12 @@ static struct node *line_nodes(struct parser *p)
 static struct node *block(struct parser *p, int indent)
 {
     struct node *first = NULL, **at = &first;
+    if (p->depth == BLOCKS_MAX) {
+        fail_at(p->err, (struct place){p->file, p->line[p->at].number}, "blocks within blocks, %d deep; expected fewer",
+                BLOCKS_MAX);
+        return NULL;
+    }
+    p->depth++;
     while (p->at < p->lines && p->line[p->at].indent >= indent) {
         if (p->line[p->at].indent > indent) {
             fail_at(p->err, (struct place){p->file, p->line[p->at].number}, "deeper line; expected %d spaces", indent);
@@ -438,6 +467,7 @@ static struct node *block(struct parser *p, int indent)
         while (*at)
             at = &(*at)->next;
     }
+    p->depth--;
     return first;
 }
 

@@ -23,7 +23,16 @@ static bool overlaps(const struct val *a, const struct val *b)
     return a->first < b->last && b->first < a->last;
 }
 
-/* Numbers values that share a name while both live, or whose types differ: 0 bears the plain name. */
+static bool is_pool(const struct isa_table *t, const char *name)
+{
+    for (int i = 0; i < t->pools; i++)
+        if (!strcmp(t->pool[i]->name, name))
+            return true;
+    return false;
+}
+
+/* Numbers values that share a name while both live, or whose types differ, or with a pool vector, which is an array in C:
+ * 0 bears the plain name. */
 static int tell_apart(struct unrolled *u)
 {
     char(*name)[C_NAME_MAX] = calloc((size_t)u->vals + 1, sizeof *name);
@@ -32,6 +41,7 @@ static int tell_apart(struct unrolled *u)
     for (int v = 0; v < u->vals; v++) {
         struct val *b = &u->val[v];
         c_name(b, name[v]);
+        b->twin = is_pool(u->isa, name[v]);
         for (int w = 0; w < v; w++) {
             const struct val *a = &u->val[w];
             bool clash = a->type != b->type || a->pointer != b->pointer || a->parameter || overlaps(a, b);

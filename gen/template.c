@@ -14,20 +14,21 @@ struct template
     const char *text; /* TEXT; name of LET and FOR; rule of ASSERT; word of HOST */
     size_t size;
     const struct expr *expr, *to;
-    const char *rest; /* HOST: the line behind the word */
-    size_t rest_size;
+    const char *line; /* HOST: the line, of which the host gets what is behind the word */
+    size_t word_end;
 };
 
 struct parser {
     struct arena *a;
     const char *name;
     const char *at, *end;
-    int line, depth;
+    int line, depth, blocks;
     template_loader load;
     void *self;
     struct gen_error *err;
 };
 /* How a list of lines ended. */
+enum { BLOCKS_MAX = 64 };
 enum stop { STOP_END_OF_FILE, STOP_END, STOP_ELSE, STOP_ELIF, STOP_FAILED };
 
 static struct template *add(struct parser *p, struct template ***tail, enum kind kind)
@@ -87,7 +88,7 @@ static const char *hole_end(const char *c, const char *to)
 /* A line of text: what is between holes, and the holes. */
 static int text_line(struct parser *p, struct template ***tail, const char *from, const char *to)
 {
-    const char *c = from;
+    const char *c = from, *line = from;
     while (c < to) {
         if (to - c < 2 || c[0] != '$' || c[1] != '{') {
             c++;
@@ -100,7 +101,7 @@ static int text_line(struct parser *p, struct template ***tail, const char *from
             return fail_at(p->err, (struct place){p->name, p->line}, "${ without its }; expected both on one line");
         struct template *t = add(p, tail, T_HOLE);
         struct lexer l;
-        lex_start(&l, (struct place){p->name, p->line}, c + 2, (size_t)(close - c - 2), p->err);
+        lex_start_at(&l, (struct place){p->name, p->line}, line, c + 2, (size_t)(close - c - 2), p->err);
         if (!t || !(t->expr = expr_parse(p->a, &l)) || ends(&l))
             return -1;
         from = c = close + 1;
@@ -136,6 +137,16 @@ static int include(struct parser *p, struct lexer *l, struct template ***tail)
                : fail_at(p->err, (struct place){name, inner.line}, "end, else or elif alone; expected if or for above");
 }
 
+/* What an if, an elif or a for holds; they count as one inside the other, as rendering goes. */
+static enum stop block(struct parser *p, struct template **out, struct lexer *last)
+{
+    if (p->blocks++ < BLOCKS_MAX)
+        return lines(p, out, last);
+    fail_at(p->err, (struct place){p->name, p->line}, "more than %d of if, elif and for in one another; expected fewer",
+            BLOCKS_MAX);
+    return STOP_FAILED;
+}
+
 static int loop(struct parser *p, struct lexer *l, struct template ***tail)
 {
     struct template *t = add(p, tail, T_FOR);
@@ -143,7 +154,8 @@ static int loop(struct parser *p, struct lexer *l, struct template ***tail)
     if (!t || !(t->text = copy_token(p, l, TOKEN_NAME, "a name")) || !lex_expect(l, "in") ||
         !(t->expr = expr_parse(p->a, l)) || !lex_expect(l, "..") || !(t->to = expr_parse(p->a, l)) || ends(l))
         return -1;
-    enum stop stop = lines(p, &t->body, &last);
+    enum stop stop = block(p, &t->body, &last);
+    p->blocks--;
     if (stop == STOP_END)
         return 0;
     return stop == STOP_FAILED ? -1 : fail_at(p->err, t->place, "for without its end; expected %% end below");
@@ -153,22 +165,23 @@ static int conditional(struct parser *p, struct lexer *l, struct template ***tai
 {
     struct template *t = add(p, tail, T_IF), *first = t;
     struct lexer last = *l;
-    while (t) {
+    int blocks = p->blocks;
+    enum stop stop = STOP_ELIF;
+    for (struct template **other; t && stop == STOP_ELIF; t = stop == STOP_ELIF ? add(p, &other, T_IF) : t) {
         if (!(t->expr = expr_parse(p->a, &last)) || ends(&last))
             return -1;
-        enum stop stop = lines(p, &t->body, &last);
-        if (stop == STOP_ELSE && (stop = lines(p, &t->otherwise, &last)) != STOP_END && stop != STOP_FAILED)
-            stop = STOP_END_OF_FILE;
-        if (stop == STOP_END)
-            return 0;
-        if (stop == STOP_FAILED)
-            return -1;
-        if (stop == STOP_END_OF_FILE)
-            return fail_at(p->err, first->place, "if without its end; expected %% end below");
-        struct template **other = &t->otherwise;
-        t = add(p, &other, T_IF);
+        stop = block(p, &t->body, &last);
+        if (stop == STOP_ELSE) {
+            stop = lines(p, &t->otherwise, &last);
+            if (stop == STOP_ELSE || stop == STOP_ELIF)
+                return fail_at(p->err, (struct place){p->name, p->line}, "else or elif below else; expected end");
+        }
+        other = &t->otherwise;
     }
-    return -1;
+    p->blocks = blocks;
+    if (stop == STOP_END_OF_FILE)
+        return fail_at(p->err, first->place, "if without its end; expected %% end below");
+    return stop == STOP_END ? 0 : -1;
 }
 
 static int simple(struct parser *p, struct lexer *l, struct template ***tail)
@@ -184,19 +197,20 @@ static int simple(struct parser *p, struct lexer *l, struct template ***tail)
             return -1;
         return (t->text = copy_token(p, l, TOKEN_TEXT, "the rule in quotes")) ? ends(l) : -1;
     }
-    const char *rest = l->cursor;
-    if (!(t = add(p, tail, T_HOST)) || !(t->text = copy_token(p, l, TOKEN_NAME, "a directive")))
+    t = add(p, tail, T_HOST);
+    if (!t || !(t->line = arena_copy(p->a, l->start, (size_t)(l->end - l->start))))
         return -1;
-    t->rest_size = (size_t)(l->end - rest);
-    return (t->rest = arena_copy(p->a, rest, t->rest_size)) ? 0 : -1;
+    t->size = (size_t)(l->end - l->start);
+    t->word_end = (size_t)(l->cursor - l->start);
+    return (t->text = copy_token(p, l, TOKEN_NAME, "a directive")) ? 0 : -1;
 }
 
 /* One directive; *stop tells when it closes the list. */
-static int directive(struct parser *p, const char *from, const char *to, struct template ***tail, enum stop *stop,
-                     struct lexer *last)
+static int directive(struct parser *p, const char *line, const char *from, const char *to, struct template ***tail,
+                     enum stop *stop, struct lexer *last)
 {
     struct lexer l;
-    lex_start(&l, (struct place){p->name, p->line}, from, (size_t)(to - from), p->err);
+    lex_start_at(&l, (struct place){p->name, p->line}, line, from, (size_t)(to - from), p->err);
     if (l.token.kind == TOKEN_END)
         return l.failed ? -1 : 0;
     if (lex_accept(&l, "for"))
@@ -226,7 +240,9 @@ static enum stop lines(struct parser *p, struct template **out, struct lexer *la
         while (c < to && (*c == ' ' || *c == '\t'))
             c++;
         enum stop stop = STOP_END_OF_FILE;
-        int failed = c < to && *c == '%' ? directive(p, c + 1, to, &tail, &stop, last) : text_line(p, &tail, from, to);
+        bool text = c == to || *c != '%';
+        int failed =
+            text ? text_line(p, &tail, from, to) : directive(p, from, c + 1, to - (to[-1] == '\n'), &tail, &stop, last);
         if (failed)
             return STOP_FAILED;
         if (stop != STOP_END_OF_FILE)
@@ -255,6 +271,11 @@ const struct template *template_parse(struct arena *a, const char *name, const c
     return root;
 }
 
+static bool truth(struct value v)
+{
+    return v.text ? *v.text : v.number != 0;
+}
+
 static int set(const struct template *t, struct env *env, struct value v, struct gen_error *err)
 {
     return env_set(env, t->text, v) ? 0 : fail_at(err, t->place, "too many names; expected at most %d", ENV_MAX);
@@ -268,6 +289,8 @@ static int render_loop(const struct template *t, struct env *env, const struct t
     if (expr_number(t->expr, env, &from, err) || expr_number(t->to, env, &to, err))
         return -1;
     for (; from < to; from++) {
+        if (!env_round(env))
+            return fail_at(err, t->place, "more than %d rounds in all; expected fewer", ROUNDS_MAX);
         if (set(t, env, value_int(from), err) || template_render(t->body, env, host, out, err))
             return -1;
         env->entries = entries;
@@ -285,9 +308,9 @@ static int render_one(const struct template *t, struct env *env, const struct te
     switch (t->kind) {
     case T_TEXT: buf_put(out, t->text, t->size); return 0;
     case T_LET: return set(t, env, v, err);
-    case T_ASSERT: return v.number ? 0 : fail_at(err, t->place, "%s", t->text);
+    case T_ASSERT: return truth(v) ? 0 : fail_at(err, t->place, "%s", t->text);
     case T_FOR: return render_loop(t, env, host, out, err);
-    case T_IF: return template_render(v.number || (v.text && *v.text) ? t->body : t->otherwise, env, host, out, err);
+    case T_IF: return template_render(truth(v) ? t->body : t->otherwise, env, host, out, err);
     case T_HOLE:
         if (v.text)
             buf_puts(out, v.text);
@@ -297,7 +320,7 @@ static int render_one(const struct template *t, struct env *env, const struct te
     default:
         if (!host || !host->directive)
             return fail_at(err, t->place, "unknown directive '%s'; expected let, assert, include, for or if", t->text);
-        lex_start(&l, t->place, t->rest, t->rest_size, err);
+        lex_start_at(&l, t->place, t->line, t->line + t->word_end, t->size - t->word_end, err);
         return host->directive(host->self, t->text, &l, env, out, err);
     }
 }

@@ -6,7 +6,7 @@
 
 #include "micro.h"
 
-enum { BINDINGS_MAX = OPERANDS_MAX, SLOTS = 4096, INSTS_MAX = 20000, DEPTH_MAX = 12 };
+enum { BINDINGS_MAX = OPERANDS_MAX, SLOTS = 1024, INSTS_MAX = 20000, DEPTH_MAX = 12, OFFSET_MAX = 1 << 28 };
 
 /* Where names live: the micro-kernel itself, or one expansion of a macro. */
 struct binding {
@@ -117,12 +117,12 @@ static void use(struct unroller *r, int value)
 static struct arg arg_of_value(const struct unroller *r, int value, const struct seen *s, int indices)
 {
     const struct val *v = &r->u->val[value];
-    if (!v->pointer)
-        return (struct arg){.kind = ARG_VALUE, .type = v->type, .value = value};
+    if (!v->pointer || !indices) /* a pointer itself is of no type that an op takes */
+        return (struct arg){.kind = ARG_VALUE, .type = v->pointer ? NULL : v->type, .value = value};
     int64_t offset = 0;
     for (int i = 0; i < indices; i++)
         offset += s->index[i];
-    return (struct arg){.kind = indices ? ARG_MEMORY : ARG_VALUE, .type = v->type, .value = value, .number = offset};
+    return (struct arg){.kind = ARG_MEMORY, .type = v->type, .value = value, .number = offset};
 }
 
 static const struct binding *bound(const struct scope *s, const char *name)
@@ -149,6 +149,15 @@ static struct arg number_arg(const struct term *t)
     return (struct arg){.kind = t->is_real ? ARG_REAL : ARG_INTEGER, .number = t->number, .real = (float)t->real};
 }
 
+/* An index or a step: small enough for any sum of a few, in bytes, to be an offset in an instruction. */
+static int offset_of(struct unroller *r, const struct expr *x, struct place place, int64_t *out)
+{
+    if (expr_number(x, r->env, out, r->err))
+        return -1;
+    bool fits = *out >= -OFFSET_MAX && *out <= OFFSET_MAX;
+    return fits ? 0 : fail_at(r->err, place, "offset %lld; expected at most 2^28", (long long)*out);
+}
+
 /* Follows macro parameters to what they stand for. Memory's offset is the sum of the indices on the way. */
 static int see(struct unroller *r, const struct term *t, struct scope *scope, struct seen *out)
 {
@@ -161,7 +170,7 @@ static int see(struct unroller *r, const struct term *t, struct scope *scope, st
     int64_t index[4];
     int n = 0;
     for (int i = 0; i < t->indices; i++)
-        if (expr_number(t->index[i], r->env, &index[n++], r->err))
+        if (offset_of(r, t->index[i], t->place, &index[n++]))
             return -1;
     while (out->scope->caller && (b = bound(out->scope, out->name))) {
         if (!b->term->name) {
@@ -186,7 +195,7 @@ static int see(struct unroller *r, const struct term *t, struct scope *scope, st
     out->index[0] = n > 0 ? index[0] : 0;
     out->index[1] = n > 1 ? index[1] : 0;
     struct slot *s = pointer ? base : slot_of(r, out->scope->id, out->name, out->indices, out->index);
-    out->arg = s->name ? arg_of_value(r, s->value, out, n)
+    out->arg = s->name ? arg_of_value(r, s->value, out, out->indices)
                : n     ? (struct arg){.kind = ARG_UNKNOWN}
                        : constant(r, out->name);
     return 0;
@@ -217,10 +226,10 @@ static bool fits(const struct operand *o, const struct arg *a)
 }
 
 /* How well a statement is what a pattern says: -1 not at all, else the number of literals that agree. */
-static int match(const struct pattern *p, const char *key, const struct seen *seen, int n)
+static int match(const struct pattern *p, const struct seen *seen, int n)
 {
-    int score = 0;
-    if (p->key != key || p->operands != n)
+    int rank = 0;
+    if (p->operands != n)
         return -1;
     for (int i = 0; i < n; i++) {
         if (!fits(&p->operand[i], &seen[i].arg))
@@ -229,20 +238,22 @@ static int match(const struct pattern *p, const char *key, const struct seen *se
             (seen[i].arg.kind != seen[p->same[i]].arg.kind || seen[i].arg.value != seen[p->same[i]].arg.value ||
              seen[i].arg.number != seen[p->same[i]].arg.number))
             return -1;
-        score += p->operand[i].kind == OPERAND_LITERAL;
+        rank += p->operand[i].kind == OPERAND_LITERAL;
     }
-    return score;
+    return rank;
 }
 
 static const struct op *find_op(const struct isa_table *t, const char *key, const struct seen *seen, int n)
 {
     const struct op *best = NULL;
-    int best_score = -1;
+    int best_rank = -1;
     for (int i = t->ops - 1; i >= 0; i--) { /* later rows come first: a table overrules what it extends */
-        int score = match(&t->op[i]->pattern, key, seen, n);
-        if (score > best_score) {
+        if (t->op_key[i] != key)
+            continue;
+        int rank = match(&t->op[i]->pattern, seen, n);
+        if (rank > best_rank) {
             best = t->op[i];
-            best_score = score;
+            best_rank = rank;
         }
     }
     return best;
@@ -251,10 +262,10 @@ static const struct op *find_op(const struct isa_table *t, const char *key, cons
 static const struct macro *find_macro(struct unroller *r, const char *key, const struct seen *seen, int n)
 {
     for (int i = r->file->macros - 1; i >= 0; i--)
-        if (match(&r->file->macro[i]->pattern, key, seen, n) >= 0)
+        if (r->file->macro[i]->pattern.key == key && match(&r->file->macro[i]->pattern, seen, n) >= 0)
             return r->file->macro[i];
     for (int i = r->u->isa->macros - 1; i >= 0; i--)
-        if (match(&r->u->isa->macro[i]->pattern, key, seen, n) >= 0)
+        if (r->u->isa->macro[i]->pattern.key == key && match(&r->u->isa->macro[i]->pattern, seen, n) >= 0)
             return r->u->isa->macro[i];
     return NULL;
 }
@@ -307,7 +318,7 @@ static int expand(struct unroller *r, const struct macro *m, const struct node *
         struct binding *b = &s.binding[s.bindings++];
         *b = (struct binding){.name = m->name[i], .term = &n->term[i]};
         for (int k = 0; k < n->term[i].indices; k++)
-            if (expr_number(n->term[i].index[k], r->env, &b->index[k], r->err))
+            if (offset_of(r, n->term[i].index[k], n->place, &b->index[k]))
                 return -1;
         if (see(r, &n->term[i], caller, &seen))
             return -1;
@@ -323,15 +334,12 @@ static int expand(struct unroller *r, const struct macro *m, const struct node *
     return result;
 }
 
-static void mark_written(struct unroller *r, int value)
-{
-    for (; value >= 0; value = r->u->val[value].parent)
-        r->u->val[value].written = true;
-}
-
 static int add_op(struct unroller *r, const struct op *op, const struct node *n, const struct seen *seen, int terms)
 {
     int defined = -1;
+    if (n->declares && op->reads_first)
+        return fail_at(r->err, n->place, "'%s' is read where it is declared; expected an op that only writes it",
+                       n->term[0].name);
     if (n->declares) {
         struct val v = {.base = seen[0].name,
                         .indices = seen[0].indices,
@@ -358,8 +366,8 @@ static int add_op(struct unroller *r, const struct op *op, const struct node *n,
         if (i->arg[k].kind == ARG_VALUE || i->arg[k].kind == ARG_MEMORY)
             r->u->val[i->arg[k].value].last = r->u->insts - 1;
     }
-    if (op->writes_memory)
-        mark_written(r, i->arg[0].value);
+    for (int v = op->writes_memory ? i->arg[0].value : -1; v >= 0; v = r->u->val[v].parent)
+        r->u->val[v].written = true;
     return 0;
 }
 
@@ -372,8 +380,10 @@ static int statement(struct unroller *r, const struct node *n, struct scope *s)
     if (n->declares) {
         const struct vtype *type = declared_type(r, n);
         if (!type || !type->vector)
-            return fail_at(r->err, n->place, "unknown type '%s'; expected a vector type of isa %s", n->type,
-                           r->u->isa->name);
+            return fail_at(r->err, n->place, "unknown type '%s'; expected a vector type of isa %s",
+                           n->type ? n->type : "f32", r->u->isa->name);
+        if (seen[0].index[0] < 0 || seen[0].index[1] < 0)
+            return fail_at(r->err, n->place, "index below 0 in the name of a value; expected 0 or more");
         seen[0].arg = (struct arg){.kind = ARG_VALUE, .type = type, .value = -1};
     }
     const struct macro *m = find_macro(r, n->key, seen, n->terms);
@@ -391,22 +401,24 @@ static int statement(struct unroller *r, const struct node *n, struct scope *s)
     return no_such_op(r, n, seen);
 }
 
-static int find_name(struct unroller *r, const char *name, struct scope *scope)
+/* A pointer, or an integer, of that name: its value, or -1. */
+static int find_name(struct unroller *r, const char *name, struct scope *scope, bool pointer)
 {
     struct seen seen;
     struct term t = {.name = name};
     if (!name || see(r, &t, scope, &seen) || seen.arg.kind != ARG_VALUE)
         return -1;
-    return seen.arg.value;
+    const struct val *v = &r->u->val[seen.arg.value];
+    return v->pointer == pointer && (pointer || !v->type) ? seen.arg.value : -1;
 }
 
 static int pointer(struct unroller *r, const struct node *n, struct scope *s)
 {
     int64_t offset = 0;
-    int source = find_name(r, n->other, s);
-    if (source < 0 || !r->u->val[source].pointer)
+    int source = find_name(r, n->other, s, true);
+    if (source < 0)
         return fail_at(r->err, n->place, "'%s' is no pointer; expected ptr NAME = POINTER", n->other);
-    if (n->expr && expr_number(n->expr, r->env, &offset, r->err))
+    if (n->expr && offset_of(r, n->expr, n->place, &offset))
         return -1;
     struct seen at = {.scope = s, .name = n->name};
     struct val v = {.base = n->name,
@@ -431,10 +443,10 @@ static int pointer(struct unroller *r, const struct node *n, struct scope *s)
 static int bump(struct unroller *r, const struct node *n, struct scope *s)
 {
     int64_t number = 0;
-    int target = find_name(r, n->name, s), by = find_name(r, n->other, s);
-    if (target < 0 || !r->u->val[target].pointer)
+    int target = find_name(r, n->name, s, true), by = find_name(r, n->other, s, false);
+    if (target < 0)
         return fail_at(r->err, n->place, "'%s' is no pointer; expected POINTER += ...", n->name);
-    if (by < 0 && expr_number(n->expr, r->env, &number, r->err))
+    if (by < 0 && offset_of(r, n->expr, n->place, &number))
         return -1;
     struct inst *i = add_inst(r, by < 0 ? INST_BUMP : INST_STEP, n->place);
     if (!i)
@@ -452,7 +464,7 @@ static int bump(struct unroller *r, const struct node *n, struct scope *s)
 static int loop(struct unroller *r, const struct node *n, struct scope *s)
 {
     int64_t number = 0;
-    int by = find_name(r, n->other, s);
+    int by = find_name(r, n->other, s, false);
     if (by < 0 && expr_number(n->expr, r->env, &number, r->err))
         return -1;
     if (by < 0 && number <= 1)
@@ -484,13 +496,16 @@ static int unroll(struct unroller *r, const struct node *n, struct scope *s)
     int64_t count;
     if (expr_number(n->expr, r->env, &count, r->err))
         return -1;
-    int entries = r->env->entries;
+    struct env *env = r->env;
+    int entries = env->entries;
     for (int64_t i = 0; i < count; i++) {
-        if (!env_set(r->env, n->name, value_int(i)))
+        if (!env_round(env))
+            return fail_at(r->err, n->place, "more than %d rounds in all; expected fewer", ROUNDS_MAX);
+        if (!env_set(env, n->name, value_int(i)))
             return fail_at(r->err, n->place, "too many names; expected at most %d", ENV_MAX);
         if (run(r, n->body, s))
             return -1;
-        r->env->entries = entries;
+        env->entries = entries;
     }
     return 0;
 }

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "opencl.h"
+
 enum {
     PATTERN = 0xa5,  /* where nothing may be written */
     POISON = 0xff,   /* NaN in every element type */
@@ -302,6 +304,15 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* On a device, where there are no parts. */
+static int run_device(const struct attn_args *args, const struct kernel *kernel, double *run_s, struct gen_error *err)
+{
+    double start = now();
+    int result = opencl_run(kernel->opencl, args, err);
+    *run_s += now() - start;
+    return result;
+}
+
 /* One call of the kernel, in a workspace that ends where memory ends, or begins there for every other part. */
 static int run_part(struct attn_args args, const struct kernel *kernel, double *run_s, struct gen_error *err)
 {
@@ -334,6 +345,8 @@ static int run_parts(struct trial *t, struct attn_args args, const struct kernel
 {
     if (tensor_reset(&t->o) != 0 || tensor_reset(&t->lse) != 0)
         return fail(err, "cannot map memory for an output");
+    if (kernel->opencl)
+        return run_device(&args, kernel, run_s, err);
     for (int part = 0; part < parts; part++) {
         args.part = parts % 2 ? part : parts - 1 - part;
         args.parts = parts;
@@ -399,7 +412,8 @@ static int run_alone(struct trial *t, const struct kernel *kernel, struct gen_er
 static int must_refuse(struct attn_args args, const struct kernel *kernel, const char *what,
                        struct gen_error *err)
 {
-    if (kernel->run(&args) == 0) {
+    struct gen_error refusal;
+    if ((kernel->opencl ? opencl_run(kernel->opencl, &args, &refusal) : kernel->run(&args)) == 0) {
         snprintf(err->text, sizeof err->text, "%s was not refused", what);
         return -1;
     }

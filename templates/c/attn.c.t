@@ -46,24 +46,24 @@ static void pack(const struct attn_args *a, const struct space *w, int64_t b, in
     const ${TYPE} *v = (const ${TYPE} *)a->v + b * a->v_stride[0] + g * a->v_stride[1];
     for (int64_t j = 0; j < (keys + ${NR - 1}) / ${NR} * ${NR}; j += ${W}) {
         int64_t ldk = a->k_stride[2], ldv = a->v_stride[2], rows = keys - j;
-        const ${TYPE} *from = rows > 0 ? k + j * ldk : k;
-        pack_k(staged(from, &ldk, rows, ${HD}, ${LDQ*PER}, w->stage), w->k + j / ${NR} * ${LDQ*NR} + j % ${NR}, ldk);
-        from = rows > 0 ? v + j * ldv : v;
-        pack_v(staged(from, &ldv, rows, ${HDV}, ${LDO}, w->stage), w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER}, ldv);
+        const ${TYPE} *from = staged(rows > 0 ? k + j * ldk : k, &ldk, rows, ${HD}, ${LDQ*PER}, w->stage);
+        pack_k(from, w->k + j / ${NR} * ${LDQ*NR} + j % ${NR}, ldk);
+        from = staged(rows > 0 ? v + j * ldv : v, &ldv, rows, ${HDV}, ${LDO}, w->stage);
+        pack_v(from, w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER}, ldv);
     }
 }
 
 /* MR rows of queries against one tile of keys. The rows see ends[i] of its keys; all of them when whole. */
 static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int whole, const int32_t *ends, const float *scale)
 {
-    float *row = w->row + i * ${ROW}, *o = w->o + i * ${LDO};
+    float *row = w->row + i / ${MR} * ${STATE}, *o = w->o + i * ${LDO};
     const float *k = w->k + j * ${LDQ}, *v = w->v + j / ${BK} * ${VTILE};
     for (int64_t c = 0; c < n; c += ${NR})
         score_tile(w->q + i * ${LDQ}, k + c * ${LDQ}, w->s + c, scale);
     if (whole)
-        softmax(w->s, w->p, row, ${BK/(G*W)});
+        softmax(w->s, w->p, row, ${BK/(PER*W)});
     else
-        softmax_edge(w->s, w->p, row, ends, (n + ${G*W - 1}) / ${G*W});
+        softmax_edge(w->s, w->p, row, ends, (n + ${PER*W - 1}) / ${PER*W});
 % for c in 0..PANELS
     ${c < PANELS - 1 or LAST == NV ? "value_tile" : "value_last"}(w->p, v + ${c*LDP*NR}, o + ${c*NR}, row, (n + ${U*PER - 1}) / ${U*PER});
 % end
@@ -79,16 +79,16 @@ static void attend(const struct attn_args *a, const struct space *w, int64_t b, 
     int32_t ends[${MR}];
     for (int64_t i = 0; i < ${BQ}; i += ${W}) {
         int64_t ld = a->q_stride[2];
-        const ${TYPE} *from = i < rows ? q + i * ld : q;
-        pack_q(staged(from, &ld, rows - i, ${HD}, ${LDQ*PER}, w->stage), w->q + i * ${LDQ}, ld);
+        const ${TYPE} *from = staged(i < rows ? q + i * ld : q, &ld, rows - i, ${HD}, ${LDQ*PER}, w->stage);
+        pack_q(from, w->q + i * ${LDQ}, ld);
     }
     memset(w->o, 0, ${BQ*LDO*4});
-    for (int64_t i = 0; i < ${BQ*ROW}; i++)
-        w->row[i] = i % ${ROW} == ${MAX} ? -1.0f / 0.0f : 0.0f;
+    for (int64_t i = 0; i < ${BQ/MR*STATE}; i++)
+        w->row[i] = i % ${STATE} < ${SUM} ? -1.0f / 0.0f : 0.0f;
 
     for (int64_t j = 0; j < end; j += ${BK})
         for (int64_t i = 0; i < rows; i += ${MR}) {
-            int64_t first = interval(i0 + i, keys, offset) - j, last = interval(i0 + i + ${MR - 1}, keys, offset) - j;
+            int64_t first = interval(i0 + i, keys, offset) - j, last = least(end, interval(i0 + i + ${MR - 1}, keys, offset)) - j;
             if (last <= 0)
                 continue;
             for (int64_t r = 0; first < ${BK} && r < ${MR}; r++)
@@ -99,9 +99,9 @@ static void attend(const struct attn_args *a, const struct space *w, int64_t b, 
     for (int64_t i = 0; i < rows; i++) {
         float *lse = a->lse ? a->lse + (b * a->heads + h) * a->q_len + i0 + i : &unused;
 % if HDV == LDO
-        finish(w->o + i * ${LDO}, w->row + i * ${ROW}, out + i * a->o_stride[2], lse);
+        finish(w->o + i * ${LDO}, w->row + i / ${MR} * ${STATE} + i % ${MR}, out + i * a->o_stride[2], lse);
 % else
-        finish(w->o + i * ${LDO}, w->row + i * ${ROW}, w->stage, lse);
+        finish(w->o + i * ${LDO}, w->row + i / ${MR} * ${STATE} + i % ${MR}, w->stage, lse);
         memcpy(out + i * a->o_stride[2], w->stage, ${HDV} * sizeof *out);
 % end
     }

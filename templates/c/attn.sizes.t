@@ -12,11 +12,11 @@
 % let LDO = CV*W
 % let PANELS = ceil_div(CV, NV)
 % let LAST = CV - (PANELS - 1)*NV
-% let G = BK/W % 4 == 0 ? 4 : BK/W % 2 == 0 ? 2 : 1
 % let MAX = 0
-% let SUM = 1
-% let FIX = 2
-% let ROW = 4
+% let SUM = W
+% let FIX = 2*W
+% let BASE = 3*W
+% let STATE = 4*W
 % let LDP = BK/PER
 % let KTILE = BK*LDQ
 % let VTILE = PANELS*LDP*NR
@@ -25,13 +25,15 @@
 % let AT_S = AT_O + round_up(BQ*LDO*4, 64)
 % let AT_P = AT_S + round_up(MR*BK*4, 64)
 % let AT_ROW = AT_P + (PAIRS ? round_up(MR*BK*2, 64) : 0)
-% let AT_STAGE = AT_ROW + round_up(BQ*ROW*4, 64)
+% let AT_STAGE = AT_ROW + round_up(BQ/MR*STATE*4, 64)
 % let WORKSPACE = AT_STAGE + round_up(STAGE*4, 64)
+% assert GQ + GX + VW == 0, "group and vector belong to OpenCL; isa portable has them"
 % assert not PAIRS or DTYPE == "bf16", "isa avx512bf16 multiplies pairs of bf16; dtype must be bf16"
 % assert BK % NR == 0, "tile.k must be a multiple of micro.vecs times the vector's width"
 % assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"
 % assert W % (U*PER) == 0, "unroll must divide the vector's width, and half of it where the ISA multiplies pairs"
 % assert not PAIRS or BK/W % 2 == 0, "tile.k must hold an even number of vectors where the ISA multiplies pairs"
+% assert MR <= W, "micro.rows must be at most the vector's width"
 % assert MR*NV <= 64, "micro.rows times micro.vecs must be at most 64"
 % micro pack_q
 % micro pack_k

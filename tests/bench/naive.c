@@ -1,5 +1,5 @@
-/* naive.c - attention as a textbook has it: scores, softmax, product, one pass after the other. What kernels are measured
- * against, compiled by `gcc -O3 -march=native` and `-Ofast`. What it is not: part of the library. */
+/* naive.c - attention as a textbook has it: scores, softmax, product, one pass after the other. What kernels are
+ * measured against, compiled by `gcc -O3 -march=native` and `-Ofast`. What it is not: part of the library. */
 #include <math.h>
 #include <stddef.h>
 

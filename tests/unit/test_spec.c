@@ -50,6 +50,9 @@ static void test_products(void **state)
 {
     (void)state;
     check("head_dim: 64\n", "attn_f32_d64_on_avx2_q96k128_r6x2u2\n");
+    check("head_dim: 64\nlanguage: opencl\n", "attn_f32_d64_on_portable_q64k64_r4x2u4\n");
+    check("head_dim: 64\nisa: portable\ngroup: {rows: [8, 16]}\nvector: 2\n",
+          "attn_f32_d64_on_portable_q64k64_r4x2u4_g8_w2\nattn_f32_d64_on_portable_q64k64_r4x2u4_w2\n");
     check("# comment\nhead_dim: [64, {qk: 192, v: 128}]     # qk 1..576, v 1..512\n"
           "dtype: f32\ncausal: [false, true]\nlanguage: c\nisa: avx512\ntile: {q: 128, k: [128, 256]}\n"
           "micro: {rows: 8, vecs: 2}\nunroll: 2\n",
@@ -70,7 +73,7 @@ static void test_products(void **state)
 }
 
 #define D "head_dim: 64\n"
-#define TOP_KEYS "expected op, dtype, head_dim, causal, isa, tile, micro, unroll or language"
+#define TOP_KEYS "expected op, dtype, head_dim, causal, isa, tile, micro, unroll, group, vector or language"
 #define HEAD_DIM "expected a whole number 1..512, or {qk: 1..576, v: 1..512}"
 
 static const char *const wrong[][2] = {
@@ -126,9 +129,14 @@ static const char *const wrong[][2] = {
     {D "causal: 1", "2:9: error: causal is '1'; expected true or false"},
     {D "causal: 'true'", "2:9: error: causal is the text 'true'; expected true or false"},
     {D "causal: [true, True]", "2:16: error: causal has this value twice; expected each once"},
-    {D "isa: sm90", "2:6: error: isa is 'sm90'; expected c, avx2, avx512 or avx512bf16"},
+    {D "isa: sm90", "2:6: error: isa is 'sm90'; expected c, avx2, avx512, avx512bf16 or portable"},
     {D "op: softmax", "2:5: error: op is 'softmax'; expected attn"},
-    {D "language: opencl", "2:11: error: language opencl is not built yet; expected c"},
+    {D "language: opencl\nisa: avx2", "3:6: error: isa avx2 is of language c, which the spec leaves out; expected an isa of the "
+                                      "spec's language"},
+    {D "language: c\nisa: [avx2, portable]", "3:13: error: isa portable is of language opencl, which the spec leaves out; "
+                                             "expected an isa of the spec's language"},
+    {D "vector: 17", "2:9: error: vector is out of range: 17; expected a whole number 1..16"},
+    {D "group: {lanes: 0}", "2:16: error: group.lanes is out of range: 0; expected a whole number 1..64"},
     {D "language: []", "2:11: error: language is an empty list; expected at least one value"},
     {D "language: [c, c]", "2:15: error: language has this value twice; expected each once"},
     {D "language: rust", "2:11: error: language is 'rust'; expected c or opencl"},
@@ -193,7 +201,7 @@ static void test_large(void **state)
     check(b.data, "s.yaml:2:6: error: isa is '"
           "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4"
           "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4"
-          "...'; expected c, avx2, avx512 or avx512bf16");
+          "...'; expected c, avx2, avx512, avx512bf16 or portable");
     buf_free(&b);
 }
 

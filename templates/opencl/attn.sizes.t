@@ -1,0 +1,30 @@
+%# The sizes that a tile of forward attention implies in OpenCL, and what must hold of them.
+% let TYPE = DTYPE == "f32" ? "float" : "ushort"
+% let VEC = VW == 1 ? "float" : VW == 2 ? "float2" : VW == 4 ? "float4" : VW == 8 ? "float8" : "float16"
+% let INT = VW == 1 ? "int" : VW == 2 ? "int2" : VW == 4 ? "int4" : VW == 8 ? "int8" : "int16"
+% let SUFFIX = VW == 1 ? "" : VW == 2 ? "2" : VW == 4 ? "4" : VW == 8 ? "8" : "16"
+% assert VW == 1 or VW == 2 or VW == 4 or VW == 8 or VW == 16, "vector must be 1, 2, 4, 8 or 16, the widths that OpenCL C has"
+% assert GQ >= 1 and GX >= 1, "group.rows and group.lanes must be at least 1"
+% assert U % 4 == 0, "unroll must be a multiple of 4: queries are read four elements at a time"
+% let ITEMS = GQ*GX
+% let LANE = NV*VW
+% let BLOCK = GX*LANE
+% assert BK % BLOCK == 0, "tile.k must be a multiple of group.lanes times micro.vecs times vector"
+% assert BQ % (GQ*MR) == 0, "tile.q must be a multiple of group.rows times micro.rows"
+% assert BK % 4 == 0, "tile.k must be a multiple of 4: probabilities are read four keys at a time"
+% let BLOCKS = BK/BLOCK
+% let TURNS = BQ/(GQ*MR)
+% let ROWS = GQ*MR
+% let DP = round_up(HD, U)
+% let STEP = GX*VW
+% let DV = round_up(HDV, STEP)
+% let CV = DV/STEP
+%# With one turn, keys and values pass through one buffer, a chunk at a time; with more, whole tiles stay for all turns.
+% let CHUNKED = TURNS == 1
+% let DC = CHUNKED and DP > 64 ? 64 : DP
+% let KC = CHUNKED ? min(BK, max(4, DC*BK/DV/4*4)) : BK
+% let KTILE = CHUNKED ? max(DC*BK, KC*DV) : DP*BK
+% let VTILE = CHUNKED ? 0 : BK*DV
+% let LOCAL = (KTILE + VTILE + ROWS*BK + (GX > 1 ? ROWS*GX : 0))*4
+% assert MR*NV*BLOCKS <= 512 and MR*CV*TURNS <= 4096, "a work-item holds too much: micro.rows, tile.q or tile.k must be smaller"
+% assert ITEMS <= 1024, "a work-group has at most 1024 work-items; group.rows times group.lanes must be smaller"

@@ -1,0 +1,147 @@
+%# Storage types, and the vector functions of the tile loop.
+/* Four elements as f32; zeros beyond the n that there are. wide: all four are there, and aligned as one vector. */
+static float4 get4(__global const ${TYPE} *from, int n, const int wide)
+{
+% if DTYPE == "f32"
+    if (wide)
+        return *(__global const float4 *)from;
+    return n >= 4 ? vload4(0, from) : (float4)(n > 0 ? from[0] : 0.0f, n > 1 ? from[1] : 0.0f, n > 2 ? from[2] : 0.0f, 0.0f);
+% elif DTYPE == "f16"
+    if (wide)
+        return vloada_half4(0, (__global const half *)from);
+    return n >= 4 ? vload_half4(0, (__global const half *)from) : (float4)(n > 0 ? vload_half(0, (__global const half *)from) : 0.0f,
+        n > 1 ? vload_half(1, (__global const half *)from) : 0.0f, n > 2 ? vload_half(2, (__global const half *)from) : 0.0f, 0.0f);
+% else
+    if (wide)
+        return as_float4(convert_uint4(*(__global const ushort4 *)from) << 16);
+    return as_float4((n >= 4 ? convert_uint4(vload4(0, from)) : (uint4)(n > 0 ? from[0] : 0, n > 1 ? from[1] : 0, n > 2 ? from[2] : 0, 0)) << 16);
+% end
+}
+% if DV % 4 != 0
+static void put4(float4 f, __local float *to, int n)
+{
+    to[0] = f.x;
+    if (n > 1) to[1] = f.y;
+    if (n > 2) to[2] = f.z;
+    if (n > 3) to[3] = f.w;
+}
+% end
+
+/* Columns `from` on of n keys, transposed to [${DC}][${BK}]; and n values as [${KC}][${DV}]. Zeros beyond. */
+static void fill_k(__local float *kt, __global const ${TYPE} *k, long ld, int n, int from, int item, const int wide)
+{
+    for (int t = item; t < ${BK*DC/4}; t += ${ITEMS}) {
+        const int key = t % ${BK}, d = t / ${BK} * 4;
+        const float4 f = key < n ? get4(k + key * ld + d, ${HD} - from - d, wide) : (float4)(0.0f);
+        kt[d * ${BK} + key] = f.x, kt[(d + 1) * ${BK} + key] = f.y;
+        kt[(d + 2) * ${BK} + key] = f.z, kt[(d + 3) * ${BK} + key] = f.w;
+    }
+}
+static void fill_v(__local float *vt, __global const ${TYPE} *v, long ld, int n, int item, const int wide)
+{
+    for (int t = item; t < ${KC*ceil_div(DV, 4)}; t += ${ITEMS}) {
+        const int key = t / ${ceil_div(DV, 4)}, d = t % ${ceil_div(DV, 4)} * 4;
+        const float4 f = key < n ? get4(v + key * ld + d, ${HDV} - d, wide) : (float4)(0.0f);
+% if DV % 4 == 0
+        *(__local float4 *)(vt + key * ${DV} + d) = f;
+% else
+        put4(f, vt + key * ${DV} + d, ${DV} - d);
+% end
+    }
+}
+static ${VEC} load(__local const float *from) /* aligned: what counts columns is a multiple of the vector */
+{
+    return *(__local const ${VEC} *)from;
+}
+static void store(${VEC} e, __local float *to)
+{
+    *(__local ${VEC} *)to = e;
+}
+
+/* The first n elements of e, rounded to the storage type. */
+% if DTYPE == "bf16"
+static ushort round1(float f)
+{
+    const uint u = as_uint(f); /* to nearest, ties to even; a NaN stays one */
+    return (ushort)(isnan(f) ? u >> 16 | 64 : (u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+% end
+static void put(${VEC} e, __global ${TYPE} *to, int n)
+{
+    float f[${VW}];
+% if DTYPE == "f32" and VW > 1
+    if (n >= ${VW}) {
+        vstore${SUFFIX}(e, 0, to);
+        return;
+    }
+% end
+% if VW == 1
+    f[0] = e;
+% else
+    vstore${SUFFIX}(e, 0, f);
+% end
+    for (int i = 0; i < ${VW} && i < n; i++)
+% if DTYPE == "f32"
+        to[i] = f[i];
+% elif DTYPE == "f16"
+        vstore_half_rte(f[i], i, (__global half *)to);
+% else
+        to[i] = round1(f[i]);
+% end
+}
+
+/* 2**x: 2**(x - floor(x)) by a polynomial (relative error 8.2e-8, exact at 0), times 2**floor(x) made of its bits.
+ * Below -126 the result is 0, so that 2**-inf is; NaN stays NaN. */
+% for k in 0..(VW == 1 ? 1 : 2)
+static ${k ? VEC : "float"} exp2_${k ? "v" : "1"}(${k ? VEC : "float"} x)
+{
+    x = x < -127.0f ? (${k ? VEC : "float"})(-127.0f) : x;
+    const ${k ? VEC : "float"} f = floor(x), r = x - f;
+    ${k ? VEC : "float"} y = fma((${k ? VEC : "float"})(0.001867130636f), r, (${k ? VEC : "float"})(0.009017028745f));
+    y = fma(y, r, (${k ? VEC : "float"})(0.05579991466f)), y = fma(y, r, (${k ? VEC : "float"})(0.2401644495f));
+    y = fma(y, r, (${k ? VEC : "float"})(0.6931513119f)), y = fma(y, r, (${k ? VEC : "float"})(1.0f));
+    return y * as_float${k ? SUFFIX : ""}((convert_int${k ? SUFFIX : ""}(f) + 127) << 23);
+}
+% end
+% if VW == 1
+#define exp2_v exp2_1
+% end
+
+/* Across the elements of a vector, by halves. */
+static float highest(${VEC} e)
+{
+% if VW >= 16
+    const float8 e8 = max(e.lo, e.hi);
+% end
+% if VW >= 8
+    const float4 e4 = max(${VW == 8 ? "e" : "e8"}.lo, ${VW == 8 ? "e" : "e8"}.hi);
+% end
+% if VW >= 4
+    const float2 e2 = max(${VW == 4 ? "e" : "e4"}.lo, ${VW == 4 ? "e" : "e4"}.hi);
+% end
+    return ${VW == 1 ? "e" : VW == 2 ? "max(e.x, e.y)" : "max(e2.x, e2.y)"};
+}
+static float total(${VEC} e)
+{
+% if VW >= 16
+    const float8 e8 = e.lo + e.hi;
+% end
+% if VW >= 8
+    const float4 e4 = ${VW == 8 ? "e" : "e8"}.lo + ${VW == 8 ? "e" : "e8"}.hi;
+% end
+% if VW >= 4
+    const float2 e2 = ${VW == 4 ? "e" : "e4"}.lo + ${VW == 4 ? "e" : "e4"}.hi;
+% end
+    return ${VW == 1 ? "e" : VW == 2 ? "e.x + e.y" : "e2.x + e2.y"};
+}
+
+/* e where its position is below n, else -inf. */
+static ${VEC} masked(${VEC} e, int n)
+{
+% if VW == 1
+    return n > 0 ? e : -INFINITY;
+% else
+    const ${INT} at = (${INT})(0${VW > 1 ? ", 1" : ""}${VW > 2 ? ", 2, 3" : ""}${VW > 4 ? ", 4, 5, 6, 7" : ""}${VW > 8 ? ", 8, 9, 10, 11, 12, 13, 14, 15" : ""});
+    return at < n ? e : (${VEC})(-INFINITY);
+% end
+}
