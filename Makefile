@@ -1,5 +1,5 @@
 # Builds attngen, libattn and their tests. `make help` lists the targets. New .c files in gen/, runtime/, runtime/cli/
-# and tests/*/ are found by wildcard; nothing is built outside out/. What it is not: an installer of the project itself.
+# and tests/*/ are found by wildcard; nothing is built outside out/. Only `make install` writes outside.
 
 CC       = gcc
 CFLAGS   = -O2 -g
@@ -13,8 +13,10 @@ BIN = out/bin
 LIB = out/lib
 
 compile = $(CC) -std=c11 $(CFLAGS) $(WARNINGS) $(SANITIZE) -iquote . -iquote gen -iquote runtime
+# For libattn.so, and for shared libraries of a host that links libattn.a; only what attn.h declares is visible.
+pic     = -fPIC -fvisibility=hidden
 link    = $(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -Wl,--as-needed
-libs    = -lcjson -lZydis -lxxhash -lpthread -lm
+libs    = -lcjson -lZydis -lxxhash -lpthread -lm -ldl
 objects = $(patsubst %.c,$(OBJ)/%.o,$(wildcard $(1)))
 # When make was not told how many jobs to run, use every core.
 make    = +@$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOBS))
@@ -26,13 +28,13 @@ CLI     := $(filter-out $(OBJ)/runtime/cli/main.o,$(call objects,runtime/cli/*.c
 PROGRAM := $(if $(wildcard runtime/cli/main.c),$(BIN)/attngen)
 EMIT    := $(if $(wildcard runtime/cli/emit.c),$(BIN)/attngen-emit)
 
-.PHONY: all emit deps have-deps tune test soak bench golden test-sanitize clean format help FORCE
+.PHONY: all emit deps have-deps tune test soak bench golden test-sanitize install uninstall clean format help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
-all: have-deps $(LIB)/libattn.a $(PROGRAM) $(EMIT)
+all: have-deps $(LIB)/libattn.a $(LIB)/libattn.so $(PROGRAM) $(EMIT)
 
 help:
-	@echo 'make                the program out/bin/attngen and the library out/lib/libattn.a'
+	@echo 'make                the program out/bin/attngen and the library out/lib/libattn.{a,so}'
 	@echo 'make tune           installs what is missing, builds, tunes and runs on real input'
 	@echo 'make test           installs what is missing, builds, runs all tests'
 	@echo 'make test-sanitize  the tests under ASan and UBSan alone (part of make test)'
@@ -40,17 +42,20 @@ help:
 	@echo 'make bench          the measurements behind the claims of speed'
 	@echo 'make emit           out/bin/attngen-emit: only emits, without libtcc'
 	@echo 'make golden         writes the gallery, which is the golden set, anew'
+	@echo 'make install        into PREFIX (/usr/local), below DESTDIR; make uninstall takes it away'
 	@echo 'make deps           installs what is missing; make format, make clean'
 
 # ---- objects and libraries -------------------------------------------------------------------------------------------
 
 # Changes when a command line does, so that `make CC=clang` after `make` builds everything again.
 $(OBJ)/flags: FORCE
-	@mkdir -p $(@D); echo '$(compile) / $(link)' | cmp -s - $@ || echo '$(compile) / $(link)' > $@
+	@mkdir -p $(@D); echo '$(compile) $(pic) / $(link)' | cmp -s - $@ || echo '$(compile) $(pic) / $(link)' > $@
 
 $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D)
-	$(compile) $(INCLUDE) -MMD -MP -c $< -o $@
+	$(compile) $(PIC) $(INCLUDE) -MMD -MP -c $< -o $@
+
+$(OBJ)/gen/%.o $(OBJ)/runtime/%.o: PIC = $(pic)
 
 $(OBJ)/tests/%.o: INCLUDE = -iquote tests -iquote tests/kit -iquote runtime/cli
 
@@ -66,32 +71,60 @@ $(OBJ)/embedded.c: $(OBJ)/gen/tool/embed $(OBJ)/names $(TEMPLATES) $(HASHED)
 	@$(OBJ)/gen/tool/embed $@ templates/ $(TEMPLATES) -- $(HASHED)
 
 $(OBJ)/embedded.o: $(OBJ)/embedded.c $(OBJ)/flags
-	$(compile) -MMD -MP -c $< -o $@
+	$(compile) $(pic) -MMD -MP -c $< -o $@
 
 $(OBJ)/gen/tool/embed: $(OBJ)/gen/tool/embed.o
 	$(link) $^ -o $@
 
 # libtcc goes into libattn inside the one object that uses it, with every name of it made local: it calls its globals
-# `file`, `next`, `skip`. Its mprotect is ours (see runtime/jit.c).
+# `file`, `next`, `skip`. Its mprotect is ours, and three variables that it reads (see runtime/jit.c).
 $(OBJ)/runtime/jit-tcc.o: $(OBJ)/runtime/jit.o
 	$(LD) -r --whole-archive "$$($(CC) -print-file-name=libtcc.a)" -o $(OBJ)/tcc.o
-	objcopy --redefine-sym mprotect=attn_tcc_mprotect $(OBJ)/tcc.o
+	objcopy --redefine-sym mprotect=attn_tcc_mprotect --redefine-sym stdout=attn_tcc_stdout \
+	    --redefine-sym stderr=attn_tcc_stderr --redefine-sym environ=attn_tcc_environ $(OBJ)/tcc.o
 	nm -g --defined-only $(OBJ)/tcc.o | sed 's/.* //' > $(OBJ)/tcc.names
 	$(LD) -r $< $(OBJ)/tcc.o -o $@
-	objcopy --localize-symbol=attn_tcc_mprotect --localize-symbols=$(OBJ)/tcc.names $@
+	objcopy -w --localize-symbol='attn_tcc_*' --localize-symbols=$(OBJ)/tcc.names $@
 
 archive = @mkdir -p $(@D); rm -f $@; ar qcsD $@ $(filter %.o,$^)
 
-$(LIB)/libattn.a: $(filter-out $(YAML),$(GEN)) $(RUNTIME) $(OBJ)/names
+# What the program and the tests link: every name inside can be called.
+$(OBJ)/libruntime.a: $(filter-out $(YAML),$(GEN)) $(RUNTIME) $(OBJ)/names
 	$(archive)
 $(OBJ)/libgen.a: $(GEN) $(OBJ)/names
 	$(archive)
 $(OBJ)/libcli.a: $(CLI) $(OBJ)/names
 	$(archive)
 
+# ---- libattn as others link it ---------------------------------------------------------------------------------------
+
+VERSION := $(shell sed -n 's/^.define ATTN_VERSION_MAJOR //p' runtime/attn.h).$(shell \
+	sed -n 's/^.define ATTN_VERSION_MINOR //p' runtime/attn.h)
+SONAME  := libattn.so.$(firstword $(subst ., ,$(VERSION)))
+attn-libs = -lZydis -lpthread -lm -ldl
+
+# One object, in which every name but those of attn.h has become local: `tune` or `fields` may well be the host's too.
+$(OBJ)/libattn.o: $(filter-out $(YAML),$(GEN)) $(RUNTIME)
+	$(LD) -r $^ -o $@.all
+	readelf -sW $@.all | awk '$$5 == "GLOBAL" && $$6 == "DEFAULT" && $$7 != "UND" { print $$8 }' > $(OBJ)/libattn.names
+	objcopy --keep-global-symbols=$(OBJ)/libattn.names $@.all $@
+	@rm $@.all
+
+$(LIB)/libattn.a: $(OBJ)/libattn.o
+	$(archive)
+
+# --exclude-libs and -Bsymbolic: no name of a library inside is exported, or taken from elsewhere.
+$(LIB)/libattn.so.$(VERSION): $(OBJ)/libattn.o
+	@mkdir -p $(@D)
+	$(link) -shared -Wl,-soname,$(SONAME),-Bsymbolic,--exclude-libs,ALL,-z,defs,-z,relro,-z,now $^ $(attn-libs) -o $@
+$(LIB)/$(SONAME): $(LIB)/libattn.so.$(VERSION)
+	@ln -sf $(<F) $@
+$(LIB)/libattn.so: $(LIB)/$(SONAME)
+	@ln -sf $(<F) $@
+
 # ---- programs --------------------------------------------------------------------------------------------------------
 
-$(BIN)/attngen: $(OBJ)/runtime/cli/main.o $(OBJ)/libcli.a $(LIB)/libattn.a $(OBJ)/libgen.a
+$(BIN)/attngen: $(OBJ)/runtime/cli/main.o $(OBJ)/libcli.a $(OBJ)/libruntime.a $(OBJ)/libgen.a
 	@mkdir -p $(@D)
 	$(link) $^ -lyaml $(libs) -o $@
 
@@ -106,12 +139,15 @@ $(OBJ)/emit-main.o: runtime/cli/main.c $(OBJ)/flags
 emit: have-deps $(EMIT)
 
 include tests/tests.mk
+include runtime/install/install.mk
 
 # ---- what must be installed ------------------------------------------------------------------------------------------
 
-# libc6-dev is named because gcc only recommends it; clang, tcc and cmocka are for the tests.
-PACKAGES = gcc libc6-dev binutils libyaml-dev libtcc-dev libzydis-dev libxxhash-dev libcjson-dev clang tcc libcmocka-dev
-HEADERS  = yaml.h libtcc.h Zydis/Zydis.h xxhash.h cjson/cJSON.h
+# libc6-dev is named because gcc only recommends it; clang, tcc, cmocka, pkgconf, and OpenCL but for its headers are for
+# the tests.
+PACKAGES = gcc libc6-dev binutils libyaml-dev libtcc-dev libzydis-dev libxxhash-dev libcjson-dev clang tcc libcmocka-dev \
+           opencl-headers ocl-icd-libopencl1 pocl-opencl-icd pkgconf
+HEADERS  = yaml.h libtcc.h Zydis/Zydis.h xxhash.h cjson/cJSON.h CL/cl.h
 
 installed = $(shell dpkg-query -W -f='$${db:Status-Status}:$${Package}\n' $(PACKAGES) 2>/dev/null | \
 	sed -n 's/^installed://p')

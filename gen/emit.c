@@ -197,15 +197,15 @@ cleanup:
 
 static int lower_machine(struct emission *e, struct buf *out, struct gen_error *err)
 {
-    char symbol[GEN_NAME_MAX + 40];
     bool readable = e->flags == GEN_MACHINE_CODE;
     for (int i = 0; i < e->units; i++) {
-        snprintf(symbol, sizeof symbol, "%s_%s", e->name, e->unit[i].name);
-        if (readable && e->unit[i].micro->comment)
-            buf_printf(out, "/* %s */\n", e->unit[i].micro->comment);
-        lower_c_prototype(out, &e->unit[i], symbol); /* before its code: tcc takes a label's type from it */
-        buf_printf(out, ";\n#define %s %s\n", e->unit[i].name, symbol);
-        if (lower_x86(out, &e->unit[i], symbol, readable, err))
+        const struct unrolled *u = &e->unit[i];
+        if (readable && u->micro->comment)
+            buf_printf(out, "/* %s */\n", u->micro->comment);
+        buf_puts(out, "static "); /* the prototype comes first: tcc takes a label's type and linkage from it */
+        lower_c_prototype(out, u, u->name);
+        buf_puts(out, ";\n");
+        if (lower_x86(out, u, readable, err))
             return -1;
     }
     return 0;

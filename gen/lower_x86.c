@@ -510,7 +510,7 @@ static void print_quads(struct buf *out, const struct code *c, size_t from, size
     buf_puts(out, to > from ? "\\n" : "");
 }
 
-int lower_x86(struct buf *out, const struct unrolled *u, const char *symbol, bool readable, struct gen_error *err)
+int lower_x86(struct buf *out, const struct unrolled *u, bool readable, struct gen_error *err)
 {
     struct code code;
     struct buf lines = {0};
@@ -519,11 +519,11 @@ int lower_x86(struct buf *out, const struct unrolled *u, const char *symbol, boo
     if (!result) {
         buf_puts(out, "__asm__(\".text\\n.p2align 6\\n");
         print_quads(out, &code, 0, code.entry);
-        buf_printf(out, ".globl %s\\n.type %s,@function\\n%s:\\n", symbol, symbol, symbol);
+        buf_printf(out, ".type %s,@function\\n%s:\\n", u->name, u->name);
         if (readable) {
             buf_puts(out, "\"\n");
             buf_put(out, lines.data, lines.size);
-            buf_printf(out, "    \".size %s,.-%s\\n\");\n", symbol, symbol);
+            buf_printf(out, "    \".size %s,.-%s\\n\");\n", u->name, u->name);
         } else {
             print_quads(out, &code, code.entry, code.size);
             buf_puts(out, "\");\n");

@@ -251,8 +251,8 @@ void c_name(const struct val *v, char name[C_NAME_MAX]);
 
 /* ---- the micro-kernels of one variant (emit.c) ---- */
 
-/* What the variant's template asks for, written out, and the numbers that it computes for that: NR, LDQ, ... The variant
- * and the generator must outlive it. */
+/* What the variant's template asks for, written out, and the numbers that it computes for that: NR, LDQ, ... Variant
+ * and generator must outlive it. */
 struct emission;
 int emission_open(const struct gen *g, const struct variant *v, struct emission **out, struct gen_error *err);
 void emission_close(struct emission *e); /* NULL is allowed */
@@ -268,8 +268,8 @@ void lower_c_body(struct buf *out, const struct unrolled *u);
 void lower_c_prototype(struct buf *out, const struct unrolled *u, const char *name);
 
 /* Machine code for x86-64 System V, as an __asm__ block that tcc takes. Readable: an instruction a line, with its text.
- * symbol is the function's global name. Also used by tests: code and text alone. */
-int lower_x86(struct buf *out, const struct unrolled *u, const char *symbol, bool readable, struct gen_error *err);
+ * The label is local; a static prototype before it gives its type. Also used by tests: code and text alone. */
+int lower_x86(struct buf *out, const struct unrolled *u, bool readable, struct gen_error *err);
 struct code {
     uint8_t *bytes;
     size_t size, room, entry; /* the function starts at entry; what is before it is its constants */

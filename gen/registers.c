@@ -31,8 +31,8 @@ static bool is_pool(const struct isa_table *t, const char *name)
     return false;
 }
 
-/* Numbers values that share a name while both live, or whose types differ, or with a pool vector, which is an array in C:
- * 0 bears the plain name. */
+/* Numbers values that share a name while both live, or whose types differ, or with a pool vector, which is an array in
+ * C: 0 bears the plain name. */
 static int tell_apart(struct unrolled *u)
 {
     char(*name)[C_NAME_MAX] = calloc((size_t)u->vals + 1, sizeof *name);

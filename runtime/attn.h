@@ -23,6 +23,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#ifdef __GNUC__
+#pragma GCC visibility push(default) /* all else in the library is hidden */
+#endif
 
 #define ATTN_VERSION_MAJOR 0
 #define ATTN_VERSION_MINOR 1
@@ -43,6 +46,9 @@ const char *attn_status_name(attn_status s); /* never NULL */
 
 typedef enum attn_dtype { ATTN_F32 = 0, ATTN_F16 = 1, ATTN_BF16 = 2 } attn_dtype;
 typedef enum attn_align { ATTN_BOTTOM_RIGHT = 0, ATTN_TOP_LEFT = 1, ATTN_Q_OFFSET = 2 } attn_align;
+/* What compiles C kernels: libtcc, which is in the library and takes a millisecond, or the compiler that $CC names (cc
+ * without it), which takes half a second once (its result is cached) and is gcc or clang. */
+typedef enum attn_compiler { ATTN_TCC = 0, ATTN_CC = 1 } attn_compiler;
 typedef enum attn_rigor { ATTN_ESTIMATE = 0, ATTN_MEASURE = 1 } attn_rigor;
 typedef enum attn_log_level { ATTN_LOG_WARNING = 0, ATTN_LOG_INFO = 1 } attn_log_level;
 
@@ -73,21 +79,30 @@ struct attn_problem {
     attn_rigor rigor;      /* what to do when the cache has no winner: estimate by a model, or measure */
     double time_limit;     /* seconds of measuring; 0: 30 */
     const char *variant;   /* NULL, or a kernel pinned by name: same bits tomorrow. No tuning is done then */
+    attn_compiler compiler; /* 0: libtcc. Winners are remembered for each apart */
+    const char *device;     /* NULL or "cpu"; "opencl", the first usable OpenCL device (GPUs before CPUs), or "opencl:N" as
+                             * `attngen devices` numbers them. There threads and compiler are not looked at */
+    void *cl_context, *cl_device; /* the caller's, both, instead of device: retained for the plan's life. NULL: attn's */
 };
 struct attn_plan;
 attn_status attn_plan_create(struct attn_context *context, const struct attn_problem *problem, struct attn_plan **out,
                              struct attn_error *err);
 void attn_plan_destroy(struct attn_plan *plan); /* NULL is allowed */
 
+/* Whether attn_plan_create would find a kernel for the problem: ATTN_OK, or the status and the words with which it
+ * would refuse. The same code answers, up to the point where a kernel is measured or compiled; nothing is stored. */
+attn_status attn_supports(struct attn_context *context, const struct attn_problem *problem, struct attn_error *err);
+
 /* What was chosen, and from where. The strings belong to the plan. */
 struct attn_plan_info {
     size_t size; /* sizeof(struct attn_plan_info), set by the caller */
     const char *variant;
-    const char *compiler; /* "tcc" */
-    const char *device;   /* "cpu" */
+    const char *compiler; /* "tcc", "cc" or "opencl" */
+    const char *device;   /* "cpu", "opencl:N", or "opencl" with the caller's context */
     int cached;           /* 1: the cache's winner; 0: measured, estimated or pinned just now */
-    int threads;
+    int threads;          /* of an OpenCL device: its compute units */
     double compile_ms;
+    void *cl_context, *cl_device; /* NULL on cpu; valid as long as the plan */
 };
 attn_status attn_plan_describe(const struct attn_plan *plan, struct attn_plan_info *out, struct attn_error *err);
 
@@ -116,6 +131,29 @@ attn_status attn_workspace_size(const struct attn_plan *plan, const struct attn_
 attn_status attn_execute_part(const struct attn_plan *plan, const struct attn_run *run, int part, int parts,
                               void *workspace, struct attn_error *err);
 
+/* ---- execution on OpenCL ----
+ * attn_execute takes host arrays for every plan: on a device it copies the rows that take part there and the rows of O and
+ * LSE back, and needs no workspace. There are no parts on a device: attn_execute_part is ATTN_UNSUPPORTED.
+ * attn_execute_cl takes the caller's own buffers: handles are void pointers, so that this header needs none of OpenCL's. */
+struct attn_cl_run {
+    size_t size;                         /* sizeof(struct attn_cl_run) */
+    void *queue;                         /* cl_command_queue of the plan's cl_context and cl_device; any order */
+    void *q, *k, *v, *o, *lse, *kv_lens; /* cl_mem of that context. lse (float), kv_lens (int64, [batch]): or NULL */
+    int64_t q_at, k_at, v_at, o_at, lse_at, kv_lens_at; /* where each begins in its buffer, in elements */
+    int wait_count;                      /* events in wait, 0 with NULL */
+    void *const *wait;                   /* cl_event; the kernel starts when all are complete */
+    void **event;                        /* NULL, or where to put a cl_event that the caller releases */
+};
+/* Enqueues the run and returns; nothing is copied, and nobody waits. Lengths, strides, mask and scale are `shape`'s, whose
+ * pointers must be NULL; strides may not lead before a buffer's begin or past its end. Lengths in kv_lens cannot be looked
+ * at here: the caller answers for 0..kv_len. Buffers and queue stay the caller's, and must outlive the kernel's run.
+ * Any number of threads may call for one plan. An empty run (batch or q_len 0) still gives an event. */
+attn_status attn_execute_cl(struct attn_plan *plan, const struct attn_run *shape, const struct attn_cl_run *run,
+                            struct attn_error *err);
+
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

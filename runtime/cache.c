@@ -15,10 +15,11 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "cache_dir.h"
 #include "cache_text.h"
 
-enum { HEX = 32, DIR_MAX = 1024, FILE_MOST = 32 << 20 };
-static const char SUFFIX[] = ".tune";
+enum { DIR_MAX = 1024, FILE_MOST = 32 << 20 };
+#define SUFFIX ".tune"
 static const char LOCK[] = "lock";
 
 struct cache {
@@ -77,17 +78,17 @@ const char *cache_path(const struct cache *cache)
     return cache->path;
 }
 
-static void file_name(const char *key, char name[HEX + sizeof SUFFIX])
+void cache_dir_name(const char *key, const char *ending, char name[CACHE_NAME_MAX])
 {
     XXH128_hash_t h = XXH3_128bits(key, strlen(key));
-    snprintf(name, HEX + sizeof SUFFIX, "%016llx%016llx%s", (unsigned long long)h.high64,
-             (unsigned long long)h.low64, SUFFIX);
+    snprintf(name, CACHE_NAME_MAX, "%016llx%016llx%s", (unsigned long long)h.high64, (unsigned long long)h.low64,
+             ending);
 }
 
 void cache_file(const struct cache *cache, const char *key, char path[CACHE_PATH_MAX])
 {
-    char name[HEX + sizeof SUFFIX];
-    file_name(key, name);
+    char name[CACHE_NAME_MAX];
+    cache_dir_name(key, SUFFIX, name);
     path[0] = 0;
     if (cache->path[0])
         snprintf(path, CACHE_PATH_MAX, "%s/%s", cache->path, name);
@@ -107,7 +108,7 @@ static void make_directory(const char *path)
 }
 
 /* The directory, open and found to be safe; -1: there is none to use. */
-static int open_directory(struct cache *cache, bool create)
+int cache_dir_open(struct cache *cache, bool create)
 {
     struct stat s;
     if (!cache->path[0])
@@ -137,14 +138,15 @@ static int open_directory(struct cache *cache, bool create)
 }
 
 /* A whole file of ours as text, or NULL. */
-static char *read_file(int dir, const char *name, size_t *size)
+char *cache_dir_read(int dir, const char *name, size_t *size)
 {
     struct stat s;
     char *text = NULL;
     int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return NULL;
-    if (fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == geteuid() && s.st_size > 0 && s.st_size <= FILE_MOST)
+    if (fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == geteuid() && !(s.st_mode & (S_IWGRP | S_IWOTH)) &&
+        s.st_size > 0 && s.st_size <= FILE_MOST)
         text = malloc((size_t)s.st_size + 1);
     *size = 0;
     while (text && *size < (size_t)s.st_size) {
@@ -162,7 +164,7 @@ static char *read_file(int dir, const char *name, size_t *size)
 static bool load(int dir, const char *name, struct cache_entry *out)
 {
     size_t size;
-    char *text = read_file(dir, name, &size);
+    char *text = cache_dir_read(dir, name, &size);
     *out = (struct cache_entry){0};
     bool good = text && cache_decode(text, size, out);
     free(text);
@@ -171,12 +173,12 @@ static bool load(int dir, const char *name, struct cache_entry *out)
 
 bool cache_load(struct cache *cache, const char *key, struct cache_entry *out)
 {
-    char name[HEX + sizeof SUFFIX];
+    char name[CACHE_NAME_MAX];
     *out = (struct cache_entry){0};
-    int dir = open_directory(cache, false);
+    int dir = cache_dir_open(cache, false);
     if (dir < 0)
         return false;
-    file_name(key, name);
+    cache_dir_name(key, SUFFIX, name);
     bool good = load(dir, name, out);
     close(dir);
     if (good && strcmp(out->key, key) != 0) { /* a copy under a wrong name */
@@ -188,7 +190,7 @@ bool cache_load(struct cache *cache, const char *key, struct cache_entry *out)
 
 /* Held until closed. Whoever clears the cache removes the lock's file while holding it, so the file that was locked
  * must still be the one in the directory. */
-static int lock(int dir)
+int cache_dir_lock(int dir)
 {
     for (;;) {
         struct stat mine, there;
@@ -227,9 +229,9 @@ static bool write_all(int fd, const char *text, size_t size)
 }
 
 /* Beside and renamed; whatever fails, the old file stays whole and no other is left behind. */
-static int replace_file(int dir, const char *name, const char *text, size_t size)
+int cache_dir_replace(int dir, const char *name, const char *text, size_t size)
 {
-    char beside[HEX + sizeof SUFFIX + 32];
+    char beside[CACHE_NAME_MAX + 32];
     snprintf(beside, sizeof beside, "%s.%ld", name, (long)getpid());
     unlinkat(dir, beside, 0); /* a killed process of the same number may have left one; the lock is ours */
     int fd = openat(dir, beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -288,11 +290,11 @@ static int merge(struct cache_entry *into, const struct cache_entry *from)
 
 static int store_locked(int dir, const struct cache_entry *entry)
 {
-    char name[HEX + sizeof SUFFIX];
+    char name[CACHE_NAME_MAX];
     struct cache_entry all;
     struct buf text = {0};
     int result = -1;
-    file_name(entry->key, name);
+    cache_dir_name(entry->key, SUFFIX, name);
     if (load(dir, name, &all) && strcmp(all.key, entry->key) != 0)
         cache_entry_free(&all);
     if (!all.key)
@@ -301,7 +303,7 @@ static int store_locked(int dir, const struct cache_entry *entry)
     if (all.key && merge(&all, entry) == 0) {
         cache_encode(&all, &text);
         if (buf_ok(&text))
-            result = replace_file(dir, name, text.data, text.size);
+            result = cache_dir_replace(dir, name, text.data, text.size);
     }
     int kept = errno;
     buf_free(&text);
@@ -317,13 +319,13 @@ int cache_store(struct cache *cache, const struct cache_entry *entry, struct gen
         snprintf(why->text, sizeof why->text, "there is no cache");
         return -1;
     }
-    int dir = open_directory(cache, true);
+    int dir = cache_dir_open(cache, true);
     if (dir < 0) {
         snprintf(why->text, sizeof why->text, "%.400s: error: not usable as a cache; expected a directory of mode 0700"
                  " that belongs to this user", cache->path);
         return -1;
     }
-    int held = lock(dir);
+    int held = cache_dir_lock(dir);
     if (held >= 0)
         result = store_locked(dir, entry);
     if (result != 0)
@@ -334,14 +336,18 @@ int cache_store(struct cache *cache, const struct cache_entry *entry, struct gen
     return result;
 }
 
-/* Entries are HEX.tune; with more behind it, a dot and a process's number, what a killed writer left. */
-static bool is_ours(const char *name, bool *finished)
+/* Entries are HEX.tune, objects HEX.object; with more behind it, a dot and a process's number, what a killed writer
+ * left. */
+static bool is_ours(const char *name, bool *entry)
 {
-    if (strspn(name, "0123456789abcdef") != HEX || strncmp(name + HEX, SUFFIX, sizeof SUFFIX - 1) != 0)
-        return false;
-    const char *rest = name + HEX + sizeof SUFFIX - 1;
-    *finished = rest[0] == 0;
-    return *finished || (rest[0] == '.' && rest[1] && rest[1 + strspn(rest + 1, "0123456789")] == 0);
+    static const char *const endings[] = {SUFFIX, CACHE_OBJECT, NULL};
+    const char *rest = NULL, *ending = name + strspn(name, "0123456789abcdef");
+    for (int i = 0; endings[i] && !rest; i++)
+        if (strncmp(ending, endings[i], strlen(endings[i])) == 0)
+            rest = ending + strlen(endings[i]);
+    *entry = strcmp(ending, SUFFIX) == 0;
+    return ending - name == CACHE_HEX && rest &&
+           (rest[0] == 0 || (rest[0] == '.' && rest[1] && rest[1 + strspn(rest + 1, "0123456789")] == 0));
 }
 
 static int by_name(const void *a, const void *b)
@@ -357,7 +363,7 @@ static void free_names(char **names, int n)
 }
 
 /* The names of our files, sorted; -1: memory ran out or the directory cannot be read. */
-static int list_names(int dir, bool unfinished_too, char ***out)
+static int list_names(int dir, bool only_entries, char ***out)
 {
     int n = 0, room = 0, copy = dup(dir);
     char **names = NULL;
@@ -369,8 +375,8 @@ static int list_names(int dir, bool unfinished_too, char ***out)
     }
     rewinddir(d); /* the copy shares the position of the original */
     for (struct dirent *e = readdir(d); e; e = readdir(d)) {
-        bool finished;
-        if (!is_ours(e->d_name, &finished) || (!finished && !unfinished_too))
+        bool entry;
+        if (!is_ours(e->d_name, &entry) || (only_entries && !entry))
             continue;
         if (n == room) {
             char **more = realloc(names, (size_t)(room = room ? 2 * room : 16) * sizeof *names);
@@ -397,10 +403,10 @@ int cache_list(struct cache *cache, void (*each)(void *user, const char *path, c
                void *user)
 {
     char **names = NULL, path[CACHE_PATH_MAX];
-    int intact = 0, dir = open_directory(cache, false);
+    int intact = 0, dir = cache_dir_open(cache, false);
     if (dir < 0)
         return 0;
-    int n = list_names(dir, false, &names);
+    int n = list_names(dir, true, &names);
     for (int i = 0; i < n; i++) {
         struct cache_entry entry;
         if (!load(dir, names[i], &entry))
@@ -435,14 +441,14 @@ int cache_clear(struct cache *cache, int *removed, struct gen_error *err)
     *removed = 0;
     if (!cache->path[0] || (stat(cache->path, &s) != 0 && errno == ENOENT))
         return 0;
-    int dir = open_directory(cache, false);
+    int dir = cache_dir_open(cache, false);
     if (dir < 0) {
         snprintf(err->text, sizeof err->text, "%.400s: error: not usable as a cache; expected a directory of mode 0700"
                  " that belongs to this user", cache->path);
         return -1;
     }
-    int held = lock(dir);
-    if (held >= 0 && (n = list_names(dir, true, &names)) >= 0) {
+    int held = cache_dir_lock(dir);
+    if (held >= 0 && (n = list_names(dir, false, &names)) >= 0) {
         result = unlink_names(dir, names, n, removed);
         free_names(names, n);
     }

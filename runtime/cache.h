@@ -59,11 +59,18 @@ bool cache_load(struct cache *cache, const char *key, struct cache_entry *out);
  * the faster; with different sources the new one. 0, or -1 and why nothing was kept; there is no other harm. */
 int cache_store(struct cache *cache, const struct cache_entry *entry, struct gen_error *why);
 
+/* Compiled objects, beside the entries: loaded only when the file is ours, writable to nobody else, whole, and stored
+ * under that very key, which names all that the object depends on. The object's *size bytes, to free, and its path, for
+ * a loader that wants one (a few bytes follow the object there); NULL: a miss. Storing fails as cache_store does. */
+void *cache_object_load(struct cache *cache, const char *key, char path[CACHE_PATH_MAX], size_t *size);
+int cache_object_store(struct cache *cache, const char *key, const void *object, size_t size, struct gen_error *why);
+
 /* Calls each for every intact entry, in the order of file names. Returns how many there were. */
 int cache_list(struct cache *cache, void (*each)(void *user, const char *path, const struct cache_entry *entry),
                void *user);
 
-/* Removes entries, damaged or not, and what a killed writer left; no other file. 0, or -1 and the reason. */
+/* Removes entries and objects, damaged or not, and what a killed writer left; no other file. 0, or -1 and the
+ * reason. */
 int cache_clear(struct cache *cache, int *removed, struct gen_error *err);
 
 #endif

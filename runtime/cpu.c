@@ -174,7 +174,7 @@ void cpu_detect(struct cpu *out)
 
     const char *only = getenv("ATTNGEN_ISA");
     for (int i = 0; i < ISA_COUNT; i++) {
-        out->has[i] = (isa_needs[i] & ~out->usable) == 0;
+        out->has[i] = isa_language((enum isa)i) == LANGUAGE_C && (isa_needs[i] & ~out->usable) == 0;
         out->isa[i] = out->has[i] && (!only || !only[0] || listed(only, field_value_name(F_ISA, i)));
     }
     size_t n = 0;
@@ -187,6 +187,8 @@ const char *cpu_why_not(const struct cpu *cpu, enum isa isa)
 {
     if (cpu->isa[isa])
         return NULL;
+    if (isa_language(isa) == LANGUAGE_OPENCL)
+        return "is OpenCL, which runs on OpenCL devices";
     for (int f = 0; f < FEATURES; f++)
         if (isa_needs[isa] & BIT(f)) {
             if (!(cpu->present & BIT(f)))

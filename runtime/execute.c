@@ -35,7 +35,7 @@ static int64_t piece_size(const struct kernel *kernel, const struct attn_args *a
 
 int64_t execute_workspace(const struct kernel *kernel, const struct attn_args *args, int threads)
 {
-    int64_t piece = piece_size(kernel, args, threads), size;
+    int64_t piece = kernel->opencl ? 0 : piece_size(kernel, args, threads), size;
     if (piece < 0 || __builtin_mul_overflow(piece, (int64_t)threads, &size))
         return -1;
     return size;
@@ -52,6 +52,9 @@ static void do_part(void *arg, int part)
 int execute_kernel(const struct kernel *kernel, const struct attn_args *args, struct pool *pool, int threads,
                    void *workspace, size_t size)
 {
+    struct gen_error ignored;
+    if (kernel->opencl)
+        return opencl_run(kernel->opencl, args, &ignored);
     struct job job = {.kernel = kernel, .args = args, .parts = threads, .workspace = workspace};
     int64_t needed = execute_workspace(kernel, args, threads);
     if (needed < 0 || (uint64_t)needed > size || (uintptr_t)workspace % 64 != 0)

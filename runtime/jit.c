@@ -7,6 +7,7 @@
 
 #if defined(__x86_64__) && defined(__linux__)
 #include <libtcc.h>
+#include <locale.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/mman.h>
@@ -25,11 +26,19 @@
 
 /* The build renames libtcc's reference to mprotect to this. tcc_relocate would make even the caller's memory writable
  * and executable at once and, where that is forbidden, print a message and exit the process. */
-__attribute__((visibility("hidden"))) int attn_tcc_mprotect(void *memory, size_t size, int protection);
+#define HIDDEN __attribute__((visibility("hidden")))
+HIDDEN int attn_tcc_mprotect(void *memory, size_t size, int protection);
 int attn_tcc_mprotect(void *memory, size_t size, int protection)
 {
     return OWN_MEMORY ? 0 : mprotect(memory, size, protection);
 }
+
+/* The build renames three variables of libc in libtcc to these: libtcc.a is not position-independent, and a shared
+ * library cannot hold code that reads another's variables at a fixed distance. State at file scope, then, written under
+ * the compiler's lock. */
+HIDDEN FILE *attn_tcc_stdout;
+HIDDEN FILE *attn_tcc_stderr;
+HIDDEN char **attn_tcc_environ;
 
 /* The compiler's state is global: libtcc has a lock inside, but two first uses at once both make it. */
 static pthread_mutex_t compiler = PTHREAD_MUTEX_INITIALIZER;
@@ -91,7 +100,7 @@ static TCCState *state_create(struct messages *m)
 }
 
 #if OWN_MEMORY
-/* A mapping to write to. *fd is -1 when the system gives no memory files; the mapping itself is made executable then. */
+/* A mapping to write to. *fd is -1 when the system gives no memory files: then this mapping becomes executable. */
 static void *memory_create(size_t size, int *fd)
 {
     *fd = memfd_create("attn kernel", MFD_CLOEXEC);
@@ -181,6 +190,9 @@ static int compile(const char *source, const char *name, struct kernel *out, str
 {
     struct messages m = {.name = name, .err = err};
     int result = -1;
+    attn_tcc_stdout = stdout;
+    attn_tcc_stderr = stderr;
+    attn_tcc_environ = environ;
     TCCState *s = state_create(&m);
     if (!s)
         goto cleanup;
@@ -197,27 +209,8 @@ cleanup:
     return result;
 }
 
-int jit_compile(const char *source, const char *name, struct kernel *out, struct gen_error *err)
+static void release(struct kernel *kernel)
 {
-    memset(out, 0, sizeof *out);
-    err->text[0] = 0;
-    double start = now_ms();
-    pthread_once(&fork_guard, guard_fork);
-    compiler_lock();
-    int result = compile(source, name, out, err);
-    compiler_unlock();
-    if (result != 0) {
-        kernel_free(out);
-        return -1;
-    }
-    out->compile_ms = now_ms() - start;
-    return 0;
-}
-
-void kernel_free(struct kernel *kernel)
-{
-    if (!kernel)
-        return;
     if (kernel->code)
         munmap(kernel->code, kernel->code_size);
     if (kernel->owner) {
@@ -225,7 +218,31 @@ void kernel_free(struct kernel *kernel)
         tcc_delete(kernel->owner);
         compiler_unlock();
     }
-    memset(kernel, 0, sizeof *kernel);
+}
+
+int jit_compile(const char *source, const char *name, struct kernel *out, struct gen_error *err)
+{
+    *out = (struct kernel){.release = release};
+    err->text[0] = 0;
+    double start = now_ms();
+    pthread_once(&fork_guard, guard_fork);
+    locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0); /* libtcc reads 1.5 as the program around would */
+    if (!c) {
+        snprintf(err->text, sizeof err->text, "%s.c: error: out of memory; expected room for a locale", name);
+        return -1;
+    }
+    locale_t before = uselocale(c);
+    compiler_lock();
+    int result = compile(source, name, out, err);
+    compiler_unlock();
+    uselocale(before);
+    freelocale(c);
+    if (result != 0) {
+        kernel_free(out);
+        return -1;
+    }
+    out->compile_ms = now_ms() - start;
+    return 0;
 }
 
 #else
@@ -240,10 +257,13 @@ int jit_compile(const char *source, const char *name, struct kernel *out, struct
              name);
     return -1;
 }
+#endif
 
 void kernel_free(struct kernel *kernel)
 {
-    if (kernel)
-        memset(kernel, 0, sizeof *kernel);
+    if (!kernel)
+        return;
+    if (kernel->release)
+        kernel->release(kernel);
+    memset(kernel, 0, sizeof *kernel);
 }
-#endif

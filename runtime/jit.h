@@ -13,9 +13,11 @@
 struct kernel {
     int (*run)(const struct attn_args *args);
     int64_t (*workspace)(const struct attn_args *args);
+    struct opencl_kernel *opencl; /* instead of the two: a kernel on a device, which opencl.h runs; else NULL */
     void *code;
     size_t code_size; /* bytes mapped, 0 when libtcc owns them */
-    void *owner;      /* libtcc's state, where its version keeps the code in there; else NULL */
+    void *owner;      /* libtcc's state, where its version keeps the code in there; cc's library; else NULL */
+    void (*release)(struct kernel *kernel); /* gives back what the code lives in; NULL: nothing to give back */
     double compile_ms;
 };
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device.h"
 #include "tune.h"
 
 enum { MOST_HEADS = 1 << 16, MOST_THREADS = 1024 };
@@ -14,6 +15,13 @@ enum { MOST_HEADS = 1 << 16, MOST_THREADS = 1024 };
 /* Public and internal types are one-to-one, so that a cast converts them. */
 _Static_assert((int)ATTN_F32 == (int)DTYPE_F32 && (int)ATTN_F16 == (int)DTYPE_F16 && (int)ATTN_BF16 == (int)DTYPE_BF16,
                "attn_dtype is enum dtype");
+
+static const char *const compiler_names[] = {[ATTN_TCC] = "tcc", [ATTN_CC] = "cc"};
+
+static const char *compiler_of(const struct attn_plan *plan)
+{
+    return plan->device ? "opencl" : compiler_names[plan->problem.compiler];
+}
 
 static attn_status in_range(const char *what, int64_t value, int64_t min, int64_t max, struct attn_error *err)
 {
@@ -63,6 +71,7 @@ static attn_status check_problem(struct attn_problem *p, int cores, struct attn_
         {"max_kv_len", p->max_kv_len, 1, INT64_MAX},
         {"threads", p->threads, 0, MOST_THREADS},
         {"rigor", (int)p->rigor, ATTN_ESTIMATE, ATTN_MEASURE},
+        {"compiler", (int)p->compiler, ATTN_TCC, ATTN_CC},
     };
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
         attn_status status = in_range(ranges[i].what, ranges[i].value, ranges[i].min, ranges[i].max, err);
@@ -79,13 +88,54 @@ static attn_status check_problem(struct attn_problem *p, int cores, struct attn_
     return check_size(p, err);
 }
 
+/* Where the plan runs. The strings and handles in the problem stay the caller's, and are not kept there. */
+static attn_status find_device(struct attn_plan *plan, struct attn_error *err)
+{
+    struct attn_problem *p = &plan->problem;
+    const char *name = p->device;
+    void *context = p->cl_context, *device = p->cl_device;
+    struct opencl *cl;
+    struct gen_error gen_err = {""};
+    int index = -1;
+    p->device = NULL;
+    p->cl_context = p->cl_device = NULL;
+    snprintf(plan->device_name, sizeof plan->device_name, context ? "opencl" : "cpu");
+    if (!context != !device)
+        return context_fail(err, ATTN_INVALID, "only %s is given; expected cl_context and cl_device, or neither",
+                            context ? "cl_context" : "cl_device");
+    if (context && name && strcmp(name, "opencl") != 0)
+        return context_fail(err, ATTN_INVALID, "device is '%.40s' beside cl_device; expected one of the two", name);
+    if (!context && (!name || strcmp(name, "cpu") == 0))
+        return ATTN_OK;
+    if (!context && !opencl_is_name(name))
+        return context_fail(err, ATTN_INVALID, "device is '%.40s'; expected cpu, opencl or opencl:N", name);
+    if (context_opencl(plan->context, &cl, &gen_err) != 0)
+        return context_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text);
+    if (context)
+        opencl_adopt(cl, context, device, &plan->device, &gen_err);
+    else if ((index = opencl_find(cl, name, &gen_err)) >= 0)
+        opencl_own(cl, index, &plan->device, &gen_err);
+    if (!plan->device)
+        return context_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text);
+    if (!context)
+        snprintf(plan->device_name, sizeof plan->device_name, "opencl:%d", index);
+    return ATTN_OK;
+}
+
+static struct tuner tuner_of(const struct attn_plan *plan)
+{
+    const struct attn_context *c = plan->context;
+    return (struct tuner){.gen = c->gen, .cache = c->cache, .pool = c->pool, .cpu = &c->cpu, .cc = c->cc,
+                          .device = plan->device};
+}
+
 static struct variant caller_of(const struct attn_problem *p)
 {
     struct variant v = variant_default(ISA_C);
     v.field[F_OP] = OP_ATTN;
     v.field[F_DTYPE] = (int32_t)p->dtype;
     v.field[F_HEAD_DIM] = p->head_dim;
-    v.field[F_HEAD_DIM_V] = p->head_dim_v;
+    v.field[F_HEAD_DIM_V] = p->head_dim_v == p->head_dim ? 0 : p->head_dim_v; /* 0: as head_dim, and not in the name */
     v.field[F_CAUSAL] = p->causal;
     return v;
 }
@@ -112,7 +162,8 @@ static attn_status pin(struct attn_plan *plan, const char *name, struct attn_err
                                 fields[f].key, value_text(f, v->field[f], has), value_text(f, caller.field[f], wants));
     }
     enum isa isa = (enum isa)v->field[F_ISA];
-    const char *why = cpu_why_not(&plan->context->cpu, isa);
+    const struct tuner tuner = tuner_of(plan);
+    const char *why = device_why_not(&tuner, isa);
     if (why)
         return context_fail(err, ATTN_UNSUPPORTED, "variant '%s' cannot run: isa %s %s", name,
                             field_value_name(F_ISA, isa), why);
@@ -121,19 +172,20 @@ static attn_status pin(struct attn_plan *plan, const char *name, struct attn_err
     return ATTN_OK;
 }
 
-static attn_status choose(struct attn_plan *plan, struct attn_error *err)
+static attn_status choose(struct attn_plan *plan, attn_rigor rigor, struct attn_error *err)
 {
     struct attn_context *c = plan->context;
     const struct attn_problem *p = &plan->problem;
-    const struct tuner tuner = {.gen = c->gen, .cache = c->cache, .pool = c->pool, .cpu = &c->cpu};
+    const struct tuner tuner = tuner_of(plan);
     struct tune_target target = {.caller = caller_of(p),
                                  .heads = p->heads,
                                  .kv_heads = p->kv_heads,
                                  .batch = p->max_batch,
                                  .q_len = p->max_q_len,
                                  .kv_len = p->max_kv_len,
-                                 .threads = p->threads};
-    const struct tune_settings settings = {.rigor = p->rigor, .time_limit = p->time_limit};
+                                 .threads = p->threads,
+                                 .compiler = p->compiler};
+    const struct tune_settings settings = {.rigor = rigor, .time_limit = p->time_limit};
     struct tune_result result = {0};
     struct gen_error gen_err;
     tune_bucket(&target);
@@ -141,17 +193,60 @@ static attn_status choose(struct attn_plan *plan, struct attn_error *err)
         return context_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text);
     plan->variant = result.winner;
     plan->cached = result.from_cache;
-    if (!result.from_cache && p->rigor == ATTN_MEASURE && !result.stored && result.not_stored[0])
+    if (result.fallback[0])
+        context_log(c, ATTN_LOG_WARNING, "plain C, many times slower than vectors, was all there is: %s",
+                    result.fallback);
+    if (!result.from_cache && rigor == ATTN_MEASURE && !result.stored && result.not_stored[0])
         context_log(c, ATTN_LOG_WARNING, "timings not kept: %s", result.not_stored);
     tune_result_free(&result);
     return ATTN_OK;
+}
+
+/* Pinned winners need no key, so nothing else would find out in time that what compiles them is missing. */
+static attn_status check_compiler(const struct attn_plan *plan, struct attn_error *err)
+{
+    const struct tuner tuner = tuner_of(plan);
+    struct gen_error gen_err;
+    struct buf ignored = {0};
+    int missing = tune_compiler(&tuner, plan->problem.compiler, &ignored, &gen_err);
+    buf_free(&ignored);
+    return missing ? context_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text) : ATTN_OK;
+}
+
+/* All of a plan but the compiled kernel: what attn_supports asks, and the way to every plan. */
+static attn_status decide(struct attn_context *context, const struct attn_problem *problem, bool only_ask,
+                          struct attn_plan *plan, struct attn_error *err)
+{
+    plan->context = context;
+    atomic_init(&plan->spare, NULL);
+    attn_status status = context_read(&plan->problem, sizeof plan->problem, problem, "attn_problem", err);
+    const char *pinned = plan->problem.variant;
+    plan->problem.variant = NULL; /* the caller's string */
+    if (status == ATTN_OK)
+        status = check_problem(&plan->problem, context->cpu.cores, err);
+    if (status == ATTN_OK)
+        status = find_device(plan, err);
+    if (status == ATTN_OK) {
+        const struct tuner tuner = tuner_of(plan);
+        plan->problem.threads = tune_threads(&tuner, plan->problem.threads);
+    }
+    if (status == ATTN_OK && pinned) {
+        status = pin(plan, pinned, err);
+        plan->source = "pinned";
+        return status == ATTN_OK ? check_compiler(plan, err) : status;
+    }
+    if (status == ATTN_OK)
+        status = choose(plan, only_ask ? ATTN_ESTIMATE : plan->problem.rigor, err);
+    plan->source = plan->cached                           ? "cached"
+                   : plan->problem.rigor == ATTN_ESTIMATE ? "estimated"
+                                                          : "measured";
+    return status;
 }
 
 attn_status attn_plan_create(struct attn_context *context, const struct attn_problem *problem, struct attn_plan **out,
                              struct attn_error *err)
 {
     struct gen_error gen_err;
-    const char *pinned;
     if (!out)
         return context_fail(err, ATTN_INVALID, "out is NULL; expected where to put the plan");
     *out = NULL;
@@ -160,33 +255,35 @@ attn_status attn_plan_create(struct attn_context *context, const struct attn_pro
     struct attn_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
         return context_fail(err, ATTN_NO_MEMORY, "no memory for a plan");
-    plan->context = context;
-    atomic_init(&plan->spare, NULL);
-
-    attn_status status = context_read(&plan->problem, sizeof plan->problem, problem, "attn_problem", err);
-    pinned = plan->problem.variant;
-    plan->problem.variant = NULL; /* the caller's string */
-    if (status == ATTN_OK)
-        status = check_problem(&plan->problem, context->cpu.cores, err);
-    if (status == ATTN_OK)
-        status = pinned ? pin(plan, pinned, err) : choose(plan, err);
+    attn_status status = decide(context, problem, false, plan, err);
     if (status != ATTN_OK)
         goto cleanup;
     variant_encode(&plan->variant, plan->name);
-    if (tune_compile(context->gen, &plan->variant, &plan->kernel, NULL, &gen_err) != 0) {
+    const struct tuner tuner = tuner_of(plan);
+    if (tune_compile(&tuner, plan->problem.compiler, &plan->variant, &plan->kernel, NULL, &gen_err) != 0) {
         status = context_fail(err, ATTN_FAILED, "%s", gen_err.text);
         goto cleanup;
     }
-    context_log(context, ATTN_LOG_INFO, "%s (%s), compiled in %.2f ms", plan->name,
-                pinned                                 ? "pinned"
-                : plan->cached                         ? "cached"
-                : plan->problem.rigor == ATTN_ESTIMATE ? "estimated"
-                                                       : "measured",
-                plan->kernel.compile_ms);
+    if (plan->device)
+        opencl_keep(plan->kernel.opencl, context->cache);
+    context_log(context, ATTN_LOG_INFO, "%s (%s), compiled by %s in %.2f ms", plan->name, plan->source,
+                compiler_of(plan), plan->kernel.compile_ms);
     *out = plan;
 cleanup:
     if (status != ATTN_OK)
         attn_plan_destroy(plan);
+    return status;
+}
+
+attn_status attn_supports(struct attn_context *context, const struct attn_problem *problem, struct attn_error *err)
+{
+    if (!context || !problem)
+        return context_fail(err, ATTN_INVALID, "%s is NULL; expected one", context ? "problem" : "context");
+    struct attn_plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return context_fail(err, ATTN_NO_MEMORY, "no memory for a plan");
+    attn_status status = decide(context, problem, true, plan, err);
+    attn_plan_destroy(plan);
     return status;
 }
 
@@ -196,6 +293,7 @@ void attn_plan_destroy(struct attn_plan *plan)
         return;
     context_release(plan->context, atomic_load(&plan->spare));
     kernel_free(&plan->kernel);
+    opencl_release(plan->device);
     free(plan);
 }
 
@@ -211,11 +309,13 @@ attn_status attn_plan_describe(const struct attn_plan *plan, struct attn_plan_in
     const struct attn_plan_info info = {
         .size = size,
         .variant = plan->name,
-        .compiler = "tcc",
-        .device = "cpu",
+        .compiler = compiler_of(plan),
+        .device = plan->device_name,
         .cached = plan->cached,
         .threads = plan->problem.threads,
         .compile_ms = plan->kernel.compile_ms,
+        .cl_context = plan->device ? opencl_target_context(plan->device) : NULL,
+        .cl_device = plan->device ? opencl_target_device(plan->device)->id : NULL,
     };
     memset(out, 0, size); /* what a newer header knows and this library does not */
     memcpy(out, &info, size < sizeof info ? size : sizeof info);

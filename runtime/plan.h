@@ -20,8 +20,14 @@ struct attn_plan {
     struct variant variant;
     char name[GEN_NAME_MAX];
     struct kernel kernel;
+    struct opencl_target *device; /* NULL: on cpu */
+    char device_name[16];
     bool cached;
+    const char *source; /* of the choice, in a word */
     _Atomic(struct spare *) spare; /* taken by exchange; NULL: none, or in use */
 };
+
+/* Seconds of one run's kernel on the plan's device, by its clock; the run as in attn_execute, but no result. */
+attn_status plan_time(struct attn_plan *plan, const struct attn_run *run, double *seconds, struct attn_error *err);
 
 #endif

@@ -8,6 +8,7 @@
 #include "execute.h"
 #include "numeric.h"
 #include "plan.h"
+#include "run.h"
 
 static attn_status check_lengths(const struct attn_plan *plan, const struct attn_run *r, struct attn_error *err)
 {
@@ -40,17 +41,7 @@ static attn_status check_options(const struct attn_run *r, struct attn_error *er
     return ATTN_OK;
 }
 
-/* One of the four, as a caller gives it. */
-struct tensor {
-    const char *name;
-    const void *data;
-    const int64_t *stride;
-    int64_t extent[3]; /* batch, heads, rows */
-    int64_t width;     /* elements in a row */
-};
-enum { Q, K, V, O, TENSORS };
-
-static void tensors_of(const struct attn_plan *plan, const struct attn_run *r, struct tensor t[TENSORS])
+void tensors_of(const struct attn_plan *plan, const struct attn_run *r, struct tensor t[TENSORS])
 {
     const struct attn_problem *p = &plan->problem;
     t[Q] = (struct tensor){"q", r->q, r->q_stride, {r->batch, p->heads, r->q_len}, p->head_dim};
@@ -59,7 +50,7 @@ static void tensors_of(const struct attn_plan *plan, const struct attn_run *r, s
     t[O] = (struct tensor){"o", r->o, r->o_stride, {r->batch, p->heads, r->q_len}, p->head_dim_v};
 }
 
-static bool is_empty(const struct tensor *t)
+bool is_empty(const struct tensor *t)
 {
     return t->extent[0] == 0 || t->extent[1] == 0 || t->extent[2] == 0;
 }
@@ -99,9 +90,8 @@ static int64_t clamp_offset(const struct attn_run *r)
     return r->q_offset > r->kv_len ? r->kv_len : r->q_offset;
 }
 
-/* Everything but what the pointers point to. */
-static attn_status read_run(const struct attn_plan *plan, const struct attn_run *theirs, struct attn_run *r,
-                            struct attn_args *a, struct attn_error *err)
+attn_status read_run(const struct attn_plan *plan, const struct attn_run *theirs, struct attn_run *r,
+                     struct attn_args *a, struct attn_error *err)
 {
     if (!plan || !theirs)
         return context_fail(err, ATTN_INVALID, "%s is NULL; expected one", plan ? "run" : "plan");
@@ -206,6 +196,21 @@ static void give_workspace(struct attn_plan *plan, struct spare *s)
     context_release(plan->context, atomic_exchange(&plan->spare, s));
 }
 
+static attn_status on_device(struct attn_plan *plan, const struct attn_args *a, struct attn_error *err)
+{
+    struct gen_error gen_err;
+    if (opencl_run(plan->kernel.opencl, a, &gen_err) != 0)
+        return context_fail(err, ATTN_FAILED, "%s", gen_err.text);
+    return ATTN_OK;
+}
+
+static attn_status no_parts(const struct attn_plan *plan, struct attn_error *err)
+{
+    return context_fail(err, ATTN_UNSUPPORTED,
+                        "the plan is for %s, where there are no parts; expected attn_execute or attn_execute_cl",
+                        plan->device_name);
+}
+
 attn_status attn_execute(struct attn_plan *plan, const struct attn_run *run, void *workspace, struct attn_error *err)
 {
     struct attn_run r;
@@ -219,6 +224,8 @@ attn_status attn_execute(struct attn_plan *plan, const struct attn_run *run, voi
         status = check_workspace(workspace, err);
     if (status != ATTN_OK)
         return status;
+    if (plan->device)
+        return on_device(plan, &a, err);
     int threads = plan->problem.threads;
     int64_t size = execute_workspace(&plan->kernel, &a, threads);
     if (size < 0)
@@ -250,6 +257,8 @@ attn_status attn_workspace_size(const struct attn_plan *plan, const struct attn_
         return status;
     if (parts < 0)
         return context_fail(err, ATTN_INVALID, "parts is %d; expected 0 for the whole run, or how many", parts);
+    if (parts && plan->device)
+        return no_parts(plan, err);
     if (nothing_to_do(&r))
         return ATTN_OK;
     int64_t size = execute_workspace(&plan->kernel, &a, parts ? parts : plan->problem.threads);
@@ -271,6 +280,8 @@ attn_status attn_execute_part(const struct attn_plan *plan, const struct attn_ru
         return context_fail(err, ATTN_INVALID, "parts is %d; expected at least 1", parts);
     if (part < 0 || part >= parts)
         return context_fail(err, ATTN_INVALID, "part is %d; expected 0..%d, as there are %d", part, parts - 1, parts);
+    if (plan->device)
+        return no_parts(plan, err);
     if (nothing_to_do(&r))
         return ATTN_OK;
     status = check_memory(plan, &r, err);
@@ -285,4 +296,17 @@ attn_status attn_execute_part(const struct attn_plan *plan, const struct attn_ru
     if (size > 0 && !workspace)
         return context_fail(err, ATTN_INVALID, "workspace is NULL; expected %lld bytes", (long long)size);
     return size < 0 || plan->kernel.run(&a) != 0 ? refused(plan, err) : ATTN_OK;
+}
+
+attn_status plan_time(struct attn_plan *plan, const struct attn_run *run, double *seconds, struct attn_error *err)
+{
+    struct attn_run r;
+    struct attn_args a;
+    struct gen_error gen_err;
+    attn_status status = read_run(plan, run, &r, &a, err);
+    if (status == ATTN_OK)
+        status = check_memory(plan, &r, err);
+    if (status == ATTN_OK && opencl_time(plan->kernel.opencl, &a, seconds, &gen_err) != 0)
+        status = context_fail(err, ATTN_FAILED, "%s", gen_err.text);
+    return status;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../gen/buf.h"
+#include "device.h"
 #include "peak.h"
 #include "workload.h"
 
@@ -33,6 +34,7 @@ struct search {
     double peak;            /* GFLOP/s */
     double start, end, first_end;
     int threads, done, of;
+    attn_compiler compiler;
 };
 
 double search_flops(const struct tune_target *p)
@@ -48,6 +50,8 @@ struct tune_target search_problem(const struct tuner *tuner, const struct tune_t
     enum { Q_LEAST = 1024, KV_LEAST = 4096 };
     struct tune_target p = *target;
     double gflops = tuner->cpu->has[ISA_AVX512] ? 100 : tuner->cpu->has[ISA_AVX2] ? 50 : 1;
+    if (tuner->device)
+        gflops = device_gflops(opencl_target_device(tuner->device)) / p.threads;
     while (search_flops(&p) > RUN_MOST * gflops * 1e9 * p.threads) {
         if (p.batch > 1 && p.batch / 2 * p.kv_heads >= p.threads) {
             p.batch /= 2;
@@ -80,11 +84,23 @@ static void work(void *arg)
     workload_run(&s->work, &s->now->kernel, s->tuner->pool, s->threads);
 }
 
+static double work_on_device(void *arg)
+{
+    struct search *s = arg;
+    struct gen_error ignored;
+    double seconds;
+    return workload_time(&s->work, &s->now->kernel, &seconds, &ignored) == 0 ? seconds : -1;
+}
+
 static bool sample(struct search *s, struct candidate *c, double patience)
 {
     s->now = c;
     double left = s->end - timer_now();
-    return timer_sample(&s->timer, work, s, patience < left ? patience : left > 0 ? left : 0, &c->samples);
+    patience = patience < left ? patience : left > 0 ? left : 0;
+    if (!s->tuner->device)
+        return timer_sample(&s->timer, work, s, patience, &c->samples);
+    bool gate = opencl_target_device(s->tuner->device)->type == OPENCL_CPU; /* its neighbours are ours */
+    return timer_sample_device(&s->timer, work_on_device, s, gate, patience, &c->samples);
 }
 
 static void summarise(const struct search *s, struct candidate *c)
@@ -132,11 +148,28 @@ static int check(struct search *s, struct candidate *c, struct gen_error *err)
     return wrong;
 }
 
+/* Dropped before it is timed; but when nothing else is there, it is looked at again. */
+static bool spills(const struct search *s, struct candidate *c)
+{
+    const struct opencl_build *b = opencl_kernel_build(c->kernel.opencl);
+    if (b->spill_bytes == 0 || (c->spills && !(s->best > 0)))
+        return false;
+    c->spills = true;
+    c->row.state = ROW_DROPPED;
+    snprintf(c->row.note, sizeof c->row.note, "not timed: the compiler reports %lld bytes of spilled registers",
+             (long long)b->spill_bytes);
+    kernel_free(&c->kernel);
+    return true;
+}
+
 /* The first look at a candidate: is it right, and is it anywhere near? */
 static void look(struct search *s, struct candidate *c)
 {
     struct gen_error err = {""};
-    if (tune_compile(s->tuner->gen, &c->row.variant, &c->kernel, &c->source, &err) != 0 || check(s, c, &err) != 0) {
+    int failed = tune_compile(s->tuner, s->compiler, &c->row.variant, &c->kernel, &c->source, &err);
+    if (!failed && c->kernel.opencl && spills(s, c))
+        return;
+    if (failed || check(s, c, &err) != 0) {
         c->row.state = ROW_WRONG;
         snprintf(c->row.note, sizeof c->row.note, "%.*s", (int)sizeof c->row.note - 1, err.text);
         kernel_free(&c->kernel);
@@ -182,6 +215,14 @@ static void first_look(struct search *s, struct candidate *c, int n)
             look(s, &c[i]);
         settle(s, &c[i]);
     }
+    for (int i = 0; i < n && !(s->best > 0); i++)
+        if (c[i].spills)
+            look(s, &c[i]);
+}
+
+static bool is_there(const struct candidate *c)
+{
+    return c->kernel.run || c->kernel.opencl;
 }
 
 /* Drops what the margin of this round leaves behind; returns how many are still to be sampled. */
@@ -191,10 +232,10 @@ static int prune(struct search *s, struct candidate *c, int n, int round)
     double margin = MARGIN[round < margins ? round : margins - 1];
     int open = 0;
     for (int i = 0; i < n; i++)
-        if (c[i].kernel.run && c[i].row.min_s < s->best)
+        if (is_there(&c[i]) && c[i].row.min_s < s->best)
             s->best = c[i].row.min_s;
     for (int i = 0; i < n; i++) {
-        if (!c[i].kernel.run)
+        if (!is_there(&c[i]))
             continue;
         if (c[i].row.min_s > margin * s->best)
             drop(s, &c[i]);
@@ -209,7 +250,7 @@ static void compare(struct search *s, struct candidate *c, int n)
 {
     for (int round = 0; prune(s, c, n, round) > 0 && timer_now() < s->end; round++)
         for (int i = 0; i < n && timer_now() < s->end; i++) {
-            if (!c[i].kernel.run || c[i].samples.quiets >= WANTED)
+            if (!is_there(&c[i]) || c[i].samples.quiets >= WANTED)
                 continue;
             sample(s, &c[i], 50e-3);
             summarise(s, &c[i]);
@@ -219,11 +260,14 @@ static void compare(struct search *s, struct candidate *c, int n)
 int search_measure(const struct tuner *tuner, const struct tune_target *problem, const struct tune_settings *settings,
                    double limit, struct candidate *c, int n, struct tune_result *out, struct gen_error *err)
 {
-    struct search s = {.tuner = tuner, .settings = settings, .threads = problem->threads, .start = timer_now()};
+    struct search s = {.tuner = tuner, .settings = settings, .threads = problem->threads, .compiler = problem->compiler,
+                       .start = timer_now()};
     s.end = s.start + limit;
     s.first_end = s.start + FIRST_SHARE * limit;
-    timer_start(&s.timer, tuner->pool, problem->threads);
-    out->peak_gflops = peak_gflops(&s.timer, tuner->cpu, (enum dtype)problem->caller.field[F_DTYPE]) * problem->threads;
+    timer_start(&s.timer, tuner->pool, tuner->device ? tuner->cpu->cores : problem->threads);
+    out->peak_gflops =
+        tuner->device ? opencl_peak_gflops(tuner->device)
+                      : peak_gflops(&s.timer, tuner->cpu, (enum dtype)problem->caller.field[F_DTYPE]) * problem->threads;
     struct workload_shape shape = {.batch = problem->batch, .heads = problem->heads, .kv_heads = problem->kv_heads,
                                    .q_len = problem->q_len, .kv_len = problem->kv_len};
     if (workload_create(&problem->caller, &shape, SEED, &s.work) != 0) {

@@ -13,6 +13,7 @@ struct candidate {
     bool from_cache;   /* row and source are the cache's */
     bool foreign;      /* rejected because of this process, not of this kind of machine: not to be stored */
     bool unreached;    /* the time limit came first */
+    bool spills;       /* left until it is known that nothing better is there */
     uint64_t source;   /* hash of what was compiled; 0: nothing was */
     struct kernel kernel;
     struct samples samples;

@@ -129,12 +129,9 @@ static bool wait_for_quiet(struct timer *t, double best_after, double patience)
     }
 }
 
-bool timer_sample(struct timer *t, void (*work)(void *arg), void *arg, double patience, struct samples *s)
+/* Probes after some work, and keeps what it took as quiet or busy. */
+static bool keep_sample(struct timer *t, struct samples *s, double seconds, bool quiet)
 {
-    if (!s->iterations)
-        s->iterations = find_iterations(t, work, arg);
-    bool quiet = wait_for_quiet(t, s->best_after, patience);
-    double seconds = run(work, arg, s->iterations) / (double)s->iterations;
     double after = timer_probe(t);
     if (after > s->best_after)
         s->best_after = after;
@@ -144,6 +141,28 @@ bool timer_sample(struct timer *t, void (*work)(void *arg), void *arg, double pa
     else
         s->busy[s->busies++ % TIMER_SAMPLES] = seconds;
     return quiet;
+}
+
+bool timer_sample_device(struct timer *t, double (*measure)(void *arg), void *arg, bool gate, double patience,
+                         struct samples *s)
+{
+    bool quiet = gate && wait_for_quiet(t, s->best_after, patience);
+    double seconds = measure(arg);
+    if (seconds < 0)
+        return false;
+    if (gate)
+        return keep_sample(t, s, seconds, quiet);
+    s->quiet[s->quiets++ % TIMER_SAMPLES] = seconds;
+    return true;
+}
+
+bool timer_sample(struct timer *t, void (*work)(void *arg), void *arg, double patience, struct samples *s)
+{
+    if (!s->iterations)
+        s->iterations = find_iterations(t, work, arg);
+    bool quiet = wait_for_quiet(t, s->best_after, patience);
+    double seconds = run(work, arg, s->iterations) / (double)s->iterations;
+    return keep_sample(t, s, seconds, quiet);
 }
 
 static int compare(const void *a, const void *b)

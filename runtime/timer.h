@@ -42,6 +42,10 @@ struct timing {
 /* One sample between two probes, of as many calls as make the clock's resolution harmless (found by doubling). When the
  * core is busy beforehand, waits up to `patience` seconds for it to become quiet. Returns whether it was quiet. */
 bool timer_sample(struct timer *t, void (*work)(void *arg), void *arg, double patience, struct samples *s);
+/* The same for a device with a clock of its own: `measure` returns seconds a call, by that clock. Without `gate` the
+ * samples are quiet whatever this core does. A negative time is no sample. */
+bool timer_sample_device(struct timer *t, double (*measure)(void *arg), void *arg, bool gate, double patience,
+                         struct samples *s);
 void timer_summary(const struct samples *s, int wanted, struct timing *out);
 
 /* Samples until `wanted` quiet ones were seen or `limit` seconds are over; at least one sample in any case. */

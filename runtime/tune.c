@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../gen/space.h"
+#include "device.h"
 #include "estimate.h"
 #include "search.h"
 
@@ -39,24 +40,44 @@ void tune_bucket(struct tune_target *t)
     t->kv_len = power_of_two(t->kv_len);
 }
 
-int tune_compile(const struct gen *gen, const struct variant *variant, struct kernel *out, uint64_t *source,
-                 struct gen_error *err)
+/* Each compiler gets the form that it compiles best. */
+static int emit_for(const struct tuner *tuner, attn_compiler compiler, const struct variant *v, struct gen_text *out,
+                    struct gen_error *err)
+{
+    bool readable = tuner->device || compiler == ATTN_CC;
+    return gen_emit(tuner->gen, v, readable ? GEN_READABLE : GEN_MACHINE_CODE_JIT, out, err);
+}
+
+static int no_cc(struct gen_error *err)
+{
+    snprintf(err->text, sizeof err->text, "cc: error: it is not there; expected a tuner that has one");
+    return -1;
+}
+
+int tune_compile(const struct tuner *tuner, attn_compiler compiler, const struct variant *variant, struct kernel *out,
+                 uint64_t *source, struct gen_error *err)
 {
     struct gen_text text = {0};
     char name[GEN_NAME_MAX];
+    int result;
     *out = (struct kernel){0};
-    if (gen_emit(gen, variant, GEN_MACHINE_CODE_JIT, &text, err) != 0)
+    if (emit_for(tuner, compiler, variant, &text, err) != 0)
         return -1;
     if (source)
         *source = cache_hash(text.data, text.size);
     variant_encode(variant, name);
-    int result = jit_compile(text.data, name, out, err);
+    if (tuner->device)
+        result = device_compile(tuner, variant, &text, out, err);
+    else if (compiler == ATTN_CC)
+        result = tuner->cc ? cc_compile(tuner->cc, text.data, name, out, err) : no_cc(err);
+    else
+        result = jit_compile(text.data, name, out, err);
     gen_text_free(&text);
     return result;
 }
 
 /* libtcc has no call that tells its version; its compiled code does. */
-static int compiler_version(struct gen_error *err)
+static int tcc_version(struct gen_error *err)
 {
     static const char source[] = "int tcc_version(const void *a) { return __TINYC__; }\n"
                                  "long long tcc_version_workspace(const void *a) { return 0; }\n";
@@ -68,24 +89,59 @@ static int compiler_version(struct gen_error *err)
     return version;
 }
 
+int tune_compiler(const struct tuner *tuner, attn_compiler compiler, struct buf *out, struct gen_error *err)
+{
+    const char *identity = NULL;
+    int version = 0;
+    if (tuner->device) {
+        buf_printf(out, "opencl %s", OPENCL_OPTIONS);
+        return 0;
+    }
+    if (compiler == ATTN_TCC)
+        version = tcc_version(err);
+    else if (tuner->cc)
+        identity = cc_identity(tuner->cc, err);
+    else
+        no_cc(err);
+    if (version < 0 || (compiler == ATTN_CC && !identity))
+        return -1;
+    if (identity)
+        buf_printf(out, "cc %s", identity);
+    else
+        buf_printf(out, "tcc -nostdlib %d", version);
+    return 0;
+}
+
+int tune_threads(const struct tuner *tuner, int threads)
+{
+    if (!tuner->device)
+        return threads;
+    int units = opencl_target_device(tuner->device)->units;
+    return units > 0 ? units : 1;
+}
+
 int tune_key(const struct tuner *tuner, const struct tune_target *t, struct buf *out, struct gen_error *err)
 {
     const struct cpu *cpu = tuner->cpu;
     char name[GEN_NAME_MAX];
-    int version = compiler_version(err);
-    if (version < 0)
-        return -1;
     variant_encode(&t->caller, name);
     char *on = strstr(name, "_on_");
     if (on)
         *on = 0;
     buf_printf(out, "format %d\n", FORMAT);
     buf_printf(out, "generator %016llx\n", (unsigned long long)gen_hash());
-    buf_printf(out, "compiler tcc -nostdlib %d\n", version);
-    buf_printf(out, "processor %s\n", cpu->model);
-    buf_printf(out, "features %s\n", cpu->features);
-    buf_printf(out, "caches %lld %lld %lld\n", (long long)cpu->l1d, (long long)cpu->l2, (long long)cpu->l3);
-    buf_printf(out, "threads %d\n", t->threads);
+    buf_puts(out, "compiler ");
+    if (tune_compiler(tuner, t->compiler, out, err) != 0)
+        return -1;
+    buf_puts(out, "\n");
+    if (tuner->device) {
+        device_key(tuner->device, out);
+    } else {
+        buf_printf(out, "processor %s\n", cpu->model);
+        buf_printf(out, "features %s\n", cpu->features);
+        buf_printf(out, "caches %lld %lld %lld\n", (long long)cpu->l1d, (long long)cpu->l2, (long long)cpu->l3);
+        buf_printf(out, "threads %d\n", t->threads);
+    }
     buf_printf(out, "problem %s\n", name);
     buf_printf(out, "bucket %lld,%d,%d,%lld,%lld\n", (long long)t->batch, t->heads, t->kv_heads, (long long)t->q_len,
                (long long)t->kv_len);
@@ -101,7 +157,7 @@ static int space_size(const struct tuner *tuner, const struct tune_target *t, st
 {
     int n = 0;
     for (int isa = 0; isa < ISA_COUNT; isa++)
-        if (tuner->cpu->isa[isa]) {
+        if (!device_why_not(tuner, (enum isa)isa)) {
             int more = tuning_space(&t->caller, (enum isa)isa, out ? out + n : NULL, out ? room - n : 0);
             n += more;
         }
@@ -111,11 +167,13 @@ static int space_size(const struct tuner *tuner, const struct tune_target *t, st
 static void init_candidate(struct candidate *c, const struct tuner *tuner, const struct tune_target *t,
                            const struct variant *v)
 {
-    *c = (struct candidate){.row.variant = *v, .cycles = estimate_cycles(v, t, tuner->cpu)};
+    *c = (struct candidate){.row.variant = *v};
+    c->cycles = tuner->device ? device_cycles(v, t, opencl_target_device(tuner->device))
+                              : estimate_cycles(v, t, tuner->cpu);
     if (v->field[F_HEAD_DIM_V] == v->field[F_HEAD_DIM]) /* as variant_decode has it, so that equal means the same */
         c->row.variant.field[F_HEAD_DIM_V] = 0;
     variant_encode(v, c->row.name);
-    const char *why = cpu_why_not(tuner->cpu, (enum isa)v->field[F_ISA]);
+    const char *why = device_why_not(tuner, (enum isa)v->field[F_ISA]);
     if (why) {
         c->row.state = ROW_REJECTED;
         c->settled = c->foreign = true;
@@ -155,12 +213,23 @@ static int list_candidates(const struct tuner *tuner, const struct tune_target *
     return n;
 }
 
+/* What a device's limits are compared with stands in the emitted text. */
+static bool fits_device(const struct tuner *tuner, const struct candidate *c, struct gen_error *rule)
+{
+    struct gen_text text = {0};
+    if (gen_emit(tuner->gen, &c->row.variant, GEN_READABLE, &text, rule) != 0)
+        return false;
+    bool fits = device_fits(tuner->device, &c->row.variant, &text, rule) == 0;
+    gen_text_free(&text);
+    return fits;
+}
+
 static bool is_legal(const struct tuner *tuner, struct candidate *c)
 {
     struct gen_error rule = {""};
     if (c->settled)
         return c->row.state == ROW_TIMED || c->row.state == ROW_DROPPED;
-    if (gen_check(tuner->gen, &c->row.variant, &rule) == 0)
+    if (gen_check(tuner->gen, &c->row.variant, &rule) == 0 && (!tuner->device || fits_device(tuner, c, &rule)))
         return true;
     c->row.state = ROW_REJECTED;
     c->settled = true;
@@ -239,11 +308,11 @@ static struct candidate *fastest(struct candidate *c, int n)
     return best;
 }
 
-static bool source_holds(const struct tuner *tuner, const struct candidate *c)
+static bool source_holds(const struct tuner *tuner, attn_compiler compiler, const struct candidate *c)
 {
     struct gen_text text = {0};
     struct gen_error ignored;
-    if (gen_emit(tuner->gen, &c->row.variant, GEN_MACHINE_CODE_JIT, &text, &ignored) != 0)
+    if (emit_for(tuner, compiler, &c->row.variant, &text, &ignored) != 0)
         return false;
     bool same = cache_hash(text.data, text.size) == c->source;
     gen_text_free(&text);
@@ -261,14 +330,14 @@ static void forget(struct candidate *c)
 
 /* The cache's winner whose source is still what would be emitted; others are forgotten, and measured again. Without a
  * winner those that were dropped for being behind one are forgotten too. */
-static struct candidate *cached_winner(const struct tuner *tuner, struct candidate *c, int n)
+static struct candidate *cached_winner(const struct tuner *tuner, attn_compiler compiler, struct candidate *c, int n)
 {
     for (;;) {
         struct candidate *best = fastest(c, n);
         for (int i = 0; !best && i < n; i++)
             if (c[i].from_cache && c[i].row.state == ROW_DROPPED)
                 forget(&c[i]);
-        if (!best || source_holds(tuner, best))
+        if (!best || source_holds(tuner, compiler, best))
             return best;
         forget(best);
     }
@@ -326,6 +395,22 @@ static int measure(const struct tuner *tuner, const struct tune_settings *settin
     return -1;
 }
 
+/* Plain C is many times slower than vectors, so taking it for want of them is told; not when somebody asked for it, by
+ * naming candidates or by ATTNGEN_ISA. */
+static void tell_fallback(const struct tuner *tuner, struct candidate *c, int n, struct tune_result *out)
+{
+    const char *why = cpu_why_not(tuner->cpu, ISA_AVX2);
+    if (out->winner.field[F_ISA] != ISA_C || (why && tuner->cpu->has[ISA_AVX2]))
+        return;
+    for (int i = 0; i < n; i++)
+        if (c[i].row.variant.field[F_ISA] != ISA_C) {
+            if (is_legal(tuner, &c[i]))
+                return;
+            why = why ? why : c[i].row.note;
+        }
+    snprintf(out->fallback, sizeof out->fallback, "%s", why ? why : "there is no candidate with vectors");
+}
+
 static int by_speed(const void *a, const void *b)
 {
     const struct tune_row *x = a, *y = b;
@@ -374,7 +459,7 @@ int tune(const struct tuner *tuner, const struct tune_target *target, const stru
         cache_file(tuner->cache, key.data, out->path);
     }
     recall(c, n, &entry, limit);
-    const struct candidate *known = cached_winner(tuner, c, n);
+    const struct candidate *known = cached_winner(tuner, target->compiler, c, n);
     /* A search that is to be extended may yet be complete: then too nothing is timed. */
     if (known && (settings->rigor == ATTN_ESTIMATE || !settings->extend || all_settled(c, n))) {
         out->winner = known->row.variant;
@@ -384,6 +469,8 @@ int tune(const struct tuner *tuner, const struct tune_target *target, const stru
         result = estimate(tuner, c, n, out, err);
     else
         result = measure(tuner, settings, limit, key.data, c, n, out, err);
+    if (result == 0 && !settings->only)
+        tell_fallback(tuner, c, n, out);
     if (result == 0 && (out->from_cache || settings->rigor == ATTN_MEASURE))
         result = give_rows(c, n, out, err);
 cleanup:

@@ -10,6 +10,7 @@
 #include "../gen/gen.h"
 #include "attn.h"
 #include "cache.h"
+#include "cc.h"
 #include "cpu.h"
 #include "jit.h"
 #include "threads.h"
@@ -20,6 +21,7 @@ struct tune_target {
     int heads, kv_heads;
     int64_t batch, q_len, kv_len;
     int threads;
+    attn_compiler compiler; /* its winners are its own, under a key of their own */
 };
 
 /* Rounds a problem to the one that is tuned for, so that neighbours share a winner: lengths up to powers of two; heads
@@ -27,12 +29,14 @@ struct tune_target {
  * them, 1 when heads suffice. The rest stays exact. Doing it twice changes nothing more. */
 void tune_bucket(struct tune_target *target);
 
-/* What a search works with; all but cache must be there. */
+/* What a search works with; all but cache, cc and device must be there. */
 struct tuner {
     const struct gen *gen;
     struct cache *cache; /* NULL: none */
     struct pool *pool;   /* NULL: one thread */
     const struct cpu *cpu;
+    struct cc *cc; /* NULL: only libtcc compiles */
+    struct opencl_target *device; /* kernels run there, and the target's compiler is not looked at; NULL: on cpu */
 };
 
 struct tune_row {
@@ -68,6 +72,7 @@ struct tune_result {
     bool stored;               /* MEASURE: the cache has it now */
     char path[CACHE_PATH_MAX]; /* of the entry in the cache; "" when there is no cache */
     char not_stored[256];      /* why not, when not stored */
+    char fallback[256];        /* why the winner is plain C when no kernel with vectors could be had; "" otherwise */
 };
 
 /* Finds the winner. With ATTN_ESTIMATE and no cached one: the best by the model, nothing compiled, timed or stored.
@@ -78,8 +83,14 @@ int tune(const struct tuner *tuner, const struct tune_target *target, const stru
 void tune_result_free(struct tune_result *result); /* NULL is allowed */
 
 /* Emits and compiles a variant as both tuner and plan run it; *source is the hash of the text. source may be NULL. */
-int tune_compile(const struct gen *gen, const struct variant *variant, struct kernel *out, uint64_t *source,
-                 struct gen_error *err);
+int tune_compile(const struct tuner *tuner, attn_compiler compiler, const struct variant *variant, struct kernel *out,
+                 uint64_t *source, struct gen_error *err);
+
+/* What a target's `threads` is: of a device the units, whatever the caller has. */
+int tune_threads(const struct tuner *tuner, int threads);
+
+/* What compiles, as keys and logs tell it: name, flags, version. 0, or -1 and why it cannot be had here. */
+int tune_compiler(const struct tuner *tuner, attn_compiler compiler, struct buf *out, struct gen_error *err);
 
 /* Adds the key under which the cache holds a target: a line for each thing that timings depend on. */
 int tune_key(const struct tuner *tuner, const struct tune_target *target, struct buf *out, struct gen_error *err);

@@ -137,6 +137,12 @@ int workload_run(struct workload *w, const struct kernel *kernel, struct pool *p
     return execute_kernel(kernel, &args, pool, threads, w->workspace, w->workspace_size);
 }
 
+int workload_time(struct workload *w, const struct kernel *kernel, double *seconds, struct gen_error *err)
+{
+    struct attn_args args = args_of(w);
+    return opencl_time(kernel->opencl, &args, seconds, err);
+}
+
 static bool filled(const unsigned char *from, const unsigned char *to)
 {
     for (; from < to; from++)
@@ -177,7 +183,11 @@ int workload_check(struct workload *w, const struct kernel *kernel, struct pool 
     *out = (struct check){0};
     memset(args.o, FILL, n.o);
     memset(args.lse, FILL, n.lse);
-    if (workload_prepare(w, kernel, threads) != 0 || workload_run(w, kernel, pool, threads) != 0)
+    if (kernel->opencl) {
+        struct gen_error why = {""};
+        if (opencl_run(kernel->opencl, &args, &why) != 0)
+            return wrong(err, w, why.text);
+    } else if (workload_prepare(w, kernel, threads) != 0 || workload_run(w, kernel, pool, threads) != 0)
         return wrong(err, w, "refused, or out of memory");
     if (!guards_intact(w))
         return wrong(err, w, "wrote outside its output");

@@ -41,6 +41,9 @@ int workload_prepare(struct workload *w, const struct kernel *kernel, int thread
 /* One run after prepare; what is timed. 0, or -1 when the kernel refused. */
 int workload_run(struct workload *w, const struct kernel *kernel, struct pool *pool, int threads);
 
+/* Seconds of a kernel on a device, by its clock. 0, or -1 and what is wrong. */
+int workload_time(struct workload *w, const struct kernel *kernel, double *seconds, struct gen_error *err);
+
 /* Runs the kernel on outputs full of NaN, then judges up to max_rows rows (0: all) and every guard byte. 0, or -1 and
  * in err what is wrong. *out is filled whenever rows were judged. */
 int workload_check(struct workload *w, const struct kernel *kernel, struct pool *pool, int threads, int64_t max_rows,

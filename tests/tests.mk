@@ -11,8 +11,8 @@ SUPPORT      := $(filter-out $(TEST_SOURCES:%.c=$(OBJ)/%.o),$(call objects,tests
 BENCHES      := $(patsubst %.c,$(BIN)/%,$(sort $(wildcard tests/bench/bench_*.c)))
 BENCH_SCRIPTS := $(sort $(wildcard tests/bench/bench_*.sh))
 
-# Libraries last; libgen.a brings what libattn.a leaves out, the reading of specs.
-test-libraries = $(OBJ)/libtest.a $(OBJ)/libcli.a $(LIB)/libattn.a $(OBJ)/libgen.a
+# Libraries last; libgen.a brings what libruntime.a leaves out, the reading of specs.
+test-libraries = $(OBJ)/libtest.a $(OBJ)/libcli.a $(OBJ)/libruntime.a $(OBJ)/libgen.a
 $(OBJ)/libtest.a: $(SUPPORT) $(OBJ)/names
 	$(archive)
 

@@ -9,6 +9,7 @@
 #include "../cpu.h"
 #include "../numeric.h"
 #include "../peak.h"
+#include "../plan.h"
 #include "../timer.h"
 #include "../workload.h"
 #include "cli.h"
@@ -73,7 +74,8 @@ static int make_plan(struct bench *b)
         .size = sizeof problem, .dtype = dtype[o->dtype], .head_dim = (int)s->head_dim,
         .head_dim_v = (int)s->head_dim_v, .heads = (int)s->heads, .kv_heads = (int)s->kv_heads, .causal = o->causal,
         .max_batch = s->batch, .max_q_len = s->q_len, .max_kv_len = s->kv_len, .threads = o->threads,
-        .rigor = ATTN_ESTIMATE, .variant = o->file[OPTION_VARIANT]};
+        .rigor = ATTN_ESTIMATE, .variant = o->file[OPTION_VARIANT], .compiler = o->compiler,
+        .device = o->file[OPTION_DEVICE]};
     b->info.size = sizeof b->info;
     if (attn_context_create(&options, &b->context, &b->err) ||
         attn_plan_create(b->context, &problem, &b->plan, &b->err) ||
@@ -155,11 +157,39 @@ static void execute(void *arg)
         b->status = attn_execute(b->plan, &b->run, b->workspace, &b->err);
 }
 
+static double execute_on_device(void *arg)
+{
+    struct bench *b = arg;
+    double seconds = -1;
+    if (b->status == ATTN_OK)
+        b->status = plan_time(b->plan, &b->run, &seconds, &b->err);
+    return b->status == ATTN_OK ? seconds : -1;
+}
+
+/* By the device's clock, without the copies; only on a CPU do neighbours here matter. */
+static int measure_on_device(struct bench *b)
+{
+    struct timer timer;
+    struct samples samples = {0};
+    bool gate = opencl_target_device(b->plan->device)->type == OPENCL_CPU;
+    double limit = b->options.time_limit > 0 ? b->options.time_limit : LIMIT;
+    timer_start(&timer, NULL, 1);
+    b->peak_gflops = opencl_peak_gflops(b->plan->device);
+    double end = timer_now() + limit;
+    do
+        timer_sample_device(&timer, execute_on_device, b, gate, 0.1, &samples);
+    while (b->status == ATTN_OK && samples.quiets < SAMPLES && timer_now() < end);
+    timer_summary(&samples, SAMPLES, &b->timing);
+    return b->status == ATTN_OK ? CLI_OK : fail(b->err.text);
+}
+
 static int measure(struct bench *b)
 {
     struct timer timer;
     struct cpu cpu;
     size_t size = 0;
+    if (b->plan->device)
+        return measure_on_device(b);
     if (attn_workspace_size(b->plan, &b->run, 0, &size, &b->err))
         return fail(b->err.text);
     b->workspace = room(size);
@@ -204,8 +234,9 @@ static void print_text(const struct bench *b)
 {
     const struct timing *t = &b->timing;
     double gflops = per_second(b->flops, t->min_s), median = per_second(b->flops, t->median_s);
-    printf("%s on %s, %d %s, compiled by %s in %.3f ms, %s\n", b->info.variant, b->info.device, b->info.threads,
-           b->info.threads == 1 ? "thread" : "threads", b->info.compiler, b->info.compile_ms,
+    const char *workers = b->info.cl_device ? "compute unit" : "thread";
+    printf("%s on %s, %d %s%s, compiled by %s in %.3f ms, %s\n", b->info.variant, b->info.device, b->info.threads,
+           workers, b->info.threads == 1 ? "" : "s", b->info.compiler, b->info.compile_ms,
            b->options.file[OPTION_VARIANT] ? "as asked" : b->info.cached ? "from the cache" : "by estimate");
     printf("shape    %s, %s%s\n", b->options.shape.text, field_value_name(F_DTYPE, b->options.dtype),
            b->options.causal ? ", causal" : "");

@@ -12,10 +12,10 @@
 static const struct verb verb = {
     .name = "cache",
     .usage = "cache show|path|clear",
-    .text = "show: one line for each problem that was tuned: what and for how many threads,\n"
-            "how many candidates are known, the fastest and its time.\n"
+    .text = "show: one line for each problem that was tuned: what, for how many threads and by\n"
+            "which compiler, how many candidates are known, the fastest and its time.\n"
             "path: the directory, whether it exists or not.\n"
-            "clear: removes all entries, and no other file.",
+            "clear: removes all entries and compiled objects, and no other file.",
     .example = "attngen cache show",
     .exits = "the directory cannot be used",
     .operand = "show, path or clear",
@@ -38,14 +38,16 @@ static void key_value(const char *key, const char *word, char *out, size_t room)
 static void show_entry(void *user, const char *path, const struct cache_entry *entry)
 {
     const struct cpu *cpu = user;
-    char problem[GEN_NAME_MAX], bucket[64], threads[16], processor[96];
+    char problem[GEN_NAME_MAX], bucket[64], threads[16], processor[96], compiler[8];
     const struct cache_row *winner = cache_winner(entry);
     key_value(entry->key, "problem", problem, sizeof problem);
     key_value(entry->key, "bucket", bucket, sizeof bucket);
     key_value(entry->key, "threads", threads, sizeof threads);
     key_value(entry->key, "processor", processor, sizeof processor);
+    key_value(entry->key, "compiler", compiler, sizeof compiler);
+    compiler[strcspn(compiler, " ")] = 0;
     const char *on = winner ? strstr(winner->name, "_on_") : NULL;
-    printf("%-24s %-22s %7s %6d  %-28s ", problem, bucket, threads, entry->n,
+    printf("%-24s %-22s %7s %-8s %6d  %-28s ", problem, bucket, threads, compiler, entry->n,
            on ? on + 4 : winner ? winner->name : "none");
     if (winner)
         printf("%10.3f ms", winner->min_s * 1e3);
@@ -71,8 +73,8 @@ static int show(struct cache *cache)
         return CLI_OK;
     }
     cpu_detect(&cpu);
-    printf("%-24s %-22s %7s %6s  %-28s %13s  %s\n", "problem", "batch,heads,lengths", "threads", "known", "winner",
-           "time", "file");
+    printf("%-24s %-22s %7s %-8s %6s  %-28s %13s  %s\n", "problem", "batch,heads,lengths", "threads", "compiler",
+           "known", "winner", "time", "file");
     cache_list(cache, show_entry, &cpu);
     return CLI_OK;
 }

@@ -29,7 +29,7 @@ static const struct verb verb = {
             "--why-not and no -o they are printed, and nothing is written.",
     .example = "attngen emit specs/gallery.yaml -o kernels\n"
                "  attngen emit --variant attn_f32_d64_on_avx2_q96k128_r6x2u2 -o kernels",
-    .exits = "a spec is wrong, every combination is rejected, or a file cannot be written",
+    .exits = "a wrong spec, nothing left of it, or a file that cannot be written",
     .options = OPTION_BIT(OPTION_OUT_DIR) | OPTION_BIT(OPTION_MACHINE_CODE) | OPTION_BIT(OPTION_FILTER) |
                OPTION_BIT(OPTION_LIST) | OPTION_BIT(OPTION_WHY_NOT) | OPTION_BIT(OPTION_VARIANT),
     .operand = "SPEC",

@@ -68,6 +68,8 @@ struct options {
     float scale; /* read when given has OPTION_SCALE */
     enum layout layout;
     int threads;       /* 0: as many as the process may run on */
+    attn_compiler compiler;
+    bool every_compiler; /* --compiler both */
     attn_rigor rigor;  /* ATTN_MEASURE */
     double time_limit; /* seconds; 0 when not given */
     bool machine_code, list, why_not, json;
@@ -84,6 +86,7 @@ struct verb {
     const char *exits;   /* when it exits 1, in a few words: "an array is missing or the kernel failed" */
     uint64_t options;    /* OPTION_BIT of each it takes */
     uint64_t required;   /* of those, which must be there */
+    bool every_compiler; /* takes --compiler both */
     const char *operand; /* what an operand is called: "SPEC"; NULL: it takes none */
     int min_operands, max_operands;
 };

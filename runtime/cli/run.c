@@ -267,6 +267,8 @@ static attn_status plan(const struct run *r, struct attn_context *context, struc
         .threads = r->options.threads,
         .rigor = ATTN_ESTIMATE,
         .variant = r->options.file[OPTION_VARIANT],
+        .compiler = r->options.compiler,
+        .device = r->options.file[OPTION_DEVICE],
     };
     return attn_plan_create(context, &problem, out, err);
 }

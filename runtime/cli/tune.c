@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "../../gen/expand.h"
+#include "../opencl.h"
 #include "cli.h"
 #include "options.h"
 #include "tune_table.h"
@@ -26,6 +27,7 @@ static const struct verb verb = {
     .exits = "no candidate can be used here",
     .options = OPTIONS_ATTENTION | OPTIONS_MACHINE | OPTION_BIT(OPTION_SHAPE) | OPTION_BIT(OPTION_RIGOR) |
                OPTION_BIT(OPTION_TIME_LIMIT) | OPTION_BIT(OPTION_JSON),
+    .every_compiler = true,
     .operand = "SPEC",
     .max_operands = 64,
 };
@@ -44,13 +46,18 @@ struct session {
     struct cpu cpu;
     struct gen *gen;
     struct pool *pool;
+    struct opencl *opencl; /* NULL: tuning for cpu */
+    char device[24];
     struct problem *problem;
     int problems, threads;
     bool terminal; /* progress is wanted */
     char best_name[GEN_NAME_MAX];
     double best_gflops;
     struct buf json;
+    int reports; /* printed so far */
 };
+
+static const char *const compiler_names[] = {[ATTN_TCC] = "tcc", [ATTN_CC] = "cc"};
 
 static int fail(const char *text)
 {
@@ -176,14 +183,15 @@ static void show_progress(void *user, const struct tune_row *row, int done, int 
                 s->best_gflops);
 }
 
-static int tune_problem(struct session *s, const struct problem *p)
+/* *fastest is the winner's time in seconds, 0 when none was timed. */
+static int tune_with(struct session *s, const struct problem *p, attn_compiler compiler, double *fastest)
 {
     struct shape shape = shape_of(s, p);
     struct gen_error err = {""};
     struct tune_result result;
     struct tune_target target = {.caller = p->caller, .heads = (int)shape.heads, .kv_heads = (int)shape.kv_heads,
                                  .batch = shape.batch, .q_len = shape.q_len, .kv_len = shape.kv_len,
-                                 .threads = s->threads};
+                                 .threads = tune_threads(&s->tuner, s->threads), .compiler = compiler};
     const struct tune_settings settings = {.rigor = s->options.rigor, .time_limit = s->options.time_limit,
                                            .only = p->all ? NULL : p->only, .only_count = p->count, .extend = true,
                                            .progress = show_progress, .user = s};
@@ -194,19 +202,63 @@ static int tune_problem(struct session *s, const struct problem *p)
         fprintf(stderr, "\r\033[K");
     if (failed)
         return fail(err.text);
-    struct tune_report report = {.shape = shape.text, .rigor = s->options.rigor, .result = &result};
+    struct tune_report report = {.shape = shape.text, .rigor = s->options.rigor, .device = s->device,
+                                 .compiler = s->opencl ? "opencl" : compiler_names[compiler],
+                                 .result = &result};
+    if (result.fallback[0])
+        fprintf(stderr, "attngen tune: warning: plain C, many times slower than vectors, was all there is: %s\n",
+                result.fallback);
+    if (s->options.json && s->reports > 0)
+        buf_puts(&s->json, ", ");
     if (s->options.json)
         tune_print_json(&report, &s->json);
     else
         tune_print_table(&report);
+    s->reports++;
+    *fastest = result.n > 0 && result.rows[0].state == ROW_TIMED ? result.rows[0].min_s : 0;
     tune_result_free(&result);
     return CLI_OK;
+}
+
+static int tune_problem(struct session *s, const struct problem *p)
+{
+    double time[2] = {0};
+    int code = CLI_OK;
+    if (!s->options.every_compiler)
+        return tune_with(s, p, s->options.compiler, &time[0]);
+    for (int i = ATTN_TCC; i <= ATTN_CC && code == CLI_OK; i++) {
+        code = tune_with(s, p, (attn_compiler)i, &time[i]);
+        if (!s->options.json)
+            putchar('\n');
+    }
+    if (code == CLI_OK && !s->options.json && time[ATTN_TCC] > 0 && time[ATTN_CC] > 0) {
+        int best = time[ATTN_CC] < time[ATTN_TCC] ? ATTN_CC : ATTN_TCC;
+        printf("compiler %s: its winner runs at %.3f times the speed of the one by %s\n", compiler_names[best],
+               time[!best] / time[best], compiler_names[!best]);
+    }
+    return code;
 }
 
 static void warn(void *user, const char *text)
 {
     (void)user;
     fprintf(stderr, "attngen tune: warning: %s\n", text);
+}
+
+static int open_device(struct session *s)
+{
+    const char *name = s->options.file[OPTION_DEVICE];
+    struct gen_error err = {""};
+    snprintf(s->device, sizeof s->device, "cpu");
+    if (!name || !strcmp(name, "cpu"))
+        return CLI_OK;
+    if (opencl_open(&s->opencl, &err) != 0)
+        return fail(err.text);
+    int index = opencl_find(s->opencl, name, &err);
+    if (index < 0 || opencl_own(s->opencl, index, &s->tuner.device, &err) != 0)
+        return fail(err.text);
+    snprintf(s->device, sizeof s->device, "opencl:%d", index);
+    return CLI_OK;
 }
 
 static int open_session(struct session *s)
@@ -220,8 +272,10 @@ static int open_session(struct session *s)
     s->tuner = (struct tuner){.gen = s->gen, .cpu = &s->cpu};
     if (cache_open(NULL, warn, NULL, &s->tuner.cache) != 0 || pool_create(s->threads, &s->pool) != 0)
         return fail("memory is out");
+    if (cc_open(s->tuner.cache, &s->cpu, &s->tuner.cc) != 0)
+        return fail("memory is out");
     s->tuner.pool = s->pool;
-    return CLI_OK;
+    return open_device(s);
 }
 
 static void close_session(struct session *s)
@@ -230,6 +284,8 @@ static void close_session(struct session *s)
         free(s->problem[i].only);
     free(s->problem);
     pool_destroy(s->pool);
+    cc_close(s->tuner.cc);
+    opencl_close(s->opencl);
     cache_close(s->tuner.cache);
     gen_close(s->gen);
     buf_free(&s->json);
@@ -251,11 +307,8 @@ int cli_tune(int argc, char **argv)
         code = open_session(&s);
     if (code == CLI_OK && s.options.json)
         buf_puts(&s.json, "{\"results\": [");
-    for (int i = 0; i < s.problems && code == CLI_OK; i++) {
-        if (i > 0 && s.options.json)
-            buf_puts(&s.json, ", ");
+    for (int i = 0; i < s.problems && code == CLI_OK; i++)
         code = tune_problem(&s, &s.problem[i]);
-    }
     if (code == CLI_OK && s.options.json) {
         buf_puts(&s.json, "]}\n");
         if (buf_ok(&s.json))

@@ -57,8 +57,9 @@ static void print_problem(const struct tune_report *report)
     const struct tune_target *t = &r->timed;
     char name[GEN_NAME_MAX];
     variant_encode(&r->winner, name);
-    printf("%.*s for %s, %d %s\n", (int)(chosen(name) - name - 4), name, report->shape, t->threads,
-           t->threads == 1 ? "thread" : "threads");
+    const char *workers = strcmp(report->device, "cpu") ? "compute unit" : "thread";
+    printf("%.*s for %s on %s, %d %s%s, compiled by %s\n", (int)(chosen(name) - name - 4), name, report->shape,
+           report->device, t->threads, workers, t->threads == 1 ? "" : "s", report->compiler);
     if (r->n && !r->from_cache)
         printf("timed as %lld,%d,%d,%lld,%lld\n", (long long)t->batch, t->heads, t->kv_heads, (long long)t->q_len,
                (long long)t->kv_len);
@@ -68,8 +69,11 @@ static void print_timed(const struct tune_result *r)
 {
     bool utf8 = is_utf8();
     char blocks[3 * BAR + 1];
+    bool device = isa_language((enum isa)r->winner.field[F_ISA]) == LANGUAGE_OPENCL;
     printf("peak: %.1f GFLOP/s, the sustained multiply-add rate of %s, measured just now\n\n", r->peak_gflops,
-           r->timed.threads == 1 ? "the core" : "the core times threads");
+           device                  ? "the device in f32"
+           : r->timed.threads == 1 ? "the core"
+                                   : "the core times threads");
     printf("  %-28s %9s %9s %12s %9s %8s\n", "variant", "error", "bound", "time", "GFLOP/s", "of peak");
     int timed = 0;
     while (timed < r->n && r->rows[timed].state == ROW_TIMED)
@@ -177,8 +181,8 @@ void tune_print_json(const struct tune_report *report, struct buf *out)
     variant_encode(&r->winner, name);
     buf_puts(out, "{\"variant\": ");
     json_text(out, name);
-    buf_printf(out, ", \"device\": \"cpu\", \"shape\": \"%s\", \"timed\": \"%lld,%d,%d,%lld,%lld\"", report->shape,
-               (long long)t->batch, t->heads, t->kv_heads, (long long)t->q_len, (long long)t->kv_len);
+    buf_printf(out, ", \"device\": \"%s\", \"compiler\": \"%s\", \"shape\": \"%s\", \"timed\": \"%lld,%d,%d,%lld,%lld\"",
+               report->device, report->compiler, report->shape, (long long)t->batch, t->heads, t->kv_heads, (long long)t->q_len, (long long)t->kv_len);
     buf_printf(out, ", \"dtype\": \"%s\", \"threads\": %d, \"cached\": %s, \"stored\": %s, \"path\": ",
                field_value_name(F_DTYPE, t->caller.field[F_DTYPE]), t->threads, r->from_cache ? "true" : "false",
                r->stored ? "true" : "false");

@@ -331,6 +331,8 @@ static void test_options_against_the_definition(void **state)
     check_problem(&(struct problem){2, 4, 2, 19, 31, 24, 40, {31, 31}, .causal = false}, "--threads 2");
     check_problem(&(struct problem){2, 4, 1, 19, 31, 33, 33, {31, 7}, .causal = false}, "--device cpu --compiler tcc");
     check_problem(&(struct problem){2, 4, 1, 19, 31, 33, 33, {31, 7}, .scale = 0.3}, "--scale 0.3 --threads 1");
+    check_problem(&(struct problem){2, 4, 2, 19, 31, 33, 33, {31, 7}, .causal = false},
+                  "--device opencl --variant attn_f32_d33_on_portable_q16k16_r4x1u4_g4_l4_w2");
 }
 
 static void test_causal_against_the_definition(void **state)
@@ -449,8 +451,9 @@ static void test_refuses_command_lines(void **state)
     write_inputs();
     refuse(2, "attngen run: error: -v V.npy is missing\n" MORE, "\"$ATTNGEN\" run -q q.npy -k k.npy -o o.npy");
     refuse(2, "attngen run: error: --softcap is not built yet\n" MORE, RUN_SMALL "--softcap 30");
-    refuse(2, "attngen run: error: --device opencl:0 is not built yet; expected cpu\n" MORE,
-           RUN_SMALL "--device opencl:0");
+    refuse(2, "attngen run: error: --device 'gpu' is not known; expected cpu, opencl or opencl:N (`attngen devices` "
+              "lists them)\n" MORE,
+           RUN_SMALL "--device gpu");
     refuse(2, "attngen run: error: 'q.npy' is one word too many\n" MORE, RUN_SMALL "q.npy");
     refuse(2, "attngen run: error: run takes no --shape\n" MORE, RUN_SMALL "--shape 1,1,1,1,1,1");
     refuse(2, "attngen run: error: -o and --lse name the same file; expected two\n" MORE, RUN_SMALL "--lse o.npy");

@@ -166,8 +166,15 @@ static void test_wrong_values(void **state)
     refuse("--q-offset 1.5", "--q-offset '1.5' is not right; expected an integer from -1099511627776 to 1099511627776");
     refuse("--time-limit 0", "--time-limit '0' is not right; expected seconds, more than 0");
     refuse("--lse=", "--lse has an empty value; expected L.npy");
-    refuse("--device gpu", "--device 'gpu' is not known; expected cpu (`attngen devices` lists them)");
-    refuse("--compiler icc", "--compiler 'icc' is not known; expected tcc");
+    static const char *const devices[] = {"gpu", "opencl:", "opencl:x", "opencl:-1", "opencl:1x", "opencl1", "Opencl"};
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        char line[80], message[200];
+        snprintf(line, sizeof line, "--device %s", devices[i]);
+        snprintf(message, sizeof message,
+                 "--device '%s' is not known; expected cpu, opencl or opencl:N (`attngen devices` lists them)", devices[i]);
+        refuse(line, message);
+    }
+    refuse("--compiler icc", "--compiler 'icc' is not known; expected tcc, cc or both");
     refuse("--json=1", "--json takes no value");
     refuse("--dtype", "--dtype has no value; expected TYPE");
     refuse("--json --json", "--json is given twice");
@@ -190,9 +197,8 @@ static void test_what_is_not_built_says_so(void **state)
         snprintf(line, sizeof line, "%s=1", later[i]);
         refuse(line, message);
     }
-    refuse("--device opencl", "--device opencl is not built yet; expected cpu");
-    refuse("--device opencl:1", "--device opencl:1 is not built yet; expected cpu");
-    refuse("--compiler cc", "--compiler cc is not built yet; expected tcc");
+    refuse("--compiler both", "--compiler both is for tune; expected tcc or cc");
+    refuse("--device opencl:1 --compiler cc", "--compiler is for kernels in C; expected none with --device opencl:1");
     refuse("--rigor patient", "--rigor patient is not built yet; expected estimate or measure");
 }
 

@@ -507,6 +507,44 @@ static void test_key(void **state)
     buf_free(&b);
 }
 
+/* Each compiler has winners of its own: what one found is neither found nor overwritten by the other. */
+static void test_compilers(void **state)
+{
+    struct fixture *f = *state;
+    struct tune_result tcc, cc, again;
+    struct gen_error err = {""};
+    struct buf key = {0};
+    tune_some(f, 1, MEASURE, &tcc);
+    f->target.compiler = ATTN_CC;
+    struct tune_settings s = MEASURE;
+    s.only = f->some;
+    s.only_count = 1;
+    assert_int_equal(tune(&f->tuner, &f->target, &s, &again, &err), -1); /* this tuner has none */
+    assert_string_equal(err.text, "cc: error: it is not there; expected a tuner that has one");
+    assert_int_equal(cc_open(f->cache, &f->cpu, &f->tuner.cc), 0);
+    tune_some(f, 1, MEASURE, &cc);
+    assert_false(cc.from_cache);
+    assert_true(cc.stored);
+    assert_string_not_equal(cc.path, tcc.path);
+    assert_true(cc.rows[0].error <= cc.rows[0].bound);
+    tune_some(f, 1, MEASURE, &again);
+    assert_true(again.from_cache);
+    assert_true(fabs(again.rows[0].min_s / cc.rows[0].min_s - 1) < 1e-6); /* nine digits are kept */
+    tune_result_free(&again);
+    assert_int_equal(tune_key(&f->tuner, &f->target, &key, &err), 0);
+    assert_non_null(strstr(key.data, "\ncompiler cc "));
+    assert_non_null(strstr(key.data, " -std=c11 -O3 -fPIC -shared "));
+    f->target.compiler = ATTN_TCC;
+    tune_some(f, 1, MEASURE, &again);
+    assert_true(again.from_cache);
+    assert_true(fabs(again.rows[0].min_s / tcc.rows[0].min_s - 1) < 1e-6);
+    tune_result_free(&again);
+    tune_result_free(&tcc);
+    tune_result_free(&cc);
+    buf_free(&key);
+    cc_close(f->tuner.cc);
+}
+
 #define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -518,6 +556,7 @@ int main(void)
         cmocka_unit_test(test_model),
         cmocka_unit_test(test_check),
         WITH_FIXTURE(test_measure_then_cache),
+        WITH_FIXTURE(test_compilers),
         WITH_FIXTURE(test_without_extend),
         WITH_FIXTURE(test_estimate),
         WITH_FIXTURE(test_time_limit),

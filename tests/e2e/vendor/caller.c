@@ -2,6 +2,7 @@
  * the kernel's file and nothing else, and compares with the definition in double precision. The test sets
  *   KERNEL, WORKSPACE, DTYPE (0 f32, 1 f16, 2 bf16), HD, HDV, CAUSAL, LIMIT (of the error). */
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

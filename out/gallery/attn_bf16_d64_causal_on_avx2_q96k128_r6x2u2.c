@@ -1,0 +1,728 @@
+/* attngen emit --variant attn_bf16_d64_causal_on_avx2_q96k128_r6x2u2
+ *
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1) with the
+ * online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ *
+ * Parameters: op attn, dtype bf16, head_dim.qk 64, causal 1, isa avx2, tile.q 96, tile.k 128, micro.rows 6, micro.vecs 2, unroll 2.
+ * A tile of 96 queries by 128 keys takes 3145728 flops and 32768 bytes of K and V: 96 flops a byte.
+ * Vector registers of 256 bits: 15 in the score tile, 15 in the value tile, 11 in the softmax step, of 16.
+ * Workspace: 56320 bytes and 65536 for every 128 keys.
+ *
+ * Contract: struct attn_args below says what each argument is. attn_bf16_d64_causal_on_avx2_q96k128_r6x2u2 returns 0, or 1 when it refuses
+ * args (size is not sizeof(struct attn_args), part is not one of parts, no KV head). It allocates nothing and keeps no
+ * state: it may run in any number of threads, each with a workspace of its own. O must not overlap the inputs. Keys past
+ * a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. The bits of the result do not
+ * depend on parts.
+ *
+ * To declare it elsewhere, define ATTN_DECLARATIONS and include this file. */
+#include <stdint.h>
+#include <string.h>
+#ifndef ATTN_ARGS_DEFINED
+#define ATTN_ARGS_DEFINED
+/* What every attention kernel takes. Tensors are [batch, head, row, element]; strides count elements, the last one is 1.
+ * Memory belongs to the caller; the kernel allocates nothing, keeps nothing and may run in any number of threads at
+ * once, each part with a workspace of its own. */
+struct attn_args {
+    int64_t size;           /* sizeof(struct attn_args) */
+    const void *q, *k, *v;  /* [batch, heads, q_len, HD], [batch, kv_heads, kv_len, HD], [batch, kv_heads, kv_len, HDV] */
+    void *o;                /* [batch, heads, q_len, HDV] */
+    float *lse;             /* [batch, heads, q_len], contiguous: natural log of the sum of exponentials; or NULL */
+    void *workspace;        /* NAME_workspace(args) bytes, aligned to 64; one for each part */
+    int64_t batch, heads, kv_heads; /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
+    int64_t q_len, kv_len;
+    int64_t q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* of batch, head and row */
+    const int64_t *kv_lens; /* [batch], keys of each sequence, 0..kv_len; or NULL: kv_len each */
+    int64_t offset;         /* causal: query i sees keys j <= i + offset ... */
+    int64_t bottom_right;   /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
+    float scale;            /* scores are scale * q.k */
+    int64_t part, parts;    /* this call does part 0..parts-1 of the work; 0, 1: all of it */
+};
+#endif
+int64_t attn_bf16_d64_causal_on_avx2_q96k128_r6x2u2_workspace(const struct attn_args *args); /* bytes for one part; reads kv_len alone */
+int attn_bf16_d64_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *args);
+
+#ifndef ATTN_DECLARATIONS
+static const int32_t pool_iota[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+static const int32_t pool_width[8] = {8, 8, 8, 8, 8, 8, 8, 8};
+static const int32_t pool_one[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+static const int32_t pool_round[8] = {32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767};
+static const int32_t pool_quiet[8] = {64, 64, 64, 64, 64, 64, 64, 64};
+static const int32_t pool_bias[8] = {127, 127, 127, 127, 127, 127, 127, 127};
+static const int32_t pool_digits[8] = {8388607, 8388607, 8388607, 8388607, 8388607, 8388607, 8388607, 8388607};
+static const int32_t pool_unit[8] = {1065353216, 1065353216, 1065353216, 1065353216, 1065353216, 1065353216, 1065353216, 1065353216};
+#if defined(__GNUC__) && defined(__x86_64__) && !defined(__TINYC__) && !defined(ATTN_PLAIN_C)
+#include <immintrin.h>
+typedef __m256 vec;
+typedef __m256i ivec;
+#define OP static inline __attribute__((always_inline, target("avx2,fma,f16c")))
+#define KERNEL static __attribute__((target("avx2,fma,f16c")))
+OP vec v_load(const float *m) { return _mm256_loadu_ps(m); }
+OP vec v_bcast(const float *m) { return _mm256_broadcast_ss(m); }
+OP void v_store(float *m, vec x) { _mm256_storeu_ps(m, x); }
+OP void v_store1(float *m, vec x) { _mm_store_ss(m, _mm256_castps256_ps128(x)); }
+OP vec v_const(float f) { return _mm256_set1_ps(f); }
+OP vec v_zero(void) { return _mm256_setzero_ps(); }
+OP ivec v_pool(const int32_t *v) { return _mm256_loadu_si256((const __m256i *)v); }
+OP ivec v_bcasti(const int32_t *m) { return _mm256_set1_epi32(*m); }
+OP vec v_add(vec x, vec y) { return _mm256_add_ps(x, y); }
+OP vec v_sub(vec x, vec y) { return _mm256_sub_ps(x, y); }
+OP vec v_mul(vec x, vec y) { return _mm256_mul_ps(x, y); }
+OP vec v_mulm(vec x, const float *m) { return _mm256_mul_ps(x, _mm256_loadu_ps(m)); }
+OP vec v_mulf(vec x, float f) { return _mm256_mul_ps(x, _mm256_set1_ps(f)); }
+OP vec v_div(vec x, vec y) { return _mm256_div_ps(x, y); }
+OP vec v_fma(vec d, vec x, vec y) { return _mm256_fmadd_ps(x, y, d); }
+OP vec v_horner(vec d, vec x, vec y) { return _mm256_fmadd_ps(d, x, y); }
+OP vec v_hornerf(vec d, vec x, float f) { return _mm256_fmadd_ps(d, x, _mm256_set1_ps(f)); }
+OP vec v_max(vec x, vec y) { return _mm256_max_ps(x, y); }
+OP vec v_maxm(vec x, const float *m) { return _mm256_max_ps(x, _mm256_loadu_ps(m)); }
+OP vec v_min(vec x, vec y) { return _mm256_min_ps(x, y); }
+OP vec v_floor(vec x) { return _mm256_round_ps(x, 9); }
+OP ivec v_int(vec x) { return _mm256_cvtps_epi32(x); }
+OP vec v_real(ivec x) { return _mm256_cvtepi32_ps(x); }
+OP ivec v_power(ivec x) { return _mm256_slli_epi32(x, 23); }
+OP vec v_mulbits(vec x, ivec y) { return _mm256_mul_ps(x, _mm256_castsi256_ps(y)); }
+OP ivec v_expbits(vec x) { return _mm256_srli_epi32(_mm256_castps_si256(x), 23); }
+OP ivec v_andbits(vec x, const int32_t *v) { return _mm256_and_si256(_mm256_castps_si256(x), _mm256_loadu_si256((const __m256i *)v)); }
+OP vec v_asreal(ivec x) { return _mm256_castsi256_ps(x); }
+OP ivec v_less(ivec x, ivec y) { return _mm256_cmpgt_epi32(y, x); }
+OP ivec v_nan(vec x) { return _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)); }
+OP vec v_sel(ivec k, vec x, vec y) { return _mm256_blendv_ps(y, x, _mm256_castsi256_ps(k)); }
+OP ivec v_seli(ivec k, ivec x, ivec y) { return _mm256_blendv_epi8(y, x, k); }
+OP vec v_low(vec x, vec y) { return _mm256_unpacklo_ps(x, y); }
+OP vec v_high(vec x, vec y) { return _mm256_unpackhi_ps(x, y); }
+OP vec v_low2(vec x, vec y) { return _mm256_shuffle_ps(x, y, 0x44); }
+OP vec v_high2(vec x, vec y) { return _mm256_shuffle_ps(x, y, 0xee); }
+OP vec v_low4(vec x, vec y) { return _mm256_permute2f128_ps(x, y, 0x20); }
+OP vec v_high4(vec x, vec y) { return _mm256_permute2f128_ps(x, y, 0x31); }
+OP ivec v_loadw(const uint16_t *m) { return _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)m)); }
+OP vec v_raise(ivec x) { return _mm256_castsi256_ps(_mm256_slli_epi32(x, 16)); }
+OP ivec v_upper(vec x) { return _mm256_srli_epi32(_mm256_castps_si256(x), 16); }
+OP ivec v_shift(ivec x) { return _mm256_srli_epi32(x, 16); }
+OP ivec v_addbits(ivec x, vec y) { return _mm256_add_epi32(x, _mm256_castps_si256(y)); }
+OP ivec v_addv(ivec x, const int32_t *v) { return _mm256_add_epi32(x, _mm256_loadu_si256((const __m256i *)v)); }
+OP ivec v_subv(ivec x, const int32_t *v) { return _mm256_sub_epi32(x, _mm256_loadu_si256((const __m256i *)v)); }
+OP ivec v_andv(ivec x, const int32_t *v) { return _mm256_and_si256(x, _mm256_loadu_si256((const __m256i *)v)); }
+OP ivec v_orv(ivec x, const int32_t *v) { return _mm256_or_si256(x, _mm256_loadu_si256((const __m256i *)v)); }
+OP ivec v_packw(ivec x) { return _mm256_packus_epi32(x, x); }
+OP ivec v_gather(ivec x) { return _mm256_permute4x64_epi64(x, 8); }
+OP void v_storew(uint16_t *m, ivec x) { _mm_storeu_si128((__m128i *)m, _mm256_castsi256_si128(x)); }
+#else
+#if defined(__GNUC__) && !defined(__TINYC__)
+#pragma GCC diagnostic ignored "-Wpsabi" /* static functions: no ABI to keep */
+typedef float vec __attribute__((vector_size(32)));
+typedef int32_t ivec __attribute__((vector_size(32)));
+#define AT(x, i) (x)[i]
+#define OP static inline __attribute__((always_inline))
+#else
+typedef struct { float at[8]; } vec;
+typedef struct { int32_t at[8]; } ivec;
+#define AT(x, i) (x).at[i]
+#define OP static inline
+#endif
+#define KERNEL static
+#define EACH for (int l = 0; l < 8; l++)
+static inline uint32_t bits_of(float x) { union { float f; uint32_t u; } b = {x}; return b.u; }
+static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
+static inline float floor1(float x) { if (!(x > -8388608.0f && x < 8388608.0f)) return x; int32_t i = (int32_t)x; return (float)(i - (x < (float)i)); }
+static inline int32_t nearest1(float x) { if (!(x > -2147483648.0f && x < 2147483648.0f)) return INT32_MIN; float r = x - floor1(x); int32_t i = (int32_t)floor1(x); return i + (r > 0.5f || (r == 0.5f && (i & 1))); }
+OP vec v_load(const float *m) { vec r; EACH AT(r, l) = m[l]; return r; }
+OP vec v_bcast(const float *m) { vec r; EACH AT(r, l) = m[0]; return r; }
+OP void v_store(float *m, vec x) { EACH m[l] = AT(x, l); }
+OP void v_store1(float *m, vec x) { m[0] = AT(x, 0); }
+OP vec v_const(float f) { vec r; EACH AT(r, l) = f; return r; }
+OP vec v_zero(void) { vec r; EACH AT(r, l) = 0.0f; return r; }
+OP ivec v_pool(const int32_t *v) { ivec r; EACH AT(r, l) = v[l]; return r; }
+OP ivec v_bcasti(const int32_t *m) { ivec r; EACH AT(r, l) = m[0]; return r; }
+OP vec v_add(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) + AT(y, l); return r; }
+OP vec v_sub(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) - AT(y, l); return r; }
+OP vec v_mul(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) * AT(y, l); return r; }
+OP vec v_mulm(vec x, const float *m) { vec r; EACH AT(r, l) = AT(x, l) * m[l]; return r; }
+OP vec v_mulf(vec x, float f) { vec r; EACH AT(r, l) = AT(x, l) * f; return r; }
+OP vec v_div(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) / AT(y, l); return r; }
+OP vec v_fma(vec d, vec x, vec y) { vec r; EACH AT(r, l) = AT(d, l) + AT(x, l) * AT(y, l); return r; }
+OP vec v_horner(vec d, vec x, vec y) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l) + AT(y, l); return r; }
+OP vec v_hornerf(vec d, vec x, float f) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l) + f; return r; }
+OP vec v_max(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) > AT(y, l) ? AT(x, l) : AT(y, l); return r; }
+OP vec v_maxm(vec x, const float *m) { vec r; EACH AT(r, l) = AT(x, l) > m[l] ? AT(x, l) : m[l]; return r; }
+OP vec v_min(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) < AT(y, l) ? AT(x, l) : AT(y, l); return r; }
+OP vec v_floor(vec x) { vec r; EACH AT(r, l) = floor1(AT(x, l)); return r; }
+OP ivec v_int(vec x) { ivec r; EACH AT(r, l) = nearest1(AT(x, l)); return r; }
+OP vec v_real(ivec x) { vec r; EACH AT(r, l) = (float)AT(x, l); return r; }
+OP ivec v_power(ivec x) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) << 23); return r; }
+OP vec v_mulbits(vec x, ivec y) { vec r; EACH AT(r, l) = AT(x, l) * real_of((uint32_t)AT(y, l)); return r; }
+OP ivec v_expbits(vec x) { ivec r; EACH AT(r, l) = (int32_t)(bits_of(AT(x, l)) >> 23); return r; }
+OP ivec v_andbits(vec x, const int32_t *v) { ivec r; EACH AT(r, l) = (int32_t)(bits_of(AT(x, l)) & (uint32_t)v[l]); return r; }
+OP vec v_asreal(ivec x) { vec r; EACH AT(r, l) = real_of((uint32_t)AT(x, l)); return r; }
+OP ivec v_less(ivec x, ivec y) { ivec r; EACH AT(r, l) = -(AT(x, l) < AT(y, l)); return r; }
+OP ivec v_nan(vec x) { ivec r; EACH AT(r, l) = -(AT(x, l) != AT(x, l)); return r; }
+OP vec v_sel(ivec k, vec x, vec y) { vec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
+OP ivec v_seli(ivec k, ivec x, ivec y) { ivec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
+OP vec v_low(vec x, vec y) { vec r; EACH AT(r, l) = l & 1 ? AT(y, (l & 4) + (l >> 1 & 1)) : AT(x, (l & 4) + (l >> 1 & 1)); return r; }
+OP vec v_high(vec x, vec y) { vec r; EACH AT(r, l) = l & 1 ? AT(y, (l & 4) + 2 + (l >> 1 & 1)) : AT(x, (l & 4) + 2 + (l >> 1 & 1)); return r; }
+OP vec v_low2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l & 5) : AT(x, l); return r; }
+OP vec v_high2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l) : AT(x, l | 2); return r; }
+OP vec v_low4(vec x, vec y) { vec r; EACH AT(r, l) = l & 4 ? AT(y, l & 3) : AT(x, l); return r; }
+OP vec v_high4(vec x, vec y) { vec r; EACH AT(r, l) = l & 4 ? AT(y, l) : AT(x, l | 4); return r; }
+OP ivec v_loadw(const uint16_t *m) { ivec r; EACH AT(r, l) = m[l]; return r; }
+OP vec v_raise(ivec x) { vec r; EACH AT(r, l) = real_of((uint32_t)AT(x, l) << 16); return r; }
+OP ivec v_upper(vec x) { ivec r; EACH AT(r, l) = (int32_t)(bits_of(AT(x, l)) >> 16); return r; }
+OP ivec v_shift(ivec x) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) >> 16); return r; }
+OP ivec v_addbits(ivec x, vec y) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + bits_of(AT(y, l))); return r; }
+OP ivec v_addv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + (uint32_t)v[l]); return r; }
+OP ivec v_subv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) - (uint32_t)v[l]); return r; }
+OP ivec v_andv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = AT(x, l) & v[l]; return r; }
+OP ivec v_orv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = AT(x, l) | v[l]; return r; }
+OP ivec v_packw(ivec x) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, (l & 4) + (l & 1) * 2) | (uint32_t)AT(x, (l & 4) + (l & 1) * 2 + 1) << 16); return r; }
+OP ivec v_gather(ivec x) { ivec r; EACH AT(r, l) = l < 2 ? AT(x, l) : l < 4 ? AT(x, l + 2) : AT(x, l & 1); return r; }
+OP void v_storew(uint16_t *m, ivec x) { EACH m[l] = (uint16_t)((uint32_t)AT(x, l / 2) >> (l & 1) * 16); }
+#endif
+
+/* W rows of queries, ld elements apart, become rows of LDQ slots. */
+KERNEL void pack_q(const uint16_t *q, float *d, int64_t ld)
+{
+    ivec t;
+    vec x;
+    for (int64_t left = 8; left; left--) {
+        t = v_loadw(q); x = v_raise(t);
+        v_store(d, x);
+        t = v_loadw(q + 8); x = v_raise(t);
+        v_store(d + 8, x);
+        t = v_loadw(q + 16); x = v_raise(t);
+        v_store(d + 16, x);
+        t = v_loadw(q + 24); x = v_raise(t);
+        v_store(d + 24, x);
+        t = v_loadw(q + 32); x = v_raise(t);
+        v_store(d + 32, x);
+        t = v_loadw(q + 40); x = v_raise(t);
+        v_store(d + 40, x);
+        t = v_loadw(q + 48); x = v_raise(t);
+        v_store(d + 48, x);
+        t = v_loadw(q + 56); x = v_raise(t);
+        v_store(d + 56, x);
+        q += ld;
+        d += 64;
+    }
+}
+
+/* W keys, ld elements apart, become W columns of a panel: [LDQ][NR] slots. */
+KERNEL void pack_k(const uint16_t *k, float *d, int64_t ld)
+{
+    const uint16_t *t;
+    ivec t__2;
+    vec x0;
+    vec x1;
+    vec x2;
+    vec x3;
+    vec x4;
+    vec x5;
+    vec x6;
+    vec x7, t0, t1, t2, t3, t4, t5, t6, t7, u0, u1, u2, u3, u4, u5, u6, u7;
+    for (int64_t left = 8; left; left--) {
+        t = k;
+        t__2 = v_loadw(t); x0 = v_raise(t__2);
+        t += ld;
+        t__2 = v_loadw(t); x1 = v_raise(t__2);
+        t += ld;
+        t__2 = v_loadw(t); x2 = v_raise(t__2);
+        t += ld;
+        t__2 = v_loadw(t); x3 = v_raise(t__2);
+        t += ld;
+        t__2 = v_loadw(t); x4 = v_raise(t__2);
+        t += ld;
+        t__2 = v_loadw(t); x5 = v_raise(t__2);
+        t += ld;
+        t__2 = v_loadw(t); x6 = v_raise(t__2);
+        t += ld;
+        t__2 = v_loadw(t); x7 = v_raise(t__2);
+        t += ld;
+        t0 = v_low(x0, x1); t1 = v_high(x0, x1); t2 = v_low(x2, x3); t3 = v_high(x2, x3);
+        t4 = v_low(x4, x5); t5 = v_high(x4, x5); t6 = v_low(x6, x7); t7 = v_high(x6, x7);
+        u0 = v_low2(t0, t2); u1 = v_high2(t0, t2); u2 = v_low2(t1, t3); u3 = v_high2(t1, t3);
+        u4 = v_low2(t4, t6); u5 = v_high2(t4, t6); u6 = v_low2(t5, t7); u7 = v_high2(t5, t7);
+        x0 = v_low4(u0, u4); x4 = v_high4(u0, u4); x1 = v_low4(u1, u5); x5 = v_high4(u1, u5);
+        x2 = v_low4(u2, u6); x6 = v_high4(u2, u6); x3 = v_low4(u3, u7); x7 = v_high4(u3, u7);
+        v_store(d, x0); v_store(d + 16, x1); v_store(d + 32, x2); v_store(d + 48, x3); v_store(d + 64, x4);
+        v_store(d + 80, x5); v_store(d + 96, x6); v_store(d + 112, x7);
+        k += 8;
+        d += 128;
+    }
+}
+
+/* W values, ld elements apart, become W/PER rows of the panels: [panels][LDP][NR] slots; a slot holds neighbouring keys. */
+KERNEL void pack_v(const uint16_t *v, float *d, int64_t ld)
+{
+    ivec t;
+    vec x;
+    for (int64_t left = 8; left; left--) {
+        t = v_loadw(v); x = v_raise(t);
+        v_store(d, x);
+        t = v_loadw(v + 8); x = v_raise(t);
+        v_store(d + 8, x);
+        t = v_loadw(v + 16); x = v_raise(t);
+        v_store(d + 2048, x);
+        t = v_loadw(v + 24); x = v_raise(t);
+        v_store(d + 2056, x);
+        t = v_loadw(v + 32); x = v_raise(t);
+        v_store(d + 4096, x);
+        t = v_loadw(v + 40); x = v_raise(t);
+        v_store(d + 4104, x);
+        t = v_loadw(v + 48); x = v_raise(t);
+        v_store(d + 6144, x);
+        t = v_loadw(v + 56); x = v_raise(t);
+        v_store(d + 6152, x);
+        v += ld;
+        d += 16;
+    }
+}
+
+/* S[MR][NR] = scale * Q[MR][D] K^T[D][NR], for one panel of keys. */
+KERNEL void score_tile(const float *q, const float *kt, float *s, const float *scale)
+{
+    vec a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, a4_0, a4_1, a5_0, a5_1;
+    vec b0, b1, x, f;
+    a0_0 = v_zero(); a0_1 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero(); a2_0 = v_zero();
+    a2_1 = v_zero(); a3_0 = v_zero(); a3_1 = v_zero(); a4_0 = v_zero(); a4_1 = v_zero();
+    a5_0 = v_zero(); a5_1 = v_zero();
+    for (int64_t left = 32; left; left--) {
+        b0 = v_load(kt); b1 = v_load(kt + 8); x = v_bcast(q); a0_0 = v_fma(a0_0, x, b0);
+        a0_1 = v_fma(a0_1, x, b1); x = v_bcast(q + 64); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1);
+        x = v_bcast(q + 128); a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1); x = v_bcast(q + 192);
+        a3_0 = v_fma(a3_0, x, b0); a3_1 = v_fma(a3_1, x, b1); x = v_bcast(q + 256); a4_0 = v_fma(a4_0, x, b0);
+        a4_1 = v_fma(a4_1, x, b1); x = v_bcast(q + 320); a5_0 = v_fma(a5_0, x, b0); a5_1 = v_fma(a5_1, x, b1);
+        b0 = v_load(kt + 16); b1 = v_load(kt + 24); x = v_bcast(q + 1); a0_0 = v_fma(a0_0, x, b0);
+        a0_1 = v_fma(a0_1, x, b1); x = v_bcast(q + 65); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1);
+        x = v_bcast(q + 129); a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1); x = v_bcast(q + 193);
+        a3_0 = v_fma(a3_0, x, b0); a3_1 = v_fma(a3_1, x, b1); x = v_bcast(q + 257); a4_0 = v_fma(a4_0, x, b0);
+        a4_1 = v_fma(a4_1, x, b1); x = v_bcast(q + 321); a5_0 = v_fma(a5_0, x, b0); a5_1 = v_fma(a5_1, x, b1);
+        q += 2;
+        kt += 32;
+    }
+    f = v_bcast(scale);
+    a0_0 = v_mul(a0_0, f); a0_1 = v_mul(a0_1, f);
+    v_store(s, a0_0); v_store(s + 8, a0_1);
+    a1_0 = v_mul(a1_0, f); a1_1 = v_mul(a1_1, f);
+    v_store(s + 128, a1_0); v_store(s + 136, a1_1);
+    a2_0 = v_mul(a2_0, f); a2_1 = v_mul(a2_1, f);
+    v_store(s + 256, a2_0); v_store(s + 264, a2_1);
+    a3_0 = v_mul(a3_0, f); a3_1 = v_mul(a3_1, f);
+    v_store(s + 384, a3_0); v_store(s + 392, a3_1);
+    a4_0 = v_mul(a4_0, f); a4_1 = v_mul(a4_1, f);
+    v_store(s + 512, a4_0); v_store(s + 520, a4_1);
+    a5_0 = v_mul(a5_0, f); a5_1 = v_mul(a5_1, f);
+    v_store(s + 640, a5_0); v_store(s + 648, a5_1);
+}
+
+/* One step of the online softmax on MR rows, n times PER vectors each: the new maxima, P = 2**(S - maximum), their sums. */
+KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
+{
+    const float *t;
+    vec m0, m1, m2, m3, m4, m5;
+    vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, x, old, top, lowest, base, b, f, r__2, p__2;
+    ivec n__2;
+    float *u;
+    vec z0, z1, z2, z3, z4, z5;
+    vec x0;
+    vec l;
+    t = s;
+    m0 = v_const(-(1.0f / 0.0f)); m1 = v_const(-(1.0f / 0.0f)); m2 = v_const(-(1.0f / 0.0f));
+    m3 = v_const(-(1.0f / 0.0f)); m4 = v_const(-(1.0f / 0.0f)); m5 = v_const(-(1.0f / 0.0f));
+    for (int64_t left = n; left; left--) {
+        m0 = v_maxm(m0, t); m1 = v_maxm(m1, t + 128); m2 = v_maxm(m2, t + 256); m3 = v_maxm(m3, t + 384);
+        m4 = v_maxm(m4, t + 512); m5 = v_maxm(m5, t + 640);
+        t += 8;
+    }
+    t0 = v_low(m0, m1); u0 = v_high(m0, m1); t0 = v_max(t0, u0); t1 = v_low(m2, m3); u1 = v_high(m2, m3);
+    t1 = v_max(t1, u1); t2 = v_low(m4, m5); u2 = v_high(m4, m5); t2 = v_max(t2, u2); t3 = v_low(m5, m5);
+    u3 = v_high(m5, m5); t3 = v_max(t3, u3); v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_max(v0, w0);
+    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_max(v1, w1); m0 = v_low4(v0, v1); x = v_high4(v0, v1);
+    m0 = v_max(m0, x); old = v_load(r); top = v_max(old, m0); v_store(r, top); lowest = v_const(-3.40282347e+38f);
+    base = v_max(lowest, top); v_store(r + 24, base); old = v_sub(old, base); b = v_const(-127.0f);
+    old = v_max(b, old); f = v_floor(old); r__2 = v_sub(old, f); p__2 = v_const(0.00186713063f);
+    p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+    p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+    p__2 = v_hornerf(p__2, r__2, 1.0f); n__2 = v_int(f); n__2 = v_addv(n__2, pool_bias);
+    n__2 = v_power(n__2); old = v_mulbits(p__2, n__2);
+    t = s;
+    u = p;
+    z0 = v_zero(); z1 = v_zero(); z2 = v_zero(); z3 = v_zero(); z4 = v_zero(); z5 = v_zero();
+    for (int64_t left = n; left; left--) {
+        b = v_bcast(r + 24); x0 = v_load(t); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0);
+        f = v_floor(x0); r__2 = v_sub(x0, f); p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f);
+        p__2 = v_hornerf(p__2, r__2, 0.0557999164f); p__2 = v_hornerf(p__2, r__2, 0.240164444f);
+        p__2 = v_hornerf(p__2, r__2, 0.693151295f); p__2 = v_hornerf(p__2, r__2, 1.0f); n__2 = v_int(f);
+        n__2 = v_addv(n__2, pool_bias); n__2 = v_power(n__2); x0 = v_mulbits(p__2, n__2);
+        z0 = v_add(z0, x0); v_store(u, x0); b = v_bcast(r + 25); x0 = v_load(t + 128); x0 = v_sub(x0, b);
+        b = v_const(-127.0f); x0 = v_max(b, x0); f = v_floor(x0); r__2 = v_sub(x0, f); p__2 = v_const(0.00186713063f);
+        p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); n__2 = v_int(f); n__2 = v_addv(n__2, pool_bias);
+        n__2 = v_power(n__2); x0 = v_mulbits(p__2, n__2); z1 = v_add(z1, x0); v_store(u + 128, x0);
+        b = v_bcast(r + 26); x0 = v_load(t + 256); x0 = v_sub(x0, b); b = v_const(-127.0f);
+        x0 = v_max(b, x0); f = v_floor(x0); r__2 = v_sub(x0, f); p__2 = v_const(0.00186713063f);
+        p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); n__2 = v_int(f); n__2 = v_addv(n__2, pool_bias);
+        n__2 = v_power(n__2); x0 = v_mulbits(p__2, n__2); z2 = v_add(z2, x0); v_store(u + 256, x0);
+        b = v_bcast(r + 27); x0 = v_load(t + 384); x0 = v_sub(x0, b); b = v_const(-127.0f);
+        x0 = v_max(b, x0); f = v_floor(x0); r__2 = v_sub(x0, f); p__2 = v_const(0.00186713063f);
+        p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); n__2 = v_int(f); n__2 = v_addv(n__2, pool_bias);
+        n__2 = v_power(n__2); x0 = v_mulbits(p__2, n__2); z3 = v_add(z3, x0); v_store(u + 384, x0);
+        b = v_bcast(r + 28); x0 = v_load(t + 512); x0 = v_sub(x0, b); b = v_const(-127.0f);
+        x0 = v_max(b, x0); f = v_floor(x0); r__2 = v_sub(x0, f); p__2 = v_const(0.00186713063f);
+        p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); n__2 = v_int(f); n__2 = v_addv(n__2, pool_bias);
+        n__2 = v_power(n__2); x0 = v_mulbits(p__2, n__2); z4 = v_add(z4, x0); v_store(u + 512, x0);
+        b = v_bcast(r + 29); x0 = v_load(t + 640); x0 = v_sub(x0, b); b = v_const(-127.0f);
+        x0 = v_max(b, x0); f = v_floor(x0); r__2 = v_sub(x0, f); p__2 = v_const(0.00186713063f);
+        p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); n__2 = v_int(f); n__2 = v_addv(n__2, pool_bias);
+        n__2 = v_power(n__2); x0 = v_mulbits(p__2, n__2); z5 = v_add(z5, x0); v_store(u + 640, x0);
+        t += 8;
+        u += 8;
+    }
+    t0 = v_low(z0, z1); u0 = v_high(z0, z1); t0 = v_add(t0, u0); t1 = v_low(z2, z3); u1 = v_high(z2, z3);
+    t1 = v_add(t1, u1); t2 = v_low(z4, z5); u2 = v_high(z4, z5); t2 = v_add(t2, u2); t3 = v_low(z5, z5);
+    u3 = v_high(z5, z5); t3 = v_add(t3, u3); v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_add(v0, w0);
+    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_add(v1, w1); z0 = v_low4(v0, v1); x = v_high4(v0, v1);
+    z0 = v_add(z0, x); l = v_load(r + 8); l = v_horner(l, old, z0); v_store(r + 8, l); v_store(r + 16, old);
+}
+
+/* The same where an interval ends inside the tile: row i sees the first limit[i] keys; the others score -inf. */
+KERNEL void softmax_edge(float *s, float *p, float *r, const int32_t *limit, int64_t n)
+{
+    float *t;
+    vec m0, m1, m2, m3, m4, m5, none;
+    ivec at;
+    ivec end;
+    ivec seen;
+    vec x;
+    vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, old, top, lowest, base, b, f, r__2, p__2;
+    ivec n__2;
+    float *u;
+    vec z0, z1, z2, z3, z4, z5;
+    vec x0;
+    vec l;
+    t = s;
+    m0 = v_const(-(1.0f / 0.0f)); m1 = v_const(-(1.0f / 0.0f)); m2 = v_const(-(1.0f / 0.0f));
+    m3 = v_const(-(1.0f / 0.0f)); m4 = v_const(-(1.0f / 0.0f)); m5 = v_const(-(1.0f / 0.0f));
+    none = v_const(-(1.0f / 0.0f));
+    at = v_pool(pool_iota);
+    for (int64_t left = n; left; left--) {
+        end = v_bcasti(limit);
+        seen = v_less(at, end);
+        x = v_load(t);
+        x = v_sel(seen, x, none);
+        m0 = v_max(m0, x);
+        v_store(t, x);
+        end = v_bcasti(limit + 1);
+        seen = v_less(at, end);
+        x = v_load(t + 128);
+        x = v_sel(seen, x, none);
+        m1 = v_max(m1, x);
+        v_store(t + 128, x);
+        end = v_bcasti(limit + 2);
+        seen = v_less(at, end);
+        x = v_load(t + 256);
+        x = v_sel(seen, x, none);
+        m2 = v_max(m2, x);
+        v_store(t + 256, x);
+        end = v_bcasti(limit + 3);
+        seen = v_less(at, end);
+        x = v_load(t + 384);
+        x = v_sel(seen, x, none);
+        m3 = v_max(m3, x);
+        v_store(t + 384, x);
+        end = v_bcasti(limit + 4);
+        seen = v_less(at, end);
+        x = v_load(t + 512);
+        x = v_sel(seen, x, none);
+        m4 = v_max(m4, x);
+        v_store(t + 512, x);
+        end = v_bcasti(limit + 5);
+        seen = v_less(at, end);
+        x = v_load(t + 640);
+        x = v_sel(seen, x, none);
+        m5 = v_max(m5, x);
+        v_store(t + 640, x);
+        at = v_addv(at, pool_width);
+        t += 8;
+    }
+    t0 = v_low(m0, m1); u0 = v_high(m0, m1); t0 = v_max(t0, u0); t1 = v_low(m2, m3); u1 = v_high(m2, m3);
+    t1 = v_max(t1, u1); t2 = v_low(m4, m5); u2 = v_high(m4, m5); t2 = v_max(t2, u2); t3 = v_low(m5, m5);
+    u3 = v_high(m5, m5); t3 = v_max(t3, u3); v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_max(v0, w0);
+    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_max(v1, w1); m0 = v_low4(v0, v1); x = v_high4(v0, v1);
+    m0 = v_max(m0, x); old = v_load(r); top = v_max(old, m0); v_store(r, top); lowest = v_const(-3.40282347e+38f);
+    base = v_max(lowest, top); v_store(r + 24, base); old = v_sub(old, base); b = v_const(-127.0f);
+    old = v_max(b, old); f = v_floor(old); r__2 = v_sub(old, f); p__2 = v_const(0.00186713063f);
+    p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+    p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+    p__2 = v_hornerf(p__2, r__2, 1.0f); n__2 = v_int(f); n__2 = v_addv(n__2, pool_bias);
+    n__2 = v_power(n__2); old = v_mulbits(p__2, n__2);
+    t = s;
+    u = p;
+    z0 = v_zero(); z1 = v_zero(); z2 = v_zero(); z3 = v_zero(); z4 = v_zero(); z5 = v_zero();
+    for (int64_t left = n; left; left--) {
+        b = v_bcast(r + 24); x0 = v_load(t); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0);
+        f = v_floor(x0); r__2 = v_sub(x0, f); p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f);
+        p__2 = v_hornerf(p__2, r__2, 0.0557999164f); p__2 = v_hornerf(p__2, r__2, 0.240164444f);
+        p__2 = v_hornerf(p__2, r__2, 0.693151295f); p__2 = v_hornerf(p__2, r__2, 1.0f); n__2 = v_int(f);
+        n__2 = v_addv(n__2, pool_bias); n__2 = v_power(n__2); x0 = v_mulbits(p__2, n__2);
+        z0 = v_add(z0, x0); v_store(u, x0); b = v_bcast(r + 25); x0 = v_load(t + 128); x0 = v_sub(x0, b);
+        b = v_const(-127.0f); x0 = v_max(b, x0); f = v_floor(x0); r__2 = v_sub(x0, f); p__2 = v_const(0.00186713063f);
+        p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); n__2 = v_int(f); n__2 = v_addv(n__2, pool_bias);
+        n__2 = v_power(n__2); x0 = v_mulbits(p__2, n__2); z1 = v_add(z1, x0); v_store(u + 128, x0);
+        b = v_bcast(r + 26); x0 = v_load(t + 256); x0 = v_sub(x0, b); b = v_const(-127.0f);
+        x0 = v_max(b, x0); f = v_floor(x0); r__2 = v_sub(x0, f); p__2 = v_const(0.00186713063f);
+        p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); n__2 = v_int(f); n__2 = v_addv(n__2, pool_bias);
+        n__2 = v_power(n__2); x0 = v_mulbits(p__2, n__2); z2 = v_add(z2, x0); v_store(u + 256, x0);
+        b = v_bcast(r + 27); x0 = v_load(t + 384); x0 = v_sub(x0, b); b = v_const(-127.0f);
+        x0 = v_max(b, x0); f = v_floor(x0); r__2 = v_sub(x0, f); p__2 = v_const(0.00186713063f);
+        p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); n__2 = v_int(f); n__2 = v_addv(n__2, pool_bias);
+        n__2 = v_power(n__2); x0 = v_mulbits(p__2, n__2); z3 = v_add(z3, x0); v_store(u + 384, x0);
+        b = v_bcast(r + 28); x0 = v_load(t + 512); x0 = v_sub(x0, b); b = v_const(-127.0f);
+        x0 = v_max(b, x0); f = v_floor(x0); r__2 = v_sub(x0, f); p__2 = v_const(0.00186713063f);
+        p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); n__2 = v_int(f); n__2 = v_addv(n__2, pool_bias);
+        n__2 = v_power(n__2); x0 = v_mulbits(p__2, n__2); z4 = v_add(z4, x0); v_store(u + 512, x0);
+        b = v_bcast(r + 29); x0 = v_load(t + 640); x0 = v_sub(x0, b); b = v_const(-127.0f);
+        x0 = v_max(b, x0); f = v_floor(x0); r__2 = v_sub(x0, f); p__2 = v_const(0.00186713063f);
+        p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); n__2 = v_int(f); n__2 = v_addv(n__2, pool_bias);
+        n__2 = v_power(n__2); x0 = v_mulbits(p__2, n__2); z5 = v_add(z5, x0); v_store(u + 640, x0);
+        t += 8;
+        u += 8;
+    }
+    t0 = v_low(z0, z1); u0 = v_high(z0, z1); t0 = v_add(t0, u0); t1 = v_low(z2, z3); u1 = v_high(z2, z3);
+    t1 = v_add(t1, u1); t2 = v_low(z4, z5); u2 = v_high(z4, z5); t2 = v_add(t2, u2); t3 = v_low(z5, z5);
+    u3 = v_high(z5, z5); t3 = v_add(t3, u3); v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_add(v0, w0);
+    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_add(v1, w1); z0 = v_low4(v0, v1); x = v_high4(v0, v1);
+    z0 = v_add(z0, x); l = v_load(r + 8); l = v_horner(l, old, z0); v_store(r + 8, l); v_store(r + 16, old);
+}
+
+/* O[MR][N*W] = fix * O + P[MR][keys] V[keys][N*W], for one panel of value columns and n*U slots of keys. */
+KERNEL void value_tile(const float *p, const float *v, float *o, const float *r, int64_t n)
+{
+    vec f, a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, a4_0, a4_1, a5_0, a5_1;
+    vec b0, b1, x;
+    f = v_bcast(r + 16);
+    a0_0 = v_mulm(f, o); a0_1 = v_mulm(f, o + 8);
+    f = v_bcast(r + 17);
+    a1_0 = v_mulm(f, o + 64); a1_1 = v_mulm(f, o + 72);
+    f = v_bcast(r + 18);
+    a2_0 = v_mulm(f, o + 128); a2_1 = v_mulm(f, o + 136);
+    f = v_bcast(r + 19);
+    a3_0 = v_mulm(f, o + 192); a3_1 = v_mulm(f, o + 200);
+    f = v_bcast(r + 20);
+    a4_0 = v_mulm(f, o + 256); a4_1 = v_mulm(f, o + 264);
+    f = v_bcast(r + 21);
+    a5_0 = v_mulm(f, o + 320); a5_1 = v_mulm(f, o + 328);
+    for (int64_t left = n; left; left--) {
+        b0 = v_load(v); b1 = v_load(v + 8); x = v_bcast(p); a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1);
+        x = v_bcast(p + 128); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1); x = v_bcast(p + 256);
+        a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1); x = v_bcast(p + 384); a3_0 = v_fma(a3_0, x, b0);
+        a3_1 = v_fma(a3_1, x, b1); x = v_bcast(p + 512); a4_0 = v_fma(a4_0, x, b0); a4_1 = v_fma(a4_1, x, b1);
+        x = v_bcast(p + 640); a5_0 = v_fma(a5_0, x, b0); a5_1 = v_fma(a5_1, x, b1); b0 = v_load(v + 16);
+        b1 = v_load(v + 24); x = v_bcast(p + 1); a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1);
+        x = v_bcast(p + 129); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1); x = v_bcast(p + 257);
+        a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1); x = v_bcast(p + 385); a3_0 = v_fma(a3_0, x, b0);
+        a3_1 = v_fma(a3_1, x, b1); x = v_bcast(p + 513); a4_0 = v_fma(a4_0, x, b0); a4_1 = v_fma(a4_1, x, b1);
+        x = v_bcast(p + 641); a5_0 = v_fma(a5_0, x, b0); a5_1 = v_fma(a5_1, x, b1);
+        p += 2;
+        v += 32;
+    }
+    v_store(o, a0_0); v_store(o + 8, a0_1); v_store(o + 64, a1_0); v_store(o + 72, a1_1);
+    v_store(o + 128, a2_0); v_store(o + 136, a2_1); v_store(o + 192, a3_0); v_store(o + 200, a3_1);
+    v_store(o + 256, a4_0); v_store(o + 264, a4_1); v_store(o + 320, a5_0); v_store(o + 328, a5_1);
+}
+
+/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
+KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
+{
+    vec y, one__2, most, f;
+    ivec b;
+    vec e;
+    ivec d;
+    vec m, u, s, t, p, z, x;
+    ivec h, r__2;
+    ivec t__2;
+    ivec p__2;
+    y = v_bcast(r + 8);
+    one__2 = v_const(1.0f);
+    most = v_const(3.40282347e+38f);
+    f = v_div(one__2, y);
+    f = v_min(most, f);
+    b = v_expbits(y); b = v_subv(b, pool_bias); e = v_real(b); d = v_andbits(y, pool_digits);
+    d = v_orv(d, pool_unit); m = v_asreal(d); u = v_const(1.0f); s = v_sub(m, u); m = v_add(m, u);
+    s = v_div(s, m); t = v_mul(s, s); p = v_const(0.41650629f); p = v_hornerf(p, t, 0.400890023f);
+    p = v_hornerf(p, t, 0.5776456f); p = v_hornerf(p, t, 0.961785197f); p = v_hornerf(p, t, 2.88539004f);
+    z = v_sub(y, y); y = v_mul(p, s); y = v_add(y, e); y = v_add(y, z);
+    m = v_bcast(r);
+    m = v_add(m, y);
+    m = v_mulf(m, 0.693147182f);
+    v_store1(lse, m);
+    x = v_mulm(f, o);
+    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
+    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
+    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out, p__2);
+    x = v_mulm(f, o + 8);
+    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
+    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
+    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 8, p__2);
+    x = v_mulm(f, o + 16);
+    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
+    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
+    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 16, p__2);
+    x = v_mulm(f, o + 24);
+    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
+    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
+    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 24, p__2);
+    x = v_mulm(f, o + 32);
+    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
+    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
+    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 32, p__2);
+    x = v_mulm(f, o + 40);
+    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
+    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
+    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 40, p__2);
+    x = v_mulm(f, o + 48);
+    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
+    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
+    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 48, p__2);
+    x = v_mulm(f, o + 56);
+    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
+    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
+    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 56, p__2);
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* The parts of a workspace; K and V of one head, packed in tiles, lie at its end. */
+struct space { float *q, *o, *s, *p, *row, *k, *v; uint16_t *stage; };
+static struct space carve(char *at, int64_t kv_len)
+{
+    int64_t tiles = (kv_len + 127) / 128;
+    struct space w = {(float *)at, (float *)(at + 24576), (float *)(at + 49152), (float *)(at + 49152),
+        (float *)(at + 52224), (float *)(at + 56320), (float *)(at + 56320 + tiles * 32768), (uint16_t *)(at + 54272)};
+    return w;
+}
+int64_t attn_bf16_d64_causal_on_avx2_q96k128_r6x2u2_workspace(const struct attn_args *a) { return 56320 + (a->kv_len + 127) / 128 * 65536; }
+
+/* Query i sees the keys before this one. */
+static int64_t interval(int64_t i, int64_t keys, int64_t offset)
+{
+    int64_t end = i + offset + 1;
+    return end < 0 ? 0 : least(end, keys);
+}
+
+/* The rows themselves, or a copy padded with zeros where whole vectors would reach past their end. */
+static const uint16_t *staged(const uint16_t *from, int64_t *ld, int64_t rows, int64_t width, int64_t padded, uint16_t *stage)
+{
+    if (rows >= 8 && width == padded)
+        return from;
+    memset(stage, 0, 8 * padded * sizeof *stage);
+    for (int64_t r = 0; r < least(rows, 8); r++)
+        memcpy(stage + r * padded, from + r * *ld, width * sizeof *stage);
+    *ld = padded;
+    return stage;
+}
+
+static void pack(const struct attn_args *a, const struct space *w, int64_t b, int64_t g, int64_t keys)
+{
+    const uint16_t *k = (const uint16_t *)a->k + b * a->k_stride[0] + g * a->k_stride[1];
+    const uint16_t *v = (const uint16_t *)a->v + b * a->v_stride[0] + g * a->v_stride[1];
+    for (int64_t j = 0; j < (keys + 15) / 16 * 16; j += 8) {
+        int64_t ldk = a->k_stride[2], ldv = a->v_stride[2], rows = keys - j;
+        const uint16_t *from = staged(rows > 0 ? k + j * ldk : k, &ldk, rows, 64, 64, w->stage);
+        pack_k(from, w->k + j / 16 * 1024 + j % 16, ldk);
+        from = staged(rows > 0 ? v + j * ldv : v, &ldv, rows, 64, 64, w->stage);
+        pack_v(from, w->v + j / 128 * 8192 + j % 128 * 16, ldv);
+    }
+}
+
+/* MR rows of queries against one tile of keys. The rows see ends[i] of its keys; all of them when whole. */
+static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int whole, const int32_t *ends, const float *scale)
+{
+    float *row = w->row + i / 6 * 32, *o = w->o + i * 64;
+    const float *k = w->k + j * 64, *v = w->v + j / 128 * 8192;
+    for (int64_t c = 0; c < n; c += 16)
+        score_tile(w->q + i * 64, k + c * 64, w->s + c, scale);
+    if (whole)
+        softmax(w->s, w->p, row, 16);
+    else
+        softmax_edge(w->s, w->p, row, ends, (n + 7) / 8);
+    value_tile(w->p, v + 0, o + 0, row, (n + 1) / 2);
+    value_tile(w->p, v + 2048, o + 16, row, (n + 1) / 2);
+    value_tile(w->p, v + 4096, o + 32, row, (n + 1) / 2);
+    value_tile(w->p, v + 6144, o + 48, row, (n + 1) / 2);
+}
+
+/* One tile of queries of head h, rows i0 on, over all keys that any of them sees. */
+static void attend(const struct attn_args *a, const struct space *w, int64_t b, int64_t h, int64_t i0, int64_t keys, int64_t offset)
+{
+    int64_t rows = least(96, a->q_len - i0), end = interval(i0 + rows - 1, keys, offset);
+    const uint16_t *q = (const uint16_t *)a->q + b * a->q_stride[0] + h * a->q_stride[1] + i0 * a->q_stride[2];
+    uint16_t *out = (uint16_t *)a->o + b * a->o_stride[0] + h * a->o_stride[1] + i0 * a->o_stride[2];
+    float scale = a->scale * 1.44269504f, unused; /* exponentials are powers of two */
+    int32_t ends[6];
+    for (int64_t i = 0; i < 96; i += 8) {
+        int64_t ld = a->q_stride[2];
+        const uint16_t *from = staged(i < rows ? q + i * ld : q, &ld, rows - i, 64, 64, w->stage);
+        pack_q(from, w->q + i * 64, ld);
+    }
+    memset(w->o, 0, 24576);
+    for (int64_t i = 0; i < 512; i++)
+        w->row[i] = i % 32 < 8 ? -1.0f / 0.0f : 0.0f;
+
+    for (int64_t j = 0; j < end; j += 128)
+        for (int64_t i = 0; i < rows; i += 6) {
+            int64_t first = interval(i0 + i, keys, offset) - j, last = least(end, interval(i0 + i + 5, keys, offset)) - j;
+            if (last <= 0)
+                continue;
+            for (int64_t r = 0; first < 128 && r < 6; r++)
+                ends[r] = (int32_t)least(128, interval(i0 + i + r, keys, offset) - j);
+            tile(w, i, j, least(128, last), first >= 128, ends, &scale);
+        }
+
+    for (int64_t i = 0; i < rows; i++) {
+        float *lse = a->lse ? a->lse + (b * a->heads + h) * a->q_len + i0 + i : &unused;
+        finish(w->o + i * 64, w->row + i / 6 * 32 + i % 6, out + i * a->o_stride[2], lse);
+    }
+}
+
+/* The work is batch * kv_heads units, each cut into `cuts` shares where there are more parts than units. */
+int attn_bf16_d64_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *a)
+{
+    int64_t group, tiles, units, cuts, x, y, packed = -1;
+    if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1)
+        return 1;
+    group = a->heads / a->kv_heads, tiles = (a->q_len + 95) / 96, units = a->batch * a->kv_heads;
+    struct space w = carve((char *)a->workspace, a->kv_len);
+    for (x = units, y = a->parts; y; )
+        cuts = x % y, x = y, y = cuts;
+    cuts = x ? a->parts / x : 1;
+    for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
+        int64_t unit = t / cuts, b = unit / a->kv_heads, g = unit % a->kv_heads;
+        int64_t keys = a->kv_lens ? a->kv_lens[b] : a->kv_len;
+        int64_t offset = a->offset + (a->bottom_right ? keys - a->q_len : 0);
+        for (int64_t u = t % cuts; u < group * tiles; u += cuts) {
+            if (packed != unit)
+                pack(a, &w, b, g, interval(a->q_len - 1, keys, offset));
+            packed = unit;
+            attend(a, &w, b, g * group + u / tiles, u % tiles * 96, keys, offset);
+        }
+    }
+    return 0;
+}
+#endif

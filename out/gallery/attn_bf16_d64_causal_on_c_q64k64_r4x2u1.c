@@ -1,0 +1,580 @@
+/* attngen emit --variant attn_bf16_d64_causal_on_c_q64k64_r4x2u1
+ *
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1) with the
+ * online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ *
+ * Parameters: op attn, dtype bf16, head_dim.qk 64, causal 1, isa c, tile.q 64, tile.k 64, micro.rows 4, micro.vecs 2, unroll 1.
+ * A tile of 64 queries by 64 keys takes 1048576 flops and 16384 bytes of K and V: 64 flops a byte.
+ * Vector registers of 256 bits (how many, the compiler decides): 0 in the score tile, 0 in the value tile, 0 in the softmax step, of 0.
+ * Workspace: 37888 bytes and 32768 for every 64 keys.
+ *
+ * Contract: struct attn_args below says what each argument is. attn_bf16_d64_causal_on_c_q64k64_r4x2u1 returns 0, or 1 when it refuses
+ * args (size is not sizeof(struct attn_args), part is not one of parts, no KV head). It allocates nothing and keeps no
+ * state: it may run in any number of threads, each with a workspace of its own. O must not overlap the inputs. Keys past
+ * a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. The bits of the result do not
+ * depend on parts.
+ *
+ * To declare it elsewhere, define ATTN_DECLARATIONS and include this file. */
+#include <stdint.h>
+#include <string.h>
+#ifndef ATTN_ARGS_DEFINED
+#define ATTN_ARGS_DEFINED
+/* What every attention kernel takes. Tensors are [batch, head, row, element]; strides count elements, the last one is 1.
+ * Memory belongs to the caller; the kernel allocates nothing, keeps nothing and may run in any number of threads at
+ * once, each part with a workspace of its own. */
+struct attn_args {
+    int64_t size;           /* sizeof(struct attn_args) */
+    const void *q, *k, *v;  /* [batch, heads, q_len, HD], [batch, kv_heads, kv_len, HD], [batch, kv_heads, kv_len, HDV] */
+    void *o;                /* [batch, heads, q_len, HDV] */
+    float *lse;             /* [batch, heads, q_len], contiguous: natural log of the sum of exponentials; or NULL */
+    void *workspace;        /* NAME_workspace(args) bytes, aligned to 64; one for each part */
+    int64_t batch, heads, kv_heads; /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
+    int64_t q_len, kv_len;
+    int64_t q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* of batch, head and row */
+    const int64_t *kv_lens; /* [batch], keys of each sequence, 0..kv_len; or NULL: kv_len each */
+    int64_t offset;         /* causal: query i sees keys j <= i + offset ... */
+    int64_t bottom_right;   /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
+    float scale;            /* scores are scale * q.k */
+    int64_t part, parts;    /* this call does part 0..parts-1 of the work; 0, 1: all of it */
+};
+#endif
+int64_t attn_bf16_d64_causal_on_c_q64k64_r4x2u1_workspace(const struct attn_args *args); /* bytes for one part; reads kv_len alone */
+int attn_bf16_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *args);
+
+#ifndef ATTN_DECLARATIONS
+static const int32_t pool_iota[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+static const int32_t pool_one[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+static const int32_t pool_round[8] = {32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767};
+static const int32_t pool_quiet[8] = {64, 64, 64, 64, 64, 64, 64, 64};
+static const int32_t pool_width[8] = {8, 8, 8, 8, 8, 8, 8, 8};
+#if defined(__GNUC__) && !defined(__TINYC__)
+#pragma GCC diagnostic ignored "-Wpsabi" /* static functions: no ABI to keep */
+typedef float vec __attribute__((vector_size(32)));
+typedef int32_t ivec __attribute__((vector_size(32)));
+typedef int32_t mask __attribute__((vector_size(32)));
+#define AT(x, i) (x)[i]
+#define OP static inline __attribute__((always_inline))
+#else
+typedef struct { float at[8]; } vec;
+typedef struct { int32_t at[8]; } ivec;
+typedef struct { int32_t at[8]; } mask;
+#define AT(x, i) (x).at[i]
+#define OP static inline
+#endif
+#define KERNEL static
+#define EACH for (int l = 0; l < 8; l++)
+static inline uint32_t bits_of(float x) { union { float f; uint32_t u; } b = {x}; return b.u; }
+static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
+static inline float floor1(float x) { if (!(x > -8388608.0f && x < 8388608.0f)) return x; int32_t i = (int32_t)x; return (float)(i - (x < (float)i)); }
+static inline float fraction1(float x) { return x - x == 0.0f ? x - floor1(x) : x == x ? 0.0f : x; }
+static inline float pow2(float n) { return n != n ? n : n < -126.0f ? 0.0f : n > 127.0f ? 1.0f / 0.0f : real_of((uint32_t)((int32_t)n + 127) << 23); }
+static inline float exponent1(float x) { return x > 0.0f ? (float)((int32_t)(bits_of(x) >> 23) - 127) : x == 0.0f ? -1.0f / 0.0f : x - x; }
+static inline float mantissa1(float x) { return x > 0.0f ? real_of((bits_of(x) & 0x7fffffu) | 0x3f800000u) : x == 0.0f ? 1.0f : x; }
+OP vec v_load(const float *m) { vec r; EACH AT(r, l) = m[l]; return r; }
+OP vec v_bcast(const float *m) { vec r; EACH AT(r, l) = m[0]; return r; }
+OP void v_store(float *m, vec x) { EACH m[l] = AT(x, l); }
+OP void v_store1(float *m, vec x) { m[0] = AT(x, 0); }
+OP vec v_const(float f) { vec r; EACH AT(r, l) = f; return r; }
+OP vec v_zero(void) { vec r; EACH AT(r, l) = 0.0f; return r; }
+OP ivec v_pool(const int32_t *v) { ivec r; EACH AT(r, l) = v[l]; return r; }
+OP ivec v_bcasti(const int32_t *m) { ivec r; EACH AT(r, l) = m[0]; return r; }
+OP vec v_add(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) + AT(y, l); return r; }
+OP vec v_sub(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) - AT(y, l); return r; }
+OP vec v_mul(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) * AT(y, l); return r; }
+OP vec v_mulm(vec x, const float *m) { vec r; EACH AT(r, l) = AT(x, l) * m[l]; return r; }
+OP vec v_mulf(vec x, float f) { vec r; EACH AT(r, l) = AT(x, l) * f; return r; }
+OP vec v_div(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) / AT(y, l); return r; }
+OP vec v_fma(vec d, vec x, vec y) { vec r; EACH AT(r, l) = AT(d, l) + AT(x, l) * AT(y, l); return r; }
+OP vec v_horner(vec d, vec x, vec y) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l) + AT(y, l); return r; }
+OP vec v_hornerf(vec d, vec x, float f) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l) + f; return r; }
+OP vec v_max(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) > AT(y, l) ? AT(x, l) : AT(y, l); return r; }
+OP vec v_maxm(vec x, const float *m) { vec r; EACH AT(r, l) = AT(x, l) > m[l] ? AT(x, l) : m[l]; return r; }
+OP vec v_min(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) < AT(y, l) ? AT(x, l) : AT(y, l); return r; }
+OP vec v_fraction(vec x) { vec r; EACH AT(r, l) = fraction1(AT(x, l)); return r; }
+OP vec v_scale(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) * pow2(floor1(AT(y, l))); return r; }
+OP vec v_exponent(vec x) { vec r; EACH AT(r, l) = exponent1(AT(x, l)); return r; }
+OP vec v_mantissa(vec x) { vec r; EACH AT(r, l) = mantissa1(AT(x, l)); return r; }
+OP mask v_less(ivec x, ivec y) { mask r; EACH AT(r, l) = AT(x, l) < AT(y, l); return r; }
+OP mask v_nan(vec x) { mask r; EACH AT(r, l) = AT(x, l) != AT(x, l); return r; }
+OP vec v_sel(mask k, vec x, vec y) { vec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
+OP ivec v_seli(mask k, ivec x, ivec y) { ivec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
+OP vec v_low(vec x, vec y) { vec r; EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + (l >> 1 & 1)) : AT(x, (l & 12) + (l >> 1 & 1)); return r; }
+OP vec v_high(vec x, vec y) { vec r; EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + 2 + (l >> 1 & 1)) : AT(x, (l & 12) + 2 + (l >> 1 & 1)); return r; }
+OP vec v_low2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l & 13) : AT(x, l); return r; }
+OP vec v_high2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l) : AT(x, l | 2); return r; }
+OP ivec v_loadw(const uint16_t *m) { ivec r; EACH AT(r, l) = m[l]; return r; }
+OP void v_storew(uint16_t *m, ivec x) { EACH m[l] = (uint16_t)AT(x, l); }
+OP vec v_raise(ivec x) { vec r; EACH AT(r, l) = real_of((uint32_t)AT(x, l) << 16); return r; }
+OP ivec v_upper(vec x) { ivec r; EACH AT(r, l) = (int32_t)(bits_of(AT(x, l)) >> 16); return r; }
+OP ivec v_shift(ivec x) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) >> 16); return r; }
+OP ivec v_addbits(ivec x, vec y) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + bits_of(AT(y, l))); return r; }
+OP ivec v_addv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + (uint32_t)v[l]); return r; }
+OP ivec v_andv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = AT(x, l) & v[l]; return r; }
+OP ivec v_orv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = AT(x, l) | v[l]; return r; }
+OP vec v_keep(vec x, vec y, int c) { vec r; EACH AT(r, l) = l & c ? AT(y, l - c < 0 ? l : l - c) : AT(x, l); return r; }
+OP vec v_cross(vec x, vec y, int c) { vec r; EACH AT(r, l) = l & c ? AT(y, l) : AT(x, l + c > 7 ? l : l + c); return r; }
+
+/* W rows of queries, ld elements apart, become rows of LDQ slots. */
+KERNEL void pack_q(const uint16_t *q, float *d, int64_t ld)
+{
+    ivec t;
+    vec x;
+    for (int64_t left = 8; left; left--) {
+        t = v_loadw(q); x = v_raise(t);
+        v_store(d, x);
+        t = v_loadw(q + 8); x = v_raise(t);
+        v_store(d + 8, x);
+        t = v_loadw(q + 16); x = v_raise(t);
+        v_store(d + 16, x);
+        t = v_loadw(q + 24); x = v_raise(t);
+        v_store(d + 24, x);
+        t = v_loadw(q + 32); x = v_raise(t);
+        v_store(d + 32, x);
+        t = v_loadw(q + 40); x = v_raise(t);
+        v_store(d + 40, x);
+        t = v_loadw(q + 48); x = v_raise(t);
+        v_store(d + 48, x);
+        t = v_loadw(q + 56); x = v_raise(t);
+        v_store(d + 56, x);
+        q += ld;
+        d += 64;
+    }
+}
+
+/* W keys, ld elements apart, become W columns of a panel: [LDQ][NR] slots. */
+KERNEL void pack_k(const uint16_t *k, float *d, int64_t ld)
+{
+    const uint16_t *t;
+    ivec t__2;
+    vec x0;
+    vec x1;
+    vec x2;
+    vec x3;
+    vec x4;
+    vec x5;
+    vec x6;
+    vec x7, t0, t4, t1, t5, t2, t6, t3, t7, u0, u2, u1, u3, u4, u6, u5, u7;
+    for (int64_t left = 8; left; left--) {
+        t = k;
+        t__2 = v_loadw(t); x0 = v_raise(t__2);
+        t += ld;
+        t__2 = v_loadw(t); x1 = v_raise(t__2);
+        t += ld;
+        t__2 = v_loadw(t); x2 = v_raise(t__2);
+        t += ld;
+        t__2 = v_loadw(t); x3 = v_raise(t__2);
+        t += ld;
+        t__2 = v_loadw(t); x4 = v_raise(t__2);
+        t += ld;
+        t__2 = v_loadw(t); x5 = v_raise(t__2);
+        t += ld;
+        t__2 = v_loadw(t); x6 = v_raise(t__2);
+        t += ld;
+        t__2 = v_loadw(t); x7 = v_raise(t__2);
+        t += ld;
+        t0 = v_keep(x0, x4, 4); t4 = v_cross(x0, x4, 4); t1 = v_keep(x1, x5, 4); t5 = v_cross(x1, x5, 4);
+        t2 = v_keep(x2, x6, 4); t6 = v_cross(x2, x6, 4); t3 = v_keep(x3, x7, 4); t7 = v_cross(x3, x7, 4);
+        u0 = v_keep(t0, t2, 2); u2 = v_cross(t0, t2, 2); u1 = v_keep(t1, t3, 2); u3 = v_cross(t1, t3, 2);
+        u4 = v_keep(t4, t6, 2); u6 = v_cross(t4, t6, 2); u5 = v_keep(t5, t7, 2); u7 = v_cross(t5, t7, 2);
+        x0 = v_keep(u0, u1, 1); x1 = v_cross(u0, u1, 1); x2 = v_keep(u2, u3, 1); x3 = v_cross(u2, u3, 1);
+        x4 = v_keep(u4, u5, 1); x5 = v_cross(u4, u5, 1); x6 = v_keep(u6, u7, 1); x7 = v_cross(u6, u7, 1);
+        v_store(d, x0); v_store(d + 16, x1); v_store(d + 32, x2); v_store(d + 48, x3); v_store(d + 64, x4);
+        v_store(d + 80, x5); v_store(d + 96, x6); v_store(d + 112, x7);
+        k += 8;
+        d += 128;
+    }
+}
+
+/* W values, ld elements apart, become W/PER rows of the panels: [panels][LDP][NR] slots; a slot holds neighbouring keys. */
+KERNEL void pack_v(const uint16_t *v, float *d, int64_t ld)
+{
+    ivec t;
+    vec x;
+    for (int64_t left = 8; left; left--) {
+        t = v_loadw(v); x = v_raise(t);
+        v_store(d, x);
+        t = v_loadw(v + 8); x = v_raise(t);
+        v_store(d + 8, x);
+        t = v_loadw(v + 16); x = v_raise(t);
+        v_store(d + 1024, x);
+        t = v_loadw(v + 24); x = v_raise(t);
+        v_store(d + 1032, x);
+        t = v_loadw(v + 32); x = v_raise(t);
+        v_store(d + 2048, x);
+        t = v_loadw(v + 40); x = v_raise(t);
+        v_store(d + 2056, x);
+        t = v_loadw(v + 48); x = v_raise(t);
+        v_store(d + 3072, x);
+        t = v_loadw(v + 56); x = v_raise(t);
+        v_store(d + 3080, x);
+        v += ld;
+        d += 16;
+    }
+}
+
+/* S[MR][NR] = scale * Q[MR][D] K^T[D][NR], for one panel of keys. */
+KERNEL void score_tile(const float *q, const float *kt, float *s, const float *scale)
+{
+    vec a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1;
+    vec b0, b1, x, f;
+    a0_0 = v_zero(); a0_1 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero(); a2_0 = v_zero();
+    a2_1 = v_zero(); a3_0 = v_zero(); a3_1 = v_zero();
+    for (int64_t left = 64; left; left--) {
+        b0 = v_load(kt); b1 = v_load(kt + 8); x = v_bcast(q); a0_0 = v_fma(a0_0, x, b0);
+        a0_1 = v_fma(a0_1, x, b1); x = v_bcast(q + 64); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1);
+        x = v_bcast(q + 128); a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1); x = v_bcast(q + 192);
+        a3_0 = v_fma(a3_0, x, b0); a3_1 = v_fma(a3_1, x, b1);
+        q += 1;
+        kt += 16;
+    }
+    f = v_bcast(scale);
+    a0_0 = v_mul(a0_0, f); a0_1 = v_mul(a0_1, f);
+    v_store(s, a0_0); v_store(s + 8, a0_1);
+    a1_0 = v_mul(a1_0, f); a1_1 = v_mul(a1_1, f);
+    v_store(s + 64, a1_0); v_store(s + 72, a1_1);
+    a2_0 = v_mul(a2_0, f); a2_1 = v_mul(a2_1, f);
+    v_store(s + 128, a2_0); v_store(s + 136, a2_1);
+    a3_0 = v_mul(a3_0, f); a3_1 = v_mul(a3_1, f);
+    v_store(s + 192, a3_0); v_store(s + 200, a3_1);
+}
+
+/* One step of the online softmax on MR rows, n times PER vectors each: the new maxima, P = 2**(S - maximum), their sums. */
+KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
+{
+    const float *t;
+    vec m0, m1, m2, m3;
+    vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, x, old, top, lowest, base, r__2, p__2;
+    float *u;
+    vec z0, z1, z2, z3;
+    vec b, x0, l;
+    t = s;
+    m0 = v_const(-(1.0f / 0.0f)); m1 = v_const(-(1.0f / 0.0f)); m2 = v_const(-(1.0f / 0.0f));
+    m3 = v_const(-(1.0f / 0.0f));
+    for (int64_t left = n; left; left--) {
+        m0 = v_maxm(m0, t); m1 = v_maxm(m1, t + 64); m2 = v_maxm(m2, t + 128); m3 = v_maxm(m3, t + 192);
+        t += 8;
+    }
+    t0 = v_low(m0, m1); u0 = v_high(m0, m1); t0 = v_max(t0, u0); t1 = v_low(m2, m3); u1 = v_high(m2, m3);
+    t1 = v_max(t1, u1); t2 = v_low(m3, m3); u2 = v_high(m3, m3); t2 = v_max(t2, u2); t3 = v_low(m3, m3);
+    u3 = v_high(m3, m3); t3 = v_max(t3, u3); v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_max(v0, w0);
+    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_max(v1, w1); m0 = v_keep(v0, v1, 4);
+    x = v_cross(v0, v1, 4); m0 = v_max(m0, x); old = v_load(r); top = v_max(old, m0); v_store(r, top);
+    lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top); v_store(r + 24, base);
+    old = v_sub(old, base); r__2 = v_fraction(old); p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f);
+    p__2 = v_hornerf(p__2, r__2, 0.0557999164f); p__2 = v_hornerf(p__2, r__2, 0.240164444f);
+    p__2 = v_hornerf(p__2, r__2, 0.693151295f); p__2 = v_hornerf(p__2, r__2, 1.0f); old = v_scale(p__2, old);
+    t = s;
+    u = p;
+    z0 = v_zero(); z1 = v_zero(); z2 = v_zero(); z3 = v_zero();
+    for (int64_t left = n; left; left--) {
+        b = v_bcast(r + 24); x0 = v_load(t); x0 = v_sub(x0, b); r__2 = v_fraction(x0); p__2 = v_const(0.00186713063f);
+        p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z0 = v_add(z0, x0); v_store(u, x0);
+        b = v_bcast(r + 25); x0 = v_load(t + 64); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
+        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z1 = v_add(z1, x0); v_store(u + 64, x0);
+        b = v_bcast(r + 26); x0 = v_load(t + 128); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
+        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z2 = v_add(z2, x0); v_store(u + 128, x0);
+        b = v_bcast(r + 27); x0 = v_load(t + 192); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
+        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z3 = v_add(z3, x0); v_store(u + 192, x0);
+        t += 8;
+        u += 8;
+    }
+    t0 = v_low(z0, z1); u0 = v_high(z0, z1); t0 = v_add(t0, u0); t1 = v_low(z2, z3); u1 = v_high(z2, z3);
+    t1 = v_add(t1, u1); t2 = v_low(z3, z3); u2 = v_high(z3, z3); t2 = v_add(t2, u2); t3 = v_low(z3, z3);
+    u3 = v_high(z3, z3); t3 = v_add(t3, u3); v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_add(v0, w0);
+    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_add(v1, w1); z0 = v_keep(v0, v1, 4);
+    x = v_cross(v0, v1, 4); z0 = v_add(z0, x); l = v_load(r + 8); l = v_horner(l, old, z0);
+    v_store(r + 8, l); v_store(r + 16, old);
+}
+
+/* The same where an interval ends inside the tile: row i sees the first limit[i] keys; the others score -inf. */
+KERNEL void softmax_edge(float *s, float *p, float *r, const int32_t *limit, int64_t n)
+{
+    float *t;
+    vec m0, m1, m2, m3, none;
+    ivec at;
+    ivec end;
+    mask seen;
+    vec x;
+    vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, old, top, lowest, base, r__2, p__2;
+    float *u;
+    vec z0, z1, z2, z3;
+    vec b, x0, l;
+    t = s;
+    m0 = v_const(-(1.0f / 0.0f)); m1 = v_const(-(1.0f / 0.0f)); m2 = v_const(-(1.0f / 0.0f));
+    m3 = v_const(-(1.0f / 0.0f));
+    none = v_const(-(1.0f / 0.0f));
+    at = v_pool(pool_iota);
+    for (int64_t left = n; left; left--) {
+        end = v_bcasti(limit);
+        seen = v_less(at, end);
+        x = v_load(t);
+        x = v_sel(seen, x, none);
+        m0 = v_max(m0, x);
+        v_store(t, x);
+        end = v_bcasti(limit + 1);
+        seen = v_less(at, end);
+        x = v_load(t + 64);
+        x = v_sel(seen, x, none);
+        m1 = v_max(m1, x);
+        v_store(t + 64, x);
+        end = v_bcasti(limit + 2);
+        seen = v_less(at, end);
+        x = v_load(t + 128);
+        x = v_sel(seen, x, none);
+        m2 = v_max(m2, x);
+        v_store(t + 128, x);
+        end = v_bcasti(limit + 3);
+        seen = v_less(at, end);
+        x = v_load(t + 192);
+        x = v_sel(seen, x, none);
+        m3 = v_max(m3, x);
+        v_store(t + 192, x);
+        at = v_addv(at, pool_width);
+        t += 8;
+    }
+    t0 = v_low(m0, m1); u0 = v_high(m0, m1); t0 = v_max(t0, u0); t1 = v_low(m2, m3); u1 = v_high(m2, m3);
+    t1 = v_max(t1, u1); t2 = v_low(m3, m3); u2 = v_high(m3, m3); t2 = v_max(t2, u2); t3 = v_low(m3, m3);
+    u3 = v_high(m3, m3); t3 = v_max(t3, u3); v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_max(v0, w0);
+    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_max(v1, w1); m0 = v_keep(v0, v1, 4);
+    x = v_cross(v0, v1, 4); m0 = v_max(m0, x); old = v_load(r); top = v_max(old, m0); v_store(r, top);
+    lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top); v_store(r + 24, base);
+    old = v_sub(old, base); r__2 = v_fraction(old); p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f);
+    p__2 = v_hornerf(p__2, r__2, 0.0557999164f); p__2 = v_hornerf(p__2, r__2, 0.240164444f);
+    p__2 = v_hornerf(p__2, r__2, 0.693151295f); p__2 = v_hornerf(p__2, r__2, 1.0f); old = v_scale(p__2, old);
+    t = s;
+    u = p;
+    z0 = v_zero(); z1 = v_zero(); z2 = v_zero(); z3 = v_zero();
+    for (int64_t left = n; left; left--) {
+        b = v_bcast(r + 24); x0 = v_load(t); x0 = v_sub(x0, b); r__2 = v_fraction(x0); p__2 = v_const(0.00186713063f);
+        p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z0 = v_add(z0, x0); v_store(u, x0);
+        b = v_bcast(r + 25); x0 = v_load(t + 64); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
+        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z1 = v_add(z1, x0); v_store(u + 64, x0);
+        b = v_bcast(r + 26); x0 = v_load(t + 128); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
+        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z2 = v_add(z2, x0); v_store(u + 128, x0);
+        b = v_bcast(r + 27); x0 = v_load(t + 192); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
+        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z3 = v_add(z3, x0); v_store(u + 192, x0);
+        t += 8;
+        u += 8;
+    }
+    t0 = v_low(z0, z1); u0 = v_high(z0, z1); t0 = v_add(t0, u0); t1 = v_low(z2, z3); u1 = v_high(z2, z3);
+    t1 = v_add(t1, u1); t2 = v_low(z3, z3); u2 = v_high(z3, z3); t2 = v_add(t2, u2); t3 = v_low(z3, z3);
+    u3 = v_high(z3, z3); t3 = v_add(t3, u3); v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_add(v0, w0);
+    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_add(v1, w1); z0 = v_keep(v0, v1, 4);
+    x = v_cross(v0, v1, 4); z0 = v_add(z0, x); l = v_load(r + 8); l = v_horner(l, old, z0);
+    v_store(r + 8, l); v_store(r + 16, old);
+}
+
+/* O[MR][N*W] = fix * O + P[MR][keys] V[keys][N*W], for one panel of value columns and n*U slots of keys. */
+KERNEL void value_tile(const float *p, const float *v, float *o, const float *r, int64_t n)
+{
+    vec f, a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1;
+    vec b0, b1, x;
+    f = v_bcast(r + 16);
+    a0_0 = v_mulm(f, o); a0_1 = v_mulm(f, o + 8);
+    f = v_bcast(r + 17);
+    a1_0 = v_mulm(f, o + 64); a1_1 = v_mulm(f, o + 72);
+    f = v_bcast(r + 18);
+    a2_0 = v_mulm(f, o + 128); a2_1 = v_mulm(f, o + 136);
+    f = v_bcast(r + 19);
+    a3_0 = v_mulm(f, o + 192); a3_1 = v_mulm(f, o + 200);
+    for (int64_t left = n; left; left--) {
+        b0 = v_load(v); b1 = v_load(v + 8); x = v_bcast(p); a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1);
+        x = v_bcast(p + 64); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1); x = v_bcast(p + 128);
+        a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1); x = v_bcast(p + 192); a3_0 = v_fma(a3_0, x, b0);
+        a3_1 = v_fma(a3_1, x, b1);
+        p += 1;
+        v += 16;
+    }
+    v_store(o, a0_0); v_store(o + 8, a0_1); v_store(o + 64, a1_0); v_store(o + 72, a1_1);
+    v_store(o + 128, a2_0); v_store(o + 136, a2_1); v_store(o + 192, a3_0); v_store(o + 200, a3_1);
+}
+
+/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
+KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
+{
+    vec y, one__2, most, f, e, m, s, t, p, x;
+    ivec h, r__2;
+    mask t__2;
+    y = v_bcast(r + 8);
+    one__2 = v_const(1.0f);
+    most = v_const(3.40282347e+38f);
+    f = v_div(one__2, y);
+    f = v_min(most, f);
+    e = v_exponent(y); m = v_mantissa(y); one__2 = v_const(1.0f); s = v_sub(m, one__2); m = v_add(m, one__2);
+    s = v_div(s, m); t = v_mul(s, s); p = v_const(0.41650629f); p = v_hornerf(p, t, 0.400890023f);
+    p = v_hornerf(p, t, 0.5776456f); p = v_hornerf(p, t, 0.961785197f); p = v_hornerf(p, t, 2.88539004f);
+    y = v_mul(p, s); y = v_add(y, e);
+    m = v_bcast(r);
+    m = v_add(m, y);
+    m = v_mulf(m, 0.693147182f);
+    v_store1(lse, m);
+    x = v_mulm(f, o);
+    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
+    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
+    v_storew(out, r__2);
+    x = v_mulm(f, o + 8);
+    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
+    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
+    v_storew(out + 8, r__2);
+    x = v_mulm(f, o + 16);
+    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
+    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
+    v_storew(out + 16, r__2);
+    x = v_mulm(f, o + 24);
+    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
+    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
+    v_storew(out + 24, r__2);
+    x = v_mulm(f, o + 32);
+    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
+    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
+    v_storew(out + 32, r__2);
+    x = v_mulm(f, o + 40);
+    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
+    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
+    v_storew(out + 40, r__2);
+    x = v_mulm(f, o + 48);
+    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
+    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
+    v_storew(out + 48, r__2);
+    x = v_mulm(f, o + 56);
+    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
+    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
+    v_storew(out + 56, r__2);
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* The parts of a workspace; K and V of one head, packed in tiles, lie at its end. */
+struct space { float *q, *o, *s, *p, *row, *k, *v; uint16_t *stage; };
+static struct space carve(char *at, int64_t kv_len)
+{
+    int64_t tiles = (kv_len + 63) / 64;
+    struct space w = {(float *)at, (float *)(at + 16384), (float *)(at + 32768), (float *)(at + 32768),
+        (float *)(at + 33792), (float *)(at + 37888), (float *)(at + 37888 + tiles * 16384), (uint16_t *)(at + 35840)};
+    return w;
+}
+int64_t attn_bf16_d64_causal_on_c_q64k64_r4x2u1_workspace(const struct attn_args *a) { return 37888 + (a->kv_len + 63) / 64 * 32768; }
+
+/* Query i sees the keys before this one. */
+static int64_t interval(int64_t i, int64_t keys, int64_t offset)
+{
+    int64_t end = i + offset + 1;
+    return end < 0 ? 0 : least(end, keys);
+}
+
+/* The rows themselves, or a copy padded with zeros where whole vectors would reach past their end. */
+static const uint16_t *staged(const uint16_t *from, int64_t *ld, int64_t rows, int64_t width, int64_t padded, uint16_t *stage)
+{
+    if (rows >= 8 && width == padded)
+        return from;
+    memset(stage, 0, 8 * padded * sizeof *stage);
+    for (int64_t r = 0; r < least(rows, 8); r++)
+        memcpy(stage + r * padded, from + r * *ld, width * sizeof *stage);
+    *ld = padded;
+    return stage;
+}
+
+static void pack(const struct attn_args *a, const struct space *w, int64_t b, int64_t g, int64_t keys)
+{
+    const uint16_t *k = (const uint16_t *)a->k + b * a->k_stride[0] + g * a->k_stride[1];
+    const uint16_t *v = (const uint16_t *)a->v + b * a->v_stride[0] + g * a->v_stride[1];
+    for (int64_t j = 0; j < (keys + 15) / 16 * 16; j += 8) {
+        int64_t ldk = a->k_stride[2], ldv = a->v_stride[2], rows = keys - j;
+        const uint16_t *from = staged(rows > 0 ? k + j * ldk : k, &ldk, rows, 64, 64, w->stage);
+        pack_k(from, w->k + j / 16 * 1024 + j % 16, ldk);
+        from = staged(rows > 0 ? v + j * ldv : v, &ldv, rows, 64, 64, w->stage);
+        pack_v(from, w->v + j / 64 * 4096 + j % 64 * 16, ldv);
+    }
+}
+
+/* MR rows of queries against one tile of keys. The rows see ends[i] of its keys; all of them when whole. */
+static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int whole, const int32_t *ends, const float *scale)
+{
+    float *row = w->row + i / 4 * 32, *o = w->o + i * 64;
+    const float *k = w->k + j * 64, *v = w->v + j / 64 * 4096;
+    for (int64_t c = 0; c < n; c += 16)
+        score_tile(w->q + i * 64, k + c * 64, w->s + c, scale);
+    if (whole)
+        softmax(w->s, w->p, row, 8);
+    else
+        softmax_edge(w->s, w->p, row, ends, (n + 7) / 8);
+    value_tile(w->p, v + 0, o + 0, row, (n + 0) / 1);
+    value_tile(w->p, v + 1024, o + 16, row, (n + 0) / 1);
+    value_tile(w->p, v + 2048, o + 32, row, (n + 0) / 1);
+    value_tile(w->p, v + 3072, o + 48, row, (n + 0) / 1);
+}
+
+/* One tile of queries of head h, rows i0 on, over all keys that any of them sees. */
+static void attend(const struct attn_args *a, const struct space *w, int64_t b, int64_t h, int64_t i0, int64_t keys, int64_t offset)
+{
+    int64_t rows = least(64, a->q_len - i0), end = interval(i0 + rows - 1, keys, offset);
+    const uint16_t *q = (const uint16_t *)a->q + b * a->q_stride[0] + h * a->q_stride[1] + i0 * a->q_stride[2];
+    uint16_t *out = (uint16_t *)a->o + b * a->o_stride[0] + h * a->o_stride[1] + i0 * a->o_stride[2];
+    float scale = a->scale * 1.44269504f, unused; /* exponentials are powers of two */
+    int32_t ends[4];
+    for (int64_t i = 0; i < 64; i += 8) {
+        int64_t ld = a->q_stride[2];
+        const uint16_t *from = staged(i < rows ? q + i * ld : q, &ld, rows - i, 64, 64, w->stage);
+        pack_q(from, w->q + i * 64, ld);
+    }
+    memset(w->o, 0, 16384);
+    for (int64_t i = 0; i < 512; i++)
+        w->row[i] = i % 32 < 8 ? -1.0f / 0.0f : 0.0f;
+
+    for (int64_t j = 0; j < end; j += 64)
+        for (int64_t i = 0; i < rows; i += 4) {
+            int64_t first = interval(i0 + i, keys, offset) - j, last = least(end, interval(i0 + i + 3, keys, offset)) - j;
+            if (last <= 0)
+                continue;
+            for (int64_t r = 0; first < 64 && r < 4; r++)
+                ends[r] = (int32_t)least(64, interval(i0 + i + r, keys, offset) - j);
+            tile(w, i, j, least(64, last), first >= 64, ends, &scale);
+        }
+
+    for (int64_t i = 0; i < rows; i++) {
+        float *lse = a->lse ? a->lse + (b * a->heads + h) * a->q_len + i0 + i : &unused;
+        finish(w->o + i * 64, w->row + i / 4 * 32 + i % 4, out + i * a->o_stride[2], lse);
+    }
+}
+
+/* The work is batch * kv_heads units, each cut into `cuts` shares where there are more parts than units. */
+int attn_bf16_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *a)
+{
+    int64_t group, tiles, units, cuts, x, y, packed = -1;
+    if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1)
+        return 1;
+    group = a->heads / a->kv_heads, tiles = (a->q_len + 63) / 64, units = a->batch * a->kv_heads;
+    struct space w = carve((char *)a->workspace, a->kv_len);
+    for (x = units, y = a->parts; y; )
+        cuts = x % y, x = y, y = cuts;
+    cuts = x ? a->parts / x : 1;
+    for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
+        int64_t unit = t / cuts, b = unit / a->kv_heads, g = unit % a->kv_heads;
+        int64_t keys = a->kv_lens ? a->kv_lens[b] : a->kv_len;
+        int64_t offset = a->offset + (a->bottom_right ? keys - a->q_len : 0);
+        for (int64_t u = t % cuts; u < group * tiles; u += cuts) {
+            if (packed != unit)
+                pack(a, &w, b, g, interval(a->q_len - 1, keys, offset));
+            packed = unit;
+            attend(a, &w, b, g * group + u / tiles, u % tiles * 64, keys, offset);
+        }
+    }
+    return 0;
+}
+#endif

@@ -1,0 +1,687 @@
+/* attngen emit --variant attn_f32_d64_causal_on_avx512_q128k256_r8x2u2
+ *
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1) with the
+ * online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ *
+ * Parameters: op attn, dtype f32, head_dim.qk 64, causal 1, isa avx512, tile.q 128, tile.k 256, micro.rows 8, micro.vecs 2, unroll 2.
+ * A tile of 128 queries by 256 keys takes 8388608 flops and 131072 bytes of K and V: 64 flops a byte.
+ * Vector registers of 512 bits: 19 in the score tile, 19 in the value tile, 12 in the softmax step, of 32.
+ * Workspace: 81920 bytes and 131072 for every 256 keys.
+ *
+ * Contract: struct attn_args below says what each argument is. attn_f32_d64_causal_on_avx512_q128k256_r8x2u2 returns 0, or 1 when it refuses
+ * args (size is not sizeof(struct attn_args), part is not one of parts, no KV head). It allocates nothing and keeps no
+ * state: it may run in any number of threads, each with a workspace of its own. O must not overlap the inputs. Keys past
+ * a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. The bits of the result do not
+ * depend on parts.
+ *
+ * To declare it elsewhere, define ATTN_DECLARATIONS and include this file. */
+#include <stdint.h>
+#include <string.h>
+#ifndef ATTN_ARGS_DEFINED
+#define ATTN_ARGS_DEFINED
+/* What every attention kernel takes. Tensors are [batch, head, row, element]; strides count elements, the last one is 1.
+ * Memory belongs to the caller; the kernel allocates nothing, keeps nothing and may run in any number of threads at
+ * once, each part with a workspace of its own. */
+struct attn_args {
+    int64_t size;           /* sizeof(struct attn_args) */
+    const void *q, *k, *v;  /* [batch, heads, q_len, HD], [batch, kv_heads, kv_len, HD], [batch, kv_heads, kv_len, HDV] */
+    void *o;                /* [batch, heads, q_len, HDV] */
+    float *lse;             /* [batch, heads, q_len], contiguous: natural log of the sum of exponentials; or NULL */
+    void *workspace;        /* NAME_workspace(args) bytes, aligned to 64; one for each part */
+    int64_t batch, heads, kv_heads; /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
+    int64_t q_len, kv_len;
+    int64_t q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* of batch, head and row */
+    const int64_t *kv_lens; /* [batch], keys of each sequence, 0..kv_len; or NULL: kv_len each */
+    int64_t offset;         /* causal: query i sees keys j <= i + offset ... */
+    int64_t bottom_right;   /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
+    float scale;            /* scores are scale * q.k */
+    int64_t part, parts;    /* this call does part 0..parts-1 of the work; 0, 1: all of it */
+};
+#endif
+int64_t attn_f32_d64_causal_on_avx512_q128k256_r8x2u2_workspace(const struct attn_args *args); /* bytes for one part; reads kv_len alone */
+int attn_f32_d64_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *args);
+
+#ifndef ATTN_DECLARATIONS
+static const int32_t pool_iota[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+static const int32_t pool_width[16] = {16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16};
+#if defined(__GNUC__) && defined(__x86_64__) && !defined(__TINYC__) && !defined(ATTN_PLAIN_C)
+#include <immintrin.h>
+typedef __m512 vec;
+typedef __m512i ivec;
+typedef __mmask16 mask;
+#define OP static inline __attribute__((always_inline, target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
+#define KERNEL static __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
+OP vec v_load(const float *m) { return _mm512_loadu_ps(m); }
+OP vec v_bcast(const float *m) { return _mm512_set1_ps(*m); }
+OP void v_store(float *m, vec x) { _mm512_storeu_ps(m, x); }
+OP void v_store1(float *m, vec x) { _mm_store_ss(m, _mm512_castps512_ps128(x)); }
+OP vec v_const(float f) { return _mm512_set1_ps(f); }
+OP vec v_zero(void) { return _mm512_setzero_ps(); }
+OP ivec v_pool(const int32_t *v) { return _mm512_loadu_si512(v); }
+OP ivec v_bcasti(const int32_t *m) { return _mm512_set1_epi32(*m); }
+OP vec v_add(vec x, vec y) { return _mm512_add_ps(x, y); }
+OP vec v_sub(vec x, vec y) { return _mm512_sub_ps(x, y); }
+OP vec v_mul(vec x, vec y) { return _mm512_mul_ps(x, y); }
+OP vec v_mulm(vec x, const float *m) { return _mm512_mul_ps(x, _mm512_loadu_ps(m)); }
+OP vec v_mulf(vec x, float f) { return _mm512_mul_ps(x, _mm512_set1_ps(f)); }
+OP vec v_div(vec x, vec y) { return _mm512_div_ps(x, y); }
+OP vec v_fma(vec d, vec x, vec y) { return _mm512_fmadd_ps(x, y, d); }
+OP vec v_horner(vec d, vec x, vec y) { return _mm512_fmadd_ps(d, x, y); }
+OP vec v_hornerf(vec d, vec x, float f) { return _mm512_fmadd_ps(d, x, _mm512_set1_ps(f)); }
+OP vec v_max(vec x, vec y) { return _mm512_max_ps(x, y); }
+OP vec v_maxm(vec x, const float *m) { return _mm512_max_ps(x, _mm512_loadu_ps(m)); }
+OP vec v_min(vec x, vec y) { return _mm512_min_ps(x, y); }
+OP vec v_fraction(vec x) { return _mm512_reduce_ps(x, 9); }
+OP vec v_scale(vec x, vec y) { return _mm512_scalef_ps(x, y); }
+OP vec v_exponent(vec x) { return _mm512_getexp_ps(x); }
+OP vec v_mantissa(vec x) { return _mm512_getmant_ps(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src); }
+OP mask v_less(ivec x, ivec y) { return _mm512_cmplt_epi32_mask(x, y); }
+OP vec v_sel(mask k, vec x, vec y) { return _mm512_mask_blend_ps(k, y, x); }
+OP vec v_low(vec x, vec y) { return _mm512_unpacklo_ps(x, y); }
+OP vec v_high(vec x, vec y) { return _mm512_unpackhi_ps(x, y); }
+OP vec v_low2(vec x, vec y) { return _mm512_shuffle_ps(x, y, 0x44); }
+OP vec v_high2(vec x, vec y) { return _mm512_shuffle_ps(x, y, 0xee); }
+OP vec v_even4(vec x, vec y) { return _mm512_shuffle_f32x4(x, y, 0x88); }
+OP vec v_odd4(vec x, vec y) { return _mm512_shuffle_f32x4(x, y, 0xdd); }
+OP ivec v_addv(ivec x, const int32_t *v) { return _mm512_add_epi32(x, _mm512_loadu_si512(v)); }
+#else
+#if defined(__GNUC__) && !defined(__TINYC__)
+#pragma GCC diagnostic ignored "-Wpsabi" /* static functions: no ABI to keep */
+typedef float vec __attribute__((vector_size(64)));
+typedef int32_t ivec __attribute__((vector_size(64)));
+typedef int32_t mask __attribute__((vector_size(64)));
+#define AT(x, i) (x)[i]
+#define OP static inline __attribute__((always_inline))
+#else
+typedef struct { float at[16]; } vec;
+typedef struct { int32_t at[16]; } ivec;
+typedef struct { int32_t at[16]; } mask;
+#define AT(x, i) (x).at[i]
+#define OP static inline
+#endif
+#define KERNEL static
+#define EACH for (int l = 0; l < 16; l++)
+static inline uint32_t bits_of(float x) { union { float f; uint32_t u; } b = {x}; return b.u; }
+static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
+static inline float floor1(float x) { if (!(x > -8388608.0f && x < 8388608.0f)) return x; int32_t i = (int32_t)x; return (float)(i - (x < (float)i)); }
+static inline float fraction1(float x) { return x - x == 0.0f ? x - floor1(x) : x == x ? 0.0f : x; }
+static inline float pow2(float n) { return n != n ? n : n < -126.0f ? 0.0f : n > 127.0f ? 1.0f / 0.0f : real_of((uint32_t)((int32_t)n + 127) << 23); }
+static inline float exponent1(float x) { return x > 0.0f ? (float)((int32_t)(bits_of(x) >> 23) - 127) : x == 0.0f ? -1.0f / 0.0f : x - x; }
+static inline float mantissa1(float x) { return x > 0.0f ? real_of((bits_of(x) & 0x7fffffu) | 0x3f800000u) : x == 0.0f ? 1.0f : x; }
+OP vec v_load(const float *m) { vec r; EACH AT(r, l) = m[l]; return r; }
+OP vec v_bcast(const float *m) { vec r; EACH AT(r, l) = m[0]; return r; }
+OP void v_store(float *m, vec x) { EACH m[l] = AT(x, l); }
+OP void v_store1(float *m, vec x) { m[0] = AT(x, 0); }
+OP vec v_const(float f) { vec r; EACH AT(r, l) = f; return r; }
+OP vec v_zero(void) { vec r; EACH AT(r, l) = 0.0f; return r; }
+OP ivec v_pool(const int32_t *v) { ivec r; EACH AT(r, l) = v[l]; return r; }
+OP ivec v_bcasti(const int32_t *m) { ivec r; EACH AT(r, l) = m[0]; return r; }
+OP vec v_add(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) + AT(y, l); return r; }
+OP vec v_sub(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) - AT(y, l); return r; }
+OP vec v_mul(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) * AT(y, l); return r; }
+OP vec v_mulm(vec x, const float *m) { vec r; EACH AT(r, l) = AT(x, l) * m[l]; return r; }
+OP vec v_mulf(vec x, float f) { vec r; EACH AT(r, l) = AT(x, l) * f; return r; }
+OP vec v_div(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) / AT(y, l); return r; }
+OP vec v_fma(vec d, vec x, vec y) { vec r; EACH AT(r, l) = AT(d, l) + AT(x, l) * AT(y, l); return r; }
+OP vec v_horner(vec d, vec x, vec y) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l) + AT(y, l); return r; }
+OP vec v_hornerf(vec d, vec x, float f) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l) + f; return r; }
+OP vec v_max(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) > AT(y, l) ? AT(x, l) : AT(y, l); return r; }
+OP vec v_maxm(vec x, const float *m) { vec r; EACH AT(r, l) = AT(x, l) > m[l] ? AT(x, l) : m[l]; return r; }
+OP vec v_min(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) < AT(y, l) ? AT(x, l) : AT(y, l); return r; }
+OP vec v_fraction(vec x) { vec r; EACH AT(r, l) = fraction1(AT(x, l)); return r; }
+OP vec v_scale(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) * pow2(floor1(AT(y, l))); return r; }
+OP vec v_exponent(vec x) { vec r; EACH AT(r, l) = exponent1(AT(x, l)); return r; }
+OP vec v_mantissa(vec x) { vec r; EACH AT(r, l) = mantissa1(AT(x, l)); return r; }
+OP mask v_less(ivec x, ivec y) { mask r; EACH AT(r, l) = AT(x, l) < AT(y, l); return r; }
+OP vec v_sel(mask k, vec x, vec y) { vec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
+OP vec v_low(vec x, vec y) { vec r; EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + (l >> 1 & 1)) : AT(x, (l & 12) + (l >> 1 & 1)); return r; }
+OP vec v_high(vec x, vec y) { vec r; EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + 2 + (l >> 1 & 1)) : AT(x, (l & 12) + 2 + (l >> 1 & 1)); return r; }
+OP vec v_low2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l & 13) : AT(x, l); return r; }
+OP vec v_high2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l) : AT(x, l | 2); return r; }
+OP vec v_even4(vec x, vec y) { vec r; EACH AT(r, l) = l & 8 ? AT(y, (l & 3) + (l & 4) * 2) : AT(x, (l & 3) + (l & 4) * 2); return r; }
+OP vec v_odd4(vec x, vec y) { vec r; EACH AT(r, l) = l & 8 ? AT(y, (l & 3) + (l & 4) * 2 + 4) : AT(x, (l & 3) + (l & 4) * 2 + 4); return r; }
+OP ivec v_addv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + (uint32_t)v[l]); return r; }
+#endif
+
+/* W rows of queries, ld elements apart, become rows of LDQ slots. */
+KERNEL void pack_q(const float *q, float *d, int64_t ld)
+{
+    vec x;
+    for (int64_t left = 16; left; left--) {
+        x = v_load(q);
+        v_store(d, x);
+        x = v_load(q + 16);
+        v_store(d + 16, x);
+        x = v_load(q + 32);
+        v_store(d + 32, x);
+        x = v_load(q + 48);
+        v_store(d + 48, x);
+        q += ld;
+        d += 64;
+    }
+}
+
+/* W keys, ld elements apart, become W columns of a panel: [LDQ][NR] slots. */
+KERNEL void pack_k(const float *k, float *d, int64_t ld)
+{
+    const float *t;
+    vec x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11, x12, x13, x14, x15, t0, t1, t2, t3, t4, t5, t6, t7,
+        t8, t9, t10, t11, t12, t13, t14, t15, u0, u1, u2, u3, u4, u5, u6, u7, u8, u9, u10, u11, u12, u13,
+        u14, u15, q0, q4, q8, q12, q1, q5, q9, q13, q2, q6, q10, q14, q3, q7, q11, q15;
+    for (int64_t left = 4; left; left--) {
+        t = k;
+        x0 = v_load(t);
+        t += ld;
+        x1 = v_load(t);
+        t += ld;
+        x2 = v_load(t);
+        t += ld;
+        x3 = v_load(t);
+        t += ld;
+        x4 = v_load(t);
+        t += ld;
+        x5 = v_load(t);
+        t += ld;
+        x6 = v_load(t);
+        t += ld;
+        x7 = v_load(t);
+        t += ld;
+        x8 = v_load(t);
+        t += ld;
+        x9 = v_load(t);
+        t += ld;
+        x10 = v_load(t);
+        t += ld;
+        x11 = v_load(t);
+        t += ld;
+        x12 = v_load(t);
+        t += ld;
+        x13 = v_load(t);
+        t += ld;
+        x14 = v_load(t);
+        t += ld;
+        x15 = v_load(t);
+        t += ld;
+        t0 = v_low(x0, x1); t1 = v_high(x0, x1); t2 = v_low(x2, x3); t3 = v_high(x2, x3);
+        t4 = v_low(x4, x5); t5 = v_high(x4, x5); t6 = v_low(x6, x7); t7 = v_high(x6, x7);
+        t8 = v_low(x8, x9); t9 = v_high(x8, x9); t10 = v_low(x10, x11); t11 = v_high(x10, x11);
+        t12 = v_low(x12, x13); t13 = v_high(x12, x13); t14 = v_low(x14, x15); t15 = v_high(x14, x15);
+        u0 = v_low2(t0, t2); u1 = v_high2(t0, t2); u2 = v_low2(t1, t3); u3 = v_high2(t1, t3);
+        u4 = v_low2(t4, t6); u5 = v_high2(t4, t6); u6 = v_low2(t5, t7); u7 = v_high2(t5, t7);
+        u8 = v_low2(t8, t10); u9 = v_high2(t8, t10); u10 = v_low2(t9, t11); u11 = v_high2(t9, t11);
+        u12 = v_low2(t12, t14); u13 = v_high2(t12, t14); u14 = v_low2(t13, t15); u15 = v_high2(t13, t15);
+        q0 = v_even4(u0, u4); q4 = v_odd4(u0, u4); q8 = v_even4(u8, u12); q12 = v_odd4(u8, u12);
+        q1 = v_even4(u1, u5); q5 = v_odd4(u1, u5); q9 = v_even4(u9, u13); q13 = v_odd4(u9, u13);
+        q2 = v_even4(u2, u6); q6 = v_odd4(u2, u6); q10 = v_even4(u10, u14); q14 = v_odd4(u10, u14);
+        q3 = v_even4(u3, u7); q7 = v_odd4(u3, u7); q11 = v_even4(u11, u15); q15 = v_odd4(u11, u15);
+        x0 = v_even4(q0, q8); x8 = v_odd4(q0, q8); x4 = v_even4(q4, q12); x12 = v_odd4(q4, q12);
+        x1 = v_even4(q1, q9); x9 = v_odd4(q1, q9); x5 = v_even4(q5, q13); x13 = v_odd4(q5, q13);
+        x2 = v_even4(q2, q10); x10 = v_odd4(q2, q10); x6 = v_even4(q6, q14); x14 = v_odd4(q6, q14);
+        x3 = v_even4(q3, q11); x11 = v_odd4(q3, q11); x7 = v_even4(q7, q15); x15 = v_odd4(q7, q15);
+        v_store(d, x0); v_store(d + 32, x1); v_store(d + 64, x2); v_store(d + 96, x3); v_store(d + 128, x4);
+        v_store(d + 160, x5); v_store(d + 192, x6); v_store(d + 224, x7); v_store(d + 256, x8);
+        v_store(d + 288, x9); v_store(d + 320, x10); v_store(d + 352, x11); v_store(d + 384, x12);
+        v_store(d + 416, x13); v_store(d + 448, x14); v_store(d + 480, x15);
+        k += 16;
+        d += 512;
+    }
+}
+
+/* W values, ld elements apart, become W/PER rows of the panels: [panels][LDP][NR] slots; a slot holds neighbouring keys. */
+KERNEL void pack_v(const float *v, float *d, int64_t ld)
+{
+    vec x;
+    for (int64_t left = 16; left; left--) {
+        x = v_load(v);
+        v_store(d, x);
+        x = v_load(v + 16);
+        v_store(d + 16, x);
+        x = v_load(v + 32);
+        v_store(d + 8192, x);
+        x = v_load(v + 48);
+        v_store(d + 8208, x);
+        v += ld;
+        d += 32;
+    }
+}
+
+/* S[MR][NR] = scale * Q[MR][D] K^T[D][NR], for one panel of keys. */
+KERNEL void score_tile(const float *q, const float *kt, float *s, const float *scale)
+{
+    vec a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, a4_0, a4_1, a5_0, a5_1, a6_0, a6_1, a7_0, a7_1;
+    vec b0, b1, x, f;
+    a0_0 = v_zero(); a0_1 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero(); a2_0 = v_zero();
+    a2_1 = v_zero(); a3_0 = v_zero(); a3_1 = v_zero(); a4_0 = v_zero(); a4_1 = v_zero();
+    a5_0 = v_zero(); a5_1 = v_zero(); a6_0 = v_zero(); a6_1 = v_zero(); a7_0 = v_zero();
+    a7_1 = v_zero();
+    for (int64_t left = 32; left; left--) {
+        b0 = v_load(kt); b1 = v_load(kt + 16); x = v_bcast(q); a0_0 = v_fma(a0_0, x, b0);
+        a0_1 = v_fma(a0_1, x, b1); x = v_bcast(q + 64); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1);
+        x = v_bcast(q + 128); a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1); x = v_bcast(q + 192);
+        a3_0 = v_fma(a3_0, x, b0); a3_1 = v_fma(a3_1, x, b1); x = v_bcast(q + 256); a4_0 = v_fma(a4_0, x, b0);
+        a4_1 = v_fma(a4_1, x, b1); x = v_bcast(q + 320); a5_0 = v_fma(a5_0, x, b0); a5_1 = v_fma(a5_1, x, b1);
+        x = v_bcast(q + 384); a6_0 = v_fma(a6_0, x, b0); a6_1 = v_fma(a6_1, x, b1); x = v_bcast(q + 448);
+        a7_0 = v_fma(a7_0, x, b0); a7_1 = v_fma(a7_1, x, b1); b0 = v_load(kt + 32); b1 = v_load(kt + 48);
+        x = v_bcast(q + 1); a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1); x = v_bcast(q + 65);
+        a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1); x = v_bcast(q + 129); a2_0 = v_fma(a2_0, x, b0);
+        a2_1 = v_fma(a2_1, x, b1); x = v_bcast(q + 193); a3_0 = v_fma(a3_0, x, b0); a3_1 = v_fma(a3_1, x, b1);
+        x = v_bcast(q + 257); a4_0 = v_fma(a4_0, x, b0); a4_1 = v_fma(a4_1, x, b1); x = v_bcast(q + 321);
+        a5_0 = v_fma(a5_0, x, b0); a5_1 = v_fma(a5_1, x, b1); x = v_bcast(q + 385); a6_0 = v_fma(a6_0, x, b0);
+        a6_1 = v_fma(a6_1, x, b1); x = v_bcast(q + 449); a7_0 = v_fma(a7_0, x, b0); a7_1 = v_fma(a7_1, x, b1);
+        q += 2;
+        kt += 64;
+    }
+    f = v_bcast(scale);
+    a0_0 = v_mul(a0_0, f); a0_1 = v_mul(a0_1, f);
+    v_store(s, a0_0); v_store(s + 16, a0_1);
+    a1_0 = v_mul(a1_0, f); a1_1 = v_mul(a1_1, f);
+    v_store(s + 256, a1_0); v_store(s + 272, a1_1);
+    a2_0 = v_mul(a2_0, f); a2_1 = v_mul(a2_1, f);
+    v_store(s + 512, a2_0); v_store(s + 528, a2_1);
+    a3_0 = v_mul(a3_0, f); a3_1 = v_mul(a3_1, f);
+    v_store(s + 768, a3_0); v_store(s + 784, a3_1);
+    a4_0 = v_mul(a4_0, f); a4_1 = v_mul(a4_1, f);
+    v_store(s + 1024, a4_0); v_store(s + 1040, a4_1);
+    a5_0 = v_mul(a5_0, f); a5_1 = v_mul(a5_1, f);
+    v_store(s + 1280, a5_0); v_store(s + 1296, a5_1);
+    a6_0 = v_mul(a6_0, f); a6_1 = v_mul(a6_1, f);
+    v_store(s + 1536, a6_0); v_store(s + 1552, a6_1);
+    a7_0 = v_mul(a7_0, f); a7_1 = v_mul(a7_1, f);
+    v_store(s + 1792, a7_0); v_store(s + 1808, a7_1);
+}
+
+/* One step of the online softmax on MR rows, n times PER vectors each: the new maxima, P = 2**(S - maximum), their sums. */
+KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
+{
+    const float *t;
+    vec m0, m1, m2, m3, m4, m5, m6, m7;
+    vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, e0, o0, x, old, top, lowest, base, r__2, p__2;
+    float *u;
+    vec z0, z1, z2, z3, z4, z5, z6, z7;
+    vec b, x0, l;
+    t = s;
+    m0 = v_const(-(1.0f / 0.0f)); m1 = v_const(-(1.0f / 0.0f)); m2 = v_const(-(1.0f / 0.0f));
+    m3 = v_const(-(1.0f / 0.0f)); m4 = v_const(-(1.0f / 0.0f)); m5 = v_const(-(1.0f / 0.0f));
+    m6 = v_const(-(1.0f / 0.0f)); m7 = v_const(-(1.0f / 0.0f));
+    for (int64_t left = n; left; left--) {
+        m0 = v_maxm(m0, t); m1 = v_maxm(m1, t + 256); m2 = v_maxm(m2, t + 512); m3 = v_maxm(m3, t + 768);
+        m4 = v_maxm(m4, t + 1024); m5 = v_maxm(m5, t + 1280); m6 = v_maxm(m6, t + 1536);
+        m7 = v_maxm(m7, t + 1792);
+        t += 16;
+    }
+    t0 = v_low(m0, m1); u0 = v_high(m0, m1); t0 = v_max(t0, u0); t1 = v_low(m2, m3); u1 = v_high(m2, m3);
+    t1 = v_max(t1, u1); t2 = v_low(m4, m5); u2 = v_high(m4, m5); t2 = v_max(t2, u2); t3 = v_low(m6, m7);
+    u3 = v_high(m6, m7); t3 = v_max(t3, u3); v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_max(v0, w0);
+    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_max(v1, w1); e0 = v_even4(v0, v1);
+    o0 = v_odd4(v0, v1); e0 = v_max(e0, o0); m0 = v_even4(e0, e0); x = v_odd4(e0, e0); m0 = v_max(m0, x);
+    old = v_load(r); top = v_max(old, m0); v_store(r, top); lowest = v_const(-3.40282347e+38f);
+    base = v_max(lowest, top); v_store(r + 48, base); old = v_sub(old, base); r__2 = v_fraction(old);
+    p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+    p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+    p__2 = v_hornerf(p__2, r__2, 1.0f); old = v_scale(p__2, old);
+    t = s;
+    u = p;
+    z0 = v_zero(); z1 = v_zero(); z2 = v_zero(); z3 = v_zero(); z4 = v_zero(); z5 = v_zero();
+    z6 = v_zero(); z7 = v_zero();
+    for (int64_t left = n; left; left--) {
+        b = v_bcast(r + 48); x0 = v_load(t); x0 = v_sub(x0, b); r__2 = v_fraction(x0); p__2 = v_const(0.00186713063f);
+        p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z0 = v_add(z0, x0); v_store(u, x0);
+        b = v_bcast(r + 49); x0 = v_load(t + 256); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
+        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z1 = v_add(z1, x0); v_store(u + 256, x0);
+        b = v_bcast(r + 50); x0 = v_load(t + 512); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
+        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z2 = v_add(z2, x0); v_store(u + 512, x0);
+        b = v_bcast(r + 51); x0 = v_load(t + 768); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
+        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z3 = v_add(z3, x0); v_store(u + 768, x0);
+        b = v_bcast(r + 52); x0 = v_load(t + 1024); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
+        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z4 = v_add(z4, x0); v_store(u + 1024, x0);
+        b = v_bcast(r + 53); x0 = v_load(t + 1280); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
+        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z5 = v_add(z5, x0); v_store(u + 1280, x0);
+        b = v_bcast(r + 54); x0 = v_load(t + 1536); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
+        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z6 = v_add(z6, x0); v_store(u + 1536, x0);
+        b = v_bcast(r + 55); x0 = v_load(t + 1792); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
+        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z7 = v_add(z7, x0); v_store(u + 1792, x0);
+        t += 16;
+        u += 16;
+    }
+    t0 = v_low(z0, z1); u0 = v_high(z0, z1); t0 = v_add(t0, u0); t1 = v_low(z2, z3); u1 = v_high(z2, z3);
+    t1 = v_add(t1, u1); t2 = v_low(z4, z5); u2 = v_high(z4, z5); t2 = v_add(t2, u2); t3 = v_low(z6, z7);
+    u3 = v_high(z6, z7); t3 = v_add(t3, u3); v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_add(v0, w0);
+    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_add(v1, w1); e0 = v_even4(v0, v1);
+    o0 = v_odd4(v0, v1); e0 = v_add(e0, o0); z0 = v_even4(e0, e0); x = v_odd4(e0, e0); z0 = v_add(z0, x);
+    l = v_load(r + 16); l = v_horner(l, old, z0); v_store(r + 16, l); v_store(r + 32, old);
+}
+
+/* The same where an interval ends inside the tile: row i sees the first limit[i] keys; the others score -inf. */
+KERNEL void softmax_edge(float *s, float *p, float *r, const int32_t *limit, int64_t n)
+{
+    float *t;
+    vec m0, m1, m2, m3, m4, m5, m6, m7, none;
+    ivec at;
+    ivec end;
+    mask seen;
+    vec x;
+    vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, e0, o0, old, top, lowest, base, r__2, p__2;
+    float *u;
+    vec z0, z1, z2, z3, z4, z5, z6, z7;
+    vec b, x0, l;
+    t = s;
+    m0 = v_const(-(1.0f / 0.0f)); m1 = v_const(-(1.0f / 0.0f)); m2 = v_const(-(1.0f / 0.0f));
+    m3 = v_const(-(1.0f / 0.0f)); m4 = v_const(-(1.0f / 0.0f)); m5 = v_const(-(1.0f / 0.0f));
+    m6 = v_const(-(1.0f / 0.0f)); m7 = v_const(-(1.0f / 0.0f));
+    none = v_const(-(1.0f / 0.0f));
+    at = v_pool(pool_iota);
+    for (int64_t left = n; left; left--) {
+        end = v_bcasti(limit);
+        seen = v_less(at, end);
+        x = v_load(t);
+        x = v_sel(seen, x, none);
+        m0 = v_max(m0, x);
+        v_store(t, x);
+        end = v_bcasti(limit + 1);
+        seen = v_less(at, end);
+        x = v_load(t + 256);
+        x = v_sel(seen, x, none);
+        m1 = v_max(m1, x);
+        v_store(t + 256, x);
+        end = v_bcasti(limit + 2);
+        seen = v_less(at, end);
+        x = v_load(t + 512);
+        x = v_sel(seen, x, none);
+        m2 = v_max(m2, x);
+        v_store(t + 512, x);
+        end = v_bcasti(limit + 3);
+        seen = v_less(at, end);
+        x = v_load(t + 768);
+        x = v_sel(seen, x, none);
+        m3 = v_max(m3, x);
+        v_store(t + 768, x);
+        end = v_bcasti(limit + 4);
+        seen = v_less(at, end);
+        x = v_load(t + 1024);
+        x = v_sel(seen, x, none);
+        m4 = v_max(m4, x);
+        v_store(t + 1024, x);
+        end = v_bcasti(limit + 5);
+        seen = v_less(at, end);
+        x = v_load(t + 1280);
+        x = v_sel(seen, x, none);
+        m5 = v_max(m5, x);
+        v_store(t + 1280, x);
+        end = v_bcasti(limit + 6);
+        seen = v_less(at, end);
+        x = v_load(t + 1536);
+        x = v_sel(seen, x, none);
+        m6 = v_max(m6, x);
+        v_store(t + 1536, x);
+        end = v_bcasti(limit + 7);
+        seen = v_less(at, end);
+        x = v_load(t + 1792);
+        x = v_sel(seen, x, none);
+        m7 = v_max(m7, x);
+        v_store(t + 1792, x);
+        at = v_addv(at, pool_width);
+        t += 16;
+    }
+    t0 = v_low(m0, m1); u0 = v_high(m0, m1); t0 = v_max(t0, u0); t1 = v_low(m2, m3); u1 = v_high(m2, m3);
+    t1 = v_max(t1, u1); t2 = v_low(m4, m5); u2 = v_high(m4, m5); t2 = v_max(t2, u2); t3 = v_low(m6, m7);
+    u3 = v_high(m6, m7); t3 = v_max(t3, u3); v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_max(v0, w0);
+    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_max(v1, w1); e0 = v_even4(v0, v1);
+    o0 = v_odd4(v0, v1); e0 = v_max(e0, o0); m0 = v_even4(e0, e0); x = v_odd4(e0, e0); m0 = v_max(m0, x);
+    old = v_load(r); top = v_max(old, m0); v_store(r, top); lowest = v_const(-3.40282347e+38f);
+    base = v_max(lowest, top); v_store(r + 48, base); old = v_sub(old, base); r__2 = v_fraction(old);
+    p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+    p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+    p__2 = v_hornerf(p__2, r__2, 1.0f); old = v_scale(p__2, old);
+    t = s;
+    u = p;
+    z0 = v_zero(); z1 = v_zero(); z2 = v_zero(); z3 = v_zero(); z4 = v_zero(); z5 = v_zero();
+    z6 = v_zero(); z7 = v_zero();
+    for (int64_t left = n; left; left--) {
+        b = v_bcast(r + 48); x0 = v_load(t); x0 = v_sub(x0, b); r__2 = v_fraction(x0); p__2 = v_const(0.00186713063f);
+        p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z0 = v_add(z0, x0); v_store(u, x0);
+        b = v_bcast(r + 49); x0 = v_load(t + 256); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
+        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z1 = v_add(z1, x0); v_store(u + 256, x0);
+        b = v_bcast(r + 50); x0 = v_load(t + 512); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
+        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z2 = v_add(z2, x0); v_store(u + 512, x0);
+        b = v_bcast(r + 51); x0 = v_load(t + 768); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
+        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z3 = v_add(z3, x0); v_store(u + 768, x0);
+        b = v_bcast(r + 52); x0 = v_load(t + 1024); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
+        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z4 = v_add(z4, x0); v_store(u + 1024, x0);
+        b = v_bcast(r + 53); x0 = v_load(t + 1280); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
+        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z5 = v_add(z5, x0); v_store(u + 1280, x0);
+        b = v_bcast(r + 54); x0 = v_load(t + 1536); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
+        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z6 = v_add(z6, x0); v_store(u + 1536, x0);
+        b = v_bcast(r + 55); x0 = v_load(t + 1792); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
+        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
+        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
+        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z7 = v_add(z7, x0); v_store(u + 1792, x0);
+        t += 16;
+        u += 16;
+    }
+    t0 = v_low(z0, z1); u0 = v_high(z0, z1); t0 = v_add(t0, u0); t1 = v_low(z2, z3); u1 = v_high(z2, z3);
+    t1 = v_add(t1, u1); t2 = v_low(z4, z5); u2 = v_high(z4, z5); t2 = v_add(t2, u2); t3 = v_low(z6, z7);
+    u3 = v_high(z6, z7); t3 = v_add(t3, u3); v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_add(v0, w0);
+    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_add(v1, w1); e0 = v_even4(v0, v1);
+    o0 = v_odd4(v0, v1); e0 = v_add(e0, o0); z0 = v_even4(e0, e0); x = v_odd4(e0, e0); z0 = v_add(z0, x);
+    l = v_load(r + 16); l = v_horner(l, old, z0); v_store(r + 16, l); v_store(r + 32, old);
+}
+
+/* O[MR][N*W] = fix * O + P[MR][keys] V[keys][N*W], for one panel of value columns and n*U slots of keys. */
+KERNEL void value_tile(const float *p, const float *v, float *o, const float *r, int64_t n)
+{
+    vec f, a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, a4_0, a4_1, a5_0, a5_1, a6_0, a6_1, a7_0, a7_1;
+    vec b0, b1, x;
+    f = v_bcast(r + 32);
+    a0_0 = v_mulm(f, o); a0_1 = v_mulm(f, o + 16);
+    f = v_bcast(r + 33);
+    a1_0 = v_mulm(f, o + 64); a1_1 = v_mulm(f, o + 80);
+    f = v_bcast(r + 34);
+    a2_0 = v_mulm(f, o + 128); a2_1 = v_mulm(f, o + 144);
+    f = v_bcast(r + 35);
+    a3_0 = v_mulm(f, o + 192); a3_1 = v_mulm(f, o + 208);
+    f = v_bcast(r + 36);
+    a4_0 = v_mulm(f, o + 256); a4_1 = v_mulm(f, o + 272);
+    f = v_bcast(r + 37);
+    a5_0 = v_mulm(f, o + 320); a5_1 = v_mulm(f, o + 336);
+    f = v_bcast(r + 38);
+    a6_0 = v_mulm(f, o + 384); a6_1 = v_mulm(f, o + 400);
+    f = v_bcast(r + 39);
+    a7_0 = v_mulm(f, o + 448); a7_1 = v_mulm(f, o + 464);
+    for (int64_t left = n; left; left--) {
+        b0 = v_load(v); b1 = v_load(v + 16); x = v_bcast(p); a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1);
+        x = v_bcast(p + 256); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1); x = v_bcast(p + 512);
+        a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1); x = v_bcast(p + 768); a3_0 = v_fma(a3_0, x, b0);
+        a3_1 = v_fma(a3_1, x, b1); x = v_bcast(p + 1024); a4_0 = v_fma(a4_0, x, b0); a4_1 = v_fma(a4_1, x, b1);
+        x = v_bcast(p + 1280); a5_0 = v_fma(a5_0, x, b0); a5_1 = v_fma(a5_1, x, b1); x = v_bcast(p + 1536);
+        a6_0 = v_fma(a6_0, x, b0); a6_1 = v_fma(a6_1, x, b1); x = v_bcast(p + 1792); a7_0 = v_fma(a7_0, x, b0);
+        a7_1 = v_fma(a7_1, x, b1); b0 = v_load(v + 32); b1 = v_load(v + 48); x = v_bcast(p + 1);
+        a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1); x = v_bcast(p + 257); a1_0 = v_fma(a1_0, x, b0);
+        a1_1 = v_fma(a1_1, x, b1); x = v_bcast(p + 513); a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1);
+        x = v_bcast(p + 769); a3_0 = v_fma(a3_0, x, b0); a3_1 = v_fma(a3_1, x, b1); x = v_bcast(p + 1025);
+        a4_0 = v_fma(a4_0, x, b0); a4_1 = v_fma(a4_1, x, b1); x = v_bcast(p + 1281); a5_0 = v_fma(a5_0, x, b0);
+        a5_1 = v_fma(a5_1, x, b1); x = v_bcast(p + 1537); a6_0 = v_fma(a6_0, x, b0); a6_1 = v_fma(a6_1, x, b1);
+        x = v_bcast(p + 1793); a7_0 = v_fma(a7_0, x, b0); a7_1 = v_fma(a7_1, x, b1);
+        p += 2;
+        v += 64;
+    }
+    v_store(o, a0_0); v_store(o + 16, a0_1); v_store(o + 64, a1_0); v_store(o + 80, a1_1);
+    v_store(o + 128, a2_0); v_store(o + 144, a2_1); v_store(o + 192, a3_0); v_store(o + 208, a3_1);
+    v_store(o + 256, a4_0); v_store(o + 272, a4_1); v_store(o + 320, a5_0); v_store(o + 336, a5_1);
+    v_store(o + 384, a6_0); v_store(o + 400, a6_1); v_store(o + 448, a7_0); v_store(o + 464, a7_1);
+}
+
+/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
+KERNEL void finish(const float *o, const float *r, float *out, float *lse)
+{
+    vec y, one__2, most, f, e, m, s, t, p, x;
+    y = v_bcast(r + 16);
+    one__2 = v_const(1.0f);
+    most = v_const(3.40282347e+38f);
+    f = v_div(one__2, y);
+    f = v_min(most, f);
+    e = v_exponent(y); m = v_mantissa(y); one__2 = v_const(1.0f); s = v_sub(m, one__2); m = v_add(m, one__2);
+    s = v_div(s, m); t = v_mul(s, s); p = v_const(0.41650629f); p = v_hornerf(p, t, 0.400890023f);
+    p = v_hornerf(p, t, 0.5776456f); p = v_hornerf(p, t, 0.961785197f); p = v_hornerf(p, t, 2.88539004f);
+    y = v_mul(p, s); y = v_add(y, e);
+    m = v_bcast(r);
+    m = v_add(m, y);
+    m = v_mulf(m, 0.693147182f);
+    v_store1(lse, m);
+    x = v_mulm(f, o);
+    v_store(out, x);
+    x = v_mulm(f, o + 16);
+    v_store(out + 16, x);
+    x = v_mulm(f, o + 32);
+    v_store(out + 32, x);
+    x = v_mulm(f, o + 48);
+    v_store(out + 48, x);
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* The parts of a workspace; K and V of one head, packed in tiles, lie at its end. */
+struct space { float *q, *o, *s, *p, *row, *k, *v; float *stage; };
+static struct space carve(char *at, int64_t kv_len)
+{
+    int64_t tiles = (kv_len + 255) / 256;
+    struct space w = {(float *)at, (float *)(at + 32768), (float *)(at + 65536), (float *)(at + 65536),
+        (float *)(at + 73728), (float *)(at + 81920), (float *)(at + 81920 + tiles * 65536), (float *)(at + 77824)};
+    return w;
+}
+int64_t attn_f32_d64_causal_on_avx512_q128k256_r8x2u2_workspace(const struct attn_args *a) { return 81920 + (a->kv_len + 255) / 256 * 131072; }
+
+/* Query i sees the keys before this one. */
+static int64_t interval(int64_t i, int64_t keys, int64_t offset)
+{
+    int64_t end = i + offset + 1;
+    return end < 0 ? 0 : least(end, keys);
+}
+
+/* The rows themselves, or a copy padded with zeros where whole vectors would reach past their end. */
+static const float *staged(const float *from, int64_t *ld, int64_t rows, int64_t width, int64_t padded, float *stage)
+{
+    if (rows >= 16 && width == padded)
+        return from;
+    memset(stage, 0, 16 * padded * sizeof *stage);
+    for (int64_t r = 0; r < least(rows, 16); r++)
+        memcpy(stage + r * padded, from + r * *ld, width * sizeof *stage);
+    *ld = padded;
+    return stage;
+}
+
+static void pack(const struct attn_args *a, const struct space *w, int64_t b, int64_t g, int64_t keys)
+{
+    const float *k = (const float *)a->k + b * a->k_stride[0] + g * a->k_stride[1];
+    const float *v = (const float *)a->v + b * a->v_stride[0] + g * a->v_stride[1];
+    for (int64_t j = 0; j < (keys + 31) / 32 * 32; j += 16) {
+        int64_t ldk = a->k_stride[2], ldv = a->v_stride[2], rows = keys - j;
+        const float *from = staged(rows > 0 ? k + j * ldk : k, &ldk, rows, 64, 64, w->stage);
+        pack_k(from, w->k + j / 32 * 2048 + j % 32, ldk);
+        from = staged(rows > 0 ? v + j * ldv : v, &ldv, rows, 64, 64, w->stage);
+        pack_v(from, w->v + j / 256 * 16384 + j % 256 * 32, ldv);
+    }
+}
+
+/* MR rows of queries against one tile of keys. The rows see ends[i] of its keys; all of them when whole. */
+static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int whole, const int32_t *ends, const float *scale)
+{
+    float *row = w->row + i / 8 * 64, *o = w->o + i * 64;
+    const float *k = w->k + j * 64, *v = w->v + j / 256 * 16384;
+    for (int64_t c = 0; c < n; c += 32)
+        score_tile(w->q + i * 64, k + c * 64, w->s + c, scale);
+    if (whole)
+        softmax(w->s, w->p, row, 16);
+    else
+        softmax_edge(w->s, w->p, row, ends, (n + 15) / 16);
+    value_tile(w->p, v + 0, o + 0, row, (n + 1) / 2);
+    value_tile(w->p, v + 8192, o + 32, row, (n + 1) / 2);
+}
+
+/* One tile of queries of head h, rows i0 on, over all keys that any of them sees. */
+static void attend(const struct attn_args *a, const struct space *w, int64_t b, int64_t h, int64_t i0, int64_t keys, int64_t offset)
+{
+    int64_t rows = least(128, a->q_len - i0), end = interval(i0 + rows - 1, keys, offset);
+    const float *q = (const float *)a->q + b * a->q_stride[0] + h * a->q_stride[1] + i0 * a->q_stride[2];
+    float *out = (float *)a->o + b * a->o_stride[0] + h * a->o_stride[1] + i0 * a->o_stride[2];
+    float scale = a->scale * 1.44269504f, unused; /* exponentials are powers of two */
+    int32_t ends[8];
+    for (int64_t i = 0; i < 128; i += 16) {
+        int64_t ld = a->q_stride[2];
+        const float *from = staged(i < rows ? q + i * ld : q, &ld, rows - i, 64, 64, w->stage);
+        pack_q(from, w->q + i * 64, ld);
+    }
+    memset(w->o, 0, 32768);
+    for (int64_t i = 0; i < 1024; i++)
+        w->row[i] = i % 64 < 16 ? -1.0f / 0.0f : 0.0f;
+
+    for (int64_t j = 0; j < end; j += 256)
+        for (int64_t i = 0; i < rows; i += 8) {
+            int64_t first = interval(i0 + i, keys, offset) - j, last = least(end, interval(i0 + i + 7, keys, offset)) - j;
+            if (last <= 0)
+                continue;
+            for (int64_t r = 0; first < 256 && r < 8; r++)
+                ends[r] = (int32_t)least(256, interval(i0 + i + r, keys, offset) - j);
+            tile(w, i, j, least(256, last), first >= 256, ends, &scale);
+        }
+
+    for (int64_t i = 0; i < rows; i++) {
+        float *lse = a->lse ? a->lse + (b * a->heads + h) * a->q_len + i0 + i : &unused;
+        finish(w->o + i * 64, w->row + i / 8 * 64 + i % 8, out + i * a->o_stride[2], lse);
+    }
+}
+
+/* The work is batch * kv_heads units, each cut into `cuts` shares where there are more parts than units. */
+int attn_f32_d64_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *a)
+{
+    int64_t group, tiles, units, cuts, x, y, packed = -1;
+    if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1)
+        return 1;
+    group = a->heads / a->kv_heads, tiles = (a->q_len + 127) / 128, units = a->batch * a->kv_heads;
+    struct space w = carve((char *)a->workspace, a->kv_len);
+    for (x = units, y = a->parts; y; )
+        cuts = x % y, x = y, y = cuts;
+    cuts = x ? a->parts / x : 1;
+    for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
+        int64_t unit = t / cuts, b = unit / a->kv_heads, g = unit % a->kv_heads;
+        int64_t keys = a->kv_lens ? a->kv_lens[b] : a->kv_len;
+        int64_t offset = a->offset + (a->bottom_right ? keys - a->q_len : 0);
+        for (int64_t u = t % cuts; u < group * tiles; u += cuts) {
+            if (packed != unit)
+                pack(a, &w, b, g, interval(a->q_len - 1, keys, offset));
+            packed = unit;
+            attend(a, &w, b, g * group + u / tiles, u % tiles * 128, keys, offset);
+        }
+    }
+    return 0;
+}
+#endif

@@ -1,0 +1,28 @@
+/* cache_dir.h - files in the cache's directory, for those who keep something there: cache.c and cache_object.c.
+ * What it is not: public, nor a choice of what the files hold. */
+#ifndef ATTNGEN_CACHE_DIR_H
+#define ATTNGEN_CACHE_DIR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cache.h"
+
+/* A file's name is the key's hash, in hexadecimal, and an ending. */
+enum { CACHE_HEX = 32, CACHE_NAME_MAX = CACHE_HEX + 16 };
+#define CACHE_OBJECT ".object"
+void cache_dir_name(const char *key, const char *ending, char name[CACHE_NAME_MAX]);
+
+/* The directory, open and found to be safe; -1: there is none to use. */
+int cache_dir_open(struct cache *cache, bool create);
+
+/* A whole file that is ours and that others may not write to, to free; else NULL. */
+char *cache_dir_read(int dir, const char *name, size_t *size);
+
+/* The directory's lock, held until it is closed; -1 and errno. */
+int cache_dir_lock(int dir);
+
+/* Writes beside and renames, under the lock. 0, or -1 and errno; the old file stays whole then. */
+int cache_dir_replace(int dir, const char *name, const char *text, size_t size);
+
+#endif

@@ -1,0 +1,147 @@
+/* device.c - see device.h. */
+#include "device.h"
+
+#include <stdio.h>
+
+#include "reference.h"
+
+const char *device_why_not(const struct tuner *tuner, enum isa isa)
+{
+    if (!tuner->device)
+        return cpu_why_not(tuner->cpu, isa);
+    return isa_language(isa) == LANGUAGE_OPENCL ? NULL : "is not for OpenCL devices";
+}
+
+static struct opencl_source source_of(const struct variant *v, const struct gen_text *text, char name[GEN_NAME_MAX])
+{
+    variant_encode(v, name);
+    return (struct opencl_source){
+        .name = name,
+        .text = text->data,
+        .size = text->size,
+        .local_bytes = text->local_bytes,
+        .group = {v->field[F_GROUP_LANES], v->field[F_GROUP_ROWS]},
+        .tile_q = v->field[F_TILE_Q],
+        .head_dim = variant_head_dim(v),
+        .head_dim_v = variant_head_dim_v(v),
+        .element = (int)dtype_size((enum dtype)v->field[F_DTYPE]),
+    };
+}
+
+int device_fits(const struct opencl_target *device, const struct variant *variant, const struct gen_text *text,
+                struct gen_error *err)
+{
+    char name[GEN_NAME_MAX];
+    const struct opencl_source source = source_of(variant, text, name);
+    return opencl_fits(opencl_target_device(device), &source, err);
+}
+
+int device_compile(const struct tuner *tuner, const struct variant *variant, const struct gen_text *text,
+                   struct kernel *out, struct gen_error *err)
+{
+    char name[GEN_NAME_MAX];
+    const struct opencl_source source = source_of(variant, text, name);
+    return opencl_compile(tuner->device, tuner->cache, &source, out, err);
+}
+
+void device_key(const struct opencl_target *device, struct buf *out)
+{
+    const struct opencl_device *d = opencl_target_device(device);
+    buf_printf(out, "platform %s, %s\ndevice %s\ndriver %s\n", d->platform_name, d->version, d->name, d->driver);
+    buf_printf(out, "units %d, %lld bytes of local memory\n", d->units, (long long)d->local_bytes);
+}
+
+double device_gflops(const struct opencl_device *d)
+{
+    return (d->type == OPENCL_CPU ? 10.0 : 50.0) * (d->units > 0 ? d->units : 1);
+}
+
+/* ---- the model ---- */
+
+struct shape {
+    double rows, keys, d, dv; /* of one head; keys: the average that a row sees */
+    double bq, bk, mr, nv, gq, gx, vw, items, turns, blocks, cv;
+};
+
+static double up(double x, double to)
+{
+    double n = (double)(int64_t)((x + to - 1) / to);
+    return (n < 1 ? 1 : n) * to;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static struct shape read_shape(const struct variant *v, const struct tune_target *t)
+{
+    const int32_t *f = v->field;
+    struct shape s = {.rows = (double)t->q_len,
+                      .keys = (double)t->kv_len,
+                      .d = variant_head_dim(v),
+                      .dv = variant_head_dim_v(v),
+                      .bq = f[F_TILE_Q],
+                      .bk = f[F_TILE_K],
+                      .mr = f[F_ROWS],
+                      .nv = f[F_VECS],
+                      .gq = f[F_GROUP_ROWS],
+                      .gx = f[F_GROUP_LANES],
+                      .vw = f[F_VECTOR]};
+    if (v->field[F_CAUSAL]) /* bottom-right: the last row sees all */
+        s.keys = s.rows <= s.keys ? s.keys - (s.rows - 1) / 2 : s.keys * (s.keys + 1) / 2 / s.rows;
+    s.items = s.gq * s.gx;
+    s.turns = larger(s.bq / (s.gq * s.mr), 1);
+    s.blocks = larger(s.bk / (s.gx * s.nv * s.vw), 1);
+    s.cv = up(s.dv, s.gx * s.vw) / (s.gx * s.vw);
+    return s;
+}
+
+/* Cycles of a processor's core for a step of the tile products on MR rows and NV vectors. A driver runs the work-items
+ * of a group in turns on one core; what they hold across barriers goes through memory. */
+static double cpu_step(const struct shape *s, double vecs)
+{
+    double native = 16, parts = up(s->vw, native) / native; /* a vector narrower than the core's costs as much */
+    double fma = s->mr * vecs * parts / 2, loads = (s->mr + vecs * parts) / 2, latency = 4;
+    double spills = larger(s->mr * vecs * parts + vecs * parts - 30, 0);
+    return larger(fma, larger(loads, latency)) + spills;
+}
+
+static double cpu_cycles(const struct shape *s)
+{
+    double tiles = up(s->keys, s->bk) / s->bk, queries = up(s->rows, s->bq) / s->bq;
+    double across = s->items > 1 ? 4 : 1;
+    double score = s->turns * s->items * s->blocks * s->d * cpu_step(s, s->nv);
+    double value = s->turns * s->items * s->bk * cpu_step(s, s->cv < 4 ? s->cv : 4) * larger(s->cv / 4, 1);
+    double softmax = s->bq * s->bk * 20 / larger(s->vw, 4);
+    double move = s->bk * (s->d + s->dv) * 1.5; /* to local memory, K transposed */
+    return queries * tiles * (across * (score + value + softmax) + move + 500);
+}
+
+/* Cycles of a multiprocessor of 128 lanes. A group of 32 items reads what its items share of local memory once. */
+static double gpu_cycles(const struct shape *s, const struct opencl_device *d)
+{
+    double tiles = up(s->keys, s->bk) / s->bk, queries = up(s->rows, s->bq) / s->bq;
+    double warps = up(s->items, 32) / 32, x = s->gx < 32 ? s->gx : 32, y = 32 / x;
+    double score =
+        s->turns * s->blocks * s->d * s->nv * s->vw * (s->mr / 4 + x / 32 + y * s->mr / 32 / (s->nv * s->vw));
+    double value = s->turns * s->bk * s->cv * s->vw * (s->mr / 4 + x / 32 + y * s->mr / 32 / (s->cv * s->vw));
+    double softmax = s->turns * s->blocks * s->mr * s->nv * s->vw * 4;
+    double move = s->bk * (s->d + s->dv) / 32;
+    double held = s->turns * s->mr * s->cv * s->vw + s->mr * s->nv * s->vw * (s->blocks + 1) + s->nv * s->vw + 40;
+    double local = 4 * (s->bk * (s->d + s->dv) + s->gq * s->mr * s->bk);
+    double spills = held > 250 ? 1 + (held - 250) / 50 : 1;
+    /* Groups that fit at once hide each other's waiting: eight warps are enough. */
+    double groups = (double)(int64_t)((double)d->local_bytes / local), by_registers = 65536 / (up(held, 8) * s->items);
+    groups = groups < by_registers ? groups : by_registers;
+    double hidden = larger(groups, 1) * warps, wait = hidden < 8 ? 1 + (8 - hidden) / 8 : 1;
+    return queries * tiles * (warps * (score + value + softmax) * spills + move) * wait;
+}
+
+double device_cycles(const struct variant *variant, const struct tune_target *target, const struct opencl_device *d)
+{
+    if (isa_language((enum isa)variant->field[F_ISA]) != LANGUAGE_OPENCL)
+        return 0; /* rejected anyway */
+    struct shape s = read_shape(variant, target);
+    return d->type == OPENCL_CPU ? cpu_cycles(&s) : gpu_cycles(&s, d);
+}

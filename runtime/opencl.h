@@ -1,0 +1,116 @@
+/* opencl.h - OpenCL devices, and kernels on them: found, built, run, timed. The opencl*.c files are the only users of
+ * OpenCL; its library is opened at run time, and a machine without one is told so. Handles that a caller brings or gets
+ * (cl_context, cl_mem, ...) are void pointers, as in attn.h.
+ * What it is not: it knows neither variants nor what a kernel computes. */
+#ifndef ATTNGEN_OPENCL_H
+#define ATTNGEN_OPENCL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../gen/gen.h"
+#include "../templates/c/args.h"
+#include "../templates/opencl/args.h"
+#include "cache.h"
+#include "jit.h"
+
+struct opencl_device {
+    void *id, *platform; /* cl_device_id, cl_platform_id */
+    char name[128], driver[64], platform_name[128], version[128], c_version[64];
+    enum opencl_type { OPENCL_GPU, OPENCL_ACCELERATOR, OPENCL_OTHER, OPENCL_CPU } type;
+    bool nvidia;
+    int64_t local_bytes;            /* that the arrays of a kernel may take in a work-group */
+    int64_t memory, largest_buffer; /* bytes */
+    int64_t most_items, side[3];    /* of a work-group, and of each of its sides */
+    int units, clock_mhz;
+    char why_not[160]; /* "": usable */
+};
+const char *opencl_type_name(enum opencl_type type); /* "GPU" */
+
+/* The library and all devices of all its platforms: GPUs first, CPUs last, else in the library's order. From then on
+ * immutable but for what it locks inside. The queries take tens of milliseconds. 0, or -1: there is no library. No
+ * device is no error. */
+struct opencl;
+int opencl_open(struct opencl **out, struct gen_error *err);
+void opencl_close(struct opencl *cl); /* NULL is allowed; targets and kernels first */
+int opencl_devices(const struct opencl *cl, const struct opencl_device **out); /* returns how many */
+
+bool opencl_is_name(const char *device); /* "opencl" or "opencl:N" */
+
+/* The index of the device that "opencl" (the first usable one) or "opencl:N" names, or -1 and why there is none. */
+int opencl_find(const struct opencl *cl, const char *name, struct gen_error *err);
+
+/* A device in a context: attn's own, made once a device; or the caller's, which is retained. */
+struct opencl_target;
+int opencl_own(struct opencl *cl, int index, struct opencl_target **out, struct gen_error *err);
+int opencl_adopt(struct opencl *cl, void *context, void *device, struct opencl_target **out, struct gen_error *err);
+void opencl_release(struct opencl_target *target); /* NULL is allowed; own ones live until opencl_close */
+const struct opencl_device *opencl_target_device(const struct opencl_target *target);
+void *opencl_target_context(const struct opencl_target *target); /* cl_context */
+
+/* A kernel's source, and what must be known of it to launch it: opencl_args by value after its six buffers, a group of
+ * group[0] x group[1] items for tile_q queries of one head. */
+struct opencl_source {
+    const char *name, *text;
+    size_t size;
+    int64_t local_bytes;
+    int group[2], tile_q;
+    int head_dim, head_dim_v, element; /* element: bytes */
+};
+
+/* 0, or -1 and the limit of the device that the kernel breaks; nothing is built. */
+int opencl_fits(const struct opencl_device *device, const struct opencl_source *source, struct gen_error *err);
+
+/* Builds it, or loads what opencl_keep left in the cache (NULL: none). A bad file there means a build. Compilers may
+ * put off their work to the first launch, so one of a single empty row is part of it. 0, or -1 and the rule or the
+ * compiler's message. */
+struct opencl_kernel;
+struct opencl_build {
+    bool from_cache;
+    double ms;
+    int registers;       /* an item; 0: not told */
+    int64_t spill_bytes; /* stores of spilled registers an item, where the compiler tells; else 0 */
+};
+int opencl_build(struct opencl_target *target, struct cache *cache, const struct opencl_source *source,
+                 struct opencl_kernel **out, struct gen_error *err);
+void opencl_kernel_free(struct opencl_kernel *kernel); /* NULL is allowed; nobody may run it */
+int opencl_compile(struct opencl_target *target, struct cache *cache, const struct opencl_source *source,
+                   struct kernel *out, struct gen_error *err); /* the same, for kernel_free to free */
+/* Keeps the binary for the next process. Apart from building because PoCL takes seconds to give one away. Whatever
+ * fails costs the next process a build. */
+void opencl_keep(struct opencl_kernel *kernel, struct cache *cache);
+const struct opencl_build *opencl_kernel_build(const struct opencl_kernel *kernel);
+const struct opencl_target *opencl_kernel_target(const struct opencl_kernel *kernel);
+extern const char OPENCL_OPTIONS[]; /* that programs are built with */
+
+/* Runs on host arrays and waits: copies rows that take part to the device, and the rows of O and LSE back; between them
+ * nothing is read or written. Buffers are kept for the next run. Any number of threads may run one kernel. */
+int opencl_run(struct opencl_kernel *kernel, const struct attn_args *args, struct gen_error *err);
+
+/* Seconds of the kernel alone, by the device's own clock: the mean over launches of about two milliseconds together,
+ * after one that is not counted. Copies as opencl_run does, but nothing back. */
+int opencl_time(struct opencl_kernel *kernel, const struct attn_args *args, double *seconds, struct gen_error *err);
+
+/* Enqueues on the caller's queue and returns. Pointers in args are not looked at; buffers and offsets are in `on`. */
+struct opencl_on {
+    void *queue;                      /* cl_command_queue of the target's context and device */
+    void *q, *k, *v, *o, *lse, *lens; /* cl_mem; lse and lens may be NULL, the others where nothing is in them */
+    int64_t q_at, k_at, v_at, o_at, lse_at, lens_at; /* offsets, in elements */
+    int waits;
+    void *const *wait; /* cl_event */
+    void **event;      /* cl_event that the caller releases; or NULL */
+};
+int opencl_enqueue(struct opencl_kernel *kernel, const struct attn_args *args, const struct opencl_on *on,
+                   struct gen_error *err);
+
+/* Whether `buffer` holds bytes up to `end` and belongs to the target's context, and whether `queue` goes with the
+ * target. 0, or -1 and what is wrong. */
+int opencl_check_buffer(const struct opencl_target *target, const char *what, void *buffer, uint64_t end,
+                        struct gen_error *err);
+int opencl_check_queue(const struct opencl_target *target, void *queue, struct gen_error *err);
+
+/* The sustained rate of f32 multiply-adds of the whole device, each counted as two; 0 when it cannot be measured. */
+double opencl_peak_gflops(struct opencl_target *target);
+
+#endif

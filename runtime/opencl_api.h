@@ -1,0 +1,99 @@
+/* opencl_api.h - what the opencl*.c files share: OpenCL's functions as pointers, and the structs behind opencl.h.
+ * What it is not: for anybody else. */
+#ifndef ATTNGEN_OPENCL_API_H
+#define ATTNGEN_OPENCL_API_H
+
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+#include <pthread.h>
+
+#include "opencl.h"
+
+/* All that is used of OpenCL 1.2. */
+#define OPENCL_FUNCTIONS(X)                                                                                            \
+    X(clGetPlatformIDs)                                                                                                \
+    X(clGetPlatformInfo)                                                                                               \
+    X(clGetDeviceIDs)                                                                                                  \
+    X(clGetDeviceInfo)                                                                                                 \
+    X(clCreateContext)                                                                                                 \
+    X(clRetainContext)                                                                                                 \
+    X(clReleaseContext)                                                                                                \
+    X(clGetContextInfo)                                                                                                \
+    X(clCreateCommandQueue)                                                                                            \
+    X(clReleaseCommandQueue)                                                                                           \
+    X(clGetCommandQueueInfo)                                                                                           \
+    X(clCreateProgramWithSource)                                                                                       \
+    X(clCreateProgramWithBinary)                                                                                       \
+    X(clBuildProgram)                                                                                                  \
+    X(clGetProgramInfo)                                                                                                \
+    X(clGetProgramBuildInfo)                                                                                           \
+    X(clReleaseProgram)                                                                                                \
+    X(clCreateKernel)                                                                                                  \
+    X(clReleaseKernel)                                                                                                 \
+    X(clSetKernelArg)                                                                                                  \
+    X(clGetKernelWorkGroupInfo)                                                                                        \
+    X(clCreateBuffer)                                                                                                  \
+    X(clReleaseMemObject)                                                                                              \
+    X(clGetMemObjectInfo)                                                                                              \
+    X(clEnqueueWriteBuffer)                                                                                            \
+    X(clEnqueueReadBuffer)                                                                                             \
+    X(clEnqueueMapBuffer)                                                                                              \
+    X(clEnqueueUnmapMemObject)                                                                                         \
+    X(clEnqueueNDRangeKernel)                                                                                          \
+    X(clEnqueueMarkerWithWaitList)                                                                                     \
+    X(clWaitForEvents)                                                                                                 \
+    X(clGetEventProfilingInfo)                                                                                         \
+    X(clReleaseEvent)                                                                                                  \
+    X(clFlush)                                                                                                         \
+    X(clFinish)
+
+#define OPENCL_MEMBER(name) __typeof__(&name) name;
+struct opencl_api {
+    OPENCL_FUNCTIONS(OPENCL_MEMBER)
+};
+
+struct opencl_target {
+    struct opencl *cl;
+    struct opencl_device device;
+    cl_context context;
+    bool own;
+};
+
+struct opencl {
+    void *library;
+    struct opencl_api api;
+    struct opencl_device *devices;
+    int count;
+    pthread_mutex_t lock;
+    struct opencl_target **own; /* of each device; NULL: not made yet. Under lock */
+};
+
+/* What one execution needs for itself. Kept for the next. */
+struct opencl_room {
+    cl_mem memory;
+    size_t size;
+};
+enum { ROOM_Q, ROOM_K, ROOM_V, ROOM_O, ROOM_LSE, ROOM_LENS, ROOMS };
+struct opencl_slot {
+    cl_kernel kernel; /* its arguments are set in place, so no two threads may share it */
+    cl_command_queue queue;
+    struct opencl_room room[ROOMS];
+    struct opencl_slot *next;
+};
+
+struct opencl_kernel {
+    struct opencl_target *target;
+    cl_program program;
+    struct opencl_source source; /* without its text; name points to the next */
+    char name[GEN_NAME_MAX];
+    char *key; /* of its binary in the cache */
+    struct opencl_build build;
+    pthread_mutex_t lock;
+    struct opencl_slot *free_slots; /* under lock */
+};
+void opencl_slot_free(const struct opencl_api *api, struct opencl_slot *slot);
+
+/* Fills err with `WHAT: CL_NAME (number)` and returns -1; CL_SUCCESS returns 0 and fills nothing. */
+int opencl_failed(cl_int code, const char *what, struct gen_error *err);
+
+#endif

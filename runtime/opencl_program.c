@@ -1,0 +1,331 @@
+/* opencl_program.c - from OpenCL C to a kernel on a device: the device's limits, the build, what the compiler says, and
+ * binaries kept in the cache. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../gen/buf.h"
+#include "opencl_api.h"
+
+enum { BINARY_MOST = 64 << 20 };
+
+/* Nothing that relaxes IEEE arithmetic: -inf and NaN have their meaning in a softmax, and a check that passed once must
+ * pass on every driver. For the same reason no -cl-mad-enable: templates say fma where they mean it. */
+const char OPENCL_OPTIONS[] = "-cl-std=CL1.2";
+
+static const char *options_of(const struct opencl_device *d)
+{
+    return d->nvidia ? "-cl-std=CL1.2 -cl-nv-verbose" : OPENCL_OPTIONS; /* which adds registers and spills to the log */
+}
+
+static int out_of_memory(struct gen_error *err)
+{
+    snprintf(err->text, sizeof err->text, "out of memory");
+    return -1;
+}
+
+int opencl_fits(const struct opencl_device *d, const struct opencl_source *s, struct gen_error *err)
+{
+    int64_t items = (int64_t)s->group[0] * s->group[1];
+    if (s->local_bytes > d->local_bytes)
+        snprintf(err->text, sizeof err->text,
+                 "%s: error: it needs %lld bytes of local memory; expected at most %lld on %s", s->name,
+                 (long long)s->local_bytes, (long long)d->local_bytes, d->name);
+    else if (items > d->most_items)
+        snprintf(err->text, sizeof err->text,
+                 "%s: error: its work-group has %lld work-items; expected at most %lld on %s", s->name,
+                 (long long)items, (long long)d->most_items, d->name);
+    else if (s->group[0] > d->side[0] || s->group[1] > d->side[1])
+        snprintf(err->text, sizeof err->text,
+                 "%s: error: its work-group is %d by %d; expected at most %lld by %lld on %s", s->name, s->group[0],
+                 s->group[1], (long long)d->side[0], (long long)d->side[1], d->name);
+    else
+        return 0;
+    return -1;
+}
+
+/* ---- what the compiler says ---- */
+
+static char *build_log(const struct opencl_target *t, cl_program program)
+{
+    const struct opencl_api *api = &t->cl->api;
+    size_t size = 0;
+    api->clGetProgramBuildInfo(program, t->device.id, CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
+    char *log = size ? calloc(1, size + 1) : NULL;
+    if (log && api->clGetProgramBuildInfo(program, t->device.id, CL_PROGRAM_BUILD_LOG, size, log, NULL) != CL_SUCCESS)
+        log[0] = 0;
+    return log;
+}
+
+/* Compilers call the source by names of their own, and say `name:line:col: error: what` or `error: name:line:col:
+ * what`: the place and what is wrong stand behind our name. */
+static int build_failed(const struct opencl_target *t, cl_program program, const char *name, cl_int code,
+                        struct gen_error *err)
+{
+    char *log = build_log(t, program);
+    const char *error = log ? strstr(log, "error:") : NULL, *from = error;
+    if (!error) {
+        snprintf(err->text, sizeof err->text, "%s.cl: error: it does not build (%d): %.400s", name, (int)code,
+                 log && log[0] ? log : "the compiler did not say why");
+        free(log);
+        return -1;
+    }
+    while (from > log && from[-1] != '\n')
+        from--;
+    int line = 0, column = 0, used = 0;
+    const char *end = from + strcspn(from, "\n"), *at = from;
+    while (at < end && sscanf(at, ":%d:%d: %n", &line, &column, &used) != 2)
+        at++;
+    if (at < end && strncmp(at + used, "error: ", 7) == 0)
+        used += 7;
+    if (at < end)
+        snprintf(err->text, sizeof err->text, "%s.cl:%d:%d: error: %.*s", name, line, column, (int)(end - at - used),
+                 at + used);
+    else
+        snprintf(err->text, sizeof err->text, "%s.cl: %.*s", name, (int)(end - error), error);
+    free(log);
+    return -1;
+}
+
+/* NVIDIA's assembler: "ptxas info : Used 168 registers, ...", "0 bytes stack frame, 24 bytes spill stores, ...". */
+static void read_log(const struct opencl_target *t, cl_program program, struct opencl_build *build)
+{
+    char *log = t->device.nvidia ? build_log(t, program) : NULL;
+    const char *used = log ? strstr(log, "Used ") : NULL;
+    if (used)
+        build->registers = atoi(used + strlen("Used "));
+    for (const char *spill = log; spill && (spill = strstr(spill, " bytes spill stores")); spill++) {
+        const char *number = spill;
+        while (number > log && number[-1] >= '0' && number[-1] <= '9')
+            number--;
+        build->spill_bytes += atoll(number);
+    }
+    free(log);
+}
+
+/* ---- binaries ---- */
+
+static int binary_key(const struct opencl_device *d, const struct opencl_source *s, struct buf *key,
+                      struct gen_error *err)
+{
+    buf_printf(key, "object %s\noptions %s\nplatform %s, %s\ndevice %s\ndriver %s\nsource %zu %016llx\n", s->name,
+               options_of(d), d->platform_name, d->version, d->name, d->driver, s->size,
+               (unsigned long long)cache_hash(s->text, s->size));
+    return buf_ok(key) ? 0 : out_of_memory(err);
+}
+
+static cl_program build_source(struct opencl_target *t, const struct opencl_source *s, struct gen_error *err)
+{
+    const struct opencl_api *api = &t->cl->api;
+    cl_device_id id = t->device.id;
+    cl_int code;
+    const char *text = s->text;
+    cl_program program = api->clCreateProgramWithSource(t->context, 1, &text, &s->size, &code);
+    if (opencl_failed(code, "clCreateProgramWithSource", err) != 0)
+        return NULL;
+    code = api->clBuildProgram(program, 1, &id, options_of(&t->device), NULL, NULL);
+    if (code == CL_SUCCESS)
+        return program;
+    build_failed(t, program, s->name, code, err);
+    api->clReleaseProgram(program);
+    return NULL;
+}
+
+/* NULL: no binary, or none that this driver takes. */
+static cl_program load_binary(struct opencl_target *t, struct cache *cache, const char *key)
+{
+    const struct opencl_api *api = &t->cl->api;
+    cl_device_id id = t->device.id;
+    char path[CACHE_PATH_MAX];
+    size_t size = 0;
+    cl_int code = CL_INVALID_BINARY, status = CL_INVALID_BINARY;
+    void *data = cache ? cache_object_load(cache, key, path, &size) : NULL;
+    const unsigned char *binary = data;
+    if (!data)
+        return NULL;
+    cl_program program = api->clCreateProgramWithBinary(t->context, 1, &id, &size, &binary, &status, &code);
+    free(data);
+    if (code == CL_SUCCESS && status == CL_SUCCESS &&
+        api->clBuildProgram(program, 1, &id, options_of(&t->device), NULL, NULL) == CL_SUCCESS)
+        return program;
+    if (code == CL_SUCCESS)
+        api->clReleaseProgram(program);
+    return NULL;
+}
+
+/* The device's own binary among those of all devices of the context. */
+void opencl_keep(struct opencl_kernel *k, struct cache *cache)
+{
+    enum { DEVICES = 64 };
+    const struct opencl_target *t = k->target;
+    const struct opencl_api *api = &t->cl->api;
+    cl_program program = k->program;
+    cl_device_id ids[DEVICES];
+    size_t sizes[DEVICES] = {0}, got = 0;
+    unsigned char *binaries[DEVICES] = {NULL};
+    struct gen_error ignored;
+    if (!cache || !cache_path(cache)[0] || k->build.from_cache ||
+        api->clGetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof ids, ids, &got) != CL_SUCCESS ||
+        api->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, NULL) != CL_SUCCESS)
+        return;
+    size_t n = got / sizeof *ids, mine = 0;
+    while (mine < n && ids[mine] != t->device.id)
+        mine++;
+    if (mine == n || sizes[mine] == 0 || sizes[mine] > BINARY_MOST || !(binaries[mine] = malloc(sizes[mine])))
+        return;
+    if (api->clGetProgramInfo(program, CL_PROGRAM_BINARIES, n * sizeof *binaries, binaries, NULL) == CL_SUCCESS)
+        cache_object_store(cache, k->key, binaries[mine], sizes[mine], &ignored);
+    free(binaries[mine]);
+}
+
+/* ---- kernels ---- */
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* What only the built kernel tells: how many of its items the registers of a unit hold. */
+static int check_built(const struct opencl_kernel *k, cl_kernel kernel, struct gen_error *err)
+{
+    size_t most = 0, items = (size_t)k->source.group[0] * (size_t)k->source.group[1];
+    const struct opencl_device *d = &k->target->device;
+    cl_int code =
+        k->target->cl->api.clGetKernelWorkGroupInfo(kernel, d->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL);
+    if (opencl_failed(code, "clGetKernelWorkGroupInfo", err) != 0)
+        return -1;
+    if (most == 0 || items <= most) /* NVIDIA says 0 of a kernel that can have no group */
+        return 0;
+    snprintf(err->text, sizeof err->text,
+             "%s: error: its work-group has %zu work-items; expected at most %zu, for which %s has registers", k->name,
+             items, most, d->name);
+    return -1;
+}
+
+/* One row that sees no key. */
+static int launch_empty(struct opencl_kernel *k, struct gen_error *err)
+{
+    const int64_t dim = k->source.head_dim, dim_v = k->source.head_dim_v;
+    void *q = calloc((size_t)dim, (size_t)k->source.element), *o = calloc((size_t)dim_v, (size_t)k->source.element);
+    const struct attn_args args = {.size = sizeof args,
+                                   .q = q,
+                                   .o = o,
+                                   .batch = 1,
+                                   .heads = 1,
+                                   .kv_heads = 1,
+                                   .q_len = 1,
+                                   .q_stride = {dim, dim, dim},
+                                   .k_stride = {dim, dim, dim},
+                                   .v_stride = {dim_v, dim_v, dim_v},
+                                   .o_stride = {dim_v, dim_v, dim_v},
+                                   .scale = 1,
+                                   .parts = 1};
+    int result = q && o ? opencl_run(k, &args, err) : out_of_memory(err);
+    free(q);
+    free(o);
+    return result;
+}
+
+static int build_program(struct opencl_kernel *k, struct cache *cache, const struct opencl_source *s,
+                         struct gen_error *err)
+{
+    struct buf key = {0};
+    const struct opencl_api *api = &k->target->cl->api;
+    cl_int code;
+    int result = -1;
+    if (binary_key(&k->target->device, s, &key, err) != 0)
+        goto cleanup;
+    k->key = strdup(key.data);
+    if (!k->key) {
+        out_of_memory(err);
+        goto cleanup;
+    }
+    k->program = load_binary(k->target, cache, k->key);
+    k->build.from_cache = k->program != NULL;
+    if (!k->program)
+        k->program = build_source(k->target, s, err);
+    if (!k->program)
+        goto cleanup;
+    cl_kernel kernel = api->clCreateKernel(k->program, s->name, &code);
+    if (opencl_failed(code, s->name, err) != 0)
+        goto cleanup;
+    result = check_built(k, kernel, err);
+    api->clReleaseKernel(kernel);
+    if (result == 0 && !k->build.from_cache)
+        read_log(k->target, k->program, &k->build);
+    if (result == 0)
+        result = launch_empty(k, err);
+cleanup:
+    buf_free(&key);
+    return result;
+}
+
+int opencl_build(struct opencl_target *target, struct cache *cache, const struct opencl_source *source,
+                 struct opencl_kernel **out, struct gen_error *err)
+{
+    double start = now_ms();
+    *out = NULL;
+    if (opencl_fits(&target->device, source, err) != 0)
+        return -1;
+    struct opencl_kernel *k = calloc(1, sizeof *k);
+    if (!k)
+        return out_of_memory(err);
+    k->target = target;
+    k->source = *source;
+    k->source.text = NULL; /* the caller's */
+    snprintf(k->name, sizeof k->name, "%s", source->name);
+    k->source.name = k->name;
+    pthread_mutex_init(&k->lock, NULL);
+    if (build_program(k, cache, source, err) != 0) {
+        opencl_kernel_free(k);
+        return -1;
+    }
+    k->build.ms = now_ms() - start;
+    *out = k;
+    return 0;
+}
+
+void opencl_kernel_free(struct opencl_kernel *k)
+{
+    if (!k)
+        return;
+    for (struct opencl_slot *s = k->free_slots, *next; s; s = next) {
+        next = s->next;
+        opencl_slot_free(&k->target->cl->api, s);
+    }
+    if (k->program)
+        k->target->cl->api.clReleaseProgram(k->program);
+    pthread_mutex_destroy(&k->lock);
+    free(k->key);
+    free(k);
+}
+
+static void release(struct kernel *kernel)
+{
+    opencl_kernel_free(kernel->opencl);
+}
+
+int opencl_compile(struct opencl_target *target, struct cache *cache, const struct opencl_source *source,
+                   struct kernel *out, struct gen_error *err)
+{
+    *out = (struct kernel){0};
+    if (opencl_build(target, cache, source, &out->opencl, err) != 0)
+        return -1;
+    out->release = release;
+    out->compile_ms = out->opencl->build.ms;
+    return 0;
+}
+
+const struct opencl_build *opencl_kernel_build(const struct opencl_kernel *kernel)
+{
+    return &kernel->build;
+}
+
+const struct opencl_target *opencl_kernel_target(const struct opencl_kernel *kernel)
+{
+    return kernel->target;
+}

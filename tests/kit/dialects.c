@@ -1,0 +1,140 @@
+/* dialects.c - see dialects.h. */
+#include "dialects.h"
+
+#include <string.h>
+
+#include "../../gen/embed.h"
+#include "../../gen/template.h"
+
+const char *const dialects_files[DIALECTS] = {"isa/x86-64.isa", "isa/avx2.isa", "isa/avx512.isa", "isa/avx512bf16.isa",
+                                              "isa/c.isa"};
+
+int dialects_open(struct dialects *out, int damaged, const char *text, size_t size, struct gen_error *err)
+{
+    const struct isa_table *before[DIALECTS];
+    memset(out, 0, sizeof *out);
+    out->names.arena = &out->arena;
+    for (int i = 0; i < DIALECTS; i++) {
+        const struct embedded_file *f = embedded_find(dialects_files[i]);
+        if (!f)
+            return fail_at(err, (struct place){dialects_files[i], 0}, "not built in; expected a table");
+        if (isa_parse(&out->table[i], &out->arena, &out->names, dialects_files[i], i == damaged ? text : f->data,
+                      i == damaged ? size : f->size, before, i, err))
+            return -1;
+        before[i] = &out->table[i];
+    }
+    return 0;
+}
+
+void dialects_close(struct dialects *l)
+{
+    arena_free(&l->arena);
+}
+
+const struct isa_table *dialects_table(const struct dialects *l, const char *isa)
+{
+    for (int i = 0; i < DIALECTS; i++)
+        if (l->table[i].name && !strcmp(l->table[i].name, isa))
+            return &l->table[i];
+    return NULL;
+}
+
+int dialects_unroll(struct dialects *l, const char *isa, const char *text, const char *micro, struct env *env,
+                    struct unrolled *out, struct gen_error *err)
+{
+    struct micro_file file = {0};
+    const struct isa_table *t = dialects_table(l, isa);
+    if (!t)
+        return fail_at(err, (struct place){isa, 0}, "no such table; expected the isa of one");
+    if (micro_parse(&file, &l->arena, &l->names, "t.micro", 1, text, strlen(text), err))
+        return -1;
+    const struct micro *m = micro_find(&file, micro);
+    return m ? micro_unroll(out, t, &file, m, m->name, env, err)
+             : fail_at(err, (struct place){"t.micro", 0}, "no micro-kernel %s; expected one", micro);
+}
+
+int dialects_micros(struct dialects *l, const char *file, const char *text, size_t size, struct gen_error *err)
+{
+    l->micros = (struct micro_file){0};
+    return micro_parse(&l->micros, &l->arena, &l->names, file, 1, text, size, err);
+}
+
+/* While the sizes of a variant are computed. */
+struct writing {
+    struct dialects *l;
+    const struct isa_table *t;
+    struct unrolled *out;
+    int max, n;
+};
+
+static const char *take(struct writing *w, struct lexer *l)
+{
+    const char *name = name_intern(&w->l->names, l->token.at, (size_t)l->token.size);
+    lex_next(l);
+    return name;
+}
+
+/* micro NAME [as OTHER] [with A = expr, ...] */
+static int micro(void *self, const char *word, struct lexer *l, struct env *env, struct buf *out, struct gen_error *err)
+{
+    struct writing *w = self;
+    int entries = env->entries;
+    (void)out;
+    if (strcmp(word, "micro"))
+        return lex_fail(l, "'%s'; expected micro", word);
+    const char *name = take(w, l), *as = lex_accept(l, "as") ? take(w, l) : name;
+    for (bool more = lex_accept(l, "with"); more; more = lex_accept(l, ",")) {
+        int64_t value;
+        const char *key = take(w, l);
+        const struct expr *x = lex_expect(l, "=") ? expr_parse(&w->l->arena, l) : NULL;
+        if (!x || expr_number(x, env, &value, err))
+            return -1;
+        env_set(env, key, value_int(value));
+    }
+    const struct micro *m = micro_find(&w->l->micros, name);
+    if (!m || w->n == w->max)
+        return lex_fail(l, "no micro-kernel %s, or too many; expected one of at most %d", name, w->max);
+    if (micro_unroll(&w->out[w->n], w->t, &w->l->micros, m, as, env, err))
+        return -1;
+    w->n++;
+    env->entries = entries;
+    return 0;
+}
+
+static int call(void *self, const char *function, const struct value *args, int n, struct value *out,
+                struct gen_error *err)
+{
+    struct writing *w = self;
+    (void)err;
+    if (n != 1 || !args[0].text || strcmp(function, "has_type"))
+        return 1;
+    *out = value_int(isa_type(w->t, args[0].text, strlen(args[0].text)) != NULL);
+    return 0;
+}
+
+int dialects_variant(struct dialects *l, const struct variant *v, int max, struct unrolled *out, int *n,
+                     struct gen_error *err)
+{
+    struct writing w = {l, dialects_table(l, field_value_name(F_ISA, v->field[F_ISA])), out, max, 0};
+    struct env env = {.call = call, .self = &w};
+    struct template_host host = {&w, micro};
+    struct arena arena = {0};
+    struct buf text = {0};
+    const struct embedded_file *f = embedded_find("c/attn.sizes.t");
+    *n = 0;
+    if (!w.t || !f)
+        return fail_at(err, (struct place){"dialects", 0}, "no such table or template; expected both");
+    for (int i = 0; i < FIELD_COUNT; i++) {
+        const char *word = field_value_name((enum field_id)i, v->field[i]);
+        int32_t number = v->field[i] || !fields[i].paired ? v->field[i] : v->field[i - 1];
+        env_set(&env, fields[i].var, word ? value_text(word) : value_int(number));
+    }
+    env_set(&env, "W", value_int(w.t->width));
+    env_set(&env, "REGISTERS", value_int(w.t->registers[CLASS_VEC]));
+    const struct template *t = template_parse(&arena, f->path, f->data, f->size, NULL, NULL, err);
+    int failed = !t || template_render(t, &env, &host, &text, err);
+    *n = w.n;
+    buf_free(&text);
+    arena_free(&arena);
+    return failed ? -1 : 0;
+}

@@ -1,0 +1,279 @@
+/* lowered.c - see lowered.h. */
+#define _GNU_SOURCE
+#include "lowered.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "child.h"
+
+/* The first is what the others are compared with. On arrays is the form for compilers without vectors, which gcc takes
+ * when it does not say that it is gcc; only there are lanes elements, whose bounds can be checked. */
+const struct lowering lowerings[LOWERINGS] = {
+    {"gcc", "gcc", {"-O2"}, false, false},
+    {"machine code", NULL, {NULL}, false, false},
+    {"clang", "clang", {"-O2"}, false, false},
+    {"gcc, plain C", "gcc", {"-O2", "-DATTN_PLAIN_C"}, true, true},
+    {"clang, plain C", "clang", {"-O2", "-DATTN_PLAIN_C"}, true, true},
+    {"gcc, plain C on arrays, checked",
+     "gcc",
+     {"-O0", "-DATTN_PLAIN_C", "-U__GNUC__", "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"},
+     true,
+     false},
+    {"tcc, plain C", "tcc", {"-DATTN_PLAIN_C"}, true, false},
+};
+
+static bool is_here(const struct lowering *l)
+{
+    if (!l->compiler)
+#if defined(__x86_64__) && !defined(_WIN32)
+        return true;
+#else
+        return false;
+#endif
+    const char *argv[] = {l->compiler, "-v", NULL};
+    return run_program(argv, "/dev/null") == 0;
+}
+
+/* The micro-kernels are static: each gets a function that can be found, and that takes its arguments from an array. */
+static void put_entries(struct buf *out, const struct unrolled *u, int n)
+{
+    for (int i = 0; i < n; i++) {
+        buf_printf(out, "void entry%d(const int64_t *a)\n{\n    %s(", i, u[i].name);
+        for (int p = 0; p < u[i].micro->parameters; p++)
+            buf_printf(out, u[i].micro->parameter[p].type ? "%s(void *)(intptr_t)a[%d]" : "%sa[%d]", p ? ", " : "", p);
+        buf_puts(out, ");\n}\n");
+    }
+}
+
+static int write_source(const struct unrolled *u, int n, const char *path)
+{
+    struct buf text = {0};
+    buf_puts(&text, "#include <stdint.h>\n");
+    lower_c_ops(&text, u[0].isa, u, n);
+    for (int i = 0; i < n; i++)
+        lower_c_body(&text, &u[i]);
+    put_entries(&text, u, n);
+    FILE *f = buf_ok(&text) ? fopen(path, "w") : NULL;
+    int result = f && fwrite(text.data, 1, text.size, f) == text.size ? 0 : -1;
+    if (f && fclose(f))
+        result = -1;
+    buf_free(&text);
+    return result;
+}
+
+static void print_file(const char *path)
+{
+    char line[300];
+    FILE *f = fopen(path, "r");
+    for (int n = 0; f && n < 20 && fgets(line, sizeof line, f); n++)
+        printf("# %s", line);
+    if (f)
+        fclose(f);
+}
+
+/* Writes STEM.c and compiles it to STEM.so. */
+static int compile(const struct lowering *l, const struct unrolled *u, int n, const char *stem)
+{
+    char source[256], object[256], log[256];
+    const char *argv[24];
+    int args = 0;
+    if (!l->compiler)
+        return 0;
+    snprintf(source, sizeof source, "%s.c", stem);
+    snprintf(object, sizeof object, "%s.so", stem);
+    snprintf(log, sizeof log, "%s.log", stem);
+    if (write_source(u, n, source)) {
+        printf("# cannot write %s\n", source);
+        return -1;
+    }
+    argv[args++] = l->compiler;
+    for (int i = 0; i < 5 && l->flags[i]; i++)
+        argv[args++] = l->flags[i];
+    static const char *const common[] = {"-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"};
+    for (size_t i = 0; i < sizeof common / sizeof *common; i++)
+        argv[args++] = common[i];
+    argv[args++] = source;
+    argv[args++] = "-o";
+    argv[args++] = object;
+    argv[args] = NULL;
+    if (run_program(argv, log)) {
+        printf("# %s does not compile as %s:\n", source, l->name);
+        print_file(log);
+        return -1;
+    }
+    return 0;
+}
+
+static int open_object(struct lowered *out, int n, const char *stem, struct gen_error *err)
+{
+    char object[256], name[32];
+    snprintf(object, sizeof object, "%s.so", stem);
+    if (!(out->handle = dlopen(object, RTLD_NOW | RTLD_LOCAL))) {
+        snprintf(err->text, sizeof err->text, "%s", dlerror());
+        return -1;
+    }
+    for (int i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "entry%d", i);
+        if (!(out->entry[i] = dlsym(out->handle, name))) {
+            snprintf(err->text, sizeof err->text, "%s", dlerror());
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Writable pages first, executable ones afterwards. */
+static int open_code(struct lowered *out, const struct unrolled *u, int n, struct gen_error *err)
+{
+    struct code *code = calloc((size_t)n, sizeof *code);
+    size_t size = 0;
+    int result = code ? 0 : -1;
+    for (int i = 0; !result && i < n; i++) {
+        result = encode_x86(&code[i], &u[i], NULL, NULL, err);
+        size += (code[i].size + 63) / 64 * 64;
+    }
+    if (!result) {
+        out->code_size = size;
+        out->code = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        out->code = out->code == MAP_FAILED ? NULL : out->code;
+    }
+    size = 0;
+    for (int i = 0; out->code && i < n; i++) {
+        memcpy((char *)out->code + size, code[i].bytes, code[i].size);
+        out->entry[i] = (char *)out->code + size + code[i].entry;
+        size += (code[i].size + 63) / 64 * 64;
+    }
+    if (!result && (!out->code || mprotect(out->code, size, PROT_READ | PROT_EXEC))) {
+        snprintf(err->text, sizeof err->text, "no memory for machine code");
+        result = -1;
+    }
+    for (int i = 0; code && i < n; i++)
+        code_free(&code[i]);
+    free(code);
+    return result;
+}
+
+int lowered_open(struct lowered *out, const struct lowering *l, const struct unrolled *u, int n, const char *stem,
+                 struct gen_error *err)
+{
+    *out = (struct lowered){.entry = calloc((size_t)n, sizeof *out->entry)};
+    int result = -1;
+    if (out->entry)
+        result = l->compiler ? open_object(out, n, stem, err) : open_code(out, u, n, err);
+    if (result)
+        lowered_close(out);
+    return result;
+}
+
+void lowered_close(struct lowered *f)
+{
+    if (f->handle)
+        dlclose(f->handle);
+    if (f->code)
+        munmap(f->code, f->code_size);
+    free(f->entry);
+    *f = (struct lowered){0};
+}
+
+void lowered_call(const struct lowered *f, int i, const int64_t args[LOWERED_ARGS])
+{
+    if (f->handle) {
+        void (*entry)(const int64_t *);
+        memcpy(&entry, &f->entry[i], sizeof entry);
+        entry(args);
+    } else { /* pointers and integers travel alike, and what is not read does no harm */
+        void (*entry)(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t);
+        memcpy(&entry, &f->entry[i], sizeof entry);
+        entry(args[0], args[1], args[2], args[3], args[4], args[5]);
+    }
+}
+
+/* ---- all of them ---- */
+
+struct compilation {
+    struct batch *batches;
+    const char *dir;
+    bool here[LOWERINGS];
+};
+
+static void stem_of(const struct batch *b, int form, const char *dir, char stem[240])
+{
+    snprintf(stem, 240, "%.180s/%.40s-%d", dir, b->name, form);
+}
+
+static bool has_form(const struct batch *b, int form)
+{
+    return b->count > 0 && (lowerings[form].plain || b->u[0].isa->target);
+}
+
+int batch_count(const struct batch *b, int form)
+{
+    return lowerings[form].slow && b->slow_count ? b->slow_count : b->count;
+}
+
+static int compile_one(void *arg, int job)
+{
+    const struct compilation *c = arg;
+    const struct batch *b = &c->batches[job / LOWERINGS];
+    int form = job % LOWERINGS;
+    char stem[240];
+    if (!c->here[form] || !has_form(b, form))
+        return 0;
+    stem_of(b, form, c->dir, stem);
+    return compile(&lowerings[form], b->u, batch_count(b, form), stem);
+}
+
+int batches_compile(struct batch *batches, int count, char dir[200])
+{
+    const char *tmp = getenv("TMPDIR");
+    struct compilation c = {.batches = batches, .dir = dir};
+    snprintf(dir, 200, "%.150s/attn-micro-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(dir))
+        return -1;
+    for (int f = 0; f < LOWERINGS; f++)
+        if (!(c.here[f] = is_here(&lowerings[f])))
+            printf("# nothing is tested as %s: there is no such compiler, or processor\n", lowerings[f].name);
+    for (int i = 0; i < count; i++) {
+        if (batches[i].why_not)
+            printf("# %s: only compiled, and run as plain C: %s\n", batches[i].name, batches[i].why_not);
+        for (int f = 0; f < LOWERINGS; f++)
+            batches[i].open[f] = c.here[f] && has_form(&batches[i], f) && (lowerings[f].plain || !batches[i].why_not);
+    }
+    return run_jobs(count * LOWERINGS, compile_one, &c);
+}
+
+int batch_open(struct batch *b, const char *dir, struct gen_error *err)
+{
+    char stem[240];
+    for (int f = 0; f < LOWERINGS; f++) {
+        stem_of(b, f, dir, stem);
+        if (b->open[f] && lowered_open(&b->form[f], &lowerings[f], b->u, batch_count(b, f), stem, err))
+            return -1;
+    }
+    return 0;
+}
+
+void batch_close(struct batch *b)
+{
+    for (int f = 0; f < LOWERINGS; f++)
+        lowered_close(&b->form[f]);
+}
+
+void batches_remove(const char *dir)
+{
+    DIR *d = opendir(dir);
+    char path[600];
+    for (struct dirent *e; d && (e = readdir(d));) {
+        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        unlink(path);
+    }
+    if (d)
+        closedir(d);
+    rmdir(dir);
+}

@@ -1,0 +1,54 @@
+/* lowered.h - micro-kernels as functions that a test can call: each way of lowering them, compiled and loaded.
+ * What it is not: a judge of what they compute. */
+#ifndef ATTNGEN_TESTS_LOWERED_H
+#define ATTNGEN_TESTS_LOWERED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../gen/micro.h"
+
+enum { LOWERED_ARGS = PARAMETERS_MAX };
+
+struct lowering {
+    const char *name, *compiler; /* compiler NULL: machine code, which needs none */
+    const char *flags[5];
+    bool plain; /* plain C: runs on any machine, and may round otherwise than the rest */
+    bool slow;  /* to compile */
+};
+extern const struct lowering lowerings[];
+enum { LOWERINGS = 7 };
+
+struct lowered {
+    void *handle; /* of a shared object */
+    void *code;   /* or pages of machine code */
+    size_t code_size;
+    void **entry;
+};
+/* Encodes machine code, or loads the shared object STEM.so. 0, or -1 and what is wrong. */
+int lowered_open(struct lowered *out, const struct lowering *l, const struct unrolled *u, int n, const char *stem,
+                 struct gen_error *err);
+void lowered_close(struct lowered *f);
+/* Calls micro-kernel i with pointers and integers, as many as it takes. */
+void lowered_call(const struct lowered *f, int i, const int64_t args[LOWERED_ARGS]);
+
+/* Micro-kernels of one table, by all lowerings that this machine has. */
+struct batch {
+    const char *name; /* part of file names */
+    const struct unrolled *u;
+    int count, slow_count; /* slow lowerings: only the first so many; 0: all */
+    const char *why_not;   /* the processor cannot run the table; they are compiled all the same */
+    struct lowered form[LOWERINGS];
+    bool open[LOWERINGS];
+};
+/* A new directory below TMPDIR for compiled code, and how many lowerings failed in it. Prints what a compiler
+ * complains about, and which compilers are missing. -1 when there is no directory. */
+int batches_compile(struct batch *b, int count, char dir[200]);
+void batches_remove(const char *dir);
+int batch_count(const struct batch *b, int form);
+/* Loads what is compiled. 0, or -1 and what is wrong; batch_close either way. */
+int batch_open(struct batch *b, const char *dir, struct gen_error *err);
+void batch_close(struct batch *b);
+
+#endif

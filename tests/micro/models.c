@@ -1,0 +1,302 @@
+/* models.c - see models.h. */
+#include "models.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../runtime/numeric.h"
+
+#define LOWEST (-0x1.fffffep127)
+#define TINY 0x1p-126 /* what is smaller may become 0 */
+
+const char *sizes_read(struct sizes *out, const struct emission *e)
+{
+#define READ(name)                                                                                                     \
+    if (emission_number(e, #name, &out->name))                                                                         \
+        return #name;
+    MODEL_SIZES(READ)
+#undef READ
+    return NULL;
+}
+
+/* ---- arguments ---- */
+
+static void integer(struct job *j, int p, int64_t value)
+{
+    j->arg[p] = (struct argument){.is_integer = true, .integer = value, .alias = -1};
+}
+
+/* count random elements; out of memory ends the test. */
+static void memory(struct job *j, int p, enum dtype view, int64_t count)
+{
+    struct argument *a = &j->arg[p];
+    *a = (struct argument){.alias = -1, .count = count, .view = view};
+    a->before = malloc((size_t)count * dtype_size(view));
+    a->want = calloc((size_t)count, sizeof *a->want);
+    if (!a->before || !a->want)
+        abort();
+    fill_normal(a->before, view, (size_t)count, random_next(&j->random));
+}
+
+static float get(const struct job *j, int p, int64_t i)
+{
+    return dtype_load(j->arg[p].view, j->arg[p].before, i);
+}
+
+static void set(struct job *j, int p, int64_t i, float value)
+{
+    dtype_store(j->arg[p].view, j->arg[p].before, i, value);
+}
+
+static void want(struct job *j, int p, int64_t i, double value, double tolerance)
+{
+    if (j->arg[p].alias >= 0)
+        p = j->arg[p].alias;
+    j->arg[p].want[i] = (struct want){NEAR, value, tolerance};
+}
+
+static void want_anything(struct job *j, int p, int64_t i)
+{
+    j->arg[p].want[i].kind = ANYTHING;
+}
+
+static int64_t up_to(struct job *j, int64_t limit)
+{
+    return j->kind == 0 ? limit : j->kind == 1 ? 1 : 1 + random_below(&j->random, limit);
+}
+
+/* Zeros, infinities, the ends of the range, and NaN among numbers that are only moved. */
+static void add_specials(struct job *j, int p)
+{
+    static const float special[] = {0.0f, -0.0f, HUGE_VALF, -HUGE_VALF, NAN, 65504.0f, 0x1p-24f, 0x1p-133f, 0x1p-126f};
+    for (int i = 0; i < 16 && j->kind % 2; i++)
+        set(j, p, random_below(&j->random, j->arg[p].count), special[i % 9]);
+}
+
+/* ---- packing ---- */
+
+/* d[row][LDQ] = q[row], W rows */
+static void pack_q(struct job *j)
+{
+    int64_t columns = j->z.LDQ * j->z.PER, ld = columns + (j->kind % 3) * 5;
+    memory(j, 0, j->t, (j->z.W - 1) * ld + columns);
+    memory(j, 1, j->slot, j->z.W * columns);
+    integer(j, 2, ld);
+    add_specials(j, 0);
+    for (int64_t r = 0; r < j->z.W; r++)
+        for (int64_t c = 0; c < columns; c++)
+            want(j, 1, r * columns + c, (double)get(j, 0, r * ld + c), 0);
+}
+
+/* d[slot][NR], key i in column i */
+static void pack_k(struct job *j)
+{
+    int64_t per = j->z.PER, columns = j->z.LDQ * per, ld = columns + (j->kind % 3) * 5;
+    memory(j, 0, j->t, (j->z.W - 1) * ld + columns);
+    memory(j, 1, j->slot, ((j->z.LDQ - 1) * j->z.NR + j->z.W) * per);
+    integer(j, 2, ld);
+    add_specials(j, 0);
+    for (int64_t i = 0; i < j->z.W; i++)
+        for (int64_t c = 0; c < columns; c++)
+            want(j, 1, (c / per * j->z.NR + i) * per + c % per, (double)get(j, 0, i * ld + c), 0);
+}
+
+/* d[panel][slot][NR]: a slot's elements are neighbouring values of one column */
+static void pack_v(struct job *j)
+{
+    int64_t per = j->z.PER, nr = j->z.NR, ld = j->z.LDO + (j->kind % 3) * 5;
+    int64_t last = (j->z.PANELS - 1) * j->z.LDP + j->z.W / per - 1;
+    memory(j, 0, j->t, (j->z.W - 1) * ld + j->z.LDO);
+    memory(j, 1, j->slot, (last * nr + j->z.LAST * j->z.W) * per);
+    integer(j, 2, ld);
+    add_specials(j, 0);
+    for (int64_t i = 0; i < j->z.W; i++)
+        for (int64_t c = 0; c < j->z.LDO; c++)
+            want(j, 1, ((c / nr * j->z.LDP + i / per) * nr + c % nr) * per + i % per, (double)get(j, 0, i * ld + c), 0);
+}
+
+/* ---- products ---- */
+
+/* One element of left[.][slots] * right[slots][NR], and the sum of its terms' sizes. They are arguments 0 and 1. */
+static double dot(const struct job *j, int64_t left, int64_t column, int64_t slots, double *size)
+{
+    double sum = 0;
+    *size = 0;
+    for (int64_t u = 0; u < slots * j->z.PER; u++) {
+        int64_t right = (u / j->z.PER * j->z.NR + column) * j->z.PER + u % j->z.PER;
+        double term = (double)get(j, 0, left * j->z.PER + u) * (double)get(j, 1, right);
+        sum += term;
+        *size += fabs(term);
+    }
+    return sum;
+}
+
+static void score_tile(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    memory(j, 0, j->slot, ((z->MR - 1) * z->LDQ + z->SQ) * z->PER);
+    memory(j, 1, j->slot, z->SQ * z->NR * z->PER);
+    memory(j, 2, DTYPE_F32, (z->MR - 1) * z->BK + z->NR);
+    memory(j, 3, DTYPE_F32, 1);
+    for (int64_t i = 0; i < z->MR; i++)
+        for (int64_t c = 0; c < z->NR; c++) {
+            double size, scale = (double)get(j, 3, 0), sum = dot(j, i * z->LDQ, c, z->SQ, &size);
+            double error = (double)(z->SQ * z->PER + 2) * 0x1p-24 * size;
+            want(j, 2, i * z->BK + c, scale * sum, fabs(scale) * error + TINY);
+        }
+}
+
+static void value_tile(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    int64_t n = up_to(j, z->LDP / z->U), slots = n * z->U, columns = j->columns * z->W;
+    memory(j, 0, j->slot, ((z->MR - 1) * z->LDP + slots) * z->PER);
+    memory(j, 1, j->slot, ((slots - 1) * z->NR + columns) * z->PER);
+    memory(j, 2, DTYPE_F32, (z->MR - 1) * z->LDO + columns);
+    memory(j, 3, DTYPE_F32, z->FIX + z->MR);
+    integer(j, 4, n);
+    for (int64_t i = 0; i < z->MR; i++)
+        for (int64_t c = 0; c < columns; c++) {
+            double size, sum = dot(j, i * z->LDP, c, slots, &size);
+            double old = (double)get(j, 3, z->FIX + i) * (double)get(j, 2, i * z->LDO + c);
+            double error = (double)(slots * z->PER + 2) * 0x1p-24 * (size + fabs(old));
+            want(j, 2, i * z->LDO + c, old + sum, error + TINY);
+        }
+}
+
+/* ---- softmax ---- */
+
+/* Scores and state of a row: usual, fresh, one that sees nothing, wide, with infinity, with NaN. */
+static void make_row(struct job *j, int64_t row, int64_t keys)
+{
+    int kind = (int)((row + j->kind) % 6);
+    bool fresh = kind == 1 || kind == 2;
+    set(j, 2, j->z.MAX + row, fresh ? -HUGE_VALF : 2 * random_normal(&j->random));
+    set(j, 2, j->z.SUM + row, fresh ? 0.0f : 1.0f + 10 * fabsf(random_normal(&j->random)));
+    for (int64_t k = 0; k < keys; k++) {
+        float s = get(j, 0, row * j->z.BK + k);
+        set(j, 0, row * j->z.BK + k, kind == 2 ? -HUGE_VALF : kind == 3 ? 60 * s : 3 * s);
+    }
+    if (kind > 3)
+        set(j, 0, row * j->z.BK + random_below(&j->random, keys), kind == 4 ? HUGE_VALF : NAN);
+}
+
+/* Row i sees the first `limit` of its keys; scores is where argument 1 is not the memory of argument 0. */
+static void want_row(struct job *j, int64_t row, int64_t keys, int64_t limit)
+{
+    const struct sizes *z = &j->z;
+    double relative = z->PAIRS ? 1e-4 : 1.7e-7, rounding = z->PAIRS ? 0x1.01p-8 : 0;
+    float old = get(j, 2, z->MAX + row), top = old;
+    bool nan = false;
+    for (int64_t k = 0; k < keys && k < limit; k++) {
+        float s = get(j, 0, row * z->BK + k);
+        nan |= isnan(s);
+        top = s > top ? s : top;
+    }
+    float base = (float)fmax(LOWEST, (double)top);
+    double fix = exp2((double)(old - base)), sum = (double)get(j, 2, z->SUM + row) * fix;
+    for (int64_t k = 0; k < keys; k++) {
+        float s = k < limit ? get(j, 0, row * z->BK + k) : -HUGE_VALF;
+        double p = nan ? NAN : exp2((double)(s - base));
+        if (z->PAIRS || j->arg[1].alias < 0)
+            want(j, 0, row * z->BK + k, (double)s, 0);
+        want(j, 1, row * z->LDP * z->PER + k, p, p * (relative + rounding) + TINY);
+        if (nan && !isnan(s)) /* whether it gets into the maximum depends on the order */
+            want_anything(j, j->arg[1].alias < 0 ? 1 : 0, row * z->LDP * z->PER + k);
+        sum += p;
+    }
+    want(j, 2, z->MAX + row, (double)top, 0);
+    want(j, 2, z->BASE + row, (double)base, 0);
+    want(j, 2, z->FIX + row, fix, fix * 1.7e-7 + TINY);
+    want(j, 2, z->SUM + row, sum, sum * (relative + (double)(keys / z->W + 6) * 0x1p-24) + 2 * TINY);
+    for (int64_t v = 0; v < 4 && nan; v++)
+        if (v * z->W != z->SUM)
+            want_anything(j, 2, v * z->W + row);
+}
+
+/* limits: the argument that holds them, or -1. Now and then in place where a slot is one number, as in the driver. */
+static void softmax_of(struct job *j, int limits)
+{
+    const struct sizes *z = &j->z;
+    int64_t n = up_to(j, z->BK / (z->PER * z->W)), keys = n * z->PER * z->W;
+    memory(j, 0, DTYPE_F32, (z->MR - 1) * z->BK + keys);
+    memory(j, 1, j->slot, (z->MR - 1) * z->LDP * z->PER + keys);
+    memory(j, 2, DTYPE_F32, z->STATE);
+    if (limits >= 0)
+        memory(j, limits, DTYPE_F32, z->MR);
+    integer(j, limits >= 0 ? 4 : 3, n);
+    if (!z->PAIRS && j->kind % 2)
+        j->arg[1].alias = 0;
+    for (int64_t i = 0; i < z->STATE; i++)
+        want_anything(j, 2, i); /* lanes that are no row's */
+    for (int64_t i = 0; i < z->MR; i++) {
+        int32_t some[] = {(int32_t)(1 + random_below(&j->random, keys)), 0, -3, (int32_t)keys, 1, (int32_t)keys + 7};
+        int32_t limit = some[(i + j->kind) % 6];
+        make_row(j, i, keys);
+        if (limits >= 0)
+            memcpy(j->arg[limits].before + 4 * i, &limit, 4);
+        want_row(j, i, keys, limits >= 0 ? limit : keys);
+    }
+}
+
+static void softmax(struct job *j)
+{
+    softmax_of(j, -1);
+}
+
+static void softmax_edge(struct job *j)
+{
+    softmax_of(j, 3);
+}
+
+/* ---- the end ---- */
+
+static void finish(struct job *j)
+{
+    static const float sums[JOB_KINDS] = {1.0f, 0.0f, NAN, 3000.0f, 0x1p-20f, 37.5f};
+    const struct sizes *z = &j->z;
+    float sum = sums[j->kind], max = j->kind == 1 ? -HUGE_VALF : 5 * random_normal(&j->random);
+    double rounding = j->t == DTYPE_F32 ? 0 : j->t == DTYPE_F16 ? 0x1.01p-11 : 0x1.01p-8;
+    memory(j, 0, DTYPE_F32, z->LDO);
+    memory(j, 1, DTYPE_F32, z->SUM + 1);
+    memory(j, 2, j->t, z->LDO);
+    memory(j, 3, DTYPE_F32, 1);
+    set(j, 1, z->MAX, max);
+    set(j, 1, z->SUM, sum);
+    for (int64_t i = 0; i < z->LDO; i++) {
+        set(j, 0, i, sum == 0 ? 0.0f : get(j, 0, i) * sum * (isnan(sum) ? 1.0f : ldexpf(1.0f, (int)(i % 9) - 6)));
+        double o = sum == 0 ? 0 : (double)get(j, 0, i) / (double)sum;
+        want(j, 2, i, o, fabs(o) * (rounding + 0x1p-22) + (j->t == DTYPE_F16 ? 0x1p-25 : TINY));
+    }
+    double log = log2((double)sum), lse = ((double)max + log) * 0.69314718055994531;
+    want(j, 3, 0, lse, isinf(lse) ? 0 : 2e-7 + 0x1p-22 * (fabs(log) + fabs((double)max)));
+}
+
+static const struct {
+    const char *name;
+    void (*make)(struct job *j);
+} models[] = {{"pack_q", pack_q},         {"pack_k", pack_k},   {"pack_v", pack_v},
+              {"score_tile", score_tile}, {"softmax", softmax}, {"softmax_edge", softmax_edge},
+              {"value_tile", value_tile}, {"finish", finish}};
+
+bool job_make(struct job *j, const char *micro)
+{
+    memset(j->arg, 0, sizeof j->arg);
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        if (!strcmp(models[i].name, micro)) {
+            models[i].make(j);
+            return true;
+        }
+    return false;
+}
+
+void job_free(struct job *j)
+{
+    for (int p = 0; p < PARAMETERS_MAX; p++) {
+        free(j->arg[p].before);
+        free(j->arg[p].want);
+        j->arg[p].before = NULL;
+        j->arg[p].want = NULL;
+    }
+}

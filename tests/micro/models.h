@@ -1,0 +1,53 @@
+/* models.h - what each micro-kernel of forward attention does, as its comment says, element by element in double
+ * precision. What it is not: fast, or shared with the templates. */
+#ifndef ATTNGEN_TESTS_MODELS_H
+#define ATTNGEN_TESTS_MODELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../../gen/fields.h"
+#include "../../gen/micro.h"
+
+/* The numbers that attn.sizes.t computes, by the names that it gives them. */
+#define MODEL_SIZES(X)                                                                                                 \
+    X(W)                                                                                                               \
+    X(PAIRS) X(PER) X(HD) X(HDV) X(MR) X(NV) X(U) X(BK) X(NR) X(SQ) X(LDQ) X(CV) X(LDO) X(PANELS) X(LAST) X(LDP)       \
+        X(MAX) X(SUM) X(FIX) X(BASE) X(STATE)
+struct sizes {
+#define MEMBER(name) int64_t name;
+    MODEL_SIZES(MEMBER)
+#undef MEMBER
+};
+/* NULL, or the name that the templates do not know any more. */
+const char *sizes_read(struct sizes *out, const struct emission *e);
+
+struct want {
+    enum { KEPT, NEAR, ANYTHING } kind; /* KEPT: the byte pattern from before */
+    double value, tolerance;
+};
+/* One argument of a call: memory seen as elements of one type, or an integer. */
+struct argument {
+    bool is_integer;
+    int alias; /* the argument whose memory this is, or -1 */
+    int64_t integer, count;
+    enum dtype view; /* i32: f32's bits */
+    uint8_t *before;
+    struct want *want; /* as many as elements */
+};
+/* One call and what must come of it. */
+struct job {
+    struct sizes z;
+    enum dtype t, slot; /* of tensors; what a slot is made of */
+    int64_t columns;    /* vectors of value columns: N */
+    int kind;           /* varies the data; 0..JOB_KINDS-1 */
+    uint64_t random;
+    struct argument arg[PARAMETERS_MAX];
+};
+enum { JOB_KINDS = 6 };
+
+/* Makes arguments and expectations for one micro-kernel. False when there is no model of that name. */
+bool job_make(struct job *j, const char *micro);
+void job_free(struct job *j);
+
+#endif

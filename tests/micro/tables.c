@@ -1,0 +1,97 @@
+/* tables.c - see tables.h. */
+#include "tables.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../../gen/embed.h"
+
+/* Reads the tables in any order that lets a base come before what extends it. */
+static int read_all(struct tables *out, const struct isa_table *read[TABLES_MAX], int *count, struct gen_error *err)
+{
+    bool done[256] = {false};
+    for (bool progress = true; progress;) {
+        progress = false;
+        for (int i = 0; i < embedded_count && i < 256; i++) {
+            const struct embedded_file *f = &embedded_files[i];
+            if (done[i] || strncmp(f->path, "isa/", 4) || *count == TABLES_MAX)
+                continue;
+            if (isa_parse(&out->real[*count], &out->arena, &out->names, f->path, f->data, f->size, read, *count, err))
+                continue;
+            read[*count] = &out->real[*count];
+            ++*count;
+            done[i] = progress = true;
+        }
+    }
+    for (int i = 0; i < embedded_count && i < 256; i++)
+        if (!done[i] && !strncmp(embedded_files[i].path, "isa/", 4))
+            return -1; /* err is that of the last attempt */
+    return 0;
+}
+
+static int extend(struct tables *out, int i, struct gen_error *err)
+{
+    const struct isa_table *real = &out->real[i], *before[] = {real};
+    struct buf text = {0};
+    buf_printf(&text, "isa %s %d extends %s\n", real->name, real->vector_bits, real->name);
+    for (int k = 0; k < real->types; k++) {
+        const struct vtype *v = real->type[k];
+        if (!v->vector || !strcmp(v->name, "mask"))
+            continue;
+        buf_printf(&text, "op from_%s ; d:%s = from m:%s ; *(const %s_u *)(const void *)m ; m[l] ; vmovups d, m\n",
+                   v->name, v->name, v->name, v->c_intrinsic);
+        buf_printf(&text, "op to_%s ; m:%s = to x:%s ; *(%s_u *)(void *)m = x ; m[l] = x ; vmovups m, x\n", v->name,
+                   v->name, v->name, v->c_intrinsic);
+    }
+    const char *kept = buf_ok(&text) ? arena_copy(&out->arena, text.data, text.size) : NULL; /* ops point into it */
+    buf_free(&text);
+    if (!kept)
+        return -1;
+    return isa_parse(&out->test[i], &out->arena, &out->names, real->name, kept, strlen(kept), before, 1, err);
+}
+
+static const char *why_not(const struct cpu *cpu, const char *name)
+{
+    for (int i = 0; i < ISA_COUNT; i++)
+        if (!strcmp(field_value_name(F_ISA, i), name))
+            return cpu_why_not(cpu, (enum isa)i);
+    return "is no isa that a variant can have";
+}
+
+int tables_open(struct tables *out, const struct cpu *cpu, struct gen_error *err)
+{
+    const struct isa_table *read[TABLES_MAX];
+    int count = 0;
+    memset(out, 0, sizeof *out);
+    out->names.arena = &out->arena;
+    if (read_all(out, read, &count, err))
+        return -1;
+    for (int i = 0; i < count; i++) {
+        if (out->real[i].ops == 0)
+            continue; /* only a base of others */
+        out->real[out->count] = out->real[i];
+        out->why_not[out->count] = why_not(cpu, out->real[i].name);
+        if (extend(out, out->count, err))
+            return -1;
+        out->count++;
+    }
+    return 0;
+}
+
+void tables_close(struct tables *t)
+{
+    arena_free(&t->arena);
+}
+
+int tables_unroll(struct tables *t, int i, const char *text, const char *name, struct env *env, struct unrolled *out,
+                  struct gen_error *err)
+{
+    struct micro_file *file = arena_alloc(&t->arena, sizeof *file);
+    const char *kept = arena_copy(&t->arena, text, strlen(text)),
+               *kept_name = arena_copy(&t->arena, name, strlen(name));
+    if (!file || !kept || !kept_name)
+        return fail_at(err, (struct place){name, 0}, "out of memory");
+    if (micro_parse(file, &t->arena, &t->names, kept_name, 1, kept, strlen(kept), err))
+        return -1;
+    return micro_unroll(out, &t->test[i], file, file->micro[0], kept_name, env, err);
+}

@@ -1,0 +1,358 @@
+/* test_micros.c - every micro-kernel of forward attention, for a handful of variants of each isa and dtype, in every
+ * lowering, against models.c. Memory ends where nothing can be read or written; what is no result stays as it was;
+ * forms that are not plain C give the same bits. A micro-kernel without a model fails.
+ *     ATTN_SEED     where random inputs begin
+ *     ATTN_FILTER   only micro-kernels whose name contains it */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../gen/embed.h"
+#include "../../runtime/cpu.h"
+#include "../../runtime/numeric.h"
+#include "../kit/child.h"
+#include "../kit/guarded.h"
+#include "../kit/lowered.h"
+#include "../kit/seed.h"
+#include "models.h"
+
+enum { UNITS = 160, VARIANTS = 16, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300 };
+
+/* Head dims, rows, vectors, steps; tile.k in panels. 0: the isa's default. Odd head dims, one row, as many rows as a
+ * vector has lanes or registers hold, one panel and several with a rest. */
+static const struct shape {
+    int32_t head_dim, head_dim_v, rows, vecs, unroll, panels;
+} shapes[] = {
+    {64, 0, 0, 0, 0, 0},   {37, 53, 1, 1, 1, 2}, {1, 1, 3, 2, 2, 3},
+    {80, 136, 4, 3, 4, 2}, {20, 72, 8, 2, 1, 1}, {20, 72, 14, 2, 4, 1},
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+struct unit {
+    char name[32 + 8]; /* in emitted C, where all variants are in one file */
+    const char *plain_name, *variant;
+    enum dtype t;
+    struct sizes z;
+};
+struct bench {
+    struct variant variant[VARIANTS];
+    struct emission *emission[VARIANTS];
+    char name[VARIANTS][GEN_NAME_MAX];
+    int variants;
+    struct unit unit[UNITS];
+    struct unrolled u[UNITS];
+    int units;
+};
+struct suite {
+    struct gen *gen;
+    struct bench bench[ISA_COUNT];
+    struct batch batch[ISA_COUNT];
+    char dir[200];
+    uint64_t seed;
+    char *doing;
+};
+struct isa_test {
+    struct suite *s;
+    enum isa isa;
+};
+
+/* ---- variants ---- */
+
+static struct variant variant_of(const struct shape *s, enum isa isa, enum dtype t, int width)
+{
+    struct variant v = variant_default(isa);
+    v.field[F_DTYPE] = (int32_t)t;
+    v.field[F_HEAD_DIM] = s->head_dim;
+    v.field[F_HEAD_DIM_V] = s->head_dim_v;
+    if (s->rows) {
+        v.field[F_ROWS] = v.field[F_TILE_Q] = s->rows;
+        v.field[F_VECS] = s->vecs;
+        v.field[F_UNROLL] = s->unroll;
+        v.field[F_TILE_K] = s->panels * s->vecs * width;
+    }
+    return v;
+}
+
+static int add_variant(struct suite *s, struct bench *b, const struct variant *v, struct gen_error *err)
+{
+    int count, at = b->variants;
+    struct sizes z;
+    if (at == VARIANTS)
+        return 0;
+    b->variant[at] = *v;
+    variant_encode(v, b->name[at]);
+    if (emission_open(s->gen, &b->variant[at], &b->emission[at], err))
+        return -1;
+    b->variants++;
+    const char *missing = sizes_read(&z, b->emission[at]);
+    const struct unrolled *u = emission_units(b->emission[at], &count);
+    if (missing)
+        return fail_at(err, (struct place){"models.h", 0}, "the templates compute no %s", missing);
+    for (int i = 0; i < count; i++, b->units++) {
+        struct unit *unit = &b->unit[b->units];
+        if (b->units == UNITS)
+            return fail_at(err, (struct place){"test_micros.c", 0}, "more than %d micro-kernels", UNITS);
+        *unit =
+            (struct unit){.plain_name = u[i].name, .variant = b->name[at], .t = (enum dtype)v->field[F_DTYPE], .z = z};
+        snprintf(unit->name, sizeof unit->name, "v%d_%s", at, u[i].name);
+        b->u[b->units] = u[i]; /* its parts stay the emission's */
+        b->u[b->units].name = unit->name;
+    }
+    return 0;
+}
+
+/* The first ones are of all types. Variants that the isa cannot have are left out; a test asks for enough. */
+static int add_variants(struct suite *s, enum isa isa, struct gen_error *err)
+{
+    struct bench *b = &s->bench[isa];
+    bool one_type = isa == ISA_AVX512BF16;
+    int width = isa == ISA_AVX512 || one_type ? 16 : 8;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < (pass ? 2 : SHAPES); i++)
+            for (int t = 0; t < DTYPE_COUNT; t++) {
+                struct variant v = variant_of(&shapes[i], isa, (enum dtype)t, width);
+                struct gen_error refused;
+                bool first = i % DTYPE_COUNT == t || one_type;
+                if (first != (pass == 0) || gen_check(s->gen, &v, &refused))
+                    continue;
+                if (add_variant(s, b, &v, err))
+                    return -1;
+                s->batch[isa].slow_count = b->variants <= SLOW_VARIANTS ? b->units : s->batch[isa].slow_count;
+            }
+    return 0;
+}
+
+/* ---- one call ---- */
+
+static void close_memory(struct guarded g[PARAMETERS_MAX])
+{
+    for (int p = 0; p < PARAMETERS_MAX; p++)
+        guarded_close(&g[p]);
+}
+
+static int make_memory(const struct job *j, struct guarded g[PARAMETERS_MAX], int64_t args[PARAMETERS_MAX])
+{
+    for (int p = 0; p < PARAMETERS_MAX; p++) {
+        const struct argument *a = &j->arg[p];
+        size_t size = (size_t)a->count * dtype_size(a->view);
+        args[p] = a->integer;
+        if (a->is_integer || !a->before)
+            continue;
+        if (guarded_open(&g[p], size)) {
+            close_memory(g);
+            return -1;
+        }
+        memcpy(g[p].at, a->before, size);
+        args[p] = (int64_t)(intptr_t)g[a->alias < 0 ? p : a->alias].at;
+    }
+    return 0;
+}
+
+static bool is_right(const struct argument *a, const uint8_t *after, int64_t i)
+{
+    const struct want *w = &a->want[i];
+    size_t size = dtype_size(a->view);
+    double got = (double)dtype_load(a->view, after, i);
+    if (w->kind == KEPT)
+        return !memcmp(after + (size_t)i * size, a->before + (size_t)i * size, size);
+    return w->kind == ANYTHING || got == w->value || (isnan(got) && isnan(w->value)) ||
+           fabs(got - w->value) <= w->tolerance;
+}
+
+static int judge(const struct job *j, const struct unit *u, const char *form, const struct guarded g[PARAMETERS_MAX])
+{
+    int wrong = 0;
+    for (int p = 0; p < PARAMETERS_MAX; p++) {
+        const struct argument *a = &j->arg[p];
+        if (!a->before)
+            continue;
+        if (!guarded_whole(&g[p]))
+            wrong += printf("# %s, %s as %s writes in front of argument %d\n", u->variant, u->plain_name, form, p) > 0;
+        for (int64_t i = 0; i < a->count && wrong < TOLD; i++)
+            if (!is_right(a, g[p].at, i))
+                wrong += printf("# %s, %s as %s, data %d: argument %d[%lld] is %.9g; expected %.9g within %.3g%s\n",
+                                u->variant, u->plain_name, form, j->kind, p, (long long)i,
+                                (double)dtype_load(a->view, g[p].at, i),
+                                a->want[i].kind == KEPT ? (double)dtype_load(a->view, a->before, i) : a->want[i].value,
+                                a->want[i].tolerance, a->want[i].kind == KEPT ? ", as before" : "") > 0;
+    }
+    return wrong;
+}
+
+/* Number of arguments whose bytes differ from what the first form left. NaN may differ in what it carries. */
+static int differs(const struct job *j, const struct guarded g[PARAMETERS_MAX],
+                   const struct guarded first[PARAMETERS_MAX])
+{
+    int n = 0;
+    for (int p = 0; p < PARAMETERS_MAX; p++) {
+        const struct argument *a = &j->arg[p];
+        bool alike = true;
+        if (!a->before || !memcmp(g[p].at, first[p].at, g[p].size))
+            continue;
+        for (int64_t i = 0; i < a->count; i++) {
+            float x = dtype_load(a->view, g[p].at, i), y = dtype_load(a->view, first[p].at, i);
+            alike &= !memcmp(&x, &y, sizeof x) || (isnan(x) && isnan(y));
+        }
+        n += !alike;
+    }
+    return n;
+}
+
+static int check_job(const struct suite *s, const struct batch *b, int index, const struct unit *u, const struct job *j)
+{
+    struct guarded first[PARAMETERS_MAX] = {{0}}, g[PARAMETERS_MAX] = {{0}};
+    int wrong = 0;
+    bool has_first = false;
+    for (int f = 0; f < LOWERINGS && !wrong; f++) {
+        int64_t args[LOWERED_ARGS] = {0};
+        struct guarded *here = has_first ? g : first;
+        if (!b->open[f] || index >= batch_count(b, f))
+            continue;
+        if (make_memory(j, here, args))
+            return 1;
+        snprintf(s->doing, DOING, "%s, %s as %s, data %d", u->variant, u->plain_name, lowerings[f].name, j->kind);
+        lowered_call(&b->form[f], index, args);
+        wrong += judge(j, u, lowerings[f].name, here);
+        if (has_first && !lowerings[f].plain && differs(j, g, first))
+            wrong += printf("# %s: other bits than the first form's\n", s->doing) > 0;
+        close_memory(g);
+        has_first = true;
+    }
+    close_memory(first);
+    return wrong;
+}
+
+static int check_unit(const struct suite *s, enum isa isa, int index)
+{
+    const struct bench *b = &s->bench[isa];
+    const struct unit *u = &b->unit[index];
+    const char *micro = b->u[index].micro->name, *filter = getenv("ATTN_FILTER");
+    int wrong = 0;
+    for (int kind = 0; kind < JOB_KINDS && !wrong && (!filter || strstr(u->plain_name, filter)); kind++) {
+        struct job j = {.z = u->z, .t = u->t, .slot = u->z.PAIRS ? DTYPE_BF16 : DTYPE_F32, .kind = kind};
+        j.columns = strcmp(u->plain_name, "value_last") ? u->z.NV : u->z.LAST;
+        j.random = s->seed + (uint64_t)(index * JOB_KINDS + kind);
+        if (!job_make(&j, micro)) {
+            printf("# %s: micro-kernel '%s' has no model here\n", u->variant, micro);
+            wrong++;
+        } else
+            wrong += check_job(s, &s->batch[isa], index, u, &j);
+        job_free(&j);
+    }
+    return wrong != 0;
+}
+
+/* ---- the suite ---- */
+
+static int check_isa(void *arg)
+{
+    const struct isa_test *test = arg;
+    struct suite *s = test->s;
+    struct gen_error err = {""};
+    int failed = batch_open(&s->batch[test->isa], s->dir, &err) != 0;
+    if (failed)
+        printf("# %s\n", err.text);
+    for (int i = 0; i < s->bench[test->isa].units && !err.text[0]; i++)
+        failed += check_unit(s, test->isa, i);
+    batch_close(&s->batch[test->isa]);
+    return failed < 255 ? failed : 255;
+}
+
+static void test_isa(void **state)
+{
+    struct isa_test *test = *state;
+    const struct bench *b = &test->s->bench[test->isa];
+    char why[200] = "";
+    int failed = run_child(check_isa, test, TIMEOUT, why, sizeof why);
+    if (failed < 0)
+        fail_msg("%s: %s", test->s->doing, why);
+    print_message("# %s: %d variants, %d micro-kernels\n", field_value_name(F_ISA, (int32_t)test->isa), b->variants,
+                  b->units);
+    assert_int_equal(failed, 0);
+}
+
+/* So that a rule that comes to refuse the shapes above does not silence the test. */
+static void test_enough(void **state)
+{
+    const struct suite *s = ((const struct isa_test *)*state)->s;
+    const struct embedded_file *f = embedded_find("c/attn.micro");
+    assert_non_null(f);
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        const struct bench *b = &s->bench[isa];
+        if (isa_language((enum isa)isa) != LANGUAGE_C)
+            continue;
+        if (b->variants < 4)
+            fail_msg("only %d variants of %s are left", b->variants, field_value_name(F_ISA, isa));
+        for (const char *c = f->data; (c = strstr(c, "\nmicro ")); c++) {
+            int found = 0;
+            for (int i = 0; i < b->units; i++) {
+                const char *name = b->u[i].micro->name;
+                found += !strncmp(c + 7, name, strlen(name)) && c[7 + strlen(name)] == '(';
+            }
+            if (!found)
+                fail_msg("no variant of %s here has micro-kernel %.20s", field_value_name(F_ISA, isa), c + 7);
+        }
+    }
+}
+
+static int open_suite(struct suite *s)
+{
+    struct cpu cpu;
+    struct gen_error err = {""};
+    cpu_detect(&cpu);
+    s->seed = test_seed();
+    s->doing = shared_memory(DOING);
+    int failed = !s->doing || gen_open(&s->gen, &err);
+    for (int isa = 0; isa < ISA_COUNT && !failed; isa++) {
+        if (isa_language((enum isa)isa) != LANGUAGE_C)
+            continue;
+        failed = add_variants(s, (enum isa)isa, &err);
+        s->batch[isa].name = field_value_name(F_ISA, isa);
+        s->batch[isa].u = s->bench[isa].u;
+        s->batch[isa].count = s->bench[isa].units;
+        s->batch[isa].why_not = cpu_why_not(&cpu, (enum isa)isa);
+    }
+    if (failed)
+        printf("# %s\n", err.text);
+    return failed ? -1 : batches_compile(s->batch, ISA_COUNT, s->dir);
+}
+
+static void close_suite(struct suite *s)
+{
+    for (int isa = 0; isa < ISA_COUNT; isa++)
+        for (int i = 0; i < s->bench[isa].variants; i++)
+            emission_close(s->bench[isa].emission[i]);
+    if (s->dir[0])
+        batches_remove(s->dir);
+    shared_free(s->doing, DOING);
+    gen_close(s->gen);
+    free(s);
+}
+
+int main(void)
+{
+    struct suite *s = calloc(1, sizeof *s);
+    struct isa_test state[ISA_COUNT];
+    struct CMUnitTest tests[ISA_COUNT + 1];
+    size_t n = 0;
+    if (!s || open_suite(s)) {
+        printf("Bail out! no micro-kernels to test\n");
+        return 1;
+    }
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        state[isa] = (struct isa_test){s, (enum isa)isa};
+        if (isa_language((enum isa)isa) == LANGUAGE_C)
+            tests[n++] = (struct CMUnitTest){field_value_name(F_ISA, isa), test_isa, NULL, NULL, &state[isa]};
+    }
+    tests[n++] = (struct CMUnitTest){"enough variants", test_enough, NULL, NULL, &state[0]};
+    int failed = _cmocka_run_group_tests("micros", tests, n, NULL, NULL);
+    close_suite(s);
+    return failed;
+}

@@ -1,0 +1,107 @@
+/* test_architecture.c - who knows what: a generator that knows nothing of attention, beside templates that know no
+ * instruction. Looks into the sources, in the repository's root. What it is not: a test of what they do. */
+#define _GNU_SOURCE /* strcasestr */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "gen/embed.h"
+#include "dialects.h"
+
+/* Whether it stands in the text as a word of its own. */
+static bool has_word(const char *text, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *c = text; (c = strcasestr(c, word)); c++) {
+        bool before = c > text && (isalnum((unsigned char)c[-1]) || c[-1] == '_');
+        if (!before && !isalnum((unsigned char)c[n]) && c[n] != '_')
+            return true;
+    }
+    return false;
+}
+
+static void test_generator_knows_no_attention(void **state)
+{
+    static const char *const files[] = {"lex",     "expr",      "template", "parse", "unroll", "registers",
+                                        "lower_c", "lower_x86", "isa",      "buf",   "micro"};
+    static const char *const words[] = {"softmax",    "query", "queries",  "causal",     "score", "scores",
+                                        "score_tile", "flash", "head_dim", "value_tile", "online"};
+    int read = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        for (int header = 0; header < 2; header++) {
+            char path[64], *text = calloc(1, 1 << 18);
+            snprintf(path, sizeof path, "gen/%s.%c", files[i], header ? 'h' : 'c');
+            FILE *file = fopen(path, "r");
+            if (file && text) {
+                assert_true(fread(text, 1, (1 << 18) - 1, file) > 0);
+                fclose(file);
+                read++;
+                for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+                    if (has_word(text, words[k]) && strcmp(files[i], "micro"))
+                        fail_msg("%s says %s", path, words[k]);
+                if (strcasestr(text, "attention") && strcmp(files[i], "micro"))
+                    fail_msg("%s says attention", path);
+            }
+            free(text);
+        }
+    if (!read) {
+        print_message("# the sources are not here\n");
+        skip();
+    }
+    assert_true(read > 12);
+}
+
+static void test_templates_know_no_instruction(void **state)
+{
+    struct dialects l;
+    struct gen_error err;
+    int mnemonics = 0;
+    (void)state;
+    assert_int_equal(dialects_open(&l, -1, NULL, 0, &err), 0);
+    for (int i = 0; i < embedded_count; i++) {
+        const struct embedded_file *f = &embedded_files[i];
+        if (strncmp(f->path, "c/", 2))
+            continue;
+        for (int t = 0; t < DIALECTS; t++)
+            for (int k = 0; k < l.table[t].ops; k++) {
+                const struct machine *m = &l.table[t].op[k]->machine;
+                if (m->present && has_word(f->data, m->name))
+                    fail_msg("%s says %s", f->path, m->name);
+                mnemonics += m->present;
+            }
+        static const char *const never[] = {"_mm", "__m", "immintrin", "zmm", "ymm", "xmm", "AVX", "SSE"};
+        for (size_t k = 0; k < sizeof never / sizeof *never; k++)
+            if (strstr(f->data, never[k]))
+                fail_msg("%s says %s", f->path, never[k]);
+    }
+    dialects_close(&l);
+    assert_true(mnemonics > 50);
+}
+
+static void test_driver_is_short(void **state)
+{
+    const struct embedded_file *f = embedded_find("c/attn.c.t");
+    int lines = 0;
+    (void)state;
+    for (size_t i = 0; i < f->size; i++)
+        lines += f->data[i] == '\n';
+    assert_in_range(lines, 50, 149);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_generator_knows_no_attention),
+        cmocka_unit_test(test_templates_know_no_instruction),
+        cmocka_unit_test(test_driver_is_short),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
