@@ -448,6 +448,8 @@ static int bump(struct unroller *r, const struct node *n, struct scope *s)
         return fail_at(r->err, n->place, "'%s' is no pointer; expected POINTER += ...", n->name);
     if (by < 0 && offset_of(r, n->expr, n->place, &number))
         return -1;
+    if (by < 0 && number == 0)
+        return 0;
     struct inst *i = add_inst(r, by < 0 ? INST_BUMP : INST_STEP, n->place);
     if (!i)
         return -1;

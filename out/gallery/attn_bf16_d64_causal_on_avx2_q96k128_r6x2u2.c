@@ -5,7 +5,7 @@
  *
  * Parameters: op attn, dtype bf16, head_dim.qk 64, causal 1, isa avx2, tile.q 96, tile.k 128, micro.rows 6, micro.vecs 2, unroll 2.
  * A tile of 96 queries by 128 keys takes 3145728 flops and 32768 bytes of K and V: 96 flops a byte.
- * Vector registers of 256 bits: 15 in the score tile, 15 in the value tile, 11 in the softmax step, of 16.
+ * Vector registers of 256 bits: 16 in the score tile, 15 in the value tile, 11 in the softmax step, of 16.
  * Workspace: 56320 bytes and 65536 for every 128 keys.
  *
  * Contract: struct attn_args below says what each argument is. attn_bf16_d64_causal_on_avx2_q96k128_r6x2u2 returns 0, or 1 when it refuses
@@ -275,41 +275,47 @@ KERNEL void pack_v(const uint16_t *v, float *d, int64_t ld)
     }
 }
 
-/* S[MR][NR] = scale * Q[MR][D] K^T[D][NR], for one panel of keys. */
-KERNEL void score_tile(const float *q, const float *kt, float *s, const float *scale)
+/* S[MR][n*NR] = scale * Q[MR][D] K^T[D][n*NR], for n panels of keys. */
+KERNEL void score_tile(const float *q, const float *kt, float *s, const float *scale, int64_t n)
 {
+    vec f;
+    const float *t;
     vec a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, a4_0, a4_1, a5_0, a5_1;
-    vec b0, b1, x, f;
-    a0_0 = v_zero(); a0_1 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero(); a2_0 = v_zero();
-    a2_1 = v_zero(); a3_0 = v_zero(); a3_1 = v_zero(); a4_0 = v_zero(); a4_1 = v_zero();
-    a5_0 = v_zero(); a5_1 = v_zero();
-    for (int64_t left = 32; left; left--) {
-        b0 = v_load(kt); b1 = v_load(kt + 8); x = v_bcast(q); a0_0 = v_fma(a0_0, x, b0);
-        a0_1 = v_fma(a0_1, x, b1); x = v_bcast(q + 64); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1);
-        x = v_bcast(q + 128); a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1); x = v_bcast(q + 192);
-        a3_0 = v_fma(a3_0, x, b0); a3_1 = v_fma(a3_1, x, b1); x = v_bcast(q + 256); a4_0 = v_fma(a4_0, x, b0);
-        a4_1 = v_fma(a4_1, x, b1); x = v_bcast(q + 320); a5_0 = v_fma(a5_0, x, b0); a5_1 = v_fma(a5_1, x, b1);
-        b0 = v_load(kt + 16); b1 = v_load(kt + 24); x = v_bcast(q + 1); a0_0 = v_fma(a0_0, x, b0);
-        a0_1 = v_fma(a0_1, x, b1); x = v_bcast(q + 65); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1);
-        x = v_bcast(q + 129); a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1); x = v_bcast(q + 193);
-        a3_0 = v_fma(a3_0, x, b0); a3_1 = v_fma(a3_1, x, b1); x = v_bcast(q + 257); a4_0 = v_fma(a4_0, x, b0);
-        a4_1 = v_fma(a4_1, x, b1); x = v_bcast(q + 321); a5_0 = v_fma(a5_0, x, b0); a5_1 = v_fma(a5_1, x, b1);
-        q += 2;
-        kt += 32;
-    }
+    vec b0, b1, x;
     f = v_bcast(scale);
-    a0_0 = v_mul(a0_0, f); a0_1 = v_mul(a0_1, f);
-    v_store(s, a0_0); v_store(s + 8, a0_1);
-    a1_0 = v_mul(a1_0, f); a1_1 = v_mul(a1_1, f);
-    v_store(s + 128, a1_0); v_store(s + 136, a1_1);
-    a2_0 = v_mul(a2_0, f); a2_1 = v_mul(a2_1, f);
-    v_store(s + 256, a2_0); v_store(s + 264, a2_1);
-    a3_0 = v_mul(a3_0, f); a3_1 = v_mul(a3_1, f);
-    v_store(s + 384, a3_0); v_store(s + 392, a3_1);
-    a4_0 = v_mul(a4_0, f); a4_1 = v_mul(a4_1, f);
-    v_store(s + 512, a4_0); v_store(s + 520, a4_1);
-    a5_0 = v_mul(a5_0, f); a5_1 = v_mul(a5_1, f);
-    v_store(s + 640, a5_0); v_store(s + 648, a5_1);
+    for (int64_t left = n; left; left--) {
+        t = q;
+        a0_0 = v_zero(); a0_1 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero(); a2_0 = v_zero();
+        a2_1 = v_zero(); a3_0 = v_zero(); a3_1 = v_zero(); a4_0 = v_zero(); a4_1 = v_zero();
+        a5_0 = v_zero(); a5_1 = v_zero();
+        for (int64_t left__2 = 32; left__2; left__2--) {
+            b0 = v_load(kt); b1 = v_load(kt + 8); x = v_bcast(t); a0_0 = v_fma(a0_0, x, b0);
+            a0_1 = v_fma(a0_1, x, b1); x = v_bcast(t + 64); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1);
+            x = v_bcast(t + 128); a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1); x = v_bcast(t + 192);
+            a3_0 = v_fma(a3_0, x, b0); a3_1 = v_fma(a3_1, x, b1); x = v_bcast(t + 256); a4_0 = v_fma(a4_0, x, b0);
+            a4_1 = v_fma(a4_1, x, b1); x = v_bcast(t + 320); a5_0 = v_fma(a5_0, x, b0); a5_1 = v_fma(a5_1, x, b1);
+            b0 = v_load(kt + 16); b1 = v_load(kt + 24); x = v_bcast(t + 1); a0_0 = v_fma(a0_0, x, b0);
+            a0_1 = v_fma(a0_1, x, b1); x = v_bcast(t + 65); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1);
+            x = v_bcast(t + 129); a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1); x = v_bcast(t + 193);
+            a3_0 = v_fma(a3_0, x, b0); a3_1 = v_fma(a3_1, x, b1); x = v_bcast(t + 257); a4_0 = v_fma(a4_0, x, b0);
+            a4_1 = v_fma(a4_1, x, b1); x = v_bcast(t + 321); a5_0 = v_fma(a5_0, x, b0); a5_1 = v_fma(a5_1, x, b1);
+            t += 2;
+            kt += 32;
+        }
+        a0_0 = v_mul(a0_0, f); a0_1 = v_mul(a0_1, f);
+        v_store(s, a0_0); v_store(s + 8, a0_1);
+        a1_0 = v_mul(a1_0, f); a1_1 = v_mul(a1_1, f);
+        v_store(s + 128, a1_0); v_store(s + 136, a1_1);
+        a2_0 = v_mul(a2_0, f); a2_1 = v_mul(a2_1, f);
+        v_store(s + 256, a2_0); v_store(s + 264, a2_1);
+        a3_0 = v_mul(a3_0, f); a3_1 = v_mul(a3_1, f);
+        v_store(s + 384, a3_0); v_store(s + 392, a3_1);
+        a4_0 = v_mul(a4_0, f); a4_1 = v_mul(a4_1, f);
+        v_store(s + 512, a4_0); v_store(s + 520, a4_1);
+        a5_0 = v_mul(a5_0, f); a5_1 = v_mul(a5_1, f);
+        v_store(s + 640, a5_0); v_store(s + 648, a5_1);
+        s += 16;
+    }
 }
 
 /* One step of the online softmax on MR rows, n times PER vectors each: the new maxima, P = 2**(S - maximum), their sums. */
@@ -656,8 +662,7 @@ static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int who
 {
     float *row = w->row + i / 6 * 32, *o = w->o + i * 64;
     const float *k = w->k + j * 64, *v = w->v + j / 128 * 8192;
-    for (int64_t c = 0; c < n; c += 16)
-        score_tile(w->q + i * 64, k + c * 64, w->s + c, scale);
+    score_tile(w->q + i * 64, k, w->s, scale, (n + 15) / 16);
     if (whole)
         softmax(w->s, w->p, row, 16);
     else
@@ -676,14 +681,16 @@ static void attend(const struct attn_args *a, const struct space *w, int64_t b, 
     uint16_t *out = (uint16_t *)a->o + b * a->o_stride[0] + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * 1.44269504f, unused; /* exponentials are powers of two */
     int32_t ends[6];
-    for (int64_t i = 0; i < 96; i += 8) {
+    int64_t padded = (rows + 5) / 6 * 6;
+    for (int64_t i = 0; i < padded; i += 8) {
         int64_t ld = a->q_stride[2];
         const uint16_t *from = staged(i < rows ? q + i * ld : q, &ld, rows - i, 64, 64, w->stage);
         pack_q(from, w->q + i * 64, ld);
     }
-    memset(w->o, 0, 24576);
-    for (int64_t i = 0; i < 512; i++)
-        w->row[i] = i % 32 < 8 ? -1.0f / 0.0f : 0.0f;
+    memset(w->o, 0, padded * 256);
+    for (float *row = w->row; row < w->row + padded / 6 * 32; row += 32)
+        for (int64_t l = 0; l < 32; l++)
+            row[l] = l < 8 ? -1.0f / 0.0f : 0.0f;
 
     for (int64_t j = 0; j < end; j += 128)
         for (int64_t i = 0; i < rows; i += 6) {

@@ -5,7 +5,7 @@
  *
  * Parameters: op attn, dtype bf16, head_dim.qk 64, causal 1, isa avx512bf16, tile.q 128, tile.k 256, micro.rows 8, micro.vecs 2, unroll 2.
  * A tile of 128 queries by 256 keys takes 8388608 flops and 65536 bytes of K and V: 128 flops a byte.
- * Vector registers of 512 bits: 19 in the score tile, 19 in the value tile, 13 in the softmax step, of 32.
+ * Vector registers of 512 bits: 20 in the score tile, 19 in the value tile, 13 in the softmax step, of 32.
  * Workspace: 69632 bytes and 65536 for every 256 keys.
  *
  * Contract: struct attn_args below says what each argument is. attn_bf16_d64_causal_on_avx512bf16_q128k256_r8x2u2 returns 0, or 1 when it refuses
@@ -297,50 +297,58 @@ KERNEL void pack_v(const uint16_t *v, float *d, int64_t ld)
     }
 }
 
-/* S[MR][NR] = scale * Q[MR][D] K^T[D][NR], for one panel of keys. */
-KERNEL void score_tile(const float *q, const float *kt, float *s, const float *scale)
+/* S[MR][n*NR] = scale * Q[MR][D] K^T[D][n*NR], for n panels of keys. */
+KERNEL void score_tile(const float *q, const float *kt, float *s, const float *scale, int64_t n)
 {
+    vec f;
+    const float *t;
     vec a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, a4_0, a4_1, a5_0, a5_1, a6_0, a6_1, a7_0, a7_1;
     ivec b0, b1, x;
-    vec f;
-    a0_0 = v_zero(); a0_1 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero(); a2_0 = v_zero();
-    a2_1 = v_zero(); a3_0 = v_zero(); a3_1 = v_zero(); a4_0 = v_zero(); a4_1 = v_zero();
-    a5_0 = v_zero(); a5_1 = v_zero(); a6_0 = v_zero(); a6_1 = v_zero(); a7_0 = v_zero();
-    a7_1 = v_zero();
-    for (int64_t left = 16; left; left--) {
-        b0 = v_loadp(kt); b1 = v_loadp(kt + 16); x = v_bcastp(q); a0_0 = v_dot(a0_0, x, b0);
-        a0_1 = v_dot(a0_1, x, b1); x = v_bcastp(q + 32); a1_0 = v_dot(a1_0, x, b0); a1_1 = v_dot(a1_1, x, b1);
-        x = v_bcastp(q + 64); a2_0 = v_dot(a2_0, x, b0); a2_1 = v_dot(a2_1, x, b1); x = v_bcastp(q + 96);
-        a3_0 = v_dot(a3_0, x, b0); a3_1 = v_dot(a3_1, x, b1); x = v_bcastp(q + 128); a4_0 = v_dot(a4_0, x, b0);
-        a4_1 = v_dot(a4_1, x, b1); x = v_bcastp(q + 160); a5_0 = v_dot(a5_0, x, b0); a5_1 = v_dot(a5_1, x, b1);
-        x = v_bcastp(q + 192); a6_0 = v_dot(a6_0, x, b0); a6_1 = v_dot(a6_1, x, b1); x = v_bcastp(q + 224);
-        a7_0 = v_dot(a7_0, x, b0); a7_1 = v_dot(a7_1, x, b1); b0 = v_loadp(kt + 32); b1 = v_loadp(kt + 48);
-        x = v_bcastp(q + 1); a0_0 = v_dot(a0_0, x, b0); a0_1 = v_dot(a0_1, x, b1); x = v_bcastp(q + 33);
-        a1_0 = v_dot(a1_0, x, b0); a1_1 = v_dot(a1_1, x, b1); x = v_bcastp(q + 65); a2_0 = v_dot(a2_0, x, b0);
-        a2_1 = v_dot(a2_1, x, b1); x = v_bcastp(q + 97); a3_0 = v_dot(a3_0, x, b0); a3_1 = v_dot(a3_1, x, b1);
-        x = v_bcastp(q + 129); a4_0 = v_dot(a4_0, x, b0); a4_1 = v_dot(a4_1, x, b1); x = v_bcastp(q + 161);
-        a5_0 = v_dot(a5_0, x, b0); a5_1 = v_dot(a5_1, x, b1); x = v_bcastp(q + 193); a6_0 = v_dot(a6_0, x, b0);
-        a6_1 = v_dot(a6_1, x, b1); x = v_bcastp(q + 225); a7_0 = v_dot(a7_0, x, b0); a7_1 = v_dot(a7_1, x, b1);
-        q += 2;
-        kt += 64;
-    }
     f = v_bcast(scale);
-    a0_0 = v_mul(a0_0, f); a0_1 = v_mul(a0_1, f);
-    v_store(s, a0_0); v_store(s + 16, a0_1);
-    a1_0 = v_mul(a1_0, f); a1_1 = v_mul(a1_1, f);
-    v_store(s + 256, a1_0); v_store(s + 272, a1_1);
-    a2_0 = v_mul(a2_0, f); a2_1 = v_mul(a2_1, f);
-    v_store(s + 512, a2_0); v_store(s + 528, a2_1);
-    a3_0 = v_mul(a3_0, f); a3_1 = v_mul(a3_1, f);
-    v_store(s + 768, a3_0); v_store(s + 784, a3_1);
-    a4_0 = v_mul(a4_0, f); a4_1 = v_mul(a4_1, f);
-    v_store(s + 1024, a4_0); v_store(s + 1040, a4_1);
-    a5_0 = v_mul(a5_0, f); a5_1 = v_mul(a5_1, f);
-    v_store(s + 1280, a5_0); v_store(s + 1296, a5_1);
-    a6_0 = v_mul(a6_0, f); a6_1 = v_mul(a6_1, f);
-    v_store(s + 1536, a6_0); v_store(s + 1552, a6_1);
-    a7_0 = v_mul(a7_0, f); a7_1 = v_mul(a7_1, f);
-    v_store(s + 1792, a7_0); v_store(s + 1808, a7_1);
+    for (int64_t left = n; left; left--) {
+        t = q;
+        a0_0 = v_zero(); a0_1 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero(); a2_0 = v_zero();
+        a2_1 = v_zero(); a3_0 = v_zero(); a3_1 = v_zero(); a4_0 = v_zero(); a4_1 = v_zero();
+        a5_0 = v_zero(); a5_1 = v_zero(); a6_0 = v_zero(); a6_1 = v_zero(); a7_0 = v_zero();
+        a7_1 = v_zero();
+        for (int64_t left__2 = 16; left__2; left__2--) {
+            b0 = v_loadp(kt); b1 = v_loadp(kt + 16); x = v_bcastp(t); a0_0 = v_dot(a0_0, x, b0);
+            a0_1 = v_dot(a0_1, x, b1); x = v_bcastp(t + 32); a1_0 = v_dot(a1_0, x, b0); a1_1 = v_dot(a1_1, x, b1);
+            x = v_bcastp(t + 64); a2_0 = v_dot(a2_0, x, b0); a2_1 = v_dot(a2_1, x, b1); x = v_bcastp(t + 96);
+            a3_0 = v_dot(a3_0, x, b0); a3_1 = v_dot(a3_1, x, b1); x = v_bcastp(t + 128);
+            a4_0 = v_dot(a4_0, x, b0); a4_1 = v_dot(a4_1, x, b1); x = v_bcastp(t + 160);
+            a5_0 = v_dot(a5_0, x, b0); a5_1 = v_dot(a5_1, x, b1); x = v_bcastp(t + 192);
+            a6_0 = v_dot(a6_0, x, b0); a6_1 = v_dot(a6_1, x, b1); x = v_bcastp(t + 224);
+            a7_0 = v_dot(a7_0, x, b0); a7_1 = v_dot(a7_1, x, b1); b0 = v_loadp(kt + 32);
+            b1 = v_loadp(kt + 48); x = v_bcastp(t + 1); a0_0 = v_dot(a0_0, x, b0); a0_1 = v_dot(a0_1, x, b1);
+            x = v_bcastp(t + 33); a1_0 = v_dot(a1_0, x, b0); a1_1 = v_dot(a1_1, x, b1); x = v_bcastp(t + 65);
+            a2_0 = v_dot(a2_0, x, b0); a2_1 = v_dot(a2_1, x, b1); x = v_bcastp(t + 97); a3_0 = v_dot(a3_0, x, b0);
+            a3_1 = v_dot(a3_1, x, b1); x = v_bcastp(t + 129); a4_0 = v_dot(a4_0, x, b0);
+            a4_1 = v_dot(a4_1, x, b1); x = v_bcastp(t + 161); a5_0 = v_dot(a5_0, x, b0);
+            a5_1 = v_dot(a5_1, x, b1); x = v_bcastp(t + 193); a6_0 = v_dot(a6_0, x, b0);
+            a6_1 = v_dot(a6_1, x, b1); x = v_bcastp(t + 225); a7_0 = v_dot(a7_0, x, b0);
+            a7_1 = v_dot(a7_1, x, b1);
+            t += 2;
+            kt += 64;
+        }
+        a0_0 = v_mul(a0_0, f); a0_1 = v_mul(a0_1, f);
+        v_store(s, a0_0); v_store(s + 16, a0_1);
+        a1_0 = v_mul(a1_0, f); a1_1 = v_mul(a1_1, f);
+        v_store(s + 256, a1_0); v_store(s + 272, a1_1);
+        a2_0 = v_mul(a2_0, f); a2_1 = v_mul(a2_1, f);
+        v_store(s + 512, a2_0); v_store(s + 528, a2_1);
+        a3_0 = v_mul(a3_0, f); a3_1 = v_mul(a3_1, f);
+        v_store(s + 768, a3_0); v_store(s + 784, a3_1);
+        a4_0 = v_mul(a4_0, f); a4_1 = v_mul(a4_1, f);
+        v_store(s + 1024, a4_0); v_store(s + 1040, a4_1);
+        a5_0 = v_mul(a5_0, f); a5_1 = v_mul(a5_1, f);
+        v_store(s + 1280, a5_0); v_store(s + 1296, a5_1);
+        a6_0 = v_mul(a6_0, f); a6_1 = v_mul(a6_1, f);
+        v_store(s + 1536, a6_0); v_store(s + 1552, a6_1);
+        a7_0 = v_mul(a7_0, f); a7_1 = v_mul(a7_1, f);
+        v_store(s + 1792, a7_0); v_store(s + 1808, a7_1);
+        s += 32;
+    }
 }
 
 /* One step of the online softmax on MR rows, n times PER vectors each: the new maxima, P = 2**(S - maximum), their sums. */
@@ -767,8 +775,7 @@ static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int who
 {
     float *row = w->row + i / 8 * 64, *o = w->o + i * 64;
     const float *k = w->k + j * 32, *v = w->v + j / 256 * 8192;
-    for (int64_t c = 0; c < n; c += 32)
-        score_tile(w->q + i * 32, k + c * 32, w->s + c, scale);
+    score_tile(w->q + i * 32, k, w->s, scale, (n + 31) / 32);
     if (whole)
         softmax(w->s, w->p, row, 8);
     else
@@ -785,14 +792,16 @@ static void attend(const struct attn_args *a, const struct space *w, int64_t b, 
     uint16_t *out = (uint16_t *)a->o + b * a->o_stride[0] + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * 1.44269504f, unused; /* exponentials are powers of two */
     int32_t ends[8];
-    for (int64_t i = 0; i < 128; i += 16) {
+    int64_t padded = (rows + 7) / 8 * 8;
+    for (int64_t i = 0; i < padded; i += 16) {
         int64_t ld = a->q_stride[2];
         const uint16_t *from = staged(i < rows ? q + i * ld : q, &ld, rows - i, 64, 64, w->stage);
         pack_q(from, w->q + i * 32, ld);
     }
-    memset(w->o, 0, 32768);
-    for (int64_t i = 0; i < 1024; i++)
-        w->row[i] = i % 64 < 16 ? -1.0f / 0.0f : 0.0f;
+    memset(w->o, 0, padded * 256);
+    for (float *row = w->row; row < w->row + padded / 8 * 64; row += 64)
+        for (int64_t l = 0; l < 64; l++)
+            row[l] = l < 16 ? -1.0f / 0.0f : 0.0f;
 
     for (int64_t j = 0; j < end; j += 256)
         for (int64_t i = 0; i < rows; i += 8) {

@@ -212,30 +212,36 @@ KERNEL void pack_v(const uint16_t *v, float *d, int64_t ld)
     }
 }
 
-/* S[MR][NR] = scale * Q[MR][D] K^T[D][NR], for one panel of keys. */
-KERNEL void score_tile(const float *q, const float *kt, float *s, const float *scale)
+/* S[MR][n*NR] = scale * Q[MR][D] K^T[D][n*NR], for n panels of keys. */
+KERNEL void score_tile(const float *q, const float *kt, float *s, const float *scale, int64_t n)
 {
+    vec f;
+    const float *t;
     vec a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1;
-    vec b0, b1, x, f;
-    a0_0 = v_zero(); a0_1 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero(); a2_0 = v_zero();
-    a2_1 = v_zero(); a3_0 = v_zero(); a3_1 = v_zero();
-    for (int64_t left = 64; left; left--) {
-        b0 = v_load(kt); b1 = v_load(kt + 8); x = v_bcast(q); a0_0 = v_fma(a0_0, x, b0);
-        a0_1 = v_fma(a0_1, x, b1); x = v_bcast(q + 64); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1);
-        x = v_bcast(q + 128); a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1); x = v_bcast(q + 192);
-        a3_0 = v_fma(a3_0, x, b0); a3_1 = v_fma(a3_1, x, b1);
-        q += 1;
-        kt += 16;
-    }
+    vec b0, b1, x;
     f = v_bcast(scale);
-    a0_0 = v_mul(a0_0, f); a0_1 = v_mul(a0_1, f);
-    v_store(s, a0_0); v_store(s + 8, a0_1);
-    a1_0 = v_mul(a1_0, f); a1_1 = v_mul(a1_1, f);
-    v_store(s + 64, a1_0); v_store(s + 72, a1_1);
-    a2_0 = v_mul(a2_0, f); a2_1 = v_mul(a2_1, f);
-    v_store(s + 128, a2_0); v_store(s + 136, a2_1);
-    a3_0 = v_mul(a3_0, f); a3_1 = v_mul(a3_1, f);
-    v_store(s + 192, a3_0); v_store(s + 200, a3_1);
+    for (int64_t left = n; left; left--) {
+        t = q;
+        a0_0 = v_zero(); a0_1 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero(); a2_0 = v_zero();
+        a2_1 = v_zero(); a3_0 = v_zero(); a3_1 = v_zero();
+        for (int64_t left__2 = 64; left__2; left__2--) {
+            b0 = v_load(kt); b1 = v_load(kt + 8); x = v_bcast(t); a0_0 = v_fma(a0_0, x, b0);
+            a0_1 = v_fma(a0_1, x, b1); x = v_bcast(t + 64); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1);
+            x = v_bcast(t + 128); a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1); x = v_bcast(t + 192);
+            a3_0 = v_fma(a3_0, x, b0); a3_1 = v_fma(a3_1, x, b1);
+            t += 1;
+            kt += 16;
+        }
+        a0_0 = v_mul(a0_0, f); a0_1 = v_mul(a0_1, f);
+        v_store(s, a0_0); v_store(s + 8, a0_1);
+        a1_0 = v_mul(a1_0, f); a1_1 = v_mul(a1_1, f);
+        v_store(s + 64, a1_0); v_store(s + 72, a1_1);
+        a2_0 = v_mul(a2_0, f); a2_1 = v_mul(a2_1, f);
+        v_store(s + 128, a2_0); v_store(s + 136, a2_1);
+        a3_0 = v_mul(a3_0, f); a3_1 = v_mul(a3_1, f);
+        v_store(s + 192, a3_0); v_store(s + 200, a3_1);
+        s += 16;
+    }
 }
 
 /* One step of the online softmax on MR rows, n times PER vectors each: the new maxima, P = 2**(S - maximum), their sums. */
@@ -508,8 +514,7 @@ static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int who
 {
     float *row = w->row + i / 4 * 32, *o = w->o + i * 64;
     const float *k = w->k + j * 64, *v = w->v + j / 64 * 4096;
-    for (int64_t c = 0; c < n; c += 16)
-        score_tile(w->q + i * 64, k + c * 64, w->s + c, scale);
+    score_tile(w->q + i * 64, k, w->s, scale, (n + 15) / 16);
     if (whole)
         softmax(w->s, w->p, row, 8);
     else
@@ -528,14 +533,16 @@ static void attend(const struct attn_args *a, const struct space *w, int64_t b, 
     uint16_t *out = (uint16_t *)a->o + b * a->o_stride[0] + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * 1.44269504f, unused; /* exponentials are powers of two */
     int32_t ends[4];
-    for (int64_t i = 0; i < 64; i += 8) {
+    int64_t padded = (rows + 3) / 4 * 4;
+    for (int64_t i = 0; i < padded; i += 8) {
         int64_t ld = a->q_stride[2];
         const uint16_t *from = staged(i < rows ? q + i * ld : q, &ld, rows - i, 64, 64, w->stage);
         pack_q(from, w->q + i * 64, ld);
     }
-    memset(w->o, 0, 16384);
-    for (int64_t i = 0; i < 512; i++)
-        w->row[i] = i % 32 < 8 ? -1.0f / 0.0f : 0.0f;
+    memset(w->o, 0, padded * 256);
+    for (float *row = w->row; row < w->row + padded / 4 * 32; row += 32)
+        for (int64_t l = 0; l < 32; l++)
+            row[l] = l < 8 ? -1.0f / 0.0f : 0.0f;
 
     for (int64_t j = 0; j < end; j += 64)
         for (int64_t i = 0; i < rows; i += 4) {

@@ -58,8 +58,7 @@ static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int who
 {
     float *row = w->row + i / ${MR} * ${STATE}, *o = w->o + i * ${LDO};
     const float *k = w->k + j * ${LDQ}, *v = w->v + j / ${BK} * ${VTILE};
-    for (int64_t c = 0; c < n; c += ${NR})
-        score_tile(w->q + i * ${LDQ}, k + c * ${LDQ}, w->s + c, scale);
+    score_tile(w->q + i * ${LDQ}, k, w->s, scale, (n + ${NR - 1}) / ${NR});
     if (whole)
         softmax(w->s, w->p, row, ${BK/(PER*W)});
     else
@@ -77,14 +76,16 @@ static void attend(const struct attn_args *a, const struct space *w, int64_t b, 
     ${TYPE} *out = (${TYPE} *)a->o + b * a->o_stride[0] + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * 1.44269504f, unused; /* exponentials are powers of two */
     int32_t ends[${MR}];
-    for (int64_t i = 0; i < ${BQ}; i += ${W}) {
+    int64_t padded = (rows + ${MR - 1}) / ${MR} * ${MR};
+    for (int64_t i = 0; i < padded; i += ${W}) {
         int64_t ld = a->q_stride[2];
         const ${TYPE} *from = staged(i < rows ? q + i * ld : q, &ld, rows - i, ${HD}, ${LDQ*PER}, w->stage);
         pack_q(from, w->q + i * ${LDQ}, ld);
     }
-    memset(w->o, 0, ${BQ*LDO*4});
-    for (int64_t i = 0; i < ${BQ/MR*STATE}; i++)
-        w->row[i] = i % ${STATE} < ${SUM} ? -1.0f / 0.0f : 0.0f;
+    memset(w->o, 0, padded * ${LDO*4});
+    for (float *row = w->row; row < w->row + padded / ${MR} * ${STATE}; row += ${STATE})
+        for (int64_t l = 0; l < ${STATE}; l++)
+            row[l] = l < ${SUM} ? -1.0f / 0.0f : 0.0f;
 
     for (int64_t j = 0; j < end; j += ${BK})
         for (int64_t i = 0; i < rows; i += ${MR}) {

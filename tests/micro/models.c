@@ -118,13 +118,14 @@ static void pack_v(struct job *j)
 
 /* ---- products ---- */
 
-/* One element of left[.][slots] * right[slots][NR], and the sum of its terms' sizes. They are arguments 0 and 1. */
-static double dot(const struct job *j, int64_t left, int64_t column, int64_t slots, double *size)
+/* One element of left[.][slots] * right[slots][NR], and the sum of its terms' sizes. They are arguments 0 and 1; right
+ * starts with row `from`. */
+static double dot(const struct job *j, int64_t left, int64_t from, int64_t column, int64_t slots, double *size)
 {
     double sum = 0;
     *size = 0;
     for (int64_t u = 0; u < slots * j->z.PER; u++) {
-        int64_t right = (u / j->z.PER * j->z.NR + column) * j->z.PER + u % j->z.PER;
+        int64_t right = ((from + u / j->z.PER) * j->z.NR + column) * j->z.PER + u % j->z.PER;
         double term = (double)get(j, 0, left * j->z.PER + u) * (double)get(j, 1, right);
         sum += term;
         *size += fabs(term);
@@ -136,12 +137,15 @@ static void score_tile(struct job *j)
 {
     const struct sizes *z = &j->z;
     memory(j, 0, j->slot, ((z->MR - 1) * z->LDQ + z->SQ) * z->PER);
-    memory(j, 1, j->slot, z->SQ * z->NR * z->PER);
-    memory(j, 2, DTYPE_F32, (z->MR - 1) * z->BK + z->NR);
+    int64_t n = up_to(j, z->BK / z->NR);
+    memory(j, 1, j->slot, ((n - 1) * z->LDQ + z->SQ) * z->NR * z->PER);
+    memory(j, 2, DTYPE_F32, (z->MR - 1) * z->BK + n * z->NR);
     memory(j, 3, DTYPE_F32, 1);
+    integer(j, 4, n);
     for (int64_t i = 0; i < z->MR; i++)
-        for (int64_t c = 0; c < z->NR; c++) {
-            double size, scale = (double)get(j, 3, 0), sum = dot(j, i * z->LDQ, c, z->SQ, &size);
+        for (int64_t c = 0; c < n * z->NR; c++) {
+            double size, scale = (double)get(j, 3, 0);
+            double sum = dot(j, i * z->LDQ, c / z->NR * z->LDQ, c % z->NR, z->SQ, &size);
             double error = (double)(z->SQ * z->PER + 2) * 0x1p-24 * size;
             want(j, 2, i * z->BK + c, scale * sum, fabs(scale) * error + TINY);
         }
@@ -158,7 +162,7 @@ static void value_tile(struct job *j)
     integer(j, 4, n);
     for (int64_t i = 0; i < z->MR; i++)
         for (int64_t c = 0; c < columns; c++) {
-            double size, sum = dot(j, i * z->LDP, c, slots, &size);
+            double size, sum = dot(j, i * z->LDP, 0, c, slots, &size);
             double old = (double)get(j, 3, z->FIX + i) * (double)get(j, 2, i * z->LDO + c);
             double error = (double)(slots * z->PER + 2) * 0x1p-24 * (size + fabs(old));
             want(j, 2, i * z->LDO + c, old + sum, error + TINY);
