@@ -31,7 +31,11 @@ static void scores(${VEC} *s, __global const ${TYPE} *const *row, __local const 
 % end
 % for w in 0..U/4
 % for r in 0..MR
+% if HD % U == 0
+        const float4 f${w}_${r} = get4(row[${r}] + from + d + ${4*w}, 4, wide);
+% else
         const float4 f${w}_${r} = get4(row[${r}] + from + d + ${4*w}, ${HD} - from - d - ${4*w}, wide);
+% end
 % end
 % for u in 0..4
         {
@@ -72,6 +76,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     const long keys = a.has_lens ? kv_lens[a.lens_at + b] : a.kv_len;
     const long offset = a.offset + (a.bottom_right ? keys - a.q_len : 0);
     const long end = interval(min(i0 + ${BQ}L, a.q_len) - 1, keys, offset);
+% if TURNS > 1
+    const int turns = (int)min(${TURNS}L, (a.q_len - i0 + ${ROWS-1}) / ${ROWS}); /* no break: PoCL 3.1 gets one around barriers wrong */
+% end
     const float scale = a.scale * 1.44269504f; /* exponentials are powers of two */
     ${VEC} out[${TURNS*MR*CV}];
     float top[${TURNS*MR}], sum[${TURNS*MR}]; /* of each row: the maximum so far, and this lane's share of the sum */
@@ -79,7 +86,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     k += a.k_at + b * a.k_stride[0] + g * a.k_stride[1];
     v += a.v_at + b * a.v_stride[0] + g * a.v_stride[1];
     o += a.o_at + b * a.o_stride[0] + h * a.o_stride[1];
-% if HD % 4 == 0 and HDV % 4 == 0
+% if HD % U == 0 and HDV % 4 == 0
     const int wide = ((a.q_stride[2] | a.k_stride[2] | a.v_stride[2]) & 3) == 0 &&
         (((ulong)q | (ulong)k | (ulong)v) & ${DTYPE == "f32" ? 15 : 7}) == 0; /* rows can be read four elements at a time */
 % else
@@ -98,12 +105,10 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         fill_v(vt, v + j * a.v_stride[2], a.v_stride[2], n, item, wide);
         barrier(CLK_LOCAL_MEM_FENCE);
 % end
-        for (int turn = 0; turn < ${TURNS}; turn++) {
+        for (int turn = 0; turn < ${TURNS > 1 ? "turns" : "1"}; turn++) {
             const long i = i0 + turn * ${ROWS} + y * ${MR}; /* this work-item's first row */
             ${VEC} s[${BLOCKS*MR*NV}];
             float fix[${MR}];
-            if (i0 + turn * ${ROWS} >= a.q_len)
-                break;
             __global const ${TYPE} *row[${MR}];
             for (int r = 0; r < ${MR}; r++)
                 row[r] = q + min(i + r, a.q_len - 1) * a.q_stride[2];

@@ -1,18 +1,18 @@
 %# Storage types, and the vector functions of the tile loop.
-/* Four elements as f32; zeros beyond the n that there are. wide: all four are there, and aligned as one vector. */
+/* Four elements as f32; zeros beyond the n that there are. wide: they are aligned as one vector. */
 static float4 get4(__global const ${TYPE} *from, int n, const int wide)
 {
 % if DTYPE == "f32"
-    if (wide)
+    if (wide && n >= 4)
         return *(__global const float4 *)from;
     return n >= 4 ? vload4(0, from) : (float4)(n > 0 ? from[0] : 0.0f, n > 1 ? from[1] : 0.0f, n > 2 ? from[2] : 0.0f, 0.0f);
 % elif DTYPE == "f16"
-    if (wide)
+    if (wide && n >= 4)
         return vloada_half4(0, (__global const half *)from);
     return n >= 4 ? vload_half4(0, (__global const half *)from) : (float4)(n > 0 ? vload_half(0, (__global const half *)from) : 0.0f,
         n > 1 ? vload_half(1, (__global const half *)from) : 0.0f, n > 2 ? vload_half(2, (__global const half *)from) : 0.0f, 0.0f);
 % else
-    if (wide)
+    if (wide && n >= 4)
         return as_float4(convert_uint4(*(__global const ushort4 *)from) << 16);
     return as_float4((n >= 4 ? convert_uint4(vload4(0, from)) : (uint4)(n > 0 ? from[0] : 0, n > 1 ? from[1] : 0, n > 2 ? from[2] : 0, 0)) << 16);
 % end
@@ -32,7 +32,7 @@ static void fill_k(__local float *kt, __global const ${TYPE} *k, long ld, int n,
 {
     for (int t = item; t < ${BK*DC/4}; t += ${ITEMS}) {
         const int key = t % ${BK}, d = t / ${BK} * 4;
-        const float4 f = key < n ? get4(k + key * ld + d, ${HD} - from - d, wide) : (float4)(0.0f);
+        const float4 f = key < n${HD % DC != 0 ? " && from + d < " : ""}${HD % DC != 0 ? HD : ""} ? get4(k + key * ld + d, ${HD} - from - d, wide) : (float4)(0.0f);
         kt[d * ${BK} + key] = f.x, kt[(d + 1) * ${BK} + key] = f.y;
         kt[(d + 2) * ${BK} + key] = f.z, kt[(d + 3) * ${BK} + key] = f.w;
     }
@@ -41,7 +41,7 @@ static void fill_v(__local float *vt, __global const ${TYPE} *v, long ld, int n,
 {
     for (int t = item; t < ${KC*ceil_div(DV, 4)}; t += ${ITEMS}) {
         const int key = t / ${ceil_div(DV, 4)}, d = t % ${ceil_div(DV, 4)} * 4;
-        const float4 f = key < n ? get4(v + key * ld + d, ${HDV} - d, wide) : (float4)(0.0f);
+        const float4 f = key < n${DV > HDV ? " && d < " : ""}${DV > HDV ? HDV : ""} ? get4(v + key * ld + d, ${HDV} - d, wide) : (float4)(0.0f);
 % if DV % 4 == 0
         *(__local float4 *)(vt + key * ${DV} + d) = f;
 % else
