@@ -416,7 +416,7 @@ void lower_c_body(struct buf *out, const struct unrolled *u)
 {
     int depth = 1;
     size_t start = 0;
-    const void *from = NULL;
+    int group = -1;
     if (u->micro->comment)
         buf_printf(out, "/* %s */\n", u->micro->comment);
     buf_puts(out, "KERNEL ");
@@ -425,7 +425,7 @@ void lower_c_body(struct buf *out, const struct unrolled *u)
     declarations(out, u);
     for (int k = 0; k < u->insts; k++) {
         const struct inst *i = &u->inst[k];
-        bool joined = k && i->kind == INST_OP && i->from == from && out->size - start < LINE_MAX - 28;
+        bool joined = k && i->kind == INST_OP && i->group == group && out->size - start < LINE_MAX - 28;
         if (i->kind == INST_END)
             depth--;
         if (joined)
@@ -436,7 +436,7 @@ void lower_c_body(struct buf *out, const struct unrolled *u)
             indent(out, depth);
         }
         put_inst(out, u, i);
-        from = i->kind == INST_OP ? i->from : NULL;
+        group = i->kind == INST_OP ? i->group : -1;
         if (i->kind == INST_LOOP)
             depth++;
     }

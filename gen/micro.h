@@ -216,7 +216,7 @@ struct inst {
     int args;
     struct arg arg[OPERANDS_MAX];
     int partner;      /* LOOP: its END, and the other way round */
-    const void *from; /* the statement it came from: C prints those of one statement on one line */
+    int group; /* C prints instructions of one group on one line */
 };
 /* A named value: a vector, mask, pointer or integer, from its definition to its last use. */
 struct val {

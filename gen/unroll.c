@@ -34,7 +34,8 @@ struct unroller {
     struct gen_error *err;
     struct slot *slot;
     int slots, scopes, depth;
-    const void *from;
+    int group; /* of instructions that C prints on one line */
+    int inlined; /* inside a trailing for, whose rounds share a line */
 };
 /* A term looked up: the scope and name it leads to through macro parameters, and what it is there. */
 struct seen {
@@ -103,13 +104,8 @@ static struct inst *add_inst(struct unroller *r, enum inst_kind kind, struct pla
         u->inst_room = room;
     }
     struct inst *i = &u->inst[u->insts++];
-    *i = (struct inst){.kind = kind, .place = place, .partner = -1, .from = r->from};
+    *i = (struct inst){.kind = kind, .place = place, .partner = -1, .group = r->group};
     return i;
-}
-
-static void use(struct unroller *r, int value)
-{
-    r->u->val[value].last = r->u->insts;
 }
 
 /* ---- terms ---- */
@@ -325,11 +321,9 @@ static int expand(struct unroller *r, const struct macro *m, const struct node *
         if (seen.arg.kind == ARG_INTEGER && !env_set(r->env, m->name[i], value_int(seen.arg.number)))
             return fail_at(r->err, n->place, "too many names; expected at most %d", ENV_MAX);
     }
-    const void *from = r->from;
     r->depth++;
     int result = run(r, m->body, &s);
     r->depth--;
-    r->from = from;
     r->env->entries = entries;
     return result;
 }
@@ -482,7 +476,7 @@ static int loop(struct unroller *r, const struct node *n, struct scope *s)
     i->arg[0] = (struct arg){.kind = ARG_VALUE, .value = counter};
     i->arg[1] = (struct arg){.kind = by < 0 ? ARG_INTEGER : ARG_VALUE, .value = by, .number = number};
     if (by >= 0)
-        use(r, by), r->u->val[by].last--;
+        r->u->val[by].last = r->u->insts - 1;
     if (run(r, n->body, s) || !(i = add_inst(r, INST_END, n->place)))
         return -1;
     i->args = 1;
@@ -500,23 +494,29 @@ static int unroll(struct unroller *r, const struct node *n, struct scope *s)
         return -1;
     struct env *env = r->env;
     int entries = env->entries;
+    bool block = n->body->next || n->body->kind == NODE_IF; /* its rounds are lines of their own in C */
     for (int64_t i = 0; i < count; i++) {
         if (!env_round(env))
             return fail_at(r->err, n->place, "more than %d rounds in all; expected fewer", ROUNDS_MAX);
         if (!env_set(env, n->name, value_int(i)))
             return fail_at(r->err, n->place, "too many names; expected at most %d", ENV_MAX);
-        if (run(r, n->body, s))
+        r->group += block;
+        r->inlined += !block;
+        int failed = run(r, n->body, s);
+        r->inlined -= !block;
+        if (failed)
             return -1;
         env->entries = entries;
     }
+    r->group += block;
     return 0;
 }
 
 static int run_one(struct unroller *r, const struct node *n, struct scope *s)
 {
     int64_t number;
-    if (r->depth == 0)
-        r->from = n;
+    if (r->depth == 0 && !r->inlined)
+        r->group++;
     switch (n->kind) {
     case NODE_STATEMENT: return statement(r, n, s);
     case NODE_UNROLL: return unroll(r, n, s);

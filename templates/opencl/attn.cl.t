@@ -77,7 +77,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     const long offset = a.offset + (a.bottom_right ? keys - a.q_len : 0);
     const long end = interval(min(i0 + ${BQ}L, a.q_len) - 1, keys, offset);
 % if TURNS > 1
-    const int turns = (int)min(${TURNS}L, (a.q_len - i0 + ${ROWS-1}) / ${ROWS}); /* no break: PoCL 3.1 gets one around barriers wrong */
+    const int turns = (int)min(${TURNS}L, (a.q_len - i0 + ${ROWS-1}) / ${ROWS}); /* that have queries */
 % end
     const float scale = a.scale * 1.44269504f; /* exponentials are powers of two */
     ${VEC} out[${TURNS*MR*CV}];
@@ -181,8 +181,8 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
             ${VEC} o${r}_${c} = out[(turn * ${MR} + ${r}) * ${CV} + ${c}] * fix[${r}];
 % end
 % end
+            barrier(CLK_LOCAL_MEM_FENCE); /* here: PoCL 3.1 runs the first item wrong when a loop's body begins with one */
             for (int part = 0; part < n; part += ${KC}) { /* O = fix * O + P V */
-                barrier(CLK_LOCAL_MEM_FENCE);
 % if CHUNKED
                 fill_v(vt, v + (j + part) * a.v_stride[2], a.v_stride[2], n - part, item, wide);
                 barrier(CLK_LOCAL_MEM_FENCE);
@@ -205,13 +205,13 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
                     }
 % end
                 }
+                barrier(CLK_LOCAL_MEM_FENCE);
             }
 % for r in 0..MR
 % for c in 0..CV
             out[(turn * ${MR} + ${r}) * ${CV} + ${c}] = o${r}_${c};
 % end
 % end
-            barrier(CLK_LOCAL_MEM_FENCE);
         }
     }
 

@@ -42,8 +42,8 @@ int64_t attn_f32_d32_on_c_q32k128_r4x8u1_workspace(const struct attn_args *args)
 int attn_f32_d32_on_c_q32k128_r4x8u1(const struct attn_args *args);
 
 #ifndef ATTN_DECLARATIONS
-static const int32_t iota[8] = {0, 1, 2, 3, 4, 5, 6, 7};
-static const int32_t width[8] = {8, 8, 8, 8, 8, 8, 8, 8};
+static const int32_t pool_iota[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+static const int32_t pool_width[8] = {8, 8, 8, 8, 8, 8, 8, 8};
 #if defined(__GNUC__) && !defined(__TINYC__)
 #pragma GCC diagnostic ignored "-Wpsabi" /* static functions: no ABI to keep */
 typedef float vec __attribute__((vector_size(32)));
@@ -142,12 +142,18 @@ KERNEL void pack_k(const float *k, float *d, int64_t ld)
         t += ld;
         x7 = v_load(t);
         t += ld;
-        t0 = v_keep(x0, x4, 4); t4 = v_cross(x0, x4, 4); t1 = v_keep(x1, x5, 4); t5 = v_cross(x1, x5, 4);
-        t2 = v_keep(x2, x6, 4); t6 = v_cross(x2, x6, 4); t3 = v_keep(x3, x7, 4); t7 = v_cross(x3, x7, 4);
-        u0 = v_keep(t0, t2, 2); u2 = v_cross(t0, t2, 2); u1 = v_keep(t1, t3, 2); u3 = v_cross(t1, t3, 2);
-        u4 = v_keep(t4, t6, 2); u6 = v_cross(t4, t6, 2); u5 = v_keep(t5, t7, 2); u7 = v_cross(t5, t7, 2);
-        x0 = v_keep(u0, u1, 1); x1 = v_cross(u0, u1, 1); x2 = v_keep(u2, u3, 1); x3 = v_cross(u2, u3, 1);
-        x4 = v_keep(u4, u5, 1); x5 = v_cross(u4, u5, 1); x6 = v_keep(u6, u7, 1); x7 = v_cross(u6, u7, 1);
+        t0 = v_keep(x0, x4, 4); t4 = v_cross(x0, x4, 4);
+        t1 = v_keep(x1, x5, 4); t5 = v_cross(x1, x5, 4);
+        t2 = v_keep(x2, x6, 4); t6 = v_cross(x2, x6, 4);
+        t3 = v_keep(x3, x7, 4); t7 = v_cross(x3, x7, 4);
+        u0 = v_keep(t0, t2, 2); u2 = v_cross(t0, t2, 2);
+        u1 = v_keep(t1, t3, 2); u3 = v_cross(t1, t3, 2);
+        u4 = v_keep(t4, t6, 2); u6 = v_cross(t4, t6, 2);
+        u5 = v_keep(t5, t7, 2); u7 = v_cross(t5, t7, 2);
+        x0 = v_keep(u0, u1, 1); x1 = v_cross(u0, u1, 1);
+        x2 = v_keep(u2, u3, 1); x3 = v_cross(u2, u3, 1);
+        x4 = v_keep(u4, u5, 1); x5 = v_cross(u4, u5, 1);
+        x6 = v_keep(u6, u7, 1); x7 = v_cross(u6, u7, 1);
         v_store(d, x0); v_store(d + 64, x1); v_store(d + 128, x2); v_store(d + 192, x3);
         v_store(d + 256, x4); v_store(d + 320, x5); v_store(d + 384, x6); v_store(d + 448, x7);
         k += 8;
@@ -173,53 +179,60 @@ KERNEL void pack_v(const float *v, float *d, int64_t ld)
     }
 }
 
-/* S[MR][NR] = scale * Q[MR][D] K^T[D][NR], for one panel of keys. */
-KERNEL void score_tile(const float *q, const float *kt, float *s, const float *scale)
+/* S[MR][n*NR] = scale * Q[MR][D] K^T[D][n*NR], for n panels of keys. */
+KERNEL void score_tile(const float *q, const float *kt, float *s, const float *scale, int64_t n)
 {
+    vec f;
+    const float *t;
     vec a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7, a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7, a2_0,
         a2_1, a2_2, a2_3, a2_4, a2_5, a2_6, a2_7, a3_0, a3_1, a3_2, a3_3, a3_4, a3_5, a3_6, a3_7;
-    vec b0, b1, b2, b3, b4, b5, b6, b7, x, f;
-    a0_0 = v_zero(); a0_1 = v_zero(); a0_2 = v_zero(); a0_3 = v_zero(); a0_4 = v_zero();
-    a0_5 = v_zero(); a0_6 = v_zero(); a0_7 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero();
-    a1_2 = v_zero(); a1_3 = v_zero(); a1_4 = v_zero(); a1_5 = v_zero(); a1_6 = v_zero();
-    a1_7 = v_zero(); a2_0 = v_zero(); a2_1 = v_zero(); a2_2 = v_zero(); a2_3 = v_zero();
-    a2_4 = v_zero(); a2_5 = v_zero(); a2_6 = v_zero(); a2_7 = v_zero(); a3_0 = v_zero();
-    a3_1 = v_zero(); a3_2 = v_zero(); a3_3 = v_zero(); a3_4 = v_zero(); a3_5 = v_zero();
-    a3_6 = v_zero(); a3_7 = v_zero();
-    for (int64_t left = 32; left; left--) {
-        b0 = v_load(kt); b1 = v_load(kt + 8); b2 = v_load(kt + 16); b3 = v_load(kt + 24);
-        b4 = v_load(kt + 32); b5 = v_load(kt + 40); b6 = v_load(kt + 48); b7 = v_load(kt + 56);
-        x = v_bcast(q); a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1); a0_2 = v_fma(a0_2, x, b2);
-        a0_3 = v_fma(a0_3, x, b3); a0_4 = v_fma(a0_4, x, b4); a0_5 = v_fma(a0_5, x, b5);
-        a0_6 = v_fma(a0_6, x, b6); a0_7 = v_fma(a0_7, x, b7); x = v_bcast(q + 32); a1_0 = v_fma(a1_0, x, b0);
-        a1_1 = v_fma(a1_1, x, b1); a1_2 = v_fma(a1_2, x, b2); a1_3 = v_fma(a1_3, x, b3);
-        a1_4 = v_fma(a1_4, x, b4); a1_5 = v_fma(a1_5, x, b5); a1_6 = v_fma(a1_6, x, b6);
-        a1_7 = v_fma(a1_7, x, b7); x = v_bcast(q + 64); a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1);
-        a2_2 = v_fma(a2_2, x, b2); a2_3 = v_fma(a2_3, x, b3); a2_4 = v_fma(a2_4, x, b4);
-        a2_5 = v_fma(a2_5, x, b5); a2_6 = v_fma(a2_6, x, b6); a2_7 = v_fma(a2_7, x, b7);
-        x = v_bcast(q + 96); a3_0 = v_fma(a3_0, x, b0); a3_1 = v_fma(a3_1, x, b1); a3_2 = v_fma(a3_2, x, b2);
-        a3_3 = v_fma(a3_3, x, b3); a3_4 = v_fma(a3_4, x, b4); a3_5 = v_fma(a3_5, x, b5);
-        a3_6 = v_fma(a3_6, x, b6); a3_7 = v_fma(a3_7, x, b7);
-        q += 1;
-        kt += 64;
-    }
+    vec b0, b1, b2, b3, b4, b5, b6, b7, x;
     f = v_bcast(scale);
-    a0_0 = v_mul(a0_0, f); a0_1 = v_mul(a0_1, f); a0_2 = v_mul(a0_2, f); a0_3 = v_mul(a0_3, f);
-    a0_4 = v_mul(a0_4, f); a0_5 = v_mul(a0_5, f); a0_6 = v_mul(a0_6, f); a0_7 = v_mul(a0_7, f);
-    v_store(s, a0_0); v_store(s + 8, a0_1); v_store(s + 16, a0_2); v_store(s + 24, a0_3);
-    v_store(s + 32, a0_4); v_store(s + 40, a0_5); v_store(s + 48, a0_6); v_store(s + 56, a0_7);
-    a1_0 = v_mul(a1_0, f); a1_1 = v_mul(a1_1, f); a1_2 = v_mul(a1_2, f); a1_3 = v_mul(a1_3, f);
-    a1_4 = v_mul(a1_4, f); a1_5 = v_mul(a1_5, f); a1_6 = v_mul(a1_6, f); a1_7 = v_mul(a1_7, f);
-    v_store(s + 128, a1_0); v_store(s + 136, a1_1); v_store(s + 144, a1_2); v_store(s + 152, a1_3);
-    v_store(s + 160, a1_4); v_store(s + 168, a1_5); v_store(s + 176, a1_6); v_store(s + 184, a1_7);
-    a2_0 = v_mul(a2_0, f); a2_1 = v_mul(a2_1, f); a2_2 = v_mul(a2_2, f); a2_3 = v_mul(a2_3, f);
-    a2_4 = v_mul(a2_4, f); a2_5 = v_mul(a2_5, f); a2_6 = v_mul(a2_6, f); a2_7 = v_mul(a2_7, f);
-    v_store(s + 256, a2_0); v_store(s + 264, a2_1); v_store(s + 272, a2_2); v_store(s + 280, a2_3);
-    v_store(s + 288, a2_4); v_store(s + 296, a2_5); v_store(s + 304, a2_6); v_store(s + 312, a2_7);
-    a3_0 = v_mul(a3_0, f); a3_1 = v_mul(a3_1, f); a3_2 = v_mul(a3_2, f); a3_3 = v_mul(a3_3, f);
-    a3_4 = v_mul(a3_4, f); a3_5 = v_mul(a3_5, f); a3_6 = v_mul(a3_6, f); a3_7 = v_mul(a3_7, f);
-    v_store(s + 384, a3_0); v_store(s + 392, a3_1); v_store(s + 400, a3_2); v_store(s + 408, a3_3);
-    v_store(s + 416, a3_4); v_store(s + 424, a3_5); v_store(s + 432, a3_6); v_store(s + 440, a3_7);
+    for (int64_t left = n; left; left--) {
+        t = q;
+        a0_0 = v_zero(); a0_1 = v_zero(); a0_2 = v_zero(); a0_3 = v_zero(); a0_4 = v_zero();
+        a0_5 = v_zero(); a0_6 = v_zero(); a0_7 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero();
+        a1_2 = v_zero(); a1_3 = v_zero(); a1_4 = v_zero(); a1_5 = v_zero(); a1_6 = v_zero();
+        a1_7 = v_zero(); a2_0 = v_zero(); a2_1 = v_zero(); a2_2 = v_zero(); a2_3 = v_zero();
+        a2_4 = v_zero(); a2_5 = v_zero(); a2_6 = v_zero(); a2_7 = v_zero(); a3_0 = v_zero();
+        a3_1 = v_zero(); a3_2 = v_zero(); a3_3 = v_zero(); a3_4 = v_zero(); a3_5 = v_zero();
+        a3_6 = v_zero(); a3_7 = v_zero();
+        for (int64_t left__2 = 32; left__2; left__2--) {
+            b0 = v_load(kt); b1 = v_load(kt + 8); b2 = v_load(kt + 16); b3 = v_load(kt + 24);
+            b4 = v_load(kt + 32); b5 = v_load(kt + 40); b6 = v_load(kt + 48); b7 = v_load(kt + 56);
+            x = v_bcast(t); a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1); a0_2 = v_fma(a0_2, x, b2);
+            a0_3 = v_fma(a0_3, x, b3); a0_4 = v_fma(a0_4, x, b4); a0_5 = v_fma(a0_5, x, b5);
+            a0_6 = v_fma(a0_6, x, b6); a0_7 = v_fma(a0_7, x, b7);
+            x = v_bcast(t + 32); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1); a1_2 = v_fma(a1_2, x, b2);
+            a1_3 = v_fma(a1_3, x, b3); a1_4 = v_fma(a1_4, x, b4); a1_5 = v_fma(a1_5, x, b5);
+            a1_6 = v_fma(a1_6, x, b6); a1_7 = v_fma(a1_7, x, b7);
+            x = v_bcast(t + 64); a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1); a2_2 = v_fma(a2_2, x, b2);
+            a2_3 = v_fma(a2_3, x, b3); a2_4 = v_fma(a2_4, x, b4); a2_5 = v_fma(a2_5, x, b5);
+            a2_6 = v_fma(a2_6, x, b6); a2_7 = v_fma(a2_7, x, b7);
+            x = v_bcast(t + 96); a3_0 = v_fma(a3_0, x, b0); a3_1 = v_fma(a3_1, x, b1); a3_2 = v_fma(a3_2, x, b2);
+            a3_3 = v_fma(a3_3, x, b3); a3_4 = v_fma(a3_4, x, b4); a3_5 = v_fma(a3_5, x, b5);
+            a3_6 = v_fma(a3_6, x, b6); a3_7 = v_fma(a3_7, x, b7);
+            t += 1;
+            kt += 64;
+        }
+        a0_0 = v_mul(a0_0, f); a0_1 = v_mul(a0_1, f); a0_2 = v_mul(a0_2, f); a0_3 = v_mul(a0_3, f);
+        a0_4 = v_mul(a0_4, f); a0_5 = v_mul(a0_5, f); a0_6 = v_mul(a0_6, f); a0_7 = v_mul(a0_7, f);
+        v_store(s, a0_0); v_store(s + 8, a0_1); v_store(s + 16, a0_2); v_store(s + 24, a0_3);
+        v_store(s + 32, a0_4); v_store(s + 40, a0_5); v_store(s + 48, a0_6); v_store(s + 56, a0_7);
+        a1_0 = v_mul(a1_0, f); a1_1 = v_mul(a1_1, f); a1_2 = v_mul(a1_2, f); a1_3 = v_mul(a1_3, f);
+        a1_4 = v_mul(a1_4, f); a1_5 = v_mul(a1_5, f); a1_6 = v_mul(a1_6, f); a1_7 = v_mul(a1_7, f);
+        v_store(s + 128, a1_0); v_store(s + 136, a1_1); v_store(s + 144, a1_2); v_store(s + 152, a1_3);
+        v_store(s + 160, a1_4); v_store(s + 168, a1_5); v_store(s + 176, a1_6); v_store(s + 184, a1_7);
+        a2_0 = v_mul(a2_0, f); a2_1 = v_mul(a2_1, f); a2_2 = v_mul(a2_2, f); a2_3 = v_mul(a2_3, f);
+        a2_4 = v_mul(a2_4, f); a2_5 = v_mul(a2_5, f); a2_6 = v_mul(a2_6, f); a2_7 = v_mul(a2_7, f);
+        v_store(s + 256, a2_0); v_store(s + 264, a2_1); v_store(s + 272, a2_2); v_store(s + 280, a2_3);
+        v_store(s + 288, a2_4); v_store(s + 296, a2_5); v_store(s + 304, a2_6); v_store(s + 312, a2_7);
+        a3_0 = v_mul(a3_0, f); a3_1 = v_mul(a3_1, f); a3_2 = v_mul(a3_2, f); a3_3 = v_mul(a3_3, f);
+        a3_4 = v_mul(a3_4, f); a3_5 = v_mul(a3_5, f); a3_6 = v_mul(a3_6, f); a3_7 = v_mul(a3_7, f);
+        v_store(s + 384, a3_0); v_store(s + 392, a3_1); v_store(s + 400, a3_2); v_store(s + 408, a3_3);
+        v_store(s + 416, a3_4); v_store(s + 424, a3_5); v_store(s + 432, a3_6); v_store(s + 440, a3_7);
+        s += 64;
+    }
 }
 
 /* One step of the online softmax on MR rows, n times PER vectors each: the new maxima, P = 2**(S - maximum), their sums. */
@@ -227,7 +240,7 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
 {
     const float *t;
     vec m0, m1, m2, m3;
-    vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, x, old, top, lowest, base, r__2, p__2;
+    vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, x, old, top, lowest, base, frac, poly;
     float *u;
     vec z0, z1, z2, z3;
     vec b, x0, l;
@@ -238,44 +251,56 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
         m0 = v_maxm(m0, t); m1 = v_maxm(m1, t + 128); m2 = v_maxm(m2, t + 256); m3 = v_maxm(m3, t + 384);
         t += 8;
     }
-    t0 = v_low(m0, m1); u0 = v_high(m0, m1); t0 = v_max(t0, u0); t1 = v_low(m2, m3); u1 = v_high(m2, m3);
-    t1 = v_max(t1, u1); t2 = v_low(m3, m3); u2 = v_high(m3, m3); t2 = v_max(t2, u2); t3 = v_low(m3, m3);
-    u3 = v_high(m3, m3); t3 = v_max(t3, u3); v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_max(v0, w0);
-    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_max(v1, w1); m0 = v_keep(v0, v1, 4);
-    x = v_cross(v0, v1, 4); m0 = v_max(m0, x); old = v_load(r); top = v_max(old, m0); v_store(r, top);
-    lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top); v_store(r + 24, base);
-    old = v_sub(old, base); r__2 = v_fraction(old); p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f);
-    p__2 = v_hornerf(p__2, r__2, 0.0557999164f); p__2 = v_hornerf(p__2, r__2, 0.240164444f);
-    p__2 = v_hornerf(p__2, r__2, 0.693151295f); p__2 = v_hornerf(p__2, r__2, 1.0f); old = v_scale(p__2, old);
+    t0 = v_low(m0, m1); u0 = v_high(m0, m1); t0 = v_max(t0, u0);
+    t1 = v_low(m2, m3); u1 = v_high(m2, m3); t1 = v_max(t1, u1);
+    t2 = v_low(m3, m3); u2 = v_high(m3, m3); t2 = v_max(t2, u2);
+    t3 = v_low(m3, m3); u3 = v_high(m3, m3); t3 = v_max(t3, u3);
+    v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_max(v0, w0);
+    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_max(v1, w1);
+    m0 = v_keep(v0, v1, 4); x = v_cross(v0, v1, 4); m0 = v_max(m0, x); old = v_load(r); top = v_max(old, m0);
+    v_store(r, top); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top); v_store(r + 24, base);
+    old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+    poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
     t = s;
     u = p;
     z0 = v_zero(); z1 = v_zero(); z2 = v_zero(); z3 = v_zero();
     for (int64_t left = n; left; left--) {
-        b = v_bcast(r + 24); x0 = v_load(t); x0 = v_sub(x0, b); r__2 = v_fraction(x0); p__2 = v_const(0.00186713063f);
-        p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
-        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
-        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z0 = v_add(z0, x0); v_store(u, x0);
-        b = v_bcast(r + 25); x0 = v_load(t + 128); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
-        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
-        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
-        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z1 = v_add(z1, x0); v_store(u + 128, x0);
-        b = v_bcast(r + 26); x0 = v_load(t + 256); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
-        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
-        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
-        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z2 = v_add(z2, x0); v_store(u + 256, x0);
-        b = v_bcast(r + 27); x0 = v_load(t + 384); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
-        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
-        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
-        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z3 = v_add(z3, x0); v_store(u + 384, x0);
+        b = v_bcast(r + 24);
+        x0 = v_load(t); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
+        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z0 = v_add(z0, x0);
+        v_store(u, x0);
+        b = v_bcast(r + 25);
+        x0 = v_load(t + 128); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
+        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z1 = v_add(z1, x0);
+        v_store(u + 128, x0);
+        b = v_bcast(r + 26);
+        x0 = v_load(t + 256); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
+        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z2 = v_add(z2, x0);
+        v_store(u + 256, x0);
+        b = v_bcast(r + 27);
+        x0 = v_load(t + 384); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
+        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z3 = v_add(z3, x0);
+        v_store(u + 384, x0);
         t += 8;
         u += 8;
     }
-    t0 = v_low(z0, z1); u0 = v_high(z0, z1); t0 = v_add(t0, u0); t1 = v_low(z2, z3); u1 = v_high(z2, z3);
-    t1 = v_add(t1, u1); t2 = v_low(z3, z3); u2 = v_high(z3, z3); t2 = v_add(t2, u2); t3 = v_low(z3, z3);
-    u3 = v_high(z3, z3); t3 = v_add(t3, u3); v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_add(v0, w0);
-    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_add(v1, w1); z0 = v_keep(v0, v1, 4);
-    x = v_cross(v0, v1, 4); z0 = v_add(z0, x); l = v_load(r + 8); l = v_horner(l, old, z0);
-    v_store(r + 8, l); v_store(r + 16, old);
+    t0 = v_low(z0, z1); u0 = v_high(z0, z1); t0 = v_add(t0, u0);
+    t1 = v_low(z2, z3); u1 = v_high(z2, z3); t1 = v_add(t1, u1);
+    t2 = v_low(z3, z3); u2 = v_high(z3, z3); t2 = v_add(t2, u2);
+    t3 = v_low(z3, z3); u3 = v_high(z3, z3); t3 = v_add(t3, u3);
+    v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_add(v0, w0);
+    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_add(v1, w1);
+    z0 = v_keep(v0, v1, 4); x = v_cross(v0, v1, 4); z0 = v_add(z0, x); l = v_load(r + 8);
+    l = v_horner(l, old, z0); v_store(r + 8, l); v_store(r + 16, old);
 }
 
 /* The same where an interval ends inside the tile: row i sees the first limit[i] keys; the others score -inf. */
@@ -287,7 +312,7 @@ KERNEL void softmax_edge(float *s, float *p, float *r, const int32_t *limit, int
     ivec end;
     mask seen;
     vec x;
-    vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, old, top, lowest, base, r__2, p__2;
+    vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, old, top, lowest, base, frac, poly;
     float *u;
     vec z0, z1, z2, z3;
     vec b, x0, l;
@@ -295,7 +320,7 @@ KERNEL void softmax_edge(float *s, float *p, float *r, const int32_t *limit, int
     m0 = v_const(-(1.0f / 0.0f)); m1 = v_const(-(1.0f / 0.0f)); m2 = v_const(-(1.0f / 0.0f));
     m3 = v_const(-(1.0f / 0.0f));
     none = v_const(-(1.0f / 0.0f));
-    at = v_pool(iota);
+    at = v_pool(pool_iota);
     for (int64_t left = n; left; left--) {
         end = v_bcasti(limit);
         seen = v_less(at, end);
@@ -321,47 +346,59 @@ KERNEL void softmax_edge(float *s, float *p, float *r, const int32_t *limit, int
         x = v_sel(seen, x, none);
         m3 = v_max(m3, x);
         v_store(t + 384, x);
-        at = v_addv(at, width);
+        at = v_addv(at, pool_width);
         t += 8;
     }
-    t0 = v_low(m0, m1); u0 = v_high(m0, m1); t0 = v_max(t0, u0); t1 = v_low(m2, m3); u1 = v_high(m2, m3);
-    t1 = v_max(t1, u1); t2 = v_low(m3, m3); u2 = v_high(m3, m3); t2 = v_max(t2, u2); t3 = v_low(m3, m3);
-    u3 = v_high(m3, m3); t3 = v_max(t3, u3); v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_max(v0, w0);
-    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_max(v1, w1); m0 = v_keep(v0, v1, 4);
-    x = v_cross(v0, v1, 4); m0 = v_max(m0, x); old = v_load(r); top = v_max(old, m0); v_store(r, top);
-    lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top); v_store(r + 24, base);
-    old = v_sub(old, base); r__2 = v_fraction(old); p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f);
-    p__2 = v_hornerf(p__2, r__2, 0.0557999164f); p__2 = v_hornerf(p__2, r__2, 0.240164444f);
-    p__2 = v_hornerf(p__2, r__2, 0.693151295f); p__2 = v_hornerf(p__2, r__2, 1.0f); old = v_scale(p__2, old);
+    t0 = v_low(m0, m1); u0 = v_high(m0, m1); t0 = v_max(t0, u0);
+    t1 = v_low(m2, m3); u1 = v_high(m2, m3); t1 = v_max(t1, u1);
+    t2 = v_low(m3, m3); u2 = v_high(m3, m3); t2 = v_max(t2, u2);
+    t3 = v_low(m3, m3); u3 = v_high(m3, m3); t3 = v_max(t3, u3);
+    v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_max(v0, w0);
+    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_max(v1, w1);
+    m0 = v_keep(v0, v1, 4); x = v_cross(v0, v1, 4); m0 = v_max(m0, x); old = v_load(r); top = v_max(old, m0);
+    v_store(r, top); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top); v_store(r + 24, base);
+    old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+    poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
     t = s;
     u = p;
     z0 = v_zero(); z1 = v_zero(); z2 = v_zero(); z3 = v_zero();
     for (int64_t left = n; left; left--) {
-        b = v_bcast(r + 24); x0 = v_load(t); x0 = v_sub(x0, b); r__2 = v_fraction(x0); p__2 = v_const(0.00186713063f);
-        p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
-        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
-        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z0 = v_add(z0, x0); v_store(u, x0);
-        b = v_bcast(r + 25); x0 = v_load(t + 128); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
-        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
-        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
-        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z1 = v_add(z1, x0); v_store(u + 128, x0);
-        b = v_bcast(r + 26); x0 = v_load(t + 256); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
-        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
-        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
-        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z2 = v_add(z2, x0); v_store(u + 256, x0);
-        b = v_bcast(r + 27); x0 = v_load(t + 384); x0 = v_sub(x0, b); r__2 = v_fraction(x0);
-        p__2 = v_const(0.00186713063f); p__2 = v_hornerf(p__2, r__2, 0.00901702885f); p__2 = v_hornerf(p__2, r__2, 0.0557999164f);
-        p__2 = v_hornerf(p__2, r__2, 0.240164444f); p__2 = v_hornerf(p__2, r__2, 0.693151295f);
-        p__2 = v_hornerf(p__2, r__2, 1.0f); x0 = v_scale(p__2, x0); z3 = v_add(z3, x0); v_store(u + 384, x0);
+        b = v_bcast(r + 24);
+        x0 = v_load(t); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
+        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z0 = v_add(z0, x0);
+        v_store(u, x0);
+        b = v_bcast(r + 25);
+        x0 = v_load(t + 128); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
+        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z1 = v_add(z1, x0);
+        v_store(u + 128, x0);
+        b = v_bcast(r + 26);
+        x0 = v_load(t + 256); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
+        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z2 = v_add(z2, x0);
+        v_store(u + 256, x0);
+        b = v_bcast(r + 27);
+        x0 = v_load(t + 384); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
+        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z3 = v_add(z3, x0);
+        v_store(u + 384, x0);
         t += 8;
         u += 8;
     }
-    t0 = v_low(z0, z1); u0 = v_high(z0, z1); t0 = v_add(t0, u0); t1 = v_low(z2, z3); u1 = v_high(z2, z3);
-    t1 = v_add(t1, u1); t2 = v_low(z3, z3); u2 = v_high(z3, z3); t2 = v_add(t2, u2); t3 = v_low(z3, z3);
-    u3 = v_high(z3, z3); t3 = v_add(t3, u3); v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_add(v0, w0);
-    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_add(v1, w1); z0 = v_keep(v0, v1, 4);
-    x = v_cross(v0, v1, 4); z0 = v_add(z0, x); l = v_load(r + 8); l = v_horner(l, old, z0);
-    v_store(r + 8, l); v_store(r + 16, old);
+    t0 = v_low(z0, z1); u0 = v_high(z0, z1); t0 = v_add(t0, u0);
+    t1 = v_low(z2, z3); u1 = v_high(z2, z3); t1 = v_add(t1, u1);
+    t2 = v_low(z3, z3); u2 = v_high(z3, z3); t2 = v_add(t2, u2);
+    t3 = v_low(z3, z3); u3 = v_high(z3, z3); t3 = v_add(t3, u3);
+    v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_add(v0, w0);
+    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_add(v1, w1);
+    z0 = v_keep(v0, v1, 4); x = v_cross(v0, v1, 4); z0 = v_add(z0, x); l = v_load(r + 8);
+    l = v_horner(l, old, z0); v_store(r + 8, l); v_store(r + 16, old);
 }
 
 /* O[MR][N*W] = fix * O + P[MR][keys] V[keys][N*W], for one panel of value columns and n*U slots of keys. */
@@ -378,11 +415,13 @@ KERNEL void value_last(const float *p, const float *v, float *o, const float *r,
     f = v_bcast(r + 19);
     a3_0 = v_mulm(f, o + 96); a3_1 = v_mulm(f, o + 104); a3_2 = v_mulm(f, o + 112); a3_3 = v_mulm(f, o + 120);
     for (int64_t left = n; left; left--) {
-        b0 = v_load(v); b1 = v_load(v + 8); b2 = v_load(v + 16); b3 = v_load(v + 24); x = v_bcast(p);
-        a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1); a0_2 = v_fma(a0_2, x, b2);
-        a0_3 = v_fma(a0_3, x, b3); x = v_bcast(p + 128); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1);
-        a1_2 = v_fma(a1_2, x, b2); a1_3 = v_fma(a1_3, x, b3); x = v_bcast(p + 256); a2_0 = v_fma(a2_0, x, b0);
-        a2_1 = v_fma(a2_1, x, b1); a2_2 = v_fma(a2_2, x, b2); a2_3 = v_fma(a2_3, x, b3);
+        b0 = v_load(v); b1 = v_load(v + 8); b2 = v_load(v + 16); b3 = v_load(v + 24);
+        x = v_bcast(p); a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1); a0_2 = v_fma(a0_2, x, b2);
+        a0_3 = v_fma(a0_3, x, b3);
+        x = v_bcast(p + 128); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1); a1_2 = v_fma(a1_2, x, b2);
+        a1_3 = v_fma(a1_3, x, b3);
+        x = v_bcast(p + 256); a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1); a2_2 = v_fma(a2_2, x, b2);
+        a2_3 = v_fma(a2_3, x, b3);
         x = v_bcast(p + 384); a3_0 = v_fma(a3_0, x, b0); a3_1 = v_fma(a3_1, x, b1); a3_2 = v_fma(a3_2, x, b2);
         a3_3 = v_fma(a3_3, x, b3);
         p += 1;
@@ -397,13 +436,13 @@ KERNEL void value_last(const float *p, const float *v, float *o, const float *r,
 /* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
 KERNEL void finish(const float *o, const float *r, float *out, float *lse)
 {
-    vec y, one, most, f, e, m, s, t, p, x;
+    vec y, one__2, most, f, e, m, s, t, p, x;
     y = v_bcast(r + 8);
-    one = v_const(1.0f);
+    one__2 = v_const(1.0f);
     most = v_const(3.40282347e+38f);
-    f = v_div(one, y);
+    f = v_div(one__2, y);
     f = v_min(most, f);
-    e = v_exponent(y); m = v_mantissa(y); one = v_const(1.0f); s = v_sub(m, one); m = v_add(m, one);
+    e = v_exponent(y); m = v_mantissa(y); one__2 = v_const(1.0f); s = v_sub(m, one__2); m = v_add(m, one__2);
     s = v_div(s, m); t = v_mul(s, s); p = v_const(0.41650629f); p = v_hornerf(p, t, 0.400890023f);
     p = v_hornerf(p, t, 0.5776456f); p = v_hornerf(p, t, 0.961785197f); p = v_hornerf(p, t, 2.88539004f);
     y = v_mul(p, s); y = v_add(y, e);
@@ -459,10 +498,10 @@ static void pack(const struct attn_args *a, const struct space *w, int64_t b, in
     const float *v = (const float *)a->v + b * a->v_stride[0] + g * a->v_stride[1];
     for (int64_t j = 0; j < (keys + 63) / 64 * 64; j += 8) {
         int64_t ldk = a->k_stride[2], ldv = a->v_stride[2], rows = keys - j;
-        const float *from = rows > 0 ? k + j * ldk : k;
-        pack_k(staged(from, &ldk, rows, 32, 32, w->stage), w->k + j / 64 * 2048 + j % 64, ldk);
-        from = rows > 0 ? v + j * ldv : v;
-        pack_v(staged(from, &ldv, rows, 32, 32, w->stage), w->v + j / 128 * 8192 + j % 128 * 64, ldv);
+        const float *from = staged(rows > 0 ? k + j * ldk : k, &ldk, rows, 32, 32, w->stage);
+        pack_k(from, w->k + j / 64 * 2048 + j % 64, ldk);
+        from = staged(rows > 0 ? v + j * ldv : v, &ldv, rows, 32, 32, w->stage);
+        pack_v(from, w->v + j / 128 * 8192 + j % 128 * 64, ldv);
     }
 }
 
@@ -471,8 +510,7 @@ static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int who
 {
     float *row = w->row + i / 4 * 32, *o = w->o + i * 32;
     const float *k = w->k + j * 32, *v = w->v + j / 128 * 8192;
-    for (int64_t c = 0; c < n; c += 64)
-        score_tile(w->q + i * 32, k + c * 32, w->s + c, scale);
+    score_tile(w->q + i * 32, k, w->s, scale, (n + 63) / 64);
     if (whole)
         softmax(w->s, w->p, row, 16);
     else
@@ -488,18 +526,20 @@ static void attend(const struct attn_args *a, const struct space *w, int64_t b, 
     float *out = (float *)a->o + b * a->o_stride[0] + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * 1.44269504f, unused; /* exponentials are powers of two */
     int32_t ends[4];
-    for (int64_t i = 0; i < 32; i += 8) {
+    int64_t padded = (rows + 3) / 4 * 4;
+    for (int64_t i = 0; i < padded; i += 8) {
         int64_t ld = a->q_stride[2];
-        const float *from = i < rows ? q + i * ld : q;
-        pack_q(staged(from, &ld, rows - i, 32, 32, w->stage), w->q + i * 32, ld);
+        const float *from = staged(i < rows ? q + i * ld : q, &ld, rows - i, 32, 32, w->stage);
+        pack_q(from, w->q + i * 32, ld);
     }
-    memset(w->o, 0, 4096);
-    for (int64_t i = 0; i < 256; i++)
-        w->row[i] = i % 32 < 8 ? -1.0f / 0.0f : 0.0f;
+    memset(w->o, 0, padded * 128);
+    for (float *row = w->row; row < w->row + padded / 4 * 32; row += 32)
+        for (int64_t l = 0; l < 32; l++)
+            row[l] = l < 8 ? -1.0f / 0.0f : 0.0f;
 
     for (int64_t j = 0; j < end; j += 128)
         for (int64_t i = 0; i < rows; i += 4) {
-            int64_t first = interval(i0 + i, keys, offset) - j, last = interval(i0 + i + 3, keys, offset) - j;
+            int64_t first = interval(i0 + i, keys, offset) - j, last = least(end, interval(i0 + i + 3, keys, offset)) - j;
             if (last <= 0)
                 continue;
             for (int64_t r = 0; first < 128 && r < 4; r++)
