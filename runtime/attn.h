@@ -1,19 +1,84 @@
 /* attn.h - libattn: fused attention for this machine, generated, checked, tuned and remembered.
  *
- * Three objects, in the order in which a program meets them:
- *   attn_context  what is shared: generated-source templates, the cache of tuned winners, the threads, callbacks.
- *   attn_problem  what a caller wants to compute, apart from lengths and pointers: types, head dims, heads, maxima.
- *   attn_plan     the answer: one compiled kernel for that problem. Made once, executed many times.
- * A plan fixes dtype, head dims, heads, causality, threads and the maxima of batch and lengths; the lengths
- * themselves, strides and pointers are given at each execution, so that a growing KV cache needs no new plan.
+ * INTRODUCTION
  *
- * O = softmax(scale * Q K^T, masked) V, after FlashAttention-2 (Dao 2023, section 3.1) with the online softmax of
- * Milakov and Gimelshein (2018). Row i of Q sees key j when j < the sequence's length and, if causal, j <= i + offset.
- * A row that sees no key gives O = 0 and LSE = -inf. Scores, softmax and sums are f32.
+ *   O = softmax(scale * Q K^T, masked) V, without the matrix of scores in memory: FlashAttention-2 (Dao 2023, section
+ *   3.1, algorithm 1) over the online softmax of Milakov and Gimelshein (2018, algorithm 3). Scores, softmax, sums and
+ *   output accumulate in f32 whatever the element type. libattn writes kernels for one exact problem, compiles them in
+ *   the process (C by libtcc or a compiler, OpenCL C by the device's driver), checks each against a reference in double
+ *   precision before it is timed, and remembers the fastest. tests/examples/ten_lines.c is a whole program.
  *
- * Threads: a context may be used from any number of threads at once; a plan's execute is re-entrant. Destroy an object
- * when nobody uses it any more, plans before their context. Every function that can fail takes an optional
- * `struct attn_error *` as its last argument, which it fills when it returns something other than ATTN_OK. */
+ * OBJECTS
+ *
+ *   struct attn_context  what is shared: the generator, the cache of winners, the threads, the caller's callbacks. One
+ *                        a process is usual; several do not know of each other.
+ *   struct attn_problem  what is asked for, apart from lengths and pointers: a plain struct of the caller's.
+ *   struct attn_plan     the answer: one compiled kernel. Made once, executed many times.
+ *   struct attn_run      one execution: lengths, strides, pointers, mask position, scale. A plain struct again.
+ *
+ *   What is decided when:
+ *     context   where the cache is; which instruction sets may be used (the processor's, or fewer, in ATTNGEN_ISA in
+ *               the environment); memory and log callbacks; which compiler $CC names.
+ *     plan      element type, head dims, heads, causal or not, device, compiler, threads, maxima of batch and lengths,
+ *               and with them the kernel. Maxima are rounded up to powers of two for tuning, so that neighbours share
+ *               a winner; the lengths of executions are free below them. A growing KV cache needs no new plan.
+ *     run       all else.
+ *
+ * TUNING AND CACHE
+ *
+ *   attn_plan_create takes the variant that the problem pins, else the cache's winner, else looks for one with the
+ *   problem's rigor. An entry of the cache is found by all that timings depend on (this library's templates and code,
+ *   the compiler, the processor or device and its driver, threads, the rounded problem) and trusted only when it is
+ *   whole, the user's own, and of the same source text. Whatever is wrong with the cache (no directory, full,
+ *   read-only, damaged, foreign) costs a search or a compilation and a line of the log, never the plan. Processes may
+ *   share it.
+ *   A pinned variant is a kernel by its name, as attn_plan_info.variant gives it. A name holds every choice that tuning
+ *   has, so it stands for the same kernel wherever this version of libattn runs; another version may write it
+ *   differently.
+ *
+ * DETERMINISM
+ *
+ *   The same plan gives the same bits for a query row whatever the threads, the parts, the workspace, the strides, and
+ *   whatever else is in the batch. Two plans may differ in variant, and then in the last bits: pin the variant where
+ *   that matters. The bound on the error is the same for all: twice that of a three-pass computation with f32 scores
+ *   whose probabilities and output are rounded to the element type, and a few units in the last place.
+ *
+ * THREADS AND FORK
+ *
+ *   1. Any number of threads may use one context, and execute one plan, at once. Creation is safe too; C kernels are
+ *      compiled one at a time.
+ *   2. A plan may be destroyed when nobody executes it; a context when it has no plan left and nobody is in a call.
+ *   3. The context's threads start when an execution first needs them; attn_execute takes part with the calling thread.
+ *      While one execution has them, another at the same time runs in its own thread alone.
+ *   4. A child of fork may execute plans for the processor, and make such plans: threads start anew there. OpenCL does
+ *      not outlive a fork: do not use such plans, nor destroy them or their context, in a child.
+ *   5. Nothing here installs signal handlers, changes the locale or the floating-point environment, or writes to stdout
+ *      or stderr. The compiler that $CC names is run with posix_spawn, and only for ATTN_CC.
+ *
+ * MEMORY
+ *
+ *   Inputs are read, outputs written, and nothing is kept of either after a call (attn_execute_cl: after its event).
+ *   Strings and structs given to a function may go when it returns. A plan keeps one workspace that its last execution
+ *   left, for the next; executions at the same time allocate each its own.
+ *
+ * OPENCL
+ *
+ *   The loader (libOpenCL.so.1) is opened when a problem first names a device, and need not be there otherwise. Kernels
+ *   are OpenCL C 1.2 without extensions. attn_execute copies host arrays there and back; attn_execute_cl enqueues on
+ *   the caller's queue and buffers. Binaries are kept in the cache.
+ *
+ * ERRORS
+ *
+ *   Every function that can fail returns an attn_status and takes an optional `struct attn_error *` last, which it
+ *   fills when it returns something other than ATTN_OK and leaves alone otherwise. A call that fails before a kernel
+ *   runs has written nothing; outputs (`out`) of creating functions are then NULL. Nothing falls back silently: what is
+ *   slower than it should be is told to the log.
+ *
+ * STRUCTS WITH A SIZE
+ *
+ *   Set `size` to sizeof the struct and the rest to zero before filling in: `struct attn_run r = {.size = sizeof r}`.
+ *   Zero is the default of every field that has one. A program with an older header gets what it meant; one with a
+ *   newer header gets ATTN_UNSUPPORTED when it sets a field that this library does not know. */
 #ifndef ATTN_H
 #define ATTN_H
 
@@ -30,26 +95,37 @@ extern "C" {
 #define ATTN_VERSION_MAJOR 0
 #define ATTN_VERSION_MINOR 1
 #define ATTN_VERSION (ATTN_VERSION_MAJOR * 1000 + ATTN_VERSION_MINOR)
-int attn_version(void); /* of the library that runs, as ATTN_VERSION is of this header */
+/* Of the library that runs, as ATTN_VERSION is of this header: 1000 times the major version, which changes with the
+ * ABI, and the minor one. */
+int attn_version(void);
 
 typedef enum attn_status {
     ATTN_OK = 0,
     ATTN_INVALID = 1,     /* an argument is wrong; the message says which and what is expected */
     ATTN_UNSUPPORTED = 2, /* no kernel for this, here; the message gives the rule or the reason */
-    ATTN_NO_MEMORY = 3,
+    ATTN_NO_MEMORY = 3,   /* malloc or the caller's allocate gave none */
     ATTN_FAILED = 4, /* a compiler, the system or a check failed */
 } attn_status;
 struct attn_error {
-    char text[640]; /* `what; expected what` */
+    char text[640]; /* one line: `what; expected what`, behind `file:line:col: error:` where that is known */
 };
-const char *attn_status_name(attn_status s); /* never NULL */
+const char *attn_status_name(attn_status s); /* in English; never NULL, whatever s is */
 
+/* IEEE binary32, binary16 and bfloat16, in the machine's byte order. Denormals of bf16 may be read as 0. */
 typedef enum attn_dtype { ATTN_F32 = 0, ATTN_F16 = 1, ATTN_BF16 = 2 } attn_dtype;
+/* What query 0 stands at on the axis of keys, which a causal mask counts from: BOTTOM_RIGHT, (keys of the sequence) -
+ * q_len, so that the last query sees all, as FlashAttention 2.1 and later; TOP_LEFT, 0, as PyTorch and ONNX; Q_OFFSET,
+ * attn_run.q_offset. */
 typedef enum attn_align { ATTN_BOTTOM_RIGHT = 0, ATTN_TOP_LEFT = 1, ATTN_Q_OFFSET = 2 } attn_align;
 /* What compiles C kernels: libtcc, which is in the library and takes a millisecond, or the compiler that $CC names (cc
  * without it), which takes half a second once (its result is cached) and is gcc or clang. */
 typedef enum attn_compiler { ATTN_TCC = 0, ATTN_CC = 1 } attn_compiler;
-typedef enum attn_rigor { ATTN_ESTIMATE = 0, ATTN_MEASURE = 1 } attn_rigor;
+/* How a winner is looked for that the cache does not have. ESTIMATE: by a model; nothing is compiled, timed or kept.
+ * MEASURE: candidates are timed; what the model puts far behind, and what falls behind early, is left. PATIENT: every
+ * candidate is timed (but those that the model puts six times behind and at more than a second a run), with four times
+ * as many samples, and dropped only when it takes 1.5 times the best's time; a winner that was only MEASUREd does not
+ * end it. The two keep what they timed in the cache, for each other too. */
+typedef enum attn_rigor { ATTN_ESTIMATE = 0, ATTN_MEASURE = 1, ATTN_PATIENT = 2 } attn_rigor;
 typedef enum attn_log_level { ATTN_LOG_WARNING = 0, ATTN_LOG_INFO = 1 } attn_log_level;
 
 /* ---- context ---- */
@@ -57,97 +133,147 @@ struct attn_context;
 struct attn_options {
     size_t size;           /* sizeof(struct attn_options) */
     const char *cache_dir; /* NULL: $ATTNGEN_CACHE, else $XDG_CACHE_HOME/attngen, else ~/.cache/attngen; "": no cache */
-    void *(*allocate)(void *user, size_t size, size_t align); /* NULL: aligned_alloc; used for packed data and results */
+    /* Memory of the workspaces that attn_execute needs; small objects come from malloc. Both or neither; NULL:
+     * aligned_alloc and free. allocate gives size bytes aligned to align, a power of two, or NULL; release never gets
+     * NULL. Both are called from any thread that executes, at once too. */
+    void *(*allocate)(void *user, size_t size, size_t align);
     void (*release)(void *user, void *memory);
-    void (*log)(void *user, attn_log_level level, const char *text); /* NULL: silent. Called from the calling thread */
-    void *user;                                                     /* handed to the three */
+    /* NULL: silent. A line without its end; in the thread that called us, from several at once if several do. */
+    void (*log)(void *user, attn_log_level level, const char *text);
+    void *user; /* handed to the three */
 };
-/* options may be NULL: all defaults. The strings are copied. */
+/* Makes a context; options may be NULL: all defaults. Reads the processor's features and the environment; opens no file
+ * and starts no thread. ATTN_INVALID: out is NULL, a size is wrong, or one of allocate and release is missing;
+ * ATTN_UNSUPPORTED: a field that this version does not know; ATTN_NO_MEMORY; ATTN_FAILED: the library's own templates
+ * do not parse. */
 attn_status attn_context_create(const struct attn_options *options, struct attn_context **out, struct attn_error *err);
-void attn_context_destroy(struct attn_context *context); /* NULL is allowed */
+void attn_context_destroy(struct attn_context *context); /* NULL is allowed; its plans first */
 
 /* ---- plan ---- */
 struct attn_problem {
     size_t size; /* sizeof(struct attn_problem) */
-    attn_dtype dtype;
-    int head_dim;          /* of query and key: 1..576 */
+    attn_dtype dtype;      /* of Q, K, V and O alike */
+    int head_dim;          /* elements in a row of query and key: 1..576 */
     int head_dim_v;        /* of value and output: 1..512; 0 means head_dim */
-    int heads, kv_heads;   /* heads a multiple of kv_heads */
-    int causal;            /* 0 or 1 */
-    int64_t max_batch, max_q_len, max_kv_len; /* executions stay within; they choose the bucket that is tuned for */
-    int threads;           /* 0: as many as the process may run on */
-    attn_rigor rigor;      /* what to do when the cache has no winner: estimate by a model, or measure */
-    double time_limit;     /* seconds of measuring; 0: 30 */
+    int heads, kv_heads;   /* 1..65536, heads a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
+    int causal;            /* 0, or 1: query i sees key j only when j <= i + where query 0 stands */
+    int64_t max_batch, max_q_len, max_kv_len; /* at least 1. Executions stay within; they choose what is tuned for */
+    int threads;           /* 0: as many as the process may run on; to 1024. More than that many take turns */
+    attn_rigor rigor;      /* what to do when the cache has no winner */
+    double time_limit;     /* seconds of measuring; 0: 30, patient 600. At its end the best so far is taken */
     const char *variant;   /* NULL, or a kernel pinned by name: same bits tomorrow. No tuning is done then */
     attn_compiler compiler; /* 0: libtcc. Winners are remembered for each apart */
-    const char *device;     /* NULL or "cpu"; "opencl", the first usable OpenCL device (GPUs before CPUs), or "opencl:N" as
-                             * `attngen devices` numbers them. There threads and compiler are not looked at */
-    void *cl_context, *cl_device; /* the caller's, both, instead of device: retained for the plan's life. NULL: attn's */
+    /* NULL or "cpu"; "opencl", the first usable OpenCL device (GPUs before CPUs), or "opencl:N" as `attngen devices`
+     * numbers them. There threads and compiler are not looked at. */
+    const char *device;
+    /* The caller's, both, instead of device: retained for the plan's life. NULL: attn's own. */
+    void *cl_context, *cl_device;
 };
 struct attn_plan;
+/* Finds and compiles the kernel for a problem. Takes milliseconds with a pinned variant, a cached winner or
+ * ATTN_ESTIMATE (half a second more by ATTN_CC or on a device, unless what was compiled is cached too), else up to
+ * time_limit. The plan belongs to the caller, and its context must outlive it. Notes:
+ * 1. ATTN_INVALID: a pointer is NULL, a field out of range (the message gives the range), kv_heads no divisor of heads,
+ *    maxima whose tensors would be of 2^63 bytes or more, a device that is none by its name, a variant that is no name
+ *    or is another problem's.
+ * 2. ATTN_UNSUPPORTED: no kernel can be had for the problem, the processor or the device (every candidate broke a rule:
+ *    the message is the rule, or the nearest one); no OpenCL loader, no such device; no compiler $CC.
+ * 3. ATTN_FAILED: the winner does not compile. ATTN_NO_MEMORY.
+ * 4. With ATTN_ESTIMATE and a pinned variant the kernel is compiled but not checked against the reference. */
 attn_status attn_plan_create(struct attn_context *context, const struct attn_problem *problem, struct attn_plan **out,
                              struct attn_error *err);
-void attn_plan_destroy(struct attn_plan *plan); /* NULL is allowed */
+void attn_plan_destroy(struct attn_plan *plan); /* NULL is allowed; nobody may execute it, on a device neither */
 
 /* Whether attn_plan_create would find a kernel for the problem: ATTN_OK, or the status and the words with which it
  * would refuse. The same code answers, up to the point where a kernel is measured or compiled; nothing is stored. */
 attn_status attn_supports(struct attn_context *context, const struct attn_problem *problem, struct attn_error *err);
 
-/* What was chosen, and from where. The strings belong to the plan. */
+/* What was chosen, and from where. */
 struct attn_plan_info {
     size_t size; /* sizeof(struct attn_plan_info), set by the caller */
-    const char *variant;
+    const char *variant;  /* its name, to pin it. This and the next two are the plan's, valid as long as it */
     const char *compiler; /* "tcc", "cc" or "opencl" */
     const char *device;   /* "cpu", "opencl:N", or "opencl" with the caller's context */
     int cached;           /* 1: the cache's winner; 0: measured, estimated or pinned just now */
     int threads;          /* of an OpenCL device: its compute units */
-    double compile_ms;
+    double compile_ms;    /* milliseconds of this plan's compilation, or of loading what was cached */
     void *cl_context, *cl_device; /* NULL on cpu; valid as long as the plan */
 };
+/* Fills out->size bytes; fields that this library does not know with zeros. ATTN_INVALID: a NULL, or no size. */
 attn_status attn_plan_describe(const struct attn_plan *plan, struct attn_plan_info *out, struct attn_error *err);
 
 /* ---- execution ---- */
+/* Tensors are [batch, head, row, element]: Q [batch, heads, q_len, head_dim], K [batch, kv_heads, kv_len, head_dim],
+ * V [batch, kv_heads, kv_len, head_dim_v], O [batch, heads, q_len, head_dim_v]. A row's elements lie side by side. */
 struct attn_run {
     size_t size; /* sizeof(struct attn_run) */
-    const void *q, *k, *v;
-    void *o;
-    float *lse; /* [batch, heads, q_len] contiguous, or NULL */
-    int64_t batch, q_len, kv_len; /* 0 is allowed: nothing is read; kv_len 0 makes every row empty */
-    int64_t q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* batch, head, row; in elements; all 0: contiguous bhsd */
-    const int64_t *kv_lens; /* [batch] or NULL */
-    attn_align align;       /* what a causal mask counts from */
-    int64_t q_offset;       /* with ATTN_Q_OFFSET: the position of query 0; may be negative */
-    float scale;            /* read when has_scale; else 1/sqrt(head_dim) */
-    int has_scale;
+    const void *q, *k, *v; /* element [0, 0, 0, 0] of each, aligned to an element. NULL where the tensor is empty */
+    void *o;               /* the same; every row is written, and nothing between rows */
+    float *lse; /* [batch, heads, q_len] contiguous, or NULL: natural log of a row's sum of exp(score), -inf if empty */
+    int64_t batch, q_len, kv_len; /* 0..the plan's maxima; kv_len 0 makes every row empty */
+    /* Of batch, head and row, in elements. All three 0: contiguous [batch, head, row, element]. Else each counts as it
+     * is: 0 and negative ones are allowed for inputs (one K for all sequences is a batch stride of 0), and for O at
+     * least a row's elements, whatever the sign. A stride along an extent of 0 or 1 does not matter. */
+    int64_t q_stride[3], k_stride[3], v_stride[3], o_stride[3];
+    const int64_t *kv_lens; /* [batch], each 0..kv_len: keys of a sequence; none behind them is read. NULL: kv_len */
+    attn_align align;       /* what a causal mask counts from; checked, but of no effect, without one */
+    int64_t q_offset;       /* with ATTN_Q_OFFSET: the position of query 0, of any size and sign; else 0 */
+    float scale;            /* read when has_scale: any finite number; else 1/sqrt(head_dim) */
+    int has_scale;          /* 0 or 1 */
 };
-/* Outputs must not overlap inputs. Uses the context's threads; blocks until done. Allocates the workspace itself when
- * workspace is NULL, else uses the caller's attn_workspace_size bytes, aligned to 64. */
+/* Computes O and LSE; blocks until both are there. Notes:
+ * 1. A row that sees no key gives O = 0 and LSE = -inf. With batch or q_len 0 nothing is read or written.
+ * 2. -inf and NaN in the inputs have their meaning: a NaN in query i reaches row i alone, one in key or value j those
+ *    rows whose tile of keys holds j. Keys past a sequence's length reach nothing.
+ * 3. Outputs must not overlap inputs, nor rows of O each other. O at an input's address is refused, and neighbouring
+ *    rows that overlap; other overlaps are not noticed.
+ * 4. workspace: NULL, and it is allocated, or the one that the plan has left is used; or the caller's, of at least
+ *    attn_workspace_size bytes for this run, aligned to 64, for this execution alone. Its contents mean nothing.
+ * 5. Uses the context's threads, as many as the plan has, fewer for a small run. For a run on a device see below.
+ * 6. ATTN_INVALID: what does not fit the plan or the above (the message says which), with nothing written;
+ *    ATTN_UNSUPPORTED: a field that this version does not know; ATTN_NO_MEMORY: no workspace; ATTN_FAILED: on a device,
+ *    what its driver said; O and LSE are then undefined. */
 attn_status attn_execute(struct attn_plan *plan, const struct attn_run *run, void *workspace, struct attn_error *err);
-/* Bytes that attn_execute needs for that run; for one part of attn_execute_part when parts > 0. */
+/* Puts in *out the bytes of workspace that attn_execute needs for that run (parts 0), or one part of attn_execute_part
+ * (parts > 0). Looks at lengths, strides and mask, and at no pointer. It grows with kv_len and nothing else of the run;
+ * 0 on a device, and when there is nothing to do. Errors as attn_execute; *out is then 0. */
 attn_status attn_workspace_size(const struct attn_plan *plan, const struct attn_run *run, int parts, size_t *out,
                                 struct attn_error *err);
-/* For callers with threads of their own: does part 0..parts-1 of the run in the calling thread. All parts together are
- * the run; each needs its own workspace of attn_workspace_size(plan, run, parts) bytes, aligned to 64. */
+/* For callers with threads of their own: does part 0..parts-1 of the run in the calling thread, and allocates nothing.
+ * All parts together, at once or in any order, are the run; the same bits as attn_execute. Each part at work needs a
+ * workspace of its own, of attn_workspace_size(plan, run, parts) bytes, aligned to 64. parts is at least 1 and may be
+ * more than there is work for. The best are divisors and multiples of batch * kv_heads: keys and values of one
+ * (sequence, KV head) are packed anew by each part that shares it. Every part checks the whole run. Errors as
+ * attn_execute; ATTN_UNSUPPORTED for a plan on a device too. */
 attn_status attn_execute_part(const struct attn_plan *plan, const struct attn_run *run, int part, int parts,
                               void *workspace, struct attn_error *err);
 
-/* ---- execution on OpenCL ----
- * attn_execute takes host arrays for every plan: on a device it copies the rows that take part there and the rows of O and
- * LSE back, and needs no workspace. There are no parts on a device: attn_execute_part is ATTN_UNSUPPORTED.
- * attn_execute_cl takes the caller's own buffers: handles are void pointers, so that this header needs none of OpenCL's. */
+/* ---- execution on OpenCL ---- */
+/* attn_execute takes host arrays for every plan: on a device it copies the rows that take part there and the rows of O
+ * and LSE back, waits, and ignores workspace (but for its alignment). The device's buffers are kept for the plan's next
+ * run. There are no parts on a device: attn_execute_part is ATTN_UNSUPPORTED, and so is attn_workspace_size with
+ * parts > 0. attn_execute_cl takes the caller's own buffers: handles are void pointers, so that this header needs none
+ * of OpenCL's. */
 struct attn_cl_run {
     size_t size;                         /* sizeof(struct attn_cl_run) */
     void *queue;                         /* cl_command_queue of the plan's cl_context and cl_device; any order */
     void *q, *k, *v, *o, *lse, *kv_lens; /* cl_mem of that context. lse (float), kv_lens (int64, [batch]): or NULL */
-    int64_t q_at, k_at, v_at, o_at, lse_at, kv_lens_at; /* where each begins in its buffer, in elements */
+    int64_t q_at, k_at, v_at, o_at, lse_at, kv_lens_at; /* where each begins in its buffer, in elements; 0 or more */
     int wait_count;                      /* events in wait, 0 with NULL */
     void *const *wait;                   /* cl_event; the kernel starts when all are complete */
     void **event;                        /* NULL, or where to put a cl_event that the caller releases */
 };
-/* Enqueues the run and returns; nothing is copied, and nobody waits. Lengths, strides, mask and scale are `shape`'s, whose
- * pointers must be NULL; strides may not lead before a buffer's begin or past its end. Lengths in kv_lens cannot be looked
- * at here: the caller answers for 0..kv_len. Buffers and queue stay the caller's, and must outlive the kernel's run.
- * Any number of threads may call for one plan. An empty run (batch or q_len 0) still gives an event. */
+/* Enqueues the run, flushes the queue and returns; nothing is copied, and nobody waits. Notes:
+ * 1. Lengths, strides, mask and scale are `shape`'s, whose pointers must be NULL. Empty tensors may have NULL for a
+ *    buffer.
+ * 2. A tensor must begin and end in its buffer, strides and all. O in an input's buffer at the same place is refused;
+ *    other overlaps are not noticed.
+ * 3. Lengths in kv_lens cannot be looked at here: the caller answers for 0..kv_len.
+ * 4. Buffers and queue stay the caller's, and must outlive the kernel's run; so must the plan.
+ * 5. Any number of threads may call for one plan. An empty run (batch or q_len 0) still gives an event.
+ * 6. ATTN_UNSUPPORTED: the plan is for cpu. ATTN_INVALID: a handle that is none or of another context or device, and
+ *    all that attn_execute finds. ATTN_FAILED: what the driver said; more than 65535 heads. O and LSE are then
+ *    undefined. */
 attn_status attn_execute_cl(struct attn_plan *plan, const struct attn_run *shape, const struct attn_cl_run *run,
                             struct attn_error *err);
 

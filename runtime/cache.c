@@ -19,7 +19,6 @@
 #include "cache_text.h"
 
 enum { DIR_MAX = 1024, FILE_MOST = 32 << 20 };
-#define SUFFIX ".tune"
 static const char LOCK[] = "lock";
 
 struct cache {
@@ -88,7 +87,7 @@ void cache_dir_name(const char *key, const char *ending, char name[CACHE_NAME_MA
 void cache_file(const struct cache *cache, const char *key, char path[CACHE_PATH_MAX])
 {
     char name[CACHE_NAME_MAX];
-    cache_dir_name(key, SUFFIX, name);
+    cache_dir_name(key, CACHE_ENTRY, name);
     path[0] = 0;
     if (cache->path[0])
         snprintf(path, CACHE_PATH_MAX, "%s/%s", cache->path, name);
@@ -178,7 +177,7 @@ bool cache_load(struct cache *cache, const char *key, struct cache_entry *out)
     int dir = cache_dir_open(cache, false);
     if (dir < 0)
         return false;
-    cache_dir_name(key, SUFFIX, name);
+    cache_dir_name(key, CACHE_ENTRY, name);
     bool good = load(dir, name, out);
     close(dir);
     if (good && strcmp(out->key, key) != 0) { /* a copy under a wrong name */
@@ -228,11 +227,14 @@ static bool write_all(int fd, const char *text, size_t size)
     return true;
 }
 
-/* Beside and renamed; whatever fails, the old file stays whole and no other is left behind. */
-int cache_dir_replace(int dir, const char *name, const char *text, size_t size)
+/* A number with a zero in front is no process's. */
+void cache_dir_beside(const char *name, bool old, char beside[CACHE_BESIDE_MAX])
 {
-    char beside[CACHE_NAME_MAX + 32];
-    snprintf(beside, sizeof beside, "%s.%ld", name, (long)getpid());
+    snprintf(beside, CACHE_BESIDE_MAX, old ? "%s.0%ld" : "%s.%ld", name, (long)getpid());
+}
+
+int cache_dir_write(int dir, const char *beside, const char *text, size_t size)
+{
     unlinkat(dir, beside, 0); /* a killed process of the same number may have left one; the lock is ours */
     int fd = openat(dir, beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -243,71 +245,63 @@ int cache_dir_replace(int dir, const char *name, const char *text, size_t size)
         good = false;
         kept = errno;
     }
-    if (good && renameat(dir, beside, dir, name) != 0) {
-        good = false;
-        kept = errno;
-    }
     if (!good)
         unlinkat(dir, beside, 0);
     errno = kept;
     return good ? 0 : -1;
 }
 
-static int rank(const struct cache_row *r)
+/* Beside and renamed; whatever fails, the old file stays whole and no other is left behind. */
+int cache_dir_replace(int dir, const char *name, const char *text, size_t size)
 {
-    static const int ranks[CACHE_STATE_COUNT] = {
-        [CACHE_WRONG] = 5, [CACHE_REJECTED] = 5, [CACHE_TIMED] = 3, [CACHE_DROPPED] = 1, [CACHE_UNREACHED] = 0};
-    return ranks[r->state] + (r->state == CACHE_TIMED && !r->noisy);
-}
-
-static bool replaces(const struct cache_row *new, const struct cache_row *old)
-{
-    if (new->source != old->source)
-        return new->state != CACHE_UNREACHED; /* which has no source, and says nothing against what was measured */
-    if (rank(new) != rank(old))
-        return rank(new) > rank(old);
-    return new->state == CACHE_UNREACHED ? new->limit_s > old->limit_s : new->min_s < old->min_s;
-}
-
-static int merge(struct cache_entry *into, const struct cache_entry *from)
-{
-    struct cache_row *rows = realloc(into->rows, (size_t)(into->n + from->n + 1) * sizeof *rows);
-    if (!rows)
+    char beside[CACHE_BESIDE_MAX];
+    cache_dir_beside(name, false, beside);
+    if (cache_dir_write(dir, beside, text, size) != 0)
         return -1;
-    into->rows = rows;
-    for (int i = 0; i < from->n; i++) {
-        struct cache_row *old = NULL;
-        for (int k = 0; k < into->n && !old; k++)
-            if (strcmp(rows[k].name, from->rows[i].name) == 0)
-                old = &rows[k];
-        if (!old)
-            rows[into->n++] = from->rows[i];
-        else if (replaces(&from->rows[i], old))
-            *old = from->rows[i];
-    }
-    return 0;
+    if (renameat(dir, beside, dir, name) == 0)
+        return 0;
+    int kept = errno;
+    unlinkat(dir, beside, 0);
+    errno = kept;
+    return -1;
 }
 
-static int store_locked(int dir, const struct cache_entry *entry)
+int cache_dir_merged(int dir, const struct cache_entry *entry, struct buf *text)
 {
     char name[CACHE_NAME_MAX];
     struct cache_entry all;
-    struct buf text = {0};
-    int result = -1;
-    cache_dir_name(entry->key, SUFFIX, name);
+    cache_dir_name(entry->key, CACHE_ENTRY, name);
     if (load(dir, name, &all) && strcmp(all.key, entry->key) != 0)
         cache_entry_free(&all);
     if (!all.key)
         all.key = strdup(entry->key);
     errno = ENOMEM;
-    if (all.key && merge(&all, entry) == 0) {
-        cache_encode(&all, &text);
-        if (buf_ok(&text))
-            result = cache_dir_replace(dir, name, text.data, text.size);
+    bool good = all.key && cache_merge(&all, entry) == 0;
+    if (good) {
+        cache_encode(&all, text);
+        good = buf_ok(text);
+    }
+    if (good && (all.n > CACHE_ROWS_MAX || text->size > FILE_MOST)) { /* it could not be read back */
+        errno = EFBIG;
+        good = false;
     }
     int kept = errno;
-    buf_free(&text);
     cache_entry_free(&all);
+    errno = kept;
+    return good ? 0 : -1;
+}
+
+static int store_locked(int dir, const struct cache_entry *entry)
+{
+    char name[CACHE_NAME_MAX];
+    struct buf text = {0};
+    cache_dir_sweep(dir);
+    cache_dir_name(entry->key, CACHE_ENTRY, name);
+    int result = cache_dir_merged(dir, entry, &text);
+    if (result == 0)
+        result = cache_dir_replace(dir, name, text.data, text.size);
+    int kept = errno;
+    buf_free(&text);
     errno = kept;
     return result;
 }
@@ -336,18 +330,23 @@ int cache_store(struct cache *cache, const struct cache_entry *entry, struct gen
     return result;
 }
 
-/* Entries are HEX.tune, objects HEX.object; with more behind it, a dot and a process's number, what a killed writer
- * left. */
-static bool is_ours(const char *name, bool *entry)
+enum kind { ENTRY = 1, OBJECT = 2, LEFT = 4 /* what a killed writer left */ };
+
+/* Entries are HEX.tune, objects HEX.object; with more behind it, a dot and a process's number, what was written beside.
+ * 0: no file of ours. */
+static unsigned kind_of(const char *name)
 {
-    static const char *const endings[] = {SUFFIX, CACHE_OBJECT, NULL};
-    const char *rest = NULL, *ending = name + strspn(name, "0123456789abcdef");
-    for (int i = 0; endings[i] && !rest; i++)
-        if (strncmp(ending, endings[i], strlen(endings[i])) == 0)
-            rest = ending + strlen(endings[i]);
-    *entry = strcmp(ending, SUFFIX) == 0;
-    return ending - name == CACHE_HEX && rest &&
-           (rest[0] == 0 || (rest[0] == '.' && rest[1] && rest[1 + strspn(rest + 1, "0123456789")] == 0));
+    static const char *const endings[] = {CACHE_ENTRY, CACHE_OBJECT};
+    const char *ending = name + strspn(name, "0123456789abcdef");
+    for (int i = 0; i < 2 && ending - name == CACHE_HEX; i++) {
+        if (strncmp(ending, endings[i], strlen(endings[i])) != 0)
+            continue;
+        const char *rest = ending + strlen(endings[i]);
+        if (!*rest)
+            return i == 0 ? ENTRY : OBJECT;
+        return rest[0] == '.' && rest[1] && rest[1 + strspn(rest + 1, "0123456789")] == 0 ? LEFT : 0;
+    }
+    return 0;
 }
 
 static int by_name(const void *a, const void *b)
@@ -362,8 +361,8 @@ static void free_names(char **names, int n)
     free(names);
 }
 
-/* The names of our files, sorted; -1: memory ran out or the directory cannot be read. */
-static int list_names(int dir, bool only_entries, char ***out)
+/* The names of our files of those kinds, sorted; -1: memory ran out or the directory cannot be read. */
+static int list_names(int dir, unsigned kinds, char ***out)
 {
     int n = 0, room = 0, copy = dup(dir);
     char **names = NULL;
@@ -375,8 +374,7 @@ static int list_names(int dir, bool only_entries, char ***out)
     }
     rewinddir(d); /* the copy shares the position of the original */
     for (struct dirent *e = readdir(d); e; e = readdir(d)) {
-        bool entry;
-        if (!is_ours(e->d_name, &entry) || (only_entries && !entry))
+        if (!(kind_of(e->d_name) & kinds))
             continue;
         if (n == room) {
             char **more = realloc(names, (size_t)(room = room ? 2 * room : 16) * sizeof *names);
@@ -399,6 +397,16 @@ failed:
     return -1;
 }
 
+void cache_dir_sweep(int dir)
+{
+    char **names = NULL;
+    int n = list_names(dir, LEFT, &names);
+    for (int i = 0; i < n; i++)
+        unlinkat(dir, names[i], 0);
+    if (n >= 0)
+        free_names(names, n);
+}
+
 int cache_list(struct cache *cache, void (*each)(void *user, const char *path, const struct cache_entry *entry),
                void *user)
 {
@@ -406,7 +414,7 @@ int cache_list(struct cache *cache, void (*each)(void *user, const char *path, c
     int intact = 0, dir = cache_dir_open(cache, false);
     if (dir < 0)
         return 0;
-    int n = list_names(dir, true, &names);
+    int n = list_names(dir, ENTRY, &names);
     for (int i = 0; i < n; i++) {
         struct cache_entry entry;
         if (!load(dir, names[i], &entry))
@@ -448,7 +456,7 @@ int cache_clear(struct cache *cache, int *removed, struct gen_error *err)
         return -1;
     }
     int held = cache_dir_lock(dir);
-    if (held >= 0 && (n = list_names(dir, false, &names)) >= 0) {
+    if (held >= 0 && (n = list_names(dir, ENTRY | OBJECT | LEFT, &names)) >= 0) {
         result = unlink_names(dir, names, n, removed);
         free_names(names, n);
     }

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../gen/buf.h"
 #include "../gen/gen.h"
 
 enum cache_state {
@@ -26,6 +27,7 @@ struct cache_row {
     double limit_s; /* CACHE_UNREACHED: of the search that did not come to it */
     int samples;
     bool noisy;
+    bool patient;   /* a patient search has seen it to the end */
     char note[160]; /* one line */
 };
 struct cache_entry {
@@ -56,7 +58,8 @@ bool cache_load(struct cache *cache, const char *key, struct cache_entry *out);
 
 /* Merges the entry with what is on disk and writes it, under a lock, beside and renamed: two processes at once lose
  * nothing. Of two rows with one name and source a wrong result stands, then a finished timing, then a quiet one, then
- * the faster; with different sources the new one. 0, or -1 and why nothing was kept; there is no other harm. */
+ * the faster; with different sources the new one. Removes what killed writers left. 0, or -1 and why nothing was kept;
+ * there is no other harm. */
 int cache_store(struct cache *cache, const struct cache_entry *entry, struct gen_error *why);
 
 /* Compiled objects, beside the entries: loaded only when the file is ours, writable to nobody else, whole, and stored
@@ -68,6 +71,17 @@ int cache_object_store(struct cache *cache, const char *key, const void *object,
 /* Calls each for every intact entry, in the order of file names. Returns how many there were. */
 int cache_list(struct cache *cache, void (*each)(void *user, const char *path, const struct cache_entry *entry),
                void *user);
+
+/* All intact entries as one text, the same bytes for the same entries. Compiled objects, which are soon made anew, are
+ * not in it. 0, or -1 and the reason. */
+int cache_export(struct cache *cache, struct buf *out, int *entries, struct gen_error *err);
+
+/* Merges such a text into the cache, as cache_store does, all of it or nothing: first every line is judged, then every
+ * file is written beside, then all are renamed. A process killed between two renames leaves whole entries, and
+ * importing again does the rest. `name` is the text's in messages. 0, or -1 and the reason. */
+enum { CACHE_EXPORT_MOST = 256 << 20 }; /* bytes */
+int cache_import(struct cache *cache, const char *name, const char *text, size_t size, int *entries,
+                 struct gen_error *err);
 
 /* Removes entries and objects, damaged or not, and what a killed writer left; no other file. 0, or -1 and the
  * reason. */

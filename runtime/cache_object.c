@@ -72,6 +72,8 @@ int cache_object_store(struct cache *cache, const char *key, const void *object,
     errno = ENOMEM;
     int held = buf_ok(&text) ? cache_dir_lock(dir) : -1;
     if (held >= 0)
+        cache_dir_sweep(dir);
+    if (held >= 0)
         result = cache_dir_replace(dir, name, text.data, text.size);
     if (result != 0)
         snprintf(why->text, sizeof why->text, "%.400s: error: nothing was stored: %s", cache_path(cache),

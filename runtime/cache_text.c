@@ -4,14 +4,15 @@
 #include "cache_text.h"
 
 #include <locale.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-static const char HEAD[] = "attngen cache 1\n";
+static const char HEAD[] = "attngen cache 2\n";
 static const char SUM[] = "sum ";
-enum { SUM_LINE = 4 + 16 + 1, ROWS_MAX = 100000 };
+enum { SUM_LINE = 4 + 16 + 1 };
 
 const char *const cache_state_names[CACHE_STATE_COUNT] = {"timed", "dropped", "rejected", "wrong", "unreached"};
 
@@ -69,9 +70,9 @@ static void encode_row(const struct cache_row *r, struct buf *out)
     for (char *at = note; *at; at++)
         if ((unsigned char)*at < ' ') /* an entry is lines */
             *at = ' ';
-    buf_printf(out, "row %s %016llx %s %.9g %.9g %.9g %.9g %.9g %d %s %s\n", r->name, (unsigned long long)r->source,
+    buf_printf(out, "row %s %016llx %s %.9g %.9g %.9g %.9g %.9g %d %s %s %s\n", r->name, (unsigned long long)r->source,
                cache_state_names[r->state], r->min_s, r->median_s, r->error, r->bound, r->limit_s, r->samples,
-               r->noisy ? "noisy" : "quiet", note);
+               r->noisy ? "noisy" : "quiet", r->patient ? "patient" : "measure", note);
 }
 
 void cache_encode(const struct cache_entry *entry, struct buf *out)
@@ -86,7 +87,7 @@ void cache_encode(const struct cache_entry *entry, struct buf *out)
         buf_putc(out, '\n');
         line += size + (line[size] == '\n');
     }
-    buf_puts(out, "columns name source state min_s median_s error bound limit_s samples gate note\n");
+    buf_puts(out, "columns name source state min_s median_s error bound limit_s samples gate rigor note\n");
     for (int i = 0; i < entry->n; i++)
         encode_row(&entry->rows[i], out);
     if (buf_ok(out))
@@ -118,6 +119,22 @@ static bool number(const char **at, const char *end, double *out)
     return *rest == 0;
 }
 
+/* Seconds; an error may be infinite, or no number at all. */
+static bool duration(const char **at, const char *end, double *out)
+{
+    return number(at, end, out) && isfinite(*out) && *out >= 0;
+}
+
+/* One of two words; *second is whether it is that. */
+static bool either(const char **at, const char *end, const char *first, const char *other, bool *second)
+{
+    char text[16];
+    if (!word(at, end, text, sizeof text))
+        return false;
+    *second = strcmp(text, other) == 0;
+    return *second || strcmp(text, first) == 0;
+}
+
 static bool decode_row(const char *at, const char *end, struct cache_row *r)
 {
     char text[GEN_NAME_MAX], *rest;
@@ -126,20 +143,20 @@ static bool decode_row(const char *at, const char *end, struct cache_row *r)
     if (!word(&at, end, r->name, sizeof r->name) || !word(&at, end, text, sizeof text))
         return false;
     r->source = strtoull(text, &rest, 16);
-    if (*rest || !word(&at, end, text, sizeof text))
+    if (rest != text + 16 || *rest || !word(&at, end, text, sizeof text))
         return false;
     int state = 0;
     while (state < CACHE_STATE_COUNT && strcmp(cache_state_names[state], text) != 0)
         state++;
-    if (state == CACHE_STATE_COUNT || !number(&at, end, &r->min_s) || !number(&at, end, &r->median_s) ||
-        !number(&at, end, &r->error) || !number(&at, end, &r->bound) || !number(&at, end, &r->limit_s) ||
-        !number(&at, end, &samples) || !(samples >= 0 && samples <= 1e6) || !word(&at, end, text, sizeof text))
+    if (state == CACHE_STATE_COUNT || !duration(&at, end, &r->min_s) || !duration(&at, end, &r->median_s) ||
+        !number(&at, end, &r->error) || !number(&at, end, &r->bound) || !duration(&at, end, &r->limit_s) ||
+        !number(&at, end, &samples) || !(samples >= 0 && samples <= 1e6) ||
+        !either(&at, end, "quiet", "noisy", &r->noisy) || !either(&at, end, "measure", "patient", &r->patient))
         return false;
     r->state = (enum cache_state)state;
     if (r->state == CACHE_TIMED && !(r->min_s > 0))
         return false;
     r->samples = (int)samples;
-    r->noisy = strcmp(text, "noisy") == 0;
     snprintf(r->note, sizeof r->note, "%.*s", (int)(end - at), at);
     return true;
 }
@@ -153,54 +170,75 @@ static bool starts(const char *at, const char *end, const char *with)
 static bool checksum_holds(const char *text, size_t size)
 {
     char sum[SUM_LINE + 1];
-    if (size < sizeof HEAD - 1 + SUM_LINE || memcmp(text, HEAD, sizeof HEAD - 1) != 0)
-        return false;
     snprintf(sum, sizeof sum, "%s%016llx\n", SUM, (unsigned long long)cache_hash(text, size - SUM_LINE));
     return memcmp(text + size - SUM_LINE, sum, SUM_LINE) == 0;
 }
 
-static bool decode_lines(const char *at, const char *end, struct cache_entry *out)
+static const char *add_row(const char *at, const char *end, int *room, struct cache_entry *out)
+{
+    if (out->n >= CACHE_ROWS_MAX)
+        return "the entry has too many rows; expected 20000 at most";
+    if (out->n == *room) {
+        *room = *room ? *room * 2 : 64;
+        struct cache_row *rows = realloc(out->rows, (size_t)*room * sizeof *rows);
+        if (!rows)
+            return "memory is out; expected enough for an entry";
+        out->rows = rows;
+    }
+    if (!decode_row(at, end, &out->rows[out->n]))
+        return "the row cannot be read; expected the words that `columns` names";
+    out->n++;
+    return NULL;
+}
+
+/* Lines of which *line is the first; NULL, or what is wrong in line *line. */
+static const char *decode_lines(const char *at, const char *end, int *line, struct cache_entry *out)
 {
     struct buf key = {0};
+    const char *wrong = NULL;
     int room = 0;
-    while (at < end) {
+    for (; at < end; ++*line) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
-        if (!stop)
-            break;
-        if (starts(at, stop, "key ")) {
+        if (stop && starts(at, stop, "key "))
             buf_put(&key, at + 4, (size_t)(stop + 1 - at - 4));
-        } else if (starts(at, stop, "row ")) {
-            if (out->n == room) {
-                room = room ? room * 2 : 64;
-                struct cache_row *rows = room <= ROWS_MAX ? realloc(out->rows, (size_t)room * sizeof *rows) : NULL;
-                if (!rows)
-                    break;
-                out->rows = rows;
-            }
-            if (!decode_row(at + 4, stop, &out->rows[out->n]))
-                break;
-            out->n++;
-        } else if (!starts(at, stop, "columns "))
+        else if (stop && starts(at, stop, "row "))
+            wrong = add_row(at + 4, stop, &room, out);
+        else if (!stop || !starts(at, stop, "columns "))
+            wrong = "the line begins with no word of an entry; expected key, columns or row";
+        if (wrong)
             break;
         at = stop + 1;
     }
-    if (at < end || !buf_ok(&key) || !key.data) {
+    if (!wrong && (!buf_ok(&key) || !key.data))
+        wrong = "the entry has no key; expected lines that begin with `key`";
+    if (wrong)
         buf_free(&key);
+    else
+        out->key = key.data;
+    return wrong;
+}
+
+bool cache_decode_at(const char *text, size_t size, struct cache_entry *out, struct cache_fault *fault)
+{
+    *out = (struct cache_entry){0};
+    *fault = (struct cache_fault){.line = 1};
+    if (size < sizeof HEAD - 1 + SUM_LINE || !starts(text, text + size, HEAD))
+        fault->what = "no entry begins here; expected `attngen cache 2`";
+    else if (!checksum_holds(text, size))
+        fault->what = "the checksum of the entry that begins here is wrong; expected an unchanged one";
+    if (fault->what)
         return false;
-    }
-    out->key = key.data;
-    return true;
+    locale_t before, c = c_locale(&before);
+    fault->line = 2;
+    fault->what = decode_lines(text + sizeof HEAD - 1, text + size - SUM_LINE, &fault->line, out);
+    locale_back(c, before);
+    if (fault->what)
+        cache_entry_free(out);
+    return !fault->what;
 }
 
 bool cache_decode(const char *text, size_t size, struct cache_entry *out)
 {
-    *out = (struct cache_entry){0};
-    if (!checksum_holds(text, size))
-        return false;
-    locale_t before, c = c_locale(&before);
-    bool good = decode_lines(text + sizeof HEAD - 1, text + size - SUM_LINE, out);
-    locale_back(c, before);
-    if (!good)
-        cache_entry_free(out);
-    return good;
+    struct cache_fault ignored;
+    return cache_decode_at(text, size, out, &ignored);
 }

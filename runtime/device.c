@@ -97,45 +97,65 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
     return s;
 }
 
-/* Cycles of a processor's core for a step of the tile products on MR rows and NV vectors. A driver runs the work-items
- * of a group in turns on one core; what they hold across barriers goes through memory. */
-static double cpu_step(const struct shape *s, double vecs)
+/* Cycles of a processor's core for a step of the tile products on MR rows and NV vectors. Vectors that do not fit its
+ * registers are operands in memory, and those of a tile larger than its first cache come a line in a cycle at best. */
+static double cpu_step(const struct shape *s, double vecs, double tile)
 {
     double native = 16, parts = up(s->vw, native) / native; /* a vector narrower than the core's costs as much */
     double fma = s->mr * vecs * parts / 2, loads = (s->mr + vecs * parts) / 2, latency = 4;
-    double spills = larger(s->mr * vecs * parts + vecs * parts - 30, 0);
-    return larger(fma, larger(loads, latency)) + spills;
+    double spills = larger(s->mr * vecs * parts + vecs * parts - 30, 0) / 2;
+    return larger(fma, larger(loads, latency)) + spills + (tile > 8192 ? vecs * parts / 2 : 0);
 }
 
+/* A driver runs the work-items of a group in turns on one core; what they hold across barriers goes through memory. */
 static double cpu_cycles(const struct shape *s)
 {
     double tiles = up(s->keys, s->bk) / s->bk, queries = up(s->rows, s->bq) / s->bq;
-    double across = s->items > 1 ? 4 : 1;
-    double score = s->turns * s->items * s->blocks * s->d * cpu_step(s, s->nv);
-    double value = s->turns * s->items * s->bk * cpu_step(s, s->cv < 4 ? s->cv : 4) * larger(s->cv / 4, 1);
+    double across = s->items > 1 ? 4 : 1, vecs = s->cv < 4 ? s->cv : 4;
+    double score = s->turns * s->items * s->blocks * s->d * cpu_step(s, s->nv, s->bk * s->d);
+    double value = s->turns * s->items * s->bk * cpu_step(s, vecs, s->bk * s->dv) * s->cv / vecs;
     double softmax = s->bq * s->bk * 20 / larger(s->vw, 4);
-    double move = s->bk * (s->d + s->dv) * 1.5; /* to local memory, K transposed */
-    return queries * tiles * (across * (score + value + softmax) + move + 500);
+    double rescale = s->turns * s->items * s->mr * (3 * s->cv + 40); /* maximum, sum and output's rescaling a row */
+    double move = s->bk * (s->d + s->dv) * 1.5;                      /* to local memory, K transposed */
+    return queries * tiles * (across * (score + value + softmax + rescale) + move + 500);
 }
 
-/* Cycles of a multiprocessor of 128 lanes. A group of 32 items reads what its items share of local memory once. */
+/* How many groups a multiprocessor of 65536 registers holds at once, by registers and local memory; at least one. */
+static double gpu_groups(const struct shape *s, const struct opencl_device *d, double held)
+{
+    double local = 4 * (s->turns > 1 ? s->bk * (s->d + s->dv) : s->bk * (s->d < 64 ? s->d : 64));
+    /* NVIDIA lets a group have 48 KiB, and has 64 to 228 for all of them together. */
+    double room = (double)d->local_bytes * (d->nvidia ? 3 : 1);
+    double by_local = room / (local + 4 * s->gq * s->mr * (s->bk + s->gx));
+    double by_registers = 65536 / (up(held < 255 ? held : 255, 8) * up(s->items, 32));
+    double groups = by_local < by_registers ? by_local : by_registers;
+    return groups < 1 ? 1 : groups > 16 ? 16 : (double)(int64_t)groups;
+}
+
+/* Cycles of a multiprocessor of 128 lanes, which are four times 32. Of what the 32 items of a warp read, what they share
+ * is read once: 128 bytes a cycle. Groups that are there at once hide each other's waiting for barriers and memory. */
 static double gpu_cycles(const struct shape *s, const struct opencl_device *d)
 {
     double tiles = up(s->keys, s->bk) / s->bk, queries = up(s->rows, s->bq) / s->bq;
-    double warps = up(s->items, 32) / 32, x = s->gx < 32 ? s->gx : 32, y = 32 / x;
-    double score =
-        s->turns * s->blocks * s->d * s->nv * s->vw * (s->mr / 4 + x / 32 + y * s->mr / 32 / (s->nv * s->vw));
-    double value = s->turns * s->bk * s->cv * s->vw * (s->mr / 4 + x / 32 + y * s->mr / 32 / (s->cv * s->vw));
-    double softmax = s->turns * s->blocks * s->mr * s->nv * s->vw * 4;
+    double warps = up(s->items, 32) / 32, x = s->gx < 32 ? s->gx : 32, y = 32 / x, wide = s->nv * s->vw;
+    double load = larger(x * s->vw / 32, larger(s->vw / 2, 1)); /* 8 bytes an item and cycle at most */
+    double score = s->blocks * s->d * (s->mr * wide / 4 + load * s->nv + y * s->mr / 32);
+    double value = s->bk * (s->mr * s->cv * s->vw / 4 + load * s->cv + y * s->mr / 32);
+    double softmax = s->blocks * s->mr * wide * 5;
+    double rescale = s->mr * (s->cv * s->vw + 2 * s->gx + 80) / 4; /* maximum across the lanes, output's rescaling */
     double move = s->bk * (s->d + s->dv) / 32;
-    double held = s->turns * s->mr * s->cv * s->vw + s->mr * s->nv * s->vw * (s->blocks + 1) + s->nv * s->vw + 40;
-    double local = 4 * (s->bk * (s->d + s->dv) + s->gq * s->mr * s->bk);
+    double held = s->turns * s->mr * s->cv * s->vw + s->mr * wide * s->blocks + wide + 40;
     double spills = held > 250 ? 1 + (held - 250) / 50 : 1;
-    /* Groups that fit at once hide each other's waiting: eight warps are enough. */
-    double groups = (double)(int64_t)((double)d->local_bytes / local), by_registers = 65536 / (up(held, 8) * s->items);
-    groups = groups < by_registers ? groups : by_registers;
-    double hidden = larger(groups, 1) * warps, wait = hidden < 8 ? 1 + (8 - hidden) / 8 : 1;
-    return queries * tiles * (warps * (score + value + softmax) * spills + move) * wait;
+    double groups = gpu_groups(s, d, held);
+    /* A fill of local memory waits for device memory and at two barriers; a turn at three. */
+    double fills = s->turns > 1 ? 1 : up(s->d, 64) / 64 + larger(up(s->dv, 64) / 64, 1);
+    double wait = (fills * 700 + s->turns * 300) / groups;
+    double there = warps * groups; /* fewer than 16 warps leave the lanes idle at times */
+    double busy = (there < 16 ? 1 + (16 - there) / 32 : 1) * (there < 4 ? 4 / there : 1);
+    /* What is indexed by the turn is not in registers. */
+    double memory = s->turns > 1 ? 2 : 1;
+    double work = s->turns * warps * (score + value + softmax + rescale) * memory * spills;
+    return queries * tiles * ((work + move) * busy + wait);
 }
 
 double device_cycles(const struct variant *variant, const struct tune_target *target, const struct opencl_device *d)

@@ -10,8 +10,7 @@
 
 #include "opencl_api.h"
 
-/* NVIDIA's and Khronos's extension, from CL/cl_ext.h of newer headers than Debian's oldest. */
-enum { DEVICE_CAPABILITY_MAJOR = 0x4000, DEVICE_CAPABILITY_MINOR = 0x4001, NO_PLATFORM = -1001 };
+enum { NO_PLATFORM = -1001 }; /* of Khronos's extension, from CL/cl_ext.h of newer headers than Debian's oldest */
 enum { MOST_PLATFORMS = 32, MOST_DEVICES = 64 };
 
 static const struct {
@@ -134,20 +133,6 @@ static cl_ulong device_number(const struct opencl_api *api, cl_device_id id, cl_
     return api->clGetDeviceInfo(id, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
 }
 
-/* NVIDIA reports the 48 KiB of its first cards; arrays declared in a kernel may take what the card has. */
-static int64_t nvidia_local_bytes(const struct opencl_api *api, cl_device_id id, int64_t reported)
-{
-    static const struct {
-        int capability, kib;
-    } most[] = {{70, 96}, {75, 64}, {80, 163}, {86, 99}, {87, 163}, {89, 99}, {90, 227}, {100, 227}, {120, 99}};
-    int capability = 10 * (int)device_number(api, id, DEVICE_CAPABILITY_MAJOR) +
-                     (int)device_number(api, id, DEVICE_CAPABILITY_MINOR);
-    for (size_t i = 0; i < sizeof most / sizeof *most; i++)
-        if (most[i].capability == capability && most[i].kib * 1024 > reported)
-            return most[i].kib * 1024;
-    return reported;
-}
-
 static void judge(const struct opencl_api *api, cl_device_id id, struct opencl_device *d)
 {
     int major = 0, minor = 0;
@@ -184,9 +169,8 @@ static void describe(const struct opencl_api *api, cl_device_id id, struct openc
               : type & CL_DEVICE_TYPE_ACCELERATOR ? OPENCL_ACCELERATOR
               : type & CL_DEVICE_TYPE_CPU         ? OPENCL_CPU
                                                   : OPENCL_OTHER;
+    /* NVIDIA says 48 KiB of cards that have 227, and refuses to build what declares more. */
     d->local_bytes = (int64_t)device_number(api, id, CL_DEVICE_LOCAL_MEM_SIZE);
-    if (d->nvidia)
-        d->local_bytes = nvidia_local_bytes(api, id, d->local_bytes);
     d->memory = (int64_t)device_number(api, id, CL_DEVICE_GLOBAL_MEM_SIZE);
     d->largest_buffer = (int64_t)device_number(api, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
     d->most_items = (int64_t)device_number(api, id, CL_DEVICE_MAX_WORK_GROUP_SIZE);

@@ -20,7 +20,7 @@ struct opencl_device {
     char name[128], driver[64], platform_name[128], version[128], c_version[64];
     enum opencl_type { OPENCL_GPU, OPENCL_ACCELERATOR, OPENCL_OTHER, OPENCL_CPU } type;
     bool nvidia;
-    int64_t local_bytes;            /* that the arrays of a kernel may take in a work-group */
+    int64_t local_bytes;            /* that the arrays of a kernel may take in a work-group, as the driver reports it */
     int64_t memory, largest_buffer; /* bytes */
     int64_t most_items, side[3];    /* of a work-group, and of each of its sides */
     int units, clock_mhz;
@@ -87,6 +87,10 @@ extern const char OPENCL_OPTIONS[]; /* that programs are built with */
 /* Runs on host arrays and waits: copies rows that take part to the device, and the rows of O and LSE back; between them
  * nothing is read or written. Buffers are kept for the next run. Any number of threads may run one kernel. */
 int opencl_run(struct opencl_kernel *kernel, const struct attn_args *args, struct gen_error *err);
+
+/* The same without copies, where device and host share memory: buffers are the arrays' own memory, from each one's first
+ * row to its last, gaps and all, so that a kernel that reads or writes elsewhere can be caught. For judging kernels. */
+int opencl_run_in_place(struct opencl_kernel *kernel, const struct attn_args *args, struct gen_error *err);
 
 /* Seconds of the kernel alone, by the device's own clock: the mean over launches of about two milliseconds together,
  * after one that is not counted. Copies as opencl_run does, but nothing back. */

@@ -326,11 +326,9 @@ struct staged {
 
 static const int64_t vector_stride[3] = {1, 1, 1};
 
-static int stage(const struct opencl_kernel *k, struct opencl_slot *s, const struct attn_args *a, struct staged *out,
-                 struct gen_error *err)
+static void hosts_of(const struct opencl_kernel *k, const struct attn_args *a, struct staged *out)
 {
     const int64_t dim = k->source.head_dim, dim_v = k->source.head_dim_v, element = k->source.element;
-    struct attn_cl_args *c = &out->launch.args;
     out->q = host_of(a->q, a->q_stride, a->batch, a->heads, a->q_len, dim, element, NULL);
     out->k = host_of(a->k, a->k_stride, a->batch, a->kv_heads, a->kv_len, dim, element, a->kv_lens);
     out->v = host_of(a->v, a->v_stride, a->batch, a->kv_heads, a->kv_len, dim_v, element, a->kv_lens);
@@ -338,6 +336,13 @@ static int stage(const struct opencl_kernel *k, struct opencl_slot *s, const str
     out->lse =
         host_of(a->lse, vector_stride, 1, 1, 1, a->lse ? a->batch * a->heads * a->q_len : 0, sizeof(float), NULL);
     out->lens = host_of(a->kv_lens, vector_stride, 1, 1, 1, a->kv_lens ? a->batch : 0, sizeof(int64_t), NULL);
+}
+
+static int stage(const struct opencl_kernel *k, struct opencl_slot *s, const struct attn_args *a, struct staged *out,
+                 struct gen_error *err)
+{
+    struct attn_cl_args *c = &out->launch.args;
+    hosts_of(k, a, out);
     const struct host *const all[ROOMS] = {&out->q, &out->k, &out->v, &out->o, &out->lse, &out->lens};
     if (need_queue(k, s, err) != 0)
         return -1;
@@ -379,6 +384,73 @@ int opencl_run(struct opencl_kernel *k, const struct attn_args *args, struct gen
     if (stage(k, s, args, &st, err) != 0 || launch(k, s, &st.launch, NULL, err) != 0 ||
         download(k, s, ROOM_O, &st.o, err) != 0 || download(k, s, ROOM_LSE, &st.lse, err) != 0 ||
         opencl_failed(k->target->cl->api.clFinish(s->queue), k->name, err) != 0)
+        return give_up(k, s);
+    give_slot(k, s);
+    return 0;
+}
+
+/* ---- in place ---- */
+
+/* A buffer that is the array's own memory. */
+static int own_memory(const struct opencl_kernel *k, const struct host *t, bool output, cl_mem *out,
+                      struct gen_error *err)
+{
+    int64_t elements = t->width;
+    cl_int code;
+    for (int i = 0; i < 3; i++)
+        elements += (t->count[i] > 0 ? t->count[i] - 1 : 0) * t->stride[i];
+    size_t size = (size_t)(elements * t->element);
+    bool empty = size == 0 || t->count[0] == 0 || t->count[1] == 0 || t->count[2] == 0;
+    cl_mem_flags flags = (output ? CL_MEM_WRITE_ONLY : CL_MEM_READ_ONLY) | (empty ? 0 : CL_MEM_USE_HOST_PTR);
+    *out = k->target->cl->api.clCreateBuffer(k->target->context, flags, empty ? 64 : size, empty ? NULL : t->data, &code);
+    if (code != CL_SUCCESS)
+        *out = NULL;
+    return opencl_failed(code, "clCreateBuffer on host memory", err);
+}
+
+/* Drivers may keep what is in host memory elsewhere until it is mapped. */
+static int seen_by_host(const struct opencl_kernel *k, cl_command_queue queue, cl_mem memory, struct gen_error *err)
+{
+    const struct opencl_api *api = &k->target->cl->api;
+    cl_int code;
+    void *at = api->clEnqueueMapBuffer(queue, memory, CL_TRUE, CL_MAP_READ, 0, 1, 0, NULL, NULL, &code);
+    if (code == CL_SUCCESS)
+        code = api->clEnqueueUnmapMemObject(queue, memory, at, 0, NULL, NULL);
+    return opencl_failed(code, "clEnqueueMapBuffer", err);
+}
+
+int opencl_run_in_place(struct opencl_kernel *k, const struct attn_args *args, struct gen_error *err)
+{
+    const struct opencl_api *api = &k->target->cl->api;
+    struct staged st = {0};
+    if (check_args(k, args, err) != 0)
+        return -1;
+    if (args->batch == 0 || args->q_len == 0)
+        return 0;
+    struct opencl_slot *s = take_slot(k, err);
+    if (!s)
+        return -1;
+    const struct host *const all[ROOMS] = {&st.q, &st.k, &st.v, &st.o, &st.lse, &st.lens};
+    int result = need_queue(k, s, err);
+    hosts_of(k, args, &st);
+    for (int i = 0; i < ROOMS && result == 0; i++)
+        result = own_memory(k, all[i], i == ROOM_O || i == ROOM_LSE, &st.launch.buffer[i], err);
+    st.launch.args = args_of(args);
+    st.launch.args.has_lse = args->lse != NULL;
+    st.launch.args.has_lens = args->kv_lens != NULL;
+    st.launch.queue = s->queue;
+    if (result == 0)
+        result = launch(k, s, &st.launch, NULL, err);
+    if (result == 0)
+        result = seen_by_host(k, s->queue, st.launch.buffer[ROOM_O], err);
+    if (result == 0)
+        result = seen_by_host(k, s->queue, st.launch.buffer[ROOM_LSE], err);
+    if (s->queue && api->clFinish(s->queue) != CL_SUCCESS && result == 0)
+        result = opencl_failed(CL_OUT_OF_RESOURCES, k->name, err);
+    for (int i = 0; i < ROOMS; i++)
+        if (st.launch.buffer[i])
+            api->clReleaseMemObject(st.launch.buffer[i]);
+    if (result != 0)
         return give_up(k, s);
     give_slot(k, s);
     return 0;

@@ -70,7 +70,7 @@ static attn_status check_problem(struct attn_problem *p, int cores, struct attn_
         {"max_q_len", p->max_q_len, 1, INT64_MAX},
         {"max_kv_len", p->max_kv_len, 1, INT64_MAX},
         {"threads", p->threads, 0, MOST_THREADS},
-        {"rigor", (int)p->rigor, ATTN_ESTIMATE, ATTN_MEASURE},
+        {"rigor", (int)p->rigor, ATTN_ESTIMATE, ATTN_PATIENT},
         {"compiler", (int)p->compiler, ATTN_TCC, ATTN_CC},
     };
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
@@ -196,7 +196,7 @@ static attn_status choose(struct attn_plan *plan, attn_rigor rigor, struct attn_
     if (result.fallback[0])
         context_log(c, ATTN_LOG_WARNING, "plain C, many times slower than vectors, was all there is: %s",
                     result.fallback);
-    if (!result.from_cache && rigor == ATTN_MEASURE && !result.stored && result.not_stored[0])
+    if (!result.from_cache && rigor != ATTN_ESTIMATE && !result.stored && result.not_stored[0])
         context_log(c, ATTN_LOG_WARNING, "timings not kept: %s", result.not_stored);
     tune_result_free(&result);
     return ATTN_OK;

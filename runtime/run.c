@@ -211,6 +211,17 @@ static attn_status no_parts(const struct attn_plan *plan, struct attn_error *err
                         plan->device_name);
 }
 
+/* How many threads a run is worth: a row is not cut, and to wake a thread costs as much as WORTH multiply-adds. Sixteen
+ * stand for what is done once for a tile, of queries or of keys, however few of them there are. */
+static int threads_for(const struct attn_plan *plan, const struct attn_args *a)
+{
+    enum { ONCE = 16, WORTH = 1 << 18 };
+    double pairs = ((double)a->kv_len + ONCE) * ((double)(a->heads / a->kv_heads) * (double)a->q_len + ONCE);
+    double work = (double)a->batch * (double)a->kv_heads * pairs * (plan->problem.head_dim + plan->problem.head_dim_v);
+    double rows = (double)a->batch * (double)a->heads * (double)a->q_len, most = fmin(rows, work / WORTH);
+    return most >= plan->problem.threads ? plan->problem.threads : most > 1 ? (int)most : 1;
+}
+
 attn_status attn_execute(struct attn_plan *plan, const struct attn_run *run, void *workspace, struct attn_error *err)
 {
     struct attn_run r;
@@ -226,7 +237,7 @@ attn_status attn_execute(struct attn_plan *plan, const struct attn_run *run, voi
         return status;
     if (plan->device)
         return on_device(plan, &a, err);
-    int threads = plan->problem.threads;
+    int threads = threads_for(plan, &a);
     int64_t size = execute_workspace(&plan->kernel, &a, threads);
     if (size < 0)
         return refused(plan, err);

@@ -11,12 +11,22 @@
 #include "peak.h"
 #include "workload.h"
 
-enum { FIRST_SAMPLES = 2, WANTED = 8, SAMPLED_ROWS = 64 };
+enum { SAMPLED_ROWS = 64, MARGINS = 4 };
 static const uint64_t SEED = 20180508;
 
-/* How far behind the best a candidate may be and stay. Two quiet samples of one kernel differ by up to 1.07 (the gate)
- * times 1.13 (two states of the clock seen under vectors): 1.21. The minimum of more samples differs by less. */
-static const double MARGIN[] = {1.25, 1.15, 1.10, 1.07};
+/* How far behind the best a candidate may be and stay, after the first look and after each round; and how many seconds
+ * a sample waits for a quiet core. Two quiet samples of one kernel differ by up to 1.07 (the gate) times 1.13 (two
+ * states of the clock seen under vectors): 1.21. The minimum of more samples differs by less. A patient search takes as
+ * many at the first look as others take in all; nothing that we know of makes the minimum of eight half too large. */
+static const struct effort {
+    int first, wanted; /* samples */
+    double margin[MARGINS], wait_first, wait;
+} efforts[] = {
+    [ATTN_MEASURE] = {2, 8, {1.25, 1.15, 1.10, 1.07}, 20e-3, 50e-3},
+    [ATTN_PATIENT] = {8, 32, {1.5, 1.5, 1.5, 1.5}, 50e-3, 200e-3},
+};
+/* Two samples that are both so far behind need no more. */
+static const double FAR = 3;
 /* The model is not wrong by more than a factor of two on anything measured so far; beyond this nothing is compiled. */
 static const double MODEL_MARGIN = 6;
 /* The share of the time limit for the first look at each; the rest is for telling the best apart. */
@@ -27,6 +37,7 @@ static const double RUN_MOST = 0.2;
 struct search {
     const struct tuner *tuner;
     const struct tune_settings *settings;
+    const struct effort *effort;
     struct timer timer;
     struct workload work;   /* what is timed */
     struct candidate *now;  /* whose kernel runs */
@@ -106,7 +117,7 @@ static bool sample(struct search *s, struct candidate *c, double patience)
 static void summarise(const struct search *s, struct candidate *c)
 {
     struct timing t;
-    timer_summary(&c->samples, WANTED, &t);
+    timer_summary(&c->samples, s->effort->wanted, &t);
     c->row.min_s = t.min_s;
     c->row.median_s = t.median_s;
     c->row.samples = t.samples;
@@ -175,22 +186,27 @@ static void look(struct search *s, struct candidate *c)
         kernel_free(&c->kernel);
         return;
     }
-    for (int i = 0; i < FIRST_SAMPLES; i++)
-        sample(s, c, 20e-3);
-    summarise(s, c);
+    for (int i = 0; i < s->effort->first; i++) {
+        sample(s, c, s->effort->wait_first);
+        summarise(s, c);
+        if (i > 0 && s->best > 0 && c->row.min_s > FAR * s->best)
+            break;
+    }
     c->row.state = ROW_TIMED;
     c->row.note[0] = 0;
-    if (s->best > 0 && c->row.min_s > MARGIN[0] * s->best)
+    if (s->best > 0 && c->row.min_s > s->effort->margin[0] * s->best)
         drop(s, c);
     else if (!(s->best > 0) || c->row.min_s < s->best)
         s->best = c->row.min_s;
 }
 
-/* Hopeless by the model. What a caller named is timed all the same if one run of it takes no more than a second. */
+/* Hopeless by the model. What a caller named, and with patience all, is timed all the same if one run of it takes no
+ * more than a second. */
 static bool is_hopeless(const struct search *s, double times)
 {
     double run_s = s->flops * times / (0.5e9 * s->peak);
-    return times > MODEL_MARGIN && (!s->settings->only || run_s > 1);
+    bool soon = s->settings->only || s->settings->rigor == ATTN_PATIENT;
+    return times > MODEL_MARGIN && (!soon || run_s > 1);
 }
 
 static void first_look(struct search *s, struct candidate *c, int n)
@@ -228,8 +244,7 @@ static bool is_there(const struct candidate *c)
 /* Drops what the margin of this round leaves behind; returns how many are still to be sampled. */
 static int prune(struct search *s, struct candidate *c, int n, int round)
 {
-    const int margins = sizeof MARGIN / sizeof *MARGIN;
-    double margin = MARGIN[round < margins ? round : margins - 1];
+    double margin = s->effort->margin[round < MARGINS ? round : MARGINS - 1];
     int open = 0;
     for (int i = 0; i < n; i++)
         if (is_there(&c[i]) && c[i].row.min_s < s->best)
@@ -240,7 +255,7 @@ static int prune(struct search *s, struct candidate *c, int n, int round)
         if (c[i].row.min_s > margin * s->best)
             drop(s, &c[i]);
         else
-            open += c[i].samples.quiets < WANTED;
+            open += c[i].samples.quiets < s->effort->wanted;
     }
     return open;
 }
@@ -250,9 +265,9 @@ static void compare(struct search *s, struct candidate *c, int n)
 {
     for (int round = 0; prune(s, c, n, round) > 0 && timer_now() < s->end; round++)
         for (int i = 0; i < n && timer_now() < s->end; i++) {
-            if (!is_there(&c[i]) || c[i].samples.quiets >= WANTED)
+            if (!is_there(&c[i]) || c[i].samples.quiets >= s->effort->wanted)
                 continue;
-            sample(s, &c[i], 50e-3);
+            sample(s, &c[i], s->effort->wait);
             summarise(s, &c[i]);
         }
 }
@@ -261,7 +276,7 @@ int search_measure(const struct tuner *tuner, const struct tune_target *problem,
                    double limit, struct candidate *c, int n, struct tune_result *out, struct gen_error *err)
 {
     struct search s = {.tuner = tuner, .settings = settings, .threads = problem->threads, .compiler = problem->compiler,
-                       .start = timer_now()};
+                       .effort = &efforts[settings->rigor], .start = timer_now()};
     s.end = s.start + limit;
     s.first_end = s.start + FIRST_SHARE * limit;
     timer_start(&s.timer, tuner->pool, tuner->device ? tuner->cpu->cores : problem->threads);

@@ -13,6 +13,7 @@ struct candidate {
     bool from_cache;   /* row and source are the cache's */
     bool foreign;      /* rejected because of this process, not of this kind of machine: not to be stored */
     bool unreached;    /* the time limit came first */
+    const struct cache_row *before; /* what a less patient search found; NULL: nothing */
     bool spills;       /* left until it is known that nothing better is there */
     uint64_t source;   /* hash of what was compiled; 0: nothing was */
     struct kernel kernel;
@@ -25,8 +26,8 @@ struct tune_target search_problem(const struct tuner *tuner, const struct tune_t
 double search_flops(const struct tune_target *problem);
 
 /* Measures those that are not settled, in their order, until `limit` seconds are over. At least one is reached.
- * Those that the model puts far behind are not even compiled, unless they were named and are soon done. Fills the
- * rows, and peak_gflops of out. 0, or -1 when memory ran out. */
+ * Those that the model puts far behind are not even compiled, unless they are soon done and were named or the search
+ * is patient. Fills the rows, and peak_gflops of out. 0, or -1 when memory ran out. */
 int search_measure(const struct tuner *tuner, const struct tune_target *problem, const struct tune_settings *settings,
                    double limit, struct candidate *c, int n, struct tune_result *out, struct gen_error *err);
 

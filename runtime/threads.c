@@ -3,11 +3,13 @@
 #include "threads.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(__x86_64__)
@@ -16,8 +18,26 @@
 #define PAUSE() atomic_signal_fence(memory_order_seq_cst)
 #endif
 
-/* How often a thread looks before it sleeps: about 10 us, what sleeping and waking cost. */
-enum { SPINS = 200 };
+/* How long a thread looks before it sleeps: about what sleeping and waking cost, 10 us on a machine of one's own and
+ * more in a virtual one. By the clock, since a PAUSE takes 10 ns on one processor and 50 on another. */
+static const int64_t LOOK_NS = 50000;
+
+struct look {
+    int count;
+    int64_t end; /* by the clock; 0 until it was read */
+};
+
+static bool look_again(struct look *l)
+{
+    struct timespec t;
+    PAUSE();
+    if (++l->count % 32 != 0)
+        return true;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    int64_t now = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    l->end = l->end ? l->end : now + LOOK_NS;
+    return now < l->end;
+}
 
 /* The threads of one process. A forked child inherits a crew without threads and with locks in any state: it touches
  * nothing of it and makes its own. */
@@ -55,8 +75,9 @@ static void claim_parts(struct crew *c, int parts, void (*work)(void *arg, int p
 /* Returns with the lock held and something to do: another turn than `seen`, or stop. */
 static void wait_for_turn(struct crew *c, unsigned seen)
 {
-    for (int i = 0; i < SPINS && atomic_load_explicit(&c->turn, memory_order_relaxed) == seen; i++)
-        PAUSE();
+    struct look look = {0};
+    while (atomic_load_explicit(&c->turn, memory_order_relaxed) == seen && look_again(&look))
+        ;
     pthread_mutex_lock(&c->lock);
     c->sleeping++;
     while (atomic_load_explicit(&c->turn, memory_order_relaxed) == seen && !c->stop)
@@ -188,8 +209,9 @@ static void publish(struct crew *c, int parts, void (*work)(void *arg, int part)
 /* Every part was claimed; those who claimed one are this thread and those who joined. */
 static void wait_until_done(struct crew *c)
 {
-    for (int i = 0; i < SPINS && atomic_load_explicit(&c->joined, memory_order_relaxed) > 0; i++)
-        PAUSE();
+    struct look look = {0};
+    while (atomic_load_explicit(&c->joined, memory_order_relaxed) > 0 && look_again(&look))
+        ;
     pthread_mutex_lock(&c->lock);
     c->open = false;
     while (atomic_load_explicit(&c->joined, memory_order_acquire) > 0)
@@ -244,5 +266,25 @@ void pool_run(struct pool *pool, int parts, void (*work)(void *arg, int part), v
     publish(c, parts, work, arg);
     claim_parts(c, parts, work, arg);
     wait_until_done(c);
+    atomic_store_explicit(&c->busy, false, memory_order_release);
+}
+
+void pool_spread(struct pool *pool)
+{
+    cpu_set_t allowed;
+    struct crew *c = crew_here(pool);
+    if (!c || sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) == 0 ||
+        atomic_exchange_explicit(&c->busy, true, memory_order_acquire))
+        return;
+    start_threads(c, pool->threads - 1);
+    for (int i = 0, core = -1; i <= c->started; i++) {
+        cpu_set_t own;
+        do
+            core = (core + 1) % CPU_SETSIZE;
+        while (!CPU_ISSET(core, &allowed));
+        CPU_ZERO(&own);
+        CPU_SET(core, &own);
+        pthread_setaffinity_np(i ? c->ids[i - 1] : pthread_self(), sizeof own, &own);
+    }
     atomic_store_explicit(&c->busy, false, memory_order_release);
 }

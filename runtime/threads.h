@@ -16,4 +16,9 @@ int pool_threads(const struct pool *pool);
  * pool serves one, the others do theirs alone. A forked child's first call starts threads of its own. */
 void pool_run(struct pool *pool, int parts, void (*work)(void *arg, int part), void *arg);
 
+/* Binds the caller and the pool's threads to a core each, for as long as they live. For programs that measure: some
+ * kernels wake a thread on the core of whoever wakes it and take seconds to move it to an idle one. What a host that
+ * embeds the library wants is not known, so nothing else calls it. */
+void pool_spread(struct pool *pool);
+
 #endif

@@ -304,11 +304,16 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* On a device, where there are no parts. */
-static int run_device(const struct attn_args *args, const struct kernel *kernel, double *run_s, struct gen_error *err)
+/* On a device, where there are no parts: the whole, from copies; or, where "in parts" is asked for and it shares our
+ * memory, in the guarded memory itself. Rows far apart are in too large a range for that. */
+static int run_device(const struct trial *t, const struct attn_args *args, const struct kernel *kernel, bool in_place,
+                      double *run_s, struct gen_error *err)
 {
+    bool shares = opencl_target_device(opencl_kernel_target(kernel->opencl))->type == OPENCL_CPU;
     double start = now();
-    int result = opencl_run(kernel->opencl, args, err);
+    int result = in_place && shares && t->shape.layout != TRIAL_SPARSE
+                     ? opencl_run_in_place(kernel->opencl, args, err)
+                     : opencl_run(kernel->opencl, args, err);
     *run_s += now() - start;
     return result;
 }
@@ -346,7 +351,7 @@ static int run_parts(struct trial *t, struct attn_args args, const struct kernel
     if (tensor_reset(&t->o) != 0 || tensor_reset(&t->lse) != 0)
         return fail(err, "cannot map memory for an output");
     if (kernel->opencl)
-        return run_device(&args, kernel, run_s, err);
+        return run_device(t, &args, kernel, parts > 1, run_s, err);
     for (int part = 0; part < parts; part++) {
         args.part = parts % 2 ? part : parts - 1 - part;
         args.parts = parts;
@@ -456,7 +461,10 @@ int trial_all(const struct variant *v, const struct trial_shape *shape, const st
         if (trial_run(t, kernel, parts[i], -1, &again, err) != 0)
             goto cleanup;
         if (again.bits != out->bits) {
-            snprintf(err->text, sizeof err->text, "other bits in %d parts than in one", parts[i]);
+            if (kernel->opencl)
+                snprintf(err->text, sizeof err->text, "other bits in host memory itself than from copies");
+            else
+                snprintf(err->text, sizeof err->text, "other bits in %d parts than in one", parts[i]);
             goto cleanup;
         }
     }

@@ -51,7 +51,8 @@ struct trial_result {
     double run_s;      /* spent in the kernel */
 };
 /* Runs all parts (an even number: last one first), each in a poisoned workspace of its own, or on a device the whole,
- * which has no parts; then judges up to max_rows rows (0: all of them; -1: none, out->check is then zero). Returns 0, or
+ * which has no parts (from copies with one part; with more, where the device shares our memory, in the guarded memory);
+ * then judges up to max_rows rows (0: all of them; -1: none, out->check is then zero). Returns 0, or
  * -1 and what is wrong: refused, written outside, wrong. */
 int trial_run(struct trial *t, const struct kernel *kernel, int parts, int64_t max_rows, struct trial_result *out,
               struct gen_error *err);

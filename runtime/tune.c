@@ -11,7 +11,9 @@
 #include "search.h"
 
 enum { HEADS_A_THREAD = 4, FORMAT = 1 };
-static const double TIME_LIMIT = 30;
+/* Two hundred candidates of up to 0.2 s a run, most of which are dropped after two or three runs. A patient search
+ * takes ten runs of each and thirty of those that are near the best: about twenty times as long. */
+static const double TIME_LIMIT = 30, PATIENT_LIMIT = 600;
 
 static int64_t power_of_two(int64_t x)
 {
@@ -268,25 +270,43 @@ static void from_cache_row(struct candidate *c, const struct cache_row *r)
     c->unreached = r->state == CACHE_UNREACHED;
 }
 
-static void to_cache_row(const struct candidate *c, double limit, struct cache_row *r)
+static void to_cache_row(const struct candidate *c, double limit, bool patient, struct cache_row *r)
 {
     static const enum cache_state states[] = {[ROW_TIMED] = CACHE_TIMED, [ROW_DROPPED] = CACHE_DROPPED,
                                               [ROW_REJECTED] = CACHE_REJECTED, [ROW_WRONG] = CACHE_WRONG};
     *r = (struct cache_row){.source = c->source, .state = c->unreached ? CACHE_UNREACHED : states[c->row.state],
                             .min_s = c->row.min_s, .median_s = c->row.median_s, .error = c->row.error,
                             .bound = c->row.bound, .limit_s = c->unreached ? limit : 0, .samples = c->row.samples,
-                            .noisy = c->row.noisy};
+                            .noisy = c->row.noisy, .patient = patient && !c->unreached};
     memcpy(r->name, c->row.name, sizeof r->name);
     memcpy(r->note, c->row.note, sizeof r->note);
 }
 
+/* Whether only what a patient search timed counts: not when such a search has been, and only a winner is wanted. */
+static bool wants_patience(const struct tune_settings *s, const struct cache_entry *entry)
+{
+    for (int i = 0; i < entry->n && !s->extend; i++)
+        if (entry->rows[i].patient && entry->rows[i].state == CACHE_TIMED)
+            return false;
+    return s->rigor == ATTN_PATIENT;
+}
+
+static bool was_timed(const struct cache_row *r)
+{
+    return r->state == CACHE_TIMED || r->state == CACHE_DROPPED;
+}
+
 /* Takes over what the cache knows of the candidates. A candidate that an earlier search did not reach is settled only
  * for searches that would not reach further. */
-static void recall(struct candidate *c, int n, const struct cache_entry *entry, double limit)
+static void recall(struct candidate *c, int n, const struct cache_entry *entry, double limit, bool patient)
 {
     for (int i = 0; i < n; i++) {
         const struct cache_row *r = c[i].settled || !entry->key ? NULL : cache_find(entry, c[i].row.name);
-        if (r && (r->state != CACHE_UNREACHED || r->limit_s >= limit))
+        if (!r || (r->state == CACHE_UNREACHED && r->limit_s < limit))
+            continue;
+        if (patient && was_timed(r) && !r->patient)
+            c[i].before = r;
+        else
             from_cache_row(&c[i], r);
     }
 }
@@ -343,7 +363,7 @@ static struct candidate *cached_winner(const struct tuner *tuner, attn_compiler 
     }
 }
 
-/* ---- the two rigors ---- */
+/* ---- the rigors ---- */
 
 static int estimate(const struct tuner *tuner, struct candidate *c, int n, struct tune_result *out,
                     struct gen_error *err)
@@ -357,13 +377,13 @@ static int estimate(const struct tuner *tuner, struct candidate *c, int n, struc
 }
 
 static void store(const struct tuner *tuner, const char *key, const struct candidate *c, int n, double limit,
-                  struct tune_result *out)
+                  bool patient, struct tune_result *out)
 {
     struct gen_error why = {""};
     struct cache_entry entry = {.key = (char *)key, .rows = calloc((size_t)n + 1, sizeof *entry.rows)};
     for (int i = 0; entry.rows && i < n; i++)
         if (!c[i].foreign && !c[i].from_cache)
-            to_cache_row(&c[i], limit, &entry.rows[entry.n++]);
+            to_cache_row(&c[i], limit, patient, &entry.rows[entry.n++]);
     if (entry.rows && tuner->cache)
         out->stored = cache_store(tuner->cache, &entry, &why) == 0;
     snprintf(out->not_stored, sizeof out->not_stored, "%.*s", (int)sizeof out->not_stored - 1,
@@ -381,7 +401,13 @@ static int measure(const struct tuner *tuner, const struct tune_settings *settin
         return nothing_legal(c, n, err);
     if (search_measure(tuner, &out->timed, settings, limit, c, n, out, err) != 0)
         return -1;
-    store(tuner, key, c, n, limit, out);
+    for (int i = 0; i < n; i++) /* what was not timed anew is known all the same */
+        if (c[i].unreached && c[i].before) {
+            c[i].source = c[i].before->source;
+            if (source_holds(tuner, out->timed.compiler, &c[i]))
+                from_cache_row(&c[i], c[i].before);
+        }
+    store(tuner, key, c, n, limit, settings->rigor == ATTN_PATIENT, out);
     const struct candidate *best = fastest(c, n);
     if (best) {
         out->winner = best->row.variant;
@@ -448,8 +474,10 @@ int tune(const struct tuner *tuner, const struct tune_target *target, const stru
     struct candidate *c = NULL;
     struct cache_entry entry = {0};
     struct buf key = {0};
-    double limit = settings->time_limit > 0 ? settings->time_limit : TIME_LIMIT;
+    double limit = settings->rigor == ATTN_PATIENT ? PATIENT_LIMIT : TIME_LIMIT;
     int result = -1;
+    if (settings->time_limit > 0)
+        limit = settings->time_limit;
     *out = (struct tune_result){.timed = search_problem(tuner, target)};
     int n = list_candidates(tuner, target, settings, &c, err);
     if (n < 0 || tune_key(tuner, target, &key, err) != 0)
@@ -458,7 +486,7 @@ int tune(const struct tuner *tuner, const struct tune_target *target, const stru
         cache_load(tuner->cache, key.data, &entry);
         cache_file(tuner->cache, key.data, out->path);
     }
-    recall(c, n, &entry, limit);
+    recall(c, n, &entry, limit, wants_patience(settings, &entry));
     const struct candidate *known = cached_winner(tuner, target->compiler, c, n);
     /* A search that is to be extended may yet be complete: then too nothing is timed. */
     if (known && (settings->rigor == ATTN_ESTIMATE || !settings->extend || all_settled(c, n))) {
@@ -471,7 +499,7 @@ int tune(const struct tuner *tuner, const struct tune_target *target, const stru
         result = measure(tuner, settings, limit, key.data, c, n, out, err);
     if (result == 0 && !settings->only)
         tell_fallback(tuner, c, n, out);
-    if (result == 0 && (out->from_cache || settings->rigor == ATTN_MEASURE))
+    if (result == 0 && (out->from_cache || settings->rigor != ATTN_ESTIMATE))
         result = give_rows(c, n, out, err);
 cleanup:
     if (result != 0)

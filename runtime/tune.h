@@ -55,7 +55,7 @@ struct tune_row {
 };
 struct tune_settings {
     attn_rigor rigor;           /* what to do when the cache has no winner */
-    double time_limit;          /* seconds; 0: 30 */
+    double time_limit;          /* seconds; 0: 30, patient 600 */
     const struct variant *only; /* the candidates; NULL: all that the fields' choices make on the isas usable here */
     int only_count;
     bool extend; /* measure candidates that the cache does not know although it has a winner */
@@ -69,7 +69,7 @@ struct tune_result {
     int n;
     double peak_gflops;        /* all threads together; 0 when nothing was timed */
     struct tune_target timed;  /* what was timed: the target, made smaller where one run would take long */
-    bool stored;               /* MEASURE: the cache has it now */
+    bool stored;               /* not ESTIMATE: the cache has it now */
     char path[CACHE_PATH_MAX]; /* of the entry in the cache; "" when there is no cache */
     char not_stored[256];      /* why not, when not stored */
     char fallback[256];        /* why the winner is plain C when no kernel with vectors could be had; "" otherwise */
@@ -77,7 +77,8 @@ struct tune_result {
 
 /* Finds the winner. With ATTN_ESTIMATE and no cached one: the best by the model, nothing compiled, timed or stored.
  * With ATTN_MEASURE each candidate is compiled, checked, then timed; those that the cache knows are not measured again.
- * At the time limit the best so far wins. 0, or -1 and the reason, which is a rule when no candidate can be emitted. */
+ * With ATTN_PATIENT those are known that a patient search timed, and a winner is one of such a search. At the time
+ * limit the best so far wins, be it the cache's. 0, or -1 and the reason: a rule when no candidate can be emitted. */
 int tune(const struct tuner *tuner, const struct tune_target *target, const struct tune_settings *settings,
          struct tune_result *out, struct gen_error *err);
 void tune_result_free(struct tune_result *result); /* NULL is allowed */

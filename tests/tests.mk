@@ -9,6 +9,8 @@ TEST_SCRIPTS := $(foreach d,$(TEST_DIRS),$(sort $(wildcard tests/$(d)/test_*.sh)
 TESTS        := $(TEST_SOURCES:%.c=$(BIN)/%)
 SUPPORT      := $(filter-out $(TEST_SOURCES:%.c=$(OBJ)/%.o),$(call objects,tests/*.c tests/kit/*.c $(TEST_DIRS:%=tests/%/*.c)))
 BENCHES      := $(patsubst %.c,$(BIN)/%,$(sort $(wildcard tests/bench/bench_*.c)))
+# naive.c is compiled by bench_kernels itself, as a user would.
+BENCH_SUPPORT := $(filter-out $(BENCHES:$(BIN)/%=$(OBJ)/%.o) %/naive.o,$(call objects,tests/bench/*.c))
 BENCH_SCRIPTS := $(sort $(wildcard tests/bench/bench_*.sh))
 
 # Libraries last; libgen.a brings what libruntime.a leaves out, the reading of specs.
@@ -16,8 +18,11 @@ test-libraries = $(OBJ)/libtest.a $(OBJ)/libcli.a $(OBJ)/libruntime.a $(OBJ)/lib
 $(OBJ)/libtest.a: $(SUPPORT) $(OBJ)/names
 	$(archive)
 
-.SECONDARY: $(TEST_SOURCES:%.c=$(OBJ)/%.o) $(BENCHES:$(BIN)/%=$(OBJ)/%.o)
+.SECONDARY: $(TEST_SOURCES:%.c=$(OBJ)/%.o) $(BENCHES:$(BIN)/%=$(OBJ)/%.o) $(BENCH_SUPPORT)
 $(BIN)/tests/%: $(OBJ)/tests/%.o $(test-libraries)
+	@mkdir -p $(@D)
+	$(link) $^ -lcmocka -lyaml $(libs) -ldl -o $@
+$(BENCHES): $(BIN)/tests/bench/%: $(OBJ)/tests/bench/%.o $(BENCH_SUPPORT) $(test-libraries)
 	@mkdir -p $(@D)
 	$(link) $^ -lcmocka -lyaml $(libs) -ldl -o $@
 

@@ -10,6 +10,7 @@
 #include "../numeric.h"
 #include "../peak.h"
 #include "../plan.h"
+#include "../threads.h"
 #include "../timer.h"
 #include "../workload.h"
 #include "cli.h"
@@ -196,7 +197,8 @@ static int measure(struct bench *b)
     if (!b->workspace)
         return fail("memory for the workspace is out");
     cpu_detect(&cpu);
-    timer_start(&timer, NULL, 1);
+    pool_spread(b->context->pool);
+    timer_start(&timer, b->context->pool, b->info.threads);
     b->peak_gflops = peak_gflops(&timer, &cpu, b->options.dtype) * b->info.threads;
     double limit = b->options.time_limit > 0 ? b->options.time_limit : LIMIT;
     timer_measure(&timer, execute, b, SAMPLES, limit, &b->timing);

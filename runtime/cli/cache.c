@@ -1,9 +1,15 @@
-/* cache.c - `attngen cache`: shows, finds and clears what tuning remembers. What it is not: the cache (../cache.h). */
+/* cache.c - `attngen cache`: shows, finds, moves and clears what tuning remembers. What it is not: the cache
+ * (../cache.h). */
+#define _GNU_SOURCE
 #include "../cache.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "../cpu.h"
 #include "cli.h"
@@ -11,16 +17,21 @@
 
 static const struct verb verb = {
     .name = "cache",
-    .usage = "cache show|path|clear",
+    .usage = "cache show|path|clear\ncache export|import FILE",
     .text = "show: one line for each problem that was tuned: what, for how many threads and by\n"
             "which compiler, how many candidates are known, the fastest and its time.\n"
             "path: the directory, whether it exists or not.\n"
-            "clear: removes all entries and compiled objects, and no other file.",
-    .example = "attngen cache show",
-    .exits = "the directory cannot be used",
-    .operand = "show, path or clear",
+            "clear: removes all entries and compiled objects, and no other file.\n"
+            "export: writes all entries to one text file, with a checksum. Compiled objects are\n"
+            "not in it; they are made anew.\n"
+            "import: merges such a file into the cache. It is judged to the last line first; all\n"
+            "of it is imported or nothing. An entry is used only where all that its timings\n"
+            "depend on is the same: generator, compiler, processor or device, threads.",
+    .example = "attngen cache export tuned.txt",
+    .exits = "the directory or FILE cannot be used",
+    .operand = "show, path, clear, export or import",
     .min_operands = 1,
-    .max_operands = 2,
+    .max_operands = 3,
 };
 
 /* The rest of a key's line that starts with a word, cut to fit. */
@@ -53,7 +64,8 @@ static void show_entry(void *user, const char *path, const struct cache_entry *e
         printf("%10.3f ms", winner->min_s * 1e3);
     else
         printf("%13s", "");
-    printf("  %s%s\n", path, strcmp(processor, cpu->model) ? " (another processor's)" : "");
+    bool foreign = *processor && strcmp(processor, cpu->model); /* an OpenCL device's entry names no processor */
+    printf("  %s%s\n", path, foreign ? " (another processor's)" : "");
 }
 
 static void show_heading(void *user, const char *path, const struct cache_entry *entry)
@@ -79,22 +91,155 @@ static int show(struct cache *cache)
     return CLI_OK;
 }
 
+static int fail(const struct gen_error *err)
+{
+    fprintf(stderr, "%s\n", err->text);
+    return CLI_FAILED;
+}
+
 static int clear(struct cache *cache)
 {
     struct gen_error err = {""};
     int removed = 0;
-    if (cache_clear(cache, &removed, &err) != 0) {
-        fprintf(stderr, "%s\n", err.text);
-        return CLI_FAILED;
-    }
+    if (cache_clear(cache, &removed, &err) != 0)
+        return fail(&err);
     printf("removed %d %s from %s\n", removed, removed == 1 ? "entry" : "entries", cache_path(cache));
     return CLI_OK;
+}
+
+static int cannot(const char *path, const char *what, const char *expected)
+{
+    fprintf(stderr, "%s: error: cannot be %s: %s; expected %s\n", path, what, strerror(errno), expected);
+    return CLI_FAILED;
+}
+
+static bool write_all(int fd, const char *text, size_t size)
+{
+    while (size > 0) {
+        ssize_t put = write(fd, text, size);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return false;
+        text += put;
+        size -= (size_t)put;
+    }
+    return true;
+}
+
+/* Beside and renamed, through a link to the file, so that the link stays one; what is there and no regular file (a
+ * pipe, /dev/stdout) is written in place. */
+static int write_file(const char *path, const struct buf *text)
+{
+    static const char expected[] = "a place for the export";
+    struct stat s;
+    bool there = stat(path, &s) == 0, in_place = there && !S_ISREG(s.st_mode), written = false;
+    char *target = there && !in_place ? realpath(path, NULL) : strdup(path), *beside = NULL;
+    int fd = -1, kept;
+    if (!target || asprintf(&beside, "%s.%ld.tmp", target, (long)getpid()) < 0) {
+        free(target);
+        return cannot(path, "written", expected);
+    }
+    if (in_place)
+        fd = open(target, O_WRONLY | O_CLOEXEC);
+    else
+        fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0) {
+        written = write_all(fd, text->data, text->size);
+        kept = errno;
+        written = close(fd) == 0 && written;
+        errno = written ? errno : kept;
+        written = written && (in_place || rename(beside, target) == 0);
+        kept = errno;
+        if (!written && !in_place)
+            unlink(beside);
+        errno = kept;
+    }
+    kept = errno;
+    free(target);
+    free(beside);
+    errno = kept;
+    return written ? CLI_OK : cannot(path, "written", expected);
+}
+
+static int export(struct cache *cache, const char *path)
+{
+    struct gen_error err = {""};
+    struct stat s;
+    struct buf text = {0};
+    int entries;
+    int code = cache_export(cache, &text, &entries, &err) == 0 ? write_file(path, &text) : fail(&err);
+    if (code == CLI_OK && stat(path, &s) == 0 && S_ISREG(s.st_mode)) /* not into a FILE that is /dev/stdout */
+        printf("exported %d %s from %s\n", entries, entries == 1 ? "entry" : "entries", cache_path(cache));
+    buf_free(&text);
+    return code;
+}
+
+static int read_file(const char *path, struct buf *out)
+{
+    char block[1 << 16];
+    static const char expected[] = "a file that `attngen cache export` wrote";
+    ssize_t got = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return cannot(path, "read", expected);
+    while (out->size <= CACHE_EXPORT_MOST && buf_ok(out)) {
+        got = read(fd, block, sizeof block);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        buf_put(out, block, (size_t)got);
+    }
+    int kept = errno;
+    close(fd);
+    errno = buf_ok(out) ? kept : ENOMEM;
+    if (got < 0 || !buf_ok(out))
+        return cannot(path, "read", expected);
+    if (out->size <= CACHE_EXPORT_MOST)
+        return CLI_OK;
+    fprintf(stderr, "%s: error: the file is larger than 256 MiB; expected %s\n", path, expected);
+    return CLI_FAILED;
+}
+
+static int import(struct cache *cache, const char *path)
+{
+    struct gen_error err = {""};
+    struct buf text = {0};
+    int entries;
+    int code = read_file(path, &text);
+    if (code == CLI_OK && cache_import(cache, path, text.data ? text.data : "", text.size, &entries, &err) != 0)
+        code = fail(&err);
+    if (code == CLI_OK)
+        printf("imported %d %s into %s\n", entries, entries == 1 ? "entry" : "entries", cache_path(cache));
+    buf_free(&text);
+    return code;
 }
 
 static void warn(void *user, const char *text)
 {
     *(bool *)user = true;
     fprintf(stderr, "attngen cache: warning: %s\n", text);
+}
+
+/* Where the word stands in the list of them; -1, said, for a command line that is wrong. */
+enum what { SHOW, PATH, CLEAR, EXPORT, IMPORT, WHATS };
+static int read_what(const struct options *options)
+{
+    static const char *const words[WHATS] = {"show", "path", "clear", "export", "import"};
+    const char *word = options->operand[0];
+    int what = 0;
+    while (what < WHATS && strcmp(words[what], word))
+        what++;
+    if (what == WHATS)
+        usage_error(&verb, "'%s' is not known; expected show, path, clear, export or import", word);
+    else if (what >= EXPORT && options->operands < 2)
+        usage_error(&verb, "%s needs one word more; expected the name of a file", word);
+    else if (options->operands > (what >= EXPORT ? 2 : 1))
+        usage_error(&verb, "'%s' is one word too many", options->operand[options->operands - 1]);
+    else
+        return what;
+    return -1;
 }
 
 int cli_cache(int argc, char **argv)
@@ -105,13 +250,9 @@ int cli_cache(int argc, char **argv)
     bool unusable = false;
     if (!options_begin(&verb, argc, argv, &options, &code))
         return code;
-    const char *what = options.operand[0];
-    if (!strcmp(what, "export") || !strcmp(what, "import"))
-        return usage_error(&verb, "%s is not built yet; expected show, path or clear", what);
-    if (strcmp(what, "show") && strcmp(what, "path") && strcmp(what, "clear"))
-        return usage_error(&verb, "'%s' is not known; expected show, path or clear", what);
-    if (options.operands > 1)
-        return usage_error(&verb, "'%s' is one word too many", options.operand[1]);
+    int what = read_what(&options);
+    if (what < 0)
+        return CLI_USAGE;
     if (cache_open(NULL, warn, &unusable, &cache) != 0) {
         fprintf(stderr, "attngen cache: error: memory is out\n");
         return CLI_FAILED;
@@ -120,12 +261,14 @@ int cli_cache(int argc, char **argv)
         fprintf(stderr, "attngen cache: error: there is no place for a cache; expected HOME, XDG_CACHE_HOME or "
                         "ATTNGEN_CACHE to name one\n");
         code = CLI_FAILED;
-    } else if (!strcmp(what, "path"))
+    } else if (what == PATH)
         printf("%s\n", cache_path(cache));
-    else if (!strcmp(what, "show"))
+    else if (what == SHOW)
         code = show(cache);
-    else
+    else if (what == CLEAR)
         code = clear(cache);
+    else
+        code = what == EXPORT ? export(cache, options.operand[1]) : import(cache, options.operand[1]);
     cache_close(cache);
     return unusable ? CLI_FAILED : code;
 }

@@ -133,7 +133,7 @@ void tune_print_table(const struct tune_report *report)
 {
     const struct tune_result *r = report->result;
     print_problem(report);
-    if (!r->from_cache && report->rigor == ATTN_MEASURE) {
+    if (!r->from_cache && report->rigor != ATTN_ESTIMATE) {
         print_timed(r);
         print_others(r, ROW_DROPPED, "dropped");
         print_others(r, ROW_WRONG, "wrong");

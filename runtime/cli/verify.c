@@ -1,6 +1,7 @@
-/* verify.c - `attngen verify`: every kernel that a manifest names, as the text stands in its file, compiled here and
- * run on awkward shapes in guarded memory against the double-precision reference, in a process of its own so that a
- * crash is reported too. What it is not: a proof that another compiler makes the same of it. */
+/* verify.c - `attngen verify`: every kernel that a manifest names, as the text stands in its file, compiled here (one in
+ * OpenCL C by the first device's driver) and run on awkward shapes in guarded memory against the double-precision
+ * reference, in a process of its own so that a crash is reported too. What it is not: a proof that another compiler
+ * makes the same of it. */
 #define _GNU_SOURCE
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -16,6 +17,7 @@
 
 #include "../../gen/buf.h"
 #include "../cpu.h"
+#include "../device.h"
 #include "../jit.h"
 #include "../trial.h"
 #include "cli.h"
@@ -34,8 +36,9 @@ static const struct verb verb = {
     .usage = "verify DIR",
     .text = "Compiles every kernel that DIR/manifest.json names, from the text in its file, and\n"
             "checks it on awkward shapes against a double-precision reference: one line each.\n"
-            "Kernels in machine code for an instruction set that is not here are skipped, as\n"
-            "are those in another language than C.",
+            "Kernels in OpenCL C run on the first device that `attngen devices` lists as usable.\n"
+            "Skipped are kernels in machine code for an instruction set that is not here, and\n"
+            "those in OpenCL C without a device, or beyond its limits.",
     .example = "attngen verify kernels",
     .exits = "a kernel is wrong or missing, or none could be checked here",
     .operand = "DIR",
@@ -53,7 +56,7 @@ struct entry {
 
 /* What the child found; shared with it. */
 struct verdict {
-    bool done, pass;
+    bool done, pass, skipped; /* skipped: err says why */
     double error, bound; /* where the error came nearest to the bound */
     int shapes;
     char at[320]; /* the shape under work */
@@ -218,18 +221,50 @@ static double flops_of(const struct variant *v, const struct trial_shape *s)
     return 2.0 * (variant_head_dim(v) + variant_head_dim_v(v)) * (double)(s->batch * s->heads * s->q_len * s->kv_len);
 }
 
+/* Of the file's header; 0 when it does not say, which leaves the refusal to the driver. */
+static int64_t local_bytes_of(const char *text)
+{
+    static const char words[] = "\n * Local memory: ";
+    const char *at = strstr(text, words), *end = strstr(text, "*/");
+    return at && end && at < end ? atoll(at + strlen(words)) : 0;
+}
+
+/* On the first device. What a driver cannot take is no fault of the kernel's, and skipped. */
+static int load_on_device(const struct entry *e, const char *source, struct kernel *out, struct verdict *verdict)
+{
+    struct gen_text text = {.data = (char *)source, .size = strlen(source), .local_bytes = local_bytes_of(source)};
+    struct opencl *cl; /* with its target it ends with the process */
+    struct tuner tuner = {0};
+    verdict->skipped = true;
+    if (opencl_open(&cl, &verdict->err) != 0)
+        return -1;
+    int index = opencl_find(cl, "opencl", &verdict->err);
+    if (index < 0 || opencl_own(cl, index, &tuner.device, &verdict->err) != 0 ||
+        device_fits(tuner.device, &e->v, &text, &verdict->err) != 0)
+        return -1;
+    verdict->skipped = false;
+    return device_compile(&tuner, &e->v, &text, out, &verdict->err);
+}
+
+static int load(const struct entry *e, const char *source, struct kernel *out, struct verdict *verdict)
+{
+    if (isa_language((enum isa)e->v.field[F_ISA]) == LANGUAGE_OPENCL)
+        return load_on_device(e, source, out, verdict);
+    return jit_compile(source, e->name, out, &verdict->err);
+}
+
 static void check_kernel(const struct entry *e, const char *source, struct verdict *out)
 {
     struct trial_shape shapes[TRIAL_SHAPES];
     struct kernel kernel;
     snprintf(out->at, sizeof out->at, "compiling");
-    if (jit_compile(source, e->name, &kernel, &out->err) != 0)
+    if (load(e, source, &kernel, out) != 0)
         return;
     int count = trial_shapes(&e->v, shapes);
     for (int i = 0; i < count; i++) {
         struct trial_result result;
         double flops = flops_of(&e->v, &shapes[i]);
-        if (!e->machine_code && flops > PLAIN_MOST)
+        if (!e->machine_code && !kernel.opencl && flops > PLAIN_MOST)
             continue;
         trial_describe(&shapes[i], out->at, sizeof out->at);
         if (trial_all(&e->v, &shapes[i], &kernel, flops > LARGE ? SAMPLED : 0, (uint64_t)i, &result, &out->err) != 0)
@@ -271,15 +306,42 @@ static void in_child(const struct entry *e, const char *source, struct verdict *
                  WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "the process ended");
 }
 
-/* 0: right. -1: not, and said why. */
-static int verify_kernel(const struct entry *e)
+/* What stands behind `NAME: error: `, where it begins so. */
+static const char *bare(const char *text, const char *name)
+{
+    size_t n = strlen(name);
+    return strncmp(text, name, n) == 0 && strncmp(text + n, ": error: ", 9) == 0 ? text + n + 9 : text;
+}
+
+enum outcome { RIGHT, FAILED, SKIPPED };
+
+static enum outcome report(const struct entry *e, const struct verdict *verdict)
+{
+    if (verdict->pass) {
+        printf("%s: ok (error %.2g, bound %.2g; %d shapes)\n", e->name, verdict->error, verdict->bound,
+               verdict->shapes);
+        return RIGHT;
+    }
+    if (verdict->skipped && verdict->done) {
+        printf("%s: skipped: %s\n", e->name, bare(verdict->err.text, e->name));
+        return SKIPPED;
+    }
+    printf("%s: failed\n", e->name);
+    fflush(stdout);
+    fprintf(stderr, "%s: error: %s: %s\n", e->path, verdict->at, verdict->err.text);
+    return FAILED;
+}
+
+static enum outcome verify_kernel(const struct entry *e)
 {
     char *text = NULL, *source = NULL;
     size_t size;
-    int result = -1;
+    enum outcome result = FAILED;
     struct verdict *verdict = mmap(NULL, sizeof *verdict, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (verdict == MAP_FAILED)
-        return fail(e->path, "memory is out");
+    if (verdict == MAP_FAILED) {
+        fail(e->path, "memory is out");
+        return FAILED;
+    }
     if (read_file(e->path, &text, &size) != 0 || check_header(e, text) != 0)
         goto cleanup;
     source = without_headers(text, size);
@@ -288,15 +350,7 @@ static int verify_kernel(const struct entry *e)
         goto cleanup;
     }
     in_child(e, source, verdict);
-    if (verdict->pass) {
-        printf("%s: ok (error %.2g, bound %.2g; %d shapes)\n", e->name, verdict->error, verdict->bound,
-               verdict->shapes);
-        result = 0;
-    } else {
-        printf("%s: failed\n", e->name);
-        fflush(stdout);
-        fprintf(stderr, "%s: error: %s: %s\n", e->path, verdict->at, verdict->err.text);
-    }
+    result = report(e, verdict);
 cleanup:
     free(source);
     free(text);
@@ -304,36 +358,35 @@ cleanup:
     return result;
 }
 
+static enum outcome verify_entry(const struct cpu *cpu, const struct entry *e)
+{
+    const char *why = e->machine_code ? cpu_why_not(cpu, (enum isa)e->v.field[F_ISA]) : NULL;
+    if (!why)
+        return verify_kernel(e);
+    printf("%s: skipped: %s\n", e->name, why);
+    return SKIPPED;
+}
+
 static int verify_all(const char *dir, const char *manifest, const cJSON *root)
 {
     const cJSON *kernels = cJSON_GetObjectItemCaseSensitive(root, "kernels"), *item;
     struct cpu cpu;
     struct entry entry;
-    int right = 0, failed = 0, skipped = 0, index = 0;
+    int index = 0, count[] = {[RIGHT] = 0, [FAILED] = 0, [SKIPPED] = 0};
     if (!cJSON_IsArray(kernels))
         return fail(manifest, "no list of kernels; expected the manifest that emit writes");
     cpu_detect(&cpu);
     cJSON_ArrayForEach(item, kernels)
     {
-        const char *why = NULL;
         bool read = read_entry(dir, manifest, item, index++, &entry) == 0;
-        if (read && isa_language((enum isa)entry.v.field[F_ISA]) != LANGUAGE_C)
-            why = "written in another language than C, which is all that is checked";
-        else if (read && entry.machine_code)
-            why = cpu_why_not(&cpu, (enum isa)entry.v.field[F_ISA]);
-        if (why) {
-            printf("%s: skipped: %s\n", entry.name, why);
-            skipped++;
-        } else if (read && verify_kernel(&entry) == 0)
-            right++;
-        else
-            failed++;
+        count[read ? verify_entry(&cpu, &entry) : FAILED]++;
     }
-    if (failed || skipped)
-        printf("%d right, %d failed, %d skipped\n", right, failed, skipped);
-    if (!right && !failed)
-        return fail(manifest, skipped ? "none of its kernels runs here; expected one that does" : "no kernel in it");
-    return failed ? -1 : 0;
+    if (count[FAILED] || count[SKIPPED])
+        printf("%d right, %d failed, %d skipped\n", count[RIGHT], count[FAILED], count[SKIPPED]);
+    if (!count[RIGHT] && !count[FAILED])
+        return fail(manifest,
+                    count[SKIPPED] ? "none of its kernels runs here; expected one that does" : "no kernel in it");
+    return count[FAILED] ? -1 : 0;
 }
 
 int cli_verify(int argc, char **argv)

@@ -216,6 +216,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     }
 
     for (int turn = 0; turn < ${TURNS}; turn++)
+% if GX > 1 and TURNS == 1
+        #pragma unroll /* what is indexed by numbers alone can stay in registers */
+% end
         for (int r = 0; r < ${MR}; r++) {
             const long i = i0 + turn * ${ROWS} + y * ${MR} + r;
             float l = sum[turn * ${MR} + r];

@@ -32,7 +32,7 @@ static void fill_k(__local float *kt, __global const ${TYPE} *k, long ld, int n,
 {
     for (int t = item; t < ${BK*DC/4}; t += ${ITEMS}) {
         const int key = t % ${BK}, d = t / ${BK} * 4;
-        const float4 f = key < n${HD % DC != 0 ? " && from + d < " : ""}${HD % DC != 0 ? HD : ""} ? get4(k + key * ld + d, ${HD} - from - d, wide) : (float4)(0.0f);
+        const float4 f = key < n ? get4(k + key * ld + d, ${HD} - from - d, wide) : (float4)(0.0f);
         kt[d * ${BK} + key] = f.x, kt[(d + 1) * ${BK} + key] = f.y;
         kt[(d + 2) * ${BK} + key] = f.z, kt[(d + 3) * ${BK} + key] = f.w;
     }
@@ -41,7 +41,7 @@ static void fill_v(__local float *vt, __global const ${TYPE} *v, long ld, int n,
 {
     for (int t = item; t < ${KC*ceil_div(DV, 4)}; t += ${ITEMS}) {
         const int key = t / ${ceil_div(DV, 4)}, d = t % ${ceil_div(DV, 4)} * 4;
-        const float4 f = key < n${DV > HDV ? " && d < " : ""}${DV > HDV ? HDV : ""} ? get4(v + key * ld + d, ${HDV} - d, wide) : (float4)(0.0f);
+        const float4 f = key < n ? get4(v + key * ld + d, ${HDV} - d, wide) : (float4)(0.0f);
 % if DV % 4 == 0
         *(__local float4 *)(vt + key * ${DV} + d) = f;
 % else

@@ -59,6 +59,31 @@ static void test_what_emit_wrote_is_right(void **state)
     shell_clean();
 }
 
+static void test_opencl_kernels(void **state)
+{
+    (void)state;
+    struct said said;
+    char name[GEN_NAME_MAX], line[GEN_NAME_MAX + 64];
+    name_of(ISA_PORTABLE, DTYPE_BF16, name);
+    shell_ok(&said, "\"$ATTNGEN\" emit --variant %s -o k > /dev/null", name);
+    shell(&said, "\"$ATTNGEN\" verify k");
+    snprintf(line, sizeof line, "%s: ok (error ", name);
+    says(&said, 0, line, "");
+    shell(&said, "OCL_ICD_VENDORS=/nonexistent \"$ATTNGEN\" verify k");
+    snprintf(line, sizeof line, "%s: skipped: no platform has a device", name);
+    says(&said, 1, line, "none of its kernels runs here");
+    shell(&said, "sed -i.whole 's/Local memory: /&9999999/' k/%s.cl; \"$ATTNGEN\" verify k", name);
+    snprintf(line, sizeof line, "%s: skipped: it needs 9999999", name);
+    says(&said, 1, line, "none of its kernels runs here");
+    shell(&said, "sed 's/1.44269504f/1.5f/' k/%s.cl.whole > k/%s.cl; \"$ATTNGEN\" verify k", name, name);
+    says(&said, 1, ": failed", "wrong: error");
+    shell(&said, "sed 's/wide && n >= 4/wide/' k/%s.cl.whole > k/%s.cl; \"$ATTNGEN\" verify k", name, name);
+    says(&said, 1, ": failed", "crashed (Segmentation fault)"); /* reads behind V */
+    shell(&said, "echo 'int x = ;' | cat k/%s.cl.whole - > k/%s.cl; \"$ATTNGEN\" verify k", name, name);
+    says(&said, 1, ": failed", ".cl: error: compiling: ");
+    shell_clean();
+}
+
 static void test_files_that_are_not_right(void **state)
 {
     (void)state;
@@ -155,6 +180,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_emit_wrote_is_right),
+        cmocka_unit_test(test_opencl_kernels),
         cmocka_unit_test(test_files_that_are_not_right),
         cmocka_unit_test(test_wrong_kernels),
         cmocka_unit_test(test_manifests),

@@ -5,6 +5,7 @@
  *     ATTN_FILTER    only variants whose name contains it */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -18,18 +19,16 @@
 #include <cmocka.h>
 
 #include "../../gen/gen.h"
-#include "../../gen/space.h"
 #include "../../runtime/cpu.h"
 #include "../../runtime/jit.h"
-#include "../../runtime/trial.h"
 #include "../kit/child.h"
-#include "../kit/pairwise.h"
+#include "../kit/choice.h"
+#include "../kit/judge.h"
 #include "../kit/seed.h"
 
 enum {
     BATCH = 6,      /* variants a compiler call */
     MAX_ROWS = 600, /* of a pairwise choice */
-    SAMPLED = 80,   /* rows looked at in a large problem */
     TIMEOUT = 120,  /* seconds for all shapes of one form */
 };
 
@@ -51,22 +50,6 @@ static const struct form {
     {"tcc, plain C", "tcc", "-DATTN_PLAIN_C", GEN_READABLE, true, false, false, 5e6},
 };
 enum { FORMS = sizeof forms / sizeof *forms };
-
-/* What a child did; shared with it. */
-struct outcome {
-    int shapes; /* begun; the last one is where it crashed, if it did */
-    bool done;
-    bool ran[TRIAL_SHAPES];
-    uint64_t bits[TRIAL_SHAPES];
-    int failed;
-    double ratio; /* largest error over bound */
-    char text[700]; /* the first failure */
-};
-
-struct totals {
-    atomic_int kernels, problems, failures, skipped;
-    _Atomic double ratio[DTYPE_COUNT];
-};
 
 struct suite {
     const struct gen *gen;
@@ -110,24 +93,10 @@ static int load(const struct task *t, const char *name, struct kernel *out, stru
     return 0;
 }
 
-static double flops_of(const struct variant *v, const struct trial_shape *s)
-{
-    return 2.0 * (variant_head_dim(v) + variant_head_dim_v(v)) * (double)(s->batch * s->heads * s->q_len * s->kv_len);
-}
-
-static void note_failure(struct outcome *out, const struct trial_shape *shape, const char *why)
-{
-    char line[300];
-    trial_describe(shape, line, sizeof line);
-    if (out->failed++ == 0)
-        snprintf(out->text, sizeof out->text, "%s: %.380s", line, why);
-}
-
 static int run_shapes(void *arg)
 {
     const struct task *t = arg;
     struct outcome *out = t->out;
-    struct trial_shape shapes[TRIAL_SHAPES];
     struct kernel kernel = {0};
     struct gen_error err;
     char name[GEN_NAME_MAX];
@@ -137,24 +106,8 @@ static int run_shapes(void *arg)
         out->failed = 1;
         return 0;
     }
-    int count = trial_shapes(t->v, shapes);
-    for (int i = 0; i < count; i++) {
-        struct trial_result result;
-        double flops = flops_of(t->v, &shapes[i]);
-        if (flops > t->form->most_flops && !t->suite->soak)
-            continue;
-        out->shapes = i;
-        int64_t rows = t->same && t->same->ran[i] ? -1 : flops > 2e6 ? SAMPLED : 0;
-        if (trial_all(t->v, &shapes[i], &kernel, rows, t->suite->seed + (uint64_t)i, &result, &err) != 0)
-            note_failure(out, &shapes[i], err.text);
-        else
-            out->ran[i] = true;
-        out->bits[i] = result.bits;
-        double ratio = result.check.bound > 0 ? result.check.error / result.check.bound : 0;
-        out->ratio = ratio > out->ratio ? ratio : out->ratio;
-        atomic_fetch_add(&t->suite->totals->problems, 1);
-    }
-    out->done = true;
+    double most = t->suite->soak ? INFINITY : t->form->most_flops;
+    judge_shapes(t->v, &kernel, t->suite->seed, most, t->same, t->suite->totals, out);
     return 0;
 }
 
@@ -170,12 +123,6 @@ struct batch {
     struct outcome *out; /* [BATCH][FORMS] */
 };
 
-static void fail_line(const struct suite *s, const char *name, const char *form, const char *why)
-{
-    if (atomic_fetch_add(&s->totals->failures, 1) < 30)
-        fprintf(stderr, "# %s (%s): %s\n", name, form, why);
-}
-
 static bool write_file(const char *path, const char *text, size_t size)
 {
     FILE *f = fopen(path, "w");
@@ -189,11 +136,11 @@ static int emit_batch(struct batch *b, enum gen_flags flags)
     for (int i = 0; i < b->count; i++) {
         gen_text_free(&b->text[i]);
         if (gen_emit(b->suite->gen, &b->v[i], flags, &b->text[i], &err) != 0) {
-            fail_line(b->suite, b->name[i], "emission", err.text);
+            judge_failed(b->suite->totals, b->name[i], "emission", err.text);
             return -1;
         }
         if (!write_file(b->path[i], b->text[i].data, b->text[i].size)) {
-            fail_line(b->suite, b->name[i], "emission", "cannot be written to the temporary directory");
+            judge_failed(b->suite->totals, b->name[i], "emission", "cannot be written to the temporary directory");
             return -1;
         }
     }
@@ -222,7 +169,7 @@ static int compile_batch(const struct batch *b, const struct form *form)
     why[got] = 0;
     if (f)
         fclose(f);
-    fail_line(b->suite, b->name[0], form->name, why);
+    judge_failed(b->suite->totals, b->name[0], form->name, why);
     return -1;
 }
 
@@ -231,21 +178,7 @@ static void run_form(const struct batch *b, int i, int f, bool same)
     const struct suite *s = b->suite;
     struct outcome *out = &b->out[i * FORMS + f];
     struct task task = {s, &b->v[i], &forms[f], b->object, b->text[i].data, same ? out - f : NULL, out};
-    char why[200] = "ended early";
-    int status = run_child(run_shapes, &task, s->soak ? 20 * TIMEOUT : TIMEOUT, why, sizeof why);
-    atomic_fetch_add(&s->totals->kernels, 1);
-    if (out->failed)
-        fail_line(s, b->name[i], forms[f].name, out->text);
-    else if (status != 0 || !out->done) {
-        struct trial_shape shapes[TRIAL_SHAPES];
-        trial_shapes(&b->v[i], shapes);
-        note_failure(out, &shapes[out->shapes], why);
-        fail_line(s, b->name[i], forms[f].name, out->text);
-    }
-    _Atomic double *ratio = &s->totals->ratio[b->v[i].field[F_DTYPE]];
-    double seen = atomic_load(ratio);
-    while (out->ratio > seen && !atomic_compare_exchange_weak(ratio, &seen, out->ratio))
-        ;
+    judge_in_child(run_shapes, &task, s->soak ? 20 * TIMEOUT : TIMEOUT, task.v, task.form->name, s->totals, out);
 }
 
 static void compare_bits(const struct batch *b, int i, int first, int f)
@@ -258,7 +191,7 @@ static void compare_bits(const struct batch *b, int i, int first, int f)
             char line[300], why[400];
             trial_describe(&shapes[k], line, sizeof line);
             snprintf(why, sizeof why, "other bits than by %s: %s", forms[first].name, line);
-            fail_line(b->suite, b->name[i], forms[f].name, why);
+            judge_failed(b->suite->totals, b->name[i], forms[f].name, why);
             return;
         }
 }
@@ -312,104 +245,8 @@ static int run_batch(void *arg, int index)
     return s->totals->failures != before;
 }
 
-/* ---- which variants ---- */
 static const int dims[][2] = {{64, 64}, {128, 128}, {40, 40}, {80, 80},
                               {192, 128}, {256, 256}, {1, 1}, {576, 512}, {7, 33}};
-enum { DIMS = sizeof dims / sizeof *dims, CALLER_FIELDS = 3 };
-
-struct choice {
-    const struct gen *gen;
-    enum isa isa;
-    int fields;
-    enum field_id id[PAIRWISE_FIELDS];
-    int32_t value[PAIRWISE_FIELDS][FIELD_CHOICES];
-    const char *filter;
-};
-
-/* Columns: dtype, dims, causal, then every field that tuning chooses for the isa. */
-static struct variant variant_of(const struct choice *c, const int *row)
-{
-    struct variant v = variant_default(c->isa);
-    v.field[F_DTYPE] = row[0];
-    v.field[F_HEAD_DIM] = dims[row[1]][0];
-    v.field[F_HEAD_DIM_V] = dims[row[1]][1] == dims[row[1]][0] ? 0 : dims[row[1]][1];
-    v.field[F_CAUSAL] = row[2];
-    for (int f = CALLER_FIELDS; f < c->fields; f++)
-        v.field[c->id[f]] = c->value[f][row[f]];
-    return v;
-}
-
-static bool can_be(void *arg, const int *row)
-{
-    const struct choice *c = arg;
-    struct variant v = variant_of(c, row);
-    struct gen_error err;
-    char name[GEN_NAME_MAX];
-    variant_encode(&v, name);
-    return (!c->filter || strstr(name, c->filter)) && gen_check(c->gen, &v, &err) == 0;
-}
-
-static void choice_begin(const struct gen *gen, enum isa isa, struct choice *c, struct pairwise *p)
-{
-    *c = (struct choice){.gen = gen, .isa = isa, .fields = CALLER_FIELDS, .filter = getenv("ATTN_FILTER")};
-    *p = (struct pairwise){.count = {DTYPE_COUNT, DIMS, 2}, .legal = can_be, .arg = c};
-    for (int f = 0; f < FIELD_COUNT; f++)
-        if (fields[f].side == FIELD_TUNING && f != F_ISA) {
-            c->id[c->fields] = (enum field_id)f;
-            p->count[c->fields] = tuning_choices((enum field_id)f, isa, c->value[c->fields]);
-            c->fields++;
-        }
-    p->fields = c->fields;
-}
-
-/* What stands in no row at all, for people to see: a whole dtype or dim that is rejected is no accident. */
-static void print_unseen(const struct pairwise *p, const char *isa)
-{
-    for (int x = 0; x < DTYPE_COUNT; x++)
-        if (!p->seen[0][x])
-            print_message("# %s: no kernel for %s\n", isa, field_value_name(F_DTYPE, x));
-    for (int x = 0; x < DIMS; x++)
-        if (!p->seen[1][x])
-            print_message("# %s: no kernel for head dims %d, %d\n", isa, dims[x][0], dims[x][1]);
-}
-
-static int choose_pairwise(struct choice *c, struct pairwise *p, uint64_t seed, struct variant **out)
-{
-    int(*rows)[PAIRWISE_FIELDS] = calloc(MAX_ROWS, sizeof *rows);
-    *out = calloc(MAX_ROWS, sizeof **out);
-    assert_non_null(rows);
-    assert_non_null(*out);
-    p->rows = rows;
-    p->max = MAX_ROWS;
-    int count = pairwise_rows(p, seed);
-    assert_true(count >= 0);
-    for (int i = 0; i < count; i++) { /* shuffled, so that the first few are of every kind */
-        int at = (int)random_below(&seed, i + 1);
-        (*out)[i] = (*out)[at];
-        (*out)[at] = variant_of(c, rows[i]);
-    }
-    free(rows);
-    print_unseen(p, field_value_name(F_ISA, c->isa));
-    return count;
-}
-
-static int choose_all(struct choice *c, const struct pairwise *p, struct variant **out)
-{
-    int row[PAIRWISE_FIELDS] = {0}, count = 0, room = 1;
-    for (int f = 0; f < p->fields; f++)
-        room *= p->count[f];
-    *out = calloc((size_t)room, sizeof **out);
-    assert_non_null(*out);
-    for (;;) {
-        if (can_be(c, row))
-            (*out)[count++] = variant_of(c, row);
-        int at = p->fields - 1;
-        while (at >= 0 && ++row[at] == p->count[at])
-            row[at--] = 0;
-        if (at < 0)
-            return count;
-    }
-}
 
 /* ---- the tests ---- */
 static void look_around(struct suite *s, enum isa isa)
@@ -429,15 +266,15 @@ static void test_isa(enum isa isa)
     struct suite s = {.seed = test_seed(), .soak = getenv("ATTNGEN_SOAK") != NULL};
     struct gen *gen;
     struct gen_error err;
-    struct choice c;
-    struct pairwise p;
     const char *tmp = getenv("TMPDIR"), *limit = getenv("ATTN_VARIANTS");
     cpu_detect(&s.cpu);
     if (gen_open(&gen, &err) != 0)
         fail_msg("%s", err.text);
     s.gen = gen;
-    choice_begin(gen, isa, &c, &p);
-    s.count = s.soak ? choose_all(&c, &p, &s.variants) : choose_pairwise(&c, &p, s.seed, &s.variants);
+    struct choice c = {.gen = gen, .isa = isa, .dims = dims, .dim_count = sizeof dims / sizeof *dims};
+    choice_begin(&c);
+    s.count = s.soak ? choice_all(&c, &s.variants) : choice_pairwise(&c, s.seed, MAX_ROWS, &s.variants);
+    assert_true(s.count >= 0);
     if (limit && atoi(limit) < s.count)
         s.count = atoi(limit);
     snprintf(s.dir, sizeof s.dir, "%s/attn-kernels-XXXXXX", tmp && *tmp ? tmp : "/tmp");
@@ -445,7 +282,7 @@ static void test_isa(enum isa isa)
     s.totals = shared_memory(sizeof *s.totals);
     assert_non_null(s.totals);
     look_around(&s, isa);
-    if (s.count == 0 && !c.filter)
+    if (s.count == 0 && !getenv("ATTN_FILTER"))
         fail_msg("no variant of isa %s can be emitted", field_value_name(F_ISA, isa));
     int failed = run_jobs((s.count + BATCH - 1) / BATCH, run_batch, &s);
     print_message("# %s: %d variants, %d kernels compiled and run, %d problems; error over bound at most %.2f f32, "

@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
@@ -19,75 +18,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../runtime/cache.h"
 #include "../../runtime/cache_text.h"
+#include "mutate.h"
+#include "place.h"
+#include "seed.h"
 
 static const char KEY[] = "format 1\nprocessor a b c\nbucket 1,2,3\n";
-
-struct place {
-    char top[64], dir[96];
-    struct cache *cache;
-    int warnings;
-    char warning[512];
-};
-
-static void on_warning(void *user, const char *text)
-{
-    struct place *p = user;
-    p->warnings++;
-    snprintf(p->warning, sizeof p->warning, "%s", text);
-}
-
-static int setup(void **state)
-{
-    struct place *p = calloc(1, sizeof *p);
-    strcpy(p->top, "/tmp/attngen-test-XXXXXX");
-    if (!mkdtemp(p->top))
-        return -1;
-    snprintf(p->dir, sizeof p->dir, "%s/deep/cache", p->top);
-    *state = p;
-    return cache_open(p->dir, on_warning, p, &p->cache);
-}
-
-static int teardown(void **state)
-{
-    struct place *p = *state;
-    char command[200];
-    cache_close(p->cache);
-    snprintf(command, sizeof command, "chmod -R u+rwx %s && rm -rf %s", p->top, p->top);
-    int failed = system(command);
-    free(p);
-    return failed;
-}
-
-static struct cache_row row(const char *name, enum cache_state state, double min_s)
-{
-    struct cache_row r = {.source = 0x1234, .state = state, .min_s = min_s, .median_s = min_s * 1.5, .error = 1e-7,
-                          .bound = 2e-6, .samples = 8};
-    snprintf(r.name, sizeof r.name, "%s", name);
-    return r;
-}
-
-static int store(struct cache *cache, const char *key, struct cache_row *rows, int n)
-{
-    struct gen_error why;
-    struct cache_entry e = {.key = (char *)key, .rows = rows, .n = n};
-    int result = cache_store(cache, &e, &why);
-    if (result != 0)
-        print_message("%s\n", why.text);
-    return result;
-}
-
-static int files_in(const char *dir)
-{
-    int n = 0;
-    DIR *d = opendir(dir);
-    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
-        n += e->d_name[0] != '.';
-    if (d)
-        closedir(d);
-    return n;
-}
 
 static void test_stored_is_found(void **state)
 {
@@ -150,23 +86,6 @@ static void test_merge(void **state)
     assert_true(cache_find(&e, "further")->limit_s == 20);
     assert_true(cache_find(&e, "more")->min_s == 7);
     cache_entry_free(&e);
-}
-
-static size_t read_all(const char *path, char *out, size_t room)
-{
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    size_t size = fread(out, 1, room, f);
-    fclose(f);
-    return size;
-}
-
-static void write_all(const char *path, const char *text, size_t size)
-{
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(text, 1, size, f), size);
-    fclose(f);
 }
 
 /* Every byte changed, and every length cut to: all misses, none of them an error, and a store heals it. */
@@ -260,19 +179,6 @@ static void test_unsafe_directory(void **state)
     assert_int_equal(store(p->cache, KEY, &r, 1), -1);
 }
 
-/* Runs in a child so that the limits, or the other user, end with it. */
-static int in_child(struct place *p, int (*body)(struct place *p))
-{
-    int status;
-    pid_t child = fork();
-    if (child == 0)
-        _exit(body(p));
-    assert_true(child > 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
 /* A write that stops halfway, as on a full disk. */
 static int full_disk(struct place *p)
 {
@@ -360,6 +266,82 @@ static void test_two_at_once(void **state)
     assert_true(cache_load(p->cache, KEY, &e));
     assert_int_equal(e.n, WRITERS * EACH);
     cache_entry_free(&e);
+    assert_int_equal(files_in(p->dir), 2);
+}
+
+/* What a patient search has seen is remembered, whichever row's numbers stay. */
+static void test_merge_patient(void **state)
+{
+    struct place *p = *state;
+    struct cache_entry e;
+    struct cache_row measured[] = {row("a", CACHE_TIMED, 2), row("b", CACHE_TIMED, 2), row("c", CACHE_DROPPED, 2),
+                                   row("d", CACHE_TIMED, 2)};
+    struct cache_row patient[] = {row("a", CACHE_TIMED, 3), row("b", CACHE_DROPPED, 3), row("c", CACHE_TIMED, 3),
+                                  row("d", CACHE_TIMED, 3)};
+    for (int i = 0; i < 4; i++)
+        patient[i].patient = true;
+    patient[3].source ^= 1;
+    for (int turn = 0; turn < 2; turn++) { /* both ways round */
+        int removed;
+        struct gen_error err;
+        assert_int_equal(cache_clear(p->cache, &removed, &err), 0);
+        assert_int_equal(store(p->cache, KEY, turn ? patient : measured, 4), 0);
+        assert_int_equal(store(p->cache, KEY, turn ? measured : patient, 4), 0);
+        assert_true(cache_load(p->cache, KEY, &e));
+        assert_true(cache_find(&e, "a")->min_s == 2 && cache_find(&e, "a")->patient);
+        assert_true(cache_find(&e, "b")->min_s == 2 && cache_find(&e, "b")->patient);
+        assert_true(cache_find(&e, "c")->min_s == 3 && cache_find(&e, "c")->patient);
+        assert_true(cache_find(&e, "d")->patient == !turn); /* of another source: the new one's */
+        cache_entry_free(&e);
+    }
+}
+
+/* Stores one name after another, until it is killed. */
+static void write_on(struct place *p, const char *names)
+{
+    for (int i = 0; i < 100000; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s%d", names, i % 50);
+        struct cache_row r = row(name, CACHE_TIMED, 1);
+        if (store(p->cache, KEY, &r, 1) != 0)
+            _exit(1);
+    }
+    _exit(0);
+}
+
+/* Writers that are killed at any moment: what was there is still there, and what they leave does not add up. */
+static void test_killed(void **state)
+{
+    enum { WRITERS = 60 };
+    struct place *p = *state;
+    struct cache_entry e;
+    struct cache_row r = row("first", CACHE_TIMED, 2);
+    uint64_t seed = test_seed();
+    int known = 1, left = 0;
+    assert_int_equal(store(p->cache, KEY, &r, 1), 0);
+    for (int w = 0; w < WRITERS; w++) {
+        char names[16];
+        int status;
+        snprintf(names, sizeof names, "w%dn", w);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            write_on(p, names);
+        usleep((useconds_t)dice(&seed, 3000));
+        assert_int_equal(kill(child, SIGKILL), 0);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        assert_true(cache_load(p->cache, KEY, &e));
+        assert_true(e.n >= known);
+        assert_non_null(cache_find(&e, "first"));
+        known = e.n;
+        cache_entry_free(&e);
+        left += files_in(p->dir) > 2;
+        assert_true(files_in(p->dir) <= 3);
+    }
+    print_message("# %d writers killed, %d of them halfway; %d rows\n", WRITERS, left, known);
+    assert_true(known > 1);
+    assert_int_equal(store(p->cache, KEY, &r, 1), 0);
     assert_int_equal(files_in(p->dir), 2);
 }
 
@@ -459,14 +441,13 @@ static void test_decimal_comma(void **state)
     setlocale(LC_NUMERIC, "C");
 }
 
-#define WITH_PLACE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_PLACE(test_stored_is_found), WITH_PLACE(test_merge),          WITH_PLACE(test_damage),
         WITH_PLACE(test_wrong_name),      WITH_PLACE(test_not_files),      WITH_PLACE(test_unsafe_directory),
         WITH_PLACE(test_full_disk),       WITH_PLACE(test_read_only),      WITH_PLACE(test_two_at_once),
+        WITH_PLACE(test_merge_patient),   WITH_PLACE(test_killed),
         WITH_PLACE(test_list_and_clear),  cmocka_unit_test(test_where),    cmocka_unit_test(test_none),
         cmocka_unit_test(test_decimal_comma),
     };

@@ -85,6 +85,7 @@ static void test_ways_to_write_a_value(void **state)
     assert_int_equal(accept("--layout bshd").layout, LAYOUT_BSHD);
     assert_int_equal(accept("--threads 7").threads, 7);
     assert_int_equal(accept("--rigor estimate").rigor, ATTN_ESTIMATE);
+    assert_int_equal(accept("--rigor patient").rigor, ATTN_PATIENT);
     assert_true(accept("--time-limit 0.5").time_limit == 0.5);
     assert_true(accept("--scale -0.125").scale == -0.125f);
     assert_true(accept("--scale 0").given & OPTION_BIT(OPTION_SCALE));
@@ -199,7 +200,6 @@ static void test_what_is_not_built_says_so(void **state)
     }
     refuse("--compiler both", "--compiler both is for tune; expected tcc or cc");
     refuse("--device opencl:1 --compiler cc", "--compiler is for kernels in C; expected none with --device opencl:1");
-    refuse("--rigor patient", "--rigor patient is not built yet; expected estimate or measure");
 }
 
 static void test_unknown_options(void **state)

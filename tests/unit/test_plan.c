@@ -156,7 +156,7 @@ static void plan_refusals(void **state)
     CASE("max_batch 4611686018427387904, heads 4 and lengths to 37 make*", p.max_batch = INT64_MAX / 2 + 1);
     CASE("threads is -1; expected 0..1024", p.threads = -1);
     CASE("threads is 1025; expected 0..1024", p.threads = 1025);
-    CASE("rigor is 2; expected 0..1", p.rigor = (attn_rigor)2);
+    CASE("rigor is 3; expected 0..2", p.rigor = (attn_rigor)3);
     CASE("time_limit is -1; expected seconds, or 0 for the default", p.time_limit = -1);
     CASE("time_limit is nan; expected seconds, or 0 for the default", p.time_limit = (double)NAN);
     CASE("time_limit is inf; expected seconds, or 0 for the default", p.time_limit = (double)INFINITY);

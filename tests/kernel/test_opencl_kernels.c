@@ -1,0 +1,323 @@
+/* test_opencl_kernels.c - the kernels in OpenCL C: a pairwise covering choice of variants on the first OpenCL device,
+ * against the double-precision reference over awkward shapes, from copies and (where the device shares our memory) in
+ * guarded memory itself; and a few through clang and, where it is installed, NVIDIA's assembler.
+ *     ATTN_SEED      where random choices and data begin
+ *     ATTN_VARIANTS  at most so many variants
+ *     ATTN_FILTER    only variants whose name contains it */
+#define _GNU_SOURCE
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "../../gen/gen.h"
+#include "../../runtime/device.h"
+#include "../../runtime/opencl_api.h"
+#include "../kit/child.h"
+#include "../kit/choice.h"
+#include "../kit/judge.h"
+#include "../kit/seed.h"
+
+enum {
+    MAX_ROWS = 300, /* of a pairwise choice */
+    TIMEOUT = 120,  /* seconds for a variant: its build and all shapes */
+};
+static const double MOST_FLOPS = 1e8; /* of a problem: groups of many work-items are slow on a processor */
+
+struct suite {
+    const struct gen *gen;
+    uint64_t seed;
+    bool soak;
+    char dir[200];
+    struct variant *variants;
+    int count;
+    struct totals *totals;
+};
+
+/* What the first device is, found in a child: a driver's threads would not be in the children that come after. */
+struct found {
+    struct opencl_device device;
+    struct gen_error err;
+};
+
+static int find_device(void *arg)
+{
+    struct found *f = arg;
+    const struct opencl_device *devices;
+    struct opencl *cl;
+    if (opencl_open(&cl, &f->err) != 0)
+        return 1;
+    int index = opencl_find(cl, "opencl", &f->err);
+    opencl_devices(cl, &devices);
+    if (index >= 0)
+        f->device = devices[index];
+    return index < 0;
+}
+
+/* ---- one variant, in a child ---- */
+struct task {
+    const struct suite *suite;
+    const struct variant *v;
+    struct outcome *out;
+};
+
+static int run_variant(void *arg)
+{
+    const struct task *t = arg;
+    struct tuner tuner = {.gen = t->suite->gen};
+    struct gen_error err;
+    struct gen_text text;
+    struct kernel kernel;
+    struct opencl *cl;
+    int index = opencl_open(&cl, &err) == 0 ? opencl_find(cl, "opencl", &err) : -1;
+    if (index < 0 || opencl_own(cl, index, &tuner.device, &err) != 0 ||
+        gen_emit(tuner.gen, t->v, GEN_READABLE, &text, &err) != 0 ||
+        device_compile(&tuner, t->v, &text, &kernel, &err) != 0) {
+        snprintf(t->out->text, sizeof t->out->text, "%.600s", err.text);
+        t->out->failed = 1;
+        return 0;
+    }
+    judge_shapes(t->v, &kernel, t->suite->seed, t->suite->soak ? INFINITY : MOST_FLOPS, NULL, t->suite->totals, t->out);
+    return 0;
+}
+
+static int judge_variant(void *arg, int index)
+{
+    const struct suite *s = arg;
+    struct task task = {s, &s->variants[index], shared_memory(sizeof *task.out)};
+    if (!task.out)
+        return 1;
+    judge_in_child(run_variant, &task, s->soak ? 20 * TIMEOUT : TIMEOUT, task.v, "opencl", s->totals, task.out);
+    int failed = task.out->failed;
+    shared_free(task.out, sizeof *task.out);
+    return failed != 0;
+}
+
+/* ---- which variants ---- */
+static const int dims[][2] = {{64, 64}, {128, 128}, {40, 40}, {80, 80}, {192, 128}, {256, 256}, {1, 1}, {7, 33}};
+
+/* Beside what tuning tries, what a spec may ask for. */
+static void widen(struct choice *c)
+{
+    static const int32_t vectors[] = {1, 2, 4, 8, 16}, unrolls[] = {4, 8};
+    for (int f = 0; f < c->fields; f++) {
+        if (c->id[f] == F_VECTOR && (c->count[f] = sizeof vectors / sizeof *vectors))
+            memcpy(c->value[f], vectors, sizeof vectors);
+        if (c->id[f] == F_UNROLL && (c->count[f] = sizeof unrolls / sizeof *unrolls))
+            memcpy(c->value[f], unrolls, sizeof unrolls);
+    }
+}
+
+struct limits {
+    const struct gen *gen;
+    struct opencl_target target; /* nothing of it but its device */
+};
+
+static bool within(void *arg, const struct variant *v)
+{
+    const struct limits *l = arg;
+    struct gen_text text;
+    struct gen_error err;
+    if (gen_emit(l->gen, v, GEN_READABLE, &text, &err) != 0)
+        return false;
+    bool fits = device_fits(&l->target, v, &text, &err) == 0;
+    gen_text_free(&text);
+    return fits;
+}
+
+static void choose(struct suite *s, const struct opencl_device *device)
+{
+    const char *limit = getenv("ATTN_VARIANTS");
+    struct limits limits = {.gen = s->gen, .target = {.device = *device}};
+    struct choice c = {.gen = s->gen,
+                       .isa = ISA_PORTABLE,
+                       .dims = dims,
+                       .dim_count = sizeof dims / sizeof *dims,
+                       .fits = within,
+                       .arg = &limits};
+    choice_begin(&c);
+    widen(&c);
+    s->count = s->soak ? choice_all(&c, &s->variants) : choice_pairwise(&c, s->seed, MAX_ROWS, &s->variants);
+    assert_true(s->count >= 0);
+    if (limit && atoi(limit) < s->count)
+        s->count = atoi(limit);
+    if (s->count == 0 && !getenv("ATTN_FILTER"))
+        fail_msg("no portable variant can be emitted for %s", device->name);
+}
+
+/* ---- the tests ---- */
+static void remove_tree(const char *dir)
+{
+    const char *const argv[] = {"rm", "-rf", dir, NULL};
+    run_program(argv, "/dev/null");
+}
+
+static void test_on_the_device(void **state)
+{
+    struct suite *s = *state;
+    char why[200] = "";
+    struct found *found = shared_memory(sizeof *found);
+    assert_non_null(found);
+    if (run_child(find_device, found, TIMEOUT, why, sizeof why) != 0)
+        fail_msg("%s%s", found->err.text, why);
+    choose(s, &found->device);
+    s->totals = shared_memory(sizeof *s->totals);
+    assert_non_null(s->totals);
+    int failed = run_jobs(s->count, judge_variant, s);
+    print_message("# %s: %d variants, %d problems; error over bound at most %.2f f32, %.2f f16, %.2f bf16\n",
+                  found->device.name, s->totals->kernels, s->totals->problems, s->totals->ratio[0], s->totals->ratio[1],
+                  s->totals->ratio[2]);
+    int failures = s->totals->failures;
+    shared_free(s->totals, sizeof *s->totals);
+    shared_free(found, sizeof *found);
+    free(s->variants);
+    assert_int_equal(failures, 0);
+    assert_int_equal(failed, 0);
+}
+
+/* ---- through other compilers ---- */
+static bool has(const char *program)
+{
+    const char *const argv[] = {program, "--version", NULL};
+    return run_program(argv, "/dev/null") == 0;
+}
+
+static void read_log(const char *path, char *out, size_t size)
+{
+    FILE *f = fopen(path, "r");
+    size_t got = f ? fread(out, 1, size - 1, f) : 0;
+    out[got] = 0;
+    if (f)
+        fclose(f);
+}
+
+/* Runs it; what it said is the message when it fails. */
+static void must_run(const struct suite *s, const char *const argv[], char *said, size_t size)
+{
+    char log[260];
+    snprintf(log, sizeof log, "%s/log", s->dir);
+    int code = run_program(argv, log);
+    read_log(log, said, size);
+    if (code != 0)
+        fail_msg("%s: exit %d: %s", argv[0], code, said);
+}
+
+/* Writes the variant's text to a file in the suite's directory. */
+static void emit(const struct suite *s, const struct variant *v, char path[GEN_NAME_MAX + 220])
+{
+    char name[GEN_NAME_MAX];
+    struct gen_text text;
+    struct gen_error err;
+    variant_encode(v, name);
+    snprintf(path, GEN_NAME_MAX + 220, "%s/%s.cl", s->dir, name);
+    if (gen_emit(s->gen, v, GEN_READABLE, &text, &err) != 0)
+        fail_msg("%s", err.text);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text.data, 1, text.size, f), text.size);
+    assert_int_equal(fclose(f), 0);
+    gen_text_free(&text);
+}
+
+/* clang 14 hides vload_half without cl_khr_fp16, which OpenCL C 1.2 has without; nothing else here needs that. */
+static const char *const clang[] = {"clang", "-x", "cl", "-cl-std=CL1.2", "-Xclang", "-finclude-default-header",
+                                    "-Xclang", "-cl-ext=+cl_khr_fp16", "-target", "nvptx64", "-S"};
+enum { CLANG_ARGS = sizeof clang / sizeof *clang };
+
+static void test_other_compiler(void **state)
+{
+    const struct suite *s = *state;
+    static const int shapes[][3] = {{64, 64, 0}, {192, 128, 1}, {7, 33, 0}};
+    char path[GEN_NAME_MAX + 220], said[2000];
+    if (!has("clang")) {
+        print_message("# clang is not here\n");
+        skip();
+    }
+    for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            struct variant v = variant_default(ISA_PORTABLE);
+            v.field[F_DTYPE] = dtype;
+            v.field[F_HEAD_DIM] = shapes[i][0];
+            v.field[F_HEAD_DIM_V] = shapes[i][1] == shapes[i][0] ? 0 : shapes[i][1];
+            v.field[F_CAUSAL] = shapes[i][2];
+            emit(s, &v, path);
+            const char *const rest[] = {"-O1", "-Wall", "-Wextra",   "-Wno-unused-parameter", "-Werror",
+                                        "-o",  "/dev/null", path};
+            const char *all[CLANG_ARGS + 9] = {NULL};
+            memcpy(all, clang, sizeof clang);
+            memcpy(all + CLANG_ARGS, rest, sizeof rest);
+            must_run(s, all, said, sizeof said);
+        }
+}
+
+/* What the assembler says of the variant that is emitted when nothing is asked for. */
+static void test_no_spills(void **state)
+{
+    const struct suite *s = *state;
+    char path[GEN_NAME_MAX + 220], ptx[260], said[4000];
+    if (!has("clang") || !has("ptxas")) {
+        print_message("# %s is not here\n", has("clang") ? "ptxas" : "clang");
+        skip();
+    }
+    for (int dim = 64; dim <= 128; dim += 64) {
+        struct variant v = variant_default(ISA_PORTABLE);
+        v.field[F_HEAD_DIM] = dim;
+        emit(s, &v, path);
+        snprintf(ptx, sizeof ptx, "%s/kernel.ptx", s->dir);
+        const char *const rest[] = {"-Xclang", "-target-cpu", "-Xclang", "sm_80", "-Xclang", "-target-feature",
+                                    "-Xclang", "+ptx70", "-O3", "-include", "tests/kit/nvptx.cl", "-o", ptx, path};
+        const char *all[CLANG_ARGS + sizeof rest / sizeof *rest + 1] = {NULL};
+        memcpy(all, clang, sizeof clang);
+        memcpy(all + CLANG_ARGS, rest, sizeof rest);
+        must_run(s, all, said, sizeof said);
+        const char *const assemble[] = {"ptxas", "-v", "-arch=sm_90", "-o", "/dev/null", ptx, NULL};
+        must_run(s, assemble, said, sizeof said);
+        print_message("# D=%d:%s", dim, strstr(said, ": Used ") ? strstr(said, ": Used ") + 1 : " ?\n");
+        if (!strstr(said, " 0 bytes spill stores"))
+            fail_msg("D=%d: %s", dim, said);
+    }
+}
+
+static int setup(void **state)
+{
+    struct suite *s = calloc(1, sizeof *s);
+    struct gen *gen;
+    struct gen_error err;
+    const char *tmp = getenv("TMPDIR");
+    assert_non_null(s);
+    *state = s;
+    s->seed = test_seed();
+    s->soak = getenv("ATTNGEN_SOAK") != NULL;
+    if (gen_open(&gen, &err) != 0)
+        fail_msg("%s", err.text);
+    s->gen = gen;
+    snprintf(s->dir, sizeof s->dir, "%s/attn-opencl-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    assert_non_null(mkdtemp(s->dir));
+    return setenv("POCL_CACHE_DIR", s->dir, 1); /* nothing built before, and nothing left behind */
+}
+
+static int teardown(void **state)
+{
+    struct suite *s = *state;
+    remove_tree(s->dir);
+    gen_close((struct gen *)s->gen);
+    free(s);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_other_compiler),
+        cmocka_unit_test(test_no_spills),
+        cmocka_unit_test(test_on_the_device),
+    };
+    return cmocka_run_group_tests_name("opencl kernels", tests, setup, teardown);
+}

@@ -1,0 +1,41 @@
+/* judge.h - one compiled kernel over all awkward shapes, what became of it in memory that a child shares with its
+ * parent, and lines about failures. What it is not: a way to compile one. */
+#ifndef ATTNGEN_TESTS_JUDGE_H
+#define ATTNGEN_TESTS_JUDGE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../../runtime/trial.h"
+
+/* What a child did. */
+struct outcome {
+    int shapes; /* begun; the last one is where it crashed, if it did */
+    bool done;
+    bool ran[TRIAL_SHAPES];
+    uint64_t bits[TRIAL_SHAPES];
+    int failed;
+    double ratio;   /* largest error over bound */
+    char text[700]; /* the first failure */
+};
+
+/* Of all children. */
+struct totals {
+    atomic_int kernels, problems, failures;
+    _Atomic double ratio[DTYPE_COUNT];
+};
+
+/* Runs every shape of at most so many flops. Where `same`, of a form that has the same bits, was judged, nothing is
+ * compared with the reference again. */
+void judge_shapes(const struct variant *v, const struct kernel *kernel, uint64_t seed, double most_flops,
+                  const struct outcome *same, struct totals *totals, struct outcome *out);
+
+/* Runs work(arg), which fills `out` by judge_shapes, in a child of its own; says what went wrong, if it did. */
+void judge_in_child(int (*work)(void *arg), void *arg, int timeout_s, const struct variant *v, const char *form,
+                    struct totals *totals, struct outcome *out);
+
+/* Counts a failure, and says it unless there were many. */
+void judge_failed(struct totals *totals, const char *name, const char *form, const char *why);
+
+#endif

@@ -1,0 +1,133 @@
+/* test_device.c - the model of OpenCL devices against the order that was measured on two of them, PoCL on two cores and
+ * an H200. What it is not: a test of a device; none is needed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "../../gen/space.h"
+#include "../../runtime/device.h"
+#include "../../runtime/opencl_api.h"
+
+enum { SPACE = 4096 };
+
+static const struct opencl_device pocl = {.name = "pocl",
+                                          .type = OPENCL_CPU,
+                                          .local_bytes = 2 << 20,
+                                          .most_items = 4096,
+                                          .side = {4096, 4096, 4096},
+                                          .units = 2};
+static const struct opencl_device nvidia = {.name = "nvidia",
+                                            .type = OPENCL_GPU,
+                                            .nvidia = true,
+                                            .local_bytes = 48 << 10, /* as reported */
+                                            .most_items = 1024,
+                                            .side = {1024, 1024, 64},
+                                            .units = 132};
+
+static struct variant with(int dim, int tile_q, int tile_k, int rows, int vecs, int group, int lanes, int vector)
+{
+    struct variant v = variant_default(ISA_PORTABLE);
+    const enum field_id id[] = {F_HEAD_DIM, F_TILE_Q, F_TILE_K, F_ROWS, F_VECS, F_GROUP_ROWS, F_GROUP_LANES, F_VECTOR};
+    const int32_t value[] = {dim, tile_q, tile_k, rows, vecs, group, lanes, vector};
+    for (size_t i = 0; i < sizeof id / sizeof *id; i++)
+        v.field[id[i]] = value[i];
+    return v;
+}
+
+/* What fits the device, and the model's best of it. */
+struct look {
+    const struct opencl_device *device;
+    struct tune_target target;
+    struct variant best;
+    double cycles;
+    int emitted, fit;
+};
+
+static void look(const struct opencl_device *device, int dim, struct look *out)
+{
+    static struct variant all[SPACE];
+    struct opencl_target there = {.device = *device};
+    struct gen_error err;
+    struct gen *gen;
+    struct variant caller = with(dim, 64, 64, 4, 2, 16, 8, 4);
+    *out = (struct look){.device = device,
+                         .target = {.caller = caller, .heads = 16, .kv_heads = 16, .batch = 1, .q_len = 4096,
+                                    .kv_len = 4096, .threads = device->units}};
+    assert_int_equal(gen_open(&gen, &err), 0);
+    int n = tuning_space(&caller, ISA_PORTABLE, all, SPACE);
+    assert_true(n <= SPACE);
+    for (int i = 0; i < n; i++) {
+        struct gen_text text;
+        if (gen_emit(gen, &all[i], GEN_READABLE, &text, &err) != 0)
+            continue;
+        out->emitted++;
+        if (device_fits(&there, &all[i], &text, &err) == 0) {
+            double cycles = device_cycles(&all[i], &out->target, device);
+            assert_true(cycles > 0);
+            if (out->fit++ == 0 || cycles < out->cycles) {
+                out->cycles = cycles;
+                out->best = all[i];
+            }
+        }
+        gen_text_free(&text);
+    }
+    gen_close(gen);
+}
+
+/* Times the best's cycles. */
+static double behind(const struct look *l, struct variant v)
+{
+    return device_cycles(&v, &l->target, l->device) / l->cycles;
+}
+
+static void test_processor(void **state)
+{
+    (void)state;
+    for (int dim = 64; dim <= 128; dim += 64) {
+        struct look l;
+        look(&pocl, dim, &l);
+        print_message("# D=%d: %d emitted, %d fit\n", dim, l.emitted, l.fit);
+        assert_true(l.fit == l.emitted && l.fit > 100);
+        assert_int_equal(l.best.field[F_GROUP_ROWS], 1);
+        assert_int_equal(l.best.field[F_GROUP_LANES], 1);
+        assert_int_equal(l.best.field[F_VECTOR], 16);
+        assert_true(l.best.field[F_TILE_Q] >= 256);
+        assert_true(behind(&l, with(dim, 512, 256, 8, 2, 1, 1, 16)) < 1.2);
+        assert_true(behind(&l, with(dim, 256, 256, 8, 2, 1, 1, 16)) < 1.25);
+        assert_true(behind(&l, with(dim, 64, 64, 4, 2, 16, 8, 4)) > 3); /* measured: 8 times */
+        assert_true(behind(&l, with(dim, 256, 256, 8, 2, 8, 1, 16)) > 1.5);
+    }
+}
+
+static void test_card(void **state)
+{
+    (void)state;
+    for (int dim = 64; dim <= 128; dim += 64) {
+        struct look l;
+        look(&nvidia, dim, &l);
+        print_message("# D=%d: %d emitted, %d fit\n", dim, l.emitted, l.fit);
+        assert_true(l.fit < l.emitted && l.fit > 50);
+        const struct variant good[] = {with(dim, 64, 64, 4, 2, 16, 8, 4), with(dim, 64, 64, 4, 4, 16, 8, 2),
+                                       with(dim, 64, 64, 8, 4, 8, 8, 2), with(dim, 128, 32, 8, 2, 16, 8, 2)};
+        double worst = 1;
+        for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+            worst = behind(&l, good[i]) > worst ? behind(&l, good[i]) : worst;
+        assert_true(worst < 1.15);
+        assert_true(behind(&l, with(dim, 64, 16, 4, 1, 16, 8, 2)) > worst);
+        assert_true(behind(&l, with(dim, 64, 64, 4, 4, 16, 4, 4)) > worst);
+        assert_true(behind(&l, with(dim, 256, 256, 8, 2, 1, 1, 16)) > 6); /* never compiled */
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_processor),
+        cmocka_unit_test(test_card),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,184 @@
+/* test_patient.c - the rigor `patient`: what it times that `measure` leaves, what it takes from the cache and what not.
+ * No test asserts how fast anything is. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../runtime/tune.h"
+#include "place.h"
+
+enum { SOME = 3 };
+
+struct fixture {
+    struct place *place;
+    struct cpu cpu;
+    struct gen *gen;
+    struct tuner tuner;
+    struct tune_target target;
+    struct variant some[SOME];
+    int looked_at;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    struct gen_error err;
+    void *place;
+    if (place_enter(&place) != 0 || gen_open(&f->gen, &err) != 0)
+        return -1;
+    f->place = place;
+    cpu_detect(&f->cpu);
+    f->tuner = (struct tuner){.gen = f->gen, .cache = f->place->cache, .cpu = &f->cpu};
+    f->target = (struct tune_target){.caller = variant_default(ISA_C),
+                                     .heads = 1,
+                                     .kv_heads = 1,
+                                     .batch = 1,
+                                     .q_len = 16,
+                                     .kv_len = 16,
+                                     .threads = 1};
+    f->target.caller.field[F_HEAD_DIM] = 16;
+    for (int i = 0; i < SOME; i++) {
+        f->some[i] = f->target.caller;
+        f->some[i].field[F_TILE_Q] = 16 << i;
+    }
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    void *place = f->place;
+    gen_close(f->gen);
+    free(f);
+    return place_leave(&place);
+}
+
+static void count(void *user, const struct tune_row *row, int done, int of)
+{
+    struct fixture *f = user;
+    f->looked_at++;
+    assert_true(row->name[0] && done <= of);
+}
+
+static void search(struct fixture *f, attn_rigor rigor, double limit, bool extend, int n, struct tune_result *out)
+{
+    struct gen_error err = {""};
+    const struct tune_settings s = {.rigor = rigor,
+                                    .time_limit = limit,
+                                    .only = n ? f->some : NULL,
+                                    .only_count = n,
+                                    .extend = extend,
+                                    .progress = count,
+                                    .user = f};
+    f->looked_at = 0;
+    if (tune(&f->tuner, &f->target, &s, out, &err) != 0)
+        fail_msg("%s", err.text);
+}
+
+/* What was only measured is timed again, once. */
+static void test_after_measure(void **state)
+{
+    struct fixture *f = *state;
+    struct tune_result r;
+    search(f, ATTN_MEASURE, 20, true, SOME, &r);
+    assert_int_equal(f->looked_at, SOME);
+    tune_result_free(&r);
+    search(f, ATTN_PATIENT, 20, true, SOME, &r);
+    assert_false(r.from_cache);
+    assert_true(r.stored);
+    assert_int_equal(f->looked_at, SOME);
+    assert_int_equal(r.n, SOME);
+    for (int i = 0; i < SOME; i++)
+        if (r.rows[i].state != ROW_TIMED) /* the margin is wide */
+            assert_true(r.rows[i].state == ROW_DROPPED && r.rows[i].min_s > 1.49 * r.rows[0].min_s);
+    tune_result_free(&r);
+    for (int rigor = ATTN_ESTIMATE; rigor <= ATTN_PATIENT; rigor++) {
+        search(f, (attn_rigor)rigor, 20, true, SOME, &r);
+        assert_true(r.from_cache);
+        assert_int_equal(f->looked_at, 0);
+        tune_result_free(&r);
+    }
+}
+
+/* A plan, which wants a winner and no more: a measured one is none yet, a patient one is. */
+static void test_plan(void **state)
+{
+    struct fixture *f = *state;
+    struct tune_result r;
+    search(f, ATTN_MEASURE, 20, false, 1, &r);
+    tune_result_free(&r);
+    search(f, ATTN_PATIENT, 20, false, 1, &r);
+    assert_false(r.from_cache);
+    tune_result_free(&r);
+    search(f, ATTN_PATIENT, 20, false, SOME, &r);
+    assert_true(r.from_cache);
+    tune_result_free(&r);
+}
+
+/* Too little time to come to all: what was measured before stands in for what was not reached. */
+static void test_time_limit(void **state)
+{
+    struct fixture *f = *state;
+    struct tune_result measured, r;
+    search(f, ATTN_MEASURE, 20, true, SOME, &measured);
+    search(f, ATTN_PATIENT, 1e-6, true, SOME, &r);
+    assert_false(r.from_cache);
+    assert_int_equal(r.n, SOME);
+    for (int i = 0; i < SOME; i++)
+        assert_true(r.rows[i].min_s > 0 && !strstr(r.rows[i].note, "not reached"));
+    assert_memory_equal(&r.winner, &r.rows[0].variant, sizeof r.winner);
+    tune_result_free(&r);
+    search(f, ATTN_PATIENT, 20, true, SOME, &r); /* the rest, now */
+    assert_false(r.from_cache);
+    assert_int_equal(f->looked_at, SOME - 1);
+    tune_result_free(&r);
+    tune_result_free(&measured);
+}
+
+static int hopeless(const struct tune_result *r)
+{
+    int n = 0;
+    for (int i = 0; i < r->n; i++)
+        n += strstr(r->rows[i].note, "the model expects") != NULL;
+    return n;
+}
+
+/* Plain C is far behind vectors by the model, and small problems of it are soon done. */
+static void test_no_model(void **state)
+{
+    struct fixture *f = *state;
+    struct tune_result r;
+    if (!f->cpu.isa[ISA_AVX2]) {
+        print_message("skipped: needs avx2\n");
+        skip();
+    }
+    for (int isa = 0; isa < ISA_COUNT; isa++)
+        f->cpu.isa[isa] = isa == ISA_C || isa == ISA_AVX2;
+    search(f, ATTN_MEASURE, 1, true, 0, &r);
+    assert_true(hopeless(&r) > 0);
+    tune_result_free(&r);
+    search(f, ATTN_PATIENT, 5, true, 0, &r);
+    assert_int_equal(hopeless(&r), 0);
+    tune_result_free(&r);
+}
+
+#define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_FIXTURE(test_after_measure),
+        WITH_FIXTURE(test_plan),
+        WITH_FIXTURE(test_time_limit),
+        WITH_FIXTURE(test_no_model),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
