@@ -12,21 +12,29 @@
 
 enum { TABLES = 5, UNITS_MAX = 16 };
 
+/* An operation has a template for C, and one for each level of OpenCL. */
+enum driver { DRIVER_C, DRIVER_PORTABLE, DRIVER_SM90, DRIVERS };
+static enum driver driver_of(enum isa isa)
+{
+    return isa_language(isa) == LANGUAGE_C ? DRIVER_C : isa == ISA_SM90 ? DRIVER_SM90 : DRIVER_PORTABLE;
+}
+
 struct gen {
     struct arena arena;
     struct names names;
     struct isa_table table[TABLES];
     int tables;
     struct micro_file micros[OP_COUNT]; /* of C; in OpenCL the device's compiler makes what they make */
-    const struct template *driver[OP_COUNT][LANGUAGE_COUNT];
+    const struct template *driver[OP_COUNT][DRIVERS];
 };
 
 /* Bases before what extends them. */
 static const char *const table_files[TABLES] = {"isa/x86-64.isa", "isa/avx2.isa", "isa/avx512.isa",
                                                 "isa/avx512bf16.isa", "isa/c.isa"};
 static const struct {
-    const char *driver[LANGUAGE_COUNT], *micros;
-} operation_files[OP_COUNT] = {[OP_ATTN] = {{"c/attn.c.t", "opencl/attn.cl.t"}, "c/attn.micro"}};
+    const char *driver[DRIVERS], *micros;
+} operation_files[OP_COUNT] = {
+    [OP_ATTN] = {{"c/attn.c.t", "opencl/attn.cl.t", "opencl/sm90.cl.t"}, "c/attn.micro"}};
 
 static bool load(void *self, const char *name, const char **text, size_t *size)
 {
@@ -82,11 +90,11 @@ static int open_operation(struct gen *g, enum operation op, struct gen_error *er
         return fail_at(err, (struct place){file, 0}, "not built in; expected micro-kernels");
     if (micro_parse(&g->micros[op], &g->arena, &g->names, file, 1, text, size, err))
         return -1;
-    for (int language = 0; language < LANGUAGE_COUNT; language++) {
-        file = operation_files[op].driver[language];
+    for (int driver = 0; driver < DRIVERS; driver++) {
+        file = operation_files[op].driver[driver];
         if (!load(NULL, file, &text, &size))
             return fail_at(err, (struct place){file, 0}, "not built in; expected a template");
-        if (!(g->driver[op][language] = template_parse(&g->arena, file, text, size, load, NULL, err)))
+        if (!(g->driver[op][driver] = template_parse(&g->arena, file, text, size, load, NULL, err)))
             return -1;
     }
     return 0;
@@ -338,7 +346,7 @@ static int check_ranges(const struct variant *v, struct gen_error *err)
         while (fields[f].names && fields[f].names[max + 1])
             max++;
         bool absent =
-            fields[f].paired ? value == 0 : fields[f].elide && value == fields[f].fallback[isa < ISA_COUNT ? isa : 0];
+            fields[f].paired ? value == 0 : value == 0 && isa < ISA_COUNT && field_is_absent((enum field_id)f, (enum isa)isa);
         if ((value < fields[f].min || value > max) && !absent) {
             snprintf(err->text, sizeof err->text, "variant: error: %s is %d; expected %d to %d", fields[f].key, value,
                      fields[f].min, max);
@@ -376,7 +384,7 @@ static int emit(const struct gen *g, const struct variant *v, enum gen_flags fla
     }
     set_fields(e);
     struct template_host host = {e, directive};
-    if (template_render(g->driver[v->field[F_OP]][e->language], &e->env, &host, text, err))
+    if (template_render(g->driver[v->field[F_OP]][driver_of((enum isa)v->field[F_ISA])], &e->env, &host, text, err))
         goto fail;
     if (!buf_ok(text) || !buf_ok(&e->parameters)) {
         fail_at(err, (struct place){e->name, 0}, "out of memory");

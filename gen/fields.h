@@ -22,11 +22,14 @@ enum field_id {
     F_GROUP_ROWS,
     F_GROUP_LANES,
     F_VECTOR,
+    F_STAGES,
+    F_PINGPONG,
+    F_LAZY,
     FIELD_COUNT
 };
 enum operation { OP_ATTN, OP_COUNT };
 enum dtype { DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_COUNT };
-enum isa { ISA_C, ISA_AVX2, ISA_AVX512, ISA_AVX512BF16, ISA_PORTABLE, ISA_COUNT };
+enum isa { ISA_C, ISA_AVX2, ISA_AVX512, ISA_AVX512BF16, ISA_PORTABLE, ISA_SM90, ISA_COUNT };
 enum language { LANGUAGE_C, LANGUAGE_OPENCL, LANGUAGE_COUNT };
 
 struct variant {
@@ -49,10 +52,13 @@ struct field {
     bool paired;               /* goes with the field before it: one number in a spec is both; 0 is the other's value */
     const char *const *names;  /* FIELD_NAME: NULL-terminated; the value is the index */
     int32_t min, max;          /* FIELD_NUMBER */
-    int32_t fallback[ISA_COUNT];              /* default */
-    int32_t choices[ISA_COUNT][FIELD_CHOICES]; /* what tuning tries, 0-terminated */
+    int32_t fallback[ISA_COUNT];              /* default; 0 of a number that must not be 0: the isa has no such field */
+    int32_t choices[ISA_COUNT][FIELD_CHOICES]; /* what tuning tries, 0-terminated; of FIELD_BOOL {1} is both */
 };
 extern const struct field fields[FIELD_COUNT];
+
+/* Whether an isa has no such field, as C has no work-group; it is 0 then, and leaves no trace. */
+bool field_is_absent(enum field_id f, enum isa isa);
 
 /* The language an isa's kernels are written in; an isa fixes it. */
 enum language isa_language(enum isa isa);

@@ -13,6 +13,8 @@ bool variant_shows(const struct variant *v, enum field_id f)
     uint32_t isa = (uint32_t)v->field[F_ISA];
     if (fields[f].paired && value == v->field[f - 1])
         return false;
+    if (value == 0 && isa < ISA_COUNT && field_is_absent(f, (enum isa)isa))
+        return false;
     if (fields[f].type != FIELD_BOOL && !fields[f].elide)
         return true;
     return value != fields[f].fallback[isa < ISA_COUNT ? isa : ISA_C];
@@ -94,13 +96,13 @@ static int read_word(struct reading *r, const struct field *field, int32_t *out)
 }
 
 /* One field; *found tells whether it stood there. */
-static int read_field(struct reading *r, enum field_id f, int32_t *out, bool *found)
+static int read_field(struct reading *r, enum field_id f, enum isa isa, int32_t *out, bool *found)
 {
     const struct field *field = &fields[f];
     size_t tag = strlen(field->tag);
     *found = !strncmp(r->at, field->tag, tag);
     if (!*found)
-        return field->elide || field->type == FIELD_BOOL ? 0 : refuse(r, field->tag);
+        return field->elide || field->type == FIELD_BOOL || field_is_absent(f, isa) ? 0 : refuse(r, field->tag);
     r->at += tag;
     if (field->type == FIELD_NUMBER)
         return read_number(r, field, out);
@@ -135,7 +137,7 @@ int variant_decode(const char *name, struct variant *out, struct gen_error *err)
     struct variant v = {{0}};
     bool found[FIELD_COUNT];
     for (enum field_id f = 0; f < FIELD_COUNT; f++)
-        if (read_field(&r, f, &v.field[f], &found[f]))
+        if (read_field(&r, f, (enum isa)v.field[F_ISA], &v.field[f], &found[f]))
             return -1;
     if (*r.at)
         return refuse(&r, "the end");

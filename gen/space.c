@@ -4,6 +4,11 @@
 int tuning_choices(enum field_id f, enum isa isa, int32_t out[FIELD_CHOICES])
 {
     int n = 0;
+    if (fields[f].type == FIELD_BOOL && fields[f].choices[isa][0]) {
+        out[n++] = 0;
+        out[n++] = 1;
+        return n;
+    }
     while (n < FIELD_CHOICES && fields[f].choices[isa][n]) {
         out[n] = fields[f].choices[isa][n];
         n++;

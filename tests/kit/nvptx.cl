@@ -1,6 +1,6 @@
-/* nvptx.cl - the functions of OpenCL C that the portable f32 kernel calls, as clang's builtins for NVIDIA's PTX, so that
- * the vendor's assembler can be asked about registers and spills without a driver. Included before an emitted file.
- * What it is not: complete, or exact (log is a stand-in); nothing is run. */
+/* nvptx.cl - the functions of OpenCL C that the portable f32 kernel and those of level sm90 call, as clang's builtins for
+ * NVIDIA's PTX, so that the vendor's assembler can be asked about registers and spills without a driver. Included before an
+ * emitted file. What it is not: complete, or exact (log is a stand-in); nothing is run. */
 #define INLINE __attribute__((overloadable, always_inline))
 INLINE size_t get_local_id(uint d) { return d ? __nvvm_read_ptx_sreg_tid_y() : __nvvm_read_ptx_sreg_tid_x(); }
 INLINE size_t get_group_id(uint d)
@@ -10,7 +10,11 @@ INLINE size_t get_group_id(uint d)
                     : __nvvm_read_ptx_sreg_ctaid_z();
 }
 __attribute__((overloadable, always_inline, convergent)) void barrier(cl_mem_fence_flags f) { __syncthreads(); }
+INLINE size_t get_num_groups(uint d) { return __nvvm_read_ptx_sreg_nctaid_x(); }
 INLINE long min(long a, long b) { return a < b ? a : b; }
+INLINE int min(int a, int b) { return a < b ? a : b; }
+INLINE float fmax(float a, float b) { return __nvvm_fmax_f(a, b); }
+INLINE float fabs(float a) { return __nvvm_fabs_f(a); }
 INLINE long clamp(long x, long low, long high) { return x < low ? low : x > high ? high : x; }
 INLINE float max(float a, float b) { return __nvvm_fmax_f(a, b); }
 INLINE float2 max(float2 a, float2 b) { return (float2)(max(a.x, b.x), max(a.y, b.y)); }

@@ -1,0 +1,7 @@
+/* What a kernel of level sm90 takes beside args.h: tensor maps, which tell the copy engine how Q, K, V and O lie in
+ * memory, but for their first words, the addresses; those the kernel fills in. */
+struct attn_cl_maps {
+    unsigned long q[16], k[16], v[16], o[16];
+    int near; /* causal: as many heads have their tiles done together, the heavy ones first */
+    int unused;
+};

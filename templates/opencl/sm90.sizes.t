@@ -1,0 +1,36 @@
+%# The sizes that a tile of forward attention implies on NVIDIA's Hopper, and what must hold of them. Rows of Q, K, V and
+%# O lie in shared memory in boxes of 64 columns, 128 bytes, the width of a swizzle; a last, partial box is filled with
+%# zeros. A warpgroup, four warps, has 64 rows of queries.
+% let WG = BQ/64
+% assert DTYPE != "f32", "isa sm90 multiplies f16 and bf16; dtype must be one of them"
+% assert MR + NV + U + GQ + GX + VW == 0, "micro, unroll, group and vector belong to other isas; sm90 has tiles and stages"
+% assert HD % 8 == 0 and HDV % 8 == 0, "head_dim must be a multiple of 8: the copy engine moves rows of whole 16 bytes"
+% assert HD <= 256 and HDV <= 256, "head_dim must be at most 256: a warpgroup's registers hold no wider output"
+% assert BQ == 64 or BQ == 128 or BQ == 192, "tile.q must be 64, 128 or 192: one to three warpgroups of 64 rows"
+% assert BK % 16 == 0 and BK <= 256, "tile.k must be a multiple of 16 and at most 256, as wgmma's sides are"
+% assert not PINGPONG or WG == 2, "pingpong needs two warpgroups; tile.q must be 128"
+% let TYPE = "ushort"
+% let HB = ceil_div(HD, 64)
+% let VB = ceil_div(HDV, 64)
+% let NS = BK/2
+% let NO = HDV/2
+%# Shared memory, in bytes: Q, the stages of K and of V, O (its own place if there is one, else Q's), the barriers.
+% let Q_WG = 64*HB*128
+% let O_WG = 64*VB*128
+% let K_TILE = BK*HB*128
+% let V_TILE = BK*VB*128
+% let BARRIERS = 8*(2*WG + 4*ST + 1)
+% let ROOM = 232448
+% let OWN_O = WG*(Q_WG + O_WG) + ST*(K_TILE + V_TILE) + BARRIERS <= ROOM
+% let AT_K = WG*(OWN_O ? Q_WG : max(Q_WG, O_WG))
+% let AT_V = AT_K + ST*K_TILE
+% let AT_O = OWN_O ? AT_V + ST*V_TILE : 0
+% let AT_BAR = AT_V + ST*V_TILE + (OWN_O ? WG*O_WG : 0)
+% let LOCAL = AT_BAR + BARRIERS
+% let Q_STEP = OWN_O ? Q_WG : max(Q_WG, O_WG)
+% assert LOCAL <= ROOM, "it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller"
+%# Registers of a consumer's work-item: output, scores, probabilities, and about 32 for all else.
+% let REGS = WG == 3 ? 160 : 240
+% assert NO + NS + BK/4 + 32 <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
+% let ITEMS = 128*(WG + 1)
+% let T = DTYPE

@@ -1,0 +1,70 @@
+%# The online softmax of two rows a work-item, in the fragments of the tensor cores. Of a row's four lanes each has its own
+%# share of the sum; the maximum is of all four.
+struct rows {
+    float top[2], sum[2]; /* maximum of the scores so far, or what stands for it; share of the sum of exponentials */
+};
+
+/* -inf where a key is past the end of a row's interval: left[r] of the keys from this lane's first on are seen. */
+INLINED void mask(float *s, const int *left)
+{
+    #pragma unroll
+    for (int n = 0; n < ${NS}; n++)
+        s[n] = 8 * (n / 4) + n % 2 < left[n / 2 % 2] ? s[n] : -INFINITY;
+}
+
+INLINED float finite(float m) /* what is subtracted: -inf - -inf is no number, and a row without keys has that maximum */
+{
+    return m == -INFINITY ? 0.0f : m;
+}
+
+/* Scores become exponentials. Returns whether what was summed up before must be multiplied by fix, and so the output. */
+INLINED int softmax(float *s, struct rows *x, float *fix, float scale)
+{
+    float top[2] = {x->top[0], x->top[1]};
+    #pragma unroll
+    for (int n = 0; n < ${NS}; n++)
+        top[n / 2 % 2] = fmax(top[n / 2 % 2], s[n]);
+    #pragma unroll
+    for (int r = 0; r < 2; r++) {
+        top[r] = fmax(top[r], across(top[r], 1));
+        top[r] = fmax(top[r], across(top[r], 2));
+    }
+% if LAZY
+    /* Exponentials up to 2**8 do no harm, so the maximum of before stands for a slightly larger one. */
+    const int grown = in_warp((top[0] - x->top[0]) * scale > 8.0f || (top[1] - x->top[1]) * scale > 8.0f);
+    if (grown)
+% else
+    const int grown = 1;
+% end
+        #pragma unroll
+        for (int r = 0; r < 2; r++) {
+            fix[r] = exp2_fast(fma(x->top[r], scale, -finite(top[r]) * scale));
+            x->top[r] = top[r];
+            x->sum[r] *= fix[r];
+        }
+    const float low[2] = {finite(x->top[0]) * scale, finite(x->top[1]) * scale};
+    #pragma unroll
+    for (int n = 0; n < ${NS}; n++)
+        s[n] = exp2_fast(fma(s[n], scale, -low[n / 2 % 2]));
+    #pragma unroll
+    for (int n = 0; n < ${NS}; n += 4) {
+        x->sum[0] += s[n] + s[n + 1];
+        x->sum[1] += s[n + 2] + s[n + 3];
+    }
+    return grown;
+}
+
+INLINED void rescale(float *o, const float *fix)
+{
+    #pragma unroll
+    for (int n = 0; n < ${NO}; n++)
+        o[n] *= fix[n / 2 % 2];
+}
+
+/* The fragments of a product's result are those of the next one's left operand. */
+INLINED void round_all(uint *p, const float *s)
+{
+    #pragma unroll
+    for (int n = 0; n < ${NS/2}; n++)
+        p[n] = rounded(s[2 * n], s[2 * n + 1]);
+}
