@@ -101,6 +101,8 @@ static int read_field(struct reading *r, enum field_id f, enum isa isa, int32_t 
     const struct field *field = &fields[f];
     size_t tag = strlen(field->tag);
     *found = !strncmp(r->at, field->tag, tag);
+    if (field->elide && field->type == FIELD_NUMBER && *found && isalpha((unsigned char)r->at[tag]))
+        *found = false; /* the beginning of a longer tag, as _l of _lazy */
     if (!*found)
         return field->elide || field->type == FIELD_BOOL || field_is_absent(f, isa) ? 0 : refuse(r, field->tag);
     r->at += tag;

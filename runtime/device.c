@@ -5,23 +5,35 @@
 
 #include "reference.h"
 
+const char *device_isa_why_not(const struct opencl_device *device, enum isa isa)
+{
+    if (isa_language(isa) != LANGUAGE_OPENCL)
+        return "is not for OpenCL devices";
+    return isa == ISA_SM90 && device->capability != 90 ? "needs an NVIDIA device of compute capability 9.0" : NULL;
+}
+
 const char *device_why_not(const struct tuner *tuner, enum isa isa)
 {
-    if (!tuner->device)
-        return cpu_why_not(tuner->cpu, isa);
-    return isa_language(isa) == LANGUAGE_OPENCL ? NULL : "is not for OpenCL devices";
+    return tuner->device ? device_isa_why_not(opencl_target_device(tuner->device), isa) : cpu_why_not(tuner->cpu, isa);
 }
 
 static struct opencl_source source_of(const struct variant *v, const struct gen_text *text, char name[GEN_NAME_MAX])
 {
+    enum { WARPGROUP_ROWS = 64, WARPGROUP_ITEMS = 128 };
+    const int32_t *f = v->field;
+    bool sm90 = f[F_ISA] == ISA_SM90; /* a warpgroup for 64 rows each, and one that copies */
     variant_encode(v, name);
     return (struct opencl_source){
         .name = name,
         .text = text->data,
         .size = text->size,
         .local_bytes = text->local_bytes,
-        .group = {v->field[F_GROUP_LANES], v->field[F_GROUP_ROWS]},
-        .tile_q = v->field[F_TILE_Q],
+        .group = {sm90 ? (f[F_TILE_Q] / WARPGROUP_ROWS + 1) * WARPGROUP_ITEMS : f[F_GROUP_LANES],
+                  sm90 ? 1 : f[F_GROUP_ROWS]},
+        .tile_q = f[F_TILE_Q],
+        .level = sm90 ? OPENCL_SM90 : OPENCL_PORTABLE,
+        .tile_k = f[F_TILE_K],
+        .bf16 = f[F_DTYPE] == DTYPE_BF16,
         .head_dim = variant_head_dim(v),
         .head_dim_v = variant_head_dim_v(v),
         .element = (int)dtype_size((enum dtype)v->field[F_DTYPE]),
@@ -158,10 +170,29 @@ static double gpu_cycles(const struct shape *s, const struct opencl_device *d)
     return queries * tiles * ((work + move) * busy + wait);
 }
 
+/* Cycles of a Hopper multiprocessor's kernel: the tensor cores' 4096 flops a cycle, and beside them, as far as a second
+ * warpgroup or the next scores hide it, the softmax, whose exponentials take 1/16 cycle each and all else as much. */
+static double hopper_cycles(const struct variant *v, const struct tune_target *t)
+{
+    const int32_t *f = v->field;
+    const struct shape s = read_shape(v, t);
+    const double heads = (double)t->heads * (double)t->batch, units = t->threads > 0 ? t->threads : 1;
+    const double tiles = up(s.keys + (f[F_CAUSAL] ? s.bk / 2 : 0), s.bk) / s.bk, queries = up(s.rows, s.bq) / s.bq;
+    const double product = 2 * s.bq * s.bk * (up(s.d, 16) + up(s.dv, 8)) / 4096 * 1.12;
+    const double softmax = s.bq * s.bk / 8 + (f[F_LAZY] ? 0.2 : 1) * s.bq * s.dv / 128;
+    const double lone = s.bq == 64 ? 1 : f[F_PINGPONG] ? 0.15 : s.bq == 128 ? 0.3 : 0.2; /* share that nothing hides */
+    const double wait = f[F_STAGES] < 2 ? 600 : 60;
+    const double shorter = product < softmax ? product : softmax, tile = larger(product, softmax) + lone * shorter + wait;
+    const double waves = up(queries * heads, units) / (queries * heads); /* the last round leaves units idle */
+    return queries * (tiles * tile + 2500) * waves;
+}
+
 double device_cycles(const struct variant *variant, const struct tune_target *target, const struct opencl_device *d)
 {
     if (isa_language((enum isa)variant->field[F_ISA]) != LANGUAGE_OPENCL)
         return 0; /* rejected anyway */
+    if (variant->field[F_ISA] == ISA_SM90)
+        return hopper_cycles(variant, target);
     struct shape s = read_shape(variant, target);
     return d->type == OPENCL_CPU ? cpu_cycles(&s) : gpu_cycles(&s, d);
 }

@@ -9,6 +9,7 @@
 
 /* NULL when kernels of that isa are written for what the tuner tunes for and run there, else why not. A constant. */
 const char *device_why_not(const struct tuner *tuner, enum isa isa);
+const char *device_isa_why_not(const struct opencl_device *device, enum isa isa); /* the same of one device */
 
 /* 0 when the emitted text is within the device's limits, else -1 and the limit. Nothing is built. */
 int device_fits(const struct opencl_target *device, const struct variant *variant, const struct gen_text *text,

@@ -133,6 +133,8 @@ static cl_ulong device_number(const struct opencl_api *api, cl_device_id id, cl_
     return api->clGetDeviceInfo(id, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
 }
 
+enum { CAPABILITY_MAJOR = 0x4000, CAPABILITY_MINOR = 0x4001 }; /* of NVIDIA's extension cl_nv_device_attribute_query */
+
 static void judge(const struct opencl_api *api, cl_device_id id, struct opencl_device *d)
 {
     int major = 0, minor = 0;
@@ -164,12 +166,15 @@ static void describe(const struct opencl_api *api, cl_device_id id, struct openc
     device_text(api, id, CL_DEVICE_OPENCL_C_VERSION, d->c_version, sizeof d->c_version);
     device_text(api, id, CL_DEVICE_VENDOR, vendor, sizeof vendor);
     d->nvidia = strstr(vendor, "NVIDIA") && strstr(d->platform_name, "NVIDIA"); /* not PoCL on such a card */
+    if (d->nvidia)
+        d->capability = (int)(10 * device_number(api, id, CAPABILITY_MAJOR) + device_number(api, id, CAPABILITY_MINOR));
     cl_ulong type = device_number(api, id, CL_DEVICE_TYPE);
     d->type = type & CL_DEVICE_TYPE_GPU           ? OPENCL_GPU
               : type & CL_DEVICE_TYPE_ACCELERATOR ? OPENCL_ACCELERATOR
               : type & CL_DEVICE_TYPE_CPU         ? OPENCL_CPU
                                                   : OPENCL_OTHER;
-    /* NVIDIA says 48 KiB of cards that have 227, and refuses to build what declares more. */
+    /* NVIDIA says 48 KiB of cards that have 227, and refuses to build what declares more; but not from PTX, which is how
+     * level sm90 is built. */
     d->local_bytes = (int64_t)device_number(api, id, CL_DEVICE_LOCAL_MEM_SIZE);
     d->memory = (int64_t)device_number(api, id, CL_DEVICE_GLOBAL_MEM_SIZE);
     d->largest_buffer = (int64_t)device_number(api, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
@@ -256,6 +261,7 @@ void opencl_close(struct opencl *cl)
         return;
     for (int i = 0; cl->own && i < cl->count; i++)
         target_free(cl->own[i]);
+    tma_close(cl->tma);
     if (cl->library)
         dlclose(cl->library);
     pthread_mutex_destroy(&cl->lock);

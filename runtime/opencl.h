@@ -20,6 +20,7 @@ struct opencl_device {
     char name[128], driver[64], platform_name[128], version[128], c_version[64];
     enum opencl_type { OPENCL_GPU, OPENCL_ACCELERATOR, OPENCL_OTHER, OPENCL_CPU } type;
     bool nvidia;
+    int capability;                 /* of NVIDIA's devices: 90 is 9.0; else 0 */
     int64_t local_bytes;            /* that the arrays of a kernel may take in a work-group, as the driver reports it */
     int64_t memory, largest_buffer; /* bytes */
     int64_t most_items, side[3];    /* of a work-group, and of each of its sides */
@@ -57,6 +58,11 @@ struct opencl_source {
     int64_t local_bytes;
     int group[2], tile_q;
     int head_dim, head_dim_v, element; /* element: bytes */
+    /* OPENCL_SM90: made for NVIDIA's compute capability 9.0; as templates/opencl/sm90.header.t says it takes tensor maps
+     * and memory for them, and a group walks the tiles. */
+    enum opencl_level { OPENCL_PORTABLE, OPENCL_SM90 } level;
+    int tile_k;
+    bool bf16;
 };
 
 /* 0, or -1 and the limit of the device that the kernel breaks; nothing is built. */
@@ -71,6 +77,7 @@ struct opencl_build {
     double ms;
     int registers;       /* an item; 0: not told */
     int64_t spill_bytes; /* stores of spilled registers an item, where the compiler tells; else 0 */
+    bool serialised;     /* products of the tensor cores wait for each other, where the compiler tells */
 };
 int opencl_build(struct opencl_target *target, struct cache *cache, const struct opencl_source *source,
                  struct opencl_kernel **out, struct gen_error *err);

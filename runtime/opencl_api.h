@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "opencl.h"
+#include "opencl_tma.h"
 
 /* All that is used of OpenCL 1.2. */
 #define OPENCL_FUNCTIONS(X)                                                                                            \
@@ -43,6 +44,8 @@
     X(clEnqueueMarkerWithWaitList)                                                                                     \
     X(clWaitForEvents)                                                                                                 \
     X(clGetEventProfilingInfo)                                                                                         \
+    X(clRetainEvent)                                                                                                   \
+    X(clGetEventInfo)                                                                                                  \
     X(clReleaseEvent)                                                                                                  \
     X(clFlush)                                                                                                         \
     X(clFinish)
@@ -66,6 +69,7 @@ struct opencl {
     int count;
     pthread_mutex_t lock;
     struct opencl_target **own; /* of each device; NULL: not made yet. Under lock */
+    struct tma *tma;            /* NULL: not opened yet. Under lock */
 };
 
 /* What one execution needs for itself. Kept for the next. */
@@ -78,6 +82,8 @@ struct opencl_slot {
     cl_kernel kernel; /* its arguments are set in place, so no two threads may share it */
     cl_command_queue queue;
     struct opencl_room room[ROOMS];
+    cl_mem maps;   /* of level sm90: where groups put their tensor maps */
+    cl_event busy; /* the last launch on a caller's queue, which uses maps until it ends; or NULL */
     struct opencl_slot *next;
 };
 
@@ -92,6 +98,18 @@ struct opencl_kernel {
     struct opencl_slot *free_slots; /* under lock */
 };
 void opencl_slot_free(const struct opencl_api *api, struct opencl_slot *slot);
+
+/* Buffers in the order of rooms, on a queue. */
+struct opencl_launch {
+    cl_command_queue queue;
+    cl_mem buffer[ROOMS];
+    struct attn_cl_args args;
+    cl_uint waits;
+    const cl_event *wait;
+};
+int opencl_sm90_launch(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct opencl_launch *launch,
+                       cl_event *event, struct gen_error *err);
+int opencl_tma(struct opencl *cl, struct tma **out, struct gen_error *err); /* opened with the first call */
 
 /* Fills err with `WHAT: CL_NAME (number)` and returns -1; CL_SUCCESS returns 0 and fills nothing. */
 int opencl_failed(cl_int code, const char *what, struct gen_error *err);

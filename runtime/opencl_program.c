@@ -8,8 +8,9 @@
 
 #include "../gen/buf.h"
 #include "opencl_api.h"
+#include "opencl_ptx.h"
 
-enum { BINARY_MOST = 64 << 20 };
+enum { BINARY_MOST = 64 << 20, HOPPER = 90, HOPPER_LOCAL = 227 << 10 };
 
 /* Nothing that relaxes IEEE arithmetic: -inf and NaN have their meaning in a softmax, and a check that passed once must
  * pass on every driver. For the same reason no -cl-mad-enable: templates say fma where they mean it. */
@@ -28,11 +29,15 @@ static int out_of_memory(struct gen_error *err)
 
 int opencl_fits(const struct opencl_device *d, const struct opencl_source *s, struct gen_error *err)
 {
-    int64_t items = (int64_t)s->group[0] * s->group[1];
-    if (s->local_bytes > d->local_bytes)
+    int64_t items = (int64_t)s->group[0] * s->group[1], local = s->level == OPENCL_SM90 ? HOPPER_LOCAL : d->local_bytes;
+    if (s->level == OPENCL_SM90 && d->capability != HOPPER)
+        snprintf(err->text, sizeof err->text,
+                 "%s: error: it is for compute capability 9.0 alone; expected an NVIDIA device that has it, not %s", s->name,
+                 d->name);
+    else if (s->local_bytes > local)
         snprintf(err->text, sizeof err->text,
                  "%s: error: it needs %lld bytes of local memory; expected at most %lld on %s", s->name,
-                 (long long)s->local_bytes, (long long)d->local_bytes, d->name);
+                 (long long)s->local_bytes, (long long)local, d->name);
     else if (items > d->most_items)
         snprintf(err->text, sizeof err->text,
                  "%s: error: its work-group has %lld work-items; expected at most %lld on %s", s->name,
@@ -89,19 +94,15 @@ static int build_failed(const struct opencl_target *t, cl_program program, const
     return -1;
 }
 
-/* NVIDIA's assembler: "ptxas info : Used 168 registers, ...", "0 bytes stack frame, 24 bytes spill stores, ...". */
 static void read_log(const struct opencl_target *t, cl_program program, struct opencl_build *build)
 {
     char *log = t->device.nvidia ? build_log(t, program) : NULL;
-    const char *used = log ? strstr(log, "Used ") : NULL;
-    if (used)
-        build->registers = atoi(used + strlen("Used "));
-    for (const char *spill = log; spill && (spill = strstr(spill, " bytes spill stores")); spill++) {
-        const char *number = spill;
-        while (number > log && number[-1] >= '0' && number[-1] <= '9')
-            number--;
-        build->spill_bytes += atoll(number);
-    }
+    if (!log)
+        return;
+    const struct ptx_report report = ptx_report(log);
+    build->registers = report.registers;
+    build->spill_bytes = report.spill_bytes;
+    build->serialised = report.serialised;
     free(log);
 }
 
@@ -116,6 +117,77 @@ static int binary_key(const struct opencl_device *d, const struct opencl_source 
     return buf_ok(key) ? 0 : out_of_memory(err);
 }
 
+/* Whose binary this is among those of all devices of the context. NULL: there is none. */
+static unsigned char *get_binary(const struct opencl_target *t, cl_program program, size_t *size)
+{
+    enum { DEVICES = 64 };
+    const struct opencl_api *api = &t->cl->api;
+    cl_device_id ids[DEVICES];
+    size_t sizes[DEVICES] = {0}, got = 0, mine = 0;
+    unsigned char *binaries[DEVICES] = {NULL};
+    if (api->clGetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof ids, ids, &got) != CL_SUCCESS ||
+        api->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, NULL) != CL_SUCCESS)
+        return NULL;
+    size_t n = got / sizeof *ids;
+    while (mine < n && ids[mine] != t->device.id)
+        mine++;
+    if (mine == n || sizes[mine] == 0 || sizes[mine] > BINARY_MOST || !(binaries[mine] = malloc(sizes[mine])))
+        return NULL;
+    *size = sizes[mine];
+    if (api->clGetProgramInfo(program, CL_PROGRAM_BINARIES, n * sizeof *binaries, binaries, NULL) == CL_SUCCESS)
+        return binaries[mine];
+    free(binaries[mine]);
+    return NULL;
+}
+
+/* NULL: this driver does not take it. */
+static cl_program from_binary(struct opencl_target *t, const void *data, size_t size, cl_int *build_code)
+{
+    const struct opencl_api *api = &t->cl->api;
+    cl_device_id id = t->device.id;
+    cl_int code = CL_INVALID_BINARY, status = CL_INVALID_BINARY;
+    const unsigned char *binary = data;
+    cl_program program = api->clCreateProgramWithBinary(t->context, 1, &id, &size, &binary, &status, &code);
+    if (code != CL_SUCCESS)
+        return NULL;
+    *build_code = status != CL_SUCCESS ? status
+                                       : api->clBuildProgram(program, 1, &id, options_of(&t->device), NULL, NULL);
+    return program;
+}
+
+/* A program with Hopper's own instructions: the driver compiles it for sm_90, where they are refused, but its PTX can be
+ * had all the same, and is built for sm_90a. Takes the program over. */
+static cl_program build_for_hopper(struct opencl_target *t, cl_program refused, const struct opencl_source *s,
+                                   cl_int refused_code, struct gen_error *err)
+{
+    const struct opencl_api *api = &t->cl->api;
+    cl_program program = NULL;
+    size_t size = 0;
+    char *ptx = NULL, *text = (char *)get_binary(t, refused, &size);
+    if (!text) {
+        build_failed(t, refused, s->name, refused_code, err);
+        goto cleanup;
+    }
+    cl_int code = CL_BUILD_PROGRAM_FAILURE;
+    ptx = ptx_for_hopper(text, size, err);
+    if (!ptx)
+        goto cleanup;
+    program = from_binary(t, ptx, strlen(ptx), &code);
+    if (program && code == CL_SUCCESS)
+        goto cleanup;
+    if (program) {
+        build_failed(t, program, s->name, code, err);
+        api->clReleaseProgram(program);
+        program = NULL;
+    } else
+        snprintf(err->text, sizeof err->text, "%s.cl: error: the driver does not take its own PTX back", s->name);
+cleanup:
+    api->clReleaseProgram(refused);
+    free(text);
+    free(ptx);
+    return program;
+}
+
 static cl_program build_source(struct opencl_target *t, const struct opencl_source *s, struct gen_error *err)
 {
     const struct opencl_api *api = &t->cl->api;
@@ -126,6 +198,8 @@ static cl_program build_source(struct opencl_target *t, const struct opencl_sour
     if (opencl_failed(code, "clCreateProgramWithSource", err) != 0)
         return NULL;
     code = api->clBuildProgram(program, 1, &id, options_of(&t->device), NULL, NULL);
+    if (s->level == OPENCL_SM90)
+        return build_for_hopper(t, program, s, code, err);
     if (code == CL_SUCCESS)
         return program;
     build_failed(t, program, s->name, code, err);
@@ -136,48 +210,31 @@ static cl_program build_source(struct opencl_target *t, const struct opencl_sour
 /* NULL: no binary, or none that this driver takes. */
 static cl_program load_binary(struct opencl_target *t, struct cache *cache, const char *key)
 {
-    const struct opencl_api *api = &t->cl->api;
-    cl_device_id id = t->device.id;
     char path[CACHE_PATH_MAX];
     size_t size = 0;
-    cl_int code = CL_INVALID_BINARY, status = CL_INVALID_BINARY;
+    cl_int code = CL_INVALID_BINARY;
     void *data = cache ? cache_object_load(cache, key, path, &size) : NULL;
-    const unsigned char *binary = data;
     if (!data)
         return NULL;
-    cl_program program = api->clCreateProgramWithBinary(t->context, 1, &id, &size, &binary, &status, &code);
+    cl_program program = from_binary(t, data, size, &code);
     free(data);
-    if (code == CL_SUCCESS && status == CL_SUCCESS &&
-        api->clBuildProgram(program, 1, &id, options_of(&t->device), NULL, NULL) == CL_SUCCESS)
+    if (program && code == CL_SUCCESS)
         return program;
-    if (code == CL_SUCCESS)
-        api->clReleaseProgram(program);
+    if (program)
+        t->cl->api.clReleaseProgram(program);
     return NULL;
 }
 
-/* The device's own binary among those of all devices of the context. */
 void opencl_keep(struct opencl_kernel *k, struct cache *cache)
 {
-    enum { DEVICES = 64 };
-    const struct opencl_target *t = k->target;
-    const struct opencl_api *api = &t->cl->api;
-    cl_program program = k->program;
-    cl_device_id ids[DEVICES];
-    size_t sizes[DEVICES] = {0}, got = 0;
-    unsigned char *binaries[DEVICES] = {NULL};
     struct gen_error ignored;
-    if (!cache || !cache_path(cache)[0] || k->build.from_cache ||
-        api->clGetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof ids, ids, &got) != CL_SUCCESS ||
-        api->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, NULL) != CL_SUCCESS)
+    size_t size = 0;
+    if (!cache || !cache_path(cache)[0] || k->build.from_cache)
         return;
-    size_t n = got / sizeof *ids, mine = 0;
-    while (mine < n && ids[mine] != t->device.id)
-        mine++;
-    if (mine == n || sizes[mine] == 0 || sizes[mine] > BINARY_MOST || !(binaries[mine] = malloc(sizes[mine])))
-        return;
-    if (api->clGetProgramInfo(program, CL_PROGRAM_BINARIES, n * sizeof *binaries, binaries, NULL) == CL_SUCCESS)
-        cache_object_store(cache, k->key, binaries[mine], sizes[mine], &ignored);
-    free(binaries[mine]);
+    unsigned char *binary = get_binary(k->target, k->program, &size);
+    if (binary)
+        cache_object_store(cache, k->key, binary, size, &ignored);
+    free(binary);
 }
 
 /* ---- kernels ---- */

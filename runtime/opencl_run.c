@@ -21,6 +21,10 @@ void opencl_slot_free(const struct opencl_api *api, struct opencl_slot *s)
     for (int i = 0; i < ROOMS; i++)
         if (s->room[i].memory)
             api->clReleaseMemObject(s->room[i].memory);
+    if (s->maps)
+        api->clReleaseMemObject(s->maps);
+    if (s->busy)
+        api->clReleaseEvent(s->busy);
     if (s->queue)
         api->clReleaseCommandQueue(s->queue);
     if (s->kernel)
@@ -28,14 +32,30 @@ void opencl_slot_free(const struct opencl_api *api, struct opencl_slot *s)
     free(s);
 }
 
+/* Whether nothing that was enqueued still uses what is in it. */
+static bool is_idle(const struct opencl_api *api, struct opencl_slot *s)
+{
+    cl_int status = CL_COMPLETE;
+    if (s->busy && api->clGetEventInfo(s->busy, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL) ==
+                       CL_SUCCESS && status > CL_COMPLETE)
+        return false;
+    if (s->busy)
+        api->clReleaseEvent(s->busy);
+    s->busy = NULL;
+    return true;
+}
+
 /* One that an earlier execution left, else a new one. */
 static struct opencl_slot *take_slot(struct opencl_kernel *k, struct gen_error *err)
 {
     cl_int code;
     pthread_mutex_lock(&k->lock);
-    struct opencl_slot *s = k->free_slots;
+    struct opencl_slot **at = &k->free_slots;
+    while (*at && !is_idle(&k->target->cl->api, *at))
+        at = &(*at)->next;
+    struct opencl_slot *s = *at;
     if (s)
-        k->free_slots = s->next;
+        *at = s->next;
     pthread_mutex_unlock(&k->lock);
     if (s)
         return s;
@@ -100,15 +120,7 @@ static int need_room(const struct opencl_kernel *k, struct opencl_slot *s, int w
 
 /* ---- launching ---- */
 
-struct launch {
-    cl_command_queue queue;
-    cl_mem buffer[ROOMS];
-    struct attn_cl_args args;
-    cl_uint waits;
-    const cl_event *wait;
-};
-
-static int set_args(const struct opencl_kernel *k, const struct opencl_slot *s, const struct launch *l,
+static int set_args(const struct opencl_kernel *k, const struct opencl_slot *s, const struct opencl_launch *l,
                     const struct attn_cl_args *args, struct gen_error *err)
 {
     cl_int code = CL_SUCCESS;
@@ -121,13 +133,15 @@ static int set_args(const struct opencl_kernel *k, const struct opencl_slot *s, 
 
 /* In pieces of as many sequences as a launch may have. The event is the last piece's, which is why the pieces before it
  * need a queue in order, or to be waited for. */
-static int launch(const struct opencl_kernel *k, const struct opencl_slot *s, const struct launch *l, cl_event *event,
+static int launch(const struct opencl_kernel *k, struct opencl_slot *s, const struct opencl_launch *l, cl_event *event,
                   struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;
     const struct opencl_source *src = &k->source;
     const long heads = l->args.heads, tiles = (l->args.q_len + src->tile_q - 1) / src->tile_q;
     cl_event before = NULL;
+    if (src->level == OPENCL_SM90)
+        return opencl_sm90_launch(k, s, l, event, err);
     if (heads > MOST_GROUPS) {
         snprintf(err->text, sizeof err->text, "there are %ld heads; expected at most %d on a device", heads,
                  MOST_GROUPS);
@@ -321,7 +335,7 @@ static int download(const struct opencl_kernel *k, struct opencl_slot *s, int wh
 /* Everything but the launch: tensors as the host has them, and on the device. */
 struct staged {
     struct host q, k, v, o, lse, lens;
-    struct launch launch;
+    struct opencl_launch launch;
 };
 
 static const int64_t vector_stride[3] = {1, 1, 1};
@@ -471,7 +485,7 @@ static int event_ns(const struct opencl_api *api, cl_event event, double *out, s
 }
 
 /* The sum over so many launches. */
-static int time_launches(const struct opencl_kernel *k, const struct opencl_slot *s, const struct launch *l, int n,
+static int time_launches(const struct opencl_kernel *k, struct opencl_slot *s, const struct opencl_launch *l, int n,
                          double *ns, struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;
@@ -558,7 +572,7 @@ int opencl_enqueue(struct opencl_kernel *k, const struct attn_args *args, const 
                    struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;
-    struct launch l = {.queue = on->queue,
+    struct opencl_launch l = {.queue = on->queue,
                        .buffer = {on->q, on->k, on->v, on->o, on->lse, on->lens},
                        .args = args_of(args),
                        .waits = (cl_uint)on->waits,
@@ -584,7 +598,12 @@ int opencl_enqueue(struct opencl_kernel *k, const struct attn_args *args, const 
     struct opencl_slot *s = take_slot(k, err);
     if (!s)
         return -1;
-    int result = launch(k, s, &l, (cl_event *)on->event, err);
+    cl_event *event = (cl_event *)on->event;
+    if (!event && k->source.level == OPENCL_SM90)
+        event = &s->busy;
+    int result = launch(k, s, &l, event, err);
+    if (result == 0 && k->source.level == OPENCL_SM90 && event != &s->busy && api->clRetainEvent(*event) == CL_SUCCESS)
+        s->busy = *event;
     if (result == 0)
         result = opencl_failed(api->clFlush(l.queue), "clFlush", err);
     give_slot(k, s);

@@ -194,7 +194,9 @@ static attn_status choose(struct attn_plan *plan, attn_rigor rigor, struct attn_
     plan->variant = result.winner;
     plan->cached = result.from_cache;
     if (result.fallback[0])
-        context_log(c, ATTN_LOG_WARNING, "plain C, many times slower than vectors, was all there is: %s",
+        context_log(c, ATTN_LOG_WARNING, "%s was all there is: %s",
+                    plan->device ? "a portable kernel, many times slower than the tensor cores,"
+                                 : "plain C, many times slower than vectors,",
                     result.fallback);
     if (!result.from_cache && rigor != ATTN_ESTIMATE && !result.stored && result.not_stored[0])
         context_log(c, ATTN_LOG_WARNING, "timings not kept: %s", result.not_stored);

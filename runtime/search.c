@@ -163,12 +163,15 @@ static int check(struct search *s, struct candidate *c, struct gen_error *err)
 static bool spills(const struct search *s, struct candidate *c)
 {
     const struct opencl_build *b = opencl_kernel_build(c->kernel.opencl);
-    if (b->spill_bytes == 0 || (c->spills && !(s->best > 0)))
+    if ((b->spill_bytes == 0 && !b->serialised) || (c->spills && !(s->best > 0)))
         return false;
     c->spills = true;
     c->row.state = ROW_DROPPED;
-    snprintf(c->row.note, sizeof c->row.note, "not timed: the compiler reports %lld bytes of spilled registers",
-             (long long)b->spill_bytes);
+    if (b->serialised)
+        snprintf(c->row.note, sizeof c->row.note, "not timed: the compiler reports that it serialised the tensor cores");
+    else
+        snprintf(c->row.note, sizeof c->row.note, "not timed: the compiler reports %lld bytes of spilled registers",
+                 (long long)b->spill_bytes);
     kernel_free(&c->kernel);
     return true;
 }

@@ -421,11 +421,28 @@ static int measure(const struct tuner *tuner, const struct tune_settings *settin
     return -1;
 }
 
+/* The same of portable kernels on a device whose tensor cores others would use, for types that these have. */
+static void tell_portable(const struct tuner *tuner, const struct candidate *c, int n, struct tune_result *out)
+{
+    if (out->winner.field[F_ISA] != ISA_PORTABLE || out->winner.field[F_DTYPE] == DTYPE_F32 ||
+        device_why_not(tuner, ISA_SM90))
+        return;
+    for (int i = 0; i < n; i++)
+        if (c[i].row.variant.field[F_ISA] == ISA_SM90 && c[i].row.note[0]) {
+            snprintf(out->fallback, sizeof out->fallback, "%s", c[i].row.note);
+            return;
+        }
+}
+
 /* Plain C is many times slower than vectors, so taking it for want of them is told; not when somebody asked for it, by
  * naming candidates or by ATTNGEN_ISA. */
 static void tell_fallback(const struct tuner *tuner, struct candidate *c, int n, struct tune_result *out)
 {
     const char *why = cpu_why_not(tuner->cpu, ISA_AVX2);
+    if (tuner->device) {
+        tell_portable(tuner, c, n, out);
+        return;
+    }
     if (out->winner.field[F_ISA] != ISA_C || (why && tuner->cpu->has[ISA_AVX2]))
         return;
     for (int i = 0; i < n; i++)

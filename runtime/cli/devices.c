@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../cpu.h"
+#include "../device.h"
 #include "../opencl.h"
 #include "cli.h"
 #include "options.h"
@@ -45,7 +46,7 @@ static void print_device(int index, const struct opencl_device *d)
     if (d->why_not[0])
         printf(" not usable: %s", d->why_not);
     for (int isa = 0; isa < ISA_COUNT && !d->why_not[0]; isa++)
-        if (isa_language((enum isa)isa) == LANGUAGE_OPENCL)
+        if (!device_isa_why_not(d, (enum isa)isa))
             printf(" %s", field_value_name(F_ISA, isa));
     printf("\n");
 }

@@ -115,15 +115,15 @@ INLINED void stage_output(const struct part *x, const float *out, const float *i
 {
     const uint shared = x->shared;
     const int row = 16 * x->warp + (x->lane & 15);
-    const uint at = O_AT(x->w) + row * 128;
+    const uint at = O_AT(x->w) + row * 128 + ((x->lane / 16 ^ (row & 7)) << 4);
 % for c in 0..HDV/16
-    store_matrices4(at + ${c/4*8192} + (((${c%4*2} + x->lane / 16) ^ (row & 7)) << 4),
+    store_matrices4((at ^ ${c%4*32}) + ${c/4*8192},
         rounded(out[${8*c}] * inverse[0], out[${8*c + 1}] * inverse[0]), rounded(out[${8*c + 2}] * inverse[1], out[${8*c + 3}] * inverse[1]),
         rounded(out[${8*c + 4}] * inverse[0], out[${8*c + 5}] * inverse[0]), rounded(out[${8*c + 6}] * inverse[1], out[${8*c + 7}] * inverse[1]));
 % end
 % if HDV % 16 != 0
 % let c = HDV/16
-    store_matrices2(at + ${c/4*8192} + ((${c%4*2} ^ (row & 7)) << 4),
+    store_matrices2((at ^ ${c%4*32}) + ${c/4*8192},
         rounded(out[${8*c}] * inverse[0], out[${8*c + 1}] * inverse[0]), rounded(out[${8*c + 2}] * inverse[1], out[${8*c + 3}] * inverse[1]));
 % end
 }
@@ -193,7 +193,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
             rows.sum[r] += across(rows.sum[r], 1);
             rows.sum[r] += across(rows.sum[r], 2);
             inverse[r] = rows.sum[r] == 0.0f ? 0.0f : 1.0f / rows.sum[r];
-            if (a.has_lse && (x.lane & 3) == 0 && i + 8 * r < a.q_len)
+            if (a.has_lse && (x.lane & 3) == 0 && i + 8 * r < (int)a.q_len)
                 lse[a.lse_at + (at.b * a.heads + at.h) * a.q_len + i + 8 * r] =
                     rows.sum[r] == 0.0f ? -INFINITY : finite(rows.top[r]) * x.scale * 0.693147181f + log(rows.sum[r]);
         }

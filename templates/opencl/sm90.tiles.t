@@ -3,16 +3,14 @@
 /* A tile of queries: its first one, its head, key head and sequence, the keys of that, what a causal interval counts
  * from, and how many tiles of keys any of its rows sees. */
 struct tile {
-    int i0, h, g, b, keys;
-    long offset;
-    int count;
+    int i0, h, g, b, keys, offset, count;
 };
 
 /* Query i sees the keys before this one. */
-INLINED int interval(long i, int keys, long offset)
+INLINED int interval(int i, int keys, int offset)
 {
 % if CAUSAL
-    return (int)clamp(i + offset + 1, 0L, (long)keys);
+    return max(min(i + offset + 1, keys), 0);
 % else
     return keys;
 % end
@@ -35,7 +33,7 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
     x.h = head - x.b * heads;
     x.g = x.h / (heads / (int)a->kv_heads);
     x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
-    x.offset = a->offset + (a->bottom_right ? x.keys - q_len : 0);
+    x.offset = (int)clamp(a->offset + (a->bottom_right ? x.keys - q_len : 0), -(1L << 30), 1L << 30); /* lengths are below 2^30 */
     x.count = (interval(min(x.i0 + ${BQ}, q_len) - 1, x.keys, x.offset) + ${BK - 1}) / ${BK};
     return x;
 }

@@ -13,6 +13,7 @@ __attribute__((overloadable, always_inline, convergent)) void barrier(cl_mem_fen
 INLINE size_t get_num_groups(uint d) { return __nvvm_read_ptx_sreg_nctaid_x(); }
 INLINE long min(long a, long b) { return a < b ? a : b; }
 INLINE int min(int a, int b) { return a < b ? a : b; }
+INLINE int max(int a, int b) { return a > b ? a : b; }
 INLINE float fmax(float a, float b) { return __nvvm_fmax_f(a, b); }
 INLINE float fabs(float a) { return __nvvm_fabs_f(a); }
 INLINE long clamp(long x, long low, long high) { return x < low ? low : x > high ? high : x; }

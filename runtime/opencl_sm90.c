@@ -1,0 +1,143 @@
+/* opencl_sm90.c - launches of kernels of level sm90: tensor maps and a grid that stays. What it is not: what a kernel
+ * computes (templates/opencl/sm90.cl.t), or the copies around a launch (opencl_run.c). */
+#include <stdio.h>
+#include <string.h>
+
+#include "opencl_api.h"
+
+#include "../templates/opencl/maps.h"
+
+_Static_assert(sizeof(struct attn_cl_maps) == 4 * 128 + 8, "struct attn_cl_maps is laid out as OpenCL C does");
+
+enum { MAPS_BYTES = 512 };                          /* of the four maps of a group, in device memory */
+static const long MOST_LENGTH = (1L << 30) - 1;     /* positions and their sums are 32 bits in the kernel */
+static const double NEAR_BYTES = 24 << 20;          /* of keys and values that should stay in L2, half of Hopper's */
+
+int opencl_tma(struct opencl *cl, struct tma **out, struct gen_error *err)
+{
+    int result = 0;
+    pthread_mutex_lock(&cl->lock);
+    if (!cl->tma)
+        result = tma_open(&cl->tma, err);
+    *out = cl->tma;
+    pthread_mutex_unlock(&cl->lock);
+    return result;
+}
+
+static struct tma_tensor tensor_of(const struct opencl_source *s, const char *name, int width, long batch, long heads,
+                                   long rows, const long stride[3], int box)
+{
+    return (struct tma_tensor){.name = name,
+                               .bf16 = s->bf16,
+                               .width = width,
+                               .count = {batch, heads, rows},
+                               .stride = {stride[0], stride[1], stride[2]},
+                               .rows = box};
+}
+
+static int make_maps(const struct opencl_kernel *k, const struct attn_cl_args *a, struct attn_cl_maps *out,
+                     struct gen_error *err)
+{
+    enum { WARPGROUP = 64 }; /* rows */
+    const struct opencl_source *s = &k->source;
+    struct tma *tma;
+    if (opencl_tma(k->target->cl, &tma, err) != 0)
+        return -1;
+    const struct {
+        struct tma_tensor tensor;
+        long at;
+        unsigned long *to;
+    } all[] = {
+        {tensor_of(s, "q", s->head_dim, a->batch, a->heads, a->q_len, a->q_stride, WARPGROUP), a->q_at, out->q},
+        {tensor_of(s, "k", s->head_dim, a->batch, a->kv_heads, a->kv_len, a->k_stride, s->tile_k), a->k_at, out->k},
+        {tensor_of(s, "v", s->head_dim_v, a->batch, a->kv_heads, a->kv_len, a->v_stride, s->tile_k), a->v_at, out->v},
+        {tensor_of(s, "o", s->head_dim_v, a->batch, a->heads, a->q_len, a->o_stride, WARPGROUP), a->o_at, out->o},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        uint64_t words[16];
+        if (tma_map(tma, &all[i].tensor, words, err) != 0)
+            return -1;
+        memcpy(all[i].to, words, sizeof words);
+        if (all[i].at % 8 == 0)
+            continue;
+        snprintf(err->text, sizeof err->text, "%s_at is %ld; expected a multiple of 8 elements for this level",
+                 all[i].tensor.name, all[i].at);
+        return -1;
+    }
+    return 0;
+}
+
+/* How many heads' tiles are done together in a causal run: as many as have their keys and values in L2, but enough that
+ * every unit has two tiles, and whole groups of heads that share them. */
+static int heads_near(const struct opencl_kernel *k, const struct attn_cl_args *a, long tiles)
+{
+    const struct opencl_source *s = &k->source;
+    double bytes = 2.0 * (s->head_dim + s->head_dim_v) * (double)a->kv_len;
+    long group = a->heads / a->kv_heads, heads = a->heads * a->batch, enough = 2L * k->target->device.units;
+    double fit = bytes > 0 ? NEAR_BYTES / bytes : 1;
+    long near = (fit < 1 ? 1 : fit > (double)heads ? heads : (long)fit) * group;
+    while (near < heads && near * tiles < enough)
+        near += group;
+    return (int)(near > heads ? heads : near);
+}
+
+static int check_lengths(const struct attn_cl_args *a, long tiles, struct gen_error *err)
+{
+    long all;
+    if (a->q_len > MOST_LENGTH || a->kv_len > MOST_LENGTH)
+        snprintf(err->text, sizeof err->text, "lengths are %ld and %ld; expected at most %ld for this level", a->q_len,
+                 a->kv_len, MOST_LENGTH);
+    else if (__builtin_mul_overflow(tiles * a->heads, a->batch, &all) || all > MOST_LENGTH)
+        snprintf(err->text, sizeof err->text, "there are %ld tiles of %ld heads of %ld sequences; expected at most %ld",
+                 tiles, a->heads, a->batch, MOST_LENGTH);
+    else
+        return 0;
+    return -1;
+}
+
+/* Of the slot, so that nobody else writes there while the kernel runs. */
+static int need_maps(const struct opencl_kernel *k, struct opencl_slot *s, struct gen_error *err)
+{
+    cl_int code;
+    if (s->maps)
+        return 0;
+    s->maps = k->target->cl->api.clCreateBuffer(k->target->context, CL_MEM_READ_WRITE,
+                                                (size_t)k->target->device.units * MAPS_BYTES, NULL, &code);
+    if (code != CL_SUCCESS)
+        s->maps = NULL;
+    return opencl_failed(code, "clCreateBuffer", err);
+}
+
+static int set_args(const struct opencl_kernel *k, const struct opencl_slot *s, const struct opencl_launch *l,
+                    const struct attn_cl_maps *maps, struct gen_error *err)
+{
+    const struct opencl_api *api = &k->target->cl->api;
+    cl_int code = CL_SUCCESS;
+    for (cl_uint i = 0; i < ROOMS && code == CL_SUCCESS; i++)
+        code = api->clSetKernelArg(s->kernel, i, sizeof l->buffer[i], &l->buffer[i]);
+    if (code == CL_SUCCESS)
+        code = api->clSetKernelArg(s->kernel, ROOMS, sizeof l->args, &l->args);
+    if (code == CL_SUCCESS)
+        code = api->clSetKernelArg(s->kernel, ROOMS + 1, sizeof *maps, maps);
+    if (code == CL_SUCCESS)
+        code = api->clSetKernelArg(s->kernel, ROOMS + 2, sizeof s->maps, &s->maps);
+    return opencl_failed(code, "clSetKernelArg", err);
+}
+
+int opencl_sm90_launch(const struct opencl_kernel *k, struct opencl_slot *s, const struct opencl_launch *l,
+                       cl_event *event, struct gen_error *err)
+{
+    const struct opencl_api *api = &k->target->cl->api;
+    const long tiles = (l->args.q_len + k->source.tile_q - 1) / k->source.tile_q;
+    struct attn_cl_maps maps = {.unused = 0};
+    if (check_lengths(&l->args, tiles, err) != 0 || make_maps(k, &l->args, &maps, err) != 0 || need_maps(k, s, err) != 0)
+        return -1;
+    maps.near = heads_near(k, &l->args, tiles);
+    if (set_args(k, s, l, &maps, err) != 0)
+        return -1;
+    const long all = tiles * l->args.heads * l->args.batch, units = k->target->device.units;
+    const size_t local = (size_t)k->source.group[0], global = local * (size_t)(all < units ? all : units);
+    return opencl_failed(
+        api->clEnqueueNDRangeKernel(l->queue, s->kernel, 1, NULL, &global, &local, l->waits, l->wait, event),
+        "clEnqueueNDRangeKernel", err);
+}

@@ -1,0 +1,311 @@
+/* bench_gpu.c - times kernels on an OpenCL device as its peers are timed: launches side by side on one queue, by the
+ * device's clock. Alone it says what there is to compare; bench_gpu.py drives it with a line for each question:
+ *     time VARIANT B,Hq,Hkv,Sq,Skv BATCHES LAUNCHES    milliseconds a launch, of each batch of launches
+ *     check VARIANT B,Hq,Hkv,Sq,Skv ROWS               error and bound over so many rows
+ *     tune DTYPE D,DV CAUSAL B,Hq,Hkv,Sq,Skv SECONDS   the fastest variant there, as a plan would find it
+ *     names DTYPE D,DV CAUSAL                          all that tuning would try and the rules allow
+ * Each answer is one line of JSON. What it is not: the comparison itself. */
+#define _GNU_SOURCE /* strtok_r */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../gen/space.h"
+#include "../../runtime/cpu.h"
+#include "../../runtime/device.h"
+#include "../../runtime/opencl_api.h"
+#include "../../runtime/reference.h"
+#include "../../runtime/tune.h"
+#include "../../runtime/workload.h"
+
+enum { BATCHES_MAX = 512, SPACE_MAX = 4096 };
+
+struct question {
+    struct variant v;
+    struct workload_shape shape;
+};
+
+struct worker {
+    struct gen *gen;
+    struct opencl *cl;
+    struct cpu cpu;
+    struct tuner tuner;
+    struct kernel kernel; /* of the name below */
+    char name[GEN_NAME_MAX];
+    cl_command_queue queue;
+    cl_mem memory[4]; /* q, k, v, o */
+    size_t size[4];
+    struct gen_error err;
+};
+
+static void say_error(const char *text)
+{
+    printf("{\"error\": \"");
+    for (const char *c = text; *c; c++)
+        if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ')
+            putchar(' ');
+        else
+            putchar(*c);
+    printf("\"}\n");
+}
+
+static int build(struct worker *w, const struct variant *v)
+{
+    char name[GEN_NAME_MAX];
+    variant_encode(v, name);
+    if (strcmp(name, w->name) == 0)
+        return 0;
+    kernel_free(&w->kernel);
+    w->name[0] = 0;
+    if (tune_compile(&w->tuner, ATTN_TCC, v, &w->kernel, NULL, &w->err) != 0)
+        return -1;
+    memcpy(w->name, name, sizeof name);
+    return 0;
+}
+
+/* Random data, as much as is asked for, made once. */
+static int need_memory(struct worker *w, int which, enum dtype type, size_t elements)
+{
+    const struct opencl_api *api = &w->cl->api;
+    const size_t bytes = elements * dtype_size(type);
+    cl_int code;
+    if (w->size[which] >= bytes)
+        return 0;
+    if (w->memory[which])
+        api->clReleaseMemObject(w->memory[which]);
+    w->memory[which] = NULL;
+    void *data = malloc(bytes);
+    if (!data)
+        return -1;
+    fill_normal(data, type, elements, (uint64_t)which + 1);
+    w->memory[which] = api->clCreateBuffer(w->tuner.device->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes,
+                                           data, &code);
+    free(data);
+    w->size[which] = code == CL_SUCCESS ? bytes : 0;
+    return opencl_failed(code, "clCreateBuffer", &w->err);
+}
+
+/* Contiguous bhsd. */
+static struct attn_args args_of(const struct question *q)
+{
+    const struct workload_shape *s = &q->shape;
+    const int64_t d = variant_head_dim(&q->v), dv = variant_head_dim_v(&q->v);
+    return (struct attn_args){.size = sizeof(struct attn_args),
+                              .batch = s->batch,
+                              .heads = s->heads,
+                              .kv_heads = s->kv_heads,
+                              .q_len = s->q_len,
+                              .kv_len = s->kv_len,
+                              .q_stride = {s->heads * s->q_len * d, s->q_len * d, d},
+                              .k_stride = {s->kv_heads * s->kv_len * d, s->kv_len * d, d},
+                              .v_stride = {s->kv_heads * s->kv_len * dv, s->kv_len * dv, dv},
+                              .o_stride = {s->heads * s->q_len * dv, s->q_len * dv, dv},
+                              .bottom_right = 1,
+                              .scale = 1 / __builtin_sqrtf((float)d),
+                              .parts = 1};
+}
+
+static double event_ms(struct worker *w, cl_event first, cl_event last)
+{
+    cl_ulong start = 0, end = 0;
+    w->cl->api.clWaitForEvents(1, &last);
+    w->cl->api.clGetEventProfilingInfo(first, CL_PROFILING_COMMAND_START, sizeof start, &start, NULL);
+    w->cl->api.clGetEventProfilingInfo(last, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
+    return (double)(end - start) * 1e-6;
+}
+
+/* Milliseconds of so many launches, from the first's start to the last's end; negative when one is refused. */
+static double time_batch(struct worker *w, const struct attn_args *args, int launches)
+{
+    cl_event first = NULL, last = NULL;
+    for (int i = 0; i < launches; i++) {
+        cl_event *event = i == 0 ? &first : i == launches - 1 ? &last : NULL;
+        const struct opencl_on on = {.queue = w->queue,
+                                     .q = w->memory[0],
+                                     .k = w->memory[1],
+                                     .v = w->memory[2],
+                                     .o = w->memory[3],
+                                     .event = (void **)event};
+        if (opencl_enqueue(w->kernel.opencl, args, &on, &w->err) != 0)
+            return -1;
+    }
+    double ms = event_ms(w, first, last ? last : first);
+    w->cl->api.clReleaseEvent(first);
+    if (last)
+        w->cl->api.clReleaseEvent(last);
+    return ms;
+}
+
+static int answer_time(struct worker *w, const struct question *q, int batches, int launches)
+{
+    const struct attn_args args = args_of(q);
+    const enum dtype type = (enum dtype)q->v.field[F_DTYPE];
+    const int64_t rows[4] = {args.heads * args.q_len, args.kv_heads * args.kv_len, args.kv_heads * args.kv_len,
+                             args.heads * args.q_len};
+    double ms[BATCHES_MAX];
+    batches = batches < 1 ? 1 : batches > BATCHES_MAX ? BATCHES_MAX : batches;
+    if (build(w, &q->v) != 0)
+        return -1;
+    for (int i = 0; i < 4; i++)
+        if (need_memory(w, i, type,
+                        (size_t)(args.batch * rows[i] * (i < 2 ? variant_head_dim(&q->v) : variant_head_dim_v(&q->v)))))
+            return -1;
+    if (time_batch(w, &args, 2) < 0)
+        return -1;
+    for (int i = 0; i < batches; i++)
+        if ((ms[i] = time_batch(w, &args, launches) / launches) < 0)
+            return -1;
+    const struct opencl_build *b = opencl_kernel_build(w->kernel.opencl);
+    printf("{\"variant\": \"%s\", \"flops\": %.6g, \"registers\": %d, \"spills\": %lld, \"serialised\": %d, \"ms\": [",
+           w->name, attention_flops(&q->v, &args), b->registers, (long long)b->spill_bytes, b->serialised);
+    for (int i = 0; i < batches; i++)
+        printf("%s%.6g", i ? ", " : "", ms[i]);
+    printf("]}\n");
+    return 0;
+}
+
+static int answer_check(struct worker *w, const struct question *q, int rows)
+{
+    struct workload work;
+    struct check check = {0};
+    if (build(w, &q->v) != 0)
+        return -1;
+    if (workload_create(&q->v, &q->shape, 7, &work) != 0) {
+        snprintf(w->err.text, sizeof w->err.text, "out of memory");
+        return -1;
+    }
+    int wrong = workload_check(&work, &w->kernel, NULL, 1, rows, &check, &w->err);
+    workload_free(&work);
+    if (wrong)
+        return -1;
+    printf("{\"variant\": \"%s\", \"error\": null, \"deviation\": %.3g, \"bound\": %.3g}\n", w->name, check.error,
+           check.bound);
+    return 0;
+}
+
+static int answer_tune(struct worker *w, const struct question *q, double seconds)
+{
+    struct tune_target target = {.caller = q->v,
+                                 .heads = (int)q->shape.heads,
+                                 .kv_heads = (int)q->shape.kv_heads,
+                                 .batch = q->shape.batch,
+                                 .q_len = q->shape.q_len,
+                                 .kv_len = q->shape.kv_len,
+                                 .threads = tune_threads(&w->tuner, 0)};
+    const struct tune_settings settings = {.rigor = seconds > 0 ? ATTN_MEASURE : ATTN_ESTIMATE, .time_limit = seconds};
+    struct tune_result result = {0};
+    char name[GEN_NAME_MAX];
+    tune_bucket(&target);
+    if (tune(&w->tuner, &target, &settings, &result, &w->err) != 0)
+        return -1;
+    variant_encode(&result.winner, name);
+    tune_result_free(&result);
+    printf("{\"variant\": \"%s\"}\n", name);
+    return 0;
+}
+
+static int answer_names(struct worker *w, const struct question *q)
+{
+    static struct variant all[SPACE_MAX];
+    int n = tuning_space(&q->v, ISA_SM90, all, SPACE_MAX), said = 0;
+    printf("{\"names\": [");
+    for (int i = 0; i < n && i < SPACE_MAX; i++) {
+        char name[GEN_NAME_MAX];
+        if (gen_check(w->gen, &all[i], &w->err) != 0)
+            continue;
+        variant_encode(&all[i], name);
+        printf("%s\"%s\"", said++ ? ", " : "", name);
+    }
+    printf("]}\n");
+    return 0;
+}
+
+static bool read_shape(const char *text, struct workload_shape *s)
+{
+    long long n[5];
+    if (!text || sscanf(text, "%lld,%lld,%lld,%lld,%lld", &n[0], &n[1], &n[2], &n[3], &n[4]) != 5)
+        return false;
+    *s = (struct workload_shape){.batch = n[0], .heads = n[1], .kv_heads = n[2], .q_len = n[3], .kv_len = n[4]};
+    return true;
+}
+
+/* DTYPE D,DV CAUSAL */
+static bool read_problem(char *const word[], struct variant *v)
+{
+    int d, dv;
+    *v = variant_default(ISA_C);
+    for (int t = 0; t < DTYPE_COUNT; t++)
+        if (word[0] && strcmp(field_value_name(F_DTYPE, t), word[0]) == 0)
+            v->field[F_DTYPE] = t;
+    if (!word[1] || !word[2] || sscanf(word[1], "%d,%d", &d, &dv) != 2)
+        return false;
+    v->field[F_HEAD_DIM] = d;
+    v->field[F_HEAD_DIM_V] = d == dv ? 0 : dv;
+    v->field[F_CAUSAL] = atoi(word[2]);
+    return true;
+}
+
+static int refuse(struct worker *w, const char *line)
+{
+    snprintf(w->err.text, sizeof w->err.text, "'%.60s'; expected time, check, tune or names as bench_gpu.c has them",
+             line);
+    return -1;
+}
+
+static int answer(struct worker *w, char *line)
+{
+    enum { WORDS = 8 };
+    char *word[WORDS + 1] = {NULL}, *rest = NULL;
+    struct question q;
+    int n = 0;
+    for (char *c = strtok_r(line, " \n", &rest); c && n < WORDS; c = strtok_r(NULL, " \n", &rest))
+        word[n++] = c;
+    if (n >= 4 && !strcmp(word[0], "names") && read_problem(word + 1, &q.v))
+        return answer_names(w, &q);
+    if (n >= 6 && !strcmp(word[0], "tune") && read_problem(word + 1, &q.v) && read_shape(word[4], &q.shape))
+        return answer_tune(w, &q, atof(word[5]));
+    if (n < 4 || !read_shape(word[2], &q.shape))
+        return refuse(w, line);
+    if (variant_decode(word[1], &q.v, &w->err) != 0)
+        return -1;
+    if (n >= 5 && !strcmp(word[0], "time"))
+        return answer_time(w, &q, atoi(word[3]), atoi(word[4]));
+    return !strcmp(word[0], "check") ? answer_check(w, &q, atoi(word[3])) : refuse(w, line);
+}
+
+static int open_worker(struct worker *w)
+{
+    cl_int code;
+    if (gen_open(&w->gen, &w->err) != 0 || opencl_open(&w->cl, &w->err) != 0)
+        return -1;
+    cpu_detect(&w->cpu);
+    w->tuner = (struct tuner){.gen = w->gen, .cpu = &w->cpu};
+    int index = opencl_find(w->cl, "opencl", &w->err);
+    if (index < 0 || opencl_own(w->cl, index, &w->tuner.device, &w->err) != 0)
+        return -1;
+    w->queue = w->cl->api.clCreateCommandQueue(w->tuner.device->context, w->tuner.device->device.id,
+                                               CL_QUEUE_PROFILING_ENABLE, &code);
+    return opencl_failed(code, "clCreateCommandQueue", &w->err);
+}
+
+int main(int argc, char **argv)
+{
+    static struct worker w;
+    char line[1024];
+    bool asked = argc > 1 && !strcmp(argv[1], "-");
+    if (open_worker(&w) != 0) {
+        printf("# no device to time kernels on: %s\n", w.err.text);
+        return asked;
+    }
+    const struct opencl_device *d = opencl_target_device(w.tuner.device);
+    printf("{\"device\": \"%s\", \"driver\": \"%s\", \"capability\": %d, \"units\": %d}\n", d->name, d->driver,
+           d->capability, d->units);
+    fflush(stdout);
+    while (asked && fgets(line, sizeof line, stdin)) {
+        w.err.text[0] = 0;
+        if (answer(&w, line) != 0)
+            say_error(w.err.text);
+        fflush(stdout);
+    }
+    return 0;
+}

@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""bench_gpu.py - attention on a GPU: attngen's OpenCL kernels beside cuDNN and FlashAttention-2 (both through PyTorch's
+scaled_dot_product_attention), in one run, on the same shapes. What it is not: part of attngen; it needs PyTorch.
+
+    tests/bench/bench_gpu.py out/bin/tests/bench/bench_gpu [--csv FILE] [--dtype bf16,f16] [--dims 64,128,256]
+        [--lengths 512,...,16384] [--causal 0,1] [--tokens 16384] [--tune SECONDS | --names FILE] [--rounds 8] [--no-peers]
+
+Every cell has 16k tokens in all and 2048/D heads. attngen's kernel is the one that tuning finds within so many seconds, or
+the fastest of the names in FILE that belong to the cell. Each contender has 32 launches to warm up, then 8 rounds of 16
+launches, timed by the device's clock; the rounds of all contenders alternate, in an order that turns. Medians are
+compared. Data are random and normal.
+"""
+import argparse
+import csv
+import json
+import math
+import os
+import subprocess
+import sys
+
+LAUNCHES, WARM = 16, 32
+
+
+class Worker:
+    def __init__(self, path):
+        self.process = subprocess.Popen([path, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.device = json.loads(self.process.stdout.readline())
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        return json.loads(answer) if answer else {"error": "the worker ended"}
+
+
+class Cell:
+    def __init__(self, dtype, dim, length, causal, tokens):
+        self.dtype, self.dim, self.length, self.causal = dtype, dim, length, causal
+        self.batch, self.heads = max(1, tokens // length), 2048 // dim
+        self.flops = 4 * self.batch * self.heads * dim * length * (length + 1) / 2 if causal else \
+            4 * self.batch * self.heads * dim * length * length
+        self.shape = f"{self.batch},{self.heads},{self.heads},{length},{length}"
+        self.stem = f"attn_{dtype}_d{dim}{'_causal' if causal else ''}_on_"
+
+    def tflops(self, ms):
+        return self.flops / ms * 1e-9 if ms else 0.0
+
+
+class Peers:
+    """cuDNN and FlashAttention-2 on one cell's data."""
+    def __init__(self, cell):
+        import torch
+        from torch.nn.attention import SDPBackend
+        self.torch, self.cell = torch, cell
+        self.backend = {"cudnn": SDPBackend.CUDNN_ATTENTION, "fa2": SDPBackend.FLASH_ATTENTION}
+        kind = torch.bfloat16 if cell.dtype == "bf16" else torch.float16
+        self.q, self.k, self.v = (torch.randn(cell.batch, cell.heads, cell.length, cell.dim, device="cuda", dtype=kind)
+                                  for _ in range(3))
+
+    def round(self, name, launches):
+        from torch.nn.attention import sdpa_kernel
+        torch = self.torch
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        with sdpa_kernel(self.backend[name]):
+            begin.record()
+            for _ in range(launches):
+                torch.nn.functional.scaled_dot_product_attention(self.q, self.k, self.v, is_causal=self.cell.causal)
+            end.record()
+        torch.cuda.synchronize()
+        return begin.elapsed_time(end) / launches
+
+
+def median(x):
+    x = sorted(x)
+    return (x[(len(x) - 1) // 2] + x[len(x) // 2]) / 2 if x else 0.0
+
+
+def choose(worker, cell, options):
+    """The name of attngen's kernel for the cell."""
+    if not options.names:
+        line = f"tune {cell.dtype} {cell.dim},{cell.dim} {int(cell.causal)} {cell.shape} {options.tune}"
+        answer = worker.ask(line)
+        if "variant" not in answer:
+            sys.exit(f"{line}: {answer.get('error')}")
+        return answer["variant"]
+    best, best_ms = None, math.inf
+    for name in options.names:
+        if not name.startswith(cell.stem):
+            continue
+        answer = worker.ask(f"time {name} {cell.shape} 3 4")
+        if "ms" not in answer:
+            print(f"#   {name}: {answer['error']}")
+            continue
+        ms = median(answer["ms"])
+        print(f"#   {cell.length:6} {cell.tflops(ms):7.1f} {name[len(cell.stem):]}  {answer['registers']} registers"
+              f"{', %d bytes spilled' % answer['spills'] if answer['spills'] else ''}"
+              f"{', serialised' if answer['serialised'] else ''}", flush=True)
+        if ms < best_ms:
+            best, best_ms = name, ms
+    return best
+
+
+def measure(worker, cell, name, options):
+    """Milliseconds a launch, by contender."""
+    rounds = {"attngen": lambda n, k: worker.ask(f"time {name} {cell.shape} {n} {k}")["ms"]} if name else {}
+    if options.peers:
+        peers = Peers(cell)
+        for peer in ("cudnn", "fa2"):
+            rounds[peer] = lambda n, k, peer=peer: [peers.round(peer, k) for _ in range(n)]
+    order, seen = list(rounds), {c: [] for c in rounds}
+    for c in list(order):
+        try:
+            rounds[c](1, WARM)
+        except RuntimeError as error:
+            print(f"#   {c}: {str(error).splitlines()[0]}")
+            order.remove(c)
+    for r in range(options.rounds):
+        for c in order[r % len(order):] + order[:r % len(order)]:
+            seen[c] += rounds[c](1, LAUNCHES)
+    return {c: median(x) for c, x in seen.items()}
+
+
+def dense_product():
+    """TFLOP/s of an 8192-cubed bf16 product."""
+    import torch
+    a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    best = math.inf
+    for _ in range(6):
+        begin.record()
+        for _ in range(8):
+            a @ b
+        end.record()
+        torch.cuda.synchronize()
+        best = min(best, begin.elapsed_time(end) / 8)
+    return 2 * 8192**3 / best * 1e-9
+
+
+def versions(worker, options):
+    device = worker.device
+    print(f"# {device['device']}, driver {device['driver']}, {device['units']} units")
+    if options.peers:
+        import torch
+        print(f"# PyTorch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()};"
+              f" dense bf16 product {dense_product():.0f} TFLOP/s", flush=True)
+
+
+def geometric_mean(x):
+    return math.exp(sum(map(math.log, x)) / len(x)) if x else 0.0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("worker")
+    parser.add_argument("--csv")
+    parser.add_argument("--dtype", default="bf16,f16")
+    parser.add_argument("--dims", default="64,128,256")
+    parser.add_argument("--lengths", default="512,1024,2048,4096,8192,16384")
+    parser.add_argument("--causal", default="0,1")
+    parser.add_argument("--tokens", type=int, default=16384)
+    parser.add_argument("--tune", type=float, default=10)
+    parser.add_argument("--names")
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--no-peers", dest="peers", action="store_false")
+    options = parser.parse_args()
+    if options.names:
+        options.names = [line.strip() for line in open(options.names) if line.strip()]
+    worker = Worker(options.worker)
+    versions(worker, options)
+    rows, fields = [], ["dtype", "dim", "length", "causal", "variant", "attngen", "cudnn", "fa2"]
+    print("| dtype | D | N | causal | attngen | cuDNN | FA2 | of cuDNN | of FA2 | variant |\n" + "|---" * 10 + "|")
+    for cell in [Cell(t, int(d), int(n), c == "1", options.tokens) for t in options.dtype.split(",")
+                 for d in options.dims.split(",") for c in options.causal.split(",") for n in options.lengths.split(",")]:
+        name = choose(worker, cell, options)
+        speed = {c: cell.tflops(ms) for c, ms in measure(worker, cell, name, options).items()}
+        ours, cudnn, fa2 = (speed.get(c, 0.0) for c in ("attngen", "cudnn", "fa2"))
+        rows.append(dict(zip(fields, [cell.dtype, cell.dim, cell.length, int(cell.causal), name, ours, cudnn, fa2])))
+        print(f"| {cell.dtype} | {cell.dim} | {cell.length} | {'yes' if cell.causal else 'no'} | {ours:.0f} | {cudnn:.0f} |"
+              f" {fa2:.0f} | {ours / cudnn if cudnn else 0:.2f} | {ours / fa2 if fa2 else 0:.2f} |"
+              f" {(name or '')[len(cell.stem):]} |", flush=True)
+    both = [r for r in rows if r["attngen"] and r["cudnn"]]
+    if both:
+        print(f"# geometric mean against cuDNN {geometric_mean([r['attngen'] / r['cudnn'] for r in both]):.3f}, least "
+              f"{min(r['attngen'] / r['cudnn'] for r in both):.3f}; least against FlashAttention-2 "
+              f"{min(r['attngen'] / r['fa2'] for r in both if r['fa2']):.2f}")
+    if options.csv:
+        with open(options.csv + ".new", "w", newline="") as out:
+            writer = csv.DictWriter(out, fields)
+            writer.writeheader()
+            writer.writerows(rows)
+        os.replace(options.csv + ".new", options.csv)
+
+
+if __name__ == "__main__":
+    main()
