@@ -78,6 +78,11 @@ INLINED void zero16(uint at)
 {
     __asm__ volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" :: "r"(at), "r"(0) : "memory");
 }
+INLINED void flip_signs16(uint at) /* of eight 16-bit elements */
+{
+    __asm__ volatile("{.reg .b32 a, b, c, d; ld.shared.v4.b32 {a, b, c, d}, [%0]; xor.b32 a, a, %1; xor.b32 b, b, %1;"
+        "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at), "r"(0x80008000) : "memory");
+}
 
 /* Registers of this warpgroup's work-items, from now on. */
 % if WG > 1
@@ -166,6 +171,12 @@ INLINED float across(float x, const int lanes) /* of the lane whose number diffe
 {
     float y;
     __asm__ volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(y) : "f"(x), "r"(lanes));
+    return y;
+}
+INLINED int uniform(int x) /* that of the first lane: the compiler learns that all have the same */
+{
+    int y;
+    __asm__ volatile("shfl.sync.idx.b32 %0, %1, 0, 31, 0xffffffff;" : "=r"(y) : "r"(x));
     return y;
 }
 INLINED int in_warp(int x) /* whether x holds in any lane */

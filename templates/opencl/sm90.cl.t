@@ -13,9 +13,9 @@
 /* A warpgroup's part of a tile: S, P and O in fragments. */
 struct part {
     uint shared;
-    int w, warp, lane, minus; /* minus: the scale is negative */
+    int w, warp, lane;
     float scale;
-    int edge, end[2]; /* keys from edge on must be masked; the intervals' ends of this work-item's two rows */
+    int edge, end[2]; /* see set_ends */
     uint nk, nv;      /* tiles of keys and of values so far */
 };
 
@@ -38,13 +38,28 @@ INLINED void begin_values(float *out, const uint *p, uint v)
     products_commit();
 }
 
-INLINED void adjust(float *s, const struct part *x, int j, const int may_mask)
+/* With a negative scale the scores of -Q are multiplied by its magnitude, so that the largest comes out on top. */
+INLINED void negate_q(const struct part *x)
 {
-    if (x->minus)
-        #pragma unroll
-        for (int n = 0; n < ${NS}; n++)
-            s[n] = -s[n];
-    if (may_mask && x->edge < (j + 1) * ${BK}) {
+    const uint shared = x->shared;
+    for (int at = (x->warp * 32 + x->lane) * 16; at < ${Q_WG}; at += 2048)
+        flip_signs16(Q_AT(x->w) + at);
+    shared_written();
+    named_sync(3 + x->w, 128);
+}
+
+/* Row i sees keys before end[0], row i + 8 those before end[1], and all of the warpgroup's rows those before edge. */
+INLINED void set_ends(struct part *x, __local volatile const struct tile *at)
+{
+    const int i0 = at->i0 + 64 * x->w, i = i0 + 16 * x->warp + x->lane / 4, keys = at->keys, offset = at->offset;
+    x->edge = interval(i0, keys, offset);
+    x->end[0] = interval(i, keys, offset), x->end[1] = interval(i + 8, keys, offset);
+}
+
+/* The keys of tile j that are behind the ends of intervals. */
+INLINED void mask_edge(float *s, const struct part *x, int j)
+{
+    if (x->edge < (j + 1) * ${BK}) {
         const int from = j * ${BK} + 2 * (x->lane & 3), left[2] = {x->end[0] - from, x->end[1] - from};
         mask(s, left);
     }
@@ -76,7 +91,7 @@ INLINED void attend(struct part *x, int count, float *out, struct rows *rows)
     if (count == 1)
         RELEASE(x, Q_EMPTY(x->w));
 % end
-    adjust(s, x, count - 1, 1);
+    mask_edge(s, x, count - 1);
     softmax(s, rows, fix, x->scale);
     round_all(p, s);
     for (int j = count - 2; j >= 0; j--) {
@@ -93,7 +108,9 @@ INLINED void attend(struct part *x, int count, float *out, struct rows *rows)
         if (j == 0)
             RELEASE(x, Q_EMPTY(x->w));
 % end
-        adjust(s, x, j, ${CAUSAL});
+% if CAUSAL
+        mask_edge(s, x, j);
+% end
         const int grown = softmax(s, rows, fix, x->scale);
         products_wait();
         RELEASE(x, V_EMPTY(STAGE(x->nv)));
@@ -155,7 +172,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % end
         for (int t = get_group_id(0); item < 32 && t < tiles; t += get_num_groups(0), parity ^= 1) {
             const struct tile at = tile_at(t, &a, maps.near, kv_lens);
-            load_tile(&from, &at, parity);
+            load_tile(&from, &at, parity, memory);
         }
         return;
     }
@@ -164,7 +181,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     registers_for_computing();
 % end
     const int lead = item % 128 == 0;
-    struct part x = {.shared = shared, .w = item / 128 - 1, .warp = item / 32 & 3, .lane = item & 31, .minus = a.scale < 0.0f};
+    struct part x = {.shared = shared, .w = uniform(item / 128) - 1, .warp = item / 32 & 3, .lane = item & 31};
     x.scale = fmax(fabs(a.scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
     uint parity = 0;
 % if PINGPONG
@@ -172,29 +189,32 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         named_arrive(1, 256);
 % end
     for (int t = get_group_id(0); t < tiles; t += get_num_groups(0), parity ^= 1) {
-        const struct tile at = tile_at(t, &a, maps.near, kv_lens);
-        const int i0 = at.i0 + 64 * x.w, i = i0 + 16 * x.warp + x.lane / 4; /* the first of this work-item's rows i and i + 8 */
+        await(Q_FULL(x.w), parity);
+        __local volatile const struct tile *at = TILE_AT(x.w, parity);
         struct rows rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
         float out[${NO}], inverse[2];
         #pragma unroll
         for (int n = 0; n < ${NO}; n++)
             out[n] = 0.0f;
-        x.edge = interval(i0, at.keys, at.offset);
-        x.end[0] = interval(i, at.keys, at.offset), x.end[1] = interval(i + 8, at.keys, at.offset);
-        await(Q_FULL(x.w), parity);
-        if (at.count > 0)
-            attend(&x, at.count, out, &rows);
+        set_ends(&x, at);
+        if (a.scale < 0.0f)
+            negate_q(&x);
+        const int count = at->count;
+        if (count > 0)
+            attend(&x, count, out, &rows);
 % if OWN_O
         else
             RELEASE(&x, Q_EMPTY(x.w));
 % end
+        const int i0 = at->i0 + 64 * x.w, h = at->h, b = at->b;
         #pragma unroll
         for (int r = 0; r < 2; r++) {
+            const int i = i0 + 16 * x.warp + x.lane / 4 + 8 * r;
             rows.sum[r] += across(rows.sum[r], 1);
             rows.sum[r] += across(rows.sum[r], 2);
             inverse[r] = rows.sum[r] == 0.0f ? 0.0f : 1.0f / rows.sum[r];
-            if (a.has_lse && (x.lane & 3) == 0 && i + 8 * r < (int)a.q_len)
-                lse[a.lse_at + (at.b * a.heads + at.h) * a.q_len + i + 8 * r] =
+            if (a.has_lse && (x.lane & 3) == 0 && i < (int)a.q_len)
+                lse[a.lse_at + (b * a.heads + h) * a.q_len + i] =
                     rows.sum[r] == 0.0f ? -INFINITY : finite(rows.top[r]) * x.scale * 0.693147181f + log(rows.sum[r]);
         }
         if (lead)
@@ -205,7 +225,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         named_sync(3 + x.w, 128);
         if (lead) {
             for (int c = 0; c < ${VB}; c++)
-                box_store(o_map, 64 * c, i0, at.h, at.b, O_AT(x.w) + c * 8192);
+                box_store(o_map, 64 * c, i0, h, b, O_AT(x.w) + c * 8192);
             stores_commit();
 % if not OWN_O
             stores_read();

@@ -16,12 +16,14 @@ struct source {
     uint nk, nv, landed; /* tiles of keys and values so far, and of those how many were cleared behind the end */
 };
 
-INLINED void load_q(const struct source *f, const struct tile *x, int w, uint parity)
+/* Q, and with it the tile: a consumer that has the one has the other. */
+INLINED void load_q(const struct source *f, const struct tile *x, int w, uint parity, __local uchar *memory)
 {
     const uint shared = f->shared;
     await(Q_EMPTY(w), parity);
     if (f->lane)
         return;
+    *TILE_AT(w, parity ^ 1) = *x;
     arrive_and_expect(Q_FULL(w), ${Q_WG});
     for (int c = 0; c < ${HB}; c++)
         box_load(Q_AT(w) + c * 8192, f->q, 64 * c, x->i0 + 64 * w, x->h, x->b, Q_FULL(w));
@@ -70,13 +72,13 @@ INLINED void load_v(struct source *f, const struct tile *x, int j)
 }
 
 /* In the order in which the consumers want them; the last keys, which may have to be masked, come first. */
-INLINED void load_tile(struct source *f, const struct tile *x, uint parity)
+INLINED void load_tile(struct source *f, const struct tile *x, uint parity, __local uchar *memory)
 {
-    load_q(f, x, 0, parity);
+    load_q(f, x, 0, parity, memory);
     if (x->count > 0)
         load_k(f, x, x->count - 1);
 % for w in 1..WG
-    load_q(f, x, ${w}, parity);
+    load_q(f, x, ${w}, parity, memory);
 % end
     for (int j = x->count - 1; j >= 0; j--) {
         if (j > 0)

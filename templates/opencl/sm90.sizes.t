@@ -14,19 +14,23 @@
 % let VB = ceil_div(HDV, 64)
 % let NS = BK/2
 % let NO = HDV/2
-%# Shared memory, in bytes: Q, the stages of K and of V, O (its own place if there is one, else Q's), the barriers.
+%# Shared memory, in bytes: Q, the stages of K and of V, O (its own place if there is one, else Q's), the barriers, and for
+%# each warpgroup which tile it has, and the next one's.
 % let Q_WG = 64*HB*128
 % let O_WG = 64*VB*128
 % let K_TILE = BK*HB*128
 % let V_TILE = BK*VB*128
-% let BARRIERS = 8*(2*WG + 4*ST + 1)
+% let TILE_BYTES = 32
+% let BARRIERS = round_up(8*(2*WG + 4*ST + 1), TILE_BYTES)
+% let TAIL = BARRIERS + 2*WG*TILE_BYTES
 % let ROOM = 232448
-% let OWN_O = WG*(Q_WG + O_WG) + ST*(K_TILE + V_TILE) + BARRIERS <= ROOM
+% let OWN_O = WG*(Q_WG + O_WG) + ST*(K_TILE + V_TILE) + TAIL <= ROOM
 % let AT_K = WG*(OWN_O ? Q_WG : max(Q_WG, O_WG))
 % let AT_V = AT_K + ST*K_TILE
 % let AT_O = OWN_O ? AT_V + ST*V_TILE : 0
 % let AT_BAR = AT_V + ST*V_TILE + (OWN_O ? WG*O_WG : 0)
-% let LOCAL = AT_BAR + BARRIERS
+% let AT_TILE = AT_BAR + BARRIERS
+% let LOCAL = AT_BAR + TAIL
 % let Q_STEP = OWN_O ? Q_WG : max(Q_WG, O_WG)
 % assert LOCAL <= ROOM, "it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller"
 %# Registers of a consumer's work-item: output, scores, probabilities, and about 32 for all else.

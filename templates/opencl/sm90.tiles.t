@@ -50,6 +50,7 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
 #define V_FULL(stage) (shared + ${AT_BAR + 16*WG + 16*ST} + (stage) * 8)
 #define V_EMPTY(stage) (shared + ${AT_BAR + 16*WG + 24*ST} + (stage) * 8)
 #define LANDED (shared + ${AT_BAR + 16*WG + 32*ST})
+#define TILE_AT(w, parity) ((__local struct tile *)(memory + ${AT_TILE} + (2 * (w) + (parity)) * ${TILE_BYTES}))
 #define STAGE(n) ((n) % ${ST}) /* of the n-th tile of keys, or of values, since the launch */
 #define ROUND(n) ((n) / ${ST} & 1)
 

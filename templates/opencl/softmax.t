@@ -20,12 +20,13 @@ INLINED float finite(float m) /* what is subtracted: -inf - -inf is no number, a
 /* Scores become exponentials. Returns whether what was summed up before must be multiplied by fix, and so the output. */
 INLINED int softmax(float *s, struct rows *x, float *fix, float scale)
 {
-    float top[2] = {x->top[0], x->top[1]};
+    float top[4] = {x->top[0], x->top[1], s[4], s[6]}; /* two chains a row, for the instruction's latency */
     #pragma unroll
     for (int n = 0; n < ${NS}; n++)
-        top[n / 2 % 2] = fmax(top[n / 2 % 2], s[n]);
+        top[n / 2 % 4] = fmax(top[n / 2 % 4], s[n]);
     #pragma unroll
     for (int r = 0; r < 2; r++) {
+        top[r] = fmax(top[r], top[r + 2]);
         top[r] = fmax(top[r], across(top[r], 1));
         top[r] = fmax(top[r], across(top[r], 2));
     }
