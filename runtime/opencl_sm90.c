@@ -1,6 +1,7 @@
 /* opencl_sm90.c - launches of kernels of level sm90: tensor maps and a grid that stays. What it is not: what a kernel
  * computes (templates/opencl/sm90.cl.t), or the copies around a launch (opencl_run.c). */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "opencl_api.h"
@@ -9,7 +10,7 @@
 
 _Static_assert(sizeof(struct attn_cl_maps) == 4 * 128 + 8, "struct attn_cl_maps is laid out as OpenCL C does");
 
-enum { MAPS_BYTES = 512 };                          /* of the four maps of a group, in device memory */
+enum { MAPS_BYTES = 512, COUNTERS_BYTES = 128 };    /* of the four maps of a group, behind counters, in device memory */
 static const long MOST_LENGTH = (1L << 30) - 1;     /* positions and their sums are 32 bits in the kernel */
 static const double NEAR_BYTES = 24 << 20;          /* of keys and values that should stay in L2, half of Hopper's */
 
@@ -95,14 +96,22 @@ static int check_lengths(const struct attn_cl_args *a, long tiles, struct gen_er
     return -1;
 }
 
-/* Of the slot, so that nobody else writes there while the kernel runs. */
+/* Of the slot, so that nobody else writes there while the kernel runs. All zeros to begin with; a kernel leaves the
+ * counters so. */
 static int need_maps(const struct opencl_kernel *k, struct opencl_slot *s, struct gen_error *err)
 {
+    const size_t size = COUNTERS_BYTES + (size_t)k->target->device.units * MAPS_BYTES;
     cl_int code;
     if (s->maps)
         return 0;
-    s->maps = k->target->cl->api.clCreateBuffer(k->target->context, CL_MEM_READ_WRITE,
-                                                (size_t)k->target->device.units * MAPS_BYTES, NULL, &code);
+    void *zeros = calloc(1, size);
+    if (!zeros) {
+        snprintf(err->text, sizeof err->text, "out of memory");
+        return -1;
+    }
+    s->maps = k->target->cl->api.clCreateBuffer(k->target->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size, zeros,
+                                                &code);
+    free(zeros);
     if (code != CL_SUCCESS)
         s->maps = NULL;
     return opencl_failed(code, "clCreateBuffer", err);

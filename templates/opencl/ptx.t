@@ -150,6 +150,13 @@ INLINED void multiply_pv(float *o, const uint *p, ulong v)
         : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v));
 }
 
+INLINED uint count_up(__global uint *at) /* what it was before */
+{
+    uint before;
+    __asm__ volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
+    return before;
+}
+
 /* Small matrices of 8 by 8 to shared memory, four or two at once; lane l tells where row l%8 of matrix l/8 goes. */
 INLINED void store_matrices4(uint at, uint a, uint b, uint c, uint d)
 {

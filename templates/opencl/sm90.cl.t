@@ -13,16 +13,17 @@
 /* A warpgroup's part of a tile: S, P and O in fragments. */
 struct part {
     uint shared;
+    __local uchar *memory;
     int w, warp, lane;
     float scale;
     int edge, end[2]; /* see set_ends */
-    uint nk, nv;      /* tiles of keys and of values so far */
+    uint nq, nk, nv;  /* tiles of queries, keys and values so far */
+    ulong o;          /* map */
 };
 
 /* S = Q K^T and O += P V are begun here, and not waited for. */
-INLINED void begin_scores(float *s, const struct part *x, uint k)
+INLINED void begin_scores(float *s, uint q, uint k)
 {
-    const uint shared = x->shared, q = Q_AT(x->w);
     products_begin();
 % for d in 0..ceil_div(HD, 16)
     multiply_qk(s, operand(q + ${d/4*8192 + d%4*32}, 16), operand(k + ${d/4*BK*128 + d%4*32}, 16), ${d > 0});
@@ -43,7 +44,7 @@ INLINED void negate_q(const struct part *x)
 {
     const uint shared = x->shared;
     for (int at = (x->warp * 32 + x->lane) * 16; at < ${Q_WG}; at += 2048)
-        flip_signs16(Q_AT(x->w) + at);
+        flip_signs16(Q_AT(x->w, x->nq) + at);
     shared_written();
     named_sync(3 + x->w, 128);
 }
@@ -65,6 +66,60 @@ INLINED void mask_edge(float *s, const struct part *x, int j)
     }
 }
 
+/* The rows of the tile before are complete: their LSE, and what their output is to be multiplied by. */
+INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse, const struct attn_cl_args *a, __global float *lse)
+{
+    __local uchar *const memory = x->memory;
+    __local volatile const struct tile *at = TILE_AT(x->w, x->nq - 1);
+    #pragma unroll
+    for (int r = 0; r < 2; r++) {
+        rows->sum[r] += across(rows->sum[r], 1);
+        rows->sum[r] += across(rows->sum[r], 2);
+        inverse[r] = rows->sum[r] == 0.0f ? 0.0f : 1.0f / rows->sum[r];
+    }
+    if (a->has_lse && x->nq > 0 && (x->lane & 3) == 0) {
+        const int i = at->i0 + 64 * x->w + 16 * x->warp + x->lane / 4;
+        lse += a->lse_at + (at->b * a->heads + at->h) * a->q_len;
+        #pragma unroll
+        for (int r = 0; r < 2; r++)
+            if (i + 8 * r < (int)a->q_len)
+                lse[i + 8 * r] = rows->sum[r] == 0.0f ? -INFINITY : finite(rows->top[r]) * x->scale * 0.693147181f + log(rows->sum[r]);
+    }
+    rows->top[0] = rows->top[1] = -INFINITY;
+    rows->sum[0] = rows->sum[1] = 0.0f;
+}
+
+/* O of the tile before goes through shared memory, swizzled as the copy engine wants it, ${OS} of ${VB} box${VB > 1 ? "es" : ""} at a time. */
+INLINED void store_output(const struct part *x, const float *out, const float *inverse)
+{
+    const uint shared = x->shared;
+    __local uchar *const memory = x->memory;
+    __local volatile const struct tile *tile = TILE_AT(x->w, x->nq - 1);
+    const int row = 16 * x->warp + (x->lane & 15), lead = x->warp == 0 && x->lane == 0;
+    const uint at = O_AT(x->w) + row * 128 + ((x->lane / 16 ^ (row & 7)) << 4);
+#define PAIR(n) rounded(out[n] * inverse[(n) / 2 % 2], out[(n) + 1] * inverse[(n) / 2 % 2])
+% for first in 0..ceil_div(VB, OS)
+    if (lead)
+        stores_read();
+    named_sync(3 + x->w, 128);
+% for c in first*OS*4..min(HDV/16, (first + 1)*OS*4)
+    store_matrices4((at ^ ${c%4*32}) + ${(c/4 - first*OS)*8192}, PAIR(${8*c}), PAIR(${8*c + 2}), PAIR(${8*c + 4}), PAIR(${8*c + 6}));
+% end
+% if HDV % 16 != 0 and first == ceil_div(VB, OS) - 1
+% let c = HDV/16
+    store_matrices2((at ^ ${c%4*32}) + ${(c/4 - first*OS)*8192}, PAIR(${8*c}), PAIR(${8*c + 2}));
+% end
+    shared_written();
+    named_sync(3 + x->w, 128);
+    if (lead) {
+% for c in first*OS..min(VB, (first + 1)*OS)
+        box_store(x->o, ${64*c}, tile->i0 + 64 * x->w, tile->h, tile->b, O_AT(x->w) + ${(c - first*OS)*8192});
+% end
+        stores_commit();
+    }
+% end
+}
+
 /* With ping-pong one warpgroup's products run while the other makes exponentials. */
 % if PINGPONG
 #define TAKE_TURN(x) named_sync(1 + (x)->w, 256)
@@ -75,74 +130,84 @@ INLINED void mask_edge(float *s, const struct part *x, int j)
 % end
 #define RELEASE(x, bar) if ((x)->lane == 0) arrive(bar)
 
-/* O and the rows' sums over `count` tiles of keys, the last one first. */
-INLINED void attend(struct part *x, int count, float *out, struct rows *rows)
+INLINED void begin_step(float *s, float *out, const uint *p, struct part *x)
 {
     const uint shared = x->shared;
-    float s[${NS}], fix[2];
-    uint p[${NS/2}];
-    await(K_FULL(STAGE(x->nk)), ROUND(x->nk));
+    await(K_FULL(x->nk), ROUND(x->nk));
     TAKE_TURN(x);
-    begin_scores(s, x, K_AT(STAGE(x->nk)));
+    begin_scores(s, Q_AT(x->w, x->nq), K_AT(x->nk));
+    await(V_FULL(x->nv), ROUND(x->nv));
+    begin_values(out, p, V_AT(x->nv));
     GIVE_TURN(x);
-    products_wait();
-    RELEASE(x, K_EMPTY(STAGE(x->nk)));
-% if OWN_O
-    if (count == 1)
-        RELEASE(x, Q_EMPTY(x->w));
-% end
-    mask_edge(s, x, count - 1);
-    softmax(s, rows, fix, x->scale);
-    round_all(p, s);
-    for (int j = count - 2; j >= 0; j--) {
-        x->nk++;
-        await(K_FULL(STAGE(x->nk)), ROUND(x->nk));
-        TAKE_TURN(x);
-        begin_scores(s, x, K_AT(STAGE(x->nk)));
-        await(V_FULL(STAGE(x->nv)), ROUND(x->nv));
-        begin_values(out, p, V_AT(STAGE(x->nv)));
-        GIVE_TURN(x);
-        products_wait_but_last();
-        RELEASE(x, K_EMPTY(STAGE(x->nk)));
-% if OWN_O
-        if (j == 0)
-            RELEASE(x, Q_EMPTY(x->w));
-% end
-% if CAUSAL
-        mask_edge(s, x, j);
-% end
-        const int grown = softmax(s, rows, fix, x->scale);
-        products_wait();
-        RELEASE(x, V_EMPTY(STAGE(x->nv)));
-        x->nv++;
-        if (grown)
-            rescale(out, fix);
-        round_all(p, s);
-    }
+    products_wait_but_last();
+    RELEASE(x, K_EMPTY(x->nk));
     x->nk++;
-    await(V_FULL(STAGE(x->nv)), ROUND(x->nv));
-    begin_values(out, p, V_AT(STAGE(x->nv)));
+}
+INLINED void end_step(struct part *x)
+{
+    const uint shared = x->shared;
     products_wait();
-    RELEASE(x, V_EMPTY(STAGE(x->nv)));
+    RELEASE(x, V_EMPTY(x->nv));
     x->nv++;
 }
 
-/* O goes through shared memory, swizzled as the copy engine wants it. */
-INLINED void stage_output(const struct part *x, const float *out, const float *inverse)
+/* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values of the
+ * step before, be it of the tile before; while these are under way, it makes exponentials of the scores. Before the
+ * first tile there is one of nothing: P = 0, whose output is not stored. */
+INLINED void consume(struct part *x, const struct attn_cl_args *a, __global float *lse)
 {
     const uint shared = x->shared;
-    const int row = 16 * x->warp + (x->lane & 15);
-    const uint at = O_AT(x->w) + row * 128 + ((x->lane / 16 ^ (row & 7)) << 4);
-% for c in 0..HDV/16
-    store_matrices4((at ^ ${c%4*32}) + ${c/4*8192},
-        rounded(out[${8*c}] * inverse[0], out[${8*c + 1}] * inverse[0]), rounded(out[${8*c + 2}] * inverse[1], out[${8*c + 3}] * inverse[1]),
-        rounded(out[${8*c + 4}] * inverse[0], out[${8*c + 5}] * inverse[0]), rounded(out[${8*c + 6}] * inverse[1], out[${8*c + 7}] * inverse[1]));
+    __local uchar *const memory = x->memory;
+    float s[${NS}], out[${NO}], fix[2];
+    uint p[${NS/2}];
+    struct rows rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
+    #pragma unroll
+    for (int n = 0; n < ${NS/2}; n++)
+        p[n] = 0;
+    #pragma unroll
+    for (int n = 0; n < ${NO}; n++)
+        out[n] = 0.0f;
+    for (;; x->nq++) {
+        await(Q_FULL(x->w, x->nq), Q_ROUND(x->nq));
+        int j = TILE_AT(x->w, x->nq)->count - 1;
+        if (j < 0)
+            break;
+        set_ends(x, TILE_AT(x->w, x->nq));
+        if (a->scale < 0.0f)
+            negate_q(x);
+        begin_step(s, out, p, x);
+        if (j == 0)
+            RELEASE(x, Q_EMPTY(x->w, x->nq));
+        mask_edge(s, x, j);
+        close_rows(x, &rows, fix, a, lse);
+        const float inverse[2] = {fix[0], fix[1]};
+        softmax(s, &rows, fix, x->scale);
+        end_step(x);
+        if (x->nq > 0)
+            store_output(x, out, inverse);
+        #pragma unroll
+        for (int n = 0; n < ${NO}; n++)
+            out[n] = 0.0f;
+        round_all(p, s);
+        while (--j >= 0) {
+            begin_step(s, out, p, x);
+            if (j == 0)
+                RELEASE(x, Q_EMPTY(x->w, x->nq));
+% if CAUSAL
+            mask_edge(s, x, j);
 % end
-% if HDV % 16 != 0
-% let c = HDV/16
-    store_matrices2((at ^ ${c%4*32}) + ${c/4*8192},
-        rounded(out[${8*c}] * inverse[0], out[${8*c + 1}] * inverse[0]), rounded(out[${8*c + 2}] * inverse[1], out[${8*c + 3}] * inverse[1]));
-% end
+            const int grown = softmax(s, &rows, fix, x->scale);
+            end_step(x);
+            if (grown)
+                rescale(out, fix);
+            round_all(p, s);
+        }
+    }
+    await(V_FULL(x->nv), ROUND(x->nv));
+    begin_values(out, p, V_AT(x->nv));
+    close_rows(x, &rows, fix, a, lse);
+    products_wait();
+    store_output(x, out, fix);
 }
 
 __kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1)))
@@ -151,9 +216,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 {
     __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));
     const uint shared = (uint)(ulong)memory;
-    const int item = get_local_id(0), tiles = ((int)a.q_len + ${BQ - 1}) / ${BQ} * (int)(a.heads * a.batch);
-    room += get_group_id(0) * 64;
-    const ulong o_map = (ulong)(room + 48);
+    const int item = get_local_id(0);
+    __global uint *taken = (__global uint *)room; /* tiles that were taken beyond a first one each; groups that are done */
+    room += 16 + get_group_id(0) * 64;
     if (item == 0) {
         make_barriers(shared);
         place_map(room, maps.q, (ulong)(q + a.q_at)), place_map(room + 16, maps.k, (ulong)(k + a.k_at));
@@ -163,80 +228,30 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
             map_acquire((ulong)(room + i));
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-
     if (item < 128) { /* the producer's warpgroup */
-        struct source from = {(ulong)room, (ulong)(room + 16), (ulong)(room + 32), shared, item & 31, (int)a.kv_len, 0, 0, 0};
-        uint parity = 1;
+        struct source from = {.q = (ulong)room, .k = (ulong)(room + 16), .v = (ulong)(room + 32), .shared = shared,
+            .memory = memory, .lane = item & 31, .kv_len = (int)a.kv_len};
 % if WG > 1
         registers_for_copying();
 % end
-        for (int t = get_group_id(0); item < 32 && t < tiles; t += get_num_groups(0), parity ^= 1) {
-            const struct tile at = tile_at(t, &a, maps.near, kv_lens);
-            load_tile(&from, &at, parity, memory);
-        }
+        if (item < 32)
+            produce(&from, &a, maps.near, kv_lens, taken);
         return;
     }
-
 % if WG > 1
     registers_for_computing();
 % end
-    const int lead = item % 128 == 0;
-    struct part x = {.shared = shared, .w = uniform(item / 128) - 1, .warp = item / 32 & 3, .lane = item & 31};
+    struct part x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3, .lane = item & 31,
+        .o = (ulong)(room + 48)};
     x.scale = fmax(fabs(a.scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
-    uint parity = 0;
 % if PINGPONG
     if (x.w == 1)
         named_arrive(1, 256);
 % end
-    for (int t = get_group_id(0); t < tiles; t += get_num_groups(0), parity ^= 1) {
-        await(Q_FULL(x.w), parity);
-        __local volatile const struct tile *at = TILE_AT(x.w, parity);
-        struct rows rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
-        float out[${NO}], inverse[2];
-        #pragma unroll
-        for (int n = 0; n < ${NO}; n++)
-            out[n] = 0.0f;
-        set_ends(&x, at);
-        if (a.scale < 0.0f)
-            negate_q(&x);
-        const int count = at->count;
-        if (count > 0)
-            attend(&x, count, out, &rows);
-% if OWN_O
-        else
-            RELEASE(&x, Q_EMPTY(x.w));
-% end
-        const int i0 = at->i0 + 64 * x.w, h = at->h, b = at->b;
-        #pragma unroll
-        for (int r = 0; r < 2; r++) {
-            const int i = i0 + 16 * x.warp + x.lane / 4 + 8 * r;
-            rows.sum[r] += across(rows.sum[r], 1);
-            rows.sum[r] += across(rows.sum[r], 2);
-            inverse[r] = rows.sum[r] == 0.0f ? 0.0f : 1.0f / rows.sum[r];
-            if (a.has_lse && (x.lane & 3) == 0 && i < (int)a.q_len)
-                lse[a.lse_at + (b * a.heads + h) * a.q_len + i] =
-                    rows.sum[r] == 0.0f ? -INFINITY : finite(rows.top[r]) * x.scale * 0.693147181f + log(rows.sum[r]);
-        }
-        if (lead)
-            stores_read();
-        named_sync(3 + x.w, 128); /* the tile before has left shared memory, and all have read this one's Q */
-        stage_output(&x, out, inverse);
-        shared_written();
-        named_sync(3 + x.w, 128);
-        if (lead) {
-            for (int c = 0; c < ${VB}; c++)
-                box_store(o_map, 64 * c, i0, h, b, O_AT(x.w) + c * 8192);
-            stores_commit();
-% if not OWN_O
-            stores_read();
-            arrive(Q_EMPTY(x.w));
-% end
-        }
-    }
+    consume(&x, &a, lse);
 % if PINGPONG
     if (x.w == 0)
         named_sync(1, 256);
 % end
-    if (lead)
-        stores_done();
+    stores_done();
 }

@@ -12,33 +12,52 @@ INLINED void place_map(__global ulong *to, const ulong *words, ulong address)
 struct source {
     ulong q, k, v; /* maps */
     uint shared;   /* where shared memory begins */
+    __local uchar *memory; /* the same */
     int lane, kv_len;
-    uint nk, nv, landed; /* tiles of keys and values so far, and of those how many were cleared behind the end */
+    uint nq, nk, nv, landed; /* tiles of queries, keys and values so far; and of those how many were cleared behind the end */
 };
 
-/* Q, and with it the tile: a consumer that has the one has the other. */
-INLINED void load_q(const struct source *f, const struct tile *x, int w, uint parity, __local uchar *memory)
+/* With Q a consumer gets the tile's place. */
+INLINED void load_q(const struct source *f, const struct tile *x, int w)
 {
-    const uint shared = f->shared;
-    await(Q_EMPTY(w), parity);
+    const uint shared = f->shared, full = Q_FULL(w, f->nq);
+    __local uchar *const memory = f->memory;
+    await(Q_EMPTY(w, f->nq), Q_ROUND(f->nq) ^ 1);
     if (f->lane)
         return;
-    *TILE_AT(w, parity ^ 1) = *x;
-    arrive_and_expect(Q_FULL(w), ${Q_WG});
+    *TILE_AT(w, f->nq) = *x;
+    arrive_and_expect(full, ${Q_WG});
     for (int c = 0; c < ${HB}; c++)
-        box_load(Q_AT(w) + c * 8192, f->q, 64 * c, x->i0 + 64 * w, x->h, x->b, Q_FULL(w));
+        box_load(Q_AT(w, f->nq) + c * 8192, f->q, 64 * c, x->i0 + 64 * w, x->h, x->b, full);
+}
+
+/* A tile of no keys marks the end. */
+INLINED void load_end(const struct source *f, int w)
+{
+    const uint shared = f->shared;
+    __local uchar *const memory = f->memory;
+    await(Q_EMPTY(w, f->nq), Q_ROUND(f->nq) ^ 1);
+    if (f->lane)
+        return;
+    TILE_AT(w, f->nq)->count = 0;
+    arrive(Q_FULL(w, f->nq));
+}
+
+/* The row of tile j, outside the tensor where a sequence has no keys. */
+INLINED int row_of(const struct tile *x, int j)
+{
+    return x->keys ? j * ${BK} : 1 << 30;
 }
 
 INLINED void load_k(struct source *f, const struct tile *x, int j)
 {
-    const uint shared = f->shared, stage = STAGE(f->nk);
-    await(K_EMPTY(stage), ROUND(f->nk) ^ 1);
-    f->nk++;
+    const uint shared = f->shared, n = f->nk++;
+    await(K_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane)
         return;
-    arrive_and_expect(K_FULL(stage), ${K_TILE});
+    arrive_and_expect(K_FULL(n), ${K_TILE});
     for (int c = 0; c < ${HB}; c++)
-        box_load(K_AT(stage) + c * ${BK*128}, f->k, 64 * c, j * ${BK}, x->g, x->b, K_FULL(stage));
+        box_load(K_AT(n) + c * ${BK*128}, f->k, 64 * c, row_of(x, j), x->g, x->b, K_FULL(n));
 }
 
 /* What lies behind a sequence's end may be NaN, and 0 * NaN is NaN: it is made zero, as what is behind the tensor's. */
@@ -57,32 +76,51 @@ INLINED void clear_behind(struct source *f, uint at, int end, uint full)
 
 INLINED void load_v(struct source *f, const struct tile *x, int j)
 {
-    const uint shared = f->shared, stage = STAGE(f->nv);
-    const int end = x->keys - j * ${BK}, whole = end >= ${BK} || x->keys == f->kv_len;
-    const uint bar = whole ? V_FULL(stage) : LANDED;
-    await(V_EMPTY(stage), ROUND(f->nv) ^ 1);
-    f->nv++;
+    const uint shared = f->shared, n = f->nv++;
+    const int end = x->keys - j * ${BK}, whole = end >= ${BK} || x->keys == f->kv_len || x->keys == 0;
+    const uint bar = whole ? V_FULL(n) : LANDED;
+    await(V_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane == 0) {
         arrive_and_expect(bar, ${V_TILE});
         for (int c = 0; c < ${VB}; c++)
-            box_load(V_AT(stage) + c * ${BK*128}, f->v, 64 * c, j * ${BK}, x->g, x->b, bar);
+            box_load(V_AT(n) + c * ${BK*128}, f->v, 64 * c, row_of(x, j), x->g, x->b, bar);
     }
     if (!whole)
-        clear_behind(f, V_AT(stage), end, V_FULL(stage));
+        clear_behind(f, V_AT(n), end, V_FULL(n));
 }
 
 /* In the order in which the consumers want them; the last keys, which may have to be masked, come first. */
-INLINED void load_tile(struct source *f, const struct tile *x, uint parity, __local uchar *memory)
+INLINED void load_tile(struct source *f, const struct tile *x)
 {
-    load_q(f, x, 0, parity, memory);
-    if (x->count > 0)
-        load_k(f, x, x->count - 1);
+    load_q(f, x, 0);
+    load_k(f, x, x->count - 1);
 % for w in 1..WG
-    load_q(f, x, ${w}, parity, memory);
+    load_q(f, x, ${w});
 % end
+    f->nq++;
     for (int j = x->count - 1; j >= 0; j--) {
         if (j > 0)
             load_k(f, x, j - 1);
         load_v(f, x, j);
     }
+}
+
+/* Tiles are given out as work-groups become free. The last one to see that there are no more counts from 0 again. */
+INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, __global const long *kv_lens, __global uint *taken)
+{
+    const uint shared = f->shared;
+    const int tiles = ((int)a->q_len + ${BQ - 1}) / ${BQ} * (int)(a->heads * a->batch), groups = (int)get_num_groups(0);
+    if (f->lane == 0)
+        arrive(V_FULL(f->nv)); /* the first step has no values to multiply, and waits for some all the same */
+    f->nv++;
+    for (int t = get_group_id(0); t < tiles;) {
+        const struct tile x = tile_at(t, a, near, kv_lens);
+        load_tile(f, &x);
+        t = groups + uniform(f->lane == 0 ? (int)count_up(taken) : 0);
+    }
+% for w in 0..WG
+    load_end(f, ${w});
+% end
+    if (f->lane == 0 && (int)count_up(taken + 1) == groups - 1)
+        taken[0] = 0, taken[1] = 0;
 }

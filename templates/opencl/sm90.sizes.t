@@ -14,25 +14,26 @@
 % let VB = ceil_div(HDV, 64)
 % let NS = BK/2
 % let NO = HDV/2
-%# Shared memory, in bytes: Q, the stages of K and of V, O (its own place if there is one, else Q's), the barriers, and for
-%# each warpgroup which tile it has, and the next one's.
+%# Shared memory, in bytes: Q (twice where there is room), the stages of K and of V, as many boxes of O as have room (the
+%# rest follows), the barriers, and which tiles the last four are.
 % let Q_WG = 64*HB*128
-% let O_WG = 64*VB*128
 % let K_TILE = BK*HB*128
 % let V_TILE = BK*VB*128
+% let O_BOX = 64*128
 % let TILE_BYTES = 32
-% let BARRIERS = round_up(8*(2*WG + 4*ST + 1), TILE_BYTES)
-% let TAIL = BARRIERS + 2*WG*TILE_BYTES
+% let TILES = 4
 % let ROOM = 232448
-% let OWN_O = WG*(Q_WG + O_WG) + ST*(K_TILE + V_TILE) + TAIL <= ROOM
-% let AT_K = WG*(OWN_O ? Q_WG : max(Q_WG, O_WG))
+% let STAGES = ST*(K_TILE + V_TILE)
+% let LEAST = WG*(Q_WG + O_BOX) + STAGES + 1024
+% assert LEAST <= ROOM, "it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller"
+% let QS = LEAST + WG*(Q_WG + (VB - 1)*O_BOX) <= ROOM ? 2 : 1
+% let OS = min(VB, (ROOM - LEAST - (QS - 1)*WG*Q_WG)/(WG*O_BOX) + 1)
+% let AT_K = QS*WG*Q_WG
 % let AT_V = AT_K + ST*K_TILE
-% let AT_O = OWN_O ? AT_V + ST*V_TILE : 0
-% let AT_BAR = AT_V + ST*V_TILE + (OWN_O ? WG*O_WG : 0)
-% let AT_TILE = AT_BAR + BARRIERS
-% let LOCAL = AT_BAR + TAIL
-% let Q_STEP = OWN_O ? Q_WG : max(Q_WG, O_WG)
-% assert LOCAL <= ROOM, "it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller"
+% let AT_O = AT_V + ST*V_TILE
+% let AT_BAR = AT_O + WG*OS*O_BOX
+% let AT_TILE = AT_BAR + round_up(8*(2*QS*WG + 4*ST + 1), TILE_BYTES)
+% let LOCAL = AT_TILE + TILES*WG*TILE_BYTES
 %# Registers of a consumer's work-item: output, scores, probabilities, and about 32 for all else.
 % let REGS = WG == 3 ? 160 : 240
 % assert NO + NS + BK/4 + 32 <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
