@@ -50,6 +50,11 @@ INLINED void box_store(ulong map, int column, int row, int head, int sequence, u
     __asm__ volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];"
         :: "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence), "r"(from) : "memory");
 }
+INLINED void box_prefetch(ulong map, int column, int row, int head, int sequence) /* to L2 */
+{
+    __asm__ volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];"
+        :: "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence) : "memory");
+}
 INLINED void stores_commit(void)
 {
     __asm__ volatile("cp.async.bulk.commit_group;" ::: "memory");
@@ -88,7 +93,7 @@ INLINED void flip_signs16(uint at) /* of eight 16-bit elements */
 % if WG > 1
 INLINED void registers_for_copying(void)
 {
-    __asm__ volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    __asm__ volatile("setmaxnreg.dec.sync.aligned.u32 32;");
 }
 INLINED void registers_for_computing(void)
 {
@@ -153,7 +158,7 @@ INLINED void multiply_pv(float *o, const uint *p, ulong v)
 INLINED uint count_up(__global uint *at) /* what it was before */
 {
     uint before;
-    __asm__ volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
+    __asm__ volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
     return before;
 }
 

@@ -89,8 +89,8 @@ INLINED void load_v(struct source *f, const struct tile *x, int j)
         clear_behind(f, V_AT(n), end, V_FULL(n));
 }
 
-/* In the order in which the consumers want them; the last keys, which may have to be masked, come first. */
-INLINED void load_tile(struct source *f, const struct tile *x)
+/* Queries of all warpgroups, and the first keys, which are the last: they may have to be masked. */
+INLINED void load_first(struct source *f, const struct tile *x)
 {
     load_q(f, x, 0);
     load_k(f, x, x->count - 1);
@@ -98,25 +98,51 @@ INLINED void load_tile(struct source *f, const struct tile *x)
     load_q(f, x, ${w});
 % end
     f->nq++;
-    for (int j = x->count - 1; j >= 0; j--) {
-        if (j > 0)
-            load_k(f, x, j - 1);
-        load_v(f, x, j);
-    }
 }
 
-/* Tiles are given out as work-groups become free. The last one to see that there are no more counts from 0 again. */
+/* Tiles are given out as work-groups become free. The last one to see that there are no more counts from 0 again. All is
+ * loaded in the order in which consumers want it: keys a step ahead of values, of the next tile too. */
 INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, __global const long *kv_lens, __global uint *taken)
 {
     const uint shared = f->shared;
     const int tiles = ((int)a->q_len + ${BQ - 1}) / ${BQ} * (int)(a->heads * a->batch), groups = (int)get_num_groups(0);
+    struct tile x = tile_at(get_group_id(0), a, near, kv_lens);
     if (f->lane == 0)
         arrive(V_FULL(f->nv)); /* the first step has no values to multiply, and waits for some all the same */
     f->nv++;
-    for (int t = get_group_id(0); t < tiles;) {
-        const struct tile x = tile_at(t, a, near, kv_lens);
-        load_tile(f, &x);
-        t = groups + uniform(f->lane == 0 ? (int)count_up(taken) : 0);
+    load_first(f, &x);
+    for (int more = 1; more;) {
+        uint next = 0;
+        for (int j = x.count - 1; j > 0; j--) {
+            if (f->lane == 0 && j == min(x.count - 1, 3)) /* early enough to have the answer in time */
+                next = count_up(taken);
+            load_k(f, &x, j - 1);
+            load_v(f, &x, j);
+        }
+        if (f->lane == 0 && x.count == 1)
+            next = count_up(taken);
+        const int t = groups + uniform((int)next);
+        const struct tile y = tile_at(min(t, tiles - 1), a, near, kv_lens);
+        more = t < tiles;
+% if QS > 1
+        if (more)
+            load_first(f, &y);
+        load_v(f, &x, 0);
+% else
+        if (more) {
+            for (int c = 0; c < ${HB*WG} && f->lane == 0; c++)
+                box_prefetch(f->q, 64 * (c % ${HB}), y.i0 + 64 * (c / ${HB}), y.h, y.b);
+            load_k(f, &y, y.count - 1);
+        }
+        load_v(f, &x, 0);
+        if (more) {
+% for w in 0..WG
+            load_q(f, &y, ${w});
+% end
+            f->nq++;
+        }
+% end
+        x = y;
     }
 % for w in 0..WG
     load_end(f, ${w});
