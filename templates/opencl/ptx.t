@@ -93,7 +93,7 @@ INLINED void flip_signs16(uint at) /* of eight 16-bit elements */
 % if WG > 1
 INLINED void registers_for_copying(void)
 {
-    __asm__ volatile("setmaxnreg.dec.sync.aligned.u32 32;");
+    __asm__ volatile("setmaxnreg.dec.sync.aligned.u32 ${COPY_REGS};");
 }
 INLINED void registers_for_computing(void)
 {

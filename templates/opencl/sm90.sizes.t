@@ -34,8 +34,10 @@
 % let AT_BAR = AT_O + WG*OS*O_BOX
 % let AT_TILE = AT_BAR + round_up(8*(2*QS*WG + 4*ST + 1), TILE_BYTES)
 % let LOCAL = AT_TILE + TILES*WG*TILE_BYTES
-%# Registers of a consumer's work-item: output, scores, probabilities, and about 32 for all else.
-% let REGS = WG == 3 ? 160 : 240
+%# Registers of a consumer's work-item: output, scores, probabilities, and about 32 for all else. A launch gives all warpgroups
+%# alike: 168 an item to three, 128 to four. They share these anew, and wait forever for more than there are.
+% let REGS = WG == 3 ? 160 : 232
+% let COPY_REGS = WG == 3 ? 32 : 40
 % assert NO + NS + BK/4 + 32 <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
 % let ITEMS = 128*(WG + 1)
 % let T = DTYPE
