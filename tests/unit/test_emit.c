@@ -464,17 +464,55 @@ static void test_check(void **state)
 }
 
 /* A variant for each rule; it breaks that one first. */
+struct rule_case {
+    const char *rule;
+    enum isa isa;
+    struct {
+        enum field_id field;
+        int value;
+    } set[3];
+};
+
+/* Every rule of the file has a case, and is what that variant is refused with. */
+static void check_rules(const char *file, const struct rule_case *cases, size_t count)
+{
+    const struct embedded_file *f = embedded_find(file);
+    struct gen *g = open_gen();
+    int lines = 0, line = 1;
+    for (const char *at = f->data; *at; at = strchr(at, '\n') + 1, line++) {
+        if (strncmp(at, "% assert ", 9))
+            continue;
+        const char *rule = strchr(at, ',') + 3;
+        bool covered = false;
+        while (rule[-1] != '"')
+            rule = strchr(rule, ',') + 3;
+        lines++;
+        for (size_t i = 0; i < count; i++) {
+            struct variant v = variant_default(cases[i].isa);
+            struct gen_error err = {""};
+            char expected[256];
+            size_t size = strlen(cases[i].rule);
+            if (strncmp(rule, cases[i].rule, size) || rule[size] != '"')
+                continue;
+            for (int k = 0; k < 3 && cases[i].set[k].value; k++)
+                v.field[cases[i].set[k].field] = cases[i].set[k].value;
+            snprintf(expected, sizeof expected, "%s:%d: error: %s", file, line, cases[i].rule);
+            assert_int_equal(gen_check(g, &v, &err), -1);
+            assert_string_equal(err.text, expected);
+            covered = true;
+        }
+        if (!covered)
+            fail_msg("%s: no variant here breaks the rule of line %d", file, line);
+    }
+    assert_true(lines > 5);
+    gen_close(g);
+}
+
 static void test_rules(void **state)
 {
-    static const struct {
-        const char *rule;
-        enum isa isa;
-        struct {
-            enum field_id field;
-            int value;
-        } set[3];
-    } cases[] = {
+    static const struct rule_case cases[] = {
         {"group and vector belong to OpenCL; isa portable has them", ISA_AVX2, {{F_VECTOR, 4}}},
+        {"stages, pingpong and lazy belong to isa sm90", ISA_AVX2, {{F_LAZY, 1}}},
         {"isa avx512bf16 multiplies pairs of bf16; dtype must be bf16", ISA_AVX512BF16, {{F_DTYPE, DTYPE_F16}}},
         {"tile.k must be a multiple of micro.vecs times the vector's width", ISA_AVX2, {{F_TILE_K, 104}}},
         {"tile.q must be a multiple of micro.rows", ISA_AVX512, {{F_TILE_Q, 100}}},
@@ -490,37 +528,44 @@ static void test_rules(void **state)
         {"micro.rows must be at most the vector's width", ISA_AVX2, {{F_ROWS, 12}}},
         {"micro.rows times micro.vecs must be at most 64", ISA_AVX512, {{F_ROWS, 16}, {F_VECS, 8}}},
     };
-    const struct embedded_file *f = embedded_find("c/attn.sizes.t");
-    struct gen *g = open_gen();
-    int lines = 0, line = 1;
     (void)state;
-    for (const char *at = f->data; *at; at = strchr(at, '\n') + 1, line++) {
-        if (strncmp(at, "% assert ", 9))
-            continue;
-        const char *rule = strchr(at, ',') + 3;
-        bool covered = false;
-        while (rule[-1] != '"')
-            rule = strchr(rule, ',') + 3;
-        lines++;
-        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-            struct variant v = variant_default(cases[i].isa);
-            struct gen_error err = {""};
-            char expected[256];
-            size_t size = strlen(cases[i].rule);
-            if (strncmp(rule, cases[i].rule, size) || rule[size] != '"')
-                continue;
-            for (int k = 0; k < 3 && cases[i].set[k].value; k++)
-                v.field[cases[i].set[k].field] = cases[i].set[k].value;
-            snprintf(expected, sizeof expected, "c/attn.sizes.t:%d: error: %s", line, cases[i].rule);
-            assert_int_equal(gen_check(g, &v, &err), -1);
-            assert_string_equal(err.text, expected);
-            covered = true;
-        }
-        if (!covered)
-            fail_msg("no variant here breaks the rule of line %d", line);
-    }
-    assert_true(lines > 5);
-    gen_close(g);
+    check_rules("c/attn.sizes.t", cases, sizeof cases / sizeof *cases);
+}
+
+static void test_rules_of_sm90(void **state)
+{
+    static const struct rule_case cases[] = {
+        {"isa sm90 multiplies f16 and bf16; dtype must be one of them", ISA_SM90, {{F_TILE_Q, 128}}},
+        {"micro, unroll, group and vector belong to other isas; sm90 has tiles and stages",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_ROWS, 4}}},
+        {"head_dim must be a multiple of 8: the copy engine moves rows of whole 16 bytes",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_HEAD_DIM, 60}}},
+        {"head_dim must be a multiple of 8: the copy engine moves rows of whole 16 bytes",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_HEAD_DIM_V, 33}}},
+        {"head_dim must be at most 256: a warpgroup's registers hold no wider output",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_HEAD_DIM, 264}}},
+        {"tile.q must be 64, 128 or 192: one to three warpgroups of 64 rows",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_TILE_Q, 96}}},
+        {"tile.k must be a multiple of 16 and at most 256, as wgmma's sides are",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_TILE_K, 72}}},
+        {"pingpong needs two warpgroups; tile.q must be 128",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_TILE_Q, 64}, {F_PINGPONG, 1}}},
+        {"it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_HEAD_DIM, 256}, {F_STAGES, 8}}},
+        {"a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_TILE_K, 256}}},
+    };
+    (void)state;
+    check_rules("opencl/sm90.sizes.t", cases, sizeof cases / sizeof *cases);
 }
 
 static void test_ranges(void **state)
@@ -582,7 +627,7 @@ int main(void)
         cmocka_unit_test(test_same_bytes), cmocka_unit_test(test_threads), cmocka_unit_test(test_no_place),
         cmocka_unit_test(test_locale),     cmocka_unit_test(test_forms),   cmocka_unit_test(test_elided),
         cmocka_unit_test(test_header),     cmocka_unit_test(test_uses),    cmocka_unit_test(test_check),
-        cmocka_unit_test(test_rules),      cmocka_unit_test(test_ranges),  cmocka_unit_test(test_too_few_registers),
+        cmocka_unit_test(test_rules), cmocka_unit_test(test_rules_of_sm90),      cmocka_unit_test(test_ranges),  cmocka_unit_test(test_too_few_registers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
