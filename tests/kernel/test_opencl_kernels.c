@@ -1,6 +1,7 @@
 /* test_opencl_kernels.c - the kernels in OpenCL C: a pairwise covering choice of variants on the first OpenCL device,
  * against the double-precision reference over awkward shapes, from copies and (where the device shares our memory) in
- * guarded memory itself; and a few through clang and, where it is installed, NVIDIA's assembler.
+ * guarded memory itself; and a few through clang and, where it is installed, NVIDIA's assembler. Level sm90 is run where
+ * there is such a card, and compiled and assembled everywhere.
  *     ATTN_SEED      where random choices and data begin
  *     ATTN_VARIANTS  at most so many variants
  *     ATTN_FILTER    only variants whose name contains it */
@@ -20,6 +21,7 @@
 #include "../../gen/gen.h"
 #include "../../runtime/device.h"
 #include "../../runtime/opencl_api.h"
+#include "../../runtime/opencl_ptx.h"
 #include "../kit/child.h"
 #include "../kit/choice.h"
 #include "../kit/judge.h"
@@ -132,24 +134,27 @@ static bool within(void *arg, const struct variant *v)
     return fits;
 }
 
-static void choose(struct suite *s, const struct opencl_device *device)
+static const int dims_sm90[][2] = {{64, 64}, {128, 128}, {256, 256}, {192, 128}, {80, 80}, {40, 40}, {96, 160}, {8, 248}};
+
+static void choose(struct suite *s, const struct opencl_device *device, enum isa isa)
 {
     const char *limit = getenv("ATTN_VARIANTS");
     struct limits limits = {.gen = s->gen, .target = {.device = *device}};
     struct choice c = {.gen = s->gen,
-                       .isa = ISA_PORTABLE,
-                       .dims = dims,
-                       .dim_count = sizeof dims / sizeof *dims,
+                       .isa = isa,
+                       .dims = isa == ISA_SM90 ? dims_sm90 : dims,
+                       .dim_count = isa == ISA_SM90 ? sizeof dims_sm90 / sizeof *dims_sm90 : sizeof dims / sizeof *dims,
                        .fits = within,
                        .arg = &limits};
     choice_begin(&c);
-    widen(&c);
+    if (isa == ISA_PORTABLE)
+        widen(&c);
     s->count = s->soak ? choice_all(&c, &s->variants) : choice_pairwise(&c, s->seed, MAX_ROWS, &s->variants);
     assert_true(s->count >= 0);
     if (limit && atoi(limit) < s->count)
         s->count = atoi(limit);
     if (s->count == 0 && !getenv("ATTN_FILTER"))
-        fail_msg("no portable variant can be emitted for %s", device->name);
+        fail_msg("no variant of %s can be emitted for %s", field_value_name(F_ISA, isa), device->name);
 }
 
 /* ---- the tests ---- */
@@ -159,15 +164,20 @@ static void remove_tree(const char *dir)
     run_program(argv, "/dev/null");
 }
 
-static void test_on_the_device(void **state)
+static void check_on_the_device(struct suite *s, enum isa isa)
 {
-    struct suite *s = *state;
     char why[200] = "";
     struct found *found = shared_memory(sizeof *found);
     assert_non_null(found);
     if (run_child(find_device, found, TIMEOUT, why, sizeof why) != 0)
         fail_msg("%s%s", found->err.text, why);
-    choose(s, &found->device);
+    if (device_isa_why_not(&found->device, isa)) {
+        print_message("# %s %s; the first device is %s\n", field_value_name(F_ISA, isa),
+                      device_isa_why_not(&found->device, isa), found->device.name);
+        shared_free(found, sizeof *found);
+        skip();
+    }
+    choose(s, &found->device, isa);
     s->totals = shared_memory(sizeof *s->totals);
     assert_non_null(s->totals);
     int failed = run_jobs(s->count, judge_variant, s);
@@ -180,6 +190,16 @@ static void test_on_the_device(void **state)
     free(s->variants);
     assert_int_equal(failures, 0);
     assert_int_equal(failed, 0);
+}
+
+static void test_on_the_device(void **state)
+{
+    check_on_the_device(*state, ISA_PORTABLE);
+}
+
+static void test_sm90_on_the_device(void **state)
+{
+    check_on_the_device(*state, ISA_SM90);
 }
 
 /* ---- through other compilers ---- */
@@ -285,6 +305,100 @@ static void test_no_spills(void **state)
     }
 }
 
+/* clang writes PTX of an older version for another card, and leaves out the group's size. */
+static void retarget(const char *path, int items)
+{
+    static char text[1 << 21], ptx[1 << 21];
+    read_log(path, text, sizeof text);
+    char *version = strstr(text, ".version "), *target = strstr(text, ".target "), *entry = strstr(text, ".entry ");
+    char *body = entry ? strstr(entry, "\n{") : NULL;
+    if (!version || !target || !body)
+        fail_msg("%s: no PTX as clang writes it", path);
+    *version = *body = 0;
+    int n = snprintf(ptx, sizeof ptx, "%s.version 8.3\n.target sm_90\n%s\n.reqntid %d, 1, 1\n%s", text,
+                     strchr(target, '\n') + 1, items, body + 1);
+    assert_in_range(n, 1, (int)sizeof ptx - 1);
+    struct gen_error err;
+    char *hopper = ptx_for_hopper(ptx, (size_t)n, &err);
+    if (!hopper)
+        fail_msg("%s", err.text);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(hopper, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    free(hopper);
+}
+
+static void assemble_for_hopper(const struct suite *s, const struct variant *v, bool assemble)
+{
+    char path[GEN_NAME_MAX + 220], ptx[260], said[4000], name[GEN_NAME_MAX];
+    emit(s, v, path);
+    variant_encode(v, name);
+    snprintf(ptx, sizeof ptx, "%s/kernel.ptx", s->dir);
+    const char *const rest[] = {"-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-unused-function", "-Werror",
+                                "-Xclang", "-target-cpu", "-Xclang", "sm_80", "-Xclang", "-target-feature", "-Xclang",
+                                "+ptx70", "-O3", "-include", "tests/kit/nvptx.cl", "-o", ptx, path};
+    const char *all[CLANG_ARGS + sizeof rest / sizeof *rest + 1] = {NULL};
+    memcpy(all, clang, sizeof clang);
+    memcpy(all + CLANG_ARGS, rest, sizeof rest);
+    must_run(s, all, said, sizeof said);
+    retarget(ptx, (v->field[F_TILE_Q] / 64 + 1) * 128);
+    if (!assemble)
+        return;
+    const char *const ptxas[] = {"ptxas", "-v", "-arch=sm_90a", "-o", "/dev/null", ptx, NULL};
+    must_run(s, ptxas, said, sizeof said);
+    const struct ptx_report report = ptx_report(said);
+    if (report.serialised || report.spill_bytes || !report.registers)
+        fail_msg("%s: %s", name, said);
+}
+
+/* From 12.0 on it knows sm_90a, and from 12.3 on PTX 8.3. */
+static bool has_ptxas(const struct suite *s)
+{
+    const char *const argv[] = {"ptxas", "--version", NULL};
+    char log[260], said[4000];
+    snprintf(log, sizeof log, "%s/log", s->dir);
+    if (run_program(argv, log) != 0)
+        return false;
+    read_log(log, said, sizeof said);
+    const char *release = strstr(said, "release ");
+    return release && atof(release + strlen("release ")) >= 12.3 - 1e-6;
+}
+
+/* What tuning would try for a few problems, of each kind of tile one: registers, spills, and products in flight. */
+static void test_sm90_without_a_device(void **state)
+{
+    const struct suite *s = *state;
+    static const char *const names[] = {
+        "attn_bf16_d64_on_sm90_q192k128",
+        "attn_f16_d64_causal_on_sm90_q192k128_lazy",
+        "attn_bf16_d64_causal_on_sm90_q128k128_pingpong_lazy",
+        "attn_bf16_d128_on_sm90_q128k128_pingpong",
+        "attn_bf16_d128_on_sm90_q192k80_lazy",
+        "attn_f16_d128_causal_on_sm90_q128k128_pingpong_lazy",
+        "attn_bf16_d128_causal_on_sm90_q64k64_s3",
+        "attn_bf16_d256_on_sm90_q128k64_lazy",
+        "attn_f16_d256_causal_on_sm90_q128k64_pingpong_lazy",
+        "attn_bf16_d192v128_causal_on_sm90_q128k96_lazy",
+        "attn_bf16_d40_causal_on_sm90_q192k96_s3",
+        "attn_f16_d72v200_on_sm90_q128k64_lazy",
+    };
+    if (!has("clang")) {
+        print_message("# clang is not here\n");
+        skip();
+    }
+    bool assemble = has_ptxas(s);
+    if (!assemble)
+        print_message("# ptxas 12.3 or later is not here: compiled only\n");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct variant v;
+        struct gen_error err;
+        if (variant_decode(names[i], &v, &err) != 0)
+            fail_msg("%s", err.text);
+        assemble_for_hopper(s, &v, assemble);
+    }
+}
+
 static int setup(void **state)
 {
     struct suite *s = calloc(1, sizeof *s);
@@ -317,7 +431,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_other_compiler),
         cmocka_unit_test(test_no_spills),
+        cmocka_unit_test(test_sm90_without_a_device),
         cmocka_unit_test(test_on_the_device),
+        cmocka_unit_test(test_sm90_on_the_device),
     };
     return cmocka_run_group_tests_name("opencl kernels", tests, setup, teardown);
 }
