@@ -188,7 +188,7 @@ cleanup:
     return program;
 }
 
-static cl_program build_source(struct opencl_target *t, const struct opencl_source *s, struct gen_error *err)
+cl_program opencl_build_program(struct opencl_target *t, const struct opencl_source *s, struct gen_error *err)
 {
     const struct opencl_api *api = &t->cl->api;
     cl_device_id id = t->device.id;
@@ -305,7 +305,7 @@ static int build_program(struct opencl_kernel *k, struct cache *cache, const str
     k->program = load_binary(k->target, cache, k->key);
     k->build.from_cache = k->program != NULL;
     if (!k->program)
-        k->program = build_source(k->target, s, err);
+        k->program = opencl_build_program(k->target, s, err);
     if (!k->program)
         goto cleanup;
     cl_kernel kernel = api->clCreateKernel(k->program, s->name, &code);

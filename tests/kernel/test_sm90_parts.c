@@ -1,0 +1,502 @@
+/* test_sm90_parts.c - the parts of level sm90 (templates/opencl/sm90.*.t), each alone on the card in a kernel of one
+ * work-group, every element compared: a box of the copy engine in shared memory and its swizzle, zeros past the tensor's
+ * end, the fragments of both products, masking and the softmax step, and the way of the output through shared memory.
+ * What it is not: attention (test_opencl_kernels.c). Skipped where there is no such card. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../gen/embed.h"
+#include "../../gen/gen.h"
+#include "../../gen/template.h"
+#include "../../runtime/numeric.h"
+#include "../../runtime/opencl_api.h"
+#include "../../templates/opencl/maps.h"
+#include "../kit/seed.h"
+
+enum { ITEMS = 128, BK = 96, NS = BK / 2, HD = 80, HDV = 72, NO = HDV / 2, SEQUENCES = 2, HEADS = 3, ROWS = 150 };
+
+static const char text[] =
+    "% include \"opencl/sm90.sizes.t\"\n% include \"opencl/args.h\"\n% include \"opencl/maps.h\"\n"
+    "% include \"opencl/ptx.t\"\n% include \"opencl/sm90.tiles.t\"\n% include \"opencl/sm90.copy.t\"\n"
+    "% include \"opencl/softmax.t\"\n% include \"opencl/sm90.parts.t\"\n"
+    "__kernel __attribute__((reqd_work_group_size(128, 1, 1)))\n"
+    "void box(__global const ushort *in, const struct attn_cl_maps maps, __global ulong *room, __global ushort *raw,\n"
+    "    int column, int row, int head, int sequence)\n"
+    "{\n"
+    "    __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));\n"
+    "    const uint shared = (uint)(ulong)memory;\n"
+    "    if (get_local_id(0) == 0) {\n"
+    "        make_barriers(shared);\n"
+    "        place_map(room, maps.k, (ulong)in);\n"
+    "        maps_written();\n"
+    "        map_acquire((ulong)room);\n"
+    "        arrive_and_expect(LANDED, ${BK*128});\n"
+    "        box_load(K_AT(0), (ulong)room, column, row, head, sequence, LANDED);\n"
+    "    }\n"
+    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    await(LANDED, 0);\n"
+    "    for (int i = get_local_id(0); i < ${BK*64}; i += 128)\n"
+    "        raw[i] = ((__local const ushort *)(memory + ${AT_K}))[i];\n"
+    "}\n"
+    "__kernel __attribute__((reqd_work_group_size(128, 1, 1)))\n"
+    "void products(__global const ushort *q, __global const ushort *k, __global const ushort *v, __global ushort *o,\n"
+    "    const struct attn_cl_maps maps, __global ulong *room, __global const float *weights, __global float *scores,\n"
+    "    __global float *values, int negative)\n"
+    "{\n"
+    "    __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));\n"
+    "    const uint shared = (uint)(ulong)memory;\n"
+    "    const int item = get_local_id(0);\n"
+    "    struct part x = {.shared = shared, .memory = memory, .warp = item / 32, .lane = item % 32, .o = (ulong)(room + 48)};\n"
+    "    float s[${NS}], out[${NO}], one[2] = {1.0f, 0.5f};\n"
+    "    uint p[${NS/2}];\n"
+    "    if (item == 0) {\n"
+    "        make_barriers(shared);\n"
+    "        place_map(room, maps.q, (ulong)q), place_map(room + 16, maps.k, (ulong)k);\n"
+    "        place_map(room + 32, maps.v, (ulong)v), place_map(room + 48, maps.o, (ulong)o);\n"
+    "        maps_written();\n"
+    "        for (int i = 0; i < 64; i += 16)\n"
+    "            map_acquire((ulong)(room + i));\n"
+    "        arrive_and_expect(LANDED, ${Q_WG + K_TILE + V_TILE});\n"
+    "        for (int c = 0; c < ${HB}; c++) {\n"
+    "            box_load(Q_AT(0, 0) + c * 8192, (ulong)room, 64 * c, 0, 1, 1, LANDED);\n"
+    "            box_load(K_AT(0) + c * ${BK*128}, (ulong)(room + 16), 64 * c, 0, 1, 1, LANDED);\n"
+    "        }\n"
+    "        for (int c = 0; c < ${VB}; c++)\n"
+    "            box_load(V_AT(0) + c * ${BK*128}, (ulong)(room + 32), 64 * c, 0, 1, 1, LANDED);\n"
+    "        TILE_AT(0, 0)->i0 = 100, TILE_AT(0, 0)->h = 1, TILE_AT(0, 0)->b = 1;\n"
+    "    }\n"
+    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    await(LANDED, 0);\n"
+    "    if (negative)\n"
+    "        negate_q(&x);\n"
+    "    begin_scores(s, Q_AT(0, 0), K_AT(0));\n"
+    "    products_wait();\n"
+    "    #pragma unroll\n"
+    "    for (int n = 0; n < ${NS}; n++) {\n"
+    "        scores[item * ${NS} + n] = s[n];\n"
+    "        s[n] = weights[item * ${NS} + n];\n"
+    "    }\n"
+    "    round_all(p, s);\n"
+    "    #pragma unroll\n"
+    "    for (int n = 0; n < ${NO}; n++)\n"
+    "        out[n] = 1.0f;\n"
+    "    begin_values(out, p, V_AT(0));\n"
+    "    products_wait();\n"
+    "    #pragma unroll\n"
+    "    for (int n = 0; n < ${NO}; n++)\n"
+    "        values[item * ${NO} + n] = out[n];\n"
+    "    x.nq = 1;\n"
+    "    store_output(&x, out, one);\n"
+    "    stores_done();\n"
+    "}\n"
+    "__kernel __attribute__((reqd_work_group_size(128, 1, 1)))\n"
+    "void step(__global float *s, __global const int *seen, __global float *state, float scale)\n"
+    "{\n"
+    "    const int item = get_local_id(0), row = item / 32 * 16 + item % 32 / 4;\n"
+    "    struct part x = {.lane = item % 32, .warp = item / 32, .end = {seen[row], seen[row + 8]}};\n"
+    "    float mine[${NS}], fix[2] = {1.0f, 1.0f};\n"
+    "    struct rows rows = {{state[row], state[row + 8]}, {state[64 + row] / 4, state[72 + row] / 4}};\n"
+    "    #pragma unroll\n"
+    "    for (int n = 0; n < ${NS}; n++)\n"
+    "        mine[n] = s[item * ${NS} + n];\n"
+    "    mask_edge(mine, &x, 0);\n"
+    "    softmax(mine, &rows, fix, scale);\n"
+    "    #pragma unroll\n"
+    "    for (int n = 0; n < ${NS}; n++)\n"
+    "        s[item * ${NS} + n] = mine[n];\n"
+    "    #pragma unroll\n"
+    "    for (int r = 0; r < 2; r++) {\n"
+    "        rows.sum[r] += across(rows.sum[r], 1);\n"
+    "        rows.sum[r] += across(rows.sum[r], 2);\n"
+    "        if (item % 4 == 0)\n"
+    "            state[128 + row + 8 * r] = rows.top[r], state[192 + row + 8 * r] = rows.sum[r], state[256 + row + 8 * r] = fix[r];\n"
+    "    }\n"
+    "}\n";
+
+/* ---- the card, and a program on it ---- */
+struct card {
+    struct opencl *cl;
+    struct opencl_target *target;
+    cl_command_queue queue;
+    cl_program program[2]; /* bf16; f16 and lazy */
+};
+
+static bool load(void *self, const char *name, const char **out, size_t *size)
+{
+    const struct embedded_file *f = embedded_find(name);
+    (void)self;
+    if (f) {
+        *out = f->data;
+        *size = f->size;
+    }
+    return f != NULL;
+}
+
+static int no_directive(void *self, const char *word, struct lexer *l, struct env *env, struct buf *out,
+                        struct gen_error *err)
+{
+    (void)self, (void)env, (void)out, (void)err;
+    return lex_fail(l, "unknown directive '%s'", word);
+}
+
+static struct variant variant_of(bool other)
+{
+    struct variant v = variant_default(ISA_SM90);
+    v.field[F_DTYPE] = other ? DTYPE_F16 : DTYPE_BF16;
+    v.field[F_HEAD_DIM] = HD;
+    v.field[F_HEAD_DIM_V] = HDV;
+    v.field[F_TILE_Q] = 64;
+    v.field[F_TILE_K] = BK;
+    v.field[F_LAZY] = other;
+    return v;
+}
+
+static cl_program build(struct card *c, bool other)
+{
+    struct arena arena = {0};
+    struct env env = {.entries = 0};
+    struct buf out = {0};
+    struct gen_error err = {""};
+    const struct variant v = variant_of(other);
+    for (int f = 0; f < FIELD_COUNT; f++)
+        env_set(&env, fields[f].var, fields[f].type == FIELD_NAME ? value_text(field_value_name((enum field_id)f, v.field[f]))
+                                                                  : value_int(v.field[f]));
+    const struct template_host host = {NULL, no_directive};
+    const struct template *t = template_parse(&arena, "parts", text, sizeof text - 1, load, NULL, &err);
+    if (!t || template_render(t, &env, &host, &out, &err) != 0 || !buf_ok(&out))
+        fail_msg("%s", err.text);
+    const struct opencl_source source = {.name = "parts", .text = out.data, .size = out.size, .level = OPENCL_SM90};
+    cl_program program = opencl_build_program(c->target, &source, &err);
+    if (!program)
+        fail_msg("%s", err.text);
+    buf_free(&out);
+    arena_free(&arena);
+    return program;
+}
+
+static cl_mem buffer(const struct card *c, const void *data, size_t size)
+{
+    cl_int code;
+    cl_mem m = c->cl->api.clCreateBuffer(c->target->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size, (void *)data, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    return m;
+}
+
+static void read_back(const struct card *c, cl_mem m, void *out, size_t size)
+{
+    assert_int_equal(c->cl->api.clEnqueueReadBuffer(c->queue, m, CL_TRUE, 0, size, out, 0, NULL, NULL), CL_SUCCESS);
+    c->cl->api.clReleaseMemObject(m);
+}
+
+struct argument {
+    size_t size;
+    const void *value;
+};
+
+static void run(const struct card *c, bool other, const char *name, const struct argument *args, int count)
+{
+    const struct opencl_api *api = &c->cl->api;
+    const size_t items = ITEMS;
+    cl_int code;
+    cl_kernel k = api->clCreateKernel(c->program[other], name, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(api->clSetKernelArg(k, (cl_uint)i, args[i].size, args[i].value), CL_SUCCESS);
+    assert_int_equal(api->clEnqueueNDRangeKernel(c->queue, k, 1, NULL, &items, &items, 0, NULL, NULL), CL_SUCCESS);
+    assert_int_equal(api->clFinish(c->queue), CL_SUCCESS);
+    api->clReleaseKernel(k);
+}
+
+/* [sequence, row, head, element]: neighbours in memory are of another head. */
+static void map_of(const struct card *c, bool other, int width, int rows, unsigned long out[16])
+{
+    const struct tma_tensor x = {"x", !other, width, {SEQUENCES, HEADS, ROWS}, {ROWS * HEADS * width, width, HEADS * width}, rows};
+    struct gen_error err;
+    struct tma *tma;
+    uint64_t words[16];
+    if (opencl_tma(c->cl, &tma, &err) != 0 || tma_map(tma, &x, words, &err) != 0)
+        fail_msg("%s", err.text);
+    memcpy(out, words, sizeof words);
+}
+
+static int64_t at(int width, int b, int row, int h, int e)
+{
+    return (((int64_t)b * ROWS + row) * HEADS + h) * width + e;
+}
+
+/* Where element n of an item's fragment stands. */
+static int fragment_row(int item, int n)
+{
+    return item / 32 * 16 + item % 32 / 4 + 8 * (n / 2 % 2);
+}
+static int fragment_column(int item, int n)
+{
+    return 8 * (n / 4) + 2 * (item % 4) + n % 2;
+}
+
+/* ---- the parts ---- */
+static void test_box(void **state)
+{
+    struct card *c = *state;
+    static const int places[][4] = {{0, 0, 0, 0}, {64, 0, 1, 1}, {0, 100, 2, 0}, {64, 140, 2, 1}, {0, 1 << 30, 0, 0}};
+    enum { COUNT = SEQUENCES * ROWS * HEADS * HD };
+    uint16_t *in = malloc(COUNT * sizeof *in), raw[BK * 64];
+    assert_non_null(in);
+    for (int i = 0; i < COUNT; i++)
+        in[i] = (uint16_t)(i * 7 + i / 65536 + 1);
+    for (size_t p = 0; p < sizeof places / sizeof *places; p++) {
+        struct attn_cl_maps maps = {.unused = 0};
+        unsigned char zeros[512] = {0};
+        const int *place = places[p];
+        map_of(c, false, HD, BK, maps.k);
+        memset(raw, 0xff, sizeof raw);
+        cl_mem m_in = buffer(c, in, COUNT * sizeof *in), room = buffer(c, zeros, sizeof zeros), m_raw = buffer(c, raw, sizeof raw);
+        const struct argument args[] = {{sizeof m_in, &m_in},         {sizeof maps, &maps},        {sizeof room, &room},
+                                        {sizeof m_raw, &m_raw},       {sizeof *place, &place[0]},  {sizeof *place, &place[1]},
+                                        {sizeof *place, &place[2]},   {sizeof *place, &place[3]}};
+        run(c, false, "box", args, sizeof args / sizeof *args);
+        read_back(c, m_raw, raw, sizeof raw);
+        c->cl->api.clReleaseMemObject(m_in);
+        c->cl->api.clReleaseMemObject(room);
+        for (int r = 0; r < BK; r++)
+            for (int e = 0; e < 64; e++) {
+                bool inside = place[1] + r < ROWS && place[0] + e < HD;
+                uint16_t expected = inside ? in[at(HD, place[3], place[1] + r, place[2], place[0] + e)] : 0;
+                int swizzled = r * 64 + ((e / 8) ^ (r % 8)) * 8 + e % 8;
+                if (raw[swizzled] != expected)
+                    fail_msg("box %zu, row %d, element %d: %u, not %u", p, r, e, raw[swizzled], expected);
+            }
+    }
+    free(in);
+}
+
+/* Sums of products of small whole numbers are exact in every order. */
+static void fill_whole(uint16_t *out, int n, enum dtype type, uint64_t *seed)
+{
+    for (int i = 0; i < n; i++)
+        dtype_store(type, out, i, (float)(random_below(seed, 9) - 4));
+}
+
+struct product {
+    uint16_t q[SEQUENCES * ROWS * HEADS * HD], k[SEQUENCES * ROWS * HEADS * HD], v[SEQUENCES * ROWS * HEADS * HDV],
+        o[SEQUENCES * ROWS * HEADS * HDV];
+    float weights[ITEMS * NS], scores[ITEMS * NS], values[ITEMS * NO], p[64][BK];
+};
+
+static void run_products(struct card *c, bool other, int negative, struct product *d)
+{
+    struct attn_cl_maps maps = {.unused = 0};
+    unsigned char zeros[512] = {0};
+    map_of(c, other, HD, 64, maps.q);
+    map_of(c, other, HD, BK, maps.k);
+    map_of(c, other, HDV, BK, maps.v);
+    map_of(c, other, HDV, 64, maps.o);
+    cl_mem m[8] = {buffer(c, d->q, sizeof d->q),         buffer(c, d->k, sizeof d->k),
+                   buffer(c, d->v, sizeof d->v),         buffer(c, d->o, sizeof d->o),
+                   buffer(c, zeros, sizeof zeros),       buffer(c, d->weights, sizeof d->weights),
+                   buffer(c, d->scores, sizeof d->scores), buffer(c, d->values, sizeof d->values)};
+    const struct argument args[] = {{sizeof *m, &m[0]}, {sizeof *m, &m[1]}, {sizeof *m, &m[2]}, {sizeof *m, &m[3]},
+                                    {sizeof maps, &maps}, {sizeof *m, &m[4]}, {sizeof *m, &m[5]}, {sizeof *m, &m[6]},
+                                    {sizeof *m, &m[7]}, {sizeof negative, &negative}};
+    run(c, other, "products", args, sizeof args / sizeof *args);
+    read_back(c, m[3], d->o, sizeof d->o);
+    read_back(c, m[6], d->scores, sizeof d->scores);
+    read_back(c, m[7], d->values, sizeof d->values);
+    for (int i = 0; i < 6; i++)
+        if (i != 3)
+            c->cl->api.clReleaseMemObject(m[i]);
+}
+
+static void check_products(struct card *c, bool other, int negative)
+{
+    const enum dtype type = other ? DTYPE_F16 : DTYPE_BF16;
+    struct product *d = malloc(sizeof *d);
+    uint64_t seed = test_seed();
+    assert_non_null(d);
+    fill_whole(d->q, sizeof d->q / 2, type, &seed);
+    fill_whole(d->k, sizeof d->k / 2, type, &seed);
+    fill_whole(d->v, sizeof d->v / 2, type, &seed);
+    memset(d->o, 0xa5, sizeof d->o);
+    for (int item = 0; item < ITEMS; item++)
+        for (int n = 0; n < NS; n++)
+            d->p[fragment_row(item, n)][fragment_column(item, n)] = d->weights[item * NS + n] = (float)random_below(&seed, 4);
+    run_products(c, other, negative, d);
+    for (int item = 0; item < ITEMS; item++)
+        for (int n = 0; n < NS; n++) {
+            float sum = 0;
+            for (int e = 0; e < HD; e++)
+                sum += dtype_load(type, d->q, at(HD, 1, fragment_row(item, n), 1, e)) *
+                       dtype_load(type, d->k, at(HD, 1, fragment_column(item, n), 1, e));
+            if (d->scores[item * NS + n] != (negative ? -sum : sum))
+                fail_msg("score %d of item %d: %g, not %g", n, item, (double)d->scores[item * NS + n], (double)sum);
+        }
+    for (int item = 0; item < ITEMS; item++)
+        for (int n = 0; n < NO; n++) {
+            float sum = 1; /* what the output was before */
+            for (int key = 0; key < BK; key++)
+                sum += d->p[fragment_row(item, n)][key] * dtype_load(type, d->v, at(HDV, 1, key, 1, fragment_column(item, n)));
+            if (d->values[item * NO + n] != sum)
+                fail_msg("output %d of item %d: %g, not %g", n, item, (double)d->values[item * NO + n], (double)sum);
+            int row = 100 + fragment_row(item, n);
+            float stored = dtype_round(type, sum * (n / 2 % 2 ? 0.5f : 1.0f));
+            if (row < ROWS && dtype_load(type, d->o, at(HDV, 1, row, 1, fragment_column(item, n))) != stored)
+                fail_msg("stored row %d: not %g", row, (double)stored);
+        }
+    for (int b = 0; b < SEQUENCES; b++)
+        for (int row = 0; row < ROWS; row++)
+            for (int h = 0; h < HEADS; h++)
+                for (int e = 0; e < HDV; e++)
+                    if ((b != 1 || h != 1 || row < 100) && d->o[at(HDV, b, row, h, e)] != 0xa5a5)
+                        fail_msg("written outside the box: sequence %d, row %d, head %d, element %d", b, row, h, e);
+    free(d);
+}
+
+static void test_products(void **state)
+{
+    check_products(*state, false, 0);
+    check_products(*state, true, 0);
+    check_products(*state, true, 1);
+}
+
+/* Rows without keys, of equal scores, that have grown or not, with scores that overflow without a maximum. */
+static void make_rows(float m[64][BK], int seen[64], float rows[320], uint64_t *seed)
+{
+    for (int row = 0; row < 64; row++) {
+        float size = row % 5 == 0 ? 0 : row % 5 == 1 ? 300 : 3;
+        for (int key = 0; key < BK; key++)
+            m[row][key] = size * random_normal(seed);
+        seen[row] = row % 7 == 0 ? 0 : row % 7 == 1 ? 1 : row % 7 == 2 ? BK : (int)random_below(seed, BK + 1);
+        rows[row] = row % 3 == 0 ? -INFINITY : 2 * random_normal(seed);
+        rows[64 + row] = row % 3 == 0 ? 0 : 4 + random_normal(seed);
+    }
+}
+
+static void check_row(int row, const float *was, const float *got, int seen, const float *rows, double scale, bool lazy)
+{
+    double top = rows[row], low = rows[128 + row], sum, largest = -INFINITY;
+    for (int key = 0; key < seen; key++)
+        largest = was[key] > largest ? was[key] : largest;
+    largest = largest > top ? largest : top;
+    if (!lazy && low != largest)
+        fail_msg("row %d: maximum %g, not %g", row, low, largest);
+    if (lazy && !(low <= largest && (low == largest || (largest - low) * scale <= 8.0001)))
+        fail_msg("row %d: %g stands for the maximum %g", row, low, largest);
+    double base = isinf(low) ? 0 : low, fix = isinf(top) ? 0 : exp2((top - base) * scale);
+    bool moved = low != top;
+    if ((moved || !lazy) && fabs(rows[256 + row] - fix) > 1e-5 * fix + 1e-30)
+        fail_msg("row %d: fix %g, not %g", row, (double)rows[256 + row], fix);
+    sum = rows[64 + row] * (isinf(top) ? 0 : fix);
+    for (int key = 0; key < BK; key++) {
+        double expected = key < seen ? exp2((was[key] - base) * scale) : 0;
+        if (!(fabs(got[key] - expected) <= 4e-5 * expected + 1e-37))
+            fail_msg("row %d, key %d of %d: %g, not %g", row, key, seen, (double)got[key], expected);
+        sum += expected;
+    }
+    if (fabs(rows[192 + row] - sum) > 4e-5 * sum + 1e-30)
+        fail_msg("row %d: sum %g, not %g", row, (double)rows[192 + row], sum);
+}
+
+static void test_step(void **state)
+{
+    struct card *c = *state;
+    uint64_t seed = test_seed();
+    for (int round = 0; round < 4; round++) {
+        static float m[64][BK], got[64][BK], s[ITEMS * NS], rows[320];
+        const bool other = round % 2;
+        const float scale = round < 2 ? 0.125f : 1.4f;
+        int seen[64];
+        memset(rows, 0, sizeof rows);
+        make_rows(m, seen, rows, &seed);
+        for (int item = 0; item < ITEMS; item++)
+            for (int n = 0; n < NS; n++)
+                s[item * NS + n] = m[fragment_row(item, n)][fragment_column(item, n)];
+        cl_mem ms = buffer(c, s, sizeof s), mseen = buffer(c, seen, sizeof seen), mrows = buffer(c, rows, sizeof rows);
+        const struct argument args[] = {{sizeof ms, &ms}, {sizeof mseen, &mseen}, {sizeof mrows, &mrows}, {sizeof scale, &scale}};
+        run(c, other, "step", args, sizeof args / sizeof *args);
+        read_back(c, ms, s, sizeof s);
+        read_back(c, mrows, rows, sizeof rows);
+        c->cl->api.clReleaseMemObject(mseen);
+        for (int item = 0; item < ITEMS; item++)
+            for (int n = 0; n < NS; n++)
+                got[fragment_row(item, n)][fragment_column(item, n)] = s[item * NS + n];
+        for (int row = 0; row < 64; row++)
+            check_row(row, m[row], got[row], seen[row], rows, (double)scale, other);
+    }
+}
+
+static int setup(void **state)
+{
+    static struct card card;
+    struct gen_error err = {""};
+    cl_int code;
+    int index = opencl_open(&card.cl, &err) == 0 ? opencl_find(card.cl, "opencl", &err) : -1;
+    if (index >= 0 && opencl_own(card.cl, index, &card.target, &err) == 0 &&
+        opencl_target_device(card.target)->capability == 90) {
+        card.queue = card.cl->api.clCreateCommandQueue(card.target->context, card.target->device.id, 0, &code);
+        assert_int_equal(code, CL_SUCCESS);
+        card.program[0] = build(&card, false);
+        card.program[1] = build(&card, true);
+    }
+    *state = &card;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct card *c = *state;
+    for (int i = 0; i < 2; i++)
+        if (c->program[i])
+            c->cl->api.clReleaseProgram(c->program[i]);
+    if (c->queue)
+        c->cl->api.clReleaseCommandQueue(c->queue);
+    opencl_close(c->cl);
+    return 0;
+}
+
+static int need_card(void **state)
+{
+    const struct card *c = *state;
+    if (c->program[1])
+        return 0;
+    print_message("# the first device is none of NVIDIA's with compute capability 9.0\n");
+    return -1;
+}
+
+/* A setup that fails is an error, so each test looks itself. */
+static void with_card(void **state, void (*test)(void **state))
+{
+    if (need_card(state) != 0)
+        skip();
+    test(state);
+}
+
+static void box_alone(void **state)
+{
+    with_card(state, test_box);
+}
+static void products_alone(void **state)
+{
+    with_card(state, test_products);
+}
+static void step_alone(void **state)
+{
+    with_card(state, test_step);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(box_alone),
+        cmocka_unit_test(products_alone),
+        cmocka_unit_test(step_alone),
+    };
+    return cmocka_run_group_tests_name("sm90 parts", tests, setup, teardown);
+}
