@@ -71,13 +71,10 @@ INLINED void shared_written(void) /* what this work-item has written is seen by 
 {
     __asm__ volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-INLINED void maps_written(void)
+INLINED void map_written(ulong map) /* by stores; the copy engine may read it */
 {
-    __asm__ volatile("fence.proxy.tensormap::generic.release.gpu;" ::: "memory");
-}
-INLINED void map_acquire(ulong map)
-{
-    __asm__ volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(map) : "memory");
+    __asm__ volatile("fence.proxy.tensormap::generic.release.gpu; fence.proxy.tensormap::generic.acquire.gpu [%0], 128;"
+        :: "l"(map) : "memory");
 }
 INLINED void zero16(uint at)
 {
@@ -177,6 +174,12 @@ INLINED float exp2_fast(float x) /* 2**-inf is 0, 2**0 is 1 */
 {
     float y;
     __asm__("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+INLINED float reciprocal(float x)
+{
+    float y;
+    __asm__("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
 INLINED float across(float x, const int lanes) /* of the lane whose number differs in that bit */

@@ -30,11 +30,17 @@ INLINED void begin_step(float *s, float *out, const uint *p, struct part *x)
     await(V_FULL(x->nv), ROUND(x->nv));
     begin_values(out, p, V_AT(x->nv));
     GIVE_TURN(x);
+}
+INLINED void end_scores(struct part *x, int last)
+{
+    const uint shared = x->shared;
     products_wait_but_last();
     RELEASE(x, K_EMPTY(x->nk));
     x->nk++;
+    if (last) /* of the tile */
+        RELEASE(x, Q_EMPTY(x->w, x->nq));
 }
-INLINED void end_step(struct part *x)
+INLINED void end_values(struct part *x)
 {
     const uint shared = x->shared;
     products_wait();
@@ -49,7 +55,7 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
 {
     const uint shared = x->shared;
     __local uchar *const memory = x->memory;
-    float s[${NS}], out[${NO}], fix[2];
+    float s[${NS}], out[${NO}], fix[2], inverse[2];
     uint p[${NS/2}];
     struct rows rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
     #pragma unroll
@@ -63,17 +69,16 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
         int j = TILE_AT(x->w, x->nq)->count - 1;
         if (j < 0)
             break;
-        set_ends(x, TILE_AT(x->w, x->nq));
         if (a->scale < 0.0f)
             negate_q(x);
         begin_step(s, out, p, x);
-        if (j == 0)
-            RELEASE(x, Q_EMPTY(x->w, x->nq));
+        set_ends(x, TILE_AT(x->w, x->nq));
+        close_rows(x, &rows, inverse, a, lse);
+        await_staging(x);
+        end_scores(x, j == 0);
         mask_edge(s, x, j);
-        close_rows(x, &rows, fix, a, lse);
-        const float inverse[2] = {fix[0], fix[1]};
         softmax(s, &rows, fix, x->scale);
-        end_step(x);
+        end_values(x);
         if (x->nq > 0)
             store_output(x, out, inverse);
         #pragma unroll
@@ -82,13 +87,12 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
         round_all(p, s);
         while (--j >= 0) {
             begin_step(s, out, p, x);
-            if (j == 0)
-                RELEASE(x, Q_EMPTY(x->w, x->nq));
+            end_scores(x, j == 0);
 % if CAUSAL
             mask_edge(s, x, j);
 % end
             const int grown = softmax(s, &rows, fix, x->scale);
-            end_step(x);
+            end_values(x);
             if (grown)
                 rescale(out, fix);
             round_all(p, s);
@@ -96,9 +100,10 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
     }
     await(V_FULL(x->nv), ROUND(x->nv));
     begin_values(out, p, V_AT(x->nv));
-    close_rows(x, &rows, fix, a, lse);
+    close_rows(x, &rows, inverse, a, lse);
+    await_staging(x);
     products_wait();
-    store_output(x, out, fix);
+    store_output(x, out, inverse);
 }
 
 __kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1)))
@@ -110,14 +115,16 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     const int item = get_local_id(0);
     __global uint *taken = (__global uint *)room; /* tiles that were taken beyond a first one each; groups that are done */
     room += 16 + get_group_id(0) * 64;
-    if (item == 0) {
+    if (item == 0)
+        place_map(room, maps.q, (ulong)(q + a.q_at));
+    else if (item == 32)
+        place_map(room + 16, maps.k, (ulong)(k + a.k_at));
+    else if (item == 64)
+        place_map(room + 32, maps.v, (ulong)(v + a.v_at));
+    else if (item == 96)
+        place_map(room + 48, maps.o, (ulong)(o + a.o_at));
+    else if (item == 128)
         make_barriers(shared);
-        place_map(room, maps.q, (ulong)(q + a.q_at)), place_map(room + 16, maps.k, (ulong)(k + a.k_at));
-        place_map(room + 32, maps.v, (ulong)(v + a.v_at)), place_map(room + 48, maps.o, (ulong)(o + a.o_at));
-        maps_written();
-        for (int i = 0; i < 64; i += 16)
-            map_acquire((ulong)(room + i));
-    }
     barrier(CLK_LOCAL_MEM_FENCE);
     if (item < 128) { /* the producer's warpgroup */
         struct source from = {.q = (ulong)room, .k = (ulong)(room + 16), .v = (ulong)(room + 32), .shared = shared,

@@ -7,6 +7,7 @@ INLINED void place_map(__global ulong *to, const ulong *words, ulong address)
     #pragma unroll
     for (int i = 1; i < 16; i++)
         to[i] = words[i];
+    map_written((ulong)to);
 }
 
 struct source {

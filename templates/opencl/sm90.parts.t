@@ -64,7 +64,7 @@ INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse,
     for (int r = 0; r < 2; r++) {
         rows->sum[r] += across(rows->sum[r], 1);
         rows->sum[r] += across(rows->sum[r], 2);
-        inverse[r] = rows->sum[r] == 0.0f ? 0.0f : 1.0f / rows->sum[r];
+        inverse[r] = rows->sum[r] == 0.0f ? 0.0f : reciprocal(rows->sum[r]);
     }
     if (a->has_lse && x->nq > 0 && (x->lane & 3) == 0) {
         const int i = at->i0 + 64 * x->w + 16 * x->warp + x->lane / 4;
@@ -78,6 +78,14 @@ INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse,
     rows->sum[0] = rows->sum[1] = 0.0f;
 }
 
+/* Until what was last stored has left shared memory. */
+INLINED void await_staging(const struct part *x)
+{
+    if (x->warp == 0 && x->lane == 0)
+        stores_read();
+    named_sync(3 + x->w, 128);
+}
+
 /* O of the tile before goes through shared memory, swizzled as the copy engine wants it, ${OS} of ${VB} box${VB > 1 ? "es" : ""} at a time. */
 INLINED void store_output(const struct part *x, const float *out, const float *inverse)
 {
@@ -88,9 +96,9 @@ INLINED void store_output(const struct part *x, const float *out, const float *i
     const uint at = O_AT(x->w) + row * 128 + ((x->lane / 16 ^ (row & 7)) << 4);
 #define PAIR(n) rounded(out[n] * inverse[(n) / 2 % 2], out[(n) + 1] * inverse[(n) / 2 % 2])
 % for first in 0..ceil_div(VB, OS)
-    if (lead)
-        stores_read();
-    named_sync(3 + x->w, 128);
+% if first > 0
+    await_staging(x);
+% end
 % for c in first*OS*4..min(HDV/16, (first + 1)*OS*4)
     store_matrices4((at ^ ${c%4*32}) + ${(c/4 - first*OS)*8192}, PAIR(${8*c}), PAIR(${8*c + 2}), PAIR(${8*c + 4}), PAIR(${8*c + 6}));
 % end
