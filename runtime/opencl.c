@@ -261,7 +261,6 @@ void opencl_close(struct opencl *cl)
         return;
     for (int i = 0; cl->own && i < cl->count; i++)
         target_free(cl->own[i]);
-    tma_close(cl->tma);
     if (cl->library)
         dlclose(cl->library);
     pthread_mutex_destroy(&cl->lock);

@@ -8,7 +8,6 @@
 #include <pthread.h>
 
 #include "opencl.h"
-#include "opencl_tma.h"
 
 /* All that is used of OpenCL 1.2. */
 #define OPENCL_FUNCTIONS(X)                                                                                            \
@@ -69,7 +68,6 @@ struct opencl {
     int count;
     pthread_mutex_t lock;
     struct opencl_target **own; /* of each device; NULL: not made yet. Under lock */
-    struct tma *tma;            /* NULL: not opened yet. Under lock */
 };
 
 /* What one execution needs for itself. Kept for the next. */
@@ -109,7 +107,6 @@ struct opencl_launch {
 };
 int opencl_sm90_launch(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct opencl_launch *launch,
                        cl_event *event, struct gen_error *err);
-int opencl_tma(struct opencl *cl, struct tma **out, struct gen_error *err); /* opened with the first call */
 
 /* From source, for the source's level. NULL and err when the driver refuses it. */
 cl_program opencl_build_program(struct opencl_target *target, const struct opencl_source *source, struct gen_error *err);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "opencl_api.h"
+#include "opencl_tma.h"
 
 #include "../templates/opencl/maps.h"
 
@@ -13,17 +14,6 @@ _Static_assert(sizeof(struct attn_cl_maps) == 4 * 128 + 8, "struct attn_cl_maps 
 enum { MAPS_BYTES = 512, COUNTERS_BYTES = 128 };    /* of the four maps of a group, behind counters, in device memory */
 static const long MOST_LENGTH = (1L << 30) - 1;     /* positions and their sums are 32 bits in the kernel */
 static const double NEAR_BYTES = 24 << 20;          /* of keys and values that should stay in L2, half of Hopper's */
-
-int opencl_tma(struct opencl *cl, struct tma **out, struct gen_error *err)
-{
-    int result = 0;
-    pthread_mutex_lock(&cl->lock);
-    if (!cl->tma)
-        result = tma_open(&cl->tma, err);
-    *out = cl->tma;
-    pthread_mutex_unlock(&cl->lock);
-    return result;
-}
 
 static struct tma_tensor tensor_of(const struct opencl_source *s, const char *name, int width, long batch, long heads,
                                    long rows, const long stride[3], int box)
@@ -41,9 +31,6 @@ static int make_maps(const struct opencl_kernel *k, const struct attn_cl_args *a
 {
     enum { WARPGROUP = 64 }; /* rows */
     const struct opencl_source *s = &k->source;
-    struct tma *tma;
-    if (opencl_tma(k->target->cl, &tma, err) != 0)
-        return -1;
     const struct {
         struct tma_tensor tensor;
         long at;
@@ -56,7 +43,7 @@ static int make_maps(const struct opencl_kernel *k, const struct attn_cl_args *a
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         uint64_t words[16];
-        if (tma_map(tma, &all[i].tensor, words, err) != 0)
+        if (tma_map(&all[i].tensor, words, err) != 0)
             return -1;
         memcpy(all[i].to, words, sizeof words);
         if (all[i].at % 8 == 0)

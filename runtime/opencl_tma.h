@@ -1,5 +1,7 @@
-/* opencl_tma.h - tensor maps, by which Hopper's copy engine knows how a tensor lies in memory. NVIDIA's driver library
- * makes them; it is opened at run time. What it is not: OpenCL. */
+/* opencl_tma.h - tensor maps, by which Hopper's copy engine knows how a tensor lies in memory: 128 bytes, whose layout is
+ * the hardware's. NVIDIA documents the function that makes them, cuTensorMapEncodeTiled, and not the layout; tests compare
+ * with what that function gave, and, on a card, with what it gives. Made here they need no CUDA context, which takes a
+ * tenth of a second to create. What it is not: OpenCL. */
 #ifndef ATTNGEN_OPENCL_TMA_H
 #define ATTNGEN_OPENCL_TMA_H
 
@@ -11,22 +13,16 @@
 /* A tensor [sequence, head, row, element] of 16-bit elements, and the rows of the boxes of 64 elements it is moved in. */
 struct tma_tensor {
     const char *name;  /* in messages */
-    bool bf16;
+    bool bf16;         /* else f16 */
     int64_t width;     /* elements of a row */
-    int64_t count[3];  /* of sequences, heads and rows */
-    int64_t stride[3]; /* in elements */
+    int64_t count[3];  /* of sequences, heads and rows; 0 counts as 1, and is the kernel's not to touch */
+    int64_t stride[3]; /* in elements; of no effect where the count is 0 or 1 */
     int rows;          /* of a box: 1..256 */
 };
 
-/* The driver's functions. Immutable; any number of threads may use it. -1: there is no such library here, or it makes
- * maps whose first word is not the address, on which kernels rely. */
-struct tma;
-int tma_open(struct tma **out, struct gen_error *err);
-void tma_close(struct tma *tma); /* NULL is allowed */
-
-/* The map's 16 words, the first of which, the tensor's address, is for the kernel to fill in; it must be a multiple of
- * 16. -1 and the rule that the tensor breaks: strides (of extents above 1) and rows are of whole 16 bytes, none is
- * negative. */
-int tma_map(const struct tma *tma, const struct tma_tensor *tensor, uint64_t out[16], struct gen_error *err);
+/* The map for swizzled boxes of 128 bytes a row, with zeros for what is read outside. Its first word, the tensor's
+ * address, is 0: the kernel fills it in, and it must be a multiple of 16. -1 and the rule that the tensor breaks:
+ * strides are of whole 16 bytes, not negative and below 2^40 bytes; counts below 2^32. */
+int tma_map(const struct tma_tensor *tensor, uint64_t out[16], struct gen_error *err);
 
 #endif

@@ -2,6 +2,8 @@
  * work-group, every element compared: a box of the copy engine in shared memory and its swizzle, zeros past the tensor's
  * end, the fragments of both products, masking and the softmax step, and the way of the output through shared memory.
  * What it is not: attention (test_opencl_kernels.c). Skipped where there is no such card. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,6 +20,7 @@
 #include "../../gen/template.h"
 #include "../../runtime/numeric.h"
 #include "../../runtime/opencl_api.h"
+#include "../../runtime/opencl_tma.h"
 #include "../../templates/opencl/maps.h"
 #include "../kit/seed.h"
 
@@ -212,13 +215,12 @@ static void run(const struct card *c, bool other, const char *name, const struct
 }
 
 /* [sequence, row, head, element]: neighbours in memory are of another head. */
-static void map_of(const struct card *c, bool other, int width, int rows, unsigned long out[16])
+static void map_of(bool other, int width, int rows, unsigned long out[16])
 {
     const struct tma_tensor x = {"x", !other, width, {SEQUENCES, HEADS, ROWS}, {ROWS * HEADS * width, width, HEADS * width}, rows};
     struct gen_error err;
-    struct tma *tma;
     uint64_t words[16];
-    if (opencl_tma(c->cl, &tma, &err) != 0 || tma_map(tma, &x, words, &err) != 0)
+    if (tma_map(&x, words, &err) != 0)
         fail_msg("%s", err.text);
     memcpy(out, words, sizeof words);
 }
@@ -238,6 +240,63 @@ static int fragment_column(int item, int n)
     return 8 * (n / 4) + 2 * (item % 4) + n % 2;
 }
 
+/* ---- maps ---- */
+typedef int encode_tiled(void *map, int type, unsigned rank, void *address, const uint64_t *dims, const uint64_t *strides,
+                         const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int fetch, int fill);
+
+static void *function(void *library, const char *name)
+{
+    void *f = dlsym(library, name);
+    if (!f)
+        fail_msg("libcuda.so.1 has no %s", name);
+    return f;
+}
+
+static void check_map(encode_tiled *encode, uint64_t *seed)
+{
+    struct tma_tensor x = {"x", random_below(seed, 2) != 0, 8 * (1 + random_below(seed, 32)), {0}, {0}, 8 * (int)(1 + random_below(seed, 32))};
+    for (int i = 0; i < 3; i++) {
+        x.count[i] = 2 + random_below(seed, random_below(seed, 2) ? 1 << 20 : 40);
+        x.stride[i] = 8 * random_below(seed, random_below(seed, 2) ? INT64_C(1) << 36 : 1000);
+    }
+    const uint64_t address = 16 * (1 + (uint64_t)random_below(seed, INT64_C(1) << 40));
+    const uint64_t dims[4] = {(uint64_t)x.width, (uint64_t)x.count[2], (uint64_t)x.count[1], (uint64_t)x.count[0]};
+    const uint64_t strides[3] = {(uint64_t)x.stride[2] * 2, (uint64_t)x.stride[1] * 2, (uint64_t)x.stride[0] * 2};
+    const uint32_t box[4] = {64, (uint32_t)x.rows, 1, 1}, steps[4] = {1, 1, 1, 1};
+    _Alignas(64) uint64_t theirs[16];
+    uint64_t ours[16];
+    struct gen_error err = {""};
+    int code = encode(theirs, x.bf16 ? 9 : 6, 4, (void *)(uintptr_t)address, dims, strides, box, steps, 0, 3, 3, 0);
+    if (code != 0 || tma_map(&x, ours, &err) != 0)
+        fail_msg("CUDA error %d; %s", code, err.text);
+    ours[0] = address;
+    for (int i = 0; i < 16; i++)
+        if (ours[i] != theirs[i])
+            fail_msg("word %d is %016llx, not %016llx; strides %lld %lld %lld", i, (unsigned long long)ours[i],
+                     (unsigned long long)theirs[i], (long long)x.stride[0], (long long)x.stride[1], (long long)x.stride[2]);
+}
+
+/* Every word as the driver's own function makes it, which wants a context of its own. */
+static void test_maps(void **state)
+{
+    void *cuda = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL;
+    uint64_t seed = test_seed();
+    (void)state;
+    if (!cuda)
+        fail_msg("there is no libcuda.so.1 beside NVIDIA's OpenCL");
+    int (*init)(unsigned), (*retain)(void **, int), (*set)(void *);
+    encode_tiled *encode;
+    *(void **)&init = function(cuda, "cuInit");
+    *(void **)&retain = function(cuda, "cuDevicePrimaryCtxRetain");
+    *(void **)&set = function(cuda, "cuCtxSetCurrent");
+    *(void **)&encode = function(cuda, "cuTensorMapEncodeTiled");
+    assert_int_equal(init(0), 0);
+    assert_int_equal(retain(&context, 0), 0);
+    assert_int_equal(set(context), 0);
+    for (int i = 0; i < 2000; i++)
+        check_map(encode, &seed);
+}
+
 /* ---- the parts ---- */
 static void test_box(void **state)
 {
@@ -252,7 +311,7 @@ static void test_box(void **state)
         struct attn_cl_maps maps = {.unused = 0};
         unsigned char zeros[512] = {0};
         const int *place = places[p];
-        map_of(c, false, HD, BK, maps.k);
+        map_of(false, HD, BK, maps.k);
         memset(raw, 0xff, sizeof raw);
         cl_mem m_in = buffer(c, in, COUNT * sizeof *in), room = buffer(c, zeros, sizeof zeros), m_raw = buffer(c, raw, sizeof raw);
         const struct argument args[] = {{sizeof m_in, &m_in},         {sizeof maps, &maps},        {sizeof room, &room},
@@ -291,10 +350,10 @@ static void run_products(struct card *c, bool other, int negative, struct produc
 {
     struct attn_cl_maps maps = {.unused = 0};
     unsigned char zeros[512] = {0};
-    map_of(c, other, HD, 64, maps.q);
-    map_of(c, other, HD, BK, maps.k);
-    map_of(c, other, HDV, BK, maps.v);
-    map_of(c, other, HDV, 64, maps.o);
+    map_of(other, HD, 64, maps.q);
+    map_of(other, HD, BK, maps.k);
+    map_of(other, HDV, BK, maps.v);
+    map_of(other, HDV, 64, maps.o);
     cl_mem m[8] = {buffer(c, d->q, sizeof d->q),         buffer(c, d->k, sizeof d->k),
                    buffer(c, d->v, sizeof d->v),         buffer(c, d->o, sizeof d->o),
                    buffer(c, zeros, sizeof zeros),       buffer(c, d->weights, sizeof d->weights),
@@ -487,9 +546,15 @@ static void step_alone(void **state)
     with_card(state, test_step);
 }
 
+static void maps_alone(void **state)
+{
+    with_card(state, test_maps);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(maps_alone),
         cmocka_unit_test(box_alone),
         cmocka_unit_test(products_alone),
         cmocka_unit_test(step_alone),

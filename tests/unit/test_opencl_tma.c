@@ -1,0 +1,97 @@
+/* test_opencl_tma.c - tensor maps: the words are those that cuTensorMapEncodeTiled of driver 580.159 gave on an H200, and
+ * what cannot be a map is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../runtime/opencl_tma.h"
+
+static void check(const struct tma_tensor *x, const uint64_t expected[10])
+{
+    struct gen_error err = {""};
+    uint64_t words[16];
+    if (tma_map(x, words, &err) != 0)
+        fail_msg("%s", err.text);
+    for (int i = 0; i < 16; i++)
+        if (words[i] != (i < 10 ? expected[i] : 0))
+            fail_msg("word %d is %016llx, not %016llx", i, (unsigned long long)words[i],
+                     (unsigned long long)(i < 10 ? expected[i] : 0));
+}
+
+static void test_as_the_driver(void **state)
+{
+    (void)state;
+    check(&(struct tma_tensor){"q", true, 128, {2, 16, 1000}, {2048000, 128000, 128}, 64},
+          (const uint64_t[10]){0, 0x0000001000066530, 0x0003e80000003e80, 0, 0x000003e70000007f, 0x000000010000000f,
+                               0x3f00000000000000, 0x3f, 0x2000, 0x400});
+    check(&(struct tma_tensor){"q", true, 40, {2, 16, 1000}, {2048000, 128000, 40}, 64},
+          (const uint64_t[10]){0, 0x0000000500066530, 0x0003e80000003e80, 0, 0x000003e700000027, 0x000000010000000f,
+                               0x3f00000000000000, 0x3f, 0x2000, 0x400});
+    check(&(struct tma_tensor){"k", true, 40, {2, 16, 1000}, {640000, 40, 640}, 128}, /* bshd */
+          (const uint64_t[10]){0, 0x0000005000066530, 0x0001388000000005, 0, 0x000003e700000027, 0x000000010000000f,
+                               0x3f00000000000000, 0x7f, 0x4000, 0x400});
+    check(&(struct tma_tensor){"k", true, 40, {2, 3, 7}, {0, 0, 40}, 128}, /* one for all */
+          (const uint64_t[10]){0, 0x0000000500066530, 0, 0, 0x0000000600000027, 0x0000000100000002, 0x3f00000000000000,
+                               0x7f, 0x4000, 0x400});
+    check(&(struct tma_tensor){"k", true, 40, {2, 3, 7}, {40, 40, 0}, 128},
+          (const uint64_t[10]){0, 0x0000000000066530, 0x0000000500000005, 0, 0x0000000600000027, 0x0000000100000002,
+                               0x3f00000000000000, 0x7f, 0x4000, 0x400});
+    check(&(struct tma_tensor){"v", true, 192, {2, 5, 1000000}, {96000000000, 192000000, 192}, 96}, /* beyond 32 bits */
+          (const uint64_t[10]){0, 0x0000001800066530, 0xcb417800016e3600, 0x0000020000000000, 0x000f423f000000bf,
+                               0x0000000100000004, 0x3f00000000000000, 0x5f, 0x3000, 0x400});
+}
+
+/* The driver's own for f16 fetches 128 bytes at once; nothing else differs. */
+static void test_f16(void **state)
+{
+    struct gen_error err;
+    uint64_t words[16];
+    (void)state;
+    const struct tma_tensor x = {"q", false, 128, {2, 16, 1000}, {2048000, 128000, 128}, 64};
+    assert_int_equal(tma_map(&x, words, &err), 0);
+    assert_int_equal(words[1] & ~UINT64_C(0x60000), 0x0000001000046330 & ~UINT64_C(0x60000));
+}
+
+/* Strides along one or none are of no effect, and may be anything. */
+static void test_single(void **state)
+{
+    struct gen_error err;
+    uint64_t one[16], other[16];
+    (void)state;
+    assert_int_equal(tma_map(&(struct tma_tensor){"q", true, 64, {1, 0, 1}, {-3, 7, 5}, 64}, one, &err), 0);
+    assert_int_equal(tma_map(&(struct tma_tensor){"q", true, 64, {1, 1, 0}, {64, 64, 64}, 64}, other, &err), 0);
+    assert_memory_equal(one, other, sizeof one);
+}
+
+static void check_refused(const struct tma_tensor *x, const char *why)
+{
+    struct gen_error err = {""};
+    uint64_t words[16];
+    assert_int_equal(tma_map(x, words, &err), -1);
+    if (!strstr(err.text, why))
+        fail_msg("'%s' does not say %s", err.text, why);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    check_refused(&(struct tma_tensor){"q", true, 64, {1, 1, 2}, {64, 64, 68}, 64}, "q_stride of row is 68; expected a multiple of 8");
+    check_refused(&(struct tma_tensor){"k", true, 64, {1, 2, 2}, {64, -64, 64}, 64}, "k_stride of head is -64");
+    check_refused(&(struct tma_tensor){"v", true, 64, {2, 1, 2}, {INT64_C(1) << 39, 64, 64}, 64}, "v_stride of batch");
+    check_refused(&(struct tma_tensor){"o", true, 64, {2, 1, (INT64_C(1) << 32) + 1}, {64, 64, 64}, 64}, "o has 4294967297 along its row");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_as_the_driver),
+        cmocka_unit_test(test_f16),
+        cmocka_unit_test(test_single),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests_name("opencl tensor maps", tests, NULL, NULL);
+}
