@@ -29,7 +29,7 @@ const struct field fields[FIELD_COUNT] = {
                   .elide = true, .doc = "a query sees no key after its own position", .fallback = ALL(0)},
     [F_ISA] = {.key = "isa", .var = "ISA", .tag = "_on_", .type = FIELD_NAME, .side = FIELD_TUNING,
                .names = isa_names,
-               .doc = "instruction set: c (any compiler), avx2 (emit's default), avx512, avx512bf16; portable is OpenCL, sm90 OpenCL on NVIDIA's Hopper",
+               .doc = "c (any compiler), avx2 (emit's default), avx512, avx512bf16; portable (OpenCL), sm90 (OpenCL on Hopper)",
                .fallback = {ISA_C, ISA_AVX2, ISA_AVX512, ISA_AVX512BF16, ISA_PORTABLE, ISA_SM90}},
     [F_TILE_Q] = {.key = "tile.q", .var = "BQ", .tag = "_q", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
                   .max = 1024, .doc = "query rows in a tile", .fallback = {64, 96, 128, 128, 64, 128},
@@ -64,7 +64,7 @@ const struct field fields[FIELD_COUNT] = {
                     .elide = true, .doc = "two warpgroups take turns at the tensor cores (sm90)", .fallback = ALL(0),
                     .choices = {{0}, {0}, {0}, {0}, {0}, {1}}},
     [F_LAZY] = {.key = "lazy", .var = "LAZY", .tag = "_lazy", .type = FIELD_BOOL, .side = FIELD_TUNING, .elide = true,
-                .doc = "the output is rescaled only when a row's maximum has grown by more than 8 in log2 (sm90)",
+                .doc = "output is rescaled only when a row's maximum has grown much (sm90)",
                 .fallback = ALL(0), .choices = {{0}, {0}, {0}, {0}, {0}, {1}}},
 };
 

@@ -18,5 +18,5 @@
  * Contract: enqueue it with local size ${ITEMS} and global size ${ITEMS} * (as many groups as the device has units, at most one for
  * each of ceil(q_len / ${BQ}) * heads * batch tiles). The structs below say what the arguments are; maps are made by
  * cuTensorMapEncodeTiled over [batch, head, row, element], of boxes of 64 elements by 64 rows (Q, O) or ${BK} (K, V), with
- * 128 bytes of swizzle; room holds 512 bytes a group. Rows are whole 16 bytes apart. Where has_lse or has_lens is 0 any buffer
- * may stand for lse or kv_lens. O must not overlap the inputs. A row that sees no key gives O = 0 and LSE = -inf. */
+ * 128 bytes of swizzle; room is 128 bytes and 512 a group, all zeros before the first launch, and for one launch at a time. Rows
+ * lie whole 16 bytes apart; lengths are below 2^30. Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. A row that sees no key gives O = 0 and LSE = -inf. */
