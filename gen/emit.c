@@ -149,6 +149,7 @@ struct emission {
     enum gen_flags flags;
     bool check_only; /* whether it can be, not what it is */
     struct env env;
+    bool read[ENV_MAX]; /* of env; the fields come first there */
     struct unrolled unit[UNITS_MAX];
     int units, instructions;
     char name[GEN_NAME_MAX];
@@ -297,8 +298,23 @@ static int call(void *self, const char *function, const struct value *args, int 
     return 1;
 }
 
+/* What a caller asks for and the template never looked at would be left out without a word. */
+static int check_all_read(const struct emission *e, struct gen_error *err)
+{
+    for (int f = 0; f < FIELD_COUNT; f++) {
+        bool feature = fields[f].side == FIELD_CALLER && (fields[f].elide || fields[f].type == FIELD_BOOL);
+        if (!feature || !variant_shows(e->v, (enum field_id)f) || e->read[f])
+            continue;
+        snprintf(err->text, sizeof err->text, "%s: error: isa %s does not have %s yet; expected it left out", e->name,
+                 field_value_name(F_ISA, e->v->field[F_ISA]), fields[f].key);
+        return -1;
+    }
+    return 0;
+}
+
 static void set_fields(struct emission *e)
 {
+    e->env.read = e->read;
     for (int f = 0; f < FIELD_COUNT; f++) {
         int32_t value = e->v->field[f];
         if (fields[f].type == FIELD_NAME)
@@ -384,7 +400,7 @@ static int emit(const struct gen *g, const struct variant *v, enum gen_flags fla
     }
     set_fields(e);
     struct template_host host = {e, directive};
-    if (template_render(g->driver[v->field[F_OP]][driver_of((enum isa)v->field[F_ISA])], &e->env, &host, text, err))
+    if (template_render(g->driver[v->field[F_OP]][driver_of((enum isa)v->field[F_ISA])], &e->env, &host, text, err) || check_all_read(e, err))
         goto fail;
     if (!buf_ok(text) || !buf_ok(&e->parameters)) {
         fail_at(err, (struct place){e->name, 0}, "out of memory");

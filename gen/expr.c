@@ -54,8 +54,11 @@ bool env_round(struct env *e)
 static const struct value *find(const struct env *e, const char *name, size_t size, uint32_t hash)
 {
     for (int i = e->entries - 1; i >= 0; i--)
-        if (e->entry[i].hash == hash && !strncmp(e->entry[i].name, name, size) && !e->entry[i].name[size])
+        if (e->entry[i].hash == hash && !strncmp(e->entry[i].name, name, size) && !e->entry[i].name[size]) {
+            if (e->read)
+                e->read[i] = true;
             return &e->entry[i].value;
+        }
     return NULL;
 }
 

@@ -22,6 +22,7 @@ struct env {
     } entry[ENV_MAX];
     int entries;
     int rounds; /* of all loops so far: what is written out is bounded */
+    bool *read; /* of each entry, whether an expression has asked for it; NULL: nobody wants to know */
     /* Functions that the host of the template adds; 0 and *out, -1 and err, or 1: there is none such. */
     int (*call)(void *self, const char *function, const struct value *args, int n, struct value *out,
                 struct gen_error *err);
