@@ -13,10 +13,12 @@
 enum { TABLES = 5, UNITS_MAX = 16 };
 
 /* An operation has a template for C, and one for each level of OpenCL. */
-enum driver { DRIVER_C, DRIVER_PORTABLE, DRIVER_SM90, DRIVERS };
+enum driver { DRIVER_C, DRIVER_PORTABLE, DRIVER_SM90, DRIVER_SM80, DRIVERS };
 static enum driver driver_of(enum isa isa)
 {
-    return isa_language(isa) == LANGUAGE_C ? DRIVER_C : isa == ISA_SM90 ? DRIVER_SM90 : DRIVER_PORTABLE;
+    if (isa_language(isa) == LANGUAGE_C)
+        return DRIVER_C;
+    return isa == ISA_SM90 ? DRIVER_SM90 : isa == ISA_SM80 ? DRIVER_SM80 : DRIVER_PORTABLE;
 }
 
 struct gen {
@@ -34,7 +36,7 @@ static const char *const table_files[TABLES] = {"isa/x86-64.isa", "isa/avx2.isa"
 static const struct {
     const char *driver[DRIVERS], *micros;
 } operation_files[OP_COUNT] = {
-    [OP_ATTN] = {{"c/attn.c.t", "opencl/attn.cl.t", "opencl/sm90.cl.t"}, "c/attn.micro"}};
+    [OP_ATTN] = {{"c/attn.c.t", "opencl/attn.cl.t", "opencl/sm90.cl.t", "opencl/sm80.cl.t"}, "c/attn.micro"}};
 
 static bool load(void *self, const char *name, const char **text, size_t *size)
 {

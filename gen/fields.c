@@ -5,11 +5,11 @@
 
 static const char *const op_names[] = {"attn", NULL};
 static const char *const dtype_names[] = {"f32", "f16", "bf16", NULL};
-static const char *const isa_names[] = {"c", "avx2", "avx512", "avx512bf16", "portable", "sm90", NULL};
+static const char *const isa_names[] = {"c", "avx2", "avx512", "avx512bf16", "portable", "sm90", "sm80", NULL};
 const char *const language_names[] = {"c", "opencl", NULL};
 
 /* A column for each isa, in the order of enum isa. */
-#define ALL(x) {x, x, x, x, x, x}
+#define ALL(x) {x, x, x, x, x, x, x}
 #define NO_CHOICES {{0}}
 
 const struct field fields[FIELD_COUNT] = {
@@ -29,14 +29,14 @@ const struct field fields[FIELD_COUNT] = {
                   .elide = true, .doc = "a query sees no key after its own position", .fallback = ALL(0)},
     [F_ISA] = {.key = "isa", .var = "ISA", .tag = "_on_", .type = FIELD_NAME, .side = FIELD_TUNING,
                .names = isa_names,
-               .doc = "c (any compiler), avx2 (emit's default), avx512, avx512bf16; portable (OpenCL), sm90 (OpenCL on Hopper)",
-               .fallback = {ISA_C, ISA_AVX2, ISA_AVX512, ISA_AVX512BF16, ISA_PORTABLE, ISA_SM90}},
+               .doc = "c (any compiler), avx2 (emit's default), avx512, avx512bf16; portable, sm80, sm90 (OpenCL)",
+               .fallback = {ISA_C, ISA_AVX2, ISA_AVX512, ISA_AVX512BF16, ISA_PORTABLE, ISA_SM90, ISA_SM80}},
     [F_TILE_Q] = {.key = "tile.q", .var = "BQ", .tag = "_q", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
-                  .max = 1024, .doc = "query rows in a tile", .fallback = {64, 96, 128, 128, 64, 128},
-                  .choices = {{32, 64}, {48, 96, 192}, {64, 112, 128, 224, 256}, {64, 112, 128, 224, 256}, {64, 128, 256, 512}, {64, 128, 192}}},
+                  .max = 1024, .doc = "query rows in a tile", .fallback = {64, 96, 128, 128, 64, 128, 64},
+                  .choices = {{32, 64}, {48, 96, 192}, {64, 112, 128, 224, 256}, {64, 112, 128, 224, 256}, {64, 128, 256, 512}, {64, 128, 192}, {64, 128}}},
     [F_TILE_K] = {.key = "tile.k", .var = "BK", .tag = "k", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
-                  .max = 2048, .doc = "keys in a tile", .fallback = {64, 128, 256, 256, 64, 64},
-                  .choices = {{64, 128}, {64, 128, 256}, {128, 256, 512}, {128, 256, 512}, {32, 64, 256}, {64, 80, 96, 128, 144, 176}}},
+                  .max = 2048, .doc = "keys in a tile", .fallback = {64, 128, 256, 256, 64, 64, 32},
+                  .choices = {{64, 128}, {64, 128, 256}, {128, 256, 512}, {128, 256, 512}, {32, 64, 256}, {64, 80, 96, 128, 144, 176}, {32, 48, 64, 96, 128}}},
     [F_ROWS] = {.key = "micro.rows", .var = "MR", .tag = "_r", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
                 .max = 32, .doc = "query rows whose accumulators are in registers at once",
                 .fallback = {4, 6, 8, 8, 4, 0}, .choices = {{4, 8}, {4, 6}, {4, 8, 14}, {8, 12}, {4, 8}, {0}}},
@@ -64,13 +64,13 @@ const struct field fields[FIELD_COUNT] = {
                     .elide = true, .doc = "two warpgroups take turns at the tensor cores (sm90)", .fallback = ALL(0),
                     .choices = {{0}, {0}, {0}, {0}, {0}, {1}}},
     [F_LAZY] = {.key = "lazy", .var = "LAZY", .tag = "_lazy", .type = FIELD_BOOL, .side = FIELD_TUNING, .elide = true,
-                .doc = "output is rescaled only when a row's maximum has grown much (sm90)",
-                .fallback = ALL(0), .choices = {{0}, {0}, {0}, {0}, {0}, {1}}},
+                .doc = "output is rescaled only when a row's maximum has grown much (sm90, sm80)",
+                .fallback = ALL(0), .choices = {{0}, {0}, {0}, {0}, {0}, {1}, {1}}},
 };
 
 enum language isa_language(enum isa isa)
 {
-    return isa == ISA_PORTABLE || isa == ISA_SM90 ? LANGUAGE_OPENCL : LANGUAGE_C;
+    return isa >= ISA_PORTABLE ? LANGUAGE_OPENCL : LANGUAGE_C;
 }
 
 bool field_is_absent(enum field_id f, enum isa isa)

@@ -9,7 +9,11 @@ const char *device_isa_why_not(const struct opencl_device *device, enum isa isa)
 {
     if (isa_language(isa) != LANGUAGE_OPENCL)
         return "is not for OpenCL devices";
-    return isa == ISA_SM90 && device->capability != 90 ? "needs an NVIDIA device of compute capability 9.0" : NULL;
+    if (isa == ISA_SM90 && device->capability != 90)
+        return "needs an NVIDIA device of compute capability 9.0";
+    if (isa == ISA_SM80 && device->capability < 80)
+        return "needs an NVIDIA device of compute capability 8.0 or later";
+    return NULL;
 }
 
 const char *device_why_not(const struct tuner *tuner, enum isa isa)
@@ -19,19 +23,22 @@ const char *device_why_not(const struct tuner *tuner, enum isa isa)
 
 static struct opencl_source source_of(const struct variant *v, const struct gen_text *text, char name[GEN_NAME_MAX])
 {
-    enum { WARPGROUP_ROWS = 64, WARPGROUP_ITEMS = 128 };
+    enum { WARPGROUP_ROWS = 64, WARPGROUP_ITEMS = 128, ITEMS_A_ROW = 2 };
     const int32_t *f = v->field;
     bool sm90 = f[F_ISA] == ISA_SM90; /* a warpgroup for 64 rows each, and one that copies */
+    bool sm80 = f[F_ISA] == ISA_SM80; /* a warp for 16 rows each */
     variant_encode(v, name);
     return (struct opencl_source){
         .name = name,
         .text = text->data,
         .size = text->size,
         .local_bytes = text->local_bytes,
-        .group = {sm90 ? (f[F_TILE_Q] / WARPGROUP_ROWS + 1) * WARPGROUP_ITEMS : f[F_GROUP_LANES],
-                  sm90 ? 1 : f[F_GROUP_ROWS]},
+        .group = {sm90   ? (f[F_TILE_Q] / WARPGROUP_ROWS + 1) * WARPGROUP_ITEMS
+                  : sm80 ? f[F_TILE_Q] * ITEMS_A_ROW
+                         : f[F_GROUP_LANES],
+                  sm90 || sm80 ? 1 : f[F_GROUP_ROWS]},
         .tile_q = f[F_TILE_Q],
-        .level = sm90 ? OPENCL_SM90 : OPENCL_PORTABLE,
+        .level = sm90 ? OPENCL_SM90 : sm80 ? OPENCL_SM80 : OPENCL_PORTABLE,
         .tile_k = f[F_TILE_K],
         .bf16 = f[F_DTYPE] == DTYPE_BF16,
         .head_dim = variant_head_dim(v),
@@ -190,12 +197,29 @@ static double hopper_cycles(const struct variant *v, const struct tune_target *t
     return queries * tile * waves;
 }
 
+/* The same of Ampere's instructions: half the rate; nothing is hidden within a warp, but warps hide each other's waiting. */
+static double ampere_cycles(const struct variant *v, const struct tune_target *t)
+{
+    const int32_t *f = v->field;
+    const struct shape s = read_shape(v, t);
+    const double queries = up(s.rows, s.bq) / s.bq, held = s.dv / 2 + s.bk * 3 / 4 + up(s.d, 16) / 4 + 40;
+    const double steps = f[F_CAUSAL] ? (s.keys + s.bq / 2) / s.bk + 0.5 : up(s.keys, s.bk) / s.bk;
+    const double product = 2 * s.bq * s.bk * (up(s.d, 16) + up(s.dv, 8)) / 2048;
+    const double softmax = s.bq * s.bk / 11.8 + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
+    double by_registers = 65536 / (up(held, 8) * 2 * s.bq), by_local = 228.0 * 1024 / (128 * s.bk * (up(s.d, 64) + up(s.dv, 64)) / 64);
+    double groups = by_registers < by_local ? by_registers : by_local;
+    groups = groups < 1 ? 1 : groups > 8 ? 8 : (double)(int64_t)groups;
+    return queries * (steps * (product + 0.3 * softmax + 1500 / groups) + 3000 / groups) * (held > 240 ? 1.3 : 1);
+}
+
 double device_cycles(const struct variant *variant, const struct tune_target *target, const struct opencl_device *d)
 {
     if (isa_language((enum isa)variant->field[F_ISA]) != LANGUAGE_OPENCL)
         return 0; /* rejected anyway */
     if (variant->field[F_ISA] == ISA_SM90)
         return hopper_cycles(variant, target);
+    if (variant->field[F_ISA] == ISA_SM80)
+        return ampere_cycles(variant, target);
     struct shape s = read_shape(variant, target);
     return d->type == OPENCL_CPU ? cpu_cycles(&s) : gpu_cycles(&s, d);
 }

@@ -58,9 +58,9 @@ struct opencl_source {
     int64_t local_bytes;
     int group[2], tile_q;
     int head_dim, head_dim_v, element; /* element: bytes */
-    /* OPENCL_SM90: made for NVIDIA's compute capability 9.0; as templates/opencl/sm90.header.t says it takes tensor maps
-     * and memory for them, and a group walks the tiles. */
-    enum opencl_level { OPENCL_PORTABLE, OPENCL_SM90 } level;
+    /* OPENCL_SM80: for NVIDIA's compute capability 8.0 and later. OPENCL_SM90: for 9.0 alone; as
+     * templates/opencl/sm90.header.t says it takes tensor maps and memory for them, and a group walks the tiles. */
+    enum opencl_level { OPENCL_PORTABLE, OPENCL_SM80, OPENCL_SM90 } level;
     int tile_k;
     bool bf16;
 };

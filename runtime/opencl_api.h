@@ -107,6 +107,8 @@ struct opencl_launch {
 };
 int opencl_sm90_launch(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct opencl_launch *launch,
                        cl_event *event, struct gen_error *err);
+/* 0, or -1 and what level sm80 cannot take: rows that do not begin at multiples of 16 bytes, too long ones. */
+int opencl_sm80_check(const struct opencl_kernel *kernel, const struct attn_cl_args *args, struct gen_error *err);
 
 /* From source, for the source's level. NULL and err when the driver refuses it. */
 cl_program opencl_build_program(struct opencl_target *target, const struct opencl_source *source, struct gen_error *err);

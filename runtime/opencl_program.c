@@ -10,7 +10,7 @@
 #include "opencl_api.h"
 #include "opencl_ptx.h"
 
-enum { BINARY_MOST = 64 << 20, HOPPER = 90, HOPPER_LOCAL = 227 << 10 };
+enum { BINARY_MOST = 64 << 20, AMPERE = 80, HOPPER = 90, HOPPER_LOCAL = 227 << 10 };
 
 /* Nothing that relaxes IEEE arithmetic: -inf and NaN have their meaning in a softmax, and a check that passed once must
  * pass on every driver. For the same reason no -cl-mad-enable: templates say fma where they mean it. */
@@ -34,6 +34,10 @@ int opencl_fits(const struct opencl_device *d, const struct opencl_source *s, st
         snprintf(err->text, sizeof err->text,
                  "%s: error: it is for compute capability 9.0 alone; expected an NVIDIA device that has it, not %s", s->name,
                  d->name);
+    else if (s->level == OPENCL_SM80 && d->capability < AMPERE)
+        snprintf(err->text, sizeof err->text,
+                 "%s: error: it is for compute capability 8.0 and later; expected an NVIDIA device that has it, not %s",
+                 s->name, d->name);
     else if (s->local_bytes > local)
         snprintf(err->text, sizeof err->text,
                  "%s: error: it needs %lld bytes of local memory; expected at most %lld on %s", s->name,

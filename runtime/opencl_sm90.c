@@ -120,6 +120,14 @@ static int set_args(const struct opencl_kernel *k, const struct opencl_slot *s, 
     return opencl_failed(code, "clSetKernelArg", err);
 }
 
+int opencl_sm80_check(const struct opencl_kernel *k, const struct attn_cl_args *a, struct gen_error *err)
+{
+    struct attn_cl_maps ignored; /* what a map cannot be of is what 16 bytes at a time cannot be copied of */
+    return check_lengths(a, (a->q_len + k->source.tile_q - 1) / k->source.tile_q, err) != 0 || make_maps(k, a, &ignored, err) != 0
+               ? -1
+               : 0;
+}
+
 int opencl_sm90_launch(const struct opencl_kernel *k, struct opencl_slot *s, const struct opencl_launch *l,
                        cl_event *event, struct gen_error *err)
 {

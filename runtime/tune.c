@@ -425,10 +425,10 @@ static int measure(const struct tuner *tuner, const struct tune_settings *settin
 static void tell_portable(const struct tuner *tuner, const struct candidate *c, int n, struct tune_result *out)
 {
     if (out->winner.field[F_ISA] != ISA_PORTABLE || out->winner.field[F_DTYPE] == DTYPE_F32 ||
-        device_why_not(tuner, ISA_SM90))
+        device_why_not(tuner, ISA_SM80))
         return;
     for (int i = 0; i < n; i++)
-        if (c[i].row.variant.field[F_ISA] == ISA_SM90 && c[i].row.note[0]) {
+        if (c[i].row.variant.field[F_ISA] == ISA_SM80 && c[i].row.note[0]) {
             snprintf(out->fallback, sizeof out->fallback, "%s", c[i].row.note);
             return;
         }

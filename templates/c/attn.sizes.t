@@ -28,7 +28,7 @@
 % let AT_STAGE = AT_ROW + round_up(BQ/MR*STATE*4, 64)
 % let WORKSPACE = AT_STAGE + round_up(STAGE*4, 64)
 % assert GQ + GX + VW == 0, "group and vector belong to OpenCL; isa portable has them"
-% assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isa sm90"
+% assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
 % assert not PAIRS or DTYPE == "bf16", "isa avx512bf16 multiplies pairs of bf16; dtype must be bf16"
 % assert BK % NR == 0, "tile.k must be a multiple of micro.vecs times the vector's width"
 % assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"

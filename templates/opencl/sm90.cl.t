@@ -1,14 +1,15 @@
 %# Forward attention on NVIDIA's Hopper, after FlashAttention-3 (Shah et al. 2024). One work-group a multiprocessor walks the
 %# tiles of queries. One warp feeds it with Q, and with keys and values in ST stages each. Every other warpgroup has 64 rows
-%# of the tile; it begins the scores of the next keys before it makes exponentials of these. All PTX is in ptx.t.
+%# of the tile; it begins the scores of the next keys before it makes exponentials of these. All PTX is in ptx*.t.
 % include "opencl/sm90.sizes.t"
 % include "opencl/sm90.header.t"
 % include "opencl/args.h"
 % include "opencl/maps.h"
 % include "opencl/ptx.t"
+% include "opencl/ptx.sm90.t"
+% include "opencl/softmax.t"
 % include "opencl/sm90.tiles.t"
 % include "opencl/sm90.copy.t"
-% include "opencl/softmax.t"
 % include "opencl/sm90.parts.t"
 
 /* With ping-pong one warpgroup's products run while the other makes exponentials. */

@@ -6,16 +6,6 @@ struct tile {
     int i0, h, g, b, keys, offset, count;
 };
 
-/* Query i sees the keys before this one. */
-INLINED int interval(int i, int keys, int offset)
-{
-% if CAUSAL
-    return max(min(i + offset + 1, keys), 0);
-% else
-    return keys;
-% end
-}
-
 INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __global const long *kv_lens)
 {
     struct tile x;

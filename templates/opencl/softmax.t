@@ -1,5 +1,15 @@
 %# The online softmax of two rows a work-item, in the fragments of the tensor cores. Of a row's four lanes each has its own
 %# share of the sum; the maximum is of all four.
+/* Query i sees the keys before this one. */
+INLINED int interval(int i, int keys, int offset)
+{
+% if CAUSAL
+    return max(min(i + offset + 1, keys), 0);
+% else
+    return keys;
+% end
+}
+
 struct rows {
     float top[2], sum[2]; /* maximum of the scores so far, or what stands for it; share of the sum of exponentials */
 };

@@ -1,7 +1,7 @@
 /* test_opencl_kernels.c - the kernels in OpenCL C: a pairwise covering choice of variants on the first OpenCL device,
  * against the double-precision reference over awkward shapes, from copies and (where the device shares our memory) in
- * guarded memory itself; and a few through clang and, where it is installed, NVIDIA's assembler. Level sm90 is run where
- * there is such a card, and compiled and assembled everywhere.
+ * guarded memory itself; and a few through clang and, where it is installed, NVIDIA's assembler. Levels sm90 and sm80 are run
+ * where there is such a card, and compiled and assembled everywhere.
  *     ATTN_SEED      where random choices and data begin
  *     ATTN_VARIANTS  at most so many variants
  *     ATTN_FILTER    only variants whose name contains it */
@@ -134,7 +134,7 @@ static bool within(void *arg, const struct variant *v)
     return fits;
 }
 
-static const int dims_sm90[][2] = {{64, 64}, {128, 128}, {256, 256}, {192, 128}, {80, 80}, {40, 40}, {96, 160}, {8, 248}};
+static const int dims_tensor[][2] = {{64, 64}, {128, 128}, {256, 256}, {192, 128}, {80, 80}, {40, 40}, {96, 160}, {8, 248}};
 
 static void choose(struct suite *s, const struct opencl_device *device, enum isa isa)
 {
@@ -142,8 +142,8 @@ static void choose(struct suite *s, const struct opencl_device *device, enum isa
     struct limits limits = {.gen = s->gen, .target = {.device = *device}};
     struct choice c = {.gen = s->gen,
                        .isa = isa,
-                       .dims = isa == ISA_SM90 ? dims_sm90 : dims,
-                       .dim_count = isa == ISA_SM90 ? sizeof dims_sm90 / sizeof *dims_sm90 : sizeof dims / sizeof *dims,
+                       .dims = isa == ISA_PORTABLE ? dims : dims_tensor,
+                       .dim_count = isa == ISA_PORTABLE ? sizeof dims / sizeof *dims : sizeof dims_tensor / sizeof *dims_tensor,
                        .fits = within,
                        .arg = &limits};
     choice_begin(&c);
@@ -200,6 +200,11 @@ static void test_on_the_device(void **state)
 static void test_sm90_on_the_device(void **state)
 {
     check_on_the_device(*state, ISA_SM90);
+}
+
+static void test_sm80_on_the_device(void **state)
+{
+    check_on_the_device(*state, ISA_SM80);
 }
 
 /* ---- through other compilers ---- */
@@ -342,7 +347,7 @@ static void assemble_for_hopper(const struct suite *s, const struct variant *v, 
     memcpy(all, clang, sizeof clang);
     memcpy(all + CLANG_ARGS, rest, sizeof rest);
     must_run(s, all, said, sizeof said);
-    retarget(ptx, (v->field[F_TILE_Q] / 64 + 1) * 128);
+    retarget(ptx, v->field[F_ISA] == ISA_SM80 ? 2 * v->field[F_TILE_Q] : (v->field[F_TILE_Q] / 64 + 1) * 128);
     if (!assemble)
         return;
     const char *const ptxas[] = {"ptxas", "-v", "-arch=sm_90a", "-o", "/dev/null", ptx, NULL};
@@ -366,7 +371,7 @@ static bool has_ptxas(const struct suite *s)
 }
 
 /* What tuning would try for a few problems, of each kind of tile one: registers, spills, and products in flight. */
-static void test_sm90_without_a_device(void **state)
+static void test_tensor_cores_without_a_device(void **state)
 {
     const struct suite *s = *state;
     static const char *const names[] = {
@@ -382,6 +387,10 @@ static void test_sm90_without_a_device(void **state)
         "attn_bf16_d192v128_causal_on_sm90_q128k96_lazy",
         "attn_bf16_d40_causal_on_sm90_q192k96_s3",
         "attn_f16_d72v200_on_sm90_q128k64_lazy",
+        "attn_bf16_d64_on_sm80_q64k64",
+        "attn_bf16_d128_causal_on_sm80_q128k64_lazy",
+        "attn_f16_d256_causal_on_sm80_q64k32_lazy",
+        "attn_f16_d72v40_causal_on_sm80_q64k48",
     };
     if (!has("clang")) {
         print_message("# clang is not here\n");
@@ -431,9 +440,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_other_compiler),
         cmocka_unit_test(test_no_spills),
-        cmocka_unit_test(test_sm90_without_a_device),
+        cmocka_unit_test(test_tensor_cores_without_a_device),
         cmocka_unit_test(test_on_the_device),
         cmocka_unit_test(test_sm90_on_the_device),
+        cmocka_unit_test(test_sm80_on_the_device),
     };
     return cmocka_run_group_tests_name("opencl kernels", tests, setup, teardown);
 }

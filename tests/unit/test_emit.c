@@ -512,7 +512,7 @@ static void test_rules(void **state)
 {
     static const struct rule_case cases[] = {
         {"group and vector belong to OpenCL; isa portable has them", ISA_AVX2, {{F_VECTOR, 4}}},
-        {"stages, pingpong and lazy belong to isa sm90", ISA_AVX2, {{F_LAZY, 1}}},
+        {"stages, pingpong and lazy belong to isas sm90 and sm80", ISA_AVX2, {{F_LAZY, 1}}},
         {"isa avx512bf16 multiplies pairs of bf16; dtype must be bf16", ISA_AVX512BF16, {{F_DTYPE, DTYPE_F16}}},
         {"tile.k must be a multiple of micro.vecs times the vector's width", ISA_AVX2, {{F_TILE_K, 104}}},
         {"tile.q must be a multiple of micro.rows", ISA_AVX512, {{F_TILE_Q, 100}}},

@@ -1,0 +1,169 @@
+%# Hopper's instructions, as functions: all PTX stands here and in ptx.t. Addresses in shared memory are 32 bits.
+/* Barriers in shared memory: a phase ends when all arrivals and all bytes that were announced are there. */
+INLINED void barrier_init(uint bar, uint arrivals)
+{
+    __asm__ volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(bar), "r"(arrivals) : "memory");
+}
+INLINED void barriers_made(void)
+{
+    __asm__ volatile("fence.mbarrier_init.release.cluster; fence.proxy.async.shared::cta;" ::: "memory");
+}
+INLINED void arrive(uint bar)
+{
+    __asm__ volatile("{.reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%0];}" :: "r"(bar) : "memory");
+}
+INLINED void arrive_and_expect(uint bar, uint bytes)
+{
+    __asm__ volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(bar), "r"(bytes) : "memory");
+}
+INLINED void await(uint bar, uint parity)
+{
+    __asm__ volatile("{.reg .pred done; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra AGAIN;}"
+        :: "r"(bar), "r"(parity) : "memory");
+}
+
+/* Barriers of the hardware, by number: some of the group's warps wait, others only arrive. */
+INLINED void named_sync(uint number, uint items)
+{
+    __asm__ volatile("bar.sync %0, %1;" :: "r"(number), "r"(items) : "memory");
+}
+INLINED void named_arrive(uint number, uint items)
+{
+    __asm__ volatile("bar.arrive %0, %1;" :: "r"(number), "r"(items) : "memory");
+}
+INLINED void warp_sync(void)
+{
+    __asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+}
+
+/* The copy engine, between shared memory and a box of a tensor that begins at (column, row, head, sequence). What lies
+ * outside the tensor is read as zeros and not written. */
+INLINED void box_load(uint to, ulong map, int column, int row, int head, int sequence, uint bar)
+{
+    __asm__ volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];"
+        :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence), "r"(bar) : "memory");
+}
+INLINED void box_store(ulong map, int column, int row, int head, int sequence, uint from)
+{
+    __asm__ volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];"
+        :: "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence), "r"(from) : "memory");
+}
+INLINED void box_prefetch(ulong map, int column, int row, int head, int sequence) /* to L2 */
+{
+    __asm__ volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];"
+        :: "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence) : "memory");
+}
+INLINED void stores_commit(void)
+{
+    __asm__ volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+INLINED void stores_read(void) /* their shared memory may be written again */
+{
+    __asm__ volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+INLINED void stores_done(void)
+{
+    __asm__ volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+INLINED void shared_written(void) /* what this work-item has written is seen by the copy engine and the tensor cores */
+{
+    __asm__ volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+INLINED void map_written(ulong map) /* by stores; the copy engine may read it */
+{
+    __asm__ volatile("fence.proxy.tensormap::generic.release.gpu; fence.proxy.tensormap::generic.acquire.gpu [%0], 128;"
+        :: "l"(map) : "memory");
+}
+INLINED void zero16(uint at)
+{
+    __asm__ volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" :: "r"(at), "r"(0) : "memory");
+}
+INLINED void flip_signs16(uint at) /* of eight 16-bit elements */
+{
+    __asm__ volatile("{.reg .b32 a, b, c, d; ld.shared.v4.b32 {a, b, c, d}, [%0]; xor.b32 a, a, %1; xor.b32 b, b, %1;"
+        "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at), "r"(0x80008000) : "memory");
+}
+
+/* Registers of this warpgroup's work-items, from now on. */
+% if WG > 1
+INLINED void registers_for_copying(void)
+{
+    __asm__ volatile("setmaxnreg.dec.sync.aligned.u32 ${COPY_REGS};");
+}
+INLINED void registers_for_computing(void)
+{
+    __asm__ volatile("setmaxnreg.inc.sync.aligned.u32 ${REGS};");
+}
+% end
+
+/* Tensor cores, asynchronous: nobody touches their registers between a product and the wait for it. An operand in shared
+ * memory is told by its address and two strides: of boxes of 64 columns, where those run along the result's side, and
+ * of eight rows, which is 1024 bytes. */
+INLINED void products_begin(void)
+{
+    __asm__ volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+INLINED void products_commit(void)
+{
+    __asm__ volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+INLINED void products_wait(void)
+{
+    __asm__ volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+INLINED void products_wait_but_last(void)
+{
+    __asm__ volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+}
+INLINED ulong operand(uint at, uint box)
+{
+    return (ulong)((at & 0x3ffff) >> 4) | (ulong)(box >> 4) << 16 | 64UL << 32 | 1UL << 62;
+}
+/* S[64][${BK}] = Q[64][16] K[${BK}][16]^T, added to S where add is 1. */
+INLINED void multiply_qk(float *s, ulong q, ulong k, int add)
+{
+    __asm__ volatile("{.reg .pred add; setp.ne.b32 add, %${NS + 2}, 0; wgmma.mma_async.sync.aligned.m64n${BK}k16.f32.${T}.${T}"
+        "{%0, %1, %2, %3, %4, %5, %6, %7"
+% for i in 1..NS/8
+        ", %${8*i}, %${8*i + 1}, %${8*i + 2}, %${8*i + 3}, %${8*i + 4}, %${8*i + 5}, %${8*i + 6}, %${8*i + 7}"
+% end
+        "}, %${NS}, %${NS + 1}, add, 1, 1, 0, 0;}"
+        : "+f"(s[0]), "+f"(s[1]), "+f"(s[2]), "+f"(s[3]), "+f"(s[4]), "+f"(s[5]), "+f"(s[6]), "+f"(s[7])
+% for i in 1..NS/8
+        , "+f"(s[${8*i}]), "+f"(s[${8*i + 1}]), "+f"(s[${8*i + 2}]), "+f"(s[${8*i + 3}]), "+f"(s[${8*i + 4}]), "+f"(s[${8*i + 5}]), "+f"(s[${8*i + 6}]), "+f"(s[${8*i + 7}])
+% end
+        : "l"(q), "l"(k), "r"(add));
+}
+/* O[64][${HDV}] += P[64][16] V[16][${HDV}], with P in registers. */
+INLINED void multiply_pv(float *o, const uint *p, ulong v)
+{
+    __asm__ volatile("wgmma.mma_async.sync.aligned.m64n${HDV}k16.f32.${T}.${T}"
+        "{%0, %1, %2, %3"
+% for i in 1..NO/4
+        ", %${4*i}, %${4*i + 1}, %${4*i + 2}, %${4*i + 3}"
+% end
+        "}, {%${NO}, %${NO + 1}, %${NO + 2}, %${NO + 3}}, %${NO + 4}, 1, 1, 1, 1;"
+        : "+f"(o[0]), "+f"(o[1]), "+f"(o[2]), "+f"(o[3])
+% for i in 1..NO/4
+        , "+f"(o[${4*i}]), "+f"(o[${4*i + 1}]), "+f"(o[${4*i + 2}]), "+f"(o[${4*i + 3}])
+% end
+        : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v));
+}
+
+INLINED uint count_up(__global uint *at) /* what it was before */
+{
+    uint before;
+    __asm__ volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
+    return before;
+}
+
+/* Small matrices of 8 by 8 to shared memory, four or two at once; lane l tells where row l%8 of matrix l/8 goes. */
+INLINED void store_matrices4(uint at, uint a, uint b, uint c, uint d)
+{
+    __asm__ volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+        :: "r"(at), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+INLINED void store_matrices2(uint at, uint a, uint b)
+{
+    __asm__ volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" :: "r"(at), "r"(a), "r"(b) : "memory");
+}
