@@ -19,4 +19,4 @@
 % let V_TILE = BK*VB*128
 % let LOCAL = K_TILE + V_TILE
 % assert LOCAL <= 49152, "K and V of a tile take more than 48 KiB of shared memory; tile.k must be smaller"
-% assert NO + NS + BK/4 + 4*QN + 24 <= 255, "a work-item needs more than 255 registers; tile.k must be smaller"
+% assert NO + NS + BK/4 + 4*QN + 28 <= 255, "a work-item needs more than 255 registers; tile.k must be smaller"

@@ -568,6 +568,35 @@ static void test_rules_of_sm90(void **state)
     check_rules("opencl/sm90.sizes.t", cases, sizeof cases / sizeof *cases);
 }
 
+static void test_rules_of_sm80(void **state)
+{
+    static const struct rule_case cases[] = {
+        {"isa sm80 multiplies f16 and bf16; dtype must be one of them", ISA_SM80, {{F_TILE_Q, 128}}},
+        {"micro, unroll, group and vector belong to other isas; sm80 has tiles",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_VECTOR, 4}}},
+        {"stages and pingpong belong to isa sm90", ISA_SM80, {{F_DTYPE, DTYPE_BF16}, {F_STAGES, 2}}},
+        {"head_dim must be a multiple of 8: rows are copied 16 bytes at a time",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_HEAD_DIM_V, 33}}},
+        {"head_dim must be at most 256: a warp's registers hold no wider output",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_HEAD_DIM, 264}}},
+        {"tile.q must be a multiple of 16 from 32 to 256: a warp has 16 rows",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_TILE_Q, 16}}},
+        {"tile.k must be a multiple of 16 and at most 256", ISA_SM80, {{F_DTYPE, DTYPE_BF16}, {F_TILE_K, 40}}},
+        {"K and V of a tile take more than 48 KiB of shared memory; tile.k must be smaller",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_HEAD_DIM, 256}, {F_TILE_K, 64}}},
+        {"a work-item needs more than 255 registers; tile.k must be smaller",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_HEAD_DIM, 256}, {F_TILE_K, 48}}},
+    };
+    (void)state;
+    check_rules("opencl/sm80.sizes.t", cases, sizeof cases / sizeof *cases);
+}
+
 static void test_ranges(void **state)
 {
     static const struct {
@@ -627,7 +656,7 @@ int main(void)
         cmocka_unit_test(test_same_bytes), cmocka_unit_test(test_threads), cmocka_unit_test(test_no_place),
         cmocka_unit_test(test_locale),     cmocka_unit_test(test_forms),   cmocka_unit_test(test_elided),
         cmocka_unit_test(test_header),     cmocka_unit_test(test_uses),    cmocka_unit_test(test_check),
-        cmocka_unit_test(test_rules), cmocka_unit_test(test_rules_of_sm90),      cmocka_unit_test(test_ranges),  cmocka_unit_test(test_too_few_registers),
+        cmocka_unit_test(test_rules), cmocka_unit_test(test_rules_of_sm90), cmocka_unit_test(test_rules_of_sm80),      cmocka_unit_test(test_ranges),  cmocka_unit_test(test_too_few_registers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,7 +129,7 @@ static const char *const wrong[][2] = {
     {D "causal: 1", "2:9: error: causal is '1'; expected true or false"},
     {D "causal: 'true'", "2:9: error: causal is the text 'true'; expected true or false"},
     {D "causal: [true, True]", "2:16: error: causal has this value twice; expected each once"},
-    {D "isa: sm99", "2:6: error: isa is 'sm99'; expected c, avx2, avx512, avx512bf16, portable or sm90"},
+    {D "isa: sm99", "2:6: error: isa is 'sm99'; expected c, avx2, avx512, avx512bf16, portable, sm90 or sm80"},
     {D "op: softmax", "2:5: error: op is 'softmax'; expected attn"},
     {D "language: opencl\nisa: avx2", "3:6: error: isa avx2 is of language c, which the spec leaves out; expected an isa of the "
                                       "spec's language"},
@@ -201,7 +201,7 @@ static void test_large(void **state)
     check(b.data, "s.yaml:2:6: error: isa is '"
           "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4"
           "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4"
-          "...'; expected c, avx2, avx512, avx512bf16, portable or sm90");
+          "...'; expected c, avx2, avx512, avx512bf16, portable, sm90 or sm80");
     buf_free(&b);
 }
 
