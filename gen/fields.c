@@ -36,7 +36,7 @@ const struct field fields[FIELD_COUNT] = {
                   .choices = {{32, 64}, {48, 96, 192}, {64, 112, 128, 224, 256}, {64, 112, 128, 224, 256}, {64, 128, 256, 512}, {64, 128, 192}, {64, 128}}},
     [F_TILE_K] = {.key = "tile.k", .var = "BK", .tag = "k", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
                   .max = 2048, .doc = "keys in a tile", .fallback = {64, 128, 256, 256, 64, 64, 32},
-                  .choices = {{64, 128}, {64, 128, 256}, {128, 256, 512}, {128, 256, 512}, {32, 64, 256}, {64, 80, 96, 128, 144, 176}, {32, 48, 64, 96, 128}}},
+                  .choices = {{64, 128}, {64, 128, 256}, {128, 256, 512}, {128, 256, 512}, {32, 64, 256}, {64, 80, 96, 128, 144, 176}, {32, 48, 64, 96}}},
     [F_ROWS] = {.key = "micro.rows", .var = "MR", .tag = "_r", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
                 .max = 32, .doc = "query rows whose accumulators are in registers at once",
                 .fallback = {4, 6, 8, 8, 4, 0}, .choices = {{4, 8}, {4, 6}, {4, 8, 14}, {8, 12}, {4, 8}, {0}}},

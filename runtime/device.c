@@ -23,10 +23,10 @@ const char *device_why_not(const struct tuner *tuner, enum isa isa)
 
 static struct opencl_source source_of(const struct variant *v, const struct gen_text *text, char name[GEN_NAME_MAX])
 {
-    enum { WARPGROUP_ROWS = 64, WARPGROUP_ITEMS = 128, ITEMS_A_ROW = 2 };
+    enum { WARPGROUP_ROWS = 64, WARPGROUP_ITEMS = 128 };
     const int32_t *f = v->field;
     bool sm90 = f[F_ISA] == ISA_SM90; /* a warpgroup for 64 rows each, and one that copies */
-    bool sm80 = f[F_ISA] == ISA_SM80; /* a warp for 16 rows each */
+    bool sm80 = f[F_ISA] == ISA_SM80; /* four warps */
     variant_encode(v, name);
     return (struct opencl_source){
         .name = name,
@@ -34,7 +34,7 @@ static struct opencl_source source_of(const struct variant *v, const struct gen_
         .size = text->size,
         .local_bytes = text->local_bytes,
         .group = {sm90   ? (f[F_TILE_Q] / WARPGROUP_ROWS + 1) * WARPGROUP_ITEMS
-                  : sm80 ? f[F_TILE_Q] * ITEMS_A_ROW
+                  : sm80 ? WARPGROUP_ITEMS
                          : f[F_GROUP_LANES],
                   sm90 || sm80 ? 1 : f[F_GROUP_ROWS]},
         .tile_q = f[F_TILE_Q],
@@ -197,19 +197,24 @@ static double hopper_cycles(const struct variant *v, const struct tune_target *t
     return queries * tile * waves;
 }
 
-/* The same of Ampere's instructions: half the rate; nothing is hidden within a warp, but warps hide each other's waiting. */
+/* The same of Ampere's instructions: half the rate, and what warps read of K and V, 128 bytes a cycle, serves more rows of
+ * larger tiles. Groups that are there at once hide each other's waiting. */
 static double ampere_cycles(const struct variant *v, const struct tune_target *t)
 {
+    enum { WARPS = 4, WARP_ROWS = 16, LANES = 32 };
     const int32_t *f = v->field;
     const struct shape s = read_shape(v, t);
-    const double queries = up(s.rows, s.bq) / s.bq, held = s.dv / 2 + s.bk * 3 / 4 + up(s.d, 16) / 4 + 40;
+    const double queries = up(s.rows, s.bq) / s.bq, wide = up(s.d, 16) + up(s.dv, 8), parts = s.bq / (WARPS * WARP_ROWS);
     const double steps = f[F_CAUSAL] ? (s.keys + s.bq / 2) / s.bk + 0.5 : up(s.keys, s.bk) / s.bk;
-    const double product = 2 * s.bq * s.bk * (up(s.d, 16) + up(s.dv, 8)) / 2048;
-    const double softmax = s.bq * s.bk / 11.8 + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
-    double by_registers = 65536 / (up(held, 8) * 2 * s.bq), by_local = 228.0 * 1024 / (128 * s.bk * (up(s.d, 64) + up(s.dv, 64)) / 64);
+    const double product = 2 * s.bq * s.bk * wide / 2048, reading = WARPS * s.bk * wide * 2 / 128;
+    const double softmax = s.bq * s.bk / 11.8 + (f[F_LAZY] ? 0.6 : 1) * s.bq * s.dv / 128;
+    const double held = parts * (s.dv / 2 + s.bk * 3 / 4 + up(s.d, 16) / 4) + 50 + (f[F_LAZY] ? 10 : 0);
+    const double by_registers = 65536 / ((held < 255 ? up(held, 8) : 255) * WARPS * LANES);
+    const double by_local = 227.0 * 1024 / (128 * s.bk * (up(s.d, 64) + up(s.dv, 64)) / 64);
     double groups = by_registers < by_local ? by_registers : by_local;
     groups = groups < 1 ? 1 : groups > 8 ? 8 : (double)(int64_t)groups;
-    return queries * (steps * (product + 0.3 * softmax + 1500 / groups) + 3000 / groups) * (held > 240 ? 1.3 : 1);
+    const double tile = larger(product, reading) + 0.5 * softmax + 1200 / groups;
+    return queries * (steps * tile + 3000 / groups) * (held > 270 ? 1.3 : 1);
 }
 
 double device_cycles(const struct variant *variant, const struct tune_target *target, const struct opencl_device *d)

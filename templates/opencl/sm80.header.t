@@ -5,12 +5,12 @@
  * OpenCL C 1.2 with inline PTX for compute capability 8.0; arithmetic is f32, P is rounded to ${DTYPE} for the second product.
  *
  * Parameters: ${parameters()}.
- * A work-group of ${ITEMS} work-items, ${BQ/16} warps, computes ${BQ} queries of one head, ${BK} keys at a time. A tile takes
- * ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*2} bytes of K and V; a work-item holds ${NS} scores, ${NO} elements of output and ${8*QN} of Q.
+ * A work-group of ${ITEMS} work-items, four warps, computes ${BQ} queries of one head, ${BK} keys at a time. A tile takes
+ * ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*2} bytes of K and V; a work-item holds ${MT*NS} scores and ${MT*NO} elements of output; Q is in ${Q_HELD ? "registers" : "shared memory"}.
  * Local memory: ${LOCAL} bytes.
  *
  * Fragments: element n of a work-item's scores (or output) is row lane/4 + 8*(n/2%2), column 8*(n/4) + 2*(lane%4) + n%2 of its
- * warp's 16 rows. Swizzle: 16 bytes c of row r of a box lie where 16 bytes c^(r%8) would.
+ * warp's 16 rows${MT > 1 ? ", and so for 16 more" : ""}. Swizzle: 16 bytes c of row r of a box lie where 16 bytes c^(r%8) would.
  *
  * Contract: enqueue it with local size (${ITEMS}, 1, 1) and global size (${ITEMS} * ceil(q_len / ${BQ}), heads, batch); the struct below
  * says what the arguments are. Rows begin at multiples of 16 bytes; lengths are below 2^30. Where has_lse or has_lens is 0 any

@@ -582,16 +582,16 @@ static void test_rules_of_sm80(void **state)
         {"head_dim must be at most 256: a warp's registers hold no wider output",
          ISA_SM80,
          {{F_DTYPE, DTYPE_BF16}, {F_HEAD_DIM, 264}}},
-        {"tile.q must be a multiple of 16 from 32 to 256: a warp has 16 rows",
+        {"tile.q must be 64 or 128: four warps have 16 or 32 rows each",
          ISA_SM80,
          {{F_DTYPE, DTYPE_BF16}, {F_TILE_Q, 16}}},
         {"tile.k must be a multiple of 16 and at most 256", ISA_SM80, {{F_DTYPE, DTYPE_BF16}, {F_TILE_K, 40}}},
-        {"K and V of a tile take more than 48 KiB of shared memory; tile.k must be smaller",
+        {"a tile takes more than 48 KiB of shared memory; tile.q or tile.k must be smaller",
          ISA_SM80,
          {{F_DTYPE, DTYPE_BF16}, {F_HEAD_DIM, 256}, {F_TILE_K, 64}}},
-        {"a work-item needs more than 255 registers; tile.k must be smaller",
+        {"a work-item needs more than 255 registers; tile.q or tile.k must be smaller",
          ISA_SM80,
-         {{F_DTYPE, DTYPE_BF16}, {F_HEAD_DIM, 256}, {F_TILE_K, 48}}},
+         {{F_DTYPE, DTYPE_BF16}, {F_HEAD_DIM, 256}, {F_TILE_Q, 128}}},
     };
     (void)state;
     check_rules("opencl/sm80.sizes.t", cases, sizeof cases / sizeof *cases);
