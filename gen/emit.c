@@ -363,8 +363,9 @@ static int check_ranges(const struct variant *v, struct gen_error *err)
         int32_t value = v->field[f], max = fields[f].type == FIELD_BOOL ? 1 : fields[f].max;
         while (fields[f].names && fields[f].names[max + 1])
             max++;
-        bool absent =
-            fields[f].paired ? value == 0 : value == 0 && isa < ISA_COUNT && field_is_absent((enum field_id)f, (enum isa)isa);
+        bool absent = fields[f].paired
+                          ? value == 0
+                          : value == 0 && isa < ISA_COUNT && field_is_absent((enum field_id)f, (enum isa)isa);
         if ((value < fields[f].min || value > max) && !absent) {
             snprintf(err->text, sizeof err->text, "variant: error: %s is %d; expected %d to %d", fields[f].key, value,
                      fields[f].min, max);
@@ -402,7 +403,8 @@ static int emit(const struct gen *g, const struct variant *v, enum gen_flags fla
     }
     set_fields(e);
     struct template_host host = {e, directive};
-    if (template_render(g->driver[v->field[F_OP]][driver_of((enum isa)v->field[F_ISA])], &e->env, &host, text, err) || check_all_read(e, err))
+    if (template_render(g->driver[v->field[F_OP]][driver_of((enum isa)v->field[F_ISA])], &e->env, &host, text, err) ||
+        check_all_read(e, err))
         goto fail;
     if (!buf_ok(text) || !buf_ok(&e->parameters)) {
         fail_at(err, (struct place){e->name, 0}, "out of memory");

@@ -38,7 +38,9 @@ static struct opencl_source source_of(const struct variant *v, const struct gen_
                          : f[F_GROUP_LANES],
                   sm90 || sm80 ? 1 : f[F_GROUP_ROWS]},
         .tile_q = f[F_TILE_Q],
-        .level = sm90 ? OPENCL_SM90 : sm80 ? OPENCL_SM80 : OPENCL_PORTABLE,
+        .level = sm90   ? OPENCL_SM90
+                 : sm80 ? OPENCL_SM80
+                        : OPENCL_PORTABLE,
         .tile_k = f[F_TILE_K],
         .bf16 = f[F_DTYPE] == DTYPE_BF16,
         .head_dim = variant_head_dim(v),
@@ -185,7 +187,8 @@ static double hopper_cycles(const struct variant *v, const struct tune_target *t
     const int32_t *f = v->field;
     const struct shape s = read_shape(v, t);
     const double heads = (double)t->heads * (double)t->batch, units = t->threads > 0 ? t->threads : 1;
-    const double queries = up(s.rows, s.bq) / s.bq, across = f[F_TILE_Q] % f[F_TILE_K] ? 0.5 : 0; /* tiles' edges apart */
+    const double queries = up(s.rows, s.bq) / s.bq,
+                 across = f[F_TILE_Q] % f[F_TILE_K] ? 0.5 : 0; /* tiles' edges apart */
     const double masked = f[F_CAUSAL] ? s.bq / s.bk + 2 * across : 0.5;
     const double steps = f[F_CAUSAL] ? (s.keys + s.bq / 2) / s.bk + across : up(s.keys, s.bk) / s.bk;
     const double product = 2 * s.bq * s.bk * (up(s.d, 16) + up(s.dv, 8)) / 4096;
@@ -204,10 +207,11 @@ static double ampere_cycles(const struct variant *v, const struct tune_target *t
     enum { WARPS = 4, WARP_ROWS = 16, LANES = 32 };
     const int32_t *f = v->field;
     const struct shape s = read_shape(v, t);
-    const double queries = up(s.rows, s.bq) / s.bq, wide = up(s.d, 16) + up(s.dv, 8), parts = s.bq / (WARPS * WARP_ROWS);
+    const double queries = up(s.rows, s.bq) / s.bq, wide = up(s.d, 16) + up(s.dv, 8),
+                 parts = s.bq / (WARPS * WARP_ROWS);
     const double steps = f[F_CAUSAL] ? (s.keys + s.bq / 2) / s.bk + 0.5 : up(s.keys, s.bk) / s.bk;
     const double product = 2 * s.bq * s.bk * wide / 2048, reading = WARPS * s.bk * wide * 2 / 128;
-    const double softmax = s.bq * s.bk / 11.8 + (f[F_LAZY] ? 0.6 : 1) * s.bq * s.dv / 128;
+    const double softmax = s.bq * s.bk / 11.8 + (f[F_LAZY] ? 1.3 : 1) * s.bq * s.dv / 128; /* the vote costs more */
     const double held = parts * (s.dv / 2 + s.bk * 3 / 4 + up(s.d, 16) / 4) + 50 + (f[F_LAZY] ? 10 : 0);
     const double by_registers = 65536 / ((held < 255 ? up(held, 8) : 255) * WARPS * LANES);
     const double by_local = 227.0 * 1024 / (128 * s.bk * (up(s.d, 64) + up(s.dv, 64)) / 64);

@@ -111,7 +111,8 @@ int opencl_sm90_launch(const struct opencl_kernel *kernel, struct opencl_slot *s
 int opencl_sm80_check(const struct opencl_kernel *kernel, const struct attn_cl_args *args, struct gen_error *err);
 
 /* From source, for the source's level. NULL and err when the driver refuses it. */
-cl_program opencl_build_program(struct opencl_target *target, const struct opencl_source *source, struct gen_error *err);
+cl_program opencl_build_program(struct opencl_target *target, const struct opencl_source *source,
+                                struct gen_error *err);
 
 /* Fills err with `WHAT: CL_NAME (number)` and returns -1; CL_SUCCESS returns 0 and fills nothing. */
 int opencl_failed(cl_int code, const char *what, struct gen_error *err);

@@ -32,8 +32,8 @@ int opencl_fits(const struct opencl_device *d, const struct opencl_source *s, st
     int64_t items = (int64_t)s->group[0] * s->group[1], local = s->level == OPENCL_SM90 ? HOPPER_LOCAL : d->local_bytes;
     if (s->level == OPENCL_SM90 && d->capability != HOPPER)
         snprintf(err->text, sizeof err->text,
-                 "%s: error: it is for compute capability 9.0 alone; expected an NVIDIA device that has it, not %s", s->name,
-                 d->name);
+                 "%s: error: it is for compute capability 9.0 alone; expected an NVIDIA device that has it, not %s",
+                 s->name, d->name);
     else if (s->level == OPENCL_SM80 && d->capability < AMPERE)
         snprintf(err->text, sizeof err->text,
                  "%s: error: it is for compute capability 8.0 and later; expected an NVIDIA device that has it, not %s",
@@ -154,8 +154,8 @@ static cl_program from_binary(struct opencl_target *t, const void *data, size_t 
     cl_program program = api->clCreateProgramWithBinary(t->context, 1, &id, &size, &binary, &status, &code);
     if (code != CL_SUCCESS)
         return NULL;
-    *build_code = status != CL_SUCCESS ? status
-                                       : api->clBuildProgram(program, 1, &id, options_of(&t->device), NULL, NULL);
+    *build_code =
+        status != CL_SUCCESS ? status : api->clBuildProgram(program, 1, &id, options_of(&t->device), NULL, NULL);
     return program;
 }
 

@@ -23,7 +23,8 @@ static const char *find_directive(const char *at, const char *end, const char *w
 
 static char *refuse(struct gen_error *err, const char *what)
 {
-    snprintf(err->text, sizeof err->text, "the driver's PTX has %s; expected what NVIDIA's OpenCL writes for sm_90", what);
+    snprintf(err->text, sizeof err->text, "the driver's PTX has %s; expected what NVIDIA's OpenCL writes for sm_90",
+             what);
     return NULL;
 }
 

@@ -11,9 +11,9 @@
 
 _Static_assert(sizeof(struct attn_cl_maps) == 4 * 128 + 8, "struct attn_cl_maps is laid out as OpenCL C does");
 
-enum { MAPS_BYTES = 512, COUNTERS_BYTES = 128 };    /* of the four maps of a group, behind counters, in device memory */
-static const long MOST_LENGTH = (1L << 30) - 1;     /* positions and their sums are 32 bits in the kernel */
-static const double NEAR_BYTES = 24 << 20;          /* of keys and values that should stay in L2, half of Hopper's */
+enum { MAPS_BYTES = 512, COUNTERS_BYTES = 128 }; /* of the four maps of a group, behind counters, in device memory */
+static const long MOST_LENGTH = (1L << 30) - 1;  /* positions and their sums are 32 bits in the kernel */
+static const double NEAR_BYTES = 24 << 20;       /* of keys and values that should stay in L2, half of Hopper's */
 
 static struct tma_tensor tensor_of(const struct opencl_source *s, const char *name, int width, long batch, long heads,
                                    long rows, const long stride[3], int box)
@@ -96,8 +96,8 @@ static int need_maps(const struct opencl_kernel *k, struct opencl_slot *s, struc
         snprintf(err->text, sizeof err->text, "out of memory");
         return -1;
     }
-    s->maps = k->target->cl->api.clCreateBuffer(k->target->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size, zeros,
-                                                &code);
+    s->maps = k->target->cl->api.clCreateBuffer(k->target->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size,
+                                                zeros, &code);
     free(zeros);
     if (code != CL_SUCCESS)
         s->maps = NULL;
@@ -123,7 +123,8 @@ static int set_args(const struct opencl_kernel *k, const struct opencl_slot *s, 
 int opencl_sm80_check(const struct opencl_kernel *k, const struct attn_cl_args *a, struct gen_error *err)
 {
     struct attn_cl_maps ignored; /* what a map cannot be of is what 16 bytes at a time cannot be copied of */
-    return check_lengths(a, (a->q_len + k->source.tile_q - 1) / k->source.tile_q, err) != 0 || make_maps(k, a, &ignored, err) != 0
+    return check_lengths(a, (a->q_len + k->source.tile_q - 1) / k->source.tile_q, err) != 0 ||
+                   make_maps(k, a, &ignored, err) != 0
                ? -1
                : 0;
 }
@@ -134,7 +135,8 @@ int opencl_sm90_launch(const struct opencl_kernel *k, struct opencl_slot *s, con
     const struct opencl_api *api = &k->target->cl->api;
     const long tiles = (l->args.q_len + k->source.tile_q - 1) / k->source.tile_q;
     struct attn_cl_maps maps = {.unused = 0};
-    if (check_lengths(&l->args, tiles, err) != 0 || make_maps(k, &l->args, &maps, err) != 0 || need_maps(k, s, err) != 0)
+    if (check_lengths(&l->args, tiles, err) != 0 || make_maps(k, &l->args, &maps, err) != 0 ||
+        need_maps(k, s, err) != 0)
         return -1;
     maps.near = heads_near(k, &l->args, tiles);
     if (set_args(k, s, l, &maps, err) != 0)

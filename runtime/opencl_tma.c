@@ -14,16 +14,17 @@ static int check(const struct tma_tensor *x, struct gen_error *err)
     static const char *const sides[] = {"batch", "head", "row"};
     for (int i = 0; i < 3; i++) {
         if (x->count[i] > INT64_C(1) << 32) {
-            snprintf(err->text, sizeof err->text, "%s has %lld along its %s; expected at most 2^32 for this level", x->name,
-                     (long long)x->count[i], sides[i]);
+            snprintf(err->text, sizeof err->text, "%s has %lld along its %s; expected at most 2^32 for this level",
+                     x->name, (long long)x->count[i], sides[i]);
             return -1;
         }
         if (x->count[i] <= 1 || (x->stride[i] >= 0 && x->stride[i] % 8 == 0 && x->stride[i] < INT64_C(1) << 39))
             continue;
-        snprintf(err->text, sizeof err->text,
-                 "%s_stride of %s is %lld; expected a multiple of 8 elements, from 0 to below 2^39, for this level (isa "
-                 "portable takes any)",
-                 x->name, sides[i], (long long)x->stride[i]);
+        snprintf(
+            err->text, sizeof err->text,
+            "%s_stride of %s is %lld; expected a multiple of 8 elements, from 0 to below 2^39, for this level (isa "
+            "portable takes any)",
+            x->name, sides[i], (long long)x->stride[i]);
         return -1;
     }
     return 0;

@@ -87,8 +87,8 @@ static int need_memory(struct worker *w, int which, enum dtype type, size_t elem
     if (!data)
         return -1;
     fill_normal(data, type, elements, (uint64_t)which + 1);
-    w->memory[which] = api->clCreateBuffer(w->tuner.device->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes,
-                                           data, &code);
+    w->memory[which] =
+        api->clCreateBuffer(w->tuner.device->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes, data, &code);
     free(data);
     w->size[which] = code == CL_SUCCESS ? bytes : 0;
     return opencl_failed(code, "clCreateBuffer", &w->err);

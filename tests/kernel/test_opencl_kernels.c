@@ -389,7 +389,7 @@ static void test_tensor_cores_without_a_device(void **state)
         "attn_f16_d72v200_on_sm90_q128k64_lazy",
         "attn_bf16_d64_on_sm80_q64k64",
         "attn_bf16_d128_causal_on_sm80_q128k32_lazy",
-        "attn_f16_d256_causal_on_sm80_q64k32_lazy",
+        "attn_f16_d192_causal_on_sm80_q64k32",
         "attn_f16_d72v40_causal_on_sm80_q64k48",
     };
     if (!has("clang")) {

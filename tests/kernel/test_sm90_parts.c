@@ -56,7 +56,8 @@ static const char text[] =
     "    __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));\n"
     "    const uint shared = (uint)(ulong)memory;\n"
     "    const int item = get_local_id(0);\n"
-    "    struct part x = {.shared = shared, .memory = memory, .warp = item / 32, .lane = item % 32, .o = (ulong)(room + 48)};\n"
+    "    struct part x = {.shared = shared, .memory = memory, .warp = item / 32, .lane = item % 32, .o = (ulong)(room "
+    "+ 48)};\n"
     "    float s[${NS}], out[${NO}], one[2] = {1.0f, 0.5f};\n"
     "    uint p[${NS/2}];\n"
     "    if (item == 0) {\n"
@@ -117,7 +118,8 @@ static const char text[] =
     "        rows.sum[r] += across(rows.sum[r], 1);\n"
     "        rows.sum[r] += across(rows.sum[r], 2);\n"
     "        if (item % 4 == 0)\n"
-    "            state[128 + row + 8 * r] = rows.top[r], state[192 + row + 8 * r] = rows.sum[r], state[256 + row + 8 * r] = fix[r];\n"
+    "            state[128 + row + 8 * r] = rows.top[r], state[192 + row + 8 * r] = rows.sum[r], state[256 + row + 8 * "
+    "r] = fix[r];\n"
     "    }\n"
     "}\n";
 
@@ -167,8 +169,9 @@ static cl_program build(struct card *c, bool other)
     struct gen_error err = {""};
     const struct variant v = variant_of(other);
     for (int f = 0; f < FIELD_COUNT; f++)
-        env_set(&env, fields[f].var, fields[f].type == FIELD_NAME ? value_text(field_value_name((enum field_id)f, v.field[f]))
-                                                                  : value_int(v.field[f]));
+        env_set(&env, fields[f].var,
+                fields[f].type == FIELD_NAME ? value_text(field_value_name((enum field_id)f, v.field[f]))
+                                             : value_int(v.field[f]));
     const struct template_host host = {NULL, no_directive};
     const struct template *t = template_parse(&arena, "parts", text, sizeof text - 1, load, NULL, &err);
     if (!t || template_render(t, &env, &host, &out, &err) != 0 || !buf_ok(&out))
@@ -185,7 +188,8 @@ static cl_program build(struct card *c, bool other)
 static cl_mem buffer(const struct card *c, const void *data, size_t size)
 {
     cl_int code;
-    cl_mem m = c->cl->api.clCreateBuffer(c->target->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size, (void *)data, &code);
+    cl_mem m = c->cl->api.clCreateBuffer(c->target->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size,
+                                         (void *)data, &code);
     assert_int_equal(code, CL_SUCCESS);
     return m;
 }
@@ -218,7 +222,8 @@ static void run(const struct card *c, bool other, const char *name, const struct
 /* [sequence, row, head, element]: neighbours in memory are of another head. */
 static void map_of(bool other, int width, int rows, unsigned long out[16])
 {
-    const struct tma_tensor x = {"x", !other, width, {SEQUENCES, HEADS, ROWS}, {ROWS * HEADS * width, width, HEADS * width}, rows};
+    const struct tma_tensor x = {
+        "x", !other, width, {SEQUENCES, HEADS, ROWS}, {ROWS * HEADS * width, width, HEADS * width}, rows};
     struct gen_error err;
     uint64_t words[16];
     if (tma_map(&x, words, &err) != 0)
@@ -242,8 +247,9 @@ static int fragment_column(int item, int n)
 }
 
 /* ---- maps ---- */
-typedef int encode_tiled(void *map, int type, unsigned rank, void *address, const uint64_t *dims, const uint64_t *strides,
-                         const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int fetch, int fill);
+typedef int encode_tiled(void *map, int type, unsigned rank, void *address, const uint64_t *dims,
+                         const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
+                         int swizzle, int fetch, int fill);
 
 static void *function(void *library, const char *name)
 {
@@ -255,7 +261,8 @@ static void *function(void *library, const char *name)
 
 static void check_map(encode_tiled *encode, uint64_t *seed)
 {
-    struct tma_tensor x = {"x", random_below(seed, 2) != 0, 8 * (1 + random_below(seed, 32)), {0}, {0}, 8 * (int)(1 + random_below(seed, 32))};
+    struct tma_tensor x = {"x", random_below(seed, 2) != 0,           8 * (1 + random_below(seed, 32)), {0},
+                           {0}, 8 * (int)(1 + random_below(seed, 32))};
     for (int i = 0; i < 3; i++) {
         x.count[i] = 2 + random_below(seed, random_below(seed, 2) ? 1 << 20 : 40);
         x.stride[i] = 8 * random_below(seed, random_below(seed, 2) ? INT64_C(1) << 36 : 1000);
@@ -274,7 +281,8 @@ static void check_map(encode_tiled *encode, uint64_t *seed)
     for (int i = 0; i < 16; i++)
         if (ours[i] != theirs[i])
             fail_msg("word %d is %016llx, not %016llx; strides %lld %lld %lld", i, (unsigned long long)ours[i],
-                     (unsigned long long)theirs[i], (long long)x.stride[0], (long long)x.stride[1], (long long)x.stride[2]);
+                     (unsigned long long)theirs[i], (long long)x.stride[0], (long long)x.stride[1],
+                     (long long)x.stride[2]);
 }
 
 /* Every word as the driver's own function makes it, which wants a context of its own. */
@@ -314,10 +322,12 @@ static void test_box(void **state)
         const int *place = places[p];
         map_of(false, HD, BK, maps.k);
         memset(raw, 0xff, sizeof raw);
-        cl_mem m_in = buffer(c, in, COUNT * sizeof *in), room = buffer(c, zeros, sizeof zeros), m_raw = buffer(c, raw, sizeof raw);
-        const struct argument args[] = {{sizeof m_in, &m_in},         {sizeof maps, &maps},        {sizeof room, &room},
-                                        {sizeof m_raw, &m_raw},       {sizeof *place, &place[0]},  {sizeof *place, &place[1]},
-                                        {sizeof *place, &place[2]},   {sizeof *place, &place[3]}};
+        cl_mem m_in = buffer(c, in, COUNT * sizeof *in), room = buffer(c, zeros, sizeof zeros),
+               m_raw = buffer(c, raw, sizeof raw);
+        const struct argument args[] = {{sizeof m_in, &m_in},       {sizeof maps, &maps},
+                                        {sizeof room, &room},       {sizeof m_raw, &m_raw},
+                                        {sizeof *place, &place[0]}, {sizeof *place, &place[1]},
+                                        {sizeof *place, &place[2]}, {sizeof *place, &place[3]}};
         run(c, false, "box", args, sizeof args / sizeof *args);
         read_back(c, m_raw, raw, sizeof raw);
         c->cl->api.clReleaseMemObject(m_in);
@@ -355,13 +365,13 @@ static void run_products(struct card *c, bool other, int negative, struct produc
     map_of(other, HD, BK, maps.k);
     map_of(other, HDV, BK, maps.v);
     map_of(other, HDV, 64, maps.o);
-    cl_mem m[8] = {buffer(c, d->q, sizeof d->q),         buffer(c, d->k, sizeof d->k),
-                   buffer(c, d->v, sizeof d->v),         buffer(c, d->o, sizeof d->o),
-                   buffer(c, zeros, sizeof zeros),       buffer(c, d->weights, sizeof d->weights),
+    cl_mem m[8] = {buffer(c, d->q, sizeof d->q),           buffer(c, d->k, sizeof d->k),
+                   buffer(c, d->v, sizeof d->v),           buffer(c, d->o, sizeof d->o),
+                   buffer(c, zeros, sizeof zeros),         buffer(c, d->weights, sizeof d->weights),
                    buffer(c, d->scores, sizeof d->scores), buffer(c, d->values, sizeof d->values)};
-    const struct argument args[] = {{sizeof *m, &m[0]}, {sizeof *m, &m[1]}, {sizeof *m, &m[2]}, {sizeof *m, &m[3]},
-                                    {sizeof maps, &maps}, {sizeof *m, &m[4]}, {sizeof *m, &m[5]}, {sizeof *m, &m[6]},
-                                    {sizeof *m, &m[7]}, {sizeof negative, &negative}};
+    const struct argument args[] = {
+        {sizeof *m, &m[0]}, {sizeof *m, &m[1]}, {sizeof *m, &m[2]}, {sizeof *m, &m[3]}, {sizeof maps, &maps},
+        {sizeof *m, &m[4]}, {sizeof *m, &m[5]}, {sizeof *m, &m[6]}, {sizeof *m, &m[7]}, {sizeof negative, &negative}};
     run(c, other, "products", args, sizeof args / sizeof *args);
     read_back(c, m[3], d->o, sizeof d->o);
     read_back(c, m[6], d->scores, sizeof d->scores);
@@ -383,7 +393,8 @@ static void check_products(struct card *c, bool other, int negative)
     memset(d->o, 0xa5, sizeof d->o);
     for (int item = 0; item < ITEMS; item++)
         for (int n = 0; n < NS; n++)
-            d->p[fragment_row(item, n)][fragment_column(item, n)] = d->weights[item * NS + n] = (float)random_below(&seed, 4);
+            d->p[fragment_row(item, n)][fragment_column(item, n)] = d->weights[item * NS + n] =
+                (float)random_below(&seed, 4);
     run_products(c, other, negative, d);
     for (int item = 0; item < ITEMS; item++)
         for (int n = 0; n < NS; n++) {
@@ -398,7 +409,8 @@ static void check_products(struct card *c, bool other, int negative)
         for (int n = 0; n < NO; n++) {
             float sum = 1; /* what the output was before */
             for (int key = 0; key < BK; key++)
-                sum += d->p[fragment_row(item, n)][key] * dtype_load(type, d->v, at(HDV, 1, key, 1, fragment_column(item, n)));
+                sum += d->p[fragment_row(item, n)][key] *
+                       dtype_load(type, d->v, at(HDV, 1, key, 1, fragment_column(item, n)));
             if (d->values[item * NO + n] != sum)
                 fail_msg("output %d of item %d: %g, not %g", n, item, (double)d->values[item * NO + n], (double)sum);
             int row = 100 + fragment_row(item, n);
@@ -475,7 +487,8 @@ static void test_step(void **state)
             for (int n = 0; n < NS; n++)
                 s[item * NS + n] = m[fragment_row(item, n)][fragment_column(item, n)];
         cl_mem ms = buffer(c, s, sizeof s), mseen = buffer(c, seen, sizeof seen), mrows = buffer(c, rows, sizeof rows);
-        const struct argument args[] = {{sizeof ms, &ms}, {sizeof mseen, &mseen}, {sizeof mrows, &mrows}, {sizeof scale, &scale}};
+        const struct argument args[] = {
+            {sizeof ms, &ms}, {sizeof mseen, &mseen}, {sizeof mrows, &mrows}, {sizeof scale, &scale}};
         run(c, other, "step", args, sizeof args / sizeof *args);
         read_back(c, ms, s, sizeof s);
         read_back(c, mrows, rows, sizeof rows);

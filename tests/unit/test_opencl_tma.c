@@ -79,10 +79,12 @@ static void check_refused(const struct tma_tensor *x, const char *why)
 static void test_refusals(void **state)
 {
     (void)state;
-    check_refused(&(struct tma_tensor){"q", true, 64, {1, 1, 2}, {64, 64, 68}, 64}, "q_stride of row is 68; expected a multiple of 8");
+    check_refused(&(struct tma_tensor){"q", true, 64, {1, 1, 2}, {64, 64, 68}, 64},
+                  "q_stride of row is 68; expected a multiple of 8");
     check_refused(&(struct tma_tensor){"k", true, 64, {1, 2, 2}, {64, -64, 64}, 64}, "k_stride of head is -64");
     check_refused(&(struct tma_tensor){"v", true, 64, {2, 1, 2}, {INT64_C(1) << 39, 64, 64}, 64}, "v_stride of batch");
-    check_refused(&(struct tma_tensor){"o", true, 64, {2, 1, (INT64_C(1) << 32) + 1}, {64, 64, 64}, 64}, "o has 4294967297 along its row");
+    check_refused(&(struct tma_tensor){"o", true, 64, {2, 1, (INT64_C(1) << 32) + 1}, {64, 64, 64}, 64},
+                  "o has 4294967297 along its row");
 }
 
 int main(void)
