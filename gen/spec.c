@@ -446,7 +446,7 @@ void spec_free(struct spec *s)
     }
 }
 
-/* "64", "c 64, avx2 96": one default, or one for each isa. */
+/* "64", "c 64, avx2 96", "c 64, avx512/avx512bf16 128": one default, or one for each isa. */
 static struct words default_value(enum field_id f)
 {
     struct words w = {.text = ""};
@@ -457,6 +457,7 @@ static struct words default_value(enum field_id f)
         add_words(&w, "", fields[f].required ? "none, it must be given" : member_key(&fields[f - 1]));
         return w;
     }
+    bool joined = false; /* to the isa before, whose default is the same */
     for (int isa = 0; isa < (same ? 1 : ISA_COUNT); isa++) {
         char one[64];
         int32_t value = fields[f].fallback[isa];
@@ -466,8 +467,10 @@ static struct words default_value(enum field_id f)
         else
             snprintf(one, sizeof one, "%d", value);
         if (!same)
-            add_words(&w, ", ", field_value_name(F_ISA, isa));
-        add_words(&w, same ? "" : " ", one);
+            add_words(&w, joined ? "/" : ", ", field_value_name(F_ISA, isa));
+        joined = !same && isa + 1 < ISA_COUNT && fields[f].fallback[isa + 1] == value;
+        if (!joined)
+            add_words(&w, same ? "" : " ", one);
     }
     return w;
 }
