@@ -73,7 +73,7 @@ bool spec_next(const struct spec *s, struct spec_cursor *c, struct variant *out)
     int32_t implied[IMPLIED_MAX];
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
         struct values values = values_of(s, c, f, isa, implied);
-        int at = fields[f].paired && s->field[f].count ? c->at[f - 1] : c->at[f];
+        int at = fields[f].paired && s->field[f].count ? c->at[field_first(f)] : c->at[f];
         out->field[f] = values.value[at];
     }
     return true;

@@ -4,10 +4,10 @@
 int tuning_choices(enum field_id f, enum isa isa, int32_t out[FIELD_CHOICES])
 {
     int n = 0;
-    while (n < FIELD_CHOICES && fields[f].choices[isa][n]) {
-        out[n] = fields[f].choices[isa][n];
-        n++;
-    }
+    if (fields[f].or_none && fields[f].choices[isa][0])
+        out[n++] = 0;
+    for (int i = 0; n < FIELD_CHOICES && i < FIELD_CHOICES && fields[f].choices[isa][i]; i++)
+        out[n++] = fields[f].choices[isa][i];
     if (!n)
         out[n++] = fields[f].fallback[isa];
     return n;

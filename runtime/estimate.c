@@ -4,11 +4,15 @@
 
 #include <string.h>
 
+#include "draw.h"
+
 struct shape {
     double rows, keys; /* of one head; keys: the average that a row sees */
     double d, dv, bq, bk, mr, nv, u;
-    double lanes;      /* f32 lanes of a vector */
-    double products;   /* elements of the inner dimension that one multiply-add takes, times its rate against FMA's */
+    double lanes;    /* f32 lanes of a vector */
+    double modify;   /* half-cycles that features take for a vector of scores */
+    double edges;    /* tiles that a row meets beyond those that its keys fill: a window begins inside one */
+    double products; /* elements of the inner dimension that one multiply-add takes, times its rate against FMA's */
 };
 
 static double up(double x, double to)
@@ -25,9 +29,9 @@ static double larger(double a, double b)
 static double average_keys(const struct tune_target *t)
 {
     double q = (double)t->q_len, k = (double)t->kv_len;
-    if (!t->caller.field[F_CAUSAL])
-        return k;
-    return q <= k ? k - (q - 1) / 2 : k * (k + 1) / 2 / q; /* bottom-right: the last row sees all */
+    if (t->caller.field[F_CAUSAL])
+        k = q <= k ? k - (q - 1) / 2 : k * (k + 1) / 2 / q; /* bottom-right: the last row sees all */
+    return t->caller.field[F_WINDOW] && k > DRAW_WINDOW ? DRAW_WINDOW : k;
 }
 
 /* vdpbf16ps takes pairs; AMD's cores do as many of them as FMAs, Intel's a quarter: twice f32, and half. */
@@ -39,11 +43,20 @@ static double dot_rate(const struct cpu *cpu)
 static struct shape read_shape(const struct variant *v, const struct tune_target *t, const struct cpu *cpu)
 {
     const int32_t *f = v->field;
-    struct shape s = {.rows = (double)t->q_len, .keys = average_keys(t), .d = f[F_HEAD_DIM], .bq = f[F_TILE_Q],
-                      .bk = f[F_TILE_K], .mr = f[F_ROWS], .nv = f[F_VECS], .u = f[F_UNROLL], .products = 1};
+    struct shape s = {.rows = (double)t->q_len,
+                      .keys = average_keys(t),
+                      .d = f[F_HEAD_DIM],
+                      .bq = f[F_TILE_Q],
+                      .bk = f[F_TILE_K],
+                      .mr = f[F_ROWS],
+                      .nv = f[F_VECS],
+                      .u = f[F_UNROLL],
+                      .products = 1};
     s.dv = f[F_HEAD_DIM_V] ? f[F_HEAD_DIM_V] : f[F_HEAD_DIM];
     s.lanes = f[F_ISA] == ISA_AVX2 ? 8 : f[F_ISA] == ISA_C ? 1 : 16;
-    if (f[F_ISA] == ISA_AVX512BF16 && f[F_DTYPE] == DTYPE_BF16)
+    s.modify = (f[F_SOFTCAP] ? 30 : 0) + (f[F_BIAS] ? 4 : 0) + (f[F_MASK] ? 4 : 0) + (f[F_ALIBI] ? 4 : 0);
+    s.edges = f[F_WINDOW] ? 1 : 0;
+    if (f[F_ISA] == ISA_AVX512BF16 && f[F_DTYPE] == DTYPE_BF16 && variant_dtype_kv(v) == DTYPE_BF16)
         s.products = dot_rate(cpu);
     return s;
 }
@@ -60,9 +73,9 @@ double estimate_cycles(const struct variant *variant, const struct tune_target *
 {
     struct shape s = read_shape(variant, target, cpu);
     double panel = s.nv * s.lanes;
-    double rows = up(s.rows, s.mr), keys = up(s.keys, panel);
-    double blocks = rows / s.mr;           /* of MR rows */
-    double tiles = up(s.keys, s.bk) / s.bk; /* that a row meets */
+    double rows = up(s.rows, s.mr), keys = up(s.keys, panel) + s.edges * s.bk / 2;
+    double blocks = rows / s.mr;                      /* of MR rows */
+    double tiles = up(s.keys, s.bk) / s.bk + s.edges; /* that a row meets */
     double l1 = cpu->l1d ? (double)cpu->l1d : 32768, l2 = cpu->l2 ? (double)cpu->l2 : 524288;
 
     double score = blocks * (keys / panel) * s.d * step_cycles(&s) / s.products;
@@ -73,10 +86,10 @@ double estimate_cycles(const struct variant *variant, const struct tune_target *
     /* A tile of scores, its keys and values, and the rows of Q and O that stay: past half of L2 they come from L3. */
     if (4 * (s.bq * s.bk + (s.bk + s.bq) * (s.d + s.dv)) > l2 / 2)
         score *= 1.25, value *= 1.25;
-    double softmax = rows * keys * 10 / s.lanes;              /* about 20 half-cycles a vector of scores */
-    double rescale = rows * tiles * (20 + 1.5 * s.dv / s.lanes); /* maximum, sum and the output's rescaling a tile */
+    double softmax = rows * keys * (10 + s.modify / 2) / s.lanes; /* about 20 half-cycles a vector of scores */
+    double rescale = rows * tiles * (20 + 1.5 * s.dv / s.lanes);  /* maximum, sum and the output's rescaling a tile */
     double queries = up(s.rows, s.bq) / s.bq;
-    double visits = queries * tiles * 200;                    /* the driver's own work */
+    double visits = queries * tiles * 200; /* the driver's own work */
     double group = target->kv_heads ? (double)target->heads / target->kv_heads : 1;
     double pack = (double)target->kv_len * s.d * 2 / s.lanes / group;
     double cycles = score + value + softmax + rescale + visits + pack;

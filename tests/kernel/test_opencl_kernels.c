@@ -1,8 +1,9 @@
-/* test_opencl_kernels.c - the kernels in OpenCL C: a pairwise covering choice of variants on the first OpenCL device,
- * against the double-precision reference over awkward shapes, from copies and (where the device shares our memory) in
- * guarded memory itself; and a few through clang and, where it is installed, NVIDIA's assembler.
+/* test_opencl_kernels.c - the kernels in OpenCL C: a pairwise covering choice of plain variants, and one of variants with
+ * features, on the first OpenCL device, against the double-precision reference over awkward shapes, from copies and
+ * (where the device shares our memory) in guarded memory itself; and some through clang and, where it is installed,
+ * NVIDIA's assembler.
  *     ATTN_SEED      where random choices and data begin
- *     ATTN_VARIANTS  at most so many variants
+ *     ATTN_VARIANTS  at most so many variants of a choice
  *     ATTN_FILTER    only variants whose name contains it */
 #define _GNU_SOURCE
 #include <math.h>
@@ -27,7 +28,7 @@
 
 enum {
     MAX_ROWS = 300, /* of a pairwise choice */
-    TIMEOUT = 120,  /* seconds for a variant: its build and all shapes */
+    TIMEOUT = 300,  /* seconds for a variant: its build and all shapes */
 };
 static const double MOST_FLOPS = 1e8; /* of a problem: groups of many work-items are slow on a processor */
 
@@ -102,15 +103,18 @@ static int judge_variant(void *arg, int index)
 
 /* ---- which variants ---- */
 static const int dims[][2] = {{64, 64}, {128, 128}, {40, 40}, {80, 80}, {192, 128}, {256, 256}, {1, 1}, {7, 33}};
+static const int feature_dims[][2] = {{64, 64}, {128, 128}, {40, 24}, {7, 33}};
 
-/* Beside what tuning tries, what a spec may ask for. */
+/* Beside what tuning tries, what a spec may ask for; with features, each vector that has code of its own. */
 static void widen(struct choice *c)
 {
-    static const int32_t vectors[] = {1, 2, 4, 8, 16}, unrolls[] = {4, 8};
+    static const int32_t vectors[] = {1, 2, 4, 8, 16}, some_vectors[] = {1, 4, 16}, unrolls[] = {4, 8};
     for (int f = 0; f < c->fields; f++) {
-        if (c->id[f] == F_VECTOR && (c->count[f] = sizeof vectors / sizeof *vectors))
+        if (c->id[f] == F_VECTOR && c->features && (c->count[f] = sizeof some_vectors / sizeof *some_vectors))
+            memcpy(c->value[f], some_vectors, sizeof some_vectors);
+        else if (c->id[f] == F_VECTOR && (c->count[f] = sizeof vectors / sizeof *vectors))
             memcpy(c->value[f], vectors, sizeof vectors);
-        if (c->id[f] == F_UNROLL && (c->count[f] = sizeof unrolls / sizeof *unrolls))
+        if (c->id[f] == F_UNROLL && !c->features && (c->count[f] = sizeof unrolls / sizeof *unrolls))
             memcpy(c->value[f], unrolls, sizeof unrolls);
     }
 }
@@ -132,14 +136,15 @@ static bool within(void *arg, const struct variant *v)
     return fits;
 }
 
-static void choose(struct suite *s, const struct opencl_device *device)
+static void choose(struct suite *s, const struct opencl_device *device, bool features)
 {
     const char *limit = getenv("ATTN_VARIANTS");
     struct limits limits = {.gen = s->gen, .target = {.device = *device}};
     struct choice c = {.gen = s->gen,
                        .isa = ISA_PORTABLE,
-                       .dims = dims,
-                       .dim_count = sizeof dims / sizeof *dims,
+                       .dims = features ? feature_dims : dims,
+                       .dim_count = features ? sizeof feature_dims / sizeof *feature_dims : sizeof dims / sizeof *dims,
+                       .features = features,
                        .fits = within,
                        .arg = &limits};
     choice_begin(&c);
@@ -159,27 +164,36 @@ static void remove_tree(const char *dir)
     run_program(argv, "/dev/null");
 }
 
-static void test_on_the_device(void **state)
+static void on_the_device(struct suite *s, bool features)
 {
-    struct suite *s = *state;
     char why[200] = "";
     struct found *found = shared_memory(sizeof *found);
     assert_non_null(found);
     if (run_child(find_device, found, TIMEOUT, why, sizeof why) != 0)
         fail_msg("%s%s", found->err.text, why);
-    choose(s, &found->device);
+    choose(s, &found->device, features);
     s->totals = shared_memory(sizeof *s->totals);
     assert_non_null(s->totals);
     int failed = run_jobs(s->count, judge_variant, s);
-    print_message("# %s: %d variants, %d problems; error over bound at most %.2f f32, %.2f f16, %.2f bf16\n",
-                  found->device.name, s->totals->kernels, s->totals->problems, s->totals->ratio[0], s->totals->ratio[1],
-                  s->totals->ratio[2]);
+    print_message("# %s%s: %d variants, %d problems; error over bound at most %.2f f32, %.2f f16, %.2f bf16\n",
+                  found->device.name, features ? ", features" : "", s->totals->kernels, s->totals->problems,
+                  s->totals->ratio[0], s->totals->ratio[1], s->totals->ratio[2]);
     int failures = s->totals->failures;
     shared_free(s->totals, sizeof *s->totals);
     shared_free(found, sizeof *found);
     free(s->variants);
     assert_int_equal(failures, 0);
     assert_int_equal(failed, 0);
+}
+
+static void test_on_the_device(void **state)
+{
+    on_the_device(*state, false);
+}
+
+static void test_features_on_the_device(void **state)
+{
+    on_the_device(*state, true);
 }
 
 /* ---- through other compilers ---- */
@@ -227,15 +241,30 @@ static void emit(const struct suite *s, const struct variant *v, char path[GEN_N
 }
 
 /* clang 14 hides vload_half without cl_khr_fp16, which OpenCL C 1.2 has without; nothing else here needs that. */
-static const char *const clang[] = {"clang", "-x", "cl", "-cl-std=CL1.2", "-Xclang", "-finclude-default-header",
-                                    "-Xclang", "-cl-ext=+cl_khr_fp16", "-target", "nvptx64", "-S"};
+static const char *const clang[] = {"clang",   "-x",
+                                    "cl",      "-cl-std=CL1.2",
+                                    "-Xclang", "-finclude-default-header",
+                                    "-Xclang", "-cl-ext=+cl_khr_fp16",
+                                    "-target", "nvptx64",
+                                    "-S"};
 enum { CLANG_ARGS = sizeof clang / sizeof *clang };
+
+static void compile_elsewhere(const struct suite *s, const struct variant *v)
+{
+    char path[GEN_NAME_MAX + 220], said[2000];
+    emit(s, v, path);
+    const char *const rest[] = {"-O1", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", "-o", "/dev/null", path};
+    const char *all[CLANG_ARGS + sizeof rest / sizeof *rest + 1] = {NULL};
+    memcpy(all, clang, sizeof clang);
+    memcpy(all + CLANG_ARGS, rest, sizeof rest);
+    must_run(s, all, said, sizeof said);
+}
 
 static void test_other_compiler(void **state)
 {
+    enum { MIXED = 40 };
     const struct suite *s = *state;
     static const int shapes[][3] = {{64, 64, 0}, {192, 128, 1}, {7, 33, 0}};
-    char path[GEN_NAME_MAX + 220], said[2000];
     if (!has("clang")) {
         print_message("# clang is not here\n");
         skip();
@@ -247,14 +276,21 @@ static void test_other_compiler(void **state)
             v.field[F_HEAD_DIM] = shapes[i][0];
             v.field[F_HEAD_DIM_V] = shapes[i][1] == shapes[i][0] ? 0 : shapes[i][1];
             v.field[F_CAUSAL] = shapes[i][2];
-            emit(s, &v, path);
-            const char *const rest[] = {"-O1", "-Wall", "-Wextra",   "-Wno-unused-parameter", "-Werror",
-                                        "-o",  "/dev/null", path};
-            const char *all[CLANG_ARGS + 9] = {NULL};
-            memcpy(all, clang, sizeof clang);
-            memcpy(all + CLANG_ARGS, rest, sizeof rest);
-            must_run(s, all, said, sizeof said);
+            compile_elsewhere(s, &v);
         }
+    struct choice c = {.gen = s->gen,
+                       .isa = ISA_PORTABLE,
+                       .dims = feature_dims,
+                       .dim_count = sizeof feature_dims / sizeof *feature_dims,
+                       .features = true};
+    uint64_t random = s->seed;
+    choice_begin(&c);
+    widen(&c);
+    for (int i = 0; i < MIXED; i++) {
+        struct variant v;
+        if (choice_random(&c, &random, &v))
+            compile_elsewhere(s, &v);
+    }
 }
 
 /* What the assembler says of the variant that is emitted when nothing is asked for. */
@@ -271,8 +307,20 @@ static void test_no_spills(void **state)
         v.field[F_HEAD_DIM] = dim;
         emit(s, &v, path);
         snprintf(ptx, sizeof ptx, "%s/kernel.ptx", s->dir);
-        const char *const rest[] = {"-Xclang", "-target-cpu", "-Xclang", "sm_80", "-Xclang", "-target-feature",
-                                    "-Xclang", "+ptx70", "-O3", "-include", "tests/kit/nvptx.cl", "-o", ptx, path};
+        const char *const rest[] = {"-Xclang",
+                                    "-target-cpu",
+                                    "-Xclang",
+                                    "sm_80",
+                                    "-Xclang",
+                                    "-target-feature",
+                                    "-Xclang",
+                                    "+ptx70",
+                                    "-O3",
+                                    "-include",
+                                    "tests/kit/nvptx.cl",
+                                    "-o",
+                                    ptx,
+                                    path};
         const char *all[CLANG_ARGS + sizeof rest / sizeof *rest + 1] = {NULL};
         memcpy(all, clang, sizeof clang);
         memcpy(all + CLANG_ARGS, rest, sizeof rest);
@@ -318,6 +366,7 @@ int main(void)
         cmocka_unit_test(test_other_compiler),
         cmocka_unit_test(test_no_spills),
         cmocka_unit_test(test_on_the_device),
+        cmocka_unit_test(test_features_on_the_device),
     };
     return cmocka_run_group_tests_name("opencl kernels", tests, setup, teardown);
 }
