@@ -68,6 +68,7 @@ struct field {
     int32_t min, max;          /* FIELD_NUMBER */
     int32_t fallback[ISA_COUNT];              /* default */
     int32_t choices[ISA_COUNT][FIELD_CHOICES]; /* what tuning tries, 0-terminated */
+    int32_t split[ISA_COUNT][FIELD_CHOICES];   /* the same where keys are split, the default first; none: as without */
 };
 extern const struct field fields[FIELD_COUNT];
 

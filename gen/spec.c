@@ -211,6 +211,10 @@ static int add_value(struct parse *p, enum field_id f, const int32_t *value, con
         }
         list->value[n] = value[w];
         list->count = n + 1;
+        if (fields[f + w].or_none && !value[w]) { /* what is without comes first */
+            memmove(list->value + 1, list->value, (size_t)n * sizeof *list->value);
+            list->value[0] = 0;
+        }
     }
     return 0;
 }

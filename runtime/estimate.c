@@ -69,9 +69,33 @@ static double step_cycles(const struct shape *s)
     return larger(fma, larger(loads, latency)) + 0.3 / s->u;
 }
 
+/* Bytes of memory a cycle, and what it costs to make panels of keys and values first: they are read, written and read. */
+enum { MEMORY = 6, PANELS = 3 };
+
+/* Kernels that split keys: the rows of all heads that share a KV head go through its keys together. Cycles of one head. */
+static double split_cycles(const struct shape *s, const struct tune_target *t, double element)
+{
+    double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1;
+    double rows = up(s->rows * group, s->mr), chunks = up(s->rows * group, s->bq) / s->bq;
+    double width = (up(s->d, s->lanes) + up(s->dv, s->lanes)) / s->lanes;    /* vectors of a key and its value */
+    double products = rows * width / 2 + rows / s->mr * (width / 2 + s->mr); /* multiply-adds; loads, and sums across */
+    double softmax = rows * (14 + s->modify) / s->lanes, tile = rows / s->mr * 100 / s->bk;
+    double memory = chunks * (s->d + s->dv) * element / MEMORY;
+    /* What fetches ahead follows rows read from end to end, and is lost in tiles that are much of L1. */
+    if (s->dv > s->nv * s->lanes)
+        memory *= 1.4;
+    if (s->bk * (s->d + s->dv) * element > 16384)
+        memory *= 1.3;
+    double compute = products + softmax + tile, sum = compute + memory; /* overlapped, but not wholly */
+    return s->keys * (larger(compute, memory) + sum) / 2 / group;
+}
+
 double estimate_cycles(const struct variant *variant, const struct tune_target *target, const struct cpu *cpu)
 {
     struct shape s = read_shape(variant, target, cpu);
+    double element = variant_dtype_kv(variant) == DTYPE_F32 ? 4 : 2;
+    if (variant->field[F_SPLIT])
+        return split_cycles(&s, target, element) * (variant->field[F_ISA] == ISA_C ? 8 : 1);
     double panel = s.nv * s.lanes;
     double rows = up(s.rows, s.mr), keys = up(s.keys, panel) + s.edges * s.bk / 2;
     double blocks = rows / s.mr;                      /* of MR rows */
@@ -91,7 +115,7 @@ double estimate_cycles(const struct variant *variant, const struct tune_target *
     double queries = up(s.rows, s.bq) / s.bq;
     double visits = queries * tiles * 200; /* the driver's own work */
     double group = target->kv_heads ? (double)target->heads / target->kv_heads : 1;
-    double pack = (double)target->kv_len * s.d * 2 / s.lanes / group;
+    double pack = (double)target->kv_len * (s.d + s.dv) * (element + 4 * (PANELS - 1)) / MEMORY / group;
     double cycles = score + value + softmax + rescale + visits + pack;
     /* Plain C has no vectors under libtcc and keeps every value in memory. */
     return variant->field[F_ISA] == ISA_C ? 8 * cycles : cycles;

@@ -11,7 +11,9 @@
 #include "estimate.h"
 #include "search.h"
 
-enum { HEADS_A_THREAD = 4, FORMAT = 1 };
+/* Heads of few queries are as many as make FEW_ROWS: fewer would leave keys and values in a cache, where no decoding
+ * finds them. */
+enum { HEADS_A_THREAD = 4, FEW_ROWS = 64, FORMAT = 1 };
 /* Two hundred candidates of up to 0.2 s a run, most of which are dropped after two or three runs. A patient search
  * takes ten runs of each and thirty of those that are near the best: about twenty times as long. */
 static const double TIME_LIMIT = 30, PATIENT_LIMIT = 600;
@@ -27,7 +29,10 @@ static int64_t power_of_two(int64_t x)
 void tune_bucket(struct tune_target *t)
 {
     t->threads = t->threads < 1 ? 1 : t->threads;
-    int most = HEADS_A_THREAD * t->threads;
+    t->q_len = power_of_two(t->q_len);
+    t->kv_len = power_of_two(t->kv_len);
+    int few = t->q_len < FEW_ROWS / HEADS_A_THREAD ? FEW_ROWS / (int)t->q_len : HEADS_A_THREAD;
+    int most = few * t->threads;
     int group = t->kv_heads > 0 ? t->heads / t->kv_heads : 1;
     if (t->heads > most) {
         group = group > most ? most : group;
@@ -39,8 +44,6 @@ void tune_bucket(struct tune_target *t)
         t->batch = enough;
     if (t->batch < 1)
         t->batch = 1;
-    t->q_len = power_of_two(t->q_len);
-    t->kv_len = power_of_two(t->kv_len);
 }
 
 /* Each compiler gets the form that it compiles best. */

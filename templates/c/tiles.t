@@ -36,7 +36,11 @@ static void pack(const struct attn_args *a, const struct space *w, const struct 
 static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int whole, const int32_t *ends, const float *scale${MODIFY ? ", const struct scores *x" : ""})
 {
     float *row = w->row + i / ${MR} * ${STATE}, *o = w->o + i * ${LDO};
+% if WINDOW
+    const float *k = w->k + j * ${LDQ}, *v = w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER};
+% else
     const float *k = w->k + j * ${LDQ}, *v = w->v + j / ${BK} * ${VTILE};
+% end
     score_tile(w->q + i * ${LDQ}, k, w->s, scale, (n + ${NR - 1}) / ${NR});
 % if MODIFY
     modify(x, w, i, j, n);
@@ -76,13 +80,14 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
             int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + ${MR - 1})) - j; /* rows see up to */
 % if WINDOW
             int64_t none = first_key(s, i0 + i) - j, from = first_key(s, i0 + i + ${MR - 1}) - j; /* and from */
-            if (last <= 0 || none >= ${BK})
+            int64_t skip = most(0, none) / ${NR} * ${NR}; /* whole panels that no row sees */
+            if (last <= most(0, none) || none >= ${BK})
                 continue;
             for (int64_t r = 0; r < ${MR}; r++) {
-                ends[r] = (int32_t)least(${BK}, end_key(s, i0 + i + r) - j);
-                ends[${MR} + r] = (int32_t)most(0, least(${BK}, first_key(s, i0 + i + r) - j));
+                ends[r] = (int32_t)(least(${BK}, end_key(s, i0 + i + r) - j) - skip);
+                ends[${MR} + r] = (int32_t)most(0, least(${BK}, first_key(s, i0 + i + r) - j) - skip);
             }
-            tile(w, i, j, least(${BK}, last), all >= ${BK} && from <= 0, ends, &scale${MODIFY ? ", &x" : ""});
+            tile(w, i, j + skip, least(${BK}, last) - skip, all >= ${BK} && from <= 0, ends, &scale${MODIFY ? ", &x" : ""});
 % else
             if (last <= 0)
                 continue;

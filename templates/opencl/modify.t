@@ -18,7 +18,7 @@ static ${VEC} tanh_v(${VEC} x)
 % end
 % if BIAS != "none"
 
-/* Biases of n keys, `stride` elements apart, as f32. Beyond n nothing is read. */
+/* Biases of n keys, `stride` elements apart, as f32; beyond n nothing is read. wide: they are ${VW} side by side${VW == 2 or VW == 4 ? ", aligned as one vector" : ""}. */
 static float bias_1(__global const ${TYPE_BIAS} *from, long at)
 {
 % if BIAS == "f32"
@@ -29,40 +29,68 @@ static float bias_1(__global const ${TYPE_BIAS} *from, long at)
     return as_float((uint)from[at] << 16);
 % end
 }
-static ${VEC} bias_v(__global const ${TYPE_BIAS} *from, long stride, int n)
+static ${VEC} bias_v(__global const ${TYPE_BIAS} *from, long stride, int n, const int wide)
 {
 % if VW == 1
     return n > 0 ? bias_1(from, 0) : 0.0f;
 % else
     float f[${VW}];
-    if (stride == 1 && n >= ${VW})
-% if BIAS == "f32"
+    if (wide)
+% if BIAS == "f32" and VW <= 4
+        return *(__global const ${VEC} *)from;
+% elif BIAS == "f32"
         return vload${VW}(0, from);
 % elif BIAS == "f16"
-        return vload_half${VW}(0, (__global const half *)from);
+        return ${VW <= 4 ? "vloada" : "vload"}_half${VW}(0, (__global const half *)from);
+% elif VW <= 4
+        return as_${VEC}(convert_uint${VW}(*(__global const ushort${VW} *)from) << 16);
 % else
-        return as_float${VW}(convert_uint${VW}(vload${VW}(0, from)) << 16);
+        return as_${VEC}(convert_uint${VW}(vload${VW}(0, from)) << 16);
 % end
     for (int i = 0; i < ${VW}; i++)
         f[i] = i < n ? bias_1(from, i * stride) : 0.0f;
     return vload${VW}(0, f);
 % end
 }
+
+/* S[MR][NV vectors] += the biases from row[r] on. */
+static void add_biases(${VEC} *s, __global const ${TYPE_BIAS} *const *row, long stride, int n, const int wide)
+{
+% for r in 0..MR
+% for c in 0..NV
+    s[${r*NV + c}] += bias_v(row[${r}] + ${c*STEP} * stride, stride, n - ${c*STEP}, wide);
+% end
+% end
+}
 % end
 % if MASK
 
 /* e where the mask is not 0, else -inf; the masks of n keys are `stride` bytes apart. Beyond n nothing is read. */
-static ${VEC} kept(${VEC} e, __global const uchar *mask, long stride, int n)
+static ${VEC} kept(${VEC} e, __global const uchar *mask, long stride, int n, const int wide)
 {
 % if VW == 1
     return n > 0 && mask[0] ? e : -INFINITY;
 % else
     int m[${VW}];
-    if (stride == 1 && n >= ${VW})
+    if (wide)
+% if VW <= 4
+        return convert_int${VW}(*(__global const uchar${VW} *)mask) != 0 ? e : (${VEC})(-INFINITY);
+% else
         return convert_int${VW}(vload${VW}(0, mask)) != 0 ? e : (${VEC})(-INFINITY);
+% end
     for (int i = 0; i < ${VW}; i++)
         m[i] = i < n ? mask[i * stride] : 0;
     return vload${VW}(0, m) != 0 ? e : (${VEC})(-INFINITY);
+% end
+}
+
+/* S[MR][NV vectors] where the masks from row[r] on are not 0. */
+static void keep(${VEC} *s, __global const uchar *const *row, long stride, int n, const int wide)
+{
+% for r in 0..MR
+% for c in 0..NV
+    s[${r*NV + c}] = kept(s[${r*NV + c}], row[${r}] + ${c*STEP} * stride, stride, n - ${c*STEP}, wide);
+% end
 % end
 }
 % end

@@ -4,14 +4,13 @@
             for (int block = 0; block < ${BLOCKS}; block++) {
                 const int col = block * ${BLOCK} + x * ${VW}; /* this work-item's first key in the tile */
 % if BIAS != "none"
-% for r in 0..MR
-                __global const ${TYPE_BIAS} *bias${r} = bias + min(i + ${r}, ${QUERIES} - 1) * f.bias_stride[2] + (j + col) * f.bias_stride[3];
-% end
-% for r in 0..MR
-% for c in 0..NV
-                s[block * ${MR*NV} + ${r*NV + c}] += bias_v(bias${r} + ${c*STEP} * f.bias_stride[3], f.bias_stride[3], n - col - ${c*STEP});
-% end
-% end
+                __global const ${TYPE_BIAS} *biases[${MR}];
+                for (int r = 0; r < ${MR}; r++)
+                    biases[r] = bias + min(i + r, ${QUERIES} - 1) * f.bias_stride[2] + (j + col) * f.bias_stride[3];
+                if (bias_wide && n == ${BK})
+                    add_biases(s + block * ${MR*NV}, biases, 1, ${BK}, 1);
+                else
+                    add_biases(s + block * ${MR*NV}, biases, f.bias_stride[3], n - col, 0);
 % end
 % if ALIBI
 % for r in 0..MR
@@ -24,14 +23,13 @@
 % end
 % end
 % if MASK
-% for r in 0..MR
-                __global const uchar *mask${r} = mask + min(i + ${r}, ${QUERIES} - 1) * f.mask_stride[2] + (j + col) * f.mask_stride[3];
-% end
-% for r in 0..MR
-% for c in 0..NV
-                s[block * ${MR*NV} + ${r*NV + c}] = kept(s[block * ${MR*NV} + ${r*NV + c}], mask${r} + ${c*STEP} * f.mask_stride[3], f.mask_stride[3], n - col - ${c*STEP});
-% end
-% end
+                __global const uchar *masks[${MR}];
+                for (int r = 0; r < ${MR}; r++)
+                    masks[r] = mask + min(i + r, ${QUERIES} - 1) * f.mask_stride[2] + (j + col) * f.mask_stride[3];
+                if (mask_wide && n == ${BK})
+                    keep(s + block * ${MR*NV}, masks, 1, ${BK}, 1);
+                else
+                    keep(s + block * ${MR*NV}, masks, f.mask_stride[3], n - col, 0);
 % end
             }
 % end

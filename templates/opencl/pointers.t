@@ -21,9 +21,19 @@
 % end
 % if BIAS != "none"
     bias += f.bias_at + b * f.bias_stride[0] + h * f.bias_stride[1];
+% if VW == 2 or VW == 4
+    const int bias_wide = f.bias_stride[3] == 1 && (f.bias_stride[2] & ${VW - 1}) == 0 && ((ulong)bias & ${VW*(BIAS == "f32" ? 4 : 2) - 1}) == 0;
+% else
+    const int bias_wide = f.bias_stride[3] == 1;
+% end
 % end
 % if MASK
     mask += f.mask_at + b * f.mask_stride[0] + h * f.mask_stride[1];
+% if VW == 2 or VW == 4
+    const int mask_wide = f.mask_stride[3] == 1 && (f.mask_stride[2] & ${VW - 1}) == 0 && ((ulong)mask & ${VW - 1}) == 0;
+% else
+    const int mask_wide = f.mask_stride[3] == 1;
+% end
 % end
 % if HD % U == 0 and HDV % 4 == 0
     const int wide = ((a.q_stride[2] | a.k_stride[2] | a.v_stride[2]${PAGED ? " | a.k_stride[0] | a.v_stride[0]" : ""}) & 3) == 0 &&

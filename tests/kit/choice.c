@@ -86,6 +86,24 @@ static bool can_be(void *arg, const int *row)
     return is_legal(c, &v);
 }
 
+/* What tuning tries for kernels that split keys or for those that do not; rules say which go together. */
+static int values_of(enum field_id f, enum isa isa, int32_t out[PAIRWISE_VALUES])
+{
+    int n = 0;
+    for (int split = 0; split < 2; split++) {
+        int32_t choices[FIELD_CHOICES];
+        int more = tuning_choices(f, isa, split, choices);
+        for (int i = 0; i < more; i++) {
+            bool known = false;
+            for (int k = 0; k < n; k++)
+                known = known || out[k] == choices[i];
+            if (!known && n < PAIRWISE_VALUES)
+                out[n++] = choices[i];
+        }
+    }
+    return n;
+}
+
 void choice_begin(struct choice *c)
 {
     static const int32_t splits[] = {0, 128, 512};
@@ -95,7 +113,7 @@ void choice_begin(struct choice *c)
     for (int f = 0; f < FIELD_COUNT; f++)
         if (fields[f].side == FIELD_TUNING && f != F_ISA) {
             c->id[c->fields] = (enum field_id)f;
-            c->count[c->fields] = tuning_choices((enum field_id)f, c->isa, c->value[c->fields]);
+            c->count[c->fields] = values_of((enum field_id)f, c->isa, c->value[c->fields]);
             if (f == F_SPLIT && isa_language(c->isa) == LANGUAGE_C) { /* of which short problems have several too */
                 memcpy(c->value[c->fields], splits, sizeof splits);
                 c->count[c->fields] = sizeof splits / sizeof *splits;

@@ -345,38 +345,74 @@ static struct attn_plan *random_plan(struct attn_context *context, uint64_t *x, 
     return status == ATTN_OK ? plan : plan_create(context, p);
 }
 
+/* Some runs of one plan; returns how many rows were empty. */
+static int64_t run_often(struct attn_plan *plan, const struct attn_problem *p, uint64_t *x)
+{
+    int64_t empty = 0;
+    for (int k = 0; k < RUNS; k++) {
+        struct block b = {.count = 0};
+        struct attn_error err;
+        struct attn_run r = random_run(&b, x, p);
+        struct output out;
+        add_output(&b, x, p, &r, &out);
+        if (attn_execute(plan, &r, NULL, &err) != ATTN_OK)
+            fail_msg("run %d of %s: %s", k, variant_of(plan), err.text);
+        if (out.extent[2] > 0)
+            empty += check_run(p, &r);
+        check_gaps(&out, r.o_stride);
+        block_free(&b);
+    }
+    return empty;
+}
+
 static void random_problems(void **state)
 {
     (void)state;
     uint64_t x = test_seed();
+    int plans = getenv("ATTNGEN_SOAK") ? SOAK * PLANS : PLANS;
     struct attn_context *context = context_create();
-    int64_t runs = 0, empty = 0;
-    for (int i = 0; i < (getenv("ATTNGEN_SOAK") ? SOAK * PLANS : PLANS); i++) {
+    int64_t empty = 0;
+    for (int i = 0; i < plans; i++) {
         struct attn_problem p = random_problem(&x);
         struct attn_plan *plan = random_plan(context, &x, p);
-        for (int k = 0; k < RUNS; k++, runs++) {
-            struct block b = {.count = 0};
-            struct attn_error err;
-            struct attn_run r = random_run(&b, &x, &p);
-            struct output out;
-            add_output(&b, &x, &p, &r, &out);
-            bool rows = out.extent[2] > 0;
-            if (attn_execute(plan, &r, NULL, &err) != ATTN_OK)
-                fail_msg("problem %d, run %d, %s: %s", i, k, variant_of(plan), err.text);
-            if (rows)
-                empty += check_run(&p, &r);
-            check_gaps(&out, r.o_stride);
-            block_free(&b);
-        }
+        empty += run_often(plan, &p, &x);
         attn_plan_destroy(plan);
     }
-    print_message("# %lld runs, %lld rows without a key\n", (long long)runs, (long long)empty);
+    print_message("# %d runs, %lld rows without a key\n", plans * RUNS, (long long)empty);
     assert_true(empty > 0);
+    attn_context_destroy(context);
+}
+
+/* The same on a device, to which the arrays are copied; few, as its compiler takes a second for each. */
+static void random_problems_on_a_device(void **state)
+{
+    (void)state;
+    uint64_t x = test_seed();
+    int plans = getenv("ATTNGEN_SOAK") ? PLANS : 4;
+    struct attn_context *context = context_create();
+    struct attn_problem any = problem_of(0);
+    struct attn_error err;
+    any.device = "opencl";
+    if (attn_supports(context, &any, &err) != ATTN_OK) {
+        print_message("# %s\n", err.text);
+        attn_context_destroy(context);
+        skip();
+    }
+    for (int i = 0; i < plans; i++) {
+        struct attn_problem p = random_problem(&x);
+        p.device = any.device;
+        struct attn_plan *plan = plan_create(context, p);
+        run_often(plan, &p, &x);
+        attn_plan_destroy(plan);
+    }
     attn_context_destroy(context);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_problems)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_problems),
+        cmocka_unit_test(random_problems_on_a_device),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,7 +81,7 @@ static void test_products(void **state)
           "attn_f32_d64_causal_mask_alibi_sink_packed_paged_on_c_q64k64_r4x2u1\n"
           "attn_f32_d64_mask_alibi_sink_packed_paged_on_c_q64k64_r4x2u1\n");
     check("{head_dim: 64, isa: c, split: [2048, 0]}",
-          "attn_f32_d64_on_c_q64k64_r4x2u1_s2048\nattn_f32_d64_on_c_q64k64_r4x2u1\n");
+          "attn_f32_d64_on_c_q64k64_r4x2u1\nattn_f32_d64_on_c_q64k16_r4x2u1_s2048\n");
     check("\xef\xbb\xbfhead_dim: 512\r\n", "attn_f32_d512_on_avx2_q96k128_r6x2u2\n");
 }
 

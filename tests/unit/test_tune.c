@@ -54,12 +54,13 @@ static void test_bucket(void **state)
     bucket_is(target_of(2, 12, 12, 256, 256, 1), 1, 4, 4, 256, 256);
     bucket_is(target_of(2, 12, 12, 255, 129, 2), 1, 8, 8, 256, 256);
     bucket_is(target_of(1, 1, 1, 1, 1000, 1), 1, 1, 1, 1, 1024);
-    bucket_is(target_of(64, 1, 1, 3, 5, 2), 8, 1, 1, 4, 8);
-    bucket_is(target_of(64, 3, 1, 3, 5, 1), 2, 3, 1, 4, 8);
-    bucket_is(target_of(1, 32, 8, 1, 4096, 1), 1, 4, 1, 1, 4096);
-    bucket_is(target_of(1, 32, 8, 1, 4097, 4), 1, 16, 4, 1, 8192);
-    bucket_is(target_of(1, 32, 1, 1, 1, 1), 1, 4, 1, 1, 1);
-    bucket_is(target_of(1, 6, 2, 1, 1, 1), 1, 3, 1, 1, 1);
+    bucket_is(target_of(64, 1, 1, 3, 5, 2), 32, 1, 1, 4, 8);
+    bucket_is(target_of(64, 3, 1, 3, 5, 1), 6, 3, 1, 4, 8);
+    bucket_is(target_of(1, 32, 8, 1, 4096, 1), 1, 32, 8, 1, 4096);
+    bucket_is(target_of(1, 32, 8, 16, 4096, 1), 1, 4, 1, 16, 4096);
+    bucket_is(target_of(1, 32, 8, 1, 4097, 4), 1, 32, 8, 1, 8192);
+    bucket_is(target_of(1, 128, 2, 1, 1, 1), 1, 64, 1, 1, 1);
+    bucket_is(target_of(1, 96, 2, 1, 1, 1), 1, 48, 1, 1, 1);
 }
 
 static void test_counts(void **state)
@@ -123,6 +124,35 @@ static void test_model(void **state)
     assert_true(estimate_cycles(&dot, &t, &cpu) < estimate_cycles(&wide, &t, &cpu));
     strcpy(cpu.model, "Intel(R) Xeon(R) Processor");
     assert_true(estimate_cycles(&dot, &t, &cpu) > estimate_cycles(&wide, &t, &cpu));
+}
+
+/* Whether the model's best of an isa splits keys. */
+static bool best_splits(const struct tune_target *t, enum isa isa)
+{
+    enum { ROOM = 1024 };
+    static struct variant all[ROOM];
+    struct cpu cpu = {.model = "AMD", .l1d = 32768, .l2 = 1 << 20};
+    int n = tuning_space(&t->caller, isa, all, ROOM), best = 0;
+    assert_true(n > 0 && n <= ROOM);
+    for (int i = 1; i < n; i++)
+        if (estimate_cycles(&all[i], t, &cpu) < estimate_cycles(&all[best], t, &cpu))
+            best = i;
+    return all[best].field[F_SPLIT] > 0;
+}
+
+/* Few queries over many keys are what keys are split for. */
+static void test_model_splits_keys_of_few_queries(void **state)
+{
+    (void)state;
+    for (int isa = ISA_AVX2; isa <= ISA_AVX512; isa++)
+        for (int dim = 64; dim <= 128; dim += 64) {
+            struct tune_target few = target_of(1, 32, 8, 1, 8192, 2), many = target_of(1, 8, 8, 2048, 2048, 2);
+            few.caller.field[F_HEAD_DIM] = many.caller.field[F_HEAD_DIM] = dim;
+            assert_true(best_splits(&few, (enum isa)isa));
+            assert_false(best_splits(&many, (enum isa)isa));
+            few.heads = few.kv_heads;
+            assert_true(best_splits(&few, (enum isa)isa));
+        }
 }
 
 /* ---- the check before timing ---- */
@@ -683,6 +713,7 @@ int main(void)
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_problem_is_shortened),
         cmocka_unit_test(test_model),
+        cmocka_unit_test(test_model_splits_keys_of_few_queries),
         cmocka_unit_test(test_check),
         cmocka_unit_test(test_check_of_features),
         cmocka_unit_test(test_typical_problem),
