@@ -312,9 +312,10 @@ struct attn_run {
  *    what its driver said; O and LSE are then undefined. */
 attn_status attn_execute(struct attn_plan *plan, const struct attn_run *run, void *workspace, struct attn_error *err);
 /* Puts in *out the bytes of workspace that attn_execute needs for that run (parts 0), or one part of attn_execute_part
- * (parts > 0). Looks at lengths, strides and numbers, and at no pointer. Of the run it depends on kv_len at most,
- * and does not fall when that grows; 0 on a device, and when there is nothing to do. Errors as attn_execute, but that
- * arrays may be missing; *out is then 0. */
+ * (parts > 0). Looks at lengths, strides and numbers, and at no pointer. A part's depends on kv_len at most, and does
+ * not fall when that grows; the whole run's also holds what threads share where there are few queries, and so depends
+ * on batch and q_len too. 0 on a device, and when there is nothing to do. Errors as attn_execute, but that arrays may be
+ * missing; *out is then 0. */
 attn_status attn_workspace_size(const struct attn_plan *plan, const struct attn_run *run, int parts, size_t *out,
                                 struct attn_error *err);
 /* For callers with threads of their own: does part 0..parts-1 of the run in the calling thread, and allocates nothing.

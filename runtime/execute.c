@@ -58,7 +58,7 @@ int64_t execute_workspace(const struct kernel *kernel, const struct attn_args *a
 }
 
 /* As many as threads; but where sequences differ in length, one for each sequence's KV head, so that a thread that had
- * short ones goes on with others. Fewer of those than two a thread are shared between threads instead. */
+ * short ones goes on with others. Fewer of those than two a thread are cut between threads instead. */
 static int64_t parts_for(const struct attn_args *a, int threads)
 {
     const struct attn_features *f = a->features;

@@ -55,14 +55,14 @@ attn_status read_run(const struct attn_plan *plan, const struct attn_run *r, str
  * not there yet. */
 attn_status check_presence(const struct attn_plan *plan, const struct attn_run *r, struct attn_error *err);
 
-/* Offsets are clamped to it and windows to twice that, so that sums of them and an index do not overflow. */
+/* What offsets are clamped to, and windows with them, so that sums with an index do not overflow. */
 #define RUN_FAR ((int64_t)1 << 60)
 
 /* ---- between run_read.c and run_features.c ---- */
 
-/* The part of read_run that is about features. */
-attn_status read_features(const struct attn_plan *plan, const struct attn_run *r, struct attn_features *f,
-                          struct attn_error *err);
+/* The part of read_run that is about features; `offset` is what became of the run's. */
+attn_status read_features(const struct attn_plan *plan, const struct attn_run *r, int64_t offset,
+                          struct attn_features *f, struct attn_error *err);
 /* What the features' pointers point to, on the host; *rows becomes the number of rows of each side. */
 attn_status check_features(const struct attn_plan *plan, const struct attn_run *r, struct rows *rows,
                            struct attn_error *err);

@@ -141,8 +141,20 @@ static attn_status check_reach(const struct table *t, struct attn_error *err)
     return ATTN_OK;
 }
 
-attn_status read_features(const struct attn_plan *plan, const struct attn_run *r, struct attn_features *f,
-                          struct attn_error *err)
+/* The window's ends from where query 0 really stands, then as seen from where the clamped offset puts it. */
+static void read_window(const struct attn_run *r, int64_t offset, int64_t window[2])
+{
+    int64_t at = r->align == ATTN_Q_OFFSET ? r->q_offset : 0, low, high;
+    if (r->window_left < 0 || __builtin_sub_overflow(at, r->window_left, &low))
+        low = INT64_MIN;
+    if (r->window_right < 0 || __builtin_add_overflow(at, r->window_right, &high))
+        high = INT64_MAX;
+    window[0] = low < -2 * RUN_FAR ? -1 : low < offset ? offset - low : 0;
+    window[1] = high > 2 * RUN_FAR ? -1 : high > offset ? high - offset : 0;
+}
+
+attn_status read_features(const struct attn_plan *plan, const struct attn_run *r, int64_t offset,
+                          struct attn_features *f, struct attn_error *err)
 {
     const struct attn_problem *p = &plan->problem;
     if (!plan->has_features && says_nothing(r))
@@ -158,10 +170,6 @@ attn_status read_features(const struct attn_plan *plan, const struct attn_run *r
         if (t[i].needed)
             status = check_reach(&t[i], err);
     *f = (struct attn_features){
-        .window = {r->window_left > 2 * RUN_FAR ? -1 : r->window_left, p->causal ? 0
-                                                                       : r->window_right > 2 * RUN_FAR
-                                                                           ? -1
-                                                                           : r->window_right},
         .softcap = r->softcap,
         .bias = r->bias,
         .mask = r->mask,
@@ -173,6 +181,9 @@ attn_status read_features(const struct attn_plan *plan, const struct attn_run *r
         .page_stride = r->block_table_stride,
         .page_size = r->page_size,
     };
+    read_window(r, offset, f->window);
+    if (p->causal)
+        f->window[1] = 0;
     memcpy(f->bias_stride, r->bias_stride, sizeof f->bias_stride);
     memcpy(f->mask_stride, r->mask_stride, sizeof f->mask_stride);
     return status;

@@ -147,8 +147,9 @@ attn_status read_run(const struct attn_plan *plan, const struct attn_run *r, str
     attn_status status = check_lengths(plan, r, err);
     if (status == ATTN_OK)
         status = check_options(r, err);
+    int64_t offset = r->align == ATTN_Q_OFFSET ? clamp_offset(plan, r) : 0;
     if (status == ATTN_OK)
-        status = read_features(plan, r, f, err);
+        status = read_features(plan, r, offset, f, err);
     if (status != ATTN_OK)
         return status;
     *a = (struct attn_args){
@@ -164,7 +165,7 @@ attn_status read_run(const struct attn_plan *plan, const struct attn_run *r, str
         .q_len = r->q_len,
         .kv_len = r->kv_len,
         .kv_lens = r->kv_lens,
-        .offset = r->align == ATTN_Q_OFFSET ? clamp_offset(plan, r) : 0,
+        .offset = offset,
         .bottom_right = r->align == ATTN_BOTTOM_RIGHT,
         .scale = r->has_scale ? r->scale : plan->scale,
         .parts = 1,
@@ -190,6 +191,9 @@ static attn_status check_all_rows(const struct attn_plan *plan, const struct ten
 
 static attn_status check_lens(const struct attn_run *r, struct attn_error *err)
 {
+    if ((uintptr_t)r->kv_lens % sizeof *r->kv_lens != 0)
+        return context_fail(err, ATTN_INVALID,
+                            "kv_lens is at an address that is no multiple of 8; expected whole elements");
     for (int64_t b = 0; r->kv_lens && b < r->batch; b++)
         if (r->kv_lens[b] < 0 || r->kv_lens[b] > r->kv_len)
             return context_fail(err, ATTN_INVALID, "kv_lens[%lld] is %lld; expected 0..%lld, the run's kv_len",

@@ -3,7 +3,10 @@ static void modify(const struct rows *x, const struct space *w, int64_t t, int64
 {
     const struct attn_features *f = x->a->features;
 % if BIAS == "none" and not MASK and not ALIBI
-    (void)t, (void)j, (void)n;
+    (void)t, (void)j;
+% end
+% if BIAS == "none" and not MASK
+    (void)n;
 % end
 % if SOFTCAP
     float cap = f->softcap * 1.44269504f;

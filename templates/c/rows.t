@@ -1,4 +1,5 @@
 %# Where the rows are that a vector at a time is packed from.
+
 /* The rows themselves, or a copy padded with zeros where whole vectors would reach past their end. */
 static const void *staged(const void *from, int64_t *ld, int64_t rows, int64_t width, int64_t padded, int64_t element, void *stage)
 {

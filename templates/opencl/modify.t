@@ -6,14 +6,15 @@
  * nothing. 2**r - 1 is r times a polynomial (relative error 1.1e-8), so that tanh x is x near 0; NaN stays NaN. */
 static ${VEC} tanh_v(${VEC} x)
 {
-    const ${VEC} y = fabs(x) * 2.88539008f, far = y > 30.0f ? (${VEC})(30.0f) : y; /* where tanh is 1 */
+    const ${INT} sign = as_${INT}(x) & (int)0x80000000;
+    const ${VEC} y = as_${VEC}(as_${INT}(x) ^ sign) * 2.88539008f, far = y > 30.0f ? (${VEC})(30.0f) : y; /* where tanh is 1 */
     const ${VEC} n = floor(far + 0.5f), r = far - n;
-    const ${VEC} two_n = as_float${SUFFIX}((convert_int${SUFFIX}(n) + 127) << 23);
+    const ${VEC} two_n = as_${VEC}((convert_int${SUFFIX}(n) + 127) << 23);
     ${VEC} p = fma((${VEC})(0.000154035124f), r, (${VEC})(0.00133907355f));
     p = fma(p, r, (${VEC})(0.00961823749f)), p = fma(p, r, (${VEC})(0.0555035743f));
     p = fma(p, r, (${VEC})(0.240226498f)), p = fma(p, r, (${VEC})(0.693147188f));
     const ${VEC} e = fma(p * r, two_n, two_n - 1.0f);
-    return copysign(e / (e + 2.0f), x);
+    return as_${VEC}(as_${INT}(e / (e + 2.0f)) ^ sign);
 }
 % end
 % if BIAS != "none"

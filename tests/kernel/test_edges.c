@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "../../gen/gen.h"
+#include "../../gen/space.h"
 #include "../../runtime/cpu.h"
 #include "../../runtime/jit.h"
 #include "../../runtime/trial.h"
@@ -96,7 +97,17 @@ static int try_variant(const struct fixture *f, const struct edge *e, const stru
     return !right;
 }
 
-/* Every instruction set, in types of which each stands everywhere once, and with other dims for each. */
+/* With keys in splits so short that small problems have several. */
+static void split_keys(struct variant *v)
+{
+    for (int f = 0; f < FIELD_COUNT; f++)
+        if (fields[f].side == FIELD_TUNING && f != F_ISA)
+            v->field[f] = tuning_default((enum field_id)f, (enum isa)v->field[F_ISA], true);
+    v->field[F_SPLIT] = 64;
+}
+
+/* Every instruction set, with and without splits, in types of which each stands everywhere once, and with other dims for
+ * each. */
 static void try_edges(void **state, const struct edge *edges, size_t count)
 {
     static const enum dtype types[][3] = {{DTYPE_F32, DTYPE_F32, DTYPE_F32},
@@ -104,24 +115,29 @@ static void try_edges(void **state, const struct edge *edges, size_t count)
                                           {DTYPE_F16, DTYPE_F16, DTYPE_F16},
                                           {DTYPE_BF16, DTYPE_BF16, DTYPE_F32}};
     static const int dims[][2] = {{64, 64}, {24, 9}, {33, 33}, {40, 16}};
+    enum { TYPES = sizeof types / sizeof *types, KINDS = 2 * TYPES };
     const struct fixture *f = *state;
-    int tried = 0, failed = 0;
+    int tried[2] = {0, 0}, failed = 0;
     for (size_t i = 0; i < count; i++)
-        for (int isa = 0; isa < ISA_COUNT; isa++)
-            for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
-                struct variant v = variant_default((enum isa)isa);
-                struct gen_error err;
-                variant_set_dtypes(&v, types[t][0], types[t][1], types[t][2]);
-                v.field[F_HEAD_DIM] = dims[t][0];
-                v.field[F_HEAD_DIM_V] = dims[t][1] == dims[t][0] ? 0 : dims[t][1];
-                for (const struct set *s = edges[i].set; s < edges[i].set + MOST_SET && s->value; s++)
-                    v.field[s->id] = s->value;
-                if (isa_language((enum isa)isa) != LANGUAGE_C || !f->cpu.isa[isa] || gen_check(f->gen, &v, &err) != 0)
-                    continue;
-                failed += try_variant(f, &edges[i], &v);
-                tried++;
-            }
-    assert_true(tried >= 4 * (int)count); /* plain C takes all types */
+        for (int k = 0; k < ISA_COUNT * KINDS; k++) {
+            enum isa isa = (enum isa)(k / KINDS);
+            int t = k % TYPES, split = k / TYPES % 2;
+            struct variant v = variant_default(isa);
+            struct gen_error err;
+            variant_set_dtypes(&v, types[t][0], types[t][1], types[t][2]);
+            v.field[F_HEAD_DIM] = dims[t][0];
+            v.field[F_HEAD_DIM_V] = dims[t][1] == dims[t][0] ? 0 : dims[t][1];
+            if (split)
+                split_keys(&v);
+            for (const struct set *s = edges[i].set; s < edges[i].set + MOST_SET && s->value; s++)
+                v.field[s->id] = s->value;
+            if (isa_language(isa) != LANGUAGE_C || !f->cpu.isa[isa] || gen_check(f->gen, &v, &err) != 0)
+                continue;
+            failed += try_variant(f, &edges[i], &v);
+            tried[split]++;
+        }
+    for (int split = 0; split < 2; split++)
+        assert_true(tried[split] >= TYPES * (int)count); /* plain C takes all types */
     assert_int_equal(failed, 0);
 }
 

@@ -3,6 +3,7 @@
  * features, which fewer compilers see; all of them with ATTNGEN_SOAK set.
  *     ATTN_SEED      where random choices and data begin
  *     ATTN_VARIANTS  at most so many variants of a choice
+ *     ATTN_PART      only this part, as in "avx2" or "avx2, features"
  *     ATTN_FILTER    only variants whose name contains it */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -44,12 +45,12 @@ static const struct form {
     double most_flops; /* of a problem: tcc's own code is slow */
 } forms[] = {
     {"jit", NULL, NULL, GEN_MACHINE_CODE_JIT, false, true, {1, 1}, 1e18},
-    {"gcc", "gcc", NULL, GEN_READABLE, false, true, {1, 3}, 1e18},
-    {"clang", "clang", NULL, GEN_READABLE, false, true, {1, 6}, 1e18},
-    {"tcc", "tcc", NULL, GEN_MACHINE_CODE, false, true, {4, 6}, 1e18},
-    {"gcc, plain C", "gcc", "-DATTN_PLAIN_C", GEN_READABLE, true, false, {4, 6}, 3e7},
-    {"clang, plain C", "clang", "-DATTN_PLAIN_C", GEN_READABLE, true, false, {4, 12}, 3e7},
-    {"tcc, plain C", "tcc", "-DATTN_PLAIN_C", GEN_READABLE, true, false, {1, 3}, 5e6},
+    {"gcc", "gcc", NULL, GEN_READABLE, false, true, {1, 4}, 1e18},
+    {"clang", "clang", NULL, GEN_READABLE, false, true, {1, 12}, 1e18},
+    {"tcc", "tcc", NULL, GEN_MACHINE_CODE, false, true, {4, 12}, 1e18},
+    {"gcc, plain C", "gcc", "-DATTN_PLAIN_C", GEN_READABLE, true, false, {4, 12}, 3e7},
+    {"clang, plain C", "clang", "-DATTN_PLAIN_C", GEN_READABLE, true, false, {4, 24}, 3e7},
+    {"tcc, plain C", "tcc", "-DATTN_PLAIN_C", GEN_READABLE, true, false, {1, 6}, 5e6},
 };
 enum { FORMS = sizeof forms / sizeof *forms };
 
@@ -247,7 +248,7 @@ static int run_batch(void *arg, int index)
     return s->totals->failures != before;
 }
 
-static const int feature_dims[][2] = {{64, 64}, {128, 128}, {40, 24}, {7, 33}};
+static const int feature_dims[][2] = {{64, 64}, {40, 24}, {7, 33}};
 static const int dims[][2] = {{64, 64},   {128, 128}, {40, 40},   {80, 80}, {192, 128},
                               {256, 256}, {1, 1},     {576, 512}, {7, 33}};
 
@@ -330,6 +331,8 @@ int main(void)
             continue;
         snprintf(part->name, sizeof part->name, "%s%s", field_value_name(F_ISA, part->isa),
                  part->features ? ", features" : "");
+        if (getenv("ATTN_PART") && strcmp(getenv("ATTN_PART"), part->name) != 0)
+            continue;
         tests[count++] = (struct CMUnitTest){part->name, test_kernels, NULL, NULL, part};
     }
     return _cmocka_run_group_tests("kernels", tests, count, NULL, NULL);

@@ -157,6 +157,47 @@ static void choose(struct suite *s, const struct opencl_device *device, bool fea
         fail_msg("no portable variant can be emitted for %s", device->name);
 }
 
+static void choose_plain(struct suite *s, const struct opencl_device *device)
+{
+    choose(s, device, false);
+}
+
+static void choose_features(struct suite *s, const struct opencl_device *device)
+{
+    choose(s, device, true);
+}
+
+/* As wide as rows get: a group of many work-items, which has them piece by piece in 48 KiB of local memory; and one of a
+ * single work-item, which takes turns, where that fits. */
+static void choose_large(struct suite *s, const struct opencl_device *device)
+{
+    static const char *const names[] = {
+        "attn_f16_d576v512_causal_on_portable_q16k32_r4x1u4_g4",
+        "attn_f32_kvf16_d576v512_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_portable_q16k32_r4x1u4_"
+        "g4",
+        "attn_bf16_d576v512_on_portable_q8k32_r4x1u4_g1_l1_w16",
+        "attn_bf16_of32_d576v512_window_alibi_paged_on_portable_q8k32_r4x1u4_g1_l1_w16",
+    };
+    enum { NAMES = sizeof names / sizeof *names };
+    const struct opencl_target target = {.device = *device};
+    s->variants = calloc(NAMES, sizeof *s->variants);
+    assert_non_null(s->variants);
+    s->count = 0;
+    for (int i = 0; i < NAMES; i++) {
+        struct variant *v = &s->variants[s->count];
+        struct gen_text text;
+        struct gen_error err;
+        if (variant_decode(names[i], v, &err) != 0 || gen_emit(s->gen, v, GEN_READABLE, &text, &err) != 0)
+            fail_msg("%s", err.text);
+        if (device_fits(&target, v, &text, &err) == 0)
+            s->count++;
+        else if (text.local_bytes <= 48 << 10 || !strstr(err.text, "bytes of local memory; expected at most"))
+            fail_msg("%s", err.text);
+        gen_text_free(&text);
+    }
+    assert_in_range(s->count, 2, NAMES);
+}
+
 /* ---- the tests ---- */
 static void remove_tree(const char *dir)
 {
@@ -164,20 +205,23 @@ static void remove_tree(const char *dir)
     run_program(argv, "/dev/null");
 }
 
-static void on_the_device(struct suite *s, bool features)
+/* What chooses variants for a device. */
+typedef void chooser(struct suite *s, const struct opencl_device *device);
+
+static void on_the_device(struct suite *s, const char *what, chooser *choose)
 {
     char why[200] = "";
     struct found *found = shared_memory(sizeof *found);
     assert_non_null(found);
     if (run_child(find_device, found, TIMEOUT, why, sizeof why) != 0)
         fail_msg("%s%s", found->err.text, why);
-    choose(s, &found->device, features);
+    choose(s, &found->device);
     s->totals = shared_memory(sizeof *s->totals);
     assert_non_null(s->totals);
     int failed = run_jobs(s->count, judge_variant, s);
-    print_message("# %s%s: %d variants, %d problems; error over bound at most %.2f f32, %.2f f16, %.2f bf16\n",
-                  found->device.name, features ? ", features" : "", s->totals->kernels, s->totals->problems,
-                  s->totals->ratio[0], s->totals->ratio[1], s->totals->ratio[2]);
+    print_message("# %s, %s: %d variants, %d problems; error over bound at most %.2f f32, %.2f f16, %.2f bf16\n",
+                  found->device.name, what, s->totals->kernels, s->totals->problems, s->totals->ratio[0],
+                  s->totals->ratio[1], s->totals->ratio[2]);
     int failures = s->totals->failures;
     shared_free(s->totals, sizeof *s->totals);
     shared_free(found, sizeof *found);
@@ -186,14 +230,19 @@ static void on_the_device(struct suite *s, bool features)
     assert_int_equal(failed, 0);
 }
 
-static void test_on_the_device(void **state)
+static void test_plain(void **state)
 {
-    on_the_device(*state, false);
+    on_the_device(*state, "plain", choose_plain);
 }
 
-static void test_features_on_the_device(void **state)
+static void test_features(void **state)
 {
-    on_the_device(*state, true);
+    on_the_device(*state, "features", choose_features);
+}
+
+static void test_large_dims(void **state)
+{
+    on_the_device(*state, "largest dims", choose_large);
 }
 
 /* ---- through other compilers ---- */
@@ -363,10 +412,8 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_other_compiler),
-        cmocka_unit_test(test_no_spills),
-        cmocka_unit_test(test_on_the_device),
-        cmocka_unit_test(test_features_on_the_device),
+        cmocka_unit_test(test_other_compiler), cmocka_unit_test(test_no_spills),  cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_features),       cmocka_unit_test(test_large_dims),
     };
     return cmocka_run_group_tests_name("opencl kernels", tests, setup, teardown);
 }

@@ -18,7 +18,7 @@ enum { COLUMN_TYPES, COLUMN_DIMS, COLUMN_CAUSAL, COLUMN_FEATURES, CALLER_COLUMNS
 static const enum dtype types[][3] = {
     {DTYPE_F32, DTYPE_F32, DTYPE_F32},  {DTYPE_F16, DTYPE_F16, DTYPE_F16},  {DTYPE_BF16, DTYPE_BF16, DTYPE_BF16},
     {DTYPE_F32, DTYPE_F16, DTYPE_F32},  {DTYPE_F16, DTYPE_F32, DTYPE_BF16}, {DTYPE_BF16, DTYPE_BF16, DTYPE_F32},
-    {DTYPE_F32, DTYPE_BF16, DTYPE_F16}, {DTYPE_F16, DTYPE_F16, DTYPE_F32},
+    {DTYPE_F32, DTYPE_BF16, DTYPE_F16},
 };
 enum { PLAIN_TYPES = 3, TYPES = sizeof types / sizeof *types };
 
@@ -31,14 +31,13 @@ static const struct set sets[][9] = {
     {{F_WINDOW, 1}},
     {{F_SOFTCAP, 1}},
     {{F_BIAS, BIAS_F32}},
-    {{F_BIAS, BIAS_F16}},
     {{F_MASK, 1}},
     {{F_ALIBI, 1}},
     {{F_SINK, 1}},
     {{F_PACKED, 1}},
     {{F_PAGED, 1}},
     {{F_WINDOW, 1}, {F_SINK, 1}},
-    {{F_WINDOW, 1}, {F_SOFTCAP, 1}, {F_PAGED, 1}},
+    {{F_WINDOW, 1}, {F_SOFTCAP, 1}, {F_PAGED, 1}, {F_BIAS, BIAS_F16}},
     {{F_BIAS, BIAS_BF16}, {F_MASK, 1}, {F_PACKED, 1}},
     {{F_ALIBI, 1}, {F_WINDOW, 1}, {F_PACKED, 1}, {F_PAGED, 1}},
     {{F_WINDOW, 1},

@@ -421,11 +421,23 @@ static void far_windows_and_offsets(void **state)
         for (int k = 0; k < LSE_SIZE; k++)
             assert_true(isinf(d->lse[k]) && d->lse[k] < 0);
         r.window_left = far[i] > 0 ? -1 : 0;
-        r.window_right = far[i] > 0 ? 0 : INT64_MAX;
+        r.window_right = far[i] > 0 ? 0 : -1;
         execute(window, &r);
         for (int k = 0; k < LSE_SIZE; k++)
             assert_true(fabsf(d->lse[k] - e->lse[k]) < 1e-4f);
     }
+    /* Both far, and in the end near: all keys to the one before a query's number. */
+    r.q_offset = INT64_MIN;
+    r.window_left = -1;
+    r.window_right = INT64_MAX;
+    execute(window, &r);
+    struct attn_run shifted = run_of(e);
+    shifted.align = ATTN_Q_OFFSET;
+    shifted.q_offset = -1;
+    shifted.window_left = -1;
+    execute(window, &shifted);
+    assert_memory_equal(d->lse, e->lse, sizeof d->lse);
+    assert_true(isinf(d->lse[0]) && !isinf(d->lse[1]));
     free(d);
     free(e);
     attn_plan_destroy(window);

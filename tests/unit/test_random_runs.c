@@ -1,7 +1,7 @@
 /* test_random_runs.c - random problems and runs through the public API: every feature, type, alignment, length and
  * layout that attn.h allows, judged by the reference. Memory ends where the tensors end, and around rows nothing is
- * written. What it is not: a test of variants; a plan's kernel is the one that the model puts first, or an instruction set's
- * default. */
+ * written. What it is not: a test of variants; a plan's kernel is the one that the model puts first, or an instruction
+ * set's default. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,6 +21,13 @@
 #include "../kit/seed.h"
 
 enum { PLANS = 120, SOAK = 30, RUNS = 5, MOST_BATCH = 4, MOST_LEN = 70, MOST_PAGES = 400 };
+
+/* Drivers keep what they have until the process ends; no pointer of ours is among it. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libpocl\nleak:libLLVM\nleak:libclang\nleak:libOpenCL\nleak:libhwloc\n";
+}
 
 /* From where it may be read to where it may not, to the byte (under ASan). */
 struct block {
@@ -258,7 +265,7 @@ static struct attn_run random_run(struct block *b, uint64_t *x, const struct att
                          .align = (attn_align)below(x, 3),
                          .has_scale = coin(x, 3)};
     if (r.align == ATTN_Q_OFFSET)
-        r.q_offset = coin(x, 8) ? (coin(x, 2) ? INT64_MIN : INT64_MAX) / (1 + below(x, 3)) : below(x, 141) - 70;
+        r.q_offset = coin(x, 8) ? (coin(x, 2) ? INT64_MIN : INT64_MAX) / (2 + below(x, 3)) : below(x, 141) - 70;
     if (r.align == ATTN_Q_OFFSET && p->alibi && (r.q_offset > 1000 || r.q_offset < -1000))
         r.q_offset = r.q_offset > 0 ? 900 : -900; /* f32 knows nothing finer than the distance then */
     if (r.has_scale)
@@ -302,6 +309,8 @@ static void add_output(struct block *b, uint64_t *x, const struct attn_problem *
     r->lse = block_add(b, (size_t)rows * sizeof *r->lse);
     for (int64_t i = 0; i < rows; i++)
         r->lse[i] = NAN;
+    if (coin(x, 8))
+        r->lse = NULL;
 }
 
 static void check_gaps(const struct output *out, const int64_t stride[3])
