@@ -11,6 +11,8 @@
 % let CKV = TKV == "f32" ? "float" : "uint16_t"
 % let CO = TO == "f32" ? "float" : "uint16_t"
 % let CB = TB == "f32" ? "float" : "uint16_t"
+% let NATURAL = BIAS != "none"
+% let UNIT = NATURAL ? "1.0f" : "1.44269504f"
 % let MODIFY = SOFTCAP or BIAS != "none" or MASK or ALIBI
 % let FEATURES = MODIFY or WINDOW or SINK or PACKED or PAGED
 % let NR = NV*W

@@ -33,7 +33,7 @@ static void pack(const struct rows *x, const struct space *w)
             memcpy((${CQ} *)w->stage + r * ${LDQ}, (const ${CQ} *)a->q + x->s->q_at + head_of(x, t + r) * a->q_stride[1] + query_of(x, t + r) * a->q_stride[2],
                 ${HD} * sizeof(${CQ}));
         pack_q(w->stage, to, ${LDQ});
-        to[${R*LDQ}] = a->scale * ${SOFTCAP ? "(1 / a->features->softcap)" : "1.44269504f"}; /* exponentials are powers of two */
+        to[${R*LDQ}] = a->scale * ${SOFTCAP ? "(1 / a->features->softcap)" : UNIT}; ${NATURAL ? "" : "/* exponentials are powers of two */"}
     }
 }
 
@@ -143,7 +143,7 @@ static void total(const struct rows *x, const struct space *w, float *shared)
         int64_t h = head_of(x, t), i = query_of(x, t);
         float *row = w->row + t / ${R} * ${STATE} + t % ${R}, *lse = a->lse ? a->lse + x->s->lse_at + h * x->s->lse_ld + i : &unused;
 % if SINK
-        row[${FIX}] = a->features->sinks[h] * 1.44269504f;
+        row[${FIX}] = a->features->sinks[h] * ${UNIT};
 % end
         finish(w->o + t * ${LDO}, row, w->stage, lse);
         memcpy((${CO} *)a->o + x->s->o_at + h * a->o_stride[1] + i * a->o_stride[2], w->stage, ${HDV} * sizeof(${CO}));

@@ -9,7 +9,7 @@ static void modify(const struct rows *x, const struct space *w, int64_t t, int64
     (void)n;
 % end
 % if SOFTCAP
-    float cap = f->softcap * 1.44269504f;
+    float cap = f->softcap * ${UNIT};
     softcap(w->s, &cap, steps);
 % end
 % if BIAS != "none"
@@ -26,7 +26,7 @@ static void modify(const struct rows *x, const struct space *w, int64_t t, int64
     float numbers[${3*W}];
     for (int64_t l = 0; l < ${W}; l++) {
         int64_t r = t + l % ${R} < x->count ? t + l % ${R} : t;
-        numbers[l] = f->slopes[head_of(x, r)] * -1.44269504f;
+        numbers[l] = f->slopes[head_of(x, r)] * -${UNIT};
         numbers[${W} + l] = (float)(j + l / ${R} - query_of(x, r) - x->s->offset), numbers[${2*W} + l] = ${KB}.0f;
     }
     alibi_rows(w->s, numbers, steps);

@@ -33,7 +33,7 @@ static void modify(const struct scores *x, const struct space *w, int64_t i, int
     (void)i, (void)j;
 % end
 % if SOFTCAP
-    float cap = f->softcap * 1.44269504f;
+    float cap = f->softcap * ${UNIT};
     softcap(w->s, &cap, steps);
 % end
 % if BIAS != "none" or MASK
@@ -47,7 +47,7 @@ static void modify(const struct scores *x, const struct space *w, int64_t i, int
 % end
 % if ALIBI
     float numbers[${W + 2 + MR}];
-    numbers[0] = f->slopes[x->h] * -1.44269504f, numbers[${W + 1}] = ${W}.0f;
+    numbers[0] = f->slopes[x->h] * -${UNIT}, numbers[${W + 1}] = ${W}.0f;
     for (int64_t l = 0; l < ${W}; l++)
         numbers[1 + l] = (float)l;
     for (int64_t r = 0; r < ${MR}; r++)

@@ -60,7 +60,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     int64_t rows = least(${BQ}, s->q_len - i0), padded = (rows + ${MR - 1}) / ${MR} * ${MR}, end = end_key(s, i0 + rows - 1);
     const ${CQ} *q = (const ${CQ} *)a->q + s->q_at + h * a->q_stride[1] + i0 * a->q_stride[2];
     ${CO} *out = (${CO} *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
-    float scale = a->scale * ${SOFTCAP ? "(1 / a->features->softcap)" : "1.44269504f"}, unused; /* exponentials are powers of two */
+    float scale = a->scale * ${SOFTCAP ? "(1 / a->features->softcap)" : UNIT}, unused; ${NATURAL ? "" : "/* exponentials are powers of two */"}
     int32_t ends[${WINDOW ? 2*MR : MR}];
 % if MODIFY
     struct scores x = {a->features, s, h, i0};
@@ -100,7 +100,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     for (int64_t i = 0; i < rows; i++) {
         float *row = w->row + i / ${MR} * ${STATE} + i % ${MR}, *lse = a->lse ? a->lse + s->lse_at + h * s->lse_ld + i0 + i : &unused;
 % if SINK
-        row[${FIX}] = a->features->sinks[h] * 1.44269504f;
+        row[${FIX}] = a->features->sinks[h] * ${UNIT};
 % end
 % if HDV == LDO
         finish(w->o + i * ${LDO}, row, out + i * a->o_stride[2], lse);

@@ -7,7 +7,8 @@
 static ${VEC} tanh_v(${VEC} x)
 {
     const ${INT} sign = as_${INT}(x) & (int)0x80000000;
-    const ${VEC} y = as_${VEC}(as_${INT}(x) ^ sign) * 2.88539008f, far = y > 30.0f ? (${VEC})(30.0f) : y; /* where tanh is 1 */
+    const ${VEC} y = as_${VEC}(as_${INT}(x) ^ sign) * 2.88539008f; /* as bits: fabs and copysign are slow in PoCL */
+    const ${VEC} far = y > 30.0f ? (${VEC})(30.0f) : y;            /* where tanh is 1 */
     const ${VEC} n = floor(far + 0.5f), r = far - n;
     const ${VEC} two_n = as_${VEC}((convert_int${SUFFIX}(n) + 127) << 23);
     ${VEC} p = fma((${VEC})(0.000154035124f), r, (${VEC})(0.00133907355f));

@@ -80,10 +80,25 @@ static double undisturbed(void *arg)
     getrusage(RUSAGE_SELF, &before);
     double seconds = c->seconds(c->arg);
     getrusage(RUSAGE_SELF, &after);
-    if (seconds < 0 || (alone && after.ru_nivcsw == before.ru_nivcsw && (!c->alone || is_alone())))
+    bool disturbed = !alone || after.ru_nivcsw != before.ru_nivcsw || (c->disturbed && *c->disturbed);
+    if (seconds < 0 || (!disturbed && (!c->alone || is_alone())))
         return seconds;
     c->samples.busy[c->samples.busies++ % TIMER_SAMPLES] = seconds;
     return -1;
+}
+
+/* One quiet sample or two tell less than all together. */
+static bool summarise(struct contender *c)
+{
+    enum { ENOUGH = 3 };
+    struct samples all = c->samples;
+    if (all.quiets < ENOUGH) {
+        for (int i = 0; i < all.quiets; i++)
+            all.busy[all.busies++ % TIMER_SAMPLES] = all.quiet[i];
+        all.quiets = 0;
+    }
+    timer_summary(&all, ENOUGH, &c->timing);
+    return !c->timing.noisy;
 }
 
 bool compete(const struct contest *contest, struct contender *c, int count)
@@ -105,10 +120,8 @@ bool compete(const struct contest *contest, struct contender *c, int count)
         }
     }
     enough = true;
-    for (int i = 0; i < count; i++) {
-        timer_summary(&c[i].samples, 3, &c[i].timing);
-        enough = enough && !c[i].timing.noisy;
-    }
+    for (int i = 0; i < count; i++)
+        enough &= summarise(&c[i]);
     return enough;
 }
 

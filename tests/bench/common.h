@@ -27,8 +27,9 @@ struct contender {
     double (*seconds)(void *arg); /* does it once; negative: it failed, and this is no sample */
     void *arg;
     struct samples samples;
-    struct timing timing; /* minimum and median of the quiet ones */
-    bool alone;           /* the contest's */
+    struct timing timing;  /* minimum and median of the quiet ones */
+    const bool *disturbed; /* NULL, or whether the last sample was, as seen from inside: then it does not count */
+    bool alone;            /* the contest's */
 };
 struct contest {
     struct pool *pool; /* the threads that must be quiet, with `threads` above 1; else NULL will do */

@@ -46,7 +46,7 @@ static const struct form {
 } forms[] = {
     {"jit", NULL, NULL, GEN_MACHINE_CODE_JIT, false, true, {1, 1}, 1e18},
     {"gcc", "gcc", NULL, GEN_READABLE, false, true, {1, 4}, 1e18},
-    {"clang", "clang", NULL, GEN_READABLE, false, true, {1, 12}, 1e18},
+    {"clang", "clang", NULL, GEN_READABLE, false, true, {3, 12}, 1e18},
     {"tcc", "tcc", NULL, GEN_MACHINE_CODE, false, true, {4, 12}, 1e18},
     {"gcc, plain C", "gcc", "-DATTN_PLAIN_C", GEN_READABLE, true, false, {4, 12}, 3e7},
     {"clang, plain C", "clang", "-DATTN_PLAIN_C", GEN_READABLE, true, false, {4, 24}, 3e7},

@@ -27,8 +27,9 @@
 #include "../kit/seed.h"
 
 enum {
-    MAX_ROWS = 300, /* of a pairwise choice */
-    TIMEOUT = 300,  /* seconds for a variant: its build and all shapes */
+    MAX_ROWS = 300,     /* of a pairwise choice */
+    TIMEOUT = 300,      /* seconds for a variant: its build and all shapes */
+    MOST_TEXT = 200000, /* bytes of a kernel: drivers take minutes to build larger ones */
 };
 static const double MOST_FLOPS = 1e8; /* of a problem: groups of many work-items are slow on a processor */
 
@@ -122,6 +123,7 @@ static void widen(struct choice *c)
 struct limits {
     const struct gen *gen;
     struct opencl_target target; /* nothing of it but its device */
+    bool soak;
 };
 
 static bool within(void *arg, const struct variant *v)
@@ -131,7 +133,7 @@ static bool within(void *arg, const struct variant *v)
     struct gen_error err;
     if (gen_emit(l->gen, v, GEN_READABLE, &text, &err) != 0)
         return false;
-    bool fits = device_fits(&l->target, v, &text, &err) == 0;
+    bool fits = device_fits(&l->target, v, &text, &err) == 0 && (l->soak || text.size <= MOST_TEXT);
     gen_text_free(&text);
     return fits;
 }
@@ -139,7 +141,7 @@ static bool within(void *arg, const struct variant *v)
 static void choose(struct suite *s, const struct opencl_device *device, bool features)
 {
     const char *limit = getenv("ATTN_VARIANTS");
-    struct limits limits = {.gen = s->gen, .target = {.device = *device}};
+    struct limits limits = {.gen = s->gen, .target = {.device = *device}, .soak = s->soak};
     struct choice c = {.gen = s->gen,
                        .isa = ISA_PORTABLE,
                        .dims = features ? feature_dims : dims,

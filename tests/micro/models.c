@@ -186,6 +186,17 @@ static void make_row(struct job *j, int64_t row, int64_t keys)
         set(j, 0, row * j->z.BK + random_below(&j->random, keys), kind == 4 ? HUGE_VALF : NAN);
 }
 
+/* e or 2 to the power of a difference of scores, and how exactly: a bias keeps scores in natural units. */
+static double power(const struct sizes *z, double x)
+{
+    return z->NATURAL ? exp(x) : exp2(x);
+}
+
+static double power_error(const struct sizes *z, double x)
+{
+    return 1.7e-7 + (z->NATURAL ? 0x1p-22 * (1 + fabs(x) * (x > -200)) : 0);
+}
+
 /* Row i sees keys from..limit-1; scores is where argument 1 is not the memory of argument 0. */
 static void want_row(struct job *j, int64_t row, int64_t keys, int64_t from, int64_t limit)
 {
@@ -199,21 +210,21 @@ static void want_row(struct job *j, int64_t row, int64_t keys, int64_t from, int
         top = s > top ? s : top;
     }
     float base = (float)fmax(LOWEST, (double)top);
-    double fix = exp2((double)(old - base)), sum = (double)get(j, 2, z->SUM + row) * fix;
+    double fix = power(z, (double)(old - base)), sum = (double)get(j, 2, z->SUM + row) * fix;
     for (int64_t k = 0; k < keys; k++) {
         float s = k >= from && k < limit ? get(j, 0, row * z->BK + k) : -HUGE_VALF;
-        double p = nan ? NAN : exp2((double)(s - base));
+        double p = nan ? NAN : power(z, (double)(s - base)), more = z->NATURAL ? power_error(z, (double)(s - base)) : 0;
         if (z->PAIRS || j->arg[1].alias < 0)
             want(j, 0, row * z->BK + k, (double)s, 0);
-        want(j, 1, row * z->LDP * z->PER + k, p, p * (relative + rounding) + TINY);
+        want(j, 1, row * z->LDP * z->PER + k, p, p * (relative + rounding + more) + TINY);
         if (nan && !isnan(s)) /* whether it gets into the maximum depends on the order */
             want_anything(j, j->arg[1].alias < 0 ? 1 : 0, row * z->LDP * z->PER + k);
         sum += p;
     }
     want(j, 2, z->MAX + row, (double)top, 0);
     want(j, 2, z->BASE + row, (double)base, 0);
-    want(j, 2, z->FIX + row, fix, fix * 1.7e-7 + TINY);
-    want(j, 2, z->SUM + row, sum, sum * (relative + (double)(keys / z->W + 6) * 0x1p-24) + 2 * TINY);
+    want(j, 2, z->FIX + row, fix, fix * power_error(z, (double)(old - base)) + TINY);
+    want(j, 2, z->SUM + row, sum, sum * (relative + (z->NATURAL ? 4e-6 : 0) + (double)(keys / z->W + 6) * 0x1p-24) + 2 * TINY);
     for (int64_t v = 0; v < 4 && nan; v++)
         if (v * z->W != z->SUM)
             want_anything(j, 2, v * z->W + row);
@@ -295,7 +306,7 @@ static void add_bias(struct job *j)
     integer(j, 3, n);
     for (int64_t i = 0; i < z->MR; i++)
         for (int64_t c = 0; c < keys; c++) {
-            double s = (double)get(j, 0, i * z->BK + c), b = 1.44269504 * (double)get(j, 1, i * ld + c);
+            double s = (double)get(j, 0, i * z->BK + c), b = (double)get(j, 1, i * ld + c);
             want(j, 0, i * z->BK + c, s + b, isinf(s) || isinf(b) ? 0 : 0x1p-22 * (fabs(s) + fabs(b)) + TINY);
         }
 }
@@ -403,11 +414,11 @@ static void want_lanes(struct job *j, int64_t i, int64_t keys, int64_t from, int
         top = s > top ? s : top;
     }
     float base = (float)fmax(LOWEST, (double)top);
-    double fix = exp2((double)(old - base)), sum = (double)get(j, 1, z->SUM + i) * fix;
+    double fix = power(z, (double)(old - base)), sum = (double)get(j, 1, z->SUM + i) * fix;
     for (int64_t k = 0; k < keys; k++) {
         float s = k >= from && k < limit ? get(j, 0, k * z->R + i) : -HUGE_VALF;
-        double p = exp2((double)(s - base));
-        want(j, 0, k * z->R + i, p, p * 1.7e-7 + TINY);
+        double p = power(z, (double)(s - base));
+        want(j, 0, k * z->R + i, p, p * power_error(z, (double)(s - base)) + TINY);
         if (nan)
             want_anything(j, 0, k * z->R + i); /* whether it gets into the maximum depends on the order */
         sum += p;
@@ -415,8 +426,8 @@ static void want_lanes(struct job *j, int64_t i, int64_t keys, int64_t from, int
     for (int64_t l = i; l < z->W; l += z->R) { /* a lane for each key that a vector has of the row */
         want(j, 1, z->MAX + l, (double)top, 0);
         want(j, 1, z->BASE + l, (double)base, 0);
-        want(j, 1, z->FIX + l, fix, fix * 1.7e-7 + TINY);
-        want(j, 1, z->SUM + l, nan ? NAN : sum, sum * (1.7e-7 + (double)(keys / z->KB + 6) * 0x1p-24) + 2 * TINY);
+        want(j, 1, z->FIX + l, fix, fix * power_error(z, (double)(old - base)) + TINY);
+        want(j, 1, z->SUM + l, nan ? NAN : sum, sum * (1.7e-7 + (z->NATURAL ? 4e-6 : 0) + (double)(keys / z->KB + 6) * 0x1p-24) + 2 * TINY);
         for (int64_t v = 0; v < 4 && nan; v++)
             if (v * z->W != z->SUM)
                 want_anything(j, 1, v * z->W + l);
@@ -476,13 +487,13 @@ static void join(struct job *j)
     }
     for (int64_t l = 0; l < z->W; l++) {
         float m = get(j, 0, z->MAX + l), n = get(j, 1, z->MAX + l), top = m > n ? m : n, base = fmaxf(top, (float)LOWEST);
-        double f = exp2((double)(m - base)), g = exp2((double)(n - base));
+        double f = power(z, (double)(m - base)), g = power(z, (double)(n - base));
         double sum = f * (double)get(j, 0, z->SUM + l) + g * (double)get(j, 1, z->SUM + l);
         want(j, 0, z->MAX + l, (double)top, 0);
         want(j, 0, z->BASE + l, (double)base, 0);
-        want(j, 0, z->FIX + l, f, 1.7e-7 * f + TINY);
-        want(j, 1, z->FIX + l, g, 1.7e-7 * g + TINY);
-        want(j, 0, z->SUM + l, sum, 4e-7 * sum + TINY);
+        want(j, 0, z->FIX + l, f, power_error(z, (double)(m - base)) * f + TINY);
+        want(j, 1, z->FIX + l, g, power_error(z, (double)(n - base)) * g + TINY);
+        want(j, 0, z->SUM + l, sum, (z->NATURAL ? 4e-6 : 4e-7) * sum + TINY);
     }
 }
 
@@ -538,14 +549,15 @@ static void finish(struct job *j)
         float base = fmaxf(max, (float)LOWEST), sink = j->kind == 4 ? 900.0f : j->kind == 5 ? -900.0f : 3.0f;
         set(j, 1, z->BASE, base);
         set(j, 1, z->FIX, sink);
-        all += exp2((double)sink - (double)base);
+        all += power(z, (double)sink - (double)base);
+        rounding += power_error(z, fmin((double)sink - (double)base, 88));
     }
     for (int64_t i = 0; i < z->LDO; i++) {
         set(j, 0, i, sum == 0 ? 0.0f : get(j, 0, i) * sum * (isnan(sum) ? 1.0f : ldexpf(1.0f, (int)(i % 9) - 6)));
         double o = sum == 0 || all > 0x1p128 ? 0 : (double)get(j, 0, i) / all;
         want(j, 2, i, o, fabs(o) * (rounding + 0x1p-21) + (j->o == DTYPE_F16 ? 0x1p-25 : TINY * (1 + fabs((double)get(j, 0, i)))));
     }
-    double log = log2((double)sum), lse = ((double)max + log) * 0.69314718055994531;
+    double log = log2((double)sum), lse = (z->NATURAL ? (double)max / 0.69314718055994531 + log : (double)max + log) * 0.69314718055994531;
     want(j, 3, 0, lse, isinf(lse) ? 0 : 2e-7 + 0x1p-22 * (fabs(log) + fabs((double)max)));
 }
 
