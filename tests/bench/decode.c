@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "bandwidth.h"
-#include "features.h"
+#include "promises.h"
 
 enum { HEADS = 32, DIM = 128, SAMPLES = 31, MOST_THREADS = 2 };
 static const double LIMIT = 4;  /* seconds, a comparison */

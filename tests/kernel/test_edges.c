@@ -3,6 +3,7 @@
  * on every instruction set that is here, as libtcc and our own machine code make the kernels; each says what must come
  * about, so that none passes on a problem without the edge in it. */
 #define _GNU_SOURCE
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -364,6 +365,86 @@ static int teardown(void **state)
     return 0;
 }
 
+/* ---- the lowest float, with which many a mask is made: it is a number, and only -inf takes a key away ---- */
+
+enum { LOW_ROWS = 3, LOW_KEYS = 150, LOW_DIM = 16 };
+struct low {
+    float q[LOW_ROWS][LOW_DIM], k[LOW_KEYS][LOW_DIM], v[LOW_KEYS][LOW_DIM], bias[LOW_ROWS][LOW_KEYS];
+    float o[LOW_ROWS][LOW_DIM], lse[LOW_ROWS];
+};
+
+/* Row 0 is lowest everywhere, row 1 for every other key, row 2 is -inf but for key 7, which is lowest. */
+static void fill_low(struct low *x, uint64_t seed)
+{
+    fill_normal(x->q, DTYPE_F32, LOW_ROWS * LOW_DIM, seed);
+    fill_normal(x->k, DTYPE_F32, LOW_KEYS * LOW_DIM, seed + 1);
+    fill_normal(x->v, DTYPE_F32, LOW_KEYS * LOW_DIM, seed + 2);
+    for (int j = 0; j < LOW_KEYS; j++) {
+        x->bias[0][j] = -FLT_MAX;
+        x->bias[1][j] = j % 2 ? 0.5f : -FLT_MAX;
+        x->bias[2][j] = j == 7 ? -FLT_MAX : -INFINITY;
+    }
+}
+
+static void check_low(const struct low *x)
+{
+    for (int d = 0; d < LOW_DIM; d++) {
+        double mean = 0, sum = 0, some = 0;
+        for (int j = 0; j < LOW_KEYS; j++) {
+            double s = 0.5;
+            for (int e = 0; e < LOW_DIM; e++)
+                s += 0.25 * (double)x->q[1][e] * (double)x->k[j][e];
+            mean += (double)x->v[j][d] / LOW_KEYS;
+            sum += j % 2 ? exp(s) : 0;
+            some += j % 2 ? exp(s) * (double)x->v[j][d] : 0;
+        }
+        assert_true(fabs((double)x->o[0][d] - mean) < 1e-6);
+        assert_true(fabs((double)x->o[1][d] - some / sum) < 2e-6);
+        assert_true(fabs((double)(x->o[2][d] - x->v[7][d])) < 1e-6);
+        assert_true(fabs((double)x->lse[1] - log(sum)) < 1e-5);
+    }
+    assert_true(x->lse[0] <= -3.4e38f && isfinite(x->lse[0]) && x->lse[2] <= -3.4e38f && isfinite(x->lse[2]));
+}
+
+static void test_lowest_float_as_bias(void **state)
+{
+    const struct fixture *f = *state;
+    static struct low x;
+    int tried = 0;
+    for (int k = 0; k < 2 * ISA_COUNT; k++) {
+        struct variant v = variant_default((enum isa)(k / 2));
+        struct gen_text text = {0};
+        struct kernel kernel = {0};
+        struct gen_error err;
+        char name[GEN_NAME_MAX];
+        v.field[F_HEAD_DIM] = LOW_DIM;
+        v.field[F_BIAS] = BIAS_F32;
+        if (k % 2)
+            split_keys(&v);
+        if (isa_language((enum isa)(k / 2)) != LANGUAGE_C || !f->cpu.isa[k / 2] || gen_check(f->gen, &v, &err) != 0)
+            continue;
+        variant_encode(&v, name);
+        assert_int_equal(gen_emit(f->gen, &v, GEN_MACHINE_CODE_JIT, &text, &err), 0);
+        assert_int_equal(jit_compile(text.data, name, &kernel, &err), 0);
+        fill_low(&x, f->seed);
+        struct attn_features features = {.bias = x.bias, .bias_stride = {0, 0, LOW_KEYS, 1}};
+        struct attn_args a = {.size = sizeof a, .q = x.q, .k = x.k, .v = x.v, .o = x.o, .lse = x.lse, .batch = 1,
+                              .heads = 1, .kv_heads = 1, .q_len = LOW_ROWS, .kv_len = LOW_KEYS,
+                              .q_stride = {0, 0, LOW_DIM}, .k_stride = {0, 0, LOW_DIM}, .v_stride = {0, 0, LOW_DIM},
+                              .o_stride = {0, 0, LOW_DIM}, .scale = 0.25f, .parts = 1, .features = &features};
+        size_t size = ((size_t)kernel.workspace(&a) + 63) / 64 * 64;
+        a.workspace = aligned_alloc(64, size);
+        assert_non_null(a.workspace);
+        assert_int_equal(kernel.run(&a), 0);
+        check_low(&x);
+        free(a.workspace);
+        kernel_free(&kernel);
+        gen_text_free(&text);
+        tried++;
+    }
+    assert_true(tried >= 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,6 +459,7 @@ int main(void)
         cmocka_unit_test(test_unaligned_outputs),
         cmocka_unit_test(test_v_a_view_of_k),
         cmocka_unit_test(test_sinks),
+        cmocka_unit_test(test_lowest_float_as_bias),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

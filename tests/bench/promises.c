@@ -1,5 +1,5 @@
-/* features.c - see features.h. */
-#include "features.h"
+/* promises.c - see promises.h. */
+#include "promises.h"
 
 void judge(struct bench *b, enum promise_id id, const char *what, double measured, const char *unit,
            const struct contender *one, const struct contender *other)

@@ -1,6 +1,6 @@
-/* features.h - what the parts of bench_features share: the table with its promises, and what it is measured on. */
-#ifndef ATTNGEN_TESTS_BENCH_FEATURES_H
-#define ATTNGEN_TESTS_BENCH_FEATURES_H
+/* promises.h - what the parts of bench_features share: the table with its promises, and what it is measured on. */
+#ifndef ATTNGEN_TESTS_BENCH_PROMISES_H
+#define ATTNGEN_TESTS_BENCH_PROMISES_H
 
 #include <stdio.h>
 
