@@ -12,6 +12,7 @@ struct shape {
     double lanes;    /* f32 lanes of a vector */
     double modify;   /* half-cycles that features take for a vector of scores */
     double edges;    /* tiles that a row meets beyond those that its keys fill: a window begins inside one */
+    double fma;      /* cycles of a vector's multiply-add */
     double products; /* elements of the inner dimension that one multiply-add takes, times its rate against FMA's */
 };
 
@@ -40,6 +41,13 @@ static double dot_rate(const struct cpu *cpu)
     return strstr(cpu->model, "AMD") ? 2 : 0.5;
 }
 
+/* Two a cycle; but AMD's family 19h (Zen 4) does those of 512 bits in halves. */
+static double fma_cycles(const struct cpu *cpu, enum isa isa)
+{
+    bool halves = (isa == ISA_AVX512 || isa == ISA_AVX512BF16) && strstr(cpu->model, "AMD") && strstr(cpu->model, " 19.");
+    return halves ? 1 : 0.5;
+}
+
 static struct shape read_shape(const struct variant *v, const struct tune_target *t, const struct cpu *cpu)
 {
     const int32_t *f = v->field;
@@ -56,16 +64,17 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
     s.lanes = f[F_ISA] == ISA_AVX2 ? 8 : f[F_ISA] == ISA_C ? 1 : 16;
     s.modify = (f[F_SOFTCAP] ? 30 : 0) + (f[F_BIAS] ? 4 : 0) + (f[F_MASK] ? 4 : 0) + (f[F_ALIBI] ? 4 : 0);
     s.edges = f[F_WINDOW] ? 1 : 0;
+    s.fma = fma_cycles(cpu, (enum isa)f[F_ISA]);
     if (f[F_ISA] == ISA_AVX512BF16 && f[F_DTYPE] == DTYPE_BF16 && variant_dtype_kv(v) == DTYPE_BF16)
         s.products = dot_rate(cpu);
     return s;
 }
 
-/* Cycles of one inner step of a tile product: two multiply-adds a cycle; two loads a cycle, of which a step needs NV
+/* Cycles of one inner step of a tile product: its multiply-adds; two loads a cycle, of which a step needs NV
  * vectors and MR broadcasts; four cycles until an accumulator may be used again; the loop's own instructions. */
 static double step_cycles(const struct shape *s)
 {
-    double fma = s->mr * s->nv / 2, loads = (s->mr + s->nv) / 2, latency = 4;
+    double fma = s->mr * s->nv * s->fma, loads = (s->mr + s->nv) / 2, latency = 4;
     return larger(fma, larger(loads, latency)) + 0.3 / s->u;
 }
 
@@ -78,7 +87,7 @@ static double split_cycles(const struct shape *s, const struct tune_target *t, d
     double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1;
     double rows = up(s->rows * group, s->mr), chunks = up(s->rows * group, s->bq) / s->bq;
     double width = (up(s->d, s->lanes) + up(s->dv, s->lanes)) / s->lanes;    /* vectors of a key and its value */
-    double products = rows * width / 2 + rows / s->mr * (width / 2 + s->mr); /* multiply-adds; loads, and sums across */
+    double products = rows * width * s->fma + rows / s->mr * (width / 2 + s->mr); /* multiply-adds; loads, and sums across */
     double softmax = rows * (14 + s->modify) / s->lanes, tile = rows / s->mr * 100 / s->bk;
     double memory = chunks * (s->d + s->dv) * element / MEMORY;
     /* What fetches ahead follows rows read from end to end, and is lost in tiles that are much of L1. */

@@ -34,6 +34,7 @@
 %# Where the keys are split, R rows of queries by KB keys make a vector of scores, keys outside. No panels are made of K and V.
 % let R = MR
 % let KB = max(1, W/R)
+% let IN_PLACE = not PAGED and HD == LDQ and HDV == LDO
 % let ROOM = REGISTERS ? REGISTERS - 3 : 29
 % let VR = R % 8 == 0 and 8*(NV + 1) <= ROOM ? 8 : R % 4 == 0 and 4*(NV + 1) <= ROOM ? 4 : R % 2 == 0 and 2*(NV + 1) <= ROOM ? 2 : 1
 % let DQ = LDQ/W

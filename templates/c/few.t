@@ -101,7 +101,11 @@ static void tile(const struct rows *x, const struct space *w, int64_t t, int64_t
         for (float *p = w->s + steps * ${W}; p < w->s + ${BK*R}; p++)
             *p = 0.0f;
     }
-    rescale(o, row);
+    int64_t same = 0;
+    while (same < ${R} && row[${FIX} + same] == 1.0f)
+        same++;
+    if (same < ${R}) /* a maximum has grown */
+        rescale(o, row);
 % for c in 0..PANELS
     for (int64_t r = 0; r < ${R}; r += ${VR})
         ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(w->s + r, v + ${c*NR}, o + r * ${LDO} + ${c*NR}, ldv, over(n, ${U}));
@@ -116,9 +120,14 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
     int64_t end = least(x->end, (split + 1) * ${SPLIT});
     begin(x, row, o);
     for (int64_t j = most(split * ${SPLIT}, x->from / ${BK} * ${BK}); j < end; j += ${BK}) {
-        int64_t n = least(${BK}, end - j), ldk, ldv;
-        const ${CKV} *kt = tile_of(a, x->s, k, a->k_stride, j, n, ${HD}, ${LDQ}, &ldk, w->k);
-        const ${CKV} *vt = tile_of(a, x->s, v, a->v_stride, j, n, ${HDV}, ${LDO}, &ldv, w->v);
+        int64_t n = least(${BK}, end - j), ldk = a->k_stride[2], ldv = a->v_stride[2];
+% if IN_PLACE
+        const ${CKV} *kt = k + j * ldk, *vt = v + j * ldv;
+        if (n < ${BK})
+% else
+        const ${CKV} *kt, *vt;
+% end
+            kt = tile_of(a, x->s, k, a->k_stride, j, n, ${HD}, ${LDQ}, &ldk, w->k), vt = tile_of(a, x->s, v, a->v_stride, j, n, ${HDV}, ${LDO}, &ldv, w->v);
         for (int64_t t = 0; t < x->count; t += ${R})
             tile(x, w, t, j, n, kt, ldk, vt, ldv, o + t * ${LDO}, row + t / ${R} * ${STATE});
     }

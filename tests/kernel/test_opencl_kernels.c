@@ -138,6 +138,9 @@ static bool within(void *arg, const struct variant *v)
     return fits;
 }
 
+/* Of some hundred; the first rows of a pairwise choice hold most of the pairs, and PoCL compiles for seconds. */
+enum { FEATURE_VARIANTS = 32 };
+
 static void choose(struct suite *s, const struct opencl_device *device, bool features)
 {
     const char *limit = getenv("ATTN_VARIANTS");
@@ -153,8 +156,8 @@ static void choose(struct suite *s, const struct opencl_device *device, bool fea
     widen(&c);
     s->count = s->soak ? choice_all(&c, &s->variants) : choice_pairwise(&c, s->seed, MAX_ROWS, &s->variants);
     assert_true(s->count >= 0);
-    if (limit && atoi(limit) < s->count)
-        s->count = atoi(limit);
+    int most = limit ? atoi(limit) : s->soak || !features ? s->count : FEATURE_VARIANTS;
+    s->count = most < s->count ? most : s->count;
     if (s->count == 0 && !getenv("ATTN_FILTER"))
         fail_msg("no portable variant can be emitted for %s", device->name);
 }
