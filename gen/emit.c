@@ -314,21 +314,23 @@ static int check_all_read(const struct emission *e, struct gen_error *err)
     return 0;
 }
 
+/* Templates see each field by its value: a paired one that is 0 has the first's. */
 static void set_fields(struct emission *e)
 {
     e->env.read = e->read;
-    for (int f = 0; f < FIELD_COUNT; f++) {
-        int32_t value = e->v->field[f];
-        if (fields[f].type == FIELD_NAME)
-            env_set(&e->env, fields[f].var, value_text(field_value_name((enum field_id)f, value)));
-        else
-            env_set(&e->env, fields[f].var, value_int(f == F_HEAD_DIM_V && !value ? e->v->field[F_HEAD_DIM] : value));
-        if (!variant_shows(e->v, (enum field_id)f))
+    for (enum field_id f = 0; f < FIELD_COUNT; f++) {
+        enum field_id from = e->v->field[f] ? f : field_first(f);
+        int32_t value = e->v->field[from];
+        const char *word = field_value_name(from, value);
+        env_set(&e->env, fields[f].var, word ? value_text(word) : value_int(value));
+        if (!variant_shows(e->v, f))
             continue;
-        buf_printf(&e->parameters, "%s%s ", e->parameters.size ? ", " : "", fields[f].key);
-        if (fields[f].type == FIELD_NAME)
-            buf_puts(&e->parameters, field_value_name((enum field_id)f, value));
-        else
+        buf_printf(&e->parameters, "%s%s", e->parameters.size ? ", " : "", fields[f].key);
+        if (fields[f].type != FIELD_BOOL)
+            buf_putc(&e->parameters, ' ');
+        if (word)
+            buf_puts(&e->parameters, word);
+        else if (fields[f].type == FIELD_NUMBER)
             buf_int(&e->parameters, value);
     }
     env_set(&e->env, "NAME", value_text(e->name));

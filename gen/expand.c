@@ -26,9 +26,14 @@ enum isa spec_default_isa(const struct spec *s)
 static struct values values_of(const struct spec *s, const struct spec_cursor *c, enum field_id f, enum isa isa,
                                int32_t implied[IMPLIED_MAX])
 {
+    int n = 0;
+    if (f == F_SPLIT && s->field[f].count) { /* 0 stands first */
+        const int32_t *value = s->field[f].value;
+        int none = value[0] == 0;
+        return c->split ? (struct values){value + none, s->field[f].count - none} : (struct values){value, none};
+    }
     if (s->field[f].count)
         return (struct values){s->field[f].value, s->field[f].count};
-    int n = 0;
     if (f == F_ISA && c->tuning) {
         for (int i = 0; i < ISA_COUNT; i++)
             if (s->language[isa_language((enum isa)i)])
@@ -36,9 +41,9 @@ static struct values values_of(const struct spec *s, const struct spec_cursor *c
     } else if (f == F_ISA) {
         implied[n++] = (int32_t)spec_default_isa(s);
     } else if (fields[f].side == FIELD_TUNING && c->tuning) {
-        n = tuning_choices(f, isa, implied);
+        n = tuning_choices(f, isa, c->split, implied);
     } else {
-        implied[n++] = fields[f].fallback[isa];
+        implied[n++] = tuning_default(f, isa, c->split);
     }
     return (struct values){implied, n};
 }
@@ -50,6 +55,15 @@ static enum isa current_isa(const struct spec *s, const struct spec_cursor *c)
     return (enum isa)values_of(s, c, F_ISA, ISA_C, implied).value[c->at[F_ISA]];
 }
 
+/* Whether there are kernels of that isa that split keys, or that do not. */
+static bool has(const struct spec *s, const struct spec_cursor *c, enum isa isa, bool split)
+{
+    const struct spec_values *given = &s->field[F_SPLIT];
+    if (given->count)
+        return split ? given->value[given->count - 1] != 0 : given->value[0] == 0;
+    return !split || (c->tuning && fields[F_SPLIT].choices[isa][0]);
+}
+
 static bool advance(const struct spec *s, struct spec_cursor *c)
 {
     enum isa isa = current_isa(s, c);
@@ -57,8 +71,15 @@ static bool advance(const struct spec *s, struct spec_cursor *c)
     for (int f = FIELD_COUNT - 1; f >= 0; f--) {
         if (fields[f].paired)
             continue; /* moves with the one before it */
-        if (++c->at[f] < values_of(s, c, (enum field_id)f, isa, implied).count)
+        if (f == F_ISA && !c->split && has(s, c, isa, true)) {
+            c->split = true;
             return true;
+        }
+        if (++c->at[f] < values_of(s, c, (enum field_id)f, isa, implied).count) {
+            if (f <= F_ISA)
+                c->split = !has(s, c, current_isa(s, c), false);
+            return true;
+        }
         c->at[f] = 0;
     }
     return false;
@@ -68,12 +89,14 @@ bool spec_next(const struct spec *s, struct spec_cursor *c, struct variant *out)
 {
     if (c->begun && !advance(s, c))
         return false;
+    if (!c->begun)
+        c->split = !has(s, c, current_isa(s, c), false);
     c->begun = true;
     enum isa isa = current_isa(s, c);
     int32_t implied[IMPLIED_MAX];
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
         struct values values = values_of(s, c, f, isa, implied);
-        int at = fields[f].paired && s->field[f].count ? c->at[f - 1] : c->at[f];
+        int at = fields[f].paired && s->field[f].count ? c->at[field_first(f)] : c->at[f];
         out->field[f] = values.value[at];
     }
     return true;

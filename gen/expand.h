@@ -9,6 +9,7 @@
 struct spec_cursor {
     bool tuning; /* a tuning field that the spec leaves out takes all its choices; false: its default for the isa */
     bool begun;
+    bool split; /* at the kernels that split keys, which come behind an isa's others */
     int at[FIELD_COUNT];
 };
 

@@ -5,6 +5,8 @@
 
 static const char *const op_names[] = {"attn", NULL};
 static const char *const dtype_names[] = {"f32", "f16", "bf16", NULL};
+static const char *const other_dtype_names[] = {"same", "f32", "f16", "bf16", NULL};
+static const char *const bias_names[] = {"none", "f32", "f16", "bf16", NULL};
 static const char *const isa_names[] = {"c", "avx2", "avx512", "avx512bf16", "portable", "sm90", "sm80", NULL};
 const char *const language_names[] = {"c", "opencl", NULL};
 
@@ -16,8 +18,17 @@ const struct field fields[FIELD_COUNT] = {
     [F_OP] = {.key = "op", .var = "OP", .tag = "", .type = FIELD_NAME, .side = FIELD_CALLER, .names = op_names,
               .doc = "what is computed: attn", .fallback = ALL(OP_ATTN)},
     [F_DTYPE] = {.key = "dtype", .var = "DTYPE", .tag = "_", .type = FIELD_NAME, .side = FIELD_CALLER,
-                 .names = dtype_names, .doc = "element type of query, key, value and output: f32, f16 or bf16",
+                 .names = dtype_names, .member = "q",
+                 .doc = "element type of query, and of the rest where that is not said",
                  .fallback = ALL(DTYPE_F32)},
+    [F_DTYPE_KV] = {.key = "dtype.kv", .var = "DTYPE_KV", .tag = "_kv", .type = FIELD_NAME, .side = FIELD_CALLER,
+                    .elide = true, .paired = true, .names = other_dtype_names,
+                    .doc = "element type of key and value where it is not query's",
+                    .fallback = ALL(OTHER_SAME)},
+    [F_DTYPE_O] = {.key = "dtype.o", .var = "DTYPE_O", .tag = "_o", .type = FIELD_NAME, .side = FIELD_CALLER,
+                   .elide = true, .paired = true, .names = other_dtype_names,
+                   .doc = "element type of output where it is not query's",
+                   .fallback = ALL(OTHER_SAME)},
     [F_HEAD_DIM] = {.key = "head_dim.qk", .var = "HD", .tag = "_d", .type = FIELD_NUMBER, .side = FIELD_CALLER,
                     .required = true, .min = 1, .max = 576, .doc = "elements in a row of query and key",
                     .fallback = ALL(64)},
@@ -27,25 +38,50 @@ const struct field fields[FIELD_COUNT] = {
                       .fallback = ALL(0)},
     [F_CAUSAL] = {.key = "causal", .var = "CAUSAL", .tag = "_causal", .type = FIELD_BOOL, .side = FIELD_CALLER,
                   .elide = true, .doc = "a query sees no key after its own position", .fallback = ALL(0)},
+    [F_WINDOW] = {.key = "window", .var = "WINDOW", .tag = "_window", .type = FIELD_BOOL, .side = FIELD_CALLER,
+                  .elide = true, .doc = "a query sees the keys of a window around its position", .fallback = ALL(0)},
+    [F_SOFTCAP] = {.key = "softcap", .var = "SOFTCAP", .tag = "_softcap", .type = FIELD_BOOL, .side = FIELD_CALLER,
+                   .elide = true, .doc = "scores become c tanh(score / c)", .fallback = ALL(0)},
+    [F_BIAS] = {.key = "bias", .var = "BIAS", .tag = "_bias", .type = FIELD_NAME, .side = FIELD_CALLER,
+                .elide = true, .names = bias_names, .doc = "element type of a tensor that is added to scores",
+                .fallback = ALL(BIAS_NONE)},
+    [F_MASK] = {.key = "mask", .var = "MASK", .tag = "_mask", .type = FIELD_BOOL, .side = FIELD_CALLER,
+                .elide = true, .doc = "a byte for each query and key says whether the key takes part", .fallback = ALL(0)},
+    [F_ALIBI] = {.key = "alibi", .var = "ALIBI", .tag = "_alibi", .type = FIELD_BOOL, .side = FIELD_CALLER,
+                 .elide = true, .doc = "scores fall by slope[head] times the distance of query and key", .fallback = ALL(0)},
+    [F_SINK] = {.key = "sink", .var = "SINK", .tag = "_sink", .type = FIELD_BOOL, .side = FIELD_CALLER,
+                .elide = true, .doc = "a logit per head joins the denominator", .fallback = ALL(0)},
+    [F_PACKED] = {.key = "packed", .var = "PACKED", .tag = "_packed", .type = FIELD_BOOL, .side = FIELD_CALLER,
+                  .elide = true, .doc = "sequences lie one after another, without padding (cu_seqlens)",
+                  .fallback = ALL(0)},
+    [F_PAGED] = {.key = "paged", .var = "PAGED", .tag = "_paged", .type = FIELD_BOOL, .side = FIELD_CALLER,
+                 .elide = true, .doc = "keys and values lie in pages that a block table lists", .fallback = ALL(0)},
     [F_ISA] = {.key = "isa", .var = "ISA", .tag = "_on_", .type = FIELD_NAME, .side = FIELD_TUNING,
                .names = isa_names,
                .doc = "c (any compiler), avx2 (emit's default), avx512, avx512bf16; portable, sm80, sm90 (OpenCL)",
                .fallback = {ISA_C, ISA_AVX2, ISA_AVX512, ISA_AVX512BF16, ISA_PORTABLE, ISA_SM90, ISA_SM80}},
     [F_TILE_Q] = {.key = "tile.q", .var = "BQ", .tag = "_q", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
                   .max = 1024, .doc = "query rows in a tile", .fallback = {64, 96, 128, 128, 64, 128, 64},
-                  .choices = {{32, 64}, {48, 96, 192}, {64, 112, 128, 224, 256}, {64, 112, 128, 224, 256}, {64, 128, 256, 512}, {64, 128, 192}, {64, 128}}},
+                  .choices = {{32, 64}, {48, 96, 192}, {64, 112, 128, 224, 256}, {64, 112, 128, 224, 256}, {64, 128, 256, 512}, {64, 128, 192}, {64, 128}},
+                  .split = {{64}, {64}, {64}}},
     [F_TILE_K] = {.key = "tile.k", .var = "BK", .tag = "k", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
                   .max = 2048, .doc = "keys in a tile", .fallback = {64, 128, 256, 256, 64, 64, 32},
-                  .choices = {{64, 128}, {64, 128, 256}, {128, 256, 512}, {128, 256, 512}, {32, 64, 256}, {64, 80, 96, 128, 144, 176}, {32, 48, 64, 96}}},
+                  .choices = {{64, 128}, {64, 128, 256}, {128, 256, 512}, {128, 256, 512}, {32, 64, 256}, {64, 80, 96, 128, 144, 176}, {32, 48, 64, 96}},
+                  .split = {{16}, {16, 32}, {16, 32}}},
     [F_ROWS] = {.key = "micro.rows", .var = "MR", .tag = "_r", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
                 .max = 32, .doc = "query rows whose accumulators are in registers at once",
-                .fallback = {4, 6, 8, 8, 4, 0}, .choices = {{4, 8}, {4, 6}, {4, 8, 14}, {8, 12}, {4, 8}, {0}}},
+                .fallback = {4, 6, 8, 8, 4}, .choices = {{4, 8}, {4, 6}, {4, 8, 14}, {8, 12}, {4, 8}},
+                .split = {{4, 1}, {4, 1, 8}, {4, 1, 8, 16}}},
     [F_VECS] = {.key = "micro.vecs", .var = "NV", .tag = "x", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
                 .max = 8, .doc = "vectors of keys (or of value columns) beside each of those rows",
-                .fallback = {2, 2, 2, 2, 2, 0}, .choices = {{1, 2}, {2}, {2, 4}, {2}, {2, 4}, {0}}},
+                .fallback = {2, 2, 2, 2, 2}, .choices = {{1, 2}, {2}, {2, 4}, {2}, {2, 4}}, .split = {{2}, {4, 8}, {8, 4}}},
     [F_UNROLL] = {.key = "unroll", .var = "U", .tag = "u", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
-                  .max = 16, .doc = "steps of the tile products' inner loop written out", .fallback = {1, 2, 2, 2, 4, 0},
-                  .choices = {{1}, {1, 2}, {1, 2, 4}, {1, 2, 4}, {4}, {0}}},
+                  .max = 16, .doc = "steps of the tile products' inner loop written out", .fallback = {1, 2, 2, 2, 4},
+                  .choices = {{1}, {1, 2}, {1, 2, 4}, {1, 2, 4}, {4}}, .split = {{1}, {2}, {2}}},
+    [F_SPLIT] = {.key = "split", .var = "SPLIT", .tag = "_s", .type = FIELD_NUMBER, .side = FIELD_TUNING, .elide = true,
+                 .or_none = true, .min = 64, .max = 1 << 20,
+                 .doc = "few queries over many keys: keys that are computed alone, and joined after (C)",
+                 .fallback = ALL(0), .choices = {{2048}, {2048}, {2048}}},
     /* Below, fields of OpenCL alone: 0 where there is no work-group. */
     [F_GROUP_ROWS] = {.key = "group.rows", .var = "GQ", .tag = "_g", .type = FIELD_NUMBER, .side = FIELD_TUNING, .elide = true,
                       .min = 1, .max = 64, .doc = "work-items of a group along query rows (OpenCL)",
@@ -57,7 +93,7 @@ const struct field fields[FIELD_COUNT] = {
                   .min = 1, .max = 16, .doc = "width of the vectors that a work-item computes with (OpenCL)",
                   .fallback = {0, 0, 0, 0, 4, 0}, .choices = {{0}, {0}, {0}, {0}, {2, 4, 16}, {0}}},
     /* Below, fields of NVIDIA's levels alone. */
-    [F_STAGES] = {.key = "stages", .var = "ST", .tag = "_s", .type = FIELD_NUMBER, .side = FIELD_TUNING, .elide = true,
+    [F_STAGES] = {.key = "stages", .var = "ST", .tag = "_st", .type = FIELD_NUMBER, .side = FIELD_TUNING, .elide = true,
                   .min = 1, .max = 8, .doc = "tiles of keys, and of values, that lie in shared memory at once (sm90)",
                   .fallback = {0, 0, 0, 0, 0, 2}, .choices = {{0}, {0}, {0}, {0}, {0}, {2, 3}}},
     [F_PINGPONG] = {.key = "pingpong", .var = "PINGPONG", .tag = "_pingpong", .type = FIELD_BOOL, .side = FIELD_TUNING,
@@ -85,4 +121,38 @@ const char *field_value_name(enum field_id f, int32_t value)
         if (i == value)
             return fields[f].names[i];
     return NULL;
+}
+
+enum field_id field_first(enum field_id f)
+{
+    while (fields[f].paired)
+        f--;
+    return f;
+}
+
+enum dtype variant_dtype_kv(const struct variant *v)
+{
+    return (enum dtype)(v->field[F_DTYPE_KV] ? v->field[F_DTYPE_KV] - 1 : v->field[F_DTYPE]);
+}
+
+enum dtype variant_dtype_o(const struct variant *v)
+{
+    return (enum dtype)(v->field[F_DTYPE_O] ? v->field[F_DTYPE_O] - 1 : v->field[F_DTYPE]);
+}
+
+void variant_set_dtypes(struct variant *v, enum dtype q, enum dtype kv, enum dtype o)
+{
+    v->field[F_DTYPE] = (int32_t)q;
+    v->field[F_DTYPE_KV] = kv == q ? (int32_t)OTHER_SAME : (int32_t)kv + 1;
+    v->field[F_DTYPE_O] = o == q ? (int32_t)OTHER_SAME : (int32_t)o + 1;
+}
+
+bool variant_modifies(const struct variant *v)
+{
+    return v->field[F_SOFTCAP] || v->field[F_BIAS] || v->field[F_MASK] || v->field[F_ALIBI];
+}
+
+bool variant_has_features(const struct variant *v)
+{
+    return variant_modifies(v) || v->field[F_WINDOW] || v->field[F_SINK] || v->field[F_PACKED] || v->field[F_PAGED];
 }

@@ -10,15 +10,26 @@
 enum field_id {
     F_OP,
     F_DTYPE,
+    F_DTYPE_KV,
+    F_DTYPE_O,
     F_HEAD_DIM,
     F_HEAD_DIM_V,
     F_CAUSAL,
+    F_WINDOW,
+    F_SOFTCAP,
+    F_BIAS,
+    F_MASK,
+    F_ALIBI,
+    F_SINK,
+    F_PACKED,
+    F_PAGED,
     F_ISA,
     F_TILE_Q,
     F_TILE_K,
     F_ROWS,
     F_VECS,
     F_UNROLL,
+    F_SPLIT,
     F_GROUP_ROWS,
     F_GROUP_LANES,
     F_VECTOR,
@@ -29,6 +40,9 @@ enum field_id {
 };
 enum operation { OP_ATTN, OP_COUNT };
 enum dtype { DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_COUNT };
+/* Of key and value, of output: 1 + enum dtype where it is not query's. Of a bias the same, and 0 is no bias. */
+enum other_dtype { OTHER_SAME, OTHER_F32, OTHER_F16, OTHER_BF16, OTHER_COUNT };
+enum bias { BIAS_NONE, BIAS_F32, BIAS_F16, BIAS_BF16, BIAS_COUNT };
 enum isa { ISA_C, ISA_AVX2, ISA_AVX512, ISA_AVX512BF16, ISA_PORTABLE, ISA_SM90, ISA_SM80, ISA_COUNT };
 enum language { LANGUAGE_C, LANGUAGE_OPENCL, LANGUAGE_COUNT };
 
@@ -49,11 +63,15 @@ struct field {
     enum field_side side;
     bool elide;                /* at its default it leaves no trace in a name, header or manifest */
     bool required;             /* a spec must give it */
-    bool paired;               /* goes with the field before it: one number in a spec is both; 0 is the other's value */
+    bool or_none;              /* 0 is a value too, which tuning tries first: without */
+    bool paired;               /* goes with the fields before it, up to field_first: one value in a spec is that of
+                                * all; 0 is the first's value, and of a name the others are 1 + the first's */
+    const char *member;        /* in their mapping, where key does not say: dtype is {q: f32} */
     const char *const *names;  /* FIELD_NAME: NULL-terminated; the value is the index */
     int32_t min, max;          /* FIELD_NUMBER */
     int32_t fallback[ISA_COUNT];              /* default; 0 of a number that must not be 0: the isa has no such field */
     int32_t choices[ISA_COUNT][FIELD_CHOICES]; /* what tuning tries, 0-terminated; of FIELD_BOOL {1} is both */
+    int32_t split[ISA_COUNT][FIELD_CHOICES];   /* the same where keys are split, the default first; none: as without */
 };
 extern const struct field fields[FIELD_COUNT];
 
@@ -64,5 +82,15 @@ bool field_is_absent(enum field_id f, enum isa isa);
 enum language isa_language(enum isa isa);
 extern const char *const language_names[];
 const char *field_value_name(enum field_id f, int32_t value); /* of FIELD_NAME; NULL when out of range */
+enum field_id field_first(enum field_id f); /* of those that a paired one goes with; itself when it is not paired */
+
+/* Element types of key and value, and of output. variant_set_dtypes writes the one form that each choice has. */
+enum dtype variant_dtype_kv(const struct variant *v);
+enum dtype variant_dtype_o(const struct variant *v);
+void variant_set_dtypes(struct variant *v, enum dtype q, enum dtype kv, enum dtype o);
+
+/* Whether scores are changed before the softmax; whether the kernel takes struct attn_features. */
+bool variant_modifies(const struct variant *v);
+bool variant_has_features(const struct variant *v);
 
 #endif

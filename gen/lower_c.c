@@ -143,7 +143,7 @@ static void intrinsic_op(struct buf *out, const struct isa_table *t, const struc
 
 /* What the micro-kernels use, in the table's order. */
 struct used {
-    bool op[OPS_MAX], type[TYPES_MAX], pool[8];
+    bool op[OPS_MAX], type[TYPES_MAX], pool[POOLS_MAX];
 };
 
 static void note_type(struct used *used, const struct isa_table *t, const struct vtype *type)

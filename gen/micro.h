@@ -19,7 +19,7 @@ const char *name_intern(struct names *n, const char *text, size_t size); /* NULL
 
 /* ---- what an ISA table declares (isa.c) ---- */
 
-enum { TYPES_MAX = 12, OPERANDS_MAX = 6, CLASS_COUNT = 3, OPS_MAX = 160, MICROS_MAX = 24 };
+enum { TYPES_MAX = 12, OPERANDS_MAX = 6, CLASS_COUNT = 3, OPS_MAX = 160, MICROS_MAX = 32, POOLS_MAX = 12 };
 enum reg_class { CLASS_VEC, CLASS_MASK, CLASS_INT };
 
 /* A type of vector values or of memory elements. */
@@ -123,7 +123,7 @@ struct isa_table {
     const struct op *op[OPS_MAX];
     const char *op_key[OPS_MAX]; /* op[i]->pattern.key, side by side for the search */
     const struct macro *macro[MICROS_MAX];
-    const struct pool_vector *pool[8];
+    const struct pool_vector *pool[POOLS_MAX];
     const struct helper *helper[32];
     struct machine control[CONTROL_COUNT];
 };

@@ -11,7 +11,7 @@ bool variant_shows(const struct variant *v, enum field_id f)
 {
     int32_t value = v->field[f];
     uint32_t isa = (uint32_t)v->field[F_ISA];
-    if (fields[f].paired && value == v->field[f - 1])
+    if (fields[f].paired && value == v->field[field_first(f)] + (fields[f].type == FIELD_NAME))
         return false;
     if (value == 0 && isa < ISA_COUNT && field_is_absent(f, (enum isa)isa))
         return false;
@@ -77,7 +77,7 @@ static int read_number(struct reading *r, const struct field *field, int32_t *ou
 static int read_word(struct reading *r, const struct field *field, int32_t *out)
 {
     size_t best = 0;
-    for (int32_t i = 0; field->names[i]; i++) {
+    for (int32_t i = field->paired; field->names[i]; i++) { /* a paired field's 0 is no word */
         size_t size = strlen(field->names[i]);
         if (size > best && !strncmp(r->at, field->names[i], size)) { /* avx512bf16 before avx512 */
             best = size;
@@ -87,7 +87,7 @@ static int read_word(struct reading *r, const struct field *field, int32_t *out)
     if (!best) {
         char expected[128];
         size_t n = (size_t)snprintf(expected, sizeof expected, "%s:", field->key);
-        for (int32_t i = 0; field->names[i] && n < sizeof expected; i++)
+        for (int32_t i = field->paired; field->names[i] && n < sizeof expected; i++)
             n += (size_t)snprintf(expected + n, sizeof expected - n, " %s", field->names[i]);
         return refuse(r, expected);
     }
@@ -118,11 +118,11 @@ static int32_t implied(enum field_id f, bool found, int32_t isa)
     return found ? !fallback : fallback;
 }
 
-/* A paired field that left no trace has the value of the one before it, and must be able to. */
+/* A paired number that left no trace has the value of the one before it, and must be able to. */
 static int check_pairs(struct reading *r, const struct variant *v)
 {
     for (enum field_id f = 1; f < FIELD_COUNT; f++) {
-        if (!fields[f].paired || v->field[f] || v->field[f - 1] <= fields[f].max)
+        if (!fields[f].paired || fields[f].type != FIELD_NUMBER || v->field[f] || v->field[f - 1] <= fields[f].max)
             continue;
         snprintf(r->err->text, sizeof r->err->text,
                  "variant '%.*s': error: %s would be %d, which %s cannot be; expected %sN in it, N in %d..%d",

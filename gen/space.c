@@ -1,16 +1,26 @@
 /* space.c - see space.h. */
 #include "space.h"
 
-int tuning_choices(enum field_id f, enum isa isa, int32_t out[FIELD_CHOICES])
+static const int32_t *listed(enum field_id f, enum isa isa, bool split)
+{
+    return split && fields[f].split[isa][0] ? fields[f].split[isa] : fields[f].choices[isa];
+}
+
+int tuning_choices(enum field_id f, enum isa isa, bool split, int32_t out[FIELD_CHOICES])
 {
     int n = 0;
-    if (fields[f].type == FIELD_BOOL && fields[f].choices[isa][0]) {
+    const int32_t *list = listed(f, isa, split);
+    if (f == F_SPLIT && !split) {
+        out[n++] = 0;
+        return n;
+    }
+    if (fields[f].type == FIELD_BOOL && list[0]) {
         out[n++] = 0;
         out[n++] = 1;
         return n;
     }
-    while (n < FIELD_CHOICES && fields[f].choices[isa][n]) {
-        out[n] = fields[f].choices[isa][n];
+    while (n < FIELD_CHOICES && list[n]) {
+        out[n] = list[n];
         n++;
     }
     if (!n)
@@ -18,7 +28,12 @@ int tuning_choices(enum field_id f, enum isa isa, int32_t out[FIELD_CHOICES])
     return n;
 }
 
-int tuning_space(const struct variant *caller, enum isa isa, struct variant *out, int max)
+int32_t tuning_default(enum field_id f, enum isa isa, bool split)
+{
+    return split && fields[f].split[isa][0] ? fields[f].split[isa][0] : fields[f].fallback[isa];
+}
+
+static int product(const struct variant *caller, enum isa isa, bool split, struct variant *out, int max)
 {
     int total = 1;
     int32_t choices[FIELD_COUNT][FIELD_CHOICES];
@@ -27,7 +42,7 @@ int tuning_space(const struct variant *caller, enum isa isa, struct variant *out
         count[f] = 1;
         choices[f][0] = f == F_ISA ? (int32_t)isa : caller->field[f];
         if (fields[f].side == FIELD_TUNING && f != F_ISA)
-            count[f] = tuning_choices(f, isa, choices[f]);
+            count[f] = tuning_choices(f, isa, split, choices[f]);
         total *= count[f];
     }
     for (int i = 0; i < total && i < max; i++) {
@@ -38,4 +53,12 @@ int tuning_space(const struct variant *caller, enum isa isa, struct variant *out
         }
     }
     return total;
+}
+
+int tuning_space(const struct variant *caller, enum isa isa, struct variant *out, int max)
+{
+    int n = product(caller, isa, false, out, max);
+    if (fields[F_SPLIT].choices[isa][0])
+        n += product(caller, isa, true, max > n ? out + n : out, max > n ? max - n : 0);
+    return n;
 }

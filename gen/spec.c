@@ -41,15 +41,17 @@ static struct words one_of(const char *const *names)
     return w;
 }
 
+/* What one value of a field may be. "same", which a paired name's first is, is said by leaving it out. */
 static struct words expected_value(const struct field *field)
 {
     struct words w = {.text = ""};
     if (field->type == FIELD_NAME)
-        return one_of(field->names);
+        return one_of(field->names + field->paired);
     if (field->type == FIELD_BOOL)
         add_words(&w, "", "true or false");
     else
-        w.size = (size_t)snprintf(w.text, sizeof w.text, "a whole number %d..%d", field->min, field->max);
+        w.size = (size_t)snprintf(w.text, sizeof w.text, "a whole number %d..%d%s", field->min, field->max,
+                                  field->or_none ? ", or 0" : "");
     return w;
 }
 
@@ -59,10 +61,10 @@ static size_t group_size(const struct field *field)
     return strcspn(field->key, ".");
 }
 
-/* The field's own key in its mapping, or NULL when it stands at the top. */
+/* The field's own key in its mapping, or NULL when it stands at the top alone. */
 static const char *member_key(const struct field *field)
 {
-    return field->key[group_size(field)] ? field->key + group_size(field) + 1 : NULL;
+    return field->key[group_size(field)] ? field->key + group_size(field) + 1 : field->member;
 }
 
 static bool same_group(enum field_id a, enum field_id b)
@@ -71,9 +73,18 @@ static bool same_group(enum field_id a, enum field_id b)
     return size == group_size(&fields[b]) && !strncmp(fields[a].key, fields[b].key, size);
 }
 
+/* How many fields go together from their first on; 1: it stands alone. */
+static unsigned together(enum field_id first)
+{
+    unsigned n = 1;
+    while (first + n < FIELD_COUNT && fields[first + n].paired)
+        n++;
+    return n;
+}
+
 static bool in_pair(enum field_id f)
 {
-    return fields[f].paired || (f + 1 < FIELD_COUNT && fields[f + 1].paired);
+    return together(field_first(f)) > 1;
 }
 
 static struct words top_keys(void)
@@ -94,7 +105,8 @@ static struct words member_keys(enum field_id first)
     struct words w = {.text = ""};
     for (enum field_id f = first; f < FIELD_COUNT && same_group(f, first); f++) {
         bool last = f + 1 == FIELD_COUNT || !same_group(f + 1, first);
-        add_words(&w, !last ? ", " : in_pair(first) ? " and " : " or ", member_key(&fields[f]));
+        bool all = in_pair(first) && fields[first].type == FIELD_NUMBER;
+        add_words(&w, !last ? ", " : all ? " and " : " or ", member_key(&fields[f]));
     }
     return w;
 }
@@ -132,6 +144,17 @@ static bool read_whole(const struct yaml_node *node, int64_t *out)
     return true;
 }
 
+static bool read_word(const struct field *field, const struct yaml_node *node, int32_t *out)
+{
+    for (int32_t i = field->paired; field->names[i]; i++) {
+        if (!strcmp(node->text, field->names[i])) {
+            *out = i;
+            return true;
+        }
+    }
+    return false;
+}
+
 static int read_value(struct parse *p, const struct field *field, const struct yaml_node *node, int32_t *out)
 {
     struct words expected = expected_value(field);
@@ -142,19 +165,15 @@ static int read_value(struct parse *p, const struct field *field, const struct y
         char shown[48];
         if (!read_whole(node, &value))
             return refuse_kind(p, field->key, node, expected.text);
-        if (value < field->min || value > field->max)
+        if ((value < field->min || value > field->max) && (value || !field->or_none))
             return yaml_fail(&p->yaml, node, p->err, "%s is out of range: %s; expected %s", field->key,
                              yaml_show(node->text, shown), expected.text);
         *out = (int32_t)value;
         return 0;
     }
     if (field->type == FIELD_NAME) {
-        for (int32_t i = 0; field->names[i]; i++) {
-            if (!strcmp(node->text, field->names[i])) {
-                *out = i;
-                return 0;
-            }
-        }
+        if (read_word(field, node, out))
+            return 0;
     } else if (!node->quoted) { /* the core schema's words; YAML 1.1's yes, no, on and off are words to others */
         static const char *const words[2][3] = {{"false", "False", "FALSE"}, {"true", "True", "TRUE"}};
         for (int i = 0; i < 6; i++) {
@@ -167,22 +186,23 @@ static int read_value(struct parse *p, const struct field *field, const struct y
     return refuse_kind(p, field->key, node, expected.text);
 }
 
-/* Adds values for f and, when it is the first of a pair, for the one after it. */
+/* Adds values for f and those that go with it. */
 static int add_value(struct parse *p, enum field_id f, const int32_t *value, const struct yaml_node *node)
 {
-    int n = p->spec->field[f].count, width = in_pair(f) ? 2 : 1;
+    int n = p->spec->field[f].count;
+    unsigned width = together(f);
     for (int i = 0; i < n; i++) {
         bool same = true;
-        for (int w = 0; w < width; w++)
-            same = same && p->spec->field[f + (unsigned)w].value[i] == value[w];
+        for (unsigned w = 0; w < width; w++)
+            same = same && p->spec->field[f + w].value[i] == value[w];
         if (same)
             return yaml_fail(&p->yaml, node, p->err, "%.*s has this value twice; expected each once",
                              width == 1 ? (int)strlen(fields[f].key) : (int)group_size(&fields[f]), fields[f].key);
     }
     if (n == SPEC_LIST_MAX)
         return yaml_fail(&p->yaml, node, p->err, "%s has more than %d values; expected fewer", fields[f].key, n);
-    for (int w = 0; w < width; w++) {
-        struct spec_values *list = &p->spec->field[f + (unsigned)w];
+    for (unsigned w = 0; w < width; w++) {
+        struct spec_values *list = &p->spec->field[f + w];
         if (!(n & (n - 1))) { /* full at each power of two */
             int32_t *more = realloc(list->value, sizeof *more * (n ? 2 * (size_t)n : 1));
             if (!more)
@@ -191,6 +211,10 @@ static int add_value(struct parse *p, enum field_id f, const int32_t *value, con
         }
         list->value[n] = value[w];
         list->count = n + 1;
+        if (fields[f + w].or_none && !value[w]) { /* what is without comes first */
+            memmove(list->value + 1, list->value, (size_t)n * sizeof *list->value);
+            list->value[0] = 0;
+        }
     }
     return 0;
 }
@@ -228,44 +252,84 @@ static int find_member(struct parse *p, enum field_id first, const struct yaml_n
                      member_keys(first).text);
 }
 
-/* One number for both, or a mapping of the two. */
-static int read_pair(struct parse *p, enum field_id f, const struct yaml_node *node)
+/* "a whole number 1..512, or {qk: 1..576, v: 1..512}"; of names "f32, f16 or bf16, or {q: f32, kv: f16, o: f32}". */
+static struct words expected_pair(enum field_id f)
 {
-    int32_t value[2] = {0};
-    char key[32], expected[160];
-    int32_t min = fields[f].min > fields[f + 1].min ? fields[f].min : fields[f + 1].min;
-    int32_t max = fields[f].max < fields[f + 1].max ? fields[f].max : fields[f + 1].max;
-    snprintf(key, sizeof key, "%.*s", (int)group_size(&fields[f]), fields[f].key);
-    snprintf(expected, sizeof expected, "a whole number %d..%d, or {%s: %d..%d, %s: %d..%d}", min, max,
-             member_key(&fields[f]), fields[f].min, fields[f].max, member_key(&fields[f + 1]), fields[f + 1].min,
-             fields[f + 1].max);
-    if (node->kind == YAML_SCALAR) {
-        int64_t both = 0;
-        char shown[48];
-        if (!read_whole(node, &both))
-            return refuse_kind(p, key, node, expected);
-        if (both < min || both > max)
+    struct words w = expected_value(&fields[f]);
+    if (fields[f].type == FIELD_NUMBER) { /* one number must do for all */
+        int32_t min = fields[f].min, max = fields[f].max;
+        for (enum field_id i = f + 1; i < f + together(f); i++) {
+            min = fields[i].min > min ? fields[i].min : min;
+            max = fields[i].max < max ? fields[i].max : max;
+        }
+        w.size = (size_t)snprintf(w.text, sizeof w.text, "a whole number %d..%d", min, max);
+    }
+    add_words(&w, ", or ", "{");
+    for (enum field_id i = f; i < f + together(f); i++) {
+        char one[64];
+        if (fields[i].type == FIELD_NUMBER)
+            snprintf(one, sizeof one, "%s: %d..%d", member_key(&fields[i]), fields[i].min, fields[i].max);
+        else /* the second differs, to show what this is for */
+            snprintf(one, sizeof one, "%s: %s", member_key(&fields[i]),
+                     fields[i].names[fields[i].paired + (i == f + 1)]);
+        add_words(&w, i > f ? ", " : "", one);
+    }
+    add_words(&w, "", "}");
+    return w;
+}
+
+/* One value for all of them. */
+static int read_shared(struct parse *p, enum field_id f, const char *key, const char *expected,
+                       const struct yaml_node *node, int32_t *out)
+{
+    int64_t number = 0;
+    char shown[48];
+    if (is_nothing(node))
+        return refuse_kind(p, key, node, expected);
+    if (fields[f].type == FIELD_NAME)
+        return read_word(&fields[f], node, out) ? 0 : refuse_kind(p, key, node, expected);
+    if (!read_whole(node, &number))
+        return refuse_kind(p, key, node, expected);
+    for (enum field_id i = f; i < f + together(f); i++)
+        if (number < fields[i].min || number > fields[i].max)
             return yaml_fail(&p->yaml, node, p->err, "%s is out of range: %s; expected %s", key,
                              yaml_show(node->text, shown), expected);
-        value[0] = (int32_t)both;
-        return add_value(p, f, value, node);
-    }
-    if (node->kind == YAML_LIST)
-        return refuse_kind(p, key, node, expected);
-    bool found[2] = {false, false};
+    *out = (int32_t)number;
+    return 0;
+}
+
+/* A mapping with a value for each; of names those that are left out are the first's. */
+static int read_members(struct parse *p, enum field_id f, const char *key, const char *expected,
+                        const struct yaml_node *node, int32_t *out)
+{
+    bool found[FIELD_COUNT] = {false};
     for (const struct yaml_node *c = node->child; c; c = c->next) {
         enum field_id member;
-        if (find_member(p, f, node, c, &member) || read_value(p, &fields[member], c, &value[member - f]))
+        if (find_member(p, f, node, c, &member) || read_value(p, &fields[member], c, &out[member - f]))
             return -1;
-        found[member - f] = true;
+        found[member] = true;
     }
-    for (unsigned i = 0; i < 2; i++)
-        if (!found[i])
-            return yaml_fail(&p->yaml, node, p->err, "%s lacks %s; expected %s", key, member_key(&fields[f + i]),
-                             expected);
-    if (value[1] == value[0])
-        value[1] = 0; /* one variant, one name */
-    return add_value(p, f, value, node);
+    for (enum field_id i = f; i < f + together(f); i++) {
+        if (!found[i] && (i == f || fields[i].type == FIELD_NUMBER))
+            return yaml_fail(&p->yaml, node, p->err, "%s lacks %s; expected %s", key, member_key(&fields[i]), expected);
+        if (i > f && out[i - f] == out[0] + (fields[i].type == FIELD_NAME))
+            out[i - f] = 0; /* one variant, one name */
+    }
+    return 0;
+}
+
+/* head_dim: 64 or {qk: 64, v: 32}; dtype: f32 or {q: f32, kv: f16}. */
+static int read_pair(struct parse *p, enum field_id f, const struct yaml_node *node)
+{
+    int32_t value[FIELD_COUNT] = {0};
+    char key[32];
+    struct words expected = expected_pair(f);
+    snprintf(key, sizeof key, "%.*s", (int)group_size(&fields[f]), fields[f].key);
+    if (node->kind == YAML_LIST)
+        return refuse_kind(p, key, node, expected.text);
+    int failed = node->kind == YAML_SCALAR ? read_shared(p, f, key, expected.text, node, value)
+                                           : read_members(p, f, key, expected.text, node, value);
+    return failed ? -1 : add_value(p, f, value, node);
 }
 
 typedef int read_fn(struct parse *p, enum field_id f, const struct yaml_node *node);
@@ -454,7 +518,7 @@ static struct words default_value(enum field_id f)
     for (int isa = 1; isa < ISA_COUNT; isa++)
         same = same && fields[f].fallback[isa] == fields[f].fallback[0];
     if (fields[f].required || fields[f].paired) {
-        add_words(&w, "", fields[f].required ? "none, it must be given" : member_key(&fields[f - 1]));
+        add_words(&w, "", fields[f].required ? "none, it must be given" : member_key(&fields[field_first(f)]));
         return w;
     }
     bool joined = false; /* to the isa before, whose default is the same */
@@ -481,7 +545,9 @@ void spec_document(struct buf *out)
     for (int i = 0; i < LANGUAGE_COUNT; i++)
         all.language[i] = true;
     buf_puts(out, "A spec is a YAML mapping. Each key takes a value or a list of them; the lists multiply\n"
-                  "out in the order given here, the last one fastest. tile.q is written tile: {q: 64}.\n");
+                  "out in the order given here, the last one fastest. tile.q is written tile: {q: 64}.\n"
+                  "One value of head_dim or of dtype stands for all its parts; apart they are written\n"
+                  "head_dim: {qk: 192, v: 128} and dtype: {q: f32, kv: f16, o: f32}.\n");
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
         struct words value = expected_value(&fields[f]), fallback = default_value(f);
         buf_printf(out, "  %-12s %s\n", fields[f].key, fields[f].doc);

@@ -4,9 +4,37 @@
  *
  *   O = softmax(scale * Q K^T, masked) V, without the matrix of scores in memory: FlashAttention-2 (Dao 2023, section
  *   3.1, algorithm 1) over the online softmax of Milakov and Gimelshein (2018, algorithm 3). Scores, softmax, sums and
- *   output accumulate in f32 whatever the element type. libattn writes kernels for one exact problem, compiles them in
+ *   output accumulate in f32 whatever the element types. libattn writes kernels for one exact problem, compiles them in
  *   the process (C by libtcc or a compiler, OpenCL C by the device's driver), checks each against a reference in double
  *   precision before it is timed, and remembers the fastest. tests/examples/ten_lines.c is a whole program.
+ *
+ * WHAT IS COMPUTED
+ *
+ *   For query i of head h in sequence b, over the keys j of the KV head that h reads. Each line but the first and the
+ *   last is a feature that a plan has or has not; one that it has not costs nothing, it is not in the kernel.
+ *
+ *     x_j = scale * (q_i . k_j)
+ *     x_j = c tanh(x_j / c)                     softcap: Gemma 2 (2024, section 2); before everything that masks
+ *     x_j = x_j + bias[b, h, i, j]              bias: any sides of it may be shared (a stride of 0); -inf masks
+ *     x_j = x_j - slope[h] |pos(i) - j|         ALiBi: Press, Smith and Lewis (2022), by distance, to both sides
+ *     x_j = -inf unless j takes part:           masks, all of those that there are:
+ *                                                 j < keys of the sequence
+ *                                                 j <= pos(i)                             causal
+ *                                                 pos(i) - left <= j <= pos(i) + right    window, FlashAttention-2's
+ *                                                 mask[b, h, i, j] != 0                   mask
+ *     p_j = exp(x_j) / (sum of exp(x_j) + exp(sink[h]))    sink: gpt-oss (2025); StreamingLLM (Xiao et al. 2023)
+ *                                                          found why heads want one. Without: + 0
+ *     O_i = sum of p_j v_j,  LSE_i = ln(sum of exp(x_j))
+ *
+ *   pos(i) = i + where query 0 stands on the axis of keys, which align says: by default so that the last query stands
+ *   at the last key. LSE leaves the sink out, so that parts of one attention merge (attn_merge). A row in which no key
+ *   takes part is empty, by whatever feature, sink or not: O = 0, LSE = -inf. Masks that are intervals (all but `mask`
+ *   and -inf in a bias) also save the work: tiles of keys that no query of a tile sees are not visited.
+ *
+ *   Where the rows lie is the other half: strides of any size for each tensor, so that [batch, head, row, element] and
+ *   [batch, row, head, element] are both native, one K serves many sequences, and V may be a view of K; lengths for
+ *   each sequence; sequences packed one after another without padding (cu_seqlens, as in FlashAttention's varlen); and
+ *   K and V in pages that a block table lists (Kwon et al. 2023, vLLM), of any number of rows from 1 on.
  *
  * OBJECTS
  *
@@ -14,13 +42,15 @@
  *                        a process is usual; several do not know of each other.
  *   struct attn_problem  what is asked for, apart from lengths and pointers: a plain struct of the caller's.
  *   struct attn_plan     the answer: one compiled kernel. Made once, executed many times.
- *   struct attn_run      one execution: lengths, strides, pointers, mask position, scale. A plain struct again.
+ *   struct attn_run      one execution: lengths, strides, pointers, positions, and the features' numbers and arrays. A
+ *                        plain struct again.
+ *   struct attn_partials results over parts of the keys, for attn_merge. Again plain.
  *
  *   What is decided when:
  *     context   where the cache is; which instruction sets may be used (the processor's, or fewer, in ATTNGEN_ISA in
  *               the environment); memory and log callbacks; which compiler $CC names.
- *     plan      element type, head dims, heads, causal or not, device, compiler, threads, maxima of batch and lengths,
- *               and with them the kernel. Maxima are rounded up to powers of two for tuning, so that neighbours share
+ *     plan      element types, head dims, heads, features, device, compiler, threads, maxima of batch and lengths, and
+ *               with them the kernel. Maxima are rounded up to powers of two for tuning, so that neighbours share
  *               a winner; the lengths of executions are free below them. A growing KV cache needs no new plan.
  *     run       all else.
  *
@@ -41,7 +71,7 @@
  *   The same plan gives the same bits for a query row whatever the threads, the parts, the workspace, the strides, and
  *   whatever else is in the batch. Two plans may differ in variant, and then in the last bits: pin the variant where
  *   that matters. The bound on the error is the same for all: twice that of a three-pass computation with f32 scores
- *   whose probabilities and output are rounded to the element type, and a few units in the last place.
+ *   whose probabilities and output are rounded to their element types, and a few units in the last place.
  *
  * THREADS AND FORK
  *
@@ -113,10 +143,12 @@ const char *attn_status_name(attn_status s); /* in English; never NULL, whatever
 
 /* IEEE binary32, binary16 and bfloat16, in the machine's byte order. Denormals of bf16 may be read as 0. */
 typedef enum attn_dtype { ATTN_F32 = 0, ATTN_F16 = 1, ATTN_BF16 = 2 } attn_dtype;
-/* What query 0 stands at on the axis of keys, which a causal mask counts from: BOTTOM_RIGHT, (keys of the sequence) -
- * q_len, so that the last query sees all, as FlashAttention 2.1 and later; TOP_LEFT, 0, as PyTorch and ONNX; Q_OFFSET,
- * attn_run.q_offset. */
+/* What query 0 stands at on the axis of keys, which causal masks, windows and ALiBi count from: BOTTOM_RIGHT, (keys of
+ * the sequence) - (queries of the sequence), so that the last query sees the last key, as FlashAttention 2.1 and later;
+ * TOP_LEFT, 0, as PyTorch and ONNX; Q_OFFSET, attn_run.q_offset, as with a KV cache that grows. */
 typedef enum attn_align { ATTN_BOTTOM_RIGHT = 0, ATTN_TOP_LEFT = 1, ATTN_Q_OFFSET = 2 } attn_align;
+/* Element type of what is added to scores, if anything is. */
+typedef enum attn_bias { ATTN_NO_BIAS = 0, ATTN_BIAS_F32 = 1, ATTN_BIAS_F16 = 2, ATTN_BIAS_BF16 = 3 } attn_bias;
 /* What compiles C kernels: libtcc, which is in the library and takes a millisecond, or the compiler that $CC names (cc
  * without it), which takes half a second once (its result is cached) and is gcc or clang. */
 typedef enum attn_compiler { ATTN_TCC = 0, ATTN_CC = 1 } attn_compiler;
@@ -152,11 +184,11 @@ void attn_context_destroy(struct attn_context *context); /* NULL is allowed; its
 /* ---- plan ---- */
 struct attn_problem {
     size_t size; /* sizeof(struct attn_problem) */
-    attn_dtype dtype;      /* of Q, K, V and O alike */
+    attn_dtype dtype;      /* of Q, and of K, V and O unless mixed */
     int head_dim;          /* elements in a row of query and key: 1..576 */
     int head_dim_v;        /* of value and output: 1..512; 0 means head_dim */
     int heads, kv_heads;   /* 1..65536, heads a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
-    int causal;            /* 0, or 1: query i sees key j only when j <= i + where query 0 stands */
+    int causal;            /* 0, or 1: query i sees key j only when j <= pos(i) */
     int64_t max_batch, max_q_len, max_kv_len; /* at least 1. Executions stay within; they choose what is tuned for */
     int threads;           /* 0: as many as the process may run on; to 1024. More than that many take turns */
     attn_rigor rigor;      /* what to do when the cache has no winner */
@@ -168,14 +200,26 @@ struct attn_problem {
     const char *device;
     /* The caller's, both, instead of device: retained for the plan's life. NULL: attn's own. */
     void *cl_context, *cl_device;
+    /* ---- features: 0 or 1 each, and defined under WHAT IS COMPUTED. A plan says which there are; the numbers and
+     * arrays that they compute with are the run's. ---- */
+    int mixed;                    /* 1: kv_dtype and o_dtype count; 0: they are 0, and all tensors are of dtype */
+    attn_dtype kv_dtype, o_dtype; /* of K and V, and of O: f32 queries over a KV cache of f16, say */
+    int window;                   /* keys out of a window around the query's position do not take part */
+    int softcap;                  /* scores are bent to stay within -c..c */
+    attn_bias bias;               /* a tensor of that type is added to scores */
+    int mask;                     /* a byte for each query and key says whether the key takes part */
+    int alibi;                    /* scores fall by slope[head] for each step between query and key */
+    int sink;                     /* a logit of each head joins the denominator, and nothing else */
+    int packed;                   /* Q and O, K and V, or both sides lie packed: attn_run.q_starts, kv_starts */
+    int paged;                    /* K and V lie in pages: attn_run.block_table */
 };
 struct attn_plan;
 /* Finds and compiles the kernel for a problem. Takes milliseconds with a pinned variant, a cached winner or
  * ATTN_ESTIMATE (half a second more by ATTN_CC or on a device, unless what was compiled is cached too), else up to
  * time_limit. The plan belongs to the caller, and its context must outlive it. Notes:
  * 1. ATTN_INVALID: a pointer is NULL, a field out of range (the message gives the range), kv_heads no divisor of heads,
- *    maxima whose tensors would be of 2^63 bytes or more, a device that is none by its name, a variant that is no name
- *    or is another problem's.
+ *    a kv_dtype or o_dtype without mixed, maxima whose tensors would be of 2^63 bytes or more, a device that is none by
+ *    its name, a variant that is no name or is another problem's.
  * 2. ATTN_UNSUPPORTED: no kernel can be had for the problem, the processor or the device (every candidate broke a rule:
  *    the message is the rule, or the nearest one); no OpenCL loader, no such device; no compiler $CC.
  * 3. ATTN_FAILED: the winner does not compile. ATTN_NO_MEMORY.
@@ -204,39 +248,74 @@ attn_status attn_plan_describe(const struct attn_plan *plan, struct attn_plan_in
 
 /* ---- execution ---- */
 /* Tensors are [batch, head, row, element]: Q [batch, heads, q_len, head_dim], K [batch, kv_heads, kv_len, head_dim],
- * V [batch, kv_heads, kv_len, head_dim_v], O [batch, heads, q_len, head_dim_v]. A row's elements lie side by side. */
+ * V [batch, kv_heads, kv_len, head_dim_v], O [batch, heads, q_len, head_dim_v]. A row's elements lie side by side. On a
+ * packed side the sequences' rows follow each other and there is no batch: Q and O are [row, head, element] of
+ * q_starts[batch] rows, K and V of kv_starts[batch]. In pages K and V are [page, head, row, element]. */
 struct attn_run {
     size_t size; /* sizeof(struct attn_run) */
     const void *q, *k, *v; /* element [0, 0, 0, 0] of each, aligned to an element. NULL where the tensor is empty */
     void *o;               /* the same; every row is written, and nothing between rows */
-    float *lse; /* [batch, heads, q_len] contiguous, or NULL: natural log of a row's sum of exp(score), -inf if empty */
-    int64_t batch, q_len, kv_len; /* 0..the plan's maxima; kv_len 0 makes every row empty */
-    /* Of batch, head and row, in elements. All three 0: contiguous [batch, head, row, element]. Else each counts as it
-     * is: 0 and negative ones are allowed for inputs (one K for all sequences is a batch stride of 0), and for O at
-     * least a row's elements, whatever the sign. A stride along an extent of 0 or 1 does not matter. */
+    float *lse; /* [batch, heads, q_len] contiguous, [heads, q_starts[batch]] when Q is packed, or NULL: natural log of
+                 * a row's sum of exp(score), -inf if empty */
+    int64_t batch, q_len, kv_len; /* 0..the plan's maxima; kv_len 0 makes every row empty. On a packed side the length
+                                   * is that of the longest sequence, or more */
+    /* Of batch, head and row, in elements, whatever the order in memory. All three 0: contiguous, in the order given
+     * above. Else each counts as it is: 0 and negative ones are allowed for inputs (one K for all sequences is a batch
+     * stride of 0), and for O at least a row's elements, whatever the sign. A stride along an extent of 0 or 1 does not
+     * matter; nor, on a packed side, that of batch; in pages it is from page to page. */
     int64_t q_stride[3], k_stride[3], v_stride[3], o_stride[3];
-    const int64_t *kv_lens; /* [batch], each 0..kv_len: keys of a sequence; none behind them is read. NULL: kv_len */
-    attn_align align;       /* what a causal mask counts from; checked, but of no effect, without one */
+    const int64_t *kv_lens; /* [batch], each 0..kv_len: keys of a sequence; none behind them is read. NULL: kv_len.
+                             * NULL with kv_starts, which say it too */
+    attn_align align;       /* what masks and distances count from; of no effect without causal, window and alibi */
     int64_t q_offset;       /* with ATTN_Q_OFFSET: the position of query 0, of any size and sign; else 0 */
     float scale;            /* read when has_scale: any finite number; else 1/sqrt(head_dim) */
     int has_scale;          /* 0 or 1 */
+    /* ---- of the plan's features. What belongs to a feature that the plan has not must be 0 and NULL: it would not be
+     * heard. Of one that it has, arrays must be there wherever there is a row (bias, mask and table: a score). ---- */
+    int64_t window_left, window_right; /* keys before and after the query's position that it sees, itself not counted:
+                                        * 0 or more, or -1 for no bound. In causal plans none after, whatever stands
+                                        * here. Left 0 and right 0, as zeroed, is each query's own position alone */
+    float softcap;                     /* c: above 0, finite */
+    const void *bias;                  /* element [0, 0, 0, 0] of [batch, heads, q_len, kv_len], aligned to an element;
+                                        * query and key count within their sequence, packed or not. -inf masks */
+    int64_t bias_stride[4];            /* of batch, head, query, key, in elements; each counts as it is: 0 where the
+                                        * bias is the same for all, negative ones too */
+    const unsigned char *mask;         /* [batch, heads, q_len, kv_len]: 1 where the key takes part, else 0 */
+    int64_t mask_stride[4];            /* as bias_stride */
+    const float *alibi_slopes;         /* [heads] */
+    const float *sinks;                /* [heads]; -inf is none */
+    /* Packed: [batch + 1], from 0 on and not falling; sequence b is rows starts[b]..starts[b + 1] - 1 (cu_seqlens), any
+     * number of them to q_len or kv_len, none included. NULL leaves that side as it is without packing; one of the two
+     * must be there. With pages kv_starts says how many keys a sequence has, and the block table where they are. */
+    const int64_t *q_starts, *kv_starts;
+    /* Paged: key j of sequence b is row j % page_size of page block_table[b * block_table_stride + j / page_size].
+     * Entries of pages that hold keys of the sequence must be 0..pages - 1, whether some query sees them or not; those
+     * behind are not read. A page may serve many sequences. */
+    const int32_t *block_table;
+    int64_t block_table_stride; /* elements from one sequence's entries to the next's: 0 when all share them */
+    int64_t page_size, pages;   /* rows of a page, at least 1; pages that K and V have, 0 or more */
 };
 /* Computes O and LSE; blocks until both are there. Notes:
  * 1. A row that sees no key gives O = 0 and LSE = -inf. With batch or q_len 0 nothing is read or written.
  * 2. -inf and NaN in the inputs have their meaning: a NaN in query i reaches row i alone, one in key or value j those
- *    rows whose tile of keys holds j. Keys past a sequence's length reach nothing.
+ *    rows whose tile of keys holds j. Keys past a sequence's length reach nothing, nor do the rows of bias and mask
+ *    there; rows of a page that are no keys are not read.
  * 3. Outputs must not overlap inputs, nor rows of O each other. O at an input's address is refused, and neighbouring
- *    rows that overlap; other overlaps are not noticed.
+ *    rows that overlap; other overlaps are not noticed. Inputs may overlap as they like: V may be columns of K.
  * 4. workspace: NULL, and it is allocated, or the one that the plan has left is used; or the caller's, of at least
  *    attn_workspace_size bytes for this run, aligned to 64, for this execution alone. Its contents mean nothing.
- * 5. Uses the context's threads, as many as the plan has, fewer for a small run. For a run on a device see below.
- * 6. ATTN_INVALID: what does not fit the plan or the above (the message says which), with nothing written;
+ * 5. Uses the context's threads, as many as the plan has, fewer for a small run. Sequences of different lengths are
+ *    handed out as threads become free. For a run on a device see below.
+ * 6. ATTN_INVALID: what does not fit the plan or the above (the message says which), with nothing written. Starts,
+ *    lengths and block table are looked through; the numbers in other arrays are taken as they come.
  *    ATTN_UNSUPPORTED: a field that this version does not know; ATTN_NO_MEMORY: no workspace; ATTN_FAILED: on a device,
  *    what its driver said; O and LSE are then undefined. */
 attn_status attn_execute(struct attn_plan *plan, const struct attn_run *run, void *workspace, struct attn_error *err);
 /* Puts in *out the bytes of workspace that attn_execute needs for that run (parts 0), or one part of attn_execute_part
- * (parts > 0). Looks at lengths, strides and mask, and at no pointer. It grows with kv_len and nothing else of the run;
- * 0 on a device, and when there is nothing to do. Errors as attn_execute; *out is then 0. */
+ * (parts > 0). Looks at lengths, strides and numbers, and at no pointer. A part's depends on kv_len at most, and does
+ * not fall when that grows; the whole run's also holds what threads share where there are few queries, and so depends
+ * on batch and q_len too. 0 on a device, and when there is nothing to do. Errors as attn_execute, but that arrays may be
+ * missing; *out is then 0. */
 attn_status attn_workspace_size(const struct attn_plan *plan, const struct attn_run *run, int parts, size_t *out,
                                 struct attn_error *err);
 /* For callers with threads of their own: does part 0..parts-1 of the run in the calling thread, and allocates nothing.
@@ -247,6 +326,36 @@ attn_status attn_workspace_size(const struct attn_plan *plan, const struct attn_
  * attn_execute; ATTN_UNSUPPORTED for a plan on a device too. */
 attn_status attn_execute_part(const struct attn_plan *plan, const struct attn_run *run, int part, int parts,
                               void *workspace, struct attn_error *err);
+
+/* ---- parts of one attention ---- */
+/* Results over different keys of the same queries, as when keys are split among threads or machines, come in pieces, or
+ * share a prefix. From n of them, each with its LSE:
+ *   LSE = ln(sum of exp(LSE_p)),  O = sum of exp(LSE_p) O_p / (sum of exp(LSE_p) + exp(sink[h]))
+ * after Flash-Decoding (Dao et al. 2023); what is left of FlashAttention-2's rescaling when all tiles are done. Sinks
+ * join here, once, and so must not be in the parts. */
+struct attn_partials {
+    size_t size;   /* sizeof(struct attn_partials) */
+    int64_t count; /* of parts, 0 or more; without one every row is empty */
+    const void *const *part_o;     /* [count]: element [0, 0, 0, 0] of each [batch, heads, q_len, head_dim_v] */
+    const float *const *part_lse;  /* [count]: [batch, heads, q_len] contiguous, as executions write it */
+    attn_dtype part_dtype, dtype;  /* of the parts' O, and of the one that is written */
+    int64_t part_stride[3], o_stride[3]; /* as attn_run's, of inputs and of O; all parts have the same */
+    void *o;
+    float *lse; /* NULL, or [batch, heads, q_len]: without sinks, so that it can be merged again */
+    int64_t batch, q_len; /* 0 or more. Packed rows are a batch of 1, with the strides of their rows */
+    int heads, head_dim_v; /* 1..65536, 1..512 */
+    const float *sinks; /* NULL, or [heads]: finite, or -inf for none */
+};
+/* Merges; any number of threads may call at once. Notes:
+ * 1. A part's empty row (LSE -inf) changes nothing, whatever its O holds, which is not read. Where all are empty: O = 0
+ *    and LSE = -inf, sink or not. One part without sinks is copied, in value. A NaN or +inf reaches its row alone.
+ * 2. Computed in double precision and rounded once: within one unit in the last place of O's type, and of LSE's, of
+ *    what the formula gives for the parts as they are. What their own rounding lost is theirs: an LSE of L knows its
+ *    weight to 2^-24 |L| of it.
+ * 3. o may be one of part_o, and lse its part_lse, with the same type and strides; no other overlap is allowed.
+ * 4. context: its threads help where there is enough to do; the bits are the same without. NULL: the caller's alone.
+ * 5. ATTN_INVALID: the message says what, and nothing is written. ATTN_UNSUPPORTED: an unknown field is set. */
+attn_status attn_merge(struct attn_context *context, const struct attn_partials *partials, struct attn_error *err);
 
 /* ---- execution on OpenCL ---- */
 /* attn_execute takes host arrays for every plan: on a device it copies the rows that take part there and the rows of O
@@ -262,13 +371,16 @@ struct attn_cl_run {
     int wait_count;                      /* events in wait, 0 with NULL */
     void *const *wait;                   /* cl_event; the kernel starts when all are complete */
     void **event;                        /* NULL, or where to put a cl_event that the caller releases */
+    /* Of the plan's features: cl_mem of what attn_run's pointers of that name are, and where it begins, in elements. */
+    void *bias, *mask, *alibi_slopes, *sinks, *q_starts, *kv_starts, *block_table;
+    int64_t bias_at, mask_at, alibi_slopes_at, sinks_at, q_starts_at, kv_starts_at, block_table_at;
 };
 /* Enqueues the run, flushes the queue and returns; nothing is copied, and nobody waits. Notes:
- * 1. Lengths, strides, mask and scale are `shape`'s, whose pointers must be NULL. Empty tensors may have NULL for a
- *    buffer.
+ * 1. Lengths, strides and numbers are `shape`'s, whose pointers must be NULL. Empty tensors may have NULL for a buffer.
  * 2. A tensor must begin and end in its buffer, strides and all. O in an input's buffer at the same place is refused;
  *    other overlaps are not noticed.
- * 3. Lengths in kv_lens cannot be looked at here: the caller answers for 0..kv_len.
+ * 3. What is in kv_lens, starts and block table cannot be looked at here: the caller answers for it being as attn_run
+ *    says. Of a packed side, and of its LSE, only the longest sequence is known to fit its buffer.
  * 4. Buffers and queue stay the caller's, and must outlive the kernel's run; so must the plan.
  * 5. Any number of threads may call for one plan. An empty run (batch or q_len 0) still gives an event.
  * 6. Kernels for NVIDIA's tensor cores (isa sm90 in the variant's name) want strides and offsets that are multiples of 8

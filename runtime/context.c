@@ -43,8 +43,9 @@ attn_status context_read(void *ours, size_t known, const void *theirs, const cha
     if (size < sizeof size)
         return context_fail(err, ATTN_INVALID, "size of struct %s is %zu; expected sizeof(struct %s), %zu here", name,
                             size, name, known);
-    memset(ours, 0, known);
     memcpy(ours, theirs, size < known ? size : known);
+    if (size < known)
+        memset((char *)ours + size, 0, known - size);
     const unsigned char *bytes = theirs;
     for (size_t i = known; i < size; i++)
         if (bytes[i])

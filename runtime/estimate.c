@@ -4,11 +4,16 @@
 
 #include <string.h>
 
+#include "draw.h"
+
 struct shape {
     double rows, keys; /* of one head; keys: the average that a row sees */
     double d, dv, bq, bk, mr, nv, u;
-    double lanes;      /* f32 lanes of a vector */
-    double products;   /* elements of the inner dimension that one multiply-add takes, times its rate against FMA's */
+    double lanes;    /* f32 lanes of a vector */
+    double modify;   /* half-cycles that features take for a vector of scores */
+    double edges;    /* tiles that a row meets beyond those that its keys fill: a window begins inside one */
+    double fma;      /* cycles of a vector's multiply-add */
+    double products; /* elements of the inner dimension that one multiply-add takes, times its rate against FMA's */
 };
 
 static double up(double x, double to)
@@ -25,9 +30,9 @@ static double larger(double a, double b)
 static double average_keys(const struct tune_target *t)
 {
     double q = (double)t->q_len, k = (double)t->kv_len;
-    if (!t->caller.field[F_CAUSAL])
-        return k;
-    return q <= k ? k - (q - 1) / 2 : k * (k + 1) / 2 / q; /* bottom-right: the last row sees all */
+    if (t->caller.field[F_CAUSAL])
+        k = q <= k ? k - (q - 1) / 2 : k * (k + 1) / 2 / q; /* bottom-right: the last row sees all */
+    return t->caller.field[F_WINDOW] && k > DRAW_WINDOW ? DRAW_WINDOW : k;
 }
 
 /* vdpbf16ps takes pairs; AMD's cores do as many of them as FMAs, Intel's a quarter: twice f32, and half. */
@@ -36,33 +41,74 @@ static double dot_rate(const struct cpu *cpu)
     return strstr(cpu->model, "AMD") ? 2 : 0.5;
 }
 
+/* Two a cycle; but AMD's family 19h (Zen 4) does those of 512 bits in halves. */
+static double fma_cycles(const struct cpu *cpu, enum isa isa)
+{
+    bool halves = (isa == ISA_AVX512 || isa == ISA_AVX512BF16) && strstr(cpu->model, "AMD") && strstr(cpu->model, " 19.");
+    return halves ? 1 : 0.5;
+}
+
 static struct shape read_shape(const struct variant *v, const struct tune_target *t, const struct cpu *cpu)
 {
     const int32_t *f = v->field;
-    struct shape s = {.rows = (double)t->q_len, .keys = average_keys(t), .d = f[F_HEAD_DIM], .bq = f[F_TILE_Q],
-                      .bk = f[F_TILE_K], .mr = f[F_ROWS], .nv = f[F_VECS], .u = f[F_UNROLL], .products = 1};
+    struct shape s = {.rows = (double)t->q_len,
+                      .keys = average_keys(t),
+                      .d = f[F_HEAD_DIM],
+                      .bq = f[F_TILE_Q],
+                      .bk = f[F_TILE_K],
+                      .mr = f[F_ROWS],
+                      .nv = f[F_VECS],
+                      .u = f[F_UNROLL],
+                      .products = 1};
     s.dv = f[F_HEAD_DIM_V] ? f[F_HEAD_DIM_V] : f[F_HEAD_DIM];
     s.lanes = f[F_ISA] == ISA_AVX2 ? 8 : f[F_ISA] == ISA_C ? 1 : 16;
-    if (f[F_ISA] == ISA_AVX512BF16 && f[F_DTYPE] == DTYPE_BF16)
+    s.modify = (f[F_SOFTCAP] ? 30 : 0) + (f[F_BIAS] ? 4 : 0) + (f[F_MASK] ? 4 : 0) + (f[F_ALIBI] ? 4 : 0);
+    s.edges = f[F_WINDOW] ? 1 : 0;
+    s.fma = fma_cycles(cpu, (enum isa)f[F_ISA]);
+    if (f[F_ISA] == ISA_AVX512BF16 && f[F_DTYPE] == DTYPE_BF16 && variant_dtype_kv(v) == DTYPE_BF16)
         s.products = dot_rate(cpu);
     return s;
 }
 
-/* Cycles of one inner step of a tile product: two multiply-adds a cycle; two loads a cycle, of which a step needs NV
+/* Cycles of one inner step of a tile product: its multiply-adds; two loads a cycle, of which a step needs NV
  * vectors and MR broadcasts; four cycles until an accumulator may be used again; the loop's own instructions. */
 static double step_cycles(const struct shape *s)
 {
-    double fma = s->mr * s->nv / 2, loads = (s->mr + s->nv) / 2, latency = 4;
+    double fma = s->mr * s->nv * s->fma, loads = (s->mr + s->nv) / 2, latency = 4;
     return larger(fma, larger(loads, latency)) + 0.3 / s->u;
+}
+
+/* Bytes of memory a cycle, and what it costs to make panels of keys and values first: they are read, written and read. */
+enum { MEMORY = 6, PANELS = 3 };
+
+/* Kernels that split keys: the rows of all heads that share a KV head go through its keys together. Cycles of one head. */
+static double split_cycles(const struct shape *s, const struct tune_target *t, double element)
+{
+    double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1;
+    double rows = up(s->rows * group, s->mr), chunks = up(s->rows * group, s->bq) / s->bq;
+    double width = (up(s->d, s->lanes) + up(s->dv, s->lanes)) / s->lanes;    /* vectors of a key and its value */
+    double products = rows * width * s->fma + rows / s->mr * (width / 2 + s->mr); /* multiply-adds; loads, and sums across */
+    double softmax = rows * (14 + s->modify) / s->lanes, tile = rows / s->mr * 100 / s->bk;
+    double memory = chunks * (s->d + s->dv) * element / MEMORY;
+    /* What fetches ahead follows rows read from end to end, and is lost in tiles that are much of L1. */
+    if (s->dv > s->nv * s->lanes)
+        memory *= 1.4;
+    if (s->bk * (s->d + s->dv) * element > 16384)
+        memory *= 1.3;
+    double compute = products + softmax + tile, sum = compute + memory; /* overlapped, but not wholly */
+    return s->keys * (larger(compute, memory) + sum) / 2 / group;
 }
 
 double estimate_cycles(const struct variant *variant, const struct tune_target *target, const struct cpu *cpu)
 {
     struct shape s = read_shape(variant, target, cpu);
+    double element = variant_dtype_kv(variant) == DTYPE_F32 ? 4 : 2;
+    if (variant->field[F_SPLIT])
+        return split_cycles(&s, target, element) * (variant->field[F_ISA] == ISA_C ? 8 : 1);
     double panel = s.nv * s.lanes;
-    double rows = up(s.rows, s.mr), keys = up(s.keys, panel);
-    double blocks = rows / s.mr;           /* of MR rows */
-    double tiles = up(s.keys, s.bk) / s.bk; /* that a row meets */
+    double rows = up(s.rows, s.mr), keys = up(s.keys, panel) + s.edges * s.bk / 2;
+    double blocks = rows / s.mr;                      /* of MR rows */
+    double tiles = up(s.keys, s.bk) / s.bk + s.edges; /* that a row meets */
     double l1 = cpu->l1d ? (double)cpu->l1d : 32768, l2 = cpu->l2 ? (double)cpu->l2 : 524288;
 
     double score = blocks * (keys / panel) * s.d * step_cycles(&s) / s.products;
@@ -73,12 +119,12 @@ double estimate_cycles(const struct variant *variant, const struct tune_target *
     /* A tile of scores, its keys and values, and the rows of Q and O that stay: past half of L2 they come from L3. */
     if (4 * (s.bq * s.bk + (s.bk + s.bq) * (s.d + s.dv)) > l2 / 2)
         score *= 1.25, value *= 1.25;
-    double softmax = rows * keys * 10 / s.lanes;              /* about 20 half-cycles a vector of scores */
-    double rescale = rows * tiles * (20 + 1.5 * s.dv / s.lanes); /* maximum, sum and the output's rescaling a tile */
+    double softmax = rows * keys * (10 + s.modify / 2) / s.lanes; /* about 20 half-cycles a vector of scores */
+    double rescale = rows * tiles * (20 + 1.5 * s.dv / s.lanes);  /* maximum, sum and the output's rescaling a tile */
     double queries = up(s.rows, s.bq) / s.bq;
-    double visits = queries * tiles * 200;                    /* the driver's own work */
+    double visits = queries * tiles * 200; /* the driver's own work */
     double group = target->kv_heads ? (double)target->heads / target->kv_heads : 1;
-    double pack = (double)target->kv_len * s.d * 2 / s.lanes / group;
+    double pack = (double)target->kv_len * (s.d + s.dv) * (element + 4 * (PANELS - 1)) / MEMORY / group;
     double cycles = score + value + softmax + rescale + visits + pack;
     /* Plain C has no vectors under libtcc and keeps every value in memory. */
     return variant->field[F_ISA] == ISA_C ? 8 * cycles : cycles;

@@ -1,21 +1,24 @@
-/* execute.c - see execute.h. A part is one call of the kernel, with a piece of the workspace of its own. */
+/* execute.c - see execute.h. A part is one call of the kernel; a piece of the workspace serves one thread's calls, one
+ * after the other. */
 #include "execute.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 /* Of a piece: pieces of two threads share no cache line, nor the pair of lines that processors fetch together. */
 enum { PIECE_ALIGN = 128 };
 
 struct job {
     const struct kernel *kernel;
-    const struct attn_args *args;
-    int parts;
+    const struct attn_args *args; /* with what the parts share */
+    int64_t parts;
+    _Atomic int64_t next; /* first part that no thread has begun */
     char *workspace;
     int64_t piece;
     atomic_int refused;
 };
 
-static struct attn_args part_of(const struct attn_args *args, int part, int parts, void *workspace)
+static struct attn_args part_of(const struct attn_args *args, int64_t part, int64_t parts, void *workspace)
 {
     struct attn_args a = *args;
     a.part = part;
@@ -33,20 +36,46 @@ static int64_t piece_size(const struct kernel *kernel, const struct attn_args *a
     return (size + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
 }
 
+/* Bytes that parts can share, so that a unit of work is cut between them; 0 when the kernel has no use for any, or there
+ * is enough for all threads without. */
+static int64_t shared_size(const struct kernel *kernel, const struct attn_args *args, int threads)
+{
+    int64_t units = args->batch * args->kv_heads;
+    if (threads < 2 || units >= 4 * (int64_t)threads)
+        return 0;
+    struct attn_args a = part_of(args, -1, threads, NULL);
+    int64_t size = kernel->workspace(&a);
+    return size < 0 || size > INT64_MAX / 2 ? 0 : (size + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
+}
+
 int64_t execute_workspace(const struct kernel *kernel, const struct attn_args *args, int threads)
 {
     int64_t piece = kernel->opencl ? 0 : piece_size(kernel, args, threads), size;
-    if (piece < 0 || __builtin_mul_overflow(piece, (int64_t)threads, &size))
+    if (piece < 0 || __builtin_mul_overflow(piece, (int64_t)threads, &size) ||
+        (!kernel->opencl && __builtin_add_overflow(size, shared_size(kernel, args, threads), &size)))
         return -1;
     return size;
 }
 
-static void do_part(void *arg, int part)
+/* As many as threads; but where sequences differ in length, one for each sequence's KV head, so that a thread that had
+ * short ones goes on with others. Fewer of those than two a thread are cut between threads instead. */
+static int64_t parts_for(const struct attn_args *a, int threads)
+{
+    const struct attn_features *f = a->features;
+    bool uneven = a->kv_lens || (f && (f->q_starts || f->kv_starts));
+    int64_t units = a->batch * a->kv_heads;
+    return threads > 1 && uneven && units >= 2 * (int64_t)threads ? units : threads;
+}
+
+static void do_parts(void *arg, int piece)
 {
     struct job *job = arg;
-    struct attn_args a = part_of(job->args, part, job->parts, job->workspace + job->piece * part);
-    if (job->kernel->run(&a) != 0)
-        atomic_store_explicit(&job->refused, 1, memory_order_relaxed);
+    int64_t part;
+    while ((part = atomic_fetch_add_explicit(&job->next, 1, memory_order_relaxed)) < job->parts) {
+        struct attn_args a = part_of(job->args, part, job->parts, job->workspace + job->piece * piece);
+        if (job->kernel->run(&a) != 0)
+            atomic_store_explicit(&job->refused, 1, memory_order_relaxed);
+    }
 }
 
 int execute_kernel(const struct kernel *kernel, const struct attn_args *args, struct pool *pool, int threads,
@@ -55,16 +84,20 @@ int execute_kernel(const struct kernel *kernel, const struct attn_args *args, st
     struct gen_error ignored;
     if (kernel->opencl)
         return opencl_run(kernel->opencl, args, &ignored);
-    struct job job = {.kernel = kernel, .args = args, .parts = threads, .workspace = workspace};
-    int64_t needed = execute_workspace(kernel, args, threads);
+    struct attn_args all = *args;
+    int64_t needed = execute_workspace(kernel, args, threads), shared = shared_size(kernel, args, threads);
     if (needed < 0 || (uint64_t)needed > size || (uintptr_t)workspace % 64 != 0)
         return -1;
-    job.piece = needed / threads;
+    struct job job = {.kernel = kernel, .args = &all, .parts = parts_for(args, threads), .workspace = workspace};
+    job.piece = (needed - shared) / threads;
+    all.shared = shared ? job.workspace + job.piece * threads : NULL;
     atomic_init(&job.refused, 0);
-    if (pool)
-        pool_run(pool, threads, do_part, &job);
-    else
-        for (int part = 0; part < threads; part++)
-            do_part(&job, part);
+    for (all.phase = 0; all.phase < (shared ? 2 : 1); all.phase++) {
+        atomic_init(&job.next, 0);
+        if (pool)
+            pool_run(pool, threads, do_parts, &job);
+        else
+            do_parts(&job, 0);
+    }
     return atomic_load(&job.refused) ? -1 : 0;
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../templates/c/features.h"
 #include "../templates/c/args.h"
 #include "jit.h"
 #include "opencl.h"
@@ -15,10 +16,10 @@
  * or the size overflows. */
 int64_t execute_workspace(const struct kernel *kernel, const struct attn_args *args, int threads);
 
-/* Runs it in as many parts as threads. workspace holds size bytes, at least execute_workspace, aligned to 64. The
- * fields workspace, part and parts are set in copies of args, which itself is only read. pool may be NULL, or smaller
- * than threads: fewer threads then do the same parts. 0, or -1 when the kernel refused or the workspace is too small or
- * misaligned; the output is undefined then. A kernel on a device takes neither threads nor a workspace. */
+/* Runs it on so many threads, in as many parts or more. workspace holds size bytes, at least execute_workspace, aligned
+ * to 64. The fields workspace, part and parts are set in copies of args, which itself is only read. pool may be NULL,
+ * or smaller than threads: fewer threads then do all parts. 0, or -1 when the kernel refused or the workspace is too
+ * small or misaligned; the output is undefined then. A kernel on a device takes neither threads nor a workspace. */
 int execute_kernel(const struct kernel *kernel, const struct attn_args *args, struct pool *pool, int threads,
                    void *workspace, size_t size);
 

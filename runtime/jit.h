@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "../gen/gen.h"
+#include "../templates/c/features.h"
 #include "../templates/c/args.h"
 
 /* One compiled kernel. Its code is read-only and executable for as long as it lives; both functions are re-entrant. */

@@ -10,8 +10,10 @@
 #include <stdint.h>
 
 #include "../gen/gen.h"
+#include "../templates/c/features.h"
 #include "../templates/c/args.h"
 #include "../templates/opencl/args.h"
+#include "../templates/opencl/features.h"
 #include "cache.h"
 #include "jit.h"
 
@@ -50,14 +52,22 @@ void opencl_release(struct opencl_target *target); /* NULL is allowed; own ones 
 const struct opencl_device *opencl_target_device(const struct opencl_target *target);
 void *opencl_target_context(const struct opencl_target *target); /* cl_context */
 
-/* A kernel's source, and what must be known of it to launch it: opencl_args by value after its six buffers, a group of
- * group[0] x group[1] items for tile_q queries of one head. */
+/* A kernel's source, and what must be known of it to launch it: a group of group[0] x group[1] items for tile_q queries of
+ * one head. It takes six buffers and struct attn_cl_args by value; then the buffers of its features (two if packed), in the
+ * order in which they stand here, and, with any feature, struct attn_cl_features by value. */
+struct opencl_features {
+    int bias; /* bytes of an element; 0: no bias */
+    bool mask, alibi, sink, packed, paged;
+    bool any; /* one of these, or a feature without a buffer */
+};
 struct opencl_source {
     const char *name, *text;
     size_t size;
     int64_t local_bytes;
     int group[2], tile_q;
-    int head_dim, head_dim_v, element; /* element: bytes */
+    int head_dim, head_dim_v;
+    int element, element_kv, element_o; /* bytes of an element of Q; of K and V; of O */
+    struct opencl_features features;
     /* OPENCL_SM80: for NVIDIA's compute capability 8.0 and later. OPENCL_SM90: for 9.0 alone; as
      * templates/opencl/sm90.header.t says it takes tensor maps and memory for them, and a group walks the tiles. */
     enum opencl_level { OPENCL_PORTABLE, OPENCL_SM80, OPENCL_SM90 } level;
@@ -107,7 +117,9 @@ int opencl_time(struct opencl_kernel *kernel, const struct attn_args *args, doub
 struct opencl_on {
     void *queue;                      /* cl_command_queue of the target's context and device */
     void *q, *k, *v, *o, *lse, *lens; /* cl_mem; lse and lens may be NULL, the others where nothing is in them */
-    int64_t q_at, k_at, v_at, o_at, lse_at, lens_at; /* offsets, in elements */
+    void *bias, *mask, *slopes, *sinks, *q_starts, *kv_starts, *pages; /* of features; starts may be NULL */
+    int64_t q_at, k_at, v_at, o_at, lse_at, lens_at;                   /* offsets, in elements */
+    int64_t bias_at, mask_at, slopes_at, sinks_at, q_starts_at, kv_starts_at, pages_at;
     int waits;
     void *const *wait; /* cl_event */
     void **event;      /* cl_event that the caller releases; or NULL */

@@ -75,7 +75,23 @@ struct opencl_room {
     cl_mem memory;
     size_t size;
 };
-enum { ROOM_Q, ROOM_K, ROOM_V, ROOM_O, ROOM_LSE, ROOM_LENS, ROOMS };
+enum {
+    ROOM_Q,
+    ROOM_K,
+    ROOM_V,
+    ROOM_O,
+    ROOM_LSE,
+    ROOM_LENS,
+    ROOMS_PLAIN, /* from here on, of kernels with the feature */
+    ROOM_BIAS = ROOMS_PLAIN,
+    ROOM_MASK,
+    ROOM_SLOPES,
+    ROOM_SINKS,
+    ROOM_Q_STARTS,
+    ROOM_KV_STARTS,
+    ROOM_PAGES,
+    ROOMS
+};
 struct opencl_slot {
     cl_kernel kernel; /* its arguments are set in place, so no two threads may share it */
     cl_command_queue queue;
@@ -95,17 +111,55 @@ struct opencl_kernel {
     pthread_mutex_t lock;
     struct opencl_slot *free_slots; /* under lock */
 };
+/* Whether a kernel takes that buffer. */
+bool opencl_takes(const struct opencl_source *source, int room);
 void opencl_slot_free(const struct opencl_api *api, struct opencl_slot *slot);
 
-/* Buffers in the order of rooms, on a queue. */
-struct opencl_launch {
+/* What a launch needs beside the kernel. */
+struct launch {
     cl_command_queue queue;
     cl_mem buffer[ROOMS];
     struct attn_cl_args args;
+    struct attn_cl_features features; /* of kernels that have some */
     cl_uint waits;
     const cl_event *wait;
 };
-int opencl_sm90_launch(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct opencl_launch *launch,
+
+/* ---- host arrays (opencl_host.c) ---- */
+
+/* Up to four sides of runs of elements in host memory. On the device they have the same strides when no byte lies
+ * between them, so that one copy moves all; else they lie packed. */
+enum { SIDES = 4 };
+struct host {
+    char *data;
+    int64_t count[SIDES], stride[SIDES]; /* strides in elements; tensors have batch, heads and rows */
+    int64_t width, element;              /* elements of a run; bytes of one */
+    const int64_t *rows;                 /* of each batch, at most count[2], that are looked at; or NULL: all */
+    const int32_t *at;                   /* where each batch is, if not in order; or NULL */
+    bool dense;
+};
+
+/* A run's arrays, and the same on the device. */
+struct staged {
+    struct host host[ROOMS];
+    struct launch launch;
+    struct used_pages *used; /* of paged kernels */
+};
+
+/* The arrays where they are, for buffers that are their own memory; or with room made on the device and inputs on the
+ * way there. 0, or -1 and what is wrong; opencl_unstage in any case, and after the launch. */
+int opencl_hosts(const struct opencl_kernel *k, const struct attn_args *a, struct staged *out, struct gen_error *err);
+int opencl_stage(const struct opencl_kernel *k, struct opencl_slot *s, const struct attn_args *a, struct staged *out,
+                 struct gen_error *err);
+int opencl_download(const struct opencl_kernel *k, struct opencl_slot *s, const struct staged *staged,
+                    struct gen_error *err);
+void opencl_unstage(struct staged *staged);
+
+/* The struct that kernels take, without where anything begins; and the one of their features. */
+struct attn_cl_args opencl_args(const struct attn_args *a);
+struct attn_cl_features opencl_features_of(const struct opencl_kernel *k, const struct attn_args *a);
+
+int opencl_sm90_launch(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct launch *launch,
                        cl_event *event, struct gen_error *err);
 /* 0, or -1 and what level sm80 cannot take: rows that do not begin at multiples of 16 bytes, too long ones. */
 int opencl_sm80_check(const struct opencl_kernel *kernel, const struct attn_cl_args *args, struct gen_error *err);

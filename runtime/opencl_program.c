@@ -272,7 +272,10 @@ static int check_built(const struct opencl_kernel *k, cl_kernel kernel, struct g
 static int launch_empty(struct opencl_kernel *k, struct gen_error *err)
 {
     const int64_t dim = k->source.head_dim, dim_v = k->source.head_dim_v;
-    void *q = calloc((size_t)dim, (size_t)k->source.element), *o = calloc((size_t)dim_v, (size_t)k->source.element);
+    void *q = calloc((size_t)dim, (size_t)k->source.element), *o = calloc((size_t)dim_v, (size_t)k->source.element_o);
+    const float none = 0;
+    const struct attn_features features = {
+        .window = {-1, -1}, .softcap = 1, .slopes = &none, .sinks = &none, .page_size = 1};
     const struct attn_args args = {.size = sizeof args,
                                    .q = q,
                                    .o = o,
@@ -285,7 +288,8 @@ static int launch_empty(struct opencl_kernel *k, struct gen_error *err)
                                    .v_stride = {dim_v, dim_v, dim_v},
                                    .o_stride = {dim_v, dim_v, dim_v},
                                    .scale = 1,
-                                   .parts = 1};
+                                   .parts = 1,
+                                   .features = &features};
     int result = q && o ? opencl_run(k, &args, err) : out_of_memory(err);
     free(q);
     free(o);

@@ -1,12 +1,10 @@
-/* opencl_run.c - a kernel's executions: on host arrays, which are copied to the device and back, and on the caller's
- * own buffers and queue; and its time by the device's clock. */
+/* opencl_run.c - a kernel's executions: on host arrays (opencl_host.c copies them), and on the caller's own buffers and
+ * queue; and its time by the device's clock. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "opencl_api.h"
-
-_Static_assert(sizeof(long) == 8 && sizeof(int) == 4, "struct attn_cl_args is laid out as OpenCL C does");
 
 enum { MOST_GROUPS = 65535 }; /* along the second and third side: NVIDIA's limit */
 static const double SAMPLE_NS = 2e6;
@@ -92,48 +90,61 @@ static int need_queue(const struct opencl_kernel *k, struct opencl_slot *s, stru
     return opencl_failed(code, "clCreateCommandQueue", err);
 }
 
-static int need_room(const struct opencl_kernel *k, struct opencl_slot *s, int which, size_t size,
-                     struct gen_error *err)
-{
-    const struct opencl_api *api = &k->target->cl->api;
-    struct opencl_room *room = &s->room[which];
-    cl_int code;
-    size = size ? size : 64; /* there are no empty buffers */
-    if (room->size >= size)
-        return 0;
-    if (room->memory)
-        api->clReleaseMemObject(room->memory);
-    *room = (struct opencl_room){0};
-    if ((uint64_t)size > (uint64_t)k->target->device.largest_buffer) {
-        snprintf(err->text, sizeof err->text, "a tensor takes %zu bytes; expected at most %lld on %s", size,
-                 (long long)k->target->device.largest_buffer, k->target->device.name);
-        return -1;
-    }
-    bool output = which == ROOM_O || which == ROOM_LSE;
-    cl_mem memory =
-        api->clCreateBuffer(k->target->context, output ? CL_MEM_WRITE_ONLY : CL_MEM_READ_ONLY, size, NULL, &code);
-    if (opencl_failed(code, "clCreateBuffer", err) != 0)
-        return -1;
-    *room = (struct opencl_room){memory, size};
-    return 0;
-}
-
 /* ---- launching ---- */
 
-static int set_args(const struct opencl_kernel *k, const struct opencl_slot *s, const struct opencl_launch *l,
-                    const struct attn_cl_args *args, struct gen_error *err)
+bool opencl_takes(const struct opencl_source *s, int room)
+{
+    const struct opencl_features *f = &s->features;
+    const bool has[ROOMS] = {
+        [ROOM_BIAS] = f->bias > 0,   [ROOM_MASK] = f->mask,        [ROOM_SLOPES] = f->alibi, [ROOM_SINKS] = f->sink,
+        [ROOM_Q_STARTS] = f->packed, [ROOM_KV_STARTS] = f->packed, [ROOM_PAGES] = f->paged};
+    return room < ROOMS_PLAIN || has[room];
+}
+
+static int set_args(const struct opencl_kernel *k, const struct opencl_slot *s, const struct launch *l,
+                    struct gen_error *err)
 {
     cl_int code = CL_SUCCESS;
-    for (cl_uint i = 0; i < ROOMS && code == CL_SUCCESS; i++)
-        code = k->target->cl->api.clSetKernelArg(s->kernel, i, sizeof l->buffer[i], &l->buffer[i]);
-    if (code == CL_SUCCESS)
-        code = k->target->cl->api.clSetKernelArg(s->kernel, ROOMS, sizeof *args, args);
+    cl_uint at = 0;
+    for (int i = 0; i < ROOMS && code == CL_SUCCESS; i++) {
+        if (i == ROOMS_PLAIN)
+            code = k->target->cl->api.clSetKernelArg(s->kernel, at++, sizeof l->args, &l->args);
+        if (code == CL_SUCCESS && opencl_takes(&k->source, i))
+            code = k->target->cl->api.clSetKernelArg(s->kernel, at++, sizeof l->buffer[i], &l->buffer[i]);
+    }
+    if (code == CL_SUCCESS && k->source.features.any)
+        code = k->target->cl->api.clSetKernelArg(s->kernel, at, sizeof l->features, &l->features);
     return opencl_failed(code, "clSetKernelArg", err);
+}
+
+/* The launch of at most MOST_GROUPS sequences from b on. */
+static struct launch piece_of(const struct opencl_kernel *k, const struct launch *l, long b)
+{
+    struct launch p = *l;
+    struct attn_cl_args *a = &p.args;
+    struct attn_cl_features *f = &p.features;
+    a->batch = a->batch - b < MOST_GROUPS ? a->batch - b : MOST_GROUPS;
+    a->lens_at += b;
+    f->q_starts_at += b;
+    f->kv_starts_at += b;
+    f->pages_at += b * f->page_stride;
+    f->bias_at += b * f->bias_stride[0];
+    f->mask_at += b * f->mask_stride[0];
+    if (!f->has_q_starts) { /* packed rows are found by their starts, and pages by their table */
+        a->q_at += b * a->q_stride[0];
+        a->o_at += b * a->o_stride[0];
+        a->lse_at += b * a->heads * a->q_len;
+    }
+    if (!f->has_kv_starts && !k->source.features.paged) {
+        a->k_at += b * a->k_stride[0];
+        a->v_at += b * a->v_stride[0];
+    }
+    return p;
 }
 
 /* In pieces of as many sequences as a launch may have. The event is the last piece's, which is why the pieces before it
  * need a queue in order, or to be waited for. */
-static int launch(const struct opencl_kernel *k, struct opencl_slot *s, const struct opencl_launch *l, cl_event *event,
+static int launch(const struct opencl_kernel *k, struct opencl_slot *s, const struct launch *l, cl_event *event,
                   struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;
@@ -150,19 +161,12 @@ static int launch(const struct opencl_kernel *k, struct opencl_slot *s, const st
         return -1;
     }
     for (long b = 0; b < l->args.batch; b += MOST_GROUPS) {
-        struct attn_cl_args a = l->args;
-        a.batch = l->args.batch - b < MOST_GROUPS ? l->args.batch - b : MOST_GROUPS;
-        a.q_at += b * a.q_stride[0];
-        a.k_at += b * a.k_stride[0];
-        a.v_at += b * a.v_stride[0];
-        a.o_at += b * a.o_stride[0];
-        a.lse_at += b * heads * a.q_len;
-        a.lens_at += b;
+        const struct launch piece = piece_of(k, l, b);
         const size_t local[3] = {(size_t)src->group[0], (size_t)src->group[1], 1};
-        const size_t global[3] = {local[0] * (size_t)tiles, local[1] * (size_t)heads, (size_t)a.batch};
+        const size_t global[3] = {local[0] * (size_t)tiles, local[1] * (size_t)heads, (size_t)piece.args.batch};
         bool last = b + MOST_GROUPS >= l->args.batch;
         cl_event done = NULL;
-        if (set_args(k, s, l, &a, err) != 0)
+        if (set_args(k, s, &piece, err) != 0)
             return -1;
         cl_int code = api->clEnqueueNDRangeKernel(l->queue, s->kernel, 3, NULL, global, local, before ? 1 : l->waits,
                                                   before ? &before : l->wait, last ? event : &done);
@@ -175,216 +179,26 @@ static int launch(const struct opencl_kernel *k, struct opencl_slot *s, const st
     return 0;
 }
 
-static struct attn_cl_args args_of(const struct attn_args *a)
-{
-    struct attn_cl_args c = {.batch = a->batch,
-                             .heads = a->heads,
-                             .kv_heads = a->kv_heads,
-                             .q_len = a->q_len,
-                             .kv_len = a->kv_len,
-                             .offset = a->offset,
-                             .bottom_right = a->bottom_right,
-                             .scale = a->scale};
-    for (int i = 0; i < 3; i++) {
-        c.q_stride[i] = a->q_stride[i];
-        c.k_stride[i] = a->k_stride[i];
-        c.v_stride[i] = a->v_stride[i];
-        c.o_stride[i] = a->o_stride[i];
-    }
-    return c;
-}
-
 /* As a compiled C kernel does. There are no parts on a device: one call is all of the work. */
 static int check_args(const struct opencl_kernel *k, const struct attn_args *a, struct gen_error *err)
 {
-    if (a->size == sizeof *a && (a->parts == 0 || a->parts == 1) && a->part == 0)
+    bool ours = a->size == sizeof *a && (a->parts == 0 || a->parts == 1) && a->part == 0;
+    if (ours && (!k->source.features.any || a->features))
         return 0;
     snprintf(err->text, sizeof err->text,
-             "%s: error: it refuses its arguments; expected struct attn_args of %zu bytes "
-             "and one part",
-             k->name, sizeof *a);
+             "%s: error: it refuses its arguments; expected struct attn_args of %zu bytes%s", k->name, sizeof *a,
+             ours ? " with features" : " and one part");
     return -1;
 }
 
 /* ---- host arrays ---- */
 
-/* Rows of elements in host memory. On the device they have the same strides when no byte lies between them, so that one
- * copy moves all; else they lie packed as [batch, head, row]. */
-struct host {
-    char *data;
-    const int64_t *stride; /* in elements */
-    int64_t count[3];
-    const int64_t *rows;    /* of each sequence, at most count[2]; or NULL */
-    int64_t width, element; /* elements of a row; bytes of one */
-    bool dense;
-};
-
-static bool is_dense(const struct host *t)
-{
-    int64_t next = t->width;
-    bool seen[3] = {false};
-    for (int64_t b = 0; t->rows && b < t->count[0]; b++)
-        if (t->rows[b] != t->count[2])
-            return false; /* what lies behind a sequence's end is not read */
-    for (int found = 0; found < 3;) {
-        int i = 0;
-        while (i < 3 && (seen[i] || (t->count[i] > 1 && t->stride[i] != next)))
-            i++;
-        if (i == 3)
-            return false;
-        seen[i] = true;
-        next *= t->count[i];
-        found++;
-    }
-    return true;
-}
-
-static struct host host_of(const void *data, const int64_t *stride, int64_t batch, int64_t heads, int64_t rows,
-                           int64_t width, int64_t element, const int64_t *lens)
-{
-    struct host t = {.data = (char *)data,
-                     .stride = stride,
-                     .count = {batch, heads, rows},
-                     .rows = lens,
-                     .width = width,
-                     .element = element};
-    t.dense = is_dense(&t);
-    return t;
-}
-
-static int host_size(const struct host *t, size_t *out, struct gen_error *err)
-{
-    int64_t size = t->width * t->element;
-    bool over = false;
-    for (int i = 0; i < 3; i++)
-        over |= __builtin_mul_overflow(size, t->count[i], &size);
-    *out = over ? 0 : (size_t)size;
-    if (over)
-        snprintf(err->text, sizeof err->text, "a tensor takes more than 2^63 bytes");
-    return over ? -1 : 0;
-}
-
-static void device_strides(const struct host *t, long stride[3])
-{
-    stride[2] = t->dense ? t->stride[2] : t->width;
-    stride[1] = t->dense ? t->stride[1] : t->count[2] * t->width;
-    stride[0] = t->dense ? t->stride[0] : t->count[1] * t->count[2] * t->width;
-}
-
-/* Between host rows and packed ones, all that there are. */
-static void copy_rows(const struct host *t, char *packed, bool to_host)
-{
-    const int64_t bytes = t->width * t->element;
-    for (int64_t b = 0; b < t->count[0]; b++)
-        for (int64_t h = 0; h < t->count[1]; h++) {
-            int64_t rows = t->rows ? t->rows[b] : t->count[2];
-            bool together = t->stride[2] == t->width;
-            for (int64_t i = 0; i < rows; i += together ? rows : 1) {
-                char *host = t->data + (b * t->stride[0] + h * t->stride[1] + i * t->stride[2]) * t->element;
-                char *device = packed + ((b * t->count[1] + h) * t->count[2] + i) * bytes;
-                memcpy(to_host ? host : device, to_host ? device : host, (size_t)(together ? rows * bytes : bytes));
-            }
-        }
-}
-
-/* Through a mapping, which on a CPU is the buffer itself. */
-static int copy_mapped(const struct opencl_kernel *k, struct opencl_slot *s, int which, const struct host *t,
-                       size_t size, bool to_host, struct gen_error *err)
-{
-    const struct opencl_api *api = &k->target->cl->api;
-    cl_int code;
-    char *packed =
-        api->clEnqueueMapBuffer(s->queue, s->room[which].memory, CL_TRUE,
-                                to_host ? CL_MAP_READ : CL_MAP_WRITE_INVALIDATE_REGION, 0, size, 0, NULL, NULL, &code);
-    if (opencl_failed(code, "clEnqueueMapBuffer", err) != 0)
-        return -1;
-    copy_rows(t, packed, to_host);
-    return opencl_failed(api->clEnqueueUnmapMemObject(s->queue, s->room[which].memory, packed, 0, NULL, NULL),
-                         "clEnqueueUnmapMemObject", err);
-}
-
-/* Makes room and, unless it is an output, copies there. */
-static int upload(const struct opencl_kernel *k, struct opencl_slot *s, int which, const struct host *t,
-                  struct gen_error *err)
-{
-    size_t size;
-    if (host_size(t, &size, err) != 0 || need_room(k, s, which, size, err) != 0)
-        return -1;
-    if (size == 0 || which == ROOM_O || which == ROOM_LSE)
-        return 0;
-    if (!t->dense)
-        return copy_mapped(k, s, which, t, size, false, err);
-    return opencl_failed(k->target->cl->api.clEnqueueWriteBuffer(s->queue, s->room[which].memory, CL_FALSE, 0, size,
-                                                                 t->data, 0, NULL, NULL),
-                         "clEnqueueWriteBuffer", err);
-}
-
-static int download(const struct opencl_kernel *k, struct opencl_slot *s, int which, const struct host *t,
-                    struct gen_error *err)
-{
-    size_t size;
-    if (host_size(t, &size, err) != 0)
-        return -1;
-    if (size == 0)
-        return 0;
-    if (!t->dense)
-        return copy_mapped(k, s, which, t, size, true, err);
-    return opencl_failed(k->target->cl->api.clEnqueueReadBuffer(s->queue, s->room[which].memory, CL_TRUE, 0, size,
-                                                                t->data, 0, NULL, NULL),
-                         "clEnqueueReadBuffer", err);
-}
-
-/* Everything but the launch: tensors as the host has them, and on the device. */
-struct staged {
-    struct host q, k, v, o, lse, lens;
-    struct opencl_launch launch;
-};
-
-static const int64_t vector_stride[3] = {1, 1, 1};
-
-static void hosts_of(const struct opencl_kernel *k, const struct attn_args *a, struct staged *out)
-{
-    const int64_t dim = k->source.head_dim, dim_v = k->source.head_dim_v, element = k->source.element;
-    out->q = host_of(a->q, a->q_stride, a->batch, a->heads, a->q_len, dim, element, NULL);
-    out->k = host_of(a->k, a->k_stride, a->batch, a->kv_heads, a->kv_len, dim, element, a->kv_lens);
-    out->v = host_of(a->v, a->v_stride, a->batch, a->kv_heads, a->kv_len, dim_v, element, a->kv_lens);
-    out->o = host_of(a->o, a->o_stride, a->batch, a->heads, a->q_len, dim_v, element, NULL);
-    out->lse =
-        host_of(a->lse, vector_stride, 1, 1, 1, a->lse ? a->batch * a->heads * a->q_len : 0, sizeof(float), NULL);
-    out->lens = host_of(a->kv_lens, vector_stride, 1, 1, 1, a->kv_lens ? a->batch : 0, sizeof(int64_t), NULL);
-}
-
-static int stage(const struct opencl_kernel *k, struct opencl_slot *s, const struct attn_args *a, struct staged *out,
-                 struct gen_error *err)
-{
-    struct attn_cl_args *c = &out->launch.args;
-    hosts_of(k, a, out);
-    const struct host *const all[ROOMS] = {&out->q, &out->k, &out->v, &out->o, &out->lse, &out->lens};
-    if (need_queue(k, s, err) != 0)
-        return -1;
-    for (int i = 0; i < ROOMS; i++) {
-        if (upload(k, s, i, all[i], err) != 0)
-            return -1;
-        out->launch.buffer[i] = s->room[i].memory;
-    }
-    *c = args_of(a);
-    device_strides(&out->q, c->q_stride);
-    device_strides(&out->k, c->k_stride);
-    device_strides(&out->v, c->v_stride);
-    device_strides(&out->o, c->o_stride);
-    c->has_lse = a->lse != NULL;
-    c->has_lens = a->kv_lens != NULL;
-    out->launch.queue = s->queue;
-    return 0;
-}
-
 /* A queue that still reads the caller's memory must not outlive a failure. */
-static int give_up(struct opencl_kernel *k, struct opencl_slot *s)
+static void give_up(struct opencl_kernel *k, struct opencl_slot *s)
 {
     if (s->queue)
         k->target->cl->api.clFinish(s->queue);
     opencl_slot_free(&k->target->cl->api, s);
-    return -1;
 }
 
 int opencl_run(struct opencl_kernel *k, const struct attn_args *args, struct gen_error *err)
@@ -397,12 +211,21 @@ int opencl_run(struct opencl_kernel *k, const struct attn_args *args, struct gen
     struct opencl_slot *s = take_slot(k, err);
     if (!s)
         return -1;
-    if (stage(k, s, args, &st, err) != 0 || launch(k, s, &st.launch, NULL, err) != 0 ||
-        download(k, s, ROOM_O, &st.o, err) != 0 || download(k, s, ROOM_LSE, &st.lse, err) != 0 ||
-        opencl_failed(k->target->cl->api.clFinish(s->queue), k->name, err) != 0)
-        return give_up(k, s);
-    give_slot(k, s);
-    return 0;
+    int result = need_queue(k, s, err);
+    if (result == 0)
+        result = opencl_stage(k, s, args, &st, err);
+    if (result == 0)
+        result = launch(k, s, &st.launch, NULL, err);
+    if (result == 0)
+        result = opencl_download(k, s, &st, err);
+    if (result == 0)
+        result = opencl_failed(k->target->cl->api.clFinish(s->queue), k->name, err);
+    if (result == 0)
+        give_slot(k, s);
+    else
+        give_up(k, s);
+    opencl_unstage(&st); /* when nothing reads it any more */
+    return result;
 }
 
 /* ---- in place ---- */
@@ -413,12 +236,15 @@ static int own_memory(const struct opencl_kernel *k, const struct host *t, bool 
 {
     int64_t elements = t->width;
     cl_int code;
-    for (int i = 0; i < 3; i++)
+    bool empty = t->width == 0;
+    for (int i = 0; i < SIDES; i++) {
         elements += (t->count[i] > 0 ? t->count[i] - 1 : 0) * t->stride[i];
+        empty |= t->count[i] == 0;
+    }
     size_t size = (size_t)(elements * t->element);
-    bool empty = size == 0 || t->count[0] == 0 || t->count[1] == 0 || t->count[2] == 0;
     cl_mem_flags flags = (output ? CL_MEM_WRITE_ONLY : CL_MEM_READ_ONLY) | (empty ? 0 : CL_MEM_USE_HOST_PTR);
-    *out = k->target->cl->api.clCreateBuffer(k->target->context, flags, empty ? 64 : size, empty ? NULL : t->data, &code);
+    *out =
+        k->target->cl->api.clCreateBuffer(k->target->context, flags, empty ? 64 : size, empty ? NULL : t->data, &code);
     if (code != CL_SUCCESS)
         *out = NULL;
     return opencl_failed(code, "clCreateBuffer on host memory", err);
@@ -446,14 +272,12 @@ int opencl_run_in_place(struct opencl_kernel *k, const struct attn_args *args, s
     struct opencl_slot *s = take_slot(k, err);
     if (!s)
         return -1;
-    const struct host *const all[ROOMS] = {&st.q, &st.k, &st.v, &st.o, &st.lse, &st.lens};
     int result = need_queue(k, s, err);
-    hosts_of(k, args, &st);
+    if (result == 0)
+        result = opencl_hosts(k, args, &st, err);
     for (int i = 0; i < ROOMS && result == 0; i++)
-        result = own_memory(k, all[i], i == ROOM_O || i == ROOM_LSE, &st.launch.buffer[i], err);
-    st.launch.args = args_of(args);
-    st.launch.args.has_lse = args->lse != NULL;
-    st.launch.args.has_lens = args->kv_lens != NULL;
+        if (opencl_takes(&k->source, i))
+            result = own_memory(k, &st.host[i], i == ROOM_O || i == ROOM_LSE, &st.launch.buffer[i], err);
     st.launch.queue = s->queue;
     if (result == 0)
         result = launch(k, s, &st.launch, NULL, err);
@@ -466,10 +290,12 @@ int opencl_run_in_place(struct opencl_kernel *k, const struct attn_args *args, s
     for (int i = 0; i < ROOMS; i++)
         if (st.launch.buffer[i])
             api->clReleaseMemObject(st.launch.buffer[i]);
-    if (result != 0)
-        return give_up(k, s);
-    give_slot(k, s);
-    return 0;
+    if (result == 0)
+        give_slot(k, s);
+    else
+        give_up(k, s);
+    opencl_unstage(&st);
+    return result;
 }
 
 /* ---- time ---- */
@@ -487,7 +313,7 @@ static int event_ns(const struct opencl_api *api, cl_event event, double *out, s
 }
 
 /* The sum over so many launches. */
-static int time_launches(const struct opencl_kernel *k, struct opencl_slot *s, const struct opencl_launch *l, int n,
+static int time_launches(const struct opencl_kernel *k, struct opencl_slot *s, const struct launch *l, int n,
                          double *ns, struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;
@@ -519,15 +345,23 @@ int opencl_time(struct opencl_kernel *k, const struct attn_args *args, double *s
     struct opencl_slot *s = take_slot(k, err);
     if (!s)
         return -1;
-    if (stage(k, s, args, &st, err) != 0 || time_launches(k, s, &st.launch, 1, &ns, err) != 0)
-        return give_up(k, s);
-    double fit = ns > 0 ? SAMPLE_NS / ns : SAMPLE_MOST;
-    int n = fit < 1 ? 1 : fit > SAMPLE_MOST ? SAMPLE_MOST : (int)fit;
-    if (time_launches(k, s, &st.launch, n, &ns, err) != 0)
-        return give_up(k, s);
-    *seconds = ns / n * 1e-9;
-    give_slot(k, s);
-    return 0;
+    int n = 1, result = need_queue(k, s, err);
+    if (result == 0)
+        result = opencl_stage(k, s, args, &st, err);
+    if (result == 0)
+        result = time_launches(k, s, &st.launch, 1, &ns, err);
+    if (result == 0) {
+        double fit = ns > 0 ? SAMPLE_NS / ns : SAMPLE_MOST;
+        n = fit < 1 ? 1 : fit > SAMPLE_MOST ? SAMPLE_MOST : (int)fit;
+        result = time_launches(k, s, &st.launch, n, &ns, err);
+    }
+    if (result == 0)
+        give_slot(k, s);
+    else
+        give_up(k, s);
+    opencl_unstage(&st);
+    *seconds = result == 0 ? ns / n * 1e-9 : 0;
+    return result;
 }
 
 /* ---- the caller's buffers ---- */
@@ -570,22 +404,16 @@ int opencl_check_queue(const struct opencl_target *t, void *queue, struct gen_er
     return -1;
 }
 
-int opencl_enqueue(struct opencl_kernel *k, const struct attn_args *args, const struct opencl_on *on,
-                   struct gen_error *err)
+/* The caller's buffers and where things begin in them, beside what the arguments say. */
+static struct launch launch_on(const struct opencl_kernel *k, const struct attn_args *args, const struct opencl_on *on)
 {
-    const struct opencl_api *api = &k->target->cl->api;
-    struct opencl_launch l = {.queue = on->queue,
-                       .buffer = {on->q, on->k, on->v, on->o, on->lse, on->lens},
-                       .args = args_of(args),
+    struct launch l = {.queue = on->queue,
+                       .buffer = {on->q, on->k, on->v, on->o, on->lse, on->lens, on->bias, on->mask, on->slopes,
+                                  on->sinks, on->q_starts, on->kv_starts, on->pages},
+                       .args = opencl_args(args),
+                       .features = opencl_features_of(k, args),
                        .waits = (cl_uint)on->waits,
                        .wait = (const cl_event *)on->wait};
-    if (check_args(k, args, err) != 0)
-        return -1;
-    if (args->batch == 0 || args->q_len == 0)
-        return on->event
-                   ? opencl_failed(api->clEnqueueMarkerWithWaitList(l.queue, l.waits, l.wait, (cl_event *)on->event),
-                                   "clEnqueueMarkerWithWaitList", err)
-                   : 0;
     l.args.q_at = on->q_at;
     l.args.k_at = on->k_at;
     l.args.v_at = on->v_at;
@@ -594,9 +422,34 @@ int opencl_enqueue(struct opencl_kernel *k, const struct attn_args *args, const 
     l.args.lens_at = on->lens_at;
     l.args.has_lse = on->lse != NULL;
     l.args.has_lens = on->lens != NULL;
+    l.features.bias_at = on->bias_at;
+    l.features.mask_at = on->mask_at;
+    l.features.slopes_at = on->slopes_at;
+    l.features.sinks_at = on->sinks_at;
+    l.features.pages_at = on->pages_at;
+    l.features.q_starts_at = on->q_starts_at;
+    l.features.kv_starts_at = on->kv_starts_at;
+    l.features.q_end_at = on->q_starts_at + args->batch;
+    l.features.has_q_starts = k->source.features.packed && on->q_starts;
+    l.features.has_kv_starts = k->source.features.packed && on->kv_starts;
     for (int i = 0; i < ROOMS; i++) /* any buffer stands for one that is not looked at */
         if (!l.buffer[i])
             l.buffer[i] = i == ROOM_LSE ? on->o : on->q;
+    return l;
+}
+
+int opencl_enqueue(struct opencl_kernel *k, const struct attn_args *args, const struct opencl_on *on,
+                   struct gen_error *err)
+{
+    const struct opencl_api *api = &k->target->cl->api;
+    if (check_args(k, args, err) != 0)
+        return -1;
+    const struct launch l = launch_on(k, args, on);
+    if (args->batch == 0 || args->q_len == 0)
+        return on->event
+                   ? opencl_failed(api->clEnqueueMarkerWithWaitList(l.queue, l.waits, l.wait, (cl_event *)on->event),
+                                   "clEnqueueMarkerWithWaitList", err)
+                   : 0;
     struct opencl_slot *s = take_slot(k, err);
     if (!s)
         return -1;

@@ -104,19 +104,19 @@ static int need_maps(const struct opencl_kernel *k, struct opencl_slot *s, struc
     return opencl_failed(code, "clCreateBuffer", err);
 }
 
-static int set_args(const struct opencl_kernel *k, const struct opencl_slot *s, const struct opencl_launch *l,
+static int set_args(const struct opencl_kernel *k, const struct opencl_slot *s, const struct launch *l,
                     const struct attn_cl_maps *maps, struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;
     cl_int code = CL_SUCCESS;
-    for (cl_uint i = 0; i < ROOMS && code == CL_SUCCESS; i++)
+    for (cl_uint i = 0; i < ROOMS_PLAIN && code == CL_SUCCESS; i++)
         code = api->clSetKernelArg(s->kernel, i, sizeof l->buffer[i], &l->buffer[i]);
     if (code == CL_SUCCESS)
-        code = api->clSetKernelArg(s->kernel, ROOMS, sizeof l->args, &l->args);
+        code = api->clSetKernelArg(s->kernel, ROOMS_PLAIN, sizeof l->args, &l->args);
     if (code == CL_SUCCESS)
-        code = api->clSetKernelArg(s->kernel, ROOMS + 1, sizeof *maps, maps);
+        code = api->clSetKernelArg(s->kernel, ROOMS_PLAIN + 1, sizeof *maps, maps);
     if (code == CL_SUCCESS)
-        code = api->clSetKernelArg(s->kernel, ROOMS + 2, sizeof s->maps, &s->maps);
+        code = api->clSetKernelArg(s->kernel, ROOMS_PLAIN + 2, sizeof s->maps, &s->maps);
     return opencl_failed(code, "clSetKernelArg", err);
 }
 
@@ -129,7 +129,7 @@ int opencl_sm80_check(const struct opencl_kernel *k, const struct attn_cl_args *
                : 0;
 }
 
-int opencl_sm90_launch(const struct opencl_kernel *k, struct opencl_slot *s, const struct opencl_launch *l,
+int opencl_sm90_launch(const struct opencl_kernel *k, struct opencl_slot *s, const struct launch *l,
                        cl_event *event, struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;

@@ -15,6 +15,9 @@ enum { MOST_HEADS = 1 << 16, MOST_THREADS = 1024 };
 /* Public and internal types are one-to-one, so that a cast converts them. */
 _Static_assert((int)ATTN_F32 == (int)DTYPE_F32 && (int)ATTN_F16 == (int)DTYPE_F16 && (int)ATTN_BF16 == (int)DTYPE_BF16,
                "attn_dtype is enum dtype");
+_Static_assert((int)ATTN_NO_BIAS == (int)BIAS_NONE && (int)ATTN_BIAS_F32 == (int)BIAS_F32 &&
+                   (int)ATTN_BIAS_F16 == (int)BIAS_F16 && (int)ATTN_BIAS_BF16 == (int)BIAS_BF16,
+               "attn_bias is enum bias");
 
 static const char *const compiler_names[] = {[ATTN_TCC] = "tcc", [ATTN_CC] = "cc"};
 
@@ -61,11 +64,22 @@ static attn_status check_problem(struct attn_problem *p, int cores, struct attn_
         int64_t value, min, max;
     } ranges[] = {
         {"dtype", (int)p->dtype, ATTN_F32, ATTN_BF16},
+        {"mixed", p->mixed, 0, 1},
+        {"kv_dtype", (int)p->kv_dtype, ATTN_F32, ATTN_BF16},
+        {"o_dtype", (int)p->o_dtype, ATTN_F32, ATTN_BF16},
         {"head_dim", p->head_dim, fields[F_HEAD_DIM].min, fields[F_HEAD_DIM].max},
         {"head_dim_v", p->head_dim_v, v->min, v->max},
         {"heads", p->heads, 1, MOST_HEADS},
         {"kv_heads", p->kv_heads, 1, MOST_HEADS},
         {"causal", p->causal, 0, 1},
+        {"window", p->window, 0, 1},
+        {"softcap", p->softcap, 0, 1},
+        {"bias", (int)p->bias, ATTN_NO_BIAS, ATTN_BIAS_BF16},
+        {"mask", p->mask, 0, 1},
+        {"alibi", p->alibi, 0, 1},
+        {"sink", p->sink, 0, 1},
+        {"packed", p->packed, 0, 1},
+        {"paged", p->paged, 0, 1},
         {"max_batch", p->max_batch, 1, INT64_MAX},
         {"max_q_len", p->max_q_len, 1, INT64_MAX},
         {"max_kv_len", p->max_kv_len, 1, INT64_MAX},
@@ -82,6 +96,11 @@ static attn_status check_problem(struct attn_problem *p, int cores, struct attn_
         return context_fail(err, ATTN_INVALID,
                             "heads is %d and kv_heads %d; expected heads to be a multiple of kv_heads", p->heads,
                             p->kv_heads);
+    if (!p->mixed && (p->kv_dtype || p->o_dtype))
+        return context_fail(err, ATTN_INVALID, "%s is %d; expected 0, since mixed is 0",
+                            p->kv_dtype ? "kv_dtype" : "o_dtype", (int)(p->kv_dtype ? p->kv_dtype : p->o_dtype));
+    if (!p->mixed)
+        p->kv_dtype = p->o_dtype = p->dtype;
     if (!(p->time_limit >= 0) || isinf(p->time_limit))
         return context_fail(err, ATTN_INVALID, "time_limit is %g; expected seconds, or 0 for the default",
                             p->time_limit);
@@ -125,25 +144,37 @@ static attn_status find_device(struct attn_plan *plan, struct attn_error *err)
 static struct tuner tuner_of(const struct attn_plan *plan)
 {
     const struct attn_context *c = plan->context;
-    return (struct tuner){.gen = c->gen, .cache = c->cache, .pool = c->pool, .cpu = &c->cpu, .cc = c->cc,
-                          .device = plan->device};
+    return (struct tuner){
+        .gen = c->gen, .cache = c->cache, .pool = c->pool, .cpu = &c->cpu, .cc = c->cc, .device = plan->device};
 }
 
 static struct variant caller_of(const struct attn_problem *p)
 {
     struct variant v = variant_default(ISA_C);
     v.field[F_OP] = OP_ATTN;
-    v.field[F_DTYPE] = (int32_t)p->dtype;
+    variant_set_dtypes(&v, (enum dtype)p->dtype, (enum dtype)p->kv_dtype, (enum dtype)p->o_dtype);
     v.field[F_HEAD_DIM] = p->head_dim;
     v.field[F_HEAD_DIM_V] = p->head_dim_v == p->head_dim ? 0 : p->head_dim_v; /* 0: as head_dim, and not in the name */
     v.field[F_CAUSAL] = p->causal;
+    v.field[F_WINDOW] = p->window;
+    v.field[F_SOFTCAP] = p->softcap;
+    v.field[F_BIAS] = (int32_t)p->bias;
+    v.field[F_MASK] = p->mask;
+    v.field[F_ALIBI] = p->alibi;
+    v.field[F_SINK] = p->sink;
+    v.field[F_PACKED] = p->packed;
+    v.field[F_PAGED] = p->paged;
     return v;
 }
 
-/* A field's value as messages say it. */
-static const char *value_text(enum field_id f, int32_t value, char room[16])
+/* A field's value as messages say it: a paired one's 0 is the first's. */
+static const char *value_text(const struct variant *v, enum field_id f, char room[16])
 {
-    const char *word = fields[f].type == FIELD_NAME ? field_value_name(f, value) : NULL;
+    enum field_id from = v->field[f] ? f : field_first(f);
+    int32_t value = v->field[from];
+    const char *word = field_value_name(from, value);
+    if (fields[f].type == FIELD_BOOL)
+        word = value ? "true" : "false";
     snprintf(room, 16, "%d", value);
     return word ? word : room;
 }
@@ -159,7 +190,7 @@ static attn_status pin(struct attn_plan *plan, const char *name, struct attn_err
         if (fields[f].side == FIELD_CALLER && v->field[f] != caller.field[f])
             return context_fail(err, ATTN_INVALID,
                                 "variant '%s' has %s %s and the problem %s; expected a variant of this problem", name,
-                                fields[f].key, value_text(f, v->field[f], has), value_text(f, caller.field[f], wants));
+                                fields[f].key, value_text(v, f, has), value_text(&caller, f, wants));
     }
     enum isa isa = (enum isa)v->field[F_ISA];
     const struct tuner tuner = tuner_of(plan);
@@ -239,9 +270,7 @@ static attn_status decide(struct attn_context *context, const struct attn_proble
     }
     if (status == ATTN_OK)
         status = choose(plan, only_ask ? ATTN_ESTIMATE : plan->problem.rigor, err);
-    plan->source = plan->cached                           ? "cached"
-                   : plan->problem.rigor == ATTN_ESTIMATE ? "estimated"
-                                                          : "measured";
+    plan->source = plan->cached ? "cached" : plan->problem.rigor == ATTN_ESTIMATE ? "estimated" : "measured";
     return status;
 }
 
@@ -261,6 +290,8 @@ attn_status attn_plan_create(struct attn_context *context, const struct attn_pro
     if (status != ATTN_OK)
         goto cleanup;
     variant_encode(&plan->variant, plan->name);
+    plan->has_features = variant_has_features(&plan->variant);
+    plan->scale = (float)(1 / sqrt(plan->problem.head_dim));
     const struct tuner tuner = tuner_of(plan);
     if (tune_compile(&tuner, plan->problem.compiler, &plan->variant, &plan->kernel, NULL, &gen_err) != 0) {
         status = context_fail(err, ATTN_FAILED, "%s", gen_err.text);

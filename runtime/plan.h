@@ -22,6 +22,8 @@ struct attn_plan {
     struct kernel kernel;
     struct opencl_target *device; /* NULL: on cpu */
     char device_name[16];
+    bool has_features; /* kernels take struct attn_features */
+    float scale;       /* of runs that give none */
     bool cached;
     const char *source; /* of the choice, in a word */
     _Atomic(struct spare *) spare; /* taken by exchange; NULL: none, or in use */

@@ -39,10 +39,11 @@ struct search {
     const struct tune_settings *settings;
     const struct effort *effort;
     struct timer timer;
-    struct workload work;   /* what is timed */
-    struct candidate *now;  /* whose kernel runs */
-    double flops, best;     /* of work; seconds of the fastest so far, 0 when there is none */
-    double peak;            /* GFLOP/s */
+    struct workload work;  /* what is timed */
+    struct candidate *now; /* whose kernel runs */
+    double flops, best;    /* of work; seconds of the fastest so far, 0 when there is none */
+    double known;          /* the best that the cache has; 0: none */
+    double peak;           /* GFLOP/s */
     double start, end, first_end;
     int threads, done, of;
     attn_compiler compiler;
@@ -50,9 +51,18 @@ struct search {
 
 double search_flops(const struct tune_target *p)
 {
-    struct attn_args args = {.batch = p->batch, .heads = p->heads, .kv_heads = p->kv_heads, .q_len = p->q_len,
-                             .kv_len = p->kv_len, .bottom_right = 1};
-    return attention_flops(&p->caller, &args);
+    struct variant v = p->caller;
+    struct attn_features features = {.softcap = 0};
+    struct attn_args args = {.batch = p->batch,
+                             .heads = p->heads,
+                             .kv_heads = p->kv_heads,
+                             .q_len = p->q_len,
+                             .kv_len = p->kv_len,
+                             .bottom_right = 1,
+                             .features = &features};
+    draw_window(&v, features.window);
+    v.field[F_PACKED] = 0; /* what is timed has sequences of one length */
+    return attention_flops(&v, &args);
 }
 
 /* Less of the same: fewer sequences and heads while every thread has one, then shorter, but still of several tiles. */
@@ -244,13 +254,15 @@ static bool is_there(const struct candidate *c)
     return c->kernel.run || c->kernel.opencl;
 }
 
-/* Drops what the margin of this round leaves behind; returns how many are still to be sampled. */
+/* Drops what the margin of this round leaves behind; returns how many are still to be sampled. The best is looked for
+ * anew: a candidate's minimum rises when its first quiet sample takes the place of busy ones, and must not drop itself. */
 static int prune(struct search *s, struct candidate *c, int n, int round)
 {
     double margin = s->effort->margin[round < MARGINS ? round : MARGINS - 1];
     int open = 0;
+    s->best = s->known;
     for (int i = 0; i < n; i++)
-        if (is_there(&c[i]) && c[i].row.min_s < s->best)
+        if (is_there(&c[i]) && (s->best <= 0 || c[i].row.min_s < s->best))
             s->best = c[i].row.min_s;
     for (int i = 0; i < n; i++) {
         if (!is_there(&c[i]))
@@ -275,19 +287,34 @@ static void compare(struct search *s, struct candidate *c, int n)
         }
 }
 
+/* In whose instructions the products are: mixed types are widened first. */
+static enum dtype fastest_dtype(const struct variant *v)
+{
+    enum dtype q = (enum dtype)v->field[F_DTYPE];
+    return variant_dtype_kv(v) == q ? q : DTYPE_F32;
+}
+
 int search_measure(const struct tuner *tuner, const struct tune_target *problem, const struct tune_settings *settings,
                    double limit, struct candidate *c, int n, struct tune_result *out, struct gen_error *err)
 {
-    struct search s = {.tuner = tuner, .settings = settings, .threads = problem->threads, .compiler = problem->compiler,
-                       .effort = &efforts[settings->rigor], .start = timer_now()};
+    struct search s = {.tuner = tuner,
+                       .settings = settings,
+                       .threads = problem->threads,
+                       .compiler = problem->compiler,
+                       .effort = &efforts[settings->rigor],
+                       .start = timer_now()};
     s.end = s.start + limit;
     s.first_end = s.start + FIRST_SHARE * limit;
     timer_start(&s.timer, tuner->pool, tuner->device ? tuner->cpu->cores : problem->threads);
-    out->peak_gflops =
-        tuner->device ? opencl_peak_gflops(tuner->device)
-                      : peak_gflops(&s.timer, tuner->cpu, (enum dtype)problem->caller.field[F_DTYPE]) * problem->threads;
-    struct workload_shape shape = {.batch = problem->batch, .heads = problem->heads, .kv_heads = problem->kv_heads,
-                                   .q_len = problem->q_len, .kv_len = problem->kv_len};
+    out->peak_gflops = tuner->device
+                           ? opencl_peak_gflops(tuner->device)
+                           : peak_gflops(&s.timer, tuner->cpu, fastest_dtype(&problem->caller)) * problem->threads;
+    struct workload_shape shape = {.batch = problem->batch,
+                                   .heads = problem->heads,
+                                   .kv_heads = problem->kv_heads,
+                                   .q_len = problem->q_len,
+                                   .kv_len = problem->kv_len,
+                                   .typical = true};
     if (workload_create(&problem->caller, &shape, SEED, &s.work) != 0) {
         snprintf(err->text, sizeof err->text, "tune: error: no memory for the problem that is timed");
         return -1;
@@ -302,6 +329,7 @@ int search_measure(const struct tuner *tuner, const struct tune_target *problem,
         if (s.best <= 0 || row->min_s < s.best)
             s.best = row->min_s;
     }
+    s.known = s.best;
     first_look(&s, c, n);
     compare(&s, c, n);
     for (int i = 0; i < n; i++)

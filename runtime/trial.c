@@ -1,37 +1,23 @@
 /* trial.c - see trial.h. */
-#define _GNU_SOURCE
+#define _POSIX_C_SOURCE 200809L
 #include "trial.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "opencl.h"
 
-enum {
-    PATTERN = 0xa5,  /* where nothing may be written */
-    POISON = 0xff,   /* NaN in every element type */
-    BATCH_MAX = 8,
-};
-
-/* Rows of elements in a mapping that begins and ends with an inaccessible page. */
-struct tensor {
-    char *map, *base, *open; /* open: the first accessible byte, unless sparse */
-    size_t map_size, open_size;
-    int64_t count[3], stride[3]; /* batch, heads, rows; strides in elements */
-    int64_t element, row;        /* bytes */
-    bool sparse;
-};
+enum { BATCH_MAX = 8 };
 
 struct trial {
     struct variant v;
     struct trial_shape shape;
     struct attn_args args;
-    struct tensor q, k, val, o, lse, lens;
+    struct drawn drawn;
+    struct fenced q, k, val, o, lse, lens, bias, mask, list[DRAWN_LISTS];
     int64_t keys[BATCH_MAX];
 };
 
@@ -41,151 +27,7 @@ static int fail(struct gen_error *err, const char *text)
     return -1;
 }
 
-static void tensor_strides(struct tensor *t, enum trial_layout layout, int64_t dim)
-{
-    int64_t heads = t->count[1], rows = t->count[2];
-    switch (layout) {
-    case TRIAL_BHSD:
-        t->stride[2] = dim;
-        t->stride[1] = rows * t->stride[2];
-        t->stride[0] = heads * t->stride[1];
-        return;
-    case TRIAL_BSHD:
-        t->stride[1] = dim;
-        t->stride[2] = heads * t->stride[1];
-        t->stride[0] = rows * t->stride[2];
-        return;
-    case TRIAL_PADDED:
-        t->stride[1] = dim + 3;
-        t->stride[2] = heads * t->stride[1] + 5;
-        t->stride[0] = rows * t->stride[2] + 7;
-        return;
-    case TRIAL_SPARSE: /* whole pages, so that every row can end where a page ends */
-        t->stride[2] = ((int64_t)1 << 31) + 4096;
-        t->stride[1] = (rows + 1) * t->stride[2];
-        t->stride[0] = heads * t->stride[1];
-        return;
-    }
-}
-
-/* Maps it with the last byte of the last row before an inaccessible page, one element earlier if shifted; or, if front,
- * with the first byte of the first row after one. */
-static int tensor_map(struct tensor *t, bool sparse, bool shifted, bool front)
-{
-    int64_t page = sysconf(_SC_PAGESIZE), extent = t->row;
-    for (int i = 0; i < 3; i++)
-        extent = t->count[i] > 0 && extent > 0 ? extent + (t->count[i] - 1) * t->stride[i] * t->element : 0;
-    int64_t slack = shifted ? t->element : 0, inside = (extent + slack + page - 1) / page * page;
-    t->map_size = (size_t)(inside + 2 * page);
-    t->map = mmap(NULL, t->map_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (t->map == MAP_FAILED) {
-        t->map = NULL;
-        return -1;
-    }
-    t->open = t->map + page;
-    t->open_size = (size_t)inside;
-    t->base = t->open + (front ? 0 : inside - extent - slack);
-    t->sparse = sparse;
-    return !sparse && inside ? mprotect(t->open, t->open_size, PROT_READ | PROT_WRITE) : 0;
-}
-
-static void tensor_unmap(struct tensor *t)
-{
-    if (t->map)
-        munmap(t->map, t->map_size);
-}
-
-static char *tensor_row(const struct tensor *t, int64_t b, int64_t h, int64_t i)
-{
-    return t->base + (b * t->stride[0] + h * t->stride[1] + i * t->stride[2]) * t->element;
-}
-
-/* The pages that a row of a sparse tensor lies in. */
-static void row_pages(const struct tensor *t, const char *row, char **from, size_t *size)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)row % page;
-    *from = (char *)row - before;
-    *size = (before + (size_t)t->row + page - 1) / page * page;
-}
-
-static int tensor_protect_row(const struct tensor *t, const char *row, int protection)
-{
-    char *from;
-    size_t size;
-    row_pages(t, row, &from, &size);
-    return mprotect(from, size, protection);
-}
-
-/* A value outside every row in a mapping that the kernel may only read would be an error of trial.c itself. */
-static int tensor_fill(struct tensor *t, enum dtype type, int64_t dim, const int64_t *lens, uint64_t seed)
-{
-    if (!t->sparse)
-        memset(t->open, POISON, t->open_size);
-    for (int64_t b = 0; b < t->count[0]; b++)
-        for (int64_t h = 0; h < t->count[1]; h++)
-            for (int64_t i = 0; i < (lens ? lens[b] : t->count[2]); i++) {
-                char *row = tensor_row(t, b, h, i);
-                uint64_t row_seed = seed + (uint64_t)((b * t->count[1] + h) * t->count[2] + i) * 0x10001;
-                if (t->sparse && tensor_protect_row(t, row, PROT_READ | PROT_WRITE) != 0)
-                    return -1;
-                fill_normal(row, type, (size_t)dim, row_seed);
-                if (t->sparse && tensor_protect_row(t, row, PROT_READ) != 0)
-                    return -1;
-            }
-    return 0;
-}
-
-static int tensor_freeze(const struct tensor *t)
-{
-    return t->sparse || !t->open_size ? 0 : mprotect(t->open, t->open_size, PROT_READ);
-}
-
-/* Outputs: the pattern everywhere, poison in the rows. */
-static int tensor_reset(struct tensor *t)
-{
-    if (!t->sparse)
-        memset(t->open, PATTERN, t->open_size);
-    for (int64_t b = 0; b < t->count[0]; b++)
-        for (int64_t h = 0; h < t->count[1]; h++)
-            for (int64_t i = 0; i < t->count[2]; i++) {
-                char *row = tensor_row(t, b, h, i), *from;
-                size_t size;
-                if (t->sparse) {
-                    if (tensor_protect_row(t, row, PROT_READ | PROT_WRITE) != 0)
-                        return -1;
-                    row_pages(t, row, &from, &size);
-                    memset(from, PATTERN, size);
-                }
-                memset(row, POISON, (size_t)t->row);
-            }
-    return 0;
-}
-
-static bool is_pattern(const char *at, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        if ((unsigned char)at[i] != PATTERN)
-            return false;
-    return true;
-}
-
-/* Covers the rows with the pattern, after which all must be pattern. Ends what tensor_reset began. */
-static bool tensor_intact(struct tensor *t)
-{
-    bool intact = true;
-    for (int64_t b = 0; b < t->count[0]; b++)
-        for (int64_t h = 0; h < t->count[1]; h++)
-            for (int64_t i = 0; i < t->count[2]; i++) {
-                char *row = tensor_row(t, b, h, i), *from;
-                size_t size;
-                memset(row, PATTERN, (size_t)t->row);
-                if (t->sparse) {
-                    row_pages(t, row, &from, &size);
-                    intact = intact && is_pattern(from, size);
-                }
-            }
-    return intact && (t->sparse || is_pattern(t->open, t->open_size));
-}
+/* ---- bits ---- */
 
 /* FNV-1a over 32-bit words and what is left: every bit counts, and tests need no more. */
 static uint64_t hash_bytes(uint64_t hash, const char *at, int64_t size)
@@ -198,28 +40,56 @@ static uint64_t hash_bytes(uint64_t hash, const char *at, int64_t size)
     return hash;
 }
 
-static uint64_t tensor_hash(const struct tensor *t, int64_t first_b, uint64_t hash)
+/* Of O and LSE, of sequences from first_b on. */
+static uint64_t trial_bits(const struct trial *t, int64_t first_b)
 {
-    for (int64_t b = first_b; b < t->count[0]; b++)
-        for (int64_t h = 0; h < t->count[1]; h++)
-            for (int64_t i = 0; i < t->count[2]; i++)
-                hash = hash_bytes(hash, tensor_row(t, b, h, i), t->row);
+    const struct attn_args *a = &t->args;
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int64_t b = first_b; b < a->batch; b++)
+        for (int64_t h = 0; h < a->heads; h++)
+            for (int64_t i = 0; i < reference_queries(&t->v, a, b); i++) {
+                int64_t at = reference_query_at(&t->v, a, a->o_stride, b, h, i);
+                hash = hash_bytes(hash, (const char *)a->o + at * t->o.element, t->o.row);
+                if (a->lse)
+                    hash = hash_bytes(hash, (const char *)&a->lse[reference_lse_at(&t->v, a, b, h, i)], sizeof *a->lse);
+            }
     return hash;
 }
 
-/* Of sequences from first_b on. */
-static uint64_t trial_bits(const struct trial *t, int64_t first_b)
+/* ---- memory ---- */
+
+static int map_tensor(struct fenced *t, const struct trial_shape *s, const int64_t count[3], int64_t length,
+                      size_t element)
 {
-    uint64_t hash = tensor_hash(&t->o, first_b, 0xcbf29ce484222325u);
-    return t->args.lse ? tensor_hash(&t->lse, first_b, hash) : hash;
+    return fenced_map(t, s->layout, s->shifted, s->front, count, length, (int64_t)element);
 }
 
-static int make_tensor(struct tensor *t, const struct trial_shape *s, int64_t element, const int64_t size[4])
+/* A list, which has no layout and is aligned. */
+static int map_list(struct fenced *t, const struct trial_shape *s, size_t size)
 {
-    *t = (struct tensor){.element = element, .row = element * size[3]};
-    memcpy(t->count, size, sizeof t->count);
-    tensor_strides(t, s->layout, size[3]);
-    return tensor_map(t, s->layout == TRIAL_SPARSE, s->shifted, s->front);
+    const int64_t one[3] = {1, 1, size > 0};
+    return fenced_map(t, TRIAL_BHSD, false, s->front, one, (int64_t)size, 1);
+}
+
+static int map_all(struct trial *t)
+{
+    const struct trial_shape *s = &t->shape;
+    const struct variant *v = &t->v;
+    const struct drawn *d = &t->drawn;
+    size_t kv = dtype_size(variant_dtype_kv(v)),
+           bias = v->field[F_BIAS] ? dtype_size((enum dtype)(v->field[F_BIAS] - 1)) : 1;
+    int64_t dim = variant_head_dim(v), dim_v = variant_head_dim_v(v);
+    int result = map_tensor(&t->q, s, d->q_count, dim, dtype_size((enum dtype)v->field[F_DTYPE]));
+    result |= map_tensor(&t->k, s, d->kv_count, dim, kv);
+    result |= map_tensor(&t->val, s, d->kv_count, dim_v, kv);
+    result |= map_tensor(&t->o, s, d->q_count, dim_v, dtype_size(variant_dtype_o(v)));
+    result |= map_tensor(&t->bias, s, d->bias.count, d->bias.row, bias);
+    result |= map_tensor(&t->mask, s, d->mask.count, d->mask.row, 1);
+    result |= fenced_map(&t->lse, TRIAL_BHSD, s->shifted, s->front, d->q_count, 1, sizeof(float));
+    result |= map_list(&t->lens, s, (size_t)s->batch * sizeof(int64_t));
+    for (int i = 0; i < DRAWN_LISTS; i++)
+        result |= map_list(&t->list[i], s, d->list[i].size);
+    return result;
 }
 
 static void choose_lens(struct trial *t)
@@ -230,29 +100,138 @@ static void choose_lens(struct trial *t)
         t->keys[b] = !s->mixed_lens || some[b] < 0 || some[b] > s->kv_len ? s->kv_len : some[b];
 }
 
-static int make_tensors(struct trial *t, uint64_t seed)
+static void put_features(struct trial *t)
+{
+    struct drawn *d = &t->drawn;
+    for (int i = 0; i < DRAWN_LISTS; i++)
+        drawn_put(d, (enum drawn_list)i, t->list[i].base);
+    if (d->bias.row)
+        drawn_put_bias(d, t->bias.base, t->bias.stride);
+    if (d->mask.row)
+        drawn_put_mask(d, t->mask.base, t->mask.stride);
+    memcpy(t->lens.base, t->keys, (size_t)t->shape.batch * sizeof *t->keys);
+}
+
+static void set_args(struct trial *t)
 {
     const struct trial_shape *s = &t->shape;
-    enum dtype type = (enum dtype)t->v.field[F_DTYPE];
-    int64_t element = (int64_t)dtype_size(type), dim = variant_head_dim(&t->v), dim_v = variant_head_dim_v(&t->v);
-    const int64_t q[4] = {s->batch, s->heads, s->q_len, dim}, o[4] = {s->batch, s->heads, s->q_len, dim_v};
-    const int64_t k[4] = {s->batch, s->kv_heads, s->kv_len, dim}, v[4] = {s->batch, s->kv_heads, s->kv_len, dim_v};
-    const int64_t lse[4] = {s->batch, s->heads, s->q_len, 1}, lens[4] = {1, 1, 1, s->batch};
-    const struct trial_shape plain = {.shifted = s->shifted, .front = s->front};
-    if (make_tensor(&t->q, s, element, q) != 0 ||
-        make_tensor(&t->k, s, element, k) != 0 ||
-        make_tensor(&t->val, s, element, v) != 0 ||
-        make_tensor(&t->o, s, element, o) != 0 ||
-        make_tensor(&t->lse, &plain, sizeof(float), lse) != 0 ||
-        make_tensor(&t->lens, &(struct trial_shape){.front = s->front}, sizeof(int64_t), lens) != 0)
+    float scale = s->scale != 0 ? s->scale : 1 / sqrtf((float)variant_head_dim(&t->v));
+    bool lens = s->mixed_lens && !t->drawn.f.kv_starts;
+    t->args = (struct attn_args){.size = sizeof t->args,
+                                 .q = t->q.base,
+                                 .k = t->k.base,
+                                 .v = t->val.base,
+                                 .o = t->o.base,
+                                 .lse = s->no_lse ? NULL : (float *)(void *)t->lse.base,
+                                 .batch = s->batch,
+                                 .heads = s->heads,
+                                 .kv_heads = s->kv_heads,
+                                 .q_len = s->q_len,
+                                 .kv_len = s->kv_len,
+                                 .offset = s->offset,
+                                 .kv_lens = lens ? (const int64_t *)(void *)t->lens.base : NULL,
+                                 .bottom_right = !s->top_left,
+                                 .scale = scale,
+                                 .parts = 1,
+                                 .features = variant_has_features(&t->v) ? &t->drawn.f : NULL};
+    memcpy(t->args.q_stride, t->q.stride, sizeof t->q.stride);
+    memcpy(t->args.k_stride, t->k.stride, sizeof t->k.stride);
+    memcpy(t->args.v_stride, t->val.stride, sizeof t->val.stride);
+    memcpy(t->args.o_stride, t->o.stride, sizeof t->o.stride);
+    if (s->v_in_k && variant_head_dim_v(&t->v) <= variant_head_dim(&t->v)) {
+        t->args.v = t->args.k;
+        memcpy(t->args.v_stride, t->args.k_stride, sizeof t->args.k_stride);
+    }
+}
+
+/* ---- data ---- */
+
+/* The smallest denormal of a type, about: so small that nothing is left of a product of two. */
+static float denormal_of(enum dtype t)
+{
+    return t == DTYPE_F16 ? 0x1p-20f : 0x1p-130f;
+}
+
+/* The row of a tensor that begins `at` elements after its base; filled anew with the same when two sequences share it. */
+static int fill_row(const struct trial *t, const struct fenced *to, int64_t at, enum dtype type, uint64_t seed)
+{
+    char *row = to->base + at * to->element;
+    int64_t n = to->row / to->element;
+    seed += (uint64_t)at * 0x10001;
+    if (fenced_open_row(to, row) != 0)
         return -1;
-    if (tensor_fill(&t->q, type, dim, NULL, seed) != 0 || tensor_fill(&t->k, type, dim, t->keys, ~seed) != 0 ||
-        tensor_fill(&t->val, type, dim_v, t->keys, seed * 31 + 7) != 0)
+    fill_normal(row, type, (size_t)n, seed);
+    for (int64_t d = 0; t->shape.denormal && d < n; d++)
+        if (random_below(&seed, 3) == 0)
+            dtype_store(type, row, d, dtype_load(type, row, d) * denormal_of(type));
+    return fenced_close_row(to, row);
+}
+
+static int fill_sequence(const struct trial *t, int64_t b, uint64_t seed)
+{
+    const struct variant *v = &t->v;
+    const struct attn_args *a = &t->args;
+    enum dtype q = (enum dtype)v->field[F_DTYPE], kv = variant_dtype_kv(v);
+    int result = 0;
+    for (int64_t h = 0; h < a->heads; h++)
+        for (int64_t i = 0; i < reference_queries(v, a, b); i++)
+            result |= fill_row(t, &t->q, reference_query_at(v, a, a->q_stride, b, h, i), q, seed);
+    for (int64_t h = 0; h < a->kv_heads; h++)
+        for (int64_t j = 0; j < reference_length(v, a, b); j++) {
+            result |= fill_row(t, &t->k, reference_key_at(v, a, a->k_stride, b, h, j), kv, ~seed);
+            if (a->v != a->k)
+                result |= fill_row(t, &t->val, reference_key_at(v, a, a->v_stride, b, h, j), kv, seed * 31 + 7);
+        }
+    return result;
+}
+
+/* Gaps, padding, and pages that nobody has. */
+static void fill_unread(const struct trial *t, const struct fenced *to, enum dtype type)
+{
+    fenced_poison(to);
+    for (int64_t i = 0; t->shape.infinite && !to->sparse && i < (int64_t)(to->open_size / dtype_size(type)); i++)
+        dtype_store(type, to->open, i, INFINITY);
+}
+
+/* Of the first sequence that has queries, the one in the middle. */
+static int spoil_query(const struct trial *t)
+{
+    const struct attn_args *a = &t->args;
+    int64_t b = 0, rows = 0;
+    while (b < a->batch && (rows = reference_queries(&t->v, a, b)) == 0)
+        b++;
+    if (rows == 0)
+        return 0;
+    char *row = t->q.base + reference_query_at(&t->v, a, a->q_stride, b, 0, rows / 2) * t->q.element;
+    if (fenced_open_row(&t->q, row) != 0)
         return -1;
-    memcpy(t->lens.base, t->keys, (size_t)s->batch * sizeof *t->keys);
-    if (s->nan_query)
-        memset(tensor_row(&t->q, 0, 0, s->q_len / 2), POISON, (size_t)t->q.row);
-    return tensor_freeze(&t->q) || tensor_freeze(&t->k) || tensor_freeze(&t->val) || tensor_freeze(&t->lens) ? -1 : 0;
+    memset(row, FENCED_POISON, (size_t)t->q.row);
+    return fenced_close_row(&t->q, row);
+}
+
+static int fill_all(struct trial *t, uint64_t seed)
+{
+    enum dtype q = (enum dtype)t->v.field[F_DTYPE], kv = variant_dtype_kv(&t->v);
+    int result = 0;
+    fill_unread(t, &t->q, q);
+    fill_unread(t, &t->k, kv);
+    fill_unread(t, &t->val, kv);
+    fenced_poison(&t->bias);
+    fenced_poison(&t->mask);
+    for (int64_t b = 0; b < t->args.batch; b++)
+        result |= fill_sequence(t, b, seed);
+    if (t->shape.nan_query)
+        result |= spoil_query(t);
+    result |= fenced_open_rows(&t->bias) | fenced_open_rows(&t->mask);
+    if (result == 0)
+        drawn_fill(&t->drawn, &t->v, &t->args);
+    result |= fenced_close_rows(&t->bias) | fenced_close_rows(&t->mask);
+    const struct fenced *inputs[] = {&t->q, &t->k, &t->val, &t->bias, &t->mask, &t->lens};
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        result |= fenced_freeze(inputs[i]);
+    for (int i = 0; i < DRAWN_LISTS; i++)
+        result |= fenced_freeze(&t->list[i]);
+    return result;
 }
 
 int trial_create(const struct variant *v, const struct trial_shape *shape, uint64_t seed, struct trial **out,
@@ -265,21 +244,23 @@ int trial_create(const struct variant *v, const struct trial_shape *shape, uint6
     t->v = *v;
     t->shape = *shape;
     choose_lens(t);
-    if (make_tensors(t, seed) != 0) {
+    struct draw draw = shape->draw;
+    draw.batch = shape->batch;
+    draw.heads = shape->heads;
+    draw.kv_heads = shape->kv_heads;
+    draw.q_len = shape->q_len;
+    draw.kv_len = shape->kv_len;
+    draw.kv_lens = shape->mixed_lens ? t->keys : NULL;
+    if (draw_features(v, &draw, seed, &t->drawn) != 0 || map_all(t) != 0) {
         trial_free(t);
         return fail(err, "cannot map memory for a problem");
     }
-    float scale = shape->scale != 0 ? shape->scale : 1 / sqrtf((float)variant_head_dim(v));
-    t->args = (struct attn_args){.size = sizeof t->args, .q = t->q.base, .k = t->k.base, .v = t->val.base,
-                                 .o = t->o.base, .lse = shape->no_lse ? NULL : (float *)(void *)t->lse.base,
-                                 .batch = shape->batch, .heads = shape->heads, .kv_heads = shape->kv_heads,
-                                 .q_len = shape->q_len, .kv_len = shape->kv_len, .offset = shape->offset,
-                                 .kv_lens = shape->mixed_lens ? (const int64_t *)(void *)t->lens.base : NULL,
-                                 .bottom_right = !shape->top_left, .scale = scale, .parts = 1};
-    memcpy(t->args.q_stride, t->q.stride, sizeof t->q.stride);
-    memcpy(t->args.k_stride, t->k.stride, sizeof t->k.stride);
-    memcpy(t->args.v_stride, t->val.stride, sizeof t->val.stride);
-    memcpy(t->args.o_stride, t->o.stride, sizeof t->o.stride);
+    put_features(t);
+    set_args(t);
+    if (fill_all(t, seed) != 0) {
+        trial_free(t);
+        return fail(err, "cannot protect the memory of a problem");
+    }
     *out = t;
     return 0;
 }
@@ -288,14 +269,21 @@ void trial_free(struct trial *t)
 {
     if (!t)
         return;
-    tensor_unmap(&t->q);
-    tensor_unmap(&t->k);
-    tensor_unmap(&t->val);
-    tensor_unmap(&t->o);
-    tensor_unmap(&t->lse);
-    tensor_unmap(&t->lens);
+    struct fenced *all[] = {&t->q, &t->k, &t->val, &t->o, &t->lse, &t->lens, &t->bias, &t->mask};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        fenced_unmap(all[i]);
+    for (int i = 0; i < DRAWN_LISTS; i++)
+        fenced_unmap(&t->list[i]);
+    drawn_free(&t->drawn);
     free(t);
 }
+
+const struct attn_args *trial_args(const struct trial *t)
+{
+    return &t->args;
+}
+
+/* ---- runs ---- */
 
 static double now(void)
 {
@@ -311,47 +299,54 @@ static int run_device(const struct trial *t, const struct attn_args *args, const
 {
     bool shares = opencl_target_device(opencl_kernel_target(kernel->opencl))->type == OPENCL_CPU;
     double start = now();
-    int result = in_place && shares && t->shape.layout != TRIAL_SPARSE
-                     ? opencl_run_in_place(kernel->opencl, args, err)
-                     : opencl_run(kernel->opencl, args, err);
+    int result = in_place && shares && t->shape.layout != TRIAL_SPARSE ? opencl_run_in_place(kernel->opencl, args, err)
+                                                                       : opencl_run(kernel->opencl, args, err);
     *run_s += now() - start;
     return result;
 }
 
-/* One call of the kernel, in a workspace that ends where memory ends, or begins there for every other part. */
-static int run_part(struct attn_args args, const struct kernel *kernel, double *run_s, struct gen_error *err)
+/* Memory that a kernel may write, full of NaN: it ends where memory ends, or begins there. */
+static int open_space(struct fenced *space, int64_t bytes, bool front, struct gen_error *err)
 {
-    int64_t bytes = kernel->workspace(&args), rounded = (bytes + 63) / 64 * 64;
-    if (bytes < 0)
-        return fail(err, "the kernel's workspace function refused good arguments");
-    struct tensor space;
-    const int64_t size[4] = {1, 1, 1, rounded};
-    if (make_tensor(&space, &(struct trial_shape){.front = args.part % 2}, 1, size) != 0) {
-        tensor_unmap(&space);
+    const int64_t one[3] = {1, 1, 1}, rounded = (bytes + 63) / 64 * 64;
+    if (fenced_map(space, TRIAL_BHSD, false, front, one, rounded, 1) != 0) {
+        fenced_unmap(space);
         return fail(err, "cannot map memory for a workspace");
     }
-    memset(space.open, PATTERN, space.open_size);
-    memset(space.base, POISON, (size_t)bytes);
+    memset(space->open, FENCED_PATTERN, space->open_size);
+    memset(space->base, FENCED_POISON, (size_t)bytes);
+    return 0;
+}
+
+static int close_space(struct fenced *space, int64_t bytes, struct gen_error *err)
+{
+    const char *end = space->base + bytes;
+    bool intact = fenced_is_pattern(space->open, (size_t)(space->base - space->open)) &&
+                  fenced_is_pattern(end, (size_t)(space->open + space->open_size - end));
+    fenced_unmap(space);
+    return intact ? 0 : fail(err, "written outside the workspace");
+}
+
+/* One call of the kernel, in a workspace of its own. */
+static int run_part(struct attn_args args, const struct kernel *kernel, double *run_s, struct gen_error *err)
+{
+    int64_t bytes = kernel->workspace(&args);
+    struct fenced space;
+    if (bytes < 0)
+        return fail(err, "the kernel's workspace function refused good arguments");
+    if (open_space(&space, bytes, args.part % 2, err) != 0)
+        return -1;
     args.workspace = space.base;
     double start = now();
     int refused = kernel->run(&args);
     *run_s += now() - start;
-    const char *end = space.base + bytes;
-    bool intact = is_pattern(space.open, (size_t)(space.base - space.open)) &&
-                  is_pattern(end, (size_t)(space.open + space.open_size - end));
-    tensor_unmap(&space);
-    if (refused)
-        return fail(err, "the kernel refused good arguments");
-    return intact ? 0 : fail(err, "written outside the workspace");
+    if (close_space(&space, bytes, err) != 0)
+        return -1;
+    return refused ? fail(err, "the kernel refused good arguments") : 0;
 }
 
-static int run_parts(struct trial *t, struct attn_args args, const struct kernel *kernel, int parts, double *run_s,
-                     struct gen_error *err)
+static int run_each(struct attn_args args, const struct kernel *kernel, int parts, double *run_s, struct gen_error *err)
 {
-    if (tensor_reset(&t->o) != 0 || tensor_reset(&t->lse) != 0)
-        return fail(err, "cannot map memory for an output");
-    if (kernel->opencl)
-        return run_device(t, &args, kernel, parts > 1, run_s, err);
     for (int part = 0; part < parts; part++) {
         args.part = parts % 2 ? part : parts - 1 - part;
         args.parts = parts;
@@ -361,12 +356,48 @@ static int run_parts(struct trial *t, struct attn_args args, const struct kernel
     return 0;
 }
 
+/* Parts that share memory come twice, and what the first time left there is all that the second time knows. */
+static int run_shared(struct attn_args args, const struct kernel *kernel, int parts, int64_t bytes, double *run_s,
+                      struct gen_error *err)
+{
+    struct fenced space;
+    int result = 0;
+    if (open_space(&space, bytes, parts % 2, err) != 0)
+        return -1;
+    args.shared = space.base;
+    for (args.phase = 0; args.phase < 2 && result == 0; args.phase++)
+        result = run_each(args, kernel, parts, run_s, err);
+    if (result == 0)
+        return close_space(&space, bytes, err);
+    fenced_unmap(&space);
+    return -1;
+}
+
+/* Bytes that so many parts of a kernel can share; 0: none. */
+static int64_t shared_size(struct attn_args args, const struct kernel *kernel, int parts)
+{
+    args.part = -1;
+    args.parts = parts;
+    return kernel->opencl ? 0 : kernel->workspace(&args);
+}
+
+static int run_parts(struct trial *t, struct attn_args args, const struct kernel *kernel, int parts, bool share,
+                     double *run_s, struct gen_error *err)
+{
+    if (fenced_reset(&t->o) != 0 || fenced_reset(&t->lse) != 0)
+        return fail(err, "cannot map memory for an output");
+    if (kernel->opencl)
+        return run_device(t, &args, kernel, parts > 1, run_s, err);
+    return share ? run_shared(args, kernel, parts, shared_size(args, kernel, parts), run_s, err)
+                 : run_each(args, kernel, parts, run_s, err);
+}
+
 /* After the judgement: covers the outputs. Without LSE nothing of its memory may change either. */
 static int check_outside(struct trial *t, struct gen_error *err)
 {
-    if (!tensor_intact(&t->o))
+    if (!fenced_intact(&t->o))
         return fail(err, "written outside the rows of the output");
-    return tensor_intact(&t->lse) ? 0 : fail(err, "written outside the LSE");
+    return fenced_intact(&t->lse) ? 0 : fail(err, "written outside the LSE");
 }
 
 static int say_wrong(const struct check *c, struct gen_error *err)
@@ -381,7 +412,7 @@ int trial_run(struct trial *t, const struct kernel *kernel, int parts, int64_t m
               struct gen_error *err)
 {
     *out = (struct trial_result){0};
-    if (run_parts(t, t->args, kernel, parts, &out->run_s, err) != 0)
+    if (run_parts(t, t->args, kernel, parts, false, &out->run_s, err) != 0)
         return -1;
     out->bits = trial_bits(t, 0);
     if (max_rows >= 0) {
@@ -393,29 +424,51 @@ int trial_run(struct trial *t, const struct kernel *kernel, int parts, int64_t m
     return check_outside(t, err);
 }
 
+/* Packed rows and pages stay where they are, and what says where they are moves on. */
+static void alone(const struct trial *t, int64_t b, struct attn_args *a, struct attn_features *f)
+{
+    const size_t bias = t->v.field[F_BIAS] ? dtype_size((enum dtype)(t->v.field[F_BIAS] - 1)) : 0;
+    if (f->q_starts) {
+        f->q_starts += b;
+    } else {
+        a->q = fenced_row(&t->q, b, 0, 0);
+        a->o = fenced_row(&t->o, b, 0, 0);
+        a->lse = a->lse ? a->lse + b * a->heads * a->q_len : NULL;
+    }
+    if (f->kv_starts) {
+        f->kv_starts += b;
+    } else if (f->pages) {
+        f->pages += b * f->page_stride;
+    } else {
+        a->v = a->v == a->k ? fenced_row(&t->k, b, 0, 0) : fenced_row(&t->val, b, 0, 0);
+        a->k = fenced_row(&t->k, b, 0, 0);
+    }
+    if (f->bias)
+        f->bias = (const char *)f->bias + b * f->bias_stride[0] * (int64_t)bias;
+    if (f->mask)
+        f->mask += b * f->mask_stride[0];
+    a->kv_lens = a->kv_lens ? a->kv_lens + b : NULL;
+    a->features = a->features ? f : NULL;
+}
+
 /* The last sequence without the others; what is computed for it must not depend on them. */
 static int run_alone(struct trial *t, const struct kernel *kernel, struct gen_error *err)
 {
     struct attn_args one = t->args;
     int64_t b = one.batch - 1;
     double run_s = 0;
-    if (run_parts(t, one, kernel, 1, &run_s, err) != 0)
+    if (run_parts(t, one, kernel, 1, false, &run_s, err) != 0)
         return -1;
     uint64_t together = trial_bits(t, b);
-    one.q = tensor_row(&t->q, b, 0, 0);
-    one.k = tensor_row(&t->k, b, 0, 0);
-    one.v = tensor_row(&t->val, b, 0, 0);
-    one.o = tensor_row(&t->o, b, 0, 0);
-    one.lse = one.lse ? one.lse + b * one.heads * one.q_len : NULL;
-    one.kv_lens = one.kv_lens ? one.kv_lens + b : NULL;
+    struct attn_features f = t->drawn.f;
+    alone(t, b, &one, &f);
     one.batch = 1;
-    if (run_parts(t, one, kernel, 1, &run_s, err) != 0)
+    if (run_parts(t, one, kernel, 1, false, &run_s, err) != 0)
         return -1;
     return trial_bits(t, b) == together ? 0 : fail(err, "other bits for a sequence alone than in a batch");
 }
 
-static int must_refuse(struct attn_args args, const struct kernel *kernel, const char *what,
-                       struct gen_error *err)
+static int must_refuse(struct attn_args args, const struct kernel *kernel, const char *what, struct gen_error *err)
 {
     struct gen_error refusal;
     if ((kernel->opencl ? opencl_run(kernel->opencl, &args, &refusal) : kernel->run(&args)) == 0) {
@@ -443,6 +496,31 @@ static int run_refused(struct trial *t, const struct kernel *kernel, struct gen_
     return must_refuse(bad, kernel, "part 2 of 2", err);
 }
 
+/* The same in several parts, each alone and, where they can, with memory that they share. */
+static int compare_parts(struct trial *t, const struct kernel *kernel, int parts, uint64_t bits, struct gen_error *err)
+{
+    struct trial_result again;
+    double run_s = 0;
+    if (trial_run(t, kernel, parts, -1, &again, err) != 0)
+        return -1;
+    if (again.bits != bits && kernel->opencl)
+        return fail(err, "other bits in host memory itself than from copies");
+    if (again.bits == bits && shared_size(t->args, kernel, parts) > 0) {
+        if (run_parts(t, t->args, kernel, parts, true, &run_s, err) != 0)
+            return -1;
+        if (trial_bits(t, 0) != bits) {
+            snprintf(err->text, sizeof err->text, "other bits in %d parts that share memory than in one", parts);
+            return -1;
+        }
+        return check_outside(t, err);
+    }
+    if (again.bits != bits) {
+        snprintf(err->text, sizeof err->text, "other bits in %d parts than in one", parts);
+        return -1;
+    }
+    return 0;
+}
+
 int trial_all(const struct variant *v, const struct trial_shape *shape, const struct kernel *kernel, int64_t max_rows,
               uint64_t seed, struct trial_result *out, struct gen_error *err)
 {
@@ -450,73 +528,19 @@ int trial_all(const struct variant *v, const struct trial_shape *shape, const st
     const double work = (double)(shape->batch * shape->heads * shape->q_len * shape->kv_len) * variant_head_dim(v);
     const size_t splits = work > 1e7 ? 1 : sizeof parts / sizeof *parts; /* large ones would take most of the time */
     struct trial *t;
-    struct trial_result again;
     int status = -1;
     *out = (struct trial_result){0};
     if (trial_create(v, shape, seed, &t, err) != 0)
         return -1;
     if (trial_run(t, kernel, 1, max_rows, out, err) != 0)
         goto cleanup;
-    for (size_t i = 0; i < splits; i++) {
-        if (trial_run(t, kernel, parts[i], -1, &again, err) != 0)
+    for (size_t i = 0; i < splits; i++)
+        if (compare_parts(t, kernel, parts[i], out->bits, err) != 0)
             goto cleanup;
-        if (again.bits != out->bits) {
-            if (kernel->opencl)
-                snprintf(err->text, sizeof err->text, "other bits in host memory itself than from copies");
-            else
-                snprintf(err->text, sizeof err->text, "other bits in %d parts than in one", parts[i]);
-            goto cleanup;
-        }
-    }
     if (shape->batch > 1 && run_alone(t, kernel, err) != 0)
         goto cleanup;
     status = run_refused(t, kernel, err);
 cleanup:
     trial_free(t);
     return status;
-}
-
-void trial_describe(const struct trial_shape *s, char *out, size_t size)
-{
-    static const char *const layouts[] = {"bhsd", "bshd", "padded", "sparse"};
-    snprintf(out, size, "%s: %lld,%lld,%lld,%lld,%lld %s offset %lld from %s%s%s%s%s", s->what, (long long)s->batch,
-             (long long)s->heads, (long long)s->kv_heads, (long long)s->q_len, (long long)s->kv_len,
-             layouts[s->layout], (long long)s->offset, s->top_left ? "the top left" : "the bottom right",
-             s->mixed_lens ? ", lengths differ" : "", s->no_lse ? ", no LSE" : "",
-             s->shifted ? ", shifted" : s->front ? ", at the front" : "",
-             s->nan_query ? ", a NaN query" : "");
-}
-
-int trial_shapes(const struct variant *v, struct trial_shape out[TRIAL_SHAPES])
-{
-    const int64_t bq = v->field[F_TILE_Q], bk = v->field[F_TILE_K], far = (int64_t)1 << 40;
-    const float large = 60 / sqrtf((float)variant_head_dim(v)); /* exp overflows without the maximum */
-    const struct trial_shape all[] = {
-        {"one", 1, 1, 1, 1, 1, .no_lse = true},
-        {"a tile", 1, 1, 1, bq, bk, .shifted = true},
-        {"a tile and one", 1, 1, 1, bq + 1, bk + 1, .layout = TRIAL_PADDED},
-        {"a tile less one", 1, 1, 1, bq > 1 ? bq - 1 : 1, bk > 1 ? bk - 1 : 1, .front = true},
-        {"two tiles and a prime", 1, 1, 1, 2 * bq + 3, 2 * bk + 7, .top_left = true},
-        {"groups of three", 2, 6, 2, 7, 13, .layout = TRIAL_BSHD, .mixed_lens = true},
-        {"all heads on one", 1, 5, 1, 19, 61, .layout = TRIAL_PADDED, .shifted = true},
-        {"decoding", 2, 4, 2, 1, 2 * bk + 5, .layout = TRIAL_BSHD},
-        {"more queries than keys", 1, 2, 1, bq + 3, 5, .layout = TRIAL_BHSD},
-        {"no keys", 2, 2, 2, 3, 0, .front = true},
-        {"no queries", 1, 1, 1, 0, 5, .layout = TRIAL_BHSD},
-        {"no sequences", 0, 1, 1, 4, 4, .layout = TRIAL_BHSD},
-        {"top left", 1, 1, 1, 37, 53, .top_left = true, .no_lse = true},
-        {"a cache's position", 1, 2, 2, 11, 101, .offset = 83, .top_left = true},
-        {"a negative position", 1, 1, 1, 41, 43, .offset = -17, .top_left = true},
-        {"an offset from the end", 3, 2, 1, 9, 31, .offset = -2, .mixed_lens = true, .layout = TRIAL_PADDED},
-        {"far after", 1, 1, 1, 5, 23, .offset = far},
-        {"far before", 1, 1, 1, 5, 23, .offset = -far},
-        {"rows far apart", 2, 2, 1, 3, 5, .layout = TRIAL_SPARSE, .mixed_lens = true},
-        {"many sequences", 8, 2, 2, 17, bk + 2, .layout = TRIAL_BSHD, .mixed_lens = true},
-        {"large scores", 1, 1, 1, 29, 97, .scale = large},
-        {"a NaN in a query", 1, 2, 2, 31, 47, .nan_query = true},
-        {"negative scale", 1, 1, 1, 3, 67, .scale = -0.5f, .top_left = true},
-    };
-    _Static_assert(sizeof all / sizeof *all <= TRIAL_SHAPES, "room");
-    memcpy(out, all, sizeof all);
-    return (int)(sizeof all / sizeof *all);
 }

@@ -7,10 +7,13 @@
 
 #include "../gen/space.h"
 #include "device.h"
+#include "draw.h"
 #include "estimate.h"
 #include "search.h"
 
-enum { HEADS_A_THREAD = 4, FORMAT = 1 };
+/* Heads of few queries are as many as make FEW_ROWS: fewer would leave keys and values in a cache, where no decoding
+ * finds them. */
+enum { HEADS_A_THREAD = 4, FEW_ROWS = 64, FORMAT = 1 };
 /* Two hundred candidates of up to 0.2 s a run, most of which are dropped after two or three runs. A patient search
  * takes ten runs of each and thirty of those that are near the best: about twenty times as long. */
 static const double TIME_LIMIT = 30, PATIENT_LIMIT = 600;
@@ -26,7 +29,10 @@ static int64_t power_of_two(int64_t x)
 void tune_bucket(struct tune_target *t)
 {
     t->threads = t->threads < 1 ? 1 : t->threads;
-    int most = HEADS_A_THREAD * t->threads;
+    t->q_len = power_of_two(t->q_len);
+    t->kv_len = power_of_two(t->kv_len);
+    int few = t->q_len < FEW_ROWS / HEADS_A_THREAD ? FEW_ROWS / (int)t->q_len : HEADS_A_THREAD;
+    int most = few * t->threads;
     int group = t->kv_heads > 0 ? t->heads / t->kv_heads : 1;
     if (t->heads > most) {
         group = group > most ? most : group;
@@ -38,8 +44,6 @@ void tune_bucket(struct tune_target *t)
         t->batch = enough;
     if (t->batch < 1)
         t->batch = 1;
-    t->q_len = power_of_two(t->q_len);
-    t->kv_len = power_of_two(t->kv_len);
 }
 
 /* Each compiler gets the form that it compiles best. */
@@ -126,7 +130,9 @@ int tune_key(const struct tuner *tuner, const struct tune_target *t, struct buf 
 {
     const struct cpu *cpu = tuner->cpu;
     char name[GEN_NAME_MAX];
-    variant_encode(&t->caller, name);
+    struct variant caller = t->caller; /* in the one form that each choice of types has */
+    variant_set_dtypes(&caller, (enum dtype)caller.field[F_DTYPE], variant_dtype_kv(&caller), variant_dtype_o(&caller));
+    variant_encode(&caller, name);
     char *on = strstr(name, "_on_");
     if (on)
         *on = 0;
@@ -147,6 +153,10 @@ int tune_key(const struct tuner *tuner, const struct tune_target *t, struct buf 
     buf_printf(out, "problem %s\n", name);
     buf_printf(out, "bucket %lld,%d,%d,%lld,%lld\n", (long long)t->batch, t->heads, t->kv_heads, (long long)t->q_len,
                (long long)t->kv_len);
+    if (caller.field[F_WINDOW]) /* a plan knows no bounds and no size: one window and one page stand for all */
+        buf_printf(out, "window %d\n", DRAW_WINDOW);
+    if (caller.field[F_PAGED])
+        buf_printf(out, "page %d\n", DRAW_PAGE);
     if (buf_ok(out))
         return 0;
     snprintf(err->text, sizeof err->text, "tune: error: out of memory");
@@ -170,8 +180,8 @@ static void init_candidate(struct candidate *c, const struct tuner *tuner, const
                            const struct variant *v)
 {
     *c = (struct candidate){.row.variant = *v};
-    c->cycles = tuner->device ? device_cycles(v, t, opencl_target_device(tuner->device))
-                              : estimate_cycles(v, t, tuner->cpu);
+    c->cycles =
+        tuner->device ? device_cycles(v, t, opencl_target_device(tuner->device)) : estimate_cycles(v, t, tuner->cpu);
     if (v->field[F_HEAD_DIM_V] == v->field[F_HEAD_DIM]) /* as variant_decode has it, so that equal means the same */
         c->row.variant.field[F_HEAD_DIM_V] = 0;
     variant_encode(v, c->row.name);
@@ -253,9 +263,11 @@ static int nothing_legal(const struct candidate *c, int n, struct gen_error *err
 
 static void from_cache_row(struct candidate *c, const struct cache_row *r)
 {
-    static const int states[CACHE_STATE_COUNT] = {
-        [CACHE_TIMED] = ROW_TIMED, [CACHE_DROPPED] = ROW_DROPPED, [CACHE_REJECTED] = ROW_REJECTED,
-        [CACHE_WRONG] = ROW_WRONG, [CACHE_UNREACHED] = ROW_DROPPED};
+    static const int states[CACHE_STATE_COUNT] = {[CACHE_TIMED] = ROW_TIMED,
+                                                  [CACHE_DROPPED] = ROW_DROPPED,
+                                                  [CACHE_REJECTED] = ROW_REJECTED,
+                                                  [CACHE_WRONG] = ROW_WRONG,
+                                                  [CACHE_UNREACHED] = ROW_DROPPED};
     c->row.state = states[r->state];
     c->row.min_s = r->min_s;
     c->row.median_s = r->median_s;
@@ -272,12 +284,20 @@ static void from_cache_row(struct candidate *c, const struct cache_row *r)
 
 static void to_cache_row(const struct candidate *c, double limit, bool patient, struct cache_row *r)
 {
-    static const enum cache_state states[] = {[ROW_TIMED] = CACHE_TIMED, [ROW_DROPPED] = CACHE_DROPPED,
-                                              [ROW_REJECTED] = CACHE_REJECTED, [ROW_WRONG] = CACHE_WRONG};
-    *r = (struct cache_row){.source = c->source, .state = c->unreached ? CACHE_UNREACHED : states[c->row.state],
-                            .min_s = c->row.min_s, .median_s = c->row.median_s, .error = c->row.error,
-                            .bound = c->row.bound, .limit_s = c->unreached ? limit : 0, .samples = c->row.samples,
-                            .noisy = c->row.noisy, .patient = patient && !c->unreached};
+    static const enum cache_state states[] = {[ROW_TIMED] = CACHE_TIMED,
+                                              [ROW_DROPPED] = CACHE_DROPPED,
+                                              [ROW_REJECTED] = CACHE_REJECTED,
+                                              [ROW_WRONG] = CACHE_WRONG};
+    *r = (struct cache_row){.source = c->source,
+                            .state = c->unreached ? CACHE_UNREACHED : states[c->row.state],
+                            .min_s = c->row.min_s,
+                            .median_s = c->row.median_s,
+                            .error = c->row.error,
+                            .bound = c->row.bound,
+                            .limit_s = c->unreached ? limit : 0,
+                            .samples = c->row.samples,
+                            .noisy = c->row.noisy,
+                            .patient = patient && !c->unreached};
     memcpy(r->name, c->row.name, sizeof r->name);
     memcpy(r->note, c->row.note, sizeof r->note);
 }

@@ -15,7 +15,8 @@
 #include "jit.h"
 #include "threads.h"
 
-/* The problem, as a caller states it. Tuning fields of `caller` are ignored. */
+/* The problem, as a caller states it. Tuning fields of `caller` are ignored. Windows and pages are timed as draw.h has
+ * them: their sizes are a run's, not a plan's. */
 struct tune_target {
     struct variant caller;
     int heads, kv_heads;

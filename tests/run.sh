@@ -1,8 +1,10 @@
 #!/bin/bash
-# Runs test programs one after another, each in a cache of its own, and adds up what they say in TAP. Fails when a test
-# failed, a program crashed, hung, ended early or ran nothing. What it is not: a builder of them (see tests.mk).
+# Runs test programs, as many at once as there are cores, each in a cache of its own, and adds up what they say in TAP.
+# Fails when a test failed, a program crashed, hung, ended early or ran nothing. What it is not: a builder of them (see
+# tests.mk).
 #
 #     tests/run.sh PROGRAM|SCRIPT...      TEST_TIMEOUT: seconds for each, 0 for none (600)
+#                                         TEST_JOBS: how many at once
 set -u
 cd "$(dirname "$0")/.."
 scratch=$(mktemp -d) || exit 1
@@ -21,22 +23,21 @@ count() {
          END { print p + 0, f + 0, s + 0, n + 0 }'
 }
 
-for test in "$@"; do
+# One program, in a folder of its own: its verdict in a file there, and what to print about it.
+run_one() {
+    local test=$1 room=$2 status took p f s n why='' name bin=out/bin
+    mkdir -p "$room/tmp"
     # A program of another build, out/obj/sanitized/bin/tests/..., tests that build's attngen.
-    bin=out/bin
     [[ $test == */bin/tests/* ]] && bin=${test%%/tests/*}
     export ATTNGEN=$PWD/$bin/attngen ATTNGEN_EMIT=$PWD/$bin/attngen-emit
-    export ATTNGEN_CACHE=$scratch/cache TMPDIR=$scratch/tmp
-    rm -rf "$scratch/cache" "$scratch/tmp"
-    mkdir "$scratch/tmp"
+    export ATTNGEN_CACHE=$room/cache TMPDIR=$room/tmp
 
-    start=$EPOCHREALTIME
-    timeout --foreground "${TEST_TIMEOUT:-600}" "$test" > "$scratch/output" 2>&1 < /dev/null
+    local start=$EPOCHREALTIME
+    timeout --foreground "${TEST_TIMEOUT:-600}" "$test" > "$room/output" 2>&1 < /dev/null
     status=$?
     took=$(awk "BEGIN { printf \"%.1f\", $EPOCHREALTIME - $start }")
-    read -r p f s n < <(count < "$scratch/output")
+    read -r p f s n < <(count < "$room/output")
 
-    why=
     [[ $status == 124 ]] && why="hung for more than ${TEST_TIMEOUT:-600} s"
     [[ -z $why && $status -gt 128 ]] && why="killed by signal $((status - 128))"
     [[ -z $why && $f == 0 && $status != 0 ]] && why="exit status $status"
@@ -46,14 +47,33 @@ for test in "$@"; do
 
     name=${test#"$PWD"/}
     name=${name#out/bin/}
-    echo "$name: $p passed, $f failed, $s skipped, $took s${why:+ ($why)}"
-    if [[ $f != 0 ]]; then
-        sed 's/^/    /' "$scratch/output"
-        failures+=("$name")
-    else
-        # What a test says beside its verdicts: seeds, and why it skipped.
-        grep -vE '^(ok [0-9]+ - .*|1\.\.[0-9]+|TAP version.*|# ok - .*)$' "$scratch/output" | sed 's/^/    /'
-    fi
+    {
+        echo "$name: $p passed, $f failed, $s skipped, $took s${why:+ ($why)}"
+        if [[ $f != 0 ]]; then
+            sed 's/^/    /' "$room/output"
+        else
+            # What a test says beside its verdicts: seeds, and why it skipped.
+            grep -vE '^(ok [0-9]+ - .*|1\.\.[0-9]+|TAP version.*|# ok - .*)$' "$room/output" | sed 's/^/    /'
+        fi
+    } > "$room/report"
+    rm -rf "$room/cache" "$room/tmp"
+    cat "$room/report"
+    echo "$p $f $s $name" > "$room/verdict"
+}
+
+jobs=${TEST_JOBS:-$(nproc 2>/dev/null || echo 2)} at=0
+for test in "$@"; do
+    while (($(jobs -rp | wc -l) >= jobs)); do
+        wait -n
+    done
+    run_one "$test" "$scratch/$at" &
+    at=$((at + 1))
+done
+wait
+for ((i = 0; i < at; i++)); do
+    p=0 f=1 s=0 name="test $i, which left no verdict"
+    [[ -f $scratch/$i/verdict ]] && read -r p f s name < "$scratch/$i/verdict"
+    ((f)) && failures+=("$name")
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 done
 

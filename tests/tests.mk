@@ -3,7 +3,8 @@
 # A test is a program (test_*.c with cmocka) or a script that prints TAP (test_*.sh) in tests/unit, micro, kernel or e2e.
 # Other .c files there, in tests/ and in tests/kit/ are linked into the programs that use them.
 
-TEST_DIRS    = unit micro kernel e2e
+# The longest first: as many run at once as there are cores.
+TEST_DIRS    = kernel micro unit e2e
 TEST_SOURCES := $(foreach d,$(TEST_DIRS),$(sort $(wildcard tests/$(d)/test_*.c)))
 TEST_SCRIPTS := $(foreach d,$(TEST_DIRS),$(sort $(wildcard tests/$(d)/test_*.sh)))
 TESTS        := $(TEST_SOURCES:%.c=$(BIN)/%)

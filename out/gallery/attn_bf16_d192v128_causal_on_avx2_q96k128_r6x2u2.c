@@ -3,7 +3,7 @@
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1) with the
  * online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
  *
- * Parameters: op attn, dtype bf16, head_dim.qk 192, head_dim.v 128, causal 1, isa avx2, tile.q 96, tile.k 128, micro.rows 6, micro.vecs 2, unroll 2.
+ * Parameters: op attn, dtype bf16, head_dim.qk 192, head_dim.v 128, causal, isa avx2, tile.q 96, tile.k 128, micro.rows 6, micro.vecs 2, unroll 2.
  * A tile of 96 queries by 128 keys takes 7864320 flops and 81920 bytes of K and V: 96 flops a byte.
  * Vector registers of 256 bits: 16 in the score tile, 15 in the value tile, 11 in the softmax step, of 16.
  * Workspace: 134144 bytes and 163840 for every 128 keys.
@@ -36,9 +36,15 @@ struct attn_args {
     int64_t bottom_right;   /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
     float scale;            /* scores are scale * q.k */
     int64_t part, parts;    /* this call does part 0..parts-1 of the work; 0, 1: all of it */
+    /* NULL, or where NAME_workspace tells more than 0 when part is -1: as many bytes, aligned to 64, the same for all
+     * parts, which then share what is one's alone otherwise. All parts are called with phase 0, and when they are done,
+     * with phase 1. */
+    void *shared;
+    int64_t phase;
+    const struct attn_features *features; /* of kernels that have features; others do not look at it */
 };
 #endif
-int64_t attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2_workspace(const struct attn_args *args); /* bytes for one part; reads kv_len alone */
+int64_t attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2_workspace(const struct attn_args *args); /* bytes for one part; looks at lengths and part alone */
 int attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *args);
 
 #ifndef ATTN_DECLARATIONS
@@ -471,7 +477,7 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     v_store(r + 8, l); v_store(r + 16, old);
 }
 
-/* The same where an interval ends inside the tile: row i sees the first limit[i] keys; the others score -inf. */
+/* first limit[MR + i]; the others score -inf. */
 KERNEL void softmax_edge(float *s, float *p, float *r, const int32_t *limit, int64_t n)
 {
     float *t;
@@ -649,7 +655,7 @@ KERNEL void value_tile(const float *p, const float *v, float *o, const float *r,
     v_store(o + 512, a4_0); v_store(o + 520, a4_1); v_store(o + 640, a5_0); v_store(o + 648, a5_1);
 }
 
-/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
+/* which is in FIX by then, joins the sum for O; one that is 2**127 times the largest term makes O about 0. */
 KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
 {
     vec y, one__2, most, f;
@@ -741,51 +747,78 @@ KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
 }
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* The parts of a workspace; K and V of one head, packed in tiles, lie at its end. */
-struct space { float *q, *o, *s, *p, *row, *k, *v; uint16_t *stage; };
-static struct space carve(char *at, int64_t kv_len)
+/* One sequence: its lengths, what query 0 stands at on the axis of keys, and where its rows begin, in elements. */
+struct sequence { int64_t b, q_len, keys, offset, q_at, k_at, v_at, o_at, lse_at, lse_ld; };
+static struct sequence sequence(const struct attn_args *a, int64_t b)
 {
-    int64_t tiles = (kv_len + 127) / 128;
-    struct space w = {(float *)at, (float *)(at + 73728), (float *)(at + 122880), (float *)(at + 122880),
-        (float *)(at + 125952), (float *)(at + 134144), (float *)(at + 134144 + tiles * 98304), (uint16_t *)(at + 128000)};
-    return w;
-}
-int64_t attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2_workspace(const struct attn_args *a) { return 134144 + (a->kv_len + 127) / 128 * 163840; }
-
-/* Query i sees the keys before this one. */
-static int64_t interval(int64_t i, int64_t keys, int64_t offset)
-{
-    int64_t end = i + offset + 1;
-    return end < 0 ? 0 : least(end, keys);
+    int64_t q_len = a->q_len, keys = a->kv_lens ? a->kv_lens[b] : a->kv_len;
+    struct sequence s = {.b = b, .q_len = q_len, .keys = keys, .offset = a->offset + (a->bottom_right ? keys - q_len : 0)};
+    s.q_at = b * a->q_stride[0], s.k_at = b * a->k_stride[0], s.v_at = b * a->v_stride[0], s.o_at = b * a->o_stride[0];
+    s.lse_at = b * a->heads * q_len, s.lse_ld = q_len;
+    return s;
 }
 
+/* Query i sees the keys from first_key on, up to and without end_key. */
+static int64_t first_key(const struct sequence *s, int64_t i)
+{
+    (void)s, (void)i;
+    return 0;
+}
+static int64_t end_key(const struct sequence *s, int64_t i)
+{
+    return most(0, least(s->keys, i + s->offset + 1));
+}
 /* The rows themselves, or a copy padded with zeros where whole vectors would reach past their end. */
-static const uint16_t *staged(const uint16_t *from, int64_t *ld, int64_t rows, int64_t width, int64_t padded, uint16_t *stage)
+static const void *staged(const void *from, int64_t *ld, int64_t rows, int64_t width, int64_t padded, int64_t element, void *stage)
 {
     if (rows >= 8 && width == padded)
         return from;
-    memset(stage, 0, 8 * padded * sizeof *stage);
+    memset(stage, 0, 8 * padded * element);
     for (int64_t r = 0; r < least(rows, 8); r++)
-        memcpy(stage + r * padded, from + r * *ld, width * sizeof *stage);
+        memcpy((char *)stage + r * padded * element, (const char *)from + r * *ld * element, width * element);
     *ld = padded;
     return stage;
 }
 
-static void pack(const struct attn_args *a, const struct space *w, int64_t b, int64_t g, int64_t keys)
+/* W keys or values of a head from row j on, of those before `end`. */
+static const uint16_t *keys_from(const struct attn_args *a, const struct sequence *s, const uint16_t *head, const int64_t *stride, int64_t j, int64_t end,
+    int64_t width, int64_t padded, int64_t *ld, uint16_t *stage)
 {
-    const uint16_t *k = (const uint16_t *)a->k + b * a->k_stride[0] + g * a->k_stride[1];
-    const uint16_t *v = (const uint16_t *)a->v + b * a->v_stride[0] + g * a->v_stride[1];
-    for (int64_t j = 0; j < (keys + 15) / 16 * 16; j += 8) {
-        int64_t ldk = a->k_stride[2], ldv = a->v_stride[2], rows = keys - j;
-        const uint16_t *from = staged(rows > 0 ? k + j * ldk : k, &ldk, rows, 192, 192, w->stage);
-        pack_k(from, w->k + j / 16 * 3072 + j % 16, ldk);
-        from = staged(rows > 0 ? v + j * ldv : v, &ldv, rows, 128, 128, w->stage);
-        pack_v(from, w->v + j / 128 * 16384 + j % 128 * 16, ldv);
+    *ld = stride[2];
+    (void)a, (void)s;
+    return staged(j < end ? head + j * stride[2] : head, ld, end - j, width, padded, sizeof *head, stage);
+}
+
+/* The parts of a workspace; K and V of one head, packed in tiles, lie at its end. */
+struct space { float *q, *o, *s, *p, *row, *k, *v; void *stage; };
+static struct space carve(char *at, int64_t kv_len)
+{
+    int64_t tiles = (kv_len + 127) / 128;
+    struct space w = {(float *)at, (float *)(at + 73728), (float *)(at + 122880), (float *)(at + 122880),
+        (float *)(at + 125952), (float *)(at + 134144), (float *)(at + 134144 + tiles * 98304), at + 128000};
+    return w;
+}
+int64_t attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2_workspace(const struct attn_args *a)
+{
+    return a->part < 0 ? 0 : 134144 + (a->kv_len + 127) / 128 * 163840;
+}
+
+/* The tiles of keys from `first` on, up to and without `end`, of KV head g. */
+static void pack(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t g, int64_t first, int64_t end)
+{
+    const uint16_t *k = (const uint16_t *)a->k + s->k_at + g * a->k_stride[1], *v = (const uint16_t *)a->v + s->v_at + g * a->v_stride[1];
+    for (int64_t j = first / 128 * 128; j < (end + 15) / 16 * 16; j += 8) {
+        int64_t ld;
+        const uint16_t *from = keys_from(a, s, k, a->k_stride, j, end, 192, 192, &ld, w->stage);
+        pack_k(from, w->k + j / 16 * 3072 + j % 16, ld);
+        from = keys_from(a, s, v, a->v_stride, j, end, 128, 128, &ld, w->stage);
+        pack_v(from, w->v + j / 128 * 16384 + j % 128 * 16, ld);
     }
 }
 
-/* MR rows of queries against one tile of keys. The rows see ends[i] of its keys; all of them when whole. */
+/* MR rows of queries against n keys of one tile. The rows see those before ends[i]; all of them when whole. */
 static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int whole, const int32_t *ends, const float *scale)
 {
     float *row = w->row + i / 6 * 32, *o = w->o + i * 128;
@@ -806,17 +839,16 @@ static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int who
 }
 
 /* One tile of queries of head h, rows i0 on, over all keys that any of them sees. */
-static void attend(const struct attn_args *a, const struct space *w, int64_t b, int64_t h, int64_t i0, int64_t keys, int64_t offset)
+static void attend(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t h, int64_t i0)
 {
-    int64_t rows = least(96, a->q_len - i0), end = interval(i0 + rows - 1, keys, offset);
-    const uint16_t *q = (const uint16_t *)a->q + b * a->q_stride[0] + h * a->q_stride[1] + i0 * a->q_stride[2];
-    uint16_t *out = (uint16_t *)a->o + b * a->o_stride[0] + h * a->o_stride[1] + i0 * a->o_stride[2];
+    int64_t rows = least(96, s->q_len - i0), padded = (rows + 5) / 6 * 6, end = end_key(s, i0 + rows - 1);
+    const uint16_t *q = (const uint16_t *)a->q + s->q_at + h * a->q_stride[1] + i0 * a->q_stride[2];
+    uint16_t *out = (uint16_t *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * 1.44269504f, unused; /* exponentials are powers of two */
     int32_t ends[6];
-    int64_t padded = (rows + 5) / 6 * 6;
     for (int64_t i = 0; i < padded; i += 8) {
         int64_t ld = a->q_stride[2];
-        const uint16_t *from = staged(i < rows ? q + i * ld : q, &ld, rows - i, 192, 192, w->stage);
+        const uint16_t *from = staged(i < rows ? q + i * ld : q, &ld, rows - i, 192, 192, sizeof *q, w->stage);
         pack_q(from, w->q + i * 192, ld);
     }
     memset(w->o, 0, padded * 512);
@@ -824,42 +856,42 @@ static void attend(const struct attn_args *a, const struct space *w, int64_t b, 
         for (int64_t l = 0; l < 32; l++)
             row[l] = l < 8 ? -1.0f / 0.0f : 0.0f;
 
-    for (int64_t j = 0; j < end; j += 128)
+    for (int64_t j = first_key(s, i0) / 128 * 128; j < end; j += 128)
         for (int64_t i = 0; i < rows; i += 6) {
-            int64_t first = interval(i0 + i, keys, offset) - j, last = least(end, interval(i0 + i + 5, keys, offset)) - j;
+            int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + 5)) - j; /* rows see up to */
             if (last <= 0)
                 continue;
-            for (int64_t r = 0; first < 128 && r < 6; r++)
-                ends[r] = (int32_t)least(128, interval(i0 + i + r, keys, offset) - j);
-            tile(w, i, j, least(128, last), first >= 128, ends, &scale);
+            for (int64_t r = 0; all < 128 && r < 6; r++)
+                ends[r] = (int32_t)least(128, end_key(s, i0 + i + r) - j);
+            tile(w, i, j, least(128, last), all >= 128, ends, &scale);
         }
 
     for (int64_t i = 0; i < rows; i++) {
-        float *lse = a->lse ? a->lse + (b * a->heads + h) * a->q_len + i0 + i : &unused;
-        finish(w->o + i * 128, w->row + i / 6 * 32 + i % 6, out + i * a->o_stride[2], lse);
+        float *row = w->row + i / 6 * 32 + i % 6, *lse = a->lse ? a->lse + s->lse_at + h * s->lse_ld + i0 + i : &unused;
+        finish(w->o + i * 128, row, out + i * a->o_stride[2], lse);
     }
 }
 
 /* The work is batch * kv_heads units, each cut into `cuts` shares where there are more parts than units. */
 int attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *a)
 {
-    int64_t group, tiles, units, cuts, x, y, packed = -1;
+    int64_t group, units, cuts, x, y, packed = -1;
     if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1)
         return 1;
-    group = a->heads / a->kv_heads, tiles = (a->q_len + 95) / 96, units = a->batch * a->kv_heads;
+    group = a->heads / a->kv_heads, units = a->batch * a->kv_heads;
     struct space w = carve((char *)a->workspace, a->kv_len);
     for (x = units, y = a->parts; y; )
         cuts = x % y, x = y, y = cuts;
     cuts = x ? a->parts / x : 1;
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
-        int64_t unit = t / cuts, b = unit / a->kv_heads, g = unit % a->kv_heads;
-        int64_t keys = a->kv_lens ? a->kv_lens[b] : a->kv_len;
-        int64_t offset = a->offset + (a->bottom_right ? keys - a->q_len : 0);
+        int64_t unit = t / cuts, g = unit % a->kv_heads;
+        struct sequence s = sequence(a, unit / a->kv_heads);
+        int64_t tiles = (s.q_len + 95) / 96;
         for (int64_t u = t % cuts; u < group * tiles; u += cuts) {
             if (packed != unit)
-                pack(a, &w, b, g, interval(a->q_len - 1, keys, offset));
+                pack(a, &w, &s, g, first_key(&s, 0), end_key(&s, s.q_len - 1));
             packed = unit;
-            attend(a, &w, b, g * group + u / tiles, u % tiles * 96, keys, offset);
+            attend(a, &w, &s, g * group + u / tiles, u % tiles * 96);
         }
     }
     return 0;

@@ -9,13 +9,13 @@
 #include "../cpu.h"
 #include "../numeric.h"
 #include "../peak.h"
-#include "../plan.h"
+#include "../run.h"
 #include "../threads.h"
 #include "../timer.h"
 #include "../workload.h"
 #include "cli.h"
+#include "features.h"
 #include "json.h"
-#include "npy.h"
 #include "options.h"
 
 enum { SAMPLES = 20 };
@@ -28,7 +28,8 @@ static const struct verb verb = {
             "the kernel that a model chooses; nothing is stored. Samples count when the core was\n"
             "quiet before and after; `noisy` says that there were too few of those. The peak is\n"
             "the core's own sustained rate of multiply-adds, measured in the same run, times\n"
-            "threads.",
+            "threads. GFLOP/s count the pairs of a query and a key that windows, causal masks\n"
+            "and lengths let take part; what is done to a score counts nothing.",
     .example = "attngen bench --shape 1,8,8,2048,2048,64 --threads 1 --json",
     .exits = "the kernel cannot be had or failed",
     .options = OPTIONS_ATTENTION | OPTIONS_MACHINE | OPTION_BIT(OPTION_SHAPE) | OPTION_BIT(OPTION_VARIANT) |
@@ -46,7 +47,7 @@ struct bench {
     attn_status status; /* of the last execution */
     void *q, *k, *v, *o, *workspace;
     float *lse;
-    int64_t *kv_lens;
+    struct features features;
     /* results */
     struct timing timing;
     double flops, bytes, peak_gflops;
@@ -71,12 +72,17 @@ static int make_plan(struct bench *b)
     const struct shape *s = &o->shape;
     static const attn_dtype dtype[] = {[DTYPE_F32] = ATTN_F32, [DTYPE_F16] = ATTN_F16, [DTYPE_BF16] = ATTN_BF16};
     const struct attn_options options = {.size = sizeof options, .log = log_warning};
-    const struct attn_problem problem = {
+    struct attn_problem problem = {
         .size = sizeof problem, .dtype = dtype[o->dtype], .head_dim = (int)s->head_dim,
         .head_dim_v = (int)s->head_dim_v, .heads = (int)s->heads, .kv_heads = (int)s->kv_heads, .causal = o->causal,
         .max_batch = s->batch, .max_q_len = s->q_len, .max_kv_len = s->kv_len, .threads = o->threads,
         .rigor = ATTN_ESTIMATE, .variant = o->file[OPTION_VARIANT], .compiler = o->compiler,
-        .device = o->file[OPTION_DEVICE]};
+        .device = o->file[OPTION_DEVICE], .mixed = o->dtype_kv != o->dtype || o->dtype_o != o->dtype};
+    if (problem.mixed) {
+        problem.kv_dtype = dtype[o->dtype_kv];
+        problem.o_dtype = dtype[o->dtype_o];
+    }
+    features_problem(&b->features, o, &problem);
     b->info.size = sizeof b->info;
     if (attn_context_create(&options, &b->context, &b->err) ||
         attn_plan_create(b->context, &problem, &b->plan, &b->err) ||
@@ -85,12 +91,34 @@ static int make_plan(struct bench *b)
     return CLI_OK;
 }
 
-static void set_strides(const struct bench *b, int64_t heads, int64_t rows, int64_t dim, int64_t stride[3])
+/* A tensor's sides but the last: of batch, or of pages; of heads; of rows. */
+struct sides {
+    int64_t first, heads, rows;
+};
+
+static struct sides query_sides(const struct bench *b)
+{
+    const struct shape *s = &b->options.shape;
+    const struct npy *starts = &b->features.q_starts;
+    return starts->data ? (struct sides){1, s->heads, starts_rows(starts)}
+                        : (struct sides){s->batch, s->heads, s->q_len};
+}
+
+static struct sides key_sides(const struct bench *b)
+{
+    const struct shape *s = &b->options.shape;
+    const struct features *f = &b->features;
+    return f->kv_starts.data ? (struct sides){1, s->kv_heads, starts_rows(&f->kv_starts)}
+           : f->table.data   ? (struct sides){f->pages, s->kv_heads, f->page_size}
+                             : (struct sides){s->batch, s->kv_heads, s->kv_len};
+}
+
+static void set_strides(const struct bench *b, struct sides n, int64_t dim, int64_t stride[3])
 {
     bool bshd = b->options.layout == LAYOUT_BSHD;
-    stride[0] = heads * rows * dim;
-    stride[1] = bshd ? dim : rows * dim;
-    stride[2] = bshd ? heads * dim : dim;
+    stride[0] = n.heads * n.rows * dim;
+    stride[1] = bshd ? dim : n.rows * dim;
+    stride[2] = bshd ? n.heads * dim : dim;
 }
 
 /* Room for n elements, and for the padding that aligned_alloc wants; the pages are there before anything is timed. */
@@ -103,54 +131,57 @@ static void *room(size_t bytes)
     return memory;
 }
 
+static void *random_data(enum dtype t, struct sides n, int64_t dim, uint64_t seed)
+{
+    size_t elements = (size_t)(n.first * n.heads * n.rows * dim);
+    void *data = room(elements * dtype_size(t));
+    if (data)
+        fill_normal(data, t, elements, seed);
+    return data;
+}
+
+static int make_features(struct bench *b)
+{
+    struct gen_error err = {""};
+    return features_make(&b->options, &b->options.shape, &b->features, &err) ? fail(err.text) : CLI_OK;
+}
+
 static int make_data(struct bench *b)
 {
     const struct shape *s = &b->options.shape;
-    enum dtype t = b->options.dtype;
-    size_t rows = (size_t)(s->batch * s->heads * s->q_len), keys = (size_t)(s->batch * s->kv_heads * s->kv_len);
-    size_t d = (size_t)s->head_dim, dv = (size_t)s->head_dim_v, element = dtype_size(t);
-    struct gen_error err = {""};
-    if (b->options.file[OPTION_KV_LENS] &&
-        npy_read_lengths(b->options.file[OPTION_KV_LENS], s->batch, s->kv_len, &b->kv_lens, &err))
-        return fail(err.text);
-    b->q = room(rows * d * element);
-    b->k = room(keys * d * element);
-    b->v = room(keys * dv * element);
-    b->o = room(rows * dv * element);
+    const struct options *o = &b->options;
+    const struct sides q = query_sides(b), k = key_sides(b);
+    size_t rows = (size_t)(q.first * q.heads * q.rows);
+    b->q = random_data(o->dtype, q, s->head_dim, 1);
+    b->k = random_data(o->dtype_kv, k, s->head_dim, 2);
+    b->v = random_data(o->dtype_kv, k, s->head_dim_v, 3);
+    b->o = room(rows * (size_t)s->head_dim_v * dtype_size(o->dtype_o));
     b->lse = room(rows * sizeof *b->lse);
     if (!b->q || !b->k || !b->v || !b->o || !b->lse)
         return fail("memory for this shape is out");
-    fill_normal(b->q, t, rows * d, 1);
-    fill_normal(b->k, t, keys * d, 2);
-    fill_normal(b->v, t, keys * dv, 3);
     b->run = (struct attn_run){.size = sizeof b->run, .q = b->q, .k = b->k, .v = b->v, .o = b->o, .lse = b->lse,
-                               .batch = s->batch, .q_len = s->q_len, .kv_len = s->kv_len, .kv_lens = b->kv_lens,
-                               .align = b->options.align, .q_offset = b->options.q_offset, .scale = b->options.scale,
-                               .has_scale = (b->options.given & OPTION_BIT(OPTION_SCALE)) != 0};
-    set_strides(b, s->heads, s->q_len, s->head_dim, b->run.q_stride);
-    set_strides(b, s->kv_heads, s->kv_len, s->head_dim, b->run.k_stride);
-    set_strides(b, s->kv_heads, s->kv_len, s->head_dim_v, b->run.v_stride);
-    set_strides(b, s->heads, s->q_len, s->head_dim_v, b->run.o_stride);
+                               .batch = s->batch, .q_len = s->q_len, .kv_len = s->kv_len, .align = o->align,
+                               .q_offset = o->q_offset, .scale = o->scale,
+                               .has_scale = (o->given & OPTION_BIT(OPTION_SCALE)) != 0};
+    features_run(&b->features, o, &b->run);
+    set_strides(b, q, s->head_dim, b->run.q_stride);
+    set_strides(b, k, s->head_dim, b->run.k_stride);
+    set_strides(b, k, s->head_dim_v, b->run.v_stride);
+    set_strides(b, q, s->head_dim_v, b->run.o_stride);
     return CLI_OK;
 }
 
-/* What takes part, by the mask and the lengths of this run. */
-static void count_work(struct bench *b)
+/* What takes part, by the masks and lengths of this run. */
+static int count_work(struct bench *b)
 {
-    const struct shape *s = &b->options.shape;
-    struct variant v = variant_default(ISA_C);
-    v.field[F_DTYPE] = b->options.dtype;
-    v.field[F_HEAD_DIM] = (int32_t)s->head_dim;
-    v.field[F_HEAD_DIM_V] = (int32_t)s->head_dim_v;
-    v.field[F_CAUSAL] = b->options.causal;
-    struct attn_args args = {.batch = s->batch, .heads = s->heads, .kv_heads = s->kv_heads, .q_len = s->q_len,
-                             .kv_len = s->kv_len, .kv_lens = b->kv_lens, .lse = b->lse,
-                             .bottom_right = b->options.align == ATTN_BOTTOM_RIGHT,
-                             .offset = b->options.align == ATTN_Q_OFFSET ? b->options.q_offset : 0};
-    b->flops = attention_flops(&v, &args);
-    b->bytes = attention_bytes(&v, &args);
+    struct attn_args args;
+    struct attn_features features;
+    if (read_run(b->plan, &b->run, &args, &features, &b->err))
+        return fail(b->err.text);
+    b->flops = attention_flops(&b->plan->variant, &args);
+    b->bytes = attention_bytes(&b->plan->variant, &args);
+    return CLI_OK;
 }
-
 static void execute(void *arg)
 {
     struct bench *b = arg;
@@ -210,6 +241,18 @@ static double per_second(double amount, double seconds)
     return seconds > 0 ? amount / seconds * 1e-9 : 0;
 }
 
+/* As --dtype takes it. */
+static struct npy_text types_of(const struct options *o)
+{
+    struct npy_text t;
+    const char *q = field_value_name(F_DTYPE, o->dtype), *kv = field_value_name(F_DTYPE, o->dtype_kv);
+    if (o->dtype_kv == o->dtype && o->dtype_o == o->dtype)
+        snprintf(t.text, sizeof t.text, "%s", q);
+    else
+        snprintf(t.text, sizeof t.text, "q=%s,kv=%s,o=%s", q, kv, field_value_name(F_DTYPE, o->dtype_o));
+    return t;
+}
+
 static int print_json(const struct bench *b)
 {
     struct buf out = {0};
@@ -217,7 +260,7 @@ static int print_json(const struct bench *b)
     buf_puts(&out, "{\"variant\": ");
     json_text(&out, b->info.variant);
     buf_printf(&out, ", \"device\": \"%s\", \"shape\": \"%s\", \"dtype\": \"%s\", \"compiler\": \"%s\"", b->info.device,
-               b->options.shape.text, field_value_name(F_DTYPE, b->options.dtype), b->info.compiler);
+               b->options.shape.text, types_of(&b->options).text, b->info.compiler);
     buf_printf(&out, ", \"threads\": %d, \"cached\": %s, \"compile_ms\": %.3f, \"samples\": %d, \"noisy\": %s",
                b->info.threads, b->info.cached ? "true" : "false", b->info.compile_ms, t->samples,
                t->noisy ? "true" : "false");
@@ -240,8 +283,7 @@ static void print_text(const struct bench *b)
     printf("%s on %s, %d %s%s, compiled by %s in %.3f ms, %s\n", b->info.variant, b->info.device, b->info.threads,
            workers, b->info.threads == 1 ? "" : "s", b->info.compiler, b->info.compile_ms,
            b->options.file[OPTION_VARIANT] ? "as asked" : b->info.cached ? "from the cache" : "by estimate");
-    printf("shape    %s, %s%s\n", b->options.shape.text, field_value_name(F_DTYPE, b->options.dtype),
-           b->options.causal ? ", causal" : "");
+    printf("shape    %s, %s%s\n", b->options.shape.text, types_of(&b->options).text, b->options.causal ? ", causal" : "");
     printf("time     %.4f ms at best, median %.4f ms, of %d %ssamples\n", t->min_s * 1e3, t->median_s * 1e3, t->samples,
            t->noisy ? "noisy " : "");
     printf("speed    %.1f GFLOP/s at best, median %.1f; %.2f GB/s of Q, K, V and O\n", gflops, median,
@@ -256,13 +298,15 @@ int cli_bench(int argc, char **argv)
     int code = CLI_OK;
     if (!options_begin(&verb, argc, argv, &b.options, &code))
         return code;
-    code = make_plan(&b);
+    code = make_features(&b);
+    if (code == CLI_OK)
+        code = make_plan(&b);
     if (code == CLI_OK)
         code = make_data(&b);
-    if (code == CLI_OK) {
-        count_work(&b);
+    if (code == CLI_OK)
+        code = count_work(&b);
+    if (code == CLI_OK)
         code = measure(&b);
-    }
     if (code == CLI_OK && b.options.json)
         code = print_json(&b);
     else if (code == CLI_OK)
@@ -275,6 +319,6 @@ int cli_bench(int argc, char **argv)
     free(b.o);
     free(b.lse);
     free(b.workspace);
-    free(b.kv_lens);
+    features_free(&b.features);
     return code;
 }

@@ -28,8 +28,17 @@ enum option_id {
     OPTION_DTYPE,
     OPTION_CAUSAL,
     OPTION_Q_OFFSET,
+    OPTION_WINDOW,
     OPTION_SCALE,
+    OPTION_SOFTCAP,
+    OPTION_BIAS,
+    OPTION_MASK,
+    OPTION_ALIBI,
+    OPTION_SINKS,
     OPTION_KV_LENS,
+    OPTION_CU_SEQLENS_Q,
+    OPTION_CU_SEQLENS_K,
+    OPTION_BLOCK_TABLE,
     OPTION_LAYOUT,
     /* how and where */
     OPTION_DEVICE,
@@ -42,10 +51,15 @@ enum option_id {
     OPTION_COUNT
 };
 #define OPTION_BIT(id) (UINT64_C(1) << (id))
-/* What DESIGN calls the attention options that tune and bench share with run, and where the work is done. */
+/* The attention options that tune and bench share with run: those on which kernels depend, and the rest; and where the
+ * work is done. */
+#define OPTIONS_KERNEL                                                                                                 \
+    (OPTION_BIT(OPTION_DTYPE) | OPTION_BIT(OPTION_CAUSAL) | OPTION_BIT(OPTION_WINDOW) | OPTION_BIT(OPTION_SOFTCAP) |   \
+     OPTION_BIT(OPTION_BIAS) | OPTION_BIT(OPTION_MASK) | OPTION_BIT(OPTION_ALIBI) | OPTION_BIT(OPTION_SINKS) |         \
+     OPTION_BIT(OPTION_CU_SEQLENS_Q) | OPTION_BIT(OPTION_CU_SEQLENS_K) | OPTION_BIT(OPTION_BLOCK_TABLE))
 #define OPTIONS_ATTENTION                                                                                              \
-    (OPTION_BIT(OPTION_DTYPE) | OPTION_BIT(OPTION_CAUSAL) | OPTION_BIT(OPTION_Q_OFFSET) | OPTION_BIT(OPTION_SCALE) |   \
-     OPTION_BIT(OPTION_KV_LENS) | OPTION_BIT(OPTION_LAYOUT))
+    (OPTIONS_KERNEL | OPTION_BIT(OPTION_Q_OFFSET) | OPTION_BIT(OPTION_SCALE) | OPTION_BIT(OPTION_KV_LENS) |            \
+     OPTION_BIT(OPTION_LAYOUT))
 #define OPTIONS_MACHINE (OPTION_BIT(OPTION_DEVICE) | OPTION_BIT(OPTION_THREADS) | OPTION_BIT(OPTION_COMPILER))
 
 enum layout { LAYOUT_BHSD, LAYOUT_BSHD };
@@ -56,22 +70,26 @@ struct shape {
     int64_t batch, heads, kv_heads, q_len, kv_len, head_dim, head_dim_v;
 };
 
+enum { DTYPES_Q = 1, DTYPES_KV = 2, DTYPES_O = 4, DTYPES_ONE = 8 };
+
 /* Values, at their defaults where `given` has no bit. Strings are pieces of argv. */
 struct options {
     uint64_t given;                 /* OPTION_BIT of each that stood on the command line */
     const char *file[OPTION_COUNT]; /* of options whose value is text as it is: file[OPTION_Q], file[OPTION_VARIANT] */
     struct shape shape;
-    enum dtype dtype;
+    enum dtype dtype, dtype_kv, dtype_o; /* of Q, of K and V, of O; those not given are as Q's */
+    unsigned dtypes;                     /* which were given; DTYPES_ONE: by one word for Q, K and V */
     bool causal;
     attn_align align; /* ATTN_Q_OFFSET when --q-offset was given */
     int64_t q_offset;
-    float scale; /* read when given has OPTION_SCALE */
+    int64_t window[2];    /* keys before and after; -1: no bound; read when given has OPTION_WINDOW */
+    float scale, softcap; /* read when given has OPTION_SCALE, OPTION_SOFTCAP */
     enum layout layout;
-    int threads;       /* 0: as many as the process may run on */
+    int threads; /* 0: as many as the process may run on */
     attn_compiler compiler;
     bool every_compiler; /* --compiler both */
-    attn_rigor rigor;  /* ATTN_MEASURE */
-    double time_limit; /* seconds; 0 when not given */
+    attn_rigor rigor;    /* ATTN_MEASURE */
+    double time_limit;   /* seconds; 0 when not given */
     bool machine_code, list, why_not, json;
     char *const *operand; /* what stands there without an option, in order; points into argv, which is reordered */
     int operands;
@@ -99,6 +117,12 @@ enum options_result options_parse(const struct verb *verb, int argc, char **argv
 /* The same for a verb's first lines: prints help on stdout or the error on stderr. True: go on; false: return
  * *exit_code. */
 bool options_begin(const struct verb *verb, int argc, char **argv, struct options *out, int *exit_code);
+
+/* The first option given on which kernels depend, or NULL. */
+const char *options_kernel(const struct options *o);
+
+/* Whether a window with a bound was given. */
+bool options_window(const struct options *o);
 
 /* Prints `attngen VERB: error: ...` and where help is; returns CLI_USAGE. */
 int usage_error(const struct verb *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));

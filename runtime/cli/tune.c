@@ -11,6 +11,7 @@
 #include "../../gen/expand.h"
 #include "../opencl.h"
 #include "cli.h"
+#include "features.h"
 #include "options.h"
 #include "tune_table.h"
 
@@ -22,7 +23,9 @@ static const struct verb verb = {
             "libattn find it. With a spec, its variants are the candidates, and a tuning field\n"
             "that it leaves out takes all its values; without one, all that can be here are.\n"
             "A spec without --shape is tuned for 1,8,8,1024,1024,D. What the cache knows is not\n"
-            "timed again. Options that no kernel depends on (--scale, --layout, ...) are allowed.",
+            "timed again. Options that no kernel depends on (--scale, --layout, ...) are allowed;\n"
+            "of --window, --softcap and arrays it counts only that they are there, and a bias's\n"
+            "type: candidates are timed with usual ones.",
     .example = "attngen tune --shape 1,8,8,2048,2048,64 --causal --threads 1",
     .exits = "no candidate can be used here",
     .options = OPTIONS_ATTENTION | OPTIONS_MACHINE | OPTION_BIT(OPTION_SHAPE) | OPTION_BIT(OPTION_RIGOR) |
@@ -141,10 +144,11 @@ static int collect(struct session *s)
     struct options *o = &s->options;
     if (o->operands == 0) {
         struct variant v = variant_default(ISA_C);
-        v.field[F_DTYPE] = o->dtype;
+        struct gen_error err = {""};
         v.field[F_HEAD_DIM] = (int32_t)o->shape.head_dim;
         v.field[F_HEAD_DIM_V] = o->shape.head_dim_v == o->shape.head_dim ? 0 : (int32_t)o->shape.head_dim_v;
-        v.field[F_CAUSAL] = o->causal;
+        if (features_variant(o, &v, &err) != 0)
+            return fail(err.text);
         s->problem = calloc(1, sizeof *s->problem);
         if (!s->problem)
             return fail("memory is out");
@@ -297,11 +301,11 @@ int cli_tune(int argc, char **argv)
     int code = CLI_OK;
     if (!options_begin(&verb, argc, argv, &s.options, &code))
         return code;
-    const uint64_t by_spec = OPTION_BIT(OPTION_DTYPE) | OPTION_BIT(OPTION_CAUSAL);
     if (s.options.operands == 0 && !(s.options.given & OPTION_BIT(OPTION_SHAPE)))
         return usage_error(&verb, "there is nothing to tune; expected a SPEC or --shape");
-    if (s.options.operands > 0 && (s.options.given & by_spec))
-        return usage_error(&verb, "--dtype and --causal are the spec's to say; expected them there");
+    const char *by_spec = s.options.operands > 0 ? options_kernel(&s.options) : NULL;
+    if (by_spec)
+        return usage_error(&verb, "%s is the spec's to say; expected it there", by_spec);
     code = collect(&s);
     if (code == CLI_OK)
         code = open_session(&s);

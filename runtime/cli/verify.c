@@ -35,7 +35,8 @@ static const struct verb verb = {
     .name = "verify",
     .usage = "verify DIR",
     .text = "Compiles every kernel that DIR/manifest.json names, from the text in its file, and\n"
-            "checks it on awkward shapes against a double-precision reference: one line each.\n"
+            "checks it on awkward shapes, with all its features (windows, biases, pages, ...),\n"
+            "against a double-precision reference: one line each.\n"
             "Kernels in OpenCL C run on the first device that `attngen devices` lists as usable.\n"
             "Skipped are kernels in machine code for an instruction set that is not here, and\n"
             "those in OpenCL C without a device, or beyond its limits.",

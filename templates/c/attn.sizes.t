@@ -3,8 +3,18 @@
 % let PAIRS = has_type("bf16x2")
 % let PER = PAIRS ? 2 : 1
 % let E = PAIRS ? "bf16x2" : "f32"
-% let T = DTYPE
-% let TYPE = DTYPE == "f32" ? "float" : "uint16_t"
+% let TQ = DTYPE
+% let TKV = DTYPE_KV == "same" ? DTYPE : DTYPE_KV
+% let TO = DTYPE_O == "same" ? DTYPE : DTYPE_O
+% let TB = BIAS
+% let CQ = TQ == "f32" ? "float" : "uint16_t"
+% let CKV = TKV == "f32" ? "float" : "uint16_t"
+% let CO = TO == "f32" ? "float" : "uint16_t"
+% let CB = TB == "f32" ? "float" : "uint16_t"
+% let NATURAL = BIAS != "none"
+% let UNIT = NATURAL ? "1.0f" : "1.44269504f"
+% let MODIFY = SOFTCAP or BIAS != "none" or MASK or ALIBI
+% let FEATURES = MODIFY or WINDOW or SINK or PACKED or PAGED
 % let NR = NV*W
 % let SQ = round_up(ceil_div(HD, PER), U)
 % let LDQ = round_up(SQ, W)
@@ -20,7 +30,24 @@
 % let LDP = BK/PER
 % let KTILE = BK*LDQ
 % let VTILE = PANELS*LDP*NR
-% let STAGE = W*max(LDQ*PER, LDO)
+% let STAGE = max(W*max(LDQ*PER, LDO), BIAS != "none" or MASK ? MR*BK : 0)
+%# Where the keys are split, R rows of queries by KB keys make a vector of scores, keys outside. No panels are made of K and V.
+% let R = MR
+% let KB = max(1, W/R)
+% let IN_PLACE = not PAGED and HD == LDQ and HDV == LDO
+% let ROOM = REGISTERS ? REGISTERS - 3 : 29
+% let VR = R % 8 == 0 and 8*(NV + 1) <= ROOM ? 8 : R % 4 == 0 and 4*(NV + 1) <= ROOM ? 4 : R % 2 == 0 and 2*(NV + 1) <= ROOM ? 2 : 1
+% let DQ = LDQ/W
+% let SIZE = TKV == "f32" ? 4 : 2
+% let FEW_S = round_up(BQ/R*(R*LDQ + W)*4, 64)
+% let FEW_PART = FEW_S + round_up(R*BK + R*U, W)*4
+% let FEW_RESULT = BQ*LDO*4 + BQ/R*STATE*4
+% let FEW_O = FEW_PART + FEW_RESULT
+% let FEW_ROW = FEW_O + BQ*LDO*4
+% let FEW_K = round_up(FEW_ROW + BQ/R*STATE*4, 64)
+% let FEW_V = FEW_K + round_up(BK*LDQ*SIZE, 64)
+% let FEW_STAGE = FEW_V + round_up(BK*LDO*SIZE, 64)
+% let FEW_ALL = FEW_STAGE + round_up(max(max(W*LDQ*4, LDO*4), BK*R*4), 64)
 % let AT_O = round_up(BQ, W)*LDQ*4
 % let AT_S = AT_O + round_up(BQ*LDO*4, 64)
 % let AT_P = AT_S + round_up(MR*BK*4, 64)
@@ -29,13 +56,45 @@
 % let WORKSPACE = AT_STAGE + round_up(STAGE*4, 64)
 % assert GQ + GX + VW == 0, "group and vector belong to OpenCL; isa portable has them"
 % assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
-% assert not PAIRS or DTYPE == "bf16", "isa avx512bf16 multiplies pairs of bf16; dtype must be bf16"
-% assert BK % NR == 0, "tile.k must be a multiple of micro.vecs times the vector's width"
+% assert not PAIRS or TQ == "bf16" and TKV == "bf16", "isa avx512bf16 multiplies pairs of bf16; dtype must be bf16"
 % assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"
-% assert W % (U*PER) == 0, "unroll must divide the vector's width, and half of it where the ISA multiplies pairs"
-% assert not PAIRS or BK/W % 2 == 0, "tile.k must hold an even number of vectors where the ISA multiplies pairs"
 % assert MR <= W, "micro.rows must be at most the vector's width"
 % assert MR*NV <= 64, "micro.rows times micro.vecs must be at most 64"
+% if SPLIT
+% assert not PAIRS, "isa avx512bf16 has no split; split must be left out"
+% assert W % MR == 0, "micro.rows must divide the vector's width where keys are split"
+% assert BK % W == 0 and BK % U == 0, "tile.k must be a multiple of the vector's width, and of unroll, where keys are split"
+% assert SPLIT % BK == 0, "split must be a multiple of tile.k"
+% micro pack_q
+% micro score_rows with MR = W
+% micro softmax_rows
+% micro softmax_rows_edge
+% if PANELS > 1 or LAST == NV
+% micro value_rows with N = NV
+% end
+% if LAST != NV
+% micro value_rows as value_rest with N = LAST
+% end
+% micro rescale
+% micro join
+% micro blend
+% if SOFTCAP
+% micro softcap with MR = 1
+% end
+% if BIAS != "none"
+% micro add_bias with MR = 1
+% end
+% if ALIBI
+% micro alibi_rows
+% end
+% if MASK
+% micro hide with MR = 1
+% end
+% micro finish
+% else
+% assert BK % NR == 0, "tile.k must be a multiple of micro.vecs times the vector's width"
+% assert W % (U*PER) == 0, "unroll must divide the vector's width, and half of it where the ISA multiplies pairs"
+% assert not PAIRS or BK/W % 2 == 0, "tile.k must hold an even number of vectors where the ISA multiplies pairs"
 % micro pack_q
 % micro pack_k
 % micro pack_v
@@ -48,4 +107,17 @@
 % if LAST != NV
 % micro value_tile as value_last with N = LAST
 % end
+% if SOFTCAP
+% micro softcap
+% end
+% if BIAS != "none"
+% micro add_bias
+% end
+% if ALIBI
+% micro alibi
+% end
+% if MASK
+% micro hide
+% end
 % micro finish
+% end

@@ -4,27 +4,39 @@
  * online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
  *
  * Parameters: ${parameters()}.
- * A tile of ${BQ} queries by ${BK} keys takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*(DTYPE == "f32" ? 4 : 2)} bytes of K and V: ${2*BQ*(HD + HDV)/((HD + HDV)*(DTYPE == "f32" ? 4 : 2))} flops a byte.
+% if SPLIT
+ * ${BQ} rows of queries of the heads that share a KV head walk its keys together, ${BK} at a time, in parts of ${SPLIT} that are joined in order.
+ * Vector registers of ${W*32} bits${REGISTERS ? "" : " (how many, the compiler decides)"}: ${vectors("score_rows")} in the scores, ${LAST == NV or PANELS > 1 ? vectors("value_rows") : vectors("value_rest")} in the values, ${vectors("softmax_rows")} in the softmax step, of ${REGISTERS}.
+ * Workspace: ${FEW_ALL} bytes.
+% else
+ * A tile of ${BQ} queries by ${BK} keys takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*(TKV == "f32" ? 4 : 2)} bytes of K and V: ${2*BQ*(HD + HDV)/((HD + HDV)*(TKV == "f32" ? 4 : 2))} flops a byte.
  * Vector registers of ${W*32} bits${REGISTERS ? "" : " (how many, the compiler decides)"}: ${vectors("score_tile")} in the score tile, ${LAST == NV or PANELS > 1 ? vectors("value_tile") : vectors("value_last")} in the value tile, ${vectors("softmax")} in the softmax step, of ${REGISTERS}.
  * Workspace: ${WORKSPACE} bytes and ${KTILE*4 + VTILE*4} for every ${BK} keys.
+% end
  *
  * Contract: struct attn_args below says what each argument is. ${NAME} returns 0, or 1 when it refuses
  * args (size is not sizeof(struct attn_args), part is not one of parts, no KV head). It allocates nothing and keeps no
  * state: it may run in any number of threads, each with a workspace of its own. O must not overlap the inputs. Keys past
  * a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. The bits of the result do not
  * depend on parts.
+% if FEATURES
+ * What the features take is in struct attn_features, which args->features must point to.${MODIFY ? " Scores are scaled" : ""}${SOFTCAP ? ", capped" : ""}${BIAS != "none" ? ", biased" : ""}${ALIBI ? ", lowered by distance" : ""}${MASK ? ", masked" : ""}${MODIFY ? ", in this order." : ""}
+% end
  *
  * To declare it elsewhere, define ATTN_DECLARATIONS and include this file. */
 % if JIT
-typedef short int16_t; typedef int int32_t; typedef long int64_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;
+typedef short int16_t; typedef int int32_t; typedef long int64_t; typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;
 void *memcpy(void *, const void *, unsigned long);
 void *memset(void *, int, unsigned long);
 % else
 #include <stdint.h>
 #include <string.h>
 % end
+% if FEATURES
+% include "c/features.h"
+% end
 % include "c/args.h"
-int64_t ${NAME}_workspace(const struct attn_args *args); /* bytes for one part; reads kv_len alone */
+int64_t ${NAME}_workspace(const struct attn_args *args); /* bytes for one part; looks at lengths${SPLIT ? ", heads" : ""} and part alone */
 int ${NAME}(const struct attn_args *args);
 
 #ifndef ATTN_DECLARATIONS

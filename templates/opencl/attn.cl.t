@@ -4,17 +4,13 @@
 % include "opencl/attn.sizes.t"
 % include "opencl/header.t"
 % include "opencl/args.h"
-% include "opencl/types.t"
-
-/* Query i sees the keys before this one. */
-static long interval(long i, long keys, long offset)
-{
-% if CAUSAL
-    return clamp(i + offset + 1, 0L, keys);
-% else
-    return keys;
+% if FEATURES
+% include "opencl/features.h"
 % end
-}
+% include "opencl/types.t"
+% include "opencl/modify.t"
+
+% include "opencl/interval.t"
 
 /* S[MR][NV vectors] += Q[MR][${DC} columns from `from` on] K^T, for the keys under col. */
 static void scores(${VEC} *s, __global const ${TYPE} *const *row, __local const float *col, int from, const int wide)
@@ -59,8 +55,29 @@ static void scores(${VEC} *s, __global const ${TYPE} *const *row, __local const 
 }
 
 __kernel __attribute__((reqd_work_group_size(${GX}, ${GQ}, 1)))
-void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE} *o,
-    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a)
+void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global const ${TYPE_KV} *v, __global ${TYPE_O} *o,
+    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a${FEATURES ? "," : ")"}
+% if BIAS != "none"
+    __global const ${TYPE_BIAS} *bias,
+% end
+% if MASK
+    __global const uchar *mask,
+% end
+% if ALIBI
+    __global const float *slopes,
+% end
+% if SINK
+    __global const float *sinks,
+% end
+% if PACKED
+    __global const long *q_starts, __global const long *kv_starts,
+% end
+% if PAGED
+    __global const int *pages,
+% end
+% if FEATURES
+    const struct attn_cl_features f)
+% end
 {
     __local float kt[${KTILE}] __attribute__((aligned(64))), p[${ROWS*BK}] __attribute__((aligned(64)));
 % if CHUNKED
@@ -71,53 +88,71 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % if GX > 1
     __local float across[${ROWS*GX}];
 % end
+% if PAGED
+    __local long2 place[${BK}]; /* where each key of a tile begins in K, and in V */
+% end
     const int x = get_local_id(0), y = get_local_id(1), item = y * ${GX} + x;
     const long b = get_group_id(2), h = get_group_id(1), g = h / (a.heads / a.kv_heads), i0 = get_group_id(0) * ${BQ}L;
-    const long keys = a.has_lens ? kv_lens[a.lens_at + b] : a.kv_len;
-    const long offset = a.offset + (a.bottom_right ? keys - a.q_len : 0);
-    const long end = interval(min(i0 + ${BQ}L, a.q_len) - 1, keys, offset);
+% include "opencl/sequence.t"
 % if TURNS > 1
-    const int turns = (int)min(${TURNS}L, (a.q_len - i0 + ${ROWS-1}) / ${ROWS}); /* that have queries */
+    const int turns = (int)min(${TURNS}L, (${QUERIES} - i0 + ${ROWS-1}) / ${ROWS}); /* that have queries */
 % end
+% if SOFTCAP
+    const float scale = a.scale / f.softcap, cap = f.softcap${LOG2E};
+% elif BIAS != "none"
+    const float scale = a.scale;
+% else
     const float scale = a.scale * 1.44269504f; /* exponentials are powers of two */
+% end
+% if ALIBI
+    const float slope = slopes[f.slopes_at + h]${LOG2E};
+% end
     ${VEC} out[${TURNS*MR*CV}];
     float top[${TURNS*MR}], sum[${TURNS*MR}]; /* of each row: the maximum so far, and this lane's share of the sum */
-    q += a.q_at + b * a.q_stride[0] + h * a.q_stride[1];
-    k += a.k_at + b * a.k_stride[0] + g * a.k_stride[1];
-    v += a.v_at + b * a.v_stride[0] + g * a.v_stride[1];
-    o += a.o_at + b * a.o_stride[0] + h * a.o_stride[1];
-% if HD % U == 0 and HDV % 4 == 0
-    const int wide = ((a.q_stride[2] | a.k_stride[2] | a.v_stride[2]) & 3) == 0 &&
-        (((ulong)q | (ulong)k | (ulong)v) & ${DTYPE == "f32" ? 15 : 7}) == 0; /* rows can be read four elements at a time */
-% else
-    const int wide = 0;
-% end
+% include "opencl/pointers.t"
     for (int i = 0; i < ${TURNS*MR*CV}; i++)
         out[i] = 0.0f;
     for (int i = 0; i < ${TURNS*MR}; i++)
         top[i] = -INFINITY, sum[i] = 0.0f;
 
-    for (long j = 0; j < end; j += ${BK}) {
+% if WINDOW and TURNS > 1
+    int from = 0, to = 0; /* turns with a row that sees keys of a tile; both grow with the keys */
+% end
+    for (long j = ${WINDOW ? "begin" : "0"}; j < end; j += ${BK}) {
         const int n = (int)min(${BK}L, end - j);
+% if PAGED
+        for (int key = item; key < n; key += ${ITEMS}) {
+            const long page = pages[(j + key) / f.page_size], row = (j + key) % f.page_size;
+            place[key] = (long2)(page * a.k_stride[0] + row * a.k_stride[2], page * a.v_stride[0] + row * a.v_stride[2]);
+        }
+% end
 % if not CHUNKED
         barrier(CLK_LOCAL_MEM_FENCE);
-        fill_k(kt, k + j * a.k_stride[2], a.k_stride[2], n, 0, item, wide);
-        fill_v(vt, v + j * a.v_stride[2], a.v_stride[2], n, item, wide);
+        fill_k(kt, ${PAGED ? "k, place" : "k + j * a.k_stride[2], a.k_stride[2]"}, n, 0, item, wide);
+        fill_v(vt, ${PAGED ? "v, place" : "v + j * a.v_stride[2], a.v_stride[2]"}, n, item, wide);
         barrier(CLK_LOCAL_MEM_FENCE);
 % end
+% if WINDOW and TURNS > 1
+        while (from < turns && interval(i0 + (from + 1) * ${ROWS} - 1, keys, offset, left, right).y <= j)
+            from++;
+        while (to < turns && interval(i0 + to * ${ROWS}, keys, offset, left, right).x < j + n)
+            to++;
+        for (int turn = from; turn < to; turn++) {
+% else
         for (int turn = 0; turn < ${TURNS > 1 ? "turns" : "1"}; turn++) {
+% end
             const long i = i0 + turn * ${ROWS} + y * ${MR}; /* this work-item's first row */
             ${VEC} s[${BLOCKS*MR*NV}];
             float fix[${MR}];
             __global const ${TYPE} *row[${MR}];
             for (int r = 0; r < ${MR}; r++)
-                row[r] = q + min(i + r, a.q_len - 1) * a.q_stride[2];
+                row[r] = q + min(i + r, ${QUERIES} - 1) * a.q_stride[2];
             for (int block = 0; block < ${BLOCKS*MR*NV}; block++)
                 s[block] = 0.0f;
             for (int part = 0; part < ${DP}; part += ${DC}) { /* S = Q K^T */
 % if CHUNKED
                 barrier(CLK_LOCAL_MEM_FENCE);
-                fill_k(kt, k + j * a.k_stride[2] + part, a.k_stride[2], n, part, item, wide);
+                fill_k(kt, ${PAGED ? "k + part, place" : "k + j * a.k_stride[2] + part, a.k_stride[2]"}, n, part, item, wide);
                 barrier(CLK_LOCAL_MEM_FENCE);
 % end
                 for (int block = 0; block < ${BLOCKS}; block++) {
@@ -129,16 +164,8 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
                 }
             }
             for (int block = 0; block < ${BLOCKS*MR*NV}; block++)
-                s[block] *= scale;
-            if (interval(i0 + turn * ${ROWS}, keys, offset) < j + ${BK}) /* an interval ends in this tile: mask */
-                for (int block = 0; block < ${BLOCKS}; block++) {
-% for r in 0..MR
-% for c in 0..NV
-                    s[block * ${MR*NV} + ${r*NV + c}] = masked(s[block * ${MR*NV} + ${r*NV + c}],
-                        (int)(interval(i + ${r}, keys, offset) - j) - block * ${BLOCK} - x * ${VW} - ${c*STEP});
-% end
-% end
-                }
+                s[block] ${SOFTCAP ? "= tanh_v(s[block] * scale) * cap" : "*= scale"};
+% include "opencl/modify_tile.t"
 % for r in 0..MR
             float m${r} = -INFINITY;
 % end
@@ -162,14 +189,14 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % for r in 0..MR
             m${r} = max(m${r}, top[turn * ${MR} + ${r}]);
             const float low${r} = max(m${r}, -FLT_MAX); /* -inf - -inf is no number: a row without keys subtracts this */
-            fix[${r}] = exp2_1(top[turn * ${MR} + ${r}] - low${r});
+            fix[${r}] = ${EXP}_1(top[turn * ${MR} + ${r}] - low${r});
             top[turn * ${MR} + ${r}] = m${r}, sum[turn * ${MR} + ${r}] *= fix[${r}];
 % end
             for (int block = 0; block < ${BLOCKS}; block++) {
 % for r in 0..MR
 % for c in 0..NV
                 {
-                    const ${VEC} e = exp2_v(s[block * ${MR*NV} + ${r*NV + c}] - low${r});
+                    const ${VEC} e = ${EXP}_v(s[block * ${MR*NV} + ${r*NV + c}] - low${r});
                     sum[turn * ${MR} + ${r}] += total(e);
                     store(e, p + (y * ${MR} + ${r}) * ${BK} + block * ${BLOCK} + x * ${VW} + ${c*STEP});
                 }
@@ -184,7 +211,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
             barrier(CLK_LOCAL_MEM_FENCE); /* here: PoCL 3.1 runs the first item wrong when a loop's body begins with one */
             for (int part = 0; part < n; part += ${KC}) { /* O = fix * O + P V */
 % if CHUNKED
-                fill_v(vt, v + (j + part) * a.v_stride[2], a.v_stride[2], n - part, item, wide);
+                fill_v(vt, ${PAGED ? "v, place + part" : "v + (j + part) * a.v_stride[2], a.v_stride[2]"}, n - part, item, wide);
                 barrier(CLK_LOCAL_MEM_FENCE);
 % end
                 for (int key = 0; key < ${KC} && part + key < n; key += 4) {
@@ -215,6 +242,12 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         }
     }
 
+% if PACKED
+    lse += a.lse_at + (f.has_q_starts ? h * q_starts[f.q_end_at] + q_from : (b * a.heads + h) * a.q_len);
+% end
+% if SINK
+    const float sink = sinks[f.sinks_at + h]${LOG2E};
+% end
     for (int turn = 0; turn < ${TURNS}; turn++)
 % if GX > 1 and TURNS == 1
         #pragma unroll /* what is indexed by numbers alone can stay in registers */
@@ -230,12 +263,16 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
             for (int t = 0; t < ${GX}; t++)
                 l += across[y * ${GX} + t];
 % end
-            if (i >= a.q_len)
+            if (i >= ${QUERIES})
                 continue;
             if (a.has_lse && x == 0)
-                lse[a.lse_at + (b * a.heads + h) * a.q_len + i] = top[turn * ${MR} + r] * 0.693147181f + log(l);
+                lse[${PACKED ? "" : "a.lse_at + (b * a.heads + h) * a.q_len + "}i] = top[turn * ${MR} + r]${BIAS != "none" ? "" : " * 0.693147181f"} + log(l);
+% if SINK
+            const float high = max(max(top[turn * ${MR} + r], sink), -FLT_MAX), less = ${EXP}_1(top[turn * ${MR} + r] - high);
+            const float part = l == 0.0f ? 0.0f : less / fma(l, less, ${EXP}_1(sink - high)); /* of O that the sink leaves */
+% end
             for (int c = 0; c < ${CV}; c++)
-                put(out[(turn * ${MR} + r) * ${CV} + c] * (l == 0.0f ? 0.0f : 1.0f / l), o + i * a.o_stride[2] + c * ${STEP} + x * ${VW},
+                put(out[(turn * ${MR} + r) * ${CV} + c] * ${SINK ? "part" : "(l == 0.0f ? 0.0f : 1.0f / l)"}, o + i * a.o_stride[2] + c * ${STEP} + x * ${VW},
                     ${HDV} - c * ${STEP} - x * ${VW});
         }
 }

@@ -1,5 +1,8 @@
 %# The sizes that a tile of forward attention implies in OpenCL, and what must hold of them.
 % let TYPE = DTYPE == "f32" ? "float" : "ushort"
+% let TYPE_KV = DTYPE_KV == "f32" ? "float" : "ushort"
+% let TYPE_O = DTYPE_O == "f32" ? "float" : "ushort"
+% let TYPE_BIAS = BIAS == "f32" ? "float" : "ushort"
 % let VEC = VW == 1 ? "float" : VW == 2 ? "float2" : VW == 4 ? "float4" : VW == 8 ? "float8" : "float16"
 % let INT = VW == 1 ? "int" : VW == 2 ? "int2" : VW == 4 ? "int4" : VW == 8 ? "int8" : "int16"
 % let SUFFIX = VW == 1 ? "" : VW == 2 ? "2" : VW == 4 ? "4" : VW == 8 ? "8" : "16"
@@ -26,6 +29,13 @@
 % let KC = CHUNKED ? min(BK, max(4, DC*BK/DV/4*4)) : BK
 % let KTILE = CHUNKED ? max(DC*BK, KC*DV) : DP*BK
 % let VTILE = CHUNKED ? 0 : BK*DV
-% let LOCAL = (KTILE + VTILE + ROWS*BK + (GX > 1 ? ROWS*GX : 0))*4
+% let LOCAL = (KTILE + VTILE + ROWS*BK + (GX > 1 ? ROWS*GX : 0))*4 + (PAGED ? 16*BK : 0)
+%# What the features change in names: of this sequence's queries, and of the exponential. Scores to which something is added
+%# stay as they are, since a finite bias may be as large as floats get; others are multiplied by log2(e) with their scale.
+% let FEATURES = WINDOW or SOFTCAP or BIAS != "none" or MASK or ALIBI or SINK or PACKED or PAGED
+% let QUERIES = PACKED ? "queries" : "a.q_len"
+% let EXP = BIAS != "none" ? "exp" : "exp2"
+% let LOG2E = BIAS != "none" ? "" : " * 1.44269504f"
+% let GET_KV = DTYPE_KV == DTYPE ? "get4" : "get4_kv"
 % assert MR*NV*BLOCKS <= 512 and MR*CV*TURNS <= 4096, "a work-item holds too much: micro.rows, tile.q or tile.k must be smaller"
 % assert ITEMS <= 1024, "a work-group has at most 1024 work-items; group.rows times group.lanes must be smaller"

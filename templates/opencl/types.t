@@ -1,12 +1,13 @@
 %# Storage types, and the vector functions of the tile loop.
 /* Four elements as f32; zeros beyond the n that there are. wide: they are aligned as one vector. */
-static float4 get4(__global const ${TYPE} *from, int n, const int wide)
+% for kv in 0..(DTYPE_KV == DTYPE ? 1 : 2)
+static float4 get4${kv ? "_kv" : ""}(__global const ${kv ? TYPE_KV : TYPE} *from, int n, const int wide)
 {
-% if DTYPE == "f32"
+% if (kv ? DTYPE_KV : DTYPE) == "f32"
     if (wide && n >= 4)
         return *(__global const float4 *)from;
     return n >= 4 ? vload4(0, from) : (float4)(n > 0 ? from[0] : 0.0f, n > 1 ? from[1] : 0.0f, n > 2 ? from[2] : 0.0f, 0.0f);
-% elif DTYPE == "f16"
+% elif (kv ? DTYPE_KV : DTYPE) == "f16"
     if (wide && n >= 4)
         return vloada_half4(0, (__global const half *)from);
     return n >= 4 ? vload_half4(0, (__global const half *)from) : (float4)(n > 0 ? vload_half(0, (__global const half *)from) : 0.0f,
@@ -17,6 +18,7 @@ static float4 get4(__global const ${TYPE} *from, int n, const int wide)
     return as_float4((n >= 4 ? convert_uint4(vload4(0, from)) : (uint4)(n > 0 ? from[0] : 0, n > 1 ? from[1] : 0, n > 2 ? from[2] : 0, 0)) << 16);
 % end
 }
+% end
 % if DV % 4 != 0
 static void put4(float4 f, __local float *to, int n)
 {
@@ -28,20 +30,20 @@ static void put4(float4 f, __local float *to, int n)
 % end
 
 /* Columns `from` on of n keys, transposed to [${DC}][${BK}]; and n values as [${KC}][${DV}]. Zeros beyond. */
-static void fill_k(__local float *kt, __global const ${TYPE} *k, long ld, int n, int from, int item, const int wide)
+static void fill_k(__local float *kt, __global const ${TYPE_KV} *k, ${PAGED ? "__local const long2 *place" : "long ld"}, int n, int from, int item, const int wide)
 {
     for (int t = item; t < ${BK*DC/4}; t += ${ITEMS}) {
         const int key = t % ${BK}, d = t / ${BK} * 4;
-        const float4 f = key < n ? get4(k + key * ld + d, ${HD} - from - d, wide) : (float4)(0.0f);
+        const float4 f = key < n ? ${GET_KV}(k + ${PAGED ? "place[key].x" : "key * ld"} + d, ${HD} - from - d, wide) : (float4)(0.0f);
         kt[d * ${BK} + key] = f.x, kt[(d + 1) * ${BK} + key] = f.y;
         kt[(d + 2) * ${BK} + key] = f.z, kt[(d + 3) * ${BK} + key] = f.w;
     }
 }
-static void fill_v(__local float *vt, __global const ${TYPE} *v, long ld, int n, int item, const int wide)
+static void fill_v(__local float *vt, __global const ${TYPE_KV} *v, ${PAGED ? "__local const long2 *place" : "long ld"}, int n, int item, const int wide)
 {
     for (int t = item; t < ${KC*ceil_div(DV, 4)}; t += ${ITEMS}) {
         const int key = t / ${ceil_div(DV, 4)}, d = t % ${ceil_div(DV, 4)} * 4;
-        const float4 f = key < n ? get4(v + key * ld + d, ${HDV} - d, wide) : (float4)(0.0f);
+        const float4 f = key < n ? ${GET_KV}(v + ${PAGED ? "place[key].y" : "key * ld"} + d, ${HDV} - d, wide) : (float4)(0.0f);
 % if DV % 4 == 0
         *(__local float4 *)(vt + key * ${DV} + d) = f;
 % else
@@ -59,17 +61,17 @@ static void store(${VEC} e, __local float *to)
 }
 
 /* The first n elements of e, rounded to the storage type. */
-% if DTYPE == "bf16"
+% if DTYPE_O == "bf16"
 static ushort round1(float f)
 {
     const uint u = as_uint(f); /* to nearest, ties to even; a NaN stays one */
     return (ushort)(isnan(f) ? u >> 16 | 64 : (u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 % end
-static void put(${VEC} e, __global ${TYPE} *to, int n)
+static void put(${VEC} e, __global ${TYPE_O} *to, int n)
 {
     float f[${VW}];
-% if DTYPE == "f32" and VW > 1
+% if DTYPE_O == "f32" and VW > 1
     if (n >= ${VW}) {
         vstore${SUFFIX}(e, 0, to);
         return;
@@ -81,20 +83,28 @@ static void put(${VEC} e, __global ${TYPE} *to, int n)
     vstore${SUFFIX}(e, 0, f);
 % end
     for (int i = 0; i < ${VW} && i < n; i++)
-% if DTYPE == "f32"
+% if DTYPE_O == "f32"
         to[i] = f[i];
-% elif DTYPE == "f16"
+% elif DTYPE_O == "f16"
         vstore_half_rte(f[i], i, (__global half *)to);
 % else
         to[i] = round1(f[i]);
 % end
 }
 
+% if EXP == "exp"
+/* e**x = 2**y, with y = x log2(e): 2**(y - floor(y)) by a polynomial (relative error 8.2e-8, exact at 0), times 2**floor(y)
+ * made of its bits. Where y is below -126 the result is 0, so that e**-inf is; NaN stays NaN. */
+% else
 /* 2**x: 2**(x - floor(x)) by a polynomial (relative error 8.2e-8, exact at 0), times 2**floor(x) made of its bits.
  * Below -126 the result is 0, so that 2**-inf is; NaN stays NaN. */
+% end
 % for k in 0..(VW == 1 ? 1 : 2)
-static ${k ? VEC : "float"} exp2_${k ? "v" : "1"}(${k ? VEC : "float"} x)
+static ${k ? VEC : "float"} ${EXP}_${k ? "v" : "1"}(${k ? VEC : "float"} x)
 {
+% if EXP == "exp"
+    x *= 1.44269504f;
+% end
     x = x < -127.0f ? (${k ? VEC : "float"})(-127.0f) : x;
     const ${k ? VEC : "float"} f = floor(x), r = x - f;
     ${k ? VEC : "float"} y = fma((${k ? VEC : "float"})(0.001867130636f), r, (${k ? VEC : "float"})(0.009017028745f));
@@ -104,7 +114,7 @@ static ${k ? VEC : "float"} exp2_${k ? "v" : "1"}(${k ? VEC : "float"} x)
 }
 % end
 % if VW == 1
-#define exp2_v exp2_1
+#define ${EXP}_v ${EXP}_1
 % end
 
 /* Across the elements of a vector, by halves. */
@@ -134,6 +144,7 @@ static float total(${VEC} e)
 % end
     return ${VW == 1 ? "e" : VW == 2 ? "e.x + e.y" : "e2.x + e2.y"};
 }
+% if not WINDOW
 
 /* e where its position is below n, else -inf. */
 static ${VEC} masked(${VEC} e, int n)
@@ -145,3 +156,4 @@ static ${VEC} masked(${VEC} e, int n)
     return at < n ? e : (${VEC})(-INFINITY);
 % end
 }
+% end

@@ -20,6 +20,7 @@
 #include "../../runtime/reference.h"
 #include "../../runtime/timer.h"
 #include "../kit/child.h"
+#include "common.h"
 
 enum { LENGTH = 2048, ROUNDS = 9, NAIVE_ROUNDS = 3, CHECKED_ROWS = 128, INSTRUCTIONS = 700, STARTS = 15 };
 
@@ -28,57 +29,9 @@ struct bench {
     struct cpu cpu;
     struct timer timer;
     char dir[64];
-    int below, errors, objects;
+    struct table table;
+    int objects;
 };
-
-/* One line of the table. floor is what the measured number has to reach, ceiling what it must not pass; 0: neither. */
-static void row(struct bench *b, const char *what, double measured, const char *unit, double floor, double ceiling)
-{
-    bool good = !(floor > 0 && measured < floor) && !(ceiling > 0 && measured > ceiling);
-    char asked[32] = "";
-    if (floor > 0)
-        snprintf(asked, sizeof asked, ">= %.4g", floor);
-    else if (ceiling > 0)
-        snprintf(asked, sizeof asked, "<= %.4g", ceiling);
-    printf("%-66s %10.4g %-9s %-10s %s\n", what, measured, unit, asked, !asked[0] ? "" : good ? "ok" : "BELOW");
-    fflush(stdout);
-    b->below += !good;
-}
-
-static int failed(struct bench *b, const char *what, const char *why)
-{
-    fprintf(stderr, "%s: error: %s\n", what, why);
-    b->errors++;
-    return -1;
-}
-
-/* The blocking that tuning picks on the machines seen so far (14 x 2 accumulators, one register short of all 32); emit's
- * default of 8 x 2 is a shorter file, and 3% to 5% slower. */
-static struct variant variant_for(enum isa isa, enum dtype dtype, int head_dim, bool causal)
-{
-    struct variant v = variant_default(isa);
-    if (isa == ISA_AVX512) {
-        v.field[F_ROWS] = 14;
-        v.field[F_TILE_Q] = 224;
-        v.field[F_TILE_K] = head_dim > 64 ? 128 : 512;
-    }
-    v.field[F_DTYPE] = (int32_t)dtype;
-    v.field[F_HEAD_DIM] = head_dim;
-    v.field[F_CAUSAL] = causal;
-    return v;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *x, int n)
-{
-    qsort(x, (size_t)n, sizeof *x, compare_doubles);
-    return x[n / 2];
-}
 
 /* ---- emission and compilation, over the default variants of every isa ---- */
 enum { DEFAULTS_MAX = 128 };
@@ -98,7 +51,7 @@ static void collect_defaults(struct bench *b, struct emission *e, bool small)
         for (int isa = 0; isa < ISA_COUNT && isa_language((enum isa)isa) == LANGUAGE_C; isa++)
             for (int dtype = 0; dtype < DTYPE_COUNT && b->cpu.isa[isa] == here; dtype++)
                 for (int d = 0; d < 8; d++) {
-                    struct variant v = variant_for((enum isa)isa, (enum dtype)dtype, dims[d / 2], d % 2);
+                    struct variant v = tuned_variant((enum isa)isa, (enum dtype)dtype, dims[d / 2], d % 2);
                     struct gen_error err;
                     if (small) { /* so that every isa has kernels that count as small */
                         v.field[F_ROWS] = 4;
@@ -141,12 +94,12 @@ static void keep_small(struct emission *e)
         struct gen_text one, two;
         struct gen_error err;
         if (gen_emit(e->bench->gen, &e->variant[i], GEN_MACHINE_CODE, &one, &err) != 0) {
-            failed(e->bench, "emission", err.text);
+            table_error(&e->bench->table, "emission", err.text);
             continue;
         }
         if (gen_emit(e->bench->gen, &e->variant[i], GEN_MACHINE_CODE, &two, &err) != 0 || one.size != two.size ||
             memcmp(one.data, two.data, one.size) != 0)
-            failed(e->bench, "emission", "not the same bytes twice");
+            table_error(&e->bench->table, "emission", "not the same bytes twice");
         gen_text_free(&two);
         if (instructions_of(&one) <= INSTRUCTIONS)
             e->variant[kept++] = e->variant[i];
@@ -168,10 +121,10 @@ static void bench_emission(struct bench *b)
         e.flags = (enum gen_flags)flags;
         timer_measure(&b->timer, emit_all, &e, 5, 3, &t);
         snprintf(line, sizeof line, "emission in memory, %s, %d kernels%s", what[flags], e.count, t.noisy ? "~" : "");
-        row(b, line, e.count / t.min_s, "a second", floor, 0);
+        table_row(&b->table, line, e.count / t.min_s, "a second", floor, 0);
     }
     if (e.failed)
-        failed(b, "emission", "a variant that gen_check takes was not emitted");
+        table_error(&b->table, "emission", "a variant that gen_check takes was not emitted");
 }
 
 /* Variant to callable function: emission included. */
@@ -186,9 +139,9 @@ static double compile_ms(struct bench *b, const struct variant *v)
         double start = timer_now();
         variant_encode(v, name);
         if (gen_emit(b->gen, v, GEN_MACHINE_CODE_JIT, &text, &err) != 0)
-            return failed(b, name, err.text);
+            return table_error(&b->table, name, err.text);
         if (jit_compile(text.data, name, &kernel, &err) != 0)
-            failed(b, name, err.text);
+            table_error(&b->table, name, err.text);
         ms[i] = 1e3 * (timer_now() - start);
         kernel_free(&kernel);
         gen_text_free(&text);
@@ -207,12 +160,12 @@ static void bench_compilation(struct bench *b)
         return;
     char line[100];
     snprintf(line, sizeof line, "variant to callable function, median of %d defaults", e.usable);
-    row(b, line, median(ms, e.usable), "ms", 0, 1.5);
-    row(b, "  the same, worst", ms[e.usable - 1], "ms", 0, 3);
+    table_row(&b->table, line, median(ms, e.usable), "ms", 0, 1.5);
+    table_row(&b->table, "  the same, worst", ms[e.usable - 1], "ms", 0, 3);
 }
 
 /* ---- kernels ---- */
-struct work {
+struct entry {
     const char *name;
     struct variant v;
     struct kernel kernel;
@@ -225,17 +178,16 @@ struct work {
     bool used;
 };
 
-static void do_work(void *arg)
+static void do_entry(void *arg)
 {
-    struct work *w = arg;
+    struct entry *w = arg;
     if (w->naive)
-        w->naive(w->a.q, w->a.k, w->a.v, w->a.o, w->memory[4], LENGTH, variant_head_dim(&w->v),
-                 w->v.field[F_CAUSAL]);
+        w->naive(w->a.q, w->a.k, w->a.v, w->a.o, w->memory[4], LENGTH, variant_head_dim(&w->v), w->v.field[F_CAUSAL]);
     else
         w->kernel.run(&w->a);
 }
 
-static int work_memory(struct work *w)
+static int entry_memory(struct entry *w)
 {
     int64_t dim = variant_head_dim(&w->v), n = LENGTH * dim;
     enum dtype t = (enum dtype)w->v.field[F_DTYPE];
@@ -244,10 +196,20 @@ static int work_memory(struct work *w)
             return -1;
     for (int i = 0; i < 3; i++)
         fill_normal(w->memory[i], t, (size_t)n, (uint64_t)i + 1);
-    w->a = (struct attn_args){.size = sizeof w->a, .q = w->memory[0], .k = w->memory[1], .v = w->memory[2],
-                              .o = w->memory[3], .lse = w->memory[4], .batch = 1, .heads = 1, .kv_heads = 1,
-                              .q_len = LENGTH, .kv_len = LENGTH, .bottom_right = 1,
-                              .scale = 1 / sqrtf((float)dim), .parts = 1};
+    w->a = (struct attn_args){.size = sizeof w->a,
+                              .q = w->memory[0],
+                              .k = w->memory[1],
+                              .v = w->memory[2],
+                              .o = w->memory[3],
+                              .lse = w->memory[4],
+                              .batch = 1,
+                              .heads = 1,
+                              .kv_heads = 1,
+                              .q_len = LENGTH,
+                              .kv_len = LENGTH,
+                              .bottom_right = 1,
+                              .scale = 1 / sqrtf((float)dim),
+                              .parts = 1};
     int64_t *const strides[] = {w->a.q_stride, w->a.k_stride, w->a.v_stride, w->a.o_stride};
     for (int i = 0; i < 4; i++) {
         strides[i][0] = strides[i][1] = n;
@@ -260,7 +222,7 @@ static int work_memory(struct work *w)
     return w->a.workspace ? 0 : -1;
 }
 
-static void work_free(struct work *w)
+static void entry_free(struct entry *w)
 {
     if (!w->object)
         kernel_free(&w->kernel);
@@ -285,24 +247,24 @@ static void *load(struct bench *b, const char *path, const char *const *flags)
     unlink(object);
     unlink(log);
     if (!handle)
-        failed(b, path, "gcc does not make a shared object of it");
+        table_error(&b->table, path, "gcc does not make a shared object of it");
     return handle;
 }
 
-static int make_jit(struct bench *b, struct work *w)
+static int make_jit(struct bench *b, struct entry *w)
 {
     char name[GEN_NAME_MAX];
     struct gen_text text;
     struct gen_error err;
     variant_encode(&w->v, name);
     if (gen_emit(b->gen, &w->v, GEN_MACHINE_CODE_JIT, &text, &err) != 0)
-        return failed(b, name, err.text);
+        return table_error(&b->table, name, err.text);
     int status = jit_compile(text.data, name, &w->kernel, &err);
     gen_text_free(&text);
-    return status == 0 ? work_memory(w) : failed(b, name, err.text);
+    return status == 0 ? entry_memory(w) : table_error(&b->table, name, err.text);
 }
 
-static int make_gcc(struct bench *b, struct work *w)
+static int make_gcc(struct bench *b, struct entry *w)
 {
     static const char *const flags[] = {"-std=c11", "-O3", NULL};
     char name[GEN_NAME_MAX], symbol[GEN_NAME_MAX + 16], path[GEN_NAME_MAX + 80];
@@ -312,7 +274,7 @@ static int make_gcc(struct bench *b, struct work *w)
     snprintf(symbol, sizeof symbol, "%s_workspace", name);
     snprintf(path, sizeof path, "%s/%s.c", b->dir, name);
     if (gen_emit(b->gen, &w->v, GEN_MACHINE_CODE, &text, &err) != 0)
-        return failed(b, name, err.text);
+        return table_error(&b->table, name, err.text);
     FILE *f = fopen(path, "w");
     if (f) {
         fwrite(text.data, 1, text.size, f);
@@ -326,10 +288,10 @@ static int make_gcc(struct bench *b, struct work *w)
     void *run = dlsym(w->object, name), *workspace = dlsym(w->object, symbol);
     memcpy(&w->kernel.run, &run, sizeof run);
     memcpy(&w->kernel.workspace, &workspace, sizeof workspace);
-    return run && workspace ? work_memory(w) : failed(b, name, "not in its object");
+    return run && workspace ? entry_memory(w) : table_error(&b->table, name, "not in its object");
 }
 
-static int make_naive(struct bench *b, struct work *w, const char *level)
+static int make_naive(struct bench *b, struct entry *w, const char *level)
 {
     const char *const flags[] = {level, "-march=native", "-lm", NULL};
     w->object = load(b, "tests/bench/naive.c", flags);
@@ -337,10 +299,10 @@ static int make_naive(struct bench *b, struct work *w, const char *level)
         return -1;
     void *f = dlsym(w->object, "naive");
     memcpy(&w->naive, &f, sizeof f);
-    return f ? work_memory(w) : failed(b, "tests/bench/naive.c", "no function naive in its object");
+    return f ? entry_memory(w) : table_error(&b->table, "tests/bench/naive.c", "no function naive in its object");
 }
 
-static double flops(const struct work *w)
+static double flops(const struct entry *w)
 {
     double pairs = w->v.field[F_CAUSAL] ? LENGTH * (LENGTH + 1.0) / 2 : (double)LENGTH * LENGTH;
     return 4 * variant_head_dim(&w->v) * pairs;
@@ -349,55 +311,55 @@ static double flops(const struct work *w)
 enum { W_JIT, W_GCC, W_F16, W_BF16, W_DOT, W_NAIVE_O3, W_NAIVE_OFAST, WORKS };
 
 /* Alternates, so that a change of clock or neighbour meets all of them alike. */
-static void sample_all(struct bench *b, struct work *w)
+static void sample_all(struct bench *b, struct entry *w)
 {
     for (int round = 0; round < ROUNDS; round++)
         for (int i = 0; i < WORKS; i++)
             if (w[i].used && !(w[i].naive && round >= NAIVE_ROUNDS))
-                timer_sample(&b->timer, do_work, &w[i], 0.2, &w[i].samples);
+                timer_sample(&b->timer, do_entry, &w[i], 0.2, &w[i].samples);
     for (int i = 0; i < WORKS; i++)
         if (w[i].used)
             timer_summary(&w[i].samples, w[i].naive ? 1 : 3, &w[i].timing);
 }
 
-static void check_error(struct bench *b, struct work *w, const char *shape)
+static void check_error(struct bench *b, struct entry *w, const char *shape)
 {
     struct check c;
     char line[120];
     if (w->naive || !w->used)
         return;
-    do_work(w);
+    do_entry(w);
     if (check_output(&w->v, &w->a, CHECKED_ROWS, 1, &c) != 0) {
-        failed(b, w->name, "memory is out");
+        table_error(&b->table, w->name, "memory is out");
         return;
     }
     snprintf(line, sizeof line, "%s %s: error %.2g", shape, w->name, c.error);
-    row(b, line, c.error, "", 0, c.bound);
+    table_row(&b->table, line, c.error, "", 0, c.bound);
     if (!c.pass)
-        failed(b, w->name, "wrong");
+        table_error(&b->table, w->name, "wrong");
 }
 
-static void compare(struct bench *b, const char *shape, const char *what, const struct work *fast,
-                    const struct work *slow, double floor)
+static void compare(struct bench *b, const char *shape, const char *what, const struct entry *fast,
+                    const struct entry *slow, double floor)
 {
     char line[160];
     if (!fast->used || !slow->used)
         return;
     bool noisy = fast->timing.noisy || slow->timing.noisy;
     snprintf(line, sizeof line, "%s %s%s", shape, what, noisy ? "~" : "");
-    row(b, line, slow->timing.min_s / fast->timing.min_s, "x", floor, 0);
+    table_row(&b->table, line, slow->timing.min_s / fast->timing.min_s, "x", floor, 0);
 }
 
-static void print_ratios(struct bench *b, const struct work *w, const char *shape, enum isa isa, double peak_f32)
+static void print_ratios(struct bench *b, const struct entry *w, const char *shape, enum isa isa, double peak_f32)
 {
     char line[100];
     bool causal = w[W_JIT].v.field[F_CAUSAL];
     double gflops = 1e-9 * flops(&w[W_JIT]) / w[W_JIT].timing.min_s, share = causal ? 66 : 72;
     snprintf(line, sizeof line, "%s f32 on %s, tcc + machine code%s", shape, field_value_name(F_ISA, isa),
              w[W_JIT].timing.noisy ? "~" : "");
-    row(b, line, gflops, "GFLOP/s", 0, 0);
+    table_row(&b->table, line, gflops, "GFLOP/s", 0, 0);
     snprintf(line, sizeof line, "%s f32 of the FMA peak of %.4g GFLOP/s", shape, peak_f32);
-    row(b, line, 100 * gflops / peak_f32, "%", share, 0);
+    table_row(&b->table, line, 100 * gflops / peak_f32, "%", share, 0);
     compare(b, shape, "f32, tcc + machine code against gcc -O3", &w[W_JIT], &w[W_GCC], 0.95);
     compare(b, shape, "f16 against f32", &w[W_F16], &w[W_JIT], 0.95);
     compare(b, shape, "bf16 without vdpbf16ps against f32", &w[W_BF16], &w[W_JIT], 0.95);
@@ -409,14 +371,14 @@ static void print_ratios(struct bench *b, const struct work *w, const char *shap
 
 static void bench_shape(struct bench *b, enum isa isa, int dim, bool causal)
 {
-    struct work w[WORKS] = {
-        [W_JIT] = {.name = "f32", .v = variant_for(isa, DTYPE_F32, dim, causal)},
-        [W_GCC] = {.name = "f32 by gcc", .v = variant_for(isa, DTYPE_F32, dim, causal)},
-        [W_F16] = {.name = "f16", .v = variant_for(isa, DTYPE_F16, dim, causal)},
-        [W_BF16] = {.name = "bf16", .v = variant_for(isa, DTYPE_BF16, dim, causal)},
-        [W_DOT] = {.name = "bf16 by vdpbf16ps", .v = variant_for(ISA_AVX512BF16, DTYPE_BF16, dim, causal)},
-        [W_NAIVE_O3] = {.name = "naive -O3", .v = variant_for(isa, DTYPE_F32, dim, causal)},
-        [W_NAIVE_OFAST] = {.name = "naive -Ofast", .v = variant_for(isa, DTYPE_F32, dim, causal)},
+    struct entry w[WORKS] = {
+        [W_JIT] = {.name = "f32", .v = tuned_variant(isa, DTYPE_F32, dim, causal)},
+        [W_GCC] = {.name = "f32 by gcc", .v = tuned_variant(isa, DTYPE_F32, dim, causal)},
+        [W_F16] = {.name = "f16", .v = tuned_variant(isa, DTYPE_F16, dim, causal)},
+        [W_BF16] = {.name = "bf16", .v = tuned_variant(isa, DTYPE_BF16, dim, causal)},
+        [W_DOT] = {.name = "bf16 by vdpbf16ps", .v = tuned_variant(ISA_AVX512BF16, DTYPE_BF16, dim, causal)},
+        [W_NAIVE_O3] = {.name = "naive -O3", .v = tuned_variant(isa, DTYPE_F32, dim, causal)},
+        [W_NAIVE_OFAST] = {.name = "naive -Ofast", .v = tuned_variant(isa, DTYPE_F32, dim, causal)},
     };
     char shape[32];
     struct peak before, after;
@@ -434,13 +396,13 @@ static void bench_shape(struct bench *b, enum isa isa, int dim, bool causal)
         print_ratios(b, w, shape, isa, peak);
     for (int i = 0; i < WORKS; i++) {
         check_error(b, &w[i], shape);
-        work_free(&w[i]);
+        entry_free(&w[i]);
     }
 }
 
 static void bench_kernels(struct bench *b)
 {
-    enum isa isa = b->cpu.isa[ISA_AVX512] ? ISA_AVX512 : b->cpu.isa[ISA_AVX2] ? ISA_AVX2 : ISA_C;
+    enum isa isa = best_isa(&b->cpu);
     if (isa != ISA_AVX512)
         printf("no AVX-512 here: what is asked for is asked of AVX-512, what is measured is %s\n",
                field_value_name(F_ISA, isa));
@@ -454,8 +416,15 @@ static void bench_kernels(struct bench *b)
 static attn_status make_plan(const char *cache, attn_rigor rigor, double *seconds, int *cached, struct attn_error *err)
 {
     struct attn_options options = {.size = sizeof options, .cache_dir = cache};
-    struct attn_problem problem = {.size = sizeof problem, .head_dim = 64, .heads = 4, .kv_heads = 4, .max_batch = 1,
-                                   .max_q_len = 512, .max_kv_len = 512, .threads = 1, .rigor = rigor,
+    struct attn_problem problem = {.size = sizeof problem,
+                                   .head_dim = 64,
+                                   .heads = 4,
+                                   .kv_heads = 4,
+                                   .max_batch = 1,
+                                   .max_q_len = 512,
+                                   .max_kv_len = 512,
+                                   .threads = 1,
+                                   .rigor = rigor,
                                    .time_limit = 3};
     struct attn_context *context = NULL;
     struct attn_plan *plan = NULL;
@@ -517,19 +486,20 @@ static void bench_plan(struct bench *b)
     struct attn_error err;
     snprintf(cache, sizeof cache, "%s/cache", b->dir);
     if (make_plan(cache, ATTN_MEASURE, &seconds, &cached, &err) != ATTN_OK) {
-        failed(b, "plan", err.text);
+        table_error(&b->table, "plan", err.text);
         return;
     }
     for (int i = 0; i < STARTS; i++) {
         struct start s;
         if (start_once("/proc/self/exe", cache, &whole[i], &s) != 0 || !s.cached) {
-            failed(b, "plan", "a new process did not find the winner in the cache");
+            table_error(&b->table, "plan", "a new process did not find the winner in the cache");
             return;
         }
         inside[i] = s.seconds;
     }
-    row(b, "plan for a cached problem, from process start, median", 1e3 * median(whole, STARTS), "ms", 0, 10);
-    row(b, "  of that in the library", 1e3 * median(inside, STARTS), "ms", 0, 0);
+    table_row(&b->table, "plan for a cached problem, from process start, median", 1e3 * median(whole, STARTS), "ms", 0,
+              10);
+    table_row(&b->table, "  of that in the library", 1e3 * median(inside, STARTS), "ms", 0, 0);
 }
 
 static void remove_dir(const char *dir)
@@ -551,13 +521,13 @@ int main(int argc, char **argv)
     cpu_detect(&b.cpu);
     timer_start(&b.timer, NULL, 1);
     printf("%s, %d cores\n", b.cpu.model, b.cpu.cores);
-    printf("%-66s %10s %-9s %-10s\n", "what", "measured", "", "asked for");
+    table_head();
     bench_emission(&b);
     bench_compilation(&b);
     bench_plan(&b);
     bench_kernels(&b);
     gen_close(b.gen);
     remove_dir(b.dir);
-    printf("%d below what is asked for, %d errors\n", b.below, b.errors);
-    return b.errors ? 1 : 0;
+    printf("%d below what is asked for, %d errors\n", b.table.below, b.table.errors);
+    return b.table.errors ? 1 : 0;
 }

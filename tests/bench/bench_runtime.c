@@ -6,9 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../../runtime/numeric.h"
@@ -18,8 +16,7 @@
 #include "common.h"
 
 enum { SAMPLES = 9, CALL_SAMPLES = 15, STARTS = 15, HEADS = 8 };
-static const double PATIENCE = 0.3; /* seconds to wait for a quiet machine, a sample */
-static const double LIMIT = 5;      /* seconds, a comparison */
+static const double LIMIT = 5; /* seconds, a comparison */
 
 struct bench {
     struct table table;
@@ -32,100 +29,27 @@ static int failed(struct bench *b, const char *what, const struct attn_error *er
     return table_error(&b->table, what, err->text);
 }
 
-/* ---- samples ---- */
-/* Seconds of one execution by the wall, or by the device's clock. */
-static double wall_seconds(struct work *w)
+/* Seconds of one execution by the device's clock. */
+static double device_seconds(void *arg)
 {
-    double start = timer_now();
-    work_execute(w);
-    return timer_now() - start;
-}
-
-static double device_seconds(struct work *w)
-{
+    struct work *w = arg;
     double seconds = 0;
     attn_status status = plan_time(w->plan, &w->run, &seconds, &w->err);
     w->status = w->status == ATTN_OK ? status : w->status;
-    return seconds;
+    return w->status == ATTN_OK ? seconds : -1;
 }
 
-struct contender {
-    struct work *work;
-    double (*seconds)(struct work *w);
-    struct samples samples;
-    struct timing timing;
-};
-
-/* Whether nothing else wants to run on this machine right now; yes where that cannot be known. Threads of ours that are
- * about to sleep, this process's or PoCL's, get half a millisecond for it. */
-static bool is_alone(void)
+static struct contest contest_of(const struct bench *b, int threads)
 {
-    int running = 2;
-    for (int tries = 0; tries < 10 && running > 1; tries++) {
-        FILE *f = fopen("/proc/loadavg", "r");
-        if (!f || fscanf(f, "%*f %*f %*f %d/", &running) != 1)
-            running = 1;
-        if (f)
-            fclose(f);
-        if (running > 1)
-            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
-    }
-    return running <= 1;
-}
-
-/* A probe before and after does not see who takes a core for a while in between, or that the second thread waits for
- * one; the kernel knows. A disturbed sample counts only where there is no other. */
-static double undisturbed(void *arg)
-{
-    enum { FALLBACKS = 5 };
-    struct contender *c = arg;
-    struct rusage before, after;
-    bool alone = is_alone();
-    if (!alone && c->samples.busies >= FALLBACKS) {
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
-        return -1;
-    }
-    getrusage(RUSAGE_SELF, &before);
-    double seconds = c->seconds(c->work);
-    getrusage(RUSAGE_SELF, &after);
-    if (c->work->status != ATTN_OK)
-        return -1;
-    if (alone && is_alone() && after.ru_nivcsw == before.ru_nivcsw)
-        return seconds;
-    c->samples.busy[c->samples.busies++ % TIMER_SAMPLES] = seconds;
-    return -1;
-}
-
-/* Alternates, so that a change of clock or neighbour meets all alike; quiet means that all threads' cores are. Returns
- * whether there were enough quiet samples of each. */
-static bool compete(struct bench *b, struct contender *c, int count, int threads)
-{
-    struct timer timer;
-    bool enough = false;
-    double end = timer_now() + LIMIT;
-    timer_start(&timer, b->context->pool, threads);
-    for (int i = 0; i < count; i++)
-        c[i].seconds(c[i].work); /* cold caches and pages */
-    while (!enough && timer_now() < end) {
-        enough = true;
-        for (int i = 0; i < count; i++) {
-            timer_sample_device(&timer, undisturbed, &c[i], true, PATIENCE, &c[i].samples);
-            enough = enough && c[i].samples.quiets >= SAMPLES;
-        }
-    }
-    enough = true;
-    for (int i = 0; i < count; i++) {
-        timer_summary(&c[i].samples, 3, &c[i].timing);
-        enough = enough && !c[i].timing.noisy;
-    }
-    return enough;
+    return (struct contest){
+        .pool = b->context->pool, .threads = threads, .alone = true, .samples = SAMPLES, .limit = LIMIT};
 }
 
 /* ---- threads ---- */
 static void compare_threads(struct bench *b, int dim, int64_t n, int causal)
 {
     struct work work[2] = {0};
-    struct contender c[2] = {{.work = &work[0], .seconds = wall_seconds}, {.work = &work[1], .seconds = wall_seconds}};
+    struct contender c[2] = {{.arg = &work[0], .seconds = work_seconds}, {.arg = &work[1], .seconds = work_seconds}};
     struct attn_plan_info info = {.size = sizeof info};
     char what[80];
     snprintf(what, sizeof what, "two threads against one, %d heads, N=%lld, D=%d, %s", HEADS, (long long)n, dim,
@@ -140,7 +64,8 @@ static void compare_threads(struct bench *b, int dim, int64_t n, int causal)
             goto cleanup;
         }
     }
-    strcat(what, compete(b, c, 2, 2) ? "" : "~");
+    const struct contest contest = contest_of(b, 2);
+    strcat(what, compete(&contest, c, 2) ? "" : "~");
     for (int i = 0; i < 2; i++)
         if (work[i].status != ATTN_OK)
             failed(b, what, &work[i].err);
@@ -199,9 +124,9 @@ static void compare_opencl(struct bench *b, const char *device, int dim, int64_t
 {
     enum { C, CL, COPIES, CONTENDERS };
     struct work work[2] = {0};
-    struct contender c[CONTENDERS] = {{.work = &work[C], .seconds = wall_seconds},
-                                      {.work = &work[CL], .seconds = device_seconds},
-                                      {.work = &work[CL], .seconds = wall_seconds}};
+    struct contender c[CONTENDERS] = {{.arg = &work[C], .seconds = work_seconds},
+                                      {.arg = &work[CL], .seconds = device_seconds},
+                                      {.arg = &work[CL], .seconds = work_seconds}};
     struct attn_problem p = work_problem(ATTN_F32, dim, HEADS, n, 0);
     char what[100];
     snprintf(what, sizeof what, "OpenCL against C, all cores, %d heads, N=%lld, D=%d", HEADS, (long long)n, dim);
@@ -212,7 +137,8 @@ static void compare_opencl(struct bench *b, const char *device, int dim, int64_t
             goto cleanup;
         }
     }
-    strcat(what, compete(b, c, CONTENDERS, b->context->cpu.cores) ? "" : "~");
+    const struct contest contest = contest_of(b, b->context->cpu.cores);
+    strcat(what, compete(&contest, c, CONTENDERS) ? "" : "~");
     for (int i = C; i <= CL; i++)
         if (work[i].status != ATTN_OK)
             failed(b, what, &work[i].err);

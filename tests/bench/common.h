@@ -1,9 +1,15 @@
-/* common.h - the table of a benchmark (what, measured, asked for), and problems with data to measure through libattn.
- * What it is not: timing (runtime/timer.h). */
+/* common.h - what benchmarks share: the table (what, measured, asked for), contests whose samples alternate, problems
+ * with data to measure through libattn, and the blocking that is measured. What it is not: clocks and gates
+ * (runtime/timer.h). */
 #ifndef ATTNGEN_TESTS_BENCH_COMMON_H
 #define ATTNGEN_TESTS_BENCH_COMMON_H
 
+#include <stdbool.h>
+
+#include "../../gen/gen.h"
 #include "../../runtime/attn.h"
+#include "../../runtime/cpu.h"
+#include "../../runtime/timer.h"
 
 struct table {
     int below, errors;
@@ -15,17 +21,51 @@ int table_error(struct table *t, const char *what, const char *why); /* says it 
 
 double median(double *x, int n); /* sorts them */
 
-/* Self-attention of n rows on random data, batch 1, contiguous. */
+/* ---- contests ---- */
+/* A piece of work among others that it is compared with. */
+struct contender {
+    double (*seconds)(void *arg); /* does it once; negative: it failed, and this is no sample */
+    void *arg;
+    struct samples samples;
+    struct timing timing;  /* minimum and median of the quiet ones */
+    const bool *disturbed; /* NULL, or whether the last sample was, as seen from inside: then it does not count */
+    bool alone;            /* the contest's */
+};
+struct contest {
+    struct pool *pool; /* the threads that must be quiet, with `threads` above 1; else NULL will do */
+    int threads;
+    bool alone;   /* samples count only when nothing else wants to run on the machine: for work of several threads */
+    int samples;  /* quiet ones of each contender, then it is over */
+    double limit; /* seconds, then it is over in any case */
+};
+/* Alternates, so that a change of clock or neighbour meets all alike. A sample counts when all threads' cores were quiet
+ * before and after, and none of ours had to leave its core in between; another only where there is none such. Returns
+ * whether there were enough of each. */
+bool compete(const struct contest *contest, struct contender *c, int count);
+
+/* ---- problems ---- */
+/* Random data of a problem's maxima, contiguous. */
 struct work {
     struct attn_plan *plan;
     struct attn_run run;
     void *memory[4];    /* q, k, v, o */
+    void *workspace;    /* NULL: attn_execute's own; the caller's to free */
     attn_status status; /* of the last execution that failed */
     struct attn_error err;
 };
+/* Self-attention of n rows, batch 1. */
 struct attn_problem work_problem(attn_dtype dtype, int dim, int heads, int64_t n, int threads);
 attn_status work_create(struct attn_context *context, const struct attn_problem *problem, struct work *out);
 void work_destroy(struct work *w);
-void work_execute(void *work); /* attn_execute, for timer.h */
+void work_execute(void *work);       /* attn_execute, for timer.h */
+double work_seconds(void *work);     /* of one attn_execute by the wall, for contests */
+double work_own_seconds(void *work); /* the same by the thread's own clock, which stands while others have its core */
+double own_now(void);                /* that clock */
+
+/* ---- what is measured here ---- */
+enum isa best_isa(const struct cpu *cpu); /* in f32 */
+/* The blocking that tuning picks on the machines seen so far: on avx512 14 x 2 accumulators, one register short of all
+ * 32; emit's default of 8 x 2 is a shorter file, and 3% to 5% slower. */
+struct variant tuned_variant(enum isa isa, enum dtype dtype, int head_dim, bool causal);
 
 #endif

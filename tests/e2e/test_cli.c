@@ -70,8 +70,8 @@ static void test_usage_errors_of_every_verb(void **state)
                  verbs[i]);
         expect(command, 2, "", message);
     }
-    expect("\"$ATTNGEN\" run --window 3,3", 2, "",
-           "attngen run: error: --window is not built yet\n`attngen run --help` tells more\n");
+    expect("\"$ATTNGEN\" run --dropout 0.1", 2, "",
+           "attngen run: error: --dropout is not built yet\n`attngen run --help` tells more\n");
     assert_int_equal(shell_files("."), 0);
 }
 

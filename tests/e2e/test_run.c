@@ -436,8 +436,8 @@ static void test_refuses_types_that_do_not_fit(void **state)
     refuse(1, "h.npy: error: its type is float16; expected --dtype f16 with it, or none\n",
            RUN_SAME("h.npy") "--dtype bf16");
     refuse(1, "i.npy: error: its type is int32; expected float32, float16 or uint16\n", RUN_SAME("i.npy"));
-    refuse(1, "k.npy: error: its type is float32; expected float16, as in h.npy\n",
-           "\"$ATTNGEN\" run -q h.npy -k k.npy -v v.npy -o o.npy");
+    refuse(1, "v.npy: error: its type is float32; expected float16, as in h.npy\n",
+           "\"$ATTNGEN\" run -q q.npy -k h.npy -v v.npy -o o.npy");
     npy_free(&h);
     npy_free(&u);
     npy_free(&i);
@@ -450,7 +450,7 @@ static void test_refuses_command_lines(void **state)
     (void)state;
     write_inputs();
     refuse(2, "attngen run: error: -v V.npy is missing\n" MORE, "\"$ATTNGEN\" run -q q.npy -k k.npy -o o.npy");
-    refuse(2, "attngen run: error: --softcap is not built yet\n" MORE, RUN_SMALL "--softcap 30");
+    refuse(2, "attngen run: error: --dropout is not built yet\n" MORE, RUN_SMALL "--dropout 0.1");
     refuse(2, "attngen run: error: --device 'gpu' is not known; expected cpu, opencl or opencl:N (`attngen devices` "
               "lists them)\n" MORE,
            RUN_SMALL "--device gpu");

@@ -84,6 +84,39 @@ static void test_opencl_kernels(void **state)
     shell_clean();
 }
 
+/* Every feature at once, in both languages and in machine code; and a kernel that gets one of them a little wrong. */
+static void test_features(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {
+        "s/->window.0./& + 1/",         "s/->softcap/& * 1.1f/",
+        "s/[a-z>-]*->slopes/0.5f * &/", "s/->bias_stride.1./->bias_stride[2]/",
+        "s/->sinks.h/->sinks[0 * h/",   "s/->mask_stride.2./->mask_stride[1]/",
+        "s/->kv_starts/->q_starts/",    "s/->page_stride/->page_size/",
+    };
+    static const char all[] =
+        "head_dim: 40\ncausal: true\nwindow: true\nsoftcap: true\nbias: f16\nmask: true\nalibi: true\n"
+        "sink: true\npacked: true\npaged: true\ndtype: {q: f32, kv: f16}\n";
+    struct said said;
+    shell_ok(&said, "printf '%sisa: [c, avx2, portable]\n' > all.yaml && \"$ATTNGEN\" emit all.yaml -o k > /dev/null",
+             all);
+    shell_ok(&said, "\"$ATTNGEN\" verify k > said && test $(grep -c ': ok (error ' said) = 3");
+    shell_ok(&said, "\"$ATTNGEN\" emit all.yaml --machine-code --filter '*_avx2_*' -o m > /dev/null");
+    shell(&said, "\"$ATTNGEN\" verify m");
+    if (!strstr(said.out, "skipped"))
+        says(&said, 0, ": ok (error ", "");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        shell_ok(&said, "rm -rf k && \"$ATTNGEN\" emit all.yaml --filter '*_on_c_*' -o k > /dev/null");
+        shell(&said, "sed -i.right '%s' k/*.c && cmp -s k/*.c k/*.right", wrong[i]);
+        if (said.code != 1)
+            fail_msg("'%s' changes nothing", wrong[i]);
+        shell(&said, "\"$ATTNGEN\" verify k");
+        if (said.code != 1 || !strstr(said.out, ": failed"))
+            fail_msg("'%s' is not noticed: %s%s", wrong[i], said.out, said.err);
+    }
+    shell_clean();
+}
+
 static void test_files_that_are_not_right(void **state)
 {
     (void)state;
@@ -93,8 +126,10 @@ static void test_files_that_are_not_right(void **state)
     shell(&said, "sed -i '/attngen emit/d' k/%s.c; \"$ATTNGEN\" verify k", name);
     says(&said, 1, "", ".c: error: its header does not name this kernel; expected `attngen emit --variant ");
     emit_one(name);
-    shell(&said, "sed -i 's/int64_t batch, heads, kv_heads;/int64_t batch, heads, kv_heads, more;/' k/%s.c; "
-                 "\"$ATTNGEN\" verify k", name);
+    shell(&said,
+          "sed -i 's/int64_t batch, heads, kv_heads;/int64_t batch, heads, kv_heads, more;/' k/%s.c; "
+          "\"$ATTNGEN\" verify k",
+          name);
     says(&said, 1, ": failed", "refused good arguments");
     emit_one(name);
     shell(&said, "echo 'int x = ;' >> k/%s.c; \"$ATTNGEN\" verify k", name);
@@ -181,6 +216,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_emit_wrote_is_right),
         cmocka_unit_test(test_opencl_kernels),
+        cmocka_unit_test(test_features),
         cmocka_unit_test(test_files_that_are_not_right),
         cmocka_unit_test(test_wrong_kernels),
         cmocka_unit_test(test_manifests),

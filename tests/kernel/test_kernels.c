@@ -1,7 +1,9 @@
 /* test_kernels.c - every variant in C, in every form that it is emitted in, against the double-precision reference over
- * awkward shapes in guarded memory. A pairwise covering choice of variants; all of them with ATTNGEN_SOAK set.
+ * awkward shapes in guarded memory. Of each isa a pairwise covering choice of plain variants, and one of variants with
+ * features, which fewer compilers see; all of them with ATTNGEN_SOAK set.
  *     ATTN_SEED      where random choices and data begin
- *     ATTN_VARIANTS  at most so many variants an isa
+ *     ATTN_VARIANTS  at most so many variants of a choice
+ *     ATTN_PART      only this part, as in "avx2" or "avx2, features"
  *     ATTN_FILTER    only variants whose name contains it */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -38,16 +40,17 @@ static const struct form {
     enum gen_flags flags;
     bool plain;     /* runs on any machine */
     bool same_bits; /* as the other forms that say so */
-    bool in_turn;   /* takes much of the time: every fourth batch, if not all is asked for */
+    int every[2];   /* looked at in every so-many-th batch of plain variants, and of those with features, if not all is
+                     * asked for: compiling takes most of the time */
     double most_flops; /* of a problem: tcc's own code is slow */
 } forms[] = {
-    {"gcc", "gcc", NULL, GEN_READABLE, false, true, false, 1e18},
-    {"jit", NULL, NULL, GEN_MACHINE_CODE_JIT, false, true, false, 1e18},
-    {"clang", "clang", NULL, GEN_READABLE, false, true, false, 1e18},
-    {"tcc", "tcc", NULL, GEN_MACHINE_CODE, false, true, true, 1e18},
-    {"gcc, plain C", "gcc", "-DATTN_PLAIN_C", GEN_READABLE, true, false, true, 3e7},
-    {"clang, plain C", "clang", "-DATTN_PLAIN_C", GEN_READABLE, true, false, true, 3e7},
-    {"tcc, plain C", "tcc", "-DATTN_PLAIN_C", GEN_READABLE, true, false, false, 5e6},
+    {"jit", NULL, NULL, GEN_MACHINE_CODE_JIT, false, true, {1, 1}, 1e18},
+    {"gcc", "gcc", NULL, GEN_READABLE, false, true, {1, 4}, 1e18},
+    {"clang", "clang", NULL, GEN_READABLE, false, true, {3, 12}, 1e18},
+    {"tcc", "tcc", NULL, GEN_MACHINE_CODE, false, true, {4, 12}, 1e18},
+    {"gcc, plain C", "gcc", "-DATTN_PLAIN_C", GEN_READABLE, true, false, {4, 12}, 3e7},
+    {"clang, plain C", "clang", "-DATTN_PLAIN_C", GEN_READABLE, true, false, {4, 24}, 3e7},
+    {"tcc, plain C", "tcc", "-DATTN_PLAIN_C", GEN_READABLE, true, false, {1, 6}, 5e6},
 };
 enum { FORMS = sizeof forms / sizeof *forms };
 
@@ -55,7 +58,7 @@ struct suite {
     const struct gen *gen;
     struct cpu cpu;
     uint64_t seed;
-    bool soak, here[FORMS]; /* here: the form's compiler is */
+    bool soak, features, here[FORMS]; /* here: the form's compiler is */
     char dir[200];
     struct variant *variants;
     int count;
@@ -223,7 +226,7 @@ static int run_batch(void *arg, int index)
         bool runs = forms[f].plain || s->cpu.isa[isa];
         if ((isa == ISA_C && forms[f].define) || !s->here[f])
             continue; /* the isa c has no other form than plain C */
-        if (forms[f].in_turn && !s->soak && (index + f) % 4)
+        if (!s->soak && (index + f) % forms[f].every[s->features])
             continue;
         if (emit_batch(b, forms[f].flags) != 0 || (forms[f].compiler && compile_batch(b, &forms[f]) != 0))
             continue;
@@ -245,8 +248,9 @@ static int run_batch(void *arg, int index)
     return s->totals->failures != before;
 }
 
-static const int dims[][2] = {{64, 64}, {128, 128}, {40, 40}, {80, 80},
-                              {192, 128}, {256, 256}, {1, 1}, {576, 512}, {7, 33}};
+static const int feature_dims[][2] = {{64, 64}, {40, 24}, {7, 33}};
+static const int dims[][2] = {{64, 64},   {128, 128}, {40, 40},   {80, 80}, {192, 128},
+                              {256, 256}, {1, 1},     {576, 512}, {7, 33}};
 
 /* ---- the tests ---- */
 static void look_around(struct suite *s, enum isa isa)
@@ -261,9 +265,9 @@ static void look_around(struct suite *s, enum isa isa)
     }
 }
 
-static void test_isa(enum isa isa)
+static void test_isa(enum isa isa, bool features)
 {
-    struct suite s = {.seed = test_seed(), .soak = getenv("ATTNGEN_SOAK") != NULL};
+    struct suite s = {.seed = test_seed(), .soak = getenv("ATTNGEN_SOAK") != NULL, .features = features};
     struct gen *gen;
     struct gen_error err;
     const char *tmp = getenv("TMPDIR"), *limit = getenv("ATTN_VARIANTS");
@@ -272,6 +276,11 @@ static void test_isa(enum isa isa)
         fail_msg("%s", err.text);
     s.gen = gen;
     struct choice c = {.gen = gen, .isa = isa, .dims = dims, .dim_count = sizeof dims / sizeof *dims};
+    if (features) {
+        c.dims = feature_dims;
+        c.dim_count = sizeof feature_dims / sizeof *feature_dims;
+        c.features = true;
+    }
     choice_begin(&c);
     s.count = s.soak ? choice_all(&c, &s.variants) : choice_pairwise(&c, s.seed, MAX_ROWS, &s.variants);
     assert_true(s.count >= 0);
@@ -285,10 +294,10 @@ static void test_isa(enum isa isa)
     if (s.count == 0 && !getenv("ATTN_FILTER"))
         fail_msg("no variant of isa %s can be emitted", field_value_name(F_ISA, isa));
     int failed = run_jobs((s.count + BATCH - 1) / BATCH, run_batch, &s);
-    print_message("# %s: %d variants, %d kernels compiled and run, %d problems; error over bound at most %.2f f32, "
+    print_message("# %s%s: %d variants, %d kernels compiled and run, %d problems; error over bound at most %.2f f32, "
                   "%.2f f16, %.2f bf16\n",
-                  field_value_name(F_ISA, isa), s.count, s.totals->kernels, s.totals->problems, s.totals->ratio[0],
-                  s.totals->ratio[1], s.totals->ratio[2]);
+                  field_value_name(F_ISA, isa), features ? ", features" : "", s.count, s.totals->kernels,
+                  s.totals->problems, s.totals->ratio[0], s.totals->ratio[1], s.totals->ratio[2]);
     int failures = s.totals->failures;
     rmdir(s.dir);
     shared_free(s.totals, sizeof *s.totals);
@@ -298,22 +307,33 @@ static void test_isa(enum isa isa)
     assert_int_equal(failed, 0);
 }
 
+struct part {
+    enum isa isa;
+    bool features;
+    char name[40];
+};
+
 static void test_kernels(void **state)
 {
-    const enum isa *isa = *state;
-    test_isa(*isa);
+    const struct part *part = *state;
+    test_isa(part->isa, part->features);
 }
 
 int main(void)
 {
-    enum isa isas[ISA_COUNT];
-    struct CMUnitTest tests[ISA_COUNT];
+    struct part parts[2 * ISA_COUNT];
+    struct CMUnitTest tests[2 * ISA_COUNT];
     size_t count = 0;
-    for (int i = 0; i < ISA_COUNT; i++)
-        if (isa_language((enum isa)i) == LANGUAGE_C) {
-            isas[count] = (enum isa)i;
-            tests[count] = (struct CMUnitTest){field_value_name(F_ISA, i), test_kernels, NULL, NULL, &isas[count]};
-            count++;
-        }
+    for (int i = 0; i < 2 * ISA_COUNT; i++) {
+        struct part *part = &parts[count];
+        *part = (struct part){.isa = (enum isa)(i % ISA_COUNT), .features = i >= ISA_COUNT};
+        if (isa_language(part->isa) != LANGUAGE_C)
+            continue;
+        snprintf(part->name, sizeof part->name, "%s%s", field_value_name(F_ISA, part->isa),
+                 part->features ? ", features" : "");
+        if (getenv("ATTN_PART") && strcmp(getenv("ATTN_PART"), part->name) != 0)
+            continue;
+        tests[count++] = (struct CMUnitTest){part->name, test_kernels, NULL, NULL, part};
+    }
     return _cmocka_run_group_tests("kernels", tests, count, NULL, NULL);
 }

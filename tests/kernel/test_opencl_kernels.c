@@ -1,9 +1,10 @@
-/* test_opencl_kernels.c - the kernels in OpenCL C: a pairwise covering choice of variants on the first OpenCL device,
- * against the double-precision reference over awkward shapes, from copies and (where the device shares our memory) in
- * guarded memory itself; and a few through clang and, where it is installed, NVIDIA's assembler. Levels sm90 and sm80 are run
- * where there is such a card, and compiled and assembled everywhere.
+/* test_opencl_kernels.c - the kernels in OpenCL C: a pairwise covering choice of plain variants, and one of variants with
+ * features, on the first OpenCL device, against the double-precision reference over awkward shapes, from copies and
+ * (where the device shares our memory) in guarded memory itself; and some through clang and, where it is installed,
+ * NVIDIA's assembler. Levels sm90 and sm80 are run where there is such a card, and compiled and assembled
+ * everywhere.
  *     ATTN_SEED      where random choices and data begin
- *     ATTN_VARIANTS  at most so many variants
+ *     ATTN_VARIANTS  at most so many variants of a choice
  *     ATTN_FILTER    only variants whose name contains it */
 #define _GNU_SOURCE
 #include <math.h>
@@ -28,8 +29,9 @@
 #include "../kit/seed.h"
 
 enum {
-    MAX_ROWS = 300, /* of a pairwise choice */
-    TIMEOUT = 120,  /* seconds for a variant: its build and all shapes */
+    MAX_ROWS = 300,     /* of a pairwise choice */
+    TIMEOUT = 300,      /* seconds for a variant: its build and all shapes */
+    MOST_TEXT = 200000, /* bytes of a kernel: drivers take minutes to build larger ones */
 };
 static const double MOST_FLOPS = 1e8; /* of a problem: groups of many work-items are slow on a processor */
 
@@ -104,15 +106,18 @@ static int judge_variant(void *arg, int index)
 
 /* ---- which variants ---- */
 static const int dims[][2] = {{64, 64}, {128, 128}, {40, 40}, {80, 80}, {192, 128}, {256, 256}, {1, 1}, {7, 33}};
+static const int feature_dims[][2] = {{64, 64}, {128, 128}, {40, 24}, {7, 33}};
 
-/* Beside what tuning tries, what a spec may ask for. */
+/* Beside what tuning tries, what a spec may ask for; with features, each vector that has code of its own. */
 static void widen(struct choice *c)
 {
-    static const int32_t vectors[] = {1, 2, 4, 8, 16}, unrolls[] = {4, 8};
+    static const int32_t vectors[] = {1, 2, 4, 8, 16}, some_vectors[] = {1, 4, 16}, unrolls[] = {4, 8};
     for (int f = 0; f < c->fields; f++) {
-        if (c->id[f] == F_VECTOR && (c->count[f] = sizeof vectors / sizeof *vectors))
+        if (c->id[f] == F_VECTOR && c->features && (c->count[f] = sizeof some_vectors / sizeof *some_vectors))
+            memcpy(c->value[f], some_vectors, sizeof some_vectors);
+        else if (c->id[f] == F_VECTOR && (c->count[f] = sizeof vectors / sizeof *vectors))
             memcpy(c->value[f], vectors, sizeof vectors);
-        if (c->id[f] == F_UNROLL && (c->count[f] = sizeof unrolls / sizeof *unrolls))
+        if (c->id[f] == F_UNROLL && !c->features && (c->count[f] = sizeof unrolls / sizeof *unrolls))
             memcpy(c->value[f], unrolls, sizeof unrolls);
     }
 }
@@ -120,6 +125,7 @@ static void widen(struct choice *c)
 struct limits {
     const struct gen *gen;
     struct opencl_target target; /* nothing of it but its device */
+    bool soak;
 };
 
 static bool within(void *arg, const struct variant *v)
@@ -129,32 +135,92 @@ static bool within(void *arg, const struct variant *v)
     struct gen_error err;
     if (gen_emit(l->gen, v, GEN_READABLE, &text, &err) != 0)
         return false;
-    bool fits = device_fits(&l->target, v, &text, &err) == 0;
+    bool fits = device_fits(&l->target, v, &text, &err) == 0 && (l->soak || text.size <= MOST_TEXT);
     gen_text_free(&text);
     return fits;
 }
 
-static const int dims_tensor[][2] = {{64, 64}, {128, 128}, {256, 256}, {192, 128}, {80, 80}, {40, 40}, {96, 160}, {8, 248}};
+/* Of some hundred; the first rows of a pairwise choice hold most of the pairs, and PoCL compiles for seconds. */
+enum { FEATURE_VARIANTS = 32 };
 
-static void choose(struct suite *s, const struct opencl_device *device, enum isa isa)
+static const int tensor_dims[][2] = {{64, 64}, {128, 128}, {256, 256}, {192, 128},
+                                     {80, 80}, {40, 40},   {96, 160},  {8, 248}};
+
+static void choose(struct suite *s, const struct opencl_device *device, bool features, enum isa isa)
 {
     const char *limit = getenv("ATTN_VARIANTS");
-    struct limits limits = {.gen = s->gen, .target = {.device = *device}};
+    struct limits limits = {.gen = s->gen, .target = {.device = *device}, .soak = s->soak};
     struct choice c = {.gen = s->gen,
                        .isa = isa,
-                       .dims = isa == ISA_PORTABLE ? dims : dims_tensor,
-                       .dim_count = isa == ISA_PORTABLE ? sizeof dims / sizeof *dims : sizeof dims_tensor / sizeof *dims_tensor,
+                       .dims = features ? feature_dims : dims,
+                       .dim_count = features ? sizeof feature_dims / sizeof *feature_dims : sizeof dims / sizeof *dims,
+                       .features = features,
                        .fits = within,
                        .arg = &limits};
+    if (isa != ISA_PORTABLE) {
+        c.dims = tensor_dims;
+        c.dim_count = sizeof tensor_dims / sizeof *tensor_dims;
+    }
     choice_begin(&c);
     if (isa == ISA_PORTABLE)
         widen(&c);
     s->count = s->soak ? choice_all(&c, &s->variants) : choice_pairwise(&c, s->seed, MAX_ROWS, &s->variants);
     assert_true(s->count >= 0);
-    if (limit && atoi(limit) < s->count)
-        s->count = atoi(limit);
+    int most = limit ? atoi(limit) : s->soak || !features ? s->count : FEATURE_VARIANTS;
+    s->count = most < s->count ? most : s->count;
     if (s->count == 0 && !getenv("ATTN_FILTER"))
         fail_msg("no variant of %s can be emitted for %s", field_value_name(F_ISA, isa), device->name);
+}
+
+static void choose_plain(struct suite *s, const struct opencl_device *device)
+{
+    choose(s, device, false, ISA_PORTABLE);
+}
+
+static void choose_sm90(struct suite *s, const struct opencl_device *device)
+{
+    choose(s, device, false, ISA_SM90);
+}
+
+static void choose_sm80(struct suite *s, const struct opencl_device *device)
+{
+    choose(s, device, false, ISA_SM80);
+}
+
+static void choose_features(struct suite *s, const struct opencl_device *device)
+{
+    choose(s, device, true, ISA_PORTABLE);
+}
+
+/* As wide as rows get: a group of many work-items, which has them piece by piece in 48 KiB of local memory; and one of a
+ * single work-item, which takes turns, where that fits. */
+static void choose_large(struct suite *s, const struct opencl_device *device)
+{
+    static const char *const names[] = {
+        "attn_f16_d576v512_causal_on_portable_q16k32_r4x1u4_g4",
+        "attn_f32_kvf16_d576v512_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_portable_q16k32_r4x1u4_"
+        "g4",
+        "attn_bf16_d576v512_on_portable_q8k32_r4x1u4_g1_l1_w16",
+        "attn_bf16_of32_d576v512_window_alibi_paged_on_portable_q8k32_r4x1u4_g1_l1_w16",
+    };
+    enum { NAMES = sizeof names / sizeof *names };
+    const struct opencl_target target = {.device = *device};
+    s->variants = calloc(NAMES, sizeof *s->variants);
+    assert_non_null(s->variants);
+    s->count = 0;
+    for (int i = 0; i < NAMES; i++) {
+        struct variant *v = &s->variants[s->count];
+        struct gen_text text;
+        struct gen_error err;
+        if (variant_decode(names[i], v, &err) != 0 || gen_emit(s->gen, v, GEN_READABLE, &text, &err) != 0)
+            fail_msg("%s", err.text);
+        if (device_fits(&target, v, &text, &err) == 0)
+            s->count++;
+        else if (text.local_bytes <= 48 << 10 || !strstr(err.text, "bytes of local memory; expected at most"))
+            fail_msg("%s", err.text);
+        gen_text_free(&text);
+    }
+    assert_in_range(s->count, 2, NAMES);
 }
 
 /* ---- the tests ---- */
@@ -164,7 +230,10 @@ static void remove_tree(const char *dir)
     run_program(argv, "/dev/null");
 }
 
-static void check_on_the_device(struct suite *s, enum isa isa)
+/* What chooses variants for a device. */
+typedef void chooser(struct suite *s, const struct opencl_device *device);
+
+static void on_the_device(struct suite *s, const char *what, enum isa isa, chooser *choose)
 {
     char why[200] = "";
     struct found *found = shared_memory(sizeof *found);
@@ -172,18 +241,18 @@ static void check_on_the_device(struct suite *s, enum isa isa)
     if (run_child(find_device, found, TIMEOUT, why, sizeof why) != 0)
         fail_msg("%s%s", found->err.text, why);
     if (device_isa_why_not(&found->device, isa)) {
-        print_message("# %s %s; the first device is %s\n", field_value_name(F_ISA, isa),
-                      device_isa_why_not(&found->device, isa), found->device.name);
+        print_message("# %s %s; the first device is %s\n", what, device_isa_why_not(&found->device, isa),
+                      found->device.name);
         shared_free(found, sizeof *found);
         skip();
     }
-    choose(s, &found->device, isa);
+    choose(s, &found->device);
     s->totals = shared_memory(sizeof *s->totals);
     assert_non_null(s->totals);
     int failed = run_jobs(s->count, judge_variant, s);
-    print_message("# %s: %d variants, %d problems; error over bound at most %.2f f32, %.2f f16, %.2f bf16\n",
-                  found->device.name, s->totals->kernels, s->totals->problems, s->totals->ratio[0], s->totals->ratio[1],
-                  s->totals->ratio[2]);
+    print_message("# %s, %s: %d variants, %d problems; error over bound at most %.2f f32, %.2f f16, %.2f bf16\n",
+                  found->device.name, what, s->totals->kernels, s->totals->problems, s->totals->ratio[0],
+                  s->totals->ratio[1], s->totals->ratio[2]);
     int failures = s->totals->failures;
     shared_free(s->totals, sizeof *s->totals);
     shared_free(found, sizeof *found);
@@ -192,19 +261,29 @@ static void check_on_the_device(struct suite *s, enum isa isa)
     assert_int_equal(failed, 0);
 }
 
-static void test_on_the_device(void **state)
+static void test_plain(void **state)
 {
-    check_on_the_device(*state, ISA_PORTABLE);
+    on_the_device(*state, "plain", ISA_PORTABLE, choose_plain);
 }
 
-static void test_sm90_on_the_device(void **state)
+static void test_features(void **state)
 {
-    check_on_the_device(*state, ISA_SM90);
+    on_the_device(*state, "features", ISA_PORTABLE, choose_features);
 }
 
-static void test_sm80_on_the_device(void **state)
+static void test_large_dims(void **state)
 {
-    check_on_the_device(*state, ISA_SM80);
+    on_the_device(*state, "largest dims", ISA_PORTABLE, choose_large);
+}
+
+static void test_sm90(void **state)
+{
+    on_the_device(*state, "sm90", ISA_SM90, choose_sm90);
+}
+
+static void test_sm80(void **state)
+{
+    on_the_device(*state, "sm80", ISA_SM80, choose_sm80);
 }
 
 /* ---- through other compilers ---- */
@@ -252,15 +331,30 @@ static void emit(const struct suite *s, const struct variant *v, char path[GEN_N
 }
 
 /* clang 14 hides vload_half without cl_khr_fp16, which OpenCL C 1.2 has without; nothing else here needs that. */
-static const char *const clang[] = {"clang", "-x", "cl", "-cl-std=CL1.2", "-Xclang", "-finclude-default-header",
-                                    "-Xclang", "-cl-ext=+cl_khr_fp16", "-target", "nvptx64", "-S"};
+static const char *const clang[] = {"clang",   "-x",
+                                    "cl",      "-cl-std=CL1.2",
+                                    "-Xclang", "-finclude-default-header",
+                                    "-Xclang", "-cl-ext=+cl_khr_fp16",
+                                    "-target", "nvptx64",
+                                    "-S"};
 enum { CLANG_ARGS = sizeof clang / sizeof *clang };
+
+static void compile_elsewhere(const struct suite *s, const struct variant *v)
+{
+    char path[GEN_NAME_MAX + 220], said[2000];
+    emit(s, v, path);
+    const char *const rest[] = {"-O1", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", "-o", "/dev/null", path};
+    const char *all[CLANG_ARGS + sizeof rest / sizeof *rest + 1] = {NULL};
+    memcpy(all, clang, sizeof clang);
+    memcpy(all + CLANG_ARGS, rest, sizeof rest);
+    must_run(s, all, said, sizeof said);
+}
 
 static void test_other_compiler(void **state)
 {
+    enum { MIXED = 40 };
     const struct suite *s = *state;
     static const int shapes[][3] = {{64, 64, 0}, {192, 128, 1}, {7, 33, 0}};
-    char path[GEN_NAME_MAX + 220], said[2000];
     if (!has("clang")) {
         print_message("# clang is not here\n");
         skip();
@@ -272,14 +366,21 @@ static void test_other_compiler(void **state)
             v.field[F_HEAD_DIM] = shapes[i][0];
             v.field[F_HEAD_DIM_V] = shapes[i][1] == shapes[i][0] ? 0 : shapes[i][1];
             v.field[F_CAUSAL] = shapes[i][2];
-            emit(s, &v, path);
-            const char *const rest[] = {"-O1", "-Wall", "-Wextra",   "-Wno-unused-parameter", "-Werror",
-                                        "-o",  "/dev/null", path};
-            const char *all[CLANG_ARGS + 9] = {NULL};
-            memcpy(all, clang, sizeof clang);
-            memcpy(all + CLANG_ARGS, rest, sizeof rest);
-            must_run(s, all, said, sizeof said);
+            compile_elsewhere(s, &v);
         }
+    struct choice c = {.gen = s->gen,
+                       .isa = ISA_PORTABLE,
+                       .dims = feature_dims,
+                       .dim_count = sizeof feature_dims / sizeof *feature_dims,
+                       .features = true};
+    uint64_t random = s->seed;
+    choice_begin(&c);
+    widen(&c);
+    for (int i = 0; i < MIXED; i++) {
+        struct variant v;
+        if (choice_random(&c, &random, &v))
+            compile_elsewhere(s, &v);
+    }
 }
 
 /* What the assembler says of the variant that is emitted when nothing is asked for. */
@@ -296,8 +397,20 @@ static void test_no_spills(void **state)
         v.field[F_HEAD_DIM] = dim;
         emit(s, &v, path);
         snprintf(ptx, sizeof ptx, "%s/kernel.ptx", s->dir);
-        const char *const rest[] = {"-Xclang", "-target-cpu", "-Xclang", "sm_80", "-Xclang", "-target-feature",
-                                    "-Xclang", "+ptx70", "-O3", "-include", "tests/kit/nvptx.cl", "-o", ptx, path};
+        const char *const rest[] = {"-Xclang",
+                                    "-target-cpu",
+                                    "-Xclang",
+                                    "sm_80",
+                                    "-Xclang",
+                                    "-target-feature",
+                                    "-Xclang",
+                                    "+ptx70",
+                                    "-O3",
+                                    "-include",
+                                    "tests/kit/nvptx.cl",
+                                    "-o",
+                                    ptx,
+                                    path};
         const char *all[CLANG_ARGS + sizeof rest / sizeof *rest + 1] = {NULL};
         memcpy(all, clang, sizeof clang);
         memcpy(all + CLANG_ARGS, rest, sizeof rest);
@@ -381,11 +494,11 @@ static void test_tensor_cores_without_a_device(void **state)
         "attn_bf16_d128_on_sm90_q128k128_pingpong",
         "attn_bf16_d128_on_sm90_q192k80_lazy",
         "attn_f16_d128_causal_on_sm90_q128k128_pingpong_lazy",
-        "attn_bf16_d128_causal_on_sm90_q64k64_s3",
+        "attn_bf16_d128_causal_on_sm90_q64k64_st3",
         "attn_bf16_d256_on_sm90_q128k64_lazy",
         "attn_f16_d256_causal_on_sm90_q128k64_pingpong_lazy",
         "attn_bf16_d192v128_causal_on_sm90_q128k96_lazy",
-        "attn_bf16_d40_causal_on_sm90_q192k96_s3",
+        "attn_bf16_d40_causal_on_sm90_q192k96_st3",
         "attn_f16_d72v200_on_sm90_q128k64_lazy",
         "attn_bf16_d64_on_sm80_q64k64",
         "attn_bf16_d128_causal_on_sm80_q128k32_lazy",
@@ -438,12 +551,9 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_other_compiler),
-        cmocka_unit_test(test_no_spills),
-        cmocka_unit_test(test_tensor_cores_without_a_device),
-        cmocka_unit_test(test_on_the_device),
-        cmocka_unit_test(test_sm90_on_the_device),
-        cmocka_unit_test(test_sm80_on_the_device),
+        cmocka_unit_test(test_other_compiler), cmocka_unit_test(test_no_spills),  cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_tensor_cores_without_a_device), cmocka_unit_test(test_sm90), cmocka_unit_test(test_sm80),
+        cmocka_unit_test(test_features),       cmocka_unit_test(test_large_dims),
     };
     return cmocka_run_group_tests_name("opencl kernels", tests, setup, teardown);
 }

@@ -12,40 +12,111 @@
 #include "../../gen/space.h"
 #include "../../runtime/numeric.h"
 
-enum { CALLER_FIELDS = 3 };
+enum { COLUMN_TYPES, COLUMN_DIMS, COLUMN_CAUSAL, COLUMN_FEATURES, CALLER_COLUMNS };
+
+/* Of queries, of keys and values, of outputs. The first are all that plain variants have. */
+static const enum dtype types[][3] = {
+    {DTYPE_F32, DTYPE_F32, DTYPE_F32},  {DTYPE_F16, DTYPE_F16, DTYPE_F16},  {DTYPE_BF16, DTYPE_BF16, DTYPE_BF16},
+    {DTYPE_F32, DTYPE_F16, DTYPE_F32},  {DTYPE_F16, DTYPE_F32, DTYPE_BF16}, {DTYPE_BF16, DTYPE_BF16, DTYPE_F32},
+    {DTYPE_F32, DTYPE_BF16, DTYPE_F16},
+};
+enum { PLAIN_TYPES = 3, TYPES = sizeof types / sizeof *types };
+
+/* Each feature alone, and some that go together in models. */
+struct set {
+    enum field_id id;
+    int32_t value;
+};
+static const struct set sets[][9] = {
+    {{F_WINDOW, 1}},
+    {{F_SOFTCAP, 1}},
+    {{F_BIAS, BIAS_F32}},
+    {{F_MASK, 1}},
+    {{F_ALIBI, 1}},
+    {{F_SINK, 1}},
+    {{F_PACKED, 1}},
+    {{F_PAGED, 1}},
+    {{F_WINDOW, 1}, {F_SINK, 1}},
+    {{F_WINDOW, 1}, {F_SOFTCAP, 1}, {F_PAGED, 1}, {F_BIAS, BIAS_F16}},
+    {{F_BIAS, BIAS_BF16}, {F_MASK, 1}, {F_PACKED, 1}},
+    {{F_ALIBI, 1}, {F_WINDOW, 1}, {F_PACKED, 1}, {F_PAGED, 1}},
+    {{F_WINDOW, 1},
+     {F_SOFTCAP, 1},
+     {F_BIAS, BIAS_F32},
+     {F_MASK, 1},
+     {F_ALIBI, 1},
+     {F_SINK, 1},
+     {F_PACKED, 1},
+     {F_PAGED, 1}},
+};
+enum { SETS = sizeof sets / sizeof *sets };
+_Static_assert((int)SETS <= (int)PAIRWISE_VALUES, "room");
 
 static struct variant variant_of(const struct choice *c, const int *row)
 {
     struct variant v = variant_default(c->isa);
-    v.field[F_DTYPE] = row[0];
-    v.field[F_HEAD_DIM] = c->dims[row[1]][0];
-    v.field[F_HEAD_DIM_V] = c->dims[row[1]][1] == c->dims[row[1]][0] ? 0 : c->dims[row[1]][1];
-    v.field[F_CAUSAL] = row[2];
-    for (int f = CALLER_FIELDS; f < c->fields; f++)
+    const enum dtype *type = types[row[COLUMN_TYPES]];
+    const int *dim = c->dims[row[COLUMN_DIMS]];
+    variant_set_dtypes(&v, type[0], type[1], type[2]);
+    v.field[F_HEAD_DIM] = dim[0];
+    v.field[F_HEAD_DIM_V] = dim[1] == dim[0] ? 0 : dim[1];
+    v.field[F_CAUSAL] = row[COLUMN_CAUSAL];
+    if (c->features)
+        for (const struct set *s = sets[row[COLUMN_FEATURES]]; s->value; s++)
+            v.field[s->id] = s->value;
+    for (int f = CALLER_COLUMNS; f < c->fields; f++)
         v.field[c->id[f]] = c->value[f][row[f]];
     return v;
+}
+
+static bool is_legal(const struct choice *c, const struct variant *v)
+{
+    struct gen_error err;
+    char name[GEN_NAME_MAX];
+    const char *filter = getenv("ATTN_FILTER");
+    variant_encode(v, name);
+    return (!filter || strstr(name, filter)) && gen_check(c->gen, v, &err) == 0 && (!c->fits || c->fits(c->arg, v));
 }
 
 static bool can_be(void *arg, const int *row)
 {
     const struct choice *c = arg;
     struct variant v = variant_of(c, row);
-    struct gen_error err;
-    char name[GEN_NAME_MAX];
-    const char *filter = getenv("ATTN_FILTER");
-    variant_encode(&v, name);
-    return (!filter || strstr(name, filter)) && gen_check(c->gen, &v, &err) == 0 && (!c->fits || c->fits(c->arg, &v));
+    return is_legal(c, &v);
+}
+
+/* What tuning tries for kernels that split keys or for those that do not; rules say which go together. */
+static int values_of(enum field_id f, enum isa isa, int32_t out[PAIRWISE_VALUES])
+{
+    int n = 0;
+    for (int split = 0; split < 2; split++) {
+        int32_t choices[FIELD_CHOICES];
+        int more = tuning_choices(f, isa, split, choices);
+        for (int i = 0; i < more; i++) {
+            bool known = false;
+            for (int k = 0; k < n; k++)
+                known = known || out[k] == choices[i];
+            if (!known && n < PAIRWISE_VALUES)
+                out[n++] = choices[i];
+        }
+    }
+    return n;
 }
 
 void choice_begin(struct choice *c)
 {
-    const int counts[CALLER_FIELDS] = {DTYPE_COUNT, c->dim_count, 2};
+    static const int32_t splits[] = {0, 128, 512};
+    const int counts[CALLER_COLUMNS] = {c->features ? TYPES : PLAIN_TYPES, c->dim_count, 2, c->features ? SETS : 1};
     memcpy(c->count, counts, sizeof counts);
-    c->fields = CALLER_FIELDS;
+    c->fields = CALLER_COLUMNS;
     for (int f = 0; f < FIELD_COUNT; f++)
         if (fields[f].side == FIELD_TUNING && f != F_ISA) {
             c->id[c->fields] = (enum field_id)f;
-            c->count[c->fields] = tuning_choices((enum field_id)f, c->isa, c->value[c->fields]);
+            c->count[c->fields] = values_of((enum field_id)f, c->isa, c->value[c->fields]);
+            if (f == F_SPLIT && isa_language(c->isa) == LANGUAGE_C) { /* of which short problems have several too */
+                memcpy(c->value[c->fields], splits, sizeof splits);
+                c->count[c->fields] = sizeof splits / sizeof *splits;
+            }
             c->fields++;
         }
 }
@@ -54,11 +125,15 @@ void choice_begin(struct choice *c)
 static void print_unseen(const struct choice *c, const struct pairwise *p)
 {
     const char *isa = field_value_name(F_ISA, c->isa);
-    for (int x = 0; x < DTYPE_COUNT; x++)
-        if (!p->seen[0][x])
-            print_message("# %s: no kernel for %s\n", isa, field_value_name(F_DTYPE, x));
+    for (int x = 0; x < c->count[COLUMN_TYPES]; x++)
+        if (!p->seen[COLUMN_TYPES][x])
+            print_message("# %s: no kernel for %s over %s to %s\n", isa, field_value_name(F_DTYPE, (int)types[x][0]),
+                          field_value_name(F_DTYPE, (int)types[x][1]), field_value_name(F_DTYPE, (int)types[x][2]));
+    for (int x = 0; x < c->count[COLUMN_FEATURES]; x++)
+        if (!p->seen[COLUMN_FEATURES][x])
+            print_message("# %s: no kernel with features %d\n", isa, x);
     for (int x = 0; x < c->dim_count; x++)
-        if (!p->seen[1][x])
+        if (!p->seen[COLUMN_DIMS][x])
             print_message("# %s: no kernel for head dims %d, %d\n", isa, c->dims[x][0], c->dims[x][1]);
 }
 
@@ -97,4 +172,33 @@ int choice_all(const struct choice *c, struct variant **out)
         if (at < 0)
             return count;
     }
+}
+
+bool choice_random(const struct choice *c, uint64_t *state, struct variant *out)
+{
+    static const enum field_id switches[] = {F_CAUSAL, F_WINDOW, F_SOFTCAP, F_MASK, F_ALIBI, F_SINK, F_PACKED, F_PAGED};
+    for (int tries = 0; tries < 200; tries++) {
+        int row[PAIRWISE_FIELDS];
+        for (int f = 0; f < c->fields; f++)
+            row[f] = (int)random_below(state, c->count[f]);
+        struct variant v = variant_of(c, row);
+        enum dtype type[3];
+        for (int i = 0; i < 3; i++)
+            type[i] = (enum dtype)random_below(state, DTYPE_COUNT);
+        bool mixed = random_below(state, 3) == 0;
+        variant_set_dtypes(&v, type[0], mixed ? type[1] : type[0], mixed ? type[2] : type[0]);
+        for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
+            v.field[switches[i]] = random_below(state, 3) == 0;
+        v.field[F_BIAS] = random_below(state, 2) ? BIAS_NONE : (int32_t)random_below(state, BIAS_COUNT);
+        v.field[F_HEAD_DIM] = (int32_t)(1 + random_below(state, random_below(state, 6) ? 136 : 576));
+        v.field[F_HEAD_DIM_V] =
+            random_below(state, 2) ? 0 : (int32_t)(1 + random_below(state, random_below(state, 6) ? 136 : 512));
+        if (v.field[F_HEAD_DIM_V] == v.field[F_HEAD_DIM] || (v.field[F_HEAD_DIM_V] == 0 && v.field[F_HEAD_DIM] > 512))
+            continue;
+        if (is_legal(c, &v)) {
+            *out = v;
+            return true;
+        }
+    }
+    return false;
 }

@@ -1,6 +1,6 @@
-/* choice.h - which variants of an isa a test looks at: a pairwise covering choice, or all. Its columns are dtype, head
- * dims, causal, and every field that tuning chooses. ATTN_FILTER in the environment leaves only variants whose name
- * contains it. */
+/* choice.h - which variants of an isa a test looks at: a pairwise covering choice, all, or any. Its columns are the types
+ * of the tensors, head dims, causal, features, and every field that tuning chooses. ATTN_FILTER in the environment
+ * leaves only variants whose name contains it. */
 #ifndef ATTNGEN_TESTS_CHOICE_H
 #define ATTNGEN_TESTS_CHOICE_H
 
@@ -15,6 +15,7 @@ struct choice {
     enum isa isa;
     const int (*dims)[2]; /* of query and key, and of value */
     int dim_count;
+    bool features; /* only variants with features, and tensors of types that differ too; else none of them */
     bool (*fits)(void *arg, const struct variant *v); /* a rule beside the generator's own; or NULL */
     void *arg;
     /* Filled in by choice_begin, and the test's to change before choice_pairwise. */
@@ -29,5 +30,8 @@ void choice_begin(struct choice *c); /* the members above are set */
  * dtypes and dims stand in none is printed. */
 int choice_pairwise(const struct choice *c, uint64_t seed, int max, struct variant **out);
 int choice_all(const struct choice *c, struct variant **out);
+
+/* Any variant that can be, with any features together. False when none was found in some tries. */
+bool choice_random(const struct choice *c, uint64_t *state, struct variant *out);
 
 #endif

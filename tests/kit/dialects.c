@@ -124,10 +124,10 @@ int dialects_variant(struct dialects *l, const struct variant *v, int max, struc
     *n = 0;
     if (!w.t || !f)
         return fail_at(err, (struct place){"dialects", 0}, "no such table or template; expected both");
-    for (int i = 0; i < FIELD_COUNT; i++) {
-        const char *word = field_value_name((enum field_id)i, v->field[i]);
-        int32_t number = v->field[i] || !fields[i].paired ? v->field[i] : v->field[i - 1];
-        env_set(&env, fields[i].var, word ? value_text(word) : value_int(number));
+    for (enum field_id i = 0; i < FIELD_COUNT; i++) {
+        enum field_id from = v->field[i] ? i : field_first(i);
+        const char *word = field_value_name(from, v->field[from]);
+        env_set(&env, fields[i].var, word ? value_text(word) : value_int(v->field[from]));
     }
     env_set(&env, "W", value_int(w.t->width));
     env_set(&env, "REGISTERS", value_int(w.t->registers[CLASS_VEC]));

@@ -13,7 +13,7 @@
 #define MODEL_SIZES(X)                                                                                                 \
     X(W)                                                                                                               \
     X(PAIRS) X(PER) X(HD) X(HDV) X(MR) X(NV) X(U) X(BK) X(NR) X(SQ) X(LDQ) X(CV) X(LDO) X(PANELS) X(LAST) X(LDP)       \
-        X(MAX) X(SUM) X(FIX) X(BASE) X(STATE)
+        X(MAX) X(SUM) X(FIX) X(BASE) X(STATE) X(WINDOW) X(SINK) X(NATURAL) X(SPLIT) X(R) X(KB) X(VR) X(DQ)
 struct sizes {
 #define MEMBER(name) int64_t name;
     MODEL_SIZES(MEMBER)
@@ -32,13 +32,15 @@ struct argument {
     int alias; /* the argument whose memory this is, or -1 */
     int64_t integer, count;
     enum dtype view; /* i32: f32's bits */
+    bool bytes;      /* elements are bytes, whatever the view */
     uint8_t *before;
     struct want *want; /* as many as elements */
 };
 /* One call and what must come of it. */
 struct job {
     struct sizes z;
-    enum dtype t, slot; /* of tensors; what a slot is made of */
+    enum dtype q, kv, o, bias; /* of tensors */
+    enum dtype slot;           /* what a slot is made of */
     int64_t columns;    /* vectors of value columns: N */
     int kind;           /* varies the data; 0..JOB_KINDS-1 */
     uint64_t random;

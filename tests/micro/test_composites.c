@@ -201,6 +201,14 @@ static float near_half(enum dtype t, int64_t i, int width, uint64_t *random)
     }
 }
 
+/* Where neither argument nor result is near the ends of the range. */
+static bool quotient_right(const struct call *c, int lane)
+{
+    double x = (double)in_at(c, lane), y = (double)in_at(c, c->width + lane), q = x / y;
+    bool usual = fabs(x) < 0x1p60 && fabs(x) > 0x1p-60 && fabs(y) < 0x1p60 && fabs(y) > 0x1p-60;
+    return !usual || fabs(out_at(c, lane) - q) <= 0x1.8p-23 * fabs(q);
+}
+
 /* ---- what is tested ---- */
 
 static const struct composite {
@@ -215,6 +223,8 @@ static const struct composite {
     {"exp2_short", "exp2_short ( _ )", "  vec x = from p[0]; exp2_short(x); o[0] = to x\n", exp2_short_right,
      an_exponent, 1, false, true},
     {"log2", "log2 ( _ )", "  vec x = from p[0]; log2(x); o[0] = to x\n", log2_right, a_logarithm, 1, false, true},
+    {"quotient", "_ = quotient ( _ , _ )", "  vec x = from p[0]; vec y = from p[W]; vec q = quotient(x, y); o[0] = to q\n",
+     quotient_right, a_real, 2, false, true},
     {"maxima", "maxima ( _ )", "  vec r[i] = from p[i*W] for i<MR\n  maxima(r)\n  o[0] = to r[0]\n", maxima_right,
      a_row, -1, false, false},
     {"sums", "sums ( _ )", "  vec r[i] = from p[i*W] for i<MR\n  sums(r)\n  o[0] = to r[0]\n", sums_right, a_row, -1,

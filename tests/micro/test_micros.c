@@ -23,22 +23,26 @@
 #include "../kit/seed.h"
 #include "models.h"
 
-enum { UNITS = 160, VARIANTS = 16, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300 };
+enum { UNITS = 260, VARIANTS = 22, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300 };
 
 /* Head dims, rows, vectors, steps; tile.k in panels. 0: the isa's default. Odd head dims, one row, as many rows as a
  * vector has lanes or registers hold, one panel and several with a rest. */
 static const struct shape {
     int32_t head_dim, head_dim_v, rows, vecs, unroll, panels;
+    bool features; /* all of them, and tensors of three types */
+    bool split;    /* few queries */
 } shapes[] = {
-    {64, 0, 0, 0, 0, 0},   {37, 53, 1, 1, 1, 2}, {1, 1, 3, 2, 2, 3},
-    {80, 136, 4, 3, 4, 2}, {20, 72, 8, 2, 1, 1}, {20, 72, 14, 2, 4, 1},
+    {64, 0, 0, 0, 0, 0, false, false},   {37, 53, 1, 1, 1, 2, false, false},  {20, 0, 4, 2, 2, 1, true, false},
+    {40, 24, 4, 2, 2, 2, true, true},    {1, 1, 3, 2, 2, 3, false, false},    {80, 136, 4, 3, 4, 2, false, false},
+    {64, 80, 1, 3, 1, 2, false, true},   {37, 53, 3, 1, 1, 3, true, false},   {20, 72, 8, 2, 1, 1, false, false},
+    {20, 72, 14, 2, 4, 1, false, false}, {20, 72, 8, 2, 4, 1, false, true},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 struct unit {
     char name[32 + 8]; /* in emitted C, where all variants are in one file */
     const char *plain_name, *variant;
-    enum dtype t;
+    const struct variant *v;
     struct sizes z;
 };
 struct bench {
@@ -77,6 +81,14 @@ static struct variant variant_of(const struct shape *s, enum isa isa, enum dtype
         v.field[F_UNROLL] = s->unroll;
         v.field[F_TILE_K] = s->panels * s->vecs * width;
     }
+    if (s->split)
+        v.field[F_SPLIT] = 64 * v.field[F_TILE_K];
+    if (s->features) {
+        bool pairs = isa == ISA_AVX512BF16;
+        variant_set_dtypes(&v, t, pairs ? t : (enum dtype)((t + 1) % DTYPE_COUNT), (enum dtype)((t + 2) % DTYPE_COUNT));
+        v.field[F_BIAS] = 1 + (t + s->rows) % (int32_t)DTYPE_COUNT;
+        v.field[F_WINDOW] = v.field[F_SOFTCAP] = v.field[F_MASK] = v.field[F_ALIBI] = v.field[F_SINK] = 1;
+    }
     return v;
 }
 
@@ -100,7 +112,7 @@ static int add_variant(struct suite *s, struct bench *b, const struct variant *v
         if (b->units == UNITS)
             return fail_at(err, (struct place){"test_micros.c", 0}, "more than %d micro-kernels", UNITS);
         *unit =
-            (struct unit){.plain_name = u[i].name, .variant = b->name[at], .t = (enum dtype)v->field[F_DTYPE], .z = z};
+            (struct unit){.plain_name = u[i].name, .variant = b->name[at], .v = &b->variant[at], .z = z};
         snprintf(unit->name, sizeof unit->name, "v%d_%s", at, u[i].name);
         b->u[b->units] = u[i]; /* its parts stay the emission's */
         b->u[b->units].name = unit->name;
@@ -115,7 +127,7 @@ static int add_variants(struct suite *s, enum isa isa, struct gen_error *err)
     bool one_type = isa == ISA_AVX512BF16;
     int width = isa == ISA_AVX512 || one_type ? 16 : 8;
     for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < (pass ? 2 : SHAPES); i++)
+        for (int i = 0; i < (pass ? 4 : SHAPES); i++)
             for (int t = 0; t < DTYPE_COUNT; t++) {
                 struct variant v = variant_of(&shapes[i], isa, (enum dtype)t, width);
                 struct gen_error refused;
@@ -141,7 +153,7 @@ static int make_memory(const struct job *j, struct guarded g[PARAMETERS_MAX], in
 {
     for (int p = 0; p < PARAMETERS_MAX; p++) {
         const struct argument *a = &j->arg[p];
-        size_t size = (size_t)a->count * dtype_size(a->view);
+        size_t size = (size_t)a->count * (a->bytes ? 1 : dtype_size(a->view));
         args[p] = a->integer;
         if (a->is_integer || !a->before)
             continue;
@@ -158,7 +170,9 @@ static int make_memory(const struct job *j, struct guarded g[PARAMETERS_MAX], in
 static bool is_right(const struct argument *a, const uint8_t *after, int64_t i)
 {
     const struct want *w = &a->want[i];
-    size_t size = dtype_size(a->view);
+    size_t size = a->bytes ? 1 : dtype_size(a->view);
+    if (a->bytes)
+        return after[i] == a->before[i];
     double got = (double)dtype_load(a->view, after, i);
     if (w->kind == KEPT)
         return !memcmp(after + (size_t)i * size, a->before + (size_t)i * size, size);
@@ -194,7 +208,7 @@ static int differs(const struct job *j, const struct guarded g[PARAMETERS_MAX],
     for (int p = 0; p < PARAMETERS_MAX; p++) {
         const struct argument *a = &j->arg[p];
         bool alike = true;
-        if (!a->before || !memcmp(g[p].at, first[p].at, g[p].size))
+        if (!a->before || a->bytes || !memcmp(g[p].at, first[p].at, g[p].size))
             continue;
         for (int64_t i = 0; i < a->count; i++) {
             float x = dtype_load(a->view, g[p].at, i), y = dtype_load(a->view, first[p].at, i);
@@ -236,8 +250,14 @@ static int check_unit(const struct suite *s, enum isa isa, int index)
     const char *micro = b->u[index].micro->name, *filter = getenv("ATTN_FILTER");
     int wrong = 0;
     for (int kind = 0; kind < JOB_KINDS && !wrong && (!filter || strstr(u->plain_name, filter)); kind++) {
-        struct job j = {.z = u->z, .t = u->t, .slot = u->z.PAIRS ? DTYPE_BF16 : DTYPE_F32, .kind = kind};
-        j.columns = strcmp(u->plain_name, "value_last") ? u->z.NV : u->z.LAST;
+        struct job j = {.z = u->z, .slot = u->z.PAIRS ? DTYPE_BF16 : DTYPE_F32, .kind = kind};
+        j.q = (enum dtype)u->v->field[F_DTYPE], j.kv = variant_dtype_kv(u->v), j.o = variant_dtype_o(u->v);
+        j.bias = (enum dtype)(u->v->field[F_BIAS] ? u->v->field[F_BIAS] - 1 : DTYPE_F32);
+        bool last = !strcmp(u->plain_name, "value_last") || !strcmp(u->plain_name, "value_rest");
+        bool modifies = !strcmp(micro, "softcap") || !strcmp(micro, "add_bias") || !strcmp(micro, "hide");
+        j.columns = last ? u->z.LAST : u->z.NV;
+        if (u->z.SPLIT && modifies)
+            j.z.MR = 1; /* rows lie in a vector's lanes */
         j.random = s->seed + (uint64_t)(index * JOB_KINDS + kind);
         if (!job_make(&j, micro)) {
             printf("# %s: micro-kernel '%s' has no model here\n", u->variant, micro);
@@ -292,6 +312,8 @@ static void test_enough(void **state)
             fail_msg("only %d variants of %s are left", b->variants, field_value_name(F_ISA, isa));
         for (const char *c = f->data; (c = strstr(c, "\nmicro ")); c++) {
             int found = 0;
+            if (isa == ISA_AVX512BF16 && !strncmp(c + 7, "score_rows", 10))
+                break; /* it has no split, and what follows is for that */
             for (int i = 0; i < b->units; i++) {
                 const char *name = b->u[i].micro->name;
                 found += !strncmp(c + 7, name, strlen(name)) && c[7 + strlen(name)] == '(';

@@ -56,6 +56,22 @@ static bool fma_differs(const struct lane *l)
     return fused(real(l->in[1]), real(l->in[2]), real(l->in[0]), l);
 }
 
+static bool fnma_differs(const struct lane *l)
+{
+    return fused(-real(l->in[1]), real(l->in[2]), real(l->in[0]), l);
+}
+
+/* Of numbers whose reciprocal is normal too, to 14 bits; of others anything but a wrong sign or NaN. */
+static bool rcp_differs(const struct lane *l)
+{
+    double x = fabs(real(l->in[1])), fast = real(l->fast), plain = real(l->plain);
+    if (isnan(fast) || isnan(plain))
+        return isnan(fast) && isnan(plain);
+    if (!(x > 0x1p-126 && x < 0x1p126))
+        return signbit(fast) == signbit(plain);
+    return fabs(fast - plain) <= 0x1.01p-14 * fabs(plain);
+}
+
 static bool horner_differs(const struct lane *l)
 {
     return fused(real(l->in[0]), real(l->in[2]), real(l->in[3]), l);
@@ -122,6 +138,9 @@ static const struct exception {
     const char *reason;
 } exceptions[] = {
     {"fma", fma_differs, "plain C rounds the product as well"},
+    {"fmam", fma_differs, "plain C rounds the product as well"},
+    {"fnma", fnma_differs, "plain C rounds the product as well"},
+    {"rcp", rcp_differs, "the processor's is an estimate"},
     {"horner", horner_differs, "plain C rounds the product as well"},
     {"hornerf", horner_differs, "plain C rounds the product as well"},
     {"dot", dot_differs, "plain C rounds the products as well, and keeps denormal sums"},

@@ -88,7 +88,7 @@ static void test_templates_know_no_instruction(void **state)
 
 static void test_driver_is_short(void **state)
 {
-    const struct embedded_file *f = embedded_find("c/attn.c.t");
+    const struct embedded_file *f = embedded_find("c/tiles.t");
     int lines = 0;
     (void)state;
     for (size_t i = 0; i < f->size; i++)

@@ -112,7 +112,7 @@ static void test_card(void **state)
         print_message("# D=%d: %d emitted, %d fit\n", dim, l.emitted, l.fit);
         assert_true(l.fit < l.emitted && l.fit > 50);
         const struct variant good[] = {with(dim, 64, 64, 4, 2, 16, 8, 4), with(dim, 64, 64, 4, 4, 16, 8, 2),
-                                       with(dim, 64, 64, 8, 4, 8, 8, 2), with(dim, 128, 32, 8, 2, 16, 8, 2)};
+                                       with(dim, 128, 32, 8, 2, 16, 8, 2)};
         double worst = 1;
         for (size_t i = 0; i < sizeof good / sizeof *good; i++)
             worst = behind(&l, good[i]) > worst ? behind(&l, good[i]) : worst;
@@ -120,6 +120,9 @@ static void test_card(void **state)
         assert_true(behind(&l, with(dim, 64, 16, 4, 1, 16, 8, 2)) > worst);
         assert_true(behind(&l, with(dim, 64, 64, 4, 4, 16, 4, 4)) > worst);
         assert_true(behind(&l, with(dim, 256, 256, 8, 2, 1, 1, 16)) > 6); /* never compiled */
+        assert_true(behind(&l, good[0]) < 1.1); /* measured: 44% of the peak at D=64, 41.5% at D=128 */
+        double crowded = behind(&l, with(dim, 64, 64, 8, 2, 8, 8, 4)); /* measured at D=128: 32.9% */
+        assert_true(crowded > 1 && (dim < 128 || crowded > 1.15 * behind(&l, good[0])));
     }
 }
 

@@ -267,6 +267,7 @@ static void test_elided(void **state)
     struct variant v = variant_default(ISA_AVX2), same = v, other = v;
     (void)state;
     same.field[F_HEAD_DIM_V] = same.field[F_HEAD_DIM];
+    same.field[F_DTYPE_KV] = same.field[F_DTYPE_O] = OTHER_F32; /* query's own, said twice */
     struct gen_text a = emit(g, &v, GEN_READABLE), b = emit(g, &same, GEN_READABLE);
     assert_string_equal(a.data, b.data);
     const char *line = strstr(a.data, " * Parameters: "), *end = strchr(line, '\n');
@@ -279,9 +280,15 @@ static void test_elided(void **state)
     other.field[F_HEAD_DIM_V] = 32;
     other.field[F_CAUSAL] = 1;
     b = emit(g, &other, GEN_READABLE);
-    assert_non_null(
-        strstr(b.data, " * Parameters: op attn, dtype f32, head_dim.qk 64, head_dim.v 32, causal 1, isa avx2, "));
+    assert_non_null(strstr(b.data, ", dtype f32, head_dim.qk 64, head_dim.v 32, causal, isa avx2, "));
     assert_non_null(strstr(b.data, "attn_f32_d64v32_causal_on_avx2_q96k128_r6x2u2_workspace("));
+    gen_text_free(&b);
+    variant_set_dtypes(&other, DTYPE_F16, DTYPE_F16, DTYPE_F32);
+    other.field[F_WINDOW] = other.field[F_SINK] = 1;
+    other.field[F_BIAS] = BIAS_BF16;
+    b = emit(g, &other, GEN_READABLE);
+    assert_non_null(strstr(b.data, " * Parameters: op attn, dtype f16, dtype.o f32, head_dim.qk 64, head_dim.v 32, "
+                                   "causal, window, bias bf16, sink, isa avx2, "));
     gen_text_free(&a);
     gen_text_free(&b);
     gen_close(g);
@@ -516,17 +523,20 @@ static void test_rules(void **state)
         {"isa avx512bf16 multiplies pairs of bf16; dtype must be bf16", ISA_AVX512BF16, {{F_DTYPE, DTYPE_F16}}},
         {"tile.k must be a multiple of micro.vecs times the vector's width", ISA_AVX2, {{F_TILE_K, 104}}},
         {"tile.q must be a multiple of micro.rows", ISA_AVX512, {{F_TILE_Q, 100}}},
-        {"unroll must divide the vector's width, and half of it where the ISA multiplies pairs",
-         ISA_C,
+        {"unroll must divide the vector's width, and half of it where the ISA multiplies pairs", ISA_C,
          {{F_UNROLL, 3}}},
-        {"unroll must divide the vector's width, and half of it where the ISA multiplies pairs",
-         ISA_AVX512BF16,
+        {"unroll must divide the vector's width, and half of it where the ISA multiplies pairs", ISA_AVX512BF16,
          {{F_DTYPE, DTYPE_BF16}, {F_UNROLL, 16}}},
-        {"tile.k must hold an even number of vectors where the ISA multiplies pairs",
-         ISA_AVX512BF16,
+        {"tile.k must hold an even number of vectors where the ISA multiplies pairs", ISA_AVX512BF16,
          {{F_DTYPE, DTYPE_BF16}, {F_TILE_K, 48}, {F_VECS, 1}}},
         {"micro.rows must be at most the vector's width", ISA_AVX2, {{F_ROWS, 12}}},
         {"micro.rows times micro.vecs must be at most 64", ISA_AVX512, {{F_ROWS, 16}, {F_VECS, 8}}},
+        {"isa avx512bf16 has no split; split must be left out", ISA_AVX512BF16,
+         {{F_DTYPE, DTYPE_BF16}, {F_SPLIT, 2048}}},
+        {"micro.rows must divide the vector's width where keys are split", ISA_AVX2, {{F_SPLIT, 2048}}},
+        {"tile.k must be a multiple of the vector's width, and of unroll, where keys are split", ISA_AVX2,
+         {{F_ROWS, 4}, {F_TILE_K, 100}, {F_SPLIT, 2000}}},
+        {"split must be a multiple of tile.k", ISA_AVX2, {{F_ROWS, 4}, {F_SPLIT, 200}}},
     };
     (void)state;
     check_rules("c/attn.sizes.t", cases, sizeof cases / sizeof *cases);

@@ -202,6 +202,32 @@ static void test_writes(void **state)
     free(manifest);
 }
 
+/* Element types and features in the manifest: what is there, and nothing of what is not. */
+static void test_features(void **state)
+{
+    struct room *room = *state;
+    char dir[300], path[600], spec[600];
+    snprintf(dir, sizeof dir, "%s/features", room->dir);
+    snprintf(spec, sizeof spec, "%s/features.yaml", room->dir);
+    write_file(spec, "head_dim: 32\nisa: c\ndtype: {q: f32, kv: f16}\nwindow: true\nbias: bf16\n"
+                     "paged: [true, false]\n");
+    struct call c = CALL(room, spec, "-o", dir);
+    assert_string_equal(c.err, "");
+    assert_int_equal(c.code, CLI_OK);
+    call_free(&c);
+    snprintf(path, sizeof path, "%s/manifest.json", dir);
+    char *manifest = read_whole(path);
+    check_says(manifest, "\"attn_f32_kvf16_d32_window_biasbf16_paged_on_c_q64k64_r4x2u1\"");
+    check_says(manifest, "\"fields\": {\"op\": \"attn\", \"dtype\": \"f32\", \"dtype.kv\": \"f16\", "
+                         "\"head_dim.qk\": 32, \"window\": true, \"bias\": \"bf16\", \"paged\": true, \"isa\": ");
+    check_says(manifest, "\"window\": true, \"bias\": \"bf16\", \"isa\": \"c\", ");
+    static const char *const absent[] = {"dtype.o", "same", "softcap", "\"mask\"", "packed", "d\": false", "none"};
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
+        assert_null(strstr(manifest, absent[i]));
+    free(manifest);
+    assert_int_equal(count_entries(dir), 3);
+}
+
 static void test_lists(void **state)
 {
     struct room *room = *state;
@@ -342,7 +368,8 @@ static void test_no_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_writes),  cmocka_unit_test(test_lists), cmocka_unit_test(test_why_not),
+        cmocka_unit_test(test_writes),     cmocka_unit_test(test_features),
+        cmocka_unit_test(test_lists),      cmocka_unit_test(test_why_not),
         cmocka_unit_test(test_wrong_spec), cmocka_unit_test(test_usage), cmocka_unit_test(test_no_room),
     };
     return cmocka_run_group_tests(tests, open_room, close_room);

@@ -65,6 +65,8 @@ static void run_refusals(void **state)
     CASE("lse is at an address that is no multiple of 4; expected whole elements", r.lse = (void *)((char *)odd + 1));
     CASE("o is at the address of q; expected memory that no input is in", r.o = d->q);
     CASE("o is at the address of v; expected memory that no input is in", r.o = d->v);
+    CASE("kv_lens is at an address that is no multiple of 8; expected whole elements",
+         r.kv_lens = (const void *)((const char *)too_long + 4));
     CASE("kv_lens[1] is 38; expected 0..37, the run's kv_len", r.kv_lens = too_long);
     CASE("kv_lens[2] is -1; expected 0..37, the run's kv_len", r.kv_lens = negative);
     CASE("k_stride of batch is 4611686018427387904; expected a tensor of less than 2^63 bytes",

@@ -31,7 +31,8 @@ static const char prelude[] =
     "void *memset(void *, int, unsigned long);\n"
     "struct attn_args { int64_t size; const void *q, *k, *v; void *o; float *lse; void *workspace;\n"
     "  int64_t batch, heads, kv_heads, q_len, kv_len, qs[3], ks[3], vs[3], os[3];\n"
-    "  const int64_t *kv_lens; int64_t offset, bottom_right; float scale; int64_t part, parts; };\n";
+    "  const int64_t *kv_lens; int64_t offset, bottom_right; float scale; int64_t part, parts;\n"
+    "  void *shared; int64_t phase; const void *features; };\n";
 
 static char *source_of(const char *name, const char *extra, const char *body)
 {

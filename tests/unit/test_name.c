@@ -36,10 +36,8 @@ static int values_of(enum field_id f, int32_t out[VALUES_MAX])
         out[n++] = 0;
         out[n++] = 1;
     } else if (fields[f].type == FIELD_NAME) {
-        while (fields[f].names[n]) {
-            out[n] = n;
-            n++;
-        }
+        for (int32_t i = fields[f].paired; fields[f].names[i]; i++)
+            out[n++] = i;
     } else {
         const int32_t some[] = {fields[f].min, 2, 9, 10, 32, 64, 99, 100, 128, 192, 256, 499, fields[f].max - 1,
                                 fields[f].max};
@@ -54,15 +52,40 @@ static int values_of(enum field_id f, int32_t out[VALUES_MAX])
     return n;
 }
 
-/* A paired field is 0 where it equals the one before it, and is not 0 where it could not. */
+/* A paired field is 0 where it equals the first of those that it goes with, and is not 0 where it could not. */
 static bool is_canonical(const struct variant *v)
 {
-    for (enum field_id f = 1; f < FIELD_COUNT; f++)
-        if (fields[f].paired && (v->field[f] == v->field[f - 1] || (!v->field[f] && v->field[f - 1] > fields[f].max)))
+    for (enum field_id f = 1; f < FIELD_COUNT; f++) {
+        bool number = fields[f].type == FIELD_NUMBER;
+        int32_t first = v->field[field_first(f)];
+        if (fields[f].paired && v->field[f] == (number ? first : first + 1))
             return false;
+        if (fields[f].paired && number && !v->field[f] && first > fields[f].max)
+            return false;
+    }
     return true;
 }
 
+/* Any variant that a spec may ask for. */
+static struct variant random_variant(uint64_t *x)
+{
+    struct variant v = variant_default((enum isa)(random_next(x) % ISA_COUNT));
+    do {
+        for (enum field_id f = 0; f < FIELD_COUNT; f++) {
+            int32_t values[VALUES_MAX + 1];
+            int n = values_of(f, values);
+            if (fields[f].paired)
+                values[n++] = 0;
+            else if (fields[f].elide)
+                values[n++] = fields[f].fallback[v.field[F_ISA]];
+            if (f != F_ISA)
+                v.field[f] = values[random_next(x) % (uint64_t)n];
+        }
+    } while (!is_canonical(&v));
+    return v;
+}
+
+/* Every combination of a caller's fields but element types and features, with each isa and what tuning has. */
 static void test_product(void **state)
 {
     (void)state;
@@ -71,8 +94,12 @@ static void test_product(void **state)
     int32_t values[FIELD_COUNT][VALUES_MAX + 1];
     int count[FIELD_COUNT], at[FIELD_COUNT] = {0};
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
-        count[f] = fields[f].side == FIELD_TUNING && f != F_ISA ? 1 : values_of(f, values[f]);
-        if (fields[f].paired)
+        bool tuning = fields[f].side == FIELD_TUNING && f != F_ISA, type = f == F_DTYPE_KV || f == F_DTYPE_O;
+        bool fixed = tuning || type || (f >= F_WINDOW && f <= F_PAGED);
+        count[f] = fixed ? 1 : values_of(f, values[f]);
+        if (fixed)
+            values[f][0] = fields[f].fallback[ISA_C];
+        else if (fields[f].paired)
             values[f][count[f]++] = 0;
     }
     static struct variant space[SPACE_MAX];
@@ -82,7 +109,7 @@ static void test_product(void **state)
         if (is_canonical(&v)) {
             int n = tuning_space(&v, (enum isa)v.field[F_ISA], space, SPACE_MAX);
             assert_in_range(n, 1, SPACE_MAX);
-            for (int i = 0; i < n; i++, tried++)
+            for (int i = (int)(tried % 4); i < n; i += 4, tried++) /* others with the next combination */
                 check_round_trip(&space[i]);
         }
         more = false;
@@ -93,6 +120,45 @@ static void test_product(void **state)
     }
     print_message("%lld variants\n", (long long)tried);
     assert_true(tried > 300000);
+}
+
+/* Every combination of element types and features. */
+static void test_features(void **state)
+{
+    (void)state;
+    int tried = 0, features = F_PAGED - F_WINDOW + 1;
+    struct variant v = variant_default(ISA_AVX512);
+    for (int types = 0; types < DTYPE_COUNT * DTYPE_COUNT * DTYPE_COUNT; types++)
+        for (int bias = 0; bias < BIAS_COUNT; bias++)
+            for (int bits = 0; bits < 1 << features; bits++) {
+                for (int i = 0; i < features; i++)
+                    v.field[F_WINDOW + i] = bits >> i & 1;
+                v.field[F_BIAS] = bias;
+                variant_set_dtypes(&v, types % 3, types / 3 % 3, types / 9);
+                check_round_trip(&v);
+                assert_int_equal(v.field[F_DTYPE], types % 3);
+                assert_int_equal(variant_dtype_kv(&v), types / 3 % 3);
+                assert_int_equal(variant_dtype_o(&v), types / 9);
+                assert_true(is_canonical(&v));
+                tried++;
+            }
+    assert_int_equal(tried, 27 * 4 << features);
+}
+
+static void test_random(void **state)
+{
+    (void)state;
+    uint64_t x = test_seed();
+    size_t longest = 0;
+    for (int i = 0; i < 300000; i++) {
+        struct variant v = random_variant(&x);
+        char name[GEN_NAME_MAX];
+        check_round_trip(&v);
+        variant_encode(&v, name);
+        longest = strlen(name) > longest ? strlen(name) : longest;
+    }
+    print_message("to %zu characters\n", longest);
+    assert_in_range(longest, 80, GEN_NAME_MAX - 10);
 }
 
 /* Every value of every field by itself, on every isa. */
@@ -132,6 +198,22 @@ static void test_known_names(void **state)
     assert_true(variant_shows(&v, F_CAUSAL));
     v.field[F_HEAD_DIM_V] = 192; /* the same as none */
     assert_false(variant_shows(&v, F_HEAD_DIM_V));
+
+    v = variant_default(ISA_AVX512);
+    variant_set_dtypes(&v, DTYPE_F32, DTYPE_F16, DTYPE_F32);
+    for (enum field_id f = F_CAUSAL; f <= F_PAGED; f++)
+        v.field[f] = 1;
+    variant_encode(&v, name);
+    assert_string_equal(name, "attn_f32_kvf16_d64_causal_window_softcap_biasf32_mask_alibi_sink_packed_paged_on_avx512_"
+                              "q128k256_r8x2u2");
+    variant_set_dtypes(&v, DTYPE_F16, DTYPE_F16, DTYPE_F32);
+    v.field[F_BIAS] = BIAS_BF16;
+    for (enum field_id f = F_MASK; f <= F_PAGED; f++)
+        v.field[f] = 0;
+    variant_encode(&v, name);
+    assert_string_equal(name, "attn_f16_of32_d64_causal_window_softcap_biasbf16_on_avx512_q128k256_r8x2u2");
+    v.field[F_DTYPE_KV] = OTHER_F16; /* query's own, said twice */
+    assert_false(variant_shows(&v, F_DTYPE_KV));
 }
 
 static void test_refused(void **state)
@@ -158,6 +240,15 @@ static void test_refused(void **state)
         {"attn_f32_d64_on_c_q64k64_r4x2u1.c", "'.c' at column 32; expected the end"},
         {"attn_f32_d64_on_c_q64k-64_r4x2u1", "column 23; expected tile.k 1..2048"},
         {"Attn_f32_d64_on_c_q64k64_r4x2u1", "column 1; expected op: attn"},
+        {"attn_f32_kvf32_d64_on_c_q64k64_r4x2u1", "column 10; expected the default left out: attn_f32_d64_on_c_"},
+        {"attn_bf16_obf16_d64_on_c_q64k64_r4x2u1", "column 11; expected the default left out: attn_bf16_d64_on_c_"},
+        {"attn_f32_kvsame_d64_on_c_q64k64_r4x2u1", "column 12; expected dtype.kv: f32 f16 bf16"},
+        {"attn_f32_of64_d64_on_c_q64k64_r4x2u1", "column 11; expected dtype.o: f32 f16 bf16"},
+        {"attn_f32_of16_kvf16_d64_on_c_q64k64_r4x2u1", "'_kvf16_d64_on_c_' at column 14; expected _d"},
+        {"attn_f32_d64_biasnone_on_c_q64k64_r4x2u1", "column 14; expected the default left out: attn_f32_d64_on_c_"},
+        {"attn_f32_d64_bias_on_c_q64k64_r4x2u1", "column 18; expected bias: none f32 f16 bf16"},
+        {"attn_f32_d64_mask_softcap_on_c_q64k64_r4x2u1", "column 18; expected _on_"},
+        {"attn_f32_d64_windows_on_c_q64k64_r4x2u1", "column 20; expected _on_"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct gen_error err = {""};
@@ -183,13 +274,12 @@ static void test_mutations(void **state)
     int taken = 0;
     for (int i = 0; i < 100000; i++) {
         char name[GEN_NAME_MAX * 2], back[GEN_NAME_MAX];
-        struct variant v = variant_default((enum isa)(random_next(&x) % ISA_COUNT));
-        v.field[F_CAUSAL] = (int32_t)(random_next(&x) & 1);
+        struct variant v = random_variant(&x);
         variant_encode(&v, name);
         for (uint64_t edits = 1 + random_next(&x) % 3; edits; edits--) {
             size_t size = strlen(name), at = random_next(&x) % (size + 1);
             uint64_t kind = random_next(&x) % 3;
-            static const char letters[] = "0123456789_vcaqkrxu";
+            static const char letters[] = "0123456789_vcaqkrxufbo";
             char letter = letters[random_next(&x) % (sizeof letters - 1)];
             if (kind == 0 && at < size) {
                 name[at] = letter;
@@ -215,8 +305,9 @@ static void test_mutations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_product), cmocka_unit_test(test_each_value), cmocka_unit_test(test_known_names),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_product), cmocka_unit_test(test_features),    cmocka_unit_test(test_random),
+        cmocka_unit_test(test_each_value), cmocka_unit_test(test_known_names), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_mutations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

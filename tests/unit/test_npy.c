@@ -109,8 +109,8 @@ static void test_reads_all_versions_and_types(void **state)
         const char *descr;
         enum npy_type type;
         size_t size;
-    } rows[] = {{"<f4", NPY_F32, 4}, {"<f2", NPY_F16, 2}, {"<u2", NPY_U16, 2},
-                {"<i4", NPY_I32, 4}, {"<i8", NPY_I64, 8}, {"|b1", NPY_BOOL, 1}};
+    } rows[] = {{"<f4", NPY_F32, 4}, {"<f2", NPY_F16, 2},  {"<u2", NPY_U16, 2}, {"<i4", NPY_I32, 4},
+                {"<i8", NPY_I64, 8}, {"|b1", NPY_BOOL, 1}, {"|u1", NPY_U8, 1}};
     for (int major = 1; major <= 3; major++)
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
             char text[128];
@@ -145,7 +145,7 @@ static void test_reads_shapes_of_any_rank(void **state)
 }
 
 #define ORDER "'fortran_order': False, "
-#define SIMPLE "expected float32, float16, uint16, int32, int64 or bool, little-endian"
+#define SIMPLE "expected float32, float16, uint16, int32, int64, uint8 or bool, little-endian"
 static void test_refuses_what_it_does_not_know(void **state)
 {
     (void)state;

@@ -81,7 +81,9 @@ static struct opencl_source source_of(const char *name, int causal, struct buf *
                                   .tile_q = TILE_Q,
                                   .head_dim = DIM,
                                   .head_dim_v = DIM_V,
-                                  .element = sizeof(float)};
+                                  .element = sizeof(float),
+                                  .element_kv = sizeof(float),
+                                  .element_o = sizeof(float)};
 }
 
 static struct variant variant_of(int causal)
@@ -221,7 +223,9 @@ static void test_limits(void **state)
                                        .tile_q = 8,
                                        .head_dim = 1,
                                        .head_dim_v = 1,
-                                       .element = 4};
+                                       .element = 4,
+                                       .element_kv = 4,
+                                       .element_o = 4};
     struct opencl_source s = fine;
     s.local_bytes = d->local_bytes + 1;
     refused(f, &s, "bytes of local memory; expected at most");
@@ -491,7 +495,7 @@ static void run_theirs(const struct theirs *t, struct opencl_kernel *kernel)
     assert_int_equal(opencl_check_buffer(target, "o", on.o, rows * DIM_V * 4 + 7 * 4 + 1, &err), -1);
     assert_non_null(strstr(err.text, "expected at least"));
     void *const buffers[] = {on.q, on.k, on.v, on.o, on.lse, on.lens};
-    for (int i = 0; i < ROOMS; i++)
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         t->api->clReleaseMemObject(buffers[i]);
 }
 

@@ -172,7 +172,8 @@ static void test_wrong_values(void **state)
         char line[80], message[200];
         snprintf(line, sizeof line, "--device %s", devices[i]);
         snprintf(message, sizeof message,
-                 "--device '%s' is not known; expected cpu, opencl or opencl:N (`attngen devices` lists them)", devices[i]);
+                 "--device '%s' is not known; expected cpu, opencl or opencl:N (`attngen devices` lists them)",
+                 devices[i]);
         refuse(line, message);
     }
     refuse("--compiler icc", "--compiler 'icc' is not known; expected tcc, cc or both");
@@ -183,12 +184,94 @@ static void test_wrong_values(void **state)
     refuse("a b c d", "'d' is one word too many");
 }
 
+static void test_dtypes(void **state)
+{
+    (void)state;
+    struct options o = accept("--dtype f16");
+    assert_true(o.dtype == DTYPE_F16 && o.dtype_kv == DTYPE_F16 && o.dtype_o == DTYPE_F16);
+    assert_int_equal(o.dtypes, DTYPES_Q | DTYPES_KV | DTYPES_ONE); /* O goes as Q's array goes */
+    o = accept("--dtype q=f32,kv=f16,o=bf16");
+    assert_true(o.dtype == DTYPE_F32 && o.dtype_kv == DTYPE_F16 && o.dtype_o == DTYPE_BF16);
+    assert_int_equal(o.dtypes, DTYPES_Q | DTYPES_KV | DTYPES_O);
+    o = accept("--dtype o=f32,q=bf16"); /* in any order; what is left out is as q */
+    assert_true(o.dtype == DTYPE_BF16 && o.dtype_kv == DTYPE_BF16 && o.dtype_o == DTYPE_F32);
+    assert_int_equal(o.dtypes, DTYPES_Q | DTYPES_O);
+    o = accept("--dtype kv=bf16");
+    assert_true(o.dtype == DTYPE_F32 && o.dtype_kv == DTYPE_BF16 && o.dtype_o == DTYPE_F32);
+    assert_int_equal(o.dtypes, DTYPES_KV);
+    const char *const broken[] = {"q=f64",       "q=f32,",        "q=",          "=f32",   "kv=f16,kv=f16",
+                                  "q=f32,v=f16", "q=f32,kv=f16x", "q=f32kv=f16", ",q=f32", "q=f32,,kv=f16",
+                                  "f32,kv=f16"};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        char line[64], message[200];
+        snprintf(line, sizeof line, "--dtype=%s", broken[i]);
+        snprintf(message, sizeof message,
+                 "--dtype '%s' is not right; expected q=, kv= and o= with f32, f16 or bf16, as in q=f32,kv=f16",
+                 broken[i]);
+        refuse(line, message);
+    }
+}
+
+static void test_windows_and_softcap(void **state)
+{
+    (void)state;
+    struct options o = accept("--window 1024,0");
+    assert_true(o.window[0] == 1024 && o.window[1] == 0 && options_window(&o));
+    o = accept("--window -1,-1");
+    assert_true(o.window[0] == -1 && o.window[1] == -1 && !options_window(&o)); /* no bound is no window */
+    o = accept("--window=-1,0");
+    assert_true(options_window(&o));
+    o = accept("");
+    assert_false(options_window(&o));
+    const char *const broken[] = {
+        "3", "3,", ",3", "-2,0", "0,-2", "1,2,3", "1;2", "a,b", "1,2 ", "99999999999999999999,0", "2199023255552,0"};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        struct gen_error err;
+        char value[64], message[200];
+        char *argv[] = {"any", "--window", value};
+        snprintf(value, sizeof value, "%s", broken[i]);
+        assert_int_equal(options_parse(&everything, 3, argv, &o, &err), OPTIONS_WRONG);
+        snprintf(message, sizeof message,
+                 "--window '%s' is not right; expected L,R, keys before and after, each from 0 on or -1: no bound",
+                 broken[i]);
+        assert_string_equal(err.text, message);
+    }
+    assert_true(accept("--softcap 30").softcap == 30);
+    refuse("--softcap 0", "--softcap '0' is not right; expected a number above 0");
+    refuse("--softcap -1", "--softcap '-1' is not right; expected a number above 0");
+    refuse("--softcap inf", "--softcap 'inf' is not right; expected a finite number");
+}
+
+static void test_places_of_keys_exclude_each_other(void **state)
+{
+    (void)state;
+    struct options o = accept("--bias b --mask m --alibi a --sinks s --cu-seqlens-q q --block-table t --kv-lens l");
+    assert_string_equal(o.file[OPTION_BIAS], "b");
+    assert_string_equal(o.file[OPTION_MASK], "m");
+    assert_string_equal(o.file[OPTION_ALIBI], "a");
+    assert_string_equal(o.file[OPTION_SINKS], "s");
+    assert_string_equal(o.file[OPTION_CU_SEQLENS_Q], "q");
+    assert_string_equal(o.file[OPTION_BLOCK_TABLE], "t");
+    assert_string_equal(accept("--cu-seqlens-k k").file[OPTION_CU_SEQLENS_K], "k");
+    refuse("--kv-lens l --cu-seqlens-k k",
+           "--kv-lens excludes --cu-seqlens-k, which has lengths; expected one of them");
+    refuse("--block-table t --cu-seqlens-k k",
+           "--block-table excludes --cu-seqlens-k; expected one of them, and --kv-lens with pages");
+}
+
+static void test_what_a_spec_says_instead(void **state)
+{
+    (void)state;
+    struct options o = accept("--scale 2 --layout bshd --kv-lens l --q-offset 3");
+    assert_null(options_kernel(&o));
+    o = accept("--sinks s --scale 2");
+    assert_string_equal(options_kernel(&o), "--sinks");
+}
+
 static void test_what_is_not_built_says_so(void **state)
 {
     (void)state;
-    const char *const later[] = {"--window",  "--softcap",      "--bias",         "--mask",        "--alibi",
-                                 "--sinks",   "--cu-seqlens-q", "--cu-seqlens-k", "--block-table", "--kv-type",
-                                 "--dropout", "--seed",         "--block-mask"};
+    const char *const later[] = {"--kv-type", "--dropout", "--seed", "--block-mask"};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
         char line[64], message[64];
         snprintf(message, sizeof message, "%s is not built yet", later[i]);
@@ -256,6 +339,10 @@ int main(void)
         cmocka_unit_test(test_operands_keep_their_order),
         cmocka_unit_test(test_shape),
         cmocka_unit_test(test_wrong_values),
+        cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_windows_and_softcap),
+        cmocka_unit_test(test_places_of_keys_exclude_each_other),
+        cmocka_unit_test(test_what_a_spec_says_instead),
         cmocka_unit_test(test_what_is_not_built_says_so),
         cmocka_unit_test(test_unknown_options),
         cmocka_unit_test(test_what_a_verb_takes_and_requires),

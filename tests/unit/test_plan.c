@@ -149,6 +149,19 @@ static void plan_refusals(void **state)
     CASE("heads is 4 and kv_heads 3; expected heads to be a multiple of kv_heads", p.kv_heads = 3);
     CASE("heads is 4 and kv_heads 8; expected heads to be a multiple of kv_heads", p.kv_heads = 8);
     CASE("causal is 2; expected 0..1", p.causal = 2);
+    CASE("mixed is 2; expected 0..1", p.mixed = 2);
+    CASE("kv_dtype is 3; expected 0..2", p.mixed = 1, p.kv_dtype = (attn_dtype)3);
+    CASE("o_dtype is -1; expected 0..2", p.mixed = 1, p.o_dtype = (attn_dtype)-1);
+    CASE("kv_dtype is 1; expected 0, since mixed is 0", p.kv_dtype = ATTN_F16);
+    CASE("o_dtype is 2; expected 0, since mixed is 0", p.o_dtype = ATTN_BF16);
+    CASE("window is -1; expected 0..1", p.window = -1);
+    CASE("softcap is 30; expected 0..1", p.softcap = 30);
+    CASE("bias is 4; expected 0..3", p.bias = (attn_bias)4);
+    CASE("mask is 2; expected 0..1", p.mask = 2);
+    CASE("alibi is 2; expected 0..1", p.alibi = 2);
+    CASE("sink is -1; expected 0..1", p.sink = -1);
+    CASE("packed is 7; expected 0..1", p.packed = 7);
+    CASE("paged is 2; expected 0..1", p.paged = 2);
     CASE("max_batch is 0; expected 1..9223372036854775807", p.max_batch = 0);
     CASE("max_q_len is -1; expected 1..9223372036854775807", p.max_q_len = -1);
     CASE("max_kv_len is 0; expected 1..9223372036854775807", p.max_kv_len = 0);
@@ -215,7 +228,14 @@ static void pinned_variants(void **state)
         {F_DTYPE, DTYPE_F16, "variant '%s' has dtype f16 and the problem f32; expected a variant of this problem"},
         {F_HEAD_DIM, 32, "variant '%s' has head_dim.qk 32 and the problem 24; expected a variant of this problem"},
         {F_HEAD_DIM_V, 8, "variant '%s' has head_dim.v 8 and the problem 16; expected a variant of this problem"},
-        {F_CAUSAL, 1, "variant '%s' has causal 1 and the problem 0; expected a variant of this problem"},
+        {F_CAUSAL, 1, "variant '%s' has causal true and the problem false; expected a variant of this problem"},
+        {F_DTYPE_KV, OTHER_F16,
+         "variant '%s' has dtype.kv f16 and the problem f32; expected a variant of this problem"},
+        {F_DTYPE_O, OTHER_BF16,
+         "variant '%s' has dtype.o bf16 and the problem f32; expected a variant of this problem"},
+        {F_WINDOW, 1, "variant '%s' has window true and the problem false; expected a variant of this problem"},
+        {F_BIAS, BIAS_F16, "variant '%s' has bias f16 and the problem none; expected a variant of this problem"},
+        {F_PAGED, 1, "variant '%s' has paged true and the problem false; expected a variant of this problem"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         v = default_variant(ISA_C, 0);
@@ -231,6 +251,49 @@ static void pinned_variants(void **state)
     variant_encode(&v, name);
     assert_int_equal(attn_plan_create(context, &p, &plan, &err), ATTN_UNSUPPORTED);
     assert_null(plan);
+    attn_context_destroy(context);
+}
+
+/* Each feature of a problem is its field of the variant, in what is pinned and in what is chosen. */
+static void features_are_fields(void **state)
+{
+    (void)state;
+    struct attn_context *context = context_create();
+    struct gen_error gen_err;
+    struct attn_error err;
+    for (int i = 0; i < 11; i++) {
+        struct attn_problem p = problem_of(1);
+        struct variant v = default_variant(ISA_C, 1), chosen;
+        struct attn_plan *plan;
+        char name[GEN_NAME_MAX];
+        int *const flags[] = {&p.window, &p.softcap, &p.mask, &p.alibi, &p.sink, &p.packed, &p.paged};
+        static const enum field_id ids[] = {F_WINDOW, F_SOFTCAP, F_MASK, F_ALIBI, F_SINK, F_PACKED, F_PAGED};
+        if (i < 7) {
+            *flags[i] = v.field[ids[i]] = 1;
+        } else if (i == 7) {
+            p.bias = ATTN_BIAS_BF16;
+            v.field[F_BIAS] = BIAS_BF16;
+        } else {
+            p.mixed = 1;
+            p.dtype = i == 10 ? ATTN_F16 : ATTN_F32;
+            p.kv_dtype = i == 8 ? ATTN_F32 : ATTN_F16;
+            p.o_dtype = i == 10 ? ATTN_F16 : ATTN_F32; /* mixed, but all the same: the plan without */
+            variant_set_dtypes(&v, (enum dtype)p.dtype, (enum dtype)p.kv_dtype, (enum dtype)p.o_dtype);
+            assert_int_equal(v.field[F_DTYPE_KV] != OTHER_SAME, i == 9);
+        }
+        variant_encode(&v, name);
+        if (attn_plan_create(context, &p, &plan, &err) != ATTN_OK)
+            fail_msg("%s: %s", name, err.text);
+        assert_int_equal(variant_decode(variant_of(plan), &chosen, &gen_err), 0);
+        for (enum field_id f = 0; f < FIELD_COUNT; f++)
+            if (fields[f].side == FIELD_CALLER)
+                assert_int_equal(chosen.field[f], v.field[f]);
+        attn_plan_destroy(plan);
+        p.variant = name;
+        plan = plan_create(context, p);
+        assert_string_equal(variant_of(plan), name);
+        attn_plan_destroy(plan);
+    }
     attn_context_destroy(context);
 }
 
@@ -309,10 +372,15 @@ static void measured_then_cached(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_versions),   cmocka_unit_test(context_refusals),
-        cmocka_unit_test(context_by_defaults),  cmocka_unit_test(sizes_of_structs),
-        cmocka_unit_test(plan_refusals),        cmocka_unit_test(pinned_variants),
-        cmocka_unit_test(isas_that_cannot_run), cmocka_unit_test(measured_then_cached),
+        cmocka_unit_test(names_and_versions),
+        cmocka_unit_test(context_refusals),
+        cmocka_unit_test(context_by_defaults),
+        cmocka_unit_test(sizes_of_structs),
+        cmocka_unit_test(plan_refusals),
+        cmocka_unit_test(pinned_variants),
+        cmocka_unit_test(features_are_fields),
+        cmocka_unit_test(isas_that_cannot_run),
+        cmocka_unit_test(measured_then_cached),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

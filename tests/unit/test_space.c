@@ -18,11 +18,11 @@ static void test_table(void **state)
     (void)state;
     for (int isa = 0; isa < ISA_COUNT; isa++) {
         for (enum field_id f = 0; f < FIELD_COUNT; f++) {
-            if (fields[f].side != FIELD_TUNING || f == F_ISA ||
+            if (fields[f].side != FIELD_TUNING || f == F_ISA || 
                 (fields[f].type != FIELD_BOOL && !fields[f].fallback[isa]))
-                continue; /* not tuned, or a field of another isa */
+                continue; /* not tuned, a field of another language, or split */
             int32_t choices[FIELD_CHOICES];
-            int n = tuning_choices(f, (enum isa)isa, choices), defaults = 0;
+            int n = tuning_choices(f, (enum isa)isa, false, choices), defaults = 0;
             assert_in_range(n, 1, FIELD_CHOICES);
             for (int i = 0; i < n; i++) {
                 assert_in_range(choices[i], fields[f].min, fields[f].type == FIELD_BOOL ? 1 : fields[f].max);
@@ -43,11 +43,16 @@ static void test_product(void **state)
         caller.field[F_DTYPE] = DTYPE_F16;
         caller.field[F_HEAD_DIM] = 80;
         caller.field[F_CAUSAL] = 1;
-        int expected = 1;
-        for (enum field_id f = 0; f < FIELD_COUNT; f++) {
-            int32_t choices[FIELD_CHOICES];
-            if (fields[f].side == FIELD_TUNING && f != F_ISA)
-                expected *= tuning_choices(f, (enum isa)isa, choices);
+        int expected = 0, whole = 0;
+        for (int split = 0; split < (fields[F_SPLIT].choices[isa][0] ? 2 : 1); split++) {
+            int product = 1;
+            for (enum field_id f = 0; f < FIELD_COUNT; f++) {
+                int32_t choices[FIELD_CHOICES];
+                if (fields[f].side == FIELD_TUNING && f != F_ISA)
+                    product *= tuning_choices(f, (enum isa)isa, split, choices);
+            }
+            expected += product;
+            whole = split ? whole : product;
         }
         assert_int_equal(tuning_space(&caller, (enum isa)isa, NULL, 0), expected);
         assert_int_equal(tuning_space(&caller, (enum isa)isa, space, SPACE_MAX), expected);
@@ -57,10 +62,11 @@ static void test_product(void **state)
                 if (fields[f].side == FIELD_CALLER)
                     assert_int_equal(space[i].field[f], caller.field[f]);
             assert_int_equal(space[i].field[F_ISA], isa);
+            assert_int_equal(space[i].field[F_SPLIT] != 0, i >= whole);
             enum field_id f = 0; /* the choices ascend and the last field is the fastest: so the whole does */
-            while (i && f < FIELD_COUNT && space[i].field[f] == space[i - 1].field[f])
+            while (i && i < whole && f < FIELD_COUNT && space[i].field[f] == space[i - 1].field[f])
                 f++;
-            assert_true(!i || (f < FIELD_COUNT && space[i].field[f] > space[i - 1].field[f]));
+            assert_true(!i || i >= whole || (f < FIELD_COUNT && space[i].field[f] > space[i - 1].field[f]));
         }
     }
 }

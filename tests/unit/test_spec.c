@@ -69,11 +69,27 @@ static void test_products(void **state)
     check("{op: attn, head_dim: {v: 512, qk: 576}, dtype: \"bf16\", causal: TRUE, language: [c], isa: [avx512bf16]}",
           "attn_bf16_d576v512_causal_on_avx512bf16_q128k256_r8x2u2\n");
     check("%YAML 1.2\n---\nhead_dim: {qk: 64, v: 64}\n...\n", "attn_f32_d64_on_avx2_q96k128_r6x2u2\n");
+    /* Element types go together; features are words and booleans like others. */
+    check("head_dim: 64\nisa: c\ndtype: [f16, {q: f32, kv: f16, o: f32}, {q: bf16, o: f32}, {o: f16, kv: f16, q: f32}]",
+          "attn_f16_d64_on_c_q64k64_r4x2u1\nattn_f32_kvf16_d64_on_c_q64k64_r4x2u1\n"
+          "attn_bf16_of32_d64_on_c_q64k64_r4x2u1\nattn_f32_kvf16_of16_d64_on_c_q64k64_r4x2u1\n");
+    check("head_dim: 64\nisa: c\nwindow: true\ndtype: {q: f16}\nbias: [none, bf16]\nsoftcap: [true, false]\n",
+          "attn_f16_d64_window_softcap_on_c_q64k64_r4x2u1\nattn_f16_d64_window_softcap_biasbf16_on_c_q64k64_r4x2u1\n"
+          "attn_f16_d64_window_on_c_q64k64_r4x2u1\nattn_f16_d64_window_biasbf16_on_c_q64k64_r4x2u1\n");
+    check("{head_dim: 64, isa: c, mask: true, alibi: true, sink: true, packed: true, paged: true, causal: [TRUE, "
+          "False]}",
+          "attn_f32_d64_causal_mask_alibi_sink_packed_paged_on_c_q64k64_r4x2u1\n"
+          "attn_f32_d64_mask_alibi_sink_packed_paged_on_c_q64k64_r4x2u1\n");
+    check("{head_dim: 64, isa: c, split: [2048, 0]}",
+          "attn_f32_d64_on_c_q64k64_r4x2u1\nattn_f32_d64_on_c_q64k16_r4x2u1_s2048\n");
     check("\xef\xbb\xbfhead_dim: 512\r\n", "attn_f32_d512_on_avx2_q96k128_r6x2u2\n");
 }
 
 #define D "head_dim: 64\n"
-#define TOP_KEYS "expected op, dtype, head_dim, causal, isa, tile, micro, unroll, group, vector, stages, pingpong, lazy or language"
+#define TOP_KEYS                                                                                                       \
+    "expected op, dtype, head_dim, causal, window, softcap, bias, mask, alibi, sink, packed, paged, isa, tile, "       \
+    "micro, unroll, split, group, vector, stages, pingpong, lazy or language"
+#define DTYPE "expected f32, f16 or bf16, or {q: f32, kv: f16, o: f32}"
 #define HEAD_DIM "expected a whole number 1..512, or {qk: 1..576, v: 1..512}"
 
 static const char *const wrong[][2] = {
@@ -122,9 +138,28 @@ static const char *const wrong[][2] = {
     {D "tile: {k: 2049}", "2:11: error: tile.k is out of range: 2049; expected a whole number 1..2048"},
     {D "unroll: [1, 2, {}]", "2:16: error: unroll is a mapping here; expected a whole number 1..16"},
     {D "unroll: [1,\n 17]", "3:2: error: unroll is out of range: 17; expected a whole number 1..16"},
-    {D "dtype: f64", "2:8: error: dtype is 'f64'; expected f32, f16 or bf16"},
-    {D "dtype: {q: f32}", "2:8: error: dtype is a mapping here; expected f32, f16 or bf16"},
-    {D "dtype: [f32, ~]", "2:14: error: dtype has no value; expected f32, f16 or bf16"},
+    {D "dtype: f64", "2:8: error: dtype is 'f64'; " DTYPE},
+    {D "dtype: same", "2:8: error: dtype is 'same'; " DTYPE},
+    {D "dtype: [f32, ~]", "2:14: error: dtype has no value; " DTYPE},
+    {D "dtype: [[f32]]", "2:9: error: dtype is a list here; " DTYPE},
+    {D "dtype: []", "2:8: error: dtype is an empty list; expected at least one value"},
+    {D "dtype: {}", "2:8: error: dtype lacks q; " DTYPE},
+    {D "dtype: [f16,\n {kv: f16, o: f32}]", "3:2: error: dtype lacks q; " DTYPE},
+    {D "dtype: {q: f64}", "2:12: error: dtype is 'f64'; expected f32, f16 or bf16"},
+    {D "dtype: {q: f32, kv: same}", "2:21: error: dtype.kv is 'same'; expected f32, f16 or bf16"},
+    {D "dtype: {q: f32, kv: [f32]}", "2:21: error: dtype.kv is a list here; expected f32, f16 or bf16"},
+    {D "dtype: {q: f32, o: ~}", "2:20: error: dtype.o has no value; expected f32, f16 or bf16"},
+    {D "dtype: {q: f32, v: f16}", "2:17: error: unknown key 'v' in dtype; expected q, kv or o"},
+    {D "dtype: {q: f32, q: f16}", "2:17: error: duplicate key 'q'; expected it once, and line 2 has it"},
+    {D "dtype: [f32, {q: f32, kv: f32, o: f32}]", "2:14: error: dtype has this value twice; expected each once"},
+    {D "dtype: [f32, {q: f16, kv: f32}, {kv: f32, q: f16, o: f16}]",
+     "2:33: error: dtype has this value twice; expected each once"},
+    {D "dtype.kv: f16", "2:1: error: unknown key 'dtype.kv'; " TOP_KEYS},
+    {D "window: 128", "2:9: error: window is '128'; expected true or false"},
+    {D "softcap: 30.0", "2:10: error: softcap is '30.0'; expected true or false"},
+    {D "bias: true", "2:7: error: bias is 'true'; expected none, f32, f16 or bf16"},
+    {D "mask: [true, false, ~]", "2:21: error: mask has no value; expected true or false"},
+    {D "paged: {page_size: 16}", "2:8: error: paged is a mapping here; expected true or false"},
     {D "causal: yes", "2:9: error: causal is 'yes'; expected true or false"},
     {D "causal: 1", "2:9: error: causal is '1'; expected true or false"},
     {D "causal: 'true'", "2:9: error: causal is the text 'true'; expected true or false"},
@@ -135,6 +170,9 @@ static const char *const wrong[][2] = {
                                       "spec's language"},
     {D "language: c\nisa: [avx2, portable]", "3:13: error: isa portable is of language opencl, which the spec leaves out; "
                                              "expected an isa of the spec's language"},
+    {D "split: 63", "2:8: error: split is out of range: 63; expected a whole number 64..1048576, or 0"},
+    {D "split: false", "2:8: error: split is 'false'; expected a whole number 64..1048576, or 0"},
+    {D "vector: 0", "2:9: error: vector is out of range: 0; expected a whole number 1..16"},
     {D "vector: 17", "2:9: error: vector is out of range: 17; expected a whole number 1..16"},
     {D "group: {lanes: 0}", "2:16: error: group.lanes is out of range: 0; expected a whole number 1..64"},
     {D "language: []", "2:11: error: language is an empty list; expected at least one value"},
@@ -209,7 +247,7 @@ static void test_large(void **state)
 static void test_tuning(void **state)
 {
     (void)state;
-    static const char text[] = D "isa: avx2\ntile: {q: 48}\nmicro: {rows: 6, vecs: 2}\nunroll: [3, 5]\n";
+    static const char text[] = D "isa: avx2\ntile: {q: 48}\nmicro: {rows: 6, vecs: 2}\nunroll: [3, 5]\nsplit: 0\n";
     struct spec spec;
     struct gen_error err = {""};
     assert_int_equal(spec_parse("s.yaml", text, sizeof text - 1, &spec, &err), 0);
@@ -305,6 +343,8 @@ static void test_document(void **state)
     struct buf b = {0};
     spec_document(&b);
     assert_true(buf_ok(&b));
+    assert_null(strstr(b.data, "same")); /* is left out, not written */
+    assert_non_null(strstr(b.data, "f32, f16 or bf16; default: q\n"));
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
         assert_non_null(strstr(b.data, fields[f].key));
         assert_non_null(strstr(b.data, fields[f].doc));
@@ -341,7 +381,8 @@ static void test_mutations(void **state)
 {
     (void)state;
     static const char whole[] =
-        "head_dim: [64, {qk: 192, v: 128}]   # both\ndtype: [f32, 'f16', \"bf16\"]\ncausal: [false, true]\n"
+        "head_dim: [64, {qk: 192, v: 128}]   # both\ndtype: [f32, 'f16', {q: \"bf16\", o: f32}]\n"
+        "causal: [false, true]\nbias: [none, f16]\n"
         "language: c\nisa:\n  - avx512\n  - c\ntile: {q: 128, k: [128, 256]}\nmicro: {rows: 8, vecs: 2}\nunroll: 2\n";
     static const char *const pieces[] = {"[", "]", "{", "}", ":", ",", "\n", "  ", "- ", "&a ", "*a", "!x ", "---\n",
                                          "...\n", "? ", "|\n", ">\n", "'", "\"", "#", "%", "\t", "\\", "\xff", "\xc3",

@@ -14,7 +14,7 @@
 #include "../../gen/gen.h"
 #include "../../runtime/context.h"
 #include "../../runtime/numeric.h"
-#include "../kit/problem.h"
+#include "../kit/features.h"
 #include "../kit/seed.h"
 
 /* ---- the query and the plans ---- */
@@ -30,6 +30,43 @@ static int64_t pick(uint64_t *random, int64_t least, int64_t most, int64_t wrong
     return below(random, 24) == 0 ? wrong : least + below(random, most - least + 1);
 }
 
+/* Rarer than not, so that plain problems stay among them; each has a value now and then that it may not have. */
+static void random_features(uint64_t *random, struct attn_problem *p)
+{
+    int *const flags[] = {&p->window, &p->softcap, &p->mask, &p->alibi, &p->sink, &p->packed, &p->paged};
+    if (below(random, 3) == 0)
+        return;
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        *flags[i] = below(random, 100) == 0 ? 2 : below(random, 4) == 0;
+    if (below(random, 4) == 0)
+        p->bias = (attn_bias)pick(random, ATTN_NO_BIAS, ATTN_BIAS_BF16, 4);
+    if (below(random, 3) == 0) {
+        p->mixed = (int)pick(random, 1, 1, 0);
+        p->kv_dtype = (attn_dtype)pick(random, ATTN_F32, ATTN_BF16, 3);
+        p->o_dtype = (attn_dtype)pick(random, ATTN_F32, ATTN_BF16, -1);
+    }
+}
+
+/* The element type in a name, of one that may be out of range. */
+static enum dtype type_of(const struct attn_problem *p, attn_dtype t)
+{
+    t = p->mixed ? t : p->dtype;
+    return t < ATTN_F32 || t > ATTN_BF16 ? DTYPE_F32 : (enum dtype)t;
+}
+
+static void name_features(const struct attn_problem *p, struct variant *v)
+{
+    variant_set_dtypes(v, type_of(p, p->dtype), type_of(p, p->kv_dtype), type_of(p, p->o_dtype));
+    v->field[F_WINDOW] = p->window != 0;
+    v->field[F_SOFTCAP] = p->softcap != 0;
+    v->field[F_BIAS] = p->bias <= ATTN_BIAS_BF16 ? (int32_t)p->bias : 0;
+    v->field[F_MASK] = p->mask != 0;
+    v->field[F_ALIBI] = p->alibi != 0;
+    v->field[F_SINK] = p->sink != 0;
+    v->field[F_PACKED] = p->packed != 0;
+    v->field[F_PAGED] = p->paged != 0;
+}
+
 static struct attn_problem random_problem(uint64_t *random, char name[GEN_NAME_MAX])
 {
     struct attn_problem p = problem_of((int)pick(random, 0, 1, 2));
@@ -43,11 +80,14 @@ static struct attn_problem random_problem(uint64_t *random, char name[GEN_NAME_M
     p.max_kv_len = pick(random, 1, 4096, INT64_MAX);
     p.threads = (int)pick(random, 0, 2, 2000);
     p.compiler = (attn_compiler)pick(random, ATTN_TCC, ATTN_TCC, 2);
+    random_features(random, &p);
     if (below(random, 4) > 0)
         return p;
     /* A name: of this problem or of one beside it, for an isa that may not be here, with values no rule looked at. */
     struct variant v = variant_default((enum isa)below(random, ISA_COUNT));
-    v.field[F_DTYPE] = p.dtype == (attn_dtype)3 ? DTYPE_F32 : (int32_t)p.dtype;
+    name_features(&p, &v);
+    if (below(random, 8) == 0) /* of a problem beside it */
+        v.field[F_SINK] = !v.field[F_SINK];
     v.field[F_HEAD_DIM] = p.head_dim;
     v.field[F_HEAD_DIM_V] = p.head_dim_v == p.head_dim ? 0 : p.head_dim_v;
     v.field[F_CAUSAL] = below(random, 8) ? p.causal == 1 : 1 - (p.causal == 1);
@@ -63,7 +103,7 @@ static struct attn_problem random_problem(uint64_t *random, char name[GEN_NAME_M
 static void query_and_plan_agree(void **state)
 {
     (void)state;
-    enum { PROBLEMS = 400 };
+    enum { PROBLEMS = 500 };
     uint64_t random = test_seed();
     struct attn_context *context = context_create();
     int count[ATTN_FAILED + 1] = {0}, pinned = 0;
@@ -202,9 +242,12 @@ static void no_compiler_is_told(void **state)
     attn_context_destroy(context);
 }
 
-static void run_by(struct attn_context *context, attn_compiler compiler, const char *name, int causal, struct data *d)
+static void run_by(struct attn_context *context, attn_compiler compiler, const char *name, int causal, unsigned with,
+                   struct data *d)
 {
     struct attn_problem p = problem_of(causal);
+    struct feature_data f;
+    problem_add(&p, with);
     struct attn_plan_info info = {.size = sizeof info};
     struct attn_error err;
     p.compiler = compiler;
@@ -214,6 +257,7 @@ static void run_by(struct attn_context *context, attn_compiler compiler, const c
     assert_string_equal(info.compiler, compiler == ATTN_CC ? "cc" : "tcc");
     assert_string_equal(info.variant, name);
     struct attn_run run = run_of(d);
+    run_add(d, with, 5, &f, &run);
     if (attn_execute(plan, &run, NULL, &err) != ATTN_OK)
         fail_msg("%s", err.text);
     attn_plan_destroy(plan);
@@ -234,18 +278,21 @@ static void both_compilers_give_the_same_bits(void **state)
         setenv("CC", compilers[c], 1);
         struct attn_context *context = context_create();
         unsetenv("CC");
-        for (int isa = ISA_AVX2; isa <= ISA_AVX512; isa++) {
+        static const unsigned sets[] = {0, WITH_ALL, WITH_ALL & ~WITH_PACKED & ~WITH_PAGED};
+        for (int i = 0; i < 6; i++) {
+            int isa = i % 2 ? ISA_AVX512 : ISA_AVX2, causal = isa == ISA_AVX2;
             if (!context->cpu.isa[isa])
                 continue;
-            int causal = isa == ISA_AVX2;
-            struct variant v = variant_default((enum isa)isa);
-            v.field[F_HEAD_DIM] = DIM;
-            v.field[F_HEAD_DIM_V] = DIM_V;
-            v.field[F_CAUSAL] = causal;
+            struct attn_problem p = problem_of(causal);
+            problem_add(&p, sets[i / 2]);
+            struct variant v = caller_of(&p), defaults = variant_default((enum isa)isa);
+            for (enum field_id f = 0; f < FIELD_COUNT; f++)
+                if (fields[f].side == FIELD_TUNING)
+                    v.field[f] = defaults.field[f];
             variant_encode(&v, name);
             struct data *one = data_create(seed), *two = data_create(seed);
-            run_by(plain, ATTN_TCC, name, causal, one);
-            run_by(context, ATTN_CC, name, causal, two);
+            run_by(plain, ATTN_TCC, name, causal, sets[i / 2], one);
+            run_by(context, ATTN_CC, name, causal, sets[i / 2], two);
             assert_memory_equal(one->o, two->o, sizeof one->o);
             assert_memory_equal(one->lse, two->lse, sizeof one->lse);
             free(one);

@@ -339,10 +339,10 @@ static bool render_damaged(const struct damaged *d, struct gen_error *err)
     struct template_host h = {NULL, any_word};
     const char *text;
     size_t size;
-    for (int f = 0; f < FIELD_COUNT; f++) {
-        const char *word = field_value_name((enum field_id)f, v.field[f]);
-        int32_t number = v.field[f] || !fields[f].paired ? v.field[f] : v.field[f - 1];
-        env_set(&env, fields[f].var, word ? value_text(word) : value_int(number));
+    for (enum field_id f = 0; f < FIELD_COUNT; f++) {
+        enum field_id from = v.field[f] ? f : field_first(f);
+        const char *word = field_value_name(from, v.field[from]);
+        env_set(&env, fields[f].var, word ? value_text(word) : value_int(v.field[from]));
     }
     env_set(&env, "W", value_int(8));
     env_set(&env, "REGISTERS", value_int(16));

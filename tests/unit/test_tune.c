@@ -24,8 +24,13 @@
 
 static struct tune_target target_of(int64_t batch, int heads, int kv_heads, int64_t q_len, int64_t kv_len, int threads)
 {
-    struct tune_target t = {.caller = variant_default(ISA_C), .heads = heads, .kv_heads = kv_heads, .batch = batch,
-                            .q_len = q_len, .kv_len = kv_len, .threads = threads};
+    struct tune_target t = {.caller = variant_default(ISA_C),
+                            .heads = heads,
+                            .kv_heads = kv_heads,
+                            .batch = batch,
+                            .q_len = q_len,
+                            .kv_len = kv_len,
+                            .threads = threads};
     t.caller.field[F_HEAD_DIM] = 32;
     return t;
 }
@@ -49,12 +54,13 @@ static void test_bucket(void **state)
     bucket_is(target_of(2, 12, 12, 256, 256, 1), 1, 4, 4, 256, 256);
     bucket_is(target_of(2, 12, 12, 255, 129, 2), 1, 8, 8, 256, 256);
     bucket_is(target_of(1, 1, 1, 1, 1000, 1), 1, 1, 1, 1, 1024);
-    bucket_is(target_of(64, 1, 1, 3, 5, 2), 8, 1, 1, 4, 8);
-    bucket_is(target_of(64, 3, 1, 3, 5, 1), 2, 3, 1, 4, 8);
-    bucket_is(target_of(1, 32, 8, 1, 4096, 1), 1, 4, 1, 1, 4096);
-    bucket_is(target_of(1, 32, 8, 1, 4097, 4), 1, 16, 4, 1, 8192);
-    bucket_is(target_of(1, 32, 1, 1, 1, 1), 1, 4, 1, 1, 1);
-    bucket_is(target_of(1, 6, 2, 1, 1, 1), 1, 3, 1, 1, 1);
+    bucket_is(target_of(64, 1, 1, 3, 5, 2), 32, 1, 1, 4, 8);
+    bucket_is(target_of(64, 3, 1, 3, 5, 1), 6, 3, 1, 4, 8);
+    bucket_is(target_of(1, 32, 8, 1, 4096, 1), 1, 32, 8, 1, 4096);
+    bucket_is(target_of(1, 32, 8, 16, 4096, 1), 1, 4, 1, 16, 4096);
+    bucket_is(target_of(1, 32, 8, 1, 4097, 4), 1, 32, 8, 1, 8192);
+    bucket_is(target_of(1, 128, 2, 1, 1, 1), 1, 64, 1, 1, 1);
+    bucket_is(target_of(1, 96, 2, 1, 1, 1), 1, 48, 1, 1, 1);
 }
 
 static void test_counts(void **state)
@@ -68,6 +74,14 @@ static void test_counts(void **state)
     assert_true(search_flops(&t) == 2.0 * 64 * 2 * 3 * 28);
     t.caller.field[F_HEAD_DIM_V] = 8;
     assert_true(search_flops(&t) == 2.0 * 40 * 2 * 3 * 28);
+    t.caller.field[F_BIAS] = BIAS_F16; /* what it masks is computed all the same */
+    t.caller.field[F_MASK] = t.caller.field[F_PACKED] = t.caller.field[F_PAGED] = 1;
+    assert_true(search_flops(&t) == 2.0 * 40 * 2 * 3 * 28);
+    t = target_of(1, 1, 1, 3, 4000, 1);
+    t.caller.field[F_WINDOW] = t.caller.field[F_CAUSAL] = 1; /* 1024 keys, of which each row sees its last */
+    assert_true(search_flops(&t) == 2.0 * 64 * 3 * 1024);
+    t.caller.field[F_CAUSAL] = 0; /* 512 before and 511 after, of which the last rows have none */
+    assert_true(search_flops(&t) == 2.0 * 64 * (513 + 2 + 513 + 1 + 513));
 }
 
 static void test_problem_is_shortened(void **state)
@@ -112,6 +126,35 @@ static void test_model(void **state)
     assert_true(estimate_cycles(&dot, &t, &cpu) > estimate_cycles(&wide, &t, &cpu));
 }
 
+/* Whether the model's best of an isa splits keys. */
+static bool best_splits(const struct tune_target *t, enum isa isa)
+{
+    enum { ROOM = 1024 };
+    static struct variant all[ROOM];
+    struct cpu cpu = {.model = "AMD", .l1d = 32768, .l2 = 1 << 20};
+    int n = tuning_space(&t->caller, isa, all, ROOM), best = 0;
+    assert_true(n > 0 && n <= ROOM);
+    for (int i = 1; i < n; i++)
+        if (estimate_cycles(&all[i], t, &cpu) < estimate_cycles(&all[best], t, &cpu))
+            best = i;
+    return all[best].field[F_SPLIT] > 0;
+}
+
+/* Few queries over many keys are what keys are split for. */
+static void test_model_splits_keys_of_few_queries(void **state)
+{
+    (void)state;
+    for (int isa = ISA_AVX2; isa <= ISA_AVX512; isa++)
+        for (int dim = 64; dim <= 128; dim += 64) {
+            struct tune_target few = target_of(1, 32, 8, 1, 8192, 2), many = target_of(1, 8, 8, 2048, 2048, 2);
+            few.caller.field[F_HEAD_DIM] = many.caller.field[F_HEAD_DIM] = dim;
+            assert_true(best_splits(&few, (enum isa)isa));
+            assert_false(best_splits(&many, (enum isa)isa));
+            few.heads = few.kv_heads;
+            assert_true(best_splits(&few, (enum isa)isa));
+        }
+}
+
 /* ---- the check before timing ---- */
 
 static struct variant checked_variant(void)
@@ -124,21 +167,27 @@ static struct variant checked_variant(void)
     return v;
 }
 
-static int right(const struct attn_args *a)
+/* The reference as a kernel of that variant. */
+static int solve(const struct variant *v, const struct attn_args *a)
 {
-    struct variant v = checked_variant();
     double o[5], lse;
     if (a->part != 0)
         return 0;
     for (int64_t b = 0; b < a->batch; b++)
         for (int64_t h = 0; h < a->heads; h++)
-            for (int64_t i = 0; i < a->q_len; i++) {
-                reference_row(&v, a, b, h, i, o, &lse);
+            for (int64_t i = 0; i < reference_queries(v, a, b); i++) {
+                reference_row(v, a, b, h, i, o, &lse);
                 for (int c = 0; c < 5; c++)
-                    ((float *)a->o)[b * a->o_stride[0] + h * a->o_stride[1] + i * a->o_stride[2] + c] = (float)o[c];
-                a->lse[(b * a->heads + h) * a->q_len + i] = (float)lse;
+                    ((float *)a->o)[reference_query_at(v, a, a->o_stride, b, h, i) + c] = (float)o[c];
+                a->lse[reference_lse_at(v, a, b, h, i)] = (float)lse;
             }
     return 0;
+}
+
+static int right(const struct attn_args *a)
+{
+    struct variant v = checked_variant();
+    return solve(&v, a);
 }
 
 static int refuses(const struct attn_args *a)
@@ -188,23 +237,29 @@ static int64_t no_workspace(const struct attn_args *a)
 }
 
 /* How many of the awkward shapes the kernel passes. */
-static int passes(int (*run)(const struct attn_args *a), int *of, char *message, size_t room)
+static int passes_of(const struct variant *v, int (*run)(const struct attn_args *a), int *of, char *message,
+                     size_t room)
 {
-    struct variant v = checked_variant();
     struct kernel kernel = {.run = run, .workspace = no_workspace};
     struct workload_shape shape[WORKLOAD_AWKWARD];
     struct gen_error err = {""};
     struct check result;
-    int passed = 0, n = workload_awkward(&v, shape);
+    int passed = 0, n = workload_awkward(v, shape);
     for (int i = 0; i < n; i++) {
         struct workload w;
-        assert_int_equal(workload_create(&v, &shape[i], 7 + (uint64_t)i, &w), 0);
+        assert_int_equal(workload_create(v, &shape[i], 7 + (uint64_t)i, &w), 0);
         passed += workload_check(&w, &kernel, NULL, 1, 0, &result, &err) == 0;
         workload_free(&w);
     }
     *of = n;
     snprintf(message, room, "%s", err.text);
     return passed;
+}
+
+static int passes(int (*run)(const struct attn_args *a), int *of, char *message, size_t room)
+{
+    struct variant v = checked_variant();
+    return passes_of(&v, run, of, message, room);
 }
 
 static void test_check(void **state)
@@ -224,6 +279,86 @@ static void test_check(void **state)
     assert_int_equal(passes(lse_wrong, &n, message, sizeof message), 0);
     assert_non_null(strstr(message, "in LSE"));
     assert_int_equal(passes(does_nothing, &n, message, sizeof message), 0);
+}
+
+/* ---- the check of features: what a tuner's candidate forgets must be seen on those few shapes ---- */
+
+static struct variant with_features(enum field_id without)
+{
+    static const enum field_id all[] = {F_WINDOW, F_SOFTCAP, F_BIAS, F_MASK, F_ALIBI, F_SINK, F_PACKED, F_PAGED};
+    struct variant v = checked_variant();
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        v.field[all[i]] = all[i] != without;
+    return v;
+}
+
+static int knows_all(const struct attn_args *a)
+{
+    struct variant v = with_features(FIELD_COUNT);
+    return solve(&v, a);
+}
+
+/* A kernel's arguments have no room for what it forgets, so each has a function of its own. */
+#define FORGETFUL(X) X(F_WINDOW) X(F_SOFTCAP) X(F_BIAS) X(F_MASK) X(F_ALIBI) X(F_SINK)
+#define FORGETS(f)                                                                                                     \
+    static int forgets_##f(const struct attn_args *a)                                                                  \
+    {                                                                                                                  \
+        struct variant v = with_features(f);                                                                           \
+        return solve(&v, a);                                                                                           \
+    }
+FORGETFUL(FORGETS)
+
+static void test_check_of_features(void **state)
+{
+    (void)state;
+    static const struct {
+        enum field_id field;
+        int (*run)(const struct attn_args *a);
+    } forgetful[] = {
+#define ROW(f) {f, forgets_##f},
+        FORGETFUL(ROW)};
+    const struct variant v = with_features(FIELD_COUNT);
+    char message[640];
+    int n, passed = passes_of(&v, knows_all, &n, message, sizeof message);
+    if (passed < n)
+        fail_msg("%s", message);
+    for (size_t i = 0; i < sizeof forgetful / sizeof *forgetful; i++) {
+        passed = passes_of(&v, forgetful[i].run, &n, message, sizeof message);
+        print_message("# without %s: %d of %d shapes pass\n", fields[forgetful[i].field].key, passed, n);
+        assert_true(passed < n);
+    }
+}
+
+/* What is timed is the same for each candidate, and typical: every sequence as long as it can be, every page used. */
+static void test_typical_problem(void **state)
+{
+    (void)state;
+    struct variant v = with_features(FIELD_COUNT);
+    const struct workload_shape shape = {
+        .batch = 2, .heads = 2, .kv_heads = 1, .q_len = 40, .kv_len = 3000, .typical = true};
+    struct workload w;
+    assert_int_equal(workload_create(&v, &shape, 3, &w), 0);
+    struct attn_args a = workload_args(&w);
+    for (int64_t b = 0; b < 2; b++) {
+        assert_int_equal(reference_queries(&v, &a, b), 40);
+        assert_int_equal(reference_length(&v, &a, b), 3000);
+        struct keys keys = reference_keys(&v, &a, b, 20);
+        assert_int_equal(keys.to - keys.from, 512 + 1 + 19); /* it stands at 2980, where 19 keys are left behind it */
+    }
+    assert_int_equal(w.drawn.f.page_size, 16);
+    assert_int_equal(w.drawn.kv_count[0], 2 * ((3000 + 15) / 16));
+    struct tune_target t = target_of(2, 2, 1, 40, 3000, 1);
+    t.caller = v;
+    assert_true(search_flops(&t) == attention_flops(&v, &a));
+    workload_free(&w);
+    v = checked_variant();
+    v.field[F_BIAS] = BIAS_F32; /* rows of so large a one overlap: no memory is filled by it */
+    const struct workload_shape large = {
+        .batch = 1, .heads = 1, .kv_heads = 1, .q_len = 1 << 14, .kv_len = 1 << 14, .typical = true};
+    assert_int_equal(workload_create(&v, &large, 3, &w), 0);
+    assert_true(w.size < (size_t)4 << 20);
+    assert_int_equal(w.drawn.f.bias_stride[2], 1);
+    workload_free(&w);
 }
 
 /* ---- the tuner ---- */
@@ -322,7 +457,8 @@ static void test_measure_then_cache(void **state)
         assert_true(row->state == ROW_TIMED || row->state == ROW_DROPPED);
         assert_true(row->min_s > 0 && row->median_s >= row->min_s && row->samples > 0 && row->gflops > 0);
         assert_true(row->error <= row->bound && row->bound > 0);
-        assert_true(row->min_s >= first.rows[0].min_s);
+        if (row->state == ROW_TIMED) /* one may be dropped by a busy minute's measure, and the best rise after it */
+            assert_true(row->min_s >= first.rows[0].min_s);
     }
     tune_some(f, 2, MEASURE, &second);
     assert_true(second.from_cache);
@@ -488,17 +624,40 @@ static void test_key(void **state)
     f->target.caller.field[F_TILE_Q] += 1; /* not the caller's */
     assert_int_equal(tune_key(&f->tuner, &f->target, &b, &err), 0);
     assert_string_equal(a.data, b.data);
-    struct tune_target other[] = {f->target, f->target, f->target, f->target, f->target};
+    struct tune_target other[17];
+    for (int i = 0; i < 17; i++)
+        other[i] = f->target;
     other[0].caller.field[F_CAUSAL] = 1;
     other[1].caller.field[F_HEAD_DIM_V] = 16;
     other[2].threads = 3;
     other[3].kv_len *= 2;
     other[4].caller.field[F_DTYPE] = DTYPE_F16;
-    for (int i = 0; i < 5; i++) {
-        buf_free(&b);
-        assert_int_equal(tune_key(&f->tuner, &other[i], &b, &err), 0);
-        assert_string_not_equal(a.data, b.data);
+    other[5].caller.field[F_WINDOW] = 1;
+    other[6].caller.field[F_SOFTCAP] = 1;
+    other[7].caller.field[F_BIAS] = BIAS_F32;
+    other[8].caller.field[F_BIAS] = BIAS_F16;
+    other[9].caller.field[F_MASK] = 1;
+    other[10].caller.field[F_ALIBI] = 1;
+    other[11].caller.field[F_SINK] = 1;
+    other[12].caller.field[F_PACKED] = 1;
+    other[13].caller.field[F_PAGED] = 1;
+    variant_set_dtypes(&other[14].caller, DTYPE_F32, DTYPE_F16, DTYPE_F32);
+    variant_set_dtypes(&other[15].caller, DTYPE_F32, DTYPE_F32, DTYPE_F16);
+    variant_set_dtypes(&other[16].caller, DTYPE_F16, DTYPE_F32, DTYPE_F16);
+    struct buf all[17] = {{0}};
+    for (int i = 0; i < 17; i++) { /* no two share a winner */
+        assert_int_equal(tune_key(&f->tuner, &other[i], &all[i], &err), 0);
+        assert_string_not_equal(a.data, all[i].data);
+        for (int k = 0; k < i; k++)
+            assert_string_not_equal(all[k].data, all[i].data);
     }
+    for (int i = 0; i < 17; i++)
+        buf_free(&all[i]);
+    other[14].caller.field[F_DTYPE_KV] = OTHER_F32; /* said in another way: the same */
+    buf_free(&b);
+    assert_int_equal(tune_key(&f->tuner, &other[14], &b, &err), 0);
+    assert_string_equal(a.data, b.data);
+    assert_non_null(strstr(a.data, "problem attn_f32_d32\n"));
     buf_free(&b);
     f->cpu.l2 += 1;
     assert_int_equal(tune_key(&f->tuner, &f->target, &b, &err), 0);
@@ -554,7 +713,10 @@ int main(void)
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_problem_is_shortened),
         cmocka_unit_test(test_model),
+        cmocka_unit_test(test_model_splits_keys_of_few_queries),
         cmocka_unit_test(test_check),
+        cmocka_unit_test(test_check_of_features),
+        cmocka_unit_test(test_typical_problem),
         WITH_FIXTURE(test_measure_then_cache),
         WITH_FIXTURE(test_compilers),
         WITH_FIXTURE(test_without_extend),

@@ -1,0 +1,253 @@
+/* features.c - see features.h: files, and what libattn gets of them. */
+#include "features.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int wrong(struct gen_error *err, const char *path, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static int wrong(struct gen_error *err, const char *path, const char *format, ...)
+{
+    int used = snprintf(err->text, sizeof err->text, "%.400s: error: ", path);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->text + used, sizeof err->text - (size_t)used, format, args);
+    va_end(args);
+    return -1;
+}
+
+static int not_as(struct gen_error *err, const char *path, const struct npy *a, const char *expected)
+{
+    return wrong(err, path, "it is %s %s; expected %s", npy_type_name(a->type), npy_shape_text(a->dims, a->shape).text,
+                 expected);
+}
+
+/* ---- integers ---- */
+
+static int64_t integer_at(const struct npy *a, int64_t i)
+{
+    return a->type == NPY_I32 ? ((const int32_t *)a->data)[i] : ((const int64_t *)a->data)[i];
+}
+
+static const int64_t *values_of(const struct npy *starts)
+{
+    return starts->data;
+}
+
+static int check_starts(const char *path, const struct npy *a, struct gen_error *err)
+{
+    for (int64_t i = 0; i < a->count; i++) {
+        int64_t at = integer_at(a, i), least = i ? integer_at(a, i - 1) : 0;
+        if (i == 0 && at != 0)
+            return wrong(err, path, "it begins with %lld; expected 0", (long long)at);
+        if (at < least || at > INT64_C(1) << 40)
+            return wrong(err, path, "it has %lld at [%lld], after %lld; expected no less, and no more than 2^40",
+                         (long long)at, (long long)i, (long long)least);
+    }
+    return 0;
+}
+
+int features_read_starts(const char *path, struct npy *out, struct gen_error *err)
+{
+    struct npy a;
+    int result = -1;
+    if (npy_read(path, &a, err))
+        return -1;
+    if ((a.type != NPY_I32 && a.type != NPY_I64) || a.dims != 1 || a.shape[0] < 1)
+        not_as(err, path, &a, "int32 or int64 [B + 1]");
+    else if (!check_starts(path, &a, err) && !npy_new(path, NPY_I64, 1, a.shape, out, err))
+        result = 0;
+    for (int64_t i = 0; !result && i < a.count; i++)
+        ((int64_t *)out->data)[i] = integer_at(&a, i);
+    npy_free(&a);
+    return result;
+}
+
+int64_t starts_batch(const struct npy *starts)
+{
+    return starts->count - 1;
+}
+
+int64_t starts_rows(const struct npy *starts)
+{
+    return values_of(starts)[starts->count - 1];
+}
+
+int64_t starts_longest(const struct npy *starts)
+{
+    int64_t longest = 0;
+    for (int64_t b = 0; b < starts_batch(starts); b++) {
+        int64_t rows = values_of(starts)[b + 1] - values_of(starts)[b];
+        longest = rows > longest ? rows : longest;
+    }
+    return longest;
+}
+
+int features_read_table(const char *path, int64_t batch, struct npy *out, struct gen_error *err)
+{
+    struct npy a;
+    char expected[64];
+    int result = -1;
+    if (npy_read(path, &a, err))
+        return -1;
+    snprintf(expected, sizeof expected, "int32 or int64 [%lld, pages of a sequence]", (long long)batch);
+    if ((a.type != NPY_I32 && a.type != NPY_I64) || a.dims != 2 || a.shape[0] != batch)
+        not_as(err, path, &a, expected);
+    else
+        result = npy_new(path, NPY_I32, 2, a.shape, out, err);
+    for (int64_t i = 0; !result && i < a.count; i++) {
+        int64_t page = integer_at(&a, i);
+        ((int32_t *)out->data)[i] = page < 0 || page > INT32_MAX ? -1 : (int32_t)page;
+    }
+    npy_free(&a);
+    return result;
+}
+
+/* Every page that a key is in must be there. */
+static int check_table(const char *path, const struct features *f, const struct extents *e, struct gen_error *err)
+{
+    int64_t columns = f->table.shape[1];
+    for (int64_t b = 0; b < e->batch; b++) {
+        int64_t keys = f->kv_lens ? f->kv_lens[b] : e->kv_len, needed = (keys + f->page_size - 1) / f->page_size;
+        for (int64_t i = 0; i < needed; i++) {
+            int32_t page = ((const int32_t *)f->table.data)[b * columns + i];
+            if (page < 0 || page >= f->pages)
+                return wrong(err, path,
+                             "it has no page at [%lld, %lld]; expected 0 to %lld, since sequence %lld has %lld keys",
+                             (long long)b, (long long)i, (long long)f->pages - 1, (long long)b, (long long)keys);
+        }
+    }
+    return 0;
+}
+
+/* ---- numbers ---- */
+
+/* A side of 1 stands for all of them. */
+static int check_broadcast(const char *path, const struct npy *a, const struct extents *e, struct gen_error *err)
+{
+    const int64_t side[4] = {e->batch, e->heads, e->q_len, e->kv_len};
+    bool fits = a->dims == 4;
+    for (int i = 0; fits && i < 4; i++)
+        fits = a->shape[i] == side[i] || a->shape[i] == 1;
+    if (fits)
+        return 0;
+    return wrong(err, path, "its shape is %s; expected %s, each side that or 1", npy_shape_text(a->dims, a->shape).text,
+                 npy_shape_text(4, side).text);
+}
+
+static int read_bias(const char *path, const struct extents *e, enum dtype q, struct npy *out, struct gen_error *err)
+{
+    if (npy_read(path, out, err))
+        return -1;
+    if (out->type != NPY_F32 && out->type != NPY_F16 && out->type != NPY_U16)
+        return wrong(err, path, "its type is %s; expected float32 or float16, or uint16 that hold bf16",
+                     npy_type_name(out->type));
+    if (out->type == NPY_U16 && q != DTYPE_BF16)
+        return wrong(err, path, "its type is uint16; expected bf16 queries with it, or float32 or float16");
+    return check_broadcast(path, out, e, err);
+}
+
+static int read_mask(const char *path, const struct extents *e, struct npy *out, struct gen_error *err)
+{
+    if (npy_read(path, out, err))
+        return -1;
+    if (out->type != NPY_BOOL && out->type != NPY_U8)
+        return wrong(err, path, "its type is %s; expected bool or uint8 (--bias adds numbers)",
+                     npy_type_name(out->type));
+    const unsigned char *byte = out->data;
+    for (int64_t i = 0; i < out->count; i++)
+        if (byte[i] > 1)
+            return wrong(err, path, "it holds %d; expected 0, or 1 where a key takes part", byte[i]);
+    return check_broadcast(path, out, e, err);
+}
+
+/* Slopes and sinks. */
+static int read_heads(const char *path, int64_t heads, struct npy *out, struct gen_error *err)
+{
+    char expected[48];
+    if (npy_read(path, out, err))
+        return -1;
+    snprintf(expected, sizeof expected, "float32 [%lld]", (long long)heads);
+    return out->type == NPY_F32 && out->dims == 1 && out->shape[0] == heads ? 0 : not_as(err, path, out, expected);
+}
+
+int features_read(const struct options *o, const struct extents *e, enum dtype q, struct features *f,
+                  struct gen_error *err)
+{
+    const char *const *file = o->file;
+    if (file[OPTION_KV_LENS] && !f->kv_lens &&
+        npy_read_lengths(file[OPTION_KV_LENS], e->batch, e->kv_len, &f->kv_lens, err))
+        return -1;
+    if (f->table.data && check_table(file[OPTION_BLOCK_TABLE], f, e, err))
+        return -1;
+    if (file[OPTION_BIAS] && !f->bias.data && read_bias(file[OPTION_BIAS], e, q, &f->bias, err))
+        return -1;
+    if (file[OPTION_MASK] && !f->mask.data && read_mask(file[OPTION_MASK], e, &f->mask, err))
+        return -1;
+    if (file[OPTION_ALIBI] && !f->slopes.data && read_heads(file[OPTION_ALIBI], e->heads, &f->slopes, err))
+        return -1;
+    return file[OPTION_SINKS] && !f->sinks.data ? read_heads(file[OPTION_SINKS], e->heads, &f->sinks, err) : 0;
+}
+
+void features_free(struct features *f)
+{
+    struct npy *const array[] = {&f->bias, &f->mask, &f->slopes, &f->sinks, &f->q_starts, &f->kv_starts, &f->table};
+    for (size_t i = 0; i < sizeof array / sizeof *array; i++)
+        npy_free(array[i]);
+    free(f->kv_lens);
+    *f = (struct features){0};
+}
+
+/* ---- for libattn ---- */
+
+void features_problem(const struct features *f, const struct options *o, struct attn_problem *out)
+{
+    out->window = options_window(o);
+    out->softcap = (o->given & OPTION_BIT(OPTION_SOFTCAP)) != 0;
+    out->bias = !f->bias.data             ? ATTN_NO_BIAS
+                : f->bias.type == NPY_F32 ? ATTN_BIAS_F32
+                : f->bias.type == NPY_F16 ? ATTN_BIAS_F16
+                                          : ATTN_BIAS_BF16;
+    out->mask = f->mask.data != NULL;
+    out->alibi = f->slopes.data != NULL;
+    out->sink = f->sinks.data != NULL;
+    out->packed = f->q_starts.data || f->kv_starts.data;
+    out->paged = f->table.data != NULL;
+}
+
+/* Row-major, and 0 along sides of 1. */
+static void broadcast_strides(const struct npy *a, int64_t stride[4])
+{
+    int64_t inner = 1;
+    for (int i = 3; a->data && i >= 0; i--) {
+        stride[i] = a->shape[i] == 1 ? 0 : inner;
+        inner *= a->shape[i];
+    }
+}
+
+void features_run(const struct features *f, const struct options *o, struct attn_run *out)
+{
+    if (options_window(o)) {
+        out->window_left = o->window[0];
+        out->window_right = o->window[1];
+    }
+    if (o->given & OPTION_BIT(OPTION_SOFTCAP))
+        out->softcap = o->softcap;
+    out->bias = f->bias.data;
+    broadcast_strides(&f->bias, out->bias_stride);
+    out->mask = f->mask.data;
+    broadcast_strides(&f->mask, out->mask_stride);
+    out->alibi_slopes = f->slopes.data;
+    out->sinks = f->sinks.data;
+    out->q_starts = f->q_starts.data;
+    out->kv_starts = f->kv_starts.data;
+    out->kv_lens = f->kv_lens;
+    out->block_table = f->table.data;
+    if (f->table.data) {
+        out->block_table_stride = f->table.shape[1];
+        out->page_size = f->page_size;
+        out->pages = f->pages;
+    }
+}

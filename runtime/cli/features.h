@@ -1,0 +1,45 @@
+/* features.h - the arrays that attention options name beside Q, K, V and O: read and judged, or made at random where
+ * there are no files, and handed to libattn. Shared by run and bench. What it is not: Q, K, V and O. */
+#ifndef ATTNGEN_CLI_FEATURES_H
+#define ATTNGEN_CLI_FEATURES_H
+
+#include "npy.h"
+#include "options.h"
+
+/* All zeros: no feature. An array without data is of an option that was not given. */
+struct features {
+    struct npy bias, mask, slopes, sinks;
+    struct npy q_starts, kv_starts; /* int64 [batch + 1]; that side is packed when there is data */
+    struct npy table;               /* int32 [batch, pages of a sequence] */
+    int64_t page_size, pages;       /* rows of a page, and how many pages K and V have */
+    int64_t *kv_lens;               /* [batch], or NULL */
+};
+void features_free(struct features *f);
+
+/* What the arrays must fit. q_len and kv_len are the longest sequences'. */
+struct extents {
+    int64_t batch, heads, q_len, kv_len;
+};
+
+/* Where sequences begin in packed rows: int32 or int64 [batch + 1], from 0 on, not falling. */
+int features_read_starts(const char *path, struct npy *out, struct gen_error *err);
+int64_t starts_batch(const struct npy *starts);
+int64_t starts_rows(const struct npy *starts);    /* of all sequences together */
+int64_t starts_longest(const struct npy *starts); /* rows of one sequence */
+
+/* Numbers of pages, int32 or int64 [batch, any]; those that are no page become -1, which is right where none is needed. */
+int features_read_table(const char *path, int64_t batch, struct npy *out, struct gen_error *err);
+
+/* All the rest that the options name. starts, table, page_size and pages must be there when they are used. */
+int features_read(const struct options *o, const struct extents *e, enum dtype q, struct features *f,
+                  struct gen_error *err);
+
+/* For tune and bench: arrays of files, and of the words that stand for random data. */
+int features_make(const struct options *o, const struct shape *s, struct features *f, struct gen_error *err);
+
+/* The same options as a problem, a variant and a run have them; the rest of each is left as it is. */
+void features_problem(const struct features *f, const struct options *o, struct attn_problem *out);
+int features_variant(const struct options *o, struct variant *out, struct gen_error *err);
+void features_run(const struct features *f, const struct options *o, struct attn_run *out);
+
+#endif

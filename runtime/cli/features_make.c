@@ -1,0 +1,176 @@
+/* features_make.c - see features.h: what tune and bench take, where `run` takes files only. Words stand for random data
+ * of a usual shape: a bias for each head, a mask for each sequence, pages in random order. */
+#include "features.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../numeric.h"
+
+/* Of a word after --bias: BIAS_NONE when it is none, and so a file. */
+static int32_t bias_word(const char *word)
+{
+    for (int32_t i = BIAS_F32; i < BIAS_COUNT; i++)
+        if (!strcmp(word, fields[F_BIAS].names[i]))
+            return i;
+    return BIAS_NONE;
+}
+
+static bool given_as(const struct options *o, enum option_id id, const char *word)
+{
+    return o->file[id] && !strcmp(o->file[id], word);
+}
+
+static int make_bias(const struct options *o, const struct shape *s, struct npy *out, struct gen_error *err)
+{
+    static const enum npy_type type[] = {[BIAS_F32] = NPY_F32, [BIAS_F16] = NPY_F16, [BIAS_BF16] = NPY_U16};
+    static const enum dtype dtype[] = {[BIAS_F32] = DTYPE_F32, [BIAS_F16] = DTYPE_F16, [BIAS_BF16] = DTYPE_BF16};
+    int32_t word = o->file[OPTION_BIAS] ? bias_word(o->file[OPTION_BIAS]) : BIAS_NONE;
+    if (word == BIAS_NONE)
+        return 0;
+    if (npy_new("--bias", type[word], 4, (int64_t[]){1, s->heads, s->q_len, s->kv_len}, out, err))
+        return -1;
+    fill_normal(out->data, dtype[word], (size_t)out->count, 4);
+    return 0;
+}
+
+static int make_mask(const struct options *o, const struct shape *s, struct npy *out, struct gen_error *err)
+{
+    uint64_t seed = 5;
+    if (!given_as(o, OPTION_MASK, "random"))
+        return 0;
+    if (npy_new("--mask", NPY_BOOL, 4, (int64_t[]){s->batch, 1, s->q_len, s->kv_len}, out, err))
+        return -1;
+    for (int64_t i = 0; i < out->count; i++)
+        ((unsigned char *)out->data)[i] = random_next(&seed) >> 63;
+    return 0;
+}
+
+/* Slopes from 2^-8 to 1, as models have them, or logits. */
+static int make_heads(const struct options *o, enum option_id id, int64_t heads, struct npy *out, struct gen_error *err)
+{
+    uint64_t seed = 6;
+    if (!given_as(o, id, "random"))
+        return 0;
+    if (npy_new("random", NPY_F32, 1, &heads, out, err))
+        return -1;
+    for (int64_t h = 0; h < heads; h++)
+        ((float *)out->data)[h] =
+            id == OPTION_ALIBI ? (float)(1 + random_below(&seed, 256)) / 256 : random_normal(&seed);
+    return 0;
+}
+
+/* --cu-seqlens-q or -k: sequences of one length, or those of a file, which must not be longer. */
+static int make_starts(const struct options *o, enum option_id id, int64_t batch, int64_t length, struct npy *out,
+                       struct gen_error *err)
+{
+    const char *path = o->file[id];
+    int64_t n = batch + 1;
+    if (!path)
+        return 0;
+    if (strcmp(path, "equal")) {
+        if (features_read_starts(path, out, err))
+            return -1;
+        if (starts_batch(out) == batch && starts_longest(out) <= length)
+            return 0;
+        snprintf(
+            err->text, sizeof err->text,
+            "%.400s: error: it has %lld sequences of up to %lld rows; expected %lld of up to %lld, as the shape says",
+            path, (long long)starts_batch(out), (long long)starts_longest(out), (long long)batch, (long long)length);
+        return -1;
+    }
+    if (npy_new("equal", NPY_I64, 1, &n, out, err))
+        return -1;
+    for (int64_t b = 0; b < n; b++)
+        ((int64_t *)out->data)[b] = b * length;
+    return 0;
+}
+
+/* Rows of a page, from 1 to 2^20, or 0. */
+static int64_t rows_of_page(const char *text)
+{
+    char *end;
+    errno = 0;
+    long long rows = strtoll(text, &end, 10);
+    return errno || end == text || *end || *text < '0' || *text > '9' || rows > 1 << 20 ? 0 : rows;
+}
+
+static int make_table(const struct options *o, const struct shape *s, struct features *f, struct gen_error *err)
+{
+    const char *text = o->file[OPTION_BLOCK_TABLE];
+    uint64_t seed = 7;
+    if (!text)
+        return 0;
+    f->page_size = rows_of_page(text);
+    if (!f->page_size) {
+        snprintf(err->text, sizeof err->text,
+                 "--block-table '%.200s' is not right; expected here the rows of a page, an integer from 1 to 1048576",
+                 text);
+        return -1;
+    }
+    int64_t columns = (s->kv_len + f->page_size - 1) / f->page_size;
+    f->pages = s->batch * columns;
+    if (f->pages > INT32_MAX) {
+        snprintf(err->text, sizeof err->text, "--block-table '%.200s' makes %lld pages; expected fewer than 2^31", text,
+                 (long long)f->pages);
+        return -1;
+    }
+    if (npy_new("--block-table", NPY_I32, 2, (int64_t[]){s->batch, columns}, &f->table, err))
+        return -1;
+    int32_t *page = f->table.data;
+    for (int64_t i = 0; i < f->pages; i++) { /* a shuffle, from the front */
+        int64_t j = random_below(&seed, i + 1);
+        page[i] = page[j];
+        page[j] = (int32_t)i;
+    }
+    return 0;
+}
+
+int features_make(const struct options *o, const struct shape *s, struct features *f, struct gen_error *err)
+{
+    const struct extents e = {s->batch, s->heads, s->q_len, s->kv_len};
+    if (make_starts(o, OPTION_CU_SEQLENS_Q, s->batch, s->q_len, &f->q_starts, err) ||
+        make_starts(o, OPTION_CU_SEQLENS_K, s->batch, s->kv_len, &f->kv_starts, err) || make_table(o, s, f, err) ||
+        make_bias(o, s, &f->bias, err) || make_mask(o, s, &f->mask, err) ||
+        make_heads(o, OPTION_ALIBI, s->heads, &f->slopes, err) || make_heads(o, OPTION_SINKS, s->heads, &f->sinks, err))
+        return -1;
+    return features_read(o, &e, o->dtype, f, err);
+}
+
+/* The type of a bias is all that a kernel depends on. */
+static int bias_type(const struct options *o, int32_t *out, struct gen_error *err)
+{
+    const char *path = o->file[OPTION_BIAS];
+    struct npy a;
+    enum npy_type type;
+    *out = path ? bias_word(path) : BIAS_NONE;
+    if (!path || *out != BIAS_NONE)
+        return 0;
+    if (npy_read(path, &a, err))
+        return -1;
+    type = a.type;
+    npy_free(&a);
+    *out = type == NPY_F32 ? BIAS_F32 : type == NPY_F16 ? BIAS_F16 : type == NPY_U16 ? BIAS_BF16 : BIAS_NONE;
+    if (*out != BIAS_NONE && (*out != BIAS_BF16 || o->dtype == DTYPE_BF16))
+        return 0;
+    snprintf(err->text, sizeof err->text,
+             "%.400s: error: its type is %s; expected float32 or float16, or uint16 with bf16 queries", path,
+             npy_type_name(type));
+    return -1;
+}
+
+int features_variant(const struct options *o, struct variant *out, struct gen_error *err)
+{
+    variant_set_dtypes(out, o->dtype, o->dtype_kv, o->dtype_o);
+    out->field[F_CAUSAL] = o->causal;
+    out->field[F_WINDOW] = options_window(o);
+    out->field[F_SOFTCAP] = (o->given & OPTION_BIT(OPTION_SOFTCAP)) != 0;
+    out->field[F_MASK] = o->file[OPTION_MASK] != NULL;
+    out->field[F_ALIBI] = o->file[OPTION_ALIBI] != NULL;
+    out->field[F_SINK] = o->file[OPTION_SINKS] != NULL;
+    out->field[F_PACKED] = o->file[OPTION_CU_SEQLENS_Q] || o->file[OPTION_CU_SEQLENS_K];
+    out->field[F_PAGED] = o->file[OPTION_BLOCK_TABLE] != NULL;
+    return bias_type(o, &out->field[F_BIAS], err);
+}

@@ -1,0 +1,142 @@
+/* options_read.c - see options_read.h: numbers, words, files, and what says how and where. */
+#include "options_read.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int option_wrong(struct gen_error *err, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    return -1;
+}
+
+/* A decimal integer from the start of text; where it ends, or NULL when there is none or it does not fit. */
+const char *read_prefix(const char *text, int64_t *out)
+{
+    const char *digits = text + (*text == '-');
+    if (*digits < '0' || *digits > '9')
+        return NULL;
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno)
+        return NULL;
+    *out = value;
+    return end;
+}
+
+int read_integer(enum option_id id, const char *value, int64_t min, int64_t max, int64_t *out, struct gen_error *err)
+{
+    const char *end = read_prefix(value, out);
+    if (end && !*end && *out >= min && *out <= max)
+        return 0;
+    return option_wrong(err, "%s '%s' is not right; expected an integer from %lld to %lld", option_name(id), value,
+                        (long long)min, (long long)max);
+}
+
+/* Finite, without a blank before it. */
+int read_number(enum option_id id, const char *value, float *out, struct gen_error *err)
+{
+    char *end;
+    *out = strtof(value, &end);
+    bool space = *value == ' ' || (*value >= '\t' && *value <= '\r');
+    if (space || end == value || *end || !isfinite(*out))
+        return option_wrong(err, "%s '%s' is not right; expected a finite number", option_name(id), value);
+    return 0;
+}
+
+int read_word(enum option_id id, const char *value, const char *const *words, int *out, struct gen_error *err)
+{
+    char list[160] = "";
+    for (int i = 0; words[i]; i++) {
+        if (!strcmp(value, words[i])) {
+            *out = i;
+            return 0;
+        }
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
+    }
+    return option_wrong(err, "%s '%s' is not known; expected %s", option_name(id), value, list);
+}
+
+int read_text(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+{
+    if (!*value)
+        return option_wrong(err, "%s has an empty value; expected %s", option_name(id), option_meta(id));
+    out->file[id] = value;
+    return 0;
+}
+
+int read_flag(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+{
+    (void)value;
+    (void)err;
+    switch (id) {
+    case OPTION_MACHINE_CODE: out->machine_code = true; break;
+    case OPTION_LIST: out->list = true; break;
+    case OPTION_WHY_NOT: out->why_not = true; break;
+    case OPTION_JSON: out->json = true; break;
+    default: break;
+    }
+    return 0;
+}
+
+int read_device(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+{
+    /* As opencl_is_name has it, which the program that only emits does without. */
+    size_t digits = strncmp(value, "opencl:", 7) ? 0 : strspn(value + 7, "0123456789");
+    bool numbered = digits > 0 && digits < 6 && !value[7 + digits];
+    if (strcmp(value, "cpu") && strcmp(value, "opencl") && !numbered)
+        return option_wrong(err,
+                            "%s '%s' is not known; expected cpu, opencl or opencl:N (`attngen devices` lists them)",
+                            option_name(id), value);
+    out->file[id] = value;
+    return 0;
+}
+
+int read_compiler(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+{
+    static const char *const words[] = {"tcc", "cc", "both", NULL};
+    int compiler = 0;
+    if (read_word(id, value, words, &compiler, err))
+        return -1;
+    out->every_compiler = compiler == 2;
+    out->compiler = compiler == 1 ? ATTN_CC : ATTN_TCC;
+    return 0;
+}
+
+int read_threads(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+{
+    int64_t threads = 0;
+    if (read_integer(id, value, 1, 1024, &threads, err))
+        return -1;
+    out->threads = (int)threads;
+    return 0;
+}
+
+int read_rigor(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+{
+    static const char *const words[] = {
+        [ATTN_ESTIMATE] = "estimate", [ATTN_MEASURE] = "measure", [ATTN_PATIENT] = "patient", NULL};
+    int rigor = 0;
+    if (read_word(id, value, words, &rigor, err))
+        return -1;
+    out->rigor = (attn_rigor)rigor;
+    return 0;
+}
+
+int read_time_limit(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+{
+    char *end;
+    out->time_limit = strtod(value, &end);
+    if (*value < '0' || *value > '9' || *end || !isfinite(out->time_limit) || !(out->time_limit > 0))
+        return option_wrong(err, "%s '%s' is not right; expected seconds, more than 0", option_name(id), value);
+    return 0;
+}

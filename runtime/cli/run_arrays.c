@@ -1,0 +1,309 @@
+/* run_arrays.c - see run_arrays.h. */
+#include "run_arrays.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../numeric.h"
+
+static int wrong(struct gen_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int wrong(struct gen_error *err, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    return -1;
+}
+
+/* ---- types ---- */
+
+/* How elements of a dtype are stored in an array. */
+static enum npy_type stored_as(enum dtype t)
+{
+    return t == DTYPE_F32 ? NPY_F32 : t == DTYPE_F16 ? NPY_F16 : NPY_U16;
+}
+
+/* The kernel's type for an array: its own, or what it is rounded to first. asked is what --dtype says, -1 without. */
+static int choose_type(const char *path, enum npy_type t, int asked, const char *as_asked, enum dtype *out,
+                       struct gen_error *err)
+{
+    if (t != NPY_F32 && t != NPY_F16 && t != NPY_U16)
+        return wrong(err, "%s: error: its type is %s; expected float32, float16 or uint16", path, npy_type_name(t));
+    if (t == NPY_U16 && asked != DTYPE_BF16)
+        return wrong(err, "%s: error: its type is uint16; expected --dtype %sbf16 with it", path, as_asked);
+    if (t == NPY_F16 && asked >= 0 && asked != DTYPE_F16)
+        return wrong(err, "%s: error: its type is float16; expected --dtype %sf16 with it, or none", path, as_asked);
+    *out = asked >= 0 ? (enum dtype)asked : t == NPY_F16 ? DTYPE_F16 : DTYPE_F32;
+    return 0;
+}
+
+static int choose_types(struct run *r, struct gen_error *err)
+{
+    const struct options *o = &r->options;
+    const char *const *file = o->file;
+    bool one = o->dtypes & DTYPES_ONE;
+    int asked_q = o->dtypes & DTYPES_Q ? (int)o->dtype : -1, asked_kv = o->dtypes & DTYPES_KV ? (int)o->dtype_kv : -1;
+    if (choose_type(file[OPTION_Q], r->q.type, asked_q, one || !o->dtypes ? "" : "q=", &r->dtype_q, err) ||
+        choose_type(file[OPTION_K], r->k.type, asked_kv,
+                    one || (!o->dtypes && r->q.type == NPY_U16) ? "" : "kv=", &r->dtype_kv, err))
+        return -1;
+    if (r->v.type != r->k.type)
+        return wrong(err, "%s: error: its type is %s; expected %s, as in %s", file[OPTION_V], npy_type_name(r->v.type),
+                     npy_type_name(r->k.type), file[OPTION_K]);
+    r->dtype_o = o->dtypes & DTYPES_O ? o->dtype_o : r->dtype_q;
+    r->written = r->q.type == NPY_F32 && !(o->dtypes & DTYPES_O) ? DTYPE_F32 : r->dtype_o;
+    return 0;
+}
+
+/* Replaces an array by the same one in another type; both are float32, float16 or bf16 in uint16. */
+static int convert(const char *path, struct npy *a, enum dtype from, enum dtype to, struct gen_error *err)
+{
+    struct npy other;
+    if (from == to)
+        return 0;
+    if (npy_new(path, stored_as(to), a->dims, a->shape, &other, err))
+        return -1;
+    for (int64_t i = 0; i < a->count; i++)
+        dtype_store(to, other.data, i, dtype_load(from, a->data, i));
+    npy_free(a);
+    *a = other;
+    return 0;
+}
+
+static int round_to(const char *path, struct npy *a, enum dtype to, struct gen_error *err)
+{
+    return convert(path, a, a->type == NPY_F32 ? DTYPE_F32 : to, to, err);
+}
+
+/* ---- shapes ---- */
+
+static bool is_bshd(const struct run *r)
+{
+    return r->options.layout == LAYOUT_BSHD;
+}
+
+static int64_t heads_of(const struct run *r, const struct npy *a)
+{
+    return a->shape[is_bshd(r) ? 2 : 1];
+}
+
+static int64_t length_of(const struct run *r, const struct npy *a)
+{
+    return a->shape[is_bshd(r) ? 1 : 2];
+}
+
+/* A shape in words, in the order of the layout. first < 0, heads, length: a number or what it is called; dim 0: Dv. */
+static struct npy_text expected(const struct run *r, int64_t first, const char *heads, const char *length, int64_t dim)
+{
+    struct npy_text t;
+    char pages[24] = "pages", last[24] = "Dv";
+    if (first >= 0)
+        snprintf(pages, sizeof pages, "%lld", (long long)first);
+    if (dim)
+        snprintf(last, sizeof last, "%lld", (long long)dim);
+    snprintf(t.text, sizeof t.text, "[%s, %s, %s, %s]", pages, is_bshd(r) ? length : heads, is_bshd(r) ? heads : length,
+             last);
+    return t;
+}
+
+/* Four sides; packed arrays may leave out the first, which is 1 then. */
+static int check_sides(const struct run *r, const char *path, struct npy *a, bool packed, bool *flat, int64_t most,
+                       struct gen_error *err)
+{
+    struct npy_text shape = npy_shape_text(a->dims, a->shape);
+    *flat = packed && a->dims == 3;
+    if (*flat) {
+        memmove(a->shape + 1, a->shape, 3 * sizeof *a->shape);
+        a->shape[0] = 1;
+        a->dims = 4;
+    }
+    if (a->dims != 4)
+        return wrong(err, "%s: error: its shape is %s; expected %s sides, %s", path, shape.text,
+                     packed ? "three or four" : "four",
+                     packed && is_bshd(r) ? "[length, heads, dim], a 1 before it or not"
+                     : packed             ? "[heads, length, dim], a 1 before it or not"
+                     : is_bshd(r)         ? "[batch, length, heads, dim]"
+                                          : "[batch, heads, length, dim]");
+    if (a->shape[3] < 1 || a->shape[3] > most)
+        return wrong(err, "%s: error: its shape is %s; expected a head dim, the last side, of 1 to %lld", path,
+                     shape.text, (long long)most);
+    if (heads_of(r, a) < 1 || heads_of(r, a) > 65536)
+        return wrong(err, "%s: error: its shape is %s; expected 1 to 65536 heads", path, shape.text);
+    return 0;
+}
+
+static int check_query(struct run *r, struct gen_error *err)
+{
+    const struct npy *starts = &r->features.q_starts;
+    const char *path = r->options.file[OPTION_Q], *by = r->options.file[OPTION_CU_SEQLENS_Q];
+    if (check_sides(r, path, &r->q, by, &r->flat_q, fields[F_HEAD_DIM].max, err))
+        return -1;
+    r->heads = heads_of(r, &r->q);
+    r->head_dim = r->q.shape[3];
+    r->batch = by ? starts_batch(starts) : r->q.shape[0];
+    r->q_len = by ? starts_longest(starts) : length_of(r, &r->q);
+    if (!by || (r->q.shape[0] == 1 && length_of(r, &r->q) == starts_rows(starts)))
+        return 0;
+    char rows[24];
+    snprintf(rows, sizeof rows, "%lld", (long long)starts_rows(starts));
+    return wrong(err, "%s: error: its shape is %s; expected %s to go with %s", path, npy_shape_text(4, r->q.shape).text,
+                 expected(r, 1, "Hq", rows, r->head_dim).text, by);
+}
+
+/* Sets kv_len; in pages, with the table's columns. */
+static int check_lengths(struct run *r, struct gen_error *err)
+{
+    struct features *f = &r->features;
+    const char *path = r->options.file[OPTION_K];
+    r->kv_len = f->kv_starts.data ? starts_longest(&f->kv_starts) : length_of(r, &r->k);
+    if (!f->table.data)
+        return 0;
+    f->pages = r->k.shape[0];
+    f->page_size = length_of(r, &r->k);
+    if (f->page_size < 1)
+        return wrong(err, "%s: error: its shape is %s; expected pages of 1 row or more", path,
+                     npy_shape_text(4, r->k.shape).text);
+    if (__builtin_mul_overflow(f->page_size, f->table.shape[1], &r->kv_len) || r->kv_len > INT64_C(1) << 40)
+        return wrong(err, "%s: error: its %lld pages of a sequence are too many; expected fewer than 2^40 keys",
+                     r->options.file[OPTION_BLOCK_TABLE], (long long)f->table.shape[1]);
+    return 0;
+}
+
+static int check_key(struct run *r, struct gen_error *err)
+{
+    const struct npy *starts = &r->features.kv_starts;
+    const char *const *file = r->options.file;
+    const char *path = file[OPTION_K], *by = file[OPTION_CU_SEQLENS_K];
+    bool paged = file[OPTION_BLOCK_TABLE];
+    char length[24] = "Skv";
+    if (check_sides(r, path, &r->k, by, &r->flat_kv, fields[F_HEAD_DIM].max, err))
+        return -1;
+    if (by)
+        snprintf(length, sizeof length, "%lld", (long long)starts_rows(starts));
+    int64_t first = paged ? -1 : by ? 1 : r->batch;
+    if ((!paged && r->k.shape[0] != first) || r->k.shape[3] != r->head_dim ||
+        (by && length_of(r, &r->k) != starts_rows(starts)))
+        return wrong(err, "%s: error: its shape is %s; expected %s to go with %s", path,
+                     npy_shape_text(4, r->k.shape).text,
+                     expected(r, first, "Hkv", paged ? "rows" : length, r->head_dim).text,
+                     by && r->k.shape[3] == r->head_dim ? by : file[OPTION_Q]);
+    r->kv_heads = heads_of(r, &r->k);
+    if (r->heads % r->kv_heads)
+        return wrong(err, "%s: error: it has %lld heads; expected a number that divides the %lld of %s", path,
+                     (long long)r->kv_heads, (long long)r->heads, file[OPTION_Q]);
+    return check_lengths(r, err);
+}
+
+static int check_value(struct run *r, struct gen_error *err)
+{
+    const char *const *file = r->options.file;
+    bool flat;
+    if (check_sides(r, file[OPTION_V], &r->v, file[OPTION_CU_SEQLENS_K], &flat, fields[F_HEAD_DIM_V].max, err))
+        return -1;
+    r->head_dim_v = r->v.shape[3];
+    if (r->v.shape[0] == r->k.shape[0] && heads_of(r, &r->v) == r->kv_heads &&
+        length_of(r, &r->v) == length_of(r, &r->k))
+        return 0;
+    char heads[24], length[24];
+    snprintf(heads, sizeof heads, "%lld", (long long)r->kv_heads);
+    snprintf(length, sizeof length, "%lld", (long long)length_of(r, &r->k));
+    return wrong(err, "%s: error: its shape is %s; expected %s to go with %s", file[OPTION_V],
+                 npy_shape_text(4, r->v.shape).text, expected(r, r->k.shape[0], heads, length, 0).text, file[OPTION_K]);
+}
+
+/* ---- input and output ---- */
+
+/* Where sequences and pages are, which shapes depend on; q is judged between them, since it tells the batch. */
+static int read_places(struct run *r, struct gen_error *err)
+{
+    const char *const *file = r->options.file;
+    struct features *f = &r->features;
+    const char *q = file[OPTION_CU_SEQLENS_Q], *k = file[OPTION_CU_SEQLENS_K], *table = file[OPTION_BLOCK_TABLE];
+    if ((q && features_read_starts(q, &f->q_starts, err)) || check_query(r, err))
+        return -1;
+    if (table && features_read_table(table, r->batch, &f->table, err))
+        return -1;
+    if (!k)
+        return 0;
+    if (features_read_starts(k, &f->kv_starts, err))
+        return -1;
+    if (starts_batch(&f->kv_starts) == r->batch)
+        return 0;
+    return wrong(err, "%s: error: it has %lld sequences; expected %lld, as %s has", k,
+                 (long long)starts_batch(&f->kv_starts), (long long)r->batch, q ? q : file[OPTION_Q]);
+}
+
+int run_read(struct run *r, struct gen_error *err)
+{
+    const char *const *file = r->options.file;
+    if (npy_read(file[OPTION_Q], &r->q, err) || npy_read(file[OPTION_K], &r->k, err) ||
+        npy_read(file[OPTION_V], &r->v, err) || choose_types(r, err) || read_places(r, err) || check_key(r, err) ||
+        check_value(r, err))
+        return -1;
+    const struct extents e = {r->batch, r->heads, r->q_len, r->kv_len};
+    if (features_read(&r->options, &e, r->dtype_q, &r->features, err))
+        return -1;
+    bool failed = round_to(file[OPTION_Q], &r->q, r->dtype_q, err) ||
+                  round_to(file[OPTION_K], &r->k, r->dtype_kv, err) ||
+                  round_to(file[OPTION_V], &r->v, r->dtype_kv, err);
+    return failed ? -1 : 0;
+}
+
+int run_prepare(struct run *r, struct gen_error *err)
+{
+    const char *const *file = r->options.file;
+    bool packed = r->features.q_starts.data;
+    const int64_t rows[3] = {r->batch, r->heads, r->q_len}, packed_rows[2] = {r->heads, length_of(r, &r->q)};
+    int64_t shape[4];
+    memcpy(shape, r->q.shape, sizeof shape);
+    shape[3] = r->head_dim_v;
+    if (npy_new(file[OPTION_O], stored_as(r->dtype_o), 4, shape, &r->o, err))
+        return -1;
+    if (file[OPTION_LSE] &&
+        npy_new(file[OPTION_LSE], NPY_F32, packed ? 2 : 3, packed ? packed_rows : rows, &r->lse, err))
+        return -1;
+    if (!file[OPTION_COMPARE])
+        return 0;
+    if (npy_read(file[OPTION_COMPARE], &r->reference, err))
+        return -1;
+    const struct npy *ref = &r->reference;
+    int dims = r->flat_q ? 3 : 4;
+    if (ref->dims == dims && !memcmp(ref->shape, shape + 4 - dims, (size_t)dims * sizeof *shape) &&
+        (ref->type == NPY_F32 || ref->type == stored_as(r->written)))
+        return 0;
+    return wrong(err, "%s: error: it is %s %s; expected %s %s, as the output is", file[OPTION_COMPARE],
+                 npy_type_name(ref->type), npy_shape_text(ref->dims, ref->shape).text,
+                 npy_type_name(stored_as(r->written)), npy_shape_text(dims, shape + 4 - dims).text);
+}
+
+int run_write(struct run *r, struct gen_error *err)
+{
+    struct npy_staged out[2] = {{0}};
+    const char *const *file = r->options.file;
+    int n = 0, result = -1;
+    if (convert(file[OPTION_O], &r->o, r->dtype_o, r->written, err))
+        return -1;
+    struct npy o = r->o;
+    if (r->flat_q) {
+        memmove(o.shape, o.shape + 1, 3 * sizeof *o.shape);
+        o.dims = 3;
+    }
+    if (npy_stage(file[OPTION_O], &o, &out[n++], err))
+        goto cleanup;
+    if (file[OPTION_LSE] && npy_stage(file[OPTION_LSE], &r->lse, &out[n++], err))
+        goto cleanup;
+    result = npy_commit(out, n, err);
+cleanup:
+    npy_discard(out, n);
+    return result;
+}
+
+void run_free(struct run *r)
+{
+    struct npy *const array[] = {&r->q, &r->k, &r->v, &r->reference, &r->o, &r->lse};
+    for (size_t i = 0; i < sizeof array / sizeof *array; i++)
+        npy_free(array[i]);
+    features_free(&r->features);
+}

@@ -1,0 +1,143 @@
+/* trial_shapes.c - which problems: those of trial.h that are known to break kernels, and any. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "trial.h"
+
+void trial_describe(const struct trial_shape *s, char *out, size_t size)
+{
+    static const char *const layouts[] = {"bhsd", "bshd", "padded", "sparse"};
+    char scale[40] = "";
+    if (s->scale != 0)
+        snprintf(scale, sizeof scale, ", scale %g", (double)s->scale);
+    snprintf(out, size, "%s: %lld,%lld,%lld,%lld,%lld %s offset %lld from %s%s%s%s%s%s%s%s", s->what,
+             (long long)s->batch, (long long)s->heads, (long long)s->kv_heads, (long long)s->q_len,
+             (long long)s->kv_len, layouts[s->layout], (long long)s->offset,
+             s->top_left ? "the top left" : "the bottom right", s->mixed_lens ? ", lengths differ" : "",
+             s->no_lse ? ", no LSE" : "",
+             s->shifted ? ", shifted"
+             : s->front ? ", at the front"
+                        : "",
+             s->nan_query ? ", a NaN query" : "", s->v_in_k ? ", V in K" : "", s->denormal ? ", denormals" : "", scale);
+}
+
+/* What a problem is there for. */
+enum { PLAIN, SPLIT, TABLES, WINDOWS, SINKS, PAGED };
+static bool has(const struct variant *v, int feature)
+{
+    switch (feature) {
+    case SPLIT: return v->field[F_SPLIT] > 0;
+    case TABLES: return v->field[F_BIAS] || v->field[F_MASK];
+    case WINDOWS: return v->field[F_WINDOW];
+    case SINKS: return v->field[F_SINK];
+    case PAGED: return v->field[F_PAGED];
+    default: return true;
+    }
+}
+
+int trial_shapes(const struct variant *v, struct trial_shape out[TRIAL_SHAPES])
+{
+    const int64_t bq = v->field[F_TILE_Q], bk = v->field[F_TILE_K];
+    const int64_t far = v->field[F_ALIBI] ? 1000 : (int64_t)1 << 40; /* distances are scores */
+    const int64_t split = v->field[F_SPLIT];
+    const float root = sqrtf((float)variant_head_dim(v));
+    const float large = 60 / root, huge = 2500 / root; /* exp overflows without the maximum */
+    const struct {
+        int needs;
+        struct trial_shape shape;
+    } all[] = {
+        {PLAIN, {"one", 1, 1, 1, 1, 1, .no_lse = true}},
+        {PLAIN, {"a tile", 1, 1, 1, bq, bk, .shifted = true}},
+        {PLAIN, {"a tile and one", 1, 1, 1, bq + 1, bk + 1, .layout = TRIAL_PADDED}},
+        {PLAIN, {"a tile less one", 1, 1, 1, bq > 1 ? bq - 1 : 1, bk > 1 ? bk - 1 : 1, .front = true}},
+        {PLAIN, {"two tiles and a prime", 1, 1, 1, 2 * bq + 3, 2 * bk + 7, .top_left = true}},
+        {PLAIN, {"groups of three", 2, 6, 2, 7, 13, .layout = TRIAL_BSHD, .mixed_lens = true}},
+        {PLAIN, {"all heads on one", 1, 5, 1, 19, 61, .layout = TRIAL_PADDED, .shifted = true}},
+        {PLAIN, {"decoding", 2, 4, 2, 1, 2 * bk + 5, .layout = TRIAL_BSHD}},
+        {PLAIN, {"more queries than keys", 1, 2, 1, bq + 3, 5, .layout = TRIAL_BHSD}},
+        {PLAIN, {"no keys", 2, 2, 2, 3, 0, .front = true}},
+        {PLAIN, {"no queries", 1, 1, 1, 0, 5, .layout = TRIAL_BHSD}},
+        {PLAIN, {"no sequences", 0, 1, 1, 4, 4, .layout = TRIAL_BHSD}},
+        {PLAIN, {"top left", 1, 1, 1, 37, 53, .top_left = true, .no_lse = true}},
+        {PLAIN, {"a cache's position", 1, 2, 2, 11, 101, .offset = 83, .top_left = true}},
+        {PLAIN, {"a negative position", 1, 1, 1, 41, 43, .offset = -17, .top_left = true}},
+        {PLAIN, {"an offset from the end", 3, 2, 1, 9, 31, .offset = -2, .mixed_lens = true, .layout = TRIAL_PADDED}},
+        {PLAIN, {"far after", 1, 1, 1, 5, 23, .offset = far}},
+        {PLAIN, {"far before", 1, 1, 1, 5, 23, .offset = -far}},
+        {PLAIN, {"rows far apart", 2, 2, 1, 3, 5, .layout = TRIAL_SPARSE, .mixed_lens = true, .draw.page_size = 2}},
+        {PLAIN, {"many sequences", 8, 2, 2, 17, bk + 2, .layout = TRIAL_BSHD, .mixed_lens = true}},
+        {SPLIT, {"few queries, long keys", 2, 6, 2, 3, 2 * split + bk + 5, .layout = TRIAL_BSHD, .mixed_lens = true}},
+        {SPLIT, {"one query, split", 1, 4, 1, 1, 3 * split, .shifted = true}},
+        {PLAIN, {"large scores", 1, 1, 1, 29, 97, .scale = large}},
+        {PLAIN, {"scores of 1e4", 1, 1, 1, 29, 97, .scale = huge}},
+        {PLAIN, {"a NaN in a query", 1, 2, 2, 31, 47, .nan_query = true}},
+        {PLAIN, {"negative scale", 1, 1, 1, 3, 67, .scale = -0.5f, .top_left = true}},
+        {PLAIN, {"V in K", 2, 2, 1, 13, 29, .v_in_k = true, .mixed_lens = true, .layout = TRIAL_PADDED}},
+        {PLAIN, {"denormals", 1, 1, 1, 17, 41, .denormal = true}},
+        {PLAIN,
+         {"infinities in padding", 3, 1, 1, 11, 37, .infinite = true, .mixed_lens = true, .layout = TRIAL_PADDED}},
+        {TABLES, {"a first tile masked", 1, 2, 1, 11, 2 * bk + 9, .draw.masked = MASKED_FIRST}},
+        {TABLES, {"rows masked", 2, 2, 2, 23, 31, .draw.masked = MASKED_ROWS, .mixed_lens = true}},
+        {TABLES, {"all masked", 1, 2, 1, 9, bk + 1, .draw.masked = MASKED_ALL}},
+        {TABLES, {"shared tables", 2, 3, 1, 13, 2 * bk + 1, .layout = TRIAL_BSHD}},
+        {TABLES,
+         {"tables far apart", 2, 2, 2, 3, 7, .layout = TRIAL_SPARSE, .draw.masked = MASKED_NONE, .draw.page_size = 3}},
+        {WINDOWS, {"a first tile outside", 1, 1, 1, 7, 2 * bk + 11, .draw = {.fixed_window = true, .window = {3, 2}}}},
+        {WINDOWS, {"a window over tiles", 1, 1, 1, bq + 5, 3 * bk, .draw = {.fixed_window = true, .window = {bk, bk}}}},
+        {WINDOWS,
+         {"windows beside the keys", 2, 1, 1, 21, 13, .offset = 6, .top_left = true, .mixed_lens = true,
+          .draw = {.fixed_window = true, .window = {4, 0}}}},
+        {SINKS, {"a large sink", 2, 3, 1, 5, 19, .mixed_lens = true, .draw.sink = 90}},
+        {PAGED, {"pages of one key", 2, 2, 1, 5, bk + 3, .mixed_lens = true, .draw.page_size = 1}},
+        {PAGED, {"pages of a tile and one", 1, 2, 1, 3, 2 * bk + 3, .layout = TRIAL_BSHD, .draw.page_size = bk + 1}},
+    };
+    int n = 0;
+    _Static_assert(sizeof all / sizeof *all <= TRIAL_SHAPES, "room");
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (has(v, all[i].needs))
+            out[n++] = all[i].shape;
+    return n;
+}
+
+/* Mostly short, now and then about as long as tiles are. */
+static int64_t random_length(uint64_t *state)
+{
+    switch (random_below(state, 8)) {
+    case 0: return random_below(state, 3);
+    case 1: return ((int64_t)16 << random_below(state, 5)) - 1 + random_below(state, 3);
+    case 2: return 1 + random_below(state, 400);
+    default: return 1 + random_below(state, 70);
+    }
+}
+
+void trial_random(const struct variant *v, uint64_t *state, struct trial_shape *out)
+{
+    int64_t kv_heads = 1 + random_below(state, 3), group = 1 + random_below(state, 3);
+    *out = (struct trial_shape){.what = "by chance",
+                                .batch = 1 + random_below(state, 3),
+                                .heads = kv_heads * group,
+                                .kv_heads = kv_heads,
+                                .q_len = random_length(state),
+                                .kv_len = random_length(state)};
+    out->layout = random_below(state, 12) == 0 ? TRIAL_SPARSE : (enum fenced_layout)random_below(state, 3);
+    if (out->layout == TRIAL_SPARSE) { /* a page of memory a row, at least */
+        out->q_len %= 20;
+        out->kv_len %= 40;
+        out->draw.page_size = 1 + random_below(state, 4);
+    }
+    out->mixed_lens = random_below(state, 2);
+    out->top_left = random_below(state, 3) == 0;
+    if (random_below(state, 3) == 0)
+        out->offset = random_below(state, out->kv_len + out->q_len + 9) - out->q_len - 4;
+    out->no_lse = random_below(state, 6) == 0;
+    out->shifted = random_below(state, 3) == 0;
+    out->front = random_below(state, 3) == 0;
+    out->nan_query = random_below(state, 16) == 0;
+    out->v_in_k = random_below(state, 10) == 0;
+    out->denormal = random_below(state, 10) == 0;
+    out->infinite = random_below(state, 4) == 0;
+    float root = sqrtf((float)variant_head_dim(v));
+    if (random_below(state, 4) == 0) /* scores of up to 1e4 */
+        out->scale = (random_below(state, 2) ? 1 : -1) * exp2f((float)random_below(state, 12)) / root;
+}

@@ -1,0 +1,44 @@
+%# What is done to scores between the product and the softmax; a bias or mask is copied in the order of the scores.
+static void modify(const struct rows *x, const struct space *w, int64_t t, int64_t j, int64_t n, int64_t steps)
+{
+    const struct attn_features *f = x->a->features;
+% if BIAS == "none" and not MASK and not ALIBI
+    (void)t, (void)j;
+% end
+% if BIAS == "none" and not MASK
+    (void)n;
+% end
+% if SOFTCAP
+    float cap = f->softcap * ${UNIT};
+    softcap(w->s, &cap, steps);
+% end
+% if BIAS != "none"
+    memset(w->stage, 0, steps * ${W} * sizeof(${CB}));
+    for (int64_t r = 0; r < ${R} && t + r < x->count; r++) {
+        const ${CB} *in = (const ${CB} *)f->bias + x->s->b * f->bias_stride[0] + head_of(x, t + r) * f->bias_stride[1] + query_of(x, t + r) * f->bias_stride[2];
+        ${CB} *to = (${CB} *)w->stage + r;
+        for (int64_t c = 0; c < n; c++)
+            to[c * ${R}] = in[(j + c) * f->bias_stride[3]];
+    }
+    add_bias(w->s, w->stage, 0, steps);
+% end
+% if ALIBI
+    float numbers[${3*W}];
+    for (int64_t l = 0; l < ${W}; l++) {
+        int64_t r = t + l % ${R} < x->count ? t + l % ${R} : t;
+        numbers[l] = f->slopes[head_of(x, r)] * -${UNIT};
+        numbers[${W} + l] = (float)(j + l / ${R} - query_of(x, r) - x->s->offset), numbers[${2*W} + l] = ${KB}.0f;
+    }
+    alibi_rows(w->s, numbers, steps);
+% end
+% if MASK
+    memset(w->stage, 0, steps * ${W});
+    for (int64_t r = 0; r < ${R} && t + r < x->count; r++) {
+        const uint8_t *in = f->mask + x->s->b * f->mask_stride[0] + head_of(x, t + r) * f->mask_stride[1] + query_of(x, t + r) * f->mask_stride[2];
+        uint8_t *to = (uint8_t *)w->stage + r;
+        for (int64_t c = 0; c < n; c++)
+            to[c * ${R}] = in[(j + c) * f->mask_stride[3]];
+    }
+    hide(w->s, w->stage, 0, steps);
+% end
+}

@@ -1,0 +1,62 @@
+%# What is done to scores between the product and the softmax. A bias or mask is read where it lies; where whole vectors would
+%# reach past its rows, or its keys do not lie side by side, from a copy.
+
+% if BIAS != "none" or MASK
+/* MR rows of [rows][keys] elements: in place, or what there is of them in MR rows of BK, and zeros. */
+static const void *table(const void *from, const int64_t *stride, int64_t *ld, int64_t rows, int64_t keys, int64_t padded, int64_t element, void *stage)
+{
+    *ld = stride[2];
+    if (stride[3] == 1 && (rows >= ${MR} || *ld == 0) && keys >= padded)
+        return from;
+    memset(stage, 0, ${MR*BK} * element);
+    for (int64_t r = 0; r < least(rows, ${MR}); r++) {
+        const char *in = (const char *)from + r * *ld * element;
+        char *out = (char *)stage + r * ${BK} * element;
+        if (stride[3] == 1)
+            memcpy(out, in, least(keys, padded) * element);
+        else
+            for (int64_t c = 0; c < least(keys, padded); c++)
+                memcpy(out + c * element, in + c * stride[3] * element, element);
+    }
+    *ld = ${BK};
+    return stage;
+}
+% end
+
+/* The scores of head h's queries from i0 on; of them MR rows from i on, against n keys from j on. */
+struct scores { const struct attn_features *f; const struct sequence *s; int64_t h, i0; };
+static void modify(const struct scores *x, const struct space *w, int64_t i, int64_t j, int64_t n)
+{
+    const struct attn_features *f = x->f;
+    int64_t steps = (n + ${PER*W - 1}) / ${PER*W};
+% if BIAS == "none" and not MASK and not ALIBI
+    (void)i, (void)j;
+% end
+% if SOFTCAP
+    float cap = f->softcap * ${UNIT};
+    softcap(w->s, &cap, steps);
+% end
+% if BIAS != "none" or MASK
+    const struct sequence *s = x->s;
+    int64_t row = x->i0 + i, ld;
+% end
+% if BIAS != "none"
+    const ${CB} *bias = (const ${CB} *)f->bias + s->b * f->bias_stride[0] + x->h * f->bias_stride[1] + row * f->bias_stride[2] + j * f->bias_stride[3];
+    bias = table(bias, f->bias_stride, &ld, s->q_len - row, s->keys - j, steps * ${PER*W}, sizeof *bias, w->stage);
+    add_bias(w->s, bias, ld, steps);
+% end
+% if ALIBI
+    float numbers[${W + 2 + MR}];
+    numbers[0] = f->slopes[x->h] * -${UNIT}, numbers[${W + 1}] = ${W}.0f;
+    for (int64_t l = 0; l < ${W}; l++)
+        numbers[1 + l] = (float)l;
+    for (int64_t r = 0; r < ${MR}; r++)
+        numbers[${W + 2} + r] = (float)(x->i0 + i + r + x->s->offset - j);
+    alibi(w->s, numbers, steps);
+% end
+% if MASK
+    const uint8_t *mask = f->mask + s->b * f->mask_stride[0] + x->h * f->mask_stride[1] + row * f->mask_stride[2] + j * f->mask_stride[3];
+    mask = table(mask, f->mask_stride, &ld, s->q_len - row, s->keys - j, steps * ${PER*W}, 1, w->stage);
+    hide(w->s, mask, ld, steps);
+% end
+}

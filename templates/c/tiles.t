@@ -1,0 +1,137 @@
+%# FlashAttention-2 (Dao 2023, algorithm 1): queries outside, keys inside, online softmax, one division at the end. This file
+%# is the tile loop; what happens inside a tile is attn.micro, and which keys a query sees and where rows lie is sequence.t.
+% include "c/rows.t"
+
+/* The parts of a workspace; K and V of one head, packed in tiles, lie at its end. */
+struct space { float *q, *o, *s, *p, *row, *k, *v; void *stage; };
+static struct space carve(char *at, int64_t kv_len)
+{
+    int64_t tiles = (kv_len + ${BK - 1}) / ${BK};
+    struct space w = {(float *)at, (float *)(at + ${AT_O}), (float *)(at + ${AT_S}), (float *)(at + ${PAIRS ? AT_P : AT_S}),
+        (float *)(at + ${AT_ROW}), (float *)(at + ${WORKSPACE}), (float *)(at + ${WORKSPACE} + tiles * ${KTILE*4}), at + ${AT_STAGE}};
+    return w;
+}
+int64_t ${NAME}_workspace(const struct attn_args *a)
+{
+    return a->part < 0 ? 0 : ${WORKSPACE} + (a->kv_len + ${BK - 1}) / ${BK} * ${KTILE*4 + VTILE*4};
+}
+
+/* The tiles of keys from `first` on, up to and without `end`, of KV head g. */
+static void pack(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t g, int64_t first, int64_t end)
+{
+    const ${CKV} *k = (const ${CKV} *)a->k + s->k_at + g * a->k_stride[1], *v = (const ${CKV} *)a->v + s->v_at + g * a->v_stride[1];
+    for (int64_t j = first / ${BK} * ${BK}; j < (end + ${NR - 1}) / ${NR} * ${NR}; j += ${W}) {
+        int64_t ld;
+        const ${CKV} *from = keys_from(a, s, k, a->k_stride, j, end, ${HD}, ${LDQ*PER}, &ld, w->stage);
+        pack_k(from, w->k + j / ${NR} * ${LDQ*NR} + j % ${NR}, ld);
+        from = keys_from(a, s, v, a->v_stride, j, end, ${HDV}, ${LDO}, &ld, w->stage);
+        pack_v(from, w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER}, ld);
+    }
+}
+% if MODIFY
+% include "c/modify.t"
+% end
+
+/* MR rows of queries against n keys of one tile. The rows see those before ends[i]${WINDOW ? ", and not before ends[MR + i]" : ""}; all of them when whole. */
+static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int whole, const int32_t *ends, const float *scale${MODIFY ? ", const struct scores *x" : ""})
+{
+    float *row = w->row + i / ${MR} * ${STATE}, *o = w->o + i * ${LDO};
+% if WINDOW
+    const float *k = w->k + j * ${LDQ}, *v = w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER};
+% else
+    const float *k = w->k + j * ${LDQ}, *v = w->v + j / ${BK} * ${VTILE};
+% end
+    score_tile(w->q + i * ${LDQ}, k, w->s, scale, (n + ${NR - 1}) / ${NR});
+% if MODIFY
+    modify(x, w, i, j, n);
+% end
+    if (whole)
+        softmax(w->s, w->p, row, ${BK/(PER*W)});
+    else
+        softmax_edge(w->s, w->p, row, ends, (n + ${PER*W - 1}) / ${PER*W});
+% for c in 0..PANELS
+    ${c < PANELS - 1 or LAST == NV ? "value_tile" : "value_last"}(w->p, v + ${c*LDP*NR}, o + ${c*NR}, row, (n + ${U*PER - 1}) / ${U*PER});
+% end
+}
+
+/* One tile of queries of head h, rows i0 on, over all keys that any of them sees. */
+static void attend(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t h, int64_t i0)
+{
+    int64_t rows = least(${BQ}, s->q_len - i0), padded = (rows + ${MR - 1}) / ${MR} * ${MR}, end = end_key(s, i0 + rows - 1);
+    const ${CQ} *q = (const ${CQ} *)a->q + s->q_at + h * a->q_stride[1] + i0 * a->q_stride[2];
+    ${CO} *out = (${CO} *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
+    float scale = a->scale * ${SOFTCAP ? "(1 / a->features->softcap)" : UNIT}, unused; ${NATURAL ? "" : "/* exponentials are powers of two */"}
+    int32_t ends[${WINDOW ? 2*MR : MR}];
+% if MODIFY
+    struct scores x = {a->features, s, h, i0};
+% end
+    for (int64_t i = 0; i < padded; i += ${W}) {
+        int64_t ld = a->q_stride[2];
+        const ${CQ} *from = staged(i < rows ? q + i * ld : q, &ld, rows - i, ${HD}, ${LDQ*PER}, sizeof *q, w->stage);
+        pack_q(from, w->q + i * ${LDQ}, ld);
+    }
+    memset(w->o, 0, padded * ${LDO*4});
+    for (float *row = w->row; row < w->row + padded / ${MR} * ${STATE}; row += ${STATE})
+        for (int64_t l = 0; l < ${STATE}; l++)
+            row[l] = l < ${SUM} ? -1.0f / 0.0f : 0.0f;
+
+    for (int64_t j = first_key(s, i0) / ${BK} * ${BK}; j < end; j += ${BK})
+        for (int64_t i = 0; i < rows; i += ${MR}) {
+            int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + ${MR - 1})) - j; /* rows see up to */
+% if WINDOW
+            int64_t none = first_key(s, i0 + i) - j, from = first_key(s, i0 + i + ${MR - 1}) - j; /* and from */
+            int64_t skip = most(0, none) / ${NR} * ${NR}; /* whole panels that no row sees */
+            if (last <= most(0, none) || none >= ${BK})
+                continue;
+            for (int64_t r = 0; r < ${MR}; r++) {
+                ends[r] = (int32_t)(least(${BK}, end_key(s, i0 + i + r) - j) - skip);
+                ends[${MR} + r] = (int32_t)most(0, least(${BK}, first_key(s, i0 + i + r) - j) - skip);
+            }
+            tile(w, i, j + skip, least(${BK}, last) - skip, all >= ${BK} && from <= 0, ends, &scale${MODIFY ? ", &x" : ""});
+% else
+            if (last <= 0)
+                continue;
+            for (int64_t r = 0; all < ${BK} && r < ${MR}; r++)
+                ends[r] = (int32_t)least(${BK}, end_key(s, i0 + i + r) - j);
+            tile(w, i, j, least(${BK}, last), all >= ${BK}, ends, &scale${MODIFY ? ", &x" : ""});
+% end
+        }
+
+    for (int64_t i = 0; i < rows; i++) {
+        float *row = w->row + i / ${MR} * ${STATE} + i % ${MR}, *lse = a->lse ? a->lse + s->lse_at + h * s->lse_ld + i0 + i : &unused;
+% if SINK
+        row[${FIX}] = a->features->sinks[h] * ${UNIT};
+% end
+% if HDV == LDO
+        finish(w->o + i * ${LDO}, row, out + i * a->o_stride[2], lse);
+% else
+        finish(w->o + i * ${LDO}, row, w->stage, lse);
+        memcpy(out + i * a->o_stride[2], w->stage, ${HDV} * sizeof *out);
+% end
+    }
+}
+
+/* The work is batch * kv_heads units, each cut into `cuts` shares where there are more parts than units. */
+int ${NAME}(const struct attn_args *a)
+{
+    int64_t group, units, cuts, x, y, packed = -1;
+    if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1${FEATURES ? " || !a->features" : ""})
+        return 1;
+    group = a->heads / a->kv_heads, units = a->batch * a->kv_heads;
+    struct space w = carve((char *)a->workspace, a->kv_len);
+    for (x = units, y = a->parts; y; )
+        cuts = x % y, x = y, y = cuts;
+    cuts = x ? a->parts / x : 1;
+    for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
+        int64_t unit = t / cuts, g = unit % a->kv_heads;
+        struct sequence s = sequence(a, unit / a->kv_heads);
+        int64_t tiles = (s.q_len + ${BQ - 1}) / ${BQ};
+        for (int64_t u = t % cuts; u < group * tiles; u += cuts) {
+            if (packed != unit)
+                pack(a, &w, &s, g, first_key(&s, 0), end_key(&s, s.q_len - 1));
+            packed = unit;
+            attend(a, &w, &s, g * group + u / tiles, u % tiles * ${BQ});
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,47 @@
+%# Where the rows of the group's sequence and head begin.
+% if PACKED
+    q += a.q_at + (f.has_q_starts ? q_from * a.q_stride[2] : b * a.q_stride[0]) + h * a.q_stride[1];
+    o += a.o_at + (f.has_q_starts ? q_from * a.o_stride[2] : b * a.o_stride[0]) + h * a.o_stride[1];
+% else
+    q += a.q_at + b * a.q_stride[0] + h * a.q_stride[1];
+% end
+% if PAGED
+    k += a.k_at + g * a.k_stride[1];
+    v += a.v_at + g * a.v_stride[1];
+    pages += f.pages_at + b * f.page_stride;
+% elif PACKED
+    k += a.k_at + (f.has_kv_starts ? kv_from * a.k_stride[2] : b * a.k_stride[0]) + g * a.k_stride[1];
+    v += a.v_at + (f.has_kv_starts ? kv_from * a.v_stride[2] : b * a.v_stride[0]) + g * a.v_stride[1];
+% else
+    k += a.k_at + b * a.k_stride[0] + g * a.k_stride[1];
+    v += a.v_at + b * a.v_stride[0] + g * a.v_stride[1];
+% end
+% if not PACKED
+    o += a.o_at + b * a.o_stride[0] + h * a.o_stride[1];
+% end
+% if BIAS != "none"
+    bias += f.bias_at + b * f.bias_stride[0] + h * f.bias_stride[1];
+% if VW == 2 or VW == 4
+    const int bias_wide = f.bias_stride[3] == 1 && (f.bias_stride[2] & ${VW - 1}) == 0 && ((ulong)bias & ${VW*(BIAS == "f32" ? 4 : 2) - 1}) == 0;
+% else
+    const int bias_wide = f.bias_stride[3] == 1;
+% end
+% end
+% if MASK
+    mask += f.mask_at + b * f.mask_stride[0] + h * f.mask_stride[1];
+% if VW == 2 or VW == 4
+    const int mask_wide = f.mask_stride[3] == 1 && (f.mask_stride[2] & ${VW - 1}) == 0 && ((ulong)mask & ${VW - 1}) == 0;
+% else
+    const int mask_wide = f.mask_stride[3] == 1;
+% end
+% end
+% if HD % U == 0 and HDV % 4 == 0
+    const int wide = ((a.q_stride[2] | a.k_stride[2] | a.v_stride[2]${PAGED ? " | a.k_stride[0] | a.v_stride[0]" : ""}) & 3) == 0 &&
+% if DTYPE == DTYPE_KV
+        (((ulong)q | (ulong)k | (ulong)v) & ${DTYPE == "f32" ? 15 : 7}) == 0; /* rows can be read four elements at a time */
+% else
+        ((ulong)q & ${DTYPE == "f32" ? 15 : 7}) == 0 && (((ulong)k | (ulong)v) & ${DTYPE_KV == "f32" ? 15 : 7}) == 0; /* rows can be read four elements at a time */
+% end
+% else
+    const int wide = 0;
+% end

@@ -1,0 +1,465 @@
+/* test_edges.c - what attention means where it ends: rows without keys, tiles without rows, padding, infinities, NaN,
+ * numbers too small and too large, lengths of 0 and 1, memory that is far apart, unaligned or shared. One test a clause,
+ * on every instruction set that is here, as libtcc and our own machine code make the kernels; each says what must come
+ * about, so that none passes on a problem without the edge in it. */
+#define _GNU_SOURCE
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../gen/gen.h"
+#include "../../gen/space.h"
+#include "../../runtime/cpu.h"
+#include "../../runtime/jit.h"
+#include "../../runtime/trial.h"
+#include "../kit/child.h"
+#include "../kit/seed.h"
+
+enum { TIMEOUT = 60, MOST_SET = 6 };
+
+struct fixture {
+    struct gen *gen;
+    struct cpu cpu;
+    uint64_t seed;
+};
+
+/* Fields that a variant has set. */
+struct set {
+    enum field_id id;
+    int32_t value;
+};
+
+struct edge {
+    struct set set[MOST_SET];
+    struct trial_shape shape;
+    enum { ROWS_ANY, ROWS_SOME_EMPTY, ROWS_ALL_EMPTY, ROWS_NONE_EMPTY } rows;
+};
+
+struct task {
+    const struct fixture *fixture;
+    struct variant v;
+    const struct trial_shape *shape;
+    struct found {
+        struct trial_result result;
+        struct gen_error err;
+    } * found;
+};
+
+static int run_edge(void *arg)
+{
+    const struct task *t = arg;
+    struct gen_text text = {0};
+    struct kernel kernel = {0};
+    char name[GEN_NAME_MAX];
+    struct gen_error *err = &t->found->err;
+    variant_encode(&t->v, name);
+    if (gen_emit(t->fixture->gen, &t->v, GEN_MACHINE_CODE_JIT, &text, err) != 0 ||
+        jit_compile(text.data, name, &kernel, err) != 0)
+        return 1;
+    return trial_all(&t->v, t->shape, &kernel, 0, t->fixture->seed, &t->found->result, err) != 0;
+}
+
+static bool rows_are(const struct check *c, int rows)
+{
+    switch (rows) {
+    case ROWS_SOME_EMPTY: return c->empty > 0 && c->empty < c->rows;
+    case ROWS_ALL_EMPTY: return c->empty == c->rows && c->rows > 0;
+    case ROWS_NONE_EMPTY: return c->empty == 0 && c->rows > 0;
+    default: return true;
+    }
+}
+
+/* One variant; 0 when all is as it must be. */
+static int try_variant(const struct fixture *f, const struct edge *e, const struct variant *v)
+{
+    struct task task = {.fixture = f, .v = *v, .shape = &e->shape};
+    char name[GEN_NAME_MAX], why[200] = "", line[300];
+    variant_encode(v, name);
+    trial_describe(&e->shape, line, sizeof line);
+    task.found = shared_memory(sizeof *task.found);
+    assert_non_null(task.found);
+    int status = run_child(run_edge, &task, TIMEOUT, why, sizeof why);
+    const struct check *c = &task.found->result.check;
+    bool right = status == 0 && rows_are(c, e->rows);
+    if (status != 0)
+        print_error("# %s: %s: %s%s\n", name, line, task.found->err.text, why);
+    else if (!right)
+        print_error("# %s: %s: %d of %d rows see no key: the problem is not what the test is about\n", name, line,
+                    (int)c->empty, (int)c->rows);
+    shared_free(task.found, sizeof *task.found);
+    return !right;
+}
+
+/* With keys in splits so short that small problems have several. */
+static void split_keys(struct variant *v)
+{
+    for (int f = 0; f < FIELD_COUNT; f++)
+        if (fields[f].side == FIELD_TUNING && f != F_ISA)
+            v->field[f] = tuning_default((enum field_id)f, (enum isa)v->field[F_ISA], true);
+    v->field[F_SPLIT] = 64;
+}
+
+/* Every instruction set, with and without splits, in types of which each stands everywhere once, and with other dims for
+ * each. */
+static void try_edges(void **state, const struct edge *edges, size_t count)
+{
+    static const enum dtype types[][3] = {{DTYPE_F32, DTYPE_F32, DTYPE_F32},
+                                          {DTYPE_F32, DTYPE_F16, DTYPE_BF16},
+                                          {DTYPE_F16, DTYPE_F16, DTYPE_F16},
+                                          {DTYPE_BF16, DTYPE_BF16, DTYPE_F32}};
+    static const int dims[][2] = {{64, 64}, {24, 9}, {33, 33}, {40, 16}};
+    enum { TYPES = sizeof types / sizeof *types, KINDS = 2 * TYPES };
+    const struct fixture *f = *state;
+    int tried[2] = {0, 0}, failed = 0;
+    for (size_t i = 0; i < count; i++)
+        for (int k = 0; k < ISA_COUNT * KINDS; k++) {
+            enum isa isa = (enum isa)(k / KINDS);
+            int t = k % TYPES, split = k / TYPES % 2;
+            struct variant v = variant_default(isa);
+            struct gen_error err;
+            variant_set_dtypes(&v, types[t][0], types[t][1], types[t][2]);
+            v.field[F_HEAD_DIM] = dims[t][0];
+            v.field[F_HEAD_DIM_V] = dims[t][1] == dims[t][0] ? 0 : dims[t][1];
+            if (split)
+                split_keys(&v);
+            for (const struct set *s = edges[i].set; s < edges[i].set + MOST_SET && s->value; s++)
+                v.field[s->id] = s->value;
+            if (isa_language(isa) != LANGUAGE_C || !f->cpu.isa[isa] || gen_check(f->gen, &v, &err) != 0)
+                continue;
+            failed += try_variant(f, &edges[i], &v);
+            tried[split]++;
+        }
+    for (int split = 0; split < 2; split++)
+        assert_true(tried[split] >= TYPES * (int)count); /* plain C takes all types */
+    assert_int_equal(failed, 0);
+}
+
+#define TRY(state, edges) try_edges(state, edges, sizeof(edges) / sizeof *(edges))
+#define WINDOW(left, right) .draw = {.fixed_window = true, .window = {left, right}, .masked = MASKED_NONE}
+#define UNMASKED .draw.masked = MASKED_NONE
+
+/* Each feature that can leave a row without keys, with a sink and without: O = 0, LSE = -inf. */
+static void test_rows_without_keys(void **state)
+{
+    const struct edge edges[] = {
+        {{{F_CAUSAL, 1}}, {"causal", 1, 2, 1, 11, 5, .layout = TRIAL_BHSD}, ROWS_SOME_EMPTY},
+        {{{F_CAUSAL, 1}, {F_SINK, 1}}, {"causal", 1, 2, 1, 11, 5, .layout = TRIAL_BHSD}, ROWS_SOME_EMPTY},
+        {{{F_CAUSAL, 1}}, {"causal, before all keys", 1, 2, 1, 11, 5, .offset = -100}, ROWS_ALL_EMPTY},
+        {{{F_WINDOW, 1}}, {"window", 1, 2, 1, 21, 13, .offset = 6, .top_left = true, WINDOW(4, 0)}, ROWS_SOME_EMPTY},
+        {{{F_WINDOW, 1}, {F_SINK, 1}},
+         {"window", 1, 2, 1, 21, 13, .offset = 6, .top_left = true, WINDOW(4, 0)},
+         ROWS_SOME_EMPTY},
+        {{{F_WINDOW, 1}}, {"window before all keys", 1, 2, 1, 9, 13, .offset = -50, WINDOW(4, 1)}, ROWS_ALL_EMPTY},
+        {{{F_WINDOW, 1}, {F_CAUSAL, 1}},
+         {"window behind all keys", 1, 2, 1, 9, 13, .offset = 50, WINDOW(4, 1)},
+         ROWS_ALL_EMPTY},
+        {{{F_BIAS, BIAS_F32}}, {"bias", 2, 2, 2, 23, 31, .draw.masked = MASKED_ROWS}, ROWS_SOME_EMPTY},
+        {{{F_BIAS, BIAS_F16}, {F_SINK, 1}}, {"bias", 2, 2, 2, 23, 31, .draw.masked = MASKED_ROWS}, ROWS_SOME_EMPTY},
+        {{{F_BIAS, BIAS_BF16}}, {"bias", 1, 2, 2, 5, 300, .draw.masked = MASKED_ALL}, ROWS_ALL_EMPTY},
+        {{{F_MASK, 1}}, {"mask", 2, 2, 2, 23, 31, .draw.masked = MASKED_ROWS}, ROWS_SOME_EMPTY},
+        {{{F_MASK, 1}, {F_SINK, 1}}, {"mask", 2, 2, 2, 23, 31, .draw.masked = MASKED_ROWS}, ROWS_SOME_EMPTY},
+        {{{F_MASK, 1}, {F_ALIBI, 1}}, {"mask", 1, 2, 2, 5, 300, .draw.masked = MASKED_ALL}, ROWS_ALL_EMPTY},
+        {{{F_SINK, 1}}, {"lengths", 4, 2, 1, 5, 19, .mixed_lens = true}, ROWS_SOME_EMPTY},
+        {{{F_PACKED, 1}, {F_SINK, 1}}, {"packed", 1, 2, 1, 5, 0, .layout = TRIAL_BHSD}, ROWS_ALL_EMPTY},
+        {{{F_PACKED, 1}, {F_CAUSAL, 1}}, {"packed, causal", 1, 2, 1, 40, 9, .layout = TRIAL_BHSD}, ROWS_SOME_EMPTY},
+        {{{F_PAGED, 1}, {F_SINK, 1}},
+         {"paged", 4, 2, 1, 5, 19, .mixed_lens = true, .draw.page_size = 3},
+         ROWS_SOME_EMPTY},
+        {{{F_SOFTCAP, 1}, {F_SINK, 1}}, {"softcap", 2, 2, 1, 5, 0, .layout = TRIAL_BHSD}, ROWS_ALL_EMPTY},
+    };
+    TRY(state, edges);
+}
+
+/* The maximum is -inf through the first tile, and finite afterwards. */
+static void test_first_tile_wholly_masked(void **state)
+{
+    const struct edge edges[] = {
+        {{{F_WINDOW, 1}}, {"window", 1, 1, 1, 7, 600, WINDOW(3, 2)}, ROWS_NONE_EMPTY},
+        {{{F_WINDOW, 1}, {F_CAUSAL, 1}}, {"window", 1, 1, 1, 70, 600, WINDOW(20, -1)}, ROWS_NONE_EMPTY},
+        {{{F_BIAS, BIAS_F32}}, {"bias", 1, 1, 1, 7, 600, .draw.masked = MASKED_FIRST}, ROWS_NONE_EMPTY},
+        {{{F_MASK, 1}}, {"mask", 1, 1, 1, 7, 600, .draw.masked = MASKED_FIRST}, ROWS_NONE_EMPTY},
+        {{{F_MASK, 1}, {F_SINK, 1}, {F_SOFTCAP, 1}},
+         {"mask", 1, 1, 1, 7, 600, .draw.masked = MASKED_FIRST},
+         ROWS_NONE_EMPTY},
+        {{{F_BIAS, BIAS_BF16}, {F_PAGED, 1}},
+         {"bias", 1, 1, 1, 7, 600, .draw = {.masked = MASKED_FIRST, .page_size = 7}},
+         ROWS_NONE_EMPTY},
+    };
+    TRY(state, edges);
+}
+
+/* NaN, then infinities, wherever no key or query of a sequence is: behind its length, in gaps, in pages of nobody. */
+static void test_padding_is_never_read(void **state)
+{
+    const struct edge edges[] = {
+        {{{F_SINK, 1}},
+         {"NaN behind lengths", 5, 2, 1, 9, 37, .mixed_lens = true, .layout = TRIAL_PADDED},
+         ROWS_SOME_EMPTY},
+        {{{F_SINK, 1}},
+         {"Inf behind lengths", 5, 2, 1, 9, 37, .mixed_lens = true, .layout = TRIAL_PADDED, .infinite = true},
+         ROWS_SOME_EMPTY},
+        {{{F_PACKED, 1}}, {"NaN between packed rows", 4, 2, 1, 9, 37, .layout = TRIAL_PADDED}, ROWS_ANY},
+        {{{F_PACKED, 1}},
+         {"Inf between packed rows", 4, 2, 1, 9, 37, .layout = TRIAL_PADDED, .infinite = true},
+         ROWS_ANY},
+        {{{F_PAGED, 1}}, {"NaN in pages", 5, 2, 1, 9, 37, .mixed_lens = true, .draw.page_size = 16}, ROWS_SOME_EMPTY},
+        {{{F_PAGED, 1}},
+         {"Inf in pages", 5, 2, 1, 9, 37, .mixed_lens = true, .infinite = true, .draw.page_size = 16},
+         ROWS_SOME_EMPTY},
+        {{{F_BIAS, BIAS_F32}, {F_MASK, 1}, {F_CAUSAL, 1}},
+         {"NaN in a bias that no query sees", 3, 2, 1, 40, 300, .mixed_lens = true, UNMASKED},
+         ROWS_SOME_EMPTY},
+    };
+    TRY(state, edges);
+}
+
+static void test_nan_in_a_query_reaches_its_row_alone(void **state)
+{
+    const struct edge edges[] = {
+        {{{F_CAUSAL, 1}}, {"causal", 1, 2, 2, 31, 47, .nan_query = true}, ROWS_NONE_EMPTY},
+        {{{F_WINDOW, 1}}, {"window", 1, 2, 2, 31, 47, .nan_query = true, WINDOW(5, 5)}, ROWS_NONE_EMPTY},
+        {{{F_SOFTCAP, 1}}, {"softcap", 1, 2, 2, 31, 47, .nan_query = true}, ROWS_NONE_EMPTY},
+        {{{F_BIAS, BIAS_F32}, {F_ALIBI, 1}, {F_SINK, 1}},
+         {"bias", 1, 2, 2, 31, 47, .nan_query = true, UNMASKED},
+         ROWS_NONE_EMPTY},
+        {{{F_MASK, 1}}, {"mask", 1, 2, 2, 31, 47, .nan_query = true, UNMASKED}, ROWS_NONE_EMPTY},
+        {{{F_PACKED, 1}, {F_PAGED, 1}}, {"packed", 2, 2, 2, 31, 47, .nan_query = true}, ROWS_ANY},
+        {{{F_SINK, 1}}, {"one query", 1, 4, 1, 1, 47, .nan_query = true}, ROWS_NONE_EMPTY},
+    };
+    TRY(state, edges);
+}
+
+static void test_scores_of_ten_thousand(void **state)
+{
+    const struct edge edges[] = {
+        {{{F_CAUSAL, 1}}, {"plain", 1, 1, 1, 29, 97, .scale = 300}, ROWS_NONE_EMPTY},
+        {{{F_SINK, 1}}, {"beside a sink", 1, 1, 1, 29, 97, .scale = -300, .draw.sink = 50}, ROWS_NONE_EMPTY},
+        {{{F_SOFTCAP, 1}}, {"under a cap", 1, 1, 1, 29, 97, .scale = 300, .draw.softcap = 30}, ROWS_NONE_EMPTY},
+        {{{F_SOFTCAP, 1}}, {"under a high cap", 1, 1, 1, 29, 97, .scale = 300, .draw.softcap = 20000}, ROWS_NONE_EMPTY},
+        {{{F_BIAS, BIAS_F32}, {F_ALIBI, 1}}, {"with bias", 1, 1, 1, 29, 97, .scale = 300, UNMASKED}, ROWS_NONE_EMPTY},
+        {{{F_MASK, 1}}, {"masked", 1, 1, 1, 29, 97, .scale = 300}, ROWS_ANY},
+    };
+    TRY(state, edges);
+}
+
+static void test_denormals(void **state)
+{
+    const struct edge edges[] = {
+        {{{F_CAUSAL, 1}}, {"plain", 1, 1, 1, 17, 41, .denormal = true}, ROWS_NONE_EMPTY},
+        {{{F_SOFTCAP, 1}},
+         {"small scores under a cap", 1, 1, 1, 17, 41, .denormal = true, .scale = 0x1p-120f, .draw.softcap = 30},
+         ROWS_NONE_EMPTY},
+        {{{F_SOFTCAP, 1}}, {"a small cap", 1, 1, 1, 17, 41, .draw.softcap = 1e-6f}, ROWS_NONE_EMPTY},
+        {{{F_BIAS, BIAS_F16}, {F_SINK, 1}},
+         {"with bias", 1, 1, 1, 17, 41, .denormal = true, UNMASKED},
+         ROWS_NONE_EMPTY},
+    };
+    TRY(state, edges);
+}
+
+static void test_lengths_of_none_and_one(void **state)
+{
+    const struct edge edges[] = {
+        {{{F_CAUSAL, 1}}, {"one key", 2, 2, 1, 5, 1, .layout = TRIAL_BHSD}, ROWS_SOME_EMPTY},
+        {{{F_WINDOW, 1}, {F_PAGED, 1}}, {"one key", 2, 2, 1, 5, 1, WINDOW(0, 2)}, ROWS_SOME_EMPTY},
+        {{{F_SINK, 1}}, {"one key, one query", 1, 1, 1, 1, 1, .layout = TRIAL_BHSD}, ROWS_NONE_EMPTY},
+        {{{F_BIAS, BIAS_F32}, {F_MASK, 1}}, {"one query", 2, 4, 2, 1, 131, UNMASKED}, ROWS_NONE_EMPTY},
+        {{{F_PACKED, 1}}, {"one query", 1, 4, 2, 1, 131, .layout = TRIAL_BHSD}, ROWS_NONE_EMPTY},
+        {{{F_BIAS, BIAS_F32}, {F_MASK, 1}}, {"no queries", 2, 4, 2, 0, 13, .layout = TRIAL_BHSD}, ROWS_ANY},
+        {{{F_BIAS, BIAS_F32}, {F_MASK, 1}, {F_SINK, 1}},
+         {"no keys", 2, 4, 2, 13, 0, .layout = TRIAL_BHSD},
+         ROWS_ALL_EMPTY},
+        {{{F_PACKED, 1}, {F_PAGED, 1}}, {"no queries", 2, 4, 2, 0, 13, .layout = TRIAL_BHSD}, ROWS_ANY},
+        {{{F_PACKED, 1}, {F_PAGED, 1}}, {"no keys", 2, 4, 2, 13, 0, .layout = TRIAL_BHSD}, ROWS_ALL_EMPTY},
+        {{{F_PACKED, 1}, {F_ALIBI, 1}}, {"no sequences", 0, 4, 2, 13, 7, .layout = TRIAL_BHSD}, ROWS_ANY},
+        {{{F_SOFTCAP, 1}, {F_ALIBI, 1}}, {"primes", 3, 7, 7, 101, 211, .layout = TRIAL_BHSD}, ROWS_NONE_EMPTY},
+        {{{F_WINDOW, 1}, {F_PACKED, 1}}, {"primes", 5, 3, 1, 53, 97, WINDOW(17, 13)}, ROWS_ANY},
+        {{{F_PAGED, 1}, {F_MASK, 1}},
+         {"primes", 3, 5, 1, 31, 127, .draw = {.page_size = 13, .masked = MASKED_NONE}},
+         ROWS_NONE_EMPTY},
+    };
+    TRY(state, edges);
+}
+
+/* Rows 2^31 elements apart and more, with nothing mapped between them: of the four tensors, biases, masks and pages. */
+static void test_strides_beyond_32_bits(void **state)
+{
+    const struct edge edges[] = {
+        {{{F_CAUSAL, 1}}, {"plain", 2, 2, 1, 3, 5, .layout = TRIAL_SPARSE}, ROWS_NONE_EMPTY},
+        {{{F_BIAS, BIAS_F32}}, {"bias", 2, 2, 1, 3, 5, .layout = TRIAL_SPARSE, UNMASKED}, ROWS_NONE_EMPTY},
+        {{{F_MASK, 1}}, {"mask", 2, 2, 1, 3, 5, .layout = TRIAL_SPARSE, UNMASKED}, ROWS_NONE_EMPTY},
+        {{{F_PAGED, 1}}, {"paged", 2, 2, 1, 3, 9, .layout = TRIAL_SPARSE, .draw.page_size = 2}, ROWS_NONE_EMPTY},
+        {{{F_PACKED, 1}}, {"packed", 3, 2, 1, 3, 5, .layout = TRIAL_SPARSE}, ROWS_ANY},
+        {{{F_SINK, 1}}, {"one query", 2, 4, 2, 1, 9, .layout = TRIAL_SPARSE}, ROWS_NONE_EMPTY},
+    };
+    TRY(state, edges);
+}
+
+/* All tensors one element off what a vector wants, and O and LSE so that any wider write crashes or is seen. */
+static void test_unaligned_outputs(void **state)
+{
+    const struct edge edges[] = {
+        {{{F_CAUSAL, 1}}, {"at the end", 2, 3, 1, 33, 37, .shifted = true, .layout = TRIAL_PADDED}, ROWS_NONE_EMPTY},
+        {{{F_CAUSAL, 1}},
+         {"at the front", 2, 3, 1, 33, 37, .shifted = true, .front = true, .layout = TRIAL_PADDED},
+         ROWS_NONE_EMPTY},
+        {{{F_BIAS, BIAS_F16}, {F_MASK, 1}, {F_ALIBI, 1}},
+         {"tables too", 2, 3, 1, 33, 37, .shifted = true, .layout = TRIAL_PADDED, UNMASKED},
+         ROWS_NONE_EMPTY},
+        {{{F_PACKED, 1}, {F_PAGED, 1}, {F_WINDOW, 1}},
+         {"pages too", 2, 3, 1, 33, 37, .shifted = true, .layout = TRIAL_PADDED},
+         ROWS_ANY},
+    };
+    TRY(state, edges);
+}
+
+static void test_v_a_view_of_k(void **state)
+{
+    const struct edge edges[] = {
+        {{{F_CAUSAL, 1}}, {"plain", 2, 2, 1, 13, 29, .v_in_k = true, .mixed_lens = true}, ROWS_SOME_EMPTY},
+        {{{F_PAGED, 1}, {F_SINK, 1}}, {"paged", 2, 2, 1, 13, 29, .v_in_k = true, .draw.page_size = 4}, ROWS_NONE_EMPTY},
+        {{{F_PACKED, 1}}, {"packed", 2, 2, 1, 13, 29, .v_in_k = true, .layout = TRIAL_PADDED}, ROWS_ANY},
+        {{{F_SINK, 1}}, {"one query", 2, 16, 1, 1, 290, .v_in_k = true}, ROWS_NONE_EMPTY},
+    };
+    TRY(state, edges);
+}
+
+/* A sink so large that nothing is left of O, while LSE knows nothing of it. */
+static void test_sinks(void **state)
+{
+    const struct edge edges[] = {
+        {{{F_SINK, 1}}, {"large", 2, 3, 1, 5, 19, .draw.sink = 90}, ROWS_NONE_EMPTY},
+        {{{F_SINK, 1}}, {"beyond exp", 2, 3, 1, 5, 19, .draw.sink = 1000}, ROWS_NONE_EMPTY},
+        {{{F_SINK, 1}}, {"small", 2, 3, 1, 5, 19, .draw.sink = -1000}, ROWS_NONE_EMPTY},
+        {{{F_SINK, 1}}, {"far below large scores", 1, 1, 1, 5, 19, .scale = 300, .draw.sink = -3}, ROWS_NONE_EMPTY},
+        {{{F_SINK, 1}, {F_WINDOW, 1}, {F_CAUSAL, 1}},
+         {"with a window", 2, 8, 1, 65, 65, WINDOW(16, 0)},
+         ROWS_NONE_EMPTY},
+    };
+    TRY(state, edges);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    struct gen_error err;
+    f->seed = test_seed();
+    cpu_detect(&f->cpu);
+    *state = f;
+    return gen_open(&f->gen, &err);
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    gen_close(f->gen);
+    free(f);
+    return 0;
+}
+
+/* ---- the lowest float, with which many a mask is made: it is a number, and only -inf takes a key away ---- */
+
+enum { LOW_ROWS = 3, LOW_KEYS = 150, LOW_DIM = 16 };
+struct low {
+    float q[LOW_ROWS][LOW_DIM], k[LOW_KEYS][LOW_DIM], v[LOW_KEYS][LOW_DIM], bias[LOW_ROWS][LOW_KEYS];
+    float o[LOW_ROWS][LOW_DIM], lse[LOW_ROWS];
+};
+
+/* Row 0 is lowest everywhere, row 1 for every other key, row 2 is -inf but for key 7, which is lowest. */
+static void fill_low(struct low *x, uint64_t seed)
+{
+    fill_normal(x->q, DTYPE_F32, LOW_ROWS * LOW_DIM, seed);
+    fill_normal(x->k, DTYPE_F32, LOW_KEYS * LOW_DIM, seed + 1);
+    fill_normal(x->v, DTYPE_F32, LOW_KEYS * LOW_DIM, seed + 2);
+    for (int j = 0; j < LOW_KEYS; j++) {
+        x->bias[0][j] = -FLT_MAX;
+        x->bias[1][j] = j % 2 ? 0.5f : -FLT_MAX;
+        x->bias[2][j] = j == 7 ? -FLT_MAX : -INFINITY;
+    }
+}
+
+static void check_low(const struct low *x)
+{
+    for (int d = 0; d < LOW_DIM; d++) {
+        double mean = 0, sum = 0, some = 0;
+        for (int j = 0; j < LOW_KEYS; j++) {
+            double s = 0.5;
+            for (int e = 0; e < LOW_DIM; e++)
+                s += 0.25 * (double)x->q[1][e] * (double)x->k[j][e];
+            mean += (double)x->v[j][d] / LOW_KEYS;
+            sum += j % 2 ? exp(s) : 0;
+            some += j % 2 ? exp(s) * (double)x->v[j][d] : 0;
+        }
+        assert_true(fabs((double)x->o[0][d] - mean) < 1e-6);
+        assert_true(fabs((double)x->o[1][d] - some / sum) < 2e-6);
+        assert_true(fabs((double)(x->o[2][d] - x->v[7][d])) < 1e-6);
+        assert_true(fabs((double)x->lse[1] - log(sum)) < 1e-5);
+    }
+    assert_true(x->lse[0] <= -3.4e38f && isfinite(x->lse[0]) && x->lse[2] <= -3.4e38f && isfinite(x->lse[2]));
+}
+
+static void test_lowest_float_as_bias(void **state)
+{
+    const struct fixture *f = *state;
+    static struct low x;
+    int tried = 0;
+    for (int k = 0; k < 2 * ISA_COUNT; k++) {
+        struct variant v = variant_default((enum isa)(k / 2));
+        struct gen_text text = {0};
+        struct kernel kernel = {0};
+        struct gen_error err;
+        char name[GEN_NAME_MAX];
+        v.field[F_HEAD_DIM] = LOW_DIM;
+        v.field[F_BIAS] = BIAS_F32;
+        if (k % 2)
+            split_keys(&v);
+        if (isa_language((enum isa)(k / 2)) != LANGUAGE_C || !f->cpu.isa[k / 2] || gen_check(f->gen, &v, &err) != 0)
+            continue;
+        variant_encode(&v, name);
+        assert_int_equal(gen_emit(f->gen, &v, GEN_MACHINE_CODE_JIT, &text, &err), 0);
+        assert_int_equal(jit_compile(text.data, name, &kernel, &err), 0);
+        fill_low(&x, f->seed);
+        struct attn_features features = {.bias = x.bias, .bias_stride = {0, 0, LOW_KEYS, 1}};
+        struct attn_args a = {.size = sizeof a, .q = x.q, .k = x.k, .v = x.v, .o = x.o, .lse = x.lse, .batch = 1,
+                              .heads = 1, .kv_heads = 1, .q_len = LOW_ROWS, .kv_len = LOW_KEYS,
+                              .q_stride = {0, 0, LOW_DIM}, .k_stride = {0, 0, LOW_DIM}, .v_stride = {0, 0, LOW_DIM},
+                              .o_stride = {0, 0, LOW_DIM}, .scale = 0.25f, .parts = 1, .features = &features};
+        size_t size = ((size_t)kernel.workspace(&a) + 63) / 64 * 64;
+        a.workspace = aligned_alloc(64, size);
+        assert_non_null(a.workspace);
+        assert_int_equal(kernel.run(&a), 0);
+        check_low(&x);
+        free(a.workspace);
+        kernel_free(&kernel);
+        gen_text_free(&text);
+        tried++;
+    }
+    assert_true(tried >= 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_without_keys),
+        cmocka_unit_test(test_first_tile_wholly_masked),
+        cmocka_unit_test(test_padding_is_never_read),
+        cmocka_unit_test(test_nan_in_a_query_reaches_its_row_alone),
+        cmocka_unit_test(test_scores_of_ten_thousand),
+        cmocka_unit_test(test_denormals),
+        cmocka_unit_test(test_lengths_of_none_and_one),
+        cmocka_unit_test(test_strides_beyond_32_bits),
+        cmocka_unit_test(test_unaligned_outputs),
+        cmocka_unit_test(test_v_a_view_of_k),
+        cmocka_unit_test(test_sinks),
+        cmocka_unit_test(test_lowest_float_as_bias),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

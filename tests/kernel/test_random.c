@@ -1,0 +1,201 @@
+/* test_random.c - random variants over all features, types, head dims and instruction sets that are here, as libtcc and
+ * our own machine code make them, on random problems in guarded memory against the double-precision reference.
+ *     ATTN_SEED         where random choices and data begin
+ *     ATTNGEN_PROBLEMS  how many problems (3000; with ATTNGEN_SOAK 60000)
+ *     ATTN_VARIANT      the number of the only variant to look at, as a failure names it
+ *     ATTN_FILTER       only variants whose name contains it */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../gen/gen.h"
+#include "../../runtime/cpu.h"
+#include "../../runtime/jit.h"
+#include "../../runtime/numeric.h"
+#include "../../runtime/trial.h"
+#include "../kit/child.h"
+#include "../kit/choice.h"
+#include "../kit/judge.h"
+#include "../kit/seed.h"
+
+enum { A_VARIANT = 5, TIMEOUT = 120 }; /* problems of one variant; seconds for them */
+
+struct suite {
+    const struct gen *gen;
+    struct choice choice[ISA_COUNT];
+    int choices;
+    uint64_t seed;
+    struct shared *shared;
+};
+
+/* Of all children. */
+struct shared {
+    struct totals totals;
+    atomic_int empty; /* problems with a row that sees no key */
+    atomic_int with[FIELD_COUNT], type[3][DTYPE_COUNT], isa[ISA_COUNT];
+};
+
+struct task {
+    const struct suite *suite;
+    struct variant v;
+    uint64_t state;
+    struct outcome *out;
+};
+
+static void count(struct shared *s, const struct variant *v)
+{
+    const enum dtype types[3] = {(enum dtype)v->field[F_DTYPE], variant_dtype_kv(v), variant_dtype_o(v)};
+    for (int f = 0; f < FIELD_COUNT; f++)
+        if ((fields[f].side == FIELD_CALLER || f == F_SPLIT) && v->field[f])
+            atomic_fetch_add(&s->with[f], A_VARIANT);
+    for (int i = 0; i < 3; i++)
+        atomic_fetch_add(&s->type[i][types[i]], A_VARIANT);
+    atomic_fetch_add(&s->isa[v->field[F_ISA]], A_VARIANT);
+}
+
+static int run_problems(void *arg)
+{
+    const struct task *t = arg;
+    struct outcome *out = t->out;
+    struct gen_text text = {0};
+    struct kernel kernel = {0};
+    struct gen_error err;
+    char name[GEN_NAME_MAX], line[300];
+    uint64_t state = t->state;
+    variant_encode(&t->v, name);
+    if (gen_emit(t->suite->gen, &t->v, GEN_MACHINE_CODE_JIT, &text, &err) != 0 ||
+        jit_compile(text.data, name, &kernel, &err) != 0) {
+        snprintf(out->text, sizeof out->text, "%.600s", err.text);
+        out->failed = 1;
+        return 0;
+    }
+    for (int i = 0; i < A_VARIANT; i++) {
+        struct trial_shape shape;
+        struct trial_result result;
+        trial_random(&t->v, &state, &shape);
+        trial_describe(&shape, line, sizeof line);
+        snprintf(out->text, sizeof out->text, "%s", line); /* for a crash */
+        if (trial_all(&t->v, &shape, &kernel, 0, random_next(&state), &result, &err) != 0) {
+            snprintf(out->text, sizeof out->text, "%s: %.380s", line, err.text);
+            out->failed = 1;
+            return 0;
+        }
+        double ratio = result.check.bound > 0 ? result.check.error / result.check.bound : 0;
+        double lse = result.check.lse_bound > 0 ? result.check.lse_error / result.check.lse_bound : 0;
+        ratio = lse > ratio ? lse : ratio;
+        out->ratio = ratio > out->ratio ? ratio : out->ratio;
+        atomic_fetch_add(&t->suite->shared->totals.problems, 1);
+        atomic_fetch_add(&t->suite->shared->empty, result.check.empty > 0);
+    }
+    out->done = true;
+    return 0;
+}
+
+static int judge_variant(void *arg, int index)
+{
+    const struct suite *s = arg;
+    struct task task = {.suite = s, .state = s->seed + (uint64_t)index * 0x9e3779b97f4a7c15u};
+    const struct choice *c = &s->choice[random_below(&task.state, s->choices)];
+    char name[GEN_NAME_MAX], form[60], why[200] = "";
+    if (!choice_random(c, &task.state, &task.v))
+        return 0;
+    task.out = shared_memory(sizeof *task.out);
+    if (!task.out)
+        return 1;
+    count(s->shared, &task.v);
+    variant_encode(&task.v, name);
+    snprintf(form, sizeof form, "ATTN_SEED=%llu ATTN_VARIANT=%d", (unsigned long long)s->seed, index);
+    int status = run_child(run_problems, &task, TIMEOUT, why, sizeof why);
+    bool failed = task.out->failed || status != 0 || !task.out->done;
+    if (failed) {
+        char text[900];
+        snprintf(text, sizeof text, "%s%s%s", task.out->text, why[0] ? ": " : "", why);
+        judge_failed(&s->shared->totals, name, form, text);
+    }
+    _Atomic double *worst = &s->shared->totals.ratio[variant_dtype_kv(&task.v)];
+    for (double seen = atomic_load(worst); task.out->ratio > seen;)
+        if (atomic_compare_exchange_weak(worst, &seen, task.out->ratio))
+            break;
+    shared_free(task.out, sizeof *task.out);
+    return failed;
+}
+
+static const int dims[][2] = {{64, 64}};
+
+static void find_choices(struct suite *s)
+{
+    struct cpu cpu;
+    cpu_detect(&cpu);
+    for (int i = 0; i < ISA_COUNT; i++) {
+        if (isa_language((enum isa)i) != LANGUAGE_C)
+            continue;
+        if (!cpu.isa[i]) {
+            print_message("# %s: not here: %s\n", field_value_name(F_ISA, i), cpu_why_not(&cpu, (enum isa)i));
+            continue;
+        }
+        struct choice *c = &s->choice[s->choices++];
+        *c = (struct choice){.gen = s->gen, .isa = (enum isa)i, .dims = dims, .dim_count = 1};
+        choice_begin(c);
+    }
+}
+
+static void print_counts(const struct suite *s, int most)
+{
+    const struct shared *h = s->shared;
+    print_message(
+        "# %d problems, %d with a row that sees no key; error over bound at most %.3f with f32 keys, %.3f f16, "
+        "%.3f bf16\n",
+        h->totals.problems, h->empty, h->totals.ratio[0], h->totals.ratio[1], h->totals.ratio[2]);
+    for (int f = 0; f < FIELD_COUNT; f++)
+        if (fields[f].type == FIELD_BOOL || f == F_BIAS || f == F_SPLIT)
+            print_message("# %s: %d\n", fields[f].key, h->with[f]);
+    for (int i = 0; i < s->choices; i++)
+        print_message("# %s: %d\n", field_value_name(F_ISA, s->choice[i].isa), h->isa[s->choice[i].isa]);
+    /* Nothing that was to be looked at was left out by chance or by a rule. */
+    for (int f = 0; f < FIELD_COUNT && most >= 1000 && !getenv("ATTN_FILTER"); f++)
+        if (fields[f].type == FIELD_BOOL || f == F_BIAS || f == F_SPLIT)
+            assert_true(h->with[f] > most / 20);
+    for (int i = 0; i < 3 && most >= 1000 && !getenv("ATTN_FILTER"); i++)
+        for (int t = 0; t < DTYPE_COUNT; t++)
+            assert_true(h->type[i][t] > most / 20);
+}
+
+static void test_random_problems(void **state)
+{
+    (void)state;
+    const char *problems = getenv("ATTNGEN_PROBLEMS"), *only = getenv("ATTN_VARIANT");
+    struct suite s = {.seed = test_seed()};
+    struct gen *gen;
+    struct gen_error err;
+    int most = problems ? atoi(problems) : getenv("ATTNGEN_SOAK") ? 60000 : 3000;
+    if (gen_open(&gen, &err) != 0)
+        fail_msg("%s", err.text);
+    s.gen = gen;
+    s.shared = shared_memory(sizeof *s.shared);
+    assert_non_null(s.shared);
+    find_choices(&s);
+    assert_true(s.choices > 0);
+    int failed = only ? judge_variant(&s, atoi(only)) : run_jobs((most + A_VARIANT - 1) / A_VARIANT, judge_variant, &s);
+    if (!only)
+        print_counts(&s, most);
+    int found = s.shared->totals.problems, failures = s.shared->totals.failures;
+    shared_free(s.shared, sizeof *s.shared);
+    gen_close(gen);
+    assert_int_equal(failures, 0);
+    assert_int_equal(failed, 0);
+    if (!only && !getenv("ATTN_FILTER"))
+        assert_true(found >= most);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_problems)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
