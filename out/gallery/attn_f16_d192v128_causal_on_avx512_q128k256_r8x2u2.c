@@ -697,6 +697,7 @@ static int64_t end_key(const struct sequence *s, int64_t i)
 {
     return most(0, least(s->keys, i + s->offset + 1));
 }
+
 /* The rows themselves, or a copy padded with zeros where whole vectors would reach past their end. */
 static const void *staged(const void *from, int64_t *ld, int64_t rows, int64_t width, int64_t padded, int64_t element, void *stage)
 {
