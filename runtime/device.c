@@ -24,10 +24,10 @@ const char *device_why_not(const struct tuner *tuner, enum isa isa)
 
 static struct opencl_source source_of(const struct variant *v, const struct gen_text *text, char name[GEN_NAME_MAX])
 {
-    enum { WARPGROUP_ROWS = 64, WARPGROUP_ITEMS = 128 };
+    enum { WARPGROUP_ROWS = 64, WARPGROUP_ITEMS = 128, WARP_ITEMS = 32 };
     const int32_t *f = v->field;
     bool sm90 = f[F_ISA] == ISA_SM90; /* a warpgroup for 64 rows each, and one that copies */
-    bool sm80 = f[F_ISA] == ISA_SM80; /* four warps */
+    bool sm80 = f[F_ISA] == ISA_SM80; /* a warp for micro.rows each */
     variant_encode(v, name);
     return (struct opencl_source){
         .name = name,
@@ -35,7 +35,7 @@ static struct opencl_source source_of(const struct variant *v, const struct gen_
         .size = text->size,
         .local_bytes = text->local_bytes,
         .group = {sm90   ? (f[F_TILE_Q] / WARPGROUP_ROWS + 1) * WARPGROUP_ITEMS
-                  : sm80 ? WARPGROUP_ITEMS
+                  : sm80 ? f[F_TILE_Q] / f[F_ROWS] * WARP_ITEMS
                          : f[F_GROUP_LANES],
                   sm90 || sm80 ? 1 : f[F_GROUP_ROWS]},
         .tile_q = f[F_TILE_Q],
@@ -216,25 +216,29 @@ static double hopper_cycles(const struct variant *v, const struct tune_target *t
     return queries * tile * waves;
 }
 
-/* The same of Ampere's instructions: half the rate, and what warps read of K and V, 128 bytes a cycle, serves more rows of
- * larger tiles. Groups that are there at once hide each other's waiting. */
-static double ampere_cycles(const struct variant *v, const struct tune_target *t)
+/* Cycles of a multiprocessor for one head by mma.sync, after what was measured on an H200: 2540 flops a cycle there; each
+ * warp reads all keys and values, 128 bytes a cycle; softmax and waiting are hidden by other groups, as far as registers
+ * and shared memory have room for them. */
+static double ampere_cycles(const struct variant *v, const struct tune_target *t, const struct opencl_device *d)
 {
-    enum { WARPS = 4, WARP_ROWS = 16, LANES = 32 };
     const int32_t *f = v->field;
     const struct shape s = read_shape(v, t);
-    const double queries = up(s.rows, s.bq) / s.bq, wide = up(s.d, 16) + up(s.dv, 8),
-                 parts = s.bq / (WARPS * WARP_ROWS);
+    const double heads = (double)t->heads * (double)t->batch, units = t->threads > 0 ? t->threads : 1;
+    const double queries = up(s.rows, s.bq) / s.bq, warps = s.bq / s.mr, row = 2 * (up(s.d, 16) + up(s.dv, 16));
     const double steps = f[F_CAUSAL] ? (s.keys + s.bq / 2) / s.bk + 0.5 : up(s.keys, s.bk) / s.bk;
-    const double product = 2 * s.bq * s.bk * wide / 2048, reading = WARPS * s.bk * wide * 2 / 128;
-    const double softmax = s.bq * s.bk / 11.8 + (f[F_LAZY] ? 1.3 : 1) * s.bq * s.dv / 128; /* the vote costs more */
-    const double held = parts * (s.dv / 2 + s.bk * 3 / 4 + up(s.d, 16) / 4) + 50 + (f[F_LAZY] ? 10 : 0);
-    const double by_registers = 65536 / ((held < 255 ? up(held, 8) : 255) * WARPS * LANES);
-    const double by_local = 227.0 * 1024 / (128 * s.bk * (up(s.d, 64) + up(s.dv, 64)) / 64);
+    const double held = s.mr / 16 * (s.dv + s.bk) / 2, q = s.mr / 16 * up(s.d, 16) / 4; /* registers; of Q, which may stay */
+    const bool stays = held + q + 48 <= 255;
+    const double registers = 1.25 * (held + (stays ? q : 0)) + 40;
+    const double local = f[F_STAGES] * s.bk * row + (stays ? 0 : s.bq * 2 * up(s.d, 16)) + 1024;
+    const double room = d->capability >= 90 && d->capability < 120 ? 228 << 10 : (double)d->local_bytes * 2;
+    const double by_registers = 65536 / (up(registers < 255 ? registers : 255, 8) * 32 * warps), by_local = room / local;
     double groups = by_registers < by_local ? by_registers : by_local;
     groups = groups < 1 ? 1 : groups > 8 ? 8 : (double)(int64_t)groups;
-    const double tile = larger(product, reading) + 0.5 * softmax + 1200 / groups;
-    return queries * (steps * tile + 3000 / groups) * (held > 270 ? 1.3 : 1);
+    const double product = larger(s.bq * s.bk * row / 2540, warps * s.bk * row / 128);
+    const double softmax = s.bq * s.bk / 23 + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
+    const double step = (product + softmax + 460 / groups) * (warps * groups < 8 ? 1.25 : 1);
+    const double slots = units * groups, waves = up(queries * heads, slots) / (queries * heads);
+    return queries * (steps * step + 3000 / groups) * waves;
 }
 
 double device_cycles(const struct variant *variant, const struct tune_target *target, const struct opencl_device *d)
@@ -244,7 +248,7 @@ double device_cycles(const struct variant *variant, const struct tune_target *ta
     if (variant->field[F_ISA] == ISA_SM90)
         return hopper_cycles(variant, target);
     if (variant->field[F_ISA] == ISA_SM80)
-        return ampere_cycles(variant, target);
+        return ampere_cycles(variant, target, d);
     struct shape s = read_shape(variant, target);
     return d->type == OPENCL_CPU ? cpu_cycles(&s) : gpu_cycles(&s, d);
 }

@@ -173,8 +173,7 @@ static void describe(const struct opencl_api *api, cl_device_id id, struct openc
               : type & CL_DEVICE_TYPE_ACCELERATOR ? OPENCL_ACCELERATOR
               : type & CL_DEVICE_TYPE_CPU         ? OPENCL_CPU
                                                   : OPENCL_OTHER;
-    /* NVIDIA says 48 KiB of cards that have 227, and refuses to build what declares more; but not from PTX, which is how
-     * level sm90 is built. */
+    /* NVIDIA says 48 KiB of cards that have 227: opencl_fits knows better for its own levels. */
     d->local_bytes = (int64_t)device_number(api, id, CL_DEVICE_LOCAL_MEM_SIZE);
     d->memory = (int64_t)device_number(api, id, CL_DEVICE_GLOBAL_MEM_SIZE);
     d->largest_buffer = (int64_t)device_number(api, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);

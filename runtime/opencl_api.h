@@ -161,8 +161,13 @@ struct attn_cl_features opencl_features_of(const struct opencl_kernel *k, const 
 
 int opencl_sm90_launch(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct launch *launch,
                        cl_event *event, struct gen_error *err);
-/* 0, or -1 and what level sm80 cannot take: rows that do not begin at multiples of 16 bytes, too long ones. */
-int opencl_sm80_check(const struct opencl_kernel *kernel, const struct attn_cl_args *args, struct gen_error *err);
+int opencl_sm80_launch(const struct opencl_kernel *kernel, const struct opencl_slot *slot, const struct launch *launch,
+                       cl_event *event, struct gen_error *err);
+
+/* Of NVIDIA's levels: how many heads' tiles are done together in a causal run, and whether positions fit the kernel's 32
+ * bits. */
+int opencl_heads_near(const struct opencl_kernel *kernel, const struct attn_cl_args *args, long tiles);
+int opencl_check_lengths(const struct attn_cl_args *args, long tiles, struct gen_error *err);
 
 /* From source, for the source's level. NULL and err when the driver refuses it. */
 cl_program opencl_build_program(struct opencl_target *target, const struct opencl_source *source,

@@ -10,7 +10,7 @@
 #include "opencl_api.h"
 #include "opencl_ptx.h"
 
-enum { BINARY_MOST = 64 << 20, AMPERE = 80, HOPPER = 90, HOPPER_LOCAL = 227 << 10 };
+enum { BINARY_MOST = 64 << 20, AMPERE = 80, HOPPER = 90 };
 
 /* Nothing that relaxes IEEE arithmetic: -inf and NaN have their meaning in a softmax, and a check that passed once must
  * pass on every driver. For the same reason no -cl-mad-enable: templates say fma where they mean it. */
@@ -27,9 +27,19 @@ static int out_of_memory(struct gen_error *err)
     return -1;
 }
 
+/* NVIDIA's driver tells 48 KiB of every card. From 9.0 on it assembles for the very card (sm_90a where its PTX says
+ * sm_90), and then takes all that a group can have there; for cards before that its assembler refuses more than it tells. */
+static int64_t most_local(const struct opencl_device *d, enum opencl_level level)
+{
+    enum { CONSUMER_BLACKWELL = 120, MOST = 227 << 10, MOST_OF_CONSUMERS = 99 << 10 };
+    if (level == OPENCL_PORTABLE || d->capability < HOPPER)
+        return d->local_bytes;
+    return d->capability < CONSUMER_BLACKWELL ? MOST : MOST_OF_CONSUMERS;
+}
+
 int opencl_fits(const struct opencl_device *d, const struct opencl_source *s, struct gen_error *err)
 {
-    int64_t items = (int64_t)s->group[0] * s->group[1], local = s->level == OPENCL_SM90 ? HOPPER_LOCAL : d->local_bytes;
+    int64_t items = (int64_t)s->group[0] * s->group[1], local = most_local(d, s->level);
     if (s->level == OPENCL_SM90 && d->capability != HOPPER)
         snprintf(err->text, sizeof err->text,
                  "%s: error: it is for compute capability 9.0 alone; expected an NVIDIA device that has it, not %s",

@@ -153,8 +153,8 @@ static int launch(const struct opencl_kernel *k, struct opencl_slot *s, const st
     cl_event before = NULL;
     if (src->level == OPENCL_SM90)
         return opencl_sm90_launch(k, s, l, event, err);
-    if (src->level == OPENCL_SM80 && opencl_sm80_check(k, &l->args, err) != 0)
-        return -1;
+    if (src->level == OPENCL_SM80)
+        return opencl_sm80_launch(k, s, l, event, err);
     if (heads > MOST_GROUPS) {
         snprintf(err->text, sizeof err->text, "there are %ld heads; expected at most %d on a device", heads,
                  MOST_GROUPS);

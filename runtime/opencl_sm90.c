@@ -55,9 +55,9 @@ static int make_maps(const struct opencl_kernel *k, const struct attn_cl_args *a
     return 0;
 }
 
-/* How many heads' tiles are done together in a causal run: as many as have their keys and values in L2, but enough that
- * every unit has two tiles, and whole groups of heads that share them. */
-static int heads_near(const struct opencl_kernel *k, const struct attn_cl_args *a, long tiles)
+/* As many as have their keys and values in L2, but enough that every unit has two tiles, and whole groups of heads that
+ * share them. */
+int opencl_heads_near(const struct opencl_kernel *k, const struct attn_cl_args *a, long tiles)
 {
     const struct opencl_source *s = &k->source;
     double bytes = 2.0 * (s->head_dim + s->head_dim_v) * (double)a->kv_len;
@@ -69,7 +69,7 @@ static int heads_near(const struct opencl_kernel *k, const struct attn_cl_args *
     return (int)(near > heads ? heads : near);
 }
 
-static int check_lengths(const struct attn_cl_args *a, long tiles, struct gen_error *err)
+int opencl_check_lengths(const struct attn_cl_args *a, long tiles, struct gen_error *err)
 {
     long all;
     if (a->q_len > MOST_LENGTH || a->kv_len > MOST_LENGTH)
@@ -120,25 +120,16 @@ static int set_args(const struct opencl_kernel *k, const struct opencl_slot *s, 
     return opencl_failed(code, "clSetKernelArg", err);
 }
 
-int opencl_sm80_check(const struct opencl_kernel *k, const struct attn_cl_args *a, struct gen_error *err)
-{
-    struct attn_cl_maps ignored; /* what a map cannot be of is what 16 bytes at a time cannot be copied of */
-    return check_lengths(a, (a->q_len + k->source.tile_q - 1) / k->source.tile_q, err) != 0 ||
-                   make_maps(k, a, &ignored, err) != 0
-               ? -1
-               : 0;
-}
-
 int opencl_sm90_launch(const struct opencl_kernel *k, struct opencl_slot *s, const struct launch *l,
                        cl_event *event, struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;
     const long tiles = (l->args.q_len + k->source.tile_q - 1) / k->source.tile_q;
     struct attn_cl_maps maps = {.unused = 0};
-    if (check_lengths(&l->args, tiles, err) != 0 || make_maps(k, &l->args, &maps, err) != 0 ||
+    if (opencl_check_lengths(&l->args, tiles, err) != 0 || make_maps(k, &l->args, &maps, err) != 0 ||
         need_maps(k, s, err) != 0)
         return -1;
-    maps.near = heads_near(k, &l->args, tiles);
+    maps.near = opencl_heads_near(k, &l->args, tiles);
     if (set_args(k, s, l, &maps, err) != 0)
         return -1;
     const long all = tiles * l->args.heads * l->args.batch, units = k->target->device.units;

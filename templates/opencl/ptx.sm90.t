@@ -31,10 +31,6 @@ INLINED void named_arrive(uint number, uint items)
 {
     __asm__ volatile("bar.arrive %0, %1;" :: "r"(number), "r"(items) : "memory");
 }
-INLINED void warp_sync(void)
-{
-    __asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory");
-}
 
 /* The copy engine, between shared memory and a box of a tensor that begins at (column, row, head, sequence). What lies
  * outside the tensor is read as zeros and not written. */
@@ -77,11 +73,6 @@ INLINED void map_written(ulong map) /* by stores; the copy engine may read it */
 INLINED void zero16(uint at)
 {
     __asm__ volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" :: "r"(at), "r"(0) : "memory");
-}
-INLINED void flip_signs16(uint at) /* of eight 16-bit elements */
-{
-    __asm__ volatile("{.reg .b32 a, b, c, d; ld.shared.v4.b32 {a, b, c, d}, [%0]; xor.b32 a, a, %1; xor.b32 b, b, %1;"
-        "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at), "r"(0x80008000) : "memory");
 }
 
 /* Registers of this warpgroup's work-items, from now on. */

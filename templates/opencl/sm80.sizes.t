@@ -1,27 +1,38 @@
-%# The sizes that a tile of forward attention implies on NVIDIA's tensor cores from Ampere on, and what must hold of them.
-%# Rows of K and V lie in shared memory in boxes of 64 columns, 128 bytes. Each of four warps has MT times 16 rows of queries: what it reads of K and V serves all of them.
+%# The sizes that a tile of forward attention implies on NVIDIA's cards from compute capability 8.0 on, and what must hold
+%# of them. Rows of Q, K, V and O lie in shared memory in boxes of 64 columns, 128 bytes, the width of a swizzle; the last box
+%# has 16 or 32 where that is enough. A warp has MR rows of queries: one or two fragments of 16.
 % assert DTYPE != "f32", "isa sm80 multiplies f16 and bf16; dtype must be one of them"
-% assert MR + NV + U + GQ + GX + VW == 0, "micro, unroll, group and vector belong to other isas; sm80 has tiles"
-% assert ST + PINGPONG == 0, "stages and pingpong belong to isa sm90"
-% assert HD % 8 == 0 and HDV % 8 == 0, "head_dim must be a multiple of 8: rows are copied 16 bytes at a time"
+% assert NV + U + GQ + GX + VW + PINGPONG == 0, "micro.vecs, unroll, group, vector and pingpong belong to other isas; sm80 has tiles, micro.rows and stages"
+% assert HD % 8 == 0 and HDV % 8 == 0, "head_dim must be a multiple of 8: rows are copied by whole 16 bytes"
 % assert HD <= 256 and HDV <= 256, "head_dim must be at most 256: a warp's registers hold no wider output"
-% assert BQ == 64 or BQ == 128, "tile.q must be 64 or 128: four warps have 16 or 32 rows each"
-% assert BK % 16 == 0 and BK <= 256, "tile.k must be a multiple of 16 and at most 256"
+% assert MR == 16 or MR == 32, "micro.rows must be 16 or 32: one or two fragments of the tensor cores"
+% assert BQ == MR or BQ == 2*MR or BQ == 4*MR or BQ == 8*MR, "tile.q must be 1, 2, 4 or 8 times micro.rows: so many warps"
+% assert BK % 16 == 0 and BK <= 256, "tile.k must be a multiple of 16, as a product's sides are, and at most 256"
+% assert ST >= 2, "stages must be at least 2: the next keys are copied while these are multiplied"
 % let TYPE = "ushort"
 % let T = DTYPE
-% let ITEMS = 128
-% let MT = BQ/64
-% let HB = ceil_div(HD, 64)
-% let VB = ceil_div(HDV, 64)
+% let ITEMS = 32*BQ/MR
+% let FR = MR/16
+%# A fragment's scores and output in a work-item.
 % let NS = BK/2
 % let NO = HDV/2
-% let QN = ceil_div(HD, 16)
-%# Registers: output, scores and probabilities, and 28 for all else; Q too if it has room, else it is in shared memory.
-% let HELD = MT*(NO + NS + BK/4) + 28
-% let Q_HELD = HELD + MT*4*QN <= 255
-% assert HELD + 4*MT <= 255, "a work-item needs more than 255 registers; tile.q or tile.k must be smaller"
-% let Q_TILE = Q_HELD ? 0 : BQ*HB*128
-% let K_TILE = BK*HB*128
-% let V_TILE = BK*VB*128
-% let LOCAL = Q_TILE + K_TILE + V_TILE
-% assert LOCAL <= 49152, "a tile takes more than 48 KiB of shared memory; tile.q or tile.k must be smaller"
+% let HB = ceil_div(HD, 64)
+% let VB = ceil_div(HDV, 64)
+%# Bytes of a row in the last box, and in all boxes.
+% let HW = 2*round_up(HD - 64*(HB - 1), HD - 64*(HB - 1) > 32 ? 64 : HD - 64*(HB - 1) > 16 ? 32 : 16)
+% let LW = 2*round_up(HDV - 64*(VB - 1), HDV - 64*(VB - 1) > 32 ? 64 : HDV - 64*(VB - 1) > 16 ? 32 : 16)
+% let K_TILE = BK*(128*(HB - 1) + HW)
+% let V_TILE = BK*(128*(VB - 1) + LW)
+% let Q_TILE = BQ*(128*(HB - 1) + HW)
+% let O_TILE = BQ*(128*(VB - 1) + LW)
+%# Registers of a work-item: scores, output, Q where there is room, and about 48 for all else. Q in registers leaves its place to
+%# the last stage of keys and values.
+% let NQ = 4*ceil_div(HD, 16)
+% let HELD = FR*(NS + NO)
+% assert HELD + 48 <= 255, "a work-item needs more registers than it has; tile.k or micro.rows must be smaller"
+% let Q_STAYS = HELD + FR*NQ + 48 <= 255
+% let AT_STAGES = Q_STAYS ? 0 : Q_TILE
+% let STAGE = K_TILE + V_TILE
+% let AT_Q = Q_STAYS ? (ST - 1)*STAGE : 0
+% let LOCAL = max(max(AT_STAGES + ST*STAGE, AT_Q + Q_TILE), O_TILE)
+% assert LOCAL <= 232448, "it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller"

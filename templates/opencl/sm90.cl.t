@@ -8,6 +8,7 @@
 % include "opencl/ptx.t"
 % include "opencl/ptx.sm90.t"
 % include "opencl/softmax.t"
+% include "opencl/tiles.t"
 % include "opencl/sm90.tiles.t"
 % include "opencl/sm90.copy.t"
 % include "opencl/sm90.parts.t"

@@ -29,7 +29,7 @@ enum { ITEMS = 128, BK = 96, NS = BK / 2, HD = 80, HDV = 72, NO = HDV / 2, SEQUE
 static const char text[] =
     "% include \"opencl/sm90.sizes.t\"\n% include \"opencl/args.h\"\n% include \"opencl/maps.h\"\n"
     "% include \"opencl/ptx.t\"\n% include \"opencl/ptx.sm90.t\"\n% include \"opencl/softmax.t\"\n"
-    "% include \"opencl/sm90.tiles.t\"\n% include \"opencl/sm90.copy.t\"\n"
+    "% include \"opencl/tiles.t\"\n% include \"opencl/sm90.tiles.t\"\n% include \"opencl/sm90.copy.t\"\n"
     "% include \"opencl/sm90.parts.t\"\n"
     "__kernel __attribute__((reqd_work_group_size(128, 1, 1)))\n"
     "void box(__global const ushort *in, const struct attn_cl_maps maps, __global ulong *room, __global ushort *raw,\n"

@@ -23,6 +23,7 @@ static const struct opencl_device pocl = {.name = "pocl",
 static const struct opencl_device nvidia = {.name = "nvidia",
                                             .type = OPENCL_GPU,
                                             .nvidia = true,
+                                            .capability = 90,
                                             .local_bytes = 48 << 10, /* as reported */
                                             .most_items = 1024,
                                             .side = {1024, 1024, 64},
@@ -47,18 +48,19 @@ struct look {
     int emitted, fit;
 };
 
-static void look(const struct opencl_device *device, int dim, struct look *out)
+static void look(const struct opencl_device *device, enum isa isa, int dim, struct look *out)
 {
     static struct variant all[SPACE];
     struct opencl_target there = {.device = *device};
     struct gen_error err;
     struct gen *gen;
     struct variant caller = with(dim, 64, 64, 4, 2, 16, 8, 4);
+    caller.field[F_DTYPE] = isa == ISA_PORTABLE ? DTYPE_F32 : DTYPE_BF16;
     *out = (struct look){.device = device,
                          .target = {.caller = caller, .heads = 16, .kv_heads = 16, .batch = 1, .q_len = 4096,
                                     .kv_len = 4096, .threads = device->units}};
     assert_int_equal(gen_open(&gen, &err), 0);
-    int n = tuning_space(&caller, ISA_PORTABLE, all, SPACE);
+    int n = tuning_space(&caller, isa, all, SPACE);
     assert_true(n <= SPACE);
     for (int i = 0; i < n; i++) {
         struct gen_text text;
@@ -89,7 +91,7 @@ static void test_processor(void **state)
     (void)state;
     for (int dim = 64; dim <= 128; dim += 64) {
         struct look l;
-        look(&pocl, dim, &l);
+        look(&pocl, ISA_PORTABLE, dim, &l);
         print_message("# D=%d: %d emitted, %d fit\n", dim, l.emitted, l.fit);
         assert_true(l.fit == l.emitted && l.fit > 100);
         assert_int_equal(l.best.field[F_GROUP_ROWS], 1);
@@ -108,7 +110,7 @@ static void test_card(void **state)
     (void)state;
     for (int dim = 64; dim <= 128; dim += 64) {
         struct look l;
-        look(&nvidia, dim, &l);
+        look(&nvidia, ISA_PORTABLE, dim, &l);
         print_message("# D=%d: %d emitted, %d fit\n", dim, l.emitted, l.fit);
         assert_true(l.fit < l.emitted && l.fit > 50);
         const struct variant good[] = {with(dim, 64, 64, 4, 2, 16, 8, 4), with(dim, 64, 64, 4, 4, 16, 8, 2),
@@ -131,11 +133,65 @@ static void test_card(void **state)
     }
 }
 
+static struct variant mma(int dim, int tile_q, int tile_k, int rows, bool lazy)
+{
+    struct variant v = variant_default(ISA_SM80);
+    const enum field_id id[] = {F_DTYPE, F_HEAD_DIM, F_TILE_Q, F_TILE_K, F_ROWS, F_LAZY};
+    const int32_t value[] = {DTYPE_BF16, dim, tile_q, tile_k, rows, lazy};
+    for (size_t i = 0; i < sizeof id / sizeof *id; i++)
+        v.field[id[i]] = value[i];
+    return v;
+}
+
+static void test_mma(void **state)
+{
+    struct look l;
+    (void)state;
+    look(&nvidia, ISA_SM80, 64, &l);
+    assert_int_equal(l.best.field[F_ROWS], 32);
+    assert_true(behind(&l, mma(64, 128, 64, 32, false)) < 1.15);
+    assert_true(behind(&l, mma(64, 128, 64, 16, false)) > 1.2);
+    look(&nvidia, ISA_SM80, 128, &l);
+    assert_int_equal(l.best.field[F_ROWS], 32);
+    assert_true(behind(&l, mma(128, 128, 48, 32, true)) < 1.15);
+    assert_true(behind(&l, mma(128, 128, 64, 16, true)) > 1.15);
+    look(&nvidia, ISA_SM80, 256, &l);
+    assert_true(behind(&l, mma(256, 128, 64, 16, false)) < 1.15);
+    assert_true(behind(&l, mma(256, 64, 64, 16, true)) > 1.1);
+}
+
+/* How much shared memory a group may take goes by the card; kernels of level sm80 that take 48, 96 and 192 KiB. */
+static void test_room(void **state)
+{
+    static const struct {
+        int capability, fit;
+    } cards[] = {{75, 0}, {80, 1}, {89, 1}, {90, 3}, {100, 3}, {120, 2}};
+    const struct variant sizes[] = {mma(128, 64, 32, 32, false), mma(128, 128, 64, 32, false), mma(256, 128, 64, 16, false)};
+    struct gen *gen;
+    struct gen_error err;
+    (void)state;
+    assert_int_equal(gen_open(&gen, &err), 0);
+    for (size_t c = 0; c < sizeof cards / sizeof *cards; c++) {
+        struct opencl_target there = {.device = nvidia};
+        there.device.capability = cards[c].capability;
+        for (int i = 0; i < 3; i++) {
+            struct gen_text text;
+            assert_int_equal(gen_emit(gen, &sizes[i], GEN_READABLE, &text, &err), 0);
+            assert_int_equal(text.local_bytes, 48 << (10 + i));
+            assert_int_equal(device_fits(&there, &sizes[i], &text, &err), i < cards[c].fit ? 0 : -1);
+            gen_text_free(&text);
+        }
+    }
+    gen_close(gen);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_processor),
         cmocka_unit_test(test_card),
+        cmocka_unit_test(test_mma),
+        cmocka_unit_test(test_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,216 @@
+%# What a work-group does with its tile, but for the order in which it does so: copies to shared memory, products, output.
+/* A warp's part of a tile: ${MR} rows, in fragments of 16. */
+struct part {
+    uint shared;
+    __local uchar *memory; /* the same */
+    int item, warp, lane;
+    float scale;
+    int i, reach;          /* its first row; none of its rows sees keys from reach on */
+    int keys, offset;      /* as in struct tile */
+};
+
+INLINED struct part part_of(__local uchar *memory, const struct tile *x, const struct attn_cl_args *a)
+{
+    const int item = get_local_id(0) % ${ITEMS}, last = (int)a->q_len - 1; /* %: the compiler learns its range */
+    struct part p = {.shared = (uint)(ulong)memory, .memory = memory, .item = item, .warp = uniform(item / 32), .lane = item & 31};
+    p.i = x->i0 + p.warp * ${MR};
+    p.keys = x->keys, p.offset = x->offset;
+    p.reach = p.i > last ? 0 : interval(min(p.i + ${MR - 1}, last), x->keys, x->offset);
+    p.scale = fmax(fabs(a->scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
+    return p;
+}
+
+/* Where 16 bytes lie in a box, swizzled: eight rows of a small matrix are in different banks. */
+INLINED uint place(int row, int chunk, const int width)
+{
+    return row * width + ((chunk ^ (row * width / 128 % (width / 16))) << 4);
+}
+/* Of a lane, the row that it names for four small matrices: two below each other and two beside; or beside first. */
+INLINED uint below_first(int lane, const int width)
+{
+    return place(lane & 15, lane >> 4, width);
+}
+INLINED uint beside_first(int lane, const int width)
+{
+    return place((lane & 7) + (lane >> 4 << 3), lane >> 3 & 1, width);
+}
+
+/* Boxes side by side of so many rows, of which n are there, and as many of their columns; the rest is made zero. */
+INLINED void copy_boxes(uint to, __global const ushort *from, long stride, int item, int n, const int rows, const int boxes,
+    const int width, const int columns)
+{
+    const int lanes = width / 16, step = ${ITEMS} / lanes, chunk = item % lanes;
+    from += item / lanes * stride + 8 * chunk;
+    #pragma unroll
+    for (int r = 0; r < rows; r += step, from += step * stride) {
+        const int row = item / lanes + r;
+        #pragma unroll
+        for (int c = 0; c < boxes; c++)
+            if (rows % step == 0 || row < rows)
+                copy16(to + c * rows * 128 + place(row, chunk, width), from + 64 * c, row < n && 64 * c + 8 * chunk < columns);
+    }
+}
+/* Of all columns of Q or K, or of V. */
+% for v in 0..2
+% let BOXES = v ? VB : HB
+% let W = v ? LW : HW
+% let D = v ? HDV : HD
+INLINED void copy_${v ? "v" : "qk"}(uint to, __global const ushort *from, long stride, int item, int n, const int rows)
+{
+% if W == 128
+    copy_boxes(to, from, stride, item, n, rows, ${BOXES}, 128, ${D});
+% else
+% if BOXES > 1
+    copy_boxes(to, from, stride, item, n, rows, ${BOXES - 1}, 128, ${64*(BOXES - 1)});
+% end
+    copy_boxes(to + ${128*(BOXES - 1)} * rows, from + ${64*(BOXES - 1)}, stride, item, n, rows, 1, ${W}, ${D - 64*(BOXES - 1)});
+% end
+}
+% end
+#define K_AT(n) (shared + ${AT_STAGES} + (n) % ${ST} * ${STAGE})
+#define V_AT(n) (shared + ${AT_STAGES + K_TILE} + (n) % ${ST} * ${STAGE})
+
+/* With a negative scale the scores of -Q are multiplied by its magnitude, so that the largest comes out on top. */
+INLINED void negate_q(const struct part *p)
+{
+% for c in 0..HB
+% let W = c == HB - 1 ? HW : 128
+    for (int at = p->lane * 16; at < ${MR*W}; at += 512)
+        flip_signs16(p->shared + ${AT_Q + c*BQ*128} + p->warp * ${MR*W} + at);
+% end
+    warp_sync();
+}
+
+/* Columns 16*d to 16*d + 15 of the warp's queries. */
+INLINED void get_queries(uint *q, const struct part *p, int d)
+{
+    #pragma unroll
+    for (int f = 0; f < ${FR}; f++) {
+        const int width = d < ${4*(HB - 1)} ? 128 : ${HW};
+        const uint box = p->shared + ${AT_Q} + d / 4 * ${BQ*128} + (p->warp * ${MR} + 16 * f) * width;
+        load_matrices4(q + 4 * f, box + (below_first(p->lane, width) ^ d % 4 * 32));
+    }
+}
+
+/* S = Q K^T. */
+INLINED void scores(float *s, ${Q_STAYS ? "const uint *q, " : ""}const struct part *p, uint k)
+{
+    #pragma unroll
+    for (int n = 0; n < ${FR*NS}; n++)
+        s[n] = 0.0f;
+    #pragma unroll
+    for (int d = 0; d < ${ceil_div(HD, 16)}; d++) {
+        const int width = d < ${4*(HB - 1)} ? 128 : ${HW};
+        const uint at = k + d / 4 * ${BK*128} + (beside_first(p->lane, width) ^ d % 4 * 32);
+% if Q_STAYS
+        const uint *a = q + d * ${4*FR};
+% else
+        uint a[${4*FR}];
+        get_queries(a, p, d);
+% end
+        #pragma unroll
+        for (int n = 0; n < ${BK/16}; n++) {
+            uint b[4];
+            load_matrices4(b, at + n * 16 * width);
+            #pragma unroll
+            for (int f = 0; f < ${FR}; f++) {
+                multiply(s + f * ${NS} + 8 * n, a + 4 * f, b);
+                multiply(s + f * ${NS} + 8 * n + 4, a + 4 * f, b + 2);
+            }
+        }
+    }
+}
+
+/* O += P V. */
+INLINED void values(float *out, const uint *w, const struct part *p, uint v)
+{
+    #pragma unroll
+    for (int n = 0; n < ${BK/16}; n++) {
+        #pragma unroll
+        for (int c = 0; c < ${ceil_div(HDV, 16)}; c++) {
+            const int width = c < ${4*(VB - 1)} ? 128 : ${LW};
+            const uint at = v + c / 4 * ${BK*128} + n * 16 * width + (below_first(p->lane, width) ^ c % 4 * 32);
+            uint b[4];
+% if HDV % 16 != 0
+            if (c == ${HDV/16})
+                load_matrices2_across(b, at);
+            else
+                load_matrices4_across(b, at);
+% else
+            load_matrices4_across(b, at);
+% end
+            #pragma unroll
+            for (int f = 0; f < ${FR}; f++) {
+                multiply(out + f * ${NO} + 8 * c, w + f * ${NS/2} + 4 * n, b);
+% if HDV % 16 != 0
+                if (c < ${HDV/16})
+                    multiply(out + f * ${NO} + 8 * c + 4, w + f * ${NS/2} + 4 * n, b + 2);
+% else
+                multiply(out + f * ${NO} + 8 * c + 4, w + f * ${NS/2} + 4 * n, b + 2);
+% end
+            }
+        }
+    }
+}
+
+/* The keys of tile j that are behind the ends of intervals. Those are not kept: registers are dear. */
+INLINED void mask_edge(float *s, const struct part *p, int j)
+{
+    if (interval(p->i, p->keys, p->offset) < (j + 1) * ${BK}) {
+        const int from = j * ${BK} + 2 * (p->lane & 3), i = p->i + p->lane / 4;
+        #pragma unroll
+        for (int f = 0; f < ${FR}; f++) {
+            const int left[2] = {interval(i + 16 * f, p->keys, p->offset) - from,
+                interval(i + 16 * f + 8, p->keys, p->offset) - from};
+            mask(s + f * ${NS}, left);
+        }
+    }
+}
+
+/* The rows are complete: their LSE, and O as it is stored. */
+INLINED void close_rows(float *out, const struct part *p, struct rows *rows, const struct attn_cl_args *a, __global float *lse)
+{
+    #pragma unroll
+    for (int r = 0; r < ${2*FR}; r++) {
+        float sum = rows[r / 2].sum[r % 2];
+        const int i = p->i + p->lane / 4 + 8 * r;
+        sum += across(sum, 1);
+        sum += across(sum, 2);
+        const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
+        if (a->has_lse && (p->lane & 3) == 0 && i < (int)a->q_len)
+            lse[i] = sum == 0.0f ? -INFINITY : finite(rows[r / 2].top[r % 2]) * p->scale * 0.693147181f + log(sum);
+        #pragma unroll
+        for (int n = 0; n < ${NO}; n++)
+            if (n / 2 % 2 == r % 2)
+                out[r / 2 * ${NO} + n] *= inverse;
+    }
+}
+
+/* O goes through shared memory, each warp's rows by themselves, so that 16 bytes are written at once. */
+INLINED void put_box(__global ushort *o, long stride, int lane, int n, __local const uchar *from, const int width,
+    const int columns)
+{
+    const int lanes = width / 16, step = 32 / lanes, chunk = lane % lanes;
+    #pragma unroll
+    for (int r = 0; r < ${MR}; r += step) {
+        const int row = lane / lanes + r;
+        if (row < n && 8 * chunk < columns)
+            *(__global uint4 *)(o + row * stride + 8 * chunk) = *(__local const uint4 *)(from + place(row, chunk, width));
+    }
+}
+INLINED void store_output(__global ushort *o, long stride, int n, const float *out, const struct part *p)
+{
+    #pragma unroll
+    for (int f = 0; f < ${FR}; f++)
+        #pragma unroll
+        for (int m = 0; m < ${NO/2}; m++) { /* pairs of columns, of row lane/4 and then of the one 8 below */
+            const int c = m / 2, width = c < ${8*(VB - 1)} ? 128 : ${LW};
+            const uint at = c / 8 * ${BQ*128} + p->warp * ${MR} * width + place(16 * f + 8 * (m % 2) + p->lane / 4, c % 8, width);
+            *(__local uint *)(p->memory + at + 4 * (p->lane & 3)) = rounded(out[f * ${NO} + 2 * m], out[f * ${NO} + 2 * m + 1]);
+        }
+    warp_sync();
+% for c in 0..VB
+% let W = c == VB - 1 ? LW : 128
+    put_box(o + ${64*c}, stride, p->lane, n, p->memory + ${c*BQ*128} + p->warp * ${MR*W}, ${W}, ${HDV - 64*c});
+% end
+}

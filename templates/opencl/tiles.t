@@ -1,0 +1,30 @@
+%# Which tile is next.
+
+/* A tile of queries: its first one, its head, key head and sequence, the keys of that, what a causal interval counts
+ * from, and how many tiles of keys any of its rows sees. */
+struct tile {
+    int i0, h, g, b, keys, offset, count;
+};
+
+INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __global const long *kv_lens)
+{
+    struct tile x;
+    const int q_len = (int)a->q_len, heads = (int)a->heads, tiles = (q_len + ${BQ - 1}) / ${BQ};
+% if CAUSAL
+    /* Heavy tiles first, so that light ones fill the end; of as many heads as have room in the cache. */
+    const int first = t / (near * tiles) * near, rest = t - first * tiles, some = min(near, heads * (int)a->batch - first);
+    const int head = first + rest % some;
+    x.i0 = (tiles - 1 - rest / some) * ${BQ};
+% else
+    const int head = t / tiles;
+    x.i0 = (t - head * tiles) * ${BQ};
+% end
+    x.b = head / heads;
+    x.h = head - x.b * heads;
+    x.g = x.h / (heads / (int)a->kv_heads);
+    x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
+    x.offset = (int)clamp(a->offset + (a->bottom_right ? x.keys - q_len : 0), -(1L << 30), 1L << 30); /* lengths are below 2^30 */
+    /* Without keys there is one tile too, all masked: so O = 0 and LSE = -inf come about as all else. */
+    x.count = max((interval(min(x.i0 + ${BQ}, q_len) - 1, x.keys, x.offset) + ${BK - 1}) / ${BK}, 1);
+    return x;
+}

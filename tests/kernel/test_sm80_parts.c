@@ -1,0 +1,355 @@
+/* test_sm80_parts.c - the parts of level sm80 (templates/opencl/sm80.parts.t), each alone on the card in a kernel of one
+ * work-group, every element compared: copies to shared memory, their swizzle and the zeros behind their edges; the fragments
+ * of both products, with Q in registers and without; masking; and the way of the output through shared memory. What it is
+ * not: attention (test_opencl_kernels.c), or the softmax step, which test_sm90_parts.c tests. Skipped without such a card. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../runtime/numeric.h"
+#include "../kit/card.h"
+#include "../kit/seed.h"
+
+/* Boxes of 64 and of 16 columns, the last half of which are zeros in V; two warps of two fragments. */
+enum { HD = 80, HDV = 72, NO = HDV / 2, BQ = 64, ITEMS = 64, FRAGMENTS = 2, BK_MOST = 96 };
+
+static const char text[] =
+    "% include \"opencl/sm80.sizes.t\"\n% include \"opencl/args.h\"\n% include \"opencl/ptx.t\"\n"
+    "% include \"opencl/ptx.sm80.t\"\n% include \"opencl/softmax.t\"\n% include \"opencl/tiles.t\"\n"
+    "% include \"opencl/sm80.parts.t\"\n"
+    "INLINED struct part part_here(__local uchar *memory, int i0, int keys, int offset)\n"
+    "{\n"
+    "    const struct tile x = {.i0 = i0, .keys = keys, .offset = offset};\n"
+    "    const struct attn_cl_args a = {.q_len = 1 << 20, .scale = 1.0f};\n"
+    "    return part_of(memory, &x, &a);\n"
+    "}\n"
+    "__kernel __attribute__((reqd_work_group_size(64, 1, 1)))\n"
+    "void copies(__global const ushort *in, long stride, int n, int v, __global uchar *raw)\n"
+    "{\n"
+    "    __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));\n"
+    "    const int item = get_local_id(0) % 64;\n"
+    "    for (int i = item; i < ${K_TILE}; i += 64)\n"
+    "        memory[i] = 0xa5;\n"
+    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    if (v)\n"
+    "        copy_v((uint)(ulong)memory, in, stride, item, n, ${BK});\n"
+    "    else\n"
+    "        copy_qk((uint)(ulong)memory, in, stride, item, n, ${BK});\n"
+    "    copies_commit();\n"
+    "    copies_wait(0);\n"
+    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    for (int i = item; i < ${K_TILE}; i += 64)\n"
+    "        raw[i] = memory[i];\n"
+    "}\n"
+    "__kernel __attribute__((reqd_work_group_size(64, 1, 1)))\n"
+    "void products(__global const ushort *q, __global const ushort *k, __global const ushort *v, __global ushort *o,\n"
+    "    __global const float *weights, __global float *s_out, __global float *o_out, int negative, int rows)\n"
+    "{\n"
+    "    __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));\n"
+    "    const struct part p = part_here(memory, 0, ${BK}, 0);\n"
+    "    const uint shared = p.shared;\n"
+    "    float s[${FR*NS}], out[${FR*NO}];\n"
+    "    uint w[${FR*NS/2}];\n"
+    "    copy_qk(shared + ${AT_Q}, q, ${HD}, p.item, ${BQ}, ${BQ});\n"
+    "    copy_qk(K_AT(0), k, ${HD}, p.item, ${BK}, ${BK});\n"
+    "    copy_v(V_AT(0), v, ${HDV}, p.item, ${BK}, ${BK});\n"
+    "    copies_commit();\n"
+    "    copies_wait(0);\n"
+    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    if (negative)\n"
+    "        negate_q(&p);\n"
+    "% if Q_STAYS\n"
+    "    uint fragments[${FR*NQ}];\n"
+    "    #pragma unroll\n"
+    "    for (int d = 0; d < ${NQ/4}; d++)\n"
+    "        get_queries(fragments + d * ${4*FR}, &p, d);\n"
+    "    scores(s, fragments, &p, K_AT(0));\n"
+    "% else\n"
+    "    scores(s, &p, K_AT(0));\n"
+    "% end\n"
+    "    #pragma unroll\n"
+    "    for (int n = 0; n < ${FR*NS}; n++) {\n"
+    "        s_out[p.item * ${FR*NS} + n] = s[n];\n"
+    "        s[n] = weights[p.item * ${FR*NS} + n];\n"
+    "    }\n"
+    "    #pragma unroll\n"
+    "    for (int f = 0; f < ${FR}; f++)\n"
+    "        round_all(w + f * ${NS/2}, s + f * ${NS});\n"
+    "    #pragma unroll\n"
+    "    for (int n = 0; n < ${FR*NO}; n++)\n"
+    "        out[n] = 1.0f;\n"
+    "    values(out, w, &p, V_AT(0));\n"
+    "    #pragma unroll\n"
+    "    for (int n = 0; n < ${FR*NO}; n++)\n"
+    "        o_out[p.item * ${FR*NO} + n] = out[n];\n"
+    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    store_output(o + p.i * ${HDV}, ${HDV}, rows - p.i, out, &p);\n"
+    "}\n"
+    "__kernel __attribute__((reqd_work_group_size(64, 1, 1)))\n"
+    "void edges(__global float *s_out, int i0, int keys, int offset, int j, __global int *reach)\n"
+    "{\n"
+    "    __local uchar memory[64];\n"
+    "    const struct part p = part_here(memory, i0, keys, offset);\n"
+    "    float s[${FR*NS}];\n"
+    "    #pragma unroll\n"
+    "    for (int n = 0; n < ${FR*NS}; n++)\n"
+    "        s[n] = 1.0f;\n"
+    "    mask_edge(s, &p, j);\n"
+    "    #pragma unroll\n"
+    "    for (int n = 0; n < ${FR*NS}; n++)\n"
+    "        s_out[p.item * ${FR*NS} + n] = s[n];\n"
+    "    reach[p.item] = p.reach;\n"
+    "}\n";
+
+/* bf16 with Q in registers; f16 with Q in shared memory, for which there are too many keys in a tile. */
+struct suite {
+    struct card card;
+    cl_program program[2];
+};
+static const int tile_k[2] = {48, BK_MOST};
+static const enum dtype types[2] = {DTYPE_BF16, DTYPE_F16};
+
+static struct variant variant_of(int which)
+{
+    struct variant v = variant_default(ISA_SM80);
+    v.field[F_DTYPE] = types[which];
+    v.field[F_HEAD_DIM] = HD;
+    v.field[F_HEAD_DIM_V] = HDV;
+    v.field[F_CAUSAL] = 1;
+    v.field[F_TILE_Q] = BQ;
+    v.field[F_TILE_K] = tile_k[which];
+    v.field[F_ROWS] = 16 * FRAGMENTS;
+    v.field[F_LAZY] = which;
+    return v;
+}
+
+/* Where element n of an item's fragments stands. */
+static int fragment_row(int item, int n, int per_fragment)
+{
+    return item / 32 * 16 * FRAGMENTS + n / per_fragment * 16 + item % 32 / 4 + 8 * (n / 2 % 2);
+}
+static int fragment_column(int item, int n, int per_fragment)
+{
+    return 8 * (n % per_fragment / 4) + 2 * (item % 4) + n % 2;
+}
+
+/* ---- the parts ---- */
+static void check_copies(const struct suite *s, int which, bool v, int n)
+{
+    const struct card *c = &s->card;
+    const int bk = tile_k[which], width = v ? HDV : HD, tile = bk * (128 + 32);
+    const long stride = width + 24;
+    uint16_t in[BK_MOST * (HD + 24)];
+    uint8_t raw[BK_MOST * 160];
+    const int flag = v;
+    for (size_t i = 0; i < sizeof in / sizeof *in; i++)
+        in[i] = (uint16_t)(i * 7 + 1);
+    cl_mem m_in = card_buffer(c, in, sizeof in), m_raw = card_buffer(c, raw, sizeof raw);
+    const struct card_argument args[] = {
+        {sizeof m_in, &m_in}, {sizeof stride, &stride}, {sizeof n, &n}, {sizeof flag, &flag}, {sizeof m_raw, &m_raw}};
+    card_run(c, s->program[which], "copies", ITEMS, args, 5);
+    card_read(c, m_raw, raw, sizeof raw);
+    c->cl->api.clReleaseMemObject(m_in);
+    for (int row = 0; row < bk; row++)
+        for (int e = 0; e < 80; e++) {
+            const int box = e / 64, bytes = box ? 32 : 128, chunk = e % 64 / 8;
+            const int at = box * bk * 128 + row * bytes + (chunk ^ (row * bytes / 128 % (bytes / 16))) * 16 + e % 8 * 2;
+            const unsigned got = raw[at] | (unsigned)raw[at + 1] << 8;
+            const unsigned expected = row < n && e < width ? in[row * stride + e] : 0;
+            assert_in_range(at, 0, tile - 2);
+            if (got != expected)
+                fail_msg("%d rows, row %d, element %d: %u, not %u", n, row, e, got, expected);
+        }
+}
+
+static void test_copies(const struct suite *s)
+{
+    for (int which = 0; which < 2; which++)
+        for (int v = 0; v < 2; v++) {
+            check_copies(s, which, v, tile_k[which]);
+            check_copies(s, which, v, 29);
+            check_copies(s, which, v, 0);
+        }
+}
+
+/* Sums of products of small whole numbers are exact in every order. */
+static void fill_whole(uint16_t *out, int n, enum dtype type, uint64_t *seed)
+{
+    for (int i = 0; i < n; i++)
+        dtype_store(type, out, i, (float)(random_below(seed, 9) - 4));
+}
+
+struct product {
+    uint16_t q[BQ * HD], k[BK_MOST * HD], v[BK_MOST * HDV], o[BQ * HDV];
+    float weights[BQ * BK_MOST], scores[BQ * BK_MOST], values[BQ * HDV], p[BQ][BK_MOST];
+};
+
+static void run_products(const struct suite *s, int which, int negative, int rows, struct product *d)
+{
+    const struct card *c = &s->card;
+    cl_mem m[7] = {card_buffer(c, d->q, sizeof d->q),           card_buffer(c, d->k, sizeof d->k),
+                   card_buffer(c, d->v, sizeof d->v),           card_buffer(c, d->o, sizeof d->o),
+                   card_buffer(c, d->weights, sizeof d->weights), card_buffer(c, d->scores, sizeof d->scores),
+                   card_buffer(c, d->values, sizeof d->values)};
+    const struct card_argument args[] = {{sizeof *m, &m[0]}, {sizeof *m, &m[1]}, {sizeof *m, &m[2]},
+                                         {sizeof *m, &m[3]}, {sizeof *m, &m[4]}, {sizeof *m, &m[5]},
+                                         {sizeof *m, &m[6]}, {sizeof negative, &negative}, {sizeof rows, &rows}};
+    card_run(c, s->program[which], "products", ITEMS, args, 9);
+    card_read(c, m[3], d->o, sizeof d->o);
+    card_read(c, m[5], d->scores, sizeof d->scores);
+    card_read(c, m[6], d->values, sizeof d->values);
+    for (int i = 0; i < 5; i++)
+        if (i != 3)
+            c->cl->api.clReleaseMemObject(m[i]);
+}
+
+static void check_scores(int which, int negative, const struct product *d)
+{
+    const int ns = tile_k[which] / 2;
+    for (int item = 0; item < ITEMS; item++)
+        for (int n = 0; n < FRAGMENTS * ns; n++) {
+            const int row = fragment_row(item, n, ns), key = fragment_column(item, n, ns);
+            float sum = 0;
+            for (int e = 0; e < HD; e++)
+                sum += dtype_load(types[which], d->q, row * HD + e) * dtype_load(types[which], d->k, key * HD + e);
+            if (d->scores[item * FRAGMENTS * ns + n] != (negative ? -sum : sum))
+                fail_msg("score %d of item %d: %g, not %g", n, item, (double)d->scores[item * FRAGMENTS * ns + n], (double)sum);
+        }
+}
+
+static void check_values(int which, int rows, const struct product *d)
+{
+    for (int item = 0; item < ITEMS; item++)
+        for (int n = 0; n < FRAGMENTS * NO; n++) {
+            const int row = fragment_row(item, n, NO), e = fragment_column(item, n, NO);
+            float sum = 1; /* what the output was before */
+            for (int key = 0; key < tile_k[which]; key++)
+                sum += d->p[row][key] * dtype_load(types[which], d->v, key * HDV + e);
+            if (d->values[item * FRAGMENTS * NO + n] != sum)
+                fail_msg("output %d of item %d: %g, not %g", n, item, (double)d->values[item * FRAGMENTS * NO + n], (double)sum);
+            if (row < rows && dtype_load(types[which], d->o, row * HDV + e) != dtype_round(types[which], sum))
+                fail_msg("stored row %d, element %d: not %g", row, e, (double)sum);
+            if (row >= rows && d->o[row * HDV + e] != 0xa5a5)
+                fail_msg("row %d, behind the last one, is written", row);
+        }
+}
+
+static void test_products(const struct suite *s)
+{
+    struct product *d = malloc(sizeof *d);
+    uint64_t seed = test_seed();
+    assert_non_null(d);
+    for (int which = 0; which < 2; which++)
+        for (int negative = 0; negative < 2; negative++) {
+            const int ns = tile_k[which] / 2, rows = negative ? 37 : BQ;
+            fill_whole(d->q, BQ * HD, types[which], &seed);
+            fill_whole(d->k, BK_MOST * HD, types[which], &seed);
+            fill_whole(d->v, BK_MOST * HDV, types[which], &seed);
+            memset(d->o, 0xa5, sizeof d->o);
+            for (int item = 0; item < ITEMS; item++)
+                for (int n = 0; n < FRAGMENTS * ns; n++)
+                    d->p[fragment_row(item, n, ns)][fragment_column(item, n, ns)] = d->weights[item * FRAGMENTS * ns + n] =
+                        (float)random_below(&seed, 4);
+            run_products(s, which, negative, rows, d);
+            check_scores(which, negative, d);
+            check_values(which, rows, d);
+        }
+    free(d);
+}
+
+static void check_edges(const struct suite *s, int which, int i0, int keys, int offset, int j)
+{
+    const struct card *c = &s->card;
+    const int bk = tile_k[which], ns = bk / 2;
+    static float scores[BQ * BK_MOST];
+    int reach[ITEMS];
+    cl_mem m = card_buffer(c, scores, sizeof scores), m_reach = card_buffer(c, reach, sizeof reach);
+    const struct card_argument args[] = {{sizeof m, &m},           {sizeof i0, &i0}, {sizeof keys, &keys},
+                                         {sizeof offset, &offset}, {sizeof j, &j},   {sizeof m_reach, &m_reach}};
+    card_run(c, s->program[which], "edges", ITEMS, args, 6);
+    card_read(c, m, scores, sizeof scores);
+    card_read(c, m_reach, reach, sizeof reach);
+    for (int item = 0; item < ITEMS; item++) {
+        for (int n = 0; n < FRAGMENTS * ns; n++) {
+            const int i = i0 + fragment_row(item, n, ns), key = j * bk + fragment_column(item, n, ns);
+            const bool seen = key < keys && key <= i + offset;
+            if (scores[item * FRAGMENTS * ns + n] != (seen ? 1.0f : -INFINITY))
+                fail_msg("row %d, key %d: %g", i, key, (double)scores[item * FRAGMENTS * ns + n]);
+        }
+        const int last = i0 + (item / 32 + 1) * 16 * FRAGMENTS - 1 + offset + 1, ends = last < keys ? last : keys;
+        assert_int_equal(reach[item], ends < 0 ? 0 : ends);
+    }
+}
+
+static void test_edges(const struct suite *s)
+{
+    for (int which = 0; which < 2; which++) {
+        check_edges(s, which, 64, 1000, 0, 0);
+        check_edges(s, which, 64, 1000, 3, 1);
+        check_edges(s, which, 64, 70, 100, 1);
+        check_edges(s, which, 0, 1000, -20, 0);
+        check_edges(s, which, 0, 0, 0, 0);
+    }
+}
+
+static int setup(void **state)
+{
+    static struct suite suite;
+    card_open(&suite.card, 80, 1000);
+    for (int which = 0; which < 2 && suite.card.target; which++) {
+        const struct variant v = variant_of(which);
+        suite.program[which] = card_build(&suite.card, text, sizeof text - 1, &v, OPENCL_SM80);
+    }
+    *state = &suite;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct suite *s = *state;
+    for (int which = 0; which < 2; which++)
+        if (s->program[which])
+            s->card.cl->api.clReleaseProgram(s->program[which]);
+    card_close(&s->card);
+    return 0;
+}
+
+/* A setup that fails is an error, so each test looks itself. */
+static void with_card(void **state, void (*test)(const struct suite *s))
+{
+    const struct suite *s = *state;
+    if (!s->card.target) {
+        print_message("# %s\n", s->card.why);
+        skip();
+    }
+    test(s);
+}
+
+static void copies_alone(void **state)
+{
+    with_card(state, test_copies);
+}
+static void products_alone(void **state)
+{
+    with_card(state, test_products);
+}
+static void edges_alone(void **state)
+{
+    with_card(state, test_edges);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies_alone),
+        cmocka_unit_test(products_alone),
+        cmocka_unit_test(edges_alone),
+    };
+    return cmocka_run_group_tests_name("sm80 parts", tests, setup, teardown);
+}

@@ -1,0 +1,118 @@
+/* card.c - see card.h. */
+#include "card.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../gen/embed.h"
+#include "../../gen/template.h"
+
+void card_open(struct card *c, int least, int most)
+{
+    struct gen_error err = {""};
+    cl_int code;
+    *c = (struct card){0};
+    int index = opencl_open(&c->cl, &err) == 0 ? opencl_find(c->cl, "opencl", &err) : -1;
+    if (index < 0 || opencl_own(c->cl, index, &c->target, &err) != 0) {
+        snprintf(c->why, sizeof c->why, "%.190s", err.text);
+        return;
+    }
+    const struct opencl_device *d = opencl_target_device(c->target);
+    if (d->capability < least || d->capability > most) {
+        snprintf(c->why, sizeof c->why, "the first device, %s, has not the compute capability", d->name);
+        c->target = NULL;
+        return;
+    }
+    c->queue = c->cl->api.clCreateCommandQueue(c->target->context, c->target->device.id, 0, &code);
+    assert_int_equal(code, CL_SUCCESS);
+}
+
+void card_close(struct card *c)
+{
+    if (c->queue)
+        c->cl->api.clReleaseCommandQueue(c->queue);
+    opencl_close(c->cl);
+}
+
+static bool load(void *self, const char *name, const char **out, size_t *size)
+{
+    const struct embedded_file *f = embedded_find(name);
+    (void)self;
+    if (f) {
+        *out = f->data;
+        *size = f->size;
+    }
+    return f != NULL;
+}
+
+static int no_directive(void *self, const char *word, struct lexer *l, struct env *env, struct buf *out,
+                        struct gen_error *err)
+{
+    (void)self, (void)env, (void)out, (void)err;
+    return lex_fail(l, "unknown directive '%s'", word);
+}
+
+/* Shared memory that the template says it takes. */
+static int64_t local_bytes(const struct env *env)
+{
+    for (int i = env->entries - 1; i >= 0; i--)
+        if (!strcmp(env->entry[i].name, "LOCAL"))
+            return env->entry[i].value.number;
+    return 0;
+}
+
+cl_program card_build(struct card *c, const char *text, size_t size, const struct variant *v, enum opencl_level level)
+{
+    struct arena arena = {0};
+    struct env env = {.entries = 0};
+    struct buf out = {0};
+    struct gen_error err = {""};
+    for (int f = 0; f < FIELD_COUNT; f++)
+        env_set(&env, fields[f].var, fields[f].type == FIELD_NAME ? value_text(field_value_name((enum field_id)f, v->field[f]))
+                                                                  : value_int(v->field[f]));
+    const struct template_host host = {NULL, no_directive};
+    const struct template *t = template_parse(&arena, "parts", text, size, load, NULL, &err);
+    if (!t || template_render(t, &env, &host, &out, &err) != 0 || !buf_ok(&out))
+        fail_msg("%s", err.text);
+    const struct opencl_source source = {
+        .name = "parts", .text = out.data, .size = out.size, .level = level, .local_bytes = local_bytes(&env)};
+    cl_program program = opencl_build_program(c->target, &source, &err);
+    if (!program)
+        fail_msg("%s", err.text);
+    buf_free(&out);
+    arena_free(&arena);
+    return program;
+}
+
+cl_mem card_buffer(const struct card *c, const void *data, size_t size)
+{
+    cl_int code;
+    cl_mem m = c->cl->api.clCreateBuffer(c->target->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size, (void *)data, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    return m;
+}
+
+void card_read(const struct card *c, cl_mem m, void *out, size_t size)
+{
+    assert_int_equal(c->cl->api.clEnqueueReadBuffer(c->queue, m, CL_TRUE, 0, size, out, 0, NULL, NULL), CL_SUCCESS);
+    c->cl->api.clReleaseMemObject(m);
+}
+
+void card_run(const struct card *c, cl_program program, const char *kernel, size_t items, const struct card_argument *args,
+              int count)
+{
+    const struct opencl_api *api = &c->cl->api;
+    cl_int code;
+    cl_kernel k = api->clCreateKernel(program, kernel, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(api->clSetKernelArg(k, (cl_uint)i, args[i].size, args[i].value), CL_SUCCESS);
+    assert_int_equal(api->clEnqueueNDRangeKernel(c->queue, k, 1, NULL, &items, &items, 0, NULL, NULL), CL_SUCCESS);
+    assert_int_equal(api->clFinish(c->queue), CL_SUCCESS);
+    api->clReleaseKernel(k);
+}

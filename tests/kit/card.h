@@ -1,0 +1,37 @@
+/* card.h - an NVIDIA card for tests of single parts of its kernels: text of templates, rendered with a variant's fields and
+ * built; buffers; a launch of one group. What it is not: attention's launch (runtime/opencl_run.c). */
+#ifndef ATTNGEN_TESTS_CARD_H
+#define ATTNGEN_TESTS_CARD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "../../gen/gen.h"
+#include "../../runtime/opencl_api.h"
+
+struct card {
+    struct opencl *cl;
+    struct opencl_target *target; /* NULL: there is no card of that capability, and why names what there is */
+    cl_command_queue queue;
+    char why[200];
+};
+
+/* The first device, if its compute capability is between the two. Whatever else fails fails the test. */
+void card_open(struct card *c, int least, int most);
+void card_close(struct card *c);
+
+/* Kernels of a template, for a level. */
+cl_program card_build(struct card *c, const char *text, size_t size, const struct variant *v, enum opencl_level level);
+
+/* A copy of data on the card, and back; card_read releases the buffer. */
+cl_mem card_buffer(const struct card *c, const void *data, size_t size);
+void card_read(const struct card *c, cl_mem m, void *out, size_t size);
+
+struct card_argument {
+    size_t size;
+    const void *value;
+};
+void card_run(const struct card *c, cl_program program, const char *kernel, size_t items, const struct card_argument *args,
+              int count); /* one group, and waits */
+
+#endif
