@@ -31,7 +31,7 @@ emits() {
 check 'its spec emits kernels' < <(emits)
 
 verbs='emit run tune bench verify cache devices'
-for verb in $verbs; do "$attngen" $verb --help; done > "$dir/help" 2>&1
+{ for verb in $verbs; do "$attngen" $verb --help; done; grep -ohE '"--[a-z][-a-z]*"' tests/bench/*.py; } > "$dir/help" 2>&1
 unknown_verbs() {
     block '' | grep -oE '^attngen [a-z]+' | sort -u | while read -r _ verb; do
         [[ " $verbs " == *" $verb "* ]] || echo "attngen $verb"
@@ -59,7 +59,7 @@ untold_options() {
 check 'all that run takes of attention is in it' < <(untold_options)
 
 absent_files() {
-    grep -oE '(specs|tests|runtime|templates|gen)/[A-Za-z0-9_./-]*[A-Za-z0-9_/]' README.md | sort -u | while read -r path; do
+    sed 's|out/bin/[^ `]*||g' README.md | grep -oE '(specs|tests|runtime|templates|gen)/[A-Za-z0-9_./-]*[A-Za-z0-9_/]' | sort -u | while read -r path; do
         [[ -e $path ]] || echo "$path"
     done
 }
