@@ -24,10 +24,10 @@ static int check_places(const struct attn_cl_args *a, struct gen_error *err)
             return -1;
         }
         for (int d = 0; d < 3; d++)
-            if (all[i].count[d] > 1 && all[i].stride[d] % STEP != 0) {
+            if (all[i].count[d] > 1 && (all[i].stride[d] % STEP != 0 || all[i].stride[d] < 0)) {
                 snprintf(err->text, sizeof err->text,
-                         "a stride of %s is %ld; expected a multiple of %d elements for this level", all[i].name,
-                         all[i].stride[d], STEP);
+                         "a stride of %s is %ld; expected 0 or a positive multiple of %d elements for this level",
+                         all[i].name, all[i].stride[d], STEP);
                 return -1;
             }
     }

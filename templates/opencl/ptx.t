@@ -1,4 +1,4 @@
-%# Instructions that every level of NVIDIA's tensor cores uses, as functions: on one number, and across a warp.
+%# Instructions that every level of NVIDIA's tensor cores uses, as functions. Addresses in shared memory are 32 bits.
 #define INLINED static inline __attribute__((always_inline))
 
 INLINED float exp2_fast(float x) /* 2**-inf is 0, 2**0 is 1 */
@@ -38,6 +38,7 @@ INLINED uint rounded(float low, float high) /* two elements of ${DTYPE} */
     __asm__("cvt.rn.${T}x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
     return y;
 }
+
 INLINED void warp_sync(void)
 {
     __asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory");

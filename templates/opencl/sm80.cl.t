@@ -1,5 +1,5 @@
 %# Forward attention on NVIDIA's tensor cores from compute capability 8.0 on, after FlashAttention-2 (Dao 2023). A work-group
-%# for each tile of queries; a warp has ${MR} of its rows, and holds their scores and output in registers. Keys and values lie
+%# for each tile of queries; a warp has MR of its rows, and holds their scores and output in registers. Keys and values lie
 %# in shared memory, in ST stages: while one is multiplied the next ones are copied. All PTX is in ptx*.t.
 % include "opencl/sm80.sizes.t"
 % include "opencl/sm80.header.t"

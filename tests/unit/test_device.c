@@ -158,6 +158,13 @@ static void test_mma(void **state)
     look(&nvidia, ISA_SM80, 256, &l);
     assert_true(behind(&l, mma(256, 128, 64, 16, false)) < 1.15);
     assert_true(behind(&l, mma(256, 64, 64, 16, true)) > 1.1);
+    struct opencl_device ampere = nvidia; /* there is something for each head_dim in 48 KiB too */
+    ampere.capability = 80;
+    for (int dim = 64; dim <= 256; dim *= 2) {
+        look(&ampere, ISA_SM80, dim, &l);
+        print_message("# D=%d on compute capability 8.0: %d emitted, %d fit\n", dim, l.emitted, l.fit);
+        assert_true(l.fit < l.emitted && l.fit > 0);
+    }
 }
 
 /* How much shared memory a group may take goes by the card; kernels of level sm80 that take 48, 96 and 192 KiB. */
