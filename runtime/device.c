@@ -226,12 +226,14 @@ static double ampere_cycles(const struct variant *v, const struct tune_target *t
     const double heads = (double)t->heads * (double)t->batch, units = t->threads > 0 ? t->threads : 1;
     const double queries = up(s.rows, s.bq) / s.bq, warps = s.bq / s.mr, row = 2 * (up(s.d, 16) + up(s.dv, 16));
     const double steps = f[F_CAUSAL] ? (s.keys + s.bq / 2) / s.bk + 0.5 : up(s.keys, s.bk) / s.bk;
-    const double held = s.mr / 16 * (s.dv + s.bk) / 2, q = s.mr / 16 * up(s.d, 16) / 4; /* registers; of Q, which may stay */
+    const double held = s.mr / 16 * (s.dv + s.bk) / 2,
+                 q = s.mr / 16 * up(s.d, 16) / 4; /* registers; of Q, which may stay */
     const bool stays = held + q + 48 <= 255;
     const double registers = 1.25 * (held + (stays ? q : 0)) + 40;
     const double local = f[F_STAGES] * s.bk * row + (stays ? 0 : s.bq * 2 * up(s.d, 16)) + 1024;
     const double room = d->capability >= 90 && d->capability < 120 ? 228 << 10 : (double)d->local_bytes * 2;
-    const double by_registers = 65536 / (up(registers < 255 ? registers : 255, 8) * 32 * warps), by_local = room / local;
+    const double by_registers = 65536 / (up(registers < 255 ? registers : 255, 8) * 32 * warps),
+                 by_local = room / local;
     double groups = by_registers < by_local ? by_registers : by_local;
     groups = groups < 1 ? 1 : groups > 8 ? 8 : (double)(int64_t)groups;
     const double product = larger(s.bq * s.bk * row / 2540, warps * s.bk * row / 128);

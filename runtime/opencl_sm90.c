@@ -120,8 +120,8 @@ static int set_args(const struct opencl_kernel *k, const struct opencl_slot *s, 
     return opencl_failed(code, "clSetKernelArg", err);
 }
 
-int opencl_sm90_launch(const struct opencl_kernel *k, struct opencl_slot *s, const struct launch *l,
-                       cl_event *event, struct gen_error *err)
+int opencl_sm90_launch(const struct opencl_kernel *k, struct opencl_slot *s, const struct launch *l, cl_event *event,
+                       struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;
     const long tiles = (l->args.q_len + k->source.tile_q - 1) / k->source.tile_q;

@@ -193,12 +193,15 @@ struct product {
 static void run_products(const struct suite *s, int which, int negative, int rows, struct product *d)
 {
     const struct card *c = &s->card;
-    cl_mem m[7] = {card_buffer(c, d->q, sizeof d->q),           card_buffer(c, d->k, sizeof d->k),
-                   card_buffer(c, d->v, sizeof d->v),           card_buffer(c, d->o, sizeof d->o),
-                   card_buffer(c, d->weights, sizeof d->weights), card_buffer(c, d->scores, sizeof d->scores),
+    cl_mem m[7] = {card_buffer(c, d->q, sizeof d->q),
+                   card_buffer(c, d->k, sizeof d->k),
+                   card_buffer(c, d->v, sizeof d->v),
+                   card_buffer(c, d->o, sizeof d->o),
+                   card_buffer(c, d->weights, sizeof d->weights),
+                   card_buffer(c, d->scores, sizeof d->scores),
                    card_buffer(c, d->values, sizeof d->values)};
-    const struct card_argument args[] = {{sizeof *m, &m[0]}, {sizeof *m, &m[1]}, {sizeof *m, &m[2]},
-                                         {sizeof *m, &m[3]}, {sizeof *m, &m[4]}, {sizeof *m, &m[5]},
+    const struct card_argument args[] = {{sizeof *m, &m[0]}, {sizeof *m, &m[1]},           {sizeof *m, &m[2]},
+                                         {sizeof *m, &m[3]}, {sizeof *m, &m[4]},           {sizeof *m, &m[5]},
                                          {sizeof *m, &m[6]}, {sizeof negative, &negative}, {sizeof rows, &rows}};
     card_run(c, s->program[which], "products", ITEMS, args, 9);
     card_read(c, m[3], d->o, sizeof d->o);
@@ -219,7 +222,8 @@ static void check_scores(int which, int negative, const struct product *d)
             for (int e = 0; e < HD; e++)
                 sum += dtype_load(types[which], d->q, row * HD + e) * dtype_load(types[which], d->k, key * HD + e);
             if (d->scores[item * FRAGMENTS * ns + n] != (negative ? -sum : sum))
-                fail_msg("score %d of item %d: %g, not %g", n, item, (double)d->scores[item * FRAGMENTS * ns + n], (double)sum);
+                fail_msg("score %d of item %d: %g, not %g", n, item, (double)d->scores[item * FRAGMENTS * ns + n],
+                         (double)sum);
         }
 }
 
@@ -232,7 +236,8 @@ static void check_values(int which, int rows, const struct product *d)
             for (int key = 0; key < tile_k[which]; key++)
                 sum += d->p[row][key] * dtype_load(types[which], d->v, key * HDV + e);
             if (d->values[item * FRAGMENTS * NO + n] != sum)
-                fail_msg("output %d of item %d: %g, not %g", n, item, (double)d->values[item * FRAGMENTS * NO + n], (double)sum);
+                fail_msg("output %d of item %d: %g, not %g", n, item, (double)d->values[item * FRAGMENTS * NO + n],
+                         (double)sum);
             if (row < rows && dtype_load(types[which], d->o, row * HDV + e) != dtype_round(types[which], sum))
                 fail_msg("stored row %d, element %d: not %g", row, e, (double)sum);
             if (row >= rows && d->o[row * HDV + e] != 0xa5a5)
@@ -254,8 +259,8 @@ static void test_products(const struct suite *s)
             memset(d->o, 0xa5, sizeof d->o);
             for (int item = 0; item < ITEMS; item++)
                 for (int n = 0; n < FRAGMENTS * ns; n++)
-                    d->p[fragment_row(item, n, ns)][fragment_column(item, n, ns)] = d->weights[item * FRAGMENTS * ns + n] =
-                        (float)random_below(&seed, 4);
+                    d->p[fragment_row(item, n, ns)][fragment_column(item, n, ns)] =
+                        d->weights[item * FRAGMENTS * ns + n] = (float)random_below(&seed, 4);
             run_products(s, which, negative, rows, d);
             check_scores(which, negative, d);
             check_values(which, rows, d);

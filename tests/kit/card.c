@@ -73,8 +73,9 @@ cl_program card_build(struct card *c, const char *text, size_t size, const struc
     struct buf out = {0};
     struct gen_error err = {""};
     for (int f = 0; f < FIELD_COUNT; f++)
-        env_set(&env, fields[f].var, fields[f].type == FIELD_NAME ? value_text(field_value_name((enum field_id)f, v->field[f]))
-                                                                  : value_int(v->field[f]));
+        env_set(&env, fields[f].var,
+                fields[f].type == FIELD_NAME ? value_text(field_value_name((enum field_id)f, v->field[f]))
+                                             : value_int(v->field[f]));
     const struct template_host host = {NULL, no_directive};
     const struct template *t = template_parse(&arena, "parts", text, size, load, NULL, &err);
     if (!t || template_render(t, &env, &host, &out, &err) != 0 || !buf_ok(&out))
@@ -92,7 +93,8 @@ cl_program card_build(struct card *c, const char *text, size_t size, const struc
 cl_mem card_buffer(const struct card *c, const void *data, size_t size)
 {
     cl_int code;
-    cl_mem m = c->cl->api.clCreateBuffer(c->target->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size, (void *)data, &code);
+    cl_mem m = c->cl->api.clCreateBuffer(c->target->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size,
+                                         (void *)data, &code);
     assert_int_equal(code, CL_SUCCESS);
     return m;
 }
@@ -103,8 +105,8 @@ void card_read(const struct card *c, cl_mem m, void *out, size_t size)
     c->cl->api.clReleaseMemObject(m);
 }
 
-void card_run(const struct card *c, cl_program program, const char *kernel, size_t items, const struct card_argument *args,
-              int count)
+void card_run(const struct card *c, cl_program program, const char *kernel, size_t items,
+              const struct card_argument *args, int count)
 {
     const struct opencl_api *api = &c->cl->api;
     cl_int code;

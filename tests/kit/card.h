@@ -31,7 +31,7 @@ struct card_argument {
     size_t size;
     const void *value;
 };
-void card_run(const struct card *c, cl_program program, const char *kernel, size_t items, const struct card_argument *args,
-              int count); /* one group, and waits */
+void card_run(const struct card *c, cl_program program, const char *kernel, size_t items,
+              const struct card_argument *args, int count); /* one group, and waits */
 
 #endif

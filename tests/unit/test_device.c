@@ -57,8 +57,13 @@ static void look(const struct opencl_device *device, enum isa isa, int dim, stru
     struct variant caller = with(dim, 64, 64, 4, 2, 16, 8, 4);
     caller.field[F_DTYPE] = isa == ISA_PORTABLE ? DTYPE_F32 : DTYPE_BF16;
     *out = (struct look){.device = device,
-                         .target = {.caller = caller, .heads = 16, .kv_heads = 16, .batch = 1, .q_len = 4096,
-                                    .kv_len = 4096, .threads = device->units}};
+                         .target = {.caller = caller,
+                                    .heads = 16,
+                                    .kv_heads = 16,
+                                    .batch = 1,
+                                    .q_len = 4096,
+                                    .kv_len = 4096,
+                                    .threads = device->units}};
     assert_int_equal(gen_open(&gen, &err), 0);
     int n = tuning_space(&caller, isa, all, SPACE);
     assert_true(n <= SPACE);
@@ -173,7 +178,8 @@ static void test_room(void **state)
     static const struct {
         int capability, fit;
     } cards[] = {{75, 0}, {80, 1}, {89, 1}, {90, 3}, {100, 3}, {120, 2}};
-    const struct variant sizes[] = {mma(128, 64, 32, 32, false), mma(128, 128, 64, 32, false), mma(256, 128, 64, 16, false)};
+    const struct variant sizes[] = {mma(128, 64, 32, 32, false), mma(128, 128, 64, 32, false),
+                                    mma(256, 128, 64, 16, false)};
     struct gen *gen;
     struct gen_error err;
     (void)state;
