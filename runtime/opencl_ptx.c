@@ -44,7 +44,8 @@ char *ptx_for_hopper(const char *ptx, size_t size, struct gen_error *err)
     if (!at)
         return refuse(err, "no .target");
     at += strlen(target);
-    at += strspn(at, " \t");
+    while (at < end && (*at == ' ' || *at == '\t'))
+        at++;
     if (end - at < 6 || strncmp(at, "sm_90", 5) != 0 || (at[5] >= '0' && at[5] <= '9'))
         return refuse(err, "another .target");
     buf_put(&out, from, (size_t)(at + 5 - from));

@@ -146,6 +146,11 @@ static void find_choices(struct suite *s)
     }
 }
 
+static bool is_feature(int f)
+{
+    return (fields[f].type == FIELD_BOOL && fields[f].side == FIELD_CALLER) || f == F_BIAS || f == F_SPLIT;
+}
+
 static void print_counts(const struct suite *s, int most)
 {
     const struct shared *h = s->shared;
@@ -154,13 +159,13 @@ static void print_counts(const struct suite *s, int most)
         "%.3f bf16\n",
         h->totals.problems, h->empty, h->totals.ratio[0], h->totals.ratio[1], h->totals.ratio[2]);
     for (int f = 0; f < FIELD_COUNT; f++)
-        if (fields[f].type == FIELD_BOOL || f == F_BIAS || f == F_SPLIT)
+        if (is_feature(f))
             print_message("# %s: %d\n", fields[f].key, h->with[f]);
     for (int i = 0; i < s->choices; i++)
         print_message("# %s: %d\n", field_value_name(F_ISA, s->choice[i].isa), h->isa[s->choice[i].isa]);
     /* Nothing that was to be looked at was left out by chance or by a rule. */
     for (int f = 0; f < FIELD_COUNT && most >= 1000 && !getenv("ATTN_FILTER"); f++)
-        if (fields[f].type == FIELD_BOOL || f == F_BIAS || f == F_SPLIT)
+        if (is_feature(f))
             assert_true(h->with[f] > most / 20);
     for (int i = 0; i < 3 && most >= 1000 && !getenv("ATTN_FILTER"); i++)
         for (int t = 0; t < DTYPE_COUNT; t++)
