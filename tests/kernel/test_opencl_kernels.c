@@ -141,7 +141,7 @@ static bool within(void *arg, const struct variant *v)
 }
 
 /* Of some hundred; the first rows of a pairwise choice hold most of the pairs, and PoCL compiles for seconds. */
-enum { FEATURE_VARIANTS = 20 };
+enum { PLAIN_VARIANTS = 32, FEATURE_VARIANTS = 20 };
 
 static const int tensor_dims[][2] = {{64, 64}, {128, 128}, {256, 256}, {192, 128},
                                      {80, 80}, {40, 40},   {96, 160},  {8, 248}};
@@ -166,7 +166,7 @@ static void choose(struct suite *s, const struct opencl_device *device, bool fea
         widen(&c);
     s->count = s->soak ? choice_all(&c, &s->variants) : choice_pairwise(&c, s->seed, MAX_ROWS, &s->variants);
     assert_true(s->count >= 0);
-    int most = limit ? atoi(limit) : s->soak || !features ? s->count : FEATURE_VARIANTS;
+    int most = limit ? atoi(limit) : s->soak ? s->count : features ? FEATURE_VARIANTS : PLAIN_VARIANTS;
     s->count = most < s->count ? most : s->count;
     if (s->count == 0 && !getenv("ATTN_FILTER"))
         fail_msg("no variant of %s can be emitted for %s", field_value_name(F_ISA, isa), device->name);
