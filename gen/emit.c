@@ -365,9 +365,8 @@ static int check_ranges(const struct variant *v, struct gen_error *err)
         int32_t value = v->field[f], max = fields[f].type == FIELD_BOOL ? 1 : fields[f].max;
         while (fields[f].names && fields[f].names[max + 1])
             max++;
-        bool absent = fields[f].paired
-                          ? value == 0
-                          : value == 0 && isa < ISA_COUNT && field_is_absent((enum field_id)f, (enum isa)isa);
+        bool absent =
+            value == 0 && (fields[f].paired || (isa < ISA_COUNT && field_is_absent((enum field_id)f, (enum isa)isa)));
         if ((value < fields[f].min || value > max) && !absent) {
             snprintf(err->text, sizeof err->text, "variant: error: %s is %d; expected %d to %d", fields[f].key, value,
                      fields[f].min, max);

@@ -140,6 +140,11 @@ enum dtype variant_dtype_o(const struct variant *v)
     return (enum dtype)(v->field[F_DTYPE_O] ? v->field[F_DTYPE_O] - 1 : v->field[F_DTYPE]);
 }
 
+enum dtype variant_dtype_bias(const struct variant *v)
+{
+    return v->field[F_BIAS] == BIAS_NONE ? DTYPE_F32 : (enum dtype)(v->field[F_BIAS] - 1);
+}
+
 void variant_set_dtypes(struct variant *v, enum dtype q, enum dtype kv, enum dtype o)
 {
     v->field[F_DTYPE] = (int32_t)q;

@@ -87,6 +87,8 @@ enum field_id field_first(enum field_id f); /* of those that a paired one goes w
 /* Element types of key and value, and of output. variant_set_dtypes writes the one form that each choice has. */
 enum dtype variant_dtype_kv(const struct variant *v);
 enum dtype variant_dtype_o(const struct variant *v);
+/* Of what is added to scores; f32 where there is no bias. */
+enum dtype variant_dtype_bias(const struct variant *v);
 void variant_set_dtypes(struct variant *v, enum dtype q, enum dtype kv, enum dtype o);
 
 /* Whether scores are changed before the softmax; whether the kernel takes struct attn_features. */

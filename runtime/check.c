@@ -121,7 +121,7 @@ static float naive_score(const struct group *g, const struct row *row, int64_t j
         s = f->softcap * tanhf(s / f->softcap);
     if (v->field[F_BIAS]) {
         const int64_t *stride = f->bias_stride;
-        s += dtype_load((enum dtype)(v->field[F_BIAS] - 1), f->bias,
+        s += dtype_load(variant_dtype_bias(v), f->bias,
                         g->b * stride[0] + row->h * stride[1] + row->i * stride[2] + j * stride[3]);
     }
     if (v->field[F_ALIBI])

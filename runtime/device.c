@@ -49,7 +49,7 @@ static struct opencl_source source_of(const struct variant *v, const struct gen_
         .element = (int)dtype_size((enum dtype)v->field[F_DTYPE]),
         .element_kv = (int)dtype_size(variant_dtype_kv(v)),
         .element_o = (int)dtype_size(variant_dtype_o(v)),
-        .features = {.bias = v->field[F_BIAS] ? (int)dtype_size((enum dtype)(v->field[F_BIAS] - 1)) : 0,
+        .features = {.bias = v->field[F_BIAS] ? (int)dtype_size(variant_dtype_bias(v)) : 0,
                      .mask = v->field[F_MASK],
                      .alibi = v->field[F_ALIBI],
                      .sink = v->field[F_SINK],

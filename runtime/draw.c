@@ -252,7 +252,7 @@ static void fill_element(const struct drawn *d, enum dtype bias, const struct el
 void drawn_fill(const struct drawn *d, const struct variant *v, const struct attn_args *args)
 {
     int64_t heads = d->bias.count[1] > 1 || d->mask.count[1] > 1 ? args->heads : args->heads > 0;
-    enum dtype bias = v->field[F_BIAS] ? (enum dtype)(v->field[F_BIAS] - 1) : DTYPE_F32;
+    enum dtype bias = variant_dtype_bias(v);
     if (!d->bias.row && !d->mask.row)
         return;
     for (int64_t b = 0; b < args->batch; b++)

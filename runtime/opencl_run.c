@@ -101,7 +101,7 @@ bool opencl_takes(const struct opencl_source *s, int room)
     return room < ROOMS_PLAIN || has[room];
 }
 
-static int set_args(const struct opencl_kernel *k, const struct opencl_slot *s, const struct launch *l,
+int opencl_set_args(const struct opencl_kernel *k, const struct opencl_slot *s, const struct launch *l,
                     struct gen_error *err)
 {
     cl_int code = CL_SUCCESS;
@@ -166,7 +166,7 @@ static int launch(const struct opencl_kernel *k, struct opencl_slot *s, const st
         const size_t global[3] = {local[0] * (size_t)tiles, local[1] * (size_t)heads, (size_t)piece.args.batch};
         bool last = b + MOST_GROUPS >= l->args.batch;
         cl_event done = NULL;
-        if (set_args(k, s, &piece, err) != 0)
+        if (opencl_set_args(k, s, &piece, err) != 0)
             return -1;
         cl_int code = api->clEnqueueNDRangeKernel(l->queue, s->kernel, 3, NULL, global, local, before ? 1 : l->waits,
                                                   before ? &before : l->wait, last ? event : &done);

@@ -39,16 +39,12 @@ int opencl_sm80_launch(const struct opencl_kernel *k, const struct opencl_slot *
 {
     const struct opencl_api *api = &k->target->cl->api;
     const long tiles = (l->args.q_len + k->source.tile_q - 1) / k->source.tile_q;
-    cl_int code = CL_SUCCESS;
     if (opencl_check_lengths(&l->args, tiles, err) != 0 || check_places(&l->args, err) != 0)
         return -1;
     const int near = opencl_heads_near(k, &l->args, tiles);
-    for (cl_uint i = 0; i < ROOMS_PLAIN && code == CL_SUCCESS; i++)
-        code = api->clSetKernelArg(s->kernel, i, sizeof l->buffer[i], &l->buffer[i]);
-    if (code == CL_SUCCESS)
-        code = api->clSetKernelArg(s->kernel, ROOMS_PLAIN, sizeof l->args, &l->args);
-    if (code == CL_SUCCESS)
-        code = api->clSetKernelArg(s->kernel, ROOMS_PLAIN + 1, sizeof near, &near);
+    if (opencl_set_args(k, s, l, err) != 0)
+        return -1;
+    cl_int code = api->clSetKernelArg(s->kernel, ROOMS_PLAIN + 1, sizeof near, &near);
     if (opencl_failed(code, "clSetKernelArg", err) != 0)
         return -1;
     const size_t local = (size_t)k->source.group[0];

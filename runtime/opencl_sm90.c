@@ -104,22 +104,6 @@ static int need_maps(const struct opencl_kernel *k, struct opencl_slot *s, struc
     return opencl_failed(code, "clCreateBuffer", err);
 }
 
-static int set_args(const struct opencl_kernel *k, const struct opencl_slot *s, const struct launch *l,
-                    const struct attn_cl_maps *maps, struct gen_error *err)
-{
-    const struct opencl_api *api = &k->target->cl->api;
-    cl_int code = CL_SUCCESS;
-    for (cl_uint i = 0; i < ROOMS_PLAIN && code == CL_SUCCESS; i++)
-        code = api->clSetKernelArg(s->kernel, i, sizeof l->buffer[i], &l->buffer[i]);
-    if (code == CL_SUCCESS)
-        code = api->clSetKernelArg(s->kernel, ROOMS_PLAIN, sizeof l->args, &l->args);
-    if (code == CL_SUCCESS)
-        code = api->clSetKernelArg(s->kernel, ROOMS_PLAIN + 1, sizeof *maps, maps);
-    if (code == CL_SUCCESS)
-        code = api->clSetKernelArg(s->kernel, ROOMS_PLAIN + 2, sizeof s->maps, &s->maps);
-    return opencl_failed(code, "clSetKernelArg", err);
-}
-
 int opencl_sm90_launch(const struct opencl_kernel *k, struct opencl_slot *s, const struct launch *l, cl_event *event,
                        struct gen_error *err)
 {
@@ -130,7 +114,12 @@ int opencl_sm90_launch(const struct opencl_kernel *k, struct opencl_slot *s, con
         need_maps(k, s, err) != 0)
         return -1;
     maps.near = opencl_heads_near(k, &l->args, tiles);
-    if (set_args(k, s, l, &maps, err) != 0)
+    if (opencl_set_args(k, s, l, err) != 0)
+        return -1;
+    cl_int code = api->clSetKernelArg(s->kernel, ROOMS_PLAIN + 1, sizeof maps, &maps);
+    if (code == CL_SUCCESS)
+        code = api->clSetKernelArg(s->kernel, ROOMS_PLAIN + 2, sizeof s->maps, &s->maps);
+    if (opencl_failed(code, "clSetKernelArg", err) != 0)
         return -1;
     const long all = tiles * l->args.heads * l->args.batch, units = k->target->device.units;
     const size_t local = (size_t)k->source.group[0], global = local * (size_t)(all < units ? all : units);

@@ -113,7 +113,7 @@ double reference_score(const struct variant *v, const struct attn_args *a, int64
         s = f->softcap * tanh(s / f->softcap);
     if (v->field[F_BIAS]) {
         const int64_t *stride = f->bias_stride;
-        s += dtype_load((enum dtype)(v->field[F_BIAS] - 1), f->bias,
+        s += dtype_load(variant_dtype_bias(v), f->bias,
                         b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3]);
     }
     if (v->field[F_ALIBI])

@@ -25,6 +25,9 @@ struct rows {
 };
 void tensors_of(const struct attn_plan *plan, const struct attn_run *r, struct rows rows, struct tensor t[TENSORS]);
 bool is_empty(const struct tensor *t);
+/* Whether the steps along a side, each as long as the stride whatever its sign, leave room of what there is of it, which is
+ * then less. */
+bool takes_room(int64_t *room, int64_t extent, int64_t stride);
 /* The strides to use; that no index of the tensor overflows when counted in bytes; and that no two rows of an output
  * that are neighbours share elements. */
 attn_status check_strides(const struct tensor *t, bool output, int64_t stride[3], struct attn_error *err);

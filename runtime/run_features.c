@@ -129,14 +129,11 @@ static attn_status check_reach(const struct table *t, struct attn_error *err)
         if (t->extent[i] == 0)
             return ATTN_OK;
     for (int i = 0; i < 4; i++) {
-        int64_t reach, s = t->stride[i], size = s < 0 ? (s == INT64_MIN ? INT64_MAX : -s) : s;
-        if (!__builtin_mul_overflow(t->extent[i] - 1, size, &reach) && reach <= room) {
-            room -= reach;
+        if (takes_room(&room, t->extent[i], t->stride[i]))
             continue;
-        }
         bool named = t->extent[0] > 1 || t->extent[1] > 1 || i < 2;
         return context_fail(err, ATTN_INVALID, "%s_stride%s%s is %lld; expected a tensor of less than 2^63 bytes",
-                            t->name, named ? " of " : "", named ? sides[i] : "", (long long)s);
+                            t->name, named ? " of " : "", named ? sides[i] : "", (long long)t->stride[i]);
     }
     return ATTN_OK;
 }

@@ -98,6 +98,20 @@ static void contiguous(const struct tensor *t, int64_t stride[3])
         stride[0] = INT64_MAX;
 }
 
+static int64_t size_of(int64_t stride)
+{
+    return stride >= 0 ? stride : stride == INT64_MIN ? INT64_MAX : -stride;
+}
+
+bool takes_room(int64_t *room, int64_t extent, int64_t stride)
+{
+    int64_t reach;
+    if (__builtin_mul_overflow(extent - 1, size_of(stride), &reach) || reach > *room)
+        return false;
+    *room -= reach;
+    return true;
+}
+
 attn_status check_strides(const struct tensor *t, bool output, int64_t stride[3], struct attn_error *err)
 {
     static const char *const sides[] = {"batch", "head", "row"};
@@ -110,15 +124,13 @@ attn_status check_strides(const struct tensor *t, bool output, int64_t stride[3]
     if (is_empty(t))
         return ATTN_OK;
     for (int i = 0; i < 3; i++) {
-        int64_t reach, s = stride[i], size = s < 0 ? (s == INT64_MIN ? INT64_MAX : -s) : s;
-        if (__builtin_mul_overflow(t->extent[i] - 1, size, &reach) || reach > room)
+        if (!takes_room(&room, t->extent[i], stride[i]))
             return context_fail(err, ATTN_INVALID, "%s_stride of %s is %lld; expected a tensor of less than 2^63 bytes",
-                                t->name, sides[i], (long long)s);
-        room -= reach;
-        if (output && t->extent[i] > 1 && size < t->width)
+                                t->name, sides[i], (long long)stride[i]);
+        if (output && t->extent[i] > 1 && size_of(stride[i]) < t->width)
             return context_fail(err, ATTN_INVALID,
                                 "%s_stride of %s is %lld; expected at least %lld, the elements of a row", t->name,
-                                sides[i], (long long)s, (long long)t->width);
+                                sides[i], (long long)stride[i], (long long)t->width);
     }
     return ATTN_OK;
 }

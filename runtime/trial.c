@@ -77,7 +77,7 @@ static int map_all(struct trial *t)
     const struct variant *v = &t->v;
     const struct drawn *d = &t->drawn;
     size_t kv = dtype_size(variant_dtype_kv(v)),
-           bias = v->field[F_BIAS] ? dtype_size((enum dtype)(v->field[F_BIAS] - 1)) : 1;
+           bias = v->field[F_BIAS] ? dtype_size(variant_dtype_bias(v)) : 1;
     int64_t dim = variant_head_dim(v), dim_v = variant_head_dim_v(v);
     int result = map_tensor(&t->q, s, d->q_count, dim, dtype_size((enum dtype)v->field[F_DTYPE]));
     result |= map_tensor(&t->k, s, d->kv_count, dim, kv);
@@ -427,7 +427,7 @@ int trial_run(struct trial *t, const struct kernel *kernel, int parts, int64_t m
 /* Packed rows and pages stay where they are, and what says where they are moves on. */
 static void alone(const struct trial *t, int64_t b, struct attn_args *a, struct attn_features *f)
 {
-    const size_t bias = t->v.field[F_BIAS] ? dtype_size((enum dtype)(t->v.field[F_BIAS] - 1)) : 0;
+    const size_t bias = t->v.field[F_BIAS] ? dtype_size(variant_dtype_bias(&t->v)) : 0;
     if (f->q_starts) {
         f->q_starts += b;
     } else {

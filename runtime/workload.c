@@ -64,7 +64,7 @@ static int place_all(struct workload *w)
     w->block[AT_O].size = tensor_size(q, dim_v, variant_dtype_o(v));
     w->block[AT_LSE].size = tensor_size(q, 1, DTYPE_F32);
     w->block[AT_BIAS].size =
-        table_size(&d->bias, v->field[F_BIAS] ? dtype_size((enum dtype)(v->field[F_BIAS] - 1)) : 1);
+        table_size(&d->bias, v->field[F_BIAS] ? dtype_size(variant_dtype_bias(v)) : 1);
     w->block[AT_MASK].size = table_size(&d->mask, 1);
     for (int i = 0; i < DRAWN_LISTS; i++)
         w->block[AT_LISTS + i].size = d->list[i].size;
@@ -150,7 +150,7 @@ static void fill_row(void *base, enum dtype t, int64_t at, int64_t dim, uint64_t
 /* Whole, as nothing is looked for in what no query sees: a bias of any size in no time, a mask that hides one in eight. */
 static void fill_tables(struct workload *w, uint64_t seed)
 {
-    enum dtype t = w->caller.field[F_BIAS] ? (enum dtype)(w->caller.field[F_BIAS] - 1) : DTYPE_F32;
+    enum dtype t = variant_dtype_bias(&w->caller);
     fill_normal(w->block[AT_BIAS].at, t, w->block[AT_BIAS].size / dtype_size(t), seed + 3);
     for (size_t i = 0; i < w->block[AT_MASK].size; i++)
         w->block[AT_MASK].at[i] = random_next(&seed) % 8 != 0;
@@ -260,7 +260,7 @@ double attention_bytes(const struct variant *caller, const struct attn_args *arg
     bytes += keys * (double)args->kv_heads * (dim + dim_v) * (double)dtype_size(variant_dtype_kv(caller));
     if (f[F_BIAS])
         bytes += table_elements(args, args->features->bias_stride, queries, pairs) *
-                 (double)dtype_size((enum dtype)(f[F_BIAS] - 1));
+                 (double)dtype_size(variant_dtype_bias(caller));
     if (f[F_MASK])
         bytes += table_elements(args, args->features->mask_stride, queries, pairs);
     return bytes;

@@ -698,25 +698,34 @@ static int64_t end_key(const struct sequence *s, int64_t i)
     return most(0, least(s->keys, i + s->offset + 1));
 }
 
-/* The rows themselves, or a copy padded with zeros where whole vectors would reach past their end. */
-static const void *staged(const void *from, int64_t *ld, int64_t rows, int64_t width, int64_t padded, int64_t element, void *stage)
+/* n of `all` keys or values of a head, from row j on: in place, or, where rows are not whole vectors, do not lie side by side or
+ * are fewer, a copy of `all` rows, padded with zeros. */
+static const uint16_t *keys_at(const struct attn_args *a, const struct sequence *s, const uint16_t *head, const int64_t *stride, int64_t j, int64_t n,
+    int64_t all, int64_t width, int64_t padded, int64_t *ld, uint16_t *copy)
 {
-    if (rows >= 16 && width == padded)
-        return from;
-    memset(stage, 0, 16 * padded * element);
-    for (int64_t r = 0; r < least(rows, 16); r++)
-        memcpy((char *)stage + r * padded * element, (const char *)from + r * *ld * element, width * element);
+    int64_t r = 0;
+    int together = 1;
+    (void)a, (void)s;
+    *ld = stride[2];
+    if (together && n == all && width == padded)
+        return head + (j + r) * stride[2];
+    memset(copy, 0, all * padded * sizeof *copy);
+    for (; r < n; r++)
+        memcpy(copy + r * padded, head + (j + r) * stride[2], width * sizeof *copy);
     *ld = padded;
-    return stage;
+    return copy;
 }
 
-/* W keys or values of a head from row j on, of those before `end`. */
-static const uint16_t *keys_from(const struct attn_args *a, const struct sequence *s, const uint16_t *head, const int64_t *stride, int64_t j, int64_t end,
-    int64_t width, int64_t padded, int64_t *ld, uint16_t *stage)
+/* W rows of queries, or a copy padded with zeros where there are fewer or they are not whole vectors. */
+static const uint16_t *queries_at(const uint16_t *from, int64_t *ld, int64_t rows, uint16_t *copy)
 {
-    *ld = stride[2];
-    (void)a, (void)s;
-    return staged(j < end ? head + j * stride[2] : head, ld, end - j, width, padded, sizeof *head, stage);
+    if (rows >= 16)
+        return from;
+    memset(copy, 0, 3072 * sizeof *copy);
+    for (int64_t r = 0; r < least(rows, 16); r++)
+        memcpy(copy + r * 192, from + r * *ld, 192 * sizeof *copy);
+    *ld = 192;
+    return copy;
 }
 
 /* The parts of a workspace; K and V of one head, packed in tiles, lie at its end. */
@@ -738,10 +747,10 @@ static void pack(const struct attn_args *a, const struct space *w, const struct 
 {
     const uint16_t *k = (const uint16_t *)a->k + s->k_at + g * a->k_stride[1], *v = (const uint16_t *)a->v + s->v_at + g * a->v_stride[1];
     for (int64_t j = first / 256 * 256; j < (end + 31) / 32 * 32; j += 16) {
-        int64_t ld;
-        const uint16_t *from = keys_from(a, s, k, a->k_stride, j, end, 192, 192, &ld, w->stage);
+        int64_t n = least(16, end - j), ld;
+        const uint16_t *from = keys_at(a, s, k, a->k_stride, j, n, 16, 192, 192, &ld, w->stage);
         pack_k(from, w->k + j / 32 * 6144 + j % 32, ld);
-        from = keys_from(a, s, v, a->v_stride, j, end, 128, 128, &ld, w->stage);
+        from = keys_at(a, s, v, a->v_stride, j, n, 16, 128, 128, &ld, w->stage);
         pack_v(from, w->v + j / 256 * 32768 + j % 256 * 32, ld);
     }
 }
@@ -772,7 +781,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     int32_t ends[8];
     for (int64_t i = 0; i < padded; i += 16) {
         int64_t ld = a->q_stride[2];
-        const uint16_t *from = staged(i < rows ? q + i * ld : q, &ld, rows - i, 192, 192, sizeof *q, w->stage);
+        const uint16_t *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, w->stage);
         pack_q(from, w->q + i * 192, ld);
     }
     memset(w->o, 0, padded * 512);

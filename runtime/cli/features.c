@@ -1,27 +1,14 @@
 /* features.c - see features.h: files, and what libattn gets of them. */
 #include "features.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int wrong(struct gen_error *err, const char *path, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static int wrong(struct gen_error *err, const char *path, const char *format, ...)
-{
-    int used = snprintf(err->text, sizeof err->text, "%.400s: error: ", path);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(err->text + used, sizeof err->text - (size_t)used, format, args);
-    va_end(args);
-    return -1;
-}
-
 static int not_as(struct gen_error *err, const char *path, const struct npy *a, const char *expected)
 {
-    return wrong(err, path, "it is %s %s; expected %s", npy_type_name(a->type), npy_shape_text(a->dims, a->shape).text,
-                 expected);
+    return npy_wrong(err, path, "it is %s %s; expected %s", npy_type_name(a->type),
+                     npy_shape_text(a->dims, a->shape).text, expected);
 }
 
 /* ---- integers ---- */
@@ -41,10 +28,10 @@ static int check_starts(const char *path, const struct npy *a, struct gen_error 
     for (int64_t i = 0; i < a->count; i++) {
         int64_t at = integer_at(a, i), least = i ? integer_at(a, i - 1) : 0;
         if (i == 0 && at != 0)
-            return wrong(err, path, "it begins with %lld; expected 0", (long long)at);
+            return npy_wrong(err, path, "it begins with %lld; expected 0", (long long)at);
         if (at < least || at > INT64_C(1) << 40)
-            return wrong(err, path, "it has %lld at [%lld], after %lld; expected no less, and no more than 2^40",
-                         (long long)at, (long long)i, (long long)least);
+            return npy_wrong(err, path, "it has %lld at [%lld], after %lld; expected no less, and no more than 2^40",
+                             (long long)at, (long long)i, (long long)least);
     }
     return 0;
 }
@@ -114,9 +101,9 @@ static int check_table(const char *path, const struct features *f, const struct 
         for (int64_t i = 0; i < needed; i++) {
             int32_t page = ((const int32_t *)f->table.data)[b * columns + i];
             if (page < 0 || page >= f->pages)
-                return wrong(err, path,
-                             "it has no page at [%lld, %lld]; expected 0 to %lld, since sequence %lld has %lld keys",
-                             (long long)b, (long long)i, (long long)f->pages - 1, (long long)b, (long long)keys);
+                return npy_wrong(
+                    err, path, "it has no page at [%lld, %lld]; expected 0 to %lld, since sequence %lld has %lld keys",
+                    (long long)b, (long long)i, (long long)f->pages - 1, (long long)b, (long long)keys);
         }
     }
     return 0;
@@ -133,8 +120,8 @@ static int check_broadcast(const char *path, const struct npy *a, const struct e
         fits = a->shape[i] == side[i] || a->shape[i] == 1;
     if (fits)
         return 0;
-    return wrong(err, path, "its shape is %s; expected %s, each side that or 1", npy_shape_text(a->dims, a->shape).text,
-                 npy_shape_text(4, side).text);
+    return npy_wrong(err, path, "its shape is %s; expected %s, each side that or 1",
+                     npy_shape_text(a->dims, a->shape).text, npy_shape_text(4, side).text);
 }
 
 static int read_bias(const char *path, const struct extents *e, enum dtype q, struct npy *out, struct gen_error *err)
@@ -142,10 +129,10 @@ static int read_bias(const char *path, const struct extents *e, enum dtype q, st
     if (npy_read(path, out, err))
         return -1;
     if (out->type != NPY_F32 && out->type != NPY_F16 && out->type != NPY_U16)
-        return wrong(err, path, "its type is %s; expected float32 or float16, or uint16 that hold bf16",
-                     npy_type_name(out->type));
+        return npy_wrong(err, path, "its type is %s; expected float32 or float16, or uint16 that hold bf16",
+                         npy_type_name(out->type));
     if (out->type == NPY_U16 && q != DTYPE_BF16)
-        return wrong(err, path, "its type is uint16; expected bf16 queries with it, or float32 or float16");
+        return npy_wrong(err, path, "its type is uint16; expected bf16 queries with it, or float32 or float16");
     return check_broadcast(path, out, e, err);
 }
 
@@ -154,12 +141,12 @@ static int read_mask(const char *path, const struct extents *e, struct npy *out,
     if (npy_read(path, out, err))
         return -1;
     if (out->type != NPY_BOOL && out->type != NPY_U8)
-        return wrong(err, path, "its type is %s; expected bool or uint8 (--bias adds numbers)",
-                     npy_type_name(out->type));
+        return npy_wrong(err, path, "its type is %s; expected bool or uint8 (--bias adds numbers)",
+                         npy_type_name(out->type));
     const unsigned char *byte = out->data;
     for (int64_t i = 0; i < out->count; i++)
         if (byte[i] > 1)
-            return wrong(err, path, "it holds %d; expected 0, or 1 where a key takes part", byte[i]);
+            return npy_wrong(err, path, "it holds %d; expected 0, or 1 where a key takes part", byte[i]);
     return check_broadcast(path, out, e, err);
 }
 

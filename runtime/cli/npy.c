@@ -47,9 +47,7 @@ struct npy_text npy_shape_text(int dims, const int64_t *shape)
     return t;
 }
 
-static int wrong(struct gen_error *err, const char *path, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static int wrong(struct gen_error *err, const char *path, const char *format, ...)
+int npy_wrong(struct gen_error *err, const char *path, const char *format, ...)
 {
     int used = snprintf(err->text, sizeof err->text, "%.400s: error: ", path);
     va_list args;
@@ -112,13 +110,13 @@ static int parse_descr(const char *path, struct cursor *c, struct npy *out, stru
     static const char expected[] = "expected float32, float16, uint16, int32, int64, uint8 or bool, little-endian";
     char descr[32];
     if (!take_string(c, descr, sizeof descr))
-        return wrong(err, path, "the type is not a simple one; %s", expected);
+        return npy_wrong(err, path, "the type is not a simple one; %s", expected);
     for (int t = 0; t < NPY_TYPES; t++)
         if (!strcmp(descr, types[t].descr)) {
             out->type = (enum npy_type)t;
             return 0;
         }
-    return wrong(err, path, "the type is '%s'; %s", descr, expected);
+    return npy_wrong(err, path, "the type is '%s'; %s", descr, expected);
 }
 
 static int parse_order(const char *path, struct cursor *c, struct gen_error *err)
@@ -126,30 +124,30 @@ static int parse_order(const char *path, struct cursor *c, struct gen_error *err
     if (take_word(c, "False"))
         return 0;
     if (take_word(c, "True"))
-        return wrong(err, path, "the array is in Fortran order; expected C order (numpy.ascontiguousarray)");
-    return wrong(err, path, "fortran_order is not right; expected False");
+        return npy_wrong(err, path, "the array is in Fortran order; expected C order (numpy.ascontiguousarray)");
+    return npy_wrong(err, path, "fortran_order is not right; expected False");
 }
 
 static int parse_shape(const char *path, struct cursor *c, struct npy *out, struct gen_error *err)
 {
     static const char broken[] = "the shape is not right; expected a tuple of sizes";
     if (!take(c, '('))
-        return wrong(err, path, "%s", broken);
+        return npy_wrong(err, path, "%s", broken);
     while (!take(c, ')')) {
         if (out->dims == NPY_DIMS_MAX)
-            return wrong(err, path, "the shape has more than %d sides; expected at most that many", NPY_DIMS_MAX);
+            return npy_wrong(err, path, "the shape has more than %d sides; expected at most that many", NPY_DIMS_MAX);
         int64_t side = 0;
         const char *start = c->at; /* take has skipped blanks */
         for (; c->at < c->end && isdigit((unsigned char)*c->at); c->at++)
             if (__builtin_mul_overflow(side, 10, &side) || __builtin_add_overflow(side, *c->at - '0', &side))
-                return wrong(err, path, "the shape overflows; expected sizes that fit in memory");
+                return npy_wrong(err, path, "the shape overflows; expected sizes that fit in memory");
         if (c->at == start)
-            return wrong(err, path, "%s", broken);
+            return npy_wrong(err, path, "%s", broken);
         out->shape[out->dims++] = side;
         bool comma = take(c, ',');
         skip(c);
         if (!comma && (out->dims == 1 || c->at == c->end || *c->at != ')'))
-            return wrong(err, path, "%s", broken); /* (3) is no tuple */
+            return npy_wrong(err, path, "%s", broken); /* (3) is no tuple */
     }
     return 0;
 }
@@ -162,8 +160,8 @@ static int measure(const char *path, struct npy *out, struct gen_error *err)
     for (int i = 0; i < out->dims; i++) {
         empty |= out->shape[i] == 0;
         if (out->shape[i] && __builtin_mul_overflow(bytes, out->shape[i], &bytes))
-            return wrong(err, path, "the shape %s overflows; expected an array that fits in memory",
-                         npy_shape_text(out->dims, out->shape).text);
+            return npy_wrong(err, path, "the shape %s overflows; expected an array that fits in memory",
+                             npy_shape_text(out->dims, out->shape).text);
     }
     out->size = empty ? 0 : (size_t)bytes;
     out->count = empty ? 0 : bytes / (int64_t)types[out->type].size;
@@ -176,18 +174,19 @@ static int parse_dictionary(const char *path, struct cursor c, struct npy *out, 
     enum { KEYS = sizeof keys / sizeof *keys };
     unsigned seen = 0;
     if (!take(&c, '{'))
-        return wrong(err, path,
-                     "the header is no dictionary; expected {'descr': ..., 'fortran_order': ..., 'shape': ...}");
+        return npy_wrong(err, path,
+                         "the header is no dictionary; expected {'descr': ..., 'fortran_order': ..., 'shape': ...}");
     while (!take(&c, '}')) {
         char key[32];
         if (!take_string(&c, key, sizeof key) || !take(&c, ':'))
-            return wrong(err, path, "the header is broken; expected a key and a colon");
+            return npy_wrong(err, path, "the header is broken; expected a key and a colon");
         unsigned k = 0;
         while (k < KEYS && strcmp(key, keys[k]))
             k++;
         if (k == KEYS || (seen & 1u << k))
-            return wrong(err, path, "the header has a key '%s' %s; expected descr, fortran_order and shape, once each",
-                         key, k == KEYS ? "that is not known" : "twice");
+            return npy_wrong(err, path,
+                             "the header has a key '%s' %s; expected descr, fortran_order and shape, once each", key,
+                             k == KEYS ? "that is not known" : "twice");
         seen |= 1u << k;
         int failed = k == 0   ? parse_descr(path, &c, out, err)
                      : k == 1 ? parse_order(path, &c, err)
@@ -197,13 +196,13 @@ static int parse_dictionary(const char *path, struct cursor c, struct npy *out, 
         bool comma = take(&c, ',');
         skip(&c);
         if (!comma && (c.at == c.end || *c.at != '}'))
-            return wrong(err, path, "the header is broken; expected a comma or }");
+            return npy_wrong(err, path, "the header is broken; expected a comma or }");
     }
     skip(&c);
     if (c.at != c.end)
-        return wrong(err, path, "something follows the header's dictionary; expected spaces");
+        return npy_wrong(err, path, "something follows the header's dictionary; expected spaces");
     if (seen != (1u << KEYS) - 1)
-        return wrong(err, path, "the header lacks a key; expected descr, fortran_order and shape");
+        return npy_wrong(err, path, "the header lacks a key; expected descr, fortran_order and shape");
     return measure(path, out, err);
 }
 
@@ -212,21 +211,22 @@ int64_t npy_parse_header(const char *path, const unsigned char *bytes, size_t si
 {
     *out = (struct npy){0};
     if (size < MAGIC || memcmp(bytes, magic, MAGIC))
-        return wrong(err, path, "it is no .npy file; expected it to start with \\x93NUMPY");
+        return npy_wrong(err, path, "it is no .npy file; expected it to start with \\x93NUMPY");
     if (size < MAGIC + 4)
-        return wrong(err, path, "it is truncated in its header; expected more bytes");
+        return npy_wrong(err, path, "it is truncated in its header; expected more bytes");
     int version = bytes[MAGIC];
     if (version < 1 || version > 3 || bytes[MAGIC + 1] != 0)
-        return wrong(err, path, ".npy version %d.%d is not known; expected 1.0, 2.0 or 3.0", version, bytes[MAGIC + 1]);
+        return npy_wrong(err, path, ".npy version %d.%d is not known; expected 1.0, 2.0 or 3.0", version,
+                         bytes[MAGIC + 1]);
     size_t prefix = version == 1 ? MAGIC + 4 : MAGIC + 6, length = 0;
     if (size < prefix)
-        return wrong(err, path, "it is truncated in its header; expected more bytes");
+        return npy_wrong(err, path, "it is truncated in its header; expected more bytes");
     for (size_t i = prefix; i-- > MAGIC + 2;)
         length = length << 8 | bytes[i];
     if (length > HEADER_MAX)
-        return wrong(err, path, "its header has %zu bytes; expected at most %d", length, HEADER_MAX);
+        return npy_wrong(err, path, "its header has %zu bytes; expected at most %d", length, HEADER_MAX);
     if (size - prefix < length)
-        return wrong(err, path, "it is truncated in its header; expected more bytes");
+        return npy_wrong(err, path, "it is truncated in its header; expected more bytes");
     const char *text = (const char *)bytes + prefix;
     if (parse_dictionary(path, (struct cursor){text, text + length}, out, err))
         return -1;
@@ -245,7 +245,7 @@ static int64_t read_some(const char *path, int fd, void *to, size_t size, struct
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return wrong(err, path, "cannot be read: %s; expected a .npy file", strerror(errno));
+            return npy_wrong(err, path, "cannot be read: %s; expected a .npy file", strerror(errno));
         if (n == 0)
             break;
         have += (size_t)n;
@@ -256,7 +256,7 @@ static int64_t read_some(const char *path, int fd, void *to, size_t size, struct
 static int allocate(const char *path, struct npy *out, struct gen_error *err)
 {
     if (out->size > SIZE_MAX / 2 || !(out->data = aligned_alloc(64, (out->size + 64) / 64 * 64)))
-        return wrong(err, path, "no memory for its %zu bytes; expected a smaller array", out->size);
+        return npy_wrong(err, path, "no memory for its %zu bytes; expected a smaller array", out->size);
     return 0;
 }
 
@@ -266,21 +266,22 @@ static int read_data(const char *path, int fd, int64_t start, struct npy *out, s
     bool regular = !fstat(fd, &st) && S_ISREG(st.st_mode);
     /* Before the allocation: a header of a few bytes can ask for any amount of memory. */
     if (regular && st.st_size - start != (int64_t)out->size)
-        return wrong(err, path, "it holds %lld bytes of data; expected %zu for %s %s", (long long)(st.st_size - start),
-                     out->size, types[out->type].name, npy_shape_text(out->dims, out->shape).text);
+        return npy_wrong(err, path, "it holds %lld bytes of data; expected %zu for %s %s",
+                         (long long)(st.st_size - start), out->size, types[out->type].name,
+                         npy_shape_text(out->dims, out->shape).text);
     if (allocate(path, out, err))
         return -1;
     int64_t have = read_some(path, fd, out->data, out->size, err);
     if (have < 0)
         return -1;
     if (have != (int64_t)out->size)
-        return wrong(err, path, "it holds %lld bytes of data; expected %zu for %s %s", (long long)have, out->size,
-                     types[out->type].name, npy_shape_text(out->dims, out->shape).text);
+        return npy_wrong(err, path, "it holds %lld bytes of data; expected %zu for %s %s", (long long)have, out->size,
+                         types[out->type].name, npy_shape_text(out->dims, out->shape).text);
     char more;
     have = read_some(path, fd, &more, 1, err);
     if (have > 0)
-        return wrong(err, path, "it holds more than the %zu bytes of %s %s; expected no more", out->size,
-                     types[out->type].name, npy_shape_text(out->dims, out->shape).text);
+        return npy_wrong(err, path, "it holds more than the %zu bytes of %s %s; expected no more", out->size,
+                         types[out->type].name, npy_shape_text(out->dims, out->shape).text);
     return have < 0 ? -1 : 0;
 }
 
@@ -291,7 +292,7 @@ static int64_t read_header(const char *path, int fd, struct npy *out, struct gen
     size_t length = 0;
     unsigned char *bytes = malloc(PREFIX_MAX + HEADER_MAX);
     if (!bytes)
-        return wrong(err, path, "no memory for its header; expected a few kilobytes");
+        return npy_wrong(err, path, "no memory for its header; expected a few kilobytes");
     int64_t have = read_some(path, fd, bytes, MAGIC + 4, err);
     if (have < 0)
         goto cleanup;
@@ -321,7 +322,7 @@ int npy_read(const char *path, struct npy *out, struct gen_error *err)
     int result = -1;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return wrong(err, path, "cannot be opened: %s; expected a .npy file", strerror(errno));
+        return npy_wrong(err, path, "cannot be opened: %s; expected a .npy file", strerror(errno));
     int64_t start = read_header(path, fd, out, err);
     if (start >= 0)
         result = read_data(path, fd, start, out, err);
@@ -356,19 +357,19 @@ int npy_read_lengths(const char *path, int64_t batch, int64_t kv_len, int64_t **
     if (npy_read(path, &a, err))
         return -1;
     if ((a.type != NPY_I32 && a.type != NPY_I64) || a.dims != 1 || a.shape[0] != batch) {
-        wrong(err, path, "it is %s %s; expected int32 or int64 [%lld]", types[a.type].name,
-              npy_shape_text(a.dims, a.shape).text, (long long)batch);
+        npy_wrong(err, path, "it is %s %s; expected int32 or int64 [%lld]", types[a.type].name,
+                  npy_shape_text(a.dims, a.shape).text, (long long)batch);
         goto cleanup;
     }
     if (!(lengths = malloc(a.size * 2 + 8))) {
-        wrong(err, path, "no memory for its lengths; expected a smaller array");
+        npy_wrong(err, path, "no memory for its lengths; expected a smaller array");
         goto cleanup;
     }
     for (int64_t i = 0; i < batch; i++) {
         lengths[i] = a.type == NPY_I32 ? ((const int32_t *)a.data)[i] : ((const int64_t *)a.data)[i];
         if (lengths[i] < 0 || lengths[i] > kv_len) {
-            wrong(err, path, "length %lld at [%lld] is not right; expected 0 to %lld", (long long)lengths[i],
-                  (long long)i, (long long)kv_len);
+            npy_wrong(err, path, "length %lld at [%lld] is not right; expected 0 to %lld", (long long)lengths[i],
+                      (long long)i, (long long)kv_len);
             goto cleanup;
         }
     }
@@ -446,17 +447,17 @@ int npy_stage(const char *path, const struct npy *array, struct npy_staged *out,
     struct stat st;
     bool there = !stat(path, &st);
     if (there && S_ISDIR(st.st_mode))
-        return wrong(err, path, "it is a directory; expected a file to write");
+        return npy_wrong(err, path, "it is a directory; expected a file to write");
     out->in_place = there && !S_ISREG(st.st_mode);
     /* Through a link to the file, so that the link stays one. What is written in place may have no name of its own. */
     out->target = there && !out->in_place ? realpath(path, NULL) : strdup(path);
     if (!out->target)
-        return wrong(err, path, "cannot be written: %s; expected a place for the output", strerror(errno));
+        return npy_wrong(err, path, "cannot be written: %s; expected a place for the output", strerror(errno));
     if (out->in_place)
         return 0;
     int fd = create_beside(out->target, &out->beside);
     if (fd < 0) {
-        wrong(err, path, "cannot be written: %s; expected a place for the output", strerror(errno));
+        npy_wrong(err, path, "cannot be written: %s; expected a place for the output", strerror(errno));
         npy_discard(out, 1);
         return -1;
     }
@@ -466,7 +467,7 @@ int npy_stage(const char *path, const struct npy *array, struct npy_staged *out,
         why = errno;
     }
     if (failed) {
-        wrong(err, path, "cannot be written: %s; expected room for %zu bytes", strerror(why), out->array.size);
+        npy_wrong(err, path, "cannot be written: %s; expected room for %zu bytes", strerror(why), out->array.size);
         npy_discard(out, 1);
     }
     return failed;
@@ -495,7 +496,7 @@ int npy_commit(struct npy_staged *files, int n, struct gen_error *err)
         struct npy_staged *f = &files[i % n];
         if (f->in_place != (i < n) || !commit_one(f))
             continue;
-        wrong(err, f->target, "cannot be written: %s; expected a place for the output", strerror(errno));
+        npy_wrong(err, f->target, "cannot be written: %s; expected a place for the output", strerror(errno));
         for (int j = 0; j < n; j++) /* together or not at all */
             if (!files[j].in_place && !files[j].beside)
                 unlink(files[j].target);

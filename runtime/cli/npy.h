@@ -28,6 +28,9 @@ struct npy_text {
 };
 struct npy_text npy_shape_text(int dims, const int64_t *shape);
 
+/* Puts `path: error: ` and the rest in err; returns -1. */
+int npy_wrong(struct gen_error *err, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
 /* Reads all of it. Messages read `path: error: what; expected what`. */
 int npy_read(const char *path, struct npy *out, struct gen_error *err);
 void npy_free(struct npy *a); /* all zeros is allowed */

@@ -3,6 +3,7 @@
 % include "c/header.t"
 % lower
 % include "c/sequence.t"
+% include "c/rows.t"
 % if SPLIT
 % include "c/few.t"
 % else

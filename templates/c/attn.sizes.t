@@ -4,8 +4,8 @@
 % let PER = PAIRS ? 2 : 1
 % let E = PAIRS ? "bf16x2" : "f32"
 % let TQ = DTYPE
-% let TKV = DTYPE_KV == "same" ? DTYPE : DTYPE_KV
-% let TO = DTYPE_O == "same" ? DTYPE : DTYPE_O
+% let TKV = DTYPE_KV
+% let TO = DTYPE_O
 % let TB = BIAS
 % let CQ = TQ == "f32" ? "float" : "uint16_t"
 % let CKV = TKV == "f32" ? "float" : "uint16_t"
@@ -60,12 +60,12 @@
 % assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"
 % assert MR <= W, "micro.rows must be at most the vector's width"
 % assert MR*NV <= 64, "micro.rows times micro.vecs must be at most 64"
+% micro pack_q
 % if SPLIT
 % assert not PAIRS, "isa avx512bf16 has no split; split must be left out"
 % assert W % MR == 0, "micro.rows must divide the vector's width where keys are split"
 % assert BK % W == 0 and BK % U == 0, "tile.k must be a multiple of the vector's width, and of unroll, where keys are split"
 % assert SPLIT % BK == 0, "split must be a multiple of tile.k"
-% micro pack_q
 % micro score_rows with MR = W
 % micro softmax_rows
 % micro softmax_rows_edge
@@ -78,24 +78,10 @@
 % micro rescale
 % micro join
 % micro blend
-% if SOFTCAP
-% micro softcap with MR = 1
-% end
-% if BIAS != "none"
-% micro add_bias with MR = 1
-% end
-% if ALIBI
-% micro alibi_rows
-% end
-% if MASK
-% micro hide with MR = 1
-% end
-% micro finish
 % else
 % assert BK % NR == 0, "tile.k must be a multiple of micro.vecs times the vector's width"
 % assert W % (U*PER) == 0, "unroll must divide the vector's width, and half of it where the ISA multiplies pairs"
 % assert not PAIRS or BK/W % 2 == 0, "tile.k must hold an even number of vectors where the ISA multiplies pairs"
-% micro pack_q
 % micro pack_k
 % micro pack_v
 % micro score_tile with N = NV
@@ -107,17 +93,21 @@
 % if LAST != NV
 % micro value_tile as value_last with N = LAST
 % end
+% end
+%# Where keys are split, all rows of a step lie in the lanes of one.
+% let LINES = SPLIT ? 1 : MR
 % if SOFTCAP
-% micro softcap
+% micro softcap with MR = LINES
 % end
 % if BIAS != "none"
-% micro add_bias
+% micro add_bias with MR = LINES
 % end
-% if ALIBI
+% if ALIBI and SPLIT
+% micro alibi_rows
+% elif ALIBI
 % micro alibi
 % end
 % if MASK
-% micro hide
+% micro hide with MR = LINES
 % end
 % micro finish
-% end

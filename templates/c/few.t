@@ -39,36 +39,12 @@ static void pack(const struct rows *x, const struct space *w)
 
 static void begin(const struct rows *x, float *row, float *o)
 {
-    int64_t blocks = (x->count + ${R - 1}) / ${R};
+    int64_t blocks = over(x->count, ${R});
     memset(o, 0, blocks * ${R*LDO} * sizeof *o);
     for (int64_t i = 0; i < blocks * ${STATE}; i++)
         row[i] = i % ${STATE} < ${SUM} ? -1.0f / 0.0f : 0.0f;
 }
 
-/* n keys or values from row j on: in place, or, where rows are not whole vectors or n is no whole tile, a copy padded with zeros. */
-static const ${CKV} *tile_of(const struct attn_args *a, const struct sequence *s, const ${CKV} *head, const int64_t *stride, int64_t j, int64_t n,
-    int64_t width, int64_t padded, int64_t *ld, ${CKV} *copy)
-{
-% if PAGED
-    int64_t size = a->features->page_size;
-    const int32_t *pages = a->features->pages + s->b * a->features->page_stride;
-    int whole = j % size + n <= size;
-% let ROW = "pages[(j + r) / size] * stride[0] + (j + r) % size * stride[2]"
-% else
-    int whole = 1;
-    (void)a, (void)s;
-% let ROW = "(j + r) * stride[2]"
-% end
-    int64_t r = 0;
-    *ld = stride[2];
-    if (whole && n == ${BK} && width == padded)
-        return head + ${ROW};
-    memset(copy, 0, ${BK} * padded * sizeof *copy);
-    for (; r < n; r++)
-        memcpy(copy + r * padded, head + ${ROW}, width * sizeof *copy);
-    *ld = padded;
-    return copy;
-}
 % if MODIFY
 % include "c/few_modify.t"
 % end
@@ -112,7 +88,7 @@ static void tile(const struct rows *x, const struct space *w, int64_t t, int64_t
 % end
 }
 
-/* The rows against the keys of one split, from key j on. */
+/* The rows against the keys of one split. */
 static void walk(const struct rows *x, const struct space *w, int64_t split, float *o, float *row)
 {
     const struct attn_args *a = x->a;
@@ -127,7 +103,7 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
 % else
         const ${CKV} *kt, *vt;
 % end
-            kt = tile_of(a, x->s, k, a->k_stride, j, n, ${HD}, ${LDQ}, &ldk, w->k), vt = tile_of(a, x->s, v, a->v_stride, j, n, ${HDV}, ${LDO}, &ldv, w->v);
+            kt = keys_at(a, x->s, k, a->k_stride, j, n, ${BK}, ${HD}, ${LDQ}, &ldk, w->k), vt = keys_at(a, x->s, v, a->v_stride, j, n, ${BK}, ${HDV}, ${LDO}, &ldv, w->v);
         for (int64_t t = 0; t < x->count; t += ${R})
             tile(x, w, t, j, n, kt, ldk, vt, ldv, o + t * ${LDO}, row + t / ${R} * ${STATE});
     }

@@ -1,6 +1,5 @@
 %# FlashAttention-2 (Dao 2023, algorithm 1): queries outside, keys inside, online softmax, one division at the end. This file
-%# is the tile loop; what happens inside a tile is attn.micro, and which keys a query sees and where rows lie is sequence.t.
-% include "c/rows.t"
+%# is the tile loop; what happens inside a tile is attn.micro, which keys a query sees is sequence.t, and where they lie rows.t.
 
 /* The parts of a workspace; K and V of one head, packed in tiles, lie at its end. */
 struct space { float *q, *o, *s, *p, *row, *k, *v; void *stage; };
@@ -21,10 +20,10 @@ static void pack(const struct attn_args *a, const struct space *w, const struct 
 {
     const ${CKV} *k = (const ${CKV} *)a->k + s->k_at + g * a->k_stride[1], *v = (const ${CKV} *)a->v + s->v_at + g * a->v_stride[1];
     for (int64_t j = first / ${BK} * ${BK}; j < (end + ${NR - 1}) / ${NR} * ${NR}; j += ${W}) {
-        int64_t ld;
-        const ${CKV} *from = keys_from(a, s, k, a->k_stride, j, end, ${HD}, ${LDQ*PER}, &ld, w->stage);
+        int64_t n = least(${W}, end - j), ld;
+        const ${CKV} *from = keys_at(a, s, k, a->k_stride, j, n, ${W}, ${HD}, ${LDQ*PER}, &ld, w->stage);
         pack_k(from, w->k + j / ${NR} * ${LDQ*NR} + j % ${NR}, ld);
-        from = keys_from(a, s, v, a->v_stride, j, end, ${HDV}, ${LDO}, &ld, w->stage);
+        from = keys_at(a, s, v, a->v_stride, j, n, ${W}, ${HDV}, ${LDO}, &ld, w->stage);
         pack_v(from, w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER}, ld);
     }
 }
@@ -67,7 +66,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
 % end
     for (int64_t i = 0; i < padded; i += ${W}) {
         int64_t ld = a->q_stride[2];
-        const ${CQ} *from = staged(i < rows ? q + i * ld : q, &ld, rows - i, ${HD}, ${LDQ*PER}, sizeof *q, w->stage);
+        const ${CQ} *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, w->stage);
         pack_q(from, w->q + i * ${LDQ}, ld);
     }
     memset(w->o, 0, padded * ${LDO*4});

@@ -12,6 +12,7 @@
 
 #include "../../runtime/numeric.h"
 #include "../kit/child.h"
+#include "../kit/features.h"
 #include "common.h"
 #include "promises.h"
 
@@ -49,7 +50,7 @@ static const struct feature features[] = {
 enum { FEATURES = sizeof features / sizeof *features };
 
 /* One head, one thread. */
-static struct attn_problem problem_of(const struct attn_problem *asks, int dim, int64_t n, int causal)
+static struct attn_problem problem_like(const struct attn_problem *asks, int dim, int64_t n, int causal)
 {
     struct attn_problem p = *asks;
     p.size = sizeof p;
@@ -70,16 +71,10 @@ static void name_of(const struct attn_problem *p, enum isa isa, bool small_tiles
         v.field[F_TILE_Q] = 112;
         v.field[F_TILE_K] = p->head_dim > 64 ? 128 : 256;
     }
-    v.field[F_WINDOW] = p->window;
-    v.field[F_SOFTCAP] = p->softcap;
-    v.field[F_BIAS] = (int32_t)p->bias;
-    v.field[F_MASK] = p->mask;
-    v.field[F_ALIBI] = p->alibi;
-    v.field[F_SINK] = p->sink;
-    v.field[F_PACKED] = p->packed;
-    v.field[F_PAGED] = p->paged;
-    if (p->mixed)
-        variant_set_dtypes(&v, (enum dtype)p->dtype, (enum dtype)p->kv_dtype, (enum dtype)p->o_dtype);
+    const struct variant caller = caller_of(p);
+    for (int f = 0; f < FIELD_COUNT; f++)
+        if (fields[f].side == FIELD_CALLER)
+            v.field[f] = caller.field[f];
     variant_encode(&v, name);
 }
 
@@ -222,8 +217,8 @@ static int report_failures(struct bench *b, const char *what, const struct work 
 static void compare_feature(struct bench *b, const struct feature *f, int dim, int causal)
 {
     static const struct attn_problem plain = {.size = sizeof plain};
-    struct attn_problem problem[2] = {problem_of(&f->asks, dim, LENGTH, causal),
-                                      problem_of(&plain, dim, LENGTH, causal)};
+    struct attn_problem problem[2] = {problem_like(&f->asks, dim, LENGTH, causal),
+                                      problem_like(&plain, dim, LENGTH, causal)};
     struct work work[2] = {0};
     struct given given[2] = {0};
     struct contender c[2] = {{.seconds = work_own_seconds, .arg = &work[0]},
@@ -273,7 +268,7 @@ static void compare_window(struct bench *b, int dim)
     char what[80];
     snprintf(what, sizeof what, "window of %d against all keys, causal, N=%d, D=%d", WINDOW, LONG, dim);
     for (int i = 0; i < 2; i++) {
-        struct attn_problem p = problem_of(&asks[i], dim, LONG, 1);
+        struct attn_problem p = problem_like(&asks[i], dim, LONG, 1);
         if (prepare(b, &p, 0, p.window, &work[i], &given[i]) != 0)
             goto cleanup;
         all[i] = pairs(&p, &work[i].run);

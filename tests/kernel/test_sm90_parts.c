@@ -15,13 +15,11 @@
 
 #include <cmocka.h>
 
-#include "../../gen/embed.h"
 #include "../../gen/gen.h"
-#include "../../gen/template.h"
 #include "../../runtime/numeric.h"
-#include "../../runtime/opencl_api.h"
 #include "../../runtime/opencl_tma.h"
 #include "../../templates/opencl/maps.h"
+#include "../kit/card.h"
 #include "../kit/seed.h"
 
 enum { ITEMS = 128, BK = 96, NS = BK / 2, HD = 80, HDV = 72, NO = HDV / 2, SEQUENCES = 2, HEADS = 3, ROWS = 150 };
@@ -123,31 +121,11 @@ static const char text[] =
     "    }\n"
     "}\n";
 
-/* ---- the card, and a program on it ---- */
-struct card {
-    struct opencl *cl;
-    struct opencl_target *target;
-    cl_command_queue queue;
+/* ---- the card, and programs on it ---- */
+struct suite {
+    struct card card;
     cl_program program[2]; /* bf16; f16 and lazy */
 };
-
-static bool load(void *self, const char *name, const char **out, size_t *size)
-{
-    const struct embedded_file *f = embedded_find(name);
-    (void)self;
-    if (f) {
-        *out = f->data;
-        *size = f->size;
-    }
-    return f != NULL;
-}
-
-static int no_directive(void *self, const char *word, struct lexer *l, struct env *env, struct buf *out,
-                        struct gen_error *err)
-{
-    (void)self, (void)env, (void)out, (void)err;
-    return lex_fail(l, "unknown directive '%s'", word);
-}
 
 static struct variant variant_of(bool other)
 {
@@ -161,62 +139,9 @@ static struct variant variant_of(bool other)
     return v;
 }
 
-static cl_program build(struct card *c, bool other)
+static void run(const struct suite *s, bool other, const char *name, const struct card_argument *args, int count)
 {
-    struct arena arena = {0};
-    struct env env = {.entries = 0};
-    struct buf out = {0};
-    struct gen_error err = {""};
-    const struct variant v = variant_of(other);
-    for (int f = 0; f < FIELD_COUNT; f++)
-        env_set(&env, fields[f].var,
-                fields[f].type == FIELD_NAME ? value_text(field_value_name((enum field_id)f, v.field[f]))
-                                             : value_int(v.field[f]));
-    const struct template_host host = {NULL, no_directive};
-    const struct template *t = template_parse(&arena, "parts", text, sizeof text - 1, load, NULL, &err);
-    if (!t || template_render(t, &env, &host, &out, &err) != 0 || !buf_ok(&out))
-        fail_msg("%s", err.text);
-    const struct opencl_source source = {.name = "parts", .text = out.data, .size = out.size, .level = OPENCL_SM90};
-    cl_program program = opencl_build_program(c->target, &source, &err);
-    if (!program)
-        fail_msg("%s", err.text);
-    buf_free(&out);
-    arena_free(&arena);
-    return program;
-}
-
-static cl_mem buffer(const struct card *c, const void *data, size_t size)
-{
-    cl_int code;
-    cl_mem m = c->cl->api.clCreateBuffer(c->target->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size,
-                                         (void *)data, &code);
-    assert_int_equal(code, CL_SUCCESS);
-    return m;
-}
-
-static void read_back(const struct card *c, cl_mem m, void *out, size_t size)
-{
-    assert_int_equal(c->cl->api.clEnqueueReadBuffer(c->queue, m, CL_TRUE, 0, size, out, 0, NULL, NULL), CL_SUCCESS);
-    c->cl->api.clReleaseMemObject(m);
-}
-
-struct argument {
-    size_t size;
-    const void *value;
-};
-
-static void run(const struct card *c, bool other, const char *name, const struct argument *args, int count)
-{
-    const struct opencl_api *api = &c->cl->api;
-    const size_t items = ITEMS;
-    cl_int code;
-    cl_kernel k = api->clCreateKernel(c->program[other], name, &code);
-    assert_int_equal(code, CL_SUCCESS);
-    for (int i = 0; i < count; i++)
-        assert_int_equal(api->clSetKernelArg(k, (cl_uint)i, args[i].size, args[i].value), CL_SUCCESS);
-    assert_int_equal(api->clEnqueueNDRangeKernel(c->queue, k, 1, NULL, &items, &items, 0, NULL, NULL), CL_SUCCESS);
-    assert_int_equal(api->clFinish(c->queue), CL_SUCCESS);
-    api->clReleaseKernel(k);
+    card_run(&s->card, s->program[other], name, ITEMS, args, count);
 }
 
 /* [sequence, row, head, element]: neighbours in memory are of another head. */
@@ -309,7 +234,7 @@ static void test_maps(void **state)
 /* ---- the parts ---- */
 static void test_box(void **state)
 {
-    struct card *c = *state;
+    const struct suite *on = *state;
     static const int places[][4] = {{0, 0, 0, 0}, {64, 0, 1, 1}, {0, 100, 2, 0}, {64, 140, 2, 1}, {0, 1 << 30, 0, 0}};
     enum { COUNT = SEQUENCES * ROWS * HEADS * HD };
     uint16_t *in = malloc(COUNT * sizeof *in), raw[BK * 64];
@@ -322,16 +247,16 @@ static void test_box(void **state)
         const int *place = places[p];
         map_of(false, HD, BK, maps.k);
         memset(raw, 0xff, sizeof raw);
-        cl_mem m_in = buffer(c, in, COUNT * sizeof *in), room = buffer(c, zeros, sizeof zeros),
-               m_raw = buffer(c, raw, sizeof raw);
-        const struct argument args[] = {{sizeof m_in, &m_in},       {sizeof maps, &maps},
-                                        {sizeof room, &room},       {sizeof m_raw, &m_raw},
-                                        {sizeof *place, &place[0]}, {sizeof *place, &place[1]},
-                                        {sizeof *place, &place[2]}, {sizeof *place, &place[3]}};
-        run(c, false, "box", args, sizeof args / sizeof *args);
-        read_back(c, m_raw, raw, sizeof raw);
-        c->cl->api.clReleaseMemObject(m_in);
-        c->cl->api.clReleaseMemObject(room);
+        cl_mem m_in = card_buffer(&on->card, in, COUNT * sizeof *in),
+               room = card_buffer(&on->card, zeros, sizeof zeros), m_raw = card_buffer(&on->card, raw, sizeof raw);
+        const struct card_argument args[] = {{sizeof m_in, &m_in},       {sizeof maps, &maps},
+                                             {sizeof room, &room},       {sizeof m_raw, &m_raw},
+                                             {sizeof *place, &place[0]}, {sizeof *place, &place[1]},
+                                             {sizeof *place, &place[2]}, {sizeof *place, &place[3]}};
+        run(on, false, "box", args, sizeof args / sizeof *args);
+        card_read(&on->card, m_raw, raw, sizeof raw);
+        on->card.cl->api.clReleaseMemObject(m_in);
+        on->card.cl->api.clReleaseMemObject(room);
         for (int r = 0; r < BK; r++)
             for (int e = 0; e < 64; e++) {
                 bool inside = place[1] + r < ROWS && place[0] + e < HD;
@@ -357,7 +282,7 @@ struct product {
     float weights[ITEMS * NS], scores[ITEMS * NS], values[ITEMS * NO], p[64][BK];
 };
 
-static void run_products(struct card *c, bool other, int negative, struct product *d)
+static void run_products(const struct suite *on, bool other, int negative, struct product *d)
 {
     struct attn_cl_maps maps = {.unused = 0};
     unsigned char zeros[512] = {0};
@@ -365,23 +290,24 @@ static void run_products(struct card *c, bool other, int negative, struct produc
     map_of(other, HD, BK, maps.k);
     map_of(other, HDV, BK, maps.v);
     map_of(other, HDV, 64, maps.o);
-    cl_mem m[8] = {buffer(c, d->q, sizeof d->q),           buffer(c, d->k, sizeof d->k),
-                   buffer(c, d->v, sizeof d->v),           buffer(c, d->o, sizeof d->o),
-                   buffer(c, zeros, sizeof zeros),         buffer(c, d->weights, sizeof d->weights),
-                   buffer(c, d->scores, sizeof d->scores), buffer(c, d->values, sizeof d->values)};
-    const struct argument args[] = {
+    cl_mem m[8] = {
+        card_buffer(&on->card, d->q, sizeof d->q),           card_buffer(&on->card, d->k, sizeof d->k),
+        card_buffer(&on->card, d->v, sizeof d->v),           card_buffer(&on->card, d->o, sizeof d->o),
+        card_buffer(&on->card, zeros, sizeof zeros),         card_buffer(&on->card, d->weights, sizeof d->weights),
+        card_buffer(&on->card, d->scores, sizeof d->scores), card_buffer(&on->card, d->values, sizeof d->values)};
+    const struct card_argument args[] = {
         {sizeof *m, &m[0]}, {sizeof *m, &m[1]}, {sizeof *m, &m[2]}, {sizeof *m, &m[3]}, {sizeof maps, &maps},
         {sizeof *m, &m[4]}, {sizeof *m, &m[5]}, {sizeof *m, &m[6]}, {sizeof *m, &m[7]}, {sizeof negative, &negative}};
-    run(c, other, "products", args, sizeof args / sizeof *args);
-    read_back(c, m[3], d->o, sizeof d->o);
-    read_back(c, m[6], d->scores, sizeof d->scores);
-    read_back(c, m[7], d->values, sizeof d->values);
+    run(on, other, "products", args, sizeof args / sizeof *args);
+    card_read(&on->card, m[3], d->o, sizeof d->o);
+    card_read(&on->card, m[6], d->scores, sizeof d->scores);
+    card_read(&on->card, m[7], d->values, sizeof d->values);
     for (int i = 0; i < 6; i++)
         if (i != 3)
-            c->cl->api.clReleaseMemObject(m[i]);
+            on->card.cl->api.clReleaseMemObject(m[i]);
 }
 
-static void check_products(struct card *c, bool other, int negative)
+static void check_products(const struct suite *on, bool other, int negative)
 {
     const enum dtype type = other ? DTYPE_F16 : DTYPE_BF16;
     struct product *d = malloc(sizeof *d);
@@ -395,7 +321,7 @@ static void check_products(struct card *c, bool other, int negative)
         for (int n = 0; n < NS; n++)
             d->p[fragment_row(item, n)][fragment_column(item, n)] = d->weights[item * NS + n] =
                 (float)random_below(&seed, 4);
-    run_products(c, other, negative, d);
+    run_products(on, other, negative, d);
     for (int item = 0; item < ITEMS; item++)
         for (int n = 0; n < NS; n++) {
             float sum = 0;
@@ -474,7 +400,7 @@ static void check_row(int row, const float *was, const float *got, int seen, con
 
 static void test_step(void **state)
 {
-    struct card *c = *state;
+    const struct suite *on = *state;
     uint64_t seed = test_seed();
     for (int round = 0; round < 4; round++) {
         static float m[64][BK], got[64][BK], s[ITEMS * NS], rows[320];
@@ -486,13 +412,14 @@ static void test_step(void **state)
         for (int item = 0; item < ITEMS; item++)
             for (int n = 0; n < NS; n++)
                 s[item * NS + n] = m[fragment_row(item, n)][fragment_column(item, n)];
-        cl_mem ms = buffer(c, s, sizeof s), mseen = buffer(c, seen, sizeof seen), mrows = buffer(c, rows, sizeof rows);
-        const struct argument args[] = {
+        cl_mem ms = card_buffer(&on->card, s, sizeof s), mseen = card_buffer(&on->card, seen, sizeof seen),
+               mrows = card_buffer(&on->card, rows, sizeof rows);
+        const struct card_argument args[] = {
             {sizeof ms, &ms}, {sizeof mseen, &mseen}, {sizeof mrows, &mrows}, {sizeof scale, &scale}};
-        run(c, other, "step", args, sizeof args / sizeof *args);
-        read_back(c, ms, s, sizeof s);
-        read_back(c, mrows, rows, sizeof rows);
-        c->cl->api.clReleaseMemObject(mseen);
+        run(on, other, "step", args, sizeof args / sizeof *args);
+        card_read(&on->card, ms, s, sizeof s);
+        card_read(&on->card, mrows, rows, sizeof rows);
+        on->card.cl->api.clReleaseMemObject(mseen);
         for (int item = 0; item < ITEMS; item++)
             for (int n = 0; n < NS; n++)
                 got[fragment_row(item, n)][fragment_column(item, n)] = s[item * NS + n];
@@ -503,39 +430,32 @@ static void test_step(void **state)
 
 static int setup(void **state)
 {
-    static struct card card;
-    struct gen_error err = {""};
-    cl_int code;
-    int index = opencl_open(&card.cl, &err) == 0 ? opencl_find(card.cl, "opencl", &err) : -1;
-    if (index >= 0 && opencl_own(card.cl, index, &card.target, &err) == 0 &&
-        opencl_target_device(card.target)->capability == 90) {
-        card.queue = card.cl->api.clCreateCommandQueue(card.target->context, card.target->device.id, 0, &code);
-        assert_int_equal(code, CL_SUCCESS);
-        card.program[0] = build(&card, false);
-        card.program[1] = build(&card, true);
+    static struct suite suite;
+    card_open(&suite.card, 90, 90);
+    for (int other = 0; other < 2 && suite.card.target; other++) {
+        struct variant v = variant_of(other);
+        suite.program[other] = card_build(&suite.card, text, sizeof text - 1, &v, OPENCL_SM90);
     }
-    *state = &card;
+    *state = &suite;
     return 0;
 }
 
 static int teardown(void **state)
 {
-    struct card *c = *state;
+    struct suite *s = *state;
     for (int i = 0; i < 2; i++)
-        if (c->program[i])
-            c->cl->api.clReleaseProgram(c->program[i]);
-    if (c->queue)
-        c->cl->api.clReleaseCommandQueue(c->queue);
-    opencl_close(c->cl);
+        if (s->program[i])
+            s->card.cl->api.clReleaseProgram(s->program[i]);
+    card_close(&s->card);
     return 0;
 }
 
 static int need_card(void **state)
 {
-    const struct card *c = *state;
-    if (c->program[1])
+    const struct suite *s = *state;
+    if (s->program[1])
         return 0;
-    print_message("# the first device is none of NVIDIA's with compute capability 9.0\n");
+    print_message("# %s\n", s->card.why);
     return -1;
 }
 

@@ -252,7 +252,7 @@ static int check_unit(const struct suite *s, enum isa isa, int index)
     for (int kind = 0; kind < JOB_KINDS && !wrong && (!filter || strstr(u->plain_name, filter)); kind++) {
         struct job j = {.z = u->z, .slot = u->z.PAIRS ? DTYPE_BF16 : DTYPE_F32, .kind = kind};
         j.q = (enum dtype)u->v->field[F_DTYPE], j.kv = variant_dtype_kv(u->v), j.o = variant_dtype_o(u->v);
-        j.bias = (enum dtype)(u->v->field[F_BIAS] ? u->v->field[F_BIAS] - 1 : DTYPE_F32);
+        j.bias = variant_dtype_bias(u->v);
         bool last = !strcmp(u->plain_name, "value_last") || !strcmp(u->plain_name, "value_rest");
         bool modifies = !strcmp(micro, "softcap") || !strcmp(micro, "add_bias") || !strcmp(micro, "hide");
         j.columns = last ? u->z.LAST : u->z.NV;

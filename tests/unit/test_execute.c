@@ -20,7 +20,7 @@
 
 #include "../../gen/gen.h"
 #include "../../runtime/reference.h"
-#include "../kit/problem.h"
+#include "../kit/features.h"
 #include "../kit/seed.h"
 
 static void execute(struct attn_plan *plan, const struct attn_run *run)
@@ -132,37 +132,9 @@ static void check_against_reference(const struct attn_plan *plan, const struct a
     struct gen_error err;
     struct check check;
     assert_int_equal(variant_decode(variant_of(plan), &v, &err), 0);
-    struct attn_args a = {.size = sizeof a,
-                          .q = r->q,
-                          .k = r->k,
-                          .v = r->v,
-                          .o = r->o,
-                          .lse = r->lse,
-                          .batch = r->batch,
-                          .heads = HEADS,
-                          .kv_heads = KV_HEADS,
-                          .q_len = r->q_len,
-                          .kv_len = r->kv_len,
-                          .kv_lens = r->kv_lens,
-                          .offset = r->q_offset,
-                          .bottom_right = r->align == ATTN_BOTTOM_RIGHT,
-                          .scale = r->has_scale ? r->scale : 1 / sqrtf(DIM),
-                          .parts = 1};
-    const struct {
-        const int64_t *from;
-        int64_t *to, heads, rows, width;
-    } strides[] = {
-        {r->q_stride, a.q_stride, HEADS, r->q_len, DIM},
-        {r->k_stride, a.k_stride, KV_HEADS, r->kv_len, DIM},
-        {r->v_stride, a.v_stride, KV_HEADS, r->kv_len, DIM_V},
-        {r->o_stride, a.o_stride, HEADS, r->q_len, DIM_V},
-    };
-    for (int i = 0; i < 4; i++) {
-        bool given = strides[i].from[0] || strides[i].from[1] || strides[i].from[2];
-        strides[i].to[0] = given ? strides[i].from[0] : strides[i].heads * strides[i].rows * strides[i].width;
-        strides[i].to[1] = given ? strides[i].from[1] : strides[i].rows * strides[i].width;
-        strides[i].to[2] = given ? strides[i].from[2] : strides[i].width;
-    }
+    struct attn_features none;
+    const struct attn_problem p = problem_of(v.field[F_CAUSAL]);
+    const struct attn_args a = args_of(&p, r, &none);
     assert_int_equal(check_output(&v, &a, 0, 1, &check), 0);
     if (!check.pass)
         fail_msg("%s: error %g, bound %g, LSE %g, bound %g, at batch %lld, head %lld, row %lld", what, check.error,

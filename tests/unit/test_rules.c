@@ -1,0 +1,324 @@
+/* test_rules.c - which variants can be emitted: rules with their words and places, ranges, registers, and that gen_check and
+ * gen_emit say the same. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "gen/embed.h"
+#include "gen/gen.h"
+#include "gen/space.h"
+#include "mutate.h"
+#include "seed.h"
+
+static const enum gen_flags forms[] = {GEN_READABLE, GEN_MACHINE_CODE, GEN_MACHINE_CODE_JIT};
+enum { FORMS = 3 };
+
+static struct gen *open_gen(void)
+{
+    struct gen *g;
+    struct gen_error err;
+    if (gen_open(&g, &err))
+        fail_msg("%s", err.text);
+    return g;
+}
+
+static struct variant random_variant(uint64_t *seed)
+{
+    static const int dims[] = {1, 17, 64, 80, 96, 128, 192, 576};
+    enum isa isa;
+    do
+        isa = (enum isa)dice(seed, ISA_COUNT);
+    while (isa_language(isa) != LANGUAGE_C);
+    struct variant caller = variant_default(isa), all[512];
+    caller.field[F_DTYPE] = (int32_t)dice(seed, DTYPE_COUNT);
+    caller.field[F_HEAD_DIM] = dims[dice(seed, 8)];
+    caller.field[F_HEAD_DIM_V] = dice(seed, 3) ? 0 : dims[dice(seed, 7)];
+    caller.field[F_CAUSAL] = (int32_t)dice(seed, 2);
+    int n = tuning_space(&caller, isa, all, 512);
+    struct variant v = all[dice(seed, (uint64_t)(n < 512 ? n : 512))];
+    if (!dice(seed, 4)) /* and beyond what tuning tries */
+        v.field[F_ROWS] = 1 + (int32_t)dice(seed, 32);
+    if (!dice(seed, 8))
+        v.field[F_VECS] = 1 + (int32_t)dice(seed, 8);
+    return v;
+}
+
+static void test_check(void **state)
+{
+    struct gen *g = open_gen();
+    uint64_t seed = test_seed();
+    int legal = 0, refused = 0;
+    (void)state;
+    for (int i = 0; i < 2000; i++) {
+        struct variant v = random_variant(&seed);
+        struct gen_text t;
+        struct gen_error why = {""}, why_not = {""};
+        int checked = gen_check(g, &v, &why), emitted = gen_emit(g, &v, forms[i % FORMS], &t, &why_not);
+        char name[GEN_NAME_MAX];
+        variant_encode(&v, name);
+        if (checked != emitted || strcmp(why.text, why_not.text))
+            fail_msg("%s: gen_check %d '%s', gen_emit %d '%s'", name, checked, why.text, emitted, why_not.text);
+        if (checked) {
+            assert_non_null(strstr(why.text, ": error: "));
+            assert_null(t.data);
+            refused++;
+        } else {
+            legal++;
+        }
+        gen_text_free(&t);
+    }
+    print_message("# %d variants can be emitted, %d can not\n", legal, refused);
+    assert_true(legal > 200 && refused > 200);
+    gen_close(g);
+}
+
+/* A variant for each rule; it breaks that one first. */
+struct rule_case {
+    const char *rule;
+    enum isa isa;
+    struct {
+        enum field_id field;
+        int value;
+    } set[3];
+};
+
+/* Every rule of the file has a case, and is what that variant is refused with. */
+static void check_rules(const char *file, const struct rule_case *cases, size_t count)
+{
+    const struct embedded_file *f = embedded_find(file);
+    struct gen *g = open_gen();
+    int lines = 0, line = 1;
+    for (const char *at = f->data; *at; at = strchr(at, '\n') + 1, line++) {
+        if (strncmp(at, "% assert ", 9))
+            continue;
+        const char *rule = strchr(at, ',') + 3;
+        bool covered = false;
+        while (rule[-1] != '"')
+            rule = strchr(rule, ',') + 3;
+        lines++;
+        for (size_t i = 0; i < count; i++) {
+            struct variant v = variant_default(cases[i].isa);
+            struct gen_error err = {""};
+            char expected[256];
+            size_t size = strlen(cases[i].rule);
+            if (strncmp(rule, cases[i].rule, size) || rule[size] != '"')
+                continue;
+            for (int k = 0; k < 3 && cases[i].set[k].value; k++)
+                v.field[cases[i].set[k].field] = cases[i].set[k].value;
+            snprintf(expected, sizeof expected, "%s:%d: error: %s", file, line, cases[i].rule);
+            assert_int_equal(gen_check(g, &v, &err), -1);
+            assert_string_equal(err.text, expected);
+            covered = true;
+        }
+        if (!covered)
+            fail_msg("%s: no variant here breaks the rule of line %d", file, line);
+    }
+    assert_true(lines > 5);
+    gen_close(g);
+}
+
+static void test_rules(void **state)
+{
+    static const struct rule_case cases[] = {
+        {"group and vector belong to OpenCL; isa portable has them", ISA_AVX2, {{F_VECTOR, 4}}},
+        {"stages, pingpong and lazy belong to isas sm90 and sm80", ISA_AVX2, {{F_LAZY, 1}}},
+        {"isa avx512bf16 multiplies pairs of bf16; dtype must be bf16", ISA_AVX512BF16, {{F_DTYPE, DTYPE_F16}}},
+        {"tile.k must be a multiple of micro.vecs times the vector's width", ISA_AVX2, {{F_TILE_K, 104}}},
+        {"tile.q must be a multiple of micro.rows", ISA_AVX512, {{F_TILE_Q, 100}}},
+        {"unroll must divide the vector's width, and half of it where the ISA multiplies pairs",
+         ISA_C,
+         {{F_UNROLL, 3}}},
+        {"unroll must divide the vector's width, and half of it where the ISA multiplies pairs",
+         ISA_AVX512BF16,
+         {{F_DTYPE, DTYPE_BF16}, {F_UNROLL, 16}}},
+        {"tile.k must hold an even number of vectors where the ISA multiplies pairs",
+         ISA_AVX512BF16,
+         {{F_DTYPE, DTYPE_BF16}, {F_TILE_K, 48}, {F_VECS, 1}}},
+        {"micro.rows must be at most the vector's width", ISA_AVX2, {{F_ROWS, 12}}},
+        {"micro.rows times micro.vecs must be at most 64", ISA_AVX512, {{F_ROWS, 16}, {F_VECS, 8}}},
+        {"isa avx512bf16 has no split; split must be left out",
+         ISA_AVX512BF16,
+         {{F_DTYPE, DTYPE_BF16}, {F_SPLIT, 2048}}},
+        {"micro.rows must divide the vector's width where keys are split", ISA_AVX2, {{F_SPLIT, 2048}}},
+        {"tile.k must be a multiple of the vector's width, and of unroll, where keys are split",
+         ISA_AVX2,
+         {{F_ROWS, 4}, {F_TILE_K, 100}, {F_SPLIT, 2000}}},
+        {"split must be a multiple of tile.k", ISA_AVX2, {{F_ROWS, 4}, {F_SPLIT, 200}}},
+    };
+    (void)state;
+    check_rules("c/attn.sizes.t", cases, sizeof cases / sizeof *cases);
+}
+
+static void test_rules_of_sm90(void **state)
+{
+    static const struct rule_case cases[] = {
+        {"isa sm90 multiplies f16 and bf16; dtype must be one of them", ISA_SM90, {{F_TILE_Q, 128}}},
+        {"micro, unroll, group and vector belong to other isas; sm90 has tiles and stages",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_ROWS, 4}}},
+        {"head_dim must be a multiple of 8: the copy engine moves rows of whole 16 bytes",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_HEAD_DIM, 60}}},
+        {"head_dim must be a multiple of 8: the copy engine moves rows of whole 16 bytes",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_HEAD_DIM_V, 33}}},
+        {"head_dim must be at most 256: a warpgroup's registers hold no wider output",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_HEAD_DIM, 264}}},
+        {"tile.q must be 64, 128 or 192: one to three warpgroups of 64 rows",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_TILE_Q, 96}}},
+        {"tile.k must be a multiple of 16 and at most 256, as wgmma's sides are",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_TILE_K, 72}}},
+        {"pingpong needs two warpgroups; tile.q must be 128",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_TILE_Q, 64}, {F_PINGPONG, 1}}},
+        {"it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_HEAD_DIM, 256}, {F_STAGES, 8}}},
+        {"a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_TILE_K, 256}}},
+    };
+    (void)state;
+    check_rules("opencl/sm90.sizes.t", cases, sizeof cases / sizeof *cases);
+}
+
+static void test_rules_of_sm80(void **state)
+{
+    static const struct rule_case cases[] = {
+        {"isa sm80 multiplies f16 and bf16; dtype must be one of them", ISA_SM80, {{F_TILE_Q, 128}}},
+        {"micro.vecs, unroll, group, vector and pingpong belong to other isas; sm80 has tiles, micro.rows and stages",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_VECTOR, 4}}},
+        {"head_dim must be a multiple of 8: rows are copied by whole 16 bytes",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_HEAD_DIM_V, 33}}},
+        {"head_dim must be at most 256: a warp's registers hold no wider output",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_HEAD_DIM, 264}}},
+        {"micro.rows must be 16 or 32: one or two fragments of the tensor cores",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_ROWS, 8}}},
+        {"tile.q must be 1, 2, 4 or 8 times micro.rows: so many warps",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_TILE_Q, 96}}},
+        {"tile.k must be a multiple of 16, as a product's sides are, and at most 256",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_TILE_K, 40}}},
+        {"stages must be at least 2: the next keys are copied while these are multiplied",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_STAGES, 1}}},
+        {"a work-item needs more registers than it has; tile.k or micro.rows must be smaller",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_HEAD_DIM, 256}, {F_TILE_K, 256}}},
+        {"it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_HEAD_DIM, 256}, {F_STAGES, 8}}},
+    };
+    (void)state;
+    check_rules("opencl/sm80.sizes.t", cases, sizeof cases / sizeof *cases);
+}
+
+static void test_ranges(void **state)
+{
+    static const struct {
+        enum field_id field;
+        int value;
+        const char *message;
+    } cases[] = {
+        {F_OP, 7, "variant: error: op is 7; expected 0 to "},
+        {F_DTYPE, -1, "variant: error: dtype is -1; expected 0 to 2"},
+        {F_HEAD_DIM, 0, "variant: error: head_dim.qk is 0; expected 1 to "},
+        {F_HEAD_DIM, 1 << 30, "variant: error: head_dim.qk is 1073741824; expected 1 to "},
+        {F_CAUSAL, 2, "variant: error: causal is 2; expected 0 to 1"},
+        {F_ISA, 99, "variant: error: isa is 99; expected 0 to "},
+        {F_ISA, -3, "variant: error: isa is -3; expected 0 to "},
+        {F_TILE_Q, -96, "variant: error: tile.q is -96; expected 1 to 1024"},
+        {F_UNROLL, 0, "variant: error: unroll is 0; expected 1 to 16"},
+    };
+    struct gen *g = open_gen();
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct variant v = variant_default(ISA_AVX2);
+        struct gen_error err = {""};
+        struct gen_text t;
+        v.field[cases[i].field] = cases[i].value;
+        assert_int_equal(gen_check(g, &v, &err), -1);
+        if (strncmp(err.text, cases[i].message, strlen(cases[i].message)))
+            fail_msg("'%s', expected '%s'", err.text, cases[i].message);
+        assert_int_equal(gen_emit(g, &v, GEN_READABLE, &t, &err), -1);
+        gen_text_free(&t);
+    }
+    gen_close(g);
+}
+
+static void test_too_few_registers(void **state)
+{
+    struct gen *g = open_gen();
+    struct variant v = variant_default(ISA_AVX2);
+    struct gen_error err = {""};
+    char expected[256], place[64];
+    int line = 0;
+    (void)state;
+    v.field[F_ROWS] = 8;
+    v.field[F_TILE_Q] = 64;
+    assert_int_equal(gen_check(g, &v, &err), -1);
+    assert_int_equal(sscanf(err.text, "c/attn.micro:%d:", &line), 1);
+    snprintf(place, sizeof place, "c/attn.micro:%d:", line);
+    /* 8 x 2 accumulators, 2 vectors of keys and the element of a row */
+    snprintf(expected, sizeof expected,
+             "%s error: score_tile needs 20 vector registers; expected at most 16, all that isa avx2 has", place);
+    assert_string_equal(err.text, expected);
+    gen_close(g);
+}
+
+/* What a template never looks at is not left out without a word. */
+static void test_features_of_other_levels(void **state)
+{
+    static const struct {
+        enum isa isa;
+        enum field_id id;
+        int32_t value;
+        const char *expected;
+    } cases[] = {
+        {ISA_SM90, F_WINDOW, 1, ": error: isa sm90 does not have window yet; expected it left out"},
+        {ISA_SM90, F_BIAS, BIAS_F16, ": error: isa sm90 does not have bias yet; expected it left out"},
+        {ISA_SM80, F_SINK, 1, ": error: isa sm80 does not have sink yet; expected it left out"},
+        {ISA_SM80, F_PAGED, 1, ": error: isa sm80 does not have paged yet; expected it left out"},
+    };
+    struct gen *g = open_gen();
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct variant v = variant_default(cases[i].isa);
+        struct gen_error err;
+        v.field[F_DTYPE] = DTYPE_BF16;
+        if (gen_check(g, &v, &err) != 0)
+            fail_msg("%s", err.text);
+        v.field[cases[i].id] = cases[i].value;
+        assert_int_equal(gen_check(g, &v, &err), -1);
+        assert_non_null(strstr(err.text, cases[i].expected));
+    }
+    gen_close(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_check),
+        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_rules_of_sm90),
+        cmocka_unit_test(test_rules_of_sm80),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_too_few_registers),
+        cmocka_unit_test(test_features_of_other_levels),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,230 @@
+/* test_workload.c - the check before timing, and the problem that is timed. Kernels that are wrong on purpose are C
+ * functions of this file. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../runtime/reference.h"
+#include "../../runtime/search.h"
+#include "../../runtime/workload.h"
+
+static struct variant checked_variant(void)
+{
+    struct variant v = variant_default(ISA_C);
+    v.field[F_HEAD_DIM] = 8;
+    v.field[F_HEAD_DIM_V] = 5;
+    v.field[F_TILE_Q] = 16;
+    v.field[F_TILE_K] = 16;
+    return v;
+}
+
+/* The reference as a kernel of that variant. */
+static int solve(const struct variant *v, const struct attn_args *a)
+{
+    double o[5], lse;
+    if (a->part != 0)
+        return 0;
+    for (int64_t b = 0; b < a->batch; b++)
+        for (int64_t h = 0; h < a->heads; h++)
+            for (int64_t i = 0; i < reference_queries(v, a, b); i++) {
+                reference_row(v, a, b, h, i, o, &lse);
+                for (int c = 0; c < 5; c++)
+                    ((float *)a->o)[reference_query_at(v, a, a->o_stride, b, h, i) + c] = (float)o[c];
+                a->lse[reference_lse_at(v, a, b, h, i)] = (float)lse;
+            }
+    return 0;
+}
+
+static int right(const struct attn_args *a)
+{
+    struct variant v = checked_variant();
+    return solve(&v, a);
+}
+
+static int refuses(const struct attn_args *a)
+{
+    (void)a;
+    return 1;
+}
+
+static int too_far(const struct attn_args *a)
+{
+    right(a);
+    ((float *)a->o)[a->batch * a->o_stride[0]] = 0;
+    return 0;
+}
+
+static int too_early(const struct attn_args *a)
+{
+    right(a);
+    a->lse[-1] = 0;
+    return 0;
+}
+
+static int one_wrong(const struct attn_args *a)
+{
+    right(a);
+    ((float *)a->o)[a->batch * a->o_stride[0] - 1] += 1e-3f;
+    return 0;
+}
+
+static int lse_wrong(const struct attn_args *a)
+{
+    right(a);
+    a->lse[a->batch * a->heads * a->q_len - 1] += 1e-3f; /* the last sequence has keys */
+    return 0;
+}
+
+static int does_nothing(const struct attn_args *a)
+{
+    (void)a;
+    return 0;
+}
+
+static int64_t no_workspace(const struct attn_args *a)
+{
+    (void)a;
+    return 0;
+}
+
+/* How many of the awkward shapes the kernel passes. */
+static int passes_of(const struct variant *v, int (*run)(const struct attn_args *a), int *of, char *message,
+                     size_t room)
+{
+    struct kernel kernel = {.run = run, .workspace = no_workspace};
+    struct workload_shape shape[WORKLOAD_AWKWARD];
+    struct gen_error err = {""};
+    struct check result;
+    int passed = 0, n = workload_awkward(v, shape);
+    for (int i = 0; i < n; i++) {
+        struct workload w;
+        assert_int_equal(workload_create(v, &shape[i], 7 + (uint64_t)i, &w), 0);
+        passed += workload_check(&w, &kernel, NULL, 1, 0, &result, &err) == 0;
+        workload_free(&w);
+    }
+    *of = n;
+    snprintf(message, room, "%s", err.text);
+    return passed;
+}
+
+static int passes(int (*run)(const struct attn_args *a), int *of, char *message, size_t room)
+{
+    struct variant v = checked_variant();
+    return passes_of(&v, run, of, message, room);
+}
+
+static void test_check(void **state)
+{
+    (void)state;
+    char message[640];
+    int n, passed = passes(right, &n, message, sizeof message);
+    assert_true(n >= 8);
+    assert_int_equal(passed, n);
+    assert_int_equal(passes(refuses, &n, message, sizeof message), 0);
+    assert_non_null(strstr(message, "refused"));
+    assert_int_equal(passes(too_far, &n, message, sizeof message), 0);
+    assert_non_null(strstr(message, "outside"));
+    assert_int_equal(passes(too_early, &n, message, sizeof message), 0);
+    assert_int_equal(passes(one_wrong, &n, message, sizeof message), 0);
+    assert_non_null(strstr(message, "in O"));
+    assert_int_equal(passes(lse_wrong, &n, message, sizeof message), 0);
+    assert_non_null(strstr(message, "in LSE"));
+    assert_int_equal(passes(does_nothing, &n, message, sizeof message), 0);
+}
+
+/* ---- the check of features: what a tuner's candidate forgets must be seen on those few shapes ---- */
+
+static struct variant with_features(enum field_id without)
+{
+    static const enum field_id all[] = {F_WINDOW, F_SOFTCAP, F_BIAS, F_MASK, F_ALIBI, F_SINK, F_PACKED, F_PAGED};
+    struct variant v = checked_variant();
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        v.field[all[i]] = all[i] != without;
+    return v;
+}
+
+static int knows_all(const struct attn_args *a)
+{
+    struct variant v = with_features(FIELD_COUNT);
+    return solve(&v, a);
+}
+
+/* A kernel's arguments have no room for what it forgets, so each has a function of its own. */
+#define FORGETFUL(X) X(F_WINDOW) X(F_SOFTCAP) X(F_BIAS) X(F_MASK) X(F_ALIBI) X(F_SINK)
+#define FORGETS(f)                                                                                                     \
+    static int forgets_##f(const struct attn_args *a)                                                                  \
+    {                                                                                                                  \
+        struct variant v = with_features(f);                                                                           \
+        return solve(&v, a);                                                                                           \
+    }
+FORGETFUL(FORGETS)
+
+static void test_check_of_features(void **state)
+{
+    (void)state;
+    static const struct {
+        enum field_id field;
+        int (*run)(const struct attn_args *a);
+    } forgetful[] = {
+#define ROW(f) {f, forgets_##f},
+        FORGETFUL(ROW)};
+    const struct variant v = with_features(FIELD_COUNT);
+    char message[640];
+    int n, passed = passes_of(&v, knows_all, &n, message, sizeof message);
+    if (passed < n)
+        fail_msg("%s", message);
+    for (size_t i = 0; i < sizeof forgetful / sizeof *forgetful; i++) {
+        passed = passes_of(&v, forgetful[i].run, &n, message, sizeof message);
+        print_message("# without %s: %d of %d shapes pass\n", fields[forgetful[i].field].key, passed, n);
+        assert_true(passed < n);
+    }
+}
+
+/* What is timed is the same for each candidate, and typical: every sequence as long as it can be, every page used. */
+static void test_typical_problem(void **state)
+{
+    (void)state;
+    struct variant v = with_features(FIELD_COUNT);
+    const struct workload_shape shape = {
+        .batch = 2, .heads = 2, .kv_heads = 1, .q_len = 40, .kv_len = 3000, .typical = true};
+    struct workload w;
+    assert_int_equal(workload_create(&v, &shape, 3, &w), 0);
+    struct attn_args a = workload_args(&w);
+    for (int64_t b = 0; b < 2; b++) {
+        assert_int_equal(reference_queries(&v, &a, b), 40);
+        assert_int_equal(reference_length(&v, &a, b), 3000);
+        struct keys keys = reference_keys(&v, &a, b, 20);
+        assert_int_equal(keys.to - keys.from, 512 + 1 + 19); /* it stands at 2980, where 19 keys are left behind it */
+    }
+    assert_int_equal(w.drawn.f.page_size, 16);
+    assert_int_equal(w.drawn.kv_count[0], 2 * ((3000 + 15) / 16));
+    const struct tune_target t = {
+        .caller = v, .heads = 2, .kv_heads = 1, .batch = 2, .q_len = 40, .kv_len = 3000, .threads = 1};
+    assert_true(search_flops(&t) == attention_flops(&v, &a));
+    workload_free(&w);
+    v = checked_variant();
+    v.field[F_BIAS] = BIAS_F32; /* rows of so large a one overlap: no memory is filled by it */
+    const struct workload_shape large = {
+        .batch = 1, .heads = 1, .kv_heads = 1, .q_len = 1 << 14, .kv_len = 1 << 14, .typical = true};
+    assert_int_equal(workload_create(&v, &large, 3, &w), 0);
+    assert_true(w.size < (size_t)4 << 20);
+    assert_int_equal(w.drawn.f.bias_stride[2], 1);
+    workload_free(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_check),
+        cmocka_unit_test(test_check_of_features),
+        cmocka_unit_test(test_typical_problem),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
