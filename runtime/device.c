@@ -43,6 +43,7 @@ static struct opencl_source source_of(const struct variant *v, const struct gen_
                  : sm80 ? OPENCL_SM80
                         : OPENCL_PORTABLE,
         .tile_k = f[F_TILE_K],
+        .split = f[F_SPLIT],
         .bf16 = f[F_DTYPE] == DTYPE_BF16,
         .head_dim = variant_head_dim(v),
         .head_dim_v = variant_head_dim_v(v),

@@ -72,6 +72,7 @@ struct opencl_source {
      * templates/opencl/sm90.header.t says it takes tensor maps and memory for them, and a group walks the tiles. */
     enum opencl_level { OPENCL_PORTABLE, OPENCL_SM80, OPENCL_SM90 } level;
     int tile_k;
+    int split; /* keys that are computed alone; 0: all keys of a row are computed together. Level sm90 */
     bool bf16;
 };
 

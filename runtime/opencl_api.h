@@ -7,6 +7,7 @@
 #include <CL/cl.h>
 #include <pthread.h>
 
+#include "../templates/opencl/split.h"
 #include "opencl.h"
 
 /* All that is used of OpenCL 1.2. */
@@ -96,8 +97,9 @@ struct opencl_slot {
     cl_kernel kernel; /* its arguments are set in place, so no two threads may share it */
     cl_command_queue queue;
     struct opencl_room room[ROOMS];
-    cl_mem maps;   /* of level sm90: where groups put their tensor maps */
-    cl_event busy; /* the last launch on a caller's queue, which uses maps until it ends; or NULL */
+    cl_mem maps;                    /* of level sm90: where groups put their tensor maps */
+    struct opencl_room done, parts; /* of kernels that split keys: how many splits are done, and what they left */
+    cl_event busy;                  /* the last launch on a caller's queue, which uses maps until it ends; or NULL */
     struct opencl_slot *next;
 };
 
@@ -172,6 +174,13 @@ int opencl_sm80_launch(const struct opencl_kernel *kernel, const struct opencl_s
  * bits. */
 int opencl_heads_near(const struct opencl_kernel *kernel, const struct attn_cl_args *args, long tiles);
 int opencl_check_lengths(const struct attn_cl_args *args, long tiles, struct gen_error *err);
+
+/* Of kernels that split keys: how rows and keys are divided, and room in the slot for what splits leave. Launches go on
+ * with the arguments from `at` on. 0, or -1 and what is too large. */
+int opencl_divide(const struct opencl_kernel *kernel, const struct attn_cl_args *args, struct attn_cl_split *out,
+                  long *units, struct gen_error *err);
+int opencl_set_split(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct attn_cl_args *args,
+                     const struct attn_cl_split *split, cl_uint at, struct gen_error *err);
 
 /* From source, for the source's level. NULL and err when the driver refuses it. */
 cl_program opencl_build_program(struct opencl_target *target, const struct opencl_source *source,

@@ -21,6 +21,10 @@ void opencl_slot_free(const struct opencl_api *api, struct opencl_slot *s)
             api->clReleaseMemObject(s->room[i].memory);
     if (s->maps)
         api->clReleaseMemObject(s->maps);
+    if (s->done.memory)
+        api->clReleaseMemObject(s->done.memory);
+    if (s->parts.memory)
+        api->clReleaseMemObject(s->parts.memory);
     if (s->busy)
         api->clReleaseEvent(s->busy);
     if (s->queue)

@@ -26,8 +26,21 @@ static struct tma_tensor tensor_of(const struct opencl_source *s, const char *na
                                .rows = box};
 }
 
-static int make_maps(const struct opencl_kernel *k, const struct attn_cl_args *a, struct attn_cl_maps *out,
-                     struct gen_error *err)
+/* The same by KV heads, each with its group of heads, and boxes of a slice's rows. */
+static struct tma_tensor grouped(struct tma_tensor x, const struct attn_cl_args *a, const struct attn_cl_split *split)
+{
+    const int64_t head = x.stride[1], group = a->heads / a->kv_heads;
+    x.count[1] = a->kv_heads;
+    x.count[3] = group;
+    x.stride[1] = head > INT64_MAX / group ? INT64_MAX : head * group; /* which is refused */
+    x.stride[3] = head;
+    x.rows = split->rows;
+    x.heads = split->heads;
+    return x;
+}
+
+static int make_maps(const struct opencl_kernel *k, const struct attn_cl_args *a, const struct attn_cl_split *split,
+                     struct attn_cl_maps *out, struct gen_error *err)
 {
     enum { WARPGROUP = 64 }; /* rows */
     const struct opencl_source *s = &k->source;
@@ -35,15 +48,17 @@ static int make_maps(const struct opencl_kernel *k, const struct attn_cl_args *a
         struct tma_tensor tensor;
         long at;
         unsigned long *to;
-    } all[] = {
+    } all[4] = {
         {tensor_of(s, "q", s->head_dim, a->batch, a->heads, a->q_len, a->q_stride, WARPGROUP), a->q_at, out->q},
         {tensor_of(s, "k", s->head_dim, a->batch, a->kv_heads, a->kv_len, a->k_stride, s->tile_k), a->k_at, out->k},
         {tensor_of(s, "v", s->head_dim_v, a->batch, a->kv_heads, a->kv_len, a->v_stride, s->tile_k), a->v_at, out->v},
         {tensor_of(s, "o", s->head_dim_v, a->batch, a->heads, a->q_len, a->o_stride, WARPGROUP), a->o_at, out->o},
     };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (int i = 0; i < 4; i++) {
         uint64_t words[16];
-        if (tma_map(&all[i].tensor, words, err) != 0)
+        const bool rows = split && (i == 0 || i == 3); /* of Q or O */
+        const struct tma_tensor x = rows ? grouped(all[i].tensor, a, split) : all[i].tensor;
+        if (tma_map(&x, words, err) != 0)
             return -1;
         memcpy(all[i].to, words, sizeof words);
         if (all[i].at % 8 == 0)
@@ -108,20 +123,25 @@ int opencl_sm90_launch(const struct opencl_kernel *k, struct opencl_slot *s, con
                        struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;
-    const long tiles = (l->args.q_len + k->source.tile_q - 1) / k->source.tile_q;
+    const long tiles = (l->args.q_len + k->source.tile_q - 1) / k->source.tile_q, units = k->target->device.units;
+    const bool splits = k->source.split > 0;
     struct attn_cl_maps maps = {.unused = 0};
-    if (opencl_check_lengths(&l->args, tiles, err) != 0 || make_maps(k, &l->args, &maps, err) != 0 ||
-        need_maps(k, s, err) != 0)
+    struct attn_cl_split split;
+    long all;
+    if ((splits ? opencl_divide(k, &l->args, &split, &all, err) : opencl_check_lengths(&l->args, tiles, err)) != 0 ||
+        make_maps(k, &l->args, splits ? &split : NULL, &maps, err) != 0 || need_maps(k, s, err) != 0)
         return -1;
+    if (!splits)
+        all = tiles * l->args.heads * l->args.batch;
     maps.near = opencl_heads_near(k, &l->args, tiles);
     if (opencl_set_args(k, s, l, err) != 0)
         return -1;
     cl_int code = api->clSetKernelArg(s->kernel, ROOMS_PLAIN + 1, sizeof maps, &maps);
     if (code == CL_SUCCESS)
         code = api->clSetKernelArg(s->kernel, ROOMS_PLAIN + 2, sizeof s->maps, &s->maps);
-    if (opencl_failed(code, "clSetKernelArg", err) != 0)
+    if (opencl_failed(code, "clSetKernelArg", err) != 0 ||
+        (splits && opencl_set_split(k, s, &l->args, &split, ROOMS_PLAIN + 3, err) != 0))
         return -1;
-    const long all = tiles * l->args.heads * l->args.batch, units = k->target->device.units;
     const size_t local = (size_t)k->source.group[0], global = local * (size_t)(all < units ? all : units);
     return opencl_failed(
         api->clEnqueueNDRangeKernel(l->queue, s->kernel, 1, NULL, &global, &local, l->waits, l->wait, event),

@@ -10,14 +10,17 @@
 
 #include "../gen/gen.h"
 
-/* A tensor [sequence, head, row, element] of 16-bit elements, and the rows of the boxes of 64 elements it is moved in. */
+/* A tensor [sequence, head, row, element] of 16-bit elements, and the rows of the boxes of 64 elements it is moved in. Where
+ * boxes hold rows of several heads, it is [sequence, KV head, head of its group, row, element]. */
 struct tma_tensor {
     const char *name;  /* in messages */
     bool bf16;         /* else f16 */
     int64_t width;     /* elements of a row */
-    int64_t count[3];  /* of sequences, heads and rows; 0 counts as 1, and is the kernel's not to touch */
-    int64_t stride[3]; /* in elements; of no effect where the count is 0 or 1 */
+    int64_t count[4];  /* of sequences, (KV) heads and rows, and of heads of a group; 0 counts as 1, and is the kernel's
+                        * not to touch */
+    int64_t stride[4]; /* in elements; of no effect where the count is 0 or 1 */
     int rows;          /* of a box: 1..256 */
+    int heads;         /* of a group, of a box: 1..256; 0: a head has no group */
 };
 
 /* The map for swizzled boxes of 128 bytes a row, with zeros for what is read outside. Its first word, the tensor's

@@ -49,6 +49,19 @@ INLINED void box_prefetch(ulong map, int column, int row, int head, int sequence
     __asm__ volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];"
         :: "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence) : "memory");
 }
+% if SPLIT
+/* A box of several heads that share a key head. */
+INLINED void slice_load(uint to, ulong map, int column, int row, int head, int kv_head, int sequence, uint bar)
+{
+    __asm__ volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];"
+        :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(head), "r"(kv_head), "r"(sequence), "r"(bar) : "memory");
+}
+INLINED void slice_store(ulong map, int column, int row, int head, int kv_head, int sequence, uint from)
+{
+    __asm__ volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4, %5}], [%6];"
+        :: "l"(map), "r"(column), "r"(row), "r"(head), "r"(kv_head), "r"(sequence), "r"(from) : "memory");
+}
+% end
 INLINED void stores_commit(void)
 {
     __asm__ volatile("cp.async.bulk.commit_group;" ::: "memory");
@@ -147,6 +160,43 @@ INLINED uint count_up(__global uint *at) /* what it was before */
     __asm__ volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
     return before;
 }
+% if SPLIT
+INLINED uint count_part(__global uint *at) /* as count_up; whoever counts later sees what this warpgroup has written, after a barrier */
+{
+    uint before;
+    __asm__ volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
+    return before;
+}
+INLINED int anew(int x) /* x: what is computed of it is not kept from one tile to the next, for want of registers */
+{
+    int y;
+    __asm__ volatile("mov.b32 %0, %1;" : "=r"(y) : "r"(x));
+    return y;
+}
+INLINED int named_any(uint number, uint items, int x) /* waits for all; whether x holds in any */
+{
+    int y;
+    __asm__ volatile("{.reg .pred p, q; setp.ne.b32 q, %3, 0; bar.red.or.pred p, %1, %2, q; selp.b32 %0, 1, 0, p;}"
+        : "=r"(y) : "r"(number), "r"(items), "r"(x) : "memory");
+    return y;
+}
+/* One, two or four floats that other groups may have written. */
+INLINED float written1(__global const float *at)
+{
+    float x;
+    __asm__ volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(x) : "l"((ulong)at));
+    return x;
+}
+INLINED void written2(float *x, __global const float *at)
+{
+    __asm__ volatile("ld.relaxed.gpu.global.v2.f32 {%0, %1}, [%2];" : "=f"(x[0]), "=f"(x[1]) : "l"((ulong)at));
+}
+INLINED void written4(float *x, __global const float *at)
+{
+    __asm__ volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+        : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]) : "l"((ulong)at));
+}
+% end
 
 /* Small matrices of 8 by 8 to shared memory, four or two at once; lane l tells where row l%8 of matrix l/8 goes. */
 INLINED void store_matrices4(uint at, uint a, uint b, uint c, uint d)

@@ -3,6 +3,7 @@
 %# has 16 or 32 where that is enough. A warp has MR rows of queries: one or two fragments of 16.
 % assert DTYPE != "f32", "isa sm80 multiplies f16 and bf16; dtype must be one of them"
 % assert NV + U + GQ + GX + VW + PINGPONG == 0, "micro.vecs, unroll, group, vector and pingpong belong to other isas; sm80 has tiles, micro.rows and stages"
+% assert not SPLIT, "isa sm80 does not split keys; split must be left out"
 % assert HD % 8 == 0 and HDV % 8 == 0, "head_dim must be a multiple of 8: rows are copied by whole 16 bytes"
 % assert HD <= 256 and HDV <= 256, "head_dim must be at most 256: a warp's registers hold no wider output"
 % assert MR == 16 or MR == 32, "micro.rows must be 16 or 32: one or two fragments of the tensor cores"

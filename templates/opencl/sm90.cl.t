@@ -5,10 +5,17 @@
 % include "opencl/sm90.header.t"
 % include "opencl/args.h"
 % include "opencl/maps.h"
+% if SPLIT
+% include "opencl/split.h"
+% end
 % include "opencl/ptx.t"
 % include "opencl/ptx.sm90.t"
 % include "opencl/softmax.t"
+% if SPLIT
+% include "opencl/split.t"
+% else
 % include "opencl/tiles.t"
+% end
 % include "opencl/sm90.tiles.t"
 % include "opencl/sm90.copy.t"
 % include "opencl/sm90.parts.t"
@@ -50,6 +57,7 @@ INLINED void end_values(struct part *x)
     x->nv++;
 }
 
+% let STORE = SPLIT ? "leave_output(x, out, inverse, a, lse)" : "store_output(x, out, inverse)"
 /* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values of the
  * step before, be it of the tile before; while these are under way, it makes exponentials of the scores. Before the
  * first tile there is one of nothing: P = 0, whose output is not stored. */
@@ -74,24 +82,32 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
         if (a->scale < 0.0f)
             negate_q(x);
         begin_step(s, out, p, x);
+% if FROM
+        const int from = TILE_AT(x->w, x->nq)->from;
+% end
         set_ends(x, TILE_AT(x->w, x->nq));
         close_rows(x, &rows, inverse, a, lse);
         await_staging(x);
         end_scores(x, j == 0);
-        mask_edge(s, x, j);
+        mask_edge(s, x, ${FROM ? "from + " : ""}j);
         softmax(s, &rows, fix, x->scale);
         end_values(x);
+% if SPLIT
+        round_all(p, s); /* which leaves registers for a merge */
+% end
         if (x->nq > 0)
-            store_output(x, out, inverse);
+            ${STORE};
         #pragma unroll
         for (int n = 0; n < ${NO}; n++)
             out[n] = 0.0f;
+% if not SPLIT
         round_all(p, s);
+% end
         while (--j >= 0) {
             begin_step(s, out, p, x);
             end_scores(x, j == 0);
 % if CAUSAL
-            mask_edge(s, x, j);
+            mask_edge(s, x, ${FROM ? "from + " : ""}j);
 % end
             const int grown = softmax(s, &rows, fix, x->scale);
             end_values(x);
@@ -100,17 +116,24 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
             round_all(p, s);
         }
     }
+% if SPLIT
+    if (x->nq == 0) /* there was no unit with keys for this group */
+        return;
+% end
     await(V_FULL(x->nv), ROUND(x->nv));
     begin_values(out, p, V_AT(x->nv));
     close_rows(x, &rows, inverse, a, lse);
     await_staging(x);
     products_wait();
-    store_output(x, out, inverse);
+    ${STORE};
 }
 
 __kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1)))
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE} *o,
-    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a, const struct attn_cl_maps maps, __global ulong *room)
+    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a, const struct attn_cl_maps maps, __global ulong *room${SPLIT ? "," : ")"}
+% if SPLIT
+    const struct attn_cl_split split, __global uint *done, __global float *parts)
+% end
 {
     __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));
     const uint shared = (uint)(ulong)memory;
@@ -127,22 +150,28 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         place_map(room + 48, maps.o, (ulong)(o + a.o_at));
     else if (item == 128)
         make_barriers(shared);
+% if SPLIT
+    /* Rows of Q that a slice does not have are zeros: what they were might be the largest of a warp. */
+    for (int at = 16 * item; at < ${AT_K}; at += ${16*ITEMS})
+        zero16(shared + at);
+    shared_written();
+% end
     barrier(CLK_LOCAL_MEM_FENCE);
     if (item < 128) { /* the producer's warpgroup */
         struct source from = {.q = (ulong)room, .k = (ulong)(room + 16), .v = (ulong)(room + 32), .shared = shared,
-            .memory = memory, .lane = item & 31, .kv_len = (int)a.kv_len};
+            .memory = memory, .lane = item & 31, .kv_len = (int)a.kv_len${SPLIT ? ", .d = split" : ""}};
 % if WG > 1
         registers_for_copying();
 % end
         if (item < 32)
-            produce(&from, &a, maps.near, kv_lens, taken);
+            produce(&from, &a, ${SPLIT ? "" : "maps.near, "}kv_lens, taken);
         return;
     }
 % if WG > 1
     registers_for_computing();
 % end
     struct part x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3, .lane = item & 31,
-        .o = (ulong)(room + 48)};
+        .o = (ulong)(room + 48)${SPLIT ? ", .d = split, .parts = parts, .done = done, .merged = o" : ""}};
     x.scale = fmax(fabs(a.scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
 % if PINGPONG
     if (x.w == 1)

@@ -15,6 +15,9 @@ struct source {
     uint shared;   /* where shared memory begins */
     __local uchar *memory; /* the same */
     int lane, kv_len;
+% if SPLIT
+    struct attn_cl_split d;
+% end
     uint nq, nk, nv, landed; /* tiles of queries, keys and values so far; and of those how many were cleared behind the end */
 };
 
@@ -26,10 +29,18 @@ INLINED void load_q(const struct source *f, const struct tile *x, int w)
     await(Q_EMPTY(w, f->nq), Q_ROUND(f->nq) ^ 1);
     if (f->lane)
         return;
+% if SPLIT
+    const struct tile mine = slice_of(x, w, &f->d);
+    *TILE_AT(w, f->nq) = mine;
+    arrive_and_expect(full, f->d.rows * f->d.heads * ${HB*128});
+    for (int c = 0; c < ${HB}; c++)
+        slice_load(Q_AT(w, f->nq) + c * 8192, f->q, 64 * c, mine.i0, mine.h, mine.g, mine.b, full);
+% else
     *TILE_AT(w, f->nq) = *x;
     arrive_and_expect(full, ${Q_WG});
     for (int c = 0; c < ${HB}; c++)
         box_load(Q_AT(w, f->nq) + c * 8192, f->q, 64 * c, x->i0 + 64 * w, x->h, x->b, full);
+% end
 }
 
 /* A tile of no keys marks the end. */
@@ -94,48 +105,86 @@ INLINED void load_v(struct source *f, const struct tile *x, int j)
 INLINED void load_first(struct source *f, const struct tile *x)
 {
     load_q(f, x, 0);
-    load_k(f, x, x->count - 1);
+    load_k(f, x, ${FROM ? "x->from + " : ""}x->count - 1);
 % for w in 1..WG
     load_q(f, x, ${w});
 % end
     f->nq++;
 }
 
+% if SPLIT
+/* The unit with number t or, if it has no keys, the next one that this group takes; none is left where count is 0. */
+INLINED struct tile unit_from(int t, int units, const struct source *f, const struct attn_cl_args *a,
+    __global const long *kv_lens, __global uint *taken)
+{
+    for (;;) {
+        struct tile x = tile_at(min(t, units - 1), a, &f->d, kv_lens);
+        uint next = 0;
+        if (t >= units)
+            x.count = 0;
+        if (t >= units || x.count > 0)
+            return x;
+        if (f->lane == 0)
+            next = count_up(taken);
+        t = (int)get_num_groups(0) + uniform((int)next);
+    }
+}
+
+% end
 /* Tiles are given out as work-groups become free. The last one to see that there are no more counts from 0 again. All is
  * loaded in the order in which consumers want it: keys a step ahead of values, of the next tile too. */
-INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, __global const long *kv_lens, __global uint *taken)
+INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT ? "" : ", int near"}, __global const long *kv_lens, __global uint *taken)
 {
     const uint shared = f->shared;
+% if SPLIT
+    const int tiles = (f->d.slices + ${WG - 1}) / ${WG} * f->d.splits * (int)(a->kv_heads * a->batch), groups = (int)get_num_groups(0);
+    struct tile x = unit_from(get_group_id(0), tiles, f, a, kv_lens, taken);
+% else
     const int tiles = ((int)a->q_len + ${BQ - 1}) / ${BQ} * (int)(a->heads * a->batch), groups = (int)get_num_groups(0);
     struct tile x = tile_at(get_group_id(0), a, near, kv_lens);
+% end
     if (f->lane == 0)
         arrive(V_FULL(f->nv)); /* the first step has no values to multiply, and waits for some all the same */
     f->nv++;
+% if SPLIT
+    int more = x.count > 0;
+    if (more)
+        load_first(f, &x);
+    while (more) {
+% else
     load_first(f, &x);
     for (int more = 1; more;) {
+% end
         uint next = 0;
         for (int j = x.count - 1; j > 0; j--) {
             if (f->lane == 0 && j == min(x.count - 1, 3)) /* early enough to have the answer in time */
                 next = count_up(taken);
-            load_k(f, &x, j - 1);
-            load_v(f, &x, j);
+            load_k(f, &x, ${FROM ? "x.from + " : ""}j - 1);
+            load_v(f, &x, ${FROM ? "x.from + " : ""}j);
         }
         if (f->lane == 0 && x.count == 1)
             next = count_up(taken);
         const int t = groups + uniform((int)next);
+% if SPLIT
+        const struct tile y = unit_from(t, tiles, f, a, kv_lens, taken);
+        more = y.count > 0;
+% else
         const struct tile y = tile_at(min(t, tiles - 1), a, near, kv_lens);
         more = t < tiles;
+% end
 % if QS > 1
         if (more)
             load_first(f, &y);
-        load_v(f, &x, 0);
+        load_v(f, &x, ${FROM ? "x.from" : "0"});
 % else
         if (more) {
+% if not SPLIT
             for (int c = 0; c < ${HB*WG} && f->lane == 0; c++)
                 box_prefetch(f->q, 64 * (c % ${HB}), y.i0 + 64 * (c / ${HB}), y.h, y.b);
-            load_k(f, &y, y.count - 1);
+% end
+            load_k(f, &y, ${FROM ? "y.from + " : ""}y.count - 1);
         }
-        load_v(f, &x, 0);
+        load_v(f, &x, ${FROM ? "x.from" : "0"});
         if (more) {
 % for w in 0..WG
             load_q(f, &y, ${w});

@@ -5,7 +5,12 @@
  * OpenCL C 1.2 with inline PTX for NVIDIA's sm_90a; arithmetic is f32, P is rounded to ${DTYPE} for the second product.
  *
  * Parameters: ${parameters()}.
+% if SPLIT
+ * A work-group of ${ITEMS} work-items computes ${BQ} rows, queries of heads that share a KV head, over ${SPLIT} keys, ${BK} keys at a time,
+ * then takes the next such unit; who is last with a row's keys merges what all have made of them. A tile
+% else
  * A work-group of ${ITEMS} work-items computes ${BQ} queries of one head, ${BK} keys at a time, then takes the next tile. A tile
+% end
  * takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*2} bytes of K and V; a consumer's work-item holds ${NS} scores and ${NO} elements of output.
  * Local memory: ${LOCAL} bytes.
  *
@@ -16,7 +21,15 @@
  * sm_90a`, add `.minnctapersm 1` behind `.reqntid`, and build that (clCreateProgramWithBinary).
  *
  * Contract: enqueue it with local size ${ITEMS} and global size ${ITEMS} * (as many groups as the device has units, at most one for
+% if SPLIT
+ * each of splits * ${WG > 1 ? "ceil(slices / 2)" : "slices"} * kv_heads * batch units, of struct attn_cl_split). The structs below say what the arguments are.
+ * Maps are made by cuTensorMapEncodeTiled with 128 bytes of swizzle: of K and V over [batch, head, row, element], of boxes of
+ * 64 elements by ${BK} rows; of Q and O over [batch, KV head, head of its group, row, element], of 64 by split.rows by split.heads.
+ * room is 128 bytes and 512 a group, and done 4 bytes for each of slices * kv_heads * batch, all zeros before the first launch;
+ * parts is, for each of these, splits * part floats, or anything where splits is 1; they are for one launch at a time. Rows
+% else
  * each of ceil(q_len / ${BQ}) * heads * batch tiles). The structs below say what the arguments are; maps are made by
  * cuTensorMapEncodeTiled over [batch, head, row, element], of boxes of 64 elements by 64 rows (Q, O) or ${BK} (K, V), with
  * 128 bytes of swizzle; room is 128 bytes and 512 a group, all zeros before the first launch, and for one launch at a time. Rows
+% end
  * lie whole 16 bytes apart; lengths are below 2^30. Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. A row that sees no key gives O = 0 and LSE = -inf. */

@@ -8,6 +8,12 @@ struct part {
     int edge, end[2]; /* see set_ends */
     uint nq, nk, nv;  /* tiles of queries, keys and values so far */
     ulong o;          /* map */
+% if SPLIT
+    struct attn_cl_split d;
+    __global float *parts;   /* see split.t */
+    __global uint *done;     /* splits of each slice */
+    __global ${TYPE} *merged; /* where output is written whose parts are merged */
+% end
 };
 
 /* S = Q K^T and O += P V are begun here, and not waited for. */
@@ -41,9 +47,16 @@ INLINED void negate_q(const struct part *x)
 /* Row i sees keys before end[0], row i + 8 those before end[1], and all of the warpgroup's rows those before edge. */
 INLINED void set_ends(struct part *x, __local volatile const struct tile *at)
 {
+% if SPLIT
+    const int i0 = at->i0, r = anew(16 * x->warp + x->lane / 4), keys = at->keys, offset = at->offset;
+    x->edge = interval(i0, keys, offset);
+    x->end[0] = interval(i0 + r - head_of(r, &x->d) * x->d.rows, keys, offset);
+    x->end[1] = interval(i0 + r + 8 - head_of(r + 8, &x->d) * x->d.rows, keys, offset);
+% else
     const int i0 = at->i0 + 64 * x->w, i = i0 + 16 * x->warp + x->lane / 4, keys = at->keys, offset = at->offset;
     x->edge = interval(i0, keys, offset);
     x->end[0] = interval(i, keys, offset), x->end[1] = interval(i + 8, keys, offset);
+% end
 }
 
 /* The keys of tile j that are behind the ends of intervals. */
@@ -55,6 +68,30 @@ INLINED void mask_edge(float *s, const struct part *x, int j)
     }
 }
 
+% if SPLIT
+/* A row whose keys are all in one split is complete, and has its LSE; of another the state goes beside its part of the output. */
+INLINED void note_rows(const struct part *x, const struct rows *rows, float *inverse, __local volatile const struct tile *at,
+    const struct attn_cl_args *a, __global float *lse)
+{
+    const int whole = at->splits == 1, row = anew(16 * x->warp + x->lane / 4);
+    __global float *states = x->parts + part_at(slice_at(at, &x->d, a), at->split, &x->d) + x->d.rows * x->d.heads * ${HDV};
+    #pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const int n = row + 8 * r;
+        const struct row y = row_at(n, at, &x->d, a);
+        const float sum = rows->sum[r], top = finite(rows->top[r]) * x->scale;
+        if (!whole)
+            inverse[r] = 1.0f;
+        if (!y.is || (x->lane & 3) != 0)
+            continue;
+        if (!whole)
+            *(__global float2 *)(states + 2 * n) = (float2)(sum == 0.0f ? -INFINITY : top, sum);
+        else if (a->has_lse)
+            lse[lse_at(&y, at, &x->d, a)] = sum == 0.0f ? -INFINITY : top * 0.693147181f + log(sum);
+    }
+}
+
+% end
 /* The rows of the tile before are complete: their LSE, and what their output is to be multiplied by. */
 INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse, const struct attn_cl_args *a, __global float *lse)
 {
@@ -66,6 +103,10 @@ INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse,
         rows->sum[r] += across(rows->sum[r], 2);
         inverse[r] = rows->sum[r] == 0.0f ? 0.0f : reciprocal(rows->sum[r]);
     }
+% if SPLIT
+    if (x->nq > 0)
+        note_rows(x, rows, inverse, at, a, lse);
+% else
     if (a->has_lse && x->nq > 0 && (x->lane & 3) == 0) {
         const int i = at->i0 + 64 * x->w + 16 * x->warp + x->lane / 4;
         lse += a->lse_at + (at->b * a->heads + at->h) * a->q_len;
@@ -74,6 +115,7 @@ INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse,
             if (i + 8 * r < (int)a->q_len)
                 lse[i + 8 * r] = rows->sum[r] == 0.0f ? -INFINITY : finite(rows->top[r]) * x->scale * 0.693147181f + log(rows->sum[r]);
     }
+% end
     rows->top[0] = rows->top[1] = -INFINITY;
     rows->sum[0] = rows->sum[1] = 0.0f;
 }
@@ -110,9 +152,50 @@ INLINED void store_output(const struct part *x, const float *out, const float *i
     named_sync(3 + x->w, 128);
     if (lead) {
 % for c in first*OS..min(VB, (first + 1)*OS)
+% if SPLIT
+        slice_store(x->o, ${64*c}, tile->i0, tile->h, tile->g, tile->b, O_AT(x->w) + ${(c - first*OS)*8192});
+% else
         box_store(x->o, ${64*c}, tile->i0 + 64 * x->w, tile->h, tile->b, O_AT(x->w) + ${(c - first*OS)*8192});
+% end
 % end
         stores_commit();
     }
 % end
 }
+% if SPLIT
+
+/* The same, of rows that are complete; a part of others is kept, and who comes last with one merges all. */
+INLINED void leave_output(const struct part *x, const float *out, const float *inverse, const struct attn_cl_args *a,
+    __global float *lse)
+{
+    __local uchar *const memory = x->memory;
+    __local volatile const struct tile *at = TILE_AT(x->w, x->nq - 1);
+    const int lead = x->warp == 0 && x->lane == 0, row = anew(16 * x->warp + x->lane / 4);
+    const int slice = slice_at(at, &x->d, a);
+    if (at->splits == 1) {
+        store_output(x, out, inverse);
+        return;
+    }
+    if (at->slice >= x->d.slices) /* no slice is left for this warpgroup */
+        return;
+    __global float *part = x->parts + part_at(slice, at->split, &x->d);
+    #pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const int n = row + 8 * r;
+        if (row_at(n, at, &x->d, a).is) {
+            #pragma unroll
+            for (int m = 0; m < ${NO}; m += 4)
+                *(__global float2 *)(part + n * ${HDV} + 2 * m + 2 * (x->lane & 3)) = (float2)(out[m + 2 * r], out[m + 2 * r + 1]);
+        }
+    }
+    named_sync(3 + x->w, 128);
+    int last = 0;
+    if (lead)
+        last = (int)count_part(x->done + slice) == at->splits - 1;
+    if (!named_any(3 + x->w, 128, last))
+        return;
+    if (lead)
+        x->done[slice] = 0; /* for the next launch */
+    merge(x->parts + part_at(slice, 0, &x->d), anew(32 * x->warp + x->lane), at, &x->d, a, x->merged, lse);
+}
+% end

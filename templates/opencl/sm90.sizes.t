@@ -9,6 +9,9 @@
 % assert BQ == 64 or BQ == 128 or BQ == 192, "tile.q must be 64, 128 or 192: one to three warpgroups of 64 rows"
 % assert BK % 16 == 0 and BK <= 256, "tile.k must be a multiple of 16 and at most 256, as wgmma's sides are"
 % assert not PINGPONG or WG == 2, "pingpong needs two warpgroups; tile.q must be 128"
+% assert SPLIT % BK == 0, "split must be a multiple of tile.k"
+% assert not SPLIT or WG < 3, "where keys are split tile.q must be 64 or 128: three warpgroups have too few registers to merge"
+% let FROM = SPLIT > 0
 % let TYPE = "ushort"
 % let HB = ceil_div(HD, 64)
 % let VB = ceil_div(HDV, 64)
@@ -20,7 +23,7 @@
 % let K_TILE = BK*HB*128
 % let V_TILE = BK*VB*128
 % let O_BOX = 64*128
-% let TILE_BYTES = 32
+% let TILE_BYTES = SPLIT ? 48 : 32
 % let TILES = 4
 % let ROOM = 232448
 % let STAGES = ST*(K_TILE + V_TILE)

@@ -148,7 +148,7 @@ static void run(const struct suite *s, bool other, const char *name, const struc
 static void map_of(bool other, int width, int rows, unsigned long out[16])
 {
     const struct tma_tensor x = {
-        "x", !other, width, {SEQUENCES, HEADS, ROWS}, {ROWS * HEADS * width, width, HEADS * width}, rows};
+        "x", !other, width, {SEQUENCES, HEADS, ROWS}, {ROWS * HEADS * width, width, HEADS * width}, rows, 0};
     struct gen_error err;
     uint64_t words[16];
     if (tma_map(&x, words, &err) != 0)
@@ -186,28 +186,37 @@ static void *function(void *library, const char *name)
 
 static void check_map(encode_tiled *encode, uint64_t *seed)
 {
-    struct tma_tensor x = {"x", random_below(seed, 2) != 0,           8 * (1 + random_below(seed, 32)), {0},
-                           {0}, 8 * (int)(1 + random_below(seed, 32))};
-    for (int i = 0; i < 3; i++) {
+    const bool grouped = random_below(seed, 2);
+    struct tma_tensor x = {.name = "x",
+                           .bf16 = random_below(seed, 2),
+                           .width = 8 * (1 + random_below(seed, 32)),
+                           .rows = grouped ? (int)(1 + random_below(seed, 64)) : 8 * (int)(1 + random_below(seed, 32))};
+    x.heads = grouped ? (int)(1 + random_below(seed, 64 / x.rows)) : 0;
+    for (int i = 0; i < (grouped ? 4 : 3); i++) {
         x.count[i] = 2 + random_below(seed, random_below(seed, 2) ? 1 << 20 : 40);
         x.stride[i] = 8 * random_below(seed, random_below(seed, 2) ? INT64_C(1) << 36 : 1000);
     }
     const uint64_t address = 16 * (1 + (uint64_t)random_below(seed, INT64_C(1) << 40));
-    const uint64_t dims[4] = {(uint64_t)x.width, (uint64_t)x.count[2], (uint64_t)x.count[1], (uint64_t)x.count[0]};
-    const uint64_t strides[3] = {(uint64_t)x.stride[2] * 2, (uint64_t)x.stride[1] * 2, (uint64_t)x.stride[0] * 2};
-    const uint32_t box[4] = {64, (uint32_t)x.rows, 1, 1}, steps[4] = {1, 1, 1, 1};
+    const int order[2][4] = {{2, 1, 0, 0}, {2, 3, 1, 0}};
+    uint64_t dims[5] = {(uint64_t)x.width}, strides[4];
+    for (int d = 0; d < 4; d++) {
+        dims[d + 1] = (uint64_t)x.count[order[grouped][d]];
+        strides[d] = (uint64_t)x.stride[order[grouped][d]] * 2;
+    }
+    const uint32_t box[5] = {64, (uint32_t)x.rows, grouped ? (uint32_t)x.heads : 1, 1, 1}, steps[5] = {1, 1, 1, 1, 1};
     _Alignas(64) uint64_t theirs[16];
     uint64_t ours[16];
     struct gen_error err = {""};
-    int code = encode(theirs, x.bf16 ? 9 : 6, 4, (void *)(uintptr_t)address, dims, strides, box, steps, 0, 3, 3, 0);
+    int code = encode(theirs, x.bf16 ? 9 : 6, grouped ? 5 : 4, (void *)(uintptr_t)address, dims, strides, box, steps, 0,
+                      3, 3, 0);
     if (code != 0 || tma_map(&x, ours, &err) != 0)
         fail_msg("CUDA error %d; %s", code, err.text);
     ours[0] = address;
     for (int i = 0; i < 16; i++)
         if (ours[i] != theirs[i])
-            fail_msg("word %d is %016llx, not %016llx; strides %lld %lld %lld", i, (unsigned long long)ours[i],
+            fail_msg("word %d is %016llx, not %016llx; strides %lld %lld %lld %lld", i, (unsigned long long)ours[i],
                      (unsigned long long)theirs[i], (long long)x.stride[0], (long long)x.stride[1],
-                     (long long)x.stride[2]);
+                     (long long)x.stride[2], (long long)x.stride[3]);
 }
 
 /* Every word as the driver's own function makes it, which wants a context of its own. */

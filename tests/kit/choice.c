@@ -105,7 +105,8 @@ static int values_of(enum field_id f, enum isa isa, int32_t out[PAIRWISE_VALUES]
 
 void choice_begin(struct choice *c)
 {
-    static const int32_t splits[] = {0, 128, 512};
+    static const int32_t splits[2][3] = {{0, 128, 512},
+                                         {0, 192, 640}}; /* of which more tiles of sm90's go into these */
     const int counts[CALLER_COLUMNS] = {c->features ? TYPES : PLAIN_TYPES, c->dim_count, 2, c->features ? SETS : 1};
     memcpy(c->count, counts, sizeof counts);
     c->fields = CALLER_COLUMNS;
@@ -113,9 +114,10 @@ void choice_begin(struct choice *c)
         if (fields[f].side == FIELD_TUNING && f != F_ISA) {
             c->id[c->fields] = (enum field_id)f;
             c->count[c->fields] = values_of((enum field_id)f, c->isa, c->value[c->fields]);
-            if (f == F_SPLIT && isa_language(c->isa) == LANGUAGE_C) { /* of which short problems have several too */
-                memcpy(c->value[c->fields], splits, sizeof splits);
-                c->count[c->fields] = sizeof splits / sizeof *splits;
+            if (f == F_SPLIT &&
+                (isa_language(c->isa) == LANGUAGE_C || c->isa == ISA_SM90)) { /* short problems have several */
+                memcpy(c->value[c->fields], splits[c->isa == ISA_SM90], sizeof *splits);
+                c->count[c->fields] = sizeof *splits / sizeof **splits;
             }
             c->fields++;
         }

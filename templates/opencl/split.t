@@ -1,0 +1,116 @@
+%# Which unit of work is next, where keys are split: a tile of rows and some of the keys; and how what was computed of a slice
+%# of rows, split by split, becomes its output.
+
+/* A unit: so many tiles of keys, from `from` on, of split number `split` of as many as the tile of rows has keys in. Its rows
+ * are one slice for each warpgroup, here the first one's: number `slice` of the KV head's, which begins at query i0 of head
+ * h of the group that shares KV head g of sequence b. Keys and offset are as without splits. */
+struct tile {
+    int i0, h, g, b, keys, offset, count, from, slice, split, splits;
+};
+
+/* Neighbours have the same keys, so that these are in the cache. */
+INLINED struct tile tile_at(int t, const struct attn_cl_args *a, const struct attn_cl_split *d, __global const long *kv_lens)
+{
+    struct tile x;
+    const int q_len = (int)a->q_len, tiles = (d->slices + ${WG - 1}) / ${WG}, pair = t / (tiles * d->splits);
+    const int rest = t - pair * tiles * d->splits;
+    x.split = rest / tiles;
+    x.slice = (rest - x.split * tiles) * ${WG};
+    x.b = pair / (int)a->kv_heads;
+    x.g = pair - x.b * (int)a->kv_heads;
+    x.h = x.slice / d->along * d->heads;
+    x.i0 = x.slice % d->along * 64;
+    x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
+    x.offset = (int)clamp(a->offset + (a->bottom_right ? x.keys - q_len : 0), -(1L << 30), 1L << 30); /* lengths are below 2^30 */
+    /* A tile that goes on with another head has the last query too. Without keys there is one tile of them, all masked. */
+    const int all = max((interval(min(x.i0 + ${BQ}, q_len) - 1, x.keys, x.offset) + ${BK - 1}) / ${BK}, 1);
+    x.splits = (all + ${SPLIT/BK - 1}) / ${SPLIT/BK};
+    x.from = x.split * ${SPLIT/BK};
+    x.count = max(min(all - x.from, ${SPLIT/BK}), 0);
+    return x;
+}
+
+/* The same for another warpgroup. */
+INLINED struct tile slice_of(const struct tile *x, int w, const struct attn_cl_split *d)
+{
+    struct tile y = *x;
+    y.slice += w;
+    y.h = y.slice / d->along * d->heads;
+    y.i0 = y.slice % d->along * 64;
+    return y;
+}
+
+/* A row of a slice. */
+struct row {
+    int i, h; /* query, and head of the group */
+    int is;   /* whether there is such a row */
+};
+INLINED int head_of(int r, const struct attn_cl_split *d)
+{
+    return r * d->ratio >> 16;
+}
+INLINED struct row row_at(int r, __local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a)
+{
+    const int head = head_of(r, d);
+    struct row x = {.i = at->i0 + r - head * d->rows, .h = at->h + head};
+    x.is = head < d->heads && x.h < d->group && x.i < (int)a->q_len;
+    return x;
+}
+INLINED long lse_at(const struct row *x, __local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a)
+{
+    return a->lse_at + (at->b * a->heads + at->g * d->group + x->h) * a->q_len + x->i;
+}
+
+/* A slice's number among all. What it leaves of a split: the rows, not yet divided by their sums; then of each row the
+ * maximum that was subtracted, as a power of two, and the sum. */
+INLINED int slice_at(__local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a)
+{
+    return (at->b * (int)a->kv_heads + at->g) * d->slices + at->slice;
+}
+INLINED long part_at(int slice, int split, const struct attn_cl_split *d)
+{
+    return (long)(slice * d->splits + split) * d->part;
+}
+
+/* All parts of a slice, in the order of its splits: output and LSE. Of 128 work-items each has four columns of a row at once. */
+INLINED void merge(__global const float *parts, int item, __local volatile const struct tile *at,
+    const struct attn_cl_split *d, const struct attn_cl_args *a, __global ${TYPE} *o, __global float *lse)
+{
+    const int splits = at->splits;
+    for (int n = item; n < d->rows * d->heads * ${HDV/4}; n += 128) {
+        const int r = n / ${HDV/4}, column = n % ${HDV/4} * 4;
+        const struct row x = row_at(r, at, d, a);
+        if (!x.is)
+            continue;
+        __global const float *part = parts + r * ${HDV} + column, *state = parts + d->rows * d->heads * ${HDV} + 2 * r;
+        float top = -INFINITY, sum = 0.0f, out[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        for (int first = 0; first < splits; first += 8)
+            #pragma unroll
+            for (int n = 0; n < 8; n++)
+                top = fmax(top, written1(state + (long)min(first + n, splits - 1) * d->part));
+        top = finite(top);
+        for (int first = 0; first < splits; first += 8) { /* 8 are under way at once */
+            float y[8][4], of[8][2];
+            #pragma unroll
+            for (int n = 0; n < 8; n++) {
+                written2(of[n], state + (long)min(first + n, splits - 1) * d->part);
+                written4(y[n], part + (long)min(first + n, splits - 1) * d->part);
+            }
+            #pragma unroll
+            for (int n = 0; n < 8; n++) {
+                const float weight = first + n < splits ? exp2_fast(of[n][0] - top) : 0.0f;
+                if (first + n < splits)
+                    sum = fma(weight, of[n][1], sum);
+                #pragma unroll
+                for (int c = 0; c < 4; c++)
+                    out[c] = first + n < splits ? fma(weight, y[n][c], out[c]) : out[c];
+            }
+        }
+        const float inverse = sum == 0.0f ? 0.0f : reciprocal(sum);
+        __global uint *to = (__global uint *)(o + a->o_at + at->b * a->o_stride[0] +
+            (at->g * d->group + x.h) * a->o_stride[1] + x.i * a->o_stride[2] + column);
+        to[0] = rounded(out[0] * inverse, out[1] * inverse), to[1] = rounded(out[2] * inverse, out[3] * inverse);
+        if (a->has_lse && column == 0)
+            lse[lse_at(&x, at, d, a)] = sum == 0.0f ? -INFINITY : top * 0.693147181f + log(sum);
+    }
+}
