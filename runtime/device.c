@@ -217,6 +217,30 @@ static double hopper_cycles(const struct variant *v, const struct tune_target *t
     return queries * tile * waves;
 }
 
+/* The same where keys are split: a unit is a tile of rows, of all heads that share a KV head, and some keys. Memory gives all
+ * units together 2500 bytes a cycle, one of them no more than 64, and each tile 1400 cycles after it was asked for. */
+static double hopper_split_cycles(const struct variant *v, const struct tune_target *t)
+{
+    enum { SLICE = 64 };
+    const int32_t *f = v->field;
+    const struct shape s = read_shape(v, t);
+    const double units = t->threads > 0 ? t->threads : 1, split = f[F_SPLIT];
+    const double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1,
+                 rows = s.rows < SLICE ? larger(s.rows, 1) : SLICE;
+    const double fit = (double)(int64_t)(SLICE / rows), heads = fit < group ? fit : group;
+    const double slices = up(s.rows, SLICE) / SLICE * up(group, heads) / heads, tiles = up(slices * SLICE, s.bq) / s.bq;
+    const double splits = up(s.keys, split) / split, steps = up(s.keys < split ? s.keys : split, s.bk) / s.bk;
+    const double all = tiles * splits * (double)t->batch * t->heads / group, busy = all < units ? all : units;
+    const double product = 2 * s.bq * s.bk * (up(s.d, 16) + up(s.dv, 8)) / 4096;
+    const double softmax = s.bq * s.bk / 11.8 + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
+    const double compute = product + softmax + 330, bytes = s.bk * (s.d + s.dv) * 2;
+    const double memory = larger(larger(bytes / 64, 1400.0 / f[F_STAGES]), bytes * busy / tiles / 2500);
+    const double unit = steps * larger(compute, memory) + 1500 + (splits > 1 ? 1500 : 0);
+    /* Units that wait for memory leave more of it to the others at the end. */
+    const double waves = memory > compute && all > units ? all / units + 0.1 : up(all, units) / units;
+    return unit * waves * units / ((double)t->batch * t->heads);
+}
+
 /* Cycles of a multiprocessor for one head by mma.sync, after what was measured on an H200: 2540 flops a cycle there; each
  * warp reads all keys and values, 128 bytes a cycle; softmax and waiting are hidden by other groups, as far as registers
  * and shared memory have room for them. */
@@ -249,7 +273,7 @@ double device_cycles(const struct variant *variant, const struct tune_target *ta
     if (isa_language((enum isa)variant->field[F_ISA]) != LANGUAGE_OPENCL)
         return 0; /* rejected anyway */
     if (variant->field[F_ISA] == ISA_SM90)
-        return hopper_cycles(variant, target);
+        return variant->field[F_SPLIT] ? hopper_split_cycles(variant, target) : hopper_cycles(variant, target);
     if (variant->field[F_ISA] == ISA_SM80)
         return ampere_cycles(variant, target, d);
     struct shape s = read_shape(variant, target);

@@ -23,7 +23,8 @@ static struct tma_tensor tensor_of(const struct opencl_source *s, const char *na
                                .width = width,
                                .count = {batch, heads, rows},
                                .stride = {stride[0], stride[1], stride[2]},
-                               .rows = box};
+                               .rows = box,
+                               .once = s->split > 0};
 }
 
 /* The same by KV heads, each with its group of heads, and boxes of a slice's rows. */

@@ -4,14 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of the second word: tiles of four or five dimensions, the element's type, 128 bytes of swizzle, 256 bytes fetched into
- * L2 at once. */
+/* Of the second word: tiles of four or five dimensions, the element's type, 128 bytes of swizzle, 256 or 128 bytes
+ * fetched into L2 at once. */
 enum {
     TILED_4D = 0x30,
     TILED_5D = 0x40,
     TYPE_F16 = 0x300,
     TYPE_BF16 = 0x500,
     SWIZZLE_128 = 0x6000,
+    FETCH_128 = 0x40000,
     FETCH_256 = 0x60000
 };
 enum { BOX_WIDTH = 64, ROW_BYTES = 128, SWIZZLE_BYTES = 8 * ROW_BYTES };
@@ -52,8 +53,8 @@ int tma_map(const struct tma_tensor *x, uint64_t out[16], struct gen_error *err)
         unit[d] = x->count[i] > 1 ? (uint64_t)x->stride[i] / 8 : 1;
     }
     memset(out, 0, 16 * sizeof *out);
-    out[1] = (x->heads ? TILED_5D : TILED_4D) | (x->bf16 ? TYPE_BF16 : TYPE_F16) | SWIZZLE_128 | FETCH_256 |
-             (unit[0] & low) << 32;
+    out[1] = (x->heads ? TILED_5D : TILED_4D) | (x->bf16 ? TYPE_BF16 : TYPE_F16) | SWIZZLE_128 |
+             (x->once ? FETCH_128 : FETCH_256) | (unit[0] & low) << 32;
     out[2] = (unit[1] & low) | (unit[2] & low) << 32;
     out[3] =
         (unit[3] & low) | (unit[0] >> 32) << 32 | (unit[1] >> 32) << 36 | (unit[2] >> 32) << 40 | (unit[3] >> 32) << 44;

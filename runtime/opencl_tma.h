@@ -21,6 +21,7 @@ struct tma_tensor {
     int64_t stride[4]; /* in elements; of no effect where the count is 0 or 1 */
     int rows;          /* of a box: 1..256 */
     int heads;         /* of a group, of a box: 1..256; 0: a head has no group */
+    bool once;         /* boxes come from memory, not from L2: what is beside them is not fetched with them */
 };
 
 /* The map for swizzled boxes of 128 bytes a row, with zeros for what is read outside. Its first word, the tensor's

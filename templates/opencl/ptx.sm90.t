@@ -50,6 +50,20 @@ INLINED void box_prefetch(ulong map, int column, int row, int head, int sequence
         :: "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence) : "memory");
 }
 % if SPLIT
+/* What is not read again soon leaves L2 first. */
+INLINED ulong cache_policy(int again)
+{
+    ulong policy;
+    __asm__ volatile("{.reg .pred again; .reg .b64 first; setp.ne.b32 again, %1, 0; createpolicy.fractional.L2::evict_first.b64 first, 1.0;"
+        "createpolicy.fractional.L2::evict_normal.b64 %0, 1.0; @!again mov.b64 %0, first;}" : "=l"(policy) : "r"(again));
+    return policy;
+}
+INLINED void box_load_once(uint to, ulong map, int column, int row, int head, int sequence, uint bar, ulong policy)
+{
+    __asm__ volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+        " [%0], [%1, {%2, %3, %4, %5}], [%6], %7;"
+        :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence), "r"(bar), "l"(policy) : "memory");
+}
 /* A box of several heads that share a key head. */
 INLINED void slice_load(uint to, ulong map, int column, int row, int head, int kv_head, int sequence, uint bar)
 {

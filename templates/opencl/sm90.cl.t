@@ -159,7 +159,10 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     barrier(CLK_LOCAL_MEM_FENCE);
     if (item < 128) { /* the producer's warpgroup */
         struct source from = {.q = (ulong)room, .k = (ulong)(room + 16), .v = (ulong)(room + 32), .shared = shared,
-            .memory = memory, .lane = item & 31, .kv_len = (int)a.kv_len${SPLIT ? ", .d = split" : ""}};
+            .memory = memory, .lane = item & 31, .kv_len = (int)a.kv_len${SPLIT ? ", .d = split," : "};"}
+% if SPLIT
+            .policy = cache_policy(split.slices > ${WG})};
+% end
 % if WG > 1
         registers_for_copying();
 % end

@@ -17,6 +17,7 @@ struct source {
     int lane, kv_len;
 % if SPLIT
     struct attn_cl_split d;
+    ulong policy;  /* of keys and values in L2 */
 % end
     uint nq, nk, nv, landed; /* tiles of queries, keys and values so far; and of those how many were cleared behind the end */
 };
@@ -55,6 +56,8 @@ INLINED void load_end(const struct source *f, int w)
     arrive(Q_FULL(w, f->nq));
 }
 
+% let LOAD_KV = SPLIT ? "box_load_once" : "box_load"
+% let POLICY = SPLIT ? ", f->policy" : ""
 /* The row of tile j, outside the tensor where a sequence has no keys. */
 INLINED int row_of(const struct tile *x, int j)
 {
@@ -69,7 +72,7 @@ INLINED void load_k(struct source *f, const struct tile *x, int j)
         return;
     arrive_and_expect(K_FULL(n), ${K_TILE});
     for (int c = 0; c < ${HB}; c++)
-        box_load(K_AT(n) + c * ${BK*128}, f->k, 64 * c, row_of(x, j), x->g, x->b, K_FULL(n));
+        ${LOAD_KV}(K_AT(n) + c * ${BK*128}, f->k, 64 * c, row_of(x, j), x->g, x->b, K_FULL(n)${POLICY});
 }
 
 /* What lies behind a sequence's end may be NaN, and 0 * NaN is NaN: it is made zero, as what is behind the tensor's. */
@@ -95,7 +98,7 @@ INLINED void load_v(struct source *f, const struct tile *x, int j)
     if (f->lane == 0) {
         arrive_and_expect(bar, ${V_TILE});
         for (int c = 0; c < ${VB}; c++)
-            box_load(V_AT(n) + c * ${BK*128}, f->v, 64 * c, row_of(x, j), x->g, x->b, bar);
+            ${LOAD_KV}(V_AT(n) + c * ${BK*128}, f->v, 64 * c, row_of(x, j), x->g, x->b, bar${POLICY});
     }
     if (!whole)
         clear_behind(f, V_AT(n), end, V_FULL(n));

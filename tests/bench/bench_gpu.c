@@ -1,6 +1,8 @@
 /* bench_gpu.c - times kernels on an OpenCL device as its peers are timed: launches side by side on one queue, by the
  * device's clock. Alone it says what there is to compare; bench_gpu.py drives it with a line for each question:
  *     time VARIANT B,Hq,Hkv,Sq,Skv BATCHES LAUNCHES    milliseconds a launch, of each batch of launches
+ *     wall VARIANT B,Hq,Hkv,Sq,Skv BATCHES LAUNCHES    the same by the host's clock, from the first one to the end of the last
+ *     read BYTES BATCHES LAUNCHES                      the same of a kernel that reads so much memory, and nothing else
  *     check VARIANT B,Hq,Hkv,Sq,Skv ROWS               error and bound over so many rows
  *     tune DTYPE D,DV CAUSAL B,Hq,Hkv,Sq,Skv SECONDS   the fastest variant there, as a plan would find it
  *     names DTYPE D,DV CAUSAL                          all that tuning would try and the rules allow
@@ -15,10 +17,11 @@
 #include "../../runtime/device.h"
 #include "../../runtime/opencl_api.h"
 #include "../../runtime/reference.h"
+#include "../../runtime/timer.h"
 #include "../../runtime/tune.h"
 #include "../../runtime/workload.h"
 
-enum { BATCHES_MAX = 512, SPACE_MAX = 4096, KERNELS = 8 };
+enum { BATCHES_MAX = 512, SPACE_MAX = 4096, KERNELS = 8, DRAWN = 1 << 25 };
 
 struct question {
     struct variant v;
@@ -35,7 +38,8 @@ struct worker {
         char name[GEN_NAME_MAX];
     } built[KERNELS], *now; /* the last few, so that going to and fro builds nothing */
     int next;
-    cl_command_queue queue;
+    cl_command_queue queue, plain; /* the latter takes no times, which cost some between two launches */
+    cl_program reader;
     cl_mem memory[4]; /* q, k, v, o */
     size_t size[4];
     struct gen_error err;
@@ -72,7 +76,7 @@ static int build(struct worker *w, const struct variant *v)
     return 0;
 }
 
-/* Random data, as much as is asked for, made once. */
+/* Random data, as much as is asked for, made once; what is beyond DRAWN elements repeats. */
 static int need_memory(struct worker *w, int which, enum dtype type, size_t elements)
 {
     const struct opencl_api *api = &w->cl->api;
@@ -86,7 +90,10 @@ static int need_memory(struct worker *w, int which, enum dtype type, size_t elem
     void *data = malloc(bytes);
     if (!data)
         return -1;
-    fill_normal(data, type, elements, (uint64_t)which + 1);
+    const size_t drawn = elements < DRAWN ? elements : DRAWN, size = drawn * dtype_size(type);
+    fill_normal(data, type, drawn, (uint64_t)which + 1);
+    for (size_t at = size; at < bytes; at += size)
+        memcpy((char *)data + at, data, bytes - at < size ? bytes - at : size);
     w->memory[which] =
         api->clCreateBuffer(w->tuner.device->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes, data, &code);
     free(data);
@@ -123,6 +130,20 @@ static double event_ms(struct worker *w, cl_event first, cl_event last)
     return (double)(end - start) * 1e-6;
 }
 
+/* Milliseconds of so many launches by the host's clock; negative when one is refused. */
+static double wall_batch(struct worker *w, const struct attn_args *args, int launches)
+{
+    const struct opencl_on on = {
+        .queue = w->plain, .q = w->memory[0], .k = w->memory[1], .v = w->memory[2], .o = w->memory[3]};
+    w->cl->api.clFinish(w->plain);
+    const double start = timer_now();
+    for (int i = 0; i < launches; i++)
+        if (opencl_enqueue(w->now->kernel.opencl, args, &on, &w->err) != 0)
+            return -1;
+    w->cl->api.clFinish(w->plain);
+    return (timer_now() - start) * 1e3;
+}
+
 /* Milliseconds of so many launches, from the first's start to the last's end; negative when one is refused. */
 static double time_batch(struct worker *w, const struct attn_args *args, int launches)
 {
@@ -145,7 +166,7 @@ static double time_batch(struct worker *w, const struct attn_args *args, int lau
     return ms;
 }
 
-static int answer_time(struct worker *w, const struct question *q, int batches, int launches)
+static int answer_time(struct worker *w, const struct question *q, bool wall, int batches, int launches)
 {
     const struct attn_args args = args_of(q);
     const enum dtype type = (enum dtype)q->v.field[F_DTYPE];
@@ -162,7 +183,7 @@ static int answer_time(struct worker *w, const struct question *q, int batches, 
     if (time_batch(w, &args, 2) < 0)
         return -1;
     for (int i = 0; i < batches; i++)
-        if ((ms[i] = time_batch(w, &args, launches) / launches) < 0)
+        if ((ms[i] = (wall ? wall_batch : time_batch)(w, &args, launches) / launches) < 0)
             return -1;
     const struct opencl_build *b = opencl_kernel_build(w->now->kernel.opencl);
     printf("{\"variant\": \"%s\", \"flops\": %.6g, \"registers\": %d, \"spills\": %lld, \"serialised\": %d, \"ms\": [",
@@ -170,6 +191,60 @@ static int answer_time(struct worker *w, const struct question *q, int batches, 
     for (int i = 0; i < batches; i++)
         printf("%s%.6g", i ? ", " : "", ms[i]);
     printf("]}\n");
+    return 0;
+}
+
+static const char reader[] =
+    "__kernel void reads(__global const uint4 *from, ulong count, __global uint *to)\n"
+    "{\n"
+    "    uint4 x = 0;\n"
+    "    const ulong step = get_global_size(0);\n"
+    "    for (ulong i = get_global_id(0); i + 7 * step < count; i += 8 * step)\n"
+    "        x ^= from[i] ^ from[i + step] ^ from[i + 2 * step] ^ from[i + 3 * step] ^ from[i + 4 * step] ^\n"
+    "            from[i + 5 * step] ^ from[i + 6 * step] ^ from[i + 7 * step];\n"
+    "    if ((x.x & x.y & x.z & x.w) == 0x12345678)\n"
+    "        to[0] = x.x;\n"
+    "}\n";
+
+/* The kernel, and its buffers. */
+static int need_reader(struct worker *w, size_t bytes, cl_kernel *out)
+{
+    const struct opencl_source source = {.name = "reads", .text = reader, .size = sizeof reader - 1};
+    const struct opencl_api *api = &w->cl->api;
+    const cl_ulong count = bytes / 16;
+    cl_int code;
+    if (!w->reader && !(w->reader = opencl_build_program(w->tuner.device, &source, &w->err)))
+        return -1;
+    if (need_memory(w, 1, DTYPE_BF16, bytes / 2) != 0 || need_memory(w, 3, DTYPE_BF16, 64) != 0)
+        return -1;
+    *out = api->clCreateKernel(w->reader, "reads", &code);
+    if (opencl_failed(code, "clCreateKernel", &w->err) != 0)
+        return -1;
+    api->clSetKernelArg(*out, 0, sizeof w->memory[1], &w->memory[1]);
+    api->clSetKernelArg(*out, 1, sizeof count, &count);
+    return opencl_failed(api->clSetKernelArg(*out, 2, sizeof w->memory[3], &w->memory[3]), "clSetKernelArg", &w->err);
+}
+
+static int answer_read(struct worker *w, size_t bytes, int batches, int launches)
+{
+    enum { ITEMS = 512, GROUPS = 4 }; /* of a unit */
+    const size_t local = ITEMS, global = (size_t)w->tuner.device->device.units * GROUPS * ITEMS;
+    const struct opencl_api *api = &w->cl->api;
+    cl_kernel kernel = NULL;
+    if (need_reader(w, bytes, &kernel) != 0)
+        return -1;
+    printf("{\"ms\": [");
+    for (int b = -1; b < batches; b++) { /* the first one warms up */
+        api->clFinish(w->plain);
+        const double start = timer_now();
+        for (int i = 0; i < launches; i++)
+            api->clEnqueueNDRangeKernel(w->plain, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
+        api->clFinish(w->plain);
+        if (b >= 0)
+            printf("%s%.6g", b ? ", " : "", (timer_now() - start) * 1e3 / launches);
+    }
+    printf("]}\n");
+    api->clReleaseKernel(kernel);
     return 0;
 }
 
@@ -256,8 +331,8 @@ static bool read_problem(char *const word[], struct variant *v)
 
 static int refuse(struct worker *w, const char *line)
 {
-    snprintf(w->err.text, sizeof w->err.text, "'%.60s'; expected time, check, tune or names as bench_gpu.c has them",
-             line);
+    snprintf(w->err.text, sizeof w->err.text,
+             "'%.60s'; expected time, wall, read, check, tune or names as bench_gpu.c has them", line);
     return -1;
 }
 
@@ -273,12 +348,14 @@ static int answer(struct worker *w, char *line)
         return answer_names(w, &q);
     if (n >= 6 && !strcmp(word[0], "tune") && read_problem(word + 1, &q.v) && read_shape(word[4], &q.shape))
         return answer_tune(w, &q, atof(word[5]));
+    if (n >= 4 && !strcmp(word[0], "read"))
+        return answer_read(w, (size_t)atoll(word[1]), atoi(word[2]), atoi(word[3]));
     if (n < 4 || !read_shape(word[2], &q.shape))
         return refuse(w, line);
     if (variant_decode(word[1], &q.v, &w->err) != 0)
         return -1;
-    if (n >= 5 && !strcmp(word[0], "time"))
-        return answer_time(w, &q, atoi(word[3]), atoi(word[4]));
+    if (n >= 5 && (!strcmp(word[0], "time") || !strcmp(word[0], "wall")))
+        return answer_time(w, &q, !strcmp(word[0], "wall"), atoi(word[3]), atoi(word[4]));
     return !strcmp(word[0], "check") ? answer_check(w, &q, atoi(word[3])) : refuse(w, line);
 }
 
@@ -294,6 +371,8 @@ static int open_worker(struct worker *w)
         return -1;
     w->queue = w->cl->api.clCreateCommandQueue(w->tuner.device->context, w->tuner.device->device.id,
                                                CL_QUEUE_PROFILING_ENABLE, &code);
+    if (code == CL_SUCCESS)
+        w->plain = w->cl->api.clCreateCommandQueue(w->tuner.device->context, w->tuner.device->device.id, 0, &code);
     return opencl_failed(code, "clCreateCommandQueue", &w->err);
 }
 

@@ -4,11 +4,16 @@ scaled_dot_product_attention), in one run, on the same shapes. What it is not: p
 
     tests/bench/bench_gpu.py out/bin/tests/bench/bench_gpu [--csv FILE] [--dtype bf16,f16] [--dims 64,128,256]
         [--lengths 512,...,16384] [--causal 0,1] [--tokens 16384] [--tune SECONDS | --names FILE] [--rounds 8] [--no-peers]
+        [--decode]
 
 Every cell has 16k tokens in all and 2048/D heads. attngen's kernel is the one that tuning finds within so many seconds, or
 the fastest of the names in FILE that belong to the cell. Each contender has 32 launches to warm up, then 8 rounds of 16
 launches, timed by the device's clock; the rounds of all contenders alternate, in an order that turns. Medians are
 compared. Data are random and normal.
+
+With --decode the cells are few queries over many keys, and what is compared is the rate at which K and V are read, each
+counted once. Rounds are then timed by the host, from the first launch to the end of the last, and a kernel that
+does nothing but read as much memory is timed beside.
 """
 import argparse
 import csv
@@ -17,6 +22,7 @@ import math
 import os
 import subprocess
 import sys
+import time
 
 LAUNCHES, WARM = 16, 32
 
@@ -46,6 +52,21 @@ class Cell:
         return self.flops / ms * 1e-9 if ms else 0.0
 
 
+class FewQueries(Cell):
+    """One query, or some, of each head over many keys."""
+    def __init__(self, dtype, batch, heads, kv_heads, queries, keys):
+        self.dtype, self.dim, self.length, self.causal = dtype, 128, keys, False
+        self.batch, self.heads, self.kv_heads, self.queries = batch, heads, kv_heads, queries
+        self.bytes = 2 * 2 * batch * kv_heads * keys * self.dim
+        self.flops = 4 * batch * heads * queries * keys * self.dim
+        self.shape = f"{batch},{heads},{kv_heads},{queries},{keys}"
+        self.stem = f"attn_{dtype}_d128_on_"
+        self.launches = max(8, int(5e9 * 16 // self.bytes))
+
+    def rate(self, ms):
+        return self.bytes / ms * 1e-6 if ms else 0.0
+
+
 class Peers:
     """cuDNN and FlashAttention-2 on one cell's data."""
     def __init__(self, cell):
@@ -54,8 +75,21 @@ class Peers:
         self.torch, self.cell = torch, cell
         self.backend = {"cudnn": SDPBackend.CUDNN_ATTENTION, "fa2": SDPBackend.FLASH_ATTENTION}
         kind = torch.bfloat16 if cell.dtype == "bf16" else torch.float16
-        self.q, self.k, self.v = (torch.randn(cell.batch, cell.heads, cell.length, cell.dim, device="cuda", dtype=kind)
-                                  for _ in range(3))
+        few = isinstance(cell, FewQueries)
+        self.gqa = {"enable_gqa": True} if few and cell.heads != cell.kv_heads else {}
+        sides = [(cell.heads, cell.queries)] + 2 * [(cell.kv_heads, cell.length)] if few else 3 * [(cell.heads, cell.length)]
+        self.q, self.k, self.v = (torch.randn(cell.batch, heads, rows, cell.dim, device="cuda", dtype=kind)
+                                  for heads, rows in sides)
+
+    def wall(self, name, launches):
+        from torch.nn.attention import sdpa_kernel
+        with sdpa_kernel(self.backend[name]):
+            self.torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(launches):
+                self.torch.nn.functional.scaled_dot_product_attention(self.q, self.k, self.v, **self.gqa)
+            self.torch.cuda.synchronize()
+            return (time.perf_counter() - start) * 1e3 / launches
 
     def round(self, name, launches):
         from torch.nn.attention import sdpa_kernel
@@ -120,6 +154,41 @@ def measure(worker, cell, name, options):
     return {c: median(x) for c, x in seen.items()}
 
 
+def measure_few(worker, cell, name, options):
+    """The same for few queries; and of a kernel that reads memory."""
+    rounds = {"read": lambda k: worker.ask(f"read {cell.bytes // 2} 1 {k}")["ms"][0] * 2}
+    if name:
+        rounds["attngen"] = lambda k: worker.ask(f"wall {name} {cell.shape} 1 {k}")["ms"][0]
+    if options.peers:
+        peers = Peers(cell)
+        for peer in ("cudnn", "fa2"):
+            rounds[peer] = lambda k, peer=peer: peers.wall(peer, k)
+    order, seen = list(rounds), {c: [] for c in rounds}
+    for c in list(order):
+        try:
+            rounds[c](8)
+        except RuntimeError as error:
+            print(f"#   {c}: {str(error).splitlines()[0]}")
+            order.remove(c)
+    for r in range(options.rounds):
+        for c in order[r % len(order):] + order[:r % len(order)]:
+            seen[c].append(rounds[c](cell.launches))
+    return {c: median(x) for c, x in seen.items()}
+
+
+def decode(worker, options):
+    """GB/s of K and V, by shape."""
+    print("| dtype | batch, heads, KV heads, queries, keys | attngen | cuDNN | FA2 | read | of cuDNN | variant |\n" + "|---" * 8 + "|")
+    for dtype in options.dtype.split(","):
+        for shape in ((16, 32, 8, 1, 8192), (16, 32, 8, 1, 65536), (1, 32, 8, 1, 65536), (16, 32, 8, 16, 8192), (1, 16, 16, 128, 65536)):
+            cell = FewQueries(dtype, *shape)
+            name = choose(worker, cell, options)
+            speed = {c: cell.rate(ms) for c, ms in measure_few(worker, cell, name, options).items()}
+            ours, cudnn, fa2, read = (speed.get(c, 0.0) for c in ("attngen", "cudnn", "fa2", "read"))
+            print(f"| {dtype} | {', '.join(map(str, shape))} | {ours:.0f} | {cudnn:.0f} | {fa2:.0f} | {read:.0f} |"
+                  f" {ours / cudnn if cudnn else 0:.3f} | {(name or '')[len(cell.stem):]} |", flush=True)
+
+
 def dense_product():
     """TFLOP/s of an 8192-cubed bf16 product."""
     import torch
@@ -161,12 +230,16 @@ def main():
     parser.add_argument("--tune", type=float, default=10)
     parser.add_argument("--names")
     parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--decode", action="store_true")
     parser.add_argument("--no-peers", dest="peers", action="store_false")
     options = parser.parse_args()
     if options.names:
         options.names = [line.strip() for line in open(options.names) if line.strip()]
     worker = Worker(options.worker)
     versions(worker, options)
+    if options.decode:
+        decode(worker, options)
+        return
     rows, fields = [], ["dtype", "dim", "length", "causal", "variant", "attngen", "cudnn", "fa2"]
     print("| dtype | D | N | causal | attngen | cuDNN | FA2 | of cuDNN | of FA2 | variant |\n" + "|---" * 10 + "|")
     for cell in [Cell(t, int(d), int(n), c == "1", options.tokens) for t in options.dtype.split(",")

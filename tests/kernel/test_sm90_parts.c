@@ -148,7 +148,7 @@ static void run(const struct suite *s, bool other, const char *name, const struc
 static void map_of(bool other, int width, int rows, unsigned long out[16])
 {
     const struct tma_tensor x = {
-        "x", !other, width, {SEQUENCES, HEADS, ROWS}, {ROWS * HEADS * width, width, HEADS * width}, rows, 0};
+        "x", !other, width, {SEQUENCES, HEADS, ROWS}, {ROWS * HEADS * width, width, HEADS * width}, rows, 0, false};
     struct gen_error err;
     uint64_t words[16];
     if (tma_map(&x, words, &err) != 0)
@@ -191,6 +191,7 @@ static void check_map(encode_tiled *encode, uint64_t *seed)
                            .bf16 = random_below(seed, 2),
                            .width = 8 * (1 + random_below(seed, 32)),
                            .rows = grouped ? (int)(1 + random_below(seed, 64)) : 8 * (int)(1 + random_below(seed, 32))};
+    x.once = random_below(seed, 2);
     x.heads = grouped ? (int)(1 + random_below(seed, 64 / x.rows)) : 0;
     for (int i = 0; i < (grouped ? 4 : 3); i++) {
         x.count[i] = 2 + random_below(seed, random_below(seed, 2) ? 1 << 20 : 40);
@@ -208,7 +209,7 @@ static void check_map(encode_tiled *encode, uint64_t *seed)
     uint64_t ours[16];
     struct gen_error err = {""};
     int code = encode(theirs, x.bf16 ? 9 : 6, grouped ? 5 : 4, (void *)(uintptr_t)address, dims, strides, box, steps, 0,
-                      3, 3, 0);
+                      3, x.once ? 2 : 3, 0);
     if (code != 0 || tma_map(&x, ours, &err) != 0)
         fail_msg("CUDA error %d; %s", code, err.text);
     ours[0] = address;

@@ -172,6 +172,56 @@ static void test_mma(void **state)
     }
 }
 
+/* What the model takes on Hopper for that problem. */
+static struct variant best_on_hopper(int64_t batch, int heads, int kv_heads, int64_t q_len, int64_t kv_len)
+{
+    static struct variant all[SPACE];
+    struct tune_target t = {.caller = mma(128, 64, 64, 16, false),
+                            .heads = heads,
+                            .kv_heads = kv_heads,
+                            .batch = batch,
+                            .q_len = q_len,
+                            .kv_len = kv_len,
+                            .threads = nvidia.units};
+    struct gen *gen;
+    struct gen_error err;
+    int best = -1, n = tuning_space(&t.caller, ISA_SM90, all, SPACE);
+    assert_in_range(n, 1, SPACE);
+    assert_int_equal(gen_open(&gen, &err), 0);
+    for (int i = 0; i < n; i++)
+        if (gen_check(gen, &all[i], &err) == 0 &&
+            (best < 0 || device_cycles(&all[i], &t, &nvidia) < device_cycles(&all[best], &t, &nvidia)))
+            best = i;
+    gen_close(gen);
+    assert_true(best >= 0);
+    return all[best];
+}
+
+/* Few queries over many keys are what keys are split for: into so many that all units have some. */
+static void test_split(void **state)
+{
+    static const struct {
+        int64_t batch;
+        int heads, kv_heads;
+        int64_t q_len, kv_len;
+        bool split;
+    } cases[] = {{16, 32, 8, 1, 8192, true},     {16, 32, 8, 1, 65536, true},   {1, 32, 8, 1, 65536, true},
+                 {1, 32, 8, 16, 16384, true},    {1, 16, 16, 128, 65536, true}, {4, 16, 16, 4096, 4096, false},
+                 {16, 16, 16, 1024, 1024, false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[GEN_NAME_MAX];
+        const struct variant v =
+            best_on_hopper(cases[i].batch, cases[i].heads, cases[i].kv_heads, cases[i].q_len, cases[i].kv_len);
+        variant_encode(&v, name);
+        print_message("# %lld queries over %lld keys: %s\n", (long long)cases[i].q_len, (long long)cases[i].kv_len,
+                      name);
+        assert_int_equal(v.field[F_SPLIT] > 0, cases[i].split);
+        if (cases[i].split)
+            assert_true(cases[i].batch * cases[i].kv_heads * cases[i].kv_len / v.field[F_SPLIT] >= 100);
+    }
+}
+
 /* How much shared memory a group may take goes by the card; kernels of level sm80 that take 48, 96 and 192 KiB. */
 static void test_room(void **state)
 {
@@ -201,10 +251,8 @@ static void test_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_processor),
-        cmocka_unit_test(test_card),
-        cmocka_unit_test(test_mma),
-        cmocka_unit_test(test_room),
+        cmocka_unit_test(test_processor), cmocka_unit_test(test_card), cmocka_unit_test(test_mma),
+        cmocka_unit_test(test_split),     cmocka_unit_test(test_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
