@@ -25,6 +25,7 @@ import sys
 import time
 
 LAUNCHES, WARM = 16, 32
+READ = 1 << 30
 
 
 class Worker:
@@ -155,8 +156,8 @@ def measure(worker, cell, name, options):
 
 
 def measure_few(worker, cell, name, options):
-    """The same for few queries; and of a kernel that reads memory."""
-    rounds = {"read": lambda k: worker.ask(f"read {cell.bytes // 2} 1 {k}")["ms"][0] * 2}
+    """The same for few queries; and of a kernel that reads as much, of more than fits the card's cache."""
+    rounds = {"read": lambda k: worker.ask(f"read {READ} 1 8")["ms"][0] * cell.bytes / READ}
     if name:
         rounds["attngen"] = lambda k: worker.ask(f"wall {name} {cell.shape} 1 {k}")["ms"][0]
     if options.peers:
