@@ -38,6 +38,7 @@ enum field_id {
     F_LAZY,
     F_COPY,
     F_LOOP,
+    F_SERIAL,
     F_UNSWIZZLED,
     F_SHARED_Q,
     FIELD_COUNT

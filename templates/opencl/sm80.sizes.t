@@ -13,6 +13,7 @@
 % assert ST == 1 or COPY != "plain", "stages must be 1 where copy is plain: its work-items wait for what they load"
 % assert COPY == "plain" or COPY == "async" or WGMMA, "copy must be plain or async: sm80 has no copy engine"
 % assert LOOP == "joint", "loop must be joint: on sm80 all warps copy and multiply"
+% assert not SERIAL, "serial must be left out where loop is joint: each product is waited for anyway"
 % let TYPE = "ushort"
 % let T = DTYPE
 % let ITEMS = 32*BQ/MR

@@ -39,7 +39,7 @@ INLINED void begin_step(float *s, float *out, const uint *p, struct part *x)
 INLINED void end_scores(struct part *x, int last)
 {
     const uint shared = x->shared;
-    products_wait_but_last();
+    ${SERIAL ? "products_wait" : "products_wait_but_last"}();
     RELEASE(x, K_EMPTY(x->nk));
     x->nk++;
     if (last) /* of the tile */
@@ -54,7 +54,7 @@ INLINED void end_values(struct part *x)
 }
 
 /* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values of the
- * step before, be it of the tile before; while these are under way, it makes exponentials of the scores. Before the
+ * step before, be it of the tile before; ${SERIAL ? "when both are there" : "while these are under way"}, it makes exponentials of the scores. Before the
  * first tile there is one of nothing: P = 0, whose output is not stored. */
 INLINED void consume(struct part *x, const struct attn_cl_args *a, __global float *lse)
 {

@@ -187,7 +187,7 @@ static void choose_sm80(struct suite *s, const struct opencl_device *device)
     choose(s, device, false, ISA_SM80);
 }
 
-/* What the levels do is left out, one thing or some: copies, their swizzle, Q in registers, the producer, the grid. */
+/* What the levels do is left out, one thing or some: copies, their swizzle, Q in registers, the producer, its overlap, the grid. */
 static const char *const steps[] = {
     "attn_bf16_d128_on_sm80_q128k64_r16_st1_copyplain_unswizzled_sharedq",
     "attn_f16_d64_causal_on_sm80_q64k32_r32_st1_copyplain",
@@ -200,6 +200,7 @@ static const char *const steps[] = {
     "attn_f16_d72v200_on_sm90_q64k64_st3_lazy_loopjoint",
     "attn_f16_d128_causal_on_sm90_q128k128_loopspecialised",
     "attn_bf16_d128_on_sm90_q128k128_pingpong_lazy_loopspecialised",
+    "attn_bf16_d64_causal_on_sm90_q128k128_pingpong_loopspecialised_serial",
 };
 enum { STEPS = sizeof steps / sizeof *steps };
 

@@ -128,7 +128,7 @@ static void test_rules(void **state)
     static const struct rule_case cases[] = {
         {"group and vector belong to OpenCL; isa portable has them", ISA_AVX2, {{F_VECTOR, 4}}},
         {"stages, pingpong and lazy belong to isas sm90 and sm80", ISA_AVX2, {{F_LAZY, 1}}},
-        {"copy, loop, unswizzled and shared_q belong to isas sm90 and sm80", ISA_AVX2, {{F_COPY, COPY_ASYNC}}},
+        {"copy, loop, serial, unswizzled and shared_q belong to isas sm90 and sm80", ISA_AVX2, {{F_COPY, COPY_ASYNC}}},
         {"isa avx512bf16 multiplies pairs of bf16; dtype must be bf16", ISA_AVX512BF16, {{F_DTYPE, DTYPE_F16}}},
         {"tile.k must be a multiple of micro.vecs times the vector's width", ISA_AVX2, {{F_TILE_K, 104}}},
         {"tile.q must be a multiple of micro.rows", ISA_AVX512, {{F_TILE_Q, 100}}},
@@ -251,6 +251,9 @@ static void test_rules_of_sm80(void **state)
         {"loop must be joint: on sm80 all warps copy and multiply",
          ISA_SM80,
          {{F_DTYPE, DTYPE_BF16}, {F_LOOP, LOOP_PERSISTENT}}},
+        {"serial must be left out where loop is joint: each product is waited for anyway",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_SERIAL, 1}}},
         {"registers have no room for queries anyway; shared_q must be left out",
          ISA_SM80,
          {{F_DTYPE, DTYPE_BF16}, {F_HEAD_DIM, 256}, {F_SHARED_Q, 1}}},
