@@ -214,6 +214,9 @@ static void test_rules_of_joint_sm90(void **state)
         {"unswizzled and shared_q belong to isa sm80: wgmma reads swizzled shared memory anyway",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_LOOP, LOOP_JOINT}, {F_SHARED_Q, 1}}},
+        {"window, softcap and sink do not go with loop joint",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_LOOP, LOOP_JOINT}, {F_SOFTCAP, 1}}},
     };
     (void)state;
     check_rules("opencl/sm90.joint.t", cases, sizeof cases / sizeof *cases);
