@@ -75,6 +75,24 @@ int device_compile(const struct tuner *tuner, const struct variant *variant, con
     return opencl_compile(tuner->device, tuner->cache, &source, out, err);
 }
 
+char *device_ptx(struct opencl_target *device, const struct variant *variant, const struct gen_text *text,
+                 struct gen_error *err)
+{
+    char name[GEN_NAME_MAX];
+    struct buf head = {0};
+    const struct opencl_source source = source_of(variant, text, name);
+    const struct opencl_device *d = opencl_target_device(device);
+    buf_printf(&head,
+               "// attngen emit --variant %s --ptx\n// by NVIDIA's driver %s, for %s and work-groups of %d: ", name,
+               d->driver, d->name, source.group[0] * source.group[1]);
+    buf_printf(&head, "%s.cl says what it takes\n", name);
+    char *ptx = buf_ok(&head) ? opencl_ptx(device, &source, head.data, err) : NULL;
+    if (!head.data)
+        snprintf(err->text, sizeof err->text, "out of memory");
+    buf_free(&head);
+    return ptx;
+}
+
 void device_key(const struct opencl_target *device, struct buf *out)
 {
     const struct opencl_device *d = opencl_target_device(device);

@@ -449,13 +449,10 @@ static void retarget(const char *path, const char *target_name, int items)
     free(hopper);
 }
 
-/* For Hopper; but what fits 48 KiB of shared memory, as all can be built with, for the first card of its level. */
-static void assemble_for_card(const struct suite *s, const struct variant *v, bool assemble)
+/* Registers, spills, and products in flight of a file for sm_80 or sm_90a. */
+static void compile_for_card(const struct suite *s, const char *path, const char *name, bool hopper, int items, bool assemble)
 {
-    char path[GEN_NAME_MAX + 220], ptx[260], said[4000], name[GEN_NAME_MAX];
-    const bool sm80 = v->field[F_ISA] == ISA_SM80, small = emit(s, v, path) <= 48 << 10;
-    const int items = sm80 ? v->field[F_TILE_Q] / v->field[F_ROWS] * 32 : (v->field[F_TILE_Q] / 64 + 1) * 128;
-    variant_encode(v, name);
+    char ptx[260], said[4000];
     snprintf(ptx, sizeof ptx, "%s/kernel.ptx", s->dir);
     const char *const rest[] = {"-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-unused-function", "-Werror",
                                 "-Xclang", "-target-cpu", "-Xclang", "sm_80", "-Xclang", "-target-feature", "-Xclang",
@@ -464,15 +461,24 @@ static void assemble_for_card(const struct suite *s, const struct variant *v, bo
     memcpy(all, clang, sizeof clang);
     memcpy(all + CLANG_ARGS, rest, sizeof rest);
     must_run(s, all, said, sizeof said);
-    retarget(ptx, sm80 && small ? "sm_80" : "sm_90", items);
+    retarget(ptx, hopper ? "sm_90" : "sm_80", items);
     if (!assemble)
         return;
-    const char *arch = sm80 && small ? "-arch=sm_80" : "-arch=sm_90a";
-    const char *const ptxas[] = {"ptxas", "-v", arch, "-o", "/dev/null", ptx, NULL};
+    const char *const ptxas[] = {"ptxas", "-v", hopper ? "-arch=sm_90a" : "-arch=sm_80", "-o", "/dev/null", ptx, NULL};
     must_run(s, ptxas, said, sizeof said);
     const struct ptx_report report = ptx_report(said);
     if (report.serialised || report.spill_bytes || !report.registers)
         fail_msg("%s: %s", name, said);
+}
+
+/* For Hopper; but what fits 48 KiB of shared memory, as all can be built with, for the first card of its level. */
+static void assemble_for_card(const struct suite *s, const struct variant *v, bool assemble)
+{
+    char path[GEN_NAME_MAX + 220], name[GEN_NAME_MAX];
+    const bool sm80 = v->field[F_ISA] == ISA_SM80, small = emit(s, v, path) <= 48 << 10;
+    const int items = sm80 ? v->field[F_TILE_Q] / v->field[F_ROWS] * 32 : (v->field[F_TILE_Q] / 64 + 1) * 128;
+    variant_encode(v, name);
+    compile_for_card(s, path, name, !(sm80 && small), items, assemble);
 }
 
 /* From 12.0 on it knows sm_90a, and from 12.3 on PTX 8.3. */
@@ -532,6 +538,29 @@ static void test_tensor_cores_without_a_device(void **state)
     }
 }
 
+/* The loops that tell what tensor cores can do at most: spilled or serialised they would tell less. */
+static void test_peak_without_a_device(void **state)
+{
+    const struct suite *s = *state;
+    if (!has("clang")) {
+        print_message("# clang is not here\n");
+        skip();
+    }
+    for (int level = 80; level <= 90; level += 10) {
+        char path[260], name[20];
+        size_t size;
+        const char *text = gen_file("opencl/peak.cl", &size);
+        assert_non_null(text);
+        snprintf(name, sizeof name, "peak%d", level);
+        snprintf(path, sizeof path, "%s/%s.cl", s->dir, name);
+        FILE *f = fopen(path, "w");
+        assert_non_null(f);
+        fprintf(f, "#define PEAK %d\n#define ITEMS 256\n#define TURNS 256\n#define CHAINS 8\n%s", level, text);
+        assert_int_equal(fclose(f), 0);
+        compile_for_card(s, path, name, level == 90, 256, has_ptxas(s));
+    }
+}
+
 static int setup(void **state)
 {
     struct suite *s = calloc(1, sizeof *s);
@@ -565,6 +594,7 @@ int main(void)
         cmocka_unit_test(test_other_compiler), cmocka_unit_test(test_no_spills),  cmocka_unit_test(test_plain),
         cmocka_unit_test(test_tensor_cores_without_a_device), cmocka_unit_test(test_sm90), cmocka_unit_test(test_sm80),
         cmocka_unit_test(test_features),       cmocka_unit_test(test_large_dims),
+        cmocka_unit_test(test_peak_without_a_device),
     };
     return cmocka_run_group_tests_name("opencl kernels", tests, setup, teardown);
 }
