@@ -4,6 +4,7 @@
  *     check VARIANT B,Hq,Hkv,Sq,Skv ROWS               error and bound over so many rows
  *     tune DTYPE D,DV CAUSAL B,Hq,Hkv,Sq,Skv SECONDS   the fastest variant there, as a plan would find it
  *     names DTYPE D,DV CAUSAL                          all that tuning would try and the rules allow
+ *     draw CSV SVG DENSE                               bench_gpu.py's table, beside a dense product's TFLOP/s
  * Each answer is one line of JSON. What it is not: the comparison itself. */
 #define _GNU_SOURCE /* strtok_r */
 #include <stdio.h>
@@ -17,6 +18,7 @@
 #include "../../runtime/reference.h"
 #include "../../runtime/tune.h"
 #include "../../runtime/workload.h"
+#include "gpu_plot.h"
 
 enum { BATCHES_MAX = 512, SPACE_MAX = 4096, KERNELS = 8 };
 
@@ -256,7 +258,7 @@ static bool read_problem(char *const word[], struct variant *v)
 
 static int refuse(struct worker *w, const char *line)
 {
-    snprintf(w->err.text, sizeof w->err.text, "'%.60s'; expected time, check, tune or names as bench_gpu.c has them",
+    snprintf(w->err.text, sizeof w->err.text, "'%.60s'; expected time, check, tune, names or draw as bench_gpu.c has them",
              line);
     return -1;
 }
@@ -273,6 +275,12 @@ static int answer(struct worker *w, char *line)
         return answer_names(w, &q);
     if (n >= 6 && !strcmp(word[0], "tune") && read_problem(word + 1, &q.v) && read_shape(word[4], &q.shape))
         return answer_tune(w, &q, atof(word[5]));
+    if (n == 4 && !strcmp(word[0], "draw")) {
+        if (gpu_plot(word[1], word[2], opencl_target_device(w->tuner.device)->name, atof(word[3]), &w->err) != 0)
+            return -1;
+        printf("{\"drawn\": true}\n");
+        return 0;
+    }
     if (n < 4 || !read_shape(word[2], &q.shape))
         return refuse(w, line);
     if (variant_decode(word[1], &q.v, &w->err) != 0)
