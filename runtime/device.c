@@ -205,8 +205,9 @@ static double hopper_cycles(const struct variant *v, const struct tune_target *t
     const double heads = (double)t->heads * (double)t->batch, units = t->threads > 0 ? t->threads : 1;
     const double queries = up(s.rows, s.bq) / s.bq,
                  across = f[F_TILE_Q] % f[F_TILE_K] ? 0.5 : 0; /* tiles' edges apart */
-    const double masked = f[F_CAUSAL] ? s.bq / s.bk + 2 * across : 0.5;
-    const double steps = f[F_CAUSAL] ? (s.keys + s.bq / 2) / s.bk + across : up(s.keys, s.bk) / s.bk;
+    const bool edged = f[F_CAUSAL] || f[F_WINDOW];
+    const double masked = edged ? (s.bq / s.bk + 2 * across) * (f[F_WINDOW] ? 2 : 1) : 0.5;
+    const double steps = edged ? (s.keys + s.bq / 2) / s.bk + across : up(s.keys, s.bk) / s.bk;
     const double product = 2 * s.bq * s.bk * (up(s.d, 16) + up(s.dv, 8)) / 4096;
     const double softmax = s.bq * s.bk / 11.8 + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
     const double seen = s.bq == 64 ? 1 : s.bq == 192 ? 0.1 : f[F_PINGPONG] ? 0.25 : 0.3; /* share that nothing hides */
@@ -225,7 +226,7 @@ static double ampere_cycles(const struct variant *v, const struct tune_target *t
     const struct shape s = read_shape(v, t);
     const double heads = (double)t->heads * (double)t->batch, units = t->threads > 0 ? t->threads : 1;
     const double queries = up(s.rows, s.bq) / s.bq, warps = s.bq / s.mr, row = 2 * (up(s.d, 16) + up(s.dv, 16));
-    const double steps = f[F_CAUSAL] ? (s.keys + s.bq / 2) / s.bk + 0.5 : up(s.keys, s.bk) / s.bk;
+    const double steps = f[F_CAUSAL] || f[F_WINDOW] ? (s.keys + s.bq / 2) / s.bk + 0.5 : up(s.keys, s.bk) / s.bk;
     const double held = s.mr / 16 * (s.dv + s.bk) / 2,
                  q = s.mr / 16 * up(s.d, 16) / 4; /* registers; of Q, which may stay */
     const bool stays = held + q + 48 <= 255;

@@ -4,6 +4,9 @@
 % include "opencl/sm90.sizes.t"
 % include "opencl/sm90.header.t"
 % include "opencl/args.h"
+% if FEATURES
+% include "opencl/features.h"
+% end
 % include "opencl/maps.h"
 % include "opencl/ptx.t"
 % include "opencl/ptx.sm90.t"
@@ -12,6 +15,7 @@
 % include "opencl/sm90.tiles.t"
 % include "opencl/sm90.copy.t"
 % include "opencl/sm90.parts.t"
+% let FIRST = FROM ? "from" : "0"
 
 /* With ping-pong one warpgroup's products run while the other makes exponentials. */
 % if PINGPONG
@@ -68,8 +72,13 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
         out[n] = 0.0f;
     for (;; x->nq++) {
         await(Q_FULL(x->w, x->nq), Q_ROUND(x->nq));
+% if FROM
+        const int from = TILE_AT(x->w, x->nq)->from;
+        int j = from + TILE_AT(x->w, x->nq)->count - 1;
+% else
         int j = TILE_AT(x->w, x->nq)->count - 1;
-        if (j < 0)
+% end
+        if (j < ${FIRST})
             break;
         if (a->scale < 0.0f)
             negate_q(x);
@@ -77,7 +86,7 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
         set_ends(x, TILE_AT(x->w, x->nq));
         close_rows(x, &rows, inverse, a, lse);
         await_staging(x);
-        end_scores(x, j == 0);
+        end_scores(x, j == ${FIRST});
         mask_edge(s, x, j);
         softmax(s, &rows, fix, x->scale);
         end_values(x);
@@ -87,10 +96,10 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
         for (int n = 0; n < ${NO}; n++)
             out[n] = 0.0f;
         round_all(p, s);
-        while (--j >= 0) {
+        while (--j >= ${FIRST}) {
             begin_step(s, out, p, x);
-            end_scores(x, j == 0);
-% if CAUSAL
+            end_scores(x, j == ${FIRST});
+% if CAUSAL or WINDOW
             mask_edge(s, x, j);
 % end
             const int grown = softmax(s, &rows, fix, x->scale);
@@ -110,7 +119,10 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
 
 __kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1)))
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE} *o,
-    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a, const struct attn_cl_maps maps, __global ulong *room)
+    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a,${FEATURES ? "" : " const struct attn_cl_maps maps, __global ulong *room)"}
+% if FEATURES
+    const struct attn_cl_features f, const struct attn_cl_maps maps, __global ulong *room)
+% end
 {
     __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));
     const uint shared = (uint)(ulong)memory;
@@ -135,7 +147,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         registers_for_copying();
 % end
         if (item < 32)
-            produce(&from, &a, maps.near, kv_lens, taken);
+            produce(&from, &a, maps.near, kv_lens, taken${FEATURES ? ", &f" : ""});
         return;
     }
 % if WG > 1

@@ -3,7 +3,7 @@
 /* Query i sees the keys before this one. */
 INLINED int interval(int i, int keys, int offset)
 {
-% if CAUSAL
+% if CAUSAL or WINDOW
     return max(min(i + offset + 1, keys), 0);
 % else
     return keys;
@@ -21,6 +21,16 @@ INLINED void mask(float *s, const int *left)
     for (int n = 0; n < ${NS}; n++)
         s[n] = 8 * (n / 4) + n % 2 < left[n / 2 % 2] ? s[n] : -INFINITY;
 }
+% if WINDOW
+
+/* And where it is before the interval: the first before[r] of those keys. */
+INLINED void mask_before(float *s, const int *before)
+{
+    #pragma unroll
+    for (int n = 0; n < ${NS}; n++)
+        s[n] = 8 * (n / 4) + n % 2 < before[n / 2 % 2] ? -INFINITY : s[n];
+}
+% end
 
 INLINED float finite(float m) /* what is subtracted: -inf - -inf is no number, and a row without keys has that maximum */
 {
