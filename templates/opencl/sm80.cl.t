@@ -32,11 +32,17 @@ INLINED void copy_next(const struct part *p, const struct tile *x, int n, __glob
 
 __kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1)))
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE} *o,
-    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a, ${FEATURES ? "const struct attn_cl_features f, " : ""}const int near)
+    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a,${FEATURES ? "" : " const int near)"}
+% if SINK
+    __global const float *sinks,
+% end
+% if FEATURES
+    const struct attn_cl_features f, const int near)
+% end
 {
     __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));
     const uint shared = (uint)(ulong)memory;
-    const struct tile x = tile_at((int)get_group_id(0), &a, near, kv_lens${FEATURES ? ", &f" : ""});
+    const struct tile x = tile_at((int)get_group_id(0), &a, near, kv_lens${WINDOW ? ", &f" : ""});
     const struct part p = part_of(memory, &x, &a);
     float s[${FR*NS}], out[${FR*NO}], fix[2];
     uint w[${FR*NS/2}];
@@ -92,7 +98,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         }
         values(out, w, &p, V_AT(n));
     }
-    close_rows(out, &p, rows, &a, lse);
+    close_rows(out, &p, rows, &a, lse${SINK ? ", sinks[f.sinks_at + x.h] * 1.44269504f" : ""});
     barrier(CLK_LOCAL_MEM_FENCE); /* O takes the place of what was copied */
     store_output(o, a.o_stride[2], (int)a.q_len - p.i, out, &p);
 }

@@ -199,7 +199,10 @@ INLINED void mask_edge(float *s, const struct part *p, int j)
 }
 
 /* The rows are complete: their LSE, and O as it is stored. */
-INLINED void close_rows(float *out, const struct part *p, struct rows *rows, const struct attn_cl_args *a, __global float *lse)
+INLINED void close_rows(float *out, const struct part *p, struct rows *rows, const struct attn_cl_args *a, __global float *lse${SINK ? "," : ")"}
+% if SINK
+    float sink)
+% end
 {
     #pragma unroll
     for (int r = 0; r < ${2*FR}; r++) {
@@ -207,7 +210,11 @@ INLINED void close_rows(float *out, const struct part *p, struct rows *rows, con
         const int i = p->i + p->lane / 4 + 8 * r;
         sum += across(sum, 1);
         sum += across(sum, 2);
+% if SINK
+        const float inverse = inverse_with_sink(sum, finite(rows[r / 2].top[r % 2]) * p->scale, sink);
+% else
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
+% end
         if (a->has_lse && (p->lane & 3) == 0 && i < (int)a->q_len)
             lse[i] = sum == 0.0f ? -INFINITY : finite(rows[r / 2].top[r % 2]) * p->scale * 0.693147181f + log(sum);
         #pragma unroll

@@ -57,7 +57,7 @@ INLINED void end_values(struct part *x)
 /* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values of the
  * step before, be it of the tile before; while these are under way, it makes exponentials of the scores. Before the
  * first tile there is one of nothing: P = 0, whose output is not stored. */
-INLINED void consume(struct part *x, const struct attn_cl_args *a, __global float *lse)
+INLINED void consume(struct part *x, const struct attn_cl_args *a, __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
     const uint shared = x->shared;
     __local uchar *const memory = x->memory;
@@ -84,7 +84,7 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
             negate_q(x);
         begin_step(s, out, p, x);
         set_ends(x, TILE_AT(x->w, x->nq));
-        close_rows(x, &rows, inverse, a, lse);
+        close_rows(x, &rows, inverse, a, lse${SINK ? ", sinks" : ""});
         await_staging(x);
         end_scores(x, j == ${FIRST});
         mask_edge(s, x, j);
@@ -111,7 +111,7 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
     }
     await(V_FULL(x->nv), ROUND(x->nv));
     begin_values(out, p, V_AT(x->nv));
-    close_rows(x, &rows, inverse, a, lse);
+    close_rows(x, &rows, inverse, a, lse${SINK ? ", sinks" : ""});
     await_staging(x);
     products_wait();
     store_output(x, out, inverse);
@@ -120,6 +120,9 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
 __kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1)))
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE} *o,
     __global float *lse, __global const long *kv_lens, const struct attn_cl_args a,${FEATURES ? "" : " const struct attn_cl_maps maps, __global ulong *room)"}
+% if SINK
+    __global const float *sinks,
+% end
 % if FEATURES
     const struct attn_cl_features f, const struct attn_cl_maps maps, __global ulong *room)
 % end
@@ -147,7 +150,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         registers_for_copying();
 % end
         if (item < 32)
-            produce(&from, &a, maps.near, kv_lens, taken${FEATURES ? ", &f" : ""});
+            produce(&from, &a, maps.near, kv_lens, taken${WINDOW ? ", &f" : ""});
         return;
     }
 % if WG > 1
@@ -160,7 +163,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     if (x.w == 1)
         named_arrive(1, 256);
 % end
-    consume(&x, &a, lse);
+    consume(&x, &a, lse${SINK ? ", sinks + f.sinks_at" : ""});
 % if PINGPONG
     if (x.w == 0)
         named_sync(1, 256);

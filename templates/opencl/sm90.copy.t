@@ -103,14 +103,14 @@ INLINED void load_first(struct source *f, const struct tile *x)
 
 /* Tiles are given out as work-groups become free. The last one to see that there are no more counts from 0 again. All is
  * loaded in the order in which consumers want it: keys a step ahead of values, of the next tile too. */
-INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, __global const long *kv_lens, __global uint *taken${FEATURES ? "," : ")"}
-% if FEATURES
+INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, __global const long *kv_lens, __global uint *taken${WINDOW ? "," : ")"}
+% if WINDOW
     const struct attn_cl_features *features)
 % end
 {
     const uint shared = f->shared;
     const int tiles = ((int)a->q_len + ${BQ - 1}) / ${BQ} * (int)(a->heads * a->batch), groups = (int)get_num_groups(0);
-    struct tile x = tile_at(get_group_id(0), a, near, kv_lens${FEATURES ? ", features" : ""});
+    struct tile x = tile_at(get_group_id(0), a, near, kv_lens${WINDOW ? ", features" : ""});
     if (f->lane == 0)
         arrive(V_FULL(f->nv)); /* the first step has no values to multiply, and waits for some all the same */
     f->nv++;
@@ -126,7 +126,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, _
         if (f->lane == 0 && x.count == 1)
             next = count_up(taken);
         const int t = groups + uniform((int)next);
-        const struct tile y = tile_at(min(t, tiles - 1), a, near, kv_lens${FEATURES ? ", features" : ""});
+        const struct tile y = tile_at(min(t, tiles - 1), a, near, kv_lens${WINDOW ? ", features" : ""});
         more = t < tiles;
 % if QS > 1
         if (more)

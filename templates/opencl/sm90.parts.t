@@ -87,15 +87,25 @@ INLINED void mask_edge(float *s, const struct part *x, int j)
 % end
 
 /* The rows of the tile before are complete: their LSE, and what their output is to be multiplied by. */
-INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse, const struct attn_cl_args *a, __global float *lse)
+INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse, const struct attn_cl_args *a, __global float *lse${SINK ? "," : ")"}
+% if SINK
+    __global const float *sinks)
+% end
 {
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq - 1);
+% if SINK
+    const float sink = x->nq > 0 ? sinks[at->h] * 1.44269504f : -INFINITY;
+% end
     #pragma unroll
     for (int r = 0; r < 2; r++) {
         rows->sum[r] += across(rows->sum[r], 1);
         rows->sum[r] += across(rows->sum[r], 2);
+% if SINK
+        inverse[r] = inverse_with_sink(rows->sum[r], finite(rows->top[r]) * x->scale, sink);
+% else
         inverse[r] = rows->sum[r] == 0.0f ? 0.0f : reciprocal(rows->sum[r]);
+% end
     }
     if (a->has_lse && x->nq > 0 && (x->lane & 3) == 0) {
         const int i = at->i0 + 64 * x->w + 16 * x->warp + x->lane / 4;

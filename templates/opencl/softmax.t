@@ -75,6 +75,15 @@ INLINED int softmax(float *s, struct rows *x, float *fix, float scale)
     return grown;
 }
 
+% if SINK
+/* What output is multiplied by when a sink joins a row's sum, which counts from top; top and sink are exponents of two. */
+INLINED float inverse_with_sink(float sum, float top, float sink)
+{
+    const float high = fmax(top, sink), less = exp2_fast(top - high);
+    return sum == 0.0f ? 0.0f : less / fma(sum, less, exp2_fast(sink - high));
+}
+
+% end
 INLINED void rescale(float *o, const float *fix)
 {
     #pragma unroll

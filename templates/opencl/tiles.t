@@ -12,8 +12,8 @@ struct tile {
 % end
 };
 
-INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __global const long *kv_lens${FEATURES ? "," : ")"}
-% if FEATURES
+INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __global const long *kv_lens${WINDOW ? "," : ")"}
+% if WINDOW
     const struct attn_cl_features *features)
 % end
 {

@@ -525,6 +525,11 @@ static void test_tensor_cores_without_a_device(void **state)
         "attn_bf16_d128_window_on_sm80_q128k32_r32_lazy",
         "attn_f16_d256_causal_window_on_sm80_q64k32_r16_lazy",
         "attn_f16_d72v40_window_on_sm80_q64k48_r16",
+        "attn_bf16_d64_causal_window_sink_on_sm90_q128k128_pingpong_lazy",
+        "attn_f16_d128_sink_on_sm90_q128k128_pingpong",
+        "attn_bf16_d256_causal_sink_on_sm90_q128k64_lazy",
+        "attn_bf16_d64_causal_window_sink_on_sm80_q128k64_r32",
+        "attn_f16_d128_sink_on_sm80_q64k32_r16",
     };
     if (!has("clang")) {
         print_message("# clang is not here\n");
