@@ -43,7 +43,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));
     const uint shared = (uint)(ulong)memory;
     const struct tile x = tile_at((int)get_group_id(0), &a, near, kv_lens${WINDOW ? ", &f" : ""});
-    const struct part p = part_of(memory, &x, &a);
+    const struct part p = part_of(memory, &x, &a${SOFTCAP ? ", &f" : ""});
     float s[${FR*NS}], out[${FR*NO}], fix[2];
     uint w[${FR*NS/2}];
     struct rows rows[${FR}];
@@ -65,12 +65,14 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     uint fragments[${FR*NQ}];
     copies_wait(${ST - 2});
     barrier(CLK_LOCAL_MEM_FENCE);
+% if not SOFTCAP
     if (a.scale < 0.0f)
         negate_q(&p);
+% end
     #pragma unroll
     for (int d = 0; d < ${NQ/4}; d++)
         get_queries(fragments + d * ${4*FR}, &p, d);
-% else
+% elif not SOFTCAP
     if (a.scale < 0.0f) {
         copies_wait(${ST - 2});
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -89,6 +91,11 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % end
             continue;
         scores(s, ${Q_STAYS ? "fragments, " : ""}&p, K_AT(n));
+% if SOFTCAP
+        #pragma unroll
+        for (int m = 0; m < ${FR}; m++)
+            cap(s + m * ${NS}, p.ratio);
+% end
         mask_edge(s, &p, j);
         #pragma unroll
         for (int f = 0; f < ${FR}; f++) {

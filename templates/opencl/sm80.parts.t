@@ -4,7 +4,7 @@ struct part {
     uint shared;
     __local uchar *memory; /* the same */
     int item, warp, lane;
-    float scale;
+    float scale${SOFTCAP ? ", ratio" : ""};
 % if WINDOW
     int i;                 /* its first row */
     int keys, offset, low; /* as in struct tile */
@@ -14,7 +14,10 @@ struct part {
 % end
 };
 
-INLINED struct part part_of(__local uchar *memory, const struct tile *x, const struct attn_cl_args *a)
+INLINED struct part part_of(__local uchar *memory, const struct tile *x, const struct attn_cl_args *a${SOFTCAP ? "," : ")"}
+% if SOFTCAP
+    const struct attn_cl_features *features)
+% end
 {
 % if WINDOW
     const int item = get_local_id(0) % ${ITEMS}; /* %: the compiler learns its range */
@@ -29,7 +32,11 @@ INLINED struct part part_of(__local uchar *memory, const struct tile *x, const s
 % else
     p.reach = p.i > last ? 0 : interval(min(p.i + ${MR - 1}, last), x->keys, x->offset);
 % end
+% if SOFTCAP
+    p.scale = fmax(features->softcap * 1.44269504f, FLT_MIN), p.ratio = a->scale / features->softcap;
+% else
     p.scale = fmax(fabs(a->scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
+% end
     return p;
 }
 
@@ -91,6 +98,7 @@ INLINED void copy_${v ? "v" : "qk"}(uint to, __global const ushort *from, long s
 #define K_AT(n) (shared + ${AT_STAGES} + (n) % ${ST} * ${STAGE})
 #define V_AT(n) (shared + ${AT_STAGES + K_TILE} + (n) % ${ST} * ${STAGE})
 
+% if not SOFTCAP
 /* With a negative scale the scores of -Q are multiplied by its magnitude, so that the largest comes out on top. */
 INLINED void negate_q(const struct part *p)
 {
@@ -102,6 +110,7 @@ INLINED void negate_q(const struct part *p)
     warp_sync();
 }
 
+% end
 /* Columns 16*d to 16*d + 15 of the warp's queries. */
 INLINED void get_queries(uint *q, const struct part *p, int d)
 {

@@ -80,13 +80,18 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
 % end
         if (j < ${FIRST})
             break;
+% if not SOFTCAP
         if (a->scale < 0.0f)
             negate_q(x);
+% end
         begin_step(s, out, p, x);
         set_ends(x, TILE_AT(x->w, x->nq));
         close_rows(x, &rows, inverse, a, lse${SINK ? ", sinks" : ""});
         await_staging(x);
         end_scores(x, j == ${FIRST});
+% if SOFTCAP
+        cap(s, x->ratio);
+% end
         mask_edge(s, x, j);
         softmax(s, &rows, fix, x->scale);
         end_values(x);
@@ -99,6 +104,9 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
         while (--j >= ${FIRST}) {
             begin_step(s, out, p, x);
             end_scores(x, j == ${FIRST});
+% if SOFTCAP
+            cap(s, x->ratio);
+% end
 % if CAUSAL or WINDOW
             mask_edge(s, x, j);
 % end
@@ -158,7 +166,11 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % end
     struct part x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3, .lane = item & 31,
         .o = (ulong)(room + 48)};
+% if SOFTCAP
+    x.scale = fmax(f.softcap * 1.44269504f, FLT_MIN), x.ratio = a.scale / f.softcap;
+% else
     x.scale = fmax(fabs(a.scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
+% end
 % if PINGPONG
     if (x.w == 1)
         named_arrive(1, 256);

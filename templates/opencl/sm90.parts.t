@@ -4,7 +4,7 @@ struct part {
     uint shared;
     __local uchar *memory;
     int w, warp, lane;
-    float scale;
+    float scale${SOFTCAP ? ", ratio" : ""};
 % if WINDOW
     int edge, begin; /* see set_ends */
 % else
@@ -32,6 +32,7 @@ INLINED void begin_values(float *out, const uint *p, uint v)
     products_commit();
 }
 
+% if not SOFTCAP
 /* With a negative scale the scores of -Q are multiplied by its magnitude, so that the largest comes out on top. */
 INLINED void negate_q(const struct part *x)
 {
@@ -42,6 +43,7 @@ INLINED void negate_q(const struct part *x)
     named_sync(3 + x->w, 128);
 }
 
+% end
 % if WINDOW
 /* All of the warpgroup's rows see the keys from begin on that are before edge. */
 INLINED void set_ends(struct part *x, __local volatile const struct tile *at)

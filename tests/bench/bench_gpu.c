@@ -95,12 +95,12 @@ static int need_memory(struct worker *w, int which, enum dtype type, size_t elem
     return opencl_failed(code, "clCreateBuffer", &w->err);
 }
 
-/* Contiguous bhsd; a window is the tuner's. */
+/* Contiguous bhsd; a window and a softcap are the tuner's. */
 static struct attn_args args_of(const struct question *q, struct attn_features *f)
 {
     const struct workload_shape *s = &q->shape;
     const int64_t d = variant_head_dim(&q->v), dv = variant_head_dim_v(&q->v);
-    *f = (struct attn_features){.softcap = 0};
+    *f = (struct attn_features){.softcap = 50};
     draw_window(&q->v, f->window);
     return (struct attn_args){.size = sizeof(struct attn_args),
                               .batch = s->batch,

@@ -516,20 +516,16 @@ static void test_tensor_cores_without_a_device(void **state)
         "attn_bf16_d192v128_causal_on_sm80_q128k64_r16",
         "attn_f16_d72v40_causal_on_sm80_q64k48_r16",
         "attn_f16_d40_on_sm80_q16k16_r16",
-        "attn_bf16_d64_window_on_sm90_q192k128",
         "attn_bf16_d128_causal_window_on_sm90_q128k128_pingpong_lazy",
         "attn_f16_d128_window_on_sm90_q192k80_lazy",
         "attn_bf16_d256_causal_window_on_sm90_q128k64_lazy",
-        "attn_bf16_d192v128_window_on_sm90_q64k96_st3",
-        "attn_bf16_d64_causal_window_on_sm80_q128k64_r32",
         "attn_bf16_d128_window_on_sm80_q128k32_r32_lazy",
-        "attn_f16_d256_causal_window_on_sm80_q64k32_r16_lazy",
         "attn_f16_d72v40_window_on_sm80_q64k48_r16",
         "attn_bf16_d64_causal_window_sink_on_sm90_q128k128_pingpong_lazy",
-        "attn_f16_d128_sink_on_sm90_q128k128_pingpong",
-        "attn_bf16_d256_causal_sink_on_sm90_q128k64_lazy",
         "attn_bf16_d64_causal_window_sink_on_sm80_q128k64_r32",
-        "attn_f16_d128_sink_on_sm80_q64k32_r16",
+        "attn_bf16_d256_causal_window_softcap_on_sm90_q128k64_lazy",
+        "attn_f16_d64_softcap_sink_on_sm90_q128k96_st3",
+        "attn_f16_d64_softcap_on_sm80_q64k32_r32_lazy",
     };
     if (!has("clang")) {
         print_message("# clang is not here\n");
