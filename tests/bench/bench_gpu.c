@@ -14,6 +14,7 @@
 #include "../../gen/space.h"
 #include "../../runtime/cpu.h"
 #include "../../runtime/device.h"
+#include "../../runtime/draw.h"
 #include "../../runtime/opencl_api.h"
 #include "../../runtime/reference.h"
 #include "../../runtime/tune.h"
@@ -96,11 +97,13 @@ static int need_memory(struct worker *w, int which, enum dtype type, size_t elem
     return opencl_failed(code, "clCreateBuffer", &w->err);
 }
 
-/* Contiguous bhsd. */
-static struct attn_args args_of(const struct question *q)
+/* Contiguous bhsd; a window and a softcap are the tuner's. */
+static struct attn_args args_of(const struct question *q, struct attn_features *f)
 {
     const struct workload_shape *s = &q->shape;
     const int64_t d = variant_head_dim(&q->v), dv = variant_head_dim_v(&q->v);
+    *f = (struct attn_features){.softcap = 50};
+    draw_window(&q->v, f->window);
     return (struct attn_args){.size = sizeof(struct attn_args),
                               .batch = s->batch,
                               .heads = s->heads,
@@ -113,7 +116,8 @@ static struct attn_args args_of(const struct question *q)
                               .o_stride = {s->heads * s->q_len * dv, s->q_len * dv, dv},
                               .bottom_right = 1,
                               .scale = 1 / __builtin_sqrtf((float)d),
-                              .parts = 1};
+                              .parts = 1,
+                              .features = f};
 }
 
 static double event_ms(struct worker *w, cl_event first, cl_event last)
@@ -149,7 +153,8 @@ static double time_batch(struct worker *w, const struct attn_args *args, int lau
 
 static int answer_time(struct worker *w, const struct question *q, int batches, int launches)
 {
-    const struct attn_args args = args_of(q);
+    struct attn_features features;
+    const struct attn_args args = args_of(q, &features);
     const enum dtype type = (enum dtype)q->v.field[F_DTYPE];
     const int64_t rows[4] = {args.heads * args.q_len, args.kv_heads * args.kv_len, args.kv_heads * args.kv_len,
                              args.heads * args.q_len};

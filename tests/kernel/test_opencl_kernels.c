@@ -172,29 +172,19 @@ static void choose(struct suite *s, const struct opencl_device *device, bool fea
         fail_msg("no variant of %s can be emitted for %s", field_value_name(F_ISA, isa), device->name);
 }
 
-static void choose_plain(struct suite *s, const struct opencl_device *device)
+static void choose_plain(struct suite *s, const struct opencl_device *device, enum isa isa)
 {
-    choose(s, device, false, ISA_PORTABLE);
+    choose(s, device, false, isa);
 }
 
-static void choose_sm90(struct suite *s, const struct opencl_device *device)
+static void choose_features(struct suite *s, const struct opencl_device *device, enum isa isa)
 {
-    choose(s, device, false, ISA_SM90);
-}
-
-static void choose_sm80(struct suite *s, const struct opencl_device *device)
-{
-    choose(s, device, false, ISA_SM80);
-}
-
-static void choose_features(struct suite *s, const struct opencl_device *device)
-{
-    choose(s, device, true, ISA_PORTABLE);
+    choose(s, device, true, isa);
 }
 
 /* As wide as rows get: a group of many work-items, which has them piece by piece in 48 KiB of local memory; and one of a
  * single work-item, which takes turns, where that fits. */
-static void choose_large(struct suite *s, const struct opencl_device *device)
+static void choose_large(struct suite *s, const struct opencl_device *device, enum isa isa)
 {
     static const char *const names[] = {
         "attn_f16_d576v512_causal_on_portable_q16k32_r4x1u4_g4",
@@ -205,6 +195,7 @@ static void choose_large(struct suite *s, const struct opencl_device *device)
     };
     enum { NAMES = sizeof names / sizeof *names };
     const struct opencl_target target = {.device = *device};
+    assert_int_equal(isa, ISA_PORTABLE);
     s->variants = calloc(NAMES, sizeof *s->variants);
     assert_non_null(s->variants);
     s->count = 0;
@@ -231,7 +222,7 @@ static void remove_tree(const char *dir)
 }
 
 /* What chooses variants for a device. */
-typedef void chooser(struct suite *s, const struct opencl_device *device);
+typedef void chooser(struct suite *s, const struct opencl_device *device, enum isa isa);
 
 static void on_the_device(struct suite *s, const char *what, enum isa isa, chooser *choose)
 {
@@ -246,7 +237,7 @@ static void on_the_device(struct suite *s, const char *what, enum isa isa, choos
         shared_free(found, sizeof *found);
         skip();
     }
-    choose(s, &found->device);
+    choose(s, &found->device, isa);
     s->totals = shared_memory(sizeof *s->totals);
     assert_non_null(s->totals);
     int failed = run_jobs(s->count, judge_variant, s);
@@ -278,12 +269,22 @@ static void test_large_dims(void **state)
 
 static void test_sm90(void **state)
 {
-    on_the_device(*state, "sm90", ISA_SM90, choose_sm90);
+    on_the_device(*state, "sm90", ISA_SM90, choose_plain);
 }
 
 static void test_sm80(void **state)
 {
-    on_the_device(*state, "sm80", ISA_SM80, choose_sm80);
+    on_the_device(*state, "sm80", ISA_SM80, choose_plain);
+}
+
+static void test_sm90_features(void **state)
+{
+    on_the_device(*state, "sm90, features", ISA_SM90, choose_features);
+}
+
+static void test_sm80_features(void **state)
+{
+    on_the_device(*state, "sm80, features", ISA_SM80, choose_features);
 }
 
 /* ---- through other compilers ---- */
@@ -521,6 +522,16 @@ static void test_tensor_cores_without_a_device(void **state)
         "attn_bf16_d192v128_causal_on_sm80_q128k64_r16",
         "attn_f16_d72v40_causal_on_sm80_q64k48_r16",
         "attn_f16_d40_on_sm80_q16k16_r16",
+        "attn_bf16_d128_causal_window_on_sm90_q128k128_pingpong_lazy",
+        "attn_f16_d128_window_on_sm90_q192k80_lazy",
+        "attn_bf16_d256_causal_window_on_sm90_q128k64_lazy",
+        "attn_bf16_d128_window_on_sm80_q128k32_r32_lazy",
+        "attn_f16_d72v40_window_on_sm80_q64k48_r16",
+        "attn_bf16_d64_causal_window_sink_on_sm90_q128k128_pingpong_lazy",
+        "attn_bf16_d64_causal_window_sink_on_sm80_q128k64_r32",
+        "attn_bf16_d256_causal_window_softcap_on_sm90_q128k64_lazy",
+        "attn_f16_d64_softcap_sink_on_sm90_q128k96_st3",
+        "attn_f16_d64_softcap_on_sm80_q64k32_r32_lazy",
     };
     if (!has("clang")) {
         print_message("# clang is not here\n");
@@ -591,8 +602,10 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_other_compiler), cmocka_unit_test(test_no_spills),  cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_tensor_cores_without_a_device), cmocka_unit_test(test_sm90), cmocka_unit_test(test_sm80),
+        cmocka_unit_test(test_other_compiler), cmocka_unit_test(test_no_spills),
+        cmocka_unit_test(test_plain),          cmocka_unit_test(test_tensor_cores_without_a_device),
+        cmocka_unit_test(test_sm90),           cmocka_unit_test(test_sm80),
+        cmocka_unit_test(test_sm90_features),  cmocka_unit_test(test_sm80_features),
         cmocka_unit_test(test_features),       cmocka_unit_test(test_large_dims),
         cmocka_unit_test(test_peak_without_a_device),
     };
