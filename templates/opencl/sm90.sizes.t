@@ -1,6 +1,7 @@
 %# The sizes that a tile of forward attention implies on NVIDIA's Hopper, and what must hold of them. Rows of Q, K, V and
 %# O lie in shared memory in boxes of 64 columns, 128 bytes, the width of a swizzle; a last, partial box is filled with
 %# zeros. A warpgroup, four warps, has 64 rows of queries.
+% include "opencl/sm.sizes.t"
 % let WG = BQ/64
 % assert DTYPE != "f32", "isa sm90 multiplies f16 and bf16; dtype must be one of them"
 % assert MR + NV + U + GQ + GX + VW == 0, "micro, unroll, group and vector belong to other isas; sm90 has tiles and stages"
@@ -24,7 +25,7 @@
 % let K_TILE = BK*HB*128
 % let V_TILE = BK*VB*128
 % let O_BOX = 64*128
-% let TILE_BYTES = 32
+% let TILE_BYTES = FROM ? 48 : 32
 % let TILES = 4
 % let ROOM = 232448
 % let STAGES = ST*(K_TILE + V_TILE)
