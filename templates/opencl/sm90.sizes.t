@@ -10,6 +10,7 @@
 % assert BQ == 64 or BQ == 128 or BQ == 192, "tile.q must be 64, 128 or 192: one to three warpgroups of 64 rows"
 % assert BK % 16 == 0 and BK <= 256, "tile.k must be a multiple of 16 and at most 256, as wgmma's sides are"
 % assert COPY == "tma", "copy must be tma where one warp copies for all; plain and async go with loop joint"
+% assert SPLIT == 0 or LOOP == "persistent", "split needs work-groups that stay; loop must be persistent"
 % assert not UNSWIZZLED and not SHARED_Q, "unswizzled and shared_q belong to isa sm80: wgmma reads swizzled shared memory anyway"
 % assert not PINGPONG or WG == 2, "pingpong needs two warpgroups; tile.q must be 128"
 % let TYPE = "ushort"
