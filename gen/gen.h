@@ -11,7 +11,7 @@
 
 #include "fields.h"
 
-enum { GEN_NAME_MAX = 160 };
+enum { GEN_NAME_MAX = 224 };
 
 /* One message, `where: error: what; expected what`, cut to fit. Functions that can fail return 0 or -1 and fill it. */
 struct gen_error {
@@ -26,6 +26,9 @@ void gen_close(struct gen *g); /* NULL is allowed */
 
 /* A number that changes whenever the bytes that gen_emit writes may change (templates, tables, code). */
 uint64_t gen_hash(void);
+
+/* A file under templates/ as it stands, with a NUL behind it; NULL when there is none. Nobody's to free. */
+const char *gen_file(const char *path, size_t *size);
 
 /* What a caller wants emitted. Text and name are the caller's to free with gen_text_free. */
 enum gen_flags {

@@ -26,7 +26,8 @@ static struct opencl_source source_of(const struct variant *v, const struct gen_
 {
     enum { WARPGROUP_ROWS = 64, WARPGROUP_ITEMS = 128, WARP_ITEMS = 32 };
     const int32_t *f = v->field;
-    bool sm90 = f[F_ISA] == ISA_SM90; /* a warpgroup for 64 rows each, and one that copies */
+    bool sm90 = f[F_ISA] == ISA_SM90; /* a warpgroup for 64 rows each, and one that copies, if they do not all */
+    bool joint = f[F_LOOP] == LOOP_JOINT;
     bool sm80 = f[F_ISA] == ISA_SM80; /* a warp for micro.rows each */
     variant_encode(v, name);
     return (struct opencl_source){
@@ -34,7 +35,7 @@ static struct opencl_source source_of(const struct variant *v, const struct gen_
         .text = text->data,
         .size = text->size,
         .local_bytes = text->local_bytes,
-        .group = {sm90   ? (f[F_TILE_Q] / WARPGROUP_ROWS + 1) * WARPGROUP_ITEMS
+        .group = {sm90   ? (f[F_TILE_Q] / WARPGROUP_ROWS + !joint) * WARPGROUP_ITEMS
                   : sm80 ? f[F_TILE_Q] / f[F_ROWS] * WARP_ITEMS
                          : f[F_GROUP_LANES],
                   sm90 || sm80 ? 1 : f[F_GROUP_ROWS]},
@@ -45,6 +46,7 @@ static struct opencl_source source_of(const struct variant *v, const struct gen_
         .tile_k = f[F_TILE_K],
         .split = f[F_SPLIT],
         .bf16 = f[F_DTYPE] == DTYPE_BF16,
+        .one_tile = f[F_LOOP] != LOOP_PERSISTENT,
         .head_dim = variant_head_dim(v),
         .head_dim_v = variant_head_dim_v(v),
         .element = (int)dtype_size((enum dtype)v->field[F_DTYPE]),
@@ -74,6 +76,24 @@ int device_compile(const struct tuner *tuner, const struct variant *variant, con
     char name[GEN_NAME_MAX];
     const struct opencl_source source = source_of(variant, text, name);
     return opencl_compile(tuner->device, tuner->cache, &source, out, err);
+}
+
+char *device_ptx(struct opencl_target *device, const struct variant *variant, const struct gen_text *text,
+                 struct gen_error *err)
+{
+    char name[GEN_NAME_MAX];
+    struct buf head = {0};
+    const struct opencl_source source = source_of(variant, text, name);
+    const struct opencl_device *d = opencl_target_device(device);
+    buf_printf(&head,
+               "// attngen emit --variant %s --ptx\n// by NVIDIA's driver %s, for %s and work-groups of %d: ", name,
+               d->driver, d->name, source.group[0] * source.group[1]);
+    buf_printf(&head, "%s.cl says what it takes\n", name);
+    char *ptx = buf_ok(&head) ? opencl_ptx(device, &source, head.data, err) : NULL;
+    if (!head.data)
+        snprintf(err->text, sizeof err->text, "out of memory");
+    buf_free(&head);
+    return ptx;
 }
 
 void device_key(const struct opencl_target *device, struct buf *out)
@@ -197,7 +217,7 @@ static double gpu_cycles(const struct shape *s, const struct opencl_device *d)
 }
 
 /* Cycles of a Hopper multiprocessor for one head, after what was measured on an H200: the tensor cores do 4096 flops a
- * cycle; exponentials and all else of the softmax take 1/12 cycle a score, and are hidden but for a share; a step has
+ * cycle; exponentials and all else of the softmax take 1/12 cycle a score (a softcap 1/5 more), and are hidden but for a share; a step has
  * 330 cycles of its own, a masked one 250 more, and from one tile to the next 1500 pass. */
 static double hopper_cycles(const struct variant *v, const struct tune_target *t)
 {
@@ -206,10 +226,12 @@ static double hopper_cycles(const struct variant *v, const struct tune_target *t
     const double heads = (double)t->heads * (double)t->batch, units = t->threads > 0 ? t->threads : 1;
     const double queries = up(s.rows, s.bq) / s.bq,
                  across = f[F_TILE_Q] % f[F_TILE_K] ? 0.5 : 0; /* tiles' edges apart */
-    const double masked = f[F_CAUSAL] ? s.bq / s.bk + 2 * across : 0.5;
-    const double steps = f[F_CAUSAL] ? (s.keys + s.bq / 2) / s.bk + across : up(s.keys, s.bk) / s.bk;
+    const bool edged = f[F_CAUSAL] || f[F_WINDOW];
+    const double masked = edged ? (s.bq / s.bk + 2 * across) * (f[F_WINDOW] ? 2 : 1) : 0.5;
+    const double steps = edged ? (s.keys + s.bq / 2) / s.bk + across : up(s.keys, s.bk) / s.bk;
     const double product = 2 * s.bq * s.bk * (up(s.d, 16) + up(s.dv, 8)) / 4096;
-    const double softmax = s.bq * s.bk / 11.8 + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
+    const double softmax =
+        s.bq * s.bk * (1 / 11.8 + (f[F_SOFTCAP] ? 0.2 : 0)) + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
     const double seen = s.bq == 64 ? 1 : s.bq == 192 ? 0.1 : f[F_PINGPONG] ? 0.25 : 0.3; /* share that nothing hides */
     const double shorter = product < softmax ? product : softmax, wait = f[F_STAGES] < 2 ? 600 : 0;
     const double tile = steps * (larger(product, softmax) + seen * shorter + 330 + wait) + masked * 250 + 1500;
@@ -250,7 +272,7 @@ static double ampere_cycles(const struct variant *v, const struct tune_target *t
     const struct shape s = read_shape(v, t);
     const double heads = (double)t->heads * (double)t->batch, units = t->threads > 0 ? t->threads : 1;
     const double queries = up(s.rows, s.bq) / s.bq, warps = s.bq / s.mr, row = 2 * (up(s.d, 16) + up(s.dv, 16));
-    const double steps = f[F_CAUSAL] ? (s.keys + s.bq / 2) / s.bk + 0.5 : up(s.keys, s.bk) / s.bk;
+    const double steps = f[F_CAUSAL] || f[F_WINDOW] ? (s.keys + s.bq / 2) / s.bk + 0.5 : up(s.keys, s.bk) / s.bk;
     const double held = s.mr / 16 * (s.dv + s.bk) / 2,
                  q = s.mr / 16 * up(s.d, 16) / 4; /* registers; of Q, which may stay */
     const bool stays = held + q + 48 <= 255;
@@ -262,7 +284,8 @@ static double ampere_cycles(const struct variant *v, const struct tune_target *t
     double groups = by_registers < by_local ? by_registers : by_local;
     groups = groups < 1 ? 1 : groups > 8 ? 8 : (double)(int64_t)groups;
     const double product = larger(s.bq * s.bk * row / 2540, warps * s.bk * row / 128);
-    const double softmax = s.bq * s.bk / 23 + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
+    const double softmax =
+        s.bq * s.bk * (1 / 23.0 + (f[F_SOFTCAP] ? 0.16 : 0)) + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
     const double step = (product + softmax + 460 / groups) * (warps * groups < 8 ? 1.25 : 1);
     const double slots = units * groups, waves = up(queries * heads, slots) / (queries * heads);
     return queries * (steps * step + 3000 / groups) * waves;

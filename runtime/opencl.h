@@ -69,11 +69,12 @@ struct opencl_source {
     int element, element_kv, element_o; /* bytes of an element of Q; of K and V; of O */
     struct opencl_features features;
     /* OPENCL_SM80: for NVIDIA's compute capability 8.0 and later. OPENCL_SM90: for 9.0 alone; as
-     * templates/opencl/sm90.header.t says it takes tensor maps and memory for them, and a group walks the tiles. */
+     * templates/opencl/sm90.header.t says it takes tensor maps and memory for them, and a group walks the tiles or has one. */
     enum opencl_level { OPENCL_PORTABLE, OPENCL_SM80, OPENCL_SM90 } level;
     int tile_k;
     int split; /* keys that are computed alone; 0: all keys of a row are computed together. Level sm90 */
     bool bf16;
+    bool one_tile; /* of level sm90: a group for each tile, which ends with it */
 };
 
 /* 0, or -1 and the limit of the device that the kernel breaks; nothing is built. */
@@ -101,6 +102,11 @@ void opencl_keep(struct opencl_kernel *kernel, struct cache *cache);
 const struct opencl_build *opencl_kernel_build(const struct opencl_kernel *kernel);
 const struct opencl_target *opencl_kernel_target(const struct opencl_kernel *kernel);
 extern const char OPENCL_OPTIONS[]; /* that programs are built with */
+
+/* What NVIDIA's driver makes of it, behind `head`, which is comment: PTX for the device's compute capability and later ones, of
+ * level sm90 for 9.0 alone, that the driver has been seen to take. For free(); or NULL and why there is none. */
+char *opencl_ptx(struct opencl_target *target, const struct opencl_source *source, const char *head,
+                 struct gen_error *err);
 
 /* Runs on host arrays and waits: copies rows that take part to the device, and the rows of O and LSE back; between them
  * nothing is read or written. Buffers are kept for the next run. Any number of threads may run one kernel. */
@@ -134,7 +140,9 @@ int opencl_check_buffer(const struct opencl_target *target, const char *what, vo
                         struct gen_error *err);
 int opencl_check_queue(const struct opencl_target *target, void *queue, struct gen_error *err);
 
-/* The sustained rate of f32 multiply-adds of the whole device, each counted as two; 0 when it cannot be measured. */
-double opencl_peak_gflops(struct opencl_target *target);
+/* The sustained rate of multiply-adds of the whole device, each counted as two, in the fastest instruction for products of f32,
+ * or of 16 bits with sums in f32: NVIDIA's tensor cores, where the compute capability tells of them. 0 when it cannot be
+ * measured. */
+double opencl_peak_gflops(struct opencl_target *target, bool of_16_bits);
 
 #endif

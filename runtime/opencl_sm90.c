@@ -135,15 +135,17 @@ int opencl_sm90_launch(const struct opencl_kernel *k, struct opencl_slot *s, con
     if (!splits)
         all = tiles * l->args.heads * l->args.batch;
     maps.near = opencl_heads_near(k, &l->args, tiles);
-    if (opencl_set_args(k, s, l, err) != 0)
+    cl_uint next;
+    if (opencl_set_args(k, s, l, &next, err) != 0)
         return -1;
-    cl_int code = api->clSetKernelArg(s->kernel, ROOMS_PLAIN + 1, sizeof maps, &maps);
+    cl_int code = api->clSetKernelArg(s->kernel, next, sizeof maps, &maps);
     if (code == CL_SUCCESS)
-        code = api->clSetKernelArg(s->kernel, ROOMS_PLAIN + 2, sizeof s->maps, &s->maps);
+        code = api->clSetKernelArg(s->kernel, next + 1, sizeof s->maps, &s->maps);
     if (opencl_failed(code, "clSetKernelArg", err) != 0 ||
-        (splits && opencl_set_split(k, s, &l->args, &split, ROOMS_PLAIN + 3, err) != 0))
+        (splits && opencl_set_split(k, s, &l->args, &split, next + 2, err) != 0))
         return -1;
-    const size_t local = (size_t)k->source.group[0], global = local * (size_t)(all < units ? all : units);
+    const long groups = all < units || k->source.one_tile ? all : units;
+    const size_t local = (size_t)k->source.group[0], global = local * (size_t)groups;
     return opencl_failed(
         api->clEnqueueNDRangeKernel(l->queue, s->kernel, 1, NULL, &global, &local, l->waits, l->wait, event),
         "clEnqueueNDRangeKernel", err);

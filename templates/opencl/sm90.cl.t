@@ -1,9 +1,15 @@
 %# Forward attention on NVIDIA's Hopper, after FlashAttention-3 (Shah et al. 2024). One work-group a multiprocessor walks the
 %# tiles of queries. One warp feeds it with Q, and with keys and values in ST stages each. Every other warpgroup has 64 rows
 %# of the tile; it begins the scores of the next keys before it makes exponentials of these. All PTX is in ptx*.t.
+% if LOOP == "joint"
+% include "opencl/sm90.joint.t"
+% else
 % include "opencl/sm90.sizes.t"
 % include "opencl/sm90.header.t"
 % include "opencl/args.h"
+% if FEATURES
+% include "opencl/features.h"
+% end
 % include "opencl/maps.h"
 % if SPLIT
 % include "opencl/split.h"
@@ -19,6 +25,8 @@
 % include "opencl/sm90.tiles.t"
 % include "opencl/sm90.copy.t"
 % include "opencl/sm90.parts.t"
+% let FIRST = FROM ? "from" : "0"
+% let STORE = SPLIT ? "leave_output(x, out, inverse, a, lse)" : "store_output(x, out, inverse)"
 
 /* With ping-pong one warpgroup's products run while the other makes exponentials. */
 % if PINGPONG
@@ -43,7 +51,7 @@ INLINED void begin_step(float *s, float *out, const uint *p, struct part *x)
 INLINED void end_scores(struct part *x, int last)
 {
     const uint shared = x->shared;
-    products_wait_but_last();
+    ${SERIAL ? "products_wait" : "products_wait_but_last"}();
     RELEASE(x, K_EMPTY(x->nk));
     x->nk++;
     if (last) /* of the tile */
@@ -57,11 +65,10 @@ INLINED void end_values(struct part *x)
     x->nv++;
 }
 
-% let STORE = SPLIT ? "leave_output(x, out, inverse, a, lse)" : "store_output(x, out, inverse)"
 /* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values of the
- * step before, be it of the tile before; while these are under way, it makes exponentials of the scores. Before the
+ * step before, be it of the tile before; ${SERIAL ? "when both are there" : "while these are under way"}, it makes exponentials of the scores. Before the
  * first tile there is one of nothing: P = 0, whose output is not stored. */
-INLINED void consume(struct part *x, const struct attn_cl_args *a, __global float *lse)
+INLINED void consume(struct part *x, const struct attn_cl_args *a, __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
     const uint shared = x->shared;
     __local uchar *const memory = x->memory;
@@ -76,20 +83,27 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
         out[n] = 0.0f;
     for (;; x->nq++) {
         await(Q_FULL(x->w, x->nq), Q_ROUND(x->nq));
-        int j = TILE_AT(x->w, x->nq)->count - 1;
-        if (j < 0)
-            break;
-        if (a->scale < 0.0f)
-            negate_q(x);
-        begin_step(s, out, p, x);
 % if FROM
         const int from = TILE_AT(x->w, x->nq)->from;
+        int j = from + TILE_AT(x->w, x->nq)->count - 1;
+% else
+        int j = TILE_AT(x->w, x->nq)->count - 1;
 % end
+        if (j < ${FIRST})
+            break;
+% if not SOFTCAP
+        if (a->scale < 0.0f)
+            negate_q(x);
+% end
+        begin_step(s, out, p, x);
         set_ends(x, TILE_AT(x->w, x->nq));
-        close_rows(x, &rows, inverse, a, lse);
+        close_rows(x, &rows, inverse, a, lse${SINK ? ", sinks" : ""});
         await_staging(x);
-        end_scores(x, j == 0);
-        mask_edge(s, x, ${FROM ? "from + " : ""}j);
+        end_scores(x, j == ${FIRST});
+% if SOFTCAP
+        cap(s, x->ratio);
+% end
+        mask_edge(s, x, j);
         softmax(s, &rows, fix, x->scale);
         end_values(x);
 % if SPLIT
@@ -103,11 +117,14 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
 % if not SPLIT
         round_all(p, s);
 % end
-        while (--j >= 0) {
+        while (--j >= ${FIRST}) {
             begin_step(s, out, p, x);
-            end_scores(x, j == 0);
-% if CAUSAL
-            mask_edge(s, x, ${FROM ? "from + " : ""}j);
+            end_scores(x, j == ${FIRST});
+% if SOFTCAP
+            cap(s, x->ratio);
+% end
+% if CAUSAL or WINDOW
+            mask_edge(s, x, j);
 % end
             const int grown = softmax(s, &rows, fix, x->scale);
             end_values(x);
@@ -122,7 +139,7 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
 % end
     await(V_FULL(x->nv), ROUND(x->nv));
     begin_values(out, p, V_AT(x->nv));
-    close_rows(x, &rows, inverse, a, lse);
+    close_rows(x, &rows, inverse, a, lse${SINK ? ", sinks" : ""});
     await_staging(x);
     products_wait();
     ${STORE};
@@ -130,16 +147,26 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
 
 __kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1)))
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE} *o,
-    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a, const struct attn_cl_maps maps, __global ulong *room${SPLIT ? "," : ")"}
+    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a,${FEATURES ? "" : " const struct attn_cl_maps maps, __global ulong *room"}${FEATURES ? "" : SPLIT ? "," : ")"}
 % if SPLIT
     const struct attn_cl_split split, __global uint *done, __global float *parts)
+% end
+% if SINK
+    __global const float *sinks,
+% end
+% if FEATURES
+    const struct attn_cl_features f, const struct attn_cl_maps maps, __global ulong *room)
 % end
 {
     __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));
     const uint shared = (uint)(ulong)memory;
     const int item = get_local_id(0);
+% if PERSISTENT
     __global uint *taken = (__global uint *)room; /* tiles that were taken beyond a first one each; groups that are done */
     room += 16 + get_group_id(0) * 64;
+% else
+    room += 16; /* all work-groups write the same maps */
+% end
     if (item == 0)
         place_map(room, maps.q, (ulong)(q + a.q_at));
     else if (item == 32)
@@ -167,7 +194,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         registers_for_copying();
 % end
         if (item < 32)
-            produce(&from, &a, ${SPLIT ? "" : "maps.near, "}kv_lens, taken);
+            produce(&from, &a, ${SPLIT ? "" : "maps.near, "}kv_lens${PERSISTENT ? ", taken" : ""}${WINDOW ? ", &f" : ""});
         return;
     }
 % if WG > 1
@@ -175,15 +202,20 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % end
     struct part x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3, .lane = item & 31,
         .o = (ulong)(room + 48)${SPLIT ? ", .d = split, .parts = parts, .done = done, .merged = o" : ""}};
+% if SOFTCAP
+    x.scale = fmax(f.softcap * 1.44269504f, FLT_MIN), x.ratio = a.scale / f.softcap;
+% else
     x.scale = fmax(fabs(a.scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
+% end
 % if PINGPONG
     if (x.w == 1)
         named_arrive(1, 256);
 % end
-    consume(&x, &a, lse);
+    consume(&x, &a, lse${SINK ? ", sinks + f.sinks_at" : ""});
 % if PINGPONG
     if (x.w == 0)
         named_sync(1, 256);
 % end
     stores_done();
 }
+% end

@@ -1,14 +1,6 @@
 %# The producer: one warp, of which one lane talks to the copy engine.
 
-/* The first 64 bits of a map are its tensor's address, which the host does not know. */
-INLINED void place_map(__global ulong *to, const ulong *words, ulong address)
-{
-    to[0] = address;
-    #pragma unroll
-    for (int i = 1; i < 16; i++)
-        to[i] = words[i];
-    map_written((ulong)to);
-}
+% include "opencl/sm90.map.t"
 
 struct source {
     ulong q, k, v; /* maps */
@@ -134,9 +126,13 @@ INLINED struct tile unit_from(int t, int units, const struct source *f, const st
 }
 
 % end
+% if PERSISTENT
 /* Tiles are given out as work-groups become free. The last one to see that there are no more counts from 0 again. All is
  * loaded in the order in which consumers want it: keys a step ahead of values, of the next tile too. */
-INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT ? "" : ", int near"}, __global const long *kv_lens, __global uint *taken)
+INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT ? "" : ", int near"}, __global const long *kv_lens, __global uint *taken${WINDOW ? "," : ")"}
+% if WINDOW
+    const struct attn_cl_features *features)
+% end
 {
     const uint shared = f->shared;
 % if SPLIT
@@ -144,7 +140,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT ? "" 
     struct tile x = unit_from(get_group_id(0), tiles, f, a, kv_lens, taken);
 % else
     const int tiles = ((int)a->q_len + ${BQ - 1}) / ${BQ} * (int)(a->heads * a->batch), groups = (int)get_num_groups(0);
-    struct tile x = tile_at(get_group_id(0), a, near, kv_lens);
+    struct tile x = tile_at(get_group_id(0), a, near, kv_lens${WINDOW ? ", features" : ""});
 % end
     if (f->lane == 0)
         arrive(V_FULL(f->nv)); /* the first step has no values to multiply, and waits for some all the same */
@@ -159,11 +155,11 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT ? "" 
     for (int more = 1; more;) {
 % end
         uint next = 0;
-        for (int j = x.count - 1; j > 0; j--) {
-            if (f->lane == 0 && j == min(x.count - 1, 3)) /* early enough to have the answer in time */
+        for (int j = ${FROM ? "x.from + " : ""}x.count - 1; j > ${FROM ? "x.from" : "0"}; j--) {
+            if (f->lane == 0 && j${FROM ? " - x.from" : ""} == min(x.count - 1, 3)) /* early enough to have the answer in time */
                 next = count_up(taken);
-            load_k(f, &x, ${FROM ? "x.from + " : ""}j - 1);
-            load_v(f, &x, ${FROM ? "x.from + " : ""}j);
+            load_k(f, &x, j - 1);
+            load_v(f, &x, j);
         }
         if (f->lane == 0 && x.count == 1)
             next = count_up(taken);
@@ -172,7 +168,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT ? "" 
         const struct tile y = unit_from(t, tiles, f, a, kv_lens, taken);
         more = y.count > 0;
 % else
-        const struct tile y = tile_at(min(t, tiles - 1), a, near, kv_lens);
+        const struct tile y = tile_at(min(t, tiles - 1), a, near, kv_lens${WINDOW ? ", features" : ""});
         more = t < tiles;
 % end
 % if QS > 1
@@ -203,3 +199,26 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT ? "" 
     if (f->lane == 0 && (int)count_up(taken + 1) == groups - 1)
         taken[0] = 0, taken[1] = 0;
 }
+% else
+/* One tile, loaded in the order in which consumers want it: keys a step ahead of values. */
+INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, __global const long *kv_lens${WINDOW ? "," : ")"}
+% if WINDOW
+    const struct attn_cl_features *features)
+% end
+{
+    const uint shared = f->shared;
+    const struct tile x = tile_at(get_group_id(0), a, near, kv_lens${WINDOW ? ", features" : ""});
+    if (f->lane == 0)
+        arrive(V_FULL(f->nv)); /* the first step has no values to multiply, and waits for some all the same */
+    f->nv++;
+    load_first(f, &x);
+    for (int j = ${FROM ? "x.from + " : ""}x.count - 1; j > ${FROM ? "x.from" : "0"}; j--) {
+        load_k(f, &x, j - 1);
+        load_v(f, &x, j);
+    }
+    load_v(f, &x, ${FROM ? "x.from" : "0"});
+% for w in 0..WG
+    load_end(f, ${w});
+% end
+}
+% end

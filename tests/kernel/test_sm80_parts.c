@@ -20,12 +20,13 @@
 enum { HD = 80, HDV = 72, NO = HDV / 2, BQ = 64, ITEMS = 64, FRAGMENTS = 2, BK_MOST = 96 };
 
 static const char text[] =
-    "% include \"opencl/sm80.sizes.t\"\n% include \"opencl/args.h\"\n% include \"opencl/ptx.t\"\n"
+    "% include \"opencl/sm80.sizes.t\"\n% include \"opencl/args.h\"\n"
+    "% if FEATURES\n% include \"opencl/features.h\"\n% end\n% include \"opencl/ptx.t\"\n"
     "% include \"opencl/ptx.sm80.t\"\n% include \"opencl/softmax.t\"\n% include \"opencl/tiles.t\"\n"
     "% include \"opencl/sm80.parts.t\"\n"
-    "INLINED struct part part_here(__local uchar *memory, int i0, int keys, int offset)\n"
+    "INLINED struct part part_here(__local uchar *memory, int i0, int keys, int offset, int low)\n"
     "{\n"
-    "    const struct tile x = {.i0 = i0, .keys = keys, .offset = offset};\n"
+    "    const struct tile x = {.i0 = i0, .keys = keys, .offset = offset${WINDOW ? \", .low = low\" : \"\"}};\n"
     "    const struct attn_cl_args a = {.q_len = 1 << 20, .scale = 1.0f};\n"
     "    return part_of(memory, &x, &a);\n"
     "}\n"
@@ -41,8 +42,10 @@ static const char text[] =
     "        copy_v((uint)(ulong)memory, in, stride, item, n, ${BK});\n"
     "    else\n"
     "        copy_qk((uint)(ulong)memory, in, stride, item, n, ${BK});\n"
+    "% if COPY == \"async\"\n"
     "    copies_commit();\n"
     "    copies_wait(0);\n"
+    "% end\n"
     "    barrier(CLK_LOCAL_MEM_FENCE);\n"
     "    for (int i = item; i < ${K_TILE}; i += 64)\n"
     "        raw[i] = memory[i];\n"
@@ -52,15 +55,17 @@ static const char text[] =
     "    __global const float *weights, __global float *s_out, __global float *o_out, int negative, int rows)\n"
     "{\n"
     "    __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));\n"
-    "    const struct part p = part_here(memory, 0, ${BK}, 0);\n"
+    "    const struct part p = part_here(memory, 0, ${BK}, 0, 0);\n"
     "    const uint shared = p.shared;\n"
     "    float s[${FR*NS}], out[${FR*NO}];\n"
     "    uint w[${FR*NS/2}];\n"
     "    copy_qk(shared + ${AT_Q}, q, ${HD}, p.item, ${BQ}, ${BQ});\n"
     "    copy_qk(K_AT(0), k, ${HD}, p.item, ${BK}, ${BK});\n"
     "    copy_v(V_AT(0), v, ${HDV}, p.item, ${BK}, ${BK});\n"
+    "% if COPY == \"async\"\n"
     "    copies_commit();\n"
     "    copies_wait(0);\n"
+    "% end\n"
     "    barrier(CLK_LOCAL_MEM_FENCE);\n"
     "    if (negative)\n"
     "        negate_q(&p);\n"
@@ -92,10 +97,10 @@ static const char text[] =
     "    store_output(o + p.i * ${HDV}, ${HDV}, rows - p.i, out, &p);\n"
     "}\n"
     "__kernel __attribute__((reqd_work_group_size(64, 1, 1)))\n"
-    "void edges(__global float *s_out, int i0, int keys, int offset, int j, __global int *reach)\n"
+    "void edges(__global float *s_out, int i0, int keys, int offset, int low, int j, __global int *reach)\n"
     "{\n"
     "    __local uchar memory[64];\n"
-    "    const struct part p = part_here(memory, i0, keys, offset);\n"
+    "    const struct part p = part_here(memory, i0, keys, offset, low);\n"
     "    float s[${FR*NS}];\n"
     "    #pragma unroll\n"
     "    for (int n = 0; n < ${FR*NS}; n++)\n"
@@ -104,16 +109,18 @@ static const char text[] =
     "    #pragma unroll\n"
     "    for (int n = 0; n < ${FR*NS}; n++)\n"
     "        s_out[p.item * ${FR*NS} + n] = s[n];\n"
-    "    reach[p.item] = p.reach;\n"
+    "    reach[p.item] = ${WINDOW ? \"meets(&p, j)\" : \"p.reach\"};\n"
     "}\n";
 
-/* bf16 with Q in registers; f16 with Q in shared memory, for which there are too many keys in a tile. */
+/* bf16 with Q in registers; f16 with Q in shared memory, for which there are too many keys in a tile, and a window; and plain
+ * copies, not swizzled, with Q in shared memory all the same. */
+enum { KINDS = 3, PLAIN = 2 };
 struct suite {
     struct card card;
-    cl_program program[2];
+    cl_program program[KINDS];
 };
-static const int tile_k[2] = {48, BK_MOST};
-static const enum dtype types[2] = {DTYPE_BF16, DTYPE_F16};
+static const int tile_k[KINDS] = {48, BK_MOST, 32};
+static const enum dtype types[KINDS] = {DTYPE_BF16, DTYPE_F16, DTYPE_BF16};
 
 static struct variant variant_of(int which)
 {
@@ -125,7 +132,13 @@ static struct variant variant_of(int which)
     v.field[F_TILE_Q] = BQ;
     v.field[F_TILE_K] = tile_k[which];
     v.field[F_ROWS] = 16 * FRAGMENTS;
-    v.field[F_LAZY] = which;
+    v.field[F_LAZY] = which == 1;
+    v.field[F_WINDOW] = which == 1;
+    if (which == PLAIN) {
+        v.field[F_STAGES] = 1;
+        v.field[F_COPY] = COPY_PLAIN;
+        v.field[F_UNSWIZZLED] = v.field[F_SHARED_Q] = 1;
+    }
     return v;
 }
 
@@ -159,7 +172,8 @@ static void check_copies(const struct suite *s, int which, bool v, int n)
     for (int row = 0; row < bk; row++)
         for (int e = 0; e < 80; e++) {
             const int box = e / 64, bytes = box ? 32 : 128, chunk = e % 64 / 8;
-            const int at = box * bk * 128 + row * bytes + (chunk ^ (row * bytes / 128 % (bytes / 16))) * 16 + e % 8 * 2;
+            const int swizzle = which == PLAIN ? 0 : row * bytes / 128 % (bytes / 16);
+            const int at = box * bk * 128 + row * bytes + (chunk ^ swizzle) * 16 + e % 8 * 2;
             const unsigned got = raw[at] | (unsigned)raw[at + 1] << 8;
             const unsigned expected = row < n && e < width ? in[row * stride + e] : 0;
             assert_in_range(at, 0, tile - 2);
@@ -170,7 +184,7 @@ static void check_copies(const struct suite *s, int which, bool v, int n)
 
 static void test_copies(const struct suite *s)
 {
-    for (int which = 0; which < 2; which++)
+    for (int which = 0; which < KINDS; which++)
         for (int v = 0; v < 2; v++) {
             check_copies(s, which, v, tile_k[which]);
             check_copies(s, which, v, 29);
@@ -250,7 +264,7 @@ static void test_products(const struct suite *s)
     struct product *d = malloc(sizeof *d);
     uint64_t seed = test_seed();
     assert_non_null(d);
-    for (int which = 0; which < 2; which++)
+    for (int which = 0; which < KINDS; which++)
         for (int negative = 0; negative < 2; negative++) {
             const int ns = tile_k[which] / 2, rows = negative ? 37 : BQ;
             fill_whole(d->q, BQ * HD, types[which], &seed);
@@ -268,38 +282,41 @@ static void test_products(const struct suite *s)
     free(d);
 }
 
-static void check_edges(const struct suite *s, int which, int i0, int keys, int offset, int j)
+static void check_edges(const struct suite *s, int which, int i0, int keys, int offset, int low, int j)
 {
     const struct card *c = &s->card;
     const int bk = tile_k[which], ns = bk / 2;
     static float scores[BQ * BK_MOST];
     int reach[ITEMS];
     cl_mem m = card_buffer(c, scores, sizeof scores), m_reach = card_buffer(c, reach, sizeof reach);
-    const struct card_argument args[] = {{sizeof m, &m},           {sizeof i0, &i0}, {sizeof keys, &keys},
-                                         {sizeof offset, &offset}, {sizeof j, &j},   {sizeof m_reach, &m_reach}};
-    card_run(c, s->program[which], "edges", ITEMS, args, 6);
+    const struct card_argument args[] = {
+        {sizeof m, &m},     {sizeof i0, &i0}, {sizeof keys, &keys},      {sizeof offset, &offset},
+        {sizeof low, &low}, {sizeof j, &j},   {sizeof m_reach, &m_reach}};
+    card_run(c, s->program[which], "edges", ITEMS, args, 7);
     card_read(c, m, scores, sizeof scores);
     card_read(c, m_reach, reach, sizeof reach);
     for (int item = 0; item < ITEMS; item++) {
         for (int n = 0; n < FRAGMENTS * ns; n++) {
             const int i = i0 + fragment_row(item, n, ns), key = j * bk + fragment_column(item, n, ns);
-            const bool seen = key < keys && key <= i + offset;
+            const bool seen = key < keys && key <= i + offset && (which != 1 || key >= i + low);
             if (scores[item * FRAGMENTS * ns + n] != (seen ? 1.0f : -INFINITY))
                 fail_msg("row %d, key %d: %g", i, key, (double)scores[item * FRAGMENTS * ns + n]);
         }
-        const int last = i0 + (item / 32 + 1) * 16 * FRAGMENTS - 1 + offset + 1, ends = last < keys ? last : keys;
-        assert_int_equal(reach[item], ends < 0 ? 0 : ends);
+        const int warp = i0 + item / 32 * 16 * FRAGMENTS, last = warp + 16 * FRAGMENTS - 1 + offset + 1;
+        const int ends = last < 0 ? 0 : last < keys ? last : keys;
+        assert_int_equal(reach[item], which == 1 ? j * bk < ends && (j + 1) * bk > warp + low : ends);
     }
 }
 
 static void test_edges(const struct suite *s)
 {
-    for (int which = 0; which < 2; which++) {
-        check_edges(s, which, 64, 1000, 0, 0);
-        check_edges(s, which, 64, 1000, 3, 1);
-        check_edges(s, which, 64, 70, 100, 1);
-        check_edges(s, which, 0, 1000, -20, 0);
-        check_edges(s, which, 0, 0, 0, 0);
+    for (int which = 0; which < KINDS; which++) {
+        check_edges(s, which, 64, 1000, 0, -1000, 0);
+        check_edges(s, which, 64, 1000, 3, -2, 1);
+        check_edges(s, which, 64, 70, 100, 9, 1);
+        check_edges(s, which, 0, 1000, -20, -40, 0);
+        check_edges(s, which, 64, 1000, 90, 25, 0);
+        check_edges(s, which, 0, 0, 0, -3, 0);
     }
 }
 
@@ -307,7 +324,7 @@ static int setup(void **state)
 {
     static struct suite suite;
     card_open(&suite.card, 80, 1000);
-    for (int which = 0; which < 2 && suite.card.target; which++) {
+    for (int which = 0; which < KINDS && suite.card.target; which++) {
         const struct variant v = variant_of(which);
         suite.program[which] = card_build(&suite.card, text, sizeof text - 1, &v, OPENCL_SM80);
     }
@@ -318,7 +335,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct suite *s = *state;
-    for (int which = 0; which < 2; which++)
+    for (int which = 0; which < KINDS; which++)
         if (s->program[which])
             s->card.cl->api.clReleaseProgram(s->program[which]);
     card_close(&s->card);

@@ -1,0 +1,4 @@
+%# What features ask of both of NVIDIA's levels: the struct of their numbers, and (where keys are split too) tiles of keys that
+%# begin at one of their own.
+% let FEATURES = WINDOW or SOFTCAP or SINK
+% let FROM = WINDOW or SPLIT
