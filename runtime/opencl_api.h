@@ -36,6 +36,7 @@
     X(clReleaseMemObject)                                                                                              \
     X(clGetMemObjectInfo)                                                                                              \
     X(clEnqueueWriteBuffer)                                                                                            \
+    X(clEnqueueFillBuffer)                                                                                             \
     X(clEnqueueReadBuffer)                                                                                             \
     X(clEnqueueMapBuffer)                                                                                              \
     X(clEnqueueUnmapMemObject)                                                                                         \

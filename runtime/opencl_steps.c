@@ -25,17 +25,20 @@ static int step_of(const struct opencl_kernel *k, const struct opencl_step *s, s
 {
     const struct opencl_source *src = &k->source;
     if (src->step == OPENCL_PRODUCT)
-        *out = (struct step){3,
-                             &s->product,
-                             sizeof s->product,
-                             {over(s->product.n, src->tile_k), over(s->product.m, src->tile_q),
-                              s->product.heads * s->product.batch}};
-    else
         *out = (struct step){
-            2, &s->softmax, sizeof s->softmax, {over(s->softmax.rows, src->tile_q), s->softmax.heads, s->softmax.batch}};
+            3,
+            &s->product,
+            sizeof s->product,
+            {over(s->product.n, src->tile_k), over(s->product.m, src->tile_q), s->product.heads * s->product.batch}};
+    else
+        *out = (struct step){2,
+                             &s->softmax,
+                             sizeof s->softmax,
+                             {over(s->softmax.rows, src->tile_q), s->softmax.heads, s->softmax.batch}};
     if (out->groups[1] <= MOST_GROUPS && out->groups[2] <= MOST_GROUPS)
         return 0;
-    snprintf(err->text, sizeof err->text, "%s: error: it needs %ld by %ld groups for rows, heads and batch; expected at "
+    snprintf(err->text, sizeof err->text,
+             "%s: error: it needs %ld by %ld groups for rows, heads and batch; expected at "
              "most %d each",
              k->name, out->groups[1], out->groups[2], MOST_GROUPS);
     return -1;
@@ -85,17 +88,17 @@ int opencl_step_run(struct opencl_kernel *k, const struct opencl_step *s, void *
         return -1;
     int result = 0;
     for (int i = 0; i < n && result == 0; i++) {
-        buffer[i] = api->clCreateBuffer(k->target->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size[i], array[i],
-                                        &code);
+        buffer[i] =
+            api->clCreateBuffer(k->target->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size[i], array[i], &code);
         buffers[i] = buffer[i];
         result = opencl_failed(code, "clCreateBuffer", err);
     }
     if (result == 0)
         result = opencl_step_enqueue(k, s, queue, buffers, NULL, err);
     if (result == 0)
-        result = opencl_failed(api->clEnqueueReadBuffer(queue, buffer[n - 1], CL_TRUE, 0, size[n - 1], array[n - 1], 0,
-                                                        NULL, NULL),
-                               k->name, err);
+        result = opencl_failed(
+            api->clEnqueueReadBuffer(queue, buffer[n - 1], CL_TRUE, 0, size[n - 1], array[n - 1], 0, NULL, NULL),
+            k->name, err);
     api->clFinish(queue);
     for (int i = 0; i < n; i++)
         if (buffer[i])

@@ -285,7 +285,7 @@ void step_describe(const struct variant *v, const struct step_shape *s, char *ou
                  (long long)s->n, (long long)s->batch, (long long)s->heads, (long long)s->offset, where,
                  s->infinite ? ", with -inf" : "");
     else
-        snprintf(out, size, "product of %lld x %lld and %lld x %lld, batch %lld, heads %lld over %lld%s", (long long)s->m,
-                 (long long)s->k, (long long)s->k, (long long)s->n, (long long)s->batch, (long long)s->heads,
-                 (long long)s->b_heads, where);
+        snprintf(out, size, "product of %lld x %lld and %lld x %lld, batch %lld, heads %lld over %lld%s",
+                 (long long)s->m, (long long)s->k, (long long)s->k, (long long)s->n, (long long)s->batch,
+                 (long long)s->heads, (long long)s->b_heads, where);
 }
