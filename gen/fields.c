@@ -7,6 +7,8 @@ static const char *const op_names[] = {"attn", "matmul", "softmax", NULL};
 static const char *const dtype_names[] = {"f32", "f16", "bf16", NULL};
 static const char *const other_dtype_names[] = {"same", "f32", "f16", "bf16", NULL};
 static const char *const bias_names[] = {"none", "f32", "f16", "bf16", NULL};
+static const char *const copy_names[] = {"plain", "async", "tma", NULL};
+static const char *const loop_names[] = {"joint", "specialised", "persistent", NULL};
 static const char *const isa_names[] = {"c", "avx2", "avx512", "avx512bf16", "portable", "sm90", "sm80", NULL};
 const char *const language_names[] = {"c", "opencl", NULL};
 
@@ -108,6 +110,24 @@ const struct field fields[FIELD_COUNT] = {
     [F_LAZY] = {.key = "lazy", .var = "LAZY", .tag = "_lazy", .type = FIELD_BOOL, .side = FIELD_TUNING, .elide = true,
                 .doc = "output is rescaled only when a row's maximum has grown much (sm90, sm80)",
                 .fallback = ALL(0), .choices = {{0}, {0}, {0}, {0}, {0}, {1}, {1}}},
+    /* Below, what those levels do anyway: to see what it buys, another value leaves it out. */
+    [F_COPY] = {.key = "copy", .var = "COPY", .tag = "_copy", .type = FIELD_NAME, .side = FIELD_TUNING, .elide = true,
+                .names = copy_names,
+                .doc = "to shared memory: by loads and stores, cp.async, or the copy engine (sm90, sm80)",
+                .fallback = {0, 0, 0, 0, 0, COPY_TMA, COPY_ASYNC}},
+    [F_LOOP] = {.key = "loop", .var = "LOOP", .tag = "_loop", .type = FIELD_NAME, .side = FIELD_TUNING, .elide = true,
+                .names = loop_names,
+                .doc = "all warps copy and multiply; one copies for the rest; and the group stays for more tiles (sm90)",
+                .fallback = {0, 0, 0, 0, 0, LOOP_PERSISTENT, LOOP_JOINT}},
+    [F_SERIAL] = {.key = "serial", .var = "SERIAL", .tag = "_serial", .type = FIELD_BOOL, .side = FIELD_TUNING,
+                  .elide = true, .doc = "no product is under way while a warpgroup makes exponentials (sm90)",
+                  .fallback = ALL(0)},
+    [F_UNSWIZZLED] = {.key = "unswizzled", .var = "UNSWIZZLED", .tag = "_unswizzled", .type = FIELD_BOOL,
+                      .side = FIELD_TUNING, .elide = true,
+                      .doc = "rows lie in shared memory in order, and in each other's banks (sm80)", .fallback = ALL(0)},
+    [F_SHARED_Q] = {.key = "shared_q", .var = "SHARED_Q", .tag = "_sharedq", .type = FIELD_BOOL, .side = FIELD_TUNING,
+                    .elide = true, .doc = "queries are read again for each tile of keys, not held in registers (sm80)",
+                    .fallback = ALL(0)},
 };
 
 enum language isa_language(enum isa isa)

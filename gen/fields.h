@@ -37,6 +37,11 @@ enum field_id {
     F_STAGES,
     F_PINGPONG,
     F_LAZY,
+    F_COPY,
+    F_LOOP,
+    F_SERIAL,
+    F_UNSWIZZLED,
+    F_SHARED_Q,
     FIELD_COUNT
 };
 enum operation { OP_ATTN, OP_MATMUL, OP_SOFTMAX, OP_COUNT };
@@ -44,6 +49,8 @@ enum dtype { DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_COUNT };
 /* Of key and value, of output: 1 + enum dtype where it is not query's. Of a bias the same, and 0 is no bias. */
 enum other_dtype { OTHER_SAME, OTHER_F32, OTHER_F16, OTHER_BF16, OTHER_COUNT };
 enum bias { BIAS_NONE, BIAS_F32, BIAS_F16, BIAS_BF16, BIAS_COUNT };
+enum copy_way { COPY_PLAIN, COPY_ASYNC, COPY_TMA, COPY_COUNT };
+enum tile_loop { LOOP_JOINT, LOOP_SPECIALISED, LOOP_PERSISTENT, LOOP_COUNT };
 enum isa { ISA_C, ISA_AVX2, ISA_AVX512, ISA_AVX512BF16, ISA_PORTABLE, ISA_SM90, ISA_SM80, ISA_COUNT };
 enum language { LANGUAGE_C, LANGUAGE_OPENCL, LANGUAGE_COUNT };
 

@@ -11,7 +11,7 @@
 
 #include "fields.h"
 
-enum { GEN_NAME_MAX = 160 };
+enum { GEN_NAME_MAX = 224 };
 
 /* One message, `where: error: what; expected what`, cut to fit. Functions that can fail return 0 or -1 and fill it. */
 struct gen_error {

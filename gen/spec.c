@@ -20,7 +20,7 @@ struct parse {
 
 /* A piece of a message. */
 struct words {
-    char text[240];
+    char text[280];
     size_t size;
 };
 
@@ -352,7 +352,7 @@ static int read_values(struct parse *p, enum field_id f, const struct yaml_node 
 /* tile: {q: ..., k: ...} */
 static int read_group(struct parse *p, enum field_id first, const struct yaml_node *node)
 {
-    char key[32], expected[320];
+    char key[32], expected[400];
     snprintf(key, sizeof key, "%.*s", (int)group_size(&fields[first]), fields[first].key);
     snprintf(expected, sizeof expected, "a mapping with %s, as in %s: {%s: %d}", member_keys(first).text, key,
              member_key(&fields[first]), fields[first].fallback[0]);

@@ -49,7 +49,8 @@ static struct opencl_source source_of(const struct variant *v, const struct gen_
 {
     enum { WARPGROUP_ROWS = 64, WARPGROUP_ITEMS = 128, WARP_ITEMS = 32 };
     const int32_t *f = v->field;
-    bool sm90 = f[F_ISA] == ISA_SM90; /* a warpgroup for 64 rows each, and one that copies */
+    bool sm90 = f[F_ISA] == ISA_SM90; /* a warpgroup for 64 rows each, and one that copies, if they do not all */
+    bool joint = f[F_LOOP] == LOOP_JOINT;
     bool sm80 = f[F_ISA] == ISA_SM80; /* a warp for micro.rows each */
     variant_encode(v, name);
     if (f[F_OP] != OP_ATTN)
@@ -59,7 +60,7 @@ static struct opencl_source source_of(const struct variant *v, const struct gen_
         .text = text->data,
         .size = text->size,
         .local_bytes = text->local_bytes,
-        .group = {sm90   ? (f[F_TILE_Q] / WARPGROUP_ROWS + 1) * WARPGROUP_ITEMS
+        .group = {sm90   ? (f[F_TILE_Q] / WARPGROUP_ROWS + !joint) * WARPGROUP_ITEMS
                   : sm80 ? f[F_TILE_Q] / f[F_ROWS] * WARP_ITEMS
                          : f[F_GROUP_LANES],
                   sm90 || sm80 ? 1 : f[F_GROUP_ROWS]},
@@ -69,6 +70,7 @@ static struct opencl_source source_of(const struct variant *v, const struct gen_
                         : OPENCL_PORTABLE,
         .tile_k = f[F_TILE_K],
         .bf16 = f[F_DTYPE] == DTYPE_BF16,
+        .one_tile = f[F_LOOP] != LOOP_PERSISTENT,
         .head_dim = variant_head_dim(v),
         .head_dim_v = variant_head_dim_v(v),
         .element = (int)dtype_size((enum dtype)v->field[F_DTYPE]),

@@ -71,10 +71,11 @@ struct opencl_source {
     int element, element_kv, element_o; /* bytes of an element of Q; of K and V; of O */
     struct opencl_features features;
     /* OPENCL_SM80: for NVIDIA's compute capability 8.0 and later. OPENCL_SM90: for 9.0 alone; as
-     * templates/opencl/sm90.header.t says it takes tensor maps and memory for them, and a group walks the tiles. */
+     * templates/opencl/sm90.header.t says it takes tensor maps and memory for them, and a group walks the tiles or has one. */
     enum opencl_level { OPENCL_PORTABLE, OPENCL_SM80, OPENCL_SM90 } level;
     int tile_k;
     bool bf16;
+    bool one_tile; /* of level sm90: a group for each tile, which ends with it */
     /* Not attention, but a step of it apart: then a group has tile_q rows, and of a product tile_k columns; buffers and
      * struct are those of opencl_step_enqueue, and nothing else runs it. */
     enum opencl_step_kind { OPENCL_ATTENTION, OPENCL_PRODUCT, OPENCL_SOFTMAX } step;

@@ -1,5 +1,11 @@
 %# Instructions of NVIDIA's cards from compute capability 8.0 on, as functions. Addresses in shared memory are 32 bits.
 
+% if COPY == "plain"
+INLINED void copy16(uint to, __global const void *from, int is_there) /* through registers; or zeros */
+{
+    *(__local uint4 *)(ulong)to = is_there ? *(__global const uint4 *)from : (uint4)(0);
+}
+% elif COPY == "async"
 /* Copies to shared memory that go on by themselves: 16 bytes, or as many zeros, for which nothing is read. */
 INLINED void copy16(uint to, __global const void *from, int is_there)
 {
@@ -13,6 +19,8 @@ INLINED void copies_wait(const int groups) /* until all but the last so many gro
 {
     __asm__ volatile("cp.async.wait_group %0;" :: "n"(groups) : "memory");
 }
+% end
+% if not WGMMA
 
 /* Small matrices of 8 by 8 from shared memory, four or two at once; lane l names row l%8 of matrix l/8, and gets columns
  * 2*(l%4) and one more of row l/4 of each, or, across, rows 2*(l%4) and one more of column l/4. */
@@ -38,3 +46,4 @@ INLINED void multiply(float *c, const uint *a, const uint *b)
     __asm__ volatile("mma.sync.aligned.m16n8k16.row.col.f32.${T}.${T}.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+% end

@@ -2,13 +2,25 @@
 %# for each tile of queries; a warp has MR of its rows, and holds their scores and output in registers. Keys and values lie
 %# in shared memory, in ST stages: while one is multiplied the next ones are copied. All PTX is in ptx*.t.
 % include "opencl/sm80.sizes.t"
+% if WGMMA
+% include "opencl/sm90.joint.header.t"
+% include "opencl/args.h"
+% include "opencl/maps.h"
+% include "opencl/ptx.t"
+% include "opencl/ptx.sm80.t"
+% include "opencl/ptx.sm90.t"
+% else
 % include "opencl/sm80.header.t"
 % include "opencl/args.h"
 % include "opencl/ptx.t"
 % include "opencl/ptx.sm80.t"
+% end
 % include "opencl/softmax.t"
 % include "opencl/tiles.t"
 % include "opencl/sm80.parts.t"
+% if COPY == "tma"
+% include "opencl/sm90.joint.copy.t"
+% else
 
 /* The n-th tile of keys and values, from the last one down: only the first one may be partial. */
 INLINED void copy_next(const struct part *p, const struct tile *x, int n, __global const ${TYPE} *k, __global const ${TYPE} *v,
@@ -24,23 +36,33 @@ INLINED void copy_next(const struct part *p, const struct tile *x, int n, __glob
         copy_qk(K_AT(n), k, a->k_stride[2], p->item, there, ${BK});
         copy_v(V_AT(n), v, a->v_stride[2], p->item, there, ${BK});
     }
+% if COPY == "async"
     copies_commit();
+% end
+% if WGMMA and COPY == "plain"
+    shared_written();
+% end
 }
+% end
 
 __kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1)))
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE} *o,
-    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a, const int near)
+    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a, ${WGMMA ? "const struct attn_cl_maps maps, __global ulong *room)" : "const int near)"}
 {
     __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));
     const uint shared = (uint)(ulong)memory;
-    const struct tile x = tile_at((int)get_group_id(0), &a, near, kv_lens);
+    const struct tile x = tile_at((int)get_group_id(0), &a, ${WGMMA ? "maps.near" : "near"}, kv_lens);
     const struct part p = part_of(memory, &x, &a);
     float s[${FR*NS}], out[${FR*NO}], fix[2];
     uint w[${FR*NS/2}];
     struct rows rows[${FR}];
+% if COPY == "tma"
+    const struct source from = source_of(&p, &maps, room + 16, q + a.q_at, k + a.k_at, v + a.v_at);
+% else
     q += a.q_at + x.b * a.q_stride[0] + x.h * a.q_stride[1] + x.i0 * a.q_stride[2];
     k += a.k_at + x.b * a.k_stride[0] + x.g * a.k_stride[1];
     v += a.v_at + x.b * a.v_stride[0] + x.g * a.v_stride[1];
+% end
     o += a.o_at + x.b * a.o_stride[0] + x.h * a.o_stride[1] + p.i * a.o_stride[2];
     lse += a.lse_at + (x.b * a.heads + x.h) * a.q_len;
     #pragma unroll
@@ -49,12 +71,24 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     for (int f = 0; f < ${FR}; f++)
         rows[f] = (struct rows){{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
 
+% if COPY == "tma"
+    load_queries(&p, &x, &from);
+    for (int n = 0; n < ${ST - 1}; n++)
+        load_next(&p, &x, n, &from);
+    await(Q_FULL, 0);
+    if (a.scale < 0.0f)
+        negate_q(&p);
+% else
     copy_qk(shared + ${AT_Q}, q, a.q_stride[2], p.item, (int)a.q_len - x.i0, ${BQ});
+% if ST > 1
     for (int n = 0; n < ${ST - 1}; n++)
         copy_next(&p, &x, n, k, v, &a);
+% end
 % if Q_STAYS
     uint fragments[${FR*NQ}];
+% if COPY == "async"
     copies_wait(${ST - 2});
+% end
     barrier(CLK_LOCAL_MEM_FENCE);
     if (a.scale < 0.0f)
         negate_q(&p);
@@ -63,16 +97,34 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         get_queries(fragments + d * ${4*FR}, &p, d);
 % else
     if (a.scale < 0.0f) {
+% if COPY == "async"
         copies_wait(${ST - 2});
+% end
         barrier(CLK_LOCAL_MEM_FENCE);
         negate_q(&p);
     }
 % end
+% end
     for (int n = 0; n < x.count; n++) {
         const int j = x.count - 1 - n;
+% if COPY == "plain"
+        barrier(CLK_LOCAL_MEM_FENCE); /* nobody needs the keys before */
+        copy_next(&p, &x, n, k, v, &a);
+        barrier(CLK_LOCAL_MEM_FENCE); /* these are here */
+% elif COPY == "tma"
+        await(FULL(n), n / ${ST} & 1);
+        if (n == 0)
+            clear_behind(&p, &x, (int)a.kv_len);
+        barrier(CLK_LOCAL_MEM_FENCE); /* nobody needs the stage before */
+        load_next(&p, &x, n + ${ST - 1}, &from);
+% else
         copies_wait(${ST - 2});
+% if WGMMA
+        shared_written();
+% end
         barrier(CLK_LOCAL_MEM_FENCE); /* this stage is here, and nobody needs the one before */
         copy_next(&p, &x, n + ${ST - 1}, k, v, &a);
+% end
         if (j * ${BK} >= p.reach)
             continue;
         scores(s, ${Q_STAYS ? "fragments, " : ""}&p, K_AT(n));

@@ -10,7 +10,7 @@
  * Local memory: ${LOCAL} bytes.
  *
  * Fragments: element n of a work-item's scores (or output) is row lane/4 + 8*(n/2%2), column 8*(n/4) + 2*(lane%4) + n%2 of a
- * fragment's 16 rows. Swizzle: 16 bytes c of row r of a box of w bytes a row lie where 16 bytes c^(r*w/128%(w/16)) would.
+ * fragment's 16 rows.${UNSWIZZLED ? "" : " Swizzle: 16 bytes c of row r of a box of w bytes a row lie where 16 bytes c^(r*w/128%(w/16)) would."}
  *
  * Contract: enqueue it with local size ${ITEMS} and global size ${ITEMS} * ceil(q_len / ${BQ}) * heads * batch. The struct below says
  * what the arguments are; near is 1 or more: in a causal run as many heads have their tiles done together, the heavy ones

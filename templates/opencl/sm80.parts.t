@@ -15,16 +15,30 @@ INLINED struct part part_of(__local uchar *memory, const struct tile *x, const s
     struct part p = {.shared = (uint)(ulong)memory, .memory = memory, .item = item, .warp = uniform(item / 32), .lane = item & 31};
     p.i = x->i0 + p.warp * ${MR};
     p.keys = x->keys, p.offset = x->offset;
+% if WGMMA
+    const int i = x->i0 + p.warp / 4 * 64; /* of the warpgroup, which multiplies as one */
+    p.reach = i > last ? 0 : interval(min(i + 63, last), x->keys, x->offset);
+% else
     p.reach = p.i > last ? 0 : interval(min(p.i + ${MR - 1}, last), x->keys, x->offset);
+% end
     p.scale = fmax(fabs(a->scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
     return p;
 }
 
+% if UNSWIZZLED
+/* Where 16 bytes lie in a box: eight rows of a small matrix, 128 bytes apart, are in the same banks. */
+INLINED uint place(int row, int chunk, const int width)
+{
+    return row * width + (chunk << 4);
+}
+% else
 /* Where 16 bytes lie in a box, swizzled: eight rows of a small matrix are in different banks. */
 INLINED uint place(int row, int chunk, const int width)
 {
     return row * width + ((chunk ^ (row * width / 128 % (width / 16))) << 4);
 }
+% end
+% if not WGMMA
 /* Of a lane, the row that it names for four small matrices: two below each other and two beside; or beside first. */
 INLINED uint below_first(int lane, const int width)
 {
@@ -34,6 +48,8 @@ INLINED uint beside_first(int lane, const int width)
 {
     return place((lane & 7) + (lane >> 4 << 3), lane >> 3 & 1, width);
 }
+% end
+% if COPY != "tma"
 
 /* Boxes side by side of so many rows, of which n are there, and as many of their columns; the rest is made zero. */
 INLINED void copy_boxes(uint to, __global const ushort *from, long stride, int item, int n, const int rows, const int boxes,
@@ -67,6 +83,7 @@ INLINED void copy_${v ? "v" : "qk"}(uint to, __global const ushort *from, long s
 % end
 }
 % end
+% end
 #define K_AT(n) (shared + ${AT_STAGES} + (n) % ${ST} * ${STAGE})
 #define V_AT(n) (shared + ${AT_STAGES + K_TILE} + (n) % ${ST} * ${STAGE})
 
@@ -78,8 +95,15 @@ INLINED void negate_q(const struct part *p)
     for (int at = p->lane * 16; at < ${MR*W}; at += 512)
         flip_signs16(p->shared + ${AT_Q + c*BQ*128} + p->warp * ${MR*W} + at);
 % end
+% if WGMMA
+    shared_written();
+% else
     warp_sync();
+% end
 }
+% if WGMMA
+% include "opencl/sm90.joint.parts.t"
+% else
 
 /* Columns 16*d to 16*d + 15 of the warp's queries. */
 INLINED void get_queries(uint *q, const struct part *p, int d)
@@ -152,6 +176,7 @@ INLINED void values(float *out, const uint *w, const struct part *p, uint v)
         }
     }
 }
+% end
 
 /* The keys of tile j that are behind the ends of intervals. Those are not kept: registers are dear. */
 INLINED void mask_edge(float *s, const struct part *p, int j)

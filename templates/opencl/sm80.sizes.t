@@ -1,6 +1,7 @@
 %# The sizes that a tile of forward attention implies on NVIDIA's cards from compute capability 8.0 on, and what must hold
 %# of them. Rows of Q, K, V and O lie in shared memory in boxes of 64 columns, 128 bytes, the width of a swizzle; the last box
 %# has 16 or 32 where that is enough. A warp has MR rows of queries: one or two fragments of 16.
+% let WGMMA = ISA == "sm90"
 % assert DTYPE != "f32", "isa sm80 multiplies f16 and bf16; dtype must be one of them"
 % assert NV + U + GQ + GX + VW + PINGPONG == 0, "micro.vecs, unroll, group, vector and pingpong belong to other isas; sm80 has tiles, micro.rows and stages"
 % assert HD % 8 == 0 and HDV % 8 == 0, "head_dim must be a multiple of 8: rows are copied by whole 16 bytes"
@@ -8,7 +9,11 @@
 % assert MR == 16 or MR == 32, "micro.rows must be 16 or 32: one or two fragments of the tensor cores"
 % assert BQ == MR or BQ == 2*MR or BQ == 4*MR or BQ == 8*MR, "tile.q must be 1, 2, 4 or 8 times micro.rows: so many warps"
 % assert BK % 16 == 0 and BK <= 256, "tile.k must be a multiple of 16, as a product's sides are, and at most 256"
-% assert ST >= 2, "stages must be at least 2: the next keys are copied while these are multiplied"
+% assert ST >= 2 or COPY == "plain", "stages must be at least 2: the next keys are copied while these are multiplied"
+% assert ST == 1 or COPY != "plain", "stages must be 1 where copy is plain: its work-items wait for what they load"
+% assert COPY == "plain" or COPY == "async" or WGMMA, "copy must be plain or async: sm80 has no copy engine"
+% assert LOOP == "joint", "loop must be joint: on sm80 all warps copy and multiply"
+% assert not SERIAL, "serial must be left out where loop is joint: each product is waited for anyway"
 % let TYPE = "ushort"
 % let T = DTYPE
 % let ITEMS = 32*BQ/MR
@@ -18,9 +23,9 @@
 % let NO = HDV/2
 % let HB = ceil_div(HD, 64)
 % let VB = ceil_div(HDV, 64)
-%# Bytes of a row in the last box, and in all boxes.
-% let HW = 2*round_up(HD - 64*(HB - 1), HD - 64*(HB - 1) > 32 ? 64 : HD - 64*(HB - 1) > 16 ? 32 : 16)
-% let LW = 2*round_up(HDV - 64*(VB - 1), HDV - 64*(VB - 1) > 32 ? 64 : HDV - 64*(VB - 1) > 16 ? 32 : 16)
+%# Bytes of a row in the last box, and in all boxes. wgmma wants whole ones.
+% let HW = WGMMA ? 128 : 2*round_up(HD - 64*(HB - 1), HD - 64*(HB - 1) > 32 ? 64 : HD - 64*(HB - 1) > 16 ? 32 : 16)
+% let LW = WGMMA ? 128 : 2*round_up(HDV - 64*(VB - 1), HDV - 64*(VB - 1) > 32 ? 64 : HDV - 64*(VB - 1) > 16 ? 32 : 16)
 % let K_TILE = BK*(128*(HB - 1) + HW)
 % let V_TILE = BK*(128*(VB - 1) + LW)
 % let Q_TILE = BQ*(128*(HB - 1) + HW)
@@ -30,9 +35,12 @@
 % let NQ = 4*ceil_div(HD, 16)
 % let HELD = FR*(NS + NO)
 % assert HELD + 48 <= 255, "a work-item needs more registers than it has; tile.k or micro.rows must be smaller"
-% let Q_STAYS = HELD + FR*NQ + 48 <= 255
+% let Q_FITS = not WGMMA and HELD + FR*NQ + 48 <= 255
+% assert not SHARED_Q or Q_FITS, "registers have no room for queries anyway; shared_q must be left out"
+% let Q_STAYS = Q_FITS and not SHARED_Q
 % let AT_STAGES = Q_STAYS ? 0 : Q_TILE
 % let STAGE = K_TILE + V_TILE
 % let AT_Q = Q_STAYS ? (ST - 1)*STAGE : 0
-% let LOCAL = max(max(AT_STAGES + ST*STAGE, AT_Q + Q_TILE), O_TILE)
+% let AT_BAR = max(max(AT_STAGES + ST*STAGE, AT_Q + Q_TILE), O_TILE)
+% let LOCAL = AT_BAR + (COPY == "tma" ? 8*(ST + 1) : 0)
 % assert LOCAL <= 232448, "it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller"

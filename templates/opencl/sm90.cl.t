@@ -1,6 +1,9 @@
 %# Forward attention on NVIDIA's Hopper, after FlashAttention-3 (Shah et al. 2024). One work-group a multiprocessor walks the
 %# tiles of queries. One warp feeds it with Q, and with keys and values in ST stages each. Every other warpgroup has 64 rows
 %# of the tile; it begins the scores of the next keys before it makes exponentials of these. All PTX is in ptx*.t.
+% if LOOP == "joint"
+% include "opencl/sm90.joint.t"
+% else
 % include "opencl/sm90.sizes.t"
 % include "opencl/sm90.header.t"
 % include "opencl/args.h"
@@ -36,7 +39,7 @@ INLINED void begin_step(float *s, float *out, const uint *p, struct part *x)
 INLINED void end_scores(struct part *x, int last)
 {
     const uint shared = x->shared;
-    products_wait_but_last();
+    ${SERIAL ? "products_wait" : "products_wait_but_last"}();
     RELEASE(x, K_EMPTY(x->nk));
     x->nk++;
     if (last) /* of the tile */
@@ -51,7 +54,7 @@ INLINED void end_values(struct part *x)
 }
 
 /* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values of the
- * step before, be it of the tile before; while these are under way, it makes exponentials of the scores. Before the
+ * step before, be it of the tile before; ${SERIAL ? "when both are there" : "while these are under way"}, it makes exponentials of the scores. Before the
  * first tile there is one of nothing: P = 0, whose output is not stored. */
 INLINED void consume(struct part *x, const struct attn_cl_args *a, __global float *lse)
 {
@@ -115,8 +118,12 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));
     const uint shared = (uint)(ulong)memory;
     const int item = get_local_id(0);
+% if PERSISTENT
     __global uint *taken = (__global uint *)room; /* tiles that were taken beyond a first one each; groups that are done */
     room += 16 + get_group_id(0) * 64;
+% else
+    room += 16; /* all work-groups write the same maps */
+% end
     if (item == 0)
         place_map(room, maps.q, (ulong)(q + a.q_at));
     else if (item == 32)
@@ -135,7 +142,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         registers_for_copying();
 % end
         if (item < 32)
-            produce(&from, &a, maps.near, kv_lens, taken);
+            produce(&from, &a, maps.near, kv_lens${PERSISTENT ? ", taken" : ""});
         return;
     }
 % if WG > 1
@@ -155,3 +162,4 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % end
     stores_done();
 }
+% end

@@ -1,14 +1,6 @@
 %# The producer: one warp, of which one lane talks to the copy engine.
 
-/* The first 64 bits of a map are its tensor's address, which the host does not know. */
-INLINED void place_map(__global ulong *to, const ulong *words, ulong address)
-{
-    to[0] = address;
-    #pragma unroll
-    for (int i = 1; i < 16; i++)
-        to[i] = words[i];
-    map_written((ulong)to);
-}
+% include "opencl/sm90.map.t"
 
 struct source {
     ulong q, k, v; /* maps */
@@ -101,6 +93,7 @@ INLINED void load_first(struct source *f, const struct tile *x)
     f->nq++;
 }
 
+% if PERSISTENT
 /* Tiles are given out as work-groups become free. The last one to see that there are no more counts from 0 again. All is
  * loaded in the order in which consumers want it: keys a step ahead of values, of the next tile too. */
 INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, __global const long *kv_lens, __global uint *taken)
@@ -151,3 +144,23 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, _
     if (f->lane == 0 && (int)count_up(taken + 1) == groups - 1)
         taken[0] = 0, taken[1] = 0;
 }
+% else
+/* One tile, loaded in the order in which consumers want it: keys a step ahead of values. */
+INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, __global const long *kv_lens)
+{
+    const uint shared = f->shared;
+    const struct tile x = tile_at(get_group_id(0), a, near, kv_lens);
+    if (f->lane == 0)
+        arrive(V_FULL(f->nv)); /* the first step has no values to multiply, and waits for some all the same */
+    f->nv++;
+    load_first(f, &x);
+    for (int j = x.count - 1; j > 0; j--) {
+        load_k(f, &x, j - 1);
+        load_v(f, &x, j);
+    }
+    load_v(f, &x, 0);
+% for w in 0..WG
+    load_end(f, ${w});
+% end
+}
+% end

@@ -5,7 +5,7 @@
  * OpenCL C 1.2 with inline PTX for NVIDIA's sm_90a; arithmetic is f32, P is rounded to ${DTYPE} for the second product.
  *
  * Parameters: ${parameters()}.
- * A work-group of ${ITEMS} work-items computes ${BQ} queries of one head, ${BK} keys at a time, then takes the next tile. A tile
+ * A work-group of ${ITEMS} work-items computes ${BQ} queries of one head, ${BK} keys at a time${PERSISTENT ? ", then takes the next tile" : ""}. A tile
  * takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*2} bytes of K and V; a consumer's work-item holds ${NS} scores and ${NO} elements of output.
  * Local memory: ${LOCAL} bytes.
  *
@@ -15,8 +15,8 @@
  * Building: a driver that compiles for sm_90 refuses wgmma, but gives out the PTX; in it, make `.target sm_90` `.target
  * sm_90a`, add `.minnctapersm 1` behind `.reqntid`, and build that (clCreateProgramWithBinary).
  *
- * Contract: enqueue it with local size ${ITEMS} and global size ${ITEMS} * (as many groups as the device has units, at most one for
+ * Contract: enqueue it with local size ${ITEMS} and global size ${ITEMS} * ${PERSISTENT ? "(as many groups as the device has units, at most one for" : "(a group for"}
  * each of ceil(q_len / ${BQ}) * heads * batch tiles). The structs below say what the arguments are; maps are made by
  * cuTensorMapEncodeTiled over [batch, head, row, element], of boxes of 64 elements by 64 rows (Q, O) or ${BK} (K, V), with
- * 128 bytes of swizzle; room is 128 bytes and 512 a group, all zeros before the first launch, and for one launch at a time. Rows
+ * 128 bytes of swizzle; room is ${PERSISTENT ? "128 bytes and 512 a group, all zeros before the first launch" : "640 bytes"}, and for one launch at a time. Rows
  * lie whole 16 bytes apart; lengths are below 2^30. Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. A row that sees no key gives O = 0 and LSE = -inf. */

@@ -8,15 +8,19 @@
 % assert HD <= 256 and HDV <= 256, "head_dim must be at most 256: a warpgroup's registers hold no wider output"
 % assert BQ == 64 or BQ == 128 or BQ == 192, "tile.q must be 64, 128 or 192: one to three warpgroups of 64 rows"
 % assert BK % 16 == 0 and BK <= 256, "tile.k must be a multiple of 16 and at most 256, as wgmma's sides are"
+% assert COPY == "tma", "copy must be tma where one warp copies for all; plain and async go with loop joint"
+% assert not UNSWIZZLED and not SHARED_Q, "unswizzled and shared_q belong to isa sm80: wgmma reads swizzled shared memory anyway"
 % assert not PINGPONG or WG == 2, "pingpong needs two warpgroups; tile.q must be 128"
 % let TYPE = "ushort"
+% let PERSISTENT = LOOP == "persistent"
 % let HB = ceil_div(HD, 64)
 % let VB = ceil_div(HDV, 64)
 % let NS = BK/2
 % let NO = HDV/2
-%# Shared memory, in bytes: Q (twice where there is room), the stages of K and of V, as many boxes of O as have room (the
+%# Shared memory, in bytes: Q (twice where there is room, for the next tile), the stages of K and of V, as many boxes of O as have room (the
 %# rest follows), the barriers, and which tiles the last four are.
-% let Q_WG = 64*HB*128
+% let Q_BOX = 64*128
+% let Q_WG = HB*Q_BOX
 % let K_TILE = BK*HB*128
 % let V_TILE = BK*VB*128
 % let O_BOX = 64*128
@@ -26,7 +30,7 @@
 % let STAGES = ST*(K_TILE + V_TILE)
 % let LEAST = WG*(Q_WG + O_BOX) + STAGES + 1024
 % assert LEAST <= ROOM, "it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller"
-% let QS = LEAST + WG*(Q_WG + (VB - 1)*O_BOX) <= ROOM ? 2 : 1
+% let QS = PERSISTENT and LEAST + WG*(Q_WG + (VB - 1)*O_BOX) <= ROOM ? 2 : 1
 % let OS = min(VB, (ROOM - LEAST - (QS - 1)*WG*Q_WG)/(WG*O_BOX) + 1)
 % let AT_K = QS*WG*Q_WG
 % let AT_V = AT_K + ST*K_TILE

@@ -41,8 +41,10 @@ static const char text[] =
     "        copy_v((uint)(ulong)memory, in, stride, item, n, ${BK});\n"
     "    else\n"
     "        copy_qk((uint)(ulong)memory, in, stride, item, n, ${BK});\n"
+    "% if COPY == \"async\"\n"
     "    copies_commit();\n"
     "    copies_wait(0);\n"
+    "% end\n"
     "    barrier(CLK_LOCAL_MEM_FENCE);\n"
     "    for (int i = item; i < ${K_TILE}; i += 64)\n"
     "        raw[i] = memory[i];\n"
@@ -59,8 +61,10 @@ static const char text[] =
     "    copy_qk(shared + ${AT_Q}, q, ${HD}, p.item, ${BQ}, ${BQ});\n"
     "    copy_qk(K_AT(0), k, ${HD}, p.item, ${BK}, ${BK});\n"
     "    copy_v(V_AT(0), v, ${HDV}, p.item, ${BK}, ${BK});\n"
+    "% if COPY == \"async\"\n"
     "    copies_commit();\n"
     "    copies_wait(0);\n"
+    "% end\n"
     "    barrier(CLK_LOCAL_MEM_FENCE);\n"
     "    if (negative)\n"
     "        negate_q(&p);\n"
@@ -107,13 +111,15 @@ static const char text[] =
     "    reach[p.item] = p.reach;\n"
     "}\n";
 
-/* bf16 with Q in registers; f16 with Q in shared memory, for which there are too many keys in a tile. */
+/* bf16 with Q in registers; f16 with Q in shared memory, for which there are too many keys in a tile; and plain copies, not
+ * swizzled, with Q in shared memory all the same. */
+enum { KINDS = 3, PLAIN = 2 };
 struct suite {
     struct card card;
-    cl_program program[2];
+    cl_program program[KINDS];
 };
-static const int tile_k[2] = {48, BK_MOST};
-static const enum dtype types[2] = {DTYPE_BF16, DTYPE_F16};
+static const int tile_k[KINDS] = {48, BK_MOST, 32};
+static const enum dtype types[KINDS] = {DTYPE_BF16, DTYPE_F16, DTYPE_BF16};
 
 static struct variant variant_of(int which)
 {
@@ -125,7 +131,12 @@ static struct variant variant_of(int which)
     v.field[F_TILE_Q] = BQ;
     v.field[F_TILE_K] = tile_k[which];
     v.field[F_ROWS] = 16 * FRAGMENTS;
-    v.field[F_LAZY] = which;
+    v.field[F_LAZY] = which == 1;
+    if (which == PLAIN) {
+        v.field[F_STAGES] = 1;
+        v.field[F_COPY] = COPY_PLAIN;
+        v.field[F_UNSWIZZLED] = v.field[F_SHARED_Q] = 1;
+    }
     return v;
 }
 
@@ -159,7 +170,8 @@ static void check_copies(const struct suite *s, int which, bool v, int n)
     for (int row = 0; row < bk; row++)
         for (int e = 0; e < 80; e++) {
             const int box = e / 64, bytes = box ? 32 : 128, chunk = e % 64 / 8;
-            const int at = box * bk * 128 + row * bytes + (chunk ^ (row * bytes / 128 % (bytes / 16))) * 16 + e % 8 * 2;
+            const int swizzle = which == PLAIN ? 0 : row * bytes / 128 % (bytes / 16);
+            const int at = box * bk * 128 + row * bytes + (chunk ^ swizzle) * 16 + e % 8 * 2;
             const unsigned got = raw[at] | (unsigned)raw[at + 1] << 8;
             const unsigned expected = row < n && e < width ? in[row * stride + e] : 0;
             assert_in_range(at, 0, tile - 2);
@@ -170,7 +182,7 @@ static void check_copies(const struct suite *s, int which, bool v, int n)
 
 static void test_copies(const struct suite *s)
 {
-    for (int which = 0; which < 2; which++)
+    for (int which = 0; which < KINDS; which++)
         for (int v = 0; v < 2; v++) {
             check_copies(s, which, v, tile_k[which]);
             check_copies(s, which, v, 29);
@@ -250,7 +262,7 @@ static void test_products(const struct suite *s)
     struct product *d = malloc(sizeof *d);
     uint64_t seed = test_seed();
     assert_non_null(d);
-    for (int which = 0; which < 2; which++)
+    for (int which = 0; which < KINDS; which++)
         for (int negative = 0; negative < 2; negative++) {
             const int ns = tile_k[which] / 2, rows = negative ? 37 : BQ;
             fill_whole(d->q, BQ * HD, types[which], &seed);
@@ -294,7 +306,7 @@ static void check_edges(const struct suite *s, int which, int i0, int keys, int 
 
 static void test_edges(const struct suite *s)
 {
-    for (int which = 0; which < 2; which++) {
+    for (int which = 0; which < KINDS; which++) {
         check_edges(s, which, 64, 1000, 0, 0);
         check_edges(s, which, 64, 1000, 3, 1);
         check_edges(s, which, 64, 70, 100, 1);
@@ -307,7 +319,7 @@ static int setup(void **state)
 {
     static struct suite suite;
     card_open(&suite.card, 80, 1000);
-    for (int which = 0; which < 2 && suite.card.target; which++) {
+    for (int which = 0; which < KINDS && suite.card.target; which++) {
         const struct variant v = variant_of(which);
         suite.program[which] = card_build(&suite.card, text, sizeof text - 1, &v, OPENCL_SM80);
     }
@@ -318,7 +330,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct suite *s = *state;
-    for (int which = 0; which < 2; which++)
+    for (int which = 0; which < KINDS; which++)
         if (s->program[which])
             s->card.cl->api.clReleaseProgram(s->program[which]);
     card_close(&s->card);

@@ -111,6 +111,7 @@ void choice_begin(struct choice *c)
     c->fields = CALLER_COLUMNS;
     for (int f = 0; f < FIELD_COUNT; f++)
         if (fields[f].side == FIELD_TUNING && f != F_ISA) {
+            assert_in_range(c->fields, 0, PAIRWISE_FIELDS - 1);
             c->id[c->fields] = (enum field_id)f;
             c->count[c->fields] = values_of((enum field_id)f, c->isa, c->value[c->fields]);
             if (f == F_SPLIT && isa_language(c->isa) == LANGUAGE_C) { /* of which short problems have several too */

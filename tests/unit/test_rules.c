@@ -109,7 +109,7 @@ static void check_rules(const char *file, const struct rule_case *cases, size_t 
             size_t size = strlen(cases[i].rule);
             if (strncmp(rule, cases[i].rule, size) || rule[size] != '"')
                 continue;
-            for (int k = 0; k < 3 && cases[i].set[k].value; k++)
+            for (int k = 0; k < 3 && cases[i].set[k].field; k++)
                 v.field[cases[i].set[k].field] = cases[i].set[k].value;
             snprintf(expected, sizeof expected, "%s:%d: error: %s", file, line, cases[i].rule);
             assert_int_equal(gen_check(g, &v, &err), -1);
@@ -119,7 +119,7 @@ static void check_rules(const char *file, const struct rule_case *cases, size_t 
         if (!covered)
             fail_msg("%s: no variant here breaks the rule of line %d", file, line);
     }
-    assert_true(lines > 5);
+    assert_true(lines > 4);
     gen_close(g);
 }
 
@@ -128,6 +128,7 @@ static void test_rules(void **state)
     static const struct rule_case cases[] = {
         {"group and vector belong to OpenCL; isa portable has them", ISA_AVX2, {{F_VECTOR, 4}}},
         {"stages, pingpong and lazy belong to isas sm90 and sm80", ISA_AVX2, {{F_LAZY, 1}}},
+        {"copy, loop, serial, unswizzled and shared_q belong to isas sm90 and sm80", ISA_AVX2, {{F_COPY, COPY_ASYNC}}},
         {"isa avx512bf16 multiplies pairs of bf16; dtype must be bf16", ISA_AVX512BF16, {{F_DTYPE, DTYPE_F16}}},
         {"tile.k must be a multiple of micro.vecs times the vector's width", ISA_AVX2, {{F_TILE_K, 104}}},
         {"tile.q must be a multiple of micro.rows", ISA_AVX512, {{F_TILE_Q, 100}}},
@@ -177,6 +178,12 @@ static void test_rules_of_sm90(void **state)
         {"tile.k must be a multiple of 16 and at most 256, as wgmma's sides are",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_TILE_K, 72}}},
+        {"copy must be tma where one warp copies for all; plain and async go with loop joint",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_COPY, COPY_ASYNC}}},
+        {"unswizzled and shared_q belong to isa sm80: wgmma reads swizzled shared memory anyway",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_UNSWIZZLED, 1}}},
         {"pingpong needs two warpgroups; tile.q must be 128",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_TILE_Q, 64}, {F_PINGPONG, 1}}},
@@ -189,6 +196,27 @@ static void test_rules_of_sm90(void **state)
     };
     (void)state;
     check_rules("opencl/sm90.sizes.t", cases, sizeof cases / sizeof *cases);
+}
+
+static void test_rules_of_joint_sm90(void **state)
+{
+    static const struct rule_case cases[] = {
+        {"isa sm90 multiplies f16 and bf16; dtype must be one of them", ISA_SM90, {{F_LOOP, LOOP_JOINT}}},
+        {"micro, unroll, group and vector belong to other isas; sm90 has tiles and stages",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_LOOP, LOOP_JOINT}, {F_ROWS, 16}}},
+        {"tile.q must be 64 or 128 where loop is joint: one or two warpgroups of 64 rows",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_LOOP, LOOP_JOINT}, {F_TILE_Q, 192}}},
+        {"pingpong needs warps that do not copy; loop must be specialised or persistent",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_LOOP, LOOP_JOINT}, {F_PINGPONG, 1}}},
+        {"unswizzled and shared_q belong to isa sm80: wgmma reads swizzled shared memory anyway",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_LOOP, LOOP_JOINT}, {F_SHARED_Q, 1}}},
+    };
+    (void)state;
+    check_rules("opencl/sm90.joint.t", cases, sizeof cases / sizeof *cases);
 }
 
 static void test_rules_of_sm80(void **state)
@@ -216,6 +244,19 @@ static void test_rules_of_sm80(void **state)
         {"stages must be at least 2: the next keys are copied while these are multiplied",
          ISA_SM80,
          {{F_DTYPE, DTYPE_BF16}, {F_STAGES, 1}}},
+        {"stages must be 1 where copy is plain: its work-items wait for what they load",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_COPY, COPY_PLAIN}}},
+        {"copy must be plain or async: sm80 has no copy engine", ISA_SM80, {{F_DTYPE, DTYPE_BF16}, {F_COPY, COPY_TMA}}},
+        {"loop must be joint: on sm80 all warps copy and multiply",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_LOOP, LOOP_PERSISTENT}}},
+        {"serial must be left out where loop is joint: each product is waited for anyway",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_SERIAL, 1}}},
+        {"registers have no room for queries anyway; shared_q must be left out",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_HEAD_DIM, 256}, {F_SHARED_Q, 1}}},
         {"a work-item needs more registers than it has; tile.k or micro.rows must be smaller",
          ISA_SM80,
          {{F_DTYPE, DTYPE_BF16}, {F_HEAD_DIM, 256}, {F_TILE_K, 256}}},
@@ -362,6 +403,7 @@ int main(void)
         cmocka_unit_test(test_check),
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_rules_of_sm90),
+        cmocka_unit_test(test_rules_of_joint_sm90),
         cmocka_unit_test(test_rules_of_sm80),
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_other_operations),

@@ -25,7 +25,10 @@ static void test_table(void **state)
             int n = tuning_choices(f, (enum isa)isa, false, choices), defaults = 0;
             assert_in_range(n, 1, FIELD_CHOICES);
             for (int i = 0; i < n; i++) {
-                assert_in_range(choices[i], fields[f].min, fields[f].type == FIELD_BOOL ? 1 : fields[f].max);
+                if (fields[f].type == FIELD_NAME)
+                    assert_non_null(field_value_name(f, choices[i]));
+                else
+                    assert_in_range(choices[i], fields[f].min, fields[f].type == FIELD_BOOL ? 1 : fields[f].max);
                 assert_true(!i || choices[i] > choices[i - 1]);
                 defaults += choices[i] == fields[f].fallback[isa];
             }

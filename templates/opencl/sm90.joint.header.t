@@ -1,0 +1,26 @@
+/* attngen emit --variant ${NAME}
+ *
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023).
+ * SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ * OpenCL C 1.2 with inline PTX for NVIDIA's sm_90a; arithmetic is f32, P is rounded to ${DTYPE} for the second product.
+ *
+ * Parameters: ${parameters()}.
+ * A work-group of ${ITEMS} work-items computes ${BQ} queries of one head, ${BK} keys at a time; each warpgroup has 64 rows. A tile takes
+ * ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*2} bytes of K and V; a work-item holds ${NS} scores and ${NO} elements of output.
+ * Local memory: ${LOCAL} bytes.
+ *
+ * Fragments: element n of a work-item's scores (or output) is row lane/4 + 8*(n/2%2), column 8*(n/4) + 2*(lane%4) + n%2 of its
+ * warp's 16 rows. Swizzle: 16 bytes c of row r of a box lie where 16 bytes c^(r%8) would.
+ *
+ * Building: a driver that compiles for sm_90 refuses wgmma, but gives out the PTX; in it, make `.target sm_90` `.target
+ * sm_90a`, add `.minnctapersm 1` behind `.reqntid`, and build that (clCreateProgramWithBinary).
+ *
+ * Contract: enqueue it with local size ${ITEMS} and global size ${ITEMS} * ceil(q_len / ${BQ}) * heads * batch. The structs below say
+ * what the arguments are; ${COPY == "tma" ? "maps are made by cuTensorMapEncodeTiled over [batch, head, row, element], of boxes of 64 elements by" : "of maps only near is read, and room not at all. Rows begin at multiples of 16 bytes."}
+% if COPY == "tma"
+ * 64 rows (Q) or ${BK} (K, V), with 128 bytes of swizzle; room is 640 bytes, and for one launch at a time. Rows lie whole 16
+ * bytes apart; lengths are below 2^30.
+% end
+ * near is 1 or more: in a causal run as many heads have their tiles done together, the heavy ones first. Where has_lse or
+ * has_lens is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. Keys past a sequence's length ${COPY == "tma" ? "may be" : "are not"}
+ * read. A row that sees no key gives O = 0 and LSE = -inf. */
