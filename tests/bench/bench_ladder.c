@@ -122,7 +122,7 @@ static int climb_all(struct bench *b, int mask)
 static double gain(const struct bench *b, int rung, int mask)
 {
     int before = rung - 1;
-    while (before >= 0 && !(b->result[before][mask].tflops > 0))
+    while (before >= 0 && (b->rung[before].aside || !(b->result[before][mask].tflops > 0)))
         before--;
     return before >= 0 ? b->result[rung][mask].tflops / b->result[before][mask].tflops : 0;
 }
@@ -152,18 +152,16 @@ static void put_remarks(const struct result *r)
         fputs(", products serialised", stdout);
 }
 
-static void print_table(const struct bench *b)
+static void print_rows(const struct bench *b, bool aside)
 {
-    const struct ladder_problem *p = &b->options.shape;
-    printf("# %s; batch %lld, heads %lld, N = %lld, D = %d\n", b->device, (long long)p->batch, (long long)p->heads,
-           (long long)p->length, p->head_dim);
-    if (b->dense > 0)
-        printf("# dense bf16 product of 8192 cubed: %.0f TFLOP/s\n", b->dense);
-    printf("\n| rung | what it adds | TFLOP/s | times the one before | of the dense product | causal | times the one "
-           "before "
-           "| |\n|---|---|---|---|---|---|---|---|\n");
+    printf(
+        "\n| %s | what it adds | TFLOP/s | times the one before | of the dense product | causal | times the one before "
+        "| |\n|---|---|---|---|---|---|---|---|\n",
+        aside ? "tried and left" : "rung");
     for (int i = 0; i < b->rungs; i++) {
         const struct result *full = &b->result[i][0], *causal = &b->result[i][1];
+        if (b->rung[i].aside != aside)
+            continue;
         printf("| %s | %s | ", b->rung[i].title, b->rung[i].adds);
         put_number(full->tflops < 10 ? "%.2g" : "%.0f", full->tflops);
         put_number("%.2f", full->tflops > 0 ? gain(b, i, 0) : 0);
@@ -173,6 +171,17 @@ static void print_table(const struct bench *b)
         put_remarks(full);
         printf(" |\n");
     }
+}
+
+static void print_table(const struct bench *b)
+{
+    const struct ladder_problem *p = &b->options.shape;
+    printf("# %s; batch %lld, heads %lld, N = %lld, D = %d\n", b->device, (long long)p->batch, (long long)p->heads,
+           (long long)p->length, p->head_dim);
+    if (b->dense > 0)
+        printf("# dense bf16 product of 8192 cubed: %.0f TFLOP/s\n", b->dense);
+    print_rows(b, false);
+    print_rows(b, true);
     printf("\n");
     for (int i = 0; i < b->rungs; i++)
         for (int mask = 0; mask < MASKS; mask++)
@@ -226,16 +235,19 @@ static int draw(const struct bench *b)
                              .unit = "TFLOP/s",
                              .series = {"no mask", "causal"},
                              .color = {"#2b6cb0", "#ed8936"},
-                             .count = b->rungs,
                              .level = {.y = b->dense}};
     snprintf(title, sizeof title, "The ladder: attention on %s", b->device);
     snprintf(note, sizeof note, "bf16, D = %d, N = %lld, %lld heads, batch %lld; medians of %d rounds that alternate",
              p->head_dim, (long long)p->length, (long long)p->heads, (long long)p->batch, b->options.rounds);
     snprintf(plot.level.name, sizeof plot.level.name, "dense product, %.0f", b->dense);
     for (int i = 0; i < b->rungs; i++) {
-        snprintf(plot.bar[i].name, sizeof plot.bar[i].name, "%s", b->rung[i].title);
+        struct plot_bar *bar = &plot.bar[plot.count];
+        if (b->rung[i].aside)
+            continue;
+        snprintf(bar->name, sizeof bar->name, "%s", b->rung[i].title);
         for (int mask = 0; mask < MASKS; mask++)
-            plot.bar[i].value[mask] = b->result[i][mask].tflops;
+            bar->value[mask] = b->result[i][mask].tflops;
+        plot.count++;
     }
     return plot_bars_write(&plot, b->options.svg);
 }

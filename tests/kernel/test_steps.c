@@ -166,7 +166,7 @@ static int climb(void *arg)
             double ms = 0;
             char why[640];
             enum rung_state state = climb_create(l, &rungs[i], &c, why);
-            if (state == RUNG_ELSEWHERE && i >= PORTABLE)
+            if ((state == RUNG_ELSEWHERE && i >= PORTABLE) || rungs[i].source)
                 continue;
             if (state != RUNG_BUILT)
                 snprintf(found->err.text, sizeof found->err.text, "%.40s: %.580s", rungs[i].title, why);
@@ -216,6 +216,15 @@ static void test_list(void **state)
     assert_int_equal(rungs[1].kernels, 3);
     assert_string_equal(rungs[1].name[2], "c");
     assert_string_equal(rungs[1].adds, "d");
+    assert_false(rungs[1].aside || rungs[1].source);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs("~ left | source:x | y\n", f);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(ladder_read(path, rungs, &err), 1);
+    assert_true(rungs[0].aside && rungs[0].source);
+    assert_string_equal(rungs[0].title, "left");
+    assert_string_equal(rungs[0].name[0], "x");
     remove(path);
     assert_int_equal(ladder_read(path, rungs, &err), -1);
 }

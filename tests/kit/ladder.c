@@ -27,11 +27,15 @@ static bool take(char **at, char separator, char *out, size_t room)
 
 static bool read_rung(char *line, struct rung *out)
 {
+    static const char source[] = "source:";
     char names[RUNG_KERNELS * GEN_NAME_MAX], *at = line, *name = names;
-    *out = (struct rung){.kernels = 0};
+    *out = (struct rung){.aside = line[0] == '~'};
+    at += out->aside;
     if (!take(&at, '|', out->title, sizeof out->title) || !take(&at, '|', names, sizeof names) ||
         !take(&at, '\n', out->adds, sizeof out->adds))
         return false;
+    out->source = !strncmp(names, source, sizeof source - 1);
+    name += out->source ? sizeof source - 1 : 0;
     while (*name && out->kernels < RUNG_KERNELS)
         if (!take(&name, '+', out->name[out->kernels++], GEN_NAME_MAX))
             return false;
@@ -232,7 +236,25 @@ static bool fit_together(const struct climb *c)
            variant_dtype_o(&v[2]) == type;
 }
 
-static enum rung_state build_one(struct climb *c, int i, struct gen_error *err)
+/* As the driver takes it. What it says is in err, whole as far as that goes. */
+static enum rung_state build_source(struct ladder *l, const struct gen_text *text, struct gen_error *err)
+{
+    const struct opencl_api *api = &l->cl->api;
+    const char *data = text->data;
+    char log[2000] = "";
+    cl_int code;
+    cl_program program = api->clCreateProgramWithSource(l->tuner.device->context, 1, &data, &text->size, &code);
+    if (opencl_failed(code, "clCreateProgramWithSource", err) != 0)
+        return RUNG_FAILED;
+    cl_device_id id = l->tuner.device->device.id;
+    code = api->clBuildProgram(program, 1, &id, OPENCL_OPTIONS, NULL, NULL);
+    api->clGetProgramBuildInfo(program, id, CL_PROGRAM_BUILD_LOG, sizeof log - 1, log, NULL);
+    api->clReleaseProgram(program);
+    snprintf(err->text, sizeof err->text, code == CL_SUCCESS ? "it builds; expected a refusal%.0s" : "%.600s", log);
+    return RUNG_FAILED;
+}
+
+static enum rung_state build_one(struct climb *c, int i, bool source, struct gen_error *err)
 {
     struct ladder *l = c->ladder;
     struct gen_text text;
@@ -246,6 +268,8 @@ static enum rung_state build_one(struct climb *c, int i, struct gen_error *err)
     enum rung_state state = RUNG_BUILT;
     if (device_fits(l->tuner.device, &c->v[i], &text, err) != 0)
         state = RUNG_ELSEWHERE;
+    else if (source)
+        state = build_source(l, &text, err);
     else if (device_compile(&l->tuner, &c->v[i], &text, &c->kernel[i], err) != 0)
         state = RUNG_FAILED;
     gen_text_free(&text);
@@ -275,7 +299,7 @@ enum rung_state climb_create(struct ladder *l, const struct rung *rung, struct c
         state = RUNG_FAILED;
     }
     for (int i = 0; state == RUNG_BUILT && i < rung->kernels; i++)
-        state = build_one(c, i, &err);
+        state = build_one(c, i, rung->source, &err);
     if (state == RUNG_BUILT) {
         const size_t scores = (size_t)(p->batch * p->heads * p->length * p->length);
         c->bytes[0] = scores * dtype_size(variant_dtype_o(&c->v[0]));

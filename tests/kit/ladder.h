@@ -15,6 +15,8 @@ struct rung {
     char title[40], adds[LADDER_TEXT];
     char name[RUNG_KERNELS][GEN_NAME_MAX];
     int kernels; /* 1 or RUNG_KERNELS */
+    bool aside;  /* tried and left: nothing is compared with it */
+    bool source; /* built as the driver builds any source, whatever the level wants; it can only fail */
 };
 
 /* Returns how many there are, or -1 and `path:line: error: ...`. */
