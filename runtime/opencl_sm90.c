@@ -122,7 +122,8 @@ int opencl_sm90_launch(const struct opencl_kernel *k, struct opencl_slot *s, con
     if (opencl_failed(code, "clSetKernelArg", err) != 0)
         return -1;
     const long all = tiles * l->args.heads * l->args.batch, units = k->target->device.units;
-    const size_t local = (size_t)k->source.group[0], global = local * (size_t)(all < units || k->source.one_tile ? all : units);
+    const long groups = all < units || k->source.one_tile ? all : units;
+    const size_t local = (size_t)k->source.group[0], global = local * (size_t)groups;
     return opencl_failed(
         api->clEnqueueNDRangeKernel(l->queue, s->kernel, 1, NULL, &global, &local, l->waits, l->wait, event),
         "clEnqueueNDRangeKernel", err);

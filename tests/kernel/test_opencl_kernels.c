@@ -27,6 +27,7 @@
 #include "../kit/choice.h"
 #include "../kit/judge.h"
 #include "../kit/seed.h"
+#include "../kit/steps.h"
 
 enum {
     MAX_ROWS = 300,     /* of a pairwise choice */
@@ -187,26 +188,8 @@ static void choose_sm80(struct suite *s, const struct opencl_device *device)
     choose(s, device, false, ISA_SM80);
 }
 
-/* What the levels do is left out, one thing or some: copies, their swizzle, Q in registers, the producer, its overlap, the grid. */
-static const char *const steps[] = {
-    "attn_bf16_d128_on_sm80_q128k64_r16_st1_copyplain_unswizzled_sharedq",
-    "attn_f16_d64_causal_on_sm80_q64k32_r32_st1_copyplain",
-    "attn_f16_d40_causal_on_sm80_q64k48_r16_st3_unswizzled",
-    "attn_bf16_d192v128_causal_on_sm80_q128k64_r16_lazy_sharedq",
-    "attn_bf16_d128_on_sm90_q128k64_st1_copyplain_loopjoint",
-    "attn_bf16_d128_causal_on_sm90_q128k128_copyasync_loopjoint",
-    "attn_f16_d40_on_sm90_q64k48_st3_lazy_copyasync_loopjoint",
-    "attn_bf16_d128_causal_on_sm90_q128k128_loopjoint",
-    "attn_f16_d72v200_on_sm90_q64k64_st3_lazy_loopjoint",
-    "attn_f16_d128_causal_on_sm90_q128k128_loopspecialised",
-    "attn_bf16_d128_on_sm90_q128k128_pingpong_lazy_loopspecialised",
-    "attn_bf16_d64_causal_on_sm90_q128k128_pingpong_loopspecialised_serial",
-};
-enum { STEPS = sizeof steps / sizeof *steps };
-
 static void choose_steps(struct suite *s, const struct opencl_device *device)
 {
-    const char *filter = getenv("ATTN_FILTER");
     s->variants = calloc(STEPS, sizeof *s->variants);
     assert_non_null(s->variants);
     s->count = 0;
@@ -215,8 +198,7 @@ static void choose_steps(struct suite *s, const struct opencl_device *device)
         struct gen_error err;
         if (variant_decode(steps[i], v, &err) != 0)
             fail_msg("%s", err.text);
-        if ((!filter || strstr(steps[i], filter)) && !device_isa_why_not(device, (enum isa)v->field[F_ISA]))
-            s->count++;
+        s->count += !device_isa_why_not(device, (enum isa)v->field[F_ISA]);
     }
 }
 
@@ -492,7 +474,8 @@ static void assemble_for_card(const struct suite *s, const struct variant *v, bo
 {
     char path[GEN_NAME_MAX + 220], ptx[260], said[4000], name[GEN_NAME_MAX];
     const bool sm80 = v->field[F_ISA] == ISA_SM80, small = emit(s, v, path) <= 48 << 10;
-    const int items = sm80 ? v->field[F_TILE_Q] / v->field[F_ROWS] * 32 : (v->field[F_TILE_Q] / 64 + (v->field[F_LOOP] != LOOP_JOINT)) * 128;
+    const int items = sm80 ? v->field[F_TILE_Q] / v->field[F_ROWS] * 32
+                           : (v->field[F_TILE_Q] / 64 + (v->field[F_LOOP] != LOOP_JOINT)) * 128;
     variant_encode(v, name);
     snprintf(ptx, sizeof ptx, "%s/kernel.ptx", s->dir);
     const char *const rest[] = {"-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-unused-function", "-Werror",
@@ -601,10 +584,11 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_other_compiler), cmocka_unit_test(test_no_spills),  cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_tensor_cores_without_a_device), cmocka_unit_test(test_sm90), cmocka_unit_test(test_sm80),
-        cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_features),       cmocka_unit_test(test_large_dims),
+        cmocka_unit_test(test_other_compiler), cmocka_unit_test(test_no_spills),
+        cmocka_unit_test(test_plain),          cmocka_unit_test(test_tensor_cores_without_a_device),
+        cmocka_unit_test(test_sm90),           cmocka_unit_test(test_sm80),
+        cmocka_unit_test(test_steps),          cmocka_unit_test(test_features),
+        cmocka_unit_test(test_large_dims),
     };
     return cmocka_run_group_tests_name("opencl kernels", tests, setup, teardown);
 }
