@@ -1,9 +1,9 @@
 /* bench_ladder.c - climbs the ladder on the first OpenCL device: every rung of ladder.rungs built, checked on sampled rows
  * with outputs poisoned before, and timed, with and without a causal mask, in one run; rounds of all rungs alternate.
- *     bench_ladder [--rungs FILE] [--shape B,H,N,D] [--rounds N] [--dense TFLOPS] [--csv FILE] [--svg FILE]
+ *     bench_ladder [--rungs FILE] [--shape B,H,N,D] [--rounds N] [--dense TFLOPS] [--csv FILE] [--svg FILE] [--cache DIR]
  * A table on stdout says what each rung bought; of those that do not build, the build's log. The dense product that rungs are
- * compared with is measured through PyTorch, where that is there (dense_product.py), or said. On a processor the shape is
- * small. What it is not: a contest with others (bench_gpu.py). */
+ * compared with is measured through PyTorch, where that is there (dense_product.py), or said. With a cache, what was built
+ * before is not built again, and its registers and spills are not told. On a processor the shape is small. What it is not: a contest with others (bench_gpu.py). */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ enum { ROUNDS_MAX = 64, SLOW_ROUNDS = 3, LAUNCHES = 16, ROWS = 64, MASKS = 2 };
 static const double BATCH_MS = 40, SLOW_MS = 300; /* of a round of a rung; of a launch from which on rounds are few */
 
 struct options {
-    const char *rungs, *csv, *svg;
+    const char *rungs, *csv, *svg, *cache;
     struct ladder_problem shape; /* batch 0: by the device */
     int rounds;
     double dense; /* TFLOP/s; negative: to be measured */
@@ -40,6 +40,7 @@ struct bench {
     struct result result[LADDER_RUNGS][MASKS];
     char device[256];
     double dense;
+    struct cache *cache;
 };
 
 /* ---- measuring ---- */
@@ -94,7 +95,7 @@ static int climb_all(struct bench *b, int mask)
     struct ladder *l;
     problem.causal = mask == 1;
     memset(runner, 0, sizeof runner);
-    if (ladder_open(&problem, &l, &err) != 0) {
+    if (ladder_open(&problem, b->cache, &l, &err) != 0) {
         printf("# no device for the ladder: %s\n", err.text);
         return -1;
     }
@@ -185,7 +186,7 @@ static void print_table(const struct bench *b)
     printf("\n");
     for (int i = 0; i < b->rungs; i++)
         for (int mask = 0; mask < MASKS; mask++)
-            if (b->result[i][mask].why[0])
+            if (b->result[i][mask].why[0] && (mask == 0 || strcmp(b->result[i][0].why, b->result[i][mask].why) != 0))
                 printf("%s%s: %s\n", b->rung[i].title, mask ? ", causal" : "", b->result[i][mask].why);
 }
 
@@ -270,7 +271,7 @@ static int usage(const char *what)
 {
     fprintf(stderr,
             "bench_ladder: error: %s; expected [--rungs FILE] [--shape B,H,N,D] [--rounds 1..%d] "
-            "[--dense TFLOPS] [--csv FILE] [--svg FILE]\n",
+            "[--dense TFLOPS] [--csv FILE] [--svg FILE] [--cache DIR]\n",
             what, ROUNDS_MAX);
     return 2;
 }
@@ -293,6 +294,8 @@ static int read_options(int argc, char **argv, struct options *o)
             o->csv = value;
         else if (!strcmp(name, "--svg"))
             o->svg = value;
+        else if (!strcmp(name, "--cache"))
+            o->cache = value;
         else if (!strcmp(name, "--dense"))
             o->dense = atof(value);
         else if (!strcmp(name, "--rounds") && atoi(value) >= 1 && atoi(value) <= ROUNDS_MAX)
@@ -314,7 +317,7 @@ static bool look_at_device(struct bench *b)
     const struct ladder_problem any = {.batch = 1, .heads = 1, .length = 1, .head_dim = 64};
     struct gen_error err;
     struct ladder *l;
-    if (ladder_open(&any, &l, &err) != 0) {
+    if (ladder_open(&any, NULL, &l, &err) != 0) {
         printf("# no device for the ladder: %s\n", err.text);
         return false;
     }
@@ -343,6 +346,8 @@ int main(int argc, char **argv)
     }
     if (!look_at_device(&b))
         return 0;
+    if (b.options.cache && cache_open(b.options.cache, NULL, NULL, &b.cache) != 0)
+        return usage("memory is out");
     for (int mask = 0; mask < MASKS; mask++)
         if (climb_all(&b, mask) != 0)
             return 1;
@@ -357,5 +362,6 @@ int main(int argc, char **argv)
     for (int i = 0; i < b.rungs; i++)
         for (int mask = 0; mask < MASKS; mask++)
             code |= b.result[i][mask].wrong;
+    cache_close(b.cache);
     return code;
 }

@@ -2,7 +2,6 @@
  * shapes; and the ladder's rungs that are for any device, which put three of them together or are fused attention.
  *     ATTN_SEED    where random data begin
  *     ATTN_FILTER  only variants whose name contains it */
-#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -158,7 +157,7 @@ static int climb(void *arg)
         return 1;
     for (size_t p = 0; p < sizeof problems / sizeof *problems; p++) {
         struct ladder *l;
-        if (ladder_open(&problems[p], &l, &found->err) != 0)
+        if (ladder_open(&problems[p], NULL, &l, &found->err) != 0)
             return 1;
         for (int i = 0; i < n; i++) {
             struct climb *c;
@@ -194,45 +193,9 @@ static void test_ladder(void **state)
     shared_free(found, sizeof *found);
 }
 
-/* The list's own errors name the line. */
-static void test_list(void **state)
-{
-    static const char *const wrong[] = {"no bars\n", "a | b + c | two\n", "a | | none\n", "a | b\n",
-                                        "a | b + c + d + e | f\n"};
-    struct rung rungs[LADDER_RUNGS];
-    struct gen_error err;
-    char path[] = "/tmp/attngen-rungs-XXXXXX";
-    int fd = mkstemp(path);
-    (void)state;
-    assert_true(fd >= 0);
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        FILE *f = fopen(path, "w");
-        assert_non_null(f);
-        fprintf(f, "# a comment\n\none | x | y\nthree | a + b + c | d\n%s", wrong[i]);
-        assert_int_equal(fclose(f), 0);
-        assert_int_equal(ladder_read(path, rungs, &err), -1);
-        assert_non_null(strstr(err.text, ":5: error: no rung; expected `title"));
-    }
-    assert_int_equal(rungs[1].kernels, 3);
-    assert_string_equal(rungs[1].name[2], "c");
-    assert_string_equal(rungs[1].adds, "d");
-    assert_false(rungs[1].aside || rungs[1].source);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs("~ left | source:x | y\n", f);
-    assert_int_equal(fclose(f), 0);
-    assert_int_equal(ladder_read(path, rungs, &err), 1);
-    assert_true(rungs[0].aside && rungs[0].source);
-    assert_string_equal(rungs[0].title, "left");
-    assert_string_equal(rungs[0].name[0], "x");
-    remove(path);
-    assert_int_equal(ladder_read(path, rungs, &err), -1);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list),
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_wrong_ones_are_found),
         cmocka_unit_test(test_ladder),

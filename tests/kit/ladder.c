@@ -118,7 +118,7 @@ double ladder_flops(const struct ladder *l)
     return attention_flops(&v, &args);
 }
 
-int ladder_open(const struct ladder_problem *problem, struct ladder **out, struct gen_error *err)
+int ladder_open(const struct ladder_problem *problem, struct cache *cache, struct ladder **out, struct gen_error *err)
 {
     struct ladder *l = calloc(1, sizeof *l);
     cl_int code = CL_SUCCESS;
@@ -128,6 +128,7 @@ int ladder_open(const struct ladder_problem *problem, struct ladder **out, struc
     l->problem = *problem;
     int index = gen_open(&l->gen, err) == 0 && opencl_open(&l->cl, err) == 0 ? opencl_find(l->cl, "opencl", err) : -1;
     l->tuner.gen = l->gen;
+    l->tuner.cache = cache;
     if (index < 0 || opencl_own(l->cl, index, &l->tuner.device, err) != 0)
         goto fail;
     l->queue = l->cl->api.clCreateCommandQueue(l->tuner.device->context, l->tuner.device->device.id,
@@ -236,21 +237,28 @@ static bool fit_together(const struct climb *c)
            variant_dtype_o(&v[2]) == type;
 }
 
-/* As the driver takes it. What it says is in err, whole as far as that goes. */
+/* As the driver takes it. What it says is in err, as far as that goes. */
 static enum rung_state build_source(struct ladder *l, const struct gen_text *text, struct gen_error *err)
 {
     const struct opencl_api *api = &l->cl->api;
     const char *data = text->data;
-    char log[2000] = "";
+    cl_device_id id = l->tuner.device->device.id;
+    size_t size = 0;
     cl_int code;
     cl_program program = api->clCreateProgramWithSource(l->tuner.device->context, 1, &data, &text->size, &code);
     if (opencl_failed(code, "clCreateProgramWithSource", err) != 0)
         return RUNG_FAILED;
-    cl_device_id id = l->tuner.device->device.id;
     code = api->clBuildProgram(program, 1, &id, OPENCL_OPTIONS, NULL, NULL);
-    api->clGetProgramBuildInfo(program, id, CL_PROGRAM_BUILD_LOG, sizeof log - 1, log, NULL);
+    api->clGetProgramBuildInfo(program, id, CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
+    char *log = calloc(1, size + 1);
+    if (log)
+        api->clGetProgramBuildInfo(program, id, CL_PROGRAM_BUILD_LOG, size, log, NULL);
     api->clReleaseProgram(program);
-    snprintf(err->text, sizeof err->text, code == CL_SUCCESS ? "it builds; expected a refusal%.0s" : "%.600s", log);
+    snprintf(err->text, sizeof err->text, "%.600s",
+             code == CL_SUCCESS ? "it builds; expected a refusal"
+             : log              ? log
+                                : "");
+    free(log);
     return RUNG_FAILED;
 }
 
@@ -272,6 +280,8 @@ static enum rung_state build_one(struct climb *c, int i, bool source, struct gen
         state = build_source(l, &text, err);
     else if (device_compile(&l->tuner, &c->v[i], &text, &c->kernel[i], err) != 0)
         state = RUNG_FAILED;
+    else
+        opencl_keep(c->kernel[i].opencl, l->tuner.cache);
     gen_text_free(&text);
     return state;
 }

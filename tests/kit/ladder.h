@@ -29,9 +29,10 @@ struct ladder_problem {
     bool causal;
 };
 
-/* The first device, with random data of one problem. 0, or -1 and why there is none. */
+/* The first device, with random data of one problem. What is built is kept in the cache, where there is one, and taken from
+ * it; of what is taken registers and spills are not known. 0, or -1 and why there is no device. */
 struct ladder;
-int ladder_open(const struct ladder_problem *problem, struct ladder **out, struct gen_error *err);
+int ladder_open(const struct ladder_problem *problem, struct cache *cache, struct ladder **out, struct gen_error *err);
 void ladder_close(struct ladder *l); /* NULL is allowed; rungs first */
 const struct opencl_device *ladder_device(const struct ladder *l);
 double ladder_flops(const struct ladder *l); /* of the problem; of a causal one those that are needed */

@@ -348,6 +348,7 @@ static void test_shipped(void **state)
     (void)state;
     glob_t found;
     assert_int_equal(glob("specs/*.yaml", 0, NULL, &found), 0);
+    assert_int_equal(glob("specs/ladder/*.yaml", GLOB_APPEND, NULL, &found), 0);
     for (size_t i = 0; i < found.gl_pathc; i++) {
         struct spec spec;
         struct gen_error err = {""};
