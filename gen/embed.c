@@ -21,6 +21,13 @@ const struct embedded_file *embedded_find(const char *path)
     return NULL;
 }
 
+const char *gen_file(const char *path, size_t *size)
+{
+    const struct embedded_file *f = embedded_find(path);
+    *size = f ? f->size : 0;
+    return f ? f->data : NULL;
+}
+
 uint64_t gen_hash(void)
 {
     return embedded_hash;

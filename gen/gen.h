@@ -27,6 +27,9 @@ void gen_close(struct gen *g); /* NULL is allowed */
 /* A number that changes whenever the bytes that gen_emit writes may change (templates, tables, code). */
 uint64_t gen_hash(void);
 
+/* A file under templates/ as it stands, with a NUL behind it; NULL when there is none. Nobody's to free. */
+const char *gen_file(const char *path, size_t *size);
+
 /* What a caller wants emitted. Text and name are the caller's to free with gen_text_free. */
 enum gen_flags {
     GEN_READABLE = 0,

@@ -102,6 +102,24 @@ int device_compile(const struct tuner *tuner, const struct variant *variant, con
     return opencl_compile(tuner->device, tuner->cache, &source, out, err);
 }
 
+char *device_ptx(struct opencl_target *device, const struct variant *variant, const struct gen_text *text,
+                 struct gen_error *err)
+{
+    char name[GEN_NAME_MAX];
+    struct buf head = {0};
+    const struct opencl_source source = source_of(variant, text, name);
+    const struct opencl_device *d = opencl_target_device(device);
+    buf_printf(&head,
+               "// attngen emit --variant %s --ptx\n// by NVIDIA's driver %s, for %s and work-groups of %d: ", name,
+               d->driver, d->name, source.group[0] * source.group[1]);
+    buf_printf(&head, "%s.cl says what it takes\n", name);
+    char *ptx = buf_ok(&head) ? opencl_ptx(device, &source, head.data, err) : NULL;
+    if (!head.data)
+        snprintf(err->text, sizeof err->text, "out of memory");
+    buf_free(&head);
+    return ptx;
+}
+
 void device_key(const struct opencl_target *device, struct buf *out)
 {
     const struct opencl_device *d = opencl_target_device(device);
@@ -223,7 +241,7 @@ static double gpu_cycles(const struct shape *s, const struct opencl_device *d)
 }
 
 /* Cycles of a Hopper multiprocessor for one head, after what was measured on an H200: the tensor cores do 4096 flops a
- * cycle; exponentials and all else of the softmax take 1/12 cycle a score, and are hidden but for a share; a step has
+ * cycle; exponentials and all else of the softmax take 1/12 cycle a score (a softcap 1/5 more), and are hidden but for a share; a step has
  * 330 cycles of its own, a masked one 250 more, and from one tile to the next 1500 pass. */
 static double hopper_cycles(const struct variant *v, const struct tune_target *t)
 {
@@ -232,10 +250,12 @@ static double hopper_cycles(const struct variant *v, const struct tune_target *t
     const double heads = (double)t->heads * (double)t->batch, units = t->threads > 0 ? t->threads : 1;
     const double queries = up(s.rows, s.bq) / s.bq,
                  across = f[F_TILE_Q] % f[F_TILE_K] ? 0.5 : 0; /* tiles' edges apart */
-    const double masked = f[F_CAUSAL] ? s.bq / s.bk + 2 * across : 0.5;
-    const double steps = f[F_CAUSAL] ? (s.keys + s.bq / 2) / s.bk + across : up(s.keys, s.bk) / s.bk;
+    const bool edged = f[F_CAUSAL] || f[F_WINDOW];
+    const double masked = edged ? (s.bq / s.bk + 2 * across) * (f[F_WINDOW] ? 2 : 1) : 0.5;
+    const double steps = edged ? (s.keys + s.bq / 2) / s.bk + across : up(s.keys, s.bk) / s.bk;
     const double product = 2 * s.bq * s.bk * (up(s.d, 16) + up(s.dv, 8)) / 4096;
-    const double softmax = s.bq * s.bk / 11.8 + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
+    const double softmax =
+        s.bq * s.bk * (1 / 11.8 + (f[F_SOFTCAP] ? 0.2 : 0)) + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
     const double seen = s.bq == 64 ? 1 : s.bq == 192 ? 0.1 : f[F_PINGPONG] ? 0.25 : 0.3; /* share that nothing hides */
     const double shorter = product < softmax ? product : softmax, wait = f[F_STAGES] < 2 ? 600 : 0;
     const double tile = steps * (larger(product, softmax) + seen * shorter + 330 + wait) + masked * 250 + 1500;
@@ -252,7 +272,7 @@ static double ampere_cycles(const struct variant *v, const struct tune_target *t
     const struct shape s = read_shape(v, t);
     const double heads = (double)t->heads * (double)t->batch, units = t->threads > 0 ? t->threads : 1;
     const double queries = up(s.rows, s.bq) / s.bq, warps = s.bq / s.mr, row = 2 * (up(s.d, 16) + up(s.dv, 16));
-    const double steps = f[F_CAUSAL] ? (s.keys + s.bq / 2) / s.bk + 0.5 : up(s.keys, s.bk) / s.bk;
+    const double steps = f[F_CAUSAL] || f[F_WINDOW] ? (s.keys + s.bq / 2) / s.bk + 0.5 : up(s.keys, s.bk) / s.bk;
     const double held = s.mr / 16 * (s.dv + s.bk) / 2,
                  q = s.mr / 16 * up(s.d, 16) / 4; /* registers; of Q, which may stay */
     const bool stays = held + q + 48 <= 255;
@@ -264,7 +284,8 @@ static double ampere_cycles(const struct variant *v, const struct tune_target *t
     double groups = by_registers < by_local ? by_registers : by_local;
     groups = groups < 1 ? 1 : groups > 8 ? 8 : (double)(int64_t)groups;
     const double product = larger(s.bq * s.bk * row / 2540, warps * s.bk * row / 128);
-    const double softmax = s.bq * s.bk / 23 + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
+    const double softmax =
+        s.bq * s.bk * (1 / 23.0 + (f[F_SOFTCAP] ? 0.16 : 0)) + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
     const double step = (product + softmax + 460 / groups) * (warps * groups < 8 ? 1.25 : 1);
     const double slots = units * groups, waves = up(queries * heads, slots) / (queries * heads);
     return queries * (steps * step + 3000 / groups) * waves;

@@ -19,6 +19,10 @@ int device_fits(const struct opencl_target *device, const struct variant *varian
 int device_compile(const struct tuner *tuner, const struct variant *variant, const struct gen_text *text,
                    struct kernel *out, struct gen_error *err);
 
+/* The text as PTX, by the device's driver, under two lines of comment. For free(); or NULL and why there is none. */
+char *device_ptx(struct opencl_target *device, const struct variant *variant, const struct gen_text *text,
+                 struct gen_error *err);
+
 /* The lines of a tuning's key that a processor's stand for elsewhere. */
 void device_key(const struct opencl_target *device, struct buf *out);
 

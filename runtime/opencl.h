@@ -107,6 +107,11 @@ const struct opencl_build *opencl_kernel_build(const struct opencl_kernel *kerne
 const struct opencl_target *opencl_kernel_target(const struct opencl_kernel *kernel);
 extern const char OPENCL_OPTIONS[]; /* that programs are built with */
 
+/* What NVIDIA's driver makes of it, behind `head`, which is comment: PTX for the device's compute capability and later ones, of
+ * level sm90 for 9.0 alone, that the driver has been seen to take. For free(); or NULL and why there is none. */
+char *opencl_ptx(struct opencl_target *target, const struct opencl_source *source, const char *head,
+                 struct gen_error *err);
+
 /* Runs on host arrays and waits: copies rows that take part to the device, and the rows of O and LSE back; between them
  * nothing is read or written. Buffers are kept for the next run. Any number of threads may run one kernel. */
 int opencl_run(struct opencl_kernel *kernel, const struct attn_args *args, struct gen_error *err);
@@ -151,7 +156,9 @@ int opencl_check_buffer(const struct opencl_target *target, const char *what, vo
                         struct gen_error *err);
 int opencl_check_queue(const struct opencl_target *target, void *queue, struct gen_error *err);
 
-/* The sustained rate of f32 multiply-adds of the whole device, each counted as two; 0 when it cannot be measured. */
-double opencl_peak_gflops(struct opencl_target *target);
+/* The sustained rate of multiply-adds of the whole device, each counted as two, in the fastest instruction for products of f32,
+ * or of 16 bits with sums in f32: NVIDIA's tensor cores, where the compute capability tells of them. 0 when it cannot be
+ * measured. */
+double opencl_peak_gflops(struct opencl_target *target, bool of_16_bits);
 
 #endif

@@ -160,10 +160,10 @@ void opencl_unstage(struct staged *staged);
 struct attn_cl_args opencl_args(const struct attn_args *a);
 struct attn_cl_features opencl_features_of(const struct opencl_kernel *k, const struct attn_args *a);
 
-/* The buffers, the struct, and what features bring, in the order of a kernel's parameters. A level that takes more has them
- * from ROOMS_PLAIN + 1 on. */
+/* The buffers, the struct, and what features bring, in the order of a kernel's parameters. *next: the first one behind
+ * them, where a level that takes more has it. */
 int opencl_set_args(const struct opencl_kernel *kernel, const struct opencl_slot *slot, const struct launch *launch,
-                    struct gen_error *err);
+                    cl_uint *next, struct gen_error *err);
 int opencl_sm90_launch(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct launch *launch,
                        cl_event *event, struct gen_error *err);
 int opencl_sm80_launch(const struct opencl_kernel *kernel, const struct opencl_slot *slot, const struct launch *launch,

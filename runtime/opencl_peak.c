@@ -1,28 +1,30 @@
-/* opencl_peak.c - how many f32 multiply-adds a device sustains: what a kernel's speed there is divided by. What it is
- * not: a data sheet's figure. */
+/* opencl_peak.c - how many multiply-adds a device sustains: what a kernel's speed there is divided by. The kernels are in
+ * templates/opencl/peak.cl. What it is not: a data sheet's figure. */
 #include <stdio.h>
 #include <string.h>
 
+#include "../gen/buf.h"
 #include "opencl_api.h"
 
-enum { GROUP = 64, GROUPS_A_UNIT = 64, CHAINS = 8, TURNS = 512, SAMPLES = 5 };
+enum { SAMPLES = 5 };
 
-/* Chains that depend on nothing else, wide enough for a CPU's vectors and many enough for every device's latency. What
- * comes out depends on an argument and is stored, so that nothing can be computed before or left out. */
-static const char source_text[] =
-    "__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void attn_peak(__global float *out, const float by)\n"
-    "{\n"
-    "    float16 a = by + (float)get_global_id(0), b = a + 1.0f, c = a + 2.0f, d = a + 3.0f;\n"
-    "    float16 e = a + 4.0f, f = a + 5.0f, g = a + 6.0f, h = a + 7.0f;\n"
-    "    const float16 m = by;\n"
-    "    for (int i = 0; i < 512; i++) {\n"
-    "        a = fma(a, m, m), b = fma(b, m, m), c = fma(c, m, m), d = fma(d, m, m);\n"
-    "        e = fma(e, m, m), f = fma(f, m, m), g = fma(g, m, m), h = fma(h, m, m);\n"
-    "    }\n"
-    "    a += b + c + d + e + f + g + h;\n"
-    "    out[get_global_id(0)] = a.s0 + a.s1 + a.s2 + a.s3 + a.s4 + a.s5 + a.s6 + a.s7 + a.s8 + a.s9 + a.sa + a.sb +\n"
-    "        a.sc + a.sd + a.se + a.sf;\n"
-    "}\n";
+/* By level: how much is launched, milliseconds on a large device; and the multiply-adds of an item in one link of a chain. */
+static const struct peak {
+    enum opencl_level level;
+    int number, items, groups_a_unit, turns, chains, each; /* number: what peak.cl calls it */
+} peaks[] = {
+    [OPENCL_PORTABLE] = {OPENCL_PORTABLE, 0, 64, 64, 512, 8, 16},
+    [OPENCL_SM80] = {OPENCL_SM80, 80, 256, 32, 512, 8, 16 * 8 * 16 / 32},
+    [OPENCL_SM90] = {OPENCL_SM90, 90, 256, 8, 256, 16, 64 * 128 * 16 / 128},
+};
+
+static const struct peak *peak_of(const struct opencl_device *d, bool of_16_bits)
+{
+    enum { AMPERE = 80, HOPPER = 90 };
+    if (!of_16_bits || d->capability < AMPERE)
+        return &peaks[OPENCL_PORTABLE];
+    return &peaks[d->capability == HOPPER ? OPENCL_SM90 : OPENCL_SM80];
+}
 
 struct peak_run {
     cl_program program;
@@ -31,20 +33,31 @@ struct peak_run {
     cl_mem out;
 };
 
-static int prepare(const struct opencl_target *t, size_t items, struct peak_run *r)
+static cl_program build(struct opencl_target *t, const struct peak *p)
+{
+    struct gen_error unsaid;
+    struct buf text = {0};
+    size_t size;
+    const char *file = gen_file("opencl/peak.cl", &size);
+    buf_printf(&text, "#define PEAK %d\n#define ITEMS %d\n#define TURNS %d\n#define CHAINS %d\n", p->number, p->items,
+               p->turns, p->chains);
+    buf_put(&text, file, size);
+    const struct opencl_source source = {.name = "attn_peak", .text = text.data, .size = text.size, .level = p->level};
+    cl_program program = buf_ok(&text) ? opencl_build_program(t, &source, &unsaid) : NULL;
+    buf_free(&text);
+    return program;
+}
+
+static int prepare(struct opencl_target *t, const struct peak *p, size_t items, struct peak_run *r)
 {
     const struct opencl_api *api = &t->cl->api;
-    const char *text = source_text;
-    const size_t size = sizeof source_text - 1;
     const float by = 0.5f;
-    cl_device_id id = t->device.id;
     cl_int code;
-    r->program = api->clCreateProgramWithSource(t->context, 1, &text, &size, &code);
-    if (code != CL_SUCCESS || api->clBuildProgram(r->program, 1, &id, OPENCL_OPTIONS, NULL, NULL) != CL_SUCCESS)
+    if (!(r->program = build(t, p)))
         return -1;
     r->kernel = api->clCreateKernel(r->program, "attn_peak", &code);
     if (code == CL_SUCCESS)
-        r->queue = api->clCreateCommandQueue(t->context, id, CL_QUEUE_PROFILING_ENABLE, &code);
+        r->queue = api->clCreateCommandQueue(t->context, t->device.id, CL_QUEUE_PROFILING_ENABLE, &code);
     if (code == CL_SUCCESS)
         r->out = api->clCreateBuffer(t->context, CL_MEM_WRITE_ONLY, items * sizeof(float), NULL, &code);
     if (code == CL_SUCCESS)
@@ -67,10 +80,9 @@ static void finish(const struct opencl_target *t, const struct peak_run *r)
         api->clReleaseProgram(r->program);
 }
 
-static double launch_seconds(const struct opencl_target *t, const struct peak_run *r, size_t items)
+static double launch_seconds(const struct opencl_target *t, const struct peak_run *r, size_t items, size_t local)
 {
     const struct opencl_api *api = &t->cl->api;
-    const size_t local = GROUP;
     cl_ulong start = 0, end = 0;
     cl_event event;
     if (api->clEnqueueNDRangeKernel(r->queue, r->kernel, 1, NULL, &items, &local, 0, NULL, &event) != CL_SUCCESS)
@@ -83,15 +95,17 @@ static double launch_seconds(const struct opencl_target *t, const struct peak_ru
     return (double)(end - start) * 1e-9;
 }
 
-double opencl_peak_gflops(struct opencl_target *t)
+double opencl_peak_gflops(struct opencl_target *t, bool of_16_bits)
 {
     struct peak_run r = {0};
-    const size_t items = (size_t)(t->device.units < 1 ? 1 : t->device.units) * GROUPS_A_UNIT * GROUP;
-    const double flops = (double)items * TURNS * CHAINS * 16 * 2;
+    const struct peak *p = peak_of(&t->device, of_16_bits);
+    const size_t local = (size_t)p->items;
+    const size_t items = (size_t)(t->device.units < 1 ? 1 : t->device.units) * (size_t)p->groups_a_unit * local;
+    const double flops = 2.0 * (double)items * p->turns * p->chains * p->each;
     double best = 0;
-    if (prepare(t, items, &r) == 0)
+    if (prepare(t, p, items, &r) == 0)
         for (int i = 0; i <= SAMPLES; i++) { /* the first warms up */
-            double s = launch_seconds(t, &r, items);
+            double s = launch_seconds(t, &r, items, local);
             if (i > 0 && s > 0 && flops / s * 1e-9 > best)
                 best = flops / s * 1e-9;
         }

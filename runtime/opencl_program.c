@@ -131,7 +131,7 @@ static int binary_key(const struct opencl_device *d, const struct opencl_source 
     return buf_ok(key) ? 0 : out_of_memory(err);
 }
 
-/* Whose binary this is among those of all devices of the context. NULL: there is none. */
+/* Whose binary this is among those of all devices of the context, and a NUL that is not counted. NULL: there is none. */
 static unsigned char *get_binary(const struct opencl_target *t, cl_program program, size_t *size)
 {
     enum { DEVICES = 64 };
@@ -145,7 +145,7 @@ static unsigned char *get_binary(const struct opencl_target *t, cl_program progr
     size_t n = got / sizeof *ids;
     while (mine < n && ids[mine] != t->device.id)
         mine++;
-    if (mine == n || sizes[mine] == 0 || sizes[mine] > BINARY_MOST || !(binaries[mine] = malloc(sizes[mine])))
+    if (mine == n || sizes[mine] == 0 || sizes[mine] > BINARY_MOST || !(binaries[mine] = calloc(1, sizes[mine] + 1)))
         return NULL;
     *size = sizes[mine];
     if (api->clGetProgramInfo(program, CL_PROGRAM_BINARIES, n * sizeof *binaries, binaries, NULL) == CL_SUCCESS)
@@ -169,37 +169,74 @@ static cl_program from_binary(struct opencl_target *t, const void *data, size_t 
     return program;
 }
 
-/* A program with Hopper's own instructions: the driver compiles it for sm_90, where they are refused, but its PTX can be
- * had all the same, and is built for sm_90a. Takes the program over. */
-static cl_program build_for_hopper(struct opencl_target *t, cl_program refused, const struct opencl_source *s,
-                                   cl_int refused_code, struct gen_error *err)
+/* What NVIDIA's driver gives out: PTX, even of a program that it then refused, as it does Hopper's own instructions. It
+ * compiles for sm_90, where there are none; the text is changed to be for sm_90a. */
+static char *driver_ptx(const struct opencl_target *t, cl_program program, const struct opencl_source *s,
+                        cl_int build_code, struct gen_error *err)
+{
+    size_t size = 0;
+    char *text = NULL;
+    if (s->level == OPENCL_SM90 || build_code == CL_SUCCESS)
+        text = (char *)get_binary(t, program, &size);
+    if (!text) {
+        build_failed(t, program, s->name, build_code, err);
+        return NULL;
+    }
+    if (s->level != OPENCL_SM90)
+        return text;
+    char *ptx = ptx_for_hopper(text, size, err);
+    free(text);
+    return ptx;
+}
+
+/* Of a program as driver_ptx gave it out. */
+static cl_program from_ptx(struct opencl_target *t, const char *ptx, const char *name, struct gen_error *err)
+{
+    cl_int code = CL_BUILD_PROGRAM_FAILURE;
+    cl_program program = from_binary(t, ptx, strlen(ptx), &code);
+    if (program && code == CL_SUCCESS)
+        return program;
+    if (!program) {
+        snprintf(err->text, sizeof err->text, "%s.cl: error: the driver does not take its own PTX back", name);
+        return NULL;
+    }
+    build_failed(t, program, name, code, err);
+    t->cl->api.clReleaseProgram(program);
+    return NULL;
+}
+
+char *opencl_ptx(struct opencl_target *t, const struct opencl_source *s, const char *head, struct gen_error *err)
 {
     const struct opencl_api *api = &t->cl->api;
-    cl_program program = NULL;
-    size_t size = 0;
-    char *ptx = NULL, *text = (char *)get_binary(t, refused, &size);
-    if (!text) {
-        build_failed(t, refused, s->name, refused_code, err);
-        goto cleanup;
+    cl_device_id id = t->device.id;
+    cl_int code;
+    struct buf all = {0};
+    if (!t->device.nvidia) {
+        snprintf(err->text, sizeof err->text, "%s: error: %s has no PTX; expected an NVIDIA device", s->name,
+                 t->device.name);
+        return NULL;
     }
-    cl_int code = CL_BUILD_PROGRAM_FAILURE;
-    ptx = ptx_for_hopper(text, size, err);
+    if (opencl_fits(&t->device, s, err) != 0)
+        return NULL;
+    cl_program made = api->clCreateProgramWithSource(t->context, 1, (const char *[]){s->text}, &s->size, &code), ready;
+    if (opencl_failed(code, "clCreateProgramWithSource", err) != 0)
+        return NULL;
+    code = api->clBuildProgram(made, 1, &id, options_of(&t->device), NULL, NULL);
+    char *ptx = driver_ptx(t, made, s, code, err);
+    api->clReleaseProgram(made);
     if (!ptx)
-        goto cleanup;
-    program = from_binary(t, ptx, strlen(ptx), &code);
-    if (program && code == CL_SUCCESS)
-        goto cleanup;
-    if (program) {
-        build_failed(t, program, s->name, code, err);
-        api->clReleaseProgram(program);
-        program = NULL;
-    } else
-        snprintf(err->text, sizeof err->text, "%s.cl: error: the driver does not take its own PTX back", s->name);
-cleanup:
-    api->clReleaseProgram(refused);
-    free(text);
+        return NULL;
+    buf_puts(&all, head);
+    buf_puts(&all, ptx);
     free(ptx);
-    return program;
+    if (!buf_ok(&all))
+        out_of_memory(err);
+    else if ((ready = from_ptx(t, all.data, s->name, err))) {
+        api->clReleaseProgram(ready);
+        return all.data;
+    }
+    buf_free(&all);
+    return NULL;
 }
 
 cl_program opencl_build_program(struct opencl_target *t, const struct opencl_source *s, struct gen_error *err)
@@ -212,13 +249,18 @@ cl_program opencl_build_program(struct opencl_target *t, const struct opencl_sou
     if (opencl_failed(code, "clCreateProgramWithSource", err) != 0)
         return NULL;
     code = api->clBuildProgram(program, 1, &id, options_of(&t->device), NULL, NULL);
-    if (s->level == OPENCL_SM90)
-        return build_for_hopper(t, program, s, code, err);
-    if (code == CL_SUCCESS)
-        return program;
-    build_failed(t, program, s->name, code, err);
+    if (s->level != OPENCL_SM90) {
+        if (code == CL_SUCCESS)
+            return program;
+        build_failed(t, program, s->name, code, err);
+        api->clReleaseProgram(program);
+        return NULL;
+    }
+    char *ptx = driver_ptx(t, program, s, code, err);
     api->clReleaseProgram(program);
-    return NULL;
+    program = ptx ? from_ptx(t, ptx, s->name, err) : NULL;
+    free(ptx);
+    return program;
 }
 
 /* NULL: no binary, or none that this driver takes. */

@@ -34,8 +34,9 @@ void opencl_slot_free(const struct opencl_api *api, struct opencl_slot *s)
 static bool is_idle(const struct opencl_api *api, struct opencl_slot *s)
 {
     cl_int status = CL_COMPLETE;
-    if (s->busy && api->clGetEventInfo(s->busy, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL) ==
-                       CL_SUCCESS && status > CL_COMPLETE)
+    if (s->busy &&
+        api->clGetEventInfo(s->busy, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL) == CL_SUCCESS &&
+        status > CL_COMPLETE)
         return false;
     if (s->busy)
         api->clReleaseEvent(s->busy);
@@ -101,7 +102,7 @@ bool opencl_takes(const struct opencl_source *s, int room)
     return room < ROOMS_PLAIN || has[room];
 }
 
-int opencl_set_args(const struct opencl_kernel *k, const struct opencl_slot *s, const struct launch *l,
+int opencl_set_args(const struct opencl_kernel *k, const struct opencl_slot *s, const struct launch *l, cl_uint *next,
                     struct gen_error *err)
 {
     cl_int code = CL_SUCCESS;
@@ -113,7 +114,8 @@ int opencl_set_args(const struct opencl_kernel *k, const struct opencl_slot *s, 
             code = k->target->cl->api.clSetKernelArg(s->kernel, at++, sizeof l->buffer[i], &l->buffer[i]);
     }
     if (code == CL_SUCCESS && k->source.features.any)
-        code = k->target->cl->api.clSetKernelArg(s->kernel, at, sizeof l->features, &l->features);
+        code = k->target->cl->api.clSetKernelArg(s->kernel, at++, sizeof l->features, &l->features);
+    *next = at;
     return opencl_failed(code, "clSetKernelArg", err);
 }
 
@@ -166,7 +168,8 @@ static int launch(const struct opencl_kernel *k, struct opencl_slot *s, const st
         const size_t global[3] = {local[0] * (size_t)tiles, local[1] * (size_t)heads, (size_t)piece.args.batch};
         bool last = b + MOST_GROUPS >= l->args.batch;
         cl_event done = NULL;
-        if (opencl_set_args(k, s, &piece, err) != 0)
+        cl_uint next;
+        if (opencl_set_args(k, s, &piece, &next, err) != 0)
             return -1;
         cl_int code = api->clEnqueueNDRangeKernel(l->queue, s->kernel, 3, NULL, global, local, before ? 1 : l->waits,
                                                   before ? &before : l->wait, last ? event : &done);

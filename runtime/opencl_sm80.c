@@ -42,9 +42,10 @@ int opencl_sm80_launch(const struct opencl_kernel *k, const struct opencl_slot *
     if (opencl_check_lengths(&l->args, tiles, err) != 0 || check_places(&l->args, err) != 0)
         return -1;
     const int near = opencl_heads_near(k, &l->args, tiles);
-    if (opencl_set_args(k, s, l, err) != 0)
+    cl_uint next;
+    if (opencl_set_args(k, s, l, &next, err) != 0)
         return -1;
-    cl_int code = api->clSetKernelArg(s->kernel, ROOMS_PLAIN + 1, sizeof near, &near);
+    cl_int code = api->clSetKernelArg(s->kernel, next, sizeof near, &near);
     if (opencl_failed(code, "clSetKernelArg", err) != 0)
         return -1;
     const size_t local = (size_t)k->source.group[0];

@@ -114,11 +114,12 @@ int opencl_sm90_launch(const struct opencl_kernel *k, struct opencl_slot *s, con
         need_maps(k, s, err) != 0)
         return -1;
     maps.near = opencl_heads_near(k, &l->args, tiles);
-    if (opencl_set_args(k, s, l, err) != 0)
+    cl_uint next;
+    if (opencl_set_args(k, s, l, &next, err) != 0)
         return -1;
-    cl_int code = api->clSetKernelArg(s->kernel, ROOMS_PLAIN + 1, sizeof maps, &maps);
+    cl_int code = api->clSetKernelArg(s->kernel, next, sizeof maps, &maps);
     if (code == CL_SUCCESS)
-        code = api->clSetKernelArg(s->kernel, ROOMS_PLAIN + 2, sizeof s->maps, &s->maps);
+        code = api->clSetKernelArg(s->kernel, next + 1, sizeof s->maps, &s->maps);
     if (opencl_failed(code, "clSetKernelArg", err) != 0)
         return -1;
     const long all = tiles * l->args.heads * l->args.batch, units = k->target->device.units;

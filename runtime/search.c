@@ -307,7 +307,7 @@ int search_measure(const struct tuner *tuner, const struct tune_target *problem,
     s.first_end = s.start + FIRST_SHARE * limit;
     timer_start(&s.timer, tuner->pool, tuner->device ? tuner->cpu->cores : problem->threads);
     out->peak_gflops = tuner->device
-                           ? opencl_peak_gflops(tuner->device)
+                           ? opencl_peak_gflops(tuner->device, fastest_dtype(&problem->caller) != DTYPE_F32)
                            : peak_gflops(&s.timer, tuner->cpu, fastest_dtype(&problem->caller)) * problem->threads;
     struct workload_shape shape = {.batch = problem->batch,
                                    .heads = problem->heads,

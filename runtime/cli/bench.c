@@ -206,7 +206,7 @@ static int measure_on_device(struct bench *b)
     bool gate = opencl_target_device(b->plan->device)->type == OPENCL_CPU;
     double limit = b->options.time_limit > 0 ? b->options.time_limit : LIMIT;
     timer_start(&timer, NULL, 1);
-    b->peak_gflops = opencl_peak_gflops(b->plan->device);
+    b->peak_gflops = opencl_peak_gflops(b->plan->device, b->options.dtype != DTYPE_F32);
     double end = timer_now() + limit;
     do
         timer_sample_device(&timer, execute_on_device, b, gate, 0.1, &samples);

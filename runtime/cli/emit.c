@@ -15,6 +15,7 @@
 
 #include "../../gen/buf.h"
 #include "../../gen/expand.h"
+#include "emit.h"
 #include "options.h"
 
 static const char manifest_name[] = "manifest.json";
@@ -22,16 +23,17 @@ enum { RULES_SHOWN = 20 };
 
 static const struct verb verb = {
     .name = "emit",
-    .usage = "emit SPEC... [-o DIR] [--machine-code] [--filter GLOB] [--list] [--why-not]\n"
-             "emit --variant NAME [-o DIR] [--machine-code] [--list] [--why-not]",
+    .usage = "emit SPEC... [-o DIR] [--machine-code] [--ptx] [--filter GLOB] [--list] [--why-not]\n"
+             "emit --variant NAME [-o DIR] [--machine-code] [--ptx] [--list] [--why-not]",
     .text = "Writes every kernel of the specs, and manifest.json, into DIR; the default is the\n"
             "current directory. Combinations that no kernel can be made of are left out; with\n"
             "--why-not and no -o they are printed, and nothing is written.",
     .example = "attngen emit specs/gallery.yaml -o kernels\n"
                "  attngen emit --variant attn_f32_d64_on_avx2_q96k128_r6x2u2 -o kernels",
-    .exits = "a wrong spec, nothing left of it, or a file that cannot be written",
+    .exits = "a wrong spec, nothing left of it, no PTX, or a file that cannot be\nwritten",
     .options = OPTION_BIT(OPTION_OUT_DIR) | OPTION_BIT(OPTION_MACHINE_CODE) | OPTION_BIT(OPTION_FILTER) |
-               OPTION_BIT(OPTION_LIST) | OPTION_BIT(OPTION_WHY_NOT) | OPTION_BIT(OPTION_VARIANT),
+               OPTION_BIT(OPTION_LIST) | OPTION_BIT(OPTION_WHY_NOT) | OPTION_BIT(OPTION_VARIANT) |
+               OPTION_BIT(OPTION_PTX) | OPTION_BIT(OPTION_DEVICE),
     .operand = "SPEC",
     .max_operands = INT_MAX,
 };
@@ -46,6 +48,8 @@ struct met {
 
 struct emission {
     const struct options *options;
+    const struct emit_driver *driver;
+    void *opened; /* of the driver; NULL: no PTX */
     struct gen *gen;
     struct met met;
     int *legal; /* indexes into met */
@@ -220,7 +224,7 @@ static void json_fields(struct buf *out, const struct variant *v)
     buf_putc(out, '}');
 }
 
-static void json_kernel(struct buf *out, const struct variant *v, const char *name, const char *file,
+static void json_kernel(struct buf *out, const struct variant *v, const char *name, const char *file, const char *ptx,
                         bool machine_code, const struct gen_text *text)
 {
     int instructions = 0, vec = 0, mask = 0, integer = 0;
@@ -237,10 +241,16 @@ static void json_kernel(struct buf *out, const struct variant *v, const char *na
     json_text(out, file);
     buf_puts(out, ", \"symbol\": ");
     json_text(out, name);
+    if (ptx) {
+        buf_puts(out, ", \"ptx\": ");
+        json_text(out, ptx);
+    }
     buf_printf(out, ", \"machine_code\": %s, \"fields\": ", machine_code ? "true" : "false");
     json_fields(out, v);
-    buf_printf(out, ", \"instructions\": %d, \"vector_registers\": %d, \"mask_registers\": %d, "
-               "\"integer_registers\": %d}", instructions, vec, mask, integer);
+    buf_printf(out,
+               ", \"instructions\": %d, \"vector_registers\": %d, \"mask_registers\": %d, "
+               "\"integer_registers\": %d}",
+               instructions, vec, mask, integer);
 }
 
 /* ---- files ---- */
@@ -328,35 +338,64 @@ static int stage_file(const struct staging *s, const char *file, const char *dat
     return code;
 }
 
-static void file_name(const struct variant *v, char name[GEN_NAME_MAX], char file[GEN_NAME_MAX + 8])
+/* What is written of one kernel: its source, and PTX where that is asked for. */
+struct files {
+    char name[GEN_NAME_MAX], source[GEN_NAME_MAX + 8], ptx[GEN_NAME_MAX + 8];
+    bool has_ptx;
+};
+
+static struct files files_of(const struct emission *e, int i)
 {
-    variant_encode(v, name);
-    snprintf(file, GEN_NAME_MAX + 8, "%s%s", name, variant_suffix(v));
+    const struct variant *v = &e->met.variant[e->legal[i]];
+    struct files f = {.has_ptx = e->opened && isa_language((enum isa)v->field[F_ISA]) == LANGUAGE_OPENCL};
+    variant_encode(v, f.name);
+    snprintf(f.source, sizeof f.source, "%s%s", f.name, variant_suffix(v));
+    snprintf(f.ptx, sizeof f.ptx, "%s.ptx", f.name);
+    return f;
+}
+
+static int stage_ptx(const struct emission *e, const struct staging *s, const struct files *f, const struct variant *v,
+                     const struct gen_text *text)
+{
+    struct gen_error err = {""};
+    char *ptx = e->driver->make(e->opened, v, text, &err);
+    if (!ptx) {
+        fprintf(stderr, "%s\n", err.text);
+        return CLI_FAILED;
+    }
+    int code = stage_file(s, f->ptx, ptx, strlen(ptx));
+    free(ptx);
+    return code;
+}
+
+static int stage_kernel(const struct emission *e, const struct staging *s, int i, struct buf *manifest)
+{
+    const struct variant *v = &e->met.variant[e->legal[i]];
+    const struct files f = files_of(e, i);
+    bool machine_code = e->options->machine_code;
+    struct gen_text text = {0};
+    struct gen_error err = {""};
+    if (gen_emit(e->gen, v, machine_code ? GEN_MACHINE_CODE : GEN_READABLE, &text, &err)) {
+        fprintf(stderr, "%s: %s\n", f.name, err.text);
+        return CLI_FAILED;
+    }
+    int code = stage_file(s, f.source, text.data, text.size);
+    if (code == CLI_OK && f.has_ptx)
+        code = stage_ptx(e, s, &f, v, &text);
+    buf_puts(manifest, i ? ",\n" : "\n");
+    json_kernel(manifest, v, f.name, f.source, f.has_ptx ? f.ptx : NULL, machine_code, &text);
+    gen_text_free(&text);
+    return code;
 }
 
 static int stage_kernels(const struct emission *e, const struct staging *s)
 {
-    bool machine_code = e->options->machine_code;
     struct buf manifest = {0};
     int code = CLI_OK;
     buf_printf(&manifest, "{\"generator\": \"attngen\", \"version\": \"%d.%d\", \"kernels\": [", ATTN_VERSION_MAJOR,
                ATTN_VERSION_MINOR);
-    for (int i = 0; i < e->legal_count && code == CLI_OK; i++) {
-        const struct variant *v = &e->met.variant[e->legal[i]];
-        char name[GEN_NAME_MAX], file[GEN_NAME_MAX + 8];
-        file_name(v, name, file);
-        struct gen_text text = {0};
-        struct gen_error err = {""};
-        if (gen_emit(e->gen, v, machine_code ? GEN_MACHINE_CODE : GEN_READABLE, &text, &err)) {
-            fprintf(stderr, "%s: %s\n", name, err.text);
-            code = CLI_FAILED;
-            break;
-        }
-        code = stage_file(s, file, text.data, text.size);
-        buf_puts(&manifest, i ? ",\n" : "\n");
-        json_kernel(&manifest, v, name, file, machine_code, &text);
-        gen_text_free(&text);
-    }
+    for (int i = 0; i < e->legal_count && code == CLI_OK; i++)
+        code = stage_kernel(e, s, i, &manifest);
     buf_puts(&manifest, "\n]}\n");
     if (code == CLI_OK && !buf_ok(&manifest))
         code = fail("attngen emit", "memory is out");
@@ -366,21 +405,26 @@ static int stage_kernels(const struct emission *e, const struct staging *s)
     return code;
 }
 
+/* To where it belongs, or away. */
+static int finish_file(const struct staging *s, const char *file, int code)
+{
+    if (code == CLI_OK && renameat(s->temp, file, s->dir, file))
+        code = fail_file(s, file);
+    if (code != CLI_OK)
+        unlinkat(s->temp, file, 0);
+    return code;
+}
+
 /* Renames what is staged, the manifest last, so that it names no kernel that is not there; or removes it. */
 static int finish(const struct emission *e, const struct staging *s, int code)
 {
-    for (int i = 0; i <= e->legal_count; i++) {
-        char name[GEN_NAME_MAX], file[GEN_NAME_MAX + 8];
-        if (i < e->legal_count)
-            file_name(&e->met.variant[e->legal[i]], name, file);
-        else
-            snprintf(file, sizeof file, "%s", manifest_name);
-        if (code == CLI_OK && renameat(s->temp, file, s->dir, file))
-            code = fail_file(s, file);
-        if (code != CLI_OK)
-            unlinkat(s->temp, file, 0);
+    for (int i = 0; i < e->legal_count; i++) {
+        const struct files f = files_of(e, i);
+        code = finish_file(s, f.source, code);
+        if (f.has_ptx)
+            code = finish_file(s, f.ptx, code);
     }
-    return code;
+    return finish_file(s, manifest_name, code);
 }
 
 static int write_all(const struct emission *e)
@@ -424,17 +468,45 @@ static int print_spec_help(void)
     return CLI_OK;
 }
 
-int cli_emit(int argc, char **argv)
+/* That the driver is there before anything is written. */
+static int open_driver(struct emission *e)
+{
+    struct gen_error err = {""};
+    bool any = false;
+    if (!e->options->ptx)
+        return CLI_OK;
+    for (int i = 0; i < e->legal_count; i++)
+        any |= isa_language((enum isa)e->met.variant[e->legal[i]].field[F_ISA]) == LANGUAGE_OPENCL;
+    if (!any)
+        return fail("attngen emit", "--ptx, but no kernel is in OpenCL C; expected isa portable, sm80 or sm90");
+    return e->driver->open(e->options->file[OPTION_DEVICE], &e->opened, &err) ? fail("attngen emit", err.text) : CLI_OK;
+}
+
+/* NULL: the words of the command line go together. */
+static const char *why_wrong(const struct options *o, const struct emit_driver *driver)
+{
+    const char *device = o->file[OPTION_DEVICE];
+    if (!o->file[OPTION_VARIANT] == (o->operands == 0))
+        return o->operands ? "SPEC and --variant; expected one of them" : "no SPEC; expected one, or --variant NAME";
+    if (o->ptx && !driver)
+        return "--ptx needs OpenCL; expected the program attngen, which has it";
+    if (device && !o->ptx)
+        return "--device is for --ptx; expected both or neither";
+    if (device && !strcmp(device, "cpu"))
+        return "--device cpu has no PTX; expected opencl or opencl:N";
+    return NULL;
+}
+
+int emit_main(int argc, char **argv, const struct emit_driver *driver)
 {
     struct options options;
     int code = CLI_OK;
     if (!options_begin(&verb, argc, argv, &options, &code))
         return code == CLI_OK ? print_spec_help() : code;
-    bool by_name = options.file[OPTION_VARIANT] != NULL;
-    if (by_name == (options.operands > 0))
-        return usage_error(&verb, by_name ? "SPEC and --variant; expected one of them"
-                                          : "no SPEC; expected one, or --variant NAME");
-    struct emission e = {.options = &options};
+    const char *wrong = why_wrong(&options, driver);
+    if (wrong)
+        return usage_error(&verb, wrong);
+    struct emission e = {.options = &options, .driver = driver};
     struct gen_error err = {""};
     if (gen_open(&e.gen, &err)) {
         fprintf(stderr, "%s\n", err.text);
@@ -443,8 +515,13 @@ int cli_emit(int argc, char **argv)
     code = consider_all(&e);
     if (code == CLI_OK && options.list)
         code = print_names(&e);
-    else if (code == CLI_OK && (!options.why_not || options.file[OPTION_OUT_DIR]))
-        code = write_all(&e);
+    else if (code == CLI_OK && (!options.why_not || options.file[OPTION_OUT_DIR])) {
+        code = open_driver(&e);
+        if (code == CLI_OK)
+            code = write_all(&e);
+    }
+    if (e.opened)
+        driver->close(e.opened);
     gen_close(e.gen);
     buf_free(&e.rules);
     free(e.met.variant);

@@ -5,7 +5,15 @@
 
 #include "../attn.h"
 #include "cli.h"
+#include "emit.h"
 #include "options.h"
+
+#ifdef ATTNGEN_EMIT_ONLY
+int cli_emit(int argc, char **argv)
+{
+    return emit_main(argc, argv, NULL);
+}
+#endif
 
 static const struct command {
     const char *name;

@@ -36,6 +36,10 @@ static const struct option table[OPTION_COUNT] = {
     [OPTION_LIST] = {"--list", NULL, "print names, write nothing", VALUE_NONE, read_flag},
     [OPTION_WHY_NOT] = {"--why-not", NULL, "print each rejected combination and the rule that rejects it", VALUE_NONE,
                         read_flag},
+    [OPTION_PTX] = {"--ptx", NULL,
+                    "beside each OpenCL kernel the PTX that NVIDIA's driver makes\n"
+                    "of it, NAME.ptx; --device says which device's",
+                    VALUE_NONE, read_flag},
     [OPTION_SHAPE] = {"--shape", "SHAPE",
                       "B,Hq,Hkv,Sq,Skv,D[,Dv]: batch, query heads, key heads,\n"
                       "queries, keys, head dim of Q and K, of V and O",

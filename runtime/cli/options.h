@@ -23,6 +23,7 @@ enum option_id {
     OPTION_FILTER,
     OPTION_LIST,
     OPTION_WHY_NOT,
+    OPTION_PTX,
     /* attention */
     OPTION_SHAPE,
     OPTION_DTYPE,
@@ -90,7 +91,7 @@ struct options {
     bool every_compiler; /* --compiler both */
     attn_rigor rigor;    /* ATTN_MEASURE */
     double time_limit;   /* seconds; 0 when not given */
-    bool machine_code, list, why_not, json;
+    bool machine_code, list, why_not, ptx, json;
     char *const *operand; /* what stands there without an option, in order; points into argv, which is reordered */
     int operands;
 };

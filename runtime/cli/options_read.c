@@ -82,6 +82,7 @@ int read_flag(enum option_id id, const char *value, struct options *out, struct 
     case OPTION_MACHINE_CODE: out->machine_code = true; break;
     case OPTION_LIST: out->list = true; break;
     case OPTION_WHY_NOT: out->why_not = true; break;
+    case OPTION_PTX: out->ptx = true; break;
     case OPTION_JSON: out->json = true; break;
     default: break;
     }

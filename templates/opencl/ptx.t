@@ -7,6 +7,14 @@ INLINED float exp2_fast(float x) /* 2**-inf is 0, 2**0 is 1 */
     __asm__("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
+% if SOFTCAP
+INLINED float within30(float x) /* from -30 to 30; NaN stays NaN */
+{
+    float y;
+    __asm__("{min.NaN.f32 %0, %1, 0f41F00000; max.NaN.f32 %0, %0, 0fC1F00000;}" : "=f"(y) : "f"(x));
+    return y;
+}
+% end
 INLINED float reciprocal(float x)
 {
     float y;

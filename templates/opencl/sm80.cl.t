@@ -12,6 +12,9 @@
 % else
 % include "opencl/sm80.header.t"
 % include "opencl/args.h"
+% if FEATURES
+% include "opencl/features.h"
+% end
 % include "opencl/ptx.t"
 % include "opencl/ptx.sm80.t"
 % end
@@ -27,7 +30,7 @@ INLINED void copy_next(const struct part *p, const struct tile *x, int n, __glob
     const struct attn_cl_args *a)
 {
     const uint shared = p->shared;
-    const int j = (x->count - 1 - n) * ${BK}, there = x->keys - j;
+    const int j = (${FROM ? "x->from + " : ""}x->count - 1 - n) * ${BK}, there = x->keys - j;
     k += j * a->k_stride[2], v += j * a->v_stride[2];
     if (n < x->count && (n > 0 || there >= ${BK})) {
         copy_qk(K_AT(n), k, a->k_stride[2], p->item, ${BK}, ${BK});
@@ -47,12 +50,18 @@ INLINED void copy_next(const struct part *p, const struct tile *x, int n, __glob
 
 __kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1)))
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE} *o,
-    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a, ${WGMMA ? "const struct attn_cl_maps maps, __global ulong *room)" : "const int near)"}
+    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a,${FEATURES ? "" : WGMMA ? " const struct attn_cl_maps maps, __global ulong *room)" : " const int near)"}
+% if SINK
+    __global const float *sinks,
+% end
+% if FEATURES
+    const struct attn_cl_features f, const int near)
+% end
 {
     __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));
     const uint shared = (uint)(ulong)memory;
-    const struct tile x = tile_at((int)get_group_id(0), &a, ${WGMMA ? "maps.near" : "near"}, kv_lens);
-    const struct part p = part_of(memory, &x, &a);
+    const struct tile x = tile_at((int)get_group_id(0), &a, ${WGMMA ? "maps.near" : "near"}, kv_lens${WINDOW ? ", &f" : ""});
+    const struct part p = part_of(memory, &x, &a${SOFTCAP ? ", &f" : ""});
     float s[${FR*NS}], out[${FR*NO}], fix[2];
     uint w[${FR*NS/2}];
     struct rows rows[${FR}];
@@ -90,12 +99,14 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     copies_wait(${ST - 2});
 % end
     barrier(CLK_LOCAL_MEM_FENCE);
+% if not SOFTCAP
     if (a.scale < 0.0f)
         negate_q(&p);
+% end
     #pragma unroll
     for (int d = 0; d < ${NQ/4}; d++)
         get_queries(fragments + d * ${4*FR}, &p, d);
-% else
+% elif not SOFTCAP
     if (a.scale < 0.0f) {
 % if COPY == "async"
         copies_wait(${ST - 2});
@@ -106,7 +117,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % end
 % end
     for (int n = 0; n < x.count; n++) {
-        const int j = x.count - 1 - n;
+        const int j = ${FROM ? "x.from + " : ""}x.count - 1 - n;
 % if COPY == "plain"
         barrier(CLK_LOCAL_MEM_FENCE); /* nobody needs the keys before */
         copy_next(&p, &x, n, k, v, &a);
@@ -125,9 +136,18 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         barrier(CLK_LOCAL_MEM_FENCE); /* this stage is here, and nobody needs the one before */
         copy_next(&p, &x, n + ${ST - 1}, k, v, &a);
 % end
+% if WINDOW
+        if (!meets(&p, j))
+% else
         if (j * ${BK} >= p.reach)
+% end
             continue;
         scores(s, ${Q_STAYS ? "fragments, " : ""}&p, K_AT(n));
+% if SOFTCAP
+        #pragma unroll
+        for (int m = 0; m < ${FR}; m++)
+            cap(s + m * ${NS}, p.ratio);
+% end
         mask_edge(s, &p, j);
         #pragma unroll
         for (int f = 0; f < ${FR}; f++) {
@@ -137,7 +157,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         }
         values(out, w, &p, V_AT(n));
     }
-    close_rows(out, &p, rows, &a, lse);
+    close_rows(out, &p, rows, &a, lse${SINK ? ", sinks[f.sinks_at + x.h] * 1.44269504f" : ""});
     barrier(CLK_LOCAL_MEM_FENCE); /* O takes the place of what was copied */
     store_output(o, a.o_stride[2], (int)a.q_len - p.i, out, &p);
 }

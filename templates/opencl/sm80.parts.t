@@ -4,27 +4,53 @@ struct part {
     uint shared;
     __local uchar *memory; /* the same */
     int item, warp, lane;
-    float scale;
+    float scale${SOFTCAP ? ", ratio" : ""};
+% if WINDOW
+    int i;                 /* its first row */
+    int keys, offset, low; /* as in struct tile */
+% else
     int i, reach;          /* its first row; none of its rows sees keys from reach on */
     int keys, offset;      /* as in struct tile */
+% end
 };
 
-INLINED struct part part_of(__local uchar *memory, const struct tile *x, const struct attn_cl_args *a)
+INLINED struct part part_of(__local uchar *memory, const struct tile *x, const struct attn_cl_args *a${SOFTCAP ? "," : ")"}
+% if SOFTCAP
+    const struct attn_cl_features *features)
+% end
 {
+% if WINDOW
+    const int item = get_local_id(0) % ${ITEMS}; /* %: the compiler learns its range */
+% else
     const int item = get_local_id(0) % ${ITEMS}, last = (int)a->q_len - 1; /* %: the compiler learns its range */
+% end
     struct part p = {.shared = (uint)(ulong)memory, .memory = memory, .item = item, .warp = uniform(item / 32), .lane = item & 31};
     p.i = x->i0 + p.warp * ${MR};
     p.keys = x->keys, p.offset = x->offset;
-% if WGMMA
+% if WINDOW
+    p.low = x->low;
+% elif WGMMA
     const int i = x->i0 + p.warp / 4 * 64; /* of the warpgroup, which multiplies as one */
     p.reach = i > last ? 0 : interval(min(i + 63, last), x->keys, x->offset);
 % else
     p.reach = p.i > last ? 0 : interval(min(p.i + ${MR - 1}, last), x->keys, x->offset);
 % end
+% if SOFTCAP
+    p.scale = fmax(features->softcap * 1.44269504f, FLT_MIN), p.ratio = a->scale / features->softcap;
+% else
     p.scale = fmax(fabs(a->scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
+% end
     return p;
 }
 
+% if WINDOW
+/* Whether any of the warp's rows may see keys of tile j. Computed anew: registers are dear. */
+INLINED int meets(const struct part *p, int j)
+{
+    return j * ${BK} < interval(p->i + ${MR - 1}, p->keys, p->offset) && (j + 1) * ${BK} > p->i + p->low;
+}
+
+% end
 % if UNSWIZZLED
 /* Where 16 bytes lie in a box: eight rows of a small matrix, 128 bytes apart, are in the same banks. */
 INLINED uint place(int row, int chunk, const int width)
@@ -87,6 +113,7 @@ INLINED void copy_${v ? "v" : "qk"}(uint to, __global const ushort *from, long s
 #define K_AT(n) (shared + ${AT_STAGES} + (n) % ${ST} * ${STAGE})
 #define V_AT(n) (shared + ${AT_STAGES + K_TILE} + (n) % ${ST} * ${STAGE})
 
+% if not SOFTCAP
 /* With a negative scale the scores of -Q are multiplied by its magnitude, so that the largest comes out on top. */
 INLINED void negate_q(const struct part *p)
 {
@@ -101,10 +128,11 @@ INLINED void negate_q(const struct part *p)
     warp_sync();
 % end
 }
+
+% end
 % if WGMMA
 % include "opencl/sm90.joint.parts.t"
 % else
-
 /* Columns 16*d to 16*d + 15 of the warp's queries. */
 INLINED void get_queries(uint *q, const struct part *p, int d)
 {
@@ -178,7 +206,7 @@ INLINED void values(float *out, const uint *w, const struct part *p, uint v)
 }
 % end
 
-/* The keys of tile j that are behind the ends of intervals. Those are not kept: registers are dear. */
+/* The keys of tile j that are behind the ends of intervals${WINDOW ? ", or before they begin" : ""}. Those are not kept: registers are dear. */
 INLINED void mask_edge(float *s, const struct part *p, int j)
 {
     if (interval(p->i, p->keys, p->offset) < (j + 1) * ${BK}) {
@@ -190,10 +218,23 @@ INLINED void mask_edge(float *s, const struct part *p, int j)
             mask(s + f * ${NS}, left);
         }
     }
+% if WINDOW
+    if (p->i + ${MR - 1} + p->low > j * ${BK}) {
+        const int first = p->i + p->lane / 4 + p->low - j * ${BK} - 2 * (p->lane & 3);
+        #pragma unroll
+        for (int f = 0; f < ${FR}; f++) {
+            const int before[2] = {first + 16 * f, first + 16 * f + 8};
+            mask_before(s + f * ${NS}, before);
+        }
+    }
+% end
 }
 
 /* The rows are complete: their LSE, and O as it is stored. */
-INLINED void close_rows(float *out, const struct part *p, struct rows *rows, const struct attn_cl_args *a, __global float *lse)
+INLINED void close_rows(float *out, const struct part *p, struct rows *rows, const struct attn_cl_args *a, __global float *lse${SINK ? "," : ")"}
+% if SINK
+    float sink)
+% end
 {
     #pragma unroll
     for (int r = 0; r < ${2*FR}; r++) {
@@ -201,7 +242,11 @@ INLINED void close_rows(float *out, const struct part *p, struct rows *rows, con
         const int i = p->i + p->lane / 4 + 8 * r;
         sum += across(sum, 1);
         sum += across(sum, 2);
+% if SINK
+        const float inverse = inverse_with_sink(sum, finite(rows[r / 2].top[r % 2]) * p->scale, sink);
+% else
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
+% end
         if (a->has_lse && (p->lane & 3) == 0 && i < (int)a->q_len)
             lse[i] = sum == 0.0f ? -INFINITY : finite(rows[r / 2].top[r % 2]) * p->scale * 0.693147181f + log(sum);
         #pragma unroll

@@ -2,6 +2,7 @@
 %# of them. Rows of Q, K, V and O lie in shared memory in boxes of 64 columns, 128 bytes, the width of a swizzle; the last box
 %# has 16 or 32 where that is enough. A warp has MR rows of queries: one or two fragments of 16.
 % let WGMMA = ISA == "sm90"
+% include "opencl/sm.sizes.t"
 % assert DTYPE != "f32", "isa sm80 multiplies f16 and bf16; dtype must be one of them"
 % assert NV + U + GQ + GX + VW + PINGPONG == 0, "micro.vecs, unroll, group, vector and pingpong belong to other isas; sm80 has tiles, micro.rows and stages"
 % assert HD % 8 == 0 and HDV % 8 == 0, "head_dim must be a multiple of 8: rows are copied by whole 16 bytes"

@@ -7,6 +7,9 @@
 % include "opencl/sm90.sizes.t"
 % include "opencl/sm90.header.t"
 % include "opencl/args.h"
+% if FEATURES
+% include "opencl/features.h"
+% end
 % include "opencl/maps.h"
 % include "opencl/ptx.t"
 % include "opencl/ptx.sm90.t"
@@ -15,6 +18,7 @@
 % include "opencl/sm90.tiles.t"
 % include "opencl/sm90.copy.t"
 % include "opencl/sm90.parts.t"
+% let FIRST = FROM ? "from" : "0"
 
 /* With ping-pong one warpgroup's products run while the other makes exponentials. */
 % if PINGPONG
@@ -56,7 +60,7 @@ INLINED void end_values(struct part *x)
 /* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values of the
  * step before, be it of the tile before; ${SERIAL ? "when both are there" : "while these are under way"}, it makes exponentials of the scores. Before the
  * first tile there is one of nothing: P = 0, whose output is not stored. */
-INLINED void consume(struct part *x, const struct attn_cl_args *a, __global float *lse)
+INLINED void consume(struct part *x, const struct attn_cl_args *a, __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
     const uint shared = x->shared;
     __local uchar *const memory = x->memory;
@@ -71,16 +75,26 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
         out[n] = 0.0f;
     for (;; x->nq++) {
         await(Q_FULL(x->w, x->nq), Q_ROUND(x->nq));
+% if FROM
+        const int from = TILE_AT(x->w, x->nq)->from;
+        int j = from + TILE_AT(x->w, x->nq)->count - 1;
+% else
         int j = TILE_AT(x->w, x->nq)->count - 1;
-        if (j < 0)
+% end
+        if (j < ${FIRST})
             break;
+% if not SOFTCAP
         if (a->scale < 0.0f)
             negate_q(x);
+% end
         begin_step(s, out, p, x);
         set_ends(x, TILE_AT(x->w, x->nq));
-        close_rows(x, &rows, inverse, a, lse);
+        close_rows(x, &rows, inverse, a, lse${SINK ? ", sinks" : ""});
         await_staging(x);
-        end_scores(x, j == 0);
+        end_scores(x, j == ${FIRST});
+% if SOFTCAP
+        cap(s, x->ratio);
+% end
         mask_edge(s, x, j);
         softmax(s, &rows, fix, x->scale);
         end_values(x);
@@ -90,10 +104,13 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
         for (int n = 0; n < ${NO}; n++)
             out[n] = 0.0f;
         round_all(p, s);
-        while (--j >= 0) {
+        while (--j >= ${FIRST}) {
             begin_step(s, out, p, x);
-            end_scores(x, j == 0);
-% if CAUSAL
+            end_scores(x, j == ${FIRST});
+% if SOFTCAP
+            cap(s, x->ratio);
+% end
+% if CAUSAL or WINDOW
             mask_edge(s, x, j);
 % end
             const int grown = softmax(s, &rows, fix, x->scale);
@@ -105,7 +122,7 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
     }
     await(V_FULL(x->nv), ROUND(x->nv));
     begin_values(out, p, V_AT(x->nv));
-    close_rows(x, &rows, inverse, a, lse);
+    close_rows(x, &rows, inverse, a, lse${SINK ? ", sinks" : ""});
     await_staging(x);
     products_wait();
     store_output(x, out, inverse);
@@ -113,7 +130,13 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
 
 __kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1)))
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE} *o,
-    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a, const struct attn_cl_maps maps, __global ulong *room)
+    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a,${FEATURES ? "" : " const struct attn_cl_maps maps, __global ulong *room)"}
+% if SINK
+    __global const float *sinks,
+% end
+% if FEATURES
+    const struct attn_cl_features f, const struct attn_cl_maps maps, __global ulong *room)
+% end
 {
     __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));
     const uint shared = (uint)(ulong)memory;
@@ -142,7 +165,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         registers_for_copying();
 % end
         if (item < 32)
-            produce(&from, &a, maps.near, kv_lens${PERSISTENT ? ", taken" : ""});
+            produce(&from, &a, maps.near, kv_lens${PERSISTENT ? ", taken" : ""}${WINDOW ? ", &f" : ""});
         return;
     }
 % if WG > 1
@@ -150,12 +173,16 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % end
     struct part x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3, .lane = item & 31,
         .o = (ulong)(room + 48)};
+% if SOFTCAP
+    x.scale = fmax(f.softcap * 1.44269504f, FLT_MIN), x.ratio = a.scale / f.softcap;
+% else
     x.scale = fmax(fabs(a.scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
+% end
 % if PINGPONG
     if (x.w == 1)
         named_arrive(1, 256);
 % end
-    consume(&x, &a, lse);
+    consume(&x, &a, lse${SINK ? ", sinks + f.sinks_at" : ""});
 % if PINGPONG
     if (x.w == 0)
         named_sync(1, 256);

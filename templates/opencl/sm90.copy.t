@@ -86,7 +86,7 @@ INLINED void load_v(struct source *f, const struct tile *x, int j)
 INLINED void load_first(struct source *f, const struct tile *x)
 {
     load_q(f, x, 0);
-    load_k(f, x, x->count - 1);
+    load_k(f, x, ${FROM ? "x->from + " : ""}x->count - 1);
 % for w in 1..WG
     load_q(f, x, ${w});
 % end
@@ -96,19 +96,22 @@ INLINED void load_first(struct source *f, const struct tile *x)
 % if PERSISTENT
 /* Tiles are given out as work-groups become free. The last one to see that there are no more counts from 0 again. All is
  * loaded in the order in which consumers want it: keys a step ahead of values, of the next tile too. */
-INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, __global const long *kv_lens, __global uint *taken)
+INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, __global const long *kv_lens, __global uint *taken${WINDOW ? "," : ")"}
+% if WINDOW
+    const struct attn_cl_features *features)
+% end
 {
     const uint shared = f->shared;
     const int tiles = ((int)a->q_len + ${BQ - 1}) / ${BQ} * (int)(a->heads * a->batch), groups = (int)get_num_groups(0);
-    struct tile x = tile_at(get_group_id(0), a, near, kv_lens);
+    struct tile x = tile_at(get_group_id(0), a, near, kv_lens${WINDOW ? ", features" : ""});
     if (f->lane == 0)
         arrive(V_FULL(f->nv)); /* the first step has no values to multiply, and waits for some all the same */
     f->nv++;
     load_first(f, &x);
     for (int more = 1; more;) {
         uint next = 0;
-        for (int j = x.count - 1; j > 0; j--) {
-            if (f->lane == 0 && j == min(x.count - 1, 3)) /* early enough to have the answer in time */
+        for (int j = ${FROM ? "x.from + " : ""}x.count - 1; j > ${FROM ? "x.from" : "0"}; j--) {
+            if (f->lane == 0 && j${FROM ? " - x.from" : ""} == min(x.count - 1, 3)) /* early enough to have the answer in time */
                 next = count_up(taken);
             load_k(f, &x, j - 1);
             load_v(f, &x, j);
@@ -116,19 +119,19 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, _
         if (f->lane == 0 && x.count == 1)
             next = count_up(taken);
         const int t = groups + uniform((int)next);
-        const struct tile y = tile_at(min(t, tiles - 1), a, near, kv_lens);
+        const struct tile y = tile_at(min(t, tiles - 1), a, near, kv_lens${WINDOW ? ", features" : ""});
         more = t < tiles;
 % if QS > 1
         if (more)
             load_first(f, &y);
-        load_v(f, &x, 0);
+        load_v(f, &x, ${FROM ? "x.from" : "0"});
 % else
         if (more) {
             for (int c = 0; c < ${HB*WG} && f->lane == 0; c++)
                 box_prefetch(f->q, 64 * (c % ${HB}), y.i0 + 64 * (c / ${HB}), y.h, y.b);
-            load_k(f, &y, y.count - 1);
+            load_k(f, &y, ${FROM ? "y.from + " : ""}y.count - 1);
         }
-        load_v(f, &x, 0);
+        load_v(f, &x, ${FROM ? "x.from" : "0"});
         if (more) {
 % for w in 0..WG
             load_q(f, &y, ${w});
@@ -146,19 +149,22 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, _
 }
 % else
 /* One tile, loaded in the order in which consumers want it: keys a step ahead of values. */
-INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, __global const long *kv_lens)
+INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, __global const long *kv_lens${WINDOW ? "," : ")"}
+% if WINDOW
+    const struct attn_cl_features *features)
+% end
 {
     const uint shared = f->shared;
-    const struct tile x = tile_at(get_group_id(0), a, near, kv_lens);
+    const struct tile x = tile_at(get_group_id(0), a, near, kv_lens${WINDOW ? ", features" : ""});
     if (f->lane == 0)
         arrive(V_FULL(f->nv)); /* the first step has no values to multiply, and waits for some all the same */
     f->nv++;
     load_first(f, &x);
-    for (int j = x.count - 1; j > 0; j--) {
+    for (int j = ${FROM ? "x.from + " : ""}x.count - 1; j > ${FROM ? "x.from" : "0"}; j--) {
         load_k(f, &x, j - 1);
         load_v(f, &x, j);
     }
-    load_v(f, &x, 0);
+    load_v(f, &x, ${FROM ? "x.from" : "0"});
 % for w in 0..WG
     load_end(f, ${w});
 % end

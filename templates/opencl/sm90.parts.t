@@ -4,14 +4,19 @@ struct part {
     uint shared;
     __local uchar *memory;
     int w, warp, lane;
-    float scale;
+    float scale${SOFTCAP ? ", ratio" : ""};
+% if WINDOW
+    int edge, begin; /* see set_ends */
+% else
     int edge, end[2]; /* see set_ends */
+% end
     uint nq, nk, nv;  /* tiles of queries, keys and values so far */
     ulong o;          /* map */
 };
 
 % include "opencl/sm90.products.t"
 
+% if not SOFTCAP
 /* With a negative scale the scores of -Q are multiplied by its magnitude, so that the largest comes out on top. */
 INLINED void negate_q(const struct part *x)
 {
@@ -22,6 +27,33 @@ INLINED void negate_q(const struct part *x)
     named_sync(3 + x->w, 128);
 }
 
+% end
+% if WINDOW
+/* All of the warpgroup's rows see the keys from begin on that are before edge. */
+INLINED void set_ends(struct part *x, __local volatile const struct tile *at)
+{
+    const int i0 = at->i0 + 64 * x->w;
+    x->edge = interval(i0, at->keys, at->offset);
+    x->begin = i0 + 63 + at->low;
+}
+
+/* The keys of tile j that are behind the ends of intervals, or before they begin. */
+INLINED void mask_edge(float *s, const struct part *x, int j)
+{
+    __local uchar *const memory = x->memory;
+    __local volatile const struct tile *at = TILE_AT(x->w, x->nq);
+    const int row = 64 * x->w + 16 * x->warp + x->lane / 4, from = j * ${BK} + 2 * (x->lane & 3);
+    if (x->edge < (j + 1) * ${BK}) {
+        const int i = at->i0 + row, keys = at->keys, offset = at->offset;
+        const int left[2] = {interval(i, keys, offset) - from, interval(i + 8, keys, offset) - from};
+        mask(s, left);
+    }
+    if (x->begin > j * ${BK}) {
+        const int first = at->i0 + row + at->low - from, before[2] = {first, first + 8};
+        mask_before(s, before);
+    }
+}
+% else
 /* Row i sees keys before end[0], row i + 8 those before end[1], and all of the warpgroup's rows those before edge. */
 INLINED void set_ends(struct part *x, __local volatile const struct tile *at)
 {
@@ -38,17 +70,28 @@ INLINED void mask_edge(float *s, const struct part *x, int j)
         mask(s, left);
     }
 }
+% end
 
 /* The rows of the tile before are complete: their LSE, and what their output is to be multiplied by. */
-INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse, const struct attn_cl_args *a, __global float *lse)
+INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse, const struct attn_cl_args *a, __global float *lse${SINK ? "," : ")"}
+% if SINK
+    __global const float *sinks)
+% end
 {
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq - 1);
+% if SINK
+    const float sink = x->nq > 0 ? sinks[at->h] * 1.44269504f : -INFINITY;
+% end
     #pragma unroll
     for (int r = 0; r < 2; r++) {
         rows->sum[r] += across(rows->sum[r], 1);
         rows->sum[r] += across(rows->sum[r], 2);
+% if SINK
+        inverse[r] = inverse_with_sink(rows->sum[r], finite(rows->top[r]) * x->scale, sink);
+% else
         inverse[r] = rows->sum[r] == 0.0f ? 0.0f : reciprocal(rows->sum[r]);
+% end
     }
     if (a->has_lse && x->nq > 0 && (x->lane & 3) == 0) {
         const int i = at->i0 + 64 * x->w + 16 * x->warp + x->lane / 4;

@@ -1,6 +1,7 @@
 %# The sizes that a tile of forward attention implies on NVIDIA's Hopper, and what must hold of them. Rows of Q, K, V and
 %# O lie in shared memory in boxes of 64 columns, 128 bytes, the width of a swizzle; a last, partial box is filled with
 %# zeros. A warpgroup, four warps, has 64 rows of queries.
+% include "opencl/sm.sizes.t"
 % let WG = BQ/64
 % assert DTYPE != "f32", "isa sm90 multiplies f16 and bf16; dtype must be one of them"
 % assert MR + NV + U + GQ + GX + VW == 0, "micro, unroll, group and vector belong to other isas; sm90 has tiles and stages"
@@ -9,6 +10,7 @@
 % assert BQ == 64 or BQ == 128 or BQ == 192, "tile.q must be 64, 128 or 192: one to three warpgroups of 64 rows"
 % assert BK % 16 == 0 and BK <= 256, "tile.k must be a multiple of 16 and at most 256, as wgmma's sides are"
 % assert COPY == "tma", "copy must be tma where one warp copies for all; plain and async go with loop joint"
+% assert SPLIT == 0 or LOOP == "persistent", "split needs work-groups that stay; loop must be persistent"
 % assert not UNSWIZZLED and not SHARED_Q, "unswizzled and shared_q belong to isa sm80: wgmma reads swizzled shared memory anyway"
 % assert not PINGPONG or WG == 2, "pingpong needs two warpgroups; tile.q must be 128"
 % let TYPE = "ushort"
@@ -24,7 +26,7 @@
 % let K_TILE = BK*HB*128
 % let V_TILE = BK*VB*128
 % let O_BOX = 64*128
-% let TILE_BYTES = 32
+% let TILE_BYTES = FROM ? 48 : 32
 % let TILES = 4
 % let ROOM = 232448
 % let STAGES = ST*(K_TILE + V_TILE)

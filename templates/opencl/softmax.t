@@ -3,13 +3,37 @@
 /* Query i sees the keys before this one. */
 INLINED int interval(int i, int keys, int offset)
 {
-% if CAUSAL
+% if CAUSAL or WINDOW
     return max(min(i + offset + 1, keys), 0);
 % else
     return keys;
 % end
 }
 
+% if SOFTCAP
+/* tanh x = e / (e + 2) where e = exp(2x) - 1 = 2**y - 1: with y = n + r, 2**n * (2**r - 1) + (2**n - 1), whose terms cancel
+ * nothing. 2**r - 1 is r times a polynomial (relative error 1.1e-8), so that tanh x is x near 0; where 2**y is 2**30 or its
+ * inverse it is 1 or -1. */
+INLINED float tanh_fast(float x)
+{
+    const float y = within30(x * 2.88539008f), shifted = y + 12582912.0f; /* whole numbers alone are that large */
+    const float r = y - (shifted - 12582912.0f), two_n = as_float((as_int(shifted) << 23) + 0x3f800000);
+    float p = fma(0.000154035124f, r, 0.00133907355f);
+    p = fma(p, r, 0.00961823749f), p = fma(p, r, 0.0555035743f);
+    p = fma(p, r, 0.240226498f), p = fma(p, r, 0.693147188f);
+    const float e = fma(p * r, two_n, two_n - 1.0f);
+    return e * reciprocal(e + 2.0f);
+}
+
+/* Scores over the cap's; ratio is that of the scale to the cap. */
+INLINED void cap(float *s, float ratio)
+{
+    #pragma unroll
+    for (int n = 0; n < ${NS}; n++)
+        s[n] = tanh_fast(s[n] * ratio);
+}
+
+% end
 struct rows {
     float top[2], sum[2]; /* maximum of the scores so far, or what stands for it; share of the sum of exponentials */
 };
@@ -21,6 +45,16 @@ INLINED void mask(float *s, const int *left)
     for (int n = 0; n < ${NS}; n++)
         s[n] = 8 * (n / 4) + n % 2 < left[n / 2 % 2] ? s[n] : -INFINITY;
 }
+% if WINDOW
+
+/* And where it is before the interval: the first before[r] of those keys. */
+INLINED void mask_before(float *s, const int *before)
+{
+    #pragma unroll
+    for (int n = 0; n < ${NS}; n++)
+        s[n] = 8 * (n / 4) + n % 2 < before[n / 2 % 2] ? -INFINITY : s[n];
+}
+% end
 
 INLINED float finite(float m) /* what is subtracted: -inf - -inf is no number, and a row without keys has that maximum */
 {
@@ -65,6 +99,15 @@ INLINED int softmax(float *s, struct rows *x, float *fix, float scale)
     return grown;
 }
 
+% if SINK
+/* What output is multiplied by when a sink joins a row's sum, which counts from top; top and sink are exponents of two. */
+INLINED float inverse_with_sink(float sum, float top, float sink)
+{
+    const float high = fmax(top, sink), less = exp2_fast(top - high);
+    return sum == 0.0f ? 0.0f : less / fma(sum, less, exp2_fast(sink - high));
+}
+
+% end
 INLINED void rescale(float *o, const float *fix)
 {
     #pragma unroll

@@ -4,6 +4,7 @@
  *     check VARIANT B,Hq,Hkv,Sq,Skv ROWS               error and bound over so many rows
  *     tune DTYPE D,DV CAUSAL B,Hq,Hkv,Sq,Skv SECONDS   the fastest variant there, as a plan would find it
  *     names DTYPE D,DV CAUSAL                          all that tuning would try and the rules allow
+ *     draw CSV SVG DENSE                               bench_gpu.py's table, beside a dense product's TFLOP/s
  * Each answer is one line of JSON. What it is not: the comparison itself. */
 #define _GNU_SOURCE /* strtok_r */
 #include <stdio.h>
@@ -13,10 +14,12 @@
 #include "../../gen/space.h"
 #include "../../runtime/cpu.h"
 #include "../../runtime/device.h"
+#include "../../runtime/draw.h"
 #include "../../runtime/opencl_api.h"
 #include "../../runtime/reference.h"
 #include "../../runtime/tune.h"
 #include "../../runtime/workload.h"
+#include "gpu_plot.h"
 
 enum { BATCHES_MAX = 512, SPACE_MAX = 4096, KERNELS = 8 };
 
@@ -94,11 +97,13 @@ static int need_memory(struct worker *w, int which, enum dtype type, size_t elem
     return opencl_failed(code, "clCreateBuffer", &w->err);
 }
 
-/* Contiguous bhsd. */
-static struct attn_args args_of(const struct question *q)
+/* Contiguous bhsd; a window and a softcap are the tuner's. */
+static struct attn_args args_of(const struct question *q, struct attn_features *f)
 {
     const struct workload_shape *s = &q->shape;
     const int64_t d = variant_head_dim(&q->v), dv = variant_head_dim_v(&q->v);
+    *f = (struct attn_features){.softcap = 50};
+    draw_window(&q->v, f->window);
     return (struct attn_args){.size = sizeof(struct attn_args),
                               .batch = s->batch,
                               .heads = s->heads,
@@ -111,7 +116,8 @@ static struct attn_args args_of(const struct question *q)
                               .o_stride = {s->heads * s->q_len * dv, s->q_len * dv, dv},
                               .bottom_right = 1,
                               .scale = 1 / __builtin_sqrtf((float)d),
-                              .parts = 1};
+                              .parts = 1,
+                              .features = f};
 }
 
 static double event_ms(struct worker *w, cl_event first, cl_event last)
@@ -147,7 +153,8 @@ static double time_batch(struct worker *w, const struct attn_args *args, int lau
 
 static int answer_time(struct worker *w, const struct question *q, int batches, int launches)
 {
-    const struct attn_args args = args_of(q);
+    struct attn_features features;
+    const struct attn_args args = args_of(q, &features);
     const enum dtype type = (enum dtype)q->v.field[F_DTYPE];
     const int64_t rows[4] = {args.heads * args.q_len, args.kv_heads * args.kv_len, args.kv_heads * args.kv_len,
                              args.heads * args.q_len};
@@ -256,7 +263,7 @@ static bool read_problem(char *const word[], struct variant *v)
 
 static int refuse(struct worker *w, const char *line)
 {
-    snprintf(w->err.text, sizeof w->err.text, "'%.60s'; expected time, check, tune or names as bench_gpu.c has them",
+    snprintf(w->err.text, sizeof w->err.text, "'%.60s'; expected time, check, tune, names or draw as bench_gpu.c has them",
              line);
     return -1;
 }
@@ -273,6 +280,12 @@ static int answer(struct worker *w, char *line)
         return answer_names(w, &q);
     if (n >= 6 && !strcmp(word[0], "tune") && read_problem(word + 1, &q.v) && read_shape(word[4], &q.shape))
         return answer_tune(w, &q, atof(word[5]));
+    if (n == 4 && !strcmp(word[0], "draw")) {
+        if (gpu_plot(word[1], word[2], opencl_target_device(w->tuner.device)->name, atof(word[3]), &w->err) != 0)
+            return -1;
+        printf("{\"drawn\": true}\n");
+        return 0;
+    }
     if (n < 4 || !read_shape(word[2], &q.shape))
         return refuse(w, line);
     if (variant_decode(word[1], &q.v, &w->err) != 0)

@@ -2,7 +2,7 @@
 """bench_gpu.py - attention on a GPU: attngen's OpenCL kernels beside cuDNN and FlashAttention-2 (both through PyTorch's
 scaled_dot_product_attention), in one run, on the same shapes. What it is not: part of attngen; it needs PyTorch.
 
-    tests/bench/bench_gpu.py out/bin/tests/bench/bench_gpu [--csv FILE] [--dtype bf16,f16] [--dims 64,128,256]
+    tests/bench/bench_gpu.py out/bin/tests/bench/bench_gpu [--csv FILE [--svg FILE]] [--dtype bf16,f16] [--dims 64,128,256]
         [--lengths 512,...,16384] [--causal 0,1] [--tokens 16384] [--tune SECONDS | --names FILE] [--rounds 8] [--no-peers]
 
 Every cell has 16k tokens in all and 2048/D heads. attngen's kernel is the one that tuning finds within so many seconds, or
@@ -136,13 +136,29 @@ def dense_product():
     return 2 * 8192**3 / best * 1e-9
 
 
+def clocks():
+    """What the card says of itself, or nothing where nvidia-smi is not."""
+    fields = ["clocks.sm", "clocks.mem", "clocks.max.sm", "power.draw", "power.limit", "temperature.gpu"]
+    try:
+        said = subprocess.run(["nvidia-smi", "--query-gpu=" + ",".join(fields), "--format=csv,noheader"],
+                              capture_output=True, text=True, timeout=20).stdout.splitlines()
+    except (OSError, subprocess.TimeoutExpired):
+        said = []
+    if said:
+        print("# " + ", ".join(f"{f} {v.strip()}" for f, v in zip(fields, said[0].split(","))), flush=True)
+
+
 def versions(worker, options):
-    device = worker.device
+    """Returns the dense product's TFLOP/s, 0 without PyTorch."""
+    device, dense = worker.device, 0
     print(f"# {device['device']}, driver {device['driver']}, {device['units']} units")
     if options.peers:
         import torch
+        dense = dense_product()
         print(f"# PyTorch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()};"
-              f" dense bf16 product {dense_product():.0f} TFLOP/s", flush=True)
+              f" dense bf16 product {dense:.0f} TFLOP/s")
+    clocks()
+    return dense
 
 
 def geometric_mean(x):
@@ -153,6 +169,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("worker")
     parser.add_argument("--csv")
+    parser.add_argument("--svg")
     parser.add_argument("--dtype", default="bf16,f16")
     parser.add_argument("--dims", default="64,128,256")
     parser.add_argument("--lengths", default="512,1024,2048,4096,8192,16384")
@@ -163,10 +180,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--no-peers", dest="peers", action="store_false")
     options = parser.parse_args()
+    if options.svg and not options.csv:
+        parser.error("--svg draws what --csv writes; expected both")
     if options.names:
         options.names = [line.strip() for line in open(options.names) if line.strip()]
     worker = Worker(options.worker)
-    versions(worker, options)
+    dense = versions(worker, options)
     rows, fields = [], ["dtype", "dim", "length", "causal", "variant", "attngen", "cudnn", "fa2"]
     print("| dtype | D | N | causal | attngen | cuDNN | FA2 | of cuDNN | of FA2 | variant |\n" + "|---" * 10 + "|")
     for cell in [Cell(t, int(d), int(n), c == "1", options.tokens) for t in options.dtype.split(",")
@@ -189,6 +208,9 @@ def main():
             writer.writeheader()
             writer.writerows(rows)
         os.replace(options.csv + ".new", options.csv)
+    if options.svg:
+        print("#", worker.ask(f"draw {options.csv} {options.svg} {dense:.0f}").get("error", f"{options.svg} is drawn"))
+    clocks()
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 /* plot.h - panels of lines over a logarithmic axis, or bars along one, as one SVG that needs no font or script of its own.
- * What it is not: general; it knows what bench_shapes and bench_ladder want to draw. */
+ * What it is not: general; it knows what bench_shapes, gpu_plot and bench_ladder want to draw. */
 #ifndef ATTNGEN_TESTS_BENCH_PLOT_H
 #define ATTNGEN_TESTS_BENCH_PLOT_H
 
 #include <stdbool.h>
 
-enum { PLOT_POINTS = 16, PLOT_LINES = 12, PLOT_PANELS = 8, PLOT_LEVELS = 4 };
+enum { PLOT_POINTS = 16, PLOT_LINES = 12, PLOT_PANELS = 12, PLOT_LEVELS = 4 };
 
 struct plot_line {
     char name[48]; /* in the legend; lines of one name look the same in all panels */

@@ -173,23 +173,19 @@ static void choose(struct suite *s, const struct opencl_device *device, bool fea
         fail_msg("no variant of %s can be emitted for %s", field_value_name(F_ISA, isa), device->name);
 }
 
-static void choose_plain(struct suite *s, const struct opencl_device *device)
+static void choose_plain(struct suite *s, const struct opencl_device *device, enum isa isa)
 {
-    choose(s, device, false, ISA_PORTABLE);
+    choose(s, device, false, isa);
 }
 
-static void choose_sm90(struct suite *s, const struct opencl_device *device)
+static void choose_features(struct suite *s, const struct opencl_device *device, enum isa isa)
 {
-    choose(s, device, false, ISA_SM90);
+    choose(s, device, true, isa);
 }
 
-static void choose_sm80(struct suite *s, const struct opencl_device *device)
+static void choose_steps(struct suite *s, const struct opencl_device *device, enum isa isa)
 {
-    choose(s, device, false, ISA_SM80);
-}
-
-static void choose_steps(struct suite *s, const struct opencl_device *device)
-{
+    (void)isa;
     s->variants = calloc(STEPS, sizeof *s->variants);
     assert_non_null(s->variants);
     s->count = 0;
@@ -202,14 +198,9 @@ static void choose_steps(struct suite *s, const struct opencl_device *device)
     }
 }
 
-static void choose_features(struct suite *s, const struct opencl_device *device)
-{
-    choose(s, device, true, ISA_PORTABLE);
-}
-
 /* As wide as rows get: a group of many work-items, which has them piece by piece in 48 KiB of local memory; and one of a
  * single work-item, which takes turns, where that fits. */
-static void choose_large(struct suite *s, const struct opencl_device *device)
+static void choose_large(struct suite *s, const struct opencl_device *device, enum isa isa)
 {
     static const char *const names[] = {
         "attn_f16_d576v512_causal_on_portable_q16k32_r4x1u4_g4",
@@ -220,6 +211,7 @@ static void choose_large(struct suite *s, const struct opencl_device *device)
     };
     enum { NAMES = sizeof names / sizeof *names };
     const struct opencl_target target = {.device = *device};
+    assert_int_equal(isa, ISA_PORTABLE);
     s->variants = calloc(NAMES, sizeof *s->variants);
     assert_non_null(s->variants);
     s->count = 0;
@@ -246,7 +238,7 @@ static void remove_tree(const char *dir)
 }
 
 /* What chooses variants for a device. */
-typedef void chooser(struct suite *s, const struct opencl_device *device);
+typedef void chooser(struct suite *s, const struct opencl_device *device, enum isa isa);
 
 static void on_the_device(struct suite *s, const char *what, enum isa isa, chooser *choose)
 {
@@ -261,7 +253,7 @@ static void on_the_device(struct suite *s, const char *what, enum isa isa, choos
         shared_free(found, sizeof *found);
         skip();
     }
-    choose(s, &found->device);
+    choose(s, &found->device, isa);
     s->totals = shared_memory(sizeof *s->totals);
     assert_non_null(s->totals);
     int failed = run_jobs(s->count, judge_variant, s);
@@ -293,12 +285,22 @@ static void test_large_dims(void **state)
 
 static void test_sm90(void **state)
 {
-    on_the_device(*state, "sm90", ISA_SM90, choose_sm90);
+    on_the_device(*state, "sm90", ISA_SM90, choose_plain);
 }
 
 static void test_sm80(void **state)
 {
-    on_the_device(*state, "sm80", ISA_SM80, choose_sm80);
+    on_the_device(*state, "sm80", ISA_SM80, choose_plain);
+}
+
+static void test_sm90_features(void **state)
+{
+    on_the_device(*state, "sm90, features", ISA_SM90, choose_features);
+}
+
+static void test_sm80_features(void **state)
+{
+    on_the_device(*state, "sm80, features", ISA_SM80, choose_features);
 }
 
 static void test_steps(void **state)
@@ -469,14 +471,10 @@ static void retarget(const char *path, const char *target_name, int items)
     free(hopper);
 }
 
-/* For Hopper; but what fits 48 KiB of shared memory, as all can be built with, for the first card of its level. */
-static void assemble_for_card(const struct suite *s, const struct variant *v, bool assemble)
+/* Registers, spills, and products in flight of a file for sm_80 or sm_90a. */
+static void compile_for_card(const struct suite *s, const char *path, const char *name, bool hopper, int items, bool assemble)
 {
-    char path[GEN_NAME_MAX + 220], ptx[260], said[4000], name[GEN_NAME_MAX];
-    const bool sm80 = v->field[F_ISA] == ISA_SM80, small = emit(s, v, path) <= 48 << 10;
-    const int items = sm80 ? v->field[F_TILE_Q] / v->field[F_ROWS] * 32
-                           : (v->field[F_TILE_Q] / 64 + (v->field[F_LOOP] != LOOP_JOINT)) * 128;
-    variant_encode(v, name);
+    char ptx[260], said[4000];
     snprintf(ptx, sizeof ptx, "%s/kernel.ptx", s->dir);
     const char *const rest[] = {"-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-unused-function", "-Werror",
                                 "-Xclang", "-target-cpu", "-Xclang", "sm_80", "-Xclang", "-target-feature", "-Xclang",
@@ -485,15 +483,25 @@ static void assemble_for_card(const struct suite *s, const struct variant *v, bo
     memcpy(all, clang, sizeof clang);
     memcpy(all + CLANG_ARGS, rest, sizeof rest);
     must_run(s, all, said, sizeof said);
-    retarget(ptx, sm80 && small ? "sm_80" : "sm_90", items);
+    retarget(ptx, hopper ? "sm_90" : "sm_80", items);
     if (!assemble)
         return;
-    const char *arch = sm80 && small ? "-arch=sm_80" : "-arch=sm_90a";
-    const char *const ptxas[] = {"ptxas", "-v", arch, "-o", "/dev/null", ptx, NULL};
+    const char *const ptxas[] = {"ptxas", "-v", hopper ? "-arch=sm_90a" : "-arch=sm_80", "-o", "/dev/null", ptx, NULL};
     must_run(s, ptxas, said, sizeof said);
     const struct ptx_report report = ptx_report(said);
     if (report.serialised || report.spill_bytes || !report.registers)
         fail_msg("%s: %s", name, said);
+}
+
+/* For Hopper; but what fits 48 KiB of shared memory, as all can be built with, for the first card of its level. */
+static void assemble_for_card(const struct suite *s, const struct variant *v, bool assemble)
+{
+    char path[GEN_NAME_MAX + 220], name[GEN_NAME_MAX];
+    const bool sm80 = v->field[F_ISA] == ISA_SM80, small = emit(s, v, path) <= 48 << 10;
+    const int items = sm80 ? v->field[F_TILE_Q] / v->field[F_ROWS] * 32
+                           : (v->field[F_TILE_Q] / 64 + (v->field[F_LOOP] != LOOP_JOINT)) * 128;
+    variant_encode(v, name);
+    compile_for_card(s, path, name, !(sm80 && small), items, assemble);
 }
 
 /* From 12.0 on it knows sm_90a, and from 12.3 on PTX 8.3. */
@@ -536,6 +544,16 @@ static void test_tensor_cores_without_a_device(void **state)
         "attn_bf16_d192v128_causal_on_sm80_q128k64_r16",
         "attn_f16_d72v40_causal_on_sm80_q64k48_r16",
         "attn_f16_d40_on_sm80_q16k16_r16",
+        "attn_bf16_d128_causal_window_on_sm90_q128k128_pingpong_lazy",
+        "attn_f16_d128_window_on_sm90_q192k80_lazy",
+        "attn_bf16_d256_causal_window_on_sm90_q128k64_lazy",
+        "attn_bf16_d128_window_on_sm80_q128k32_r32_lazy",
+        "attn_f16_d72v40_window_on_sm80_q64k48_r16",
+        "attn_bf16_d64_causal_window_sink_on_sm90_q128k128_pingpong_lazy",
+        "attn_bf16_d64_causal_window_sink_on_sm80_q128k64_r32",
+        "attn_bf16_d256_causal_window_softcap_on_sm90_q128k64_lazy",
+        "attn_f16_d64_softcap_sink_on_sm90_q128k96_st3",
+        "attn_f16_d64_softcap_on_sm80_q64k32_r32_lazy",
     };
     if (!has("clang")) {
         print_message("# clang is not here\n");
@@ -551,6 +569,29 @@ static void test_tensor_cores_without_a_device(void **state)
         if (variant_decode(name, &v, &err) != 0)
             fail_msg("%s", err.text);
         assemble_for_card(s, &v, assemble);
+    }
+}
+
+/* The loops that tell what tensor cores can do at most: spilled or serialised they would tell less. */
+static void test_peak_without_a_device(void **state)
+{
+    const struct suite *s = *state;
+    if (!has("clang")) {
+        print_message("# clang is not here\n");
+        skip();
+    }
+    for (int level = 80; level <= 90; level += 10) {
+        char path[260], name[20];
+        size_t size;
+        const char *text = gen_file("opencl/peak.cl", &size);
+        assert_non_null(text);
+        snprintf(name, sizeof name, "peak%d", level);
+        snprintf(path, sizeof path, "%s/%s.cl", s->dir, name);
+        FILE *f = fopen(path, "w");
+        assert_non_null(f);
+        fprintf(f, "#define PEAK %d\n#define ITEMS 256\n#define TURNS 256\n#define CHAINS 8\n%s", level, text);
+        assert_int_equal(fclose(f), 0);
+        compile_for_card(s, path, name, level == 90, 256, has_ptxas(s));
     }
 }
 
@@ -587,8 +628,9 @@ int main(void)
         cmocka_unit_test(test_other_compiler), cmocka_unit_test(test_no_spills),
         cmocka_unit_test(test_plain),          cmocka_unit_test(test_tensor_cores_without_a_device),
         cmocka_unit_test(test_sm90),           cmocka_unit_test(test_sm80),
+        cmocka_unit_test(test_sm90_features),  cmocka_unit_test(test_sm80_features),
         cmocka_unit_test(test_steps),          cmocka_unit_test(test_features),
-        cmocka_unit_test(test_large_dims),
+        cmocka_unit_test(test_large_dims),     cmocka_unit_test(test_peak_without_a_device),
     };
     return cmocka_run_group_tests_name("opencl kernels", tests, setup, teardown);
 }

@@ -20,12 +20,13 @@
 enum { HD = 80, HDV = 72, NO = HDV / 2, BQ = 64, ITEMS = 64, FRAGMENTS = 2, BK_MOST = 96 };
 
 static const char text[] =
-    "% include \"opencl/sm80.sizes.t\"\n% include \"opencl/args.h\"\n% include \"opencl/ptx.t\"\n"
+    "% include \"opencl/sm80.sizes.t\"\n% include \"opencl/args.h\"\n"
+    "% if FEATURES\n% include \"opencl/features.h\"\n% end\n% include \"opencl/ptx.t\"\n"
     "% include \"opencl/ptx.sm80.t\"\n% include \"opencl/softmax.t\"\n% include \"opencl/tiles.t\"\n"
     "% include \"opencl/sm80.parts.t\"\n"
-    "INLINED struct part part_here(__local uchar *memory, int i0, int keys, int offset)\n"
+    "INLINED struct part part_here(__local uchar *memory, int i0, int keys, int offset, int low)\n"
     "{\n"
-    "    const struct tile x = {.i0 = i0, .keys = keys, .offset = offset};\n"
+    "    const struct tile x = {.i0 = i0, .keys = keys, .offset = offset${WINDOW ? \", .low = low\" : \"\"}};\n"
     "    const struct attn_cl_args a = {.q_len = 1 << 20, .scale = 1.0f};\n"
     "    return part_of(memory, &x, &a);\n"
     "}\n"
@@ -54,7 +55,7 @@ static const char text[] =
     "    __global const float *weights, __global float *s_out, __global float *o_out, int negative, int rows)\n"
     "{\n"
     "    __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));\n"
-    "    const struct part p = part_here(memory, 0, ${BK}, 0);\n"
+    "    const struct part p = part_here(memory, 0, ${BK}, 0, 0);\n"
     "    const uint shared = p.shared;\n"
     "    float s[${FR*NS}], out[${FR*NO}];\n"
     "    uint w[${FR*NS/2}];\n"
@@ -96,10 +97,10 @@ static const char text[] =
     "    store_output(o + p.i * ${HDV}, ${HDV}, rows - p.i, out, &p);\n"
     "}\n"
     "__kernel __attribute__((reqd_work_group_size(64, 1, 1)))\n"
-    "void edges(__global float *s_out, int i0, int keys, int offset, int j, __global int *reach)\n"
+    "void edges(__global float *s_out, int i0, int keys, int offset, int low, int j, __global int *reach)\n"
     "{\n"
     "    __local uchar memory[64];\n"
-    "    const struct part p = part_here(memory, i0, keys, offset);\n"
+    "    const struct part p = part_here(memory, i0, keys, offset, low);\n"
     "    float s[${FR*NS}];\n"
     "    #pragma unroll\n"
     "    for (int n = 0; n < ${FR*NS}; n++)\n"
@@ -108,11 +109,11 @@ static const char text[] =
     "    #pragma unroll\n"
     "    for (int n = 0; n < ${FR*NS}; n++)\n"
     "        s_out[p.item * ${FR*NS} + n] = s[n];\n"
-    "    reach[p.item] = p.reach;\n"
+    "    reach[p.item] = ${WINDOW ? \"meets(&p, j)\" : \"p.reach\"};\n"
     "}\n";
 
-/* bf16 with Q in registers; f16 with Q in shared memory, for which there are too many keys in a tile; and plain copies, not
- * swizzled, with Q in shared memory all the same. */
+/* bf16 with Q in registers; f16 with Q in shared memory, for which there are too many keys in a tile, and a window; and plain
+ * copies, not swizzled, with Q in shared memory all the same. */
 enum { KINDS = 3, PLAIN = 2 };
 struct suite {
     struct card card;
@@ -132,6 +133,7 @@ static struct variant variant_of(int which)
     v.field[F_TILE_K] = tile_k[which];
     v.field[F_ROWS] = 16 * FRAGMENTS;
     v.field[F_LAZY] = which == 1;
+    v.field[F_WINDOW] = which == 1;
     if (which == PLAIN) {
         v.field[F_STAGES] = 1;
         v.field[F_COPY] = COPY_PLAIN;
@@ -280,38 +282,41 @@ static void test_products(const struct suite *s)
     free(d);
 }
 
-static void check_edges(const struct suite *s, int which, int i0, int keys, int offset, int j)
+static void check_edges(const struct suite *s, int which, int i0, int keys, int offset, int low, int j)
 {
     const struct card *c = &s->card;
     const int bk = tile_k[which], ns = bk / 2;
     static float scores[BQ * BK_MOST];
     int reach[ITEMS];
     cl_mem m = card_buffer(c, scores, sizeof scores), m_reach = card_buffer(c, reach, sizeof reach);
-    const struct card_argument args[] = {{sizeof m, &m},           {sizeof i0, &i0}, {sizeof keys, &keys},
-                                         {sizeof offset, &offset}, {sizeof j, &j},   {sizeof m_reach, &m_reach}};
-    card_run(c, s->program[which], "edges", ITEMS, args, 6);
+    const struct card_argument args[] = {
+        {sizeof m, &m},     {sizeof i0, &i0}, {sizeof keys, &keys},      {sizeof offset, &offset},
+        {sizeof low, &low}, {sizeof j, &j},   {sizeof m_reach, &m_reach}};
+    card_run(c, s->program[which], "edges", ITEMS, args, 7);
     card_read(c, m, scores, sizeof scores);
     card_read(c, m_reach, reach, sizeof reach);
     for (int item = 0; item < ITEMS; item++) {
         for (int n = 0; n < FRAGMENTS * ns; n++) {
             const int i = i0 + fragment_row(item, n, ns), key = j * bk + fragment_column(item, n, ns);
-            const bool seen = key < keys && key <= i + offset;
+            const bool seen = key < keys && key <= i + offset && (which != 1 || key >= i + low);
             if (scores[item * FRAGMENTS * ns + n] != (seen ? 1.0f : -INFINITY))
                 fail_msg("row %d, key %d: %g", i, key, (double)scores[item * FRAGMENTS * ns + n]);
         }
-        const int last = i0 + (item / 32 + 1) * 16 * FRAGMENTS - 1 + offset + 1, ends = last < keys ? last : keys;
-        assert_int_equal(reach[item], ends < 0 ? 0 : ends);
+        const int warp = i0 + item / 32 * 16 * FRAGMENTS, last = warp + 16 * FRAGMENTS - 1 + offset + 1;
+        const int ends = last < 0 ? 0 : last < keys ? last : keys;
+        assert_int_equal(reach[item], which == 1 ? j * bk < ends && (j + 1) * bk > warp + low : ends);
     }
 }
 
 static void test_edges(const struct suite *s)
 {
     for (int which = 0; which < KINDS; which++) {
-        check_edges(s, which, 64, 1000, 0, 0);
-        check_edges(s, which, 64, 1000, 3, 1);
-        check_edges(s, which, 64, 70, 100, 1);
-        check_edges(s, which, 0, 1000, -20, 0);
-        check_edges(s, which, 0, 0, 0, 0);
+        check_edges(s, which, 64, 1000, 0, -1000, 0);
+        check_edges(s, which, 64, 1000, 3, -2, 1);
+        check_edges(s, which, 64, 70, 100, 9, 1);
+        check_edges(s, which, 0, 1000, -20, -40, 0);
+        check_edges(s, which, 64, 1000, 90, 25, 0);
+        check_edges(s, which, 0, 0, 0, -3, 0);
     }
 }
 

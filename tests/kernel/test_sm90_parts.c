@@ -26,6 +26,7 @@ enum { ITEMS = 128, BK = 96, NS = BK / 2, HD = 80, HDV = 72, NO = HDV / 2, SEQUE
 
 static const char text[] =
     "% include \"opencl/sm90.sizes.t\"\n% include \"opencl/args.h\"\n% include \"opencl/maps.h\"\n"
+    "% if FEATURES\n% include \"opencl/features.h\"\n% end\n"
     "% include \"opencl/ptx.t\"\n% include \"opencl/ptx.sm90.t\"\n% include \"opencl/softmax.t\"\n"
     "% include \"opencl/tiles.t\"\n% include \"opencl/sm90.tiles.t\"\n% include \"opencl/sm90.copy.t\"\n"
     "% include \"opencl/sm90.parts.t\"\n"
@@ -97,10 +98,19 @@ static const char text[] =
     "    stores_done();\n"
     "}\n"
     "__kernel __attribute__((reqd_work_group_size(128, 1, 1)))\n"
-    "void step(__global float *s, __global const int *seen, __global float *state, float scale)\n"
+    "void step(__global float *s, __global const int *seen, __global float *state, float scale, int offset, int low)\n"
     "{\n"
     "    const int item = get_local_id(0), row = item / 32 * 16 + item % 32 / 4;\n"
+    "% if WINDOW\n"
+    "    __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));\n"
+    "    struct part x = {.memory = memory, .lane = item % 32, .warp = item / 32, .begin = ${BK}};\n"
+    "    if (item == 0)\n"
+    "        TILE_AT(0, 0)->i0 = 0, TILE_AT(0, 0)->keys = ${BK}, TILE_AT(0, 0)->offset = offset, TILE_AT(0, 0)->low = "
+    "low;\n"
+    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "% else\n"
     "    struct part x = {.lane = item % 32, .warp = item / 32, .end = {seen[row], seen[row + 8]}};\n"
+    "% end\n"
     "    float mine[${NS}], fix[2] = {1.0f, 1.0f};\n"
     "    struct rows rows = {{state[row], state[row + 8]}, {state[64 + row] / 4, state[72 + row] / 4}};\n"
     "    #pragma unroll\n"
@@ -124,7 +134,7 @@ static const char text[] =
 /* ---- the card, and programs on it ---- */
 struct suite {
     struct card card;
-    cl_program program[2]; /* bf16; f16 and lazy */
+    cl_program program[2]; /* bf16; f16, lazy, a window */
 };
 
 static struct variant variant_of(bool other)
@@ -136,6 +146,7 @@ static struct variant variant_of(bool other)
     v.field[F_TILE_Q] = 64;
     v.field[F_TILE_K] = BK;
     v.field[F_LAZY] = other;
+    v.field[F_WINDOW] = other;
     return v;
 }
 
@@ -373,10 +384,21 @@ static void make_rows(float m[64][BK], int seen[64], float rows[320], uint64_t *
     }
 }
 
-static void check_row(int row, const float *was, const float *got, int seen, const float *rows, double scale, bool lazy)
+/* A window's ends move with the rows: some see nothing, some the first key, some not even the last. */
+static void window_rows(int first[64], int seen[64], int low, int offset)
 {
+    for (int row = 0; row < 64; row++) {
+        first[row] = row + low < 0 ? 0 : row + low;
+        seen[row] = row + offset + 1 < 0 ? 0 : row + offset + 1 < BK ? row + offset + 1 : BK;
+    }
+}
+
+static void check_row(int row, const float *was, const float *got, const int key_range[2], const float *rows,
+                      double scale, bool lazy)
+{
+    const int first = key_range[0], seen = key_range[1];
     double top = rows[row], low = rows[128 + row], sum, largest = -INFINITY;
-    for (int key = 0; key < seen; key++)
+    for (int key = first; key < seen; key++)
         largest = was[key] > largest ? was[key] : largest;
     largest = largest > top ? largest : top;
     if (!lazy && low != largest)
@@ -389,9 +411,9 @@ static void check_row(int row, const float *was, const float *got, int seen, con
         fail_msg("row %d: fix %g, not %g", row, (double)rows[256 + row], fix);
     sum = rows[64 + row] * (isinf(top) ? 0 : fix);
     for (int key = 0; key < BK; key++) {
-        double expected = key < seen ? exp2((was[key] - base) * scale) : 0;
+        double expected = key >= first && key < seen ? exp2((was[key] - base) * scale) : 0;
         if (!(fabs(got[key] - expected) <= 4e-5 * expected + 1e-37))
-            fail_msg("row %d, key %d of %d: %g, not %g", row, key, seen, (double)got[key], expected);
+            fail_msg("row %d, key %d of %d to %d: %g, not %g", row, key, first, seen, (double)got[key], expected);
         sum += expected;
     }
     if (fabs(rows[192 + row] - sum) > 4e-5 * sum + 1e-30)
@@ -406,16 +428,19 @@ static void test_step(void **state)
         static float m[64][BK], got[64][BK], s[ITEMS * NS], rows[320];
         const bool other = round % 2;
         const float scale = round < 2 ? 0.125f : 1.4f;
-        int seen[64];
+        const int offset = round == 1 ? -9 : 40, low = round == 1 ? -30 : 36;
+        int first[64] = {0}, seen[64];
         memset(rows, 0, sizeof rows);
         make_rows(m, seen, rows, &seed);
+        if (other)
+            window_rows(first, seen, low, offset);
         for (int item = 0; item < ITEMS; item++)
             for (int n = 0; n < NS; n++)
                 s[item * NS + n] = m[fragment_row(item, n)][fragment_column(item, n)];
         cl_mem ms = card_buffer(&on->card, s, sizeof s), mseen = card_buffer(&on->card, seen, sizeof seen),
                mrows = card_buffer(&on->card, rows, sizeof rows);
-        const struct card_argument args[] = {
-            {sizeof ms, &ms}, {sizeof mseen, &mseen}, {sizeof mrows, &mrows}, {sizeof scale, &scale}};
+        const struct card_argument args[] = {{sizeof ms, &ms},       {sizeof mseen, &mseen},   {sizeof mrows, &mrows},
+                                             {sizeof scale, &scale}, {sizeof offset, &offset}, {sizeof low, &low}};
         run(on, other, "step", args, sizeof args / sizeof *args);
         card_read(&on->card, ms, s, sizeof s);
         card_read(&on->card, mrows, rows, sizeof rows);
@@ -424,7 +449,7 @@ static void test_step(void **state)
             for (int n = 0; n < NS; n++)
                 got[fragment_row(item, n)][fragment_column(item, n)] = s[item * NS + n];
         for (int row = 0; row < 64; row++)
-            check_row(row, m[row], got[row], seen[row], rows, (double)scale, other);
+            check_row(row, m[row], got[row], (const int[]){first[row], seen[row]}, rows, (double)scale, other);
     }
 }
 

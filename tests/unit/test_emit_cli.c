@@ -365,12 +365,60 @@ static void test_no_room(void **state)
     assert_int_equal(count_entries(path), 0);
 }
 
+/* PTX is the work of NVIDIA's driver: where there is one it is there, and else nothing is. */
+static void test_ptx(void **state)
+{
+    struct room *room = *state;
+    static const char name[] = "attn_bf16_d64_on_sm80_q64k32_r16";
+    char dir[300], path[600];
+    snprintf(dir, sizeof dir, "%s/p", room->dir);
+    struct call c = CALL(room, room->path[0], "-o", dir, "--ptx");
+    assert_int_equal(c.code, CLI_FAILED);
+    check_says(c.err, "no kernel is in OpenCL C; expected isa portable, sm80 or sm90");
+    call_free(&c);
+    c = CALL(room, "--variant", name, "-o", dir, "--device", "opencl");
+    assert_int_equal(c.code, CLI_USAGE);
+    check_says(c.err, "--device is for --ptx; expected both or neither");
+    call_free(&c);
+    c = CALL(room, "--variant", name, "-o", dir, "--ptx", "--device", "cpu");
+    assert_int_equal(c.code, CLI_USAGE);
+    check_says(c.err, "--device cpu has no PTX; expected opencl or opencl:N");
+    call_free(&c);
+    assert_int_equal(count_entries(dir), -1);
+
+    c = CALL(room, "--variant", name, "-o", dir, "--ptx");
+    if (c.code != CLI_OK) {
+        assert_int_equal(c.code, CLI_FAILED);
+        print_message("# %s", c.err);
+        call_free(&c);
+        assert_int_equal(count_entries(dir), -1);
+        c = CALL(room, "--variant", name, "-o", dir, "--ptx", "--device", "opencl");
+        assert_int_equal(c.code, CLI_FAILED);
+        call_free(&c);
+        assert_int_equal(count_entries(dir), -1);
+        return;
+    }
+    call_free(&c);
+    assert_int_equal(count_entries(dir), 3);
+    snprintf(path, sizeof path, "%s/%s.ptx", dir, name);
+    char *ptx = read_whole(path);
+    check_says(ptx, "// attngen emit --variant attn_bf16_d64_on_sm80_q64k32_r16 --ptx\n");
+    check_says(ptx, "\n.target sm_");
+    check_says(ptx, ".entry attn_bf16_d64_on_sm80_q64k32_r16(");
+    free(ptx);
+    snprintf(path, sizeof path, "%s/manifest.json", dir);
+    char *manifest = read_whole(path);
+    check_says(manifest, "\"ptx\": \"attn_bf16_d64_on_sm80_q64k32_r16.ptx\"");
+    free(manifest);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_writes),     cmocka_unit_test(test_features),
         cmocka_unit_test(test_lists),      cmocka_unit_test(test_why_not),
         cmocka_unit_test(test_wrong_spec), cmocka_unit_test(test_usage), cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_ptx),
     };
     return cmocka_run_group_tests(tests, open_room, close_room);
 }

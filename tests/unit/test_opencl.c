@@ -415,7 +415,8 @@ static void test_time(void **state)
     large.args.q_len = 0;
     assert_int_equal(opencl_time(kernel.opencl, &large.args, &much_s, &err), 0);
     assert_true(much_s == 0);
-    assert_true(opencl_peak_gflops(f->target) > 0.1);
+    assert_true(opencl_peak_gflops(f->target, false) > 0.1);
+    assert_true(opencl_peak_gflops(f->target, true) > 0.1);
     workload_free(&small);
     workload_free(&large);
     kernel_free(&kernel);

@@ -178,6 +178,9 @@ static void test_rules_of_sm90(void **state)
         {"tile.k must be a multiple of 16 and at most 256, as wgmma's sides are",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_TILE_K, 72}}},
+        {"split needs work-groups that stay; loop must be persistent",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_LOOP, LOOP_SPECIALISED}, {F_SPLIT, 2048}}},
         {"copy must be tma where one warp copies for all; plain and async go with loop joint",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_COPY, COPY_ASYNC}}},
@@ -214,6 +217,9 @@ static void test_rules_of_joint_sm90(void **state)
         {"unswizzled and shared_q belong to isa sm80: wgmma reads swizzled shared memory anyway",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_LOOP, LOOP_JOINT}, {F_SHARED_Q, 1}}},
+        {"window, softcap and sink do not go with loop joint",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_LOOP, LOOP_JOINT}, {F_SOFTCAP, 1}}},
     };
     (void)state;
     check_rules("opencl/sm90.joint.t", cases, sizeof cases / sizeof *cases);
@@ -377,9 +383,9 @@ static void test_features_of_other_levels(void **state)
         int32_t value;
         const char *expected;
     } cases[] = {
-        {ISA_SM90, F_WINDOW, 1, ": error: isa sm90 does not have window yet; expected it left out"},
+        {ISA_SM90, F_MASK, 1, ": error: isa sm90 does not have mask yet; expected it left out"},
         {ISA_SM90, F_BIAS, BIAS_F16, ": error: isa sm90 does not have bias yet; expected it left out"},
-        {ISA_SM80, F_SINK, 1, ": error: isa sm80 does not have sink yet; expected it left out"},
+        {ISA_SM80, F_ALIBI, 1, ": error: isa sm80 does not have alibi yet; expected it left out"},
         {ISA_SM80, F_PAGED, 1, ": error: isa sm80 does not have paged yet; expected it left out"},
     };
     struct gen *g = open_gen();
@@ -388,6 +394,7 @@ static void test_features_of_other_levels(void **state)
         struct variant v = variant_default(cases[i].isa);
         struct gen_error err;
         v.field[F_DTYPE] = DTYPE_BF16;
+        v.field[F_WINDOW] = v.field[F_SOFTCAP] = v.field[F_SINK] = 1; /* which they have */
         if (gen_check(g, &v, &err) != 0)
             fail_msg("%s", err.text);
         v.field[cases[i].id] = cases[i].value;
