@@ -1,6 +1,7 @@
 /* bench_ladder.c - climbs the ladder on the first OpenCL device: every rung of ladder.rungs built, checked on sampled rows
  * with outputs poisoned before, and timed, with and without a causal mask, in one run; rounds of all rungs alternate.
  *     bench_ladder [--rungs FILE] [--shape B,H,N,D] [--rounds N] [--dense TFLOPS] [--csv FILE] [--svg FILE] [--cache DIR]
+ *                  [--limit SECONDS]
  * A table on stdout says what each rung bought; of those that do not build, the build's log. The dense product that rungs are
  * compared with is measured through PyTorch, where that is there (dense_product.py), or said. With a cache, what was built
  * before is not built again, and its registers and spills are not told. On a processor the shape is small. What it is not: a contest with others (bench_gpu.py). */
@@ -22,13 +23,14 @@ struct options {
     struct ladder_problem shape; /* batch 0: by the device */
     int rounds;
     double dense; /* TFLOP/s; negative: to be measured */
+    double limit; /* seconds, after which no rung is begun and no further round; 0: none */
 };
 
 /* What became of a rung, with one of the masks. */
 struct result {
     enum rung_state state;
     char why[640];
-    bool wrong;
+    bool wrong, unreached;       /* unreached: time was over before it was begun */
     double tflops, error, bound; /* 0: not timed */
     struct opencl_build build;
 };
@@ -39,9 +41,14 @@ struct bench {
     int rungs;
     struct result result[LADDER_RUNGS][MASKS];
     char device[256];
-    double dense;
+    double dense, end; /* when time is over */
     struct cache *cache;
 };
+
+static bool is_over(const struct bench *b)
+{
+    return b->options.limit > 0 && timer_now() > b->end;
+}
 
 /* ---- measuring ---- */
 struct runner {
@@ -75,7 +82,7 @@ static int start(struct runner *r, struct result *out, int rounds)
 static void measure_rounds(struct bench *b, struct runner *runner, int mask, double flops)
 {
     struct gen_error err;
-    for (int round = -1; round < b->options.rounds; round++) /* the first warms up */
+    for (int round = -1; round < b->options.rounds && (round < 1 || !is_over(b)); round++) /* the first warms up */
         for (int i = 0; i < b->rungs; i++) {
             struct runner *r = &runner[(i + round + 1) % b->rungs];
             double ms;
@@ -101,6 +108,11 @@ static int climb_all(struct bench *b, int mask)
     }
     for (int i = 0; i < b->rungs; i++) {
         struct result *out = &b->result[i][mask];
+        if (is_over(b)) {
+            out->state = RUNG_ELSEWHERE;
+            out->unreached = true;
+            continue;
+        }
         out->state = climb_create(l, &b->rung[i], &runner[i].climb, out->why);
         if (out->state != RUNG_BUILT)
             continue;
@@ -140,7 +152,7 @@ static void put_number(const char *format, double value)
 static void put_remarks(const struct result *r)
 {
     if (r->state == RUNG_ELSEWHERE)
-        fputs("not for this device", stdout);
+        fputs(r->unreached ? "not reached" : "not for this device", stdout);
     else if (r->state == RUNG_FAILED)
         fputs("failed: see its log", stdout);
     else if (r->wrong)
@@ -217,7 +229,10 @@ static int write_csv(const struct bench *b)
             fputc(',', f);
             for (int k = 0; k < b->rung[i].kernels; k++)
                 fprintf(f, "%s%s", k ? " " : "", b->rung[i].name[k]);
-            fprintf(f, ",%d,%s,%.5g,%.4g,%.5g,%.3g,%.3g,%d,%lld,%d,", mask, r->wrong ? "wrong" : states[r->state],
+            fprintf(f, ",%d,%s,%.5g,%.4g,%.5g,%.3g,%.3g,%d,%lld,%d,", mask,
+                    r->wrong       ? "wrong"
+                    : r->unreached ? "unreached"
+                                   : states[r->state],
                     r->tflops, r->tflops > 0 ? gain(b, i, mask) : 0, b->dense, r->error, r->bound, r->build.registers,
                     (long long)r->build.spill_bytes, r->build.serialised);
             put_quoted(f, r->why);
@@ -271,7 +286,7 @@ static int usage(const char *what)
 {
     fprintf(stderr,
             "bench_ladder: error: %s; expected [--rungs FILE] [--shape B,H,N,D] [--rounds 1..%d] "
-            "[--dense TFLOPS] [--csv FILE] [--svg FILE] [--cache DIR]\n",
+            "[--dense TFLOPS] [--csv FILE] [--svg FILE] [--cache DIR] [--limit SECONDS]\n",
             what, ROUNDS_MAX);
     return 2;
 }
@@ -298,6 +313,8 @@ static int read_options(int argc, char **argv, struct options *o)
             o->cache = value;
         else if (!strcmp(name, "--dense"))
             o->dense = atof(value);
+        else if (!strcmp(name, "--limit"))
+            o->limit = atof(value);
         else if (!strcmp(name, "--rounds") && atoi(value) >= 1 && atoi(value) <= ROUNDS_MAX)
             o->rounds = atoi(value);
         else if (!strcmp(name, "--shape") &&
@@ -346,6 +363,7 @@ int main(int argc, char **argv)
     }
     if (!look_at_device(&b))
         return 0;
+    b.end = timer_now() + b.options.limit;
     if (b.options.cache && cache_open(b.options.cache, NULL, NULL, &b.cache) != 0)
         return usage("memory is out");
     for (int mask = 0; mask < MASKS; mask++)
