@@ -1,10 +1,11 @@
 /* bench_ladder.c - climbs the ladder on the first OpenCL device: every rung of ladder.rungs built, checked on sampled rows
  * with outputs poisoned before, and timed, with and without a causal mask, in one run; rounds of all rungs alternate.
- *     bench_ladder [--rungs FILE] [--shape B,H,N,D] [--rounds N] [--dense TFLOPS] [--csv FILE] [--svg FILE] [--cache DIR]
- *                  [--limit SECONDS]
- * A table on stdout says what each rung bought; of those that do not build, the build's log. The dense product that rungs are
- * compared with is measured through PyTorch, where that is there (dense_product.py), or said. With a cache, what was built
- * before is not built again, and its registers and spills are not told. On a processor the shape is small. What it is not: a contest with others (bench_gpu.py). */
+ *     bench_ladder [--rungs FILE] [--shape B,H,N,D] [--rounds N] [--dense TFLOPS] [--csv FILE] [--svg FILE]
+ *                  [--cache DIR] [--limit SECONDS]
+ * A table on stdout says what each rung bought; of those that do not build, the build's log. The dense product that rungs
+ * are compared with is measured through PyTorch, where that is there (dense_product.py), or said. With a cache, what was
+ * built before is not built again, and its registers and spills are not told. On a processor the shape is small. What it is
+ * not: a contest with others (bench_gpu.py). */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
