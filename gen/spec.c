@@ -581,10 +581,12 @@ void spec_document(struct buf *out)
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
         struct words value = expected_value(&fields[f]), fallback = default_value(f);
         buf_printf(out, "  %-12s %s\n", fields[f].key, fields[f].doc);
-        buf_printf(out, "  %-12s   %s; default: %s", "", value.text,
-                   f == F_ISA ? field_value_name(f, (int32_t)spec_default_isa(&all)) : fallback.text);
-        bool others = fields[f].ops && f != F_OP;
-        buf_printf(out, "%s%s\n", others ? "; of op " : "", others ? ops_of(f).text : "");
+        const char *text = f == F_ISA ? field_value_name(f, (int32_t)spec_default_isa(&all)) : fallback.text;
+        bool wide = value.size + strlen(text) > 90; /* then the default stands below */
+        buf_printf(out, wide ? "  %-12s   %s;\n  %-12s   default: %s\n" : "  %-12s   %s%.0s; default: %s\n", "",
+                   value.text, "", text);
+        if (fields[f].ops && f != F_OP)
+            buf_printf(out, "  %-12s   of op %s\n", "", ops_of(f).text);
     }
     buf_printf(out, "  %-12s %s\n", language_key, "which languages isa may be of");
     buf_printf(out, "  %-12s   %s; default: all\n", "", built_languages().text);

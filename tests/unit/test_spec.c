@@ -366,7 +366,7 @@ static void test_document(void **state)
     spec_document(&b);
     assert_true(buf_ok(&b));
     assert_null(strstr(b.data, "same")); /* is left out, not written */
-    assert_non_null(strstr(b.data, "f32, f16 or bf16; default: q; of op attn or matmul\n"));
+    assert_non_null(strstr(b.data, "f32, f16 or bf16; default: q\n                 of op attn or matmul\n"));
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
         assert_non_null(strstr(b.data, fields[f].key));
         assert_non_null(strstr(b.data, fields[f].doc));
