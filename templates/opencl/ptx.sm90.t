@@ -106,9 +106,15 @@ INLINED void products_wait_but_last(void)
 {
     __asm__ volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
-INLINED ulong operand(uint at, uint box)
+INLINED uint operand_at(uint at, uint box) /* of one such; 16 bytes further is 1 more */
 {
-    return (ulong)((at & 0x3ffff) >> 4) | (ulong)(box >> 4) << 16 | 64UL << 32 | 1UL << 62;
+    return at >> 4 | box >> 4 << 16;
+}
+INLINED ulong operand(uint place)
+{
+    ulong y;
+    __asm__("mov.b64 %0, {%1, %2};" : "=l"(y) : "r"(place), "r"(64 | 1 << 30));
+    return y;
 }
 /* S[64][${BK}] = Q[64][16] K[${BK}][16]^T, added to S where add is 1. */
 INLINED void multiply_qk(float *s, ulong q, ulong k, int add)

@@ -2,17 +2,19 @@
 /* S = Q K^T and O += P V are begun here, and not waited for. */
 INLINED void begin_scores(float *s, uint q, uint k)
 {
+    const uint q0 = operand_at(q, 16), k0 = operand_at(k, 16);
     products_begin();
 % for d in 0..ceil_div(HD, 16)
-    multiply_qk(s, operand(q + ${d/4*Q_BOX + d%4*32}, 16), operand(k + ${d/4*BK*128 + d%4*32}, 16), ${d > 0});
+    multiply_qk(s, operand(q0 + ${d/4*(Q_BOX/16) + d%4*2}), operand(k0 + ${d/4*BK*8 + d%4*2}), ${d > 0});
 % end
     products_commit();
 }
 INLINED void begin_values(float *out, const uint *p, uint v)
 {
+    const uint v0 = operand_at(v, ${BK*128});
     products_begin();
 % for j in 0..BK/16
-    multiply_pv(out, p + ${4*j}, operand(v + ${2048*j}, ${BK*128}));
+    multiply_pv(out, p + ${4*j}, operand(v0 + ${128*j}));
 % end
     products_commit();
 }

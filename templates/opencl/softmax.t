@@ -68,14 +68,9 @@ INLINED int softmax(float *s, struct rows *x, float *fix, float scale)
     #pragma unroll
     for (int n = 0; n < ${NS}; n++)
         top[n / 2 % 4] = fmax(top[n / 2 % 4], s[n]);
-    #pragma unroll
-    for (int r = 0; r < 2; r++) {
-        top[r] = fmax(top[r], top[r + 2]);
-        top[r] = fmax(top[r], across(top[r], 1));
-        top[r] = fmax(top[r], across(top[r], 2));
-    }
+    top[0] = fmax(top[0], top[2]), top[1] = fmax(top[1], top[3]);
 % if LAZY
-    /* Exponentials up to 2**8 do no harm, so the maximum of before stands for a slightly larger one. */
+    /* Exponentials up to 2**8 do no harm, so the maximum of before stands for a slightly larger one: any lane's. */
     const int grown = in_warp((top[0] - x->top[0]) * scale > 8.0f || (top[1] - x->top[1]) * scale > 8.0f);
     if (grown)
 % else
@@ -83,6 +78,8 @@ INLINED int softmax(float *s, struct rows *x, float *fix, float scale)
 % end
         #pragma unroll
         for (int r = 0; r < 2; r++) {
+            top[r] = fmax(top[r], across(top[r], 1));
+            top[r] = fmax(top[r], across(top[r], 2));
             fix[r] = exp2_fast(fma(x->top[r], scale, -finite(top[r]) * scale));
             x->top[r] = top[r];
             x->sum[r] *= fix[r];
