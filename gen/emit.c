@@ -36,7 +36,9 @@ static const char *const table_files[TABLES] = {"isa/x86-64.isa", "isa/avx2.isa"
 static const struct {
     const char *driver[DRIVERS], *micros;
 } operation_files[OP_COUNT] = {
-    [OP_ATTN] = {{"c/attn.c.t", "opencl/attn.cl.t", "opencl/sm90.cl.t", "opencl/sm80.cl.t"}, "c/attn.micro"}};
+    [OP_ATTN] = {{"c/attn.c.t", "opencl/attn.cl.t", "opencl/sm90.cl.t", "opencl/sm80.cl.t"}, "c/attn.micro"},
+    [OP_MATMUL] = {{[DRIVER_PORTABLE] = "opencl/matmul.cl.t"}, NULL}, /* the rest is not written */
+    [OP_SOFTMAX] = {{[DRIVER_PORTABLE] = "opencl/softmax.cl.t"}, NULL}};
 
 static bool load(void *self, const char *name, const char **text, size_t *size)
 {
@@ -88,12 +90,14 @@ static int open_operation(struct gen *g, enum operation op, struct gen_error *er
 {
     const char *text, *file = operation_files[op].micros;
     size_t size;
-    if (!load(NULL, file, &text, &size))
+    if (file && !load(NULL, file, &text, &size))
         return fail_at(err, (struct place){file, 0}, "not built in; expected micro-kernels");
-    if (micro_parse(&g->micros[op], &g->arena, &g->names, file, 1, text, size, err))
+    if (file && micro_parse(&g->micros[op], &g->arena, &g->names, file, 1, text, size, err))
         return -1;
     for (int driver = 0; driver < DRIVERS; driver++) {
         file = operation_files[op].driver[driver];
+        if (!file)
+            continue;
         if (!load(NULL, file, &text, &size))
             return fail_at(err, (struct place){file, 0}, "not built in; expected a template");
         if (!(g->driver[op][driver] = template_parse(&g->arena, file, text, size, load, NULL, err)))
@@ -357,23 +361,42 @@ static void report(const struct emission *e, struct gen_text *out)
     }
 }
 
+/* A field that the operation does not have, or an isa that it is not written for. */
+static int check_operation(const struct gen *g, const struct variant *v, struct gen_error *err)
+{
+    enum operation op = (enum operation)v->field[F_OP];
+    const char *name = field_value_name(F_OP, op), *isa = field_value_name(F_ISA, v->field[F_ISA]);
+    for (enum field_id f = 0; f < FIELD_COUNT; f++) {
+        if (field_of_op(f, op) || v->field[f] == 0)
+            continue;
+        snprintf(err->text, sizeof err->text, "variant: error: op %s has no %s; expected it left out", name,
+                 fields[f].key);
+        return -1;
+    }
+    if (g->driver[op][driver_of((enum isa)v->field[F_ISA])])
+        return 0;
+    snprintf(err->text, sizeof err->text, "variant: error: op %s is not written for isa %s; expected isa portable",
+             name, isa);
+    return -1;
+}
+
 /* What name.c and spec.c let through, for those who fill a variant by hand. */
-static int check_ranges(const struct variant *v, struct gen_error *err)
+static int check_ranges(const struct gen *g, const struct variant *v, struct gen_error *err)
 {
     uint32_t isa = (uint32_t)v->field[F_ISA];
     for (int f = 0; f < FIELD_COUNT; f++) {
         int32_t value = v->field[f], max = fields[f].type == FIELD_BOOL ? 1 : fields[f].max;
         while (fields[f].names && fields[f].names[max + 1])
             max++;
-        bool absent =
-            value == 0 && (fields[f].paired || (isa < ISA_COUNT && field_is_absent((enum field_id)f, (enum isa)isa)));
+        bool absent = value == 0 && (fields[f].paired || v->field[F_OP] != OP_ATTN ||
+                                     (isa < ISA_COUNT && field_is_absent((enum field_id)f, (enum isa)isa)));
         if ((value < fields[f].min || value > max) && !absent) {
             snprintf(err->text, sizeof err->text, "variant: error: %s is %d; expected %d to %d", fields[f].key, value,
                      fields[f].min, max);
             return -1;
         }
     }
-    return 0;
+    return check_operation(g, v, err);
 }
 
 void emission_close(struct emission *e)
@@ -422,7 +445,7 @@ int emission_open(const struct gen *g, const struct variant *v, struct emission 
 {
     struct buf text = {0};
     *out = NULL;
-    int result = check_ranges(v, err) ? -1 : emit(g, v, GEN_READABLE, true, &text, out, err);
+    int result = check_ranges(g, v, err) ? -1 : emit(g, v, GEN_READABLE, true, &text, out, err);
     buf_free(&text);
     return result;
 }
@@ -464,7 +487,7 @@ int gen_emit(const struct gen *g, const struct variant *v, enum gen_flags flags,
 {
     struct c_locale locale;
     *out = (struct gen_text){0};
-    if (check_ranges(v, err) || enter_c_locale(&locale, err))
+    if (check_ranges(g, v, err) || enter_c_locale(&locale, err))
         return -1;
     int result = render(g, v, flags, false, out, err);
     leave_c_locale(&locale);
@@ -474,7 +497,7 @@ int gen_emit(const struct gen *g, const struct variant *v, enum gen_flags flags,
 int gen_check(const struct gen *g, const struct variant *v, struct gen_error *err)
 {
     struct gen_text text = {0};
-    int result = check_ranges(v, err) ? -1 : render(g, v, GEN_READABLE, true, &text, err);
+    int result = check_ranges(g, v, err) ? -1 : render(g, v, GEN_READABLE, true, &text, err);
     gen_text_free(&text);
     return result;
 }

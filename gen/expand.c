@@ -23,10 +23,21 @@ enum isa spec_default_isa(const struct spec *s)
     return (enum isa)isa;
 }
 
+/* The operation where the cursor stands: it decides which fields there are. */
+static enum operation current_op(const struct spec *s, const struct spec_cursor *c)
+{
+    return s->field[F_OP].count ? (enum operation)s->field[F_OP].value[c->at[F_OP]] : OP_ATTN;
+}
+
 static struct values values_of(const struct spec *s, const struct spec_cursor *c, enum field_id f, enum isa isa,
                                int32_t implied[IMPLIED_MAX])
 {
     int n = 0;
+    enum operation op = current_op(s, c);
+    if (!field_of_op(field_first(f), op)) {
+        implied[n++] = 0;
+        return (struct values){implied, n};
+    }
     if (f == F_SPLIT && s->field[f].count) { /* 0 stands first */
         const int32_t *value = s->field[f].value;
         int none = value[0] == 0;
@@ -34,7 +45,9 @@ static struct values values_of(const struct spec *s, const struct spec_cursor *c
     }
     if (s->field[f].count)
         return (struct values){s->field[f].value, s->field[f].count};
-    if (f == F_ISA && c->tuning) {
+    if (op != OP_ATTN) {
+        implied[n++] = f == F_ISA ? (int32_t)ISA_PORTABLE : f == F_OP ? (int32_t)op : 0;
+    } else if (f == F_ISA && c->tuning) {
         for (int i = 0; i < ISA_COUNT; i++)
             if (s->language[isa_language((enum isa)i)])
                 implied[n++] = i;

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-static const char *const op_names[] = {"attn", NULL};
+static const char *const op_names[] = {"attn", "matmul", "softmax", NULL};
 static const char *const dtype_names[] = {"f32", "f16", "bf16", NULL};
 static const char *const other_dtype_names[] = {"same", "f32", "f16", "bf16", NULL};
 static const char *const bias_names[] = {"none", "f32", "f16", "bf16", NULL};
@@ -15,20 +15,23 @@ const char *const language_names[] = {"c", "opencl", NULL};
 /* A column for each isa, in the order of enum isa. */
 #define ALL(x) {x, x, x, x, x, x, x}
 #define NO_CHOICES {{0}}
+/* Which operations have a field, where not attn alone. */
+enum { ATTN = 1 << OP_ATTN, MATMUL = 1 << OP_MATMUL, SOFTMAX = 1 << OP_SOFTMAX, EVERY_OP = ATTN | MATMUL | SOFTMAX };
 
 const struct field fields[FIELD_COUNT] = {
     [F_OP] = {.key = "op", .var = "OP", .tag = "", .type = FIELD_NAME, .side = FIELD_CALLER, .names = op_names,
-              .doc = "what is computed: attn", .fallback = ALL(OP_ATTN)},
+              .ops = EVERY_OP, .doc = "what is computed: attn; or matmul, softmax: its steps apart (isa portable)",
+              .fallback = ALL(OP_ATTN)},
     [F_DTYPE] = {.key = "dtype", .var = "DTYPE", .tag = "_", .type = FIELD_NAME, .side = FIELD_CALLER,
-                 .names = dtype_names, .member = "q",
+                 .names = dtype_names, .member = "q", .ops = EVERY_OP,
                  .doc = "element type of query, and of the rest where that is not said",
                  .fallback = ALL(DTYPE_F32)},
     [F_DTYPE_KV] = {.key = "dtype.kv", .var = "DTYPE_KV", .tag = "_kv", .type = FIELD_NAME, .side = FIELD_CALLER,
-                    .elide = true, .paired = true, .names = other_dtype_names,
+                    .elide = true, .paired = true, .names = other_dtype_names, .ops = ATTN | MATMUL,
                     .doc = "element type of key and value where it is not query's",
                     .fallback = ALL(OTHER_SAME)},
     [F_DTYPE_O] = {.key = "dtype.o", .var = "DTYPE_O", .tag = "_o", .type = FIELD_NAME, .side = FIELD_CALLER,
-                   .elide = true, .paired = true, .names = other_dtype_names,
+                   .elide = true, .paired = true, .names = other_dtype_names, .ops = EVERY_OP,
                    .doc = "element type of output where it is not query's",
                    .fallback = ALL(OTHER_SAME)},
     [F_HEAD_DIM] = {.key = "head_dim.qk", .var = "HD", .tag = "_d", .type = FIELD_NUMBER, .side = FIELD_CALLER,
@@ -39,7 +42,7 @@ const struct field fields[FIELD_COUNT] = {
                       .doc = "elements in a row of value and output; head_dim.qk when not given",
                       .fallback = ALL(0)},
     [F_CAUSAL] = {.key = "causal", .var = "CAUSAL", .tag = "_causal", .type = FIELD_BOOL, .side = FIELD_CALLER,
-                  .elide = true, .doc = "a query sees no key after its own position", .fallback = ALL(0)},
+                  .elide = true, .ops = ATTN | SOFTMAX, .doc = "a query sees no key after its own position", .fallback = ALL(0)},
     [F_WINDOW] = {.key = "window", .var = "WINDOW", .tag = "_window", .type = FIELD_BOOL, .side = FIELD_CALLER,
                   .elide = true, .doc = "a query sees the keys of a window around its position", .fallback = ALL(0)},
     [F_SOFTCAP] = {.key = "softcap", .var = "SOFTCAP", .tag = "_softcap", .type = FIELD_BOOL, .side = FIELD_CALLER,
@@ -58,23 +61,26 @@ const struct field fields[FIELD_COUNT] = {
                   .fallback = ALL(0)},
     [F_PAGED] = {.key = "paged", .var = "PAGED", .tag = "_paged", .type = FIELD_BOOL, .side = FIELD_CALLER,
                  .elide = true, .doc = "keys and values lie in pages that a block table lists", .fallback = ALL(0)},
+    [F_TRANSPOSED] = {.key = "transposed", .var = "TRANSPOSED", .tag = "_transposed", .type = FIELD_BOOL,
+                      .side = FIELD_CALLER, .elide = true, .ops = MATMUL,
+                      .doc = "rows of the right operand are columns of the product, as keys of scores", .fallback = ALL(0)},
     [F_ISA] = {.key = "isa", .var = "ISA", .tag = "_on_", .type = FIELD_NAME, .side = FIELD_TUNING,
-               .names = isa_names,
+               .names = isa_names, .ops = EVERY_OP,
                .doc = "c (any compiler), avx2 (emit's default), avx512, avx512bf16; portable, sm80, sm90 (OpenCL)",
                .fallback = {ISA_C, ISA_AVX2, ISA_AVX512, ISA_AVX512BF16, ISA_PORTABLE, ISA_SM90, ISA_SM80}},
-    [F_TILE_Q] = {.key = "tile.q", .var = "BQ", .tag = "_q", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
+    [F_TILE_Q] = {.key = "tile.q", .ops = ATTN | MATMUL, .var = "BQ", .tag = "_q", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
                   .max = 1024, .doc = "query rows in a tile", .fallback = {64, 96, 128, 128, 64, 128, 128},
                   .choices = {{32, 64}, {48, 96, 192}, {64, 112, 128, 224, 256}, {64, 112, 128, 224, 256}, {64, 128, 256, 512}, {64, 128, 192}, {64, 128, 256}},
                   .split = {{64}, {64}, {64}, [ISA_SM90] = {64, 128}}},
-    [F_TILE_K] = {.key = "tile.k", .var = "BK", .tag = "k", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
+    [F_TILE_K] = {.key = "tile.k", .ops = ATTN | MATMUL, .var = "BK", .tag = "k", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
                   .max = 2048, .doc = "keys in a tile", .fallback = {64, 128, 256, 256, 64, 64, 64},
                   .choices = {{64, 128}, {64, 128, 256}, {128, 256, 512}, {128, 256, 512}, {32, 64, 256}, {64, 80, 96, 128, 144, 176}, {16, 32, 48, 64, 128}},
                   .split = {{16}, {16, 32}, {16, 32}, [ISA_SM90] = {64, 128}}},
-    [F_ROWS] = {.key = "micro.rows", .var = "MR", .tag = "_r", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
+    [F_ROWS] = {.key = "micro.rows", .ops = ATTN | MATMUL, .var = "MR", .tag = "_r", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
                 .max = 32, .doc = "query rows whose accumulators are in registers at once",
                 .fallback = {4, 6, 8, 8, 4, 0, 16}, .choices = {{4, 8}, {4, 6}, {4, 8, 14}, {8, 12}, {4, 8}, {0}, {16, 32}},
                 .split = {{4, 1}, {4, 1, 8}, {4, 1, 8, 16}}},
-    [F_VECS] = {.key = "micro.vecs", .var = "NV", .tag = "x", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
+    [F_VECS] = {.key = "micro.vecs", .ops = ATTN | MATMUL, .var = "NV", .tag = "x", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
                 .max = 8, .doc = "vectors of keys (or of value columns) beside each of those rows",
                 .fallback = {2, 2, 2, 2, 2}, .choices = {{1, 2}, {2}, {2, 4}, {2}, {2, 4}}, .split = {{2}, {4, 8}, {8, 4}}},
     [F_UNROLL] = {.key = "unroll", .var = "U", .tag = "u", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
@@ -83,15 +89,15 @@ const struct field fields[FIELD_COUNT] = {
     [F_SPLIT] = {.key = "split", .var = "SPLIT", .tag = "_s", .type = FIELD_NUMBER, .side = FIELD_TUNING, .elide = true,
                  .or_none = true, .min = 64, .max = 1 << 20,
                  .doc = "few queries over many keys: keys that are computed alone, and joined after (C, sm90)",
-                 .fallback = ALL(0), .choices = {{2048}, {2048}, {2048}, [ISA_SM90] = {2048, 512, 1024, 4096, 8192}}},
+                 .fallback = ALL(0), .choices = {{2048}, {2048}, {2048}, [ISA_SM90] = {512, 1024, 2048, 4096, 8192}}},
     /* Below, fields of OpenCL alone: 0 where there is no work-group. */
     [F_GROUP_ROWS] = {.key = "group.rows", .var = "GQ", .tag = "_g", .type = FIELD_NUMBER, .side = FIELD_TUNING, .elide = true,
                       .min = 1, .max = 64, .doc = "work-items of a group along query rows (OpenCL)",
                       .fallback = {0, 0, 0, 0, 16, 0}, .choices = {{0}, {0}, {0}, {0}, {1, 8, 16}, {0}}},
-    [F_GROUP_LANES] = {.key = "group.lanes", .var = "GX", .tag = "_l", .type = FIELD_NUMBER, .side = FIELD_TUNING, .elide = true,
+    [F_GROUP_LANES] = {.key = "group.lanes", .ops = ATTN | SOFTMAX, .var = "GX", .tag = "_l", .type = FIELD_NUMBER, .side = FIELD_TUNING, .elide = true,
                        .min = 1, .max = 64, .doc = "work-items of a group along keys and value columns (OpenCL)",
                        .fallback = {0, 0, 0, 0, 8, 0}, .choices = {{0}, {0}, {0}, {0}, {1, 8}, {0}}},
-    [F_VECTOR] = {.key = "vector", .var = "VW", .tag = "_w", .type = FIELD_NUMBER, .side = FIELD_TUNING, .elide = true,
+    [F_VECTOR] = {.key = "vector", .ops = EVERY_OP, .var = "VW", .tag = "_w", .type = FIELD_NUMBER, .side = FIELD_TUNING, .elide = true,
                   .min = 1, .max = 16, .doc = "width of the vectors that a work-item computes with (OpenCL)",
                   .fallback = {0, 0, 0, 0, 4, 0}, .choices = {{0}, {0}, {0}, {0}, {2, 4, 16}, {0}}},
     /* Below, fields of NVIDIA's levels alone. */
@@ -134,6 +140,11 @@ bool field_is_absent(enum field_id f, enum isa isa)
 {
     const struct field *field = &fields[f];
     return field->type == FIELD_NUMBER && !field->paired && field->min > 0 && field->fallback[isa] == 0;
+}
+
+bool field_of_op(enum field_id f, enum operation op)
+{
+    return (fields[f].ops ? fields[f].ops : ATTN) >> op & 1;
 }
 
 const char *field_value_name(enum field_id f, int32_t value)

@@ -23,6 +23,7 @@ enum field_id {
     F_SINK,
     F_PACKED,
     F_PAGED,
+    F_TRANSPOSED,
     F_ISA,
     F_TILE_Q,
     F_TILE_K,
@@ -43,7 +44,7 @@ enum field_id {
     F_SHARED_Q,
     FIELD_COUNT
 };
-enum operation { OP_ATTN, OP_COUNT };
+enum operation { OP_ATTN, OP_MATMUL, OP_SOFTMAX, OP_COUNT };
 enum dtype { DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_COUNT };
 /* Of key and value, of output: 1 + enum dtype where it is not query's. Of a bias the same, and 0 is no bias. */
 enum other_dtype { OTHER_SAME, OTHER_F32, OTHER_F16, OTHER_BF16, OTHER_COUNT };
@@ -75,6 +76,8 @@ struct field {
                                 * all; 0 is the first's value, and of a name the others are 1 + the first's */
     const char *member;        /* in their mapping, where key does not say: dtype is {q: f32} */
     const char *const *names;  /* FIELD_NAME: NULL-terminated; the value is the index */
+    unsigned ops;              /* a bit for each operation that has it; 0: attn alone. Where another than attn has a
+                                * number, 0 is its default: without */
     int32_t min, max;          /* FIELD_NUMBER */
     int32_t fallback[ISA_COUNT];              /* default; 0 of a number that must not be 0: the isa has no such field */
     int32_t choices[ISA_COUNT][FIELD_CHOICES]; /* what tuning tries, 0-terminated; of FIELD_BOOL {1} is both */
@@ -84,6 +87,9 @@ extern const struct field fields[FIELD_COUNT];
 
 /* Whether an isa has no such field, as C has no work-group; it is 0 then, and leaves no trace. */
 bool field_is_absent(enum field_id f, enum isa isa);
+
+/* Whether the operation has that field; where not, it is 0 and leaves no trace. */
+bool field_of_op(enum field_id f, enum operation op);
 
 /* The language an isa's kernels are written in; an isa fixes it. */
 enum language isa_language(enum isa isa);

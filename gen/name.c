@@ -10,11 +10,15 @@
 bool variant_shows(const struct variant *v, enum field_id f)
 {
     int32_t value = v->field[f];
-    uint32_t isa = (uint32_t)v->field[F_ISA];
+    uint32_t isa = (uint32_t)v->field[F_ISA], op = (uint32_t)v->field[F_OP];
+    if (op < OP_COUNT && !field_of_op(f, (enum operation)op))
+        return false;
     if (fields[f].paired && value == v->field[field_first(f)] + (fields[f].type == FIELD_NAME))
         return false;
     if (value == 0 && isa < ISA_COUNT && field_is_absent(f, (enum isa)isa))
         return false;
+    if (op != OP_ATTN && fields[f].type == FIELD_NUMBER)
+        return value != 0;
     if (fields[f].type != FIELD_BOOL && !fields[f].elide)
         return true;
     return value != fields[f].fallback[isa < ISA_COUNT ? isa : ISA_C];
@@ -96,15 +100,22 @@ static int read_word(struct reading *r, const struct field *field, int32_t *out)
 }
 
 /* One field; *found tells whether it stood there. */
-static int read_field(struct reading *r, enum field_id f, enum isa isa, int32_t *out, bool *found)
+static int read_field(struct reading *r, enum field_id f, const struct variant *v, int32_t *out, bool *found)
 {
     const struct field *field = &fields[f];
+    enum operation op = (enum operation)v->field[F_OP];
     size_t tag = strlen(field->tag);
-    *found = !strncmp(r->at, field->tag, tag);
-    if (field->elide && field->type == FIELD_NUMBER && *found && isalpha((unsigned char)r->at[tag]))
+    *found = field_of_op(f, op) && !strncmp(r->at, field->tag, tag);
+    if (f < F_ISA && !strncmp(r->at, fields[F_ISA].tag, strlen(fields[F_ISA].tag)))
+        *found = false; /* _on_ is no _o */
+    bool elide = field->elide || (op != OP_ATTN && field->type == FIELD_NUMBER);
+    if (elide && field->type == FIELD_NUMBER && *found && isalpha((unsigned char)r->at[tag]))
         *found = false; /* the beginning of a longer tag, as _l of _lazy */
     if (!*found)
-        return field->elide || field->type == FIELD_BOOL || field_is_absent(f, isa) ? 0 : refuse(r, field->tag);
+        return elide || field->type == FIELD_BOOL || !field_of_op(f, op) ||
+                       field_is_absent(f, (enum isa)v->field[F_ISA])
+                   ? 0
+                   : refuse(r, field->tag);
     r->at += tag;
     if (field->type == FIELD_NUMBER)
         return read_number(r, field, out);
@@ -112,9 +123,9 @@ static int read_field(struct reading *r, enum field_id f, enum isa isa, int32_t 
 }
 
 /* What a field's value is when it left no trace, or, of a bool, when it left one. */
-static int32_t implied(enum field_id f, bool found, int32_t isa)
+static int32_t implied(enum field_id f, bool found, const struct variant *v)
 {
-    int32_t fallback = fields[f].fallback[isa];
+    int32_t fallback = v->field[F_OP] == OP_ATTN ? fields[f].fallback[v->field[F_ISA]] : 0;
     return found ? !fallback : fallback;
 }
 
@@ -139,13 +150,13 @@ int variant_decode(const char *name, struct variant *out, struct gen_error *err)
     struct variant v = {{0}};
     bool found[FIELD_COUNT];
     for (enum field_id f = 0; f < FIELD_COUNT; f++)
-        if (read_field(&r, f, (enum isa)v.field[F_ISA], &v.field[f], &found[f]))
+        if (read_field(&r, f, &v, &v.field[f], &found[f]))
             return -1;
     if (*r.at)
         return refuse(&r, "the end");
     for (enum field_id f = 0; f < FIELD_COUNT; f++)
         if (!found[f] || fields[f].type == FIELD_BOOL)
-            v.field[f] = implied(f, found[f], v.field[F_ISA]);
+            v.field[f] = implied(f, found[f], &v);
     if (check_pairs(&r, &v))
         return -1;
     char canonical[GEN_NAME_MAX];

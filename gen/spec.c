@@ -444,7 +444,31 @@ static int check_language(struct parse *p)
                              "an isa of the spec's language",
                              field_value_name(F_ISA, isas->value[i]), language_names[language]);
     }
+    for (int i = 0; i < p->spec->field[F_OP].count; i++)
+        if (p->spec->field[F_OP].value[i] != OP_ATTN && !p->spec->language[LANGUAGE_OPENCL])
+            return yaml_fail(&p->yaml, p->at[F_OP], p->err,
+                             "op %s is of language opencl, which the spec leaves out; expected it there",
+                             field_value_name(F_OP, p->spec->field[F_OP].value[i]));
     return 0;
+}
+
+/* Whether an operation of the spec has that field. */
+static bool is_of_spec(const struct spec *s, enum field_id f)
+{
+    const struct spec_values *ops = &s->field[F_OP];
+    bool found = ops->count == 0 && field_of_op(f, OP_ATTN);
+    for (int i = 0; i < ops->count; i++)
+        found = found || field_of_op(f, (enum operation)ops->value[i]);
+    return found;
+}
+
+static struct words ops_of(enum field_id f)
+{
+    const char *names[OP_COUNT + 1] = {NULL};
+    for (int op = 0, n = 0; op < OP_COUNT; op++)
+        if (field_of_op(f, (enum operation)op))
+            names[n++] = field_value_name(F_OP, op);
+    return one_of(names);
 }
 
 static int check_whole(struct parse *p)
@@ -452,7 +476,11 @@ static int check_whole(struct parse *p)
     double product = 1;
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
         const struct spec_values *list = &p->spec->field[f];
-        if (fields[f].required && !list->count)
+        if (p->at[f] && !is_of_spec(p->spec, f))
+            return yaml_fail(
+                &p->yaml, p->at[f], p->err, "%.*s is of op %s, and the spec's is not; expected it left out",
+                in_pair(f) ? (int)group_size(&fields[f]) : (int)strlen(fields[f].key), fields[f].key, ops_of(f).text);
+        if (fields[f].required && !list->count && is_of_spec(p->spec, f))
             return yaml_fail(&p->yaml, p->yaml.root, p->err, "the spec has no %.*s; expected it, as in %.*s: %d",
                              (int)group_size(&fields[f]), fields[f].key, (int)group_size(&fields[f]), fields[f].key,
                              fields[f].fallback[0]);
@@ -547,12 +575,18 @@ void spec_document(struct buf *out)
     buf_puts(out, "A spec is a YAML mapping. Each key takes a value or a list of them; the lists multiply\n"
                   "out in the order given here, the last one fastest. tile.q is written tile: {q: 64}.\n"
                   "One value of head_dim or of dtype stands for all its parts; apart they are written\n"
-                  "head_dim: {qk: 192, v: 128} and dtype: {q: f32, kv: f16, o: f32}.\n");
+                  "head_dim: {qk: 192, v: 128} and dtype: {q: f32, kv: f16, o: f32}.\n"
+                  "Keys are of op attn where they name no other. In others a number is left out by default,\n"
+                  "and what it brings with it, and their isa is portable.\n");
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
         struct words value = expected_value(&fields[f]), fallback = default_value(f);
         buf_printf(out, "  %-12s %s\n", fields[f].key, fields[f].doc);
-        buf_printf(out, "  %-12s   %s; default: %s\n", "", value.text,
-                   f == F_ISA ? field_value_name(f, (int32_t)spec_default_isa(&all)) : fallback.text);
+        const char *text = f == F_ISA ? field_value_name(f, (int32_t)spec_default_isa(&all)) : fallback.text;
+        bool wide = value.size + strlen(text) > 90; /* then the default stands below */
+        buf_printf(out, wide ? "  %-12s   %s;\n  %-12s   default: %s\n" : "  %-12s   %s%.0s; default: %s\n", "",
+                   value.text, "", text);
+        if (fields[f].ops && f != F_OP)
+            buf_printf(out, "  %-12s   of op %s\n", "", ops_of(f).text);
     }
     buf_printf(out, "  %-12s %s\n", language_key, "which languages isa may be of");
     buf_printf(out, "  %-12s   %s; default: all\n", "", built_languages().text);

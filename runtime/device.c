@@ -22,6 +22,29 @@ const char *device_why_not(const struct tuner *tuner, enum isa isa)
     return tuner->device ? device_isa_why_not(opencl_target_device(tuner->device), isa) : cpu_why_not(tuner->cpu, isa);
 }
 
+/* A product or a softmax apart: what its group is, as templates/opencl/matmul.sizes.t and softmax.cl.t have it. */
+static struct opencl_source step_of(const struct variant *v, const struct gen_text *text, const char *name)
+{
+    enum { SIDE = 16, ROWS = 64 }; /* of a group whose items have an element, or a row, each */
+    const int32_t *f = v->field;
+    const int vector = f[F_VECTOR] ? f[F_VECTOR] : 1, vecs = f[F_VECS] ? f[F_VECS] : 1,
+              rows = f[F_ROWS] ? f[F_ROWS] : 1;
+    struct opencl_source s = {.name = name, .text = text->data, .size = text->size, .local_bytes = text->local_bytes};
+    if (f[F_OP] == OP_SOFTMAX) {
+        s.step = OPENCL_SOFTMAX;
+        s.group[0] = f[F_GROUP_LANES] ? f[F_GROUP_LANES] : ROWS;
+        s.group[1] = 1;
+        s.tile_q = f[F_GROUP_LANES] ? 1 : ROWS;
+        return s;
+    }
+    s.step = OPENCL_PRODUCT;
+    s.tile_q = f[F_TILE_Q] ? f[F_TILE_Q] : SIDE;
+    s.tile_k = f[F_TILE_K] ? f[F_TILE_K] : SIDE;
+    s.group[0] = s.tile_k / (vecs * vector);
+    s.group[1] = s.tile_q / rows;
+    return s;
+}
+
 static struct opencl_source source_of(const struct variant *v, const struct gen_text *text, char name[GEN_NAME_MAX])
 {
     enum { WARPGROUP_ROWS = 64, WARPGROUP_ITEMS = 128, WARP_ITEMS = 32 };
@@ -30,6 +53,8 @@ static struct opencl_source source_of(const struct variant *v, const struct gen_
     bool joint = f[F_LOOP] == LOOP_JOINT;
     bool sm80 = f[F_ISA] == ISA_SM80; /* a warp for micro.rows each */
     variant_encode(v, name);
+    if (f[F_OP] != OP_ATTN)
+        return step_of(v, text, name);
     return (struct opencl_source){
         .name = name,
         .text = text->data,

@@ -14,6 +14,8 @@
 #include "../templates/c/args.h"
 #include "../templates/opencl/args.h"
 #include "../templates/opencl/features.h"
+#include "../templates/opencl/matmul.args.h"
+#include "../templates/opencl/softmax.args.h"
 #include "cache.h"
 #include "jit.h"
 
@@ -75,6 +77,9 @@ struct opencl_source {
     int split; /* keys that are computed alone; 0: all keys of a row are computed together. Level sm90 */
     bool bf16;
     bool one_tile; /* of level sm90: a group for each tile, which ends with it */
+    /* Not attention, but a step of it apart: then a group has tile_q rows, and of a product tile_k columns; buffers and
+     * struct are those of opencl_step_enqueue, and nothing else runs it. */
+    enum opencl_step_kind { OPENCL_ATTENTION, OPENCL_PRODUCT, OPENCL_SOFTMAX } step;
 };
 
 /* 0, or -1 and the limit of the device that the kernel breaks; nothing is built. */
@@ -133,6 +138,18 @@ struct opencl_on {
 };
 int opencl_enqueue(struct opencl_kernel *kernel, const struct attn_args *args, const struct opencl_on *on,
                    struct gen_error *err);
+
+/* A step apart: the struct of the kernel's kind, and buffers (cl_mem) in the order in which it takes them: A, B and C, or S
+ * and P. It is put on the caller's queue; or run on host arrays of so many bytes, of which the last comes back. The event
+ * may be NULL. */
+struct opencl_step {
+    struct matmul_cl_args product;
+    struct softmax_cl_args softmax;
+};
+int opencl_step_enqueue(struct opencl_kernel *kernel, const struct opencl_step *step, void *queue, void *const buffer[],
+                        void **event, struct gen_error *err);
+int opencl_step_run(struct opencl_kernel *kernel, const struct opencl_step *step, void *const array[],
+                    const size_t size[], struct gen_error *err);
 
 /* Whether `buffer` holds bytes up to `end` and belongs to the target's context, and whether `queue` goes with the
  * target. 0, or -1 and what is wrong. */

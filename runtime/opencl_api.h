@@ -37,6 +37,7 @@
     X(clReleaseMemObject)                                                                                              \
     X(clGetMemObjectInfo)                                                                                              \
     X(clEnqueueWriteBuffer)                                                                                            \
+    X(clEnqueueFillBuffer)                                                                                             \
     X(clEnqueueReadBuffer)                                                                                             \
     X(clEnqueueMapBuffer)                                                                                              \
     X(clEnqueueUnmapMemObject)                                                                                         \

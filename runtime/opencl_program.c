@@ -375,7 +375,7 @@ static int build_program(struct opencl_kernel *k, struct cache *cache, const str
     api->clReleaseKernel(kernel);
     if (result == 0 && !k->build.from_cache)
         read_log(k->target, k->program, &k->build);
-    if (result == 0)
+    if (result == 0 && s->step == OPENCL_ATTENTION)
         result = launch_empty(k, err);
 cleanup:
     buf_free(&key);

@@ -122,6 +122,13 @@ static int read_spec(struct session *s, const char *path)
     struct gen_error err = {""};
     if (spec_read(path, &spec, &err) != 0)
         return fail(err.text);
+    for (int i = 0; i < spec.field[F_OP].count; i++)
+        if (spec.field[F_OP].value[i] != OP_ATTN) {
+            fprintf(stderr, "%s: error: op %s is not tuned, only emitted and verified; expected op attn\n", path,
+                    field_value_name(F_OP, spec.field[F_OP].value[i]));
+            spec_free(&spec);
+            return CLI_FAILED;
+        }
     struct spec_cursor cursor = {.tuning = true};
     struct variant v;
     int code = CLI_OK, fitting = 0;

@@ -19,6 +19,7 @@
 #include "../cpu.h"
 #include "../device.h"
 #include "../jit.h"
+#include "../steps.h"
 #include "../trial.h"
 #include "cli.h"
 #include "options.h"
@@ -254,6 +255,31 @@ static int load(const struct entry *e, const char *source, struct kernel *out, s
     return jit_compile(source, e->name, out, &verdict->err);
 }
 
+/* Keeps the error that came nearest to its bound. */
+static void note(double error, double bound, struct verdict *out)
+{
+    if (bound > 0 && error * out->bound >= out->error * bound) {
+        out->error = error;
+        out->bound = bound;
+    }
+    out->shapes++;
+}
+
+/* A product or a softmax apart. */
+static void check_step(const struct entry *e, const struct kernel *kernel, struct verdict *out)
+{
+    struct step_shape shapes[STEP_SHAPES];
+    int count = step_shapes(&e->v, shapes);
+    for (int i = 0; i < count; i++) {
+        struct step_check check;
+        step_describe(&e->v, &shapes[i], out->at, sizeof out->at);
+        if (step_judge(&e->v, kernel, &shapes[i], (uint64_t)i, &check, &out->err) != 0)
+            return;
+        note(check.error, check.bound, out);
+    }
+    out->pass = true;
+}
+
 static void check_kernel(const struct entry *e, const char *source, struct verdict *out)
 {
     struct trial_shape shapes[TRIAL_SHAPES];
@@ -261,6 +287,11 @@ static void check_kernel(const struct entry *e, const char *source, struct verdi
     snprintf(out->at, sizeof out->at, "compiling");
     if (load(e, source, &kernel, out) != 0)
         return;
+    if (e->v.field[F_OP] != OP_ATTN) {
+        check_step(e, &kernel, out);
+        kernel_free(&kernel);
+        return;
+    }
     int count = trial_shapes(&e->v, shapes);
     for (int i = 0; i < count; i++) {
         struct trial_result result;
@@ -270,11 +301,7 @@ static void check_kernel(const struct entry *e, const char *source, struct verdi
         trial_describe(&shapes[i], out->at, sizeof out->at);
         if (trial_all(&e->v, &shapes[i], &kernel, flops > LARGE ? SAMPLED : 0, (uint64_t)i, &result, &out->err) != 0)
             return;
-        if (result.check.bound > 0 && result.check.error * out->bound >= out->error * result.check.bound) {
-            out->error = result.check.error;
-            out->bound = result.check.bound;
-        }
-        out->shapes++;
+        note(result.check.error, result.check.bound, out);
     }
     kernel_free(&kernel);
     out->pass = true;

@@ -1,11 +1,6 @@
 %# The sizes that a tile of forward attention implies in OpenCL, and what must hold of them.
-% let TYPE = DTYPE == "f32" ? "float" : "ushort"
-% let TYPE_KV = DTYPE_KV == "f32" ? "float" : "ushort"
-% let TYPE_O = DTYPE_O == "f32" ? "float" : "ushort"
+% include "opencl/types.sizes.t"
 % let TYPE_BIAS = BIAS == "f32" ? "float" : "ushort"
-% let VEC = VW == 1 ? "float" : VW == 2 ? "float2" : VW == 4 ? "float4" : VW == 8 ? "float8" : "float16"
-% let INT = VW == 1 ? "int" : VW == 2 ? "int2" : VW == 4 ? "int4" : VW == 8 ? "int8" : "int16"
-% let SUFFIX = VW == 1 ? "" : VW == 2 ? "2" : VW == 4 ? "4" : VW == 8 ? "8" : "16"
 % assert VW == 1 or VW == 2 or VW == 4 or VW == 8 or VW == 16, "vector must be 1, 2, 4, 8 or 16, the widths that OpenCL C has"
 % assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
 % assert not SPLIT, "isa portable does not split keys; split must be left out"

@@ -19,6 +19,7 @@ static float4 get4${kv ? "_kv" : ""}(__global const ${kv ? TYPE_KV : TYPE} *from
 % end
 }
 % end
+% if OP == "attn"
 % if DV % 4 != 0
 static void put4(float4 f, __local float *to, int n)
 {
@@ -51,14 +52,19 @@ static void fill_v(__local float *vt, __global const ${TYPE_KV} *v, ${PAGED ? "_
 % end
     }
 }
+% end
+% if OP == "attn" or BQ > 0 and VW > 1
 static ${VEC} load(__local const float *from) /* aligned: what counts columns is a multiple of the vector */
 {
     return *(__local const ${VEC} *)from;
 }
+% end
+% if OP == "attn"
 static void store(${VEC} e, __local float *to)
 {
     *(__local ${VEC} *)to = e;
 }
+% end
 
 /* The first n elements of e, rounded to the storage type. */
 % if DTYPE_O == "bf16"
@@ -91,6 +97,7 @@ static void put(${VEC} e, __global ${TYPE_O} *to, int n)
         to[i] = round1(f[i]);
 % end
 }
+% if OP != "matmul"
 
 % if EXP == "exp"
 /* e**x = 2**y, with y = x log2(e): 2**(y - floor(y)) by a polynomial (relative error 8.2e-8, exact at 0), times 2**floor(y)
@@ -144,7 +151,7 @@ static float total(${VEC} e)
 % end
     return ${VW == 1 ? "e" : VW == 2 ? "e.x + e.y" : "e2.x + e2.y"};
 }
-% if not WINDOW
+% if not WINDOW and (OP == "attn" or VW > 1)
 
 /* e where its position is below n, else -inf. */
 static ${VEC} masked(${VEC} e, int n)
@@ -156,4 +163,5 @@ static ${VEC} masked(${VEC} e, int n)
     return at < n ? e : (${VEC})(-INFINITY);
 % end
 }
+% end
 % end

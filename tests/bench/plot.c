@@ -210,3 +210,78 @@ int plot_write(const struct plot *p, const char *path)
     bool bad = ferror(f) != 0;
     return fclose(f) != 0 || bad ? -1 : 0;
 }
+
+/* ---- bars ---- */
+enum { NAMES_W = 150, BARS_W = 620, BAR_H = 13, BAR_STEP = 2 * BAR_H + 12, BARS_TOP = 112 };
+
+static void put_bar(FILE *f, const struct plot_bars *p, int index, double low, double high)
+{
+    double top = BARS_TOP + 8 + index * BAR_STEP;
+    char text[32];
+    label(f, NAMES_W - 8, top + BAR_H + 4, "end", 13, INK, p->bar[index].name);
+    for (int s = 0; s < PLOT_SERIES; s++) {
+        double value = p->bar[index].value[s];
+        if (!(value > 0)) {
+            label(f, NAMES_W + 5, top + s * BAR_H + 10, "start", 11, FAINT, "not here");
+            continue;
+        }
+        double width = BARS_W * log10(value / low) / log10(high / low);
+        fprintf(f, "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>\n", NAMES_W, top + s * BAR_H,
+                width, BAR_H - 1, p->color[s]);
+        snprintf(text, sizeof text, value < 10 ? "%.2g" : "%.0f", value);
+        label(f, NAMES_W + width + 5, top + s * BAR_H + 10, "start", 11, INK, text);
+    }
+}
+
+/* Powers of ten, from below the least value to above the largest. */
+static void find_decades(const struct plot_bars *p, double *low, double *high)
+{
+    double least = INFINITY, most = p->level.y;
+    for (int i = 0; i < p->count; i++)
+        for (int s = 0; s < PLOT_SERIES; s++)
+            if (p->bar[i].value[s] > 0) {
+                least = fmin(least, p->bar[i].value[s]);
+                most = fmax(most, p->bar[i].value[s]);
+            }
+    *low = isfinite(least) ? pow(10, floor(log10(least) - 1e-9)) : 1;
+    *high = fmax(pow(10, ceil(log10(fmax(most, *low)))), 10 * *low);
+}
+
+int plot_bars_write(const struct plot_bars *p, const char *path)
+{
+    double low, high;
+    int bottom = BARS_TOP + p->count * BAR_STEP + 8, width = NAMES_W + BARS_W + 60, height = bottom + 44;
+    FILE *f = fopen(path, "w");
+    if (!f)
+        return -1;
+    find_decades(p, &low, &high);
+    fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" ", width,
+            height, width, height);
+    fputs("font-family=\"DejaVu Sans, Helvetica, Arial, sans-serif\">\n", f);
+    fprintf(f, "<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n", width, height);
+    label(f, 20, 28, "start", 17, INK, p->title);
+    label(f, 20, 50, "start", 12, FAINT, p->note);
+    for (int s = 0; s < PLOT_SERIES; s++) {
+        fprintf(f, "<rect x=\"%d\" y=\"70\" width=\"26\" height=\"12\" fill=\"%s\"/>\n", NAMES_W + s * 140,
+                p->color[s]);
+        label(f, NAMES_W + s * 140 + 32, 80, "start", 13, INK, p->series[s]);
+    }
+    for (double v = low; v <= high * 1.0001; v *= 10) {
+        char text[32];
+        double x = NAMES_W + BARS_W * log10(v / low) / log10(high / low);
+        stroke(f, x, BARS_TOP, x, bottom, v > low ? GRID : INK, 1, "");
+        snprintf(text, sizeof text, "%g", v);
+        label(f, x, bottom + 18, "middle", 12, INK, text);
+    }
+    label(f, NAMES_W + BARS_W / 2.0, bottom + 36, "middle", 13, INK, p->unit);
+    if (p->level.y > 0) {
+        double x = NAMES_W + BARS_W * log10(p->level.y / low) / log10(high / low);
+        stroke(f, x, BARS_TOP - 6, x, bottom, FAINT, 1.5, "7 4");
+        label(f, x, BARS_TOP - 10, "middle", 11, FAINT, p->level.name);
+    }
+    for (int i = 0; i < p->count; i++)
+        put_bar(f, p, i, low, high);
+    fputs("</svg>\n", f);
+    bool bad = ferror(f) != 0;
+    return fclose(f) != 0 || bad ? -1 : 0;
+}

@@ -1,5 +1,5 @@
-/* plot.h - panels of lines over a logarithmic axis, as one SVG that needs no font or script of its own. What it is not:
- * general; it knows what bench_shapes and gpu_plot want to draw. */
+/* plot.h - panels of lines over a logarithmic axis, or bars along one, as one SVG that needs no font or script of its own.
+ * What it is not: general; it knows what bench_shapes, gpu_plot and bench_ladder want to draw. */
 #ifndef ATTNGEN_TESTS_BENCH_PLOT_H
 #define ATTNGEN_TESTS_BENCH_PLOT_H
 
@@ -34,5 +34,19 @@ struct plot {
 };
 /* 0, or -1 when the file cannot be written. */
 int plot_write(const struct plot *p, const char *path);
+
+/* Bars one below the other, of two series, along a logarithmic axis; what is 0 has none. */
+enum { PLOT_BARS = 32, PLOT_SERIES = 2 };
+struct plot_bars {
+    const char *title, *note, *unit;
+    const char *series[PLOT_SERIES], *color[PLOT_SERIES];
+    int count;
+    struct plot_bar {
+        char name[48];
+        double value[PLOT_SERIES];
+    } bar[PLOT_BARS];
+    struct plot_level level; /* a dashed line; y 0: none */
+};
+int plot_bars_write(const struct plot_bars *p, const char *path);
 
 #endif

@@ -175,6 +175,35 @@ static void test_wrong_kernels(void **state)
     shell_clean();
 }
 
+/* Products and softmaxes apart; tune takes none. */
+static void test_steps(void **state)
+{
+    static const struct {
+        const char *name, *change, *says;
+    } cases[] = {
+        {"matmul_f32_on_portable", "s/p.scale [*]/2.0f */", "wrong by "},
+        {"matmul_f32_on_portable", "s/y >= m/y > m/", "it wrote where no element is"},
+        {"matmul_f32_on_portable_q8k8", "s/d < depth/d <= depth/", "wrong by inf"},
+        {"softmax_f32_causal_on_portable_l4", "s/a.keys, a.offset/a.keys, 0L/", "wrong by "},
+    };
+    (void)state;
+    struct said said;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[GEN_NAME_MAX];
+        shell_ok(&said, "rm -rf k && \"$ATTNGEN\" emit --variant %s -o k > /dev/null", cases[i].name);
+        if (i == 0) {
+            snprintf(line, sizeof line, "%s: ok (error ", cases[i].name);
+            shell(&said, "\"$ATTNGEN\" verify k");
+            says(&said, 0, line, "");
+        }
+        shell(&said, "sed -i '%s' k/*.cl && \"$ATTNGEN\" verify k", cases[i].change);
+        says(&said, 1, ": failed", cases[i].says);
+    }
+    shell(&said, "echo 'op: softmax' > s.yaml; \"$ATTNGEN\" tune s.yaml");
+    says(&said, 1, "", "s.yaml: error: op softmax is not tuned, only emitted and verified; expected op attn");
+    shell_clean();
+}
+
 static void test_manifests(void **state)
 {
     (void)state;
@@ -216,6 +245,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_emit_wrote_is_right),
         cmocka_unit_test(test_opencl_kernels),
+        cmocka_unit_test(test_steps),
         cmocka_unit_test(test_features),
         cmocka_unit_test(test_files_that_are_not_right),
         cmocka_unit_test(test_wrong_kernels),

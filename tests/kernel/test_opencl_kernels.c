@@ -27,7 +27,7 @@
 #include "../kit/choice.h"
 #include "../kit/judge.h"
 #include "../kit/seed.h"
-#include "../kit/steps.h"
+#include "../kit/stripped.h"
 
 enum {
     MAX_ROWS = 300,     /* of a pairwise choice */
@@ -186,13 +186,13 @@ static void choose_features(struct suite *s, const struct opencl_device *device,
 static void choose_steps(struct suite *s, const struct opencl_device *device, enum isa isa)
 {
     (void)isa;
-    s->variants = calloc(STEPS, sizeof *s->variants);
+    s->variants = calloc(STRIPPED, sizeof *s->variants);
     assert_non_null(s->variants);
     s->count = 0;
-    for (int i = 0; i < STEPS; i++) {
+    for (int i = 0; i < STRIPPED; i++) {
         struct variant *v = &s->variants[s->count];
         struct gen_error err;
-        if (variant_decode(steps[i], v, &err) != 0)
+        if (variant_decode(stripped[i], v, &err) != 0)
             fail_msg("%s", err.text);
         s->count += !device_isa_why_not(device, (enum isa)v->field[F_ISA]);
     }
@@ -567,8 +567,8 @@ static void test_tensor_cores_without_a_device(void **state)
     bool assemble = has_ptxas(s);
     if (!assemble)
         print_message("# ptxas 12.3 or later is not here: compiled only\n");
-    for (size_t i = 0; i < sizeof names / sizeof *names + STEPS; i++) {
-        const char *name = i < STEPS ? steps[i] : names[i - STEPS];
+    for (size_t i = 0; i < sizeof names / sizeof *names + STRIPPED; i++) {
+        const char *name = i < STRIPPED ? stripped[i] : names[i - STRIPPED];
         struct variant v;
         struct gen_error err;
         if (variant_decode(name, &v, &err) != 0)

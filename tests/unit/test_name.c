@@ -52,10 +52,13 @@ static int values_of(enum field_id f, int32_t out[VALUES_MAX])
     return n;
 }
 
-/* A paired field is 0 where it equals the first of those that it goes with, and is not 0 where it could not. */
+/* A paired field is 0 where it equals the first of those that it goes with, and is not 0 where it could not; and one that
+ * the operation does not have is 0. */
 static bool is_canonical(const struct variant *v)
 {
     for (enum field_id f = 1; f < FIELD_COUNT; f++) {
+        if (v->field[f] && !field_of_op(f, (enum operation)v->field[F_OP]))
+            return false;
         bool number = fields[f].type == FIELD_NUMBER;
         int32_t first = v->field[field_first(f)];
         if (fields[f].paired && v->field[f] == (number ? first : first + 1))
@@ -72,13 +75,17 @@ static struct variant random_variant(uint64_t *x)
     struct variant v = variant_default((enum isa)(random_next(x) % ISA_COUNT));
     do {
         for (enum field_id f = 0; f < FIELD_COUNT; f++) {
-            int32_t values[VALUES_MAX + 1];
+            int32_t values[VALUES_MAX + 2];
             int n = values_of(f, values);
             if (fields[f].paired)
                 values[n++] = 0;
             else if (fields[f].elide)
                 values[n++] = fields[f].fallback[v.field[F_ISA]];
-            if (f != F_ISA)
+            if (f > F_OP && v.field[F_OP] != OP_ATTN) /* numbers of other operations may be left out */
+                values[n++] = 0;
+            if (f > F_OP && !field_of_op(f, (enum operation)v.field[F_OP]))
+                v.field[f] = 0;
+            else if (f != F_ISA)
                 v.field[f] = values[random_next(x) % (uint64_t)n];
         }
     } while (!is_canonical(&v));
@@ -95,7 +102,7 @@ static void test_product(void **state)
     int count[FIELD_COUNT], at[FIELD_COUNT] = {0};
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
         bool tuning = fields[f].side == FIELD_TUNING && f != F_ISA, type = f == F_DTYPE_KV || f == F_DTYPE_O;
-        bool fixed = tuning || type || (f >= F_WINDOW && f <= F_PAGED);
+        bool fixed = f == F_OP || tuning || type || (f >= F_WINDOW && f <= F_TRANSPOSED);
         count[f] = fixed ? 1 : values_of(f, values[f]);
         if (fixed)
             values[f][0] = fields[f].fallback[ISA_C];
@@ -216,10 +223,39 @@ static void test_known_names(void **state)
     assert_false(variant_shows(&v, F_DTYPE_KV));
 }
 
+/* Other operations than attn: what they have not leaves no trace, and a number that is left out is 0. */
+static void test_other_operations(void **state)
+{
+    (void)state;
+    struct gen_error err = {""};
+    struct variant v, plain = {.field = {[F_OP] = OP_MATMUL, [F_DTYPE] = DTYPE_BF16, [F_ISA] = ISA_PORTABLE}};
+    char name[GEN_NAME_MAX];
+    variant_encode(&plain, name);
+    assert_string_equal(name, "matmul_bf16_on_portable");
+    assert_int_equal(variant_decode(name, &v, &err), 0);
+    assert_memory_equal(&v, &plain, sizeof v);
+    v.field[F_CAUSAL] = 1; /* matmul has none, and gen_check says so */
+    assert_false(variant_shows(&v, F_CAUSAL));
+    if (variant_decode("matmul_bf16_of32_transposed_on_portable_q128k64_r8x2_w4", &v, &err))
+        fail_msg("%s", err.text);
+    assert_true(v.field[F_TRANSPOSED] && v.field[F_TILE_Q] == 128 && v.field[F_TILE_K] == 64 && v.field[F_ROWS] == 8 &&
+                v.field[F_VECS] == 2 && v.field[F_VECTOR] == 4 && v.field[F_DTYPE_O] == OTHER_F32);
+    assert_int_equal(v.field[F_HEAD_DIM] | v.field[F_UNROLL] | v.field[F_GROUP_ROWS] | v.field[F_GROUP_LANES], 0);
+    if (variant_decode("softmax_f32_obf16_causal_on_portable_l64_w4", &v, &err))
+        fail_msg("%s", err.text);
+    assert_true(v.field[F_CAUSAL] && v.field[F_GROUP_LANES] == 64 && v.field[F_DTYPE_O] == OTHER_BF16);
+}
+
 static void test_refused(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
+        {"matmul_f32_d64_on_portable", "'_d64_on_portable' at column 11; expected _on_"},
+        {"matmul_f32_causal_on_portable", "'_causal_on_porta' at column 11; expected _on_"},
+        {"softmax_f32_kvf16_on_portable", "'_kvf16_on_portab' at column 12; expected _on_"},
+        {"softmax_f32_on_portable_q16k16", "'_q16k16' at column 24; expected the end"},
+        {"matmul_f32_on_portable_q0k16", "expected tile.q 1..1024"},
+        {"attn_f32_d64_transposed_on_c_q64k64_r4x2u1", "'_transposed_on_c' at column 13; expected _on_"},
         {"", "variant '': error: it ends at column 1; expected op: attn"},
         {"xyz", "variant 'xyz': error: 'xyz' at column 1; expected op: attn"},
         {"attn_f32_d64zz_on_c_q64k64_r4x2u1",
@@ -305,9 +341,9 @@ static void test_mutations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_product), cmocka_unit_test(test_features),    cmocka_unit_test(test_random),
-        cmocka_unit_test(test_each_value), cmocka_unit_test(test_known_names), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_product),          cmocka_unit_test(test_features),    cmocka_unit_test(test_random),
+        cmocka_unit_test(test_each_value),       cmocka_unit_test(test_known_names), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_other_operations), cmocka_unit_test(test_mutations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

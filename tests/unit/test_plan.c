@@ -303,7 +303,7 @@ static void isas_that_cannot_run(void **state)
     struct attn_plan *plan;
     struct attn_error err;
     struct attn_problem p = problem_of(0);
-    char name[GEN_NAME_MAX], text[256];
+    char name[GEN_NAME_MAX], text[GEN_NAME_MAX + 64];
     setenv("ATTNGEN_ISA", "c", 1);
     struct attn_context *context = context_create();
     unsetenv("ATTNGEN_ISA");

@@ -282,6 +282,53 @@ static void test_rules_of_sm80(void **state)
     check_rules("opencl/sm80.sizes.t", cases, sizeof cases / sizeof *cases);
 }
 
+/* Of the steps of attention apart: each rule has a name that breaks it. */
+static void test_other_operations(void **state)
+{
+    static const char *const cases[][3] = {
+        {"matmul_f32_on_portable_q16k16_w2", "opencl/matmul.sizes.t",
+         "vector must be 4, 8 or 16, or left out: rows are "},
+        {"matmul_f32_on_portable_q16", "opencl/matmul.sizes.t", "tile.q and tile.k go together: a tile of the product"},
+        {"matmul_f32_on_portable_r8", "opencl/matmul.sizes.t", "micro.rows, micro.vecs and vector need a tile; "},
+        {"matmul_f32_on_portable_q12k16_r8", "opencl/matmul.sizes.t", "tile.q must be a multiple of micro.rows"},
+        {"matmul_f32_on_portable_q16k24_w16", "opencl/matmul.sizes.t", "tile.k must be a multiple of micro.vecs times"},
+        {"matmul_f32_on_portable_q64k64", "opencl/matmul.sizes.t", "a work-group has at most 1024 work-items; "},
+        {"matmul_f32_on_portable_q256k256_r32x8_w16", "opencl/matmul.sizes.t", "a work-item holds too much: "},
+        {"softmax_f32_on_portable_w8", "opencl/softmax.cl.t", "vector must be 4, or left out: rows are read four "},
+        {"softmax_f32_on_portable_l24", "opencl/softmax.cl.t", "group.lanes must be a power of two from 2 on, or "},
+        {"softmax_f32_on_sm90", "variant: error: ", "op softmax is not written for isa sm90; expected isa portable"},
+        {"matmul_f32_on_avx2", "variant: error: ", "op matmul is not written for isa avx2; expected isa portable"},
+    };
+    struct gen *g = open_gen();
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct variant v;
+        struct gen_error err = {""};
+        struct gen_text t;
+        if (variant_decode(cases[i][0], &v, &err))
+            fail_msg("%s", err.text);
+        assert_int_equal(gen_check(g, &v, &err), -1);
+        if (strncmp(err.text, cases[i][1], strlen(cases[i][1])) || !strstr(err.text, cases[i][2]))
+            fail_msg("%s gave '%s'", cases[i][0], err.text);
+        assert_int_equal(gen_emit(g, &v, GEN_READABLE, &t, &err), -1);
+        gen_text_free(&t);
+    }
+    for (int f = 0; f < 2; f++) { /* and no rule is without one */
+        const char *file = f ? "opencl/softmax.cl.t" : "opencl/matmul.sizes.t";
+        int rules = 0, broken = 0;
+        for (const char *at = embedded_find(file)->data; (at = strstr(at, "% assert ")); at++)
+            rules++;
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+            broken += !strcmp(cases[i][1], file);
+        assert_int_equal(rules, broken);
+    }
+    struct variant v = {.field = {[F_OP] = OP_MATMUL, [F_ISA] = ISA_PORTABLE, [F_CAUSAL] = 1}};
+    struct gen_error err = {""};
+    assert_int_equal(gen_check(g, &v, &err), -1);
+    assert_string_equal(err.text, "variant: error: op matmul has no causal; expected it left out");
+    gen_close(g);
+}
+
 static void test_ranges(void **state)
 {
     static const struct {
@@ -374,6 +421,7 @@ int main(void)
         cmocka_unit_test(test_rules_of_joint_sm90),
         cmocka_unit_test(test_rules_of_sm80),
         cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_other_operations),
         cmocka_unit_test(test_too_few_registers),
         cmocka_unit_test(test_features_of_other_levels),
     };

@@ -82,13 +82,22 @@ static void test_products(void **state)
           "attn_f32_d64_mask_alibi_sink_packed_paged_on_c_q64k64_r4x2u1\n");
     check("{head_dim: 64, isa: c, split: [2048, 0]}",
           "attn_f32_d64_on_c_q64k64_r4x2u1\nattn_f32_d64_on_c_q64k16_r4x2u1_s2048\n");
+    /* Other operations have fields of their own, of which numbers are left out by default. */
+    check("op: matmul\n", "matmul_f32_on_portable\n");
+    check("op: [matmul, softmax]\ndtype: {q: f32, o: bf16}\ntransposed: [false, true]\ncausal: [false, true]\n",
+          "matmul_f32_obf16_on_portable\nmatmul_f32_obf16_transposed_on_portable\n"
+          "softmax_f32_obf16_on_portable\nsoftmax_f32_obf16_causal_on_portable\n");
+    check("op: [attn, softmax]\nhead_dim: [64, 32]\nisa: portable\ngroup: {lanes: [8, 64]}\n",
+          "attn_f32_d64_on_portable_q64k64_r4x2u4\nattn_f32_d64_on_portable_q64k64_r4x2u4_l64\n"
+          "attn_f32_d32_on_portable_q64k64_r4x2u4\nattn_f32_d32_on_portable_q64k64_r4x2u4_l64\n"
+          "softmax_f32_on_portable_l8\nsoftmax_f32_on_portable_l64\n");
     check("\xef\xbb\xbfhead_dim: 512\r\n", "attn_f32_d512_on_avx2_q96k128_r6x2u2\n");
 }
 
 #define D "head_dim: 64\n"
 #define TOP_KEYS                                                                                                       \
-    "expected op, dtype, head_dim, causal, window, softcap, bias, mask, alibi, sink, packed, paged, isa, tile, "       \
-    "micro, unroll, split, group, vector, stages, pingpong, lazy, copy, loop, serial, unswizzled, shared_q or "        \
+    "expected op, dtype, head_dim, causal, window, softcap, bias, mask, alibi, sink, packed, paged, transposed, isa, "  \
+    "tile, micro, unroll, split, group, vector, stages, pingpong, lazy, copy, loop, serial, unswizzled, shared_q or "   \
     "language"
 #define DTYPE "expected f32, f16 or bf16, or {q: f32, kv: f16, o: f32}"
 #define HEAD_DIM "expected a whole number 1..512, or {qk: 1..576, v: 1..512}"
@@ -166,11 +175,22 @@ static const char *const wrong[][2] = {
     {D "causal: 'true'", "2:9: error: causal is the text 'true'; expected true or false"},
     {D "causal: [true, True]", "2:16: error: causal has this value twice; expected each once"},
     {D "isa: sm99", "2:6: error: isa is 'sm99'; expected c, avx2, avx512, avx512bf16, portable, sm90 or sm80"},
-    {D "op: softmax", "2:5: error: op is 'softmax'; expected attn"},
-    {D "language: opencl\nisa: avx2", "3:6: error: isa avx2 is of language c, which the spec leaves out; expected an isa of the "
-                                      "spec's language"},
-    {D "language: c\nisa: [avx2, portable]", "3:13: error: isa portable is of language opencl, which the spec leaves out; "
-                                             "expected an isa of the spec's language"},
+    {D "op: conv", "2:5: error: op is 'conv'; expected attn, matmul or softmax"},
+    {D "op: softmax", "1:11: error: head_dim is of op attn, and the spec's is not; expected it left out"},
+    {"op: [softmax, matmul]\nhead_dim: 64",
+     "2:11: error: head_dim is of op attn, and the spec's is not; expected it left out"},
+    {D "transposed: true", "2:13: error: transposed is of op matmul, and the spec's is not; expected it left out"},
+    {"op: matmul\ngroup: {lanes: 8}",
+     "2:16: error: group.lanes is of op attn or softmax, and the spec's is not; expected it left out"},
+    {"op: [attn, matmul]", "1:1: error: the spec has no head_dim; expected it, as in head_dim: 64"},
+    {"op: matmul\nlanguage: c",
+     "1:5: error: op matmul is of language opencl, which the spec leaves out; expected it there"},
+    {D "language: opencl\nisa: avx2",
+     "3:6: error: isa avx2 is of language c, which the spec leaves out; expected an isa of the "
+     "spec's language"},
+    {D "language: c\nisa: [avx2, portable]",
+     "3:13: error: isa portable is of language opencl, which the spec leaves out; "
+     "expected an isa of the spec's language"},
     {D "split: 63", "2:8: error: split is out of range: 63; expected a whole number 64..1048576, or 0"},
     {D "split: false", "2:8: error: split is 'false'; expected a whole number 64..1048576, or 0"},
     {D "vector: 0", "2:9: error: vector is out of range: 0; expected a whole number 1..16"},
@@ -328,6 +348,7 @@ static void test_shipped(void **state)
     (void)state;
     glob_t found;
     assert_int_equal(glob("specs/*.yaml", 0, NULL, &found), 0);
+    assert_int_equal(glob("specs/ladder/*.yaml", GLOB_APPEND, NULL, &found), 0);
     for (size_t i = 0; i < found.gl_pathc; i++) {
         struct spec spec;
         struct gen_error err = {""};
@@ -345,7 +366,7 @@ static void test_document(void **state)
     spec_document(&b);
     assert_true(buf_ok(&b));
     assert_null(strstr(b.data, "same")); /* is left out, not written */
-    assert_non_null(strstr(b.data, "f32, f16 or bf16; default: q\n"));
+    assert_non_null(strstr(b.data, "f32, f16 or bf16; default: q\n                 of op attn or matmul\n"));
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
         assert_non_null(strstr(b.data, fields[f].key));
         assert_non_null(strstr(b.data, fields[f].doc));

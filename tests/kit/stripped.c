@@ -1,7 +1,7 @@
-/* steps.c - see steps.h. */
-#include "steps.h"
+/* stripped.c - see stripped.h. */
+#include "stripped.h"
 
-const char *const steps[STEPS] = {
+const char *const stripped[STRIPPED] = {
     "attn_bf16_d128_on_sm80_q128k64_r16_st1_copyplain_unswizzled_sharedq",
     "attn_f16_d64_causal_window_softcap_on_sm80_q64k32_r32_st1_copyplain",
     "attn_f16_d40_causal_on_sm80_q64k48_r16_st3_unswizzled",

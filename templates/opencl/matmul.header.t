@@ -1,0 +1,17 @@
+/* attngen emit --variant ${NAME}
+ *
+ * C = scale * A ${B} for each head, a step of attention by three launches: ${TRANSPOSED ? "scores of queries and keys" : "probabilities times values"}.
+ * SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ * OpenCL C 1.2; no extension is needed. Arithmetic is f32${DTYPE == "f32" and DTYPE_KV == "f32" and DTYPE_O == "f32" ? "" : "; f16 and bf16 are storage"}.
+ *
+ * Parameters: ${parameters()}.
+% if TILED
+ * A work-group of ${GX} x ${GQ} work-items computes ${BQ} rows by ${BK} columns of C, of which a work-item holds ${MR} by ${NV*VW}; ${DEPTH} columns of A
+ * and as much of B lie in local memory at once.
+% else
+ * A work-item computes one element of C, and reads its row of A and ${TRANSPOSED ? "row" : "column"} of B from memory.
+% end
+ * Local memory: ${LOCAL} bytes.
+ *
+ * Contract: enqueue it with local size (${GX}, ${GQ}, 1) and global size (${GX} * ceil(n / ${COLUMNS}), ${GQ} * ceil(m / ${ROWS}), heads * batch); the
+ * struct below says what the arguments are. B is ${TRANSPOSED ? "n x k" : "k x n"}. C must not overlap A or B. With k = 0 it is zero. */

@@ -1,0 +1,386 @@
+/* bench_ladder.c - climbs the ladder on the first OpenCL device: every rung of ladder.rungs built, checked on sampled rows
+ * with outputs poisoned before, and timed, with and without a causal mask, in one run; rounds of all rungs alternate.
+ *     bench_ladder [--rungs FILE] [--shape B,H,N,D] [--rounds N] [--dense TFLOPS] [--csv FILE] [--svg FILE]
+ *                  [--cache DIR] [--limit SECONDS]
+ * A table on stdout says what each rung bought; of those that do not build, the build's log. The dense product that rungs
+ * are compared with is measured through PyTorch, where that is there (dense_product.py), or said. With a cache, what was
+ * built before is not built again, and its registers and spills are not told. On a processor the shape is small. What it is
+ * not: a contest with others (bench_gpu.py). */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "../kit/ladder.h"
+#include "common.h"
+#include "plot.h"
+
+enum { ROUNDS_MAX = 64, SLOW_ROUNDS = 3, LAUNCHES = 16, ROWS = 64, MASKS = 2 };
+static const double BATCH_MS = 40, SLOW_MS = 300; /* of a round of a rung; of a launch from which on rounds are few */
+
+struct options {
+    const char *rungs, *csv, *svg, *cache;
+    struct ladder_problem shape; /* batch 0: by the device */
+    int rounds;
+    double dense; /* TFLOP/s; negative: to be measured */
+    double limit; /* seconds, after which no rung is begun and no further round; 0: none */
+};
+
+/* What became of a rung, with one of the masks. */
+struct result {
+    enum rung_state state;
+    char why[640];
+    bool wrong, unreached;       /* unreached: time was over before it was begun */
+    double tflops, error, bound; /* 0: not timed */
+    struct opencl_build build;
+};
+
+struct bench {
+    struct options options;
+    struct rung rung[LADDER_RUNGS];
+    int rungs;
+    struct result result[LADDER_RUNGS][MASKS];
+    char device[256];
+    double dense, end; /* when time is over */
+    struct cache *cache;
+};
+
+static bool is_over(const struct bench *b)
+{
+    return b->options.limit > 0 && timer_now() > b->end;
+}
+
+/* ---- measuring ---- */
+struct runner {
+    struct climb *climb;
+    int launches, rounds, samples;
+    double ms[ROUNDS_MAX];
+};
+
+static int start(struct runner *r, struct result *out, int rounds)
+{
+    struct gen_error err = {""};
+    struct check check;
+    double ms = 0;
+    if (climb_check(r->climb, ROWS, &check, &err) != 0) {
+        out->wrong = true;
+        snprintf(out->why, sizeof out->why, "%s", err.text);
+        return -1;
+    }
+    out->error = check.error;
+    out->bound = check.bound;
+    if (climb_time(r->climb, 1, &ms, &err) != 0) { /* it ran before, by the check */
+        out->state = RUNG_FAILED;
+        snprintf(out->why, sizeof out->why, "%s", err.text);
+        return -1;
+    }
+    r->launches = ms * LAUNCHES < BATCH_MS ? LAUNCHES : ms < BATCH_MS ? (int)(BATCH_MS / ms) : 1;
+    r->rounds = ms > SLOW_MS && rounds > SLOW_ROUNDS ? SLOW_ROUNDS : rounds;
+    return 0;
+}
+
+static void measure_rounds(struct bench *b, struct runner *runner, int mask, double flops)
+{
+    struct gen_error err;
+    for (int round = -1; round < b->options.rounds && (round < 1 || !is_over(b)); round++) /* the first warms up */
+        for (int i = 0; i < b->rungs; i++) {
+            struct runner *r = &runner[(i + round + 1) % b->rungs];
+            double ms;
+            if (r->climb && round < r->rounds && climb_time(r->climb, r->launches, &ms, &err) == 0 && round >= 0)
+                r->ms[r->samples++] = ms;
+        }
+    for (int i = 0; i < b->rungs; i++)
+        if (runner[i].samples > 0)
+            b->result[i][mask].tflops = flops / median(runner[i].ms, runner[i].samples) * 1e-9;
+}
+
+static int climb_all(struct bench *b, int mask)
+{
+    static struct runner runner[LADDER_RUNGS];
+    struct ladder_problem problem = b->options.shape;
+    struct gen_error err;
+    struct ladder *l;
+    problem.causal = mask == 1;
+    memset(runner, 0, sizeof runner);
+    if (ladder_open(&problem, b->cache, &l, &err) != 0) {
+        printf("# no device for the ladder: %s\n", err.text);
+        return -1;
+    }
+    for (int i = 0; i < b->rungs; i++) {
+        struct result *out = &b->result[i][mask];
+        if (is_over(b)) {
+            out->state = RUNG_ELSEWHERE;
+            out->unreached = true;
+            continue;
+        }
+        out->state = climb_create(l, &b->rung[i], &runner[i].climb, out->why);
+        if (out->state != RUNG_BUILT)
+            continue;
+        out->build = climb_build(runner[i].climb);
+        if (start(&runner[i], out, b->options.rounds) != 0) {
+            climb_free(runner[i].climb);
+            runner[i].climb = NULL;
+        }
+    }
+    measure_rounds(b, runner, mask, ladder_flops(l));
+    for (int i = 0; i < b->rungs; i++)
+        climb_free(runner[i].climb);
+    ladder_close(l);
+    return 0;
+}
+
+/* ---- telling ---- */
+
+/* How many times as fast as the last rung before it that ran; 0: there is none. */
+static double gain(const struct bench *b, int rung, int mask)
+{
+    int before = rung - 1;
+    while (before >= 0 && (b->rung[before].aside || !(b->result[before][mask].tflops > 0)))
+        before--;
+    return before >= 0 ? b->result[rung][mask].tflops / b->result[before][mask].tflops : 0;
+}
+
+static void put_number(const char *format, double value)
+{
+    if (value > 0)
+        printf(format, value);
+    else
+        fputs("", stdout);
+    fputs(" | ", stdout);
+}
+
+static void put_remarks(const struct result *r)
+{
+    if (r->state == RUNG_ELSEWHERE)
+        fputs(r->unreached ? "not reached" : "not for this device", stdout);
+    else if (r->state == RUNG_FAILED)
+        fputs("failed: see its log", stdout);
+    else if (r->wrong)
+        fputs("wrong", stdout);
+    else if (r->build.registers)
+        printf("%d registers", r->build.registers);
+    if (r->build.spill_bytes)
+        printf(", %lld bytes spilled", (long long)r->build.spill_bytes);
+    if (r->build.serialised)
+        fputs(", products serialised", stdout);
+}
+
+static void print_rows(const struct bench *b, bool aside)
+{
+    printf(
+        "\n| %s | what it adds | TFLOP/s | times the one before | of the dense product | causal | times the one before "
+        "| |\n|---|---|---|---|---|---|---|---|\n",
+        aside ? "tried and left" : "rung");
+    for (int i = 0; i < b->rungs; i++) {
+        const struct result *full = &b->result[i][0], *causal = &b->result[i][1];
+        if (b->rung[i].aside != aside)
+            continue;
+        printf("| %s | %s | ", b->rung[i].title, b->rung[i].adds);
+        put_number(full->tflops < 10 ? "%.2g" : "%.0f", full->tflops);
+        put_number("%.2f", full->tflops > 0 ? gain(b, i, 0) : 0);
+        put_number("%.1f%%", b->dense > 0 ? 100 * full->tflops / b->dense : 0);
+        put_number(causal->tflops < 10 ? "%.2g" : "%.0f", causal->tflops);
+        put_number("%.2f", causal->tflops > 0 ? gain(b, i, 1) : 0);
+        put_remarks(full);
+        printf(" |\n");
+    }
+}
+
+static void print_table(const struct bench *b)
+{
+    const struct ladder_problem *p = &b->options.shape;
+    printf("# %s; batch %lld, heads %lld, N = %lld, D = %d\n", b->device, (long long)p->batch, (long long)p->heads,
+           (long long)p->length, p->head_dim);
+    if (b->dense > 0)
+        printf("# dense bf16 product of 8192 cubed: %.0f TFLOP/s\n", b->dense);
+    print_rows(b, false);
+    print_rows(b, true);
+    printf("\n");
+    for (int i = 0; i < b->rungs; i++)
+        for (int mask = 0; mask < MASKS; mask++)
+            if (b->result[i][mask].why[0] && (mask == 0 || strcmp(b->result[i][0].why, b->result[i][mask].why) != 0))
+                printf("%s%s: %s\n", b->rung[i].title, mask ? ", causal" : "", b->result[i][mask].why);
+}
+
+static void put_quoted(FILE *f, const char *text)
+{
+    fputc('"', f);
+    for (; *text; text++)
+        if (*text == '"')
+            fputs("\"\"", f);
+        else
+            fputc(*text == '\n' ? ' ' : *text, f);
+    fputc('"', f);
+}
+
+static int write_csv(const struct bench *b)
+{
+    static const char *const states[] = {"timed", "elsewhere", "failed"};
+    FILE *f = fopen(b->options.csv, "w");
+    if (!f)
+        return -1;
+    fputs(
+        "rung,kernels,causal,state,tflops,times_before,dense_tflops,error,bound,registers,spill_bytes,serialised,why\n",
+        f);
+    for (int i = 0; i < b->rungs; i++)
+        for (int mask = 0; mask < MASKS; mask++) {
+            const struct result *r = &b->result[i][mask];
+            put_quoted(f, b->rung[i].title);
+            fputc(',', f);
+            for (int k = 0; k < b->rung[i].kernels; k++)
+                fprintf(f, "%s%s", k ? " " : "", b->rung[i].name[k]);
+            fprintf(f, ",%d,%s,%.5g,%.4g,%.5g,%.3g,%.3g,%d,%lld,%d,", mask,
+                    r->wrong       ? "wrong"
+                    : r->unreached ? "unreached"
+                                   : states[r->state],
+                    r->tflops, r->tflops > 0 ? gain(b, i, mask) : 0, b->dense, r->error, r->bound, r->build.registers,
+                    (long long)r->build.spill_bytes, r->build.serialised);
+            put_quoted(f, r->why);
+            fputc('\n', f);
+        }
+    bool bad = ferror(f) != 0;
+    return fclose(f) != 0 || bad ? -1 : 0;
+}
+
+static int draw(const struct bench *b)
+{
+    const struct ladder_problem *p = &b->options.shape;
+    char title[320], note[200];
+    struct plot_bars plot = {.title = title,
+                             .note = note,
+                             .unit = "TFLOP/s",
+                             .series = {"no mask", "causal"},
+                             .color = {"#2b6cb0", "#ed8936"},
+                             .level = {.y = b->dense}};
+    snprintf(title, sizeof title, "The ladder: attention on %s", b->device);
+    snprintf(note, sizeof note, "bf16, D = %d, N = %lld, %lld heads, batch %lld; medians of %d rounds that alternate",
+             p->head_dim, (long long)p->length, (long long)p->heads, (long long)p->batch, b->options.rounds);
+    snprintf(plot.level.name, sizeof plot.level.name, "dense product, %.0f", b->dense);
+    for (int i = 0; i < b->rungs; i++) {
+        struct plot_bar *bar = &plot.bar[plot.count];
+        if (b->rung[i].aside)
+            continue;
+        snprintf(bar->name, sizeof bar->name, "%s", b->rung[i].title);
+        for (int mask = 0; mask < MASKS; mask++)
+            bar->value[mask] = b->result[i][mask].tflops;
+        plot.count++;
+    }
+    return plot_bars_write(&plot, b->options.svg);
+}
+
+/* ---- the run ---- */
+
+/* Beside this file, where the sources are: the benchmark is run in the repository's root. */
+static double dense_product(void)
+{
+    double tflops = 0;
+    FILE *f = popen("python3 tests/bench/dense_product.py 2>/dev/null", "r");
+    if (!f || fscanf(f, "%lf", &tflops) != 1)
+        tflops = 0;
+    if (f)
+        pclose(f);
+    return tflops;
+}
+
+static int usage(const char *what)
+{
+    fprintf(stderr,
+            "bench_ladder: error: %s; expected [--rungs FILE] [--shape B,H,N,D] [--rounds 1..%d] "
+            "[--dense TFLOPS] [--csv FILE] [--svg FILE] [--cache DIR] [--limit SECONDS]\n",
+            what, ROUNDS_MAX);
+    return 2;
+}
+
+static int read_options(int argc, char **argv, struct options *o)
+{
+    *o = (struct options){.rungs = "tests/bench/ladder.rungs",
+                          .csv = "out/bench/ladder.csv",
+                          .svg = "out/bench/ladder.svg",
+                          .rounds = 8,
+                          .dense = -1};
+    for (int i = 1; i < argc; i += 2) {
+        const char *name = argv[i], *value = argv[i + 1];
+        long long batch, heads, length;
+        if (!value)
+            return usage(name);
+        if (!strcmp(name, "--rungs"))
+            o->rungs = value;
+        else if (!strcmp(name, "--csv"))
+            o->csv = value;
+        else if (!strcmp(name, "--svg"))
+            o->svg = value;
+        else if (!strcmp(name, "--cache"))
+            o->cache = value;
+        else if (!strcmp(name, "--dense"))
+            o->dense = atof(value);
+        else if (!strcmp(name, "--limit"))
+            o->limit = atof(value);
+        else if (!strcmp(name, "--rounds") && atoi(value) >= 1 && atoi(value) <= ROUNDS_MAX)
+            o->rounds = atoi(value);
+        else if (!strcmp(name, "--shape") &&
+                 sscanf(value, "%lld,%lld,%lld,%d", &batch, &heads, &length, &o->shape.head_dim) == 4) {
+            o->shape.batch = batch;
+            o->shape.heads = heads;
+            o->shape.length = length;
+        } else
+            return usage(name);
+    }
+    return 0;
+}
+
+/* What the device is, and a shape for it where none was asked for. False: there is no device. */
+static bool look_at_device(struct bench *b)
+{
+    const struct ladder_problem any = {.batch = 1, .heads = 1, .length = 1, .head_dim = 64};
+    struct gen_error err;
+    struct ladder *l;
+    if (ladder_open(&any, NULL, &l, &err) != 0) {
+        printf("# no device for the ladder: %s\n", err.text);
+        return false;
+    }
+    const struct opencl_device *d = ladder_device(l);
+    snprintf(b->device, sizeof b->device, "%s, driver %s", d->name, d->driver);
+    if (b->options.shape.batch == 0)
+        b->options.shape = d->type == OPENCL_CPU
+                               ? (struct ladder_problem){.batch = 1, .heads = 2, .length = 128, .head_dim = 128}
+                               : (struct ladder_problem){.batch = 4, .heads = 16, .length = 4096, .head_dim = 128};
+    b->dense = b->options.dense >= 0 ? b->options.dense : d->type == OPENCL_CPU ? 0 : dense_product();
+    ladder_close(l);
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    static struct bench b;
+    struct gen_error err;
+    int code = read_options(argc, argv, &b.options);
+    if (code != 0)
+        return code;
+    b.rungs = ladder_read(b.options.rungs, b.rung, &err);
+    if (b.rungs < 0) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    if (!look_at_device(&b))
+        return 0;
+    b.end = timer_now() + b.options.limit;
+    if (b.options.cache && cache_open(b.options.cache, NULL, NULL, &b.cache) != 0)
+        return usage("memory is out");
+    for (int mask = 0; mask < MASKS; mask++)
+        if (climb_all(&b, mask) != 0)
+            return 1;
+    print_table(&b);
+    mkdir("out", 0777);
+    mkdir("out/bench", 0777);
+    if (write_csv(&b) != 0 || draw(&b) != 0) {
+        fprintf(stderr, "%s, %s: error: one cannot be written\n", b.options.csv, b.options.svg);
+        return 1;
+    }
+    printf("%s and %s are written\n", b.options.csv, b.options.svg);
+    for (int i = 0; i < b.rungs; i++)
+        for (int mask = 0; mask < MASKS; mask++)
+            code |= b.result[i][mask].wrong;
+    cache_close(b.cache);
+    return code;
+}
