@@ -8,8 +8,9 @@ scaled_dot_product_attention), in one run, on the same shapes. What it is not: p
 
 Every cell has 16k tokens in all and 2048/D heads. attngen's kernel is the one that tuning finds within so many seconds, or
 the fastest of the names in FILE that belong to the cell. Each contender has 32 launches to warm up, then 8 rounds of 16
-launches, timed by the device's clock; the rounds of all contenders alternate, in an order that turns. Medians are
-compared. Data are random and normal.
+launches, timed by the device's clock; the rounds of all contenders alternate, in an order that turns, and with them those
+of a dense product, since a card that is hot or at its limit of power is slower at all of it. Medians are compared. Data are
+random and normal.
 
 With --decode the cells are few queries over many keys, and what is compared is the rate at which K and V are read, each
 counted once. Rounds are then timed by the host, from the first launch to the end of the last, and a kernel that
@@ -142,6 +143,8 @@ def measure(worker, cell, name, options):
         peers = Peers(cell)
         for peer in ("cudnn", "fa2"):
             rounds[peer] = lambda n, k, peer=peer: [peers.round(peer, k) for _ in range(n)]
+        dense = Dense()
+        rounds["dense"] = lambda n, k: [dense.round(k) for _ in range(n)]
     order, seen = list(rounds), {c: [] for c in rounds}
     for c in list(order):
         try:
@@ -190,20 +193,32 @@ def decode(worker, options):
                   f" {ours / cudnn if cudnn else 0:.3f} | {(name or '')[len(cell.stem):]} |", flush=True)
 
 
-def dense_product():
-    """TFLOP/s of an 8192-cubed bf16 product."""
-    import torch
-    a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    best = math.inf
-    for _ in range(6):
+class Dense:
+    """A bf16 product of 8192 cubed."""
+    FLOPS = 2 * 8192**3
+
+    def __init__(self):
+        import torch
+        self.torch = torch
+        self.a, self.b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+
+    def round(self, launches):
+        begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
-        for _ in range(8):
-            a @ b
+        for _ in range(launches):
+            self.a @ self.b
         end.record()
-        torch.cuda.synchronize()
-        best = min(best, begin.elapsed_time(end) / 8)
-    return 2 * 8192**3 / best * 1e-9
+        self.torch.cuda.synchronize()
+        return begin.elapsed_time(end) / launches
+
+    def tflops(self, ms):
+        return self.FLOPS / ms * 1e-9 if ms else 0.0
+
+
+def dense_product():
+    """Its TFLOP/s on a card that has rested: the best of six short rounds."""
+    dense = Dense()
+    return dense.tflops(min(dense.round(8) for _ in range(6)))
 
 
 def clocks():
@@ -260,17 +275,18 @@ def main():
     if options.decode:
         decode(worker, options)
         return
-    rows, fields = [], ["dtype", "dim", "length", "causal", "variant", "attngen", "cudnn", "fa2"]
-    print("| dtype | D | N | causal | attngen | cuDNN | FA2 | of cuDNN | of FA2 | variant |\n" + "|---" * 10 + "|")
+    rows, fields = [], ["dtype", "dim", "length", "causal", "variant", "attngen", "cudnn", "fa2", "dense"]
+    print("| dtype | D | N | causal | attngen | cuDNN | FA2 | dense | of cuDNN | of FA2 | of dense | variant |\n" + "|---" * 12 + "|")
     for cell in [Cell(t, int(d), int(n), c == "1", options.tokens) for t in options.dtype.split(",")
                  for d in options.dims.split(",") for c in options.causal.split(",") for n in options.lengths.split(",")]:
         name = choose(worker, cell, options)
-        speed = {c: cell.tflops(ms) for c, ms in measure(worker, cell, name, options).items()}
-        ours, cudnn, fa2 = (speed.get(c, 0.0) for c in ("attngen", "cudnn", "fa2"))
-        rows.append(dict(zip(fields, [cell.dtype, cell.dim, cell.length, int(cell.causal), name, ours, cudnn, fa2])))
+        ms = measure(worker, cell, name, options)
+        ours, cudnn, fa2 = (cell.tflops(ms.get(c, 0)) for c in ("attngen", "cudnn", "fa2"))
+        product = Dense.FLOPS / ms["dense"] * 1e-9 if ms.get("dense") else 0
+        rows.append(dict(zip(fields, [cell.dtype, cell.dim, cell.length, int(cell.causal), name, ours, cudnn, fa2, product])))
         print(f"| {cell.dtype} | {cell.dim} | {cell.length} | {'yes' if cell.causal else 'no'} | {ours:.0f} | {cudnn:.0f} |"
-              f" {fa2:.0f} | {ours / cudnn if cudnn else 0:.2f} | {ours / fa2 if fa2 else 0:.2f} |"
-              f" {(name or '')[len(cell.stem):]} |", flush=True)
+              f" {fa2:.0f} | {product:.0f} | {ours / cudnn if cudnn else 0:.2f} | {ours / fa2 if fa2 else 0:.2f} |"
+              f" {ours / product if product else 0:.2f} | {(name or '')[len(cell.stem):]} |", flush=True)
     both = [r for r in rows if r["attngen"] and r["cudnn"]]
     if both:
         print(f"# geometric mean against cuDNN {geometric_mean([r['attngen'] / r['cudnn'] for r in both]):.3f}, least "
