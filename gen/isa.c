@@ -126,7 +126,8 @@ static void machine_operand(struct machine_operand *o, const struct pattern *p, 
     static const struct {
         const char *word;
         int bits;
-    } sizes[] = {{"word", 16}, {"dword", 32}, {"qword", 64}, {"xmmword", 128}, {"ymmword", 256}, {"zmmword", 512}};
+    } sizes[] = {{"byte", 8},      {"word", 16},     {"dword", 32},   {"qword", 64},
+                 {"xmmword", 128}, {"ymmword", 256}, {"zmmword", 512}};
     *o = (struct machine_operand){.mask = -1, .by = -1};
     if (l->token.kind == TOKEN_INT || lex_is(l, "-")) {
         o->kind = M_IMMEDIATE;
@@ -230,6 +231,7 @@ static int read_op(struct reader *r, const char *from, const char *to)
     op->intrinsic = cell_text(r, cell[2]);
     op->plain = cell_text(r, cell[3]);
     op->writes_memory = op->pattern.operand[0].kind == OPERAND_MEMORY;
+    op->leaves_memory = op->writes_memory && !strchr(op->pattern.key, '=');
     op->reads_first = !op->writes_memory && reads_first(&op->pattern);
     r->t->op_key[r->t->ops] = op->pattern.key;
     r->t->op[r->t->ops++] = op;

@@ -62,7 +62,8 @@ static void parameter(struct buf *out, const struct isa_table *t, const struct o
     switch (o->kind) {
     case OPERAND_VALUE: buf_printf(out, "%s %c", type->c_name, o->letter); break;
     case OPERAND_MEMORY:
-        buf_printf(out, "%s%s *%c", i == 0 && op->writes_memory ? "" : "const ", type->c_element, o->letter);
+        buf_printf(out, "%s%s *%c", i == 0 && op->writes_memory && !op->leaves_memory ? "" : "const ", type->c_element,
+                   o->letter);
         break;
     case OPERAND_POOL: buf_printf(out, "const %s *%c", type->c_element, o->letter); break;
     case OPERAND_REAL: buf_printf(out, "float %c", o->letter); break;

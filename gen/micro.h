@@ -87,6 +87,7 @@ struct op {
     const char *intrinsic, *plain; /* NULL where the table has none */
     struct machine machine;
     bool writes_memory, reads_first; /* operand 0 is memory; operand 0 is read and written */
+    bool leaves_memory; /* which it names without an =: a hint */
 };
 
 struct macro; /* a composite, in the same language */

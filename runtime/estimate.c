@@ -81,20 +81,32 @@ static double step_cycles(const struct shape *s)
 /* Bytes of memory a cycle, and what it costs to make panels of keys and values first: they are read, written and read. */
 enum { MEMORY = 6, PANELS = 3 };
 
+/* How often a tile's values are read: the rows whose accumulators of a panel are in registers at once go through them
+ * together (VR in attn.sizes.t). */
+static double value_passes(const struct shape *s)
+{
+    double room = s->lanes == 8 ? 13 : 29, together = 8;
+    while (together > 1 && ((int)s->mr % (int)together != 0 || together * (s->nv + 1) > room))
+        together /= 2;
+    return s->mr / together;
+}
+
 /* Kernels that split keys: the rows of all heads that share a KV head go through its keys together. Cycles of one head. */
 static double split_cycles(const struct shape *s, const struct tune_target *t, double element)
 {
     double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1;
     double rows = up(s->rows * group, s->mr), chunks = up(s->rows * group, s->bq) / s->bq;
-    double width = (up(s->d, s->lanes) + up(s->dv, s->lanes)) / s->lanes;    /* vectors of a key and its value */
-    double products = rows * width * s->fma + rows / s->mr * (width / 2 + s->mr); /* multiply-adds; loads, and sums across */
+    double key = up(s->d, s->lanes) / s->lanes, value = up(s->dv, s->lanes) / s->lanes; /* vectors of them */
+    double loads = (key + value * value_passes(s)) * (element < 4 ? 1 : 0.5);
+    double products = rows * (key + value) * s->fma + rows / s->mr * (loads + s->mr); /* with sums across */
     double softmax = rows * (14 + s->modify) / s->lanes, tile = rows / s->mr * 100 / s->bk;
     double memory = chunks * (s->d + s->dv) * element / MEMORY;
-    /* What fetches ahead follows rows read from end to end, and is lost in tiles that are much of L1. */
+    /* A tile is fetched while the one before is computed: best when its keys, and its values, are a page. Rows read in
+     * pieces are a little worse. */
+    double page = s->bk * (s->d + s->dv) * element / 8192;
     if (s->dv > s->nv * s->lanes)
-        memory *= 1.4;
-    if (s->bk * (s->d + s->dv) * element > 16384)
-        memory *= 1.3;
+        memory *= 1.04;
+    memory *= page > 2 ? 1.3 : page > 1 || page < 0.75 ? 1.15 : 1;
     double compute = products + softmax + tile, sum = compute + memory; /* overlapped, but not wholly */
     return s->keys * (larger(compute, memory) + sum) / 2 / group;
 }

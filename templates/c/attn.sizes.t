@@ -38,16 +38,34 @@
 % let ROOM = REGISTERS ? REGISTERS - 3 : 29
 % let VR = R % 8 == 0 and 8*(NV + 1) <= ROOM ? 8 : R % 4 == 0 and 4*(NV + 1) <= ROOM ? 4 : R % 2 == 0 and 2*(NV + 1) <= ROOM ? 2 : 1
 % let DQ = LDQ/W
+%# Vectors of queries that stay in registers beside W accumulators. Vectors of a row that are two and two the even elements and the
+%# odd ones of twice as many bf16, which is the cheaper way to widen them.
+% let PARTED = SPLIT and REGISTERS and TKV == "bf16" and (NV % 2 == 0 or PANELS == 1) ? 1 : 0
+% let QUERY_PARTS = TQ == "bf16" ? 1 : 0
+% let LOG_W = W == 16 ? 4 : 3
+% let HELD = max(0, min(DQ, (REGISTERS - W - 4 - 3*PARTED)/R))
+% let PARTED_Q = PARTED*(DQ - DQ % 2)
+% let PARTED_O = PARTED*(CV - CV % 2)
 % let SIZE = TKV == "f32" ? 4 : 2
-% let FEW_S = round_up(BQ/R*(R*LDQ + W)*4, 64)
-% let FEW_PART = FEW_S + round_up(R*BK + R*U, W)*4
-% let FEW_RESULT = BQ*LDO*4 + BQ/R*STATE*4
+%# Lines of the cache that a row of keys takes (in plain C a fetch is only a call), and a pass over values fetches of a row: all passes together the whole.
+% let LINE = 64/SIZE
+% let KEY_LINES = REGISTERS ? ceil_div(LDQ, LINE) : 1
+% let VALUE_LINES = REGISTERS ? ceil_div(ceil_div(LDO, LINE), PANELS*(R/VR)) : 1
+%# A block of queries is R rows, the scale, and twice the scores of a tile with what they scale the output by; one of results R rows
+%# of output and the state.
+% let SCORES = R*LDQ + W
+% let PROBS = round_up(R*BK + R*U, W)
+% let BUFFER = PROBS + W
+% let QUERIES = SCORES + 2*BUFFER
+% let RESULTS = R*LDO + STATE
+% let TILED = IN_PLACE and not MODIFY and PANELS*(R/VR) <= 8
+% let FEW_PART = round_up(BQ/R*QUERIES*4, 64)
+% let FEW_RESULT = BQ/R*RESULTS*4
 % let FEW_O = FEW_PART + FEW_RESULT
-% let FEW_ROW = FEW_O + BQ*LDO*4
-% let FEW_K = round_up(FEW_ROW + BQ/R*STATE*4, 64)
+% let FEW_K = round_up(FEW_O + FEW_RESULT, 64)
 % let FEW_V = FEW_K + round_up(BK*LDQ*SIZE, 64)
 % let FEW_STAGE = FEW_V + round_up(BK*LDO*SIZE, 64)
-% let FEW_ALL = FEW_STAGE + round_up(max(max(W*LDQ*4, LDO*4), BK*R*4), 64)
+% let FEW_ALL = FEW_STAGE + round_up(max(max(R*LDQ*4, LDO*4), BK*R*4), 64)
 % let AT_O = round_up(BQ, W)*LDQ*4
 % let AT_S = AT_O + round_up(BQ*LDO*4, 64)
 % let AT_P = AT_S + round_up(MR*BK*4, 64)
@@ -65,8 +83,12 @@
 % if SPLIT
 % assert not PAIRS, "isa avx512bf16 has no split; split must be left out"
 % assert W % MR == 0, "micro.rows must divide the vector's width where keys are split"
-% assert BK % W == 0 and BK % U == 0, "tile.k must be a multiple of the vector's width, and of unroll, where keys are split"
+% assert BK % KB == 0 and BK % U == 0, "tile.k must be a multiple of the keys that a vector of scores holds, and of unroll, where keys are split"
 % assert SPLIT % BK == 0, "split must be a multiple of tile.k"
+% if TILED
+% micro tile_scores with MR = W
+% micro tile_values
+% end
 % micro score_rows with MR = W
 % micro softmax_rows
 % micro softmax_rows_edge

@@ -1,16 +1,16 @@
 %# What is done to scores between the product and the softmax; a bias or mask is copied in the order of the scores.
-static void modify(const struct rows *x, const struct space *w, int64_t t, int64_t j, int64_t n, int64_t steps)
+static void modify(const struct rows *x, const struct space *w, float *s, int64_t t, int64_t j, int64_t n, int64_t steps)
 {
     const struct attn_features *f = x->a->features;
 % if BIAS == "none" and not MASK and not ALIBI
     (void)t, (void)j;
 % end
 % if BIAS == "none" and not MASK
-    (void)n;
+    (void)w, (void)n;
 % end
 % if SOFTCAP
     float cap = f->softcap * ${UNIT};
-    softcap(w->s, &cap, steps);
+    softcap(s, &cap, steps);
 % end
 % if BIAS != "none"
     memset(w->stage, 0, steps * ${W} * sizeof(${CB}));
@@ -20,7 +20,7 @@ static void modify(const struct rows *x, const struct space *w, int64_t t, int64
         for (int64_t c = 0; c < n; c++)
             to[c * ${R}] = in[(j + c) * f->bias_stride[3]];
     }
-    add_bias(w->s, w->stage, 0, steps);
+    add_bias(s, w->stage, 0, steps);
 % end
 % if ALIBI
     float numbers[${3*W}];
@@ -29,7 +29,7 @@ static void modify(const struct rows *x, const struct space *w, int64_t t, int64
         numbers[l] = f->slopes[head_of(x, r)] * -${UNIT};
         numbers[${W} + l] = (float)(j + l / ${R} - query_of(x, r) - x->s->offset), numbers[${2*W} + l] = ${KB}.0f;
     }
-    alibi_rows(w->s, numbers, steps);
+    alibi_rows(s, numbers, steps);
 % end
 % if MASK
     memset(w->stage, 0, steps * ${W});
@@ -39,6 +39,6 @@ static void modify(const struct rows *x, const struct space *w, int64_t t, int64
         for (int64_t c = 0; c < n; c++)
             to[c * ${R}] = in[(j + c) * f->mask_stride[3]];
     }
-    hide(w->s, w->stage, 0, steps);
+    hide(s, w->stage, 0, steps);
 % end
 }

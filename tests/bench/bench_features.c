@@ -1,8 +1,9 @@
 /* bench_features.c - what features of attention cost, what windows save, and how much of the memory's bandwidth decoding
  * reaches: each number against another that was measured in the same run, by samples that alternate. Prints a table as
  * bench_kernels does, and what was promised and met at its end; out/bench/features.csv has it with the times. Run it
- * from the repository's root; `features`, `windows` or `decode` as an argument is that part alone. What it is not: a
- * test; a slow machine fails nothing. Exits 1 only when something does not work. */
+ * from the repository's root; `features`, `windows` or `decode` as an argument is that part alone, and `decode brief` what
+ * of it was promised, in a minute. What it is not: a test; a slow machine fails nothing. Exits 1 only when something does
+ * not work. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -315,6 +316,7 @@ int main(int argc, char **argv)
                     [WINDOWS] = {.what = "what a window saves", .floor = 5, .unit = "x"},
                     [DECODE] = {.what = "decode's share of the bandwidth", .floor = 85, .unit = "%"}}};
     const char *only = argc > 1 ? argv[1] : "";
+    b.brief = argc > 2 && strcmp(argv[2], "brief") == 0;
     int status = start(&b);
     if (status == 0 && b.isa == ISA_C) {
         printf("neither AVX-512 nor AVX2 here: plain C under libtcc has no vectors, and was promised nothing\n");

@@ -7,8 +7,9 @@
 #include "promises.h"
 
 enum { HEADS = 32, DIM = 128, SAMPLES = 31, MOST_THREADS = 2 };
-static const double LIMIT = 4;  /* seconds, a comparison */
-static const double TUNING = 5; /* a plan */
+static const double LIMIT = 4;   /* seconds, a comparison */
+static const double TUNING = 5;  /* a plan */
+static const double BRIEF = 1.5; /* either, where little time is asked for */
 
 /* The tuned kernel, the loop, and another kernel or number of threads. */
 enum { TUNED, READING, OTHER, CONTENDERS };
@@ -105,7 +106,7 @@ static struct attn_problem decode_problem(const struct bench *b, attn_dtype dtyp
                                  .max_kv_len = kv_len,
                                  .threads = threads,
                                  .rigor = ATTN_MEASURE,
-                                 .time_limit = TUNING};
+                                 .time_limit = b->brief ? BRIEF : TUNING};
 }
 
 /* What the model alone takes, with no cache to ask. */
@@ -223,7 +224,8 @@ static bool is_good(struct bench *b, const struct decoding *d, const char *what)
 
 static void compete_decode(struct bench *b, struct decoding *d, const char *what)
 {
-    struct contest contest = {.pool = d->pool, .threads = d->problem.threads, .samples = SAMPLES, .limit = LIMIT};
+    struct contest contest = {
+        .pool = d->pool, .threads = d->problem.threads, .samples = SAMPLES, .limit = b->brief ? BRIEF : LIMIT};
     char name[GEN_NAME_MAX];
     struct work *w = &d->work[TUNED];
     attn_status status = decoding_create(b, d);
@@ -305,10 +307,10 @@ void bench_decode(struct bench *b)
         for (int dtype = ATTN_F32; dtype <= ATTN_BF16; dtype++)
             for (int64_t kv_len = 8 << 10; kv_len <= 32 << 10; kv_len *= 4)
                 compare_decode(b, DECODE, (attn_dtype)dtype, 1, kv_len, threads);
-        for (int64_t q_len = 4; q_len <= 16; q_len *= 4)
+        for (int64_t q_len = 4; q_len <= 16 && !b->brief; q_len *= 4)
             for (int dtype = ATTN_F32; dtype <= ATTN_BF16; dtype++)
                 compare_decode(b, NO_PROMISE, (attn_dtype)dtype, q_len, 8 << 10, threads);
     }
-    for (int dtype = ATTN_F32; dtype <= ATTN_BF16 && cores > 1; dtype++)
+    for (int dtype = ATTN_F32; dtype <= ATTN_BF16 && cores > 1 && !b->brief; dtype++)
         compare_shared(b, (attn_dtype)dtype);
 }

@@ -22,6 +22,7 @@ struct bench {
     enum isa isa;
     char dir[64];
     FILE *csv;
+    bool brief; /* only what was promised, tuned in less time */
     struct promise promise[PROMISES];
 };
 

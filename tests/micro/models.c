@@ -6,9 +6,7 @@
 #include <string.h>
 
 #include "../../runtime/numeric.h"
-
-#define LOWEST (-0x1.fffffep127)
-#define TINY 0x1p-126 /* what is smaller may become 0 */
+#include "jobs.h"
 
 const char *sizes_read(struct sizes *out, const struct emission *e)
 {
@@ -20,73 +18,19 @@ const char *sizes_read(struct sizes *out, const struct emission *e)
     return NULL;
 }
 
-/* ---- arguments ---- */
-
-static void integer(struct job *j, int p, int64_t value)
-{
-    j->arg[p] = (struct argument){.is_integer = true, .integer = value, .alias = -1};
-}
-
-/* count random elements; out of memory ends the test. */
-static void memory(struct job *j, int p, enum dtype view, int64_t count)
-{
-    struct argument *a = &j->arg[p];
-    *a = (struct argument){.alias = -1, .count = count, .view = view};
-    a->before = malloc((size_t)count * dtype_size(view));
-    a->want = calloc((size_t)count, sizeof *a->want);
-    if (!a->before || !a->want)
-        abort();
-    fill_normal(a->before, view, (size_t)count, random_next(&j->random));
-}
-
-static float get(const struct job *j, int p, int64_t i)
-{
-    return dtype_load(j->arg[p].view, j->arg[p].before, i);
-}
-
-static void set(struct job *j, int p, int64_t i, float value)
-{
-    dtype_store(j->arg[p].view, j->arg[p].before, i, value);
-}
-
-static void want(struct job *j, int p, int64_t i, double value, double tolerance)
-{
-    if (j->arg[p].alias >= 0)
-        p = j->arg[p].alias;
-    j->arg[p].want[i] = (struct want){NEAR, value, tolerance};
-}
-
-static void want_anything(struct job *j, int p, int64_t i)
-{
-    j->arg[p].want[i].kind = ANYTHING;
-}
-
-static int64_t up_to(struct job *j, int64_t limit)
-{
-    return j->kind == 0 ? limit : j->kind == 1 ? 1 : 1 + random_below(&j->random, limit);
-}
-
-/* Zeros, infinities, the ends of the range, and NaN among numbers that are only moved. */
-static void add_specials(struct job *j, int p)
-{
-    static const float special[] = {0.0f, -0.0f, HUGE_VALF, -HUGE_VALF, NAN, 65504.0f, 0x1p-24f, 0x1p-133f, 0x1p-126f};
-    for (int i = 0; i < 16 && j->kind % 2; i++)
-        set(j, p, random_below(&j->random, j->arg[p].count), special[i % 9]);
-}
-
 /* ---- packing ---- */
 
-/* d[row][LDQ] = q[row], W rows */
+/* d[row][LDQ] = q[row], W rows, or R */
 static void pack_q(struct job *j)
 {
-    int64_t columns = j->z.LDQ * j->z.PER, ld = columns + (j->kind % 3) * 5;
-    memory(j, 0, j->q, (j->z.W - 1) * ld + columns);
-    memory(j, 1, j->slot, j->z.W * columns);
+    int64_t columns = j->z.LDQ * j->z.PER, ld = columns + (j->kind % 3) * 5, rows = j->z.SPLIT ? j->z.R : j->z.W;
+    memory(j, 0, j->q, (rows - 1) * ld + columns);
+    memory(j, 1, j->slot, rows * columns);
     integer(j, 2, ld);
     add_specials(j, 0);
-    for (int64_t r = 0; r < j->z.W; r++)
+    for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++)
-            want(j, 1, r * columns + c, (double)get(j, 0, r * ld + c), 0);
+            want(j, 1, r * columns + part_of(j, c, j->z.DQ), (double)get(j, 0, r * ld + c), 0);
 }
 
 /* d[slot][NR], key i in column i */
@@ -184,17 +128,6 @@ static void make_row(struct job *j, int64_t row, int64_t keys)
     }
     if (kind > 3)
         set(j, 0, row * j->z.BK + random_below(&j->random, keys), kind == 4 ? HUGE_VALF : NAN);
-}
-
-/* e or 2 to the power of a difference of scores, and how exactly: a bias keeps scores in natural units. */
-static double power(const struct sizes *z, double x)
-{
-    return z->NATURAL ? exp(x) : exp2(x);
-}
-
-static double power_error(const struct sizes *z, double x)
-{
-    return 1.7e-7 + (z->NATURAL ? 0x1p-22 * (1 + fabs(x) * (x > -200)) : 0);
 }
 
 /* Row i sees keys from..limit-1; scores is where argument 1 is not the memory of argument 0. */
@@ -346,190 +279,6 @@ static void hide(struct job *j)
             want(j, 0, i * z->BK + c, j->arg[1].before[i * ld + c] ? (double)get(j, 0, i * z->BK + c) : -HUGE_VAL, 0);
 }
 
-/* ---- few queries ---- */
-
-/* S[vector][KEY*R + ROW] */
-static void score_rows(struct job *j)
-{
-    const struct sizes *z = &j->z;
-    int64_t n = up_to(j, z->R * z->BK / z->W), columns = z->DQ * z->W, ld = columns + (j->kind % 3) * 5;
-    memory(j, 0, DTYPE_F32, z->R * z->LDQ + 1);
-    memory(j, 1, j->kv, (n * z->KB - 1) * ld + columns);
-    memory(j, 2, DTYPE_F32, n * z->W);
-    integer(j, 3, ld);
-    integer(j, 4, n);
-    double scale = (double)get(j, 0, z->R * z->LDQ);
-    for (int64_t c = 0; c < n * z->KB; c++)
-        for (int64_t i = 0; i < z->R; i++) {
-            double sum = 0, size = 0;
-            for (int64_t d = 0; d < columns; d++) {
-                double term = (double)get(j, 0, i * z->LDQ + d) * (double)get(j, 1, c * ld + d);
-                sum += term, size += fabs(term);
-            }
-            want(j, 2, c * z->R + i, scale * sum, fabs(scale) * (double)(columns + 2) * 0x1p-24 * size + TINY);
-        }
-}
-
-static void rescale(struct job *j)
-{
-    const struct sizes *z = &j->z;
-    memory(j, 0, DTYPE_F32, (z->R - 1) * z->LDO + z->CV * z->W);
-    memory(j, 1, DTYPE_F32, z->FIX + z->R);
-    for (int64_t i = 0; i < z->R; i++)
-        for (int64_t c = 0; c < z->CV * z->W; c++) {
-            double o = (double)get(j, 1, z->FIX + i) * (double)get(j, 0, i * z->LDO + c);
-            want(j, 0, i * z->LDO + c, o, fabs(o) * 0x1p-23 + TINY);
-        }
-}
-
-static void value_rows(struct job *j)
-{
-    const struct sizes *z = &j->z;
-    int64_t n = up_to(j, z->BK / z->U), keys = n * z->U, columns = j->columns * z->W, ld = columns + (j->kind % 3) * 5;
-    memory(j, 0, DTYPE_F32, (keys - 1) * z->R + z->VR);
-    memory(j, 1, j->kv, (keys - 1) * ld + columns);
-    memory(j, 2, DTYPE_F32, (z->VR - 1) * z->LDO + columns);
-    integer(j, 3, ld);
-    integer(j, 4, n);
-    for (int64_t i = 0; i < z->VR; i++)
-        for (int64_t c = 0; c < columns; c++) {
-            double sum = (double)get(j, 2, i * z->LDO + c), size = fabs(sum);
-            for (int64_t k = 0; k < keys; k++) {
-                double term = (double)get(j, 0, k * z->R + i) * (double)get(j, 1, k * ld + c);
-                sum += term, size += fabs(term);
-            }
-            want(j, 2, i * z->LDO + c, sum, (double)(keys + 2) * 0x1p-24 * size + TINY);
-        }
-}
-
-/* Row i of n vectors whose lane KEY*R + ROW is one score; keys from..limit-1 are seen. The state is argument 1. */
-static void want_lanes(struct job *j, int64_t i, int64_t keys, int64_t from, int64_t limit)
-{
-    const struct sizes *z = &j->z;
-    float old = get(j, 1, z->MAX + i), top = old;
-    bool nan = false;
-    for (int64_t k = from; k < keys && k < limit; k++) {
-        float s = get(j, 0, k * z->R + i);
-        nan |= isnan(s);
-        top = s > top ? s : top;
-    }
-    float base = (float)fmax(LOWEST, (double)top);
-    double fix = power(z, (double)(old - base)), sum = (double)get(j, 1, z->SUM + i) * fix;
-    for (int64_t k = 0; k < keys; k++) {
-        float s = k >= from && k < limit ? get(j, 0, k * z->R + i) : -HUGE_VALF;
-        double p = power(z, (double)(s - base));
-        want(j, 0, k * z->R + i, p, p * power_error(z, (double)(s - base)) + TINY);
-        if (nan)
-            want_anything(j, 0, k * z->R + i); /* whether it gets into the maximum depends on the order */
-        sum += p;
-    }
-    for (int64_t l = i; l < z->W; l += z->R) { /* a lane for each key that a vector has of the row */
-        want(j, 1, z->MAX + l, (double)top, 0);
-        want(j, 1, z->BASE + l, (double)base, 0);
-        want(j, 1, z->FIX + l, fix, fix * power_error(z, (double)(old - base)) + TINY);
-        want(j, 1, z->SUM + l, nan ? NAN : sum, sum * (1.7e-7 + (z->NATURAL ? 4e-6 : 0) + (double)(keys / z->KB + 6) * 0x1p-24) + 2 * TINY);
-        for (int64_t v = 0; v < 4 && nan; v++)
-            if (v * z->W != z->SUM)
-                want_anything(j, 1, v * z->W + l);
-    }
-}
-
-static void lanes_of(struct job *j, bool edge)
-{
-    const struct sizes *z = &j->z;
-    int64_t n = up_to(j, z->R * z->BK / z->W), keys = n * z->KB;
-    memory(j, 0, DTYPE_F32, n * z->W);
-    memory(j, 1, DTYPE_F32, z->STATE);
-    if (edge)
-        memory(j, 2, DTYPE_F32, 4 * z->W);
-    integer(j, edge ? 3 : 2, n);
-    for (int64_t i = 0; i < z->R; i++) {
-        int kind = (int)((i + j->kind) % 6);
-        bool fresh = kind == 1 || kind == 2;
-        float old = fresh ? -HUGE_VALF : 2 * random_normal(&j->random);
-        float sum = fresh ? 0.0f : 1.0f + 10 * fabsf(random_normal(&j->random));
-        int64_t some[] = {1 + random_below(&j->random, keys), 0, keys, 1, keys, keys}, limit = some[(i + j->kind) % 6];
-        int64_t from = edge ? some[(i + 2 * j->kind + 1) % 6] : 0;
-        for (int64_t k = 0; k < keys; k++)
-            set(j, 0, k * z->R + i, kind == 2 ? -HUGE_VALF : (kind == 3 ? 60.0f : 3.0f) * get(j, 0, k * z->R + i));
-        if (kind > 3)
-            set(j, 0, random_below(&j->random, keys) * z->R + i, kind == 4 ? HUGE_VALF : NAN);
-        for (int64_t l = i; l < z->W; l += z->R) {
-            int32_t lane[4] = {(int32_t)limit, (int32_t)from, (int32_t)(l / z->R), (int32_t)z->KB};
-            set(j, 1, z->MAX + l, old);
-            set(j, 1, z->SUM + l, sum);
-            for (int v = 0; v < 4 && edge; v++)
-                memcpy(j->arg[2].before + 4 * (v * z->W + l), &lane[v], 4);
-        }
-        want_lanes(j, i, keys, from, edge ? limit : keys);
-    }
-}
-
-static void softmax_rows(struct job *j)
-{
-    lanes_of(j, false);
-}
-
-static void softmax_rows_edge(struct job *j)
-{
-    lanes_of(j, true);
-}
-
-static void join(struct job *j)
-{
-    const struct sizes *z = &j->z;
-    for (int p = 0; p < 2; p++) {
-        memory(j, p, DTYPE_F32, z->STATE);
-        for (int64_t l = 0; l < z->W; l++) {
-            set(j, p, z->MAX + l, (l + j->kind) % (3 + p) == 0 ? -HUGE_VALF : 4 * get(j, p, z->MAX + l));
-            set(j, p, z->SUM + l, (l + j->kind) % (3 + p) == 0 ? 0.0f : 1 + fabsf(get(j, p, z->SUM + l)));
-        }
-    }
-    for (int64_t l = 0; l < z->W; l++) {
-        float m = get(j, 0, z->MAX + l), n = get(j, 1, z->MAX + l), top = m > n ? m : n, base = fmaxf(top, (float)LOWEST);
-        double f = power(z, (double)(m - base)), g = power(z, (double)(n - base));
-        double sum = f * (double)get(j, 0, z->SUM + l) + g * (double)get(j, 1, z->SUM + l);
-        want(j, 0, z->MAX + l, (double)top, 0);
-        want(j, 0, z->BASE + l, (double)base, 0);
-        want(j, 0, z->FIX + l, f, power_error(z, (double)(m - base)) * f + TINY);
-        want(j, 1, z->FIX + l, g, power_error(z, (double)(n - base)) * g + TINY);
-        want(j, 0, z->SUM + l, sum, (z->NATURAL ? 4e-6 : 4e-7) * sum + TINY);
-    }
-}
-
-static void blend(struct job *j)
-{
-    const struct sizes *z = &j->z;
-    for (int p = 0; p < 2; p++) {
-        memory(j, p, DTYPE_F32, (z->R - 1) * z->LDO + z->CV * z->W);
-        memory(j, 2 + p, DTYPE_F32, z->FIX + z->R);
-    }
-    for (int64_t i = 0; i < z->R; i++)
-        for (int64_t c = 0; c < z->CV * z->W; c++) {
-            double a = (double)get(j, 2, z->FIX + i) * (double)get(j, 0, i * z->LDO + c);
-            double b = (double)get(j, 3, z->FIX + i) * (double)get(j, 1, i * z->LDO + c);
-            want(j, 0, i * z->LDO + c, a + b, (fabs(a) + fabs(b)) * 0x1p-22 + TINY);
-        }
-}
-
-static void alibi_rows(struct job *j)
-{
-    const struct sizes *z = &j->z;
-    int64_t n = up_to(j, z->R * z->BK / z->W);
-    memory(j, 0, DTYPE_F32, n * z->W);
-    memory(j, 1, DTYPE_F32, 3 * z->W);
-    integer(j, 2, n);
-    for (int64_t l = 0; l < z->W; l++) {
-        set(j, 1, z->W + l, (float)(l / z->R - 40 * (j->kind - 2)));
-        set(j, 1, 2 * z->W + l, (float)z->KB);
-    }
-    for (int64_t i = 0; i < n * z->W; i++) {
-        double s = (double)get(j, 0, i), slope = (double)get(j, 1, i % z->W);
-        double fall = slope * fabs((double)get(j, 1, z->W + i % z->W) + (double)(i / z->W * z->KB));
-        want(j, 0, i, s + fall, 0x1p-22 * (fabs(s) + fabs(fall)) + TINY);
-    }
-}
-
 /* ---- the end ---- */
 
 static void finish(struct job *j)
@@ -555,31 +304,28 @@ static void finish(struct job *j)
     for (int64_t i = 0; i < z->LDO; i++) {
         set(j, 0, i, sum == 0 ? 0.0f : get(j, 0, i) * sum * (isnan(sum) ? 1.0f : ldexpf(1.0f, (int)(i % 9) - 6)));
         double o = sum == 0 || all > 0x1p128 ? 0 : (double)get(j, 0, i) / all;
-        want(j, 2, i, o, fabs(o) * (rounding + 0x1p-21) + (j->o == DTYPE_F16 ? 0x1p-25 : TINY * (1 + fabs((double)get(j, 0, i)))));
+        want(j, 2, whole_of(j, i), o, fabs(o) * (rounding + 0x1p-21) + (j->o == DTYPE_F16 ? 0x1p-25 : TINY * (1 + fabs((double)get(j, 0, i)))));
     }
     double log = log2((double)sum), lse = (z->NATURAL ? (double)max / 0.69314718055994531 + log : (double)max + log) * 0.69314718055994531;
     want(j, 3, 0, lse, isinf(lse) ? 0 : 2e-7 + 0x1p-22 * (fabs(log) + fabs((double)max)));
 }
 
-static const struct {
-    const char *name;
-    void (*make)(struct job *j);
-} models[] = {{"pack_q", pack_q},         {"pack_k", pack_k},   {"pack_v", pack_v},
-              {"score_tile", score_tile}, {"softmax", softmax}, {"softmax_edge", softmax_edge},
-              {"value_tile", value_tile}, {"finish", finish},   {"softcap", softcap},
-              {"add_bias", add_bias},     {"alibi", alibi},     {"hide", hide},
-              {"score_rows", score_rows}, {"rescale", rescale}, {"value_rows", value_rows},
-              {"join", join},             {"blend", blend},     {"alibi_rows", alibi_rows},
-              {"softmax_rows", softmax_rows}, {"softmax_rows_edge", softmax_rows_edge}};
+static const struct model models[] = {
+    {"pack_q", pack_q},   {"pack_k", pack_k},   {"pack_v", pack_v}, {"score_tile", score_tile}, {"softmax", softmax},
+    {"softmax_edge", softmax_edge}, {"value_tile", value_tile}, {"finish", finish}, {"softcap", softcap},
+    {"add_bias", add_bias}, {"alibi", alibi}, {"hide", hide}, {NULL, NULL},
+};
 
 bool job_make(struct job *j, const char *micro)
 {
     memset(j->arg, 0, sizeof j->arg);
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        if (!strcmp(models[i].name, micro)) {
-            models[i].make(j);
-            return true;
-        }
+    const struct model *of[] = {models, few_models};
+    for (int t = 0; t < 2; t++)
+        for (const struct model *m = of[t]; m->name; m++)
+            if (!strcmp(m->name, micro)) {
+                m->make(j);
+                return true;
+            }
     return false;
 }
 

@@ -13,7 +13,8 @@
 #define MODEL_SIZES(X)                                                                                                 \
     X(W)                                                                                                               \
     X(PAIRS) X(PER) X(HD) X(HDV) X(MR) X(NV) X(U) X(BK) X(NR) X(SQ) X(LDQ) X(CV) X(LDO) X(PANELS) X(LAST) X(LDP)       \
-        X(MAX) X(SUM) X(FIX) X(BASE) X(STATE) X(WINDOW) X(SINK) X(NATURAL) X(SPLIT) X(R) X(KB) X(VR) X(DQ)
+        X(MAX) X(SUM) X(FIX) X(BASE) X(STATE) X(WINDOW) X(SINK) X(NATURAL) X(SPLIT) X(R) X(KB) X(VR) X(DQ)         \
+        X(PARTED) X(PROBS)
 struct sizes {
 #define MEMBER(name) int64_t name;
     MODEL_SIZES(MEMBER)

@@ -89,6 +89,17 @@ static bool transpose_right(const struct call *c, int l)
     return true;
 }
 
+/* Two vectors from two: neighbours parted into those that are even and odd, and the other way round. */
+static bool parted_right(const struct call *c, int l)
+{
+    return same(out_at(c, l), (double)in_at(c, 2 * l)) && same(out_at(c, c->width + l), (double)in_at(c, 2 * l + 1));
+}
+
+static bool interleave_right(const struct call *c, int l)
+{
+    return same(out_at(c, 2 * l), (double)in_at(c, l)) && same(out_at(c, 2 * l + 1), (double)in_at(c, c->width + l));
+}
+
 static bool maxima_right(const struct call *c, int l)
 {
     float most = -HUGE_VALF;
@@ -231,6 +242,11 @@ static const struct composite {
      false, false},
     {"transpose", "transpose ( _ )", "  vec r[i] = from p[i*W] for i<MR\n  transpose(r)\n  o[i*W] = to r[i] for i<MR\n",
      transpose_right, a_real, 0, true, false},
+    {"interleave", "interleave ( _ , _ )",
+     "  vec x = from p[0]; vec y = from p[W]; interleave(x, y); o[0] = to x; o[W] = to y\n", interleave_right, a_real,
+     2, true, false},
+    {"parted", "parted ( _ , _ , _ , _ )", "  vec i32 h = upper; parted(x, y, p[0], h); o[0] = to x; o[W] = to y\n",
+     parted_right, a_real, 2, true, false},
     {"widen", "_ = widen _", "  vec x = widen p[0]; o[0] = to x\n", conversion_right, NULL, 1, false, false},
     {"narrow", "_ = narrow _", "  vec x = from p[0]; o[0] = narrow x\n", conversion_right, NULL, 1, false, false},
 };
@@ -301,7 +317,8 @@ static int add_units(struct tables *tables, int table, struct bench *b, const st
     if (!has_macro(b->t, c->key))
         return 0;
     if (c->rows >= 0)
-        return add_unit(tables, table, b, c, DTYPE_F32, DTYPE_F32, c->rows ? c->rows : width, err);
+        return add_unit(tables, table, b, c, strcmp(c->name, "parted") ? DTYPE_F32 : DTYPE_BF16, DTYPE_F32,
+                        c->rows ? c->rows : width, err);
     for (size_t i = 0; i < sizeof counts / sizeof *counts && !result; i++)
         if (i == 0 || counts[i] > counts[i - 1])
             result = add_unit(tables, table, b, c, DTYPE_F32, DTYPE_F32, counts[i], err);

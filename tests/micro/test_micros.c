@@ -36,6 +36,7 @@ static const struct shape {
     {40, 24, 4, 2, 2, 2, true, true},    {1, 1, 3, 2, 2, 3, false, false},    {80, 136, 4, 3, 4, 2, false, false},
     {64, 80, 1, 3, 1, 2, false, true},   {37, 53, 3, 1, 1, 3, true, false},   {20, 72, 8, 2, 1, 1, false, false},
     {20, 72, 14, 2, 4, 1, false, false}, {20, 72, 8, 2, 4, 1, false, true},
+    {80, 112, 4, 4, 2, 1, false, true},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 

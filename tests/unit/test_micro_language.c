@@ -132,6 +132,7 @@ static void test_control(void **state)
     gives("  loop n: q += 16; d += n\n", "loop left n\nbump q 16\nstep d n\nend left\n");
     gives("  loop n\n    loop N\n      q += N*4\n", "loop left n\nloop left__2 2\nbump q 8\nend left__2\nend left\n");
     gives("  ptr t = q; ptr u = q + 4*N\n  vec x = u[1]\n", "pointer t q 0\npointer u q 8\nload x u+1\n");
+    gives("  fetch q[N] for i<2\n", "fetch q+2\nfetch q+2\n"); /* writes nothing, though memory comes first */
     gives("  if N == 2: vec x = q[0]\n  else: vec y = q[1]\n", "load x q+0\n");
     gives("  if N == 3\n    vec x = q[0]\n  else\n    vec y = q[1]\n", "load y q+1\n");
     gives("  if N == 3\n    vec x = q[0]\n  vec y = q[1]\n", "load y q+1\n");

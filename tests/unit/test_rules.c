@@ -147,9 +147,9 @@ static void test_rules(void **state)
          ISA_AVX512BF16,
          {{F_DTYPE, DTYPE_BF16}, {F_SPLIT, 2048}}},
         {"micro.rows must divide the vector's width where keys are split", ISA_AVX2, {{F_SPLIT, 2048}}},
-        {"tile.k must be a multiple of the vector's width, and of unroll, where keys are split",
+        {"tile.k must be a multiple of the keys that a vector of scores holds, and of unroll, where keys are split",
          ISA_AVX2,
-         {{F_ROWS, 4}, {F_TILE_K, 100}, {F_SPLIT, 2000}}},
+         {{F_ROWS, 4}, {F_TILE_K, 99}, {F_SPLIT, 1980}}},
         {"split must be a multiple of tile.k", ISA_AVX2, {{F_ROWS, 4}, {F_SPLIT, 200}}},
     };
     (void)state;

@@ -1,0 +1,84 @@
+/* jobs.c - see jobs.h. */
+#include "jobs.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "../../runtime/numeric.h"
+
+void integer(struct job *j, int p, int64_t value)
+{
+    j->arg[p] = (struct argument){.is_integer = true, .integer = value, .alias = -1};
+}
+
+/* count random elements; out of memory ends the test. */
+void memory(struct job *j, int p, enum dtype view, int64_t count)
+{
+    struct argument *a = &j->arg[p];
+    *a = (struct argument){.alias = -1, .count = count, .view = view};
+    a->before = malloc((size_t)count * dtype_size(view));
+    a->want = calloc((size_t)count, sizeof *a->want);
+    if (!a->before || !a->want)
+        abort();
+    fill_normal(a->before, view, (size_t)count, random_next(&j->random));
+}
+
+float get(const struct job *j, int p, int64_t i)
+{
+    return dtype_load(j->arg[p].view, j->arg[p].before, i);
+}
+
+void set(struct job *j, int p, int64_t i, float value)
+{
+    dtype_store(j->arg[p].view, j->arg[p].before, i, value);
+}
+
+void want(struct job *j, int p, int64_t i, double value, double tolerance)
+{
+    if (j->arg[p].alias >= 0)
+        p = j->arg[p].alias;
+    j->arg[p].want[i] = (struct want){NEAR, value, tolerance};
+}
+
+void want_anything(struct job *j, int p, int64_t i)
+{
+    j->arg[p].want[i].kind = ANYTHING;
+}
+
+int64_t up_to(struct job *j, int64_t limit)
+{
+    return j->kind == 0 ? limit : j->kind == 1 ? 1 : 1 + random_below(&j->random, limit);
+}
+
+/* Zeros, infinities, the ends of the range, and NaN among numbers that are only moved. */
+void add_specials(struct job *j, int p)
+{
+    static const float special[] = {0.0f, -0.0f, HUGE_VALF, -HUGE_VALF, NAN, 65504.0f, 0x1p-24f, 0x1p-133f, 0x1p-126f};
+    for (int i = 0; i < 16 && j->kind % 2; i++)
+        set(j, p, random_below(&j->random, j->arg[p].count), special[i % 9]);
+}
+
+/* Where element c of a row stands, in which even and odd elements of `parts` vectors in turn are parted. */
+int64_t part_of(const struct job *j, int64_t c, int64_t vectors)
+{
+    int64_t w = j->z.W, pair = c / (2 * w), parted = j->z.PARTED ? vectors / 2 : 0;
+    return pair < parted ? pair * 2 * w + c % 2 * w + c % (2 * w) / 2 : c;
+}
+
+/* The other way round, of a row of output. */
+int64_t whole_of(const struct job *j, int64_t at)
+{
+    int64_t w = j->z.W, pair = at / (2 * w), parted = j->z.PARTED ? j->z.CV / 2 : 0;
+    return pair < parted ? pair * 2 * w + at % w * 2 + at / w % 2 : at;
+}
+
+/* e or 2 to the power of a difference of scores, and how exactly: a bias keeps scores in natural units. */
+double power(const struct sizes *z, double x)
+{
+    return z->NATURAL ? exp(x) : exp2(x);
+}
+
+double power_error(const struct sizes *z, double x)
+{
+    return 1.7e-7 + (z->NATURAL ? 0x1p-22 * (1 + fabs(x) * (x > -200)) : 0);
+}

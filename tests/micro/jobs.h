@@ -1,0 +1,39 @@
+/* jobs.h - what models make their calls of: arguments, elements of them, and what is wanted of each. What it is not: a
+ * model of anything. */
+#ifndef ATTNGEN_TESTS_JOBS_H
+#define ATTNGEN_TESTS_JOBS_H
+
+#include "models.h"
+
+#define LOWEST (-0x1.fffffep127)
+#define TINY 0x1p-126 /* what is smaller may become 0 */
+
+struct model {
+    const char *name;
+    void (*make)(struct job *j);
+};
+extern const struct model few_models[]; /* models_few.c; NULL ends them */
+
+/* Argument p: an integer, or count random elements; out of memory ends the test. */
+void integer(struct job *j, int p, int64_t value);
+void memory(struct job *j, int p, enum dtype view, int64_t count);
+float get(const struct job *j, int p, int64_t i);
+void set(struct job *j, int p, int64_t i, float value);
+void want(struct job *j, int p, int64_t i, double value, double tolerance);
+void want_anything(struct job *j, int p, int64_t i);
+
+/* How many of at most `limit`, of any kind. */
+int64_t up_to(struct job *j, int64_t limit);
+/* Zeros, infinities, the ends of the range, and NaN among numbers that are only moved. */
+void add_specials(struct job *j, int p);
+
+/* Where element c of a row stands, in which even and odd elements of vectors in turn are parted; and which element of a
+ * row of output stands there. */
+int64_t part_of(const struct job *j, int64_t c, int64_t vectors);
+int64_t whole_of(const struct job *j, int64_t at);
+
+/* e or 2 to the power of a difference of scores, and how exactly: a bias keeps scores in natural units. */
+double power(const struct sizes *z, double x);
+double power_error(const struct sizes *z, double x);
+
+#endif

@@ -1,0 +1,281 @@
+/* models_few.c - see models.h: the micro-kernels for few queries over keys that lie where they are. */
+#include <math.h>
+#include <string.h>
+
+#include "../../runtime/numeric.h"
+#include "jobs.h"
+
+/* S[vector][KEY*R + ROW] */
+static void score_rows(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    int64_t n = up_to(j, z->R * z->BK / z->W), columns = z->DQ * z->W, ld = columns + (j->kind % 3) * 5;
+    memory(j, 0, DTYPE_F32, z->R * z->LDQ + 1);
+    memory(j, 1, j->kv, (n * z->KB - 1) * ld + columns);
+    memory(j, 2, DTYPE_F32, n * z->W);
+    memory(j, 3, j->kv, 1); /* a hint, of no effect: most of it lies outside */
+    integer(j, 4, ld);
+    integer(j, 5, n);
+    double scale = (double)get(j, 0, z->R * z->LDQ);
+    for (int64_t c = 0; c < n * z->KB; c++)
+        for (int64_t i = 0; i < z->R; i++) {
+            double sum = 0, size = 0;
+            for (int64_t d = 0; d < columns; d++) {
+                double term = (double)get(j, 0, i * z->LDQ + part_of(j, d, z->DQ)) * (double)get(j, 1, c * ld + d);
+                sum += term, size += fabs(term);
+            }
+            want(j, 2, c * z->R + i, scale * sum, fabs(scale) * (double)(columns + 2) * 0x1p-24 * size + TINY);
+        }
+}
+
+static void rescale(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    memory(j, 0, DTYPE_F32, (z->R - 1) * z->LDO + z->CV * z->W);
+    memory(j, 1, DTYPE_F32, z->FIX + z->R);
+    for (int64_t i = 0; i < z->R; i++)
+        for (int64_t c = 0; c < z->CV * z->W; c++) {
+            double o = (double)get(j, 1, z->FIX + i) * (double)get(j, 0, i * z->LDO + c);
+            want(j, 0, i * z->LDO + c, o, fabs(o) * 0x1p-23 + TINY);
+        }
+}
+
+static void value_rows(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    int64_t n = up_to(j, z->BK / z->U), keys = n * z->U, columns = j->columns * z->W, ld = columns + (j->kind % 3) * 5;
+    memory(j, 0, DTYPE_F32, (keys - 1) * z->R + z->VR);
+    memory(j, 1, j->kv, (keys - 1) * ld + columns);
+    memory(j, 2, DTYPE_F32, (z->VR - 1) * z->LDO + columns);
+    memory(j, 3, j->kv, 1);
+    integer(j, 4, ld);
+    integer(j, 5, n);
+    for (int64_t i = 0; i < z->VR; i++)
+        for (int64_t c = 0; c < columns; c++) {
+            int64_t at = i * z->LDO + part_of(j, c, j->columns);
+            double sum = (double)get(j, 2, at), size = fabs(sum);
+            for (int64_t k = 0; k < keys; k++) {
+                double term = (double)get(j, 0, k * z->R + i) * (double)get(j, 1, k * ld + c);
+                sum += term, size += fabs(term);
+            }
+            want(j, 2, at, sum, (double)(keys + 2) * 0x1p-24 * size + TINY);
+        }
+}
+
+/* Row i of n vectors whose lane KEY*R + ROW is one score; keys from..limit-1 are seen. The state is argument 1. */
+static void want_lanes(struct job *j, int64_t i, int64_t keys, int64_t from, int64_t limit)
+{
+    const struct sizes *z = &j->z;
+    float old = get(j, 1, z->MAX + i), top = old;
+    bool nan = false;
+    for (int64_t k = from; k < keys && k < limit; k++) {
+        float s = get(j, 0, k * z->R + i);
+        nan |= isnan(s);
+        top = s > top ? s : top;
+    }
+    float base = (float)fmax(LOWEST, (double)top);
+    double fix = power(z, (double)(old - base)), sum = (double)get(j, 1, z->SUM + i) * fix;
+    for (int64_t k = 0; k < keys; k++) {
+        float s = k >= from && k < limit ? get(j, 0, k * z->R + i) : -HUGE_VALF;
+        double p = power(z, (double)(s - base));
+        want(j, 0, k * z->R + i, p, p * power_error(z, (double)(s - base)) + TINY);
+        if (nan)
+            want_anything(j, 0, k * z->R + i); /* whether it gets into the maximum depends on the order */
+        sum += p;
+    }
+    for (int64_t l = i; l < z->W; l += z->R) { /* a lane for each key that a vector has of the row */
+        want(j, 1, z->MAX + l, (double)top, 0);
+        want(j, 1, z->BASE + l, (double)base, 0);
+        want(j, 1, z->FIX + l, fix, fix * power_error(z, (double)(old - base)) + TINY);
+        want(j, 1, z->SUM + l, nan ? NAN : sum,
+             sum * (1.7e-7 + (z->NATURAL ? 4e-6 : 0) + (double)(keys / z->KB + 6) * 0x1p-24) + 2 * TINY);
+        for (int64_t v = 0; v < 4 && nan; v++)
+            if (v * z->W != z->SUM)
+                want_anything(j, 1, v * z->W + l);
+    }
+}
+
+static void lanes_of(struct job *j, bool edge)
+{
+    const struct sizes *z = &j->z;
+    int64_t n = up_to(j, z->R * z->BK / z->W), keys = n * z->KB;
+    memory(j, 0, DTYPE_F32, n * z->W);
+    memory(j, 1, DTYPE_F32, z->STATE);
+    if (edge)
+        memory(j, 2, DTYPE_F32, 4 * z->W);
+    integer(j, edge ? 3 : 2, n);
+    for (int64_t i = 0; i < z->R; i++) {
+        int kind = (int)((i + j->kind) % 6);
+        bool fresh = kind == 1 || kind == 2;
+        float old = fresh ? -HUGE_VALF : 2 * random_normal(&j->random);
+        float sum = fresh ? 0.0f : 1.0f + 10 * fabsf(random_normal(&j->random));
+        int64_t some[] = {1 + random_below(&j->random, keys), 0, keys, 1, keys, keys}, limit = some[(i + j->kind) % 6];
+        int64_t from = edge ? some[(i + 2 * j->kind + 1) % 6] : 0;
+        for (int64_t k = 0; k < keys; k++)
+            set(j, 0, k * z->R + i, kind == 2 ? -HUGE_VALF : (kind == 3 ? 60.0f : 3.0f) * get(j, 0, k * z->R + i));
+        if (kind > 3)
+            set(j, 0, random_below(&j->random, keys) * z->R + i, kind == 4 ? HUGE_VALF : NAN);
+        for (int64_t l = i; l < z->W; l += z->R) {
+            int32_t lane[4] = {(int32_t)limit, (int32_t)from, (int32_t)(l / z->R), (int32_t)z->KB};
+            set(j, 1, z->MAX + l, old);
+            set(j, 1, z->SUM + l, sum);
+            for (int v = 0; v < 4 && edge; v++)
+                memcpy(j->arg[2].before + 4 * (v * z->W + l), &lane[v], 4);
+        }
+        want_lanes(j, i, keys, from, edge ? limit : keys);
+    }
+}
+
+/* What a row of a tile has for scores, and how far off they may be. */
+static double tile_score(const struct job *j, int64_t i, int64_t key, int64_t ld, double *error)
+{
+    const struct sizes *z = &j->z;
+    double sum = 0, size = 0, scale = (double)get(j, 0, z->R * z->LDQ);
+    for (int64_t d = 0; d < z->HD; d++) {
+        double term = (double)get(j, 0, i * z->LDQ + part_of(j, d, z->DQ)) * (double)get(j, 1, key * ld + d);
+        sum += term, size += fabs(term);
+    }
+    *error = fmax(*error, fabs(scale) * (double)(z->HD + 2) * 0x1p-24 * size);
+    return scale * sum;
+}
+
+static void tile_row(struct job *j, int64_t i, int64_t ld, bool fresh)
+{
+    const struct sizes *z = &j->z;
+    float old = fresh ? -HUGE_VALF : 2 * random_normal(&j->random), before = fresh ? 0.0f : 3.0f;
+    double top = (double)old, error = 0;
+    for (int64_t k = 0; k < z->BK; k++)
+        top = fmax(top, tile_score(j, i, k, ld, &error));
+    double fix = power(z, (double)old - top), sum = (double)before * fix;
+    error = 2 * error + 4e-7 + 0x1p-23 * fabs(top) + (double)(z->BK + 6) * 0x1p-24;
+    for (int64_t k = 0; k < z->BK; k++) {
+        double score = tile_score(j, i, k, ld, &error), p = power(z, score - top);
+        want(j, 2, k * z->R + i, p, p * (error + power_error(z, score - top)) + TINY);
+        sum += p;
+    }
+    for (int64_t l = i; l < z->W; l += z->R) {
+        double off = fix * (error + power_error(z, (double)old - top)) + TINY;
+        set(j, 3, z->MAX + l, old);
+        set(j, 3, z->SUM + l, before);
+        want(j, 3, z->MAX + l, top, error);
+        want(j, 3, z->BASE + l, top, error);
+        want(j, 3, z->FIX + l, fix, off);
+        want(j, 2, z->PROBS + l, fix, off);
+        want(j, 3, z->SUM + l, sum, sum * (error + power_error(z, -20)));
+    }
+}
+
+/* A tile that every row sees. */
+static void tile_scores(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    int64_t ld = z->HD + (j->kind % 3) * 5;
+    memory(j, 0, DTYPE_F32, z->R * z->LDQ + 1);
+    memory(j, 1, j->kv, (z->BK - 1) * ld + z->HD);
+    memory(j, 2, DTYPE_F32, z->PROBS + z->W);
+    memory(j, 3, DTYPE_F32, z->STATE);
+    integer(j, 4, ld);
+    set(j, 0, z->R * z->LDQ, 0.2f);
+    for (int64_t i = 0; i < z->R; i++)
+        tile_row(j, i, ld, (i + j->kind) % 3 == 1);
+}
+
+static void tile_values(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    int64_t ld = z->HDV + (j->kind % 2) * 7;
+    memory(j, 0, DTYPE_F32, z->PROBS + z->R);
+    memory(j, 1, j->kv, (z->BK - 1) * ld + z->HDV);
+    memory(j, 2, DTYPE_F32, z->R * z->LDO);
+    integer(j, 3, ld);
+    for (int64_t i = 0; i < z->R; i++)
+        for (int64_t c = 0; c < z->LDO; c++) {
+            int64_t at = i * z->LDO + part_of(j, c, z->CV);
+            double sum = (double)get(j, 0, z->PROBS + i) * (double)get(j, 2, at), size = fabs(sum);
+            for (int64_t k = 0; k < z->BK; k++) {
+                double term = (double)get(j, 0, k * z->R + i) * (double)get(j, 1, k * ld + c);
+                sum += term, size += fabs(term);
+            }
+            want(j, 2, at, sum, (double)(z->BK + 2) * 0x1p-24 * size + TINY);
+        }
+}
+
+static void softmax_rows(struct job *j)
+{
+    lanes_of(j, false);
+}
+
+static void softmax_rows_edge(struct job *j)
+{
+    lanes_of(j, true);
+}
+
+static void join(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    for (int p = 0; p < 2; p++) {
+        memory(j, p, DTYPE_F32, z->STATE);
+        for (int64_t l = 0; l < z->W; l++) {
+            set(j, p, z->MAX + l, (l + j->kind) % (3 + p) == 0 ? -HUGE_VALF : 4 * get(j, p, z->MAX + l));
+            set(j, p, z->SUM + l, (l + j->kind) % (3 + p) == 0 ? 0.0f : 1 + fabsf(get(j, p, z->SUM + l)));
+        }
+    }
+    for (int64_t l = 0; l < z->W; l++) {
+        float m = get(j, 0, z->MAX + l), n = get(j, 1, z->MAX + l), top = m > n ? m : n,
+              base = fmaxf(top, (float)LOWEST);
+        double f = power(z, (double)(m - base)), g = power(z, (double)(n - base));
+        double sum = f * (double)get(j, 0, z->SUM + l) + g * (double)get(j, 1, z->SUM + l);
+        want(j, 0, z->MAX + l, (double)top, 0);
+        want(j, 0, z->BASE + l, (double)base, 0);
+        want(j, 0, z->FIX + l, f, power_error(z, (double)(m - base)) * f + TINY);
+        want(j, 1, z->FIX + l, g, power_error(z, (double)(n - base)) * g + TINY);
+        want(j, 0, z->SUM + l, sum, (z->NATURAL ? 4e-6 : 4e-7) * sum + TINY);
+    }
+}
+
+static void blend(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    for (int p = 0; p < 2; p++) {
+        memory(j, p, DTYPE_F32, (z->R - 1) * z->LDO + z->CV * z->W);
+        memory(j, 2 + p, DTYPE_F32, z->FIX + z->R);
+    }
+    for (int64_t i = 0; i < z->R; i++)
+        for (int64_t c = 0; c < z->CV * z->W; c++) {
+            double a = (double)get(j, 2, z->FIX + i) * (double)get(j, 0, i * z->LDO + c);
+            double b = (double)get(j, 3, z->FIX + i) * (double)get(j, 1, i * z->LDO + c);
+            want(j, 0, i * z->LDO + c, a + b, (fabs(a) + fabs(b)) * 0x1p-22 + TINY);
+        }
+}
+
+static void alibi_rows(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    int64_t n = up_to(j, z->R * z->BK / z->W);
+    memory(j, 0, DTYPE_F32, n * z->W);
+    memory(j, 1, DTYPE_F32, 3 * z->W);
+    integer(j, 2, n);
+    for (int64_t l = 0; l < z->W; l++) {
+        set(j, 1, z->W + l, (float)(l / z->R - 40 * (j->kind - 2)));
+        set(j, 1, 2 * z->W + l, (float)z->KB);
+    }
+    for (int64_t i = 0; i < n * z->W; i++) {
+        double s = (double)get(j, 0, i), slope = (double)get(j, 1, i % z->W);
+        double fall = slope * fabs((double)get(j, 1, z->W + i % z->W) + (double)(i / z->W * z->KB));
+        want(j, 0, i, s + fall, 0x1p-22 * (fabs(s) + fabs(fall)) + TINY);
+    }
+}
+
+const struct model few_models[] = {
+    {"score_rows", score_rows},
+    {"rescale", rescale},
+    {"value_rows", value_rows},
+    {"tile_scores", tile_scores},
+    {"tile_values", tile_values},
+    {"softmax_rows", softmax_rows},
+    {"softmax_rows_edge", softmax_rows_edge},
+    {"join", join},
+    {"blend", blend},
+    {"alibi_rows", alibi_rows},
+    {NULL, NULL},
+};
