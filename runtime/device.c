@@ -71,6 +71,7 @@ static struct opencl_source source_of(const struct variant *v, const struct gen_
         .tile_k = f[F_TILE_K],
         .split = f[F_SPLIT],
         .bf16 = f[F_DTYPE] == DTYPE_BF16,
+        .rows = !(sm90 || sm80) || f[F_COPY] == COPY_PLAIN ? ROWS_ANYWHERE : f[F_COPY] == COPY_TMA ? ROWS_MAPPED : ROWS_WHOLE,
         .one_tile = f[F_LOOP] != LOOP_PERSISTENT,
         .head_dim = variant_head_dim(v),
         .head_dim_v = variant_head_dim_v(v),

@@ -174,6 +174,7 @@ int opencl_sm80_launch(const struct opencl_kernel *kernel, const struct opencl_s
 /* Of NVIDIA's levels: how many heads' tiles are done together in a causal run, and whether positions fit the kernel's 32
  * bits. */
 int opencl_heads_near(const struct opencl_kernel *kernel, const struct attn_cl_args *args, long tiles);
+int opencl_check_rows(const struct opencl_source *source, const struct attn_cl_args *args, struct gen_error *err);
 int opencl_check_lengths(const struct attn_cl_args *args, long tiles, struct gen_error *err);
 
 /* Of kernels that split keys: how rows and keys are divided, and room in the slot for what splits leave. Launches go on

@@ -4,8 +4,8 @@
 
 #include "opencl_api.h"
 
-/* Rows are copied by whole 16 bytes. A stride counts where there is something to step to. */
-static int check_places(const struct attn_cl_args *a, struct gen_error *err)
+/* A stride counts where there is something to step to. */
+int opencl_check_rows(const struct opencl_source *s, const struct attn_cl_args *a, struct gen_error *err)
 {
     enum { STEP = 8 }; /* elements */
     const struct {
@@ -17,16 +17,18 @@ static int check_places(const struct attn_cl_args *a, struct gen_error *err)
         {"v", a->v_stride, a->v_at, {a->batch, a->kv_heads, a->kv_len}},
         {"o", a->o_stride, a->o_at, {a->batch, a->heads, a->q_len}},
     };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < sizeof all / sizeof *all && s->rows != ROWS_ANYWHERE; i++) {
         if (all[i].at % STEP != 0) {
-            snprintf(err->text, sizeof err->text, "%s_at is %ld; expected a multiple of %d elements for this level",
+            snprintf(err->text, sizeof err->text,
+                     "%s_at is %ld; expected a multiple of %d elements, or a kernel with copy plain, which takes any",
                      all[i].name, all[i].at, STEP);
             return -1;
         }
         for (int d = 0; d < 3; d++)
-            if (all[i].count[d] > 1 && (all[i].stride[d] % STEP != 0 || all[i].stride[d] < 0)) {
+            if (all[i].count[d] > 1 && all[i].stride[d] % STEP != 0) {
                 snprintf(err->text, sizeof err->text,
-                         "a stride of %s is %ld; expected 0 or a positive multiple of %d elements for this level",
+                         "a stride of %s is %ld; expected a multiple of %d elements, or a kernel with copy plain, which "
+                         "takes any",
                          all[i].name, all[i].stride[d], STEP);
                 return -1;
             }
@@ -39,7 +41,7 @@ int opencl_sm80_launch(const struct opencl_kernel *k, const struct opencl_slot *
 {
     const struct opencl_api *api = &k->target->cl->api;
     const long tiles = (l->args.q_len + k->source.tile_q - 1) / k->source.tile_q;
-    if (opencl_check_lengths(&l->args, tiles, err) != 0 || check_places(&l->args, err) != 0)
+    if (opencl_check_lengths(&l->args, tiles, err) != 0 || opencl_check_rows(&k->source, &l->args, err) != 0)
         return -1;
     const int near = opencl_heads_near(k, &l->args, tiles);
     cl_uint next;

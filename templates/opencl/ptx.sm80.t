@@ -1,9 +1,12 @@
 %# Instructions of NVIDIA's cards from compute capability 8.0 on, as functions. Addresses in shared memory are 32 bits.
 
 % if COPY == "plain"
-INLINED void copy16(uint to, __global const void *from, int is_there) /* through registers; or zeros */
+INLINED void copy16(uint to, __global const void *from, int is_there) /* through registers, from anywhere; or zeros */
 {
-    *(__local uint4 *)(ulong)to = is_there ? *(__global const uint4 *)from : (uint4)(0);
+    uint4 x = (uint4)(0);
+    if (is_there)
+        x = ((ulong)from & 15) == 0 ? *(__global const uint4 *)from : as_uint4(vload8(0, (__global const ushort *)from));
+    *(__local uint4 *)(ulong)to = x;
 }
 % elif COPY == "async"
 /* Copies to shared memory that go on by themselves: 16 bytes, or as many zeros, for which nothing is read. */

@@ -9,12 +9,12 @@
  * ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*2} bytes of K and V; a work-item holds ${FR*NS} scores, ${FR*NO} elements of output${Q_STAYS ? " and " : ""}${Q_STAYS ? 2*FR*NQ : ""}${Q_STAYS ? " of Q" : ""}.
  * Local memory: ${LOCAL} bytes.
  *
- * Fragments: element n of a work-item's scores (or output) is row lane/4 + 8*(n/2%2), column 8*(n/4) + 2*(lane%4) + n%2 of a
- * fragment's 16 rows.${UNSWIZZLED ? "" : " Swizzle: 16 bytes c of row r of a box of w bytes a row lie where 16 bytes c^(r*w/128%(w/16)) would."}
+% let WITHIN = "a fragment's 16              "
+% include "opencl/fragments.t"
  *
  * Contract: enqueue it with local size ${ITEMS} and global size ${ITEMS} * ceil(q_len / ${BQ}) * heads * batch. The struct below says
  * what the arguments are; near is 1 or more: in a causal run as many heads have their tiles done together, the heavy ones
- * first. Rows begin at multiples of 16 bytes. Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must
+ * first. ${COPY == "plain" ? "Rows may begin anywhere." : "Rows begin at multiples of 16 bytes."} Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must
  * not overlap the inputs. Keys past a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf.${FEATURES ? "" : " */"}
 % if FEATURES
  * Scores are scaled${SOFTCAP ? ", capped" : ""} and masked, in this order. struct attn_cl_features stands before what this level takes alone. */

@@ -264,6 +264,11 @@ INLINED void put_box(__global ushort *o, long stride, int lane, int n, __local c
     #pragma unroll
     for (int r = 0; r < ${MR}; r += step) {
         const int row = lane / lanes + r;
+% if COPY == "plain"
+        if (row < n && 8 * chunk < columns && ((ulong)(o + row * stride) & 15) != 0)
+            vstore8(*(__local const ushort8 *)(from + place(row, chunk, width)), 0, o + row * stride + 8 * chunk);
+        else
+% end
         if (row < n && 8 * chunk < columns)
             *(__global uint4 *)(o + row * stride + 8 * chunk) = *(__local const uint4 *)(from + place(row, chunk, width));
     }

@@ -14,8 +14,8 @@
  * takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*2} bytes of K and V; a consumer's work-item holds ${NS} scores and ${NO} elements of output.
  * Local memory: ${LOCAL} bytes.
  *
- * Fragments: element n of a work-item's scores (or output) is row 16*warp + lane/4 + 8*(n/2%2), column 8*(n/4) + 2*(lane%4) +
- * n%2 of its warpgroup's 64 rows. Swizzle: 16 bytes c of row r of a box lie where 16 bytes c^(r%8) would.
+% let WITHIN = "the warpgroup's 64           "
+% include "opencl/fragments.t"
  *
  * Building: a driver that compiles for sm_90 refuses wgmma, but gives out the PTX; in it, make `.target sm_90` `.target
  * sm_90a`, add `.minnctapersm 1` behind `.reqntid`, and build that (clCreateProgramWithBinary).

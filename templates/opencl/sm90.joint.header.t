@@ -9,14 +9,14 @@
  * ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*2} bytes of K and V; a work-item holds ${NS} scores and ${NO} elements of output.
  * Local memory: ${LOCAL} bytes.
  *
- * Fragments: element n of a work-item's scores (or output) is row lane/4 + 8*(n/2%2), column 8*(n/4) + 2*(lane%4) + n%2 of its
- * warp's 16 rows. Swizzle: 16 bytes c of row r of a box lie where 16 bytes c^(r%8) would.
+% let WITHIN = "the warp's 16                "
+% include "opencl/fragments.t"
  *
  * Building: a driver that compiles for sm_90 refuses wgmma, but gives out the PTX; in it, make `.target sm_90` `.target
  * sm_90a`, add `.minnctapersm 1` behind `.reqntid`, and build that (clCreateProgramWithBinary).
  *
  * Contract: enqueue it with local size ${ITEMS} and global size ${ITEMS} * ceil(q_len / ${BQ}) * heads * batch. The structs below say
- * what the arguments are; ${COPY == "tma" ? "maps are made by cuTensorMapEncodeTiled over [batch, head, row, element], of boxes of 64 elements by" : "of maps only near is read, and room not at all. Rows begin at multiples of 16 bytes."}
+ * what the arguments are; ${COPY == "tma" ? "maps are made by cuTensorMapEncodeTiled over [batch, head, row, element], of boxes of 64 elements by" : "of maps only near is read, and room not at all."}${COPY == "async" ? " Rows begin at multiples of 16 bytes." : COPY == "plain" ? " Rows may begin anywhere." : ""}
 % if COPY == "tma"
  * 64 rows (Q) or ${BK} (K, V), with 128 bytes of swizzle; room is 640 bytes, and for one launch at a time. Rows lie whole 16
  * bytes apart; lengths are below 2^30.

@@ -44,3 +44,13 @@ INLINE void vstore4(float4 f, size_t at, __private float *p)
     p += 4 * at;
     p[0] = f.x, p[1] = f.y, p[2] = f.z, p[3] = f.w;
 }
+INLINE ushort8 vload8(size_t at, const __global ushort *p)
+{
+    p += 8 * at;
+    return (ushort8)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]);
+}
+INLINE void vstore8(ushort8 x, size_t at, __global ushort *p)
+{
+    p += 8 * at;
+    p[0] = x.s0, p[1] = x.s1, p[2] = x.s2, p[3] = x.s3, p[4] = x.s4, p[5] = x.s5, p[6] = x.s6, p[7] = x.s7;
+}

@@ -29,7 +29,7 @@ static void refused(const struct attn_cl_args *a, const char *why)
 {
     struct opencl cl = {.count = 0};
     struct opencl_target target = {.cl = &cl};
-    const struct opencl_kernel kernel = {.target = &target, .source = {.tile_q = 64, .head_dim = D, .head_dim_v = D}};
+    const struct opencl_kernel kernel = {.target = &target, .source = {.tile_q = 64, .head_dim = D, .head_dim_v = D, .rows = ROWS_WHOLE}};
     const struct opencl_slot slot = {.kernel = NULL};
     const struct launch launch = {.args = *a};
     struct gen_error err = {""};
@@ -42,16 +42,30 @@ static void test_places(void **state)
     struct attn_cl_args a = fine();
     (void)state;
     a.v_at = 4;
-    refused(&a, "v_at is 4; expected a multiple of 8 elements for this level");
+    refused(&a, "v_at is 4; expected a multiple of 8 elements, or a kernel with copy plain, which takes any");
     a = fine();
     a.k_stride[2] = 68;
-    refused(&a, "a stride of k is 68; expected 0 or a positive multiple of 8 elements for this level");
-    a = fine();
-    a.o_stride[1] = -ROWS * D;
-    refused(&a, "a stride of o is -6400; expected 0 or a positive multiple of 8 elements for this level");
+    refused(&a, "a stride of k is 68; expected a multiple of 8 elements, or a kernel with copy plain, which takes any");
     a = fine();
     a.batch = 2;
-    refused(&a, "a stride of q is 3; expected 0 or a positive multiple of 8 elements for this level");
+    refused(&a, "a stride of q is 3; expected a multiple of 8 elements, or a kernel with copy plain, which takes any");
+}
+
+/* Backwards is as good as forwards, and where elements are copied one by one all is good. */
+static void test_taken(void **state)
+{
+    const struct opencl_source whole = {.rows = ROWS_WHOLE}, any = {.rows = ROWS_ANYWHERE};
+    struct attn_cl_args a = fine();
+    struct gen_error err = {""};
+    (void)state;
+    a.o_stride[1] = -ROWS * D;
+    assert_int_equal(opencl_check_rows(&whole, &a, &err), 0);
+    a.k_stride[2] = 0;
+    assert_int_equal(opencl_check_rows(&whole, &a, &err), 0);
+    a.v_at = 1;
+    a.q_stride[2] = D + 1;
+    assert_int_equal(opencl_check_rows(&whole, &a, &err), -1);
+    assert_int_equal(opencl_check_rows(&any, &a, &err), 0);
 }
 
 static void test_lengths(void **state)
@@ -69,6 +83,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_places),
+        cmocka_unit_test(test_taken),
         cmocka_unit_test(test_lengths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

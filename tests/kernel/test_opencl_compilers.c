@@ -1,0 +1,361 @@
+/* test_opencl_compilers.c - kernels in OpenCL C through compilers for devices that need not be here: portable ones through
+ * clang, those for NVIDIA's cards as far as its assembler, where that is installed: registers, spills, and products of
+ * the tensor cores that wait for each other. What it is not: running them (test_opencl_kernels.c).
+ *     ATTN_SEED  where random choices begin */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "../../gen/gen.h"
+#include "../../runtime/opencl_ptx.h"
+#include "../kit/child.h"
+#include "../kit/choice.h"
+#include "../kit/seed.h"
+#include "../kit/stripped.h"
+
+struct suite {
+    const struct gen *gen;
+    uint64_t seed;
+    char dir[200];
+};
+
+static bool has(const char *program)
+{
+    const char *const argv[] = {program, "--version", NULL};
+    return run_program(argv, "/dev/null") == 0;
+}
+
+static void read_log(const char *path, char *out, size_t size)
+{
+    FILE *f = fopen(path, "r");
+    size_t got = f ? fread(out, 1, size - 1, f) : 0;
+    out[got] = 0;
+    if (f)
+        fclose(f);
+}
+
+/* Runs it; what it said is the message when it fails. */
+static void must_run(const struct suite *s, const char *const argv[], char *said, size_t size)
+{
+    char log[260];
+    snprintf(log, sizeof log, "%s/log", s->dir);
+    int code = run_program(argv, log);
+    read_log(log, said, size);
+    if (code != 0)
+        fail_msg("%s: exit %d: %s", argv[0], code, said);
+}
+
+/* Writes the variant's text to a file in the suite's directory. Returns what it takes of shared memory. */
+static int64_t emit(const struct suite *s, const struct variant *v, char path[GEN_NAME_MAX + 220])
+{
+    char name[GEN_NAME_MAX];
+    struct gen_text text;
+    struct gen_error err;
+    variant_encode(v, name);
+    snprintf(path, GEN_NAME_MAX + 220, "%s/%s.cl", s->dir, name);
+    if (gen_emit(s->gen, v, GEN_READABLE, &text, &err) != 0)
+        fail_msg("%s", err.text);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text.data, 1, text.size, f), text.size);
+    assert_int_equal(fclose(f), 0);
+    const int64_t local_bytes = text.local_bytes;
+    gen_text_free(&text);
+    return local_bytes;
+}
+
+/* clang 14 hides vload_half without cl_khr_fp16, which OpenCL C 1.2 has without; nothing else here needs that. */
+static const char *const clang[] = {"clang",   "-x",
+                                    "cl",      "-cl-std=CL1.2",
+                                    "-Xclang", "-finclude-default-header",
+                                    "-Xclang", "-cl-ext=+cl_khr_fp16",
+                                    "-target", "nvptx64",
+                                    "-S"};
+enum { CLANG_ARGS = sizeof clang / sizeof *clang };
+
+static void compile_elsewhere(const struct suite *s, const struct variant *v)
+{
+    char path[GEN_NAME_MAX + 220], said[2000];
+    emit(s, v, path);
+    const char *const rest[] = {"-O1", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", "-o", "/dev/null", path};
+    const char *all[CLANG_ARGS + sizeof rest / sizeof *rest + 1] = {NULL};
+    memcpy(all, clang, sizeof clang);
+    memcpy(all + CLANG_ARGS, rest, sizeof rest);
+    must_run(s, all, said, sizeof said);
+}
+
+static void test_other_compiler(void **state)
+{
+    enum { MIXED = 40 };
+    const struct suite *s = *state;
+    static const int shapes[][3] = {{64, 64, 0}, {192, 128, 1}, {7, 33, 0}};
+    if (!has("clang")) {
+        print_message("# clang is not here\n");
+        skip();
+    }
+    for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            struct variant v = variant_default(ISA_PORTABLE);
+            v.field[F_DTYPE] = dtype;
+            v.field[F_HEAD_DIM] = shapes[i][0];
+            v.field[F_HEAD_DIM_V] = shapes[i][1] == shapes[i][0] ? 0 : shapes[i][1];
+            v.field[F_CAUSAL] = shapes[i][2];
+            compile_elsewhere(s, &v);
+        }
+    static const int dims[][2] = {{64, 64}, {128, 128}, {40, 24}, {7, 33}};
+    static const int32_t vectors[] = {1, 4, 16}; /* each that has code of its own */
+    struct choice c = {.gen = s->gen,
+                       .isa = ISA_PORTABLE,
+                       .dims = dims,
+                       .dim_count = sizeof dims / sizeof *dims,
+                       .features = true};
+    uint64_t random = s->seed;
+    choice_begin(&c);
+    for (int f = 0; f < c.fields; f++)
+        if (c.id[f] == F_VECTOR && (c.count[f] = sizeof vectors / sizeof *vectors))
+            memcpy(c.value[f], vectors, sizeof vectors);
+    for (int i = 0; i < MIXED; i++) {
+        struct variant v;
+        if (choice_random(&c, &random, &v))
+            compile_elsewhere(s, &v);
+    }
+}
+
+/* What the assembler says of the variant that is emitted when nothing is asked for. */
+static void test_no_spills(void **state)
+{
+    const struct suite *s = *state;
+    char path[GEN_NAME_MAX + 220], ptx[260], said[4000];
+    if (!has("clang") || !has("ptxas")) {
+        print_message("# %s is not here\n", has("clang") ? "ptxas" : "clang");
+        skip();
+    }
+    for (int dim = 64; dim <= 128; dim += 64) {
+        struct variant v = variant_default(ISA_PORTABLE);
+        v.field[F_HEAD_DIM] = dim;
+        emit(s, &v, path);
+        snprintf(ptx, sizeof ptx, "%s/kernel.ptx", s->dir);
+        const char *const rest[] = {"-Xclang",
+                                    "-target-cpu",
+                                    "-Xclang",
+                                    "sm_80",
+                                    "-Xclang",
+                                    "-target-feature",
+                                    "-Xclang",
+                                    "+ptx70",
+                                    "-O3",
+                                    "-include",
+                                    "tests/kit/nvptx.cl",
+                                    "-o",
+                                    ptx,
+                                    path};
+        const char *all[CLANG_ARGS + sizeof rest / sizeof *rest + 1] = {NULL};
+        memcpy(all, clang, sizeof clang);
+        memcpy(all + CLANG_ARGS, rest, sizeof rest);
+        must_run(s, all, said, sizeof said);
+        const char *const assemble[] = {"ptxas", "-v", "-arch=sm_90", "-o", "/dev/null", ptx, NULL};
+        must_run(s, assemble, said, sizeof said);
+        print_message("# D=%d:%s", dim, strstr(said, ": Used ") ? strstr(said, ": Used ") + 1 : " ?\n");
+        if (!strstr(said, " 0 bytes spill stores"))
+            fail_msg("D=%d: %s", dim, said);
+    }
+}
+
+/* clang writes PTX of an older version for another card, and leaves out the group's size. */
+static void retarget(const char *path, const char *target_name, int items)
+{
+    static char text[1 << 21], ptx[1 << 21];
+    read_log(path, text, sizeof text);
+    char *version = strstr(text, ".version "), *target = strstr(text, ".target "), *entry = strstr(text, ".entry ");
+    char *body = entry ? strstr(entry, "\n{") : NULL;
+    if (!version || !target || !body)
+        fail_msg("%s: no PTX as clang writes it", path);
+    *version = *body = 0;
+    int n = snprintf(ptx, sizeof ptx, "%s.version 8.3\n.target %s\n%s\n.reqntid %d, 1, 1\n%s", text, target_name,
+                     strchr(target, '\n') + 1, items, body + 1);
+    assert_in_range(n, 1, (int)sizeof ptx - 1);
+    struct gen_error err;
+    char *hopper = strcmp(target_name, "sm_90") ? strdup(ptx) : ptx_for_hopper(ptx, (size_t)n, &err);
+    if (!hopper)
+        fail_msg("%s", err.text);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(hopper, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    free(hopper);
+}
+
+/* Registers, spills, and products in flight of a file for sm_80 or sm_90a. */
+static void compile_for_card(const struct suite *s, const char *path, const char *name, bool hopper, int items, bool assemble)
+{
+    char ptx[260], said[4000];
+    snprintf(ptx, sizeof ptx, "%s/kernel.ptx", s->dir);
+    const char *const rest[] = {"-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-unused-function", "-Werror",
+                                "-Xclang", "-target-cpu", "-Xclang", "sm_80", "-Xclang", "-target-feature", "-Xclang",
+                                "+ptx70", "-O3", "-include", "tests/kit/nvptx.cl", "-o", ptx, path};
+    const char *all[CLANG_ARGS + sizeof rest / sizeof *rest + 1] = {NULL};
+    memcpy(all, clang, sizeof clang);
+    memcpy(all + CLANG_ARGS, rest, sizeof rest);
+    must_run(s, all, said, sizeof said);
+    retarget(ptx, hopper ? "sm_90" : "sm_80", items);
+    if (!assemble)
+        return;
+    const char *const ptxas[] = {"ptxas", "-v", hopper ? "-arch=sm_90a" : "-arch=sm_80", "-o", "/dev/null", ptx, NULL};
+    must_run(s, ptxas, said, sizeof said);
+    const struct ptx_report report = ptx_report(said);
+    if (report.serialised || report.spill_bytes || !report.registers)
+        fail_msg("%s: %s", name, said);
+}
+
+/* For Hopper; but what fits 48 KiB of shared memory, as all can be built with, for the first card of its level. */
+static void assemble_for_card(const struct suite *s, const struct variant *v, bool assemble)
+{
+    char path[GEN_NAME_MAX + 220], name[GEN_NAME_MAX];
+    const bool sm80 = v->field[F_ISA] == ISA_SM80, small = emit(s, v, path) <= 48 << 10;
+    const int items = sm80 ? v->field[F_TILE_Q] / v->field[F_ROWS] * 32
+                           : (v->field[F_TILE_Q] / 64 + (v->field[F_LOOP] != LOOP_JOINT)) * 128;
+    variant_encode(v, name);
+    compile_for_card(s, path, name, !(sm80 && small), items, assemble);
+}
+
+/* From 12.0 on it knows sm_90a, and from 12.3 on PTX 8.3. */
+static bool has_ptxas(const struct suite *s)
+{
+    const char *const argv[] = {"ptxas", "--version", NULL};
+    char log[260], said[4000];
+    snprintf(log, sizeof log, "%s/log", s->dir);
+    if (run_program(argv, log) != 0)
+        return false;
+    read_log(log, said, sizeof said);
+    const char *release = strstr(said, "release ");
+    return release && atof(release + strlen("release ")) >= 12.3 - 1e-6;
+}
+
+/* What tuning would try for a few problems, of each kind of tile one: registers, spills, and products in flight. */
+static void test_tensor_cores_without_a_device(void **state)
+{
+    const struct suite *s = *state;
+    static const char *const names[] = {
+        "attn_bf16_d64_on_sm90_q192k128",
+        "attn_f16_d64_causal_on_sm90_q192k128_lazy",
+        "attn_bf16_d64_causal_on_sm90_q128k128_pingpong_lazy",
+        "attn_bf16_d128_on_sm90_q128k128_pingpong",
+        "attn_bf16_d128_on_sm90_q192k80_lazy",
+        "attn_f16_d128_causal_on_sm90_q128k128_pingpong_lazy",
+        "attn_bf16_d128_causal_on_sm90_q64k64_st3",
+        "attn_bf16_d256_on_sm90_q128k64_lazy",
+        "attn_f16_d256_causal_on_sm90_q128k64_pingpong_lazy",
+        "attn_bf16_d192v128_causal_on_sm90_q128k96_lazy",
+        "attn_bf16_d40_causal_on_sm90_q192k96_st3",
+        "attn_f16_d72v200_on_sm90_q128k64_lazy",
+        "attn_bf16_d128_on_sm90_q64k64_s2048_st6",
+        "attn_f16_d128_causal_on_sm90_q64k128_s512_lazy",
+        "attn_bf16_d128_causal_on_sm90_q128k128_s4096_pingpong_lazy",
+        "attn_f16_d64_causal_on_sm90_q64k128_s1024_st6",
+        "attn_bf16_d256_on_sm90_q64k32_s2048_st4",
+        "attn_bf16_d64_on_sm80_q128k64_r32",
+        "attn_f16_d64_causal_on_sm80_q64k32_r32_st3_lazy",
+        "attn_bf16_d128_on_sm80_q128k48_r32_lazy",
+        "attn_bf16_d128_causal_on_sm80_q128k32_r32_lazy",
+        "attn_f16_d128_causal_on_sm80_q64k32_r16",
+        "attn_bf16_d256_on_sm80_q128k64_r16",
+        "attn_f16_d256_causal_on_sm80_q64k32_r16_lazy",
+        "attn_bf16_d192v128_causal_on_sm80_q128k64_r16",
+        "attn_f16_d72v40_causal_on_sm80_q64k48_r16",
+        "attn_f16_d40_on_sm80_q16k16_r16",
+        "attn_bf16_d128_causal_window_on_sm90_q128k128_pingpong_lazy",
+        "attn_f16_d128_window_on_sm90_q192k80_lazy",
+        "attn_bf16_d256_causal_window_on_sm90_q128k64_lazy",
+        "attn_bf16_d128_window_on_sm80_q128k32_r32_lazy",
+        "attn_f16_d72v40_window_on_sm80_q64k48_r16",
+        "attn_bf16_d64_causal_window_sink_on_sm90_q128k128_pingpong_lazy",
+        "attn_bf16_d64_causal_window_sink_on_sm80_q128k64_r32",
+        "attn_bf16_d256_causal_window_softcap_on_sm90_q128k64",
+        "attn_f16_d64_softcap_sink_on_sm90_q128k96_st3",
+        "attn_f16_d64_softcap_on_sm80_q64k32_r32_lazy",
+    };
+    if (!has("clang")) {
+        print_message("# clang is not here\n");
+        skip();
+    }
+    bool assemble = has_ptxas(s);
+    if (!assemble)
+        print_message("# ptxas 12.3 or later is not here: compiled only\n");
+    for (size_t i = 0; i < sizeof names / sizeof *names + STRIPPED; i++) {
+        const char *name = i < STRIPPED ? stripped[i] : names[i - STRIPPED];
+        struct variant v;
+        struct gen_error err;
+        if (variant_decode(name, &v, &err) != 0)
+            fail_msg("%s", err.text);
+        assemble_for_card(s, &v, assemble);
+    }
+}
+
+/* The loops that tell what tensor cores can do at most: spilled or serialised they would tell less. */
+static void test_peak_without_a_device(void **state)
+{
+    const struct suite *s = *state;
+    if (!has("clang")) {
+        print_message("# clang is not here\n");
+        skip();
+    }
+    for (int level = 80; level <= 90; level += 10) {
+        char path[260], name[20];
+        size_t size;
+        const char *text = gen_file("opencl/peak.cl", &size);
+        assert_non_null(text);
+        snprintf(name, sizeof name, "peak%d", level);
+        snprintf(path, sizeof path, "%s/%s.cl", s->dir, name);
+        FILE *f = fopen(path, "w");
+        assert_non_null(f);
+        fprintf(f, "#define PEAK %d\n#define ITEMS 256\n#define TURNS 256\n#define CHAINS 8\n%s", level, text);
+        assert_int_equal(fclose(f), 0);
+        compile_for_card(s, path, name, level == 90, 256, has_ptxas(s));
+    }
+}
+
+static int setup(void **state)
+{
+    struct suite *s = calloc(1, sizeof *s);
+    struct gen *gen;
+    struct gen_error err;
+    const char *tmp = getenv("TMPDIR");
+    assert_non_null(s);
+    *state = s;
+    s->seed = test_seed();
+    if (gen_open(&gen, &err) != 0)
+        fail_msg("%s", err.text);
+    s->gen = gen;
+    snprintf(s->dir, sizeof s->dir, "%s/attn-compilers-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    assert_non_null(mkdtemp(s->dir));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct suite *s = *state;
+    const char *const argv[] = {"rm", "-rf", s->dir, NULL};
+    run_program(argv, "/dev/null");
+    gen_close((struct gen *)s->gen);
+    free(s);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_other_compiler),
+        cmocka_unit_test(test_no_spills),
+        cmocka_unit_test(test_tensor_cores_without_a_device),
+        cmocka_unit_test(test_peak_without_a_device),
+    };
+    return cmocka_run_group_tests_name("opencl compilers", tests, setup, teardown);
+}
