@@ -88,7 +88,8 @@ static bool advance(const struct spec *s, struct spec_cursor *c)
             c->split = true;
             return true;
         }
-        if (++c->at[f] < values_of(s, c, (enum field_id)f, isa, implied).count) {
+        const int count = values_of(s, c, (enum field_id)f, isa, implied).count;
+        if (++c->at[f] < count) {
             if (f <= F_ISA)
                 c->split = !has(s, c, current_isa(s, c), false);
             return true;

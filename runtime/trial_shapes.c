@@ -23,11 +23,12 @@ void trial_describe(const struct trial_shape *s, char *out, size_t size)
 }
 
 /* What a problem is there for. */
-enum { PLAIN, SPLIT, TABLES, WINDOWS, SINKS, PAGED };
+enum { PLAIN, SPLIT, SLICES, TABLES, WINDOWS, SINKS, PAGED };
 static bool has(const struct variant *v, int feature)
 {
     switch (feature) {
     case SPLIT: return v->field[F_SPLIT] > 0;
+    case SLICES: return v->field[F_SPLIT] > 0 && isa_language((enum isa)v->field[F_ISA]) == LANGUAGE_OPENCL;
     case TABLES: return v->field[F_BIAS] || v->field[F_MASK];
     case WINDOWS: return v->field[F_WINDOW];
     case SINKS: return v->field[F_SINK];
@@ -69,9 +70,9 @@ int trial_shapes(const struct variant *v, struct trial_shape out[TRIAL_SHAPES])
         {PLAIN, {"many sequences", 8, 2, 2, 17, bk + 2, .layout = TRIAL_BSHD, .mixed_lens = true}},
         {SPLIT, {"few queries, long keys", 2, 6, 2, 3, 2 * split + bk + 5, .layout = TRIAL_BSHD, .mixed_lens = true}},
         {SPLIT, {"one query, split", 1, 4, 1, 1, 3 * split, .shifted = true}},
-        {SPLIT, {"a split and one", 1, 8, 1, 2, split + 1, .top_left = true, .offset = split - 1}},
-        {SPLIT, {"sixteen of eight heads", 1, 8, 1, 16, split + 3, .layout = TRIAL_PADDED}},
-        {SPLIT, {"tiles of rows, split", 1, 2, 2, bq + 7, split + 9, .no_lse = true}},
+        {SLICES, {"a split and one", 1, 8, 1, 2, split + 1, .top_left = true, .offset = split - 1}},
+        {SLICES, {"sixteen of eight heads", 1, 8, 1, 16, split + 3, .layout = TRIAL_PADDED}},
+        {SLICES, {"tiles of rows, split", 1, 2, 2, bq + 7, split + 9, .no_lse = true}},
         {PLAIN, {"large scores", 1, 1, 1, 29, 97, .scale = large}},
         {PLAIN, {"scores of 1e4", 1, 1, 1, 29, 97, .scale = huge}},
         {PLAIN, {"a NaN in a query", 1, 2, 2, 31, 47, .nan_query = true}},

@@ -148,7 +148,8 @@ static void find_choices(struct suite *s)
 
 static bool is_feature(int f)
 {
-    return (fields[f].type == FIELD_BOOL && fields[f].side == FIELD_CALLER) || f == F_BIAS || f == F_SPLIT;
+    return field_of_op((enum field_id)f, OP_ATTN) &&
+           ((fields[f].type == FIELD_BOOL && fields[f].side == FIELD_CALLER) || f == F_BIAS || f == F_SPLIT);
 }
 
 static void print_counts(const struct suite *s, int most)
