@@ -53,11 +53,24 @@ static const ${CKV} *row_at(const struct attn_args *a, const struct sequence *s,
 }
 
 % if TILED
-/* The values of a tile, whose probabilities of the first rows are at s. */
-static void values(const struct rows *x, float *s, const ${CKV} *v, float *o, int64_t ld)
+/* Tiles one after another of which every row sees every key; o is the blocks of their results. The values of a tile come behind the
+ * scores of the next, so that its softmax is no stop. */
+static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV} *k, const ${CKV} *v, int64_t count, float *o)
 {
-    for (int64_t b = 0; b * ${R} < x->count; b++)
-        tile_values(s + b * ${QUERIES}, v, o + b * ${RESULTS}, ld);
+    int64_t ldk = x->a->k_stride[2], ldv = x->a->v_stride[2], step_k = ${BK} * ldk, step_v = ${BK} * ldv;
+    float *s = w->q + ${SCORES}, *before = s + ${BUFFER}, *end = o + over(x->count, ${R}) * ${RESULTS};
+    for (int64_t n = 0; n <= count; n++) {
+        float *q = w->q, *to = s, *from = before;
+        if (n < count)
+            for (float *to_o = o; to_o < end; to_o += ${RESULTS}, q += ${QUERIES}, to += ${QUERIES})
+                tile_scores(q, k, to, to_o + ${R*LDO}, ldk);
+        if (n > 0) {
+            for (float *to_o = o; to_o < end; to_o += ${RESULTS}, from += ${QUERIES})
+                tile_values(from, v, to_o, ldv);
+            v += step_v;
+        }
+        k += step_k, to = s, s = before, before = to;
+    }
 }
 % end
 
@@ -66,34 +79,25 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
 {
     const struct attn_args *a = x->a;
     const ${CKV} *k = (const ${CKV} *)a->k + x->s->k_at + x->g * a->k_stride[1], *v = (const ${CKV} *)a->v + x->s->v_at + x->g * a->v_stride[1];
-    int64_t end = least(x->end, (split + 1) * ${SPLIT});
+    int64_t end = least(x->end, (split + 1) * ${SPLIT}), j = most(split * ${SPLIT}, x->from / ${BK} * ${BK});
     begin(x, o);
+    while (j < end) {
 % if TILED
-    float *s = 0; /* of the tile before: probabilities that wait for their values, so that the softmax is no stop */
-    int64_t seen_end = least(end, x->seen_end) - ${BK};
-% end
-    for (int64_t j = most(split * ${SPLIT}, x->from / ${BK} * ${BK}); j < end; j += ${BK}) {
-        struct keys y = {.j = j, .n = least(${BK}, end - j), .ldk = a->k_stride[2], .ldv = a->v_stride[2]};
-% if TILED
-        float *before = s, *half = s == w->q + ${SCORES} ? s + ${BUFFER} : w->q + ${SCORES};
-        s = j >= x->seen_from && j <= seen_end ? half : 0;
-        for (int64_t b = 0; s && b * ${R} < x->count; b++)
-            tile_scores(w->q + b * ${QUERIES}, k + j * y.ldk, s + b * ${QUERIES}, o + b * ${RESULTS} + ${R*LDO}, y.ldk);
-        if (before)
-            values(x, before, v + (j - ${BK}) * y.ldv, o, y.ldv);
-        if (s)
+        int64_t whole = j < x->seen_from ? 0 : (least(end, x->seen_end) - j) / ${BK};
+        if (whole > 0) {
+            whole_tiles(x, w, k + j * a->k_stride[2], v + j * a->v_stride[2], whole, o);
+            j += whole * ${BK};
             continue;
+        }
 % end
         int64_t next = j + ${BK} < end ? j + ${BK} : j;
+        struct keys y = {.j = j, .n = least(${BK}, end - j), .ldk = a->k_stride[2], .ldv = a->v_stride[2]};
         y.next_k = row_at(a, x->s, k, a->k_stride, next), y.next_v = row_at(a, x->s, v, a->v_stride, next);
         y.k = keys_at(a, x->s, k, a->k_stride, j, y.n, ${BK}, ${HD}, ${LDQ}, &y.ldk, w->k);
         y.v = keys_at(a, x->s, v, a->v_stride, j, y.n, ${BK}, ${HDV}, ${LDO}, &y.ldv, w->v);
         for (int64_t t = 0; t < x->count; t += ${R})
             tile(x, w, t, &y, o + t / ${R} * ${RESULTS});
+        j += ${BK};
     }
-% if TILED
-    if (s)
-        values(x, s, v + (end - ${BK}) * a->v_stride[2], o, a->v_stride[2]);
-% end
 }
 
