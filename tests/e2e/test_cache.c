@@ -32,7 +32,7 @@ static int setup(void **state)
     shell_clean();
     shell_ok(&said,
              "rm -rf \"$ATTNGEN_CACHE\"; for v in 1 2; do printf 'head_dim: 16\\nisa: c\\ntile: {q: 64, k: 64}\\n"
-             "micro: {rows: 4, vecs: %%s}\\nunroll: 1\\n' $v > $v.yaml; done; cp 1.yaml some.yaml");
+             "micro: {rows: 4, vecs: %%s}\\nunroll: 1\\nsplit: 0\\n' $v > $v.yaml; done; cp 1.yaml some.yaml");
     return 0;
 }
 
