@@ -266,7 +266,7 @@ static void look_around(struct suite *s, enum isa isa)
 }
 
 /* The first rows of a pairwise choice hold most of its pairs; test_random.c looks at features, too. */
-enum { PLAIN_VARIANTS = 24, FEATURE_VARIANTS = 20 };
+enum { PLAIN_VARIANTS = 16, FEATURE_VARIANTS = 20 };
 
 static void test_isa(enum isa isa, bool features)
 {
