@@ -44,34 +44,44 @@ static int step_of(const struct opencl_kernel *k, const struct opencl_step *s, s
     return -1;
 }
 
-int opencl_step_enqueue(struct opencl_kernel *k, const struct opencl_step *s, void *queue, void *const buffer[],
-                        void **event, struct gen_error *err)
+/* *kernel, whose arguments are its own, is the caller's to release in any case; it may be NULL. */
+static int enqueue(struct opencl_kernel *k, const struct opencl_step *s, void *queue, void *const buffer[],
+                   cl_kernel *kernel, void **event, struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;
     struct step step;
     cl_int code;
+    *kernel = NULL;
     if (step_of(k, s, &step, err) != 0)
         return -1;
     if (step.groups[0] * step.groups[1] * step.groups[2] == 0) /* nothing to write */
         return event ? opencl_failed(api->clEnqueueMarkerWithWaitList(queue, 0, NULL, (cl_event *)event),
                                      "clEnqueueMarkerWithWaitList", err)
                      : 0;
-    cl_kernel kernel = api->clCreateKernel(k->program, k->name, &code); /* its arguments are its own */
+    *kernel = api->clCreateKernel(k->program, k->name, &code);
     if (opencl_failed(code, "clCreateKernel", err) != 0)
         return -1;
     for (int i = 0; i < step.buffers && code == CL_SUCCESS; i++)
-        code = api->clSetKernelArg(kernel, (cl_uint)i, sizeof(cl_mem), &buffer[i]);
+        code = api->clSetKernelArg(*kernel, (cl_uint)i, sizeof(cl_mem), &buffer[i]);
     if (code == CL_SUCCESS)
-        code = api->clSetKernelArg(kernel, (cl_uint)step.buffers, step.size, step.args);
-    int result = opencl_failed(code, "clSetKernelArg", err);
-    if (result == 0) {
-        const size_t local[3] = {(size_t)k->source.group[0], (size_t)k->source.group[1], 1};
-        const size_t global[3] = {local[0] * (size_t)step.groups[0], local[1] * (size_t)step.groups[1],
-                                  (size_t)step.groups[2]};
-        code = api->clEnqueueNDRangeKernel(queue, kernel, 3, NULL, global, local, 0, NULL, (cl_event *)event);
-        result = opencl_failed(code, "clEnqueueNDRangeKernel", err);
-    }
-    api->clReleaseKernel(kernel);
+        code = api->clSetKernelArg(*kernel, (cl_uint)step.buffers, step.size, step.args);
+    if (opencl_failed(code, "clSetKernelArg", err) != 0)
+        return -1;
+    const size_t local[3] = {(size_t)k->source.group[0], (size_t)k->source.group[1], 1};
+    const size_t global[3] = {local[0] * (size_t)step.groups[0], local[1] * (size_t)step.groups[1],
+                              (size_t)step.groups[2]};
+    return opencl_failed(
+        api->clEnqueueNDRangeKernel(queue, *kernel, 3, NULL, global, local, 0, NULL, (cl_event *)event),
+        "clEnqueueNDRangeKernel", err);
+}
+
+int opencl_step_enqueue(struct opencl_kernel *k, const struct opencl_step *s, void *queue, void *const buffer[],
+                        void **event, struct gen_error *err)
+{
+    cl_kernel kernel;
+    int result = enqueue(k, s, queue, buffer, &kernel, event, err);
+    if (kernel)
+        k->target->cl->api.clReleaseKernel(kernel);
     return result;
 }
 
@@ -81,6 +91,7 @@ int opencl_step_run(struct opencl_kernel *k, const struct opencl_step *s, void *
     const struct opencl_api *api = &k->target->cl->api;
     const int n = k->source.step == OPENCL_PRODUCT ? 3 : 2;
     cl_mem buffer[BUFFERS] = {NULL};
+    cl_kernel kernel = NULL;
     void *buffers[BUFFERS] = {NULL};
     cl_int code = CL_SUCCESS;
     cl_command_queue queue = api->clCreateCommandQueue(k->target->context, k->target->device.id, 0, &code);
@@ -94,12 +105,14 @@ int opencl_step_run(struct opencl_kernel *k, const struct opencl_step *s, void *
         result = opencl_failed(code, "clCreateBuffer", err);
     }
     if (result == 0)
-        result = opencl_step_enqueue(k, s, queue, buffers, NULL, err);
+        result = enqueue(k, s, queue, buffers, &kernel, NULL, err);
     if (result == 0)
         result = opencl_failed(
             api->clEnqueueReadBuffer(queue, buffer[n - 1], CL_TRUE, 0, size[n - 1], array[n - 1], 0, NULL, NULL),
             k->name, err);
     api->clFinish(queue);
+    if (kernel)
+        api->clReleaseKernel(kernel);
     for (int i = 0; i < n; i++)
         if (buffer[i])
             api->clReleaseMemObject(buffer[i]);

@@ -38,7 +38,7 @@ check 'bench says which' says '"compiler": "cc", .*"compile_ms": [0-9]' bench --
 check 'and in words' says 'compiled by cc in' bench --compiler cc
 check 'both is no way to run' fails 2 '--compiler both is for tune; expected tcc or cc' bench --compiler both
 
-printf 'head_dim: 32\nisa: c\ntile: {q: 64, k: 64}\nmicro: {rows: 4, vecs: [1, 2]}\nunroll: 1\n' > some.yaml
+printf 'head_dim: 32\nisa: c\ntile: {q: 64, k: 64}\nmicro: {rows: 4, vecs: [1, 2]}\nunroll: 1\nsplit: 0\n' > some.yaml
 tune() { "$attngen" tune some.yaml $shape --time-limit 10 "$@"; }
 check 'tune by both' says '^compiler (cc|tcc): its winner runs at [0-9.]+ times the speed of the one by (tcc|cc)$' \
     tune --compiler both
