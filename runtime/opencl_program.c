@@ -205,10 +205,24 @@ static cl_program from_ptx(struct opencl_target *t, const char *ptx, const char 
     return NULL;
 }
 
-char *opencl_ptx(struct opencl_target *t, const struct opencl_source *s, const char *head, struct gen_error *err)
+/* From source; what the build says is in *build_code. */
+static cl_program compile(struct opencl_target *t, const struct opencl_source *s, cl_int *build_code,
+                          struct gen_error *err)
 {
     const struct opencl_api *api = &t->cl->api;
     cl_device_id id = t->device.id;
+    cl_int code;
+    const char *text = s->text;
+    cl_program program = api->clCreateProgramWithSource(t->context, 1, &text, &s->size, &code);
+    if (opencl_failed(code, "clCreateProgramWithSource", err) != 0)
+        return NULL;
+    *build_code = api->clBuildProgram(program, 1, &id, options_of(&t->device), NULL, NULL);
+    return program;
+}
+
+char *opencl_ptx(struct opencl_target *t, const struct opencl_source *s, const char *head, struct gen_error *err)
+{
+    const struct opencl_api *api = &t->cl->api;
     cl_int code;
     struct buf all = {0};
     if (!t->device.nvidia) {
@@ -218,10 +232,9 @@ char *opencl_ptx(struct opencl_target *t, const struct opencl_source *s, const c
     }
     if (opencl_fits(&t->device, s, err) != 0)
         return NULL;
-    cl_program made = api->clCreateProgramWithSource(t->context, 1, (const char *[]){s->text}, &s->size, &code), ready;
-    if (opencl_failed(code, "clCreateProgramWithSource", err) != 0)
+    cl_program made = compile(t, s, &code, err), ready;
+    if (!made)
         return NULL;
-    code = api->clBuildProgram(made, 1, &id, options_of(&t->device), NULL, NULL);
     char *ptx = driver_ptx(t, made, s, code, err);
     api->clReleaseProgram(made);
     if (!ptx)
@@ -242,13 +255,10 @@ char *opencl_ptx(struct opencl_target *t, const struct opencl_source *s, const c
 cl_program opencl_build_program(struct opencl_target *t, const struct opencl_source *s, struct gen_error *err)
 {
     const struct opencl_api *api = &t->cl->api;
-    cl_device_id id = t->device.id;
     cl_int code;
-    const char *text = s->text;
-    cl_program program = api->clCreateProgramWithSource(t->context, 1, &text, &s->size, &code);
-    if (opencl_failed(code, "clCreateProgramWithSource", err) != 0)
+    cl_program program = compile(t, s, &code, err);
+    if (!program)
         return NULL;
-    code = api->clBuildProgram(program, 1, &id, options_of(&t->device), NULL, NULL);
     if (s->level != OPENCL_SM90) {
         if (code == CL_SUCCESS)
             return program;

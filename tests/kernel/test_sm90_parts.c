@@ -485,20 +485,10 @@ static int teardown(void **state)
     return 0;
 }
 
-static int need_card(void **state)
-{
-    const struct suite *s = *state;
-    if (s->program[1])
-        return 0;
-    print_message("# %s\n", s->card.why);
-    return -1;
-}
-
-/* A setup that fails is an error, so each test looks itself. */
 static void with_card(void **state, void (*test)(void **state))
 {
-    if (need_card(state) != 0)
-        skip();
+    const struct suite *s = *state;
+    card_need(&s->card);
     test(state);
 }
 

@@ -32,6 +32,14 @@ void card_open(struct card *c, int least, int most)
     assert_int_equal(code, CL_SUCCESS);
 }
 
+void card_need(const struct card *c)
+{
+    if (c->target)
+        return;
+    print_message("# %s\n", c->why);
+    skip();
+}
+
 void card_close(struct card *c)
 {
     if (c->queue)

@@ -19,6 +19,7 @@ struct card {
 /* The first device, if its compute capability is between the two. Whatever else fails fails the test. */
 void card_open(struct card *c, int least, int most);
 void card_close(struct card *c);
+void card_need(const struct card *c); /* skips the test where there is none. Not for a setup: one that skips is an error */
 
 /* Kernels of a template, for a level. */
 cl_program card_build(struct card *c, const char *text, size_t size, const struct variant *v, enum opencl_level level);
