@@ -9,6 +9,7 @@ static const char *const other_dtype_names[] = {"same", "f32", "f16", "bf16", NU
 static const char *const bias_names[] = {"none", "f32", "f16", "bf16", NULL};
 static const char *const copy_names[] = {"plain", "async", "tma", NULL};
 static const char *const loop_names[] = {"joint", "specialised", "persistent", NULL};
+static const char *const order_names[] = {"heavy", "straight", NULL};
 static const char *const isa_names[] = {"c", "avx2", "avx512", "avx512bf16", "portable", "sm90", "sm80", NULL};
 const char *const language_names[] = {"c", "opencl", NULL};
 
@@ -129,6 +130,10 @@ const struct field fields[FIELD_COUNT] = {
     [F_SHARED_Q] = {.key = "shared_q", .var = "SHARED_Q", .tag = "_sharedq", .type = FIELD_BOOL, .side = FIELD_TUNING,
                     .elide = true, .doc = "queries are read again for each tile of keys, not held in registers (sm80)",
                     .fallback = ALL(0)},
+    [F_ORDER] = {.key = "order", .var = "ORDER", .tag = "_order", .type = FIELD_NAME, .side = FIELD_TUNING, .elide = true,
+                 .names = order_names,
+                 .doc = "causal: heavy tiles first, of heads whose keys L2 holds; or as they stand (sm90, sm80)",
+                 .fallback = ALL(ORDER_HEAVY)},
 };
 
 enum language isa_language(enum isa isa)

@@ -74,7 +74,7 @@
 % let WORKSPACE = AT_STAGE + round_up(STAGE*4, 64)
 % assert GQ + GX + VW == 0, "group and vector belong to OpenCL; isa portable has them"
 % assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
-% assert COPY == "plain" and LOOP == "joint" and SERIAL + UNSWIZZLED + SHARED_Q == 0, "copy, loop, serial, unswizzled and shared_q belong to isas sm90 and sm80"
+% assert COPY == "plain" and LOOP == "joint" and SERIAL + UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy", "copy, loop, serial, unswizzled, shared_q and order belong to isas sm90 and sm80"
 % assert not PAIRS or TQ == "bf16" and TKV == "bf16", "isa avx512bf16 multiplies pairs of bf16; dtype must be bf16"
 % assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"
 % assert MR <= W, "micro.rows must be at most the vector's width"

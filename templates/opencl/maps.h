@@ -2,6 +2,6 @@
  * memory, but for their first words, the addresses; those the kernel fills in. */
 struct attn_cl_maps {
     unsigned long q[16], k[16], v[16], o[16];
-    int near; /* causal: as many heads have their tiles done together, the heavy ones first */
+    int near; /* causal, where heavy tiles come first: as many heads have their tiles done together */
     int unused;
 };

@@ -13,8 +13,8 @@
 % include "opencl/fragments.t"
  *
  * Contract: enqueue it with local size ${ITEMS} and global size ${ITEMS} * ceil(q_len / ${BQ}) * heads * batch. The struct below says
- * what the arguments are; near is 1 or more: in a causal run as many heads have their tiles done together, the heavy ones
- * first. ${COPY == "plain" ? "Rows may begin anywhere." : "Rows begin at multiples of 16 bytes."} Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must
+ * what the arguments are. ${ORDER == "heavy" ? "In a causal run near heads, 1 or more, have their tiles done together, the heavy ones first." : "near is not read."}
+ * ${COPY == "plain" ? "Rows may begin anywhere." : "Rows begin at multiples of 16 bytes."} Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must
  * not overlap the inputs. Keys past a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf.${FEATURES ? "" : " */"}
 % if FEATURES
  * Scores are scaled${SOFTCAP ? ", capped" : ""} and masked, in this order. struct attn_cl_features stands before what this level takes alone. */

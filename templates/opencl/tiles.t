@@ -19,7 +19,7 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
 {
     struct tile x;
     const int q_len = (int)a->q_len, heads = (int)a->heads, tiles = (q_len + ${BQ - 1}) / ${BQ};
-% if CAUSAL
+% if CAUSAL and ORDER == "heavy"
     /* Heavy tiles first, so that light ones fill the end; of as many heads as have room in the cache. */
     const int first = t / (near * tiles) * near, rest = t - first * tiles, some = min(near, heads * (int)a->batch - first);
     const int head = first + rest % some;

@@ -3,14 +3,14 @@
 scaled_dot_product_attention), in one run, on the same shapes. What it is not: part of attngen; it needs PyTorch.
 
     tests/bench/bench_gpu.py out/bin/tests/bench/bench_gpu [--csv FILE [--svg FILE]] [--dtype bf16,f16] [--dims 64,128,256]
-        [--lengths 512,...,16384] [--causal 0,1] [--tokens 16384] [--tune SECONDS | --names FILE] [--rounds 8] [--no-peers]
+        [--lengths 512,...,16384] [--causal 0,1] [--tokens 16384] [--tune SECONDS | --names FILE...] [--rounds 8] [--no-peers]
         [--decode]
 
 Every cell has 16k tokens in all and 2048/D heads. attngen's kernel is the one that tuning finds within so many seconds, or
-the fastest of the names in FILE that belong to the cell. Each contender has 32 launches to warm up, then 8 rounds of 16
-launches, timed by the device's clock; the rounds of all contenders alternate, in an order that turns, and with them those
-of a dense product, since a card that is hot or at its limit of power is slower at all of it. Medians are compared. Data are
-random and normal.
+the fastest of the names in the files that belong to the cell. Each contender has 32 launches to warm up, then 8 rounds of 16
+launches, or as many more as take 20 ms, timed by the device's clock; the rounds of all contenders alternate, in an order that
+turns, and with them those of a dense product. A card at its limit of power lowers its clock, and for a while after: so each
+round is run twice, and its second half is what counts. Medians are compared. Data are random and normal.
 
 With --decode the cells are few queries over many keys, and what is compared is the rate at which K and V are read, each
 counted once. Rounds are then timed by the host, from the first launch to the end of the last, and a kernel that
@@ -25,7 +25,7 @@ import subprocess
 import sys
 import time
 
-LAUNCHES, WARM = 16, 32
+LAUNCHES, WARM, ROUND_MS = 16, 32, 20
 READ = 1 << 30
 
 
@@ -111,6 +111,10 @@ def median(x):
     return (x[(len(x) - 1) // 2] + x[len(x) // 2]) / 2 if x else 0.0
 
 
+def launches_in(ms, each, least):
+    return max(least, math.ceil(ms / each))
+
+
 def choose(worker, cell, options):
     """The name of attngen's kernel for the cell."""
     if not options.names:
@@ -123,11 +127,13 @@ def choose(worker, cell, options):
     for name in options.names:
         if not name.startswith(cell.stem):
             continue
-        answer = worker.ask(f"time {name} {cell.shape} 3 4")
+        answer = worker.ask(f"time {name} {cell.shape} 1 4")
+        if "ms" in answer:
+            answer = worker.ask(f"time {name} {cell.shape} 2 {launches_in(ROUND_MS, answer['ms'][-1], 4)}")
         if "ms" not in answer:
             print(f"#   {name}: {answer['error']}")
             continue
-        ms = median(answer["ms"])
+        ms = answer["ms"][-1]
         print(f"#   {cell.length:6} {cell.tflops(ms):7.1f} {name[len(cell.stem):]}  {answer['registers']} registers"
               f"{', %d bytes spilled' % answer['spills'] if answer['spills'] else ''}"
               f"{', serialised' if answer['serialised'] else ''}", flush=True)
@@ -145,16 +151,16 @@ def measure(worker, cell, name, options):
             rounds[peer] = lambda n, k, peer=peer: [peers.round(peer, k) for _ in range(n)]
         dense = Dense()
         rounds["dense"] = lambda n, k: [dense.round(k) for _ in range(n)]
-    order, seen = list(rounds), {c: [] for c in rounds}
+    order, seen, launches = list(rounds), {c: [] for c in rounds}, {}
     for c in list(order):
         try:
-            rounds[c](1, WARM)
+            launches[c] = launches_in(ROUND_MS, rounds[c](1, WARM)[0], LAUNCHES)
         except RuntimeError as error:
             print(f"#   {c}: {str(error).splitlines()[0]}")
             order.remove(c)
     for r in range(options.rounds):
         for c in order[r % len(order):] + order[:r % len(order)]:
-            seen[c] += rounds[c](1, LAUNCHES)
+            seen[c].append(rounds[c](2, launches[c])[-1])
     return {c: median(x) for c, x in seen.items()}
 
 
@@ -261,7 +267,7 @@ def main():
     parser.add_argument("--causal", default="0,1")
     parser.add_argument("--tokens", type=int, default=16384)
     parser.add_argument("--tune", type=float, default=10)
-    parser.add_argument("--names")
+    parser.add_argument("--names", nargs="+")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--decode", action="store_true")
     parser.add_argument("--no-peers", dest="peers", action="store_false")
@@ -269,7 +275,7 @@ def main():
     if options.svg and not options.csv:
         parser.error("--svg draws what --csv writes; expected both")
     if options.names:
-        options.names = [line.strip() for line in open(options.names) if line.strip()]
+        options.names = [line.strip() for file in options.names for line in open(file) if line.strip()]
     worker = Worker(options.worker)
     dense = versions(worker, options)
     if options.decode:

@@ -2,10 +2,10 @@
  * with outputs poisoned before, and timed, with and without a causal mask, in one run; rounds of all rungs alternate.
  *     bench_ladder [--rungs FILE] [--shape B,H,N,D] [--rounds N] [--dense TFLOPS] [--csv FILE] [--svg FILE]
  *                  [--cache DIR] [--limit SECONDS]
- * A table on stdout says what each rung bought; of those that do not build, the build's log. The dense product that rungs
- * are compared with is measured through PyTorch, where that is there (dense_product.py), or said. With a cache, what was
- * built before is not built again, and its registers and spills are not told. On a processor the shape is small. What it is
- * not: a contest with others (bench_gpu.py). */
+ * A table on stdout says what each rung bought; of those that do not build, the build's log; stderr how far it is. The dense
+ * product that rungs are compared with is measured through PyTorch, where that is there (dense_product.py), or said. With a
+ * cache, what was built before is not built again, and its registers and spills are not told. On a processor the shape is
+ * small. What it is not: a contest with others (bench_gpu.py). */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ struct bench {
     int rungs;
     struct result result[LADDER_RUNGS][MASKS];
     char device[256];
-    double dense, end; /* when time is over */
+    double dense, begin, end; /* TFLOP/s; when it began, and when time is over */
     struct cache *cache;
 };
 
@@ -55,6 +55,7 @@ static bool is_over(const struct bench *b)
 struct runner {
     struct climb *climb;
     int launches, rounds, samples;
+    double once; /* ms, of the first launch that was timed */
     double ms[ROUNDS_MAX];
 };
 
@@ -62,7 +63,7 @@ static int start(struct runner *r, struct result *out, int rounds)
 {
     struct gen_error err = {""};
     struct check check;
-    double ms = 0;
+    double ms;
     if (climb_check(r->climb, ROWS, &check, &err) != 0) {
         out->wrong = true;
         snprintf(out->why, sizeof out->why, "%s", err.text);
@@ -70,11 +71,12 @@ static int start(struct runner *r, struct result *out, int rounds)
     }
     out->error = check.error;
     out->bound = check.bound;
-    if (climb_time(r->climb, 1, &ms, &err) != 0) { /* it ran before, by the check */
+    if (climb_time(r->climb, 1, &r->once, &err) != 0) { /* it ran before, by the check */
         out->state = RUNG_FAILED;
         snprintf(out->why, sizeof out->why, "%s", err.text);
         return -1;
     }
+    ms = r->once;
     r->launches = ms * LAUNCHES < BATCH_MS ? LAUNCHES : ms < BATCH_MS ? (int)(BATCH_MS / ms) : 1;
     r->rounds = ms > SLOW_MS && rounds > SLOW_ROUNDS ? SLOW_ROUNDS : rounds;
     return 0;
@@ -87,7 +89,9 @@ static void measure_rounds(struct bench *b, struct runner *runner, int mask, dou
         for (int i = 0; i < b->rungs; i++) {
             struct runner *r = &runner[(i + round + 1) % b->rungs];
             double ms;
-            if (r->climb && round < r->rounds && climb_time(r->climb, r->launches, &ms, &err) == 0 && round >= 0)
+            if (!r->climb || round >= r->rounds || (round < 0 && r->once > SLOW_MS))
+                continue;
+            if (climb_time(r->climb, r->launches, &ms, &err) == 0 && round >= 0)
                 r->ms[r->samples++] = ms;
         }
     for (int i = 0; i < b->rungs; i++)
@@ -118,7 +122,10 @@ static int climb_all(struct bench *b, int mask)
         if (out->state != RUNG_BUILT)
             continue;
         out->build = climb_build(runner[i].climb);
-        if (start(&runner[i], out, b->options.rounds) != 0) {
+        bool runs = start(&runner[i], out, b->options.rounds) == 0;
+        fprintf(stderr, "# %.0f s: %s%s: %.2f ms %s\n", timer_now() - b->begin, b->rung[i].title, mask ? ", causal" : "",
+                runner[i].once, out->why);
+        if (!runs) {
             climb_free(runner[i].climb);
             runner[i].climb = NULL;
         }
@@ -362,9 +369,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
+    b.begin = timer_now();
     if (!look_at_device(&b))
         return 0;
-    b.end = timer_now() + b.options.limit;
+    b.end = b.begin + b.options.limit;
     if (b.options.cache && cache_open(b.options.cache, NULL, NULL, &b.cache) != 0)
         return usage("memory is out");
     for (int mask = 0; mask < MASKS; mask++)

@@ -414,12 +414,18 @@ static int launch(struct climb *c, cl_event *first, cl_event *last, struct gen_e
     return 0;
 }
 
+/* NaN in every element, a piece at a time: scores can be 4 GiB and more, which a driver may take for 0. */
 static int poison(struct ladder *l, int which, struct gen_error *err)
 {
-    const unsigned char nan = 0xff;
-    return opencl_failed(
-        l->cl->api.clEnqueueFillBuffer(l->queue, l->buffer[which], &nan, 1, 0, l->size[which], 0, NULL, NULL),
-        "clEnqueueFillBuffer", err);
+    enum { PIECE = 1 << 28, WORD = 8 };
+    const unsigned char nan[WORD] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    cl_int code = CL_SUCCESS;
+    for (size_t at = 0, n; at < l->size[which] && code == CL_SUCCESS; at += n) {
+        const size_t left = l->size[which] - at;
+        n = left >= PIECE ? PIECE : left >= WORD ? left / WORD * WORD : left;
+        code = l->cl->api.clEnqueueFillBuffer(l->queue, l->buffer[which], nan, n % WORD ? 1 : WORD, at, n, 0, NULL, NULL);
+    }
+    return opencl_failed(code, "clEnqueueFillBuffer", err);
 }
 
 int climb_check(struct climb *c, int64_t rows, struct check *out, struct gen_error *err)

@@ -14,4 +14,6 @@ const char *const stripped[STRIPPED] = {
     "attn_f16_d128_causal_window_on_sm90_q128k128_loopspecialised",
     "attn_bf16_d128_on_sm90_q128k128_pingpong_lazy_loopspecialised",
     "attn_bf16_d64_causal_on_sm90_q128k128_pingpong_loopspecialised_serial",
+    "attn_f16_d128_causal_on_sm90_q128k128_pingpong_lazy_orderstraight",
+    "attn_bf16_d64_causal_window_on_sm80_q128k64_r16_orderstraight",
 };

@@ -119,7 +119,7 @@ static void check_rules(const char *file, const struct rule_case *cases, size_t 
         if (!covered)
             fail_msg("%s: no variant here breaks the rule of line %d", file, line);
     }
-    assert_true(lines > 4);
+    assert_true(lines > 0);
     gen_close(g);
 }
 
@@ -128,7 +128,7 @@ static void test_rules(void **state)
     static const struct rule_case cases[] = {
         {"group and vector belong to OpenCL; isa portable has them", ISA_AVX2, {{F_VECTOR, 4}}},
         {"stages, pingpong and lazy belong to isas sm90 and sm80", ISA_AVX2, {{F_LAZY, 1}}},
-        {"copy, loop, serial, unswizzled and shared_q belong to isas sm90 and sm80", ISA_AVX2, {{F_COPY, COPY_ASYNC}}},
+        {"copy, loop, serial, unswizzled, shared_q and order belong to isas sm90 and sm80", ISA_AVX2, {{F_COPY, COPY_ASYNC}}},
         {"isa avx512bf16 multiplies pairs of bf16; dtype must be bf16", ISA_AVX512BF16, {{F_DTYPE, DTYPE_F16}}},
         {"tile.k must be a multiple of micro.vecs times the vector's width", ISA_AVX2, {{F_TILE_K, 104}}},
         {"tile.q must be a multiple of micro.rows", ISA_AVX512, {{F_TILE_Q, 100}}},
@@ -282,6 +282,20 @@ static void test_rules_of_sm80(void **state)
     check_rules("opencl/sm80.sizes.t", cases, sizeof cases / sizeof *cases);
 }
 
+static void test_rules_of_both_levels(void **state)
+{
+    static const struct rule_case cases[] = {
+        {"order: straight says something of causal runs alone, and not of splits; it must be left out",
+         ISA_SM80,
+         {{F_ORDER, ORDER_STRAIGHT}}},
+        {"order: straight says something of causal runs alone, and not of splits; it must be left out",
+         ISA_SM90,
+         {{F_CAUSAL, 1}, {F_SPLIT, 2048}, {F_ORDER, ORDER_STRAIGHT}}},
+    };
+    (void)state;
+    check_rules("opencl/sm.sizes.t", cases, sizeof cases / sizeof *cases);
+}
+
 /* Of the steps of attention apart: each rule has a name that breaks it. */
 static void test_other_operations(void **state)
 {
@@ -420,6 +434,7 @@ int main(void)
         cmocka_unit_test(test_rules_of_sm90),
         cmocka_unit_test(test_rules_of_joint_sm90),
         cmocka_unit_test(test_rules_of_sm80),
+        cmocka_unit_test(test_rules_of_both_levels),
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_other_operations),
         cmocka_unit_test(test_too_few_registers),
