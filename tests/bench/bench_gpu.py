@@ -9,8 +9,8 @@ scaled_dot_product_attention), in one run, on the same shapes. What it is not: p
 Every cell has 16k tokens in all and 2048/D heads. attngen's kernel is the one that tuning finds within so many seconds, or
 the fastest of the names in the files that belong to the cell. Each contender has 32 launches to warm up, then 8 rounds of 16
 launches, or as many more as take 20 ms, timed by the device's clock; the rounds of all contenders alternate, in an order that
-turns, and with them those of a dense product. A card at its limit of power lowers its clock, and for a while after: so each
-round is run twice, and its second half is what counts. Medians are compared. Data are random and normal.
+turns, and with them those of a dense product, as long as attngen's. A card at its limit of power lowers its clock, and for a
+while after: so each round is on a card that has rested. Medians are compared. Data are random and normal.
 
 With --decode the cells are few queries over many keys, and what is compared is the rate at which K and V are read, each
 counted once. Rounds are then timed by the host, from the first launch to the end of the last, and a kernel that
@@ -25,7 +25,7 @@ import subprocess
 import sys
 import time
 
-LAUNCHES, WARM, ROUND_MS = 16, 32, 20
+LAUNCHES, WARM, ROUND_MS, REST = 16, 32, 20, 0.04
 READ = 1 << 30
 
 
@@ -129,11 +129,12 @@ def choose(worker, cell, options):
             continue
         answer = worker.ask(f"time {name} {cell.shape} 1 4")
         if "ms" in answer:
-            answer = worker.ask(f"time {name} {cell.shape} 2 {launches_in(ROUND_MS, answer['ms'][-1], 4)}")
+            time.sleep(REST)
+            answer = worker.ask(f"time {name} {cell.shape} 1 {launches_in(ROUND_MS, answer['ms'][0], 4)}")
         if "ms" not in answer:
             print(f"#   {name}: {answer['error']}")
             continue
-        ms = answer["ms"][-1]
+        ms = answer["ms"][0]
         print(f"#   {cell.length:6} {cell.tflops(ms):7.1f} {name[len(cell.stem):]}  {answer['registers']} registers"
               f"{', %d bytes spilled' % answer['spills'] if answer['spills'] else ''}"
               f"{', serialised' if answer['serialised'] else ''}", flush=True)
@@ -144,23 +145,27 @@ def choose(worker, cell, options):
 
 def measure(worker, cell, name, options):
     """Milliseconds a launch, by contender."""
-    rounds = {"attngen": lambda n, k: worker.ask(f"time {name} {cell.shape} {n} {k}")["ms"]} if name else {}
+    rounds = {"attngen": lambda k: worker.ask(f"time {name} {cell.shape} 1 {k}")["ms"][0]} if name else {}
     if options.peers:
         peers = Peers(cell)
         for peer in ("cudnn", "fa2"):
-            rounds[peer] = lambda n, k, peer=peer: [peers.round(peer, k) for _ in range(n)]
-        dense = Dense()
-        rounds["dense"] = lambda n, k: [dense.round(k) for _ in range(n)]
-    order, seen, launches = list(rounds), {c: [] for c in rounds}, {}
+            rounds[peer] = lambda k, peer=peer: peers.round(peer, k)
+        rounds["dense"] = Dense().round
+    order, seen, launches, length = list(rounds), {c: [] for c in rounds}, {}, ROUND_MS
     for c in list(order):
         try:
-            launches[c] = launches_in(ROUND_MS, rounds[c](1, WARM)[0], LAUNCHES)
+            each = rounds[c](WARM)
         except RuntimeError as error:
             print(f"#   {c}: {str(error).splitlines()[0]}")
             order.remove(c)
+            continue
+        launches[c] = launches_in(length if c == "dense" else ROUND_MS, each, LAUNCHES)
+        if c == "attngen":
+            length = launches[c] * each
     for r in range(options.rounds):
         for c in order[r % len(order):] + order[:r % len(order)]:
-            seen[c].append(rounds[c](2, launches[c])[-1])
+            time.sleep(REST)
+            seen[c].append(rounds[c](launches[c]))
     return {c: median(x) for c, x in seen.items()}
 
 

@@ -351,7 +351,7 @@ static bool look_at_device(struct bench *b)
     if (b->options.shape.batch == 0)
         b->options.shape = d->type == OPENCL_CPU
                                ? (struct ladder_problem){.batch = 1, .heads = 2, .length = 128, .head_dim = 128}
-                               : (struct ladder_problem){.batch = 4, .heads = 16, .length = 4096, .head_dim = 128};
+                               : (struct ladder_problem){.batch = 2, .heads = 16, .length = 4096, .head_dim = 128};
     b->dense = b->options.dense >= 0 ? b->options.dense : d->type == OPENCL_CPU ? 0 : dense_product();
     ladder_close(l);
     return true;

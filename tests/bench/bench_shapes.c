@@ -319,6 +319,7 @@ static int draw(const struct bench *b)
                         .y_name = "GFLOP/s",
                         .panels = b->panels,
                         .columns = b->list[CAUSAL].count,
+                        .levels_are = "sustained rate of multiply-adds alone, measured in the same run",
                         .panel = (struct plot_panel *)b->panel};
     add_levels(b, &plot);
     return plot_write(&plot, SVG) == 0 ? 0 : fail(SVG, "cannot be written");

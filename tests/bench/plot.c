@@ -34,10 +34,13 @@ static void put_text(FILE *f, const char *text)
     }
 }
 
+/* With a white edge, so that it can be read over a line. */
 static void label(FILE *f, double x, double y, const char *anchor, int size, const char *color, const char *text)
 {
-    fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-size=\"%d\" fill=\"%s\">", x, y, anchor, size,
-            color);
+    fprintf(f,
+            "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-size=\"%d\" fill=\"%s\" stroke=\"white\" "
+            "stroke-width=\"3\" paint-order=\"stroke\">",
+            x, y, anchor, size, color);
     put_text(f, text);
     fputs("</text>\n", f);
 }
@@ -122,8 +125,7 @@ static void put_legend(FILE *f, const struct plot *p)
             if (p->levels)
                 stroke(f, x, y, x + 34, y, FAINT, 1.5, "7 4");
             if (p->levels)
-                label(f, x + 42, y + 4, "start", 13, INK,
-                      "sustained rate of multiply-adds alone, measured in the same run");
+                label(f, x + 42, y + 4, "start", 13, INK, p->levels_are);
             return;
         }
         const struct plot_line *line = &p->panel[0].line[i];

@@ -30,6 +30,7 @@ struct plot {
     int panels, columns;
     struct plot_panel *panel;
     int levels;
+    const char *levels_are; /* in the legend, of all of them */
     struct plot_level level[PLOT_LEVELS];
 };
 /* 0, or -1 when the file cannot be written. */
