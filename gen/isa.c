@@ -230,9 +230,9 @@ static int read_op(struct reader *r, const char *from, const char *to)
                        "empty cell; expected a name, plain C, and an intrinsic where there is a target");
     op->intrinsic = cell_text(r, cell[2]);
     op->plain = cell_text(r, cell[3]);
-    op->writes_memory = op->pattern.operand[0].kind == OPERAND_MEMORY;
-    op->leaves_memory = op->writes_memory && !strchr(op->pattern.key, '=');
-    op->reads_first = !op->writes_memory && reads_first(&op->pattern);
+    if (op->pattern.operand[0].kind == OPERAND_MEMORY)
+        op->effect = strchr(op->pattern.key, '=') ? EFFECT_STORE : EFFECT_HINT;
+    op->reads_first = op->effect == EFFECT_VALUE && reads_first(&op->pattern);
     r->t->op_key[r->t->ops] = op->pattern.key;
     r->t->op[r->t->ops++] = op;
     return read_machine(r, &op->machine, &op->pattern, cell[4]);

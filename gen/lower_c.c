@@ -52,7 +52,7 @@ static bool is_parameter(const struct op *op, int i)
     const struct pattern *p = &op->pattern;
     if (p->operand[i].kind == OPERAND_LITERAL || p->same[i] >= 0)
         return false;
-    return i > 0 || op->writes_memory || op->reads_first;
+    return i > 0 || op->effect != EFFECT_VALUE || op->reads_first;
 }
 
 static void parameter(struct buf *out, const struct isa_table *t, const struct op *op, int i)
@@ -62,7 +62,7 @@ static void parameter(struct buf *out, const struct isa_table *t, const struct o
     switch (o->kind) {
     case OPERAND_VALUE: buf_printf(out, "%s %c", type->c_name, o->letter); break;
     case OPERAND_MEMORY:
-        buf_printf(out, "%s%s *%c", i == 0 && op->writes_memory && !op->leaves_memory ? "" : "const ", type->c_element,
+        buf_printf(out, "%s%s *%c", i == 0 && op->effect == EFFECT_STORE ? "" : "const ", type->c_element,
                    o->letter);
         break;
     case OPERAND_POOL: buf_printf(out, "const %s *%c", type->c_element, o->letter); break;
@@ -74,7 +74,7 @@ static void parameter(struct buf *out, const struct isa_table *t, const struct o
 static void signature(struct buf *out, const struct isa_table *t, const struct op *op)
 {
     bool first = true;
-    buf_printf(out, "OP %s v_%s(", op->writes_memory ? "void" : operand_type(t, &op->pattern.operand[0])->c_name,
+    buf_printf(out, "OP %s v_%s(", op->effect != EFFECT_VALUE ? "void" : operand_type(t, &op->pattern.operand[0])->c_name,
                op->name);
     for (int i = 0; i < op->pattern.operands; i++)
         if (is_parameter(op, i)) {
@@ -128,18 +128,18 @@ static bool mentions(const char *text, const char *word)
 static void plain_op(struct buf *out, const struct isa_table *t, const struct op *op)
 {
     signature(out, t, op);
-    if (!op->writes_memory)
+    if (op->effect == EFFECT_VALUE)
         buf_printf(out, "%s r; EACH AT(r, l) = ", operand_type(t, &op->pattern.operand[0])->c_name);
     else if (mentions(op->plain, "l"))
         buf_puts(out, "EACH ");
     lanes(out, op);
-    buf_puts(out, op->writes_memory ? "; }\n" : "; return r; }\n");
+    buf_puts(out, op->effect == EFFECT_VALUE ? "; return r; }\n" : "; }\n");
 }
 
 static void intrinsic_op(struct buf *out, const struct isa_table *t, const struct op *op)
 {
     signature(out, t, op);
-    buf_printf(out, op->writes_memory ? "%s; }\n" : "return %s; }\n", op->intrinsic);
+    buf_printf(out, op->effect == EFFECT_VALUE ? "return %s; }\n" : "%s; }\n", op->intrinsic);
 }
 
 /* What the micro-kernels use, in the table's order. */
@@ -294,7 +294,7 @@ static void put_arg(struct buf *out, const struct unrolled *u, const struct arg 
 static void put_op(struct buf *out, const struct unrolled *u, const struct inst *i)
 {
     bool first = true;
-    if (!i->op->writes_memory) {
+    if (i->op->effect == EFFECT_VALUE) {
         put_value(out, u, i->arg[0].value);
         buf_puts(out, " = ");
     }

@@ -80,14 +80,17 @@ struct machine {
     bool evex_k0; /* the encoder wants an explicit k0 as second operand (found by trying) */
 };
 
+/* What an op does: its operand 0 is a value, or memory that it writes, or memory that it names without an =, as a hint. */
+enum op_effect { EFFECT_VALUE, EFFECT_STORE, EFFECT_HINT };
+
 struct op {
     const char *name;
     struct place place;
     struct pattern pattern;
     const char *intrinsic, *plain; /* NULL where the table has none */
     struct machine machine;
-    bool writes_memory, reads_first; /* operand 0 is memory; operand 0 is read and written */
-    bool leaves_memory; /* which it names without an =: a hint */
+    enum op_effect effect;
+    bool reads_first; /* the value that it gives, too */
 };
 
 struct macro; /* a composite, in the same language */

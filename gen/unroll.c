@@ -360,7 +360,7 @@ static int add_op(struct unroller *r, const struct op *op, const struct node *n,
         if (i->arg[k].kind == ARG_VALUE || i->arg[k].kind == ARG_MEMORY)
             r->u->val[i->arg[k].value].last = r->u->insts - 1;
     }
-    for (int v = op->writes_memory && !op->leaves_memory ? i->arg[0].value : -1; v >= 0; v = r->u->val[v].parent)
+    for (int v = op->effect == EFFECT_STORE ? i->arg[0].value : -1; v >= 0; v = r->u->val[v].parent)
         r->u->val[v].written = true;
     return 0;
 }

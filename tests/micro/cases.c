@@ -97,7 +97,7 @@ static void put_statement(struct buf *b, const struct op_case *c, const struct i
     int operand = 0;
     if (is_mask(first))
         buf_puts(b, "mask ");
-    else if (!c->op->writes_memory && !c->op->reads_first)
+    else if (c->op->effect == EFFECT_VALUE && !c->op->reads_first)
         buf_printf(b, "vec %s ", first->type);
     for (const char *k = c->op->pattern.key; *k; k++) {
         if (*k == '_' && (k[1] == ' ' || !k[1]) && (k == c->op->pattern.key || k[-1] == ' '))
@@ -131,7 +131,7 @@ static void put_case(struct buf *b, const struct op_case *c, const struct isa_ta
     put_statement(b, c, t);
     if (is_mask(&c->op->pattern.operand[0]))
         buf_puts(b, "\n  vec r = sel(a0, yes, no); p0[0] = to r");
-    else if (!c->op->writes_memory)
+    else if (c->op->effect == EFFECT_VALUE)
         buf_puts(b, "\n  p0[0] = to a0");
     if (kept)
         buf_printf(b, "\n  p%d[%d*W + i*W] = to h[i] for i<%d", last, kept, kept);
