@@ -152,9 +152,15 @@ static int emit_batch(struct batch *b, enum gen_flags flags)
     return 0;
 }
 
+/* Of gcc a compiled header and what includes it must be told the same. */
+static const char *optimisation(const struct suite *s)
+{
+    return s->soak ? "-O2" : "-O1";
+}
+
 static int compile_batch(const struct batch *b, const struct form *form)
 {
-    const char *argv[BATCH + 16] = {form->compiler, "-std=c11", b->suite->soak ? "-O2" : "-O1",
+    const char *argv[BATCH + 16] = {form->compiler, "-std=c11", optimisation(b->suite),
                                     "-Wall",        "-Wextra",  "-Werror"};
     int n = 6;
     if (strcmp(form->compiler, "tcc") == 0)
@@ -279,8 +285,8 @@ static void compile_intrinsics(struct suite *s)
     char compiled[240];
     snprintf(s->intrinsics, sizeof s->intrinsics, "%s/intrinsics.h", s->dir);
     snprintf(compiled, sizeof compiled, "%s.gch", s->intrinsics);
-    const char *const argv[] = {"gcc",   "-std=c11", s->soak ? "-O2" : "-O1", "-Wall", "-Wextra",   "-Werror",
-                                "-fPIC", "-x",       "c-header",              "-o",    compiled,    s->intrinsics,
+    const char *const argv[] = {"gcc",   "-std=c11", optimisation(s), "-Wall", "-Wextra", "-Werror",
+                                "-fPIC", "-x",       "c-header",      "-o",    compiled,  s->intrinsics,
                                 NULL};
     if (!write_file(s->intrinsics, text, sizeof text - 1) || run_program(argv, "/dev/null") != 0)
         s->intrinsics[0] = 0;
