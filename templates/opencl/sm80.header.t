@@ -13,7 +13,7 @@
 % include "opencl/fragments.t"
  *
  * Contract: enqueue it with local size ${ITEMS} and global size ${ITEMS} * ceil(q_len / ${BQ}) * heads * batch. The struct below says
- * what the arguments are. ${ORDER == "heavy" ? "In a causal run near heads, 1 or more, have their tiles done together, the heavy ones first." : "near is not read."}
+ * what the arguments are. ${NEAR}
  * ${COPY == "plain" ? "Rows may begin anywhere." : "Rows begin at multiples of 16 bytes."} Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must
  * not overlap the inputs. Keys past a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf.${FEATURES ? "" : " */"}
 % if FEATURES

@@ -21,6 +21,6 @@
  * 64 rows (Q) or ${BK} (K, V), with 128 bytes of swizzle; room is 640 bytes, and for one launch at a time. Rows lie whole 16
  * bytes apart; lengths are below 2^30.
 % end
- * ${ORDER == "heavy" ? "In a causal run near heads, 1 or more, have their tiles done together, the heavy ones first." : "near is not read."} Where has_lse or
+ * ${NEAR} Where has_lse or
  * has_lens is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. Keys past a sequence's length ${COPY == "tma" ? "may be" : "are not"}
  * read. A row that sees no key gives O = 0 and LSE = -inf. */

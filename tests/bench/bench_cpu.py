@@ -11,24 +11,16 @@ median: on a machine that others use, too, the best says more. PyTorch takes its
 """
 import argparse
 import json
-import math
 import os
 import subprocess
 import sys
 import tempfile
 import time
 
+from bench_gpu import geometric_mean, median
+
 ROUND = 1.0  # seconds
 TYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
-
-
-def median(x):
-    x = sorted(x)
-    return (x[(len(x) - 1) // 2] + x[len(x) // 2]) / 2
-
-
-def geometric_mean(x):
-    return math.exp(sum(map(math.log, x)) / len(x))
 
 
 class Ours:

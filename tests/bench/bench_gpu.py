@@ -143,6 +143,27 @@ def choose(worker, cell, options):
     return best
 
 
+def warm_up(rounds, launches):
+    """Milliseconds a launch, of those contenders that can run."""
+    each = {}
+    for c in rounds:
+        try:
+            each[c] = rounds[c](launches)
+        except RuntimeError as error:
+            print(f"#   {c}: {str(error).splitlines()[0]}")
+    return each
+
+
+def alternate(rounds, launches, count, rest):
+    """Medians of so many rounds, in an order that turns, each after a rest of so many seconds."""
+    order, seen = list(launches), {c: [] for c in rounds}
+    for r in range(count):
+        for c in order[r % len(order):] + order[:r % len(order)]:
+            time.sleep(rest)
+            seen[c].append(rounds[c](launches[c]))
+    return {c: median(x) for c, x in seen.items()}
+
+
 def measure(worker, cell, name, options):
     """Milliseconds a launch, by contender."""
     rounds = {"attngen": lambda k: worker.ask(f"time {name} {cell.shape} 1 {k}")["ms"][0]} if name else {}
@@ -151,22 +172,11 @@ def measure(worker, cell, name, options):
         for peer in ("cudnn", "fa2"):
             rounds[peer] = lambda k, peer=peer: peers.round(peer, k)
         rounds["dense"] = Dense().round
-    order, seen, launches, length = list(rounds), {c: [] for c in rounds}, {}, ROUND_MS
-    for c in list(order):
-        try:
-            each = rounds[c](WARM)
-        except RuntimeError as error:
-            print(f"#   {c}: {str(error).splitlines()[0]}")
-            order.remove(c)
-            continue
-        launches[c] = launches_in(length if c == "dense" else ROUND_MS, each, LAUNCHES)
-        if c == "attngen":
-            length = launches[c] * each
-    for r in range(options.rounds):
-        for c in order[r % len(order):] + order[:r % len(order)]:
-            time.sleep(REST)
-            seen[c].append(rounds[c](launches[c]))
-    return {c: median(x) for c, x in seen.items()}
+    each = warm_up(rounds, WARM)
+    launches = {c: launches_in(ROUND_MS, ms, LAUNCHES) for c, ms in each.items()}
+    if "dense" in each and "attngen" in each:
+        launches["dense"] = launches_in(launches["attngen"] * each["attngen"], each["dense"], LAUNCHES)
+    return alternate(rounds, launches, options.rounds, REST)
 
 
 def measure_few(worker, cell, name, options):
@@ -178,17 +188,8 @@ def measure_few(worker, cell, name, options):
         peers = Peers(cell)
         for peer in ("cudnn", "fa2"):
             rounds[peer] = lambda k, peer=peer: peers.wall(peer, k)
-    order, seen = list(rounds), {c: [] for c in rounds}
-    for c in list(order):
-        try:
-            rounds[c](8)
-        except RuntimeError as error:
-            print(f"#   {c}: {str(error).splitlines()[0]}")
-            order.remove(c)
-    for r in range(options.rounds):
-        for c in order[r % len(order):] + order[:r % len(order)]:
-            seen[c].append(rounds[c](cell.launches))
-    return {c: median(x) for c, x in seen.items()}
+    launches = dict.fromkeys(warm_up(rounds, 8), cell.launches)
+    return alternate(rounds, launches, options.rounds, 0)
 
 
 def decode(worker, options):

@@ -63,7 +63,6 @@ static int start(struct runner *r, struct result *out, int rounds)
 {
     struct gen_error err = {""};
     struct check check;
-    double ms;
     if (climb_check(r->climb, ROWS, &check, &err) != 0) {
         out->wrong = true;
         snprintf(out->why, sizeof out->why, "%s", err.text);
@@ -76,7 +75,7 @@ static int start(struct runner *r, struct result *out, int rounds)
         snprintf(out->why, sizeof out->why, "%s", err.text);
         return -1;
     }
-    ms = r->once;
+    const double ms = r->once;
     r->launches = ms * LAUNCHES < BATCH_MS ? LAUNCHES : ms < BATCH_MS ? (int)(BATCH_MS / ms) : 1;
     r->rounds = ms > SLOW_MS && rounds > SLOW_ROUNDS ? SLOW_ROUNDS : rounds;
     return 0;

@@ -59,7 +59,7 @@ struct suite {
     struct cpu cpu;
     uint64_t seed;
     bool soak, features, here[FORMS]; /* here: the form's compiler is */
-    char dir[200], intrinsics[220]; /* a header that gcc has compiled, or nothing */
+    char dir[200], intrinsics[220]; /* the latter: a header that gcc has compiled */
     struct variant *variants;
     int count;
     struct totals *totals;
@@ -171,7 +171,7 @@ static int compile_batch(const struct batch *b, const struct form *form)
     argv[n++] = b->object;
     if (form->define)
         argv[n++] = form->define;
-    else if (b->suite->intrinsics[0] && strcmp(form->compiler, "gcc") == 0) {
+    else if (strcmp(form->compiler, "gcc") == 0) {
         argv[n++] = "-include";
         argv[n++] = b->suite->intrinsics;
     }
@@ -278,27 +278,15 @@ static void look_around(struct suite *s, enum isa isa)
     }
 }
 
-/* Reading immintrin.h takes gcc as long as half a kernel. */
-static void compile_intrinsics(struct suite *s)
+/* Reading immintrin.h takes gcc as long as half a kernel. If it cannot be compiled, it is read. */
+static void compile_intrinsics(struct suite *s, const char *compiled)
 {
     static const char text[] = "#include <immintrin.h>\n";
-    char compiled[240];
-    snprintf(s->intrinsics, sizeof s->intrinsics, "%s/intrinsics.h", s->dir);
-    snprintf(compiled, sizeof compiled, "%s.gch", s->intrinsics);
     const char *const argv[] = {"gcc",   "-std=c11", optimisation(s), "-Wall", "-Wextra", "-Werror",
                                 "-fPIC", "-x",       "c-header",      "-o",    compiled,  s->intrinsics,
                                 NULL};
-    if (!write_file(s->intrinsics, text, sizeof text - 1) || run_program(argv, "/dev/null") != 0)
-        s->intrinsics[0] = 0;
-}
-
-static void remove_intrinsics(const struct suite *s)
-{
-    char path[240];
-    snprintf(path, sizeof path, "%s/intrinsics.h", s->dir);
-    unlink(path);
-    snprintf(path, sizeof path, "%s/intrinsics.h.gch", s->dir);
-    unlink(path);
+    assert_true(write_file(s->intrinsics, text, sizeof text - 1));
+    run_program(argv, "/dev/null");
 }
 
 /* The first rows of a pairwise choice hold most of its pairs; test_random.c looks at features, too. */
@@ -330,7 +318,10 @@ static void test_isa(enum isa isa, bool features)
     s.totals = shared_memory(sizeof *s.totals);
     assert_non_null(s.totals);
     look_around(&s, isa);
-    compile_intrinsics(&s);
+    char compiled[240];
+    snprintf(s.intrinsics, sizeof s.intrinsics, "%s/intrinsics.h", s.dir);
+    snprintf(compiled, sizeof compiled, "%s.gch", s.intrinsics);
+    compile_intrinsics(&s, compiled);
     if (s.count == 0 && !getenv("ATTN_FILTER"))
         fail_msg("no variant of isa %s can be emitted", field_value_name(F_ISA, isa));
     int failed = run_jobs((s.count + BATCH - 1) / BATCH, run_batch, &s);
@@ -339,7 +330,8 @@ static void test_isa(enum isa isa, bool features)
                   field_value_name(F_ISA, isa), features ? ", features" : "", s.count, s.totals->kernels,
                   s.totals->problems, s.totals->ratio[0], s.totals->ratio[1], s.totals->ratio[2]);
     int failures = s.totals->failures;
-    remove_intrinsics(&s);
+    unlink(s.intrinsics);
+    unlink(compiled);
     rmdir(s.dir);
     shared_free(s.totals, sizeof *s.totals);
     free(s.variants);
