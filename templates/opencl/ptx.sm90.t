@@ -187,12 +187,6 @@ INLINED uint count_part(__global uint *at) /* as count_up; whoever counts later 
     __asm__ volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
     return before;
 }
-INLINED int anew(int x) /* x: what is computed of it is not kept from one tile to the next, for want of registers */
-{
-    int y;
-    __asm__ volatile("mov.b32 %0, %1;" : "=r"(y) : "r"(x));
-    return y;
-}
 INLINED int named_any(uint number, uint items, int x) /* waits for all; whether x holds in any */
 {
     int y;
@@ -217,6 +211,13 @@ INLINED void written4(float *x, __global const float *at)
         : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]) : "l"((ulong)at));
 }
 % end
+
+INLINED int anew(int x) /* x: what is computed of it is not kept from one tile to the next, for want of registers */
+{
+    int y;
+    __asm__ volatile("mov.b32 %0, %1;" : "=r"(y) : "r"(x));
+    return y;
+}
 
 /* Small matrices of 8 by 8 to shared memory, four or two at once; lane l tells where row l%8 of matrix l/8 goes. */
 INLINED void store_matrices4(uint at, uint a, uint b, uint c, uint d)

@@ -26,7 +26,8 @@
 % include "opencl/sm90.copy.t"
 % include "opencl/sm90.parts.t"
 % let FIRST = FROM ? "from" : "0"
-% let STORE = SPLIT ? "leave_output(x, out, inverse, a, lse)" : "store_output(x, out, inverse)"
+% let STORE = SPLIT ? "leave_output(x, x->nq - 1, out, factor, a, lse)" : "store_output(x, x->nq - 1, out, factor)"
+% let AND_SINKS = SINK ? ", sinks" : ""
 
 /* With ping-pong one warpgroup's products run while the other makes exponentials. */
 % if PINGPONG
@@ -38,12 +39,37 @@
 % end
 #define RELEASE(x, bar) if ((x)->lane == 0) arrive(bar)
 
-INLINED void begin_step(float *s, float *out, const uint *p, struct part *x)
+INLINED void clear(float *out)
+{
+    #pragma unroll
+    for (int n = 0; n < ${NO}; n++)
+        out[n] = 0.0f;
+}
+
+% if LATER
+/* What is to be done with output before more is added to it: nothing; store it, as tile n's, and begin anew; multiply it. */
+enum due { NOTHING, STORING, RESCALING };
+
+INLINED void settle(float *out, int due, const float *factor, const struct part *x, uint n)
+{
+    if (due == STORING) {
+        store_output(x, n, out, factor);
+        clear(out);
+    } else if (due == RESCALING)
+        rescale(out, factor);
+}
+
+% end
+/* Begins the scores of these keys, and the values of those before${LATER ? ". In between it does what is due, while scores are multiplied" : ""}. */
+INLINED void begin_step(float *s, float *out, const uint *p, struct part *x${LATER ? ", int due, const float *factor, uint n" : ""})
 {
     const uint shared = x->shared;
     await(K_FULL(x->nk), ROUND(x->nk));
     TAKE_TURN(x);
     begin_scores(s, Q_AT(x->w, x->nq), K_AT(x->nk));
+% if LATER
+    settle(out, due, factor, x, n);
+% end
     await(V_FULL(x->nv), ROUND(x->nv));
     begin_values(out, p, V_AT(x->nv));
     GIVE_TURN(x);
@@ -65,6 +91,48 @@ INLINED void end_values(struct part *x)
     x->nv++;
 }
 
+/* The last values of the tile before, by themselves. */
+INLINED void finish(float *out, const uint *p, struct part *x, struct rows *rows, float *factor,${LATER ? " int due," : ""}
+    const struct attn_cl_args *a, __global float *lse${SINK ? ", __global const float *sinks" : ""})
+{
+    const uint shared = x->shared;
+% if LATER
+    settle(out, due, factor, x, x->nq - 2);
+% end
+    await(V_FULL(x->nv), ROUND(x->nv));
+    begin_values(out, p, V_AT(x->nv));
+    close_rows(x, rows, factor, 1, a, lse${AND_SINKS});
+    await_staging(x);
+    end_values(x);
+    ${STORE};
+}
+
+INLINED void no_values(uint *p)
+{
+    #pragma unroll
+    for (int n = 0; n < ${NS/2}; n++)
+        p[n] = 0;
+}
+
+% if UNEVEN
+/* The first steps of a tile, whose keys no row of this warpgroup sees. Values of the last one stay: P = 0 is multiplied by them. */
+INLINED void skip(int steps, struct part *x, int pending)
+{
+    const uint shared = x->shared;
+    #pragma unroll 1
+    for (; steps > 0; steps--, pending = 0) {
+        await(K_FULL(x->nk), ROUND(x->nk));
+        RELEASE(x, K_EMPTY(x->nk));
+        x->nk++;
+        if (pending) /* the tile before had its last values without this tile's first scores */
+            continue;
+        await(V_FULL(x->nv), ROUND(x->nv));
+        RELEASE(x, V_EMPTY(x->nv));
+        x->nv++;
+    }
+}
+
+% end
 /* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values of the
  * step before, be it of the tile before; ${SERIAL ? "when both are there" : "while these are under way"}, it makes exponentials of the scores. Before the
  * first tile there is one of nothing: P = 0, whose output is not stored. */
@@ -72,15 +140,15 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
 {
     const uint shared = x->shared;
     __local uchar *const memory = x->memory;
-    float s[${NS}], out[${NO}], fix[2], inverse[2];
+    float s[${NS}], out[${NO}], factor[2] = {1.0f, 1.0f}, fix[2];
     uint p[${NS/2}];
     struct rows rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
-    #pragma unroll
-    for (int n = 0; n < ${NS/2}; n++)
-        p[n] = 0;
-    #pragma unroll
-    for (int n = 0; n < ${NO}; n++)
-        out[n] = 0.0f;
+    int pending = 0; /* whether the tile before has values to multiply, and output to store */
+% if LATER
+    int due = NOTHING;
+% end
+    clear(out);
+    no_values(p);
     for (;; x->nq++) {
         await(Q_FULL(x->w, x->nq), Q_ROUND(x->nq));
 % if FROM
@@ -91,13 +159,24 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
 % end
         if (j < ${FIRST})
             break;
+% if UNEVEN
+        const int last = last_seen(x, a);
+        if (last < j) {
+            if (pending)
+                finish(out, p, x, &rows, factor, a, lse${AND_SINKS});
+            skip(j - last, x, pending);
+            clear(out);
+            no_values(p);
+            pending = 0, j = last;
+        }
+% end
 % if not SOFTCAP
         if (a->scale < 0.0f)
             negate_q(x);
 % end
-        begin_step(s, out, p, x);
+        begin_step(s, out, p, x${LATER ? ", due, factor, x->nq - 2" : ""});
         set_ends(x, TILE_AT(x->w, x->nq));
-        close_rows(x, &rows, inverse, a, lse${SINK ? ", sinks" : ""});
+        close_rows(x, &rows, factor, pending, a, lse${AND_SINKS});
         await_staging(x);
         end_scores(x, j == ${FIRST});
 % if SOFTCAP
@@ -106,19 +185,19 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
         mask_edge(s, x, j);
         softmax(s, &rows, fix, x->scale);
         end_values(x);
-% if SPLIT
-        round_all(p, s); /* which leaves registers for a merge */
-% end
-        if (x->nq > 0)
-            ${STORE};
-        #pragma unroll
-        for (int n = 0; n < ${NO}; n++)
-            out[n] = 0.0f;
-% if not SPLIT
         round_all(p, s);
+% if LATER
+        due = pending ? STORING : NOTHING;
+        if (!pending)
+            clear(out);
+% else
+        if (pending)
+            ${STORE};
+        clear(out);
 % end
+        pending = 1;
         while (--j >= ${FIRST}) {
-            begin_step(s, out, p, x);
+            begin_step(s, out, p, x${LATER ? ", due, factor, x->nq - 1" : ""});
             end_scores(x, j == ${FIRST});
 % if SOFTCAP
             cap(s, x->ratio);
@@ -126,23 +205,19 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
 % if CAUSAL or WINDOW
             mask_edge(s, x, j);
 % end
-            const int grown = softmax(s, &rows, fix, x->scale);
+            const int grown = softmax(s, &rows, factor, x->scale);
             end_values(x);
-            if (grown)
-                rescale(out, fix);
             round_all(p, s);
+% if LATER
+            due = grown ? RESCALING : NOTHING;
+% else
+            if (grown)
+                rescale(out, factor);
+% end
         }
     }
-% if SPLIT
-    if (x->nq == 0) /* there was no unit with keys for this group */
-        return;
-% end
-    await(V_FULL(x->nv), ROUND(x->nv));
-    begin_values(out, p, V_AT(x->nv));
-    close_rows(x, &rows, inverse, a, lse${SINK ? ", sinks" : ""});
-    await_staging(x);
-    products_wait();
-    ${STORE};
+    if (pending)
+        finish(out, p, x, &rows, factor,${LATER ? " due," : ""} a, lse${AND_SINKS});
 }
 
 __kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1)))

@@ -85,6 +85,18 @@ INLINED void mask_edge(float *s, const struct part *x, int j)
 }
 % end
 
+% if UNEVEN
+/* The last tile of keys that a row of this warpgroup sees; where it has none, or they see no key, the first, masked. */
+INLINED int last_seen(const struct part *x, const struct attn_cl_args *a)
+{
+    __local uchar *const memory = x->memory;
+    __local volatile const struct tile *at = TILE_AT(x->w, x->nq);
+    const int i0 = at->i0 + 64 * x->w, rows = (int)a->q_len - i0, from = ${FROM ? "at->from" : "0"};
+    const int end = rows > 0 ? interval(i0 + min(rows, 64) - 1, at->keys, at->offset) : 0;
+    return max((end + ${BK - 1}) / ${BK} - 1, from);
+}
+
+% end
 % if SPLIT
 /* A row whose keys are all in one split is complete, and has its LSE; of another the state goes beside its part of the output. */
 INLINED void note_rows(const struct part *x, const struct rows *rows, float *inverse, __local volatile const struct tile *at,
@@ -110,15 +122,13 @@ INLINED void note_rows(const struct part *x, const struct rows *rows, float *inv
 
 % end
 /* The rows of the tile before are complete: their LSE, and what their output is to be multiplied by. */
-INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse, const struct attn_cl_args *a, __global float *lse${SINK ? "," : ")"}
-% if SINK
-    __global const float *sinks)
-% end
+INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse, int pending, const struct attn_cl_args *a,
+    __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq - 1);
 % if SINK
-    const float sink = x->nq > 0 ? sinks[at->h] * 1.44269504f : -INFINITY;
+    const float sink = pending ? sinks[at->h] * 1.44269504f : -INFINITY;
 % end
     #pragma unroll
     for (int r = 0; r < 2; r++) {
@@ -131,11 +141,12 @@ INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse,
 % end
     }
 % if SPLIT
-    if (x->nq > 0)
+    if (pending)
         note_rows(x, rows, inverse, at, a, lse);
 % else
-    if (a->has_lse && x->nq > 0 && (x->lane & 3) == 0) {
-        const int i = at->i0 + 64 * x->w + 16 * x->warp + x->lane / 4;
+    const int item = ${ITEM} & 127;
+    if (a->has_lse && pending && (item & 3) == 0) {
+        const int i = at->i0 + 64 * x->w + item / 32 * 16 + (item & 31) / 4;
         lse += a->lse_at + (at->b * a->heads + at->h) * a->q_len;
         #pragma unroll
         for (int r = 0; r < 2; r++)
@@ -155,14 +166,14 @@ INLINED void await_staging(const struct part *x)
     named_sync(3 + x->w, 128);
 }
 
-/* O of the tile before goes through shared memory, swizzled as the copy engine wants it, ${OS} of ${VB} box${VB > 1 ? "es" : ""} at a time. */
-INLINED void store_output(const struct part *x, const float *out, const float *inverse)
+/* O of tile n goes through shared memory, swizzled as the copy engine wants it, ${OS} of ${VB} box${VB > 1 ? "es" : ""} at a time. */
+INLINED void store_output(const struct part *x, uint n, const float *out, const float *inverse)
 {
     const uint shared = x->shared;
     __local uchar *const memory = x->memory;
-    __local volatile const struct tile *tile = TILE_AT(x->w, x->nq - 1);
-    const int row = 16 * x->warp + (x->lane & 15), lead = x->warp == 0 && x->lane == 0;
-    const uint at = O_AT(x->w) + row * 128 + ((x->lane / 16 ^ (row & 7)) << 4);
+    __local volatile const struct tile *tile = TILE_AT(x->w, n);
+    const int item = ${ITEM} & 127, row = item / 32 * 16 + (item & 15), lead = item == 0;
+    const uint at = O_AT(x->w) + row * 128 + (((item / 16 & 1) ^ (row & 7)) << 4);
 #define PAIR(n) rounded(out[n] * inverse[(n) / 2 % 2], out[(n) + 1] * inverse[(n) / 2 % 2])
 % for first in 0..ceil_div(VB, OS)
 % if first > 0
@@ -192,15 +203,15 @@ INLINED void store_output(const struct part *x, const float *out, const float *i
 % if SPLIT
 
 /* The same, of rows that are complete; a part of others is kept, and who comes last with one merges all. */
-INLINED void leave_output(const struct part *x, const float *out, const float *inverse, const struct attn_cl_args *a,
+INLINED void leave_output(const struct part *x, uint n, const float *out, const float *inverse, const struct attn_cl_args *a,
     __global float *lse)
 {
     __local uchar *const memory = x->memory;
-    __local volatile const struct tile *at = TILE_AT(x->w, x->nq - 1);
+    __local volatile const struct tile *at = TILE_AT(x->w, n);
     const int lead = x->warp == 0 && x->lane == 0, row = anew(16 * x->warp + x->lane / 4);
     const int slice = slice_at(at, &x->d, a);
     if (at->splits == 1) {
-        store_output(x, out, inverse);
+        store_output(x, n, out, inverse);
         return;
     }
     if (at->slice >= x->d.slices) /* no slice is left for this warpgroup */
@@ -208,11 +219,11 @@ INLINED void leave_output(const struct part *x, const float *out, const float *i
     __global float *part = x->parts + part_at(slice, at->split, &x->d);
     #pragma unroll
     for (int r = 0; r < 2; r++) {
-        const int n = row + 8 * r;
-        if (row_at(n, at, &x->d, a).is) {
+        const int i = row + 8 * r;
+        if (row_at(i, at, &x->d, a).is) {
             #pragma unroll
             for (int m = 0; m < ${NO}; m += 4)
-                *(__global float2 *)(part + n * ${HDV} + 2 * m + 2 * (x->lane & 3)) = (float2)(out[m + 2 * r], out[m + 2 * r + 1]);
+                *(__global float2 *)(part + i * ${HDV} + 2 * m + 2 * (x->lane & 3)) = (float2)(out[m + 2 * r], out[m + 2 * r + 1]);
         }
     }
     named_sync(3 + x->w, 128);

@@ -49,4 +49,10 @@
 % let COPY_REGS = WG == 3 ? 32 : 40
 % assert NO + NS + BK/4 + 32 <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
 % let ITEMS = 128*(WG + 1)
+%# Of three warpgroups each skips keys that only others of the tile see; two would wait for each other all the more. What
+%# depends on the work-item alone is then computed anew for each tile, for want of registers.
+% let UNEVEN = WG == 3 and (CAUSAL or WINDOW)
+% let ITEM = UNEVEN ? "anew(get_local_id(0))" : "get_local_id(0)"
+%# Of two that take turns, what is due of a narrow output is done while the tensor cores have the next scores.
+% let LATER = PINGPONG and HDV <= 128 and not SPLIT
 % let T = DTYPE

@@ -3,7 +3,7 @@
  *     time VARIANT B,Hq,Hkv,Sq,Skv BATCHES LAUNCHES    milliseconds a launch, of each batch of launches
  *     wall VARIANT B,Hq,Hkv,Sq,Skv BATCHES LAUNCHES    the same by the host's clock, from the first one to the end of the last
  *     read BYTES BATCHES LAUNCHES                      the same of a kernel that reads so much memory, and nothing else
- *     check VARIANT B,Hq,Hkv,Sq,Skv ROWS               error and bound over so many rows
+ *     check VARIANT B,Hq,Hkv,Sq,Skv ROWS SEED          error and bound over so many rows, of outputs that were poisoned
  *     tune DTYPE D,DV CAUSAL B,Hq,Hkv,Sq,Skv SECONDS   the fastest variant there, as a plan would find it
  *     names DTYPE D,DV CAUSAL                          all that tuning would try and the rules allow
  *     draw CSV SVG DENSE                               bench_gpu.py's table, beside a dense product's TFLOP/s
@@ -255,13 +255,13 @@ static int answer_read(struct worker *w, size_t bytes, int batches, int launches
     return 0;
 }
 
-static int answer_check(struct worker *w, const struct question *q, int rows)
+static int answer_check(struct worker *w, const struct question *q, int rows, uint64_t seed)
 {
     struct workload work;
     struct check check = {0};
     if (build(w, &q->v) != 0)
         return -1;
-    if (workload_create(&q->v, &q->shape, 7, &work) != 0) {
+    if (workload_create(&q->v, &q->shape, seed, &work) != 0) {
         snprintf(w->err.text, sizeof w->err.text, "out of memory");
         return -1;
     }
@@ -363,13 +363,13 @@ static int answer(struct worker *w, char *line)
         printf("{\"drawn\": true}\n");
         return 0;
     }
-    if (n < 4 || !read_shape(word[2], &q.shape))
+    if (n < 5 || !read_shape(word[2], &q.shape))
         return refuse(w, line);
     if (variant_decode(word[1], &q.v, &w->err) != 0)
         return -1;
-    if (n >= 5 && (!strcmp(word[0], "time") || !strcmp(word[0], "wall")))
+    if (!strcmp(word[0], "time") || !strcmp(word[0], "wall"))
         return answer_time(w, &q, !strcmp(word[0], "wall"), atoi(word[3]), atoi(word[4]));
-    return !strcmp(word[0], "check") ? answer_check(w, &q, atoi(word[3])) : refuse(w, line);
+    return !strcmp(word[0], "check") ? answer_check(w, &q, atoi(word[3]), strtoull(word[4], NULL, 10)) : refuse(w, line);
 }
 
 static int open_worker(struct worker *w)

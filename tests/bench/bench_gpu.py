@@ -4,10 +4,11 @@ scaled_dot_product_attention), in one run, on the same shapes. What it is not: p
 
     tests/bench/bench_gpu.py out/bin/tests/bench/bench_gpu [--csv FILE [--svg FILE]] [--dtype bf16,f16] [--dims 64,128,256]
         [--lengths 512,...,16384] [--causal 0,1] [--tokens 16384] [--tune SECONDS | --names FILE...] [--rounds 8] [--no-peers]
-        [--decode]
+        [--check ROWS] [--seed N] [--decode]
 
 Every cell has 16k tokens in all and 2048/D heads. attngen's kernel is the one that tuning finds within so many seconds, or
-the fastest of the names in the files that belong to the cell. Each contender has 32 launches to warm up, then 8 rounds of 16
+the fastest of the names in the files that belong to the cell; it is checked first, on fresh random data, by 64 rows of
+the cell's output against the double-precision reference, and nothing is measured of one that is wrong. Each contender has 32 launches to warm up, then 8 rounds of 16
 launches, or as many more as take 20 ms, timed by the device's clock; the rounds of all contenders alternate, in an order that
 turns, and with them those of a dense product, as long as attngen's. A card at its limit of power lowers its clock, and for a
 while after: so each round is on a card that has rested. Medians are compared. Data are random and normal.
@@ -21,6 +22,7 @@ import csv
 import json
 import math
 import os
+import random
 import subprocess
 import sys
 import time
@@ -164,6 +166,17 @@ def alternate(rounds, launches, count, rest):
     return {c: median(x) for c, x in seen.items()}
 
 
+def check(worker, cell, name, options):
+    """The error of the kernel as a part of its bound, over some rows of the whole cell."""
+    if not name or not options.check:
+        return 0
+    line = f"check {name} {cell.shape} {options.check} {options.seed}"
+    answer = worker.ask(line)
+    if answer.get("error") or answer["deviation"] > answer["bound"]:
+        sys.exit(f"{line}: {answer.get('error') or 'wrong'}")
+    return answer["deviation"] / answer["bound"]
+
+
 def measure(worker, cell, name, options):
     """Milliseconds a launch, by contender."""
     rounds = {"attngen": lambda k: worker.ask(f"time {name} {cell.shape} 1 {k}")["ms"][0]} if name else {}
@@ -193,16 +206,19 @@ def measure_few(worker, cell, name, options):
 
 
 def decode(worker, options):
-    """GB/s of K and V, by shape."""
+    """GB/s of K and V, by shape. Returns the largest error in bounds."""
+    worst = 0
     print("| dtype | batch, heads, KV heads, queries, keys | attngen | cuDNN | FA2 | read | of cuDNN | variant |\n" + "|---" * 8 + "|")
     for dtype in options.dtype.split(","):
         for shape in ((16, 32, 8, 1, 8192), (16, 32, 8, 1, 65536), (1, 32, 8, 1, 65536), (16, 32, 8, 16, 8192), (1, 16, 16, 128, 65536)):
             cell = FewQueries(dtype, *shape)
             name = choose(worker, cell, options)
+            worst = max(worst, check(worker, cell, name, options))
             speed = {c: cell.rate(ms) for c, ms in measure_few(worker, cell, name, options).items()}
             ours, cudnn, fa2, read = (speed.get(c, 0.0) for c in ("attngen", "cudnn", "fa2", "read"))
             print(f"| {dtype} | {', '.join(map(str, shape))} | {ours:.0f} | {cudnn:.0f} | {fa2:.0f} | {read:.0f} |"
                   f" {ours / cudnn if cudnn else 0:.3f} | {(name or '')[len(cell.stem):]} |", flush=True)
+    return worst
 
 
 class Dense:
@@ -254,8 +270,15 @@ def versions(worker, options):
         dense = dense_product()
         print(f"# PyTorch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()};"
               f" dense bf16 product {dense:.0f} TFLOP/s")
+    if options.check:
+        print(f"# seed {options.seed} (--seed sets another)")
     clocks()
     return dense
+
+
+def say_checked(worst, options):
+    if options.check:
+        print(f"# each kernel was right in {options.check} rows of its cell: error at most {worst:.2f} of the bound")
 
 
 def geometric_mean(x):
@@ -275,6 +298,8 @@ def main():
     parser.add_argument("--tune", type=float, default=10)
     parser.add_argument("--names", nargs="+")
     parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--check", type=int, default=64)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     parser.add_argument("--decode", action="store_true")
     parser.add_argument("--no-peers", dest="peers", action="store_false")
     options = parser.parse_args()
@@ -285,13 +310,14 @@ def main():
     worker = Worker(options.worker)
     dense = versions(worker, options)
     if options.decode:
-        decode(worker, options)
+        say_checked(decode(worker, options), options)
         return
-    rows, fields = [], ["dtype", "dim", "length", "causal", "variant", "attngen", "cudnn", "fa2", "dense"]
+    worst, rows, fields = 0, [], ["dtype", "dim", "length", "causal", "variant", "attngen", "cudnn", "fa2", "dense"]
     print("| dtype | D | N | causal | attngen | cuDNN | FA2 | dense | of cuDNN | of FA2 | of dense | variant |\n" + "|---" * 12 + "|")
     for cell in [Cell(t, int(d), int(n), c == "1", options.tokens) for t in options.dtype.split(",")
                  for d in options.dims.split(",") for c in options.causal.split(",") for n in options.lengths.split(",")]:
         name = choose(worker, cell, options)
+        worst = max(worst, check(worker, cell, name, options))
         ms = measure(worker, cell, name, options)
         ours, cudnn, fa2 = (cell.tflops(ms.get(c, 0)) for c in ("attngen", "cudnn", "fa2"))
         product = Dense.FLOPS / ms["dense"] * 1e-9 if ms.get("dense") else 0
@@ -299,6 +325,7 @@ def main():
         print(f"| {cell.dtype} | {cell.dim} | {cell.length} | {'yes' if cell.causal else 'no'} | {ours:.0f} | {cudnn:.0f} |"
               f" {fa2:.0f} | {product:.0f} | {ours / cudnn if cudnn else 0:.2f} | {ours / fa2 if fa2 else 0:.2f} |"
               f" {ours / product if product else 0:.2f} | {(name or '')[len(cell.stem):]} |", flush=True)
+    say_checked(worst, options)
     both = [r for r in rows if r["attngen"] and r["cudnn"]]
     if both:
         print(f"# geometric mean against cuDNN {geometric_mean([r['attngen'] / r['cudnn'] for r in both]):.3f}, least "

@@ -31,6 +31,7 @@ enum {
     MAX_ROWS = 300,     /* of a pairwise choice */
     TIMEOUT = 300,      /* seconds for a variant: its build and all shapes */
     MOST_TEXT = 200000, /* bytes of a kernel: drivers take minutes to build larger ones */
+    UNITS = 2,          /* what launches are told of Hopper's */
 };
 static const double MOST_FLOPS = 1e8; /* of a problem: groups of many work-items are slow on a processor */
 
@@ -87,6 +88,9 @@ static int run_variant(void *arg)
         t->out->failed = 1;
         return 0;
     }
+    /* As if the card had few units: work-groups that stay walk through several tiles, of small problems too. */
+    if (t->v->field[F_ISA] == ISA_SM90)
+        tuner.device->device.units = UNITS;
     judge_shapes(t->v, &kernel, t->suite->seed, t->suite->soak ? INFINITY : MOST_FLOPS, NULL, t->suite->totals, t->out);
     return 0;
 }

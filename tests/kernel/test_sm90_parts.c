@@ -94,7 +94,7 @@ static const char text[] =
     "        values[item * ${NO} + n] = out[n];\n"
     "    x.nq = 1;\n"
     "    await_staging(&x);\n"
-    "    store_output(&x, out, one);\n"
+    "    store_output(&x, x.nq - 1, out, one);\n"
     "    stores_done();\n"
     "}\n"
     "__kernel __attribute__((reqd_work_group_size(128, 1, 1)))\n"
