@@ -11,6 +11,7 @@ scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 export CMOCKA_MESSAGE_OUTPUT=TAP
 export POCL_CACHE_DIR=$scratch/pocl # PoCL keeps what it compiled; shared by all tests, gone with them
+export LSAN_OPTIONS=${LSAN_OPTIONS-suppressions=$PWD/tests/kit/leaks.supp:print_suppressions=0}
 export ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=1} UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1}
 passed=0 failed=0 skipped=0 failures=()
 
