@@ -46,6 +46,14 @@ INLINED uint rounded(float low, float high) /* two elements of ${DTYPE} */
     __asm__("cvt.rn.${T}x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
     return y;
 }
+% if BIAS == "f16"
+INLINED float of_f16(ushort x)
+{
+    float y;
+    __asm__("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+    return y;
+}
+% end
 
 INLINED void warp_sync(void)
 {

@@ -1,6 +1,12 @@
-%# What both of NVIDIA's levels share: whether features ask for the struct of their numbers, and (where keys are split too) for
-%# tiles of keys that begin at one of their own; and the order of tiles.
-% let FEATURES = WINDOW or SOFTCAP or SINK
+%# What both of NVIDIA's levels share: whether features change scores one by one, and ask for the struct of their numbers, and
+%# (where keys are split too) for tiles of keys that begin at one of their own; and the order of tiles.
+% let MODIFIES = BIAS != "none" or ALIBI or MASK
+% let FEATURES = WINDOW or SOFTCAP or SINK or MODIFIES
+%# Where something is added to scores they are scaled first, and exponents of e; others stay as Q and K made them, and become
+%# exponents of two with their scale. A finite bias may be as large as floats get: what a row subtracts comes before log2(e).
+% let ADDS = BIAS != "none" or ALIBI
+% let TYPE_BIAS = BIAS == "f32" ? "float" : "ushort"
+% let LOG2E = ADDS ? "" : " * 1.44269504f"
 % let FROM = WINDOW or SPLIT
 % assert ORDER == "heavy" or CAUSAL and not SPLIT, "order: straight says something of causal runs alone, and not of splits; it must be left out"
 % let NEAR = ORDER == "heavy" ? "In a causal run near heads, 1 or more, have their tiles done together, the heavy ones first." : "near is not read."

@@ -51,9 +51,7 @@ INLINED void copy_next(const struct part *p, const struct tile *x, int n, __glob
 __kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1)))
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE} *o,
     __global float *lse, __global const long *kv_lens, const struct attn_cl_args a,${FEATURES ? "" : WGMMA ? " const struct attn_cl_maps maps, __global ulong *room)" : " const int near)"}
-% if SINK
-    __global const float *sinks,
-% end
+% include "opencl/sm.features.t"
 % if FEATURES
     const struct attn_cl_features f, const int near)
 % end
@@ -62,6 +60,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     const uint shared = (uint)(ulong)memory;
     const struct tile x = tile_at((int)get_group_id(0), &a, ${WGMMA ? "maps.near" : "near"}, kv_lens${WINDOW ? ", &f" : ""});
     const struct part p = part_of(memory, &x, &a${SOFTCAP ? ", &f" : ""});
+% if MODIFIES
+% include "opencl/sm.beside.t"
+% end
     float s[${FR*NS}], out[${FR*NO}], fix[2];
     uint w[${FR*NS/2}];
     struct rows rows[${FR}];
@@ -99,14 +100,14 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     copies_wait(${ST - 2});
 % end
     barrier(CLK_LOCAL_MEM_FENCE);
-% if not SOFTCAP
+% if not SOFTCAP and not ADDS
     if (a.scale < 0.0f)
         negate_q(&p);
 % end
     #pragma unroll
     for (int d = 0; d < ${NQ/4}; d++)
         get_queries(fragments + d * ${4*FR}, &p, d);
-% elif not SOFTCAP
+% elif not SOFTCAP and not ADDS
     if (a.scale < 0.0f) {
 % if COPY == "async"
         copies_wait(${ST - 2});
@@ -148,6 +149,12 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         for (int m = 0; m < ${FR}; m++)
             cap(s + m * ${NS}, p.ratio);
 % end
+% if MODIFIES
+        const int i = p.i + p.lane / 4, key = j * ${BK} + 2 * (p.lane & 3);
+        #pragma unroll
+        for (int m = 0; m < ${FR}; m++)
+            modify(s + m * ${NS}, &beside, &f, x.b, x.h, i + 16 * m, (int)a.q_len, key, p.keys - key, ${ALIBI ? "i + 16 * m + p.origin - key" : "0"});
+% end
         mask_edge(s, &p, j);
         #pragma unroll
         for (int f = 0; f < ${FR}; f++) {
@@ -157,7 +164,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         }
         values(out, w, &p, V_AT(n));
     }
-    close_rows(out, &p, rows, &a, lse${SINK ? ", sinks[f.sinks_at + x.h] * 1.44269504f" : ""});
+    close_rows(out, &p, rows, &a, lse${SINK ? ", sinks[f.sinks_at + x.h]" : ""}${SINK ? LOG2E : ""});
     barrier(CLK_LOCAL_MEM_FENCE); /* O takes the place of what was copied */
     store_output(o, a.o_stride[2], (int)a.q_len - p.i, out, &p);
 }

@@ -12,6 +12,9 @@ struct part {
     int i, reach;          /* its first row; none of its rows sees keys from reach on */
     int keys, offset;      /* as in struct tile */
 % end
+% if ALIBI
+    int origin;            /* as in struct tile */
+% end
 };
 
 INLINED struct part part_of(__local uchar *memory, const struct tile *x, const struct attn_cl_args *a${SOFTCAP ? "," : ")"}
@@ -35,7 +38,15 @@ INLINED struct part part_of(__local uchar *memory, const struct tile *x, const s
 % else
     p.reach = p.i > last ? 0 : interval(min(p.i + ${MR - 1}, last), x->keys, x->offset);
 % end
+% if ALIBI
+    p.origin = x->origin;
+% end
+% if ADDS
+    p.scale = 1.44269504f; /* exponentials are powers of two */
 % if SOFTCAP
+    p.ratio = a->scale / features->softcap;
+% end
+% elif SOFTCAP
     p.scale = fmax(features->softcap * 1.44269504f, FLT_MIN), p.ratio = a->scale / features->softcap;
 % else
     p.scale = fmax(fabs(a->scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
@@ -113,7 +124,7 @@ INLINED void copy_${v ? "v" : "qk"}(uint to, __global const ushort *from, long s
 #define K_AT(n) (shared + ${AT_STAGES} + (n) % ${ST} * ${STAGE})
 #define V_AT(n) (shared + ${AT_STAGES + K_TILE} + (n) % ${ST} * ${STAGE})
 
-% if not SOFTCAP
+% if not SOFTCAP and not ADDS
 /* With a negative scale the scores of -Q are multiplied by its magnitude, so that the largest comes out on top. */
 INLINED void negate_q(const struct part *p)
 {
@@ -243,12 +254,12 @@ INLINED void close_rows(float *out, const struct part *p, struct rows *rows, con
         sum += across(sum, 1);
         sum += across(sum, 2);
 % if SINK
-        const float inverse = inverse_with_sink(sum, finite(rows[r / 2].top[r % 2]) * p->scale, sink);
+        const float inverse = inverse_with_sink(sum, finite(rows[r / 2].top[r % 2])${ADDS ? "" : " * p->scale"}, sink);
 % else
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
 % end
         if (a->has_lse && (p->lane & 3) == 0 && i < (int)a->q_len)
-            lse[i] = sum == 0.0f ? -INFINITY : finite(rows[r / 2].top[r % 2]) * p->scale * 0.693147181f + log(sum);
+            lse[i] = lse_of(sum, rows[r / 2].top[r % 2], p->scale);
         #pragma unroll
         for (int n = 0; n < ${NO}; n++)
             if (n / 2 % 2 == r % 2)

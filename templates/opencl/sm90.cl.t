@@ -136,7 +136,10 @@ INLINED void skip(int steps, struct part *x, int pending)
 /* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values of the
  * step before, be it of the tile before; ${SERIAL ? "when both are there" : "while these are under way"}, it makes exponentials of the scores. Before the
  * first tile there is one of nothing: P = 0, whose output is not stored. */
-INLINED void consume(struct part *x, const struct attn_cl_args *a, __global float *lse${SINK ? ", __global const float *sinks" : ""})
+INLINED void consume(struct part *x, const struct attn_cl_args *a, __global float *lse${SINK ? ", __global const float *sinks" : ""}${MODIFIES ? "," : ")"}
+% if MODIFIES
+    const struct attn_cl_features *f)
+% end
 {
     const uint shared = x->shared;
     __local uchar *const memory = x->memory;
@@ -170,7 +173,7 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
             pending = 0, j = last;
         }
 % end
-% if not SOFTCAP
+% if not SOFTCAP and not ADDS
         if (a->scale < 0.0f)
             negate_q(x);
 % end
@@ -181,6 +184,9 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
         end_scores(x, j == ${FIRST});
 % if SOFTCAP
         cap(s, x->ratio);
+% end
+% if MODIFIES
+        modify_tile(s, x, j, a, f);
 % end
         mask_edge(s, x, j);
         softmax(s, &rows, fix, x->scale);
@@ -201,6 +207,9 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
             end_scores(x, j == ${FIRST});
 % if SOFTCAP
             cap(s, x->ratio);
+% end
+% if MODIFIES
+            modify_tile(s, x, j, a, f);
 % end
 % if CAUSAL or WINDOW
             mask_edge(s, x, j);
@@ -226,9 +235,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % if SPLIT
     const struct attn_cl_split split, __global uint *done, __global float *parts)
 % end
-% if SINK
-    __global const float *sinks,
-% end
+% include "opencl/sm.features.t"
 % if FEATURES
     const struct attn_cl_features f, const struct attn_cl_maps maps, __global ulong *room)
 % end
@@ -277,7 +284,16 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % end
     struct part x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3, .lane = item & 31,
         .o = (ulong)(room + 48)${SPLIT ? ", .d = split, .parts = parts, .done = done, .merged = o" : ""}};
+% if MODIFIES
+% include "opencl/sm.beside.t"
+    x.beside = beside;
+% end
+% if ADDS
+    x.scale = 1.44269504f; /* exponentials are powers of two */
 % if SOFTCAP
+    x.ratio = a.scale / f.softcap;
+% end
+% elif SOFTCAP
     x.scale = fmax(f.softcap * 1.44269504f, FLT_MIN), x.ratio = a.scale / f.softcap;
 % else
     x.scale = fmax(fabs(a.scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
@@ -286,7 +302,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     if (x.w == 1)
         named_arrive(1, 256);
 % end
-    consume(&x, &a, lse${SINK ? ", sinks + f.sinks_at" : ""});
+    consume(&x, &a, lse${SINK ? ", sinks + f.sinks_at" : ""}${MODIFIES ? ", &f" : ""});
 % if PINGPONG
     if (x.w == 0)
         named_sync(1, 256);

@@ -34,5 +34,5 @@
 % end
  * lie whole 16 bytes apart; lengths are below 2^30. Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. A row that sees no key gives O = 0 and LSE = -inf.${FEATURES ? "" : " */"}
 % if FEATURES
- * Scores are scaled${SOFTCAP ? ", capped" : ""} and masked, in this order. struct attn_cl_features stands before what this level takes alone. */
+ * Scores are scaled${SOFTCAP ? ", capped" : ""}${BIAS != "none" ? ", biased" : ""}${ALIBI ? ", lowered by distance" : ""} and masked, in this order. struct attn_cl_features stands before what this level takes alone. */
 % end

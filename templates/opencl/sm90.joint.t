@@ -5,7 +5,7 @@
 % assert BQ == 64 or BQ == 128, "tile.q must be 64 or 128 where loop is joint: one or two warpgroups of 64 rows"
 % assert not PINGPONG, "pingpong needs warps that do not copy; loop must be specialised or persistent"
 % assert not UNSWIZZLED and not SHARED_Q, "unswizzled and shared_q belong to isa sm80: wgmma reads swizzled shared memory anyway"
-% assert not WINDOW and not SOFTCAP and not SINK, "window, softcap and sink do not go with loop joint"
+% assert not WINDOW and not SOFTCAP and not SINK and not MASK and not ALIBI and BIAS == "none", "features do not go with loop joint"
 %# A warp has 16 rows of a warpgroup's; registers are not shared anew.
 % let MR = 16
 % let WG = 1

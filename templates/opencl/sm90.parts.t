@@ -12,6 +12,9 @@ struct part {
 % end
     uint nq, nk, nv;  /* tiles of queries, keys and values so far */
     ulong o;          /* map */
+% if MODIFIES
+    struct beside beside;
+% end
 % if SPLIT
     struct attn_cl_split d;
     __global float *parts;   /* see split.t */
@@ -22,7 +25,7 @@ struct part {
 
 % include "opencl/sm90.products.t"
 
-% if not SOFTCAP
+% if not SOFTCAP and not ADDS
 /* With a negative scale the scores of -Q are multiplied by its magnitude, so that the largest comes out on top. */
 INLINED void negate_q(const struct part *x)
 {
@@ -85,6 +88,17 @@ INLINED void mask_edge(float *s, const struct part *x, int j)
 }
 % end
 
+% if MODIFIES
+/* The scores of tile j. */
+INLINED void modify_tile(float *s, const struct part *x, int j, const struct attn_cl_args *a, const struct attn_cl_features *f)
+{
+    __local uchar *const memory = x->memory;
+    __local volatile const struct tile *at = TILE_AT(x->w, x->nq);
+    const int i = at->i0 + 64 * x->w + 16 * x->warp + x->lane / 4, key = j * ${BK} + 2 * (x->lane & 3);
+    modify(s, &x->beside, f, at->b, at->h, i, (int)a->q_len, key, at->keys - key, ${ALIBI ? "i + at->origin - key" : "0"});
+}
+
+% end
 % if UNEVEN
 /* The last tile of keys that a row of this warpgroup sees; where it has none, or they see no key, the first, masked. */
 INLINED int last_seen(const struct part *x, const struct attn_cl_args *a)
@@ -128,14 +142,14 @@ INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse,
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq - 1);
 % if SINK
-    const float sink = pending ? sinks[at->h] * 1.44269504f : -INFINITY;
+    const float sink = pending ? sinks[at->h]${LOG2E} : -INFINITY;
 % end
     #pragma unroll
     for (int r = 0; r < 2; r++) {
         rows->sum[r] += across(rows->sum[r], 1);
         rows->sum[r] += across(rows->sum[r], 2);
 % if SINK
-        inverse[r] = inverse_with_sink(rows->sum[r], finite(rows->top[r]) * x->scale, sink);
+        inverse[r] = inverse_with_sink(rows->sum[r], finite(rows->top[r])${ADDS ? "" : " * x->scale"}, sink);
 % else
         inverse[r] = rows->sum[r] == 0.0f ? 0.0f : reciprocal(rows->sum[r]);
 % end
@@ -151,7 +165,7 @@ INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse,
         #pragma unroll
         for (int r = 0; r < 2; r++)
             if (i + 8 * r < (int)a->q_len)
-                lse[i + 8 * r] = rows->sum[r] == 0.0f ? -INFINITY : finite(rows->top[r]) * x->scale * 0.693147181f + log(rows->sum[r]);
+                lse[i + 8 * r] = lse_of(rows->sum[r], rows->top[r], x->scale);
     }
 % end
     rows->top[0] = rows->top[1] = -INFINITY;

@@ -13,7 +13,7 @@
 % assert SPLIT == 0 or LOOP == "persistent", "split needs work-groups that stay; loop must be persistent"
 % assert not UNSWIZZLED and not SHARED_Q, "unswizzled and shared_q belong to isa sm80: wgmma reads swizzled shared memory anyway"
 % assert not PINGPONG or WG == 2, "pingpong needs two warpgroups; tile.q must be 128"
-% assert not SPLIT or not FEATURES, "window, softcap and sink do not go with split on isa sm90; split must be left out"
+% assert not SPLIT or not FEATURES, "features do not go with split on isa sm90; split must be left out"
 % assert SPLIT % BK == 0, "split must be a multiple of tile.k"
 % assert not SPLIT or WG < 3, "where keys are split tile.q must be 64 or 128: three warpgroups have too few registers to merge"
 % let TYPE = "ushort"

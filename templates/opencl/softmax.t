@@ -80,14 +80,14 @@ INLINED int softmax(float *s, struct rows *x, float *fix, float scale)
         for (int r = 0; r < 2; r++) {
             top[r] = fmax(top[r], across(top[r], 1));
             top[r] = fmax(top[r], across(top[r], 2));
-            fix[r] = exp2_fast(fma(x->top[r], scale, -finite(top[r]) * scale));
+            fix[r] = ${BIAS != "none" ? "exp2_fast((x->top[r] - finite(top[r])) * scale)" : "exp2_fast(fma(x->top[r], scale, -finite(top[r]) * scale))"};
             x->top[r] = top[r];
             x->sum[r] *= fix[r];
         }
-    const float low[2] = {finite(x->top[0]) * scale, finite(x->top[1]) * scale};
+    const float low[2] = {finite(x->top[0])${BIAS != "none" ? "" : " * scale"}, finite(x->top[1])${BIAS != "none" ? "" : " * scale"}};
     #pragma unroll
     for (int n = 0; n < ${NS}; n++)
-        s[n] = exp2_fast(fma(s[n], scale, -low[n / 2 % 2]));
+        s[n] = ${BIAS != "none" ? "exp2_fast((s[n] - low[n / 2 % 2]) * scale)" : "exp2_fast(fma(s[n], scale, -low[n / 2 % 2]))"};
     #pragma unroll
     for (int n = 0; n < ${NS}; n += 4) {
         x->sum[0] += s[n] + s[n + 1];
@@ -97,14 +97,19 @@ INLINED int softmax(float *s, struct rows *x, float *fix, float scale)
 }
 
 % if SINK
-/* What output is multiplied by when a sink joins a row's sum, which counts from top; top and sink are exponents of two. */
+/* What output is multiplied by when a sink joins a row's sum, which counts from top; top and sink are exponents of ${ADDS ? "e" : "two"}. */
 INLINED float inverse_with_sink(float sum, float top, float sink)
 {
-    const float high = fmax(top, sink), less = exp2_fast(top - high);
-    return sum == 0.0f ? 0.0f : less / fma(sum, less, exp2_fast(sink - high));
+    const float high = fmax(top, sink), less = exp2_fast((top - high)${ADDS ? " * 1.44269504f" : ""});
+    return sum == 0.0f ? 0.0f : less / fma(sum, less, exp2_fast((sink - high)${ADDS ? " * 1.44269504f" : ""}));
 }
 
 % end
+INLINED float lse_of(float sum, float top, float scale)
+{
+    return sum == 0.0f ? -INFINITY : finite(top)${ADDS ? "" : " * scale * 0.693147181f"} + log(sum);
+}
+
 INLINED void rescale(float *o, const float *fix)
 {
     #pragma unroll
@@ -119,3 +124,7 @@ INLINED void round_all(uint *p, const float *s)
     for (int n = 0; n < ${NS/2}; n++)
         p[n] = rounded(s[2 * n], s[2 * n + 1]);
 }
+% if MODIFIES
+
+% include "opencl/sm.modify.t"
+% end

@@ -10,6 +10,9 @@ struct tile {
 % if WINDOW
     int low; /* query i sees keys from i + low to i + offset */
 % end
+% if ALIBI
+    int origin; /* query i stands at i + origin on the axis of keys */
+% end
 };
 
 INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __global const long *kv_lens${WINDOW ? "," : ")"}
@@ -34,10 +37,16 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
     x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
 % if WINDOW
     const long at = a->offset + (a->bottom_right ? x.keys - q_len : 0), left = features->window[0], right = ${CAUSAL ? "0" : "features->window[1]"};
+% if ALIBI
+    x.origin = (int)clamp(at, -(1L << 30), 1L << 30);
+% end
     x.low = left < 0 ? -(1 << 30) : (int)clamp(at - left, -(1L << 30), 1L << 30); /* lengths are below 2^30 */
     x.offset = right < 0 ? 1 << 30 : (int)clamp(at + right, -(1L << 30), 1L << 30);
 % else
     x.offset = (int)clamp(a->offset + (a->bottom_right ? x.keys - q_len : 0), -(1L << 30), 1L << 30); /* lengths are below 2^30 */
+% if ALIBI
+    x.origin = x.offset;
+% end
 % end
     /* Without keys there is one tile too, all masked: so O = 0 and LSE = -inf come about as all else. */
 % if FROM

@@ -179,7 +179,7 @@ static void test_rules_of_sm90(void **state)
         {"tile.k must be a multiple of 16 and at most 256, as wgmma's sides are",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_TILE_K, 72}}},
-        {"window, softcap and sink do not go with split on isa sm90; split must be left out",
+        {"features do not go with split on isa sm90; split must be left out",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_SINK, 1}, {F_SPLIT, 512}}},
         {"split must be a multiple of tile.k", ISA_SM90, {{F_DTYPE, DTYPE_F16}, {F_TILE_K, 80}, {F_SPLIT, 512}}},
@@ -225,7 +225,7 @@ static void test_rules_of_joint_sm90(void **state)
         {"unswizzled and shared_q belong to isa sm80: wgmma reads swizzled shared memory anyway",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_LOOP, LOOP_JOINT}, {F_SHARED_Q, 1}}},
-        {"window, softcap and sink do not go with loop joint",
+        {"features do not go with loop joint",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_LOOP, LOOP_JOINT}, {F_SOFTCAP, 1}}},
     };
@@ -406,9 +406,9 @@ static void test_features_of_other_levels(void **state)
         int32_t value;
         const char *expected;
     } cases[] = {
-        {ISA_SM90, F_MASK, 1, ": error: isa sm90 does not have mask yet; expected it left out"},
-        {ISA_SM90, F_BIAS, BIAS_F16, ": error: isa sm90 does not have bias yet; expected it left out"},
-        {ISA_SM80, F_ALIBI, 1, ": error: isa sm80 does not have alibi yet; expected it left out"},
+        {ISA_SM90, F_PACKED, 1, ": error: isa sm90 does not have packed yet; expected it left out"},
+        {ISA_SM90, F_PAGED, 1, ": error: isa sm90 does not have paged yet; expected it left out"},
+        {ISA_SM80, F_PACKED, 1, ": error: isa sm80 does not have packed yet; expected it left out"},
         {ISA_SM80, F_PAGED, 1, ": error: isa sm80 does not have paged yet; expected it left out"},
     };
     struct gen *g = open_gen();

@@ -1,0 +1,13 @@
+%# What a kernel takes for its features, behind what all take.
+% if BIAS != "none"
+    __global const ${TYPE_BIAS} *bias,
+% end
+% if MASK
+    __global const uchar *mask,
+% end
+% if ALIBI
+    __global const float *slopes,
+% end
+% if SINK
+    __global const float *sinks,
+% end

@@ -1,0 +1,101 @@
+%# What features do to the scores of a fragment that Q and K have made: they are scaled, biased, lowered by distance and masked.
+%# A work-item has two rows of a fragment, i and i + 8, and of their keys two of every eight.
+/* Tensors that go with scores. wide: their keys are side by side, so that two are read at once. */
+struct beside {
+% if BIAS != "none"
+    __global const ${TYPE_BIAS} *bias;
+    int bias_wide;
+% end
+% if MASK
+    __global const uchar *mask;
+    int mask_wide;
+% end
+% if ALIBI
+    __global const float *slopes;
+% end
+% if ADDS
+    float unit; /* what a score is to be multiplied by first */
+% end
+};
+
+% if BIAS != "none" or MASK
+INLINED int in_pairs(ulong at, const long *stride, const ulong bytes)
+{
+    return stride[3] == 1 && ((stride[0] | stride[1] | stride[2]) & 1) == 0 && at % (2 * bytes) == 0;
+}
+
+% end
+% if BIAS != "none"
+INLINED float bias_at(__global const ${TYPE_BIAS} *from)
+{
+% if BIAS == "f32"
+    return *from;
+% elif BIAS == "f16"
+    return of_f16(*from);
+% else
+    return as_float((uint)*from << 16);
+% end
+}
+INLINED float2 biases_at(__global const ${TYPE_BIAS} *from)
+{
+% if BIAS == "f32"
+    return *(__global const float2 *)from;
+% else
+    const uint two = *(__global const uint *)from;
+% if BIAS == "f16"
+    return (float2)(of_f16((ushort)two), of_f16((ushort)(two >> 16)));
+% else
+    return (float2)(as_float(two << 16), as_float(two & 0xffff0000));
+% end
+% end
+}
+
+% end
+/* Of head h of sequence b, against keys from j on, of which n are there; row i stands far behind the first. */
+INLINED void modify(float *s, const struct beside *y, const struct attn_cl_features *f, int b, int h, int i, int q_len, int j, int n,
+    int far)
+{
+% if BIAS != "none" or MASK
+    const int row[2] = {min(i, q_len - 1), min(i + 8, q_len - 1)};
+% end
+% if BIAS != "none"
+    __global const ${TYPE_BIAS} *const bias = y->bias + b * f->bias_stride[0] + h * f->bias_stride[1] + j * f->bias_stride[3];
+    __global const ${TYPE_BIAS} *const biases[2] = {bias + row[0] * f->bias_stride[2], bias + row[1] * f->bias_stride[2]};
+    if (y->bias_wide && n >= ${BK - 6}) {
+        #pragma unroll
+        for (int m = 0; m < ${NS}; m += 2) {
+            const float2 two = biases_at(biases[m / 2 % 2] + 8 * (m / 4));
+            s[m] = fma(s[m], y->unit, two.x), s[m + 1] = fma(s[m + 1], y->unit, two.y);
+        }
+    } else {
+        #pragma unroll
+        for (int m = 0; m < ${NS}; m++) {
+            const int key = 8 * (m / 4) + m % 2;
+            s[m] = fma(s[m], y->unit, key < n ? bias_at(biases[m / 2 % 2] + key * f->bias_stride[3]) : 0.0f);
+        }
+    }
+% end
+% if ALIBI
+    const float slope = y->slopes[h], distance = far;
+    #pragma unroll
+    for (int m = 0; m < ${NS}; m++)
+        s[m] = fma(-slope, fabs(distance + (8 * (m / 2 % 2) - 8 * (m / 4) - m % 2)), ${BIAS != "none" ? "s[m]" : "s[m] * y->unit"});
+% end
+% if MASK
+    __global const uchar *const mask = y->mask + b * f->mask_stride[0] + h * f->mask_stride[1] + j * f->mask_stride[3];
+    __global const uchar *const masks[2] = {mask + row[0] * f->mask_stride[2], mask + row[1] * f->mask_stride[2]};
+    if (y->mask_wide && n >= ${BK - 6}) {
+        #pragma unroll
+        for (int m = 0; m < ${NS}; m += 2) {
+            const uint two = *(__global const ushort *)(masks[m / 2 % 2] + 8 * (m / 4));
+            s[m] = two & 0xff ? s[m] : -INFINITY, s[m + 1] = two >> 8 ? s[m + 1] : -INFINITY;
+        }
+    } else {
+        #pragma unroll
+        for (int m = 0; m < ${NS}; m++) {
+            const int key = 8 * (m / 4) + m % 2;
+            s[m] = key < n && masks[m / 2 % 2][key * f->mask_stride[3]] ? s[m] : -INFINITY;
+        }
+    }
+% end
+}
