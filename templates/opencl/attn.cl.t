@@ -57,18 +57,7 @@ static void scores(${VEC} *s, __global const ${TYPE} *const *row, __local const 
 __kernel __attribute__((reqd_work_group_size(${GX}, ${GQ}, 1)))
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global const ${TYPE_KV} *v, __global ${TYPE_O} *o,
     __global float *lse, __global const long *kv_lens, const struct attn_cl_args a${FEATURES ? "," : ")"}
-% if BIAS != "none"
-    __global const ${TYPE_BIAS} *bias,
-% end
-% if MASK
-    __global const uchar *mask,
-% end
-% if ALIBI
-    __global const float *slopes,
-% end
-% if SINK
-    __global const float *sinks,
-% end
+% include "opencl/features.t"
 % if PACKED
     __global const long *q_starts, __global const long *kv_starts,
 % end

@@ -51,7 +51,7 @@ INLINED void copy_next(const struct part *p, const struct tile *x, int n, __glob
 __kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1)))
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE} *o,
     __global float *lse, __global const long *kv_lens, const struct attn_cl_args a,${FEATURES ? "" : WGMMA ? " const struct attn_cl_maps maps, __global ulong *room)" : " const int near)"}
-% include "opencl/sm.features.t"
+% include "opencl/features.t"
 % if FEATURES
     const struct attn_cl_features f, const int near)
 % end

@@ -235,7 +235,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % if SPLIT
     const struct attn_cl_split split, __global uint *done, __global float *parts)
 % end
-% include "opencl/sm.features.t"
+% include "opencl/features.t"
 % if FEATURES
     const struct attn_cl_features f, const struct attn_cl_maps maps, __global ulong *room)
 % end

@@ -1,4 +1,4 @@
-%# What a kernel takes for its features, behind what all take.
+%# The buffers that a kernel takes for features that every level has, behind what all take.
 % if BIAS != "none"
     __global const ${TYPE_BIAS} *bias,
 % end
