@@ -7,6 +7,9 @@
 % let ADDS = BIAS != "none" or ALIBI
 % let TYPE_BIAS = BIAS == "f32" ? "float" : "ushort"
 % let LOG2E = ADDS ? "" : " * 1.44269504f"
+% let TO_TWO = ADDS ? " * 1.44269504f" : ""
+%# Where nothing is done to scores before the softmax, the sign of their scale goes to Q.
+% let NEGATES = not SOFTCAP and not ADDS
 % let FROM = WINDOW or SPLIT
 % assert ORDER == "heavy" or CAUSAL and not SPLIT, "order: straight says something of causal runs alone, and not of splits; it must be left out"
 % let NEAR = ORDER == "heavy" ? "In a causal run near heads, 1 or more, have their tiles done together, the heavy ones first." : "near is not read."

@@ -100,14 +100,14 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     copies_wait(${ST - 2});
 % end
     barrier(CLK_LOCAL_MEM_FENCE);
-% if not SOFTCAP and not ADDS
+% if NEGATES
     if (a.scale < 0.0f)
         negate_q(&p);
 % end
     #pragma unroll
     for (int d = 0; d < ${NQ/4}; d++)
         get_queries(fragments + d * ${4*FR}, &p, d);
-% elif not SOFTCAP and not ADDS
+% elif NEGATES
     if (a.scale < 0.0f) {
 % if COPY == "async"
         copies_wait(${ST - 2});
@@ -153,7 +153,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         const int i = p.i + p.lane / 4, key = j * ${BK} + 2 * (p.lane & 3);
         #pragma unroll
         for (int m = 0; m < ${FR}; m++)
-            modify(s + m * ${NS}, &beside, &f, x.b, x.h, i + 16 * m, (int)a.q_len, key, p.keys - key, ${ALIBI ? "i + 16 * m + p.origin - key" : "0"});
+            modify(s + m * ${NS}, &beside, &f, x.b, x.h, i + 16 * m, (int)a.q_len, key, p.keys - key, ${ALIBI ? "i + 16 * m + x.origin - key" : "0"});
 % end
         mask_edge(s, &p, j);
         #pragma unroll

@@ -12,9 +12,6 @@ struct part {
     int i, reach;          /* its first row; none of its rows sees keys from reach on */
     int keys, offset;      /* as in struct tile */
 % end
-% if ALIBI
-    int origin;            /* as in struct tile */
-% end
 };
 
 INLINED struct part part_of(__local uchar *memory, const struct tile *x, const struct attn_cl_args *a${SOFTCAP ? "," : ")"}
@@ -38,18 +35,15 @@ INLINED struct part part_of(__local uchar *memory, const struct tile *x, const s
 % else
     p.reach = p.i > last ? 0 : interval(min(p.i + ${MR - 1}, last), x->keys, x->offset);
 % end
-% if ALIBI
-    p.origin = x->origin;
-% end
 % if ADDS
     p.scale = 1.44269504f; /* exponentials are powers of two */
-% if SOFTCAP
-    p.ratio = a->scale / features->softcap;
-% end
 % elif SOFTCAP
-    p.scale = fmax(features->softcap * 1.44269504f, FLT_MIN), p.ratio = a->scale / features->softcap;
+    p.scale = fmax(features->softcap * 1.44269504f, FLT_MIN);
 % else
     p.scale = fmax(fabs(a->scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
+% end
+% if SOFTCAP
+    p.ratio = a->scale / features->softcap;
 % end
     return p;
 }
@@ -124,7 +118,7 @@ INLINED void copy_${v ? "v" : "qk"}(uint to, __global const ushort *from, long s
 #define K_AT(n) (shared + ${AT_STAGES} + (n) % ${ST} * ${STAGE})
 #define V_AT(n) (shared + ${AT_STAGES + K_TILE} + (n) % ${ST} * ${STAGE})
 
-% if not SOFTCAP and not ADDS
+% if NEGATES
 /* With a negative scale the scores of -Q are multiplied by its magnitude, so that the largest comes out on top. */
 INLINED void negate_q(const struct part *p)
 {

@@ -173,7 +173,7 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
             pending = 0, j = last;
         }
 % end
-% if not SOFTCAP and not ADDS
+% if NEGATES
         if (a->scale < 0.0f)
             negate_q(x);
 % end
@@ -290,13 +290,13 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % end
 % if ADDS
     x.scale = 1.44269504f; /* exponentials are powers of two */
-% if SOFTCAP
-    x.ratio = a.scale / f.softcap;
-% end
 % elif SOFTCAP
-    x.scale = fmax(f.softcap * 1.44269504f, FLT_MIN), x.ratio = a.scale / f.softcap;
+    x.scale = fmax(f.softcap * 1.44269504f, FLT_MIN);
 % else
     x.scale = fmax(fabs(a.scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
+% end
+% if SOFTCAP
+    x.ratio = a.scale / f.softcap;
 % end
 % if PINGPONG
     if (x.w == 1)

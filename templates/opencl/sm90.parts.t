@@ -25,7 +25,7 @@ struct part {
 
 % include "opencl/sm90.products.t"
 
-% if not SOFTCAP and not ADDS
+% if NEGATES
 /* With a negative scale the scores of -Q are multiplied by its magnitude, so that the largest comes out on top. */
 INLINED void negate_q(const struct part *x)
 {

@@ -100,8 +100,8 @@ INLINED int softmax(float *s, struct rows *x, float *fix, float scale)
 /* What output is multiplied by when a sink joins a row's sum, which counts from top; top and sink are exponents of ${ADDS ? "e" : "two"}. */
 INLINED float inverse_with_sink(float sum, float top, float sink)
 {
-    const float high = fmax(top, sink), less = exp2_fast((top - high)${ADDS ? " * 1.44269504f" : ""});
-    return sum == 0.0f ? 0.0f : less / fma(sum, less, exp2_fast((sink - high)${ADDS ? " * 1.44269504f" : ""}));
+    const float high = fmax(top, sink), less = exp2_fast((top - high)${TO_TWO});
+    return sum == 0.0f ? 0.0f : less / fma(sum, less, exp2_fast((sink - high)${TO_TWO}));
 }
 
 % end

@@ -9,6 +9,8 @@ after `attngen tune` of the same. What it is not: a comparison by rounds that al
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from bench_gpu import median, timed
+
 BATCH, HEADS, LENGTH, DIM = 4, 16, 4096, 128
 WARM, ROUNDS, LAUNCHES = 8, 10, 4
 
@@ -18,16 +20,7 @@ def milliseconds(run):
     for _ in range(WARM):
         run()
     torch.cuda.synchronize()
-    seen = []
-    for _ in range(ROUNDS):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        for _ in range(LAUNCHES):
-            run()
-        end.record()
-        torch.cuda.synchronize()
-        seen.append(begin.elapsed_time(end) / LAUNCHES)
-    return sorted(seen)[ROUNDS // 2]
+    return median([timed(torch, run, LAUNCHES) for _ in range(ROUNDS)])
 
 
 def say(what, run):
