@@ -1,5 +1,5 @@
-# Builds attngen, libattn and their tests. `make help` lists the targets. New .c files in gen/, runtime/, runtime/cli/
-# and tests/*/ are found by wildcard; nothing is built outside out/. Only `make install` writes outside.
+# Builds attngen, libattn and their tests. `make help` lists the targets. New .c files in gen/, runtime/*/ and
+# tests/*/ are found by wildcard; nothing is built outside out/. Only `make install` writes outside.
 
 CC       = gcc
 CFLAGS   = -O2 -g
@@ -23,7 +23,7 @@ make    = +@$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$
 
 GEN     := $(call objects,gen/*.c) $(OBJ)/embedded.o
 YAML    := $(call objects,gen/yaml*.c gen/spec*.c gen/expand*.c)
-RUNTIME := $(patsubst $(OBJ)/runtime/jit.o,$(OBJ)/runtime/jit-tcc.o,$(call objects,runtime/*.c))
+RUNTIME := $(patsubst %/cpu/tcc.o,%/cpu/tcc-inside.o,$(filter-out $(OBJ)/runtime/cli/%,$(call objects,runtime/*/*.c)))
 CLI     := $(filter-out $(OBJ)/runtime/cli/main.o,$(call objects,runtime/cli/*.c))
 PROGRAM := $(if $(wildcard runtime/cli/main.c),$(BIN)/attngen)
 EMIT    := $(if $(wildcard runtime/cli/emit.c),$(BIN)/attngen-emit)
@@ -62,7 +62,7 @@ $(OBJ)/tests/%.o: INCLUDE = -iquote tests -iquote tests/kit -iquote runtime/cli
 # Changes when a file comes or goes, which changes the time of no prerequisite that is left.
 TEMPLATES := $(sort $(shell find templates -type f ! -name '.*' ! -name '*~' 2>/dev/null))
 HASHED    := $(sort $(wildcard gen/*.c gen/*.h))
-names     := $(TEMPLATES) $(HASHED) $(wildcard runtime/*.c runtime/cli/*.c tests/*.c tests/*/*.c)
+names     := $(TEMPLATES) $(HASHED) $(wildcard runtime/*/*.c tests/*.c tests/*/*.c)
 $(OBJ)/names: FORCE
 	@mkdir -p $(@D); echo '$(names)' | cmp -s - $@ || echo '$(names)' > $@
 
@@ -77,8 +77,8 @@ $(OBJ)/gen/tool/embed: $(OBJ)/gen/tool/embed.o
 	$(link) $^ -o $@
 
 # libtcc goes into libattn inside the one object that uses it, with every name of it made local: it calls its globals
-# `file`, `next`, `skip`. Its mprotect is ours, and three variables that it reads (see runtime/jit.c).
-$(OBJ)/runtime/jit-tcc.o: $(OBJ)/runtime/jit.o
+# `file`, `next`, `skip`. Its mprotect is ours, and three variables that it reads (see runtime/cpu/tcc.c).
+$(OBJ)/runtime/cpu/tcc-inside.o: $(OBJ)/runtime/cpu/tcc.o
 	$(LD) -r --whole-archive "$$($(CC) -print-file-name=libtcc.a)" -o $(OBJ)/tcc.o
 	objcopy --redefine-sym mprotect=attn_tcc_mprotect --redefine-sym stdout=attn_tcc_stdout \
 	    --redefine-sym stderr=attn_tcc_stderr --redefine-sym environ=attn_tcc_environ $(OBJ)/tcc.o
@@ -178,6 +178,6 @@ clean:
 	rm -rf out/obj out/bin out/lib
 
 format:
-	clang-format -i $(wildcard gen/*.[ch] gen/tool/*.[ch] runtime/*.[ch] runtime/cli/*.[ch] tests/*.[ch] tests/*/*.[ch])
+	clang-format -i $(wildcard gen/*.[ch] gen/tool/*.[ch] runtime/*.[ch] runtime/*/*.[ch] tests/*.[ch] tests/*/*.[ch])
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)

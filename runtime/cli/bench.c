@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../attn.h"
-#include "../cpu.h"
-#include "../numeric.h"
-#include "../peak.h"
-#include "../run.h"
-#include "../threads.h"
-#include "../timer.h"
-#include "../workload.h"
+#include "attn.h"
+#include "cpu/processor.h"
+#include "numerics/convert.h"
+#include "cpu/peak.h"
+#include "api/run.h"
+#include "system/threads.h"
+#include "system/timer.h"
+#include "judge/workload.h"
 #include "cli.h"
 #include "features.h"
 #include "json.h"

@@ -1,7 +1,7 @@
 /* cache.c - `attngen cache`: shows, finds, moves and clears what tuning remembers. What it is not: the cache
  * (../cache.h). */
 #define _GNU_SOURCE
-#include "../cache.h"
+#include "cache/cache.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../cpu.h"
+#include "cpu/processor.h"
 #include "cli.h"
 #include "options.h"
 

@@ -1,7 +1,7 @@
 /* cli.h - the verbs of the program `attngen`, and the exit codes that all of them share. One file a verb; main.c has
  * the table of them, options.h what their command lines have in common. What it is not: computing; see ../attn.h. */
-#ifndef ATTNGEN_CLI_H
-#define ATTNGEN_CLI_H
+#ifndef ATTNGEN_CLI_CLI_H
+#define ATTNGEN_CLI_CLI_H
 
 enum cli_exit { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../cpu.h"
-#include "../device.h"
-#include "../opencl.h"
+#include "cpu/processor.h"
+#include "opencl/variants.h"
+#include "opencl/opencl.h"
 #include "cli.h"
 #include "options.h"
 

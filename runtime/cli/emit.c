@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../gen/buf.h"
-#include "../../gen/expand.h"
+#include "gen/buf.h"
+#include "gen/expand.h"
 #include "emit.h"
 #include "options.h"
 

@@ -3,7 +3,7 @@
 #ifndef ATTNGEN_CLI_EMIT_H
 #define ATTNGEN_CLI_EMIT_H
 
-#include "../../gen/gen.h"
+#include "gen/gen.h"
 
 /* A driver that makes PTX of kernels. open takes --device, or NULL: the first that is NVIDIA's. make returns a text for
  * free(), or NULL and why there is none. close takes what open gave, and NULL. */

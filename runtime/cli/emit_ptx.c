@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../device.h"
+#include "opencl/variants.h"
 #include "cli.h"
 #include "emit.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../numeric.h"
+#include "numerics/convert.h"
 
 /* Of a word after --bias: BIAS_NONE when it is none, and so a file. */
 static int32_t bias_word(const char *word)

@@ -2,7 +2,7 @@
 #ifndef ATTNGEN_CLI_JSON_H
 #define ATTNGEN_CLI_JSON_H
 
-#include "../../gen/buf.h"
+#include "gen/buf.h"
 
 void json_text(struct buf *out, const char *text);    /* quoted and escaped; bytes that are no UTF-8 become '?' */
 void json_number(struct buf *out, double value);      /* nine digits; null when it is not finite */

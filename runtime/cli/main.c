@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../attn.h"
+#include "attn.h"
 #include "cli.h"
 #include "emit.h"
 #include "options.h"

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../gen/buf.h"
+#include "gen/buf.h"
 
 static const struct npy_type_row {
     const char *descr, *name;

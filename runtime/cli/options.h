@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../../gen/gen.h"
-#include "../attn.h"
+#include "gen/gen.h"
+#include "attn.h"
 
 /* One for each row of the table in options.c, in the order in which help prints them. */
 enum option_id {

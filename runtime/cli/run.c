@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "../attn.h"
-#include "../numeric.h"
+#include "attn.h"
+#include "numerics/convert.h"
 #include "cli.h"
 #include "options.h"
 #include "run_arrays.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../numeric.h"
+#include "numerics/convert.h"
 
 static int wrong(struct gen_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static int wrong(struct gen_error *err, const char *format, ...)

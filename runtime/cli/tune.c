@@ -1,15 +1,15 @@
 /* tune.c - `attngen tune`: times the candidates of a shape, or of a spec, and remembers the fastest. Reads the command
  * line and shows the result; what is tried and how it is timed is ../tune.h's. */
 #define _GNU_SOURCE
-#include "../tune.h"
+#include "tune/tune.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "../../gen/expand.h"
-#include "../opencl.h"
+#include "gen/expand.h"
+#include "opencl/opencl.h"
 #include "cli.h"
 #include "features.h"
 #include "options.h"

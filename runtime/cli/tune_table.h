@@ -2,7 +2,7 @@
 #ifndef ATTNGEN_CLI_TUNE_TABLE_H
 #define ATTNGEN_CLI_TUNE_TABLE_H
 
-#include "../tune.h"
+#include "tune/tune.h"
 
 struct tune_report {
     const char *shape; /* as it was asked for */

@@ -15,12 +15,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../gen/buf.h"
-#include "../cpu.h"
-#include "../device.h"
-#include "../jit.h"
-#include "../steps.h"
-#include "../trial.h"
+#include "gen/buf.h"
+#include "cpu/processor.h"
+#include "opencl/variants.h"
+#include "cpu/tcc.h"
+#include "judge/steps.h"
+#include "judge/trial.h"
 #include "cli.h"
 #include "options.h"
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../runtime/numeric.h"
+#include "runtime/numerics/convert.h"
 #include "../kit/child.h"
 #include "../kit/features.h"
 #include "common.h"

@@ -14,14 +14,14 @@
 #include <string.h>
 
 #include "../../gen/space.h"
-#include "../../runtime/cpu.h"
-#include "../../runtime/device.h"
-#include "../../runtime/draw.h"
-#include "../../runtime/opencl_api.h"
-#include "../../runtime/reference.h"
-#include "../../runtime/timer.h"
-#include "../../runtime/tune.h"
-#include "../../runtime/workload.h"
+#include "runtime/cpu/processor.h"
+#include "runtime/opencl/variants.h"
+#include "runtime/judge/draw.h"
+#include "runtime/opencl/internal.h"
+#include "runtime/numerics/reference.h"
+#include "runtime/system/timer.h"
+#include "runtime/tune/tune.h"
+#include "runtime/judge/workload.h"
 #include "gpu_plot.h"
 
 enum { BATCHES_MAX = 512, SPACE_MAX = 4096, KERNELS = 8, DRAWN = 1 << 25 };

@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 #include "../../gen/gen.h"
-#include "../../runtime/attn.h"
-#include "../../runtime/cpu.h"
-#include "../../runtime/jit.h"
-#include "../../runtime/peak.h"
-#include "../../runtime/reference.h"
-#include "../../runtime/timer.h"
+#include "runtime/attn.h"
+#include "runtime/cpu/processor.h"
+#include "runtime/cpu/tcc.h"
+#include "runtime/cpu/peak.h"
+#include "runtime/numerics/reference.h"
+#include "runtime/system/timer.h"
 #include "../kit/child.h"
 #include "common.h"
 

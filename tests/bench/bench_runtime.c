@@ -9,9 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../runtime/numeric.h"
-#include "../../runtime/plan.h"
-#include "../../runtime/timer.h"
+#include "runtime/numerics/convert.h"
+#include "runtime/api/plan.h"
+#include "runtime/system/timer.h"
 #include "../kit/child.h"
 #include "common.h"
 

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "../../gen/yaml.h"
-#include "../../runtime/attn.h"
-#include "../../runtime/cpu.h"
-#include "../../runtime/process.h"
-#include "../../runtime/timer.h"
+#include "runtime/attn.h"
+#include "runtime/cpu/processor.h"
+#include "runtime/system/process.h"
+#include "runtime/system/timer.h"
 #include "plot.h"
 
 static const char LIST[] = "specs/bench.shapes", DIR[] = "out/bench", CSV[] = "out/bench/bench.csv",

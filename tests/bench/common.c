@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "../../runtime/numeric.h"
+#include "runtime/numerics/convert.h"
 
 void table_head(void)
 {

@@ -7,9 +7,9 @@
 #include <stdbool.h>
 
 #include "../../gen/gen.h"
-#include "../../runtime/attn.h"
-#include "../../runtime/cpu.h"
-#include "../../runtime/timer.h"
+#include "runtime/attn.h"
+#include "runtime/cpu/processor.h"
+#include "runtime/system/timer.h"
 
 struct table {
     int below, errors;

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "../../runtime/plan.h"
+#include "runtime/api/plan.h"
 #include "common.h"
 
 /* What the table's floors come from. */

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "../../runtime/numeric.h"
+#include "runtime/numerics/convert.h"
 #include "shell.h"
 
 /* One of Q, K, V, O with the longest sequence's rows for all. */

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "../../gen/fields.h"
-#include "../../runtime/cli/npy.h"
+#include "runtime/cli/npy.h"
 
 enum { LAYER_BATCH = 4, LAYER_NO_BOUND = -1 };
 enum layer_align { LAYER_BOTTOM_RIGHT, LAYER_TOP_LEFT, LAYER_OFFSET };

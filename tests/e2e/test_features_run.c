@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "../../runtime/numeric.h"
+#include "runtime/numerics/convert.h"
 #include "layer.h"
 #include "shell.h"
 

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "../../runtime/cli/npy.h"
-#include "../../runtime/numeric.h"
+#include "runtime/cli/npy.h"
+#include "runtime/numerics/convert.h"
 #include "shell.h"
 
 #define MODEL "$ROOT/tests/data/minilm-layer3"

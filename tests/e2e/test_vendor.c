@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "../../gen/gen.h"
-#include "../../runtime/cpu.h"
+#include "runtime/cpu/processor.h"
 #include "shell.h"
 
 static const struct compiler {

@@ -17,9 +17,9 @@
 
 #include "../../gen/gen.h"
 #include "../../gen/space.h"
-#include "../../runtime/cpu.h"
-#include "../../runtime/jit.h"
-#include "../../runtime/trial.h"
+#include "runtime/cpu/processor.h"
+#include "runtime/cpu/tcc.h"
+#include "runtime/judge/trial.h"
 #include "../kit/child.h"
 #include "../kit/seed.h"
 

@@ -21,8 +21,8 @@
 #include <cmocka.h>
 
 #include "../../gen/gen.h"
-#include "../../runtime/cpu.h"
-#include "../../runtime/jit.h"
+#include "runtime/cpu/processor.h"
+#include "runtime/cpu/tcc.h"
 #include "../kit/child.h"
 #include "../kit/choice.h"
 #include "../kit/judge.h"

@@ -19,8 +19,8 @@
 #include <cmocka.h>
 
 #include "../../gen/gen.h"
-#include "../../runtime/device.h"
-#include "../../runtime/opencl_api.h"
+#include "runtime/opencl/variants.h"
+#include "runtime/opencl/internal.h"
 #include "../kit/child.h"
 #include "../kit/choice.h"
 #include "../kit/judge.h"

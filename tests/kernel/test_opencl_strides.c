@@ -14,9 +14,9 @@
 #include <cmocka.h>
 
 #include "../../gen/gen.h"
-#include "../../runtime/device.h"
-#include "../../runtime/opencl_api.h"
-#include "../../runtime/reference.h"
+#include "runtime/opencl/variants.h"
+#include "runtime/opencl/internal.h"
+#include "runtime/numerics/reference.h"
 #include "../kit/card.h"
 #include "../kit/seed.h"
 

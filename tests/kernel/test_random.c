@@ -16,10 +16,10 @@
 #include <cmocka.h>
 
 #include "../../gen/gen.h"
-#include "../../runtime/cpu.h"
-#include "../../runtime/jit.h"
-#include "../../runtime/numeric.h"
-#include "../../runtime/trial.h"
+#include "runtime/cpu/processor.h"
+#include "runtime/cpu/tcc.h"
+#include "runtime/numerics/convert.h"
+#include "runtime/judge/trial.h"
 #include "../kit/child.h"
 #include "../kit/choice.h"
 #include "../kit/judge.h"

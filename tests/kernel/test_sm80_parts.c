@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "../../runtime/numeric.h"
+#include "runtime/numerics/convert.h"
 #include "../kit/card.h"
 #include "../kit/seed.h"
 

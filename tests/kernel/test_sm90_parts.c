@@ -16,8 +16,8 @@
 #include <cmocka.h>
 
 #include "../../gen/gen.h"
-#include "../../runtime/numeric.h"
-#include "../../runtime/opencl_tma.h"
+#include "runtime/numerics/convert.h"
+#include "runtime/opencl/tma.h"
 #include "../../templates/opencl/maps.h"
 #include "../kit/card.h"
 #include "../kit/seed.h"

@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "../../gen/gen.h"
-#include "../../runtime/numeric.h"
-#include "../../runtime/opencl_tma.h"
+#include "runtime/numerics/convert.h"
+#include "runtime/opencl/tma.h"
 #include "../../templates/opencl/maps.h"
 #include "../kit/card.h"
 #include "../kit/seed.h"
@@ -84,7 +84,7 @@ struct suite {
     cl_program program[2]; /* the other one is causal */
 };
 
-/* As runtime/opencl_split.c has it, of any number of rows. */
+/* As runtime/opencl/split.c has it, of any number of rows. */
 static struct attn_cl_split split_of(int rows, int heads, int q_len, int kv_len)
 {
     const int along = (q_len + SLICE - 1) / SLICE, splits = (kv_len + SPLIT - 1) / SPLIT;

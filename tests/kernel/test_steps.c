@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "../../runtime/device.h"
-#include "../../runtime/steps.h"
+#include "runtime/opencl/variants.h"
+#include "runtime/judge/steps.h"
 #include "../kit/child.h"
 #include "../kit/ladder.h"
 #include "../kit/seed.h"

@@ -1,5 +1,5 @@
 /* card.h - an NVIDIA card for tests of single parts of its kernels: text of templates, rendered with a variant's fields and
- * built; buffers; a launch of one group. What it is not: attention's launch (runtime/opencl_run.c). */
+ * built; buffers; a launch of one group. What it is not: attention's launch (runtime/opencl/run.c). */
 #ifndef ATTNGEN_TESTS_CARD_H
 #define ATTNGEN_TESTS_CARD_H
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "../../gen/gen.h"
-#include "../../runtime/opencl_api.h"
+#include "runtime/opencl/internal.h"
 
 struct card {
     struct opencl *cl;

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "../../gen/space.h"
-#include "../../runtime/numeric.h"
+#include "runtime/numerics/convert.h"
 
 enum { COLUMN_TYPES, COLUMN_DIMS, COLUMN_CAUSAL, COLUMN_FEATURES, CALLER_COLUMNS };
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../../runtime/trial.h"
+#include "runtime/judge/trial.h"
 
 /* What a child did. */
 struct outcome {

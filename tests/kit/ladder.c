@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../runtime/device.h"
-#include "../../runtime/opencl_api.h"
-#include "../../runtime/workload.h"
+#include "runtime/opencl/variants.h"
+#include "runtime/opencl/internal.h"
+#include "runtime/judge/workload.h"
 
 /* ---- the list ---- */
 

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 #include "../../gen/gen.h"
-#include "../../runtime/opencl.h"
-#include "../../runtime/reference.h"
+#include "runtime/opencl/opencl.h"
+#include "runtime/numerics/reference.h"
 
 enum { LADDER_RUNGS = 32, RUNG_KERNELS = 3, LADDER_TEXT = 200 };
 struct rung {

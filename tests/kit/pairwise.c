@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "../../runtime/numeric.h"
+#include "runtime/numerics/convert.h"
 
 enum { CANDIDATES = 12, RANDOM_TRIES = 400, MISSING = 0, COVERED, IMPOSSIBLE };
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../runtime/numeric.h"
+#include "runtime/numerics/convert.h"
 
 struct data *data_create(uint64_t seed)
 {

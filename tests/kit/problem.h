@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "../../runtime/attn.h"
+#include "runtime/attn.h"
 
 enum { BATCH = 3, HEADS = 4, KV_HEADS = 2, DIM = 24, DIM_V = 16, Q_LEN = 21, KV_LEN = 37 };
 enum { Q_SIZE = BATCH * HEADS * Q_LEN * DIM, K_SIZE = BATCH * KV_HEADS * KV_LEN * DIM };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../runtime/numeric.h"
+#include "runtime/numerics/convert.h"
 
 /* What stands where a row takes a constant. */
 static const char *const reals[] = {"0.5", "-3.25", "1.0e-40", "inf", "-3.40282347e38", "16777217.0"};

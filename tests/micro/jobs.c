@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "../../runtime/numeric.h"
+#include "runtime/numerics/convert.h"
 
 void integer(struct job *j, int p, int64_t value)
 {

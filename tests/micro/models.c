@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../runtime/numeric.h"
+#include "runtime/numerics/convert.h"
 #include "jobs.h"
 
 const char *sizes_read(struct sizes *out, const struct emission *e)

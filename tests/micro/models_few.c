@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "../../runtime/numeric.h"
+#include "runtime/numerics/convert.h"
 #include "jobs.h"
 
 /* S[vector][KEY*R + ROW] */

@@ -4,7 +4,7 @@
 #define ATTNGEN_TESTS_TABLES_H
 
 #include "../../gen/micro.h"
-#include "../../runtime/cpu.h"
+#include "runtime/cpu/processor.h"
 
 enum { TABLES_MAX = 12 };
 

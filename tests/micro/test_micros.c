@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "../../gen/embed.h"
-#include "../../runtime/cpu.h"
-#include "../../runtime/numeric.h"
+#include "runtime/cpu/processor.h"
+#include "runtime/numerics/convert.h"
 #include "../kit/child.h"
 #include "../kit/guarded.h"
 #include "../kit/lowered.h"

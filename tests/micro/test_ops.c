@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "../../runtime/numeric.h"
+#include "runtime/numerics/convert.h"
 #include "../kit/child.h"
 #include "../kit/lowered.h"
 #include "../kit/seed.h"

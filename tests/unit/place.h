@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "../../runtime/cache.h"
+#include "runtime/cache/cache.h"
 
 struct place {
     char top[64], dir[96]; /* dir, which is not there yet, is the cache's */

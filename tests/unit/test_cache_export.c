@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../runtime/cache_text.h"
+#include "runtime/cache/text.h"
 #include "mutate.h"
 #include "place.h"
 #include "seed.h"

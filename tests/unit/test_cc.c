@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "../../gen/buf.h"
-#include "../../runtime/cc.h"
-#include "../../runtime/process.h"
+#include "runtime/cpu/cc.h"
+#include "runtime/system/process.h"
 
 static char *source_of(const char *name, const char *body)
 {

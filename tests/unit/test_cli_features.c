@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "../../runtime/cli/features.h"
-#include "../../runtime/numeric.h"
+#include "runtime/cli/features.h"
+#include "runtime/numerics/convert.h"
 
 static char scratch[256], start[4096];
 

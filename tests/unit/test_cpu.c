@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../runtime/cpu.h"
+#include "runtime/cpu/processor.h"
 
 static void is_plausible(void **state)
 {

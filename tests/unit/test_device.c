@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "../../gen/space.h"
-#include "../../runtime/device.h"
-#include "../../runtime/opencl_api.h"
+#include "runtime/opencl/variants.h"
+#include "runtime/opencl/internal.h"
 
 enum { SPACE = 4096 };
 

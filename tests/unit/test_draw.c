@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "../../runtime/draw.h"
-#include "../../runtime/reference.h"
+#include "runtime/judge/draw.h"
+#include "runtime/numerics/reference.h"
 #include "../kit/seed.h"
 
 enum { BATCH = 4, HEADS = 3, Q_LEN = 9, KV_LEN = 21, DRAWS = 400 };

@@ -19,7 +19,7 @@
 #include "gen/gen.h"
 #include "gen/space.h"
 #include "dialects.h"
-#include "jit.h"
+#include "runtime/cpu/tcc.h"
 #include "mutate.h"
 #include "seed.h"
 

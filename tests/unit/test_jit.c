@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "../../gen/buf.h"
-#include "../../runtime/jit.h"
+#include "runtime/cpu/tcc.h"
 
 /* What an emitted file looks like to the compiler, as little of it as shows that everything arrives: %s are the name,
  * the body of the kernel and the name. */

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "../../runtime/cli/json.h"
+#include "runtime/cli/json.h"
 
 static void text_is(const char *text, const char *expected)
 {

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../runtime/numeric.h"
+#include "runtime/numerics/convert.h"
 #include "../kit/features.h"
 #include "../kit/seed.h"
 

@@ -11,7 +11,7 @@
 
 #include "../kit/seed.h"
 #include "gen.h"
-#include "numeric.h"
+#include "runtime/numerics/convert.h"
 #include "space.h"
 
 enum { VALUES_MAX = 24, SPACE_MAX = 2048 };

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "../../runtime/cli/npy.h"
-#include "../../runtime/numeric.h"
+#include "runtime/cli/npy.h"
+#include "runtime/numerics/convert.h"
 
 /* A directory of the test's own; the test runs in it, so that paths in messages are short. */
 static char scratch[256], start[4096];

@@ -18,9 +18,9 @@
 #include <cmocka.h>
 
 #include "../../gen/buf.h"
-#include "../../runtime/opencl_api.h"
-#include "../../runtime/trial.h"
-#include "../../runtime/workload.h"
+#include "runtime/opencl/internal.h"
+#include "runtime/judge/trial.h"
+#include "runtime/judge/workload.h"
 #include "../kit/child.h"
 #include "../kit/seed.h"
 

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "../../runtime/opencl_api.h"
-#include "../../runtime/plan.h"
+#include "runtime/opencl/internal.h"
+#include "runtime/api/plan.h"
 #include "../kit/features.h"
 #include "../kit/problem.h"
 #include "../kit/seed.h"

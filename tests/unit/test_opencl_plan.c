@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "../../runtime/opencl_api.h"
-#include "../../runtime/plan.h"
-#include "../../runtime/tune.h"
+#include "runtime/opencl/internal.h"
+#include "runtime/api/plan.h"
+#include "runtime/tune/tune.h"
 #include "../kit/problem.h"
 #include "../kit/seed.h"
 

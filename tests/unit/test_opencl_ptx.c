@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "../../runtime/opencl_ptx.h"
+#include "runtime/opencl/ptx.h"
 
 static void check(const char *ptx, const char *expected)
 {

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "../../runtime/opencl_api.h"
+#include "runtime/opencl/internal.h"
 
 enum { D = 64, ROWS = 100, HEADS = 2 };
 

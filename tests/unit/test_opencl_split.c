@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "../../runtime/opencl_api.h"
+#include "runtime/opencl/internal.h"
 
 enum { DV = 72, SPLIT = 512 };
 

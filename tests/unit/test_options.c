@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "../../runtime/cli/options.h"
+#include "runtime/cli/options.h"
 
 enum { WORDS = 16 };
 static const struct verb everything = {

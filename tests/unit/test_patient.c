@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../runtime/tune.h"
+#include "runtime/tune/tune.h"
 #include "place.h"
 
 enum { SOME = 3 };

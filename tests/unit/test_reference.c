@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "../../runtime/reference.h"
+#include "runtime/numerics/reference.h"
 
 static uint32_t bits_of(float f)
 {

@@ -16,7 +16,7 @@
 
 #include "../kit/seed.h"
 #include "expand.h"
-#include "numeric.h"
+#include "runtime/numerics/convert.h"
 #include "spec.h"
 
 /* The names that a spec multiplies out to, a line each; or its error. The caller frees it. */

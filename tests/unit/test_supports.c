@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "../../gen/gen.h"
-#include "../../runtime/context.h"
-#include "../../runtime/numeric.h"
+#include "runtime/api/context.h"
+#include "runtime/numerics/convert.h"
 #include "../kit/features.h"
 #include "../kit/seed.h"
 

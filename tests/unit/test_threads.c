@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../runtime/threads.h"
+#include "runtime/system/threads.h"
 
 enum { MOST_PARTS = 1000 };
 struct tally {

@@ -9,10 +9,10 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "../../runtime/cpu.h"
-#include "../../runtime/peak.h"
-#include "../../runtime/threads.h"
-#include "../../runtime/timer.h"
+#include "runtime/cpu/processor.h"
+#include "runtime/cpu/peak.h"
+#include "runtime/system/threads.h"
+#include "runtime/system/timer.h"
 
 static void test_clock(void **state)
 {

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "../../runtime/trial.h"
+#include "runtime/judge/trial.h"
 #include "../kit/child.h"
 
 enum { DIM = 12, DIM_V = 20 };

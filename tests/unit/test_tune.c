@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "../../gen/space.h"
-#include "../../runtime/estimate.h"
-#include "../../runtime/reference.h"
-#include "../../runtime/search.h"
-#include "../../runtime/tune.h"
-#include "../../runtime/workload.h"
+#include "runtime/cpu/model.h"
+#include "runtime/numerics/reference.h"
+#include "runtime/tune/search.h"
+#include "runtime/tune/tune.h"
+#include "runtime/judge/workload.h"
 
 /* ---- buckets, counts, the model ---- */
 

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../runtime/reference.h"
-#include "../../runtime/search.h"
-#include "../../runtime/workload.h"
+#include "runtime/numerics/reference.h"
+#include "runtime/tune/search.h"
+#include "runtime/judge/workload.h"
 
 static struct variant checked_variant(void)
 {

@@ -1,0 +1,356 @@
+/* plan.c - from a problem to a compiled kernel: the pinned variant, or the one that tuning finds. */
+#include "plan.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "opencl/variants.h"
+#include "tune/tune.h"
+
+enum { MOST_HEADS = 1 << 16, MOST_THREADS = 1024 };
+
+/* Public and internal types are one-to-one, so that a cast converts them. */
+_Static_assert((int)ATTN_F32 == (int)DTYPE_F32 && (int)ATTN_F16 == (int)DTYPE_F16 && (int)ATTN_BF16 == (int)DTYPE_BF16,
+               "attn_dtype is enum dtype");
+_Static_assert((int)ATTN_NO_BIAS == (int)BIAS_NONE && (int)ATTN_BIAS_F32 == (int)BIAS_F32 &&
+                   (int)ATTN_BIAS_F16 == (int)BIAS_F16 && (int)ATTN_BIAS_BF16 == (int)BIAS_BF16,
+               "attn_bias is enum bias");
+
+static const char *const compiler_names[] = {[ATTN_TCC] = "tcc", [ATTN_CC] = "cc"};
+
+static const char *compiler_of(const struct attn_plan *plan)
+{
+    return plan->device ? "opencl" : compiler_names[plan->problem.compiler];
+}
+
+static attn_status in_range(const char *what, int64_t value, int64_t min, int64_t max, struct attn_error *err)
+{
+    if (value >= min && value <= max)
+        return ATTN_OK;
+    return context_fail(err, ATTN_INVALID, "%s is %lld; expected %lld..%lld", what, (long long)value, (long long)min,
+                        (long long)max);
+}
+
+/* Whether the largest tensor's bytes can be counted, at four an element, which covers the LSE too. */
+static attn_status check_size(const struct attn_problem *p, struct attn_error *err)
+{
+    int64_t rows = p->max_q_len > p->max_kv_len ? p->max_q_len : p->max_kv_len;
+    int64_t width = p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v, n;
+    if (!__builtin_mul_overflow(rows, 4 * width, &n) && !__builtin_mul_overflow(n, (int64_t)p->heads, &n) &&
+        !__builtin_mul_overflow(n, p->max_batch, &n))
+        return ATTN_OK;
+    return context_fail(err, ATTN_INVALID,
+                        "max_batch %lld, heads %d and lengths to %lld make a tensor of more than 2^63 bytes; "
+                        "expected smaller maxima",
+                        (long long)p->max_batch, p->heads, (long long)rows);
+}
+
+/* Fills in the defaults that depend on nothing but the problem. */
+static attn_status check_problem(struct attn_problem *p, int cores, struct attn_error *err)
+{
+    const struct field *v = &fields[F_HEAD_DIM_V];
+    if (p->head_dim_v == 0 && p->head_dim > v->max && p->head_dim <= fields[F_HEAD_DIM].max)
+        return context_fail(err, ATTN_INVALID, "head_dim_v is 0, as head_dim, which is %d; expected %d..%d",
+                            p->head_dim, v->min, v->max);
+    if (p->head_dim_v == 0)
+        p->head_dim_v = p->head_dim;
+    if (p->threads == 0)
+        p->threads = cores;
+    const struct {
+        const char *what;
+        int64_t value, min, max;
+    } ranges[] = {
+        {"dtype", (int)p->dtype, ATTN_F32, ATTN_BF16},
+        {"mixed", p->mixed, 0, 1},
+        {"kv_dtype", (int)p->kv_dtype, ATTN_F32, ATTN_BF16},
+        {"o_dtype", (int)p->o_dtype, ATTN_F32, ATTN_BF16},
+        {"head_dim", p->head_dim, fields[F_HEAD_DIM].min, fields[F_HEAD_DIM].max},
+        {"head_dim_v", p->head_dim_v, v->min, v->max},
+        {"heads", p->heads, 1, MOST_HEADS},
+        {"kv_heads", p->kv_heads, 1, MOST_HEADS},
+        {"causal", p->causal, 0, 1},
+        {"window", p->window, 0, 1},
+        {"softcap", p->softcap, 0, 1},
+        {"bias", (int)p->bias, ATTN_NO_BIAS, ATTN_BIAS_BF16},
+        {"mask", p->mask, 0, 1},
+        {"alibi", p->alibi, 0, 1},
+        {"sink", p->sink, 0, 1},
+        {"packed", p->packed, 0, 1},
+        {"paged", p->paged, 0, 1},
+        {"max_batch", p->max_batch, 1, INT64_MAX},
+        {"max_q_len", p->max_q_len, 1, INT64_MAX},
+        {"max_kv_len", p->max_kv_len, 1, INT64_MAX},
+        {"threads", p->threads, 0, MOST_THREADS},
+        {"rigor", (int)p->rigor, ATTN_ESTIMATE, ATTN_PATIENT},
+        {"compiler", (int)p->compiler, ATTN_TCC, ATTN_CC},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        attn_status status = in_range(ranges[i].what, ranges[i].value, ranges[i].min, ranges[i].max, err);
+        if (status != ATTN_OK)
+            return status;
+    }
+    if (p->heads % p->kv_heads != 0)
+        return context_fail(err, ATTN_INVALID,
+                            "heads is %d and kv_heads %d; expected heads to be a multiple of kv_heads", p->heads,
+                            p->kv_heads);
+    if (!p->mixed && (p->kv_dtype || p->o_dtype))
+        return context_fail(err, ATTN_INVALID, "%s is %d; expected 0, since mixed is 0",
+                            p->kv_dtype ? "kv_dtype" : "o_dtype", (int)(p->kv_dtype ? p->kv_dtype : p->o_dtype));
+    if (!p->mixed)
+        p->kv_dtype = p->o_dtype = p->dtype;
+    if (!(p->time_limit >= 0) || isinf(p->time_limit))
+        return context_fail(err, ATTN_INVALID, "time_limit is %g; expected seconds, or 0 for the default",
+                            p->time_limit);
+    return check_size(p, err);
+}
+
+/* Where the plan runs. The strings and handles in the problem stay the caller's, and are not kept there. */
+static attn_status find_device(struct attn_plan *plan, struct attn_error *err)
+{
+    struct attn_problem *p = &plan->problem;
+    const char *name = p->device;
+    void *context = p->cl_context, *device = p->cl_device;
+    struct opencl *cl;
+    struct gen_error gen_err = {""};
+    int index = -1;
+    p->device = NULL;
+    p->cl_context = p->cl_device = NULL;
+    snprintf(plan->device_name, sizeof plan->device_name, context ? "opencl" : "cpu");
+    if (!context != !device)
+        return context_fail(err, ATTN_INVALID, "only %s is given; expected cl_context and cl_device, or neither",
+                            context ? "cl_context" : "cl_device");
+    if (context && name && strcmp(name, "opencl") != 0)
+        return context_fail(err, ATTN_INVALID, "device is '%.40s' beside cl_device; expected one of the two", name);
+    if (!context && (!name || strcmp(name, "cpu") == 0))
+        return ATTN_OK;
+    if (!context && !opencl_is_name(name))
+        return context_fail(err, ATTN_INVALID, "device is '%.40s'; expected cpu, opencl or opencl:N", name);
+    if (context_opencl(plan->context, &cl, &gen_err) != 0)
+        return context_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text);
+    if (context)
+        opencl_adopt(cl, context, device, &plan->device, &gen_err);
+    else if ((index = opencl_find(cl, name, &gen_err)) >= 0)
+        opencl_own(cl, index, &plan->device, &gen_err);
+    if (!plan->device)
+        return context_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text);
+    if (!context)
+        snprintf(plan->device_name, sizeof plan->device_name, "opencl:%d", index);
+    return ATTN_OK;
+}
+
+static struct tuner tuner_of(const struct attn_plan *plan)
+{
+    const struct attn_context *c = plan->context;
+    return (struct tuner){
+        .gen = c->gen, .cache = c->cache, .pool = c->pool, .cpu = &c->cpu, .cc = c->cc, .device = plan->device};
+}
+
+static struct variant caller_of(const struct attn_problem *p)
+{
+    struct variant v = variant_default(ISA_C);
+    v.field[F_OP] = OP_ATTN;
+    variant_set_dtypes(&v, (enum dtype)p->dtype, (enum dtype)p->kv_dtype, (enum dtype)p->o_dtype);
+    v.field[F_HEAD_DIM] = p->head_dim;
+    v.field[F_HEAD_DIM_V] = p->head_dim_v == p->head_dim ? 0 : p->head_dim_v; /* 0: as head_dim, and not in the name */
+    v.field[F_CAUSAL] = p->causal;
+    v.field[F_WINDOW] = p->window;
+    v.field[F_SOFTCAP] = p->softcap;
+    v.field[F_BIAS] = (int32_t)p->bias;
+    v.field[F_MASK] = p->mask;
+    v.field[F_ALIBI] = p->alibi;
+    v.field[F_SINK] = p->sink;
+    v.field[F_PACKED] = p->packed;
+    v.field[F_PAGED] = p->paged;
+    return v;
+}
+
+/* A field's value as messages say it: a paired one's 0 is the first's. */
+static const char *value_text(const struct variant *v, enum field_id f, char room[16])
+{
+    enum field_id from = v->field[f] ? f : field_first(f);
+    int32_t value = v->field[from];
+    const char *word = field_value_name(from, value);
+    if (fields[f].type == FIELD_BOOL)
+        word = value ? "true" : "false";
+    snprintf(room, 16, "%d", value);
+    return word ? word : room;
+}
+
+static attn_status pin(struct attn_plan *plan, const char *name, struct attn_error *err)
+{
+    struct gen_error gen_err;
+    struct variant caller = caller_of(&plan->problem), *v = &plan->variant;
+    if (variant_decode(name, v, &gen_err) != 0)
+        return context_fail(err, ATTN_INVALID, "%s", gen_err.text);
+    for (enum field_id f = 0; f < FIELD_COUNT; f++) {
+        char has[16], wants[16];
+        if (fields[f].side == FIELD_CALLER && v->field[f] != caller.field[f])
+            return context_fail(err, ATTN_INVALID,
+                                "variant '%s' has %s %s and the problem %s; expected a variant of this problem", name,
+                                fields[f].key, value_text(v, f, has), value_text(&caller, f, wants));
+    }
+    enum isa isa = (enum isa)v->field[F_ISA];
+    const struct tuner tuner = tuner_of(plan);
+    const char *why = device_why_not(&tuner, isa);
+    if (why)
+        return context_fail(err, ATTN_UNSUPPORTED, "variant '%s' cannot run: isa %s %s", name,
+                            field_value_name(F_ISA, isa), why);
+    if (gen_check(plan->context->gen, v, &gen_err) != 0)
+        return context_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text);
+    return ATTN_OK;
+}
+
+static attn_status choose(struct attn_plan *plan, attn_rigor rigor, struct attn_error *err)
+{
+    struct attn_context *c = plan->context;
+    const struct attn_problem *p = &plan->problem;
+    const struct tuner tuner = tuner_of(plan);
+    struct tune_target target = {.caller = caller_of(p),
+                                 .heads = p->heads,
+                                 .kv_heads = p->kv_heads,
+                                 .batch = p->max_batch,
+                                 .q_len = p->max_q_len,
+                                 .kv_len = p->max_kv_len,
+                                 .threads = p->threads,
+                                 .compiler = p->compiler};
+    const struct tune_settings settings = {.rigor = rigor, .time_limit = p->time_limit};
+    struct tune_result result = {0};
+    struct gen_error gen_err;
+    tune_bucket(&target);
+    if (tune(&tuner, &target, &settings, &result, &gen_err) != 0)
+        return context_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text);
+    plan->variant = result.winner;
+    plan->cached = result.from_cache;
+    if (result.fallback[0])
+        context_log(c, ATTN_LOG_WARNING, "%s was all there is: %s",
+                    plan->device ? "a portable kernel, many times slower than the tensor cores,"
+                                 : "plain C, many times slower than vectors,",
+                    result.fallback);
+    if (!result.from_cache && rigor != ATTN_ESTIMATE && !result.stored && result.not_stored[0])
+        context_log(c, ATTN_LOG_WARNING, "timings not kept: %s", result.not_stored);
+    tune_result_free(&result);
+    return ATTN_OK;
+}
+
+/* Pinned winners need no key, so nothing else would find out in time that what compiles them is missing. */
+static attn_status check_compiler(const struct attn_plan *plan, struct attn_error *err)
+{
+    const struct tuner tuner = tuner_of(plan);
+    struct gen_error gen_err;
+    struct buf ignored = {0};
+    int missing = tune_compiler(&tuner, plan->problem.compiler, &ignored, &gen_err);
+    buf_free(&ignored);
+    return missing ? context_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text) : ATTN_OK;
+}
+
+/* All of a plan but the compiled kernel: what attn_supports asks, and the way to every plan. */
+static attn_status decide(struct attn_context *context, const struct attn_problem *problem, bool only_ask,
+                          struct attn_plan *plan, struct attn_error *err)
+{
+    plan->context = context;
+    atomic_init(&plan->spare, NULL);
+    attn_status status = context_read(&plan->problem, sizeof plan->problem, problem, "attn_problem", err);
+    const char *pinned = plan->problem.variant;
+    plan->problem.variant = NULL; /* the caller's string */
+    if (status == ATTN_OK)
+        status = check_problem(&plan->problem, context->cpu.cores, err);
+    if (status == ATTN_OK)
+        status = find_device(plan, err);
+    if (status == ATTN_OK) {
+        const struct tuner tuner = tuner_of(plan);
+        plan->problem.threads = tune_threads(&tuner, plan->problem.threads);
+    }
+    if (status == ATTN_OK && pinned) {
+        status = pin(plan, pinned, err);
+        plan->source = "pinned";
+        return status == ATTN_OK ? check_compiler(plan, err) : status;
+    }
+    if (status == ATTN_OK)
+        status = choose(plan, only_ask ? ATTN_ESTIMATE : plan->problem.rigor, err);
+    plan->source = plan->cached ? "cached" : plan->problem.rigor == ATTN_ESTIMATE ? "estimated" : "measured";
+    return status;
+}
+
+attn_status attn_plan_create(struct attn_context *context, const struct attn_problem *problem, struct attn_plan **out,
+                             struct attn_error *err)
+{
+    struct gen_error gen_err;
+    if (!out)
+        return context_fail(err, ATTN_INVALID, "out is NULL; expected where to put the plan");
+    *out = NULL;
+    if (!context || !problem)
+        return context_fail(err, ATTN_INVALID, "%s is NULL; expected one", context ? "problem" : "context");
+    struct attn_plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return context_fail(err, ATTN_NO_MEMORY, "no memory for a plan");
+    attn_status status = decide(context, problem, false, plan, err);
+    if (status != ATTN_OK)
+        goto cleanup;
+    variant_encode(&plan->variant, plan->name);
+    plan->has_features = variant_has_features(&plan->variant);
+    plan->scale = (float)(1 / sqrt(plan->problem.head_dim));
+    const struct tuner tuner = tuner_of(plan);
+    if (tune_compile(&tuner, plan->problem.compiler, &plan->variant, &plan->kernel, NULL, &gen_err) != 0) {
+        status = context_fail(err, ATTN_FAILED, "%s", gen_err.text);
+        goto cleanup;
+    }
+    if (plan->device)
+        opencl_keep(plan->kernel.opencl, context->cache);
+    context_log(context, ATTN_LOG_INFO, "%s (%s), compiled by %s in %.2f ms", plan->name, plan->source,
+                compiler_of(plan), plan->kernel.compile_ms);
+    *out = plan;
+cleanup:
+    if (status != ATTN_OK)
+        attn_plan_destroy(plan);
+    return status;
+}
+
+attn_status attn_supports(struct attn_context *context, const struct attn_problem *problem, struct attn_error *err)
+{
+    if (!context || !problem)
+        return context_fail(err, ATTN_INVALID, "%s is NULL; expected one", context ? "problem" : "context");
+    struct attn_plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return context_fail(err, ATTN_NO_MEMORY, "no memory for a plan");
+    attn_status status = decide(context, problem, true, plan, err);
+    attn_plan_destroy(plan);
+    return status;
+}
+
+void attn_plan_destroy(struct attn_plan *plan)
+{
+    if (!plan)
+        return;
+    context_release(plan->context, atomic_load(&plan->spare));
+    kernel_free(&plan->kernel);
+    opencl_release(plan->device);
+    free(plan);
+}
+
+attn_status attn_plan_describe(const struct attn_plan *plan, struct attn_plan_info *out, struct attn_error *err)
+{
+    if (!plan || !out)
+        return context_fail(err, ATTN_INVALID, "%s is NULL; expected one", plan ? "out" : "plan");
+    size_t size = out->size;
+    if (size < sizeof size)
+        return context_fail(err, ATTN_INVALID,
+                            "size of struct attn_plan_info is %zu; expected sizeof(struct attn_plan_info), %zu here",
+                            size, sizeof *out);
+    const struct attn_plan_info info = {
+        .size = size,
+        .variant = plan->name,
+        .compiler = compiler_of(plan),
+        .device = plan->device_name,
+        .cached = plan->cached,
+        .threads = plan->problem.threads,
+        .compile_ms = plan->kernel.compile_ms,
+        .cl_context = plan->device ? opencl_target_context(plan->device) : NULL,
+        .cl_device = plan->device ? opencl_target_device(plan->device)->id : NULL,
+    };
+    memset(out, 0, size); /* what a newer header knows and this library does not */
+    memcpy(out, &info, size < sizeof info ? size : sizeof info);
+    return ATTN_OK;
+}

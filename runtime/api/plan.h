@@ -1,0 +1,35 @@
+/* plan.h - a plan's inside, for plan.c, which makes it, and run.c, which executes it. What it is not: public. */
+#ifndef ATTNGEN_API_PLAN_H
+#define ATTNGEN_API_PLAN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "context.h"
+#include "cpu/tcc.h"
+
+/* A workspace that an execution left for the next; what it is for comes after it. */
+struct spare {
+    _Alignas(64) size_t size;
+};
+
+/* Immutable after creation but for spare. */
+struct attn_plan {
+    struct attn_context *context;
+    struct attn_problem problem; /* with defaults filled in; its variant is not kept */
+    struct variant variant;
+    char name[GEN_NAME_MAX];
+    struct kernel kernel;
+    struct opencl_target *device; /* NULL: on cpu */
+    char device_name[16];
+    bool has_features; /* kernels take struct attn_features */
+    float scale;       /* of runs that give none */
+    bool cached;
+    const char *source; /* of the choice, in a word */
+    _Atomic(struct spare *) spare; /* taken by exchange; NULL: none, or in use */
+};
+
+/* Seconds of one run's kernel on the plan's device, by its clock; the run as in attn_execute, but no result. */
+attn_status plan_time(struct attn_plan *plan, const struct attn_run *run, double *seconds, struct attn_error *err);
+
+#endif

@@ -1,0 +1,208 @@
+/* run.c - executions on the processor, and on a device by way of host arrays: a run that was read and found good is
+ * given a workspace and threads. What it is not: the checks (read.c, features.c). */
+#include <math.h>
+#include <stdint.h>
+
+#include "cpu/execute.h"
+#include "plan.h"
+#include "run.h"
+
+static attn_status check_workspace(const void *workspace, struct attn_error *err)
+{
+    if ((uintptr_t)workspace % 64 == 0)
+        return ATTN_OK;
+    return context_fail(err, ATTN_INVALID,
+                        "workspace is at an address that is no multiple of 64; expected one that is");
+}
+
+static attn_status refused(const struct attn_plan *plan, struct attn_error *err)
+{
+    return context_fail(err, ATTN_FAILED, "kernel %s refused its arguments; expected a kernel of this library's own",
+                        plan->name);
+}
+
+static bool nothing_to_do(const struct attn_run *r)
+{
+    return r->batch == 0 || r->q_len == 0;
+}
+
+/* The plan's spare when it is large enough, else a new one: pages that were written before cost nothing to write. */
+static struct spare *take_workspace(struct attn_plan *plan, size_t size)
+{
+    struct spare *s = atomic_exchange(&plan->spare, NULL);
+    if (s && s->size >= size)
+        return s;
+    context_release(plan->context, s);
+    s = size > SIZE_MAX - sizeof *s ? NULL : context_allocate(plan->context, sizeof *s + size);
+    if (s && (uintptr_t)s % 64 != 0) { /* a caller's allocate that ignores `align` */
+        context_release(plan->context, s);
+        s = NULL;
+    }
+    if (s)
+        s->size = size;
+    return s;
+}
+
+static void give_workspace(struct attn_plan *plan, struct spare *s)
+{
+    context_release(plan->context, atomic_exchange(&plan->spare, s));
+}
+
+static attn_status on_device(struct attn_plan *plan, const struct attn_args *a, struct attn_error *err)
+{
+    struct gen_error gen_err;
+    if (opencl_run(plan->kernel.opencl, a, &gen_err) != 0)
+        return context_fail(err, ATTN_FAILED, "%s", gen_err.text);
+    return ATTN_OK;
+}
+
+static attn_status no_parts(const struct attn_plan *plan, struct attn_error *err)
+{
+    return context_fail(err, ATTN_UNSUPPORTED,
+                        "the plan is for %s, where there are no parts; expected attn_execute or attn_execute_cl",
+                        plan->device_name);
+}
+
+/* How many threads a run is worth: a row is not cut, and to wake a thread costs as much as WORTH multiply-adds. Sixteen
+ * stand for what is done once for a tile, of queries or of keys, however few of them there are. */
+enum { ONCE = 16, WORTH = 1 << 18 };
+
+/* Of one KV head of a sequence, in multiply-adds of one element. A window is all that a query has to do with. */
+static double pairs_of(const struct attn_problem *p, const struct attn_args *a, double q_len, double keys)
+{
+    const struct attn_features *f = a->features;
+    if (p->window && f->window[0] >= 0 && f->window[1] >= 0)
+        keys = fmin(keys, (double)f->window[0] + (double)f->window[1] + 1);
+    return (keys + ONCE) * ((double)(a->heads / a->kv_heads) * q_len + ONCE);
+}
+
+static int threads_for(const struct attn_plan *plan, const struct attn_args *a)
+{
+    const struct attn_problem *p = &plan->problem;
+    const int64_t *q = p->packed ? a->features->q_starts : NULL, *k = p->packed ? a->features->kv_starts : NULL;
+    bool even = !q && !k && !a->kv_lens;
+    double pairs = 0, rows = 0;
+    for (int64_t b = 0; b < (even ? 1 : a->batch); b++) {
+        double queries = (double)(q ? q[b + 1] - q[b] : a->q_len);
+        pairs += pairs_of(p, a, queries, (double)(k ? k[b + 1] - k[b] : a->kv_lens ? a->kv_lens[b] : a->kv_len));
+        rows += queries;
+    }
+    double sequences = even ? (double)a->batch : 1;
+    double work = sequences * (double)a->kv_heads * pairs * (p->head_dim + p->head_dim_v);
+    double most = fmin(sequences * rows * (double)a->heads, work / WORTH);
+    return most >= p->threads ? p->threads : most > 1 ? (int)most : 1;
+}
+
+/* A run that is only asked about need not have its arrays yet. */
+static attn_status read(const struct attn_plan *plan, const struct attn_run *run, bool executes, struct attn_run *r,
+                        struct attn_args *a, struct attn_features *f, struct attn_error *err)
+{
+    attn_status status = copy_run(plan, run, r, err);
+    if (status == ATTN_OK && executes && plan->has_features)
+        status = check_presence(plan, r, err);
+    return status == ATTN_OK ? read_run(plan, r, a, f, err) : status;
+}
+
+attn_status attn_execute(struct attn_plan *plan, const struct attn_run *run, void *workspace, struct attn_error *err)
+{
+    struct attn_run r;
+    struct attn_args a;
+    struct attn_features f;
+    struct spare *own = NULL;
+    attn_status status = read(plan, run, true, &r, &a, &f, err);
+    if (status != ATTN_OK || nothing_to_do(&r))
+        return status;
+    status = check_memory(plan, &r, err);
+    if (status == ATTN_OK)
+        status = check_workspace(workspace, err);
+    if (status != ATTN_OK)
+        return status;
+    if (plan->device)
+        return on_device(plan, &a, err);
+    int threads = threads_for(plan, &a);
+    int64_t size = execute_workspace(&plan->kernel, &a, threads);
+    if (size < 0)
+        return refused(plan, err);
+    if (!workspace) {
+        own = take_workspace(plan, (size_t)size);
+        if (!own)
+            return context_fail(err, ATTN_NO_MEMORY, "no memory, aligned to 64, for a workspace of %lld bytes",
+                                (long long)size);
+        workspace = own + 1;
+    }
+    if (execute_kernel(&plan->kernel, &a, plan->context->pool, threads, workspace, (size_t)size) != 0)
+        status = refused(plan, err);
+    if (own)
+        give_workspace(plan, own);
+    return status;
+}
+
+attn_status attn_workspace_size(const struct attn_plan *plan, const struct attn_run *run, int parts, size_t *out,
+                                struct attn_error *err)
+{
+    struct attn_run r;
+    struct attn_args a;
+    struct attn_features f;
+    if (!out)
+        return context_fail(err, ATTN_INVALID, "out is NULL; expected where to put the size");
+    *out = 0;
+    attn_status status = read(plan, run, false, &r, &a, &f, err);
+    if (status != ATTN_OK)
+        return status;
+    if (parts < 0)
+        return context_fail(err, ATTN_INVALID, "parts is %d; expected 0 for the whole run, or how many", parts);
+    if (parts && plan->device)
+        return no_parts(plan, err);
+    if (nothing_to_do(&r))
+        return ATTN_OK;
+    int64_t size = execute_workspace(&plan->kernel, &a, parts ? parts : plan->problem.threads);
+    if (size < 0)
+        return refused(plan, err);
+    *out = (size_t)(parts ? size / parts : size);
+    return ATTN_OK;
+}
+
+attn_status attn_execute_part(const struct attn_plan *plan, const struct attn_run *run, int part, int parts,
+                              void *workspace, struct attn_error *err)
+{
+    struct attn_run r;
+    struct attn_args a;
+    struct attn_features f;
+    attn_status status = read(plan, run, true, &r, &a, &f, err);
+    if (status != ATTN_OK)
+        return status;
+    if (parts < 1)
+        return context_fail(err, ATTN_INVALID, "parts is %d; expected at least 1", parts);
+    if (part < 0 || part >= parts)
+        return context_fail(err, ATTN_INVALID, "part is %d; expected 0..%d, as there are %d", part, parts - 1, parts);
+    if (plan->device)
+        return no_parts(plan, err);
+    if (nothing_to_do(&r))
+        return ATTN_OK;
+    status = check_memory(plan, &r, err);
+    if (status == ATTN_OK)
+        status = check_workspace(workspace, err);
+    if (status != ATTN_OK)
+        return status;
+    a.part = part;
+    a.parts = parts;
+    a.workspace = workspace;
+    int64_t size = plan->kernel.workspace(&a);
+    if (size > 0 && !workspace)
+        return context_fail(err, ATTN_INVALID, "workspace is NULL; expected %lld bytes", (long long)size);
+    return size < 0 || plan->kernel.run(&a) != 0 ? refused(plan, err) : ATTN_OK;
+}
+
+attn_status plan_time(struct attn_plan *plan, const struct attn_run *run, double *seconds, struct attn_error *err)
+{
+    struct attn_run r;
+    struct attn_args a;
+    struct attn_features f;
+    struct gen_error gen_err;
+    attn_status status = read(plan, run, true, &r, &a, &f, err);
+    if (status == ATTN_OK)
+        status = check_memory(plan, &r, err);
+    if (status == ATTN_OK && opencl_time(plan->kernel.opencl, &a, seconds, &gen_err) != 0)
+        status = context_fail(err, ATTN_FAILED, "%s", gen_err.text);
+    return status;
+}

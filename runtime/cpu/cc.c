@@ -1,0 +1,302 @@
+/* cc.c - see cc.h. A source goes into a folder of its own that nobody else can enter, the compiler makes a shared
+ * object there, which is loaded and copied into the cache; then the folder is removed. */
+#define _GNU_SOURCE
+#include "cc.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "gen/buf.h"
+#include "system/process.h"
+
+enum { WORDS = 16, FLAGS = 4, SAID = 16384, OBJECT_MOST = 32 << 20, PATH_ROOM = 1024 };
+static const double VERSION_LIMIT = 20, COMPILE_LIMIT = 120; /* seconds */
+static const char *const flags[FLAGS] = {"-std=c11", "-O3", "-fPIC", "-shared"};
+
+struct cc {
+    struct cache *cache;
+    const struct cpu *cpu;
+    char *command;            /* the words of $CC, each ended by a NUL */
+    char *word[WORDS + 1];    /* into command */
+    bool too_many;            /* words */
+    _Atomic(char *) identity; /* NULL until somebody asked; set once */
+};
+
+static int wrong(struct gen_error *err, const char *name, const char *what, const char *why)
+{
+    snprintf(err->text, sizeof err->text, "%s.c: error: %s: %s", name, what, why);
+    return -1;
+}
+
+/* ---- the compiler ---- */
+
+int cc_open(struct cache *cache, const struct cpu *cpu, struct cc **out)
+{
+    const char *text = secure_getenv("CC");
+    struct cc *cc = calloc(1, sizeof *cc);
+    *out = cc;
+    if (!cc)
+        return -1;
+    cc->cache = cache;
+    cc->cpu = cpu;
+    atomic_init(&cc->identity, NULL);
+    cc->command = strdup(text && text[strspn(text, " \t")] ? text : "cc");
+    if (!cc->command) {
+        cc_close(cc);
+        *out = NULL;
+        return -1;
+    }
+    int n = 0;
+    char *rest = NULL;
+    for (char *w = strtok_r(cc->command, " \t", &rest); w; w = strtok_r(NULL, " \t", &rest)) {
+        cc->too_many = n == WORDS;
+        if (n < WORDS)
+            cc->word[n++] = w;
+    }
+    return 0;
+}
+
+void cc_close(struct cc *cc)
+{
+    if (!cc)
+        return;
+    free(atomic_load(&cc->identity));
+    free(cc->command);
+    free(cc);
+}
+
+static char *make_identity(const struct cc *cc, const char *version)
+{
+    struct buf b = {0};
+    for (int i = 0; cc->word[i]; i++)
+        buf_printf(&b, "%s ", cc->word[i]);
+    for (int i = 0; i < FLAGS; i++)
+        buf_printf(&b, "%s ", flags[i]);
+    buf_put(&b, version, strcspn(version, "\r\n"));
+    if (buf_ok(&b))
+        return b.data;
+    buf_free(&b);
+    return NULL;
+}
+
+const char *cc_identity(struct cc *cc, struct gen_error *err)
+{
+    char *known = atomic_load(&cc->identity), said[SAID], *argv[WORDS + 2];
+    if (known)
+        return known;
+    if (cc->too_many) {
+        snprintf(err->text, sizeof err->text, "CC: error: too many words; expected %d at most", WORDS);
+        return NULL;
+    }
+    int n = 0;
+    for (; cc->word[n]; n++)
+        argv[n] = cc->word[n];
+    argv[n] = "--version";
+    argv[n + 1] = NULL;
+    if (process_run(argv, NULL, VERSION_LIMIT, said, sizeof said, err) != 0) {
+        size_t used = strlen(err->text);
+        snprintf(err->text + used, sizeof err->text - used, "; expected a C compiler, gcc or clang, in $CC or as cc");
+        return NULL;
+    }
+    char *made = make_identity(cc, said);
+    if (!made) {
+        snprintf(err->text, sizeof err->text, "cc: error: out of memory");
+        return NULL;
+    }
+    if (atomic_compare_exchange_strong(&cc->identity, &known, made))
+        return made;
+    free(made); /* another thread was first */
+    return known;
+}
+
+/* ---- the folder ---- */
+
+static int make_folder(char folder[PATH_ROOM], const char *name, struct gen_error *err)
+{
+    const char *base = secure_getenv("TMPDIR");
+    if (!base || !base[0])
+        base = "/tmp";
+    if (snprintf(folder, PATH_ROOM, "%s/attngen-cc-XXXXXX", base) >= PATH_ROOM)
+        return wrong(err, name, base, strerror(ENAMETOOLONG));
+    if (!mkdtemp(folder)) /* mode 0700 */
+        return wrong(err, name, folder, strerror(errno));
+    return 0;
+}
+
+/* It is flat: the compiler's own temporary files are in there too. */
+static void remove_folder(const char *folder)
+{
+    DIR *d = opendir(folder);
+    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            unlinkat(dirfd(d), e->d_name, 0);
+    if (d)
+        closedir(d);
+    rmdir(folder);
+}
+
+static int write_file(const char *path, const char *text, size_t size)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -1;
+    while (size > 0) {
+        ssize_t put = write(fd, text, size);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0) {
+            close(fd);
+            return -1;
+        }
+        text += put;
+        size -= (size_t)put;
+    }
+    return close(fd);
+}
+
+/* ---- compile, load, keep ---- */
+
+/* The first line that tells an error, else the first line; without the folder's name, which is different each time. */
+static void keep_message(const char *said, const char *folder, const char *name, struct gen_error *err)
+{
+    const char *line = said, *error = strstr(said, "error:");
+    if (error)
+        for (line = error; line > said && line[-1] != '\n';)
+            line--;
+    size_t size = strcspn(line, "\n"), skip = strlen(folder) + 1;
+    if (!size)
+        return; /* what became of the process stands there already */
+    if (strncmp(line, folder, skip - 1) == 0 && size > skip)
+        snprintf(err->text, sizeof err->text, "%.*s", (int)(size - skip), line + skip);
+    else
+        snprintf(err->text, sizeof err->text, "%s.c: %s%.*s", name, error ? "" : "error: ", (int)size, line);
+}
+
+static int build(const struct cc *cc, const char *source, const char *name, const char *folder, const char *object,
+                 struct gen_error *err)
+{
+    char path[PATH_ROOM + GEN_NAME_MAX + 8], said[SAID], *argv[WORDS + FLAGS + 4];
+    int n = 0;
+    snprintf(path, sizeof path, "%s/%s.c", folder, name);
+    if (write_file(path, source, strlen(source)) != 0)
+        return wrong(err, name, "cannot be written into TMPDIR", strerror(errno));
+    for (; cc->word[n]; n++)
+        argv[n] = cc->word[n];
+    for (int i = 0; i < FLAGS; i++)
+        argv[n++] = (char *)flags[i];
+    argv[n++] = "-o";
+    argv[n++] = (char *)object;
+    argv[n++] = path;
+    argv[n] = NULL;
+    snprintf(err->text, sizeof err->text, "%s.c: error: %s made no object", name, cc->word[0]);
+    if (process_run(argv, folder, COMPILE_LIMIT, said, sizeof said, err) == 0 && access(object, R_OK) == 0)
+        return 0;
+    keep_message(said, folder, name, err);
+    return -1;
+}
+
+static void release(struct kernel *kernel)
+{
+    dlclose(kernel->owner);
+}
+
+static int load(const char *path, const char *name, struct kernel *out, struct gen_error *err)
+{
+    char workspace[GEN_NAME_MAX + 16];
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) /* a TMPDIR where nothing may be executed, for one */
+        return wrong(err, name, "the compiled kernel cannot be loaded", dlerror());
+    snprintf(workspace, sizeof workspace, "%s_workspace", name);
+    void *run = dlsym(library, name), *size = dlsym(library, workspace);
+    if (!run || !size) {
+        snprintf(err->text, sizeof err->text, "%s.c: error: no function %s; expected %s and %s_workspace", name,
+                 run ? workspace : name, name, name);
+        dlclose(library);
+        return -1;
+    }
+    memcpy(&out->run, &run, sizeof run); /* ISO C converts no object pointer to a function's */
+    memcpy(&out->workspace, &size, sizeof size);
+    out->owner = library;
+    out->release = release;
+    return 0;
+}
+
+/* Whatever fails costs the next process a compilation, nothing else. */
+static void keep(struct cache *cache, const char *key, const char *object)
+{
+    struct gen_error ignored;
+    struct stat s;
+    int fd = cache ? open(object, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    if (fd < 0)
+        return;
+    char *data = fstat(fd, &s) == 0 && s.st_size > 0 && s.st_size <= OBJECT_MOST ? malloc((size_t)s.st_size) : NULL;
+    if (data && read(fd, data, (size_t)s.st_size) == s.st_size)
+        cache_object_store(cache, key, data, (size_t)s.st_size, &ignored);
+    free(data);
+    close(fd);
+}
+
+static int build_and_load(struct cc *cc, const char *source, const char *name, const char *key, struct kernel *out,
+                          struct gen_error *err)
+{
+    char folder[PATH_ROOM], object[PATH_ROOM + GEN_NAME_MAX + 8];
+    if (make_folder(folder, name, err) != 0)
+        return -1;
+    snprintf(object, sizeof object, "%s/%s.so", folder, name);
+    int result = build(cc, source, name, folder, object, err);
+    if (result == 0)
+        result = load(object, name, out, err);
+    if (result == 0)
+        keep(cc->cache, key, object);
+    remove_folder(folder);
+    return result;
+}
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+int cc_compile(struct cc *cc, const char *source, const char *name, struct kernel *out, struct gen_error *err)
+{
+    char path[CACHE_PATH_MAX];
+    struct buf key = {0};
+    int result = -1;
+    double start = now_ms();
+    *out = (struct kernel){0};
+    const char *identity = cc_identity(cc, err);
+    if (!identity)
+        return -1;
+    size_t size = strlen(source), loaded;
+    /* The processor too: $CC may say -march=native. */
+    buf_printf(&key, "object %s\ncompiler %s\nprocessor %s %s\nsource %zu %016llx\n", name, identity, cc->cpu->model,
+               cc->cpu->features, size, (unsigned long long)cache_hash(source, size));
+    if (!buf_ok(&key)) {
+        wrong(err, name, "cc", "out of memory");
+        goto cleanup;
+    }
+    void *data = cc->cache ? cache_object_load(cc->cache, key.data, path, &loaded) : NULL;
+    if (data) {
+        free(data); /* only its path is needed, now that it is known to be whole and ours */
+        result = load(path, name, out, err);
+    }
+    if (result != 0)
+        result = build_and_load(cc, source, name, key.data, out, err);
+    if (result == 0)
+        out->compile_ms = now_ms() - start;
+cleanup:
+    buf_free(&key);
+    return result;
+}

@@ -1,0 +1,25 @@
+/* cc.h - from C source to functions that can be called: gcc or clang, run as a program, of which cc.c is the only user.
+ * Half a second where libtcc takes a millisecond, and nothing to link. What it is not: a choice between the two. */
+#ifndef ATTNGEN_CPU_CC_H
+#define ATTNGEN_CPU_CC_H
+
+#include "cache/cache.h"
+#include "processor.h"
+#include "tcc.h"
+
+/* The compiler that $CC names, as words between spaces (no shell ever sees them), else cc. Immutable but for what it
+ * is, which is found out once: any number of threads may compile. cache, which may be NULL, and cpu must outlive it.
+ * Opening runs nothing. 0, or -1 when memory ran out. */
+struct cc;
+int cc_open(struct cache *cache, const struct cpu *cpu, struct cc **out);
+void cc_close(struct cc *cc); /* NULL is allowed */
+
+/* All that compiled code depends on but for its source: command, flags, and the first line of --version. Belongs to cc.
+ * NULL, and in err why, when there is no such compiler. */
+const char *cc_identity(struct cc *cc, struct gen_error *err);
+
+/* Compiles source, which exports NAME and NAME_workspace, or loads what the cache has of that source by that compiler.
+ * 0, or -1 and the compiler's first error. */
+int cc_compile(struct cc *cc, const char *source, const char *name, struct kernel *out, struct gen_error *err);
+
+#endif

@@ -1,0 +1,143 @@
+/* model.c - see model.h. Terms and constants follow what was measured of the drafts: the tile products run at the
+ * multiply-adds' rate when loads and latency hide behind them; softmax is most of the rest; caches come last. */
+#include "model.h"
+
+#include <string.h>
+
+#include "judge/draw.h"
+
+struct shape {
+    double rows, keys; /* of one head; keys: the average that a row sees */
+    double d, dv, bq, bk, mr, nv, u;
+    double lanes;    /* f32 lanes of a vector */
+    double modify;   /* half-cycles that features take for a vector of scores */
+    double edges;    /* tiles that a row meets beyond those that its keys fill: a window begins inside one */
+    double fma;      /* cycles of a vector's multiply-add */
+    double products; /* elements of the inner dimension that one multiply-add takes, times its rate against FMA's */
+};
+
+static double up(double x, double to)
+{
+    double n = (double)(int64_t)((x + to - 1) / to);
+    return (n < 1 ? 1 : n) * to;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static double average_keys(const struct tune_target *t)
+{
+    double q = (double)t->q_len, k = (double)t->kv_len;
+    if (t->caller.field[F_CAUSAL])
+        k = q <= k ? k - (q - 1) / 2 : k * (k + 1) / 2 / q; /* bottom-right: the last row sees all */
+    return t->caller.field[F_WINDOW] && k > DRAW_WINDOW ? DRAW_WINDOW : k;
+}
+
+/* vdpbf16ps takes pairs; AMD's cores do as many of them as FMAs, Intel's a quarter: twice f32, and half. */
+static double dot_rate(const struct cpu *cpu)
+{
+    return strstr(cpu->model, "AMD") ? 2 : 0.5;
+}
+
+/* Two a cycle; but AMD's family 19h (Zen 4) does those of 512 bits in halves. */
+static double fma_cycles(const struct cpu *cpu, enum isa isa)
+{
+    bool halves = (isa == ISA_AVX512 || isa == ISA_AVX512BF16) && strstr(cpu->model, "AMD") && strstr(cpu->model, " 19.");
+    return halves ? 1 : 0.5;
+}
+
+static struct shape read_shape(const struct variant *v, const struct tune_target *t, const struct cpu *cpu)
+{
+    const int32_t *f = v->field;
+    struct shape s = {.rows = (double)t->q_len,
+                      .keys = average_keys(t),
+                      .d = f[F_HEAD_DIM],
+                      .bq = f[F_TILE_Q],
+                      .bk = f[F_TILE_K],
+                      .mr = f[F_ROWS],
+                      .nv = f[F_VECS],
+                      .u = f[F_UNROLL],
+                      .products = 1};
+    s.dv = f[F_HEAD_DIM_V] ? f[F_HEAD_DIM_V] : f[F_HEAD_DIM];
+    s.lanes = f[F_ISA] == ISA_AVX2 ? 8 : f[F_ISA] == ISA_C ? 1 : 16;
+    s.modify = (f[F_SOFTCAP] ? 30 : 0) + (f[F_BIAS] ? 4 : 0) + (f[F_MASK] ? 4 : 0) + (f[F_ALIBI] ? 4 : 0);
+    s.edges = f[F_WINDOW] ? 1 : 0;
+    s.fma = fma_cycles(cpu, (enum isa)f[F_ISA]);
+    if (f[F_ISA] == ISA_AVX512BF16 && f[F_DTYPE] == DTYPE_BF16 && variant_dtype_kv(v) == DTYPE_BF16)
+        s.products = dot_rate(cpu);
+    return s;
+}
+
+/* Cycles of one inner step of a tile product: its multiply-adds; two loads a cycle, of which a step needs NV
+ * vectors and MR broadcasts; four cycles until an accumulator may be used again; the loop's own instructions. */
+static double step_cycles(const struct shape *s)
+{
+    double fma = s->mr * s->nv * s->fma, loads = (s->mr + s->nv) / 2, latency = 4;
+    return larger(fma, larger(loads, latency)) + 0.3 / s->u;
+}
+
+/* Bytes of memory a cycle, and what it costs to make panels of keys and values first: they are read, written and read. */
+enum { MEMORY = 6, PANELS = 3 };
+
+/* How often a tile's values are read: the rows whose accumulators of a panel are in registers at once go through them
+ * together (VR in attn.sizes.t). */
+static double value_passes(const struct shape *s)
+{
+    double room = s->lanes == 8 ? 13 : 29, together = 8;
+    while (together > 1 && ((int)s->mr % (int)together != 0 || together * (s->nv + 1) > room))
+        together /= 2;
+    return s->mr / together;
+}
+
+/* Kernels that split keys: the rows of all heads that share a KV head go through its keys together. Cycles of one head. */
+static double split_cycles(const struct shape *s, const struct tune_target *t, double element)
+{
+    double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1;
+    double rows = up(s->rows * group, s->mr), chunks = up(s->rows * group, s->bq) / s->bq;
+    double key = up(s->d, s->lanes) / s->lanes, value = up(s->dv, s->lanes) / s->lanes; /* vectors of them */
+    double loads = (key + value * value_passes(s)) * (element < 4 ? 1 : 0.5);
+    double products = rows * (key + value) * s->fma + rows / s->mr * (loads + s->mr); /* with sums across */
+    double softmax = rows * (14 + s->modify) / s->lanes, tile = rows / s->mr * 100 / s->bk;
+    double memory = chunks * (s->d + s->dv) * element / MEMORY;
+    /* A tile is fetched while the one before is computed: best when its keys, and its values, are a page. Rows read in
+     * pieces are a little worse. */
+    double page = s->bk * (s->d + s->dv) * element / 8192;
+    if (s->dv > s->nv * s->lanes)
+        memory *= 1.04;
+    memory *= page > 2 ? 1.3 : page > 1 || page < 0.75 ? 1.15 : 1;
+    double compute = products + softmax + tile, sum = compute + memory; /* overlapped, but not wholly */
+    return s->keys * (larger(compute, memory) + sum) / 2 / group;
+}
+
+double estimate_cycles(const struct variant *variant, const struct tune_target *target, const struct cpu *cpu)
+{
+    struct shape s = read_shape(variant, target, cpu);
+    double element = variant_dtype_kv(variant) == DTYPE_F32 ? 4 : 2;
+    if (variant->field[F_SPLIT])
+        return split_cycles(&s, target, element) * (variant->field[F_ISA] == ISA_C ? 8 : 1);
+    double panel = s.nv * s.lanes;
+    double rows = up(s.rows, s.mr), keys = up(s.keys, panel) + s.edges * s.bk / 2;
+    double blocks = rows / s.mr;                      /* of MR rows */
+    double tiles = up(s.keys, s.bk) / s.bk + s.edges; /* that a row meets */
+    double l1 = cpu->l1d ? (double)cpu->l1d : 32768, l2 = cpu->l2 ? (double)cpu->l2 : 524288;
+
+    double score = blocks * (keys / panel) * s.d * step_cycles(&s) / s.products;
+    double value = blocks * (up(s.dv, panel) / panel) * keys * step_cycles(&s) / s.products;
+    /* The value product goes through BK rows of V a panel wide, again for each MR rows, beside its rows of P. */
+    if (4 * (s.bk * panel + s.mr * s.bk) > l1)
+        value *= 1.1;
+    /* A tile of scores, its keys and values, and the rows of Q and O that stay: past half of L2 they come from L3. */
+    if (4 * (s.bq * s.bk + (s.bk + s.bq) * (s.d + s.dv)) > l2 / 2)
+        score *= 1.25, value *= 1.25;
+    double softmax = rows * keys * (10 + s.modify / 2) / s.lanes; /* about 20 half-cycles a vector of scores */
+    double rescale = rows * tiles * (20 + 1.5 * s.dv / s.lanes);  /* maximum, sum and the output's rescaling a tile */
+    double queries = up(s.rows, s.bq) / s.bq;
+    double visits = queries * tiles * 200; /* the driver's own work */
+    double group = target->kv_heads ? (double)target->heads / target->kv_heads : 1;
+    double pack = (double)target->kv_len * (s.d + s.dv) * (element + 4 * (PANELS - 1)) / MEMORY / group;
+    double cycles = score + value + softmax + rescale + visits + pack;
+    /* Plain C has no vectors under libtcc and keeps every value in memory. */
+    return variant->field[F_ISA] == ISA_C ? 8 * cycles : cycles;
+}

@@ -1,0 +1,200 @@
+/* processor.c - asks cpuid and xgetbv what the processor has and what the system saves, and the system where we may run. */
+#define _GNU_SOURCE
+#include "processor.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+/* What kernels need or what tells apart processors on which another kernel may win. In the order of cpu.features. */
+enum feature { AVX2, FMA, F16C, AVX512F, AVX512DQ, AVX512BW, AVX512VL, AVX512BF16, AVX512FP16, AMXBF16, FEATURES };
+enum { EAX, EBX, ECX, EDX };
+enum { LEAF_1, LEAF_7, LEAF_7_1, LEAVES };
+
+/* Where cpuid says it, and the bits of XCR0 without which the system does not save its registers. */
+static const struct {
+    const char *name, *lacks, *unsaved;
+    int leaf, reg, bit;
+    uint64_t xcr0;
+} features[FEATURES] = {
+#define FEATURE(name, leaf, reg, bit, xcr0)                                                                            \
+    {                                                                                                                  \
+        name, "needs " name ", which this processor lacks",                                                            \
+            "needs " name ", whose registers this system does not save", leaf, reg, bit, xcr0                          \
+    }
+    [AVX2] = FEATURE("avx2", LEAF_7, EBX, 5, 0x06),
+    [FMA] = FEATURE("fma", LEAF_1, ECX, 12, 0x06),
+    [F16C] = FEATURE("f16c", LEAF_1, ECX, 29, 0x06),
+    [AVX512F] = FEATURE("avx512f", LEAF_7, EBX, 16, 0xe6),
+    [AVX512DQ] = FEATURE("avx512dq", LEAF_7, EBX, 17, 0xe6),
+    [AVX512BW] = FEATURE("avx512bw", LEAF_7, EBX, 30, 0xe6),
+    [AVX512VL] = FEATURE("avx512vl", LEAF_7, EBX, 31, 0xe6),
+    [AVX512BF16] = FEATURE("avx512bf16", LEAF_7_1, EAX, 5, 0xe6),
+    [AVX512FP16] = FEATURE("avx512fp16", LEAF_7, EDX, 23, 0xe6),
+    [AMXBF16] = FEATURE("amxbf16", LEAF_7, EDX, 22, 0x600e6),
+#undef FEATURE
+};
+
+#define BIT(f) (1u << (f))
+static const uint32_t isa_needs[ISA_COUNT] = {
+    [ISA_C] = 0,
+    [ISA_AVX2] = BIT(AVX2) | BIT(FMA) | BIT(F16C),
+    [ISA_AVX512] = BIT(AVX2) | BIT(FMA) | BIT(F16C) | BIT(AVX512F) | BIT(AVX512DQ) | BIT(AVX512BW) | BIT(AVX512VL),
+    [ISA_AVX512BF16] = BIT(AVX2) | BIT(FMA) | BIT(F16C) | BIT(AVX512F) | BIT(AVX512DQ) | BIT(AVX512BW) | BIT(AVX512VL) |
+                       BIT(AVX512BF16),
+};
+
+#if defined(__x86_64__)
+/* Zeros when the processor knows no such leaf. Inside a virtual machine each cpuid costs microseconds: ask once. */
+static void leaf(uint32_t highest, uint32_t number, uint32_t sub, uint32_t r[4])
+{
+    r[EAX] = r[EBX] = r[ECX] = r[EDX] = 0;
+    if (number <= highest)
+        __cpuid_count(number, sub, r[EAX], r[EBX], r[ECX], r[EDX]);
+}
+
+static void find_features(struct cpu *cpu, uint32_t r[LEAVES][4])
+{
+    uint64_t xcr0 = 0; /* which register states the system saves; none when it does not use xsave */
+    if (r[LEAF_1][ECX] >> 27 & 1) {
+        uint32_t low, high;
+        __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+        xcr0 = (uint64_t)high << 32 | low;
+    }
+    for (int f = 0; f < FEATURES; f++)
+        if (r[features[f].leaf][features[f].reg] >> features[f].bit & 1) {
+            cpu->present |= BIT(f);
+            if ((xcr0 & features[f].xcr0) == features[f].xcr0)
+                cpu->usable |= BIT(f);
+        }
+}
+
+/* The brand, and family, model and stepping after it: virtual machines share brands that say nothing. */
+static void find_model(struct cpu *cpu, uint32_t highest, uint32_t signature)
+{
+    char brand[49] = "";
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t r[4];
+        leaf(highest, 0x80000002 + i, 0, r);
+        memcpy(brand + 16 * i, r, sizeof r);
+    }
+    size_t n = 0;
+    for (const char *from = brand; *from; from++) /* makers pad with spaces, in front too */
+        if (*from != ' ' || (n > 0 && cpu->model[n - 1] != ' '))
+            cpu->model[n++] = *from;
+    if (n > 0 && cpu->model[n - 1] != ' ')
+        cpu->model[n++] = ' ';
+    uint32_t family = signature >> 8 & 15, model = signature >> 4 & 15;
+    if (family == 6 || family == 15)
+        model |= (signature >> 16 & 15) << 4;
+    if (family == 15)
+        family += signature >> 20 & 255;
+    snprintf(cpu->model + n, sizeof cpu->model - n, "%x.%x.%x", family, model, signature & 15);
+}
+
+/* Both makers describe caches in the same words; number is the leaf where this one does. */
+static void find_caches(struct cpu *cpu, uint32_t highest, uint32_t number)
+{
+    for (uint32_t i = 0; i < 16; i++) {
+        uint32_t r[4];
+        leaf(highest, number, i, r);
+        uint32_t type = r[EAX] & 31, level = r[EAX] >> 5 & 7;
+        if (type == 0)
+            return;
+        int64_t size =
+            (int64_t)((r[EBX] >> 22) + 1) * ((r[EBX] >> 12 & 1023) + 1) * ((r[EBX] & 4095) + 1) * ((int64_t)r[ECX] + 1);
+        if (level == 1 && type == 1)
+            cpu->l1d = size;
+        else if (level == 2)
+            cpu->l2 = size;
+        else if (level == 3)
+            cpu->l3 = size;
+    }
+}
+
+static void find_x86(struct cpu *cpu)
+{
+    uint32_t basic, extended, top[4], r[LEAVES][4];
+    leaf(0, 0, 0, top);
+    basic = top[EAX];
+    leaf(0x80000000, 0x80000000, 0, top);
+    extended = top[EAX] >= 0x80000000 ? top[EAX] : 0;
+    leaf(basic, 1, 0, r[LEAF_1]);
+    leaf(basic, 7, 0, r[LEAF_7]);
+    leaf(r[LEAF_7][EAX] >= 1 ? basic : 0, 7, 1, r[LEAF_7_1]);
+    find_features(cpu, r);
+    find_model(cpu, extended, r[LEAF_1][EAX]);
+    leaf(extended, 0x80000001, 0, top);
+    if (top[ECX] >> 22 & 1) /* AMD's TOPOEXT */
+        find_caches(cpu, extended, 0x8000001d);
+    else
+        find_caches(cpu, basic, 4);
+}
+#endif
+
+static int find_cores(void)
+{
+    for (int most = 1024; most <= 1 << 20; most *= 4) { /* the kernel refuses a set smaller than its own */
+        cpu_set_t *set = CPU_ALLOC((size_t)most);
+        if (!set)
+            return 1;
+        size_t size = CPU_ALLOC_SIZE((size_t)most);
+        CPU_ZERO_S(size, set);
+        int cores = sched_getaffinity(0, size, set) == 0 ? CPU_COUNT_S(size, set) : 0;
+        CPU_FREE(set);
+        if (cores > 0)
+            return cores;
+    }
+    return 1;
+}
+
+static bool listed(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = list; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+        if (strncmp(p, name, n) == 0 && (p[n] == 0 || p[n] == ','))
+            return true;
+    return false;
+}
+
+void cpu_detect(struct cpu *out)
+{
+    memset(out, 0, sizeof *out);
+#if defined(__x86_64__)
+    find_x86(out);
+#endif
+    if (!out->model[0])
+        snprintf(out->model, sizeof out->model, "unknown");
+    out->cores = find_cores();
+
+    const char *only = getenv("ATTNGEN_ISA");
+    for (int i = 0; i < ISA_COUNT; i++) {
+        out->has[i] = isa_language((enum isa)i) == LANGUAGE_C && (isa_needs[i] & ~out->usable) == 0;
+        out->isa[i] = out->has[i] && (!only || !only[0] || listed(only, field_value_name(F_ISA, i)));
+    }
+    size_t n = 0;
+    for (int f = 0; f < FEATURES; f++)
+        if (out->usable & BIT(f))
+            n += (size_t)snprintf(out->features + n, sizeof out->features - n, "%s%s", n ? " " : "", features[f].name);
+}
+
+const char *cpu_why_not(const struct cpu *cpu, enum isa isa)
+{
+    if (cpu->isa[isa])
+        return NULL;
+    if (isa_language(isa) == LANGUAGE_OPENCL)
+        return "is OpenCL, which runs on OpenCL devices";
+    for (int f = 0; f < FEATURES; f++)
+        if (isa_needs[isa] & BIT(f)) {
+            if (!(cpu->present & BIT(f)))
+                return features[f].lacks;
+            if (!(cpu->usable & BIT(f)))
+                return features[f].unsaved;
+        }
+    return "is not in ATTNGEN_ISA, the list of the only isas to use";
+}

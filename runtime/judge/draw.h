@@ -1,0 +1,78 @@
+/* draw.h - features of a problem, drawn by chance from a seed: windows, biases with -inf in them, masks, packed
+ * sequences of which some are empty, pages in no order. For those who run kernels on made-up problems; the memory is
+ * theirs (workload.h: between guard bytes; trial.h: between guard pages). What it is not: Q, K and V. */
+#ifndef ATTNGEN_JUDGE_DRAW_H
+#define ATTNGEN_JUDGE_DRAW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gen/fields.h"
+#include "templates/c/features.h"
+#include "templates/c/args.h"
+
+/* What biases and masks take away. */
+enum draw_masked {
+    MASKED_ANY, /* by chance: nothing, single keys, whole rows */
+    MASKED_NONE,
+    MASKED_FIRST, /* the first half of the keys, of all rows */
+    MASKED_ROWS,  /* every second row, whole */
+    MASKED_ALL,
+};
+
+/* The problem, and what is not left to chance. */
+struct draw {
+    int64_t batch, heads, kv_heads, q_len, kv_len; /* packed: q_len and kv_len are the longest sequences' */
+    const int64_t *kv_lens;                        /* NULL: kv_len each */
+    bool typical;                                  /* what is timed: see draw_window and draw.c; nothing is by chance */
+    bool fixed_window;
+    int64_t window[2]; /* read when fixed_window */
+    float softcap;     /* 0: by chance */
+    float sink;        /* of every head; 0: by chance */
+    int64_t page_size; /* 0: by chance */
+    enum draw_masked masked;
+};
+
+/* A bias or a mask: count[0..2] runs (a side of 1 is the same for all) of `row` elements each. A run goes along keys, or
+ * along queries if transposed; its elements are `step` apart, 0 when they are the same for all. */
+struct drawn_table {
+    int64_t count[3], row, step;
+    bool transposed;
+};
+
+enum drawn_list { DRAWN_SLOPES, DRAWN_SINKS, DRAWN_Q_STARTS, DRAWN_KV_STARTS, DRAWN_PAGES, DRAWN_LISTS };
+struct drawn {
+    struct attn_features f;        /* numbers; pointers and strides come by drawn_put and drawn_put_table */
+    struct drawn_table bias, mask; /* all 0: there is none */
+    struct {
+        size_t size; /* bytes; 0: the feature has none */
+        void *data;  /* its own copy */
+    } list[DRAWN_LISTS];
+    int64_t q_count[3],
+        kv_count[3]; /* sides of Q and O, and of K and V, as they lie in memory: batch or page, head, row */
+    enum draw_masked masked;
+    uint64_t seed;
+};
+
+/* Draws for the caller's fields of a variant. 0, or -1 when memory ran out. The same for the same seed. */
+int draw_features(const struct variant *v, const struct draw *draw, uint64_t seed, struct drawn *out);
+void drawn_free(struct drawn *d); /* NULL is allowed */
+
+/* The list's bytes go to `at`, which may be NULL for one of size 0, and f points there. */
+void drawn_put(struct drawn *d, enum drawn_list list, void *at);
+
+/* f points at a table whose runs have those strides; 0 takes the place of those along a side of 1. */
+void drawn_put_bias(struct drawn *d, const void *at, const int64_t stride[3]);
+void drawn_put_mask(struct drawn *d, const void *at, const int64_t stride[3]);
+
+/* Writes bias and mask where f points, wherever a query sees a key; what stands elsewhere stays. args has these features
+ * and all lengths. */
+void drawn_fill(const struct drawn *d, const struct variant *v, const struct attn_args *args);
+
+/* The window for which windowed kernels are tuned, as plans know no bounds: 1024 keys up to a causal query, or around
+ * one that is not. */
+void draw_window(const struct variant *v, int64_t window[2]);
+enum { DRAW_WINDOW = 1024, DRAW_PAGE = 16 }; /* and the size of a page */
+
+#endif

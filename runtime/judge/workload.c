@@ -1,0 +1,378 @@
+/* workload.c - see workload.h. */
+#include "workload.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/execute.h"
+
+enum { GUARD = 256, FILL = 0xff };
+enum { AT_Q, AT_K, AT_V, AT_O, AT_LSE, AT_BIAS, AT_MASK, AT_LISTS };
+/* Elements of a bias or mask, beyond which its runs overlap, each beginning one element after the one before: what is
+ * timed reads as many of them, and memory is not filled by them. */
+static const int64_t TABLE_MOST = (int64_t)1 << 24;
+
+/* ---- memory ---- */
+
+static bool runs_overlap(const struct drawn_table *t)
+{
+    return t->count[0] * t->count[1] * t->count[2] > 0 &&
+           t->row > TABLE_MOST / (t->count[0] * t->count[1] * t->count[2]);
+}
+
+static void set_strides(int64_t stride[3], const int64_t count[3], int64_t dim)
+{
+    stride[2] = dim;
+    stride[1] = count[2] * dim;
+    stride[0] = count[1] * count[2] * dim;
+}
+
+static void table_strides(const struct drawn_table *t, int64_t stride[3])
+{
+    set_strides(stride, t->count, t->row);
+    if (runs_overlap(t)) {
+        stride[2] = 1;
+        stride[1] = t->count[2] + t->row;
+        stride[0] = t->count[1] * stride[1];
+    }
+}
+
+static size_t table_size(const struct drawn_table *t, size_t element)
+{
+    int64_t stride[3];
+    table_strides(t, stride);
+    return (size_t)(t->count[0] * stride[0]) * element;
+}
+
+static size_t tensor_size(const int64_t count[3], int dim, enum dtype t)
+{
+    return (size_t)(count[0] * count[1] * count[2] * dim) * dtype_size(t);
+}
+
+/* What rounding leaves behind a block is guard too. */
+static int place_all(struct workload *w)
+{
+    const struct variant *v = &w->caller;
+    const struct drawn *d = &w->drawn;
+    const int64_t *q = d->q_count, *kv = d->kv_count;
+    int dim = variant_head_dim(v), dim_v = variant_head_dim_v(v);
+    w->block[AT_Q].size = tensor_size(q, dim, (enum dtype)v->field[F_DTYPE]);
+    w->block[AT_K].size = tensor_size(kv, dim, variant_dtype_kv(v));
+    w->block[AT_V].size = tensor_size(kv, dim_v, variant_dtype_kv(v));
+    w->block[AT_O].size = tensor_size(q, dim_v, variant_dtype_o(v));
+    w->block[AT_LSE].size = tensor_size(q, 1, DTYPE_F32);
+    w->block[AT_BIAS].size =
+        table_size(&d->bias, v->field[F_BIAS] ? dtype_size(variant_dtype_bias(v)) : 1);
+    w->block[AT_MASK].size = table_size(&d->mask, 1);
+    for (int i = 0; i < DRAWN_LISTS; i++)
+        w->block[AT_LISTS + i].size = d->list[i].size;
+    w->size = GUARD;
+    for (int i = 0; i < WORKLOAD_BLOCKS; i++)
+        w->size += (w->block[i].size + 63) / 64 * 64 + GUARD;
+    w->memory = aligned_alloc(64, (w->size + 63) / 64 * 64);
+    if (!w->memory)
+        return -1;
+    memset(w->memory, FILL, w->size);
+    unsigned char *at = w->memory + GUARD;
+    for (int i = 0; i < WORKLOAD_BLOCKS; i++) {
+        w->block[i].at = at;
+        at += (w->block[i].size + 63) / 64 * 64 + GUARD;
+    }
+    return 0;
+}
+
+/* ---- arguments ---- */
+
+/* Packed rows of one sequence lie together, all heads of a row beside each other. */
+static void set_tensor(int64_t stride[3], const int64_t count[3], bool packed, int64_t dim)
+{
+    set_strides(stride, count, dim);
+    if (packed) {
+        stride[1] = dim;
+        stride[2] = count[1] * dim;
+    }
+}
+
+static void set_args(struct workload *w)
+{
+    const struct workload_shape *s = &w->shape;
+    struct drawn *d = &w->drawn;
+    struct attn_args *a = &w->args;
+    int64_t stride[3], dim = variant_head_dim(&w->caller), dim_v = variant_head_dim_v(&w->caller);
+    bool q_packed = d->list[DRAWN_Q_STARTS].size > 0, kv_packed = d->list[DRAWN_KV_STARTS].size > 0;
+    *a = (struct attn_args){.size = sizeof *a,
+                            .q = w->block[AT_Q].at,
+                            .k = w->block[AT_K].at,
+                            .v = w->block[AT_V].at,
+                            .o = w->block[AT_O].at,
+                            .lse = (float *)(void *)w->block[AT_LSE].at,
+                            .batch = s->batch,
+                            .heads = s->heads,
+                            .kv_heads = s->kv_heads,
+                            .q_len = s->q_len,
+                            .kv_len = s->kv_len,
+                            .bottom_right = 1,
+                            .scale = 1 / sqrtf((float)dim),
+                            .parts = 1};
+    set_tensor(a->q_stride, d->q_count, q_packed, dim);
+    set_tensor(a->o_stride, d->q_count, q_packed, dim_v);
+    set_tensor(a->k_stride, d->kv_count, kv_packed, dim);
+    set_tensor(a->v_stride, d->kv_count, kv_packed, dim_v);
+    for (int i = 0; i < DRAWN_LISTS; i++)
+        drawn_put(d, (enum drawn_list)i, w->block[AT_LISTS + i].at);
+    if (d->bias.row) {
+        table_strides(&d->bias, stride);
+        drawn_put_bias(d, w->block[AT_BIAS].at, stride);
+    }
+    if (d->mask.row) {
+        table_strides(&d->mask, stride);
+        drawn_put_mask(d, w->block[AT_MASK].at, stride);
+    }
+}
+
+struct attn_args workload_args(const struct workload *w)
+{
+    struct attn_args args = w->args;
+    args.kv_lens = w->shape.uneven && !w->drawn.f.kv_starts ? w->shape.kv_lens : NULL;
+    args.features = variant_has_features(&w->caller) ? &w->drawn.f : NULL;
+    return args;
+}
+
+/* ---- data ---- */
+
+static void fill_row(void *base, enum dtype t, int64_t at, int64_t dim, uint64_t seed)
+{
+    fill_normal((char *)base + at * (int64_t)dtype_size(t), t, (size_t)dim, seed + (uint64_t)at * 0x10001);
+}
+
+/* Whole, as nothing is looked for in what no query sees: a bias of any size in no time, a mask that hides one in eight. */
+static void fill_tables(struct workload *w, uint64_t seed)
+{
+    enum dtype t = variant_dtype_bias(&w->caller);
+    fill_normal(w->block[AT_BIAS].at, t, w->block[AT_BIAS].size / dtype_size(t), seed + 3);
+    for (size_t i = 0; i < w->block[AT_MASK].size; i++)
+        w->block[AT_MASK].at[i] = random_next(&seed) % 8 != 0;
+}
+
+/* Rows that take part; what is left, of padding and of pages that nobody has, stays NaN. */
+static void fill_all(struct workload *w, uint64_t seed)
+{
+    const struct variant *v = &w->caller;
+    const struct attn_args a = workload_args(w);
+    int64_t dim = variant_head_dim(v), dim_v = variant_head_dim_v(v);
+    for (int64_t b = 0; b < a.batch; b++) {
+        int64_t queries = reference_queries(v, &a, b), keys = reference_length(v, &a, b);
+        for (int64_t h = 0; h < a.heads; h++)
+            for (int64_t i = 0; i < queries; i++)
+                fill_row(w->block[AT_Q].at, (enum dtype)v->field[F_DTYPE],
+                         reference_query_at(v, &a, a.q_stride, b, h, i), dim, seed);
+        for (int64_t h = 0; h < a.kv_heads; h++)
+            for (int64_t j = 0; j < keys; j++) {
+                fill_row(w->block[AT_K].at, variant_dtype_kv(v), reference_key_at(v, &a, a.k_stride, b, h, j), dim,
+                         seed + 1);
+                fill_row(w->block[AT_V].at, variant_dtype_kv(v), reference_key_at(v, &a, a.v_stride, b, h, j), dim_v,
+                         seed + 2);
+            }
+    }
+    if (w->shape.typical)
+        fill_tables(w, seed);
+    else
+        drawn_fill(&w->drawn, v, &a);
+}
+
+int workload_create(const struct variant *caller, const struct workload_shape *shape, uint64_t seed,
+                    struct workload *out)
+{
+    *out = (struct workload){.caller = *caller, .shape = *shape};
+    const struct draw draw = {.batch = shape->batch,
+                              .heads = shape->heads,
+                              .kv_heads = shape->kv_heads,
+                              .q_len = shape->q_len,
+                              .kv_len = shape->kv_len,
+                              .typical = shape->typical,
+                              .kv_lens = shape->uneven ? out->shape.kv_lens : NULL};
+    if (draw_features(caller, &draw, seed, &out->drawn) != 0)
+        return -1;
+    if (place_all(out) != 0) {
+        workload_free(out);
+        return -1;
+    }
+    set_args(out);
+    fill_all(out, seed);
+    return 0;
+}
+
+void workload_free(struct workload *w)
+{
+    if (!w)
+        return;
+    free(w->memory);
+    free(w->workspace);
+    drawn_free(&w->drawn);
+    *w = (struct workload){0};
+}
+
+/* ---- counts ---- */
+
+double attention_flops(const struct variant *caller, const struct attn_args *args)
+{
+    double pairs = 0;
+    for (int64_t b = 0; b < args->batch; b++)
+        for (int64_t i = 0; i < reference_queries(caller, args, b); i++) {
+            struct keys keys = reference_keys(caller, args, b, i);
+            pairs += (double)(keys.to - keys.from);
+        }
+    return 2.0 * (variant_head_dim(caller) + variant_head_dim_v(caller)) * pairs * (double)args->heads;
+}
+
+/* Of a table, the elements of pairs that take part; what sides share is read once. */
+static double table_elements(const struct attn_args *args, const int64_t stride[4], double rows, double pairs)
+{
+    double keys = stride[3] == 0 ? rows : pairs, shared = stride[1] == 0 ? (double)args->heads : 1;
+    if (stride[0] == 0)
+        shared *= (double)args->batch;
+    if (stride[2] == 0)
+        shared *= (double)args->q_len;
+    return keys * (double)args->heads / shared;
+}
+
+double attention_bytes(const struct variant *caller, const struct attn_args *args)
+{
+    const int32_t *f = caller->field;
+    double keys = 0, queries = 0, pairs = 0, dim = variant_head_dim(caller), dim_v = variant_head_dim_v(caller);
+    for (int64_t b = 0; b < args->batch; b++) {
+        struct keys all = {0, 0}; /* that any query of the sequence sees */
+        for (int64_t i = 0; i < reference_queries(caller, args, b); i++) {
+            struct keys some = reference_keys(caller, args, b, i);
+            if (some.from < some.to)
+                all = (struct keys){all.to == 0 || some.from < all.from ? some.from : all.from,
+                                    some.to > all.to ? some.to : all.to};
+            pairs += (double)(some.to - some.from);
+        }
+        keys += (double)(all.to - all.from);
+        queries += (double)reference_queries(caller, args, b);
+    }
+    double rows = queries * (double)args->heads, bytes = args->lse ? rows * sizeof(float) : 0;
+    bytes +=
+        rows * (dim * (double)dtype_size((enum dtype)f[F_DTYPE]) + dim_v * (double)dtype_size(variant_dtype_o(caller)));
+    bytes += keys * (double)args->kv_heads * (dim + dim_v) * (double)dtype_size(variant_dtype_kv(caller));
+    if (f[F_BIAS])
+        bytes += table_elements(args, args->features->bias_stride, queries, pairs) *
+                 (double)dtype_size(variant_dtype_bias(caller));
+    if (f[F_MASK])
+        bytes += table_elements(args, args->features->mask_stride, queries, pairs);
+    return bytes;
+}
+
+/* ---- runs ---- */
+
+int workload_prepare(struct workload *w, const struct kernel *kernel, int threads)
+{
+    struct attn_args args = workload_args(w);
+    int64_t size = execute_workspace(kernel, &args, threads);
+    if (size < 0)
+        return -1;
+    if ((size_t)size <= w->workspace_size)
+        return 0;
+    free(w->workspace);
+    w->workspace_size = 0;
+    w->workspace = aligned_alloc(64, ((size_t)size + 63) / 64 * 64);
+    if (!w->workspace)
+        return -1;
+    memset(w->workspace, FILL, (size_t)size); /* pages are there before anything is timed, and hold no luck */
+    w->workspace_size = (size_t)size;
+    return 0;
+}
+
+int workload_run(struct workload *w, const struct kernel *kernel, struct pool *pool, int threads)
+{
+    struct attn_args args = workload_args(w);
+    return execute_kernel(kernel, &args, pool, threads, w->workspace, w->workspace_size);
+}
+
+int workload_time(struct workload *w, const struct kernel *kernel, double *seconds, struct gen_error *err)
+{
+    struct attn_args args = workload_args(w);
+    return opencl_time(kernel->opencl, &args, seconds, err);
+}
+
+static bool filled(const unsigned char *from, const unsigned char *to)
+{
+    for (; from < to; from++)
+        if (*from != FILL)
+            return false;
+    return true;
+}
+
+static bool guards_intact(const struct workload *w)
+{
+    const unsigned char *from = w->memory;
+    for (int i = 0; i < WORKLOAD_BLOCKS; i++) {
+        if (!filled(from, w->block[i].at))
+            return false;
+        from = w->block[i].at + w->block[i].size;
+    }
+    return filled(from, w->memory + w->size);
+}
+
+static int wrong(struct gen_error *err, const struct workload *w, const char *what)
+{
+    const struct workload_shape *s = &w->shape;
+    snprintf(err->text, sizeof err->text, "%s, at %lld,%lld,%lld,%lld,%lld%s", what, (long long)s->batch,
+             (long long)s->heads, (long long)s->kv_heads, (long long)s->q_len, (long long)s->kv_len,
+             s->uneven ? " with uneven sequences" : "");
+    return -1;
+}
+
+int workload_check(struct workload *w, const struct kernel *kernel, struct pool *pool, int threads, int64_t max_rows,
+                   struct check *out, struct gen_error *err)
+{
+    struct attn_args args = workload_args(w);
+    char text[200];
+    *out = (struct check){0};
+    memset(w->block[AT_O].at, FILL, w->block[AT_O].size);
+    memset(w->block[AT_LSE].at, FILL, w->block[AT_LSE].size);
+    if (kernel->opencl) {
+        struct gen_error why = {""};
+        if (opencl_run(kernel->opencl, &args, &why) != 0)
+            return wrong(err, w, why.text);
+    } else if (workload_prepare(w, kernel, threads) != 0 || workload_run(w, kernel, pool, threads) != 0)
+        return wrong(err, w, "refused, or out of memory");
+    if (!guards_intact(w))
+        return wrong(err, w, "wrote outside its output");
+    if (check_output(&w->caller, &args, max_rows, 1, out) != 0)
+        return wrong(err, w, "out of memory");
+    if (out->pass)
+        return 0;
+    bool lse = out->error <= out->bound;
+    snprintf(text, sizeof text, "error %.2e, bound %.2e, in %s [%lld,%lld,%lld]", lse ? out->lse_error : out->error,
+             lse ? out->lse_bound : out->bound, lse ? "LSE" : "O", (long long)out->b, (long long)out->h,
+             (long long)out->row);
+    return wrong(err, w, text);
+}
+
+int workload_awkward(const struct variant *v, struct workload_shape out[WORKLOAD_AWKWARD])
+{
+    int64_t q = v->field[F_TILE_Q], k = v->field[F_TILE_K];
+    /* One side at a tile's edge and the other short: whole, these cost the reference a hundredth of tile by tile. */
+    const struct workload_shape all[WORKLOAD_AWKWARD] = {
+        {1, 1, 1, 1, 1, .uneven = false},
+        {1, 1, 1, 13, 17, .uneven = false},
+        {1, 2, 1, q + 1, 5, .uneven = false},
+        {1, 1, 1, q - 1, 7, .uneven = false},
+        {1, 2, 2, 3, k + 1, .uneven = false},
+        {1, 1, 1, 7, k - 1, .uneven = false},
+        {1, 1, 1, 2, 2 * k + 3, .uneven = false},
+        {1, 3, 1, 37, 11, .uneven = false},
+        {1, 4, 1, 2, v->field[F_SPLIT] ? v->field[F_SPLIT] + k + 1 : 0, .uneven = false},
+        {3, 2, 1, 5, 19, .kv_lens = {19, 0, 1}, .uneven = true},
+        {4, 1, 1, 9, 33, .kv_lens = {0, 33, 32, 2}, .uneven = true},
+    };
+    int n = 0;
+    for (int i = 0; i < WORKLOAD_AWKWARD; i++)
+        if (all[i].q_len > 0 && all[i].kv_len > 0)
+            out[n++] = all[i];
+    return n;
+}

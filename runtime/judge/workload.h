@@ -1,0 +1,70 @@
+/* workload.h - random data of one shape, and of the features of one variant, between guard bytes, for the tuner to run
+ * kernels on inside somebody's process. What it is not: trial.h, whose guard pages and odd layouts stop the process that runs a bad kernel. */
+#ifndef ATTNGEN_JUDGE_WORKLOAD_H
+#define ATTNGEN_JUDGE_WORKLOAD_H
+
+#include "gen/fields.h"
+#include "templates/c/features.h"
+#include "templates/c/args.h"
+#include "draw.h"
+#include "cpu/tcc.h"
+#include "numerics/reference.h"
+#include "system/threads.h"
+
+enum { WORKLOAD_BATCH = 4 };
+struct workload_shape {
+    int64_t batch, heads, kv_heads, q_len, kv_len;
+    int64_t kv_lens[WORKLOAD_BATCH]; /* read when uneven; the batch is WORKLOAD_BATCH at most then */
+    bool uneven;
+    bool typical; /* features are those that are tuned for (draw.h), else by chance */
+};
+enum { WORKLOAD_BLOCKS = 7 + DRAWN_LISTS }; /* Q, K, V, O, LSE, bias, mask, and lists */
+struct workload {
+    struct variant caller; /* fields of the caller's side; the rest is not looked at */
+    struct workload_shape shape;
+    struct attn_args args; /* contiguous bhsd (packed: bshd), bottom-right, scale 1/sqrt(head_dim); see workload_args */
+    struct drawn drawn;
+    unsigned char *memory; /* all tensors; 0xff, a NaN in every type, wherever no element is, nor one that takes part */
+    size_t size;
+    struct {
+        unsigned char *at;
+        size_t size;
+    } block[WORKLOAD_BLOCKS]; /* in the order in which they lie there, guard bytes between them */
+    void *workspace;
+    size_t workspace_size;
+};
+
+/* Normal data from the seed. 0, or -1 when memory ran out. */
+int workload_create(const struct variant *caller, const struct workload_shape *shape, uint64_t seed,
+                    struct workload *out);
+void workload_free(struct workload *w); /* NULL is allowed */
+
+/* What a kernel is called with, but for workspace and parts; valid as long as w lies where it does. */
+struct attn_args workload_args(const struct workload *w);
+
+/* 2 (D + Dv) for each pair of a query and a key in its interval: windows and causal masks take pairs away, biases and
+ * bool masks do not. Pointers to tensors are not looked at, but packed starts are, and windows. */
+double attention_flops(const struct variant *caller, const struct attn_args *args);
+/* Of Q, O, bias, mask, and of those K and V that take part, each once, and of LSE when it is asked for. */
+double attention_bytes(const struct variant *caller, const struct attn_args *args);
+
+/* Makes the workspace large enough for the kernel. 0, or -1: refused or no memory. */
+int workload_prepare(struct workload *w, const struct kernel *kernel, int threads);
+
+/* One run after prepare; what is timed. 0, or -1 when the kernel refused. */
+int workload_run(struct workload *w, const struct kernel *kernel, struct pool *pool, int threads);
+
+/* Seconds of a kernel on a device, by its clock. 0, or -1 and what is wrong. */
+int workload_time(struct workload *w, const struct kernel *kernel, double *seconds, struct gen_error *err);
+
+/* Runs the kernel on outputs full of NaN, then judges up to max_rows rows (0: all), and every guard byte. 0, or -1
+ * and in err what is wrong. *out is filled whenever rows were judged. */
+int workload_check(struct workload *w, const struct kernel *kernel, struct pool *pool, int threads, int64_t max_rows,
+                   struct check *out, struct gen_error *err);
+
+/* The shapes on which kernels of that variant break, small enough to be judged whole: one, primes, a tile and one more
+ * or less, more queries than keys, a split of the keys, uneven and empty sequences. Returns how many. */
+enum { WORKLOAD_AWKWARD = 11 };
+int workload_awkward(const struct variant *v, struct workload_shape out[WORKLOAD_AWKWARD]);
+
+#endif

@@ -1,0 +1,135 @@
+/* convert.c - see convert.h. Written out in integers, so that tests do not trust the instructions they test. */
+#include "convert.h"
+
+#include <string.h>
+
+static float float_of(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static uint32_t bits_of(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+/* Denormals go through a difference of normal numbers, so that a host that flushes denormals reads them too. */
+float f16_to_f32(uint16_t h)
+{
+    uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13, sign = (uint32_t)(h & 0x8000) << 16;
+    const uint32_t rebias = 112u << 23, smallest = 113u << 23; /* 2^-14 */
+    if (magnitude >= 0x7c00u << 13)
+        return float_of(sign | 0x7f800000u | magnitude);
+    if (magnitude >= 1u << 23)
+        return float_of(sign | (magnitude + rebias));
+    return float_of(sign | bits_of(float_of(magnitude | smallest) - float_of(smallest)));
+}
+
+uint16_t f32_to_f16(float f)
+{
+    uint32_t bits = bits_of(f), magnitude = bits & 0x7fffffffu;
+    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
+    if (magnitude > 0x7f800000u)
+        return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x1ff));
+    if (magnitude >= 0x477ff000u) /* 65520: halfway to the number after the largest one */
+        return sign | 0x7c00;
+    if (magnitude < 0x38800000u) /* below 2^-14: adding 0.5 puts the bits of 2^-24 at the end of the mantissa */
+        return (uint16_t)(sign | (bits_of(float_of(magnitude) + 0.5f) - 0x3f000000u));
+    magnitude += 0xfffu + (magnitude >> 13 & 1);
+    return (uint16_t)(sign | ((magnitude >> 13) - (112u << 10)));
+}
+
+float bf16_to_f32(uint16_t h)
+{
+    return float_of((uint32_t)h << 16);
+}
+
+uint16_t f32_to_bf16(float f)
+{
+    uint32_t bits = bits_of(f);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+size_t dtype_size(enum dtype t)
+{
+    return t == DTYPE_F32 ? 4 : 2;
+}
+
+float dtype_load(enum dtype t, const void *base, int64_t index)
+{
+    float f;
+    dtype_load_row(t, base, index, 1, &f);
+    return f;
+}
+
+/* Tensors may be aligned to their elements only, and are read as bytes so that any alignment works. */
+void dtype_load_row(enum dtype t, const void *base, int64_t index, int n, float *out)
+{
+    const char *from = (const char *)base + index * (int64_t)dtype_size(t);
+    if (t == DTYPE_F32) {
+        memcpy(out, from, (size_t)n * sizeof *out);
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        uint16_t h;
+        memcpy(&h, from + 2 * (int64_t)i, sizeof h);
+        out[i] = t == DTYPE_F16 ? f16_to_f32(h) : bf16_to_f32(h);
+    }
+}
+
+void dtype_store(enum dtype t, void *base, int64_t index, float value)
+{
+    char *to = (char *)base + index * (int64_t)dtype_size(t);
+    if (t == DTYPE_F32) {
+        memcpy(to, &value, sizeof value);
+        return;
+    }
+    uint16_t h = t == DTYPE_F16 ? f32_to_f16(value) : f32_to_bf16(value);
+    memcpy(to, &h, sizeof h);
+}
+
+float dtype_round(enum dtype t, float value)
+{
+    switch (t) {
+    case DTYPE_F16:
+        return f16_to_f32(f32_to_f16(value));
+    case DTYPE_BF16:
+        return bf16_to_f32(f32_to_bf16(value));
+    default:
+        return value;
+    }
+}
+
+uint64_t random_next(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+int64_t random_below(uint64_t *state, int64_t limit)
+{
+    return (int64_t)(random_next(state) % (uint64_t)limit);
+}
+
+float random_normal(uint64_t *state)
+{
+    uint64_t a = random_next(state), b = random_next(state);
+    const uint64_t even = 0x0000ffff0000ffffu;
+    uint64_t sum = (a & even) + (a >> 16 & even) + (b & even) + (b >> 16 & even);
+    int32_t total = (int32_t)((sum & 0xffffffffu) + (sum >> 32)) - 8 * 65535 / 2;
+    return (float)total * 1.8688124e-5f; /* 1 / sqrt(8 (65536^2 - 1) / 12) */
+}
+
+void fill_normal(void *dst, enum dtype t, size_t n, uint64_t seed)
+{
+    for (size_t i = 0; i < n; i++)
+        dtype_store(t, dst, (int64_t)i, random_normal(&seed));
+}

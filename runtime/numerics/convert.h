@@ -1,0 +1,31 @@
+/* convert.h - element types as numbers: conversions, sizes, and reproducible random data.
+ * Bit-exact on every machine and independent of libm and of the processor's own conversions. */
+#ifndef ATTNGEN_NUMERICS_CONVERT_H
+#define ATTNGEN_NUMERICS_CONVERT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gen/fields.h"
+
+/* To f32: exact. From f32: to nearest, ties to even; too large becomes infinity; a NaN stays one. */
+float f16_to_f32(uint16_t h);
+uint16_t f32_to_f16(float f);
+float bf16_to_f32(uint16_t h);
+uint16_t f32_to_bf16(float f);
+
+size_t dtype_size(enum dtype t); /* bytes of an element */
+float dtype_load(enum dtype t, const void *base, int64_t index);
+void dtype_store(enum dtype t, void *base, int64_t index, float value); /* rounds */
+float dtype_round(enum dtype t, float value);                          /* to that type and back */
+void dtype_load_row(enum dtype t, const void *base, int64_t index, int n, float *out); /* n from index on */
+
+/* A stream of 64-bit numbers (splitmix64); any state is a good seed. */
+uint64_t random_next(uint64_t *state);
+int64_t random_below(uint64_t *state, int64_t limit); /* 0..limit-1 */
+float random_normal(uint64_t *state);                 /* mean 0, variance 1; a sum of eight uniforms: within +-4.9 */
+
+/* n elements of random_normal, rounded to the type; the same for the same seed. */
+void fill_normal(void *dst, enum dtype t, size_t n, uint64_t seed);
+
+#endif

@@ -1,0 +1,194 @@
+/* internal.h - what the files of this folder share: OpenCL's functions as pointers, and the structs behind opencl.h.
+ * What it is not: for anybody else. */
+#ifndef ATTNGEN_OPENCL_INTERNAL_H
+#define ATTNGEN_OPENCL_INTERNAL_H
+
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+#include <pthread.h>
+
+#include "templates/opencl/split.h"
+#include "opencl.h"
+
+/* All that is used of OpenCL 1.2. */
+#define OPENCL_FUNCTIONS(X)                                                                                            \
+    X(clGetPlatformIDs)                                                                                                \
+    X(clGetPlatformInfo)                                                                                               \
+    X(clGetDeviceIDs)                                                                                                  \
+    X(clGetDeviceInfo)                                                                                                 \
+    X(clCreateContext)                                                                                                 \
+    X(clRetainContext)                                                                                                 \
+    X(clReleaseContext)                                                                                                \
+    X(clGetContextInfo)                                                                                                \
+    X(clCreateCommandQueue)                                                                                            \
+    X(clReleaseCommandQueue)                                                                                           \
+    X(clGetCommandQueueInfo)                                                                                           \
+    X(clCreateProgramWithSource)                                                                                       \
+    X(clCreateProgramWithBinary)                                                                                       \
+    X(clBuildProgram)                                                                                                  \
+    X(clGetProgramInfo)                                                                                                \
+    X(clGetProgramBuildInfo)                                                                                           \
+    X(clReleaseProgram)                                                                                                \
+    X(clCreateKernel)                                                                                                  \
+    X(clReleaseKernel)                                                                                                 \
+    X(clSetKernelArg)                                                                                                  \
+    X(clGetKernelWorkGroupInfo)                                                                                        \
+    X(clCreateBuffer)                                                                                                  \
+    X(clReleaseMemObject)                                                                                              \
+    X(clGetMemObjectInfo)                                                                                              \
+    X(clEnqueueWriteBuffer)                                                                                            \
+    X(clEnqueueFillBuffer)                                                                                             \
+    X(clEnqueueReadBuffer)                                                                                             \
+    X(clEnqueueMapBuffer)                                                                                              \
+    X(clEnqueueUnmapMemObject)                                                                                         \
+    X(clEnqueueNDRangeKernel)                                                                                          \
+    X(clEnqueueMarkerWithWaitList)                                                                                     \
+    X(clWaitForEvents)                                                                                                 \
+    X(clGetEventProfilingInfo)                                                                                         \
+    X(clRetainEvent)                                                                                                   \
+    X(clGetEventInfo)                                                                                                  \
+    X(clReleaseEvent)                                                                                                  \
+    X(clFlush)                                                                                                         \
+    X(clFinish)
+
+#define OPENCL_MEMBER(name) __typeof__(&name) name;
+struct opencl_api {
+    OPENCL_FUNCTIONS(OPENCL_MEMBER)
+};
+
+struct opencl_target {
+    struct opencl *cl;
+    struct opencl_device device;
+    cl_context context;
+    bool own;
+};
+
+struct opencl {
+    void *library;
+    struct opencl_api api;
+    struct opencl_device *devices;
+    int count;
+    pthread_mutex_t lock;
+    struct opencl_target **own; /* of each device; NULL: not made yet. Under lock */
+};
+
+/* What one execution needs for itself. Kept for the next. */
+struct opencl_room {
+    cl_mem memory;
+    size_t size;
+};
+enum {
+    ROOM_Q,
+    ROOM_K,
+    ROOM_V,
+    ROOM_O,
+    ROOM_LSE,
+    ROOM_LENS,
+    ROOMS_PLAIN, /* from here on, of kernels with the feature */
+    ROOM_BIAS = ROOMS_PLAIN,
+    ROOM_MASK,
+    ROOM_SLOPES,
+    ROOM_SINKS,
+    ROOM_Q_STARTS,
+    ROOM_KV_STARTS,
+    ROOM_PAGES,
+    ROOMS
+};
+struct opencl_slot {
+    cl_kernel kernel; /* its arguments are set in place, so no two threads may share it */
+    cl_command_queue queue;
+    struct opencl_room room[ROOMS];
+    cl_mem maps;                    /* of level sm90: where groups put their tensor maps */
+    struct opencl_room done, parts; /* of kernels that split keys: how many splits are done, and what they left */
+    cl_event busy;                  /* the last launch on a caller's queue, which uses maps until it ends; or NULL */
+    struct opencl_slot *next;
+};
+
+struct opencl_kernel {
+    struct opencl_target *target;
+    cl_program program;
+    struct opencl_source source; /* without its text; name points to the next */
+    char name[GEN_NAME_MAX];
+    char *key; /* of its binary in the cache */
+    struct opencl_build build;
+    pthread_mutex_t lock;
+    struct opencl_slot *free_slots; /* under lock */
+};
+/* Whether a kernel takes that buffer. */
+bool opencl_takes(const struct opencl_source *source, int room);
+void opencl_slot_free(const struct opencl_api *api, struct opencl_slot *slot);
+
+/* What a launch needs beside the kernel. */
+struct launch {
+    cl_command_queue queue;
+    cl_mem buffer[ROOMS];
+    struct attn_cl_args args;
+    struct attn_cl_features features; /* of kernels that have some */
+    cl_uint waits;
+    const cl_event *wait;
+};
+
+/* ---- host arrays (stage.c) ---- */
+
+/* Up to four sides of runs of elements in host memory. On the device they have the same strides when no byte lies
+ * between them, so that one copy moves all; else they lie packed. */
+enum { SIDES = 4 };
+struct host {
+    char *data;
+    int64_t count[SIDES], stride[SIDES]; /* strides in elements; tensors have batch, heads and rows */
+    int64_t width, element;              /* elements of a run; bytes of one */
+    const int64_t *rows;                 /* of each batch, at most count[2], that are looked at; or NULL: all */
+    const int32_t *at;                   /* where each batch is, if not in order; or NULL */
+    bool dense;
+};
+
+/* A run's arrays, and the same on the device. */
+struct staged {
+    struct host host[ROOMS];
+    struct launch launch;
+    struct used_pages *used; /* of paged kernels */
+};
+
+/* The arrays where they are, for buffers that are their own memory; or with room made on the device and inputs on the
+ * way there. 0, or -1 and what is wrong; opencl_unstage in any case, and after the launch. */
+int opencl_hosts(const struct opencl_kernel *k, const struct attn_args *a, struct staged *out, struct gen_error *err);
+int opencl_stage(const struct opencl_kernel *k, struct opencl_slot *s, const struct attn_args *a, struct staged *out,
+                 struct gen_error *err);
+int opencl_download(const struct opencl_kernel *k, struct opencl_slot *s, const struct staged *staged,
+                    struct gen_error *err);
+void opencl_unstage(struct staged *staged);
+
+/* The struct that kernels take, without where anything begins; and the one of their features. */
+struct attn_cl_args opencl_args(const struct attn_args *a);
+struct attn_cl_features opencl_features_of(const struct opencl_kernel *k, const struct attn_args *a);
+
+/* The buffers, the struct, and what features bring, in the order of a kernel's parameters. *next: the first one behind
+ * them, where a level that takes more has it. */
+int opencl_set_args(const struct opencl_kernel *kernel, const struct opencl_slot *slot, const struct launch *launch,
+                    cl_uint *next, struct gen_error *err);
+int opencl_sm90_launch(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct launch *launch,
+                       cl_event *event, struct gen_error *err);
+int opencl_sm80_launch(const struct opencl_kernel *kernel, const struct opencl_slot *slot, const struct launch *launch,
+                       cl_event *event, struct gen_error *err);
+
+/* Of NVIDIA's levels: how many heads' tiles are done together in a causal run, and whether positions fit the kernel's 32
+ * bits. */
+int opencl_heads_near(const struct opencl_kernel *kernel, const struct attn_cl_args *args, long tiles);
+int opencl_check_rows(const struct opencl_source *source, const struct attn_cl_args *args, struct gen_error *err);
+int opencl_check_lengths(const struct attn_cl_args *args, long tiles, struct gen_error *err);
+
+/* Of kernels that split keys: how rows and keys are divided, and room in the slot for what splits leave. Launches go on
+ * with the arguments from `at` on. 0, or -1 and what is too large. */
+int opencl_divide(const struct opencl_kernel *kernel, const struct attn_cl_args *args, struct attn_cl_split *out,
+                  long *units, struct gen_error *err);
+int opencl_set_split(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct attn_cl_args *args,
+                     const struct attn_cl_split *split, cl_uint at, struct gen_error *err);
+
+/* From source, for the source's level. NULL and err when the driver refuses it. */
+cl_program opencl_build_program(struct opencl_target *target, const struct opencl_source *source,
+                                struct gen_error *err);
+
+/* Fills err with `WHAT: CL_NAME (number)` and returns -1; CL_SUCCESS returns 0 and fills nothing. */
+int opencl_failed(cl_int code, const char *what, struct gen_error *err);
+
+#endif

@@ -1,0 +1,167 @@
+/* opencl.h - OpenCL devices, and kernels on them: found, built, run, timed. The files of this folder are the only users of
+ * OpenCL; its library is opened at run time, and a machine without one is told so. Handles that a caller brings or gets
+ * (cl_context, cl_mem, ...) are void pointers, as in attn.h.
+ * What it is not: it knows neither variants nor what a kernel computes. */
+#ifndef ATTNGEN_OPENCL_OPENCL_H
+#define ATTNGEN_OPENCL_OPENCL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gen/gen.h"
+#include "templates/c/features.h"
+#include "templates/c/args.h"
+#include "templates/opencl/args.h"
+#include "templates/opencl/features.h"
+#include "templates/opencl/matmul.args.h"
+#include "templates/opencl/softmax.args.h"
+#include "cache/cache.h"
+#include "cpu/tcc.h"
+
+struct opencl_device {
+    void *id, *platform; /* cl_device_id, cl_platform_id */
+    char name[128], driver[64], platform_name[128], version[128], c_version[64];
+    enum opencl_type { OPENCL_GPU, OPENCL_ACCELERATOR, OPENCL_OTHER, OPENCL_CPU } type;
+    bool nvidia;
+    int capability;                 /* of NVIDIA's devices: 90 is 9.0; else 0 */
+    int64_t local_bytes;            /* that the arrays of a kernel may take in a work-group, as the driver reports it */
+    int64_t memory, largest_buffer; /* bytes */
+    int64_t most_items, side[3];    /* of a work-group, and of each of its sides */
+    int units, clock_mhz;
+    char why_not[160]; /* "": usable */
+};
+const char *opencl_type_name(enum opencl_type type); /* "GPU" */
+
+/* The library and all devices of all its platforms: GPUs first, CPUs last, else in the library's order. From then on
+ * immutable but for what it locks inside. The queries take tens of milliseconds. 0, or -1: there is no library. No
+ * device is no error. */
+struct opencl;
+int opencl_open(struct opencl **out, struct gen_error *err);
+void opencl_close(struct opencl *cl); /* NULL is allowed; targets and kernels first */
+int opencl_devices(const struct opencl *cl, const struct opencl_device **out); /* returns how many */
+
+bool opencl_is_name(const char *device); /* "opencl" or "opencl:N" */
+
+/* The index of the device that "opencl" (the first usable one) or "opencl:N" names, or -1 and why there is none. */
+int opencl_find(const struct opencl *cl, const char *name, struct gen_error *err);
+
+/* A device in a context: attn's own, made once a device; or the caller's, which is retained. */
+struct opencl_target;
+int opencl_own(struct opencl *cl, int index, struct opencl_target **out, struct gen_error *err);
+int opencl_adopt(struct opencl *cl, void *context, void *device, struct opencl_target **out, struct gen_error *err);
+void opencl_release(struct opencl_target *target); /* NULL is allowed; own ones live until opencl_close */
+const struct opencl_device *opencl_target_device(const struct opencl_target *target);
+void *opencl_target_context(const struct opencl_target *target); /* cl_context */
+
+/* A kernel's source, and what must be known of it to launch it: a group of group[0] x group[1] items for tile_q queries of
+ * one head. It takes six buffers and struct attn_cl_args by value; then the buffers of its features (two if packed), in the
+ * order in which they stand here, and, with any feature, struct attn_cl_features by value. */
+struct opencl_features {
+    int bias; /* bytes of an element; 0: no bias */
+    bool mask, alibi, sink, packed, paged;
+    bool any; /* one of these, or a feature without a buffer */
+};
+struct opencl_source {
+    const char *name, *text;
+    size_t size;
+    int64_t local_bytes;
+    int group[2], tile_q;
+    int head_dim, head_dim_v;
+    int element, element_kv, element_o; /* bytes of an element of Q; of K and V; of O */
+    struct opencl_features features;
+    /* OPENCL_SM80: for NVIDIA's compute capability 8.0 and later. OPENCL_SM90: for 9.0 alone; as
+     * templates/opencl/sm90.header.t says it takes tensor maps and memory for them, and a group walks the tiles or has one. */
+    enum opencl_level { OPENCL_PORTABLE, OPENCL_SM80, OPENCL_SM90 } level;
+    int tile_k;
+    int split; /* keys that are computed alone; 0: all keys of a row are computed together. Level sm90 */
+    bool bf16;
+    /* Of these levels: where rows may begin. MAPPED: where a tensor map can be made of them. WHOLE: at multiples of 16 bytes. */
+    enum opencl_rows { ROWS_ANYWHERE, ROWS_WHOLE, ROWS_MAPPED } rows;
+    bool one_tile; /* of level sm90: a group for each tile, which ends with it */
+    /* Not attention, but a step of it apart: then a group has tile_q rows, and of a product tile_k columns; buffers and
+     * struct are those of opencl_step_enqueue, and nothing else runs it. */
+    enum opencl_step_kind { OPENCL_ATTENTION, OPENCL_PRODUCT, OPENCL_SOFTMAX } step;
+};
+
+/* 0, or -1 and the limit of the device that the kernel breaks; nothing is built. */
+int opencl_fits(const struct opencl_device *device, const struct opencl_source *source, struct gen_error *err);
+
+/* Builds it, or loads what opencl_keep left in the cache (NULL: none). A bad file there means a build. Compilers may
+ * put off their work to the first launch, so one of a single empty row is part of it. 0, or -1 and the rule or the
+ * compiler's message. */
+struct opencl_kernel;
+struct opencl_build {
+    bool from_cache;
+    double ms;
+    int registers;       /* an item; 0: not told */
+    int64_t spill_bytes; /* stores of spilled registers an item, where the compiler tells; else 0 */
+    bool serialised;     /* products of the tensor cores wait for each other, where the compiler tells */
+};
+int opencl_build(struct opencl_target *target, struct cache *cache, const struct opencl_source *source,
+                 struct opencl_kernel **out, struct gen_error *err);
+void opencl_kernel_free(struct opencl_kernel *kernel); /* NULL is allowed; nobody may run it */
+int opencl_compile(struct opencl_target *target, struct cache *cache, const struct opencl_source *source,
+                   struct kernel *out, struct gen_error *err); /* the same, for kernel_free to free */
+/* Keeps the binary for the next process. Apart from building because PoCL takes seconds to give one away. Whatever
+ * fails costs the next process a build. */
+void opencl_keep(struct opencl_kernel *kernel, struct cache *cache);
+const struct opencl_build *opencl_kernel_build(const struct opencl_kernel *kernel);
+const struct opencl_target *opencl_kernel_target(const struct opencl_kernel *kernel);
+extern const char OPENCL_OPTIONS[]; /* that programs are built with */
+
+/* What NVIDIA's driver makes of it, behind `head`, which is comment: PTX for the device's compute capability and later ones, of
+ * level sm90 for 9.0 alone, that the driver has been seen to take. For free(); or NULL and why there is none. */
+char *opencl_ptx(struct opencl_target *target, const struct opencl_source *source, const char *head,
+                 struct gen_error *err);
+
+/* Runs on host arrays and waits: copies rows that take part to the device, and the rows of O and LSE back; between them
+ * nothing is read or written. Buffers are kept for the next run. Any number of threads may run one kernel. */
+int opencl_run(struct opencl_kernel *kernel, const struct attn_args *args, struct gen_error *err);
+
+/* The same without copies, where device and host share memory: buffers are the arrays' own memory, from each one's first
+ * row to its last, gaps and all, so that a kernel that reads or writes elsewhere can be caught. For judging kernels. */
+int opencl_run_in_place(struct opencl_kernel *kernel, const struct attn_args *args, struct gen_error *err);
+
+/* Seconds of the kernel alone, by the device's own clock: the mean over launches of about two milliseconds together,
+ * after one that is not counted. Copies as opencl_run does, but nothing back. */
+int opencl_time(struct opencl_kernel *kernel, const struct attn_args *args, double *seconds, struct gen_error *err);
+
+/* Enqueues on the caller's queue and returns. Pointers in args are not looked at; buffers and offsets are in `on`. */
+struct opencl_on {
+    void *queue;                      /* cl_command_queue of the target's context and device */
+    void *q, *k, *v, *o, *lse, *lens; /* cl_mem; lse and lens may be NULL, the others where nothing is in them */
+    void *bias, *mask, *slopes, *sinks, *q_starts, *kv_starts, *pages; /* of features; starts may be NULL */
+    int64_t q_at, k_at, v_at, o_at, lse_at, lens_at;                   /* offsets, in elements */
+    int64_t bias_at, mask_at, slopes_at, sinks_at, q_starts_at, kv_starts_at, pages_at;
+    int waits;
+    void *const *wait; /* cl_event */
+    void **event;      /* cl_event that the caller releases; or NULL */
+};
+int opencl_enqueue(struct opencl_kernel *kernel, const struct attn_args *args, const struct opencl_on *on,
+                   struct gen_error *err);
+
+/* A step apart: the struct of the kernel's kind, and buffers (cl_mem) in the order in which it takes them: A, B and C, or S
+ * and P. It is put on the caller's queue; or run on host arrays of so many bytes, of which the last comes back. The event
+ * may be NULL. */
+struct opencl_step {
+    struct matmul_cl_args product;
+    struct softmax_cl_args softmax;
+};
+int opencl_step_enqueue(struct opencl_kernel *kernel, const struct opencl_step *step, void *queue, void *const buffer[],
+                        void **event, struct gen_error *err);
+int opencl_step_run(struct opencl_kernel *kernel, const struct opencl_step *step, void *const array[],
+                    const size_t size[], struct gen_error *err);
+
+/* Whether `buffer` holds bytes up to `end` and belongs to the target's context, and whether `queue` goes with the
+ * target. 0, or -1 and what is wrong. */
+int opencl_check_buffer(const struct opencl_target *target, const char *what, void *buffer, uint64_t end,
+                        struct gen_error *err);
+int opencl_check_queue(const struct opencl_target *target, void *queue, struct gen_error *err);
+
+/* The sustained rate of multiply-adds of the whole device, each counted as two, in the fastest instruction for products of f32,
+ * or of 16 bits with sums in f32: NVIDIA's tensor cores, where the compute capability tells of them. 0 when it cannot be
+ * measured. */
+double opencl_peak_gflops(struct opencl_target *target, bool of_16_bits);
+
+#endif

@@ -1,0 +1,114 @@
+/* peak.c - how many multiply-adds a device sustains: what a kernel's speed there is divided by. The kernels are in
+ * templates/opencl/peak.cl. What it is not: a data sheet's figure. */
+#include <stdio.h>
+#include <string.h>
+
+#include "gen/buf.h"
+#include "internal.h"
+
+enum { SAMPLES = 5 };
+
+/* By level: how much is launched, milliseconds on a large device; and the multiply-adds of an item in one link of a chain. */
+static const struct peak {
+    enum opencl_level level;
+    int number, items, groups_a_unit, turns, chains, each; /* number: what peak.cl calls it */
+} peaks[] = {
+    [OPENCL_PORTABLE] = {OPENCL_PORTABLE, 0, 64, 64, 512, 8, 16},
+    [OPENCL_SM80] = {OPENCL_SM80, 80, 256, 32, 512, 8, 16 * 8 * 16 / 32},
+    [OPENCL_SM90] = {OPENCL_SM90, 90, 256, 8, 256, 16, 64 * 128 * 16 / 128},
+};
+
+static const struct peak *peak_of(const struct opencl_device *d, bool of_16_bits)
+{
+    enum { AMPERE = 80, HOPPER = 90 };
+    if (!of_16_bits || d->capability < AMPERE)
+        return &peaks[OPENCL_PORTABLE];
+    return &peaks[d->capability == HOPPER ? OPENCL_SM90 : OPENCL_SM80];
+}
+
+struct peak_run {
+    cl_program program;
+    cl_kernel kernel;
+    cl_command_queue queue;
+    cl_mem out;
+};
+
+static cl_program build(struct opencl_target *t, const struct peak *p)
+{
+    struct gen_error unsaid;
+    struct buf text = {0};
+    size_t size;
+    const char *file = gen_file("opencl/peak.cl", &size);
+    buf_printf(&text, "#define PEAK %d\n#define ITEMS %d\n#define TURNS %d\n#define CHAINS %d\n", p->number, p->items,
+               p->turns, p->chains);
+    buf_put(&text, file, size);
+    const struct opencl_source source = {.name = "attn_peak", .text = text.data, .size = text.size, .level = p->level};
+    cl_program program = buf_ok(&text) ? opencl_build_program(t, &source, &unsaid) : NULL;
+    buf_free(&text);
+    return program;
+}
+
+static int prepare(struct opencl_target *t, const struct peak *p, size_t items, struct peak_run *r)
+{
+    const struct opencl_api *api = &t->cl->api;
+    const float by = 0.5f;
+    cl_int code;
+    if (!(r->program = build(t, p)))
+        return -1;
+    r->kernel = api->clCreateKernel(r->program, "attn_peak", &code);
+    if (code == CL_SUCCESS)
+        r->queue = api->clCreateCommandQueue(t->context, t->device.id, CL_QUEUE_PROFILING_ENABLE, &code);
+    if (code == CL_SUCCESS)
+        r->out = api->clCreateBuffer(t->context, CL_MEM_WRITE_ONLY, items * sizeof(float), NULL, &code);
+    if (code == CL_SUCCESS)
+        code = api->clSetKernelArg(r->kernel, 0, sizeof r->out, &r->out);
+    if (code == CL_SUCCESS)
+        code = api->clSetKernelArg(r->kernel, 1, sizeof by, &by);
+    return code == CL_SUCCESS ? 0 : -1;
+}
+
+static void finish(const struct opencl_target *t, const struct peak_run *r)
+{
+    const struct opencl_api *api = &t->cl->api;
+    if (r->out)
+        api->clReleaseMemObject(r->out);
+    if (r->queue)
+        api->clReleaseCommandQueue(r->queue);
+    if (r->kernel)
+        api->clReleaseKernel(r->kernel);
+    if (r->program)
+        api->clReleaseProgram(r->program);
+}
+
+static double launch_seconds(const struct opencl_target *t, const struct peak_run *r, size_t items, size_t local)
+{
+    const struct opencl_api *api = &t->cl->api;
+    cl_ulong start = 0, end = 0;
+    cl_event event;
+    if (api->clEnqueueNDRangeKernel(r->queue, r->kernel, 1, NULL, &items, &local, 0, NULL, &event) != CL_SUCCESS)
+        return 0;
+    if (api->clWaitForEvents(1, &event) != CL_SUCCESS ||
+        api->clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof start, &start, NULL) != CL_SUCCESS ||
+        api->clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL) != CL_SUCCESS)
+        start = end = 0;
+    api->clReleaseEvent(event);
+    return (double)(end - start) * 1e-9;
+}
+
+double opencl_peak_gflops(struct opencl_target *t, bool of_16_bits)
+{
+    struct peak_run r = {0};
+    const struct peak *p = peak_of(&t->device, of_16_bits);
+    const size_t local = (size_t)p->items;
+    const size_t items = (size_t)(t->device.units < 1 ? 1 : t->device.units) * (size_t)p->groups_a_unit * local;
+    const double flops = 2.0 * (double)items * p->turns * p->chains * p->each;
+    double best = 0;
+    if (prepare(t, p, items, &r) == 0)
+        for (int i = 0; i <= SAMPLES; i++) { /* the first warms up */
+            double s = launch_seconds(t, &r, items, local);
+            if (i > 0 && s > 0 && flops / s * 1e-9 > best)
+                best = flops / s * 1e-9;
+        }
+    finish(t, &r);
+    return best;
+}

@@ -1,0 +1,85 @@
+/* ptx.c - see ptx.h. */
+#define _GNU_SOURCE
+#include "ptx.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gen/buf.h"
+
+/* The first occurrence in at..end of a directive, which stands at the beginning of a line. */
+static const char *find_directive(const char *at, const char *end, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *line = at; line && line < end; line = memchr(line, '\n', (size_t)(end - line))) {
+        while (line < end && (*line == '\n' || *line == ' ' || *line == '\t' || *line == '\r'))
+            line++;
+        if ((size_t)(end - line) > n && !memcmp(line, word, n) && (line[n] == ' ' || line[n] == '\t'))
+            return line;
+    }
+    return NULL;
+}
+
+static char *refuse(struct gen_error *err, const char *what)
+{
+    snprintf(err->text, sizeof err->text, "the driver's PTX has %s; expected what NVIDIA's OpenCL writes for sm_90",
+             what);
+    return NULL;
+}
+
+static const char *line_end(const char *at, const char *end)
+{
+    const char *newline = memchr(at, '\n', (size_t)(end - at));
+    return newline ? newline : end;
+}
+
+char *ptx_for_hopper(const char *ptx, size_t size, struct gen_error *err)
+{
+    static const char target[] = ".target", shape[] = ".reqntid", limit[] = ".minnctapersm";
+    struct buf out = {0};
+    while (size > 0 && ptx[size - 1] == 0) /* the driver counts the end of the text */
+        size--;
+    const char *end = ptx + size, *at = find_directive(ptx, end, target), *from = ptx;
+    if (!at)
+        return refuse(err, "no .target");
+    at += strlen(target);
+    while (at < end && (*at == ' ' || *at == '\t'))
+        at++;
+    if (end - at < 6 || strncmp(at, "sm_90", 5) != 0 || (at[5] >= '0' && at[5] <= '9'))
+        return refuse(err, "another .target");
+    buf_put(&out, from, (size_t)(at + 5 - from));
+    if (at[5] != 'a')
+        buf_puts(&out, "a");
+    from = at + 5;
+    while ((at = find_directive(from, end, shape))) {
+        const char *after = line_end(at, end), *next = after < end ? after + 1 : end;
+        bool has = find_directive(next, line_end(next, end), limit) != NULL;
+        buf_put(&out, from, (size_t)(after - from));
+        if (!has)
+            buf_printf(&out, "\n%s 1", limit);
+        from = after;
+    }
+    buf_put(&out, from, (size_t)(end - from));
+    if (buf_ok(&out))
+        return out.data;
+    buf_free(&out);
+    snprintf(err->text, sizeof err->text, "out of memory");
+    return NULL;
+}
+
+struct ptx_report ptx_report(const char *log)
+{
+    struct ptx_report report = {0};
+    const char *used = strstr(log, "Used ");
+    if (used)
+        report.registers = atoi(used + strlen("Used "));
+    for (const char *spill = log; (spill = strstr(spill, " bytes spill stores")); spill++) {
+        const char *number = spill;
+        while (number > log && number[-1] >= '0' && number[-1] <= '9')
+            number--;
+        report.spill_bytes += atoll(number);
+    }
+    report.serialised = strstr(log, "wgmma") && strcasestr(log, "serializ");
+    return report;
+}

@@ -1,0 +1,473 @@
+/* run.c - a kernel's executions: on host arrays (stage.c copies them), and on the caller's own buffers and
+ * queue; and its time by the device's clock. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+enum { MOST_GROUPS = 65535 }; /* along the second and third side: NVIDIA's limit */
+static const double SAMPLE_NS = 2e6;
+enum { SAMPLE_MOST = 256 };
+
+/* ---- what one execution needs for itself ---- */
+
+void opencl_slot_free(const struct opencl_api *api, struct opencl_slot *s)
+{
+    if (!s)
+        return;
+    for (int i = 0; i < ROOMS; i++)
+        if (s->room[i].memory)
+            api->clReleaseMemObject(s->room[i].memory);
+    if (s->maps)
+        api->clReleaseMemObject(s->maps);
+    if (s->done.memory)
+        api->clReleaseMemObject(s->done.memory);
+    if (s->parts.memory)
+        api->clReleaseMemObject(s->parts.memory);
+    if (s->busy)
+        api->clReleaseEvent(s->busy);
+    if (s->queue)
+        api->clReleaseCommandQueue(s->queue);
+    if (s->kernel)
+        api->clReleaseKernel(s->kernel);
+    free(s);
+}
+
+/* Whether nothing that was enqueued still uses what is in it. */
+static bool is_idle(const struct opencl_api *api, struct opencl_slot *s)
+{
+    cl_int status = CL_COMPLETE;
+    if (s->busy &&
+        api->clGetEventInfo(s->busy, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL) == CL_SUCCESS &&
+        status > CL_COMPLETE)
+        return false;
+    if (s->busy)
+        api->clReleaseEvent(s->busy);
+    s->busy = NULL;
+    return true;
+}
+
+/* One that an earlier execution left, else a new one. */
+static struct opencl_slot *take_slot(struct opencl_kernel *k, struct gen_error *err)
+{
+    cl_int code;
+    pthread_mutex_lock(&k->lock);
+    struct opencl_slot **at = &k->free_slots;
+    while (*at && !is_idle(&k->target->cl->api, *at))
+        at = &(*at)->next;
+    struct opencl_slot *s = *at;
+    if (s)
+        *at = s->next;
+    pthread_mutex_unlock(&k->lock);
+    if (s)
+        return s;
+    s = calloc(1, sizeof *s);
+    if (!s) {
+        snprintf(err->text, sizeof err->text, "out of memory");
+        return NULL;
+    }
+    s->kernel = k->target->cl->api.clCreateKernel(k->program, k->name, &code);
+    if (opencl_failed(code, "clCreateKernel", err) == 0)
+        return s;
+    s->kernel = NULL;
+    opencl_slot_free(&k->target->cl->api, s);
+    return NULL;
+}
+
+static void give_slot(struct opencl_kernel *k, struct opencl_slot *s)
+{
+    pthread_mutex_lock(&k->lock);
+    s->next = k->free_slots;
+    k->free_slots = s;
+    pthread_mutex_unlock(&k->lock);
+}
+
+static int need_queue(const struct opencl_kernel *k, struct opencl_slot *s, struct gen_error *err)
+{
+    cl_int code;
+    if (s->queue)
+        return 0;
+    s->queue = k->target->cl->api.clCreateCommandQueue(k->target->context, k->target->device.id,
+                                                       CL_QUEUE_PROFILING_ENABLE, &code);
+    if (code != CL_SUCCESS)
+        s->queue = NULL;
+    return opencl_failed(code, "clCreateCommandQueue", err);
+}
+
+/* ---- launching ---- */
+
+bool opencl_takes(const struct opencl_source *s, int room)
+{
+    const struct opencl_features *f = &s->features;
+    const bool has[ROOMS] = {
+        [ROOM_BIAS] = f->bias > 0,   [ROOM_MASK] = f->mask,        [ROOM_SLOPES] = f->alibi, [ROOM_SINKS] = f->sink,
+        [ROOM_Q_STARTS] = f->packed, [ROOM_KV_STARTS] = f->packed, [ROOM_PAGES] = f->paged};
+    return room < ROOMS_PLAIN || has[room];
+}
+
+int opencl_set_args(const struct opencl_kernel *k, const struct opencl_slot *s, const struct launch *l, cl_uint *next,
+                    struct gen_error *err)
+{
+    cl_int code = CL_SUCCESS;
+    cl_uint at = 0;
+    for (int i = 0; i < ROOMS && code == CL_SUCCESS; i++) {
+        if (i == ROOMS_PLAIN)
+            code = k->target->cl->api.clSetKernelArg(s->kernel, at++, sizeof l->args, &l->args);
+        if (code == CL_SUCCESS && opencl_takes(&k->source, i))
+            code = k->target->cl->api.clSetKernelArg(s->kernel, at++, sizeof l->buffer[i], &l->buffer[i]);
+    }
+    if (code == CL_SUCCESS && k->source.features.any)
+        code = k->target->cl->api.clSetKernelArg(s->kernel, at++, sizeof l->features, &l->features);
+    *next = at;
+    return opencl_failed(code, "clSetKernelArg", err);
+}
+
+/* The launch of at most MOST_GROUPS sequences from b on. */
+static struct launch piece_of(const struct opencl_kernel *k, const struct launch *l, long b)
+{
+    struct launch p = *l;
+    struct attn_cl_args *a = &p.args;
+    struct attn_cl_features *f = &p.features;
+    a->batch = a->batch - b < MOST_GROUPS ? a->batch - b : MOST_GROUPS;
+    a->lens_at += b;
+    f->q_starts_at += b;
+    f->kv_starts_at += b;
+    f->pages_at += b * f->page_stride;
+    f->bias_at += b * f->bias_stride[0];
+    f->mask_at += b * f->mask_stride[0];
+    if (!f->has_q_starts) { /* packed rows are found by their starts, and pages by their table */
+        a->q_at += b * a->q_stride[0];
+        a->o_at += b * a->o_stride[0];
+        a->lse_at += b * a->heads * a->q_len;
+    }
+    if (!f->has_kv_starts && !k->source.features.paged) {
+        a->k_at += b * a->k_stride[0];
+        a->v_at += b * a->v_stride[0];
+    }
+    return p;
+}
+
+/* In pieces of as many sequences as a launch may have. The event is the last piece's, which is why the pieces before it
+ * need a queue in order, or to be waited for. */
+static int launch(const struct opencl_kernel *k, struct opencl_slot *s, const struct launch *l, cl_event *event,
+                  struct gen_error *err)
+{
+    const struct opencl_api *api = &k->target->cl->api;
+    const struct opencl_source *src = &k->source;
+    const long heads = l->args.heads, tiles = (l->args.q_len + src->tile_q - 1) / src->tile_q;
+    cl_event before = NULL;
+    if (src->level == OPENCL_SM90)
+        return opencl_sm90_launch(k, s, l, event, err);
+    if (src->level == OPENCL_SM80)
+        return opencl_sm80_launch(k, s, l, event, err);
+    if (heads > MOST_GROUPS) {
+        snprintf(err->text, sizeof err->text, "there are %ld heads; expected at most %d on a device", heads,
+                 MOST_GROUPS);
+        return -1;
+    }
+    for (long b = 0; b < l->args.batch; b += MOST_GROUPS) {
+        const struct launch piece = piece_of(k, l, b);
+        const size_t local[3] = {(size_t)src->group[0], (size_t)src->group[1], 1};
+        const size_t global[3] = {local[0] * (size_t)tiles, local[1] * (size_t)heads, (size_t)piece.args.batch};
+        bool last = b + MOST_GROUPS >= l->args.batch;
+        cl_event done = NULL;
+        cl_uint next;
+        if (opencl_set_args(k, s, &piece, &next, err) != 0)
+            return -1;
+        cl_int code = api->clEnqueueNDRangeKernel(l->queue, s->kernel, 3, NULL, global, local, before ? 1 : l->waits,
+                                                  before ? &before : l->wait, last ? event : &done);
+        if (before)
+            api->clReleaseEvent(before);
+        before = done;
+        if (opencl_failed(code, "clEnqueueNDRangeKernel", err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* As a compiled C kernel does. There are no parts on a device: one call is all of the work. */
+static int check_args(const struct opencl_kernel *k, const struct attn_args *a, struct gen_error *err)
+{
+    bool ours = a->size == sizeof *a && (a->parts == 0 || a->parts == 1) && a->part == 0;
+    if (ours && (!k->source.features.any || a->features))
+        return 0;
+    snprintf(err->text, sizeof err->text,
+             "%s: error: it refuses its arguments; expected struct attn_args of %zu bytes%s", k->name, sizeof *a,
+             ours ? " with features" : " and one part");
+    return -1;
+}
+
+/* ---- host arrays ---- */
+
+/* A queue that still reads the caller's memory must not outlive a failure. */
+static void give_up(struct opencl_kernel *k, struct opencl_slot *s)
+{
+    if (s->queue)
+        k->target->cl->api.clFinish(s->queue);
+    opencl_slot_free(&k->target->cl->api, s);
+}
+
+int opencl_run(struct opencl_kernel *k, const struct attn_args *args, struct gen_error *err)
+{
+    struct staged st = {0};
+    if (check_args(k, args, err) != 0)
+        return -1;
+    if (args->batch == 0 || args->q_len == 0)
+        return 0;
+    struct opencl_slot *s = take_slot(k, err);
+    if (!s)
+        return -1;
+    int result = need_queue(k, s, err);
+    if (result == 0)
+        result = opencl_stage(k, s, args, &st, err);
+    if (result == 0)
+        result = launch(k, s, &st.launch, NULL, err);
+    if (result == 0)
+        result = opencl_download(k, s, &st, err);
+    if (result == 0)
+        result = opencl_failed(k->target->cl->api.clFinish(s->queue), k->name, err);
+    if (result == 0)
+        give_slot(k, s);
+    else
+        give_up(k, s);
+    opencl_unstage(&st); /* when nothing reads it any more */
+    return result;
+}
+
+/* ---- in place ---- */
+
+/* A buffer that is the array's own memory. */
+static int own_memory(const struct opencl_kernel *k, const struct host *t, bool output, cl_mem *out,
+                      struct gen_error *err)
+{
+    int64_t elements = t->width;
+    cl_int code;
+    bool empty = t->width == 0;
+    for (int i = 0; i < SIDES; i++) {
+        elements += (t->count[i] > 0 ? t->count[i] - 1 : 0) * t->stride[i];
+        empty |= t->count[i] == 0;
+    }
+    size_t size = (size_t)(elements * t->element);
+    cl_mem_flags flags = (output ? CL_MEM_WRITE_ONLY : CL_MEM_READ_ONLY) | (empty ? 0 : CL_MEM_USE_HOST_PTR);
+    *out =
+        k->target->cl->api.clCreateBuffer(k->target->context, flags, empty ? 64 : size, empty ? NULL : t->data, &code);
+    if (code != CL_SUCCESS)
+        *out = NULL;
+    return opencl_failed(code, "clCreateBuffer on host memory", err);
+}
+
+/* Drivers may keep what is in host memory elsewhere until it is mapped. */
+static int seen_by_host(const struct opencl_kernel *k, cl_command_queue queue, cl_mem memory, struct gen_error *err)
+{
+    const struct opencl_api *api = &k->target->cl->api;
+    cl_int code;
+    void *at = api->clEnqueueMapBuffer(queue, memory, CL_TRUE, CL_MAP_READ, 0, 1, 0, NULL, NULL, &code);
+    if (code == CL_SUCCESS)
+        code = api->clEnqueueUnmapMemObject(queue, memory, at, 0, NULL, NULL);
+    return opencl_failed(code, "clEnqueueMapBuffer", err);
+}
+
+int opencl_run_in_place(struct opencl_kernel *k, const struct attn_args *args, struct gen_error *err)
+{
+    const struct opencl_api *api = &k->target->cl->api;
+    struct staged st = {0};
+    if (check_args(k, args, err) != 0)
+        return -1;
+    if (args->batch == 0 || args->q_len == 0)
+        return 0;
+    struct opencl_slot *s = take_slot(k, err);
+    if (!s)
+        return -1;
+    int result = need_queue(k, s, err);
+    if (result == 0)
+        result = opencl_hosts(k, args, &st, err);
+    for (int i = 0; i < ROOMS && result == 0; i++)
+        if (opencl_takes(&k->source, i))
+            result = own_memory(k, &st.host[i], i == ROOM_O || i == ROOM_LSE, &st.launch.buffer[i], err);
+    st.launch.queue = s->queue;
+    if (result == 0)
+        result = launch(k, s, &st.launch, NULL, err);
+    if (result == 0)
+        result = seen_by_host(k, s->queue, st.launch.buffer[ROOM_O], err);
+    if (result == 0)
+        result = seen_by_host(k, s->queue, st.launch.buffer[ROOM_LSE], err);
+    if (s->queue && api->clFinish(s->queue) != CL_SUCCESS && result == 0)
+        result = opencl_failed(CL_OUT_OF_RESOURCES, k->name, err);
+    for (int i = 0; i < ROOMS; i++)
+        if (st.launch.buffer[i])
+            api->clReleaseMemObject(st.launch.buffer[i]);
+    if (result == 0)
+        give_slot(k, s);
+    else
+        give_up(k, s);
+    opencl_unstage(&st);
+    return result;
+}
+
+/* ---- time ---- */
+
+static int event_ns(const struct opencl_api *api, cl_event event, double *out, struct gen_error *err)
+{
+    cl_ulong start = 0, end = 0;
+    cl_int code = api->clWaitForEvents(1, &event);
+    if (code == CL_SUCCESS)
+        code = api->clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof start, &start, NULL);
+    if (code == CL_SUCCESS)
+        code = api->clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
+    *out = (double)(end - start);
+    return opencl_failed(code, "a timed launch", err);
+}
+
+/* The sum over so many launches. */
+static int time_launches(const struct opencl_kernel *k, struct opencl_slot *s, const struct launch *l, int n,
+                         double *ns, struct gen_error *err)
+{
+    const struct opencl_api *api = &k->target->cl->api;
+    cl_event events[SAMPLE_MOST];
+    int made = 0, result = 0;
+    double one;
+    *ns = 0;
+    while (result == 0 && made < n) {
+        result = launch(k, s, l, &events[made], err);
+        made += result == 0;
+    }
+    for (int i = 0; i < made; i++) {
+        if (result == 0 && (result = event_ns(api, events[i], &one, err)) == 0)
+            *ns += one;
+        api->clReleaseEvent(events[i]);
+    }
+    return result;
+}
+
+int opencl_time(struct opencl_kernel *k, const struct attn_args *args, double *seconds, struct gen_error *err)
+{
+    struct staged st = {0};
+    double ns = 0;
+    *seconds = 0;
+    if (check_args(k, args, err) != 0)
+        return -1;
+    if (args->batch == 0 || args->q_len == 0)
+        return 0;
+    struct opencl_slot *s = take_slot(k, err);
+    if (!s)
+        return -1;
+    int n = 1, result = need_queue(k, s, err);
+    if (result == 0)
+        result = opencl_stage(k, s, args, &st, err);
+    if (result == 0)
+        result = time_launches(k, s, &st.launch, 1, &ns, err);
+    if (result == 0) {
+        double fit = ns > 0 ? SAMPLE_NS / ns : SAMPLE_MOST;
+        n = fit < 1 ? 1 : fit > SAMPLE_MOST ? SAMPLE_MOST : (int)fit;
+        result = time_launches(k, s, &st.launch, n, &ns, err);
+    }
+    if (result == 0)
+        give_slot(k, s);
+    else
+        give_up(k, s);
+    opencl_unstage(&st);
+    *seconds = result == 0 ? ns / n * 1e-9 : 0;
+    return result;
+}
+
+/* ---- the caller's buffers ---- */
+
+int opencl_check_buffer(const struct opencl_target *t, const char *what, void *buffer, uint64_t end,
+                        struct gen_error *err)
+{
+    size_t size = 0;
+    cl_context context = NULL;
+    cl_int code = t->cl->api.clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof size, &size, NULL);
+    if (code == CL_SUCCESS)
+        code = t->cl->api.clGetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof context, &context, NULL);
+    if (code != CL_SUCCESS)
+        snprintf(err->text, sizeof err->text, "%s is no buffer (%d); expected a cl_mem", what, (int)code);
+    else if (context != t->context)
+        snprintf(err->text, sizeof err->text, "%s is of another context; expected one of the plan's cl_context", what);
+    else if (end > size)
+        snprintf(err->text, sizeof err->text, "%s has %zu bytes; expected at least %llu, where the tensor ends", what,
+                 size, (unsigned long long)end);
+    else
+        return 0;
+    return -1;
+}
+
+int opencl_check_queue(const struct opencl_target *t, void *queue, struct gen_error *err)
+{
+    cl_context context = NULL;
+    cl_device_id device = NULL;
+    cl_int code = t->cl->api.clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL);
+    if (code == CL_SUCCESS)
+        code = t->cl->api.clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL);
+    if (code != CL_SUCCESS)
+        snprintf(err->text, sizeof err->text, "queue is no command queue (%d); expected a cl_command_queue", (int)code);
+    else if (context != t->context || device != t->device.id)
+        snprintf(err->text, sizeof err->text,
+                 "queue is of another %s; expected one of the plan's cl_context and device",
+                 context != t->context ? "context" : "device");
+    else
+        return 0;
+    return -1;
+}
+
+/* The caller's buffers and where things begin in them, beside what the arguments say. */
+static struct launch launch_on(const struct opencl_kernel *k, const struct attn_args *args, const struct opencl_on *on)
+{
+    struct launch l = {.queue = on->queue,
+                       .buffer = {on->q, on->k, on->v, on->o, on->lse, on->lens, on->bias, on->mask, on->slopes,
+                                  on->sinks, on->q_starts, on->kv_starts, on->pages},
+                       .args = opencl_args(args),
+                       .features = opencl_features_of(k, args),
+                       .waits = (cl_uint)on->waits,
+                       .wait = (const cl_event *)on->wait};
+    l.args.q_at = on->q_at;
+    l.args.k_at = on->k_at;
+    l.args.v_at = on->v_at;
+    l.args.o_at = on->o_at;
+    l.args.lse_at = on->lse_at;
+    l.args.lens_at = on->lens_at;
+    l.args.has_lse = on->lse != NULL;
+    l.args.has_lens = on->lens != NULL;
+    l.features.bias_at = on->bias_at;
+    l.features.mask_at = on->mask_at;
+    l.features.slopes_at = on->slopes_at;
+    l.features.sinks_at = on->sinks_at;
+    l.features.pages_at = on->pages_at;
+    l.features.q_starts_at = on->q_starts_at;
+    l.features.kv_starts_at = on->kv_starts_at;
+    l.features.q_end_at = on->q_starts_at + args->batch;
+    l.features.has_q_starts = k->source.features.packed && on->q_starts;
+    l.features.has_kv_starts = k->source.features.packed && on->kv_starts;
+    for (int i = 0; i < ROOMS; i++) /* any buffer stands for one that is not looked at */
+        if (!l.buffer[i])
+            l.buffer[i] = i == ROOM_LSE ? on->o : on->q;
+    return l;
+}
+
+int opencl_enqueue(struct opencl_kernel *k, const struct attn_args *args, const struct opencl_on *on,
+                   struct gen_error *err)
+{
+    const struct opencl_api *api = &k->target->cl->api;
+    if (check_args(k, args, err) != 0)
+        return -1;
+    const struct launch l = launch_on(k, args, on);
+    if (args->batch == 0 || args->q_len == 0)
+        return on->event
+                   ? opencl_failed(api->clEnqueueMarkerWithWaitList(l.queue, l.waits, l.wait, (cl_event *)on->event),
+                                   "clEnqueueMarkerWithWaitList", err)
+                   : 0;
+    struct opencl_slot *s = take_slot(k, err);
+    if (!s)
+        return -1;
+    cl_event *event = (cl_event *)on->event;
+    if (!event && k->source.level == OPENCL_SM90)
+        event = &s->busy;
+    int result = launch(k, s, &l, event, err);
+    if (result == 0 && k->source.level == OPENCL_SM90 && event != &s->busy && api->clRetainEvent(*event) == CL_SUCCESS)
+        s->busy = *event;
+    if (result == 0)
+        result = opencl_failed(api->clFlush(l.queue), "clFlush", err);
+    give_slot(k, s);
+    return result;
+}

@@ -1,0 +1,16 @@
+/* process.h - runs one program and waits for it, inside a host that may do anything with its own children.
+ * What it is not: a shell; words go to the program as they are. */
+#ifndef ATTNGEN_SYSTEM_PROCESS_H
+#define ATTNGEN_SYSTEM_PROCESS_H
+
+#include <stddef.h>
+
+#include "gen/gen.h"
+
+/* Runs argv[0], found in PATH, with no input, in a process group of its own that is killed after `limit` seconds.
+ * *output gets what it wrote to stdout and stderr, cut to size - 1 bytes. Its locale is C; temporary_folder, unless it
+ * is NULL, is its TMPDIR. 0 when it exits 0; else -1 and what happened, without what it said. */
+int process_run(char *const argv[], const char *temporary_folder, double limit, char *output, size_t size,
+                struct gen_error *err);
+
+#endif

@@ -1,0 +1,339 @@
+/* search.c - see search.h. First each candidate once, the best-looking first; then those near the best in turns, so
+ * that whatever drifts (clock, neighbours) hits all of them alike. */
+#include "search.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gen/buf.h"
+#include "opencl/variants.h"
+#include "cpu/peak.h"
+#include "judge/workload.h"
+
+enum { SAMPLED_ROWS = 64, MARGINS = 4 };
+static const uint64_t SEED = 20180508;
+
+/* How far behind the best a candidate may be and stay, after the first look and after each round; and how many seconds
+ * a sample waits for a quiet core. Two quiet samples of one kernel differ by up to 1.07 (the gate) times 1.13 (two
+ * states of the clock seen under vectors): 1.21. The minimum of more samples differs by less. A patient search takes as
+ * many at the first look as others take in all; nothing that we know of makes the minimum of eight half too large. */
+static const struct effort {
+    int first, wanted; /* samples */
+    double margin[MARGINS], wait_first, wait;
+} efforts[] = {
+    [ATTN_MEASURE] = {2, 8, {1.25, 1.15, 1.10, 1.07}, 20e-3, 50e-3},
+    [ATTN_PATIENT] = {8, 32, {1.5, 1.5, 1.5, 1.5}, 50e-3, 200e-3},
+};
+/* Two samples that are both so far behind need no more. */
+static const double FAR = 3;
+/* The model is not wrong by more than a factor of two on anything measured so far; beyond this nothing is compiled. */
+static const double MODEL_MARGIN = 6;
+/* The share of the time limit for the first look at each; the rest is for telling the best apart. */
+static const double FIRST_SHARE = 0.7;
+/* One run of the timed problem takes about so long at most, so that a search of two hundred fits the time limit. */
+static const double RUN_MOST = 0.2;
+
+struct search {
+    const struct tuner *tuner;
+    const struct tune_settings *settings;
+    const struct effort *effort;
+    struct timer timer;
+    struct workload work;  /* what is timed */
+    struct candidate *now; /* whose kernel runs */
+    double flops, best;    /* of work; seconds of the fastest so far, 0 when there is none */
+    double known;          /* the best that the cache has; 0: none */
+    double peak;           /* GFLOP/s */
+    double start, end, first_end;
+    int threads, done, of;
+    attn_compiler compiler;
+};
+
+double search_flops(const struct tune_target *p)
+{
+    struct variant v = p->caller;
+    struct attn_features features = {.softcap = 0};
+    struct attn_args args = {.batch = p->batch,
+                             .heads = p->heads,
+                             .kv_heads = p->kv_heads,
+                             .q_len = p->q_len,
+                             .kv_len = p->kv_len,
+                             .bottom_right = 1,
+                             .features = &features};
+    draw_window(&v, features.window);
+    v.field[F_PACKED] = 0; /* what is timed has sequences of one length */
+    return attention_flops(&v, &args);
+}
+
+/* Less of the same: fewer sequences and heads while every thread has one, then shorter, but still of several tiles. */
+struct tune_target search_problem(const struct tuner *tuner, const struct tune_target *target)
+{
+    enum { Q_LEAST = 1024, KV_LEAST = 4096 };
+    struct tune_target p = *target;
+    double gflops = tuner->cpu->has[ISA_AVX512] ? 100 : tuner->cpu->has[ISA_AVX2] ? 50 : 1;
+    if (tuner->device)
+        gflops = device_gflops(opencl_target_device(tuner->device)) / p.threads;
+    while (search_flops(&p) > RUN_MOST * gflops * 1e9 * p.threads) {
+        if (p.batch > 1 && p.batch / 2 * p.kv_heads >= p.threads) {
+            p.batch /= 2;
+        } else if (p.kv_heads > 1 && p.batch * (p.kv_heads / 2) >= p.threads) {
+            int group = p.heads / p.kv_heads;
+            p.kv_heads /= 2;
+            p.heads = group * p.kv_heads;
+        } else if (p.heads > p.kv_heads) {
+            p.heads = p.heads / p.kv_heads / 2 * p.kv_heads;
+        } else if (p.q_len > Q_LEAST) {
+            p.q_len /= 2;
+        } else if (p.kv_len > KV_LEAST) {
+            p.kv_len /= 2;
+        } else
+            break;
+    }
+    return p;
+}
+
+static void settle(struct search *s, struct candidate *c)
+{
+    if (s->settings->progress)
+        s->settings->progress(s->settings->user, &c->row, ++s->done, s->of);
+}
+
+static void work(void *arg)
+{
+    struct search *s = arg;
+    /* A refusal cannot happen here: the same arguments passed the check. */
+    workload_run(&s->work, &s->now->kernel, s->tuner->pool, s->threads);
+}
+
+static double work_on_device(void *arg)
+{
+    struct search *s = arg;
+    struct gen_error ignored;
+    double seconds;
+    return workload_time(&s->work, &s->now->kernel, &seconds, &ignored) == 0 ? seconds : -1;
+}
+
+static bool sample(struct search *s, struct candidate *c, double patience)
+{
+    s->now = c;
+    double left = s->end - timer_now();
+    patience = patience < left ? patience : left > 0 ? left : 0;
+    if (!s->tuner->device)
+        return timer_sample(&s->timer, work, s, patience, &c->samples);
+    bool gate = opencl_target_device(s->tuner->device)->type == OPENCL_CPU; /* its neighbours are ours */
+    return timer_sample_device(&s->timer, work_on_device, s, gate, patience, &c->samples);
+}
+
+static void summarise(const struct search *s, struct candidate *c)
+{
+    struct timing t;
+    timer_summary(&c->samples, s->effort->wanted, &t);
+    c->row.min_s = t.min_s;
+    c->row.median_s = t.median_s;
+    c->row.samples = t.samples;
+    c->row.noisy = t.noisy;
+    c->row.gflops = t.min_s > 0 ? s->flops / t.min_s * 1e-9 : 0;
+}
+
+static void drop(struct search *s, struct candidate *c)
+{
+    c->row.state = ROW_DROPPED;
+    snprintf(c->row.note, sizeof c->row.note, "%.2f times the best's time after %d samples", c->row.min_s / s->best,
+             c->row.samples);
+    kernel_free(&c->kernel);
+}
+
+/* Awkward shapes whole, then the problem that is timed. */
+static int check(struct search *s, struct candidate *c, struct gen_error *err)
+{
+    struct workload_shape shape[WORKLOAD_AWKWARD];
+    struct check result;
+    int n = workload_awkward(&c->row.variant, shape);
+    for (int i = 0; i < n; i++) {
+        struct workload small;
+        if (workload_create(&s->work.caller, &shape[i], SEED + (uint64_t)i, &small) != 0) {
+            snprintf(err->text, sizeof err->text, "out of memory");
+            return -1;
+        }
+        int wrong = workload_check(&small, &c->kernel, s->tuner->pool, s->threads, 0, &result, err);
+        workload_free(&small);
+        if (wrong) {
+            c->row.error = result.error;
+            c->row.bound = result.bound;
+            return -1;
+        }
+    }
+    int wrong = workload_check(&s->work, &c->kernel, s->tuner->pool, s->threads, SAMPLED_ROWS, &result, err);
+    c->row.error = result.error;
+    c->row.bound = result.bound;
+    return wrong;
+}
+
+/* Dropped before it is timed; but when nothing else is there, it is looked at again. */
+static bool spills(const struct search *s, struct candidate *c)
+{
+    const struct opencl_build *b = opencl_kernel_build(c->kernel.opencl);
+    if ((b->spill_bytes == 0 && !b->serialised) || (c->spills && !(s->best > 0)))
+        return false;
+    c->spills = true;
+    c->row.state = ROW_DROPPED;
+    if (b->serialised)
+        snprintf(c->row.note, sizeof c->row.note, "not timed: the compiler reports that it serialised the tensor cores");
+    else
+        snprintf(c->row.note, sizeof c->row.note, "not timed: the compiler reports %lld bytes of spilled registers",
+                 (long long)b->spill_bytes);
+    kernel_free(&c->kernel);
+    return true;
+}
+
+/* The first look at a candidate: is it right, and is it anywhere near? */
+static void look(struct search *s, struct candidate *c)
+{
+    struct gen_error err = {""};
+    int failed = tune_compile(s->tuner, s->compiler, &c->row.variant, &c->kernel, &c->source, &err);
+    if (!failed && c->kernel.opencl && spills(s, c))
+        return;
+    if (failed || check(s, c, &err) != 0) {
+        c->row.state = ROW_WRONG;
+        snprintf(c->row.note, sizeof c->row.note, "%.*s", (int)sizeof c->row.note - 1, err.text);
+        kernel_free(&c->kernel);
+        return;
+    }
+    for (int i = 0; i < s->effort->first; i++) {
+        sample(s, c, s->effort->wait_first);
+        summarise(s, c);
+        if (i > 0 && s->best > 0 && c->row.min_s > FAR * s->best)
+            break;
+    }
+    c->row.state = ROW_TIMED;
+    c->row.note[0] = 0;
+    if (s->best > 0 && c->row.min_s > s->effort->margin[0] * s->best)
+        drop(s, c);
+    else if (!(s->best > 0) || c->row.min_s < s->best)
+        s->best = c->row.min_s;
+}
+
+/* Hopeless by the model. What a caller named, and with patience all, is timed all the same if one run of it takes no
+ * more than a second. */
+static bool is_hopeless(const struct search *s, double times)
+{
+    double run_s = s->flops * times / (0.5e9 * s->peak);
+    bool soon = s->settings->only || s->settings->rigor == ATTN_PATIENT;
+    return times > MODEL_MARGIN && (!soon || run_s > 1);
+}
+
+static void first_look(struct search *s, struct candidate *c, int n)
+{
+    double least = 0;
+    for (int i = 0; i < n; i++)
+        if (c[i].row.state != ROW_REJECTED && (least <= 0 || c[i].cycles < least))
+            least = c[i].cycles;
+    for (int i = 0; i < n; i++) {
+        if (c[i].settled)
+            continue;
+        double times = least > 0 ? c[i].cycles / least : 1;
+        if (is_hopeless(s, times)) {
+            c[i].row.state = ROW_DROPPED;
+            snprintf(c[i].row.note, sizeof c[i].row.note, "not timed: the model expects %.0f times the best's time",
+                     times);
+        } else if (s->best > 0 && timer_now() > s->first_end) {
+            c[i].unreached = true;
+            c[i].row.state = ROW_DROPPED;
+            snprintf(c[i].row.note, sizeof c[i].row.note, "not reached within the time limit");
+        } else
+            look(s, &c[i]);
+        settle(s, &c[i]);
+    }
+    for (int i = 0; i < n && !(s->best > 0); i++)
+        if (c[i].spills)
+            look(s, &c[i]);
+}
+
+static bool is_there(const struct candidate *c)
+{
+    return c->kernel.run || c->kernel.opencl;
+}
+
+/* Drops what the margin of this round leaves behind; returns how many are still to be sampled. The best is looked for
+ * anew: a candidate's minimum rises when its first quiet sample takes the place of busy ones, and must not drop itself. */
+static int prune(struct search *s, struct candidate *c, int n, int round)
+{
+    double margin = s->effort->margin[round < MARGINS ? round : MARGINS - 1];
+    int open = 0;
+    s->best = s->known;
+    for (int i = 0; i < n; i++)
+        if (is_there(&c[i]) && (s->best <= 0 || c[i].row.min_s < s->best))
+            s->best = c[i].row.min_s;
+    for (int i = 0; i < n; i++) {
+        if (!is_there(&c[i]))
+            continue;
+        if (c[i].row.min_s > margin * s->best)
+            drop(s, &c[i]);
+        else
+            open += c[i].samples.quiets < s->effort->wanted;
+    }
+    return open;
+}
+
+/* In turns, one sample each. A kernel that is still there has neither been dropped nor come from the cache. */
+static void compare(struct search *s, struct candidate *c, int n)
+{
+    for (int round = 0; prune(s, c, n, round) > 0 && timer_now() < s->end; round++)
+        for (int i = 0; i < n && timer_now() < s->end; i++) {
+            if (!is_there(&c[i]) || c[i].samples.quiets >= s->effort->wanted)
+                continue;
+            sample(s, &c[i], s->effort->wait);
+            summarise(s, &c[i]);
+        }
+}
+
+/* In whose instructions the products are: mixed types are widened first. */
+static enum dtype fastest_dtype(const struct variant *v)
+{
+    enum dtype q = (enum dtype)v->field[F_DTYPE];
+    return variant_dtype_kv(v) == q ? q : DTYPE_F32;
+}
+
+int search_measure(const struct tuner *tuner, const struct tune_target *problem, const struct tune_settings *settings,
+                   double limit, struct candidate *c, int n, struct tune_result *out, struct gen_error *err)
+{
+    struct search s = {.tuner = tuner,
+                       .settings = settings,
+                       .threads = problem->threads,
+                       .compiler = problem->compiler,
+                       .effort = &efforts[settings->rigor],
+                       .start = timer_now()};
+    s.end = s.start + limit;
+    s.first_end = s.start + FIRST_SHARE * limit;
+    timer_start(&s.timer, tuner->pool, tuner->device ? tuner->cpu->cores : problem->threads);
+    out->peak_gflops = tuner->device
+                           ? opencl_peak_gflops(tuner->device, fastest_dtype(&problem->caller) != DTYPE_F32)
+                           : peak_gflops(&s.timer, tuner->cpu, fastest_dtype(&problem->caller)) * problem->threads;
+    struct workload_shape shape = {.batch = problem->batch,
+                                   .heads = problem->heads,
+                                   .kv_heads = problem->kv_heads,
+                                   .q_len = problem->q_len,
+                                   .kv_len = problem->kv_len,
+                                   .typical = true};
+    if (workload_create(&problem->caller, &shape, SEED, &s.work) != 0) {
+        snprintf(err->text, sizeof err->text, "tune: error: no memory for the problem that is timed");
+        return -1;
+    }
+    s.flops = search_flops(problem);
+    s.peak = out->peak_gflops;
+    for (int i = 0; i < n; i++) {
+        s.of += !c[i].settled;
+        struct tune_row *row = &c[i].row;
+        if (!c[i].settled || row->state != ROW_TIMED)
+            continue;
+        if (s.best <= 0 || row->min_s < s.best)
+            s.best = row->min_s;
+    }
+    s.known = s.best;
+    first_look(&s, c, n);
+    compare(&s, c, n);
+    for (int i = 0; i < n; i++)
+        kernel_free(&c[i].kernel);
+    workload_free(&s.work);
+    return 0;
+}

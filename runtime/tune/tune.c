@@ -1,0 +1,557 @@
+/* tune.c - see tune.h: what is known (cache), what to try first (model), what to measure (search.c), what to keep. */
+#include "tune.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gen/space.h"
+#include "opencl/variants.h"
+#include "judge/draw.h"
+#include "cpu/model.h"
+#include "search.h"
+
+/* Heads of few queries are as many as make FEW_ROWS: fewer would leave keys and values in a cache, where no decoding
+ * finds them. */
+enum { HEADS_A_THREAD = 4, FEW_ROWS = 64, FORMAT = 1 };
+/* Two hundred candidates of up to 0.2 s a run, most of which are dropped after two or three runs. A patient search
+ * takes ten runs of each and thirty of those that are near the best: about twenty times as long. */
+static const double TIME_LIMIT = 30, PATIENT_LIMIT = 600;
+
+static int64_t power_of_two(int64_t x)
+{
+    int64_t p = 1;
+    while (p < x && p <= INT64_MAX / 2)
+        p *= 2;
+    return p;
+}
+
+void tune_bucket(struct tune_target *t)
+{
+    t->threads = t->threads < 1 ? 1 : t->threads;
+    t->q_len = power_of_two(t->q_len);
+    t->kv_len = power_of_two(t->kv_len);
+    int few = t->q_len < FEW_ROWS / HEADS_A_THREAD ? FEW_ROWS / (int)t->q_len : HEADS_A_THREAD;
+    int most = few * t->threads;
+    int group = t->kv_heads > 0 ? t->heads / t->kv_heads : 1;
+    if (t->heads > most) {
+        group = group > most ? most : group;
+        t->kv_heads = most / group;
+        t->heads = t->kv_heads * group;
+    }
+    int64_t enough = t->heads > 0 ? (most + t->heads - 1) / t->heads : 1;
+    if (t->batch > enough)
+        t->batch = enough;
+    if (t->batch < 1)
+        t->batch = 1;
+}
+
+/* Each compiler gets the form that it compiles best. */
+static int emit_for(const struct tuner *tuner, attn_compiler compiler, const struct variant *v, struct gen_text *out,
+                    struct gen_error *err)
+{
+    bool readable = tuner->device || compiler == ATTN_CC;
+    return gen_emit(tuner->gen, v, readable ? GEN_READABLE : GEN_MACHINE_CODE_JIT, out, err);
+}
+
+static int no_cc(struct gen_error *err)
+{
+    snprintf(err->text, sizeof err->text, "cc: error: it is not there; expected a tuner that has one");
+    return -1;
+}
+
+int tune_compile(const struct tuner *tuner, attn_compiler compiler, const struct variant *variant, struct kernel *out,
+                 uint64_t *source, struct gen_error *err)
+{
+    struct gen_text text = {0};
+    char name[GEN_NAME_MAX];
+    int result;
+    *out = (struct kernel){0};
+    if (emit_for(tuner, compiler, variant, &text, err) != 0)
+        return -1;
+    if (source)
+        *source = cache_hash(text.data, text.size);
+    variant_encode(variant, name);
+    if (tuner->device)
+        result = device_compile(tuner, variant, &text, out, err);
+    else if (compiler == ATTN_CC)
+        result = tuner->cc ? cc_compile(tuner->cc, text.data, name, out, err) : no_cc(err);
+    else
+        result = jit_compile(text.data, name, out, err);
+    gen_text_free(&text);
+    return result;
+}
+
+/* libtcc has no call that tells its version; its compiled code does. */
+static int tcc_version(struct gen_error *err)
+{
+    static const char source[] = "int tcc_version(const void *a) { return __TINYC__; }\n"
+                                 "long long tcc_version_workspace(const void *a) { return 0; }\n";
+    struct kernel kernel;
+    if (jit_compile(source, "tcc_version", &kernel, err) != 0)
+        return -1;
+    int version = kernel.run(NULL);
+    kernel_free(&kernel);
+    return version;
+}
+
+int tune_compiler(const struct tuner *tuner, attn_compiler compiler, struct buf *out, struct gen_error *err)
+{
+    const char *identity = NULL;
+    int version = 0;
+    if (tuner->device) {
+        buf_printf(out, "opencl %s", OPENCL_OPTIONS);
+        return 0;
+    }
+    if (compiler == ATTN_TCC)
+        version = tcc_version(err);
+    else if (tuner->cc)
+        identity = cc_identity(tuner->cc, err);
+    else
+        no_cc(err);
+    if (version < 0 || (compiler == ATTN_CC && !identity))
+        return -1;
+    if (identity)
+        buf_printf(out, "cc %s", identity);
+    else
+        buf_printf(out, "tcc -nostdlib %d", version);
+    return 0;
+}
+
+int tune_threads(const struct tuner *tuner, int threads)
+{
+    if (!tuner->device)
+        return threads;
+    int units = opencl_target_device(tuner->device)->units;
+    return units > 0 ? units : 1;
+}
+
+int tune_key(const struct tuner *tuner, const struct tune_target *t, struct buf *out, struct gen_error *err)
+{
+    const struct cpu *cpu = tuner->cpu;
+    char name[GEN_NAME_MAX];
+    struct variant caller = t->caller; /* in the one form that each choice of types has */
+    variant_set_dtypes(&caller, (enum dtype)caller.field[F_DTYPE], variant_dtype_kv(&caller), variant_dtype_o(&caller));
+    variant_encode(&caller, name);
+    char *on = strstr(name, "_on_");
+    if (on)
+        *on = 0;
+    buf_printf(out, "format %d\n", FORMAT);
+    buf_printf(out, "generator %016llx\n", (unsigned long long)gen_hash());
+    buf_puts(out, "compiler ");
+    if (tune_compiler(tuner, t->compiler, out, err) != 0)
+        return -1;
+    buf_puts(out, "\n");
+    if (tuner->device) {
+        device_key(tuner->device, out);
+    } else {
+        buf_printf(out, "processor %s\n", cpu->model);
+        buf_printf(out, "features %s\n", cpu->features);
+        buf_printf(out, "caches %lld %lld %lld\n", (long long)cpu->l1d, (long long)cpu->l2, (long long)cpu->l3);
+        buf_printf(out, "threads %d\n", t->threads);
+    }
+    buf_printf(out, "problem %s\n", name);
+    buf_printf(out, "bucket %lld,%d,%d,%lld,%lld\n", (long long)t->batch, t->heads, t->kv_heads, (long long)t->q_len,
+               (long long)t->kv_len);
+    if (caller.field[F_WINDOW]) /* a plan knows no bounds and no size: one window and one page stand for all */
+        buf_printf(out, "window %d\n", DRAW_WINDOW);
+    if (caller.field[F_PAGED])
+        buf_printf(out, "page %d\n", DRAW_PAGE);
+    if (buf_ok(out))
+        return 0;
+    snprintf(err->text, sizeof err->text, "tune: error: out of memory");
+    return -1;
+}
+
+/* ---- candidates ---- */
+
+static int space_size(const struct tuner *tuner, const struct tune_target *t, struct variant *out, int room)
+{
+    int n = 0;
+    for (int isa = 0; isa < ISA_COUNT; isa++)
+        if (!device_why_not(tuner, (enum isa)isa)) {
+            int more = tuning_space(&t->caller, (enum isa)isa, out ? out + n : NULL, out ? room - n : 0);
+            n += more;
+        }
+    return n;
+}
+
+static void init_candidate(struct candidate *c, const struct tuner *tuner, const struct tune_target *t,
+                           const struct variant *v)
+{
+    *c = (struct candidate){.row.variant = *v};
+    c->cycles =
+        tuner->device ? device_cycles(v, t, opencl_target_device(tuner->device)) : estimate_cycles(v, t, tuner->cpu);
+    if (v->field[F_HEAD_DIM_V] == v->field[F_HEAD_DIM]) /* as variant_decode has it, so that equal means the same */
+        c->row.variant.field[F_HEAD_DIM_V] = 0;
+    variant_encode(v, c->row.name);
+    const char *why = device_why_not(tuner, (enum isa)v->field[F_ISA]);
+    if (why) {
+        c->row.state = ROW_REJECTED;
+        c->settled = c->foreign = true;
+        snprintf(c->row.note, sizeof c->row.note, "%s", why);
+    }
+}
+
+static int by_cycles(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    return x->cycles != y->cycles ? (x->cycles > y->cycles) - (x->cycles < y->cycles)
+                                  : strcmp(x->row.name, y->row.name);
+}
+
+/* The candidates, the best by the model first. */
+static int list_candidates(const struct tuner *tuner, const struct tune_target *t, const struct tune_settings *s,
+                           struct candidate **out, struct gen_error *err)
+{
+    int n = s->only ? s->only_count : space_size(tuner, t, NULL, 0);
+    struct variant *all = calloc((size_t)n + 1, sizeof *all);
+    *out = calloc((size_t)n + 1, sizeof **out);
+    if (!all || !*out) {
+        free(all);
+        free(*out);
+        *out = NULL;
+        snprintf(err->text, sizeof err->text, "tune: error: out of memory");
+        return -1;
+    }
+    if (s->only)
+        memcpy(all, s->only, (size_t)n * sizeof *all);
+    else
+        space_size(tuner, t, all, n);
+    for (int i = 0; i < n; i++)
+        init_candidate(&(*out)[i], tuner, t, &all[i]);
+    free(all);
+    qsort(*out, (size_t)n, sizeof **out, by_cycles);
+    return n;
+}
+
+/* What a device's limits are compared with stands in the emitted text. */
+static bool fits_device(const struct tuner *tuner, const struct candidate *c, struct gen_error *rule)
+{
+    struct gen_text text = {0};
+    if (gen_emit(tuner->gen, &c->row.variant, GEN_READABLE, &text, rule) != 0)
+        return false;
+    bool fits = device_fits(tuner->device, &c->row.variant, &text, rule) == 0;
+    gen_text_free(&text);
+    return fits;
+}
+
+static bool is_legal(const struct tuner *tuner, struct candidate *c)
+{
+    struct gen_error rule = {""};
+    if (c->settled)
+        return c->row.state == ROW_TIMED || c->row.state == ROW_DROPPED;
+    if (gen_check(tuner->gen, &c->row.variant, &rule) == 0 && (!tuner->device || fits_device(tuner, c, &rule)))
+        return true;
+    c->row.state = ROW_REJECTED;
+    c->settled = true;
+    snprintf(c->row.note, sizeof c->row.note, "%.*s", (int)sizeof c->row.note - 1, rule.text);
+    return false;
+}
+
+static int nothing_legal(const struct candidate *c, int n, struct gen_error *err)
+{
+    if (n == 0)
+        snprintf(err->text, sizeof err->text, "tune: error: there is no candidate; expected one at least");
+    else
+        snprintf(err->text, sizeof err->text, "%s: error: none of %d candidates can be used: %s", c[0].row.name, n,
+                 c[0].row.note);
+    return -1;
+}
+
+/* ---- cache rows and ours ---- */
+
+static void from_cache_row(struct candidate *c, const struct cache_row *r)
+{
+    static const int states[CACHE_STATE_COUNT] = {[CACHE_TIMED] = ROW_TIMED,
+                                                  [CACHE_DROPPED] = ROW_DROPPED,
+                                                  [CACHE_REJECTED] = ROW_REJECTED,
+                                                  [CACHE_WRONG] = ROW_WRONG,
+                                                  [CACHE_UNREACHED] = ROW_DROPPED};
+    c->row.state = states[r->state];
+    c->row.min_s = r->min_s;
+    c->row.median_s = r->median_s;
+    c->row.error = r->error;
+    c->row.bound = r->bound;
+    c->row.samples = r->samples;
+    c->row.noisy = r->noisy;
+    memcpy(c->row.note, r->note, sizeof c->row.note);
+    c->source = r->source;
+    c->from_cache = true;
+    c->settled = true;
+    c->unreached = r->state == CACHE_UNREACHED;
+}
+
+static void to_cache_row(const struct candidate *c, double limit, bool patient, struct cache_row *r)
+{
+    static const enum cache_state states[] = {[ROW_TIMED] = CACHE_TIMED,
+                                              [ROW_DROPPED] = CACHE_DROPPED,
+                                              [ROW_REJECTED] = CACHE_REJECTED,
+                                              [ROW_WRONG] = CACHE_WRONG};
+    *r = (struct cache_row){.source = c->source,
+                            .state = c->unreached ? CACHE_UNREACHED : states[c->row.state],
+                            .min_s = c->row.min_s,
+                            .median_s = c->row.median_s,
+                            .error = c->row.error,
+                            .bound = c->row.bound,
+                            .limit_s = c->unreached ? limit : 0,
+                            .samples = c->row.samples,
+                            .noisy = c->row.noisy,
+                            .patient = patient && !c->unreached};
+    memcpy(r->name, c->row.name, sizeof r->name);
+    memcpy(r->note, c->row.note, sizeof r->note);
+}
+
+/* Whether only what a patient search timed counts: not when such a search has been, and only a winner is wanted. */
+static bool wants_patience(const struct tune_settings *s, const struct cache_entry *entry)
+{
+    for (int i = 0; i < entry->n && !s->extend; i++)
+        if (entry->rows[i].patient && entry->rows[i].state == CACHE_TIMED)
+            return false;
+    return s->rigor == ATTN_PATIENT;
+}
+
+static bool was_timed(const struct cache_row *r)
+{
+    return r->state == CACHE_TIMED || r->state == CACHE_DROPPED;
+}
+
+/* Takes over what the cache knows of the candidates. A candidate that an earlier search did not reach is settled only
+ * for searches that would not reach further. */
+static void recall(struct candidate *c, int n, const struct cache_entry *entry, double limit, bool patient)
+{
+    for (int i = 0; i < n; i++) {
+        const struct cache_row *r = c[i].settled || !entry->key ? NULL : cache_find(entry, c[i].row.name);
+        if (!r || (r->state == CACHE_UNREACHED && r->limit_s < limit))
+            continue;
+        if (patient && was_timed(r) && !r->patient)
+            c[i].before = r;
+        else
+            from_cache_row(&c[i], r);
+    }
+}
+
+static bool all_settled(const struct candidate *c, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!c[i].settled)
+            return false;
+    return true;
+}
+
+static struct candidate *fastest(struct candidate *c, int n)
+{
+    struct candidate *best = NULL;
+    for (int i = 0; i < n; i++)
+        if (c[i].row.state == ROW_TIMED && c[i].row.min_s > 0 && (!best || c[i].row.min_s < best->row.min_s))
+            best = &c[i];
+    return best;
+}
+
+static bool source_holds(const struct tuner *tuner, attn_compiler compiler, const struct candidate *c)
+{
+    struct gen_text text = {0};
+    struct gen_error ignored;
+    if (emit_for(tuner, compiler, &c->row.variant, &text, &ignored) != 0)
+        return false;
+    bool same = cache_hash(text.data, text.size) == c->source;
+    gen_text_free(&text);
+    return same;
+}
+
+static void forget(struct candidate *c)
+{
+    memset(c->row.note, 0, sizeof c->row.note);
+    c->row.min_s = c->row.median_s = c->row.error = c->row.bound = 0;
+    c->row.state = ROW_TIMED;
+    c->settled = c->from_cache = c->unreached = false;
+    c->source = 0;
+}
+
+/* The cache's winner whose source is still what would be emitted; others are forgotten, and measured again. Without a
+ * winner those that were dropped for being behind one are forgotten too. */
+static struct candidate *cached_winner(const struct tuner *tuner, attn_compiler compiler, struct candidate *c, int n)
+{
+    for (;;) {
+        struct candidate *best = fastest(c, n);
+        for (int i = 0; !best && i < n; i++)
+            if (c[i].from_cache && c[i].row.state == ROW_DROPPED)
+                forget(&c[i]);
+        if (!best || source_holds(tuner, compiler, best))
+            return best;
+        forget(best);
+    }
+}
+
+/* ---- the rigors ---- */
+
+static int estimate(const struct tuner *tuner, struct candidate *c, int n, struct tune_result *out,
+                    struct gen_error *err)
+{
+    for (int i = 0; i < n; i++)
+        if (is_legal(tuner, &c[i])) {
+            out->winner = c[i].row.variant;
+            return 0;
+        }
+    return nothing_legal(c, n, err);
+}
+
+static void store(const struct tuner *tuner, const char *key, const struct candidate *c, int n, double limit,
+                  bool patient, struct tune_result *out)
+{
+    struct gen_error why = {""};
+    struct cache_entry entry = {.key = (char *)key, .rows = calloc((size_t)n + 1, sizeof *entry.rows)};
+    for (int i = 0; entry.rows && i < n; i++)
+        if (!c[i].foreign && !c[i].from_cache)
+            to_cache_row(&c[i], limit, patient, &entry.rows[entry.n++]);
+    if (entry.rows && tuner->cache)
+        out->stored = cache_store(tuner->cache, &entry, &why) == 0;
+    snprintf(out->not_stored, sizeof out->not_stored, "%.*s", (int)sizeof out->not_stored - 1,
+             tuner->cache ? why.text : "there is no cache");
+    free(entry.rows);
+}
+
+static int measure(const struct tuner *tuner, const struct tune_settings *settings, double limit, const char *key,
+                   struct candidate *c, int n, struct tune_result *out, struct gen_error *err)
+{
+    int legal = 0;
+    for (int i = 0; i < n; i++)
+        legal += is_legal(tuner, &c[i]);
+    if (!legal)
+        return nothing_legal(c, n, err);
+    if (search_measure(tuner, &out->timed, settings, limit, c, n, out, err) != 0)
+        return -1;
+    for (int i = 0; i < n; i++) /* what was not timed anew is known all the same */
+        if (c[i].unreached && c[i].before) {
+            c[i].source = c[i].before->source;
+            if (source_holds(tuner, out->timed.compiler, &c[i]))
+                from_cache_row(&c[i], c[i].before);
+        }
+    store(tuner, key, c, n, limit, settings->rigor == ATTN_PATIENT, out);
+    const struct candidate *best = fastest(c, n);
+    if (best) {
+        out->winner = best->row.variant;
+        return 0;
+    }
+    for (int i = 0; i < n && !best; i++)
+        if (c[i].row.state == ROW_WRONG)
+            best = &c[i];
+    snprintf(err->text, sizeof err->text, "%s: error: no candidate computes right here: %s",
+             best ? best->row.name : "tune", best ? best->row.note : "none was reached");
+    return -1;
+}
+
+/* The same of portable kernels on a device whose tensor cores others would use, for types that these have. */
+static void tell_portable(const struct tuner *tuner, const struct candidate *c, int n, struct tune_result *out)
+{
+    if (out->winner.field[F_ISA] != ISA_PORTABLE || out->winner.field[F_DTYPE] == DTYPE_F32 ||
+        device_why_not(tuner, ISA_SM80))
+        return;
+    for (int i = 0; i < n; i++)
+        if (c[i].row.variant.field[F_ISA] == ISA_SM80 && c[i].row.note[0]) {
+            snprintf(out->fallback, sizeof out->fallback, "%s", c[i].row.note);
+            return;
+        }
+}
+
+/* Plain C is many times slower than vectors, so taking it for want of them is told; not when somebody asked for it, by
+ * naming candidates or by ATTNGEN_ISA. */
+static void tell_fallback(const struct tuner *tuner, struct candidate *c, int n, struct tune_result *out)
+{
+    const char *why = cpu_why_not(tuner->cpu, ISA_AVX2);
+    if (tuner->device) {
+        tell_portable(tuner, c, n, out);
+        return;
+    }
+    if (out->winner.field[F_ISA] != ISA_C || (why && tuner->cpu->has[ISA_AVX2]))
+        return;
+    for (int i = 0; i < n; i++)
+        if (c[i].row.variant.field[F_ISA] != ISA_C) {
+            if (is_legal(tuner, &c[i]))
+                return;
+            why = why ? why : c[i].row.note;
+        }
+    snprintf(out->fallback, sizeof out->fallback, "%s", why ? why : "there is no candidate with vectors");
+}
+
+static int by_speed(const void *a, const void *b)
+{
+    const struct tune_row *x = a, *y = b;
+    static const int order[] = {[ROW_TIMED] = 0, [ROW_DROPPED] = 1, [ROW_WRONG] = 2, [ROW_REJECTED] = 3};
+    if (x->state != y->state)
+        return order[x->state] - order[y->state];
+    if ((x->min_s > 0) != (y->min_s > 0))
+        return x->min_s > 0 ? -1 : 1;
+    if (x->min_s != y->min_s)
+        return x->min_s > y->min_s ? 1 : -1;
+    return strcmp(x->name, y->name);
+}
+
+static int give_rows(const struct candidate *c, int n, struct tune_result *out, struct gen_error *err)
+{
+    out->rows = calloc((size_t)n + 1, sizeof *out->rows);
+    if (!out->rows) {
+        snprintf(err->text, sizeof err->text, "tune: error: out of memory");
+        return -1;
+    }
+    double flops = search_flops(&out->timed);
+    for (int i = 0; i < n; i++)
+        if (!out->from_cache || c[i].from_cache) {
+            struct tune_row *row = &out->rows[out->n++];
+            *row = c[i].row;
+            row->gflops = row->min_s > 0 ? flops / row->min_s * 1e-9 : 0;
+        }
+    qsort(out->rows, (size_t)out->n, sizeof *out->rows, by_speed);
+    return 0;
+}
+
+int tune(const struct tuner *tuner, const struct tune_target *target, const struct tune_settings *settings,
+         struct tune_result *out, struct gen_error *err)
+{
+    struct candidate *c = NULL;
+    struct cache_entry entry = {0};
+    struct buf key = {0};
+    double limit = settings->rigor == ATTN_PATIENT ? PATIENT_LIMIT : TIME_LIMIT;
+    int result = -1;
+    if (settings->time_limit > 0)
+        limit = settings->time_limit;
+    *out = (struct tune_result){.timed = search_problem(tuner, target)};
+    int n = list_candidates(tuner, target, settings, &c, err);
+    if (n < 0 || tune_key(tuner, target, &key, err) != 0)
+        goto cleanup;
+    if (tuner->cache) {
+        cache_load(tuner->cache, key.data, &entry);
+        cache_file(tuner->cache, key.data, out->path);
+    }
+    recall(c, n, &entry, limit, wants_patience(settings, &entry));
+    const struct candidate *known = cached_winner(tuner, target->compiler, c, n);
+    /* A search that is to be extended may yet be complete: then too nothing is timed. */
+    if (known && (settings->rigor == ATTN_ESTIMATE || !settings->extend || all_settled(c, n))) {
+        out->winner = known->row.variant;
+        out->from_cache = true;
+        result = 0;
+    } else if (settings->rigor == ATTN_ESTIMATE)
+        result = estimate(tuner, c, n, out, err);
+    else
+        result = measure(tuner, settings, limit, key.data, c, n, out, err);
+    if (result == 0 && !settings->only)
+        tell_fallback(tuner, c, n, out);
+    if (result == 0 && (out->from_cache || settings->rigor != ATTN_ESTIMATE))
+        result = give_rows(c, n, out, err);
+cleanup:
+    if (result != 0)
+        tune_result_free(out);
+    cache_entry_free(&entry);
+    buf_free(&key);
+    free(c);
+    return result;
+}
+
+void tune_result_free(struct tune_result *result)
+{
+    if (!result)
+        return;
+    free(result->rows);
+    result->rows = NULL;
+    result->n = 0;
+}
