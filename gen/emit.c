@@ -10,16 +10,7 @@
 #include "micro.h"
 #include "template.h"
 
-enum { TABLES = 5, UNITS_MAX = 16 };
-
-/* An operation has a template for C, and one for each level of OpenCL. */
-enum driver { DRIVER_C, DRIVER_PORTABLE, DRIVER_SM90, DRIVER_SM80, DRIVERS };
-static enum driver driver_of(enum isa isa)
-{
-    if (isa_language(isa) == LANGUAGE_C)
-        return DRIVER_C;
-    return isa == ISA_SM90 ? DRIVER_SM90 : isa == ISA_SM80 ? DRIVER_SM80 : DRIVER_PORTABLE;
-}
+enum { TABLES = 2 * ISA_COUNT, UNITS_MAX = 16 }; /* those of C, and what they extend */
 
 struct gen {
     struct arena arena;
@@ -27,16 +18,18 @@ struct gen {
     struct isa_table table[TABLES];
     int tables;
     struct micro_file micros[OP_COUNT]; /* of C; in OpenCL the device's compiler makes what they make */
-    const struct template *driver[OP_COUNT][DRIVERS];
+    const struct isa_table *isa[ISA_COUNT]; /* NULL where the language is not C */
+    const struct template *driver[OP_COUNT][DRIVER_COUNT];
 };
 
-/* Bases before what extends them. */
-static const char *const table_files[TABLES] = {"isa/x86-64.isa", "isa/avx2.isa", "isa/avx512.isa",
-                                                "isa/avx512bf16.isa", "isa/c.isa"};
 static const struct {
-    const char *driver[DRIVERS], *micros;
+    const char *driver[DRIVER_COUNT], *micros;
 } operation_files[OP_COUNT] = {
-    [OP_ATTN] = {{"c/attn.c.t", "opencl/attn.cl.t", "opencl/sm90.cl.t", "opencl/sm80.cl.t"}, "c/attn.micro"},
+    [OP_ATTN] = {{[DRIVER_C] = "c/attn.c.t",
+                  [DRIVER_PORTABLE] = "opencl/attn.cl.t",
+                  [DRIVER_SM90] = "opencl/sm90.cl.t",
+                  [DRIVER_SM80] = "opencl/sm80.cl.t"},
+                 "c/attn.micro"},
     [OP_MATMUL] = {{[DRIVER_PORTABLE] = "opencl/matmul.cl.t"}, NULL}, /* the rest is not written */
     [OP_SOFTMAX] = {{[DRIVER_PORTABLE] = "opencl/softmax.cl.t"}, NULL}};
 
@@ -70,18 +63,48 @@ static void leave_c_locale(struct c_locale *l)
     freelocale(l->c);
 }
 
+static const struct isa_table *find_table(const struct gen *g, const char *name)
+{
+    for (int i = 0; i < g->tables; i++)
+        if (!strcmp(g->table[i].name, name))
+            return &g->table[i];
+    return NULL;
+}
+
+/* Reads isa/NAME.isa, and before it what it extends. */
+static int open_table(struct gen *g, const char *name, int depth, struct gen_error *err)
+{
+    char path[64];
+    const char *text, *base;
+    const struct isa_table *before[TABLES];
+    size_t size;
+    if (find_table(g, name))
+        return 0;
+    const char *file = arena_copy(&g->arena, path, (size_t)snprintf(path, sizeof path, "isa/%.40s.isa", name));
+    if (!file)
+        return fail_at(err, (struct place){"generator", 0}, "out of memory");
+    if (!load(NULL, file, &text, &size))
+        return fail_at(err, (struct place){file, 0}, "not built in; expected a table");
+    if (depth == TABLES)
+        return fail_at(err, (struct place){file, 0}, "tables that extend one another; expected no circle");
+    if ((base = isa_base(&g->arena, file, text, size)) && open_table(g, base, depth + 1, err))
+        return -1;
+    for (int i = 0; i < g->tables; i++)
+        before[i] = &g->table[i];
+    if (isa_parse(&g->table[g->tables], &g->arena, &g->names, file, text, size, before, g->tables, err))
+        return -1;
+    g->tables++;
+    return 0;
+}
+
 static int open_tables(struct gen *g, struct gen_error *err)
 {
-    const struct isa_table *before[TABLES];
-    for (int i = 0; i < TABLES; i++) {
-        const char *text;
-        size_t size;
-        if (!load(NULL, table_files[i], &text, &size))
-            return fail_at(err, (struct place){table_files[i], 0}, "not built in; expected a table");
-        if (isa_parse(&g->table[i], &g->arena, &g->names, table_files[i], text, size, before, i, err))
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        if (isas[isa].language != LANGUAGE_C)
+            continue;
+        if (open_table(g, isas[isa].name, 0, err))
             return -1;
-        before[i] = &g->table[i];
-        g->tables++;
+        g->isa[isa] = find_table(g, isas[isa].name);
     }
     return 0;
 }
@@ -94,7 +117,7 @@ static int open_operation(struct gen *g, enum operation op, struct gen_error *er
         return fail_at(err, (struct place){file, 0}, "not built in; expected micro-kernels");
     if (file && micro_parse(&g->micros[op], &g->arena, &g->names, file, 1, text, size, err))
         return -1;
-    for (int driver = 0; driver < DRIVERS; driver++) {
+    for (int driver = 0; driver < DRIVER_COUNT; driver++) {
         file = operation_files[op].driver[driver];
         if (!file)
             continue;
@@ -136,20 +159,11 @@ void gen_close(struct gen *g)
     free(g);
 }
 
-static const struct isa_table *find_table(const struct gen *g, const char *name)
-{
-    for (int i = 0; i < g->tables; i++)
-        if (!strcmp(g->table[i].name, name))
-            return &g->table[i];
-    return NULL;
-}
-
 /* ---- one emission ---- */
 
 struct emission {
     const struct gen *g;
     const struct variant *v;
-    enum language language;
     const struct isa_table *t; /* of C; NULL in OpenCL */
     const struct micro_file *micros;
     enum gen_flags flags;
@@ -165,7 +179,7 @@ struct emission {
 
 static bool wants_machine_code(const struct emission *e)
 {
-    return e->flags != GEN_READABLE && e->t && e->t->target;
+    return e->flags != GEN_READABLE && e->t && e->t->facts->machine_code;
 }
 
 /* % micro NAME [as OTHER] [with A = expr, B = expr]: writes one out, to be lowered later. */
@@ -233,7 +247,7 @@ static int lower(struct emission *e, struct buf *out, struct gen_error *err)
         return 0;
     bool machine = wants_machine_code(e);
     if (machine && e->flags == GEN_MACHINE_CODE)
-        buf_puts(out, "#if defined(__TINYC__) && defined(__x86_64__) && !defined(_WIN32) && !defined(ATTN_PLAIN_C)\n");
+        buf_printf(out, "#if %s && !defined(ATTN_PLAIN_C)\n", e->t->facts->machine_code);
     if (machine && lower_machine(e, out, err))
         return -1;
     if (machine && e->flags == GEN_MACHINE_CODE_JIT)
@@ -373,7 +387,7 @@ static int check_operation(const struct gen *g, const struct variant *v, struct 
                  fields[f].key);
         return -1;
     }
-    if (g->driver[op][driver_of((enum isa)v->field[F_ISA])])
+    if (g->driver[op][isas[v->field[F_ISA]].driver])
         return 0;
     snprintf(err->text, sizeof err->text, "variant: error: op %s is not written for isa %s; expected isa portable",
              name, isa);
@@ -419,15 +433,10 @@ static int emit(const struct gen *g, const struct variant *v, enum gen_flags fla
     *e = (struct emission){
         .g = g, .v = v, .flags = flags, .check_only = check_only, .micros = &g->micros[v->field[F_OP]]};
     variant_encode(v, e->name);
-    e->language = isa_language((enum isa)v->field[F_ISA]);
-    e->t = find_table(g, field_value_name(F_ISA, v->field[F_ISA]));
-    if (!e->t != (e->language == LANGUAGE_OPENCL)) {
-        fail_at(err, (struct place){e->name, 0}, "no table for this isa; expected one under templates/isa");
-        goto fail;
-    }
+    e->t = g->isa[v->field[F_ISA]];
     set_fields(e);
     struct template_host host = {e, directive};
-    if (template_render(g->driver[v->field[F_OP]][driver_of((enum isa)v->field[F_ISA])], &e->env, &host, text, err) ||
+    if (template_render(g->driver[v->field[F_OP]][isas[v->field[F_ISA]].driver], &e->env, &host, text, err) ||
         check_all_read(e, err))
         goto fail;
     if (!buf_ok(text) || !buf_ok(&e->parameters)) {

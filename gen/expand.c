@@ -74,7 +74,7 @@ static bool has(const struct spec *s, const struct spec_cursor *c, enum isa isa,
     const struct spec_values *given = &s->field[F_SPLIT];
     if (given->count)
         return split ? given->value[given->count - 1] != 0 : given->value[0] == 0;
-    return !split || (c->tuning && fields[F_SPLIT].choices[isa][0]);
+    return !split || (c->tuning && field_choices(F_SPLIT, isa, false)[0]);
 }
 
 static bool advance(const struct spec *s, struct spec_cursor *c)

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "isas.h"
+
 /* In the order in which they stand in a name, and in which lists multiply out (the last varies fastest). */
 enum field_id {
     F_OP,
@@ -53,8 +55,6 @@ enum bias { BIAS_NONE, BIAS_F32, BIAS_F16, BIAS_BF16, BIAS_COUNT };
 enum copy_way { COPY_PLAIN, COPY_ASYNC, COPY_TMA, COPY_COUNT };
 enum tile_loop { LOOP_JOINT, LOOP_SPECIALISED, LOOP_PERSISTENT, LOOP_COUNT };
 enum tile_order { ORDER_HEAVY, ORDER_STRAIGHT, ORDER_COUNT };
-enum isa { ISA_C, ISA_AVX2, ISA_AVX512, ISA_AVX512BF16, ISA_PORTABLE, ISA_SM90, ISA_SM80, ISA_COUNT };
-enum language { LANGUAGE_C, LANGUAGE_OPENCL, LANGUAGE_COUNT };
 
 struct variant {
     int32_t field[FIELD_COUNT]; /* the number, the index into names, or 0/1 */
@@ -81,11 +81,16 @@ struct field {
     unsigned ops;              /* a bit for each operation that has it; 0: attn alone. Where another than attn has a
                                 * number, 0 is its default: without */
     int32_t min, max;          /* FIELD_NUMBER */
-    int32_t fallback[ISA_COUNT];              /* default; 0 of a number that must not be 0: the isa has no such field */
-    int32_t choices[ISA_COUNT][FIELD_CHOICES]; /* what tuning tries, 0-terminated; of FIELD_BOOL {1} is both */
-    int32_t split[ISA_COUNT][FIELD_CHOICES];   /* the same where keys are split, the default first; none: as without */
+    int32_t fallback;          /* FIELD_CALLER: default; of a tuning field each isa has its own, in isas.inc */
 };
 extern const struct field fields[FIELD_COUNT];
+
+/* What it is when nobody says. 0 of a number that must not be 0: the isa has no such field. */
+int32_t field_default(enum field_id f, enum isa isa);
+
+/* What tuning tries, 0-terminated if shorter than FIELD_CHOICES; of FIELD_BOOL {1} is both; of a field that is not tuned
+ * none. split: where keys are split, the default first. */
+const int32_t *field_choices(enum field_id f, enum isa isa, bool split);
 
 /* Whether an isa has no such field, as C has no work-group; it is 0 then, and leaves no trace. */
 bool field_is_absent(enum field_id f, enum isa isa);
@@ -93,9 +98,6 @@ bool field_is_absent(enum field_id f, enum isa isa);
 /* Whether the operation has that field; where not, it is 0 and leaves no trace. */
 bool field_of_op(enum field_id f, enum operation op);
 
-/* The language an isa's kernels are written in; an isa fixes it. */
-enum language isa_language(enum isa isa);
-extern const char *const language_names[];
 const char *field_value_name(enum field_id f, int32_t value); /* of FIELD_NAME; NULL when out of range */
 enum field_id field_first(enum field_id f); /* of those that a paired one goes with; itself when it is not paired */
 

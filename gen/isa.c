@@ -396,6 +396,39 @@ static int read_line(struct reader *r, const char *from, const char *to, const s
                     l.token.size, l.token.at);
 }
 
+/* A row of isas.inc says under which condition emitted C has the intrinsics; a base of others has none of its own. */
+static int find_facts(struct reader *r)
+{
+    r->t->facts = NULL;
+    for (int isa = 0; isa < ISA_COUNT && r->t->name; isa++)
+        if (!strcmp(isas[isa].name, r->t->name))
+            r->t->facts = &isas[isa];
+    if (!r->t->name)
+        return fail_at(r->err, r->place, "no isa; expected isa NAME BITS");
+    if (r->t->target && !(r->t->facts && r->t->facts->intrinsics && r->t->facts->header))
+        return fail_at(r->err, r->place, "isa %s has a target; expected intrinsics and their header in gen/isas.inc",
+                       r->t->name);
+    return 0;
+}
+
+const char *isa_base(struct arena *a, const char *file, const char *text, size_t size)
+{
+    struct gen_error unused;
+    for (const char *line = text, *end = text + size; line < end;) {
+        const char *stop = memchr(line, '\n', (size_t)(end - line));
+        struct lexer l;
+        stop = stop ? stop : end;
+        lex_start(&l, (struct place){file, 0}, line, (size_t)(stop - line), &unused);
+        if (lex_accept(&l, "isa")) {
+            lex_next(&l);
+            lex_next(&l);
+            return lex_accept(&l, "extends") ? arena_copy(a, l.token.at, (size_t)l.token.size) : NULL;
+        }
+        line = stop + 1;
+    }
+    return NULL;
+}
+
 int isa_parse(struct isa_table *t, struct arena *a, struct names *names, const char *file, const char *text,
               size_t size, const struct isa_table *const *before, int n, struct gen_error *err)
 {
@@ -417,11 +450,11 @@ int isa_parse(struct isa_table *t, struct arena *a, struct names *names, const c
                     return fail_at(err, r.place, "too many macros; expected at most %d", MICROS_MAX);
                 t->macro[t->macros++] = composites.macro[i];
             }
-            return 0;
+            break;
         }
         if (read_line(&r, line, stop, before, n))
             return -1;
         line = stop + 1;
     }
-    return t->name ? 0 : fail_at(err, r.place, "no isa; expected isa NAME BITS");
+    return find_facts(&r);
 }

@@ -219,8 +219,7 @@ void lower_c_ops(struct buf *out, const struct isa_table *t, const struct unroll
     collect(&used, t, u, n);
     pools(out, t, &used);
     if (t->target) {
-        buf_puts(out, "#if defined(__GNUC__) && defined(__x86_64__) && !defined(__TINYC__) && !defined(ATTN_PLAIN_C)\n"
-                      "#include <immintrin.h>\n");
+        buf_printf(out, "#if %s && !defined(ATTN_PLAIN_C)\n#include %s\n", t->facts->intrinsics, t->facts->header);
         typedefs(out, t, &used, 0);
         buf_printf(out,
                    "#define OP static inline __attribute__((always_inline, target(\"%s\")))\n"

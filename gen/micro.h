@@ -119,6 +119,7 @@ enum control {
 
 struct isa_table {
     const char *name, *target; /* target: gcc's function attribute; NULL: plain C only */
+    const struct isa_facts *facts; /* NULL: a base of others, no isa itself */
     int width;                 /* lanes of 32 bits */
     int vector_bits;
     int registers[CLASS_COUNT];
@@ -134,6 +135,8 @@ struct isa_table {
 /* Reads a table. `isa NAME BITS [extends BASE]` takes over what BASE, one of the n tables read before, declares. */
 int isa_parse(struct isa_table *t, struct arena *a, struct names *names, const char *file, const char *text,
               size_t size, const struct isa_table *const *before, int n, struct gen_error *err);
+/* The BASE that a table must be read after; NULL when it extends none. */
+const char *isa_base(struct arena *a, const char *file, const char *text, size_t size);
 const struct vtype *isa_type(const struct isa_table *t, const char *name, size_t size);
 
 /* ---- the text, read (parse.c) ---- */

@@ -21,7 +21,7 @@ bool variant_shows(const struct variant *v, enum field_id f)
         return value != 0;
     if (fields[f].type != FIELD_BOOL && !fields[f].elide)
         return true;
-    return value != fields[f].fallback[isa < ISA_COUNT ? isa : ISA_C];
+    return value != field_default(f, isa < ISA_COUNT ? (enum isa)isa : ISA_C);
 }
 
 void variant_encode(const struct variant *v, char name[GEN_NAME_MAX])
@@ -125,7 +125,7 @@ static int read_field(struct reading *r, enum field_id f, const struct variant *
 /* What a field's value is when it left no trace, or, of a bool, when it left one. */
 static int32_t implied(enum field_id f, bool found, const struct variant *v)
 {
-    int32_t fallback = v->field[F_OP] == OP_ATTN ? fields[f].fallback[v->field[F_ISA]] : 0;
+    int32_t fallback = v->field[F_OP] == OP_ATTN ? field_default(f, (enum isa)v->field[F_ISA]) : 0;
     return found ? !fallback : fallback;
 }
 
@@ -178,7 +178,7 @@ struct variant variant_default(enum isa isa)
 {
     struct variant v;
     for (enum field_id f = 0; f < FIELD_COUNT; f++)
-        v.field[f] = fields[f].fallback[isa];
+        v.field[f] = field_default(f, isa);
     v.field[F_ISA] = (int32_t)isa;
     return v;
 }

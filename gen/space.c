@@ -1,15 +1,10 @@
 /* space.c - see space.h. */
 #include "space.h"
 
-static const int32_t *listed(enum field_id f, enum isa isa, bool split)
-{
-    return split && fields[f].split[isa][0] ? fields[f].split[isa] : fields[f].choices[isa];
-}
-
 int tuning_choices(enum field_id f, enum isa isa, bool split, int32_t out[FIELD_CHOICES])
 {
     int n = 0;
-    const int32_t *list = listed(f, isa, split);
+    const int32_t *list = field_choices(f, isa, split);
     if (f == F_SPLIT && !split) {
         out[n++] = 0;
         return n;
@@ -24,13 +19,14 @@ int tuning_choices(enum field_id f, enum isa isa, bool split, int32_t out[FIELD_
         n++;
     }
     if (!n)
-        out[n++] = fields[f].fallback[isa];
+        out[n++] = field_default(f, isa);
     return n;
 }
 
 int32_t tuning_default(enum field_id f, enum isa isa, bool split)
 {
-    return split && fields[f].split[isa][0] ? fields[f].split[isa][0] : fields[f].fallback[isa];
+    const int32_t *whole = field_choices(f, isa, false), *list = field_choices(f, isa, split);
+    return list != whole ? list[0] : field_default(f, isa);
 }
 
 static int product(const struct variant *caller, enum isa isa, bool split, struct variant *out, int max)
@@ -58,7 +54,7 @@ static int product(const struct variant *caller, enum isa isa, bool split, struc
 int tuning_space(const struct variant *caller, enum isa isa, struct variant *out, int max)
 {
     int n = product(caller, isa, false, out, max);
-    if (fields[F_SPLIT].choices[isa][0])
+    if (field_choices(F_SPLIT, isa, false)[0])
         n += product(caller, isa, true, max > n ? out + n : out, max > n ? max - n : 0);
     return n;
 }

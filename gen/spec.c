@@ -355,7 +355,7 @@ static int read_group(struct parse *p, enum field_id first, const struct yaml_no
     char key[32], expected[400];
     snprintf(key, sizeof key, "%.*s", (int)group_size(&fields[first]), fields[first].key);
     snprintf(expected, sizeof expected, "a mapping with %s, as in %s: {%s: %d}", member_keys(first).text, key,
-             member_key(&fields[first]), fields[first].fallback[0]);
+             member_key(&fields[first]), field_default(first, ISA_C));
     if (node->kind != YAML_MAP)
         return refuse_kind(p, key, node, expected);
     if (!node->child)
@@ -483,7 +483,7 @@ static int check_whole(struct parse *p)
         if (fields[f].required && !list->count && is_of_spec(p->spec, f))
             return yaml_fail(&p->yaml, p->yaml.root, p->err, "the spec has no %.*s; expected it, as in %.*s: %d",
                              (int)group_size(&fields[f]), fields[f].key, (int)group_size(&fields[f]), fields[f].key,
-                             fields[f].fallback[0]);
+                             field_default(f, ISA_C));
         if (list->count && !fields[f].paired)
             product *= list->count;
     }
@@ -544,7 +544,7 @@ static struct words default_value(enum field_id f)
     struct words w = {.text = ""};
     bool same = true;
     for (int isa = 1; isa < ISA_COUNT; isa++)
-        same = same && fields[f].fallback[isa] == fields[f].fallback[0];
+        same = same && field_default(f, (enum isa)isa) == field_default(f, (enum isa)0);
     if (fields[f].required || fields[f].paired) {
         add_words(&w, "", fields[f].required ? "none, it must be given" : member_key(&fields[field_first(f)]));
         return w;
@@ -552,7 +552,7 @@ static struct words default_value(enum field_id f)
     bool joined = false; /* to the isa before, whose default is the same */
     for (int isa = 0; isa < (same ? 1 : ISA_COUNT); isa++) {
         char one[64];
-        int32_t value = fields[f].fallback[isa];
+        int32_t value = field_default(f, (enum isa)isa);
         const char *word = fields[f].type == FIELD_BOOL ? (value ? "true" : "false") : field_value_name(f, value);
         if (word)
             snprintf(one, sizeof one, "%s", word);
@@ -560,7 +560,7 @@ static struct words default_value(enum field_id f)
             snprintf(one, sizeof one, "%d", value);
         if (!same)
             add_words(&w, joined ? "/" : ", ", field_value_name(F_ISA, isa));
-        joined = !same && isa + 1 < ISA_COUNT && fields[f].fallback[isa + 1] == value;
+        joined = !same && isa + 1 < ISA_COUNT && field_default(f, (enum isa)(isa + 1)) == value;
         if (!joined)
             add_words(&w, same ? "" : " ", one);
     }
@@ -585,6 +585,8 @@ void spec_document(struct buf *out)
         bool wide = value.size + strlen(text) > 90; /* then the default stands below */
         buf_printf(out, wide ? "  %-12s   %s;\n  %-12s   default: %s\n" : "  %-12s   %s%.0s; default: %s\n", "",
                    value.text, "", text);
+        for (int isa = 0; f == F_ISA && isa < ISA_COUNT; isa++)
+            buf_printf(out, "  %-12s   %s: %s\n", "", isas[isa].name, isas[isa].doc);
         if (fields[f].ops && f != F_OP)
             buf_printf(out, "  %-12s   of op %s\n", "", ops_of(f).text);
     }

@@ -48,8 +48,9 @@ static void collect_defaults(struct bench *b, struct emission *e, bool small)
     static const int dims[] = {32, 64, 80, 128};
     *e = (struct emission){.bench = b};
     for (int here = 1; here >= 0; here--) {
-        for (int isa = 0; isa < ISA_COUNT && isa_language((enum isa)isa) == LANGUAGE_C; isa++)
-            for (int dtype = 0; dtype < DTYPE_COUNT && b->cpu.isa[isa] == here; dtype++)
+        for (int isa = 0; isa < ISA_COUNT; isa++)
+            for (int dtype = 0;
+                 dtype < DTYPE_COUNT && isa_language((enum isa)isa) == LANGUAGE_C && b->cpu.isa[isa] == here; dtype++)
                 for (int d = 0; d < 8; d++) {
                     struct variant v = tuned_variant((enum isa)isa, (enum dtype)dtype, dims[d / 2], d % 2);
                     struct gen_error err;

@@ -6,7 +6,7 @@
 #include "../../gen/embed.h"
 #include "../../gen/template.h"
 
-const char *const dialects_files[DIALECTS] = {"isa/x86-64.isa", "isa/avx2.isa", "isa/avx512.isa", "isa/avx512bf16.isa",
+const char *const dialects_files[DIALECTS] = {"isa/x86.isa", "isa/avx2.isa", "isa/avx512.isa", "isa/avx512bf16.isa",
                                               "isa/c.isa"};
 
 int dialects_open(struct dialects *out, int damaged, const char *text, size_t size, struct gen_error *err)

@@ -201,8 +201,8 @@ static int choose(struct variant out[64])
 {
     static const int dims[] = {64, 80, 8};
     int n = 0;
-    for (int isa = ISA_AVX2; isa <= ISA_AVX512BF16; isa++)
-        for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
+    for (int isa = 0; isa < ISA_COUNT; isa++)
+        for (int dtype = 0; dtype < DTYPE_COUNT && isas[isa].machine_code; dtype++)
             for (int dim = 0; dim < 3; dim++)
                 for (int small = 0; small < 2; small++) {
                     struct variant v = variant_default((enum isa)isa);

@@ -80,7 +80,7 @@ static struct variant random_variant(uint64_t *x)
             if (fields[f].paired)
                 values[n++] = 0;
             else if (fields[f].elide)
-                values[n++] = fields[f].fallback[v.field[F_ISA]];
+                values[n++] = field_default(f, (enum isa)v.field[F_ISA]);
             if (f > F_OP && v.field[F_OP] != OP_ATTN) /* numbers of other operations may be left out */
                 values[n++] = 0;
             if (f > F_OP && !field_of_op(f, (enum operation)v.field[F_OP]))
@@ -105,7 +105,7 @@ static void test_product(void **state)
         bool fixed = f == F_OP || tuning || type || (f >= F_WINDOW && f <= F_TRANSPOSED);
         count[f] = fixed ? 1 : values_of(f, values[f]);
         if (fixed)
-            values[f][0] = fields[f].fallback[ISA_C];
+            values[f][0] = field_default(f, ISA_C);
         else if (fields[f].paired)
             values[f][count[f]++] = 0;
     }

@@ -19,7 +19,7 @@ static void test_table(void **state)
     for (int isa = 0; isa < ISA_COUNT; isa++) {
         for (enum field_id f = 0; f < FIELD_COUNT; f++) {
             if (fields[f].side != FIELD_TUNING || f == F_ISA || 
-                (fields[f].type != FIELD_BOOL && !fields[f].fallback[isa]))
+                (fields[f].type != FIELD_BOOL && !field_default(f, (enum isa)isa)))
                 continue; /* not tuned, a field of another language, or split */
             int32_t choices[FIELD_CHOICES];
             int n = tuning_choices(f, (enum isa)isa, false, choices), defaults = 0;
@@ -30,7 +30,7 @@ static void test_table(void **state)
                 else
                     assert_in_range(choices[i], fields[f].min, fields[f].type == FIELD_BOOL ? 1 : fields[f].max);
                 assert_true(!i || choices[i] > choices[i - 1]);
-                defaults += choices[i] == fields[f].fallback[isa];
+                defaults += choices[i] == field_default(f, (enum isa)isa);
             }
             assert_int_equal(defaults, 1); /* what emit takes is among what tuning tries */
         }
@@ -47,7 +47,7 @@ static void test_product(void **state)
         caller.field[F_HEAD_DIM] = 80;
         caller.field[F_CAUSAL] = 1;
         int expected = 0, whole = 0;
-        for (int split = 0; split < (fields[F_SPLIT].choices[isa][0] ? 2 : 1); split++) {
+        for (int split = 0; split < (field_choices(F_SPLIT, (enum isa)isa, false)[0] ? 2 : 1); split++) {
             int product = 1;
             for (enum field_id f = 0; f < FIELD_COUNT; f++) {
                 int32_t choices[FIELD_CHOICES];

@@ -277,11 +277,11 @@ static void test_tuning(void **state)
     struct spec_cursor cursor = {.tuning = true};
     struct variant v;
     int n = 0, choices = 0;
-    while (choices < FIELD_CHOICES && fields[F_TILE_K].choices[ISA_AVX2][choices])
+    while (choices < FIELD_CHOICES && field_choices(F_TILE_K, ISA_AVX2, false)[choices])
         choices++;
     for (; spec_next(&spec, &cursor, &v); n++) {
         assert_int_equal(v.field[F_UNROLL], n % 2 ? 5 : 3);
-        assert_int_equal(v.field[F_TILE_K], fields[F_TILE_K].choices[ISA_AVX2][n / 2]);
+        assert_int_equal(v.field[F_TILE_K], field_choices(F_TILE_K, ISA_AVX2, false)[n / 2]);
     }
     assert_int_equal(n, 2 * choices);
     spec_free(&spec);
