@@ -24,7 +24,7 @@ make    = +@$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$
 GEN     := $(call objects,gen/*.c) $(OBJ)/embedded.o
 YAML    := $(call objects,gen/yaml*.c gen/spec*.c gen/expand*.c)
 RUNTIME := $(patsubst %/cpu/tcc.o,%/cpu/tcc-inside.o,$(filter-out $(OBJ)/runtime/cli/%,$(call objects,runtime/*/*.c)))
-CLI     := $(filter-out $(OBJ)/runtime/cli/main.o,$(call objects,runtime/cli/*.c))
+CLI     := $(filter-out $(OBJ)/runtime/cli/main.o,$(call objects,runtime/cli/*.c)) $(OBJ)/runtime/devices/names.o
 PROGRAM := $(if $(wildcard runtime/cli/main.c),$(BIN)/attngen)
 EMIT    := $(if $(wildcard runtime/cli/emit.c),$(BIN)/attngen-emit)
 

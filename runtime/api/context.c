@@ -69,17 +69,6 @@ void context_log(const struct attn_context *context, attn_log_level level, const
     context->options.log(context->options.user, level, text);
 }
 
-int context_opencl(struct attn_context *context, struct opencl **out, struct gen_error *err)
-{
-    int result = 0;
-    pthread_mutex_lock(&context->opencl_lock);
-    if (!context->opencl)
-        result = opencl_open(&context->opencl, err);
-    *out = context->opencl;
-    pthread_mutex_unlock(&context->opencl_lock);
-    return result;
-}
-
 static void warn(void *user, const char *text)
 {
     context_log(user, ATTN_LOG_WARNING, "%s", text);
@@ -113,7 +102,6 @@ attn_status attn_context_create(const struct attn_options *options, struct attn_
     c = calloc(1, sizeof *c);
     if (!c)
         return context_fail(err, ATTN_NO_MEMORY, "no memory for a context");
-    pthread_mutex_init(&c->opencl_lock, NULL);
     if (options)
         status = context_read(&c->options, sizeof c->options, options, "attn_options", err);
     if (status == ATTN_OK && !c->options.allocate != !c->options.release)
@@ -122,11 +110,12 @@ attn_status attn_context_create(const struct attn_options *options, struct attn_
     if (status != ATTN_OK)
         goto cleanup;
 
-    cpu_detect(&c->cpu);
     if (gen_open(&c->gen, &gen_err) != 0)
         status = context_fail(err, ATTN_FAILED, "%s", gen_err.text);
-    else if (cache_open(c->options.cache_dir, warn, c, &c->cache) != 0 ||
-             cc_open(c->cache, &c->cpu, &c->cc) != 0 || pool_create(c->cpu.cores, &c->pool) != 0)
+    else if (cache_open(c->options.cache_dir, warn, c, &c->cache) != 0 || pool_create(cores(), &c->pool) != 0)
+        status = context_fail(err, ATTN_NO_MEMORY, "no memory for a context");
+    c->resources = (struct resources){.gen = c->gen, .cache = c->cache, .pool = c->pool};
+    if (status == ATTN_OK && devices_open(&c->resources, &c->devices, &gen_err) != 0)
         status = context_fail(err, ATTN_NO_MEMORY, "no memory for a context");
     c->options.cache_dir = NULL; /* the caller's string; cache has its own copy */
     if (status == ATTN_OK)
@@ -142,10 +131,8 @@ void attn_context_destroy(struct attn_context *context)
 {
     if (!context)
         return;
-    opencl_close(context->opencl);
-    pthread_mutex_destroy(&context->opencl_lock);
+    devices_close(context->devices);
     pool_destroy(context->pool);
-    cc_close(context->cc);
     cache_close(context->cache);
     gen_close(context->gen);
     free(context);

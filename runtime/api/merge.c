@@ -66,7 +66,7 @@ static void merge_row(const struct merge *m, int64_t row)
     }
     int64_t at = row_at(m, m->o_stride, row);
     for (int c = 0; c < width; c++)
-        dtype_store((enum dtype)p->dtype, p->o, at + c, (float)sum[c]);
+        dtype_store_double((enum dtype)p->dtype, p->o, at + c, sum[c]);
     if (p->lse)
         p->lse[row] = (float)total;
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "opencl/variants.h"
+#include "devices/list.h"
 #include "tune/tune.h"
 
 enum { MOST_HEADS = 1 << 16, MOST_THREADS = 1024 };
@@ -18,13 +18,6 @@ _Static_assert((int)ATTN_F32 == (int)DTYPE_F32 && (int)ATTN_F16 == (int)DTYPE_F1
 _Static_assert((int)ATTN_NO_BIAS == (int)BIAS_NONE && (int)ATTN_BIAS_F32 == (int)BIAS_F32 &&
                    (int)ATTN_BIAS_F16 == (int)BIAS_F16 && (int)ATTN_BIAS_BF16 == (int)BIAS_BF16,
                "attn_bias is enum bias");
-
-static const char *const compiler_names[] = {[ATTN_TCC] = "tcc", [ATTN_CC] = "cc"};
-
-static const char *compiler_of(const struct attn_plan *plan)
-{
-    return plan->device ? "opencl" : compiler_names[plan->problem.compiler];
-}
 
 static attn_status in_range(const char *what, int64_t value, int64_t min, int64_t max, struct attn_error *err)
 {
@@ -107,45 +100,25 @@ static attn_status check_problem(struct attn_problem *p, int cores, struct attn_
     return check_size(p, err);
 }
 
-/* Where the plan runs. The strings and handles in the problem stay the caller's, and are not kept there. */
+/* Where the plan runs: where its handles are of, or as it is named. The strings in the problem stay the caller's, and are
+ * not kept. */
 static attn_status find_device(struct attn_plan *plan, struct attn_error *err)
 {
     struct attn_problem *p = &plan->problem;
-    const char *name = p->device;
-    void *context = p->cl_context, *device = p->cl_device;
-    struct opencl *cl;
+    struct devices *devices = plan->context->devices;
     struct gen_error gen_err = {""};
-    int index = -1;
+    const char *name = p->device;
+    attn_status status = devices_adopt(devices, p, &plan->device, &gen_err);
     p->device = NULL;
-    p->cl_context = p->cl_device = NULL;
-    snprintf(plan->device_name, sizeof plan->device_name, context ? "opencl" : "cpu");
-    if (!context != !device)
-        return context_fail(err, ATTN_INVALID, "only %s is given; expected cl_context and cl_device, or neither",
-                            context ? "cl_context" : "cl_device");
-    if (context && name && strcmp(name, "opencl") != 0)
-        return context_fail(err, ATTN_INVALID, "device is '%.40s' beside cl_device; expected one of the two", name);
-    if (!context && (!name || strcmp(name, "cpu") == 0))
+    if (status != ATTN_OK)
+        return context_fail(err, status, "%s", gen_err.text);
+    if (plan->device)
         return ATTN_OK;
-    if (!context && !opencl_is_name(name))
-        return context_fail(err, ATTN_INVALID, "device is '%.40s'; expected cpu, opencl or opencl:N", name);
-    if (context_opencl(plan->context, &cl, &gen_err) != 0)
+    if (name && !device_is_name(name))
+        return context_fail(err, ATTN_INVALID, "device is '%.40s'; expected " DEVICE_NAMES, name);
+    if (devices_find(devices, name, p->compiler, &plan->device, &gen_err) != 0)
         return context_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text);
-    if (context)
-        opencl_adopt(cl, context, device, &plan->device, &gen_err);
-    else if ((index = opencl_find(cl, name, &gen_err)) >= 0)
-        opencl_own(cl, index, &plan->device, &gen_err);
-    if (!plan->device)
-        return context_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text);
-    if (!context)
-        snprintf(plan->device_name, sizeof plan->device_name, "opencl:%d", index);
     return ATTN_OK;
-}
-
-static struct tuner tuner_of(const struct attn_plan *plan)
-{
-    const struct attn_context *c = plan->context;
-    return (struct tuner){
-        .gen = c->gen, .cache = c->cache, .pool = c->pool, .cpu = &c->cpu, .cc = c->cc, .device = plan->device};
 }
 
 static struct variant caller_of(const struct attn_problem *p)
@@ -193,8 +166,7 @@ static attn_status pin(struct attn_plan *plan, const char *name, struct attn_err
                                 fields[f].key, value_text(v, f, has), value_text(&caller, f, wants));
     }
     enum isa isa = (enum isa)v->field[F_ISA];
-    const struct tuner tuner = tuner_of(plan);
-    const char *why = device_why_not(&tuner, isa);
+    const char *why = plan->device->backend->why_not(plan->device, isa);
     if (why)
         return context_fail(err, ATTN_UNSUPPORTED, "variant '%s' cannot run: isa %s %s", name,
                             field_value_name(F_ISA, isa), why);
@@ -207,27 +179,23 @@ static attn_status choose(struct attn_plan *plan, attn_rigor rigor, struct attn_
 {
     struct attn_context *c = plan->context;
     const struct attn_problem *p = &plan->problem;
-    const struct tuner tuner = tuner_of(plan);
     struct tune_target target = {.caller = caller_of(p),
                                  .heads = p->heads,
                                  .kv_heads = p->kv_heads,
                                  .batch = p->max_batch,
                                  .q_len = p->max_q_len,
                                  .kv_len = p->max_kv_len,
-                                 .threads = p->threads,
-                                 .compiler = p->compiler};
+                                 .threads = p->threads};
     const struct tune_settings settings = {.rigor = rigor, .time_limit = p->time_limit};
     struct tune_result result = {0};
     struct gen_error gen_err;
     tune_bucket(&target);
-    if (tune(&tuner, &target, &settings, &result, &gen_err) != 0)
+    if (tune(plan->device, &target, &settings, &result, &gen_err) != 0)
         return context_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text);
     plan->variant = result.winner;
     plan->cached = result.from_cache;
     if (result.fallback[0])
-        context_log(c, ATTN_LOG_WARNING, "%s was all there is: %s",
-                    plan->device ? "a portable kernel, many times slower than the tensor cores,"
-                                 : "plain C, many times slower than vectors,",
+        context_log(c, ATTN_LOG_WARNING, "%s was all there is: %s", isa_slow((enum isa)plan->variant.field[F_ISA]),
                     result.fallback);
     if (!result.from_cache && rigor != ATTN_ESTIMATE && !result.stored && result.not_stored[0])
         context_log(c, ATTN_LOG_WARNING, "timings not kept: %s", result.not_stored);
@@ -238,12 +206,22 @@ static attn_status choose(struct attn_plan *plan, attn_rigor rigor, struct attn_
 /* Pinned winners need no key, so nothing else would find out in time that what compiles them is missing. */
 static attn_status check_compiler(const struct attn_plan *plan, struct attn_error *err)
 {
-    const struct tuner tuner = tuner_of(plan);
     struct gen_error gen_err;
     struct buf ignored = {0};
-    int missing = tune_compiler(&tuner, plan->problem.compiler, &ignored, &gen_err);
+    int missing = plan->device->backend->key(plan->device, plan->problem.threads, &ignored, &gen_err);
     buf_free(&ignored);
     return missing ? context_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text) : ATTN_OK;
+}
+
+/* A device with one kernel has nothing to choose. */
+static attn_status take_only(struct attn_plan *plan, const char *pinned, struct attn_error *err)
+{
+    plan->variant = caller_of(&plan->problem);
+    plan->source = "the only one";
+    if (!pinned)
+        return ATTN_OK;
+    return context_fail(err, ATTN_UNSUPPORTED, "variant '%.200s' is pinned; expected none, since device %s has one kernel",
+                        pinned, plan->device->name);
 }
 
 /* All of a plan but the compiled kernel: what attn_supports asks, and the way to every plan. */
@@ -256,13 +234,13 @@ static attn_status decide(struct attn_context *context, const struct attn_proble
     const char *pinned = plan->problem.variant;
     plan->problem.variant = NULL; /* the caller's string */
     if (status == ATTN_OK)
-        status = check_problem(&plan->problem, context->cpu.cores, err);
+        status = check_problem(&plan->problem, pool_threads(context->pool), err);
     if (status == ATTN_OK)
         status = find_device(plan, err);
-    if (status == ATTN_OK) {
-        const struct tuner tuner = tuner_of(plan);
-        plan->problem.threads = tune_threads(&tuner, plan->problem.threads);
-    }
+    if (status == ATTN_OK)
+        plan->problem.threads = tune_threads(plan->device, plan->problem.threads);
+    if (status == ATTN_OK && plan->device->only)
+        return take_only(plan, pinned, err);
     if (status == ATTN_OK && pinned) {
         status = pin(plan, pinned, err);
         plan->source = "pinned";
@@ -290,17 +268,18 @@ attn_status attn_plan_create(struct attn_context *context, const struct attn_pro
     if (status != ATTN_OK)
         goto cleanup;
     variant_encode(&plan->variant, plan->name);
+    if (plan->device->only)
+        snprintf(plan->name, sizeof plan->name, "%s", plan->device->only);
     plan->has_features = variant_has_features(&plan->variant);
     plan->scale = (float)(1 / sqrt(plan->problem.head_dim));
-    const struct tuner tuner = tuner_of(plan);
-    if (tune_compile(&tuner, plan->problem.compiler, &plan->variant, &plan->kernel, NULL, &gen_err) != 0) {
+    if (tune_compile(plan->device, &plan->variant, &plan->kernel, NULL, &gen_err) != 0) {
         status = context_fail(err, ATTN_FAILED, "%s", gen_err.text);
         goto cleanup;
     }
-    if (plan->device)
-        opencl_keep(plan->kernel.opencl, context->cache);
+    if (plan->kernel.functions->keep)
+        plan->kernel.functions->keep(&plan->kernel, context->cache);
     context_log(context, ATTN_LOG_INFO, "%s (%s), compiled by %s in %.2f ms", plan->name, plan->source,
-                compiler_of(plan), plan->kernel.compile_ms);
+                plan->device->compiler, plan->kernel.compile_ms);
     *out = plan;
 cleanup:
     if (status != ATTN_OK)
@@ -326,7 +305,7 @@ void attn_plan_destroy(struct attn_plan *plan)
         return;
     context_release(plan->context, atomic_load(&plan->spare));
     kernel_free(&plan->kernel);
-    opencl_release(plan->device);
+    device_release(plan->device);
     free(plan);
 }
 
@@ -339,17 +318,17 @@ attn_status attn_plan_describe(const struct attn_plan *plan, struct attn_plan_in
         return context_fail(err, ATTN_INVALID,
                             "size of struct attn_plan_info is %zu; expected sizeof(struct attn_plan_info), %zu here",
                             size, sizeof *out);
-    const struct attn_plan_info info = {
+    struct attn_plan_info info = {
         .size = size,
         .variant = plan->name,
-        .compiler = compiler_of(plan),
-        .device = plan->device_name,
+        .compiler = plan->device->compiler,
+        .device = plan->device->name,
         .cached = plan->cached,
         .threads = plan->problem.threads,
         .compile_ms = plan->kernel.compile_ms,
-        .cl_context = plan->device ? opencl_target_context(plan->device) : NULL,
-        .cl_device = plan->device ? opencl_target_device(plan->device)->id : NULL,
     };
+    if (plan->device->backend->inform)
+        plan->device->backend->inform(plan->device, &info);
     memset(out, 0, size); /* what a newer header knows and this library does not */
     memcpy(out, &info, size < sizeof info ? size : sizeof info);
     return ATTN_OK;

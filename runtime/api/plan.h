@@ -6,7 +6,6 @@
 #include <stdbool.h>
 
 #include "context.h"
-#include "cpu/tcc.h"
 
 /* A workspace that an execution left for the next; what it is for comes after it. */
 struct spare {
@@ -20,8 +19,7 @@ struct attn_plan {
     struct variant variant;
     char name[GEN_NAME_MAX];
     struct kernel kernel;
-    struct opencl_target *device; /* NULL: on cpu */
-    char device_name[16];
+    struct device *device;
     bool has_features; /* kernels take struct attn_features */
     float scale;       /* of runs that give none */
     bool cached;

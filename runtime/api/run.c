@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "cpu/execute.h"
 #include "plan.h"
 #include "run.h"
 
@@ -19,6 +18,16 @@ static attn_status refused(const struct attn_plan *plan, struct attn_error *err)
 {
     return context_fail(err, ATTN_FAILED, "kernel %s refused its arguments; expected a kernel of this library's own",
                         plan->name);
+}
+
+static attn_status run_kernel(struct attn_plan *plan, const struct attn_args *a, int threads, void *workspace,
+                              int64_t size, struct attn_error *err)
+{
+    struct gen_error gen_err = {""};
+    const struct kernel *k = &plan->kernel;
+    if (k->functions->run(k, a, plan->context->pool, threads, workspace, (size_t)size, &gen_err) != 0)
+        return context_fail(err, ATTN_FAILED, "%s", gen_err.text);
+    return ATTN_OK;
 }
 
 static bool nothing_to_do(const struct attn_run *r)
@@ -48,19 +57,11 @@ static void give_workspace(struct attn_plan *plan, struct spare *s)
     context_release(plan->context, atomic_exchange(&plan->spare, s));
 }
 
-static attn_status on_device(struct attn_plan *plan, const struct attn_args *a, struct attn_error *err)
-{
-    struct gen_error gen_err;
-    if (opencl_run(plan->kernel.opencl, a, &gen_err) != 0)
-        return context_fail(err, ATTN_FAILED, "%s", gen_err.text);
-    return ATTN_OK;
-}
-
 static attn_status no_parts(const struct attn_plan *plan, struct attn_error *err)
 {
     return context_fail(err, ATTN_UNSUPPORTED,
-                        "the plan is for %s, where there are no parts; expected attn_execute or attn_execute_cl",
-                        plan->device_name);
+                        "the plan is for %s, where there are no parts; expected attn_execute",
+                        plan->device->name);
 }
 
 /* How many threads a run is worth: a row is not cut, and to wake a thread costs as much as WORTH multiply-adds. Sixteen
@@ -117,21 +118,19 @@ attn_status attn_execute(struct attn_plan *plan, const struct attn_run *run, voi
         status = check_workspace(workspace, err);
     if (status != ATTN_OK)
         return status;
-    if (plan->device)
-        return on_device(plan, &a, err);
-    int threads = threads_for(plan, &a);
-    int64_t size = execute_workspace(&plan->kernel, &a, threads);
+    const struct kernel *kernel = &plan->kernel;
+    const int threads = plan->device->units ? 1 : threads_for(plan, &a);
+    int64_t size = kernel->functions->workspace(kernel, &a, threads);
     if (size < 0)
         return refused(plan, err);
-    if (!workspace) {
+    if (!workspace && size > 0) {
         own = take_workspace(plan, (size_t)size);
         if (!own)
             return context_fail(err, ATTN_NO_MEMORY, "no memory, aligned to 64, for a workspace of %lld bytes",
                                 (long long)size);
         workspace = own + 1;
     }
-    if (execute_kernel(&plan->kernel, &a, plan->context->pool, threads, workspace, (size_t)size) != 0)
-        status = refused(plan, err);
+    status = run_kernel(plan, &a, threads, workspace, size, err);
     if (own)
         give_workspace(plan, own);
     return status;
@@ -151,11 +150,11 @@ attn_status attn_workspace_size(const struct attn_plan *plan, const struct attn_
         return status;
     if (parts < 0)
         return context_fail(err, ATTN_INVALID, "parts is %d; expected 0 for the whole run, or how many", parts);
-    if (parts && plan->device)
+    if (parts && !plan->kernel.run)
         return no_parts(plan, err);
     if (nothing_to_do(&r))
         return ATTN_OK;
-    int64_t size = execute_workspace(&plan->kernel, &a, parts ? parts : plan->problem.threads);
+    int64_t size = plan->kernel.functions->workspace(&plan->kernel, &a, parts ? parts : plan->problem.threads);
     if (size < 0)
         return refused(plan, err);
     *out = (size_t)(parts ? size / parts : size);
@@ -175,7 +174,7 @@ attn_status attn_execute_part(const struct attn_plan *plan, const struct attn_ru
         return context_fail(err, ATTN_INVALID, "parts is %d; expected at least 1", parts);
     if (part < 0 || part >= parts)
         return context_fail(err, ATTN_INVALID, "part is %d; expected 0..%d, as there are %d", part, parts - 1, parts);
-    if (plan->device)
+    if (!plan->kernel.run)
         return no_parts(plan, err);
     if (nothing_to_do(&r))
         return ATTN_OK;
@@ -202,7 +201,7 @@ attn_status plan_time(struct attn_plan *plan, const struct attn_run *run, double
     attn_status status = read(plan, run, true, &r, &a, &f, err);
     if (status == ATTN_OK)
         status = check_memory(plan, &r, err);
-    if (status == ATTN_OK && opencl_time(plan->kernel.opencl, &a, seconds, &gen_err) != 0)
+    if (status == ATTN_OK && plan->kernel.functions->time(&plan->kernel, &a, seconds, &gen_err) != 0)
         status = context_fail(err, ATTN_FAILED, "%s", gen_err.text);
     return status;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "opencl/opencl.h"
 #include "plan.h"
 #include "run.h"
 
@@ -52,7 +53,7 @@ static attn_status check_buffer(const struct attn_plan *plan, const struct held 
     if (!t->buffer)
         return context_fail(err, ATTN_INVALID, "%s is NULL; expected a cl_mem", t->name);
     attn_status status = reach(t, &end, err);
-    if (status == ATTN_OK && opencl_check_buffer(plan->device, t->name, t->buffer, end, &gen_err) != 0)
+    if (status == ATTN_OK && opencl_check_buffer((const struct opencl_target *)plan->device, t->name, t->buffer, end, &gen_err) != 0)
         status = context_fail(err, ATTN_INVALID, "%s", gen_err.text);
     return status;
 }
@@ -103,7 +104,7 @@ static attn_status check_run(const struct attn_plan *plan, const struct attn_cl_
                             c->wait_count, c->wait ? "is not NULL" : "is NULL");
     if (!c->queue)
         return context_fail(err, ATTN_INVALID, "queue is NULL; expected a cl_command_queue");
-    if (opencl_check_queue(plan->device, c->queue, &gen_err) != 0)
+    if (opencl_check_queue((const struct opencl_target *)plan->device, c->queue, &gen_err) != 0)
         return context_fail(err, ATTN_INVALID, "%s", gen_err.text);
     return ATTN_OK;
 }
@@ -213,8 +214,8 @@ attn_status attn_execute_cl(struct attn_plan *plan, const struct attn_run *shape
     attn_status status = copy_run(plan, shape, &r, err);
     if (status == ATTN_OK)
         status = context_read(&c, sizeof c, run, "attn_cl_run", err);
-    if (status == ATTN_OK && !plan->device)
-        status = context_fail(err, ATTN_UNSUPPORTED, "the plan is for cpu; expected one for an OpenCL device");
+    if (status == ATTN_OK && strcmp(plan->device->compiler, "opencl") != 0)
+        status = context_fail(err, ATTN_UNSUPPORTED, "the plan is for %s; expected one for an OpenCL device", plan->device->name);
     if (status == ATTN_OK)
         status = check_shape(&r, err);
     if (status == ATTN_OK) {
@@ -230,7 +231,7 @@ attn_status attn_execute_cl(struct attn_plan *plan, const struct attn_run *shape
     if (status != ATTN_OK)
         return status;
     const struct opencl_on on = buffers_of(&c);
-    if (opencl_enqueue(plan->kernel.opencl, &a, &on, &gen_err) != 0)
+    if (opencl_enqueue(plan->kernel.owner, &a, &on, &gen_err) != 0)
         return context_fail(err, ATTN_FAILED, "%s", gen_err.text);
     return ATTN_OK;
 }

@@ -6,9 +6,7 @@
 #include <string.h>
 
 #include "attn.h"
-#include "cpu/processor.h"
 #include "numerics/convert.h"
-#include "cpu/peak.h"
 #include "api/run.h"
 #include "system/threads.h"
 #include "system/timer.h"
@@ -158,7 +156,7 @@ static int make_data(struct bench *b)
     b->o = room(rows * (size_t)s->head_dim_v * dtype_size(o->dtype_o));
     b->lse = room(rows * sizeof *b->lse);
     if (!b->q || !b->k || !b->v || !b->o || !b->lse)
-        return fail("memory for this shape is out");
+        return fail("out of memory for this shape");
     b->run = (struct attn_run){.size = sizeof b->run, .q = b->q, .k = b->k, .v = b->v, .o = b->o, .lse = b->lse,
                                .batch = s->batch, .q_len = s->q_len, .kv_len = s->kv_len, .align = o->align,
                                .q_offset = o->q_offset, .scale = o->scale,
@@ -189,7 +187,7 @@ static void execute(void *arg)
         b->status = attn_execute(b->plan, &b->run, b->workspace, &b->err);
 }
 
-static double execute_on_device(void *arg)
+static double execute_by_clock(void *arg)
 {
     struct bench *b = arg;
     double seconds = -1;
@@ -198,41 +196,38 @@ static double execute_on_device(void *arg)
     return b->status == ATTN_OK ? seconds : -1;
 }
 
-/* By the device's clock, without the copies; only on a CPU do neighbours here matter. */
-static int measure_on_device(struct bench *b)
+/* By the device's clock, without the copies; only where it is a processor do neighbours here matter. */
+static void measure_by_clock(struct bench *b, struct timer *timer, double limit)
 {
-    struct timer timer;
     struct samples samples = {0};
-    bool gate = opencl_target_device(b->plan->device)->type == OPENCL_CPU;
-    double limit = b->options.time_limit > 0 ? b->options.time_limit : LIMIT;
-    timer_start(&timer, NULL, 1);
-    b->peak_gflops = opencl_peak_gflops(b->plan->device, b->options.dtype != DTYPE_F32);
     double end = timer_now() + limit;
     do
-        timer_sample_device(&timer, execute_on_device, b, gate, 0.1, &samples);
+        timer_sample_device(timer, execute_by_clock, b, b->plan->device->on_cores, 0.1, &samples);
     while (b->status == ATTN_OK && samples.quiets < SAMPLES && timer_now() < end);
     timer_summary(&samples, SAMPLES, &b->timing);
-    return b->status == ATTN_OK ? CLI_OK : fail(b->err.text);
 }
 
 static int measure(struct bench *b)
 {
     struct timer timer;
-    struct cpu cpu;
     size_t size = 0;
-    if (b->plan->device)
-        return measure_on_device(b);
+    struct device *device = b->plan->device;
+    struct pool *pool = device->has_clock ? NULL : b->context->pool;
     if (attn_workspace_size(b->plan, &b->run, 0, &size, &b->err))
         return fail(b->err.text);
     b->workspace = room(size);
     if (!b->workspace)
-        return fail("memory for the workspace is out");
-    cpu_detect(&cpu);
-    pool_spread(b->context->pool);
-    timer_start(&timer, b->context->pool, b->info.threads);
-    b->peak_gflops = peak_gflops(&timer, &cpu, b->options.dtype) * b->info.threads;
+        return fail("out of memory for the workspace");
+    if (pool)
+        pool_spread(pool);
+    timer_start(&timer, pool, pool ? b->info.threads : 1);
+    if (device->backend->peak)
+        b->peak_gflops = device->backend->peak(device, &timer, b->info.threads, b->options.dtype);
     double limit = b->options.time_limit > 0 ? b->options.time_limit : LIMIT;
-    timer_measure(&timer, execute, b, SAMPLES, limit, &b->timing);
+    if (device->has_clock)
+        measure_by_clock(b, &timer, limit);
+    else
+        timer_measure(&timer, execute, b, SAMPLES, limit, &b->timing);
     return b->status == ATTN_OK ? CLI_OK : fail(b->err.text);
 }
 
@@ -272,14 +267,14 @@ static int print_json(const struct bench *b)
     if (good)
         fputs(out.data, stdout);
     buf_free(&out);
-    return good ? CLI_OK : fail("memory is out");
+    return good ? CLI_OK : fail("out of memory");
 }
 
 static void print_text(const struct bench *b)
 {
     const struct timing *t = &b->timing;
     double gflops = per_second(b->flops, t->min_s), median = per_second(b->flops, t->median_s);
-    const char *workers = b->info.cl_device ? "compute unit" : "thread";
+    const char *workers = b->plan->device->workers;
     printf("%s on %s, %d %s%s, compiled by %s in %.3f ms, %s\n", b->info.variant, b->info.device, b->info.threads,
            workers, b->info.threads == 1 ? "" : "s", b->info.compiler, b->info.compile_ms,
            b->options.file[OPTION_VARIANT] ? "as asked" : b->info.cached ? "from the cache" : "by estimate");
@@ -288,8 +283,9 @@ static void print_text(const struct bench *b)
            t->noisy ? "noisy " : "");
     printf("speed    %.1f GFLOP/s at best, median %.1f; %.2f GB/s of Q, K, V and O\n", gflops, median,
            per_second(b->bytes, t->min_s));
-    printf("peak     %.1f GFLOP/s; %.1f%% of it at best, median %.1f%%\n", b->peak_gflops,
-           100 * gflops / b->peak_gflops, 100 * median / b->peak_gflops);
+    if (b->peak_gflops > 0)
+        printf("peak     %.1f GFLOP/s; %.1f%% of it at best, median %.1f%%\n", b->peak_gflops,
+               100 * gflops / b->peak_gflops, 100 * median / b->peak_gflops);
 }
 
 int cli_bench(int argc, char **argv)

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cpu/processor.h"
+#include "devices/devices.h"
 #include "cli.h"
 #include "options.h"
 
@@ -48,7 +48,7 @@ static void key_value(const char *key, const char *word, char *out, size_t room)
 
 static void show_entry(void *user, const char *path, const struct cache_entry *entry)
 {
-    const struct cpu *cpu = user;
+    const char *here = user;
     char problem[GEN_NAME_MAX], bucket[64], threads[16], processor[96], compiler[8];
     const struct cache_row *winner = cache_winner(entry);
     key_value(entry->key, "problem", problem, sizeof problem);
@@ -64,7 +64,7 @@ static void show_entry(void *user, const char *path, const struct cache_entry *e
         printf("%10.3f ms", winner->min_s * 1e3);
     else
         printf("%13s", "");
-    bool foreign = *processor && strcmp(processor, cpu->model); /* an OpenCL device's entry names no processor */
+    bool foreign = *processor && strcmp(processor, here); /* other devices' entries name no processor */
     printf("  %s%s\n", path, foreign ? " (another processor's)" : "");
 }
 
@@ -75,19 +75,37 @@ static void show_heading(void *user, const char *path, const struct cache_entry 
     *(bool *)user = true;
 }
 
+/* This machine's processor, as keys name it; "" when that cannot be told. */
+static void find_processor(char *out, size_t room)
+{
+    const struct resources none = {.gen = NULL};
+    struct gen_error ignored;
+    struct buf key = {0};
+    struct devices *devices;
+    struct device *device;
+    out[0] = 0;
+    if (devices_open(&none, &devices, &ignored) != 0)
+        return;
+    if (devices_find(devices, NULL, ATTN_TCC, &device, &ignored) == 0 &&
+        device->backend->key(device, 1, &key, &ignored) == 0)
+        key_value(key.data, "processor", out, room);
+    buf_free(&key);
+    devices_close(devices);
+}
+
 static int show(struct cache *cache)
 {
-    struct cpu cpu;
+    char here[96];
     bool some = false;
     cache_list(cache, show_heading, &some);
     if (!some) {
         printf("nothing is cached in %s\n", cache_path(cache));
         return CLI_OK;
     }
-    cpu_detect(&cpu);
+    find_processor(here, sizeof here);
     printf("%-24s %-22s %7s %-8s %6s  %-28s %13s  %s\n", "problem", "batch,heads,lengths", "threads", "compiler",
            "known", "winner", "time", "file");
-    cache_list(cache, show_entry, &cpu);
+    cache_list(cache, show_entry, here);
     return CLI_OK;
 }
 

@@ -347,7 +347,7 @@ struct files {
 static struct files files_of(const struct emission *e, int i)
 {
     const struct variant *v = &e->met.variant[e->legal[i]];
-    struct files f = {.has_ptx = e->opened && isa_language((enum isa)v->field[F_ISA]) == LANGUAGE_OPENCL};
+    struct files f = {.has_ptx = e->opened && isa_language((enum isa)v->field[F_ISA]) != LANGUAGE_C};
     variant_encode(v, f.name);
     snprintf(f.source, sizeof f.source, "%s%s", f.name, variant_suffix(v));
     snprintf(f.ptx, sizeof f.ptx, "%s.ptx", f.name);
@@ -476,7 +476,7 @@ static int open_driver(struct emission *e)
     if (!e->options->ptx)
         return CLI_OK;
     for (int i = 0; i < e->legal_count; i++)
-        any |= isa_language((enum isa)e->met.variant[e->legal[i]].field[F_ISA]) == LANGUAGE_OPENCL;
+        any |= isa_language((enum isa)e->met.variant[e->legal[i]].field[F_ISA]) != LANGUAGE_C;
     if (!any)
         return fail("attngen emit", "--ptx, but no kernel is in OpenCL C; expected isa portable, sm80 or sm90");
     return e->driver->open(e->options->file[OPTION_DEVICE], &e->opened, &err) ? fail("attngen emit", err.text) : CLI_OK;

@@ -1,4 +1,4 @@
-/* emit.h - what the verb `emit` asks of OpenCL, so that the program that only emits is built without.
+/* emit.h - what the verb `emit` asks of devices, so that the program that only emits is built without.
  * What it is not: the verb; that is emit.c. */
 #ifndef ATTNGEN_CLI_EMIT_H
 #define ATTNGEN_CLI_EMIT_H

@@ -1,14 +1,16 @@
-/* emit_ptx.c - the verb `emit` with OpenCL's drivers at hand. What it is not: the verb's work; that is emit.c. */
+/* emit_ptx.c - the verb `emit` with devices at hand, whose drivers make PTX. What it is not: the verb's work; that is
+ * emit.c. */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "opencl/variants.h"
+#include "devices/devices.h"
 #include "cli.h"
 #include "emit.h"
 
 struct opened {
-    struct opencl *cl;
-    struct opencl_target *target;
+    struct resources resources; /* none */
+    struct devices *devices;
+    struct device *device;
 };
 
 static void close_driver(void *self)
@@ -16,37 +18,27 @@ static void close_driver(void *self)
     struct opened *o = self;
     if (!o)
         return;
-    opencl_release(o->target);
-    opencl_close(o->cl);
+    device_release(o->device);
+    devices_close(o->devices);
     free(o);
 }
 
-/* Not only the first usable device: a CPU may stand before it. */
-static int find_nvidia(const struct opencl *cl, struct gen_error *err)
-{
-    const struct opencl_device *devices;
-    int n = opencl_devices(cl, &devices);
-    for (int i = 0; i < n; i++)
-        if (devices[i].nvidia && !devices[i].why_not[0])
-            return i;
-    snprintf(err->text, sizeof err->text, "--ptx finds no NVIDIA device; expected one among %d OpenCL device%s", n,
-             n == 1 ? "" : "s");
-    return -1;
-}
-
+/* Not only the first usable device, where none is named: one that makes no PTX may stand before it. */
 static int open_driver(const char *device, void **out, struct gen_error *err)
 {
     struct opened *o = calloc(1, sizeof *o);
     if (!o) {
-        snprintf(err->text, sizeof err->text, "memory is out");
+        snprintf(err->text, sizeof err->text, "out of memory");
         return -1;
     }
-    if (opencl_open(&o->cl, err) == 0) {
-        int index = device ? opencl_find(o->cl, device, err) : find_nvidia(o->cl, err);
-        if (index >= 0 && opencl_own(o->cl, index, &o->target, err) == 0) {
+    if (devices_open(&o->resources, &o->devices, err) == 0 &&
+        (device ? devices_find(o->devices, device, ATTN_TCC, &o->device, err)
+                : devices_shipping(o->devices, "ptx", &o->device, err)) == 0) {
+        if (o->device->backend->ship) {
             *out = o;
             return 0;
         }
+        snprintf(err->text, sizeof err->text, "--device %s makes no PTX; expected an NVIDIA device", o->device->name);
     }
     close_driver(o);
     return -1;
@@ -55,7 +47,7 @@ static int open_driver(const char *device, void **out, struct gen_error *err)
 static char *make_ptx(void *self, const struct variant *v, const struct gen_text *text, struct gen_error *err)
 {
     const struct opened *o = self;
-    return device_ptx(o->target, v, text, err);
+    return o->device->backend->ship(o->device, v, text, err);
 }
 
 int cli_emit(int argc, char **argv)

@@ -1,4 +1,5 @@
 /* options.c - see options.h. A new option is one row of `table`, its id and, for a value of a new kind, a reader. */
+#include "devices/list.h"
 #include "options.h"
 
 #include <stdarg.h>
@@ -98,7 +99,7 @@ static const struct option table[OPTION_COUNT] = {
                        "bhsd (default) or bshd: the order of the sides of Q, K, V and O,\n"
                        "as [B, Hq, Sq, D] or [B, Sq, Hq, D]",
                        VALUE_NEEDED, read_layout},
-    [OPTION_DEVICE] = {"--device", "D", "cpu (default), opencl or opencl:N; `attngen devices` lists\nthem",
+    [OPTION_DEVICE] = {"--device", "D", DEVICE_NAMES "; the default is\ncpu, and `attngen devices` lists them",
                        VALUE_NEEDED, read_device},
     [OPTION_THREADS] = {"--threads", "N", "1 to 1024; default: as many as the process may run on", VALUE_NEEDED,
                         read_threads},

@@ -1,4 +1,5 @@
 /* options_read.c - see options_read.h: numbers, words, files, and what says how and where. */
+#include "devices/list.h"
 #include "options_read.h"
 
 #include <errno.h>
@@ -91,12 +92,8 @@ int read_flag(enum option_id id, const char *value, struct options *out, struct 
 
 int read_device(enum option_id id, const char *value, struct options *out, struct gen_error *err)
 {
-    /* As opencl_is_name has it, which the program that only emits does without. */
-    size_t digits = strncmp(value, "opencl:", 7) ? 0 : strspn(value + 7, "0123456789");
-    bool numbered = digits > 0 && digits < 6 && !value[7 + digits];
-    if (strcmp(value, "cpu") && strcmp(value, "opencl") && !numbered)
-        return option_wrong(err,
-                            "%s '%s' is not known; expected cpu, opencl or opencl:N (`attngen devices` lists them)",
+    if (!device_is_name(value))
+        return option_wrong(err, "%s '%s' is not known; expected " DEVICE_NAMES " (`attngen devices` lists them)",
                             option_name(id), value);
     out->file[id] = value;
     return 0;

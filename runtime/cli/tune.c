@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "gen/expand.h"
-#include "opencl/opencl.h"
+#include "devices/devices.h"
 #include "cli.h"
 #include "features.h"
 #include "options.h"
@@ -45,12 +45,11 @@ struct problem {
 
 struct session {
     struct options options;
-    struct tuner tuner;
-    struct cpu cpu;
     struct gen *gen;
+    struct cache *cache;
     struct pool *pool;
-    struct opencl *opencl; /* NULL: tuning for cpu */
-    char device[24];
+    struct resources resources; /* the three */
+    struct devices *devices;
     struct problem *problem;
     int problems, threads;
     bool terminal; /* progress is wanted */
@@ -59,8 +58,6 @@ struct session {
     struct buf json;
     int reports; /* printed so far */
 };
-
-static const char *const compiler_names[] = {[ATTN_TCC] = "tcc", [ATTN_CC] = "cc"};
 
 static int fail(const char *text)
 {
@@ -85,7 +82,7 @@ static int add_candidate(struct session *s, const struct variant *v)
     if (!p) {
         struct problem *more = realloc(s->problem, (size_t)(s->problems + 1) * sizeof *more);
         if (!more)
-            return fail("memory is out");
+            return fail("out of memory");
         s->problem = more;
         p = &more[s->problems++];
         *p = (struct problem){.caller = *v};
@@ -97,7 +94,7 @@ static int add_candidate(struct session *s, const struct variant *v)
         int room = p->room ? 2 * p->room : 64;
         struct variant *more = realloc(p->only, (size_t)room * sizeof *more);
         if (!more)
-            return fail("memory is out");
+            return fail("out of memory");
         p->only = more;
         p->room = room;
     }
@@ -158,7 +155,7 @@ static int collect(struct session *s)
             return fail(err.text);
         s->problem = calloc(1, sizeof *s->problem);
         if (!s->problem)
-            return fail("memory is out");
+            return fail("out of memory");
         s->problems = 1;
         s->problem[0] = (struct problem){.caller = v, .all = true};
         return CLI_OK;
@@ -195,30 +192,28 @@ static void show_progress(void *user, const struct tune_row *row, int done, int 
 }
 
 /* *fastest is the winner's time in seconds, 0 when none was timed. */
-static int tune_with(struct session *s, const struct problem *p, attn_compiler compiler, double *fastest)
+static int tune_with(struct session *s, const struct problem *p, struct device *device, double *fastest)
 {
     struct shape shape = shape_of(s, p);
     struct gen_error err = {""};
     struct tune_result result;
     struct tune_target target = {.caller = p->caller, .heads = (int)shape.heads, .kv_heads = (int)shape.kv_heads,
                                  .batch = shape.batch, .q_len = shape.q_len, .kv_len = shape.kv_len,
-                                 .threads = tune_threads(&s->tuner, s->threads), .compiler = compiler};
+                                 .threads = tune_threads(device, s->threads)};
     const struct tune_settings settings = {.rigor = s->options.rigor, .time_limit = s->options.time_limit,
                                            .only = p->all ? NULL : p->only, .only_count = p->count, .extend = true,
                                            .progress = show_progress, .user = s};
     tune_bucket(&target);
     s->best_gflops = 0;
-    int failed = tune(&s->tuner, &target, &settings, &result, &err);
+    int failed = tune(device, &target, &settings, &result, &err);
     if (s->terminal)
         fprintf(stderr, "\r\033[K");
     if (failed)
         return fail(err.text);
-    struct tune_report report = {.shape = shape.text, .rigor = s->options.rigor, .device = s->device,
-                                 .compiler = s->opencl ? "opencl" : compiler_names[compiler],
-                                 .result = &result};
+    struct tune_report report = {.shape = shape.text, .rigor = s->options.rigor, .device = device, .result = &result};
     if (result.fallback[0])
-        fprintf(stderr, "attngen tune: warning: plain C, many times slower than vectors, was all there is: %s\n",
-                result.fallback);
+        fprintf(stderr, "attngen tune: warning: %s was all there is: %s\n",
+                isa_slow((enum isa)result.winner.field[F_ISA]), result.fallback);
     if (s->options.json && s->reports > 0)
         buf_puts(&s->json, ", ");
     if (s->options.json)
@@ -231,21 +226,35 @@ static int tune_with(struct session *s, const struct problem *p, attn_compiler c
     return CLI_OK;
 }
 
+static int tune_by(struct session *s, const struct problem *p, attn_compiler compiler, const char **name,
+                   double *fastest)
+{
+    struct gen_error err = {""};
+    struct device *device;
+    if (devices_find(s->devices, s->options.file[OPTION_DEVICE], compiler, &device, &err) != 0)
+        return fail(err.text);
+    *name = device->compiler;
+    int code = tune_with(s, p, device, fastest);
+    device_release(device);
+    return code;
+}
+
 static int tune_problem(struct session *s, const struct problem *p)
 {
     double time[2] = {0};
+    const char *name[2];
     int code = CLI_OK;
     if (!s->options.every_compiler)
-        return tune_with(s, p, s->options.compiler, &time[0]);
+        return tune_by(s, p, s->options.compiler, &name[0], &time[0]);
     for (int i = ATTN_TCC; i <= ATTN_CC && code == CLI_OK; i++) {
-        code = tune_with(s, p, (attn_compiler)i, &time[i]);
+        code = tune_by(s, p, (attn_compiler)i, &name[i], &time[i]);
         if (!s->options.json)
             putchar('\n');
     }
     if (code == CLI_OK && !s->options.json && time[ATTN_TCC] > 0 && time[ATTN_CC] > 0) {
         int best = time[ATTN_CC] < time[ATTN_TCC] ? ATTN_CC : ATTN_TCC;
-        printf("compiler %s: its winner runs at %.3f times the speed of the one by %s\n", compiler_names[best],
-               time[!best] / time[best], compiler_names[!best]);
+        printf("compiler %s: its winner runs at %.3f times the speed of the one by %s\n", name[best],
+               time[!best] / time[best], name[!best]);
     }
     return code;
 }
@@ -256,37 +265,17 @@ static void warn(void *user, const char *text)
     fprintf(stderr, "attngen tune: warning: %s\n", text);
 }
 
-static int open_device(struct session *s)
-{
-    const char *name = s->options.file[OPTION_DEVICE];
-    struct gen_error err = {""};
-    snprintf(s->device, sizeof s->device, "cpu");
-    if (!name || !strcmp(name, "cpu"))
-        return CLI_OK;
-    if (opencl_open(&s->opencl, &err) != 0)
-        return fail(err.text);
-    int index = opencl_find(s->opencl, name, &err);
-    if (index < 0 || opencl_own(s->opencl, index, &s->tuner.device, &err) != 0)
-        return fail(err.text);
-    snprintf(s->device, sizeof s->device, "opencl:%d", index);
-    return CLI_OK;
-}
-
 static int open_session(struct session *s)
 {
     struct gen_error err = {""};
-    cpu_detect(&s->cpu);
-    s->threads = s->options.threads ? s->options.threads : s->cpu.cores;
+    s->threads = s->options.threads ? s->options.threads : cores();
     s->terminal = isatty(STDERR_FILENO);
     if (gen_open(&s->gen, &err) != 0)
         return fail(err.text);
-    s->tuner = (struct tuner){.gen = s->gen, .cpu = &s->cpu};
-    if (cache_open(NULL, warn, NULL, &s->tuner.cache) != 0 || pool_create(s->threads, &s->pool) != 0)
-        return fail("memory is out");
-    if (cc_open(s->tuner.cache, &s->cpu, &s->tuner.cc) != 0)
-        return fail("memory is out");
-    s->tuner.pool = s->pool;
-    return open_device(s);
+    if (cache_open(NULL, warn, NULL, &s->cache) != 0 || pool_create(s->threads, &s->pool) != 0)
+        return fail("out of memory");
+    s->resources = (struct resources){.gen = s->gen, .cache = s->cache, .pool = s->pool};
+    return devices_open(&s->resources, &s->devices, &err) ? fail(err.text) : CLI_OK;
 }
 
 static void close_session(struct session *s)
@@ -294,10 +283,9 @@ static void close_session(struct session *s)
     for (int i = 0; i < s->problems; i++)
         free(s->problem[i].only);
     free(s->problem);
+    devices_close(s->devices);
     pool_destroy(s->pool);
-    cc_close(s->tuner.cc);
-    opencl_close(s->opencl);
-    cache_close(s->tuner.cache);
+    cache_close(s->cache);
     gen_close(s->gen);
     buf_free(&s->json);
 }
@@ -325,7 +313,7 @@ int cli_tune(int argc, char **argv)
         if (buf_ok(&s.json))
             fputs(s.json.data, stdout);
         else
-            code = fail("memory is out");
+            code = fail("out of memory");
     }
     close_session(&s);
     return code;

@@ -57,23 +57,23 @@ static void print_problem(const struct tune_report *report)
     const struct tune_target *t = &r->timed;
     char name[GEN_NAME_MAX];
     variant_encode(&r->winner, name);
-    const char *workers = strcmp(report->device, "cpu") ? "compute unit" : "thread";
     printf("%.*s for %s on %s, %d %s%s, compiled by %s\n", (int)(chosen(name) - name - 4), name, report->shape,
-           report->device, t->threads, workers, t->threads == 1 ? "" : "s", report->compiler);
+           report->device->name, t->threads, report->device->workers, t->threads == 1 ? "" : "s",
+           report->device->compiler);
     if (r->n && !r->from_cache)
         printf("timed as %lld,%d,%d,%lld,%lld\n", (long long)t->batch, t->heads, t->kv_heads, (long long)t->q_len,
                (long long)t->kv_len);
 }
 
-static void print_timed(const struct tune_result *r)
+static void print_timed(const struct device *device, const struct tune_result *r)
 {
     bool utf8 = is_utf8();
     char blocks[3 * BAR + 1];
-    bool device = isa_language((enum isa)r->winner.field[F_ISA]) == LANGUAGE_OPENCL;
-    printf("peak: %.1f GFLOP/s, the sustained multiply-add rate of %s, measured just now\n\n", r->peak_gflops,
-           device                  ? "the device in f32"
+    printf("peak: %.1f GFLOP/s, the sustained multiply-add rate of %s in %s, measured just now\n\n", r->peak_gflops,
+           device->units           ? "the device"
            : r->timed.threads == 1 ? "the core"
-                                   : "the core times threads");
+                                   : "the core, times threads,",
+           field_value_name(F_DTYPE, (int32_t)r->peak_dtype));
     printf("  %-28s %9s %9s %12s %9s %8s\n", "variant", "error", "bound", "time", "GFLOP/s", "of peak");
     int timed = 0;
     while (timed < r->n && r->rows[timed].state == ROW_TIMED)
@@ -134,7 +134,7 @@ void tune_print_table(const struct tune_report *report)
     const struct tune_result *r = report->result;
     print_problem(report);
     if (!r->from_cache && report->rigor != ATTN_ESTIMATE) {
-        print_timed(r);
+        print_timed(report->device, r);
         print_others(r, ROW_DROPPED, "dropped");
         print_others(r, ROW_WRONG, "wrong");
         print_others(r, ROW_REJECTED, "rejected");
@@ -182,7 +182,7 @@ void tune_print_json(const struct tune_report *report, struct buf *out)
     buf_puts(out, "{\"variant\": ");
     json_text(out, name);
     buf_printf(out, ", \"device\": \"%s\", \"compiler\": \"%s\", \"shape\": \"%s\", \"timed\": \"%lld,%d,%d,%lld,%lld\"",
-               report->device, report->compiler, report->shape, (long long)t->batch, t->heads, t->kv_heads, (long long)t->q_len, (long long)t->kv_len);
+               report->device->name, report->device->compiler, report->shape, (long long)t->batch, t->heads, t->kv_heads, (long long)t->q_len, (long long)t->kv_len);
     buf_printf(out, ", \"dtype\": \"%s\", \"threads\": %d, \"cached\": %s, \"stored\": %s, \"path\": ",
                field_value_name(F_DTYPE, t->caller.field[F_DTYPE]), t->threads, r->from_cache ? "true" : "false",
                r->stored ? "true" : "false");

@@ -7,7 +7,7 @@
 struct tune_report {
     const char *shape; /* as it was asked for */
     attn_rigor rigor;
-    const char *device, *compiler;
+    const struct device *device;
     const struct tune_result *result;
 };
 void tune_print_table(const struct tune_report *report); /* to stdout */

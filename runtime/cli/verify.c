@@ -1,5 +1,5 @@
-/* verify.c - `attngen verify`: every kernel that a manifest names, as the text stands in its file, compiled here (one in
- * OpenCL C by the first device's driver) and run on awkward shapes in guarded memory against the double-precision
+/* verify.c - `attngen verify`: every kernel that a manifest names, as the text stands in its file, compiled for the
+ * first device that takes its language and run on awkward shapes in guarded memory against the double-precision
  * reference, in a process of its own so that a crash is reported too. What it is not: a proof that another compiler
  * makes the same of it. */
 #define _GNU_SOURCE
@@ -16,9 +16,7 @@
 #include <unistd.h>
 
 #include "gen/buf.h"
-#include "cpu/processor.h"
-#include "opencl/variants.h"
-#include "cpu/tcc.h"
+#include "devices/devices.h"
 #include "judge/steps.h"
 #include "judge/trial.h"
 #include "cli.h"
@@ -90,7 +88,7 @@ static int read_file(const char *path, char **out, size_t *size)
     if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX)
         fail(path, "no regular file, or larger than 64 MB; expected a file that emit wrote");
     else if (!(text = malloc((size_t)st.st_size + 1)))
-        fail(path, "memory is out");
+        fail(path, "out of memory");
     else if (fread(text, 1, (size_t)st.st_size, f) != (size_t)st.st_size)
         fail(path, "cannot be read to its end");
     else if (memchr(text, 0, (size_t)st.st_size))
@@ -231,28 +229,25 @@ static int64_t local_bytes_of(const char *text)
     return at && end && at < end ? atoll(at + strlen(words)) : 0;
 }
 
-/* On the first device. What a driver cannot take is no fault of the kernel's, and skipped. */
-static int load_on_device(const struct entry *e, const char *source, struct kernel *out, struct verdict *verdict)
-{
-    struct gen_text text = {.data = (char *)source, .size = strlen(source), .local_bytes = local_bytes_of(source)};
-    struct opencl *cl; /* with its target it ends with the process */
-    struct tuner tuner = {0};
-    verdict->skipped = true;
-    if (opencl_open(&cl, &verdict->err) != 0)
-        return -1;
-    int index = opencl_find(cl, "opencl", &verdict->err);
-    if (index < 0 || opencl_own(cl, index, &tuner.device, &verdict->err) != 0 ||
-        device_fits(tuner.device, &e->v, &text, &verdict->err) != 0)
-        return -1;
-    verdict->skipped = false;
-    return device_compile(&tuner, &e->v, &text, out, &verdict->err);
-}
-
+/* On the first device that takes the language. What is beyond its limits is no fault of the kernel's, and skipped. */
 static int load(const struct entry *e, const char *source, struct kernel *out, struct verdict *verdict)
 {
-    if (isa_language((enum isa)e->v.field[F_ISA]) == LANGUAGE_OPENCL)
-        return load_on_device(e, source, out, verdict);
-    return jit_compile(source, e->name, out, &verdict->err);
+    struct gen_text text = {.data = (char *)source, .size = strlen(source), .local_bytes = local_bytes_of(source)};
+    const enum language language = isa_language((enum isa)e->v.field[F_ISA]);
+    static const struct resources none = {.gen = NULL};
+    struct devices *devices; /* with its devices it ends with the process */
+    struct device *device;
+    verdict->skipped = true;
+    if (devices_open(&none, &devices, &verdict->err) != 0 || devices_for(devices, language, &device, &verdict->err) != 0)
+        return -1;
+    const struct backend *b = device->backend;
+    const char *why = e->machine_code ? b->why_not(device, (enum isa)e->v.field[F_ISA]) : NULL;
+    if (why)
+        snprintf(verdict->err.text, sizeof verdict->err.text, "%s", why);
+    if (why || (b->fits && b->fits(device, &e->v, &text, &verdict->err) != 0))
+        return -1;
+    verdict->skipped = false;
+    return b->compile(device, &e->v, &text, out, &verdict->err);
 }
 
 /* Keeps the error that came nearest to its bound. */
@@ -296,7 +291,7 @@ static void check_kernel(const struct entry *e, const char *source, struct verdi
     for (int i = 0; i < count; i++) {
         struct trial_result result;
         double flops = flops_of(&e->v, &shapes[i]);
-        if (!e->machine_code && !kernel.opencl && flops > PLAIN_MOST)
+        if (!e->machine_code && kernel.run && flops > PLAIN_MOST)
             continue;
         trial_describe(&shapes[i], out->at, sizeof out->at);
         if (trial_all(&e->v, &shapes[i], &kernel, flops > LARGE ? SAMPLED : 0, (uint64_t)i, &result, &out->err) != 0)
@@ -367,14 +362,14 @@ static enum outcome verify_kernel(const struct entry *e)
     enum outcome result = FAILED;
     struct verdict *verdict = mmap(NULL, sizeof *verdict, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (verdict == MAP_FAILED) {
-        fail(e->path, "memory is out");
+        fail(e->path, "out of memory");
         return FAILED;
     }
     if (read_file(e->path, &text, &size) != 0 || check_header(e, text) != 0)
         goto cleanup;
     source = without_headers(text, size);
     if (!source) {
-        fail(e->path, "memory is out");
+        fail(e->path, "out of memory");
         goto cleanup;
     }
     in_child(e, source, verdict);
@@ -386,28 +381,17 @@ cleanup:
     return result;
 }
 
-static enum outcome verify_entry(const struct cpu *cpu, const struct entry *e)
-{
-    const char *why = e->machine_code ? cpu_why_not(cpu, (enum isa)e->v.field[F_ISA]) : NULL;
-    if (!why)
-        return verify_kernel(e);
-    printf("%s: skipped: %s\n", e->name, why);
-    return SKIPPED;
-}
-
 static int verify_all(const char *dir, const char *manifest, const cJSON *root)
 {
     const cJSON *kernels = cJSON_GetObjectItemCaseSensitive(root, "kernels"), *item;
-    struct cpu cpu;
     struct entry entry;
     int index = 0, count[] = {[RIGHT] = 0, [FAILED] = 0, [SKIPPED] = 0};
     if (!cJSON_IsArray(kernels))
         return fail(manifest, "no list of kernels; expected the manifest that emit writes");
-    cpu_detect(&cpu);
     cJSON_ArrayForEach(item, kernels)
     {
         bool read = read_entry(dir, manifest, item, index++, &entry) == 0;
-        count[read ? verify_entry(&cpu, &entry) : FAILED]++;
+        count[read ? verify_kernel(&entry) : FAILED]++;
     }
     if (count[FAILED] || count[SKIPPED])
         printf("%d right, %d failed, %d skipped\n", count[RIGHT], count[FAILED], count[SKIPPED]);

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "execute.h"
 #include "gen/buf.h"
 #include "system/process.h"
 
@@ -228,6 +229,7 @@ static int load(const char *path, const char *name, struct kernel *out, struct g
     memcpy(&out->workspace, &size, sizeof size);
     out->owner = library;
     out->release = release;
+    out->functions = &cpu_kernel_functions;
     return 0;
 }
 

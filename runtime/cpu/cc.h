@@ -3,9 +3,8 @@
 #ifndef ATTNGEN_CPU_CC_H
 #define ATTNGEN_CPU_CC_H
 
-#include "cache/cache.h"
+#include "backend/backend.h"
 #include "processor.h"
-#include "tcc.h"
 
 /* The compiler that $CC names, as words between spaces (no shell ever sees them), else cc. Immutable but for what it
  * is, which is found out once: any number of threads may compile. cache, which may be NULL, and cpu must outlive it.

@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 /* Of a piece: pieces of two threads share no cache line, nor the pair of lines that processors fetch together. */
 enum { PIECE_ALIGN = 128 };
@@ -50,9 +51,9 @@ static int64_t shared_size(const struct kernel *kernel, const struct attn_args *
 
 int64_t execute_workspace(const struct kernel *kernel, const struct attn_args *args, int threads)
 {
-    int64_t piece = kernel->opencl ? 0 : piece_size(kernel, args, threads), size;
+    int64_t piece = piece_size(kernel, args, threads), size;
     if (piece < 0 || __builtin_mul_overflow(piece, (int64_t)threads, &size) ||
-        (!kernel->opencl && __builtin_add_overflow(size, shared_size(kernel, args, threads), &size)))
+        __builtin_add_overflow(size, shared_size(kernel, args, threads), &size))
         return -1;
     return size;
 }
@@ -81,9 +82,6 @@ static void do_parts(void *arg, int piece)
 int execute_kernel(const struct kernel *kernel, const struct attn_args *args, struct pool *pool, int threads,
                    void *workspace, size_t size)
 {
-    struct gen_error ignored;
-    if (kernel->opencl)
-        return opencl_run(kernel->opencl, args, &ignored);
     struct attn_args all = *args;
     int64_t needed = execute_workspace(kernel, args, threads), shared = shared_size(kernel, args, threads);
     if (needed < 0 || (uint64_t)needed > size || (uintptr_t)workspace % 64 != 0)
@@ -101,3 +99,14 @@ int execute_kernel(const struct kernel *kernel, const struct attn_args *args, st
     }
     return atomic_load(&job.refused) ? -1 : 0;
 }
+
+static int run(const struct kernel *kernel, const struct attn_args *args, struct pool *pool, int threads,
+               void *workspace, size_t size, struct gen_error *err)
+{
+    int result = execute_kernel(kernel, args, pool, threads, workspace, size);
+    if (result != 0)
+        snprintf(err->text, sizeof err->text, "the kernel refused its arguments; expected a kernel of this library's own");
+    return result;
+}
+
+const struct kernel_functions cpu_kernel_functions = {.workspace = execute_workspace, .run = run};

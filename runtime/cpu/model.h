@@ -4,7 +4,7 @@
 #define ATTNGEN_CPU_MODEL_H
 
 #include "processor.h"
-#include "tune/tune.h"
+#include "backend/backend.h"
 
 /* Cycles of one core for one head, about. The variant must be one that can be emitted. */
 double estimate_cycles(const struct variant *variant, const struct tune_target *target, const struct cpu *cpu);

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "processor.h"
 
+#include "system/threads.h"
+
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,22 +139,6 @@ static void find_x86(struct cpu *cpu)
 }
 #endif
 
-static int find_cores(void)
-{
-    for (int most = 1024; most <= 1 << 20; most *= 4) { /* the kernel refuses a set smaller than its own */
-        cpu_set_t *set = CPU_ALLOC((size_t)most);
-        if (!set)
-            return 1;
-        size_t size = CPU_ALLOC_SIZE((size_t)most);
-        CPU_ZERO_S(size, set);
-        int cores = sched_getaffinity(0, size, set) == 0 ? CPU_COUNT_S(size, set) : 0;
-        CPU_FREE(set);
-        if (cores > 0)
-            return cores;
-    }
-    return 1;
-}
-
 static bool listed(const char *list, const char *name)
 {
     size_t n = strlen(name);
@@ -170,7 +156,7 @@ void cpu_detect(struct cpu *out)
 #endif
     if (!out->model[0])
         snprintf(out->model, sizeof out->model, "unknown");
-    out->cores = find_cores();
+    out->cores = cores();
 
     const char *only = getenv("ATTNGEN_ISA");
     for (int i = 0; i < ISA_COUNT; i++) {
@@ -187,8 +173,8 @@ const char *cpu_why_not(const struct cpu *cpu, enum isa isa)
 {
     if (cpu->isa[isa])
         return NULL;
-    if (isa_language(isa) == LANGUAGE_OPENCL)
-        return "is OpenCL, which runs on OpenCL devices";
+    if (isa_language(isa) != LANGUAGE_C)
+        return "is not for processors; `attngen devices` lists the devices that it is for";
     for (int f = 0; f < FEATURES; f++)
         if (isa_needs[isa] & BIT(f)) {
             if (!(cpu->present & BIT(f)))

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "tcc.h"
 
+#include "execute.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -222,7 +224,7 @@ static void release(struct kernel *kernel)
 
 int jit_compile(const char *source, const char *name, struct kernel *out, struct gen_error *err)
 {
-    *out = (struct kernel){.release = release};
+    *out = (struct kernel){.functions = &cpu_kernel_functions, .release = release};
     err->text[0] = 0;
     double start = now_ms();
     pthread_once(&fork_guard, guard_fork);
@@ -258,12 +260,3 @@ int jit_compile(const char *source, const char *name, struct kernel *out, struct
     return -1;
 }
 #endif
-
-void kernel_free(struct kernel *kernel)
-{
-    if (!kernel)
-        return;
-    if (kernel->release)
-        kernel->release(kernel);
-    memset(kernel, 0, sizeof *kernel);
-}

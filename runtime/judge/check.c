@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "numerics/reference.h"
+#include "check.h"
 
 enum {
     GROUP = 16,    /* rows looked at together */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "numerics/convert.h"
 #include "numerics/reference.h"
 
@@ -31,8 +32,8 @@ static bool one_in(struct chance *c, int n)
 
 void draw_window(const struct variant *v, int64_t window[2])
 {
-    window[0] = v->field[F_CAUSAL] ? DRAW_WINDOW - 1 : DRAW_WINDOW / 2;
-    window[1] = v->field[F_CAUSAL] ? 0 : DRAW_WINDOW - 1 - DRAW_WINDOW / 2;
+    window[0] = v->field[F_CAUSAL] ? TYPICAL_WINDOW - 1 : TYPICAL_WINDOW / 2;
+    window[1] = v->field[F_CAUSAL] ? 0 : TYPICAL_WINDOW - 1 - TYPICAL_WINDOW / 2;
 }
 
 /* A bound: none, nothing at all, a few, as many as a tile or one more or less, any. */
@@ -121,7 +122,7 @@ static int64_t draw_page_size(const struct draw *w, struct chance *c)
     static const int64_t sizes[] = {1, 2, 3, 5, 8, 16, 17, 32, 64, 100, 128, 256};
     if (w->page_size > 0)
         return w->page_size;
-    return w->typical ? DRAW_PAGE : sizes[below(c, sizeof sizes / sizeof *sizes)];
+    return w->typical ? TYPICAL_PAGE : sizes[below(c, sizeof sizes / sizeof *sizes)];
 }
 
 static void shuffle(int32_t *x, int64_t n, struct chance *c)

@@ -73,6 +73,5 @@ void drawn_fill(const struct drawn *d, const struct variant *v, const struct att
 /* The window for which windowed kernels are tuned, as plans know no bounds: 1024 keys up to a causal query, or around
  * one that is not. */
 void draw_window(const struct variant *v, int64_t window[2]);
-enum { DRAW_WINDOW = 1024, DRAW_PAGE = 16 }; /* and the size of a page */
 
 #endif

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "numerics/convert.h"
-#include "opencl/opencl.h"
+#include "backend/step.h"
 #include "numerics/reference.h"
 
 enum { PAD = 40 }; /* elements before and behind a matrix */
@@ -176,9 +176,9 @@ static int judge_all(const struct variant *v, const struct step_shape *s, const 
 }
 
 /* ---- running ---- */
-static struct opencl_step step_args(const struct step_shape *s, bool softmax, const struct matrix m[3])
+static struct step_args step_args(const struct step_shape *s, bool softmax, const struct matrix m[3])
 {
-    struct opencl_step step = {.product = {.batch = s->batch,
+    struct step_args step = {.product = {.batch = s->batch,
                                            .heads = s->heads,
                                            .b_heads = s->b_heads,
                                            .m = s->m,
@@ -236,10 +236,10 @@ int step_judge(const struct variant *v, const struct kernel *kernel, const struc
             fill(&m[1], &state);
         if (s->infinite)
             make_infinite(&m[0]);
-        const struct opencl_step step = step_args(s, softmax, m);
+        const struct step_args step = step_args(s, softmax, m);
         void *const array[] = {m[0].data, m[1].data, m[2].data};
         const size_t size[] = {bytes(&m[0]), bytes(&m[1]), bytes(&m[2])};
-        failed = opencl_step_run(kernel->opencl, &step, array, size, err);
+        failed = kernel->functions->step(kernel, &step, array, size, err);
     }
     if (!failed)
         failed = judge_all(v, s, m, out, err);

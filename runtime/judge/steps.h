@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "gen/gen.h"
-#include "cpu/tcc.h"
+#include "backend/backend.h"
 
 /* A product of m x k and k x n, or a softmax of m rows and n keys. */
 struct step_shape {

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "opencl/opencl.h"
 
 enum { BATCH_MAX = 8 };
 
@@ -297,10 +296,11 @@ static double now(void)
 static int run_device(const struct trial *t, const struct attn_args *args, const struct kernel *kernel, bool in_place,
                       double *run_s, struct gen_error *err)
 {
-    bool shares = opencl_target_device(opencl_kernel_target(kernel->opencl))->type == OPENCL_CPU;
+    const struct kernel_functions *f = kernel->functions;
     double start = now();
-    int result = in_place && shares && t->shape.layout != TRIAL_SPARSE ? opencl_run_in_place(kernel->opencl, args, err)
-                                                                       : opencl_run(kernel->opencl, args, err);
+    int result = in_place && kernel->in_place && t->shape.layout != TRIAL_SPARSE
+                     ? f->run_in_place(kernel, args, err)
+                     : f->run(kernel, args, NULL, 1, NULL, 0, err);
     *run_s += now() - start;
     return result;
 }
@@ -378,7 +378,7 @@ static int64_t shared_size(struct attn_args args, const struct kernel *kernel, i
 {
     args.part = -1;
     args.parts = parts;
-    return kernel->opencl ? 0 : kernel->workspace(&args);
+    return kernel->workspace ? kernel->workspace(&args) : 0;
 }
 
 static int run_parts(struct trial *t, struct attn_args args, const struct kernel *kernel, int parts, bool share,
@@ -386,7 +386,7 @@ static int run_parts(struct trial *t, struct attn_args args, const struct kernel
 {
     if (fenced_reset(&t->o) != 0 || fenced_reset(&t->lse) != 0)
         return fail(err, "cannot map memory for an output");
-    if (kernel->opencl)
+    if (!kernel->run)
         return run_device(t, &args, kernel, parts > 1, run_s, err);
     return share ? run_shared(args, kernel, parts, shared_size(args, kernel, parts), run_s, err)
                  : run_each(args, kernel, parts, run_s, err);
@@ -471,7 +471,7 @@ static int run_alone(struct trial *t, const struct kernel *kernel, struct gen_er
 static int must_refuse(struct attn_args args, const struct kernel *kernel, const char *what, struct gen_error *err)
 {
     struct gen_error refusal;
-    if ((kernel->opencl ? opencl_run(kernel->opencl, &args, &refusal) : kernel->run(&args)) == 0) {
+    if ((kernel->run ? kernel->run(&args) : kernel->functions->run(kernel, &args, NULL, 1, NULL, 0, &refusal)) == 0) {
         snprintf(err->text, sizeof err->text, "%s was not refused", what);
         return -1;
     }
@@ -503,7 +503,7 @@ static int compare_parts(struct trial *t, const struct kernel *kernel, int parts
     double run_s = 0;
     if (trial_run(t, kernel, parts, -1, &again, err) != 0)
         return -1;
-    if (again.bits != bits && kernel->opencl)
+    if (again.bits != bits && !kernel->run)
         return fail(err, "other bits in host memory itself than from copies");
     if (again.bits == bits && shared_size(t->args, kernel, parts) > 0) {
         if (run_parts(t, t->args, kernel, parts, true, &run_s, err) != 0)

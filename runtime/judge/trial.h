@@ -10,8 +10,8 @@
 #include "gen/gen.h"
 #include "draw.h"
 #include "fenced.h"
-#include "cpu/tcc.h"
-#include "numerics/reference.h"
+#include "backend/backend.h"
+#include "check.h"
 
 struct trial_shape {
     const char *what; /* what it is there for, in a few words */

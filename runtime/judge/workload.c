@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/execute.h"
 
 enum { GUARD = 256, FILL = 0xff };
 enum { AT_Q, AT_K, AT_V, AT_O, AT_LSE, AT_BIAS, AT_MASK, AT_LISTS };
@@ -271,7 +270,7 @@ double attention_bytes(const struct variant *caller, const struct attn_args *arg
 int workload_prepare(struct workload *w, const struct kernel *kernel, int threads)
 {
     struct attn_args args = workload_args(w);
-    int64_t size = execute_workspace(kernel, &args, threads);
+    int64_t size = kernel->functions->workspace(kernel, &args, threads);
     if (size < 0)
         return -1;
     if ((size_t)size <= w->workspace_size)
@@ -288,14 +287,15 @@ int workload_prepare(struct workload *w, const struct kernel *kernel, int thread
 
 int workload_run(struct workload *w, const struct kernel *kernel, struct pool *pool, int threads)
 {
+    struct gen_error ignored;
     struct attn_args args = workload_args(w);
-    return execute_kernel(kernel, &args, pool, threads, w->workspace, w->workspace_size);
+    return kernel->functions->run(kernel, &args, pool, threads, w->workspace, w->workspace_size, &ignored);
 }
 
 int workload_time(struct workload *w, const struct kernel *kernel, double *seconds, struct gen_error *err)
 {
     struct attn_args args = workload_args(w);
-    return opencl_time(kernel->opencl, &args, seconds, err);
+    return kernel->functions->time(kernel, &args, seconds, err);
 }
 
 static bool filled(const unsigned char *from, const unsigned char *to)
@@ -334,12 +334,11 @@ int workload_check(struct workload *w, const struct kernel *kernel, struct pool 
     *out = (struct check){0};
     memset(w->block[AT_O].at, FILL, w->block[AT_O].size);
     memset(w->block[AT_LSE].at, FILL, w->block[AT_LSE].size);
-    if (kernel->opencl) {
-        struct gen_error why = {""};
-        if (opencl_run(kernel->opencl, &args, &why) != 0)
-            return wrong(err, w, why.text);
-    } else if (workload_prepare(w, kernel, threads) != 0 || workload_run(w, kernel, pool, threads) != 0)
+    struct gen_error why = {""};
+    if (workload_prepare(w, kernel, threads) != 0)
         return wrong(err, w, "refused, or out of memory");
+    if (kernel->functions->run(kernel, &args, pool, threads, w->workspace, w->workspace_size, &why) != 0)
+        return wrong(err, w, why.text);
     if (!guards_intact(w))
         return wrong(err, w, "wrote outside its output");
     if (check_output(&w->caller, &args, max_rows, 1, out) != 0)

@@ -7,8 +7,8 @@
 #include "templates/c/features.h"
 #include "templates/c/args.h"
 #include "draw.h"
-#include "cpu/tcc.h"
-#include "numerics/reference.h"
+#include "backend/backend.h"
+#include "check.h"
 #include "system/threads.h"
 
 enum { WORKLOAD_BATCH = 4 };

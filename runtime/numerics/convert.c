@@ -1,6 +1,7 @@
 /* convert.c - see convert.h. Written out in integers, so that tests do not trust the instructions they test. */
 #include "convert.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 static float float_of(uint32_t bits)
@@ -92,6 +93,24 @@ void dtype_store(enum dtype t, void *base, int64_t index, float value)
     }
     uint16_t h = t == DTYPE_F16 ? f32_to_f16(value) : f32_to_bf16(value);
     memcpy(to, &h, sizeof h);
+}
+
+/* By way of f32, but rounded to odd there: what lies between two of its numbers becomes the one whose last bit is set, so
+ * that no tie of the narrower type arises that was none (Boldo and Melquiond 2008, "Emulation of FMA and correctly
+ * rounded sums", section 3). */
+static float to_odd(double value)
+{
+    float f = (float)value;
+    uint32_t bits = bits_of(f);
+    if (value != value || (double)f == value)
+        return f;
+    bool away = value < 0 ? (double)f < value : (double)f > value;
+    return float_of((away ? bits - 1 : bits) | 1);
+}
+
+void dtype_store_double(enum dtype t, void *base, int64_t index, double value)
+{
+    dtype_store(t, base, index, t == DTYPE_F32 ? (float)value : to_odd(value));
 }
 
 float dtype_round(enum dtype t, float value)

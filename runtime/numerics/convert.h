@@ -17,6 +17,7 @@ uint16_t f32_to_bf16(float f);
 size_t dtype_size(enum dtype t); /* bytes of an element */
 float dtype_load(enum dtype t, const void *base, int64_t index);
 void dtype_store(enum dtype t, void *base, int64_t index, float value); /* rounds */
+void dtype_store_double(enum dtype t, void *base, int64_t index, double value); /* rounds once */
 float dtype_round(enum dtype t, float value);                          /* to that type and back */
 void dtype_load_row(enum dtype t, const void *base, int64_t index, int n, float *out); /* n from index on */
 

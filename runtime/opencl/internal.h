@@ -57,6 +57,7 @@ struct opencl_api {
 };
 
 struct opencl_target {
+    struct device base;
     struct opencl *cl;
     struct opencl_device device;
     cl_context context;
@@ -64,6 +65,8 @@ struct opencl_target {
 };
 
 struct opencl {
+    const struct resources *resources; /* this and the next: NULL, where devices are not opened through the backend */
+    const struct backend *backend;
     void *library;
     struct opencl_api api;
     struct opencl_device *devices;
@@ -168,8 +171,10 @@ int opencl_set_args(const struct opencl_kernel *kernel, const struct opencl_slot
                     cl_uint *next, struct gen_error *err);
 int opencl_sm90_launch(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct launch *launch,
                        cl_event *event, struct gen_error *err);
-int opencl_sm80_launch(const struct opencl_kernel *kernel, const struct opencl_slot *slot, const struct launch *launch,
+int opencl_sm80_launch(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct launch *launch,
                        cl_event *event, struct gen_error *err);
+int opencl_portable_launch(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct launch *launch,
+                           cl_event *event, struct gen_error *err);
 
 /* Of NVIDIA's levels: how many heads' tiles are done together in a causal run, and whether positions fit the kernel's 32
  * bits. */

@@ -324,6 +324,19 @@ static int target_create(struct opencl *cl, const struct opencl_device *device, 
         return -1;
     }
     *t = (struct opencl_target){.cl = cl, .device = *device, .context = context, .own = !context};
+    t->base = (struct device){.backend = cl->backend,
+                              .resources = cl->resources,
+                              .compiler = "opencl",
+                              .form = GEN_READABLE,
+                              .units = device->units > 0 ? device->units : 1,
+                              .workers = "compute unit",
+                              .has_clock = true,
+                              .on_cores = device->type == OPENCL_CPU,
+                              .ships = device->nvidia ? "ptx" : NULL};
+    if (t->own)
+        snprintf(t->base.name, sizeof t->base.name, "opencl:%d", (int)(device - cl->devices));
+    else
+        snprintf(t->base.name, sizeof t->base.name, "opencl");
     if (t->own)
         t->context = cl->api.clCreateContext(NULL, 1, &id, NULL, NULL, &code);
     else

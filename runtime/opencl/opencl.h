@@ -9,15 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gen/gen.h"
-#include "templates/c/features.h"
-#include "templates/c/args.h"
 #include "templates/opencl/args.h"
 #include "templates/opencl/features.h"
-#include "templates/opencl/matmul.args.h"
-#include "templates/opencl/softmax.args.h"
-#include "cache/cache.h"
-#include "cpu/tcc.h"
+#include "backend/backend.h"
+#include "backend/step.h"
+
+extern const struct backend opencl_backend;
 
 struct opencl_device {
     void *id, *platform; /* cl_device_id, cl_platform_id */
@@ -106,6 +103,7 @@ int opencl_compile(struct opencl_target *target, struct cache *cache, const stru
 /* Keeps the binary for the next process. Apart from building because PoCL takes seconds to give one away. Whatever
  * fails costs the next process a build. */
 void opencl_keep(struct opencl_kernel *kernel, struct cache *cache);
+struct opencl_kernel *opencl_kernel_of(const struct kernel *kernel); /* of one that opencl_compile made */
 const struct opencl_build *opencl_kernel_build(const struct opencl_kernel *kernel);
 const struct opencl_target *opencl_kernel_target(const struct opencl_kernel *kernel);
 extern const char OPENCL_OPTIONS[]; /* that programs are built with */
@@ -144,13 +142,9 @@ int opencl_enqueue(struct opencl_kernel *kernel, const struct attn_args *args, c
 /* A step apart: the struct of the kernel's kind, and buffers (cl_mem) in the order in which it takes them: A, B and C, or S
  * and P. It is put on the caller's queue; or run on host arrays of so many bytes, of which the last comes back. The event
  * may be NULL. */
-struct opencl_step {
-    struct matmul_cl_args product;
-    struct softmax_cl_args softmax;
-};
-int opencl_step_enqueue(struct opencl_kernel *kernel, const struct opencl_step *step, void *queue, void *const buffer[],
+int opencl_step_enqueue(struct opencl_kernel *kernel, const struct step_args *step, void *queue, void *const buffer[],
                         void **event, struct gen_error *err);
-int opencl_step_run(struct opencl_kernel *kernel, const struct opencl_step *step, void *const array[],
+int opencl_step_run(struct opencl_kernel *kernel, const struct step_args *step, void *const array[],
                     const size_t size[], struct gen_error *err);
 
 /* Whether `buffer` holds bytes up to `end` and belongs to the target's context, and whether `queue` goes with the

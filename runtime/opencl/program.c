@@ -8,9 +8,10 @@
 
 #include "gen/buf.h"
 #include "internal.h"
+#include "levels.h"
 #include "ptx.h"
 
-enum { BINARY_MOST = 64 << 20, AMPERE = 80, HOPPER = 90 };
+enum { BINARY_MOST = 64 << 20, HOPPER = 90 };
 
 /* Nothing that relaxes IEEE arithmetic: -inf and NaN have their meaning in a softmax, and a check that passed once must
  * pass on every driver. For the same reason no -cl-mad-enable: templates say fma where they mean it. */
@@ -32,7 +33,7 @@ static int out_of_memory(struct gen_error *err)
 static int64_t most_local(const struct opencl_device *d, enum opencl_level level)
 {
     enum { CONSUMER_BLACKWELL = 120, MOST = 227 << 10, MOST_OF_CONSUMERS = 99 << 10 };
-    if (level == OPENCL_PORTABLE || d->capability < HOPPER)
+    if (!opencl_levels[level].all_local || d->capability < HOPPER)
         return d->local_bytes;
     return d->capability < CONSUMER_BLACKWELL ? MOST : MOST_OF_CONSUMERS;
 }
@@ -40,14 +41,10 @@ static int64_t most_local(const struct opencl_device *d, enum opencl_level level
 int opencl_fits(const struct opencl_device *d, const struct opencl_source *s, struct gen_error *err)
 {
     int64_t items = (int64_t)s->group[0] * s->group[1], local = most_local(d, s->level);
-    if (s->level == OPENCL_SM90 && d->capability != HOPPER)
+    if (!opencl_level_runs(s->level, d))
         snprintf(err->text, sizeof err->text,
-                 "%s: error: it is for compute capability 9.0 alone; expected an NVIDIA device that has it, not %s",
-                 s->name, d->name);
-    else if (s->level == OPENCL_SM80 && d->capability < AMPERE)
-        snprintf(err->text, sizeof err->text,
-                 "%s: error: it is for compute capability 8.0 and later; expected an NVIDIA device that has it, not %s",
-                 s->name, d->name);
+                 "%s: error: it is for compute capability %s; expected an NVIDIA device that has it, not %s", s->name,
+                 opencl_levels[s->level].capabilities, d->name);
     else if (s->local_bytes > local)
         snprintf(err->text, sizeof err->text,
                  "%s: error: it needs %lld bytes of local memory; expected at most %lld on %s", s->name,
@@ -176,13 +173,13 @@ static char *driver_ptx(const struct opencl_target *t, cl_program program, const
 {
     size_t size = 0;
     char *text = NULL;
-    if (s->level == OPENCL_SM90 || build_code == CL_SUCCESS)
+    if (opencl_levels[s->level].retargeted || build_code == CL_SUCCESS)
         text = (char *)get_binary(t, program, &size);
     if (!text) {
         build_failed(t, program, s->name, build_code, err);
         return NULL;
     }
-    if (s->level != OPENCL_SM90)
+    if (!opencl_levels[s->level].retargeted)
         return text;
     char *ptx = ptx_for_hopper(text, size, err);
     free(text);
@@ -259,7 +256,7 @@ cl_program opencl_build_program(struct opencl_target *t, const struct opencl_sou
     cl_program program = compile(t, s, &code, err);
     if (!program)
         return NULL;
-    if (s->level != OPENCL_SM90) {
+    if (!opencl_levels[s->level].retargeted) {
         if (code == CL_SUCCESS)
             return program;
         build_failed(t, program, s->name, code, err);
@@ -322,7 +319,7 @@ static int check_built(const struct opencl_kernel *k, cl_kernel kernel, struct g
     if (opencl_failed(code, "clGetKernelWorkGroupInfo", err) != 0)
         return -1;
     /* NVIDIA says 0 of a kernel that can have no group, and of one of level sm90 what its consumers' registers allow. */
-    if (most == 0 || items <= most || k->source.level == OPENCL_SM90)
+    if (most == 0 || items <= most || opencl_levels[k->source.level].shares_registers)
         return 0;
     snprintf(err->text, sizeof err->text,
              "%s: error: its work-group has %zu work-items; expected at most %zu, for which %s has registers", k->name,
@@ -432,20 +429,9 @@ void opencl_kernel_free(struct opencl_kernel *k)
     free(k);
 }
 
-static void release(struct kernel *kernel)
+struct opencl_kernel *opencl_kernel_of(const struct kernel *kernel)
 {
-    opencl_kernel_free(kernel->opencl);
-}
-
-int opencl_compile(struct opencl_target *target, struct cache *cache, const struct opencl_source *source,
-                   struct kernel *out, struct gen_error *err)
-{
-    *out = (struct kernel){0};
-    if (opencl_build(target, cache, source, &out->opencl, err) != 0)
-        return -1;
-    out->release = release;
-    out->compile_ms = out->opencl->build.ms;
-    return 0;
+    return kernel->owner;
 }
 
 const struct opencl_build *opencl_kernel_build(const struct opencl_kernel *kernel)

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "internal.h"
+#include "levels.h"
 
-enum { MOST_GROUPS = 65535 }; /* along the second and third side: NVIDIA's limit */
 static const double SAMPLE_NS = 2e6;
 enum { SAMPLE_MOST = 256 };
 
@@ -95,97 +95,6 @@ static int need_queue(const struct opencl_kernel *k, struct opencl_slot *s, stru
     return opencl_failed(code, "clCreateCommandQueue", err);
 }
 
-/* ---- launching ---- */
-
-bool opencl_takes(const struct opencl_source *s, int room)
-{
-    const struct opencl_features *f = &s->features;
-    const bool has[ROOMS] = {
-        [ROOM_BIAS] = f->bias > 0,   [ROOM_MASK] = f->mask,        [ROOM_SLOPES] = f->alibi, [ROOM_SINKS] = f->sink,
-        [ROOM_Q_STARTS] = f->packed, [ROOM_KV_STARTS] = f->packed, [ROOM_PAGES] = f->paged};
-    return room < ROOMS_PLAIN || has[room];
-}
-
-int opencl_set_args(const struct opencl_kernel *k, const struct opencl_slot *s, const struct launch *l, cl_uint *next,
-                    struct gen_error *err)
-{
-    cl_int code = CL_SUCCESS;
-    cl_uint at = 0;
-    for (int i = 0; i < ROOMS && code == CL_SUCCESS; i++) {
-        if (i == ROOMS_PLAIN)
-            code = k->target->cl->api.clSetKernelArg(s->kernel, at++, sizeof l->args, &l->args);
-        if (code == CL_SUCCESS && opencl_takes(&k->source, i))
-            code = k->target->cl->api.clSetKernelArg(s->kernel, at++, sizeof l->buffer[i], &l->buffer[i]);
-    }
-    if (code == CL_SUCCESS && k->source.features.any)
-        code = k->target->cl->api.clSetKernelArg(s->kernel, at++, sizeof l->features, &l->features);
-    *next = at;
-    return opencl_failed(code, "clSetKernelArg", err);
-}
-
-/* The launch of at most MOST_GROUPS sequences from b on. */
-static struct launch piece_of(const struct opencl_kernel *k, const struct launch *l, long b)
-{
-    struct launch p = *l;
-    struct attn_cl_args *a = &p.args;
-    struct attn_cl_features *f = &p.features;
-    a->batch = a->batch - b < MOST_GROUPS ? a->batch - b : MOST_GROUPS;
-    a->lens_at += b;
-    f->q_starts_at += b;
-    f->kv_starts_at += b;
-    f->pages_at += b * f->page_stride;
-    f->bias_at += b * f->bias_stride[0];
-    f->mask_at += b * f->mask_stride[0];
-    if (!f->has_q_starts) { /* packed rows are found by their starts, and pages by their table */
-        a->q_at += b * a->q_stride[0];
-        a->o_at += b * a->o_stride[0];
-        a->lse_at += b * a->heads * a->q_len;
-    }
-    if (!f->has_kv_starts && !k->source.features.paged) {
-        a->k_at += b * a->k_stride[0];
-        a->v_at += b * a->v_stride[0];
-    }
-    return p;
-}
-
-/* In pieces of as many sequences as a launch may have. The event is the last piece's, which is why the pieces before it
- * need a queue in order, or to be waited for. */
-static int launch(const struct opencl_kernel *k, struct opencl_slot *s, const struct launch *l, cl_event *event,
-                  struct gen_error *err)
-{
-    const struct opencl_api *api = &k->target->cl->api;
-    const struct opencl_source *src = &k->source;
-    const long heads = l->args.heads, tiles = (l->args.q_len + src->tile_q - 1) / src->tile_q;
-    cl_event before = NULL;
-    if (src->level == OPENCL_SM90)
-        return opencl_sm90_launch(k, s, l, event, err);
-    if (src->level == OPENCL_SM80)
-        return opencl_sm80_launch(k, s, l, event, err);
-    if (heads > MOST_GROUPS) {
-        snprintf(err->text, sizeof err->text, "there are %ld heads; expected at most %d on a device", heads,
-                 MOST_GROUPS);
-        return -1;
-    }
-    for (long b = 0; b < l->args.batch; b += MOST_GROUPS) {
-        const struct launch piece = piece_of(k, l, b);
-        const size_t local[3] = {(size_t)src->group[0], (size_t)src->group[1], 1};
-        const size_t global[3] = {local[0] * (size_t)tiles, local[1] * (size_t)heads, (size_t)piece.args.batch};
-        bool last = b + MOST_GROUPS >= l->args.batch;
-        cl_event done = NULL;
-        cl_uint next;
-        if (opencl_set_args(k, s, &piece, &next, err) != 0)
-            return -1;
-        cl_int code = api->clEnqueueNDRangeKernel(l->queue, s->kernel, 3, NULL, global, local, before ? 1 : l->waits,
-                                                  before ? &before : l->wait, last ? event : &done);
-        if (before)
-            api->clReleaseEvent(before);
-        before = done;
-        if (opencl_failed(code, "clEnqueueNDRangeKernel", err) != 0)
-            return -1;
-    }
-    return 0;
-}
-
 /* As a compiled C kernel does. There are no parts on a device: one call is all of the work. */
 static int check_args(const struct opencl_kernel *k, const struct attn_args *a, struct gen_error *err)
 {
@@ -222,7 +131,7 @@ int opencl_run(struct opencl_kernel *k, const struct attn_args *args, struct gen
     if (result == 0)
         result = opencl_stage(k, s, args, &st, err);
     if (result == 0)
-        result = launch(k, s, &st.launch, NULL, err);
+        result = opencl_levels[k->source.level].launch(k, s, &st.launch, NULL, err);
     if (result == 0)
         result = opencl_download(k, s, &st, err);
     if (result == 0)
@@ -287,7 +196,7 @@ int opencl_run_in_place(struct opencl_kernel *k, const struct attn_args *args, s
             result = own_memory(k, &st.host[i], i == ROOM_O || i == ROOM_LSE, &st.launch.buffer[i], err);
     st.launch.queue = s->queue;
     if (result == 0)
-        result = launch(k, s, &st.launch, NULL, err);
+        result = opencl_levels[k->source.level].launch(k, s, &st.launch, NULL, err);
     if (result == 0)
         result = seen_by_host(k, s->queue, st.launch.buffer[ROOM_O], err);
     if (result == 0)
@@ -329,7 +238,7 @@ static int time_launches(const struct opencl_kernel *k, struct opencl_slot *s, c
     double one;
     *ns = 0;
     while (result == 0 && made < n) {
-        result = launch(k, s, l, &events[made], err);
+        result = opencl_levels[k->source.level].launch(k, s, l, &events[made], err);
         made += result == 0;
     }
     for (int i = 0; i < made; i++) {
@@ -461,10 +370,11 @@ int opencl_enqueue(struct opencl_kernel *k, const struct attn_args *args, const 
     if (!s)
         return -1;
     cl_event *event = (cl_event *)on->event;
-    if (!event && k->source.level == OPENCL_SM90)
+    const bool keeps = opencl_levels[k->source.level].keeps_slot;
+    if (!event && keeps)
         event = &s->busy;
-    int result = launch(k, s, &l, event, err);
-    if (result == 0 && k->source.level == OPENCL_SM90 && event != &s->busy && api->clRetainEvent(*event) == CL_SUCCESS)
+    int result = opencl_levels[k->source.level].launch(k, s, &l, event, err);
+    if (result == 0 && keeps && event != &s->busy && api->clRetainEvent(*event) == CL_SUCCESS)
         s->busy = *event;
     if (result == 0)
         result = opencl_failed(api->clFlush(l.queue), "clFlush", err);

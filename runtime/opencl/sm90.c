@@ -12,8 +12,6 @@
 _Static_assert(sizeof(struct attn_cl_maps) == 4 * 128 + 8, "struct attn_cl_maps is laid out as OpenCL C does");
 
 enum { MAPS_BYTES = 512, COUNTERS_BYTES = 128 }; /* of the four maps of a group, behind counters, in device memory */
-static const long MOST_LENGTH = (1L << 30) - 1;  /* positions and their sums are 32 bits in the kernel */
-static const double NEAR_BYTES = 24 << 20;       /* of keys and values that should stay in L2, half of Hopper's */
 
 static struct tma_tensor tensor_of(const struct opencl_source *s, const char *name, int width, long batch, long heads,
                                    long rows, const long stride[3], int box)
@@ -69,34 +67,6 @@ static int make_maps(const struct opencl_kernel *k, const struct attn_cl_args *a
         return -1;
     }
     return 0;
-}
-
-/* As many as have their keys and values in L2, but enough that every unit has two tiles, and whole groups of heads that
- * share them. */
-int opencl_heads_near(const struct opencl_kernel *k, const struct attn_cl_args *a, long tiles)
-{
-    const struct opencl_source *s = &k->source;
-    double bytes = 2.0 * (s->head_dim + s->head_dim_v) * (double)a->kv_len;
-    long group = a->heads / a->kv_heads, heads = a->heads * a->batch, enough = 2L * k->target->device.units;
-    double fit = bytes > 0 ? NEAR_BYTES / bytes : 1;
-    long near = (fit < 1 ? 1 : fit > (double)heads ? heads : (long)fit) * group;
-    while (near < heads && near * tiles < enough)
-        near += group;
-    return (int)(near > heads ? heads : near);
-}
-
-int opencl_check_lengths(const struct attn_cl_args *a, long tiles, struct gen_error *err)
-{
-    long all;
-    if (a->q_len > MOST_LENGTH || a->kv_len > MOST_LENGTH)
-        snprintf(err->text, sizeof err->text, "lengths are %ld and %ld; expected at most %ld for this level", a->q_len,
-                 a->kv_len, MOST_LENGTH);
-    else if (__builtin_mul_overflow(tiles * a->heads, a->batch, &all) || all > MOST_LENGTH)
-        snprintf(err->text, sizeof err->text, "there are %ld tiles of %ld heads of %ld sequences; expected at most %ld",
-                 tiles, a->heads, a->batch, MOST_LENGTH);
-    else
-        return 0;
-    return -1;
 }
 
 /* Of the slot, so that nobody else writes there while the kernel runs. All zeros to begin with; a kernel leaves the

@@ -21,7 +21,7 @@ static long over(long n, int tile)
     return (n + tile - 1) / tile;
 }
 
-static int step_of(const struct opencl_kernel *k, const struct opencl_step *s, struct step *out, struct gen_error *err)
+static int step_of(const struct opencl_kernel *k, const struct step_args *s, struct step *out, struct gen_error *err)
 {
     const struct opencl_source *src = &k->source;
     if (src->step == OPENCL_PRODUCT)
@@ -45,7 +45,7 @@ static int step_of(const struct opencl_kernel *k, const struct opencl_step *s, s
 }
 
 /* *kernel, whose arguments are its own, is the caller's to release in any case; it may be NULL. */
-static int enqueue(struct opencl_kernel *k, const struct opencl_step *s, void *queue, void *const buffer[],
+static int enqueue(struct opencl_kernel *k, const struct step_args *s, void *queue, void *const buffer[],
                    cl_kernel *kernel, void **event, struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;
@@ -75,7 +75,7 @@ static int enqueue(struct opencl_kernel *k, const struct opencl_step *s, void *q
         "clEnqueueNDRangeKernel", err);
 }
 
-int opencl_step_enqueue(struct opencl_kernel *k, const struct opencl_step *s, void *queue, void *const buffer[],
+int opencl_step_enqueue(struct opencl_kernel *k, const struct step_args *s, void *queue, void *const buffer[],
                         void **event, struct gen_error *err)
 {
     cl_kernel kernel;
@@ -85,7 +85,7 @@ int opencl_step_enqueue(struct opencl_kernel *k, const struct opencl_step *s, vo
     return result;
 }
 
-int opencl_step_run(struct opencl_kernel *k, const struct opencl_step *s, void *const array[], const size_t size[],
+int opencl_step_run(struct opencl_kernel *k, const struct step_args *s, void *const array[], const size_t size[],
                     struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;

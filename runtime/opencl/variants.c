@@ -3,23 +3,15 @@
 
 #include <stdio.h>
 
-#include "judge/draw.h"
+#include "levels.h"
 #include "numerics/reference.h"
 
-const char *device_isa_why_not(const struct opencl_device *device, enum isa isa)
+const char *opencl_isa_why_not(const struct opencl_device *device, enum isa isa)
 {
-    if (isa_language(isa) != LANGUAGE_OPENCL)
+    const struct opencl_level_row *level = opencl_level_of(isa);
+    if (!level)
         return "is not for OpenCL devices";
-    if (isa == ISA_SM90 && device->capability != 90)
-        return "needs an NVIDIA device of compute capability 9.0";
-    if (isa == ISA_SM80 && device->capability < 80)
-        return "needs an NVIDIA device of compute capability 8.0 or later";
-    return NULL;
-}
-
-const char *device_why_not(const struct tuner *tuner, enum isa isa)
-{
-    return tuner->device ? device_isa_why_not(opencl_target_device(tuner->device), isa) : cpu_why_not(tuner->cpu, isa);
+    return opencl_level_runs((enum opencl_level)(level - opencl_levels), device) ? NULL : level->needs;
 }
 
 /* A product or a softmax apart: what its group is, as templates/opencl/matmul.sizes.t and softmax.cl.t have it. */
@@ -65,9 +57,7 @@ static struct opencl_source source_of(const struct variant *v, const struct gen_
                          : f[F_GROUP_LANES],
                   sm90 || sm80 ? 1 : f[F_GROUP_ROWS]},
         .tile_q = f[F_TILE_Q],
-        .level = sm90   ? OPENCL_SM90
-                 : sm80 ? OPENCL_SM80
-                        : OPENCL_PORTABLE,
+        .level = (enum opencl_level)(opencl_level_of((enum isa)f[F_ISA]) - opencl_levels),
         .tile_k = f[F_TILE_K],
         .split = f[F_SPLIT],
         .bf16 = f[F_DTYPE] == DTYPE_BF16,
@@ -88,243 +78,47 @@ static struct opencl_source source_of(const struct variant *v, const struct gen_
     };
 }
 
-int device_fits(const struct opencl_target *device, const struct variant *variant, const struct gen_text *text,
-                struct gen_error *err)
+int opencl_variant_fits(const struct opencl_target *target, const struct variant *variant, const struct gen_text *text,
+                        struct gen_error *err)
 {
     char name[GEN_NAME_MAX];
     const struct opencl_source source = source_of(variant, text, name);
-    return opencl_fits(opencl_target_device(device), &source, err);
+    return opencl_fits(opencl_target_device(target), &source, err);
 }
 
-int device_compile(const struct tuner *tuner, const struct variant *variant, const struct gen_text *text,
-                   struct kernel *out, struct gen_error *err)
+int opencl_variant_build(struct opencl_target *target, struct cache *cache, const struct variant *variant,
+                         const struct gen_text *text, struct kernel *out, struct gen_error *err)
 {
     char name[GEN_NAME_MAX];
     const struct opencl_source source = source_of(variant, text, name);
-    return opencl_compile(tuner->device, tuner->cache, &source, out, err);
+    return opencl_compile(target, cache, &source, out, err);
 }
 
-char *device_ptx(struct opencl_target *device, const struct variant *variant, const struct gen_text *text,
-                 struct gen_error *err)
+char *opencl_variant_ptx(struct opencl_target *target, const struct variant *variant, const struct gen_text *text,
+                         struct gen_error *err)
 {
     char name[GEN_NAME_MAX];
     struct buf head = {0};
     const struct opencl_source source = source_of(variant, text, name);
-    const struct opencl_device *d = opencl_target_device(device);
+    const struct opencl_device *d = opencl_target_device(target);
     buf_printf(&head,
                "// attngen emit --variant %s --ptx\n// by NVIDIA's driver %s, for %s and work-groups of %d: ", name,
                d->driver, d->name, source.group[0] * source.group[1]);
     buf_printf(&head, "%s.cl says what it takes\n", name);
-    char *ptx = buf_ok(&head) ? opencl_ptx(device, &source, head.data, err) : NULL;
+    char *ptx = buf_ok(&head) ? opencl_ptx(target, &source, head.data, err) : NULL;
     if (!head.data)
         snprintf(err->text, sizeof err->text, "out of memory");
     buf_free(&head);
     return ptx;
 }
 
-void device_key(const struct opencl_target *device, struct buf *out)
+double opencl_cycles(const struct opencl_device *device, const struct variant *variant, const struct tune_target *target)
 {
-    const struct opencl_device *d = opencl_target_device(device);
-    buf_printf(out, "platform %s, %s\ndevice %s\ndriver %s\n", d->platform_name, d->version, d->name, d->driver);
-    buf_printf(out, "units %d, %lld bytes of local memory\n", d->units, (long long)d->local_bytes);
+    const struct opencl_level_row *level = opencl_level_of((enum isa)variant->field[F_ISA]);
+    return level ? level->cycles(variant, target, device) : 0; /* which is rejected anyway */
 }
 
-double device_gflops(const struct opencl_device *d)
+double opencl_gflops(const struct opencl_device *d)
 {
     return (d->type == OPENCL_CPU ? 10.0 : 50.0) * (d->units > 0 ? d->units : 1);
-}
-
-/* ---- the model ---- */
-
-struct shape {
-    double rows, keys, d, dv; /* of one head; keys: the average that a row sees */
-    double bq, bk, mr, nv, gq, gx, vw, items, turns, blocks, cv;
-};
-
-static double up(double x, double to)
-{
-    double n = (double)(int64_t)((x + to - 1) / to);
-    return (n < 1 ? 1 : n) * to;
-}
-
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
-static struct shape read_shape(const struct variant *v, const struct tune_target *t)
-{
-    const int32_t *f = v->field;
-    struct shape s = {.rows = (double)t->q_len,
-                      .keys = (double)t->kv_len,
-                      .d = variant_head_dim(v),
-                      .dv = variant_head_dim_v(v),
-                      .bq = f[F_TILE_Q],
-                      .bk = f[F_TILE_K],
-                      .mr = f[F_ROWS],
-                      .nv = f[F_VECS],
-                      .gq = f[F_GROUP_ROWS],
-                      .gx = f[F_GROUP_LANES],
-                      .vw = f[F_VECTOR]};
-    if (v->field[F_CAUSAL]) /* bottom-right: the last row sees all */
-        s.keys = s.rows <= s.keys ? s.keys - (s.rows - 1) / 2 : s.keys * (s.keys + 1) / 2 / s.rows;
-    if (v->field[F_WINDOW] && s.keys > DRAW_WINDOW) /* and half a tile at each end that is masked */
-        s.keys = DRAW_WINDOW + s.bk;
-    s.items = s.gq * s.gx;
-    s.turns = larger(s.bq / (s.gq * s.mr), 1);
-    s.blocks = larger(s.bk / (s.gx * s.nv * s.vw), 1);
-    s.cv = up(s.dv, s.gx * s.vw) / (s.gx * s.vw);
-    return s;
-}
-
-/* Cycles of a processor's core for a step of the tile products on MR rows and NV vectors. Vectors that do not fit its
- * registers are operands in memory, and those of a tile larger than its first cache come a line in a cycle at best. */
-static double cpu_step(const struct shape *s, double vecs, double tile)
-{
-    double native = 16, parts = up(s->vw, native) / native; /* a vector narrower than the core's costs as much */
-    double fma = s->mr * vecs * parts / 2, loads = (s->mr + vecs * parts) / 2, latency = 4;
-    double spills = larger(s->mr * vecs * parts + vecs * parts - 30, 0) / 2;
-    return larger(fma, larger(loads, latency)) + spills + (tile > 8192 ? vecs * parts / 2 : 0);
-}
-
-/* A driver runs the work-items of a group in turns on one core; what they hold across barriers goes through memory. */
-static double cpu_cycles(const struct shape *s)
-{
-    double tiles = up(s->keys, s->bk) / s->bk, queries = up(s->rows, s->bq) / s->bq;
-    double across = s->items > 1 ? 4 : 1, vecs = s->cv < 4 ? s->cv : 4;
-    double score = s->turns * s->items * s->blocks * s->d * cpu_step(s, s->nv, s->bk * s->d);
-    double value = s->turns * s->items * s->bk * cpu_step(s, vecs, s->bk * s->dv) * s->cv / vecs;
-    double softmax = s->bq * s->bk * 20 / larger(s->vw, 4);
-    double rescale = s->turns * s->items * s->mr * (3 * s->cv + 40); /* maximum, sum and output's rescaling a row */
-    double move = s->bk * (s->d + s->dv) * 1.5;                      /* to local memory, K transposed */
-    return queries * tiles * (across * (score + value + softmax + rescale) + move + 500);
-}
-
-/* How many groups a multiprocessor of 65536 registers holds at once, by registers and local memory; at least one. */
-static double gpu_groups(const struct shape *s, const struct opencl_device *d, double held)
-{
-    double local = 4 * (s->turns > 1 ? s->bk * (s->d + s->dv) : s->bk * (s->d < 64 ? s->d : 64));
-    /* NVIDIA lets a group have 48 KiB, and has 64 to 228 for all of them together. */
-    double room = (double)d->local_bytes * (d->nvidia ? 3 : 1);
-    double by_local = room / (local + 4 * s->gq * s->mr * (s->bk + s->gx));
-    double by_registers = 65536 / (up(held < 255 ? held : 255, 8) * up(s->items, 32));
-    double groups = by_local < by_registers ? by_local : by_registers;
-    return groups < 1 ? 1 : groups > 16 ? 16 : (double)(int64_t)groups;
-}
-
-/* Cycles of a multiprocessor of 128 lanes, which are four times 32. Of what the 32 items of a warp read, what they share
- * is read once: 128 bytes a cycle. Groups that are there at once hide each other's waiting for barriers and memory. */
-static double gpu_cycles(const struct shape *s, const struct opencl_device *d)
-{
-    double tiles = up(s->keys, s->bk) / s->bk, queries = up(s->rows, s->bq) / s->bq;
-    double warps = up(s->items, 32) / 32, x = s->gx < 32 ? s->gx : 32, y = 32 / x, wide = s->nv * s->vw;
-    /* 8 bytes an item and cycle at most; narrow vectors are more instructions, too: q64k32_r4x2u4_w2 takes 1.26 times as
-     * long as q64k64_r4x2u4 on an H200 at D=128. */
-    double load = larger(x * s->vw / 32, s->vw / 2 + 1);
-    double score = s->blocks * s->d * (s->mr * wide / 4 + load * s->nv + y * s->mr / 32);
-    double value = s->bk * (s->mr * s->cv * s->vw / 4 + load * s->cv + y * s->mr / 32);
-    double softmax = s->blocks * s->mr * wide * 5;
-    double rescale = s->mr * (s->cv * s->vw + 2 * s->gx + 80) / 4; /* maximum across the lanes, output's rescaling */
-    double move = s->bk * (s->d + s->dv) / 32;
-    double held = s->turns * s->mr * s->cv * s->vw + s->mr * wide * s->blocks + wide + 40;
-    /* What an item holds is data alone: addresses and what the compiler has in flight take about 30 registers of the 255
-     * that it can have. On an H200 at D=128, q64k64_r8x2u4_g8 (240 here) takes 1.26 times as long as r4x2u4 (144). */
-    double spills = held > 224 ? 1 + (held - 224) / 50 : 1;
-    double groups = gpu_groups(s, d, held);
-    /* A fill of local memory waits for device memory and at two barriers; a turn at three. */
-    double fills = s->turns > 1 ? 1 : up(s->d, 64) / 64 + larger(up(s->dv, 64) / 64, 1);
-    double wait = (fills * 700 + s->turns * 300) / groups;
-    double there = warps * groups; /* fewer than 16 warps leave the lanes idle at times */
-    double busy = (there < 16 ? 1 + (16 - there) / 32 : 1) * (there < 4 ? 4 / there : 1);
-    /* What is indexed by the turn is not in registers. */
-    double memory = s->turns > 1 ? 2 : 1;
-    double work = s->turns * warps * (score + value + softmax + rescale) * memory * spills;
-    return queries * tiles * ((work + move) * busy + wait);
-}
-
-/* Cycles of a Hopper multiprocessor for one head, after what was measured on an H200: the tensor cores do 4096 flops a
- * cycle; exponentials and all else of the softmax take 1/12 cycle a score (a softcap 1/5 more), and are hidden but for a share; a step has
- * 330 cycles of its own, a masked one 250 more, and from one tile to the next 1500 pass. */
-static double hopper_cycles(const struct variant *v, const struct tune_target *t)
-{
-    const int32_t *f = v->field;
-    const struct shape s = read_shape(v, t);
-    const double heads = (double)t->heads * (double)t->batch, units = t->threads > 0 ? t->threads : 1;
-    const double queries = up(s.rows, s.bq) / s.bq,
-                 across = f[F_TILE_Q] % f[F_TILE_K] ? 0.5 : 0; /* tiles' edges apart */
-    const bool edged = f[F_CAUSAL] || f[F_WINDOW];
-    const double masked = edged ? (s.bq / s.bk + 2 * across) * (f[F_WINDOW] ? 2 : 1) : 0.5;
-    const double steps = edged ? (s.keys + s.bq / 2) / s.bk + across : up(s.keys, s.bk) / s.bk;
-    const double product = 2 * s.bq * s.bk * (up(s.d, 16) + up(s.dv, 8)) / 4096;
-    const double softmax =
-        s.bq * s.bk * (1 / 11.8 + (f[F_SOFTCAP] ? 0.2 : 0)) + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
-    const double seen = s.bq == 64 ? 1 : s.bq == 192 ? 0.1 : f[F_PINGPONG] ? 0.25 : 0.3; /* share that nothing hides */
-    const double shorter = product < softmax ? product : softmax, wait = f[F_STAGES] < 2 ? 600 : 0;
-    const double tile = steps * (larger(product, softmax) + seen * shorter + 330 + wait) + masked * 250 + 1500;
-    const double waves = up(queries * heads, units) / (queries * heads); /* the last round leaves units idle */
-    return queries * tile * waves;
-}
-
-/* The same where keys are split: a unit is a tile of rows, of all heads that share a KV head, and some keys. Memory gives all
- * units together 2500 bytes a cycle, one of them no more than 64, and each tile 1400 cycles after it was asked for. */
-static double hopper_split_cycles(const struct variant *v, const struct tune_target *t)
-{
-    enum { SLICE = 64 };
-    const int32_t *f = v->field;
-    const struct shape s = read_shape(v, t);
-    const double units = t->threads > 0 ? t->threads : 1, split = f[F_SPLIT];
-    const double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1,
-                 rows = s.rows < SLICE ? larger(s.rows, 1) : SLICE;
-    const double fit = (double)(int64_t)(SLICE / rows), heads = fit < group ? fit : group;
-    const double slices = up(s.rows, SLICE) / SLICE * up(group, heads) / heads, tiles = up(slices * SLICE, s.bq) / s.bq;
-    const double splits = up(s.keys, split) / split, steps = up(s.keys < split ? s.keys : split, s.bk) / s.bk;
-    const double all = tiles * splits * (double)t->batch * t->heads / group, busy = all < units ? all : units;
-    const double product = 2 * s.bq * s.bk * (up(s.d, 16) + up(s.dv, 8)) / 4096;
-    const double softmax = s.bq * s.bk / 11.8 + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
-    const double compute = product + softmax + 330, bytes = s.bk * (s.d + s.dv) * 2;
-    const double memory = larger(larger(bytes / 64, 1400.0 / f[F_STAGES]), bytes * busy / tiles / 2500);
-    const double unit = steps * larger(compute, memory) + 1500 + (splits > 1 ? 1500 : 0);
-    /* Units that wait for memory leave more of it to the others at the end. */
-    const double waves = memory > compute && all > units ? all / units + 0.1 : up(all, units) / units;
-    return unit * waves * units / ((double)t->batch * t->heads);
-}
-
-/* Cycles of a multiprocessor for one head by mma.sync, after what was measured on an H200: 2540 flops a cycle there; each
- * warp reads all keys and values, 128 bytes a cycle; softmax and waiting are hidden by other groups, as far as registers
- * and shared memory have room for them. */
-static double ampere_cycles(const struct variant *v, const struct tune_target *t, const struct opencl_device *d)
-{
-    const int32_t *f = v->field;
-    const struct shape s = read_shape(v, t);
-    const double heads = (double)t->heads * (double)t->batch, units = t->threads > 0 ? t->threads : 1;
-    const double queries = up(s.rows, s.bq) / s.bq, warps = s.bq / s.mr, row = 2 * (up(s.d, 16) + up(s.dv, 16));
-    const double steps = f[F_CAUSAL] || f[F_WINDOW] ? (s.keys + s.bq / 2) / s.bk + 0.5 : up(s.keys, s.bk) / s.bk;
-    const double held = s.mr / 16 * (s.dv + s.bk) / 2,
-                 q = s.mr / 16 * up(s.d, 16) / 4; /* registers; of Q, which may stay */
-    const bool stays = held + q + 48 <= 255;
-    const double registers = 1.25 * (held + (stays ? q : 0)) + 40;
-    const double local = f[F_STAGES] * s.bk * row + (stays ? 0 : s.bq * 2 * up(s.d, 16)) + 1024;
-    const double room = d->capability >= 90 && d->capability < 120 ? 228 << 10 : (double)d->local_bytes * 2;
-    const double by_registers = 65536 / (up(registers < 255 ? registers : 255, 8) * 32 * warps),
-                 by_local = room / local;
-    double groups = by_registers < by_local ? by_registers : by_local;
-    groups = groups < 1 ? 1 : groups > 8 ? 8 : (double)(int64_t)groups;
-    const double product = larger(s.bq * s.bk * row / 2540, warps * s.bk * row / 128);
-    const double softmax =
-        s.bq * s.bk * (1 / 23.0 + (f[F_SOFTCAP] ? 0.16 : 0)) + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
-    const double step = (product + softmax + 460 / groups) * (warps * groups < 8 ? 1.25 : 1);
-    const double slots = units * groups, waves = up(queries * heads, slots) / (queries * heads);
-    return queries * (steps * step + 3000 / groups) * waves;
-}
-
-double device_cycles(const struct variant *variant, const struct tune_target *target, const struct opencl_device *d)
-{
-    if (isa_language((enum isa)variant->field[F_ISA]) != LANGUAGE_OPENCL)
-        return 0; /* rejected anyway */
-    if (variant->field[F_ISA] == ISA_SM90)
-        return variant->field[F_SPLIT] ? hopper_split_cycles(variant, target) : hopper_cycles(variant, target);
-    if (variant->field[F_ISA] == ISA_SM80)
-        return ampere_cycles(variant, target, d);
-    struct shape s = read_shape(variant, target);
-    return d->type == OPENCL_CPU ? cpu_cycles(&s) : gpu_cycles(&s, d);
 }

@@ -3,6 +3,9 @@
 #ifndef ATTNGEN_SYSTEM_THREADS_H
 #define ATTNGEN_SYSTEM_THREADS_H
 
+/* How many cores the process may run on, at least 1. */
+int cores(void);
+
 struct pool;
 
 /* threads counts the caller of pool_run: 1 makes none, 0 is taken as 1. Threads start when work first needs them; when

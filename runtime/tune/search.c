@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gen/buf.h"
-#include "opencl/variants.h"
-#include "cpu/peak.h"
 #include "judge/workload.h"
 
 enum { SAMPLED_ROWS = 64, MARGINS = 4 };
@@ -35,7 +32,7 @@ static const double FIRST_SHARE = 0.7;
 static const double RUN_MOST = 0.2;
 
 struct search {
-    const struct tuner *tuner;
+    struct device *device;
     const struct tune_settings *settings;
     const struct effort *effort;
     struct timer timer;
@@ -46,7 +43,6 @@ struct search {
     double peak;           /* GFLOP/s */
     double start, end, first_end;
     int threads, done, of;
-    attn_compiler compiler;
 };
 
 double search_flops(const struct tune_target *p)
@@ -66,14 +62,12 @@ double search_flops(const struct tune_target *p)
 }
 
 /* Less of the same: fewer sequences and heads while every thread has one, then shorter, but still of several tiles. */
-struct tune_target search_problem(const struct tuner *tuner, const struct tune_target *target)
+struct tune_target search_problem(const struct device *device, const struct tune_target *target)
 {
     enum { Q_LEAST = 1024, KV_LEAST = 4096 };
     struct tune_target p = *target;
-    double gflops = tuner->cpu->has[ISA_AVX512] ? 100 : tuner->cpu->has[ISA_AVX2] ? 50 : 1;
-    if (tuner->device)
-        gflops = device_gflops(opencl_target_device(tuner->device)) / p.threads;
-    while (search_flops(&p) > RUN_MOST * gflops * 1e9 * p.threads) {
+    const double gflops = device->backend->gflops(device, p.threads);
+    while (search_flops(&p) > RUN_MOST * gflops * 1e9) {
         if (p.batch > 1 && p.batch / 2 * p.kv_heads >= p.threads) {
             p.batch /= 2;
         } else if (p.kv_heads > 1 && p.batch * (p.kv_heads / 2) >= p.threads) {
@@ -102,10 +96,10 @@ static void work(void *arg)
 {
     struct search *s = arg;
     /* A refusal cannot happen here: the same arguments passed the check. */
-    workload_run(&s->work, &s->now->kernel, s->tuner->pool, s->threads);
+    workload_run(&s->work, &s->now->kernel, s->device->resources->pool, s->threads);
 }
 
-static double work_on_device(void *arg)
+static double work_by_clock(void *arg)
 {
     struct search *s = arg;
     struct gen_error ignored;
@@ -118,10 +112,9 @@ static bool sample(struct search *s, struct candidate *c, double patience)
     s->now = c;
     double left = s->end - timer_now();
     patience = patience < left ? patience : left > 0 ? left : 0;
-    if (!s->tuner->device)
-        return timer_sample(&s->timer, work, s, patience, &c->samples);
-    bool gate = opencl_target_device(s->tuner->device)->type == OPENCL_CPU; /* its neighbours are ours */
-    return timer_sample_device(&s->timer, work_on_device, s, gate, patience, &c->samples);
+    return s->device->has_clock
+               ? timer_sample_device(&s->timer, work_by_clock, s, s->device->on_cores, patience, &c->samples)
+               : timer_sample(&s->timer, work, s, patience, &c->samples);
 }
 
 static void summarise(const struct search *s, struct candidate *c)
@@ -155,7 +148,7 @@ static int check(struct search *s, struct candidate *c, struct gen_error *err)
             snprintf(err->text, sizeof err->text, "out of memory");
             return -1;
         }
-        int wrong = workload_check(&small, &c->kernel, s->tuner->pool, s->threads, 0, &result, err);
+        int wrong = workload_check(&small, &c->kernel, s->device->resources->pool, s->threads, 0, &result, err);
         workload_free(&small);
         if (wrong) {
             c->row.error = result.error;
@@ -163,25 +156,20 @@ static int check(struct search *s, struct candidate *c, struct gen_error *err)
             return -1;
         }
     }
-    int wrong = workload_check(&s->work, &c->kernel, s->tuner->pool, s->threads, SAMPLED_ROWS, &result, err);
+    int wrong = workload_check(&s->work, &c->kernel, s->device->resources->pool, s->threads, SAMPLED_ROWS, &result, err);
     c->row.error = result.error;
     c->row.bound = result.bound;
     return wrong;
 }
 
 /* Dropped before it is timed; but when nothing else is there, it is looked at again. */
-static bool spills(const struct search *s, struct candidate *c)
+static bool is_flawed(const struct search *s, struct candidate *c)
 {
-    const struct opencl_build *b = opencl_kernel_build(c->kernel.opencl);
-    if ((b->spill_bytes == 0 && !b->serialised) || (c->spills && !(s->best > 0)))
+    if (!c->kernel.flaw[0] || (c->flawed && !(s->best > 0)))
         return false;
-    c->spills = true;
+    c->flawed = true;
     c->row.state = ROW_DROPPED;
-    if (b->serialised)
-        snprintf(c->row.note, sizeof c->row.note, "not timed: the compiler reports that it serialised the tensor cores");
-    else
-        snprintf(c->row.note, sizeof c->row.note, "not timed: the compiler reports %lld bytes of spilled registers",
-                 (long long)b->spill_bytes);
+    snprintf(c->row.note, sizeof c->row.note, "not timed: %s", c->kernel.flaw);
     kernel_free(&c->kernel);
     return true;
 }
@@ -190,8 +178,8 @@ static bool spills(const struct search *s, struct candidate *c)
 static void look(struct search *s, struct candidate *c)
 {
     struct gen_error err = {""};
-    int failed = tune_compile(s->tuner, s->compiler, &c->row.variant, &c->kernel, &c->source, &err);
-    if (!failed && c->kernel.opencl && spills(s, c))
+    int failed = tune_compile(s->device, &c->row.variant, &c->kernel, &c->source, &err);
+    if (!failed && is_flawed(s, c))
         return;
     if (failed || check(s, c, &err) != 0) {
         c->row.state = ROW_WRONG;
@@ -245,13 +233,13 @@ static void first_look(struct search *s, struct candidate *c, int n)
         settle(s, &c[i]);
     }
     for (int i = 0; i < n && !(s->best > 0); i++)
-        if (c[i].spills)
+        if (c[i].flawed)
             look(s, &c[i]);
 }
 
 static bool is_there(const struct candidate *c)
 {
-    return c->kernel.run || c->kernel.opencl;
+    return c->kernel.functions != NULL;
 }
 
 /* Drops what the margin of this round leaves behind; returns how many are still to be sampled. The best is looked for
@@ -294,21 +282,20 @@ static enum dtype fastest_dtype(const struct variant *v)
     return variant_dtype_kv(v) == q ? q : DTYPE_F32;
 }
 
-int search_measure(const struct tuner *tuner, const struct tune_target *problem, const struct tune_settings *settings,
+int search_measure(struct device *device, const struct tune_target *problem, const struct tune_settings *settings,
                    double limit, struct candidate *c, int n, struct tune_result *out, struct gen_error *err)
 {
-    struct search s = {.tuner = tuner,
+    struct pool *pool = device->resources->pool;
+    struct search s = {.device = device,
                        .settings = settings,
                        .threads = problem->threads,
-                       .compiler = problem->compiler,
                        .effort = &efforts[settings->rigor],
                        .start = timer_now()};
     s.end = s.start + limit;
     s.first_end = s.start + FIRST_SHARE * limit;
-    timer_start(&s.timer, tuner->pool, tuner->device ? tuner->cpu->cores : problem->threads);
-    out->peak_gflops = tuner->device
-                           ? opencl_peak_gflops(tuner->device, fastest_dtype(&problem->caller) != DTYPE_F32)
-                           : peak_gflops(&s.timer, tuner->cpu, fastest_dtype(&problem->caller)) * problem->threads;
+    timer_start(&s.timer, pool, device->units == 0 ? problem->threads : pool ? pool_threads(pool) : 1);
+    out->peak_dtype = fastest_dtype(&problem->caller);
+    out->peak_gflops = device->backend->peak(device, &s.timer, problem->threads, out->peak_dtype);
     struct workload_shape shape = {.batch = problem->batch,
                                    .heads = problem->heads,
                                    .kv_heads = problem->kv_heads,

@@ -14,7 +14,7 @@ struct candidate {
     bool foreign;      /* rejected because of this process, not of this kind of machine: not to be stored */
     bool unreached;    /* the time limit came first */
     const struct cache_row *before; /* what a less patient search found; NULL: nothing */
-    bool spills;       /* left until it is known that nothing better is there */
+    bool flawed;       /* left until it is known that nothing better is there */
     uint64_t source;   /* hash of what was compiled; 0: nothing was */
     struct kernel kernel;
     struct samples samples;
@@ -22,13 +22,13 @@ struct candidate {
 
 /* The problem that is timed for a target: itself, or less of it where one run would take long. The same on machines
  * that share a key, so that timings in the cache can be compared. */
-struct tune_target search_problem(const struct tuner *tuner, const struct tune_target *target);
+struct tune_target search_problem(const struct device *device, const struct tune_target *target);
 double search_flops(const struct tune_target *problem);
 
 /* Measures those that are not settled, in their order, until `limit` seconds are over. At least one is reached.
  * Those that the model puts far behind are not even compiled, unless they are soon done and were named or the search
  * is patient. Fills the rows, and peak_gflops of out. 0, or -1 when memory ran out. */
-int search_measure(const struct tuner *tuner, const struct tune_target *problem, const struct tune_settings *settings,
+int search_measure(struct device *device, const struct tune_target *problem, const struct tune_settings *settings,
                    double limit, struct candidate *c, int n, struct tune_result *out, struct gen_error *err);
 
 #endif

@@ -6,9 +6,6 @@
 #include <string.h>
 
 #include "gen/space.h"
-#include "opencl/variants.h"
-#include "judge/draw.h"
-#include "cpu/model.h"
 #include "search.h"
 
 /* Heads of few queries are as many as make FEW_ROWS: fewer would leave keys and values in a cache, where no decoding
@@ -47,88 +44,34 @@ void tune_bucket(struct tune_target *t)
 }
 
 /* Each compiler gets the form that it compiles best. */
-static int emit_for(const struct tuner *tuner, attn_compiler compiler, const struct variant *v, struct gen_text *out,
-                    struct gen_error *err)
+static int emit_for(const struct device *device, const struct variant *v, struct gen_text *out, struct gen_error *err)
 {
-    bool readable = tuner->device || compiler == ATTN_CC;
-    return gen_emit(tuner->gen, v, readable ? GEN_READABLE : GEN_MACHINE_CODE_JIT, out, err);
+    return gen_emit(device->resources->gen, v, device->form, out, err);
 }
 
-static int no_cc(struct gen_error *err)
-{
-    snprintf(err->text, sizeof err->text, "cc: error: it is not there; expected a tuner that has one");
-    return -1;
-}
-
-int tune_compile(const struct tuner *tuner, attn_compiler compiler, const struct variant *variant, struct kernel *out,
-                 uint64_t *source, struct gen_error *err)
+int tune_compile(struct device *device, const struct variant *variant, struct kernel *out, uint64_t *source,
+                 struct gen_error *err)
 {
     struct gen_text text = {0};
-    char name[GEN_NAME_MAX];
-    int result;
     *out = (struct kernel){0};
-    if (emit_for(tuner, compiler, variant, &text, err) != 0)
+    if (device->only)
+        return device->backend->compile(device, variant, NULL, out, err);
+    if (emit_for(device, variant, &text, err) != 0)
         return -1;
     if (source)
         *source = cache_hash(text.data, text.size);
-    variant_encode(variant, name);
-    if (tuner->device)
-        result = device_compile(tuner, variant, &text, out, err);
-    else if (compiler == ATTN_CC)
-        result = tuner->cc ? cc_compile(tuner->cc, text.data, name, out, err) : no_cc(err);
-    else
-        result = jit_compile(text.data, name, out, err);
+    int result = device->backend->compile(device, variant, &text, out, err);
     gen_text_free(&text);
     return result;
 }
 
-/* libtcc has no call that tells its version; its compiled code does. */
-static int tcc_version(struct gen_error *err)
+int tune_threads(const struct device *device, int threads)
 {
-    static const char source[] = "int tcc_version(const void *a) { return __TINYC__; }\n"
-                                 "long long tcc_version_workspace(const void *a) { return 0; }\n";
-    struct kernel kernel;
-    if (jit_compile(source, "tcc_version", &kernel, err) != 0)
-        return -1;
-    int version = kernel.run(NULL);
-    kernel_free(&kernel);
-    return version;
+    return device->units ? device->units : threads;
 }
 
-int tune_compiler(const struct tuner *tuner, attn_compiler compiler, struct buf *out, struct gen_error *err)
+int tune_key(const struct device *device, const struct tune_target *t, struct buf *out, struct gen_error *err)
 {
-    const char *identity = NULL;
-    int version = 0;
-    if (tuner->device) {
-        buf_printf(out, "opencl %s", OPENCL_OPTIONS);
-        return 0;
-    }
-    if (compiler == ATTN_TCC)
-        version = tcc_version(err);
-    else if (tuner->cc)
-        identity = cc_identity(tuner->cc, err);
-    else
-        no_cc(err);
-    if (version < 0 || (compiler == ATTN_CC && !identity))
-        return -1;
-    if (identity)
-        buf_printf(out, "cc %s", identity);
-    else
-        buf_printf(out, "tcc -nostdlib %d", version);
-    return 0;
-}
-
-int tune_threads(const struct tuner *tuner, int threads)
-{
-    if (!tuner->device)
-        return threads;
-    int units = opencl_target_device(tuner->device)->units;
-    return units > 0 ? units : 1;
-}
-
-int tune_key(const struct tuner *tuner, const struct tune_target *t, struct buf *out, struct gen_error *err)
-{
-    const struct cpu *cpu = tuner->cpu;
     char name[GEN_NAME_MAX];
     struct variant caller = t->caller; /* in the one form that each choice of types has */
     variant_set_dtypes(&caller, (enum dtype)caller.field[F_DTYPE], variant_dtype_kv(&caller), variant_dtype_o(&caller));
@@ -138,25 +81,15 @@ int tune_key(const struct tuner *tuner, const struct tune_target *t, struct buf 
         *on = 0;
     buf_printf(out, "format %d\n", FORMAT);
     buf_printf(out, "generator %016llx\n", (unsigned long long)gen_hash());
-    buf_puts(out, "compiler ");
-    if (tune_compiler(tuner, t->compiler, out, err) != 0)
+    if (device->backend->key(device, t->threads, out, err) != 0)
         return -1;
-    buf_puts(out, "\n");
-    if (tuner->device) {
-        device_key(tuner->device, out);
-    } else {
-        buf_printf(out, "processor %s\n", cpu->model);
-        buf_printf(out, "features %s\n", cpu->features);
-        buf_printf(out, "caches %lld %lld %lld\n", (long long)cpu->l1d, (long long)cpu->l2, (long long)cpu->l3);
-        buf_printf(out, "threads %d\n", t->threads);
-    }
     buf_printf(out, "problem %s\n", name);
     buf_printf(out, "bucket %lld,%d,%d,%lld,%lld\n", (long long)t->batch, t->heads, t->kv_heads, (long long)t->q_len,
                (long long)t->kv_len);
     if (caller.field[F_WINDOW]) /* a plan knows no bounds and no size: one window and one page stand for all */
-        buf_printf(out, "window %d\n", DRAW_WINDOW);
+        buf_printf(out, "window %d\n", TYPICAL_WINDOW);
     if (caller.field[F_PAGED])
-        buf_printf(out, "page %d\n", DRAW_PAGE);
+        buf_printf(out, "page %d\n", TYPICAL_PAGE);
     if (buf_ok(out))
         return 0;
     snprintf(err->text, sizeof err->text, "tune: error: out of memory");
@@ -165,27 +98,26 @@ int tune_key(const struct tuner *tuner, const struct tune_target *t, struct buf 
 
 /* ---- candidates ---- */
 
-static int space_size(const struct tuner *tuner, const struct tune_target *t, struct variant *out, int room)
+static int space_size(const struct device *device, const struct tune_target *t, struct variant *out, int room)
 {
     int n = 0;
     for (int isa = 0; isa < ISA_COUNT; isa++)
-        if (!device_why_not(tuner, (enum isa)isa)) {
+        if (!device->backend->why_not(device, (enum isa)isa)) {
             int more = tuning_space(&t->caller, (enum isa)isa, out ? out + n : NULL, out ? room - n : 0);
             n += more;
         }
     return n;
 }
 
-static void init_candidate(struct candidate *c, const struct tuner *tuner, const struct tune_target *t,
+static void init_candidate(struct candidate *c, const struct device *device, const struct tune_target *t,
                            const struct variant *v)
 {
     *c = (struct candidate){.row.variant = *v};
-    c->cycles =
-        tuner->device ? device_cycles(v, t, opencl_target_device(tuner->device)) : estimate_cycles(v, t, tuner->cpu);
+    c->cycles = device->backend->cycles(device, v, t);
     if (v->field[F_HEAD_DIM_V] == v->field[F_HEAD_DIM]) /* as variant_decode has it, so that equal means the same */
         c->row.variant.field[F_HEAD_DIM_V] = 0;
     variant_encode(v, c->row.name);
-    const char *why = device_why_not(tuner, (enum isa)v->field[F_ISA]);
+    const char *why = device->backend->why_not(device, (enum isa)v->field[F_ISA]);
     if (why) {
         c->row.state = ROW_REJECTED;
         c->settled = c->foreign = true;
@@ -201,10 +133,10 @@ static int by_cycles(const void *a, const void *b)
 }
 
 /* The candidates, the best by the model first. */
-static int list_candidates(const struct tuner *tuner, const struct tune_target *t, const struct tune_settings *s,
+static int list_candidates(const struct device *device, const struct tune_target *t, const struct tune_settings *s,
                            struct candidate **out, struct gen_error *err)
 {
-    int n = s->only ? s->only_count : space_size(tuner, t, NULL, 0);
+    int n = s->only ? s->only_count : space_size(device, t, NULL, 0);
     struct variant *all = calloc((size_t)n + 1, sizeof *all);
     *out = calloc((size_t)n + 1, sizeof **out);
     if (!all || !*out) {
@@ -217,31 +149,33 @@ static int list_candidates(const struct tuner *tuner, const struct tune_target *
     if (s->only)
         memcpy(all, s->only, (size_t)n * sizeof *all);
     else
-        space_size(tuner, t, all, n);
+        space_size(device, t, all, n);
     for (int i = 0; i < n; i++)
-        init_candidate(&(*out)[i], tuner, t, &all[i]);
+        init_candidate(&(*out)[i], device, t, &all[i]);
     free(all);
     qsort(*out, (size_t)n, sizeof **out, by_cycles);
     return n;
 }
 
 /* What a device's limits are compared with stands in the emitted text. */
-static bool fits_device(const struct tuner *tuner, const struct candidate *c, struct gen_error *rule)
+static bool fits_device(const struct device *device, const struct candidate *c, struct gen_error *rule)
 {
     struct gen_text text = {0};
-    if (gen_emit(tuner->gen, &c->row.variant, GEN_READABLE, &text, rule) != 0)
+    if (!device->backend->fits)
+        return true;
+    if (emit_for(device, &c->row.variant, &text, rule) != 0)
         return false;
-    bool fits = device_fits(tuner->device, &c->row.variant, &text, rule) == 0;
+    bool fits = device->backend->fits(device, &c->row.variant, &text, rule) == 0;
     gen_text_free(&text);
     return fits;
 }
 
-static bool is_legal(const struct tuner *tuner, struct candidate *c)
+static bool is_legal(const struct device *device, struct candidate *c)
 {
     struct gen_error rule = {""};
     if (c->settled)
         return c->row.state == ROW_TIMED || c->row.state == ROW_DROPPED;
-    if (gen_check(tuner->gen, &c->row.variant, &rule) == 0 && (!tuner->device || fits_device(tuner, c, &rule)))
+    if (gen_check(device->resources->gen, &c->row.variant, &rule) == 0 && fits_device(device, c, &rule))
         return true;
     c->row.state = ROW_REJECTED;
     c->settled = true;
@@ -348,11 +282,11 @@ static struct candidate *fastest(struct candidate *c, int n)
     return best;
 }
 
-static bool source_holds(const struct tuner *tuner, attn_compiler compiler, const struct candidate *c)
+static bool source_holds(const struct device *device, const struct candidate *c)
 {
     struct gen_text text = {0};
     struct gen_error ignored;
-    if (emit_for(tuner, compiler, &c->row.variant, &text, &ignored) != 0)
+    if (emit_for(device, &c->row.variant, &text, &ignored) != 0)
         return false;
     bool same = cache_hash(text.data, text.size) == c->source;
     gen_text_free(&text);
@@ -370,14 +304,14 @@ static void forget(struct candidate *c)
 
 /* The cache's winner whose source is still what would be emitted; others are forgotten, and measured again. Without a
  * winner those that were dropped for being behind one are forgotten too. */
-static struct candidate *cached_winner(const struct tuner *tuner, attn_compiler compiler, struct candidate *c, int n)
+static struct candidate *cached_winner(const struct device *device, struct candidate *c, int n)
 {
     for (;;) {
         struct candidate *best = fastest(c, n);
         for (int i = 0; !best && i < n; i++)
             if (c[i].from_cache && c[i].row.state == ROW_DROPPED)
                 forget(&c[i]);
-        if (!best || source_holds(tuner, compiler, best))
+        if (!best || source_holds(device, best))
             return best;
         forget(best);
     }
@@ -385,18 +319,18 @@ static struct candidate *cached_winner(const struct tuner *tuner, attn_compiler 
 
 /* ---- the rigors ---- */
 
-static int estimate(const struct tuner *tuner, struct candidate *c, int n, struct tune_result *out,
+static int estimate(const struct device *device, struct candidate *c, int n, struct tune_result *out,
                     struct gen_error *err)
 {
     for (int i = 0; i < n; i++)
-        if (is_legal(tuner, &c[i])) {
+        if (is_legal(device, &c[i])) {
             out->winner = c[i].row.variant;
             return 0;
         }
     return nothing_legal(c, n, err);
 }
 
-static void store(const struct tuner *tuner, const char *key, const struct candidate *c, int n, double limit,
+static void store(const struct device *device, const char *key, const struct candidate *c, int n, double limit,
                   bool patient, struct tune_result *out)
 {
     struct gen_error why = {""};
@@ -404,30 +338,30 @@ static void store(const struct tuner *tuner, const char *key, const struct candi
     for (int i = 0; entry.rows && i < n; i++)
         if (!c[i].foreign && !c[i].from_cache)
             to_cache_row(&c[i], limit, patient, &entry.rows[entry.n++]);
-    if (entry.rows && tuner->cache)
-        out->stored = cache_store(tuner->cache, &entry, &why) == 0;
+    if (entry.rows && device->resources->cache)
+        out->stored = cache_store(device->resources->cache, &entry, &why) == 0;
     snprintf(out->not_stored, sizeof out->not_stored, "%.*s", (int)sizeof out->not_stored - 1,
-             tuner->cache ? why.text : "there is no cache");
+             device->resources->cache ? why.text : "there is no cache");
     free(entry.rows);
 }
 
-static int measure(const struct tuner *tuner, const struct tune_settings *settings, double limit, const char *key,
+static int measure(struct device *device, const struct tune_settings *settings, double limit, const char *key,
                    struct candidate *c, int n, struct tune_result *out, struct gen_error *err)
 {
     int legal = 0;
     for (int i = 0; i < n; i++)
-        legal += is_legal(tuner, &c[i]);
+        legal += is_legal(device, &c[i]);
     if (!legal)
         return nothing_legal(c, n, err);
-    if (search_measure(tuner, &out->timed, settings, limit, c, n, out, err) != 0)
+    if (search_measure(device, &out->timed, settings, limit, c, n, out, err) != 0)
         return -1;
     for (int i = 0; i < n; i++) /* what was not timed anew is known all the same */
         if (c[i].unreached && c[i].before) {
             c[i].source = c[i].before->source;
-            if (source_holds(tuner, out->timed.compiler, &c[i]))
+            if (source_holds(device, &c[i]))
                 from_cache_row(&c[i], c[i].before);
         }
-    store(tuner, key, c, n, limit, settings->rigor == ATTN_PATIENT, out);
+    store(device, key, c, n, limit, settings->rigor == ATTN_PATIENT, out);
     const struct candidate *best = fastest(c, n);
     if (best) {
         out->winner = best->row.variant;
@@ -441,37 +375,22 @@ static int measure(const struct tuner *tuner, const struct tune_settings *settin
     return -1;
 }
 
-/* The same of portable kernels on a device whose tensor cores others would use, for types that these have. */
-static void tell_portable(const struct tuner *tuner, const struct candidate *c, int n, struct tune_result *out)
+/* A fall-back is many times slower, so taking it for want of others is told; not when somebody asked for it, by naming
+ * candidates or otherwise, nor where it won against them. */
+static void tell_fallback(const struct device *device, struct candidate *c, int n, struct tune_result *out)
 {
-    if (out->winner.field[F_ISA] != ISA_PORTABLE || out->winner.field[F_DTYPE] == DTYPE_F32 ||
-        device_why_not(tuner, ISA_SM80))
+    const char *why = NULL;
+    const enum isa expected = device->backend->expected(device, &out->winner, &why);
+    if (expected == ISA_COUNT)
         return;
     for (int i = 0; i < n; i++)
-        if (c[i].row.variant.field[F_ISA] == ISA_SM80 && c[i].row.note[0]) {
-            snprintf(out->fallback, sizeof out->fallback, "%s", c[i].row.note);
-            return;
-        }
-}
-
-/* Plain C is many times slower than vectors, so taking it for want of them is told; not when somebody asked for it, by
- * naming candidates or by ATTNGEN_ISA. */
-static void tell_fallback(const struct tuner *tuner, struct candidate *c, int n, struct tune_result *out)
-{
-    const char *why = cpu_why_not(tuner->cpu, ISA_AVX2);
-    if (tuner->device) {
-        tell_portable(tuner, c, n, out);
-        return;
-    }
-    if (out->winner.field[F_ISA] != ISA_C || (why && tuner->cpu->has[ISA_AVX2]))
-        return;
-    for (int i = 0; i < n; i++)
-        if (c[i].row.variant.field[F_ISA] != ISA_C) {
-            if (is_legal(tuner, &c[i]))
+        if (c[i].row.variant.field[F_ISA] != out->winner.field[F_ISA]) {
+            if (is_legal(device, &c[i]))
                 return;
-            why = why ? why : c[i].row.note;
+            if (!why && c[i].row.variant.field[F_ISA] == (int32_t)expected)
+                why = c[i].row.note;
         }
-    snprintf(out->fallback, sizeof out->fallback, "%s", why ? why : "there is no candidate with vectors");
+    snprintf(out->fallback, sizeof out->fallback, "%s", why ? why : "there is no other candidate");
 }
 
 static int by_speed(const void *a, const void *b)
@@ -505,7 +424,7 @@ static int give_rows(const struct candidate *c, int n, struct tune_result *out, 
     return 0;
 }
 
-int tune(const struct tuner *tuner, const struct tune_target *target, const struct tune_settings *settings,
+int tune(struct device *device, const struct tune_target *target, const struct tune_settings *settings,
          struct tune_result *out, struct gen_error *err)
 {
     struct candidate *c = NULL;
@@ -513,29 +432,34 @@ int tune(const struct tuner *tuner, const struct tune_target *target, const stru
     struct buf key = {0};
     double limit = settings->rigor == ATTN_PATIENT ? PATIENT_LIMIT : TIME_LIMIT;
     int result = -1;
+    *out = (struct tune_result){0};
+    if (device->only) {
+        snprintf(err->text, sizeof err->text, "there is nothing to tune: device %s has one kernel", device->name);
+        return -1;
+    }
     if (settings->time_limit > 0)
         limit = settings->time_limit;
-    *out = (struct tune_result){.timed = search_problem(tuner, target)};
-    int n = list_candidates(tuner, target, settings, &c, err);
-    if (n < 0 || tune_key(tuner, target, &key, err) != 0)
+    *out = (struct tune_result){.timed = search_problem(device, target)};
+    int n = list_candidates(device, target, settings, &c, err);
+    if (n < 0 || tune_key(device, target, &key, err) != 0)
         goto cleanup;
-    if (tuner->cache) {
-        cache_load(tuner->cache, key.data, &entry);
-        cache_file(tuner->cache, key.data, out->path);
+    if (device->resources->cache) {
+        cache_load(device->resources->cache, key.data, &entry);
+        cache_file(device->resources->cache, key.data, out->path);
     }
     recall(c, n, &entry, limit, wants_patience(settings, &entry));
-    const struct candidate *known = cached_winner(tuner, target->compiler, c, n);
+    const struct candidate *known = cached_winner(device, c, n);
     /* A search that is to be extended may yet be complete: then too nothing is timed. */
     if (known && (settings->rigor == ATTN_ESTIMATE || !settings->extend || all_settled(c, n))) {
         out->winner = known->row.variant;
         out->from_cache = true;
         result = 0;
     } else if (settings->rigor == ATTN_ESTIMATE)
-        result = estimate(tuner, c, n, out, err);
+        result = estimate(device, c, n, out, err);
     else
-        result = measure(tuner, settings, limit, key.data, c, n, out, err);
+        result = measure(device, settings, limit, key.data, c, n, out, err);
     if (result == 0 && !settings->only)
-        tell_fallback(tuner, c, n, out);
+        tell_fallback(device, c, n, out);
     if (result == 0 && (out->from_cache || settings->rigor != ATTN_ESTIMATE))
         result = give_rows(c, n, out, err);
 cleanup:

@@ -6,39 +6,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "gen/buf.h"
-#include "gen/gen.h"
-#include "attn.h"
-#include "cache/cache.h"
-#include "cpu/cc.h"
-#include "cpu/processor.h"
-#include "cpu/tcc.h"
-#include "system/threads.h"
-
-/* The problem, as a caller states it. Tuning fields of `caller` are ignored. Windows and pages are timed as draw.h has
- * them: their sizes are a run's, not a plan's. */
-struct tune_target {
-    struct variant caller;
-    int heads, kv_heads;
-    int64_t batch, q_len, kv_len;
-    int threads;
-    attn_compiler compiler; /* its winners are its own, under a key of their own */
-};
+#include "backend/backend.h"
 
 /* Rounds a problem to the one that is tuned for, so that neighbours share a winner: lengths up to powers of two; heads
  * down to four a thread, with their number a KV head as near as that allows; batch to what makes four a thread with
  * them, 1 when heads suffice. The rest stays exact. Doing it twice changes nothing more. */
 void tune_bucket(struct tune_target *target);
-
-/* What a search works with; all but cache, cc and device must be there. */
-struct tuner {
-    const struct gen *gen;
-    struct cache *cache; /* NULL: none */
-    struct pool *pool;   /* NULL: one thread */
-    const struct cpu *cpu;
-    struct cc *cc; /* NULL: only libtcc compiles */
-    struct opencl_target *device; /* kernels run there, and the target's compiler is not looked at; NULL: on cpu */
-};
 
 struct tune_row {
     struct variant variant;
@@ -69,32 +42,31 @@ struct tune_result {
     struct tune_row *rows;     /* measured, or from cache: fastest first, then dropped, wrong, rejected ones */
     int n;
     double peak_gflops;        /* all threads together; 0 when nothing was timed */
+    enum dtype peak_dtype;     /* of what is multiplied; sums are f32 */
     struct tune_target timed;  /* what was timed: the target, made smaller where one run would take long */
     bool stored;               /* not ESTIMATE: the cache has it now */
     char path[CACHE_PATH_MAX]; /* of the entry in the cache; "" when there is no cache */
     char not_stored[256];      /* why not, when not stored */
-    char fallback[256];        /* why the winner is plain C when no kernel with vectors could be had; "" otherwise */
+    char fallback[256];        /* why nothing faster than a fall-back (isa_slow) could be had; "" otherwise */
 };
 
 /* Finds the winner. With ATTN_ESTIMATE and no cached one: the best by the model, nothing compiled, timed or stored.
  * With ATTN_MEASURE each candidate is compiled, checked, then timed; those that the cache knows are not measured again.
  * With ATTN_PATIENT those are known that a patient search timed, and a winner is one of such a search. At the time
- * limit the best so far wins, be it the cache's. 0, or -1 and the reason: a rule when no candidate can be emitted. */
-int tune(const struct tuner *tuner, const struct tune_target *target, const struct tune_settings *settings,
+ * limit the best so far wins, be it the cache's. 0, or -1 and the reason: a rule when no candidate can be emitted, or that
+ * the device has one kernel, so that there is nothing to tune. */
+int tune(struct device *device, const struct tune_target *target, const struct tune_settings *settings,
          struct tune_result *out, struct gen_error *err);
 void tune_result_free(struct tune_result *result); /* NULL is allowed */
 
 /* Emits and compiles a variant as both tuner and plan run it; *source is the hash of the text. source may be NULL. */
-int tune_compile(const struct tuner *tuner, attn_compiler compiler, const struct variant *variant, struct kernel *out,
-                 uint64_t *source, struct gen_error *err);
+int tune_compile(struct device *device, const struct variant *variant, struct kernel *out, uint64_t *source,
+                 struct gen_error *err);
 
-/* What a target's `threads` is: of a device the units, whatever the caller has. */
-int tune_threads(const struct tuner *tuner, int threads);
-
-/* What compiles, as keys and logs tell it: name, flags, version. 0, or -1 and why it cannot be had here. */
-int tune_compiler(const struct tuner *tuner, attn_compiler compiler, struct buf *out, struct gen_error *err);
+/* What a target's `threads` is: of a device with units these, whatever the caller has. */
+int tune_threads(const struct device *device, int threads);
 
 /* Adds the key under which the cache holds a target: a line for each thing that timings depend on. */
-int tune_key(const struct tuner *tuner, const struct tune_target *target, struct buf *out, struct gen_error *err);
+int tune_key(const struct device *device, const struct tune_target *target, struct buf *out, struct gen_error *err);
 
 #endif

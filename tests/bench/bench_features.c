@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../kit/devices.h"
 #include "runtime/numerics/convert.h"
 #include "../kit/child.h"
 #include "../kit/features.h"
@@ -301,7 +302,7 @@ static int start(struct bench *b)
         fprintf(stderr, "bench_features: error: %s\n", b->csv ? err.text : "out/bench/features.csv cannot be written");
         return -1;
     }
-    b->isa = best_isa(&b->context->cpu);
+    b->isa = best_isa(cpu_of(b->context));
     fprintf(b->csv,
             "what,measured,unit,floor,met,noisy,samples,min_s,median_s,other_samples,other_min_s,other_median_s\n");
     return 0;
@@ -321,7 +322,7 @@ int main(int argc, char **argv)
     if (status == 0 && b.isa == ISA_C) {
         printf("neither AVX-512 nor AVX2 here: plain C under libtcc has no vectors, and was promised nothing\n");
     } else if (status == 0) {
-        printf("%s, %d cores; ~ marks what never became quiet\n", b.context->cpu.model, b.context->cpu.cores);
+        printf("%s, %d cores; ~ marks what never became quiet\n", cpu_of(b.context)->model, cpu_of(b.context)->cores);
         table_head();
         if (!*only || strcmp(only, "features") == 0)
             bench_features(&b);

@@ -14,11 +14,10 @@
 #include <string.h>
 
 #include "../../gen/space.h"
-#include "runtime/cpu/processor.h"
 #include "runtime/opencl/variants.h"
 #include "runtime/judge/draw.h"
 #include "runtime/opencl/internal.h"
-#include "runtime/numerics/reference.h"
+#include "runtime/judge/check.h"
 #include "runtime/system/timer.h"
 #include "runtime/tune/tune.h"
 #include "runtime/judge/workload.h"
@@ -34,8 +33,8 @@ struct question {
 struct worker {
     struct gen *gen;
     struct opencl *cl;
-    struct cpu cpu;
-    struct tuner tuner;
+    struct resources resources;
+    struct opencl_target *target;
     struct built {
         struct kernel kernel;
         char name[GEN_NAME_MAX];
@@ -71,7 +70,7 @@ static int build(struct worker *w, const struct variant *v)
     struct built *b = &w->built[w->next];
     kernel_free(&b->kernel);
     b->name[0] = 0;
-    if (tune_compile(&w->tuner, ATTN_TCC, v, &b->kernel, NULL, &w->err) != 0)
+    if (tune_compile(&w->target->base, v, &b->kernel, NULL, &w->err) != 0)
         return -1;
     memcpy(b->name, name, sizeof name);
     w->next = (w->next + 1) % KERNELS;
@@ -98,7 +97,7 @@ static int need_memory(struct worker *w, int which, enum dtype type, size_t elem
     for (size_t at = size; at < bytes; at += size)
         memcpy((char *)data + at, data, bytes - at < size ? bytes - at : size);
     w->memory[which] =
-        api->clCreateBuffer(w->tuner.device->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes, data, &code);
+        api->clCreateBuffer(w->target->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes, data, &code);
     free(data);
     w->size[which] = code == CL_SUCCESS ? bytes : 0;
     return opencl_failed(code, "clCreateBuffer", &w->err);
@@ -144,7 +143,7 @@ static double wall_batch(struct worker *w, const struct attn_args *args, int lau
     w->cl->api.clFinish(w->plain);
     const double start = timer_now();
     for (int i = 0; i < launches; i++)
-        if (opencl_enqueue(w->now->kernel.opencl, args, &on, &w->err) != 0)
+        if (opencl_enqueue(opencl_kernel_of(&w->now->kernel), args, &on, &w->err) != 0)
             return -1;
     w->cl->api.clFinish(w->plain);
     return (timer_now() - start) * 1e3;
@@ -162,7 +161,7 @@ static double time_batch(struct worker *w, const struct attn_args *args, int lau
                                      .v = w->memory[2],
                                      .o = w->memory[3],
                                      .event = (void **)event};
-        if (opencl_enqueue(w->now->kernel.opencl, args, &on, &w->err) != 0)
+        if (opencl_enqueue(opencl_kernel_of(&w->now->kernel), args, &on, &w->err) != 0)
             return -1;
     }
     double ms = event_ms(w, first, last ? last : first);
@@ -192,7 +191,7 @@ static int answer_time(struct worker *w, const struct question *q, bool wall, in
     for (int i = 0; i < batches; i++)
         if ((ms[i] = (wall ? wall_batch : time_batch)(w, &args, launches) / launches) < 0)
             return -1;
-    const struct opencl_build *b = opencl_kernel_build(w->now->kernel.opencl);
+    const struct opencl_build *b = opencl_kernel_build(opencl_kernel_of(&w->now->kernel));
     printf("{\"variant\": \"%s\", \"flops\": %.6g, \"registers\": %d, \"spills\": %lld, \"serialised\": %d, \"ms\": [",
            w->now->name, attention_flops(&q->v, &args), b->registers, (long long)b->spill_bytes, b->serialised);
     for (int i = 0; i < batches; i++)
@@ -220,7 +219,7 @@ static int need_reader(struct worker *w, size_t bytes, cl_kernel *out)
     const struct opencl_api *api = &w->cl->api;
     const cl_ulong count = bytes / 16;
     cl_int code;
-    if (!w->reader && !(w->reader = opencl_build_program(w->tuner.device, &source, &w->err)))
+    if (!w->reader && !(w->reader = opencl_build_program(w->target, &source, &w->err)))
         return -1;
     if (need_memory(w, 1, DTYPE_BF16, bytes / 2) != 0 || need_memory(w, 3, DTYPE_BF16, 64) != 0)
         return -1;
@@ -235,7 +234,7 @@ static int need_reader(struct worker *w, size_t bytes, cl_kernel *out)
 static int answer_read(struct worker *w, size_t bytes, int batches, int launches)
 {
     enum { ITEMS = 512, GROUPS = 4 }; /* of a unit */
-    const size_t local = ITEMS, global = (size_t)w->tuner.device->device.units * GROUPS * ITEMS;
+    const size_t local = ITEMS, global = (size_t)w->target->device.units * GROUPS * ITEMS;
     const struct opencl_api *api = &w->cl->api;
     cl_kernel kernel = NULL;
     if (need_reader(w, bytes, &kernel) != 0)
@@ -282,12 +281,12 @@ static int answer_tune(struct worker *w, const struct question *q, double second
                                  .batch = q->shape.batch,
                                  .q_len = q->shape.q_len,
                                  .kv_len = q->shape.kv_len,
-                                 .threads = tune_threads(&w->tuner, 0)};
+                                 .threads = tune_threads(&w->target->base, 0)};
     const struct tune_settings settings = {.rigor = seconds > 0 ? ATTN_MEASURE : ATTN_ESTIMATE, .time_limit = seconds};
     struct tune_result result = {0};
     char name[GEN_NAME_MAX];
     tune_bucket(&target);
-    if (tune(&w->tuner, &target, &settings, &result, &w->err) != 0)
+    if (tune(&w->target->base, &target, &settings, &result, &w->err) != 0)
         return -1;
     variant_encode(&result.winner, name);
     tune_result_free(&result);
@@ -358,7 +357,7 @@ static int answer(struct worker *w, char *line)
     if (n >= 4 && !strcmp(word[0], "read"))
         return answer_read(w, (size_t)atoll(word[1]), atoi(word[2]), atoi(word[3]));
     if (n == 4 && !strcmp(word[0], "draw")) {
-        if (gpu_plot(word[1], word[2], opencl_target_device(w->tuner.device)->name, atof(word[3]), &w->err) != 0)
+        if (gpu_plot(word[1], word[2], opencl_target_device(w->target)->name, atof(word[3]), &w->err) != 0)
             return -1;
         printf("{\"drawn\": true}\n");
         return 0;
@@ -377,15 +376,16 @@ static int open_worker(struct worker *w)
     cl_int code;
     if (gen_open(&w->gen, &w->err) != 0 || opencl_open(&w->cl, &w->err) != 0)
         return -1;
-    cpu_detect(&w->cpu);
-    w->tuner = (struct tuner){.gen = w->gen, .cpu = &w->cpu};
+    w->resources = (struct resources){.gen = w->gen};
+    w->cl->resources = &w->resources;
+    w->cl->backend = &opencl_backend;
     int index = opencl_find(w->cl, "opencl", &w->err);
-    if (index < 0 || opencl_own(w->cl, index, &w->tuner.device, &w->err) != 0)
+    if (index < 0 || opencl_own(w->cl, index, &w->target, &w->err) != 0)
         return -1;
-    w->queue = w->cl->api.clCreateCommandQueue(w->tuner.device->context, w->tuner.device->device.id,
+    w->queue = w->cl->api.clCreateCommandQueue(w->target->context, w->target->device.id,
                                                CL_QUEUE_PROFILING_ENABLE, &code);
     if (code == CL_SUCCESS)
-        w->plain = w->cl->api.clCreateCommandQueue(w->tuner.device->context, w->tuner.device->device.id, 0, &code);
+        w->plain = w->cl->api.clCreateCommandQueue(w->target->context, w->target->device.id, 0, &code);
     return opencl_failed(code, "clCreateCommandQueue", &w->err);
 }
 
@@ -398,7 +398,7 @@ int main(int argc, char **argv)
         printf("# no device to time kernels on: %s\n", w.err.text);
         return asked;
     }
-    const struct opencl_device *d = opencl_target_device(w.tuner.device);
+    const struct opencl_device *d = opencl_target_device(w.target);
     printf("{\"device\": \"%s\", \"driver\": \"%s\", \"capability\": %d, \"units\": %d}\n", d->name, d->driver,
            d->capability, d->units);
     fflush(stdout);

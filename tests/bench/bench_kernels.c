@@ -17,7 +17,7 @@
 #include "runtime/cpu/processor.h"
 #include "runtime/cpu/tcc.h"
 #include "runtime/cpu/peak.h"
-#include "runtime/numerics/reference.h"
+#include "runtime/judge/check.h"
 #include "runtime/system/timer.h"
 #include "../kit/child.h"
 #include "common.h"

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../kit/devices.h"
 #include "runtime/numerics/convert.h"
 #include "runtime/api/plan.h"
 #include "runtime/system/timer.h"
@@ -78,7 +79,7 @@ cleanup:
 
 static void bench_threads(struct bench *b)
 {
-    if (b->context->cpu.cores < 2) {
+    if (cpu_of(b->context)->cores < 2) {
         printf("one core here: two threads are not compared with one\n");
         return;
     }
@@ -137,7 +138,7 @@ static void compare_opencl(struct bench *b, const char *device, int dim, int64_t
             goto cleanup;
         }
     }
-    const struct contest contest = contest_of(b, b->context->cpu.cores);
+    const struct contest contest = contest_of(b, cpu_of(b->context)->cores);
     strcat(what, compete(&contest, c, CONTENDERS) ? "" : "~");
     for (int i = C; i <= CL; i++)
         if (work[i].status != ATTN_OK)
@@ -156,12 +157,13 @@ cleanup:
 static bool find_processor(struct bench *b, char name[24])
 {
     const struct opencl_device *device;
-    struct opencl *cl;
     struct gen_error err;
-    if (context_opencl(b->context, &cl, &err) != 0) {
+    struct device *first;
+    if (devices_find(b->context->devices, "opencl", ATTN_TCC, &first, &err) != 0) {
         printf("OpenCL is not measured: %s\n", err.text);
         return false;
     }
+    const struct opencl *cl = opencl_of(b->context);
     int count = opencl_devices(cl, &device);
     for (int i = 0; i < count; i++)
         if (device[i].type == OPENCL_CPU && !device[i].why_not[0]) {
@@ -201,19 +203,19 @@ static int started(const char *cache, const char *device)
     struct attn_problem p = work_problem(ATTN_F32, 64, 4, 512, device ? 0 : 1);
     struct attn_context *context;
     struct attn_plan *plan;
-    struct opencl *cl;
+    struct device *found;
     struct gen_error err;
     struct start s = {0};
     p.device = device;
     if (attn_context_create(&options, &context, NULL) != ATTN_OK)
         return 1;
     double start = timer_now();
-    if (device && context_opencl(context, &cl, &err) != 0)
+    if (device && devices_find(context->devices, device, ATTN_TCC, &found, &err) != 0)
         return 1;
     s.queries = device ? timer_now() - start : 0;
     if (attn_plan_create(context, &p, &plan, NULL) != ATTN_OK)
         return 1;
-    s.cached = device ? opencl_kernel_build(plan->kernel.opencl)->from_cache : plan->cached;
+    s.cached = device ? opencl_kernel_build(opencl_kernel_of(&plan->kernel))->from_cache : plan->cached;
     if (write(STDOUT_FILENO, &s, sizeof s) != sizeof s)
         return 1;
     attn_plan_destroy(plan);
@@ -300,7 +302,7 @@ int main(int argc, char **argv)
         return 1;
     }
     pool_spread(b.context->pool);
-    printf("%s, %d cores; ~ marks what never became quiet\n", b.context->cpu.model, b.context->cpu.cores);
+    printf("%s, %d cores; ~ marks what never became quiet\n", cpu_of(b.context)->model, cpu_of(b.context)->cores);
     table_head();
     bench_threads(&b);
     bench_call(&b);

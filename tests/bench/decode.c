@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../kit/devices.h"
 #include "bandwidth.h"
 #include "promises.h"
 
@@ -95,7 +96,7 @@ static struct attn_problem decode_problem(const struct bench *b, attn_dtype dtyp
                                           int64_t kv_len, int threads)
 {
     int64_t one = kv_heads * kv_len * 2 * DIM * (int64_t)(dtype == ATTN_F32 ? 4 : 2);
-    int64_t most = INT64_C(256) << 20, bytes = 4 * b->context->cpu.l3 > most ? 4 * b->context->cpu.l3 : most;
+    int64_t most = INT64_C(256) << 20, bytes = 4 * cpu_of(b->context)->l3 > most ? 4 * cpu_of(b->context)->l3 : most;
     return (struct attn_problem){.size = sizeof(struct attn_problem),
                                  .dtype = dtype,
                                  .head_dim = DIM,
@@ -296,7 +297,7 @@ static void compare_shared(struct bench *b, attn_dtype dtype)
 
 void bench_decode(struct bench *b)
 {
-    int cores = b->context->cpu.cores;
+    int cores = cpu_of(b->context)->cores;
     printf("decode: %d query heads over 8, D=%d; share of the bandwidth of a loop that reads the same K and V\n", HEADS,
            DIM);
     if (cores < 2)

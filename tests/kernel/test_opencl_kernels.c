@@ -75,22 +75,22 @@ struct task {
 static int run_variant(void *arg)
 {
     const struct task *t = arg;
-    struct tuner tuner = {.gen = t->suite->gen};
+    struct opencl_target *target = NULL;
     struct gen_error err;
     struct gen_text text;
     struct kernel kernel;
     struct opencl *cl;
     int index = opencl_open(&cl, &err) == 0 ? opencl_find(cl, "opencl", &err) : -1;
-    if (index < 0 || opencl_own(cl, index, &tuner.device, &err) != 0 ||
-        gen_emit(tuner.gen, t->v, GEN_READABLE, &text, &err) != 0 ||
-        device_compile(&tuner, t->v, &text, &kernel, &err) != 0) {
+    if (index < 0 || opencl_own(cl, index, &target, &err) != 0 ||
+        gen_emit(t->suite->gen, t->v, GEN_READABLE, &text, &err) != 0 ||
+        opencl_variant_build(target, NULL, t->v, &text, &kernel, &err) != 0) {
         snprintf(t->out->text, sizeof t->out->text, "%.600s", err.text);
         t->out->failed = 1;
         return 0;
     }
     /* As if the card had few units: work-groups that stay walk through several tiles, of small problems too. */
     if (t->v->field[F_ISA] == ISA_SM90)
-        tuner.device->device.units = UNITS;
+        target->device.units = UNITS;
     judge_shapes(t->v, &kernel, t->suite->seed, t->suite->soak ? INFINITY : MOST_FLOPS, NULL, t->suite->totals, t->out);
     return 0;
 }
@@ -138,7 +138,7 @@ static bool within(void *arg, const struct variant *v)
     struct gen_error err;
     if (gen_emit(l->gen, v, GEN_READABLE, &text, &err) != 0)
         return false;
-    bool fits = device_fits(&l->target, v, &text, &err) == 0 && (l->soak || text.size <= MOST_TEXT);
+    bool fits = opencl_variant_fits(&l->target, v, &text, &err) == 0 && (l->soak || text.size <= MOST_TEXT);
     gen_text_free(&text);
     return fits;
 }
@@ -196,7 +196,7 @@ static void choose_steps(struct suite *s, const struct opencl_device *device, en
         struct gen_error err;
         if (variant_decode(stripped[i], v, &err) != 0)
             fail_msg("%s", err.text);
-        s->count += !device_isa_why_not(device, (enum isa)v->field[F_ISA]);
+        s->count += !opencl_isa_why_not(device, (enum isa)v->field[F_ISA]);
     }
 }
 
@@ -223,7 +223,7 @@ static void choose_large(struct suite *s, const struct opencl_device *device, en
         struct gen_error err;
         if (variant_decode(names[i], v, &err) != 0 || gen_emit(s->gen, v, GEN_READABLE, &text, &err) != 0)
             fail_msg("%s", err.text);
-        if (device_fits(&target, v, &text, &err) == 0)
+        if (opencl_variant_fits(&target, v, &text, &err) == 0)
             s->count++;
         else if (text.local_bytes <= 48 << 10 || !strstr(err.text, "bytes of local memory; expected at most"))
             fail_msg("%s", err.text);
@@ -249,8 +249,8 @@ static void on_the_device(struct suite *s, const char *what, enum isa isa, choos
     assert_non_null(found);
     if (run_child(find_device, found, TIMEOUT, why, sizeof why) != 0)
         fail_msg("%s%s", found->err.text, why);
-    if (device_isa_why_not(&found->device, isa)) {
-        print_message("# %s %s; the first device is %s\n", what, device_isa_why_not(&found->device, isa),
+    if (opencl_isa_why_not(&found->device, isa)) {
+        print_message("# %s %s; the first device is %s\n", what, opencl_isa_why_not(&found->device, isa),
                       found->device.name);
         shared_free(found, sizeof *found);
         skip();

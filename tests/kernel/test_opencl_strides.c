@@ -16,7 +16,7 @@
 #include "../../gen/gen.h"
 #include "runtime/opencl/variants.h"
 #include "runtime/opencl/internal.h"
-#include "runtime/numerics/reference.h"
+#include "runtime/judge/check.h"
 #include "../kit/card.h"
 #include "../kit/seed.h"
 
@@ -155,7 +155,7 @@ static void run(const struct suite *s, const struct variant *v, const struct ker
                                  .k_at = t[K].at,
                                  .v_at = t[V].at,
                                  .o_at = t[O].at};
-    if (opencl_enqueue(kernel->opencl, &a, &on, &err) != 0)
+    if (opencl_enqueue(opencl_kernel_of(kernel), &a, &on, &err) != 0)
         fail_msg("%s: %s", l->what, err.text);
     card_read(&s->card, m[O], t[O].data, (size_t)t[O].elements * sizeof *t[O].data);
     card_read(&s->card, m_lse, lse, sizeof lse);
@@ -177,7 +177,7 @@ static void run(const struct suite *s, const struct variant *v, const struct ker
 
 static void check_variant(const struct suite *s, const char *name)
 {
-    struct tuner tuner = {.gen = s->gen, .device = s->card.target};
+    struct opencl_target *target = s->card.target;
     const char *filter = getenv("ATTN_FILTER");
     uint64_t seed = test_seed();
     struct gen_error err;
@@ -187,7 +187,7 @@ static void check_variant(const struct suite *s, const char *name)
     if (filter && !strstr(name, filter))
         return;
     if (variant_decode(name, &v, &err) != 0 || gen_emit(s->gen, &v, GEN_READABLE, &text, &err) != 0 ||
-        device_compile(&tuner, &v, &text, &kernel, &err) != 0)
+        opencl_variant_build(target, NULL, &v, &text, &kernel, &err) != 0)
         fail_msg("%s", err.text);
     const int count = v.field[F_COPY] == COPY_PLAIN ? LAYOUTS : WHOLE;
     for (int i = 0; i < count; i++) {
@@ -201,9 +201,9 @@ static void check_variant(const struct suite *s, const char *name)
 static void check_level(void **state, enum isa isa, const char *const *names, int count)
 {
     const struct suite *s = *state;
-    if (!s->card.target || device_isa_why_not(opencl_target_device(s->card.target), isa)) {
+    if (!s->card.target || opencl_isa_why_not(opencl_target_device(s->card.target), isa)) {
         print_message("# %s\n",
-                      s->card.target ? device_isa_why_not(opencl_target_device(s->card.target), isa) : s->card.why);
+                      s->card.target ? opencl_isa_why_not(opencl_target_device(s->card.target), isa) : s->card.why);
         skip();
     }
     for (int i = 0; i < count; i++)

@@ -55,7 +55,7 @@ static int judge(void *arg)
     const struct task *task = arg;
     struct found *found = task->found;
     struct step_shape shapes[STEP_SHAPES];
-    struct tuner tuner = {0};
+    struct opencl_target *target = NULL;
     struct gen *gen;
     struct opencl *cl;
     struct variant v;
@@ -65,9 +65,9 @@ static int judge(void *arg)
     if (gen_open(&gen, &found->err) != 0 || opencl_open(&cl, &found->err) != 0)
         return 1;
     int index = opencl_find(cl, "opencl", &found->err);
-    if (index < 0 || opencl_own(cl, index, &tuner.device, &found->err) != 0 ||
+    if (index < 0 || opencl_own(cl, index, &target, &found->err) != 0 ||
         variant_decode(task->name, &v, &found->err) != 0 || gen_emit(gen, &v, GEN_READABLE, &text, &found->err) != 0 ||
-        device_compile(&tuner, &v, &text, &kernel, &found->err) != 0)
+        opencl_variant_build(target, NULL, &v, &text, &kernel, &found->err) != 0)
         return 1;
     const int count = step_shapes(&v, shapes);
     for (int i = 0; i < count; i++) {
@@ -114,13 +114,13 @@ static int judge_wrong(void *arg)
     const char *const mine[] = {"matmul_f32_on_portable_q16k16", "softmax_f32_on_portable_l16"};
     const char *const other[] = {"matmul_f32_transposed_on_portable_q16k16", "softmax_f32_causal_on_portable_l16"};
     const struct step_shape shape = {1, 2, 2, 19, 19, 19, .scale = 1, .offset = 3};
-    struct tuner tuner = {0};
+    struct opencl_target *target = NULL;
     struct gen *gen;
     struct opencl *cl;
     struct gen_error err;
     (void)arg;
     if (gen_open(&gen, &err) != 0 || opencl_open(&cl, &err) != 0 ||
-        opencl_own(cl, opencl_find(cl, "opencl", &err), &tuner.device, &err) != 0)
+        opencl_own(cl, opencl_find(cl, "opencl", &err), &target, &err) != 0)
         return 1;
     for (int i = 0; i < 2; i++) {
         struct variant v, w;
@@ -128,7 +128,7 @@ static int judge_wrong(void *arg)
         struct kernel kernel;
         struct step_check check;
         if (variant_decode(mine[i], &v, &err) || variant_decode(other[i], &w, &err) ||
-            gen_emit(gen, &v, GEN_READABLE, &text, &err) || device_compile(&tuner, &v, &text, &kernel, &err))
+            gen_emit(gen, &v, GEN_READABLE, &text, &err) || opencl_variant_build(target, NULL, &v, &text, &kernel, &err))
             return 2;
         if (step_judge(&v, &kernel, &shape, 1, &check, &err) != 0 || check.error > check.bound)
             return 3;

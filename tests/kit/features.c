@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "runtime/numerics/reference.h"
+#include "runtime/judge/check.h"
 
 void problem_add(struct attn_problem *p, unsigned with)
 {

@@ -77,7 +77,8 @@ struct ladder {
     struct ladder_problem problem;
     struct gen *gen;
     struct opencl *cl;
-    struct tuner tuner;
+    struct opencl_target *target;
+    struct cache *cache;
     cl_command_queue queue;
     cl_mem buffer[TENSORS];
     size_t size[TENSORS];
@@ -87,7 +88,7 @@ struct ladder {
 
 const struct opencl_device *ladder_device(const struct ladder *l)
 {
-    return opencl_target_device(l->tuner.device);
+    return opencl_target_device(l->target);
 }
 
 static struct attn_args args_of(const struct ladder_problem *p)
@@ -127,11 +128,10 @@ int ladder_open(const struct ladder_problem *problem, struct cache *cache, struc
         return -1;
     l->problem = *problem;
     int index = gen_open(&l->gen, err) == 0 && opencl_open(&l->cl, err) == 0 ? opencl_find(l->cl, "opencl", err) : -1;
-    l->tuner.gen = l->gen;
-    l->tuner.cache = cache;
-    if (index < 0 || opencl_own(l->cl, index, &l->tuner.device, err) != 0)
+    l->cache = cache;
+    if (index < 0 || opencl_own(l->cl, index, &l->target, err) != 0)
         goto fail;
-    l->queue = l->cl->api.clCreateCommandQueue(l->tuner.device->context, l->tuner.device->device.id,
+    l->queue = l->cl->api.clCreateCommandQueue(l->target->context, l->target->device.id,
                                                CL_QUEUE_PROFILING_ENABLE, &code);
     if (opencl_failed(code, "clCreateCommandQueue", err) != 0) {
         l->queue = NULL;
@@ -170,7 +170,7 @@ static int need(struct ladder *l, int which, size_t bytes, struct gen_error *err
         l->cl->api.clReleaseMemObject(l->buffer[which]);
     const bool filled = l->host[which] && which != O;
     l->buffer[which] =
-        l->cl->api.clCreateBuffer(l->tuner.device->context, CL_MEM_READ_WRITE | (filled ? CL_MEM_COPY_HOST_PTR : 0),
+        l->cl->api.clCreateBuffer(l->target->context, CL_MEM_READ_WRITE | (filled ? CL_MEM_COPY_HOST_PTR : 0),
                                   bytes, filled ? l->host[which] : NULL, &code);
     l->size[which] = bytes;
     if (code != CL_SUCCESS)
@@ -242,10 +242,10 @@ static enum rung_state build_source(struct ladder *l, const struct gen_text *tex
 {
     const struct opencl_api *api = &l->cl->api;
     const char *data = text->data;
-    cl_device_id id = l->tuner.device->device.id;
+    cl_device_id id = l->target->device.id;
     size_t size = 0;
     cl_int code;
-    cl_program program = api->clCreateProgramWithSource(l->tuner.device->context, 1, &data, &text->size, &code);
+    cl_program program = api->clCreateProgramWithSource(l->target->context, 1, &data, &text->size, &code);
     if (opencl_failed(code, "clCreateProgramWithSource", err) != 0)
         return RUNG_FAILED;
     code = api->clBuildProgram(program, 1, &id, OPENCL_OPTIONS, NULL, NULL);
@@ -266,7 +266,7 @@ static enum rung_state build_one(struct climb *c, int i, bool source, struct gen
 {
     struct ladder *l = c->ladder;
     struct gen_text text;
-    const char *why = device_isa_why_not(ladder_device(l), (enum isa)c->v[i].field[F_ISA]);
+    const char *why = opencl_isa_why_not(ladder_device(l), (enum isa)c->v[i].field[F_ISA]);
     if (why) {
         snprintf(err->text, sizeof err->text, "isa %s %s", field_value_name(F_ISA, c->v[i].field[F_ISA]), why);
         return RUNG_ELSEWHERE;
@@ -274,14 +274,14 @@ static enum rung_state build_one(struct climb *c, int i, bool source, struct gen
     if (gen_emit(l->gen, &c->v[i], GEN_READABLE, &text, err) != 0)
         return RUNG_FAILED;
     enum rung_state state = RUNG_BUILT;
-    if (device_fits(l->tuner.device, &c->v[i], &text, err) != 0)
+    if (opencl_variant_fits(l->target, &c->v[i], &text, err) != 0)
         state = RUNG_ELSEWHERE;
     else if (source)
         state = build_source(l, &text, err);
-    else if (device_compile(&l->tuner, &c->v[i], &text, &c->kernel[i], err) != 0)
+    else if (opencl_variant_build(l->target, l->cache, &c->v[i], &text, &c->kernel[i], err) != 0)
         state = RUNG_FAILED;
     else
-        opencl_keep(c->kernel[i].opencl, l->tuner.cache);
+        opencl_keep(opencl_kernel_of(&c->kernel[i]), l->cache);
     gen_text_free(&text);
     return state;
 }
@@ -333,7 +333,7 @@ struct opencl_build climb_build(const struct climb *c)
 {
     struct opencl_build most = {.registers = 0};
     for (int i = 0; i < c->kernels; i++) {
-        const struct opencl_build *b = opencl_kernel_build(c->kernel[i].opencl);
+        const struct opencl_build *b = opencl_kernel_build(opencl_kernel_of(&c->kernel[i]));
         most.registers = b->registers > most.registers ? b->registers : most.registers;
         most.spill_bytes += b->spill_bytes;
         most.serialised |= b->serialised;
@@ -353,12 +353,12 @@ static int prepare(struct climb *c, struct gen_error *err)
 }
 
 /* The structs of the three steps, contiguous as the tensors are. */
-static void steps_of(const struct ladder_problem *p, struct opencl_step out[RUNG_KERNELS])
+static void steps_of(const struct ladder_problem *p, struct step_args out[RUNG_KERNELS])
 {
     const struct attn_args a = args_of(p);
     const long n = p->length, score[3] = {p->heads * n * n, n * n, n};
     for (int i = 0; i < RUNG_KERNELS; i++)
-        out[i] = (struct opencl_step){.product = {.batch = p->batch,
+        out[i] = (struct step_args){.product = {.batch = p->batch,
                                                   .heads = p->heads,
                                                   .b_heads = p->heads,
                                                   .m = n,
@@ -394,21 +394,21 @@ static int launch(struct climb *c, cl_event *first, cl_event *last, struct gen_e
                                      .v = l->buffer[V],
                                      .o = l->buffer[O],
                                      .event = (void **)event};
-        int result = opencl_enqueue(c->kernel[0].opencl, &args, &on, err);
+        int result = opencl_enqueue(opencl_kernel_of(&c->kernel[0]), &args, &on, err);
         if (result == 0 && first && last) {
             *last = *first;
             l->cl->api.clRetainEvent(*last);
         }
         return result;
     }
-    struct opencl_step step[RUNG_KERNELS];
+    struct step_args step[RUNG_KERNELS];
     void *const buffer[RUNG_KERNELS][3] = {{l->buffer[Q], l->buffer[K], l->buffer[S]},
                                            {l->buffer[S], l->buffer[P]},
                                            {l->buffer[P], l->buffer[V], l->buffer[O]}};
     steps_of(&l->problem, step);
     for (int i = 0; i < RUNG_KERNELS; i++) {
         cl_event *event = i == 0 ? first : i == RUNG_KERNELS - 1 ? last : NULL;
-        if (opencl_step_enqueue(c->kernel[i].opencl, &step[i], l->queue, buffer[i], (void **)event, err) != 0)
+        if (opencl_step_enqueue(opencl_kernel_of(&c->kernel[i]), &step[i], l->queue, buffer[i], (void **)event, err) != 0)
             return -1;
     }
     return 0;

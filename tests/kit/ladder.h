@@ -8,7 +8,7 @@
 
 #include "../../gen/gen.h"
 #include "runtime/opencl/opencl.h"
-#include "runtime/numerics/reference.h"
+#include "runtime/judge/check.h"
 
 enum { LADDER_RUNGS = 32, RUNG_KERNELS = 3, LADDER_TEXT = 200 };
 struct rung {

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "../../gen/gen.h"
-#include "runtime/numerics/reference.h"
+#include "runtime/judge/check.h"
 #include "../kit/features.h"
 #include "../kit/seed.h"
 

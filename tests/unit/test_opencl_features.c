@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "../kit/devices.h"
 #include "runtime/opencl/internal.h"
 #include "runtime/api/plan.h"
 #include "../kit/features.h"
@@ -380,11 +381,8 @@ static void run_on_buffers(struct attn_context *context, const struct opencl_api
 static void test_buffers(void **state)
 {
     struct attn_context *context = context_create();
-    struct opencl *cl;
-    struct gen_error err;
+    struct opencl *cl = opencl_of(context);
     (void)state;
-    if (context_opencl(context, &cl, &err) != 0)
-        fail_msg("%s", err.text);
     run_on_buffers(context, &cl->api, WITH_ALL);
     run_on_buffers(context, &cl->api, WITH_ALL & ~WITH_PAGED);
     run_on_buffers(context, &cl->api, WITH_ALL & ~WITH_PACKED);

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "../kit/devices.h"
 #include "runtime/opencl/internal.h"
 #include "runtime/api/plan.h"
 #include "runtime/tune/tune.h"
@@ -240,13 +241,11 @@ static void run_on_buffers(struct attn_context *context, const struct opencl_api
 static void test_buffers(void **state)
 {
     struct attn_context *context = context_create();
-    struct opencl *cl;
+    struct opencl *cl = opencl_of(context);
     const struct opencl_device *devices;
     struct gen_error err;
     cl_int code;
     (void)state;
-    if (context_opencl(context, &cl, &err) != 0)
-        fail_msg("%s", err.text);
     int index = opencl_find(cl, "opencl", &err), n = opencl_devices(cl, &devices);
     assert_true(index >= 0 && index < n);
     cl_device_id id = devices[index].id;
@@ -269,12 +268,12 @@ static void test_plan_refusals(void **state)
     (void)state;
     p.device = "gpu";
     check_refusal(attn_plan_create(context, &p, &plan, &err), &err, ATTN_INVALID,
-                  "device is 'gpu'; expected cpu, opencl or opencl:N");
+                  "device is 'gpu'; expected cpu, opencl, opencl:N or reference");
     p.device = "opencl:99999";
     check_refusal(attn_plan_create(context, &p, &plan, &err), &err, ATTN_UNSUPPORTED,
                   "there is no device 99999; expected one below *");
     p.device = NULL;
-    snprintf(text, sizeof text, "variant '%s' cannot run: isa portable is OpenCL*", pinned(0));
+    snprintf(text, sizeof text, "variant '%s' cannot run: isa portable is not for processors*", pinned(0));
     check_refusal(attn_plan_create(context, &p, &plan, &err), &err, ATTN_UNSUPPORTED, text);
     p = on_device(0);
     p.variant = "attn_f32_d24v16_on_c_q32k64_r4x1u1";
@@ -333,30 +332,28 @@ static const struct tune_row *row_of(const struct tune_result *r, const struct v
 static void test_tune(void **state)
 {
     struct attn_context *context = context_create();
-    struct opencl *cl;
     struct gen_error err = {""};
     struct variant only[] = {wide(16), wide(2048), variant_default(ISA_C)};
     only[2].field[F_HEAD_DIM] = 512;
     (void)state;
-    if (context_opencl(context, &cl, &err) != 0)
-        fail_msg("%s", err.text);
-    struct tuner tuner = {.gen = context->gen, .pool = context->pool, .cpu = &context->cpu};
-    assert_int_equal(opencl_own(cl, opencl_find(cl, "opencl", &err), &tuner.device, &err), 0);
-    tuner.device->device.local_bytes = 1 << 17; /* whatever is here */
+    struct resources resources = {.gen = context->gen, .pool = context->pool};
+    struct device *device = device_named(context->devices, "opencl", ATTN_TCC), *cpu = device_named(context->devices, "cpu", ATTN_TCC);
+    ((struct opencl_target *)device)->device.local_bytes = 1 << 17; /* whatever is here */
     char dir[] = "/tmp/attn-opencl-XXXXXX";
     assert_non_null(mkdtemp(dir));
-    assert_int_equal(cache_open(dir, NULL, NULL, &tuner.cache), 0);
+    assert_int_equal(cache_open(dir, NULL, NULL, &resources.cache), 0);
+    device->resources = &resources;
     struct tune_target target = {.caller = wide(16),
                                  .heads = 1,
                                  .kv_heads = 1,
                                  .batch = 1,
                                  .q_len = 16,
                                  .kv_len = 32,
-                                 .threads = tune_threads(&tuner, 7)};
+                                 .threads = tune_threads(device, 7)};
     const struct tune_settings settings = {.rigor = ATTN_MEASURE, .time_limit = 20, .only = only, .only_count = 3};
     struct tune_result r;
-    assert_int_equal(target.threads, opencl_target_device(tuner.device)->units);
-    if (tune(&tuner, &target, &settings, &r, &err) != 0)
+    assert_int_equal(target.threads, device->units);
+    if (tune(device, &target, &settings, &r, &err) != 0)
         fail_msg("%s", err.text);
     const struct tune_row *good = row_of(&r, &only[0]), *large = row_of(&r, &only[1]), *c = row_of(&r, &only[2]);
     assert_int_equal(good->state, ROW_TIMED);
@@ -369,21 +366,20 @@ static void test_tune(void **state)
     assert_true(r.stored && !r.from_cache && memcmp(&r.winner, &only[0], sizeof r.winner) == 0);
     tune_result_free(&r);
 
-    assert_int_equal(tune(&tuner, &target, &settings, &r, &err), 0);
+    assert_int_equal(tune(device, &target, &settings, &r, &err), 0);
     assert_true(r.from_cache); /* and under a key of its own: */
     tune_result_free(&r);
     struct buf there = {0}, here = {0};
-    assert_int_equal(tune_key(&tuner, &target, &there, &err), 0);
-    tuner.device = NULL;
-    assert_int_equal(tune_key(&tuner, &target, &here, &err), 0);
+    assert_int_equal(tune_key(device, &target, &there, &err), 0);
+    assert_int_equal(tune_key(cpu, &target, &here, &err), 0);
     assert_non_null(strstr(there.data, "\ndriver "));
     assert_null(strstr(here.data, "\ndriver "));
     buf_free(&there);
     buf_free(&here);
     int removed;
-    assert_int_equal(cache_clear(tuner.cache, &removed, &err), 0);
+    assert_int_equal(cache_clear(resources.cache, &removed, &err), 0);
     assert_int_equal(rmdir(dir), 0);
-    cache_close(tuner.cache);
+    cache_close(resources.cache);
     attn_context_destroy(context);
 }
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../kit/devices.h"
 #include "runtime/tune/tune.h"
 #include "place.h"
 
@@ -18,9 +19,10 @@ enum { SOME = 3 };
 
 struct fixture {
     struct place *place;
-    struct cpu cpu;
     struct gen *gen;
-    struct tuner tuner;
+    struct resources resources;
+    struct devices *devices;
+    struct device *device;
     struct tune_target target;
     struct variant some[SOME];
     int looked_at;
@@ -34,8 +36,10 @@ static int setup(void **state)
     if (place_enter(&place) != 0 || gen_open(&f->gen, &err) != 0)
         return -1;
     f->place = place;
-    cpu_detect(&f->cpu);
-    f->tuner = (struct tuner){.gen = f->gen, .cache = f->place->cache, .cpu = &f->cpu};
+    f->resources = (struct resources){.gen = f->gen, .cache = f->place->cache};
+    if (devices_open(&f->resources, &f->devices, &err) != 0)
+        return -1;
+    f->device = device_named(f->devices, "cpu", ATTN_TCC);
     f->target = (struct tune_target){.caller = variant_default(ISA_C),
                                      .heads = 1,
                                      .kv_heads = 1,
@@ -56,6 +60,7 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
     void *place = f->place;
+    devices_close(f->devices);
     gen_close(f->gen);
     free(f);
     return place_leave(&place);
@@ -79,7 +84,7 @@ static void search(struct fixture *f, attn_rigor rigor, double limit, bool exten
                                     .progress = count,
                                     .user = f};
     f->looked_at = 0;
-    if (tune(&f->tuner, &f->target, &s, out, &err) != 0)
+    if (tune(f->device, &f->target, &s, out, &err) != 0)
         fail_msg("%s", err.text);
 }
 
@@ -156,12 +161,13 @@ static void test_no_model(void **state)
 {
     struct fixture *f = *state;
     struct tune_result r;
-    if (!f->cpu.isa[ISA_AVX2]) {
+    struct cpu *cpu = (struct cpu *)((const struct cpu_device *)f->device)->cpu;
+    if (!cpu->isa[ISA_AVX2]) {
         print_message("skipped: needs avx2\n");
         skip();
     }
     for (int isa = 0; isa < ISA_COUNT; isa++)
-        f->cpu.isa[isa] = isa == ISA_C || isa == ISA_AVX2;
+        cpu->isa[isa] = isa == ISA_C || isa == ISA_AVX2;
     search(f, ATTN_MEASURE, 1, true, 0, &r);
     assert_true(hopeless(&r) > 0);
     tune_result_free(&r);

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/numerics/reference.h"
+#include "runtime/judge/check.h"
 
 static uint32_t bits_of(float f)
 {

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../kit/devices.h"
 #include "../../gen/gen.h"
 #include "runtime/api/context.h"
 #include "runtime/numerics/convert.h"
@@ -148,7 +149,7 @@ static void the_rule_is_told(void **state)
     p.time_limit = 3600;
     assert_int_equal(attn_supports(context, &p, NULL), ATTN_OK);
 
-    struct variant v = variant_default(context->cpu.isa[ISA_AVX2] ? ISA_AVX2 : ISA_C);
+    struct variant v = variant_default(cpu_of(context)->isa[ISA_AVX2] ? ISA_AVX2 : ISA_C);
     char name[GEN_NAME_MAX];
     v.field[F_HEAD_DIM] = DIM;
     v.field[F_HEAD_DIM_V] = DIM_V;
@@ -186,14 +187,14 @@ static void a_fall_back_is_told(void **state)
     struct attn_context *context;
     assert_int_equal(attn_context_create(&options, &context, NULL), ATTN_OK);
     struct attn_problem p = problem_of(0);
-    bool vectors = context->cpu.isa[ISA_AVX2];
+    bool vectors = cpu_of(context)->isa[ISA_AVX2];
     attn_plan_destroy(plan_create(context, p));
     assert_int_equal(log.warnings, vectors ? 0 : 1);
 
     /* A processor without vectors, as far as this context knows. */
     for (int i = 0; i < ISA_COUNT; i++)
-        context->cpu.isa[i] = context->cpu.has[i] = i == ISA_C;
-    context->cpu.present = context->cpu.usable = 0;
+        cpu_of(context)->isa[i] = cpu_of(context)->has[i] = i == ISA_C;
+    cpu_of(context)->present = cpu_of(context)->usable = 0;
     log.warnings = 0;
     struct attn_plan *plan = plan_create(context, p);
     assert_non_null(strstr(variant_of(plan), "_on_c_"));
@@ -207,7 +208,7 @@ static void a_fall_back_is_told(void **state)
     attn_plan_destroy(plan_create(context, p));
     assert_int_equal(log.warnings, 1);
     p.variant = NULL;
-    context->cpu.has[ISA_AVX2] = true; /* as with ATTNGEN_ISA=c: asked for, too */
+    cpu_of(context)->has[ISA_AVX2] = true; /* as with ATTNGEN_ISA=c: asked for, too */
     attn_plan_destroy(plan_create(context, p));
     assert_int_equal(log.warnings, 1);
     attn_context_destroy(context);
@@ -281,7 +282,7 @@ static void both_compilers_give_the_same_bits(void **state)
         static const unsigned sets[] = {0, WITH_ALL, WITH_ALL & ~WITH_PACKED & ~WITH_PAGED};
         for (int i = 0; i < 6; i++) {
             int isa = i % 2 ? ISA_AVX512 : ISA_AVX2, causal = isa == ISA_AVX2;
-            if (!context->cpu.isa[isa])
+            if (!cpu_of(context)->isa[isa])
                 continue;
             struct attn_problem p = problem_of(causal);
             problem_add(&p, sets[i / 2]);

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "runtime/cpu/execute.h"
 #include "runtime/judge/trial.h"
 #include "../kit/child.h"
 
@@ -429,7 +430,7 @@ static void test_same_seed_same_problem(void **state)
     (void)state;
     struct variant v = {.field = {[F_HEAD_DIM] = DIM, [F_HEAD_DIM_V] = DIM_V}};
     struct trial_shape shape = {.what = "", .batch = 1, .heads = 2, .kv_heads = 1, .q_len = 3, .kv_len = 7};
-    struct kernel kernel = {.run = kernels[NONE].run, .workspace = workspace};
+    struct kernel kernel = {.functions = &cpu_kernel_functions, .run = kernels[NONE].run, .workspace = workspace};
     uint64_t bits[3];
     for (int i = 0; i < 3; i++) {
         struct trial *t;

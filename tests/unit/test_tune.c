@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../kit/devices.h"
 #include "../../gen/space.h"
 #include "runtime/cpu/model.h"
 #include "runtime/numerics/reference.h"
@@ -88,11 +89,11 @@ static void test_problem_is_shortened(void **state)
 {
     (void)state;
     struct cpu cpu = {.has = {[ISA_C] = true, [ISA_AVX2] = true}};
-    struct tuner tuner = {.cpu = &cpu};
+    const struct cpu_device d = {.base = {.backend = &cpu_backend}, .cpu = &cpu};
     struct tune_target small = target_of(1, 4, 4, 256, 256, 1), large = target_of(4, 32, 8, 1 << 16, 1 << 16, 2);
-    struct tune_target p = search_problem(&tuner, &small);
+    struct tune_target p = search_problem(&d.base, &small);
     assert_memory_equal(&p, &small, sizeof p);
-    p = search_problem(&tuner, &large);
+    p = search_problem(&d.base, &large);
     assert_true(search_flops(&p) < search_flops(&large) / 100);
     assert_true(p.batch * p.kv_heads >= 2); /* work for both threads */
     assert_int_equal(p.heads % p.kv_heads, 0);
@@ -161,11 +162,13 @@ static void test_model_splits_keys_of_few_queries(void **state)
 
 struct fixture {
     char dir[64];
-    struct cpu cpu;
+    struct cpu *cpu; /* as the device has it */
     struct gen *gen;
     struct cache *cache;
     struct pool *pool;
-    struct tuner tuner;
+    struct resources resources;
+    struct devices *devices;
+    struct device *device, *by_cc; /* the processor, by libtcc and by cc */
     struct tune_target target;
     struct variant some[3]; /* that can be used here */
     int settled;            /* calls of progress */
@@ -179,10 +182,14 @@ static int setup(void **state)
     if (!mkdtemp(f->dir) || gen_open(&f->gen, &err) != 0 || cache_open(f->dir, NULL, NULL, &f->cache) != 0 ||
         pool_create(2, &f->pool) != 0)
         return -1;
-    cpu_detect(&f->cpu);
-    f->tuner = (struct tuner){.gen = f->gen, .cache = f->cache, .pool = f->pool, .cpu = &f->cpu};
+    f->resources = (struct resources){.gen = f->gen, .cache = f->cache, .pool = f->pool};
+    if (devices_open(&f->resources, &f->devices, &err) != 0)
+        return -1;
+    f->device = device_named(f->devices, "cpu", ATTN_TCC);
+    f->by_cc = device_named(f->devices, "cpu", ATTN_CC);
     f->target = target_of(1, 1, 1, 64, 64, 1);
-    enum isa isa = f->cpu.isa[ISA_AVX2] ? ISA_AVX2 : ISA_C;
+    f->cpu = (struct cpu *)((const struct cpu_device *)f->device)->cpu;
+    enum isa isa = f->cpu->isa[ISA_AVX2] ? ISA_AVX2 : ISA_C;
     for (int i = 0; i < 3; i++) {
         f->some[i] = variant_default(isa);
         f->some[i].field[F_HEAD_DIM] = 32;
@@ -196,6 +203,7 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
     char command[100];
+    devices_close(f->devices);
     pool_destroy(f->pool);
     cache_close(f->cache);
     gen_close(f->gen);
@@ -221,7 +229,7 @@ static void tune_some(struct fixture *f, int count, struct tune_settings s, stru
     s.progress = count_settled;
     s.user = f;
     f->settled = 0;
-    if (tune(&f->tuner, &f->target, &s, out, &err) != 0)
+    if (tune(f->device, &f->target, &s, out, &err) != 0)
         fail_msg("%s", err.text);
 }
 
@@ -297,16 +305,16 @@ static void test_estimate(void **state)
     struct tune_result r;
     struct gen_error err = {""};
     const struct tune_settings s = {.rigor = ATTN_ESTIMATE};
-    assert_int_equal(tune(&f->tuner, &f->target, &s, &r, &err), 0);
+    assert_int_equal(tune(f->device, &f->target, &s, &r, &err), 0);
     assert_false(r.from_cache);
     assert_false(r.stored);
     assert_int_equal(gen_check(f->gen, &r.winner, &err), 0);
-    assert_true(f->cpu.isa[r.winner.field[F_ISA]]);
+    assert_true(f->cpu->isa[r.winner.field[F_ISA]]);
     assert_int_not_equal(access(r.path, F_OK), 0);
     tune_result_free(&r);
     tune_some(f, 1, MEASURE, &r); /* once something was measured, that counts */
     tune_result_free(&r);
-    assert_int_equal(tune(&f->tuner, &f->target, &s, &r, &err), 0);
+    assert_int_equal(tune(f->device, &f->target, &s, &r, &err), 0);
     tune_some(f, 1, s, &r);
     assert_true(r.from_cache);
     tune_result_free(&r);
@@ -350,13 +358,13 @@ static void test_rejected(void **state)
     s.only = &f->some[1];
     s.only_count = 1;
     f->target.q_len = 128; /* where nothing is known */
-    assert_int_equal(tune(&f->tuner, &f->target, &s, &r, &err), -1);
+    assert_int_equal(tune(f->device, &f->target, &s, &r, &err), -1);
     assert_non_null(strstr(err.text, "error:"));
     s.rigor = ATTN_ESTIMATE;
-    assert_int_equal(tune(&f->tuner, &f->target, &s, &r, &err), -1);
-    f->cpu.isa[f->some[0].field[F_ISA]] = false;
+    assert_int_equal(tune(f->device, &f->target, &s, &r, &err), -1);
+    f->cpu->isa[f->some[0].field[F_ISA]] = false;
     s.only = f->some;
-    assert_int_equal(tune(&f->tuner, &f->target, &s, &r, &err), -1);
+    assert_int_equal(tune(f->device, &f->target, &s, &r, &err), -1);
     tune_result_free(&r);
 }
 
@@ -370,7 +378,7 @@ static void test_other_source(void **state)
     struct cache_entry e;
     tune_some(f, 1, MEASURE, &r);
     tune_result_free(&r);
-    assert_int_equal(tune_key(&f->tuner, &f->target, &key, &err), 0);
+    assert_int_equal(tune_key(f->device, &f->target, &key, &err), 0);
     assert_true(cache_load(f->cache, key.data, &e));
     e.rows[0].source ^= 1;
     assert_int_equal(cache_store(f->cache, &e, &err), 0);
@@ -402,8 +410,8 @@ static void test_no_cache(void **state)
 {
     struct fixture *f = *state;
     struct tune_result r;
-    f->tuner.cache = NULL;
-    f->tuner.pool = NULL;
+    f->resources.cache = NULL;
+    f->resources.pool = NULL;
     tune_some(f, 1, MEASURE, &r);
     assert_false(r.stored);
     assert_true(r.not_stored[0]);
@@ -416,9 +424,9 @@ static void test_key(void **state)
     struct fixture *f = *state;
     struct gen_error err = {""};
     struct buf a = {0}, b = {0};
-    assert_int_equal(tune_key(&f->tuner, &f->target, &a, &err), 0);
+    assert_int_equal(tune_key(f->device, &f->target, &a, &err), 0);
     f->target.caller.field[F_TILE_Q] += 1; /* not the caller's */
-    assert_int_equal(tune_key(&f->tuner, &f->target, &b, &err), 0);
+    assert_int_equal(tune_key(f->device, &f->target, &b, &err), 0);
     assert_string_equal(a.data, b.data);
     struct tune_target other[17];
     for (int i = 0; i < 17; i++)
@@ -442,7 +450,7 @@ static void test_key(void **state)
     variant_set_dtypes(&other[16].caller, DTYPE_F16, DTYPE_F32, DTYPE_F16);
     struct buf all[17] = {{0}};
     for (int i = 0; i < 17; i++) { /* no two share a winner */
-        assert_int_equal(tune_key(&f->tuner, &other[i], &all[i], &err), 0);
+        assert_int_equal(tune_key(f->device, &other[i], &all[i], &err), 0);
         assert_string_not_equal(a.data, all[i].data);
         for (int k = 0; k < i; k++)
             assert_string_not_equal(all[k].data, all[i].data);
@@ -451,12 +459,12 @@ static void test_key(void **state)
         buf_free(&all[i]);
     other[14].caller.field[F_DTYPE_KV] = OTHER_F32; /* said in another way: the same */
     buf_free(&b);
-    assert_int_equal(tune_key(&f->tuner, &other[14], &b, &err), 0);
+    assert_int_equal(tune_key(f->device, &other[14], &b, &err), 0);
     assert_string_equal(a.data, b.data);
     assert_non_null(strstr(a.data, "problem attn_f32_d32\n"));
     buf_free(&b);
-    f->cpu.l2 += 1;
-    assert_int_equal(tune_key(&f->tuner, &f->target, &b, &err), 0);
+    f->cpu->l2 += 1;
+    assert_int_equal(tune_key(f->device, &f->target, &b, &err), 0);
     assert_string_not_equal(a.data, b.data);
     buf_free(&a);
     buf_free(&b);
@@ -470,13 +478,8 @@ static void test_compilers(void **state)
     struct gen_error err = {""};
     struct buf key = {0};
     tune_some(f, 1, MEASURE, &tcc);
-    f->target.compiler = ATTN_CC;
-    struct tune_settings s = MEASURE;
-    s.only = f->some;
-    s.only_count = 1;
-    assert_int_equal(tune(&f->tuner, &f->target, &s, &again, &err), -1); /* this tuner has none */
-    assert_string_equal(err.text, "cc: error: it is not there; expected a tuner that has one");
-    assert_int_equal(cc_open(f->cache, &f->cpu, &f->tuner.cc), 0);
+    struct device *by_tcc = f->device;
+    f->device = f->by_cc;
     tune_some(f, 1, MEASURE, &cc);
     assert_false(cc.from_cache);
     assert_true(cc.stored);
@@ -486,10 +489,10 @@ static void test_compilers(void **state)
     assert_true(again.from_cache);
     assert_true(fabs(again.rows[0].min_s / cc.rows[0].min_s - 1) < 1e-6); /* nine digits are kept */
     tune_result_free(&again);
-    assert_int_equal(tune_key(&f->tuner, &f->target, &key, &err), 0);
+    assert_int_equal(tune_key(f->device, &f->target, &key, &err), 0);
     assert_non_null(strstr(key.data, "\ncompiler cc "));
     assert_non_null(strstr(key.data, " -std=c11 -O3 -fPIC -shared "));
-    f->target.compiler = ATTN_TCC;
+    f->device = by_tcc;
     tune_some(f, 1, MEASURE, &again);
     assert_true(again.from_cache);
     assert_true(fabs(again.rows[0].min_s / tcc.rows[0].min_s - 1) < 1e-6);
@@ -497,7 +500,6 @@ static void test_compilers(void **state)
     tune_result_free(&tcc);
     tune_result_free(&cc);
     buf_free(&key);
-    cc_close(f->tuner.cc);
 }
 
 #define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/numerics/reference.h"
+#include "runtime/cpu/execute.h"
+#include "runtime/judge/check.h"
 #include "runtime/tune/search.h"
 #include "runtime/judge/workload.h"
 
@@ -98,7 +99,7 @@ static int64_t no_workspace(const struct attn_args *a)
 static int passes_of(const struct variant *v, int (*run)(const struct attn_args *a), int *of, char *message,
                      size_t room)
 {
-    struct kernel kernel = {.run = run, .workspace = no_workspace};
+    struct kernel kernel = {.functions = &cpu_kernel_functions, .run = run, .workspace = no_workspace};
     struct workload_shape shape[WORKLOAD_AWKWARD];
     struct gen_error err = {""};
     struct check result;

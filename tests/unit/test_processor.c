@@ -1,4 +1,4 @@
-/* test_cpu.c - what cpu_detect says: plausible, the same twice, restricted by ATTNGEN_ISA and never widened by it. */
+/* test_processor.c - what cpu_detect says: plausible, the same twice, restricted by ATTNGEN_ISA and never widened by it. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* test_jit.c - the JIT on hand-written sources: results, messages, page rights, threads, fork, strict W^X, no files. */
+/* test_tcc.c - the JIT on hand-written sources: results, messages, page rights, threads, fork, strict W^X, no files. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>

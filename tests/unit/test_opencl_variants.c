@@ -1,4 +1,4 @@
-/* test_device.c - the model of OpenCL devices against the order that was measured on two of them, PoCL on two cores and
+/* test_opencl_variants.c - the model of OpenCL devices against the order that was measured on two of them, PoCL on two cores and
  * an H200. What it is not: a test of a device; none is needed. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,8 +72,8 @@ static void look(const struct opencl_device *device, enum isa isa, int dim, stru
         if (gen_emit(gen, &all[i], GEN_READABLE, &text, &err) != 0)
             continue;
         out->emitted++;
-        if (device_fits(&there, &all[i], &text, &err) == 0) {
-            double cycles = device_cycles(&all[i], &out->target, device);
+        if (opencl_variant_fits(&there, &all[i], &text, &err) == 0) {
+            double cycles = opencl_cycles(device, &all[i], &out->target);
             assert_true(cycles > 0);
             if (out->fit++ == 0 || cycles < out->cycles) {
                 out->cycles = cycles;
@@ -88,7 +88,7 @@ static void look(const struct opencl_device *device, enum isa isa, int dim, stru
 /* Times the best's cycles. */
 static double behind(const struct look *l, struct variant v)
 {
-    return device_cycles(&v, &l->target, l->device) / l->cycles;
+    return opencl_cycles(l->device, &v, &l->target) / l->cycles;
 }
 
 static void test_processor(void **state)
@@ -190,7 +190,7 @@ static struct variant best_on_hopper(int64_t batch, int heads, int kv_heads, int
     assert_int_equal(gen_open(&gen, &err), 0);
     for (int i = 0; i < n; i++)
         if (gen_check(gen, &all[i], &err) == 0 &&
-            (best < 0 || device_cycles(&all[i], &t, &nvidia) < device_cycles(&all[best], &t, &nvidia)))
+            (best < 0 || opencl_cycles(&nvidia, &all[i], &t) < opencl_cycles(&nvidia, &all[best], &t)))
             best = i;
     gen_close(gen);
     assert_true(best >= 0);
@@ -241,7 +241,7 @@ static void test_room(void **state)
             struct gen_text text;
             assert_int_equal(gen_emit(gen, &sizes[i], GEN_READABLE, &text, &err), 0);
             assert_int_equal(text.local_bytes, 48 << (10 + i));
-            assert_int_equal(device_fits(&there, &sizes[i], &text, &err), i < cards[c].fit ? 0 : -1);
+            assert_int_equal(opencl_variant_fits(&there, &sizes[i], &text, &err), i < cards[c].fit ? 0 : -1);
             gen_text_free(&text);
         }
     }

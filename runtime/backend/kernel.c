@@ -1,0 +1,13 @@
+/* kernel.c - the end of a kernel, of whatever backend. */
+#include <string.h>
+
+#include "backend.h"
+
+void kernel_free(struct kernel *kernel)
+{
+    if (!kernel)
+        return;
+    if (kernel->release)
+        kernel->release(kernel);
+    memset(kernel, 0, sizeof *kernel);
+}

@@ -1,0 +1,18 @@
+/* cpu.h - the backend of this machine's own processor: kernels in C, by libtcc or by a compiler that is run as a program,
+ * each a device of its own. For devices/list.h and tests. What it is not: the processor's facts (processor.h). */
+#ifndef ATTNGEN_CPU_CPU_H
+#define ATTNGEN_CPU_CPU_H
+
+#include "backend/backend.h"
+#include "cc.h"
+#include "processor.h"
+
+struct cpu_device {
+    struct device base;
+    const struct cpu *cpu;
+    struct cc *cc; /* NULL: libtcc compiles */
+};
+
+extern const struct backend cpu_backend;
+
+#endif

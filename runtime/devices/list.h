@@ -1,0 +1,22 @@
+/* list.h - the backends that there are. A new one is a folder of its own and a row here. */
+#ifndef ATTNGEN_DEVICES_LIST_H
+#define ATTNGEN_DEVICES_LIST_H
+
+#include <stdbool.h>
+
+/* X(name, numbered): its devices are called NAME, which is the first usable one, and NAME:N where they are numbered.
+ * NAME_backend is its struct backend. The first is the default, and the order is that of `attngen devices`. */
+#define BACKENDS(X)                                                                                                    \
+    X(cpu, 0)                                                                                                          \
+    X(opencl, 1)                                                                                                       \
+    X(reference, 0)
+
+/* The same in words, for messages and help. */
+#define DEVICE_NAMES "cpu, opencl, opencl:N or reference"
+
+/* Which row a name is of, and the number in it, -1 where there is none; -1: no device can be called so. It needs no
+ * backend, so that a program that only emits can check its options. */
+int device_parse(const char *name, int *index);
+bool device_is_name(const char *name); /* "cpu", "opencl:3" */
+
+#endif

@@ -1,0 +1,37 @@
+/* names.c - what devices can be called (list.h). */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "list.h"
+
+#define NAME(name, numbered) {#name, numbered},
+static const struct {
+    const char *name;
+    bool numbered;
+} names[] = {BACKENDS(NAME)};
+
+int device_parse(const char *name, int *index)
+{
+    enum { DIGITS = 5 };
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++) {
+        size_t n = strlen(names[i].name);
+        *index = -1;
+        if (strncmp(name, names[i].name, n) != 0)
+            continue;
+        if (!name[n])
+            return i;
+        size_t digits = name[n] == ':' && names[i].numbered ? strspn(name + n + 1, "0123456789") : 0;
+        if (digits == 0 || digits > DIGITS || name[n + 1 + digits])
+            continue;
+        *index = atoi(name + n + 1);
+        return i;
+    }
+    return -1;
+}
+
+bool device_is_name(const char *name)
+{
+    int index;
+    return device_parse(name, &index) >= 0;
+}

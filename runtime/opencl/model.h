@@ -1,0 +1,13 @@
+/* model.h - how long a variant takes on an OpenCL device, by level: good enough to choose without timing, and to time the
+ * best first. What it is not: seconds. Only the ratio of two costs for one target and one device means something. */
+#ifndef ATTNGEN_OPENCL_MODEL_H
+#define ATTNGEN_OPENCL_MODEL_H
+
+#include "opencl.h"
+
+/* Cycles of a multiprocessor, or of a processor's core, for one head, about. */
+double model_portable(const struct variant *v, const struct tune_target *t, const struct opencl_device *d);
+double model_sm80(const struct variant *v, const struct tune_target *t, const struct opencl_device *d);
+double model_sm90(const struct variant *v, const struct tune_target *t, const struct opencl_device *d);
+
+#endif

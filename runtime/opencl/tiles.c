@@ -1,0 +1,70 @@
+/* tiles.c - what launches of NVIDIA's levels share: where rows may begin, how long sequences may be, and in which order a
+ * causal run's tiles are done. What it is not: a launch. */
+#include <stdio.h>
+
+#include "internal.h"
+
+static const long MOST_LENGTH = (1L << 30) - 1; /* positions and their sums are 32 bits in the kernel */
+static const double NEAR_BYTES = 24 << 20;      /* of keys and values that should stay in L2, half of Hopper's */
+
+/* A stride counts where there is something to step to. */
+int opencl_check_rows(const struct opencl_source *s, const struct attn_cl_args *a, struct gen_error *err)
+{
+    enum { STEP = 8 }; /* elements */
+    const struct {
+        const char *name;
+        const long *stride, at, count[3];
+    } all[] = {
+        {"q", a->q_stride, a->q_at, {a->batch, a->heads, a->q_len}},
+        {"k", a->k_stride, a->k_at, {a->batch, a->kv_heads, a->kv_len}},
+        {"v", a->v_stride, a->v_at, {a->batch, a->kv_heads, a->kv_len}},
+        {"o", a->o_stride, a->o_at, {a->batch, a->heads, a->q_len}},
+    };
+    if (s->rows == ROWS_ANYWHERE)
+        return 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i].at % STEP != 0) {
+            snprintf(err->text, sizeof err->text,
+                     "%s_at is %ld; expected a multiple of %d elements, or a kernel with copy plain, which takes any",
+                     all[i].name, all[i].at, STEP);
+            return -1;
+        }
+        for (int d = 0; d < 3; d++)
+            if (all[i].count[d] > 1 && all[i].stride[d] % STEP != 0) {
+                snprintf(err->text, sizeof err->text,
+                         "a stride of %s is %ld; expected a multiple of %d elements, or a kernel with copy plain, which "
+                         "takes any",
+                         all[i].name, all[i].stride[d], STEP);
+                return -1;
+            }
+    }
+    return 0;
+}
+
+/* As many as have their keys and values in L2, but enough that every unit has two tiles, and whole groups of heads that
+ * share them. */
+int opencl_heads_near(const struct opencl_kernel *k, const struct attn_cl_args *a, long tiles)
+{
+    const struct opencl_source *s = &k->source;
+    double bytes = 2.0 * (s->head_dim + s->head_dim_v) * (double)a->kv_len;
+    long group = a->heads / a->kv_heads, heads = a->heads * a->batch, enough = 2L * k->target->device.units;
+    double fit = bytes > 0 ? NEAR_BYTES / bytes : 1;
+    long near = (fit < 1 ? 1 : fit > (double)heads ? heads : (long)fit) * group;
+    while (near < heads && near * tiles < enough)
+        near += group;
+    return (int)(near > heads ? heads : near);
+}
+
+int opencl_check_lengths(const struct attn_cl_args *a, long tiles, struct gen_error *err)
+{
+    long all;
+    if (a->q_len > MOST_LENGTH || a->kv_len > MOST_LENGTH)
+        snprintf(err->text, sizeof err->text, "lengths are %ld and %ld; expected at most %ld for this level", a->q_len,
+                 a->kv_len, MOST_LENGTH);
+    else if (__builtin_mul_overflow(tiles * a->heads, a->batch, &all) || all > MOST_LENGTH)
+        snprintf(err->text, sizeof err->text, "there are %ld tiles of %ld heads of %ld sequences; expected at most %ld",
+                 tiles, a->heads, a->batch, MOST_LENGTH);
+    else
+        return 0;
+    return -1;
+}
