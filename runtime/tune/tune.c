@@ -8,93 +8,9 @@
 #include "gen/space.h"
 #include "search.h"
 
-/* Heads of few queries are as many as make FEW_ROWS: fewer would leave keys and values in a cache, where no decoding
- * finds them. */
-enum { HEADS_A_THREAD = 4, FEW_ROWS = 64, FORMAT = 1 };
 /* Two hundred candidates of up to 0.2 s a run, most of which are dropped after two or three runs. A patient search
  * takes ten runs of each and thirty of those that are near the best: about twenty times as long. */
 static const double TIME_LIMIT = 30, PATIENT_LIMIT = 600;
-
-static int64_t power_of_two(int64_t x)
-{
-    int64_t p = 1;
-    while (p < x && p <= INT64_MAX / 2)
-        p *= 2;
-    return p;
-}
-
-void tune_bucket(struct tune_target *t)
-{
-    t->threads = t->threads < 1 ? 1 : t->threads;
-    t->q_len = power_of_two(t->q_len);
-    t->kv_len = power_of_two(t->kv_len);
-    int few = t->q_len < FEW_ROWS / HEADS_A_THREAD ? FEW_ROWS / (int)t->q_len : HEADS_A_THREAD;
-    int most = few * t->threads;
-    int group = t->kv_heads > 0 ? t->heads / t->kv_heads : 1;
-    if (t->heads > most) {
-        group = group > most ? most : group;
-        t->kv_heads = most / group;
-        t->heads = t->kv_heads * group;
-    }
-    int64_t enough = t->heads > 0 ? (most + t->heads - 1) / t->heads : 1;
-    if (t->batch > enough)
-        t->batch = enough;
-    if (t->batch < 1)
-        t->batch = 1;
-}
-
-/* Each compiler gets the form that it compiles best. */
-static int emit_for(const struct device *device, const struct variant *v, struct gen_text *out, struct gen_error *err)
-{
-    return gen_emit(device->resources->gen, v, device->form, out, err);
-}
-
-int tune_compile(struct device *device, const struct variant *variant, struct kernel *out, uint64_t *source,
-                 struct gen_error *err)
-{
-    struct gen_text text = {0};
-    *out = (struct kernel){0};
-    if (device->only)
-        return device->backend->compile(device, variant, NULL, out, err);
-    if (emit_for(device, variant, &text, err) != 0)
-        return -1;
-    if (source)
-        *source = cache_hash(text.data, text.size);
-    int result = device->backend->compile(device, variant, &text, out, err);
-    gen_text_free(&text);
-    return result;
-}
-
-int tune_threads(const struct device *device, int threads)
-{
-    return device->units ? device->units : threads;
-}
-
-int tune_key(const struct device *device, const struct tune_target *t, struct buf *out, struct gen_error *err)
-{
-    char name[GEN_NAME_MAX];
-    struct variant caller = t->caller; /* in the one form that each choice of types has */
-    variant_set_dtypes(&caller, (enum dtype)caller.field[F_DTYPE], variant_dtype_kv(&caller), variant_dtype_o(&caller));
-    variant_encode(&caller, name);
-    char *on = strstr(name, "_on_");
-    if (on)
-        *on = 0;
-    buf_printf(out, "format %d\n", FORMAT);
-    buf_printf(out, "generator %016llx\n", (unsigned long long)gen_hash());
-    if (device->backend->key(device, t->threads, out, err) != 0)
-        return -1;
-    buf_printf(out, "problem %s\n", name);
-    buf_printf(out, "bucket %lld,%d,%d,%lld,%lld\n", (long long)t->batch, t->heads, t->kv_heads, (long long)t->q_len,
-               (long long)t->kv_len);
-    if (caller.field[F_WINDOW]) /* a plan knows no bounds and no size: one window and one page stand for all */
-        buf_printf(out, "window %d\n", TYPICAL_WINDOW);
-    if (caller.field[F_PAGED])
-        buf_printf(out, "page %d\n", TYPICAL_PAGE);
-    if (buf_ok(out))
-        return 0;
-    snprintf(err->text, sizeof err->text, "tune: error: out of memory");
-    return -1;
-}
 
 /* ---- candidates ---- */
 
@@ -163,7 +79,7 @@ static bool fits_device(const struct device *device, const struct candidate *c, 
     struct gen_text text = {0};
     if (!device->backend->fits)
         return true;
-    if (emit_for(device, &c->row.variant, &text, rule) != 0)
+    if (tune_emit(device, &c->row.variant, &text, rule) != 0)
         return false;
     bool fits = device->backend->fits(device, &c->row.variant, &text, rule) == 0;
     gen_text_free(&text);
@@ -286,7 +202,7 @@ static bool source_holds(const struct device *device, const struct candidate *c)
 {
     struct gen_text text = {0};
     struct gen_error ignored;
-    if (emit_for(device, &c->row.variant, &text, &ignored) != 0)
+    if (tune_emit(device, &c->row.variant, &text, &ignored) != 0)
         return false;
     bool same = cache_hash(text.data, text.size) == c->source;
     gen_text_free(&text);

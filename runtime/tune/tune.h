@@ -59,6 +59,9 @@ int tune(struct device *device, const struct tune_target *target, const struct t
          struct tune_result *out, struct gen_error *err);
 void tune_result_free(struct tune_result *result); /* NULL is allowed */
 
+/* The text that a device compiles of a variant. */
+int tune_emit(const struct device *device, const struct variant *variant, struct gen_text *out, struct gen_error *err);
+
 /* Emits and compiles a variant as both tuner and plan run it; *source is the hash of the text. source may be NULL. */
 int tune_compile(struct device *device, const struct variant *variant, struct kernel *out, uint64_t *source,
                  struct gen_error *err);

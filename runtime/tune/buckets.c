@@ -1,0 +1,69 @@
+/* buckets.c - what a tuning is found by: the problem, rounded so that neighbours share a winner, and the key of all that
+ * timings depend on. What it is not: the files that the key names (cache/). */
+#include <stdio.h>
+#include <string.h>
+
+#include "tune.h"
+
+/* Heads of few queries are as many as make FEW_ROWS: fewer would leave keys and values in a cache, where no decoding
+ * finds them. */
+enum { HEADS_A_THREAD = 4, FEW_ROWS = 64, FORMAT = 1 };
+
+static int64_t power_of_two(int64_t x)
+{
+    int64_t p = 1;
+    while (p < x && p <= INT64_MAX / 2)
+        p *= 2;
+    return p;
+}
+
+void tune_bucket(struct tune_target *t)
+{
+    t->threads = t->threads < 1 ? 1 : t->threads;
+    t->q_len = power_of_two(t->q_len);
+    t->kv_len = power_of_two(t->kv_len);
+    int few = t->q_len < FEW_ROWS / HEADS_A_THREAD ? FEW_ROWS / (int)t->q_len : HEADS_A_THREAD;
+    int most = few * t->threads;
+    int group = t->kv_heads > 0 ? t->heads / t->kv_heads : 1;
+    if (t->heads > most) {
+        group = group > most ? most : group;
+        t->kv_heads = most / group;
+        t->heads = t->kv_heads * group;
+    }
+    int64_t enough = t->heads > 0 ? (most + t->heads - 1) / t->heads : 1;
+    if (t->batch > enough)
+        t->batch = enough;
+    if (t->batch < 1)
+        t->batch = 1;
+}
+
+int tune_threads(const struct device *device, int threads)
+{
+    return device->units ? device->units : threads;
+}
+
+int tune_key(const struct device *device, const struct tune_target *t, struct buf *out, struct gen_error *err)
+{
+    char name[GEN_NAME_MAX];
+    struct variant caller = t->caller; /* in the one form that each choice of types has */
+    variant_set_dtypes(&caller, (enum dtype)caller.field[F_DTYPE], variant_dtype_kv(&caller), variant_dtype_o(&caller));
+    variant_encode(&caller, name);
+    char *on = strstr(name, "_on_");
+    if (on)
+        *on = 0;
+    buf_printf(out, "format %d\n", FORMAT);
+    buf_printf(out, "generator %016llx\n", (unsigned long long)gen_hash());
+    if (device->backend->key(device, t->threads, out, err) != 0)
+        return -1;
+    buf_printf(out, "problem %s\n", name);
+    buf_printf(out, "bucket %lld,%d,%d,%lld,%lld\n", (long long)t->batch, t->heads, t->kv_heads, (long long)t->q_len,
+               (long long)t->kv_len);
+    if (caller.field[F_WINDOW]) /* a plan knows no bounds and no size: one window and one page stand for all */
+        buf_printf(out, "window %d\n", TYPICAL_WINDOW);
+    if (caller.field[F_PAGED])
+        buf_printf(out, "page %d\n", TYPICAL_PAGE);
+    if (buf_ok(out))
+        return 0;
+    snprintf(err->text, sizeof err->text, "tune: error: out of memory");
+    return -1;
+}
