@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "embed.h"
+#include "launch.h"
 #include "micro.h"
 #include "template.h"
 
@@ -361,10 +362,11 @@ static void set_fields(struct emission *e)
     e->env.self = e;
 }
 
-static void report(const struct emission *e, struct gen_text *out)
+static int report(const struct emission *e, struct gen_text *out, struct gen_error *err)
 {
-    const struct value *local = env_get(&e->env, "LOCAL", 5);
-    out->local_bytes = local && !local->text ? local->number : 0;
+    if (!e->t && launch_read(&e->env, e->name, &out->launch, err) != 0)
+        return -1;
+    out->local_bytes = out->launch.local_bytes;
     for (int i = 0; i < e->units; i++) {
         struct gen_micro_use *use = &out->micro[out->micros++];
         snprintf(use->name, sizeof use->name, "%s", e->unit[i].name);
@@ -373,6 +375,7 @@ static void report(const struct emission *e, struct gen_text *out)
         use->integer = e->unit[i].used[CLASS_INT];
         use->instructions = count_instructions(&e->unit[i]);
     }
+    return 0;
 }
 
 /* A field that the operation does not have, or an isa that it is not written for. */
@@ -484,10 +487,14 @@ static int render(const struct gen *g, const struct variant *v, enum gen_flags f
         buf_free(&text);
         return -1;
     }
-    report(e, out);
+    int result = report(e, out, err);
+    emission_close(e);
+    if (result != 0) {
+        buf_free(&text);
+        return -1;
+    }
     out->data = text.data;
     out->size = text.size;
-    emission_close(e);
     return 0;
 }
 

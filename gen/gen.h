@@ -37,9 +37,25 @@ enum gen_flags {
     GEN_MACHINE_CODE_JIT =
         2, /* the same bytes packed for the JIT's parser: no comments, driver and micro-kernels only */
 };
+
+/* What is to be known of a kernel in OpenCL C in order to launch it. Its template says each of these, with `let` of the name
+ * behind it, and one that is missing is an error. All 0 in C. */
+struct gen_launch {
+    int group[2];        /* LAUNCH_GROUP_0, LAUNCH_GROUP_1: work-items of a work-group along its sides */
+    int rows, columns;   /* LAUNCH_ROWS, LAUNCH_COLUMNS of a group's tile: queries and keys; of a product its own; of a
+                          * softmax rows, and no columns */
+    int64_t local_bytes; /* LAUNCH_LOCAL: local memory that a group takes */
+    int split;           /* LAUNCH_SPLIT: keys that are computed alone; 0: all keys of a row are computed together */
+    /* LAUNCH_BEGIN: where rows of Q, K, V and O may begin. "anywhere"; "whole": at multiples of 16 bytes; "mapped": where a
+     * tensor map can be made of them. */
+    enum gen_rows { GEN_ROWS_ANYWHERE, GEN_ROWS_WHOLE, GEN_ROWS_MAPPED } begin;
+    bool one_tile; /* LAUNCH_ONE_TILE: a group ends with its tile; else groups stay and take more */
+    bool maps;     /* LAUNCH_MAPS: it takes struct attn_cl_maps of templates/opencl/maps.h, and room behind it */
+};
 struct gen_text {
     char *data; /* NUL-terminated */
     size_t size;
+    struct gen_launch launch;
     int64_t local_bytes; /* of local memory that a group takes, in OpenCL; else 0 */
     struct gen_micro_use {
         char name[32];

@@ -36,3 +36,13 @@
 % let GET_KV = DTYPE_KV == DTYPE ? "get4" : "get4_kv"
 % assert MR*NV*BLOCKS <= 512 and MR*CV*TURNS <= 4096, "a work-item holds too much: micro.rows, tile.q or tile.k must be smaller"
 % assert ITEMS <= 1024, "a work-group has at most 1024 work-items; group.rows times group.lanes must be smaller"
+%# What a launch needs to know: struct gen_launch in gen/gen.h says what each is.
+% let LAUNCH_GROUP_0 = GX
+% let LAUNCH_GROUP_1 = GQ
+% let LAUNCH_ROWS = BQ
+% let LAUNCH_COLUMNS = BK
+% let LAUNCH_LOCAL = LOCAL
+% let LAUNCH_SPLIT = 0
+% let LAUNCH_BEGIN = "anywhere"
+% let LAUNCH_ONE_TILE = 1
+% let LAUNCH_MAPS = 0

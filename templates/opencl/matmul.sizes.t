@@ -25,3 +25,13 @@
 % let STEP = GX*VW
 % let LDB = BK + VW
 % let LOCAL = TILED ? (BQ*DEPTH + DEPTH*LDB)*4 : 0
+%# What a launch needs to know: struct gen_launch in gen/gen.h says what each is.
+% let LAUNCH_GROUP_0 = GX
+% let LAUNCH_GROUP_1 = GQ
+% let LAUNCH_ROWS = ROWS
+% let LAUNCH_COLUMNS = COLUMNS
+% let LAUNCH_LOCAL = LOCAL
+% let LAUNCH_SPLIT = 0
+% let LAUNCH_BEGIN = "anywhere"
+% let LAUNCH_ONE_TILE = 1
+% let LAUNCH_MAPS = 0

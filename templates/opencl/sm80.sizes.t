@@ -46,3 +46,13 @@
 % let AT_BAR = max(max(AT_STAGES + ST*STAGE, AT_Q + Q_TILE), O_TILE)
 % let LOCAL = AT_BAR + (COPY == "tma" ? 8*(ST + 1) : 0)
 % assert LOCAL <= 232448, "it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller"
+%# What a launch needs to know: struct gen_launch in gen/gen.h says what each is.
+% let LAUNCH_GROUP_0 = ITEMS
+% let LAUNCH_GROUP_1 = 1
+% let LAUNCH_ROWS = BQ
+% let LAUNCH_COLUMNS = BK
+% let LAUNCH_LOCAL = LOCAL
+% let LAUNCH_SPLIT = 0
+% let LAUNCH_BEGIN = COPY == "plain" ? "anywhere" : COPY == "async" ? "whole" : "mapped"
+% let LAUNCH_ONE_TILE = 1
+% let LAUNCH_MAPS = WGMMA

@@ -56,3 +56,13 @@
 %# Of two that take turns, what is due of a narrow output is done while the tensor cores have the next scores.
 % let LATER = PINGPONG and HDV <= 128 and not SPLIT
 % let T = DTYPE
+%# What a launch needs to know: struct gen_launch in gen/gen.h says what each is.
+% let LAUNCH_GROUP_0 = ITEMS
+% let LAUNCH_GROUP_1 = 1
+% let LAUNCH_ROWS = BQ
+% let LAUNCH_COLUMNS = BK
+% let LAUNCH_LOCAL = LOCAL
+% let LAUNCH_SPLIT = SPLIT
+% let LAUNCH_BEGIN = "mapped"
+% let LAUNCH_ONE_TILE = not PERSISTENT
+% let LAUNCH_MAPS = 1

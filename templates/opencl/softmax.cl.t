@@ -1,13 +1,5 @@
 %# The softmax of each row of a matrix, in portable OpenCL C 1.2: a work-item for each row, or a work-group's lanes.
-% assert VW == 0 or VW == 4, "vector must be 4, or left out: rows are read four elements at a time"
-% assert GX == 0 or GX == 2 or GX == 4 or GX == 8 or GX == 16 or GX == 32 or GX == 64, "group.lanes must be a power of two from 2 on, or left out: lanes are joined in pairs"
-% let VW = max(VW, 1)
-% let LANES = max(GX, 1)
-% let GROUP = LANES > 1 ? LANES : 64
-% let STEP = LANES*VW
-% let LOCAL = LANES > 1 ? LANES*4 : 0
-% let EXP = "exp2"
-% include "opencl/types.sizes.t"
+% include "opencl/softmax.sizes.t"
 % include "opencl/softmax.header.t"
 % include "opencl/softmax.args.h"
 

@@ -309,8 +309,8 @@ static void test_other_operations(void **state)
         {"matmul_f32_on_portable_q16k24_w16", "opencl/matmul.sizes.t", "tile.k must be a multiple of micro.vecs times"},
         {"matmul_f32_on_portable_q64k64", "opencl/matmul.sizes.t", "a work-group has at most 1024 work-items; "},
         {"matmul_f32_on_portable_q256k256_r32x8_w16", "opencl/matmul.sizes.t", "a work-item holds too much: "},
-        {"softmax_f32_on_portable_w8", "opencl/softmax.cl.t", "vector must be 4, or left out: rows are read four "},
-        {"softmax_f32_on_portable_l24", "opencl/softmax.cl.t", "group.lanes must be a power of two from 2 on, or "},
+        {"softmax_f32_on_portable_w8", "opencl/softmax.sizes.t", "vector must be 4, or left out: rows are read four "},
+        {"softmax_f32_on_portable_l24", "opencl/softmax.sizes.t", "group.lanes must be a power of two from 2 on, or "},
         {"softmax_f32_on_sm90", "variant: error: ", "op softmax is not written for isa sm90; expected isa portable"},
         {"matmul_f32_on_avx2", "variant: error: ", "op matmul is not written for isa avx2; expected isa portable"},
     };
@@ -329,7 +329,7 @@ static void test_other_operations(void **state)
         gen_text_free(&t);
     }
     for (int f = 0; f < 2; f++) { /* and no rule is without one */
-        const char *file = f ? "opencl/softmax.cl.t" : "opencl/matmul.sizes.t";
+        const char *file = f ? "opencl/softmax.sizes.t" : "opencl/matmul.sizes.t";
         int rules = 0, broken = 0;
         for (const char *at = embedded_find(file)->data; (at = strstr(at, "% assert ")); at++)
             rules++;
