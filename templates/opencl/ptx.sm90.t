@@ -174,6 +174,14 @@ INLINED void multiply_pv(float *o, const uint *p, ulong v)
         : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v));
 }
 
+% if LOOP == "persistent"
+INLINED int group_count(void) /* how many there are, where get_num_groups reads such a register */
+{
+    int y;
+    __asm__("mov.u32 %0, %%nctaid.x;" : "=r"(y));
+    return y;
+}
+% end
 INLINED uint count_up(__global uint *at) /* what it was before */
 {
     uint before;

@@ -1,6 +1,14 @@
 %# Instructions that every level of NVIDIA's tensor cores uses, as functions. Addresses in shared memory are 32 bits.
 #define INLINED static inline __attribute__((always_inline))
 
+/* The number of this work-group; all are in one row. get_group_id adds what is in a register that OpenCL's drivers set and
+ * CUDA does not. */
+INLINED int group_number(void)
+{
+    int y;
+    __asm__("mov.u32 %0, %%ctaid.x;" : "=r"(y));
+    return y;
+}
 INLINED float exp2_fast(float x) /* 2**-inf is 0, 2**0 is 1 */
 {
     float y;

@@ -58,7 +58,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 {
     __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));
     const uint shared = (uint)(ulong)memory;
-    const struct tile x = tile_at((int)get_group_id(0), &a, ${WGMMA ? "maps.near" : "near"}, kv_lens${WINDOW ? ", &f" : ""});
+    const struct tile x = tile_at(group_number(), &a, ${WGMMA ? "maps.near" : "near"}, kv_lens${WINDOW ? ", &f" : ""});
     const struct part p = part_of(memory, &x, &a${SOFTCAP ? ", &f" : ""});
 % if MODIFIES
 % include "opencl/sm.beside.t"

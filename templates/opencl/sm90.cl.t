@@ -245,7 +245,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     const int item = get_local_id(0);
 % if PERSISTENT
     __global uint *taken = (__global uint *)room; /* tiles that were taken beyond a first one each; groups that are done */
-    room += 16 + get_group_id(0) * 64;
+    room += 16 + group_number() * 64;
 % else
     room += 16; /* all work-groups write the same maps */
 % end

@@ -121,7 +121,7 @@ INLINED struct tile unit_from(int t, int units, const struct source *f, const st
             return x;
         if (f->lane == 0)
             next = count_up(taken);
-        t = (int)get_num_groups(0) + uniform((int)next);
+        t = group_count() + uniform((int)next);
     }
 }
 
@@ -136,11 +136,11 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT ? "" 
 {
     const uint shared = f->shared;
 % if SPLIT
-    const int tiles = (f->d.slices + ${WG - 1}) / ${WG} * f->d.splits * (int)(a->kv_heads * a->batch), groups = (int)get_num_groups(0);
-    struct tile x = unit_from(get_group_id(0), tiles, f, a, kv_lens, taken);
+    const int tiles = (f->d.slices + ${WG - 1}) / ${WG} * f->d.splits * (int)(a->kv_heads * a->batch), groups = group_count();
+    struct tile x = unit_from(group_number(), tiles, f, a, kv_lens, taken);
 % else
-    const int tiles = ((int)a->q_len + ${BQ - 1}) / ${BQ} * (int)(a->heads * a->batch), groups = (int)get_num_groups(0);
-    struct tile x = tile_at(get_group_id(0), a, near, kv_lens${WINDOW ? ", features" : ""});
+    const int tiles = ((int)a->q_len + ${BQ - 1}) / ${BQ} * (int)(a->heads * a->batch), groups = group_count();
+    struct tile x = tile_at(group_number(), a, near, kv_lens${WINDOW ? ", features" : ""});
 % end
     if (f->lane == 0)
         arrive(V_FULL(f->nv)); /* the first step has no values to multiply, and waits for some all the same */
@@ -207,7 +207,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, _
 % end
 {
     const uint shared = f->shared;
-    const struct tile x = tile_at(get_group_id(0), a, near, kv_lens${WINDOW ? ", features" : ""});
+    const struct tile x = tile_at(group_number(), a, near, kv_lens${WINDOW ? ", features" : ""});
     if (f->lane == 0)
         arrive(V_FULL(f->nv)); /* the first step has no values to multiply, and waits for some all the same */
     f->nv++;

@@ -169,28 +169,42 @@ static void test_no_spills(void **state)
     }
 }
 
-/* clang writes PTX of an older version for another card, and leaves out the group's size. */
-static void retarget(const char *path, const char *target_name, int items)
+/* Nothing is asked of OpenCL's driver, which alone sets %envreg: no function is declared that is not defined here. */
+static void check_for_cuda(const char *ptx, const char *name)
+{
+    static const char *const others[] = {"%envreg", ".extern", "get_group_id", "get_num_groups"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strstr(ptx, others[i]))
+            fail_msg("%s: its PTX has %s, which CUDA does not give it", name, others[i]);
+    if (!strstr(ptx, "%ctaid.x;"))
+        fail_msg("%s: its PTX does not ask which work-group it is", name);
+}
+
+/* clang writes PTX of an older version for another card, and leaves out the group's size. Versions are the lowest that have
+ * the level's instructions. */
+static void retarget(const char *path, const char *name, bool hopper, int items)
 {
     static char text[1 << 21], ptx[1 << 21];
+    const char *target_name = hopper ? "sm_90" : "sm_80", *version_name = hopper ? "8.3" : "7.4";
     read_log(path, text, sizeof text);
+    check_for_cuda(text, name);
     char *version = strstr(text, ".version "), *target = strstr(text, ".target "), *entry = strstr(text, ".entry ");
     char *body = entry ? strstr(entry, "\n{") : NULL;
     if (!version || !target || !body)
         fail_msg("%s: no PTX as clang writes it", path);
     *version = *body = 0;
-    int n = snprintf(ptx, sizeof ptx, "%s.version 8.3\n.target %s\n%s\n.reqntid %d, 1, 1\n%s", text, target_name,
-                     strchr(target, '\n') + 1, items, body + 1);
+    int n = snprintf(ptx, sizeof ptx, "%s.version %s\n.target %s\n%s\n.reqntid %d, 1, 1\n%s", text, version_name,
+                     target_name, strchr(target, '\n') + 1, items, body + 1);
     assert_in_range(n, 1, (int)sizeof ptx - 1);
     struct gen_error err;
-    char *hopper = strcmp(target_name, "sm_90") ? strdup(ptx) : ptx_for_hopper(ptx, (size_t)n, &err);
-    if (!hopper)
+    char *ready = hopper ? ptx_for_hopper(ptx, (size_t)n, &err) : strdup(ptx);
+    if (!ready)
         fail_msg("%s", err.text);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
-    assert_true(fputs(hopper, f) >= 0);
+    assert_true(fputs(ready, f) >= 0);
     assert_int_equal(fclose(f), 0);
-    free(hopper);
+    free(ready);
 }
 
 /* Registers, spills, and products in flight of a file for sm_80 or sm_90a. */
@@ -200,12 +214,12 @@ static void compile_for_card(const struct suite *s, const char *path, const char
     snprintf(ptx, sizeof ptx, "%s/kernel.ptx", s->dir);
     const char *const rest[] = {"-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-unused-function", "-Werror",
                                 "-Xclang", "-target-cpu", "-Xclang", "sm_80", "-Xclang", "-target-feature", "-Xclang",
-                                "+ptx70", "-O3", "-include", "tests/kit/nvptx.cl", "-o", ptx, path};
+                                "+ptx70", "-O3", "-DFOR_CUDA", "-include", "tests/kit/nvptx.cl", "-o", ptx, path};
     const char *all[CLANG_ARGS + sizeof rest / sizeof *rest + 1] = {NULL};
     memcpy(all, clang, sizeof clang);
     memcpy(all + CLANG_ARGS, rest, sizeof rest);
     must_run(s, all, said, sizeof said);
-    retarget(ptx, hopper ? "sm_90" : "sm_80", items);
+    retarget(ptx, name, hopper, items);
     if (!assemble)
         return;
     const char *const ptxas[] = {"ptxas", "-v", hopper ? "-arch=sm_90a" : "-arch=sm_80", "-o", "/dev/null", ptx, NULL};

@@ -3,14 +3,16 @@
  * emitted file. What it is not: complete, or exact (log is a stand-in); nothing is run. */
 #define INLINE __attribute__((overloadable, always_inline))
 INLINE size_t get_local_id(uint d) { return d ? __nvvm_read_ptx_sreg_tid_y() : __nvvm_read_ptx_sreg_tid_x(); }
+#ifndef FOR_CUDA /* where the driver of OpenCL would make them of registers that CUDA does not set: they stay symbols */
 INLINE size_t get_group_id(uint d)
 {
     return d == 0   ? __nvvm_read_ptx_sreg_ctaid_x()
            : d == 1 ? __nvvm_read_ptx_sreg_ctaid_y()
                     : __nvvm_read_ptx_sreg_ctaid_z();
 }
-__attribute__((overloadable, always_inline, convergent)) void barrier(cl_mem_fence_flags f) { __syncthreads(); }
 INLINE size_t get_num_groups(uint d) { return __nvvm_read_ptx_sreg_nctaid_x(); }
+#endif
+__attribute__((overloadable, always_inline, convergent)) void barrier(cl_mem_fence_flags f) { __syncthreads(); }
 INLINE size_t get_global_id(uint d) { return __nvvm_read_ptx_sreg_ctaid_x() * __nvvm_read_ptx_sreg_ntid_x() + get_local_id(d); } /* of one side */
 INLINE long min(long a, long b) { return a < b ? a : b; }
 INLINE int min(int a, int b) { return a < b ? a : b; }
