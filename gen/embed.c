@@ -21,11 +21,15 @@ const struct embedded_file *embedded_find(const char *path)
     return NULL;
 }
 
-const char *gen_file(const char *path, size_t *size)
+bool embedded_load(void *self, const char *path, const char **text, size_t *size)
 {
     const struct embedded_file *f = embedded_find(path);
-    *size = f ? f->size : 0;
-    return f ? f->data : NULL;
+    (void)self;
+    if (f) {
+        *text = f->data;
+        *size = f->size;
+    }
+    return f != NULL;
 }
 
 uint64_t gen_hash(void)

@@ -3,6 +3,7 @@
 #ifndef ATTNGEN_EMBED_H
 #define ATTNGEN_EMBED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,5 +22,8 @@ extern const uint64_t embedded_hash;
 
 /* NULL when there is no such file. */
 const struct embedded_file *embedded_find(const char *path);
+
+/* The same as a template_loader (template.h); self is not looked at. */
+bool embedded_load(void *self, const char *path, const char **text, size_t *size);
 
 #endif

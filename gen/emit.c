@@ -34,17 +34,6 @@ static const struct {
     [OP_MATMUL] = {{[DRIVER_PORTABLE] = "opencl/matmul.cl.t"}, NULL}, /* the rest is not written */
     [OP_SOFTMAX] = {{[DRIVER_PORTABLE] = "opencl/softmax.cl.t"}, NULL}};
 
-static bool load(void *self, const char *name, const char **text, size_t *size)
-{
-    const struct embedded_file *f = embedded_find(name);
-    (void)self;
-    if (f) {
-        *text = f->data;
-        *size = f->size;
-    }
-    return f != NULL;
-}
-
 /* This thread reads and writes numbers as C does until leave_c_locale, whatever the program around has set. */
 struct c_locale {
     locale_t c, old;
@@ -84,7 +73,7 @@ static int open_table(struct gen *g, const char *name, int depth, struct gen_err
     const char *file = arena_copy(&g->arena, path, (size_t)snprintf(path, sizeof path, "isa/%.40s.isa", name));
     if (!file)
         return fail_at(err, (struct place){"generator", 0}, "out of memory");
-    if (!load(NULL, file, &text, &size))
+    if (!embedded_load(NULL, file, &text, &size))
         return fail_at(err, (struct place){file, 0}, "not built in; expected a table");
     if (depth == TABLES)
         return fail_at(err, (struct place){file, 0}, "tables that extend one another; expected no circle");
@@ -114,7 +103,7 @@ static int open_operation(struct gen *g, enum operation op, struct gen_error *er
 {
     const char *text, *file = operation_files[op].micros;
     size_t size;
-    if (file && !load(NULL, file, &text, &size))
+    if (file && !embedded_load(NULL, file, &text, &size))
         return fail_at(err, (struct place){file, 0}, "not built in; expected micro-kernels");
     if (file && micro_parse(&g->micros[op], &g->arena, &g->names, file, 1, text, size, err))
         return -1;
@@ -122,9 +111,9 @@ static int open_operation(struct gen *g, enum operation op, struct gen_error *er
         file = operation_files[op].driver[driver];
         if (!file)
             continue;
-        if (!load(NULL, file, &text, &size))
+        if (!embedded_load(NULL, file, &text, &size))
             return fail_at(err, (struct place){file, 0}, "not built in; expected a template");
-        if (!(g->driver[op][driver] = template_parse(&g->arena, file, text, size, load, NULL, err)))
+        if (!(g->driver[op][driver] = template_parse(&g->arena, file, text, size, embedded_load, NULL, err)))
             return -1;
     }
     return 0;

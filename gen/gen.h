@@ -27,9 +27,6 @@ void gen_close(struct gen *g); /* NULL is allowed */
 /* A number that changes whenever the bytes that gen_emit writes may change (templates, tables, code). */
 uint64_t gen_hash(void);
 
-/* A file under templates/ as it stands, with a NUL behind it; NULL when there is none. Nobody's to free. */
-const char *gen_file(const char *path, size_t *size);
-
 /* What a caller wants emitted. Text and name are the caller's to free with gen_text_free. */
 enum gen_flags {
     GEN_READABLE = 0,
@@ -73,6 +70,15 @@ void gen_text_free(struct gen_text *t);
 
 /* 0 when the variant can be emitted, else -1 and the rule that rejects it. Rules first, then register allocation. */
 int gen_check(const struct gen *g, const struct variant *v, struct gen_error *err);
+
+/* Renders a template under templates/ that is no operation's kernel, and sees these numbers alone. As gen_emit, but that only
+ * data and size are set. */
+struct gen_number {
+    const char *name;
+    int64_t value;
+};
+int gen_render(const char *path, const struct gen_number *numbers, int count, struct gen_text *out,
+               struct gen_error *err);
 
 /* Names: <op>_<dtype>_d<HD>[v<HDV>][_causal]_on_<isa>_q<BQ>k<BK>_r<MR>x<NV>u<U>. decode(encode(v)) == v. */
 void variant_encode(const struct variant *v, char name[GEN_NAME_MAX]);

@@ -1,9 +1,7 @@
 /* peak.c - how many multiply-adds a device sustains: what a kernel's speed there is divided by. The kernels are in
- * templates/opencl/peak.cl. What it is not: a data sheet's figure. */
+ * templates/opencl/peak.cl.t. What it is not: a data sheet's figure. */
 #include <stdio.h>
-#include <string.h>
 
-#include "gen/buf.h"
 #include "internal.h"
 
 enum { SAMPLES = 5 };
@@ -11,7 +9,7 @@ enum { SAMPLES = 5 };
 /* By level: how much is launched, milliseconds on a large device; and the multiply-adds of an item in one link of a chain. */
 static const struct peak {
     enum opencl_level level;
-    int number, items, groups_a_unit, turns, chains, each; /* number: what peak.cl calls it */
+    int number, items, groups_a_unit, turns, chains, each; /* number: what peak.cl.t calls it */
 } peaks[] = {
     [OPENCL_PORTABLE] = {OPENCL_PORTABLE, 0, 64, 64, 512, 8, 16},
     [OPENCL_SM80] = {OPENCL_SM80, 80, 256, 32, 512, 8, 16 * 8 * 16 / 32},
@@ -35,16 +33,15 @@ struct peak_run {
 
 static cl_program build(struct opencl_target *t, const struct peak *p)
 {
+    const struct gen_number numbers[] = {
+        {"PEAK", p->number}, {"ITEMS", p->items}, {"TURNS", p->turns}, {"CHAINS", p->chains}};
     struct gen_error unsaid;
-    struct buf text = {0};
-    size_t size;
-    const char *file = gen_file("opencl/peak.cl", &size);
-    buf_printf(&text, "#define PEAK %d\n#define ITEMS %d\n#define TURNS %d\n#define CHAINS %d\n", p->number, p->items,
-               p->turns, p->chains);
-    buf_put(&text, file, size);
+    struct gen_text text;
+    if (gen_render("opencl/peak.cl.t", numbers, sizeof numbers / sizeof *numbers, &text, &unsaid) != 0)
+        return NULL;
     const struct opencl_source source = {.name = "attn_peak", .text = text.data, .size = text.size, .level = p->level};
-    cl_program program = buf_ok(&text) ? opencl_build_program(t, &source, &unsaid) : NULL;
-    buf_free(&text);
+    cl_program program = opencl_build_program(t, &source, &unsaid);
+    gen_text_free(&text);
     return program;
 }
 

@@ -47,17 +47,6 @@ void card_close(struct card *c)
     opencl_close(c->cl);
 }
 
-static bool load(void *self, const char *name, const char **out, size_t *size)
-{
-    const struct embedded_file *f = embedded_find(name);
-    (void)self;
-    if (f) {
-        *out = f->data;
-        *size = f->size;
-    }
-    return f != NULL;
-}
-
 static int no_directive(void *self, const char *word, struct lexer *l, struct env *env, struct buf *out,
                         struct gen_error *err)
 {
@@ -85,7 +74,7 @@ cl_program card_build(struct card *c, const char *text, size_t size, const struc
                 fields[f].type == FIELD_NAME ? value_text(field_value_name((enum field_id)f, v->field[f]))
                                              : value_int(v->field[f]));
     const struct template_host host = {NULL, no_directive};
-    const struct template *t = template_parse(&arena, "parts", text, size, load, NULL, &err);
+    const struct template *t = template_parse(&arena, "parts", text, size, embedded_load, NULL, &err);
     if (!t || template_render(t, &env, &host, &out, &err) != 0 || !buf_ok(&out))
         fail_msg("%s", err.text);
     const struct opencl_source source = {

@@ -11,9 +11,9 @@ INLINE size_t get_group_id(uint d)
                     : __nvvm_read_ptx_sreg_ctaid_z();
 }
 INLINE size_t get_num_groups(uint d) { return __nvvm_read_ptx_sreg_nctaid_x(); }
+INLINE size_t get_global_id(uint d) { return __nvvm_read_ptx_sreg_ctaid_x() * __nvvm_read_ptx_sreg_ntid_x() + get_local_id(d); } /* of one side */
 #endif
 __attribute__((overloadable, always_inline, convergent)) void barrier(cl_mem_fence_flags f) { __syncthreads(); }
-INLINE size_t get_global_id(uint d) { return __nvvm_read_ptx_sreg_ctaid_x() * __nvvm_read_ptx_sreg_ntid_x() + get_local_id(d); } /* of one side */
 INLINE long min(long a, long b) { return a < b ? a : b; }
 INLINE int min(int a, int b) { return a < b ? a : b; }
 INLINE int max(int a, int b) { return a > b ? a : b; }

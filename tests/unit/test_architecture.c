@@ -86,6 +86,49 @@ static void test_templates_know_no_instruction(void **state)
     assert_true(mnemonics > 50);
 }
 
+/* Whether it stands in the text as a word of its own, with a lower-case word behind a point: "wgmma.fence", but neither
+ * "wgmma" in a sentence nor "copy.q". */
+static bool has_mnemonic(const char *text, const char *mnemonic)
+{
+    size_t n = strlen(mnemonic);
+    for (const char *c = text; (c = strstr(c, mnemonic)); c++) {
+        bool before = c > text && (isalnum((unsigned char)c[-1]) || strchr("_.>/", c[-1]));
+        if (!before && c[n] == '.' && islower((unsigned char)c[n + 1]))
+            return true;
+    }
+    return false;
+}
+
+/* Another vendor's level is then another set of such parts. */
+static void test_ptx_stands_in_its_parts(void **state)
+{
+    static const char *const inlined[] = {"asm", "__asm", "__asm__"};
+    static const char *const mnemonics[] = {
+        "wgmma",   "mma",          "cp",   "ldmatrix", "stmatrix", "mbarrier", "setmaxnreg", "fence", "bar",
+        "barrier", "createpolicy", "shfl", "vote",     "atom",     "red",      "ld",         "st",    "mov",
+        "cvt",     "ex2",          "rcp",  "setp",     "selp",     "min",      "max",        "xor",   "add",
+        "sub",     "mul",          "mad",  "cvta",     "membar",   "tanh"};
+    int parts = 0;
+    (void)state;
+    for (int i = 0; i < embedded_count; i++) {
+        const struct embedded_file *f = &embedded_files[i];
+        const bool is_part = !strncmp(f->path, "opencl/ptx", strlen("opencl/ptx"));
+        parts += is_part;
+        if (is_part)
+            continue;
+        for (size_t k = 0; k < sizeof inlined / sizeof *inlined; k++)
+            if (has_word(f->data, inlined[k]))
+                fail_msg("%s has inline assembly; expected it in opencl/ptx*.t", f->path);
+        for (size_t k = 0; k < sizeof mnemonics / sizeof *mnemonics && strncmp(f->path, "isa/", 4); k++)
+            if (has_mnemonic(f->data, mnemonics[k]))
+                fail_msg("%s says %s; expected PTX in opencl/ptx*.t", f->path, mnemonics[k]);
+        if (strstr(f->data, "%ctaid") || strstr(f->data, "%nctaid") || strstr(f->data, "%tid"))
+            fail_msg("%s names a register of PTX; expected that in opencl/ptx*.t", f->path);
+    }
+    assert_true(has_mnemonic("{wgmma.fence}", "wgmma") && !has_mnemonic("wgmma. x.wgmma.f", "wgmma"));
+    assert_true(parts >= 3);
+}
+
 static void test_driver_is_short(void **state)
 {
     const struct embedded_file *f = embedded_find("c/tiles.t");
@@ -101,6 +144,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_generator_knows_no_attention),
         cmocka_unit_test(test_templates_know_no_instruction),
+        cmocka_unit_test(test_ptx_stands_in_its_parts),
         cmocka_unit_test(test_driver_is_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

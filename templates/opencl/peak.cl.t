@@ -1,0 +1,105 @@
+%# How many multiply-adds a device can do: chains of them that wait for nothing but themselves, and enough of these for
+%# every latency. PEAK says by which instruction: 0 is the device's own, of f32; 80 is NVIDIA's mma and 90 Hopper's
+%# wgmma, of bf16 with sums in f32. A work-group has ITEMS work-items (256 of NVIDIA's), each of which goes TURNS times
+%# through CHAINS chains. What comes out depends on an argument and is stored, so that nothing can be computed before or left
+%# out. What it is not: part of any attention.
+% if PEAK == 0
+__kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1))) void attn_peak(__global float *out, const float by)
+{
+    float16 a = by + (float)get_global_id(0), b = a + 1.0f, c = a + 2.0f, d = a + 3.0f;
+    float16 e = a + 4.0f, f = a + 5.0f, g = a + 6.0f, h = a + 7.0f;
+    const float16 m = by;
+    for (int i = 0; i < ${TURNS}; i++) {
+        a = fma(a, m, m), b = fma(b, m, m), c = fma(c, m, m), d = fma(d, m, m);
+        e = fma(e, m, m), f = fma(f, m, m), g = fma(g, m, m), h = fma(h, m, m);
+    }
+    a += b + c + d + e + f + g + h;
+    out[get_global_id(0)] = a.s0 + a.s1 + a.s2 + a.s3 + a.s4 + a.s5 + a.s6 + a.s7 + a.s8 + a.s9 + a.sa + a.sb +
+        a.sc + a.sd + a.se + a.sf;
+}
+% else
+%# What ptx*.t ask for: products of bf16, on Hopper of 64 rows by 128 columns; nothing that only attention wants.
+% let T = "bf16"
+% let DTYPE = "bf16"
+% let SOFTCAP = 0
+% let BIAS = "none"
+% let COPY = "none"
+% let LOOP = "joint"
+% let SPLIT = 0
+% let WGMMA = PEAK == 90
+% let WG = 1
+% let BK = 128
+% let NS = BK/2
+% let HDV = 128
+% let NO = HDV/2
+% include "opencl/ptx.t"
+% if WGMMA
+% include "opencl/ptx.sm90.t"
+% else
+% include "opencl/ptx.sm80.t"
+% end
+
+/* Two numbers of either sign between 1 and 2: what multiplies zeros draws less power, and is faster. */
+static uint two_numbers(uint seed)
+{
+    seed = (seed ^ 61) ^ seed >> 16;
+    seed *= 9;
+    seed = (seed ^ seed >> 4) * 0x27d4eb2d;
+    return ((seed ^ seed >> 15) & 0x807f807f) | 0x3f803f80;
+}
+
+% end
+% if PEAK == 80
+__kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1))) void attn_peak(__global float *out, const float by)
+{
+    const uint item = (uint)group_number() * ${ITEMS} + (uint)get_local_id(0);
+    float c[${4*CHAINS}], sum = 0.0f;
+    uint a[4], b[2];
+    for (int i = 0; i < 4; i++)
+        a[i] = two_numbers(as_uint(by) + item * 8 + i);
+    for (int i = 0; i < 2; i++)
+        b[i] = two_numbers(as_uint(by) + item * 8 + 4 + i);
+    #pragma unroll
+    for (int i = 0; i < ${4*CHAINS}; i++)
+        c[i] = by;
+    for (int t = 0; t < ${TURNS}; t++)
+        #pragma unroll
+        for (int i = 0; i < ${CHAINS}; i++)
+            multiply(c + 4 * i, a, b);
+    #pragma unroll
+    for (int i = 0; i < ${4*CHAINS}; i++)
+        sum += c[i];
+    out[item] = sum;
+}
+% elif PEAK == 90
+%# 64 columns of 64 rows (A, of each warpgroup) and of 128 (B), swizzled; of random numbers one order is as good as another.
+% let A_BYTES = 64*128
+% let B_BYTES = 128*128
+% let WORDS = (2*A_BYTES + B_BYTES)/4
+__kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1))) void attn_peak(__global float *out, const float by)
+{
+    __local uint memory[${WORDS}] __attribute__((aligned(1024)));
+    const uint item = get_local_id(0), at = (uint)(ulong)memory;
+    float c[${NS}], sum = 0.0f;
+    for (uint i = item; i < ${WORDS}; i += ${ITEMS})
+        memory[i] = two_numbers(as_uint(by) + i);
+    shared_written();
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const uint a = operand_at(at + item / 128 * ${A_BYTES}, 16), b = operand_at(at + ${2*A_BYTES}, 16);
+    #pragma unroll
+    for (int i = 0; i < ${NS}; i++)
+        c[i] = by;
+    for (int t = 0; t < ${TURNS}; t++) {
+        products_begin();
+        #pragma unroll
+        for (int i = 0; i < ${CHAINS}; i++)
+            multiply_qk(c, operand(a + i % 4 * 2), operand(b + i % 4 * 2), 1);
+        products_commit();
+        products_wait();
+    }
+    #pragma unroll
+    for (int i = 0; i < ${NS}; i++)
+        sum += c[i];
+    out[group_number() * ${ITEMS} + item] = sum;
+}
+% end
