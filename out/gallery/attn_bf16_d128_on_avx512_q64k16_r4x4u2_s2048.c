@@ -1,0 +1,1294 @@
+/* attngen emit --variant attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048
+ *
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1) with the
+ * online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ *
+ * Parameters: op attn, dtype bf16, head_dim.qk 128, isa avx512, tile.q 64, tile.k 16, micro.rows 4, micro.vecs 4, unroll 2, split 2048.
+ * 64 rows of queries of the heads that share a KV head walk its keys together, 16 at a time, in parts of 2048 that are joined in order.
+ * Vector registers of 512 bits: 28 in the scores, 23 in the values, 6 in the softmax step, of 32.
+ * Workspace: 130048 bytes.
+ *
+ * Contract: struct attn_args below says what each argument is. attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048 returns 0, or 1 when it refuses
+ * args (size is not sizeof(struct attn_args), part is not one of parts, no KV head). It allocates nothing and keeps no
+ * state: it may run in any number of threads, each with a workspace of its own. O must not overlap the inputs. Keys past
+ * a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. The bits of the result do not
+ * depend on parts.
+ *
+ * To declare it elsewhere, define ATTN_DECLARATIONS and include this file. */
+#include <stdint.h>
+#include <string.h>
+#ifndef ATTN_ARGS_DEFINED
+#define ATTN_ARGS_DEFINED
+/* What every attention kernel takes. Tensors are [batch, head, row, element]; strides count elements, the last one is 1.
+ * Memory belongs to the caller; the kernel allocates nothing, keeps nothing and may run in any number of threads at
+ * once, each part with a workspace of its own. */
+struct attn_args {
+    int64_t size;           /* sizeof(struct attn_args) */
+    const void *q, *k, *v;  /* [batch, heads, q_len, HD], [batch, kv_heads, kv_len, HD], [batch, kv_heads, kv_len, HDV] */
+    void *o;                /* [batch, heads, q_len, HDV] */
+    float *lse;             /* [batch, heads, q_len], contiguous: natural log of the sum of exponentials; or NULL */
+    void *workspace;        /* NAME_workspace(args) bytes, aligned to 64; one for each part */
+    int64_t batch, heads, kv_heads; /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
+    int64_t q_len, kv_len;
+    int64_t q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* of batch, head and row */
+    const int64_t *kv_lens; /* [batch], keys of each sequence, 0..kv_len; or NULL: kv_len each */
+    int64_t offset;         /* causal: query i sees keys j <= i + offset ... */
+    int64_t bottom_right;   /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
+    float scale;            /* scores are scale * q.k */
+    int64_t part, parts;    /* this call does part 0..parts-1 of the work; 0, 1: all of it */
+    /* NULL, or where NAME_workspace tells more than 0 when part is -1: as many bytes, aligned to 64, the same for all
+     * parts, which then share what is one's alone otherwise. All parts are called with phase 0, and when they are done,
+     * with phase 1. */
+    void *shared;
+    int64_t phase;
+    const struct attn_features *features; /* of kernels that have features; others do not look at it */
+};
+#endif
+int64_t attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048_workspace(const struct attn_args *args); /* bytes for one part; looks at lengths, heads and part alone */
+int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *args);
+
+#ifndef ATTN_DECLARATIONS
+static const int32_t pool_one[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+static const int32_t pool_round[16] = {32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767};
+static const int32_t pool_quiet[16] = {64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64};
+static const int32_t pool_upper[16] = {-65536, -65536, -65536, -65536, -65536, -65536, -65536, -65536, -65536, -65536, -65536, -65536, -65536, -65536, -65536, -65536};
+#if defined(__GNUC__) && defined(__x86_64__) && !defined(__TINYC__) && !defined(ATTN_PLAIN_C)
+#include <immintrin.h>
+typedef __m512 vec;
+typedef __m512i ivec;
+typedef __mmask16 mask;
+#define OP static inline __attribute__((always_inline, target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
+#define KERNEL static __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
+OP vec v_load(const float *m) { return _mm512_loadu_ps(m); }
+OP vec v_bcast(const float *m) { return _mm512_set1_ps(*m); }
+OP void v_store(float *m, vec x) { _mm512_storeu_ps(m, x); }
+OP void v_store1(float *m, vec x) { _mm_store_ss(m, _mm512_castps512_ps128(x)); }
+OP vec v_const(float f) { return _mm512_set1_ps(f); }
+OP vec v_zero(void) { return _mm512_setzero_ps(); }
+OP ivec v_pool(const int32_t *v) { return _mm512_loadu_si512(v); }
+OP ivec v_loadi(const int32_t *m) { return _mm512_loadu_si512(m); }
+OP void v_fetchb(const uint16_t *m) { _mm_prefetch((const char *)m, _MM_HINT_T1); }
+OP vec v_add(vec x, vec y) { return _mm512_add_ps(x, y); }
+OP vec v_sub(vec x, vec y) { return _mm512_sub_ps(x, y); }
+OP vec v_mul(vec x, vec y) { return _mm512_mul_ps(x, y); }
+OP vec v_mulm(vec x, const float *m) { return _mm512_mul_ps(x, _mm512_loadu_ps(m)); }
+OP vec v_mulf(vec x, float f) { return _mm512_mul_ps(x, _mm512_set1_ps(f)); }
+OP vec v_div(vec x, vec y) { return _mm512_div_ps(x, y); }
+OP vec v_fma(vec d, vec x, vec y) { return _mm512_fmadd_ps(x, y, d); }
+OP vec v_fmam(vec d, vec x, const float *m) { return _mm512_fmadd_ps(x, _mm512_loadu_ps(m), d); }
+OP vec v_horner(vec d, vec x, vec y) { return _mm512_fmadd_ps(d, x, y); }
+OP vec v_hornerf(vec d, vec x, float f) { return _mm512_fmadd_ps(d, x, _mm512_set1_ps(f)); }
+OP vec v_max(vec x, vec y) { return _mm512_max_ps(x, y); }
+OP vec v_maxm(vec x, const float *m) { return _mm512_max_ps(x, _mm512_loadu_ps(m)); }
+OP vec v_min(vec x, vec y) { return _mm512_min_ps(x, y); }
+OP vec v_fraction(vec x) { return _mm512_reduce_ps(x, 9); }
+OP vec v_scale(vec x, vec y) { return _mm512_scalef_ps(x, y); }
+OP vec v_exponent(vec x) { return _mm512_getexp_ps(x); }
+OP vec v_mantissa(vec x) { return _mm512_getmant_ps(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src); }
+OP mask v_less(ivec x, ivec y) { return _mm512_cmplt_epi32_mask(x, y); }
+OP mask v_nan(vec x) { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q); }
+OP vec v_sel(mask k, vec x, vec y) { return _mm512_mask_blend_ps(k, y, x); }
+OP ivec v_seli(mask k, ivec x, ivec y) { return _mm512_mask_blend_epi32(k, y, x); }
+OP vec v_swap8(vec x) { return _mm512_shuffle_f32x4(x, x, 0x4e); }
+OP vec v_swap4(vec x) { return _mm512_shuffle_f32x4(x, x, 0xb1); }
+OP vec v_low(vec x, vec y) { return _mm512_unpacklo_ps(x, y); }
+OP vec v_high(vec x, vec y) { return _mm512_unpackhi_ps(x, y); }
+OP vec v_low2(vec x, vec y) { return _mm512_shuffle_ps(x, y, 0x44); }
+OP vec v_high2(vec x, vec y) { return _mm512_shuffle_ps(x, y, 0xee); }
+OP vec v_even4(vec x, vec y) { return _mm512_shuffle_f32x4(x, y, 0x88); }
+OP vec v_odd4(vec x, vec y) { return _mm512_shuffle_f32x4(x, y, 0xdd); }
+OP ivec v_loadt(const uint16_t *m) { return _mm512_loadu_si512(m); }
+OP void v_storew(uint16_t *m, ivec x) { _mm256_storeu_si256((__m256i *)m, _mm512_cvtepi32_epi16(x)); }
+OP vec v_raise(ivec x) { return _mm512_castsi512_ps(_mm512_slli_epi32(x, 16)); }
+OP vec v_masked(ivec x, ivec y) { return _mm512_castsi512_ps(_mm512_and_si512(x, y)); }
+OP ivec v_upper(vec x) { return _mm512_srli_epi32(_mm512_castps_si512(x), 16); }
+OP ivec v_shift(ivec x) { return _mm512_srli_epi32(x, 16); }
+OP ivec v_addbits(ivec x, vec y) { return _mm512_add_epi32(x, _mm512_castps_si512(y)); }
+OP ivec v_addi(ivec x, ivec y) { return _mm512_add_epi32(x, y); }
+OP ivec v_addv(ivec x, const int32_t *v) { return _mm512_add_epi32(x, _mm512_loadu_si512(v)); }
+OP ivec v_andv(ivec x, const int32_t *v) { return _mm512_and_si512(x, _mm512_loadu_si512(v)); }
+OP ivec v_orv(ivec x, const int32_t *v) { return _mm512_or_si512(x, _mm512_loadu_si512(v)); }
+#else
+#if defined(__GNUC__) && !defined(__TINYC__)
+#pragma GCC diagnostic ignored "-Wpsabi" /* static functions: no ABI to keep */
+typedef float vec __attribute__((vector_size(64)));
+typedef int32_t ivec __attribute__((vector_size(64)));
+typedef int32_t mask __attribute__((vector_size(64)));
+#define AT(x, i) (x)[i]
+#define OP static inline __attribute__((always_inline))
+#else
+typedef struct { float at[16]; } vec;
+typedef struct { int32_t at[16]; } ivec;
+typedef struct { int32_t at[16]; } mask;
+#define AT(x, i) (x).at[i]
+#define OP static inline
+#endif
+#define KERNEL static
+#define EACH for (int l = 0; l < 16; l++)
+static inline uint32_t bits_of(float x) { union { float f; uint32_t u; } b = {x}; return b.u; }
+static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
+static inline float floor1(float x) { if (!(x > -8388608.0f && x < 8388608.0f)) return x; int32_t i = (int32_t)x; return (float)(i - (x < (float)i)); }
+static inline float fraction1(float x) { return x - x == 0.0f ? x - floor1(x) : x == x ? 0.0f : x; }
+static inline float pow2(float n) { return n != n ? n : n < -126.0f ? 0.0f : n > 127.0f ? 1.0f / 0.0f : real_of((uint32_t)((int32_t)n + 127) << 23); }
+static inline float exponent1(float x) { return x > 0.0f ? (float)((int32_t)(bits_of(x) >> 23) - 127) : x == 0.0f ? -1.0f / 0.0f : x - x; }
+static inline float mantissa1(float x) { return x > 0.0f ? real_of((bits_of(x) & 0x7fffffu) | 0x3f800000u) : x == 0.0f ? 1.0f : x; }
+OP vec v_load(const float *m) { vec r; EACH AT(r, l) = m[l]; return r; }
+OP vec v_bcast(const float *m) { vec r; EACH AT(r, l) = m[0]; return r; }
+OP void v_store(float *m, vec x) { EACH m[l] = AT(x, l); }
+OP void v_store1(float *m, vec x) { m[0] = AT(x, 0); }
+OP vec v_const(float f) { vec r; EACH AT(r, l) = f; return r; }
+OP vec v_zero(void) { vec r; EACH AT(r, l) = 0.0f; return r; }
+OP ivec v_pool(const int32_t *v) { ivec r; EACH AT(r, l) = v[l]; return r; }
+OP ivec v_loadi(const int32_t *m) { ivec r; EACH AT(r, l) = m[l]; return r; }
+OP void v_fetchb(const uint16_t *m) { (void)m; }
+OP vec v_add(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) + AT(y, l); return r; }
+OP vec v_sub(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) - AT(y, l); return r; }
+OP vec v_mul(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) * AT(y, l); return r; }
+OP vec v_mulm(vec x, const float *m) { vec r; EACH AT(r, l) = AT(x, l) * m[l]; return r; }
+OP vec v_mulf(vec x, float f) { vec r; EACH AT(r, l) = AT(x, l) * f; return r; }
+OP vec v_div(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) / AT(y, l); return r; }
+OP vec v_fma(vec d, vec x, vec y) { vec r; EACH AT(r, l) = AT(d, l) + AT(x, l) * AT(y, l); return r; }
+OP vec v_fmam(vec d, vec x, const float *m) { vec r; EACH AT(r, l) = AT(d, l) + AT(x, l) * m[l]; return r; }
+OP vec v_horner(vec d, vec x, vec y) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l) + AT(y, l); return r; }
+OP vec v_hornerf(vec d, vec x, float f) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l) + f; return r; }
+OP vec v_max(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) > AT(y, l) ? AT(x, l) : AT(y, l); return r; }
+OP vec v_maxm(vec x, const float *m) { vec r; EACH AT(r, l) = AT(x, l) > m[l] ? AT(x, l) : m[l]; return r; }
+OP vec v_min(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) < AT(y, l) ? AT(x, l) : AT(y, l); return r; }
+OP vec v_fraction(vec x) { vec r; EACH AT(r, l) = fraction1(AT(x, l)); return r; }
+OP vec v_scale(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) * pow2(floor1(AT(y, l))); return r; }
+OP vec v_exponent(vec x) { vec r; EACH AT(r, l) = exponent1(AT(x, l)); return r; }
+OP vec v_mantissa(vec x) { vec r; EACH AT(r, l) = mantissa1(AT(x, l)); return r; }
+OP mask v_less(ivec x, ivec y) { mask r; EACH AT(r, l) = AT(x, l) < AT(y, l); return r; }
+OP mask v_nan(vec x) { mask r; EACH AT(r, l) = AT(x, l) != AT(x, l); return r; }
+OP vec v_sel(mask k, vec x, vec y) { vec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
+OP ivec v_seli(mask k, ivec x, ivec y) { ivec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
+OP vec v_swap8(vec x) { vec r; EACH AT(r, l) = AT(x, l ^ 8); return r; }
+OP vec v_swap4(vec x) { vec r; EACH AT(r, l) = AT(x, l ^ 4); return r; }
+OP vec v_low(vec x, vec y) { vec r; EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + (l >> 1 & 1)) : AT(x, (l & 12) + (l >> 1 & 1)); return r; }
+OP vec v_high(vec x, vec y) { vec r; EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + 2 + (l >> 1 & 1)) : AT(x, (l & 12) + 2 + (l >> 1 & 1)); return r; }
+OP vec v_low2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l & 13) : AT(x, l); return r; }
+OP vec v_high2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l) : AT(x, l | 2); return r; }
+OP vec v_even4(vec x, vec y) { vec r; EACH AT(r, l) = l & 8 ? AT(y, (l & 3) + (l & 4) * 2) : AT(x, (l & 3) + (l & 4) * 2); return r; }
+OP vec v_odd4(vec x, vec y) { vec r; EACH AT(r, l) = l & 8 ? AT(y, (l & 3) + (l & 4) * 2 + 4) : AT(x, (l & 3) + (l & 4) * 2 + 4); return r; }
+OP ivec v_loadt(const uint16_t *m) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)m[2 * l] | (uint32_t)m[2 * l + 1] << 16); return r; }
+OP void v_storew(uint16_t *m, ivec x) { EACH m[l] = (uint16_t)AT(x, l); }
+OP vec v_raise(ivec x) { vec r; EACH AT(r, l) = real_of((uint32_t)AT(x, l) << 16); return r; }
+OP vec v_masked(ivec x, ivec y) { vec r; EACH AT(r, l) = real_of((uint32_t)AT(x, l) & (uint32_t)AT(y, l)); return r; }
+OP ivec v_upper(vec x) { ivec r; EACH AT(r, l) = (int32_t)(bits_of(AT(x, l)) >> 16); return r; }
+OP ivec v_shift(ivec x) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) >> 16); return r; }
+OP ivec v_addbits(ivec x, vec y) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + bits_of(AT(y, l))); return r; }
+OP ivec v_addi(ivec x, ivec y) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + (uint32_t)AT(y, l)); return r; }
+OP ivec v_addv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + (uint32_t)v[l]); return r; }
+OP ivec v_andv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = AT(x, l) & v[l]; return r; }
+OP ivec v_orv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = AT(x, l) | v[l]; return r; }
+#endif
+
+/* W rows of queries, ld elements apart, become rows of LDQ slots. */
+KERNEL void pack_q(const uint16_t *q, float *d, int64_t ld)
+{
+    ivec high;
+    ivec t;
+    vec x, y;
+    high = v_pool(pool_upper);
+    for (int64_t left = 4; left; left--) {
+        t = v_loadt(q); x = v_raise(t); y = v_masked(t, high);
+        v_store(d, x);
+        v_store(d + 16, y);
+        t = v_loadt(q + 32); x = v_raise(t); y = v_masked(t, high);
+        v_store(d + 32, x);
+        v_store(d + 48, y);
+        t = v_loadt(q + 64); x = v_raise(t); y = v_masked(t, high);
+        v_store(d + 64, x);
+        v_store(d + 80, y);
+        t = v_loadt(q + 96); x = v_raise(t); y = v_masked(t, high);
+        v_store(d + 96, x);
+        v_store(d + 112, y);
+        q += ld;
+        d += 128;
+    }
+}
+
+/* fetched by hand, as much as is read. */
+KERNEL void tile_scores(const float *q, const uint16_t *k, float *s, float *r, int64_t ld)
+{
+    const uint16_t *far;
+    vec f, h0_0, h0_1, h1_0, h1_1, h2_0, h2_1, h3_0, h3_1;
+    ivec high;
+    const uint16_t *key;
+    float *to;
+    const uint16_t *ahead;
+    vec a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15;
+    ivec t;
+    vec x0, x1;
+    vec t0, u0, t1, u1, t2, u2, t3, u3, t4, u4, t5, u5, t6, u6, t7, u7, v0, w0, v1, w1, v2, w2, v3, w3, e0,
+        o0, e1, o1, x;
+    const float *at;
+    vec m;
+    vec old, lowest, base, frac, poly;
+    float *u;
+    vec z;
+    vec e, l;
+    far = k;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    f = v_bcast(q + 512); h0_0 = v_load(q); h0_1 = v_load(q + 16); h1_0 = v_load(q + 128);
+    h1_1 = v_load(q + 144); h2_0 = v_load(q + 256); h2_1 = v_load(q + 272); h3_0 = v_load(q + 384);
+    h3_1 = v_load(q + 400); high = v_pool(pool_upper);
+    key = k;
+    to = s;
+    ahead = far;
+    for (int64_t left = 4; left; left--) {
+        a0 = v_zero(); a1 = v_zero(); a2 = v_zero(); a3 = v_zero(); a4 = v_zero(); a5 = v_zero();
+        a6 = v_zero(); a7 = v_zero(); a8 = v_zero(); a9 = v_zero(); a10 = v_zero(); a11 = v_zero();
+        a12 = v_zero(); a13 = v_zero(); a14 = v_zero(); a15 = v_zero();
+        v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
+        t = v_loadt(key); x0 = v_raise(t); x1 = v_masked(t, high); a0 = v_fma(a0, x0, h0_0);
+        a1 = v_fma(a1, x0, h1_0); a2 = v_fma(a2, x0, h2_0); a3 = v_fma(a3, x0, h3_0);
+        a0 = v_fma(a0, x1, h0_1); a1 = v_fma(a1, x1, h1_1); a2 = v_fma(a2, x1, h2_1); a3 = v_fma(a3, x1, h3_1);
+        t = v_loadt(key + 32); x0 = v_raise(t); x1 = v_masked(t, high); a0 = v_fmam(a0, x0, q + 32);
+        a1 = v_fmam(a1, x0, q + 160); a2 = v_fmam(a2, x0, q + 288); a3 = v_fmam(a3, x0, q + 416);
+        a0 = v_fmam(a0, x1, q + 48); a1 = v_fmam(a1, x1, q + 176); a2 = v_fmam(a2, x1, q + 304);
+        a3 = v_fmam(a3, x1, q + 432);
+        t = v_loadt(key + 64); x0 = v_raise(t); x1 = v_masked(t, high); a0 = v_fmam(a0, x0, q + 64);
+        a1 = v_fmam(a1, x0, q + 192); a2 = v_fmam(a2, x0, q + 320); a3 = v_fmam(a3, x0, q + 448);
+        a0 = v_fmam(a0, x1, q + 80); a1 = v_fmam(a1, x1, q + 208); a2 = v_fmam(a2, x1, q + 336);
+        a3 = v_fmam(a3, x1, q + 464);
+        t = v_loadt(key + 96); x0 = v_raise(t); x1 = v_masked(t, high); a0 = v_fmam(a0, x0, q + 96);
+        a1 = v_fmam(a1, x0, q + 224); a2 = v_fmam(a2, x0, q + 352); a3 = v_fmam(a3, x0, q + 480);
+        a0 = v_fmam(a0, x1, q + 112); a1 = v_fmam(a1, x1, q + 240); a2 = v_fmam(a2, x1, q + 368);
+        a3 = v_fmam(a3, x1, q + 496);
+        key += ld;
+        ahead += ld;
+        v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
+        t = v_loadt(key); x0 = v_raise(t); x1 = v_masked(t, high); a4 = v_fma(a4, x0, h0_0);
+        a5 = v_fma(a5, x0, h1_0); a6 = v_fma(a6, x0, h2_0); a7 = v_fma(a7, x0, h3_0);
+        a4 = v_fma(a4, x1, h0_1); a5 = v_fma(a5, x1, h1_1); a6 = v_fma(a6, x1, h2_1); a7 = v_fma(a7, x1, h3_1);
+        t = v_loadt(key + 32); x0 = v_raise(t); x1 = v_masked(t, high); a4 = v_fmam(a4, x0, q + 32);
+        a5 = v_fmam(a5, x0, q + 160); a6 = v_fmam(a6, x0, q + 288); a7 = v_fmam(a7, x0, q + 416);
+        a4 = v_fmam(a4, x1, q + 48); a5 = v_fmam(a5, x1, q + 176); a6 = v_fmam(a6, x1, q + 304);
+        a7 = v_fmam(a7, x1, q + 432);
+        t = v_loadt(key + 64); x0 = v_raise(t); x1 = v_masked(t, high); a4 = v_fmam(a4, x0, q + 64);
+        a5 = v_fmam(a5, x0, q + 192); a6 = v_fmam(a6, x0, q + 320); a7 = v_fmam(a7, x0, q + 448);
+        a4 = v_fmam(a4, x1, q + 80); a5 = v_fmam(a5, x1, q + 208); a6 = v_fmam(a6, x1, q + 336);
+        a7 = v_fmam(a7, x1, q + 464);
+        t = v_loadt(key + 96); x0 = v_raise(t); x1 = v_masked(t, high); a4 = v_fmam(a4, x0, q + 96);
+        a5 = v_fmam(a5, x0, q + 224); a6 = v_fmam(a6, x0, q + 352); a7 = v_fmam(a7, x0, q + 480);
+        a4 = v_fmam(a4, x1, q + 112); a5 = v_fmam(a5, x1, q + 240); a6 = v_fmam(a6, x1, q + 368);
+        a7 = v_fmam(a7, x1, q + 496);
+        key += ld;
+        ahead += ld;
+        v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
+        t = v_loadt(key); x0 = v_raise(t); x1 = v_masked(t, high); a8 = v_fma(a8, x0, h0_0);
+        a9 = v_fma(a9, x0, h1_0); a10 = v_fma(a10, x0, h2_0); a11 = v_fma(a11, x0, h3_0);
+        a8 = v_fma(a8, x1, h0_1); a9 = v_fma(a9, x1, h1_1); a10 = v_fma(a10, x1, h2_1); a11 = v_fma(a11, x1, h3_1);
+        t = v_loadt(key + 32); x0 = v_raise(t); x1 = v_masked(t, high); a8 = v_fmam(a8, x0, q + 32);
+        a9 = v_fmam(a9, x0, q + 160); a10 = v_fmam(a10, x0, q + 288); a11 = v_fmam(a11, x0, q + 416);
+        a8 = v_fmam(a8, x1, q + 48); a9 = v_fmam(a9, x1, q + 176); a10 = v_fmam(a10, x1, q + 304);
+        a11 = v_fmam(a11, x1, q + 432);
+        t = v_loadt(key + 64); x0 = v_raise(t); x1 = v_masked(t, high); a8 = v_fmam(a8, x0, q + 64);
+        a9 = v_fmam(a9, x0, q + 192); a10 = v_fmam(a10, x0, q + 320); a11 = v_fmam(a11, x0, q + 448);
+        a8 = v_fmam(a8, x1, q + 80); a9 = v_fmam(a9, x1, q + 208); a10 = v_fmam(a10, x1, q + 336);
+        a11 = v_fmam(a11, x1, q + 464);
+        t = v_loadt(key + 96); x0 = v_raise(t); x1 = v_masked(t, high); a8 = v_fmam(a8, x0, q + 96);
+        a9 = v_fmam(a9, x0, q + 224); a10 = v_fmam(a10, x0, q + 352); a11 = v_fmam(a11, x0, q + 480);
+        a8 = v_fmam(a8, x1, q + 112); a9 = v_fmam(a9, x1, q + 240); a10 = v_fmam(a10, x1, q + 368);
+        a11 = v_fmam(a11, x1, q + 496);
+        key += ld;
+        ahead += ld;
+        v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
+        t = v_loadt(key); x0 = v_raise(t); x1 = v_masked(t, high); a12 = v_fma(a12, x0, h0_0);
+        a13 = v_fma(a13, x0, h1_0); a14 = v_fma(a14, x0, h2_0); a15 = v_fma(a15, x0, h3_0);
+        a12 = v_fma(a12, x1, h0_1); a13 = v_fma(a13, x1, h1_1); a14 = v_fma(a14, x1, h2_1);
+        a15 = v_fma(a15, x1, h3_1);
+        t = v_loadt(key + 32); x0 = v_raise(t); x1 = v_masked(t, high); a12 = v_fmam(a12, x0, q + 32);
+        a13 = v_fmam(a13, x0, q + 160); a14 = v_fmam(a14, x0, q + 288); a15 = v_fmam(a15, x0, q + 416);
+        a12 = v_fmam(a12, x1, q + 48); a13 = v_fmam(a13, x1, q + 176); a14 = v_fmam(a14, x1, q + 304);
+        a15 = v_fmam(a15, x1, q + 432);
+        t = v_loadt(key + 64); x0 = v_raise(t); x1 = v_masked(t, high); a12 = v_fmam(a12, x0, q + 64);
+        a13 = v_fmam(a13, x0, q + 192); a14 = v_fmam(a14, x0, q + 320); a15 = v_fmam(a15, x0, q + 448);
+        a12 = v_fmam(a12, x1, q + 80); a13 = v_fmam(a13, x1, q + 208); a14 = v_fmam(a14, x1, q + 336);
+        a15 = v_fmam(a15, x1, q + 464);
+        t = v_loadt(key + 96); x0 = v_raise(t); x1 = v_masked(t, high); a12 = v_fmam(a12, x0, q + 96);
+        a13 = v_fmam(a13, x0, q + 224); a14 = v_fmam(a14, x0, q + 352); a15 = v_fmam(a15, x0, q + 480);
+        a12 = v_fmam(a12, x1, q + 112); a13 = v_fmam(a13, x1, q + 240); a14 = v_fmam(a14, x1, q + 368);
+        a15 = v_fmam(a15, x1, q + 496);
+        key += ld;
+        ahead += ld;
+        t0 = v_low(a0, a1); u0 = v_high(a0, a1); t0 = v_add(t0, u0);
+        t1 = v_low(a2, a3); u1 = v_high(a2, a3); t1 = v_add(t1, u1);
+        t2 = v_low(a4, a5); u2 = v_high(a4, a5); t2 = v_add(t2, u2);
+        t3 = v_low(a6, a7); u3 = v_high(a6, a7); t3 = v_add(t3, u3);
+        t4 = v_low(a8, a9); u4 = v_high(a8, a9); t4 = v_add(t4, u4);
+        t5 = v_low(a10, a11); u5 = v_high(a10, a11); t5 = v_add(t5, u5);
+        t6 = v_low(a12, a13); u6 = v_high(a12, a13); t6 = v_add(t6, u6);
+        t7 = v_low(a14, a15); u7 = v_high(a14, a15); t7 = v_add(t7, u7);
+        v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_add(v0, w0);
+        v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_add(v1, w1);
+        v2 = v_low2(t4, t5); w2 = v_high2(t4, t5); v2 = v_add(v2, w2);
+        v3 = v_low2(t6, t7); w3 = v_high2(t6, t7); v3 = v_add(v3, w3);
+        e0 = v_even4(v0, v1); o0 = v_odd4(v0, v1); e0 = v_add(e0, o0);
+        e1 = v_even4(v2, v3); o1 = v_odd4(v2, v3); e1 = v_add(e1, o1);
+        a0 = v_even4(e0, e1); x = v_odd4(e0, e1); a0 = v_add(a0, x); a0 = v_mul(a0, f); v_store(to, a0);
+        to += 16;
+    }
+    at = s;
+    m = v_const(-(1.0f / 0.0f));
+    for (int64_t left = 4; left; left--) {
+        m = v_maxm(m, at);
+        at += 16;
+    }
+    x = v_swap4(m); m = v_max(m, x); x = v_swap8(m); m = v_max(m, x); old = v_load(r); m = v_max(old, m);
+    v_store(r, m); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, m); v_store(r + 48, base);
+    old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+    poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
+    v_store(r + 32, old);
+    u = s;
+    z = v_zero();
+    for (int64_t left = 4; left; left--) {
+        e = v_load(u); e = v_sub(e, base); frac = v_fraction(e); poly = v_const(0.00186713063f);
+        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); e = v_scale(poly, e); z = v_add(z, e); v_store(u, e);
+        u += 16;
+    }
+    x = v_swap4(z); z = v_add(z, x); x = v_swap8(z); z = v_add(z, x); l = v_load(r + 16);
+    l = v_horner(l, old, z); v_store(r + 16, l);
+    f = v_load(r + 32);
+    v_store(s + 80, f);
+}
+
+/* Its values. A product in between, as the scores of the next tile, leaves the softmax time. */
+KERNEL void tile_values(const float *s, const uint16_t *v, float *o, int64_t ld)
+{
+    const uint16_t *far;
+    vec f, a0_0, a0_1, a0_2, a0_3, a1_0, a1_1, a1_2, a1_3, a2_0, a2_1, a2_2, a2_3, a3_0, a3_1, a3_2, a3_3;
+    const float *p;
+    const uint16_t *w;
+    const uint16_t *n;
+    ivec high;
+    const float *prob;
+    const uint16_t *value;
+    const uint16_t *ahead;
+    vec y0, y1, y2, y3;
+    ivec t;
+    vec x0, x1;
+    far = v;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    far += ld;
+    f = v_bcast(s + 80);
+    a0_0 = v_mulm(f, o); a0_1 = v_mulm(f, o + 16); a0_2 = v_mulm(f, o + 32); a0_3 = v_mulm(f, o + 48);
+    f = v_bcast(s + 81);
+    a1_0 = v_mulm(f, o + 128); a1_1 = v_mulm(f, o + 144); a1_2 = v_mulm(f, o + 160); a1_3 = v_mulm(f, o + 176);
+    f = v_bcast(s + 82);
+    a2_0 = v_mulm(f, o + 256); a2_1 = v_mulm(f, o + 272); a2_2 = v_mulm(f, o + 288); a2_3 = v_mulm(f, o + 304);
+    f = v_bcast(s + 83);
+    a3_0 = v_mulm(f, o + 384); a3_1 = v_mulm(f, o + 400); a3_2 = v_mulm(f, o + 416); a3_3 = v_mulm(f, o + 432);
+    p = s;
+    w = v;
+    n = far;
+    high = v_pool(pool_upper);
+    prob = p;
+    value = w;
+    ahead = n;
+    for (int64_t left = 8; left; left--) {
+        v_fetchb(ahead); v_fetchb(ahead + 32); y0 = v_bcast(prob); y1 = v_bcast(prob + 1);
+        y2 = v_bcast(prob + 2); y3 = v_bcast(prob + 3);
+        t = v_loadt(value); x0 = v_raise(t); x1 = v_masked(t, high); a0_0 = v_fma(a0_0, y0, x0);
+        a1_0 = v_fma(a1_0, y1, x0); a2_0 = v_fma(a2_0, y2, x0); a3_0 = v_fma(a3_0, y3, x0);
+        a0_1 = v_fma(a0_1, y0, x1); a1_1 = v_fma(a1_1, y1, x1); a2_1 = v_fma(a2_1, y2, x1);
+        a3_1 = v_fma(a3_1, y3, x1);
+        t = v_loadt(value + 32); x0 = v_raise(t); x1 = v_masked(t, high); a0_2 = v_fma(a0_2, y0, x0);
+        a1_2 = v_fma(a1_2, y1, x0); a2_2 = v_fma(a2_2, y2, x0); a3_2 = v_fma(a3_2, y3, x0);
+        a0_3 = v_fma(a0_3, y0, x1); a1_3 = v_fma(a1_3, y1, x1); a2_3 = v_fma(a2_3, y2, x1);
+        a3_3 = v_fma(a3_3, y3, x1);
+        value += ld;
+        ahead += ld;
+        v_fetchb(ahead); v_fetchb(ahead + 32); y0 = v_bcast(prob + 4); y1 = v_bcast(prob + 5);
+        y2 = v_bcast(prob + 6); y3 = v_bcast(prob + 7);
+        t = v_loadt(value); x0 = v_raise(t); x1 = v_masked(t, high); a0_0 = v_fma(a0_0, y0, x0);
+        a1_0 = v_fma(a1_0, y1, x0); a2_0 = v_fma(a2_0, y2, x0); a3_0 = v_fma(a3_0, y3, x0);
+        a0_1 = v_fma(a0_1, y0, x1); a1_1 = v_fma(a1_1, y1, x1); a2_1 = v_fma(a2_1, y2, x1);
+        a3_1 = v_fma(a3_1, y3, x1);
+        t = v_loadt(value + 32); x0 = v_raise(t); x1 = v_masked(t, high); a0_2 = v_fma(a0_2, y0, x0);
+        a1_2 = v_fma(a1_2, y1, x0); a2_2 = v_fma(a2_2, y2, x0); a3_2 = v_fma(a3_2, y3, x0);
+        a0_3 = v_fma(a0_3, y0, x1); a1_3 = v_fma(a1_3, y1, x1); a2_3 = v_fma(a2_3, y2, x1);
+        a3_3 = v_fma(a3_3, y3, x1);
+        value += ld;
+        ahead += ld;
+        prob += 8;
+    }
+    v_store(o, a0_0); v_store(o + 16, a0_1); v_store(o + 32, a0_2); v_store(o + 48, a0_3);
+    v_store(o + 128, a1_0); v_store(o + 144, a1_1); v_store(o + 160, a1_2); v_store(o + 176, a1_3);
+    v_store(o + 256, a2_0); v_store(o + 272, a2_1); v_store(o + 288, a2_2); v_store(o + 304, a2_3);
+    v_store(o + 384, a3_0); v_store(o + 400, a3_1); v_store(o + 416, a3_2); v_store(o + 432, a3_3);
+    f = v_bcast(s + 80);
+    a0_0 = v_mulm(f, o + 64); a0_1 = v_mulm(f, o + 80); a0_2 = v_mulm(f, o + 96); a0_3 = v_mulm(f, o + 112);
+    f = v_bcast(s + 81);
+    a1_0 = v_mulm(f, o + 192); a1_1 = v_mulm(f, o + 208); a1_2 = v_mulm(f, o + 224); a1_3 = v_mulm(f, o + 240);
+    f = v_bcast(s + 82);
+    a2_0 = v_mulm(f, o + 320); a2_1 = v_mulm(f, o + 336); a2_2 = v_mulm(f, o + 352); a2_3 = v_mulm(f, o + 368);
+    f = v_bcast(s + 83);
+    a3_0 = v_mulm(f, o + 448); a3_1 = v_mulm(f, o + 464); a3_2 = v_mulm(f, o + 480); a3_3 = v_mulm(f, o + 496);
+    p = s;
+    w = v + 64;
+    n = far + 64;
+    high = v_pool(pool_upper);
+    prob = p;
+    value = w;
+    ahead = n;
+    for (int64_t left = 8; left; left--) {
+        v_fetchb(ahead); v_fetchb(ahead + 32); y0 = v_bcast(prob); y1 = v_bcast(prob + 1);
+        y2 = v_bcast(prob + 2); y3 = v_bcast(prob + 3);
+        t = v_loadt(value); x0 = v_raise(t); x1 = v_masked(t, high); a0_0 = v_fma(a0_0, y0, x0);
+        a1_0 = v_fma(a1_0, y1, x0); a2_0 = v_fma(a2_0, y2, x0); a3_0 = v_fma(a3_0, y3, x0);
+        a0_1 = v_fma(a0_1, y0, x1); a1_1 = v_fma(a1_1, y1, x1); a2_1 = v_fma(a2_1, y2, x1);
+        a3_1 = v_fma(a3_1, y3, x1);
+        t = v_loadt(value + 32); x0 = v_raise(t); x1 = v_masked(t, high); a0_2 = v_fma(a0_2, y0, x0);
+        a1_2 = v_fma(a1_2, y1, x0); a2_2 = v_fma(a2_2, y2, x0); a3_2 = v_fma(a3_2, y3, x0);
+        a0_3 = v_fma(a0_3, y0, x1); a1_3 = v_fma(a1_3, y1, x1); a2_3 = v_fma(a2_3, y2, x1);
+        a3_3 = v_fma(a3_3, y3, x1);
+        value += ld;
+        ahead += ld;
+        v_fetchb(ahead); v_fetchb(ahead + 32); y0 = v_bcast(prob + 4); y1 = v_bcast(prob + 5);
+        y2 = v_bcast(prob + 6); y3 = v_bcast(prob + 7);
+        t = v_loadt(value); x0 = v_raise(t); x1 = v_masked(t, high); a0_0 = v_fma(a0_0, y0, x0);
+        a1_0 = v_fma(a1_0, y1, x0); a2_0 = v_fma(a2_0, y2, x0); a3_0 = v_fma(a3_0, y3, x0);
+        a0_1 = v_fma(a0_1, y0, x1); a1_1 = v_fma(a1_1, y1, x1); a2_1 = v_fma(a2_1, y2, x1);
+        a3_1 = v_fma(a3_1, y3, x1);
+        t = v_loadt(value + 32); x0 = v_raise(t); x1 = v_masked(t, high); a0_2 = v_fma(a0_2, y0, x0);
+        a1_2 = v_fma(a1_2, y1, x0); a2_2 = v_fma(a2_2, y2, x0); a3_2 = v_fma(a3_2, y3, x0);
+        a0_3 = v_fma(a0_3, y0, x1); a1_3 = v_fma(a1_3, y1, x1); a2_3 = v_fma(a2_3, y2, x1);
+        a3_3 = v_fma(a3_3, y3, x1);
+        value += ld;
+        ahead += ld;
+        prob += 8;
+    }
+    v_store(o + 64, a0_0); v_store(o + 80, a0_1); v_store(o + 96, a0_2); v_store(o + 112, a0_3);
+    v_store(o + 192, a1_0); v_store(o + 208, a1_1); v_store(o + 224, a1_2); v_store(o + 240, a1_3);
+    v_store(o + 320, a2_0); v_store(o + 336, a2_1); v_store(o + 352, a2_2); v_store(o + 368, a2_3);
+    v_store(o + 448, a3_0); v_store(o + 464, a3_1); v_store(o + 480, a3_2); v_store(o + 496, a3_3);
+}
+
+/* n vectors of scores, of KB keys each, ld elements apart. Behind the R rows of queries stands the scale. */
+KERNEL void score_rows(const float *q, const uint16_t *k, float *s, const uint16_t *next, int64_t ld, int64_t n)
+{
+    vec f, h0_0, h0_1, h1_0, h1_1, h2_0, h2_1, h3_0, h3_1;
+    ivec high;
+    const uint16_t *key;
+    float *to;
+    const uint16_t *ahead;
+    vec a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15;
+    ivec t;
+    vec x0, x1;
+    vec t0, u0, t1, u1, t2, u2, t3, u3, t4, u4, t5, u5, t6, u6, t7, u7, v0, w0, v1, w1, v2, w2, v3, w3, e0,
+        o0, e1, o1, x;
+    f = v_bcast(q + 512); h0_0 = v_load(q); h0_1 = v_load(q + 16); h1_0 = v_load(q + 128);
+    h1_1 = v_load(q + 144); h2_0 = v_load(q + 256); h2_1 = v_load(q + 272); h3_0 = v_load(q + 384);
+    h3_1 = v_load(q + 400); high = v_pool(pool_upper);
+    key = k;
+    to = s;
+    ahead = next;
+    for (int64_t left = n; left; left--) {
+        a0 = v_zero(); a1 = v_zero(); a2 = v_zero(); a3 = v_zero(); a4 = v_zero(); a5 = v_zero();
+        a6 = v_zero(); a7 = v_zero(); a8 = v_zero(); a9 = v_zero(); a10 = v_zero(); a11 = v_zero();
+        a12 = v_zero(); a13 = v_zero(); a14 = v_zero(); a15 = v_zero();
+        v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
+        t = v_loadt(key); x0 = v_raise(t); x1 = v_masked(t, high); a0 = v_fma(a0, x0, h0_0);
+        a1 = v_fma(a1, x0, h1_0); a2 = v_fma(a2, x0, h2_0); a3 = v_fma(a3, x0, h3_0);
+        a0 = v_fma(a0, x1, h0_1); a1 = v_fma(a1, x1, h1_1); a2 = v_fma(a2, x1, h2_1); a3 = v_fma(a3, x1, h3_1);
+        t = v_loadt(key + 32); x0 = v_raise(t); x1 = v_masked(t, high); a0 = v_fmam(a0, x0, q + 32);
+        a1 = v_fmam(a1, x0, q + 160); a2 = v_fmam(a2, x0, q + 288); a3 = v_fmam(a3, x0, q + 416);
+        a0 = v_fmam(a0, x1, q + 48); a1 = v_fmam(a1, x1, q + 176); a2 = v_fmam(a2, x1, q + 304);
+        a3 = v_fmam(a3, x1, q + 432);
+        t = v_loadt(key + 64); x0 = v_raise(t); x1 = v_masked(t, high); a0 = v_fmam(a0, x0, q + 64);
+        a1 = v_fmam(a1, x0, q + 192); a2 = v_fmam(a2, x0, q + 320); a3 = v_fmam(a3, x0, q + 448);
+        a0 = v_fmam(a0, x1, q + 80); a1 = v_fmam(a1, x1, q + 208); a2 = v_fmam(a2, x1, q + 336);
+        a3 = v_fmam(a3, x1, q + 464);
+        t = v_loadt(key + 96); x0 = v_raise(t); x1 = v_masked(t, high); a0 = v_fmam(a0, x0, q + 96);
+        a1 = v_fmam(a1, x0, q + 224); a2 = v_fmam(a2, x0, q + 352); a3 = v_fmam(a3, x0, q + 480);
+        a0 = v_fmam(a0, x1, q + 112); a1 = v_fmam(a1, x1, q + 240); a2 = v_fmam(a2, x1, q + 368);
+        a3 = v_fmam(a3, x1, q + 496);
+        key += ld;
+        ahead += ld;
+        v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
+        t = v_loadt(key); x0 = v_raise(t); x1 = v_masked(t, high); a4 = v_fma(a4, x0, h0_0);
+        a5 = v_fma(a5, x0, h1_0); a6 = v_fma(a6, x0, h2_0); a7 = v_fma(a7, x0, h3_0);
+        a4 = v_fma(a4, x1, h0_1); a5 = v_fma(a5, x1, h1_1); a6 = v_fma(a6, x1, h2_1); a7 = v_fma(a7, x1, h3_1);
+        t = v_loadt(key + 32); x0 = v_raise(t); x1 = v_masked(t, high); a4 = v_fmam(a4, x0, q + 32);
+        a5 = v_fmam(a5, x0, q + 160); a6 = v_fmam(a6, x0, q + 288); a7 = v_fmam(a7, x0, q + 416);
+        a4 = v_fmam(a4, x1, q + 48); a5 = v_fmam(a5, x1, q + 176); a6 = v_fmam(a6, x1, q + 304);
+        a7 = v_fmam(a7, x1, q + 432);
+        t = v_loadt(key + 64); x0 = v_raise(t); x1 = v_masked(t, high); a4 = v_fmam(a4, x0, q + 64);
+        a5 = v_fmam(a5, x0, q + 192); a6 = v_fmam(a6, x0, q + 320); a7 = v_fmam(a7, x0, q + 448);
+        a4 = v_fmam(a4, x1, q + 80); a5 = v_fmam(a5, x1, q + 208); a6 = v_fmam(a6, x1, q + 336);
+        a7 = v_fmam(a7, x1, q + 464);
+        t = v_loadt(key + 96); x0 = v_raise(t); x1 = v_masked(t, high); a4 = v_fmam(a4, x0, q + 96);
+        a5 = v_fmam(a5, x0, q + 224); a6 = v_fmam(a6, x0, q + 352); a7 = v_fmam(a7, x0, q + 480);
+        a4 = v_fmam(a4, x1, q + 112); a5 = v_fmam(a5, x1, q + 240); a6 = v_fmam(a6, x1, q + 368);
+        a7 = v_fmam(a7, x1, q + 496);
+        key += ld;
+        ahead += ld;
+        v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
+        t = v_loadt(key); x0 = v_raise(t); x1 = v_masked(t, high); a8 = v_fma(a8, x0, h0_0);
+        a9 = v_fma(a9, x0, h1_0); a10 = v_fma(a10, x0, h2_0); a11 = v_fma(a11, x0, h3_0);
+        a8 = v_fma(a8, x1, h0_1); a9 = v_fma(a9, x1, h1_1); a10 = v_fma(a10, x1, h2_1); a11 = v_fma(a11, x1, h3_1);
+        t = v_loadt(key + 32); x0 = v_raise(t); x1 = v_masked(t, high); a8 = v_fmam(a8, x0, q + 32);
+        a9 = v_fmam(a9, x0, q + 160); a10 = v_fmam(a10, x0, q + 288); a11 = v_fmam(a11, x0, q + 416);
+        a8 = v_fmam(a8, x1, q + 48); a9 = v_fmam(a9, x1, q + 176); a10 = v_fmam(a10, x1, q + 304);
+        a11 = v_fmam(a11, x1, q + 432);
+        t = v_loadt(key + 64); x0 = v_raise(t); x1 = v_masked(t, high); a8 = v_fmam(a8, x0, q + 64);
+        a9 = v_fmam(a9, x0, q + 192); a10 = v_fmam(a10, x0, q + 320); a11 = v_fmam(a11, x0, q + 448);
+        a8 = v_fmam(a8, x1, q + 80); a9 = v_fmam(a9, x1, q + 208); a10 = v_fmam(a10, x1, q + 336);
+        a11 = v_fmam(a11, x1, q + 464);
+        t = v_loadt(key + 96); x0 = v_raise(t); x1 = v_masked(t, high); a8 = v_fmam(a8, x0, q + 96);
+        a9 = v_fmam(a9, x0, q + 224); a10 = v_fmam(a10, x0, q + 352); a11 = v_fmam(a11, x0, q + 480);
+        a8 = v_fmam(a8, x1, q + 112); a9 = v_fmam(a9, x1, q + 240); a10 = v_fmam(a10, x1, q + 368);
+        a11 = v_fmam(a11, x1, q + 496);
+        key += ld;
+        ahead += ld;
+        v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
+        t = v_loadt(key); x0 = v_raise(t); x1 = v_masked(t, high); a12 = v_fma(a12, x0, h0_0);
+        a13 = v_fma(a13, x0, h1_0); a14 = v_fma(a14, x0, h2_0); a15 = v_fma(a15, x0, h3_0);
+        a12 = v_fma(a12, x1, h0_1); a13 = v_fma(a13, x1, h1_1); a14 = v_fma(a14, x1, h2_1);
+        a15 = v_fma(a15, x1, h3_1);
+        t = v_loadt(key + 32); x0 = v_raise(t); x1 = v_masked(t, high); a12 = v_fmam(a12, x0, q + 32);
+        a13 = v_fmam(a13, x0, q + 160); a14 = v_fmam(a14, x0, q + 288); a15 = v_fmam(a15, x0, q + 416);
+        a12 = v_fmam(a12, x1, q + 48); a13 = v_fmam(a13, x1, q + 176); a14 = v_fmam(a14, x1, q + 304);
+        a15 = v_fmam(a15, x1, q + 432);
+        t = v_loadt(key + 64); x0 = v_raise(t); x1 = v_masked(t, high); a12 = v_fmam(a12, x0, q + 64);
+        a13 = v_fmam(a13, x0, q + 192); a14 = v_fmam(a14, x0, q + 320); a15 = v_fmam(a15, x0, q + 448);
+        a12 = v_fmam(a12, x1, q + 80); a13 = v_fmam(a13, x1, q + 208); a14 = v_fmam(a14, x1, q + 336);
+        a15 = v_fmam(a15, x1, q + 464);
+        t = v_loadt(key + 96); x0 = v_raise(t); x1 = v_masked(t, high); a12 = v_fmam(a12, x0, q + 96);
+        a13 = v_fmam(a13, x0, q + 224); a14 = v_fmam(a14, x0, q + 352); a15 = v_fmam(a15, x0, q + 480);
+        a12 = v_fmam(a12, x1, q + 112); a13 = v_fmam(a13, x1, q + 240); a14 = v_fmam(a14, x1, q + 368);
+        a15 = v_fmam(a15, x1, q + 496);
+        key += ld;
+        ahead += ld;
+        t0 = v_low(a0, a1); u0 = v_high(a0, a1); t0 = v_add(t0, u0);
+        t1 = v_low(a2, a3); u1 = v_high(a2, a3); t1 = v_add(t1, u1);
+        t2 = v_low(a4, a5); u2 = v_high(a4, a5); t2 = v_add(t2, u2);
+        t3 = v_low(a6, a7); u3 = v_high(a6, a7); t3 = v_add(t3, u3);
+        t4 = v_low(a8, a9); u4 = v_high(a8, a9); t4 = v_add(t4, u4);
+        t5 = v_low(a10, a11); u5 = v_high(a10, a11); t5 = v_add(t5, u5);
+        t6 = v_low(a12, a13); u6 = v_high(a12, a13); t6 = v_add(t6, u6);
+        t7 = v_low(a14, a15); u7 = v_high(a14, a15); t7 = v_add(t7, u7);
+        v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_add(v0, w0);
+        v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_add(v1, w1);
+        v2 = v_low2(t4, t5); w2 = v_high2(t4, t5); v2 = v_add(v2, w2);
+        v3 = v_low2(t6, t7); w3 = v_high2(t6, t7); v3 = v_add(v3, w3);
+        e0 = v_even4(v0, v1); o0 = v_odd4(v0, v1); e0 = v_add(e0, o0);
+        e1 = v_even4(v2, v3); o1 = v_odd4(v2, v3); e1 = v_add(e1, o1);
+        a0 = v_even4(e0, e1); x = v_odd4(e0, e1); a0 = v_add(a0, x); a0 = v_mul(a0, f); v_store(to, a0);
+        to += 16;
+    }
+}
+
+/* One step of the online softmax on n vectors of scores, in place. */
+KERNEL void softmax_rows(float *s, float *r, int64_t n)
+{
+    const float *at;
+    vec m;
+    vec x, old, lowest, base, frac, poly;
+    float *u;
+    vec z;
+    vec e, l;
+    at = s;
+    m = v_const(-(1.0f / 0.0f));
+    for (int64_t left = n; left; left--) {
+        m = v_maxm(m, at);
+        at += 16;
+    }
+    x = v_swap4(m); m = v_max(m, x); x = v_swap8(m); m = v_max(m, x); old = v_load(r); m = v_max(old, m);
+    v_store(r, m); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, m); v_store(r + 48, base);
+    old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+    poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
+    v_store(r + 32, old);
+    u = s;
+    z = v_zero();
+    for (int64_t left = n; left; left--) {
+        e = v_load(u); e = v_sub(e, base); frac = v_fraction(e); poly = v_const(0.00186713063f);
+        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); e = v_scale(poly, e); z = v_add(z, e); v_store(u, e);
+        u += 16;
+    }
+    x = v_swap4(z); z = v_add(z, x); x = v_swap8(z); z = v_add(z, x); l = v_load(r + 16);
+    l = v_horner(l, old, z); v_store(r + 16, l);
+}
+
+/* is in the first vector; and KB. */
+KERNEL void softmax_rows_edge(float *s, float *r, const int32_t *limit, int64_t n)
+{
+    float *t;
+    vec m, none;
+    ivec end, begin, at, step;
+    mask seen, early;
+    vec x, old, lowest, base, frac, poly;
+    float *u;
+    vec z;
+    vec e, l;
+    t = s;
+    m = v_const(-(1.0f / 0.0f));
+    none = v_const(-(1.0f / 0.0f));
+    end = v_loadi(limit);
+    begin = v_loadi(limit + 16);
+    at = v_loadi(limit + 32);
+    step = v_loadi(limit + 48);
+    for (int64_t left = n; left; left--) {
+        seen = v_less(at, end);
+        early = v_less(at, begin);
+        x = v_load(t);
+        x = v_sel(seen, x, none);
+        x = v_sel(early, none, x);
+        m = v_max(m, x);
+        v_store(t, x);
+        at = v_addi(at, step);
+        t += 16;
+    }
+    x = v_swap4(m); m = v_max(m, x); x = v_swap8(m); m = v_max(m, x); old = v_load(r); m = v_max(old, m);
+    v_store(r, m); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, m); v_store(r + 48, base);
+    old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+    poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
+    v_store(r + 32, old);
+    u = s;
+    z = v_zero();
+    for (int64_t left = n; left; left--) {
+        e = v_load(u); e = v_sub(e, base); frac = v_fraction(e); poly = v_const(0.00186713063f);
+        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); e = v_scale(poly, e); z = v_add(z, e); v_store(u, e);
+        u += 16;
+    }
+    x = v_swap4(z); z = v_add(z, x); x = v_swap8(z); z = v_add(z, x); l = v_load(r + 16);
+    l = v_horner(l, old, z); v_store(r + 16, l);
+}
+
+/* O[VR][N*W] += P[keys][VR] V[keys][N*W] for VR of the R rows and n*U keys, ld elements apart. */
+KERNEL void value_rows(const float *p, const uint16_t *v, float *o, const uint16_t *next, int64_t ld, int64_t n)
+{
+    vec a0_0, a0_1, a0_2, a0_3, a1_0, a1_1, a1_2, a1_3, a2_0, a2_1, a2_2, a2_3, a3_0, a3_1, a3_2, a3_3;
+    ivec high;
+    const float *prob;
+    const uint16_t *value;
+    const uint16_t *ahead;
+    vec y0, y1, y2, y3;
+    ivec t;
+    vec x0, x1;
+    a0_0 = v_load(o); a0_1 = v_load(o + 16); a0_2 = v_load(o + 32); a0_3 = v_load(o + 48);
+    a1_0 = v_load(o + 128); a1_1 = v_load(o + 144); a1_2 = v_load(o + 160); a1_3 = v_load(o + 176);
+    a2_0 = v_load(o + 256); a2_1 = v_load(o + 272); a2_2 = v_load(o + 288); a2_3 = v_load(o + 304);
+    a3_0 = v_load(o + 384); a3_1 = v_load(o + 400); a3_2 = v_load(o + 416); a3_3 = v_load(o + 432);
+    high = v_pool(pool_upper);
+    prob = p;
+    value = v;
+    ahead = next;
+    for (int64_t left = n; left; left--) {
+        v_fetchb(ahead); v_fetchb(ahead + 32); y0 = v_bcast(prob); y1 = v_bcast(prob + 1);
+        y2 = v_bcast(prob + 2); y3 = v_bcast(prob + 3);
+        t = v_loadt(value); x0 = v_raise(t); x1 = v_masked(t, high); a0_0 = v_fma(a0_0, y0, x0);
+        a1_0 = v_fma(a1_0, y1, x0); a2_0 = v_fma(a2_0, y2, x0); a3_0 = v_fma(a3_0, y3, x0);
+        a0_1 = v_fma(a0_1, y0, x1); a1_1 = v_fma(a1_1, y1, x1); a2_1 = v_fma(a2_1, y2, x1);
+        a3_1 = v_fma(a3_1, y3, x1);
+        t = v_loadt(value + 32); x0 = v_raise(t); x1 = v_masked(t, high); a0_2 = v_fma(a0_2, y0, x0);
+        a1_2 = v_fma(a1_2, y1, x0); a2_2 = v_fma(a2_2, y2, x0); a3_2 = v_fma(a3_2, y3, x0);
+        a0_3 = v_fma(a0_3, y0, x1); a1_3 = v_fma(a1_3, y1, x1); a2_3 = v_fma(a2_3, y2, x1);
+        a3_3 = v_fma(a3_3, y3, x1);
+        value += ld;
+        ahead += ld;
+        v_fetchb(ahead); v_fetchb(ahead + 32); y0 = v_bcast(prob + 4); y1 = v_bcast(prob + 5);
+        y2 = v_bcast(prob + 6); y3 = v_bcast(prob + 7);
+        t = v_loadt(value); x0 = v_raise(t); x1 = v_masked(t, high); a0_0 = v_fma(a0_0, y0, x0);
+        a1_0 = v_fma(a1_0, y1, x0); a2_0 = v_fma(a2_0, y2, x0); a3_0 = v_fma(a3_0, y3, x0);
+        a0_1 = v_fma(a0_1, y0, x1); a1_1 = v_fma(a1_1, y1, x1); a2_1 = v_fma(a2_1, y2, x1);
+        a3_1 = v_fma(a3_1, y3, x1);
+        t = v_loadt(value + 32); x0 = v_raise(t); x1 = v_masked(t, high); a0_2 = v_fma(a0_2, y0, x0);
+        a1_2 = v_fma(a1_2, y1, x0); a2_2 = v_fma(a2_2, y2, x0); a3_2 = v_fma(a3_2, y3, x0);
+        a0_3 = v_fma(a0_3, y0, x1); a1_3 = v_fma(a1_3, y1, x1); a2_3 = v_fma(a2_3, y2, x1);
+        a3_3 = v_fma(a3_3, y3, x1);
+        value += ld;
+        ahead += ld;
+        prob += 8;
+    }
+    v_store(o, a0_0); v_store(o + 16, a0_1); v_store(o + 32, a0_2); v_store(o + 48, a0_3);
+    v_store(o + 128, a1_0); v_store(o + 144, a1_1); v_store(o + 160, a1_2); v_store(o + 176, a1_3);
+    v_store(o + 256, a2_0); v_store(o + 272, a2_1); v_store(o + 288, a2_2); v_store(o + 304, a2_3);
+    v_store(o + 384, a3_0); v_store(o + 400, a3_1); v_store(o + 416, a3_2); v_store(o + 432, a3_3);
+}
+
+/* O[R][CV*W] = fix * O. */
+KERNEL void rescale(float *o, const float *r)
+{
+    vec f, x;
+    f = v_bcast(r + 32);
+    x = v_mulm(f, o);
+    v_store(o, x);
+    x = v_mulm(f, o + 16);
+    v_store(o + 16, x);
+    x = v_mulm(f, o + 32);
+    v_store(o + 32, x);
+    x = v_mulm(f, o + 48);
+    v_store(o + 48, x);
+    x = v_mulm(f, o + 64);
+    v_store(o + 64, x);
+    x = v_mulm(f, o + 80);
+    v_store(o + 80, x);
+    x = v_mulm(f, o + 96);
+    v_store(o + 96, x);
+    x = v_mulm(f, o + 112);
+    v_store(o + 112, x);
+    f = v_bcast(r + 33);
+    x = v_mulm(f, o + 128);
+    v_store(o + 128, x);
+    x = v_mulm(f, o + 144);
+    v_store(o + 144, x);
+    x = v_mulm(f, o + 160);
+    v_store(o + 160, x);
+    x = v_mulm(f, o + 176);
+    v_store(o + 176, x);
+    x = v_mulm(f, o + 192);
+    v_store(o + 192, x);
+    x = v_mulm(f, o + 208);
+    v_store(o + 208, x);
+    x = v_mulm(f, o + 224);
+    v_store(o + 224, x);
+    x = v_mulm(f, o + 240);
+    v_store(o + 240, x);
+    f = v_bcast(r + 34);
+    x = v_mulm(f, o + 256);
+    v_store(o + 256, x);
+    x = v_mulm(f, o + 272);
+    v_store(o + 272, x);
+    x = v_mulm(f, o + 288);
+    v_store(o + 288, x);
+    x = v_mulm(f, o + 304);
+    v_store(o + 304, x);
+    x = v_mulm(f, o + 320);
+    v_store(o + 320, x);
+    x = v_mulm(f, o + 336);
+    v_store(o + 336, x);
+    x = v_mulm(f, o + 352);
+    v_store(o + 352, x);
+    x = v_mulm(f, o + 368);
+    v_store(o + 368, x);
+    f = v_bcast(r + 35);
+    x = v_mulm(f, o + 384);
+    v_store(o + 384, x);
+    x = v_mulm(f, o + 400);
+    v_store(o + 400, x);
+    x = v_mulm(f, o + 416);
+    v_store(o + 416, x);
+    x = v_mulm(f, o + 432);
+    v_store(o + 432, x);
+    x = v_mulm(f, o + 448);
+    v_store(o + 448, x);
+    x = v_mulm(f, o + 464);
+    v_store(o + 464, x);
+    x = v_mulm(f, o + 480);
+    v_store(o + 480, x);
+    x = v_mulm(f, o + 496);
+    v_store(o + 496, x);
+}
+
+/* The state of one part of the keys, x, joins r; what both outputs are then to be scaled by is in their FIX. */
+KERNEL void join(float *r, float *x)
+{
+    vec m, n, top, lowest, base, frac, poly, l, y;
+    m = v_load(r);
+    n = v_load(x);
+    top = v_max(m, n);
+    v_store(r, top);
+    lowest = v_const(-3.40282347e+38f);
+    base = v_max(lowest, top);
+    v_store(r + 48, base);
+    m = v_sub(m, base);
+    n = v_sub(n, base);
+    frac = v_fraction(m); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+    poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); m = v_scale(poly, m);
+    frac = v_fraction(n); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+    poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n = v_scale(poly, n);
+    v_store(r + 32, m);
+    v_store(x + 32, n);
+    l = v_load(r + 16);
+    y = v_load(x + 16);
+    l = v_mul(l, m);
+    l = v_fma(l, y, n);
+    v_store(r + 16, l);
+}
+
+/* O of R rows: fix * O + fix' * O'. */
+KERNEL void blend(float *o, const float *part, const float *r, const float *x)
+{
+    vec f, g, a, b;
+    f = v_bcast(r + 32);
+    g = v_bcast(x + 32);
+    a = v_mulm(f, o);
+    b = v_mulm(g, part);
+    a = v_add(a, b);
+    v_store(o, a);
+    a = v_mulm(f, o + 16);
+    b = v_mulm(g, part + 16);
+    a = v_add(a, b);
+    v_store(o + 16, a);
+    a = v_mulm(f, o + 32);
+    b = v_mulm(g, part + 32);
+    a = v_add(a, b);
+    v_store(o + 32, a);
+    a = v_mulm(f, o + 48);
+    b = v_mulm(g, part + 48);
+    a = v_add(a, b);
+    v_store(o + 48, a);
+    a = v_mulm(f, o + 64);
+    b = v_mulm(g, part + 64);
+    a = v_add(a, b);
+    v_store(o + 64, a);
+    a = v_mulm(f, o + 80);
+    b = v_mulm(g, part + 80);
+    a = v_add(a, b);
+    v_store(o + 80, a);
+    a = v_mulm(f, o + 96);
+    b = v_mulm(g, part + 96);
+    a = v_add(a, b);
+    v_store(o + 96, a);
+    a = v_mulm(f, o + 112);
+    b = v_mulm(g, part + 112);
+    a = v_add(a, b);
+    v_store(o + 112, a);
+    f = v_bcast(r + 33);
+    g = v_bcast(x + 33);
+    a = v_mulm(f, o + 128);
+    b = v_mulm(g, part + 128);
+    a = v_add(a, b);
+    v_store(o + 128, a);
+    a = v_mulm(f, o + 144);
+    b = v_mulm(g, part + 144);
+    a = v_add(a, b);
+    v_store(o + 144, a);
+    a = v_mulm(f, o + 160);
+    b = v_mulm(g, part + 160);
+    a = v_add(a, b);
+    v_store(o + 160, a);
+    a = v_mulm(f, o + 176);
+    b = v_mulm(g, part + 176);
+    a = v_add(a, b);
+    v_store(o + 176, a);
+    a = v_mulm(f, o + 192);
+    b = v_mulm(g, part + 192);
+    a = v_add(a, b);
+    v_store(o + 192, a);
+    a = v_mulm(f, o + 208);
+    b = v_mulm(g, part + 208);
+    a = v_add(a, b);
+    v_store(o + 208, a);
+    a = v_mulm(f, o + 224);
+    b = v_mulm(g, part + 224);
+    a = v_add(a, b);
+    v_store(o + 224, a);
+    a = v_mulm(f, o + 240);
+    b = v_mulm(g, part + 240);
+    a = v_add(a, b);
+    v_store(o + 240, a);
+    f = v_bcast(r + 34);
+    g = v_bcast(x + 34);
+    a = v_mulm(f, o + 256);
+    b = v_mulm(g, part + 256);
+    a = v_add(a, b);
+    v_store(o + 256, a);
+    a = v_mulm(f, o + 272);
+    b = v_mulm(g, part + 272);
+    a = v_add(a, b);
+    v_store(o + 272, a);
+    a = v_mulm(f, o + 288);
+    b = v_mulm(g, part + 288);
+    a = v_add(a, b);
+    v_store(o + 288, a);
+    a = v_mulm(f, o + 304);
+    b = v_mulm(g, part + 304);
+    a = v_add(a, b);
+    v_store(o + 304, a);
+    a = v_mulm(f, o + 320);
+    b = v_mulm(g, part + 320);
+    a = v_add(a, b);
+    v_store(o + 320, a);
+    a = v_mulm(f, o + 336);
+    b = v_mulm(g, part + 336);
+    a = v_add(a, b);
+    v_store(o + 336, a);
+    a = v_mulm(f, o + 352);
+    b = v_mulm(g, part + 352);
+    a = v_add(a, b);
+    v_store(o + 352, a);
+    a = v_mulm(f, o + 368);
+    b = v_mulm(g, part + 368);
+    a = v_add(a, b);
+    v_store(o + 368, a);
+    f = v_bcast(r + 35);
+    g = v_bcast(x + 35);
+    a = v_mulm(f, o + 384);
+    b = v_mulm(g, part + 384);
+    a = v_add(a, b);
+    v_store(o + 384, a);
+    a = v_mulm(f, o + 400);
+    b = v_mulm(g, part + 400);
+    a = v_add(a, b);
+    v_store(o + 400, a);
+    a = v_mulm(f, o + 416);
+    b = v_mulm(g, part + 416);
+    a = v_add(a, b);
+    v_store(o + 416, a);
+    a = v_mulm(f, o + 432);
+    b = v_mulm(g, part + 432);
+    a = v_add(a, b);
+    v_store(o + 432, a);
+    a = v_mulm(f, o + 448);
+    b = v_mulm(g, part + 448);
+    a = v_add(a, b);
+    v_store(o + 448, a);
+    a = v_mulm(f, o + 464);
+    b = v_mulm(g, part + 464);
+    a = v_add(a, b);
+    v_store(o + 464, a);
+    a = v_mulm(f, o + 480);
+    b = v_mulm(g, part + 480);
+    a = v_add(a, b);
+    v_store(o + 480, a);
+    a = v_mulm(f, o + 496);
+    b = v_mulm(g, part + 496);
+    a = v_add(a, b);
+    v_store(o + 496, a);
+}
+
+/* which is in FIX by then, joins the sum for O; one that is 2**127 times the largest term makes O about 0. */
+KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
+{
+    vec y, one__2, most, f, e, m, s, t, p, x, z, l, h, o__2;
+    ivec h__2, r__2;
+    mask t__2;
+    y = v_bcast(r + 16);
+    one__2 = v_const(1.0f);
+    most = v_const(3.40282347e+38f);
+    f = v_div(one__2, y);
+    f = v_min(most, f);
+    e = v_exponent(y); m = v_mantissa(y); one__2 = v_const(1.0f); s = v_sub(m, one__2); m = v_add(m, one__2);
+    s = v_div(s, m); t = v_mul(s, s); p = v_const(0.41650629f); p = v_hornerf(p, t, 0.400890023f);
+    p = v_hornerf(p, t, 0.5776456f); p = v_hornerf(p, t, 0.961785197f); p = v_hornerf(p, t, 2.88539004f);
+    y = v_mul(p, s); y = v_add(y, e);
+    m = v_bcast(r);
+    m = v_add(m, y);
+    m = v_mulf(m, 0.693147182f);
+    v_store1(lse, m);
+    x = v_mulm(f, o);
+    z = v_mulm(f, o + 16);
+    l = v_low(x, z); h = v_high(x, z); e = v_even4(l, h); o__2 = v_odd4(l, h); x = v_even4(e, o__2);
+    z = v_odd4(e, o__2);
+    h__2 = v_upper(x); r__2 = v_andv(h__2, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
+    r__2 = v_shift(r__2); t__2 = v_nan(x); h__2 = v_orv(h__2, pool_quiet); r__2 = v_seli(t__2, h__2, r__2);
+    v_storew(out, r__2);
+    h__2 = v_upper(z); r__2 = v_andv(h__2, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, z);
+    r__2 = v_shift(r__2); t__2 = v_nan(z); h__2 = v_orv(h__2, pool_quiet); r__2 = v_seli(t__2, h__2, r__2);
+    v_storew(out + 16, r__2);
+    x = v_mulm(f, o + 32);
+    z = v_mulm(f, o + 48);
+    l = v_low(x, z); h = v_high(x, z); e = v_even4(l, h); o__2 = v_odd4(l, h); x = v_even4(e, o__2);
+    z = v_odd4(e, o__2);
+    h__2 = v_upper(x); r__2 = v_andv(h__2, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
+    r__2 = v_shift(r__2); t__2 = v_nan(x); h__2 = v_orv(h__2, pool_quiet); r__2 = v_seli(t__2, h__2, r__2);
+    v_storew(out + 32, r__2);
+    h__2 = v_upper(z); r__2 = v_andv(h__2, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, z);
+    r__2 = v_shift(r__2); t__2 = v_nan(z); h__2 = v_orv(h__2, pool_quiet); r__2 = v_seli(t__2, h__2, r__2);
+    v_storew(out + 48, r__2);
+    x = v_mulm(f, o + 64);
+    z = v_mulm(f, o + 80);
+    l = v_low(x, z); h = v_high(x, z); e = v_even4(l, h); o__2 = v_odd4(l, h); x = v_even4(e, o__2);
+    z = v_odd4(e, o__2);
+    h__2 = v_upper(x); r__2 = v_andv(h__2, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
+    r__2 = v_shift(r__2); t__2 = v_nan(x); h__2 = v_orv(h__2, pool_quiet); r__2 = v_seli(t__2, h__2, r__2);
+    v_storew(out + 64, r__2);
+    h__2 = v_upper(z); r__2 = v_andv(h__2, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, z);
+    r__2 = v_shift(r__2); t__2 = v_nan(z); h__2 = v_orv(h__2, pool_quiet); r__2 = v_seli(t__2, h__2, r__2);
+    v_storew(out + 80, r__2);
+    x = v_mulm(f, o + 96);
+    z = v_mulm(f, o + 112);
+    l = v_low(x, z); h = v_high(x, z); e = v_even4(l, h); o__2 = v_odd4(l, h); x = v_even4(e, o__2);
+    z = v_odd4(e, o__2);
+    h__2 = v_upper(x); r__2 = v_andv(h__2, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
+    r__2 = v_shift(r__2); t__2 = v_nan(x); h__2 = v_orv(h__2, pool_quiet); r__2 = v_seli(t__2, h__2, r__2);
+    v_storew(out + 96, r__2);
+    h__2 = v_upper(z); r__2 = v_andv(h__2, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, z);
+    r__2 = v_shift(r__2); t__2 = v_nan(z); h__2 = v_orv(h__2, pool_quiet); r__2 = v_seli(t__2, h__2, r__2);
+    v_storew(out + 112, r__2);
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* One sequence: its lengths, what query 0 stands at on the axis of keys, and where its rows begin, in elements. */
+struct sequence { int64_t b, q_len, keys, offset, q_at, k_at, v_at, o_at, lse_at, lse_ld; };
+static struct sequence sequence(const struct attn_args *a, int64_t b)
+{
+    int64_t q_len = a->q_len, keys = a->kv_lens ? a->kv_lens[b] : a->kv_len;
+    struct sequence s = {.b = b, .q_len = q_len, .keys = keys, .offset = a->offset + (a->bottom_right ? keys - q_len : 0)};
+    s.q_at = b * a->q_stride[0], s.k_at = b * a->k_stride[0], s.v_at = b * a->v_stride[0], s.o_at = b * a->o_stride[0];
+    s.lse_at = b * a->heads * q_len, s.lse_ld = q_len;
+    return s;
+}
+
+/* Query i sees the keys from first_key on, up to and without end_key. */
+static int64_t first_key(const struct sequence *s, int64_t i)
+{
+    (void)s, (void)i;
+    return 0;
+}
+static int64_t end_key(const struct sequence *s, int64_t i)
+{
+    (void)i;
+    return s->keys;
+}
+
+/* n of `all` keys or values of a head, from row j on: in place, or, where rows are not whole vectors, do not lie side by side or
+ * are fewer, a copy of `all` rows, padded with zeros. */
+static const uint16_t *keys_at(const struct attn_args *a, const struct sequence *s, const uint16_t *head, const int64_t *stride, int64_t j, int64_t n,
+    int64_t all, int64_t width, int64_t padded, int64_t *ld, uint16_t *copy)
+{
+    int64_t r = 0;
+    int together = 1;
+    (void)a, (void)s;
+    *ld = stride[2];
+    if (together && n == all && width == padded)
+        return head + (j + r) * stride[2];
+    memset(copy, 0, all * padded * sizeof *copy);
+    for (; r < n; r++)
+        memcpy(copy + r * padded, head + (j + r) * stride[2], width * sizeof *copy);
+    *ld = padded;
+    return copy;
+}
+
+/* The parts of a workspace: blocks of queries, of a split's results, of all splits' results, copies of a tile, and a stage. */
+struct space { float *q, *part, *o; void *k, *v, *stage; };
+static struct space carve(char *at)
+{
+    struct space w = {(float *)at, (float *)(at + 46080), (float *)(at + 82944), at + 119808, at + 123904, at + 128000};
+    return w;
+}
+static int64_t over(int64_t n, int64_t by) { return (n + by - 1) / by; }
+int64_t attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048_workspace(const struct attn_args *a)
+{
+    if (a->part != -1)
+        return 130048;
+    return a->batch * a->kv_heads * over(a->heads / a->kv_heads * a->q_len, 64) * over(a->kv_len, 2048) * 36864;
+}
+
+/* Some rows of KV head g, in the order of head and query; the keys that any of them sees, and that all see. */
+struct rows { const struct attn_args *a; const struct sequence *s; int64_t g, first, count, from, end, seen_from, seen_end; };
+static int64_t head_of(const struct rows *x, int64_t t) { return x->g * (x->a->heads / x->a->kv_heads) + (x->first + t) / x->s->q_len; }
+static int64_t query_of(const struct rows *x, int64_t t) { return (x->first + t) % x->s->q_len; }
+
+static void pack(const struct rows *x, const struct space *w)
+{
+    const struct attn_args *a = x->a;
+    for (int64_t t = 0; t < x->count; t += 4) {
+        float *to = w->q + t / 4 * 720;
+        memset(w->stage, 0, 512 * sizeof(uint16_t));
+        for (int64_t r = 0; r < 4 && t + r < x->count; r++)
+            memcpy((uint16_t *)w->stage + r * 128, (const uint16_t *)a->q + x->s->q_at + head_of(x, t + r) * a->q_stride[1] + query_of(x, t + r) * a->q_stride[2],
+                128 * sizeof(uint16_t));
+        pack_q(w->stage, to, 128);
+        to[512] = a->scale * 1.44269504f; /* exponentials are powers of two */
+    }
+}
+
+static void begin(const struct rows *x, float *o)
+{
+    memset(o, 0, over(x->count, 4) * 576 * sizeof *o);
+    for (int64_t t = 0; t < x->count; t += 4)
+        for (int64_t i = 0; i < 16; i++)
+            o[t / 4 * 576 + 512 + i] = -1.0f / 0.0f;
+}
+
+
+/* Of each lane of scores from key j on: the first key that its row does not see, the first that it sees, its own, and KB. */
+static void limits(const struct rows *x, int64_t t, int64_t j, int64_t n, int32_t *to)
+{
+    for (int64_t l = 0; l < 16; l++) {
+        int64_t i = query_of(x, t + l % 4), end = least(n, end_key(x->s, i) - j), from = first_key(x->s, i) - j;
+        to[l] = (int32_t)(end < 0 ? 0 : end), to[16 + l] = (int32_t)(from < 0 ? 0 : least(from, n));
+        to[32 + l] = (int32_t)(l / 4), to[48 + l] = 4;
+    }
+}
+
+/* A tile's n keys from j on, their values, and the tile behind it. */
+struct keys { const uint16_t *k, *v, *next_k, *next_v; int64_t j, n, ldk, ldv; };
+
+/* R rows from t on against a tile; o is their block of results. */
+static void tile(const struct rows *x, const struct space *w, int64_t t, const struct keys *y, float *o)
+{
+    int64_t j = y->j, n = y->n, steps = over(n, 4);
+    float *q = w->q + t / 4 * 720, *s = q + 528, *row = o + 512;
+    score_rows(q, y->k, s, y->next_k, y->ldk, steps);
+    if (n == 16 && j >= x->seen_from && j + n <= x->seen_end)
+        softmax_rows(s, row, steps);
+    else {
+        int32_t limit[64];
+        limits(x, t, j, n, limit);
+        softmax_rows_edge(s, row, limit, steps);
+        for (float *p = s + steps * 16; p < s + 64; p++)
+            *p = 0.0f;
+    }
+    int64_t same = 0;
+    while (same < 4 && row[32 + same] == 1.0f)
+        same++;
+    if (same < 4) /* a maximum has grown */
+        rescale(o, row);
+    for (int64_t r = 0; r < 4; r += 4)
+        value_rows(s + r, y->v + 0, o + r * 128 + 0, y->next_v + (r / 4 + 0) * 64, y->ldv, over(n, 2));
+    for (int64_t r = 0; r < 4; r += 4)
+        value_rows(s + r, y->v + 64, o + r * 128 + 64, y->next_v + (r / 4 + 1) * 64, y->ldv, over(n, 2));
+}
+
+/* Row j of a head. */
+static const uint16_t *row_at(const struct attn_args *a, const struct sequence *s, const uint16_t *head, const int64_t *stride, int64_t j)
+{
+    (void)a, (void)s;
+    return head + j * stride[2];
+}
+
+/* Tiles one after another of which every row sees every key; o is the blocks of their results. The values of a tile come behind the
+ * scores of the next, so that its softmax is no stop. */
+static void whole_tiles(const struct rows *x, const struct space *w, const uint16_t *k, const uint16_t *v, int64_t count, float *o)
+{
+    int64_t ldk = x->a->k_stride[2], ldv = x->a->v_stride[2], step_k = 16 * ldk, step_v = 16 * ldv;
+    float *s = w->q + 528, *before = s + 96, *end = o + over(x->count, 4) * 576;
+    for (int64_t n = 0; n <= count; n++) {
+        float *q = w->q, *to = s, *from = before;
+        if (n < count)
+            for (float *to_o = o; to_o < end; to_o += 576, q += 720, to += 720)
+                tile_scores(q, k, to, to_o + 512, ldk);
+        if (n > 0) {
+            for (float *to_o = o; to_o < end; to_o += 576, from += 720)
+                tile_values(from, v, to_o, ldv);
+            v += step_v;
+        }
+        k += step_k, to = s, s = before, before = to;
+    }
+}
+
+/* The rows against the keys of one split; o is the blocks of their results. */
+static void walk(const struct rows *x, const struct space *w, int64_t split, float *o)
+{
+    const struct attn_args *a = x->a;
+    const uint16_t *k = (const uint16_t *)a->k + x->s->k_at + x->g * a->k_stride[1], *v = (const uint16_t *)a->v + x->s->v_at + x->g * a->v_stride[1];
+    int64_t end = least(x->end, (split + 1) * 2048), j = most(split * 2048, x->from / 16 * 16);
+    begin(x, o);
+    while (j < end) {
+        int64_t whole = j < x->seen_from ? 0 : (least(end, x->seen_end) - j) / 16;
+        if (whole > 0) {
+            whole_tiles(x, w, k + j * a->k_stride[2], v + j * a->v_stride[2], whole, o);
+            j += whole * 16;
+            continue;
+        }
+        int64_t next = j + 16 < end ? j + 16 : j;
+        struct keys y = {.j = j, .n = least(16, end - j), .ldk = a->k_stride[2], .ldv = a->v_stride[2]};
+        y.next_k = row_at(a, x->s, k, a->k_stride, next), y.next_v = row_at(a, x->s, v, a->v_stride, next);
+        y.k = keys_at(a, x->s, k, a->k_stride, j, y.n, 16, 128, 128, &y.ldk, w->k);
+        y.v = keys_at(a, x->s, v, a->v_stride, j, y.n, 16, 128, 128, &y.ldv, w->v);
+        for (int64_t t = 0; t < x->count; t += 4)
+            tile(x, w, t, &y, o + t / 4 * 576);
+        j += 16;
+    }
+}
+
+/* All splits, joined in their order: those that lie in `shared`, or each computed now. */
+static void total(const struct rows *x, const struct space *w, float *shared)
+{
+    const struct attn_args *a = x->a;
+    float unused;
+    begin(x, w->o);
+    for (int64_t split = x->from / 2048; split * 2048 < x->end; split++) {
+        float *part = shared ? shared + split * 9216 : w->part;
+        if (!shared)
+            walk(x, w, split, part);
+        for (int64_t t = 0; t < x->count; t += 4) {
+            float *to = w->o + t / 4 * 576, *from = part + t / 4 * 576;
+            join(to + 512, from + 512);
+            blend(to, from, to + 512, from + 512);
+        }
+    }
+    for (int64_t t = 0; t < x->count; t++) {
+        int64_t h = head_of(x, t), i = query_of(x, t);
+        float *o = w->o + t / 4 * 576, *row = o + 512 + t % 4, *lse = a->lse ? a->lse + x->s->lse_at + h * x->s->lse_ld + i : &unused;
+        finish(o + t % 4 * 128, row, w->stage, lse);
+        memcpy((uint16_t *)a->o + x->s->o_at + h * a->o_stride[1] + i * a->o_stride[2], w->stage, 128 * sizeof(uint16_t));
+    }
+}
+
+/* Rows first..first + BQ - 1, and which keys they see. */
+static struct rows rows(const struct attn_args *a, const struct sequence *s, int64_t g, int64_t first)
+{
+    int64_t all = a->heads / a->kv_heads * s->q_len;
+    struct rows x = {a, s, g, first, most(0, least(64, all - first)), s->keys, 0, 0, s->keys};
+    for (int64_t t = 0; t < x.count; t++) {
+        int64_t from = first_key(s, query_of(&x, t)), end = end_key(s, query_of(&x, t));
+        x.from = least(x.from, from), x.end = most(x.end, end);
+        x.seen_from = most(x.seen_from, from), x.seen_end = least(x.seen_end, end);
+    }
+    return x;
+}
+
+/* The work is batch * kv_heads units of all queries that share a KV head, in chunks of BQ rows; the keys of a chunk are shared
+ * out by splits where the parts have memory that they share. */
+int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *a)
+{
+    if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1)
+        return 1;
+    int64_t chunks = over(a->heads / a->kv_heads * a->q_len, 64), splits = over(a->kv_len, 2048), units = a->batch * a->kv_heads;
+    int64_t pieces = a->shared ? chunks * (a->phase ? 1 : splits) : 1; /* of a unit */
+    struct space w = carve((char *)a->workspace);
+    for (int64_t t = units * pieces * a->part / a->parts; t < units * pieces * (a->part + 1) / a->parts; t++) {
+        int64_t unit = t / pieces, piece = t % pieces, chunk = a->shared && !a->phase ? piece / splits : piece;
+        struct sequence s = sequence(a, unit / a->kv_heads);
+        do {
+            struct rows x = rows(a, &s, unit % a->kv_heads, chunk * 64);
+            float *shared = a->shared ? (float *)a->shared + (unit * chunks + chunk) * splits * 9216 : 0;
+            pack(&x, &w);
+            if (shared && !a->phase)
+                walk(&x, &w, piece % splits, shared + piece % splits * 9216);
+            else
+                total(&x, &w, shared);
+        } while (!a->shared && ++chunk < chunks);
+    }
+    return 0;
+}
+#endif

@@ -1,0 +1,1176 @@
+/* attngen emit --variant attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_avx512_q128k256_r8x2u2
+ *
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1) with the
+ * online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ *
+ * Parameters: op attn, dtype f32, dtype.kv f16, head_dim.qk 64, causal, window, softcap, bias f16, mask, alibi, sink, packed, paged, isa avx512, tile.q 128, tile.k 256, micro.rows 8, micro.vecs 2, unroll 2.
+ * A tile of 128 queries by 256 keys takes 8388608 flops and 65536 bytes of K and V: 128 flops a byte.
+ * Vector registers of 512 bits: 20 in the score tile, 19 in the value tile, 12 in the softmax step, of 32.
+ * Workspace: 86016 bytes and 131072 for every 256 keys.
+ *
+ * Contract: struct attn_args below says what each argument is. attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_avx512_q128k256_r8x2u2 returns 0, or 1 when it refuses
+ * args (size is not sizeof(struct attn_args), part is not one of parts, no KV head). It allocates nothing and keeps no
+ * state: it may run in any number of threads, each with a workspace of its own. O must not overlap the inputs. Keys past
+ * a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. The bits of the result do not
+ * depend on parts.
+ * What the features take is in struct attn_features, which args->features must point to. Scores are scaled, capped, biased, lowered by distance, masked, in this order.
+ *
+ * To declare it elsewhere, define ATTN_DECLARATIONS and include this file. */
+#include <stdint.h>
+#include <string.h>
+#ifndef ATTN_FEATURES_DEFINED
+#define ATTN_FEATURES_DEFINED
+/* What kernels with features take beside struct attn_args. A kernel reads what its own features need; the rest may be
+ * anything. Strides count elements; those of a bias or mask are of batch, head, query and key, 0 where it is the same. */
+struct attn_features {
+    int64_t window[2];      /* _window: query i sees keys from i + offset - window[0] to i + offset + window[1]; -1: no end */
+    float softcap;          /* _softcap: c > 0 of score = c tanh(score / c) */
+    const void *bias;       /* _bias: added to scores, [batch, heads, q_len, kv_len]; -inf masks */
+    int64_t bias_stride[4];
+    const uint8_t *mask;    /* _mask: [batch, heads, q_len, kv_len]; 0: the key does not take part */
+    int64_t mask_stride[4];
+    const float *slopes;    /* _alibi: [heads]; score = score - slope * |i + offset - j| */
+    const float *sinks;     /* _sink: [heads]; exp(sink) joins a row's sum for O, not for LSE */
+    const int64_t *q_starts, *kv_starts; /* _packed: [batch + 1]; sequence b has rows starts[b]..starts[b+1]-1 of the one
+                                          * that there is; LSE is [heads, q_starts[batch]] */
+    const int32_t *pages;   /* _paged: [batch, page_stride]; row j of sequence b is row j % page_size of page
+                             * pages[b * page_stride + j / page_size]; k_stride[0] and v_stride[0] are from page to page */
+    int64_t page_stride, page_size;
+};
+#endif
+#ifndef ATTN_ARGS_DEFINED
+#define ATTN_ARGS_DEFINED
+/* What every attention kernel takes. Tensors are [batch, head, row, element]; strides count elements, the last one is 1.
+ * Memory belongs to the caller; the kernel allocates nothing, keeps nothing and may run in any number of threads at
+ * once, each part with a workspace of its own. */
+struct attn_args {
+    int64_t size;           /* sizeof(struct attn_args) */
+    const void *q, *k, *v;  /* [batch, heads, q_len, HD], [batch, kv_heads, kv_len, HD], [batch, kv_heads, kv_len, HDV] */
+    void *o;                /* [batch, heads, q_len, HDV] */
+    float *lse;             /* [batch, heads, q_len], contiguous: natural log of the sum of exponentials; or NULL */
+    void *workspace;        /* NAME_workspace(args) bytes, aligned to 64; one for each part */
+    int64_t batch, heads, kv_heads; /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
+    int64_t q_len, kv_len;
+    int64_t q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* of batch, head and row */
+    const int64_t *kv_lens; /* [batch], keys of each sequence, 0..kv_len; or NULL: kv_len each */
+    int64_t offset;         /* causal: query i sees keys j <= i + offset ... */
+    int64_t bottom_right;   /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
+    float scale;            /* scores are scale * q.k */
+    int64_t part, parts;    /* this call does part 0..parts-1 of the work; 0, 1: all of it */
+    /* NULL, or where NAME_workspace tells more than 0 when part is -1: as many bytes, aligned to 64, the same for all
+     * parts, which then share what is one's alone otherwise. All parts are called with phase 0, and when they are done,
+     * with phase 1. */
+    void *shared;
+    int64_t phase;
+    const struct attn_features *features; /* of kernels that have features; others do not look at it */
+};
+#endif
+int64_t attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_avx512_q128k256_r8x2u2_workspace(const struct attn_args *args); /* bytes for one part; looks at lengths and part alone */
+int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_avx512_q128k256_r8x2u2(const struct attn_args *args);
+
+#ifndef ATTN_DECLARATIONS
+static const int32_t pool_iota[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+static const int32_t pool_width[16] = {16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16};
+static const int32_t pool_nought[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+#if defined(__GNUC__) && defined(__x86_64__) && !defined(__TINYC__) && !defined(ATTN_PLAIN_C)
+#include <immintrin.h>
+typedef __m512 vec;
+typedef __m512i ivec;
+typedef __mmask16 mask;
+#define OP static inline __attribute__((always_inline, target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
+#define KERNEL static __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
+OP vec v_load(const float *m) { return _mm512_loadu_ps(m); }
+OP vec v_bcast(const float *m) { return _mm512_set1_ps(*m); }
+OP void v_store(float *m, vec x) { _mm512_storeu_ps(m, x); }
+OP void v_store1(float *m, vec x) { _mm_store_ss(m, _mm512_castps512_ps128(x)); }
+OP vec v_copy(vec x) { return x; }
+OP vec v_const(float f) { return _mm512_set1_ps(f); }
+OP vec v_zero(void) { return _mm512_setzero_ps(); }
+OP ivec v_pool(const int32_t *v) { return _mm512_loadu_si512(v); }
+OP ivec v_bcasti(const int32_t *m) { return _mm512_set1_epi32(*m); }
+OP vec v_add(vec x, vec y) { return _mm512_add_ps(x, y); }
+OP vec v_sub(vec x, vec y) { return _mm512_sub_ps(x, y); }
+OP vec v_mul(vec x, vec y) { return _mm512_mul_ps(x, y); }
+OP vec v_mulm(vec x, const float *m) { return _mm512_mul_ps(x, _mm512_loadu_ps(m)); }
+OP vec v_mulf(vec x, float f) { return _mm512_mul_ps(x, _mm512_set1_ps(f)); }
+OP vec v_div(vec x, vec y) { return _mm512_div_ps(x, y); }
+OP vec v_rcp(vec x) { return _mm512_rcp14_ps(x); }
+OP vec v_fma(vec d, vec x, vec y) { return _mm512_fmadd_ps(x, y, d); }
+OP vec v_fnma(vec d, vec x, vec y) { return _mm512_fnmadd_ps(x, y, d); }
+OP vec v_horner(vec d, vec x, vec y) { return _mm512_fmadd_ps(d, x, y); }
+OP vec v_hornerf(vec d, vec x, float f) { return _mm512_fmadd_ps(d, x, _mm512_set1_ps(f)); }
+OP vec v_max(vec x, vec y) { return _mm512_max_ps(x, y); }
+OP vec v_maxm(vec x, const float *m) { return _mm512_max_ps(x, _mm512_loadu_ps(m)); }
+OP vec v_min(vec x, vec y) { return _mm512_min_ps(x, y); }
+OP vec v_fraction(vec x) { return _mm512_reduce_ps(x, 9); }
+OP vec v_scale(vec x, vec y) { return _mm512_scalef_ps(x, y); }
+OP vec v_exponent(vec x) { return _mm512_getexp_ps(x); }
+OP vec v_mantissa(vec x) { return _mm512_getmant_ps(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src); }
+OP mask v_less(ivec x, ivec y) { return _mm512_cmplt_epi32_mask(x, y); }
+OP vec v_sel(mask k, vec x, vec y) { return _mm512_mask_blend_ps(k, y, x); }
+OP vec v_low(vec x, vec y) { return _mm512_unpacklo_ps(x, y); }
+OP vec v_high(vec x, vec y) { return _mm512_unpackhi_ps(x, y); }
+OP vec v_low2(vec x, vec y) { return _mm512_shuffle_ps(x, y, 0x44); }
+OP vec v_high2(vec x, vec y) { return _mm512_shuffle_ps(x, y, 0xee); }
+OP vec v_even4(vec x, vec y) { return _mm512_shuffle_f32x4(x, y, 0x88); }
+OP vec v_odd4(vec x, vec y) { return _mm512_shuffle_f32x4(x, y, 0xdd); }
+OP vec v_loadh(const uint16_t *m) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)m)); }
+OP ivec v_loadb(const uint8_t *m) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)m)); }
+OP ivec v_addv(ivec x, const int32_t *v) { return _mm512_add_epi32(x, _mm512_loadu_si512(v)); }
+#else
+#if defined(__GNUC__) && !defined(__TINYC__)
+#pragma GCC diagnostic ignored "-Wpsabi" /* static functions: no ABI to keep */
+typedef float vec __attribute__((vector_size(64)));
+typedef int32_t ivec __attribute__((vector_size(64)));
+typedef int32_t mask __attribute__((vector_size(64)));
+#define AT(x, i) (x)[i]
+#define OP static inline __attribute__((always_inline))
+#else
+typedef struct { float at[16]; } vec;
+typedef struct { int32_t at[16]; } ivec;
+typedef struct { int32_t at[16]; } mask;
+#define AT(x, i) (x).at[i]
+#define OP static inline
+#endif
+#define KERNEL static
+#define EACH for (int l = 0; l < 16; l++)
+static inline uint32_t bits_of(float x) { union { float f; uint32_t u; } b = {x}; return b.u; }
+static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
+static inline float floor1(float x) { if (!(x > -8388608.0f && x < 8388608.0f)) return x; int32_t i = (int32_t)x; return (float)(i - (x < (float)i)); }
+static inline float fraction1(float x) { return x - x == 0.0f ? x - floor1(x) : x == x ? 0.0f : x; }
+static inline float pow2(float n) { return n != n ? n : n < -126.0f ? 0.0f : n > 127.0f ? 1.0f / 0.0f : real_of((uint32_t)((int32_t)n + 127) << 23); }
+static inline float exponent1(float x) { return x > 0.0f ? (float)((int32_t)(bits_of(x) >> 23) - 127) : x == 0.0f ? -1.0f / 0.0f : x - x; }
+static inline float mantissa1(float x) { return x > 0.0f ? real_of((bits_of(x) & 0x7fffffu) | 0x3f800000u) : x == 0.0f ? 1.0f : x; }
+static inline float f32_of_f16(uint16_t h) { uint32_t e = h >> 10 & 31, f = h & 1023; float x = e == 31 ? real_of(0x7f800000u | f << 13 | (f ? 0x400000u : 0)) : e ? real_of((e + 112) << 23 | f << 13) : (float)f * 5.9604644775390625e-8f; return h & 0x8000 ? -x : x; }
+OP vec v_load(const float *m) { vec r; EACH AT(r, l) = m[l]; return r; }
+OP vec v_bcast(const float *m) { vec r; EACH AT(r, l) = m[0]; return r; }
+OP void v_store(float *m, vec x) { EACH m[l] = AT(x, l); }
+OP void v_store1(float *m, vec x) { m[0] = AT(x, 0); }
+OP vec v_copy(vec x) { vec r; EACH AT(r, l) = AT(x, l); return r; }
+OP vec v_const(float f) { vec r; EACH AT(r, l) = f; return r; }
+OP vec v_zero(void) { vec r; EACH AT(r, l) = 0.0f; return r; }
+OP ivec v_pool(const int32_t *v) { ivec r; EACH AT(r, l) = v[l]; return r; }
+OP ivec v_bcasti(const int32_t *m) { ivec r; EACH AT(r, l) = m[0]; return r; }
+OP vec v_add(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) + AT(y, l); return r; }
+OP vec v_sub(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) - AT(y, l); return r; }
+OP vec v_mul(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) * AT(y, l); return r; }
+OP vec v_mulm(vec x, const float *m) { vec r; EACH AT(r, l) = AT(x, l) * m[l]; return r; }
+OP vec v_mulf(vec x, float f) { vec r; EACH AT(r, l) = AT(x, l) * f; return r; }
+OP vec v_div(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) / AT(y, l); return r; }
+OP vec v_rcp(vec x) { vec r; EACH AT(r, l) = 1.0f / AT(x, l); return r; }
+OP vec v_fma(vec d, vec x, vec y) { vec r; EACH AT(r, l) = AT(d, l) + AT(x, l) * AT(y, l); return r; }
+OP vec v_fnma(vec d, vec x, vec y) { vec r; EACH AT(r, l) = AT(d, l) - AT(x, l) * AT(y, l); return r; }
+OP vec v_horner(vec d, vec x, vec y) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l) + AT(y, l); return r; }
+OP vec v_hornerf(vec d, vec x, float f) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l) + f; return r; }
+OP vec v_max(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) > AT(y, l) ? AT(x, l) : AT(y, l); return r; }
+OP vec v_maxm(vec x, const float *m) { vec r; EACH AT(r, l) = AT(x, l) > m[l] ? AT(x, l) : m[l]; return r; }
+OP vec v_min(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) < AT(y, l) ? AT(x, l) : AT(y, l); return r; }
+OP vec v_fraction(vec x) { vec r; EACH AT(r, l) = fraction1(AT(x, l)); return r; }
+OP vec v_scale(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) * pow2(floor1(AT(y, l))); return r; }
+OP vec v_exponent(vec x) { vec r; EACH AT(r, l) = exponent1(AT(x, l)); return r; }
+OP vec v_mantissa(vec x) { vec r; EACH AT(r, l) = mantissa1(AT(x, l)); return r; }
+OP mask v_less(ivec x, ivec y) { mask r; EACH AT(r, l) = AT(x, l) < AT(y, l); return r; }
+OP vec v_sel(mask k, vec x, vec y) { vec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
+OP vec v_low(vec x, vec y) { vec r; EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + (l >> 1 & 1)) : AT(x, (l & 12) + (l >> 1 & 1)); return r; }
+OP vec v_high(vec x, vec y) { vec r; EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + 2 + (l >> 1 & 1)) : AT(x, (l & 12) + 2 + (l >> 1 & 1)); return r; }
+OP vec v_low2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l & 13) : AT(x, l); return r; }
+OP vec v_high2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l) : AT(x, l | 2); return r; }
+OP vec v_even4(vec x, vec y) { vec r; EACH AT(r, l) = l & 8 ? AT(y, (l & 3) + (l & 4) * 2) : AT(x, (l & 3) + (l & 4) * 2); return r; }
+OP vec v_odd4(vec x, vec y) { vec r; EACH AT(r, l) = l & 8 ? AT(y, (l & 3) + (l & 4) * 2 + 4) : AT(x, (l & 3) + (l & 4) * 2 + 4); return r; }
+OP vec v_loadh(const uint16_t *m) { vec r; EACH AT(r, l) = f32_of_f16(m[l]); return r; }
+OP ivec v_loadb(const uint8_t *m) { ivec r; EACH AT(r, l) = m[l]; return r; }
+OP ivec v_addv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + (uint32_t)v[l]); return r; }
+#endif
+
+/* W rows of queries, ld elements apart, become rows of LDQ slots. */
+KERNEL void pack_q(const float *q, float *d, int64_t ld)
+{
+    vec x;
+    for (int64_t left = 16; left; left--) {
+        x = v_load(q);
+        v_store(d, x);
+        x = v_load(q + 16);
+        v_store(d + 16, x);
+        x = v_load(q + 32);
+        v_store(d + 32, x);
+        x = v_load(q + 48);
+        v_store(d + 48, x);
+        q += ld;
+        d += 64;
+    }
+}
+
+/* W keys, ld elements apart, become W columns of a panel: [LDQ][NR] slots. */
+KERNEL void pack_k(const uint16_t *k, float *d, int64_t ld)
+{
+    const uint16_t *t;
+    vec x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11, x12, x13, x14, x15, t0, t1, t2, t3, t4, t5, t6, t7,
+        t8, t9, t10, t11, t12, t13, t14, t15, u0, u1, u2, u3, u4, u5, u6, u7, u8, u9, u10, u11, u12, u13,
+        u14, u15, q0, q4, q8, q12, q1, q5, q9, q13, q2, q6, q10, q14, q3, q7, q11, q15;
+    for (int64_t left = 4; left; left--) {
+        t = k;
+        x0 = v_loadh(t);
+        t += ld;
+        x1 = v_loadh(t);
+        t += ld;
+        x2 = v_loadh(t);
+        t += ld;
+        x3 = v_loadh(t);
+        t += ld;
+        x4 = v_loadh(t);
+        t += ld;
+        x5 = v_loadh(t);
+        t += ld;
+        x6 = v_loadh(t);
+        t += ld;
+        x7 = v_loadh(t);
+        t += ld;
+        x8 = v_loadh(t);
+        t += ld;
+        x9 = v_loadh(t);
+        t += ld;
+        x10 = v_loadh(t);
+        t += ld;
+        x11 = v_loadh(t);
+        t += ld;
+        x12 = v_loadh(t);
+        t += ld;
+        x13 = v_loadh(t);
+        t += ld;
+        x14 = v_loadh(t);
+        t += ld;
+        x15 = v_loadh(t);
+        t += ld;
+        t0 = v_low(x0, x1); t1 = v_high(x0, x1);
+        t2 = v_low(x2, x3); t3 = v_high(x2, x3);
+        t4 = v_low(x4, x5); t5 = v_high(x4, x5);
+        t6 = v_low(x6, x7); t7 = v_high(x6, x7);
+        t8 = v_low(x8, x9); t9 = v_high(x8, x9);
+        t10 = v_low(x10, x11); t11 = v_high(x10, x11);
+        t12 = v_low(x12, x13); t13 = v_high(x12, x13);
+        t14 = v_low(x14, x15); t15 = v_high(x14, x15);
+        u0 = v_low2(t0, t2); u1 = v_high2(t0, t2); u2 = v_low2(t1, t3); u3 = v_high2(t1, t3);
+        u4 = v_low2(t4, t6); u5 = v_high2(t4, t6); u6 = v_low2(t5, t7); u7 = v_high2(t5, t7);
+        u8 = v_low2(t8, t10); u9 = v_high2(t8, t10); u10 = v_low2(t9, t11); u11 = v_high2(t9, t11);
+        u12 = v_low2(t12, t14); u13 = v_high2(t12, t14); u14 = v_low2(t13, t15); u15 = v_high2(t13, t15);
+        q0 = v_even4(u0, u4); q4 = v_odd4(u0, u4); q8 = v_even4(u8, u12); q12 = v_odd4(u8, u12);
+        q1 = v_even4(u1, u5); q5 = v_odd4(u1, u5); q9 = v_even4(u9, u13); q13 = v_odd4(u9, u13);
+        q2 = v_even4(u2, u6); q6 = v_odd4(u2, u6); q10 = v_even4(u10, u14); q14 = v_odd4(u10, u14);
+        q3 = v_even4(u3, u7); q7 = v_odd4(u3, u7); q11 = v_even4(u11, u15); q15 = v_odd4(u11, u15);
+        x0 = v_even4(q0, q8); x8 = v_odd4(q0, q8); x4 = v_even4(q4, q12); x12 = v_odd4(q4, q12);
+        x1 = v_even4(q1, q9); x9 = v_odd4(q1, q9); x5 = v_even4(q5, q13); x13 = v_odd4(q5, q13);
+        x2 = v_even4(q2, q10); x10 = v_odd4(q2, q10); x6 = v_even4(q6, q14); x14 = v_odd4(q6, q14);
+        x3 = v_even4(q3, q11); x11 = v_odd4(q3, q11); x7 = v_even4(q7, q15); x15 = v_odd4(q7, q15);
+        v_store(d, x0); v_store(d + 32, x1); v_store(d + 64, x2); v_store(d + 96, x3); v_store(d + 128, x4);
+        v_store(d + 160, x5); v_store(d + 192, x6); v_store(d + 224, x7); v_store(d + 256, x8);
+        v_store(d + 288, x9); v_store(d + 320, x10); v_store(d + 352, x11); v_store(d + 384, x12);
+        v_store(d + 416, x13); v_store(d + 448, x14); v_store(d + 480, x15);
+        k += 16;
+        d += 512;
+    }
+}
+
+/* W values, ld elements apart, become W/PER rows of the panels: [panels][LDP][NR] slots; a slot holds neighbouring keys. */
+KERNEL void pack_v(const uint16_t *v, float *d, int64_t ld)
+{
+    vec x;
+    for (int64_t left = 16; left; left--) {
+        x = v_loadh(v);
+        v_store(d, x);
+        x = v_loadh(v + 16);
+        v_store(d + 16, x);
+        x = v_loadh(v + 32);
+        v_store(d + 8192, x);
+        x = v_loadh(v + 48);
+        v_store(d + 8208, x);
+        v += ld;
+        d += 32;
+    }
+}
+
+/* S[MR][n*NR] = scale * Q[MR][D] K^T[D][n*NR], for n panels of keys. */
+KERNEL void score_tile(const float *q, const float *kt, float *s, const float *scale, int64_t n)
+{
+    vec f;
+    const float *t;
+    vec a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, a4_0, a4_1, a5_0, a5_1, a6_0, a6_1, a7_0, a7_1;
+    vec b0, b1, x;
+    f = v_bcast(scale);
+    for (int64_t left = n; left; left--) {
+        t = q;
+        a0_0 = v_zero(); a0_1 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero(); a2_0 = v_zero();
+        a2_1 = v_zero(); a3_0 = v_zero(); a3_1 = v_zero(); a4_0 = v_zero(); a4_1 = v_zero();
+        a5_0 = v_zero(); a5_1 = v_zero(); a6_0 = v_zero(); a6_1 = v_zero(); a7_0 = v_zero();
+        a7_1 = v_zero();
+        for (int64_t left__2 = 32; left__2; left__2--) {
+            b0 = v_load(kt); b1 = v_load(kt + 16);
+            x = v_bcast(t); a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1);
+            x = v_bcast(t + 64); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1);
+            x = v_bcast(t + 128); a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1);
+            x = v_bcast(t + 192); a3_0 = v_fma(a3_0, x, b0); a3_1 = v_fma(a3_1, x, b1);
+            x = v_bcast(t + 256); a4_0 = v_fma(a4_0, x, b0); a4_1 = v_fma(a4_1, x, b1);
+            x = v_bcast(t + 320); a5_0 = v_fma(a5_0, x, b0); a5_1 = v_fma(a5_1, x, b1);
+            x = v_bcast(t + 384); a6_0 = v_fma(a6_0, x, b0); a6_1 = v_fma(a6_1, x, b1);
+            x = v_bcast(t + 448); a7_0 = v_fma(a7_0, x, b0); a7_1 = v_fma(a7_1, x, b1);
+            b0 = v_load(kt + 32); b1 = v_load(kt + 48);
+            x = v_bcast(t + 1); a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1);
+            x = v_bcast(t + 65); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1);
+            x = v_bcast(t + 129); a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1);
+            x = v_bcast(t + 193); a3_0 = v_fma(a3_0, x, b0); a3_1 = v_fma(a3_1, x, b1);
+            x = v_bcast(t + 257); a4_0 = v_fma(a4_0, x, b0); a4_1 = v_fma(a4_1, x, b1);
+            x = v_bcast(t + 321); a5_0 = v_fma(a5_0, x, b0); a5_1 = v_fma(a5_1, x, b1);
+            x = v_bcast(t + 385); a6_0 = v_fma(a6_0, x, b0); a6_1 = v_fma(a6_1, x, b1);
+            x = v_bcast(t + 449); a7_0 = v_fma(a7_0, x, b0); a7_1 = v_fma(a7_1, x, b1);
+            t += 2;
+            kt += 64;
+        }
+        a0_0 = v_mul(a0_0, f); a0_1 = v_mul(a0_1, f);
+        v_store(s, a0_0); v_store(s + 16, a0_1);
+        a1_0 = v_mul(a1_0, f); a1_1 = v_mul(a1_1, f);
+        v_store(s + 256, a1_0); v_store(s + 272, a1_1);
+        a2_0 = v_mul(a2_0, f); a2_1 = v_mul(a2_1, f);
+        v_store(s + 512, a2_0); v_store(s + 528, a2_1);
+        a3_0 = v_mul(a3_0, f); a3_1 = v_mul(a3_1, f);
+        v_store(s + 768, a3_0); v_store(s + 784, a3_1);
+        a4_0 = v_mul(a4_0, f); a4_1 = v_mul(a4_1, f);
+        v_store(s + 1024, a4_0); v_store(s + 1040, a4_1);
+        a5_0 = v_mul(a5_0, f); a5_1 = v_mul(a5_1, f);
+        v_store(s + 1280, a5_0); v_store(s + 1296, a5_1);
+        a6_0 = v_mul(a6_0, f); a6_1 = v_mul(a6_1, f);
+        v_store(s + 1536, a6_0); v_store(s + 1552, a6_1);
+        a7_0 = v_mul(a7_0, f); a7_1 = v_mul(a7_1, f);
+        v_store(s + 1792, a7_0); v_store(s + 1808, a7_1);
+        s += 32;
+    }
+}
+
+/* One step of the online softmax on MR rows, n times PER vectors each: the new maxima, P = 2**(S - maximum), their sums. */
+KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
+{
+    const float *t;
+    vec m0, m1, m2, m3, m4, m5, m6, m7;
+    vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, e0, o0, x, old, top, lowest, base, frac, poly;
+    float *u;
+    vec z0, z1, z2, z3, z4, z5, z6, z7;
+    vec b, x0, l;
+    t = s;
+    m0 = v_const(-(1.0f / 0.0f)); m1 = v_const(-(1.0f / 0.0f)); m2 = v_const(-(1.0f / 0.0f));
+    m3 = v_const(-(1.0f / 0.0f)); m4 = v_const(-(1.0f / 0.0f)); m5 = v_const(-(1.0f / 0.0f));
+    m6 = v_const(-(1.0f / 0.0f)); m7 = v_const(-(1.0f / 0.0f));
+    for (int64_t left = n; left; left--) {
+        m0 = v_maxm(m0, t); m1 = v_maxm(m1, t + 256); m2 = v_maxm(m2, t + 512); m3 = v_maxm(m3, t + 768);
+        m4 = v_maxm(m4, t + 1024); m5 = v_maxm(m5, t + 1280); m6 = v_maxm(m6, t + 1536);
+        m7 = v_maxm(m7, t + 1792);
+        t += 16;
+    }
+    t0 = v_low(m0, m1); u0 = v_high(m0, m1); t0 = v_max(t0, u0);
+    t1 = v_low(m2, m3); u1 = v_high(m2, m3); t1 = v_max(t1, u1);
+    t2 = v_low(m4, m5); u2 = v_high(m4, m5); t2 = v_max(t2, u2);
+    t3 = v_low(m6, m7); u3 = v_high(m6, m7); t3 = v_max(t3, u3);
+    v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_max(v0, w0);
+    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_max(v1, w1);
+    e0 = v_even4(v0, v1); o0 = v_odd4(v0, v1); e0 = v_max(e0, o0);
+    m0 = v_even4(e0, e0); x = v_odd4(e0, e0); m0 = v_max(m0, x); old = v_load(r); top = v_max(old, m0);
+    v_store(r, top); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top); v_store(r + 48, base);
+    old = v_sub(old, base); old = v_mulf(old, 1.44269502f); frac = v_fraction(old); poly = v_const(0.00186713063f);
+    poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+    poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+    poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
+    t = s;
+    u = p;
+    z0 = v_zero(); z1 = v_zero(); z2 = v_zero(); z3 = v_zero(); z4 = v_zero(); z5 = v_zero();
+    z6 = v_zero(); z7 = v_zero();
+    for (int64_t left = n; left; left--) {
+        b = v_bcast(r + 48);
+        x0 = v_load(t); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z0 = v_add(z0, x0);
+        v_store(u, x0);
+        b = v_bcast(r + 49);
+        x0 = v_load(t + 256); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z1 = v_add(z1, x0);
+        v_store(u + 256, x0);
+        b = v_bcast(r + 50);
+        x0 = v_load(t + 512); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z2 = v_add(z2, x0);
+        v_store(u + 512, x0);
+        b = v_bcast(r + 51);
+        x0 = v_load(t + 768); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z3 = v_add(z3, x0);
+        v_store(u + 768, x0);
+        b = v_bcast(r + 52);
+        x0 = v_load(t + 1024); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z4 = v_add(z4, x0);
+        v_store(u + 1024, x0);
+        b = v_bcast(r + 53);
+        x0 = v_load(t + 1280); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z5 = v_add(z5, x0);
+        v_store(u + 1280, x0);
+        b = v_bcast(r + 54);
+        x0 = v_load(t + 1536); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z6 = v_add(z6, x0);
+        v_store(u + 1536, x0);
+        b = v_bcast(r + 55);
+        x0 = v_load(t + 1792); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z7 = v_add(z7, x0);
+        v_store(u + 1792, x0);
+        t += 16;
+        u += 16;
+    }
+    t0 = v_low(z0, z1); u0 = v_high(z0, z1); t0 = v_add(t0, u0);
+    t1 = v_low(z2, z3); u1 = v_high(z2, z3); t1 = v_add(t1, u1);
+    t2 = v_low(z4, z5); u2 = v_high(z4, z5); t2 = v_add(t2, u2);
+    t3 = v_low(z6, z7); u3 = v_high(z6, z7); t3 = v_add(t3, u3);
+    v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_add(v0, w0);
+    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_add(v1, w1);
+    e0 = v_even4(v0, v1); o0 = v_odd4(v0, v1); e0 = v_add(e0, o0);
+    z0 = v_even4(e0, e0); x = v_odd4(e0, e0); z0 = v_add(z0, x); l = v_load(r + 16); l = v_horner(l, old, z0);
+    v_store(r + 16, l); v_store(r + 32, old);
+}
+
+/* first limit[MR + i]; the others score -inf. */
+KERNEL void softmax_edge(float *s, float *p, float *r, const int32_t *limit, int64_t n)
+{
+    float *t;
+    vec m0, m1, m2, m3, m4, m5, m6, m7, none;
+    ivec at;
+    ivec end;
+    mask seen;
+    vec x;
+    ivec begin;
+    mask early;
+    vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, e0, o0, old, top, lowest, base, frac, poly;
+    float *u;
+    vec z0, z1, z2, z3, z4, z5, z6, z7;
+    vec b, x0, l;
+    t = s;
+    m0 = v_const(-(1.0f / 0.0f)); m1 = v_const(-(1.0f / 0.0f)); m2 = v_const(-(1.0f / 0.0f));
+    m3 = v_const(-(1.0f / 0.0f)); m4 = v_const(-(1.0f / 0.0f)); m5 = v_const(-(1.0f / 0.0f));
+    m6 = v_const(-(1.0f / 0.0f)); m7 = v_const(-(1.0f / 0.0f));
+    none = v_const(-(1.0f / 0.0f));
+    at = v_pool(pool_iota);
+    for (int64_t left = n; left; left--) {
+        end = v_bcasti(limit);
+        seen = v_less(at, end);
+        x = v_load(t);
+        x = v_sel(seen, x, none);
+        begin = v_bcasti(limit + 8);
+        early = v_less(at, begin);
+        x = v_sel(early, none, x);
+        m0 = v_max(m0, x);
+        v_store(t, x);
+        end = v_bcasti(limit + 1);
+        seen = v_less(at, end);
+        x = v_load(t + 256);
+        x = v_sel(seen, x, none);
+        begin = v_bcasti(limit + 9);
+        early = v_less(at, begin);
+        x = v_sel(early, none, x);
+        m1 = v_max(m1, x);
+        v_store(t + 256, x);
+        end = v_bcasti(limit + 2);
+        seen = v_less(at, end);
+        x = v_load(t + 512);
+        x = v_sel(seen, x, none);
+        begin = v_bcasti(limit + 10);
+        early = v_less(at, begin);
+        x = v_sel(early, none, x);
+        m2 = v_max(m2, x);
+        v_store(t + 512, x);
+        end = v_bcasti(limit + 3);
+        seen = v_less(at, end);
+        x = v_load(t + 768);
+        x = v_sel(seen, x, none);
+        begin = v_bcasti(limit + 11);
+        early = v_less(at, begin);
+        x = v_sel(early, none, x);
+        m3 = v_max(m3, x);
+        v_store(t + 768, x);
+        end = v_bcasti(limit + 4);
+        seen = v_less(at, end);
+        x = v_load(t + 1024);
+        x = v_sel(seen, x, none);
+        begin = v_bcasti(limit + 12);
+        early = v_less(at, begin);
+        x = v_sel(early, none, x);
+        m4 = v_max(m4, x);
+        v_store(t + 1024, x);
+        end = v_bcasti(limit + 5);
+        seen = v_less(at, end);
+        x = v_load(t + 1280);
+        x = v_sel(seen, x, none);
+        begin = v_bcasti(limit + 13);
+        early = v_less(at, begin);
+        x = v_sel(early, none, x);
+        m5 = v_max(m5, x);
+        v_store(t + 1280, x);
+        end = v_bcasti(limit + 6);
+        seen = v_less(at, end);
+        x = v_load(t + 1536);
+        x = v_sel(seen, x, none);
+        begin = v_bcasti(limit + 14);
+        early = v_less(at, begin);
+        x = v_sel(early, none, x);
+        m6 = v_max(m6, x);
+        v_store(t + 1536, x);
+        end = v_bcasti(limit + 7);
+        seen = v_less(at, end);
+        x = v_load(t + 1792);
+        x = v_sel(seen, x, none);
+        begin = v_bcasti(limit + 15);
+        early = v_less(at, begin);
+        x = v_sel(early, none, x);
+        m7 = v_max(m7, x);
+        v_store(t + 1792, x);
+        at = v_addv(at, pool_width);
+        t += 16;
+    }
+    t0 = v_low(m0, m1); u0 = v_high(m0, m1); t0 = v_max(t0, u0);
+    t1 = v_low(m2, m3); u1 = v_high(m2, m3); t1 = v_max(t1, u1);
+    t2 = v_low(m4, m5); u2 = v_high(m4, m5); t2 = v_max(t2, u2);
+    t3 = v_low(m6, m7); u3 = v_high(m6, m7); t3 = v_max(t3, u3);
+    v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_max(v0, w0);
+    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_max(v1, w1);
+    e0 = v_even4(v0, v1); o0 = v_odd4(v0, v1); e0 = v_max(e0, o0);
+    m0 = v_even4(e0, e0); x = v_odd4(e0, e0); m0 = v_max(m0, x); old = v_load(r); top = v_max(old, m0);
+    v_store(r, top); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top); v_store(r + 48, base);
+    old = v_sub(old, base); old = v_mulf(old, 1.44269502f); frac = v_fraction(old); poly = v_const(0.00186713063f);
+    poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+    poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+    poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
+    t = s;
+    u = p;
+    z0 = v_zero(); z1 = v_zero(); z2 = v_zero(); z3 = v_zero(); z4 = v_zero(); z5 = v_zero();
+    z6 = v_zero(); z7 = v_zero();
+    for (int64_t left = n; left; left--) {
+        b = v_bcast(r + 48);
+        x0 = v_load(t); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z0 = v_add(z0, x0);
+        v_store(u, x0);
+        b = v_bcast(r + 49);
+        x0 = v_load(t + 256); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z1 = v_add(z1, x0);
+        v_store(u + 256, x0);
+        b = v_bcast(r + 50);
+        x0 = v_load(t + 512); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z2 = v_add(z2, x0);
+        v_store(u + 512, x0);
+        b = v_bcast(r + 51);
+        x0 = v_load(t + 768); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z3 = v_add(z3, x0);
+        v_store(u + 768, x0);
+        b = v_bcast(r + 52);
+        x0 = v_load(t + 1024); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z4 = v_add(z4, x0);
+        v_store(u + 1024, x0);
+        b = v_bcast(r + 53);
+        x0 = v_load(t + 1280); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z5 = v_add(z5, x0);
+        v_store(u + 1280, x0);
+        b = v_bcast(r + 54);
+        x0 = v_load(t + 1536); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z6 = v_add(z6, x0);
+        v_store(u + 1536, x0);
+        b = v_bcast(r + 55);
+        x0 = v_load(t + 1792); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z7 = v_add(z7, x0);
+        v_store(u + 1792, x0);
+        t += 16;
+        u += 16;
+    }
+    t0 = v_low(z0, z1); u0 = v_high(z0, z1); t0 = v_add(t0, u0);
+    t1 = v_low(z2, z3); u1 = v_high(z2, z3); t1 = v_add(t1, u1);
+    t2 = v_low(z4, z5); u2 = v_high(z4, z5); t2 = v_add(t2, u2);
+    t3 = v_low(z6, z7); u3 = v_high(z6, z7); t3 = v_add(t3, u3);
+    v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_add(v0, w0);
+    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_add(v1, w1);
+    e0 = v_even4(v0, v1); o0 = v_odd4(v0, v1); e0 = v_add(e0, o0);
+    z0 = v_even4(e0, e0); x = v_odd4(e0, e0); z0 = v_add(z0, x); l = v_load(r + 16); l = v_horner(l, old, z0);
+    v_store(r + 16, l); v_store(r + 32, old);
+}
+
+/* O[MR][N*W] = fix * O + P[MR][keys] V[keys][N*W], for one panel of value columns and n*U slots of keys. */
+KERNEL void value_tile(const float *p, const float *v, float *o, const float *r, int64_t n)
+{
+    vec f, a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, a4_0, a4_1, a5_0, a5_1, a6_0, a6_1, a7_0, a7_1;
+    vec b0, b1, x;
+    f = v_bcast(r + 32);
+    a0_0 = v_mulm(f, o); a0_1 = v_mulm(f, o + 16);
+    f = v_bcast(r + 33);
+    a1_0 = v_mulm(f, o + 64); a1_1 = v_mulm(f, o + 80);
+    f = v_bcast(r + 34);
+    a2_0 = v_mulm(f, o + 128); a2_1 = v_mulm(f, o + 144);
+    f = v_bcast(r + 35);
+    a3_0 = v_mulm(f, o + 192); a3_1 = v_mulm(f, o + 208);
+    f = v_bcast(r + 36);
+    a4_0 = v_mulm(f, o + 256); a4_1 = v_mulm(f, o + 272);
+    f = v_bcast(r + 37);
+    a5_0 = v_mulm(f, o + 320); a5_1 = v_mulm(f, o + 336);
+    f = v_bcast(r + 38);
+    a6_0 = v_mulm(f, o + 384); a6_1 = v_mulm(f, o + 400);
+    f = v_bcast(r + 39);
+    a7_0 = v_mulm(f, o + 448); a7_1 = v_mulm(f, o + 464);
+    for (int64_t left = n; left; left--) {
+        b0 = v_load(v); b1 = v_load(v + 16);
+        x = v_bcast(p); a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1);
+        x = v_bcast(p + 256); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1);
+        x = v_bcast(p + 512); a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1);
+        x = v_bcast(p + 768); a3_0 = v_fma(a3_0, x, b0); a3_1 = v_fma(a3_1, x, b1);
+        x = v_bcast(p + 1024); a4_0 = v_fma(a4_0, x, b0); a4_1 = v_fma(a4_1, x, b1);
+        x = v_bcast(p + 1280); a5_0 = v_fma(a5_0, x, b0); a5_1 = v_fma(a5_1, x, b1);
+        x = v_bcast(p + 1536); a6_0 = v_fma(a6_0, x, b0); a6_1 = v_fma(a6_1, x, b1);
+        x = v_bcast(p + 1792); a7_0 = v_fma(a7_0, x, b0); a7_1 = v_fma(a7_1, x, b1);
+        b0 = v_load(v + 32); b1 = v_load(v + 48);
+        x = v_bcast(p + 1); a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1);
+        x = v_bcast(p + 257); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1);
+        x = v_bcast(p + 513); a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1);
+        x = v_bcast(p + 769); a3_0 = v_fma(a3_0, x, b0); a3_1 = v_fma(a3_1, x, b1);
+        x = v_bcast(p + 1025); a4_0 = v_fma(a4_0, x, b0); a4_1 = v_fma(a4_1, x, b1);
+        x = v_bcast(p + 1281); a5_0 = v_fma(a5_0, x, b0); a5_1 = v_fma(a5_1, x, b1);
+        x = v_bcast(p + 1537); a6_0 = v_fma(a6_0, x, b0); a6_1 = v_fma(a6_1, x, b1);
+        x = v_bcast(p + 1793); a7_0 = v_fma(a7_0, x, b0); a7_1 = v_fma(a7_1, x, b1);
+        p += 2;
+        v += 64;
+    }
+    v_store(o, a0_0); v_store(o + 16, a0_1); v_store(o + 64, a1_0); v_store(o + 80, a1_1);
+    v_store(o + 128, a2_0); v_store(o + 144, a2_1); v_store(o + 192, a3_0); v_store(o + 208, a3_1);
+    v_store(o + 256, a4_0); v_store(o + 272, a4_1); v_store(o + 320, a5_0); v_store(o + 336, a5_1);
+    v_store(o + 384, a6_0); v_store(o + 400, a6_1); v_store(o + 448, a7_0); v_store(o + 464, a7_1);
+}
+
+/* softcap they are as tanh wants them. */
+KERNEL void softcap(float *s, const float *c, int64_t n)
+{
+    vec c2;
+    vec x, end, z, p, q, r, e;
+    c2 = v_bcast(c);
+    for (int64_t left = n; left; left--) {
+        x = v_load(s); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f); x = v_max(end, x);
+        z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
+        q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
+        q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
+        x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
+        v_store(s, x);
+        x = v_load(s + 256); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f);
+        x = v_max(end, x); z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
+        q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
+        q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
+        x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
+        v_store(s + 256, x);
+        x = v_load(s + 512); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f);
+        x = v_max(end, x); z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
+        q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
+        q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
+        x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
+        v_store(s + 512, x);
+        x = v_load(s + 768); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f);
+        x = v_max(end, x); z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
+        q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
+        q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
+        x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
+        v_store(s + 768, x);
+        x = v_load(s + 1024); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f);
+        x = v_max(end, x); z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
+        q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
+        q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
+        x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
+        v_store(s + 1024, x);
+        x = v_load(s + 1280); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f);
+        x = v_max(end, x); z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
+        q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
+        q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
+        x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
+        v_store(s + 1280, x);
+        x = v_load(s + 1536); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f);
+        x = v_max(end, x); z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
+        q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
+        q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
+        x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
+        v_store(s + 1536, x);
+        x = v_load(s + 1792); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f);
+        x = v_max(end, x); z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
+        q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
+        q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
+        x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
+        v_store(s + 1792, x);
+        s += 16;
+    }
+}
+
+KERNEL void add_bias(float *s, const uint16_t *bias, int64_t ld, int64_t n)
+{
+    const uint16_t *b;
+    vec x, y;
+    for (int64_t left = n; left; left--) {
+        b = bias;
+        x = v_loadh(b);
+        y = v_load(s);
+        y = v_add(y, x);
+        v_store(s, y);
+        b += ld;
+        x = v_loadh(b);
+        y = v_load(s + 256);
+        y = v_add(y, x);
+        v_store(s + 256, y);
+        b += ld;
+        x = v_loadh(b);
+        y = v_load(s + 512);
+        y = v_add(y, x);
+        v_store(s + 512, y);
+        b += ld;
+        x = v_loadh(b);
+        y = v_load(s + 768);
+        y = v_add(y, x);
+        v_store(s + 768, y);
+        b += ld;
+        x = v_loadh(b);
+        y = v_load(s + 1024);
+        y = v_add(y, x);
+        v_store(s + 1024, y);
+        b += ld;
+        x = v_loadh(b);
+        y = v_load(s + 1280);
+        y = v_add(y, x);
+        v_store(s + 1280, y);
+        b += ld;
+        x = v_loadh(b);
+        y = v_load(s + 1536);
+        y = v_add(y, x);
+        v_store(s + 1536, y);
+        b += ld;
+        x = v_loadh(b);
+        y = v_load(s + 1792);
+        y = v_add(y, x);
+        v_store(s + 1792, y);
+        b += ld;
+        bias += 16;
+        s += 16;
+    }
+}
+
+/* f: minus the slope, the positions of W keys less the first one's, W, and of each row its position less the first key's. */
+KERNEL void alibi(float *s, const float *f, int64_t n)
+{
+    vec slope, at, step;
+    vec p, x, y;
+    slope = v_bcast(f);
+    at = v_load(f + 1);
+    step = v_bcast(f + 17);
+    for (int64_t left = n; left; left--) {
+        p = v_bcast(f + 18);
+        x = v_sub(at, p);
+        p = v_sub(p, at);
+        x = v_max(x, p);
+        y = v_load(s);
+        y = v_fma(y, x, slope);
+        v_store(s, y);
+        p = v_bcast(f + 19);
+        x = v_sub(at, p);
+        p = v_sub(p, at);
+        x = v_max(x, p);
+        y = v_load(s + 256);
+        y = v_fma(y, x, slope);
+        v_store(s + 256, y);
+        p = v_bcast(f + 20);
+        x = v_sub(at, p);
+        p = v_sub(p, at);
+        x = v_max(x, p);
+        y = v_load(s + 512);
+        y = v_fma(y, x, slope);
+        v_store(s + 512, y);
+        p = v_bcast(f + 21);
+        x = v_sub(at, p);
+        p = v_sub(p, at);
+        x = v_max(x, p);
+        y = v_load(s + 768);
+        y = v_fma(y, x, slope);
+        v_store(s + 768, y);
+        p = v_bcast(f + 22);
+        x = v_sub(at, p);
+        p = v_sub(p, at);
+        x = v_max(x, p);
+        y = v_load(s + 1024);
+        y = v_fma(y, x, slope);
+        v_store(s + 1024, y);
+        p = v_bcast(f + 23);
+        x = v_sub(at, p);
+        p = v_sub(p, at);
+        x = v_max(x, p);
+        y = v_load(s + 1280);
+        y = v_fma(y, x, slope);
+        v_store(s + 1280, y);
+        p = v_bcast(f + 24);
+        x = v_sub(at, p);
+        p = v_sub(p, at);
+        x = v_max(x, p);
+        y = v_load(s + 1536);
+        y = v_fma(y, x, slope);
+        v_store(s + 1536, y);
+        p = v_bcast(f + 25);
+        x = v_sub(at, p);
+        p = v_sub(p, at);
+        x = v_max(x, p);
+        y = v_load(s + 1792);
+        y = v_fma(y, x, slope);
+        v_store(s + 1792, y);
+        at = v_add(at, step);
+        s += 16;
+    }
+}
+
+/* A key whose byte is 0 takes no part. */
+KERNEL void hide(float *s, const uint8_t *bytes, int64_t ld, int64_t n)
+{
+    vec none;
+    ivec zero;
+    const uint8_t *b;
+    ivec x;
+    mask seen;
+    vec y;
+    none = v_const(-(1.0f / 0.0f));
+    zero = v_pool(pool_nought);
+    for (int64_t left = n; left; left--) {
+        b = bytes;
+        x = v_loadb(b);
+        seen = v_less(zero, x);
+        y = v_load(s);
+        y = v_sel(seen, y, none);
+        v_store(s, y);
+        b += ld;
+        x = v_loadb(b);
+        seen = v_less(zero, x);
+        y = v_load(s + 256);
+        y = v_sel(seen, y, none);
+        v_store(s + 256, y);
+        b += ld;
+        x = v_loadb(b);
+        seen = v_less(zero, x);
+        y = v_load(s + 512);
+        y = v_sel(seen, y, none);
+        v_store(s + 512, y);
+        b += ld;
+        x = v_loadb(b);
+        seen = v_less(zero, x);
+        y = v_load(s + 768);
+        y = v_sel(seen, y, none);
+        v_store(s + 768, y);
+        b += ld;
+        x = v_loadb(b);
+        seen = v_less(zero, x);
+        y = v_load(s + 1024);
+        y = v_sel(seen, y, none);
+        v_store(s + 1024, y);
+        b += ld;
+        x = v_loadb(b);
+        seen = v_less(zero, x);
+        y = v_load(s + 1280);
+        y = v_sel(seen, y, none);
+        v_store(s + 1280, y);
+        b += ld;
+        x = v_loadb(b);
+        seen = v_less(zero, x);
+        y = v_load(s + 1536);
+        y = v_sel(seen, y, none);
+        v_store(s + 1536, y);
+        b += ld;
+        x = v_loadb(b);
+        seen = v_less(zero, x);
+        y = v_load(s + 1792);
+        y = v_sel(seen, y, none);
+        v_store(s + 1792, y);
+        b += ld;
+        bytes += 16;
+        s += 16;
+    }
+}
+
+/* which is in FIX by then, joins the sum for O; one that is 2**127 times the largest term makes O about 0. */
+KERNEL void finish(const float *o, const float *r, float *out, float *lse)
+{
+    vec y, one__2, most, k, b, far, frac, poly, f, e, m, s, t, p, x;
+    y = v_bcast(r + 16);
+    one__2 = v_const(1.0f);
+    most = v_const(3.40282347e+38f);
+    k = v_bcast(r + 32);
+    b = v_bcast(r + 48);
+    k = v_sub(k, b);
+    far = v_const(88.0f);
+    k = v_min(far, k);
+    k = v_mulf(k, 1.44269502f); frac = v_fraction(k); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+    poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); k = v_scale(poly, k);
+    k = v_add(k, y);
+    f = v_div(one__2, k);
+    f = v_min(most, f);
+    e = v_exponent(y); m = v_mantissa(y); one__2 = v_const(1.0f); s = v_sub(m, one__2); m = v_add(m, one__2);
+    s = v_div(s, m); t = v_mul(s, s); p = v_const(0.41650629f); p = v_hornerf(p, t, 0.400890023f);
+    p = v_hornerf(p, t, 0.5776456f); p = v_hornerf(p, t, 0.961785197f); p = v_hornerf(p, t, 2.88539004f);
+    y = v_mul(p, s); y = v_add(y, e);
+    m = v_bcast(r);
+    y = v_mulf(y, 0.693147182f);
+    m = v_add(m, y);
+    v_store1(lse, m);
+    x = v_mulm(f, o);
+    v_store(out, x);
+    x = v_mulm(f, o + 16);
+    v_store(out + 16, x);
+    x = v_mulm(f, o + 32);
+    v_store(out + 32, x);
+    x = v_mulm(f, o + 48);
+    v_store(out + 48, x);
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* One sequence: its lengths, what query 0 stands at on the axis of keys, and where its rows begin, in elements. */
+struct sequence { int64_t b, q_len, keys, offset, left, right, q_at, k_at, v_at, o_at, lse_at, lse_ld; };
+static struct sequence sequence(const struct attn_args *a, int64_t b)
+{
+    const int64_t *qs = a->features->q_starts, *ks = a->features->kv_starts;
+    int64_t q_len = qs ? qs[b + 1] - qs[b] : a->q_len;
+    int64_t keys = ks ? ks[b + 1] - ks[b] : a->kv_lens ? a->kv_lens[b] : a->kv_len;
+    struct sequence s = {.b = b, .q_len = q_len, .keys = keys, .offset = a->offset + (a->bottom_right ? keys - q_len : 0)};
+    s.left = a->features->window[0], s.right = 0;
+    s.q_at = b * a->q_stride[0], s.k_at = b * a->k_stride[0], s.v_at = b * a->v_stride[0], s.o_at = b * a->o_stride[0];
+    s.lse_at = b * a->heads * q_len, s.lse_ld = q_len;
+    if (qs)
+        s.q_at = qs[b] * a->q_stride[2], s.o_at = qs[b] * a->o_stride[2], s.lse_at = qs[b], s.lse_ld = qs[a->batch];
+    if (ks)
+        s.k_at = ks[b] * a->k_stride[2], s.v_at = ks[b] * a->v_stride[2];
+    s.k_at = s.v_at = 0; /* keys are found by their pages */
+    return s;
+}
+
+/* Query i sees the keys from first_key on, up to and without end_key. */
+static int64_t first_key(const struct sequence *s, int64_t i)
+{
+    return s->left < 0 ? 0 : most(0, i + s->offset - s->left);
+}
+static int64_t end_key(const struct sequence *s, int64_t i)
+{
+    return s->right < 0 ? s->keys : most(0, least(s->keys, i + s->offset + s->right + 1));
+}
+
+/* n of `all` keys or values of a head, from row j on: in place, or, where rows are not whole vectors, do not lie side by side or
+ * are fewer, a copy of `all` rows, padded with zeros. */
+static const uint16_t *keys_at(const struct attn_args *a, const struct sequence *s, const uint16_t *head, const int64_t *stride, int64_t j, int64_t n,
+    int64_t all, int64_t width, int64_t padded, int64_t *ld, uint16_t *copy)
+{
+    int64_t r = 0;
+    int64_t size = a->features->page_size;
+    const int32_t *pages = a->features->pages + s->b * a->features->page_stride;
+    int together = j % size + n <= size;
+    *ld = stride[2];
+    if (together && n == all && width == padded)
+        return head + pages[(j + r) / size] * stride[0] + (j + r) % size * stride[2];
+    memset(copy, 0, all * padded * sizeof *copy);
+    for (; r < n; r++)
+        memcpy(copy + r * padded, head + pages[(j + r) / size] * stride[0] + (j + r) % size * stride[2], width * sizeof *copy);
+    *ld = padded;
+    return copy;
+}
+
+/* W rows of queries, or a copy padded with zeros where there are fewer or they are not whole vectors. */
+static const float *queries_at(const float *from, int64_t *ld, int64_t rows, float *copy)
+{
+    if (rows >= 16)
+        return from;
+    memset(copy, 0, 1024 * sizeof *copy);
+    for (int64_t r = 0; r < least(rows, 16); r++)
+        memcpy(copy + r * 64, from + r * *ld, 64 * sizeof *copy);
+    *ld = 64;
+    return copy;
+}
+
+/* The parts of a workspace; K and V of one head, packed in tiles, lie at its end. */
+struct space { float *q, *o, *s, *p, *row, *k, *v; void *stage; };
+static struct space carve(char *at, int64_t kv_len)
+{
+    int64_t tiles = (kv_len + 255) / 256;
+    struct space w = {(float *)at, (float *)(at + 32768), (float *)(at + 65536), (float *)(at + 65536),
+        (float *)(at + 73728), (float *)(at + 86016), (float *)(at + 86016 + tiles * 65536), at + 77824};
+    return w;
+}
+int64_t attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_avx512_q128k256_r8x2u2_workspace(const struct attn_args *a)
+{
+    return a->part < 0 ? 0 : 86016 + (a->kv_len + 255) / 256 * 131072;
+}
+
+/* The tiles of keys from `first` on, up to and without `end`, of KV head g. */
+static void pack(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t g, int64_t first, int64_t end)
+{
+    const uint16_t *k = (const uint16_t *)a->k + s->k_at + g * a->k_stride[1], *v = (const uint16_t *)a->v + s->v_at + g * a->v_stride[1];
+    for (int64_t j = first / 256 * 256; j < (end + 31) / 32 * 32; j += 16) {
+        int64_t n = least(16, end - j), ld;
+        const uint16_t *from = keys_at(a, s, k, a->k_stride, j, n, 16, 64, 64, &ld, w->stage);
+        pack_k(from, w->k + j / 32 * 2048 + j % 32, ld);
+        from = keys_at(a, s, v, a->v_stride, j, n, 16, 64, 64, &ld, w->stage);
+        pack_v(from, w->v + j / 256 * 16384 + j % 256 * 32, ld);
+    }
+}
+
+/* MR rows of [rows][keys] elements: in place, or what there is of them in MR rows of BK, and zeros. */
+static const void *table(const void *from, const int64_t *stride, int64_t *ld, int64_t rows, int64_t keys, int64_t padded, int64_t element, void *stage)
+{
+    *ld = stride[2];
+    if (stride[3] == 1 && (rows >= 8 || *ld == 0) && keys >= padded)
+        return from;
+    memset(stage, 0, 2048 * element);
+    for (int64_t r = 0; r < least(rows, 8); r++) {
+        const char *in = (const char *)from + r * *ld * element;
+        char *out = (char *)stage + r * 256 * element;
+        if (stride[3] == 1)
+            memcpy(out, in, least(keys, padded) * element);
+        else
+            for (int64_t c = 0; c < least(keys, padded); c++)
+                memcpy(out + c * element, in + c * stride[3] * element, element);
+    }
+    *ld = 256;
+    return stage;
+}
+
+/* The scores of head h's queries from i0 on; of them MR rows from i on, against n keys from j on. */
+struct scores { const struct attn_features *f; const struct sequence *s; int64_t h, i0; };
+static void modify(const struct scores *x, const struct space *w, int64_t i, int64_t j, int64_t n)
+{
+    const struct attn_features *f = x->f;
+    int64_t steps = (n + 15) / 16;
+    float cap = f->softcap * 1.0f;
+    softcap(w->s, &cap, steps);
+    const struct sequence *s = x->s;
+    int64_t row = x->i0 + i, ld;
+    const uint16_t *bias = (const uint16_t *)f->bias + s->b * f->bias_stride[0] + x->h * f->bias_stride[1] + row * f->bias_stride[2] + j * f->bias_stride[3];
+    bias = table(bias, f->bias_stride, &ld, s->q_len - row, s->keys - j, steps * 16, sizeof *bias, w->stage);
+    add_bias(w->s, bias, ld, steps);
+    float numbers[26];
+    numbers[0] = f->slopes[x->h] * -1.0f, numbers[17] = 16.0f;
+    for (int64_t l = 0; l < 16; l++)
+        numbers[1 + l] = (float)l;
+    for (int64_t r = 0; r < 8; r++)
+        numbers[18 + r] = (float)(x->i0 + i + r + x->s->offset - j);
+    alibi(w->s, numbers, steps);
+    const uint8_t *mask = f->mask + s->b * f->mask_stride[0] + x->h * f->mask_stride[1] + row * f->mask_stride[2] + j * f->mask_stride[3];
+    mask = table(mask, f->mask_stride, &ld, s->q_len - row, s->keys - j, steps * 16, 1, w->stage);
+    hide(w->s, mask, ld, steps);
+}
+
+/* MR rows of queries against n keys of one tile. The rows see those before ends[i], and not before ends[MR + i]; all of them when whole. */
+static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int whole, const int32_t *ends, const float *scale, const struct scores *x)
+{
+    float *row = w->row + i / 8 * 64, *o = w->o + i * 64;
+    const float *k = w->k + j * 64, *v = w->v + j / 256 * 16384 + j % 256 * 32;
+    score_tile(w->q + i * 64, k, w->s, scale, (n + 31) / 32);
+    modify(x, w, i, j, n);
+    if (whole)
+        softmax(w->s, w->p, row, 16);
+    else
+        softmax_edge(w->s, w->p, row, ends, (n + 15) / 16);
+    value_tile(w->p, v + 0, o + 0, row, (n + 1) / 2);
+    value_tile(w->p, v + 8192, o + 32, row, (n + 1) / 2);
+}
+
+/* One tile of queries of head h, rows i0 on, over all keys that any of them sees. */
+static void attend(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t h, int64_t i0)
+{
+    int64_t rows = least(128, s->q_len - i0), padded = (rows + 7) / 8 * 8, end = end_key(s, i0 + rows - 1);
+    const float *q = (const float *)a->q + s->q_at + h * a->q_stride[1] + i0 * a->q_stride[2];
+    float *out = (float *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
+    float scale = a->scale * (1 / a->features->softcap), unused; 
+    int32_t ends[16];
+    struct scores x = {a->features, s, h, i0};
+    for (int64_t i = 0; i < padded; i += 16) {
+        int64_t ld = a->q_stride[2];
+        const float *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, w->stage);
+        pack_q(from, w->q + i * 64, ld);
+    }
+    memset(w->o, 0, padded * 256);
+    for (float *row = w->row; row < w->row + padded / 8 * 64; row += 64)
+        for (int64_t l = 0; l < 64; l++)
+            row[l] = l < 16 ? -1.0f / 0.0f : 0.0f;
+
+    for (int64_t j = first_key(s, i0) / 256 * 256; j < end; j += 256)
+        for (int64_t i = 0; i < rows; i += 8) {
+            int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + 7)) - j; /* rows see up to */
+            int64_t none = first_key(s, i0 + i) - j, from = first_key(s, i0 + i + 7) - j; /* and from */
+            int64_t skip = most(0, none) / 32 * 32; /* whole panels that no row sees */
+            if (last <= most(0, none) || none >= 256)
+                continue;
+            for (int64_t r = 0; r < 8; r++) {
+                ends[r] = (int32_t)(least(256, end_key(s, i0 + i + r) - j) - skip);
+                ends[8 + r] = (int32_t)most(0, least(256, first_key(s, i0 + i + r) - j) - skip);
+            }
+            tile(w, i, j + skip, least(256, last) - skip, all >= 256 && from <= 0, ends, &scale, &x);
+        }
+
+    for (int64_t i = 0; i < rows; i++) {
+        float *row = w->row + i / 8 * 64 + i % 8, *lse = a->lse ? a->lse + s->lse_at + h * s->lse_ld + i0 + i : &unused;
+        row[32] = a->features->sinks[h] * 1.0f;
+        finish(w->o + i * 64, row, out + i * a->o_stride[2], lse);
+    }
+}
+
+/* The work is batch * kv_heads units, each cut into `cuts` shares where there are more parts than units. */
+int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_avx512_q128k256_r8x2u2(const struct attn_args *a)
+{
+    int64_t group, units, cuts, x, y, packed = -1;
+    if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1 || !a->features)
+        return 1;
+    group = a->heads / a->kv_heads, units = a->batch * a->kv_heads;
+    struct space w = carve((char *)a->workspace, a->kv_len);
+    for (x = units, y = a->parts; y; )
+        cuts = x % y, x = y, y = cuts;
+    cuts = x ? a->parts / x : 1;
+    for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
+        int64_t unit = t / cuts, g = unit % a->kv_heads;
+        struct sequence s = sequence(a, unit / a->kv_heads);
+        int64_t tiles = (s.q_len + 127) / 128;
+        for (int64_t u = t % cuts; u < group * tiles; u += cuts) {
+            if (packed != unit)
+                pack(a, &w, &s, g, first_key(&s, 0), end_key(&s, s.q_len - 1));
+            packed = unit;
+            attend(a, &w, &s, g * group + u / tiles, u % tiles * 128);
+        }
+    }
+    return 0;
+}
+#endif
