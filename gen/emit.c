@@ -355,7 +355,6 @@ static int report(const struct emission *e, struct gen_text *out, struct gen_err
 {
     if (!e->t && launch_read(&e->env, e->name, &out->launch, err) != 0)
         return -1;
-    out->local_bytes = out->launch.local_bytes;
     for (int i = 0; i < e->units; i++) {
         struct gen_micro_use *use = &out->micro[out->micros++];
         snprintf(use->name, sizeof use->name, "%s", e->unit[i].name);

@@ -45,7 +45,7 @@ struct gen_launch {
     int split;           /* LAUNCH_SPLIT: keys that are computed alone; 0: all keys of a row are computed together */
     /* LAUNCH_BEGIN: where rows of Q, K, V and O may begin. "anywhere"; "whole": at multiples of 16 bytes; "mapped": where a
      * tensor map can be made of them. */
-    enum gen_rows { GEN_ROWS_ANYWHERE, GEN_ROWS_WHOLE, GEN_ROWS_MAPPED } begin;
+    enum gen_rows { ROWS_ANYWHERE, ROWS_WHOLE, ROWS_MAPPED } begin;
     bool one_tile; /* LAUNCH_ONE_TILE: a group ends with its tile; else groups stay and take more */
     bool maps;     /* LAUNCH_MAPS: it takes struct attn_cl_maps of templates/opencl/maps.h, and room behind it */
 };
@@ -53,7 +53,6 @@ struct gen_text {
     char *data; /* NUL-terminated */
     size_t size;
     struct gen_launch launch;
-    int64_t local_bytes; /* of local memory that a group takes, in OpenCL; else 0 */
     struct gen_micro_use {
         char name[32];
         int vec, mask, integer; /* registers that its allocation needs at its widest point */

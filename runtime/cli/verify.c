@@ -229,14 +229,36 @@ static int64_t local_bytes_of(const char *text)
     return at && end && at < end ? atoll(at + strlen(words)) : 0;
 }
 
+/* What a launch in OpenCL needs to know is the variant's, but that the file itself tells of its local memory. */
+static int launch_of(const struct variant *v, const char *source, struct gen_launch *out, struct gen_error *err)
+{
+    struct gen *gen;
+    struct gen_text text;
+    *out = (struct gen_launch){.rows = 0};
+    if (isa_language((enum isa)v->field[F_ISA]) != LANGUAGE_OPENCL)
+        return 0;
+    if (gen_open(&gen, err) != 0)
+        return -1;
+    int result = gen_emit(gen, v, GEN_READABLE, &text, err);
+    gen_close(gen);
+    if (result != 0)
+        return -1;
+    *out = text.launch;
+    out->local_bytes = local_bytes_of(source);
+    gen_text_free(&text);
+    return 0;
+}
+
 /* On the first device that takes the language. What is beyond its limits is no fault of the kernel's, and skipped. */
 static int load(const struct entry *e, const char *source, struct kernel *out, struct verdict *verdict)
 {
-    struct gen_text text = {.data = (char *)source, .size = strlen(source), .local_bytes = local_bytes_of(source)};
+    struct gen_text text = {.data = (char *)source, .size = strlen(source)};
     const enum language language = isa_language((enum isa)e->v.field[F_ISA]);
     static const struct resources none = {.gen = NULL};
     struct devices *devices; /* with its devices it ends with the process */
     struct device *device;
+    if (launch_of(&e->v, source, &text.launch, &verdict->err) != 0)
+        return -1;
     verdict->skipped = true;
     if (devices_open(&none, &devices, &verdict->err) != 0 || devices_for(devices, language, &device, &verdict->err) != 0)
         return -1;

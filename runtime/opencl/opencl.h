@@ -73,8 +73,7 @@ struct opencl_source {
     int tile_k;
     int split; /* keys that are computed alone; 0: all keys of a row are computed together. Level sm90 */
     bool bf16;
-    /* Of these levels: where rows may begin. MAPPED: where a tensor map can be made of them. WHOLE: at multiples of 16 bytes. */
-    enum opencl_rows { ROWS_ANYWHERE, ROWS_WHOLE, ROWS_MAPPED } rows;
+    enum gen_rows rows; /* of these levels: where rows may begin */
     bool one_tile; /* of level sm90: a group for each tile, which ends with it */
     /* Not attention, but a step of it apart: then a group has tile_q rows, and of a product tile_k columns; buffers and
      * struct are those of opencl_step_enqueue, and nothing else runs it. */

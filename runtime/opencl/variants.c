@@ -14,55 +14,28 @@ const char *opencl_isa_why_not(const struct opencl_device *device, enum isa isa)
     return opencl_level_runs((enum opencl_level)(level - opencl_levels), device) ? NULL : level->needs;
 }
 
-/* A product or a softmax apart: what its group is, as templates/opencl/matmul.sizes.t and softmax.cl.t have it. */
-static struct opencl_source step_of(const struct variant *v, const struct gen_text *text, const char *name)
-{
-    enum { SIDE = 16, ROWS = 64 }; /* of a group whose items have an element, or a row, each */
-    const int32_t *f = v->field;
-    const int vector = f[F_VECTOR] ? f[F_VECTOR] : 1, vecs = f[F_VECS] ? f[F_VECS] : 1,
-              rows = f[F_ROWS] ? f[F_ROWS] : 1;
-    struct opencl_source s = {.name = name, .text = text->data, .size = text->size, .local_bytes = text->local_bytes};
-    if (f[F_OP] == OP_SOFTMAX) {
-        s.step = OPENCL_SOFTMAX;
-        s.group[0] = f[F_GROUP_LANES] ? f[F_GROUP_LANES] : ROWS;
-        s.group[1] = 1;
-        s.tile_q = f[F_GROUP_LANES] ? 1 : ROWS;
-        return s;
-    }
-    s.step = OPENCL_PRODUCT;
-    s.tile_q = f[F_TILE_Q] ? f[F_TILE_Q] : SIDE;
-    s.tile_k = f[F_TILE_K] ? f[F_TILE_K] : SIDE;
-    s.group[0] = s.tile_k / (vecs * vector);
-    s.group[1] = s.tile_q / rows;
-    return s;
-}
-
+/* Of the launch it is what the kernel's template says; the text may be of a file. */
 static struct opencl_source source_of(const struct variant *v, const struct gen_text *text, char name[GEN_NAME_MAX])
 {
-    enum { WARPGROUP_ROWS = 64, WARPGROUP_ITEMS = 128, WARP_ITEMS = 32 };
+    static const enum opencl_step_kind kinds[OP_COUNT] = {
+        [OP_ATTN] = OPENCL_ATTENTION, [OP_MATMUL] = OPENCL_PRODUCT, [OP_SOFTMAX] = OPENCL_SOFTMAX};
     const int32_t *f = v->field;
-    bool sm90 = f[F_ISA] == ISA_SM90; /* a warpgroup for 64 rows each, and one that copies, if they do not all */
-    bool joint = f[F_LOOP] == LOOP_JOINT;
-    bool sm80 = f[F_ISA] == ISA_SM80; /* a warp for micro.rows each */
+    const struct gen_launch *l = &text->launch;
     variant_encode(v, name);
-    if (f[F_OP] != OP_ATTN)
-        return step_of(v, text, name);
     return (struct opencl_source){
         .name = name,
         .text = text->data,
         .size = text->size,
-        .local_bytes = text->local_bytes,
-        .group = {sm90   ? (f[F_TILE_Q] / WARPGROUP_ROWS + !joint) * WARPGROUP_ITEMS
-                  : sm80 ? f[F_TILE_Q] / f[F_ROWS] * WARP_ITEMS
-                         : f[F_GROUP_LANES],
-                  sm90 || sm80 ? 1 : f[F_GROUP_ROWS]},
-        .tile_q = f[F_TILE_Q],
+        .local_bytes = l->local_bytes,
+        .group = {l->group[0], l->group[1]},
+        .tile_q = l->rows,
+        .tile_k = l->columns,
+        .split = l->split,
+        .rows = l->begin,
+        .one_tile = l->one_tile,
         .level = (enum opencl_level)(opencl_level_of((enum isa)f[F_ISA]) - opencl_levels),
-        .tile_k = f[F_TILE_K],
-        .split = f[F_SPLIT],
+        .step = kinds[f[F_OP]],
         .bf16 = f[F_DTYPE] == DTYPE_BF16,
-        .rows = !(sm90 || sm80) || f[F_COPY] == COPY_PLAIN ? ROWS_ANYWHERE : f[F_COPY] == COPY_TMA ? ROWS_MAPPED : ROWS_WHOLE,
-        .one_tile = f[F_LOOP] != LOOP_PERSISTENT,
         .head_dim = variant_head_dim(v),
         .head_dim_v = variant_head_dim_v(v),
         .element = (int)dtype_size((enum dtype)v->field[F_DTYPE]),

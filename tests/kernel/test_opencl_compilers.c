@@ -53,8 +53,8 @@ static void must_run(const struct suite *s, const char *const argv[], char *said
         fail_msg("%s: exit %d: %s", argv[0], code, said);
 }
 
-/* Writes the variant's text to a file in the suite's directory. Returns what it takes of shared memory. */
-static int64_t emit(const struct suite *s, const struct variant *v, char path[GEN_NAME_MAX + 220])
+/* Writes the variant's text to a file in the suite's directory. Returns what a launch needs to know. */
+static struct gen_launch emit(const struct suite *s, const struct variant *v, char path[GEN_NAME_MAX + 220])
 {
     char name[GEN_NAME_MAX];
     struct gen_text text;
@@ -67,9 +67,8 @@ static int64_t emit(const struct suite *s, const struct variant *v, char path[GE
     assert_non_null(f);
     assert_int_equal(fwrite(text.data, 1, text.size, f), text.size);
     assert_int_equal(fclose(f), 0);
-    const int64_t local_bytes = text.local_bytes;
     gen_text_free(&text);
-    return local_bytes;
+    return text.launch;
 }
 
 /* clang 14 hides vload_half without cl_khr_fp16, which OpenCL C 1.2 has without; nothing else here needs that. */
@@ -233,11 +232,10 @@ static void compile_for_card(const struct suite *s, const char *path, const char
 static void assemble_for_card(const struct suite *s, const struct variant *v, bool assemble)
 {
     char path[GEN_NAME_MAX + 220], name[GEN_NAME_MAX];
-    const bool sm80 = v->field[F_ISA] == ISA_SM80, small = emit(s, v, path) <= 48 << 10;
-    const int items = sm80 ? v->field[F_TILE_Q] / v->field[F_ROWS] * 32
-                           : (v->field[F_TILE_Q] / 64 + (v->field[F_LOOP] != LOOP_JOINT)) * 128;
+    const struct gen_launch launch = emit(s, v, path);
+    const bool first = v->field[F_ISA] == ISA_SM80 && launch.local_bytes <= 48 << 10;
     variant_encode(v, name);
-    compile_for_card(s, path, name, !(sm80 && small), items, assemble);
+    compile_for_card(s, path, name, !first, launch.group[0], assemble);
 }
 
 /* From 12.0 on it knows sm_90a, and from 12.3 on PTX 8.3. */

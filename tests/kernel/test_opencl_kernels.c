@@ -225,7 +225,7 @@ static void choose_large(struct suite *s, const struct opencl_device *device, en
             fail_msg("%s", err.text);
         if (opencl_variant_fits(&target, v, &text, &err) == 0)
             s->count++;
-        else if (text.local_bytes <= 48 << 10 || !strstr(err.text, "bytes of local memory; expected at most"))
+        else if (text.launch.local_bytes <= 48 << 10 || !strstr(err.text, "bytes of local memory; expected at most"))
             fail_msg("%s", err.text);
         gen_text_free(&text);
     }

@@ -51,26 +51,26 @@ static void test_known(void **state)
         const char *name;
         struct gen_launch launch;
     } all[] = {
-        {"attn_f32_d64_on_portable_q64k64_r4x2u4", {{8, 16}, 64, 64, 34816, 0, GEN_ROWS_ANYWHERE, true, false}},
-        {"attn_bf16_d128_causal_on_sm80_q128k32_r32_lazy", {{128, 1}, 128, 32, 65536, 0, GEN_ROWS_WHOLE, true, false}},
+        {"attn_f32_d64_on_portable_q64k64_r4x2u4", {{8, 16}, 64, 64, 34816, 0, ROWS_ANYWHERE, true, false}},
+        {"attn_bf16_d128_causal_on_sm80_q128k32_r32_lazy", {{128, 1}, 128, 32, 65536, 0, ROWS_WHOLE, true, false}},
         {"attn_bf16_d128_on_sm80_q128k64_r16_st1_copyplain_unswizzled_sharedq",
-         {{256, 1}, 128, 64, 65536, 0, GEN_ROWS_ANYWHERE, true, false}},
+         {{256, 1}, 128, 64, 65536, 0, ROWS_ANYWHERE, true, false}},
         {"attn_bf16_d128_causal_on_sm90_q128k128_pingpong_lazy",
-         {{384, 1}, 128, 128, 229792, 0, GEN_ROWS_MAPPED, false, true}},
-        {"attn_bf16_d128_on_sm90_q64k64_s2048_st4", {{256, 1}, 64, 64, 180608, 2048, GEN_ROWS_MAPPED, false, true}},
+         {{384, 1}, 128, 128, 229792, 0, ROWS_MAPPED, false, true}},
+        {"attn_bf16_d128_on_sm90_q64k64_s2048_st4", {{256, 1}, 64, 64, 180608, 2048, ROWS_MAPPED, false, true}},
         {"attn_f16_d128_causal_window_on_sm90_q128k128_loopspecialised",
-         {{384, 1}, 128, 128, 197136, 0, GEN_ROWS_MAPPED, true, true}},
+         {{384, 1}, 128, 128, 197136, 0, ROWS_MAPPED, true, true}},
         {"attn_bf16_d128_causal_on_sm90_q128k128_loopjoint",
-         {{256, 1}, 128, 128, 163864, 0, GEN_ROWS_MAPPED, true, true}},
+         {{256, 1}, 128, 128, 163864, 0, ROWS_MAPPED, true, true}},
         {"attn_bf16_d128_causal_on_sm90_q128k128_copyasync_loopjoint",
-         {{256, 1}, 128, 128, 163840, 0, GEN_ROWS_WHOLE, true, true}},
+         {{256, 1}, 128, 128, 163840, 0, ROWS_WHOLE, true, true}},
         {"attn_bf16_d128_on_sm90_q128k64_st1_copyplain_loopjoint",
-         {{256, 1}, 128, 64, 65536, 0, GEN_ROWS_ANYWHERE, true, true}},
-        {"matmul_bf16_of32_transposed_on_portable", {{16, 16}, 16, 16, 0, 0, GEN_ROWS_ANYWHERE, true, false}},
+         {{256, 1}, 128, 64, 65536, 0, ROWS_ANYWHERE, true, true}},
+        {"matmul_bf16_of32_transposed_on_portable", {{16, 16}, 16, 16, 0, 0, ROWS_ANYWHERE, true, false}},
         {"matmul_bf16_of32_transposed_on_portable_q128k64_r8x2_w4",
-         {{8, 16}, 128, 64, 12544, 0, GEN_ROWS_ANYWHERE, true, false}},
-        {"softmax_f32_obf16_causal_on_portable", {{64, 1}, 64, 0, 0, 0, GEN_ROWS_ANYWHERE, true, false}},
-        {"softmax_f32_obf16_causal_on_portable_l32_w4", {{32, 1}, 1, 0, 128, 0, GEN_ROWS_ANYWHERE, true, false}},
+         {{8, 16}, 128, 64, 12544, 0, ROWS_ANYWHERE, true, false}},
+        {"softmax_f32_obf16_causal_on_portable", {{64, 1}, 64, 0, 0, 0, ROWS_ANYWHERE, true, false}},
+        {"softmax_f32_obf16_causal_on_portable_l32_w4", {{32, 1}, 1, 0, 128, 0, ROWS_ANYWHERE, true, false}},
         {"attn_f32_d64_causal_on_c_q64k64_r4x2u1", {.rows = 0}},
     };
     struct gen *g = open_gen();
@@ -109,14 +109,14 @@ static void check_text(const struct gen *g, const struct variant *v)
 static void test_text_says_the_same(void **state)
 {
     static const int dims[][2] = {{64, 64}, {128, 128}, {40, 24}, {192, 128}};
-    static const enum isa isas[] = {ISA_PORTABLE, ISA_SM80, ISA_SM90};
+    static const enum isa levels[] = {ISA_PORTABLE, ISA_SM80, ISA_SM90};
     enum { MANY = 4000 };
     struct gen *g = open_gen();
     uint64_t seed = test_seed();
     (void)state;
-    for (size_t i = 0; i < 2 * sizeof isas / sizeof *isas; i++) {
+    for (size_t i = 0; i < 2 * sizeof levels / sizeof *levels; i++) {
         struct variant *v;
-        struct choice c = {.gen = g, .isa = isas[i / 2], .dims = dims, .dim_count = 4, .features = i % 2};
+        struct choice c = {.gen = g, .isa = levels[i / 2], .dims = dims, .dim_count = 4, .features = i % 2};
         choice_begin(&c);
         int n = choice_pairwise(&c, seed, MANY, &v);
         assert_in_range(n, 10, MANY);
@@ -152,7 +152,7 @@ static int read_with(int other, const struct value *value, struct gen_launch *ou
 
 static void test_what_is_missing_is_refused(void **state)
 {
-    static const struct gen_launch expected = {{128, 2}, 64, 32, 4096, 512, GEN_ROWS_WHOLE, false, true};
+    static const struct gen_launch expected = {{128, 2}, 64, 32, 4096, 512, ROWS_WHOLE, false, true};
     static const struct {
         int fact;
         struct value value;

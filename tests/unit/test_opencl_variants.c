@@ -240,7 +240,7 @@ static void test_room(void **state)
         for (int i = 0; i < 3; i++) {
             struct gen_text text;
             assert_int_equal(gen_emit(gen, &sizes[i], GEN_READABLE, &text, &err), 0);
-            assert_int_equal(text.local_bytes, 48 << (10 + i));
+            assert_int_equal(text.launch.local_bytes, 48 << (10 + i));
             assert_int_equal(opencl_variant_fits(&there, &sizes[i], &text, &err), i < cards[c].fit ? 0 : -1);
             gen_text_free(&text);
         }
