@@ -108,7 +108,8 @@ const struct opencl_target *opencl_kernel_target(const struct opencl_kernel *ker
 extern const char OPENCL_OPTIONS[]; /* that programs are built with */
 
 /* What NVIDIA's driver makes of it, behind `head`, which is comment: PTX for the device's compute capability and later ones, of
- * level sm90 for 9.0 alone, that the driver has been seen to take. For free(); or NULL and why there is none. */
+ * level sm90 for 9.0 alone, of the lowest version by which the driver has been seen to take it. For free();
+ * or NULL and why there is none. */
 char *opencl_ptx(struct opencl_target *target, const struct opencl_source *source, const char *head,
                  struct gen_error *err);
 

@@ -217,6 +217,27 @@ static cl_program compile(struct opencl_target *t, const struct opencl_source *s
     return program;
 }
 
+/* A copy with the lowest `.version` by which this driver takes it. Drivers refuse versions later than theirs, and this one
+ * writes its own whatever the kernel needs. Versions between these brought no instruction of a kernel here, and no card. */
+static char *of_lowest_version(struct opencl_target *t, const char *ptx, const char *name, struct gen_error *err)
+{
+    static const int versions[] = {70, 74, 78, 80, 83, 86, 87, 88};
+    const int own = ptx_version(ptx), count = sizeof versions / sizeof *versions;
+    for (int i = 0; i <= count; i++) {
+        const int version = i < count ? versions[i] : own;
+        if (i < count && version >= own)
+            continue;
+        char *text = ptx_of_version(ptx, version, err);
+        cl_program ready = text ? from_ptx(t, text, name, err) : NULL;
+        if (ready) {
+            t->cl->api.clReleaseProgram(ready);
+            return text;
+        }
+        free(text);
+    }
+    return NULL;
+}
+
 char *opencl_ptx(struct opencl_target *t, const struct opencl_source *s, const char *head, struct gen_error *err)
 {
     const struct opencl_api *api = &t->cl->api;
@@ -229,7 +250,7 @@ char *opencl_ptx(struct opencl_target *t, const struct opencl_source *s, const c
     }
     if (opencl_fits(&t->device, s, err) != 0)
         return NULL;
-    cl_program made = compile(t, s, &code, err), ready;
+    cl_program made = compile(t, s, &code, err);
     if (!made)
         return NULL;
     char *ptx = driver_ptx(t, made, s, code, err);
@@ -239,14 +260,13 @@ char *opencl_ptx(struct opencl_target *t, const struct opencl_source *s, const c
     buf_puts(&all, head);
     buf_puts(&all, ptx);
     free(ptx);
+    ptx = NULL;
     if (!buf_ok(&all))
         out_of_memory(err);
-    else if ((ready = from_ptx(t, all.data, s->name, err))) {
-        api->clReleaseProgram(ready);
-        return all.data;
-    }
+    else
+        ptx = of_lowest_version(t, all.data, s->name, err);
     buf_free(&all);
-    return NULL;
+    return ptx;
 }
 
 cl_program opencl_build_program(struct opencl_target *t, const struct opencl_source *s, struct gen_error *err)

@@ -23,8 +23,7 @@ static const char *find_directive(const char *at, const char *end, const char *w
 
 static char *refuse(struct gen_error *err, const char *what)
 {
-    snprintf(err->text, sizeof err->text, "the driver's PTX has %s; expected what NVIDIA's OpenCL writes for sm_90",
-             what);
+    snprintf(err->text, sizeof err->text, "the driver's PTX has %s; expected what NVIDIA's OpenCL writes", what);
     return NULL;
 }
 
@@ -47,7 +46,7 @@ char *ptx_for_hopper(const char *ptx, size_t size, struct gen_error *err)
     while (at < end && (*at == ' ' || *at == '\t'))
         at++;
     if (end - at < 6 || strncmp(at, "sm_90", 5) != 0 || (at[5] >= '0' && at[5] <= '9'))
-        return refuse(err, "another .target");
+        return refuse(err, "another .target than sm_90");
     buf_put(&out, from, (size_t)(at + 5 - from));
     if (at[5] != 'a')
         buf_puts(&out, "a");
@@ -61,6 +60,49 @@ char *ptx_for_hopper(const char *ptx, size_t size, struct gen_error *err)
         from = after;
     }
     buf_put(&out, from, (size_t)(end - from));
+    if (buf_ok(&out))
+        return out.data;
+    buf_free(&out);
+    snprintf(err->text, sizeof err->text, "out of memory");
+    return NULL;
+}
+
+/* The number behind `.version`, and where it ends; NULL where there is none. */
+static const char *find_version(const char *ptx, const char **end, int *number)
+{
+    static const char word[] = ".version";
+    const char *at = find_directive(ptx, ptx + strlen(ptx), word);
+    int major, minor, length = 0;
+    if (!at)
+        return NULL;
+    at += strlen(word);
+    while (*at == ' ' || *at == '\t')
+        at++;
+    if (sscanf(at, "%2d.%1d%n", &major, &minor, &length) != 2 || length == 0)
+        return NULL;
+    *end = at + length;
+    *number = 10 * major + minor;
+    return at;
+}
+
+int ptx_version(const char *ptx)
+{
+    const char *end;
+    int number;
+    return find_version(ptx, &end, &number) ? number : 0;
+}
+
+char *ptx_of_version(const char *ptx, int version, struct gen_error *err)
+{
+    const char *end;
+    int number;
+    struct buf out = {0};
+    const char *at = find_version(ptx, &end, &number);
+    if (!at)
+        return refuse(err, "no .version");
+    buf_put(&out, ptx, (size_t)(at - ptx));
+    buf_printf(&out, "%d.%d", version / 10, version % 10);
+    buf_puts(&out, end);
     if (buf_ok(&out))
         return out.data;
     buf_free(&out);

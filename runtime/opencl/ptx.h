@@ -15,6 +15,11 @@
  * PTX; what has both already comes back as it was. */
 char *ptx_for_hopper(const char *ptx, size_t size, struct gen_error *err);
 
+/* `.version 8.3` is 83; 0 where there is none. And a copy that says another one: the caller frees it, NULL and err when there
+ * is none to change. */
+int ptx_version(const char *ptx);
+char *ptx_of_version(const char *ptx, int version, struct gen_error *err);
+
 /* What the assembler said: "Used 168 registers", "24 bytes spill stores", and a warning (C7510 and its neighbours) where
  * it could not leave products of the tensor cores in flight, which costs a third of the speed. */
 struct ptx_report {

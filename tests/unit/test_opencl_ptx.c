@@ -100,6 +100,33 @@ static void test_cut_short(void **state)
     }
 }
 
+/* The directive's number alone is another, and one in a comment is none. */
+static void test_version(void **state)
+{
+    struct gen_error err = {""};
+    static const char text[] = "// .version 6.0\n.version 9.0 // driver 9.0\n.target sm_90\n";
+    (void)state;
+    assert_int_equal(ptx_version(driver), 90);
+    assert_int_equal(ptx_version(text), 90);
+    assert_int_equal(ptx_version("\t.version \t10.2\n"), 102);
+    char *older = ptx_of_version(text, 83, &err);
+    assert_non_null(older);
+    assert_string_equal(older, "// .version 6.0\n.version 8.3 // driver 9.0\n.target sm_90\n");
+    assert_int_equal(ptx_version(older), 83);
+    char *back = ptx_of_version(older, 90, &err);
+    assert_non_null(back);
+    assert_string_equal(back, text);
+    free(older);
+    free(back);
+    static const char *const none[] = {"",           ".version",       ".version x\n", "// .version 9.0\n",
+                                       ".version 9", ".versions 9.0\n"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        assert_int_equal(ptx_version(none[i]), 0);
+        assert_null(ptx_of_version(none[i], 83, &err));
+        assert_string_equal(err.text, "the driver's PTX has no .version; expected what NVIDIA's OpenCL writes");
+    }
+}
+
 static void test_report(void **state)
 {
     (void)state;
@@ -126,7 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_target_and_limit), cmocka_unit_test(test_every_entry), cmocka_unit_test(test_twice),
         cmocka_unit_test(test_only_directives),  cmocka_unit_test(test_refusals),    cmocka_unit_test(test_cut_short),
-        cmocka_unit_test(test_report),
+        cmocka_unit_test(test_version),          cmocka_unit_test(test_report),
     };
     return cmocka_run_group_tests_name("opencl ptx", tests, NULL, NULL);
 }
