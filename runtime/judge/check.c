@@ -43,6 +43,7 @@ struct group {
 /* The largest errors of the naive computation, and of what is judged. */
 struct worst {
     double naive, naive_lse, error, lse_error;
+    double lse; /* the largest magnitude of a finite one */
     int64_t at[3], lse_at[3]; /* b, h, row */
     int64_t rows, empty;
 };
@@ -237,6 +238,7 @@ static void judge_row(const struct group *g, const struct row *row, struct worst
         double lse = a->lse[reference_lse_at(g->v, a, g->b, row->h, row->i)];
         double naive_error = fabs(row->naive_lse - row->lse);
         w->naive_lse = naive_error > w->naive_lse && isfinite(naive_error) ? naive_error : w->naive_lse;
+        w->lse = fabs(row->lse) > w->lse && isfinite(row->lse) ? fabs(row->lse) : w->lse;
         note(empty ? (lse == -INFINITY ? 0 : INFINITY) : difference(lse, row->lse, row->naive_lse), g, row,
              &w->lse_error, w->lse_at);
     }
@@ -327,7 +329,7 @@ int check_output(const struct variant *v, const struct attn_args *a, int64_t max
     double u = g.kv == DTYPE_F16 ? 0x1p-12 : g.kv == DTYPE_BF16 ? 0x1p-9 : 0;
     *out = (struct check){.error = w.error, .lse_error = w.lse_error, .rows = w.rows, .empty = w.empty};
     out->bound = 2 * w.naive + (0x1p-23 * (2 + g.max_s) + u) * g.max_v;
-    out->lse_bound = a->lse ? 2 * w.naive_lse + 0x1p-22 * (1 + g.max_s) + u : 0;
+    out->lse_bound = a->lse ? 2 * w.naive_lse + 0x1p-22 * (1 + g.max_s) + u + 0x1p-23 * w.lse : 0;
     out->pass = out->error <= out->bound && out->lse_error <= out->lse_bound;
     const int64_t *at = out->error <= out->bound && !out->pass ? w.lse_at : w.at;
     out->b = at[0];

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "gen/gen.h"
 #include "runtime/judge/check.h"
 
 static uint32_t bits_of(float f)
@@ -66,6 +67,38 @@ static void test_narrowing_rounds_to_even(void **state)
     memcpy(&f, &quiet, sizeof f);
     assert_true(isnan(bf16_to_f32(f32_to_bf16(f))) && isnan(f16_to_f32(f32_to_f16(f))));
     assert_int_equal(bits_of(bf16_to_f32(0x3f80)), bits_of(1.0f));
+}
+
+/* From double in one step: what lies just beside the middle of two neighbours goes to the nearer one, although f32 between
+ * would make it the middle. */
+static void test_double_rounds_once(void **state)
+{
+    (void)state;
+    const struct {
+        enum dtype type;
+        float (*widen)(uint16_t);
+        uint16_t largest;
+    } all[] = {{DTYPE_F16, f16_to_f32, 0x7bff}, {DTYPE_BF16, bf16_to_f32, 0x7f7f}};
+    for (int t = 0; t < 2; t++)
+        for (uint16_t h = 0; h < all[t].largest; h++) {
+            const double low = all[t].widen(h), high = all[t].widen((uint16_t)(h + 1)), middle = low + (high - low) / 2;
+            const double value[] = {middle, nextafter(middle, INFINITY), nextafter(middle, 0), -nextafter(middle, INFINITY)};
+            const uint16_t want[] = {h & 1 ? h + 1 : h, h + 1, h, 0x8000 | (h + 1)};
+            for (int i = 0; i < 4; i++) {
+                uint16_t got;
+                dtype_store_double(all[t].type, &got, 0, value[i]);
+                assert_int_equal(got, want[i]);
+            }
+        }
+    uint16_t got;
+    dtype_store_double(DTYPE_F16, &got, 0, 1e300);
+    assert_int_equal(got, 0x7c00);
+    dtype_store_double(DTYPE_BF16, &got, 0, -INFINITY);
+    assert_int_equal(got, 0xff80);
+    dtype_store_double(DTYPE_BF16, &got, 0, NAN);
+    assert_true(isnan(bf16_to_f32(got)));
+    dtype_store_double(DTYPE_F16, &got, 0, 1e-300);
+    assert_int_equal(got, 0);
 }
 
 static void test_random_normal(void **state)
@@ -421,6 +454,41 @@ static void test_right_output_passes(void **state)
         }
 }
 
+/* Scores of 0 make LSE = ln(keys) with no error before its rounding. Where ln(keys) is nearly a float the naive computation
+ * has none either, and what is one unit in the last place away is right all the same. */
+static void test_large_lse_may_round(void **state)
+{
+    (void)state;
+    enum { MOST = 4096 };
+    static float zeros[MOST];
+    const struct variant v = variant_default(ISA_C);
+    int keys = 1000;
+    float q[64] = {0}, o[64] = {0}, lse;
+    while (keys < MOST && fabs((double)(float)log(keys) - log(keys)) > 1e-9)
+        keys++;
+    assert_true(keys < MOST);
+    const struct attn_args a = {.size = sizeof a,
+                                .q = q,
+                                .k = zeros,
+                                .v = zeros,
+                                .o = o,
+                                .lse = &lse,
+                                .batch = 1,
+                                .heads = 1,
+                                .kv_heads = 1,
+                                .q_len = 1,
+                                .kv_len = keys,
+                                .scale = 1};
+    struct check c;
+    lse = nextafterf((float)log(keys), INFINITY);
+    assert_int_equal(check_output(&v, &a, 0, 1, &c), 0);
+    assert_true(c.pass);
+    assert_true(c.lse_error > 0x1p-22); /* beyond what scores alone would allow */
+    lse += 4 * (float)c.lse_bound;
+    assert_int_equal(check_output(&v, &a, 0, 1, &c), 0);
+    assert_false(c.pass);
+}
+
 /* Any single wrong element fails, and its place is told. */
 static void test_wrong_output_fails(void **state)
 {
@@ -550,6 +618,8 @@ int main(void)
         cmocka_unit_test(test_masks_are_intervals),   cmocka_unit_test(test_windows_are_intervals),
         cmocka_unit_test(test_packed_and_paged_rows), cmocka_unit_test(test_features_by_hand),
         cmocka_unit_test(test_mixed_types),           cmocka_unit_test(test_right_output_passes),
+        cmocka_unit_test(test_large_lse_may_round),
+        cmocka_unit_test(test_double_rounds_once),
         cmocka_unit_test(test_wrong_output_fails),    cmocka_unit_test(test_rounded_output_fails),
         cmocka_unit_test(test_empty_rows_are_exact),  cmocka_unit_test(test_padding_is_not_read),
         cmocka_unit_test(test_special_values),        cmocka_unit_test(test_sampling),
