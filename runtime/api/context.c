@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { ALIGN = 64 };
 
@@ -23,38 +22,6 @@ const char *attn_status_name(attn_status s)
     case ATTN_FAILED: return "failed";
     }
     return "unknown status";
-}
-
-attn_status context_fail(struct attn_error *err, attn_status status, const char *format, ...)
-{
-    if (err) {
-        va_list args;
-        va_start(args, format);
-        vsnprintf(err->text, sizeof err->text, format, args);
-        va_end(args);
-    }
-    return status;
-}
-
-attn_status context_read(void *ours, size_t known, const void *theirs, const char *name, struct attn_error *err)
-{
-    size_t size;
-    memcpy(&size, theirs, sizeof size);
-    if (size < sizeof size)
-        return context_fail(err, ATTN_INVALID, "size of struct %s is %zu; expected sizeof(struct %s), %zu here", name,
-                            size, name, known);
-    memcpy(ours, theirs, size < known ? size : known);
-    if (size < known)
-        memset((char *)ours + size, 0, known - size);
-    const unsigned char *bytes = theirs;
-    for (size_t i = known; i < size; i++)
-        if (bytes[i])
-            return context_fail(
-                err, ATTN_UNSUPPORTED,
-                "struct %s has %zu bytes, and byte %zu is not 0; expected zeros after the %zu that this version "
-                "of libattn knows",
-                name, size, i, known);
-    return ATTN_OK;
 }
 
 void context_log(const struct attn_context *context, attn_log_level level, const char *format, ...)
@@ -97,26 +64,26 @@ attn_status attn_context_create(const struct attn_options *options, struct attn_
     struct attn_context *c = NULL;
     attn_status status = ATTN_OK;
     if (!out)
-        return context_fail(err, ATTN_INVALID, "out is NULL; expected where to put the context");
+        return status_fail(err, ATTN_INVALID, "out is NULL; expected where to put the context");
     *out = NULL;
     c = calloc(1, sizeof *c);
     if (!c)
-        return context_fail(err, ATTN_NO_MEMORY, "no memory for a context");
+        return status_fail(err, ATTN_NO_MEMORY, "no memory for a context");
     if (options)
-        status = context_read(&c->options, sizeof c->options, options, "attn_options", err);
+        status = status_read_struct(&c->options, sizeof c->options, options, "attn_options", err);
     if (status == ATTN_OK && !c->options.allocate != !c->options.release)
-        status = context_fail(err, ATTN_INVALID, "only %s is given; expected allocate and release, or neither",
+        status = status_fail(err, ATTN_INVALID, "only %s is given; expected allocate and release, or neither",
                               c->options.allocate ? "allocate" : "release");
     if (status != ATTN_OK)
         goto cleanup;
 
     if (gen_open(&c->gen, &gen_err) != 0)
-        status = context_fail(err, ATTN_FAILED, "%s", gen_err.text);
+        status = status_fail(err, ATTN_FAILED, "%s", gen_err.text);
     else if (cache_open(c->options.cache_dir, warn, c, &c->cache) != 0 || pool_create(cores(), &c->pool) != 0)
-        status = context_fail(err, ATTN_NO_MEMORY, "no memory for a context");
+        status = status_fail(err, ATTN_NO_MEMORY, "no memory for a context");
     c->resources = (struct resources){.gen = c->gen, .cache = c->cache, .pool = c->pool};
     if (status == ATTN_OK && devices_open(&c->resources, &c->devices, &gen_err) != 0)
-        status = context_fail(err, ATTN_NO_MEMORY, "no memory for a context");
+        status = status_fail(err, ATTN_NO_MEMORY, "no memory for a context");
     c->options.cache_dir = NULL; /* the caller's string; cache has its own copy */
     if (status == ATTN_OK)
         *out = c;

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "devices/devices.h"
+#include "system/status.h"
 
 /* Immutable after creation but for what cache, pool and devices guard inside. */
 struct attn_context {
@@ -21,14 +22,5 @@ void *context_allocate(const struct attn_context *context, size_t size); /* alig
 void context_release(const struct attn_context *context, void *memory);  /* NULL is allowed */
 void context_log(const struct attn_context *context, attn_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-
-/* Fills err, unless it is NULL, and returns status. */
-attn_status context_fail(struct attn_error *err, attn_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-/* Copies a public struct, whose first member is its size, into ours of `known` bytes. A smaller one, of an older
- * header, is filled up with zeros; of a larger one, of a newer header, the rest must be zero: we do not know what it
- * asks. */
-attn_status context_read(void *ours, size_t known, const void *theirs, const char *name, struct attn_error *err);
 
 #endif

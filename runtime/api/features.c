@@ -85,8 +85,8 @@ static attn_status check_absent(const struct attn_plan *plan, const struct attn_
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].given && !all[i].has)
-            return context_fail(err, ATTN_INVALID, "%s is given; expected %s, or a plan with %s", all[i].field,
-                                all[i].expected, all[i].feature);
+            return status_fail(err, ATTN_INVALID, "%s is given; expected %s, or a plan with %s", all[i].field,
+                               all[i].expected, all[i].feature);
     return ATTN_OK;
 }
 
@@ -105,18 +105,18 @@ static attn_status check_numbers(const struct attn_problem *p, const struct attn
     } windows[] = {{"window_left", r->window_left}, {"window_right", r->window_right}};
     for (int i = 0; p->window && i < 2; i++)
         if (windows[i].value < -1)
-            return context_fail(err, ATTN_INVALID, "%s is %lld; expected how many keys, or -1 for no bound",
-                                windows[i].name, (long long)windows[i].value);
+            return status_fail(err, ATTN_INVALID, "%s is %lld; expected how many keys, or -1 for no bound",
+                               windows[i].name, (long long)windows[i].value);
     if (p->softcap && !(r->softcap > 0 && isfinite(r->softcap)))
-        return context_fail(err, ATTN_INVALID, "softcap is %g; expected a finite number above 0", (double)r->softcap);
+        return status_fail(err, ATTN_INVALID, "softcap is %g; expected a finite number above 0", (double)r->softcap);
     if (p->paged && r->page_size < 1)
-        return context_fail(err, ATTN_INVALID, "page_size is %lld; expected at least 1, the rows of a page",
-                            (long long)r->page_size);
+        return status_fail(err, ATTN_INVALID, "page_size is %lld; expected at least 1, the rows of a page",
+                           (long long)r->page_size);
     if (p->paged && r->pages < 0)
-        return context_fail(err, ATTN_INVALID, "pages is %lld; expected at least 0, how many K and V have",
-                            (long long)r->pages);
+        return status_fail(err, ATTN_INVALID, "pages is %lld; expected at least 0, how many K and V have",
+                           (long long)r->pages);
     if (r->kv_starts && r->kv_lens)
-        return context_fail(err, ATTN_INVALID, "kv_lens and kv_starts are given; expected one of them");
+        return status_fail(err, ATTN_INVALID, "kv_lens and kv_starts are given; expected one of them");
     return ATTN_OK;
 }
 
@@ -132,8 +132,8 @@ static attn_status check_reach(const struct table *t, struct attn_error *err)
         if (takes_room(&room, t->extent[i], t->stride[i]))
             continue;
         bool named = t->extent[0] > 1 || t->extent[1] > 1 || i < 2;
-        return context_fail(err, ATTN_INVALID, "%s_stride%s%s is %lld; expected a tensor of less than 2^63 bytes",
-                            t->name, named ? " of " : "", named ? sides[i] : "", (long long)t->stride[i]);
+        return status_fail(err, ATTN_INVALID, "%s_stride%s%s is %lld; expected a tensor of less than 2^63 bytes",
+                           t->name, named ? " of " : "", named ? sides[i] : "", (long long)t->stride[i]);
     }
     return ATTN_OK;
 }
@@ -192,11 +192,11 @@ attn_status check_presence(const struct attn_plan *plan, const struct attn_run *
     tables_of(plan, r, t);
     for (int i = 0; i < TABLES; i++)
         if (t[i].needed && !t[i].data)
-            return context_fail(err, ATTN_INVALID, "%s is NULL; expected the array, since the plan has %s", t[i].name,
-                                t[i].feature);
+            return status_fail(err, ATTN_INVALID, "%s is NULL; expected the array, since the plan has %s", t[i].name,
+                               t[i].feature);
     if (plan->problem.packed && r->batch > 0 && r->q_len > 0 && !r->q_starts && !r->kv_starts)
-        return context_fail(err, ATTN_INVALID,
-                            "q_starts and kv_starts are NULL; expected one of them or both, since the plan is packed");
+        return status_fail(err, ATTN_INVALID,
+                           "q_starts and kv_starts are NULL; expected one of them or both, since the plan is packed");
     return ATTN_OK;
 }
 
@@ -209,13 +209,13 @@ static attn_status check_starts(const char *name, const int64_t *starts, int64_t
     if (!starts)
         return ATTN_OK;
     if (starts[0] != 0)
-        return context_fail(err, ATTN_INVALID, "%s[0] is %lld; expected 0", name, (long long)starts[0]);
+        return status_fail(err, ATTN_INVALID, "%s[0] is %lld; expected 0", name, (long long)starts[0]);
     for (int64_t b = 0; b < batch; b++) /* within the plan's maxima, so that no sum overflows */
         if (starts[b + 1] < starts[b] || starts[b + 1] > starts[b] + most)
-            return context_fail(err, ATTN_INVALID,
-                                "%s[%lld] is %lld; expected %lld..%lld, the one before and at most the run's %s more",
-                                name, (long long)(b + 1), (long long)starts[b + 1], (long long)starts[b],
-                                (long long)(starts[b] + most), longest);
+            return status_fail(err, ATTN_INVALID,
+                               "%s[%lld] is %lld; expected %lld..%lld, the one before and at most the run's %s more",
+                               name, (long long)(b + 1), (long long)starts[b + 1], (long long)starts[b],
+                               (long long)(starts[b] + most), longest);
     *rows = starts[batch];
     return ATTN_OK;
 }
@@ -234,10 +234,10 @@ static attn_status check_pages(const struct attn_run *r, struct attn_error *err)
         const int32_t *page = r->block_table + b * r->block_table_stride;
         for (int64_t i = 0; i * r->page_size < keys_of(r, b); i++)
             if (page[i] < 0 || page[i] >= r->pages)
-                return context_fail(err, ATTN_INVALID,
-                                    "block_table has %d for page %lld of sequence %lld; expected below %lld, the run's "
-                                    "pages",
-                                    page[i], (long long)i, (long long)b, (long long)r->pages);
+                return status_fail(err, ATTN_INVALID,
+                                   "block_table has %d for page %lld of sequence %lld; expected below %lld, the run's "
+                                   "pages",
+                                   page[i], (long long)i, (long long)b, (long long)r->pages);
     }
     return ATTN_OK;
 }
@@ -250,12 +250,12 @@ attn_status check_features(const struct attn_plan *plan, const struct attn_run *
     tables_of(plan, r, t);
     for (int i = 0; i < TABLES && status == ATTN_OK; i++) {
         if ((uintptr_t)t[i].data % (uintptr_t)t[i].element != 0)
-            status = context_fail(err, ATTN_INVALID,
-                                  "%s is at an address that is no multiple of %lld; expected whole elements", t[i].name,
-                                  (long long)t[i].element);
+            status = status_fail(err, ATTN_INVALID,
+                                 "%s is at an address that is no multiple of %lld; expected whole elements", t[i].name,
+                                 (long long)t[i].element);
         else if (t[i].needed && t[i].data == r->o)
-            status = context_fail(err, ATTN_INVALID, "o is at the address of %s; expected memory that no input is in",
-                                  t[i].name);
+            status = status_fail(err, ATTN_INVALID, "o is at the address of %s; expected memory that no input is in",
+                                 t[i].name);
     }
     if (status == ATTN_OK)
         status = check_starts("q_starts", r->q_starts, r->batch, "q_len", r->q_len, &rows->q, err);

@@ -98,18 +98,18 @@ static attn_status check_numbers(const struct attn_partials *p, struct attn_erro
     };
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (ranges[i].value < ranges[i].min || ranges[i].value > ranges[i].max)
-            return context_fail(err, ATTN_INVALID, "%s is %lld; expected %lld..%lld", ranges[i].what,
-                                (long long)ranges[i].value, (long long)ranges[i].min, (long long)ranges[i].max);
+            return status_fail(err, ATTN_INVALID, "%s is %lld; expected %lld..%lld", ranges[i].what,
+                               (long long)ranges[i].value, (long long)ranges[i].min, (long long)ranges[i].max);
     return ATTN_OK;
 }
 
 static attn_status check_aligned(const char *what, const void *at, size_t element, struct attn_error *err)
 {
     if (!at)
-        return context_fail(err, ATTN_INVALID, "%s is NULL; expected the tensor", what);
+        return status_fail(err, ATTN_INVALID, "%s is NULL; expected the tensor", what);
     if ((uintptr_t)at % element != 0)
-        return context_fail(err, ATTN_INVALID,
-                            "%s is at an address that is no multiple of %zu; expected whole elements", what, element);
+        return status_fail(err, ATTN_INVALID, "%s is at an address that is no multiple of %zu; expected whole elements",
+                           what, element);
     return ATTN_OK;
 }
 
@@ -119,16 +119,16 @@ static attn_status check_parts(const struct merge *m, struct attn_error *err)
     size_t element = dtype_size((enum dtype)p->part_dtype);
     attn_status status = ATTN_OK;
     if (p->count > 0 && (!p->part_o || !p->part_lse))
-        return context_fail(err, ATTN_INVALID, "%s is NULL; expected one for each part",
-                            p->part_o ? "part_lse" : "part_o");
+        return status_fail(err, ATTN_INVALID, "%s is NULL; expected one for each part",
+                           p->part_o ? "part_lse" : "part_o");
     for (int64_t part = 0; part < p->count && status == ATTN_OK; part++) {
         status = check_aligned("one of part_o", p->part_o[part], element, err);
         if (status == ATTN_OK)
             status = check_aligned("one of part_lse", p->part_lse[part], sizeof(float), err);
         bool apart = p->dtype != p->part_dtype || memcmp(m->part_stride, m->o_stride, sizeof m->o_stride) != 0;
         if (status == ATTN_OK && p->part_o[part] == p->o && apart)
-            status = context_fail(err, ATTN_INVALID,
-                                  "o is at the address of a part, of another type or strides; expected the same ones");
+            status = status_fail(err, ATTN_INVALID,
+                                 "o is at the address of a part, of another type or strides; expected the same ones");
     }
     return status;
 }
@@ -148,10 +148,10 @@ static attn_status check_tensors(struct merge *m, struct attn_error *err)
     int64_t bytes;
     if (__builtin_mul_overflow(p->batch, p->q_len, &m->rows) || __builtin_mul_overflow(m->rows, p->heads, &m->rows) ||
         __builtin_mul_overflow(m->rows, (int64_t)sizeof(float), &bytes))
-        return context_fail(err, ATTN_INVALID,
-                            "batch %lld, heads %d and q_len %lld are too many rows; expected an LSE of "
-                            "less than 2^63 bytes",
-                            (long long)p->batch, p->heads, (long long)p->q_len);
+        return status_fail(err, ATTN_INVALID,
+                           "batch %lld, heads %d and q_len %lld are too many rows; expected an LSE of "
+                           "less than 2^63 bytes",
+                           (long long)p->batch, p->heads, (long long)p->q_len);
     attn_status status = check_strides(&o, true, m->o_stride, err);
     return status == ATTN_OK ? check_strides(&part, false, m->part_stride, err) : status;
 }
@@ -170,8 +170,8 @@ attn_status attn_merge(struct attn_context *context, const struct attn_partials 
 {
     struct merge m = {0};
     if (!partials)
-        return context_fail(err, ATTN_INVALID, "partials is NULL; expected one");
-    attn_status status = context_read(&m.p, sizeof m.p, partials, "attn_partials", err);
+        return status_fail(err, ATTN_INVALID, "partials is NULL; expected one");
+    attn_status status = status_read_struct(&m.p, sizeof m.p, partials, "attn_partials", err);
     if (status == ATTN_OK)
         status = check_numbers(&m.p, err);
     if (status == ATTN_OK)

@@ -23,8 +23,8 @@ static attn_status in_range(const char *what, int64_t value, int64_t min, int64_
 {
     if (value >= min && value <= max)
         return ATTN_OK;
-    return context_fail(err, ATTN_INVALID, "%s is %lld; expected %lld..%lld", what, (long long)value, (long long)min,
-                        (long long)max);
+    return status_fail(err, ATTN_INVALID, "%s is %lld; expected %lld..%lld", what, (long long)value, (long long)min,
+                       (long long)max);
 }
 
 /* Whether the largest tensor's bytes can be counted, at four an element, which covers the LSE too. */
@@ -35,10 +35,10 @@ static attn_status check_size(const struct attn_problem *p, struct attn_error *e
     if (!__builtin_mul_overflow(rows, 4 * width, &n) && !__builtin_mul_overflow(n, (int64_t)p->heads, &n) &&
         !__builtin_mul_overflow(n, p->max_batch, &n))
         return ATTN_OK;
-    return context_fail(err, ATTN_INVALID,
-                        "max_batch %lld, heads %d and lengths to %lld make a tensor of more than 2^63 bytes; "
-                        "expected smaller maxima",
-                        (long long)p->max_batch, p->heads, (long long)rows);
+    return status_fail(err, ATTN_INVALID,
+                       "max_batch %lld, heads %d and lengths to %lld make a tensor of more than 2^63 bytes; "
+                       "expected smaller maxima",
+                       (long long)p->max_batch, p->heads, (long long)rows);
 }
 
 /* Fills in the defaults that depend on nothing but the problem. */
@@ -46,8 +46,8 @@ static attn_status check_problem(struct attn_problem *p, int cores, struct attn_
 {
     const struct field *v = &fields[F_HEAD_DIM_V];
     if (p->head_dim_v == 0 && p->head_dim > v->max && p->head_dim <= fields[F_HEAD_DIM].max)
-        return context_fail(err, ATTN_INVALID, "head_dim_v is 0, as head_dim, which is %d; expected %d..%d",
-                            p->head_dim, v->min, v->max);
+        return status_fail(err, ATTN_INVALID, "head_dim_v is 0, as head_dim, which is %d; expected %d..%d", p->head_dim,
+                           v->min, v->max);
     if (p->head_dim_v == 0)
         p->head_dim_v = p->head_dim;
     if (p->threads == 0)
@@ -86,17 +86,17 @@ static attn_status check_problem(struct attn_problem *p, int cores, struct attn_
             return status;
     }
     if (p->heads % p->kv_heads != 0)
-        return context_fail(err, ATTN_INVALID,
-                            "heads is %d and kv_heads %d; expected heads to be a multiple of kv_heads", p->heads,
-                            p->kv_heads);
+        return status_fail(err, ATTN_INVALID,
+                           "heads is %d and kv_heads %d; expected heads to be a multiple of kv_heads", p->heads,
+                           p->kv_heads);
     if (!p->mixed && (p->kv_dtype || p->o_dtype))
-        return context_fail(err, ATTN_INVALID, "%s is %d; expected 0, since mixed is 0",
-                            p->kv_dtype ? "kv_dtype" : "o_dtype", (int)(p->kv_dtype ? p->kv_dtype : p->o_dtype));
+        return status_fail(err, ATTN_INVALID, "%s is %d; expected 0, since mixed is 0",
+                           p->kv_dtype ? "kv_dtype" : "o_dtype", (int)(p->kv_dtype ? p->kv_dtype : p->o_dtype));
     if (!p->mixed)
         p->kv_dtype = p->o_dtype = p->dtype;
     if (!(p->time_limit >= 0) || isinf(p->time_limit))
-        return context_fail(err, ATTN_INVALID, "time_limit is %g; expected seconds, or 0 for the default",
-                            p->time_limit);
+        return status_fail(err, ATTN_INVALID, "time_limit is %g; expected seconds, or 0 for the default",
+                           p->time_limit);
     return check_size(p, err);
 }
 
@@ -111,13 +111,13 @@ static attn_status find_device(struct attn_plan *plan, struct attn_error *err)
     attn_status status = devices_adopt(devices, p, &plan->device, &gen_err);
     p->device = NULL;
     if (status != ATTN_OK)
-        return context_fail(err, status, "%s", gen_err.text);
+        return status_fail(err, status, "%s", gen_err.text);
     if (plan->device)
         return ATTN_OK;
     if (name && !device_is_name(name))
-        return context_fail(err, ATTN_INVALID, "device is '%.40s'; expected " DEVICE_NAMES, name);
+        return status_fail(err, ATTN_INVALID, "device is '%.40s'; expected " DEVICE_NAMES, name);
     if (devices_find(devices, name, p->compiler, &plan->device, &gen_err) != 0)
-        return context_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text);
+        return status_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text);
     return ATTN_OK;
 }
 
@@ -157,21 +157,21 @@ static attn_status pin(struct attn_plan *plan, const char *name, struct attn_err
     struct gen_error gen_err;
     struct variant caller = caller_of(&plan->problem), *v = &plan->variant;
     if (variant_decode(name, v, &gen_err) != 0)
-        return context_fail(err, ATTN_INVALID, "%s", gen_err.text);
+        return status_fail(err, ATTN_INVALID, "%s", gen_err.text);
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
         char has[16], wants[16];
         if (fields[f].side == FIELD_CALLER && v->field[f] != caller.field[f])
-            return context_fail(err, ATTN_INVALID,
-                                "variant '%s' has %s %s and the problem %s; expected a variant of this problem", name,
-                                fields[f].key, value_text(v, f, has), value_text(&caller, f, wants));
+            return status_fail(err, ATTN_INVALID,
+                               "variant '%s' has %s %s and the problem %s; expected a variant of this problem", name,
+                               fields[f].key, value_text(v, f, has), value_text(&caller, f, wants));
     }
     enum isa isa = (enum isa)v->field[F_ISA];
     const char *why = plan->device->backend->why_not(plan->device, isa);
     if (why)
-        return context_fail(err, ATTN_UNSUPPORTED, "variant '%s' cannot run: isa %s %s", name,
-                            field_value_name(F_ISA, isa), why);
+        return status_fail(err, ATTN_UNSUPPORTED, "variant '%s' cannot run: isa %s %s", name,
+                           field_value_name(F_ISA, isa), why);
     if (gen_check(plan->context->gen, v, &gen_err) != 0)
-        return context_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text);
+        return status_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text);
     return ATTN_OK;
 }
 
@@ -191,7 +191,7 @@ static attn_status choose(struct attn_plan *plan, attn_rigor rigor, struct attn_
     struct gen_error gen_err;
     tune_bucket(&target);
     if (tune(plan->device, &target, &settings, &result, &gen_err) != 0)
-        return context_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text);
+        return status_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text);
     plan->variant = result.winner;
     plan->cached = result.from_cache;
     if (result.fallback[0])
@@ -210,7 +210,7 @@ static attn_status check_compiler(const struct attn_plan *plan, struct attn_erro
     struct buf ignored = {0};
     int missing = plan->device->backend->key(plan->device, plan->problem.threads, &ignored, &gen_err);
     buf_free(&ignored);
-    return missing ? context_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text) : ATTN_OK;
+    return missing ? status_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text) : ATTN_OK;
 }
 
 /* A device with one kernel has nothing to choose. */
@@ -220,8 +220,9 @@ static attn_status take_only(struct attn_plan *plan, const char *pinned, struct 
     plan->source = "the only one";
     if (!pinned)
         return ATTN_OK;
-    return context_fail(err, ATTN_UNSUPPORTED, "variant '%.200s' is pinned; expected none, since device %s has one kernel",
-                        pinned, plan->device->name);
+    return status_fail(err, ATTN_UNSUPPORTED,
+                       "variant '%.200s' is pinned; expected none, since device %s has one kernel", pinned,
+                       plan->device->name);
 }
 
 /* All of a plan but the compiled kernel: what attn_supports asks, and the way to every plan. */
@@ -230,7 +231,7 @@ static attn_status decide(struct attn_context *context, const struct attn_proble
 {
     plan->context = context;
     atomic_init(&plan->spare, NULL);
-    attn_status status = context_read(&plan->problem, sizeof plan->problem, problem, "attn_problem", err);
+    attn_status status = status_read_struct(&plan->problem, sizeof plan->problem, problem, "attn_problem", err);
     const char *pinned = plan->problem.variant;
     plan->problem.variant = NULL; /* the caller's string */
     if (status == ATTN_OK)
@@ -257,13 +258,13 @@ attn_status attn_plan_create(struct attn_context *context, const struct attn_pro
 {
     struct gen_error gen_err;
     if (!out)
-        return context_fail(err, ATTN_INVALID, "out is NULL; expected where to put the plan");
+        return status_fail(err, ATTN_INVALID, "out is NULL; expected where to put the plan");
     *out = NULL;
     if (!context || !problem)
-        return context_fail(err, ATTN_INVALID, "%s is NULL; expected one", context ? "problem" : "context");
+        return status_fail(err, ATTN_INVALID, "%s is NULL; expected one", context ? "problem" : "context");
     struct attn_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
-        return context_fail(err, ATTN_NO_MEMORY, "no memory for a plan");
+        return status_fail(err, ATTN_NO_MEMORY, "no memory for a plan");
     attn_status status = decide(context, problem, false, plan, err);
     if (status != ATTN_OK)
         goto cleanup;
@@ -273,7 +274,7 @@ attn_status attn_plan_create(struct attn_context *context, const struct attn_pro
     plan->has_features = variant_has_features(&plan->variant);
     plan->scale = (float)(1 / sqrt(plan->problem.head_dim));
     if (tune_compile(plan->device, &plan->variant, &plan->kernel, NULL, &gen_err) != 0) {
-        status = context_fail(err, ATTN_FAILED, "%s", gen_err.text);
+        status = status_fail(err, ATTN_FAILED, "%s", gen_err.text);
         goto cleanup;
     }
     if (plan->kernel.functions->keep)
@@ -290,10 +291,10 @@ cleanup:
 attn_status attn_supports(struct attn_context *context, const struct attn_problem *problem, struct attn_error *err)
 {
     if (!context || !problem)
-        return context_fail(err, ATTN_INVALID, "%s is NULL; expected one", context ? "problem" : "context");
+        return status_fail(err, ATTN_INVALID, "%s is NULL; expected one", context ? "problem" : "context");
     struct attn_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
-        return context_fail(err, ATTN_NO_MEMORY, "no memory for a plan");
+        return status_fail(err, ATTN_NO_MEMORY, "no memory for a plan");
     attn_status status = decide(context, problem, true, plan, err);
     attn_plan_destroy(plan);
     return status;
@@ -312,12 +313,12 @@ void attn_plan_destroy(struct attn_plan *plan)
 attn_status attn_plan_describe(const struct attn_plan *plan, struct attn_plan_info *out, struct attn_error *err)
 {
     if (!plan || !out)
-        return context_fail(err, ATTN_INVALID, "%s is NULL; expected one", plan ? "out" : "plan");
+        return status_fail(err, ATTN_INVALID, "%s is NULL; expected one", plan ? "out" : "plan");
     size_t size = out->size;
     if (size < sizeof size)
-        return context_fail(err, ATTN_INVALID,
-                            "size of struct attn_plan_info is %zu; expected sizeof(struct attn_plan_info), %zu here",
-                            size, sizeof *out);
+        return status_fail(err, ATTN_INVALID,
+                           "size of struct attn_plan_info is %zu; expected sizeof(struct attn_plan_info), %zu here",
+                           size, sizeof *out);
     struct attn_plan_info info = {
         .size = size,
         .variant = plan->name,

@@ -17,8 +17,8 @@ static attn_status check_lengths(const struct attn_plan *plan, const struct attn
         {"batch", r->batch, p->max_batch}, {"q_len", r->q_len, p->max_q_len}, {"kv_len", r->kv_len, p->max_kv_len}};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
         if (lengths[i].value < 0 || lengths[i].value > lengths[i].max)
-            return context_fail(err, ATTN_INVALID, "%s is %lld; expected 0..%lld, the plan's max_%s", lengths[i].what,
-                                (long long)lengths[i].value, (long long)lengths[i].max, lengths[i].what);
+            return status_fail(err, ATTN_INVALID, "%s is %lld; expected 0..%lld, the plan's max_%s", lengths[i].what,
+                               (long long)lengths[i].value, (long long)lengths[i].max, lengths[i].what);
     return ATTN_OK;
 }
 
@@ -26,15 +26,15 @@ static attn_status check_options(const struct attn_run *r, struct attn_error *er
 {
     int align = (int)r->align;
     if (align < ATTN_BOTTOM_RIGHT || align > ATTN_Q_OFFSET)
-        return context_fail(err, ATTN_INVALID,
-                            "align is %d; expected ATTN_BOTTOM_RIGHT, ATTN_TOP_LEFT or ATTN_Q_OFFSET", align);
+        return status_fail(err, ATTN_INVALID, "align is %d; expected ATTN_BOTTOM_RIGHT, ATTN_TOP_LEFT or ATTN_Q_OFFSET",
+                           align);
     if (r->q_offset != 0 && align != ATTN_Q_OFFSET)
-        return context_fail(err, ATTN_INVALID, "q_offset is %lld; expected 0, since align is not ATTN_Q_OFFSET",
-                            (long long)r->q_offset);
+        return status_fail(err, ATTN_INVALID, "q_offset is %lld; expected 0, since align is not ATTN_Q_OFFSET",
+                           (long long)r->q_offset);
     if (r->has_scale != 0 && r->has_scale != 1)
-        return context_fail(err, ATTN_INVALID, "has_scale is %d; expected 0 or 1", r->has_scale);
+        return status_fail(err, ATTN_INVALID, "has_scale is %d; expected 0 or 1", r->has_scale);
     if (r->has_scale && !isfinite(r->scale))
-        return context_fail(err, ATTN_INVALID, "scale is %g; expected a finite number", (double)r->scale);
+        return status_fail(err, ATTN_INVALID, "scale is %g; expected a finite number", (double)r->scale);
     return ATTN_OK;
 }
 
@@ -125,12 +125,12 @@ attn_status check_strides(const struct tensor *t, bool output, int64_t stride[3]
         return ATTN_OK;
     for (int i = 0; i < 3; i++) {
         if (!takes_room(&room, t->extent[i], stride[i]))
-            return context_fail(err, ATTN_INVALID, "%s_stride of %s is %lld; expected a tensor of less than 2^63 bytes",
-                                t->name, sides[i], (long long)stride[i]);
+            return status_fail(err, ATTN_INVALID, "%s_stride of %s is %lld; expected a tensor of less than 2^63 bytes",
+                               t->name, sides[i], (long long)stride[i]);
         if (output && t->extent[i] > 1 && size_of(stride[i]) < t->width)
-            return context_fail(err, ATTN_INVALID,
-                                "%s_stride of %s is %lld; expected at least %lld, the elements of a row", t->name,
-                                sides[i], (long long)stride[i], (long long)t->width);
+            return status_fail(err, ATTN_INVALID,
+                               "%s_stride of %s is %lld; expected at least %lld, the elements of a row", t->name,
+                               sides[i], (long long)stride[i], (long long)t->width);
     }
     return ATTN_OK;
 }
@@ -148,8 +148,8 @@ attn_status copy_run(const struct attn_plan *plan, const struct attn_run *theirs
                      struct attn_error *err)
 {
     if (!plan || !theirs)
-        return context_fail(err, ATTN_INVALID, "%s is NULL; expected one", plan ? "run" : "plan");
-    return context_read(r, sizeof *r, theirs, "attn_run", err);
+        return status_fail(err, ATTN_INVALID, "%s is NULL; expected one", plan ? "run" : "plan");
+    return status_read_struct(r, sizeof *r, theirs, "attn_run", err);
 }
 
 attn_status read_run(const struct attn_plan *plan, const struct attn_run *r, struct attn_args *a,
@@ -204,12 +204,12 @@ static attn_status check_all_rows(const struct attn_plan *plan, const struct ten
 static attn_status check_lens(const struct attn_run *r, struct attn_error *err)
 {
     if ((uintptr_t)r->kv_lens % sizeof *r->kv_lens != 0)
-        return context_fail(err, ATTN_INVALID,
-                            "kv_lens is at an address that is no multiple of 8; expected whole elements");
+        return status_fail(err, ATTN_INVALID,
+                           "kv_lens is at an address that is no multiple of 8; expected whole elements");
     for (int64_t b = 0; r->kv_lens && b < r->batch; b++)
         if (r->kv_lens[b] < 0 || r->kv_lens[b] > r->kv_len)
-            return context_fail(err, ATTN_INVALID, "kv_lens[%lld] is %lld; expected 0..%lld, the run's kv_len",
-                                (long long)b, (long long)r->kv_lens[b], (long long)r->kv_len);
+            return status_fail(err, ATTN_INVALID, "kv_lens[%lld] is %lld; expected 0..%lld, the run's kv_len",
+                               (long long)b, (long long)r->kv_lens[b], (long long)r->kv_len);
     return ATTN_OK;
 }
 
@@ -225,17 +225,16 @@ attn_status check_memory(const struct attn_plan *plan, const struct attn_run *r,
     tensors_of(plan, r, rows, t);
     for (int i = 0; i < TENSORS; i++) {
         if (!is_empty(&t[i]) && !t[i].data)
-            return context_fail(err, ATTN_INVALID, "%s is NULL; expected the tensor", t[i].name);
+            return status_fail(err, ATTN_INVALID, "%s is NULL; expected the tensor", t[i].name);
         if ((uintptr_t)t[i].data % (uintptr_t)t[i].element != 0)
-            return context_fail(err, ATTN_INVALID,
-                                "%s is at an address that is no multiple of %lld; expected whole elements", t[i].name,
-                                (long long)t[i].element);
+            return status_fail(err, ATTN_INVALID,
+                               "%s is at an address that is no multiple of %lld; expected whole elements", t[i].name,
+                               (long long)t[i].element);
         if (i != O && !is_empty(&t[i]) && t[i].data == r->o)
-            return context_fail(err, ATTN_INVALID, "o is at the address of %s; expected memory that no input is in",
-                                t[i].name);
+            return status_fail(err, ATTN_INVALID, "o is at the address of %s; expected memory that no input is in",
+                               t[i].name);
     }
     if ((uintptr_t)r->lse % sizeof *r->lse != 0)
-        return context_fail(err, ATTN_INVALID,
-                            "lse is at an address that is no multiple of 4; expected whole elements");
+        return status_fail(err, ATTN_INVALID, "lse is at an address that is no multiple of 4; expected whole elements");
     return check_all_rows(plan, t, err);
 }

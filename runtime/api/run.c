@@ -10,14 +10,13 @@ static attn_status check_workspace(const void *workspace, struct attn_error *err
 {
     if ((uintptr_t)workspace % 64 == 0)
         return ATTN_OK;
-    return context_fail(err, ATTN_INVALID,
-                        "workspace is at an address that is no multiple of 64; expected one that is");
+    return status_fail(err, ATTN_INVALID, "workspace is at an address that is no multiple of 64; expected one that is");
 }
 
 static attn_status refused(const struct attn_plan *plan, struct attn_error *err)
 {
-    return context_fail(err, ATTN_FAILED, "kernel %s refused its arguments; expected a kernel of this library's own",
-                        plan->name);
+    return status_fail(err, ATTN_FAILED, "kernel %s refused its arguments; expected a kernel of this library's own",
+                       plan->name);
 }
 
 static attn_status run_kernel(struct attn_plan *plan, const struct attn_args *a, int threads, void *workspace,
@@ -26,7 +25,7 @@ static attn_status run_kernel(struct attn_plan *plan, const struct attn_args *a,
     struct gen_error gen_err = {""};
     const struct kernel *k = &plan->kernel;
     if (k->functions->run(k, a, plan->context->pool, threads, workspace, (size_t)size, &gen_err) != 0)
-        return context_fail(err, ATTN_FAILED, "%s", gen_err.text);
+        return status_fail(err, ATTN_FAILED, "%s", gen_err.text);
     return ATTN_OK;
 }
 
@@ -59,9 +58,8 @@ static void give_workspace(struct attn_plan *plan, struct spare *s)
 
 static attn_status no_parts(const struct attn_plan *plan, struct attn_error *err)
 {
-    return context_fail(err, ATTN_UNSUPPORTED,
-                        "the plan is for %s, where there are no parts; expected attn_execute",
-                        plan->device->name);
+    return status_fail(err, ATTN_UNSUPPORTED, "the plan is for %s, where there are no parts; expected attn_execute",
+                       plan->device->name);
 }
 
 /* How many threads a run is worth: a row is not cut, and to wake a thread costs as much as WORTH multiply-adds. Sixteen
@@ -126,8 +124,8 @@ attn_status attn_execute(struct attn_plan *plan, const struct attn_run *run, voi
     if (!workspace && size > 0) {
         own = take_workspace(plan, (size_t)size);
         if (!own)
-            return context_fail(err, ATTN_NO_MEMORY, "no memory, aligned to 64, for a workspace of %lld bytes",
-                                (long long)size);
+            return status_fail(err, ATTN_NO_MEMORY, "no memory, aligned to 64, for a workspace of %lld bytes",
+                               (long long)size);
         workspace = own + 1;
     }
     status = run_kernel(plan, &a, threads, workspace, size, err);
@@ -143,13 +141,13 @@ attn_status attn_workspace_size(const struct attn_plan *plan, const struct attn_
     struct attn_args a;
     struct attn_features f;
     if (!out)
-        return context_fail(err, ATTN_INVALID, "out is NULL; expected where to put the size");
+        return status_fail(err, ATTN_INVALID, "out is NULL; expected where to put the size");
     *out = 0;
     attn_status status = read(plan, run, false, &r, &a, &f, err);
     if (status != ATTN_OK)
         return status;
     if (parts < 0)
-        return context_fail(err, ATTN_INVALID, "parts is %d; expected 0 for the whole run, or how many", parts);
+        return status_fail(err, ATTN_INVALID, "parts is %d; expected 0 for the whole run, or how many", parts);
     if (parts && !plan->kernel.run)
         return no_parts(plan, err);
     if (nothing_to_do(&r))
@@ -171,9 +169,9 @@ attn_status attn_execute_part(const struct attn_plan *plan, const struct attn_ru
     if (status != ATTN_OK)
         return status;
     if (parts < 1)
-        return context_fail(err, ATTN_INVALID, "parts is %d; expected at least 1", parts);
+        return status_fail(err, ATTN_INVALID, "parts is %d; expected at least 1", parts);
     if (part < 0 || part >= parts)
-        return context_fail(err, ATTN_INVALID, "part is %d; expected 0..%d, as there are %d", part, parts - 1, parts);
+        return status_fail(err, ATTN_INVALID, "part is %d; expected 0..%d, as there are %d", part, parts - 1, parts);
     if (!plan->kernel.run)
         return no_parts(plan, err);
     if (nothing_to_do(&r))
@@ -188,7 +186,7 @@ attn_status attn_execute_part(const struct attn_plan *plan, const struct attn_ru
     a.workspace = workspace;
     int64_t size = plan->kernel.workspace(&a);
     if (size > 0 && !workspace)
-        return context_fail(err, ATTN_INVALID, "workspace is NULL; expected %lld bytes", (long long)size);
+        return status_fail(err, ATTN_INVALID, "workspace is NULL; expected %lld bytes", (long long)size);
     return size < 0 || plan->kernel.run(&a) != 0 ? refused(plan, err) : ATTN_OK;
 }
 
@@ -202,6 +200,6 @@ attn_status plan_time(struct attn_plan *plan, const struct attn_run *run, double
     if (status == ATTN_OK)
         status = check_memory(plan, &r, err);
     if (status == ATTN_OK && plan->kernel.functions->time(&plan->kernel, &a, seconds, &gen_err) != 0)
-        status = context_fail(err, ATTN_FAILED, "%s", gen_err.text);
+        status = status_fail(err, ATTN_FAILED, "%s", gen_err.text);
     return status;
 }

@@ -37,8 +37,8 @@ static attn_status reach(const struct held *t, uint64_t *end, struct attn_error 
     }
     over |= __builtin_add_overflow(high, t->width, &high) || __builtin_mul_overflow(high, t->element, &high);
     if (over || low < 0)
-        return context_fail(err, ATTN_INVALID, "%s_at is %lld; expected a tensor that begins and ends in its buffer",
-                            t->name, (long long)t->at);
+        return status_fail(err, ATTN_INVALID, "%s_at is %lld; expected a tensor that begins and ends in its buffer",
+                           t->name, (long long)t->at);
     *end = (uint64_t)high;
     return ATTN_OK;
 }
@@ -51,10 +51,11 @@ static attn_status check_buffer(const struct attn_plan *plan, const struct held 
     if (holds_nothing(t))
         return ATTN_OK;
     if (!t->buffer)
-        return context_fail(err, ATTN_INVALID, "%s is NULL; expected a cl_mem", t->name);
+        return status_fail(err, ATTN_INVALID, "%s is NULL; expected a cl_mem", t->name);
     attn_status status = reach(t, &end, err);
-    if (status == ATTN_OK && opencl_check_buffer((const struct opencl_target *)plan->device, t->name, t->buffer, end, &gen_err) != 0)
-        status = context_fail(err, ATTN_INVALID, "%s", gen_err.text);
+    if (status == ATTN_OK &&
+        opencl_check_buffer((const struct opencl_target *)plan->device, t->name, t->buffer, end, &gen_err) != 0)
+        status = status_fail(err, ATTN_INVALID, "%s", gen_err.text);
     return status;
 }
 
@@ -78,8 +79,8 @@ static attn_status check_shape(const struct attn_run *r, struct attn_error *err)
                {"block_table", r->block_table}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].pointer)
-            return context_fail(err, ATTN_INVALID, "shape has a pointer %s; expected NULL, and a cl_mem in run",
-                                all[i].name);
+            return status_fail(err, ATTN_INVALID, "shape has a pointer %s; expected NULL, and a cl_mem in run",
+                               all[i].name);
     return ATTN_OK;
 }
 
@@ -100,12 +101,12 @@ static attn_status check_run(const struct attn_plan *plan, const struct attn_cl_
 {
     struct gen_error gen_err;
     if (c->wait_count < 0 || (c->wait_count > 0) != (c->wait != NULL))
-        return context_fail(err, ATTN_INVALID, "wait_count is %d and wait %s; expected as many events as it says",
-                            c->wait_count, c->wait ? "is not NULL" : "is NULL");
+        return status_fail(err, ATTN_INVALID, "wait_count is %d and wait %s; expected as many events as it says",
+                           c->wait_count, c->wait ? "is not NULL" : "is NULL");
     if (!c->queue)
-        return context_fail(err, ATTN_INVALID, "queue is NULL; expected a cl_command_queue");
+        return status_fail(err, ATTN_INVALID, "queue is NULL; expected a cl_command_queue");
     if (opencl_check_queue((const struct opencl_target *)plan->device, c->queue, &gen_err) != 0)
-        return context_fail(err, ATTN_INVALID, "%s", gen_err.text);
+        return status_fail(err, ATTN_INVALID, "%s", gen_err.text);
     return ATTN_OK;
 }
 
@@ -163,7 +164,7 @@ static attn_status check_buffers(const struct attn_plan *plan, const struct attn
     for (int i = 1; i < n && !holds_nothing(&held[0]); i++) /* bytes are below 2^63, as is known now */
         if (!holds_nothing(&held[i]) && held[i].buffer == held[0].buffer &&
             held[i].at * held[i].element == held[0].at * held[0].element)
-            return context_fail(err, ATTN_INVALID, "o is where %s is; expected a place of its own", held[i].name);
+            return status_fail(err, ATTN_INVALID, "o is where %s is; expected a place of its own", held[i].name);
     return ATTN_OK;
 }
 
@@ -210,12 +211,13 @@ attn_status attn_execute_cl(struct attn_plan *plan, const struct attn_run *shape
     struct attn_cl_run c;
     struct gen_error gen_err;
     if (!run)
-        return context_fail(err, ATTN_INVALID, "run is NULL; expected one");
+        return status_fail(err, ATTN_INVALID, "run is NULL; expected one");
     attn_status status = copy_run(plan, shape, &r, err);
     if (status == ATTN_OK)
-        status = context_read(&c, sizeof c, run, "attn_cl_run", err);
+        status = status_read_struct(&c, sizeof c, run, "attn_cl_run", err);
     if (status == ATTN_OK && strcmp(plan->device->compiler, "opencl") != 0)
-        status = context_fail(err, ATTN_UNSUPPORTED, "the plan is for %s; expected one for an OpenCL device", plan->device->name);
+        status = status_fail(err, ATTN_UNSUPPORTED, "the plan is for %s; expected one for an OpenCL device",
+                             plan->device->name);
     if (status == ATTN_OK)
         status = check_shape(&r, err);
     if (status == ATTN_OK) {
@@ -232,6 +234,6 @@ attn_status attn_execute_cl(struct attn_plan *plan, const struct attn_run *shape
         return status;
     const struct opencl_on on = buffers_of(&c);
     if (opencl_enqueue(plan->kernel.owner, &a, &on, &gen_err) != 0)
-        return context_fail(err, ATTN_FAILED, "%s", gen_err.text);
+        return status_fail(err, ATTN_FAILED, "%s", gen_err.text);
     return ATTN_OK;
 }
