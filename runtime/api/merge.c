@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "numerics/convert.h"
-#include "run.h"
+#include "arrays/run.h"
+#include "context.h"
 
 /* As the caller says it, with strides written out. Numbers of rows: ((sequence * heads) + head) * q_len + query. */
 struct merge {

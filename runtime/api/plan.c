@@ -67,12 +67,6 @@ static attn_status check_problem(struct attn_problem *p, int cores, struct attn_
         {"causal", p->causal, 0, 1},
         {"window", p->window, 0, 1},
         {"softcap", p->softcap, 0, 1},
-        {"bias", (int)p->bias, ATTN_NO_BIAS, ATTN_BIAS_BF16},
-        {"mask", p->mask, 0, 1},
-        {"alibi", p->alibi, 0, 1},
-        {"sink", p->sink, 0, 1},
-        {"packed", p->packed, 0, 1},
-        {"paged", p->paged, 0, 1},
         {"max_batch", p->max_batch, 1, INT64_MAX},
         {"max_q_len", p->max_q_len, 1, INT64_MAX},
         {"max_kv_len", p->max_kv_len, 1, INT64_MAX},
@@ -85,6 +79,9 @@ static attn_status check_problem(struct attn_problem *p, int cores, struct attn_
         if (status != ATTN_OK)
             return status;
     }
+    attn_status status = arrays_check_switches(p, err);
+    if (status != ATTN_OK)
+        return status;
     if (p->heads % p->kv_heads != 0)
         return status_fail(err, ATTN_INVALID,
                            "heads is %d and kv_heads %d; expected heads to be a multiple of kv_heads", p->heads,
@@ -131,12 +128,7 @@ static struct variant caller_of(const struct attn_problem *p)
     v.field[F_CAUSAL] = p->causal;
     v.field[F_WINDOW] = p->window;
     v.field[F_SOFTCAP] = p->softcap;
-    v.field[F_BIAS] = (int32_t)p->bias;
-    v.field[F_MASK] = p->mask;
-    v.field[F_ALIBI] = p->alibi;
-    v.field[F_SINK] = p->sink;
-    v.field[F_PACKED] = p->packed;
-    v.field[F_PAGED] = p->paged;
+    arrays_set_fields(p, &v);
     return v;
 }
 
@@ -271,8 +263,7 @@ attn_status attn_plan_create(struct attn_context *context, const struct attn_pro
     variant_encode(&plan->variant, plan->name);
     if (plan->device->only)
         snprintf(plan->name, sizeof plan->name, "%s", plan->device->only);
-    plan->has_features = variant_has_features(&plan->variant);
-    plan->scale = (float)(1 / sqrt(plan->problem.head_dim));
+    run_rules_of(&plan->problem, &plan->rules);
     if (tune_compile(plan->device, &plan->variant, &plan->kernel, NULL, &gen_err) != 0) {
         status = status_fail(err, ATTN_FAILED, "%s", gen_err.text);
         goto cleanup;

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "arrays/arrays.h"
 #include "context.h"
 
 /* A workspace that an execution left for the next; what it is for comes after it. */
@@ -20,8 +21,7 @@ struct attn_plan {
     char name[GEN_NAME_MAX];
     struct kernel kernel;
     struct device *device;
-    bool has_features; /* kernels take struct attn_features */
-    float scale;       /* of runs that give none */
+    struct run_rules rules; /* what the problem asks of every run */
     bool cached;
     const char *source; /* of the choice, in a word */
     _Atomic(struct spare *) spare; /* taken by exchange; NULL: none, or in use */

@@ -1,10 +1,12 @@
 /* run.c - executions on the processor, and on a device by way of host arrays: a run that was read and found good is
- * given a workspace and threads. What it is not: the checks (read.c, features.c). */
+ * given a workspace and threads; on the caller's own buffers it is the device's. What it is not: the checks
+ * (arrays/run.h). */
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "arrays/run.h"
 #include "plan.h"
-#include "run.h"
 
 static attn_status check_workspace(const void *workspace, struct attn_error *err)
 {
@@ -97,9 +99,9 @@ static attn_status read(const struct attn_plan *plan, const struct attn_run *run
                         struct attn_args *a, struct attn_features *f, struct attn_error *err)
 {
     attn_status status = copy_run(plan, run, r, err);
-    if (status == ATTN_OK && executes && plan->has_features)
-        status = check_presence(plan, r, err);
-    return status == ATTN_OK ? read_run(plan, r, a, f, err) : status;
+    if (status == ATTN_OK && executes && plan->rules.has_features)
+        status = check_presence(&plan->rules, r, err);
+    return status == ATTN_OK ? read_run(&plan->rules, r, a, f, err) : status;
 }
 
 attn_status attn_execute(struct attn_plan *plan, const struct attn_run *run, void *workspace, struct attn_error *err)
@@ -111,7 +113,7 @@ attn_status attn_execute(struct attn_plan *plan, const struct attn_run *run, voi
     attn_status status = read(plan, run, true, &r, &a, &f, err);
     if (status != ATTN_OK || nothing_to_do(&r))
         return status;
-    status = check_memory(plan, &r, err);
+    status = check_memory(&plan->rules, &r, err);
     if (status == ATTN_OK)
         status = check_workspace(workspace, err);
     if (status != ATTN_OK)
@@ -176,7 +178,7 @@ attn_status attn_execute_part(const struct attn_plan *plan, const struct attn_ru
         return no_parts(plan, err);
     if (nothing_to_do(&r))
         return ATTN_OK;
-    status = check_memory(plan, &r, err);
+    status = check_memory(&plan->rules, &r, err);
     if (status == ATTN_OK)
         status = check_workspace(workspace, err);
     if (status != ATTN_OK)
@@ -190,6 +192,17 @@ attn_status attn_execute_part(const struct attn_plan *plan, const struct attn_ru
     return size < 0 || plan->kernel.run(&a) != 0 ? refused(plan, err) : ATTN_OK;
 }
 
+attn_status attn_execute_cl(struct attn_plan *plan, const struct attn_run *shape, const struct attn_cl_run *run,
+                            struct attn_error *err)
+{
+    if (!run || !plan)
+        return status_fail(err, ATTN_INVALID, "%s is NULL; expected one", run ? "plan" : "run");
+    if (strcmp(plan->device->compiler, "opencl") != 0)
+        return status_fail(err, ATTN_UNSUPPORTED, "the plan is for %s; expected one for an OpenCL device",
+                           plan->device->name);
+    return plan->kernel.functions->enqueue(&plan->kernel, &plan->rules, shape, run, err);
+}
+
 attn_status plan_time(struct attn_plan *plan, const struct attn_run *run, double *seconds, struct attn_error *err)
 {
     struct attn_run r;
@@ -198,7 +211,7 @@ attn_status plan_time(struct attn_plan *plan, const struct attn_run *run, double
     struct gen_error gen_err;
     attn_status status = read(plan, run, true, &r, &a, &f, err);
     if (status == ATTN_OK)
-        status = check_memory(plan, &r, err);
+        status = check_memory(&plan->rules, &r, err);
     if (status == ATTN_OK && plan->kernel.functions->time(&plan->kernel, &a, seconds, &gen_err) != 0)
         status = status_fail(err, ATTN_FAILED, "%s", gen_err.text);
     return status;

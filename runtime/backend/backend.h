@@ -41,6 +41,7 @@ struct device {
 
 /* What is done with a kernel. Functions return 0, or -1 and in err what is wrong. Any number of threads may call them. */
 struct kernel;
+struct run_rules;
 struct step_args;
 struct kernel_functions {
     /* Bytes that a run by so many threads needs, a multiple of 64; -1 when the kernel refuses the arguments. */
@@ -56,7 +57,7 @@ struct kernel_functions {
     int (*step)(const struct kernel *kernel, const struct step_args *args, void *const array[], const size_t size[],
                 struct gen_error *err);
     /* Puts it on the caller's own queue. `on` is the backend's public struct of such a run. NULL: there are no queues. */
-    attn_status (*enqueue)(const struct kernel *kernel, const struct attn_problem *problem, const struct attn_run *run,
+    attn_status (*enqueue)(const struct kernel *kernel, const struct run_rules *rules, const struct attn_run *shape,
                            const void *on, struct attn_error *err);
     /* Keeps what was compiled for the next process. Whatever fails costs that one a compilation. NULL: nothing to keep. */
     void (*keep)(const struct kernel *kernel, struct cache *cache);

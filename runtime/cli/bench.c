@@ -7,7 +7,8 @@
 
 #include "attn.h"
 #include "numerics/convert.h"
-#include "api/run.h"
+#include "api/plan.h"
+#include "arrays/run.h"
 #include "system/threads.h"
 #include "system/timer.h"
 #include "judge/workload.h"
@@ -174,7 +175,7 @@ static int count_work(struct bench *b)
 {
     struct attn_args args;
     struct attn_features features;
-    if (read_run(b->plan, &b->run, &args, &features, &b->err))
+    if (read_run(&b->plan->rules, &b->run, &args, &features, &b->err))
         return fail(b->err.text);
     b->flops = attention_flops(&b->plan->variant, &args);
     b->bytes = attention_bytes(&b->plan->variant, &args);

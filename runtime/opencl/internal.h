@@ -80,27 +80,10 @@ struct opencl_room {
     cl_mem memory;
     size_t size;
 };
-enum {
-    ROOM_Q,
-    ROOM_K,
-    ROOM_V,
-    ROOM_O,
-    ROOM_LSE,
-    ROOM_LENS,
-    ROOMS_PLAIN, /* from here on, of kernels with the feature */
-    ROOM_BIAS = ROOMS_PLAIN,
-    ROOM_MASK,
-    ROOM_SLOPES,
-    ROOM_SINKS,
-    ROOM_Q_STARTS,
-    ROOM_KV_STARTS,
-    ROOM_PAGES,
-    ROOMS
-};
 struct opencl_slot {
     cl_kernel kernel; /* its arguments are set in place, so no two threads may share it */
     cl_command_queue queue;
-    struct opencl_room room[ROOMS];
+    struct opencl_room room[ARRAYS];
     cl_mem maps;                    /* of level sm90: where groups put their tensor maps */
     struct opencl_room done, parts; /* of kernels that split keys: how many splits are done, and what they left */
     cl_event busy;                  /* the last launch on a caller's queue, which uses maps until it ends; or NULL */
@@ -117,14 +100,14 @@ struct opencl_kernel {
     pthread_mutex_t lock;
     struct opencl_slot *free_slots; /* under lock */
 };
-/* Whether a kernel takes that buffer. */
-bool opencl_takes(const struct opencl_source *source, int room);
+/* Whether a kernel takes that array's buffer. */
+bool opencl_takes(const struct opencl_source *source, enum array_id id);
 void opencl_slot_free(const struct opencl_api *api, struct opencl_slot *slot);
 
 /* What a launch needs beside the kernel. */
 struct launch {
     cl_command_queue queue;
-    cl_mem buffer[ROOMS];
+    cl_mem buffer[ARRAYS];
     struct attn_cl_args args;
     struct attn_cl_features features; /* of kernels that have some */
     cl_uint waits;
@@ -147,7 +130,7 @@ struct host {
 
 /* A run's arrays, and the same on the device. */
 struct staged {
-    struct host host[ROOMS];
+    struct host host[ARRAYS];
     struct launch launch;
     struct used_pages *used; /* of paged kernels */
 };
@@ -161,9 +144,12 @@ int opencl_download(const struct opencl_kernel *k, struct opencl_slot *s, const 
                     struct gen_error *err);
 void opencl_unstage(struct staged *staged);
 
-/* The struct that kernels take, without where anything begins; and the one of their features. */
-struct attn_cl_args opencl_args(const struct attn_args *a);
-struct attn_cl_features opencl_features_of(const struct opencl_kernel *k, const struct attn_args *a);
+/* The structs that kernels take, without where anything begins and which arrays there are. */
+void opencl_set_structs(const struct opencl_kernel *k, const struct attn_args *a, struct launch *out);
+/* Lets an array begin so many elements later. */
+void opencl_move(struct launch *l, enum array_id id, long by);
+/* Whether there is an array of which a kernel is told so. */
+void opencl_set_has(struct launch *l, enum array_id id, bool has);
 
 /* The buffers, the struct, and what features bring, in the order of a kernel's parameters. *next: the first one behind
  * them, where a level that takes more has it. */

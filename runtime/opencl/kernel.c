@@ -32,13 +32,24 @@ static int step(const struct kernel *kernel, const struct step_args *args, void 
     return opencl_step_run(opencl_kernel_of(kernel), args, array, size, err);
 }
 
+static attn_status enqueue(const struct kernel *kernel, const struct run_rules *rules, const struct attn_run *shape,
+                           const void *on, struct attn_error *err)
+{
+    return opencl_enqueue_run(opencl_kernel_of(kernel), rules, shape, on, err);
+}
+
 static void keep(const struct kernel *kernel, struct cache *cache)
 {
     opencl_keep(opencl_kernel_of(kernel), cache);
 }
 
-static const struct kernel_functions functions = {
-    .workspace = workspace, .run = run, .run_in_place = run_in_place, .time = time_of, .step = step, .keep = keep};
+static const struct kernel_functions functions = {.workspace = workspace,
+                                                  .run = run,
+                                                  .run_in_place = run_in_place,
+                                                  .time = time_of,
+                                                  .step = step,
+                                                  .enqueue = enqueue,
+                                                  .keep = keep};
 
 static void release(struct kernel *kernel)
 {

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arrays/arrays.h"
 #include "templates/opencl/args.h"
 #include "templates/opencl/features.h"
 #include "backend/backend.h"
@@ -52,13 +53,8 @@ const struct opencl_device *opencl_target_device(const struct opencl_target *tar
 void *opencl_target_context(const struct opencl_target *target); /* cl_context */
 
 /* A kernel's source, and what must be known of it to launch it: a group of group[0] x group[1] items for tile_q queries of
- * one head. It takes six buffers and struct attn_cl_args by value; then the buffers of its features (two if packed), in the
- * order in which they stand here, and, with any feature, struct attn_cl_features by value. */
-struct opencl_features {
-    int bias; /* bytes of an element; 0: no bias */
-    bool mask, alibi, sink, packed, paged;
-    bool any; /* one of these, or a feature without a buffer */
-};
+ * one head. It takes the buffers of the arrays that any plan has and struct attn_cl_args by value; then those of its
+ * features, in the order of arrays/table.def, and, with any feature, struct attn_cl_features by value. */
 struct opencl_source {
     const char *name, *text;
     size_t size;
@@ -66,7 +62,8 @@ struct opencl_source {
     int group[2], tile_q;
     int head_dim, head_dim_v;
     int element, element_kv, element_o; /* bytes of an element of Q; of K and V; of O */
-    struct opencl_features features;
+    int element_of[ARRAYS];             /* of a feature's array that the kernel takes, the same; else 0 */
+    bool features;                      /* it has some, with a buffer or without */
     /* OPENCL_SM80: for NVIDIA's compute capability 8.0 and later. OPENCL_SM90: for 9.0 alone; as
      * templates/opencl/sm90.header.t says it takes tensor maps and memory for them, and a group walks the tiles or has one. */
     enum opencl_level { OPENCL_PORTABLE, OPENCL_SM80, OPENCL_SM90 } level;
@@ -127,17 +124,19 @@ int opencl_time(struct opencl_kernel *kernel, const struct attn_args *args, doub
 
 /* Enqueues on the caller's queue and returns. Pointers in args are not looked at; buffers and offsets are in `on`. */
 struct opencl_on {
-    void *queue;                      /* cl_command_queue of the target's context and device */
-    void *q, *k, *v, *o, *lse, *lens; /* cl_mem; lse and lens may be NULL, the others where nothing is in them */
-    void *bias, *mask, *slopes, *sinks, *q_starts, *kv_starts, *pages; /* of features; starts may be NULL */
-    int64_t q_at, k_at, v_at, o_at, lse_at, lens_at;                   /* offsets, in elements */
-    int64_t bias_at, mask_at, slopes_at, sinks_at, q_starts_at, kv_starts_at, pages_at;
+    void *queue;          /* cl_command_queue of the target's context and device */
+    void *buffer[ARRAYS]; /* cl_mem; NULL where nothing is in them, and of arrays that need not be there */
+    int64_t at[ARRAYS];   /* offsets, in elements */
     int waits;
     void *const *wait; /* cl_event */
     void **event;      /* cl_event that the caller releases; or NULL */
 };
 int opencl_enqueue(struct opencl_kernel *kernel, const struct attn_args *args, const struct opencl_on *on,
                    struct gen_error *err);
+
+/* attn_execute_cl, of a plan's kernel. */
+attn_status opencl_enqueue_run(struct opencl_kernel *kernel, const struct run_rules *rules,
+                               const struct attn_run *shape, const struct attn_cl_run *run, struct attn_error *err);
 
 /* A step apart: the struct of the kernel's kind, and buffers (cl_mem) in the order in which it takes them: A, B and C, or S
  * and P. It is put on the caller's queue; or run on host arrays of so many bytes, of which the last comes back. The event

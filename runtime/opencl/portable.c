@@ -6,25 +6,30 @@
 
 enum { MOST_GROUPS = 65535 }; /* along the second and third side: NVIDIA's limit */
 
+/* How far a sequence is from the next one in an array that is no tensor: 0 when all share it. */
+static long sequence_step(const struct launch *l, enum array_id id)
+{
+    const struct array *a = &arrays[id];
+    if (a->sides[0] != SIDE_BATCH && a->sides[0] != SIDE_STARTS)
+        return 0;
+    return a->cl_stride.in ? (long)array_number(array_in(a->cl_stride, &l->args, &l->features), 0) : 1;
+}
+
 /* The launch of at most MOST_GROUPS sequences from b on. */
 static struct launch piece_of(const struct opencl_kernel *k, const struct launch *l, long b)
 {
     struct launch p = *l;
     struct attn_cl_args *a = &p.args;
-    struct attn_cl_features *f = &p.features;
+    const struct attn_cl_features *f = &p.features;
     a->batch = a->batch - b < MOST_GROUPS ? a->batch - b : MOST_GROUPS;
-    a->lens_at += b;
-    f->q_starts_at += b;
-    f->kv_starts_at += b;
-    f->pages_at += b * f->page_stride;
-    f->bias_at += b * f->bias_stride[0];
-    f->mask_at += b * f->mask_stride[0];
+    for (enum array_id id = ARRAY_KV_LENS; id < ARRAYS; id++)
+        opencl_move(&p, id, b * sequence_step(l, id));
     if (!f->has_q_starts) { /* packed rows are found by their starts, and pages by their table */
         a->q_at += b * a->q_stride[0];
         a->o_at += b * a->o_stride[0];
         a->lse_at += b * a->heads * a->q_len;
     }
-    if (!f->has_kv_starts && !k->source.features.paged) {
+    if (!f->has_kv_starts && !opencl_takes(&k->source, ARRAY_BLOCK_TABLE)) {
         a->k_at += b * a->k_stride[0];
         a->v_at += b * a->v_stride[0];
     }

@@ -353,8 +353,7 @@ static int launch_empty(struct opencl_kernel *k, struct gen_error *err)
     const int64_t dim = k->source.head_dim, dim_v = k->source.head_dim_v;
     void *q = calloc((size_t)dim, (size_t)k->source.element), *o = calloc((size_t)dim_v, (size_t)k->source.element_o);
     const float none = 0;
-    const struct attn_features features = {
-        .window = {-1, -1}, .softcap = 1, .slopes = &none, .sinks = &none, .page_size = 1};
+    struct attn_features features = {.window = {-1, -1}, .softcap = 1, .page_size = 1};
     const struct attn_args args = {.size = sizeof args,
                                    .q = q,
                                    .o = o,
@@ -369,6 +368,9 @@ static int launch_empty(struct opencl_kernel *k, struct gen_error *err)
                                    .scale = 1,
                                    .parts = 1,
                                    .features = &features};
+    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
+        if (arrays[id].needed == WHERE_ROWS) /* of each head, and there is one */
+            array_set_pointer(&features, arrays[id].kernel.at, &none);
     int result = q && o ? opencl_run(k, &args, err) : out_of_memory(err);
     free(q);
     free(o);

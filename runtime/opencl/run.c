@@ -16,7 +16,7 @@ void opencl_slot_free(const struct opencl_api *api, struct opencl_slot *s)
 {
     if (!s)
         return;
-    for (int i = 0; i < ROOMS; i++)
+    for (int i = 0; i < ARRAYS; i++)
         if (s->room[i].memory)
             api->clReleaseMemObject(s->room[i].memory);
     if (s->maps)
@@ -99,7 +99,7 @@ static int need_queue(const struct opencl_kernel *k, struct opencl_slot *s, stru
 static int check_args(const struct opencl_kernel *k, const struct attn_args *a, struct gen_error *err)
 {
     bool ours = a->size == sizeof *a && (a->parts == 0 || a->parts == 1) && a->part == 0;
-    if (ours && (!k->source.features.any || a->features))
+    if (ours && (!k->source.features || a->features))
         return 0;
     snprintf(err->text, sizeof err->text,
              "%s: error: it refuses its arguments; expected struct attn_args of %zu bytes%s", k->name, sizeof *a,
@@ -191,19 +191,19 @@ int opencl_run_in_place(struct opencl_kernel *k, const struct attn_args *args, s
     int result = need_queue(k, s, err);
     if (result == 0)
         result = opencl_hosts(k, args, &st, err);
-    for (int i = 0; i < ROOMS && result == 0; i++)
+    for (enum array_id i = 0; i < ARRAYS && result == 0; i++)
         if (opencl_takes(&k->source, i))
-            result = own_memory(k, &st.host[i], i == ROOM_O || i == ROOM_LSE, &st.launch.buffer[i], err);
+            result = own_memory(k, &st.host[i], arrays[i].output, &st.launch.buffer[i], err);
     st.launch.queue = s->queue;
     if (result == 0)
         result = opencl_levels[k->source.level].launch(k, s, &st.launch, NULL, err);
     if (result == 0)
-        result = seen_by_host(k, s->queue, st.launch.buffer[ROOM_O], err);
+        result = seen_by_host(k, s->queue, st.launch.buffer[ARRAY_O], err);
     if (result == 0)
-        result = seen_by_host(k, s->queue, st.launch.buffer[ROOM_LSE], err);
+        result = seen_by_host(k, s->queue, st.launch.buffer[ARRAY_LSE], err);
     if (s->queue && api->clFinish(s->queue) != CL_SUCCESS && result == 0)
         result = opencl_failed(CL_OUT_OF_RESOURCES, k->name, err);
-    for (int i = 0; i < ROOMS; i++)
+    for (int i = 0; i < ARRAYS; i++)
         if (st.launch.buffer[i])
             api->clReleaseMemObject(st.launch.buffer[i]);
     if (result == 0)
@@ -323,34 +323,15 @@ int opencl_check_queue(const struct opencl_target *t, void *queue, struct gen_er
 /* The caller's buffers and where things begin in them, beside what the arguments say. */
 static struct launch launch_on(const struct opencl_kernel *k, const struct attn_args *args, const struct opencl_on *on)
 {
-    struct launch l = {.queue = on->queue,
-                       .buffer = {on->q, on->k, on->v, on->o, on->lse, on->lens, on->bias, on->mask, on->slopes,
-                                  on->sinks, on->q_starts, on->kv_starts, on->pages},
-                       .args = opencl_args(args),
-                       .features = opencl_features_of(k, args),
-                       .waits = (cl_uint)on->waits,
-                       .wait = (const cl_event *)on->wait};
-    l.args.q_at = on->q_at;
-    l.args.k_at = on->k_at;
-    l.args.v_at = on->v_at;
-    l.args.o_at = on->o_at;
-    l.args.lse_at = on->lse_at;
-    l.args.lens_at = on->lens_at;
-    l.args.has_lse = on->lse != NULL;
-    l.args.has_lens = on->lens != NULL;
-    l.features.bias_at = on->bias_at;
-    l.features.mask_at = on->mask_at;
-    l.features.slopes_at = on->slopes_at;
-    l.features.sinks_at = on->sinks_at;
-    l.features.pages_at = on->pages_at;
-    l.features.q_starts_at = on->q_starts_at;
-    l.features.kv_starts_at = on->kv_starts_at;
-    l.features.q_end_at = on->q_starts_at + args->batch;
-    l.features.has_q_starts = k->source.features.packed && on->q_starts;
-    l.features.has_kv_starts = k->source.features.packed && on->kv_starts;
-    for (int i = 0; i < ROOMS; i++) /* any buffer stands for one that is not looked at */
-        if (!l.buffer[i])
-            l.buffer[i] = i == ROOM_LSE ? on->o : on->q;
+    struct launch l = {.queue = on->queue, .waits = (cl_uint)on->waits, .wait = (const cl_event *)on->wait};
+    opencl_set_structs(k, args, &l);
+    l.features.q_end_at = on->at[ARRAY_Q_STARTS] + args->batch;
+    for (enum array_id id = 0; id < ARRAYS; id++) {
+        void *const any = id == ARRAY_LSE ? on->buffer[ARRAY_O] : on->buffer[ARRAY_Q]; /* where none is looked at */
+        opencl_move(&l, id, on->at[id]);
+        opencl_set_has(&l, id, opencl_takes(&k->source, id) && on->buffer[id]);
+        l.buffer[id] = on->buffer[id] ? on->buffer[id] : any;
+    }
     return l;
 }
 

@@ -8,39 +8,45 @@
 
 _Static_assert(sizeof(long) == 8 && sizeof(int) == 4, "struct attn_cl_args is laid out as OpenCL C does");
 
-struct attn_cl_args opencl_args(const struct attn_args *a)
+/* The strides of an array, which are long in OpenCL C. */
+static void set_strides(const struct attn_args *a, const struct array *of, struct launch *l)
 {
-    struct attn_cl_args c = {.batch = a->batch,
-                             .heads = a->heads,
-                             .kv_heads = a->kv_heads,
-                             .q_len = a->q_len,
-                             .kv_len = a->kv_len,
-                             .offset = a->offset,
-                             .bottom_right = a->bottom_right,
-                             .scale = a->scale};
-    for (int i = 0; i < 3; i++) {
-        c.q_stride[i] = a->q_stride[i];
-        c.k_stride[i] = a->k_stride[i];
-        c.v_stride[i] = a->v_stride[i];
-        c.o_stride[i] = a->o_stride[i];
+    const char *from = array_in(of->kernel_stride, a, a->features);
+    char *to = array_at(of->cl_stride, &l->args, &l->features);
+    for (size_t i = 0; i < of->cl_stride.size; i += sizeof(long)) {
+        long stride = (long)array_number(from, i);
+        memcpy(to + i, &stride, sizeof stride);
     }
-    return c;
 }
 
-struct attn_cl_features opencl_features_of(const struct opencl_kernel *k, const struct attn_args *a)
+void opencl_set_structs(const struct opencl_kernel *k, const struct attn_args *a, struct launch *out)
 {
-    const struct attn_features *f = a->features;
-    if (!k->source.features.any)
-        return (struct attn_cl_features){0};
-    struct attn_cl_features c = {.window = {f->window[0], f->window[1]},
-                                 .page_stride = f->page_stride,
-                                 .page_size = f->page_size,
-                                 .softcap = f->softcap};
-    for (int i = 0; i < SIDES; i++) {
-        c.bias_stride[i] = f->bias_stride[i];
-        c.mask_stride[i] = f->mask_stride[i];
+    const struct attn_features *f = k->source.features ? a->features : NULL;
+    out->args = (struct attn_cl_args){.batch = a->batch,
+                                      .heads = a->heads,
+                                      .kv_heads = a->kv_heads,
+                                      .q_len = a->q_len,
+                                      .kv_len = a->kv_len,
+                                      .offset = a->offset,
+                                      .bottom_right = a->bottom_right,
+                                      .scale = a->scale};
+    out->features = (struct attn_cl_features){.unused = 0};
+    if (f) {
+        out->features.window[0] = f->window[0];
+        out->features.window[1] = f->window[1];
+        out->features.page_size = f->page_size;
+        out->features.softcap = f->softcap;
     }
-    return c;
+    for (enum array_id id = 0; id < ARRAYS; id++)
+        if (arrays[id].cl_stride.in && (id < ARRAY_FEATURES || f))
+            set_strides(a, &arrays[id], out);
+}
+
+void opencl_set_has(struct launch *l, enum array_id id, bool has)
+{
+    const int number = has;
+    if (arrays[id].cl_has.in)
+        memcpy(array_at(arrays[id].cl_has, &l->args, &l->features), &number, sizeof number);
 }
 
 /* ---- which pages are needed ---- */
@@ -55,12 +61,12 @@ struct used_pages {
 
 static const int64_t *q_starts_of(const struct opencl_kernel *k, const struct attn_args *a)
 {
-    return k->source.features.packed ? a->features->q_starts : NULL;
+    return opencl_takes(&k->source, ARRAY_Q_STARTS) ? a->features->q_starts : NULL;
 }
 
 static const int64_t *kv_starts_of(const struct opencl_kernel *k, const struct attn_args *a)
 {
-    return k->source.features.packed ? a->features->kv_starts : NULL;
+    return opencl_takes(&k->source, ARRAY_Q_STARTS) ? a->features->kv_starts : NULL;
 }
 
 static int64_t keys_of(const struct opencl_kernel *k, const struct attn_args *a, int64_t b)
@@ -198,21 +204,23 @@ static struct host table(const struct attn_args *a, const void *data, const int6
     return t;
 }
 
+/* How many elements an array without strides has. */
+static int64_t elements_of(const struct attn_args *a, enum array_id id)
+{
+    enum array_side side = arrays[id].sides[0];
+    return side == SIDE_HEADS ? a->heads : side == SIDE_KV_HEADS ? a->kv_heads : a->batch + (side == SIDE_STARTS);
+}
+
+/* All but the block table, of which as much is there as is used. */
 static void feature_hosts(const struct opencl_kernel *k, const struct attn_args *a, struct host *host)
 {
-    const struct opencl_features *has = &k->source.features;
-    const struct attn_features *f = a->features;
-    if (has->bias)
-        host[ROOM_BIAS] = table(a, f->bias, f->bias_stride, has->bias);
-    if (has->mask)
-        host[ROOM_MASK] = table(a, f->mask, f->mask_stride, 1);
-    if (has->alibi)
-        host[ROOM_SLOPES] = vector(f->slopes, a->heads, sizeof *f->slopes);
-    if (has->sink)
-        host[ROOM_SINKS] = vector(f->sinks, a->heads, sizeof *f->sinks);
-    if (has->packed) {
-        host[ROOM_Q_STARTS] = vector(f->q_starts, a->batch + 1, sizeof *f->q_starts);
-        host[ROOM_KV_STARTS] = vector(f->kv_starts, a->batch + 1, sizeof *f->kv_starts);
+    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++) {
+        const void *data = array_pointer(a->features, arrays[id].kernel.at);
+        if (!opencl_takes(&k->source, id) || id == ARRAY_BLOCK_TABLE)
+            continue;
+        host[id] = array_sides(id) == SIDES ? table(a, data, array_in(arrays[id].kernel_stride, a, a->features),
+                                                    k->source.element_of[id])
+                                            : vector(data, elements_of(a, id), (size_t)k->source.element_of[id]);
     }
 }
 
@@ -223,7 +231,7 @@ int opencl_hosts(const struct opencl_kernel *k, const struct attn_args *a, struc
     struct host *host = out->host;
     int64_t q_batch = qs ? 1 : a->batch, q_rows = qs ? qs[a->batch] : a->q_len;
     int64_t kv_batch = ks ? 1 : a->batch, kv_rows = ks ? ks[a->batch] : a->kv_len;
-    if (s->features.paged) { /* all up to the last one in use */
+    if (opencl_takes(s, ARRAY_BLOCK_TABLE)) { /* all up to the last one in use */
         out->used = find_pages(k, a, err);
         if (!out->used)
             return -1;
@@ -235,22 +243,19 @@ int opencl_hosts(const struct opencl_kernel *k, const struct attn_args *a, struc
         for (int64_t b = 0; b < a->batch; b++)
             if (pages_of(k, a, b) > 0)
                 width = b * a->features->page_stride + pages_of(k, a, b);
-        host[ROOM_PAGES] = vector(a->features->pages, width, sizeof *a->features->pages);
+        host[ARRAY_BLOCK_TABLE] = vector(a->features->pages, width, sizeof *a->features->pages);
     }
-    host[ROOM_Q] = tensor(a->q, a->q_stride, q_batch, a->heads, q_rows, s->head_dim, s->element, NULL);
-    host[ROOM_K] = tensor(a->k, a->k_stride, kv_batch, a->kv_heads, kv_rows, s->head_dim, s->element_kv, lens);
-    host[ROOM_V] = tensor(a->v, a->v_stride, kv_batch, a->kv_heads, kv_rows, s->head_dim_v, s->element_kv, lens);
-    host[ROOM_O] = tensor(a->o, a->o_stride, q_batch, a->heads, q_rows, s->head_dim_v, s->element_o, NULL);
-    host[ROOM_LSE] = vector(a->lse, q_batch * a->heads * q_rows, sizeof *a->lse);
-    host[ROOM_LENS] = vector(a->kv_lens, a->batch, sizeof *a->kv_lens);
-    if (s->features.any)
+    host[ARRAY_Q] = tensor(a->q, a->q_stride, q_batch, a->heads, q_rows, s->head_dim, s->element, NULL);
+    host[ARRAY_K] = tensor(a->k, a->k_stride, kv_batch, a->kv_heads, kv_rows, s->head_dim, s->element_kv, lens);
+    host[ARRAY_V] = tensor(a->v, a->v_stride, kv_batch, a->kv_heads, kv_rows, s->head_dim_v, s->element_kv, lens);
+    host[ARRAY_O] = tensor(a->o, a->o_stride, q_batch, a->heads, q_rows, s->head_dim_v, s->element_o, NULL);
+    host[ARRAY_LSE] = vector(a->lse, q_batch * a->heads * q_rows, sizeof *a->lse);
+    host[ARRAY_KV_LENS] = vector(a->kv_lens, a->batch, sizeof *a->kv_lens);
+    if (s->features)
         feature_hosts(k, a, host);
-    out->launch.args = opencl_args(a);
-    out->launch.args.has_lse = a->lse != NULL;
-    out->launch.args.has_lens = a->kv_lens != NULL;
-    out->launch.features = opencl_features_of(k, a);
-    out->launch.features.has_q_starts = qs != NULL;
-    out->launch.features.has_kv_starts = ks != NULL;
+    opencl_set_structs(k, a, &out->launch);
+    for (enum array_id id = 0; id < ARRAYS; id++)
+        opencl_set_has(&out->launch, id, opencl_takes(s, id) && array_pointer(array_in(arrays[id].kernel, a, a->features), 0));
     out->launch.features.q_end_at = a->batch;
     return 0;
 }
@@ -319,7 +324,7 @@ static void copy_rows(const struct host *t, char *packed, bool to_host)
         }
 }
 
-static int need_room(const struct opencl_kernel *k, struct opencl_slot *s, int which, size_t size,
+static int need_room(const struct opencl_kernel *k, struct opencl_slot *s, enum array_id which, size_t size,
                      struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;
@@ -336,9 +341,8 @@ static int need_room(const struct opencl_kernel *k, struct opencl_slot *s, int w
                  (long long)k->target->device.largest_buffer, k->target->device.name);
         return -1;
     }
-    bool output = which == ROOM_O || which == ROOM_LSE;
-    cl_mem memory =
-        api->clCreateBuffer(k->target->context, output ? CL_MEM_WRITE_ONLY : CL_MEM_READ_ONLY, size, NULL, &code);
+    cl_mem memory = api->clCreateBuffer(
+        k->target->context, arrays[which].output ? CL_MEM_WRITE_ONLY : CL_MEM_READ_ONLY, size, NULL, &code);
     if (opencl_failed(code, "clCreateBuffer", err) != 0)
         return -1;
     *room = (struct opencl_room){memory, size};
@@ -346,7 +350,7 @@ static int need_room(const struct opencl_kernel *k, struct opencl_slot *s, int w
 }
 
 /* Through a mapping, which on a CPU is the buffer itself. */
-static int copy_mapped(const struct opencl_kernel *k, struct opencl_slot *s, int which, const struct host *t,
+static int copy_mapped(const struct opencl_kernel *k, struct opencl_slot *s, enum array_id which, const struct host *t,
                        size_t size, bool to_host, struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;
@@ -362,13 +366,13 @@ static int copy_mapped(const struct opencl_kernel *k, struct opencl_slot *s, int
 }
 
 /* Makes room and, unless it is an output, copies there. */
-static int upload(const struct opencl_kernel *k, struct opencl_slot *s, int which, const struct host *t,
+static int upload(const struct opencl_kernel *k, struct opencl_slot *s, enum array_id which, const struct host *t,
                   struct gen_error *err)
 {
     size_t size;
     if (host_size(t, &size, err) != 0 || need_room(k, s, which, size, err) != 0)
         return -1;
-    if (size == 0 || which == ROOM_O || which == ROOM_LSE)
+    if (size == 0 || arrays[which].output)
         return 0;
     if (!t->dense)
         return copy_mapped(k, s, which, t, size, false, err);
@@ -377,7 +381,7 @@ static int upload(const struct opencl_kernel *k, struct opencl_slot *s, int whic
                          "clEnqueueWriteBuffer", err);
 }
 
-static int download(const struct opencl_kernel *k, struct opencl_slot *s, int which, const struct host *t,
+static int download(const struct opencl_kernel *k, struct opencl_slot *s, enum array_id which, const struct host *t,
                     struct gen_error *err)
 {
     size_t size;
@@ -395,15 +399,15 @@ static int download(const struct opencl_kernel *k, struct opencl_slot *s, int wh
 int opencl_download(const struct opencl_kernel *k, struct opencl_slot *s, const struct staged *staged,
                     struct gen_error *err)
 {
-    int result = download(k, s, ROOM_O, &staged->host[ROOM_O], err);
-    return result == 0 ? download(k, s, ROOM_LSE, &staged->host[ROOM_LSE], err) : result;
+    int result = download(k, s, ARRAY_O, &staged->host[ARRAY_O], err);
+    return result == 0 ? download(k, s, ARRAY_LSE, &staged->host[ARRAY_LSE], err) : result;
 }
 
 /* On the device there are the pages in use alone, with the rows in use. */
 static void gather_pages(struct staged *st)
 {
     const struct used_pages *u = st->used;
-    for (int room = ROOM_K; room <= ROOM_V; room++) {
+    for (int room = ARRAY_K; room <= ARRAY_V; room++) {
         struct host *t = &st->host[room];
         t->count[0] = u->count;
         t->count[2] = u->most_rows;
@@ -412,33 +416,31 @@ static void gather_pages(struct staged *st)
         t->dense = false;
     }
     int64_t batch = st->launch.args.batch;
-    st->host[ROOM_PAGES] = vector(u->table, batch * u->width, sizeof *u->table);
+    st->host[ARRAY_BLOCK_TABLE] = vector(u->table, batch * u->width, sizeof *u->table);
     st->launch.features.page_stride = u->width;
 }
 
 int opencl_stage(const struct opencl_kernel *k, struct opencl_slot *s, const struct attn_args *a, struct staged *out,
                  struct gen_error *err)
 {
-    struct attn_cl_args *c = &out->launch.args;
     if (opencl_hosts(k, a, out, err) != 0)
         return -1;
     if (out->used)
         gather_pages(out);
-    for (int i = 0; i < ROOMS; i++) {
-        if (!opencl_takes(&k->source, i))
+    for (enum array_id id = 0; id < ARRAYS; id++) {
+        if (!opencl_takes(&k->source, id))
             continue;
-        if (upload(k, s, i, &out->host[i], err) != 0)
+        if (upload(k, s, id, &out->host[id], err) != 0)
             return -1;
-        out->launch.buffer[i] = s->room[i].memory;
+        out->launch.buffer[id] = s->room[id].memory;
+        if (array_sides(id) == SIDES) {
+            long *stride = array_at(arrays[id].cl_stride, &out->launch.args, &out->launch.features);
+            if (id < ARRAY_TENSORS)
+                device_strides(&out->host[id], stride, 3);
+            else
+                table_strides(&out->host[id], stride);
+        }
     }
-    device_strides(&out->host[ROOM_Q], c->q_stride, 3);
-    device_strides(&out->host[ROOM_K], c->k_stride, 3);
-    device_strides(&out->host[ROOM_V], c->v_stride, 3);
-    device_strides(&out->host[ROOM_O], c->o_stride, 3);
-    if (k->source.features.bias)
-        table_strides(&out->host[ROOM_BIAS], out->launch.features.bias_stride);
-    if (k->source.features.mask)
-        table_strides(&out->host[ROOM_MASK], out->launch.features.mask_stride);
     out->launch.queue = s->queue;
     return 0;
 }

@@ -22,7 +22,7 @@ static struct opencl_source source_of(const struct variant *v, const struct gen_
     const int32_t *f = v->field;
     const struct gen_launch *l = &text->launch;
     variant_encode(v, name);
-    return (struct opencl_source){
+    struct opencl_source s = {
         .name = name,
         .text = text->data,
         .size = text->size,
@@ -41,14 +41,11 @@ static struct opencl_source source_of(const struct variant *v, const struct gen_
         .element = (int)dtype_size((enum dtype)v->field[F_DTYPE]),
         .element_kv = (int)dtype_size(variant_dtype_kv(v)),
         .element_o = (int)dtype_size(variant_dtype_o(v)),
-        .features = {.bias = v->field[F_BIAS] ? (int)dtype_size(variant_dtype_bias(v)) : 0,
-                     .mask = v->field[F_MASK],
-                     .alibi = v->field[F_ALIBI],
-                     .sink = v->field[F_SINK],
-                     .packed = v->field[F_PACKED],
-                     .paged = v->field[F_PAGED],
-                     .any = variant_has_features(v)},
+        .features = variant_has_features(v),
     };
+    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
+        s.element_of[id] = array_of_variant(id, v) ? (int)array_element(id, v) : 0;
+    return s;
 }
 
 int opencl_variant_fits(const struct opencl_target *target, const struct variant *variant, const struct gen_text *text,

@@ -139,7 +139,7 @@ static double event_ms(struct worker *w, cl_event first, cl_event last)
 static double wall_batch(struct worker *w, const struct attn_args *args, int launches)
 {
     const struct opencl_on on = {
-        .queue = w->plain, .q = w->memory[0], .k = w->memory[1], .v = w->memory[2], .o = w->memory[3]};
+        .queue = w->plain, .buffer = {w->memory[0], w->memory[1], w->memory[2], w->memory[3]}};
     w->cl->api.clFinish(w->plain);
     const double start = timer_now();
     for (int i = 0; i < launches; i++)
@@ -156,10 +156,7 @@ static double time_batch(struct worker *w, const struct attn_args *args, int lau
     for (int i = 0; i < launches; i++) {
         cl_event *event = i == 0 ? &first : i == launches - 1 ? &last : NULL;
         const struct opencl_on on = {.queue = w->queue,
-                                     .q = w->memory[0],
-                                     .k = w->memory[1],
-                                     .v = w->memory[2],
-                                     .o = w->memory[3],
+                                     .buffer = {w->memory[0], w->memory[1], w->memory[2], w->memory[3]},
                                      .event = (void **)event};
         if (opencl_enqueue(opencl_kernel_of(&w->now->kernel), args, &on, &w->err) != 0)
             return -1;

@@ -145,16 +145,8 @@ static void run(const struct suite *s, const struct variant *v, const struct ker
     memcpy(a.q_stride, t[Q].stride, sizeof a.q_stride), memcpy(a.k_stride, t[K].stride, sizeof a.k_stride);
     memcpy(a.v_stride, t[V].stride, sizeof a.v_stride), memcpy(a.o_stride, t[O].stride, sizeof a.o_stride);
     const struct opencl_on on = {.queue = s->card.queue,
-                                 .q = m[Q],
-                                 .k = m[K],
-                                 .v = m[V],
-                                 .o = m[O],
-                                 .lse = m_lse,
-                                 .lens = m_keys,
-                                 .q_at = t[Q].at,
-                                 .k_at = t[K].at,
-                                 .v_at = t[V].at,
-                                 .o_at = t[O].at};
+                                 .buffer = {m[Q], m[K], m[V], m[O], m_lse, m_keys},
+                                 .at = {t[Q].at, t[K].at, t[V].at, t[O].at}};
     if (opencl_enqueue(opencl_kernel_of(kernel), &a, &on, &err) != 0)
         fail_msg("%s: %s", l->what, err.text);
     card_read(&s->card, m[O], t[O].data, (size_t)t[O].elements * sizeof *t[O].data);

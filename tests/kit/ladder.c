@@ -389,10 +389,7 @@ static int launch(struct climb *c, cl_event *first, cl_event *last, struct gen_e
         const struct attn_args args = args_of(&l->problem);
         cl_event *event = first ? first : last;
         const struct opencl_on on = {.queue = l->queue,
-                                     .q = l->buffer[Q],
-                                     .k = l->buffer[K],
-                                     .v = l->buffer[V],
-                                     .o = l->buffer[O],
+                                     .buffer = {l->buffer[Q], l->buffer[K], l->buffer[V], l->buffer[O]},
                                      .event = (void **)event};
         int result = opencl_enqueue(opencl_kernel_of(&c->kernel[0]), &args, &on, err);
         if (result == 0 && first && last) {

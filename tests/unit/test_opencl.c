@@ -467,37 +467,33 @@ static void run_theirs(const struct theirs *t, struct opencl_kernel *kernel)
     assert_int_equal(code, CL_SUCCESS);
     void *const waits[] = {wait};
     struct opencl_on on = {.queue = t->queue,
-                           .q_at = 3,
-                           .k_at = 5,
-                           .v_at = 0,
-                           .o_at = 7,
-                           .lse_at = 2,
-                           .lens_at = 1,
+                           .at = {[ARRAY_Q] = 3, [ARRAY_K] = 5, [ARRAY_O] = 7, [ARRAY_LSE] = 2, [ARRAY_KV_LENS] = 1},
                            .waits = 1,
                            .wait = waits,
                            .event = (void **)&done};
     struct gen_error err = {""};
-    on.q = buffer_of(t, a.q, rows * DIM * 4, 3 * 4);
-    on.k = buffer_of(t, a.k, keys * DIM * 4, 5 * 4);
-    on.v = buffer_of(t, a.v, keys * DIM_V * 4, 0);
-    on.o = buffer_of(t, a.o, rows * DIM_V * 4, 7 * 4);
-    on.lse = buffer_of(t, a.lse, rows * 4, 2 * 4);
-    on.lens = buffer_of(t, s->kv_lens, sizeof(int64_t) * 2, sizeof(int64_t));
+    on.buffer[ARRAY_Q] = buffer_of(t, a.q, rows * DIM * 4, 3 * 4);
+    on.buffer[ARRAY_K] = buffer_of(t, a.k, keys * DIM * 4, 5 * 4);
+    on.buffer[ARRAY_V] = buffer_of(t, a.v, keys * DIM_V * 4, 0);
+    on.buffer[ARRAY_O] = buffer_of(t, a.o, rows * DIM_V * 4, 7 * 4);
+    on.buffer[ARRAY_LSE] = buffer_of(t, a.lse, rows * 4, 2 * 4);
+    on.buffer[ARRAY_KV_LENS] = buffer_of(t, s->kv_lens, sizeof(int64_t) * 2, sizeof(int64_t));
     if (opencl_enqueue(kernel, &a, &on, &err) != 0)
         fail_msg("%s", err.text);
-    assert_int_equal(t->api->clEnqueueReadBuffer(t->queue, on.o, CL_TRUE, 7 * 4, rows * DIM_V * 4, a.o, 1, &done, NULL),
+    assert_int_equal(t->api->clEnqueueReadBuffer(t->queue, on.buffer[ARRAY_O], CL_TRUE, 7 * 4, rows * DIM_V * 4, a.o, 1,
+                                                 &done, NULL),
                      CL_SUCCESS);
-    assert_int_equal(t->api->clEnqueueReadBuffer(t->queue, on.lse, CL_TRUE, 2 * 4, rows * 4, a.lse, 0, NULL, NULL),
-                     CL_SUCCESS);
+    assert_int_equal(
+        t->api->clEnqueueReadBuffer(t->queue, on.buffer[ARRAY_LSE], CL_TRUE, 2 * 4, rows * 4, a.lse, 0, NULL, NULL),
+        CL_SUCCESS);
     t->api->clReleaseEvent(done);
     t->api->clReleaseEvent(wait);
     const struct opencl_target *target = opencl_kernel_target(kernel);
-    assert_int_equal(opencl_check_buffer(target, "o", on.o, rows * DIM_V * 4 + 7 * 4, &err), 0);
-    assert_int_equal(opencl_check_buffer(target, "o", on.o, rows * DIM_V * 4 + 7 * 4 + 1, &err), -1);
+    assert_int_equal(opencl_check_buffer(target, "o", on.buffer[ARRAY_O], rows * DIM_V * 4 + 7 * 4, &err), 0);
+    assert_int_equal(opencl_check_buffer(target, "o", on.buffer[ARRAY_O], rows * DIM_V * 4 + 7 * 4 + 1, &err), -1);
     assert_non_null(strstr(err.text, "expected at least"));
-    void *const buffers[] = {on.q, on.k, on.v, on.o, on.lse, on.lens};
-    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
-        t->api->clReleaseMemObject(buffers[i]);
+    for (int i = 0; i < ARRAY_FEATURES; i++)
+        t->api->clReleaseMemObject(on.buffer[i]);
 }
 
 static void test_their_context(void **state)

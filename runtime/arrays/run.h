@@ -1,14 +1,16 @@
-/* run.h - what a caller's struct attn_run means for a plan, for the files that execute it: run.c on the processor and
- * on host arrays, run_cl.c on the caller's own OpenCL buffers. read.c reads the run, features.c what it says of
- * features. What it is not: public. */
-#ifndef ATTNGEN_API_RUN_H
-#define ATTNGEN_API_RUN_H
+/* run.h - what a caller's struct attn_run means for a plan, for all that execute it: on the processor, on host arrays by
+ * way of a device, and on the caller's own buffers. sides.c knows where arrays lie, features.c what a run says of
+ * features, read.c reads all of it. What it is not: public. */
+#ifndef ATTNGEN_ARRAYS_RUN_H
+#define ATTNGEN_ARRAYS_RUN_H
+
+#include <stdint.h>
 
 #include "templates/c/features.h"
 #include "templates/c/args.h"
-#include "plan.h"
+#include "arrays.h"
 
-/* One of the four, as a caller gives it. */
+/* A tensor, as a caller gives it. */
 struct tensor {
     const char *name;
     const void *data;
@@ -18,12 +20,12 @@ struct tensor {
     int64_t element;   /* bytes of one */
     bool packed;       /* without strides [row, head, element]; else [batch, head, row, element] */
 };
-enum { Q, K, V, O, TENSORS };
 /* How many rows there are to a head of Q and O, and of K and V: without packing q_len and kv_len. */
 struct rows {
     int64_t q, kv;
 };
-void tensors_of(const struct attn_plan *plan, const struct attn_run *r, struct rows rows, struct tensor t[TENSORS]);
+void tensors_of(const struct run_rules *rules, const struct attn_run *r, struct rows rows,
+                struct tensor t[ARRAY_TENSORS]);
 bool is_empty(const struct tensor *t);
 /* Whether the steps along a side, each as long as the stride whatever its sign, leave room of what there is of it, which is
  * then less. */
@@ -32,44 +34,42 @@ bool takes_room(int64_t *room, int64_t extent, int64_t stride);
  * that are neighbours share elements. */
 attn_status check_strides(const struct tensor *t, bool output, int64_t stride[3], struct attn_error *err);
 
-/* Of a pointer that a feature brings: a tensor of up to four sides. */
+/* An array that is no tensor: up to four sides, the last ones as many as it has. */
 struct table {
-    const char *name, *feature;
     const void *data;
-    bool needed;       /* the plan has the feature, and something is read of it */
-    int64_t extent[4]; /* 1 where it has fewer sides */
-    int64_t stride[4]; /* in elements */
-    int64_t element;   /* bytes of one */
+    bool needed;                 /* the plan has the feature, and something is read of it */
+    int64_t extent[ARRAY_SIDES]; /* 1 where it has fewer sides */
+    int64_t stride[ARRAY_SIDES]; /* in elements */
+    int64_t element;             /* bytes of one */
 };
-enum { BIAS_TABLE, MASK_TABLE, SLOPES_TABLE, SINKS_TABLE, Q_STARTS_TABLE, KV_STARTS_TABLE, BLOCK_TABLE, TABLES };
-void tables_of(const struct attn_plan *plan, const struct attn_run *r, struct table t[TABLES]);
+void table_of(const struct run_rules *rules, const struct attn_run *r, enum array_id id, struct table *t);
 
-/* A copy of the caller's struct, as far as this library knows it. */
-attn_status copy_run(const struct attn_plan *plan, const struct attn_run *theirs, struct attn_run *r,
-                     struct attn_error *err);
+/* A copy of the caller's struct, as far as this library knows it. `owner` is what the rules are of, for NULLs. */
+attn_status copy_run(const void *owner, const struct attn_run *theirs, struct attn_run *r, struct attn_error *err);
 
 /* Checks all that needs no look at what pointers point to, and makes a kernel's arguments of it. Pointers are only
  * compared with NULL: where buffers stand for them, put those there. a->features is f, or NULL when the plan has none;
  * so f lives as long as a. */
-attn_status read_run(const struct attn_plan *plan, const struct attn_run *r, struct attn_args *a,
+attn_status read_run(const struct run_rules *rules, const struct attn_run *r, struct attn_args *a,
                      struct attn_features *f, struct attn_error *err);
 
 /* That each pointer is there that the plan's features need; before read_run, which takes what is missing for what is
  * not there yet. */
-attn_status check_presence(const struct attn_plan *plan, const struct attn_run *r, struct attn_error *err);
+attn_status check_presence(const struct run_rules *rules, const struct attn_run *r, struct attn_error *err);
+
+/* All that a run points to, on the host; after read_run. */
+attn_status check_memory(const struct run_rules *rules, const struct attn_run *r, struct attn_error *err);
 
 /* What offsets are clamped to, and windows with them, so that sums with an index do not overflow. */
 #define RUN_FAR ((int64_t)1 << 60)
 
-/* ---- between read.c and features.c ---- */
+/* ---- what features.c does for read.c ---- */
 
 /* The part of read_run that is about features; `offset` is what became of the run's. */
-attn_status read_features(const struct attn_plan *plan, const struct attn_run *r, int64_t offset,
+attn_status read_features(const struct run_rules *rules, const struct attn_run *r, int64_t offset,
                           struct attn_features *f, struct attn_error *err);
-/* What the features' pointers point to, on the host; *rows becomes the number of rows of each side. */
-attn_status check_features(const struct attn_plan *plan, const struct attn_run *r, struct rows *rows,
+/* What the features' pointers point to; *rows becomes the number of rows of each side. */
+attn_status check_features(const struct run_rules *rules, const struct attn_run *r, struct rows *rows,
                            struct attn_error *err);
-/* The same of all that a run points to. */
-attn_status check_memory(const struct attn_plan *plan, const struct attn_run *r, struct attn_error *err);
 
 #endif
