@@ -84,6 +84,12 @@ struct run_rules {
     bool has_features;                  /* kernels take struct attn_features */
     float scale;                        /* of runs that give none */
     int64_t element[ARRAYS];            /* bytes of one */
+    struct {
+        int64_t heads, width; /* elements of a row */
+        bool keys;            /* rows are keys, not queries */
+    } tensor[ARRAY_TENSORS];
+    int features; /* arrays of features that its plan has, in order */
+    enum array_id feature[ARRAYS];
 };
 void run_rules_of(const struct attn_problem *problem, struct run_rules *out);
 

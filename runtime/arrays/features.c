@@ -80,20 +80,23 @@ static attn_status check_numbers(const struct attn_problem *p, const struct attn
     return ATTN_OK;
 }
 
-/* That no index of it overflows when counted in bytes. */
-static attn_status check_reach(enum array_id id, const struct table *t, struct attn_error *err)
+/* That no index of it overflows when counted in bytes, where strides are the caller's. */
+static attn_status check_reach(const struct run_rules *rules, const struct attn_run *r, enum array_id id,
+                               struct attn_error *err)
 {
-    static const char *const sides[4] = {"batch", "head", "query", "key"};
-    int64_t room = INT64_MAX / t->element - 1;
-    for (int i = 0; i < 4; i++)
-        if (t->extent[i] == 0)
+    static const char *const sides[ARRAY_SIDES] = {"batch", "head", "query", "key"};
+    int64_t room = INT64_MAX / rules->element[id] - 1;
+    struct table t;
+    table_of(rules, r, id, &t);
+    for (int i = 0; i < ARRAY_SIDES; i++)
+        if (t.extent[i] == 0)
             return ATTN_OK;
-    for (int i = 0; i < 4; i++) {
-        if (takes_room(&room, t->extent[i], t->stride[i]))
+    for (int i = 0; i < ARRAY_SIDES; i++) {
+        if (takes_room(&room, t.extent[i], t.stride[i]))
             continue;
-        bool named = t->extent[0] > 1 || t->extent[1] > 1 || i < 2;
+        bool named = array_strides(id) > 1;
         return status_fail(err, ATTN_INVALID, "%s_stride%s%s is %lld; expected a tensor of less than 2^63 bytes",
-                           arrays[id].name, named ? " of " : "", named ? sides[i] : "", (long long)t->stride[i]);
+                           arrays[id].name, named ? " of " : "", named ? sides[i] : "", (long long)t.stride[i]);
     }
     return ATTN_OK;
 }
@@ -122,15 +125,13 @@ attn_status read_features(const struct run_rules *rules, const struct attn_run *
     if (status != ATTN_OK || !rules->has_features)
         return status;
     *f = (struct attn_features){.softcap = r->softcap, .page_size = r->page_size};
-    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS && status == ATTN_OK; id++) {
-        struct table t;
-        table_of(rules, r, id, &t);
-        if (t.needed)
-            status = check_reach(id, &t, err);
-        array_set_pointer(f, arrays[id].kernel.at, t.data);
-        if (arrays[id].kernel_stride.in)
-            memcpy((char *)f + arrays[id].kernel_stride.at, (const char *)r + arrays[id].stride.at,
-                   arrays[id].stride.size);
+    for (int i = 0; i < rules->features && status == ATTN_OK; i++) {
+        const struct array *a = &arrays[rules->feature[i]];
+        if (a->stride.in && is_needed(r, rules->feature[i]))
+            status = check_reach(rules, r, rules->feature[i], err);
+        array_set_pointer(f, a->kernel.at, array_pointer(r, a->run));
+        if (a->stride.in)
+            memcpy((char *)f + a->kernel_stride.at, (const char *)r + a->stride.at, a->stride.size);
     }
     read_window(r, offset, f->window);
     if (p->causal)
@@ -140,12 +141,11 @@ attn_status read_features(const struct run_rules *rules, const struct attn_run *
 
 attn_status check_presence(const struct run_rules *rules, const struct attn_run *r, struct attn_error *err)
 {
-    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++) {
-        struct table t;
-        table_of(rules, r, id, &t);
-        if (t.needed && !t.data)
-            return status_fail(err, ATTN_INVALID, "%s is NULL; expected the array, since the plan has %s",
-                               arrays[id].name, arrays[id].feature);
+    for (int i = 0; i < rules->features; i++) {
+        const struct array *a = &arrays[rules->feature[i]];
+        if (is_needed(r, rules->feature[i]) && !array_pointer(r, a->run))
+            return status_fail(err, ATTN_INVALID, "%s is NULL; expected the array, since the plan has %s", a->name,
+                               a->feature);
     }
     if (rules->problem->packed && r->batch > 0 && r->q_len > 0 && !r->q_starts && !r->kv_starts)
         return status_fail(err, ATTN_INVALID,
@@ -198,15 +198,15 @@ static attn_status check_pages(const struct attn_run *r, struct attn_error *err)
 attn_status check_features(const struct run_rules *rules, const struct attn_run *r, struct rows *rows,
                            struct attn_error *err)
 {
-    struct table t;
     attn_status status = ATTN_OK;
-    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS && status == ATTN_OK; id++) {
-        table_of(rules, r, id, &t);
-        if ((uintptr_t)t.data % (uintptr_t)t.element != 0)
+    for (int i = 0; i < rules->features && status == ATTN_OK; i++) {
+        enum array_id id = rules->feature[i];
+        const void *data = array_pointer(r, arrays[id].run);
+        if ((uintptr_t)data % (uintptr_t)rules->element[id] != 0)
             status = status_fail(err, ATTN_INVALID,
                                  "%s is at an address that is no multiple of %lld; expected whole elements",
-                                 arrays[id].name, (long long)t.element);
-        else if (t.needed && t.data == r->o)
+                                 arrays[id].name, (long long)rules->element[id]);
+        else if (data == r->o && is_needed(r, id))
             status = status_fail(err, ATTN_INVALID, "o is at the address of %s; expected memory that no input is in",
                                  arrays[id].name);
     }
@@ -214,8 +214,7 @@ attn_status check_features(const struct run_rules *rules, const struct attn_run 
         status = check_starts("q_starts", r->q_starts, r->batch, "q_len", r->q_len, &rows->q, err);
     if (status == ATTN_OK)
         status = check_starts("kv_starts", r->kv_starts, r->batch, "kv_len", r->kv_len, &rows->kv, err);
-    if (status != ATTN_OK)
-        return status;
-    table_of(rules, r, ARRAY_BLOCK_TABLE, &t);
-    return t.needed ? check_pages(r, err) : ATTN_OK;
+    if (status == ATTN_OK && rules->problem->paged && is_needed(r, ARRAY_BLOCK_TABLE))
+        status = check_pages(r, err);
+    return status;
 }

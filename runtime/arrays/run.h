@@ -34,13 +34,12 @@ bool takes_room(int64_t *room, int64_t extent, int64_t stride);
  * that are neighbours share elements. */
 attn_status check_strides(const struct tensor *t, bool output, int64_t stride[3], struct attn_error *err);
 
-/* An array that is no tensor: up to four sides, the last ones as many as it has. */
+/* Whether something is read of an array that the plan has, and that is no tensor. */
+bool is_needed(const struct attn_run *r, enum array_id id);
+/* Where it lies: up to four sides, the last ones as many as it has. */
 struct table {
-    const void *data;
-    bool needed;                 /* the plan has the feature, and something is read of it */
     int64_t extent[ARRAY_SIDES]; /* 1 where it has fewer sides */
     int64_t stride[ARRAY_SIDES]; /* in elements */
-    int64_t element;             /* bytes of one */
 };
 void table_of(const struct run_rules *rules, const struct attn_run *r, enum array_id id, struct table *t);
 

@@ -12,10 +12,18 @@ void run_rules_of(const struct attn_problem *p, struct run_rules *out)
         .problem = p, .has_features = p->window || p->softcap, .scale = (float)(1 / sqrt(p->head_dim))};
     variant_set_dtypes(&v, (enum dtype)p->dtype, (enum dtype)p->kv_dtype, (enum dtype)p->o_dtype);
     arrays_set_fields(p, &v);
-    for (enum array_id id = 0; id < ARRAYS; id++) {
+    for (enum array_id id = 0; id < ARRAYS; id++)
         out->element[id] = array_element(id, &v);
-        out->has_features |= id >= ARRAY_FEATURES && array_of_problem(id, p);
+    for (enum array_id id = 0; id < ARRAY_TENSORS; id++) {
+        const enum array_side *side = arrays[id].sides;
+        out->tensor[id].heads = side[1] == SIDE_HEADS ? p->heads : p->kv_heads;
+        out->tensor[id].width = side[3] == SIDE_DIM ? p->head_dim : p->head_dim_v;
+        out->tensor[id].keys = side[2] == SIDE_KEYS;
     }
+    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
+        if (array_of_problem(id, p))
+            out->feature[out->features++] = id;
+    out->has_features |= out->features > 0;
 }
 
 /* ---- tensors ---- */
@@ -24,15 +32,14 @@ void run_rules_of(const struct attn_problem *p, struct run_rules *out)
 static void set_tensor(const struct run_rules *rules, const struct attn_run *r, enum array_id id, int64_t rows,
                        bool packed, struct tensor *t)
 {
-    const struct attn_problem *p = rules->problem;
     const struct array *a = &arrays[id];
     t->name = a->name;
     t->data = array_pointer(r, a->run);
     t->stride = (const int64_t *)(const void *)((const char *)r + a->stride.at);
     t->extent[0] = packed ? 1 : r->batch;
-    t->extent[1] = a->sides[1] == SIDE_HEADS ? p->heads : p->kv_heads;
+    t->extent[1] = rules->tensor[id].heads;
     t->extent[2] = rows;
-    t->width = a->sides[3] == SIDE_DIM ? p->head_dim : p->head_dim_v;
+    t->width = rules->tensor[id].width;
     t->element = rules->element[id];
     t->packed = packed;
 }
@@ -52,7 +59,7 @@ void tensors_of(const struct run_rules *rules, const struct attn_run *r, struct 
     bool none = !r->q_starts && !r->kv_starts; /* yet; both sides may be packed then */
     bool q_packed = p->packed && (r->q_starts || none), kv_packed = p->packed && (r->kv_starts || none);
     for (enum array_id id = 0; id < ARRAY_TENSORS; id++) {
-        bool keys = arrays[id].sides[2] == SIDE_KEYS;
+        bool keys = rules->tensor[id].keys;
         set_tensor(rules, r, id, keys ? rows.kv : rows.q, keys ? kv_packed : q_packed, &t[id]);
         if (keys && p->paged)
             set_pages(r, &t[id]);
@@ -132,11 +139,11 @@ static int64_t extent_of(const struct run_rules *rules, const struct attn_run *r
     return 1;
 }
 
-static bool is_needed(const struct run_rules *rules, const struct attn_run *r, enum array_id id)
+bool is_needed(const struct attn_run *r, enum array_id id)
 {
     bool rows = r->batch > 0 && r->q_len > 0, scores = rows && r->kv_len > 0; /* there are some */
     enum array_needed needed = arrays[id].needed;
-    return array_of_problem(id, rules->problem) && (needed == WHERE_ROWS ? rows : needed == WHERE_SCORES && scores);
+    return needed == WHERE_ROWS ? rows : needed == WHERE_SCORES && scores;
 }
 
 /* Sides without a stride of the caller's are contiguous, which is one side of stride 1 here: no array has more. */
@@ -144,9 +151,6 @@ void table_of(const struct run_rules *rules, const struct attn_run *r, enum arra
 {
     const struct array *a = &arrays[id];
     const int sides = array_sides(id), strides = array_strides(id), missing = ARRAY_SIDES - sides;
-    t->data = array_pointer(r, a->run);
-    t->needed = is_needed(rules, r, id);
-    t->element = rules->element[id];
     for (int i = 0; i < ARRAY_SIDES; i++) {
         int side = i - missing;
         t->extent[i] = side < 0 ? 1 : extent_of(rules, r, a->sides[side]);

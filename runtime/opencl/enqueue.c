@@ -118,9 +118,10 @@ static int all_held(const struct run_rules *rules, const struct attn_run *r, con
                          rules->element[ARRAY_LSE], 0, NULL, NULL);
     for (enum array_id id = ARRAY_KV_LENS; id < ARRAYS; id++) {
         struct table more;
+        if (!array_pointer(c, arrays[id].cl))
+            continue; /* where that may be, as check_presence has found */
         table_of(rules, r, id, &more);
-        if (more.data) /* the buffer; without one where that may be, as check_presence has found */
-            held[n++] = hold(c, id, 1, more.element, ARRAY_SIDES, more.extent, more.stride);
+        held[n++] = hold(c, id, 1, rules->element[id], ARRAY_SIDES, more.extent, more.stride);
     }
     return n;
 }
