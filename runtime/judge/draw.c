@@ -48,7 +48,7 @@ static int64_t draw_bound(struct chance *c, int64_t kv_len)
     }
 }
 
-static void *keep(struct drawn *d, enum drawn_list list, int64_t count, size_t element)
+static void *keep(struct drawn *d, enum array_id list, int64_t count, size_t element)
 {
     size_t size = (size_t)count * element;
     d->list[list].data = malloc(size ? size : 1);
@@ -58,33 +58,36 @@ static void *keep(struct drawn *d, enum drawn_list list, int64_t count, size_t e
 
 /* ---- lists ---- */
 
-static int draw_slopes(const struct draw *w, struct chance *c, struct drawn *d)
+static float draw_slope(const struct draw *w, struct chance *c, int64_t h)
 {
-    float *slopes = keep(d, DRAWN_SLOPES, w->heads, sizeof *slopes);
-    for (int64_t h = 0; slopes && h < w->heads; h++) {
-        slopes[h] = exp2f(-8.0f * (float)(h + 1) / (float)w->heads);
-        if (!w->typical && one_in(c, 4))
-            slopes[h] = one_in(c, 2) ? 0 : 0.5f * random_normal(&c->state);
-    }
-    return slopes ? 0 : -1;
+    float slope = exp2f(-8.0f * (float)(h + 1) / (float)w->heads);
+    if (!w->typical && one_in(c, 4))
+        slope = one_in(c, 2) ? 0 : 0.5f * random_normal(&c->state);
+    return slope;
 }
 
 /* Some so large that nothing is left of the rest, some so small that they change nothing. */
-static int draw_sinks(const struct draw *w, struct chance *c, struct drawn *d)
+static float draw_logit(const struct draw *w, struct chance *c)
 {
-    float *sinks = keep(d, DRAWN_SINKS, w->heads, sizeof *sinks);
-    for (int64_t h = 0; sinks && h < w->heads; h++) {
-        sinks[h] = 2 * random_normal(&c->state);
-        if (!w->typical && one_in(c, 4))
-            sinks[h] = (one_in(c, 2) ? 100.0f : -100.0f) + sinks[h];
-        if (w->sink != 0)
-            sinks[h] = w->sink;
+    float logit = 2 * random_normal(&c->state);
+    if (!w->typical && one_in(c, 4))
+        logit += one_in(c, 2) ? 100.0f : -100.0f;
+    return logit;
+}
+
+static int draw_heads(const struct draw *w, struct chance *c, enum array_id id, struct drawn *d)
+{
+    float *number = keep(d, id, w->heads, sizeof *number);
+    for (int64_t h = 0; number && h < w->heads; h++) {
+        number[h] = arrays[id].random == RANDOM_SLOPES ? draw_slope(w, c, h) : draw_logit(w, c);
+        if (id == ARRAY_SINKS && w->sink != 0)
+            number[h] = w->sink;
     }
-    return sinks ? 0 : -1;
+    return number ? 0 : -1;
 }
 
 /* Lengths of which one is `most`, one in four is 0 and the others are any. */
-static int draw_starts(const struct draw *w, int64_t most, struct chance *c, struct drawn *d, enum drawn_list list)
+static int draw_starts(const struct draw *w, int64_t most, struct chance *c, struct drawn *d, enum array_id list)
 {
     int64_t *starts = keep(d, list, w->batch + 1, sizeof *starts), longest = w->batch > 0 ? below(c, w->batch) : 0;
     if (!starts)
@@ -103,14 +106,14 @@ static int draw_packed(const struct variant *v, const struct draw *w, struct cha
     bool no_q = !w->typical && !v->field[F_PAGED] && one_in(c, 4), no_kv = !w->typical && !no_q && one_in(c, 4);
     int result = 0;
     if (!no_q) {
-        result = draw_starts(w, w->q_len, c, d, DRAWN_Q_STARTS);
-        const int64_t *starts = d->list[DRAWN_Q_STARTS].data;
+        result = draw_starts(w, w->q_len, c, d, ARRAY_Q_STARTS);
+        const int64_t *starts = d->list[ARRAY_Q_STARTS].data;
         d->q_count[0] = 1;
         d->q_count[2] = result == 0 ? starts[w->batch] : 0;
     }
     if (!no_kv && !v->field[F_PAGED] && result == 0) {
-        result = draw_starts(w, w->kv_len, c, d, DRAWN_KV_STARTS);
-        const int64_t *starts = d->list[DRAWN_KV_STARTS].data;
+        result = draw_starts(w, w->kv_len, c, d, ARRAY_KV_STARTS);
+        const int64_t *starts = d->list[ARRAY_KV_STARTS].data;
         d->kv_count[0] = 1;
         d->kv_count[2] = result == 0 ? starts[w->batch] : 0;
     }
@@ -142,7 +145,7 @@ static int draw_pages(const struct draw *w, struct chance *c, struct drawn *d)
     const int64_t stride = most + (w->typical ? 0 : below(c, 3)),
                   count = w->batch * most + (w->typical ? 0 : 1 + below(c, 3));
     int32_t *order = malloc((size_t)(count + 1) * sizeof *order);
-    int32_t *pages = keep(d, DRAWN_PAGES, w->batch * stride, sizeof *pages);
+    int32_t *pages = keep(d, ARRAY_BLOCK_TABLE, w->batch * stride, sizeof *pages);
     int64_t used = 0;
     if (!order || !pages) {
         free(order);
@@ -196,16 +199,10 @@ static void put_table(const struct drawn_table *t, const int64_t stride[3], int6
     out[t->transposed ? 2 : 3] = t->step;
 }
 
-void drawn_put_bias(struct drawn *d, const void *at, const int64_t stride[3])
+void drawn_put_table(struct drawn *d, enum array_id id, const void *at, const int64_t stride[3])
 {
-    d->f.bias = at;
-    put_table(&d->bias, stride, d->f.bias_stride);
-}
-
-void drawn_put_mask(struct drawn *d, const void *at, const int64_t stride[3])
-{
-    d->f.mask = at;
-    put_table(&d->mask, stride, d->f.mask_stride);
+    array_set_pointer(&d->f, arrays[id].kernel.at, at);
+    put_table(&d->table[id], stride, (int64_t *)(void *)((char *)&d->f + arrays[id].kernel_stride.at));
 }
 
 struct element {
@@ -235,33 +232,37 @@ static int64_t at_of(const int64_t stride[4], const struct element *e, int64_t *
     return *row + e->j * stride[3];
 }
 
-static void fill_element(const struct drawn *d, enum dtype bias, const struct element *e)
+static void fill_bias(const struct drawn *d, enum dtype type, const struct element *e)
 {
-    int64_t row, at;
-    if (d->bias.row) {
-        at = at_of(d->f.bias_stride, e, &row);
-        uint64_t state = mix(d->seed, at, 6);
-        bool masked = is_masked(d, at, row, e);
-        dtype_store(bias, (void *)(uintptr_t)d->f.bias, at, masked ? -INFINITY : 2 * random_normal(&state));
-    }
-    if (d->mask.row) {
-        at = at_of(d->f.mask_stride, e, &row);
-        ((uint8_t *)(uintptr_t)d->f.mask)[at] = !is_masked(d, ~at, ~row, e);
-    }
+    int64_t row, at = at_of(d->f.bias_stride, e, &row);
+    uint64_t state = mix(d->seed, at, 6);
+    bool masked = is_masked(d, at, row, e);
+    dtype_store(type, (void *)(uintptr_t)d->f.bias, at, masked ? -INFINITY : 2 * random_normal(&state));
+}
+
+static void fill_mask(const struct drawn *d, const struct element *e)
+{
+    int64_t row, at = at_of(d->f.mask_stride, e, &row);
+    ((uint8_t *)(uintptr_t)d->f.mask)[at] = !is_masked(d, ~at, ~row, e);
 }
 
 void drawn_fill(const struct drawn *d, const struct variant *v, const struct attn_args *args)
 {
-    int64_t heads = d->bias.count[1] > 1 || d->mask.count[1] > 1 ? args->heads : args->heads > 0;
-    enum dtype bias = variant_dtype_bias(v);
-    if (!d->bias.row && !d->mask.row)
+    const struct drawn_table *bias = &d->table[ARRAY_BIAS], *mask = &d->table[ARRAY_MASK];
+    int64_t heads = bias->count[1] > 1 || mask->count[1] > 1 ? args->heads : args->heads > 0;
+    if (!bias->row && !mask->row)
         return;
     for (int64_t b = 0; b < args->batch; b++)
         for (int64_t h = 0; h < heads; h++)
             for (int64_t i = 0; i < reference_queries(v, args, b); i++) {
                 struct keys keys = reference_keys(v, args, b, i);
-                for (int64_t j = keys.from; j < keys.to; j++)
-                    fill_element(d, bias, &(struct element){b, h, i, j, args->kv_len});
+                for (int64_t j = keys.from; j < keys.to; j++) {
+                    const struct element e = {b, h, i, j, args->kv_len};
+                    if (bias->row)
+                        fill_bias(d, variant_dtype_bias(v), &e);
+                    if (mask->row)
+                        fill_mask(d, &e);
+                }
             }
 }
 
@@ -284,14 +285,13 @@ int draw_features(const struct variant *v, const struct draw *w, uint64_t seed, 
     }
     if (v->field[F_SOFTCAP])
         out->f.softcap = w->softcap != 0 ? w->softcap : w->typical ? 50 : caps[below(&c, sizeof caps / sizeof *caps)];
-    if (v->field[F_BIAS])
-        draw_table(w, &c, &out->bias);
-    if (v->field[F_MASK])
-        draw_table(w, &c, &out->mask);
-    if (v->field[F_ALIBI])
-        result |= draw_slopes(w, &c, out);
-    if (v->field[F_SINK])
-        result |= draw_sinks(w, &c, out);
+    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++) {
+        enum array_random random = array_of_variant(id, v) ? arrays[id].random : NO_RANDOM;
+        if (random == RANDOM_BIAS || random == RANDOM_MASK)
+            draw_table(w, &c, &out->table[id]);
+        else if (random != NO_RANDOM)
+            result |= draw_heads(w, &c, id, out);
+    }
     if (v->field[F_PACKED])
         result |= draw_packed(v, w, &c, out);
     if (v->field[F_PAGED])
@@ -305,25 +305,17 @@ void drawn_free(struct drawn *d)
 {
     if (!d)
         return;
-    for (int i = 0; i < DRAWN_LISTS; i++) {
+    for (int i = 0; i < ARRAYS; i++) {
         free(d->list[i].data);
         d->list[i].data = NULL;
         d->list[i].size = 0;
     }
 }
 
-void drawn_put(struct drawn *d, enum drawn_list list, void *at)
+void drawn_put(struct drawn *d, enum array_id id, void *at)
 {
-    size_t size = d->list[list].size;
+    size_t size = d->list[id].size;
     if (size)
-        memcpy(at, d->list[list].data, size);
-    const void *there = size ? at : NULL;
-    switch (list) {
-    case DRAWN_SLOPES: d->f.slopes = there; return;
-    case DRAWN_SINKS: d->f.sinks = there; return;
-    case DRAWN_Q_STARTS: d->f.q_starts = there; return;
-    case DRAWN_KV_STARTS: d->f.kv_starts = there; return;
-    case DRAWN_PAGES: d->f.pages = there; return;
-    case DRAWN_LISTS: return;
-    }
+        memcpy(at, d->list[id].data, size);
+    array_set_pointer(&d->f, arrays[id].kernel.at, size ? at : NULL);
 }

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gen/fields.h"
+#include "arrays/arrays.h"
 #include "templates/c/features.h"
 #include "templates/c/args.h"
 
@@ -41,14 +41,13 @@ struct drawn_table {
     bool transposed;
 };
 
-enum drawn_list { DRAWN_SLOPES, DRAWN_SINKS, DRAWN_Q_STARTS, DRAWN_KV_STARTS, DRAWN_PAGES, DRAWN_LISTS };
 struct drawn {
-    struct attn_features f;        /* numbers; pointers and strides come by drawn_put and drawn_put_table */
-    struct drawn_table bias, mask; /* all 0: there is none */
+    struct attn_features f;           /* numbers; pointers and strides come by drawn_put and drawn_put_table */
+    struct drawn_table table[ARRAYS]; /* of scores: biases and masks; all 0: there is none */
     struct {
         size_t size; /* bytes; 0: the feature has none */
         void *data;  /* its own copy */
-    } list[DRAWN_LISTS];
+    } list[ARRAYS];  /* the features' other arrays */
     int64_t q_count[3],
         kv_count[3]; /* sides of Q and O, and of K and V, as they lie in memory: batch or page, head, row */
     enum draw_masked masked;
@@ -60,11 +59,10 @@ int draw_features(const struct variant *v, const struct draw *draw, uint64_t see
 void drawn_free(struct drawn *d); /* NULL is allowed */
 
 /* The list's bytes go to `at`, which may be NULL for one of size 0, and f points there. */
-void drawn_put(struct drawn *d, enum drawn_list list, void *at);
+void drawn_put(struct drawn *d, enum array_id id, void *at);
 
 /* f points at a table whose runs have those strides; 0 takes the place of those along a side of 1. */
-void drawn_put_bias(struct drawn *d, const void *at, const int64_t stride[3]);
-void drawn_put_mask(struct drawn *d, const void *at, const int64_t stride[3]);
+void drawn_put_table(struct drawn *d, enum array_id id, const void *at, const int64_t stride[3]);
 
 /* Writes bias and mask where f points, wherever a query sees a key; what stands elsewhere stays. args has these features
  * and all lengths. */

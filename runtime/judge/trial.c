@@ -16,7 +16,7 @@ struct trial {
     struct trial_shape shape;
     struct attn_args args;
     struct drawn drawn;
-    struct fenced q, k, val, o, lse, lens, bias, mask, list[DRAWN_LISTS];
+    struct fenced at[ARRAYS];
     int64_t keys[BATCH_MAX];
 };
 
@@ -48,7 +48,7 @@ static uint64_t trial_bits(const struct trial *t, int64_t first_b)
         for (int64_t h = 0; h < a->heads; h++)
             for (int64_t i = 0; i < reference_queries(&t->v, a, b); i++) {
                 int64_t at = reference_query_at(&t->v, a, a->o_stride, b, h, i);
-                hash = hash_bytes(hash, (const char *)a->o + at * t->o.element, t->o.row);
+                hash = hash_bytes(hash, (const char *)a->o + at * t->at[ARRAY_O].element, t->at[ARRAY_O].row);
                 if (a->lse)
                     hash = hash_bytes(hash, (const char *)&a->lse[reference_lse_at(&t->v, a, b, h, i)], sizeof *a->lse);
             }
@@ -58,9 +58,9 @@ static uint64_t trial_bits(const struct trial *t, int64_t first_b)
 /* ---- memory ---- */
 
 static int map_tensor(struct fenced *t, const struct trial_shape *s, const int64_t count[3], int64_t length,
-                      size_t element)
+                      int64_t element)
 {
-    return fenced_map(t, s->layout, s->shifted, s->front, count, length, (int64_t)element);
+    return fenced_map(t, s->layout, s->shifted, s->front, count, length, element);
 }
 
 /* A list, which has no layout and is aligned. */
@@ -75,19 +75,20 @@ static int map_all(struct trial *t)
     const struct trial_shape *s = &t->shape;
     const struct variant *v = &t->v;
     const struct drawn *d = &t->drawn;
-    size_t kv = dtype_size(variant_dtype_kv(v)),
-           bias = v->field[F_BIAS] ? dtype_size(variant_dtype_bias(v)) : 1;
-    int64_t dim = variant_head_dim(v), dim_v = variant_head_dim_v(v);
-    int result = map_tensor(&t->q, s, d->q_count, dim, dtype_size((enum dtype)v->field[F_DTYPE]));
-    result |= map_tensor(&t->k, s, d->kv_count, dim, kv);
-    result |= map_tensor(&t->val, s, d->kv_count, dim_v, kv);
-    result |= map_tensor(&t->o, s, d->q_count, dim_v, dtype_size(variant_dtype_o(v)));
-    result |= map_tensor(&t->bias, s, d->bias.count, d->bias.row, bias);
-    result |= map_tensor(&t->mask, s, d->mask.count, d->mask.row, 1);
-    result |= fenced_map(&t->lse, TRIAL_BHSD, s->shifted, s->front, d->q_count, 1, sizeof(float));
-    result |= map_list(&t->lens, s, (size_t)s->batch * sizeof(int64_t));
-    for (int i = 0; i < DRAWN_LISTS; i++)
-        result |= map_list(&t->list[i], s, d->list[i].size);
+    int result = 0;
+    for (enum array_id id = 0; id < ARRAYS; id++) {
+        const enum array_side *side = arrays[id].sides;
+        const int64_t element = array_element(id, v);
+        if (id < ARRAY_TENSORS)
+            result |= map_tensor(&t->at[id], s, side[2] == SIDE_QUERIES ? d->q_count : d->kv_count,
+                                 side[3] == SIDE_DIM ? variant_head_dim(v) : variant_head_dim_v(v), element);
+        else if (d->table[id].row)
+            result |= map_tensor(&t->at[id], s, d->table[id].count, d->table[id].row, element);
+        else if (id == ARRAY_LSE)
+            result |= fenced_map(&t->at[id], TRIAL_BHSD, s->shifted, s->front, d->q_count, 1, element);
+        else
+            result |= map_list(&t->at[id], s, id == ARRAY_KV_LENS ? (size_t)(s->batch * element) : d->list[id].size);
+    }
     return result;
 }
 
@@ -102,13 +103,12 @@ static void choose_lens(struct trial *t)
 static void put_features(struct trial *t)
 {
     struct drawn *d = &t->drawn;
-    for (int i = 0; i < DRAWN_LISTS; i++)
-        drawn_put(d, (enum drawn_list)i, t->list[i].base);
-    if (d->bias.row)
-        drawn_put_bias(d, t->bias.base, t->bias.stride);
-    if (d->mask.row)
-        drawn_put_mask(d, t->mask.base, t->mask.stride);
-    memcpy(t->lens.base, t->keys, (size_t)t->shape.batch * sizeof *t->keys);
+    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
+        if (d->table[id].row)
+            drawn_put_table(d, id, t->at[id].base, t->at[id].stride);
+        else
+            drawn_put(d, id, t->at[id].base);
+    memcpy(t->at[ARRAY_KV_LENS].base, t->keys, (size_t)t->shape.batch * sizeof *t->keys);
 }
 
 static void set_args(struct trial *t)
@@ -117,26 +117,26 @@ static void set_args(struct trial *t)
     float scale = s->scale != 0 ? s->scale : 1 / sqrtf((float)variant_head_dim(&t->v));
     bool lens = s->mixed_lens && !t->drawn.f.kv_starts;
     t->args = (struct attn_args){.size = sizeof t->args,
-                                 .q = t->q.base,
-                                 .k = t->k.base,
-                                 .v = t->val.base,
-                                 .o = t->o.base,
-                                 .lse = s->no_lse ? NULL : (float *)(void *)t->lse.base,
+                                 .q = t->at[ARRAY_Q].base,
+                                 .k = t->at[ARRAY_K].base,
+                                 .v = t->at[ARRAY_V].base,
+                                 .o = t->at[ARRAY_O].base,
+                                 .lse = s->no_lse ? NULL : (float *)(void *)t->at[ARRAY_LSE].base,
                                  .batch = s->batch,
                                  .heads = s->heads,
                                  .kv_heads = s->kv_heads,
                                  .q_len = s->q_len,
                                  .kv_len = s->kv_len,
                                  .offset = s->offset,
-                                 .kv_lens = lens ? (const int64_t *)(void *)t->lens.base : NULL,
+                                 .kv_lens = lens ? (const int64_t *)(void *)t->at[ARRAY_KV_LENS].base : NULL,
                                  .bottom_right = !s->top_left,
                                  .scale = scale,
                                  .parts = 1,
                                  .features = variant_has_features(&t->v) ? &t->drawn.f : NULL};
-    memcpy(t->args.q_stride, t->q.stride, sizeof t->q.stride);
-    memcpy(t->args.k_stride, t->k.stride, sizeof t->k.stride);
-    memcpy(t->args.v_stride, t->val.stride, sizeof t->val.stride);
-    memcpy(t->args.o_stride, t->o.stride, sizeof t->o.stride);
+    memcpy(t->args.q_stride, t->at[ARRAY_Q].stride, sizeof t->at[ARRAY_Q].stride);
+    memcpy(t->args.k_stride, t->at[ARRAY_K].stride, sizeof t->at[ARRAY_K].stride);
+    memcpy(t->args.v_stride, t->at[ARRAY_V].stride, sizeof t->at[ARRAY_V].stride);
+    memcpy(t->args.o_stride, t->at[ARRAY_O].stride, sizeof t->at[ARRAY_O].stride);
     if (s->v_in_k && variant_head_dim_v(&t->v) <= variant_head_dim(&t->v)) {
         t->args.v = t->args.k;
         memcpy(t->args.v_stride, t->args.k_stride, sizeof t->args.k_stride);
@@ -174,12 +174,12 @@ static int fill_sequence(const struct trial *t, int64_t b, uint64_t seed)
     int result = 0;
     for (int64_t h = 0; h < a->heads; h++)
         for (int64_t i = 0; i < reference_queries(v, a, b); i++)
-            result |= fill_row(t, &t->q, reference_query_at(v, a, a->q_stride, b, h, i), q, seed);
+            result |= fill_row(t, &t->at[ARRAY_Q], reference_query_at(v, a, a->q_stride, b, h, i), q, seed);
     for (int64_t h = 0; h < a->kv_heads; h++)
         for (int64_t j = 0; j < reference_length(v, a, b); j++) {
-            result |= fill_row(t, &t->k, reference_key_at(v, a, a->k_stride, b, h, j), kv, ~seed);
+            result |= fill_row(t, &t->at[ARRAY_K], reference_key_at(v, a, a->k_stride, b, h, j), kv, ~seed);
             if (a->v != a->k)
-                result |= fill_row(t, &t->val, reference_key_at(v, a, a->v_stride, b, h, j), kv, seed * 31 + 7);
+                result |= fill_row(t, &t->at[ARRAY_V], reference_key_at(v, a, a->v_stride, b, h, j), kv, seed * 31 + 7);
         }
     return result;
 }
@@ -201,35 +201,34 @@ static int spoil_query(const struct trial *t)
         b++;
     if (rows == 0)
         return 0;
-    char *row = t->q.base + reference_query_at(&t->v, a, a->q_stride, b, 0, rows / 2) * t->q.element;
-    if (fenced_open_row(&t->q, row) != 0)
+    char *row =
+        t->at[ARRAY_Q].base + reference_query_at(&t->v, a, a->q_stride, b, 0, rows / 2) * t->at[ARRAY_Q].element;
+    if (fenced_open_row(&t->at[ARRAY_Q], row) != 0)
         return -1;
-    memset(row, FENCED_POISON, (size_t)t->q.row);
-    return fenced_close_row(&t->q, row);
+    memset(row, FENCED_POISON, (size_t)t->at[ARRAY_Q].row);
+    return fenced_close_row(&t->at[ARRAY_Q], row);
 }
 
 static int fill_all(struct trial *t, uint64_t seed)
 {
     enum dtype q = (enum dtype)t->v.field[F_DTYPE], kv = variant_dtype_kv(&t->v);
     int result = 0;
-    fill_unread(t, &t->q, q);
-    fill_unread(t, &t->k, kv);
-    fill_unread(t, &t->val, kv);
-    fenced_poison(&t->bias);
-    fenced_poison(&t->mask);
+    fill_unread(t, &t->at[ARRAY_Q], q);
+    fill_unread(t, &t->at[ARRAY_K], kv);
+    fill_unread(t, &t->at[ARRAY_V], kv);
+    fenced_poison(&t->at[ARRAY_BIAS]);
+    fenced_poison(&t->at[ARRAY_MASK]);
     for (int64_t b = 0; b < t->args.batch; b++)
         result |= fill_sequence(t, b, seed);
     if (t->shape.nan_query)
         result |= spoil_query(t);
-    result |= fenced_open_rows(&t->bias) | fenced_open_rows(&t->mask);
+    result |= fenced_open_rows(&t->at[ARRAY_BIAS]) | fenced_open_rows(&t->at[ARRAY_MASK]);
     if (result == 0)
         drawn_fill(&t->drawn, &t->v, &t->args);
-    result |= fenced_close_rows(&t->bias) | fenced_close_rows(&t->mask);
-    const struct fenced *inputs[] = {&t->q, &t->k, &t->val, &t->bias, &t->mask, &t->lens};
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
-        result |= fenced_freeze(inputs[i]);
-    for (int i = 0; i < DRAWN_LISTS; i++)
-        result |= fenced_freeze(&t->list[i]);
+    result |= fenced_close_rows(&t->at[ARRAY_BIAS]) | fenced_close_rows(&t->at[ARRAY_MASK]);
+    for (enum array_id id = 0; id < ARRAYS; id++)
+        if (!arrays[id].output)
+            result |= fenced_freeze(&t->at[id]);
     return result;
 }
 
@@ -268,11 +267,8 @@ void trial_free(struct trial *t)
 {
     if (!t)
         return;
-    struct fenced *all[] = {&t->q, &t->k, &t->val, &t->o, &t->lse, &t->lens, &t->bias, &t->mask};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        fenced_unmap(all[i]);
-    for (int i = 0; i < DRAWN_LISTS; i++)
-        fenced_unmap(&t->list[i]);
+    for (int i = 0; i < ARRAYS; i++)
+        fenced_unmap(&t->at[i]);
     drawn_free(&t->drawn);
     free(t);
 }
@@ -384,7 +380,7 @@ static int64_t shared_size(struct attn_args args, const struct kernel *kernel, i
 static int run_parts(struct trial *t, struct attn_args args, const struct kernel *kernel, int parts, bool share,
                      double *run_s, struct gen_error *err)
 {
-    if (fenced_reset(&t->o) != 0 || fenced_reset(&t->lse) != 0)
+    if (fenced_reset(&t->at[ARRAY_O]) != 0 || fenced_reset(&t->at[ARRAY_LSE]) != 0)
         return fail(err, "cannot map memory for an output");
     if (!kernel->run)
         return run_device(t, &args, kernel, parts > 1, run_s, err);
@@ -395,9 +391,9 @@ static int run_parts(struct trial *t, struct attn_args args, const struct kernel
 /* After the judgement: covers the outputs. Without LSE nothing of its memory may change either. */
 static int check_outside(struct trial *t, struct gen_error *err)
 {
-    if (!fenced_intact(&t->o))
+    if (!fenced_intact(&t->at[ARRAY_O]))
         return fail(err, "written outside the rows of the output");
-    return fenced_intact(&t->lse) ? 0 : fail(err, "written outside the LSE");
+    return fenced_intact(&t->at[ARRAY_LSE]) ? 0 : fail(err, "written outside the LSE");
 }
 
 static int say_wrong(const struct check *c, struct gen_error *err)
@@ -431,8 +427,8 @@ static void alone(const struct trial *t, int64_t b, struct attn_args *a, struct 
     if (f->q_starts) {
         f->q_starts += b;
     } else {
-        a->q = fenced_row(&t->q, b, 0, 0);
-        a->o = fenced_row(&t->o, b, 0, 0);
+        a->q = fenced_row(&t->at[ARRAY_Q], b, 0, 0);
+        a->o = fenced_row(&t->at[ARRAY_O], b, 0, 0);
         a->lse = a->lse ? a->lse + b * a->heads * a->q_len : NULL;
     }
     if (f->kv_starts) {
@@ -440,8 +436,8 @@ static void alone(const struct trial *t, int64_t b, struct attn_args *a, struct 
     } else if (f->pages) {
         f->pages += b * f->page_stride;
     } else {
-        a->v = a->v == a->k ? fenced_row(&t->k, b, 0, 0) : fenced_row(&t->val, b, 0, 0);
-        a->k = fenced_row(&t->k, b, 0, 0);
+        a->v = a->v == a->k ? fenced_row(&t->at[ARRAY_K], b, 0, 0) : fenced_row(&t->at[ARRAY_V], b, 0, 0);
+        a->k = fenced_row(&t->at[ARRAY_K], b, 0, 0);
     }
     if (f->bias)
         f->bias = (const char *)f->bias + b * f->bias_stride[0] * (int64_t)bias;

@@ -8,7 +8,6 @@
 
 
 enum { GUARD = 256, FILL = 0xff };
-enum { AT_Q, AT_K, AT_V, AT_O, AT_LSE, AT_BIAS, AT_MASK, AT_LISTS };
 /* Elements of a bias or mask, beyond which its runs overlap, each beginning one element after the one before: what is
  * timed reads as many of them, and memory is not filled by them. */
 static const int64_t TABLE_MOST = (int64_t)1 << 24;
@@ -45,9 +44,9 @@ static size_t table_size(const struct drawn_table *t, size_t element)
     return (size_t)(t->count[0] * stride[0]) * element;
 }
 
-static size_t tensor_size(const int64_t count[3], int dim, enum dtype t)
+static size_t tensor_size(const int64_t count[3], int64_t dim, int64_t element)
 {
-    return (size_t)(count[0] * count[1] * count[2] * dim) * dtype_size(t);
+    return (size_t)(count[0] * count[1] * count[2] * dim * element);
 }
 
 /* What rounding leaves behind a block is guard too. */
@@ -56,26 +55,24 @@ static int place_all(struct workload *w)
     const struct variant *v = &w->caller;
     const struct drawn *d = &w->drawn;
     const int64_t *q = d->q_count, *kv = d->kv_count;
-    int dim = variant_head_dim(v), dim_v = variant_head_dim_v(v);
-    w->block[AT_Q].size = tensor_size(q, dim, (enum dtype)v->field[F_DTYPE]);
-    w->block[AT_K].size = tensor_size(kv, dim, variant_dtype_kv(v));
-    w->block[AT_V].size = tensor_size(kv, dim_v, variant_dtype_kv(v));
-    w->block[AT_O].size = tensor_size(q, dim_v, variant_dtype_o(v));
-    w->block[AT_LSE].size = tensor_size(q, 1, DTYPE_F32);
-    w->block[AT_BIAS].size =
-        table_size(&d->bias, v->field[F_BIAS] ? dtype_size(variant_dtype_bias(v)) : 1);
-    w->block[AT_MASK].size = table_size(&d->mask, 1);
-    for (int i = 0; i < DRAWN_LISTS; i++)
-        w->block[AT_LISTS + i].size = d->list[i].size;
+    for (enum array_id id = 0; id < ARRAY_TENSORS; id++) {
+        const enum array_side *side = arrays[id].sides;
+        int64_t dim = side[3] == SIDE_DIM ? variant_head_dim(v) : variant_head_dim_v(v);
+        w->block[id].size = tensor_size(side[2] == SIDE_QUERIES ? q : kv, dim, array_element(id, v));
+    }
+    w->block[ARRAY_LSE].size = tensor_size(q, 1, array_element(ARRAY_LSE, v));
+    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
+        w->block[id].size =
+            d->table[id].row ? table_size(&d->table[id], (size_t)array_element(id, v)) : d->list[id].size;
     w->size = GUARD;
-    for (int i = 0; i < WORKLOAD_BLOCKS; i++)
+    for (int i = 0; i < ARRAYS; i++)
         w->size += (w->block[i].size + 63) / 64 * 64 + GUARD;
     w->memory = aligned_alloc(64, (w->size + 63) / 64 * 64);
     if (!w->memory)
         return -1;
     memset(w->memory, FILL, w->size);
     unsigned char *at = w->memory + GUARD;
-    for (int i = 0; i < WORKLOAD_BLOCKS; i++) {
+    for (int i = 0; i < ARRAYS; i++) {
         w->block[i].at = at;
         at += (w->block[i].size + 63) / 64 * 64 + GUARD;
     }
@@ -100,13 +97,13 @@ static void set_args(struct workload *w)
     struct drawn *d = &w->drawn;
     struct attn_args *a = &w->args;
     int64_t stride[3], dim = variant_head_dim(&w->caller), dim_v = variant_head_dim_v(&w->caller);
-    bool q_packed = d->list[DRAWN_Q_STARTS].size > 0, kv_packed = d->list[DRAWN_KV_STARTS].size > 0;
+    bool q_packed = d->list[ARRAY_Q_STARTS].size > 0, kv_packed = d->list[ARRAY_KV_STARTS].size > 0;
     *a = (struct attn_args){.size = sizeof *a,
-                            .q = w->block[AT_Q].at,
-                            .k = w->block[AT_K].at,
-                            .v = w->block[AT_V].at,
-                            .o = w->block[AT_O].at,
-                            .lse = (float *)(void *)w->block[AT_LSE].at,
+                            .q = w->block[ARRAY_Q].at,
+                            .k = w->block[ARRAY_K].at,
+                            .v = w->block[ARRAY_V].at,
+                            .o = w->block[ARRAY_O].at,
+                            .lse = (float *)(void *)w->block[ARRAY_LSE].at,
                             .batch = s->batch,
                             .heads = s->heads,
                             .kv_heads = s->kv_heads,
@@ -119,15 +116,13 @@ static void set_args(struct workload *w)
     set_tensor(a->o_stride, d->q_count, q_packed, dim_v);
     set_tensor(a->k_stride, d->kv_count, kv_packed, dim);
     set_tensor(a->v_stride, d->kv_count, kv_packed, dim_v);
-    for (int i = 0; i < DRAWN_LISTS; i++)
-        drawn_put(d, (enum drawn_list)i, w->block[AT_LISTS + i].at);
-    if (d->bias.row) {
-        table_strides(&d->bias, stride);
-        drawn_put_bias(d, w->block[AT_BIAS].at, stride);
-    }
-    if (d->mask.row) {
-        table_strides(&d->mask, stride);
-        drawn_put_mask(d, w->block[AT_MASK].at, stride);
+    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++) {
+        if (d->table[id].row) {
+            table_strides(&d->table[id], stride);
+            drawn_put_table(d, id, w->block[id].at, stride);
+        } else {
+            drawn_put(d, id, w->block[id].at);
+        }
     }
 }
 
@@ -150,9 +145,9 @@ static void fill_row(void *base, enum dtype t, int64_t at, int64_t dim, uint64_t
 static void fill_tables(struct workload *w, uint64_t seed)
 {
     enum dtype t = variant_dtype_bias(&w->caller);
-    fill_normal(w->block[AT_BIAS].at, t, w->block[AT_BIAS].size / dtype_size(t), seed + 3);
-    for (size_t i = 0; i < w->block[AT_MASK].size; i++)
-        w->block[AT_MASK].at[i] = random_next(&seed) % 8 != 0;
+    fill_normal(w->block[ARRAY_BIAS].at, t, w->block[ARRAY_BIAS].size / dtype_size(t), seed + 3);
+    for (size_t i = 0; i < w->block[ARRAY_MASK].size; i++)
+        w->block[ARRAY_MASK].at[i] = random_next(&seed) % 8 != 0;
 }
 
 /* Rows that take part; what is left, of padding and of pages that nobody has, stays NaN. */
@@ -165,13 +160,13 @@ static void fill_all(struct workload *w, uint64_t seed)
         int64_t queries = reference_queries(v, &a, b), keys = reference_length(v, &a, b);
         for (int64_t h = 0; h < a.heads; h++)
             for (int64_t i = 0; i < queries; i++)
-                fill_row(w->block[AT_Q].at, (enum dtype)v->field[F_DTYPE],
+                fill_row(w->block[ARRAY_Q].at, (enum dtype)v->field[F_DTYPE],
                          reference_query_at(v, &a, a.q_stride, b, h, i), dim, seed);
         for (int64_t h = 0; h < a.kv_heads; h++)
             for (int64_t j = 0; j < keys; j++) {
-                fill_row(w->block[AT_K].at, variant_dtype_kv(v), reference_key_at(v, &a, a.k_stride, b, h, j), dim,
+                fill_row(w->block[ARRAY_K].at, variant_dtype_kv(v), reference_key_at(v, &a, a.k_stride, b, h, j), dim,
                          seed + 1);
-                fill_row(w->block[AT_V].at, variant_dtype_kv(v), reference_key_at(v, &a, a.v_stride, b, h, j), dim_v,
+                fill_row(w->block[ARRAY_V].at, variant_dtype_kv(v), reference_key_at(v, &a, a.v_stride, b, h, j), dim_v,
                          seed + 2);
             }
     }
@@ -257,11 +252,10 @@ double attention_bytes(const struct variant *caller, const struct attn_args *arg
     bytes +=
         rows * (dim * (double)dtype_size((enum dtype)f[F_DTYPE]) + dim_v * (double)dtype_size(variant_dtype_o(caller)));
     bytes += keys * (double)args->kv_heads * (dim + dim_v) * (double)dtype_size(variant_dtype_kv(caller));
-    if (f[F_BIAS])
-        bytes += table_elements(args, args->features->bias_stride, queries, pairs) *
-                 (double)dtype_size(variant_dtype_bias(caller));
-    if (f[F_MASK])
-        bytes += table_elements(args, args->features->mask_stride, queries, pairs);
+    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
+        if (array_sides(id) == ARRAY_SIDES && array_of_variant(id, caller))
+            bytes += table_elements(args, array_in(arrays[id].kernel_stride, args, args->features), queries, pairs) *
+                     (double)array_element(id, caller);
     return bytes;
 }
 
@@ -309,7 +303,7 @@ static bool filled(const unsigned char *from, const unsigned char *to)
 static bool guards_intact(const struct workload *w)
 {
     const unsigned char *from = w->memory;
-    for (int i = 0; i < WORKLOAD_BLOCKS; i++) {
+    for (int i = 0; i < ARRAYS; i++) {
         if (!filled(from, w->block[i].at))
             return false;
         from = w->block[i].at + w->block[i].size;
@@ -332,8 +326,8 @@ int workload_check(struct workload *w, const struct kernel *kernel, struct pool 
     struct attn_args args = workload_args(w);
     char text[200];
     *out = (struct check){0};
-    memset(w->block[AT_O].at, FILL, w->block[AT_O].size);
-    memset(w->block[AT_LSE].at, FILL, w->block[AT_LSE].size);
+    memset(w->block[ARRAY_O].at, FILL, w->block[ARRAY_O].size);
+    memset(w->block[ARRAY_LSE].at, FILL, w->block[ARRAY_LSE].size);
     struct gen_error why = {""};
     if (workload_prepare(w, kernel, threads) != 0)
         return wrong(err, w, "refused, or out of memory");

@@ -18,7 +18,6 @@ struct workload_shape {
     bool uneven;
     bool typical; /* features are those that are tuned for (draw.h), else by chance */
 };
-enum { WORKLOAD_BLOCKS = 7 + DRAWN_LISTS }; /* Q, K, V, O, LSE, bias, mask, and lists */
 struct workload {
     struct variant caller; /* fields of the caller's side; the rest is not looked at */
     struct workload_shape shape;
@@ -29,7 +28,7 @@ struct workload {
     struct {
         unsigned char *at;
         size_t size;
-    } block[WORKLOAD_BLOCKS]; /* in the order in which they lie there, guard bytes between them */
+    } block[ARRAYS]; /* in the order in which they lie there, guard bytes between them; KV lengths are in shape */
     void *workspace;
     size_t workspace_size;
 };

@@ -42,7 +42,7 @@ struct seen {
     int shared_side[4], transposed, gaps, sizes;
 };
 
-static void look_at_starts(const struct drawn *d, enum drawn_list list, int64_t most, int64_t rows, int *plain,
+static void look_at_starts(const struct drawn *d, enum array_id list, int64_t most, int64_t rows, int *plain,
                            int *empty)
 {
     const int64_t *starts = d->list[list].data;
@@ -78,7 +78,7 @@ static void look_at_table(const struct drawn_table *t, struct seen *seen)
 
 static void look_at_pages(const struct drawn *d, struct seen *seen)
 {
-    const int32_t *pages = d->list[DRAWN_PAGES].data;
+    const int32_t *pages = d->list[ARRAY_BLOCK_TABLE].data;
     int64_t size = d->f.page_size, count = d->kv_count[0];
     int owners[BATCH * KV_LEN + 4] = {0};
     assert_true(size > 0 && count <= BATCH * KV_LEN + 4);
@@ -118,16 +118,16 @@ static void test_draws_hold_every_case(void **state)
         seen.open_right += d.f.window[1] == -1;
         seen.zero_left += d.f.window[0] == 0;
         assert_true(d.f.softcap > 0);
-        const float *sinks = d.list[DRAWN_SINKS].data;
+        const float *sinks = d.list[ARRAY_SINKS].data;
         for (int h = 0; h < HEADS; h++)
             seen.large_sink += sinks[h] > 80;
-        look_at_starts(&d, DRAWN_Q_STARTS, Q_LEN, d.q_count[2], &seen.plain_q, &seen.empty_q);
+        look_at_starts(&d, ARRAY_Q_STARTS, Q_LEN, d.q_count[2], &seen.plain_q, &seen.empty_q);
         if (v.field[F_PAGED])
             look_at_pages(&d, &seen);
         else
-            look_at_starts(&d, DRAWN_KV_STARTS, KV_LEN, d.kv_count[2], &seen.plain_kv, &seen.empty_kv);
-        look_at_table(&d.bias, &seen);
-        look_at_table(&d.mask, &seen);
+            look_at_starts(&d, ARRAY_KV_STARTS, KV_LEN, d.kv_count[2], &seen.plain_kv, &seen.empty_kv);
+        look_at_table(&d.table[ARRAY_BIAS], &seen);
+        look_at_table(&d.table[ARRAY_MASK], &seen);
         drawn_free(&d);
     }
     assert_true(seen.open_left && seen.open_right && seen.zero_left && seen.plain_q && seen.plain_kv && seen.empty_q &&
@@ -151,12 +151,13 @@ static void test_tables_are_filled_where_they_are_read(void **state)
         v.field[F_PACKED] = v.field[F_MASK] = 0;
         v.field[F_CAUSAL] = n % 2;
         assert_int_equal(draw_features(&v, &w, seed + (uint64_t)n, &d), 0);
-        int64_t stride[3] = {d.bias.count[1] * d.bias.count[2] * d.bias.row, d.bias.count[2] * d.bias.row, d.bias.row};
-        size_t size = (size_t)(d.bias.count[0] * stride[0]);
+        int64_t stride[3] = {d.table[ARRAY_BIAS].count[1] * d.table[ARRAY_BIAS].count[2] * d.table[ARRAY_BIAS].row,
+                             d.table[ARRAY_BIAS].count[2] * d.table[ARRAY_BIAS].row, d.table[ARRAY_BIAS].row};
+        size_t size = (size_t)(d.table[ARRAY_BIAS].count[0] * stride[0]);
         uint16_t *bias = malloc(size * sizeof *bias);
         assert_non_null(bias);
         memset(bias, 0xff, size * sizeof *bias);
-        drawn_put_bias(&d, bias, stride);
+        drawn_put_table(&d, ARRAY_BIAS, bias, stride);
         struct attn_args a = {.batch = BATCH,
                               .heads = HEADS,
                               .kv_heads = HEADS,
@@ -207,12 +208,12 @@ static void test_same_seed_same_features(void **state)
         assert_int_equal(draw_features(&v, &w, 5, &b), 0);
         assert_int_equal(draw_features(&v, &w, 6, &c), 0);
         assert_memory_equal(&a.f, &b.f, sizeof a.f);
-        for (int i = 0; i < DRAWN_LISTS; i++) {
+        for (int i = 0; i < ARRAYS; i++) {
             assert_int_equal(a.list[i].size, b.list[i].size);
             if (a.list[i].size)
                 assert_memory_equal(a.list[i].data, b.list[i].data, a.list[i].size);
         }
-        assert_memory_not_equal(a.list[DRAWN_SINKS].data, c.list[DRAWN_SINKS].data, a.list[DRAWN_SINKS].size);
+        assert_memory_not_equal(a.list[ARRAY_SINKS].data, c.list[ARRAY_SINKS].data, a.list[ARRAY_SINKS].size);
         drawn_free(&a);
         drawn_free(&b);
         drawn_free(&c);
@@ -234,7 +235,7 @@ static void test_wishes_are_kept(void **state)
     assert_int_equal(draw_features(&v, &w, 5, &d), 0);
     assert_int_equal(d.f.window[0], 3);
     assert_int_equal(d.f.window[1], -1);
-    assert_true(d.f.softcap == 7 && ((const float *)d.list[DRAWN_SINKS].data)[1] == 90);
+    assert_true(d.f.softcap == 7 && ((const float *)d.list[ARRAY_SINKS].data)[1] == 90);
     assert_int_equal(d.f.page_size, 4);
     drawn_free(&d);
     drawn_free(NULL);
