@@ -19,6 +19,7 @@
 #define CL_FEATURES(member) PLACE(IN_FEATURES, struct attn_cl_features, member)
 #define FEATURE(member, id) .feature = #member, .problem = offsetof(struct attn_problem, member), .field = id
 #define ABOUT(...) __VA_ARGS__
+#define SHAPED ARRAY
 #define ARRAY(id, member, about, option)                                                                               \
     [ARRAY_##id] = {.name = #member,                                                                                   \
                     .run = offsetof(struct attn_run, member),                                                          \
@@ -67,6 +68,11 @@ static int switch_of(enum array_id id, const struct attn_problem *p)
     int has;
     memcpy(&has, (const char *)p + arrays[id].problem, sizeof has);
     return has;
+}
+
+void array_set_switch(enum array_id id, int has, struct attn_problem *p)
+{
+    memcpy((char *)p + arrays[id].problem, &has, sizeof has);
 }
 
 attn_status arrays_check_switches(const struct attn_problem *p, struct attn_error *err)

@@ -12,12 +12,14 @@
 #include "attn.h"
 
 #define ARRAY(id, name, about, option) ARRAY_##id,
+#define SHAPED ARRAY
 enum array_id {
 #include "table.def"
     ARRAYS,
     ARRAY_TENSORS = ARRAY_LSE,  /* the first that is no tensor, and so their number */
     ARRAY_FEATURES = ARRAY_BIAS /* the first that a feature brings */
 };
+#undef SHAPED
 #undef ARRAY
 
 /* A side of an array: how many there are of what. SIDE_PAGES: entries of the block table that a sequence may need. */
@@ -76,6 +78,7 @@ int64_t array_element(enum array_id id, const struct variant *v);
 /* The same of a plan's problem, of which every switch must be one; and the fields of a variant that say so. */
 attn_status arrays_check_switches(const struct attn_problem *p, struct attn_error *err);
 bool array_of_problem(enum array_id id, const struct attn_problem *p);
+void array_set_switch(enum array_id id, int has, struct attn_problem *p);
 void arrays_set_fields(const struct attn_problem *p, struct variant *v);
 
 /* What a plan's problem, with its defaults filled in, asks of every run. Made once, as executions are many. */

@@ -98,7 +98,7 @@ struct sides {
 static struct sides query_sides(const struct bench *b)
 {
     const struct shape *s = &b->options.shape;
-    const struct npy *starts = &b->features.q_starts;
+    const struct npy *starts = &b->features.array[ARRAY_Q_STARTS];
     return starts->data ? (struct sides){1, s->heads, starts_rows(starts)}
                         : (struct sides){s->batch, s->heads, s->q_len};
 }
@@ -107,8 +107,8 @@ static struct sides key_sides(const struct bench *b)
 {
     const struct shape *s = &b->options.shape;
     const struct features *f = &b->features;
-    return f->kv_starts.data ? (struct sides){1, s->kv_heads, starts_rows(&f->kv_starts)}
-           : f->table.data   ? (struct sides){f->pages, s->kv_heads, f->page_size}
+    return f->array[ARRAY_KV_STARTS].data ? (struct sides){1, s->kv_heads, starts_rows(&f->array[ARRAY_KV_STARTS])}
+           : f->array[ARRAY_BLOCK_TABLE].data   ? (struct sides){f->pages, s->kv_heads, f->page_size}
                              : (struct sides){s->batch, s->kv_heads, s->kv_len};
 }
 

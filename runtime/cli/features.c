@@ -95,11 +95,11 @@ int features_read_table(const char *path, int64_t batch, struct npy *out, struct
 /* Every page that a key is in must be there. */
 static int check_table(const char *path, const struct features *f, const struct extents *e, struct gen_error *err)
 {
-    int64_t columns = f->table.shape[1];
+    int64_t columns = f->array[ARRAY_BLOCK_TABLE].shape[1];
     for (int64_t b = 0; b < e->batch; b++) {
         int64_t keys = f->kv_lens ? f->kv_lens[b] : e->kv_len, needed = (keys + f->page_size - 1) / f->page_size;
         for (int64_t i = 0; i < needed; i++) {
-            int32_t page = ((const int32_t *)f->table.data)[b * columns + i];
+            int32_t page = ((const int32_t *)f->array[ARRAY_BLOCK_TABLE].data)[b * columns + i];
             if (page < 0 || page >= f->pages)
                 return npy_wrong(
                     err, path, "it has no page at [%lld, %lld]; expected 0 to %lld, since sequence %lld has %lld keys",
@@ -160,6 +160,20 @@ static int read_heads(const char *path, int64_t heads, struct npy *out, struct g
     return out->type == NPY_F32 && out->dims == 1 && out->shape[0] == heads ? 0 : not_as(err, path, out, expected);
 }
 
+/* What has a value for each pair of a query and a key, or for each head; where sequences and pages are was read before. */
+static int read_array(enum array_id id, const char *path, const struct extents *e, enum dtype q, struct npy *out,
+                      struct gen_error *err)
+{
+    switch (arrays[id].random) {
+    case RANDOM_BIAS: return read_bias(path, e, q, out, err);
+    case RANDOM_MASK: return read_mask(path, e, out, err);
+    case RANDOM_SLOPES:
+    case RANDOM_LOGITS: return read_heads(path, e->heads, out, err);
+    case NO_RANDOM: break;
+    }
+    return 0;
+}
+
 int features_read(const struct options *o, const struct extents *e, enum dtype q, struct features *f,
                   struct gen_error *err)
 {
@@ -167,41 +181,36 @@ int features_read(const struct options *o, const struct extents *e, enum dtype q
     if (file[OPTION_KV_LENS] && !f->kv_lens &&
         npy_read_lengths(file[OPTION_KV_LENS], e->batch, e->kv_len, &f->kv_lens, err))
         return -1;
-    if (f->table.data && check_table(file[OPTION_BLOCK_TABLE], f, e, err))
+    if (f->array[ARRAY_BLOCK_TABLE].data && check_table(file[OPTION_BLOCK_TABLE], f, e, err))
         return -1;
-    if (file[OPTION_BIAS] && !f->bias.data && read_bias(file[OPTION_BIAS], e, q, &f->bias, err))
-        return -1;
-    if (file[OPTION_MASK] && !f->mask.data && read_mask(file[OPTION_MASK], e, &f->mask, err))
-        return -1;
-    if (file[OPTION_ALIBI] && !f->slopes.data && read_heads(file[OPTION_ALIBI], e->heads, &f->slopes, err))
-        return -1;
-    return file[OPTION_SINKS] && !f->sinks.data ? read_heads(file[OPTION_SINKS], e->heads, &f->sinks, err) : 0;
+    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
+        if (file[option_of(id)] && !f->array[id].data && read_array(id, file[option_of(id)], e, q, &f->array[id], err))
+            return -1;
+    return 0;
 }
 
 void features_free(struct features *f)
 {
-    struct npy *const array[] = {&f->bias, &f->mask, &f->slopes, &f->sinks, &f->q_starts, &f->kv_starts, &f->table};
-    for (size_t i = 0; i < sizeof array / sizeof *array; i++)
-        npy_free(array[i]);
+    for (int i = 0; i < ARRAYS; i++)
+        npy_free(&f->array[i]);
     free(f->kv_lens);
     *f = (struct features){0};
 }
 
 /* ---- for libattn ---- */
 
+static int bias_of(enum npy_type type)
+{
+    return type == NPY_F32 ? ATTN_BIAS_F32 : type == NPY_F16 ? ATTN_BIAS_F16 : ATTN_BIAS_BF16;
+}
+
 void features_problem(const struct features *f, const struct options *o, struct attn_problem *out)
 {
     out->window = options_window(o);
     out->softcap = (o->given & OPTION_BIT(OPTION_SOFTCAP)) != 0;
-    out->bias = !f->bias.data             ? ATTN_NO_BIAS
-                : f->bias.type == NPY_F32 ? ATTN_BIAS_F32
-                : f->bias.type == NPY_F16 ? ATTN_BIAS_F16
-                                          : ATTN_BIAS_BF16;
-    out->mask = f->mask.data != NULL;
-    out->alibi = f->slopes.data != NULL;
-    out->sink = f->sinks.data != NULL;
-    out->packed = f->q_starts.data || f->kv_starts.data;
-    out->paged = f->table.data != NULL;
+    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
+        if (f->array[id].data)
+            array_set_switch(id, arrays[id].type == TYPE_BIAS ? bias_of(f->array[id].type) : 1, out);
 }
 
 /* Row-major, and 0 along sides of 1. */
@@ -222,18 +231,14 @@ void features_run(const struct features *f, const struct options *o, struct attn
     }
     if (o->given & OPTION_BIT(OPTION_SOFTCAP))
         out->softcap = o->softcap;
-    out->bias = f->bias.data;
-    broadcast_strides(&f->bias, out->bias_stride);
-    out->mask = f->mask.data;
-    broadcast_strides(&f->mask, out->mask_stride);
-    out->alibi_slopes = f->slopes.data;
-    out->sinks = f->sinks.data;
-    out->q_starts = f->q_starts.data;
-    out->kv_starts = f->kv_starts.data;
     out->kv_lens = f->kv_lens;
-    out->block_table = f->table.data;
-    if (f->table.data) {
-        out->block_table_stride = f->table.shape[1];
+    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++) {
+        array_set_pointer(out, arrays[id].run, f->array[id].data);
+        if (array_sides(id) == ARRAY_SIDES)
+            broadcast_strides(&f->array[id], (int64_t *)(void *)((char *)out + arrays[id].stride.at));
+    }
+    if (f->array[ARRAY_BLOCK_TABLE].data) {
+        out->block_table_stride = f->array[ARRAY_BLOCK_TABLE].shape[1];
         out->page_size = f->page_size;
         out->pages = f->pages;
     }

@@ -8,11 +8,9 @@
 
 /* All zeros: no feature. An array without data is of an option that was not given. */
 struct features {
-    struct npy bias, mask, slopes, sinks;
-    struct npy q_starts, kv_starts; /* int64 [batch + 1]; that side is packed when there is data */
-    struct npy table;               /* int32 [batch, pages of a sequence] */
-    int64_t page_size, pages;       /* rows of a page, and how many pages K and V have */
-    int64_t *kv_lens;               /* [batch], or NULL */
+    struct npy array[ARRAYS]; /* of features, as kernels take them: starts are int64, pages int32 */
+    int64_t page_size, pages; /* rows of a page, and how many pages K and V have */
+    int64_t *kv_lens;         /* [batch], or NULL */
 };
 void features_free(struct features *f);
 

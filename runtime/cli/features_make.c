@@ -49,16 +49,16 @@ static int make_mask(const struct options *o, const struct shape *s, struct npy 
 }
 
 /* Slopes from 2^-8 to 1, as models have them, or logits. */
-static int make_heads(const struct options *o, enum option_id id, int64_t heads, struct npy *out, struct gen_error *err)
+static int make_heads(const struct options *o, enum array_id id, int64_t heads, struct npy *out, struct gen_error *err)
 {
     uint64_t seed = 6;
-    if (!given_as(o, id, "random"))
+    if (!given_as(o, option_of(id), "random"))
         return 0;
     if (npy_new("random", NPY_F32, 1, &heads, out, err))
         return -1;
     for (int64_t h = 0; h < heads; h++)
         ((float *)out->data)[h] =
-            id == OPTION_ALIBI ? (float)(1 + random_below(&seed, 256)) / 256 : random_normal(&seed);
+            arrays[id].random == RANDOM_SLOPES ? (float)(1 + random_below(&seed, 256)) / 256 : random_normal(&seed);
     return 0;
 }
 
@@ -117,9 +117,9 @@ static int make_table(const struct options *o, const struct shape *s, struct fea
                  (long long)f->pages);
         return -1;
     }
-    if (npy_new("--block-table", NPY_I32, 2, (int64_t[]){s->batch, columns}, &f->table, err))
+    if (npy_new("--block-table", NPY_I32, 2, (int64_t[]){s->batch, columns}, &f->array[ARRAY_BLOCK_TABLE], err))
         return -1;
-    int32_t *page = f->table.data;
+    int32_t *page = f->array[ARRAY_BLOCK_TABLE].data;
     for (int64_t i = 0; i < f->pages; i++) { /* a shuffle, from the front */
         int64_t j = random_below(&seed, i + 1);
         page[i] = page[j];
@@ -128,14 +128,29 @@ static int make_table(const struct options *o, const struct shape *s, struct fea
     return 0;
 }
 
+static int make_array(enum array_id id, const struct options *o, const struct shape *s, struct npy *out,
+                      struct gen_error *err)
+{
+    switch (arrays[id].random) {
+    case RANDOM_BIAS: return make_bias(o, s, out, err);
+    case RANDOM_MASK: return make_mask(o, s, out, err);
+    case RANDOM_SLOPES:
+    case RANDOM_LOGITS: return make_heads(o, id, s->heads, out, err);
+    case NO_RANDOM: break;
+    }
+    return 0;
+}
+
 int features_make(const struct options *o, const struct shape *s, struct features *f, struct gen_error *err)
 {
     const struct extents e = {s->batch, s->heads, s->q_len, s->kv_len};
-    if (make_starts(o, OPTION_CU_SEQLENS_Q, s->batch, s->q_len, &f->q_starts, err) ||
-        make_starts(o, OPTION_CU_SEQLENS_K, s->batch, s->kv_len, &f->kv_starts, err) || make_table(o, s, f, err) ||
-        make_bias(o, s, &f->bias, err) || make_mask(o, s, &f->mask, err) ||
-        make_heads(o, OPTION_ALIBI, s->heads, &f->slopes, err) || make_heads(o, OPTION_SINKS, s->heads, &f->sinks, err))
+    if (make_starts(o, OPTION_Q_STARTS, s->batch, s->q_len, &f->array[ARRAY_Q_STARTS], err) ||
+        make_starts(o, OPTION_KV_STARTS, s->batch, s->kv_len, &f->array[ARRAY_KV_STARTS], err) ||
+        make_table(o, s, f, err))
         return -1;
+    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
+        if (make_array(id, o, s, &f->array[id], err))
+            return -1;
     return features_read(o, &e, o->dtype, f, err);
 }
 
@@ -167,10 +182,10 @@ int features_variant(const struct options *o, struct variant *out, struct gen_er
     out->field[F_CAUSAL] = o->causal;
     out->field[F_WINDOW] = options_window(o);
     out->field[F_SOFTCAP] = (o->given & OPTION_BIT(OPTION_SOFTCAP)) != 0;
-    out->field[F_MASK] = o->file[OPTION_MASK] != NULL;
-    out->field[F_ALIBI] = o->file[OPTION_ALIBI] != NULL;
-    out->field[F_SINK] = o->file[OPTION_SINKS] != NULL;
-    out->field[F_PACKED] = o->file[OPTION_CU_SEQLENS_Q] || o->file[OPTION_CU_SEQLENS_K];
-    out->field[F_PAGED] = o->file[OPTION_BLOCK_TABLE] != NULL;
+    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
+        out->field[arrays[id].field] = 0;
+    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS;
+         id++) /* which share a switch where either side may be packed */
+        out->field[arrays[id].field] |= o->file[option_of(id)] != NULL;
     return bias_type(o, &out->field[F_BIAS], err);
 }

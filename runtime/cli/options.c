@@ -21,13 +21,12 @@ struct option {
 /* ---- the table ---- */
 
 static const struct option table[OPTION_COUNT] = {
-    [OPTION_Q] = {"-q", "Q.npy", "query, [B, Hq, Sq, D]", VALUE_NEEDED, read_text},
-    [OPTION_K] = {"-k", "K.npy", "key, [B, Hkv, Skv, D]; Hq is a multiple of Hkv", VALUE_NEEDED, read_text},
-    [OPTION_V] = {"-v", "V.npy", "value, [B, Hkv, Skv, Dv]", VALUE_NEEDED, read_text},
-    [OPTION_O] = {"-o", "O.npy", "where the output goes, [B, Hq, Sq, Dv]; of Q's array type\nunless --dtype has an o=",
-                  VALUE_NEEDED, read_text},
-    [OPTION_LSE] = {"--lse", "L.npy", "where the log of each row's sum of exponentials goes,\nfloat32 [B, Hq, Sq]",
-                    VALUE_NEEDED, read_text},
+#define OPTION(name, meta, doc) {name, meta, doc, VALUE_NEEDED, read_text}
+#define ARRAY(id, name, about, option) [OPTION_##id] = option,
+#define SHAPED ARRAY
+#include "arrays/table.def"
+#undef SHAPED
+#undef ARRAY
     [OPTION_COMPARE] = {"--compare", "REF.npy", "say how far the output is from this array of O's shape", VALUE_NEEDED,
                         read_text},
     [OPTION_OUT_DIR] = {"-o", "DIR", "directory for the kernels and manifest.json; made when absent", VALUE_NEEDED,
@@ -63,38 +62,6 @@ static const struct option table[OPTION_COUNT] = {
                        VALUE_NEEDED, read_window},
     [OPTION_SCALE] = {"--scale", "X", "scores are X * q.k; default 1/sqrt(D)", VALUE_NEEDED, read_scale},
     [OPTION_SOFTCAP] = {"--softcap", "C", "a score s becomes C tanh(s / C), after --scale", VALUE_NEEDED, read_softcap},
-    [OPTION_BIAS] = {"--bias", "F.npy",
-                     "added to scores, [B, Hq, Sq, Skv], sides of 1 broadcast;\n"
-                     "float32, float16, or uint16 that hold bf16 with bf16 queries;\n"
-                     "-inf masks a key. tune and bench: or f32, f16, bf16: random",
-                     VALUE_NEEDED, read_text},
-    [OPTION_MASK] = {"--mask", "F.npy",
-                     "true or 1 where a key takes part, bool or uint8\n"
-                     "[B, Hq, Sq, Skv], sides of 1 broadcast. tune and bench: or random",
-                     VALUE_NEEDED, read_text},
-    [OPTION_ALIBI] = {"--alibi", "F.npy",
-                      "slopes, float32 [Hq]: a score falls by slope * |i + offset - j|.\n"
-                      "tune and bench: or random",
-                      VALUE_NEEDED, read_text},
-    [OPTION_SINKS] = {"--sinks", "F.npy",
-                      "logits, float32 [Hq], that join each row's sum, but not --lse.\n"
-                      "tune and bench: or random",
-                      VALUE_NEEDED, read_text},
-    [OPTION_KV_LENS] = {"--kv-lens", "F.npy", "keys that take part in each sequence, int32 or int64 [B]", VALUE_NEEDED,
-                        read_text},
-    [OPTION_CU_SEQLENS_Q] = {"--cu-seqlens-q", "F.npy",
-                             "queries are packed: sequence b has rows F[b] to F[b + 1] - 1,\n"
-                             "int32 or int64 [B + 1]; Q and O are [1, Hq, rows, D], or\n"
-                             "[Hq, rows, D], LSE is [Hq, rows]. tune and bench: or equal",
-                             VALUE_NEEDED, read_text},
-    [OPTION_CU_SEQLENS_K] = {"--cu-seqlens-k", "F.npy", "the same for keys, in K and V. tune and bench: or equal",
-                             VALUE_NEEDED, read_text},
-    [OPTION_BLOCK_TABLE] = {"--block-table", "F.npy",
-                            "keys are in pages: key j of sequence b is row j % rows of page\n"
-                            "F[b, j / rows], int32 or int64 [B, pages of a sequence]; K and V\n"
-                            "are [pages, Hkv, rows, D], with bshd [pages, rows, Hkv, D].\n"
-                            "tune and bench: N, pages of N rows in random order",
-                            VALUE_NEEDED, read_text},
     [OPTION_LAYOUT] = {"--layout", "LAYOUT",
                        "bhsd (default) or bshd: the order of the sides of Q, K, V and O,\n"
                        "as [B, Hq, Sq, D] or [B, Sq, Hq, D]",
@@ -211,7 +178,7 @@ static enum options_result read_option(const struct verb *verb, int argc, char *
 /* Keys of a sequence are said to be in one place only. */
 static int check_keys(const struct options *o, struct gen_error *err)
 {
-    bool packed = o->given & OPTION_BIT(OPTION_CU_SEQLENS_K);
+    bool packed = o->given & OPTION_BIT(OPTION_KV_STARTS);
     if (packed && (o->given & OPTION_BIT(OPTION_KV_LENS)))
         return option_wrong(err, "--kv-lens excludes --cu-seqlens-k, which has lengths; expected one of them");
     if (packed && (o->given & OPTION_BIT(OPTION_BLOCK_TABLE)))

@@ -7,16 +7,18 @@
 #include <stdint.h>
 
 #include "gen/gen.h"
+#include "arrays/arrays.h"
 #include "attn.h"
 
-/* One for each row of the table in options.c, in the order in which help prints them. */
+/* One for each row of the table in options.c, in the order in which help prints them; those of arrays are rows of
+ * arrays/table.def. */
 enum option_id {
     /* files of run; files and choices of emit */
-    OPTION_Q,
-    OPTION_K,
-    OPTION_V,
-    OPTION_O,
-    OPTION_LSE,
+#define ARRAY(id, name, about, option)
+#define SHAPED(id, name, about, option) OPTION_##id,
+#include "arrays/table.def"
+#undef SHAPED
+#undef ARRAY
     OPTION_COMPARE,
     OPTION_OUT_DIR,
     OPTION_MACHINE_CODE,
@@ -32,14 +34,11 @@ enum option_id {
     OPTION_WINDOW,
     OPTION_SCALE,
     OPTION_SOFTCAP,
-    OPTION_BIAS,
-    OPTION_MASK,
-    OPTION_ALIBI,
-    OPTION_SINKS,
-    OPTION_KV_LENS,
-    OPTION_CU_SEQLENS_Q,
-    OPTION_CU_SEQLENS_K,
-    OPTION_BLOCK_TABLE,
+#define ARRAY(id, name, about, option) OPTION_##id,
+#define SHAPED(id, name, about, option)
+#include "arrays/table.def"
+#undef SHAPED
+#undef ARRAY
     OPTION_LAYOUT,
     /* how and where */
     OPTION_DEVICE,
@@ -51,13 +50,19 @@ enum option_id {
     OPTION_JSON,
     OPTION_COUNT
 };
+/* The one that names an array's file. */
+static inline enum option_id option_of(enum array_id id)
+{
+    return (enum option_id)(id < ARRAY_KV_LENS ? (int)OPTION_Q + (int)id
+                                               : (int)OPTION_KV_LENS + (int)id - (int)ARRAY_KV_LENS);
+}
 #define OPTION_BIT(id) (UINT64_C(1) << (id))
 /* The attention options that tune and bench share with run: those on which kernels depend, and the rest; and where the
  * work is done. */
+#define OPTIONS_FEATURE_ARRAYS (OPTION_BIT(OPTION_LAYOUT) - OPTION_BIT(OPTION_BIAS)) /* all between them */
 #define OPTIONS_KERNEL                                                                                                 \
     (OPTION_BIT(OPTION_DTYPE) | OPTION_BIT(OPTION_CAUSAL) | OPTION_BIT(OPTION_WINDOW) | OPTION_BIT(OPTION_SOFTCAP) |   \
-     OPTION_BIT(OPTION_BIAS) | OPTION_BIT(OPTION_MASK) | OPTION_BIT(OPTION_ALIBI) | OPTION_BIT(OPTION_SINKS) |         \
-     OPTION_BIT(OPTION_CU_SEQLENS_Q) | OPTION_BIT(OPTION_CU_SEQLENS_K) | OPTION_BIT(OPTION_BLOCK_TABLE))
+     OPTIONS_FEATURE_ARRAYS)
 #define OPTIONS_ATTENTION                                                                                              \
     (OPTIONS_KERNEL | OPTION_BIT(OPTION_Q_OFFSET) | OPTION_BIT(OPTION_SCALE) | OPTION_BIT(OPTION_KV_LENS) |            \
      OPTION_BIT(OPTION_LAYOUT))

@@ -136,8 +136,8 @@ static int check_sides(const struct run *r, const char *path, struct npy *a, boo
 
 static int check_query(struct run *r, struct gen_error *err)
 {
-    const struct npy *starts = &r->features.q_starts;
-    const char *path = r->options.file[OPTION_Q], *by = r->options.file[OPTION_CU_SEQLENS_Q];
+    const struct npy *starts = &r->features.array[ARRAY_Q_STARTS];
+    const char *path = r->options.file[OPTION_Q], *by = r->options.file[OPTION_Q_STARTS];
     if (check_sides(r, path, &r->q, by, &r->flat_q, fields[F_HEAD_DIM].max, err))
         return -1;
     r->heads = heads_of(r, &r->q);
@@ -157,25 +157,26 @@ static int check_lengths(struct run *r, struct gen_error *err)
 {
     struct features *f = &r->features;
     const char *path = r->options.file[OPTION_K];
-    r->kv_len = f->kv_starts.data ? starts_longest(&f->kv_starts) : length_of(r, &r->k);
-    if (!f->table.data)
+    r->kv_len = f->array[ARRAY_KV_STARTS].data ? starts_longest(&f->array[ARRAY_KV_STARTS]) : length_of(r, &r->k);
+    if (!f->array[ARRAY_BLOCK_TABLE].data)
         return 0;
     f->pages = r->k.shape[0];
     f->page_size = length_of(r, &r->k);
     if (f->page_size < 1)
         return wrong(err, "%s: error: its shape is %s; expected pages of 1 row or more", path,
                      npy_shape_text(4, r->k.shape).text);
-    if (__builtin_mul_overflow(f->page_size, f->table.shape[1], &r->kv_len) || r->kv_len > INT64_C(1) << 40)
+    if (__builtin_mul_overflow(f->page_size, f->array[ARRAY_BLOCK_TABLE].shape[1], &r->kv_len) || r->kv_len > INT64_C(1)
+                                                                                                                  << 40)
         return wrong(err, "%s: error: its %lld pages of a sequence are too many; expected fewer than 2^40 keys",
-                     r->options.file[OPTION_BLOCK_TABLE], (long long)f->table.shape[1]);
+                     r->options.file[OPTION_BLOCK_TABLE], (long long)f->array[ARRAY_BLOCK_TABLE].shape[1]);
     return 0;
 }
 
 static int check_key(struct run *r, struct gen_error *err)
 {
-    const struct npy *starts = &r->features.kv_starts;
+    const struct npy *starts = &r->features.array[ARRAY_KV_STARTS];
     const char *const *file = r->options.file;
-    const char *path = file[OPTION_K], *by = file[OPTION_CU_SEQLENS_K];
+    const char *path = file[OPTION_K], *by = file[OPTION_KV_STARTS];
     bool paged = file[OPTION_BLOCK_TABLE];
     char length[24] = "Skv";
     if (check_sides(r, path, &r->k, by, &r->flat_kv, fields[F_HEAD_DIM].max, err))
@@ -200,7 +201,7 @@ static int check_value(struct run *r, struct gen_error *err)
 {
     const char *const *file = r->options.file;
     bool flat;
-    if (check_sides(r, file[OPTION_V], &r->v, file[OPTION_CU_SEQLENS_K], &flat, fields[F_HEAD_DIM_V].max, err))
+    if (check_sides(r, file[OPTION_V], &r->v, file[OPTION_KV_STARTS], &flat, fields[F_HEAD_DIM_V].max, err))
         return -1;
     r->head_dim_v = r->v.shape[3];
     if (r->v.shape[0] == r->k.shape[0] && heads_of(r, &r->v) == r->kv_heads &&
@@ -220,19 +221,19 @@ static int read_places(struct run *r, struct gen_error *err)
 {
     const char *const *file = r->options.file;
     struct features *f = &r->features;
-    const char *q = file[OPTION_CU_SEQLENS_Q], *k = file[OPTION_CU_SEQLENS_K], *table = file[OPTION_BLOCK_TABLE];
-    if ((q && features_read_starts(q, &f->q_starts, err)) || check_query(r, err))
+    const char *q = file[OPTION_Q_STARTS], *k = file[OPTION_KV_STARTS], *table = file[OPTION_BLOCK_TABLE];
+    if ((q && features_read_starts(q, &f->array[ARRAY_Q_STARTS], err)) || check_query(r, err))
         return -1;
-    if (table && features_read_table(table, r->batch, &f->table, err))
+    if (table && features_read_table(table, r->batch, &f->array[ARRAY_BLOCK_TABLE], err))
         return -1;
     if (!k)
         return 0;
-    if (features_read_starts(k, &f->kv_starts, err))
+    if (features_read_starts(k, &f->array[ARRAY_KV_STARTS], err))
         return -1;
-    if (starts_batch(&f->kv_starts) == r->batch)
+    if (starts_batch(&f->array[ARRAY_KV_STARTS]) == r->batch)
         return 0;
     return wrong(err, "%s: error: it has %lld sequences; expected %lld, as %s has", k,
-                 (long long)starts_batch(&f->kv_starts), (long long)r->batch, q ? q : file[OPTION_Q]);
+                 (long long)starts_batch(&f->array[ARRAY_KV_STARTS]), (long long)r->batch, q ? q : file[OPTION_Q]);
 }
 
 int run_read(struct run *r, struct gen_error *err)
@@ -254,7 +255,7 @@ int run_read(struct run *r, struct gen_error *err)
 int run_prepare(struct run *r, struct gen_error *err)
 {
     const char *const *file = r->options.file;
-    bool packed = r->features.q_starts.data;
+    bool packed = r->features.array[ARRAY_Q_STARTS].data;
     const int64_t rows[3] = {r->batch, r->heads, r->q_len}, packed_rows[2] = {r->heads, length_of(r, &r->q)};
     int64_t shape[4];
     memcpy(shape, r->q.shape, sizeof shape);

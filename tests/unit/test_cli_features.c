@@ -100,18 +100,18 @@ static void judge(const struct features *f, const struct extents *e)
     struct attn_problem problem = {.size = sizeof problem};
     features_run(f, &none, &run);
     features_problem(f, &none, &problem);
-    if (f->bias.data) {
-        assert_true(problem.bias != ATTN_NO_BIAS && run.bias == f->bias.data);
-        judge_table(&f->bias, run.bias_stride, e);
+    if (f->array[ARRAY_BIAS].data) {
+        assert_true(problem.bias != ATTN_NO_BIAS && run.bias == f->array[ARRAY_BIAS].data);
+        judge_table(&f->array[ARRAY_BIAS], run.bias_stride, e);
     }
-    if (f->mask.data) {
-        judge_table(&f->mask, run.mask_stride, e);
-        for (int64_t i = 0; i < f->mask.count; i++)
+    if (f->array[ARRAY_MASK].data) {
+        judge_table(&f->array[ARRAY_MASK], run.mask_stride, e);
+        for (int64_t i = 0; i < f->array[ARRAY_MASK].count; i++)
             assert_true(run.mask[i] <= 1);
     }
-    if (f->slopes.data || f->sinks.data)
-        assert_true(f->slopes.count + f->sinks.count == e->heads);
-    for (int64_t b = 0; f->table.data && b < e->batch; b++)
+    if (f->array[ARRAY_ALIBI].data || f->array[ARRAY_SINKS].data)
+        assert_true(f->array[ARRAY_ALIBI].count + f->array[ARRAY_SINKS].count == e->heads);
+    for (int64_t b = 0; f->array[ARRAY_BLOCK_TABLE].data && b < e->batch; b++)
         for (int64_t j = 0; j < (f->kv_lens ? f->kv_lens[b] : e->kv_len); j++) {
             int32_t page = run.block_table[b * run.block_table_stride + j / run.page_size];
             assert_true(page >= 0 && page < f->pages);
@@ -134,9 +134,9 @@ static void test_any_file(void **state)
         int failed;
         if (i % 6 == 5) {
             store_random("a.npy", &seed, (int64_t[4]){4, 3, 2, 1}, 1);
-            failed = features_read_starts("a.npy", &f.q_starts, &err);
+            failed = features_read_starts("a.npy", &f.array[ARRAY_Q_STARTS], &err);
             if (!failed)
-                judge_starts(&f.q_starts);
+                judge_starts(&f.array[ARRAY_Q_STARTS]);
         } else {
             enum option_id id = ids[i % 6];
             bool heads = id == OPTION_ALIBI || id == OPTION_SINKS, table = id == OPTION_BLOCK_TABLE;
@@ -145,11 +145,11 @@ static void test_any_file(void **state)
                 wanted[1] = wanted[3] = 2;
             store_random("a.npy", &seed, heads ? (int64_t[4]){e.heads, 2, 2, 2} : wanted, heads ? 1 : table ? 2 : 4);
             o.file[id] = "a.npy";
-            failed = table ? features_read_table("a.npy", e.batch, &f.table, &err) : 0;
+            failed = table ? features_read_table("a.npy", e.batch, &f.array[ARRAY_BLOCK_TABLE], &err) : 0;
             if (table && !failed) {
                 f.page_size = 1 + random_below(&seed, 3);
                 f.pages = random_below(&seed, 8);
-                e.kv_len = f.page_size * f.table.shape[1];
+                e.kv_len = f.page_size * f.array[ARRAY_BLOCK_TABLE].shape[1];
                 store_random("lens.npy", &seed, (int64_t[4]){e.batch, 1, 1, 1}, 1);
                 o.file[OPTION_KV_LENS] = random_below(&seed, 2) ? "lens.npy" : NULL;
             }
@@ -180,21 +180,23 @@ static void test_words(void **state)
     struct variant v = {{0}};
     o.file[OPTION_BIAS] = "bf16"; /* whatever type the queries have */
     o.file[OPTION_MASK] = o.file[OPTION_SINKS] = "random";
-    o.file[OPTION_CU_SEQLENS_Q] = "equal";
+    o.file[OPTION_Q_STARTS] = "equal";
     o.file[OPTION_BLOCK_TABLE] = "4";
     assert_int_equal(features_make(&o, &s, &f, &err), 0);
     assert_int_equal(features_make(&o, &s, &again, &err), 0);
-    assert_memory_equal(f.bias.data, again.bias.data, f.bias.size);
-    assert_memory_equal(f.mask.data, again.mask.data, f.mask.size);
-    judge_starts(&f.q_starts);
-    assert_true(starts_batch(&f.q_starts) == 2 && starts_rows(&f.q_starts) == 10);
-    assert_true(f.page_size == 4 && f.pages == 6 && f.table.shape[1] == 3);
+    assert_memory_equal(f.array[ARRAY_BIAS].data, again.array[ARRAY_BIAS].data, f.array[ARRAY_BIAS].size);
+    assert_memory_equal(f.array[ARRAY_MASK].data, again.array[ARRAY_MASK].data, f.array[ARRAY_MASK].size);
+    judge_starts(&f.array[ARRAY_Q_STARTS]);
+    assert_true(starts_batch(&f.array[ARRAY_Q_STARTS]) == 2 && starts_rows(&f.array[ARRAY_Q_STARTS]) == 10);
+    assert_true(f.page_size == 4 && f.pages == 6 && f.array[ARRAY_BLOCK_TABLE].shape[1] == 3);
     unsigned seen = 0; /* every page once */
     for (int i = 0; i < 6; i++)
-        seen |= 1u << ((int32_t *)f.table.data)[i];
+        seen |= 1u << ((int32_t *)f.array[ARRAY_BLOCK_TABLE].data)[i];
     assert_int_equal(seen, 63);
-    struct features sinks = {
-        .sinks = f.sinks, .bias = f.bias, .mask = f.mask, .table = f.table, .page_size = 4, .pages = 6};
+    struct features sinks = {.page_size = 4, .pages = 6};
+    static const enum array_id kept[] = {ARRAY_SINKS, ARRAY_BIAS, ARRAY_MASK, ARRAY_BLOCK_TABLE};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        sinks.array[kept[i]] = f.array[kept[i]];
     judge(&sinks, &e);
     assert_int_equal(features_variant(&o, &v, &err), 0);
     assert_true(v.field[F_WINDOW] && v.field[F_BIAS] == BIAS_BF16 && v.field[F_MASK] && v.field[F_SINK]);

@@ -250,9 +250,9 @@ static void test_places_of_keys_exclude_each_other(void **state)
     assert_string_equal(o.file[OPTION_MASK], "m");
     assert_string_equal(o.file[OPTION_ALIBI], "a");
     assert_string_equal(o.file[OPTION_SINKS], "s");
-    assert_string_equal(o.file[OPTION_CU_SEQLENS_Q], "q");
+    assert_string_equal(o.file[OPTION_Q_STARTS], "q");
     assert_string_equal(o.file[OPTION_BLOCK_TABLE], "t");
-    assert_string_equal(accept("--cu-seqlens-k k").file[OPTION_CU_SEQLENS_K], "k");
+    assert_string_equal(accept("--cu-seqlens-k k").file[OPTION_KV_STARTS], "k");
     refuse("--kv-lens l --cu-seqlens-k k",
            "--kv-lens excludes --cu-seqlens-k, which has lengths; expected one of them");
     refuse("--block-table t --cu-seqlens-k k",
