@@ -9,91 +9,76 @@
 #include "cli.h"
 #include "options_read.h"
 
-enum value_kind { VALUE_NONE, VALUE_NEEDED, VALUE_OPTIONAL };
-struct option {
-    const char *name; /* "-o" or "--dtype" */
-    const char *meta; /* its value, for people: "FILE" */
-    const char *doc;  /* for --help; a newline goes on in the same column */
-    enum value_kind kind;
-    option_reader *read;
-};
-
 /* ---- the table ---- */
 
 static const struct option table[OPTION_COUNT] = {
-#define OPTION(name, meta, doc) {name, meta, doc, VALUE_NEEDED, read_text}
-#define ARRAY(id, name, about, option) [OPTION_##id] = option,
+#define OPTION(name, meta, doc) name, meta, doc, VALUE_NEEDED, read_text
+#define ARRAY(id, name, about, option) [OPTION_##id] = {OPTION_##id, option},
 #define SHAPED ARRAY
 #include "arrays/table.def"
 #undef SHAPED
 #undef ARRAY
-    [OPTION_COMPARE] = {"--compare", "REF.npy", "say how far the output is from this array of O's shape", VALUE_NEEDED,
-                        read_text},
-    [OPTION_OUT_DIR] = {"-o", "DIR", "directory for the kernels and manifest.json; made when absent", VALUE_NEEDED,
-                        read_text},
-    [OPTION_MACHINE_CODE] = {"--machine-code", NULL, "add the form that libtcc compiles", VALUE_NONE, read_flag},
-    [OPTION_FILTER] = {"--filter", "GLOB", "only kernels whose name matches", VALUE_NEEDED, read_text},
-    [OPTION_LIST] = {"--list", NULL, "print names, write nothing", VALUE_NONE, read_flag},
-    [OPTION_WHY_NOT] = {"--why-not", NULL, "print each rejected combination and the rule that rejects it", VALUE_NONE,
-                        read_flag},
-    [OPTION_PTX] = {"--ptx", NULL,
+    [OPTION_COMPARE] = {OPTION_COMPARE, "--compare", "REF.npy",
+                        "say how far the output is from this array of O's shape", VALUE_NEEDED, read_text},
+    [OPTION_OUT_DIR] = {OPTION_OUT_DIR, "-o", "DIR", "directory for the kernels and manifest.json; made when absent",
+                        VALUE_NEEDED, read_text},
+    [OPTION_MACHINE_CODE] = {OPTION_MACHINE_CODE, "--machine-code", NULL, "add the form that libtcc compiles",
+                             VALUE_NONE, read_flag},
+    [OPTION_FILTER] = {OPTION_FILTER, "--filter", "GLOB", "only kernels whose name matches", VALUE_NEEDED, read_text},
+    [OPTION_LIST] = {OPTION_LIST, "--list", NULL, "print names, write nothing", VALUE_NONE, read_flag},
+    [OPTION_WHY_NOT] = {OPTION_WHY_NOT, "--why-not", NULL,
+                        "print each rejected combination and the rule that rejects it", VALUE_NONE, read_flag},
+    [OPTION_PTX] = {OPTION_PTX, "--ptx", NULL,
                     "beside each OpenCL kernel the PTX that NVIDIA's driver makes\n"
                     "of it, NAME.ptx; --device says which device's",
                     VALUE_NONE, read_flag},
-    [OPTION_SHAPE] = {"--shape", "SHAPE",
+    [OPTION_SHAPE] = {OPTION_SHAPE, "--shape", "SHAPE",
                       "B,Hq,Hkv,Sq,Skv,D[,Dv]: batch, query heads, key heads,\n"
                       "queries, keys, head dim of Q and K, of V and O",
                       VALUE_NEEDED, read_shape},
-    [OPTION_DTYPE] = {"--dtype", "TYPE",
+    [OPTION_DTYPE] = {OPTION_DTYPE, "--dtype", "TYPE",
                       "f32, f16 or bf16, or q=, kv= and o= with one each, as in\n"
                       "q=f32,kv=f16 (o is then as q); default: f32, or the arrays'",
                       VALUE_NEEDED, read_dtype},
-    [OPTION_CAUSAL] = {"--causal", "ALIGN",
+    [OPTION_CAUSAL] = {OPTION_CAUSAL, "--causal", "ALIGN",
                        "query i sees keys up to i + offset; the offset is Skv - Sq\n"
                        "with bottom-right (the default), 0 with top-left",
                        VALUE_OPTIONAL, read_causal},
-    [OPTION_Q_OFFSET] = {"--q-offset", "N",
+    [OPTION_Q_OFFSET] = {OPTION_Q_OFFSET, "--q-offset", "N",
                          "the position of query 0, in place of an alignment; --causal,\n"
                          "--window and --alibi count from it",
                          VALUE_NEEDED, read_q_offset},
-    [OPTION_WINDOW] = {"--window", "L,R",
+    [OPTION_WINDOW] = {OPTION_WINDOW, "--window", "L,R",
                        "query i sees keys from i + offset - L to i + offset + R;\n"
                        "-1: no bound; with --causal none after i + offset",
                        VALUE_NEEDED, read_window},
-    [OPTION_SCALE] = {"--scale", "X", "scores are X * q.k; default 1/sqrt(D)", VALUE_NEEDED, read_scale},
-    [OPTION_SOFTCAP] = {"--softcap", "C", "a score s becomes C tanh(s / C), after --scale", VALUE_NEEDED, read_softcap},
-    [OPTION_LAYOUT] = {"--layout", "LAYOUT",
+    [OPTION_SCALE] = {OPTION_SCALE, "--scale", "X", "scores are X * q.k; default 1/sqrt(D)", VALUE_NEEDED, read_scale},
+    [OPTION_SOFTCAP] = {OPTION_SOFTCAP, "--softcap", "C", "a score s becomes C tanh(s / C), after --scale",
+                        VALUE_NEEDED, read_softcap},
+    [OPTION_LAYOUT] = {OPTION_LAYOUT, "--layout", "LAYOUT",
                        "bhsd (default) or bshd: the order of the sides of Q, K, V and O,\n"
                        "as [B, Hq, Sq, D] or [B, Sq, Hq, D]",
                        VALUE_NEEDED, read_layout},
-    [OPTION_DEVICE] = {"--device", "D", DEVICE_NAMES "; the default is\ncpu, and `attngen devices` lists them",
-                       VALUE_NEEDED, read_device},
-    [OPTION_THREADS] = {"--threads", "N", "1 to 1024; default: as many as the process may run on", VALUE_NEEDED,
-                        read_threads},
-    [OPTION_COMPILER] = {"--compiler", "C",
+    [OPTION_DEVICE] = {OPTION_DEVICE, "--device", "D",
+                       DEVICE_NAMES "; the default is\ncpu, and `attngen devices` lists them", VALUE_NEEDED,
+                       read_device},
+    [OPTION_THREADS] = {OPTION_THREADS, "--threads", "N", "1 to 1024; default: as many as the process may run on",
+                        VALUE_NEEDED, read_threads},
+    [OPTION_COMPILER] = {OPTION_COMPILER, "--compiler", "C",
                          "what compiles kernels: tcc (default), which is built in, or\ncc, which is $CC, gcc or clang; "
                          "tune takes both, too",
                          VALUE_NEEDED, read_compiler},
-    [OPTION_VARIANT] = {"--variant", "NAME", "this kernel, by name, and no other", VALUE_NEEDED, read_text},
-    [OPTION_RIGOR] = {"--rigor", "RIGOR",
+    [OPTION_VARIANT] = {OPTION_VARIANT, "--variant", "NAME", "this kernel, by name, and no other", VALUE_NEEDED,
+                        read_text},
+    [OPTION_RIGOR] = {OPTION_RIGOR, "--rigor", "RIGOR",
                       "measure (default): time the candidates, for 30 s at most;\n"
                       "patient: all, four times as often, for 600 s at most;\n"
                       "estimate: a model",
                       VALUE_NEEDED, read_rigor},
-    [OPTION_TIME_LIMIT] = {"--time-limit", "S", "stop measuring after S seconds, with the best so far", VALUE_NEEDED,
-                           read_time_limit},
-    [OPTION_JSON] = {"--json", NULL, "print one JSON object", VALUE_NONE, read_flag},
+    [OPTION_TIME_LIMIT] = {OPTION_TIME_LIMIT, "--time-limit", "S",
+                           "stop measuring after S seconds, with the best so far", VALUE_NEEDED, read_time_limit},
+    [OPTION_JSON] = {OPTION_JSON, "--json", NULL, "print one JSON object", VALUE_NONE, read_flag},
 };
-
-const char *option_name(enum option_id id)
-{
-    return table[id].name;
-}
-
-const char *option_meta(enum option_id id)
-{
-    return table[id].meta;
-}
 
 /* Promised for later; a command line that names one is told so, not that it does not exist. */
 static const char *const not_built[] = {"--kv-type", "--dropout", "--seed", "--block-mask", NULL};
@@ -172,7 +157,7 @@ static enum options_result read_option(const struct verb *verb, int argc, char *
         value = argv[++*at];
     }
     out->given |= OPTION_BIT(id);
-    return o->read((enum option_id)id, value, out, err) ? OPTIONS_WRONG : OPTIONS_READ;
+    return o->read(o, value, out, err) ? OPTIONS_WRONG : OPTIONS_READ;
 }
 
 /* Keys of a sequence are said to be in one place only. */

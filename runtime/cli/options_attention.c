@@ -32,7 +32,7 @@ static int integers(const char *at, int64_t *const *out, int most)
     return -1;
 }
 
-int read_shape(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+int read_shape(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
     struct shape *s = &out->shape;
     int64_t *const side[] = {&s->batch, &s->heads, &s->kv_heads, &s->q_len, &s->kv_len, &s->head_dim, &s->head_dim_v};
@@ -41,20 +41,20 @@ int read_shape(enum option_id id, const char *value, struct options *out, struct
     if (n < sides - 1 || strlen(value) >= sizeof s->text)
         return option_wrong(
             err, "%s '%s' is not right; expected B,Hq,Hkv,Sq,Skv,D or B,Hq,Hkv,Sq,Skv,D,Dv, integers from 1 on",
-            option_name(id), value);
+            option->name, value);
     if (n == sides - 1)
         s->head_dim_v = s->head_dim;
     if (s->head_dim > fields[F_HEAD_DIM].max || s->head_dim_v > fields[F_HEAD_DIM_V].max)
         return option_wrong(
             err, "%s '%s' has head dims %lld and %lld; expected D from 1 to %d and Dv (D when not given) from 1 to %d",
-            option_name(id), value, (long long)s->head_dim, (long long)s->head_dim_v, (int)fields[F_HEAD_DIM].max,
+            option->name, value, (long long)s->head_dim, (long long)s->head_dim_v, (int)fields[F_HEAD_DIM].max,
             (int)fields[F_HEAD_DIM_V].max);
     if (s->heads % s->kv_heads)
         return option_wrong(err, "%s '%s' has %lld query heads for %lld key heads; expected a multiple",
-                            option_name(id), value, (long long)s->heads, (long long)s->kv_heads);
+                            option->name, value, (long long)s->heads, (long long)s->kv_heads);
     int64_t d = s->head_dim > s->head_dim_v ? s->head_dim : s->head_dim_v;
     if (elements(s->batch, s->heads, s->q_len, d) < 0 || elements(s->batch, s->kv_heads, s->kv_len, d) < 0)
-        return option_wrong(err, "%s '%s' is too large; expected tensors of fewer than 2^40 elements", option_name(id),
+        return option_wrong(err, "%s '%s' is too large; expected tensors of fewer than 2^40 elements", option->name,
                             value);
     memcpy(s->text, value, strlen(value) + 1);
     return 0;
@@ -85,11 +85,11 @@ static const char *read_part(const char *at, struct options *out)
 }
 
 /* One type for Q, K and V, or parts. */
-int read_dtype(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+int read_dtype(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
     int dtype = 0;
     if (!strchr(value, '=')) {
-        if (read_word(id, value, fields[F_DTYPE].names, &dtype, err))
+        if (read_word(option, value, fields[F_DTYPE].names, &dtype, err))
             return -1;
         out->dtype = out->dtype_kv = out->dtype_o = (enum dtype)dtype;
         out->dtypes = DTYPES_Q | DTYPES_KV | DTYPES_ONE;
@@ -105,27 +105,27 @@ int read_dtype(enum option_id id, const char *value, struct options *out, struct
         return 0;
     }
     return option_wrong(err, "%s '%s' is not right; expected q=, kv= and o= with f32, f16 or bf16, as in q=f32,kv=f16",
-                        option_name(id), value);
+                        option->name, value);
 }
 
-int read_causal(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+int read_causal(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
     static const char *const words[] = {"bottom-right", "top-left", NULL};
     int align = 0;
-    if (value && read_word(id, value, words, &align, err))
+    if (value && read_word(option, value, words, &align, err))
         return -1;
     out->causal = true;
     out->align = align ? ATTN_TOP_LEFT : ATTN_BOTTOM_RIGHT;
     return 0;
 }
 
-int read_q_offset(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+int read_q_offset(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
     const int64_t most = INT64_C(1) << 40; /* so that adding a length cannot overflow */
-    return read_integer(id, value, -most, most, &out->q_offset, err);
+    return read_integer(option, value, -most, most, &out->q_offset, err);
 }
 
-int read_window(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+int read_window(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
     const int64_t most = INT64_C(1) << 40;
     int64_t *w = out->window;
@@ -134,29 +134,29 @@ int read_window(enum option_id id, const char *value, struct options *out, struc
     if (!at || *at || w[0] < -1 || w[1] < -1 || w[0] > most || w[1] > most)
         return option_wrong(err,
                             "%s '%s' is not right; expected L,R, keys before and after, each from 0 on or -1: no bound",
-                            option_name(id), value);
+                            option->name, value);
     return 0;
 }
 
-int read_scale(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+int read_scale(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
-    return read_number(id, value, &out->scale, err);
+    return read_number(option, value, &out->scale, err);
 }
 
-int read_softcap(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+int read_softcap(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
-    if (read_number(id, value, &out->softcap, err))
+    if (read_number(option, value, &out->softcap, err))
         return -1;
     if (!(out->softcap > 0))
-        return option_wrong(err, "%s '%s' is not right; expected a number above 0", option_name(id), value);
+        return option_wrong(err, "%s '%s' is not right; expected a number above 0", option->name, value);
     return 0;
 }
 
-int read_layout(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+int read_layout(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
     static const char *const words[] = {"bhsd", "bshd", NULL};
     int layout = 0;
-    if (read_word(id, value, words, &layout, err))
+    if (read_word(option, value, words, &layout, err))
         return -1;
     out->layout = layout ? LAYOUT_BSHD : LAYOUT_BHSD;
     return 0;

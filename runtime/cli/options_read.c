@@ -33,27 +33,27 @@ const char *read_prefix(const char *text, int64_t *out)
     return end;
 }
 
-int read_integer(enum option_id id, const char *value, int64_t min, int64_t max, int64_t *out, struct gen_error *err)
+int read_integer(const struct option *option, const char *value, int64_t min, int64_t max, int64_t *out, struct gen_error *err)
 {
     const char *end = read_prefix(value, out);
     if (end && !*end && *out >= min && *out <= max)
         return 0;
-    return option_wrong(err, "%s '%s' is not right; expected an integer from %lld to %lld", option_name(id), value,
+    return option_wrong(err, "%s '%s' is not right; expected an integer from %lld to %lld", option->name, value,
                         (long long)min, (long long)max);
 }
 
 /* Finite, without a blank before it. */
-int read_number(enum option_id id, const char *value, float *out, struct gen_error *err)
+int read_number(const struct option *option, const char *value, float *out, struct gen_error *err)
 {
     char *end;
     *out = strtof(value, &end);
     bool space = *value == ' ' || (*value >= '\t' && *value <= '\r');
     if (space || end == value || *end || !isfinite(*out))
-        return option_wrong(err, "%s '%s' is not right; expected a finite number", option_name(id), value);
+        return option_wrong(err, "%s '%s' is not right; expected a finite number", option->name, value);
     return 0;
 }
 
-int read_word(enum option_id id, const char *value, const char *const *words, int *out, struct gen_error *err)
+int read_word(const struct option *option, const char *value, const char *const *words, int *out, struct gen_error *err)
 {
     char list[160] = "";
     for (int i = 0; words[i]; i++) {
@@ -64,22 +64,22 @@ int read_word(enum option_id id, const char *value, const char *const *words, in
         size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
     }
-    return option_wrong(err, "%s '%s' is not known; expected %s", option_name(id), value, list);
+    return option_wrong(err, "%s '%s' is not known; expected %s", option->name, value, list);
 }
 
-int read_text(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+int read_text(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
     if (!*value)
-        return option_wrong(err, "%s has an empty value; expected %s", option_name(id), option_meta(id));
-    out->file[id] = value;
+        return option_wrong(err, "%s has an empty value; expected %s", option->name, option->meta);
+    out->file[option->id] = value;
     return 0;
 }
 
-int read_flag(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+int read_flag(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
     (void)value;
     (void)err;
-    switch (id) {
+    switch (option->id) {
     case OPTION_MACHINE_CODE: out->machine_code = true; break;
     case OPTION_LIST: out->list = true; break;
     case OPTION_WHY_NOT: out->why_not = true; break;
@@ -90,51 +90,51 @@ int read_flag(enum option_id id, const char *value, struct options *out, struct 
     return 0;
 }
 
-int read_device(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+int read_device(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
     if (!device_is_name(value))
         return option_wrong(err, "%s '%s' is not known; expected " DEVICE_NAMES " (`attngen devices` lists them)",
-                            option_name(id), value);
-    out->file[id] = value;
+                            option->name, value);
+    out->file[option->id] = value;
     return 0;
 }
 
-int read_compiler(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+int read_compiler(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
     static const char *const words[] = {"tcc", "cc", "both", NULL};
     int compiler = 0;
-    if (read_word(id, value, words, &compiler, err))
+    if (read_word(option, value, words, &compiler, err))
         return -1;
     out->every_compiler = compiler == 2;
     out->compiler = compiler == 1 ? ATTN_CC : ATTN_TCC;
     return 0;
 }
 
-int read_threads(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+int read_threads(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
     int64_t threads = 0;
-    if (read_integer(id, value, 1, 1024, &threads, err))
+    if (read_integer(option, value, 1, 1024, &threads, err))
         return -1;
     out->threads = (int)threads;
     return 0;
 }
 
-int read_rigor(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+int read_rigor(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
     static const char *const words[] = {
         [ATTN_ESTIMATE] = "estimate", [ATTN_MEASURE] = "measure", [ATTN_PATIENT] = "patient", NULL};
     int rigor = 0;
-    if (read_word(id, value, words, &rigor, err))
+    if (read_word(option, value, words, &rigor, err))
         return -1;
     out->rigor = (attn_rigor)rigor;
     return 0;
 }
 
-int read_time_limit(enum option_id id, const char *value, struct options *out, struct gen_error *err)
+int read_time_limit(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
     char *end;
     out->time_limit = strtod(value, &end);
     if (*value < '0' || *value > '9' || *end || !isfinite(out->time_limit) || !(out->time_limit > 0))
-        return option_wrong(err, "%s '%s' is not right; expected seconds, more than 0", option_name(id), value);
+        return option_wrong(err, "%s '%s' is not right; expected seconds, more than 0", option->name, value);
     return 0;
 }

@@ -229,13 +229,13 @@ static int64_t local_bytes_of(const char *text)
     return at && end && at < end ? atoll(at + strlen(words)) : 0;
 }
 
-/* What a launch in OpenCL needs to know is the variant's, but that the file itself tells of its local memory. */
+/* What a launch on a device needs to know is the variant's, but that the file itself tells of its local memory. */
 static int launch_of(const struct variant *v, const char *source, struct gen_launch *out, struct gen_error *err)
 {
     struct gen *gen;
     struct gen_text text;
     *out = (struct gen_launch){.rows = 0};
-    if (isa_language((enum isa)v->field[F_ISA]) != LANGUAGE_OPENCL)
+    if (isa_language((enum isa)v->field[F_ISA]) == LANGUAGE_C)
         return 0;
     if (gen_open(&gen, err) != 0)
         return -1;

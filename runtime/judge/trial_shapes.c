@@ -28,7 +28,7 @@ static bool has(const struct variant *v, int feature)
 {
     switch (feature) {
     case SPLIT: return v->field[F_SPLIT] > 0;
-    case SLICES: return v->field[F_SPLIT] > 0 && isa_language((enum isa)v->field[F_ISA]) == LANGUAGE_OPENCL;
+    case SLICES: return v->field[F_SPLIT] > 0 && isa_language((enum isa)v->field[F_ISA]) != LANGUAGE_C;
     case TABLES: return v->field[F_BIAS] || v->field[F_MASK];
     case WINDOWS: return v->field[F_WINDOW];
     case SINKS: return v->field[F_SINK];

@@ -296,7 +296,7 @@ int opencl_find(const struct opencl *cl, const char *name, struct gen_error *err
         return index;
     }
     if (!opencl_is_name(name)) {
-        snprintf(err->text, sizeof err->text, "device '%.40s' is not known; expected cpu, opencl or opencl:N", name);
+        snprintf(err->text, sizeof err->text, "device '%.40s' is not known; expected opencl or opencl:N", name);
         return -1;
     }
     index = atoi(name + strlen("opencl:"));
