@@ -478,7 +478,7 @@ static int open_driver(struct emission *e)
     for (int i = 0; i < e->legal_count; i++)
         any |= isa_language((enum isa)e->met.variant[e->legal[i]].field[F_ISA]) != LANGUAGE_C;
     if (!any)
-        return fail("attngen emit", "--ptx, but no kernel is in OpenCL C; expected isa portable, sm80 or sm90");
+        return fail("attngen emit", "--ptx, but every kernel is in C; expected one for a device that makes PTX");
     return e->driver->open(e->options->file[OPTION_DEVICE], &e->opened, &err) ? fail("attngen emit", err.text) : CLI_OK;
 }
 
@@ -489,7 +489,7 @@ static const char *why_wrong(const struct options *o, const struct emit_driver *
     if (!o->file[OPTION_VARIANT] == (o->operands == 0))
         return o->operands ? "SPEC and --variant; expected one of them" : "no SPEC; expected one, or --variant NAME";
     if (o->ptx && !driver)
-        return "--ptx needs OpenCL; expected the program attngen, which has it";
+        return "--ptx needs a driver; expected the program attngen, which asks for one";
     if (device && !o->ptx)
         return "--device is for --ptx; expected both or neither";
     if (device && !strcmp(device, "cpu"))
