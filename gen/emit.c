@@ -282,12 +282,31 @@ static int count_instructions(const struct unrolled *u)
     return n;
 }
 
+int type_function(void *self, const char *function, const struct value *args, int n, struct value *out,
+                  struct gen_error *err)
+{
+    const struct dtype_facts *t = n == 1 && args[0].text ? dtype_find(args[0].text) : NULL;
+    (void)self, (void)err;
+    if (!t)
+        return 1;
+    if (!strcmp(function, "type_bytes"))
+        *out = value_int(t->bytes);
+    else if (!strcmp(function, "type_c"))
+        *out = value_text(t->c);
+    else if (!strcmp(function, "type_opencl"))
+        *out = value_text(t->opencl);
+    else if (!strcmp(function, "type_widening"))
+        *out = value_text(t->widening);
+    else
+        return 1;
+    return 0;
+}
+
 /* Functions that templates may call beside those of expr.h. */
 static int call(void *self, const char *function, const struct value *args, int n, struct value *out,
                 struct gen_error *err)
 {
     struct emission *e = self;
-    (void)err;
     if (n == 1 && args[0].text && e->t && !strcmp(function, "has_type")) {
         *out = value_int(isa_type(e->t, args[0].text, strlen(args[0].text)) != NULL);
         return 0;
@@ -305,7 +324,7 @@ static int call(void *self, const char *function, const struct value *args, int 
         *out = value_int(count_instructions(u));
         return 0;
     }
-    return 1;
+    return type_function(self, function, args, n, out, err);
 }
 
 /* What a caller asks for and the template never looked at would be left out without a word. */

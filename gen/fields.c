@@ -4,9 +4,6 @@
 #include <stddef.h>
 
 static const char *const op_names[] = {"attn", "matmul", "softmax", NULL};
-static const char *const dtype_names[] = {"f32", "f16", "bf16", NULL};
-static const char *const other_dtype_names[] = {"same", "f32", "f16", "bf16", NULL};
-static const char *const bias_names[] = {"none", "f32", "f16", "bf16", NULL};
 static const char *const copy_names[] = {"plain", "async", "tma", NULL};
 static const char *const loop_names[] = {"joint", "specialised", "persistent", NULL};
 static const char *const order_names[] = {"heavy", "straight", NULL};

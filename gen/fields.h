@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dtypes.h"
 #include "isas.h"
 
 /* In the order in which they stand in a name, and in which lists multiply out (the last varies fastest). */
@@ -48,10 +49,6 @@ enum field_id {
     FIELD_COUNT
 };
 enum operation { OP_ATTN, OP_MATMUL, OP_SOFTMAX, OP_COUNT };
-enum dtype { DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_COUNT };
-/* Of key and value, of output: 1 + enum dtype where it is not query's. Of a bias the same, and 0 is no bias. */
-enum other_dtype { OTHER_SAME, OTHER_F32, OTHER_F16, OTHER_BF16, OTHER_COUNT };
-enum bias { BIAS_NONE, BIAS_F32, BIAS_F16, BIAS_BF16, BIAS_COUNT };
 enum copy_way { COPY_PLAIN, COPY_ASYNC, COPY_TMA, COPY_COUNT };
 enum tile_loop { LOOP_JOINT, LOOP_SPECIALISED, LOOP_PERSISTENT, LOOP_COUNT };
 enum tile_order { ORDER_HEAVY, ORDER_STRAIGHT, ORDER_COUNT };

@@ -275,6 +275,10 @@ static int read_type(struct reader *r, struct lexer *l)
     if (!l->failed && (bytes < 1 || bytes > 8))
         return lex_fail(l, "elements of %lld bytes; expected 1 to 8", (long long)bytes);
     v->bytes = (int)bytes;
+    const struct dtype_facts *stored = dtype_find(v->name);
+    if (!l->failed && stored && (stored->bytes != v->bytes || strcmp(stored->c, v->c_element)))
+        return lex_fail(l, "storage type %s as %d bytes of %s; expected %d of %s, as in gen/dtypes.inc", v->name, v->bytes,
+                        v->c_element, stored->bytes, stored->c);
     r->t->type[r->t->types++] = v;
     return ends(l);
 }

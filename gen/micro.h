@@ -266,6 +266,10 @@ void emission_close(struct emission *e); /* NULL is allowed */
 const struct unrolled *emission_units(const struct emission *e, int *count);
 int emission_number(const struct emission *e, const char *name, int64_t *out); /* -1: there is no such number */
 
+/* What templates may ask about a storage type (dtypes.h): type_bytes, type_c, type_opencl, type_widening; an env's call. */
+int type_function(void *self, const char *function, const struct value *args, int n, struct value *out,
+                  struct gen_error *err);
+
 /* ---- lowered ---- */
 
 /* C: the micro-kernels in terms of one function an op, and those functions, once as intrinsics and once as plain C. */

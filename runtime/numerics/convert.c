@@ -57,11 +57,6 @@ uint16_t f32_to_bf16(float f)
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 
-size_t dtype_size(enum dtype t)
-{
-    return t == DTYPE_F32 ? 4 : 2;
-}
-
 float dtype_load(enum dtype t, const void *base, int64_t index)
 {
     float f;

@@ -1,4 +1,4 @@
-/* convert.h - element types as numbers: conversions, sizes, and reproducible random data.
+/* convert.h - element types as numbers: conversions, and reproducible random data.
  * Bit-exact on every machine and independent of libm and of the processor's own conversions. */
 #ifndef ATTNGEN_NUMERICS_CONVERT_H
 #define ATTNGEN_NUMERICS_CONVERT_H
@@ -14,7 +14,6 @@ uint16_t f32_to_f16(float f);
 float bf16_to_f32(uint16_t h);
 uint16_t f32_to_bf16(float f);
 
-size_t dtype_size(enum dtype t); /* bytes of an element */
 float dtype_load(enum dtype t, const void *base, int64_t index);
 void dtype_store(enum dtype t, void *base, int64_t index, float value); /* rounds */
 void dtype_store_double(enum dtype t, void *base, int64_t index, double value); /* rounds once */

@@ -7,10 +7,10 @@
 % let TKV = DTYPE_KV
 % let TO = DTYPE_O
 % let TB = BIAS
-% let CQ = TQ == "f32" ? "float" : "uint16_t"
-% let CKV = TKV == "f32" ? "float" : "uint16_t"
-% let CO = TO == "f32" ? "float" : "uint16_t"
-% let CB = TB == "f32" ? "float" : "uint16_t"
+% let CQ = type_c(TQ)
+% let CKV = type_c(TKV)
+% let CO = type_c(TO)
+% let CB = TB == "none" ? "" : type_c(TB)
 % let NATURAL = BIAS != "none"
 % let UNIT = NATURAL ? "1.0f" : "1.44269504f"
 % let MODIFY = SOFTCAP or BIAS != "none" or MASK or ALIBI
@@ -46,7 +46,7 @@
 % let HELD = max(0, min(DQ, (REGISTERS - W - 4 - 3*PARTED)/R))
 % let PARTED_Q = PARTED*(DQ - DQ % 2)
 % let PARTED_O = PARTED*(CV - CV % 2)
-% let SIZE = TKV == "f32" ? 4 : 2
+% let SIZE = type_bytes(TKV)
 %# Lines of the cache that a row of keys takes (in plain C a fetch is only a call), and a pass over values fetches of a row: all passes together the whole.
 % let LINE = 64/SIZE
 % let KEY_LINES = REGISTERS ? ceil_div(LDQ, LINE) : 1

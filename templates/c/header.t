@@ -9,7 +9,7 @@
  * Vector registers of ${W*32} bits${REGISTERS ? "" : " (how many, the compiler decides)"}: ${vectors("score_rows")} in the scores, ${LAST == NV or PANELS > 1 ? vectors("value_rows") : vectors("value_rest")} in the values, ${vectors("softmax_rows")} in the softmax step, of ${REGISTERS}.
  * Workspace: ${FEW_ALL} bytes.
 % else
- * A tile of ${BQ} queries by ${BK} keys takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*(TKV == "f32" ? 4 : 2)} bytes of K and V: ${2*BQ*(HD + HDV)/((HD + HDV)*(TKV == "f32" ? 4 : 2))} flops a byte.
+ * A tile of ${BQ} queries by ${BK} keys takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*SIZE} bytes of K and V: ${2*BQ*(HD + HDV)/((HD + HDV)*SIZE)} flops a byte.
  * Vector registers of ${W*32} bits${REGISTERS ? "" : " (how many, the compiler decides)"}: ${vectors("score_tile")} in the score tile, ${LAST == NV or PANELS > 1 ? vectors("value_tile") : vectors("value_last")} in the value tile, ${vectors("softmax")} in the softmax step, of ${REGISTERS}.
  * Workspace: ${WORKSPACE} bytes and ${KTILE*4 + VTILE*4} for every ${BK} keys.
 % end

@@ -1,6 +1,6 @@
 %# The sizes that a tile of forward attention implies in OpenCL, and what must hold of them.
 % include "opencl/types.sizes.t"
-% let TYPE_BIAS = BIAS == "f32" ? "float" : "ushort"
+% let TYPE_BIAS = BIAS == "none" ? "" : type_opencl(BIAS)
 % assert VW == 1 or VW == 2 or VW == 4 or VW == 8 or VW == 16, "vector must be 1, 2, 4, 8 or 16, the widths that OpenCL C has"
 % assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
 % assert not SPLIT, "isa portable does not split keys; split must be left out"

@@ -2,11 +2,11 @@
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1) with the
  * online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
- * OpenCL C 1.2; no extension is needed. Arithmetic is f32${DTYPE == "f32" and DTYPE_KV == "f32" and DTYPE_O == "f32" ? "" : "; f16 and bf16 are storage"}.
+ * OpenCL C 1.2; no extension is needed. Arithmetic is f32${NARROW ? "; f16 and bf16 are storage" : ""}.
  *
  * Parameters: ${parameters()}.
  * A work-group of ${GX} x ${GQ} work-items computes ${BQ} queries of one head, ${BK} keys at a time; a work-item holds ${MR} rows by
- * ${NV*BLOCKS*VW} scores and ${MR*TURNS} rows by ${CV*VW} columns of output. A tile takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*(DTYPE_KV == "f32" ? 4 : 2)} bytes of K and V.
+ * ${NV*BLOCKS*VW} scores and ${MR*TURNS} rows by ${CV*VW} columns of output. A tile takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*type_bytes(DTYPE_KV)} bytes of K and V.
  * Local memory: ${LOCAL} bytes.
  *
  * Contract: enqueue it with local size (${GX}, ${GQ}, 1) and global size (${GX} * ceil(q_len / ${BQ}), ${GQ} * heads, batch); the struct

@@ -76,8 +76,8 @@ void ${NAME}(__global const ${TYPE} *a, __global const ${TYPE_KV} *b, __global $
 % if READ == 1
     const int wide = 0;
 % else
-    const int wide = ((p.a_stride[2] | p.b_stride[2]) & 3) == 0 && ((ulong)a & ${DTYPE == "f32" ? 15 : 7}) == 0 &&
-        ((ulong)b & ${DTYPE_KV == "f32" ? 15 : 7}) == 0; /* rows can be read four elements at a time */
+    const int wide = ((p.a_stride[2] | p.b_stride[2]) & 3) == 0 && ((ulong)a & ${4*type_bytes(DTYPE) - 1}) == 0 &&
+        ((ulong)b & ${4*type_bytes(DTYPE_KV) - 1}) == 0; /* rows can be read four elements at a time */
 % end
 % for r in 0..MR
 % for v in 0..NV

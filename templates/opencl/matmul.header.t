@@ -2,7 +2,7 @@
  *
  * C = scale * A ${B} for each head, a step of attention by three launches: ${TRANSPOSED ? "scores of queries and keys" : "probabilities times values"}.
  * SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
- * OpenCL C 1.2; no extension is needed. Arithmetic is f32${DTYPE == "f32" and DTYPE_KV == "f32" and DTYPE_O == "f32" ? "" : "; f16 and bf16 are storage"}.
+ * OpenCL C 1.2; no extension is needed. Arithmetic is f32${NARROW ? "; f16 and bf16 are storage" : ""}.
  *
  * Parameters: ${parameters()}.
 % if TILED

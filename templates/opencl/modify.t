@@ -21,13 +21,15 @@ static ${VEC} tanh_v(${VEC} x)
 % if BIAS != "none"
 
 /* Biases of n keys, `stride` elements apart, as f32; beyond n nothing is read. wide: they are ${VW} side by side${VW == 2 or VW == 4 ? ", aligned as one vector" : ""}. */
+% let WAY = type_widening(BIAS)
+% assert WAY == "none" or WAY == "half" or WAY == "upper", "a bias is widened from f32, f16 and bf16 alone; bias must be one of them"
 static float bias_1(__global const ${TYPE_BIAS} *from, long at)
 {
-% if BIAS == "f32"
+% if WAY == "none"
     return from[at];
-% elif BIAS == "f16"
+% elif WAY == "half"
     return vload_half(at, (__global const half *)from);
-% else
+% elif WAY == "upper"
     return as_float((uint)from[at] << 16);
 % end
 }
@@ -38,15 +40,15 @@ static ${VEC} bias_v(__global const ${TYPE_BIAS} *from, long stride, int n, cons
 % else
     float f[${VW}];
     if (wide)
-% if BIAS == "f32" and VW <= 4
+% if WAY == "none" and VW <= 4
         return *(__global const ${VEC} *)from;
-% elif BIAS == "f32"
+% elif WAY == "none"
         return vload${VW}(0, from);
-% elif BIAS == "f16"
+% elif WAY == "half"
         return ${VW <= 4 ? "vloada" : "vload"}_half${VW}(0, (__global const half *)from);
-% elif VW <= 4
+% elif WAY == "upper" and VW <= 4
         return as_${VEC}(convert_uint${VW}(*(__global const ushort${VW} *)from) << 16);
-% else
+% elif WAY == "upper"
         return as_${VEC}(convert_uint${VW}(vload${VW}(0, from)) << 16);
 % end
     for (int i = 0; i < ${VW}; i++)

@@ -22,7 +22,7 @@
 % if BIAS != "none"
     bias += f.bias_at + b * f.bias_stride[0] + h * f.bias_stride[1];
 % if VW == 2 or VW == 4
-    const int bias_wide = f.bias_stride[3] == 1 && (f.bias_stride[2] & ${VW - 1}) == 0 && ((ulong)bias & ${VW*(BIAS == "f32" ? 4 : 2) - 1}) == 0;
+    const int bias_wide = f.bias_stride[3] == 1 && (f.bias_stride[2] & ${VW - 1}) == 0 && ((ulong)bias & ${VW*type_bytes(BIAS) - 1}) == 0;
 % else
     const int bias_wide = f.bias_stride[3] == 1;
 % end
@@ -38,9 +38,9 @@
 % if HD % U == 0 and HDV % 4 == 0
     const int wide = ((a.q_stride[2] | a.k_stride[2] | a.v_stride[2]${PAGED ? " | a.k_stride[0] | a.v_stride[0]" : ""}) & 3) == 0 &&
 % if DTYPE == DTYPE_KV
-        (((ulong)q | (ulong)k | (ulong)v) & ${DTYPE == "f32" ? 15 : 7}) == 0; /* rows can be read four elements at a time */
+        (((ulong)q | (ulong)k | (ulong)v) & ${4*type_bytes(DTYPE) - 1}) == 0; /* rows can be read four elements at a time */
 % else
-        ((ulong)q & ${DTYPE == "f32" ? 15 : 7}) == 0 && (((ulong)k | (ulong)v) & ${DTYPE_KV == "f32" ? 15 : 7}) == 0; /* rows can be read four elements at a time */
+        ((ulong)q & ${4*type_bytes(DTYPE) - 1}) == 0 && (((ulong)k | (ulong)v) & ${4*type_bytes(DTYPE_KV) - 1}) == 0; /* rows can be read four elements at a time */
 % end
 % else
     const int wide = 0;

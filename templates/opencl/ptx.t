@@ -54,7 +54,7 @@ INLINED uint rounded(float low, float high) /* two elements of ${DTYPE} */
     __asm__("cvt.rn.${T}x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
     return y;
 }
-% if BIAS == "f16"
+% if BIAS != "none" and type_widening(BIAS) == "half"
 INLINED float of_f16(ushort x)
 {
     float y;

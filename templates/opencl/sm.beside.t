@@ -1,7 +1,7 @@
 %# A kernel's own beginning of struct beside.
     struct beside beside;
 % if BIAS != "none"
-    beside.bias = bias + f.bias_at, beside.bias_wide = in_pairs((ulong)beside.bias, f.bias_stride, ${BIAS == "f32" ? 4 : 2});
+    beside.bias = bias + f.bias_at, beside.bias_wide = in_pairs((ulong)beside.bias, f.bias_stride, ${type_bytes(BIAS)});
 % end
 % if MASK
     beside.mask = mask + f.mask_at, beside.mask_wide = in_pairs((ulong)beside.mask, f.mask_stride, 1);

@@ -26,27 +26,28 @@ INLINED int in_pairs(ulong at, const long *stride, const ulong bytes)
 
 % end
 % if BIAS != "none"
+% let WAY = type_widening(BIAS)
+% assert WAY == "none" or WAY == "half" or WAY == "upper", "a bias is widened from f32, f16 and bf16 alone; bias must be one of them"
 INLINED float bias_at(__global const ${TYPE_BIAS} *from)
 {
-% if BIAS == "f32"
+% if WAY == "none"
     return *from;
-% elif BIAS == "f16"
+% elif WAY == "half"
     return of_f16(*from);
-% else
+% elif WAY == "upper"
     return as_float((uint)*from << 16);
 % end
 }
 INLINED float2 biases_at(__global const ${TYPE_BIAS} *from)
 {
-% if BIAS == "f32"
+% if WAY == "none"
     return *(__global const float2 *)from;
-% else
+% elif WAY == "half"
     const uint two = *(__global const uint *)from;
-% if BIAS == "f16"
     return (float2)(of_f16((ushort)two), of_f16((ushort)(two >> 16)));
-% else
+% elif WAY == "upper"
+    const uint two = *(__global const uint *)from;
     return (float2)(as_float(two << 16), as_float(two & 0xffff0000));
-% end
 % end
 }
 

@@ -5,7 +5,7 @@
 %# Where something is added to scores they are scaled first, and exponents of e; others stay as Q and K made them, and become
 %# exponents of two with their scale. A finite bias may be as large as floats get: what a row subtracts comes before log2(e).
 % let ADDS = BIAS != "none" or ALIBI
-% let TYPE_BIAS = BIAS == "f32" ? "float" : "ushort"
+% let TYPE_BIAS = BIAS == "none" ? "" : type_opencl(BIAS)
 % let LOG2E = ADDS ? "" : " * 1.44269504f"
 % let TO_TWO = ADDS ? " * 1.44269504f" : ""
 %# Where nothing is done to scores before the softmax, the sign of their scale goes to Q.

@@ -3,7 +3,7 @@
 %# has 16 or 32 where that is enough. A warp has MR rows of queries: one or two fragments of 16.
 % let WGMMA = ISA == "sm90"
 % include "opencl/sm.sizes.t"
-% assert DTYPE != "f32", "isa sm80 multiplies f16 and bf16; dtype must be one of them"
+% assert DTYPE == "f16" or DTYPE == "bf16", "isa sm80 multiplies f16 and bf16; dtype must be one of them"
 % assert NV + U + GQ + GX + VW + PINGPONG == 0, "micro.vecs, unroll, group, vector and pingpong belong to other isas; sm80 has tiles, micro.rows and stages"
 % assert not SPLIT, "work-groups of one tile each do not split keys; split must be left out"
 % assert HD % 8 == 0 and HDV % 8 == 0, "head_dim must be a multiple of 8: rows are copied by whole 16 bytes"

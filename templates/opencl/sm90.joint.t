@@ -1,6 +1,6 @@
 %# Hopper's products in the loop of sm80.cl.t: a work-group for each tile, whose warps all copy, multiply, and wait for both.
 %# What producer, overlap and persistent work-groups of sm90.cl.t buy is seen beside it. Here is what must hold of its sizes.
-% assert DTYPE != "f32", "isa sm90 multiplies f16 and bf16; dtype must be one of them"
+% assert DTYPE == "f16" or DTYPE == "bf16", "isa sm90 multiplies f16 and bf16; dtype must be one of them"
 % assert MR + NV + U + GQ + GX + VW == 0, "micro, unroll, group and vector belong to other isas; sm90 has tiles and stages"
 % assert BQ == 64 or BQ == 128, "tile.q must be 64 or 128 where loop is joint: one or two warpgroups of 64 rows"
 % assert not PINGPONG, "pingpong needs warps that do not copy; loop must be specialised or persistent"

@@ -3,7 +3,7 @@
 %# zeros. A warpgroup, four warps, has 64 rows of queries.
 % include "opencl/sm.sizes.t"
 % let WG = BQ/64
-% assert DTYPE != "f32", "isa sm90 multiplies f16 and bf16; dtype must be one of them"
+% assert DTYPE == "f16" or DTYPE == "bf16", "isa sm90 multiplies f16 and bf16; dtype must be one of them"
 % assert MR + NV + U + GQ + GX + VW == 0, "micro, unroll, group and vector belong to other isas; sm90 has tiles and stages"
 % assert HD % 8 == 0 and HDV % 8 == 0, "head_dim must be a multiple of 8: the copy engine moves rows of whole 16 bytes"
 % assert HD <= 256 and HDV <= 256, "head_dim must be at most 256: a warpgroup's registers hold no wider output"

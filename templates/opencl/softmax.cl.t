@@ -35,7 +35,7 @@ void ${NAME}(__global const ${TYPE} *s, __global ${TYPE_O} *p, const struct soft
     s += a.s_at + get_group_id(2) * a.s_stride[0] + get_group_id(1) * a.s_stride[1] + i * a.s_stride[2];
     p += a.p_at + get_group_id(2) * a.p_stride[0] + get_group_id(1) * a.p_stride[1] + i * a.p_stride[2];
 % if VW > 1
-    const int wide = ((ulong)s & ${DTYPE == "f32" ? 15 : 7}) == 0; /* the row can be read four elements at a time */
+    const int wide = ((ulong)s & ${4*type_bytes(DTYPE) - 1}) == 0; /* the row can be read four elements at a time */
 % else
     const int wide = 0;
 % end

@@ -2,7 +2,7 @@
  *
  * P = softmax(S) along the keys of each row, a step of attention by three launches.
  * SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
- * OpenCL C 1.2; no extension is needed. Arithmetic is f32${DTYPE == "f32" and DTYPE_O == "f32" ? "" : "; f16 and bf16 are storage"}.
+ * OpenCL C 1.2; no extension is needed. Arithmetic is f32${NARROW ? "; f16 and bf16 are storage" : ""}.
  *
  * Parameters: ${parameters()}.
  * ${LANES > 1 ? "A work-group" : "A work-item"} computes a row, in three passes: its maximum, the sum of its exponentials, the quotients.

@@ -1,18 +1,20 @@
 %# Storage types, and the vector functions of the tile loop.
 /* Four elements as f32; zeros beyond the n that there are. wide: they are aligned as one vector. */
 % for kv in 0..(DTYPE_KV == DTYPE ? 1 : 2)
+% let WAY = kv ? WIDENING_KV : WIDENING
+% assert WAY == "none" or WAY == "half" or WAY == "upper", "isa portable widens f32, f16 and bf16 alone; dtype must be one of them"
 static float4 get4${kv ? "_kv" : ""}(__global const ${kv ? TYPE_KV : TYPE} *from, int n, const int wide)
 {
-% if (kv ? DTYPE_KV : DTYPE) == "f32"
+% if WAY == "none"
     if (wide && n >= 4)
         return *(__global const float4 *)from;
     return n >= 4 ? vload4(0, from) : (float4)(n > 0 ? from[0] : 0.0f, n > 1 ? from[1] : 0.0f, n > 2 ? from[2] : 0.0f, 0.0f);
-% elif (kv ? DTYPE_KV : DTYPE) == "f16"
+% elif WAY == "half"
     if (wide && n >= 4)
         return vloada_half4(0, (__global const half *)from);
     return n >= 4 ? vload_half4(0, (__global const half *)from) : (float4)(n > 0 ? vload_half(0, (__global const half *)from) : 0.0f,
         n > 1 ? vload_half(1, (__global const half *)from) : 0.0f, n > 2 ? vload_half(2, (__global const half *)from) : 0.0f, 0.0f);
-% else
+% elif WAY == "upper"
     if (wide && n >= 4)
         return as_float4(convert_uint4(*(__global const ushort4 *)from) << 16);
     return as_float4((n >= 4 ? convert_uint4(vload4(0, from)) : (uint4)(n > 0 ? from[0] : 0, n > 1 ? from[1] : 0, n > 2 ? from[2] : 0, 0)) << 16);
@@ -67,7 +69,7 @@ static void store(${VEC} e, __local float *to)
 % end
 
 /* The first n elements of e, rounded to the storage type. */
-% if DTYPE_O == "bf16"
+% if ROUNDING == "upper"
 static ushort round1(float f)
 {
     const uint u = as_uint(f); /* to nearest, ties to even; a NaN stays one */
@@ -77,7 +79,7 @@ static ushort round1(float f)
 static void put(${VEC} e, __global ${TYPE_O} *to, int n)
 {
     float f[${VW}];
-% if DTYPE_O == "f32" and VW > 1
+% if ROUNDING == "none" and VW > 1
     if (n >= ${VW}) {
         vstore${SUFFIX}(e, 0, to);
         return;
@@ -89,11 +91,11 @@ static void put(${VEC} e, __global ${TYPE_O} *to, int n)
     vstore${SUFFIX}(e, 0, f);
 % end
     for (int i = 0; i < ${VW} && i < n; i++)
-% if DTYPE_O == "f32"
+% if ROUNDING == "none"
         to[i] = f[i];
-% elif DTYPE_O == "f16"
+% elif ROUNDING == "half"
         vstore_half_rte(f[i], i, (__global half *)to);
-% else
+% elif ROUNDING == "upper"
         to[i] = round1(f[i]);
 % end
 }

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "../../gen/embed.h"
+#include "../../gen/micro.h"
 #include "../../gen/template.h"
 
 void card_open(struct card *c, int least, int most)
@@ -66,7 +67,7 @@ static int64_t local_bytes(const struct env *env)
 cl_program card_build(struct card *c, const char *text, size_t size, const struct variant *v, enum opencl_level level)
 {
     struct arena arena = {0};
-    struct env env = {.entries = 0};
+    struct env env = {.call = type_function};
     struct buf out = {0};
     struct gen_error err = {""};
     for (int f = 0; f < FIELD_COUNT; f++)

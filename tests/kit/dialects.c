@@ -105,9 +105,8 @@ static int call(void *self, const char *function, const struct value *args, int 
                 struct gen_error *err)
 {
     struct writing *w = self;
-    (void)err;
     if (n != 1 || !args[0].text || strcmp(function, "has_type"))
-        return 1;
+        return type_function(self, function, args, n, out, err);
     *out = value_int(isa_type(w->t, args[0].text, strlen(args[0].text)) != NULL);
     return 0;
 }

@@ -37,13 +37,20 @@ damaged() {
     return $none
 }
 
-echo '1..6'
+echo '1..11'
 fresh
 check 'the table of ISAs compiles' compiles isas.c
 check 'an ISA that lacks a fact or a field does not' damaged isas.inc SM90 isas.c d
 check 'nor one that has it twice' damaged isas.inc AVX2 isas.c p
 check 'nor one with a field that lacks a column' damaged isas.inc AVX2 isas.c 's/, [^,]*)$/)/'
 check 'nor one with a column that no one knows' damaged isas.inc AVX2 isas.c 's/(/(X/'
+
+fresh
+check 'the table of storage types compiles' compiles dtypes.c
+check 'a type that lacks a fact does not' damaged dtypes.inc BF16 dtypes.c d
+check 'nor one that has it twice' damaged dtypes.inc F16 dtypes.c p
+check 'nor one with a fact that says nothing' damaged dtypes.inc F32 dtypes.c 's/, [^,]*)$/)/'
+check 'nor one with a fact that no one knows' damaged dtypes.inc BF16 dtypes.c 's/(/(X/'
 
 cat > "$dir/print.c.txt" <<'END'
 #include <stdio.h>
@@ -62,7 +69,7 @@ END
 # print TO: what the table in $dir says.
 print() {
     cp "$dir/print.c.txt" "$dir/print.c"
-    gcc -std=c11 "$dir/print.c" "$dir/isas.c" "$dir/fields.c" -o "$dir/print" && "$dir/print" > "$dir/$1"
+    gcc -std=c11 "$dir/print.c" "$dir/isas.c" "$dir/dtypes.c" "$dir/fields.c" -o "$dir/print" && "$dir/print" > "$dir/$1"
 }
 shifts_nothing() {
     fresh

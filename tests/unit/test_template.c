@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "gen/embed.h"
+#include "gen/micro.h"
 #include "gen/template.h"
 #include "mutate.h"
 #include "seed.h"
@@ -324,7 +325,8 @@ static int any_word(void *self, const char *word, struct lexer *l, struct env *e
 static int any_function(void *self, const char *function, const struct value *args, int n, struct value *out,
                         struct gen_error *err)
 {
-    (void)self, (void)args, (void)err;
+    if (!type_function(self, function, args, n, out, err))
+        return 0;
     *out = !strcmp(function, "parameters") ? value_text("p") : value_int(n - 1);
     return 0;
 }
