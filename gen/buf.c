@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool grow(struct buf *b, size_t more)
+bool buf_grow(struct buf *b, size_t more)
 {
     if (b->failed)
         return false;
@@ -23,26 +23,6 @@ static bool grow(struct buf *b, size_t more)
     b->data = data;
     b->room = room;
     return true;
-}
-
-void buf_put(struct buf *b, const char *text, size_t size)
-{
-    if (!grow(b, size))
-        return;
-    if (size)
-        memcpy(b->data + b->size, text, size);
-    b->size += size;
-    b->data[b->size] = 0;
-}
-
-void buf_puts(struct buf *b, const char *text)
-{
-    buf_put(b, text, strlen(text));
-}
-
-void buf_putc(struct buf *b, char c)
-{
-    buf_put(b, &c, 1);
 }
 
 void buf_int(struct buf *b, int64_t value)
@@ -67,7 +47,7 @@ void buf_printf(struct buf *b, const char *format, ...)
     va_end(args);
     if (size < 0)
         b->failed = true;
-    else if (grow(b, (size_t)size)) {
+    else if (buf_grow(b, (size_t)size)) {
         vsnprintf(b->data + b->size, (size_t)size + 1, format, again);
         b->size += (size_t)size;
     }

@@ -5,15 +5,33 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct buf {
     char *data; /* NUL-terminated once anything was added; buf_free or the taker frees it */
     size_t size, room;
     bool failed;
 };
-void buf_put(struct buf *b, const char *text, size_t size);
-void buf_puts(struct buf *b, const char *text);
-void buf_putc(struct buf *b, char c);
+/* Makes room for more bytes and the NUL; false when memory is out. */
+bool buf_grow(struct buf *b, size_t more);
+/* Inline, as all of a kernel passes through here, most of it in pieces of a few bytes whose size is known. */
+static inline void buf_put(struct buf *b, const char *text, size_t size)
+{
+    if (b->room - b->size <= size && !buf_grow(b, size))
+        return;
+    if (size)
+        memcpy(b->data + b->size, text, size);
+    b->size += size;
+    b->data[b->size] = 0;
+}
+static inline void buf_puts(struct buf *b, const char *text)
+{
+    buf_put(b, text, strlen(text));
+}
+static inline void buf_putc(struct buf *b, char c)
+{
+    buf_put(b, &c, 1);
+}
 void buf_int(struct buf *b, int64_t value); /* decimal; much faster than buf_printf */
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool buf_ok(const struct buf *b);

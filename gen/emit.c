@@ -16,6 +16,7 @@ enum { TABLES = 2 * ISA_COUNT, UNITS_MAX = 16 }; /* those of C, and what they ex
 struct gen {
     struct arena arena;
     struct names names;
+    locale_t c_locale; /* in which a thread reads and writes numbers here, whatever the program around has set */
     struct isa_table table[TABLES];
     int tables;
     struct micro_file micros[OP_COUNT]; /* of C; in OpenCL the device's compiler makes what they make */
@@ -33,25 +34,6 @@ static const struct {
                  "c/attn.micro"},
     [OP_MATMUL] = {{[DRIVER_PORTABLE] = "opencl/matmul.cl.t"}, NULL}, /* the rest is not written */
     [OP_SOFTMAX] = {{[DRIVER_PORTABLE] = "opencl/softmax.cl.t"}, NULL}};
-
-/* This thread reads and writes numbers as C does until leave_c_locale, whatever the program around has set. */
-struct c_locale {
-    locale_t c, old;
-};
-static int enter_c_locale(struct c_locale *l, struct gen_error *err)
-{
-    *l = (struct c_locale){newlocale(LC_ALL_MASK, "C", (locale_t)0), (locale_t)0};
-    if (!l->c)
-        return fail_at(err, (struct place){"generator", 0}, "out of memory");
-    l->old = uselocale(l->c);
-    return 0;
-}
-
-static void leave_c_locale(struct c_locale *l)
-{
-    uselocale(l->old);
-    freelocale(l->c);
-}
 
 static const struct isa_table *find_table(const struct gen *g, const char *name)
 {
@@ -122,18 +104,17 @@ static int open_operation(struct gen *g, enum operation op, struct gen_error *er
 int gen_open(struct gen **out, struct gen_error *err)
 {
     struct gen *g = calloc(1, sizeof *g);
-    struct c_locale locale;
     *out = NULL;
-    if (!g)
+    if (!g || !(g->c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0))) {
+        free(g);
         return fail_at(err, (struct place){"generator", 0}, "out of memory");
-    g->names.arena = &g->arena;
-    int failed = enter_c_locale(&locale, err);
-    if (!failed) {
-        failed = open_tables(g, err);
-        for (int op = 0; op < OP_COUNT && !failed; op++)
-            failed = open_operation(g, (enum operation)op, err);
-        leave_c_locale(&locale);
     }
+    g->names.arena = &g->arena;
+    locale_t before = uselocale(g->c_locale);
+    int failed = open_tables(g, err);
+    for (int op = 0; op < OP_COUNT && !failed; op++)
+        failed = open_operation(g, (enum operation)op, err);
+    uselocale(before);
     if (failed)
         gen_close(g);
     else
@@ -146,6 +127,7 @@ void gen_close(struct gen *g)
     if (!g)
         return;
     arena_free(&g->arena);
+    freelocale(g->c_locale);
     free(g);
 }
 
@@ -209,7 +191,7 @@ static int add_micro(struct emission *e, struct lexer *l, struct env *env, struc
         result = 0;
     }
 cleanup:
-    env->entries = entries;
+    env_leave(env, entries);
     arena_free(&scratch);
     return result;
 }
@@ -508,12 +490,12 @@ static int render(const struct gen *g, const struct variant *v, enum gen_flags f
 int gen_emit(const struct gen *g, const struct variant *v, enum gen_flags flags, struct gen_text *out,
              struct gen_error *err)
 {
-    struct c_locale locale;
     *out = (struct gen_text){0};
-    if (check_ranges(g, v, err) || enter_c_locale(&locale, err))
+    if (check_ranges(g, v, err))
         return -1;
+    locale_t before = uselocale(g->c_locale);
     int result = render(g, v, flags, false, out, err);
-    leave_c_locale(&locale);
+    uselocale(before);
     return result;
 }
 

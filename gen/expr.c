@@ -30,20 +30,29 @@ static const struct {
     [B_MUL] = {"*", 6}, [B_DIV] = {"/", 6},   [B_MOD] = {"%", 6},
 };
 
-static uint32_t hash_name(const char *name, size_t size)
-{
-    uint32_t h = 2166136261u;
-    for (size_t i = 0; i < size; i++)
-        h = (h ^ (unsigned char)name[i]) * 16777619u;
-    return h;
-}
-
 bool env_set(struct env *e, const char *name, struct value v)
 {
     if (e->entries == ENV_MAX)
         return false;
-    e->entry[e->entries++] = (struct env_entry){name, hash_name(name, strlen(name)), v};
+    uint32_t hash = text_hash(name, strlen(name));
+    uint8_t *bucket = &e->bucket[hash % ENV_BUCKETS];
+    e->entry[e->entries++] = (struct env_entry){name, hash, *bucket, v};
+    *bucket = (uint8_t)e->entries;
     return true;
+}
+
+void env_leave(struct env *e, int entries)
+{
+    while (e->entries > entries) {
+        const struct env_entry *last = &e->entry[--e->entries];
+        e->bucket[last->hash % ENV_BUCKETS] = last->below;
+    }
+}
+
+void env_next(struct env *e, int entry, struct value v)
+{
+    env_leave(e, entry + 1);
+    e->entry[entry].value = v;
 }
 
 bool env_round(struct env *e)
@@ -53,18 +62,20 @@ bool env_round(struct env *e)
 
 static const struct value *find(const struct env *e, const char *name, size_t size, uint32_t hash)
 {
-    for (int i = e->entries - 1; i >= 0; i--)
-        if (e->entry[i].hash == hash && !strncmp(e->entry[i].name, name, size) && !e->entry[i].name[size]) {
-            if (e->read)
-                e->read[i] = true;
-            return &e->entry[i].value;
-        }
+    for (int i = e->bucket[hash % ENV_BUCKETS]; i; i = e->entry[i - 1].below) {
+        const struct env_entry *at = &e->entry[i - 1];
+        if (at->hash != hash || strncmp(at->name, name, size) || at->name[size])
+            continue;
+        if (e->read)
+            e->read[i - 1] = true;
+        return &at->value;
+    }
     return NULL;
 }
 
 const struct value *env_get(const struct env *e, const char *name, size_t size)
 {
-    return find(e, name, size, hash_name(name, size));
+    return find(e, name, size, text_hash(name, size));
 }
 
 static struct expr *node(struct arena *a, struct lexer *l, enum expr_kind kind)
@@ -151,7 +162,7 @@ static const struct expr *parse_unary(struct arena *a, struct lexer *l)
         lex_fail(l, "out of memory");
         return NULL;
     }
-    x->hash = hash_name(x->text, x->size);
+    x->hash = text_hash(x->text, x->size);
     lex_next(l);
     return t.kind == TOKEN_NAME && lex_accept(l, "(") ? parse_call(a, l, x) : x;
 }

@@ -13,14 +13,16 @@ struct value {
     int64_t number;
 };
 
-enum { ENV_MAX = 160, ROUNDS_MAX = 1000000 };
+enum { ENV_MAX = 160, ENV_BUCKETS = 64, ROUNDS_MAX = 1000000 };
 struct env {
     struct env_entry {
         const char *name;
         uint32_t hash;
+        uint8_t below; /* 1 + the entry set before it in its bucket; 0: none */
         struct value value;
     } entry[ENV_MAX];
     int entries;
+    uint8_t bucket[ENV_BUCKETS]; /* 1 + the last entry whose name hashes there; 0: none */
     int rounds; /* of all loops so far: what is written out is bounded */
     bool *read; /* of each entry, whether an expression has asked for it; NULL: nobody wants to know */
     /* Functions that the host of the template adds; 0 and *out, -1 and err, or 1: there is none such. */
@@ -28,8 +30,12 @@ struct env {
                 struct gen_error *err);
     void *self;
 };
-/* Later entries hide earlier ones; a scope is left by setting entries back. name must outlive env. False when full. */
+/* Later entries hide earlier ones. name must outlive env. False when full. */
 bool env_set(struct env *e, const char *name, struct value v);
+/* Leaves a scope: forgets what was set since there were that many entries. */
+void env_leave(struct env *e, int entries);
+/* A loop's next round: forgets what was set after its variable, which is that entry, and gives it another value. */
+void env_next(struct env *e, int entry, struct value v);
 const struct value *env_get(const struct env *e, const char *name, size_t size);
 /* One more round of a loop; false when there were ROUNDS_MAX. */
 bool env_round(struct env *e);

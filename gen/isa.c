@@ -47,7 +47,7 @@ struct reader {
 const struct vtype *isa_type(const struct isa_table *t, const char *name, size_t size)
 {
     for (int i = 0; i < t->types; i++)
-        if (strlen(t->type[i]->name) == size && !memcmp(t->type[i]->name, name, size))
+        if (!strncmp(t->type[i]->name, name, size) && !t->type[i]->name[size])
             return t->type[i];
     return NULL;
 }
@@ -217,7 +217,7 @@ static int read_op(struct reader *r, const char *from, const char *to)
         return fail_at(r->err, r->place,
                        "row with the wrong number of cells; expected op NAME ; written ; intrinsic ; plain ; machine");
     struct op *op = arena_alloc(r->a, sizeof *op);
-    if (!op || r->t->ops == OPS_MAX)
+    if (!op || r->t->op_ids == OPS_MAX)
         return fail_at(r->err, r->place, "too many ops; expected at most %d", OPS_MAX);
     struct lexer l;
     lex_start_at(&l, r->place, r->line, cell[1].text, cell[1].size, r->err);
@@ -228,12 +228,14 @@ static int read_op(struct reader *r, const char *from, const char *to)
     if (!op->name || !cell[0].size || !cell[3].size || (r->t->target && !cell[2].size))
         return fail_at(r->err, r->place,
                        "empty cell; expected a name, plain C, and an intrinsic where there is a target");
+    if (op->pattern.operands > ARGS_MAX)
+        return fail_at(r->err, r->place, "op of %d operands; expected at most %d", op->pattern.operands, ARGS_MAX);
     op->intrinsic = cell_text(r, cell[2]);
     op->plain = cell_text(r, cell[3]);
     if (op->pattern.operand[0].kind == OPERAND_MEMORY)
         op->effect = strchr(op->pattern.key, '=') ? EFFECT_STORE : EFFECT_HINT;
     op->reads_first = op->effect == EFFECT_VALUE && reads_first(&op->pattern);
-    r->t->op_key[r->t->ops] = op->pattern.key;
+    op->id = r->t->op_ids++;
     r->t->op[r->t->ops++] = op;
     return read_machine(r, &op->machine, &op->pattern, cell[4]);
 }
@@ -311,7 +313,6 @@ static int read_without(struct reader *r, struct lexer *l)
             return lex_fail(l, "'%.*s'; expected the name of an op of this table's base", l->token.size, l->token.at);
         r->t->ops--;
         memmove(&r->t->op[at], &r->t->op[at + 1], (size_t)(r->t->ops - at) * sizeof *r->t->op);
-        memmove(&r->t->op_key[at], &r->t->op_key[at + 1], (size_t)(r->t->ops - at) * sizeof *r->t->op_key);
         lex_next(l);
     }
     return l->failed ? -1 : 0;
@@ -415,6 +416,17 @@ static int find_facts(struct reader *r)
     return 0;
 }
 
+static void index_ops(struct isa_table *t)
+{
+    for (int i = 0; i < OP_BUCKETS; i++)
+        t->last_op[i] = -1;
+    for (int i = 0; i < t->ops; i++) {
+        int *last = &t->last_op[isa_bucket(t->op[i]->pattern.key)];
+        t->op_before[i] = *last;
+        *last = i;
+    }
+}
+
 const char *isa_base(struct arena *a, const char *file, const char *text, size_t size)
 {
     struct gen_error unused;
@@ -452,6 +464,7 @@ int isa_parse(struct isa_table *t, struct arena *a, struct names *names, const c
             for (int i = 0; i < composites.macros; i++) {
                 if (t->macros == MICROS_MAX)
                     return fail_at(err, r.place, "too many macros; expected at most %d", MICROS_MAX);
+                t->macro_key[t->macros] = composites.macro[i]->pattern.key;
                 t->macro[t->macros++] = composites.macro[i];
             }
             break;
@@ -460,5 +473,6 @@ int isa_parse(struct isa_table *t, struct arena *a, struct names *names, const c
             return -1;
         line = stop + 1;
     }
+    index_ops(t);
     return find_facts(&r);
 }

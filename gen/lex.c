@@ -19,7 +19,8 @@ void *arena_alloc(struct arena *a, size_t size)
     size = (size + 15) & ~(size_t)15;
     struct arena_block *b = a->block;
     if (!b || b->room - b->used < size) {
-        size_t room = size > 65536 ? size : 65536;
+        size_t room = !b ? 1024 : b->room < 65536 ? 2 * b->room : 65536; /* many an arena holds a few names */
+        room = size > room ? size : room;
         b = calloc(1, sizeof *b + room);
         if (!b)
             return NULL;
@@ -47,6 +48,14 @@ void arena_free(struct arena *a)
         free(a->block);
         a->block = next;
     }
+}
+
+uint32_t text_hash(const char *text, size_t size)
+{
+    uint32_t h = 2166136261u;
+    for (size_t i = 0; i < size; i++)
+        h = (h ^ (unsigned char)text[i]) * 16777619u;
+    return h;
 }
 
 int fail_at(struct gen_error *err, struct place place, const char *format, ...)

@@ -15,6 +15,7 @@ struct arena {
 void *arena_alloc(struct arena *a, size_t size); /* zeroed; NULL when memory is out */
 char *arena_copy(struct arena *a, const char *text, size_t size);
 void arena_free(struct arena *a);
+uint32_t text_hash(const char *text, size_t size); /* FNV-1a, of names */
 
 enum token_kind { TOKEN_END, TOKEN_NAME, TOKEN_INT, TOKEN_FLOAT, TOKEN_TEXT, TOKEN_PUNCT };
 struct token {

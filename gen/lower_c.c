@@ -20,8 +20,7 @@ static char *put_number(char *at, int n)
     return at;
 }
 
-/* Called for every operand that is printed: no printf. */
-void c_name(const struct val *v, char name[C_NAME_MAX])
+size_t c_name(const struct val *v, char name[C_NAME_MAX])
 {
     char *at = name;
     for (const char *c = v->base; *c && at - name < C_NAME_MAX - 28; c++)
@@ -37,6 +36,7 @@ void c_name(const struct val *v, char name[C_NAME_MAX])
         at = put_number(at, v->twin + 1);
     }
     *at = 0;
+    return (size_t)(at - name);
 }
 
 /* ---- the ops ---- */
@@ -55,27 +55,40 @@ static bool is_parameter(const struct op *op, int i)
     return i > 0 || op->effect != EFFECT_VALUE || op->reads_first;
 }
 
+static void declare_letter(struct buf *out, const char *type, const char *between, char letter)
+{
+    buf_puts(out, type);
+    buf_puts(out, between);
+    buf_putc(out, letter);
+}
+
 static void parameter(struct buf *out, const struct isa_table *t, const struct op *op, int i)
 {
     const struct operand *o = &op->pattern.operand[i];
     const struct vtype *type = operand_type(t, o);
     switch (o->kind) {
-    case OPERAND_VALUE: buf_printf(out, "%s %c", type->c_name, o->letter); break;
+    case OPERAND_VALUE: declare_letter(out, type->c_name, " ", o->letter); break;
     case OPERAND_MEMORY:
-        buf_printf(out, "%s%s *%c", i == 0 && op->effect == EFFECT_STORE ? "" : "const ", type->c_element,
-                   o->letter);
+        buf_puts(out, i == 0 && op->effect == EFFECT_STORE ? "" : "const ");
+        declare_letter(out, type->c_element, " *", o->letter);
         break;
-    case OPERAND_POOL: buf_printf(out, "const %s *%c", type->c_element, o->letter); break;
-    case OPERAND_REAL: buf_printf(out, "float %c", o->letter); break;
-    default: buf_printf(out, "int %c", o->letter); break;
+    case OPERAND_POOL:
+        buf_puts(out, "const ");
+        declare_letter(out, type->c_element, " *", o->letter);
+        break;
+    case OPERAND_REAL: declare_letter(out, "float", " ", o->letter); break;
+    default: declare_letter(out, "int", " ", o->letter); break;
     }
 }
 
 static void signature(struct buf *out, const struct isa_table *t, const struct op *op)
 {
     bool first = true;
-    buf_printf(out, "OP %s v_%s(", op->effect != EFFECT_VALUE ? "void" : operand_type(t, &op->pattern.operand[0])->c_name,
-               op->name);
+    buf_puts(out, "OP ");
+    buf_puts(out, op->effect != EFFECT_VALUE ? "void" : operand_type(t, &op->pattern.operand[0])->c_name);
+    buf_puts(out, " v_");
+    buf_puts(out, op->name);
+    buf_putc(out, '(');
     for (int i = 0; i < op->pattern.operands; i++)
         if (is_parameter(op, i)) {
             buf_puts(out, first ? "" : ", ");
@@ -93,6 +106,15 @@ static bool is_value_letter(const struct op *op, const char *name, size_t size)
     return false;
 }
 
+static void lane(struct buf *out, char letter, const char *index, size_t size)
+{
+    buf_puts(out, "AT(");
+    buf_putc(out, letter);
+    buf_puts(out, ", ");
+    buf_put(out, index, size);
+    buf_putc(out, ')');
+}
+
 /* The plain column: x is lane l of x, x[e] lane e. */
 static void lanes(struct buf *out, const struct op *op)
 {
@@ -105,10 +127,10 @@ static void lanes(struct buf *out, const struct op *op)
             c = e == c ? c + 1 : e;
         } else if (*e == '[' && strchr(e, ']')) {
             const char *close = strchr(e, ']');
-            buf_printf(out, "AT(%c, %.*s)", *c, (int)(close - e - 1), e + 1);
+            lane(out, *c, e + 1, (size_t)(close - e - 1));
             c = close + 1;
         } else {
-            buf_printf(out, "AT(%c, l)", *c);
+            lane(out, *c, "l", 1);
             c = e;
         }
     }
@@ -128,9 +150,10 @@ static bool mentions(const char *text, const char *word)
 static void plain_op(struct buf *out, const struct isa_table *t, const struct op *op)
 {
     signature(out, t, op);
-    if (op->effect == EFFECT_VALUE)
-        buf_printf(out, "%s r; EACH AT(r, l) = ", operand_type(t, &op->pattern.operand[0])->c_name);
-    else if (mentions(op->plain, "l"))
+    if (op->effect == EFFECT_VALUE) {
+        buf_puts(out, operand_type(t, &op->pattern.operand[0])->c_name);
+        buf_puts(out, " r; EACH AT(r, l) = ");
+    } else if (mentions(op->plain, "l"))
         buf_puts(out, "EACH ");
     lanes(out, op);
     buf_puts(out, op->effect == EFFECT_VALUE ? "; return r; }\n" : "; }\n");
@@ -139,10 +162,12 @@ static void plain_op(struct buf *out, const struct isa_table *t, const struct op
 static void intrinsic_op(struct buf *out, const struct isa_table *t, const struct op *op)
 {
     signature(out, t, op);
-    buf_printf(out, op->effect == EFFECT_VALUE ? "return %s; }\n" : "%s; }\n", op->intrinsic);
+    buf_puts(out, op->effect == EFFECT_VALUE ? "return " : "");
+    buf_puts(out, op->intrinsic);
+    buf_puts(out, "; }\n");
 }
 
-/* What the micro-kernels use, in the table's order. */
+/* What the micro-kernels use: ops by their ids, the rest in the table's order. */
 struct used {
     bool op[OPS_MAX], type[TYPES_MAX], pool[POOLS_MAX];
 };
@@ -158,13 +183,14 @@ static void collect(struct used *used, const struct isa_table *t, const struct u
     for (int k = 0; k < n; k++)
         for (int i = 0; i < u[k].insts; i++) {
             const struct inst *inst = &u[k].inst[i];
-            for (int a = 0; a < inst->args && inst->op; a++) {
-                note_type(used, t, operand_type(t, &inst->op->pattern.operand[a]));
+            for (int a = 0; a < inst->args && inst->op; a++)
                 if (inst->arg[a].kind == ARG_POOL)
                     used->pool[inst->arg[a].number] = true;
-            }
-            for (int o = 0; o < t->ops && inst->op; o++)
-                used->op[o] |= t->op[o] == inst->op;
+            if (!inst->op || used->op[inst->op->id])
+                continue;
+            used->op[inst->op->id] = true;
+            for (int a = 0; a < inst->args; a++)
+                note_type(used, t, operand_type(t, &inst->op->pattern.operand[a]));
         }
 }
 
@@ -204,7 +230,7 @@ static void helpers(struct buf *out, const struct isa_table *t, const struct use
     bool wanted[32] = {false};
     for (int h = t->helpers - 1; h >= 0; h--) { /* a helper may use one above it */
         for (int i = 0; i < t->ops; i++)
-            wanted[h] |= used->op[i] && t->op[i]->plain && mentions(t->op[i]->plain, t->helper[h]->name);
+            wanted[h] |= used->op[t->op[i]->id] && t->op[i]->plain && mentions(t->op[i]->plain, t->helper[h]->name);
         for (int j = h + 1; j < t->helpers; j++)
             wanted[h] |= wanted[j] && mentions(t->helper[j]->text, t->helper[h]->name);
     }
@@ -226,7 +252,7 @@ void lower_c_ops(struct buf *out, const struct isa_table *t, const struct unroll
                    "#define KERNEL static __attribute__((target(\"%s\")))\n",
                    t->target, t->target);
         for (int i = 0; i < t->ops; i++)
-            if (used.op[i])
+            if (used.op[t->op[i]->id])
                 intrinsic_op(out, t, t->op[i]);
         buf_puts(out, "#else\n");
     }
@@ -246,7 +272,7 @@ void lower_c_ops(struct buf *out, const struct isa_table *t, const struct unroll
                t->width);
     helpers(out, t, &used);
     for (int i = 0; i < t->ops; i++)
-        if (used.op[i])
+        if (used.op[t->op[i]->id])
             plain_op(out, t, t->op[i]);
     if (t->target)
         buf_puts(out, "#endif\n");
@@ -256,26 +282,35 @@ void lower_c_ops(struct buf *out, const struct isa_table *t, const struct unroll
 
 static void put_value(struct buf *out, const struct unrolled *u, int value)
 {
-    char name[C_NAME_MAX];
-    c_name(&u->val[value], name);
-    buf_puts(out, name);
+    buf_put(out, u->c_name[value].text, u->c_name[value].size);
 }
 
-static void put_real(struct buf *out, float real)
+const char *real_text(struct reals *r, float real)
+{
+    for (int i = 0; i < r->count; i++)
+        if (!memcmp(&r->seen[i].real, &real, sizeof real)) /* -0 is not 0 */
+            return r->seen[i].text;
+    int at = r->count < (int)(sizeof r->seen / sizeof *r->seen) ? r->count++ : 0;
+    r->seen[at].real = real;
+    snprintf(r->seen[at].text, sizeof r->seen[at].text, "%.9g", (double)real);
+    return r->seen[at].text;
+}
+
+static void put_real(struct buf *out, struct reals *reals, float real)
 {
     if (real > 3.4028235e38f || real < -3.4028235e38f)
         buf_puts(out, real < 0 ? "-(1.0f / 0.0f)" : "(1.0f / 0.0f)");
     else {
-        char text[40];
-        snprintf(text, sizeof text, "%.9g", (double)real);
-        buf_printf(out, strpbrk(text, ".e") ? "%sf" : "%s.0f", text);
+        const char *text = real_text(reals, real);
+        buf_puts(out, text);
+        buf_puts(out, strpbrk(text, ".e") ? "f" : ".0f");
     }
 }
 
-static void put_arg(struct buf *out, const struct unrolled *u, const struct arg *a)
+static void put_arg(struct buf *out, const struct unrolled *u, struct reals *reals, const struct arg *a)
 {
     switch (a->kind) {
-    case ARG_REAL: put_real(out, a->real); break;
+    case ARG_REAL: put_real(out, reals, a->real); break;
     case ARG_INTEGER: buf_int(out, a->number); break;
     case ARG_POOL: /* a prefix keeps it apart from values of that name */
         buf_puts(out, "pool_");
@@ -290,7 +325,7 @@ static void put_arg(struct buf *out, const struct unrolled *u, const struct arg 
     }
 }
 
-static void put_op(struct buf *out, const struct unrolled *u, const struct inst *i)
+static void put_op(struct buf *out, const struct unrolled *u, struct reals *reals, const struct inst *i)
 {
     bool first = true;
     if (i->op->effect == EFFECT_VALUE) {
@@ -304,22 +339,22 @@ static void put_op(struct buf *out, const struct unrolled *u, const struct inst 
         if (is_parameter(i->op, a)) {
             if (!first)
                 buf_puts(out, ", ");
-            put_arg(out, u, &i->arg[a]);
+            put_arg(out, u, reals, &i->arg[a]);
             first = false;
         }
     buf_puts(out, ");");
 }
 
-static void put_inst(struct buf *out, const struct unrolled *u, const struct inst *i)
+static void put_inst(struct buf *out, const struct unrolled *u, struct reals *reals, const struct inst *i)
 {
     switch (i->kind) {
-    case INST_OP: put_op(out, u, i); return;
+    case INST_OP: put_op(out, u, reals, i); return;
     case INST_END: buf_puts(out, "}"); return;
     case INST_LOOP:
         buf_puts(out, "for (int64_t ");
         put_value(out, u, i->arg[0].value);
         buf_puts(out, " = ");
-        put_arg(out, u, &i->arg[1]);
+        put_arg(out, u, reals, &i->arg[1]);
         buf_puts(out, "; ");
         put_value(out, u, i->arg[0].value);
         buf_puts(out, "; ");
@@ -339,7 +374,7 @@ static void put_inst(struct buf *out, const struct unrolled *u, const struct ins
     default:
         put_value(out, u, i->arg[0].value);
         buf_puts(out, " += ");
-        put_arg(out, u, &i->arg[1]);
+        put_arg(out, u, reals, &i->arg[1]);
         buf_puts(out, ";");
     }
 }
@@ -354,26 +389,12 @@ static void declare(struct buf *out, const struct unrolled *u, int v)
     put_value(out, u, v);
 }
 
-/* Values of one name are one C variable. Counters are declared by their loops. */
-static bool is_declared_before(const struct unrolled *u, int v)
-{
-    char name[C_NAME_MAX], other[C_NAME_MAX];
-    c_name(&u->val[v], name);
-    for (int w = 0; w < v; w++) {
-        if (u->val[w].base != u->val[v].base)
-            continue;
-        c_name(&u->val[w], other);
-        if (!strcmp(name, other))
-            return true;
-    }
-    return false;
-}
-
+/* Counters are declared by their loops. */
 static void declarations(struct buf *out, const struct unrolled *u)
 {
     for (int v = 0; v < u->vals; v++) {
         const struct val *x = &u->val[v];
-        if (x->parameter || !x->type || is_declared_before(u, v))
+        if (x->parameter || !x->type || x->again)
             continue;
         /* a type opens a line; the names of values that follow with the same type share it */
         size_t start = out->size;
@@ -381,7 +402,7 @@ static void declarations(struct buf *out, const struct unrolled *u)
         declare(out, u, v);
         for (int w = v + 1; w < u->vals && u->val[w].type == x->type && u->val[w].pointer == x->pointer && !x->pointer;
              w++) {
-            if (is_declared_before(u, w))
+            if (u->val[w].again)
                 continue;
             buf_puts(out, out->size - start > LINE_MAX - 12 ? (start = out->size, ",\n        ") : ", ");
             put_value(out, u, w);
@@ -414,6 +435,7 @@ static void indent(struct buf *out, int depth)
 
 void lower_c_body(struct buf *out, const struct unrolled *u)
 {
+    struct reals reals = {.count = 0};
     int depth = 1;
     size_t start = 0;
     int group = -1;
@@ -435,7 +457,7 @@ void lower_c_body(struct buf *out, const struct unrolled *u)
             start = out->size;
             indent(out, depth);
         }
-        put_inst(out, u, i);
+        put_inst(out, u, &reals, i);
         group = i->kind == INST_OP ? i->group : -1;
         if (i->kind == INST_LOOP)
             depth++;

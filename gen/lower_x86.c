@@ -21,6 +21,8 @@ struct encoder {
     int constants;
     void (*note)(void *self, size_t at, size_t size, const char *text);
     void *self;
+    struct buf text; /* of the instruction that note is told of */
+    struct reals reals;
     struct gen_error *err;
 };
 /* Operands of one instruction: args of the statement, or plain registers and numbers of a control row. */
@@ -180,31 +182,48 @@ static void build(ZydisEncoderRequest *q, const struct encoder *e, const struct 
 
 /* ---- text ---- */
 
-static void print_operand(struct buf *b, const struct encoder *e, const struct machine_operand *o,
+static void put_integer_name(struct buf *b, int reg)
+{
+    buf_puts(b, ZydisRegisterGetString(integer_register(reg)));
+}
+
+static void print_operand(struct buf *b, struct encoder *e, const struct machine_operand *o,
                           const struct filling *f)
 {
     const struct arg *a = f->arg ? &f->arg[o->index] : NULL;
     if (o->kind == M_IMMEDIATE) {
         buf_int(b, o->value);
     } else if (o->kind == M_ADDRESS) {
-        buf_printf(b, "[%s+", ZydisRegisterGetString(integer_register(f->reg[o->index])));
-        if (o->by >= 0)
-            buf_printf(b, "%s*", ZydisRegisterGetString(integer_register(f->reg[o->by])));
-        buf_printf(b, "%lld]", (long long)f->number);
+        buf_putc(b, '[');
+        put_integer_name(b, f->reg[o->index]);
+        buf_putc(b, '+');
+        if (o->by >= 0) {
+            put_integer_name(b, f->reg[o->by]);
+            buf_putc(b, '*');
+        }
+        buf_int(b, f->number);
+        buf_putc(b, ']');
     } else if (!a) {
         if (o->index == 2)
             buf_int(b, f->number);
         else
-            buf_puts(b, ZydisRegisterGetString(integer_register(f->reg[o->index])));
+            put_integer_name(b, f->reg[o->index]);
     } else if (a->kind == ARG_MEMORY) {
-        buf_printf(b, "[%s", ZydisRegisterGetString(integer_register(e->u->val[a->value].reg)));
+        buf_putc(b, '[');
+        put_integer_name(b, e->u->val[a->value].reg);
+        if (a->number > 0)
+            buf_putc(b, '+');
         if (a->number)
-            buf_printf(b, "%+lld", (long long)(a->number * a->type->bytes));
-        buf_puts(b, "]");
+            buf_int(b, a->number * a->type->bytes);
+        buf_putc(b, ']');
     } else if (a->kind == ARG_REAL) {
-        buf_printf(b, "[=%.9g]", (double)a->real);
+        buf_puts(b, "[=");
+        buf_puts(b, real_text(&e->reals, a->real));
+        buf_putc(b, ']');
     } else if (a->kind == ARG_POOL) {
-        buf_printf(b, "[=%s]", e->u->isa->pool[a->number]->name);
+        buf_puts(b, "[=");
+        buf_puts(b, e->u->isa->pool[a->number]->name);
+        buf_putc(b, ']');
     } else if (a->kind == ARG_VALUE) {
         int reg = e->u->val[a->value].reg;
         bool mask = a->type->cls == CLASS_MASK;
@@ -218,18 +237,18 @@ static void print_operand(struct buf *b, const struct encoder *e, const struct m
         buf_printf(b, "{k%d}%s", e->u->val[f->arg[o->mask].value].reg, o->zeroing ? "{z}" : "");
 }
 
-static void tell(const struct encoder *e, const struct machine *m, const struct filling *f, size_t at)
+static void tell(struct encoder *e, const struct machine *m, const struct filling *f, size_t at)
 {
-    struct buf b = {0};
+    struct buf *b = &e->text;
     if (!e->note)
         return;
-    buf_puts(&b, m->name);
+    b->size = 0;
+    buf_puts(b, m->name);
     for (int i = 0; i < m->operands; i++) {
-        buf_puts(&b, i ? ", " : " ");
-        print_operand(&b, e, &m->operand[i], f);
+        buf_puts(b, i ? ", " : " ");
+        print_operand(b, e, &m->operand[i], f);
     }
-    e->note(e->self, at, e->code->size - at, buf_ok(&b) ? b.data : "");
-    buf_free(&b);
+    e->note(e->self, at, e->code->size - at, buf_ok(b) ? b->data : "");
 }
 
 /* ---- code ---- */
@@ -445,11 +464,14 @@ int encode_x86(struct code *out, const struct unrolled *u,
         return -1;
     if (put_constants(&e))
         return fail_at(err, u->micro->place, "out of memory");
-    for (int i = 0; i < u->insts; i++)
-        if (encode_inst(&e, &u->inst[i], start, &depth))
-            return -1;
     struct place end = u->micro->place;
-    return encode_control(&e, CONTROL_CLEAN, 0, 0, 0, end) || encode_control(&e, CONTROL_RETURN, 0, 0, 0, end) ? -1 : 0;
+    int failed = 0;
+    for (int i = 0; i < u->insts && !failed; i++)
+        failed = encode_inst(&e, &u->inst[i], start, &depth);
+    if (!failed)
+        failed = encode_control(&e, CONTROL_CLEAN, 0, 0, 0, end) || encode_control(&e, CONTROL_RETURN, 0, 0, 0, end);
+    buf_free(&e.text);
+    return failed ? -1 : 0;
 }
 
 void code_free(struct code *c)
@@ -475,26 +497,9 @@ int machine_resolve(struct machine *m, const struct isa_table *t, struct place p
 struct printer {
     struct buf *out;
     const struct code *code;
+    const char *name;
+    bool begun; /* what stands before the first instruction has been printed */
 };
-
-static void put_byte(struct buf *out, uint8_t byte)
-{
-    static const char digits[] = "0123456789abcdef";
-    char text[4] = {'0', 'x', digits[byte >> 4], digits[byte & 15]};
-    buf_put(out, text, sizeof text);
-}
-
-static void print_line(void *self, size_t at, size_t size, const char *text)
-{
-    struct printer *p = self;
-    buf_puts(p->out, "    \".byte ");
-    for (size_t i = 0; i < size; i++) {
-        if (i)
-            buf_putc(p->out, ',');
-        put_byte(p->out, p->code->bytes[at + i]);
-    }
-    buf_printf(p->out, "\\n\" /* %s */\n", text);
-}
 
 static void print_quads(struct buf *out, const struct code *c, size_t from, size_t to)
 {
@@ -510,28 +515,52 @@ static void print_quads(struct buf *out, const struct code *c, size_t from, size
     buf_puts(out, to > from ? "\\n" : "");
 }
 
+/* The constants, and the label. */
+static void print_head(struct printer *p)
+{
+    p->begun = true;
+    buf_puts(p->out, "__asm__(\".text\\n.p2align 6\\n");
+    print_quads(p->out, p->code, 0, p->code->entry);
+    buf_printf(p->out, ".type %s,@function\\n%s:\\n", p->name, p->name);
+}
+
+static void print_line(void *self, size_t at, size_t size, const char *text)
+{
+    static const char digits[] = "0123456789abcdef";
+    struct printer *p = self;
+    if (!p->begun) {
+        print_head(p);
+        buf_puts(p->out, "\"\n");
+    }
+    for (size_t i = 0; i < size; i++) {
+        uint8_t byte = p->code->bytes[at + i];
+        char hex[5] = {',', '0', 'x', digits[byte >> 4], digits[byte & 15]};
+        if (i)
+            buf_put(p->out, hex, 5);
+        else {
+            buf_puts(p->out, "    \".byte ");
+            buf_put(p->out, hex + 1, 4);
+        }
+    }
+    buf_puts(p->out, "\\n\" /* ");
+    buf_puts(p->out, text);
+    buf_puts(p->out, " */\n");
+}
+
 int lower_x86(struct buf *out, const struct unrolled *u, bool readable, struct gen_error *err)
 {
     struct code code;
-    struct buf lines = {0};
-    struct printer p = {&lines, &code};
+    struct printer p = {out, &code, u->name, false};
     int result = encode_x86(&code, u, readable ? print_line : NULL, &p, err);
-    if (!result) {
-        buf_puts(out, "__asm__(\".text\\n.p2align 6\\n");
-        print_quads(out, &code, 0, code.entry);
-        buf_printf(out, ".type %s,@function\\n%s:\\n", u->name, u->name);
-        if (readable) {
-            buf_puts(out, "\"\n");
-            buf_put(out, lines.data, lines.size);
-            buf_printf(out, "    \".size %s,.-%s\\n\");\n", u->name, u->name);
-        } else {
-            print_quads(out, &code, code.entry, code.size);
-            buf_puts(out, "\");\n");
-        }
-        if (!buf_ok(&lines) || !buf_ok(out))
-            result = fail_at(err, u->micro->place, "out of memory");
+    if (!result && readable) {
+        buf_printf(out, "    \".size %s,.-%s\\n\");\n", u->name, u->name);
+    } else if (!result) {
+        print_head(&p);
+        print_quads(out, &code, code.entry, code.size);
+        buf_puts(out, "\");\n");
     }
-    buf_free(&lines);
+    if (!result && !buf_ok(out))
+        result = fail_at(err, u->micro->place, "out of memory");
     code_free(&code);
     return result;
 }

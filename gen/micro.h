@@ -19,7 +19,7 @@ const char *name_intern(struct names *n, const char *text, size_t size); /* NULL
 
 /* ---- what an ISA table declares (isa.c) ---- */
 
-enum { TYPES_MAX = 12, OPERANDS_MAX = 6, CLASS_COUNT = 3, OPS_MAX = 160, MICROS_MAX = 32, POOLS_MAX = 12 };
+enum { TYPES_MAX = 12, OPERANDS_MAX = 6, ARGS_MAX = 4, CLASS_COUNT = 3, OPS_MAX = 160, OP_BUCKETS = 64, MICROS_MAX = 32, POOLS_MAX = 12 };
 enum reg_class { CLASS_VEC, CLASS_MASK, CLASS_INT };
 
 /* A type of vector values or of memory elements. */
@@ -85,6 +85,7 @@ enum op_effect { EFFECT_VALUE, EFFECT_STORE, EFFECT_HINT };
 
 struct op {
     const char *name;
+    int id; /* no other op of a table has the same; below OPS_MAX */
     struct place place;
     struct pattern pattern;
     const char *intrinsic, *plain; /* NULL where the table has none */
@@ -123,11 +124,12 @@ struct isa_table {
     int width;                 /* lanes of 32 bits */
     int vector_bits;
     int registers[CLASS_COUNT];
-    int types, ops, macros, pools, helpers;
+    int types, ops, op_ids, macros, pools, helpers;
     const struct vtype *type[TYPES_MAX];
     const struct op *op[OPS_MAX];
-    const char *op_key[OPS_MAX]; /* op[i]->pattern.key, side by side for the search */
+    int last_op[OP_BUCKETS], op_before[OPS_MAX]; /* ops whose keys share a bucket, as a list from the last one back */
     const struct macro *macro[MICROS_MAX];
+    const char *macro_key[MICROS_MAX]; /* macro[i]->pattern.key, side by side for the search */
     const struct pool_vector *pool[POOLS_MAX];
     const struct helper *helper[32];
     struct machine control[CONTROL_COUNT];
@@ -137,6 +139,11 @@ int isa_parse(struct isa_table *t, struct arena *a, struct names *names, const c
               size_t size, const struct isa_table *const *before, int n, struct gen_error *err);
 /* The BASE that a table must be read after; NULL when it extends none. */
 const char *isa_base(struct arena *a, const char *file, const char *text, size_t size);
+/* Where a table's lists begin for an op written like that. */
+static inline int isa_bucket(const char *key)
+{
+    return (int)((uintptr_t)key / 16 % OP_BUCKETS); /* interned, and in an arena of 16-byte steps */
+}
 const struct vtype *isa_type(const struct isa_table *t, const char *name, size_t size);
 
 /* ---- the text, read (parse.c) ---- */
@@ -193,6 +200,7 @@ struct micro_file {
     int micros, macros;
     struct micro *micro[MICROS_MAX];
     struct macro *macro[MICROS_MAX];
+    const char *macro_key[MICROS_MAX]; /* macro[i]->pattern.key, side by side for the search */
 };
 /* Reads text that holds `micro` and `macro` blocks; blocks are told by indentation. Types in macro patterns are names
  * until they are compared: t may be NULL. line is the first line's number. */
@@ -208,8 +216,8 @@ int pattern_parse(struct pattern *p, const char *operand[OPERANDS_MAX], struct a
 enum arg_kind { ARG_VALUE, ARG_MEMORY, ARG_REAL, ARG_INTEGER, ARG_POOL, ARG_UNKNOWN };
 struct arg {
     enum arg_kind kind;
+    int value; /* index into values: a vector, mask, or the pointer of memory, or integer */
     const struct vtype *type;
-    int value;      /* index into values: a vector, mask, or the pointer of memory, or integer */
     int64_t number; /* memory: offset in elements; INTEGER: itself; POOL: which of the table's vectors */
     float real;
 };
@@ -221,7 +229,7 @@ struct inst {
     const struct op *op;
     struct place place;
     int args;
-    struct arg arg[OPERANDS_MAX];
+    struct arg arg[ARGS_MAX];
     int partner;      /* LOOP: its END, and the other way round */
     int group; /* C prints instructions of one group on one line */
 };
@@ -236,6 +244,12 @@ struct val {
     int parent;                       /* of a pointer: the one it was copied from, or -1 */
     int reg;
     int twin; /* C names: a number appended when another value alive, or a pool vector, bears the same name */
+    bool again; /* a value before it is the same variable in C */
+};
+enum { C_NAME_MAX = 48 };
+struct c_text {
+    char text[C_NAME_MAX];
+    size_t size;
 };
 struct unrolled {
     const struct micro *micro;
@@ -245,6 +259,7 @@ struct unrolled {
     int insts, inst_room;
     struct val *val;
     int vals, val_room;
+    struct c_text *c_name; /* of each value, once it has a register */
     int used[CLASS_COUNT]; /* registers at the widest point */
 };
 int micro_unroll(struct unrolled *out, const struct isa_table *t, const struct micro_file *f, const struct micro *m,
@@ -252,9 +267,8 @@ int micro_unroll(struct unrolled *out, const struct isa_table *t, const struct m
 int registers_assign(struct unrolled *u, struct gen_error *err);
 void unrolled_free(struct unrolled *u);
 
-enum { C_NAME_MAX = 48 };
-/* A value's name in C: a0_1 for a[0][1]; a number behind it where two of a name live at once. */
-void c_name(const struct val *v, char name[C_NAME_MAX]);
+/* A value's name in C: a0_1 for a[0][1]; a number behind it where two of a name live at once. Returns its length. */
+size_t c_name(const struct val *v, char name[C_NAME_MAX]);
 
 /* ---- the micro-kernels of one variant (emit.c) ---- */
 
@@ -277,6 +291,17 @@ void lower_c_ops(struct buf *out, const struct isa_table *t, const struct unroll
 void lower_c_body(struct buf *out, const struct unrolled *u);
 /* `void NAME(const float *q, ...)`, no semicolon */
 void lower_c_prototype(struct buf *out, const struct unrolled *u, const char *name);
+
+/* Real numbers as text that reads back as the same float: printing one takes longer than an instruction, and a
+ * micro-kernel has few, each many times. */
+struct reals {
+    int count;
+    struct {
+        float real;
+        char text[24];
+    } seen[16];
+};
+const char *real_text(struct reals *r, float real);
 
 /* Machine code for x86-64 System V, as an __asm__ block that tcc takes. Readable: an instruction a line, with its text.
  * The label is local; a static prototype before it gives its type. Also used by tests: code and text alone. */

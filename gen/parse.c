@@ -9,10 +9,7 @@
 
 const char *name_intern(struct names *n, const char *text, size_t size)
 {
-    uint32_t h = 2166136261u;
-    for (size_t i = 0; i < size; i++)
-        h = (h ^ (unsigned char)text[i]) * 16777619u;
-    for (uint32_t at = h % NAMES_MAX;; at = (at + 1) % NAMES_MAX) {
+    for (uint32_t at = text_hash(text, size) % NAMES_MAX;; at = (at + 1) % NAMES_MAX) {
         if (!n->slot[at]) {
             if (n->count == NAMES_MAX - 1)
                 return NULL;
@@ -521,6 +518,7 @@ static int macro_block(struct parser *p, struct micro_file *f, struct lexer *l)
         return -1;
     if (p->at >= p->lines || p->line[p->at].indent == 0)
         return lex_fail(l, "nothing below; expected the macro's lines");
+    f->macro_key[f->macros - 1] = m->pattern.key;
     return (m->body = block(p, p->line[p->at].indent)) ? 0 : -1;
 }
 

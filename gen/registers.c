@@ -26,32 +26,62 @@ static bool overlaps(const struct val *a, const struct val *b)
 static bool is_pool(const struct isa_table *t, const char *name)
 {
     for (int i = 0; i < t->pools; i++)
-        if (!strcmp(t->pool[i]->name, name))
+        if (*t->pool[i]->name == *name && !strcmp(t->pool[i]->name, name))
             return true;
     return false;
 }
 
-/* Numbers values that share a name while both live, or whose types differ, or with a pool vector, which is an array in
- * C: 0 bears the plain name. */
-static int tell_apart(struct unrolled *u)
+enum { BUCKETS = 256 };
+/* Values whose plain names hash alike, as a list from the last one back; -1 ends it. */
+struct namesakes {
+    int head[BUCKETS], *before;
+};
+
+/* Numbers a value that shares its name with one before it while both live, or whose types differ, or with a pool vector,
+ * which is an array in C: 0 bears the plain name. */
+static void number(struct unrolled *u, const struct namesakes *n, int head, int v)
 {
-    char(*name)[C_NAME_MAX] = calloc((size_t)u->vals + 1, sizeof *name);
-    if (!name)
-        return -1;
-    for (int v = 0; v < u->vals; v++) {
-        struct val *b = &u->val[v];
-        c_name(b, name[v]);
-        b->twin = is_pool(u->isa, name[v]);
-        for (int w = 0; w < v; w++) {
+    struct val *b = &u->val[v];
+    b->twin = is_pool(u->isa, u->c_name[v].text);
+    for (bool clashed = true; clashed;) {
+        clashed = false;
+        for (int w = head; w >= 0; w = n->before[w]) {
             const struct val *a = &u->val[w];
             bool clash = a->type != b->type || a->pointer != b->pointer || a->parameter || overlaps(a, b);
-            if (a->twin == b->twin && clash && !strcmp(name[v], name[w])) {
-                b->twin++;
-                w = -1;
-            }
+            if (a->twin != b->twin || !clash || strcmp(u->c_name[v].text, u->c_name[w].text))
+                continue;
+            b->twin++;
+            clashed = true;
         }
     }
-    free(name);
+    for (int w = head; w >= 0 && !b->again; w = n->before[w])
+        b->again = u->val[w].base == b->base && u->val[w].twin == b->twin &&
+                   !strcmp(u->c_name[v].text, u->c_name[w].text);
+}
+
+/* Gives every value its name in C. */
+static int tell_apart(struct unrolled *u)
+{
+    struct namesakes n = {.before = calloc((size_t)u->vals + 1, sizeof *n.before)};
+    u->c_name = calloc((size_t)u->vals + 1, sizeof *u->c_name);
+    if (!u->c_name || !n.before) {
+        free(n.before);
+        return -1;
+    }
+    for (int i = 0; i < BUCKETS; i++)
+        n.head[i] = -1;
+    for (int v = 0; v < u->vals; v++) {
+        struct c_text *name = &u->c_name[v];
+        name->size = c_name(&u->val[v], name->text);
+        int *head = &n.head[text_hash(name->text, name->size) % BUCKETS];
+        number(u, &n, *head, v);
+        n.before[v] = *head;
+        *head = v;
+    }
+    for (int v = 0; v < u->vals; v++) /* plain until here, as they were compared */
+        if (u->val[v].twin)
+            u->c_name[v].size = c_name(&u->val[v], u->c_name[v].text);
+    free(n.before);
     return 0;
 }
 

@@ -291,10 +291,13 @@ static int render_loop(const struct template *t, struct env *env, const struct t
     for (; from < to; from++) {
         if (!env_round(env))
             return fail_at(err, t->place, "more than %d rounds in all; expected fewer", ROUNDS_MAX);
-        if (set(t, env, value_int(from), err) || template_render(t->body, env, host, out, err))
+        if (env->entries == entries && set(t, env, value_int(from), err))
             return -1;
-        env->entries = entries;
+        env_next(env, entries, value_int(from));
+        if (template_render(t->body, env, host, out, err))
+            return -1;
     }
+    env_leave(env, entries);
     return 0;
 }
 

@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "micro.h"
+#include "slots.h"
 
-enum { BINDINGS_MAX = OPERANDS_MAX, SLOTS = 1024, INSTS_MAX = 20000, DEPTH_MAX = 12, OFFSET_MAX = 1 << 28 };
+enum { BINDINGS_MAX = OPERANDS_MAX, SLOTS_MAX = 1023, INSTS_MAX = 20000, DEPTH_MAX = 12, OFFSET_MAX = 1 << 28 };
 
 /* Where names live: the micro-kernel itself, or one expansion of a macro. */
 struct binding {
@@ -20,20 +21,13 @@ struct scope {
     int bindings;
     struct binding binding[BINDINGS_MAX];
 };
-/* A name with its indices, to its value. */
-struct slot {
-    const char *name; /* NULL: free */
-    int scope, indices;
-    int64_t index[2];
-    int value;
-};
 struct unroller {
     struct unrolled *u;
     const struct micro_file *file;
     struct env *env;
     struct gen_error *err;
-    struct slot *slot;
-    int slots, scopes, depth;
+    struct slots slots;
+    int scopes, depth;
     int group; /* of instructions that C prints on one line */
     int inlined; /* inside a trailing for, whose rounds share a line */
 };
@@ -50,24 +44,11 @@ static int run(struct unroller *r, const struct node *n, struct scope *s);
 
 /* ---- values ---- */
 
-static struct slot *slot_of(struct unroller *r, int scope, const char *name, int indices, const int64_t index[2])
-{
-    uint64_t h = (uint64_t)(uintptr_t)name * 0x9e3779b97f4a7c15u + (uint64_t)scope * 0xff51afd7ed558ccdu;
-    for (int i = 0; i < indices; i++)
-        h = (h ^ (uint64_t)(index[i] + 1)) * 0xc4ceb9fe1a85ec53u;
-    for (uint32_t at = (uint32_t)(h >> 40) % SLOTS;; at = (at + 1) % SLOTS) {
-        struct slot *s = &r->slot[at];
-        if (!s->name || (s->name == name && s->scope == scope && s->indices == indices &&
-                         (indices < 1 || s->index[0] == index[0]) && (indices < 2 || s->index[1] == index[1])))
-            return s;
-    }
-}
-
 static int add_value(struct unroller *r, const struct val *v)
 {
     struct unrolled *u = r->u;
     if (u->vals == u->val_room) {
-        int room = u->val_room ? u->val_room * 2 : 256;
+        int room = u->val_room ? u->val_room * 2 : 64;
         struct val *val = realloc(u->val, (size_t)room * sizeof *val);
         if (!val)
             return -1;
@@ -81,11 +62,11 @@ static int add_value(struct unroller *r, const struct val *v)
 
 static int define(struct unroller *r, struct place place, const struct seen *at, const struct val *v)
 {
-    int value = add_value(r, v);
-    struct slot *s = slot_of(r, at->scope->id, at->name, at->indices, at->index);
-    if (value < 0 || (!s->name && r->slots == SLOTS - 1))
-        return fail_at(r->err, place, "more than %d values; expected a smaller micro-kernel", SLOTS - 1);
-    r->slots += !s->name;
+    int value = slots_grow(&r->slots) ? add_value(r, v) : -1;
+    struct slot *s = slots_find(&r->slots, at->scope->id, at->name, at->indices, at->index);
+    if (value < 0 || (!s->name && r->slots.count == SLOTS_MAX))
+        return fail_at(r->err, place, "more than %d values; expected a smaller micro-kernel", SLOTS_MAX);
+    r->slots.count += !s->name;
     *s = (struct slot){at->name, at->scope->id, at->indices, {at->index[0], at->index[1]}, value};
     return value;
 }
@@ -94,7 +75,7 @@ static struct inst *add_inst(struct unroller *r, enum inst_kind kind, struct pla
 {
     struct unrolled *u = r->u;
     if (u->insts == u->inst_room) {
-        int room = u->inst_room ? u->inst_room * 2 : 512;
+        int room = u->inst_room ? u->inst_room * 2 : 64;
         struct inst *inst = room > INSTS_MAX ? NULL : realloc(u->inst, (size_t)room * sizeof *inst);
         if (!inst) {
             fail_at(r->err, place, "more than %d instructions; expected a smaller micro-kernel", u->insts);
@@ -135,7 +116,7 @@ static struct arg constant(const struct unroller *r, const char *name)
     if (v && !v->text)
         return (struct arg){.kind = ARG_INTEGER, .number = v->number, .real = (float)v->number};
     for (int i = r->u->isa->pools - 1; i >= 0; i--)
-        if (!strcmp(r->u->isa->pool[i]->name, name))
+        if (r->u->isa->pool[i]->name == name)
             return (struct arg){.kind = ARG_POOL, .type = r->u->isa->pool[i]->type, .number = i};
     return (struct arg){.kind = ARG_UNKNOWN};
 }
@@ -181,7 +162,7 @@ static int see(struct unroller *r, const struct term *t, struct scope *scope, st
         out->name = b->term->name;
         out->scope = out->scope->caller;
     }
-    struct slot *base = slot_of(r, out->scope->id, out->name, 0, index);
+    struct slot *base = slots_find(&r->slots, out->scope->id, out->name, 0, index);
     bool pointer = base->name && r->u->val[base->value].pointer;
     if (n > 2 && !pointer)
         return fail_at(r->err, t->place, "too many indices on '%s'; expected at most two in all", t->name);
@@ -190,7 +171,7 @@ static int see(struct unroller *r, const struct term *t, struct scope *scope, st
     out->indices = n > 2 ? 2 : n;
     out->index[0] = n > 0 ? index[0] : 0;
     out->index[1] = n > 1 ? index[1] : 0;
-    struct slot *s = pointer ? base : slot_of(r, out->scope->id, out->name, out->indices, out->index);
+    struct slot *s = pointer || !out->indices ? base : slots_find(&r->slots, out->scope->id, out->name, out->indices, out->index);
     out->arg = s->name ? arg_of_value(r, s->value, out, out->indices)
                : n     ? (struct arg){.kind = ARG_UNKNOWN}
                        : constant(r, out->name);
@@ -200,7 +181,7 @@ static int see(struct unroller *r, const struct term *t, struct scope *scope, st
 static const struct vtype *declared_type(struct unroller *r, const struct node *n)
 {
     const char *name = n->type ? n->type : "f32";
-    const struct value *v = env_get(r->env, name, strlen(name));
+    const struct value *v = n->type ? env_get(r->env, name, strlen(name)) : NULL;
     if (v && v->text)
         name = v->text;
     return isa_type(r->u->isa, name, strlen(name));
@@ -211,12 +192,12 @@ static const struct vtype *declared_type(struct unroller *r, const struct node *
 static bool fits(const struct operand *o, const struct arg *a)
 {
     switch (o->kind) {
-    case OPERAND_VALUE: return a->kind == ARG_VALUE && a->type && !strcmp(a->type->name, o->type);
-    case OPERAND_MEMORY: return a->kind == ARG_MEMORY && !strcmp(a->type->name, o->type);
+    case OPERAND_VALUE: return a->kind == ARG_VALUE && a->type && a->type->name == o->type;
+    case OPERAND_MEMORY: return a->kind == ARG_MEMORY && a->type->name == o->type;
     case OPERAND_INT: return a->kind == ARG_INTEGER;
     case OPERAND_REAL: return a->kind == ARG_REAL || a->kind == ARG_INTEGER;
     case OPERAND_LITERAL: return a->kind == ARG_INTEGER && a->number == o->literal;
-    case OPERAND_POOL: return a->kind == ARG_POOL && !strcmp(a->type->name, o->type);
+    case OPERAND_POOL: return a->kind == ARG_POOL && a->type->name == o->type;
     default: return true;
     }
 }
@@ -243,10 +224,9 @@ static const struct op *find_op(const struct isa_table *t, const char *key, cons
 {
     const struct op *best = NULL;
     int best_rank = -1;
-    for (int i = t->ops - 1; i >= 0; i--) { /* later rows come first: a table overrules what it extends */
-        if (t->op_key[i] != key)
-            continue;
-        int rank = match(&t->op[i]->pattern, seen, n);
+    /* later rows come first: a table overrules what it extends */
+    for (int i = t->last_op[isa_bucket(key)]; i >= 0; i = t->op_before[i]) {
+        int rank = t->op[i]->pattern.key == key ? match(&t->op[i]->pattern, seen, n) : -1;
         if (rank > best_rank) {
             best = t->op[i];
             best_rank = rank;
@@ -258,10 +238,10 @@ static const struct op *find_op(const struct isa_table *t, const char *key, cons
 static const struct macro *find_macro(struct unroller *r, const char *key, const struct seen *seen, int n)
 {
     for (int i = r->file->macros - 1; i >= 0; i--)
-        if (r->file->macro[i]->pattern.key == key && match(&r->file->macro[i]->pattern, seen, n) >= 0)
+        if (r->file->macro_key[i] == key && match(&r->file->macro[i]->pattern, seen, n) >= 0)
             return r->file->macro[i];
     for (int i = r->u->isa->macros - 1; i >= 0; i--)
-        if (r->u->isa->macro[i]->pattern.key == key && match(&r->u->isa->macro[i]->pattern, seen, n) >= 0)
+        if (r->u->isa->macro_key[i] == key && match(&r->u->isa->macro[i]->pattern, seen, n) >= 0)
             return r->u->isa->macro[i];
     return NULL;
 }
@@ -324,7 +304,7 @@ static int expand(struct unroller *r, const struct macro *m, const struct node *
     r->depth++;
     int result = run(r, m->body, &s);
     r->depth--;
-    r->env->entries = entries;
+    env_leave(r->env, entries);
     return result;
 }
 
@@ -498,16 +478,17 @@ static int unroll(struct unroller *r, const struct node *n, struct scope *s)
     for (int64_t i = 0; i < count; i++) {
         if (!env_round(env))
             return fail_at(r->err, n->place, "more than %d rounds in all; expected fewer", ROUNDS_MAX);
-        if (!env_set(env, n->name, value_int(i)))
+        if (env->entries == entries && !env_set(env, n->name, value_int(i)))
             return fail_at(r->err, n->place, "too many names; expected at most %d", ENV_MAX);
+        env_next(env, entries, value_int(i));
         r->group += block;
         r->inlined += !block;
         int failed = run(r, n->body, s);
         r->inlined -= !block;
         if (failed)
             return -1;
-        env->entries = entries;
     }
+    env_leave(env, entries);
     r->group += block;
     return 0;
 }
@@ -572,11 +553,11 @@ int micro_unroll(struct unrolled *out, const struct isa_table *t, const struct m
                  const char *name, struct env *env, struct gen_error *err)
 {
     *out = (struct unrolled){.micro = m, .isa = t, .name = name};
-    struct unroller r = {.u = out, .file = f, .env = env, .err = err, .slot = calloc(SLOTS, sizeof *r.slot)};
+    struct unroller r = {.u = out, .file = f, .env = env, .err = err};
     struct scope scope = {.id = 0};
     int entries = env->entries;
     int result = -1;
-    if (!r.slot) {
+    if (!slots_grow(&r.slots)) {
         fail_at(err, m->place, "out of memory");
         goto cleanup;
     }
@@ -584,8 +565,8 @@ int micro_unroll(struct unrolled *out, const struct isa_table *t, const struct m
     if (!define_parameters(&r, m, &scope) && !run(&r, m->body, &scope))
         result = registers_assign(out, err);
 cleanup:
-    env->entries = entries;
-    free(r.slot);
+    env_leave(env, entries);
+    slots_free(&r.slots);
     if (result)
         unrolled_free(out);
     return result;
@@ -595,6 +576,8 @@ void unrolled_free(struct unrolled *u)
 {
     free(u->inst);
     free(u->val);
+    free(u->c_name);
     u->inst = NULL;
     u->val = NULL;
+    u->c_name = NULL;
 }

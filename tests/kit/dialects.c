@@ -97,7 +97,7 @@ static int micro(void *self, const char *word, struct lexer *l, struct env *env,
     if (micro_unroll(&w->out[w->n], w->t, &w->l->micros, m, as, env, err))
         return -1;
     w->n++;
-    env->entries = entries;
+    env_leave(env, entries);
     return 0;
 }
 

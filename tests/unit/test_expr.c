@@ -235,7 +235,7 @@ static void test_names(void **state)
     assert_false(env_set(&env, "n", value_int(0)));
     assert_int_equal(env_get(&env, "n", 1)->number, ENV_MAX - 1);
     assert_null(env_get(&env, "nn", 2));
-    env.entries = 5; /* leaving a scope */
+    env_leave(&env, 5); /* leaving a scope */
     assert_int_equal(env_get(&env, "n", 1)->number, 4);
 }
 
