@@ -290,7 +290,7 @@ static int read_pool(struct reader *r, struct lexer *l)
 {
     struct pool_vector *p = arena_alloc(r->a, sizeof *p);
     if (!p || r->t->pools == POOLS_MAX)
-        return fail_at(r->err, r->place, "too many pool vectors; expected at most 8");
+        return fail_at(r->err, r->place, "too many pool vectors; expected at most %d", POOLS_MAX);
     p->name = take(r, l);
     struct token type = l->token;
     lex_next(l);

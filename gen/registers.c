@@ -89,7 +89,6 @@ struct bank {
     int reg[32]; /* in the order of preference */
     int count;
     int until[32]; /* by register: the last instruction that uses it, or -1: free */
-    int live, most;
 };
 
 static void make_banks(struct bank bank[CLASS_COUNT], const struct isa_table *t)
@@ -139,7 +138,7 @@ static int too_few(const struct unrolled *u, const struct val *v, struct gen_err
 int registers_assign(struct unrolled *u, struct gen_error *err)
 {
     static const int arguments[] = {7, 6, 2, 1, 8, 9}; /* rdi rsi rdx rcx r8 r9 */
-    struct bank bank[CLASS_COUNT] = {{{0}, 0, {0}, 0, 0}};
+    struct bank bank[CLASS_COUNT];
     bool present[CLASS_COUNT][32] = {{false}};
     extend_over_loops(u);
     if (tell_apart(u))

@@ -1,4 +1,4 @@
-/* test_micro_dialects.c - the micro-kernel language: what a text becomes, instruction by instruction, what is said of a
+/* test_micro_language.c - the micro-kernel language: what a text becomes, instruction by instruction, what is said of a
  * wrong one and where, and that damaged texts and tables are refused, not crashed on. What it is not: registers
  * (test_registers.c), or what the ops compute (tests/micro). */
 #include <setjmp.h>
