@@ -201,8 +201,7 @@ static int lower_machine(struct emission *e, struct buf *out, struct gen_error *
     bool readable = e->flags == GEN_MACHINE_CODE;
     for (int i = 0; i < e->units; i++) {
         const struct unrolled *u = &e->unit[i];
-        if (readable && u->micro->comment)
-            buf_printf(out, "/* %s */\n", u->micro->comment);
+        buf_puts(out, readable && u->comment ? u->comment : "");
         buf_puts(out, "static "); /* the prototype comes first: tcc takes a label's type and linkage from it */
         lower_c_prototype(out, u, u->name);
         buf_puts(out, ";\n");

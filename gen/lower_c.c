@@ -439,8 +439,7 @@ void lower_c_body(struct buf *out, const struct unrolled *u)
     int depth = 1;
     size_t start = 0;
     int group = -1;
-    if (u->micro->comment)
-        buf_printf(out, "/* %s */\n", u->micro->comment);
+    buf_puts(out, u->comment ? u->comment : "");
     buf_puts(out, "KERNEL ");
     lower_c_prototype(out, u, u->name);
     buf_puts(out, "\n{\n");

@@ -7,6 +7,7 @@
 #include "buf.h"
 #include "expr.h"
 #include "lex.h"
+#include "template.h"
 
 enum { NAMES_MAX = 1024 };
 /* Interned names: equal text, equal pointer. */
@@ -189,7 +190,7 @@ struct macro {
 };
 struct micro {
     const char *name;
-    const char *comment; /* the # line above it, or NULL */
+    const struct template *comment; /* the lines with # right above it, each in one of C; NULL: none */
     struct place place;
     int parameters;
     struct parameter parameter[PARAMETERS_MAX];
@@ -210,6 +211,12 @@ const struct micro *micro_find(const struct micro_file *f, const char *name);
 /* The pattern that a table row or macro is written as. Also gives each operand's name when names is not NULL. */
 int pattern_parse(struct pattern *p, const char *operand[OPERANDS_MAX], struct arena *a, struct names *names,
                   struct lexer *l);
+
+/* The # lines above a micro-kernel, for template_render; and what becomes of them in C, with the names that env has: the
+ * caller's to free, NULL when there is nothing to say. */
+const struct template *comment_parse(struct arena *a, struct place place, const char *text, size_t size,
+                                     struct gen_error *err);
+int comment_write(char **out, const struct micro *m, struct env *env, struct gen_error *err);
 
 /* ---- written out for one variant (unroll.c), and given registers (registers.c) ---- */
 
@@ -255,6 +262,7 @@ struct unrolled {
     const struct micro *micro;
     const struct isa_table *isa;
     const char *name; /* as emitted */
+    char *comment;    /* with this variant's numbers, as C has it; NULL: none */
     struct inst *inst;
     int insts, inst_room;
     struct val *val;

@@ -492,7 +492,7 @@ static int parameters(struct parser *p, struct micro *m, struct lexer *l)
     return l->token.kind == TOKEN_END ? 0 : lex_fail(l, "'%.*s'; expected the line's end", l->token.size, l->token.at);
 }
 
-static int micro_block(struct parser *p, struct micro_file *f, struct lexer *l, const char *comment)
+static int micro_block(struct parser *p, struct micro_file *f, struct lexer *l, const struct template *comment)
 {
     struct micro *m = arena_alloc(p->a, sizeof *m);
     if (!m || f->micros == MICROS_MAX)
@@ -546,26 +546,39 @@ static struct line *read_lines(const char *text, size_t size, int first, int *co
     return line;
 }
 
+/* The lines with # right above the one at p->at; *out is NULL when there are none. */
+static int comment_above(struct parser *p, const struct template **out)
+{
+    int first = p->at;
+    *out = NULL;
+    while (first > 0 && p->line[first - 1].text[0] == '#' && p->line[first - 1].number + 1 == p->line[first].number)
+        first--;
+    if (first == p->at)
+        return 0;
+    const struct line *from = &p->line[first], *last = &p->line[p->at - 1];
+    size_t size = (size_t)(last->text + last->size - from->text);
+    return (*out = comment_parse(p->a, (struct place){p->file, from->number}, from->text, size, p->err)) ? 0 : -1;
+}
+
 int micro_parse(struct micro_file *f, struct arena *a, struct names *names, const char *file, int line,
                 const char *text, size_t size, struct gen_error *err)
 {
     struct parser p = {.a = a, .names = names, .file = file, .err = err};
-    const char *comment = NULL;
+    const struct template *comment;
     int result = 0;
     if (!(p.line = read_lines(text, size, line, &p.lines)))
         return fail_at(err, (struct place){file, 1}, "out of memory");
-    /* comments inside a body were dropped by indentation; those at the margin end no block */
+    /* comments inside a body were dropped by their indentation */
     while (!result && p.at < p.lines) {
-        const struct line *at = &p.line[p.at];
-        if (at->text[0] == '#') {
-            size_t skip = at->size > 1 && at->text[1] == ' ' ? 2 : 1;
-            comment = arena_copy(a, at->text + skip, at->size - skip);
+        if (p.line[p.at].text[0] == '#') {
             p.at++;
             continue;
         }
         struct lexer l;
         p.pointers = 0;
-        if (start_line(&p, &l))
+        if (comment_above(&p, &comment))
+            result = -1;
+        else if (start_line(&p, &l))
             result = lex_fail(&l, "indented line; expected micro or macro at the margin");
         else if (lex_accept(&l, "micro"))
             result = micro_block(&p, f, &l, comment);
@@ -573,7 +586,6 @@ int micro_parse(struct micro_file *f, struct arena *a, struct names *names, cons
             result = macro_block(&p, f, &l);
         else
             result = lex_fail(&l, "'%.*s'; expected micro or macro", l.token.size, l.token.at);
-        comment = NULL;
     }
     free(p.line);
     return result;

@@ -271,6 +271,21 @@ const struct template *template_parse(struct arena *a, const char *name, const c
     return root;
 }
 
+const struct template *template_text(struct arena *a, const char *name, int line, const char *text, size_t size,
+                                     struct gen_error *err)
+{
+    struct parser p = {.a = a, .name = name, .line = line, .err = err};
+    struct template *root = NULL, **tail = &root;
+    for (const char *end = text + size; text < end; p.line++) {
+        const char *stop = memchr(text, '\n', (size_t)(end - text));
+        stop = stop ? stop + 1 : end;
+        if (text_line(&p, &tail, text, stop))
+            return NULL;
+        text = stop;
+    }
+    return root;
+}
+
 static bool truth(struct value v)
 {
     return v.text ? *v.text : v.number != 0;

@@ -19,6 +19,10 @@ struct template;
 const struct template *template_parse(struct arena *a, const char *name, const char *text, size_t size,
                                       template_loader load, void *self, struct gen_error *err);
 
+/* The same of text with holes alone, every line as it is; line is the first one's number. */
+const struct template *template_text(struct arena *a, const char *name, int line, const char *text, size_t size,
+                                     struct gen_error *err);
+
 /* What the program around the engine adds: directives of its own; functions come by env->call. */
 struct template_host {
     void *self;

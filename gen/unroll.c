@@ -562,7 +562,7 @@ int micro_unroll(struct unrolled *out, const struct isa_table *t, const struct m
         goto cleanup;
     }
     env_set(env, "W", value_int(t->width));
-    if (!define_parameters(&r, m, &scope) && !run(&r, m->body, &scope))
+    if (!comment_write(&out->comment, m, env, err) && !define_parameters(&r, m, &scope) && !run(&r, m->body, &scope))
         result = registers_assign(out, err);
 cleanup:
     env_leave(env, entries);
@@ -577,7 +577,9 @@ void unrolled_free(struct unrolled *u)
     free(u->inst);
     free(u->val);
     free(u->c_name);
+    free(u->comment);
     u->inst = NULL;
     u->val = NULL;
     u->c_name = NULL;
+    u->comment = NULL;
 }

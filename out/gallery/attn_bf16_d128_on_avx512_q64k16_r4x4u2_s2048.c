@@ -183,7 +183,7 @@ OP ivec v_andv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = AT(x, l) & v[
 OP ivec v_orv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = AT(x, l) | v[l]; return r; }
 #endif
 
-/* W rows of queries, ld elements apart, become rows of LDQ slots. */
+/* 4 rows of queries, ld elements apart, become rows of 128 floats. */
 KERNEL void pack_q(const uint16_t *q, float *d, int64_t ld)
 {
     ivec high;
@@ -208,7 +208,9 @@ KERNEL void pack_q(const uint16_t *q, float *d, int64_t ld)
     }
 }
 
-/* fetched by hand, as much as is read. */
+/* A tile of 16 keys where they lie, of which every row sees every key: scores and their softmax, and behind them what outputs are to
+ * be scaled by. Memory that is read in order is fetched ahead by itself, but not across a page: what lies one tile further is
+ * fetched by hand, as much as is read. */
 KERNEL void tile_scores(const float *q, const uint16_t *k, float *s, float *r, int64_t ld)
 {
     const uint16_t *far;
@@ -372,7 +374,7 @@ KERNEL void tile_scores(const float *q, const uint16_t *k, float *s, float *r, i
     v_store(s + 80, f);
 }
 
-/* Its values. A product in between, as the scores of the next tile, leaves the softmax time. */
+/* The values of such a tile. A product in between, as the scores of the next tile, leaves the softmax time. */
 KERNEL void tile_values(const float *s, const uint16_t *v, float *o, int64_t ld)
 {
     const uint16_t *far;
@@ -498,7 +500,7 @@ KERNEL void tile_values(const float *s, const uint16_t *v, float *o, int64_t ld)
     v_store(o + 448, a3_0); v_store(o + 464, a3_1); v_store(o + 480, a3_2); v_store(o + 496, a3_3);
 }
 
-/* n vectors of scores, of KB keys each, ld elements apart. Behind the R rows of queries stands the scale. */
+/* n vectors of scores, each of 4 rows by 4 keys, which are ld elements apart. Behind the rows of queries stands the scale. */
 KERNEL void score_rows(const float *q, const uint16_t *k, float *s, const uint16_t *next, int64_t ld, int64_t n)
 {
     vec f, h0_0, h0_1, h1_0, h1_1, h2_0, h2_1, h3_0, h3_1;
@@ -647,7 +649,8 @@ KERNEL void softmax_rows(float *s, float *r, int64_t n)
     l = v_horner(l, old, z); v_store(r + 16, l);
 }
 
-/* is in the first vector; and KB. */
+/* The same where an interval ends inside. limit: of each lane the first key not seen, the first key seen, the key that it
+ * is in the first vector; and 4, the step of keys. */
 KERNEL void softmax_rows_edge(float *s, float *r, const int32_t *limit, int64_t n)
 {
     float *t;
@@ -695,7 +698,7 @@ KERNEL void softmax_rows_edge(float *s, float *r, const int32_t *limit, int64_t 
     l = v_horner(l, old, z); v_store(r + 16, l);
 }
 
-/* O[VR][N*W] += P[keys][VR] V[keys][N*W] for VR of the R rows and n*U keys, ld elements apart. */
+/* O[4][64] += P[n*2][4] V[n*2][64], for 4 of 4 rows; values are ld elements apart. */
 KERNEL void value_rows(const float *p, const uint16_t *v, float *o, const uint16_t *next, int64_t ld, int64_t n)
 {
     vec a0_0, a0_1, a0_2, a0_3, a1_0, a1_1, a1_2, a1_3, a2_0, a2_1, a2_2, a2_3, a3_0, a3_1, a3_2, a3_3;
@@ -747,7 +750,7 @@ KERNEL void value_rows(const float *p, const uint16_t *v, float *o, const uint16
     v_store(o + 384, a3_0); v_store(o + 400, a3_1); v_store(o + 416, a3_2); v_store(o + 432, a3_3);
 }
 
-/* O[R][CV*W] = fix * O. */
+/* O[4][128] = fix * O. A row's fix is in r from 32 on. */
 KERNEL void rescale(float *o, const float *r)
 {
     vec f, x;
@@ -821,7 +824,7 @@ KERNEL void rescale(float *o, const float *r)
     v_store(o + 496, x);
 }
 
-/* The state of one part of the keys, x, joins r; what both outputs are then to be scaled by is in their FIX. */
+/* The state of one part of the keys, x, joins r; what both outputs are then to be scaled by is in each from 32 on. */
 KERNEL void join(float *r, float *x)
 {
     vec m, n, top, lowest, base, frac, poly, l, y;
@@ -849,7 +852,7 @@ KERNEL void join(float *r, float *x)
     v_store(r + 16, l);
 }
 
-/* O of R rows: fix * O + fix' * O'. */
+/* O of 4 rows: fix * O + fix' * O', with those of r and of x. */
 KERNEL void blend(float *o, const float *part, const float *r, const float *x)
 {
     vec f, g, a, b;
@@ -991,7 +994,7 @@ KERNEL void blend(float *o, const float *part, const float *r, const float *x)
     v_store(o + 496, a);
 }
 
-/* which is in FIX by then, joins the sum for O; one that is 2**127 times the largest term makes O about 0. */
+/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
 KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
 {
     vec y, one__2, most, f, e, m, s, t, p, x, z, l, h, o__2;

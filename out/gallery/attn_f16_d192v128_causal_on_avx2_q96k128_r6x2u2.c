@@ -164,7 +164,7 @@ OP ivec v_subv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = (int32_t)((ui
 OP ivec v_orv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = AT(x, l) | v[l]; return r; }
 #endif
 
-/* W rows of queries, ld elements apart, become rows of LDQ slots. */
+/* 8 rows of queries, ld elements apart, become rows of 192 floats. */
 KERNEL void pack_q(const uint16_t *q, float *d, int64_t ld)
 {
     vec x;
@@ -222,7 +222,7 @@ KERNEL void pack_q(const uint16_t *q, float *d, int64_t ld)
     }
 }
 
-/* W keys, ld elements apart, become W columns of a panel: [LDQ][NR] slots. */
+/* 8 keys, ld elements apart, become 8 columns of a panel: [192][16] floats. */
 KERNEL void pack_k(const uint16_t *k, float *d, int64_t ld)
 {
     const uint16_t *t;
@@ -262,7 +262,7 @@ KERNEL void pack_k(const uint16_t *k, float *d, int64_t ld)
     }
 }
 
-/* W values, ld elements apart, become W/PER rows of the panels: [panels][LDP][NR] slots; a slot holds neighbouring keys. */
+/* 8 values, ld elements apart, become 8 rows of the panels: [8][128][16] floats. */
 KERNEL void pack_v(const uint16_t *v, float *d, int64_t ld)
 {
     vec x;
@@ -304,7 +304,7 @@ KERNEL void pack_v(const uint16_t *v, float *d, int64_t ld)
     }
 }
 
-/* S[MR][n*NR] = scale * Q[MR][D] K^T[D][n*NR], for n panels of keys. */
+/* S[6][n*16] = scale * Q[6][192] K^T[192][n*16], for n panels of keys. */
 KERNEL void score_tile(const float *q, const float *kt, float *s, const float *scale, int64_t n)
 {
     vec f;
@@ -351,7 +351,7 @@ KERNEL void score_tile(const float *q, const float *kt, float *s, const float *s
     }
 }
 
-/* One step of the online softmax on MR rows, n times PER vectors each: the new maxima, P = 2**(S - maximum), their sums. */
+/* One step of the online softmax on 6 rows, n vectors each: the new maxima, P = 2**(S - maximum), their sums. */
 KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
 {
     const float *t;
@@ -448,7 +448,8 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     v_store(r + 8, l); v_store(r + 16, old);
 }
 
-/* first limit[MR + i]; the others score -inf. */
+/* The same where an interval ends inside the tile: row i sees the first limit[i] keys, and with a window of those not the
+ * first limit[6 + i]; the others score -inf. */
 KERNEL void softmax_edge(float *s, float *p, float *r, const int32_t *limit, int64_t n)
 {
     float *t;
@@ -586,7 +587,8 @@ KERNEL void softmax_edge(float *s, float *p, float *r, const int32_t *limit, int
     v_store(r + 8, l); v_store(r + 16, old);
 }
 
-/* O[MR][N*W] = fix * O + P[MR][keys] V[keys][N*W], for one panel of value columns and n*U slots of keys. */
+/* O[6][16] = fix * O + P[6][n*2] V[n*2][16], for one panel of value columns.
+ * A row's fix is in r from 16 on. */
 KERNEL void value_tile(const float *p, const float *v, float *o, const float *r, int64_t n)
 {
     vec f, a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, a4_0, a4_1, a5_0, a5_1;
@@ -626,7 +628,7 @@ KERNEL void value_tile(const float *p, const float *v, float *o, const float *r,
     v_store(o + 512, a4_0); v_store(o + 520, a4_1); v_store(o + 640, a5_0); v_store(o + 648, a5_1);
 }
 
-/* which is in FIX by then, joins the sum for O; one that is 2**127 times the largest term makes O about 0. */
+/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
 KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
 {
     vec y, one__2, most, f;

@@ -155,7 +155,7 @@ OP void v_storeh(uint16_t *m, vec x) { EACH m[l] = f16_of_f32(AT(x, l)); }
 OP ivec v_addv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + (uint32_t)v[l]); return r; }
 #endif
 
-/* W rows of queries, ld elements apart, become rows of LDQ slots. */
+/* 16 rows of queries, ld elements apart, become rows of 192 floats. */
 KERNEL void pack_q(const uint16_t *q, float *d, int64_t ld)
 {
     vec x;
@@ -189,7 +189,7 @@ KERNEL void pack_q(const uint16_t *q, float *d, int64_t ld)
     }
 }
 
-/* W keys, ld elements apart, become W columns of a panel: [LDQ][NR] slots. */
+/* 16 keys, ld elements apart, become 16 columns of a panel: [192][32] floats. */
 KERNEL void pack_k(const uint16_t *k, float *d, int64_t ld)
 {
     const uint16_t *t;
@@ -259,7 +259,7 @@ KERNEL void pack_k(const uint16_t *k, float *d, int64_t ld)
     }
 }
 
-/* W values, ld elements apart, become W/PER rows of the panels: [panels][LDP][NR] slots; a slot holds neighbouring keys. */
+/* 16 values, ld elements apart, become 16 rows of the panels: [4][256][32] floats. */
 KERNEL void pack_v(const uint16_t *v, float *d, int64_t ld)
 {
     vec x;
@@ -285,7 +285,7 @@ KERNEL void pack_v(const uint16_t *v, float *d, int64_t ld)
     }
 }
 
-/* S[MR][n*NR] = scale * Q[MR][D] K^T[D][n*NR], for n panels of keys. */
+/* S[8][n*32] = scale * Q[8][192] K^T[192][n*32], for n panels of keys. */
 KERNEL void score_tile(const float *q, const float *kt, float *s, const float *scale, int64_t n)
 {
     vec f;
@@ -341,7 +341,7 @@ KERNEL void score_tile(const float *q, const float *kt, float *s, const float *s
     }
 }
 
-/* One step of the online softmax on MR rows, n times PER vectors each: the new maxima, P = 2**(S - maximum), their sums. */
+/* One step of the online softmax on 8 rows, n vectors each: the new maxima, P = 2**(S - maximum), their sums. */
 KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
 {
     const float *t;
@@ -439,7 +439,8 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     v_store(r + 16, l); v_store(r + 32, old);
 }
 
-/* first limit[MR + i]; the others score -inf. */
+/* The same where an interval ends inside the tile: row i sees the first limit[i] keys, and with a window of those not the
+ * first limit[8 + i]; the others score -inf. */
 KERNEL void softmax_edge(float *s, float *p, float *r, const int32_t *limit, int64_t n)
 {
     float *t;
@@ -589,7 +590,8 @@ KERNEL void softmax_edge(float *s, float *p, float *r, const int32_t *limit, int
     v_store(r + 16, l); v_store(r + 32, old);
 }
 
-/* O[MR][N*W] = fix * O + P[MR][keys] V[keys][N*W], for one panel of value columns and n*U slots of keys. */
+/* O[8][32] = fix * O + P[8][n*2] V[n*2][32], for one panel of value columns.
+ * A row's fix is in r from 32 on. */
 KERNEL void value_tile(const float *p, const float *v, float *o, const float *r, int64_t n)
 {
     vec f, a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, a4_0, a4_1, a5_0, a5_1, a6_0, a6_1, a7_0, a7_1;
@@ -638,7 +640,7 @@ KERNEL void value_tile(const float *p, const float *v, float *o, const float *r,
     v_store(o + 768, a6_0); v_store(o + 784, a6_1); v_store(o + 896, a7_0); v_store(o + 912, a7_1);
 }
 
-/* which is in FIX by then, joins the sum for O; one that is 2**127 times the largest term makes O about 0. */
+/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
 KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
 {
     vec y, one__2, most, f, e, m, s, t, p, x;
