@@ -197,10 +197,11 @@ attn_status attn_execute_cl(struct attn_plan *plan, const struct attn_run *shape
 {
     if (!run || !plan)
         return status_fail(err, ATTN_INVALID, "%s is NULL; expected one", run ? "plan" : "run");
-    if (strcmp(plan->device->compiler, "opencl") != 0)
+    const struct kernel_functions *functions = plan->kernel.functions;
+    if (!functions->enqueue || strcmp(functions->queued, "attn_cl_run") != 0)
         return status_fail(err, ATTN_UNSUPPORTED, "the plan is for %s; expected one for an OpenCL device",
                            plan->device->name);
-    return plan->kernel.functions->enqueue(&plan->kernel, &plan->rules, shape, run, err);
+    return functions->enqueue(&plan->kernel, &plan->rules, shape, run, err);
 }
 
 attn_status plan_time(struct attn_plan *plan, const struct attn_run *run, double *seconds, struct attn_error *err)

@@ -42,8 +42,8 @@ enum array_needed { NOWHERE_NEEDED, WHERE_NOT_EMPTY, WHERE_ROWS, WHERE_SCORES };
  * head. NO_RANDOM: made by code of its own. */
 enum array_random { NO_RANDOM, RANDOM_BIAS, RANDOM_MASK, RANDOM_SLOPES, RANDOM_LOGITS };
 
-/* A member of one of the structs that kernels take: struct attn_args or attn_features, in C, and attn_cl_args or
- * attn_cl_features, for devices. Or of struct attn_run. */
+/* A member of one of the two structs that kernels take, of all kernels and of features: in C struct attn_args and
+ * attn_features, and for devices attn_cl_args and attn_cl_features. Or of struct attn_run. */
 struct array_place {
     enum array_in { IN_NONE, IN_RUN, IN_ARGS, IN_FEATURES } in;
     size_t at, size;

@@ -59,6 +59,7 @@ struct kernel_functions {
     /* Puts it on the caller's own queue. `on` is the backend's public struct of such a run. NULL: there are no queues. */
     attn_status (*enqueue)(const struct kernel *kernel, const struct run_rules *rules, const struct attn_run *shape,
                            const void *on, struct attn_error *err);
+    const char *queued; /* that struct's name, without which `on` could be another's */
     /* Keeps what was compiled for the next process. Whatever fails costs that one a compilation. NULL: nothing to keep. */
     void (*keep)(const struct kernel *kernel, struct cache *cache);
 };

@@ -49,6 +49,7 @@ static const struct kernel_functions functions = {.workspace = workspace,
                                                   .time = time_of,
                                                   .step = step,
                                                   .enqueue = enqueue,
+                                                  .queued = "attn_cl_run",
                                                   .keep = keep};
 
 static void release(struct kernel *kernel)
