@@ -112,29 +112,6 @@ static void group_scores(struct group *g)
     }
 }
 
-/* As reference_score, each step rounded to f32. */
-static float naive_score(const struct group *g, const struct row *row, int64_t j, float dot)
-{
-    const struct variant *v = g->v;
-    const struct attn_features *f = g->a->features;
-    float s = dot * g->a->scale;
-    if (v->field[F_SOFTCAP])
-        s = f->softcap * tanhf(s / f->softcap);
-    if (v->field[F_BIAS]) {
-        const int64_t *stride = f->bias_stride;
-        s += dtype_load(variant_dtype_bias(v), f->bias,
-                        g->b * stride[0] + row->h * stride[1] + row->i * stride[2] + j * stride[3]);
-    }
-    if (v->field[F_ALIBI])
-        s -= f->slopes[row->h] * fabsf((float)(reference_position(v, g->a, g->b) + row->i - j));
-    if (v->field[F_MASK]) {
-        const int64_t *stride = f->mask_stride;
-        if (!f->mask[g->b * stride[0] + row->h * stride[1] + row->i * stride[2] + j * stride[3]])
-            s = -INFINITY;
-    }
-    return s;
-}
-
 /* Scores become probabilities; naive ones are rounded to the type of V, after they were summed. A maximum of -inf is
  * replaced so that no difference of infinities arises. */
 static void row_softmax(struct group *g, struct row *row)
@@ -144,7 +121,7 @@ static void row_softmax(struct group *g, struct row *row)
     for (int64_t j = row->keys.from; j < row->keys.to; j++) {
         double product = fabs(s[j] * g->a->scale);
         s[j] = reference_score(g->v, g->a, g->b, row->h, row->i, j, s[j]);
-        naive_s[j] = naive_score(g, row, j, naive_s[j]);
+        naive_s[j] = reference_score_f32(g->v, g->a, g->b, row->h, row->i, j, naive_s[j]);
         max = s[j] > max ? s[j] : max;
         naive_max = naive_s[j] > naive_max ? naive_s[j] : naive_max;
         if (!isfinite(s[j]))

@@ -104,6 +104,11 @@ struct keys reference_keys(const struct variant *v, const struct attn_args *a, i
 
 /* ---- scores ---- */
 
+static int64_t score_at(const int64_t stride[4], int64_t b, int64_t h, int64_t i, int64_t j)
+{
+    return b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3];
+}
+
 double reference_score(const struct variant *v, const struct attn_args *a, int64_t b, int64_t h, int64_t i, int64_t j,
                        double dot)
 {
@@ -111,18 +116,28 @@ double reference_score(const struct variant *v, const struct attn_args *a, int64
     double s = dot * a->scale;
     if (v->field[F_SOFTCAP])
         s = f->softcap * tanh(s / f->softcap);
-    if (v->field[F_BIAS]) {
-        const int64_t *stride = f->bias_stride;
-        s += dtype_load(variant_dtype_bias(v), f->bias,
-                        b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3]);
-    }
+    if (v->field[F_BIAS])
+        s += dtype_load(variant_dtype_bias(v), f->bias, score_at(f->bias_stride, b, h, i, j));
     if (v->field[F_ALIBI])
         s -= f->slopes[h] * fabs((double)(reference_position(v, a, b) + i - j));
-    if (v->field[F_MASK]) {
-        const int64_t *stride = f->mask_stride;
-        if (!f->mask[b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3]])
-            s = -INFINITY;
-    }
+    if (v->field[F_MASK] && !f->mask[score_at(f->mask_stride, b, h, i, j)])
+        s = -INFINITY;
+    return s;
+}
+
+float reference_score_f32(const struct variant *v, const struct attn_args *a, int64_t b, int64_t h, int64_t i, int64_t j,
+                          float dot)
+{
+    const struct attn_features *f = a->features;
+    float s = dot * a->scale;
+    if (v->field[F_SOFTCAP])
+        s = f->softcap * tanhf(s / f->softcap);
+    if (v->field[F_BIAS])
+        s += dtype_load(variant_dtype_bias(v), f->bias, score_at(f->bias_stride, b, h, i, j));
+    if (v->field[F_ALIBI])
+        s -= f->slopes[h] * fabsf((float)(reference_position(v, a, b) + i - j));
+    if (v->field[F_MASK] && !f->mask[score_at(f->mask_stride, b, h, i, j)])
+        s = -INFINITY;
     return s;
 }
 

@@ -41,6 +41,9 @@ int64_t reference_lse_at(const struct variant *v, const struct attn_args *a, int
 /* The score that softmax sees, of a query and a key inside its interval: dot is q.k. -inf where the key is masked. */
 double reference_score(const struct variant *v, const struct attn_args *a, int64_t b, int64_t h, int64_t i, int64_t j,
                        double dot);
+/* The same with each step rounded to f32, of the naive computation that the error bound is relative to. */
+float reference_score_f32(const struct variant *v, const struct attn_args *a, int64_t b, int64_t h, int64_t i, int64_t j,
+                          float dot);
 
 /* One row, from the inputs alone: head_dim_v outputs, and the logarithm of the sum. A row that sees no key gives zeros
  * and -inf. Allocates nothing. */
