@@ -13,8 +13,7 @@
 % let CB = TB == "none" ? "" : type_c(TB)
 % let NATURAL = BIAS != "none"
 % let UNIT = NATURAL ? "1.0f" : "1.44269504f"
-% let MODIFY = SOFTCAP or BIAS != "none" or MASK or ALIBI
-% let FEATURES = MODIFY or WINDOW or SINK or PACKED or PAGED
+% include "features.sizes.t"
 % let NR = NV*W
 % let SQ = round_up(ceil_div(HD, PER), U)
 % let LDQ = round_up(SQ, W)

@@ -29,7 +29,7 @@
 % let LOCAL = (KTILE + VTILE + ROWS*BK + (GX > 1 ? ROWS*GX : 0))*4 + (PAGED ? 16*BK : 0)
 %# What the features change in names: of this sequence's queries, and of the exponential. Scores to which something is added
 %# stay as they are, since a finite bias may be as large as floats get; others are multiplied by log2(e) with their scale.
-% let FEATURES = WINDOW or SOFTCAP or BIAS != "none" or MASK or ALIBI or SINK or PACKED or PAGED
+% include "features.sizes.t"
 % let QUERIES = PACKED ? "queries" : "a.q_len"
 % let EXP = BIAS != "none" ? "exp" : "exp2"
 % let LOG2E = BIAS != "none" ? "" : " * 1.44269504f"

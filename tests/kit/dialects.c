@@ -130,7 +130,7 @@ int dialects_variant(struct dialects *l, const struct variant *v, int max, struc
     }
     env_set(&env, "W", value_int(w.t->width));
     env_set(&env, "REGISTERS", value_int(w.t->registers[CLASS_VEC]));
-    const struct template *t = template_parse(&arena, f->path, f->data, f->size, NULL, NULL, err);
+    const struct template *t = template_parse(&arena, f->path, f->data, f->size, embedded_load, NULL, err);
     int failed = !t || template_render(t, &env, &host, &text, err);
     *n = w.n;
     buf_free(&text);
