@@ -46,7 +46,8 @@ struct step_args;
 struct kernel_functions {
     /* Bytes that a run by so many threads needs, a multiple of 64; -1 when the kernel refuses the arguments. */
     int64_t (*workspace)(const struct kernel *kernel, const struct attn_args *args, int threads);
-    /* Runs it on host arrays and waits. args is only read; a device takes neither pool, threads nor workspace. */
+    /* Runs it on host arrays and waits. args is only read; a device takes neither pool, threads nor workspace, which is of
+     * at least the size that the function before says, aligned to 64. */
     int (*run)(const struct kernel *kernel, const struct attn_args *args, struct pool *pool, int threads,
                void *workspace, size_t size, struct gen_error *err);
     /* The same in the arrays' own memory, where kernel->in_place: who reads or writes elsewhere can be caught. */

@@ -79,15 +79,14 @@ static void do_parts(void *arg, int piece)
     }
 }
 
-int execute_kernel(const struct kernel *kernel, const struct attn_args *args, struct pool *pool, int threads,
-                   void *workspace, size_t size)
+/* In a workspace that is known to be large enough. */
+static int execute_within(const struct kernel *kernel, const struct attn_args *args, struct pool *pool, int threads,
+                          void *workspace, int64_t size)
 {
     struct attn_args all = *args;
-    int64_t needed = execute_workspace(kernel, args, threads), shared = shared_size(kernel, args, threads);
-    if (needed < 0 || (uint64_t)needed > size || (uintptr_t)workspace % 64 != 0)
-        return -1;
+    const int64_t shared = shared_size(kernel, args, threads);
     struct job job = {.kernel = kernel, .args = &all, .parts = parts_for(args, threads), .workspace = workspace};
-    job.piece = (needed - shared) / threads;
+    job.piece = (size - shared) / threads / PIECE_ALIGN * PIECE_ALIGN;
     all.shared = shared ? job.workspace + job.piece * threads : NULL;
     atomic_init(&job.refused, 0);
     for (all.phase = 0; all.phase < (shared ? 2 : 1); all.phase++) {
@@ -100,10 +99,20 @@ int execute_kernel(const struct kernel *kernel, const struct attn_args *args, st
     return atomic_load(&job.refused) ? -1 : 0;
 }
 
+int execute_kernel(const struct kernel *kernel, const struct attn_args *args, struct pool *pool, int threads,
+                   void *workspace, size_t size)
+{
+    int64_t needed = execute_workspace(kernel, args, threads);
+    if (needed < 0 || (uint64_t)needed > size || (uintptr_t)workspace % 64 != 0)
+        return -1;
+    return execute_within(kernel, args, pool, threads, workspace, needed);
+}
+
+/* Whoever calls asked for the size before, which for a run of one query is a good part of its cost. */
 static int run(const struct kernel *kernel, const struct attn_args *args, struct pool *pool, int threads,
                void *workspace, size_t size, struct gen_error *err)
 {
-    int result = execute_kernel(kernel, args, pool, threads, workspace, size);
+    int result = execute_within(kernel, args, pool, threads, workspace, (int64_t)size);
     if (result != 0)
         snprintf(err->text, sizeof err->text, "the kernel refused its arguments; expected a kernel of this library's own");
     return result;
