@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "arrays/run.h"
+#include "devices/list.h"
 #include "plan.h"
 
 static attn_status check_workspace(const void *workspace, struct attn_error *err)
@@ -192,17 +193,24 @@ attn_status attn_execute_part(const struct attn_plan *plan, const struct attn_ru
     return size < 0 || plan->kernel.run(&a) != 0 ? refused(plan, err) : ATTN_OK;
 }
 
-attn_status attn_execute_cl(struct attn_plan *plan, const struct attn_run *shape, const struct attn_cl_run *run,
-                            struct attn_error *err)
+static attn_status enqueue(struct attn_plan *plan, const struct attn_run *shape, const void *on, const char *queued,
+                           const char *device, struct attn_error *err)
 {
-    if (!run || !plan)
-        return status_fail(err, ATTN_INVALID, "%s is NULL; expected one", run ? "plan" : "run");
+    if (!on || !plan)
+        return status_fail(err, ATTN_INVALID, "%s is NULL; expected one", on ? "plan" : "run");
     const struct kernel_functions *functions = plan->kernel.functions;
-    if (!functions->enqueue || strcmp(functions->queued, "attn_cl_run") != 0)
-        return status_fail(err, ATTN_UNSUPPORTED, "the plan is for %s; expected one for an OpenCL device",
-                           plan->device->name);
-    return functions->enqueue(&plan->kernel, &plan->rules, shape, run, err);
+    if (!functions->enqueue || strcmp(functions->queued, queued) != 0)
+        return status_fail(err, ATTN_UNSUPPORTED, "the plan is for %s; expected one for %s", plan->device->name, device);
+    return functions->enqueue(&plan->kernel, &plan->rules, shape, on, err);
 }
+
+#define EXECUTE_ON(function, on, device)                                                                               \
+    attn_status function(struct attn_plan *plan, const struct attn_run *shape, const struct on *run,                   \
+                         struct attn_error *err)                                                                       \
+    {                                                                                                                  \
+        return enqueue(plan, shape, run, #on, device, err);                                                            \
+    }
+QUEUES(EXECUTE_ON)
 
 attn_status plan_time(struct attn_plan *plan, const struct attn_run *run, double *seconds, struct attn_error *err)
 {

@@ -11,6 +11,10 @@
     X(opencl, 1)                                                                                                       \
     X(reference, 0)
 
+/* X(function, struct, device): a function of attn.h that puts a run on the caller's own queue, the struct that says how, and
+ * whose devices have such queues. kernel_functions.queued of these is the struct's name. */
+#define QUEUES(X) X(attn_execute_cl, attn_cl_run, "an OpenCL device")
+
 /* The same in words, for messages and help. */
 #define DEVICE_NAMES "cpu, opencl, opencl:N or reference"
 

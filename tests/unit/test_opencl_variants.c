@@ -248,11 +248,33 @@ static void test_room(void **state)
     gen_close(gen);
 }
 
+/* A portable kernel on a card is a fall-back for types that the tensor cores have, and is told of by its own name. */
+static void test_fall_back(void **state)
+{
+    struct opencl_target there = {.device = {.type = OPENCL_GPU, .nvidia = true, .capability = 80}};
+    struct variant v = variant_default(ISA_PORTABLE);
+    const char *why = "";
+    (void)state;
+    there.base = (struct device){.backend = &opencl_backend};
+    v.field[F_DTYPE] = DTYPE_F16;
+    assert_int_equal(opencl_backend.expected(&there.base, &v, &why), ISA_SM80);
+    assert_null(why);
+    assert_string_equal(isa_slow(ISA_PORTABLE), "a portable kernel, many times slower than the tensor cores,");
+    v.field[F_DTYPE] = DTYPE_F32;
+    assert_int_equal(opencl_backend.expected(&there.base, &v, &why), ISA_COUNT);
+    v.field[F_DTYPE] = DTYPE_F16;
+    there.device.capability = 0; /* another maker's */
+    assert_int_equal(opencl_backend.expected(&there.base, &v, &why), ISA_COUNT);
+    v = variant_default(ISA_SM80);
+    there.device.capability = 80;
+    assert_int_equal(opencl_backend.expected(&there.base, &v, &why), ISA_COUNT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_processor), cmocka_unit_test(test_card), cmocka_unit_test(test_mma),
-        cmocka_unit_test(test_split),     cmocka_unit_test(test_room),
+        cmocka_unit_test(test_split),     cmocka_unit_test(test_room), cmocka_unit_test(test_fall_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
