@@ -28,15 +28,15 @@ struct resources {
 struct device {
     const struct backend *backend;
     const struct resources *resources;
-    char name[24];           /* as --device takes it */
-    const char *compiler;    /* of its kernels: "tcc" */
-    enum gen_flags form;     /* in which it takes C kernels' text */
-    int units;               /* that a run uses, whatever threads it is given; 0: as many threads as it is given */
-    const char *workers;     /* what those are called: "thread" */
-    bool has_clock;          /* a kernel's `time` goes by a clock of the device's own */
-    bool on_cores;           /* it computes on this machine's cores, whose neighbours disturb it */
-    const char *only;        /* the one kernel that it has, where none is generated: nothing to tune or pin; else NULL */
-    const char *ships;       /* what it can make of a variant for others to load, "ptx"; or NULL */
+    char name[24];        /* as --device takes it */
+    const char *compiler; /* of its kernels: "tcc" */
+    enum gen_flags form;  /* in which it takes C kernels' text */
+    int units;            /* that a run uses, whatever threads it is given; 0: as many threads as it is given */
+    const char *workers;  /* what those are called: "thread" */
+    bool has_clock;       /* a kernel's `time` goes by a clock of the device's own */
+    bool on_cores;        /* it computes on this machine's cores, whose neighbours disturb it */
+    const char *only;     /* the one kernel that it has, where none is generated: nothing to tune or pin; else NULL */
+    const char *ships;    /* what it can make of a variant for others to load, "ptx"; or NULL */
 };
 
 /* What is done with a kernel. Functions return 0, or -1 and in err what is wrong. Any number of threads may call them. */
@@ -75,7 +75,7 @@ struct kernel {
     int64_t (*workspace)(const struct attn_args *args);
     void *code, *owner; /* the backend's own */
     size_t code_size;
-    bool in_place;   /* it can run in host arrays' own memory */
+    bool in_place; /* it can run in host arrays' own memory */
     double compile_ms;
     char flaw[96]; /* why its compiler's report speaks against it, so that others are timed first; "": nothing does */
 };
@@ -88,7 +88,10 @@ struct tune_target {
     int64_t batch, q_len, kv_len;
     int threads;
 };
-enum { TYPICAL_WINDOW = 1024, TYPICAL_PAGE = 16 }; /* windows and pages are a run's, not a plan's: these stand for all */
+enum {
+    TYPICAL_WINDOW = 1024,
+    TYPICAL_PAGE = 16
+}; /* windows and pages are a run's, not a plan's: these stand for all */
 
 struct backend {
     const char *name;       /* of its devices: NAME, the first usable one, or NAME:N */
@@ -110,8 +113,9 @@ struct backend {
      * no handles. */
     bool (*brings)(const struct attn_problem *problem);
     attn_status (*adopt)(void *opened, const struct attn_problem *problem, struct device **out, struct gen_error *err);
-    void (*release)(struct device *device);                            /* NULL: backends keep theirs until they close */
-    void (*inform)(const struct device *device, struct attn_plan_info *out); /* fills in its handles; NULL: it has none */
+    void (*release)(struct device *device); /* NULL: backends keep theirs until they close */
+    void (*inform)(const struct device *device,
+                   struct attn_plan_info *out); /* fills in its handles; NULL: it has none */
 
     /* ---- kernels ---- */
     const char *(*why_not)(const struct device *device, enum isa isa); /* NULL: kernels of that isa run there */

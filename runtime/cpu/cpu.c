@@ -43,7 +43,8 @@ static int open_cpu(const struct resources *resources, void **out, struct gen_er
         snprintf(err->text, sizeof err->text, "out of memory");
         return -1;
     }
-    const struct device base = {.backend = &cpu_backend, .resources = resources, .name = "cpu", .workers = "thread", .on_cores = true};
+    const struct device base = {
+        .backend = &cpu_backend, .resources = resources, .name = "cpu", .workers = "thread", .on_cores = true};
     for (int i = 0; i < COMPILERS; i++)
         o->device[i] = (struct cpu_device){.base = base, .cpu = &o->cpu};
     o->device[ATTN_TCC].base.compiler = "tcc";

@@ -43,8 +43,8 @@ static void describe(void *opened, int index, struct buf *out)
 {
     const struct opencl_device *d = &((const struct opencl *)opened)->devices[index];
     buf_printf(out,
-               "opencl:%d  %s %s, %s, driver %s, %s, %d compute %s, %lld KiB of local memory, work-groups to %lld:", index,
-               opencl_type_name(d->type), d->name, d->platform_name, d->driver, d->c_version, d->units,
+               "opencl:%d  %s %s, %s, driver %s, %s, %d compute %s, %lld KiB of local memory, work-groups to %lld:",
+               index, opencl_type_name(d->type), d->name, d->platform_name, d->driver, d->c_version, d->units,
                d->units == 1 ? "unit" : "units", (long long)d->local_bytes / 1024, (long long)d->most_items);
     if (d->why_not[0])
         buf_printf(out, " not usable: %s", d->why_not);

@@ -12,11 +12,12 @@ struct opencl_level_row {
     const char *capabilities; /* the same as a range, in words */
     bool all_local;           /* groups may have all the shared memory of a multiprocessor */
     bool retargeted;          /* its PTX is for the very architecture, and has to be made so (ptx.h) */
-    bool shares_registers;    /* warps give registers to others, so that the driver's limit of work-items says nothing */
-    bool keeps_slot;          /* its kernels write to their slot until they end */
+    bool shares_registers; /* warps give registers to others, so that the driver's limit of work-items says nothing */
+    bool keeps_slot;       /* its kernels write to their slot until they end */
     int (*launch)(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct launch *launch,
                   cl_event *event, struct gen_error *err);
-    double (*cycles)(const struct variant *variant, const struct tune_target *target, const struct opencl_device *device);
+    double (*cycles)(const struct variant *variant, const struct tune_target *target,
+                     const struct opencl_device *device);
 };
 enum { OPENCL_LEVELS = OPENCL_SM90 + 1 };
 extern const struct opencl_level_row opencl_levels[OPENCL_LEVELS];

@@ -38,8 +38,8 @@ static struct launch piece_of(const struct opencl_kernel *k, const struct launch
 
 /* In pieces of as many sequences as a launch may have. The event is the last piece's, which is why the pieces before it
  * need a queue in order, or to be waited for. */
-int opencl_portable_launch(const struct opencl_kernel *k, struct opencl_slot *s, const struct launch *l, cl_event *event,
-                           struct gen_error *err)
+int opencl_portable_launch(const struct opencl_kernel *k, struct opencl_slot *s, const struct launch *l,
+                           cl_event *event, struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;
     const struct opencl_source *src = &k->source;

@@ -31,10 +31,11 @@ int opencl_check_rows(const struct opencl_source *s, const struct attn_cl_args *
         }
         for (int d = 0; d < 3; d++)
             if (all[i].count[d] > 1 && all[i].stride[d] % STEP != 0) {
-                snprintf(err->text, sizeof err->text,
-                         "a stride of %s is %ld; expected a multiple of %d elements, or a kernel with copy plain, which "
-                         "takes any",
-                         all[i].name, all[i].stride[d], STEP);
+                snprintf(
+                    err->text, sizeof err->text,
+                    "a stride of %s is %ld; expected a multiple of %d elements, or a kernel with copy plain, which "
+                    "takes any",
+                    all[i].name, all[i].stride[d], STEP);
                 return -1;
             }
     }

@@ -82,7 +82,8 @@ char *opencl_variant_ptx(struct opencl_target *target, const struct variant *var
     return ptx;
 }
 
-double opencl_cycles(const struct opencl_device *device, const struct variant *variant, const struct tune_target *target)
+double opencl_cycles(const struct opencl_device *device, const struct variant *variant,
+                     const struct tune_target *target)
 {
     const struct opencl_level_row *level = opencl_level_of((enum isa)variant->field[F_ISA]);
     return level ? level->cycles(variant, target, device) : 0; /* which is rejected anyway */

@@ -21,7 +21,8 @@ char *opencl_variant_ptx(struct opencl_target *target, const struct variant *var
                          struct gen_error *err);
 
 /* Only ratios of two of them mean something. */
-double opencl_cycles(const struct opencl_device *device, const struct variant *variant, const struct tune_target *target);
+double opencl_cycles(const struct opencl_device *device, const struct variant *variant,
+                     const struct tune_target *target);
 
 /* A guess at GFLOP/s of attention there, for how much of a problem to time; the same on machines that share a key. */
 double opencl_gflops(const struct opencl_device *device);

@@ -176,8 +176,8 @@ static void test_object_files_use_no_circle(void **state)
     assert_true(o.count > 40 && o.symbols > 200);
     for (int i = 0; i < o.count; i++)
         for (int k = 0; k < o.count; k++)
-            if (o.uses[i][k] && level_of_file(&l, o.path[k], "out/obj/runtime/") <
-                                    level_of_file(&l, o.path[i], "out/obj/runtime/"))
+            if (o.uses[i][k] &&
+                level_of_file(&l, o.path[k], "out/obj/runtime/") < level_of_file(&l, o.path[i], "out/obj/runtime/"))
                 fail_msg("%s uses %s; expected only folders below its own", o.path[i], o.path[k]);
     for (int via = 0; via < o.count; via++) /* whatever can be reached (Warshall 1962) */
         for (int i = 0; i < o.count; i++)

@@ -39,7 +39,9 @@ static void check_exact(const struct attn_problem *p, const struct attn_run *run
                 reference_row(&v, &a, b, h, i, o, &lse);
                 for (int d = 0; d < DIM_V; d++)
                     dtype_store_double(variant_dtype_o(&v), want, d, o[d]);
-                memcpy(row, (const char *)a.o + reference_query_at(&v, &a, a.o_stride, b, h, i) * (int64_t)dtype_size(variant_dtype_o(&v)),
+                memcpy(row,
+                       (const char *)a.o +
+                           reference_query_at(&v, &a, a.o_stride, b, h, i) * (int64_t)dtype_size(variant_dtype_o(&v)),
                        DIM_V * dtype_size(variant_dtype_o(&v)));
                 assert_memory_equal(row, want, DIM_V * dtype_size(variant_dtype_o(&v)));
                 assert_true(a.lse[reference_lse_at(&v, &a, b, h, i)] == (float)lse);
@@ -48,7 +50,8 @@ static void check_exact(const struct attn_problem *p, const struct attn_run *run
 
 static void test_exact(void **state)
 {
-    static const unsigned sets[] = {0, WITH_ALL, WITH_ALL & ~WITH_PACKED, WITH_ALL & ~WITH_PAGED, WITH_MIXED, WITH_SINK};
+    static const unsigned sets[] = {0,          WITH_ALL, WITH_ALL & ~WITH_PACKED, WITH_ALL & ~WITH_PAGED,
+                                    WITH_MIXED, WITH_SINK};
     struct attn_context *context = context_create();
     const uint64_t seed = test_seed();
     (void)state;
@@ -107,9 +110,10 @@ static void test_refused(void **state)
                   "the plan is for reference, where there are no parts*");
     attn_plan_destroy(plan);
     p.variant = "attn_f32_d24v16_on_c_q64k64_r4x2u1";
-    check_refusal(attn_plan_create(context, &p, &plan, &err), &err, ATTN_UNSUPPORTED,
-                  "variant 'attn_f32_d24v16_on_c_q64k64_r4x2u1' is pinned; expected none, since device reference has one "
-                  "kernel");
+    check_refusal(
+        attn_plan_create(context, &p, &plan, &err), &err, ATTN_UNSUPPORTED,
+        "variant 'attn_f32_d24v16_on_c_q64k64_r4x2u1' is pinned; expected none, since device reference has one "
+        "kernel");
     p.variant = NULL;
     p.device = "reference:0";
     check_refusal(attn_supports(context, &p, &err), &err, ATTN_INVALID,
@@ -131,12 +135,13 @@ static void test_nothing_is_cached(void **state)
     struct gen_error err = {""};
     struct tune_result result;
     const struct tune_settings settings = {.rigor = ATTN_MEASURE};
-    const struct tune_target target = {.caller = variant_default(ISA_C), .heads = 1, .kv_heads = 1, .batch = 1, .q_len = 1,
-                                       .kv_len = 1, .threads = 1};
+    const struct tune_target target = {
+        .caller = variant_default(ISA_C), .heads = 1, .kv_heads = 1, .batch = 1, .q_len = 1, .kv_len = 1, .threads = 1};
     assert_int_equal(attn_context_create(&options, &context, NULL), ATTN_OK);
     p.rigor = ATTN_MEASURE;
     attn_plan_destroy(plan_create(context, p));
-    assert_int_equal(tune(device_named(context->devices, "reference", ATTN_TCC), &target, &settings, &result, &err), -1);
+    assert_int_equal(tune(device_named(context->devices, "reference", ATTN_TCC), &target, &settings, &result, &err),
+                     -1);
     assert_string_equal(err.text, "there is nothing to tune: device reference has one kernel");
     attn_context_destroy(context);
     int removed = -1;
