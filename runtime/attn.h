@@ -196,7 +196,8 @@ struct attn_problem {
     const char *variant;   /* NULL, or a kernel pinned by name: same bits tomorrow. No tuning is done then */
     attn_compiler compiler; /* 0: libtcc. Winners are remembered for each apart */
     /* NULL or "cpu"; "opencl", the first usable OpenCL device (GPUs before CPUs), or "opencl:N" as `attngen devices`
-     * numbers them. There threads and compiler are not looked at. */
+     * numbers them, where threads and compiler are not looked at; "reference": the definition, computed in double precision
+     * and rounded once, by one kernel that no variant can be pinned to. */
     const char *device;
     /* The caller's, both, instead of device: retained for the plan's life. NULL: attn's own. */
     void *cl_context, *cl_device;
@@ -236,8 +237,8 @@ attn_status attn_supports(struct attn_context *context, const struct attn_proble
 struct attn_plan_info {
     size_t size; /* sizeof(struct attn_plan_info), set by the caller */
     const char *variant;  /* its name, to pin it. This and the next two are the plan's, valid as long as it */
-    const char *compiler; /* "tcc", "cc" or "opencl" */
-    const char *device;   /* "cpu", "opencl:N", or "opencl" with the caller's context */
+    const char *compiler; /* "tcc", "cc", "opencl" or "reference" */
+    const char *device;   /* "cpu", "opencl:N", "reference", or "opencl" with the caller's context */
     int cached;           /* 1: the cache's winner; 0: measured, estimated or pinned just now */
     int threads;          /* of an OpenCL device: its compute units */
     double compile_ms;    /* milliseconds of this plan's compilation, or of loading what was cached */
