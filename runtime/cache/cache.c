@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -19,13 +18,15 @@
 #include "text.h"
 
 enum { DIR_MAX = 1024, FILE_MOST = 32 << 20 };
-static const char LOCK[] = "lock";
+/* Seconds that a lock is waited for, and those after one that was waited for in vain. */
+static const double PATIENCE = 2, GLANCE = 0.05;
 
 struct cache {
     char path[DIR_MAX]; /* "": none */
     void (*warn)(void *user, const char *text);
     void *user;
     bool warned;
+    bool stuck; /* the lock was waited for in vain, and not got since */
 };
 
 static void warn(struct cache *cache, const char *what)
@@ -141,33 +142,52 @@ char *cache_dir_read(int dir, const char *name, size_t *size)
 {
     struct stat s;
     char *text = NULL;
-    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK), failed = EBADMSG;
     if (fd < 0)
         return NULL;
-    if (fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == geteuid() && !(s.st_mode & (S_IWGRP | S_IWOTH)) &&
-        s.st_size > 0 && s.st_size <= FILE_MOST)
-        text = malloc((size_t)s.st_size + 1);
     *size = 0;
-    while (text && *size < (size_t)s.st_size) {
+    if (fstat(fd, &s) != 0 || !S_ISREG(s.st_mode) || s.st_uid != geteuid() || (s.st_mode & (S_IWGRP | S_IWOTH)) ||
+        s.st_size <= 0 || s.st_size > FILE_MOST)
+        goto cleanup;
+    text = malloc((size_t)s.st_size + 1);
+    failed = text ? 0 : ENOMEM;
+    while (!failed && *size < (size_t)s.st_size) {
         ssize_t got = read(fd, text + *size, (size_t)s.st_size - *size);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
-            break;
-        *size += (size_t)got;
+            failed = got < 0 ? errno : EBADMSG;
+        else
+            *size += (size_t)got;
     }
+cleanup:
     close(fd);
-    return text;
+    if (!failed)
+        return text;
+    free(text);
+    errno = failed;
+    return NULL;
 }
 
+/* False, and errno as cache_dir_read has it. */
 static bool load(int dir, const char *name, struct cache_entry *out)
 {
     size_t size;
     char *text = cache_dir_read(dir, name, &size);
     *out = (struct cache_entry){0};
-    bool good = text && cache_decode(text, size, out);
+    if (!text)
+        return false;
+    bool good = cache_decode(text, size, out);
+    int kept = errno;
     free(text);
+    errno = kept;
     return good;
+}
+
+/* Whether what could not be read may well be whole: then it must not be written over. */
+static bool may_be_whole(int error)
+{
+    return error == ENOMEM || error == EMFILE || error == ENFILE || error == EIO;
 }
 
 bool cache_load(struct cache *cache, const char *key, struct cache_entry *out)
@@ -187,30 +207,23 @@ bool cache_load(struct cache *cache, const char *key, struct cache_entry *out)
     return good;
 }
 
-/* Held until closed. Whoever clears the cache removes the lock's file while holding it, so the file that was locked
- * must still be the one in the directory. */
-int cache_dir_lock(int dir)
+int cache_lock(struct cache *cache, int dir)
 {
-    for (;;) {
-        struct stat mine, there;
-        int fd = openat(dir, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd < 0)
-            return -1;
-        int failed;
-        do
-            failed = flock(fd, LOCK_EX);
-        while (failed && errno == EINTR);
-        if (failed || fstat(fd, &mine) != 0) {
-            int kept = errno;
-            close(fd);
-            errno = kept;
-            return -1;
-        }
-        if (fstatat(dir, LOCK, &there, AT_SYMLINK_NOFOLLOW) == 0 && there.st_ino == mine.st_ino &&
-            there.st_dev == mine.st_dev)
-            return fd;
-        close(fd);
+    bool stuck = __atomic_load_n(&cache->stuck, __ATOMIC_RELAXED);
+    int held = cache_dir_lock(dir, stuck ? GLANCE : PATIENCE), kept = errno;
+    bool busy = held < 0 && kept == EWOULDBLOCK;
+    if (!__atomic_exchange_n(&cache->stuck, busy, __ATOMIC_RELAXED) && busy && cache->warn) {
+        char text[DIR_MAX + 200];
+        snprintf(text, sizeof text, "%s: nothing is stored for now: %s", cache->path, cache_why(kept));
+        cache->warn(cache->user, text);
     }
+    errno = kept;
+    return held;
+}
+
+const char *cache_why(int error)
+{
+    return error == EWOULDBLOCK ? "another process has held the cache's lock for 2 seconds" : strerror(error);
 }
 
 static bool write_all(int fd, const char *text, size_t size)
@@ -271,8 +284,11 @@ int cache_dir_merged(int dir, const struct cache_entry *entry, struct buf *text)
     char name[CACHE_NAME_MAX];
     struct cache_entry all;
     cache_dir_name(entry->key, CACHE_ENTRY, name);
-    if (load(dir, name, &all) && strcmp(all.key, entry->key) != 0)
-        cache_entry_free(&all);
+    if (load(dir, name, &all)) {
+        if (strcmp(all.key, entry->key) != 0)
+            cache_entry_free(&all);
+    } else if (may_be_whole(errno))
+        return -1;
     if (!all.key)
         all.key = strdup(entry->key);
     errno = ENOMEM;
@@ -319,13 +335,12 @@ int cache_store(struct cache *cache, const struct cache_entry *entry, struct gen
                  " that belongs to this user", cache->path);
         return -1;
     }
-    int held = cache_dir_lock(dir);
+    int held = cache_lock(cache, dir);
     if (held >= 0)
         result = store_locked(dir, entry);
     if (result != 0)
-        snprintf(why->text, sizeof why->text, "%.400s: error: nothing was stored: %s", cache->path, strerror(errno));
-    if (held >= 0)
-        close(held);
+        snprintf(why->text, sizeof why->text, "%.400s: error: nothing was stored: %s", cache->path, cache_why(errno));
+    cache_dir_unlock(held);
     close(dir);
     return result;
 }
@@ -397,12 +412,26 @@ failed:
     return -1;
 }
 
+/* An import that was killed may have moved a file aside and put none in its place. */
+static void put_back(int dir, const char *left)
+{
+    const char *number = strrchr(left, '.');
+    char name[CACHE_NAME_MAX];
+    if (number[1] != '0' || number - left >= CACHE_NAME_MAX)
+        return;
+    snprintf(name, sizeof name, "%.*s", (int)(number - left), left);
+    if (faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT)
+        renameat(dir, left, dir, name);
+}
+
 void cache_dir_sweep(int dir)
 {
     char **names = NULL;
     int n = list_names(dir, LEFT, &names);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        put_back(dir, names[i]);
         unlinkat(dir, names[i], 0);
+    }
     if (n >= 0)
         free_names(names, n);
 }
@@ -455,17 +484,16 @@ int cache_clear(struct cache *cache, int *removed, struct gen_error *err)
                  " that belongs to this user", cache->path);
         return -1;
     }
-    int held = cache_dir_lock(dir);
+    int held = cache_lock(cache, dir);
     if (held >= 0 && (n = list_names(dir, ENTRY | OBJECT | LEFT, &names)) >= 0) {
         result = unlink_names(dir, names, n, removed);
         free_names(names, n);
     }
     if (result != 0)
-        snprintf(err->text, sizeof err->text, "%.400s: error: not cleared: %s", cache->path, strerror(errno));
+        snprintf(err->text, sizeof err->text, "%.400s: error: not cleared: %s", cache->path, cache_why(errno));
     else
-        unlinkat(dir, LOCK, 0);
-    if (held >= 0)
-        close(held);
+        unlinkat(dir, CACHE_LOCK, 0);
+    cache_dir_unlock(held);
     close(dir);
     return result;
 }

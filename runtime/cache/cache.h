@@ -15,7 +15,7 @@ enum cache_state {
     CACHE_TIMED,     /* right, and timed to the end */
     CACHE_DROPPED,   /* right, and slower than others by so much that it was not timed to the end */
     CACHE_REJECTED,  /* cannot be emitted; note is the rule */
-    CACHE_WRONG,     /* compiled to something that computes wrong; note says where */
+    CACHE_WRONG,     /* refused by its compiler, or computes wrong, both of its own doing; note says where */
     CACHE_UNREACHED, /* the time limit (limit_s) came first */
     CACHE_STATE_COUNT
 };
@@ -23,6 +23,7 @@ struct cache_row {
     char name[GEN_NAME_MAX];
     uint64_t source; /* cache_hash of the text that was compiled; 0 where none was */
     enum cache_state state;
+    int64_t when; /* it was found: seconds since 1970, UTC; 0: not known */
     double min_s, median_s, error, bound;
     double limit_s; /* CACHE_UNREACHED: of the search that did not come to it */
     int samples;
@@ -57,9 +58,10 @@ void cache_file(const struct cache *cache, const char *key, char path[CACHE_PATH
 bool cache_load(struct cache *cache, const char *key, struct cache_entry *out);
 
 /* Merges the entry with what is on disk and writes it, under a lock, beside and renamed: two processes at once lose
- * nothing. Of two rows with one name and source a wrong result stands, then a finished timing, then a quiet one, then
- * the faster; with different sources the new one. Removes what killed writers left. 0, or -1 and why nothing was kept;
- * there is no other harm. */
+ * nothing. Of two rows with one name and source a finished timing stands, then a quiet one, then the faster; of a timing
+ * and a wrong result the later, and the wrong result when both are as old. With different sources the later too, but that
+ * what was measured stands against what was not. Removes what killed writers left. 0, or -1 and why nothing was kept: the
+ * lock was held by another for 2 seconds, for one. There is no other harm. Reading waits for nobody. */
 int cache_store(struct cache *cache, const struct cache_entry *entry, struct gen_error *why);
 
 /* Compiled objects, beside the entries: loaded only when the file is ours, writable to nobody else, whole, and stored

@@ -301,17 +301,16 @@ int cache_import(struct cache *cache, const char *name, const char *text, size_t
                  cache_path(cache));
         goto cleanup;
     }
-    held = cache_dir_lock(dir);
+    held = cache_lock(cache, dir);
     if (held >= 0)
         result = write_parts(dir, r.part, r.n);
     if (result != 0)
         snprintf(err->text, sizeof err->text, "%.400s: error: nothing was imported: %s", cache_path(cache),
-                 strerror(errno));
+                 cache_why(errno));
     else
         *entries = r.n;
 cleanup:
-    if (held >= 0)
-        close(held);
+    cache_dir_unlock(held);
     if (dir >= 0)
         close(dir);
     free(r.part);

@@ -11,12 +11,24 @@ static int rank(const struct cache_row *r)
     return ranks[r->state] + (r->state == CACHE_TIMED && !r->noisy);
 }
 
+/* Those without a source, which rejected ones and unreached ones have not, say nothing against what was measured. */
+static bool was_measured(const struct cache_row *r)
+{
+    return r->source != 0;
+}
+
 static bool replaces(const struct cache_row *new, const struct cache_row *old)
 {
+    if (was_measured(new) != was_measured(old))
+        return was_measured(new);
     if (new->source != old->source)
-        return new->state != CACHE_UNREACHED; /* which has no source, and says nothing against what was measured */
+        return new->when >= old->when;
+    if ((new->state == CACHE_WRONG) != (old->state == CACHE_WRONG) && new->when != old->when)
+        return new->when > old->when;
     if (rank(new) != rank(old))
         return rank(new) > rank(old);
+    if (new->state == CACHE_WRONG)
+        return new->when > old->when;
     return new->state == CACHE_UNREACHED ? new->limit_s > old->limit_s : new->min_s < old->min_s;
 }
 

@@ -70,16 +70,15 @@ int cache_object_store(struct cache *cache, const char *key, const void *object,
     if (buf_ok(&text))
         buf_printf(&text, "%016llx\n", (unsigned long long)cache_hash(text.data, text.size));
     errno = ENOMEM;
-    int held = buf_ok(&text) ? cache_dir_lock(dir) : -1;
+    int held = buf_ok(&text) ? cache_lock(cache, dir) : -1;
     if (held >= 0)
         cache_dir_sweep(dir);
     if (held >= 0)
         result = cache_dir_replace(dir, name, text.data, text.size);
     if (result != 0)
         snprintf(why->text, sizeof why->text, "%.400s: error: nothing was stored: %s", cache_path(cache),
-                 strerror(errno));
-    if (held >= 0)
-        close(held);
+                 cache_why(errno));
+    cache_dir_unlock(held);
     close(dir);
     buf_free(&text);
     return result;

@@ -3,16 +3,19 @@
 #define XXH_INLINE_ALL
 #include "text.h"
 
+#include <errno.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <xxhash.h>
 
-static const char HEAD[] = "attngen cache 2\n";
+static const char HEAD[] = "attngen cache 3\n";
 static const char SUM[] = "sum ";
-enum { SUM_LINE = 4 + 16 + 1 };
+static const char OUT_OF_MEMORY[] = "out of memory; expected enough for an entry";
+enum { SUM_LINE = 4 + 16 + 1, DATE = 20 /* 1970-01-01T00:00:00Z */ };
 
 const char *const cache_state_names[CACHE_STATE_COUNT] = {"timed", "dropped", "rejected", "wrong", "unreached"};
 
@@ -63,15 +66,27 @@ static void locale_back(locale_t c, locale_t before)
     }
 }
 
+/* The last second of the year 9999, so that a date has four digits for its year. */
+static const int64_t LAST_WHEN = 253402300799;
+
+static void put_date(int64_t when, char out[DATE + 1])
+{
+    struct tm t;
+    time_t seconds = (time_t)(when < 0 ? 0 : when > LAST_WHEN ? LAST_WHEN : when);
+    gmtime_r(&seconds, &t);
+    strftime(out, DATE + 1, "%Y-%m-%dT%H:%M:%SZ", &t);
+}
+
 static void encode_row(const struct cache_row *r, struct buf *out)
 {
-    char note[sizeof r->note];
+    char note[sizeof r->note], date[DATE + 1];
     snprintf(note, sizeof note, "%s", r->note);
     for (char *at = note; *at; at++)
         if ((unsigned char)*at < ' ') /* an entry is lines */
             *at = ' ';
-    buf_printf(out, "row %s %016llx %s %.9g %.9g %.9g %.9g %.9g %d %s %s %s\n", r->name, (unsigned long long)r->source,
-               cache_state_names[r->state], r->min_s, r->median_s, r->error, r->bound, r->limit_s, r->samples,
+    put_date(r->when, date);
+    buf_printf(out, "row %s %016llx %s %s %.9g %.9g %.9g %.9g %.9g %d %s %s %s\n", r->name, (unsigned long long)r->source,
+               cache_state_names[r->state], date, r->min_s, r->median_s, r->error, r->bound, r->limit_s, r->samples,
                r->noisy ? "noisy" : "quiet", r->patient ? "patient" : "measure", note);
 }
 
@@ -79,6 +94,7 @@ void cache_encode(const struct cache_entry *entry, struct buf *out)
 {
     locale_t before, c = c_locale(&before);
     size_t start = out->size;
+    out->failed |= !c;
     buf_puts(out, HEAD);
     for (const char *line = entry->key; *line;) {
         size_t size = strcspn(line, "\n");
@@ -87,7 +103,7 @@ void cache_encode(const struct cache_entry *entry, struct buf *out)
         buf_putc(out, '\n');
         line += size + (line[size] == '\n');
     }
-    buf_puts(out, "columns name source state min_s median_s error bound limit_s samples gate rigor note\n");
+    buf_puts(out, "columns name source state when min_s median_s error bound limit_s samples gate rigor note\n");
     for (int i = 0; i < entry->n; i++)
         encode_row(&entry->rows[i], out);
     if (buf_ok(out))
@@ -125,6 +141,34 @@ static bool duration(const char **at, const char *end, double *out)
     return number(at, end, out) && isfinite(*out) && *out >= 0;
 }
 
+static bool digits(const char *at, int n, int64_t least, int64_t most, int64_t *out)
+{
+    *out = 0;
+    for (int i = 0; i < n; i++) {
+        if (at[i] < '0' || at[i] > '9')
+            return false;
+        *out = 10 * *out + (at[i] - '0');
+    }
+    return *out >= least && *out <= most;
+}
+
+/* By arithmetic alone: an entry has hundreds of dates, and every plan reads them. Years count from March, so that a leap
+ * day is a year's last. */
+static bool date(const char **at, const char *end, int64_t *out)
+{
+    char t[DATE + 1];
+    int64_t year, month, day, hour, minute, second;
+    if (!word(at, end, t, sizeof t) || strlen(t) != DATE || t[4] != '-' || t[7] != '-' || t[10] != 'T' || t[13] != ':' || t[16] != ':' ||
+        strcmp(t + 19, "Z") != 0 || !digits(t, 4, 1970, 9999, &year) || !digits(t + 5, 2, 1, 12, &month) ||
+        !digits(t + 8, 2, 1, 31, &day) || !digits(t + 11, 2, 0, 23, &hour) || !digits(t + 14, 2, 0, 59, &minute) ||
+        !digits(t + 17, 2, 0, 59, &second))
+        return false;
+    year -= month < 3;
+    int64_t days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    *out = ((days - 719468) * 24 + hour) * 3600 + minute * 60 + second;
+    return true;
+}
+
 /* One of two words; *second is whether it is that. */
 static bool either(const char **at, const char *end, const char *first, const char *other, bool *second)
 {
@@ -148,7 +192,7 @@ static bool decode_row(const char *at, const char *end, struct cache_row *r)
     int state = 0;
     while (state < CACHE_STATE_COUNT && strcmp(cache_state_names[state], text) != 0)
         state++;
-    if (state == CACHE_STATE_COUNT || !duration(&at, end, &r->min_s) || !duration(&at, end, &r->median_s) ||
+    if (state == CACHE_STATE_COUNT || !date(&at, end, &r->when) || !duration(&at, end, &r->min_s) || !duration(&at, end, &r->median_s) ||
         !number(&at, end, &r->error) || !number(&at, end, &r->bound) || !duration(&at, end, &r->limit_s) ||
         !number(&at, end, &samples) || !(samples >= 0 && samples <= 1e6) ||
         !either(&at, end, "quiet", "noisy", &r->noisy) || !either(&at, end, "measure", "patient", &r->patient))
@@ -182,7 +226,7 @@ static const char *add_row(const char *at, const char *end, int *room, struct ca
         *room = *room ? *room * 2 : 64;
         struct cache_row *rows = realloc(out->rows, (size_t)*room * sizeof *rows);
         if (!rows)
-            return "memory is out; expected enough for an entry";
+            return OUT_OF_MEMORY;
         out->rows = rows;
     }
     if (!decode_row(at, end, &out->rows[out->n]))
@@ -209,7 +253,9 @@ static const char *decode_lines(const char *at, const char *end, int *line, stru
             break;
         at = stop + 1;
     }
-    if (!wrong && (!buf_ok(&key) || !key.data))
+    if (!wrong && !buf_ok(&key))
+        wrong = OUT_OF_MEMORY;
+    if (!wrong && !key.data)
         wrong = "the entry has no key; expected lines that begin with `key`";
     if (wrong)
         buf_free(&key);
@@ -218,23 +264,40 @@ static const char *decode_lines(const char *at, const char *end, int *line, stru
     return wrong;
 }
 
+/* Of a clock that went wrong, here or where the entry comes from; else such a row would outlive all that come after it. */
+static void forget_future(struct cache_entry *entry)
+{
+    int64_t now = time(NULL);
+    for (int i = 0; i < entry->n; i++)
+        if (entry->rows[i].when > now)
+            entry->rows[i].when = 0;
+}
+
 bool cache_decode_at(const char *text, size_t size, struct cache_entry *out, struct cache_fault *fault)
 {
     *out = (struct cache_entry){0};
     *fault = (struct cache_fault){.line = 1};
     if (size < sizeof HEAD - 1 + SUM_LINE || !starts(text, text + size, HEAD))
-        fault->what = "no entry begins here; expected `attngen cache 2`";
+        fault->what = "no entry begins here; expected `attngen cache 3`";
     else if (!checksum_holds(text, size))
         fault->what = "the checksum of the entry that begins here is wrong; expected an unchanged one";
-    if (fault->what)
+    if (fault->what) {
+        errno = EBADMSG;
         return false;
+    }
     locale_t before, c = c_locale(&before);
     fault->line = 2;
-    fault->what = decode_lines(text + sizeof HEAD - 1, text + size - SUM_LINE, &fault->line, out);
+    fault->what = OUT_OF_MEMORY;
+    if (c)
+        fault->what = decode_lines(text + sizeof HEAD - 1, text + size - SUM_LINE, &fault->line, out);
     locale_back(c, before);
-    if (fault->what)
-        cache_entry_free(out);
-    return !fault->what;
+    if (!fault->what) {
+        forget_future(out);
+        return true;
+    }
+    cache_entry_free(out);
+    errno = fault->what == OUT_OF_MEMORY ? ENOMEM : EBADMSG;
+    return false;
 }
 
 bool cache_decode(const char *text, size_t size, struct cache_entry *out)

@@ -187,7 +187,7 @@ static void refuses(struct place *p, const char *entry, const char *message)
 {
     struct buf text = {0};
     struct gen_error err = {""};
-    const char *two[] = {"attngen cache 2\nkey format 0\n", entry};
+    const char *two[] = {"attngen cache 3\nkey format 0\n", entry};
     size_t size[] = {strlen(two[0]), strlen(two[1])};
     seal(two, size, 2, &text);
     assert_int_equal(import_exact(p->cache, text.data, text.size, &err), -1);
@@ -196,41 +196,48 @@ static void refuses(struct place *p, const char *entry, const char *message)
     buf_free(&text);
 }
 
-#define ENTRY "attngen cache 2\nkey format 1\n"
+#define ENTRY "attngen cache 3\nkey format 1\n"
 #define BAD_ROW "file.txt:7: error: the row cannot be read; expected the words that `columns` names"
 
 static void test_hostile(void **state)
 {
     struct place *p = *state;
     refuses(p, "attngen cache 1\nkey format 1\n",
-            "file.txt:5: error: no entry begins here; expected `attngen cache 2`");
-    refuses(p, "attngen cache 2\n", "file.txt:6: error: the entry has no key; expected lines that begin with `key`");
-    refuses(p, "attngen cache 2\nkey bucket 1\n",
+            "file.txt:5: error: no entry begins here; expected `attngen cache 3`");
+    refuses(p, "attngen cache 3\n", "file.txt:6: error: the entry has no key; expected lines that begin with `key`");
+    refuses(p, "attngen cache 3\nkey bucket 1\n",
             "file.txt:5: error: the key of the entry that begins here names no"
             " format; expected `key format` as its first line");
-    refuses(p, "attngen cache 2\nkey format 0\n",
+    refuses(p, "attngen cache 3\nkey format 0\n",
             "file.txt:5: error: the entry that begins here has the key of the one in"
             " line 2; expected one entry a key");
     refuses(p, ENTRY "key x \033[2J\n", "file.txt:7: error: byte 0x1b is none of a text; expected printable ones");
     refuses(p, ENTRY "rule\n",
             "file.txt:7: error: the line begins with no word of an entry; expected key, columns or"
             " row");
-    refuses(p, ENTRY "row a 12 timed 1 1 1 1 1 1 quiet measure \n", BAD_ROW);
-    refuses(p, ENTRY "row a 0000000000000012 quick 1 1 1 1 1 1 quiet measure \n", BAD_ROW);
-    refuses(p, ENTRY "row a 0000000000000012 timed 0 1 1 1 1 1 quiet measure \n", BAD_ROW);
-    refuses(p, ENTRY "row a 0000000000000012 timed inf 1 1 1 1 1 quiet measure \n", BAD_ROW);
-    refuses(p, ENTRY "row a 0000000000000012 timed -1 1 1 1 1 1 quiet measure \n", BAD_ROW);
-    refuses(p, ENTRY "row a 0000000000000012 timed 1 1 1 1 1 nan quiet measure \n", BAD_ROW);
-    refuses(p, ENTRY "row a 0000000000000012 timed 1 1 1 1 1 1 calm measure \n", BAD_ROW);
-    refuses(p, ENTRY "row a 0000000000000012 timed 1 1 1 1 1 1 quiet\n", BAD_ROW);
+    refuses(p, ENTRY "row a 12 timed 2026-01-02T03:04:05Z 1 1 1 1 1 1 quiet measure \n", BAD_ROW);
+    static const char *const dates[] = {"2026-01-02", "2026-13-02T03:04:05Z", "2026-01-02T24:04:05Z", "1767322800",
+                                        "2026-01-02T03:04:05+", "-026-01-02T03:04:05Z", "2026-01-02T03:04:05Zx"};
+    for (size_t i = 0; i < sizeof dates / sizeof *dates; i++) {
+        char entry[200];
+        snprintf(entry, sizeof entry, ENTRY "row a 0000000000000012 timed %s 1 1 1 1 1 1 quiet measure \n", dates[i]);
+        refuses(p, entry, BAD_ROW);
+    }
+    refuses(p, ENTRY "row a 0000000000000012 quick 2026-01-02T03:04:05Z 1 1 1 1 1 1 quiet measure \n", BAD_ROW);
+    refuses(p, ENTRY "row a 0000000000000012 timed 2026-01-02T03:04:05Z 0 1 1 1 1 1 quiet measure \n", BAD_ROW);
+    refuses(p, ENTRY "row a 0000000000000012 timed 2026-01-02T03:04:05Z inf 1 1 1 1 1 quiet measure \n", BAD_ROW);
+    refuses(p, ENTRY "row a 0000000000000012 timed 2026-01-02T03:04:05Z -1 1 1 1 1 1 quiet measure \n", BAD_ROW);
+    refuses(p, ENTRY "row a 0000000000000012 timed 2026-01-02T03:04:05Z 1 1 1 1 1 nan quiet measure \n", BAD_ROW);
+    refuses(p, ENTRY "row a 0000000000000012 timed 2026-01-02T03:04:05Z 1 1 1 1 1 1 calm measure \n", BAD_ROW);
+    refuses(p, ENTRY "row a 0000000000000012 timed 2026-01-02T03:04:05Z 1 1 1 1 1 1 quiet\n", BAD_ROW);
     refuses(
         p,
         ENTRY
         "row "
         "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123"
         "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123"
-        "4567890123456789012345678901234567890123456789012345678901234567890123456789 0000000000000012 timed 1 1 1 1"
-        " 1 1 quiet measure \n",
+        "4567890123456789012345678901234567890123456789012345678901234567890123456789 0000000000000012 timed "
+        "2026-01-02T03:04:05Z 1 1 1 1 1 1 quiet measure \n",
         BAD_ROW);
     refuses(p, ENTRY "sum 0000000000000000\nrow\n",
             "file.txt:5: error: the checksum of the entry that begins here is wrong; expected an unchanged one");
@@ -314,14 +321,14 @@ static void test_huge(void **state)
     struct gen_error err = {""};
     buf_puts(&entry, ENTRY);
     for (int i = 0; i < CACHE_ROWS_MAX; i++)
-        buf_printf(&entry, "row n%06d 0000000000000012 timed 1 1 1 1 1 1 quiet measure \n", CACHE_ROWS_MAX - i);
+        buf_printf(&entry, "row n%06d 0000000000000012 timed 2026-01-02T03:04:05Z 1 1 1 1 1 1 quiet measure \n", CACHE_ROWS_MAX - i);
     seal((const char *const *)&entry.data, &entry.size, 1, &text);
     assert_int_equal(import_exact(p->cache, text.data, text.size, &err), 0);
     buf_free(&text);
     export(p->cache, 1, &text);
     struct cache_row r = row("one-more", CACHE_TIMED, 1);
     assert_int_equal(store(p->cache, "format 1\n", &r, 1), -1); /* it could not be read again */
-    buf_puts(&entry, "row n0 0000000000000012 timed 1 1 1 1 1 1 quiet measure \n");
+    buf_puts(&entry, "row n0 0000000000000012 timed 2026-01-02T03:04:05Z 1 1 1 1 1 1 quiet measure \n");
     buf_free(&text);
     seal((const char *const *)&entry.data, &entry.size, 1, &text);
     assert_int_equal(import_exact(p->cache, text.data, text.size, &err), -1);
