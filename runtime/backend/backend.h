@@ -4,6 +4,7 @@
 #ifndef ATTNGEN_BACKEND_BACKEND_H
 #define ATTNGEN_BACKEND_BACKEND_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +23,7 @@ struct resources {
     const struct gen *gen;
     struct cache *cache; /* NULL: none */
     struct pool *pool;   /* NULL: the calling thread alone */
+    const volatile sig_atomic_t *stop; /* not 0: whoever is in the middle of something long gives up; NULL: nobody asks */
 };
 
 /* A device, opened; the first member of its backend's own struct. Immutable but for what the backend locks inside. */
@@ -93,6 +95,10 @@ enum {
     TYPICAL_PAGE = 16
 }; /* windows and pages are a run's, not a plan's: these stand for all */
 
+/* What became of a compilation. What fails for want of memory, room on a disk, a program or a device may do another time;
+ * what the compiler read and refused it would refuse again. */
+enum compiled { COMPILE_OK = 0, COMPILE_FAILED = -1, COMPILE_REFUSED = -2 };
+
 struct backend {
     const char *name;       /* of its devices: NAME, the first usable one, or NAME:N */
     enum language language; /* of the kernels that it compiles; LANGUAGE_COUNT: none */
@@ -122,7 +128,7 @@ struct backend {
     /* Whether the emitted text is within the device's limits; nothing is compiled. NULL: it has none. */
     int (*fits)(const struct device *device, const struct variant *variant, const struct gen_text *text,
                 struct gen_error *err);
-    /* From text, emitted or from a file, to a kernel. Of a device with `only`, text is NULL. */
+    /* From text, emitted or from a file, to a kernel. Of a device with `only`, text is NULL. An enum compiled. */
     int (*compile)(struct device *device, const struct variant *variant, const struct gen_text *text,
                    struct kernel *out, struct gen_error *err);
     /* What others can load of it, device->ships, for free(); or NULL and why there is none. */

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "tune/tune.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,13 +28,32 @@ static const struct verb verb = {
             "of --window, --softcap and arrays it counts only that they are there, and a bias's\n"
             "type: candidates are timed with usual ones.",
     .example = "attngen tune --shape 1,8,8,2048,2048,64 --causal --threads 1",
-    .exits = "no candidate can be used here",
+    .exits = "no candidate can be used here; 130 interrupted, with what was found kept",
     .options = OPTIONS_ATTENTION | OPTIONS_MACHINE | OPTION_BIT(OPTION_SHAPE) | OPTION_BIT(OPTION_RIGOR) |
                OPTION_BIT(OPTION_TIME_LIMIT) | OPTION_BIT(OPTION_JSON),
     .every_compiler = true,
     .operand = "SPEC",
     .max_operands = 64,
 };
+
+/* At file scope because a handler has no argument. The library's own calls look at it by the device's resources. */
+static volatile sig_atomic_t stop;
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    stop = 1;
+}
+
+/* The first Ctrl-C ends the search and keeps what it found; the next one ends the program. A program that was started with
+ * the signal ignored, as by nohup, keeps it so. */
+static void heed_interrupts(void)
+{
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART | SA_RESETHAND}, before;
+    sigemptyset(&action.sa_mask);
+    if (sigaction(SIGINT, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(SIGINT, &action, NULL);
+}
 
 /* Candidates that share what a caller chooses; `all` when every legal one of the field table is meant. */
 struct problem {
@@ -57,6 +77,7 @@ struct session {
     double best_gflops;
     struct buf json;
     int reports; /* printed so far */
+    int done, of; /* candidates of the search that is under way */
 };
 
 static int fail(const char *text)
@@ -182,6 +203,8 @@ static struct shape shape_of(const struct session *s, const struct problem *p)
 static void show_progress(void *user, const struct tune_row *row, int done, int of)
 {
     struct session *s = user;
+    s->done = done;
+    s->of = of;
     if (row->state == ROW_TIMED && row->gflops > s->best_gflops) {
         s->best_gflops = row->gflops;
         memcpy(s->best_name, row->name, sizeof s->best_name);
@@ -189,6 +212,18 @@ static void show_progress(void *user, const struct tune_row *row, int done, int 
     if (s->terminal && s->best_gflops > 0)
         fprintf(stderr, "\r\033[K%d of %d looked at; best so far %s, %.1f GFLOP/s", done, of, s->best_name,
                 s->best_gflops);
+}
+
+/* What an interrupt left, on a line of its own. The best so far is in the table too. */
+static void say_interrupted(const struct session *s, const struct tune_result *r)
+{
+    char name[GEN_NAME_MAX] = "";
+    variant_encode(&r->winner, name);
+    fprintf(stderr, "attngen tune: interrupted; %d of %d candidates were looked at, the best so far is %s; ", s->done, s->of, name);
+    if (r->stored)
+        fprintf(stderr, "what was found is kept in %s\n", r->path);
+    else
+        fprintf(stderr, "nothing is kept: %s\n", r->not_stored);
 }
 
 /* *fastest is the winner's time in seconds, 0 when none was timed. */
@@ -205,6 +240,7 @@ static int tune_with(struct session *s, const struct problem *p, struct device *
                                            .progress = show_progress, .user = s};
     tune_bucket(&target);
     s->best_gflops = 0;
+    s->done = s->of = 0;
     int failed = tune(device, &target, &settings, &result, &err);
     if (s->terminal)
         fprintf(stderr, "\r\033[K");
@@ -221,6 +257,8 @@ static int tune_with(struct session *s, const struct problem *p, struct device *
     else
         tune_print_table(&report);
     s->reports++;
+    if (result.interrupted)
+        say_interrupted(s, &result);
     *fastest = result.n > 0 && result.rows[0].state == ROW_TIMED ? result.rows[0].min_s : 0;
     tune_result_free(&result);
     return CLI_OK;
@@ -246,7 +284,7 @@ static int tune_problem(struct session *s, const struct problem *p)
     int code = CLI_OK;
     if (!s->options.every_compiler)
         return tune_by(s, p, s->options.compiler, &name[0], &time[0]);
-    for (int i = ATTN_TCC; i <= ATTN_CC && code == CLI_OK; i++) {
+    for (int i = ATTN_TCC; i <= ATTN_CC && code == CLI_OK && !stop; i++) {
         code = tune_by(s, p, (attn_compiler)i, &name[i], &time[i]);
         if (!s->options.json)
             putchar('\n');
@@ -274,7 +312,7 @@ static int open_session(struct session *s)
         return fail(err.text);
     if (cache_open(NULL, warn, NULL, &s->cache) != 0 || pool_create(s->threads, &s->pool) != 0)
         return fail("out of memory");
-    s->resources = (struct resources){.gen = s->gen, .cache = s->cache, .pool = s->pool};
+    s->resources = (struct resources){.gen = s->gen, .cache = s->cache, .pool = s->pool, .stop = &stop};
     return devices_open(&s->resources, &s->devices, &err) ? fail(err.text) : CLI_OK;
 }
 
@@ -301,12 +339,13 @@ int cli_tune(int argc, char **argv)
     const char *by_spec = s.options.operands > 0 ? options_kernel(&s.options) : NULL;
     if (by_spec)
         return usage_error(&verb, "%s is the spec's to say; expected it there", by_spec);
+    heed_interrupts();
     code = collect(&s);
     if (code == CLI_OK)
         code = open_session(&s);
     if (code == CLI_OK && s.options.json)
         buf_puts(&s.json, "{\"results\": [");
-    for (int i = 0; i < s.problems && code == CLI_OK; i++)
+    for (int i = 0; i < s.problems && code == CLI_OK && !stop; i++)
         code = tune_problem(&s, &s.problem[i]);
     if (code == CLI_OK && s.options.json) {
         buf_puts(&s.json, "]}\n");
@@ -316,5 +355,5 @@ int cli_tune(int argc, char **argv)
             code = fail("out of memory");
     }
     close_session(&s);
-    return code;
+    return stop ? CLI_INTERRUPTED : code;
 }

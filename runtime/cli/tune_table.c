@@ -137,13 +137,17 @@ void tune_print_table(const struct tune_report *report)
         print_timed(report->device, r);
         print_others(r, ROW_DROPPED, "dropped");
         print_others(r, ROW_WRONG, "wrong");
+        print_others(r, ROW_FAILED, "failed this time");
         print_others(r, ROW_REJECTED, "rejected");
     }
     print_winner(report);
 }
 
-static const char *const states[] = {
-    [ROW_TIMED] = "timed", [ROW_DROPPED] = "dropped", [ROW_REJECTED] = "rejected", [ROW_WRONG] = "wrong"};
+static const char *const states[] = {[ROW_TIMED] = "timed",
+                                     [ROW_DROPPED] = "dropped",
+                                     [ROW_REJECTED] = "rejected",
+                                     [ROW_WRONG] = "wrong",
+                                     [ROW_FAILED] = "failed"};
 
 static void key_number(struct buf *out, const char *key, double value)
 {

@@ -27,6 +27,7 @@ static const char *const flags[FLAGS] = {"-std=c11", "-O3", "-fPIC", "-shared"};
 struct cc {
     struct cache *cache;
     const struct cpu *cpu;
+    const volatile sig_atomic_t *stop; /* see struct resources */
     char *command;            /* the words of $CC, each ended by a NUL */
     char *word[WORDS + 1];    /* into command */
     bool too_many;            /* words */
@@ -67,6 +68,11 @@ int cc_open(struct cache *cache, const struct cpu *cpu, struct cc **out)
     return 0;
 }
 
+void cc_heed(struct cc *cc, const volatile sig_atomic_t *stop)
+{
+    cc->stop = stop;
+}
+
 void cc_close(struct cc *cc)
 {
     if (!cc)
@@ -104,7 +110,7 @@ const char *cc_identity(struct cc *cc, struct gen_error *err)
         argv[n] = cc->word[n];
     argv[n] = "--version";
     argv[n + 1] = NULL;
-    if (process_run(argv, NULL, VERSION_LIMIT, said, sizeof said, err) != 0) {
+    if (process_run_until(argv, NULL, VERSION_LIMIT, cc->stop, said, sizeof said, err) != 0) {
         size_t used = strlen(err->text);
         snprintf(err->text + used, sizeof err->text - used, "; expected a C compiler, gcc or clang, in $CC or as cc");
         return NULL;
@@ -183,6 +189,22 @@ static void keep_message(const char *said, const char *folder, const char *name,
         snprintf(err->text, sizeof err->text, "%s.c: %s%.*s", name, error ? "" : "error: ", (int)size, line);
 }
 
+/* Whether the compiler read the text and found an error at a place in it; "fatal error", which it says when it cannot go on,
+ * is none. */
+static bool is_refusal(const char *said, const char *path)
+{
+    size_t size = strlen(path);
+    for (const char *line = said; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+        size_t end = strcspn(line, "\n"), place = 0;
+        if (end <= size || strncmp(line, path, size) != 0 || line[size] != ':')
+            continue;
+        place = strspn(line + size, ":0123456789");
+        if (place > 1 && strncmp(line + size + place, " error: ", 8) == 0)
+            return true;
+    }
+    return false;
+}
+
 static int build(const struct cc *cc, const char *source, const char *name, const char *folder, const char *object,
                  struct gen_error *err)
 {
@@ -200,10 +222,10 @@ static int build(const struct cc *cc, const char *source, const char *name, cons
     argv[n++] = path;
     argv[n] = NULL;
     snprintf(err->text, sizeof err->text, "%s.c: error: %s made no object", name, cc->word[0]);
-    if (process_run(argv, folder, COMPILE_LIMIT, said, sizeof said, err) == 0 && access(object, R_OK) == 0)
-        return 0;
+    if (process_run_until(argv, folder, COMPILE_LIMIT, cc->stop, said, sizeof said, err) == 0 && access(object, R_OK) == 0)
+        return COMPILE_OK;
     keep_message(said, folder, name, err);
-    return -1;
+    return is_refusal(said, path) ? COMPILE_REFUSED : COMPILE_FAILED;
 }
 
 static void release(struct kernel *kernel)
@@ -275,12 +297,12 @@ int cc_compile(struct cc *cc, const char *source, const char *name, struct kerne
 {
     char path[CACHE_PATH_MAX];
     struct buf key = {0};
-    int result = -1;
+    int result = COMPILE_FAILED;
     double start = now_ms();
     *out = (struct kernel){0};
     const char *identity = cc_identity(cc, err);
     if (!identity)
-        return -1;
+        return COMPILE_FAILED;
     size_t size = strlen(source), loaded;
     /* The processor too: $CC may say -march=native. */
     buf_printf(&key, "object %s\ncompiler %s\nprocessor %s %s\nsource %zu %016llx\n", name, identity, cc->cpu->model,

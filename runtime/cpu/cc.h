@@ -11,14 +11,15 @@
  * Opening runs nothing. 0, or -1 when memory ran out. */
 struct cc;
 int cc_open(struct cache *cache, const struct cpu *cpu, struct cc **out);
-void cc_close(struct cc *cc); /* NULL is allowed */
+void cc_heed(struct cc *cc, const volatile sig_atomic_t *stop); /* ends compilations once *stop is not 0; see resources */
+void cc_close(struct cc *cc);                                   /* NULL is allowed */
 
 /* All that compiled code depends on but for its source: command, flags, and the first line of --version. Belongs to cc.
  * NULL, and in err why, when there is no such compiler. */
 const char *cc_identity(struct cc *cc, struct gen_error *err);
 
 /* Compiles source, which exports NAME and NAME_workspace, or loads what the cache has of that source by that compiler.
- * 0, or -1 and the compiler's first error. */
+ * An enum compiled, with the compiler's first error. */
 int cc_compile(struct cc *cc, const char *source, const char *name, struct kernel *out, struct gen_error *err);
 
 #endif

@@ -43,6 +43,7 @@ static int open_cpu(const struct resources *resources, void **out, struct gen_er
         snprintf(err->text, sizeof err->text, "out of memory");
         return -1;
     }
+    cc_heed(o->cc, resources->stop);
     const struct device base = {
         .backend = &cpu_backend, .resources = resources, .name = "cpu", .workers = "thread", .on_cores = true};
     for (int i = 0; i < COMPILERS; i++)

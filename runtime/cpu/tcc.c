@@ -66,6 +66,7 @@ struct messages {
     const char *name; /* of the kernel; stands for the file in messages */
     struct gen_error *err;
     bool found; /* an error; until then a warning may stand there */
+    bool placed; /* it is at a line of the text */
 };
 
 /* libtcc calls its input <string> and itself tcc, and may say on lines before how it got there. The first error is the
@@ -79,6 +80,7 @@ static void keep_message(void *opaque, const char *text)
     m->found = error;
     if (strrchr(text, '\n'))
         text = strrchr(text, '\n') + 1;
+    m->placed = error && strncmp(text, "<string>:", 9) == 0 && !strstr(text, "memory full");
     if (strncmp(text, "<string>:", 9) == 0)
         text += 9;
     else if (strncmp(text, "tcc: ", 5) == 0)
@@ -191,16 +193,20 @@ static double now_ms(void)
 static int compile(const char *source, const char *name, struct kernel *out, struct gen_error *err)
 {
     struct messages m = {.name = name, .err = err};
-    int result = -1;
+    int result = COMPILE_FAILED;
     attn_tcc_stdout = stdout;
     attn_tcc_stderr = stderr;
     attn_tcc_environ = environ;
     TCCState *s = state_create(&m);
     if (!s)
         goto cleanup;
-    if (tcc_compile_string(s, source) != 0 || relocate(s, out, err) != 0 || find_exports(s, name, out, err) != 0)
+    if (tcc_compile_string(s, source) != 0) {
+        result = m.placed ? COMPILE_REFUSED : COMPILE_FAILED;
         goto cleanup;
-    result = 0;
+    }
+    if (relocate(s, out, err) != 0 || find_exports(s, name, out, err) != 0)
+        goto cleanup;
+    result = COMPILE_OK;
 cleanup:
     if (result != 0 && !err->text[0])
         snprintf(err->text, sizeof err->text, "%s.c: error: libtcc failed and did not say why", name);
@@ -241,7 +247,7 @@ int jit_compile(const char *source, const char *name, struct kernel *out, struct
     freelocale(c);
     if (result != 0) {
         kernel_free(out);
-        return -1;
+        return result;
     }
     out->compile_ms = now_ms() - start;
     return 0;

@@ -261,22 +261,22 @@ double attention_bytes(const struct variant *caller, const struct attn_args *arg
 
 /* ---- runs ---- */
 
-int workload_prepare(struct workload *w, const struct kernel *kernel, int threads)
+enum verdict workload_prepare(struct workload *w, const struct kernel *kernel, int threads)
 {
     struct attn_args args = workload_args(w);
     int64_t size = kernel->functions->workspace(kernel, &args, threads);
     if (size < 0)
-        return -1;
+        return kernel->run ? VERDICT_WRONG : VERDICT_NONE; /* what a device cannot tell just now is its own */
     if ((size_t)size <= w->workspace_size)
-        return 0;
+        return VERDICT_RIGHT;
     free(w->workspace);
     w->workspace_size = 0;
     w->workspace = aligned_alloc(64, ((size_t)size + 63) / 64 * 64);
     if (!w->workspace)
-        return -1;
+        return VERDICT_NONE;
     memset(w->workspace, FILL, (size_t)size); /* pages are there before anything is timed, and hold no luck */
     w->workspace_size = (size_t)size;
-    return 0;
+    return VERDICT_RIGHT;
 }
 
 int workload_run(struct workload *w, const struct kernel *kernel, struct pool *pool, int threads)
@@ -311,17 +311,17 @@ static bool guards_intact(const struct workload *w)
     return filled(from, w->memory + w->size);
 }
 
-static int wrong(struct gen_error *err, const struct workload *w, const char *what)
+static enum verdict say(enum verdict verdict, struct gen_error *err, const struct workload *w, const char *what)
 {
     const struct workload_shape *s = &w->shape;
     snprintf(err->text, sizeof err->text, "%s, at %lld,%lld,%lld,%lld,%lld%s", what, (long long)s->batch,
              (long long)s->heads, (long long)s->kv_heads, (long long)s->q_len, (long long)s->kv_len,
              s->uneven ? " with uneven sequences" : "");
-    return -1;
+    return verdict;
 }
 
-int workload_check(struct workload *w, const struct kernel *kernel, struct pool *pool, int threads, int64_t max_rows,
-                   struct check *out, struct gen_error *err)
+enum verdict workload_check(struct workload *w, const struct kernel *kernel, struct pool *pool, int threads,
+                            int64_t max_rows, struct check *out, struct gen_error *err)
 {
     struct attn_args args = workload_args(w);
     char text[200];
@@ -329,21 +329,22 @@ int workload_check(struct workload *w, const struct kernel *kernel, struct pool 
     memset(w->block[ARRAY_O].at, FILL, w->block[ARRAY_O].size);
     memset(w->block[ARRAY_LSE].at, FILL, w->block[ARRAY_LSE].size);
     struct gen_error why = {""};
-    if (workload_prepare(w, kernel, threads) != 0)
-        return wrong(err, w, "refused, or out of memory");
+    enum verdict ready = workload_prepare(w, kernel, threads);
+    if (ready != VERDICT_RIGHT)
+        return say(ready, err, w, ready == VERDICT_WRONG ? "refused" : "out of memory");
     if (kernel->functions->run(kernel, &args, pool, threads, w->workspace, w->workspace_size, &why) != 0)
-        return wrong(err, w, why.text);
+        return say(kernel->run ? VERDICT_WRONG : VERDICT_NONE, err, w, why.text); /* a device may fail by itself */
     if (!guards_intact(w))
-        return wrong(err, w, "wrote outside its output");
+        return say(VERDICT_WRONG, err, w, "wrote outside its output");
     if (check_output(&w->caller, &args, max_rows, 1, out) != 0)
-        return wrong(err, w, "out of memory");
+        return say(VERDICT_NONE, err, w, "out of memory");
     if (out->pass)
-        return 0;
+        return VERDICT_RIGHT;
     bool lse = out->error <= out->bound;
     snprintf(text, sizeof text, "error %.2e, bound %.2e, in %s [%lld,%lld,%lld]", lse ? out->lse_error : out->error,
              lse ? out->lse_bound : out->bound, lse ? "LSE" : "O", (long long)out->b, (long long)out->h,
              (long long)out->row);
-    return wrong(err, w, text);
+    return say(VERDICT_WRONG, err, w, text);
 }
 
 int workload_awkward(const struct variant *v, struct workload_shape out[WORKLOAD_AWKWARD])

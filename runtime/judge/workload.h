@@ -47,8 +47,11 @@ double attention_flops(const struct variant *caller, const struct attn_args *arg
 /* Of Q, O, bias, mask, and of those K and V that take part, each once, and of LSE when it is asked for. */
 double attention_bytes(const struct variant *caller, const struct attn_args *args);
 
-/* Makes the workspace large enough for the kernel. 0, or -1: refused or no memory. */
-int workload_prepare(struct workload *w, const struct kernel *kernel, int threads);
+/* What a check came to. None: memory was missing, or a device failed, and it says nothing of the kernel. */
+enum verdict { VERDICT_RIGHT = 0, VERDICT_NONE = -1, VERDICT_WRONG = -2 };
+
+/* Makes the workspace large enough for the kernel. Right, or wrong where it refuses the arguments, or none. */
+enum verdict workload_prepare(struct workload *w, const struct kernel *kernel, int threads);
 
 /* One run after prepare; what is timed. 0, or -1 when the kernel refused. */
 int workload_run(struct workload *w, const struct kernel *kernel, struct pool *pool, int threads);
@@ -56,10 +59,10 @@ int workload_run(struct workload *w, const struct kernel *kernel, struct pool *p
 /* Seconds of a kernel on a device, by its clock. 0, or -1 and what is wrong. */
 int workload_time(struct workload *w, const struct kernel *kernel, double *seconds, struct gen_error *err);
 
-/* Runs the kernel on outputs full of NaN, then judges up to max_rows rows (0: all), and every guard byte. 0, or -1
- * and in err what is wrong. *out is filled whenever rows were judged. */
-int workload_check(struct workload *w, const struct kernel *kernel, struct pool *pool, int threads, int64_t max_rows,
-                   struct check *out, struct gen_error *err);
+/* Runs the kernel on outputs full of NaN, then judges up to max_rows rows (0: all), and every guard byte. In err what
+ * is wrong. *out is filled whenever rows were judged. */
+enum verdict workload_check(struct workload *w, const struct kernel *kernel, struct pool *pool, int threads,
+                            int64_t max_rows, struct check *out, struct gen_error *err);
 
 /* The shapes on which kernels of that variant break, small enough to be judged whole: one, primes, a tile and one more
  * or less, more queries than keys, a split of the keys, uneven and empty sequences. Returns how many. */

@@ -71,13 +71,14 @@ int opencl_compile(struct opencl_target *target, struct cache *cache, const stru
 {
     struct opencl_kernel *k;
     *out = (struct kernel){0};
-    if (opencl_build(target, cache, source, &k, err) != 0)
-        return -1;
+    int result = opencl_build(target, cache, source, &k, err);
+    if (result != COMPILE_OK)
+        return result;
     *out = (struct kernel){.functions = &functions,
                            .release = release,
                            .owner = k,
                            .in_place = target->device.type == OPENCL_CPU,
                            .compile_ms = k->build.ms};
     tell_flaw(&k->build, out->flaw, sizeof out->flaw);
-    return 0;
+    return COMPILE_OK;
 }

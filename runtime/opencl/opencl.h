@@ -81,8 +81,8 @@ struct opencl_source {
 int opencl_fits(const struct opencl_device *device, const struct opencl_source *source, struct gen_error *err);
 
 /* Builds it, or loads what opencl_keep left in the cache (NULL: none). A bad file there means a build. Compilers may
- * put off their work to the first launch, so one of a single empty row is part of it. 0, or -1 and the rule or the
- * compiler's message. */
+ * put off their work to the first launch, so one of a single empty row is part of it. An enum compiled, with the rule
+ * or the compiler's message. */
 struct opencl_kernel;
 struct opencl_build {
     bool from_cache;

@@ -76,9 +76,10 @@ static char *build_log(const struct opencl_target *t, cl_program program)
 }
 
 /* Compilers call the source by names of their own, and say `name:line:col: error: what` or `error: name:line:col:
- * what`: the place and what is wrong stand behind our name. */
-static int build_failed(const struct opencl_target *t, cl_program program, const char *name, cl_int code,
-                        struct gen_error *err)
+ * what`: the place and what is wrong stand behind our name. An enum compiled: without a place it may be anything that a
+ * driver lacked just then. */
+static enum compiled build_failed(const struct opencl_target *t, cl_program program, const char *name, cl_int code,
+                                  struct gen_error *err)
 {
     char *log = build_log(t, program);
     const char *error = log ? strstr(log, "error:") : NULL, *from = error;
@@ -86,7 +87,7 @@ static int build_failed(const struct opencl_target *t, cl_program program, const
         snprintf(err->text, sizeof err->text, "%s.cl: error: it does not build (%d): %.400s", name, (int)code,
                  log && log[0] ? log : "the compiler did not say why");
         free(log);
-        return -1;
+        return COMPILE_FAILED;
     }
     while (from > log && from[-1] != '\n')
         from--;
@@ -102,7 +103,7 @@ static int build_failed(const struct opencl_target *t, cl_program program, const
     else
         snprintf(err->text, sizeof err->text, "%s.cl: %.*s", name, (int)(end - error), error);
     free(log);
-    return -1;
+    return at < end && code == CL_BUILD_PROGRAM_FAILURE ? COMPILE_REFUSED : COMPILE_FAILED;
 }
 
 static void read_log(const struct opencl_target *t, cl_program program, struct opencl_build *build)
@@ -269,17 +270,19 @@ char *opencl_ptx(struct opencl_target *t, const struct opencl_source *s, const c
     return ptx;
 }
 
-cl_program opencl_build_program(struct opencl_target *t, const struct opencl_source *s, struct gen_error *err)
+static cl_program build_judged(struct opencl_target *t, const struct opencl_source *s, enum compiled *how,
+                               struct gen_error *err)
 {
     const struct opencl_api *api = &t->cl->api;
     cl_int code;
+    *how = COMPILE_FAILED;
     cl_program program = compile(t, s, &code, err);
     if (!program)
         return NULL;
     if (!opencl_levels[s->level].retargeted) {
         if (code == CL_SUCCESS)
             return program;
-        build_failed(t, program, s->name, code, err);
+        *how = build_failed(t, program, s->name, code, err);
         api->clReleaseProgram(program);
         return NULL;
     }
@@ -288,6 +291,12 @@ cl_program opencl_build_program(struct opencl_target *t, const struct opencl_sou
     program = ptx ? from_ptx(t, ptx, s->name, err) : NULL;
     free(ptx);
     return program;
+}
+
+cl_program opencl_build_program(struct opencl_target *t, const struct opencl_source *s, struct gen_error *err)
+{
+    enum compiled ignored;
+    return build_judged(t, s, &ignored, err);
 }
 
 /* NULL: no binary, or none that this driver takes. */
@@ -329,7 +338,7 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* What only the built kernel tells: how many of its items the registers of a unit hold. */
+/* What only the built kernel tells: how many of its items the registers of a unit hold. An enum compiled. */
 static int check_built(const struct opencl_kernel *k, cl_kernel kernel, struct gen_error *err)
 {
     size_t most = 0, items = (size_t)k->source.group[0] * (size_t)k->source.group[1];
@@ -337,14 +346,14 @@ static int check_built(const struct opencl_kernel *k, cl_kernel kernel, struct g
     cl_int code =
         k->target->cl->api.clGetKernelWorkGroupInfo(kernel, d->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL);
     if (opencl_failed(code, "clGetKernelWorkGroupInfo", err) != 0)
-        return -1;
+        return COMPILE_FAILED;
     /* NVIDIA says 0 of a kernel that can have no group, and of one of level sm90 what its consumers' registers allow. */
     if (most == 0 || items <= most || opencl_levels[k->source.level].shares_registers)
-        return 0;
+        return COMPILE_OK;
     snprintf(err->text, sizeof err->text,
              "%s: error: its work-group has %zu work-items; expected at most %zu, for which %s has registers", k->name,
              items, most, d->name);
-    return -1;
+    return COMPILE_REFUSED;
 }
 
 /* One row that sees no key. */
@@ -383,7 +392,7 @@ static int build_program(struct opencl_kernel *k, struct cache *cache, const str
     struct buf key = {0};
     const struct opencl_api *api = &k->target->cl->api;
     cl_int code;
-    int result = -1;
+    enum compiled result = COMPILE_FAILED;
     if (binary_key(&k->target->device, s, &key, err) != 0)
         goto cleanup;
     k->key = strdup(key.data);
@@ -394,9 +403,10 @@ static int build_program(struct opencl_kernel *k, struct cache *cache, const str
     k->program = load_binary(k->target, cache, k->key);
     k->build.from_cache = k->program != NULL;
     if (!k->program)
-        k->program = opencl_build_program(k->target, s, err);
+        k->program = build_judged(k->target, s, &result, err);
     if (!k->program)
         goto cleanup;
+    result = COMPILE_FAILED;
     cl_kernel kernel = api->clCreateKernel(k->program, s->name, &code);
     if (opencl_failed(code, s->name, err) != 0)
         goto cleanup;
@@ -404,8 +414,8 @@ static int build_program(struct opencl_kernel *k, struct cache *cache, const str
     api->clReleaseKernel(kernel);
     if (result == 0 && !k->build.from_cache)
         read_log(k->target, k->program, &k->build);
-    if (result == 0 && s->step == OPENCL_ATTENTION)
-        result = launch_empty(k, err);
+    if (result == COMPILE_OK && s->step == OPENCL_ATTENTION && launch_empty(k, err) != 0)
+        result = COMPILE_FAILED;
 cleanup:
     buf_free(&key);
     return result;
@@ -427,9 +437,10 @@ int opencl_build(struct opencl_target *target, struct cache *cache, const struct
     snprintf(k->name, sizeof k->name, "%s", source->name);
     k->source.name = k->name;
     pthread_mutex_init(&k->lock, NULL);
-    if (build_program(k, cache, source, err) != 0) {
+    int result = build_program(k, cache, source, err);
+    if (result != COMPILE_OK) {
         opencl_kernel_free(k);
-        return -1;
+        return result;
     }
     k->build.ms = now_ms() - start;
     *out = k;

@@ -124,13 +124,13 @@ static bool read_some(struct child *c, char *out, size_t size, size_t *used)
 
 /* Until it has ended, though it may have left children of its own (a compiler cache's server) that hold the pipe.
  * Returns false when it had to be killed. */
-static bool attend(struct child *c, double deadline, char *out, size_t size)
+static bool attend(struct child *c, double deadline, const volatile sig_atomic_t *stop, char *out, size_t size)
 {
     enum { GLANCE_MS = 20 };
     size_t used = 0;
     bool open = true;
     while (!c->ended) {
-        if (now() > deadline) {
+        if (now() > deadline || (stop && *stop)) {
             kill(-c->pid, SIGKILL);
             look_after(c, 0);
             return false;
@@ -151,6 +151,12 @@ static bool attend(struct child *c, double deadline, char *out, size_t size)
 int process_run(char *const argv[], const char *temporary_folder, double limit, char *output, size_t size,
                 struct gen_error *err)
 {
+    return process_run_until(argv, temporary_folder, limit, NULL, output, size, err);
+}
+
+int process_run_until(char *const argv[], const char *temporary_folder, double limit, const volatile sig_atomic_t *stop,
+                      char *output, size_t size, struct gen_error *err)
+{
     struct child child = {0};
     int pipe_of[2], result = -1, failed;
     char *tmpdir = NULL, **environment = NULL, text[120];
@@ -168,8 +174,10 @@ int process_run(char *const argv[], const char *temporary_folder, double limit, 
         wrong(err, argv[0], text);
         goto cleanup;
     }
-    bool in_time = attend(&child, deadline, output, size);
-    if (!in_time)
+    bool in_time = attend(&child, deadline, stop, output, size);
+    if (!in_time && stop && *stop)
+        snprintf(text, sizeof text, "was interrupted");
+    else if (!in_time)
         snprintf(text, sizeof text, "took more than %g seconds and was ended", limit);
     else if (WIFSIGNALED(child.status))
         snprintf(text, sizeof text, "was ended by signal %d", WTERMSIG(child.status));

@@ -3,6 +3,7 @@
 #ifndef ATTNGEN_SYSTEM_PROCESS_H
 #define ATTNGEN_SYSTEM_PROCESS_H
 
+#include <signal.h>
 #include <stddef.h>
 
 #include "gen/gen.h"
@@ -12,5 +13,9 @@
  * is NULL, is its TMPDIR. 0 when it exits 0; else -1 and what happened, without what it said. */
 int process_run(char *const argv[], const char *temporary_folder, double limit, char *output, size_t size,
                 struct gen_error *err);
+
+/* The same, and killed too as soon as *stop is not 0. stop may be NULL. */
+int process_run_until(char *const argv[], const char *temporary_folder, double limit, const volatile sig_atomic_t *stop,
+                      char *output, size_t size, struct gen_error *err);
 
 #endif

@@ -15,7 +15,7 @@ int tune_compile(struct device *device, const struct variant *variant, struct ke
     if (device->only)
         return device->backend->compile(device, variant, NULL, out, err);
     if (tune_emit(device, variant, &text, err) != 0)
-        return -1;
+        return COMPILE_FAILED;
     if (source)
         *source = cache_hash(text.data, text.size);
     int result = device->backend->compile(device, variant, &text, out, err);

@@ -86,6 +86,12 @@ struct tune_target search_problem(const struct device *device, const struct tune
     return p;
 }
 
+static bool is_stopped(const struct search *s)
+{
+    const volatile sig_atomic_t *stop = s->device->resources->stop;
+    return stop && *stop;
+}
+
 static void settle(struct search *s, struct candidate *c)
 {
     if (s->settings->progress)
@@ -136,30 +142,41 @@ static void drop(struct search *s, struct candidate *c)
     kernel_free(&c->kernel);
 }
 
+static enum verdict interrupted(struct gen_error *err)
+{
+    snprintf(err->text, sizeof err->text, "interrupted");
+    return VERDICT_NONE;
+}
+
 /* Awkward shapes whole, then the problem that is timed. */
-static int check(struct search *s, struct candidate *c, struct gen_error *err)
+static enum verdict check(struct search *s, struct candidate *c, struct gen_error *err)
 {
     struct workload_shape shape[WORKLOAD_AWKWARD];
     struct check result;
     int n = workload_awkward(&c->row.variant, shape);
     for (int i = 0; i < n; i++) {
         struct workload small;
+        if (is_stopped(s))
+            return interrupted(err);
         if (workload_create(&s->work.caller, &shape[i], SEED + (uint64_t)i, &small) != 0) {
             snprintf(err->text, sizeof err->text, "out of memory");
-            return -1;
+            return VERDICT_NONE;
         }
-        int wrong = workload_check(&small, &c->kernel, s->device->resources->pool, s->threads, 0, &result, err);
+        enum verdict verdict = workload_check(&small, &c->kernel, s->device->resources->pool, s->threads, 0, &result, err);
         workload_free(&small);
-        if (wrong) {
+        if (verdict != VERDICT_RIGHT) {
             c->row.error = result.error;
             c->row.bound = result.bound;
-            return -1;
+            return verdict;
         }
     }
-    int wrong = workload_check(&s->work, &c->kernel, s->device->resources->pool, s->threads, SAMPLED_ROWS, &result, err);
+    if (is_stopped(s))
+        return interrupted(err);
+    enum verdict verdict =
+        workload_check(&s->work, &c->kernel, s->device->resources->pool, s->threads, SAMPLED_ROWS, &result, err);
     c->row.error = result.error;
     c->row.bound = result.bound;
-    return wrong;
+    return verdict;
 }
 
 /* Dropped before it is timed; but when nothing else is there, it is looked at again. */
@@ -174,24 +191,55 @@ static bool is_flawed(const struct search *s, struct candidate *c)
     return true;
 }
 
+/* A search that is cut short by an interrupt knows nothing of it; the row must not say that a limit came first. */
+static void not_reached(struct candidate *c, bool stopped)
+{
+    c->unreached = true;
+    c->passing = stopped;
+    c->row.state = ROW_DROPPED;
+    snprintf(c->row.note, sizeof c->row.note, stopped ? "not reached before the interrupt"
+                                                      : "not reached within the time limit");
+}
+
+/* Of what only failed, nothing may be remembered. */
+static void set_bad(struct search *s, struct candidate *c, bool own_doing, const struct gen_error *why)
+{
+    c->row.state = own_doing ? ROW_WRONG : ROW_FAILED;
+    c->passing = !own_doing;
+    snprintf(c->row.note, sizeof c->row.note, "%.*s", (int)sizeof c->row.note - 1, why->text);
+    if (c->passing && is_stopped(s))
+        not_reached(c, true);
+    kernel_free(&c->kernel);
+}
+
+/* Whether it compiles and computes right; if not, its row says so. */
+static bool is_right(struct search *s, struct candidate *c)
+{
+    struct gen_error err = {""};
+    int made = tune_compile(s->device, &c->row.variant, &c->kernel, &c->source, &err);
+    if (made == COMPILE_OK && is_flawed(s, c))
+        return false;
+    enum verdict verdict = made == COMPILE_OK ? check(s, c, &err) : VERDICT_NONE;
+    if (verdict != VERDICT_RIGHT)
+        set_bad(s, c, made == COMPILE_REFUSED || verdict == VERDICT_WRONG, &err);
+    return verdict == VERDICT_RIGHT;
+}
+
 /* The first look at a candidate: is it right, and is it anywhere near? */
 static void look(struct search *s, struct candidate *c)
 {
-    struct gen_error err = {""};
-    int failed = tune_compile(s->device, &c->row.variant, &c->kernel, &c->source, &err);
-    if (!failed && is_flawed(s, c))
+    static const struct gen_error untimed = {"it could not be timed"};
+    if (!is_right(s, c))
         return;
-    if (failed || check(s, c, &err) != 0) {
-        c->row.state = ROW_WRONG;
-        snprintf(c->row.note, sizeof c->row.note, "%.*s", (int)sizeof c->row.note - 1, err.text);
-        kernel_free(&c->kernel);
-        return;
-    }
-    for (int i = 0; i < s->effort->first; i++) {
+    for (int i = 0; i < s->effort->first && !(i > 0 && is_stopped(s)); i++) {
         sample(s, c, s->effort->wait_first);
         summarise(s, c);
         if (i > 0 && s->best > 0 && c->row.min_s > FAR * s->best)
             break;
+    }
+    if (!(c->row.min_s > 0)) {
+        set_bad(s, c, false, &untimed);
+        return;
     }
     c->row.state = ROW_TIMED;
     c->row.note[0] = 0;
@@ -220,19 +268,20 @@ static void first_look(struct search *s, struct candidate *c, int n)
         if (c[i].settled)
             continue;
         double times = least > 0 ? c[i].cycles / least : 1;
-        if (is_hopeless(s, times)) {
+        if (is_stopped(s)) {
+            not_reached(&c[i], true);
+            continue; /* they are no news */
+        } else if (is_hopeless(s, times)) {
             c[i].row.state = ROW_DROPPED;
             snprintf(c[i].row.note, sizeof c[i].row.note, "not timed: the model expects %.0f times the best's time",
                      times);
-        } else if (s->best > 0 && timer_now() > s->first_end) {
-            c[i].unreached = true;
-            c[i].row.state = ROW_DROPPED;
-            snprintf(c[i].row.note, sizeof c[i].row.note, "not reached within the time limit");
-        } else
+        } else if (s->best > 0 && timer_now() > s->first_end)
+            not_reached(&c[i], false);
+        else
             look(s, &c[i]);
         settle(s, &c[i]);
     }
-    for (int i = 0; i < n && !(s->best > 0); i++)
+    for (int i = 0; i < n && !(s->best > 0) && !is_stopped(s); i++)
         if (c[i].flawed)
             look(s, &c[i]);
 }
@@ -266,13 +315,15 @@ static int prune(struct search *s, struct candidate *c, int n, int round)
 /* In turns, one sample each. A kernel that is still there has neither been dropped nor come from the cache. */
 static void compare(struct search *s, struct candidate *c, int n)
 {
-    for (int round = 0; prune(s, c, n, round) > 0 && timer_now() < s->end; round++)
-        for (int i = 0; i < n && timer_now() < s->end; i++) {
+    for (int round = 0; prune(s, c, n, round) > 0 && timer_now() < s->end && !is_stopped(s); round++)
+        for (int i = 0; i < n && timer_now() < s->end && !is_stopped(s); i++) {
             if (!is_there(&c[i]) || c[i].samples.quiets >= s->effort->wanted)
                 continue;
             sample(s, &c[i], s->effort->wait);
             summarise(s, &c[i]);
         }
+    for (int i = 0; i < n && is_stopped(s); i++)
+        c[i].unfinished = is_there(&c[i]) && c[i].samples.quiets < s->effort->wanted;
 }
 
 /* In whose instructions the products are: mixed types are widened first. */
@@ -319,6 +370,7 @@ int search_measure(struct device *device, const struct tune_target *problem, con
     s.known = s.best;
     first_look(&s, c, n);
     compare(&s, c, n);
+    out->interrupted = is_stopped(&s);
     for (int i = 0; i < n; i++)
         kernel_free(&c[i].kernel);
     workload_free(&s.work);

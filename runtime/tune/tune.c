@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "gen/space.h"
 #include "search.h"
@@ -11,6 +12,8 @@
 /* Two hundred candidates of up to 0.2 s a run, most of which are dropped after two or three runs. A patient search
  * takes ten runs of each and thirty of those that are near the best: about twenty times as long. */
 static const double TIME_LIMIT = 30, PATIENT_LIMIT = 600;
+/* Seconds for which a search takes the cache's word that a candidate is wrong: whatever made it so may have been mended. */
+static const int64_t BELIEVED = 24 * 3600;
 
 /* ---- candidates ---- */
 
@@ -127,12 +130,13 @@ static void from_cache_row(struct candidate *c, const struct cache_row *r)
     c->row.noisy = r->noisy;
     memcpy(c->row.note, r->note, sizeof c->row.note);
     c->source = r->source;
+    c->when = r->when;
     c->from_cache = true;
     c->settled = true;
     c->unreached = r->state == CACHE_UNREACHED;
 }
 
-static void to_cache_row(const struct candidate *c, double limit, bool patient, struct cache_row *r)
+static void to_cache_row(const struct candidate *c, double limit, bool patient, int64_t now, struct cache_row *r)
 {
     static const enum cache_state states[] = {[ROW_TIMED] = CACHE_TIMED,
                                               [ROW_DROPPED] = CACHE_DROPPED,
@@ -140,6 +144,7 @@ static void to_cache_row(const struct candidate *c, double limit, bool patient, 
                                               [ROW_WRONG] = CACHE_WRONG};
     *r = (struct cache_row){.source = c->source,
                             .state = c->unreached ? CACHE_UNREACHED : states[c->row.state],
+                            .when = now,
                             .min_s = c->row.min_s,
                             .median_s = c->row.median_s,
                             .error = c->row.error,
@@ -147,7 +152,7 @@ static void to_cache_row(const struct candidate *c, double limit, bool patient, 
                             .limit_s = c->unreached ? limit : 0,
                             .samples = c->row.samples,
                             .noisy = c->row.noisy,
-                            .patient = patient && !c->unreached};
+                            .patient = patient && !c->unreached && !c->unfinished};
     memcpy(r->name, c->row.name, sizeof r->name);
     memcpy(r->note, c->row.note, sizeof r->note);
 }
@@ -216,6 +221,7 @@ static void forget(struct candidate *c)
     c->row.state = ROW_TIMED;
     c->settled = c->from_cache = c->unreached = false;
     c->source = 0;
+    c->when = 0;
 }
 
 /* The cache's winner whose source is still what would be emitted; others are forgotten, and measured again. Without a
@@ -231,6 +237,83 @@ static struct candidate *cached_winner(const struct device *device, struct candi
             return best;
         forget(best);
     }
+}
+
+/* ---- what the cache calls bad ---- */
+
+static bool is_bad(const struct candidate *c)
+{
+    return c->settled && (c->row.state == ROW_WRONG || c->row.state == ROW_REJECTED);
+}
+
+/* Whether it can be shown that the cache is right to call a candidate bad: a rule still rejects it, or the very text that
+ * would be emitted was found wrong, and later than `since`. What cannot be shown is forgotten. */
+static bool confirm(const struct device *device, struct candidate *c, int64_t since)
+{
+    if (!c->from_cache || !is_bad(c))
+        return true;
+    if (c->row.state == ROW_WRONG && c->when > since && source_holds(device, c))
+        return true;
+    bool rejected = c->row.state == ROW_REJECTED;
+    forget(c);
+    c->from_cache = rejected && !is_legal(device, c);
+    return c->from_cache;
+}
+
+static void confirm_all(const struct device *device, struct candidate *c, int n, int64_t since)
+{
+    for (int i = 0; i < n; i++)
+        confirm(device, &c[i], since);
+}
+
+/* Where nothing is good, the cache must not be the reason: then it is looked whether that is still so. */
+static void doubt_all(const struct device *device, struct candidate *c, int n, int64_t since)
+{
+    confirm_all(device, c, n, since);
+    for (int i = 0; i < n; i++)
+        if (!is_bad(&c[i]))
+            return;
+    for (int i = 0; i < n; i++)
+        if (c[i].from_cache && c[i].row.state == ROW_WRONG)
+            forget(&c[i]);
+}
+
+/* Whether a fall-back is the cache's winner because all else is bad, and that cannot be shown. The best-looking candidate of
+ * each state stands for the rest, as every plan asks. */
+static bool doubt_fallback(const struct device *device, struct candidate *c, int n, int32_t isa, int64_t since)
+{
+    struct candidate *first[2] = {NULL, NULL};
+    for (int i = 0; i < n; i++) {
+        if (c[i].row.variant.field[F_ISA] == isa)
+            continue;
+        if (!is_bad(&c[i]))
+            return false;
+        struct candidate **of_state = &first[c[i].row.state == ROW_WRONG];
+        *of_state = *of_state ? *of_state : &c[i];
+    }
+    for (int i = 0; i < 2; i++)
+        if (first[i] && !confirm(device, first[i], since)) {
+            confirm_all(device, c, n, since);
+            return true;
+        }
+    return false;
+}
+
+/* The cache's winner, and what it calls bad forgotten where that matters; NULL: there is none to rely on. */
+static const struct candidate *weigh(const struct device *device, const struct tune_settings *settings,
+                                     struct candidate *c, int n)
+{
+    const char *why;
+    const int64_t since = settings->rigor == ATTN_ESTIMATE ? 0 : (int64_t)time(NULL) - BELIEVED;
+    const struct candidate *best = cached_winner(device, c, n);
+    if (!best)
+        doubt_all(device, c, n, since);
+    else if (settings->extend)
+        confirm_all(device, c, n, since);
+    else if (!settings->only && device->backend->expected(device, &best->row.variant, &why) != ISA_COUNT &&
+             doubt_fallback(device, c, n, best->row.variant.field[F_ISA], since))
+        return NULL;
+    return best;
 }
 
 /* ---- the rigors ---- */
@@ -251,14 +334,35 @@ static void store(const struct device *device, const char *key, const struct can
 {
     struct gen_error why = {""};
     struct cache_entry entry = {.key = (char *)key, .rows = calloc((size_t)n + 1, sizeof *entry.rows)};
+    const int64_t now = time(NULL);
     for (int i = 0; entry.rows && i < n; i++)
-        if (!c[i].foreign && !c[i].from_cache)
-            to_cache_row(&c[i], limit, patient, &entry.rows[entry.n++]);
-    if (entry.rows && device->resources->cache)
+        if (!c[i].foreign && !c[i].from_cache && !c[i].passing)
+            to_cache_row(&c[i], limit, patient, now, &entry.rows[entry.n++]);
+    if (!entry.rows)
+        snprintf(why.text, sizeof why.text, "out of memory");
+    else if (!device->resources->cache)
+        snprintf(why.text, sizeof why.text, "there is no cache");
+    else if (entry.n == 0)
+        snprintf(why.text, sizeof why.text, "nothing was found out that will be so another time");
+    else
         out->stored = cache_store(device->resources->cache, &entry, &why) == 0;
-    snprintf(out->not_stored, sizeof out->not_stored, "%.*s", (int)sizeof out->not_stored - 1,
-             device->resources->cache ? why.text : "there is no cache");
+    snprintf(out->not_stored, sizeof out->not_stored, "%.*s", (int)sizeof out->not_stored - 1, why.text);
     free(entry.rows);
+}
+
+static int nothing_right(const struct candidate *c, int n, bool interrupted, struct gen_error *err)
+{
+    const struct candidate *bad = NULL;
+    for (int i = 0; i < n && !(bad && bad->row.state == ROW_WRONG); i++)
+        if (c[i].row.state == ROW_WRONG || (c[i].row.state == ROW_FAILED && !bad))
+            bad = &c[i];
+    if (interrupted)
+        snprintf(err->text, sizeof err->text, "tune: error: interrupted before a candidate was timed");
+    else
+        snprintf(err->text, sizeof err->text, "%s: error: no candidate %s here: %s", bad ? bad->row.name : "tune",
+                 bad && bad->row.state == ROW_FAILED ? "could be tried" : "computes right",
+                 bad ? bad->row.note : "none was reached");
+    return -1;
 }
 
 static int measure(struct device *device, const struct tune_settings *settings, double limit, const char *key,
@@ -283,12 +387,7 @@ static int measure(struct device *device, const struct tune_settings *settings, 
         out->winner = best->row.variant;
         return 0;
     }
-    for (int i = 0; i < n && !best; i++)
-        if (c[i].row.state == ROW_WRONG)
-            best = &c[i];
-    snprintf(err->text, sizeof err->text, "%s: error: no candidate computes right here: %s",
-             best ? best->row.name : "tune", best ? best->row.note : "none was reached");
-    return -1;
+    return nothing_right(c, n, out->interrupted, err);
 }
 
 /* A fall-back is many times slower, so taking it for want of others is told; not when somebody asked for it, by naming
@@ -312,7 +411,8 @@ static void tell_fallback(const struct device *device, struct candidate *c, int 
 static int by_speed(const void *a, const void *b)
 {
     const struct tune_row *x = a, *y = b;
-    static const int order[] = {[ROW_TIMED] = 0, [ROW_DROPPED] = 1, [ROW_WRONG] = 2, [ROW_REJECTED] = 3};
+    static const int order[] = {
+        [ROW_TIMED] = 0, [ROW_DROPPED] = 1, [ROW_WRONG] = 2, [ROW_FAILED] = 3, [ROW_REJECTED] = 4};
     if (x->state != y->state)
         return order[x->state] - order[y->state];
     if ((x->min_s > 0) != (y->min_s > 0))
@@ -364,7 +464,7 @@ int tune(struct device *device, const struct tune_target *target, const struct t
         cache_file(device->resources->cache, key.data, out->path);
     }
     recall(c, n, &entry, limit, wants_patience(settings, &entry));
-    const struct candidate *known = cached_winner(device, c, n);
+    const struct candidate *known = weigh(device, settings, c, n);
     /* A search that is to be extended may yet be complete: then too nothing is timed. */
     if (known && (settings->rigor == ATTN_ESTIMATE || !settings->extend || all_settled(c, n))) {
         out->winner = known->row.variant;

@@ -20,7 +20,8 @@ struct tune_row {
         ROW_TIMED,
         ROW_DROPPED,  /* slower by so much that its timing was ended, or never begun; note says */
         ROW_REJECTED, /* cannot be emitted; note is the rule */
-        ROW_WRONG,    /* does not compile, or computes wrong; note says where */
+        ROW_WRONG,    /* its compiler refuses it, or it computes wrong; note says where */
+        ROW_FAILED,   /* it could not be compiled, checked or timed this time; note says why */
     } state;
     double min_s, median_s, error, bound, gflops; /* 0 where not measured */
     int samples;
@@ -44,6 +45,7 @@ struct tune_result {
     double peak_gflops;        /* all threads together; 0 when nothing was timed */
     enum dtype peak_dtype;     /* of what is multiplied; sums are f32 */
     struct tune_target timed;  /* what was timed: the target, made smaller where one run would take long */
+    bool interrupted;          /* the device's resources said stop: the winner is the best so far */
     bool stored;               /* not ESTIMATE: the cache has it now */
     char path[CACHE_PATH_MAX]; /* of the entry in the cache; "" when there is no cache */
     char not_stored[256];      /* why not, when not stored */
@@ -53,8 +55,10 @@ struct tune_result {
 /* Finds the winner. With ATTN_ESTIMATE and no cached one: the best by the model, nothing compiled, timed or stored.
  * With ATTN_MEASURE each candidate is compiled, checked, then timed; those that the cache knows are not measured again.
  * With ATTN_PATIENT those are known that a patient search timed, and a winner is one of such a search. At the time
- * limit the best so far wins, be it the cache's. 0, or -1 and the reason: a rule when no candidate can be emitted, or that
- * the device has one kernel, so that there is nothing to tune. */
+ * limit, and when the device's resources say stop, the best so far wins, be it the cache's; what is known by then is
+ * stored. What failed for want of memory, room or a device is not stored, and what the cache calls wrong counts only while
+ * the source is the same and something else is right. 0, or -1 and the reason: a rule when no candidate can be emitted, or
+ * that the device has one kernel, so that there is nothing to tune. */
 int tune(struct device *device, const struct tune_target *target, const struct tune_settings *settings,
          struct tune_result *out, struct gen_error *err);
 void tune_result_free(struct tune_result *result); /* NULL is allowed */
@@ -62,7 +66,8 @@ void tune_result_free(struct tune_result *result); /* NULL is allowed */
 /* The text that a device compiles of a variant. */
 int tune_emit(const struct device *device, const struct variant *variant, struct gen_text *out, struct gen_error *err);
 
-/* Emits and compiles a variant as both tuner and plan run it; *source is the hash of the text. source may be NULL. */
+/* Emits and compiles a variant as both tuner and plan run it; *source is the hash of the text. source may be NULL. An enum
+ * compiled. */
 int tune_compile(struct device *device, const struct variant *variant, struct kernel *out, uint64_t *source,
                  struct gen_error *err);
 

@@ -173,18 +173,32 @@ static void words(void **state)
     free(source);
 }
 
-static void refuse(struct place *p, const char *cc, const char *source, const char *name, const char *begins,
-                   const char *has)
+static void ends_as(struct place *p, enum compiled how, const char *cc, const char *source, const char *name,
+                    const char *begins, const char *has)
 {
     struct gen_error err;
     struct kernel k;
     memset(&k, 0xff, sizeof k);
-    assert_int_equal(compile_anew(p, cc, source, name, &k, &err), -1);
+    assert_int_equal(compile_anew(p, cc, source, name, &k, &err), how);
     if (strncmp(err.text, begins, strlen(begins)) != 0 || !strstr(err.text, has))
         fail_msg("'%s'; expected '%s...%s'", err.text, begins, has);
     assert_null(k.run);
     kernel_free(&k);
     assert_int_equal(count_files(p->tmp, "*"), 0);
+}
+
+/* It read the text, and would say the same another time. */
+static void refuse(struct place *p, const char *cc, const char *source, const char *name, const char *begins,
+                   const char *has)
+{
+    ends_as(p, COMPILE_REFUSED, cc, source, name, begins, has);
+}
+
+/* It says nothing of the text. */
+static void fail_at(struct place *p, const char *cc, const char *source, const char *name, const char *begins,
+                    const char *has)
+{
+    ends_as(p, COMPILE_FAILED, cc, source, name, begins, has);
 }
 
 static void messages(void **state)
@@ -193,17 +207,23 @@ static void messages(void **state)
     char *good = source_of("good", "return 1;"), *undefined = source_of("bad", "int x; return y;");
     char many[200] = "gcc";
     refuse(p, p->wrapper, undefined, "bad", "bad.c:2:", "error: 'y' undeclared");
-    refuse(p, p->wrapper, "#include <nothing.h>\n", "bad", "bad.c:1:10: fatal error: nothing.h", "");
-    refuse(p, p->wrapper, good, "other", "other.c: error: no function other; expected other and other_workspace", "");
-    refuse(p, p->wrapper, "int bad(void) { return missing(); } long bad_workspace(void) { return 0; }", "bad",
+    fail_at(p, p->wrapper, "#include <nothing.h>\n", "bad", "bad.c:1:10: fatal error: nothing.h", "");
+    fail_at(p, p->wrapper, good, "other", "other.c: error: no function other; expected other and other_workspace", "");
+    fail_at(p, p->wrapper, "int bad(void) { return missing(); } long bad_workspace(void) { return 0; }", "bad",
            "bad.c: error: the compiled kernel cannot be loaded: ", "missing");
-    refuse(p, "/nonexistent/cc", good, "good", "/nonexistent/cc: error: cannot be run: No such file",
+    fail_at(p, "/nonexistent/cc", good, "good", "/nonexistent/cc: error: cannot be run: No such file",
            "expected a C compiler, gcc or clang, in $CC or as cc");
-    refuse(p, "false", good, "good", "false: error: exited with status 1; expected a C compiler", "");
-    refuse(p, "true", good, "good", "good.c: error: true made no object", "");
+    fail_at(p, "false", good, "good", "false: error: exited with status 1; expected a C compiler", "");
+    fail_at(p, "true", good, "good", "good.c: error: true made no object", "");
     for (int i = 0; i < 20; i++)
         strcat(many, " -DX");
-    refuse(p, many, good, "good", "CC: error: too many words; expected 16 at most", "");
+    fail_at(p, many, good, "good", "CC: error: too many words; expected 16 at most", "");
+    write_text(p->wrapper, 0700, "#!/bin/sh\nfor last; do :; done\n" /* as gcc on a full disk */
+                                 "[ \"$last\" = --version ] && echo full && exit\n"
+                                 "echo \"$last:7:1: fatal error: error writing to x.s: No space left on device\"; exit 1\n");
+    fail_at(p, p->wrapper, good, "good", "good.c:7:1: fatal error: error writing", "No space");
+    setenv("TMPDIR", "/nonexistent", 1);
+    fail_at(p, "gcc", good, "good", "good.c: error: /nonexistent", "No such file");
     free(good);
     free(undefined);
 }

@@ -201,14 +201,19 @@ static void test_devices(void **state)
 
 /* ---- limits and builds ---- */
 
-static void refused(const struct fixture *f, const struct opencl_source *source, const char *text)
+static void ends_as(const struct fixture *f, enum compiled how, const struct opencl_source *source, const char *text)
 {
     struct opencl_kernel *k;
     struct gen_error err = {""};
-    assert_int_equal(opencl_build(f->target, f->cache, source, &k, &err), -1);
+    assert_int_equal(opencl_build(f->target, f->cache, source, &k, &err), how);
     assert_null(k);
     if (!strstr(err.text, text))
         fail_msg("'%s' is not in '%s'", text, err.text);
+}
+
+static void refused(const struct fixture *f, const struct opencl_source *source, const char *text)
+{
+    ends_as(f, COMPILE_FAILED, source, text);
 }
 
 /* What cannot fit is never given to the compiler, which would complain of this text. */
@@ -239,8 +244,8 @@ static void test_limits(void **state)
     assert_int_equal(opencl_fits(&narrow, &fine, &err), -1);
     assert_non_null(strstr(err.text, "k: error: its work-group is 2 by 4; expected at most"));
     assert_int_equal(opencl_fits(d, &fine, &err), 0);
-    refused(f, &fine, "k.cl:1:"); /* and the compiler's complaint, with its place */
-    refused(f, &fine, "error:");
+    ends_as(f, COMPILE_REFUSED, &fine, "k.cl:1:"); /* and the compiler's complaint, with its place */
+    ends_as(f, COMPILE_REFUSED, &fine, "error:");
     struct buf text = {0};
     struct opencl_source other = source_of("exported", 0, &text);
     other.name = "wanted";

@@ -115,6 +115,69 @@ static int passes_of(const struct variant *v, int (*run)(const struct attn_args 
     return passed;
 }
 
+/* Of the first shape. */
+static enum verdict verdict_of(const struct kernel *kernel)
+{
+    struct variant v = checked_variant();
+    struct workload_shape shape[WORKLOAD_AWKWARD];
+    struct workload w;
+    struct check result;
+    struct gen_error err;
+    assert_true(workload_awkward(&v, shape) > 0);
+    assert_int_equal(workload_create(&v, &shape[0], 7, &w), 0);
+    enum verdict verdict = workload_check(&w, kernel, NULL, 1, 0, &result, &err);
+    workload_free(&w);
+    return verdict;
+}
+
+static int64_t endless_workspace(const struct attn_args *a)
+{
+    (void)a;
+    return (int64_t)1 << 60;
+}
+
+static int64_t refused_workspace(const struct attn_args *a)
+{
+    (void)a;
+    return -1;
+}
+
+static int device_fails(const struct kernel *kernel, const struct attn_args *args, struct pool *pool, int threads,
+                        void *workspace, size_t size, struct gen_error *err)
+{
+    (void)kernel, (void)args, (void)pool, (void)threads, (void)workspace, (void)size;
+    snprintf(err->text, sizeof err->text, "the device is gone");
+    return -1;
+}
+
+static int64_t device_workspace(const struct kernel *kernel, const struct attn_args *args, int threads)
+{
+    (void)kernel, (void)args, (void)threads;
+    return 0;
+}
+
+/* What a kernel does itself is told from what it suffers. */
+static void test_verdicts(void **state)
+{
+    (void)state;
+    const struct kernel_functions device = {.workspace = device_workspace, .run = device_fails};
+    struct kernel k = {.functions = &cpu_kernel_functions, .run = right, .workspace = no_workspace};
+    assert_int_equal(verdict_of(&k), VERDICT_RIGHT);
+    k.run = one_wrong;
+    assert_int_equal(verdict_of(&k), VERDICT_WRONG);
+    k.run = too_far;
+    assert_int_equal(verdict_of(&k), VERDICT_WRONG);
+    k.run = refuses;
+    assert_int_equal(verdict_of(&k), VERDICT_WRONG);
+    k.run = right;
+    k.workspace = refused_workspace;
+    assert_int_equal(verdict_of(&k), VERDICT_WRONG);
+    k.workspace = endless_workspace;
+    assert_int_equal(verdict_of(&k), VERDICT_NONE);
+    k = (struct kernel){.functions = &device};
+    assert_int_equal(verdict_of(&k), VERDICT_NONE);
+}
+
 static int passes(int (*run)(const struct attn_args *a), int *of, char *message, size_t room)
 {
     struct variant v = checked_variant();
@@ -223,7 +286,7 @@ static void test_typical_problem(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_check),
+        cmocka_unit_test(test_check), cmocka_unit_test(test_verdicts),
         cmocka_unit_test(test_check_of_features),
         cmocka_unit_test(test_typical_problem),
     };
