@@ -1,0 +1,204 @@
+/* test_interrupt.c - Ctrl-C in `attngen tune`, typed on a terminal: what was found is kept and said, and a second one ends the
+ * program at once. What it is not: the search that is interrupted (tests/unit/test_tune_faults.c). */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shell.h"
+
+/* A search that takes far longer than a test. */
+#define LONG "\"$ATTNGEN\" tune --shape 1,8,8,2048,2048,64 --threads 1 --rigor patient --time-limit 300"
+enum { PATIENCE = 120 }; /* seconds, on a busy machine and under sanitizers */
+
+/* A command on a terminal of its own, its standard output in a file. */
+struct session {
+    pid_t pid;
+    int terminal;
+    char said[65536]; /* on the terminal */
+    size_t size;
+    int status;
+    double typed; /* when Ctrl-C was */
+    double took;  /* from then to its end */
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void start(struct session *s, const char *command)
+{
+    char text[512];
+    *s = (struct session){.terminal = posix_openpt(O_RDWR | O_NOCTTY)};
+    assert_true(s->terminal >= 0 && grantpt(s->terminal) == 0 && unlockpt(s->terminal) == 0);
+    const char *name = ptsname(s->terminal);
+    assert_non_null(name);
+    snprintf(text, sizeof text, "exec %s > out.txt", command);
+    s->pid = fork();
+    assert_true(s->pid >= 0);
+    if (s->pid == 0) {
+        setsid();
+        int own = open(name, O_RDWR);
+        if (own < 0 || ioctl(own, TIOCSCTTY, 0) != 0)
+            _exit(126);
+        signal(SIGINT, SIG_DFL);
+        dup2(own, 0);
+        dup2(own, 2);
+        execl("/bin/sh", "sh", "-c", text, (char *)NULL);
+        _exit(127);
+    }
+}
+
+/* Reads what is there, for so long at most; false when that was nothing. */
+static bool listen_on(struct session *s, int ms)
+{
+    struct pollfd p = {.fd = s->terminal, .events = POLLIN};
+    if (poll(&p, 1, ms) <= 0 || s->size + 1 >= sizeof s->said)
+        return false;
+    ssize_t got = read(s->terminal, s->said + s->size, sizeof s->said - 1 - s->size);
+    if (got <= 0)
+        return false;
+    s->size += (size_t)got;
+    return true;
+}
+
+static void wait_for(struct session *s, const char *text)
+{
+    double end = now() + PATIENCE;
+    while (!strstr(s->said, text)) {
+        listen_on(s, 100);
+        if (now() > end)
+            fail_msg("'%s' was not said, but '%s'", text, s->said);
+    }
+}
+
+static void type_interrupt(struct session *s)
+{
+    s->typed = now();
+    assert_int_equal(write(s->terminal, "\003", 1), 1);
+}
+
+static void wait_end(struct session *s)
+{
+    double end = now() + PATIENCE;
+    while (waitpid(s->pid, &s->status, WNOHANG) == 0) {
+        listen_on(s, 20);
+        if (now() > end) {
+            kill(s->pid, SIGKILL);
+            fail_msg("it does not end; it said '%s'", s->said);
+        }
+    }
+    s->took = now() - s->typed;
+    while (listen_on(s, 100))
+        ;
+    close(s->terminal);
+    print_message("# ended %.2f s after Ctrl-C\n", s->took);
+}
+
+static void is_interrupted(const struct session *s)
+{
+    if (!WIFEXITED(s->status) || WEXITSTATUS(s->status) != 130)
+        fail_msg("status %x, not exit code 130: '%s'", (unsigned)s->status, s->said);
+}
+
+static void test_keeps(void **state)
+{
+    (void)state;
+    static struct session s;
+    static struct said said;
+    shell(&said, "rm -rf \"$ATTNGEN_CACHE\"");
+    start(&s, LONG);
+    wait_for(&s, "best so far attn_");
+    type_interrupt(&s);
+    wait_end(&s);
+    is_interrupted(&s);
+    assert_non_null(strstr(s.said, "attngen tune: interrupted; "));
+    assert_non_null(strstr(s.said, "the best so far is attn_f32_d64_on_"));
+    assert_non_null(strstr(s.said, "what was found is kept in "));
+    shell_ok(&said, "grep -c '^winner attn_f32_d64_on_' out.txt"); /* the table is there all the same */
+    shell_ok(&said, "\"$ATTNGEN\" cache show");
+    assert_non_null(strstr(said.out, "attn_f32_d64 "));
+    shell_ok(&said, "grep -c ' timed 20[0-9-]*T[0-9:]*Z ' \"$ATTNGEN_CACHE\"/*.tune");
+    assert_true(atoi(said.out) > 0);
+    shell_ok(&said, "\"$ATTNGEN\" bench --shape 1,8,8,2048,2048,64 --threads 1 --json | grep -c attn_f32_d64_on_");
+}
+
+static void test_json(void **state)
+{
+    (void)state;
+    static struct session s;
+    static struct said said;
+    shell(&said, "rm -rf \"$ATTNGEN_CACHE\"");
+    start(&s, LONG " --json");
+    wait_for(&s, "best so far attn_");
+    type_interrupt(&s);
+    wait_end(&s);
+    is_interrupted(&s);
+    shell_ok(&said, "head -c 300 out.txt; echo; tail -c 10 out.txt");
+    assert_non_null(strstr(said.out, "{\"results\": [{\"variant\": \"attn_f32_d64_on_"));
+    assert_non_null(strstr(said.out, "]}]}"));
+}
+
+/* A compiler that takes long is not waited for, nor what it began left behind. */
+static void test_compiler(void **state)
+{
+    (void)state;
+    static struct session s;
+    static struct said said;
+    shell_ok(&said, "mkdir tmp; printf '#!/bin/sh\\n[ \"$1\" = --version ] && echo slow && exit\\n"
+                    ": > compiling; sleep 77\\n' > slow; chmod +x slow");
+    start(&s, "env CC=./slow TMPDIR=tmp " LONG " --compiler cc");
+    for (double end = now() + PATIENCE; access("compiling", F_OK) != 0 && now() < end;)
+        usleep(20000);
+    type_interrupt(&s);
+    wait_end(&s);
+    is_interrupted(&s);
+    assert_non_null(strstr(s.said, "interrupted before a candidate was timed"));
+    assert_true(s.took < 30);
+    assert_int_equal(shell_files("tmp"), 0);
+}
+
+static void test_twice(void **state)
+{
+    (void)state;
+    static struct session s;
+    start(&s, LONG);
+    wait_for(&s, "best so far attn_");
+    type_interrupt(&s);
+    usleep(1000);
+    if (write(s.terminal, "\003", 1) != 1)
+        fail();
+    wait_end(&s);
+    if (!WIFSIGNALED(s.status)) /* by the signal; or it was done before */
+        is_interrupted(&s);
+    else
+        assert_int_equal(WTERMSIG(s.status), SIGINT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_keeps),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_compiler),
+        cmocka_unit_test(test_twice),
+    };
+    return cmocka_run_group_tests(tests, shell_enter, shell_leave);
+}
