@@ -61,7 +61,10 @@
  *   the compiler, the processor or device and its driver, threads, the rounded problem) and trusted only when it is
  *   whole, the user's own, and of the same source text. Whatever is wrong with the cache (no directory, full,
  *   read-only, damaged, foreign) costs a search or a compilation and a line of the log, never the plan. Processes may
- *   share it.
+ *   share it: who stores waits two seconds at most while another does not go on, then leaves it and says so in the log;
+ *   who reads waits for nobody, and a child of fork keeps nobody waiting.
+ *   A variant is remembered as wrong only for what its compiler refused or its kernel did, not for want of memory, of
+ *   room on a disk or of a device; a search asks again after a day, and whenever nothing else can be used.
  *   A pinned variant is a kernel by its name, as attn_plan_info.variant gives it. A name holds every choice that tuning
  *   has, so it stands for the same kernel wherever this version of libattn runs; another version may write it
  *   differently.

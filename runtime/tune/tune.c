@@ -278,25 +278,30 @@ static void doubt_all(const struct device *device, struct candidate *c, int n, i
             forget(&c[i]);
 }
 
-/* Whether a fall-back is the cache's winner because all else is bad, and that cannot be shown. The best-looking candidate of
- * each state stands for the rest, as every plan asks. */
+/* Whether a fall-back is the cache's winner only because all else is called bad there, which cannot be shown, or was never
+ * measured: all of it may have failed in passing when the fall-back was. The best-looking candidate that is called bad in
+ * each way stands for the rest, as every plan asks. */
 static bool doubt_fallback(const struct device *device, struct candidate *c, int n, int32_t isa, int64_t since)
 {
     struct candidate *first[2] = {NULL, NULL};
+    bool unknown = false;
     for (int i = 0; i < n; i++) {
         if (c[i].row.variant.field[F_ISA] == isa)
             continue;
-        if (!is_bad(&c[i]))
-            return false;
-        struct candidate **of_state = &first[c[i].row.state == ROW_WRONG];
-        *of_state = *of_state ? *of_state : &c[i];
+        if (c[i].from_cache && !is_bad(&c[i]))
+            return false; /* it was slower */
+        struct candidate **called = &first[c[i].row.state == ROW_WRONG];
+        if (!c[i].from_cache)
+            unknown = unknown || is_legal(device, &c[i]);
+        else if (!*called)
+            *called = &c[i];
     }
     for (int i = 0; i < 2; i++)
         if (first[i] && !confirm(device, first[i], since)) {
             confirm_all(device, c, n, since);
             return true;
         }
-    return false;
+    return unknown;
 }
 
 /* The cache's winner, and what it calls bad forgotten where that matters; NULL: there is none to rely on. */
@@ -400,7 +405,7 @@ static void tell_fallback(const struct device *device, struct candidate *c, int 
         return;
     for (int i = 0; i < n; i++)
         if (c[i].row.variant.field[F_ISA] != out->winner.field[F_ISA]) {
-            if (is_legal(device, &c[i]))
+            if (c[i].row.state != ROW_WRONG && c[i].row.state != ROW_FAILED && is_legal(device, &c[i]))
                 return;
             if (!why && c[i].row.variant.field[F_ISA] == (int32_t)expected)
                 why = c[i].row.note;

@@ -425,6 +425,42 @@ static void test_plain_c_by_the_cache(void **state)
     free(rows);
 }
 
+static int compile_plain_c(struct device *device, const struct variant *variant, const struct gen_text *text,
+                           struct kernel *out, struct gen_error *err)
+{
+    if (variant->field[F_ISA] == ISA_C)
+        return cpu_backend.compile(device, variant, text, out, err);
+    *out = (struct kernel){0};
+    snprintf(err->text, sizeof err->text, "no memory for code");
+    return COMPILE_FAILED;
+}
+
+/* Where all but plain C failed in passing, plain C is taken with a word, and not once the others work again. */
+static void test_plain_c_in_passing(void **state)
+{
+    struct fixture *f = *state;
+    struct tune_result r;
+    struct gen_error err = {""};
+    const struct tune_settings patient = {.rigor = ATTN_PATIENT, .time_limit = 0.5}; /* no model keeps plain C from it */
+    const struct tune_settings measure = {.rigor = ATTN_MEASURE, .time_limit = 0.5}, estimate = {.rigor = ATTN_ESTIMATE};
+    if (f->device->backend->why_not(f->device, ISA_AVX2))
+        skip();
+    f->backend.compile = compile_plain_c;
+    assert_int_equal(tune(&f->broken.base, &f->target, &patient, &r, &err), 0);
+    assert_int_equal(r.winner.field[F_ISA], ISA_C);
+    assert_string_equal(r.fallback, "no memory for code");
+    tune_result_free(&r);
+    assert_int_equal(tune(f->device, &f->target, &estimate, &r, &err), 0);
+    assert_int_not_equal(r.winner.field[F_ISA], ISA_C);
+    tune_result_free(&r);
+    assert_int_equal(tune(f->device, &f->target, &measure, &r, &err), 0);
+    assert_int_not_equal(r.winner.field[F_ISA], ISA_C);
+    tune_result_free(&r);
+    assert_int_equal(tune(f->device, &f->target, &measure, &r, &err), 0);
+    assert_true(r.from_cache);
+    tune_result_free(&r);
+}
+
 /* ---- an interrupt ---- */
 
 static void stop_after_first(void *user, const struct tune_row *row, int done, int of)
@@ -482,6 +518,7 @@ int main(void)
         WITH_FIXTURE(test_no_room_to_compile),   WITH_FIXTURE(test_one_failed_build), WITH_FIXTURE(test_refused_text),
         WITH_FIXTURE(test_no_memory_to_check),   WITH_FIXTURE(test_not_timed),        WITH_FIXTURE(test_all_bad),
         WITH_FIXTURE(test_one_bad),              WITH_FIXTURE(test_plain_c_by_the_cache),
+        WITH_FIXTURE(test_plain_c_in_passing),
         WITH_FIXTURE(test_interrupted),          WITH_FIXTURE(test_interrupted_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
