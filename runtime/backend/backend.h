@@ -14,6 +14,7 @@
 #include "templates/c/features.h"
 #include "templates/c/args.h"
 #include "attn.h"
+#include "target.h"
 #include "cache/cache.h"
 #include "system/threads.h"
 #include "system/timer.h"
@@ -82,18 +83,6 @@ struct kernel {
     char flaw[96]; /* why its compiler's report speaks against it, so that others are timed first; "": nothing does */
 };
 void kernel_free(struct kernel *kernel); /* NULL and none are allowed */
-
-/* What is tuned for: a problem's sizes, rounded, and what its caller chooses. */
-struct tune_target {
-    struct variant caller; /* its tuning fields are not looked at */
-    int heads, kv_heads;
-    int64_t batch, q_len, kv_len;
-    int threads;
-};
-enum {
-    TYPICAL_WINDOW = 1024,
-    TYPICAL_PAGE = 16
-}; /* windows and pages are a run's, not a plan's: these stand for all */
 
 /* What became of a compilation. What fails for want of memory, room on a disk, a program or a device may do another time;
  * what the compiler read and refused it would refuse again. */
