@@ -24,7 +24,8 @@ struct resources {
     const struct gen *gen;
     struct cache *cache; /* NULL: none */
     struct pool *pool;   /* NULL: the calling thread alone */
-    const volatile sig_atomic_t *stop; /* not 0: whoever is in the middle of something long gives up; NULL: nobody asks */
+    const volatile sig_atomic_t
+        *stop; /* not 0: whoever is in the middle of something long gives up; NULL: nobody asks */
 };
 
 /* A device, opened; the first member of its backend's own struct. Immutable but for what the backend locks inside. */
@@ -84,8 +85,8 @@ struct kernel {
 };
 void kernel_free(struct kernel *kernel); /* NULL and none are allowed */
 
-/* What became of a compilation. What fails for want of memory, room on a disk, a program or a device may do another time;
- * what the compiler read and refused it would refuse again. */
+/* What became of a compilation. What fails for want of memory, room on a disk, a program or a device may do another
+ * time; what the compiler read and refused it would refuse again. */
 enum compiled { COMPILE_OK = 0, COMPILE_FAILED = -1, COMPILE_REFUSED = -2 };
 
 struct backend {

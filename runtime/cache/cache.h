@@ -58,10 +58,10 @@ void cache_file(const struct cache *cache, const char *key, char path[CACHE_PATH
 bool cache_load(struct cache *cache, const char *key, struct cache_entry *out);
 
 /* Merges the entry with what is on disk and writes it, under a lock, beside and renamed: two processes at once lose
- * nothing. Of two rows with one name and source a finished timing stands, then a quiet one, then the faster; of a timing
- * and a wrong result the later, and the wrong result when both are as old. With different sources the later too, but that
- * what was measured stands against what was not. Removes what killed writers left. 0, or -1 and why nothing was kept: the
- * lock was held by another for 2 seconds, for one. There is no other harm. Reading waits for nobody. */
+ * nothing. Of two rows with one name and source a finished timing stands, then a quiet one, then the faster; of a
+ * timing and a wrong result the later, and the wrong result when both are as old. With different sources the later too,
+ * but that what was measured stands against what was not. Removes what killed writers left. 0, or -1 and why nothing
+ * was kept: the lock was held by another for 2 seconds, for one. There is no other harm. Reading waits for nobody. */
 int cache_store(struct cache *cache, const struct cache_entry *entry, struct gen_error *why);
 
 /* Compiled objects, beside the entries: loaded only when the file is ours, writable to nobody else, whole, and stored

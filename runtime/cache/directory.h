@@ -17,25 +17,25 @@ void cache_dir_name(const char *key, const char *ending, char name[CACHE_NAME_MA
 /* The directory, open and found to be safe; -1: there is none to use. */
 int cache_dir_open(struct cache *cache, bool create);
 
-/* A whole file that is ours and that others may not write to, to free; else NULL and errno: EBADMSG when something else is
- * there. */
+/* A whole file that is ours and that others may not write to, to free; else NULL and errno: EBADMSG when something else
+ * is there. */
 char *cache_dir_read(int dir, const char *name, size_t *size);
 
-/* The directory's lock, in the file of that name. Waits so many seconds while nobody else gets it, and a few times as many
- * in all. -1 and errno, EWOULDBLOCK when another held it for so long. */
+/* The directory's lock, in the file of that name. Waits so many seconds while nobody else gets it, and a few times as
+ * many in all. -1 and errno, EWOULDBLOCK when another held it for so long. */
 extern const char CACHE_LOCK[];
 int cache_dir_lock(int dir, double patience);
 void cache_dir_unlock(int held); /* -1 is allowed; leaves errno as it is */
 
-/* The lock with the cache's own patience, which ends with a deadline that was missed: the next stores only glance at it,
- * until one gets it. The first of them warns. */
+/* The lock with the cache's own patience, which ends with a deadline that was missed: the next stores only glance at
+ * it, until one gets it. The first of them warns. */
 int cache_lock(struct cache *cache, int dir);
 
 /* Why something could not be written, by errno. */
 const char *cache_why(int error);
 
-/* Removes what killed writers left, under the lock: all that is beside another file is theirs then. What was there before
- * and has no other place comes back. */
+/* Removes what killed writers left, under the lock: all that is beside another file is theirs then. What was there
+ * before and has no other place comes back. */
 void cache_dir_sweep(int dir);
 
 /* The name beside a file's own under which this process writes it; `old`, under which it keeps what was there. */

@@ -1,5 +1,5 @@
-/* lock.c - the lock of the cache's directory: who stores, imports or clears holds it, who reads never asks for it. It has a
- * deadline, so that a holder that is stopped costs others what they would have stored, and never a hang. */
+/* lock.c - the lock of the cache's directory: who stores, imports or clears holds it, who reads never asks for it. It
+ * has a deadline, so that a holder that is stopped costs others what they would have stored, and never a hang. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -14,8 +14,8 @@
 
 const char CACHE_LOCK[] = "lock";
 
-/* Writers that take turns may keep one waiting for long, and that is no hang: the time is counted anew whenever the lock
- * goes to another, up to MOST in all. */
+/* Writers that take turns may keep one waiting for long, and that is no hang: the time is counted anew whenever the
+ * lock goes to another, up to MOST in all. */
 static const double MOST_PATIENCES = 5;
 static const long GLANCE_NS = 1000000;
 
@@ -43,8 +43,8 @@ static void sign(int fd)
         (void)!ftruncate(fd, size);
 }
 
-/* One try: a descriptor that holds the lock, or -1 and errno, EWOULDBLOCK when somebody else has it. *since is when that one
- * took it. */
+/* One try: a descriptor that holds the lock, or -1 and errno, EWOULDBLOCK when somebody else has it. *since is when
+ * that one took it. */
 static int try_lock(int dir, struct timespec *since)
 {
     struct stat mine = {0};

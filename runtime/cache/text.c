@@ -85,9 +85,10 @@ static void encode_row(const struct cache_row *r, struct buf *out)
         if ((unsigned char)*at < ' ') /* an entry is lines */
             *at = ' ';
     put_date(r->when, date);
-    buf_printf(out, "row %s %016llx %s %s %.9g %.9g %.9g %.9g %.9g %d %s %s %s\n", r->name, (unsigned long long)r->source,
-               cache_state_names[r->state], date, r->min_s, r->median_s, r->error, r->bound, r->limit_s, r->samples,
-               r->noisy ? "noisy" : "quiet", r->patient ? "patient" : "measure", note);
+    buf_printf(out, "row %s %016llx %s %s %.9g %.9g %.9g %.9g %.9g %d %s %s %s\n", r->name,
+               (unsigned long long)r->source, cache_state_names[r->state], date, r->min_s, r->median_s, r->error,
+               r->bound, r->limit_s, r->samples, r->noisy ? "noisy" : "quiet", r->patient ? "patient" : "measure",
+               note);
 }
 
 void cache_encode(const struct cache_entry *entry, struct buf *out)
@@ -152,16 +153,16 @@ static bool digits(const char *at, int n, int64_t least, int64_t most, int64_t *
     return *out >= least && *out <= most;
 }
 
-/* By arithmetic alone: an entry has hundreds of dates, and every plan reads them. Years count from March, so that a leap
- * day is a year's last. */
+/* By arithmetic alone: an entry has hundreds of dates, and every plan reads them. Years count from March, so that a
+ * leap day is a year's last. */
 static bool date(const char **at, const char *end, int64_t *out)
 {
     char t[DATE + 1];
     int64_t year, month, day, hour, minute, second;
-    if (!word(at, end, t, sizeof t) || strlen(t) != DATE || t[4] != '-' || t[7] != '-' || t[10] != 'T' || t[13] != ':' || t[16] != ':' ||
-        strcmp(t + 19, "Z") != 0 || !digits(t, 4, 1970, 9999, &year) || !digits(t + 5, 2, 1, 12, &month) ||
-        !digits(t + 8, 2, 1, 31, &day) || !digits(t + 11, 2, 0, 23, &hour) || !digits(t + 14, 2, 0, 59, &minute) ||
-        !digits(t + 17, 2, 0, 59, &second))
+    if (!word(at, end, t, sizeof t) || strlen(t) != DATE || t[4] != '-' || t[7] != '-' || t[10] != 'T' ||
+        t[13] != ':' || t[16] != ':' || strcmp(t + 19, "Z") != 0 || !digits(t, 4, 1970, 9999, &year) ||
+        !digits(t + 5, 2, 1, 12, &month) || !digits(t + 8, 2, 1, 31, &day) || !digits(t + 11, 2, 0, 23, &hour) ||
+        !digits(t + 14, 2, 0, 59, &minute) || !digits(t + 17, 2, 0, 59, &second))
         return false;
     year -= month < 3;
     int64_t days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
@@ -192,9 +193,9 @@ static bool decode_row(const char *at, const char *end, struct cache_row *r)
     int state = 0;
     while (state < CACHE_STATE_COUNT && strcmp(cache_state_names[state], text) != 0)
         state++;
-    if (state == CACHE_STATE_COUNT || !date(&at, end, &r->when) || !duration(&at, end, &r->min_s) || !duration(&at, end, &r->median_s) ||
-        !number(&at, end, &r->error) || !number(&at, end, &r->bound) || !duration(&at, end, &r->limit_s) ||
-        !number(&at, end, &samples) || !(samples >= 0 && samples <= 1e6) ||
+    if (state == CACHE_STATE_COUNT || !date(&at, end, &r->when) || !duration(&at, end, &r->min_s) ||
+        !duration(&at, end, &r->median_s) || !number(&at, end, &r->error) || !number(&at, end, &r->bound) ||
+        !duration(&at, end, &r->limit_s) || !number(&at, end, &samples) || !(samples >= 0 && samples <= 1e6) ||
         !either(&at, end, "quiet", "noisy", &r->noisy) || !either(&at, end, "measure", "patient", &r->patient))
         return false;
     r->state = (enum cache_state)state;
@@ -264,7 +265,8 @@ static const char *decode_lines(const char *at, const char *end, int *line, stru
     return wrong;
 }
 
-/* Of a clock that went wrong, here or where the entry comes from; else such a row would outlive all that come after it. */
+/* Of a clock that went wrong, here or where the entry comes from; else such a row would outlive all that come after it.
+ * */
 static void forget_future(struct cache_entry *entry)
 {
     int64_t now = time(NULL);

@@ -3,7 +3,12 @@
 #ifndef ATTNGEN_CLI_CLI_H
 #define ATTNGEN_CLI_CLI_H
 
-enum cli_exit { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 /* as shells have it: 128 + SIGINT */ };
+enum cli_exit {
+    CLI_OK = 0,
+    CLI_FAILED = 1,
+    CLI_USAGE = 2,
+    CLI_INTERRUPTED = 130 /* as shells have it: 128 + SIGINT */
+};
 
 /* argv[0] is the verb's own name. Each prints its own errors and returns an exit code; none calls exit(). */
 int cli_emit(int argc, char **argv);

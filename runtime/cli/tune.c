@@ -28,7 +28,7 @@ static const struct verb verb = {
             "of --window, --softcap and arrays it counts only that they are there, and a bias's\n"
             "type: candidates are timed with usual ones.",
     .example = "attngen tune --shape 1,8,8,2048,2048,64 --causal --threads 1",
-    .exits = "no candidate can be used here; 130 interrupted, with what was found kept",
+    .exits = "no candidate can be used here; 130 interrupted",
     .options = OPTIONS_ATTENTION | OPTIONS_MACHINE | OPTION_BIT(OPTION_SHAPE) | OPTION_BIT(OPTION_RIGOR) |
                OPTION_BIT(OPTION_TIME_LIMIT) | OPTION_BIT(OPTION_JSON),
     .every_compiler = true,
@@ -45,8 +45,8 @@ static void on_interrupt(int number)
     stop = 1;
 }
 
-/* The first Ctrl-C ends the search and keeps what it found; the next one ends the program. A program that was started with
- * the signal ignored, as by nohup, keeps it so. */
+/* The first Ctrl-C ends the search and keeps what it found; the next one ends the program. A program that was started
+ * with the signal ignored, as by nohup, keeps it so. */
 static void heed_interrupts(void)
 {
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART | SA_RESETHAND}, before;
@@ -219,7 +219,8 @@ static void say_interrupted(const struct session *s, const struct tune_result *r
 {
     char name[GEN_NAME_MAX] = "";
     variant_encode(&r->winner, name);
-    fprintf(stderr, "attngen tune: interrupted; %d of %d candidates were looked at, the best so far is %s; ", s->done, s->of, name);
+    fprintf(stderr, "attngen tune: interrupted; %d of %d candidates were looked at, the best so far is %s; ", s->done,
+            s->of, name);
     if (r->stored)
         fprintf(stderr, "what was found is kept in %s\n", r->path);
     else

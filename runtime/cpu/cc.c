@@ -189,8 +189,8 @@ static void keep_message(const char *said, const char *folder, const char *name,
         snprintf(err->text, sizeof err->text, "%s.c: %s%.*s", name, error ? "" : "error: ", (int)size, line);
 }
 
-/* Whether the compiler read the text and found an error at a place in it; "fatal error", which it says when it cannot go on,
- * is none. */
+/* Whether the compiler read the text and found an error at a place in it; "fatal error", which it says when it cannot
+ * go on, is none. */
 static bool is_refusal(const char *said, const char *path)
 {
     size_t size = strlen(path);
@@ -222,7 +222,8 @@ static int build(const struct cc *cc, const char *source, const char *name, cons
     argv[n++] = path;
     argv[n] = NULL;
     snprintf(err->text, sizeof err->text, "%s.c: error: %s made no object", name, cc->word[0]);
-    if (process_run_until(argv, folder, COMPILE_LIMIT, cc->stop, said, sizeof said, err) == 0 && access(object, R_OK) == 0)
+    if (process_run_until(argv, folder, COMPILE_LIMIT, cc->stop, said, sizeof said, err) == 0 &&
+        access(object, R_OK) == 0)
         return COMPILE_OK;
     keep_message(said, folder, name, err);
     return is_refusal(said, path) ? COMPILE_REFUSED : COMPILE_FAILED;

@@ -11,8 +11,9 @@
  * Opening runs nothing. 0, or -1 when memory ran out. */
 struct cc;
 int cc_open(struct cache *cache, const struct cpu *cpu, struct cc **out);
-void cc_heed(struct cc *cc, const volatile sig_atomic_t *stop); /* ends compilations once *stop is not 0; see resources */
-void cc_close(struct cc *cc);                                   /* NULL is allowed */
+void cc_heed(struct cc *cc,
+             const volatile sig_atomic_t *stop); /* ends compilations once *stop is not 0; see resources */
+void cc_close(struct cc *cc);                    /* NULL is allowed */
 
 /* All that compiled code depends on but for its source: command, flags, and the first line of --version. Belongs to cc.
  * NULL, and in err why, when there is no such compiler. */

@@ -162,7 +162,8 @@ static enum verdict check(struct search *s, struct candidate *c, struct gen_erro
             snprintf(err->text, sizeof err->text, "out of memory");
             return VERDICT_NONE;
         }
-        enum verdict verdict = workload_check(&small, &c->kernel, s->device->resources->pool, s->threads, 0, &result, err);
+        enum verdict verdict =
+            workload_check(&small, &c->kernel, s->device->resources->pool, s->threads, 0, &result, err);
         workload_free(&small);
         if (verdict != VERDICT_RIGHT) {
             c->row.error = result.error;
@@ -195,19 +196,17 @@ static bool is_flawed(const struct search *s, struct candidate *c)
 static void not_reached(struct candidate *c, bool stopped)
 {
     c->unreached = true;
-    c->passing = stopped;
+    c->interrupted = stopped;
     c->row.state = ROW_DROPPED;
-    snprintf(c->row.note, sizeof c->row.note, stopped ? "not reached before the interrupt"
-                                                      : "not reached within the time limit");
+    snprintf(c->row.note, sizeof c->row.note,
+             stopped ? "not reached before the interrupt" : "not reached within the time limit");
 }
 
-/* Of what only failed, nothing may be remembered. */
 static void set_bad(struct search *s, struct candidate *c, bool own_doing, const struct gen_error *why)
 {
     c->row.state = own_doing ? ROW_WRONG : ROW_FAILED;
-    c->passing = !own_doing;
     snprintf(c->row.note, sizeof c->row.note, "%.*s", (int)sizeof c->row.note - 1, why->text);
-    if (c->passing && is_stopped(s))
+    if (!own_doing && is_stopped(s))
         not_reached(c, true);
     kernel_free(&c->kernel);
 }

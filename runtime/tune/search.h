@@ -13,7 +13,8 @@ struct candidate {
     bool from_cache;   /* row and source are the cache's */
     bool foreign;      /* rejected because of this process, not of this kind of machine: not to be stored */
     bool unreached;    /* the time limit came first, or an interrupt */
-    bool passing;      /* nothing that the kernel did: another time it may be otherwise, so it is not to be stored */
+    bool interrupted;  /* that came first: an earlier search may know more, so this one has nothing to store */
+    bool left;         /* an earlier search did not come to it, or could not try it */
     bool unfinished;   /* timed, and the search was interrupted before it was done with it */
     int64_t when;      /* of what the cache knows: see struct cache_row */
     const struct cache_row *before; /* what a less patient search found; NULL: nothing */
@@ -28,10 +29,10 @@ struct candidate {
 struct tune_target search_problem(const struct device *device, const struct tune_target *target);
 double search_flops(const struct tune_target *problem);
 
-/* Measures those that are not settled, in their order, until `limit` seconds are over. At least one is reached.
- * Those that the model puts far behind are not even compiled, unless they are soon done and were named or the search
- * is patient. Ends soon after the device's resources say stop. Fills the rows, and peak_gflops of out. 0, or -1 when memory
- * ran out. */
+/* Measures those that are not settled, in their order, until `limit` seconds are over. At least one is reached. Those
+ * that the model puts far behind are not even compiled, unless they are soon done and were named or the search is
+ * patient. Ends soon after the device's resources say stop. Fills the rows, and peak_gflops of out. 0, or -1 when
+ * memory ran out. */
 int search_measure(struct device *device, const struct tune_target *problem, const struct tune_settings *settings,
                    double limit, struct candidate *c, int n, struct tune_result *out, struct gen_error *err);
 

@@ -12,7 +12,8 @@
 /* Two hundred candidates of up to 0.2 s a run, most of which are dropped after two or three runs. A patient search
  * takes ten runs of each and thirty of those that are near the best: about twenty times as long. */
 static const double TIME_LIMIT = 30, PATIENT_LIMIT = 600;
-/* Seconds for which a search takes the cache's word that a candidate is wrong: whatever made it so may have been mended. */
+/* Seconds for which a search takes the cache's word that a candidate is wrong: whatever made it so may have been
+ * mended. */
 static const int64_t BELIEVED = 24 * 3600;
 
 /* ---- candidates ---- */
@@ -136,13 +137,16 @@ static void from_cache_row(struct candidate *c, const struct cache_row *r)
     c->unreached = r->state == CACHE_UNREACHED;
 }
 
+/* What failed is stored as one that was not come to: it may be otherwise another time. */
 static void to_cache_row(const struct candidate *c, double limit, bool patient, int64_t now, struct cache_row *r)
 {
     static const enum cache_state states[] = {[ROW_TIMED] = CACHE_TIMED,
                                               [ROW_DROPPED] = CACHE_DROPPED,
                                               [ROW_REJECTED] = CACHE_REJECTED,
-                                              [ROW_WRONG] = CACHE_WRONG};
-    *r = (struct cache_row){.source = c->source,
+                                              [ROW_WRONG] = CACHE_WRONG,
+                                              [ROW_FAILED] = CACHE_UNREACHED};
+    const bool failed = c->row.state == ROW_FAILED;
+    *r = (struct cache_row){.source = failed ? 0 : c->source,
                             .state = c->unreached ? CACHE_UNREACHED : states[c->row.state],
                             .when = now,
                             .min_s = c->row.min_s,
@@ -152,7 +156,7 @@ static void to_cache_row(const struct candidate *c, double limit, bool patient, 
                             .limit_s = c->unreached ? limit : 0,
                             .samples = c->row.samples,
                             .noisy = c->row.noisy,
-                            .patient = patient && !c->unreached && !c->unfinished};
+                            .patient = patient && !c->unreached && !c->unfinished && !failed};
     memcpy(r->name, c->row.name, sizeof r->name);
     memcpy(r->note, c->row.note, sizeof r->note);
 }
@@ -177,7 +181,8 @@ static void recall(struct candidate *c, int n, const struct cache_entry *entry, 
 {
     for (int i = 0; i < n; i++) {
         const struct cache_row *r = c[i].settled || !entry->key ? NULL : cache_find(entry, c[i].row.name);
-        if (!r || (r->state == CACHE_UNREACHED && r->limit_s < limit))
+        c[i].left = r && r->state == CACHE_UNREACHED && r->limit_s < limit;
+        if (!r || c[i].left)
             continue;
         if (patient && was_timed(r) && !r->patient)
             c[i].before = r;
@@ -246,8 +251,8 @@ static bool is_bad(const struct candidate *c)
     return c->settled && (c->row.state == ROW_WRONG || c->row.state == ROW_REJECTED);
 }
 
-/* Whether it can be shown that the cache is right to call a candidate bad: a rule still rejects it, or the very text that
- * would be emitted was found wrong, and later than `since`. What cannot be shown is forgotten. */
+/* Whether it can be shown that the cache is right to call a candidate bad: a rule still rejects it, or the very text
+ * that would be emitted was found wrong, and later than `since`. What cannot be shown is forgotten. */
 static bool confirm(const struct device *device, struct candidate *c, int64_t since)
 {
     if (!c->from_cache || !is_bad(c))
@@ -278,13 +283,13 @@ static void doubt_all(const struct device *device, struct candidate *c, int n, i
             forget(&c[i]);
 }
 
-/* Whether a fall-back is the cache's winner only because all else is called bad there, which cannot be shown, or was never
- * measured: all of it may have failed in passing when the fall-back was. The best-looking candidate that is called bad in
- * each way stands for the rest, as every plan asks. */
+/* Whether a fall-back is the cache's winner only because all else is called bad there, which cannot be shown, or was not
+ * come to: all of it may have failed in passing. The best-looking candidate that is called bad in each way stands for
+ * the rest, as every plan asks. */
 static bool doubt_fallback(const struct device *device, struct candidate *c, int n, int32_t isa, int64_t since)
 {
     struct candidate *first[2] = {NULL, NULL};
-    bool unknown = false;
+    bool left = false;
     for (int i = 0; i < n; i++) {
         if (c[i].row.variant.field[F_ISA] == isa)
             continue;
@@ -292,7 +297,7 @@ static bool doubt_fallback(const struct device *device, struct candidate *c, int
             return false; /* it was slower */
         struct candidate **called = &first[c[i].row.state == ROW_WRONG];
         if (!c[i].from_cache)
-            unknown = unknown || is_legal(device, &c[i]);
+            left = left || (c[i].left && is_legal(device, &c[i]));
         else if (!*called)
             *called = &c[i];
     }
@@ -301,7 +306,7 @@ static bool doubt_fallback(const struct device *device, struct candidate *c, int
             confirm_all(device, c, n, since);
             return true;
         }
-    return unknown;
+    return left;
 }
 
 /* The cache's winner, and what it calls bad forgotten where that matters; NULL: there is none to rely on. */
@@ -341,7 +346,7 @@ static void store(const struct device *device, const char *key, const struct can
     struct cache_entry entry = {.key = (char *)key, .rows = calloc((size_t)n + 1, sizeof *entry.rows)};
     const int64_t now = time(NULL);
     for (int i = 0; entry.rows && i < n; i++)
-        if (!c[i].foreign && !c[i].from_cache && !c[i].passing)
+        if (!c[i].foreign && !c[i].from_cache && !c[i].interrupted)
             to_cache_row(&c[i], limit, patient, now, &entry.rows[entry.n++]);
     if (!entry.rows)
         snprintf(why.text, sizeof why.text, "out of memory");
@@ -381,7 +386,7 @@ static int measure(struct device *device, const struct tune_settings *settings, 
     if (search_measure(device, &out->timed, settings, limit, c, n, out, err) != 0)
         return -1;
     for (int i = 0; i < n; i++) /* what was not timed anew is known all the same */
-        if (c[i].unreached && c[i].before) {
+        if ((c[i].unreached || c[i].row.state == ROW_FAILED) && c[i].before) {
             c[i].source = c[i].before->source;
             if (source_holds(device, &c[i]))
                 from_cache_row(&c[i], c[i].before);

@@ -56,9 +56,9 @@ struct tune_result {
  * With ATTN_MEASURE each candidate is compiled, checked, then timed; those that the cache knows are not measured again.
  * With ATTN_PATIENT those are known that a patient search timed, and a winner is one of such a search. At the time
  * limit, and when the device's resources say stop, the best so far wins, be it the cache's; what is known by then is
- * stored. What failed for want of memory, room or a device is not stored, and what the cache calls wrong counts only while
- * the source is the same and something else is right. 0, or -1 and the reason: a rule when no candidate can be emitted, or
- * that the device has one kernel, so that there is nothing to tune. */
+ * stored. What failed for want of memory, room or a device is not stored, and what the cache calls wrong counts only
+ * while the source is the same and something else is right. 0, or -1 and the reason: a rule when no candidate can be
+ * emitted, or that the device has one kernel, so that there is nothing to tune. */
 int tune(struct device *device, const struct tune_target *target, const struct tune_settings *settings,
          struct tune_result *out, struct gen_error *err);
 void tune_result_free(struct tune_result *result); /* NULL is allowed */
@@ -66,8 +66,8 @@ void tune_result_free(struct tune_result *result); /* NULL is allowed */
 /* The text that a device compiles of a variant. */
 int tune_emit(const struct device *device, const struct variant *variant, struct gen_text *out, struct gen_error *err);
 
-/* Emits and compiles a variant as both tuner and plan run it; *source is the hash of the text. source may be NULL. An enum
- * compiled. */
+/* Emits and compiles a variant as both tuner and plan run it; *source is the hash of the text. source may be NULL. An
+ * enum compiled. */
 int tune_compile(struct device *device, const struct variant *variant, struct kernel *out, uint64_t *source,
                  struct gen_error *err);
 

@@ -1,5 +1,5 @@
-/* test_interrupt.c - Ctrl-C in `attngen tune`, typed on a terminal: what was found is kept and said, and a second one ends the
- * program at once. What it is not: the search that is interrupted (tests/unit/test_tune_faults.c). */
+/* test_interrupt.c - Ctrl-C in `attngen tune`, typed on a terminal: what was found is kept and said, and a second one
+ * ends the program at once. What it is not: the search that is interrupted (tests/unit/test_tune_faults.c). */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>

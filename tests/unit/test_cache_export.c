@@ -216,8 +216,9 @@ static void test_hostile(void **state)
             "file.txt:7: error: the line begins with no word of an entry; expected key, columns or"
             " row");
     refuses(p, ENTRY "row a 12 timed 2026-01-02T03:04:05Z 1 1 1 1 1 1 quiet measure \n", BAD_ROW);
-    static const char *const dates[] = {"2026-01-02", "2026-13-02T03:04:05Z", "2026-01-02T24:04:05Z", "1767322800",
-                                        "2026-01-02T03:04:05+", "-026-01-02T03:04:05Z", "2026-01-02T03:04:05Zx"};
+    static const char *const dates[] = {"2026-01-02",           "2026-13-02T03:04:05Z", "2026-01-02T24:04:05Z",
+                                        "1767322800",           "2026-01-02T03:04:05+", "-026-01-02T03:04:05Z",
+                                        "2026-01-02T03:04:05Zx"};
     for (size_t i = 0; i < sizeof dates / sizeof *dates; i++) {
         char entry[200];
         snprintf(entry, sizeof entry, ENTRY "row a 0000000000000012 timed %s 1 1 1 1 1 1 quiet measure \n", dates[i]);
@@ -230,15 +231,13 @@ static void test_hostile(void **state)
     refuses(p, ENTRY "row a 0000000000000012 timed 2026-01-02T03:04:05Z 1 1 1 1 1 nan quiet measure \n", BAD_ROW);
     refuses(p, ENTRY "row a 0000000000000012 timed 2026-01-02T03:04:05Z 1 1 1 1 1 1 calm measure \n", BAD_ROW);
     refuses(p, ENTRY "row a 0000000000000012 timed 2026-01-02T03:04:05Z 1 1 1 1 1 1 quiet\n", BAD_ROW);
-    refuses(
-        p,
-        ENTRY
-        "row "
-        "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123"
-        "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123"
-        "4567890123456789012345678901234567890123456789012345678901234567890123456789 0000000000000012 timed "
-        "2026-01-02T03:04:05Z 1 1 1 1 1 1 quiet measure \n",
-        BAD_ROW);
+    refuses(p,
+            ENTRY "row "
+                  "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123"
+                  "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123"
+                  "4567890123456789012345678901234567890123456789012345678901234567890123456789 0000000000000012 timed "
+                  "2026-01-02T03:04:05Z 1 1 1 1 1 1 quiet measure \n",
+            BAD_ROW);
     refuses(p, ENTRY "sum 0000000000000000\nrow\n",
             "file.txt:5: error: the checksum of the entry that begins here is wrong; expected an unchanged one");
 }
@@ -321,7 +320,8 @@ static void test_huge(void **state)
     struct gen_error err = {""};
     buf_puts(&entry, ENTRY);
     for (int i = 0; i < CACHE_ROWS_MAX; i++)
-        buf_printf(&entry, "row n%06d 0000000000000012 timed 2026-01-02T03:04:05Z 1 1 1 1 1 1 quiet measure \n", CACHE_ROWS_MAX - i);
+        buf_printf(&entry, "row n%06d 0000000000000012 timed 2026-01-02T03:04:05Z 1 1 1 1 1 1 quiet measure \n",
+                   CACHE_ROWS_MAX - i);
     seal((const char *const *)&entry.data, &entry.size, 1, &text);
     assert_int_equal(import_exact(p->cache, text.data, text.size, &err), 0);
     buf_free(&text);

@@ -1,6 +1,6 @@
-/* test_cache_killed.c - processes that are killed before and after each of their system calls, in a store, an import and a
- * tuning run: what had been stored is still there, whole, and the next store sweeps away what was left. What it is not: a
- * machine that loses power, or writers that take turns (test_cache.c, test_cache_lock.c). */
+/* test_cache_killed.c - processes that are killed before and after each of their system calls, in a store, an import
+ * and a tuning run: what had been stored is still there, whole, and the next store sweeps away what was left. What it
+ * is not: a machine that loses power, or writers that take turns (test_cache.c, test_cache_lock.c). */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,8 +28,8 @@
 
 enum { NEVER = 1 << 30, UNTRACEABLE = -2 };
 
-/* Runs work in a child that stops before and after each system call, calls `each` at every stop, and kills it at stop number
- * kill_at, counted from 1. Returns how many stops there were, and whether it was killed in *killed. */
+/* Runs work in a child that stops before and after each system call, calls `each` at every stop, and kills it at stop
+ * number kill_at, counted from 1. Returns how many stops there were, and whether it was killed in *killed. */
 static int run_stepwise(int (*work)(void *arg), void *arg, int kill_at, void (*each)(void *arg), bool *killed)
 {
     int status, stops = 0;
@@ -350,8 +350,8 @@ static uint64_t listing_of(const char *dir)
     return sum;
 }
 
-/* What a kill at this moment would leave is what is there: nothing of a process outlives it but its files. A copy of them is
- * stored into. */
+/* What a kill at this moment would leave is what is there: nothing of a process outlives it but its files. A copy of
+ * them is stored into. */
 static void look(void *arg)
 {
     struct tuning *t = arg;
@@ -388,8 +388,8 @@ static void tuning_open(struct tuning *t, struct place *p)
     }
     for (int i = 0; i < PROBLEMS; i++) {
         struct buf key = {0};
-        t->target[i] = (struct tune_target){.caller = t->some[0], .heads = 1, .kv_heads = 1, .batch = 1,
-                                            .q_len = 16 << i, .kv_len = 16, .threads = 1};
+        t->target[i] = (struct tune_target){
+            .caller = t->some[0], .heads = 1, .kv_heads = 1, .batch = 1, .q_len = 16 << i, .kv_len = 16, .threads = 1};
         assert_int_equal(tune_key(t->device, &t->target[i], &key, &err), 0);
         t->key[i] = key.data;
     }

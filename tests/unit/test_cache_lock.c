@@ -1,5 +1,5 @@
-/* test_cache_lock.c - the cache's lock under forks and stopped processes, rows of different age, and entries that cannot be
- * read just now. What it is not: killed processes (test_cache_killed.c). */
+/* test_cache_lock.c - the cache's lock under forks and stopped processes, rows of different age, and entries that
+ * cannot be read just now. What it is not: killed processes (test_cache_killed.c). */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -203,7 +203,8 @@ static enum cache_state state_of(struct place *p, const char *name)
     return state;
 }
 
-/* Of a timing and a wrong result the later stands, whichever is stored first; what nobody measured replaces no timing. */
+/* Of a timing and a wrong result the later stands, whichever is stored first; what nobody measured replaces no timing.
+ * */
 static void test_later_stands(void **state)
 {
     struct place *p = *state;

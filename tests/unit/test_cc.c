@@ -210,17 +210,18 @@ static void messages(void **state)
     fail_at(p, p->wrapper, "#include <nothing.h>\n", "bad", "bad.c:1:10: fatal error: nothing.h", "");
     fail_at(p, p->wrapper, good, "other", "other.c: error: no function other; expected other and other_workspace", "");
     fail_at(p, p->wrapper, "int bad(void) { return missing(); } long bad_workspace(void) { return 0; }", "bad",
-           "bad.c: error: the compiled kernel cannot be loaded: ", "missing");
+            "bad.c: error: the compiled kernel cannot be loaded: ", "missing");
     fail_at(p, "/nonexistent/cc", good, "good", "/nonexistent/cc: error: cannot be run: No such file",
-           "expected a C compiler, gcc or clang, in $CC or as cc");
+            "expected a C compiler, gcc or clang, in $CC or as cc");
     fail_at(p, "false", good, "good", "false: error: exited with status 1; expected a C compiler", "");
     fail_at(p, "true", good, "good", "good.c: error: true made no object", "");
     for (int i = 0; i < 20; i++)
         strcat(many, " -DX");
     fail_at(p, many, good, "good", "CC: error: too many words; expected 16 at most", "");
-    write_text(p->wrapper, 0700, "#!/bin/sh\nfor last; do :; done\n" /* as gcc on a full disk */
-                                 "[ \"$last\" = --version ] && echo full && exit\n"
-                                 "echo \"$last:7:1: fatal error: error writing to x.s: No space left on device\"; exit 1\n");
+    write_text(p->wrapper, 0700,
+               "#!/bin/sh\nfor last; do :; done\n" /* as gcc on a full disk */
+               "[ \"$last\" = --version ] && echo full && exit\n"
+               "echo \"$last:7:1: fatal error: error writing to x.s: No space left on device\"; exit 1\n");
     fail_at(p, p->wrapper, good, "good", "good.c:7:1: fatal error: error writing", "No space");
     setenv("TMPDIR", "/nonexistent", 1);
     fail_at(p, "gcc", good, "good", "good.c: error: /nonexistent", "No such file");

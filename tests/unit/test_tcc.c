@@ -124,7 +124,8 @@ static void errors_say_where(void **state)
         struct kernel k;
         struct gen_error err;
         memset(&k, 0xff, sizeof k);
-        bool placed = strstr(cases[i].text, ".c:1:") || strstr(cases[i].text, ".c:2:") || strstr(cases[i].text, ".c:3:");
+        bool placed =
+            strstr(cases[i].text, ".c:1:") || strstr(cases[i].text, ".c:2:") || strstr(cases[i].text, ".c:3:");
         assert_int_equal(jit_compile(cases[i].source, cases[i].name, &k, &err),
                          placed ? COMPILE_REFUSED : COMPILE_FAILED);
         if (strncmp(err.text, cases[i].text, strlen(cases[i].text)) != 0)
@@ -304,7 +305,8 @@ static void *compile_many(void *arg)
         *wrong += jit_compile(source, name, &k, &err) != 0 || k.run(&a) != 0 || o != 100 * (i + 2) + i;
         kernel_free(&k);
         struct kernel none; /* an error in between must leave the others alone */
-        *wrong += jit_compile("int f(void) { return x; }\n", "f", &none, &err) != COMPILE_REFUSED || !strstr(err.text, "'x'");
+        *wrong +=
+            jit_compile("int f(void) { return x; }\n", "f", &none, &err) != COMPILE_REFUSED || !strstr(err.text, "'x'");
         free(source);
     }
     return NULL;

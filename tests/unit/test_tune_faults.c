@@ -1,5 +1,5 @@
-/* test_tune_faults.c - what fails in passing is not remembered, what the cache calls bad is not believed unseen, and a search
- * that is interrupted keeps what it found. What it is not: the tuner when all goes well (test_tune.c). */
+/* test_tune_faults.c - what fails in passing is not remembered, what the cache calls bad is not believed unseen, and a
+ * search that is interrupted keeps what it found. What it is not: the tuner when all goes well (test_tune.c). */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,8 +53,13 @@ static int setup(void **state)
     f->broken = *(const struct cpu_device *)f->device;
     f->backend = *f->device->backend;
     f->broken.base.backend = &f->backend;
-    f->target = (struct tune_target){.caller = variant_default(ISA_C), .heads = 1, .kv_heads = 1, .batch = 1,
-                                     .q_len = 64, .kv_len = 64, .threads = 1};
+    f->target = (struct tune_target){.caller = variant_default(ISA_C),
+                                     .heads = 1,
+                                     .kv_heads = 1,
+                                     .batch = 1,
+                                     .q_len = 64,
+                                     .kv_len = 64,
+                                     .threads = 1};
     f->target.caller.field[F_HEAD_DIM] = 32;
     for (int i = 0; i < SOME; i++) {
         f->some[i] = variant_default(f->device->backend->why_not(f->device, ISA_AVX2) ? ISA_C : ISA_AVX2);
@@ -404,7 +409,8 @@ static void test_plain_c_by_the_cache(void **state)
         int more = tuning_space(&f->target.caller, (enum isa)isa, all, 1024);
         for (int i = 0; i < more; i++, n++) {
             struct cache_row *row = &rows[n];
-            *row = (struct cache_row){.state = isa == ISA_C ? CACHE_TIMED : CACHE_WRONG, .source = 1, .when = time(NULL)};
+            *row =
+                (struct cache_row){.state = isa == ISA_C ? CACHE_TIMED : CACHE_WRONG, .source = 1, .when = time(NULL)};
             variant_encode(&all[i], row->name);
             if (isa != ISA_C)
                 continue;
@@ -441,8 +447,10 @@ static void test_plain_c_in_passing(void **state)
     struct fixture *f = *state;
     struct tune_result r;
     struct gen_error err = {""};
-    const struct tune_settings patient = {.rigor = ATTN_PATIENT, .time_limit = 0.5}; /* no model keeps plain C from it */
-    const struct tune_settings measure = {.rigor = ATTN_MEASURE, .time_limit = 0.5}, estimate = {.rigor = ATTN_ESTIMATE};
+    const struct tune_settings patient = {.rigor = ATTN_PATIENT,
+                                          .time_limit = 0.5}; /* no model keeps plain C from it */
+    const struct tune_settings measure = {.rigor = ATTN_MEASURE, .time_limit = 0.5},
+                               estimate = {.rigor = ATTN_ESTIMATE};
     if (f->device->backend->why_not(f->device, ISA_AVX2))
         skip();
     f->backend.compile = compile_plain_c;
@@ -515,11 +523,17 @@ static void test_interrupted_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_FIXTURE(test_no_room_to_compile),   WITH_FIXTURE(test_one_failed_build), WITH_FIXTURE(test_refused_text),
-        WITH_FIXTURE(test_no_memory_to_check),   WITH_FIXTURE(test_not_timed),        WITH_FIXTURE(test_all_bad),
-        WITH_FIXTURE(test_one_bad),              WITH_FIXTURE(test_plain_c_by_the_cache),
+        WITH_FIXTURE(test_no_room_to_compile),
+        WITH_FIXTURE(test_one_failed_build),
+        WITH_FIXTURE(test_refused_text),
+        WITH_FIXTURE(test_no_memory_to_check),
+        WITH_FIXTURE(test_not_timed),
+        WITH_FIXTURE(test_all_bad),
+        WITH_FIXTURE(test_one_bad),
+        WITH_FIXTURE(test_plain_c_by_the_cache),
         WITH_FIXTURE(test_plain_c_in_passing),
-        WITH_FIXTURE(test_interrupted),          WITH_FIXTURE(test_interrupted_at_once),
+        WITH_FIXTURE(test_interrupted),
+        WITH_FIXTURE(test_interrupted_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

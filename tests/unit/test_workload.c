@@ -286,7 +286,8 @@ static void test_typical_problem(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_check), cmocka_unit_test(test_verdicts),
+        cmocka_unit_test(test_check),
+        cmocka_unit_test(test_verdicts),
         cmocka_unit_test(test_check_of_features),
         cmocka_unit_test(test_typical_problem),
     };
