@@ -278,7 +278,7 @@ static void test_import(void **state)
         assert_int_equal(import_work(&import), 0); /* does the rest */
         assert_true(time_of(p->cache, 0, "imported") == 5 && time_of(p->cache, 2, "imported") == 5 &&
                     time_of(p->cache, 3, "imported") == 5);
-        is_usable(p, 6);
+        is_filled(p->cache);
     }
     print_message("# killed at %d stops, %d of them between two entries\n", i - 2, partly);
     assert_true(i > 40);
@@ -406,7 +406,7 @@ static void tuning_close(struct tuning *t)
 /* Once with a look at every stop, then killed at some: a run takes too long to be killed at each. */
 static void test_tuning(void **state)
 {
-    enum { KILLS = 12 };
+    enum { KILLS = 6 };
     struct place *p = *state;
     struct tuning t;
     uint64_t seed = test_seed();

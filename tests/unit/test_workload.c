@@ -130,6 +130,13 @@ static enum verdict verdict_of(const struct kernel *kernel)
     return verdict;
 }
 
+/* Under the address sanitizer too an allocation that cannot be is one that fails. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "allocator_may_return_null=1";
+}
+
 static int64_t endless_workspace(const struct attn_args *a)
 {
     (void)a;
