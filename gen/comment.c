@@ -42,7 +42,7 @@ int comment_write(char **out, const struct micro *m, struct env *env, struct gen
     if (!result && text.data)
         put_lines(&comment, text.data);
     if (!result && !(buf_ok(&text) && buf_ok(&comment)))
-        result = fail_at(err, m->place, "out of memory");
+        result = gen_out_of_memory(err, "generator");
     buf_free(&text);
     if (result)
         buf_free(&comment);

@@ -54,7 +54,7 @@ static int open_table(struct gen *g, const char *name, int depth, struct gen_err
         return 0;
     const char *file = arena_copy(&g->arena, path, (size_t)snprintf(path, sizeof path, "isa/%.40s.isa", name));
     if (!file)
-        return fail_at(err, (struct place){"generator", 0}, "out of memory");
+        return gen_out_of_memory(err, "generator");
     if (!embedded_load(NULL, file, &text, &size))
         return fail_at(err, (struct place){file, 0}, "not built in; expected a table");
     if (depth == TABLES)
@@ -107,7 +107,7 @@ int gen_open(struct gen **out, struct gen_error *err)
     *out = NULL;
     if (!g || !(g->c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0))) {
         free(g);
-        return fail_at(err, (struct place){"generator", 0}, "out of memory");
+        return gen_out_of_memory(err, "generator");
     }
     g->names.arena = &g->arena;
     locale_t before = uselocale(g->c_locale);
@@ -115,6 +115,8 @@ int gen_open(struct gen **out, struct gen_error *err)
     for (int op = 0; op < OP_COUNT && !failed; op++)
         failed = open_operation(g, (enum operation)op, err);
     uselocale(before);
+    if (g->arena.failed) /* what was read since lacks something, and the message may be about that */
+        failed = gen_out_of_memory(err, "generator");
     if (failed)
         gen_close(g);
     else
@@ -192,6 +194,8 @@ static int add_micro(struct emission *e, struct lexer *l, struct env *env, struc
     }
 cleanup:
     env_leave(env, entries);
+    if (scratch.failed)
+        result = gen_out_of_memory(err, "generator");
     arena_free(&scratch);
     return result;
 }
@@ -420,7 +424,7 @@ static int emit(const struct gen *g, const struct variant *v, enum gen_flags fla
     struct emission *e = calloc(1, sizeof *e);
     *out = NULL;
     if (!e)
-        return fail_at(err, (struct place){"generator", 0}, "out of memory");
+        return gen_out_of_memory(err, "generator");
     *e = (struct emission){
         .g = g, .v = v, .flags = flags, .check_only = check_only, .micros = &g->micros[v->field[F_OP]]};
     variant_encode(v, e->name);
@@ -431,7 +435,7 @@ static int emit(const struct gen *g, const struct variant *v, enum gen_flags fla
         check_all_read(e, err))
         goto fail;
     if (!buf_ok(text) || !buf_ok(&e->parameters)) {
-        fail_at(err, (struct place){e->name, 0}, "out of memory");
+        gen_out_of_memory(err, "generator");
         goto fail;
     }
     *out = e;

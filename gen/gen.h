@@ -13,10 +13,15 @@
 
 enum { GEN_NAME_MAX = 224 };
 
-/* One message, `where: error: what; expected what`, cut to fit. Functions that can fail return 0 or -1 and fill it. */
+/* One message, `where: error: what; expected what`, cut to fit. Functions that can fail return 0 or -1 and fill it. They
+ * leave no_memory alone unless memory ran out: who wants to know begins with zeros. */
 struct gen_error {
     char text[640];
+    bool no_memory; /* memory ran out, which says nothing about what was asked for, and passes */
 };
+
+/* Fills err with "out of memory", behind the place when that is not NULL, and returns -1. */
+int gen_out_of_memory(struct gen_error *err, const char *where);
 
 /* Templates, ISA tables and micro-kernels, parsed once. Immutable after gen_open: any number of threads may emit from
  * one. */

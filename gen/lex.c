@@ -22,8 +22,10 @@ void *arena_alloc(struct arena *a, size_t size)
         size_t room = !b ? 1024 : b->room < 65536 ? 2 * b->room : 65536; /* many an arena holds a few names */
         room = size > room ? size : room;
         b = calloc(1, sizeof *b + room);
-        if (!b)
+        if (!b) {
+            a->failed = true;
             return NULL;
+        }
         b->room = room;
         b->next = a->block;
         a->block = b;

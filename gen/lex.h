@@ -11,6 +11,7 @@
 /* A bump allocator: everything parsed lives as long as the generator that parsed it. */
 struct arena {
     struct arena_block *block;
+    bool failed; /* memory was out, whatever was made of that since */
 };
 void *arena_alloc(struct arena *a, size_t size); /* zeroed; NULL when memory is out */
 char *arena_copy(struct arena *a, const char *text, size_t size);

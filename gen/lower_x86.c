@@ -295,7 +295,7 @@ static int encode(struct encoder *e, const struct machine *m, const struct filli
     ZyanUSize size = ZYDIS_MAX_INSTRUCTION_LENGTH;
     uint8_t *at = reserve(e, ZYDIS_MAX_INSTRUCTION_LENGTH);
     if (!at)
-        return fail_at(e->err, place, "out of memory");
+        return gen_out_of_memory(e->err, "generator");
     if (!m->present)
         return fail_at(e->err, place, "isa %s has no machine form of this; expected its table's machine column",
                        e->u->isa->name);
@@ -463,7 +463,7 @@ int encode_x86(struct code *out, const struct unrolled *u,
     if (collect_constants(&e))
         return -1;
     if (put_constants(&e))
-        return fail_at(err, u->micro->place, "out of memory");
+        return gen_out_of_memory(err, "generator");
     struct place end = u->micro->place;
     int failed = 0;
     for (int i = 0; i < u->insts && !failed; i++)
@@ -560,7 +560,7 @@ int lower_x86(struct buf *out, const struct unrolled *u, bool readable, struct g
         buf_puts(out, "\");\n");
     }
     if (!result && !buf_ok(out))
-        result = fail_at(err, u->micro->place, "out of memory");
+        result = gen_out_of_memory(err, "generator");
     code_free(&code);
     return result;
 }

@@ -567,7 +567,7 @@ int micro_parse(struct micro_file *f, struct arena *a, struct names *names, cons
     const struct template *comment;
     int result = 0;
     if (!(p.line = read_lines(text, size, line, &p.lines)))
-        return fail_at(err, (struct place){file, 1}, "out of memory");
+        return gen_out_of_memory(err, "generator");
     /* comments inside a body were dropped by their indentation */
     while (!result && p.at < p.lines) {
         if (p.line[p.at].text[0] == '#') {

@@ -142,7 +142,7 @@ int registers_assign(struct unrolled *u, struct gen_error *err)
     bool present[CLASS_COUNT][32] = {{false}};
     extend_over_loops(u);
     if (tell_apart(u))
-        return fail_at(err, u->micro->place, "out of memory");
+        return gen_out_of_memory(err, "generator");
     make_banks(bank, u->isa);
     int parameter = 0;
     for (int v = 0; v < u->vals; v++) {

@@ -32,7 +32,9 @@ int gen_render(const char *path, const struct gen_number *numbers, int count, st
     if (result == 0)
         result = template_render(t, &env, &host, &text, err);
     if (result == 0 && !buf_ok(&text))
-        result = fail_at(err, (struct place){path, 0}, "out of memory");
+        result = gen_out_of_memory(err, "generator");
+    if (arena.failed)
+        result = gen_out_of_memory(err, "generator");
     arena_free(&arena);
     if (result != 0) {
         buf_free(&text);

@@ -35,7 +35,7 @@ static struct template *add(struct parser *p, struct template ***tail, enum kind
 {
     struct template *t = arena_alloc(p->a, sizeof *t);
     if (!t) {
-        fail_at(p->err, (struct place){p->name, p->line}, "out of memory");
+        gen_out_of_memory(p->err, "generator");
         return NULL;
     }
     t->kind = kind;

@@ -51,7 +51,7 @@ static int add_value(struct unroller *r, const struct val *v)
         int room = u->val_room ? u->val_room * 2 : 64;
         struct val *val = realloc(u->val, (size_t)room * sizeof *val);
         if (!val)
-            return -1;
+            return gen_out_of_memory(r->err, "generator");
         u->val = val;
         u->val_room = room;
     }
@@ -62,9 +62,13 @@ static int add_value(struct unroller *r, const struct val *v)
 
 static int define(struct unroller *r, struct place place, const struct seen *at, const struct val *v)
 {
-    int value = slots_grow(&r->slots) ? add_value(r, v) : -1;
+    if (!slots_grow(&r->slots))
+        return gen_out_of_memory(r->err, "generator");
+    int value = add_value(r, v);
     struct slot *s = slots_find(&r->slots, at->scope->id, at->name, at->indices, at->index);
-    if (value < 0 || (!s->name && r->slots.count == SLOTS_MAX))
+    if (value < 0)
+        return -1;
+    if (!s->name && r->slots.count == SLOTS_MAX)
         return fail_at(r->err, place, "more than %d values; expected a smaller micro-kernel", SLOTS_MAX);
     r->slots.count += !s->name;
     *s = (struct slot){at->name, at->scope->id, at->indices, {at->index[0], at->index[1]}, value};
@@ -77,10 +81,12 @@ static struct inst *add_inst(struct unroller *r, enum inst_kind kind, struct pla
     if (u->insts == u->inst_room) {
         int room = u->inst_room ? u->inst_room * 2 : 64;
         struct inst *inst = room > INSTS_MAX ? NULL : realloc(u->inst, (size_t)room * sizeof *inst);
-        if (!inst) {
+        if (room > INSTS_MAX)
             fail_at(r->err, place, "more than %d instructions; expected a smaller micro-kernel", u->insts);
+        else if (!inst)
+            gen_out_of_memory(r->err, "generator");
+        if (!inst)
             return NULL;
-        }
         u->inst = inst;
         u->inst_room = room;
     }
@@ -558,7 +564,7 @@ int micro_unroll(struct unrolled *out, const struct isa_table *t, const struct m
     int entries = env->entries;
     int result = -1;
     if (!slots_grow(&r.slots)) {
-        fail_at(err, m->place, "out of memory");
+        gen_out_of_memory(err, "generator");
         goto cleanup;
     }
     env_set(env, "W", value_int(t->width));

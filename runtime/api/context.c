@@ -60,7 +60,7 @@ void context_release(const struct attn_context *context, void *memory)
 
 attn_status attn_context_create(const struct attn_options *options, struct attn_context **out, struct attn_error *err)
 {
-    struct gen_error gen_err;
+    struct gen_error gen_err = {0};
     struct attn_context *c = NULL;
     attn_status status = ATTN_OK;
     if (!out)
@@ -78,12 +78,12 @@ attn_status attn_context_create(const struct attn_options *options, struct attn_
         goto cleanup;
 
     if (gen_open(&c->gen, &gen_err) != 0)
-        status = status_fail(err, ATTN_FAILED, "%s", gen_err.text);
+        status = status_because(&gen_err, ATTN_FAILED, err);
     else if (cache_open(c->options.cache_dir, warn, c, &c->cache) != 0 || pool_create(cores(), &c->pool) != 0)
         status = status_fail(err, ATTN_NO_MEMORY, "no memory for a context");
     c->resources = (struct resources){.gen = c->gen, .cache = c->cache, .pool = c->pool};
     if (status == ATTN_OK && devices_open(&c->resources, &c->devices, &gen_err) != 0)
-        status = status_fail(err, ATTN_NO_MEMORY, "no memory for a context");
+        status = status_because(&gen_err, ATTN_FAILED, err);
     c->options.cache_dir = NULL; /* the caller's string; cache has its own copy */
     if (status == ATTN_OK)
         *out = c;

@@ -103,18 +103,18 @@ static attn_status find_device(struct attn_plan *plan, struct attn_error *err)
 {
     struct attn_problem *p = &plan->problem;
     struct devices *devices = plan->context->devices;
-    struct gen_error gen_err = {""};
+    struct gen_error gen_err = {0};
     const char *name = p->device;
     attn_status status = devices_adopt(devices, p, &plan->device, &gen_err);
     p->device = NULL;
     if (status != ATTN_OK)
-        return status_fail(err, status, "%s", gen_err.text);
+        return status_because(&gen_err, status, err);
     if (plan->device)
         return ATTN_OK;
     if (name && !device_is_name(name))
         return status_fail(err, ATTN_INVALID, "device is '%.40s'; expected " DEVICE_NAMES, name);
     if (devices_find(devices, name, p->compiler, &plan->device, &gen_err) != 0)
-        return status_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text);
+        return status_because(&gen_err, ATTN_UNSUPPORTED, err);
     return ATTN_OK;
 }
 
@@ -146,10 +146,10 @@ static const char *value_text(const struct variant *v, enum field_id f, char roo
 
 static attn_status pin(struct attn_plan *plan, const char *name, struct attn_error *err)
 {
-    struct gen_error gen_err;
+    struct gen_error gen_err = {0};
     struct variant caller = caller_of(&plan->problem), *v = &plan->variant;
     if (variant_decode(name, v, &gen_err) != 0)
-        return status_fail(err, ATTN_INVALID, "%s", gen_err.text);
+        return status_because(&gen_err, ATTN_INVALID, err);
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
         char has[16], wants[16];
         if (fields[f].side == FIELD_CALLER && v->field[f] != caller.field[f])
@@ -163,7 +163,7 @@ static attn_status pin(struct attn_plan *plan, const char *name, struct attn_err
         return status_fail(err, ATTN_UNSUPPORTED, "variant '%s' cannot run: isa %s %s", name,
                            field_value_name(F_ISA, isa), why);
     if (gen_check(plan->context->gen, v, &gen_err) != 0)
-        return status_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text);
+        return status_because(&gen_err, ATTN_UNSUPPORTED, err);
     return ATTN_OK;
 }
 
@@ -180,10 +180,10 @@ static attn_status choose(struct attn_plan *plan, attn_rigor rigor, struct attn_
                                  .threads = p->threads};
     const struct tune_settings settings = {.rigor = rigor, .time_limit = p->time_limit};
     struct tune_result result = {0};
-    struct gen_error gen_err;
+    struct gen_error gen_err = {0};
     tune_bucket(&target);
     if (tune(plan->device, &target, &settings, &result, &gen_err) != 0)
-        return status_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text);
+        return status_because(&gen_err, ATTN_UNSUPPORTED, err);
     plan->variant = result.winner;
     plan->cached = result.from_cache;
     if (result.fallback[0])
@@ -198,11 +198,11 @@ static attn_status choose(struct attn_plan *plan, attn_rigor rigor, struct attn_
 /* Pinned winners need no key, so nothing else would find out in time that what compiles them is missing. */
 static attn_status check_compiler(const struct attn_plan *plan, struct attn_error *err)
 {
-    struct gen_error gen_err;
+    struct gen_error gen_err = {0};
     struct buf ignored = {0};
     int missing = plan->device->backend->key(plan->device, plan->problem.threads, &ignored, &gen_err);
     buf_free(&ignored);
-    return missing ? status_fail(err, ATTN_UNSUPPORTED, "%s", gen_err.text) : ATTN_OK;
+    return missing ? status_because(&gen_err, ATTN_UNSUPPORTED, err) : ATTN_OK;
 }
 
 /* A device with one kernel has nothing to choose. */
@@ -248,7 +248,7 @@ static attn_status decide(struct attn_context *context, const struct attn_proble
 attn_status attn_plan_create(struct attn_context *context, const struct attn_problem *problem, struct attn_plan **out,
                              struct attn_error *err)
 {
-    struct gen_error gen_err;
+    struct gen_error gen_err = {0};
     if (!out)
         return status_fail(err, ATTN_INVALID, "out is NULL; expected where to put the plan");
     *out = NULL;
@@ -265,7 +265,7 @@ attn_status attn_plan_create(struct attn_context *context, const struct attn_pro
         snprintf(plan->name, sizeof plan->name, "%s", plan->device->only);
     run_rules_of(&plan->problem, &plan->rules);
     if (tune_compile(plan->device, &plan->variant, &plan->kernel, NULL, &gen_err) != 0) {
-        status = status_fail(err, ATTN_FAILED, "%s", gen_err.text);
+        status = status_because(&gen_err, ATTN_FAILED, err);
         goto cleanup;
     }
     if (plan->kernel.functions->keep)

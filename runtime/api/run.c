@@ -26,9 +26,10 @@ static attn_status run_kernel(struct attn_plan *plan, const struct attn_args *a,
                               int64_t size, struct attn_error *err)
 {
     struct gen_error gen_err; /* not cleared: that would cost a run of one query a hundredth */
+    gen_err.no_memory = false;
     const struct kernel *k = &plan->kernel;
     if (k->functions->run(k, a, plan->context->pool, threads, workspace, (size_t)size, &gen_err) != 0)
-        return status_fail(err, ATTN_FAILED, "%s", gen_err.text);
+        return status_because(&gen_err, ATTN_FAILED, err);
     return ATTN_OK;
 }
 
@@ -217,11 +218,11 @@ attn_status plan_time(struct attn_plan *plan, const struct attn_run *run, double
     struct attn_run r;
     struct attn_args a;
     struct attn_features f;
-    struct gen_error gen_err;
+    struct gen_error gen_err = {0};
     attn_status status = read(plan, run, true, &r, &a, &f, err);
     if (status == ATTN_OK)
         status = check_memory(&plan->rules, &r, err);
     if (status == ATTN_OK && plan->kernel.functions->time(&plan->kernel, &a, seconds, &gen_err) != 0)
-        status = status_fail(err, ATTN_FAILED, "%s", gen_err.text);
+        status = status_because(&gen_err, ATTN_FAILED, err);
     return status;
 }

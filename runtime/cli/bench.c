@@ -141,7 +141,7 @@ static void *random_data(enum dtype t, struct sides n, int64_t dim, uint64_t see
 
 static int make_features(struct bench *b)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     return features_make(&b->options, &b->options.shape, &b->features, &err) ? fail(err.text) : CLI_OK;
 }
 

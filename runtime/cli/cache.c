@@ -117,7 +117,7 @@ static int fail(const struct gen_error *err)
 
 static int clear(struct cache *cache)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     int removed = 0;
     if (cache_clear(cache, &removed, &err) != 0)
         return fail(&err);
@@ -182,7 +182,7 @@ static int write_file(const char *path, const struct buf *text)
 
 static int export(struct cache *cache, const char *path)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct stat s;
     struct buf text = {0};
     int entries;
@@ -222,7 +222,7 @@ static int read_file(const char *path, struct buf *out)
 
 static int import(struct cache *cache, const char *path)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct buf text = {0};
     int entries;
     int code = read_file(path, &text);

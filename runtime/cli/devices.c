@@ -27,7 +27,7 @@ int cli_devices(int argc, char **argv)
     const struct resources none = {.gen = NULL};
     struct options options;
     struct devices *devices;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct buf out = {0};
     int code = CLI_OK;
     if (!options_begin(&verb, argc, argv, &options, &code))

@@ -125,7 +125,7 @@ static int consider(struct emission *e, const struct variant *v)
         return fail("attngen emit", "memory is out");
     if (!is_new)
         return 0;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     if (!gen_check(e->gen, v, &err)) {
         if (!(e->legal_count & (e->legal_count - 1))) { /* full at each power of two */
             int *more = realloc(e->legal, sizeof *more * (e->legal_count ? 2 * (size_t)e->legal_count : 1));
@@ -145,7 +145,7 @@ static int consider(struct emission *e, const struct variant *v)
 
 static int consider_spec(struct emission *e, const char *path)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct spec spec;
     if (spec_read(path, &spec, &err)) {
         fprintf(stderr, "%s\n", err.text);
@@ -164,7 +164,7 @@ static int consider_all(struct emission *e)
 {
     int code = CLI_OK;
     if (e->options->file[OPTION_VARIANT]) {
-        struct gen_error err = {""};
+        struct gen_error err = {0};
         struct variant v;
         if (variant_decode(e->options->file[OPTION_VARIANT], &v, &err)) {
             fprintf(stderr, "%s\n", err.text);
@@ -357,7 +357,7 @@ static struct files files_of(const struct emission *e, int i)
 static int stage_ptx(const struct emission *e, const struct staging *s, const struct files *f, const struct variant *v,
                      const struct gen_text *text)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     char *ptx = e->driver->make(e->opened, v, text, &err);
     if (!ptx) {
         fprintf(stderr, "%s\n", err.text);
@@ -374,7 +374,7 @@ static int stage_kernel(const struct emission *e, const struct staging *s, int i
     const struct files f = files_of(e, i);
     bool machine_code = e->options->machine_code;
     struct gen_text text = {0};
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     if (gen_emit(e->gen, v, machine_code ? GEN_MACHINE_CODE : GEN_READABLE, &text, &err)) {
         fprintf(stderr, "%s: %s\n", f.name, err.text);
         return CLI_FAILED;
@@ -471,7 +471,7 @@ static int print_spec_help(void)
 /* That the driver is there before anything is written. */
 static int open_driver(struct emission *e)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     bool any = false;
     if (!e->options->ptx)
         return CLI_OK;
@@ -507,7 +507,7 @@ int emit_main(int argc, char **argv, const struct emit_driver *driver)
     if (wrong)
         return usage_error(&verb, wrong);
     struct emission e = {.options = &options, .driver = driver};
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     if (gen_open(&e.gen, &err)) {
         fprintf(stderr, "%s\n", err.text);
         return CLI_FAILED;

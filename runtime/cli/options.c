@@ -274,7 +274,7 @@ int usage_error(const struct verb *verb, const char *format, ...)
 
 bool options_begin(const struct verb *verb, int argc, char **argv, struct options *out, int *exit_code)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     switch (options_parse(verb, argc, argv, out, &err)) {
     case OPTIONS_READ: return true;
     case OPTIONS_HELP:

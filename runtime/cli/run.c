@@ -176,7 +176,7 @@ static int compute(struct run *r)
     struct attn_context *context = NULL;
     struct attn_plan *p = NULL;
     struct attn_error err = {""};
-    struct gen_error file_err = {""};
+    struct gen_error file_err = {0};
     struct attn_plan_info info = {.size = sizeof info};
     const struct attn_options options = {.size = sizeof options, .log = print_log};
     int result = CLI_FAILED;
@@ -205,7 +205,7 @@ cleanup:
 int cli_run(int argc, char **argv)
 {
     struct run r = {0};
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     int code = CLI_FAILED;
     if (!options_begin(&verb, argc, argv, &r.options, &code))
         return code;

@@ -137,7 +137,7 @@ static bool fits_shape(const struct options *o, const struct variant *v)
 static int read_spec(struct session *s, const char *path)
 {
     struct spec spec;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     if (spec_read(path, &spec, &err) != 0)
         return fail(err.text);
     for (int i = 0; i < spec.field[F_OP].count; i++)
@@ -169,7 +169,7 @@ static int collect(struct session *s)
     struct options *o = &s->options;
     if (o->operands == 0) {
         struct variant v = variant_default(ISA_C);
-        struct gen_error err = {""};
+        struct gen_error err = {0};
         v.field[F_HEAD_DIM] = (int32_t)o->shape.head_dim;
         v.field[F_HEAD_DIM_V] = o->shape.head_dim_v == o->shape.head_dim ? 0 : (int32_t)o->shape.head_dim_v;
         if (features_variant(o, &v, &err) != 0)
@@ -231,7 +231,7 @@ static void say_interrupted(const struct session *s, const struct tune_result *r
 static int tune_with(struct session *s, const struct problem *p, struct device *device, double *fastest)
 {
     struct shape shape = shape_of(s, p);
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct tune_result result;
     struct tune_target target = {.caller = p->caller, .heads = (int)shape.heads, .kv_heads = (int)shape.kv_heads,
                                  .batch = shape.batch, .q_len = shape.q_len, .kv_len = shape.kv_len,
@@ -268,7 +268,7 @@ static int tune_with(struct session *s, const struct problem *p, struct device *
 static int tune_by(struct session *s, const struct problem *p, attn_compiler compiler, const char **name,
                    double *fastest)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct device *device;
     if (devices_find(s->devices, s->options.file[OPTION_DEVICE], compiler, &device, &err) != 0)
         return fail(err.text);
@@ -306,7 +306,7 @@ static void warn(void *user, const char *text)
 
 static int open_session(struct session *s)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     s->threads = s->options.threads ? s->options.threads : cores();
     s->terminal = isatty(STDERR_FILENO);
     if (gen_open(&s->gen, &err) != 0)

@@ -110,14 +110,18 @@ const char *cc_identity(struct cc *cc, struct gen_error *err)
         argv[n] = cc->word[n];
     argv[n] = "--version";
     argv[n + 1] = NULL;
-    if (process_run_until(argv, NULL, VERSION_LIMIT, cc->stop, said, sizeof said, err) != 0) {
+    struct gen_error why = {0};
+    if (process_run_until(argv, NULL, VERSION_LIMIT, cc->stop, said, sizeof said, &why) != 0) {
+        *err = why;
+        if (why.no_memory)
+            return NULL;
         size_t used = strlen(err->text);
         snprintf(err->text + used, sizeof err->text - used, "; expected a C compiler, gcc or clang, in $CC or as cc");
         return NULL;
     }
     char *made = make_identity(cc, said);
     if (!made) {
-        snprintf(err->text, sizeof err->text, "cc: error: out of memory");
+        gen_out_of_memory(err, "cc");
         return NULL;
     }
     if (atomic_compare_exchange_strong(&cc->identity, &known, made))
@@ -309,7 +313,7 @@ int cc_compile(struct cc *cc, const char *source, const char *name, struct kerne
     buf_printf(&key, "object %s\ncompiler %s\nprocessor %s %s\nsource %zu %016llx\n", name, identity, cc->cpu->model,
                cc->cpu->features, size, (unsigned long long)cache_hash(source, size));
     if (!buf_ok(&key)) {
-        wrong(err, name, "cc", "out of memory");
+        gen_out_of_memory(err, "cc");
         goto cleanup;
     }
     void *data = cc->cache ? cache_object_load(cc->cache, key.data, path, &loaded) : NULL;

@@ -40,8 +40,7 @@ static int open_cpu(const struct resources *resources, void **out, struct gen_er
         cpu_detect(&o->cpu);
     if (!o || cc_open(resources->cache, &o->cpu, &o->cc) != 0) {
         free(o);
-        snprintf(err->text, sizeof err->text, "out of memory");
-        return -1;
+        return gen_out_of_memory(err, NULL);
     }
     cc_heed(o->cc, resources->stop);
     const struct device base = {

@@ -37,10 +37,8 @@ int devices_open(const struct resources *resources, struct devices **out, struct
 {
     struct devices *d = calloc(1, sizeof *d);
     *out = NULL;
-    if (!d) {
-        snprintf(err->text, sizeof err->text, "out of memory");
-        return -1;
-    }
+    if (!d)
+        return gen_out_of_memory(err, NULL);
     d->resources = resources;
     pthread_mutex_init(&d->lock, NULL);
     for (int i = 0; i < COUNT; i++) {
@@ -104,7 +102,7 @@ int devices_for(struct devices *d, enum language language, struct device **out, 
 
 int devices_shipping(struct devices *d, const char *form, struct device **out, struct gen_error *err)
 {
-    struct gen_error why = {""};
+    struct gen_error why = {0};
     int devices = 0;
     *out = NULL;
     for (int i = 0; i < COUNT; i++) {
@@ -139,7 +137,7 @@ void device_release(struct device *device)
 void devices_describe(struct devices *d, struct buf *out)
 {
     for (int i = 0; i < COUNT; i++) {
-        struct gen_error err = {""};
+        struct gen_error err = {0};
         void *opened;
         if (open_backend(d, i, &opened, &err) != 0) {
             buf_printf(out, "%s  none: %s\n", list[i]->name, err.text);

@@ -229,7 +229,7 @@ int step_judge(const struct variant *v, const struct kernel *kernel, const struc
                  matrix_create(s, type_o, s->heads, s->m, s->n, &m[2]);
     *out = (struct step_check){0};
     if (failed)
-        snprintf(err->text, sizeof err->text, "out of memory");
+        gen_out_of_memory(err, NULL);
     else {
         fill(&m[0], &state);
         if (!softmax)

@@ -314,7 +314,7 @@ static bool guards_intact(const struct workload *w)
 static enum verdict say(enum verdict verdict, struct gen_error *err, const struct workload *w, const char *what)
 {
     const struct workload_shape *s = &w->shape;
-    snprintf(err->text, sizeof err->text, "%s, at %lld,%lld,%lld,%lld,%lld%s", what, (long long)s->batch,
+    snprintf(err->text, sizeof err->text, "%.500s, at %lld,%lld,%lld,%lld,%lld%s", what, (long long)s->batch,
              (long long)s->heads, (long long)s->kv_heads, (long long)s->q_len, (long long)s->kv_len,
              s->uneven ? " with uneven sequences" : "");
     return verdict;
@@ -328,7 +328,7 @@ enum verdict workload_check(struct workload *w, const struct kernel *kernel, str
     *out = (struct check){0};
     memset(w->block[ARRAY_O].at, FILL, w->block[ARRAY_O].size);
     memset(w->block[ARRAY_LSE].at, FILL, w->block[ARRAY_LSE].size);
-    struct gen_error why = {""};
+    struct gen_error why = {0};
     enum verdict ready = workload_prepare(w, kernel, threads);
     if (ready != VERDICT_RIGHT)
         return say(ready, err, w, ready == VERDICT_WRONG ? "refused" : "out of memory");

@@ -44,7 +44,7 @@ static attn_status reach(const struct held *t, uint64_t *end, struct attn_error 
 /* That a buffer is there, and holds it. */
 static attn_status check_buffer(const struct opencl_target *target, const struct held *t, struct attn_error *err)
 {
-    struct gen_error gen_err;
+    struct gen_error gen_err = {0};
     uint64_t end = 0;
     if (holds_nothing(t))
         return ATTN_OK;
@@ -52,7 +52,7 @@ static attn_status check_buffer(const struct opencl_target *target, const struct
         return status_fail(err, ATTN_INVALID, "%s is NULL; expected a cl_mem", t->name);
     attn_status status = reach(t, &end, err);
     if (status == ATTN_OK && opencl_check_buffer(target, t->name, t->buffer, end, &gen_err) != 0)
-        status = status_fail(err, ATTN_INVALID, "%s", gen_err.text);
+        status = status_because(&gen_err, ATTN_INVALID, err);
     return status;
 }
 
@@ -74,14 +74,14 @@ static void name_buffers(const struct attn_cl_run *c, struct attn_run *r)
 
 static attn_status check_run(const struct opencl_target *target, const struct attn_cl_run *c, struct attn_error *err)
 {
-    struct gen_error gen_err;
+    struct gen_error gen_err = {0};
     if (c->wait_count < 0 || (c->wait_count > 0) != (c->wait != NULL))
         return status_fail(err, ATTN_INVALID, "wait_count is %d and wait %s; expected as many events as it says",
                            c->wait_count, c->wait ? "is not NULL" : "is NULL");
     if (!c->queue)
         return status_fail(err, ATTN_INVALID, "queue is NULL; expected a cl_command_queue");
     if (opencl_check_queue(target, c->queue, &gen_err) != 0)
-        return status_fail(err, ATTN_INVALID, "%s", gen_err.text);
+        return status_because(&gen_err, ATTN_INVALID, err);
     return ATTN_OK;
 }
 
@@ -174,7 +174,7 @@ attn_status opencl_enqueue_run(struct opencl_kernel *kernel, const struct run_ru
     struct attn_features f;
     struct attn_cl_run c;
     struct held held[ARRAYS];
-    struct gen_error gen_err;
+    struct gen_error gen_err = {0};
     attn_status status = status_read_struct(&c, sizeof c, run, "attn_cl_run", err);
     if (status == ATTN_OK)
         status = read_shape(rules, shape, &c, &r, &a, &f, err);
@@ -186,6 +186,6 @@ attn_status opencl_enqueue_run(struct opencl_kernel *kernel, const struct run_ru
         return status;
     const struct opencl_on on = buffers_of(&c);
     if (opencl_enqueue(kernel, &a, &on, &gen_err) != 0)
-        return status_fail(err, ATTN_FAILED, "%s", gen_err.text);
+        return status_because(&gen_err, ATTN_FAILED, err);
     return ATTN_OK;
 }

@@ -50,6 +50,7 @@ int opencl_failed(cl_int code, const char *what, struct gen_error *err)
         if (code_names[i].code == code)
             name = code_names[i].name;
     snprintf(err->text, sizeof err->text, "%s: %s (%d)", what, name, (int)code);
+    err->no_memory = code == CL_OUT_OF_HOST_MEMORY || code == CL_MEM_OBJECT_ALLOCATION_FAILURE;
     return -1;
 }
 
@@ -215,10 +216,8 @@ static int list_devices(struct opencl *cl, struct gen_error *err)
         if (cl->api.clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, MOST_DEVICES, ids, &devices) != CL_SUCCESS)
             continue; /* a platform without a device says so by an error */
         for (cl_uint i = 0; i < devices && i < MOST_DEVICES; i++)
-            if (add_device(cl, ids[i]) != 0) {
-                snprintf(err->text, sizeof err->text, "out of memory");
-                return -1;
-            }
+            if (add_device(cl, ids[i]) != 0)
+                return gen_out_of_memory(err, NULL);
     }
     return 0;
 }
@@ -227,10 +226,8 @@ int opencl_open(struct opencl **out, struct gen_error *err)
 {
     *out = NULL;
     struct opencl *cl = calloc(1, sizeof *cl);
-    if (!cl) {
-        snprintf(err->text, sizeof err->text, "out of memory");
-        return -1;
-    }
+    if (!cl)
+        return gen_out_of_memory(err, NULL);
     pthread_mutex_init(&cl->lock, NULL);
     if (open_library(cl, err) != 0 || list_devices(cl, err) != 0) {
         opencl_close(cl);
@@ -238,7 +235,7 @@ int opencl_open(struct opencl **out, struct gen_error *err)
     }
     cl->own = calloc((size_t)cl->count + 1, sizeof *cl->own);
     if (!cl->own) {
-        snprintf(err->text, sizeof err->text, "out of memory");
+        gen_out_of_memory(err, NULL);
         opencl_close(cl);
         return -1;
     }
@@ -319,10 +316,8 @@ static int target_create(struct opencl *cl, const struct opencl_device *device, 
     cl_device_id id = device->id;
     struct opencl_target *t = calloc(1, sizeof *t);
     *out = NULL;
-    if (!t) {
-        snprintf(err->text, sizeof err->text, "out of memory");
-        return -1;
-    }
+    if (!t)
+        return gen_out_of_memory(err, NULL);
     *t = (struct opencl_target){.cl = cl, .device = *device, .context = context, .own = !context};
     t->base = (struct device){.backend = cl->backend,
                               .resources = cl->resources,

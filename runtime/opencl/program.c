@@ -24,8 +24,7 @@ static const char *options_of(const struct opencl_device *d)
 
 static int out_of_memory(struct gen_error *err)
 {
-    snprintf(err->text, sizeof err->text, "out of memory");
-    return -1;
+    return gen_out_of_memory(err, NULL);
 }
 
 /* NVIDIA's driver tells 48 KiB of every card. From 9.0 on it assembles for the very card (sm_90a where its PTX says

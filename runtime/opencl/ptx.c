@@ -63,7 +63,7 @@ char *ptx_for_hopper(const char *ptx, size_t size, struct gen_error *err)
     if (buf_ok(&out))
         return out.data;
     buf_free(&out);
-    snprintf(err->text, sizeof err->text, "out of memory");
+    gen_out_of_memory(err, NULL);
     return NULL;
 }
 
@@ -106,7 +106,7 @@ char *ptx_of_version(const char *ptx, int version, struct gen_error *err)
     if (buf_ok(&out))
         return out.data;
     buf_free(&out);
-    snprintf(err->text, sizeof err->text, "out of memory");
+    gen_out_of_memory(err, NULL);
     return NULL;
 }
 

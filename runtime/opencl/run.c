@@ -64,7 +64,7 @@ static struct opencl_slot *take_slot(struct opencl_kernel *k, struct gen_error *
         return s;
     s = calloc(1, sizeof *s);
     if (!s) {
-        snprintf(err->text, sizeof err->text, "out of memory");
+        gen_out_of_memory(err, NULL);
         return NULL;
     }
     s->kernel = k->target->cl->api.clCreateKernel(k->program, k->name, &code);

@@ -78,10 +78,8 @@ static int need_maps(const struct opencl_kernel *k, struct opencl_slot *s, struc
     if (s->maps)
         return 0;
     void *zeros = calloc(1, size);
-    if (!zeros) {
-        snprintf(err->text, sizeof err->text, "out of memory");
-        return -1;
-    }
+    if (!zeros)
+        return gen_out_of_memory(err, NULL);
     s->maps = k->target->cl->api.clCreateBuffer(k->target->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size,
                                                 zeros, &code);
     free(zeros);

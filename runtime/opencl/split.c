@@ -73,10 +73,8 @@ static int need_counters(const struct opencl_kernel *k, struct opencl_slot *s, s
     if (s->done.size >= size)
         return 0;
     void *zeros = calloc(1, size);
-    if (!zeros) {
-        snprintf(err->text, sizeof err->text, "out of memory");
-        return -1;
-    }
+    if (!zeros)
+        return gen_out_of_memory(err, NULL);
     int result = need(k, &s->done, size, zeros, err);
     free(zeros);
     return result;

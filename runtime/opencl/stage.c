@@ -129,7 +129,7 @@ static struct used_pages *find_pages(const struct opencl_kernel *k, const struct
         u->table = calloc((size_t)(a->batch * u->width) + 1, sizeof *u->table);
     }
     if (!u || !u->page || !u->rows || !u->table) {
-        snprintf(err->text, sizeof err->text, "out of memory");
+        gen_out_of_memory(err, NULL);
         used_free(u);
         return NULL;
     }

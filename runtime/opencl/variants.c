@@ -77,7 +77,7 @@ char *opencl_variant_ptx(struct opencl_target *target, const struct variant *var
     buf_printf(&head, "%s.cl says what it takes\n", name);
     char *ptx = buf_ok(&head) ? opencl_ptx(target, &source, head.data, err) : NULL;
     if (!head.data)
-        snprintf(err->text, sizeof err->text, "out of memory");
+        gen_out_of_memory(err, NULL);
     buf_free(&head);
     return ptx;
 }

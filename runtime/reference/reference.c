@@ -78,10 +78,8 @@ static int open_reference(const struct resources *resources, void **out, struct 
 {
     struct opened *o = calloc(1, sizeof *o);
     *out = o;
-    if (!o) {
-        snprintf(err->text, sizeof err->text, "out of memory");
-        return -1;
-    }
+    if (!o)
+        return gen_out_of_memory(err, NULL);
     o->device = (struct device){.backend = &reference_backend,
                                 .resources = resources,
                                 .name = "reference",
@@ -125,10 +123,8 @@ static int compile(struct device *device, const struct variant *variant, const s
     struct variant *v = malloc(sizeof *v);
     (void)device, (void)text;
     *out = (struct kernel){0};
-    if (!v) {
-        snprintf(err->text, sizeof err->text, "out of memory");
-        return -1;
-    }
+    if (!v)
+        return gen_out_of_memory(err, NULL);
     *v = *variant;
     *out = (struct kernel){.functions = &functions, .release = release, .owner = v};
     return 0;

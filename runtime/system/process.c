@@ -169,6 +169,10 @@ int process_run_until(char *const argv[], const char *temporary_folder, double l
     environment = make_environment(temporary_folder, &tmpdir);
     failed = environment ? spawn(argv, environment, pipe_of[1], &child.pid) : ENOMEM;
     close(pipe_of[1]);
+    if (failed == ENOMEM) {
+        gen_out_of_memory(err, argv[0]);
+        goto cleanup;
+    }
     if (failed) {
         snprintf(text, sizeof text, "cannot be run: %s", strerror(failed));
         wrong(err, argv[0], text);

@@ -16,6 +16,11 @@ attn_status status_fail(struct attn_error *err, attn_status status, const char *
     return status;
 }
 
+attn_status status_because(const struct gen_error *why, attn_status otherwise, struct attn_error *err)
+{
+    return status_fail(err, why->no_memory ? ATTN_NO_MEMORY : otherwise, "%s", why->text);
+}
+
 attn_status status_read_struct(void *ours, size_t known, const void *theirs, const char *name, struct attn_error *err)
 {
     size_t size;

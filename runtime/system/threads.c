@@ -291,16 +291,8 @@ void pool_spread(struct pool *pool)
 
 int cores(void)
 {
-    for (int most = 1024; most <= 1 << 20; most *= 4) { /* the kernel refuses a set smaller than its own */
-        cpu_set_t *set = CPU_ALLOC((size_t)most);
-        if (!set)
-            return 1;
-        size_t size = CPU_ALLOC_SIZE((size_t)most);
-        CPU_ZERO_S(size, set);
-        int cores = sched_getaffinity(0, size, set) == 0 ? CPU_COUNT_S(size, set) : 0;
-        CPU_FREE(set);
-        if (cores > 0)
-            return cores;
-    }
-    return 1;
+    cpu_set_t set[(1 << 16) / CPU_SETSIZE]; /* the kernel refuses a set smaller than its own */
+    CPU_ZERO_S(sizeof set, set);
+    int cores = sched_getaffinity(0, sizeof set, set) == 0 ? CPU_COUNT_S(sizeof set, set) : 0;
+    return cores > 0 ? cores : 1;
 }

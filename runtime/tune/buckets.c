@@ -64,6 +64,5 @@ int tune_key(const struct device *device, const struct tune_target *t, struct bu
         buf_printf(out, "page %d\n", TYPICAL_PAGE);
     if (buf_ok(out))
         return 0;
-    snprintf(err->text, sizeof err->text, "tune: error: out of memory");
-    return -1;
+    return gen_out_of_memory(err, "tune");
 }

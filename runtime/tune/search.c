@@ -159,7 +159,7 @@ static enum verdict check(struct search *s, struct candidate *c, struct gen_erro
         if (is_stopped(s))
             return interrupted(err);
         if (workload_create(&s->work.caller, &shape[i], SEED + (uint64_t)i, &small) != 0) {
-            snprintf(err->text, sizeof err->text, "out of memory");
+            gen_out_of_memory(err, NULL);
             return VERDICT_NONE;
         }
         enum verdict verdict =
@@ -206,6 +206,7 @@ static void set_bad(struct search *s, struct candidate *c, bool own_doing, const
 {
     c->row.state = own_doing ? ROW_WRONG : ROW_FAILED;
     snprintf(c->row.note, sizeof c->row.note, "%.*s", (int)sizeof c->row.note - 1, why->text);
+    c->starved = why->no_memory;
     if (!own_doing && is_stopped(s))
         not_reached(c, true);
     kernel_free(&c->kernel);
@@ -214,7 +215,7 @@ static void set_bad(struct search *s, struct candidate *c, bool own_doing, const
 /* Whether it compiles and computes right; if not, its row says so. */
 static bool is_right(struct search *s, struct candidate *c)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     int made = tune_compile(s->device, &c->row.variant, &c->kernel, &c->source, &err);
     if (made == COMPILE_OK && is_flawed(s, c))
         return false;
@@ -227,7 +228,7 @@ static bool is_right(struct search *s, struct candidate *c)
 /* The first look at a candidate: is it right, and is it anywhere near? */
 static void look(struct search *s, struct candidate *c)
 {
-    static const struct gen_error untimed = {"it could not be timed"};
+    static const struct gen_error untimed = {.text = "it could not be timed"};
     if (!is_right(s, c))
         return;
     for (int i = 0; i < s->effort->first && !(i > 0 && is_stopped(s)); i++) {
@@ -353,8 +354,7 @@ int search_measure(struct device *device, const struct tune_target *problem, con
                                    .kv_len = problem->kv_len,
                                    .typical = true};
     if (workload_create(&problem->caller, &shape, SEED, &s.work) != 0) {
-        snprintf(err->text, sizeof err->text, "tune: error: no memory for the problem that is timed");
-        return -1;
+        return gen_out_of_memory(err, "tune");
     }
     s.flops = search_flops(problem);
     s.peak = out->peak_gflops;

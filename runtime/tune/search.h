@@ -18,6 +18,8 @@ struct candidate {
     bool unfinished;   /* timed, and the search was interrupted before it was done with it */
     int64_t when;      /* of what the cache knows: see struct cache_row */
     const struct cache_row *before; /* what a less patient search found; NULL: nothing */
+    bool unknown;      /* memory ran out when it was asked whether it can be used */
+    bool starved;      /* memory ran out when it was tried */
     bool flawed;       /* left until it is known that nothing better is there */
     uint64_t source;   /* hash of what was compiled; 0: nothing was */
     struct kernel kernel;

@@ -63,8 +63,7 @@ static int list_candidates(const struct device *device, const struct tune_target
         free(all);
         free(*out);
         *out = NULL;
-        snprintf(err->text, sizeof err->text, "tune: error: out of memory");
-        return -1;
+        return gen_out_of_memory(err, "tune");
     }
     if (s->only)
         memcpy(all, s->only, (size_t)n * sizeof *all);
@@ -92,15 +91,28 @@ static bool fits_device(const struct device *device, const struct candidate *c, 
 
 static bool is_legal(const struct device *device, struct candidate *c)
 {
-    struct gen_error rule = {""};
+    struct gen_error rule = {0};
     if (c->settled)
         return c->row.state == ROW_TIMED || c->row.state == ROW_DROPPED;
     if (gen_check(device->resources->gen, &c->row.variant, &rule) == 0 && fits_device(device, c, &rule))
         return true;
+    c->unknown = rule.no_memory;
+    if (c->unknown)
+        return false;
     c->row.state = ROW_REJECTED;
     c->settled = true;
     snprintf(c->row.note, sizeof c->row.note, "%.*s", (int)sizeof c->row.note - 1, rule.text);
     return false;
+}
+
+/* A candidate that is passed over for want of memory would be another's advantage. One that was tried may be too large for
+ * this machine, and others go on. */
+static int check_memory(const struct candidate *c, int n, struct gen_error *err)
+{
+    for (int i = 0; i < n; i++)
+        if (c[i].unknown)
+            return gen_out_of_memory(err, "tune");
+    return 0;
 }
 
 static int nothing_legal(const struct candidate *c, int n, struct gen_error *err)
@@ -208,12 +220,14 @@ static struct candidate *fastest(struct candidate *c, int n)
     return best;
 }
 
-static bool source_holds(const struct device *device, const struct candidate *c)
+static bool source_holds(const struct device *device, struct candidate *c)
 {
     struct gen_text text = {0};
-    struct gen_error ignored;
-    if (tune_emit(device, &c->row.variant, &text, &ignored) != 0)
+    struct gen_error why = {0};
+    if (tune_emit(device, &c->row.variant, &text, &why) != 0) {
+        c->unknown = why.no_memory;
         return false;
+    }
     bool same = cache_hash(text.data, text.size) == c->source;
     gen_text_free(&text);
     return same;
@@ -342,7 +356,7 @@ static int estimate(const struct device *device, struct candidate *c, int n, str
 static void store(const struct device *device, const char *key, const struct candidate *c, int n, double limit,
                   bool patient, struct tune_result *out)
 {
-    struct gen_error why = {""};
+    struct gen_error why = {0};
     struct cache_entry entry = {.key = (char *)key, .rows = calloc((size_t)n + 1, sizeof *entry.rows)};
     const int64_t now = time(NULL);
     for (int i = 0; entry.rows && i < n; i++)
@@ -366,6 +380,8 @@ static int nothing_right(const struct candidate *c, int n, bool interrupted, str
     for (int i = 0; i < n && !(bad && bad->row.state == ROW_WRONG); i++)
         if (c[i].row.state == ROW_WRONG || (c[i].row.state == ROW_FAILED && !bad))
             bad = &c[i];
+    if (bad && bad->row.state == ROW_FAILED && bad->starved)
+        return gen_out_of_memory(err, bad->row.name);
     if (interrupted)
         snprintf(err->text, sizeof err->text, "tune: error: interrupted before a candidate was timed");
     else
@@ -381,6 +397,8 @@ static int measure(struct device *device, const struct tune_settings *settings, 
     int legal = 0;
     for (int i = 0; i < n; i++)
         legal += is_legal(device, &c[i]);
+    if (check_memory(c, n, err) != 0)
+        return -1;
     if (!legal)
         return nothing_legal(c, n, err);
     if (search_measure(device, &out->timed, settings, limit, c, n, out, err) != 0)
@@ -436,8 +454,7 @@ static int give_rows(const struct candidate *c, int n, struct tune_result *out, 
 {
     out->rows = calloc((size_t)n + 1, sizeof *out->rows);
     if (!out->rows) {
-        snprintf(err->text, sizeof err->text, "tune: error: out of memory");
-        return -1;
+        return gen_out_of_memory(err, "tune");
     }
     double flops = search_flops(&out->timed);
     for (int i = 0; i < n; i++)
@@ -475,6 +492,8 @@ int tune(struct device *device, const struct tune_target *target, const struct t
     }
     recall(c, n, &entry, limit, wants_patience(settings, &entry));
     const struct candidate *known = weigh(device, settings, c, n);
+    if (check_memory(c, n, err) != 0)
+        goto cleanup;
     /* A search that is to be extended may yet be complete: then too nothing is timed. */
     if (known && (settings->rigor == ATTN_ESTIMATE || !settings->extend || all_settled(c, n))) {
         out->winner = known->row.variant;
@@ -484,6 +503,8 @@ int tune(struct device *device, const struct tune_target *target, const struct t
         result = estimate(device, c, n, out, err);
     else
         result = measure(device, settings, limit, key.data, c, n, out, err);
+    if (check_memory(c, n, err) != 0)
+        result = -1;
     if (result == 0 && !settings->only)
         tell_fallback(device, c, n, out);
     if (result == 0 && (out->from_cache || settings->rigor != ATTN_ESTIMATE))

@@ -61,7 +61,7 @@ struct runner {
 
 static int start(struct runner *r, struct result *out, int rounds)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct check check;
     if (climb_check(r->climb, ROWS, &check, &err) != 0) {
         out->wrong = true;

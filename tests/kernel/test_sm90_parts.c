@@ -218,7 +218,7 @@ static void check_map(encode_tiled *encode, uint64_t *seed)
     const uint32_t box[5] = {64, (uint32_t)x.rows, grouped ? (uint32_t)x.heads : 1, 1, 1}, steps[5] = {1, 1, 1, 1, 1};
     _Alignas(64) uint64_t theirs[16];
     uint64_t ours[16];
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     int code = encode(theirs, x.bf16 ? 9 : 6, grouped ? 5 : 4, (void *)(uintptr_t)address, dims, strides, box, steps, 0,
                       3, x.once ? 2 : 3, 0);
     if (code != 0 || tma_map(&x, ours, &err) != 0)

@@ -15,7 +15,7 @@
 
 void card_open(struct card *c, int least, int most)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     cl_int code;
     *c = (struct card){0};
     int index = opencl_open(&c->cl, &err) == 0 ? opencl_find(c->cl, "opencl", &err) : -1;
@@ -69,7 +69,7 @@ cl_program card_build(struct card *c, const char *text, size_t size, const struc
     struct arena arena = {0};
     struct env env = {.call = type_function};
     struct buf out = {0};
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     for (int f = 0; f < FIELD_COUNT; f++)
         env_set(&env, fields[f].var,
                 fields[f].type == FIELD_NAME ? value_text(field_value_name((enum field_id)f, v->field[f]))

@@ -11,7 +11,7 @@
 
 struct device *device_named(struct devices *devices, const char *name, attn_compiler compiler)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct device *device = NULL;
     if (devices_find(devices, name, compiler, &device, &err) != 0)
         fail_msg("%s", err.text);

@@ -289,7 +289,7 @@ static enum rung_state build_one(struct climb *c, int i, bool source, struct gen
 enum rung_state climb_create(struct ladder *l, const struct rung *rung, struct climb **out, char why[640])
 {
     struct climb *c = calloc(1, sizeof *c);
-    struct gen_error err = {"out of memory"};
+    struct gen_error err = {.text = "out of memory"};
     enum rung_state state = c ? RUNG_BUILT : RUNG_FAILED;
     const struct ladder_problem *p = &l->problem;
     *out = NULL;

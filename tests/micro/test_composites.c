@@ -449,7 +449,7 @@ static int check_table(void *arg)
 {
     const struct table_test *test = arg;
     struct suite *s = test->s;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     int failed = batch_open(&s->batch[test->table], s->dir, &err) != 0;
     if (failed)
         printf("# %s\n", err.text);
@@ -492,7 +492,7 @@ static void close_suite(struct suite *s)
 static int open_suite(struct suite *s)
 {
     struct cpu cpu;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     cpu_detect(&cpu);
     memset(s, 0, sizeof *s);
     s->seed = test_seed();

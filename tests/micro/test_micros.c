@@ -276,7 +276,7 @@ static int check_isa(void *arg)
 {
     const struct isa_test *test = arg;
     struct suite *s = test->s;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     int failed = batch_open(&s->batch[test->isa], s->dir, &err) != 0;
     if (failed)
         printf("# %s\n", err.text);
@@ -328,7 +328,7 @@ static void test_enough(void **state)
 static int open_suite(struct suite *s)
 {
     struct cpu cpu;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     cpu_detect(&cpu);
     s->seed = test_seed();
     s->doing = shared_memory(DOING);

@@ -393,7 +393,7 @@ static int check_table(void *arg)
     const struct bench *b = &test->s->bench[test->table];
     const char *filter = getenv("ATTN_FILTER");
     struct lowered full = {0};
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     int failed = batch_open(b->batch, test->s->dir, &err) != 0;
     for (int f = 0; f < LOWERINGS && !failed; f++)
         if (b->batch->open[f] && !lowerings[f].compiler && b->kept)
@@ -458,7 +458,7 @@ static void close_suite(struct suite *s)
 static int open_suite(struct suite *s)
 {
     struct cpu cpu;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     cpu_detect(&cpu);
     *s = (struct suite){.seed = test_seed(), .doing = shared_memory(DOING)};
     if (!s->doing || tables_open(&s->tables, &cpu, &err))

@@ -40,7 +40,7 @@ static void fill(struct cache *cache)
 
 static void export(struct cache *cache, int expected, struct buf *out)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     int entries = -1;
     if (cache_export(cache, out, &entries, &err) != 0)
         fail_msg("%s", err.text);
@@ -186,7 +186,7 @@ static void seal(const char *const *entries, const size_t *size, int n, struct b
 static void refuses(struct place *p, const char *entry, const char *message)
 {
     struct buf text = {0};
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     const char *two[] = {"attngen cache 3\nkey format 0\n", entry};
     size_t size[] = {strlen(two[0]), strlen(two[1])};
     seal(two, size, 2, &text);
@@ -244,7 +244,7 @@ static void test_hostile(void **state)
 
 static void frame_is(struct place *p, const char *text, size_t size, const char *message)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     assert_int_equal(import_exact(p->cache, text, size, &err), -1);
     assert_string_equal(err.text, message);
 }
@@ -317,7 +317,7 @@ static void test_huge(void **state)
 {
     struct place *p = *state;
     struct buf entry = {0}, text = {0};
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     buf_puts(&entry, ENTRY);
     for (int i = 0; i < CACHE_ROWS_MAX; i++)
         buf_printf(&entry, "row n%06d 0000000000000012 timed 2026-01-02T03:04:05Z 1 1 1 1 1 1 quiet measure \n",

@@ -115,7 +115,7 @@ static void test_stopped_holder(void **state)
     struct place *p = *state;
     struct cache_row r = row("a", CACHE_TIMED, 2);
     struct cache_entry e;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct buf text = {0};
     int entries, removed;
     char object[] = "object";

@@ -127,7 +127,7 @@ static int count_files(const char *dir, const char *pattern)
 static void compiles(void **state)
 {
     struct place *p = *state;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct kernel k;
     char *source = source_of("seven", "return 7;"), last[1024], expected[400];
     if (cc_compile(p->cc, source, "seven", &k, &err) != 0)
@@ -412,7 +412,7 @@ static void threads(void **state)
 static void processes(void **state)
 {
     (void)state;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     char said[16];
     char *const hangs[] = {"sh", "-c", "echo before; sleep 60 & sleep 60", NULL};
     assert_int_equal(process_run(hangs, NULL, 0.3, said, sizeof said, &err), -1);

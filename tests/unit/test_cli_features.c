@@ -130,7 +130,7 @@ static void test_any_file(void **state)
                             1 + random_below(&seed, 6)};
         struct features f = {.page_size = 0};
         struct options o = {.given = 0};
-        struct gen_error err = {""};
+        struct gen_error err = {0};
         int failed;
         if (i % 6 == 5) {
             store_random("a.npy", &seed, (int64_t[4]){4, 3, 2, 1}, 1);

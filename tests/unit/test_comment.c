@@ -18,7 +18,7 @@
 static void becomes(const char *text, const char *expected)
 {
     struct dialects l;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct env env = {.entries = 0};
     struct unrolled u = {.insts = 0};
     assert_int_equal(dialects_open(&l, -1, NULL, 0, &err), 0);

@@ -50,7 +50,7 @@ static void test_emitted(void **state)
 {
     (void)state;
     struct gen *g;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     assert_int_equal(gen_open(&g, &err), 0);
     for (int t = 0; t < DTYPE_COUNT; t++)
         for (int isa = 0; isa < ISA_COUNT; isa++) {

@@ -173,7 +173,7 @@ static void check_loops(const struct unrolled *u, const struct code *code, const
 static void check_code(const struct unrolled *u, struct decoder *d, struct listing *l)
 {
     struct code code;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     int nops = 0;
     l->lines = 0;
     if (encode_x86(&code, u, note, l, &err))
@@ -219,7 +219,7 @@ static void each(void (*look)(struct unrolled *u, void *self), void *self, int s
 {
     const struct embedded_file *f = embedded_find("c/attn.micro");
     struct dialects l;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct variant v[64];
     int count = choose(v), legal = 0;
     assert_int_equal(dialects_open(&l, -1, NULL, 0, &err), 0);
@@ -288,7 +288,7 @@ static size_t bytes_of(const char *text, uint8_t *out)
 static void look_printed(struct unrolled *u, void *self)
 {
     struct buf readable = {0}, packed = {0};
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct code code;
     int *seen = self;
     assert_int_equal(lower_x86(&readable, u, true, &err), 0);
@@ -329,7 +329,7 @@ static void look_objdump(struct unrolled *u, void *self)
 {
     struct tools *t = self;
     struct code code;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     char path[] = "/tmp/attngen-encode-XXXXXX", command[128], line[512];
     int file = mkstemp(path), at = 0;
     t->listing->lines = 0;

@@ -60,7 +60,7 @@ static int evaluate(const char *text, struct arena *arena, struct value *out, st
 static void is(const char *text, int64_t expected)
 {
     struct arena arena = {0};
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct value v = {0};
     if (evaluate(text, &arena, &v, &err))
         fail_msg("%s: %s", text, err.text);
@@ -72,7 +72,7 @@ static void is(const char *text, int64_t expected)
 static void is_text(const char *text, const char *expected)
 {
     struct arena arena = {0};
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct value v = {0};
     if (evaluate(text, &arena, &v, &err))
         fail_msg("%s: %s", text, err.text);
@@ -84,7 +84,7 @@ static void is_text(const char *text, const char *expected)
 static void is_wrong(const char *text, const char *message)
 {
     struct arena arena = {0};
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct value v;
     if (!evaluate(text, &arena, &v, &err))
         fail_msg("%s was taken; expected %s", text, message);
@@ -305,7 +305,7 @@ static void test_depth(void **state)
                   {"1 ? 1 : ", "1"}, {"1 ? ", "1"}, {"f(", "1"},   {"1 * (", "1"}};
     for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
         struct arena arena = {0};
-        struct gen_error err = {""};
+        struct gen_error err = {0};
         struct value v;
         char *text = repeated(chains[i].piece, 200000, chains[i].rest);
         assert_int_equal(evaluate(text, &arena, &v, &err), -1);
@@ -338,7 +338,7 @@ static void test_mutated(void **state)
         char *text = mutate(from, strlen(from), &seed, &size);
         assert_non_null(text);
         struct arena arena = {0};
-        struct gen_error err = {""};
+        struct gen_error err = {0};
         struct lexer l;
         struct env env;
         struct value v;

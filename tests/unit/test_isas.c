@@ -76,7 +76,7 @@ static void test_emitted(void **state)
 {
     (void)state;
     struct gen *g;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     assert_int_equal(gen_open(&g, &err), 0);
     for (int isa = 0; isa < ISA_COUNT; isa++) {
         struct variant v = variant_default((enum isa)isa);

@@ -76,7 +76,7 @@ static int write_out(const char *isa, const char *text, struct buf *out, struct 
 /* The body of micro m(q: f32*, d: f32*, h: T*, n: int), and macros below it. */
 static void gives(const char *body, const char *expected)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct buf text = {0}, out = {0};
     buf_printf(&text, "micro m(q: f32*, d: f32*, h: T*, n: int)\n%s", body);
     if (write_out("avx512", text.data, &out, &err))
@@ -88,7 +88,7 @@ static void gives(const char *body, const char *expected)
 
 static void is_wrong_in(const char *isa, const char *text, const char *message)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct buf out = {0};
     if (!write_out(isa, text, &out, &err))
         fail_msg("taken: %s\nit gave:\n%s\nexpected %s", text, out.data, message);
@@ -387,7 +387,7 @@ static void test_mutated_text(void **state)
     assert_non_null(f);
     for (int i = 0; i < rounds; i++) {
         struct dialects l;
-        struct gen_error err = {""};
+        struct gen_error err = {0};
         size_t size = f->size;
         char *text = i ? mutate(f->data, f->size, &seed, &size) : NULL;
         assert_int_equal(dialects_open(&l, -1, NULL, 0, &err), 0);
@@ -412,7 +412,7 @@ static void test_mutated_tables(void **state)
     (void)state;
     for (int i = 0; i < rounds; i++) {
         struct dialects l;
-        struct gen_error err = {""};
+        struct gen_error err = {0};
         int which = i % DIALECTS;
         const struct embedded_file *f = embedded_find(dialects_files[which]);
         size_t size;

@@ -19,7 +19,7 @@ enum { VALUES_MAX = 24, SPACE_MAX = 2048 };
 static void check_round_trip(const struct variant *v)
 {
     char name[GEN_NAME_MAX];
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct variant back;
     variant_encode(v, name);
     if (variant_decode(name, &back, &err))
@@ -227,7 +227,7 @@ static void test_known_names(void **state)
 static void test_other_operations(void **state)
 {
     (void)state;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct variant v, plain = {.field = {[F_OP] = OP_MATMUL, [F_DTYPE] = DTYPE_BF16, [F_ISA] = ISA_PORTABLE}};
     char name[GEN_NAME_MAX];
     variant_encode(&plain, name);
@@ -287,7 +287,7 @@ static void test_refused(void **state)
         {"attn_f32_d64_windows_on_c_q64k64_r4x2u1", "column 20; expected _on_"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct gen_error err = {""};
+        struct gen_error err = {0};
         struct variant v;
         assert_int_equal(variant_decode(cases[i][0], &v, &err), -1);
         if (!strstr(err.text, cases[i][1]))
@@ -297,7 +297,7 @@ static void test_refused(void **state)
     memset(longest, '1', sizeof longest - 1);
     longest[sizeof longest - 1] = 0;
     memcpy(longest, "attn_f32_d", 10);
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct variant v;
     assert_int_equal(variant_decode(longest, &v, &err), -1);
 }
@@ -326,7 +326,7 @@ static void test_mutations(void **state)
                 name[at] = letter;
             }
         }
-        struct gen_error err = {""};
+        struct gen_error err = {0};
         if (variant_decode(name, &v, &err)) {
             assert_non_null(strstr(err.text, "; expected "));
             continue;

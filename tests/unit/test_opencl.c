@@ -108,7 +108,7 @@ struct fixture {
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     assert_non_null(f);
     *state = f;
     if (opencl_open(&f->cl, &err) != 0)
@@ -140,7 +140,7 @@ static struct kernel compile(const struct fixture *f, const char *name, int caus
 {
     struct buf text = {0};
     struct kernel kernel;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct opencl_source source = source_of(name, causal, &text);
     if (opencl_compile(f->target, cache, &source, &kernel, &err) != 0)
         fail_msg("%s", err.text);
@@ -155,7 +155,7 @@ static int open_without_files(void *arg)
 {
     const struct rlimit none = {0, 0};
     struct opencl *cl = NULL;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     (void)arg;
     if (setrlimit(RLIMIT_NOFILE, &none) != 0 || opencl_open(&cl, &err) == 0 || cl)
         return 1;
@@ -176,7 +176,7 @@ static void test_devices(void **state)
 {
     struct fixture *f = *state;
     const struct opencl_device *d;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     char name[32];
     int n = opencl_devices(f->cl, &d), usable = 0;
     assert_true(n > 0);
@@ -204,7 +204,7 @@ static void test_devices(void **state)
 static void ends_as(const struct fixture *f, enum compiled how, const struct opencl_source *source, const char *text)
 {
     struct opencl_kernel *k;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     assert_int_equal(opencl_build(f->target, f->cache, source, &k, &err), how);
     assert_null(k);
     if (!strstr(err.text, text))
@@ -270,7 +270,7 @@ static bool came_from_cache(const struct fixture *f, const char *name, int causa
 {
     struct kernel kernel = compile(f, name, causal, f->cache);
     struct trial_result result;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct variant v = variant_of(causal);
     struct trial *t;
     const struct trial_shape shape = {"small", 1, 2, 1, 9, 17, .layout = TRIAL_BSHD};
@@ -350,7 +350,7 @@ static void test_host_arrays(void **state)
         assert_false(opencl_kernel_build(opencl_kernel_of(&kernel))->from_cache);
         for (int i = 0; i < n; i++) {
             struct trial_result result;
-            struct gen_error err = {""};
+            struct gen_error err = {0};
             char what[300];
             trial_describe(&shapes[i], what, sizeof what);
             if (trial_all(&v, &shapes[i], &kernel, 0, seed, &result, &err) != 0)
@@ -410,7 +410,7 @@ static void test_time(void **state)
     struct variant v = variant_of(0);
     const struct workload_shape little = {.batch = 1, .heads = 1, .kv_heads = 1, .q_len = 8, .kv_len = 8};
     const struct workload_shape much = {.batch = 1, .heads = 8, .kv_heads = 8, .q_len = 256, .kv_len = 256};
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     double little_s = 0, much_s = 0;
     assert_int_equal(workload_create(&v, &little, 1, &small), 0);
     assert_int_equal(workload_create(&v, &much, 1, &large), 0);
@@ -476,7 +476,7 @@ static void run_theirs(const struct theirs *t, struct opencl_kernel *kernel)
                            .waits = 1,
                            .wait = waits,
                            .event = (void **)&done};
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     on.buffer[ARRAY_Q] = buffer_of(t, a.q, rows * DIM * 4, 3 * 4);
     on.buffer[ARRAY_K] = buffer_of(t, a.k, keys * DIM * 4, 5 * 4);
     on.buffer[ARRAY_V] = buffer_of(t, a.v, keys * DIM_V * 4, 0);
@@ -506,7 +506,7 @@ static void test_their_context(void **state)
     struct fixture *f = *state;
     struct theirs t;
     struct opencl_target *target;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct buf text = {0};
     struct opencl_kernel *kernel;
     struct variant v = variant_of(1);

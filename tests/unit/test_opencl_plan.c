@@ -332,7 +332,7 @@ static const struct tune_row *row_of(const struct tune_result *r, const struct v
 static void test_tune(void **state)
 {
     struct attn_context *context = context_create();
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct variant only[] = {wide(16), wide(2048), variant_default(ISA_C)};
     only[2].field[F_HEAD_DIM] = 512;
     (void)state;

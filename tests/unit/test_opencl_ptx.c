@@ -12,7 +12,7 @@
 
 static void check(const char *ptx, const char *expected)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     char *out = ptx_for_hopper(ptx, strlen(ptx), &err);
     if (!out)
         fail_msg("refused: %s", err.text);
@@ -22,7 +22,7 @@ static void check(const char *ptx, const char *expected)
 
 static void check_refused(const char *ptx, const char *why)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     assert_null(ptx_for_hopper(ptx, strlen(ptx), &err));
     if (!strstr(err.text, why))
         fail_msg("'%s' does not say %s", err.text, why);
@@ -89,7 +89,7 @@ static void test_cut_short(void **state)
 {
     (void)state;
     for (size_t n = 0; n < sizeof driver; n++) {
-        struct gen_error err = {""};
+        struct gen_error err = {0};
         char *cut = malloc(n ? n : 1);
         assert_non_null(cut);
         memcpy(cut, driver, n);
@@ -103,7 +103,7 @@ static void test_cut_short(void **state)
 /* The directive's number alone is another, and one in a comment is none. */
 static void test_version(void **state)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     static const char text[] = "// .version 6.0\n.version 9.0 // driver 9.0\n.target sm_90\n";
     (void)state;
     assert_int_equal(ptx_version(driver), 90);

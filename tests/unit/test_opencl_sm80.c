@@ -32,7 +32,7 @@ static void refused(const struct attn_cl_args *a, const char *why)
     const struct opencl_kernel kernel = {.target = &target, .source = {.tile_q = 64, .head_dim = D, .head_dim_v = D, .rows = ROWS_WHOLE}};
     struct opencl_slot slot = {.kernel = NULL};
     const struct launch launch = {.args = *a};
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     assert_int_equal(opencl_sm80_launch(&kernel, &slot, &launch, NULL, &err), -1);
     assert_string_equal(err.text, why);
 }
@@ -56,7 +56,7 @@ static void test_taken(void **state)
 {
     const struct opencl_source whole = {.rows = ROWS_WHOLE}, any = {.rows = ROWS_ANYWHERE};
     struct attn_cl_args a = fine();
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     (void)state;
     a.o_stride[1] = -ROWS * D;
     assert_int_equal(opencl_check_rows(&whole, &a, &err), 0);

@@ -20,7 +20,7 @@ static struct attn_cl_args shape(long batch, long heads, long kv_heads, long q_l
 static int divide(int tile_q, struct attn_cl_args a, struct attn_cl_split *out, long *units, struct gen_error *err)
 {
     const struct opencl_kernel kernel = {.source = {.tile_q = tile_q, .head_dim_v = DV, .split = SPLIT}};
-    *err = (struct gen_error){""};
+    *err = (struct gen_error){0};
     return opencl_divide(&kernel, &a, out, units, err);
 }
 
@@ -94,7 +94,7 @@ static void test_no_room(void **state)
     const struct attn_cl_args a = shape(16, 32, 8, 1, 64 * SPLIT);
     struct opencl_slot slot = {.kernel = NULL};
     struct attn_cl_split s;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     long units;
     (void)state;
     assert_int_equal(opencl_divide(&kernel, &a, &s, &units, &err), 0);

@@ -12,7 +12,7 @@
 
 static void check(const struct tma_tensor *x, const uint64_t expected[10])
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     uint64_t words[16];
     if (tma_map(x, words, &err) != 0)
         fail_msg("%s", err.text);
@@ -95,7 +95,7 @@ static void test_single(void **state)
 
 static void check_refused(const struct tma_tensor *x, const char *why)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     uint64_t words[16];
     assert_int_equal(tma_map(x, words, &err), -1);
     if (!strstr(err.text, why))

@@ -75,7 +75,7 @@ static void count(void *user, const struct tune_row *row, int done, int of)
 
 static void search(struct fixture *f, attn_rigor rigor, double limit, bool extend, int n, struct tune_result *out)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     const struct tune_settings s = {.rigor = rigor,
                                     .time_limit = limit,
                                     .only = n ? f->some : NULL,

@@ -132,7 +132,7 @@ static void test_nothing_is_cached(void **state)
     const struct attn_options options = {.size = sizeof options, .cache_dir = cache_path(here->cache)};
     struct attn_context *context;
     struct attn_problem p = by_reference(0, 0);
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct tune_result result;
     const struct tune_settings settings = {.rigor = ATTN_MEASURE};
     const struct tune_target target = {

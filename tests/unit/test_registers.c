@@ -199,7 +199,7 @@ static void test_random(void **state)
     (void)state;
     for (int i = 0; i < 600; i++) {
         struct dialects l;
-        struct gen_error err = {""};
+        struct gen_error err = {0};
         struct env env = {0};
         struct unrolled u;
         char *text = random_micro(&seed);
@@ -230,7 +230,7 @@ static void test_real(void **state)
 {
     const struct embedded_file *f = embedded_find("c/attn.micro");
     struct dialects l;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     int checked = 0;
     (void)state;
     assert_int_equal(dialects_open(&l, -1, NULL, 0, &err), 0);
@@ -270,7 +270,7 @@ static void test_limit(void **state)
     for (int i = 0; i < 3; i++)
         for (int more = 0; more <= 5; more++) {
             struct dialects l;
-            struct gen_error err = {""};
+            struct gen_error err = {0};
             struct env env = {0};
             struct unrolled u;
             int n = isas[i].registers + more;

@@ -58,7 +58,7 @@ static void test_check(void **state)
     for (int i = 0; i < 2000; i++) {
         struct variant v = random_variant(&seed);
         struct gen_text t;
-        struct gen_error why = {""}, why_not = {""};
+        struct gen_error why = {0}, why_not = {0};
         int checked = gen_check(g, &v, &why), emitted = gen_emit(g, &v, forms[i % FORMS], &t, &why_not);
         char name[GEN_NAME_MAX];
         variant_encode(&v, name);
@@ -104,7 +104,7 @@ static void check_rules(const char *file, const struct rule_case *cases, size_t 
             rule = strchr(rule, ',') + 3;
         for (size_t i = 0; i < count; i++) {
             struct variant v = variant_default(cases[i].isa);
-            struct gen_error err = {""};
+            struct gen_error err = {0};
             char expected[256];
             size_t size = strlen(cases[i].rule);
             if (strncmp(rule, cases[i].rule, size) || rule[size] != '"')
@@ -318,7 +318,7 @@ static void test_other_operations(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct variant v;
-        struct gen_error err = {""};
+        struct gen_error err = {0};
         struct gen_text t;
         if (variant_decode(cases[i][0], &v, &err))
             fail_msg("%s", err.text);
@@ -338,7 +338,7 @@ static void test_other_operations(void **state)
         assert_int_equal(rules, broken);
     }
     struct variant v = {.field = {[F_OP] = OP_MATMUL, [F_ISA] = ISA_PORTABLE, [F_CAUSAL] = 1}};
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     assert_int_equal(gen_check(g, &v, &err), -1);
     assert_string_equal(err.text, "variant: error: op matmul has no causal; expected it left out");
     gen_close(g);
@@ -365,7 +365,7 @@ static void test_ranges(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct variant v = variant_default(ISA_AVX2);
-        struct gen_error err = {""};
+        struct gen_error err = {0};
         struct gen_text t;
         v.field[cases[i].field] = cases[i].value;
         assert_int_equal(gen_check(g, &v, &err), -1);
@@ -381,7 +381,7 @@ static void test_too_few_registers(void **state)
 {
     struct gen *g = open_gen();
     struct variant v = variant_default(ISA_AVX2);
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     char expected[256], place[64];
     int line = 0;
     (void)state;

@@ -92,7 +92,7 @@ static void test_spec_for_tuner(void **state)
     static struct variant space[SPACE_MAX];
     static const char text[] = "head_dim: 80\ndtype: f16\n";
     struct spec spec;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     assert_int_equal(spec_parse("t.yaml", text, sizeof text - 1, &spec, &err), 0);
     struct variant caller = variant_default(ISA_C), v;
     caller.field[F_DTYPE] = DTYPE_F16;

@@ -24,7 +24,7 @@ static char *expand(const char *text, size_t size)
 {
     struct buf out = {0};
     struct spec spec;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     if (spec_parse("s.yaml", text, size, &spec, &err))
         return strdup(err.text);
     struct spec_cursor cursor = {0};
@@ -270,7 +270,7 @@ static void test_tuning(void **state)
     (void)state;
     static const char text[] = D "isa: avx2\ntile: {q: 48}\nmicro: {rows: 6, vecs: 2}\nunroll: [3, 5]\nsplit: 0\n";
     struct spec spec;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     assert_int_equal(spec_parse("s.yaml", text, sizeof text - 1, &spec, &err), 0);
     assert_int_equal(spec.field[F_UNROLL].count, 2);
     assert_int_equal(spec.field[F_TILE_K].count, 0);
@@ -293,7 +293,7 @@ static void test_tuning(void **state)
 static void check_file(const char *path, const char *expected)
 {
     struct spec spec;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     char whole[700];
     snprintf(whole, sizeof whole, "%s: error: %s", path, expected);
     assert_int_equal(spec_read(path, &spec, &err), -1);
@@ -314,7 +314,7 @@ static void test_files(void **state)
 {
     (void)state;
     struct spec spec;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     const char *tmp = getenv("TMPDIR");
     char dir[256], path[300];
     snprintf(dir, sizeof dir, "%s/attngen-spec-XXXXXX", tmp ? tmp : "/tmp");
@@ -351,7 +351,7 @@ static void test_shipped(void **state)
     assert_int_equal(glob("specs/ladder/*.yaml", GLOB_APPEND, NULL, &found), 0);
     for (size_t i = 0; i < found.gl_pathc; i++) {
         struct spec spec;
-        struct gen_error err = {""};
+        struct gen_error err = {0};
         if (spec_read(found.gl_pathv[i], &spec, &err))
             fail_msg("%s", err.text);
         spec_free(&spec);
@@ -380,7 +380,7 @@ static void test_document(void **state)
 static bool parse_any(const char *text, size_t size)
 {
     struct spec spec;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     if (spec_parse("s.yaml", text, size, &spec, &err)) {
         if (strncmp(err.text, "s.yaml:", 7) || !strstr(err.text, ": error: ") || !strstr(err.text, "; expected "))
             fail_msg("'%s'", err.text);

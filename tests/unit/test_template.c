@@ -78,7 +78,7 @@ static char *render(const char *text, bool with_host, struct gen_error *err)
 
 static void gives(const char *text, const char *expected)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     char *out = render(text, true, &err);
     if (!out)
         fail_msg("%s", err.text);
@@ -88,7 +88,7 @@ static void gives(const char *text, const char *expected)
 
 static void is_wrong(const char *text, const char *message)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     char *out = render(text, true, &err);
     if (out)
         fail_msg("taken, and gave: %s; expected %s", out, message);
@@ -235,7 +235,7 @@ static void test_host(void **state)
     is_wrong("\n  % say x +\n", "f.t:2:12: error: line ends; expected a number, a name or (");
     is_wrong("% 12\n", "f.t:1:3: error: '12'; expected a directive");
     is_wrong("% \"say\"\n", "f.t:1:4: error: 'say'; expected a directive");
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     assert_null(render("a\n% say 1\n", false, &err));
     assert_string_equal(err.text, "f.t:2: error: unknown directive 'say'; expected let, assert, include, for or if");
 }
@@ -282,7 +282,7 @@ static void test_again(void **state)
 {
     static const char text[] = "% let y = x\n% for i in 0..y\n${i} ${word}\n% if i\n-\n% end\n% end\n";
     struct arena arena = {0};
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct buf out = {0};
     (void)state;
     const struct template *t = template_parse(&arena, "f.t", text, sizeof text - 1, NULL, NULL, &err);
@@ -361,7 +361,7 @@ static bool render_damaged(const struct damaged *d, struct gen_error *err)
 static void test_mutated(void **state)
 {
     static const char *const names[] = {"c/attn.c.t", "c/attn.sizes.t", "c/header.t"};
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     uint64_t seed = test_seed();
     int rendered = 0, refused = 0;
     (void)state;

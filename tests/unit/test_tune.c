@@ -223,7 +223,7 @@ static void count_settled(void *user, const struct tune_row *row, int done, int 
 
 static void tune_some(struct fixture *f, int count, struct tune_settings s, struct tune_result *out)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     s.only = f->some;
     s.only_count = count;
     s.progress = count_settled;
@@ -303,7 +303,7 @@ static void test_estimate(void **state)
 {
     struct fixture *f = *state;
     struct tune_result r;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     const struct tune_settings s = {.rigor = ATTN_ESTIMATE};
     assert_int_equal(tune(f->device, &f->target, &s, &r, &err), 0);
     assert_false(r.from_cache);
@@ -345,7 +345,7 @@ static void test_rejected(void **state)
 {
     struct fixture *f = *state;
     struct tune_result r;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     f->some[1].field[F_ROWS] = 32; /* more accumulators than any instruction set has registers */
     f->some[1].field[F_VECS] = 8;
     assert_int_not_equal(gen_check(f->gen, &f->some[1], &err), 0);
@@ -373,7 +373,7 @@ static void test_other_source(void **state)
 {
     struct fixture *f = *state;
     struct tune_result r;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct buf key = {0};
     struct cache_entry e;
     tune_some(f, 1, MEASURE, &r);
@@ -422,7 +422,7 @@ static void test_no_cache(void **state)
 static void test_key(void **state)
 {
     struct fixture *f = *state;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct buf a = {0}, b = {0};
     assert_int_equal(tune_key(f->device, &f->target, &a, &err), 0);
     f->target.caller.field[F_TILE_Q] += 1; /* not the caller's */
@@ -475,7 +475,7 @@ static void test_compilers(void **state)
 {
     struct fixture *f = *state;
     struct tune_result tcc, cc, again;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct buf key = {0};
     tune_some(f, 1, MEASURE, &tcc);
     struct device *by_tcc = f->device;

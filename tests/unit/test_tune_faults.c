@@ -94,7 +94,7 @@ static const struct tune_settings MEASURE = {.rigor = ATTN_MEASURE, .time_limit 
 
 static int tune_on(struct fixture *f, struct device *device, struct tune_settings s, struct tune_result *out)
 {
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     s.only = f->some;
     s.only_count = SOME;
     s.progress = s.progress ? s.progress : count_settled;
@@ -404,7 +404,7 @@ static void test_plain_c_by_the_cache(void **state)
     struct fixture *f = *state;
     struct variant all[1024];
     struct tune_result r;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct tune_settings s = {.rigor = ATTN_ESTIMATE};
     if (f->device->backend->why_not(f->device, ISA_AVX2))
         skip();
@@ -453,7 +453,7 @@ static void test_plain_c_in_passing(void **state)
 {
     struct fixture *f = *state;
     struct tune_result r;
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     const struct tune_settings patient = {.rigor = ATTN_PATIENT,
                                           .time_limit = 0.5}; /* no model keeps plain C from it */
     const struct tune_settings measure = {.rigor = ATTN_MEASURE, .time_limit = 0.5},

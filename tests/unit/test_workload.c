@@ -101,7 +101,7 @@ static int passes_of(const struct variant *v, int (*run)(const struct attn_args 
 {
     struct kernel kernel = {.functions = &cpu_kernel_functions, .run = run, .workspace = no_workspace};
     struct workload_shape shape[WORKLOAD_AWKWARD];
-    struct gen_error err = {""};
+    struct gen_error err = {0};
     struct check result;
     int passed = 0, n = workload_awkward(v, shape);
     for (int i = 0; i < n; i++) {
