@@ -23,7 +23,7 @@ make    = +@$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$
 
 GEN     := $(call objects,gen/*.c) $(OBJ)/embedded.o
 YAML    := $(call objects,gen/yaml*.c gen/spec*.c gen/expand*.c)
-RUNTIME := $(patsubst %/cpu/tcc.o,%/cpu/tcc-inside.o,$(filter-out $(OBJ)/runtime/cli/%,$(call objects,runtime/*/*.c)))
+RUNTIME := $(patsubst %/cpu/tcc.o,%/cpu/tcc-inside.o,$(filter-out $(OBJ)/runtime/cli/% %/cpu/tcc_guard.o,$(call objects,runtime/*/*.c)))
 CLI     := $(filter-out $(OBJ)/runtime/cli/main.o,$(call objects,runtime/cli/*.c)) $(OBJ)/runtime/devices/names.o
 PROGRAM := $(if $(wildcard runtime/cli/main.c),$(BIN)/attngen)
 EMIT    := $(if $(wildcard runtime/cli/emit.c),$(BIN)/attngen-emit)
@@ -77,13 +77,15 @@ $(OBJ)/gen/tool/embed: $(OBJ)/gen/tool/embed.o
 	$(link) $^ -o $@
 
 # libtcc goes into libattn inside the one object that uses it, with every name of it made local: it calls its globals
-# `file`, `next`, `skip`. Its mprotect is ours, and three variables that it reads (see runtime/cpu/tcc.c).
-$(OBJ)/runtime/cpu/tcc-inside.o: $(OBJ)/runtime/cpu/tcc.o
-	$(LD) -r --whole-archive "$$($(CC) -print-file-name=libtcc.a)" -o $(OBJ)/tcc.o
-	objcopy --redefine-sym mprotect=attn_tcc_mprotect --redefine-sym stdout=attn_tcc_stdout \
-	    --redefine-sym stderr=attn_tcc_stderr --redefine-sym environ=attn_tcc_environ $(OBJ)/tcc.o
+# `file`, `next`, `skip`. What it calls to get memory or to end the process is ours, and so are its mprotect and three
+# variables that it reads (see runtime/cpu/tcc_guard.c and tcc.c).
+tcc-ours = $(foreach f,malloc calloc realloc free exit abort mprotect stdout stderr environ,$(f)=attn_tcc_$(f)) \
+           __assert_fail=attn_tcc_assert_fail
+$(OBJ)/runtime/cpu/tcc-inside.o: $(OBJ)/runtime/cpu/tcc.o $(OBJ)/runtime/cpu/tcc_guard.o runtime/cpu/tcc.ld
+	$(LD) -r -d -T runtime/cpu/tcc.ld --whole-archive "$$($(CC) -print-file-name=libtcc.a)" -o $(OBJ)/tcc.o
+	objcopy $(tcc-ours:%=--redefine-sym %) $(OBJ)/tcc.o
 	nm -g --defined-only $(OBJ)/tcc.o | sed 's/.* //' > $(OBJ)/tcc.names
-	$(LD) -r $< $(OBJ)/tcc.o -o $@
+	$(LD) -r $(filter %.o,$^) $(OBJ)/tcc.o -o $@
 	objcopy -w --localize-symbol='attn_tcc_*' --localize-symbols=$(OBJ)/tcc.names $@
 
 archive = @mkdir -p $(@D); rm -f $@; ar qcsD $@ $(filter %.o,$^)

@@ -4,7 +4,9 @@
 
 #include "execute.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -16,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tcc_guard.h"
+
 /* Releases of libtcc after 0.9.27 dropped the form of tcc_relocate that writes to the caller's memory, and with it this
  * macro. With those, code lives on libtcc's own heap pages until its state is deleted: still never writable and
  * executable at once, since libtcc protects it when it is complete, but not under a system that forbids turning
@@ -26,7 +30,7 @@
 #define OWN_MEMORY 0
 #endif
 
-/* The build renames libtcc's reference to mprotect to this. tcc_relocate would make even the caller's memory writable
+/* The build renames libtcc's reference to mprotect to this, and others to what tcc_guard.c has. tcc_relocate would make even the caller's memory writable
  * and executable at once and, where that is forbidden, print a message and exit the process. */
 #define HIDDEN __attribute__((visibility("hidden")))
 HIDDEN int attn_tcc_mprotect(void *memory, size_t size, int protection);
@@ -80,7 +84,7 @@ static void keep_message(void *opaque, const char *text)
     m->found = error;
     if (strrchr(text, '\n'))
         text = strrchr(text, '\n') + 1;
-    m->placed = error && strncmp(text, "<string>:", 9) == 0 && !strstr(text, "memory full");
+    m->placed = error && strncmp(text, "<string>:", 9) == 0;
     if (strncmp(text, "<string>:", 9) == 0)
         text += 9;
     else if (strncmp(text, "tcc: ", 5) == 0)
@@ -88,98 +92,106 @@ static void keep_message(void *opaque, const char *text)
     snprintf(m->err->text, sizeof m->err->text, "%s.c:%s", m->name, text);
 }
 
-static TCCState *state_create(struct messages *m)
+/* A compilation under way, as what is called under guard takes it. A state that outlives it, with the memory that it is
+ * made of, is a kernel's owner. */
+struct owner {
+    struct guard_memory memory;
+    TCCState *state;
+};
+struct job {
+    const char *source, *name;
+    struct owner *owner;
+    struct kernel *out;
+    struct gen_error *err;
+    struct messages messages;
+    void *mapping; /* of mapped bytes, not yet the kernel's; NULL: none */
+    size_t mapped;
+    int fd; /* of the mapping; -1: none */
+    enum compiled result;
+};
+
+static void state_create(struct job *j)
 {
-    TCCState *s = tcc_new();
+    TCCState *s = j->owner->state = tcc_new();
     if (!s)
-        return NULL;
-    tcc_set_error_func(s, m, keep_message);
+        return;
+    tcc_set_error_func(s, &j->messages, keep_message);
     tcc_set_lib_path(s, "/nonexistent"); /* and nothing is looked for there either */
     tcc_set_options(s, "-nostdlib -nostdinc");
     tcc_set_output_type(s, TCC_OUTPUT_MEMORY);
     tcc_add_symbol(s, "memcpy", (const void *)(uintptr_t)memcpy); /* struct copies too */
     tcc_add_symbol(s, "memset", (const void *)(uintptr_t)memset); /* and zeroed locals */
     tcc_add_symbol(s, "memmove", (const void *)(uintptr_t)memmove);
-    return s;
 }
 
 #if OWN_MEMORY
-/* A mapping to write to. *fd is -1 when the system gives no memory files: then this mapping becomes executable. */
-static void *memory_create(size_t size, int *fd)
+/* A mapping to write to. The descriptor is -1 when the system gives no memory files: then this mapping becomes
+ * executable. */
+static int memory_create(struct job *j, size_t size)
 {
-    *fd = memfd_create("attn kernel", MFD_CLOEXEC);
-    if (*fd >= 0 && ftruncate(*fd, (off_t)size) == 0) {
-        void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
-        if (p != MAP_FAILED)
-            return p;
+    void *p = MAP_FAILED;
+    j->fd = memfd_create("attn kernel", MFD_CLOEXEC);
+    if (j->fd >= 0 && ftruncate(j->fd, (off_t)size) == 0)
+        p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, j->fd, 0);
+    if (p == MAP_FAILED) {
+        if (j->fd >= 0)
+            close(j->fd);
+        j->fd = -1;
+        p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     }
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return p == MAP_FAILED ? NULL : p;
+    if (p == MAP_FAILED)
+        return -1;
+    j->mapping = p;
+    j->mapped = size;
+    return 0;
 }
 
 /* Replaces the writable mapping by an executable one at the same address, for which the code was relocated. A new
  * mapping of the same file rather than a change of the old one, because there are systems that forbid making written
  * pages executable. */
-static int memory_seal(void *memory, size_t size, int fd)
+static int memory_seal(struct job *j)
 {
-    if (fd >= 0)
-        return mmap(memory, size, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED ? -1 : 0;
-    return mprotect(memory, size, PROT_READ | PROT_EXEC);
+    if (j->fd >= 0)
+        return mmap(j->mapping, j->mapped, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED, j->fd, 0) == MAP_FAILED ? -1 : 0;
+    return mprotect(j->mapping, j->mapped, PROT_READ | PROT_EXEC);
 }
 
-static int relocate(TCCState *s, struct kernel *out, struct gen_error *err)
+static int relocate(struct job *j)
 {
-    int fd = -1;
-    void *memory = NULL;
-    int size = tcc_relocate(s, NULL);
+    int size = tcc_relocate(j->owner->state, NULL);
     if (size < 0)
         return -1; /* libtcc has said why */
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t mapped = ((size_t)size + page - 1) / page * page + (size == 0) * page;
-    memory = memory_create(mapped, &fd);
-    if (!memory) {
-        snprintf(err->text, sizeof err->text, "jit: error: no memory for %zu bytes of code", mapped);
+    if (memory_create(j, ((size_t)size + page - 1) / page * page + (size == 0) * page) != 0)
+        return gen_out_of_memory(j->err, "jit");
+    if (tcc_relocate(j->owner->state, j->mapping) != 0)
         return -1;
-    }
-    int result = tcc_relocate(s, memory);
-    if (result == 0 && memory_seal(memory, mapped, fd) != 0) {
-        snprintf(err->text, sizeof err->text, "jit: error: this system lets no process make code at run time");
-        result = -1;
-    }
-    if (fd >= 0)
-        close(fd);
-    if (result != 0) {
-        munmap(memory, mapped);
-        return -1;
-    }
-    out->code = memory;
-    out->code_size = mapped;
-    return 0;
+    if (memory_seal(j) == 0)
+        return 0;
+    if (errno == ENOMEM || errno == EAGAIN)
+        return gen_out_of_memory(j->err, "jit");
+    snprintf(j->err->text, sizeof j->err->text, "jit: error: this system lets no process make code at run time");
+    return -1;
 }
 #else
-static int relocate(TCCState *s, struct kernel *out, struct gen_error *err)
+static int relocate(struct job *j)
 {
-    (void)err; /* libtcc says why */
-    out->owner = s;
-    return tcc_relocate(s);
+    return tcc_relocate(j->owner->state); /* libtcc says what is wrong */
 }
 #endif
 
-static int find_exports(TCCState *s, const char *name, struct kernel *out, struct gen_error *err)
+static int find_exports(struct job *j)
 {
     char workspace[GEN_NAME_MAX + 16];
-    snprintf(workspace, sizeof workspace, "%s_workspace", name);
-    void *run = tcc_get_symbol(s, name), *size = tcc_get_symbol(s, workspace);
+    snprintf(workspace, sizeof workspace, "%s_workspace", j->name);
+    void *run = tcc_get_symbol(j->owner->state, j->name), *size = tcc_get_symbol(j->owner->state, workspace);
     if (!run || !size) {
-        snprintf(err->text, sizeof err->text, "%s.c: error: no function %s; expected %s and %s_workspace", name,
-                 run ? workspace : name, name, name);
+        snprintf(j->err->text, sizeof j->err->text, "%s.c: error: no function %s; expected %s and %s_workspace",
+                 j->name, run ? workspace : j->name, j->name, j->name);
         return -1;
     }
-    memcpy(&out->run, &run, sizeof run); /* ISO C converts no object pointer to a function's */
-    memcpy(&out->workspace, &size, sizeof size);
+    memcpy(&j->out->run, &run, sizeof run); /* ISO C converts no object pointer to a function's */
+    memcpy(&j->out->workspace, &size, sizeof size);
     return 0;
 }
 
@@ -190,31 +202,78 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
+static void compile_guarded(void *arg)
+{
+    struct job *j = arg;
+    state_create(j);
+    if (!j->owner->state)
+        return;
+    if (tcc_compile_string(j->owner->state, j->source) != 0) {
+        j->result = j->messages.placed ? COMPILE_REFUSED : COMPILE_FAILED;
+        return;
+    }
+    if (relocate(j) == 0 && find_exports(j) == 0)
+        j->result = COMPILE_OK;
+}
+
+static void delete_guarded(void *arg)
+{
+    struct owner *o = arg;
+    tcc_delete(o->state);
+}
+
+/* What libtcc leaves behind is freed too. */
+static void owner_free(struct owner *o)
+{
+    if (!o)
+        return;
+    if (o->state)
+        guard_call(&o->memory, delete_guarded, o);
+    guard_free(&o->memory);
+    free(o);
+}
+
+/* What the code lives in: of our own, or libtcc's state. */
+static void keep_code(struct job *j)
+{
+    if (OWN_MEMORY) {
+        j->out->code = j->mapping;
+        j->out->code_size = j->mapped;
+        j->mapping = NULL;
+    } else {
+        j->out->owner = j->owner;
+        j->owner = NULL;
+    }
+}
+
 static int compile(const char *source, const char *name, struct kernel *out, struct gen_error *err)
 {
-    struct messages m = {.name = name, .err = err};
-    int result = COMPILE_FAILED;
+    struct job j = {.source = source, .name = name, .out = out, .err = err, .fd = -1, .result = COMPILE_FAILED};
+    j.messages = (struct messages){.name = name, .err = err};
+    j.owner = calloc(1, sizeof *j.owner);
+    if (!j.owner)
+        return gen_out_of_memory(err, "jit");
+    guard_begin(&j.owner->memory);
     attn_tcc_stdout = stdout;
     attn_tcc_stderr = stderr;
     attn_tcc_environ = environ;
-    TCCState *s = state_create(&m);
-    if (!s)
-        goto cleanup;
-    if (tcc_compile_string(s, source) != 0) {
-        result = m.placed ? COMPILE_REFUSED : COMPILE_FAILED;
-        goto cleanup;
+    enum guard_end end = guard_call(&j.owner->memory, compile_guarded, &j);
+    if (end != GUARD_RETURNED) { /* its state is gone with its memory */
+        j.owner->state = NULL;
+        j.result = COMPILE_FAILED;
     }
-    if (relocate(s, out, err) != 0 || find_exports(s, name, out, err) != 0)
-        goto cleanup;
-    result = COMPILE_OK;
-cleanup:
-    if (result != 0 && !err->text[0])
+    if (end == GUARD_NO_MEMORY)
+        gen_out_of_memory(err, "jit");
+    else if (j.result != COMPILE_OK && !err->text[0])
         snprintf(err->text, sizeof err->text, "%s.c: error: libtcc failed and did not say why", name);
-    if (s && (result != 0 || !out->owner))
-        tcc_delete(s);
-    if (result != 0)
-        out->owner = NULL;
-    return result;
+    if (j.result == COMPILE_OK)
+        keep_code(&j);
+    owner_free(j.owner);
+    if (j.fd >= 0)
+        close(j.fd);
+    if (j.mapping)
+        munmap(j.mapping, j.mapped);
+    return j.result;
 }
 
 static void release(struct kernel *kernel)
@@ -223,7 +282,7 @@ static void release(struct kernel *kernel)
         munmap(kernel->code, kernel->code_size);
     if (kernel->owner) {
         compiler_lock();
-        tcc_delete(kernel->owner);
+        owner_free(kernel->owner);
         compiler_unlock();
     }
 }
@@ -235,10 +294,8 @@ int jit_compile(const char *source, const char *name, struct kernel *out, struct
     double start = now_ms();
     pthread_once(&fork_guard, guard_fork);
     locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0); /* libtcc reads 1.5 as the program around would */
-    if (!c) {
-        snprintf(err->text, sizeof err->text, "%s.c: error: out of memory; expected room for a locale", name);
-        return -1;
-    }
+    if (!c) /* the C locale is always there */
+        return gen_out_of_memory(err, "jit");
     locale_t before = uselocale(c);
     compiler_lock();
     int result = compile(source, name, out, err);

@@ -353,9 +353,8 @@ int search_measure(struct device *device, const struct tune_target *problem, con
                                    .q_len = problem->q_len,
                                    .kv_len = problem->kv_len,
                                    .typical = true};
-    if (workload_create(&problem->caller, &shape, SEED, &s.work) != 0) {
+    if (workload_create(&problem->caller, &shape, SEED, &s.work) != 0)
         return gen_out_of_memory(err, "tune");
-    }
     s.flops = search_flops(problem);
     s.peak = out->peak_gflops;
     for (int i = 0; i < n; i++) {
