@@ -27,6 +27,11 @@ $(BENCHES): $(BIN)/tests/bench/%: $(OBJ)/tests/bench/%.o $(BENCH_SUPPORT) $(test
 	@mkdir -p $(@D)
 	$(link) $^ -lcmocka -lyaml $(libs) -ldl -o $@
 
+# Allocations of this program's objects go by tests/kit/starve.c; those of shared libraries do not.
+starved = malloc calloc realloc aligned_alloc strdup strndup asprintf free mmap munmap newlocale freelocale opendir \
+          fdopendir closedir pthread_create
+$(BIN)/tests/unit/test_allocation: private LDFLAGS += $(starved:%=-Wl,--wrap=%)
+
 # ---- tests -----------------------------------------------------------------------------------------------------------
 
 # Kernels from the JIT carry no instrumentation, so that the kernel tests would show nothing new under ASan.
