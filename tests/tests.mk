@@ -32,6 +32,9 @@ starved = malloc calloc realloc aligned_alloc strdup strndup asprintf free mmap 
           fdopendir closedir pthread_create
 $(BIN)/tests/unit/test_allocation: private LDFLAGS += $(starved:%=-Wl,--wrap=%)
 
+# Somebody acts between a check and the loader.
+$(BIN)/tests/unit/test_cc: private LDFLAGS += -Wl,--wrap=dlopen
+
 # ---- tests -----------------------------------------------------------------------------------------------------------
 
 # Kernels from the JIT carry no instrumentation, so that the kernel tests would show nothing new under ASan.

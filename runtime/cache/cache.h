@@ -65,9 +65,9 @@ bool cache_load(struct cache *cache, const char *key, struct cache_entry *out);
 int cache_store(struct cache *cache, const struct cache_entry *entry, struct gen_error *why);
 
 /* Compiled objects, beside the entries: loaded only when the file is ours, writable to nobody else, whole, and stored
- * under that very key, which names all that the object depends on. The object's *size bytes, to free, and its path, for
- * a loader that wants one (a few bytes follow the object there); NULL: a miss. Storing fails as cache_store does. */
-void *cache_object_load(struct cache *cache, const char *key, char path[CACHE_PATH_MAX], size_t *size);
+ * under that very key, which names all that the object depends on. The object's *size bytes, to free; NULL: a miss. There
+ * is no path to it: the file there may be another by the time it is used. Storing fails as cache_store does. */
+void *cache_object_load(struct cache *cache, const char *key, size_t *size);
 int cache_object_store(struct cache *cache, const char *key, const void *object, size_t size, struct gen_error *why);
 
 /* Calls each for every intact entry, in the order of file names. Returns how many there were. */

@@ -1,5 +1,5 @@
-/* object.c - compiled objects in the cache's directory: the object as its compiler made it, so that it can be
- * loaded from there, and behind it its key and a checksum. What it is not: it knows nothing of formats of objects. */
+/* object.c - compiled objects in the cache's directory: the object as its compiler made it, and
+ * behind it its key and a checksum. What it is not: it knows nothing of formats of objects. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ cleanup:
     return result;
 }
 
-void *cache_object_load(struct cache *cache, const char *key, char path[CACHE_PATH_MAX], size_t *size)
+void *cache_object_load(struct cache *cache, const char *key, size_t *size)
 {
     char name[CACHE_NAME_MAX], *text;
     size_t all = 0;
@@ -50,7 +50,6 @@ void *cache_object_load(struct cache *cache, const char *key, char path[CACHE_PA
         free(text);
         return NULL;
     }
-    snprintf(path, CACHE_PATH_MAX, "%s/%s", cache_path(cache), name);
     return text;
 }
 

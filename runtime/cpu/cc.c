@@ -1,10 +1,8 @@
 /* cc.c - see cc.h. A source goes into a folder of its own that nobody else can enter, the compiler makes a shared
- * object there, which is loaded and copied into the cache; then the folder is removed. */
+ * object there, whose bytes are loaded and stored in the cache; then the folder is removed. */
 #define _GNU_SOURCE
 #include "cc.h"
 
-#include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -12,15 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "execute.h"
 #include "gen/buf.h"
+#include "load.h"
+#include "system/files.h"
 #include "system/process.h"
 
-enum { WORDS = 16, FLAGS = 4, SAID = 16384, OBJECT_MOST = 32 << 20, PATH_ROOM = 1024 };
+enum { WORDS = 16, FLAGS = 4, SAID = 16384, OBJECT_MOST = 32 << 20 };
 static const double VERSION_LIMIT = 20, COMPILE_LIMIT = 120; /* seconds */
 static const char *const flags[FLAGS] = {"-std=c11", "-O3", "-fPIC", "-shared"};
 
@@ -36,7 +34,7 @@ struct cc {
 
 static int wrong(struct gen_error *err, const char *name, const char *what, const char *why)
 {
-    snprintf(err->text, sizeof err->text, "%s.c: error: %s: %s", name, what, why);
+    snprintf(err->text, sizeof err->text, "%s.c: error: %.200s: %.300s", name, what, why);
     return -1;
 }
 
@@ -130,49 +128,23 @@ const char *cc_identity(struct cc *cc, struct gen_error *err)
     return known;
 }
 
-/* ---- the folder ---- */
-
-static int make_folder(char folder[PATH_ROOM], const char *name, struct gen_error *err)
+static int make_folder(struct folder *folder, const char *name, struct gen_error *err)
 {
-    const char *base = secure_getenv("TMPDIR");
-    if (!base || !base[0])
-        base = "/tmp";
-    if (snprintf(folder, PATH_ROOM, "%s/attngen-cc-XXXXXX", base) >= PATH_ROOM)
-        return wrong(err, name, base, strerror(ENAMETOOLONG));
-    if (!mkdtemp(folder)) /* mode 0700 */
-        return wrong(err, name, folder, strerror(errno));
-    return 0;
+    if (folder_create(folder) == 0)
+        return 0;
+    return errno == ENOMEM ? gen_out_of_memory(err, name) : wrong(err, name, folder->made, strerror(errno));
 }
 
-/* It is flat: the compiler's own temporary files are in there too. */
-static void remove_folder(const char *folder)
+static int write_source(const struct folder *folder, const char *file, const char *text)
 {
-    DIR *d = opendir(folder);
-    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            unlinkat(dirfd(d), e->d_name, 0);
-    if (d)
-        closedir(d);
-    rmdir(folder);
-}
-
-static int write_file(const char *path, const char *text, size_t size)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = openat(folder->dir, file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return -1;
-    while (size > 0) {
-        ssize_t put = write(fd, text, size);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put <= 0) {
-            close(fd);
-            return -1;
-        }
-        text += put;
-        size -= (size_t)put;
-    }
-    return close(fd);
+    int result = file_write(fd, text, strlen(text)), kept = errno;
+    if (close(fd) != 0)
+        return -1;
+    errno = kept;
+    return result;
 }
 
 /* ---- compile, load, keep ---- */
@@ -209,85 +181,67 @@ static bool is_refusal(const char *said, const char *path)
     return false;
 }
 
-static int build(const struct cc *cc, const char *source, const char *name, const char *folder, const char *object,
-                 struct gen_error *err)
+/* The object's bytes, to free; or NULL, and in *how why. */
+static void *build(const struct cc *cc, const char *source, const char *name, const struct folder *folder, size_t *size,
+                   enum compiled *how, struct gen_error *err)
 {
-    char path[PATH_ROOM + GEN_NAME_MAX + 8], said[SAID], *argv[WORDS + FLAGS + 4];
+    char file[GEN_NAME_MAX + 8], path[FOLDER_ROOM + GEN_NAME_MAX + 8], object[sizeof path], said[SAID];
+    char *argv[WORDS + FLAGS + 4];
+    struct gen_error why = {0};
     int n = 0;
-    snprintf(path, sizeof path, "%s/%s.c", folder, name);
-    if (write_file(path, source, strlen(source)) != 0)
-        return wrong(err, name, "cannot be written into TMPDIR", strerror(errno));
+    *how = COMPILE_FAILED;
+    snprintf(file, sizeof file, "%s.c", name);
+    snprintf(path, sizeof path, "%s/%s", folder->path, file);
+    snprintf(object, sizeof object, "%s/%s.so", folder->path, name);
+    if (write_source(folder, file, source) != 0) {
+        wrong(err, name, "cannot be written into TMPDIR", strerror(errno));
+        return NULL;
+    }
     for (; cc->word[n]; n++)
         argv[n] = cc->word[n];
     for (int i = 0; i < FLAGS; i++)
         argv[n++] = (char *)flags[i];
     argv[n++] = "-o";
-    argv[n++] = (char *)object;
+    argv[n++] = object;
     argv[n++] = path;
     argv[n] = NULL;
-    snprintf(err->text, sizeof err->text, "%s.c: error: %s made no object", name, cc->word[0]);
-    if (process_run_until(argv, folder, COMPILE_LIMIT, cc->stop, said, sizeof said, err) == 0 &&
-        access(object, R_OK) == 0)
-        return COMPILE_OK;
-    keep_message(said, folder, name, err);
-    return is_refusal(said, path) ? COMPILE_REFUSED : COMPILE_FAILED;
-}
-
-static void release(struct kernel *kernel)
-{
-    dlclose(kernel->owner);
-}
-
-static int load(const char *path, const char *name, struct kernel *out, struct gen_error *err)
-{
-    char workspace[GEN_NAME_MAX + 16];
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) /* a TMPDIR where nothing may be executed, for one */
-        return wrong(err, name, "the compiled kernel cannot be loaded", dlerror());
-    snprintf(workspace, sizeof workspace, "%s_workspace", name);
-    void *run = dlsym(library, name), *size = dlsym(library, workspace);
-    if (!run || !size) {
-        snprintf(err->text, sizeof err->text, "%s.c: error: no function %s; expected %s and %s_workspace", name,
-                 run ? workspace : name, name, name);
-        dlclose(library);
-        return -1;
+    if (process_run_until(argv, folder->path, COMPILE_LIMIT, cc->stop, said, sizeof said, &why) != 0) {
+        *err = why;
+        if (!why.no_memory)
+            keep_message(said, folder->path, name, err);
+        if (is_refusal(said, path))
+            *how = COMPILE_REFUSED;
+        return NULL;
     }
-    memcpy(&out->run, &run, sizeof run); /* ISO C converts no object pointer to a function's */
-    memcpy(&out->workspace, &size, sizeof size);
-    out->owner = library;
-    out->release = release;
-    out->functions = &cpu_kernel_functions;
-    return 0;
-}
-
-/* Whatever fails costs the next process a compilation, nothing else. */
-static void keep(struct cache *cache, const char *key, const char *object)
-{
-    struct gen_error ignored;
-    struct stat s;
-    int fd = cache ? open(object, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
-    if (fd < 0)
-        return;
-    char *data = fstat(fd, &s) == 0 && s.st_size > 0 && s.st_size <= OBJECT_MOST ? malloc((size_t)s.st_size) : NULL;
-    if (data && read(fd, data, (size_t)s.st_size) == s.st_size)
-        cache_object_store(cache, key, data, (size_t)s.st_size, &ignored);
-    free(data);
-    close(fd);
+    snprintf(file, sizeof file, "%s.so", name);
+    void *data = file_read_at(folder->dir, file, OBJECT_MOST, size);
+    if (!data && errno == ENOMEM)
+        gen_out_of_memory(err, name);
+    else if (!data) {
+        snprintf(err->text, sizeof err->text, "%s.c: error: %s made no object", name, cc->word[0]);
+        keep_message(said, folder->path, name, err);
+        if (is_refusal(said, path))
+            *how = COMPILE_REFUSED;
+    }
+    return data;
 }
 
 static int build_and_load(struct cc *cc, const char *source, const char *name, const char *key, struct kernel *out,
                           struct gen_error *err)
 {
-    char folder[PATH_ROOM], object[PATH_ROOM + GEN_NAME_MAX + 8];
-    if (make_folder(folder, name, err) != 0)
-        return -1;
-    snprintf(object, sizeof object, "%s/%s.so", folder, name);
-    int result = build(cc, source, name, folder, object, err);
-    if (result == 0)
-        result = load(object, name, out, err);
-    if (result == 0)
-        keep(cc->cache, key, object);
-    remove_folder(folder);
+    struct folder folder;
+    struct gen_error ignored;
+    enum compiled result;
+    size_t size = 0;
+    if (make_folder(&folder, name, err) != 0)
+        return COMPILE_FAILED;
+    void *object = build(cc, source, name, &folder, &size, &result, err);
+    if (object)
+        result = load_object(object, size, name, out, err) == 0 ? COMPILE_OK : COMPILE_FAILED;
+    if (result == COMPILE_OK && cc->cache) /* whatever fails costs the next process a compilation, nothing else */
+        cache_object_store(cc->cache, key, object, size, &ignored);
+    free(object);
+    folder_remove(&folder);
     return result;
 }
 
@@ -300,7 +254,6 @@ static double now_ms(void)
 
 int cc_compile(struct cc *cc, const char *source, const char *name, struct kernel *out, struct gen_error *err)
 {
-    char path[CACHE_PATH_MAX];
     struct buf key = {0};
     int result = COMPILE_FAILED;
     double start = now_ms();
@@ -316,11 +269,10 @@ int cc_compile(struct cc *cc, const char *source, const char *name, struct kerne
         gen_out_of_memory(err, "cc");
         goto cleanup;
     }
-    void *data = cc->cache ? cache_object_load(cc->cache, key.data, path, &loaded) : NULL;
-    if (data) {
-        free(data); /* only its path is needed, now that it is known to be whole and ours */
-        result = load(path, name, out, err);
-    }
+    void *data = cc->cache ? cache_object_load(cc->cache, key.data, &loaded) : NULL;
+    if (data)
+        result = load_object(data, loaded, name, out, err);
+    free(data);
     if (result != 0)
         result = build_and_load(cc, source, name, key.data, out, err);
     if (result == 0)

@@ -301,10 +301,9 @@ cl_program opencl_build_program(struct opencl_target *t, const struct opencl_sou
 /* NULL: no binary, or none that this driver takes. */
 static cl_program load_binary(struct opencl_target *t, struct cache *cache, const char *key)
 {
-    char path[CACHE_PATH_MAX];
     size_t size = 0;
     cl_int code = CL_INVALID_BINARY;
-    void *data = cache ? cache_object_load(cache, key, path, &size) : NULL;
+    void *data = cache ? cache_object_load(cache, key, &size) : NULL;
     if (!data)
         return NULL;
     cl_program program = from_binary(t, data, size, &code);

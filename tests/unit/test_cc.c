@@ -7,16 +7,23 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../../gen/buf.h"
+#include "../kit/child.h"
 #include "runtime/cpu/cc.h"
 #include "runtime/system/process.h"
 
@@ -352,7 +359,169 @@ static void works_without_a_cache(void **state)
     free(source);
 }
 
+/* ---- others who can rename folders ---- */
+
+/* The loader, just before it opens what it is given: somebody puts another folder in the place of the cache. */
+void *__real_dlopen(const char *file, int flags);
+void *__wrap_dlopen(const char *file, int flags);
+static char swap_out[100], swap_in[100]; /* "": nobody does */
+
+void *__wrap_dlopen(const char *file, int flags)
+{
+    char aside[110];
+    if (swap_in[0]) {
+        snprintf(aside, sizeof aside, "%s.aside", swap_out);
+        assert_int_equal(rename(swap_out, aside), 0);
+        assert_int_equal(rename(swap_in, swap_out), 0);
+        swap_in[0] = 0;
+    }
+    return __real_dlopen(file, flags);
+}
+
+/* What was verified is what is loaded, not what lies under its name by then. */
+static void loads_what_was_verified(void **state)
+{
+    struct place *p = *state;
+    char *source = source_of("seven", "return 7;"), *evil = source_of("seven", "return 666;"), path[200], command[900];
+    is_7(p, p->wrapper, source, 1, "first");
+    object_path(p, path);
+    snprintf(command, sizeof command, "%s/evil.c", p->dir);
+    write_text(command, 0600, evil);
+    snprintf(command, sizeof command, "mkdir %s/evil && gcc -shared -fPIC -o %s/evil/%s %s/evil.c", p->dir, p->dir,
+             strrchr(path, '/') + 1, p->dir);
+    assert_int_equal(system(command), 0);
+    snprintf(swap_out, sizeof swap_out, "%s/cache", p->dir);
+    snprintf(swap_in, sizeof swap_in, "%s/evil", p->dir);
+    is_7(p, p->wrapper, source, 0, "swapped");
+    assert_string_equal(swap_in, "");
+    free(source);
+    free(evil);
+}
+
+/* A compiler by which somebody who may rename folders in TMPDIR acts: when it runs, another source lies under the path. */
+static void compiles_what_was_written(void **state)
+{
+    struct place *p = *state;
+    char *source = source_of("seven", "return 7;"), *evil = source_of("seven", "return 666;"), path[200], script[900];
+    snprintf(path, sizeof path, "%s/evil.c", p->dir);
+    write_text(path, 0600, evil);
+    snprintf(script, sizeof script,
+             "#!/bin/sh\nmine=$(echo %s/attngen-cc-*)\n"
+             "[ -d \"$mine\" ] && mv \"$mine\" %s/aside && mkdir \"$mine\" && cp %s \"$mine\"/seven.c\nexec gcc \"$@\"\n",
+             p->tmp, p->tmp, path);
+    snprintf(path, sizeof path, "%s/swaps", p->dir);
+    write_text(path, 0700, script);
+    assert_int_equal(chmod(p->tmp, 0777), 0);
+    struct gen_error err;
+    struct kernel k;
+    if (compile_anew(p, path, source, "seven", &k, &err) != 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(k.run(NULL), 7);
+    kernel_free(&k);
+    free(source);
+    free(evil);
+}
+
+/* Descriptors' numbers come again, and the loader knows libraries by their names. */
+static void objects_stay_apart(void **state)
+{
+    enum { KERNELS = 6 };
+    struct place *p = *state;
+    struct kernel k[KERNELS];
+    struct gen_error err;
+    char name[16], body[32];
+    for (int i = 0; i < KERNELS; i++) {
+        snprintf(name, sizeof name, "kernel%d", i % 2);
+        snprintf(body, sizeof body, "return %d;", i);
+        char *source = source_of(name, body);
+        assert_int_equal(cc_compile(p->cc, source, name, &k[i], &err), 0);
+        free(source);
+    }
+    for (int i = 0; i < KERNELS; i++)
+        assert_int_equal(k[i].run(NULL), i);
+    for (int i = 0; i < KERNELS; i++)
+        kernel_free(&k[i]);
+}
+
+static int refuse_memory_files(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {sizeof code / sizeof code[0], code};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0;
+}
+
+static int compile_without_memory_files(void *arg)
+{
+    struct gen_error err;
+    struct kernel k;
+    char *source = source_of("seven", "return 7;");
+    if (refuse_memory_files())
+        return 77;
+    if (cc_compile(((struct place *)arg)->cc, source, "seven", &k, &err) != 0 || k.run(NULL) != 7)
+        return 1;
+    kernel_free(&k);
+    free(source);
+    return 0;
+}
+
+static void works_without_memory_files(void **state)
+{
+    struct place *p = *state;
+    char why[100] = "";
+    int result = run_child(compile_without_memory_files, p, 60, why, sizeof why);
+    if (result == 77)
+        skip();
+    if (result != 0)
+        fail_msg("%d %s", result, why);
+    assert_int_equal(count_files(p->tmp, "*"), 0);
+}
+
 /* ---- hosts ---- */
+
+/* Killed while the compiler runs; the next one who compiles clears up, but not what others use. */
+static int compile_for_ever(void *arg)
+{
+    struct gen_error err;
+    struct kernel k;
+    (void)compile_anew(arg, ((struct place *)arg)->wrapper, "", "slow", &k, &err);
+    return 0;
+}
+
+static void folders_of_the_killed_are_removed(void **state)
+{
+    struct place *p = *state;
+    char script[300], path[200], *source = source_of("seven", "return 7;");
+    snprintf(path, sizeof path, "%s/waits", p->dir);
+    snprintf(script, sizeof script,
+             "#!/bin/sh\n[ \"$1\" = --version ] && exec gcc --version\ntouch %s/begun\nexec sleep 5\n", p->dir);
+    write_text(path, 0700, script);
+    snprintf(p->wrapper, sizeof p->wrapper, "%.70s", path);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(compile_for_ever(p));
+    snprintf(path, sizeof path, "%s/begun", p->dir);
+    for (int i = 0; i < 2000 && access(path, F_OK) != 0; i++)
+        usleep(5000);
+    assert_int_equal(count_files(p->tmp, "attngen-cc-*"), 1);
+    struct kernel k;
+    struct gen_error err;
+    assert_int_equal(compile_anew(p, "gcc", source, "seven", &k, &err), 0); /* it is in use */
+    kernel_free(&k);
+    assert_int_equal(count_files(p->tmp, "attngen-cc-*"), 1);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    source[strlen(source) - 1] = ' '; /* other source */
+    assert_int_equal(compile_anew(p, "gcc", source, "seven", &k, &err), 0);
+    kernel_free(&k);
+    assert_int_equal(count_files(p->tmp, "*"), 0);
+    free(source);
+}
 
 static void children_of_the_host(void **state)
 {
@@ -448,6 +617,9 @@ int main(void)
         IN_PLACE(objects_are_kept), IN_PLACE(bad_objects_are_built_anew),
         IN_PLACE(works_without_a_cache), IN_PLACE(children_of_the_host),
         IN_PLACE(threads),          cmocka_unit_test(processes),
+        IN_PLACE(loads_what_was_verified), IN_PLACE(compiles_what_was_written),
+        IN_PLACE(objects_stay_apart), IN_PLACE(works_without_memory_files),
+        IN_PLACE(folders_of_the_killed_are_removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,125 @@
+/* load.c - see load.h. The bytes go into a file without a name, which no other user can reach, and the loader gets it
+ * by its descriptor. */
+#define _GNU_SOURCE
+#include "load.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "execute.h"
+#include "system/files.h"
+
+/* Of newer kernels; there are some that refuse a memory file whose maker does not say that it is no program. */
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+static int wrong(struct gen_error *err, const char *name, const char *what, const char *why)
+{
+    snprintf(err->text, sizeof err->text, "%s.c: error: %s: %s", name, what, why);
+    return -1;
+}
+
+/* Where the system has no memory files: a file in TMPDIR that has lost its name before anything is written into it. */
+static int unnamed_file(void)
+{
+    char path[FOLDER_ROOM];
+    if (snprintf(path, sizeof path, "%s/attngen-object-XXXXXX", temporary_base()) >= (int)sizeof path)
+        return -1;
+    int fd = mkostemp(path, O_CLOEXEC); /* mode 0600, and it did not exist */
+    if (fd >= 0)
+        unlink(path);
+    return fd;
+}
+
+static int memory_file(void)
+{
+    int fd = memfd_create("attn kernel", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+    return fd < 0 && errno == EINVAL ? memfd_create("attn kernel", MFD_CLOEXEC | MFD_ALLOW_SEALING) : fd;
+}
+
+static int hold(const void *object, size_t size)
+{
+    int fd = memory_file();
+    if (fd < 0)
+        fd = unnamed_file();
+    if (fd < 0)
+        return -1;
+    if (file_write(fd, object, size) == 0) {
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE); /* of memory files */
+        return fd;
+    }
+    int kept = errno;
+    close(fd);
+    errno = kept;
+    return -1;
+}
+
+/* The loader takes a library of a name that it has for the one that it has, and descriptors' numbers come again: so the
+ * way to the descriptor spells the file's own number, in bits, which is another's only when this file is gone. */
+static int spell(int fd, char out[FOLDER_ROOM])
+{
+    struct stat s;
+    if (fstat(fd, &s) != 0)
+        return -1;
+    const unsigned long long numbers[] = {s.st_dev, s.st_ino};
+    size_t used = (size_t)snprintf(out, FOLDER_ROOM, "/proc/self/fd/");
+    for (int i = 0; i < 2; i++)
+        for (int bit = 63; bit >= 0; bit--)
+            used += (size_t)snprintf(out + used, FOLDER_ROOM - used, numbers[i] >> bit & 1 ? "./" : "/");
+    snprintf(out + used, FOLDER_ROOM - used, "%d", fd);
+    return 0;
+}
+
+static void release(struct kernel *kernel)
+{
+    dlclose(kernel->owner);
+}
+
+static int find_exports(void *library, const char *name, struct kernel *out, struct gen_error *err)
+{
+    char workspace[GEN_NAME_MAX + 16];
+    snprintf(workspace, sizeof workspace, "%s_workspace", name);
+    void *run = dlsym(library, name), *size = dlsym(library, workspace);
+    if (!run || !size) {
+        snprintf(err->text, sizeof err->text, "%s.c: error: no function %s; expected %s and %s_workspace", name,
+                 run ? workspace : name, name, name);
+        return -1;
+    }
+    memcpy(&out->run, &run, sizeof run); /* ISO C converts no object pointer to a function's */
+    memcpy(&out->workspace, &size, sizeof size);
+    return 0;
+}
+
+int load_object(const void *object, size_t size, const char *name, struct kernel *out, struct gen_error *err)
+{
+    char path[FOLDER_ROOM];
+    void *library = NULL;
+    int fd = hold(object, size);
+    if (fd < 0)
+        return errno == ENOMEM ? gen_out_of_memory(err, name)
+                               : wrong(err, name, "the compiled kernel cannot be held in a file", strerror(errno));
+    if (spell(fd, path) == 0)
+        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) { /* no /proc, or a system where nothing that was written may be executed, for two */
+        const char *why = dlerror();
+        wrong(err, name, "the compiled kernel cannot be loaded", why ? why : strerror(errno));
+    }
+    close(fd);
+    if (!library || find_exports(library, name, out, err) != 0) {
+        if (library)
+            dlclose(library);
+        return -1;
+    }
+    out->owner = library;
+    out->release = release;
+    out->functions = &cpu_kernel_functions;
+    return 0;
+}
