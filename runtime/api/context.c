@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "generator.h"
+
 enum { ALIGN = 64 };
 
 int attn_version(void)
@@ -77,7 +79,7 @@ attn_status attn_context_create(const struct attn_options *options, struct attn_
     if (status != ATTN_OK)
         goto cleanup;
 
-    if (gen_open(&c->gen, &gen_err) != 0)
+    if (generator_acquire(&c->gen, &gen_err) != 0)
         status = status_because(&gen_err, ATTN_FAILED, err);
     else if (cache_open(c->options.cache_dir, warn, c, &c->cache) != 0 || pool_create(cores(), &c->pool) != 0)
         status = status_fail(err, ATTN_NO_MEMORY, "no memory for a context");
@@ -101,6 +103,6 @@ void attn_context_destroy(struct attn_context *context)
     devices_close(context->devices);
     pool_destroy(context->pool);
     cache_close(context->cache);
-    gen_close(context->gen);
+    generator_release(context->gen);
     free(context);
 }

@@ -249,6 +249,8 @@ attn_status attn_plan_create(struct attn_context *context, const struct attn_pro
                              struct attn_error *err)
 {
     struct gen_error gen_err = {0};
+    struct attn_error own;
+    err = err ? err : &own;
     if (!out)
         return status_fail(err, ATTN_INVALID, "out is NULL; expected where to put the plan");
     *out = NULL;
@@ -274,6 +276,8 @@ attn_status attn_plan_create(struct attn_context *context, const struct attn_pro
                 plan->device->compiler, plan->kernel.compile_ms);
     *out = plan;
 cleanup:
+    if (status == ATTN_FAILED || status == ATTN_UNSUPPORTED) /* which are about this system, and may be nobody's mistake */
+        context_log(context, ATTN_LOG_WARNING, "no plan: %s", err->text);
     if (status != ATTN_OK)
         attn_plan_destroy(plan);
     return status;

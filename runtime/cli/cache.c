@@ -14,6 +14,7 @@
 #include "devices/devices.h"
 #include "cli.h"
 #include "options.h"
+#include "system/files.h"
 
 static const struct verb verb = {
     .name = "cache",
@@ -159,7 +160,7 @@ static int write_file(const char *path, const struct buf *text)
         return cannot(path, "written", expected);
     }
     if (in_place)
-        fd = open(target, O_WRONLY | O_CLOEXEC);
+        fd = file_open_in_place(target);
     else
         fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd >= 0) {

@@ -299,7 +299,7 @@ static int staging_open(const char *path, struct staging *out)
     for (unsigned i = 0; i < 1000; i++) { /* another process with our number left one behind */
         snprintf(out->temp_name, sizeof out->temp_name, ".attngen-%ld-%u", (long)getpid(), i);
         if (!mkdirat(out->dir, out->temp_name, 0700)) {
-            out->temp = openat(out->dir, out->temp_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+            out->temp = openat(out->dir, out->temp_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
             break;
         }
         if (errno != EEXIST)

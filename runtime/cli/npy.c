@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "gen/buf.h"
+#include "system/files.h"
 
 static const struct npy_type_row {
     const char *descr, *name;
@@ -482,7 +483,7 @@ static int commit_one(struct npy_staged *f)
         f->beside = NULL;
         return 0;
     }
-    int fd = open(f->target, O_WRONLY | O_CLOEXEC);
+    int fd = file_open_in_place(f->target);
     if (fd < 0)
         return -1;
     int failed = write_array(fd, &f->array);

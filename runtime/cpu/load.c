@@ -27,7 +27,8 @@ static int wrong(struct gen_error *err, const char *name, const char *what, cons
     return -1;
 }
 
-/* Where the system has no memory files: a file in TMPDIR that has lost its name before anything is written into it. */
+/* Where the system has no memory files, or executes none: a file in TMPDIR that has lost its name before anything is written
+ * into it. */
 static int unnamed_file(void)
 {
     char path[FOLDER_ROOM];
@@ -43,23 +44,6 @@ static int memory_file(void)
 {
     int fd = memfd_create("attn kernel", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
     return fd < 0 && errno == EINVAL ? memfd_create("attn kernel", MFD_CLOEXEC | MFD_ALLOW_SEALING) : fd;
-}
-
-static int hold(const void *object, size_t size)
-{
-    int fd = memory_file();
-    if (fd < 0)
-        fd = unnamed_file();
-    if (fd < 0)
-        return -1;
-    if (file_write(fd, object, size) == 0) {
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE); /* of memory files */
-        return fd;
-    }
-    int kept = errno;
-    close(fd);
-    errno = kept;
-    return -1;
 }
 
 /* The loader takes a library of a name that it has for the one that it has, and descriptors' numbers come again: so the
@@ -98,24 +82,37 @@ static int find_exports(void *library, const char *name, struct kernel *out, str
     return 0;
 }
 
-int load_object(const void *object, size_t size, const char *name, struct kernel *out, struct gen_error *err)
+/* NULL, and in err why. Closes the descriptor. */
+static void *load_from(int fd, const void *object, size_t size, const char *name, struct gen_error *err)
 {
     char path[FOLDER_ROOM];
     void *library = NULL;
-    int fd = hold(object, size);
-    if (fd < 0)
-        return errno == ENOMEM ? gen_out_of_memory(err, name)
-                               : wrong(err, name, "the compiled kernel cannot be held in a file", strerror(errno));
-    if (spell(fd, path) == 0)
+    if (fd < 0 || file_write(fd, object, size) != 0 || spell(fd, path) != 0) {
+        if (errno == ENOMEM)
+            gen_out_of_memory(err, name);
+        else
+            wrong(err, name, "the compiled kernel cannot be held in a file", strerror(errno));
+    } else {
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE); /* of memory files */
         library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) { /* no /proc, or a system where nothing that was written may be executed, for two */
-        const char *why = dlerror();
-        wrong(err, name, "the compiled kernel cannot be loaded", why ? why : strerror(errno));
+        const char *why = library ? NULL : dlerror();
+        if (!library)
+            wrong(err, name, "the compiled kernel cannot be loaded", why ? why : "expected /proc");
     }
-    close(fd);
-    if (!library || find_exports(library, name, out, err) != 0) {
-        if (library)
-            dlclose(library);
+    if (fd >= 0)
+        close(fd);
+    return library;
+}
+
+int load_object(const void *object, size_t size, const char *name, struct kernel *out, struct gen_error *err)
+{
+    void *library = load_from(memory_file(), object, size, name, err);
+    if (!library) /* there are systems that execute what lies on a disk alone */
+        library = load_from(unnamed_file(), object, size, name, err);
+    if (!library)
+        return -1;
+    if (find_exports(library, name, out, err) != 0) {
+        dlclose(library);
         return -1;
     }
     out->owner = library;

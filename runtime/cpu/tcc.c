@@ -170,7 +170,9 @@ static int relocate(struct job *j)
         return 0;
     if (errno == ENOMEM || errno == EAGAIN)
         return gen_out_of_memory(j->err, "jit");
-    snprintf(j->err->text, sizeof j->err->text, "jit: error: this system lets no process make code at run time");
+    snprintf(j->err->text, sizeof j->err->text,
+             "jit: error: this system lets no process make code at run time, as libtcc does; expected one that does, or "
+             "kernels by a compiler (ATTN_CC, --compiler cc), which are loaded from files");
     return -1;
 }
 #else

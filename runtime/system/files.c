@@ -70,6 +70,21 @@ void *file_read_at(int dir, const char *file, size_t most, size_t *size)
     return data;
 }
 
+int file_open_in_place(const char *path)
+{
+    struct stat s;
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    errno = EEXIST;
+    if (fstat(fd, &s) == 0 && !S_ISREG(s.st_mode))
+        return fd;
+    int kept = errno;
+    close(fd);
+    errno = kept;
+    return -1;
+}
+
 /* ---- folders ---- */
 
 static bool is_same(int dir, const char *path)

@@ -1,5 +1,5 @@
-/* files.h - files and folders that last no longer than a call: a folder for another program, which nobody else can enter
- * or take the place of. What it is not: the cache (cache/), or a user's files (cli/). */
+/* files.h - files in places that others may change too: a folder for another program, which nobody else can enter or take
+ * the place of, and files that are what they were found to be. What it is not: the cache (cache/). */
 #ifndef ATTNGEN_SYSTEM_FILES_H
 #define ATTNGEN_SYSTEM_FILES_H
 
@@ -17,6 +17,10 @@ int file_write(int fd, const void *data, size_t size);
 
 /* A whole regular file of this user's, of up to `most` bytes, to free; NULL and errno. */
 void *file_read_at(int dir, const char *file, size_t most, size_t *size);
+
+/* Opens a pipe, a terminal or what else is there and no regular file, to be written as it is: -1 and EEXIST where a file
+ * has taken its place since that was found. */
+int file_open_in_place(const char *path);
 
 /* A new folder in TMPDIR, of mode 0700. It is flat. Those that killed processes left there are removed. */
 struct folder {

@@ -326,12 +326,45 @@ static void by_the_reference(void **state)
     hunger(&(struct scenario){.name = "reference", .device = "reference", .from = PLAN, .step = 1});
 }
 
+/* Drivers keep what they have until the process ends; no pointer of ours is among it. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libpocl\nleak:libLLVM\nleak:libclang\nleak:libOpenCL\nleak:libhwloc\n";
+}
+
+static void by_opencl_in(enum cached cached, const char *name, int step)
+{
+    hunger(&(struct scenario){.name = name, .device = "opencl", .cached = cached, .from = PLAN, .step = step,
+                              .variant = "attn_f32_d16_on_portable_q16k16_r4x1u4_g4_l4"});
+}
+
+static void by_opencl(void **state)
+{
+    (void)state;
+    by_opencl_in(NO_CACHE, "opencl", 1);
+}
+
+static void by_opencl_into_the_cache(void **state)
+{
+    (void)state;
+    by_opencl_in(EMPTY_CACHE, "opencl into the cache", 1);
+}
+
+static void by_opencl_from_the_cache(void **state)
+{
+    (void)state;
+    by_opencl_in(WARM_CACHE, "opencl from the cache", 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_tcc),          cmocka_unit_test(by_tcc_with_a_cache),
         cmocka_unit_test(by_cc),           cmocka_unit_test(by_cc_into_the_cache),
         cmocka_unit_test(by_cc_from_the_cache), cmocka_unit_test(by_the_reference),
+        cmocka_unit_test(by_opencl),            cmocka_unit_test(by_opencl_into_the_cache),
+        cmocka_unit_test(by_opencl_from_the_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,58 @@
+/* generator.c - see generator.h. State at file scope, because what contexts share cannot hang from one of them; it is what
+ * is parsed from constants, counted, and gone with the last context. There is no lock, so that a process forked in the
+ * middle of this never waits: who finds the place in use goes on with a generator of its own. */
+#include "generator.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+enum { FREE = 0, IN_USE = -1 }; /* of users: nobody has one; somebody is putting one there or taking it away */
+static atomic_int users;
+static _Atomic(struct gen *) shared; /* while there are users */
+
+/* One more user of what is there, or NULL. */
+static struct gen *join(void)
+{
+    int n = atomic_load(&users);
+    while (n > 0)
+        if (atomic_compare_exchange_weak(&users, &n, n + 1))
+            return atomic_load(&shared);
+    return NULL;
+}
+
+int generator_acquire(struct gen **out, struct gen_error *err)
+{
+    int none = FREE;
+    *out = join();
+    if (*out)
+        return 0;
+    if (gen_open(out, err) != 0)
+        return -1;
+    if (atomic_compare_exchange_strong(&users, &none, IN_USE)) {
+        atomic_store(&shared, *out);
+        atomic_store(&users, 1);
+        return 0;
+    }
+    struct gen *theirs = join(); /* who was first */
+    if (theirs) {
+        gen_close(*out);
+        *out = theirs;
+    }
+    return 0;
+}
+
+void generator_release(struct gen *g)
+{
+    if (!g || g != atomic_load(&shared)) {
+        gen_close(g);
+        return;
+    }
+    int n = atomic_load(&users);
+    while (!atomic_compare_exchange_weak(&users, &n, n == 1 ? IN_USE : n - 1))
+        ;
+    if (n > 1)
+        return;
+    atomic_store(&shared, NULL);
+    atomic_store(&users, FREE);
+    gen_close(g);
+}
