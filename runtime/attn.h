@@ -90,6 +90,8 @@
  *
  * MEMORY
  *
+ *   Where memory runs out, be it a compiler's inside this library, the call returns ATTN_NO_MEMORY, holds none of what it
+ *   had, and may be made again. What can be done without is left out: a file of the cache, a thread.
  *   Inputs are read, outputs written, and nothing is kept of either after a call (attn_execute_cl: after its event).
  *   Strings and structs given to a function may go when it returns. A plan keeps one workspace that its last execution
  *   left, for the next; executions at the same time allocate each its own.
@@ -105,7 +107,7 @@
  *   Every function that can fail returns an attn_status and takes an optional `struct attn_error *` last, which it
  *   fills when it returns something other than ATTN_OK and leaves alone otherwise. A call that fails before a kernel
  *   runs has written nothing; outputs (`out`) of creating functions are then NULL. Nothing falls back silently: what is
- *   slower than it should be is told to the log.
+ *   slower than it should be is told to the log, and so is a plan that this system cannot have.
  *
  * STRUCTS WITH A SIZE
  *
@@ -225,7 +227,8 @@ struct attn_plan;
  *    a kv_dtype or o_dtype without mixed, maxima whose tensors would be of 2^63 bytes or more, a device that is none by
  *    its name, a variant that is no name or is another problem's.
  * 2. ATTN_UNSUPPORTED: no kernel can be had for the problem, the processor or the device (every candidate broke a rule:
- *    the message is the rule, or the nearest one); no OpenCL loader, no such device; no compiler $CC.
+ *    the message is the rule, or the nearest one); no OpenCL loader, no such device; no compiler $CC; for ATTN_TCC a
+ *    system that lets no process make code at run time, where ATTN_CC may do.
  * 3. ATTN_FAILED: the winner does not compile. ATTN_NO_MEMORY.
  * 4. With ATTN_ESTIMATE and a pinned variant the kernel is compiled but not checked against the reference. */
 attn_status attn_plan_create(struct attn_context *context, const struct attn_problem *problem, struct attn_plan **out,

@@ -58,7 +58,7 @@ static void say(struct report *r, const char *what, const char *more)
 {
     size_t used = strlen(r->text);
     if (r->wrong++ < 20)
-        snprintf(r->text + used, sizeof r->text - used, "%s, allocation %ld%s: %s%s\n", stage_name[r->stage], r->point,
+        snprintf(r->text + used, sizeof r->text - used, "%s, allocation %ld%s: %s: %s\n", stage_name[r->stage], r->point,
                  r->on ? " and all after it" : "", what, more);
 }
 
@@ -147,7 +147,7 @@ static bool go_through(const struct work *w, enum stage starved, struct chain *c
         if (s != starved || hit) {
             attn_status status = do_stage(w, s, c, &err);
             if (status != ATTN_OK) {
-                say(r, s == starved ? "not again: " : "not afterwards: ", err.text);
+                say(r, s == starved ? "not again" : "not afterwards", err.text);
                 break;
             }
         }
@@ -165,7 +165,7 @@ static bool try_point(const struct work *w, enum stage stage, const struct chain
     const int files = open_files();
     bool hit = go_through(w, stage, &c);
     if (hit && strcmp(c.name, good->name) != 0)
-        say(r, "another variant: ", c.name);
+        say(r, "another variant", c.name);
     if (hit && memcmp(c.out, good->out, sizeof c.out) != 0)
         say(r, "another result", "");
     end_chain(&c);
@@ -186,7 +186,7 @@ static int go_on(void *arg)
     for (enum stage s = CREATE; s < STAGES; s++) {
         struct attn_error err = {""};
         if (do_stage(w, s, &good, &err) != ATTN_OK) {
-            say(r, "without hunger: ", err.text);
+            say(r, "without hunger", err.text);
             return 1;
         }
     }
@@ -232,7 +232,7 @@ static void check_silence(const struct work *w)
         fclose(f);
     unlink(path);
     if (n > 0)
-        say(w->report, "it printed: ", text);
+        say(w->report, "it printed", text);
 }
 
 static void hunger(const struct scenario *s)
@@ -245,10 +245,10 @@ static void hunger(const struct scenario *s)
     assert_non_null(mkdtemp(w.folder));
     r->stage = s->from;
     for (int deaths = 0; r->stage < STAGES && deaths < DEATHS_MAX; deaths++) {
-        char why[100];
+        char why[100] = "by itself";
         if (run_child(go_on_silently, &w, TIME_LIMIT, why, sizeof why) == 0)
             break;
-        say(r, "the process ended: ", why);
+        say(r, "the process ended", why);
         r->point++;
     }
     check_silence(&w);
@@ -257,8 +257,8 @@ static void hunger(const struct scenario *s)
     print_message("# %s: %ld points, %ld times refused, %ld times done without\n", s->name, r->points, r->refused,
                   r->optional);
     const long wrong = r->wrong;
-    if (wrong)
-        print_error("%ld times wrong:\n%s", wrong, r->text);
+    for (char *rest = NULL, *line = strtok_r(r->text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        print_message("# %s\n", line);
     shared_free(r, sizeof *r);
     assert_int_equal(wrong, 0);
 }

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -44,6 +45,8 @@ static char *source_of(const char *name, const char *extra, const char *body)
     assert_true(buf_ok(&b));
     return b.data;
 }
+
+static char *big_source; /* for a child */
 
 static const char scale_body[] = "if (a->size != sizeof *a) return 1;\n"
                                  "const float *q = a->q; float *o = a->o; float copy[64];\n"
@@ -289,6 +292,56 @@ static void works_without_memory_files(void **state)
 #define SANITIZED 0
 #endif
 
+static rlim_t address_space(void)
+{
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f || fscanf(f, "%lu", &pages) != 1)
+        pages = 0;
+    if (f)
+        fclose(f);
+    return pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Ever more room until there is enough; libtcc's own answer to a failed allocation is to end the process. */
+static int compile_in_ever_more_room(void)
+{
+    enum { STEP = 8192, MOST = 16 << 20 };
+    int failed = 0;
+    for (rlim_t room = 0; room < MOST; room += STEP) {
+        struct rlimit limit = {address_space() + room, RLIM_INFINITY};
+        struct kernel k;
+        struct gen_error err = {0};
+        int64_t o = 0;
+        struct attn_args a = {.o = &o};
+        setrlimit(RLIMIT_AS, &limit);
+        int result = jit_compile(big_source, "big", &k, &err);
+        limit.rlim_cur = RLIM_INFINITY;
+        setrlimit(RLIMIT_AS, &limit);
+        if (result == 0)
+            return k.run(&a) == 0 && o == 42 && failed > 1 ? 0 : 11;
+        failed++;
+        if (!err.no_memory || strcmp(err.text, "jit: error: out of memory") != 0)
+            return 12;
+        malloc_trim(0);
+    }
+    return 13;
+}
+
+static void outlives_the_end_of_memory(void **state)
+{
+    (void)state;
+    if (SANITIZED) /* which take more room than there is */
+        skip();
+    struct buf b = {0};
+    for (int i = 0; i < 20000; i++)
+        buf_printf(&b, "static int value_%d; /* a name that takes room */\n", i);
+    big_source = source_of("big", b.data, "*(int64_t *)a->o = 42; return 0;");
+    buf_free(&b);
+    assert_int_equal(in_child(compile_in_ever_more_room), 0);
+    free(big_source);
+}
+
 enum { COMPILES = 30 };
 static void *compile_many(void *arg)
 {
@@ -333,7 +386,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         /* First, so that threads meet a compiler that was never used. */
-        cmocka_unit_test(works_from_several_threads),
+        cmocka_unit_test(outlives_the_end_of_memory), cmocka_unit_test(works_from_several_threads),
         cmocka_unit_test(runs),
         cmocka_unit_test(takes_machine_code),
         cmocka_unit_test(errors_say_where),
