@@ -205,25 +205,23 @@ static void *build(const struct cc *cc, const char *source, const char *name, co
     argv[n++] = object;
     argv[n++] = path;
     argv[n] = NULL;
-    if (process_run_until(argv, folder->path, COMPILE_LIMIT, cc->stop, said, sizeof said, &why) != 0) {
-        *err = why;
-        if (!why.no_memory)
-            keep_message(said, folder->path, name, err);
-        if (is_refusal(said, path))
-            *how = COMPILE_REFUSED;
-        return NULL;
+    void *data = NULL;
+    if (process_run_until(argv, folder->path, COMPILE_LIMIT, cc->stop, said, sizeof said, &why) == 0) {
+        snprintf(file, sizeof file, "%s.so", name);
+        data = file_read_at(folder->dir, file, OBJECT_MOST, size);
+        if (!data && errno == ENOMEM)
+            gen_out_of_memory(&why, name);
+        else if (!data)
+            snprintf(why.text, sizeof why.text, "%s.c: error: %s made no object", name, cc->word[0]);
     }
-    snprintf(file, sizeof file, "%s.so", name);
-    void *data = file_read_at(folder->dir, file, OBJECT_MOST, size);
-    if (!data && errno == ENOMEM)
-        gen_out_of_memory(err, name);
-    else if (!data) {
-        snprintf(err->text, sizeof err->text, "%s.c: error: %s made no object", name, cc->word[0]);
+    if (data)
+        return data;
+    *err = why;
+    if (!why.no_memory)
         keep_message(said, folder->path, name, err);
-        if (is_refusal(said, path))
-            *how = COMPILE_REFUSED;
-    }
-    return data;
+    if (is_refusal(said, path))
+        *how = COMPILE_REFUSED;
+    return NULL;
 }
 
 static int build_and_load(struct cc *cc, const char *source, const char *name, const char *key, struct kernel *out,

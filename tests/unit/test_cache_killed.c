@@ -118,13 +118,12 @@ static void fill(struct place *p)
 
 static void is_filled(struct cache *cache)
 {
-    char path[CACHE_PATH_MAX];
     size_t size;
     for (int key = 0; key < 2; key++) {
         assert_true(time_of(cache, key, "one") == 1 + key);
         assert_true(time_of(cache, key, "two") == 3 + key);
     }
-    char *object = cache_object_load(cache, keys[0], path, &size);
+    char *object = cache_object_load(cache, keys[0], &size);
     assert_non_null(object);
     assert_int_equal(size, 12);
     assert_memory_equal(object, "machine code", 12);
@@ -214,7 +213,6 @@ static void test_first_store(void **state)
 static void test_object(void **state)
 {
     struct place *p = *state;
-    char path[CACHE_PATH_MAX];
     size_t size;
     bool killed = true;
     int stops, i = 1;
@@ -223,7 +221,7 @@ static void test_object(void **state)
         stops = run_stepwise(object_work, p, i, NULL, &killed);
         skip_untraceable(stops);
         is_filled(p->cache);
-        char *object = cache_object_load(p->cache, keys[1], path, &size);
+        char *object = cache_object_load(p->cache, keys[1], &size);
         assert_true(!object || (size == 17 && memcmp(object, "more machine code", 17) == 0));
         is_usable(p, 4 + (object != NULL));
         free(object);
