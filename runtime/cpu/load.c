@@ -27,8 +27,8 @@ static int wrong(struct gen_error *err, const char *name, const char *what, cons
     return -1;
 }
 
-/* Where the system has no memory files, or executes none: a file in TMPDIR that has lost its name before anything is written
- * into it. */
+/* Where the system has no memory files, or executes none: a file in TMPDIR that has lost its name before
+ * anything is written into it. */
 static int unnamed_file(void)
 {
     char path[FOLDER_ROOM];

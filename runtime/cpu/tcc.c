@@ -30,8 +30,8 @@
 #define OWN_MEMORY 0
 #endif
 
-/* The build renames libtcc's reference to mprotect to this, and others to what tcc_guard.c has. tcc_relocate would make even the caller's memory writable
- * and executable at once and, where that is forbidden, print a message and exit the process. */
+/* The build renames libtcc's reference to mprotect to this, and others to what tcc_guard.c has. tcc_relocate would make even
+ * the caller's memory writable and executable at once and, where that is forbidden, print a message and exit the process. */
 #define HIDDEN __attribute__((visibility("hidden")))
 HIDDEN int attn_tcc_mprotect(void *memory, size_t size, int protection);
 int attn_tcc_mprotect(void *memory, size_t size, int protection)
@@ -152,7 +152,7 @@ static int memory_create(struct job *j, size_t size)
 static int memory_seal(struct job *j)
 {
     if (j->fd >= 0)
-        return mmap(j->mapping, j->mapped, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED, j->fd, 0) == MAP_FAILED ? -1 : 0;
+        return mmap(j->mapping, j->mapped, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED, j->fd, 0) == j->mapping ? 0 : -1;
     return mprotect(j->mapping, j->mapped, PROT_READ | PROT_EXEC);
 }
 
@@ -171,8 +171,8 @@ static int relocate(struct job *j)
     if (errno == ENOMEM || errno == EAGAIN)
         return gen_out_of_memory(j->err, "jit");
     snprintf(j->err->text, sizeof j->err->text,
-             "jit: error: this system lets no process make code at run time, as libtcc does; expected one that does, or "
-             "kernels by a compiler (ATTN_CC, --compiler cc), which are loaded from files");
+             "jit: error: this system lets no process make code at run time, as libtcc does; expected one that does, "
+             "or kernels by a compiler (ATTN_CC, --compiler cc), which are loaded from files");
     return -1;
 }
 #else

@@ -84,7 +84,8 @@ void *attn_tcc_realloc(void *old, size_t size)
         attn_tcc_free(old);
         return NULL;
     }
-    struct guard_block *b = unlink_block(old), *more = size > SIZE_MAX - sizeof *b ? NULL : realloc(b, sizeof *b + size);
+    struct guard_block *b = unlink_block(old);
+    struct guard_block *more = size > SIZE_MAX - sizeof *b ? NULL : realloc(b, sizeof *b + size);
     if (!more) {
         link_block(b);
         leave(GUARD_NO_MEMORY);

@@ -168,7 +168,8 @@ static int count_files(int dir)
     return n;
 }
 
-/* Another folder may be there by now, if others may rename it; then it has to be empty, since all in it will be removed. */
+/* Another folder may be there by now, if others may rename it; then it has to be empty, since all in it will be
+ * removed. */
 static int open_made(struct folder *f)
 {
     struct stat s;

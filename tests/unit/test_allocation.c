@@ -24,7 +24,8 @@
 
 /* Of so many points one is tried with all allocations after it failing too. */
 enum { ALL_AFTER = 4 };
-enum { ROWS = 5, KEYS = 9, DIM = 16, HEADS = 2, OUT = ROWS * DIM * HEADS, TIME_LIMIT = 300, DEATHS_MAX = 20, ROOM = 16384 };
+enum { ROWS = 5, KEYS = 9, DIM = 16, HEADS = 2, OUT = ROWS * DIM * HEADS };
+enum { TIME_LIMIT = 300, DEATHS_MAX = 20, ROOM = 16384 };
 
 /* In which call memory runs out. */
 enum stage { CREATE, PLAN, RUN, STAGES };
@@ -60,8 +61,8 @@ static void say(struct report *r, const char *what, const char *more)
 {
     size_t used = strlen(r->text);
     if (r->wrong++ < 20)
-        snprintf(r->text + used, sizeof r->text - used, "%s, allocation %ld%s: %s: %s\n", stage_name[r->stage], r->point,
-                 r->on ? " and all after it" : "", what, more);
+        snprintf(r->text + used, sizeof r->text - used, "%s, allocation %ld%s: %s: %s\n", stage_name[r->stage],
+                 r->point, r->on ? " and all after it" : "", what, more);
 }
 
 /* ---- one sequence of calls ---- */
@@ -84,8 +85,8 @@ static attn_status do_stage(const struct work *w, enum stage stage, struct chain
     const struct attn_options options = {.size = sizeof options, .cache_dir = s->cached == NO_CACHE ? "" : w->folder};
     const struct attn_problem problem = {.size = sizeof problem, .head_dim = DIM, .heads = HEADS, .kv_heads = 1,
                                          .max_batch = 1, .max_q_len = ROWS, .max_kv_len = KEYS, .threads = 2,
-                                         .device = s->device, .compiler = s->compiler, .variant = s->variant, .time_limit = 0.05,
-                                         .rigor = s->measured ? ATTN_MEASURE : ATTN_ESTIMATE};
+                                         .device = s->device, .compiler = s->compiler, .variant = s->variant,
+                                         .time_limit = 0.05, .rigor = s->measured ? ATTN_MEASURE : ATTN_ESTIMATE};
     const struct attn_run run = {.size = sizeof run, .q = q, .k = k, .v = v, .o = c->out, .batch = 1, .q_len = ROWS,
                                  .kv_len = KEYS};
     struct attn_plan_info info = {.size = sizeof info};
@@ -285,7 +286,8 @@ static void by_tcc(void **state)
 static void by_tcc_with_a_cache(void **state)
 {
     (void)state;
-    hunger(&(struct scenario){.name = "tcc with a cache", .device = "cpu", .cached = WARM_CACHE, .from = PLAN, .step = 5});
+    hunger(&(struct scenario){.name = "tcc with a cache", .device = "cpu", .cached = WARM_CACHE, .from = PLAN,
+                              .step = 5});
 }
 
 static void by_tcc_with_measurements(void **state)
@@ -304,7 +306,8 @@ static void by_cc_in(enum cached cached, const char *name)
     snprintf(text, sizeof text,
              "#!/bin/sh\n[ \"$1\" = --version ] && { echo compiler 1; exit 0; }\n"
              "while [ $# -gt 2 ]; do [ \"$1\" = -o ] && out=$2; last=$3; shift; done\n"
-             "[ -f '%s.so' ] || gcc -std=c11 -O1 -fPIC -shared -o '%s.so' \"$last\" || exit 1\nexec cp '%s.so' \"$out\"\n",
+             "[ -f '%s.so' ] || gcc -std=c11 -O1 -fPIC -shared -o '%s.so' \"$last\" || exit 1\n"
+             "exec cp '%s.so' \"$out\"\n",
              script, script, script);
     FILE *f = fopen(script, "w");
     assert_non_null(f);

@@ -25,7 +25,6 @@
 #include "../../gen/buf.h"
 #include "../kit/child.h"
 #include "runtime/cpu/cc.h"
-#include "runtime/system/process.h"
 
 static char *source_of(const char *name, const char *body)
 {
@@ -398,7 +397,8 @@ static void loads_what_was_verified(void **state)
     free(evil);
 }
 
-/* A compiler by which somebody who may rename folders in TMPDIR acts: when it runs, another source lies under the path. */
+/* A compiler by which somebody who may rename folders in TMPDIR acts: when it runs, another source lies under the
+ * path. */
 static void compiles_what_was_written(void **state)
 {
     struct place *p = *state;
@@ -407,7 +407,8 @@ static void compiles_what_was_written(void **state)
     write_text(path, 0600, evil);
     snprintf(script, sizeof script,
              "#!/bin/sh\nmine=$(echo %s/attngen-cc-*)\n"
-             "[ -d \"$mine\" ] && mv \"$mine\" %s/aside && mkdir \"$mine\" && cp %s \"$mine\"/seven.c\nexec gcc \"$@\"\n",
+             "[ -d \"$mine\" ] && mv \"$mine\" %s/aside && mkdir \"$mine\" && cp %s \"$mine\"/seven.c\n"
+             "exec gcc \"$@\"\n",
              p->tmp, p->tmp, path);
     snprintf(path, sizeof path, "%s/swaps", p->dir);
     write_text(path, 0700, script);
@@ -578,35 +579,6 @@ static void threads(void **state)
     assert_int_equal(count_files(((struct place *)*state)->dir, "*.object"), JOBS / 2);
 }
 
-static void processes(void **state)
-{
-    (void)state;
-    struct gen_error err = {0};
-    char said[16];
-    char *const hangs[] = {"sh", "-c", "echo before; sleep 60 & sleep 60", NULL};
-    assert_int_equal(process_run(hangs, NULL, 0.3, said, sizeof said, &err), -1);
-    assert_string_equal(err.text, "sh: error: took more than 0.3 seconds and was ended");
-    assert_string_equal(said, "before\n");
-    char *const leaves[] = {"sh", "-c", "echo hi; sleep 60 & exit 0", NULL}; /* somebody who holds the pipe */
-    assert_int_equal(process_run(leaves, NULL, 30, said, sizeof said, &err), 0);
-    assert_string_equal(said, "hi\n");
-    char *const killed[] = {"sh", "-c", "kill -11 $$", NULL};
-    assert_int_equal(process_run(killed, NULL, 30, said, sizeof said, &err), -1);
-    assert_string_equal(err.text, "sh: error: was ended by signal 11");
-    char *const talks[] = {"sh", "-c", "yes | head -n 100000; exit 3", NULL}; /* more than fits */
-    assert_int_equal(process_run(talks, NULL, 30, said, sizeof said, &err), -1);
-    assert_string_equal(err.text, "sh: error: exited with status 3");
-    assert_string_equal(said, "y\ny\ny\ny\ny\ny\ny\ny");
-    char *const mute[] = {"sh", "-c", "exec >&- 2>&-; sleep 0.2; exit 4", NULL};
-    assert_int_equal(process_run(mute, NULL, 30, said, sizeof said, &err), -1);
-    assert_string_equal(err.text, "sh: error: exited with status 4");
-    char *const files[] = {"sh", "-c", "ls /proc/self/fd | wc -l; cat", NULL}; /* 0, 1, 2 and ls's own; no input */
-    int extra = dup(0);
-    assert_int_equal(process_run(files, NULL, 30, said, sizeof said, &err), 0);
-    close(extra);
-    assert_string_equal(said, "4\n");
-}
-
 #define IN_PLACE(test) cmocka_unit_test_setup_teardown(test, enter, leave)
 
 int main(void)
@@ -616,8 +588,8 @@ int main(void)
         IN_PLACE(messages),         IN_PLACE(empty_means_cc),
         IN_PLACE(objects_are_kept), IN_PLACE(bad_objects_are_built_anew),
         IN_PLACE(works_without_a_cache), IN_PLACE(children_of_the_host),
-        IN_PLACE(threads),          cmocka_unit_test(processes),
-        IN_PLACE(loads_what_was_verified), IN_PLACE(compiles_what_was_written),
+        IN_PLACE(threads),          IN_PLACE(loads_what_was_verified),
+        IN_PLACE(compiles_what_was_written),
         IN_PLACE(objects_stay_apart), IN_PLACE(works_without_memory_files),
         IN_PLACE(folders_of_the_killed_are_removed),
     };

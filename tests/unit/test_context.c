@@ -100,8 +100,8 @@ static void keep(void *user, attn_log_level level, const char *text)
         snprintf(user, 640, "%s", text);
 }
 
-/* Refuses code in memory that can be written or is shared; what is mapped from a file for itself alone, as by the loader,
- * may be code. */
+/* Refuses code in memory that can be written or is shared; what is mapped from a file for itself alone, as by the
+ * loader, may be code. */
 static int refuse_new_code(void)
 {
     const unsigned second = offsetof(struct seccomp_data, args[2]), third = offsetof(struct seccomp_data, args[3]);

@@ -1,5 +1,5 @@
-/* test_files.c - files in places that others may change: folders for other programs, and what is opened in place. What it
- * is not: the compiler that works in such a folder (test_cc.c). */
+/* test_files.c - files in places that others may change: folders for other programs, and what is opened in place. What
+ * it is not: the compiler that works in such a folder (test_cc.c). */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>

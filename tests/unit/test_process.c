@@ -1,0 +1,49 @@
+/* test_process.c - other programs, as the runtime runs them: how they end, what they say, and what they get of us. What it
+ * is not: the compiler (test_cc.c). */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <unistd.h>
+
+#include "runtime/system/process.h"
+
+static void processes(void **state)
+{
+    (void)state;
+    struct gen_error err = {0};
+    char said[16];
+    char *const hangs[] = {"sh", "-c", "echo before; sleep 60 & sleep 60", NULL};
+    assert_int_equal(process_run(hangs, NULL, 0.3, said, sizeof said, &err), -1);
+    assert_string_equal(err.text, "sh: error: took more than 0.3 seconds and was ended");
+    assert_string_equal(said, "before\n");
+    char *const leaves[] = {"sh", "-c", "echo hi; sleep 60 & exit 0", NULL}; /* somebody who holds the pipe */
+    assert_int_equal(process_run(leaves, NULL, 30, said, sizeof said, &err), 0);
+    assert_string_equal(said, "hi\n");
+    char *const killed[] = {"sh", "-c", "kill -11 $$", NULL};
+    assert_int_equal(process_run(killed, NULL, 30, said, sizeof said, &err), -1);
+    assert_string_equal(err.text, "sh: error: was ended by signal 11");
+    char *const talks[] = {"sh", "-c", "yes | head -n 100000; exit 3", NULL}; /* more than fits */
+    assert_int_equal(process_run(talks, NULL, 30, said, sizeof said, &err), -1);
+    assert_string_equal(err.text, "sh: error: exited with status 3");
+    assert_string_equal(said, "y\ny\ny\ny\ny\ny\ny\ny");
+    char *const mute[] = {"sh", "-c", "exec >&- 2>&-; sleep 0.2; exit 4", NULL};
+    assert_int_equal(process_run(mute, NULL, 30, said, sizeof said, &err), -1);
+    assert_string_equal(err.text, "sh: error: exited with status 4");
+    char *const files[] = {"sh", "-c", "ls /proc/self/fd | wc -l; cat", NULL}; /* 0, 1, 2 and ls's own; no input */
+    int extra = dup(0);
+    assert_int_equal(process_run(files, NULL, 30, said, sizeof said, &err), 0);
+    close(extra);
+    assert_string_equal(said, "4\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(processes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
