@@ -197,7 +197,11 @@ struct attn_problem {
     int64_t max_batch, max_q_len, max_kv_len; /* at least 1. Executions stay within; they choose what is tuned for */
     int threads;           /* 0: as many as the process may run on; to 1024. More than that many take turns */
     attn_rigor rigor;      /* what to do when the cache has no winner */
-    double time_limit;     /* seconds of measuring; 0: 30, patient 600. At its end the best so far is taken */
+    /* Seconds of measuring; 0: 30, patient 600. At its end the best so far is taken, or what is there when one candidate
+     * was right: the call may take longer by as much as one candidate takes. Random data, compilations and checks count.
+     * What is timed for maxima that are long is less of the same: with all that is needed to time and check it it takes
+     * half a gigabyte of memory at most, or 8 MiB a thread where that is more. */
+    double time_limit;
     const char *variant;   /* NULL, or a kernel pinned by name: same bits tomorrow. No tuning is done then */
     attn_compiler compiler; /* 0: libtcc. Winners are remembered for each apart */
     /* NULL or "cpu"; "opencl", the first usable OpenCL device (GPUs before CPUs), or "opencl:N" as `attngen devices`

@@ -9,6 +9,7 @@
 #include "numerics/convert.h"
 #include "api/plan.h"
 #include "arrays/run.h"
+#include "system/memory.h"
 #include "system/threads.h"
 #include "system/timer.h"
 #include "judge/workload.h"
@@ -145,12 +146,33 @@ static int make_features(struct bench *b)
     return features_make(&b->options, &b->options.shape, &b->features, &err) ? fail(err.text) : CLI_OK;
 }
 
+/* Says which tensors are too large before any is made. */
+static int check_room(const struct bench *b, struct sides q, struct sides k)
+{
+    const struct options *o = &b->options;
+    const double rows = (double)q.first * (double)q.heads * (double)q.rows;
+    const double keys = (double)k.first * (double)k.heads * (double)k.rows, left = memory_left();
+    const double size_q = rows * (double)o->shape.head_dim * (double)dtype_size(o->dtype);
+    const double size_o = rows * ((double)o->shape.head_dim_v * (double)dtype_size(o->dtype_o) + sizeof *b->lse);
+    const double size_kv = keys * (double)(o->shape.head_dim + o->shape.head_dim_v) * (double)dtype_size(o->dtype_kv);
+    char text[200];
+    if (size_q + size_kv + size_o <= left)
+        return CLI_OK;
+    snprintf(text, sizeof text,
+             "the shape needs %.1f GB of memory (Q %.1f, K and V %.1f, O %.1f), and %.1f GB are left; expected a "
+             "smaller one",
+             (size_q + size_kv + size_o) * 1e-9, size_q * 1e-9, size_kv * 1e-9, size_o * 1e-9, left * 1e-9);
+    return fail(text);
+}
+
 static int make_data(struct bench *b)
 {
     const struct shape *s = &b->options.shape;
     const struct options *o = &b->options;
     const struct sides q = query_sides(b), k = key_sides(b);
     size_t rows = (size_t)(q.first * q.heads * q.rows);
+    if (check_room(b, q, k) != CLI_OK)
+        return CLI_FAILED;
     b->q = random_data(o->dtype, q, s->head_dim, 1);
     b->k = random_data(o->dtype_kv, k, s->head_dim, 2);
     b->v = random_data(o->dtype_kv, k, s->head_dim_v, 3);
@@ -216,9 +238,14 @@ static int measure(struct bench *b)
     struct pool *pool = device->has_clock ? NULL : b->context->pool;
     if (attn_workspace_size(b->plan, &b->run, 0, &size, &b->err))
         return fail(b->err.text);
-    b->workspace = room(size);
-    if (!b->workspace)
-        return fail("out of memory for the workspace");
+    if ((double)size <= memory_left())
+        b->workspace = room(size);
+    if (!b->workspace) {
+        char text[120];
+        snprintf(text, sizeof text, "the workspace needs %.1f GB of memory, and %.1f GB are left; expected a smaller shape",
+                 (double)size * 1e-9, memory_left() * 1e-9);
+        return fail(text);
+    }
     if (pool)
         pool_spread(pool);
     timer_start(&timer, pool, pool ? b->info.threads : 1);

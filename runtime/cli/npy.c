@@ -14,6 +14,7 @@
 
 #include "gen/buf.h"
 #include "system/files.h"
+#include "system/memory.h"
 
 static const struct npy_type_row {
     const char *descr, *name;
@@ -256,6 +257,10 @@ static int64_t read_some(const char *path, int fd, void *to, size_t size, struct
 
 static int allocate(const char *path, struct npy *out, struct gen_error *err)
 {
+    const double left = memory_left();
+    if ((double)out->size > left)
+        return npy_wrong(err, path, "it needs %.1f GB of memory, and %.1f GB are left; expected a smaller array",
+                         (double)out->size * 1e-9, left * 1e-9);
     if (out->size > SIZE_MAX / 2 || !(out->data = aligned_alloc(64, (out->size + 64) / 64 * 64)))
         return npy_wrong(err, path, "no memory for its %zu bytes; expected a smaller array", out->size);
     return 0;

@@ -76,6 +76,18 @@ static int group_create(const struct variant *v, const struct attn_args *a, stru
     return 0;
 }
 
+/* An exponential, twice, is about EXPONENTIALS multiply-adds. */
+double check_work(const struct variant *v, double keys)
+{
+    enum { EXPONENTIALS = 32 };
+    return keys * (variant_head_dim(v) + variant_head_dim_v(v) + EXPONENTIALS);
+}
+
+double check_bytes(double keys)
+{
+    return GROUP * 2 * sizeof(double) * keys;
+}
+
 /* Sums in the order of the definition in each lane; LANES sums side by side hide each other's latency. */
 static void dot_lanes(const double *restrict q, const double *restrict keys, int dim, double *restrict s,
                       float *restrict naive)

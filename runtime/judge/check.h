@@ -26,4 +26,8 @@ struct check {
 int check_output(const struct variant *v, const struct attn_args *a, int64_t max_rows, uint64_t seed,
                  struct check *out);
 
+/* About what a check costs in time, in multiply-adds a row, and in memory, in bytes, where rows see so many keys. */
+double check_work(const struct variant *v, double keys);
+double check_bytes(double keys);
+
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "numerics/pairs.h"
 
 enum { GUARD = 256, FILL = 0xff };
 /* Elements of a bias or mask, beyond which its runs overlap, each beginning one element after the one before: what is
@@ -210,14 +211,28 @@ void workload_free(struct workload *w)
 
 /* ---- counts ---- */
 
+/* Of all sequences: pairs of one head, queries, and keys that some query sees. */
+struct counts {
+    double pairs, queries, keys;
+};
+
+static struct counts count_all(const struct variant *caller, const struct attn_args *args)
+{
+    struct counts c = {0, 0, 0};
+    const bool even = pairs_are_even(caller, args);
+    for (int64_t b = 0; b < (even ? args->batch > 0 : args->batch); b++) {
+        const struct pairs one = pairs_of_sequence(caller, args, b);
+        c.pairs += one.count;
+        c.queries += (double)reference_queries(caller, args, b);
+        c.keys += (double)(one.seen.to - one.seen.from);
+    }
+    const double times = even ? (double)args->batch : 1;
+    return (struct counts){c.pairs * times, c.queries * times, c.keys * times};
+}
+
 double attention_flops(const struct variant *caller, const struct attn_args *args)
 {
-    double pairs = 0;
-    for (int64_t b = 0; b < args->batch; b++)
-        for (int64_t i = 0; i < reference_queries(caller, args, b); i++) {
-            struct keys keys = reference_keys(caller, args, b, i);
-            pairs += (double)(keys.to - keys.from);
-        }
+    const double pairs = count_all(caller, args).pairs;
     return 2.0 * (variant_head_dim(caller) + variant_head_dim_v(caller)) * pairs * (double)args->heads;
 }
 
@@ -235,26 +250,15 @@ static double table_elements(const struct attn_args *args, const int64_t stride[
 double attention_bytes(const struct variant *caller, const struct attn_args *args)
 {
     const int32_t *f = caller->field;
-    double keys = 0, queries = 0, pairs = 0, dim = variant_head_dim(caller), dim_v = variant_head_dim_v(caller);
-    for (int64_t b = 0; b < args->batch; b++) {
-        struct keys all = {0, 0}; /* that any query of the sequence sees */
-        for (int64_t i = 0; i < reference_queries(caller, args, b); i++) {
-            struct keys some = reference_keys(caller, args, b, i);
-            if (some.from < some.to)
-                all = (struct keys){all.to == 0 || some.from < all.from ? some.from : all.from,
-                                    some.to > all.to ? some.to : all.to};
-            pairs += (double)(some.to - some.from);
-        }
-        keys += (double)(all.to - all.from);
-        queries += (double)reference_queries(caller, args, b);
-    }
-    double rows = queries * (double)args->heads, bytes = args->lse ? rows * sizeof(float) : 0;
+    const struct counts c = count_all(caller, args);
+    const double dim = variant_head_dim(caller), dim_v = variant_head_dim_v(caller);
+    double rows = c.queries * (double)args->heads, bytes = args->lse ? rows * sizeof(float) : 0;
     bytes +=
         rows * (dim * (double)dtype_size((enum dtype)f[F_DTYPE]) + dim_v * (double)dtype_size(variant_dtype_o(caller)));
-    bytes += keys * (double)args->kv_heads * (dim + dim_v) * (double)dtype_size(variant_dtype_kv(caller));
+    bytes += c.keys * (double)args->kv_heads * (dim + dim_v) * (double)dtype_size(variant_dtype_kv(caller));
     for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
         if (array_sides(id) == ARRAY_SIDES && array_of_variant(id, caller))
-            bytes += table_elements(args, array_in(arrays[id].kernel_stride, args, args->features), queries, pairs) *
+            bytes += table_elements(args, array_in(arrays[id].kernel_stride, args, args->features), c.queries, c.pairs) *
                      (double)array_element(id, caller);
     return bytes;
 }

@@ -2,6 +2,7 @@
  * that whatever drifts (clock, neighbours) hits all of them alike. */
 #include "search.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,11 @@ static const double MODEL_MARGIN = 6;
 static const double FIRST_SHARE = 0.7;
 /* One run of the timed problem takes about so long at most, so that a search of two hundred fits the time limit. */
 static const double RUN_MOST = 0.2;
+/* What the timed problem takes of memory at most, with a workspace and the check: several times what caches hold, and so
+ * little that its random data is there in a second. Every thread has keys and values in a workspace of its own. */
+static const double BYTES_MOST = 0x1p29, THREAD_BYTES = 0x1p23;
+/* What judging the timed problem takes at most, in multiply-adds: some tenths of a second, when rows are long. */
+static const double CHECK_MOST = 0x1p28;
 
 struct search {
     struct device *device;
@@ -43,6 +49,7 @@ struct search {
     double peak;           /* GFLOP/s */
     double start, end, first_end;
     int threads, done, of;
+    int looked; /* candidates that were checked, or failed to compile */
 };
 
 double search_flops(const struct tune_target *p)
@@ -61,28 +68,72 @@ double search_flops(const struct tune_target *p)
     return attention_flops(&v, &args);
 }
 
-/* Less of the same: fewer sequences and heads while every thread has one, then shorter, but still of several tiles. */
+/* Its tensors, a copy of keys and values for each thread, and what the check needs. */
+double search_bytes(const struct tune_target *p)
+{
+    const struct variant *v = &p->caller;
+    const double d = variant_head_dim(v), dv = variant_head_dim_v(v), keys = (double)p->kv_len;
+    const double query = d * (double)dtype_size((enum dtype)v->field[F_DTYPE]) +
+                         dv * (double)dtype_size(variant_dtype_o(v)) + (double)sizeof(float);
+    const double key = (d + dv) * (double)dtype_size(variant_dtype_kv(v));
+    const double heads = (double)p->batch * p->heads, kv_heads = (double)p->batch * p->kv_heads;
+    return heads * (double)p->q_len * query + kv_heads * keys * key + p->threads * keys * (d + dv) * sizeof(float) +
+           check_bytes(keys);
+}
+
+static double bytes_most(const struct tune_target *p)
+{
+    return fmax(BYTES_MOST, THREAD_BYTES * p->threads);
+}
+
+/* Half the sequences or heads while every thread has one; false: there are no more than that. */
+static bool halve_units(struct tune_target *p)
+{
+    if (p->batch > 1 && p->batch / 2 * p->kv_heads >= p->threads) {
+        p->batch /= 2;
+    } else if (p->kv_heads > 1 && p->batch * (p->kv_heads / 2) >= p->threads) {
+        int group = p->heads / p->kv_heads;
+        p->kv_heads /= 2;
+        p->heads = group * p->kv_heads;
+    } else
+        return false;
+    return true;
+}
+
+/* The longer of two lengths, above the least; false: both are as short as that. */
+static bool halve_longer(struct tune_target *p, int64_t q_least, int64_t kv_least)
+{
+    if (p->q_len > q_least && (p->q_len >= p->kv_len || p->kv_len <= kv_least))
+        p->q_len /= 2;
+    else if (p->kv_len > kv_least)
+        p->kv_len /= 2;
+    else
+        return false;
+    return true;
+}
+
+/* Less of the same: fewer sequences and heads while every thread has one, then shorter, but still of several tiles: of
+ * few only where nothing else makes it fit its memory. */
 struct tune_target search_problem(const struct device *device, const struct tune_target *target)
 {
-    enum { Q_LEAST = 1024, KV_LEAST = 4096 };
+    enum { Q_LEAST = 1024, KV_LEAST = 4096, LEAST = 256 };
     struct tune_target p = *target;
     const double gflops = device->backend->gflops(device, p.threads);
     while (search_flops(&p) > RUN_MOST * gflops * 1e9) {
-        if (p.batch > 1 && p.batch / 2 * p.kv_heads >= p.threads) {
-            p.batch /= 2;
-        } else if (p.kv_heads > 1 && p.batch * (p.kv_heads / 2) >= p.threads) {
-            int group = p.heads / p.kv_heads;
-            p.kv_heads /= 2;
-            p.heads = group * p.kv_heads;
-        } else if (p.heads > p.kv_heads) {
+        if (halve_units(&p))
+            continue;
+        if (p.heads > p.kv_heads)
             p.heads = p.heads / p.kv_heads / 2 * p.kv_heads;
-        } else if (p.q_len > Q_LEAST) {
+        else if (p.q_len > Q_LEAST)
             p.q_len /= 2;
-        } else if (p.kv_len > KV_LEAST) {
+        else if (p.kv_len > KV_LEAST)
             p.kv_len /= 2;
-        } else
+        else
             break;
     }
+    while (search_bytes(&p) > bytes_most(&p))
+        if (!halve_units(&p) && !halve_longer(&p, Q_LEAST, KV_LEAST) && !halve_longer(&p, LEAST, LEAST))
+            break;
     return p;
 }
 
@@ -142,10 +193,26 @@ static void drop(struct search *s, struct candidate *c)
     kernel_free(&c->kernel);
 }
 
-static enum verdict interrupted(struct gen_error *err)
+/* Whether the search is to end: when its time is over and something is there to take. */
+static bool is_over(const struct search *s)
 {
-    snprintf(err->text, sizeof err->text, "interrupted");
-    return VERDICT_NONE;
+    return s->best > 0 && timer_now() > s->end;
+}
+
+/* Whether what is begun is to be left, and why. */
+static bool is_cut_short(const struct search *s, struct gen_error *err)
+{
+    if (!is_stopped(s) && !is_over(s))
+        return false;
+    snprintf(err->text, sizeof err->text, is_stopped(s) ? "interrupted" : "the time limit is over");
+    return true;
+}
+
+/* Fewer rows where they are long, but the first and the last. */
+static int64_t sampled_rows(const struct search *s)
+{
+    const double rows = CHECK_MOST / check_work(&s->work.caller, (double)s->work.shape.kv_len);
+    return rows >= SAMPLED_ROWS ? SAMPLED_ROWS : rows > 2 ? (int64_t)rows : 2;
 }
 
 /* Awkward shapes whole, then the problem that is timed. */
@@ -156,8 +223,8 @@ static enum verdict check(struct search *s, struct candidate *c, struct gen_erro
     int n = workload_awkward(&c->row.variant, shape);
     for (int i = 0; i < n; i++) {
         struct workload small;
-        if (is_stopped(s))
-            return interrupted(err);
+        if (is_cut_short(s, err))
+            return VERDICT_NONE;
         if (workload_create(&s->work.caller, &shape[i], SEED + (uint64_t)i, &small) != 0) {
             gen_out_of_memory(err, NULL);
             return VERDICT_NONE;
@@ -171,10 +238,10 @@ static enum verdict check(struct search *s, struct candidate *c, struct gen_erro
             return verdict;
         }
     }
-    if (is_stopped(s))
-        return interrupted(err);
-    enum verdict verdict =
-        workload_check(&s->work, &c->kernel, s->device->resources->pool, s->threads, SAMPLED_ROWS, &result, err);
+    if (is_cut_short(s, err))
+        return VERDICT_NONE;
+    enum verdict verdict = workload_check(&s->work, &c->kernel, s->device->resources->pool, s->threads,
+                                          sampled_rows(s), &result, err);
     c->row.error = result.error;
     c->row.bound = result.bound;
     return verdict;
@@ -207,8 +274,8 @@ static void set_bad(struct search *s, struct candidate *c, bool own_doing, const
     c->row.state = own_doing ? ROW_WRONG : ROW_FAILED;
     snprintf(c->row.note, sizeof c->row.note, "%.*s", (int)sizeof c->row.note - 1, why->text);
     c->starved = why->no_memory;
-    if (!own_doing && is_stopped(s))
-        not_reached(c, true);
+    if (!own_doing && (is_stopped(s) || is_over(s)))
+        not_reached(c, is_stopped(s));
     kernel_free(&c->kernel);
 }
 
@@ -219,6 +286,7 @@ static bool is_right(struct search *s, struct candidate *c)
     int made = tune_compile(s->device, &c->row.variant, &c->kernel, &c->source, &err);
     if (made == COMPILE_OK && is_flawed(s, c))
         return false;
+    s->looked++;
     enum verdict verdict = made == COMPILE_OK ? check(s, c, &err) : VERDICT_NONE;
     if (verdict != VERDICT_RIGHT)
         set_bad(s, c, made == COMPILE_REFUSED || verdict == VERDICT_WRONG, &err);
@@ -234,7 +302,7 @@ static void look(struct search *s, struct candidate *c)
     for (int i = 0; i < s->effort->first && !(i > 0 && is_stopped(s)); i++) {
         sample(s, c, s->effort->wait_first);
         summarise(s, c);
-        if (i > 0 && s->best > 0 && c->row.min_s > FAR * s->best)
+        if (timer_now() > s->end || (i > 0 && s->best > 0 && c->row.min_s > FAR * s->best))
             break;
     }
     if (!(c->row.min_s > 0)) {
@@ -258,6 +326,13 @@ static bool is_hopeless(const struct search *s, double times)
     return times > MODEL_MARGIN && (!soon || run_s > 1);
 }
 
+/* Whether the next one is not begun: the rest of the time is for those that are there, and of none that computes right
+ * one at least was tried. */
+static bool is_late(const struct search *s)
+{
+    return timer_now() > (s->best > 0 ? s->first_end : s->looked ? s->end : INFINITY);
+}
+
 static void first_look(struct search *s, struct candidate *c, int n)
 {
     double least = 0;
@@ -275,13 +350,13 @@ static void first_look(struct search *s, struct candidate *c, int n)
             c[i].row.state = ROW_DROPPED;
             snprintf(c[i].row.note, sizeof c[i].row.note, "not timed: the model expects %.0f times the best's time",
                      times);
-        } else if (s->best > 0 && timer_now() > s->first_end)
+        } else if (is_late(s))
             not_reached(&c[i], false);
         else
             look(s, &c[i]);
         settle(s, &c[i]);
     }
-    for (int i = 0; i < n && !(s->best > 0) && !is_stopped(s); i++)
+    for (int i = 0; i < n && !(s->best > 0) && !is_stopped(s) && !is_late(s); i++)
         if (c[i].flawed)
             look(s, &c[i]);
 }

@@ -374,6 +374,14 @@ static void store(const struct device *device, const char *key, const struct can
     free(entry.rows);
 }
 
+static bool any_unreached(const struct candidate *c, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (c[i].unreached)
+            return true;
+    return false;
+}
+
 static int nothing_right(const struct candidate *c, int n, bool interrupted, struct gen_error *err)
 {
     const struct candidate *bad = NULL;
@@ -385,7 +393,8 @@ static int nothing_right(const struct candidate *c, int n, bool interrupted, str
     if (interrupted)
         snprintf(err->text, sizeof err->text, "tune: error: interrupted before a candidate was timed");
     else
-        snprintf(err->text, sizeof err->text, "%s: error: no candidate %s here: %s", bad ? bad->row.name : "tune",
+        snprintf(err->text, sizeof err->text, "%s: error: no candidate %s%s here: %s", bad ? bad->row.name : "tune",
+                 any_unreached(c, n) ? "that was reached within the time limit " : "",
                  bad && bad->row.state == ROW_FAILED ? "could be tried" : "computes right",
                  bad ? bad->row.note : "none was reached");
     return -1;
