@@ -239,10 +239,30 @@ static void helpers(struct buf *out, const struct isa_table *t, const struct use
             buf_printf(out, "%s\n", t->helper[h]->text);
 }
 
+static bool is_infinite(float real)
+{
+    return real > 3.4028235e38f || real < -3.4028235e38f;
+}
+
+/* Of their bits, where there are any: a division by 0 would raise an exception. */
+static void infinities(struct buf *out, const struct unrolled *u, int n)
+{
+    bool used = false;
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < u[k].insts; i++)
+            for (int a = 0; a < u[k].inst[i].args; a++) {
+                const struct arg *arg = &u[k].inst[i].arg[a];
+                used |= arg->kind == ARG_REAL && is_infinite(arg->real);
+            }
+    if (used)
+        buf_puts(out, "static inline float infinite(uint32_t bits) { union { uint32_t u; float f; } b = {bits}; return b.f; }\n");
+}
+
 void lower_c_ops(struct buf *out, const struct isa_table *t, const struct unrolled *u, int n)
 {
     struct used used = {{false}, {false}, {false}};
     collect(&used, t, u, n);
+    infinities(out, u, n);
     pools(out, t, &used);
     if (t->target) {
         buf_printf(out, "#if %s && !defined(ATTN_PLAIN_C)\n#include %s\n", t->facts->intrinsics, t->facts->header);
@@ -298,8 +318,8 @@ const char *real_text(struct reals *r, float real)
 
 static void put_real(struct buf *out, struct reals *reals, float real)
 {
-    if (real > 3.4028235e38f || real < -3.4028235e38f)
-        buf_puts(out, real < 0 ? "-(1.0f / 0.0f)" : "(1.0f / 0.0f)");
+    if (is_infinite(real))
+        buf_puts(out, real < 0 ? "infinite(0xff800000u)" : "infinite(0x7f800000u)");
     else {
         const char *text = real_text(reals, real);
         buf_puts(out, text);

@@ -1,6 +1,7 @@
 /* parse.c - reads micro-kernel text into a tree. A statement becomes its key (the text with _ for each operand) and
  * its operands; which op that is, is decided when the types are known (unroll.c). */
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +98,7 @@ static int take_number(struct lexer *l, int64_t *number, double *real, bool *is_
         *real = sign * l->token.real;
         *is_real = true;
     } else if (lex_is(l, "inf")) {
-        *real = sign * (double)(1.0f / 0.0f);
+        *real = sign * (double)INFINITY;
         *is_real = true;
     } else {
         *l = saved;

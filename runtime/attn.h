@@ -76,6 +76,17 @@
  *   that matters. The bound on the error is the same for all: twice that of a three-pass computation with f32 scores
  *   whose probabilities and output are rounded to their element types, and a few units in the last place.
  *
+ * FLOATING POINT
+ *
+ *   The environment is assumed to round to nearest, and is left as it is but for flags. On finite inputs whose scores and
+ *   sums are finite a call may raise inexact, underflow, overflow and denormal, and for the processor never division by
+ *   zero or invalid: a host may trap those two. This holds for empty rows, and for the -inf that a bias or a sink may
+ *   hold, too. NaN, other infinities, and products q . k beyond FLT_MAX may raise invalid. What an OpenCL driver does in
+ *   the threads of its own is its own.
+ *   The sum of p_j v_j is formed before it is divided by the sum of p_j, as in FlashAttention and PyTorch's flash kernel:
+ *   an element of O is infinite where max |v_j| times the sum of exp(x_j - max x), at most the number of keys, is beyond
+ *   FLT_MAX, although the quotient might not be.
+ *
  * THREADS AND FORK
  *
  *   1. Any number of threads may use one context, and execute one plan, at once. Creation is safe too; C kernels are
@@ -85,8 +96,8 @@
  *      While one execution has them, another at the same time runs in its own thread alone.
  *   4. A child of fork may execute plans for the processor, and make such plans: threads start anew there. OpenCL does
  *      not outlive a fork: do not use such plans, nor destroy them or their context, in a child.
- *   5. Nothing here installs signal handlers, changes the locale or the floating-point environment, or writes to stdout
- *      or stderr. The compiler that $CC names is run with posix_spawn, and only for ATTN_CC.
+ *   5. Nothing here installs signal handlers, changes the locale, or writes to stdout or stderr. The compiler that $CC
+ *      names is run with posix_spawn, and only for ATTN_CC.
  *
  * MEMORY
  *
@@ -286,7 +297,7 @@ struct attn_run {
     int64_t window_left, window_right; /* keys before and after the query's position that it sees, itself not counted:
                                         * 0 or more, or -1 for no bound. In causal plans none after, whatever stands
                                         * here. Left 0 and right 0, as zeroed, is each query's own position alone */
-    float softcap;                     /* c: above 0, finite */
+    float softcap;                     /* c: 1e-30..1e30; scale / c must be finite */
     const void *bias;                  /* element [0, 0, 0, 0] of [batch, heads, q_len, kv_len], aligned to an element;
                                         * query and key count within their sequence, packed or not. -inf masks */
     int64_t bias_stride[4];            /* of batch, head, query, key, in elements; each counts as it is: 0 where the

@@ -48,6 +48,7 @@ int64_t attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048_workspace(const struct attn
 int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *args);
 
 #ifndef ATTN_DECLARATIONS
+static inline float infinite(uint32_t bits) { union { uint32_t u; float f; } b = {bits}; return b.f; }
 static const int32_t pool_one[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 static const int32_t pool_round[16] = {32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767};
 static const int32_t pool_quiet[16] = {64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64};
@@ -80,7 +81,6 @@ OP vec v_horner(vec d, vec x, vec y) { return _mm512_fmadd_ps(d, x, y); }
 OP vec v_hornerf(vec d, vec x, float f) { return _mm512_fmadd_ps(d, x, _mm512_set1_ps(f)); }
 OP vec v_max(vec x, vec y) { return _mm512_max_ps(x, y); }
 OP vec v_maxm(vec x, const float *m) { return _mm512_max_ps(x, _mm512_loadu_ps(m)); }
-OP vec v_min(vec x, vec y) { return _mm512_min_ps(x, y); }
 OP vec v_fraction(vec x) { return _mm512_reduce_ps(x, 9); }
 OP vec v_scale(vec x, vec y) { return _mm512_scalef_ps(x, y); }
 OP vec v_exponent(vec x) { return _mm512_getexp_ps(x); }
@@ -128,9 +128,9 @@ typedef struct { int32_t at[16]; } mask;
 static inline uint32_t bits_of(float x) { union { float f; uint32_t u; } b = {x}; return b.u; }
 static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
 static inline float floor1(float x) { if (!(x > -8388608.0f && x < 8388608.0f)) return x; int32_t i = (int32_t)x; return (float)(i - (x < (float)i)); }
-static inline float fraction1(float x) { return x - x == 0.0f ? x - floor1(x) : x == x ? 0.0f : x; }
-static inline float pow2(float n) { return n != n ? n : n < -126.0f ? 0.0f : n > 127.0f ? 1.0f / 0.0f : real_of((uint32_t)((int32_t)n + 127) << 23); }
-static inline float exponent1(float x) { return x > 0.0f ? (float)((int32_t)(bits_of(x) >> 23) - 127) : x == 0.0f ? -1.0f / 0.0f : x - x; }
+static inline float fraction1(float x) { return x > -8388608.0f && x < 8388608.0f ? x - floor1(x) : x == x ? 0.0f : x; }
+static inline float pow2(float n) { return n != n ? n : n < -126.0f ? 0.0f : n > 127.0f ? real_of(0x7f800000u) : real_of((uint32_t)((int32_t)n + 127) << 23); }
+static inline float exponent1(float x) { return x > 0.0f ? (float)((int32_t)(bits_of(x) >> 23) - 127) : x == 0.0f ? real_of(0xff800000u) : x - x; }
 static inline float mantissa1(float x) { return x > 0.0f ? real_of((bits_of(x) & 0x7fffffu) | 0x3f800000u) : x == 0.0f ? 1.0f : x; }
 OP vec v_load(const float *m) { vec r; EACH AT(r, l) = m[l]; return r; }
 OP vec v_bcast(const float *m) { vec r; EACH AT(r, l) = m[0]; return r; }
@@ -153,7 +153,6 @@ OP vec v_horner(vec d, vec x, vec y) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l
 OP vec v_hornerf(vec d, vec x, float f) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l) + f; return r; }
 OP vec v_max(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) > AT(y, l) ? AT(x, l) : AT(y, l); return r; }
 OP vec v_maxm(vec x, const float *m) { vec r; EACH AT(r, l) = AT(x, l) > m[l] ? AT(x, l) : m[l]; return r; }
-OP vec v_min(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) < AT(y, l) ? AT(x, l) : AT(y, l); return r; }
 OP vec v_fraction(vec x) { vec r; EACH AT(r, l) = fraction1(AT(x, l)); return r; }
 OP vec v_scale(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) * pow2(floor1(AT(y, l))); return r; }
 OP vec v_exponent(vec x) { vec r; EACH AT(r, l) = exponent1(AT(x, l)); return r; }
@@ -348,7 +347,7 @@ KERNEL void tile_scores(const float *q, const uint16_t *k, float *s, float *r, i
         to += 16;
     }
     at = s;
-    m = v_const(-(1.0f / 0.0f));
+    m = v_const(infinite(0xff800000u));
     for (int64_t left = 4; left; left--) {
         m = v_maxm(m, at);
         at += 16;
@@ -625,7 +624,7 @@ KERNEL void softmax_rows(float *s, float *r, int64_t n)
     vec z;
     vec e, l;
     at = s;
-    m = v_const(-(1.0f / 0.0f));
+    m = v_const(infinite(0xff800000u));
     for (int64_t left = n; left; left--) {
         m = v_maxm(m, at);
         at += 16;
@@ -662,8 +661,8 @@ KERNEL void softmax_rows_edge(float *s, float *r, const int32_t *limit, int64_t 
     vec z;
     vec e, l;
     t = s;
-    m = v_const(-(1.0f / 0.0f));
-    none = v_const(-(1.0f / 0.0f));
+    m = v_const(infinite(0xff800000u));
+    none = v_const(infinite(0xff800000u));
     end = v_loadi(limit);
     begin = v_loadi(limit + 16);
     at = v_loadi(limit + 32);
@@ -994,17 +993,18 @@ KERNEL void blend(float *o, const float *part, const float *r, const float *x)
     v_store(o + 496, a);
 }
 
-/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
+/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf, and is no
+ * divisor; NaN stays NaN. */
 KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
 {
-    vec y, one__2, most, f, e, m, s, t, p, x, z, l, h, o__2;
+    vec y, one__2, least, f, e, m, s, t, p, x, z, l, h, o__2;
     ivec h__2, r__2;
     mask t__2;
     y = v_bcast(r + 16);
     one__2 = v_const(1.0f);
-    most = v_const(3.40282347e+38f);
-    f = v_div(one__2, y);
-    f = v_min(most, f);
+    least = v_const(1.17549435e-38f);
+    f = v_max(least, y);
+    f = v_div(one__2, f);
     e = v_exponent(y); m = v_mantissa(y); one__2 = v_const(1.0f); s = v_sub(m, one__2); m = v_add(m, one__2);
     s = v_div(s, m); t = v_mul(s, s); p = v_const(0.41650629f); p = v_hornerf(p, t, 0.400890023f);
     p = v_hornerf(p, t, 0.5776456f); p = v_hornerf(p, t, 0.961785197f); p = v_hornerf(p, t, 2.88539004f);
@@ -1055,6 +1055,14 @@ KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
     v_storew(out + 112, r__2);
 }
 
+/* Of its bits: a division by 0 would raise an exception. */
+static float minus_infinity(void)
+{
+    uint32_t bits = 0xff800000u;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -1138,7 +1146,7 @@ static void begin(const struct rows *x, float *o)
     memset(o, 0, over(x->count, 4) * 576 * sizeof *o);
     for (int64_t t = 0; t < x->count; t += 4)
         for (int64_t i = 0; i < 16; i++)
-            o[t / 4 * 576 + 512 + i] = -1.0f / 0.0f;
+            o[t / 4 * 576 + 512 + i] = minus_infinity();
 }
 
 

@@ -48,6 +48,7 @@ int64_t attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2_workspace(const struct 
 int attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *args);
 
 #ifndef ATTN_DECLARATIONS
+static inline float infinite(uint32_t bits) { union { uint32_t u; float f; } b = {bits}; return b.f; }
 static const int32_t pool_iota[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 static const int32_t pool_width[8] = {8, 8, 8, 8, 8, 8, 8, 8};
 static const int32_t pool_one[8] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -81,7 +82,6 @@ OP vec v_horner(vec d, vec x, vec y) { return _mm256_fmadd_ps(d, x, y); }
 OP vec v_hornerf(vec d, vec x, float f) { return _mm256_fmadd_ps(d, x, _mm256_set1_ps(f)); }
 OP vec v_max(vec x, vec y) { return _mm256_max_ps(x, y); }
 OP vec v_maxm(vec x, const float *m) { return _mm256_max_ps(x, _mm256_loadu_ps(m)); }
-OP vec v_min(vec x, vec y) { return _mm256_min_ps(x, y); }
 OP vec v_floor(vec x) { return _mm256_round_ps(x, 9); }
 OP ivec v_int(vec x) { return _mm256_cvtps_epi32(x); }
 OP vec v_real(ivec x) { return _mm256_cvtepi32_ps(x); }
@@ -150,7 +150,6 @@ OP vec v_horner(vec d, vec x, vec y) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l
 OP vec v_hornerf(vec d, vec x, float f) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l) + f; return r; }
 OP vec v_max(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) > AT(y, l) ? AT(x, l) : AT(y, l); return r; }
 OP vec v_maxm(vec x, const float *m) { vec r; EACH AT(r, l) = AT(x, l) > m[l] ? AT(x, l) : m[l]; return r; }
-OP vec v_min(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) < AT(y, l) ? AT(x, l) : AT(y, l); return r; }
 OP vec v_floor(vec x) { vec r; EACH AT(r, l) = floor1(AT(x, l)); return r; }
 OP ivec v_int(vec x) { ivec r; EACH AT(r, l) = nearest1(AT(x, l)); return r; }
 OP vec v_real(ivec x) { vec r; EACH AT(r, l) = (float)AT(x, l); return r; }
@@ -392,8 +391,8 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     vec x0;
     vec l;
     t = s;
-    m0 = v_const(-(1.0f / 0.0f)); m1 = v_const(-(1.0f / 0.0f)); m2 = v_const(-(1.0f / 0.0f));
-    m3 = v_const(-(1.0f / 0.0f)); m4 = v_const(-(1.0f / 0.0f)); m5 = v_const(-(1.0f / 0.0f));
+    m0 = v_const(infinite(0xff800000u)); m1 = v_const(infinite(0xff800000u)); m2 = v_const(infinite(0xff800000u));
+    m3 = v_const(infinite(0xff800000u)); m4 = v_const(infinite(0xff800000u)); m5 = v_const(infinite(0xff800000u));
     for (int64_t left = n; left; left--) {
         m0 = v_maxm(m0, t); m1 = v_maxm(m1, t + 128); m2 = v_maxm(m2, t + 256); m3 = v_maxm(m3, t + 384);
         m4 = v_maxm(m4, t + 512); m5 = v_maxm(m5, t + 640);
@@ -494,9 +493,9 @@ KERNEL void softmax_edge(float *s, float *p, float *r, const int32_t *limit, int
     vec x0;
     vec l;
     t = s;
-    m0 = v_const(-(1.0f / 0.0f)); m1 = v_const(-(1.0f / 0.0f)); m2 = v_const(-(1.0f / 0.0f));
-    m3 = v_const(-(1.0f / 0.0f)); m4 = v_const(-(1.0f / 0.0f)); m5 = v_const(-(1.0f / 0.0f));
-    none = v_const(-(1.0f / 0.0f));
+    m0 = v_const(infinite(0xff800000u)); m1 = v_const(infinite(0xff800000u)); m2 = v_const(infinite(0xff800000u));
+    m3 = v_const(infinite(0xff800000u)); m4 = v_const(infinite(0xff800000u)); m5 = v_const(infinite(0xff800000u));
+    none = v_const(infinite(0xff800000u));
     at = v_pool(pool_iota);
     for (int64_t left = n; left; left--) {
         end = v_bcasti(limit);
@@ -657,10 +656,11 @@ KERNEL void value_tile(const float *p, const float *v, float *o, const float *r,
     v_store(o + 512, a4_0); v_store(o + 520, a4_1); v_store(o + 640, a5_0); v_store(o + 648, a5_1);
 }
 
-/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
+/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf, and is no
+ * divisor; NaN stays NaN. */
 KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
 {
-    vec y, one__2, most, f;
+    vec y, one__2, least, f;
     ivec b;
     vec e;
     ivec d;
@@ -670,9 +670,9 @@ KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
     ivec p__2;
     y = v_bcast(r + 8);
     one__2 = v_const(1.0f);
-    most = v_const(3.40282347e+38f);
-    f = v_div(one__2, y);
-    f = v_min(most, f);
+    least = v_const(1.17549435e-38f);
+    f = v_max(least, y);
+    f = v_div(one__2, f);
     b = v_expbits(y); b = v_subv(b, pool_bias); e = v_real(b); d = v_andbits(y, pool_digits);
     d = v_orv(d, pool_unit); m = v_asreal(d); u = v_const(1.0f); s = v_sub(m, u); m = v_add(m, u);
     s = v_div(s, m); t = v_mul(s, s); p = v_const(0.41650629f); p = v_hornerf(p, t, 0.400890023f);
@@ -748,6 +748,14 @@ KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
     p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 120, p__2);
 }
 
+/* Of its bits: a division by 0 would raise an exception. */
+static float minus_infinity(void)
+{
+    uint32_t bits = 0xff800000u;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -866,7 +874,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     memset(w->o, 0, padded * 512);
     for (float *row = w->row; row < w->row + padded / 6 * 32; row += 32)
         for (int64_t l = 0; l < 32; l++)
-            row[l] = l < 8 ? -1.0f / 0.0f : 0.0f;
+            row[l] = l < 8 ? minus_infinity() : 0.0f;
 
     for (int64_t j = first_key(s, i0) / 128 * 128; j < end; j += 128)
         for (int64_t i = 0; i < rows; i += 6) {

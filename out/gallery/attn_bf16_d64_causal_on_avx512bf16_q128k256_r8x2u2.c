@@ -48,6 +48,7 @@ int64_t attn_bf16_d64_causal_on_avx512bf16_q128k256_r8x2u2_workspace(const struc
 int attn_bf16_d64_causal_on_avx512bf16_q128k256_r8x2u2(const struct attn_args *args);
 
 #ifndef ATTN_DECLARATIONS
+static inline float infinite(uint32_t bits) { union { uint32_t u; float f; } b = {bits}; return b.f; }
 static const int32_t pool_iota[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 static const int32_t pool_width[16] = {16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16};
 static const int32_t pool_one[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
@@ -78,7 +79,6 @@ OP vec v_horner(vec d, vec x, vec y) { return _mm512_fmadd_ps(d, x, y); }
 OP vec v_hornerf(vec d, vec x, float f) { return _mm512_fmadd_ps(d, x, _mm512_set1_ps(f)); }
 OP vec v_max(vec x, vec y) { return _mm512_max_ps(x, y); }
 OP vec v_maxm(vec x, const float *m) { return _mm512_max_ps(x, _mm512_loadu_ps(m)); }
-OP vec v_min(vec x, vec y) { return _mm512_min_ps(x, y); }
 OP vec v_fraction(vec x) { return _mm512_reduce_ps(x, 9); }
 OP vec v_scale(vec x, vec y) { return _mm512_scalef_ps(x, y); }
 OP vec v_exponent(vec x) { return _mm512_getexp_ps(x); }
@@ -129,9 +129,9 @@ typedef struct { int32_t at[16]; } mask;
 static inline uint32_t bits_of(float x) { union { float f; uint32_t u; } b = {x}; return b.u; }
 static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
 static inline float floor1(float x) { if (!(x > -8388608.0f && x < 8388608.0f)) return x; int32_t i = (int32_t)x; return (float)(i - (x < (float)i)); }
-static inline float fraction1(float x) { return x - x == 0.0f ? x - floor1(x) : x == x ? 0.0f : x; }
-static inline float pow2(float n) { return n != n ? n : n < -126.0f ? 0.0f : n > 127.0f ? 1.0f / 0.0f : real_of((uint32_t)((int32_t)n + 127) << 23); }
-static inline float exponent1(float x) { return x > 0.0f ? (float)((int32_t)(bits_of(x) >> 23) - 127) : x == 0.0f ? -1.0f / 0.0f : x - x; }
+static inline float fraction1(float x) { return x > -8388608.0f && x < 8388608.0f ? x - floor1(x) : x == x ? 0.0f : x; }
+static inline float pow2(float n) { return n != n ? n : n < -126.0f ? 0.0f : n > 127.0f ? real_of(0x7f800000u) : real_of((uint32_t)((int32_t)n + 127) << 23); }
+static inline float exponent1(float x) { return x > 0.0f ? (float)((int32_t)(bits_of(x) >> 23) - 127) : x == 0.0f ? real_of(0xff800000u) : x - x; }
 static inline float mantissa1(float x) { return x > 0.0f ? real_of((bits_of(x) & 0x7fffffu) | 0x3f800000u) : x == 0.0f ? 1.0f : x; }
 static inline float flush1(float x) { return x < 1.17549435e-38f && x > -1.17549435e-38f ? 0.0f : x; }
 static inline float odd1(int32_t x) { return flush1(real_of((uint32_t)x & 0xffff0000u)); }
@@ -155,7 +155,6 @@ OP vec v_horner(vec d, vec x, vec y) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l
 OP vec v_hornerf(vec d, vec x, float f) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l) + f; return r; }
 OP vec v_max(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) > AT(y, l) ? AT(x, l) : AT(y, l); return r; }
 OP vec v_maxm(vec x, const float *m) { vec r; EACH AT(r, l) = AT(x, l) > m[l] ? AT(x, l) : m[l]; return r; }
-OP vec v_min(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) < AT(y, l) ? AT(x, l) : AT(y, l); return r; }
 OP vec v_fraction(vec x) { vec r; EACH AT(r, l) = fraction1(AT(x, l)); return r; }
 OP vec v_scale(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) * pow2(floor1(AT(y, l))); return r; }
 OP vec v_exponent(vec x) { vec r; EACH AT(r, l) = exponent1(AT(x, l)); return r; }
@@ -376,9 +375,9 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     ivec y;
     vec l;
     t = s;
-    m0 = v_const(-(1.0f / 0.0f)); m1 = v_const(-(1.0f / 0.0f)); m2 = v_const(-(1.0f / 0.0f));
-    m3 = v_const(-(1.0f / 0.0f)); m4 = v_const(-(1.0f / 0.0f)); m5 = v_const(-(1.0f / 0.0f));
-    m6 = v_const(-(1.0f / 0.0f)); m7 = v_const(-(1.0f / 0.0f));
+    m0 = v_const(infinite(0xff800000u)); m1 = v_const(infinite(0xff800000u)); m2 = v_const(infinite(0xff800000u));
+    m3 = v_const(infinite(0xff800000u)); m4 = v_const(infinite(0xff800000u)); m5 = v_const(infinite(0xff800000u));
+    m6 = v_const(infinite(0xff800000u)); m7 = v_const(infinite(0xff800000u));
     for (int64_t left = n; left; left--) {
         m0 = v_maxm(m0, t); m1 = v_maxm(m1, t + 256); m2 = v_maxm(m2, t + 512); m3 = v_maxm(m3, t + 768);
         m4 = v_maxm(m4, t + 1024); m5 = v_maxm(m5, t + 1280); m6 = v_maxm(m6, t + 1536);
@@ -499,10 +498,10 @@ KERNEL void softmax_edge(float *s, float *p, float *r, const int32_t *limit, int
     ivec y;
     vec l;
     t = s;
-    m0 = v_const(-(1.0f / 0.0f)); m1 = v_const(-(1.0f / 0.0f)); m2 = v_const(-(1.0f / 0.0f));
-    m3 = v_const(-(1.0f / 0.0f)); m4 = v_const(-(1.0f / 0.0f)); m5 = v_const(-(1.0f / 0.0f));
-    m6 = v_const(-(1.0f / 0.0f)); m7 = v_const(-(1.0f / 0.0f));
-    none = v_const(-(1.0f / 0.0f));
+    m0 = v_const(infinite(0xff800000u)); m1 = v_const(infinite(0xff800000u)); m2 = v_const(infinite(0xff800000u));
+    m3 = v_const(infinite(0xff800000u)); m4 = v_const(infinite(0xff800000u)); m5 = v_const(infinite(0xff800000u));
+    m6 = v_const(infinite(0xff800000u)); m7 = v_const(infinite(0xff800000u));
+    none = v_const(infinite(0xff800000u));
     at = v_pool(pool_iota);
     for (int64_t left = n; left; left--) {
         end = v_bcasti(limit);
@@ -750,17 +749,18 @@ KERNEL void value_tile(const float *p, const float *v, float *o, const float *r,
     v_store(o + 384, a6_0); v_store(o + 400, a6_1); v_store(o + 448, a7_0); v_store(o + 464, a7_1);
 }
 
-/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
+/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf, and is no
+ * divisor; NaN stays NaN. */
 KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
 {
-    vec y, one__2, most, f, e, m, s, t, p, x;
+    vec y, one__2, least, f, e, m, s, t, p, x;
     ivec h, r__2;
     mask t__2;
     y = v_bcast(r + 16);
     one__2 = v_const(1.0f);
-    most = v_const(3.40282347e+38f);
-    f = v_div(one__2, y);
-    f = v_min(most, f);
+    least = v_const(1.17549435e-38f);
+    f = v_max(least, y);
+    f = v_div(one__2, f);
     e = v_exponent(y); m = v_mantissa(y); one__2 = v_const(1.0f); s = v_sub(m, one__2); m = v_add(m, one__2);
     s = v_div(s, m); t = v_mul(s, s); p = v_const(0.41650629f); p = v_hornerf(p, t, 0.400890023f);
     p = v_hornerf(p, t, 0.5776456f); p = v_hornerf(p, t, 0.961785197f); p = v_hornerf(p, t, 2.88539004f);
@@ -787,6 +787,14 @@ KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
     v_storew(out + 48, r__2);
 }
 
+/* Of its bits: a division by 0 would raise an exception. */
+static float minus_infinity(void)
+{
+    uint32_t bits = 0xff800000u;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -899,7 +907,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     memset(w->o, 0, padded * 256);
     for (float *row = w->row; row < w->row + padded / 8 * 64; row += 64)
         for (int64_t l = 0; l < 64; l++)
-            row[l] = l < 16 ? -1.0f / 0.0f : 0.0f;
+            row[l] = l < 16 ? minus_infinity() : 0.0f;
 
     for (int64_t j = first_key(s, i0) / 256 * 256; j < end; j += 256)
         for (int64_t i = 0; i < rows; i += 8) {

@@ -48,6 +48,7 @@ int64_t attn_bf16_d64_causal_on_c_q64k64_r4x2u1_workspace(const struct attn_args
 int attn_bf16_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *args);
 
 #ifndef ATTN_DECLARATIONS
+static inline float infinite(uint32_t bits) { union { uint32_t u; float f; } b = {bits}; return b.f; }
 static const int32_t pool_iota[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 static const int32_t pool_one[8] = {1, 1, 1, 1, 1, 1, 1, 1};
 static const int32_t pool_round[8] = {32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767};
@@ -72,9 +73,9 @@ typedef struct { int32_t at[8]; } mask;
 static inline uint32_t bits_of(float x) { union { float f; uint32_t u; } b = {x}; return b.u; }
 static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
 static inline float floor1(float x) { if (!(x > -8388608.0f && x < 8388608.0f)) return x; int32_t i = (int32_t)x; return (float)(i - (x < (float)i)); }
-static inline float fraction1(float x) { return x - x == 0.0f ? x - floor1(x) : x == x ? 0.0f : x; }
-static inline float pow2(float n) { return n != n ? n : n < -126.0f ? 0.0f : n > 127.0f ? 1.0f / 0.0f : real_of((uint32_t)((int32_t)n + 127) << 23); }
-static inline float exponent1(float x) { return x > 0.0f ? (float)((int32_t)(bits_of(x) >> 23) - 127) : x == 0.0f ? -1.0f / 0.0f : x - x; }
+static inline float fraction1(float x) { return x > -8388608.0f && x < 8388608.0f ? x - floor1(x) : x == x ? 0.0f : x; }
+static inline float pow2(float n) { return n != n ? n : n < -126.0f ? 0.0f : n > 127.0f ? real_of(0x7f800000u) : real_of((uint32_t)((int32_t)n + 127) << 23); }
+static inline float exponent1(float x) { return x > 0.0f ? (float)((int32_t)(bits_of(x) >> 23) - 127) : x == 0.0f ? real_of(0xff800000u) : x - x; }
 static inline float mantissa1(float x) { return x > 0.0f ? real_of((bits_of(x) & 0x7fffffu) | 0x3f800000u) : x == 0.0f ? 1.0f : x; }
 OP vec v_load(const float *m) { vec r; EACH AT(r, l) = m[l]; return r; }
 OP vec v_bcast(const float *m) { vec r; EACH AT(r, l) = m[0]; return r; }
@@ -95,7 +96,6 @@ OP vec v_horner(vec d, vec x, vec y) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l
 OP vec v_hornerf(vec d, vec x, float f) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l) + f; return r; }
 OP vec v_max(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) > AT(y, l) ? AT(x, l) : AT(y, l); return r; }
 OP vec v_maxm(vec x, const float *m) { vec r; EACH AT(r, l) = AT(x, l) > m[l] ? AT(x, l) : m[l]; return r; }
-OP vec v_min(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) < AT(y, l) ? AT(x, l) : AT(y, l); return r; }
 OP vec v_fraction(vec x) { vec r; EACH AT(r, l) = fraction1(AT(x, l)); return r; }
 OP vec v_scale(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) * pow2(floor1(AT(y, l))); return r; }
 OP vec v_exponent(vec x) { vec r; EACH AT(r, l) = exponent1(AT(x, l)); return r; }
@@ -267,8 +267,8 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     vec z0, z1, z2, z3;
     vec b, x0, l;
     t = s;
-    m0 = v_const(-(1.0f / 0.0f)); m1 = v_const(-(1.0f / 0.0f)); m2 = v_const(-(1.0f / 0.0f));
-    m3 = v_const(-(1.0f / 0.0f));
+    m0 = v_const(infinite(0xff800000u)); m1 = v_const(infinite(0xff800000u)); m2 = v_const(infinite(0xff800000u));
+    m3 = v_const(infinite(0xff800000u));
     for (int64_t left = n; left; left--) {
         m0 = v_maxm(m0, t); m1 = v_maxm(m1, t + 64); m2 = v_maxm(m2, t + 128); m3 = v_maxm(m3, t + 192);
         t += 8;
@@ -340,9 +340,9 @@ KERNEL void softmax_edge(float *s, float *p, float *r, const int32_t *limit, int
     vec z0, z1, z2, z3;
     vec b, x0, l;
     t = s;
-    m0 = v_const(-(1.0f / 0.0f)); m1 = v_const(-(1.0f / 0.0f)); m2 = v_const(-(1.0f / 0.0f));
-    m3 = v_const(-(1.0f / 0.0f));
-    none = v_const(-(1.0f / 0.0f));
+    m0 = v_const(infinite(0xff800000u)); m1 = v_const(infinite(0xff800000u)); m2 = v_const(infinite(0xff800000u));
+    m3 = v_const(infinite(0xff800000u));
+    none = v_const(infinite(0xff800000u));
     at = v_pool(pool_iota);
     for (int64_t left = n; left; left--) {
         end = v_bcasti(limit);
@@ -451,17 +451,18 @@ KERNEL void value_tile(const float *p, const float *v, float *o, const float *r,
     v_store(o + 128, a2_0); v_store(o + 136, a2_1); v_store(o + 192, a3_0); v_store(o + 200, a3_1);
 }
 
-/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
+/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf, and is no
+ * divisor; NaN stays NaN. */
 KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
 {
-    vec y, one__2, most, f, e, m, s, t, p, x;
+    vec y, one__2, least, f, e, m, s, t, p, x;
     ivec h, r__2;
     mask t__2;
     y = v_bcast(r + 8);
     one__2 = v_const(1.0f);
-    most = v_const(3.40282347e+38f);
-    f = v_div(one__2, y);
-    f = v_min(most, f);
+    least = v_const(1.17549435e-38f);
+    f = v_max(least, y);
+    f = v_div(one__2, f);
     e = v_exponent(y); m = v_mantissa(y); one__2 = v_const(1.0f); s = v_sub(m, one__2); m = v_add(m, one__2);
     s = v_div(s, m); t = v_mul(s, s); p = v_const(0.41650629f); p = v_hornerf(p, t, 0.400890023f);
     p = v_hornerf(p, t, 0.5776456f); p = v_hornerf(p, t, 0.961785197f); p = v_hornerf(p, t, 2.88539004f);
@@ -504,6 +505,14 @@ KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
     v_storew(out + 56, r__2);
 }
 
+/* Of its bits: a division by 0 would raise an exception. */
+static float minus_infinity(void)
+{
+    uint32_t bits = 0xff800000u;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -618,7 +627,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     memset(w->o, 0, padded * 256);
     for (float *row = w->row; row < w->row + padded / 4 * 32; row += 32)
         for (int64_t l = 0; l < 32; l++)
-            row[l] = l < 8 ? -1.0f / 0.0f : 0.0f;
+            row[l] = l < 8 ? minus_infinity() : 0.0f;
 
     for (int64_t j = first_key(s, i0) / 64 * 64; j < end; j += 64)
         for (int64_t i = 0; i < rows; i += 4) {

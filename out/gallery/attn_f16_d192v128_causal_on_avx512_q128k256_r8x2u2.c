@@ -48,6 +48,7 @@ int64_t attn_f16_d192v128_causal_on_avx512_q128k256_r8x2u2_workspace(const struc
 int attn_f16_d192v128_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *args);
 
 #ifndef ATTN_DECLARATIONS
+static inline float infinite(uint32_t bits) { union { uint32_t u; float f; } b = {bits}; return b.f; }
 static const int32_t pool_iota[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 static const int32_t pool_width[16] = {16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16};
 #if defined(__GNUC__) && defined(__x86_64__) && !defined(__TINYC__) && !defined(ATTN_PLAIN_C)
@@ -76,7 +77,6 @@ OP vec v_horner(vec d, vec x, vec y) { return _mm512_fmadd_ps(d, x, y); }
 OP vec v_hornerf(vec d, vec x, float f) { return _mm512_fmadd_ps(d, x, _mm512_set1_ps(f)); }
 OP vec v_max(vec x, vec y) { return _mm512_max_ps(x, y); }
 OP vec v_maxm(vec x, const float *m) { return _mm512_max_ps(x, _mm512_loadu_ps(m)); }
-OP vec v_min(vec x, vec y) { return _mm512_min_ps(x, y); }
 OP vec v_fraction(vec x) { return _mm512_reduce_ps(x, 9); }
 OP vec v_scale(vec x, vec y) { return _mm512_scalef_ps(x, y); }
 OP vec v_exponent(vec x) { return _mm512_getexp_ps(x); }
@@ -112,9 +112,9 @@ typedef struct { int32_t at[16]; } mask;
 static inline uint32_t bits_of(float x) { union { float f; uint32_t u; } b = {x}; return b.u; }
 static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
 static inline float floor1(float x) { if (!(x > -8388608.0f && x < 8388608.0f)) return x; int32_t i = (int32_t)x; return (float)(i - (x < (float)i)); }
-static inline float fraction1(float x) { return x - x == 0.0f ? x - floor1(x) : x == x ? 0.0f : x; }
-static inline float pow2(float n) { return n != n ? n : n < -126.0f ? 0.0f : n > 127.0f ? 1.0f / 0.0f : real_of((uint32_t)((int32_t)n + 127) << 23); }
-static inline float exponent1(float x) { return x > 0.0f ? (float)((int32_t)(bits_of(x) >> 23) - 127) : x == 0.0f ? -1.0f / 0.0f : x - x; }
+static inline float fraction1(float x) { return x > -8388608.0f && x < 8388608.0f ? x - floor1(x) : x == x ? 0.0f : x; }
+static inline float pow2(float n) { return n != n ? n : n < -126.0f ? 0.0f : n > 127.0f ? real_of(0x7f800000u) : real_of((uint32_t)((int32_t)n + 127) << 23); }
+static inline float exponent1(float x) { return x > 0.0f ? (float)((int32_t)(bits_of(x) >> 23) - 127) : x == 0.0f ? real_of(0xff800000u) : x - x; }
 static inline float mantissa1(float x) { return x > 0.0f ? real_of((bits_of(x) & 0x7fffffu) | 0x3f800000u) : x == 0.0f ? 1.0f : x; }
 static inline float f32_of_f16(uint16_t h) { uint32_t e = h >> 10 & 31, f = h & 1023; float x = e == 31 ? real_of(0x7f800000u | f << 13 | (f ? 0x400000u : 0)) : e ? real_of((e + 112) << 23 | f << 13) : (float)f * 5.9604644775390625e-8f; return h & 0x8000 ? -x : x; }
 static inline uint16_t f16_of_f32(float x) { uint32_t u = bits_of(x), s = u >> 16 & 0x8000u, a = u & 0x7fffffffu, r; if (a > 0x7f800000u) return (uint16_t)(s | 0x7e00u | (a >> 13 & 0x3ffu)); if (a >= 0x477ff000u) return (uint16_t)(s | 0x7c00u); if (a < 0x38800000u) r = bits_of(real_of(a) + 0.5f) - 0x3f000000u; else r = (a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13; return (uint16_t)(s | r); }
@@ -137,7 +137,6 @@ OP vec v_horner(vec d, vec x, vec y) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l
 OP vec v_hornerf(vec d, vec x, float f) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l) + f; return r; }
 OP vec v_max(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) > AT(y, l) ? AT(x, l) : AT(y, l); return r; }
 OP vec v_maxm(vec x, const float *m) { vec r; EACH AT(r, l) = AT(x, l) > m[l] ? AT(x, l) : m[l]; return r; }
-OP vec v_min(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) < AT(y, l) ? AT(x, l) : AT(y, l); return r; }
 OP vec v_fraction(vec x) { vec r; EACH AT(r, l) = fraction1(AT(x, l)); return r; }
 OP vec v_scale(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) * pow2(floor1(AT(y, l))); return r; }
 OP vec v_exponent(vec x) { vec r; EACH AT(r, l) = exponent1(AT(x, l)); return r; }
@@ -351,9 +350,9 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     vec z0, z1, z2, z3, z4, z5, z6, z7;
     vec b, x0, l;
     t = s;
-    m0 = v_const(-(1.0f / 0.0f)); m1 = v_const(-(1.0f / 0.0f)); m2 = v_const(-(1.0f / 0.0f));
-    m3 = v_const(-(1.0f / 0.0f)); m4 = v_const(-(1.0f / 0.0f)); m5 = v_const(-(1.0f / 0.0f));
-    m6 = v_const(-(1.0f / 0.0f)); m7 = v_const(-(1.0f / 0.0f));
+    m0 = v_const(infinite(0xff800000u)); m1 = v_const(infinite(0xff800000u)); m2 = v_const(infinite(0xff800000u));
+    m3 = v_const(infinite(0xff800000u)); m4 = v_const(infinite(0xff800000u)); m5 = v_const(infinite(0xff800000u));
+    m6 = v_const(infinite(0xff800000u)); m7 = v_const(infinite(0xff800000u));
     for (int64_t left = n; left; left--) {
         m0 = v_maxm(m0, t); m1 = v_maxm(m1, t + 256); m2 = v_maxm(m2, t + 512); m3 = v_maxm(m3, t + 768);
         m4 = v_maxm(m4, t + 1024); m5 = v_maxm(m5, t + 1280); m6 = v_maxm(m6, t + 1536);
@@ -454,10 +453,10 @@ KERNEL void softmax_edge(float *s, float *p, float *r, const int32_t *limit, int
     vec z0, z1, z2, z3, z4, z5, z6, z7;
     vec b, x0, l;
     t = s;
-    m0 = v_const(-(1.0f / 0.0f)); m1 = v_const(-(1.0f / 0.0f)); m2 = v_const(-(1.0f / 0.0f));
-    m3 = v_const(-(1.0f / 0.0f)); m4 = v_const(-(1.0f / 0.0f)); m5 = v_const(-(1.0f / 0.0f));
-    m6 = v_const(-(1.0f / 0.0f)); m7 = v_const(-(1.0f / 0.0f));
-    none = v_const(-(1.0f / 0.0f));
+    m0 = v_const(infinite(0xff800000u)); m1 = v_const(infinite(0xff800000u)); m2 = v_const(infinite(0xff800000u));
+    m3 = v_const(infinite(0xff800000u)); m4 = v_const(infinite(0xff800000u)); m5 = v_const(infinite(0xff800000u));
+    m6 = v_const(infinite(0xff800000u)); m7 = v_const(infinite(0xff800000u));
+    none = v_const(infinite(0xff800000u));
     at = v_pool(pool_iota);
     for (int64_t left = n; left; left--) {
         end = v_bcasti(limit);
@@ -640,15 +639,16 @@ KERNEL void value_tile(const float *p, const float *v, float *o, const float *r,
     v_store(o + 768, a6_0); v_store(o + 784, a6_1); v_store(o + 896, a7_0); v_store(o + 912, a7_1);
 }
 
-/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
+/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf, and is no
+ * divisor; NaN stays NaN. */
 KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
 {
-    vec y, one__2, most, f, e, m, s, t, p, x;
+    vec y, one__2, least, f, e, m, s, t, p, x;
     y = v_bcast(r + 16);
     one__2 = v_const(1.0f);
-    most = v_const(3.40282347e+38f);
-    f = v_div(one__2, y);
-    f = v_min(most, f);
+    least = v_const(1.17549435e-38f);
+    f = v_max(least, y);
+    f = v_div(one__2, f);
     e = v_exponent(y); m = v_mantissa(y); one__2 = v_const(1.0f); s = v_sub(m, one__2); m = v_add(m, one__2);
     s = v_div(s, m); t = v_mul(s, s); p = v_const(0.41650629f); p = v_hornerf(p, t, 0.400890023f);
     p = v_hornerf(p, t, 0.5776456f); p = v_hornerf(p, t, 0.961785197f); p = v_hornerf(p, t, 2.88539004f);
@@ -675,6 +675,14 @@ KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
     v_storeh(out + 112, x);
 }
 
+/* Of its bits: a division by 0 would raise an exception. */
+static float minus_infinity(void)
+{
+    uint32_t bits = 0xff800000u;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -789,7 +797,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     memset(w->o, 0, padded * 512);
     for (float *row = w->row; row < w->row + padded / 8 * 64; row += 64)
         for (int64_t l = 0; l < 64; l++)
-            row[l] = l < 16 ? -1.0f / 0.0f : 0.0f;
+            row[l] = l < 16 ? minus_infinity() : 0.0f;
 
     for (int64_t j = first_key(s, i0) / 256 * 256; j < end; j += 256)
         for (int64_t i = 0; i < rows; i += 8) {

@@ -225,7 +225,7 @@ static void judge_row(const struct group *g, const struct row *row, struct worst
     }
     if (a->lse) {
         double lse = a->lse[reference_lse_at(g->v, a, g->b, row->h, row->i)];
-        double naive_error = fabs(row->naive_lse - row->lse);
+        double naive_error = empty ? 0 : fabs(row->naive_lse - row->lse); /* of infinities there is no difference */
         w->naive_lse = naive_error > w->naive_lse && isfinite(naive_error) ? naive_error : w->naive_lse;
         w->lse = fabs(row->lse) > w->lse && isfinite(row->lse) ? fabs(row->lse) : w->lse;
         note(empty ? (lse == -INFINITY ? 0 : INFINITY) : difference(lse, row->lse, row->naive_lse), g, row,

@@ -41,7 +41,7 @@ static void begin(const struct rows *x, float *o)
     memset(o, 0, over(x->count, ${R}) * ${RESULTS} * sizeof *o);
     for (int64_t t = 0; t < x->count; t += ${R})
         for (int64_t i = 0; i < ${SUM}; i++)
-            o[t / ${R} * ${RESULTS} + ${R*LDO + MAX} + i] = -1.0f / 0.0f;
+            o[t / ${R} * ${RESULTS} + ${R*LDO + MAX} + i] = minus_infinity();
 }
 
 % if MODIFY

@@ -72,7 +72,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     memset(w->o, 0, padded * ${LDO*4});
     for (float *row = w->row; row < w->row + padded / ${MR} * ${STATE}; row += ${STATE})
         for (int64_t l = 0; l < ${STATE}; l++)
-            row[l] = l < ${SUM} ? -1.0f / 0.0f : 0.0f;
+            row[l] = l < ${SUM} ? minus_infinity() : 0.0f;
 
     for (int64_t j = first_key(s, i0) / ${BK} * ${BK}; j < end; j += ${BK})
         for (int64_t i = 0; i < rows; i += ${MR}) {

@@ -1,5 +1,6 @@
-/* test_limits.c - problems as large as a caller may name cost no more than others: in time, in memory and in the stack.
- * What it is not: a test of what is slow for a kernel that runs. */
+/* test_limits.c - what a call takes of the program that makes it: problems as large as a caller may name cost no more than
+ * others in time and memory, and a host that traps floating-point exceptions is not ended. What it is not: a test of
+ * kernels alone (tests/kernel/test_exceptions.c). */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,6 +8,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fenv.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +19,9 @@
 #include "runtime/judge/check.h"
 #include "runtime/system/timer.h"
 #include "runtime/tune/search.h"
+#include "../kit/child.h"
+#include "../kit/features.h"
+#include "../kit/problem.h"
 
 static struct attn_context *context_of(const char *cache_dir)
 {
@@ -107,12 +112,65 @@ static void test_measure_keeps_its_time(void **state)
     attn_context_destroy(context);
 }
 
+/* ---- traps ---- */
+
+/* One problem from the context to a merge, by a rigor, with every feature or none. */
+static void use_all(attn_rigor rigor, unsigned with)
+{
+    struct attn_context *context = context_of("");
+    struct data *d = data_create(7);
+    struct feature_data f;
+    struct attn_problem problem = problem_of(1);
+    struct attn_run run = run_of(d);
+    struct attn_error err = {""};
+    problem.threads = 2;
+    problem.rigor = rigor;
+    problem.time_limit = 0.2;
+    problem_add(&problem, with);
+    run_add(d, with, 3, &f, &run);
+    struct attn_plan *plan = plan_create(context, problem);
+    assert_int_equal(attn_execute(plan, &run, NULL, &err), ATTN_OK);
+    const void *part_o[2] = {d->o, d->o};
+    const float *part_lse[2] = {d->lse, d->lse};
+    float *o = malloc(sizeof d->o), lse[LSE_SIZE], sinks[HEADS] = {0, -INFINITY};
+    const struct attn_partials partials = {.size = sizeof partials, .count = 2, .part_o = part_o, .part_lse = part_lse,
+                                           .o = o, .lse = lse, .batch = BATCH, .q_len = Q_LEN, .heads = HEADS,
+                                           .head_dim_v = DIM_V, .sinks = sinks};
+    if (!(with & WITH_PACKED))
+        assert_int_equal(attn_merge(context, &partials, &err), ATTN_OK);
+    free(o);
+    free(d);
+    attn_plan_destroy(plan);
+    attn_context_destroy(context);
+}
+
+static int use_with_traps(void *arg)
+{
+    (void)arg;
+    feenableexcept(FE_DIVBYZERO | FE_INVALID);
+    use_all(ATTN_ESTIMATE, 0);
+    use_all(ATTN_ESTIMATE, WITH_ALL);
+    use_all(ATTN_ESTIMATE, WITH_ALL & ~WITH_PACKED);
+    use_all(ATTN_MEASURE, 0);
+    use_all(ATTN_MEASURE, WITH_ALL);
+    return 0;
+}
+
+static void test_host_that_traps(void **state)
+{
+    (void)state;
+    char why[200] = "";
+    if (run_child(use_with_traps, NULL, 120, why, sizeof why) != 0)
+        fail_msg("a call of a host that traps divisions by 0 and invalid operations %s", why);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_estimate_of_large_maxima),
         cmocka_unit_test(test_timed_problem_is_bounded),
         cmocka_unit_test(test_measure_keeps_its_time),
+        cmocka_unit_test(test_host_that_traps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
