@@ -1,5 +1,6 @@
 /* features.c - what a run says of its plan's features: that it says so exactly when the plan has them, and that
  * tables, starts and pages lie within what they index. What it is not: what a feature computes (attn.h says it). */
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -67,8 +68,11 @@ static attn_status check_numbers(const struct attn_problem *p, const struct attn
         if (windows[i].value < -1)
             return status_fail(err, ATTN_INVALID, "%s is %lld; expected how many keys, or -1 for no bound",
                                windows[i].name, (long long)windows[i].value);
-    if (p->softcap && !(r->softcap > 0 && isfinite(r->softcap)))
-        return status_fail(err, ATTN_INVALID, "softcap is %g; expected a finite number above 0", (double)r->softcap);
+    if (p->softcap && !(r->softcap >= RUN_SOFTCAP_LEAST && r->softcap <= RUN_SOFTCAP_MOST))
+        return status_fail(err, ATTN_INVALID, "softcap is %g; expected " RUN_SOFTCAPS, (double)r->softcap);
+    if (p->softcap && r->has_scale && !(fabsf(r->scale) <= FLT_MAX / 2 * fminf(r->softcap, 1)))
+        return status_fail(err, ATTN_INVALID, "scale is %g; expected at most %g, which divided by the softcap is finite",
+                           (double)r->scale, (double)(FLT_MAX / 2 * fminf(r->softcap, 1)));
     if (p->paged && r->page_size < 1)
         return status_fail(err, ATTN_INVALID, "page_size is %lld; expected at least 1, the rows of a page",
                            (long long)r->page_size);

@@ -62,6 +62,11 @@ attn_status check_memory(const struct run_rules *rules, const struct attn_run *r
 /* What offsets are clamped to, and windows with them, so that sums with an index do not overflow. */
 #define RUN_FAR ((int64_t)1 << 60)
 
+/* Of softcaps: far inside what f32 has, so that kernels may multiply one by a few and divide the scale by it. */
+#define RUN_SOFTCAP_LEAST 1e-30f
+#define RUN_SOFTCAP_MOST 1e30f
+#define RUN_SOFTCAPS "1e-30..1e30"
+
 /* ---- what features.c does for read.c ---- */
 
 /* The part of read_run that is about features; `offset` is what became of the run's. */

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "arrays/run.h"
+
 /* Product of four sizes of a tensor, or -1 from 2^40 on. */
 static int64_t elements(int64_t a, int64_t b, int64_t c, int64_t d)
 {
@@ -147,8 +149,8 @@ int read_softcap(const struct option *option, const char *value, struct options 
 {
     if (read_number(option, value, &out->softcap, err))
         return -1;
-    if (!(out->softcap > 0))
-        return option_wrong(err, "%s '%s' is not right; expected a number above 0", option->name, value);
+    if (!(out->softcap >= RUN_SOFTCAP_LEAST && out->softcap <= RUN_SOFTCAP_MOST))
+        return option_wrong(err, "%s '%s' is not right; expected " RUN_SOFTCAPS, option->name, value);
     return 0;
 }
 

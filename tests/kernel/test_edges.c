@@ -258,6 +258,8 @@ static void test_denormals(void **state)
          {"small scores under a cap", 1, 1, 1, 17, 41, .denormal = true, .scale = 0x1p-120f, .draw.softcap = 30},
          ROWS_NONE_EMPTY},
         {{{F_SOFTCAP, 1}}, {"a small cap", 1, 1, 1, 17, 41, .draw.softcap = 1e-6f}, ROWS_NONE_EMPTY},
+        {{{F_SOFTCAP, 1}}, {"the smallest cap", 1, 1, 1, 17, 41, .draw.softcap = 1e-30f}, ROWS_NONE_EMPTY},
+        {{{F_SOFTCAP, 1}}, {"the largest cap", 1, 1, 1, 17, 41, .draw.softcap = 1e30f}, ROWS_NONE_EMPTY},
         {{{F_BIAS, BIAS_F16}, {F_SINK, 1}},
          {"with bias", 1, 1, 1, 17, 41, .denormal = true, UNMASKED},
          ROWS_NONE_EMPTY},

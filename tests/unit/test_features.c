@@ -115,10 +115,10 @@ static void missing_arrays_and_wrong_numbers(void **state)
     CASE("window_left is -2; expected how many keys, or -1 for no bound", r.window_left = -2);
     CASE("window_right is -9223372036854775808; expected how many keys, or -1 for no bound",
          r.window_right = INT64_MIN);
-    CASE("softcap is 0; expected a finite number above 0", r.softcap = 0);
-    CASE("softcap is -1; expected a finite number above 0", r.softcap = -1);
-    CASE("softcap is inf; expected a finite number above 0", r.softcap = INFINITY);
-    CASE("softcap is nan; expected a finite number above 0", r.softcap = NAN);
+    CASE("softcap is 0; expected 1e-30..1e30", r.softcap = 0);
+    CASE("softcap is -1; expected 1e-30..1e30", r.softcap = -1);
+    CASE("softcap is inf; expected 1e-30..1e30", r.softcap = INFINITY);
+    CASE("softcap is nan; expected 1e-30..1e30", r.softcap = NAN);
     CASE("bias is NULL; expected the array, since the plan has bias", r.bias = NULL);
     CASE("mask is NULL; expected the array, since the plan has mask", r.mask = NULL);
     CASE("alibi_slopes is NULL; expected the array, since the plan has alibi", r.alibi_slopes = NULL);

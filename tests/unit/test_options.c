@@ -237,8 +237,9 @@ static void test_windows_and_softcap(void **state)
         assert_string_equal(err.text, message);
     }
     assert_true(accept("--softcap 30").softcap == 30);
-    refuse("--softcap 0", "--softcap '0' is not right; expected a number above 0");
-    refuse("--softcap -1", "--softcap '-1' is not right; expected a number above 0");
+    refuse("--softcap 0", "--softcap '0' is not right; expected 1e-30..1e30");
+    refuse("--softcap -1", "--softcap '-1' is not right; expected 1e-30..1e30");
+    refuse("--softcap 3e38", "--softcap '3e38' is not right; expected 1e-30..1e30");
     refuse("--softcap inf", "--softcap 'inf' is not right; expected a finite number");
 }
 
