@@ -124,7 +124,8 @@
  *
  *   Set `size` to sizeof the struct and the rest to zero before filling in: `struct attn_run r = {.size = sizeof r}`.
  *   Zero is the default of every field that has one. A program with an older header gets what it meant; one with a
- *   newer header gets ATTN_UNSUPPORTED when it sets a field that this library does not know. */
+ *   newer header gets ATTN_UNSUPPORTED when it sets a field that this library does not know. A size that no version's
+ *   struct can have is ATTN_INVALID. */
 #ifndef ATTN_H
 #define ATTN_H
 
@@ -265,7 +266,7 @@ struct attn_plan_info {
     double compile_ms;    /* milliseconds of this plan's compilation, or of loading what was cached */
     void *cl_context, *cl_device; /* NULL on cpu; valid as long as the plan */
 };
-/* Fills out->size bytes; fields that this library does not know with zeros. ATTN_INVALID: a NULL, or no size. */
+/* Fills out->size bytes; fields that this library does not know with zeros. ATTN_INVALID: a NULL, or a wrong size. */
 attn_status attn_plan_describe(const struct attn_plan *plan, struct attn_plan_info *out, struct attn_error *err);
 
 /* ---- execution ---- */

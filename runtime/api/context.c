@@ -72,7 +72,7 @@ attn_status attn_context_create(const struct attn_options *options, struct attn_
     if (!c)
         return status_fail(err, ATTN_NO_MEMORY, "no memory for a context");
     if (options)
-        status = status_read_struct(&c->options, sizeof c->options, options, "attn_options", err);
+        status = status_read_struct(&status_options, &c->options, options, err);
     if (status == ATTN_OK && !c->options.allocate != !c->options.release)
         status = status_fail(err, ATTN_INVALID, "only %s is given; expected allocate and release, or neither",
                               c->options.allocate ? "allocate" : "release");

@@ -172,7 +172,7 @@ attn_status attn_merge(struct attn_context *context, const struct attn_partials 
     struct merge m = {0};
     if (!partials)
         return status_fail(err, ATTN_INVALID, "partials is NULL; expected one");
-    attn_status status = status_read_struct(&m.p, sizeof m.p, partials, "attn_partials", err);
+    attn_status status = status_read_struct(&status_partials, &m.p, partials, err);
     if (status == ATTN_OK)
         status = check_numbers(&m.p, err);
     if (status == ATTN_OK)

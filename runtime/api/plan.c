@@ -223,7 +223,7 @@ static attn_status decide(struct attn_context *context, const struct attn_proble
 {
     plan->context = context;
     atomic_init(&plan->spare, NULL);
-    attn_status status = status_read_struct(&plan->problem, sizeof plan->problem, problem, "attn_problem", err);
+    attn_status status = status_read_struct(&status_problem, &plan->problem, problem, err);
     const char *pinned = plan->problem.variant;
     plan->problem.variant = NULL; /* the caller's string */
     if (status == ATTN_OK)
@@ -310,10 +310,9 @@ attn_status attn_plan_describe(const struct attn_plan *plan, struct attn_plan_in
     if (!plan || !out)
         return status_fail(err, ATTN_INVALID, "%s is NULL; expected one", plan ? "out" : "plan");
     size_t size = out->size;
-    if (size < sizeof size)
-        return status_fail(err, ATTN_INVALID,
-                           "size of struct attn_plan_info is %zu; expected sizeof(struct attn_plan_info), %zu here",
-                           size, sizeof *out);
+    attn_status status = status_check_size(&status_plan_info, size, err);
+    if (status != ATTN_OK)
+        return status;
     struct attn_plan_info info = {
         .size = size,
         .variant = plan->name,

@@ -51,7 +51,7 @@ attn_status copy_run(const void *owner, const struct attn_run *theirs, struct at
 {
     if (!owner || !theirs)
         return status_fail(err, ATTN_INVALID, "%s is NULL; expected one", owner ? "run" : "plan");
-    return status_read_struct(r, sizeof *r, theirs, "attn_run", err);
+    return status_read_struct(&status_run, r, theirs, err);
 }
 
 attn_status read_run(const struct run_rules *rules, const struct attn_run *r, struct attn_args *a,

@@ -175,7 +175,7 @@ attn_status opencl_enqueue_run(struct opencl_kernel *kernel, const struct run_ru
     struct attn_cl_run c;
     struct held held[ARRAYS];
     struct gen_error gen_err = {0};
-    attn_status status = status_read_struct(&c, sizeof c, run, "attn_cl_run", err);
+    attn_status status = status_read_struct(&status_cl_run, &c, run, err);
     if (status == ATTN_OK)
         status = read_shape(rules, shape, &c, &r, &a, &f, err);
     if (status == ATTN_OK)

@@ -2,6 +2,7 @@
 #include "status.h"
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,13 +22,46 @@ attn_status status_because(const struct gen_error *why, attn_status otherwise, s
     return status_fail(err, why->no_memory ? ATTN_NO_MEMORY : otherwise, "%s", why->text);
 }
 
-attn_status status_read_struct(void *ours, size_t known, const void *theirs, const char *name, struct attn_error *err)
+/* The structs of problems and runs had no features at first. */
+const struct status_struct status_options = {"attn_options", {sizeof(struct attn_options)}};
+const struct status_struct status_problem = {"attn_problem",
+                                             {offsetof(struct attn_problem, mixed), sizeof(struct attn_problem)}};
+const struct status_struct status_plan_info = {"attn_plan_info", {sizeof(struct attn_plan_info)}};
+const struct status_struct status_run = {"attn_run", {offsetof(struct attn_run, window_left), sizeof(struct attn_run)}};
+const struct status_struct status_partials = {"attn_partials", {sizeof(struct attn_partials)}};
+const struct status_struct status_cl_run = {"attn_cl_run",
+                                            {offsetof(struct attn_cl_run, bias), sizeof(struct attn_cl_run)}};
+
+static size_t newest(const struct status_struct *s)
+{
+    size_t size = 0;
+    for (int i = 0; i < STATUS_VERSIONS && s->size[i]; i++)
+        size = s->size[i];
+    return size;
+}
+
+/* A size that ends inside a member is of no header; one far beyond ours is what was in memory before the struct. */
+attn_status status_check_size(const struct status_struct *s, size_t size, struct attn_error *err)
+{
+    enum { GROWTH = 4096 };
+    const size_t known = newest(s);
+    for (int i = 0; i < STATUS_VERSIONS && s->size[i]; i++)
+        if (s->size[i] == size)
+            return ATTN_OK;
+    if (size > known && size - known <= GROWTH && size % _Alignof(int64_t) == 0)
+        return ATTN_OK;
+    return status_fail(err, ATTN_INVALID, "size of struct %s is %zu; expected sizeof(struct %s), %zu here", s->name, size,
+                       s->name, known);
+}
+
+attn_status status_read_struct(const struct status_struct *s, void *ours, const void *theirs, struct attn_error *err)
 {
     size_t size;
+    const size_t known = newest(s);
     memcpy(&size, theirs, sizeof size);
-    if (size < sizeof size)
-        return status_fail(err, ATTN_INVALID, "size of struct %s is %zu; expected sizeof(struct %s), %zu here", name,
-                           size, name, known);
+    attn_status status = status_check_size(s, size, err);
+    if (status != ATTN_OK)
+        return status;
     memcpy(ours, theirs, size < known ? size : known);
     if (size < known)
         memset((char *)ours + size, 0, known - size);
@@ -38,6 +72,6 @@ attn_status status_read_struct(void *ours, size_t known, const void *theirs, con
                 err, ATTN_UNSUPPORTED,
                 "struct %s has %zu bytes, and byte %zu is not 0; expected zeros after the %zu that this version "
                 "of libattn knows",
-                name, size, i, known);
+                s->name, size, i, known);
     return ATTN_OK;
 }
