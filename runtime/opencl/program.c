@@ -92,7 +92,7 @@ static enum compiled build_failed(const struct opencl_target *t, cl_program prog
         from--;
     int line = 0, column = 0, used = 0;
     const char *end = from + strcspn(from, "\n"), *at = from;
-    while (at < end && sscanf(at, ":%d:%d: %n", &line, &column, &used) != 2)
+    while (at < end && sscanf(at, ":%9d:%9d: %n", &line, &column, &used) != 2)
         at++;
     if (at < end && strncmp(at + used, "error: ", 7) == 0)
         used += 7;

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "ptx.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,17 +111,28 @@ char *ptx_of_version(const char *ptx, int version, struct gen_error *err)
     return NULL;
 }
 
+/* The digits there, as a number; what is too large is the largest one. */
+static int64_t number_at(const char *at)
+{
+    int64_t number = 0;
+    for (; *at >= '0' && *at <= '9'; at++)
+        if (__builtin_mul_overflow(number, 10, &number) || __builtin_add_overflow(number, *at - '0', &number))
+            return INT64_MAX;
+    return number;
+}
+
 struct ptx_report ptx_report(const char *log)
 {
     struct ptx_report report = {0};
     const char *used = strstr(log, "Used ");
-    if (used)
-        report.registers = atoi(used + strlen("Used "));
+    int64_t registers = used ? number_at(used + strlen("Used ")) : 0;
+    report.registers = registers < INT_MAX ? (int)registers : INT_MAX;
     for (const char *spill = log; (spill = strstr(spill, " bytes spill stores")); spill++) {
         const char *number = spill;
         while (number > log && number[-1] >= '0' && number[-1] <= '9')
             number--;
-        report.spill_bytes += atoll(number);
+        if (__builtin_add_overflow(report.spill_bytes, number_at(number), &report.spill_bytes))
+            report.spill_bytes = INT64_MAX;
     }
     report.serialised = strstr(log, "wgmma") && strcasestr(log, "serializ");
     return report;

@@ -1,5 +1,6 @@
 /* test_opencl_ptx.c - the driver's PTX made fit for Hopper, and the assembler's log read: text in, text out. */
 #include <setjmp.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -148,12 +149,30 @@ static void test_report(void **state)
     assert_false(ptx_report("").serialised);
 }
 
+/* Numbers that nothing counts are the largest that can be said. */
+static void test_report_of_hostile_text(void **state)
+{
+    (void)state;
+    struct ptx_report r = ptx_report("Used 99999999999 registers\n9223372036854775807 bytes spill stores\n"
+                                     "9223372036854775807 bytes spill stores\n");
+    assert_int_equal(r.registers, INT_MAX);
+    assert_true(r.spill_bytes == INT64_MAX);
+    r = ptx_report("Used 99999999999999999999999999 registers, 99999999999999999999999 bytes spill stores, 1 bytes spill "
+                   "stores");
+    assert_int_equal(r.registers, INT_MAX);
+    assert_true(r.spill_bytes == INT64_MAX);
+    r = ptx_report("Used -7 registers, -3 bytes spill stores");
+    assert_int_equal(r.registers, 0);
+    assert_int_equal(r.spill_bytes, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_target_and_limit), cmocka_unit_test(test_every_entry), cmocka_unit_test(test_twice),
         cmocka_unit_test(test_only_directives),  cmocka_unit_test(test_refusals),    cmocka_unit_test(test_cut_short),
         cmocka_unit_test(test_version),          cmocka_unit_test(test_report),
+        cmocka_unit_test(test_report_of_hostile_text),
     };
     return cmocka_run_group_tests_name("opencl ptx", tests, NULL, NULL);
 }
