@@ -17,6 +17,7 @@
 #include "features.h"
 #include "json.h"
 #include "options.h"
+#include "print.h"
 
 enum { SAMPLES = 20 };
 static const double LIMIT = 5; /* seconds of measuring, when no limit is given */
@@ -55,7 +56,7 @@ struct bench {
 
 static int fail(const char *text)
 {
-    fprintf(stderr, "%s%s\n", strstr(text, "error:") ? "" : "attngen bench: error: ", text);
+    print_line(stderr, "%s%s", strstr(text, "error:") ? "" : "attngen bench: error: ", text);
     return CLI_FAILED;
 }
 
@@ -63,7 +64,7 @@ static void log_warning(void *user, attn_log_level level, const char *text)
 {
     (void)user;
     if (level == ATTN_LOG_WARNING)
-        fprintf(stderr, "attngen bench: warning: %s\n", text);
+        print_line(stderr, "attngen bench: warning: %s", text);
 }
 
 static int make_plan(struct bench *b)

@@ -15,6 +15,7 @@
 #include "cli.h"
 #include "options.h"
 #include "system/files.h"
+#include "print.h"
 
 static const struct verb verb = {
     .name = "cache",
@@ -59,14 +60,12 @@ static void show_entry(void *user, const char *path, const struct cache_entry *e
     key_value(entry->key, "compiler", compiler, sizeof compiler);
     compiler[strcspn(compiler, " ")] = 0;
     const char *on = winner ? strstr(winner->name, "_on_") : NULL;
-    printf("%-24s %-22s %7s %-8s %6d  %-28s ", problem, bucket, threads, compiler, entry->n,
-           on ? on + 4 : winner ? winner->name : "none");
+    char time[32] = "";
     if (winner)
-        printf("%10.3f ms", winner->min_s * 1e3);
-    else
-        printf("%13s", "");
+        snprintf(time, sizeof time, "%10.3f ms", winner->min_s * 1e3);
     bool foreign = *processor && strcmp(processor, here); /* other devices' entries name no processor */
-    printf("  %s%s\n", path, foreign ? " (another processor's)" : "");
+    print_line(stdout, "%-24s %-22s %7s %-8s %6d  %-28s %13s  %s%s", problem, bucket, threads, compiler, entry->n,
+               on ? on + 4 : winner ? winner->name : "none", time, path, foreign ? " (another processor's)" : "");
 }
 
 static void show_heading(void *user, const char *path, const struct cache_entry *entry)
@@ -100,7 +99,7 @@ static int show(struct cache *cache)
     bool some = false;
     cache_list(cache, show_heading, &some);
     if (!some) {
-        printf("nothing is cached in %s\n", cache_path(cache));
+        print_line(stdout, "nothing is cached in %s", cache_path(cache));
         return CLI_OK;
     }
     find_processor(here, sizeof here);
@@ -112,7 +111,7 @@ static int show(struct cache *cache)
 
 static int fail(const struct gen_error *err)
 {
-    fprintf(stderr, "%s\n", err->text);
+    print_line(stderr, "%s", err->text);
     return CLI_FAILED;
 }
 
@@ -122,13 +121,13 @@ static int clear(struct cache *cache)
     int removed = 0;
     if (cache_clear(cache, &removed, &err) != 0)
         return fail(&err);
-    printf("removed %d %s from %s\n", removed, removed == 1 ? "entry" : "entries", cache_path(cache));
+    print_line(stdout, "removed %d %s from %s", removed, removed == 1 ? "entry" : "entries", cache_path(cache));
     return CLI_OK;
 }
 
 static int cannot(const char *path, const char *what, const char *expected)
 {
-    fprintf(stderr, "%s: error: cannot be %s: %s; expected %s\n", path, what, strerror(errno), expected);
+    print_line(stderr, "%s: error: cannot be %s: %s; expected %s", path, what, strerror(errno), expected);
     return CLI_FAILED;
 }
 
@@ -189,7 +188,7 @@ static int export(struct cache *cache, const char *path)
     int entries;
     int code = cache_export(cache, &text, &entries, &err) == 0 ? write_file(path, &text) : fail(&err);
     if (code == CLI_OK && stat(path, &s) == 0 && S_ISREG(s.st_mode)) /* not into a FILE that is /dev/stdout */
-        printf("exported %d %s from %s\n", entries, entries == 1 ? "entry" : "entries", cache_path(cache));
+        print_line(stdout, "exported %d %s from %s", entries, entries == 1 ? "entry" : "entries", cache_path(cache));
     buf_free(&text);
     return code;
 }
@@ -217,7 +216,7 @@ static int read_file(const char *path, struct buf *out)
         return cannot(path, "read", expected);
     if (out->size <= CACHE_EXPORT_MOST)
         return CLI_OK;
-    fprintf(stderr, "%s: error: the file is larger than 256 MiB; expected %s\n", path, expected);
+    print_line(stderr, "%s: error: the file is larger than 256 MiB; expected %s", path, expected);
     return CLI_FAILED;
 }
 
@@ -230,7 +229,7 @@ static int import(struct cache *cache, const char *path)
     if (code == CLI_OK && cache_import(cache, path, text.data ? text.data : "", text.size, &entries, &err) != 0)
         code = fail(&err);
     if (code == CLI_OK)
-        printf("imported %d %s into %s\n", entries, entries == 1 ? "entry" : "entries", cache_path(cache));
+        print_line(stdout, "imported %d %s into %s", entries, entries == 1 ? "entry" : "entries", cache_path(cache));
     buf_free(&text);
     return code;
 }
@@ -238,7 +237,7 @@ static int import(struct cache *cache, const char *path)
 static void warn(void *user, const char *text)
 {
     *(bool *)user = true;
-    fprintf(stderr, "attngen cache: warning: %s\n", text);
+    print_line(stderr, "attngen cache: warning: %s", text);
 }
 
 /* Where the word stands in the list of them; -1, said, for a command line that is wrong. */
@@ -273,12 +272,12 @@ int cli_cache(int argc, char **argv)
     if (what < 0)
         return CLI_USAGE;
     if (cache_open(NULL, warn, &unusable, &cache) != 0) {
-        fprintf(stderr, "attngen cache: error: memory is out\n");
+        print_line(stderr, "attngen cache: error: memory is out");
         return CLI_FAILED;
     }
     if (!cache_path(cache)[0]) {
-        fprintf(stderr, "attngen cache: error: there is no place for a cache; expected HOME, XDG_CACHE_HOME or "
-                        "ATTNGEN_CACHE to name one\n");
+        print_line(stderr, "attngen cache: error: there is no place for a cache; expected HOME, XDG_CACHE_HOME or "
+                        "ATTNGEN_CACHE to name one");
         code = CLI_FAILED;
     } else if (what == PATH)
         printf("%s\n", cache_path(cache));

@@ -1,9 +1,12 @@
 /* devices.c - `attngen devices`: what there is to run on, one line a device. What it is not: a measurement. */
+#define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
+#include <string.h>
 
 #include "devices/devices.h"
 #include "cli.h"
 #include "options.h"
+#include "print.h"
 
 static const struct verb verb = {
     .name = "devices",
@@ -17,7 +20,7 @@ static const struct verb verb = {
 
 static int fail(const char *text)
 {
-    fprintf(stderr, "attngen devices: error: %s\n", text);
+    print_line(stderr, "attngen devices: error: %s", text);
     return CLI_FAILED;
 }
 
@@ -35,8 +38,10 @@ int cli_devices(int argc, char **argv)
     if (devices_open(&none, &devices, &err) != 0)
         return fail(err.text);
     devices_describe(devices, &out);
+    char *rest = NULL;
     if (buf_ok(&out))
-        fputs(out.data, stdout);
+        for (char *line = strtok_r(out.data, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+            print_line(stdout, "%s", line);
     else
         code = fail("out of memory");
     buf_free(&out);

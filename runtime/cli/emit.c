@@ -17,6 +17,7 @@
 #include "gen/expand.h"
 #include "emit.h"
 #include "options.h"
+#include "print.h"
 
 static const char manifest_name[] = "manifest.json";
 enum { RULES_SHOWN = 20 };
@@ -59,7 +60,7 @@ struct emission {
 
 static int fail(const char *where, const char *what)
 {
-    fprintf(stderr, "%s: error: %s\n", where, what);
+    print_line(stderr, "%s: error: %s", where, what);
     return CLI_FAILED;
 }
 
@@ -137,7 +138,7 @@ static int consider(struct emission *e, const struct variant *v)
         return 0;
     }
     if (e->options->why_not)
-        printf("%s: %s\n", name, err.text);
+        print_line(stdout, "%s: %s", name, err.text);
     if (e->rejected++ < RULES_SHOWN)
         buf_printf(&e->rules, "%s: %s\n", name, err.text);
     return 0;
@@ -148,7 +149,7 @@ static int consider_spec(struct emission *e, const char *path)
     struct gen_error err = {0};
     struct spec spec;
     if (spec_read(path, &spec, &err)) {
-        fprintf(stderr, "%s\n", err.text);
+        print_line(stderr, "%s", err.text);
         return CLI_FAILED;
     }
     int code = CLI_OK;
@@ -167,7 +168,7 @@ static int consider_all(struct emission *e)
         struct gen_error err = {0};
         struct variant v;
         if (variant_decode(e->options->file[OPTION_VARIANT], &v, &err)) {
-            fprintf(stderr, "%s\n", err.text);
+            print_line(stderr, "%s", err.text);
             return CLI_USAGE;
         }
         code = consider(e, &v);
@@ -181,7 +182,7 @@ static int consider_all(struct emission *e)
     if (!e->options->why_not) {
         fputs(e->rules.data ? e->rules.data : "", stderr);
         if (e->rejected > RULES_SHOWN)
-            fprintf(stderr, "and %d more, which --why-not prints\n", e->rejected - RULES_SHOWN);
+            print_line(stderr, "and %d more, which --why-not prints", e->rejected - RULES_SHOWN);
     }
     return fail("attngen emit", e->rejected == 1 ? "the one combination is rejected; expected one that can be emitted"
                                                  : "every combination is rejected; expected one that can be emitted");
@@ -271,7 +272,7 @@ static int make_dir(const char *path, bool *made)
     struct stat st;
     if (*made || (errno == EEXIST && !stat(path, &st) && S_ISDIR(st.st_mode)))
         return CLI_OK;
-    fprintf(stderr, "%s: error: %s; expected a directory, or a place to make one\n", path,
+    print_line(stderr, "%s: error: %s; expected a directory, or a place to make one", path,
             errno == EEXIST ? "a file of that name is there" : strerror(errno));
     return CLI_FAILED;
 }
@@ -285,7 +286,7 @@ struct staging {
 
 static int fail_file(const struct staging *s, const char *file)
 {
-    fprintf(stderr, "%s/%s: error: %s; expected to write it\n", s->path, file, strerror(errno));
+    print_line(stderr, "%s/%s: error: %s; expected to write it", s->path, file, strerror(errno));
     return CLI_FAILED;
 }
 
@@ -293,7 +294,7 @@ static int staging_open(const char *path, struct staging *out)
 {
     *out = (struct staging){.path = path, .dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .temp = -1};
     if (out->dir < 0) {
-        fprintf(stderr, "%s: error: %s; expected a directory to write into\n", path, strerror(errno));
+        print_line(stderr, "%s: error: %s; expected a directory to write into", path, strerror(errno));
         return CLI_FAILED;
     }
     for (unsigned i = 0; i < 1000; i++) { /* another process with our number left one behind */
@@ -360,7 +361,7 @@ static int stage_ptx(const struct emission *e, const struct staging *s, const st
     struct gen_error err = {0};
     char *ptx = e->driver->make(e->opened, v, text, &err);
     if (!ptx) {
-        fprintf(stderr, "%s\n", err.text);
+        print_line(stderr, "%s", err.text);
         return CLI_FAILED;
     }
     int code = stage_file(s, f->ptx, ptx, strlen(ptx));
@@ -376,7 +377,7 @@ static int stage_kernel(const struct emission *e, const struct staging *s, int i
     struct gen_text text = {0};
     struct gen_error err = {0};
     if (gen_emit(e->gen, v, machine_code ? GEN_MACHINE_CODE : GEN_READABLE, &text, &err)) {
-        fprintf(stderr, "%s: %s\n", f.name, err.text);
+        print_line(stderr, "%s: %s", f.name, err.text);
         return CLI_FAILED;
     }
     int code = stage_file(s, f.source, text.data, text.size);
@@ -442,7 +443,7 @@ static int write_all(const struct emission *e)
     if (code != CLI_OK && made)
         rmdir(path);
     if (code == CLI_OK && isatty(STDERR_FILENO))
-        fprintf(stderr, "%d kernel%s and %s in %s\n", e->legal_count, e->legal_count == 1 ? "" : "s", manifest_name,
+        print_line(stderr, "%d kernel%s and %s in %s", e->legal_count, e->legal_count == 1 ? "" : "s", manifest_name,
                 path);
     return code;
 }
@@ -509,7 +510,7 @@ int emit_main(int argc, char **argv, const struct emit_driver *driver)
     struct emission e = {.options = &options, .driver = driver};
     struct gen_error err = {0};
     if (gen_open(&e.gen, &err)) {
-        fprintf(stderr, "%s\n", err.text);
+        print_line(stderr, "%s", err.text);
         return CLI_FAILED;
     }
     code = consider_all(&e);

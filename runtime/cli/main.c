@@ -7,6 +7,7 @@
 #include "cli.h"
 #include "emit.h"
 #include "options.h"
+#include "print.h"
 
 #ifdef ATTNGEN_EMIT_ONLY
 int cli_emit(int argc, char **argv)
@@ -48,18 +49,15 @@ static int unknown_verb(const char *word)
     for (int i = 0; i < COMMANDS; i++)
         names[i] = commands[i].name;
     const char *near = nearest_word(word, names);
-    fprintf(stderr, "attngen: error: unknown verb '%s'; ", word);
-    if (near)
-        fprintf(stderr, "did you mean %s?\n", near);
-    else
-        fprintf(stderr, "`attngen --help` lists them\n");
+    print_line(stderr, near ? "attngen: error: unknown verb '%s'; did you mean %s?"
+                            : "attngen: error: unknown verb '%s'; `attngen --help` lists them", word, near);
     return CLI_USAGE;
 }
 
 static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
-        fprintf(stderr, "attngen: error: no verb; `attngen --help` lists them\n");
+        print_line(stderr, "attngen: error: no verb; `attngen --help` lists them");
         return CLI_USAGE;
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
@@ -81,7 +79,7 @@ int main(int argc, char **argv)
     int code = dispatch(argc, argv);
     /* A full disk or a closed pipe shows only here; a script must not take half an answer for a whole one. */
     if ((fflush(stdout) || ferror(stdout)) && code == CLI_OK) {
-        fprintf(stderr, "attngen: error: cannot write to standard output\n");
+        print_line(stderr, "attngen: error: cannot write to standard output");
         code = CLI_FAILED;
     }
     return code;

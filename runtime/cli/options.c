@@ -8,6 +8,7 @@
 
 #include "cli.h"
 #include "options_read.h"
+#include "print.h"
 
 /* ---- the table ---- */
 
@@ -263,12 +264,13 @@ static void print_help(const struct verb *verb)
 
 int usage_error(const struct verb *verb, const char *format, ...)
 {
-    fprintf(stderr, "attngen %s: error: ", verb->name);
+    char text[4096];
     va_list args;
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fprintf(stderr, "\n`attngen %s --help` tells more\n", verb->name);
+    print_line(stderr, "attngen %s: error: %s", verb->name, text);
+    print_line(stderr, "`attngen %s --help` tells more", verb->name);
     return CLI_USAGE;
 }
 

@@ -12,6 +12,7 @@
 #include "numerics/convert.h"
 #include "cli.h"
 #include "options.h"
+#include "print.h"
 #include "run_arrays.h"
 
 static const struct verb verb = {
@@ -114,7 +115,7 @@ static void print_log(void *user, attn_log_level level, const char *text)
 {
     (void)user;
     if (level == ATTN_LOG_WARNING)
-        fprintf(stderr, "attngen run: warning: %s\n", text);
+        print_line(stderr, "attngen run: warning: %s", text);
 }
 
 /* ---- what it prints ---- */
@@ -166,7 +167,7 @@ static void print_result(const struct run *r, const struct attn_plan_info *info,
                                            : "by estimate",
            plan_ms, execute_ms);
     if (ref)
-        printf("largest difference from %s: %.3g at %s\n", ref, difference, place.text);
+        print_line(stdout, "largest difference from %s: %.3g at %s", ref, difference, place.text);
 }
 
 /* ---- the verb ---- */
@@ -194,9 +195,9 @@ static int compute(struct run *r)
     result = CLI_OK;
 cleanup:
     if (file_err.text[0])
-        fprintf(stderr, "%s\n", file_err.text);
+        print_line(stderr, "%s", file_err.text);
     else if (result)
-        fprintf(stderr, "attngen run: error: %s\n", err.text);
+        print_line(stderr, "attngen run: error: %s", err.text);
     attn_plan_destroy(p);
     attn_context_destroy(context);
     return result;
@@ -213,7 +214,7 @@ int cli_run(int argc, char **argv)
     if (lse && !strcmp(lse, r.options.file[OPTION_O]))
         return usage_error(&verb, "-o and --lse name the same file; expected two");
     if (run_read(&r, &err) || run_prepare(&r, &err))
-        fprintf(stderr, "%s\n", err.text);
+        print_line(stderr, "%s", err.text);
     else
         code = compute(&r);
     run_free(&r);

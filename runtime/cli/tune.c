@@ -14,6 +14,7 @@
 #include "cli.h"
 #include "features.h"
 #include "options.h"
+#include "print.h"
 #include "tune_table.h"
 
 static const struct verb verb = {
@@ -82,7 +83,7 @@ struct session {
 
 static int fail(const char *text)
 {
-    fprintf(stderr, "%s%s\n", strstr(text, "error:") ? "" : "attngen tune: error: ", text);
+    print_line(stderr, "%s%s", strstr(text, "error:") ? "" : "attngen tune: error: ", text);
     return CLI_FAILED;
 }
 
@@ -142,7 +143,7 @@ static int read_spec(struct session *s, const char *path)
         return fail(err.text);
     for (int i = 0; i < spec.field[F_OP].count; i++)
         if (spec.field[F_OP].value[i] != OP_ATTN) {
-            fprintf(stderr, "%s: error: op %s is not tuned, only emitted and verified; expected op attn\n", path,
+            print_line(stderr, "%s: error: op %s is not tuned, only emitted and verified; expected op attn", path,
                     field_value_name(F_OP, spec.field[F_OP].value[i]));
             spec_free(&spec);
             return CLI_FAILED;
@@ -158,7 +159,7 @@ static int read_spec(struct session *s, const char *path)
     spec_free(&spec);
     if (code != CLI_OK || fitting)
         return code;
-    fprintf(stderr, "%s: error: no variant has the head dims of --shape %s; expected %lld and, of the value, %lld\n",
+    print_line(stderr, "%s: error: no variant has the head dims of --shape %s; expected %lld and, of the value, %lld",
             path, s->options.shape.text, (long long)s->options.shape.head_dim, (long long)s->options.shape.head_dim_v);
     return CLI_FAILED;
 }
@@ -249,7 +250,7 @@ static int tune_with(struct session *s, const struct problem *p, struct device *
         return fail(err.text);
     struct tune_report report = {.shape = shape.text, .rigor = s->options.rigor, .device = device, .result = &result};
     if (result.fallback[0])
-        fprintf(stderr, "attngen tune: warning: %s was all there is: %s\n",
+        print_line(stderr, "attngen tune: warning: %s was all there is: %s",
                 isa_slow((enum isa)result.winner.field[F_ISA]), result.fallback);
     if (s->options.json && s->reports > 0)
         buf_puts(&s->json, ", ");
@@ -301,7 +302,7 @@ static int tune_problem(struct session *s, const struct problem *p)
 static void warn(void *user, const char *text)
 {
     (void)user;
-    fprintf(stderr, "attngen tune: warning: %s\n", text);
+    print_line(stderr, "attngen tune: warning: %s", text);
 }
 
 static int open_session(struct session *s)

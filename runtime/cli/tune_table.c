@@ -1,5 +1,6 @@
 /* tune_table.c - see tune_table.h. */
 #define _GNU_SOURCE
+#include "print.h"
 #include "tune_table.h"
 
 #include <stdio.h>
@@ -104,7 +105,7 @@ static void print_others(const struct tune_result *r, int state, const char *wha
         const struct tune_row *row = &r->rows[i];
         if ((int)row->state != state || strcmp(row->note, last) == 0)
             continue;
-        printf("  %-28s %s\n", chosen(row->name), row->note);
+        print_line(stdout, "  %-28s %s", chosen(row->name), row->note);
         last = row->note;
         shown++;
     }
@@ -119,14 +120,19 @@ static void print_winner(const struct tune_report *report)
     variant_encode(&r->winner, name);
     if (r->from_cache) {
         const struct tune_row *row = &r->rows[0]; /* the fastest comes first */
-        printf("winner %s from cache (%s): %s, %.1f GFLOP/s when it was timed\n", name, r->path,
+        print_line(stdout, "winner %s from cache (%s): %s, %.1f GFLOP/s when it was timed", name, r->path,
                time_text(row->min_s).text, row->gflops);
-    } else if (report->rigor == ATTN_ESTIMATE)
+        return;
+    }
+    if (report->rigor == ATTN_ESTIMATE) {
         printf("winner %s by estimate; nothing was timed, nothing stored\n", name);
-    else if (r->stored)
-        printf("\nwinner %s, stored in %s\n", name, r->path);
+        return;
+    }
+    putchar('\n');
+    if (r->stored)
+        print_line(stdout, "winner %s, stored in %s", name, r->path);
     else
-        printf("\nwinner %s, not stored: %s\n", name, r->not_stored);
+        print_line(stdout, "winner %s, not stored: %s", name, r->not_stored);
 }
 
 void tune_print_table(const struct tune_report *report)

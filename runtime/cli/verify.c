@@ -21,9 +21,12 @@
 #include "judge/trial.h"
 #include "cli.h"
 #include "options.h"
+#include "print.h"
 
 enum {
-    FILE_MAX = 64 << 20,
+    FILE_MAX = 16 << 20,
+    NODES_MAX = 1 << 20,  /* of a manifest's JSON, each of which takes a hundred bytes: fifty thousand kernels */
+    BAD_ENTRIES_SHOWN = 20,
     TIMEOUT = 120,        /* seconds for one kernel */
     SAMPLED = 64,         /* rows looked at in a larger problem */
     LARGE = 2000000,      /* flops from which on a problem is larger */
@@ -38,7 +41,8 @@ static const struct verb verb = {
             "against a double-precision reference: one line each.\n"
             "Kernels in OpenCL C run on the first device that `attngen devices` lists as usable.\n"
             "Skipped are kernels in machine code for an instruction set that is not here, and\n"
-            "those in OpenCL C without a device, or beyond its limits.",
+            "those in OpenCL C without a device, or beyond its limits. The code in those files\n"
+            "is run, with your rights: verify only what you would run anyway.",
     .example = "attngen verify kernels",
     .exits = "a kernel is wrong or missing, or none could be checked here",
     .operand = "DIR",
@@ -65,7 +69,7 @@ struct verdict {
 
 static int fail(const char *path, const char *what)
 {
-    fprintf(stderr, "%s: error: %s\n", path, what);
+    print_line(stderr, "%s: error: %s", path, what);
     return -1;
 }
 
@@ -76,7 +80,7 @@ static int read_file(const char *path, char **out, size_t *size)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
     FILE *f = fd >= 0 ? fdopen(fd, "rb") : NULL;
     if (!f || fstat(fd, &st) != 0) {
-        fprintf(stderr, "%s: error: %s; expected a file that emit wrote\n", path, strerror(errno));
+        print_line(stderr, "%s: error: %s; expected a file that emit wrote", path, strerror(errno));
         if (f)
             fclose(f);
         else if (fd >= 0)
@@ -86,7 +90,7 @@ static int read_file(const char *path, char **out, size_t *size)
     int result = -1;
     char *text = NULL;
     if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX)
-        fail(path, "no regular file, or larger than 64 MB; expected a file that emit wrote");
+        fail(path, "no regular file, or larger than 16 MB; expected a file that emit wrote");
     else if (!(text = malloc((size_t)st.st_size + 1)))
         fail(path, "out of memory");
     else if (fread(text, 1, (size_t)st.st_size, f) != (size_t)st.st_size)
@@ -166,8 +170,17 @@ static int json_error(const char *path, const char *text, const char *at)
         column = *c == '\n' ? 1 : column + 1;
         line += *c == '\n';
     }
-    fprintf(stderr, "%s:%d:%d: error: no JSON; expected the manifest that emit writes\n", path, line, column);
+    print_line(stderr, "%s:%d:%d: error: no JSON; expected the manifest that emit writes", path, line, column);
     return -1;
+}
+
+/* Not fewer than a parser makes of it: each begins behind one of these. */
+static bool has_too_many_nodes(const char *text)
+{
+    size_t nodes = 0;
+    for (const char *c = text; (c = strpbrk(c, ",[{")); c++)
+        nodes++;
+    return nodes > NODES_MAX;
 }
 
 static int read_manifest(const char *dir, char path[4096], cJSON **out)
@@ -179,6 +192,10 @@ static int read_manifest(const char *dir, char path[4096], cJSON **out)
         return fail(dir, "path too long");
     if (read_file(path, &text, &size) != 0)
         return -1;
+    if (has_too_many_nodes(text)) {
+        free(text);
+        return fail(path, "more than a million values; expected the manifest that emit writes");
+    }
     cJSON *root = cJSON_ParseWithLengthOpts(text, size + 1, &end, 1);
     int result = root ? 0 : json_error(path, text, end ? end : text);
     free(text);
@@ -186,30 +203,29 @@ static int read_manifest(const char *dir, char path[4096], cJSON **out)
     return result;
 }
 
-static int wrong_entry(const char *manifest, int index, const char *what)
+static int wrong_entry(struct gen_error *err, const char *what)
 {
-    fprintf(stderr, "%s: error: kernel %d: %s\n", manifest, index, what);
+    snprintf(err->text, sizeof err->text, "%s", what);
     return -1;
 }
 
 /* A manifest may come from elsewhere: it names files in its own directory, and nothing else. */
-static int read_entry(const char *dir, const char *manifest, const cJSON *item, int index, struct entry *out)
+static int read_entry(const char *dir, const cJSON *item, struct entry *out, struct gen_error *err)
 {
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
     const char *file = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "file"));
     const cJSON *machine_code = cJSON_GetObjectItemCaseSensitive(item, "machine_code");
-    struct gen_error err;
     char encoded[GEN_NAME_MAX], expected[GEN_NAME_MAX + 8];
     if (!name || !file || !cJSON_IsBool(machine_code))
-        return wrong_entry(manifest, index, "incomplete; expected name, file and machine_code");
-    if (variant_decode(name, &out->v, &err) != 0)
-        return wrong_entry(manifest, index, err.text);
+        return wrong_entry(err, "incomplete; expected name, file and machine_code");
+    if (variant_decode(name, &out->v, err) != 0)
+        return -1;
     variant_encode(&out->v, encoded);
     snprintf(expected, sizeof expected, "%s%s", encoded, variant_suffix(&out->v));
     if (strcmp(encoded, name) != 0 || strcmp(expected, file) != 0)
-        return wrong_entry(manifest, index, "name and file do not fit; expected the name and its ending");
+        return wrong_entry(err, "name and file do not fit; expected the name and its ending");
     if (snprintf(out->path, sizeof out->path, "%s/%s", dir, file) >= (int)sizeof out->path)
-        return wrong_entry(manifest, index, "path too long");
+        return wrong_entry(err, "path too long");
     out->name = name;
     out->machine_code = cJSON_IsTrue(machine_code);
     return 0;
@@ -363,17 +379,17 @@ enum outcome { RIGHT, FAILED, SKIPPED };
 static enum outcome report(const struct entry *e, const struct verdict *verdict)
 {
     if (verdict->pass) {
-        printf("%s: ok (error %.2g, bound %.2g; %d shapes)\n", e->name, verdict->error, verdict->bound,
+        print_line(stdout, "%s: ok (error %.2g, bound %.2g; %d shapes)", e->name, verdict->error, verdict->bound,
                verdict->shapes);
         return RIGHT;
     }
     if (verdict->skipped && verdict->done) {
-        printf("%s: skipped: %s\n", e->name, bare(verdict->err.text, e->name));
+        print_line(stdout, "%s: skipped: %s", e->name, bare(verdict->err.text, e->name));
         return SKIPPED;
     }
-    printf("%s: failed\n", e->name);
+    print_line(stdout, "%s: failed", e->name);
     fflush(stdout);
-    fprintf(stderr, "%s: error: %s: %s\n", e->path, verdict->at, verdict->err.text);
+    print_line(stderr, "%s: error: %s: %s", e->path, verdict->at, verdict->err.text);
     return FAILED;
 }
 
@@ -407,14 +423,20 @@ static int verify_all(const char *dir, const char *manifest, const cJSON *root)
 {
     const cJSON *kernels = cJSON_GetObjectItemCaseSensitive(root, "kernels"), *item;
     struct entry entry;
-    int index = 0, count[] = {[RIGHT] = 0, [FAILED] = 0, [SKIPPED] = 0};
+    int index = 0, bad = 0, count[] = {[RIGHT] = 0, [FAILED] = 0, [SKIPPED] = 0};
     if (!cJSON_IsArray(kernels))
         return fail(manifest, "no list of kernels; expected the manifest that emit writes");
     cJSON_ArrayForEach(item, kernels)
     {
-        bool read = read_entry(dir, manifest, item, index++, &entry) == 0;
+        struct gen_error err = {""};
+        bool read = read_entry(dir, item, &entry, &err) == 0;
+        if (!read && bad++ < BAD_ENTRIES_SHOWN)
+            print_line(stderr, "%s: error: kernel %d: %s", manifest, index, err.text);
+        index++;
         count[read ? verify_kernel(&entry) : FAILED]++;
     }
+    if (bad > BAD_ENTRIES_SHOWN)
+        print_line(stderr, "%s: error: %d more kernels are not right", manifest, bad - BAD_ENTRIES_SHOWN);
     if (count[FAILED] || count[SKIPPED])
         printf("%d right, %d failed, %d skipped\n", count[RIGHT], count[FAILED], count[SKIPPED]);
     if (!count[RIGHT] && !count[FAILED])

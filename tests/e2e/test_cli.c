@@ -111,6 +111,67 @@ static void test_output_that_cannot_be_written_is_a_failure(void **state)
     expect("\"$ATTNGEN\" devices > /dev/full", 1, "", "attngen: error: cannot write to standard output\n");
 }
 
+/* Whatever comes from outside is shown, and nothing that a terminal obeys: of a verb, an option, a file's name, a spec, a
+ * header of an array, a cache. */
+static void test_no_escape_reaches_the_terminal(void **state)
+{
+    (void)state;
+#define ESCAPE "$(printf '\\033]0;x\\007\\033[2J')"
+    static const char *const commands[] = {
+        "\"$ATTNGEN\" " ESCAPE,
+        "\"$ATTNGEN\" run --" ESCAPE,
+        "\"$ATTNGEN\" run -q " ESCAPE " -k k -v v -o o",
+        "\"$ATTNGEN\" bench --shape " ESCAPE,
+        "\"$ATTNGEN\" bench --shape 1,1,1,1,1,8 --device " ESCAPE,
+        "\"$ATTNGEN\" bench --shape 1,1,1,1,1,8 --dtype " ESCAPE,
+        "\"$ATTNGEN\" bench --shape 1,1,1,1,1,8 --variant " ESCAPE,
+        "\"$ATTNGEN\" bench --shape 1,1,1,1,1,8 --softcap " ESCAPE,
+        "CC=" ESCAPE " \"$ATTNGEN\" bench --shape 1,1,1,1,1,8 --compiler cc",
+        "ATTNGEN_ISA=" ESCAPE " \"$ATTNGEN\" bench --shape 1,1,1,1,1,8 --time-limit 0.01; \"$ATTNGEN\" x",
+        "\"$ATTNGEN\" emit --variant " ESCAPE " -o k",
+        "\"$ATTNGEN\" emit " ESCAPE " -o k",
+        "\"$ATTNGEN\" verify " ESCAPE,
+        "\"$ATTNGEN\" cache import " ESCAPE,
+        "\"$ATTNGEN\" cache " ESCAPE,
+        "printf 'head_dim: \"\\\\e]0;x\\\\a\"' > s.yaml; \"$ATTNGEN\" emit s.yaml -o k",
+        "printf '\"\\\\e]0;x\\\\n\": 3' > s.yaml; \"$ATTNGEN\" emit s.yaml -o k",
+        "printf '\\223NUMPY\\001\\000\\050\\000{\\047\\033[2J\\047: 1}%28s' '' > a.npy; \"$ATTNGEN\" run -q a.npy -k k -v v -o o",
+        "ATTNGEN_CACHE=" ESCAPE " \"$ATTNGEN\" cache show; \"$ATTNGEN\" x",
+    };
+#undef ESCAPE
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        struct said said;
+        shell(&said, "%s", commands[i]);
+        for (const char *c = said.out; *c; c++)
+            if (((unsigned char)*c < 0x20 && *c != '\n') || *c == 0x7f)
+                fail_msg("%s: byte %d on stdout", commands[i], *c);
+        for (const char *c = said.err; *c; c++)
+            if (((unsigned char)*c < 0x20 && *c != '\n') || *c == 0x7f)
+                fail_msg("%s: byte %d on stderr", commands[i], *c);
+        if (said.code == 0 || !said.err[0])
+            fail_msg("%s: exit code %d, and said %s", commands[i], said.code, said.err);
+    }
+    shell_clean();
+}
+
+/* What is asked for and what there is, instead of a process that the system ends. */
+static void test_shapes_larger_than_memory(void **state)
+{
+    (void)state;
+    struct said said;
+    shell(&said, "\"$ATTNGEN\" bench --shape 1,1,1,1,2147483647,128");
+    assert_int_equal(said.code, 1);
+    assert_non_null(strstr(said.err, "attngen bench: error: the shape needs 2199.0 GB of memory (Q 0.0, K and V 2199.0, O 0.0), and "));
+    assert_non_null(strstr(said.err, " GB are left; expected a smaller one\n"));
+    shell(&said, "{ printf '\\223NUMPY\\001\\000\\166\\000'; printf '%%-118s' \"{'descr': '<f4', 'fortran_order': False, "
+                 "'shape': (1, 1, 10000000000, 128)}\"; } > q.npy && truncate -s 5120000000128 q.npy && "
+                 "\"$ATTNGEN\" run -q q.npy -k q.npy -v q.npy -o o.npy");
+    assert_int_equal(said.code, 1);
+    if (!strstr(said.err, "File too large")) /* of this file system */
+        assert_non_null(strstr(said.err, "q.npy: error: it needs 5120.0 GB of memory, and "));
+    shell_clean();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -120,6 +181,8 @@ int main(void)
         cmocka_unit_test(test_emit_only_program),
         cmocka_unit_test(test_devices),
         cmocka_unit_test(test_output_that_cannot_be_written_is_a_failure),
+        cmocka_unit_test(test_no_escape_reaches_the_terminal),
+        cmocka_unit_test(test_shapes_larger_than_memory),
     };
     return cmocka_run_group_tests(tests, shell_enter, shell_leave);
 }

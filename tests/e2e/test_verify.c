@@ -240,6 +240,32 @@ static void test_manifests(void **state)
     shell_clean();
 }
 
+/* However large and wrong a manifest is, little is read and little printed, and no name in it reaches the terminal as it
+ * is: a title, a colour, a line that looks like a verdict. */
+static void test_hostile_manifests(void **state)
+{
+    (void)state;
+    struct said said;
+    shell_ok(&said, "mkdir k && { printf '{\"kernels\": [7'; yes ',7' | head -n 200000 | tr -d '\\n'; printf ']}'; } "
+                    "> k/manifest.json");
+    shell(&said, "\"$ATTNGEN\" verify k 2> said; code=$?; wc -l < said; tail -n 1 said; exit $code");
+    says(&said, 1, "21\nk/manifest.json: error: 199981 more kernels are not right\n", "");
+    shell_ok(&said, "{ printf '{\"kernels\": [7'; yes ',7' | head -n 2000000 | tr -d '\\n'; printf ']}'; } "
+                    "> k/manifest.json");
+    shell(&said, "\"$ATTNGEN\" verify k");
+    says(&said, 1, "", "k/manifest.json: error: more than a million values; expected the manifest that emit writes\n");
+    shell_ok(&said, "truncate -s 66M k/manifest.json");
+    shell(&said, "\"$ATTNGEN\" verify k");
+    says(&said, 1, "", "k/manifest.json: error: no regular file, or larger than 16 MB; expected a file that emit wrote\n");
+    shell_ok(&said, "printf '%%s' '{\"kernels\": [{\"name\": \"a\\u001b]0;b\\u0007\\nk: ok\\u009b\\u202e\", "
+                    "\"file\": \"x.c\", \"machine_code\": false}]}' > k/manifest.json");
+    shell(&said, "\"$ATTNGEN\" verify k");
+    says(&said, 1, "", "error: kernel 0: ");
+    says(&said, 1, "", "a\\x1b]0;b\\x07\\x0ak: ok\\xc2\\x9b\\xe2\\x80\\xae");
+    assert_null(strchr(said.err, 27));
+    shell_clean();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +276,7 @@ int main(void)
         cmocka_unit_test(test_files_that_are_not_right),
         cmocka_unit_test(test_wrong_kernels),
         cmocka_unit_test(test_manifests),
+        cmocka_unit_test(test_hostile_manifests),
     };
     return cmocka_run_group_tests(tests, shell_enter, shell_leave);
 }
