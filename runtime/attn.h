@@ -99,6 +99,9 @@
  *   5. Nothing here installs signal handlers, changes the locale, or writes to stdout or stderr. The compiler that $CC
  *      names is run with posix_spawn, and only for ATTN_CC.
  *
+ *   6. A thread with a stack of 64 KiB, of which glibc has its share, may make every call. What an OpenCL driver takes of
+ *      it beyond, when one is used, is the driver's: PoCL compiles in the caller's thread, and takes more.
+ *
  * MEMORY
  *
  *   Where memory runs out, be it a compiler's inside this library, the call returns ATTN_NO_MEMORY, holds none of what it

@@ -37,6 +37,7 @@ struct group {
     struct keys keys;    /* that any of the rows sees */
     double max_s, max_v; /* largest magnitudes so far, over the whole check */
     double *q;           /* [GROUP][dim] */
+    double *columns;     /* [dim][LANES] of keys: too much for the stack of a small thread */
     double *memory;
 };
 
@@ -61,7 +62,7 @@ static int group_create(const struct variant *v, const struct attn_args *a, stru
                           .dim = variant_head_dim(v),
                           .dim_v = variant_head_dim_v(v)};
     size_t doubles = (size_t)(2 * (keys + dim_v) + out->dim); /* a float takes a double's room: simpler */
-    out->memory = calloc(GROUP * doubles, sizeof *out->memory);
+    out->memory = calloc(GROUP * doubles + (size_t)out->dim * LANES, sizeof *out->memory);
     if (!out->memory)
         return -1;
     double *at = out->memory;
@@ -73,6 +74,7 @@ static int group_create(const struct variant *v, const struct attn_args *a, stru
         at += dim_v;
     }
     out->q = at;
+    out->columns = at + GROUP * out->dim;
     return 0;
 }
 
@@ -109,7 +111,7 @@ static void dot_lanes(const double *restrict q, const double *restrict keys, int
 static void group_scores(struct group *g)
 {
     const struct attn_args *a = g->a;
-    double keys[DIM_MAX * LANES] = {0};
+    double *keys = g->columns;
     float key[DIM_MAX];
     for (int64_t j = g->keys.from; j < g->keys.to; j += LANES) {
         for (int l = 0; l < LANES && j + l < g->keys.to; l++) {

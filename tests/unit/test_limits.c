@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <fenv.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,45 +115,77 @@ static void test_measure_keeps_its_time(void **state)
 
 /* ---- traps ---- */
 
-/* One problem from the context to a merge, by a rigor, with every feature or none. */
-static void use_all(attn_rigor rigor, unsigned with)
+/* How a host uses the library once. */
+struct use {
+    attn_rigor rigor;
+    attn_compiler compiler;
+    unsigned with;
+    const char *cache_dir;
+};
+
+static void merge_halves(struct attn_context *context, struct data *d)
 {
-    struct attn_context *context = context_of("");
-    struct data *d = data_create(7);
-    struct feature_data f;
-    struct attn_problem problem = problem_of(1);
-    struct attn_run run = run_of(d);
-    struct attn_error err = {""};
-    problem.threads = 2;
-    problem.rigor = rigor;
-    problem.time_limit = 0.2;
-    problem_add(&problem, with);
-    run_add(d, with, 3, &f, &run);
-    struct attn_plan *plan = plan_create(context, problem);
-    assert_int_equal(attn_execute(plan, &run, NULL, &err), ATTN_OK);
     const void *part_o[2] = {d->o, d->o};
     const float *part_lse[2] = {d->lse, d->lse};
-    float *o = malloc(sizeof d->o), lse[LSE_SIZE], sinks[HEADS] = {0, -INFINITY};
+    float *o = malloc(sizeof d->o), *lse = malloc(sizeof d->lse), sinks[HEADS] = {0, -INFINITY};
     const struct attn_partials partials = {.size = sizeof partials, .count = 2, .part_o = part_o, .part_lse = part_lse,
                                            .o = o, .lse = lse, .batch = BATCH, .q_len = Q_LEN, .heads = HEADS,
                                            .head_dim_v = DIM_V, .sinks = sinks};
-    if (!(with & WITH_PACKED))
-        assert_int_equal(attn_merge(context, &partials, &err), ATTN_OK);
+    assert_int_equal(attn_merge(context, &partials, NULL), ATTN_OK);
     free(o);
+    free(lse);
+}
+
+/* Every call of attn.h for the processor, from a context to its end. */
+static void *use_all(void *arg)
+{
+    const struct use *use = arg;
+    struct attn_context *context = context_of(use->cache_dir);
+    struct data *d = data_create(7);
+    struct feature_data *f = malloc(sizeof *f);
+    struct attn_problem problem = problem_of(1);
+    struct attn_run run = run_of(d);
+    struct attn_error err = {""};
+    struct attn_plan_info info = {.size = sizeof info};
+    size_t size;
+    problem.threads = 2;
+    problem.rigor = use->rigor;
+    problem.compiler = use->compiler;
+    problem.time_limit = 0.1;
+    problem_add(&problem, use->with);
+    run_add(d, use->with, 3, f, &run);
+    assert_int_equal(attn_supports(context, &problem, &err), ATTN_OK);
+    struct attn_plan *plan = plan_create(context, problem);
+    assert_int_equal(attn_plan_describe(plan, &info, &err), ATTN_OK);
+    problem.variant = info.variant;
+    struct attn_plan *pinned = plan_create(context, problem);
+    assert_int_equal(attn_execute(plan, &run, NULL, &err), ATTN_OK);
+    assert_int_equal(attn_workspace_size(pinned, &run, 2, &size, &err), ATTN_OK);
+    void *workspace = aligned_alloc(64, (size + 63) / 64 * 64 + 64);
+    for (int part = 0; part < 2; part++)
+        assert_int_equal(attn_execute_part(pinned, &run, part, 2, workspace, &err), ATTN_OK);
+    if (!(use->with & WITH_PACKED))
+        merge_halves(context, d);
+    free(workspace);
+    free(f);
     free(d);
+    attn_plan_destroy(pinned);
     attn_plan_destroy(plan);
     attn_context_destroy(context);
+    return NULL;
 }
 
 static int use_with_traps(void *arg)
 {
     (void)arg;
     feenableexcept(FE_DIVBYZERO | FE_INVALID);
-    use_all(ATTN_ESTIMATE, 0);
-    use_all(ATTN_ESTIMATE, WITH_ALL);
-    use_all(ATTN_ESTIMATE, WITH_ALL & ~WITH_PACKED);
-    use_all(ATTN_MEASURE, 0);
-    use_all(ATTN_MEASURE, WITH_ALL);
+    static const struct use uses[] = {
+        {ATTN_ESTIMATE, ATTN_TCC, 0, ""},        {ATTN_ESTIMATE, ATTN_TCC, WITH_ALL, ""},
+        {ATTN_MEASURE, ATTN_TCC, WITH_ALL, ""},  {ATTN_MEASURE, ATTN_TCC, 0, ""},
+        {ATTN_ESTIMATE, ATTN_TCC, WITH_ALL & ~WITH_PACKED, ""},
+    };
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
+        use_all((void *)(uintptr_t)&uses[i]);
     return 0;
 }
 
@@ -164,6 +197,50 @@ static void test_host_that_traps(void **state)
         fail_msg("a call of a host that traps divisions by 0 and invalid operations %s", why);
 }
 
+/* ---- the stack ---- */
+
+enum { STACK = 64 << 10 };
+
+/* With an inaccessible page behind the stack, who takes more crashes. glibc keeps what every thread has of its own there too:
+ * what is left is less than attn.h says. */
+static int use_on_small_stack(void *arg)
+{
+    const struct use *use = arg;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    size_t guard = 0;
+    pthread_attr_init(&attributes);
+    if (pthread_attr_setstacksize(&attributes, STACK) != 0 ||
+        pthread_attr_getguardsize(&attributes, &guard) != 0 || guard == 0)
+        return 1;
+    if (pthread_create(&thread, &attributes, use_all, (void *)(uintptr_t)use) != 0)
+        return 1;
+    return pthread_join(thread, NULL);
+}
+
+static void test_stack_of_64_kib(void **state)
+{
+    (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    print_message("# frames are several times as large under this sanitizer\n");
+    skip();
+#endif
+    char cache[] = "/tmp/attn-limits-XXXXXX", command[64];
+    assert_non_null(mkdtemp(cache));
+    for (int i = 0; i < 3 * 2 * 2 * 2; i++) {
+        const struct use use = {(attn_rigor)(i / 8), i & 1 ? ATTN_CC : ATTN_TCC, i & 2 ? WITH_ALL : WITH_ALL & ~WITH_PACKED,
+                                i & 4 ? cache : ""};
+        char why[200] = "";
+        if (use.rigor == ATTN_PATIENT && use.compiler == ATTN_CC)
+            continue; /* which differs from MEASURE in how often */
+        if (run_child(use_on_small_stack, (void *)(uintptr_t)&use, 120, why, sizeof why) != 0)
+            fail_msg("rigor %d, compiler %d, features %u, cache '%s': %s", use.rigor, use.compiler, use.with,
+                     use.cache_dir, why);
+    }
+    snprintf(command, sizeof command, "rm -r %s", cache);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +248,7 @@ int main(void)
         cmocka_unit_test(test_timed_problem_is_bounded),
         cmocka_unit_test(test_measure_keeps_its_time),
         cmocka_unit_test(test_host_that_traps),
+        cmocka_unit_test(test_stack_of_64_kib),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
