@@ -12,6 +12,7 @@ trap 'rm -rf "$scratch"' EXIT
 export CMOCKA_MESSAGE_OUTPUT=TAP
 export POCL_CACHE_DIR=$scratch/pocl # PoCL keeps what it compiled; shared by all tests, gone with them
 export LSAN_OPTIONS=${LSAN_OPTIONS-suppressions=$PWD/tests/kit/leaks.supp:print_suppressions=0}
+export TSAN_OPTIONS=${TSAN_OPTIONS-die_after_fork=0 exitcode=66} # children of the tests start threads
 export ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=1} UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1}
 passed=0 failed=0 skipped=0 failures=()
 

@@ -45,6 +45,13 @@ sanitized-tests = $(SANITIZED_TESTS:$(BIN)/%=$(SANITIZED)/bin/%)
 sanitized-make = $(make) OBJ=$(SANITIZED) BIN=$(SANITIZED)/bin LIB=$(SANITIZED)/lib \
 	SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer'
 
+# Where the compiler has a thread sanitizer, what threads do at once is looked at by it.
+RACES = $(OBJ)/races
+has-race-sanitizer = $(shell echo 'int main(void) { return 0; }' | \
+	$(CC) -fsanitize=thread -x c - -o /dev/null 2>/dev/null && echo yes)
+race-tests = $(if $(has-race-sanitizer),$(RACES)/bin/tests/unit/test_races)
+race-make = $(make) OBJ=$(RACES) BIN=$(RACES)/bin LIB=$(RACES)/lib SANITIZE='-fsanitize=thread -fno-omit-frame-pointer'
+
 .PHONY: test-programs sanitized-programs bench-programs
 test-programs: all $(TESTS)
 sanitized-programs: $(PROGRAM) $(EMIT) $(SANITIZED_TESTS)
@@ -52,7 +59,8 @@ sanitized-programs: $(PROGRAM) $(EMIT) $(SANITIZED_TESTS)
 test: deps
 	$(make) test-programs
 	$(sanitized-make) sanitized-programs
-	@tests/run.sh $(TESTS) $(TEST_SCRIPTS) $(sanitized-tests)
+	$(if $(race-tests),$(race-make) $(race-tests))
+	@tests/run.sh $(TESTS) $(TEST_SCRIPTS) $(sanitized-tests) $(race-tests)
 
 test-sanitize: deps
 	$(sanitized-make) sanitized-programs
