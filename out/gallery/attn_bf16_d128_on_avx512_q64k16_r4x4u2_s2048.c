@@ -993,8 +993,7 @@ KERNEL void blend(float *o, const float *part, const float *r, const float *x)
     v_store(o + 496, a);
 }
 
-/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf, and is no
- * divisor; NaN stays NaN. */
+/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
 KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
 {
     vec y, one__2, least, f, e, m, s, t, p, x, z, l, h, o__2;

@@ -777,8 +777,7 @@ KERNEL void value_tile(const float *p, const float *v, float *o, const float *r,
     v_store(o + 768, a6_0); v_store(o + 784, a6_1); v_store(o + 896, a7_0); v_store(o + 912, a7_1);
 }
 
-/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf, and is no
- * divisor; NaN stays NaN. */
+/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
 KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
 {
     vec y, one__2, least, f, e, m, s, t, p, x;

@@ -428,8 +428,7 @@ KERNEL void value_tile(const float *p, const float *v, float *o, const float *r,
     v_store(o + 128, a2_0); v_store(o + 136, a2_1); v_store(o + 192, a3_0); v_store(o + 200, a3_1);
 }
 
-/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf, and is no
- * divisor; NaN stays NaN. */
+/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
 KERNEL void finish(const float *o, const float *r, float *out, float *lse)
 {
     vec y, one__2, least, f, e, m, s, t, p, x;

@@ -928,8 +928,7 @@ KERNEL void hide(float *s, const uint8_t *bytes, int64_t ld, int64_t n)
     }
 }
 
-/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf, and is no
- * divisor; NaN stays NaN.
+/* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN.
  * A sink joins the sum for O; one that is 2**127 times the largest term makes O about 0. */
 KERNEL void finish(const float *o, const float *r, float *out, float *lse)
 {
