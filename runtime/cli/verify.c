@@ -428,7 +428,7 @@ static int verify_all(const char *dir, const char *manifest, const cJSON *root)
         return fail(manifest, "no list of kernels; expected the manifest that emit writes");
     cJSON_ArrayForEach(item, kernels)
     {
-        struct gen_error err = {""};
+        struct gen_error err = {.text = ""};
         bool read = read_entry(dir, item, &entry, &err) == 0;
         if (!read && bad++ < BAD_ENTRIES_SHOWN)
             print_line(stderr, "%s: error: kernel %d: %s", manifest, index, err.text);

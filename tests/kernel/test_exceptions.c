@@ -82,7 +82,7 @@ static int load(const struct task *t, struct kernel *out, char *text, size_t roo
 {
     char name[GEN_NAME_MAX], workspace[GEN_NAME_MAX + 16], path[GEN_NAME_MAX + 240], object[220];
     struct gen_text source;
-    struct gen_error err = {""};
+    struct gen_error err = {.text = ""};
     variant_encode(t->v, name);
     if (gen_emit(t->fixture->gen, t->v, t->form->flags, &source, &err) != 0 ||
         (!t->form->compiler && jit_compile(source.data, name, out, &err) != 0)) {
