@@ -303,6 +303,28 @@ static void test_no_memory_to_check(void **state)
     tune_result_free(&r);
 }
 
+static int fits_later(const struct device *device, const struct variant *variant, const struct gen_text *text,
+                      struct gen_error *err)
+{
+    (void)device, (void)variant, (void)text;
+    return calls++ > 0 ? 0 : gen_out_of_memory(err, "generator");
+}
+
+/* Want of memory is no rule, and nothing to remember. */
+static void test_no_memory_to_emit(void **state)
+{
+    struct fixture *f = *state;
+    struct tune_result r;
+    f->backend.fits = fits_later;
+    calls = 0;
+    assert_int_equal(tune_on(f, &f->broken.base, MEASURE, &r), -1);
+    assert_true(rows_of(f, f->device, CACHE_REJECTED) <= 0);
+    assert_int_equal(tune_on(f, &f->broken.base, MEASURE, &r), 0);
+    assert_int_equal(r.n, SOME);
+    tune_result_free(&r);
+    assert_int_equal(rows_of(f, f->device, CACHE_REJECTED), 0);
+}
+
 /* A device that fails while it is timed leaves the entry as it was. */
 static void test_not_timed(void **state)
 {
@@ -430,7 +452,7 @@ static void test_plain_c_by_the_cache(void **state)
     assert_int_equal(tune(f->device, &f->target, &s, &r, &err), 0);
     assert_int_not_equal(r.winner.field[F_ISA], ISA_C);
     tune_result_free(&r);
-    s = (struct tune_settings){.rigor = ATTN_MEASURE, .time_limit = 0.5};
+    s = (struct tune_settings){.rigor = ATTN_MEASURE, .time_limit = 4}; /* enough to come to some on a busy machine */
     assert_int_equal(tune(f->device, &f->target, &s, &r, &err), 0);
     assert_int_not_equal(r.winner.field[F_ISA], ISA_C);
     assert_false(r.from_cache);
@@ -454,10 +476,8 @@ static void test_plain_c_in_passing(void **state)
     struct fixture *f = *state;
     struct tune_result r;
     struct gen_error err = {0};
-    const struct tune_settings patient = {.rigor = ATTN_PATIENT,
-                                          .time_limit = 0.5}; /* no model keeps plain C from it */
-    const struct tune_settings measure = {.rigor = ATTN_MEASURE, .time_limit = 0.5},
-                               estimate = {.rigor = ATTN_ESTIMATE};
+    const struct tune_settings patient = {.rigor = ATTN_PATIENT, .time_limit = 4}; /* no model keeps plain C from it */
+    const struct tune_settings measure = {.rigor = ATTN_MEASURE, .time_limit = 4}, estimate = {.rigor = ATTN_ESTIMATE};
     if (f->device->backend->why_not(f->device, ISA_AVX2))
         skip();
     f->backend.compile = compile_plain_c;
@@ -534,6 +554,7 @@ int main(void)
         WITH_FIXTURE(test_one_failed_build),
         WITH_FIXTURE(test_refused_text),
         WITH_FIXTURE(test_no_memory_to_check),
+        WITH_FIXTURE(test_no_memory_to_emit),
         WITH_FIXTURE(test_not_timed),
         WITH_FIXTURE(test_all_bad),
         WITH_FIXTURE(test_one_bad),
