@@ -220,12 +220,9 @@ static void say_interrupted(const struct session *s, const struct tune_result *r
 {
     char name[GEN_NAME_MAX] = "";
     variant_encode(&r->winner, name);
-    fprintf(stderr, "attngen tune: interrupted; %d of %d candidates were looked at, the best so far is %s; ", s->done,
-            s->of, name);
-    if (r->stored)
-        fprintf(stderr, "what was found is kept in %s\n", r->path);
-    else
-        fprintf(stderr, "nothing is kept: %s\n", r->not_stored);
+    print_line(stderr, "attngen tune: interrupted; %d of %d candidates were looked at, the best so far is %s; %s%s", s->done,
+               s->of, name, r->stored ? "what was found is kept in " : "nothing is kept: ",
+               r->stored ? r->path : r->not_stored);
 }
 
 /* *fastest is the winner's time in seconds, 0 when none was timed. */

@@ -49,7 +49,8 @@ struct search {
     double peak;           /* GFLOP/s */
     double start, end, first_end;
     int threads, done, of;
-    int looked; /* candidates that were checked, or failed to compile */
+    bool looked[ISA_COUNT]; /* at a candidate of that isa: it was checked, or failed to compile */
+    bool timed; /* one is, in this search */
 };
 
 double search_flops(const struct tune_target *p)
@@ -193,10 +194,10 @@ static void drop(struct search *s, struct candidate *c)
     kernel_free(&c->kernel);
 }
 
-/* Whether the search is to end: when its time is over and something is there to take. */
+/* Whether what is begun is to be left: when the time is over, and this search has found something to take. */
 static bool is_over(const struct search *s)
 {
-    return s->best > 0 && timer_now() > s->end;
+    return s->timed && timer_now() > s->end;
 }
 
 /* Whether what is begun is to be left, and why. */
@@ -286,7 +287,7 @@ static bool is_right(struct search *s, struct candidate *c)
     int made = tune_compile(s->device, &c->row.variant, &c->kernel, &c->source, &err);
     if (made == COMPILE_OK && is_flawed(s, c))
         return false;
-    s->looked++;
+    s->looked[c->row.variant.field[F_ISA]] = true;
     enum verdict verdict = made == COMPILE_OK ? check(s, c, &err) : VERDICT_NONE;
     if (verdict != VERDICT_RIGHT)
         set_bad(s, c, made == COMPILE_REFUSED || verdict == VERDICT_WRONG, &err);
@@ -309,6 +310,7 @@ static void look(struct search *s, struct candidate *c)
         set_bad(s, c, false, &untimed);
         return;
     }
+    s->timed = true;
     c->row.state = ROW_TIMED;
     c->row.note[0] = 0;
     if (s->best > 0 && c->row.min_s > s->effort->margin[0] * s->best)
@@ -326,11 +328,12 @@ static bool is_hopeless(const struct search *s, double times)
     return times > MODEL_MARGIN && (!soon || run_s > 1);
 }
 
-/* Whether the next one is not begun: the rest of the time is for those that are there, and of none that computes right
- * one at least was tried. */
-static bool is_late(const struct search *s)
+/* Whether the next one is not begun: the rest of the time is for those that are there. While none computes right, one of
+ * each instruction set is tried all the same, since what ails them is often the set's. */
+static bool is_late(const struct search *s, const struct candidate *next)
 {
-    return timer_now() > (s->best > 0 ? s->first_end : s->looked ? s->end : INFINITY);
+    const bool looked = s->looked[next->row.variant.field[F_ISA]];
+    return timer_now() > (s->best > 0 ? s->first_end : looked ? s->end : INFINITY);
 }
 
 static void first_look(struct search *s, struct candidate *c, int n)
@@ -350,14 +353,14 @@ static void first_look(struct search *s, struct candidate *c, int n)
             c[i].row.state = ROW_DROPPED;
             snprintf(c[i].row.note, sizeof c[i].row.note, "not timed: the model expects %.0f times the best's time",
                      times);
-        } else if (is_late(s))
+        } else if (is_late(s, &c[i]))
             not_reached(&c[i], false);
         else
             look(s, &c[i]);
         settle(s, &c[i]);
     }
-    for (int i = 0; i < n && !(s->best > 0) && !is_stopped(s) && !is_late(s); i++)
-        if (c[i].flawed)
+    for (int i = 0; i < n && !(s->best > 0) && !is_stopped(s); i++)
+        if (c[i].flawed && !is_late(s, &c[i]))
             look(s, &c[i]);
 }
 

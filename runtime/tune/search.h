@@ -33,9 +33,9 @@ double search_flops(const struct tune_target *problem);
 double search_bytes(const struct tune_target *problem); /* of memory to measure it, about */
 
 /* Measures those that are not settled, in their order, until `limit` seconds are over: random data, compilations and
- * checks take of them too. At least one is reached. Those that the model puts far behind are not even compiled, unless
- * they are soon done and were named or the search is patient. Ends soon after the device's resources say stop. Fills
- * the rows, and peak_gflops of out. 0, or -1 when memory ran out. */
+ * checks take of them too. While none computes right, one of each isa is reached. Those that the model puts far behind
+ * are not even compiled, unless they are soon done and were named or the search is patient. Ends soon after the device's
+ * resources say stop. Fills the rows, and peak_gflops of out. 0, or -1 when memory ran out. */
 int search_measure(struct device *device, const struct tune_target *problem, const struct tune_settings *settings,
                    double limit, struct candidate *c, int n, struct tune_result *out, struct gen_error *err);
 
