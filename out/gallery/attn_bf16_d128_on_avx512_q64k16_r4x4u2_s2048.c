@@ -1142,10 +1142,11 @@ static void pack(const struct rows *x, const struct space *w)
 
 static void begin(const struct rows *x, float *o)
 {
+    float none_seen = minus_infinity();
     memset(o, 0, over(x->count, 4) * 576 * sizeof *o);
     for (int64_t t = 0; t < x->count; t += 4)
         for (int64_t i = 0; i < 16; i++)
-            o[t / 4 * 576 + 512 + i] = minus_infinity();
+            o[t / 4 * 576 + 512 + i] = none_seen;
 }
 
 

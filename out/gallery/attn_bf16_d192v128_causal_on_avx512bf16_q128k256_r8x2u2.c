@@ -943,6 +943,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     const uint16_t *q = (const uint16_t *)a->q + s->q_at + h * a->q_stride[1] + i0 * a->q_stride[2];
     uint16_t *out = (uint16_t *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * 1.44269504f, unused; /* exponentials are powers of two */
+    float none_seen = minus_infinity();
     int32_t ends[8];
     for (int64_t i = 0; i < padded; i += 16) {
         int64_t ld = a->q_stride[2];
@@ -952,7 +953,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     memset(w->o, 0, padded * 512);
     for (float *row = w->row; row < w->row + padded / 8 * 64; row += 64)
         for (int64_t l = 0; l < 64; l++)
-            row[l] = l < 16 ? minus_infinity() : 0.0f;
+            row[l] = l < 16 ? none_seen : 0.0f;
 
     for (int64_t j = first_key(s, i0) / 256 * 256; j < end; j += 256)
         for (int64_t i = 0; i < rows; i += 8) {

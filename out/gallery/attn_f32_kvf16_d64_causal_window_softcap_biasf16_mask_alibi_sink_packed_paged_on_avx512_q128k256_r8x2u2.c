@@ -1130,6 +1130,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     const float *q = (const float *)a->q + s->q_at + h * a->q_stride[1] + i0 * a->q_stride[2];
     float *out = (float *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * (1 / a->features->softcap), unused; 
+    float none_seen = minus_infinity();
     int32_t ends[16];
     struct scores x = {a->features, s, h, i0};
     for (int64_t i = 0; i < padded; i += 16) {
@@ -1140,7 +1141,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     memset(w->o, 0, padded * 256);
     for (float *row = w->row; row < w->row + padded / 8 * 64; row += 64)
         for (int64_t l = 0; l < 64; l++)
-            row[l] = l < 16 ? minus_infinity() : 0.0f;
+            row[l] = l < 16 ? none_seen : 0.0f;
 
     for (int64_t j = first_key(s, i0) / 256 * 256; j < end; j += 256)
         for (int64_t i = 0; i < rows; i += 8) {

@@ -25,26 +25,18 @@ attn_status status_because(const struct gen_error *why, attn_status otherwise, s
 /* The structs of problems and runs had no features at first. */
 const struct status_struct status_options = {"attn_options", {sizeof(struct attn_options)}};
 const struct status_struct status_problem = {"attn_problem",
-                                             {offsetof(struct attn_problem, mixed), sizeof(struct attn_problem)}};
+                                             {sizeof(struct attn_problem), offsetof(struct attn_problem, mixed)}};
 const struct status_struct status_plan_info = {"attn_plan_info", {sizeof(struct attn_plan_info)}};
-const struct status_struct status_run = {"attn_run", {offsetof(struct attn_run, window_left), sizeof(struct attn_run)}};
+const struct status_struct status_run = {"attn_run", {sizeof(struct attn_run), offsetof(struct attn_run, window_left)}};
 const struct status_struct status_partials = {"attn_partials", {sizeof(struct attn_partials)}};
 const struct status_struct status_cl_run = {"attn_cl_run",
-                                            {offsetof(struct attn_cl_run, bias), sizeof(struct attn_cl_run)}};
-
-static size_t newest(const struct status_struct *s)
-{
-    size_t size = 0;
-    for (int i = 0; i < STATUS_VERSIONS && s->size[i]; i++)
-        size = s->size[i];
-    return size;
-}
+                                            {sizeof(struct attn_cl_run), offsetof(struct attn_cl_run, bias)}};
 
 /* A size that ends inside a member is of no header; one far beyond ours is what was in memory before the struct. */
 attn_status status_check_size(const struct status_struct *s, size_t size, struct attn_error *err)
 {
     enum { GROWTH = 4096 };
-    const size_t known = newest(s);
+    const size_t known = s->size[0];
     for (int i = 0; i < STATUS_VERSIONS && s->size[i]; i++)
         if (s->size[i] == size)
             return ATTN_OK;
@@ -57,8 +49,12 @@ attn_status status_check_size(const struct status_struct *s, size_t size, struct
 attn_status status_read_struct(const struct status_struct *s, void *ours, const void *theirs, struct attn_error *err)
 {
     size_t size;
-    const size_t known = newest(s);
+    const size_t known = s->size[0];
     memcpy(&size, theirs, sizeof size);
+    if (size == known) { /* nearly always, and before every run */
+        memcpy(ours, theirs, known);
+        return ATTN_OK;
+    }
     attn_status status = status_check_size(s, size, err);
     if (status != ATTN_OK)
         return status;

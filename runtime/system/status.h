@@ -15,8 +15,8 @@ attn_status status_fail(struct attn_error *err, attn_status status, const char *
 /* The same with the words of what failed below; ATTN_NO_MEMORY when it was for want of memory. */
 attn_status status_because(const struct gen_error *why, attn_status otherwise, struct attn_error *err);
 
-/* The sizes that a public struct has had, from the oldest version on; the last is that of our header. A version that adds
- * members adds a row's size: offsetof of the first of them. */
+/* The sizes that a public struct has had, that of our header first. A version that adds members adds the size before it:
+ * offsetof of the first of them. */
 enum { STATUS_VERSIONS = 8 };
 struct status_struct {
     const char *name;

@@ -38,10 +38,11 @@ static void pack(const struct rows *x, const struct space *w)
 
 static void begin(const struct rows *x, float *o)
 {
+    float none_seen = minus_infinity();
     memset(o, 0, over(x->count, ${R}) * ${RESULTS} * sizeof *o);
     for (int64_t t = 0; t < x->count; t += ${R})
         for (int64_t i = 0; i < ${SUM}; i++)
-            o[t / ${R} * ${RESULTS} + ${R*LDO + MAX} + i] = minus_infinity();
+            o[t / ${R} * ${RESULTS} + ${R*LDO + MAX} + i] = none_seen;
 }
 
 % if MODIFY

@@ -60,6 +60,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     const ${CQ} *q = (const ${CQ} *)a->q + s->q_at + h * a->q_stride[1] + i0 * a->q_stride[2];
     ${CO} *out = (${CO} *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * ${SOFTCAP ? "(1 / a->features->softcap)" : UNIT}, unused; ${NATURAL ? "" : "/* exponentials are powers of two */"}
+    float none_seen = minus_infinity();
     int32_t ends[${WINDOW ? 2*MR : MR}];
 % if MODIFY
     struct scores x = {a->features, s, h, i0};
@@ -72,7 +73,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     memset(w->o, 0, padded * ${LDO*4});
     for (float *row = w->row; row < w->row + padded / ${MR} * ${STATE}; row += ${STATE})
         for (int64_t l = 0; l < ${STATE}; l++)
-            row[l] = l < ${SUM} ? minus_infinity() : 0.0f;
+            row[l] = l < ${SUM} ? none_seen : 0.0f;
 
     for (int64_t j = first_key(s, i0) / ${BK} * ${BK}; j < end; j += ${BK})
         for (int64_t i = 0; i < rows; i += ${MR}) {
