@@ -359,6 +359,8 @@ static int report(const struct emission *e, struct gen_text *out, struct gen_err
 {
     if (!e->t && launch_read(&e->env, e->name, &out->launch, err) != 0)
         return -1;
+    if (e->t && e->v->field[F_SPLIT] && emission_number(e, "FEW_ALL", &out->workspace) != 0)
+        return fail_at(err, (struct place){e->name, 0}, "FEW_ALL is not set by the template; expected a number");
     for (int i = 0; i < e->units; i++) {
         struct gen_micro_use *use = &out->micro[out->micros++];
         snprintf(use->name, sizeof use->name, "%s", e->unit[i].name);

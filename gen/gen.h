@@ -53,11 +53,14 @@ struct gen_launch {
     enum gen_rows { ROWS_ANYWHERE, ROWS_WHOLE, ROWS_MAPPED } begin;
     bool one_tile; /* LAUNCH_ONE_TILE: a group ends with its tile; else groups stay and take more */
     bool maps;     /* LAUNCH_MAPS: it takes struct attn_cl_maps of templates/opencl/maps.h, and room behind it */
+    char groups[3][80]; /* LAUNCH_GROUPS_0 to 2: how many work-groups there are along each side, as a formula of lengths and
+                         * of tile[0] and tile[1], which are rows and columns */
 };
 struct gen_text {
     char *data; /* NUL-terminated */
     size_t size;
     struct gen_launch launch;
+    int64_t workspace; /* of C: bytes for a part where NAME_workspace says the same for all lengths; else 0 */
     struct gen_micro_use {
         char name[32];
         int vec, mask, integer; /* registers that its allocation needs at its widest point */

@@ -24,6 +24,8 @@ struct isa_facts {
     const char *intrinsics;   /* in emitted C, the condition under which its intrinsics are there; NULL: it has none */
     const char *header;       /* that declares them, as an #include has it */
     const char *machine_code; /* the condition for the third lowering, machine code; NULL: it has none */
+    const char *needs; /* where its intrinsics are there: what the processor must have, words of processor.inc with a space
+                        * between them; of a device the architecture; "": nothing */
     const char *slow; /* of a fall-back that is many times slower than others of its language: so in words; else NULL */
 };
 extern const struct isa_facts isas[ISA_COUNT];

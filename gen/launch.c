@@ -48,6 +48,19 @@ static int read_fact(const struct env *env, const struct fact *f, const char *wh
     return 0;
 }
 
+/* A formula, copied. */
+static int read_words(const struct env *env, const char *name, const char *who, char out[80], struct gen_error *err)
+{
+    const struct value *v = env_get(env, name, strlen(name));
+    if (v && v->text && v->text[0] && strlen(v->text) < 80) {
+        strcpy(out, v->text);
+        return 0;
+    }
+    snprintf(err->text, sizeof err->text, "%s: error: %s is not set by the template; expected a formula of 1 to 79 bytes",
+             who, name);
+    return -1;
+}
+
 int launch_read(const struct env *env, const char *who, struct gen_launch *out, struct gen_error *err)
 {
     enum { GROUP_0, GROUP_1, ROWS, COLUMNS, LOCAL_BYTES, SPLIT, BEGIN, ONE_TILE, MAPS, FACTS };
@@ -74,5 +87,9 @@ int launch_read(const struct env *env, const char *who, struct gen_launch *out, 
                                .begin = (enum gen_rows)value[BEGIN],
                                .one_tile = value[ONE_TILE],
                                .maps = value[MAPS]};
+    static const char *const groups[3] = {"LAUNCH_GROUPS_0", "LAUNCH_GROUPS_1", "LAUNCH_GROUPS_2"};
+    for (int i = 0; i < 3; i++)
+        if (read_words(env, groups[i], who, out->groups[i], err) != 0)
+            return -1;
     return 0;
 }

@@ -13,8 +13,13 @@
 #include <cpuid.h>
 #endif
 
-/* What kernels need or what tells apart processors on which another kernel may win. In the order of cpu.features. */
-enum feature { AVX2, FMA, F16C, AVX512F, AVX512DQ, AVX512BW, AVX512VL, AVX512BF16, AVX512FP16, AMXBF16, FEATURES };
+/* In the order of cpu.features. */
+#define FEATURE(id, name, leaf, reg, bit, xcr0) id,
+enum feature {
+#include "gen/processor.inc"
+    FEATURES
+};
+#undef FEATURE
 enum { EAX, EBX, ECX, EDX };
 enum { LEAF_1, LEAF_7, LEAF_7_1, LEAVES };
 
@@ -24,32 +29,31 @@ static const struct {
     int leaf, reg, bit;
     uint64_t xcr0;
 } features[FEATURES] = {
-#define FEATURE(name, leaf, reg, bit, xcr0)                                                                            \
-    {                                                                                                                  \
-        name, "needs " name ", which this processor lacks",                                                            \
-            "needs " name ", whose registers this system does not save", leaf, reg, bit, xcr0                          \
-    }
-    [AVX2] = FEATURE("avx2", LEAF_7, EBX, 5, 0x06),
-    [FMA] = FEATURE("fma", LEAF_1, ECX, 12, 0x06),
-    [F16C] = FEATURE("f16c", LEAF_1, ECX, 29, 0x06),
-    [AVX512F] = FEATURE("avx512f", LEAF_7, EBX, 16, 0xe6),
-    [AVX512DQ] = FEATURE("avx512dq", LEAF_7, EBX, 17, 0xe6),
-    [AVX512BW] = FEATURE("avx512bw", LEAF_7, EBX, 30, 0xe6),
-    [AVX512VL] = FEATURE("avx512vl", LEAF_7, EBX, 31, 0xe6),
-    [AVX512BF16] = FEATURE("avx512bf16", LEAF_7_1, EAX, 5, 0xe6),
-    [AVX512FP16] = FEATURE("avx512fp16", LEAF_7, EDX, 23, 0xe6),
-    [AMXBF16] = FEATURE("amxbf16", LEAF_7, EDX, 22, 0x600e6),
+#define FEATURE(id, name, leaf, reg, bit, xcr0)                                                                        \
+    [id] = {name, "needs " name ", which this processor lacks",                                                        \
+            "needs " name ", whose registers this system does not save", leaf, reg, bit, xcr0},
+#include "gen/processor.inc"
 #undef FEATURE
 };
 
 #define BIT(f) (1u << (f))
-static const uint32_t isa_needs[ISA_COUNT] = {
-    [ISA_C] = 0,
-    [ISA_AVX2] = BIT(AVX2) | BIT(FMA) | BIT(F16C),
-    [ISA_AVX512] = BIT(AVX2) | BIT(FMA) | BIT(F16C) | BIT(AVX512F) | BIT(AVX512DQ) | BIT(AVX512BW) | BIT(AVX512VL),
-    [ISA_AVX512BF16] = BIT(AVX2) | BIT(FMA) | BIT(F16C) | BIT(AVX512F) | BIT(AVX512DQ) | BIT(AVX512BW) | BIT(AVX512VL) |
-                       BIT(AVX512BF16),
-};
+
+static bool listed(const char *list, const char *name, char between)
+{
+    size_t n = strlen(name);
+    for (const char *p = list; p; p = strchr(p, between) ? strchr(p, between) + 1 : NULL)
+        if (strncmp(p, name, n) == 0 && (p[n] == 0 || p[n] == between))
+            return true;
+    return false;
+}
+
+static uint32_t isa_needs(enum isa isa)
+{
+    uint32_t bits = 0;
+    for (int f = 0; f < FEATURES; f++)
+        bits |= listed(isas[isa].needs, features[f].name, ' ') ? BIT(f) : 0;
+    return bits;
+}
 
 #if defined(__x86_64__)
 /* Zeros when the processor knows no such leaf. Inside a virtual machine each cpuid costs microseconds: ask once. */
@@ -139,15 +143,6 @@ static void find_x86(struct cpu *cpu)
 }
 #endif
 
-static bool listed(const char *list, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *p = list; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
-        if (strncmp(p, name, n) == 0 && (p[n] == 0 || p[n] == ','))
-            return true;
-    return false;
-}
-
 void cpu_detect(struct cpu *out)
 {
     memset(out, 0, sizeof *out);
@@ -160,8 +155,8 @@ void cpu_detect(struct cpu *out)
 
     const char *only = getenv("ATTNGEN_ISA");
     for (int i = 0; i < ISA_COUNT; i++) {
-        out->has[i] = isa_language((enum isa)i) == LANGUAGE_C && (isa_needs[i] & ~out->usable) == 0;
-        out->isa[i] = out->has[i] && (!only || !only[0] || listed(only, field_value_name(F_ISA, i)));
+        out->has[i] = isa_language((enum isa)i) == LANGUAGE_C && (isa_needs((enum isa)i) & ~out->usable) == 0;
+        out->isa[i] = out->has[i] && (!only || !only[0] || listed(only, field_value_name(F_ISA, i), ','));
     }
     size_t n = 0;
     for (int f = 0; f < FEATURES; f++)
@@ -176,7 +171,7 @@ const char *cpu_why_not(const struct cpu *cpu, enum isa isa)
     if (isa_language(isa) != LANGUAGE_C)
         return "is not for processors; `attngen devices` lists the devices that it is for";
     for (int f = 0; f < FEATURES; f++)
-        if (isa_needs[isa] & BIT(f)) {
+        if (isa_needs(isa) & BIT(f)) {
             if (!(cpu->present & BIT(f)))
                 return features[f].lacks;
             if (!(cpu->usable & BIT(f)))

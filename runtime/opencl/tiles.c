@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "internal.h"
+#include "templates/opencl/near.h"
 
 static const long MOST_LENGTH = (1L << 30) - 1; /* positions and their sums are 32 bits in the kernel */
-static const double NEAR_BYTES = 24 << 20;      /* of keys and values that should stay in L2, half of Hopper's */
 
 /* A stride counts where there is something to step to. */
 int opencl_check_rows(const struct opencl_source *s, const struct attn_cl_args *a, struct gen_error *err)
@@ -42,18 +42,10 @@ int opencl_check_rows(const struct opencl_source *s, const struct attn_cl_args *
     return 0;
 }
 
-/* As many as have their keys and values in L2, but enough that every unit has two tiles, and whole groups of heads that
- * share them. */
 int opencl_heads_near(const struct opencl_kernel *k, const struct attn_cl_args *a, long tiles)
 {
-    const struct opencl_source *s = &k->source;
-    double bytes = 2.0 * (s->head_dim + s->head_dim_v) * (double)a->kv_len;
-    long group = a->heads / a->kv_heads, heads = a->heads * a->batch, enough = 2L * k->target->device.units;
-    double fit = bytes > 0 ? NEAR_BYTES / bytes : 1;
-    long near = (fit < 1 ? 1 : fit > (double)heads ? heads : (long)fit) * group;
-    while (near < heads && near * tiles < enough)
-        near += group;
-    return (int)(near > heads ? heads : near);
+    return attn_cl_near(a->batch, a->heads, a->kv_heads, a->kv_len, tiles, k->source.head_dim + k->source.head_dim_v,
+                        k->target->device.units);
 }
 
 int opencl_check_lengths(const struct attn_cl_args *a, long tiles, struct gen_error *err)

@@ -41,6 +41,9 @@
 % let LAUNCH_GROUP_1 = GQ
 % let LAUNCH_ROWS = BQ
 % let LAUNCH_COLUMNS = BK
+% let LAUNCH_GROUPS_0 = "ceil(q_len / tile[0])"
+% let LAUNCH_GROUPS_1 = "heads"
+% let LAUNCH_GROUPS_2 = "batch"
 % let LAUNCH_LOCAL = LOCAL
 % let LAUNCH_SPLIT = 0
 % let LAUNCH_BEGIN = "anywhere"

@@ -30,6 +30,9 @@
 % let LAUNCH_GROUP_1 = GQ
 % let LAUNCH_ROWS = ROWS
 % let LAUNCH_COLUMNS = COLUMNS
+% let LAUNCH_GROUPS_0 = "ceil(n / tile[1])"
+% let LAUNCH_GROUPS_1 = "ceil(m / tile[0])"
+% let LAUNCH_GROUPS_2 = "heads * batch"
 % let LAUNCH_LOCAL = LOCAL
 % let LAUNCH_SPLIT = 0
 % let LAUNCH_BEGIN = "anywhere"

@@ -51,6 +51,9 @@
 % let LAUNCH_GROUP_1 = 1
 % let LAUNCH_ROWS = BQ
 % let LAUNCH_COLUMNS = BK
+% let LAUNCH_GROUPS_0 = "ceil(q_len / tile[0]) * heads * batch"
+% let LAUNCH_GROUPS_1 = "1"
+% let LAUNCH_GROUPS_2 = "1"
 % let LAUNCH_LOCAL = LOCAL
 % let LAUNCH_SPLIT = 0
 % let LAUNCH_BEGIN = COPY == "plain" ? "anywhere" : COPY == "async" ? "whole" : "mapped"

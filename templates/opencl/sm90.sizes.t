@@ -61,6 +61,9 @@
 % let LAUNCH_GROUP_1 = 1
 % let LAUNCH_ROWS = BQ
 % let LAUNCH_COLUMNS = BK
+% let LAUNCH_GROUPS_0 = SPLIT ? (WG > 1 ? "min(units, splits * ceil(slices / 2) * kv_heads * batch)" : "min(units, splits * slices * kv_heads * batch)") : PERSISTENT ? "min(units, ceil(q_len / tile[0]) * heads * batch)" : "ceil(q_len / tile[0]) * heads * batch"
+% let LAUNCH_GROUPS_1 = "1"
+% let LAUNCH_GROUPS_2 = "1"
 % let LAUNCH_LOCAL = LOCAL
 % let LAUNCH_SPLIT = SPLIT
 % let LAUNCH_BEGIN = "mapped"

@@ -13,6 +13,9 @@
 % let LAUNCH_GROUP_1 = 1
 % let LAUNCH_ROWS = LANES > 1 ? 1 : GROUP
 % let LAUNCH_COLUMNS = 0
+% let LAUNCH_GROUPS_0 = "ceil(rows / tile[0])"
+% let LAUNCH_GROUPS_1 = "heads"
+% let LAUNCH_GROUPS_2 = "batch"
 % let LAUNCH_LOCAL = LOCAL
 % let LAUNCH_SPLIT = 0
 % let LAUNCH_BEGIN = "anywhere"

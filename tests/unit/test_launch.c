@@ -42,6 +42,8 @@ static void assert_launch(const struct gen_launch *a, const struct gen_launch *b
         fail_msg("%s: group %d x %d, tile %d x %d, %lld bytes, split %d, begin %d, one_tile %d, maps %d", name,
                  a->group[0], a->group[1], a->rows, a->columns, (long long)a->local_bytes, a->split, a->begin,
                  a->one_tile, a->maps);
+    for (int i = 0; i < 3 && b->groups[0][0]; i++)
+        assert_string_equal(a->groups[i], b->groups[i]);
 }
 
 /* One or two of each level, and of each operation. */
@@ -51,26 +53,34 @@ static void test_known(void **state)
         const char *name;
         struct gen_launch launch;
     } all[] = {
-        {"attn_f32_d64_on_portable_q64k64_r4x2u4", {{8, 16}, 64, 64, 34816, 0, ROWS_ANYWHERE, true, false}},
-        {"attn_bf16_d128_causal_on_sm80_q128k32_r32_lazy", {{128, 1}, 128, 32, 65536, 0, ROWS_WHOLE, true, false}},
+        {"attn_f32_d64_on_portable_q64k64_r4x2u4", {{8, 16}, 64, 64, 34816, 0, ROWS_ANYWHERE, true, false,
+          {"ceil(q_len / tile[0])", "heads", "batch"}}},
+        {"attn_bf16_d128_causal_on_sm80_q128k32_r32_lazy", {{128, 1}, 128, 32, 65536, 0, ROWS_WHOLE, true, false,
+          {"ceil(q_len / tile[0]) * heads * batch", "1", "1"}}},
         {"attn_bf16_d128_on_sm80_q128k64_r16_st1_copyplain_unswizzled_sharedq",
-         {{256, 1}, 128, 64, 65536, 0, ROWS_ANYWHERE, true, false}},
+         {{256, 1}, 128, 64, 65536, 0, ROWS_ANYWHERE, true, false, {""}}},
         {"attn_bf16_d128_causal_on_sm90_q128k128_pingpong_lazy",
-         {{384, 1}, 128, 128, 229792, 0, ROWS_MAPPED, false, true}},
-        {"attn_bf16_d128_on_sm90_q64k64_s2048_st4", {{256, 1}, 64, 64, 180608, 2048, ROWS_MAPPED, false, true}},
+         {{384, 1}, 128, 128, 229792, 0, ROWS_MAPPED, false, true,
+          {"min(units, ceil(q_len / tile[0]) * heads * batch)", "1", "1"}}},
+        {"attn_bf16_d128_on_sm90_q64k64_s2048_st4", {{256, 1}, 64, 64, 180608, 2048, ROWS_MAPPED, false, true,
+          {"min(units, splits * slices * kv_heads * batch)", "1", "1"}}},
         {"attn_f16_d128_causal_window_on_sm90_q128k128_loopspecialised",
-         {{384, 1}, 128, 128, 197136, 0, ROWS_MAPPED, true, true}},
+         {{384, 1}, 128, 128, 197136, 0, ROWS_MAPPED, true, true,
+          {"ceil(q_len / tile[0]) * heads * batch", "1", "1"}}},
         {"attn_bf16_d128_causal_on_sm90_q128k128_loopjoint",
-         {{256, 1}, 128, 128, 163864, 0, ROWS_MAPPED, true, true}},
+         {{256, 1}, 128, 128, 163864, 0, ROWS_MAPPED, true, true,
+          {"ceil(q_len / tile[0]) * heads * batch", "1", "1"}}},
         {"attn_bf16_d128_causal_on_sm90_q128k128_copyasync_loopjoint",
-         {{256, 1}, 128, 128, 163840, 0, ROWS_WHOLE, true, true}},
+         {{256, 1}, 128, 128, 163840, 0, ROWS_WHOLE, true, true, {""}}},
         {"attn_bf16_d128_on_sm90_q128k64_st1_copyplain_loopjoint",
-         {{256, 1}, 128, 64, 65536, 0, ROWS_ANYWHERE, true, true}},
-        {"matmul_bf16_of32_transposed_on_portable", {{16, 16}, 16, 16, 0, 0, ROWS_ANYWHERE, true, false}},
+         {{256, 1}, 128, 64, 65536, 0, ROWS_ANYWHERE, true, true, {""}}},
+        {"matmul_bf16_of32_transposed_on_portable", {{16, 16}, 16, 16, 0, 0, ROWS_ANYWHERE, true, false,
+          {"ceil(n / tile[1])", "ceil(m / tile[0])", "heads * batch"}}},
         {"matmul_bf16_of32_transposed_on_portable_q128k64_r8x2_w4",
-         {{8, 16}, 128, 64, 12544, 0, ROWS_ANYWHERE, true, false}},
-        {"softmax_f32_obf16_causal_on_portable", {{64, 1}, 64, 0, 0, 0, ROWS_ANYWHERE, true, false}},
-        {"softmax_f32_obf16_causal_on_portable_l32_w4", {{32, 1}, 1, 0, 128, 0, ROWS_ANYWHERE, true, false}},
+         {{8, 16}, 128, 64, 12544, 0, ROWS_ANYWHERE, true, false, {""}}},
+        {"softmax_f32_obf16_causal_on_portable", {{64, 1}, 64, 0, 0, 0, ROWS_ANYWHERE, true, false,
+          {"ceil(rows / tile[0])", "heads", "batch"}}},
+        {"softmax_f32_obf16_causal_on_portable_l32_w4", {{32, 1}, 1, 0, 128, 0, ROWS_ANYWHERE, true, false, {""}}},
         {"attn_f32_d64_causal_on_c_q64k64_r4x2u1", {.rows = 0}},
     };
     struct gen *g = open_gen();
@@ -131,13 +141,14 @@ static void test_text_says_the_same(void **state)
     gen_close(g);
 }
 
-enum { FACTS = 9 };
+enum { FACTS = 12 };
 static const struct env_entry facts[FACTS] = {
     {.name = "LAUNCH_GROUP_0", .value = {NULL, 128}}, {.name = "LAUNCH_GROUP_1", .value = {NULL, 2}},
     {.name = "LAUNCH_ROWS", .value = {NULL, 64}},     {.name = "LAUNCH_COLUMNS", .value = {NULL, 32}},
     {.name = "LAUNCH_LOCAL", .value = {NULL, 4096}},  {.name = "LAUNCH_SPLIT", .value = {NULL, 512}},
     {.name = "LAUNCH_BEGIN", .value = {"whole", 0}},  {.name = "LAUNCH_ONE_TILE", .value = {NULL, 0}},
-    {.name = "LAUNCH_MAPS", .value = {NULL, 1}},
+    {.name = "LAUNCH_MAPS", .value = {NULL, 1}},      {.name = "LAUNCH_GROUPS_0", .value = {"rows", 0}},
+    {.name = "LAUNCH_GROUPS_1", .value = {"heads", 0}}, {.name = "LAUNCH_GROUPS_2", .value = {"batch", 0}},
 };
 
 /* All of them, but that of index `other` is that value, or is not there. */
@@ -152,7 +163,8 @@ static int read_with(int other, const struct value *value, struct gen_launch *ou
 
 static void test_what_is_missing_is_refused(void **state)
 {
-    static const struct gen_launch expected = {{128, 2}, 64, 32, 4096, 512, ROWS_WHOLE, false, true};
+    static const struct gen_launch expected = {{128, 2}, 64, 32, 4096, 512, ROWS_WHOLE, false, true,
+                                               {"rows", "heads", "batch"}};
     static const struct {
         int fact;
         struct value value;
@@ -163,6 +175,7 @@ static void test_what_is_missing_is_refused(void **state)
         {5, {NULL, -1}, "a_kernel: error: LAUNCH_SPLIT is -1; expected a number from 0 to 2147483647"},
         {6, {"here", 0}, "a_kernel: error: LAUNCH_BEGIN is \"here\"; expected \"anywhere\" or \"whole\" or \"mapped\""},
         {6, {NULL, 1}, "a_kernel: error: LAUNCH_BEGIN is 1; expected \"anywhere\" or \"whole\" or \"mapped\""},
+        {9, {"", 0}, "a_kernel: error: LAUNCH_GROUPS_0 is not set by the template; expected a formula of 1 to 79 bytes"},
         {8, {NULL, 2}, "a_kernel: error: LAUNCH_MAPS is 2; expected a number from 0 to 1"},
     };
     struct gen_launch launch;
