@@ -3,38 +3,41 @@
 #define _GNU_SOURCE
 #include "cli.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "gen/buf.h"
 #include "gen/expand.h"
 #include "emit.h"
+#include "emit_bundle.h"
+#include "emit_files.h"
+#include "emit_manifest.h"
 #include "options.h"
 #include "print.h"
 
-static const char manifest_name[] = "manifest.json";
 enum { RULES_SHOWN = 20 };
 
 static const struct verb verb = {
     .name = "emit",
     .usage = "emit SPEC... [-o DIR] [--machine-code] [--ptx] [--filter GLOB] [--list] [--why-not]\n"
-             "emit --variant NAME [-o DIR] [--machine-code] [--ptx] [--list] [--why-not]",
+             "emit --variant NAME [-o DIR] [--machine-code] [--ptx] [--list] [--why-not]\n"
+             "emit (SPEC... | --variant NAME | --from-cache) --bundle NAME [-o DIR] [--ptx] [--filter GLOB]",
     .text = "Writes every kernel of the specs, and manifest.json, into DIR; the default is the\n"
-            "current directory. Combinations that no kernel can be made of are left out; with\n"
+            "current directory. What an earlier emit wrote there stays, in the manifest too.\n"
+            "Combinations that no kernel can be made of are left out; with\n"
             "--why-not and no -o they are printed, and nothing is written.",
     .example = "attngen emit specs/gallery.yaml -o kernels\n"
-               "  attngen emit --variant attn_f32_d64_on_avx2_q96k128_r6x2u2 -o kernels",
+               "  attngen emit --variant attn_f32_d64_on_avx2_q96k128_r6x2u2 -o kernels\n"
+               "  attngen emit specs/cpu.yaml --bundle llm -o llm",
     .exits = "a wrong spec, nothing left of it, no PTX, or a file that cannot be\nwritten",
     .options = OPTION_BIT(OPTION_OUT_DIR) | OPTION_BIT(OPTION_MACHINE_CODE) | OPTION_BIT(OPTION_FILTER) |
                OPTION_BIT(OPTION_LIST) | OPTION_BIT(OPTION_WHY_NOT) | OPTION_BIT(OPTION_VARIANT) |
-               OPTION_BIT(OPTION_PTX) | OPTION_BIT(OPTION_DEVICE),
+               OPTION_BIT(OPTION_PTX) | OPTION_BIT(OPTION_DEVICE) | OPTION_BIT(OPTION_BUNDLE) |
+               OPTION_BIT(OPTION_FROM_CACHE),
     .operand = "SPEC",
     .max_operands = INT_MAX,
 };
@@ -52,6 +55,8 @@ struct emission {
     const struct emit_driver *driver;
     void *opened; /* of the driver; NULL: no PTX */
     struct gen *gen;
+    struct bundle_kernel *winners; /* with --from-cache */
+    int winner_count;
     struct met met;
     int *legal; /* indexes into met */
     int legal_count, rejected;
@@ -123,7 +128,7 @@ static int consider(struct emission *e, const struct variant *v)
         return 0;
     int is_new = met_add(&e->met, v);
     if (is_new < 0)
-        return fail("attngen emit", "memory is out");
+        return fail("attngen emit", "out of memory");
     if (!is_new)
         return 0;
     struct gen_error err = {0};
@@ -131,7 +136,7 @@ static int consider(struct emission *e, const struct variant *v)
         if (!(e->legal_count & (e->legal_count - 1))) { /* full at each power of two */
             int *more = realloc(e->legal, sizeof *more * (e->legal_count ? 2 * (size_t)e->legal_count : 1));
             if (!more)
-                return fail("attngen emit", "memory is out");
+                return fail("attngen emit", "out of memory");
             e->legal = more;
         }
         e->legal[e->legal_count++] = e->met.count - 1;
@@ -161,9 +166,26 @@ static int consider_spec(struct emission *e, const char *path)
     return code;
 }
 
+/* Those that a bundle cannot hold are told: nobody has asked for them by name. */
+static int consider_winners(struct emission *e)
+{
+    struct gen_error err = {0};
+    if (e->driver->winners(e->gen, &e->winners, &e->winner_count, &err)) {
+        print_line(stderr, "%s", err.text);
+        return CLI_FAILED;
+    }
+    int code = CLI_OK;
+    for (int i = 0; i < e->winner_count && code == CLI_OK; i++)
+        if (bundle_check(e->gen, &e->winners[i].variant, &err) == 0)
+            code = consider(e, &e->winners[i].variant);
+        else
+            print_line(stderr, "attngen emit: warning: %s; it is left out", err.text);
+    return code;
+}
+
 static int consider_all(struct emission *e)
 {
-    int code = CLI_OK;
+    int code = e->options->from_cache ? consider_winners(e) : CLI_OK;
     if (e->options->file[OPTION_VARIANT]) {
         struct gen_error err = {0};
         struct variant v;
@@ -188,156 +210,7 @@ static int consider_all(struct emission *e)
                                                  : "every combination is rejected; expected one that can be emitted");
 }
 
-/* ---- the manifest ---- */
-
-static void json_text(struct buf *out, const char *text)
-{
-    buf_putc(out, '"');
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            buf_putc(out, '\\');
-        if ((unsigned char)*text < 0x20)
-            buf_printf(out, "\\u%04x", (unsigned)*text);
-        else
-            buf_putc(out, *text);
-    }
-    buf_putc(out, '"');
-}
-
-static void json_fields(struct buf *out, const struct variant *v)
-{
-    const char *separator = "";
-    buf_putc(out, '{');
-    for (enum field_id f = 0; f < FIELD_COUNT; f++) {
-        if (!variant_shows(v, f))
-            continue;
-        buf_puts(out, separator);
-        json_text(out, fields[f].key);
-        buf_puts(out, ": ");
-        if (fields[f].type == FIELD_NAME)
-            json_text(out, field_value_name(f, v->field[f]));
-        else if (fields[f].type == FIELD_BOOL)
-            buf_puts(out, v->field[f] ? "true" : "false");
-        else
-            buf_int(out, v->field[f]);
-        separator = ", ";
-    }
-    buf_putc(out, '}');
-}
-
-static void json_kernel(struct buf *out, const struct variant *v, const char *name, const char *file, const char *ptx,
-                        bool machine_code, const struct gen_text *text)
-{
-    int instructions = 0, vec = 0, mask = 0, integer = 0;
-    for (int i = 0; i < text->micros; i++) {
-        const struct gen_micro_use *use = &text->micro[i];
-        instructions += use->instructions;
-        vec = use->vec > vec ? use->vec : vec;
-        mask = use->mask > mask ? use->mask : mask;
-        integer = use->integer > integer ? use->integer : integer;
-    }
-    buf_puts(out, "{\"name\": ");
-    json_text(out, name);
-    buf_puts(out, ", \"file\": ");
-    json_text(out, file);
-    buf_puts(out, ", \"symbol\": ");
-    json_text(out, name);
-    if (ptx) {
-        buf_puts(out, ", \"ptx\": ");
-        json_text(out, ptx);
-    }
-    buf_printf(out, ", \"machine_code\": %s, \"fields\": ", machine_code ? "true" : "false");
-    json_fields(out, v);
-    buf_printf(out,
-               ", \"instructions\": %d, \"vector_registers\": %d, \"mask_registers\": %d, "
-               "\"integer_registers\": %d}",
-               instructions, vec, mask, integer);
-}
-
 /* ---- files ---- */
-
-/* Makes a directory and those above it. *made tells whether the last one was absent. */
-static int make_dir(const char *path, bool *made)
-{
-    char *part = strdup(path);
-    if (!part)
-        return fail("attngen emit", "memory is out");
-    for (char *slash = strchr(part + 1, '/'); *part && slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        mkdir(part, 0777); /* what goes wrong here does so below */
-        *slash = '/';
-    }
-    free(part);
-    *made = !mkdir(path, 0777);
-    struct stat st;
-    if (*made || (errno == EEXIST && !stat(path, &st) && S_ISDIR(st.st_mode)))
-        return CLI_OK;
-    print_line(stderr, "%s: error: %s; expected a directory, or a place to make one", path,
-            errno == EEXIST ? "a file of that name is there" : strerror(errno));
-    return CLI_FAILED;
-}
-
-/* Where kernels are written before they are renamed: a directory inside the one they go to. */
-struct staging {
-    const char *path; /* of the one they go to, for messages */
-    int dir, temp;
-    char temp_name[32];
-};
-
-static int fail_file(const struct staging *s, const char *file)
-{
-    print_line(stderr, "%s/%s: error: %s; expected to write it", s->path, file, strerror(errno));
-    return CLI_FAILED;
-}
-
-static int staging_open(const char *path, struct staging *out)
-{
-    *out = (struct staging){.path = path, .dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .temp = -1};
-    if (out->dir < 0) {
-        print_line(stderr, "%s: error: %s; expected a directory to write into", path, strerror(errno));
-        return CLI_FAILED;
-    }
-    for (unsigned i = 0; i < 1000; i++) { /* another process with our number left one behind */
-        snprintf(out->temp_name, sizeof out->temp_name, ".attngen-%ld-%u", (long)getpid(), i);
-        if (!mkdirat(out->dir, out->temp_name, 0700)) {
-            out->temp = openat(out->dir, out->temp_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-            break;
-        }
-        if (errno != EEXIST)
-            break;
-    }
-    return out->temp < 0 ? fail_file(out, out->temp_name) : CLI_OK;
-}
-
-static void staging_close(struct staging *s)
-{
-    if (s->temp >= 0) {
-        close(s->temp);
-        unlinkat(s->dir, s->temp_name, AT_REMOVEDIR);
-    }
-    if (s->dir >= 0)
-        close(s->dir);
-}
-
-static int stage_file(const struct staging *s, const char *file, const char *data, size_t size)
-{
-    int fd = openat(s->temp, file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return fail_file(s, file);
-    int code = CLI_OK;
-    while (size && code == CLI_OK) {
-        ssize_t n = write(fd, data, size);
-        if (n > 0) {
-            data += n;
-            size -= (size_t)n;
-        } else if (n == 0 || errno != EINTR) {
-            code = fail_file(s, file);
-        }
-    }
-    if (close(fd) && code == CLI_OK)
-        code = fail_file(s, file);
-    return code;
-}
 
 /* What is written of one kernel: its source, and PTX where that is asked for. */
 struct files {
@@ -369,7 +242,7 @@ static int stage_ptx(const struct emission *e, const struct staging *s, const st
     return code;
 }
 
-static int stage_kernel(const struct emission *e, const struct staging *s, int i, struct buf *manifest)
+static int stage_kernel(const struct emission *e, const struct staging *s, int i, struct manifest *manifest)
 {
     const struct variant *v = &e->met.variant[e->legal[i]];
     const struct files f = files_of(e, i);
@@ -383,36 +256,25 @@ static int stage_kernel(const struct emission *e, const struct staging *s, int i
     int code = stage_file(s, f.source, text.data, text.size);
     if (code == CLI_OK && f.has_ptx)
         code = stage_ptx(e, s, &f, v, &text);
-    buf_puts(manifest, i ? ",\n" : "\n");
-    json_kernel(manifest, v, f.name, f.source, f.has_ptx ? f.ptx : NULL, machine_code, &text);
+    const struct manifest_kernel kernel = {v, f.name, f.source, f.has_ptx ? f.ptx : NULL, machine_code, &text};
+    manifest_add(manifest, s, &kernel);
     gen_text_free(&text);
     return code;
 }
 
 static int stage_kernels(const struct emission *e, const struct staging *s)
 {
-    struct buf manifest = {0};
-    int code = CLI_OK;
-    buf_printf(&manifest, "{\"generator\": \"attngen\", \"version\": \"%d.%d\", \"kernels\": [", ATTN_VERSION_MAJOR,
-               ATTN_VERSION_MINOR);
+    struct manifest manifest;
+    struct buf text = {0};
+    int code = manifest_read(s, &manifest);
     for (int i = 0; i < e->legal_count && code == CLI_OK; i++)
         code = stage_kernel(e, s, i, &manifest);
-    buf_puts(&manifest, "\n]}\n");
-    if (code == CLI_OK && !buf_ok(&manifest))
-        code = fail("attngen emit", "memory is out");
-    if (code == CLI_OK)
-        code = stage_file(s, manifest_name, manifest.data, manifest.size);
-    buf_free(&manifest);
-    return code;
-}
-
-/* To where it belongs, or away. */
-static int finish_file(const struct staging *s, const char *file, int code)
-{
-    if (code == CLI_OK && renameat(s->temp, file, s->dir, file))
-        code = fail_file(s, file);
-    if (code != CLI_OK)
-        unlinkat(s->temp, file, 0);
+    if (code == CLI_OK) {
+        manifest_text(&manifest, &text);
+        code = buf_ok(&text) ? stage_file(s, manifest_name, text.data, text.size) : fail("attngen emit", "out of memory");
+    }
+    manifest_free(&manifest);
+    buf_free(&text);
     return code;
 }
 
@@ -428,6 +290,51 @@ static int finish(const struct emission *e, const struct staging *s, int code)
     return finish_file(s, manifest_name, code);
 }
 
+/* What a bundle is made of: few is what the cache says, or the kernel itself; ptx is to be freed. */
+static int bundle_kernel_of(const struct emission *e, int i, struct bundle_kernel *out)
+{
+    const struct variant *v = &e->met.variant[e->legal[i]];
+    *out = (struct bundle_kernel){.variant = *v, .few = bundle_few(v)};
+    for (int k = 0; k < e->winner_count; k++)
+        if (!memcmp(&e->winners[k].variant, v, sizeof *v))
+            out->few = e->winners[k].few;
+    if (!files_of(e, i).has_ptx)
+        return CLI_OK;
+    struct gen_text text = {0};
+    struct gen_error err = {0};
+    if (gen_emit(e->gen, v, GEN_READABLE, &text, &err) == 0)
+        out->ptx = e->driver->make(e->opened, v, &text, &err);
+    gen_text_free(&text);
+    if (out->ptx)
+        return CLI_OK;
+    print_line(stderr, "%s", err.text);
+    return CLI_FAILED;
+}
+
+static int stage_bundle(const struct emission *e, const struct staging *s)
+{
+    char version[16];
+    struct bundle bundle;
+    struct gen_error err = {0};
+    struct bundle_kernel *kernel = calloc((size_t)e->legal_count, sizeof *kernel);
+    int code = kernel ? CLI_OK : fail("attngen emit", "out of memory");
+    snprintf(version, sizeof version, "%d.%d", ATTN_VERSION_MAJOR, ATTN_VERSION_MINOR);
+    const struct bundle_source source = {e->options->file[OPTION_BUNDLE], version, kernel, e->legal_count};
+    for (int i = 0; i < e->legal_count && code == CLI_OK; i++)
+        code = bundle_kernel_of(e, i, &kernel[i]);
+    if (code == CLI_OK && bundle_make(e->gen, &source, &bundle, &err) != 0) {
+        print_line(stderr, "%s", err.text);
+        code = CLI_FAILED;
+    } else if (code == CLI_OK) {
+        code = bundle_write(&bundle, source.name, s);
+        bundle_free(&bundle);
+    }
+    for (int i = 0; kernel && i < e->legal_count; i++)
+        free((char *)kernel[i].ptx);
+    free(kernel);
+    return code;
+}
+
 static int write_all(const struct emission *e)
 {
     const char *path = e->options->file[OPTION_OUT_DIR] ? e->options->file[OPTION_OUT_DIR] : ".";
@@ -437,14 +344,15 @@ static int write_all(const struct emission *e)
         return code;
     struct staging staging;
     code = staging_open(path, &staging);
+    const char *bundle = e->options->file[OPTION_BUNDLE];
     if (code == CLI_OK)
-        code = finish(e, &staging, stage_kernels(e, &staging));
+        code = bundle ? stage_bundle(e, &staging) : finish(e, &staging, stage_kernels(e, &staging));
     staging_close(&staging);
     if (code != CLI_OK && made)
         rmdir(path);
     if (code == CLI_OK && isatty(STDERR_FILENO))
-        print_line(stderr, "%d kernel%s and %s in %s", e->legal_count, e->legal_count == 1 ? "" : "s", manifest_name,
-                path);
+        print_line(stderr, "%d kernel%s and %s in %s", e->legal_count, e->legal_count == 1 ? "" : "s",
+                bundle ? bundle : manifest_name, path);
     return code;
 }
 
@@ -487,8 +395,16 @@ static int open_driver(struct emission *e)
 static const char *why_wrong(const struct options *o, const struct emit_driver *driver)
 {
     const char *device = o->file[OPTION_DEVICE];
-    if (!o->file[OPTION_VARIANT] == (o->operands == 0))
-        return o->operands ? "SPEC and --variant; expected one of them" : "no SPEC; expected one, or --variant NAME";
+    int given = (o->operands > 0) + (o->file[OPTION_VARIANT] != NULL) + o->from_cache;
+    if (given != 1)
+        return given ? "more than one of SPEC, --variant and --from-cache; expected one of them"
+                     : "no SPEC; expected one, or --variant NAME";
+    if (o->from_cache && !driver)
+        return "--from-cache needs the cache of the program attngen; expected that program";
+    if (o->from_cache && !o->file[OPTION_BUNDLE])
+        return "--from-cache is for --bundle; expected both or neither";
+    if (o->file[OPTION_BUNDLE] && o->machine_code)
+        return "--bundle is for compilers, --machine-code for libtcc; expected one of them";
     if (o->ptx && !driver)
         return "--ptx needs a driver; expected the program attngen, which asks for one";
     if (device && !o->ptx)
@@ -505,10 +421,12 @@ int emit_main(int argc, char **argv, const struct emit_driver *driver)
     if (!options_begin(&verb, argc, argv, &options, &code))
         return code == CLI_OK ? print_spec_help() : code;
     const char *wrong = why_wrong(&options, driver);
+    struct gen_error err = {0};
     if (wrong)
         return usage_error(&verb, wrong);
+    if (options.file[OPTION_BUNDLE] && bundle_check_name(options.file[OPTION_BUNDLE], &err) != 0)
+        return usage_error(&verb, "%s", err.text);
     struct emission e = {.options = &options, .driver = driver};
-    struct gen_error err = {0};
     if (gen_open(&e.gen, &err)) {
         print_line(stderr, "%s", err.text);
         return CLI_FAILED;
@@ -525,6 +443,7 @@ int emit_main(int argc, char **argv, const struct emit_driver *driver)
         driver->close(e.opened);
     gen_close(e.gen);
     buf_free(&e.rules);
+    free(e.winners);
     free(e.met.variant);
     free(e.met.slots);
     free(e.legal);

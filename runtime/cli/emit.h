@@ -1,9 +1,9 @@
-/* emit.h - what the verb `emit` asks of devices, so that the program that only emits is built without.
+/* emit.h - what the verb `emit` asks of devices and of the cache, so that the program that only emits is built without.
  * What it is not: the verb; that is emit.c. */
 #ifndef ATTNGEN_CLI_EMIT_H
 #define ATTNGEN_CLI_EMIT_H
 
-#include "gen/gen.h"
+#include "gen/bundle.h"
 
 /* A driver that makes PTX of kernels. open takes --device, or NULL: the first that is NVIDIA's. make returns a text for
  * free(), or NULL and why there is none. close takes what open gave, and NULL. */
@@ -11,7 +11,10 @@ struct emit_driver {
     int (*open)(const char *device, void **out, struct gen_error *err);
     char *(*make)(void *opened, const struct variant *v, const struct gen_text *text, struct gen_error *err);
     void (*close)(void *opened);
+    /* The winners of the cache, and a kernel in plain C for each problem of a processor, to free(); 1 or more. */
+    int (*winners)(const struct gen *g, struct bundle_kernel **out, int *count, struct gen_error *err);
 };
+int emit_winners(const struct gen *g, struct bundle_kernel **out, int *count, struct gen_error *err); /* emit_cache.c */
 
 /* The verb, with a driver for --ptx or NULL. */
 int emit_main(int argc, char **argv, const struct emit_driver *driver);

@@ -52,6 +52,7 @@ static char *make_ptx(void *self, const struct variant *v, const struct gen_text
 
 int cli_emit(int argc, char **argv)
 {
-    static const struct emit_driver driver = {.open = open_driver, .make = make_ptx, .close = close_driver};
+    static const struct emit_driver driver = {.open = open_driver, .make = make_ptx, .close = close_driver,
+                                              .winners = emit_winners};
     return emit_main(argc, argv, &driver);
 }

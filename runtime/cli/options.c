@@ -33,6 +33,15 @@ static const struct option table[OPTION_COUNT] = {
                     "beside each OpenCL kernel the PTX that NVIDIA's driver makes\n"
                     "of it, NAME.ptx; --device says which device's",
                     VALUE_NONE, read_flag},
+    [OPTION_BUNDLE] = {OPTION_BUNDLE, "--bundle", "NAME",
+                       "sources that another tree builds, in place of kernels alone:\n"
+                       "NAME.h, NAME.c, a file for each kernel, CMakeLists.txt, and\n"
+                       "NAME.cdx.json, which lists them with hashes and licence",
+                       VALUE_NEEDED, read_text},
+    [OPTION_FROM_CACHE] = {OPTION_FROM_CACHE, "--from-cache", NULL,
+                           "with --bundle: the winners of all that was tuned, or imported,\n"
+                           "and a kernel in plain C for each problem",
+                           VALUE_NONE, read_flag},
     [OPTION_SHAPE] = {OPTION_SHAPE, "--shape", "SHAPE",
                       "B,Hq,Hkv,Sq,Skv,D[,Dv]: batch, query heads, key heads,\n"
                       "queries, keys, head dim of Q and K, of V and O",

@@ -26,6 +26,8 @@ enum option_id {
     OPTION_LIST,
     OPTION_WHY_NOT,
     OPTION_PTX,
+    OPTION_BUNDLE,
+    OPTION_FROM_CACHE,
     /* attention */
     OPTION_SHAPE,
     OPTION_DTYPE,
@@ -96,7 +98,7 @@ struct options {
     bool every_compiler; /* --compiler both */
     attn_rigor rigor;    /* ATTN_MEASURE */
     double time_limit;   /* seconds; 0 when not given */
-    bool machine_code, list, why_not, ptx, json;
+    bool machine_code, list, why_not, ptx, from_cache, json;
     char *const *operand; /* what stands there without an option, in order; points into argv, which is reordered */
     int operands;
 };

@@ -228,6 +228,122 @@ static void test_features(void **state)
     assert_int_equal(count_entries(dir), 3);
 }
 
+/* A second emit into a folder: one manifest of both, in which a kernel that is written again keeps its place, and one whose
+ * file is gone is no longer named. */
+static void test_merges(void **state)
+{
+    struct room *room = *state;
+    static const char name_c[] = "attn_f32_d32_on_c_q64k64_r4x2u1";
+    char dir[300], both[300], path[600];
+    snprintf(dir, sizeof dir, "%s/merged", room->dir);
+    snprintf(both, sizeof both, "%s/at-once", room->dir);
+    const char *const one_by_one[] = {name_a, name_b, name_a};
+    struct call c;
+    for (int i = 0; i < 3; i++) {
+        c = CALL(room, "--variant", one_by_one[i], "-o", dir);
+        assert_string_equal(c.err, "");
+        assert_int_equal(c.code, CLI_OK);
+        call_free(&c);
+    }
+    assert_int_equal(count_entries(dir), 3);
+    c = CALL(room, room->path[0], "-o", both);
+    call_free(&c);
+    snprintf(path, sizeof path, "%s/manifest.json", both);
+    char *expected = read_whole(path);
+    snprintf(path, sizeof path, "%s/manifest.json", dir);
+    char *manifest = read_whole(path);
+    assert_string_equal(manifest, expected);
+    free(manifest);
+    free(expected);
+
+    snprintf(path, sizeof path, "%s/%s.c", dir, name_a);
+    unlink(path);
+    c = CALL(room, "--variant", name_c, "-o", dir);
+    assert_string_equal(c.err, "");
+    call_free(&c);
+    snprintf(path, sizeof path, "%s/manifest.json", dir);
+    manifest = read_whole(path);
+    check_says(manifest, name_b);
+    check_says(manifest, name_c);
+    assert_null(strstr(manifest, name_a));
+    free(manifest);
+}
+
+/* What a manifest cannot be merged with is told, and what no emit wrote is kept. */
+static void test_leaves_behind(void **state)
+{
+    struct room *room = *state;
+    char dir[300], path[600];
+    snprintf(dir, sizeof dir, "%s/behind", room->dir);
+    struct call c = CALL(room, "--variant", name_a, "-o", dir);
+    assert_int_equal(c.code, CLI_OK);
+    call_free(&c);
+    snprintf(path, sizeof path, "%s/manifest.json", dir);
+    write_file(path, "{\"generator\": \"attngen\", \"version\": \"0.0\", \"kernels\": [\n{\"name\": \"k\", \"file\": \"k.c\"}\n]}\n");
+    c = CALL(room, "--variant", name_b, "-o", dir);
+    assert_int_equal(c.code, CLI_OK);
+    check_says(c.err, "manifest.json: warning: it is of version 0.0, or was changed by hand; these are left behind: k.c\n");
+    call_free(&c);
+    char *manifest = read_whole(path);
+    check_says(manifest, name_b);
+    assert_null(strstr(manifest, "k.c"));
+    free(manifest);
+
+    static const char *const others[] = {"{\"name\": \"my web page\"}\n", "[]", "", "{\"generator\": \"attngen\", "};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        write_file(path, others[i]);
+        c = CALL(room, "--variant", name_a, "-o", dir);
+        assert_int_equal(c.code, CLI_FAILED);
+        check_says(c.err, "manifest.json: error: no manifest that emit wrote; expected one, or a folder without it");
+        call_free(&c);
+        manifest = read_whole(path);
+        assert_string_equal(manifest ? manifest : "", others[i]);
+        free(manifest);
+    }
+}
+
+/* What a build system or a host asks a manifest for. */
+static void test_facts(void **state)
+{
+    struct room *room = *state;
+    static const struct {
+        const char *name, *says[3];
+    } all[] = {
+        {"attn_f32_d32_on_c_q64k64_r4x2u1",
+         {"\"requires\": [], \"args\": \"struct attn_args\", \"workspace\": {\"function\": "
+          "\"attn_f32_d32_on_c_q64k64_r4x2u1_workspace\"}, "}},
+        {"attn_f32_d64_alibi_on_avx2_q64k16_r4x4u2_s2048",
+         {"\"requires\": [\"avx2\", \"fma\", \"f16c\"], ", "\"features\": \"struct attn_features\", ",
+          "_s2048_workspace\", \"bytes\": "}},
+        {"attn_f32_d64_on_portable_q64k64_r4x2u4",
+         {"\"requires\": [], \"args\": \"struct attn_cl_args\", \"tile\": [64, 64], \"local_size\": [8, 16, 1], ",
+          "\"global_size\": [\"local_size[0] * ceil(q_len / tile[0])\", \"local_size[1] * heads\", "
+          "\"local_size[2] * batch\"], ",
+          "\"local_memory\": 34816, "}},
+        {"attn_bf16_d64_on_sm80_q64k32_r16",
+         {"\"requires\": [\"sm_80\"], ", "\"local_size[0] * ceil(q_len / tile[0]) * heads * batch\""}},
+        {"matmul_bf16_of32_on_portable", {"\"args\": \"struct matmul_cl_args\", ", "\"local_size[2] * heads * batch\""}},
+    };
+    char dir[300], path[600];
+    snprintf(dir, sizeof dir, "%s/facts", room->dir);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct call c = CALL(room, "--variant", all[i].name, "-o", dir);
+        assert_string_equal(c.err, "");
+        call_free(&c);
+    }
+    snprintf(path, sizeof path, "%s/manifest.json", dir);
+    char *manifest = read_whole(path);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char *line = strstr(manifest, all[i].name), *end = line ? strchr(line, '\n') : NULL;
+        assert_non_null(end);
+        *end = 0;
+        for (int k = 0; k < 3 && all[i].says[k]; k++)
+            check_says(line, all[i].says[k]);
+        *end = '\n';
+    }
+    free(manifest);
+}
+
 static void test_lists(void **state)
 {
     struct room *room = *state;
@@ -416,6 +532,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_writes),     cmocka_unit_test(test_features),
+        cmocka_unit_test(test_merges),     cmocka_unit_test(test_leaves_behind),
+        cmocka_unit_test(test_facts),
         cmocka_unit_test(test_lists),      cmocka_unit_test(test_why_not),
         cmocka_unit_test(test_wrong_spec), cmocka_unit_test(test_usage), cmocka_unit_test(test_no_room),
         cmocka_unit_test(test_ptx),

@@ -1,0 +1,132 @@
+/* emit_files.c - see emit_files.h. */
+#define _GNU_SOURCE
+#include "emit_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "print.h"
+
+enum { READ_MOST = 64 << 20 };
+
+static int out_of_memory(void)
+{
+    print_line(stderr, "attngen emit: error: out of memory");
+    return CLI_FAILED;
+}
+
+int make_dir(const char *path, bool *made)
+{
+    char *part = strdup(path);
+    if (!part)
+        return out_of_memory();
+    for (char *slash = strchr(part + 1, '/'); *part && slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(part, 0777); /* what goes wrong here does so below */
+        *slash = '/';
+    }
+    free(part);
+    *made = !mkdir(path, 0777);
+    struct stat st;
+    if (*made || (errno == EEXIST && !stat(path, &st) && S_ISDIR(st.st_mode)))
+        return CLI_OK;
+    print_line(stderr, "%s: error: %s; expected a directory, or a place to make one", path,
+            errno == EEXIST ? "a file of that name is there" : strerror(errno));
+    return CLI_FAILED;
+}
+
+static int fail_file(const struct staging *s, const char *file)
+{
+    print_line(stderr, "%s/%s: error: %s; expected to write it", s->path, file, strerror(errno));
+    return CLI_FAILED;
+}
+
+int staging_open(const char *path, struct staging *out)
+{
+    *out = (struct staging){.path = path, .dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .temp = -1};
+    if (out->dir < 0) {
+        print_line(stderr, "%s: error: %s; expected a directory to write into", path, strerror(errno));
+        return CLI_FAILED;
+    }
+    for (unsigned i = 0; i < 1000; i++) { /* another process with our number left one behind */
+        snprintf(out->temp_name, sizeof out->temp_name, ".attngen-%ld-%u", (long)getpid(), i);
+        if (!mkdirat(out->dir, out->temp_name, 0700)) {
+            out->temp = openat(out->dir, out->temp_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            break;
+        }
+        if (errno != EEXIST)
+            break;
+    }
+    return out->temp < 0 ? fail_file(out, out->temp_name) : CLI_OK;
+}
+
+void staging_close(struct staging *s)
+{
+    if (s->temp >= 0) {
+        close(s->temp);
+        unlinkat(s->dir, s->temp_name, AT_REMOVEDIR);
+    }
+    if (s->dir >= 0)
+        close(s->dir);
+}
+
+int stage_file(const struct staging *s, const char *file, const char *data, size_t size)
+{
+    int fd = openat(s->temp, file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return fail_file(s, file);
+    int code = CLI_OK;
+    while (size && code == CLI_OK) {
+        ssize_t n = write(fd, data, size);
+        if (n > 0) {
+            data += n;
+            size -= (size_t)n;
+        } else if (n == 0 || errno != EINTR) {
+            code = fail_file(s, file);
+        }
+    }
+    if (close(fd) && code == CLI_OK)
+        code = fail_file(s, file);
+    return code;
+}
+
+int finish_file(const struct staging *s, const char *file, int code)
+{
+    if (code == CLI_OK && renameat(s->temp, file, s->dir, file))
+        code = fail_file(s, file);
+    if (code != CLI_OK)
+        unlinkat(s->temp, file, 0);
+    return code;
+}
+
+bool staging_has(const struct staging *s, const char *file)
+{
+    return faccessat(s->dir, file, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+char *staging_read(const struct staging *s, const char *file, size_t *size, bool *absent)
+{
+    struct stat st;
+    char *text = NULL;
+    int fd = openat(s->dir, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
+    *absent = fd < 0 && errno == ENOENT;
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= READ_MOST &&
+        (text = malloc((size_t)st.st_size + 1))) {
+        ssize_t got = 0;
+        *size = 0;
+        while (*size < (size_t)st.st_size && (got = read(fd, text + *size, (size_t)st.st_size - *size)) > 0)
+            *size += (size_t)got;
+        text[*size] = 0;
+    }
+    if (fd >= 0)
+        close(fd);
+    if (!text && !*absent)
+        print_line(stderr, "%s/%s: error: it cannot be read; expected a file that emit wrote, or none", s->path, file);
+    return text;
+}

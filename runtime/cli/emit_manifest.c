@@ -1,0 +1,287 @@
+#define _GNU_SOURCE /* qsort_r, strndup */
+/* emit_manifest.c - see emit_manifest.h. A kernel's line is taken over as it stands, so that the same kernels give the same
+ * bytes whether they came at once or one after another. */
+#include "emit_manifest.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attn.h"
+#include "cli.h"
+#include "json.h"
+#include "print.h"
+
+const char manifest_name[] = "manifest.json";
+
+/* ---- one kernel ---- */
+
+static void json_fields(struct buf *out, const struct variant *v)
+{
+    const char *separator = "";
+    buf_putc(out, '{');
+    for (enum field_id f = 0; f < FIELD_COUNT; f++) {
+        if (!variant_shows(v, f))
+            continue;
+        buf_puts(out, separator);
+        json_text(out, fields[f].key);
+        buf_puts(out, ": ");
+        if (fields[f].type == FIELD_NAME)
+            json_text(out, field_value_name(f, v->field[f]));
+        else if (fields[f].type == FIELD_BOOL)
+            buf_puts(out, v->field[f] ? "true" : "false");
+        else
+            buf_int(out, v->field[f]);
+        separator = ", ";
+    }
+    buf_putc(out, '}');
+}
+
+static void json_words(struct buf *out, const char *words)
+{
+    const char *separator = "";
+    buf_putc(out, '[');
+    while (*words) {
+        size_t n = strcspn(words, " ");
+        buf_printf(out, "%s\"%.*s\"", separator, (int)n, words);
+        words += n + strspn(words + n, " ");
+        separator = ", ";
+    }
+    buf_putc(out, ']');
+}
+
+static void json_registers(struct buf *out, const struct gen_text *text)
+{
+    int instructions = 0, vec = 0, mask = 0, integer = 0;
+    for (int i = 0; i < text->micros; i++) {
+        const struct gen_micro_use *use = &text->micro[i];
+        instructions += use->instructions;
+        vec = use->vec > vec ? use->vec : vec;
+        mask = use->mask > mask ? use->mask : mask;
+        integer = use->integer > integer ? use->integer : integer;
+    }
+    buf_printf(out,
+               ", \"instructions\": %d, \"vector_registers\": %d, \"mask_registers\": %d, "
+               "\"integer_registers\": %d",
+               instructions, vec, mask, integer);
+}
+
+/* The structs that it takes are declared in its file; where a workspace has one size whatever the lengths are, this is it. */
+static void json_call(struct buf *out, const struct manifest_kernel *k)
+{
+    const bool attention = k->variant->field[F_OP] == OP_ATTN, features = variant_has_features(k->variant);
+    const struct gen_launch *l = &k->text->launch;
+    if (isa_language((enum isa)k->variant->field[F_ISA]) == LANGUAGE_C) {
+        buf_printf(out, ", \"args\": \"struct attn_args\"%s, \"workspace\": {\"function\": \"%s_workspace\"",
+                   features ? ", \"features\": \"struct attn_features\"" : "", k->name);
+        if (k->text->workspace)
+            buf_printf(out, ", \"bytes\": %lld", (long long)k->text->workspace);
+        buf_puts(out, "}");
+        return;
+    }
+    buf_printf(out, ", \"args\": \"struct %s_cl_args\"%s, \"tile\": [%d, %d], \"local_size\": [%d, %d, 1], ",
+               attention ? "attn" : field_value_name(F_OP, k->variant->field[F_OP]),
+               features ? ", \"features\": \"struct attn_cl_features\"" : "", l->rows, l->columns, l->group[0],
+               l->group[1]);
+    buf_puts(out, "\"global_size\": [");
+    for (int i = 0; i < 3; i++)
+        buf_printf(out, "%s\"local_size[%d] * %s\"", i ? ", " : "", i, l->groups[i]);
+    buf_printf(out, "], \"local_memory\": %lld", (long long)l->local_bytes);
+}
+
+static void json_kernel(struct buf *out, const struct manifest_kernel *k)
+{
+    buf_puts(out, "{\"name\": ");
+    json_text(out, k->name);
+    buf_puts(out, ", \"file\": ");
+    json_text(out, k->file);
+    buf_puts(out, ", \"symbol\": ");
+    json_text(out, k->name);
+    if (k->ptx) {
+        buf_puts(out, ", \"ptx\": ");
+        json_text(out, k->ptx);
+    }
+    buf_printf(out, ", \"machine_code\": %s, \"fields\": ", k->machine_code ? "true" : "false");
+    json_fields(out, k->variant);
+    buf_puts(out, ", \"requires\": ");
+    json_words(out, isas[k->variant->field[F_ISA]].needs);
+    json_call(out, k);
+    json_registers(out, k->text);
+    buf_putc(out, '}');
+}
+
+/* ---- all of them ---- */
+
+static void begin(struct buf *out)
+{
+    buf_printf(out, "{\"generator\": \"attngen\", \"version\": \"%d.%d\", \"kernels\": [", ATTN_VERSION_MAJOR,
+               ATTN_VERSION_MINOR);
+}
+
+static struct manifest_line *more(struct manifest *m)
+{
+    if (m->lines == m->room) {
+        int room = m->room ? 2 * m->room : 64;
+        struct manifest_line *line = realloc(m->line, (size_t)room * sizeof *line);
+        if (!line)
+            return NULL;
+        m->line = line;
+        m->room = room;
+    }
+    return &m->line[m->lines++];
+}
+
+/* One line `{...}` of a manifest, whose file is in the folder. False when it is no such line. */
+static bool take_over(struct manifest *m, const struct staging *s, const char *text, size_t size)
+{
+    cJSON *kernel = cJSON_ParseWithLength(text, size);
+    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(kernel, "name"));
+    const char *file = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(kernel, "file"));
+    bool good = name && file && strlen(name) < GEN_NAME_MAX && !strchr(file, '/');
+    if (good && staging_has(s, file)) {
+        struct manifest_line *line = more(m);
+        if (line && (line->text = strndup(text, size)))
+            snprintf(line->name, sizeof line->name, "%s", name);
+        m->failed |= !line || !line->text;
+    }
+    cJSON_Delete(kernel);
+    return good;
+}
+
+/* What stands between the first line and the last, a kernel a line. */
+static bool take_over_all(struct manifest *m, const struct staging *s, const char *at)
+{
+    while (*at++ == '\n' && strcmp(at, "]}\n") != 0) {
+        size_t size = strcspn(at, "\n");
+        if (size == 0 || !take_over(m, s, at, at[size - 1] == ',' ? size - 1 : size))
+            return false;
+        at += size;
+    }
+    return !strcmp(at, "]}\n");
+}
+
+static int compare_names(const void *a, const void *b, void *lines)
+{
+    const struct manifest_line *line = lines;
+    int i = *(const int *)a, k = *(const int *)b, order = strcmp(line[i].name, line[k].name);
+    return order ? order : i - k;
+}
+
+static int index_names(struct manifest *m)
+{
+    m->earlier = m->lines;
+    m->by_name = calloc((size_t)m->lines + 1, sizeof *m->by_name);
+    m->failed |= !m->by_name;
+    for (int i = 0; i < m->lines && !m->failed; i++)
+        m->by_name[i] = i;
+    if (!m->failed)
+        qsort_r(m->by_name, (size_t)m->earlier, sizeof *m->by_name, compare_names, m->line);
+    if (m->failed)
+        print_line(stderr, "attngen emit: error: out of memory");
+    return m->failed ? CLI_FAILED : CLI_OK;
+}
+
+/* Of another version: what it says of a kernel may mean something else, so that none of it is taken over. */
+static bool leave_behind(const struct staging *s, const char *text)
+{
+    struct buf names = {0};
+    cJSON *root = cJSON_Parse(text);
+    const cJSON *kernels = cJSON_GetObjectItemCaseSensitive(root, "kernels"), *kernel;
+    const char *by = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "generator"));
+    const char *version = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "version"));
+    bool ours = by && !strcmp(by, "attngen") && version && cJSON_IsArray(kernels);
+    cJSON_ArrayForEach(kernel, kernels)
+    {
+        const char *file = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(kernel, "file"));
+        buf_printf(&names, " %.240s", file ? file : "one without a name");
+    }
+    if (ours)
+        print_line(stderr, "%s/%s: warning: it is of version %.20s, or was changed by hand; these are left behind:%s",
+                   s->path, manifest_name, version, names.data ? names.data : " none");
+    buf_free(&names);
+    cJSON_Delete(root);
+    return ours;
+}
+
+static void drop_lines(struct manifest *m)
+{
+    for (int i = 0; i < m->lines; i++)
+        free(m->line[i].text);
+    m->lines = 0;
+}
+
+int manifest_read(const struct staging *s, struct manifest *out)
+{
+    struct buf first = {0};
+    size_t size;
+    bool absent;
+    *out = (struct manifest){.failed = false};
+    char *text = staging_read(s, manifest_name, &size, &absent);
+    if (!text)
+        return absent ? index_names(out) : CLI_FAILED;
+    begin(&first);
+    bool known = buf_ok(&first) && !strncmp(text, first.data, first.size) && take_over_all(out, s, text + first.size);
+    buf_free(&first);
+    if (!known) {
+        drop_lines(out);
+        known = leave_behind(s, text);
+    }
+    free(text);
+    if (known)
+        return index_names(out);
+    print_line(stderr, "%s/%s: error: no manifest that emit wrote; expected one, or a folder without it", s->path,
+            manifest_name);
+    return CLI_FAILED;
+}
+
+void manifest_free(struct manifest *m)
+{
+    drop_lines(m);
+    free(m->line);
+    free(m->by_name);
+}
+
+static struct manifest_line *find_earlier(const struct manifest *m, const char *name)
+{
+    int low = 0, high = m->earlier;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        struct manifest_line *line = &m->line[m->by_name[middle]];
+        int order = strcmp(name, line->name);
+        if (order == 0)
+            return line;
+        low = order > 0 ? middle + 1 : low;
+        high = order < 0 ? middle : high;
+    }
+    return NULL;
+}
+
+void manifest_add(struct manifest *m, const struct staging *s, const struct manifest_kernel *k)
+{
+    struct buf text = {0};
+    char ptx[GEN_NAME_MAX + 8];
+    struct manifest_line *line = find_earlier(m, k->name);
+    snprintf(ptx, sizeof ptx, "%s.ptx", k->name);
+    if (line && !k->ptx && strstr(line->text, "\"ptx\": "))
+        print_line(stderr, "%s/%s: warning: it is left behind, made of the kernel that was there before", s->path, ptx);
+    json_kernel(&text, k);
+    if (line)
+        free(line->text);
+    else
+        line = more(m);
+    if (line)
+        line->text = text.data;
+    else
+        buf_free(&text);
+    m->failed |= !line || !buf_ok(&text);
+}
+
+void manifest_text(const struct manifest *m, struct buf *out)
+{
+    begin(out);
+    for (int i = 0; i < m->lines && !m->failed; i++)
+        buf_printf(out, "%s%s", i ? ",\n" : "\n", m->line[i].text);
+    buf_puts(out, "\n]}\n");
+    out->failed |= m->failed;
+}

@@ -1,0 +1,67 @@
+/* ${NAME}.c - which kernel of the bundle fits, and calls of it; see ${NAME}.h. The kernels themselves stand in files of their
+ * own. attngen ${VERSION}; SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice. */
+#include "${NAME}.h"
+
+#include <string.h>
+
+/* A problem as numbers, without defaults: in the order of struct ${NAME}_problem. */
+enum { ${UPPER}_FIELDS = ${FIELDS} };
+static void ${NAME}_read(const struct ${NAME}_problem *p, int asked[${UPPER}_FIELDS])
+{
+% for f in 0..FIELDS
+% if kind(f) == "flag"
+    asked[${f}] = p->${member(f)} != 0;
+% elif first(f) != f
+    asked[${f}] = p->${member(f)} ? p->${member(f)} : asked[${first(f)}];
+% elif kind(f) == "type" and stage(f) == 0
+    asked[${f}] = p->${member(f)} ? p->${member(f)} : ${UPPER}_F32;
+% else
+    asked[${f}] = p->${member(f)};
+% end
+% end
+}
+
+/* How far a kernel's problem is the one that is asked for: 0: not its types; 1: these; 2: its head dims too; 3: all. */
+static int ${NAME}_fits(const short *has, const int *asked)
+{
+    static const unsigned char stage[${UPPER}_FIELDS] = {
+% for f in 0..FIELDS
+        ${stage(f)},
+% end
+    };
+    int fits = 3, i;
+    for (i = 0; i < ${UPPER}_FIELDS; i++)
+        if (has[i] != asked[i] && stage[i] < fits)
+            fits = stage[i];
+    return fits;
+}
+
+static const char *${NAME}_why(int fits)
+{
+    if (fits == 0)
+        return "no kernel has these element types; expected those of one in ${NAME}.h";
+    if (fits == 1)
+        return "no kernel of these element types has this head_dim; expected that of one in ${NAME}.h";
+    return "no kernel of these types and this head_dim has just these features; expected those of one in ${NAME}.h";
+}
+
+static float ${NAME}_scale(int head_dim)
+{
+    double root = 1.0 / head_dim; /* of 1 / head_dim, from below, by Newton's method */
+    int i;
+    for (i = 0; i < 24; i++)
+        root *= 1.5 - 0.5 * head_dim * root * root;
+    return (float)root;
+}
+
+static void ${NAME}_strides(int64_t stride[3], int64_t heads, int64_t rows, int width)
+{
+    stride[0] = heads * rows * width, stride[1] = rows * width, stride[2] = width;
+}
+% if KERNELS
+% include "bundle/processor.t"
+% include "bundle/choice.t"
+% end
+% if ALL > KERNELS
+% include "bundle/cl.t"
+% end

@@ -1,0 +1,98 @@
+
+/* ---- for devices ---- */
+
+% for i in KERNELS..ALL
+static const char *const ${symbol(i)}_text[] = {
+% lines i
+};
+% if has_ptx(i)
+static const unsigned char ${symbol(i)}_ptx[] = {
+% bytes i
+};
+% end
+% end
+
+struct ${NAME}_cl_row {
+    struct ${NAME}_cl_kernel kernel;
+    short has[${UPPER}_FIELDS];
+    int few; /* it is for few queries */
+};
+static const struct ${NAME}_cl_row ${NAME}_cl_rows[] = {
+% for i in KERNELS..ALL
+    {{"${NAME}_${problem(i)}", "${variant(i)}",
+      ${symbol(i)}_text,
+      sizeof ${symbol(i)}_text / sizeof *${symbol(i)}_text,
+% if has_ptx(i)
+      ${symbol(i)}_ptx, sizeof ${symbol(i)}_ptx,
+% else
+      NULL, 0,
+% end
+      ${capability(i)}, {${group_0(i)}, ${group_1(i)}}, ${tile_rows(i)}, ${local_bytes(i)},
+      ${takes(i)}, ${has_features(i)}, ${whole_rows(i)}, ${head_dim(i) + head_dim_v(i)}},
+     {
+% for f in 0..FIELDS
+      ${value(i, f)},
+% end
+     },
+     ${few(i)}},
+% end
+};
+enum { ${UPPER}_CL_ROWS = sizeof ${NAME}_cl_rows / sizeof *${NAME}_cl_rows };
+
+/* The best for that capability: of the highest level, then for as many queries. fits: how near the nearest problem is. */
+static const struct ${NAME}_cl_row *${NAME}_cl_best(const struct ${NAME}_problem *p, int capability, int *fits)
+{
+    const struct ${NAME}_cl_row *best = NULL;
+    const int64_t queries = p->kv_heads > 0 ? p->q_len * (p->heads / p->kv_heads) : 0;
+    int asked[${UPPER}_FIELDS], most = -1, i;
+    ${NAME}_read(p, asked);
+    *fits = 0;
+    for (i = 0; i < ${UPPER}_CL_ROWS; i++) {
+        const struct ${NAME}_cl_row *row = &${NAME}_cl_rows[i];
+        const int few = queries > 0 && queries < ${FEW}, value = 2 * row->kernel.capability + (few == row->few);
+        const int n = ${NAME}_fits(row->has, asked);
+        *fits = n > *fits ? n : *fits;
+        if (n == 3 && row->kernel.capability <= capability && value > most) {
+            most = value;
+            best = row;
+        }
+    }
+    return best;
+}
+
+int ${NAME}_find_cl(const struct ${NAME}_problem *problem, int capability, struct ${NAME}_cl_kernel *kernel)
+{
+    int fits;
+    const struct ${NAME}_cl_row *row = ${NAME}_cl_best(problem, capability, &fits);
+    if (!row)
+        return -1;
+    *kernel = row->kernel;
+    return capability >= 80 && row->kernel.capability == 0;
+}
+
+const char *${NAME}_supports_cl(const struct ${NAME}_problem *problem, int capability)
+{
+    int fits;
+    const struct ${NAME}_cl_row *row = ${NAME}_cl_best(problem, capability, &fits);
+    if (row && capability >= 80 && row->kernel.capability == 0)
+        return "the kernels for it use no tensor cores; expected one of isa sm80 to be faster";
+    if (row)
+        return NULL;
+    return fits < 3 ? ${NAME}_why(fits)
+                    : "the kernels for it need a device of NVIDIA's of compute capability 8.0; expected such a one";
+}
+
+void ${NAME}_cl_args(const struct ${NAME}_problem *problem, struct attn_cl_args *args)
+{
+    const int width = problem->head_dim > 0 ? problem->head_dim : 1;
+    const int width_v = problem->head_dim_v ? problem->head_dim_v : width;
+    memset(args, 0, sizeof *args);
+    args->batch = problem->batch, args->heads = problem->heads, args->kv_heads = problem->kv_heads;
+    args->q_len = problem->q_len, args->kv_len = problem->kv_len;
+    ${NAME}_strides(args->q_stride, problem->heads, problem->q_len, width);
+    ${NAME}_strides(args->k_stride, problem->kv_heads, problem->kv_len, width);
+    ${NAME}_strides(args->v_stride, problem->kv_heads, problem->kv_len, width_v);
+    ${NAME}_strides(args->o_stride, problem->heads, problem->q_len, width_v);
+    args->bottom_right = 1;
+    args->scale = ${NAME}_scale(width);
+}

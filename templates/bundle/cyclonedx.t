@@ -1,0 +1,25 @@
+{
+  "bomFormat": "CycloneDX",
+  "specVersion": "1.6",
+  "version": 1,
+  "metadata": {
+    "tools": {"components": [{"type": "application", "name": "attngen", "version": "${VERSION}"}]},
+    "component": {
+      "type": "library", "bom-ref": "${NAME}", "name": "${NAME}", "version": "${VERSION}",
+      "licenses": [{"license": {"id": "MIT-0"}}],
+      "properties": [{"name": "attngen:generator", "value": "${HASH}"}]
+    }
+  },
+  "components": [
+% for i in 0..ALL
+    {"type": "library", "bom-ref": "${symbol(i)}", "name": "${symbol(i)}", "version": "${VERSION}",
+      "description": "attngen emit --variant ${variant(i)}", "licenses": [{"license": {"id": "MIT-0"}}],
+      "hashes": [{"alg": "SHA-256", "content": "${digest(i)}"}],
+      "properties": [{"name": "attngen:variant", "value": "${variant(i)}"}]},
+% end
+% for i in 0..FILES
+    {"type": "file", "bom-ref": "file:${file(i)}", "name": "${file(i)}", "licenses": [{"license": {"id": "MIT-0"}}],
+      "hashes": [{"alg": "SHA-256", "content": "${file_digest(i)}"}]}${i + 1 < FILES ? "," : ""}
+% end
+  ]
+}

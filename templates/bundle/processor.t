@@ -1,0 +1,105 @@
+%# What the processor has, and what of it can be used; asked of cpuid, and of xgetbv whether the system saves the registers.
+
+/* ---- the processor ---- */
+
+enum {
+% for f in 0..FEATURES
+% if feature_used(f)
+    ${UPPER}_HAS_${feature(f)} = 1 << ${f},
+% end
+% end
+    ${UPPER}_SLOW_PAIRS = 1 << 29, /* products of bf16 pairs run at half the rate of others, as on Intel's processors */
+    ${UPPER}_ASKED = 1 << 30
+};
+
+/* What kernels need where the compiler makes vectors of them, and a number that is higher for the better; else they are
+ * plain C. */
+% for n in 0..ISAS
+% if isa_used(n) and condition(n) != ""
+#if (${condition(n)}) && !defined(ATTN_PLAIN_C)
+enum {
+    ${UPPER}_RANK_${isa_name(n)} = ${rank(n)},
+    ${UPPER}_NEEDS_${isa_name(n)} = 0
+% for f in 0..FEATURES
+% if needs(n, f)
+        | ${UPPER}_HAS_${feature(f)}
+% end
+% end
+};
+#else
+enum { ${UPPER}_NEEDS_${isa_name(n)} = 0, ${UPPER}_RANK_${isa_name(n)} = 0 };
+#endif
+% elif isa_used(n)
+enum { ${UPPER}_NEEDS_${isa_name(n)} = 0, ${UPPER}_RANK_${isa_name(n)} = 0 };
+% end
+% end
+
+#if (${asked()}) && !defined(ATTN_PLAIN_C)
+#include <cpuid.h>
+
+/* As bits: what the processor has, of which the result is what the system saves the registers of. */
+static int ${NAME}_ask(int *present)
+{
+    enum { EAX, EBX, ECX, EDX };
+    enum { LEAF_1, LEAF_7, LEAF_7_1, LEAVES };
+    static const struct { int has, leaf, reg, bit, xcr0; } all[] = {
+% for f in 0..FEATURES
+% if feature_used(f)
+        {${UPPER}_HAS_${feature(f)}, ${leaf(f)}, ${register(f)}, ${bit(f)}, ${xcr0(f)}},
+% end
+% end
+    };
+    unsigned r[LEAVES][4] = {{0}}, maker = 0, saved = 0, high, i;
+    const unsigned most = (unsigned)__get_cpuid_max(0, &maker);
+    int usable = 0;
+    *present = 0;
+    if (most >= 1)
+        __cpuid(1, r[LEAF_1][EAX], r[LEAF_1][EBX], r[LEAF_1][ECX], r[LEAF_1][EDX]);
+    if (most >= 7)
+        __cpuid_count(7, 0, r[LEAF_7][EAX], r[LEAF_7][EBX], r[LEAF_7][ECX], r[LEAF_7][EDX]);
+    if (r[LEAF_7][EAX] >= 1)
+        __cpuid_count(7, 1, r[LEAF_7_1][EAX], r[LEAF_7_1][EBX], r[LEAF_7_1][ECX], r[LEAF_7_1][EDX]);
+    if (r[LEAF_1][ECX] >> 27 & 1) /* the system uses xsave */
+        __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+    for (i = 0; i < sizeof all / sizeof *all; i++)
+        if (r[all[i].leaf][all[i].reg] >> all[i].bit & 1) {
+            *present |= all[i].has;
+            usable |= ((int)saved & all[i].xcr0) == all[i].xcr0 ? all[i].has : 0;
+        }
+    return usable | (maker == 0x68747541 ? 0 : ${UPPER}_SLOW_PAIRS); /* "Auth" of AuthenticAMD */
+}
+
+/* Asked once, since in a virtual machine each cpuid takes microseconds. Threads that ask at the same time find the same. */
+static int ${NAME}_processor(void)
+{
+    static int known;
+    int has = __atomic_load_n(&known, __ATOMIC_RELAXED), present;
+    if (!has) {
+        has = ${NAME}_ask(&present) | ${UPPER}_ASKED;
+        __atomic_store_n(&known, has, __ATOMIC_RELAXED);
+    }
+    return has;
+}
+#else
+static int ${NAME}_ask(int *present)
+{
+    *present = 0;
+    return 0;
+}
+static int ${NAME}_processor(void) { return 0; }
+#endif
+
+/* Why these are not to be had, or NULL. */
+static const char *${NAME}_lacks(int needs, int usable, int present)
+{
+% for f in 0..FEATURES
+% if feature_used(f)
+    if (needs & ~usable & ${UPPER}_HAS_${feature(f)})
+        return present & ${UPPER}_HAS_${feature(f)}
+                   ? "the kernels need ${feature(f)}, whose registers this system does not save"
+                   : "the kernels need ${feature(f)}, which this processor lacks";
+% end
+% end
+    (void)needs, (void)usable, (void)present;
+    return NULL;
+}
