@@ -19,8 +19,10 @@ struct ${NAME}_row {
 };
 static const struct ${NAME}_row ${NAME}_rows[] = {
 % for i in 0..KERNELS
-    {{"${NAME}_${problem(i)}", "${variant(i)}",
-      ${symbol(i)}, ${symbol(i)}_workspace, ${has_features(i)}},
+    {{"${NAME}_${problem(i)}",
+      "${variant(i)}",
+      ${symbol(i)},
+      ${symbol(i)}_workspace, ${has_features(i)}},
      {
 % for f in 0..FIELDS
       ${value(i, f)},

@@ -19,7 +19,8 @@ struct ${NAME}_cl_row {
 };
 static const struct ${NAME}_cl_row ${NAME}_cl_rows[] = {
 % for i in KERNELS..ALL
-    {{"${NAME}_${problem(i)}", "${variant(i)}",
+    {{"${NAME}_${problem(i)}",
+      "${variant(i)}",
       ${symbol(i)}_text,
       sizeof ${symbol(i)}_text / sizeof *${symbol(i)}_text,
 % if has_ptx(i)
