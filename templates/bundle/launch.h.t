@@ -59,7 +59,7 @@ static inline cl_int ${NAME}_launch_cl(const struct ${NAME}_cl_kernel *k, const 
     const cl_mem all[6] = {r->q, r->k, r->v, r->o, r->lse ? r->lse : r->o, r->kv_lens ? r->kv_lens : r->q};
     const cl_mem more[7] = {r->bias, r->mask, r->slopes, r->sinks, r->q_starts, r->kv_starts, r->pages};
     cl_uint at = 0, units = 0;
-    int64_t groups[3];
+    int64_t groups[3] = {0, 0, 0};
     cl_int code = ${NAME}_groups_cl(k, &a, groups);
     int i, near;
     if (code == CL_SUCCESS && groups[0] * groups[1] * groups[2] == 0) /* nothing to write */
