@@ -14,7 +14,7 @@ struct ${NAME}_cl_kernel {
     int64_t local_bytes;      /* of local memory */
     unsigned takes;           /* features' buffers, a bit each: bias, mask, slopes, sinks, both starts, pages */
     int features;             /* 1: it takes struct attn_cl_features */
-    int whole_rows;           /* 1: rows begin at multiples of 16 bytes: strides and offsets are multiples of 8 elements */
+    int whole_rows;           /* 1: strides and offsets are multiples of 8 elements, which are 16 bytes */
     int head_dims;            /* of key and value together */
 };
 
@@ -25,8 +25,8 @@ int ${NAME}_find_cl(const struct ${NAME}_problem *problem, int capability, struc
 /* Why ${NAME}_find_cl does not return 0, in words; NULL where it does. */
 const char *${NAME}_supports_cl(const struct ${NAME}_problem *problem, int capability);
 
-#ifndef ATTN_CL_ARGS_DEFINED
-#define ATTN_CL_ARGS_DEFINED
+#ifndef ATTN_CL_HOST_ARGS_DEFINED
+#define ATTN_CL_HOST_ARGS_DEFINED
 % fixed "opencl/args.h"
 % fixed "opencl/features.h"
 #endif

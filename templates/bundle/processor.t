@@ -37,6 +37,12 @@ enum { ${UPPER}_NEEDS_${isa_name(n)} = 0, ${UPPER}_RANK_${isa_name(n)} = 0 };
 #if (${asked()}) && !defined(ATTN_PLAIN_C)
 #include <cpuid.h>
 
+/* XCR0: of which registers the system keeps a thread's contents. */
+__attribute__((target("xsave"))) static unsigned ${NAME}_saved(void)
+{
+    return (unsigned)__builtin_ia32_xgetbv(0);
+}
+
 /* As bits: what the processor has, of which the result is what the system saves the registers of. */
 static int ${NAME}_ask(int *present)
 {
@@ -49,7 +55,7 @@ static int ${NAME}_ask(int *present)
 % end
 % end
     };
-    unsigned r[LEAVES][4] = {{0}}, maker = 0, saved = 0, high, i;
+    unsigned r[LEAVES][4] = {{0}}, maker = 0, saved = 0, i;
     const unsigned most = (unsigned)__get_cpuid_max(0, &maker);
     int usable = 0;
     *present = 0;
@@ -60,7 +66,7 @@ static int ${NAME}_ask(int *present)
     if (r[LEAF_7][EAX] >= 1)
         __cpuid_count(7, 1, r[LEAF_7_1][EAX], r[LEAF_7_1][EBX], r[LEAF_7_1][ECX], r[LEAF_7_1][EDX]);
     if (r[LEAF_1][ECX] >> 27 & 1) /* the system uses xsave */
-        __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+        saved = ${NAME}_saved();
     for (i = 0; i < sizeof all / sizeof *all; i++)
         if (r[all[i].leaf][all[i].reg] >> all[i].bit & 1) {
             *present |= all[i].has;
