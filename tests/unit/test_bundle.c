@@ -150,7 +150,7 @@ static void test_what_it_cannot_hold(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct bundle_kernel kernel[2];
         struct bundle b;
-        struct gen_error err = {""};
+        struct gen_error err = {0};
         int n = 0;
         for (; n < 2 && wrong[i].name[n]; n++)
             kernel[n] = named(wrong[i].name[n]);
