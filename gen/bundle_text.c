@@ -138,7 +138,7 @@ static const char *asked(struct bundle_inside *b)
     for (int isa = 0; isa < ISA_COUNT; isa++) {
         const char *condition = isas[isa].intrinsics;
         if (isa_used(b, isa) && condition && isas[isa].needs[0] && (!text.data || !strstr(text.data, condition)))
-            buf_printf(&text, "%s(%s)", text.size ? " || " : "", condition);
+            buf_printf(&text, "%s(%s)", text.size ? " || \\\n    " : "", condition);
     }
     const char *out = arena_copy(&b->arena, text.data ? text.data : "0", text.data ? text.size : 1);
     buf_free(&text);

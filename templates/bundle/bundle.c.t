@@ -1,5 +1,5 @@
-/* ${NAME}.c - which kernel of the bundle fits, and calls of it; see ${NAME}.h. The kernels themselves stand in files of their
- * own. attngen ${VERSION}; SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice. */
+/* ${NAME}.c - which kernel of the bundle fits, and calls of it; see ${NAME}.h. The kernels stand in files of their own.
+ * attngen ${VERSION}; SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice. */
 #include "${NAME}.h"
 
 #include <string.h>

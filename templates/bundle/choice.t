@@ -33,9 +33,8 @@ static const struct ${NAME}_row ${NAME}_rows[] = {
 };
 enum { ${UPPER}_ROWS = sizeof ${NAME}_rows / sizeof *${NAME}_rows };
 
-/* The best that works with those features of a processor: vectors before plain C, then a kernel for as many queries, then the
- * better instructions. queries: those that share a KV head, of which
- * fewer than ${FEW} are few; 0 where that is not said. */
+/* The best that works with those features of a processor: vectors before plain C, then a kernel for as many queries,
+ * then the better instructions. queries: those that share a KV head, of which fewer than ${FEW} are few; 0: not said. */
 static const struct ${NAME}_row *${NAME}_best(const int *asked, int64_t queries, int usable)
 {
     const struct ${NAME}_row *best = NULL;

@@ -31,8 +31,8 @@ int64_t ${NAME}_workspace(const struct ${NAME}_problem *problem);
 int ${NAME}_run(const struct ${NAME}_problem *problem, const void *q, const void *k, const void *v, void *o,
     void *workspace, const struct attn_features *features);
 
-/* The kernels by problem, under names that stay when tuning finds others. Each call chooses by the processor and by how many
- * queries there are; 1, or -1 bytes, where no kernel fits the processor. */
+/* The kernels by problem, under names that stay when tuning finds others. Each call chooses by the processor and by how
+ * many queries there are; 1, or -1 bytes, where no kernel fits the processor. */
 % for i in 0..KERNELS
 % if i == 0 or problem_index(i) != problem_index(i - 1)
 int ${NAME}_${problem(i)}(const struct attn_args *args);

@@ -16,7 +16,8 @@ enum {
  * plain C. */
 % for n in 0..ISAS
 % if isa_used(n) and condition(n) != ""
-#if (${condition(n)}) && !defined(ATTN_PLAIN_C)
+#if !defined(ATTN_PLAIN_C) && \
+    (${condition(n)})
 enum {
     ${UPPER}_RANK_${isa_name(n)} = ${rank(n)},
     ${UPPER}_NEEDS_${isa_name(n)} = 0
@@ -34,7 +35,8 @@ enum { ${UPPER}_NEEDS_${isa_name(n)} = 0, ${UPPER}_RANK_${isa_name(n)} = 0 };
 % end
 % end
 
-#if (${asked()}) && !defined(ATTN_PLAIN_C)
+#if !defined(ATTN_PLAIN_C) && \
+    (${asked()})
 #include <cpuid.h>
 
 /* XCR0: of which registers the system keeps a thread's contents. */
@@ -75,7 +77,7 @@ static int ${NAME}_ask(int *present)
     return usable | (maker == 0x68747541 ? 0 : ${UPPER}_SLOW_PAIRS); /* "Auth" of AuthenticAMD */
 }
 
-/* Asked once, since in a virtual machine each cpuid takes microseconds. Threads that ask at the same time find the same. */
+/* Asked once, since in a virtual machine each cpuid takes microseconds. Threads that ask at once find the same. */
 static int ${NAME}_processor(void)
 {
     static int known;
