@@ -149,7 +149,8 @@ include runtime/install/install.mk
 # libc6-dev is named because gcc only recommends it; clang, tcc, cmocka, pkgconf, and OpenCL but for its headers are for
 # the tests.
 PACKAGES = gcc libc6-dev binutils libyaml-dev libtcc-dev libzydis-dev libxxhash-dev libcjson-dev clang tcc libcmocka-dev \
-           opencl-headers ocl-icd-libopencl1 pocl-opencl-icd pkgconf
+           opencl-headers ocl-icd-libopencl1 pocl-opencl-icd pkgconf g++ \
+           $(if $(filter x86_64,$(shell uname -m)),g++-multilib) # which compile what is emitted as C++, and for 32 bits
 HEADERS  = yaml.h libtcc.h Zydis/Zydis.h xxhash.h cjson/cJSON.h CL/cl.h
 
 installed = $(shell dpkg-query -W -f='$${db:Status-Status}:$${Package}\n' $(PACKAGES) 2>/dev/null | \

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apart.h"
 #include "embed.h"
 #include "launch.h"
 #include "micro.h"
@@ -149,6 +150,7 @@ struct emission {
     char name[GEN_NAME_MAX];
     char unit_name[UNITS_MAX][32];
     struct buf parameters;
+    size_t head, names, end; /* of the text: where what is a file's own begins, where its names are listed, where it ends */
 };
 
 static bool wants_machine_code(const struct emission *e)
@@ -209,7 +211,7 @@ static int lower_machine(struct emission *e, struct buf *out, struct gen_error *
         buf_puts(out, "static "); /* the prototype comes first: tcc takes a label's type and linkage from it */
         lower_c_prototype(out, u, u->name);
         buf_puts(out, ";\n");
-        if (lower_x86(out, u, readable, err))
+        if (lower_x86(out, u, readable ? e->name : NULL, err))
             return -1;
     }
     return 0;
@@ -222,7 +224,7 @@ static int lower(struct emission *e, struct buf *out, struct gen_error *err)
         return 0;
     bool machine = wants_machine_code(e);
     if (machine && e->flags == GEN_MACHINE_CODE)
-        buf_printf(out, "#if %s && !defined(ATTN_PLAIN_C)\n", e->t->facts->machine_code);
+        buf_puts(out, "#ifdef MACHINE_CODE\n");
     if (machine && lower_machine(e, out, err))
         return -1;
     if (machine && e->flags == GEN_MACHINE_CODE_JIT)
@@ -238,17 +240,35 @@ static int lower(struct emission *e, struct buf *out, struct gen_error *err)
     return 0;
 }
 
+/* % own, % end_own: between them stands what is this file's alone, with a list of its names at the beginning and at the end. */
+static int own(struct emission *e, bool begins, struct buf *out)
+{
+    bool machine = wants_machine_code(e) && e->flags == GEN_MACHINE_CODE;
+    if (e->flags == GEN_MACHINE_CODE_JIT) /* which compiles one file at a time */
+        return 0;
+    if (begins) {
+        e->head = out->size;
+        if (e->t)
+            lower_c_head(out, e->t, machine);
+        e->names = out->size;
+    } else
+        e->end = out->size;
+    return 0;
+}
+
 static int directive(void *self, const char *word, struct lexer *l, struct env *env, struct buf *out,
                      struct gen_error *err)
 {
     struct emission *e = self;
+    if (!strcmp(word, "own") || !strcmp(word, "end_own"))
+        return own(e, *word == 'o', out);
     if (!e->t)
-        return lex_fail(l, "unknown directive '%s'; expected let, assert, include, for or if", word);
+        return lex_fail(l, "unknown directive '%s'; expected let, assert, include, for, if or own", word);
     if (!strcmp(word, "micro"))
         return add_micro(e, l, env, err);
     if (!strcmp(word, "lower"))
         return lower(e, out, err);
-    return lex_fail(l, "unknown directive '%s'; expected let, assert, include, for, if, micro or lower", word);
+    return lex_fail(l, "unknown directive '%s'; expected let, assert, include, for, if, own, micro or lower", word);
 }
 
 static const struct unrolled *find_unit(const struct emission *e, const char *name)
@@ -420,6 +440,33 @@ void emission_close(struct emission *e)
     free(e);
 }
 
+/* Puts the names in, and folds lines that a JIT's parser alone does not need folded. */
+static int finish_text(const struct emission *e, struct buf *text, struct gen_error *err)
+{
+    struct own_names own = {.count = 0};
+    struct buf whole = {0}, folded = {0};
+    if (e->check_only || e->flags == GEN_MACHINE_CODE_JIT || !buf_ok(text))
+        return 0;
+    if (own_names_find(&own, text->data + e->head, e->end - e->head, e->name))
+        return fail_at(err, (struct place){e->name, 0}, "more than %d names at file scope; expected fewer", OWN_MAX);
+    const struct own_name *clash = own_names_clash(&own, text->data, e->head);
+    if (clash)
+        return fail_at(err, (struct place){e->name, 0}, "'%.*s' names something of this file and stands before it too",
+                       (int)clash->size, clash->at);
+    buf_put(&whole, text->data, e->names);
+    own_names_begin(&whole, &own, e->name);
+    buf_put(&whole, text->data + e->names, e->end - e->names);
+    own_names_end(&whole, &own);
+    buf_put(&whole, text->data + e->end, text->size - e->end);
+    if (buf_ok(&whole))
+        fold_lines(&folded, whole.data, whole.size);
+    folded.failed |= whole.failed;
+    buf_free(&whole);
+    buf_free(text);
+    *text = folded;
+    return 0;
+}
+
 static int emit(const struct gen *g, const struct variant *v, enum gen_flags flags, bool check_only, struct buf *text,
                 struct emission **out, struct gen_error *err)
 {
@@ -434,7 +481,7 @@ static int emit(const struct gen *g, const struct variant *v, enum gen_flags fla
     set_fields(e);
     struct template_host host = {e, directive};
     if (template_render(g->driver[v->field[F_OP]][isas[v->field[F_ISA]].driver], &e->env, &host, text, err) ||
-        check_all_read(e, err))
+        check_all_read(e, err) || finish_text(e, text, err))
         goto fail;
     if (!buf_ok(text) || !buf_ok(&e->parameters)) {
         gen_out_of_memory(err, "generator");

@@ -37,7 +37,18 @@ static const struct tuned tuned[ISA_COUNT][TUNED_COUNT] = {
 
 /* C fills what an initialiser leaves out with zeros, without a word: so the columns of each row are counted here, a bit
  * each. Of one that is there twice the compiler warns above. */
-enum fact { FACT_doc, FACT_language, FACT_driver, FACT_intrinsics, FACT_header, FACT_machine_code, FACT_needs, FACT_slow, FACTS };
+enum fact {
+    FACT_doc,
+    FACT_language,
+    FACT_driver,
+    FACT_intrinsics,
+    FACT_header,
+    FACT_header_parts,
+    FACT_machine_code,
+    FACT_needs,
+    FACT_slow,
+    FACTS
+};
 _Static_assert(FACTS + TUNED_COUNT < 64, "more columns than bits");
 #define ISA(id, name) _Static_assert((0
 #define FACT(column, value) | UINT64_C(1) << FACT_##column

@@ -23,6 +23,7 @@ struct isa_facts {
     enum driver driver;       /* which templates they are made of */
     const char *intrinsics;   /* in emitted C, the condition under which its intrinsics are there; NULL: it has none */
     const char *header;       /* that declares them, as an #include has it */
+    const char *header_parts; /* what of it clang for Windows leaves out: words, of which each makes a header's name */
     const char *machine_code; /* the condition for the third lowering, machine code; NULL: it has none */
     const char *needs; /* where its intrinsics are there: what the processor must have, words of processor.inc with a space
                         * between them; of a device the architecture; "": nothing */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "apart.h"
 #include "micro.h"
 
 enum { LINE_MAX = 116 };
@@ -32,7 +33,7 @@ size_t c_name(const struct val *v, char name[C_NAME_MAX])
     }
     if (v->twin) {
         *at++ = '_';
-        *at++ = '_';
+        *at++ = 'v';
         at = put_number(at, v->twin + 1);
     }
     *at = 0;
@@ -95,7 +96,7 @@ static void signature(struct buf *out, const struct isa_table *t, const struct o
             parameter(out, t, op, i);
             first = false;
         }
-    buf_puts(out, first ? "void) { " : ") { ");
+    buf_puts(out, first ? "void)" : ")");
 }
 
 static bool is_value_letter(const struct op *op, const char *name, size_t size)
@@ -147,24 +148,47 @@ static bool mentions(const char *text, const char *word)
     return false;
 }
 
-static void plain_op(struct buf *out, const struct isa_table *t, const struct op *op)
+/* What stands between the pieces of an op: it is one line where that fits. */
+static const struct layout {
+    const char *open, *between, *close;
+} in_one_line = {" { ", "; ", "; }\n"}, in_lines = {"\n{\n    ", ";\n    ", ";\n}\n"};
+
+static void plain_op(struct buf *out, const struct isa_table *t, const struct op *op, const struct layout *by)
 {
+    size_t start = out->size;
     signature(out, t, op);
+    buf_puts(out, by->open);
     if (op->effect == EFFECT_VALUE) {
         buf_puts(out, operand_type(t, &op->pattern.operand[0])->c_name);
-        buf_puts(out, " r; EACH AT(r, l) = ");
+        buf_puts(out, " r");
+        buf_puts(out, by->between);
+        buf_puts(out, "EACH AT(r, l) = ");
     } else if (mentions(op->plain, "l"))
         buf_puts(out, "EACH ");
     lanes(out, op);
-    buf_puts(out, op->effect == EFFECT_VALUE ? "; return r; }\n" : "; }\n");
+    if (op->effect == EFFECT_VALUE) {
+        buf_puts(out, by->between);
+        buf_puts(out, "return r");
+    }
+    buf_puts(out, by->close);
+    if (by == &in_one_line && out->size - start > COLUMNS + 1) {
+        out->size = start;
+        plain_op(out, t, op, &in_lines);
+    }
 }
 
-static void intrinsic_op(struct buf *out, const struct isa_table *t, const struct op *op)
+static void intrinsic_op(struct buf *out, const struct isa_table *t, const struct op *op, const struct layout *by)
 {
+    size_t start = out->size;
     signature(out, t, op);
+    buf_puts(out, by->open);
     buf_puts(out, op->effect == EFFECT_VALUE ? "return " : "");
     buf_puts(out, op->intrinsic);
-    buf_puts(out, "; }\n");
+    buf_puts(out, by->close);
+    if (by == &in_one_line && out->size - start > COLUMNS + 1) {
+        out->size = start;
+        intrinsic_op(out, t, op, &in_lines);
+    }
 }
 
 /* What the micro-kernels use: ops by their ids, the rest in the table's order. */
@@ -194,7 +218,8 @@ static void collect(struct used *used, const struct isa_table *t, const struct u
         }
 }
 
-/* typedefs, one for each C name; what is the C type, a table's column says */
+/* typedefs, one for each C name; what is the C type, a table's column says. Vectors stand in a struct, aligned as every
+ * machine can, so that no compiler warns that functions which take them have another ABI elsewhere: all are static. */
 static void typedefs(struct buf *out, const struct isa_table *t, const struct used *used, int form)
 {
     for (int i = 0; i < t->types; i++) {
@@ -207,7 +232,9 @@ static void typedefs(struct buf *out, const struct isa_table *t, const struct us
         if (form == 0)
             buf_printf(out, "typedef %s %s;\n", v->c_intrinsic, v->c_name);
         else if (form == 1)
-            buf_printf(out, "typedef %s %s __attribute__((vector_size(%d)));\n", v->c_element, v->c_name, t->width * 4);
+            buf_printf(out,
+                       "typedef %s %s_at __attribute__((vector_size(%d), aligned(16)));\ntypedef struct { %s_at at; } %s;\n",
+                       v->c_element, v->c_name, t->width * 4, v->c_name, v->c_name);
         else
             buf_printf(out, "typedef struct { %s at[%d]; } %s;\n", v->c_element, t->width, v->c_name);
     }
@@ -225,6 +252,28 @@ static void pools(struct buf *out, const struct isa_table *t, const struct used 
     }
 }
 
+/* A helper is one line in its table. Where that does not fit, its statements stand below one another. */
+static void helper(struct buf *out, const char *text)
+{
+    const char *body = strstr(text, " { "), *end = text + strlen(text) - 1;
+    if (strlen(text) <= COLUMNS || !body || *end != '}') {
+        buf_printf(out, "%s\n", text);
+        return;
+    }
+    buf_put(out, text, (size_t)(body - text));
+    buf_puts(out, "\n{\n");
+    int depth = 0;
+    for (const char *from = body + 3, *at = from; at < end; at++) {
+        depth += (*at == '{' || *at == '(') - (*at == '}' || *at == ')');
+        bool ends = *at == ';' || (*at == '}' && !strncmp(from, "if (", 4));
+        if (depth || !ends || at[1] != ' ')
+            continue;
+        buf_printf(out, "    %.*s\n", (int)(at + 1 - from), from);
+        from = at + 2;
+    }
+    buf_puts(out, "}\n");
+}
+
 static void helpers(struct buf *out, const struct isa_table *t, const struct used *used)
 {
     bool wanted[32] = {false};
@@ -236,7 +285,47 @@ static void helpers(struct buf *out, const struct isa_table *t, const struct use
     }
     for (int h = 0; h < t->helpers; h++)
         if (wanted[h])
-            buf_printf(out, "%s\n", t->helper[h]->text);
+            helper(out, t->helper[h]->text);
+}
+
+/* Compilers have two troubles with the header of x86. gcc's leaves vectors undefined on purpose, and gcc warns of that where
+ * it inlines them; clang's for Windows has only what the command line asks for. */
+static void header(struct buf *out, const struct isa_facts *facts)
+{
+    const char *parts = facts->header_parts;
+    if (!*parts) {
+        buf_printf(out, "#include %s\n", facts->header);
+        return;
+    }
+    buf_printf(out,
+               "#if defined(__GNUC__) && !defined(__clang__) /* gcc's header leaves vectors undefined on purpose */\n"
+               "#pragma GCC diagnostic push\n"
+               "#pragma GCC diagnostic ignored \"-Wuninitialized\"\n"
+               "#pragma GCC diagnostic ignored \"-Wmaybe-uninitialized\"\n"
+               "#include %s\n"
+               "#pragma GCC diagnostic pop\n"
+               "#else\n"
+               "#include %s\n"
+               "#endif\n",
+               facts->header, facts->header);
+    buf_puts(out, "#ifdef _MSC_VER /* where the header has only what the command line asks for */\n");
+    for (const char *at = parts; *at; at += strspn(at, " ")) {
+        size_t size = strcspn(at, " ");
+        buf_printf(out, "#include <%.*sintrin.h>\n", (int)size, at);
+        at += size;
+    }
+    buf_puts(out, "#endif\n");
+}
+
+void lower_c_head(struct buf *out, const struct isa_table *t, bool machine_code)
+{
+    if (machine_code)
+        buf_printf(out, "#if %s && !defined(ATTN_PLAIN_C)\n#define MACHINE_CODE\n#endif\n", t->facts->machine_code);
+    if (t->target) {
+        buf_printf(out, "#if %s && !defined(ATTN_PLAIN_C)\n#define INTRINSICS\n", t->facts->intrinsics);
+        header(out, t->facts);
+        buf_puts(out, "#endif\n");
+    }
 }
 
 static bool is_infinite(float real)
@@ -265,7 +354,7 @@ void lower_c_ops(struct buf *out, const struct isa_table *t, const struct unroll
     infinities(out, u, n);
     pools(out, t, &used);
     if (t->target) {
-        buf_printf(out, "#if %s && !defined(ATTN_PLAIN_C)\n#include %s\n", t->facts->intrinsics, t->facts->header);
+        buf_puts(out, "#ifdef INTRINSICS\n");
         typedefs(out, t, &used, 0);
         buf_printf(out,
                    "#define OP static inline __attribute__((always_inline, target(\"%s\")))\n"
@@ -273,27 +362,24 @@ void lower_c_ops(struct buf *out, const struct isa_table *t, const struct unroll
                    t->target, t->target);
         for (int i = 0; i < t->ops; i++)
             if (used.op[t->op[i]->id])
-                intrinsic_op(out, t, t->op[i]);
+                intrinsic_op(out, t, t->op[i], &in_one_line);
         buf_puts(out, "#else\n");
     }
-    buf_puts(out, "#if defined(__GNUC__) && !defined(__TINYC__)\n"
-                  "#pragma GCC diagnostic ignored \"-Wpsabi\" /* static functions: no ABI to keep */\n");
+    buf_puts(out, "#if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__)\n");
     typedefs(out, t, &used, 1);
-    buf_puts(out, "#define AT(x, i) (x)[i]\n"
-                  "#define OP static inline __attribute__((always_inline))\n"
-                  "#else\n");
+    buf_puts(out, "#define OP static inline __attribute__((always_inline))\n#else\n");
     typedefs(out, t, &used, 2);
     buf_printf(out,
-               "#define AT(x, i) (x).at[i]\n"
                "#define OP static inline\n"
                "#endif\n"
                "#define KERNEL static\n"
+               "#define AT(x, i) (x).at[i]\n"
                "#define EACH for (int l = 0; l < %d; l++)\n",
                t->width);
     helpers(out, t, &used);
     for (int i = 0; i < t->ops; i++)
         if (used.op[t->op[i]->id])
-            plain_op(out, t, t->op[i]);
+            plain_op(out, t, t->op[i], &in_one_line);
     if (t->target)
         buf_puts(out, "#endif\n");
 }

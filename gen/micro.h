@@ -294,6 +294,8 @@ int type_function(void *self, const char *function, const struct value *args, in
 
 /* ---- lowered ---- */
 
+/* What stands before a file's ops: the macros MACHINE_CODE and INTRINSICS where there are such, and headers. */
+void lower_c_head(struct buf *out, const struct isa_table *t, bool machine_code);
 /* C: the micro-kernels in terms of one function an op, and those functions, once as intrinsics and once as plain C. */
 void lower_c_ops(struct buf *out, const struct isa_table *t, const struct unrolled *u, int n);
 void lower_c_body(struct buf *out, const struct unrolled *u);
@@ -311,9 +313,9 @@ struct reals {
 };
 const char *real_text(struct reals *r, float real);
 
-/* Machine code for x86-64 System V, as an __asm__ block that tcc takes. Readable: an instruction a line, with its text.
- * The label is local; a static prototype before it gives its type. Also used by tests: code and text alone. */
-int lower_x86(struct buf *out, const struct unrolled *u, bool readable, struct gen_error *err);
+/* Machine code for x86-64 System V, as an __asm__ block that tcc takes. For people to read where a symbol is told, whose
+ * digits (apart.h) then stand behind the label's name: an instruction a line, with its text; packed where it is NULL. The label is local; a static prototype before it gives its type. Also used by tests: code and text alone. */
+int lower_x86(struct buf *out, const struct unrolled *u, const char *symbol, struct gen_error *err);
 struct code {
     uint8_t *bytes;
     size_t size, room, entry; /* the function starts at entry; what is before it is its constants */

@@ -1,30 +1,35 @@
 /* attngen emit --variant attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048
  *
- * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1) with the
- * online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1)
+ * with the online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no
+ * notice.
  *
- * Parameters: op attn, dtype bf16, head_dim.qk 128, isa avx512, tile.q 64, tile.k 16, micro.rows 4, micro.vecs 4, unroll 2, split 2048.
- * 64 rows of queries of the heads that share a KV head walk its keys together, 16 at a time, in parts of 2048 that are joined in order.
+ * Parameters: op attn, dtype bf16, head_dim.qk 128, isa avx512, tile.q 64, tile.k 16, micro.rows 4, micro.vecs 4,
+ * unroll 2, split 2048.
+ * 64 rows of queries of the heads that share a KV head walk its keys together, 16 at a time, in parts of 2048 that are
+ * joined in order.
  * Vector registers of 512 bits: 28 in the scores, 23 in the values, 6 in the softmax step, of 32.
  * Workspace: 130048 bytes.
  *
- * Contract: struct attn_args below says what each argument is. attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048 returns 0, or 1 when it refuses
- * args (size is not sizeof(struct attn_args), part is not one of parts, no KV head). It allocates nothing and keeps no
- * state: it may run in any number of threads, each with a workspace of its own. O must not overlap the inputs. Keys past
- * a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. The bits of the result do not
- * depend on parts.
+ * Contract: struct attn_args below says what each argument is. attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048 returns 0,
+ * or 1 when it refuses args (size is not sizeof(struct attn_args), part is not one of parts, no KV head). It allocates
+ * nothing and keeps no state: it may run in any number of threads, each with a workspace of its own. O must not overlap
+ * the inputs. Keys past a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. The bits
+ * of the result do not depend on parts.
  *
  * To declare it elsewhere, define ATTN_DECLARATIONS and include this file. */
 #include <stdint.h>
 #include <string.h>
 #ifndef ATTN_ARGS_DEFINED
 #define ATTN_ARGS_DEFINED
-/* What every attention kernel takes. Tensors are [batch, head, row, element]; strides count elements, the last one is 1.
+/* What every attention kernel takes. Tensors are [batch, head, row, element]; strides count elements, the last one
+ * is 1.
  * Memory belongs to the caller; the kernel allocates nothing, keeps nothing and may run in any number of threads at
  * once, each part with a workspace of its own. */
 struct attn_args {
     int64_t size;           /* sizeof(struct attn_args) */
-    const void *q, *k, *v;  /* [batch, heads, q_len, HD], [batch, kv_heads, kv_len, HD], [batch, kv_heads, kv_len, HDV] */
+    /* [batch, heads, q_len, HD], [batch, kv_heads, kv_len, HD], [batch, kv_heads, kv_len, HDV] */
+    const void *q, *k, *v;
     void *o;                /* [batch, heads, q_len, HDV] */
     float *lse;             /* [batch, heads, q_len], contiguous: natural log of the sum of exponentials; or NULL */
     void *workspace;        /* NAME_workspace(args) bytes, aligned to 64; one for each part */
@@ -44,20 +49,159 @@ struct attn_args {
     const struct attn_features *features; /* of kernels that have features; others do not look at it */
 };
 #endif
-int64_t attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048_workspace(const struct attn_args *args); /* bytes for one part; looks at lengths, heads and part alone */
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* Bytes for one part; looks at lengths, heads and part alone. */
+int64_t attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048_workspace(const struct attn_args *args);
 int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *args);
+#ifdef __cplusplus
+}
+#endif
 
 #ifndef ATTN_DECLARATIONS
+#if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
+#error "scores may be infinite; expected -fno-finite-math-only behind -ffast-math or -Ofast"
+#endif
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__) && (defined(__x86_64__) || defined(__i386__)) \
+    && !defined(ATTN_PLAIN_C)
+#define INTRINSICS
+#if defined(__GNUC__) && !defined(__clang__) /* gcc's header leaves vectors undefined on purpose */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+#pragma GCC diagnostic pop
+#else
+#include <immintrin.h>
+#endif
+#ifdef _MSC_VER /* where the header has only what the command line asks for */
+#include <smmintrin.h>
+#include <avxintrin.h>
+#include <avx2intrin.h>
+#include <fmaintrin.h>
+#include <f16cintrin.h>
+#include <avx512fintrin.h>
+#include <avx512bwintrin.h>
+#include <avx512dqintrin.h>
+#include <avx512vlintrin.h>
+#endif
+#endif
+
+/* Names of this file alone; so several files like it can be one translation unit. */
+#define infinite infinite_2736bdae
+#define pool_one pool_one_2736bdae
+#define pool_round pool_round_2736bdae
+#define pool_quiet pool_quiet_2736bdae
+#define pool_upper pool_upper_2736bdae
+#define vec vec_2736bdae
+#define ivec ivec_2736bdae
+#define kmask kmask_2736bdae
+#define v_load v_load_2736bdae
+#define v_bcast v_bcast_2736bdae
+#define v_store v_store_2736bdae
+#define v_store1 v_store1_2736bdae
+#define v_const v_const_2736bdae
+#define v_zero v_zero_2736bdae
+#define v_pool v_pool_2736bdae
+#define v_loadi v_loadi_2736bdae
+#define v_fetchb v_fetchb_2736bdae
+#define v_add v_add_2736bdae
+#define v_sub v_sub_2736bdae
+#define v_mul v_mul_2736bdae
+#define v_mulm v_mulm_2736bdae
+#define v_mulf v_mulf_2736bdae
+#define v_div v_div_2736bdae
+#define v_fma v_fma_2736bdae
+#define v_fmam v_fmam_2736bdae
+#define v_horner v_horner_2736bdae
+#define v_hornerf v_hornerf_2736bdae
+#define v_max v_max_2736bdae
+#define v_maxm v_maxm_2736bdae
+#define v_fraction v_fraction_2736bdae
+#define v_scale v_scale_2736bdae
+#define v_exponent v_exponent_2736bdae
+#define v_mantissa v_mantissa_2736bdae
+#define v_less v_less_2736bdae
+#define v_nan v_nan_2736bdae
+#define v_sel v_sel_2736bdae
+#define v_seli v_seli_2736bdae
+#define v_swap8 v_swap8_2736bdae
+#define v_swap4 v_swap4_2736bdae
+#define v_low v_low_2736bdae
+#define v_high v_high_2736bdae
+#define v_low2 v_low2_2736bdae
+#define v_high2 v_high2_2736bdae
+#define v_even4 v_even4_2736bdae
+#define v_odd4 v_odd4_2736bdae
+#define v_loadt v_loadt_2736bdae
+#define v_storew v_storew_2736bdae
+#define v_raise v_raise_2736bdae
+#define v_masked v_masked_2736bdae
+#define v_upper v_upper_2736bdae
+#define v_shift v_shift_2736bdae
+#define v_addbits v_addbits_2736bdae
+#define v_addi v_addi_2736bdae
+#define v_addv v_addv_2736bdae
+#define v_andv v_andv_2736bdae
+#define v_orv v_orv_2736bdae
+#define vec_at vec_at_2736bdae
+#define ivec_at ivec_at_2736bdae
+#define kmask_at kmask_at_2736bdae
+#define bits_of bits_of_2736bdae
+#define real_of real_of_2736bdae
+#define floor1 floor1_2736bdae
+#define fraction1 fraction1_2736bdae
+#define pow2 pow2_2736bdae
+#define exponent1 exponent1_2736bdae
+#define mantissa1 mantissa1_2736bdae
+#define pack_q pack_q_2736bdae
+#define tile_scores tile_scores_2736bdae
+#define tile_values tile_values_2736bdae
+#define score_rows score_rows_2736bdae
+#define softmax_rows softmax_rows_2736bdae
+#define cut_rows cut_rows_2736bdae
+#define value_rows value_rows_2736bdae
+#define rescale rescale_2736bdae
+#define join join_2736bdae
+#define blend blend_2736bdae
+#define finish finish_2736bdae
+#define minus_infinity minus_infinity_2736bdae
+#define least least_2736bdae
+#define most most_2736bdae
+#define sequence sequence_2736bdae
+#define sequence_of sequence_of_2736bdae
+#define first_key first_key_2736bdae
+#define end_key end_key_2736bdae
+#define keys_at keys_at_2736bdae
+#define space space_2736bdae
+#define carve carve_2736bdae
+#define over over_2736bdae
+#define rows rows_2736bdae
+#define head_of head_of_2736bdae
+#define query_of query_of_2736bdae
+#define pack pack_2736bdae
+#define begin begin_2736bdae
+#define limits limits_2736bdae
+#define keys keys_2736bdae
+#define tile tile_2736bdae
+#define row_at row_at_2736bdae
+#define whole_tiles whole_tiles_2736bdae
+#define walk walk_2736bdae
+#define total total_2736bdae
+#define rows_from rows_from_2736bdae
+
 static inline float infinite(uint32_t bits) { union { uint32_t u; float f; } b = {bits}; return b.f; }
 static const int32_t pool_one[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-static const int32_t pool_round[16] = {32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767};
+static const int32_t pool_round[16] = {32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767,
+    32767, 32767, 32767, 32767, 32767};
 static const int32_t pool_quiet[16] = {64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64};
-static const int32_t pool_upper[16] = {-65536, -65536, -65536, -65536, -65536, -65536, -65536, -65536, -65536, -65536, -65536, -65536, -65536, -65536, -65536, -65536};
-#if defined(__GNUC__) && defined(__x86_64__) && !defined(__TINYC__) && !defined(ATTN_PLAIN_C)
-#include <immintrin.h>
+static const int32_t pool_upper[16] = {-65536, -65536, -65536, -65536, -65536, -65536, -65536, -65536, -65536, -65536,
+    -65536, -65536, -65536, -65536, -65536, -65536};
+#ifdef INTRINSICS
 typedef __m512 vec;
 typedef __m512i ivec;
-typedef __mmask16 mask;
+typedef __mmask16 kmask;
 #define OP static inline __attribute__((always_inline, target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
 #define KERNEL static __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
 OP vec v_load(const float *m) { return _mm512_loadu_ps(m); }
@@ -85,10 +229,10 @@ OP vec v_fraction(vec x) { return _mm512_reduce_ps(x, 9); }
 OP vec v_scale(vec x, vec y) { return _mm512_scalef_ps(x, y); }
 OP vec v_exponent(vec x) { return _mm512_getexp_ps(x); }
 OP vec v_mantissa(vec x) { return _mm512_getmant_ps(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src); }
-OP mask v_less(ivec x, ivec y) { return _mm512_cmplt_epi32_mask(x, y); }
-OP mask v_nan(vec x) { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q); }
-OP vec v_sel(mask k, vec x, vec y) { return _mm512_mask_blend_ps(k, y, x); }
-OP ivec v_seli(mask k, ivec x, ivec y) { return _mm512_mask_blend_epi32(k, y, x); }
+OP kmask v_less(ivec x, ivec y) { return _mm512_cmplt_epi32_mask(x, y); }
+OP kmask v_nan(vec x) { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q); }
+OP vec v_sel(kmask k, vec x, vec y) { return _mm512_mask_blend_ps(k, y, x); }
+OP ivec v_seli(kmask k, ivec x, ivec y) { return _mm512_mask_blend_epi32(k, y, x); }
 OP vec v_swap8(vec x) { return _mm512_shuffle_f32x4(x, x, 0x4e); }
 OP vec v_swap4(vec x) { return _mm512_shuffle_f32x4(x, x, 0xb1); }
 OP vec v_low(vec x, vec y) { return _mm512_unpacklo_ps(x, y); }
@@ -98,7 +242,7 @@ OP vec v_high2(vec x, vec y) { return _mm512_shuffle_ps(x, y, 0xee); }
 OP vec v_even4(vec x, vec y) { return _mm512_shuffle_f32x4(x, y, 0x88); }
 OP vec v_odd4(vec x, vec y) { return _mm512_shuffle_f32x4(x, y, 0xdd); }
 OP ivec v_loadt(const uint16_t *m) { return _mm512_loadu_si512(m); }
-OP void v_storew(uint16_t *m, ivec x) { _mm256_storeu_si256((__m256i *)m, _mm512_cvtepi32_epi16(x)); }
+OP void v_storew(uint16_t *m, ivec x) { _mm256_storeu_si256((__m256i *)(void *)m, _mm512_cvtepi32_epi16(x)); }
 OP vec v_raise(ivec x) { return _mm512_castsi512_ps(_mm512_slli_epi32(x, 16)); }
 OP vec v_masked(ivec x, ivec y) { return _mm512_castsi512_ps(_mm512_and_si512(x, y)); }
 OP ivec v_upper(vec x) { return _mm512_srli_epi32(_mm512_castps_si512(x), 16); }
@@ -109,29 +253,45 @@ OP ivec v_addv(ivec x, const int32_t *v) { return _mm512_add_epi32(x, _mm512_loa
 OP ivec v_andv(ivec x, const int32_t *v) { return _mm512_and_si512(x, _mm512_loadu_si512(v)); }
 OP ivec v_orv(ivec x, const int32_t *v) { return _mm512_or_si512(x, _mm512_loadu_si512(v)); }
 #else
-#if defined(__GNUC__) && !defined(__TINYC__)
-#pragma GCC diagnostic ignored "-Wpsabi" /* static functions: no ABI to keep */
-typedef float vec __attribute__((vector_size(64)));
-typedef int32_t ivec __attribute__((vector_size(64)));
-typedef int32_t mask __attribute__((vector_size(64)));
-#define AT(x, i) (x)[i]
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__)
+typedef float vec_at __attribute__((vector_size(64), aligned(16)));
+typedef struct { vec_at at; } vec;
+typedef int32_t ivec_at __attribute__((vector_size(64), aligned(16)));
+typedef struct { ivec_at at; } ivec;
+typedef int32_t kmask_at __attribute__((vector_size(64), aligned(16)));
+typedef struct { kmask_at at; } kmask;
 #define OP static inline __attribute__((always_inline))
 #else
 typedef struct { float at[16]; } vec;
 typedef struct { int32_t at[16]; } ivec;
-typedef struct { int32_t at[16]; } mask;
-#define AT(x, i) (x).at[i]
+typedef struct { int32_t at[16]; } kmask;
 #define OP static inline
 #endif
 #define KERNEL static
+#define AT(x, i) (x).at[i]
 #define EACH for (int l = 0; l < 16; l++)
 static inline uint32_t bits_of(float x) { union { float f; uint32_t u; } b = {x}; return b.u; }
 static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
-static inline float floor1(float x) { if (!(x > -8388608.0f && x < 8388608.0f)) return x; int32_t i = (int32_t)x; return (float)(i - (x < (float)i)); }
+static inline float floor1(float x)
+{
+    if (!(x > -8388608.0f && x < 8388608.0f)) { return x; }
+    int32_t i = (int32_t)x;
+    return (float)(i - (x < (float)i));
+}
 static inline float fraction1(float x) { return x > -8388608.0f && x < 8388608.0f ? x - floor1(x) : x == x ? 0.0f : x; }
-static inline float pow2(float n) { return n != n ? n : n < -126.0f ? 0.0f : n > 127.0f ? real_of(0x7f800000u) : real_of((uint32_t)((int32_t)n + 127) << 23); }
-static inline float exponent1(float x) { return x > 0.0f ? (float)((int32_t)(bits_of(x) >> 23) - 127) : x == 0.0f ? real_of(0xff800000u) : x - x; }
-static inline float mantissa1(float x) { return x > 0.0f ? real_of((bits_of(x) & 0x7fffffu) | 0x3f800000u) : x == 0.0f ? 1.0f : x; }
+static inline float pow2(float n)
+{
+    return n != n ? n : n < -126.0f ? 0.0f : n > 127.0f ? real_of(0x7f800000u)
+        : real_of((uint32_t)((int32_t)n + 127) << 23);
+}
+static inline float exponent1(float x)
+{
+    return x > 0.0f ? (float)((int32_t)(bits_of(x) >> 23) - 127) : x == 0.0f ? real_of(0xff800000u) : x - x;
+}
+static inline float mantissa1(float x)
+{
+    return x > 0.0f ? real_of((bits_of(x) & 0x7fffffu) | 0x3f800000u) : x == 0.0f ? 1.0f : x;
+}
 OP vec v_load(const float *m) { vec r; EACH AT(r, l) = m[l]; return r; }
 OP vec v_bcast(const float *m) { vec r; EACH AT(r, l) = m[0]; return r; }
 OP void v_store(float *m, vec x) { EACH m[l] = AT(x, l); }
@@ -157,27 +317,62 @@ OP vec v_fraction(vec x) { vec r; EACH AT(r, l) = fraction1(AT(x, l)); return r;
 OP vec v_scale(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) * pow2(floor1(AT(y, l))); return r; }
 OP vec v_exponent(vec x) { vec r; EACH AT(r, l) = exponent1(AT(x, l)); return r; }
 OP vec v_mantissa(vec x) { vec r; EACH AT(r, l) = mantissa1(AT(x, l)); return r; }
-OP mask v_less(ivec x, ivec y) { mask r; EACH AT(r, l) = AT(x, l) < AT(y, l); return r; }
-OP mask v_nan(vec x) { mask r; EACH AT(r, l) = AT(x, l) != AT(x, l); return r; }
-OP vec v_sel(mask k, vec x, vec y) { vec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
-OP ivec v_seli(mask k, ivec x, ivec y) { ivec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
+OP kmask v_less(ivec x, ivec y) { kmask r; EACH AT(r, l) = AT(x, l) < AT(y, l); return r; }
+OP kmask v_nan(vec x) { kmask r; EACH AT(r, l) = AT(x, l) != AT(x, l); return r; }
+OP vec v_sel(kmask k, vec x, vec y) { vec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
+OP ivec v_seli(kmask k, ivec x, ivec y) { ivec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
 OP vec v_swap8(vec x) { vec r; EACH AT(r, l) = AT(x, l ^ 8); return r; }
 OP vec v_swap4(vec x) { vec r; EACH AT(r, l) = AT(x, l ^ 4); return r; }
-OP vec v_low(vec x, vec y) { vec r; EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + (l >> 1 & 1)) : AT(x, (l & 12) + (l >> 1 & 1)); return r; }
-OP vec v_high(vec x, vec y) { vec r; EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + 2 + (l >> 1 & 1)) : AT(x, (l & 12) + 2 + (l >> 1 & 1)); return r; }
+OP vec v_low(vec x, vec y)
+{
+    vec r;
+    EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + (l >> 1 & 1)) : AT(x, (l & 12) + (l >> 1 & 1));
+    return r;
+}
+OP vec v_high(vec x, vec y)
+{
+    vec r;
+    EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + 2 + (l >> 1 & 1)) : AT(x, (l & 12) + 2 + (l >> 1 & 1));
+    return r;
+}
 OP vec v_low2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l & 13) : AT(x, l); return r; }
 OP vec v_high2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l) : AT(x, l | 2); return r; }
-OP vec v_even4(vec x, vec y) { vec r; EACH AT(r, l) = l & 8 ? AT(y, (l & 3) + (l & 4) * 2) : AT(x, (l & 3) + (l & 4) * 2); return r; }
-OP vec v_odd4(vec x, vec y) { vec r; EACH AT(r, l) = l & 8 ? AT(y, (l & 3) + (l & 4) * 2 + 4) : AT(x, (l & 3) + (l & 4) * 2 + 4); return r; }
-OP ivec v_loadt(const uint16_t *m) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)m[2 * l] | (uint32_t)m[2 * l + 1] << 16); return r; }
+OP vec v_even4(vec x, vec y)
+{
+    vec r;
+    EACH AT(r, l) = l & 8 ? AT(y, (l & 3) + (l & 4) * 2) : AT(x, (l & 3) + (l & 4) * 2);
+    return r;
+}
+OP vec v_odd4(vec x, vec y)
+{
+    vec r;
+    EACH AT(r, l) = l & 8 ? AT(y, (l & 3) + (l & 4) * 2 + 4) : AT(x, (l & 3) + (l & 4) * 2 + 4);
+    return r;
+}
+OP ivec v_loadt(const uint16_t *m)
+{
+    ivec r;
+    EACH AT(r, l) = (int32_t)((uint32_t)m[2 * l] | (uint32_t)m[2 * l + 1] << 16);
+    return r;
+}
 OP void v_storew(uint16_t *m, ivec x) { EACH m[l] = (uint16_t)AT(x, l); }
 OP vec v_raise(ivec x) { vec r; EACH AT(r, l) = real_of((uint32_t)AT(x, l) << 16); return r; }
 OP vec v_masked(ivec x, ivec y) { vec r; EACH AT(r, l) = real_of((uint32_t)AT(x, l) & (uint32_t)AT(y, l)); return r; }
 OP ivec v_upper(vec x) { ivec r; EACH AT(r, l) = (int32_t)(bits_of(AT(x, l)) >> 16); return r; }
 OP ivec v_shift(ivec x) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) >> 16); return r; }
-OP ivec v_addbits(ivec x, vec y) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + bits_of(AT(y, l))); return r; }
+OP ivec v_addbits(ivec x, vec y)
+{
+    ivec r;
+    EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + bits_of(AT(y, l)));
+    return r;
+}
 OP ivec v_addi(ivec x, ivec y) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + (uint32_t)AT(y, l)); return r; }
-OP ivec v_addv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + (uint32_t)v[l]); return r; }
+OP ivec v_addv(ivec x, const int32_t *v)
+{
+    ivec r;
+    EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + (uint32_t)v[l]);
+    return r;
+}
 OP ivec v_andv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = AT(x, l) & v[l]; return r; }
 OP ivec v_orv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = AT(x, l) | v[l]; return r; }
 #endif
@@ -207,9 +402,9 @@ KERNEL void pack_q(const uint16_t *q, float *d, int64_t ld)
     }
 }
 
-/* A tile of 16 keys where they lie, of which every row sees every key: scores and their softmax, and behind them what outputs are to
- * be scaled by. Memory that is read in order is fetched ahead by itself, but not across a page: what lies one tile further is
- * fetched by hand, as much as is read. */
+/* A tile of 16 keys where they lie, of which every row sees every key: scores and their softmax, and behind them what
+ * outputs are to be scaled by. Memory that is read in order is fetched ahead by itself, but not across a page: what
+ * lies one tile further is fetched by hand, as much as is read. */
 KERNEL void tile_scores(const float *q, const uint16_t *k, float *s, float *r, int64_t ld)
 {
     const uint16_t *far;
@@ -224,7 +419,7 @@ KERNEL void tile_scores(const float *q, const uint16_t *k, float *s, float *r, i
     vec t0, u0, t1, u1, t2, u2, t3, u3, t4, u4, t5, u5, t6, u6, t7, u7, v0, w0, v1, w1, v2, w2, v3, w3, e0,
         o0, e1, o1, x;
     const float *at;
-    vec m;
+    vec top;
     vec old, lowest, base, frac, poly;
     float *u;
     vec z;
@@ -347,17 +542,17 @@ KERNEL void tile_scores(const float *q, const uint16_t *k, float *s, float *r, i
         to += 16;
     }
     at = s;
-    m = v_const(infinite(0xff800000u));
+    top = v_const(infinite(0xff800000u));
     for (int64_t left = 4; left; left--) {
-        m = v_maxm(m, at);
+        top = v_maxm(top, at);
         at += 16;
     }
-    x = v_swap4(m); m = v_max(m, x); x = v_swap8(m); m = v_max(m, x); old = v_load(r); m = v_max(old, m);
-    v_store(r, m); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, m); v_store(r + 48, base);
-    old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-    poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
-    v_store(r + 32, old);
+    x = v_swap4(top); top = v_max(top, x); x = v_swap8(top); top = v_max(top, x); old = v_load(r);
+    top = v_max(old, top); v_store(r, top); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top);
+    v_store(r + 48, base); old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f);
+    poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+    poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+    poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old); v_store(r + 32, old);
     u = s;
     z = v_zero();
     for (int64_t left = 4; left; left--) {
@@ -499,7 +694,8 @@ KERNEL void tile_values(const float *s, const uint16_t *v, float *o, int64_t ld)
     v_store(o + 448, a3_0); v_store(o + 464, a3_1); v_store(o + 480, a3_2); v_store(o + 496, a3_3);
 }
 
-/* n vectors of scores, each of 4 rows by 4 keys, which are ld elements apart. Behind the rows of queries stands the scale. */
+/* n vectors of scores, each of 4 rows by 4 keys, which are ld elements apart. Behind the rows of queries stands the
+ * scale. */
 KERNEL void score_rows(const float *q, const uint16_t *k, float *s, const uint16_t *next, int64_t ld, int64_t n)
 {
     vec f, h0_0, h0_1, h1_0, h1_1, h2_0, h2_1, h3_0, h3_1;
@@ -618,23 +814,23 @@ KERNEL void score_rows(const float *q, const uint16_t *k, float *s, const uint16
 KERNEL void softmax_rows(float *s, float *r, int64_t n)
 {
     const float *at;
-    vec m;
+    vec top;
     vec x, old, lowest, base, frac, poly;
     float *u;
     vec z;
     vec e, l;
     at = s;
-    m = v_const(infinite(0xff800000u));
+    top = v_const(infinite(0xff800000u));
     for (int64_t left = n; left; left--) {
-        m = v_maxm(m, at);
+        top = v_maxm(top, at);
         at += 16;
     }
-    x = v_swap4(m); m = v_max(m, x); x = v_swap8(m); m = v_max(m, x); old = v_load(r); m = v_max(old, m);
-    v_store(r, m); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, m); v_store(r + 48, base);
-    old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-    poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
-    v_store(r + 32, old);
+    x = v_swap4(top); top = v_max(top, x); x = v_swap8(top); top = v_max(top, x); old = v_load(r);
+    top = v_max(old, top); v_store(r, top); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top);
+    v_store(r + 48, base); old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f);
+    poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+    poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+    poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old); v_store(r + 32, old);
     u = s;
     z = v_zero();
     for (int64_t left = n; left; left--) {
@@ -648,20 +844,14 @@ KERNEL void softmax_rows(float *s, float *r, int64_t n)
     l = v_horner(l, old, z); v_store(r + 16, l);
 }
 
-/* The same where an interval ends inside. limit: of each lane the first key not seen, the first key seen, the key that it
- * is in the first vector; and 4, the step of keys. */
-KERNEL void softmax_rows_edge(float *s, float *r, const int32_t *limit, int64_t n)
+/* Where an interval ends inside, before the softmax: keys that are not seen score -inf. limit: of each lane the first
+ * key not seen, the first key seen, the key that it is in the first vector; and 4, the step of keys. */
+KERNEL void cut_rows(float *s, const int32_t *limit, int64_t n)
 {
-    float *t;
-    vec m, none;
+    vec none;
     ivec end, begin, at, step;
-    mask seen, early;
-    vec x, old, lowest, base, frac, poly;
-    float *u;
-    vec z;
-    vec e, l;
-    t = s;
-    m = v_const(infinite(0xff800000u));
+    kmask seen, early;
+    vec x;
     none = v_const(infinite(0xff800000u));
     end = v_loadi(limit);
     begin = v_loadi(limit + 16);
@@ -670,31 +860,13 @@ KERNEL void softmax_rows_edge(float *s, float *r, const int32_t *limit, int64_t 
     for (int64_t left = n; left; left--) {
         seen = v_less(at, end);
         early = v_less(at, begin);
-        x = v_load(t);
+        x = v_load(s);
         x = v_sel(seen, x, none);
         x = v_sel(early, none, x);
-        m = v_max(m, x);
-        v_store(t, x);
+        v_store(s, x);
         at = v_addi(at, step);
-        t += 16;
+        s += 16;
     }
-    x = v_swap4(m); m = v_max(m, x); x = v_swap8(m); m = v_max(m, x); old = v_load(r); m = v_max(old, m);
-    v_store(r, m); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, m); v_store(r + 48, base);
-    old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-    poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
-    v_store(r + 32, old);
-    u = s;
-    z = v_zero();
-    for (int64_t left = n; left; left--) {
-        e = v_load(u); e = v_sub(e, base); frac = v_fraction(e); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); e = v_scale(poly, e); z = v_add(z, e); v_store(u, e);
-        u += 16;
-    }
-    x = v_swap4(z); z = v_add(z, x); x = v_swap8(z); z = v_add(z, x); l = v_load(r + 16);
-    l = v_horner(l, old, z); v_store(r + 16, l);
 }
 
 /* O[4][64] += P[n*2][4] V[n*2][64], for 4 of 4 rows; values are ld elements apart. */
@@ -996,15 +1168,15 @@ KERNEL void blend(float *o, const float *part, const float *r, const float *x)
 /* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
 KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
 {
-    vec y, one__2, least, f, e, m, s, t, p, x, z, l, h, o__2;
-    ivec h__2, r__2;
-    mask t__2;
+    vec y, one_v2, least, f, e, m, s, t, p, x, z, l, h, o_v2;
+    ivec h_v2, r_v2;
+    kmask t_v2;
     y = v_bcast(r + 16);
-    one__2 = v_const(1.0f);
+    one_v2 = v_const(1.0f);
     least = v_const(1.17549435e-38f);
     f = v_max(least, y);
-    f = v_div(one__2, f);
-    e = v_exponent(y); m = v_mantissa(y); one__2 = v_const(1.0f); s = v_sub(m, one__2); m = v_add(m, one__2);
+    f = v_div(one_v2, f);
+    e = v_exponent(y); m = v_mantissa(y); one_v2 = v_const(1.0f); s = v_sub(m, one_v2); m = v_add(m, one_v2);
     s = v_div(s, m); t = v_mul(s, s); p = v_const(0.41650629f); p = v_hornerf(p, t, 0.400890023f);
     p = v_hornerf(p, t, 0.5776456f); p = v_hornerf(p, t, 0.961785197f); p = v_hornerf(p, t, 2.88539004f);
     y = v_mul(p, s); y = v_add(y, e);
@@ -1014,44 +1186,44 @@ KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
     v_store1(lse, m);
     x = v_mulm(f, o);
     z = v_mulm(f, o + 16);
-    l = v_low(x, z); h = v_high(x, z); e = v_even4(l, h); o__2 = v_odd4(l, h); x = v_even4(e, o__2);
-    z = v_odd4(e, o__2);
-    h__2 = v_upper(x); r__2 = v_andv(h__2, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h__2 = v_orv(h__2, pool_quiet); r__2 = v_seli(t__2, h__2, r__2);
-    v_storew(out, r__2);
-    h__2 = v_upper(z); r__2 = v_andv(h__2, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, z);
-    r__2 = v_shift(r__2); t__2 = v_nan(z); h__2 = v_orv(h__2, pool_quiet); r__2 = v_seli(t__2, h__2, r__2);
-    v_storew(out + 16, r__2);
+    l = v_low(x, z); h = v_high(x, z); e = v_even4(l, h); o_v2 = v_odd4(l, h); x = v_even4(e, o_v2);
+    z = v_odd4(e, o_v2);
+    h_v2 = v_upper(x); r_v2 = v_andv(h_v2, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h_v2 = v_orv(h_v2, pool_quiet); r_v2 = v_seli(t_v2, h_v2, r_v2);
+    v_storew(out, r_v2);
+    h_v2 = v_upper(z); r_v2 = v_andv(h_v2, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, z);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(z); h_v2 = v_orv(h_v2, pool_quiet); r_v2 = v_seli(t_v2, h_v2, r_v2);
+    v_storew(out + 16, r_v2);
     x = v_mulm(f, o + 32);
     z = v_mulm(f, o + 48);
-    l = v_low(x, z); h = v_high(x, z); e = v_even4(l, h); o__2 = v_odd4(l, h); x = v_even4(e, o__2);
-    z = v_odd4(e, o__2);
-    h__2 = v_upper(x); r__2 = v_andv(h__2, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h__2 = v_orv(h__2, pool_quiet); r__2 = v_seli(t__2, h__2, r__2);
-    v_storew(out + 32, r__2);
-    h__2 = v_upper(z); r__2 = v_andv(h__2, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, z);
-    r__2 = v_shift(r__2); t__2 = v_nan(z); h__2 = v_orv(h__2, pool_quiet); r__2 = v_seli(t__2, h__2, r__2);
-    v_storew(out + 48, r__2);
+    l = v_low(x, z); h = v_high(x, z); e = v_even4(l, h); o_v2 = v_odd4(l, h); x = v_even4(e, o_v2);
+    z = v_odd4(e, o_v2);
+    h_v2 = v_upper(x); r_v2 = v_andv(h_v2, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h_v2 = v_orv(h_v2, pool_quiet); r_v2 = v_seli(t_v2, h_v2, r_v2);
+    v_storew(out + 32, r_v2);
+    h_v2 = v_upper(z); r_v2 = v_andv(h_v2, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, z);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(z); h_v2 = v_orv(h_v2, pool_quiet); r_v2 = v_seli(t_v2, h_v2, r_v2);
+    v_storew(out + 48, r_v2);
     x = v_mulm(f, o + 64);
     z = v_mulm(f, o + 80);
-    l = v_low(x, z); h = v_high(x, z); e = v_even4(l, h); o__2 = v_odd4(l, h); x = v_even4(e, o__2);
-    z = v_odd4(e, o__2);
-    h__2 = v_upper(x); r__2 = v_andv(h__2, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h__2 = v_orv(h__2, pool_quiet); r__2 = v_seli(t__2, h__2, r__2);
-    v_storew(out + 64, r__2);
-    h__2 = v_upper(z); r__2 = v_andv(h__2, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, z);
-    r__2 = v_shift(r__2); t__2 = v_nan(z); h__2 = v_orv(h__2, pool_quiet); r__2 = v_seli(t__2, h__2, r__2);
-    v_storew(out + 80, r__2);
+    l = v_low(x, z); h = v_high(x, z); e = v_even4(l, h); o_v2 = v_odd4(l, h); x = v_even4(e, o_v2);
+    z = v_odd4(e, o_v2);
+    h_v2 = v_upper(x); r_v2 = v_andv(h_v2, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h_v2 = v_orv(h_v2, pool_quiet); r_v2 = v_seli(t_v2, h_v2, r_v2);
+    v_storew(out + 64, r_v2);
+    h_v2 = v_upper(z); r_v2 = v_andv(h_v2, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, z);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(z); h_v2 = v_orv(h_v2, pool_quiet); r_v2 = v_seli(t_v2, h_v2, r_v2);
+    v_storew(out + 80, r_v2);
     x = v_mulm(f, o + 96);
     z = v_mulm(f, o + 112);
-    l = v_low(x, z); h = v_high(x, z); e = v_even4(l, h); o__2 = v_odd4(l, h); x = v_even4(e, o__2);
-    z = v_odd4(e, o__2);
-    h__2 = v_upper(x); r__2 = v_andv(h__2, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h__2 = v_orv(h__2, pool_quiet); r__2 = v_seli(t__2, h__2, r__2);
-    v_storew(out + 96, r__2);
-    h__2 = v_upper(z); r__2 = v_andv(h__2, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, z);
-    r__2 = v_shift(r__2); t__2 = v_nan(z); h__2 = v_orv(h__2, pool_quiet); r__2 = v_seli(t__2, h__2, r__2);
-    v_storew(out + 112, r__2);
+    l = v_low(x, z); h = v_high(x, z); e = v_even4(l, h); o_v2 = v_odd4(l, h); x = v_even4(e, o_v2);
+    z = v_odd4(e, o_v2);
+    h_v2 = v_upper(x); r_v2 = v_andv(h_v2, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h_v2 = v_orv(h_v2, pool_quiet); r_v2 = v_seli(t_v2, h_v2, r_v2);
+    v_storew(out + 96, r_v2);
+    h_v2 = v_upper(z); r_v2 = v_andv(h_v2, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, z);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(z); h_v2 = v_orv(h_v2, pool_quiet); r_v2 = v_seli(t_v2, h_v2, r_v2);
+    v_storew(out + 112, r_v2);
 }
 
 /* Of its bits: a division by 0 would raise an exception. */
@@ -1067,10 +1239,11 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* One sequence: its lengths, what query 0 stands at on the axis of keys, and where its rows begin, in elements. */
 struct sequence { int64_t b, q_len, keys, offset, q_at, k_at, v_at, o_at, lse_at, lse_ld; };
-static struct sequence sequence(const struct attn_args *a, int64_t b)
+static struct sequence sequence_of(const struct attn_args *a, int64_t b)
 {
     int64_t q_len = a->q_len, keys = a->kv_lens ? a->kv_lens[b] : a->kv_len;
-    struct sequence s = {.b = b, .q_len = q_len, .keys = keys, .offset = a->offset + (a->bottom_right ? keys - q_len : 0)};
+    struct sequence s;
+    s.b = b, s.q_len = q_len, s.keys = keys, s.offset = a->offset + (a->bottom_right ? keys - q_len : 0);
     s.q_at = b * a->q_stride[0], s.k_at = b * a->k_stride[0], s.v_at = b * a->v_stride[0], s.o_at = b * a->o_stride[0];
     s.lse_at = b * a->heads * q_len, s.lse_ld = q_len;
     return s;
@@ -1088,9 +1261,10 @@ static int64_t end_key(const struct sequence *s, int64_t i)
     return s->keys;
 }
 
-/* n of `all` keys or values of a head, from row j on: in place, or, where rows are not whole vectors, do not lie side by side or
- * are fewer, a copy of `all` rows, padded with zeros. */
-static const uint16_t *keys_at(const struct attn_args *a, const struct sequence *s, const uint16_t *head, const int64_t *stride, int64_t j, int64_t n,
+/* n of `all` keys or values of a head, from row j on: in place, or, where rows are not whole vectors, do not lie side
+ * by side or are fewer, a copy of `all` rows, padded with zeros. */
+static const uint16_t *keys_at(const struct attn_args *a, const struct sequence *s, const uint16_t *head,
+    const int64_t *stride, int64_t j, int64_t n,
     int64_t all, int64_t width, int64_t padded, int64_t *ld, uint16_t *copy)
 {
     int64_t r = 0;
@@ -1099,18 +1273,19 @@ static const uint16_t *keys_at(const struct attn_args *a, const struct sequence 
     *ld = stride[2];
     if (together && n == all && width == padded)
         return head + (j + r) * stride[2];
-    memset(copy, 0, all * padded * sizeof *copy);
+    memset(copy, 0, (size_t)(all * padded) * sizeof *copy);
     for (; r < n; r++)
-        memcpy(copy + r * padded, head + (j + r) * stride[2], width * sizeof *copy);
+        memcpy(copy + r * padded, head + (j + r) * stride[2], (size_t)width * sizeof *copy);
     *ld = padded;
     return copy;
 }
 
-/* The parts of a workspace: blocks of queries, of a split's results, of all splits' results, copies of a tile, and a stage. */
+/* The parts of a workspace: blocks of queries, of a split's results, of all splits' results, copies of a tile, and a
+ * stage. */
 struct space { float *q, *part, *o; void *k, *v, *stage; };
-static struct space carve(char *at)
+static struct space carve(float *at)
 {
-    struct space w = {(float *)at, (float *)(at + 46080), (float *)(at + 82944), at + 119808, at + 123904, at + 128000};
+    struct space w = {at, at + 11520, at + 20736, at + 29952, at + 30976, at + 32000};
     return w;
 }
 static int64_t over(int64_t n, int64_t by) { return (n + by - 1) / by; }
@@ -1122,8 +1297,10 @@ int64_t attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048_workspace(const struct attn
 }
 
 /* Some rows of KV head g, in the order of head and query; the keys that any of them sees, and that all see. */
-struct rows { const struct attn_args *a; const struct sequence *s; int64_t g, first, count, from, end, seen_from, seen_end; };
-static int64_t head_of(const struct rows *x, int64_t t) { return x->g * (x->a->heads / x->a->kv_heads) + (x->first + t) / x->s->q_len; }
+struct rows { const struct attn_args *a; const struct sequence *s; int64_t g, first, count, from, end, seen_from,
+    seen_end; };
+static int64_t head_of(const struct rows *x, int64_t t) {
+    return x->g * (x->a->heads / x->a->kv_heads) + (x->first + t) / x->s->q_len; }
 static int64_t query_of(const struct rows *x, int64_t t) { return (x->first + t) % x->s->q_len; }
 
 static void pack(const struct rows *x, const struct space *w)
@@ -1133,9 +1310,10 @@ static void pack(const struct rows *x, const struct space *w)
         float *to = w->q + t / 4 * 720;
         memset(w->stage, 0, 512 * sizeof(uint16_t));
         for (int64_t r = 0; r < 4 && t + r < x->count; r++)
-            memcpy((uint16_t *)w->stage + r * 128, (const uint16_t *)a->q + x->s->q_at + head_of(x, t + r) * a->q_stride[1] + query_of(x, t + r) * a->q_stride[2],
+            memcpy((uint16_t *)w->stage + r * 128, (const uint16_t *)a->q + x->s->q_at + head_of(x, t + r)
+                * a->q_stride[1] + query_of(x, t + r) * a->q_stride[2],
                 128 * sizeof(uint16_t));
-        pack_q(w->stage, to, 128);
+        pack_q((const uint16_t *)w->stage, to, 128);
         to[512] = a->scale * 1.44269504f; /* exponentials are powers of two */
     }
 }
@@ -1143,14 +1321,15 @@ static void pack(const struct rows *x, const struct space *w)
 static void begin(const struct rows *x, float *o)
 {
     float none_seen = minus_infinity();
-    memset(o, 0, over(x->count, 4) * 576 * sizeof *o);
+    memset(o, 0, (size_t)over(x->count, 4) * 576 * sizeof *o);
     for (int64_t t = 0; t < x->count; t += 4)
         for (int64_t i = 0; i < 16; i++)
             o[t / 4 * 576 + 512 + i] = none_seen;
 }
 
 
-/* Of each lane of scores from key j on: the first key that its row does not see, the first that it sees, its own, and KB. */
+/* Of each lane of scores from key j on: the first key that its row does not see, the first that it sees, its own, and
+ * KB. */
 static void limits(const struct rows *x, int64_t t, int64_t j, int64_t n, int32_t *to)
 {
     for (int64_t l = 0; l < 16; l++) {
@@ -1169,15 +1348,14 @@ static void tile(const struct rows *x, const struct space *w, int64_t t, const s
     int64_t j = y->j, n = y->n, steps = over(n, 4);
     float *q = w->q + t / 4 * 720, *s = q + 528, *row = o + 512;
     score_rows(q, y->k, s, y->next_k, y->ldk, steps);
-    if (n == 16 && j >= x->seen_from && j + n <= x->seen_end)
-        softmax_rows(s, row, steps);
-    else {
+    if (n < 16 || j < x->seen_from || j + n > x->seen_end) {
         int32_t limit[64];
         limits(x, t, j, n, limit);
-        softmax_rows_edge(s, row, limit, steps);
+        cut_rows(s, limit, steps);
         for (float *p = s + steps * 16; p < s + 64; p++)
             *p = 0.0f;
     }
+    softmax_rows(s, row, steps);
     int64_t same = 0;
     while (same < 4 && row[32 + same] == 1.0f)
         same++;
@@ -1190,15 +1368,17 @@ static void tile(const struct rows *x, const struct space *w, int64_t t, const s
 }
 
 /* Row j of a head. */
-static const uint16_t *row_at(const struct attn_args *a, const struct sequence *s, const uint16_t *head, const int64_t *stride, int64_t j)
+static const uint16_t *row_at(const struct attn_args *a, const struct sequence *s, const uint16_t *head,
+    const int64_t *stride, int64_t j)
 {
     (void)a, (void)s;
     return head + j * stride[2];
 }
 
-/* Tiles one after another of which every row sees every key; o is the blocks of their results. The values of a tile come behind the
- * scores of the next, so that its softmax is no stop. */
-static void whole_tiles(const struct rows *x, const struct space *w, const uint16_t *k, const uint16_t *v, int64_t count, float *o)
+/* Tiles one after another of which every row sees every key; o is the blocks of their results. The values of a tile
+ * come behind the scores of the next, so that its softmax is no stop. */
+static void whole_tiles(const struct rows *x, const struct space *w, const uint16_t *k, const uint16_t *v,
+    int64_t count, float *o)
 {
     int64_t ldk = x->a->k_stride[2], ldv = x->a->v_stride[2], step_k = 16 * ldk, step_v = 16 * ldv;
     float *s = w->q + 528, *before = s + 96, *end = o + over(x->count, 4) * 576;
@@ -1220,7 +1400,8 @@ static void whole_tiles(const struct rows *x, const struct space *w, const uint1
 static void walk(const struct rows *x, const struct space *w, int64_t split, float *o)
 {
     const struct attn_args *a = x->a;
-    const uint16_t *k = (const uint16_t *)a->k + x->s->k_at + x->g * a->k_stride[1], *v = (const uint16_t *)a->v + x->s->v_at + x->g * a->v_stride[1];
+    const uint16_t *k = (const uint16_t *)a->k + x->s->k_at + x->g * a->k_stride[1], *v = (const uint16_t *)a->v
+        + x->s->v_at + x->g * a->v_stride[1];
     int64_t end = least(x->end, (split + 1) * 2048), j = most(split * 2048, x->from / 16 * 16);
     begin(x, o);
     while (j < end) {
@@ -1231,10 +1412,11 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
             continue;
         }
         int64_t next = j + 16 < end ? j + 16 : j;
-        struct keys y = {.j = j, .n = least(16, end - j), .ldk = a->k_stride[2], .ldv = a->v_stride[2]};
+        struct keys y;
+        y.j = j, y.n = least(16, end - j), y.ldk = a->k_stride[2], y.ldv = a->v_stride[2];
         y.next_k = row_at(a, x->s, k, a->k_stride, next), y.next_v = row_at(a, x->s, v, a->v_stride, next);
-        y.k = keys_at(a, x->s, k, a->k_stride, j, y.n, 16, 128, 128, &y.ldk, w->k);
-        y.v = keys_at(a, x->s, v, a->v_stride, j, y.n, 16, 128, 128, &y.ldv, w->v);
+        y.k = keys_at(a, x->s, k, a->k_stride, j, y.n, 16, 128, 128, &y.ldk, (uint16_t *)w->k);
+        y.v = keys_at(a, x->s, v, a->v_stride, j, y.n, 16, 128, 128, &y.ldv, (uint16_t *)w->v);
         for (int64_t t = 0; t < x->count; t += 4)
             tile(x, w, t, &y, o + t / 4 * 576);
         j += 16;
@@ -1259,14 +1441,16 @@ static void total(const struct rows *x, const struct space *w, float *shared)
     }
     for (int64_t t = 0; t < x->count; t++) {
         int64_t h = head_of(x, t), i = query_of(x, t);
-        float *o = w->o + t / 4 * 576, *row = o + 512 + t % 4, *lse = a->lse ? a->lse + x->s->lse_at + h * x->s->lse_ld + i : &unused;
-        finish(o + t % 4 * 128, row, w->stage, lse);
-        memcpy((uint16_t *)a->o + x->s->o_at + h * a->o_stride[1] + i * a->o_stride[2], w->stage, 128 * sizeof(uint16_t));
+        float *o = w->o + t / 4 * 576, *row = o + 512 + t % 4, *lse = a->lse ? a->lse + x->s->lse_at + h * x->s->lse_ld
+            + i : &unused;
+        finish(o + t % 4 * 128, row, (uint16_t *)w->stage, lse);
+        memcpy((uint16_t *)a->o + x->s->o_at + h * a->o_stride[1] + i * a->o_stride[2], w->stage, 128
+            * sizeof(uint16_t));
     }
 }
 
 /* Rows first..first + BQ - 1, and which keys they see. */
-static struct rows rows(const struct attn_args *a, const struct sequence *s, int64_t g, int64_t first)
+static struct rows rows_from(const struct attn_args *a, const struct sequence *s, int64_t g, int64_t first)
 {
     int64_t all = a->heads / a->kv_heads * s->q_len;
     struct rows x = {a, s, g, first, most(0, least(64, all - first)), s->keys, 0, 0, s->keys};
@@ -1278,20 +1462,21 @@ static struct rows rows(const struct attn_args *a, const struct sequence *s, int
     return x;
 }
 
-/* The work is batch * kv_heads units of all queries that share a KV head, in chunks of BQ rows; the keys of a chunk are shared
- * out by splits where the parts have memory that they share. */
+/* The work is batch * kv_heads units of all queries that share a KV head, in chunks of BQ rows; the keys of a chunk are
+ * shared out by splits where the parts have memory that they share. */
 int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *a)
 {
     if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1)
         return 1;
-    int64_t chunks = over(a->heads / a->kv_heads * a->q_len, 64), splits = over(a->kv_len, 2048), units = a->batch * a->kv_heads;
+    int64_t chunks = over(a->heads / a->kv_heads * a->q_len, 64), splits = over(a->kv_len, 2048), units = a->batch
+        * a->kv_heads;
     int64_t pieces = a->shared ? chunks * (a->phase ? 1 : splits) : 1; /* of a unit */
-    struct space w = carve((char *)a->workspace);
+    struct space w = carve((float *)a->workspace);
     for (int64_t t = units * pieces * a->part / a->parts; t < units * pieces * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / pieces, piece = t % pieces, chunk = a->shared && !a->phase ? piece / splits : piece;
-        struct sequence s = sequence(a, unit / a->kv_heads);
+        struct sequence s = sequence_of(a, unit / a->kv_heads);
         do {
-            struct rows x = rows(a, &s, unit % a->kv_heads, chunk * 64);
+            struct rows x = rows_from(a, &s, unit % a->kv_heads, chunk * 64);
             float *shared = a->shared ? (float *)a->shared + (unit * chunks + chunk) * splits * 9216 : 0;
             pack(&x, &w);
             if (shared && !a->phase)
@@ -1302,4 +1487,112 @@ int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *a)
     }
     return 0;
 }
+
+/* The end of this file's own names. */
+#undef INTRINSICS
+#undef infinite
+#undef pool_one
+#undef pool_round
+#undef pool_quiet
+#undef pool_upper
+#undef vec
+#undef ivec
+#undef kmask
+#undef OP
+#undef KERNEL
+#undef v_load
+#undef v_bcast
+#undef v_store
+#undef v_store1
+#undef v_const
+#undef v_zero
+#undef v_pool
+#undef v_loadi
+#undef v_fetchb
+#undef v_add
+#undef v_sub
+#undef v_mul
+#undef v_mulm
+#undef v_mulf
+#undef v_div
+#undef v_fma
+#undef v_fmam
+#undef v_horner
+#undef v_hornerf
+#undef v_max
+#undef v_maxm
+#undef v_fraction
+#undef v_scale
+#undef v_exponent
+#undef v_mantissa
+#undef v_less
+#undef v_nan
+#undef v_sel
+#undef v_seli
+#undef v_swap8
+#undef v_swap4
+#undef v_low
+#undef v_high
+#undef v_low2
+#undef v_high2
+#undef v_even4
+#undef v_odd4
+#undef v_loadt
+#undef v_storew
+#undef v_raise
+#undef v_masked
+#undef v_upper
+#undef v_shift
+#undef v_addbits
+#undef v_addi
+#undef v_addv
+#undef v_andv
+#undef v_orv
+#undef vec_at
+#undef ivec_at
+#undef kmask_at
+#undef AT
+#undef EACH
+#undef bits_of
+#undef real_of
+#undef floor1
+#undef fraction1
+#undef pow2
+#undef exponent1
+#undef mantissa1
+#undef pack_q
+#undef tile_scores
+#undef tile_values
+#undef score_rows
+#undef softmax_rows
+#undef cut_rows
+#undef value_rows
+#undef rescale
+#undef join
+#undef blend
+#undef finish
+#undef minus_infinity
+#undef least
+#undef most
+#undef sequence
+#undef sequence_of
+#undef first_key
+#undef end_key
+#undef keys_at
+#undef space
+#undef carve
+#undef over
+#undef rows
+#undef head_of
+#undef query_of
+#undef pack
+#undef begin
+#undef limits
+#undef keys
+#undef tile
+#undef row_at
+#undef whole_tiles
+#undef walk
+#undef total
+#undef rows_from
 #endif

@@ -1,7 +1,7 @@
 /* attngen emit --variant attn_bf16_d128_on_sm90_q128k128_pingpong_lazy
  *
- * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-3 (Shah et al. 2024): one warp
- * copies, 2 warpgroups compute. SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-3 (Shah et al. 2024): one
+ * warp copies, 2 warpgroups compute. SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
  * OpenCL C 1.2 with inline PTX for NVIDIA's sm_90a; arithmetic is f32, P is rounded to bf16 for the second product.
  *
  * Parameters: op attn, dtype bf16, head_dim.qk 128, isa sm90, tile.q 128, tile.k 128, pingpong, lazy.
@@ -18,35 +18,140 @@
  * Building: a driver that compiles for sm_90 refuses wgmma, but gives out the PTX; in it, make `.target sm_90` `.target
  * sm_90a`, add `.minnctapersm 1` behind `.reqntid`, and build that (clCreateProgramWithBinary).
  *
- * Contract: enqueue it with local size 384 and global size 384 * (as many groups as the device has units, at most one for
- * each of ceil(q_len / 128) * heads * batch tiles). The structs below say what the arguments are; maps are made by
- * cuTensorMapEncodeTiled over [batch, head, row, element], of boxes of 64 elements by 64 rows (Q, O) or 128 (K, V), with
- * 128 bytes of swizzle; room is 128 bytes and 512 a group, all zeros before the first launch, and for one launch at a time. Rows
- * lie whole 16 bytes apart; lengths are below 2^30. Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. A row that sees no key gives O = 0 and LSE = -inf. */
+ * Contract: enqueue it with local size 384 and global size 384 * (as many groups as the device has units, at most
+ * one for each of ceil(q_len / 128) * heads * batch tiles). The structs below say what the arguments are; maps are
+ * made by cuTensorMapEncodeTiled over [batch, head, row, element], of boxes of 64 elements by 64 rows (Q, O) or 128 (K,
+ * V), with 128 bytes of swizzle; room is 128 bytes and 512 a group, all zeros before the first launch, and for one
+ * launch at a time. Rows lie whole 16 bytes apart; lengths are below 2^30. Where has_lse or has_lens is 0 any buffer
+ * may stand for lse or kv_lens. O must not overlap the inputs. A row that sees no key gives O = 0 and LSE = -inf. */
+#ifndef ATTN_CL_INTEGERS_DEFINED
+#define ATTN_CL_INTEGERS_DEFINED
+/* 64 bits on either side: on some hosts long has 32. */
+#if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
+typedef long attn_cl_int64;
+typedef ulong attn_cl_uint64;
+#else
+#include <stdint.h>
+typedef int64_t attn_cl_int64;
+typedef uint64_t attn_cl_uint64;
+#endif
+#endif
+#ifndef ATTN_CL_ARGS_DEFINED
+#define ATTN_CL_ARGS_DEFINED
 /* What the kernel takes beside its buffers; host and device lay it out alike. Tensors are [batch, head, row, element];
  * strides and offsets count elements, the last stride is 1. */
 struct attn_cl_args {
-    long batch, heads, kv_heads; /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
-    long q_len, kv_len;
-    long q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* of batch, head and row */
-    long q_at, k_at, v_at, o_at, lse_at, lens_at;            /* where each tensor starts in its buffer */
-    long offset;             /* causal: query i sees keys j <= i + offset ... */
-    long bottom_right;       /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
+    /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
+    attn_cl_int64 batch, heads, kv_heads;
+    attn_cl_int64 q_len, kv_len;
+    attn_cl_int64 q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* of batch, head and row */
+    attn_cl_int64 q_at, k_at, v_at, o_at, lse_at, lens_at;            /* where each tensor starts in its buffer */
+    attn_cl_int64 offset;             /* causal: query i sees keys j <= i + offset ... */
+    attn_cl_int64 bottom_right;       /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
     int has_lse, has_lens;   /* 0: lse is not written; kv_lens is not read, and every sequence has kv_len keys */
     float scale;             /* scores are scale * q.k */
     int unused;
 };
+#endif
+#ifndef ATTN_CL_MAPS_DEFINED
+#define ATTN_CL_MAPS_DEFINED
 /* What a kernel of level sm90 takes beside args.h: tensor maps, which tell the copy engine how Q, K, V and O lie in
  * memory, but for their first words, the addresses; those the kernel fills in. */
 struct attn_cl_maps {
-    unsigned long q[16], k[16], v[16], o[16];
+    attn_cl_uint64 q[16], k[16], v[16], o[16];
     int near; /* causal, where heavy tiles come first: as many heads have their tiles done together */
     int unused;
 };
+#endif
+
+/* Names of this file alone; so several files like it can be one translation unit. */
+#define group_number group_number_32e3e7c5
+#define exp2_fast exp2_fast_32e3e7c5
+#define reciprocal reciprocal_32e3e7c5
+#define across across_32e3e7c5
+#define uniform uniform_32e3e7c5
+#define in_warp in_warp_32e3e7c5
+#define rounded rounded_32e3e7c5
+#define warp_sync warp_sync_32e3e7c5
+#define flip_signs16 flip_signs16_32e3e7c5
+#define barrier_init barrier_init_32e3e7c5
+#define barriers_made barriers_made_32e3e7c5
+#define arrive arrive_32e3e7c5
+#define arrive_and_expect arrive_and_expect_32e3e7c5
+#define await await_32e3e7c5
+#define named_sync named_sync_32e3e7c5
+#define named_arrive named_arrive_32e3e7c5
+#define box_load box_load_32e3e7c5
+#define box_store box_store_32e3e7c5
+#define box_prefetch box_prefetch_32e3e7c5
+#define stores_commit stores_commit_32e3e7c5
+#define stores_read stores_read_32e3e7c5
+#define stores_done stores_done_32e3e7c5
+#define shared_written shared_written_32e3e7c5
+#define map_written map_written_32e3e7c5
+#define zero16 zero16_32e3e7c5
+#define registers_for_copying registers_for_copying_32e3e7c5
+#define registers_for_computing registers_for_computing_32e3e7c5
+#define products_begin products_begin_32e3e7c5
+#define products_commit products_commit_32e3e7c5
+#define products_wait products_wait_32e3e7c5
+#define products_wait_but_last products_wait_but_last_32e3e7c5
+#define operand_at operand_at_32e3e7c5
+#define operand operand_32e3e7c5
+#define multiply_qk multiply_qk_32e3e7c5
+#define multiply_pv multiply_pv_32e3e7c5
+#define group_count group_count_32e3e7c5
+#define count_up count_up_32e3e7c5
+#define anew anew_32e3e7c5
+#define store_matrices4 store_matrices4_32e3e7c5
+#define store_matrices2 store_matrices2_32e3e7c5
+#define interval interval_32e3e7c5
+#define row_states row_states_32e3e7c5
+#define mask mask_32e3e7c5
+#define finite finite_32e3e7c5
+#define softmax softmax_32e3e7c5
+#define lse_of lse_of_32e3e7c5
+#define rescale rescale_32e3e7c5
+#define round_all round_all_32e3e7c5
+#define tile tile_32e3e7c5
+#define tile_at tile_at_32e3e7c5
+#define make_barriers make_barriers_32e3e7c5
+#define place_map place_map_32e3e7c5
+#define source source_32e3e7c5
+#define load_q load_q_32e3e7c5
+#define load_end load_end_32e3e7c5
+#define row_of row_of_32e3e7c5
+#define load_k load_k_32e3e7c5
+#define clear_behind clear_behind_32e3e7c5
+#define load_v load_v_32e3e7c5
+#define load_first load_first_32e3e7c5
+#define produce produce_32e3e7c5
+#define worker worker_32e3e7c5
+#define begin_scores begin_scores_32e3e7c5
+#define begin_values begin_values_32e3e7c5
+#define negate_q negate_q_32e3e7c5
+#define set_ends set_ends_32e3e7c5
+#define mask_edge mask_edge_32e3e7c5
+#define close_rows close_rows_32e3e7c5
+#define await_staging await_staging_32e3e7c5
+#define store_output store_output_32e3e7c5
+#define clear clear_32e3e7c5
+#define due due_32e3e7c5
+#define NOTHING NOTHING_32e3e7c5
+#define STORING STORING_32e3e7c5
+#define RESCALING RESCALING_32e3e7c5
+#define settle settle_32e3e7c5
+#define begin_step begin_step_32e3e7c5
+#define end_scores end_scores_32e3e7c5
+#define end_values end_values_32e3e7c5
+#define finish finish_32e3e7c5
+#define no_values no_values_32e3e7c5
+#define consume consume_32e3e7c5
+
 #define INLINED static inline __attribute__((always_inline))
 
-/* The number of this work-group; all are in one row. get_group_id adds what is in a register that OpenCL's drivers set and
- * CUDA does not. */
+/* The number of this work-group; all are in one row. get_group_id adds what is in a register that OpenCL's drivers
+ * set and CUDA does not. */
 INLINED int group_number(void)
 {
     int y;
@@ -80,7 +185,8 @@ INLINED int uniform(int x) /* that of the first lane: the compiler learns that a
 INLINED int in_warp(int x) /* whether x holds in any lane */
 {
     int y;
-    __asm__ volatile("{.reg .pred p, q; setp.ne.b32 p, %1, 0; vote.sync.any.pred q, p, 0xffffffff; selp.b32 %0, 1, 0, q;}"
+    __asm__ volatile(
+        "{.reg .pred p, q; setp.ne.b32 p, %1, 0; vote.sync.any.pred q, p, 0xffffffff; selp.b32 %0, 1, 0, q;}"
         : "=r"(y) : "r"(x));
     return y;
 }
@@ -98,7 +204,8 @@ INLINED void warp_sync(void)
 INLINED void flip_signs16(uint at) /* of eight 16-bit elements */
 {
     __asm__ volatile("{.reg .b32 a, b, c, d; ld.shared.v4.b32 {a, b, c, d}, [%0]; xor.b32 a, a, %1; xor.b32 b, b, %1;"
-        "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at), "r"(0x80008000) : "memory");
+        "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at), "r"(0x80008000)
+            : "memory");
 }
 /* Barriers in shared memory: a phase ends when all arrivals and all bytes that were announced are there. */
 INLINED void barrier_init(uint bar, uint arrivals)
@@ -119,7 +226,8 @@ INLINED void arrive_and_expect(uint bar, uint bytes)
 }
 INLINED void await(uint bar, uint parity)
 {
-    __asm__ volatile("{.reg .pred done; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra AGAIN;}"
+    __asm__ volatile(
+        "{.reg .pred done; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra AGAIN;}"
         :: "r"(bar), "r"(parity) : "memory");
 }
 
@@ -137,7 +245,8 @@ INLINED void named_arrive(uint number, uint items)
  * outside the tensor is read as zeros and not written. */
 INLINED void box_load(uint to, ulong map, int column, int row, int head, int sequence, uint bar)
 {
-    __asm__ volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];"
+    __asm__ volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {%2, %3, %4, %5}], [%6];"
         :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence), "r"(bar) : "memory");
 }
 INLINED void box_store(ulong map, int column, int row, int head, int sequence, uint from)
@@ -186,9 +295,9 @@ INLINED void registers_for_computing(void)
     __asm__ volatile("setmaxnreg.inc.sync.aligned.u32 232;");
 }
 
-/* Tensor cores, asynchronous: nobody touches their registers between a product and the wait for it. An operand in shared
- * memory is told by its address and two strides: of boxes of 64 columns, where those run along the result's side, and
- * of eight rows, which is 1024 bytes. */
+/* Tensor cores, asynchronous: nobody touches their registers between a product and the wait for it. An operand in
+ * shared memory is told by its address and two strides: of boxes of 64 columns, where those run along the result's
+ * side, and of eight rows, which is 1024 bytes. */
 INLINED void products_begin(void)
 {
     __asm__ volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -314,7 +423,7 @@ INLINED int interval(int i, int keys, int offset)
     return keys;
 }
 
-struct rows {
+struct row_states {
     float top[2], sum[2]; /* maximum of the scores so far, or what stands for it; share of the sum of exponentials */
 };
 
@@ -326,13 +435,15 @@ INLINED void mask(float *s, const int *left)
         s[n] = 8 * (n / 4) + n % 2 < left[n / 2 % 2] ? s[n] : -INFINITY;
 }
 
-INLINED float finite(float m) /* what is subtracted: -inf - -inf is no number, and a row without keys has that maximum */
+/* what is subtracted: -inf - -inf is no number, and a row without keys has that maximum */
+INLINED float finite(float m)
 {
     return m == -INFINITY ? 0.0f : m;
 }
 
-/* Scores become exponentials. Returns whether what was summed up before must be multiplied by fix, and so the output. */
-INLINED int softmax(float *s, struct rows *x, float *fix, float scale)
+/* Scores become exponentials. Returns whether what was summed up before must be multiplied by fix, and so the
+ * output. */
+INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
 {
     float top[4] = {x->top[0], x->top[1], s[4], s[6]}; /* two chains a row, for the instruction's latency */
     #pragma unroll
@@ -398,15 +509,16 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
     x.h = head - x.b * heads;
     x.g = x.h / (heads / (int)a->kv_heads);
     x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
-    const long at = a->offset + (a->bottom_right ? x.keys - q_len : 0); /* where query 0 stands; lengths are below 2^30 */
+    /* where query 0 stands; lengths are below 2^30 */
+    const long at = a->offset + (a->bottom_right ? x.keys - q_len : 0);
     x.offset = (int)clamp(at, -(1L << 30), 1L << 30);
     /* Without keys there is one tile too, all masked: so O = 0 and LSE = -inf come about as all else. */
     x.count = max((interval(min(x.i0 + 128, q_len) - 1, x.keys, x.offset) + 127) / 128, 1);
     return x;
 }
 
-/* Tensors in shared memory, and the barriers that tell that they are there, or no longer needed: the n-th Q of warpgroup
- * w since the launch, and the n-th tile of K or V. */
+/* Tensors in shared memory, and the barriers that tell that they are there, or no longer needed: the n-th Q of
+ * warpgroup w since the launch, and the n-th tile of K or V. */
 #define Q_SLOT(w, n) ((n) % 2 * 2 + (w))
 #define Q_AT(w, n) (shared + Q_SLOT(w, n) * 16384)
 #define Q_FULL(w, n) (shared + 229376 + Q_SLOT(w, n) * 8)
@@ -451,7 +563,8 @@ struct source {
     uint shared;   /* where shared memory begins */
     __local uchar *memory; /* the same */
     int lane, kv_len;
-    uint nq, nk, nv, landed; /* tiles of queries, keys and values so far; and of those how many were cleared behind the end */
+    /* tiles of queries, keys and values so far; and of those how many were cleared behind the end */
+    uint nq, nk, nv, landed;
 };
 
 /* With Q a consumer gets the tile's place. */
@@ -535,9 +648,10 @@ INLINED void load_first(struct source *f, const struct tile *x)
     f->nq++;
 }
 
-/* Tiles are given out as work-groups become free. The last one to see that there are no more counts from 0 again. All is
- * loaded in the order in which consumers want it: keys a step ahead of values, of the next tile too. */
-INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, __global const long *kv_lens, __global uint *taken)
+/* Tiles are given out as work-groups become free. The last one to see that there are no more counts from 0 again.
+ * All is loaded in the order in which consumers want it: keys a step ahead of values, of the next tile too. */
+INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, __global const long *kv_lens,
+    __global uint *taken)
 {
     const uint shared = f->shared;
     const int tiles = ((int)a->q_len + 127) / 128 * (int)(a->heads * a->batch), groups = group_count();
@@ -570,7 +684,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, _
         taken[0] = 0, taken[1] = 0;
 }
 /* A warpgroup's part of a tile: S, P and O in fragments. */
-struct part {
+struct worker {
     uint shared;
     __local uchar *memory;
     int w, warp, lane;
@@ -611,7 +725,7 @@ INLINED void begin_values(float *out, const uint *p, uint v)
 }
 
 /* With a negative scale the scores of -Q are multiplied by its magnitude, so that the largest comes out on top. */
-INLINED void negate_q(const struct part *x)
+INLINED void negate_q(const struct worker *x)
 {
     const uint shared = x->shared;
     for (int at = (x->warp * 32 + x->lane) * 16; at < 16384; at += 2048)
@@ -621,7 +735,7 @@ INLINED void negate_q(const struct part *x)
 }
 
 /* Row i sees keys before end[0], row i + 8 those before end[1], and all of the warpgroup's rows those before edge. */
-INLINED void set_ends(struct part *x, __local volatile const struct tile *at)
+INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
 {
     const int i0 = at->i0 + 64 * x->w, i = i0 + 16 * x->warp + x->lane / 4, keys = at->keys, offset = at->offset;
     x->edge = interval(i0, keys, offset);
@@ -629,7 +743,7 @@ INLINED void set_ends(struct part *x, __local volatile const struct tile *at)
 }
 
 /* The keys of tile j that are behind the ends of intervals. */
-INLINED void mask_edge(float *s, const struct part *x, int j)
+INLINED void mask_edge(float *s, const struct worker *x, int j)
 {
     if (x->edge < (j + 1) * 128) {
         const int from = j * 128 + 2 * (x->lane & 3), left[2] = {x->end[0] - from, x->end[1] - from};
@@ -638,7 +752,8 @@ INLINED void mask_edge(float *s, const struct part *x, int j)
 }
 
 /* The rows of the tile before are complete: their LSE, and what their output is to be multiplied by. */
-INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse, int pending, const struct attn_cl_args *a,
+INLINED void close_rows(const struct worker *x, struct row_states *rows, float *inverse, int pending,
+    const struct attn_cl_args *a,
     __global float *lse)
 {
     __local uchar *const memory = x->memory;
@@ -663,7 +778,7 @@ INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse,
 }
 
 /* Until what was last stored has left shared memory. */
-INLINED void await_staging(const struct part *x)
+INLINED void await_staging(const struct worker *x)
 {
     if (x->warp == 0 && x->lane == 0)
         stores_read();
@@ -671,7 +786,7 @@ INLINED void await_staging(const struct part *x)
 }
 
 /* O of tile n goes through shared memory, swizzled as the copy engine wants it, 2 of 2 boxes at a time. */
-INLINED void store_output(const struct part *x, uint n, const float *out, const float *inverse)
+INLINED void store_output(const struct worker *x, uint n, const float *out, const float *inverse)
 {
     const uint shared = x->shared;
     __local uchar *const memory = x->memory;
@@ -708,10 +823,11 @@ INLINED void clear(float *out)
         out[n] = 0.0f;
 }
 
-/* What is to be done with output before more is added to it: nothing; store it, as tile n's, and begin anew; multiply it. */
+/* What is to be done with output before more is added to it: nothing; store it, as tile n's, and begin anew; multiply
+ * it. */
 enum due { NOTHING, STORING, RESCALING };
 
-INLINED void settle(float *out, int due, const float *factor, const struct part *x, uint n)
+INLINED void settle(float *out, int due, const float *factor, const struct worker *x, uint n)
 {
     if (due == STORING) {
         store_output(x, n, out, factor);
@@ -720,8 +836,9 @@ INLINED void settle(float *out, int due, const float *factor, const struct part 
         rescale(out, factor);
 }
 
-/* Begins the scores of these keys, and the values of those before. In between it does what is due, while scores are multiplied. */
-INLINED void begin_step(float *s, float *out, const uint *p, struct part *x, int due, const float *factor, uint n)
+/* Begins the scores of these keys, and the values of those before. In between it does what is due, while scores are
+ * multiplied. */
+INLINED void begin_step(float *s, float *out, const uint *p, struct worker *x, int due, const float *factor, uint n)
 {
     const uint shared = x->shared;
     await(K_FULL(x->nk), ROUND(x->nk));
@@ -732,7 +849,7 @@ INLINED void begin_step(float *s, float *out, const uint *p, struct part *x, int
     begin_values(out, p, V_AT(x->nv));
     GIVE_TURN(x);
 }
-INLINED void end_scores(struct part *x, int last)
+INLINED void end_scores(struct worker *x, int last)
 {
     const uint shared = x->shared;
     products_wait_but_last();
@@ -741,7 +858,7 @@ INLINED void end_scores(struct part *x, int last)
     if (last) /* of the tile */
         RELEASE(x, Q_EMPTY(x->w, x->nq));
 }
-INLINED void end_values(struct part *x)
+INLINED void end_values(struct worker *x)
 {
     const uint shared = x->shared;
     products_wait();
@@ -750,7 +867,7 @@ INLINED void end_values(struct part *x)
 }
 
 /* The last values of the tile before, by themselves. */
-INLINED void finish(float *out, const uint *p, struct part *x, struct rows *rows, float *factor, int due,
+INLINED void finish(float *out, const uint *p, struct worker *x, struct row_states *rows, float *factor, int due,
     const struct attn_cl_args *a, __global float *lse)
 {
     const uint shared = x->shared;
@@ -770,16 +887,16 @@ INLINED void no_values(uint *p)
         p[n] = 0;
 }
 
-/* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values of the
- * step before, be it of the tile before; while these are under way, it makes exponentials of the scores. Before the
- * first tile there is one of nothing: P = 0, whose output is not stored. */
-INLINED void consume(struct part *x, const struct attn_cl_args *a, __global float *lse)
+/* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values
+ * of the step before, be it of the tile before; while these are under way, it makes exponentials of the scores.
+ * Before the first tile there is one of nothing: P = 0, whose output is not stored. */
+INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global float *lse)
 {
     const uint shared = x->shared;
     __local uchar *const memory = x->memory;
     float s[64], out[64], factor[2] = {1.0f, 1.0f}, fix[2];
     uint p[32];
-    struct rows rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
+    struct row_states rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
     int pending = 0; /* whether the tile before has values to multiply, and output to store */
     int due = NOTHING;
     clear(out);
@@ -818,13 +935,16 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
 }
 
 __kernel __attribute__((reqd_work_group_size(384, 1, 1)))
-void attn_bf16_d128_on_sm90_q128k128_pingpong_lazy(__global const ushort *q, __global const ushort *k, __global const ushort *v, __global ushort *o,
-    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a, const struct attn_cl_maps maps, __global ulong *room)
+void attn_bf16_d128_on_sm90_q128k128_pingpong_lazy(__global const ushort *q, __global const ushort *k,
+    __global const ushort *v, __global ushort *o,
+    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a, const struct attn_cl_maps maps,
+        __global ulong *room)
 {
     __local uchar memory[229792] __attribute__((aligned(1024)));
     const uint shared = (uint)(ulong)memory;
     const int item = get_local_id(0);
-    __global uint *taken = (__global uint *)room; /* tiles that were taken beyond a first one each; groups that are done */
+    /* tiles that were taken beyond a first one each; groups that are done */
+    __global uint *taken = (__global uint *)room;
     room += 16 + group_number() * 64;
     if (item == 0)
         place_map(room, maps.q, (ulong)(q + a.q_at));
@@ -846,7 +966,8 @@ void attn_bf16_d128_on_sm90_q128k128_pingpong_lazy(__global const ushort *q, __g
         return;
     }
     registers_for_computing();
-    struct part x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3, .lane = item & 31,
+    struct worker x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3,
+        .lane = item & 31,
         .o = (ulong)(room + 48)};
     x.scale = fmax(fabs(a.scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
     if (x.w == 1)
@@ -856,3 +977,107 @@ void attn_bf16_d128_on_sm90_q128k128_pingpong_lazy(__global const ushort *q, __g
         named_sync(1, 256);
     stores_done();
 }
+
+/* The end of this file's own names. */
+#undef INLINED
+#undef group_number
+#undef exp2_fast
+#undef reciprocal
+#undef across
+#undef uniform
+#undef in_warp
+#undef rounded
+#undef warp_sync
+#undef flip_signs16
+#undef barrier_init
+#undef barriers_made
+#undef arrive
+#undef arrive_and_expect
+#undef await
+#undef named_sync
+#undef named_arrive
+#undef box_load
+#undef box_store
+#undef box_prefetch
+#undef stores_commit
+#undef stores_read
+#undef stores_done
+#undef shared_written
+#undef map_written
+#undef zero16
+#undef registers_for_copying
+#undef registers_for_computing
+#undef products_begin
+#undef products_commit
+#undef products_wait
+#undef products_wait_but_last
+#undef operand_at
+#undef operand
+#undef multiply_qk
+#undef multiply_pv
+#undef group_count
+#undef count_up
+#undef anew
+#undef store_matrices4
+#undef store_matrices2
+#undef interval
+#undef row_states
+#undef mask
+#undef finite
+#undef softmax
+#undef lse_of
+#undef rescale
+#undef round_all
+#undef tile
+#undef tile_at
+#undef Q_SLOT
+#undef Q_AT
+#undef Q_FULL
+#undef Q_EMPTY
+#undef Q_ROUND
+#undef K_AT
+#undef V_AT
+#undef O_AT
+#undef K_FULL
+#undef K_EMPTY
+#undef V_FULL
+#undef V_EMPTY
+#undef LANDED
+#undef ROUND
+#undef TILE_AT
+#undef make_barriers
+#undef place_map
+#undef source
+#undef load_q
+#undef load_end
+#undef row_of
+#undef load_k
+#undef clear_behind
+#undef load_v
+#undef load_first
+#undef produce
+#undef worker
+#undef begin_scores
+#undef begin_values
+#undef negate_q
+#undef set_ends
+#undef mask_edge
+#undef close_rows
+#undef await_staging
+#undef store_output
+#undef PAIR
+#undef TAKE_TURN
+#undef GIVE_TURN
+#undef RELEASE
+#undef clear
+#undef due
+#undef NOTHING
+#undef STORING
+#undef RESCALING
+#undef settle
+#undef begin_step
+#undef end_scores
+#undef end_values
+#undef finish
+#undef no_values
+#undef consume

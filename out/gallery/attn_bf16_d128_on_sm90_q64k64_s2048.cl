@@ -1,12 +1,12 @@
 /* attngen emit --variant attn_bf16_d128_on_sm90_q64k64_s2048
  *
- * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-3 (Shah et al. 2024): one warp
- * copies, 1 warpgroup computes. SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-3 (Shah et al. 2024): one
+ * warp copies, 1 warpgroup computes. SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
  * OpenCL C 1.2 with inline PTX for NVIDIA's sm_90a; arithmetic is f32, P is rounded to bf16 for the second product.
  *
  * Parameters: op attn, dtype bf16, head_dim.qk 128, isa sm90, tile.q 64, tile.k 64, split 2048.
- * A work-group of 256 work-items computes 64 rows, queries of heads that share a KV head, over 2048 keys, 64 keys at a time,
- * then takes the next such unit; who is last with a row's keys merges what all have made of them. A tile
+ * A work-group of 256 work-items computes 64 rows, queries of heads that share a KV head, over 2048 keys, 64 keys at a
+ * time, then takes the next such unit; who is last with a row's keys merges what all have made of them. A tile
  * takes 2097152 flops and 32768 bytes of K and V; a consumer's work-item holds 32 scores and 64 elements of output.
  * Local memory: 115024 bytes.
  *
@@ -19,47 +19,171 @@
  * Building: a driver that compiles for sm_90 refuses wgmma, but gives out the PTX; in it, make `.target sm_90` `.target
  * sm_90a`, add `.minnctapersm 1` behind `.reqntid`, and build that (clCreateProgramWithBinary).
  *
- * Contract: enqueue it with local size 256 and global size 256 * (as many groups as the device has units, at most one for
- * each of splits * slices * kv_heads * batch units, of struct attn_cl_split). The structs below say what the arguments are.
- * Maps are made by cuTensorMapEncodeTiled with 128 bytes of swizzle: of K and V over [batch, head, row, element], of boxes of
- * 64 elements by 64 rows; of Q and O over [batch, KV head, head of its group, row, element], of 64 by split.rows by split.heads.
- * room is 128 bytes and 512 a group, and done 4 bytes for each of slices * kv_heads * batch, all zeros before the first launch;
- * parts is, for each of these, splits * part floats, or anything where splits is 1; they are for one launch at a time. Rows
- * lie whole 16 bytes apart; lengths are below 2^30. Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. A row that sees no key gives O = 0 and LSE = -inf. */
+ * Contract: enqueue it with local size 256 and global size 256 * (as many groups as the device has units, at most
+ * one for each of splits * slices * kv_heads * batch units, of struct attn_cl_split). The structs below say what the
+ * arguments are.
+ * Maps are made by cuTensorMapEncodeTiled with 128 bytes of swizzle: of K and V over [batch, head, row, element], of
+ * boxes of 64 elements by 64 rows; of Q and O over [batch, KV head, head of its group, row, element], of 64 by
+ * split.rows by split.heads. room is 128 bytes and 512 a group, and done 4 bytes for each of slices * kv_heads * batch,
+ * all zeros before the first launch; parts is, for each of these, splits * part floats, or anything where splits is 1;
+ * they are for one launch at a time. Rows lie whole 16 bytes apart; lengths are below 2^30. Where has_lse or has_lens
+ * is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. A row that sees no key gives O = 0 and
+ * LSE = -inf. */
+#ifndef ATTN_CL_INTEGERS_DEFINED
+#define ATTN_CL_INTEGERS_DEFINED
+/* 64 bits on either side: on some hosts long has 32. */
+#if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
+typedef long attn_cl_int64;
+typedef ulong attn_cl_uint64;
+#else
+#include <stdint.h>
+typedef int64_t attn_cl_int64;
+typedef uint64_t attn_cl_uint64;
+#endif
+#endif
+#ifndef ATTN_CL_ARGS_DEFINED
+#define ATTN_CL_ARGS_DEFINED
 /* What the kernel takes beside its buffers; host and device lay it out alike. Tensors are [batch, head, row, element];
  * strides and offsets count elements, the last stride is 1. */
 struct attn_cl_args {
-    long batch, heads, kv_heads; /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
-    long q_len, kv_len;
-    long q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* of batch, head and row */
-    long q_at, k_at, v_at, o_at, lse_at, lens_at;            /* where each tensor starts in its buffer */
-    long offset;             /* causal: query i sees keys j <= i + offset ... */
-    long bottom_right;       /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
+    /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
+    attn_cl_int64 batch, heads, kv_heads;
+    attn_cl_int64 q_len, kv_len;
+    attn_cl_int64 q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* of batch, head and row */
+    attn_cl_int64 q_at, k_at, v_at, o_at, lse_at, lens_at;            /* where each tensor starts in its buffer */
+    attn_cl_int64 offset;             /* causal: query i sees keys j <= i + offset ... */
+    attn_cl_int64 bottom_right;       /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
     int has_lse, has_lens;   /* 0: lse is not written; kv_lens is not read, and every sequence has kv_len keys */
     float scale;             /* scores are scale * q.k */
     int unused;
 };
+#endif
+#ifndef ATTN_CL_MAPS_DEFINED
+#define ATTN_CL_MAPS_DEFINED
 /* What a kernel of level sm90 takes beside args.h: tensor maps, which tell the copy engine how Q, K, V and O lie in
  * memory, but for their first words, the addresses; those the kernel fills in. */
 struct attn_cl_maps {
-    unsigned long q[16], k[16], v[16], o[16];
+    attn_cl_uint64 q[16], k[16], v[16], o[16];
     int near; /* causal, where heavy tiles come first: as many heads have their tiles done together */
     int unused;
 };
-/* Where keys are split: how rows and keys are divided. A slice is rows * heads rows of the queries that share a KV head, at
- * most 64: its row r is query r % rows of head r / rows, counted from its first. */
+#endif
+#ifndef ATTN_CL_SPLIT_DEFINED
+#define ATTN_CL_SPLIT_DEFINED
+/* Where keys are split: how rows and keys are divided. A slice is rows * heads rows of the queries that share a KV
+ * head, at most 64: its row r is query r % rows of head r / rows, counted from its first. */
 struct attn_cl_split {
     int rows, heads;   /* min(q_len, 64); min(64 / rows, group) */
     int along, slices; /* slices along the queries; of a KV head in all, those of its first heads first */
     int splits;        /* of kv_len keys; 1 or more */
     int group;         /* heads / kv_heads */
-    int part;          /* floats that a split leaves of a slice: rows of output, and two a row behind them; a multiple of 4 */
+    /* floats that a split leaves of a slice: rows of output, and two a row behind them; a multiple of 4 */
+    int part;
     int ratio;         /* 65536 / rows, rounded up: r / rows is r * ratio / 65536 */
 };
+#endif
+
+/* Names of this file alone; so several files like it can be one translation unit. */
+#define group_number group_number_64d962bd
+#define exp2_fast exp2_fast_64d962bd
+#define reciprocal reciprocal_64d962bd
+#define across across_64d962bd
+#define uniform uniform_64d962bd
+#define in_warp in_warp_64d962bd
+#define rounded rounded_64d962bd
+#define warp_sync warp_sync_64d962bd
+#define flip_signs16 flip_signs16_64d962bd
+#define barrier_init barrier_init_64d962bd
+#define barriers_made barriers_made_64d962bd
+#define arrive arrive_64d962bd
+#define arrive_and_expect arrive_and_expect_64d962bd
+#define await await_64d962bd
+#define named_sync named_sync_64d962bd
+#define named_arrive named_arrive_64d962bd
+#define box_load box_load_64d962bd
+#define box_store box_store_64d962bd
+#define box_prefetch box_prefetch_64d962bd
+#define cache_policy cache_policy_64d962bd
+#define box_load_once box_load_once_64d962bd
+#define slice_load slice_load_64d962bd
+#define slice_store slice_store_64d962bd
+#define stores_commit stores_commit_64d962bd
+#define stores_read stores_read_64d962bd
+#define stores_done stores_done_64d962bd
+#define shared_written shared_written_64d962bd
+#define map_written map_written_64d962bd
+#define zero16 zero16_64d962bd
+#define products_begin products_begin_64d962bd
+#define products_commit products_commit_64d962bd
+#define products_wait products_wait_64d962bd
+#define products_wait_but_last products_wait_but_last_64d962bd
+#define operand_at operand_at_64d962bd
+#define operand operand_64d962bd
+#define multiply_qk multiply_qk_64d962bd
+#define multiply_pv multiply_pv_64d962bd
+#define group_count group_count_64d962bd
+#define count_up count_up_64d962bd
+#define count_part count_part_64d962bd
+#define named_any named_any_64d962bd
+#define written1 written1_64d962bd
+#define written2 written2_64d962bd
+#define written4 written4_64d962bd
+#define anew anew_64d962bd
+#define store_matrices4 store_matrices4_64d962bd
+#define store_matrices2 store_matrices2_64d962bd
+#define interval interval_64d962bd
+#define row_states row_states_64d962bd
+#define mask mask_64d962bd
+#define finite finite_64d962bd
+#define softmax softmax_64d962bd
+#define lse_of lse_of_64d962bd
+#define rescale rescale_64d962bd
+#define round_all round_all_64d962bd
+#define tile tile_64d962bd
+#define tile_at tile_at_64d962bd
+#define slice_of slice_of_64d962bd
+#define row row_64d962bd
+#define head_of head_of_64d962bd
+#define row_at row_at_64d962bd
+#define lse_row lse_row_64d962bd
+#define slice_at slice_at_64d962bd
+#define part_at part_at_64d962bd
+#define merge merge_64d962bd
+#define make_barriers make_barriers_64d962bd
+#define place_map place_map_64d962bd
+#define source source_64d962bd
+#define load_q load_q_64d962bd
+#define load_end load_end_64d962bd
+#define row_of row_of_64d962bd
+#define load_k load_k_64d962bd
+#define clear_behind clear_behind_64d962bd
+#define load_v load_v_64d962bd
+#define load_first load_first_64d962bd
+#define unit_from unit_from_64d962bd
+#define produce produce_64d962bd
+#define worker worker_64d962bd
+#define begin_scores begin_scores_64d962bd
+#define begin_values begin_values_64d962bd
+#define negate_q negate_q_64d962bd
+#define set_ends set_ends_64d962bd
+#define mask_edge mask_edge_64d962bd
+#define note_rows note_rows_64d962bd
+#define close_rows close_rows_64d962bd
+#define await_staging await_staging_64d962bd
+#define store_output store_output_64d962bd
+#define leave_output leave_output_64d962bd
+#define clear clear_64d962bd
+#define begin_step begin_step_64d962bd
+#define end_scores end_scores_64d962bd
+#define end_values end_values_64d962bd
+#define finish finish_64d962bd
+#define no_values no_values_64d962bd
+#define consume consume_64d962bd
+
 #define INLINED static inline __attribute__((always_inline))
 
-/* The number of this work-group; all are in one row. get_group_id adds what is in a register that OpenCL's drivers set and
- * CUDA does not. */
+/* The number of this work-group; all are in one row. get_group_id adds what is in a register that OpenCL's drivers
+ * set and CUDA does not. */
 INLINED int group_number(void)
 {
     int y;
@@ -93,7 +217,8 @@ INLINED int uniform(int x) /* that of the first lane: the compiler learns that a
 INLINED int in_warp(int x) /* whether x holds in any lane */
 {
     int y;
-    __asm__ volatile("{.reg .pred p, q; setp.ne.b32 p, %1, 0; vote.sync.any.pred q, p, 0xffffffff; selp.b32 %0, 1, 0, q;}"
+    __asm__ volatile(
+        "{.reg .pred p, q; setp.ne.b32 p, %1, 0; vote.sync.any.pred q, p, 0xffffffff; selp.b32 %0, 1, 0, q;}"
         : "=r"(y) : "r"(x));
     return y;
 }
@@ -111,7 +236,8 @@ INLINED void warp_sync(void)
 INLINED void flip_signs16(uint at) /* of eight 16-bit elements */
 {
     __asm__ volatile("{.reg .b32 a, b, c, d; ld.shared.v4.b32 {a, b, c, d}, [%0]; xor.b32 a, a, %1; xor.b32 b, b, %1;"
-        "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at), "r"(0x80008000) : "memory");
+        "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at), "r"(0x80008000)
+            : "memory");
 }
 /* Barriers in shared memory: a phase ends when all arrivals and all bytes that were announced are there. */
 INLINED void barrier_init(uint bar, uint arrivals)
@@ -132,7 +258,8 @@ INLINED void arrive_and_expect(uint bar, uint bytes)
 }
 INLINED void await(uint bar, uint parity)
 {
-    __asm__ volatile("{.reg .pred done; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra AGAIN;}"
+    __asm__ volatile(
+        "{.reg .pred done; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra AGAIN;}"
         :: "r"(bar), "r"(parity) : "memory");
 }
 
@@ -150,7 +277,8 @@ INLINED void named_arrive(uint number, uint items)
  * outside the tensor is read as zeros and not written. */
 INLINED void box_load(uint to, ulong map, int column, int row, int head, int sequence, uint bar)
 {
-    __asm__ volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];"
+    __asm__ volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {%2, %3, %4, %5}], [%6];"
         :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence), "r"(bar) : "memory");
 }
 INLINED void box_store(ulong map, int column, int row, int head, int sequence, uint from)
@@ -167,8 +295,10 @@ INLINED void box_prefetch(ulong map, int column, int row, int head, int sequence
 INLINED ulong cache_policy(int again)
 {
     ulong policy;
-    __asm__ volatile("{.reg .pred again; .reg .b64 first; setp.ne.b32 again, %1, 0; createpolicy.fractional.L2::evict_first.b64 first, 1.0;"
-        "createpolicy.fractional.L2::evict_normal.b64 %0, 1.0; @!again mov.b64 %0, first;}" : "=l"(policy) : "r"(again));
+    __asm__ volatile("{.reg .pred again; .reg .b64 first; setp.ne.b32 again, %1, 0; "
+        "createpolicy.fractional.L2::evict_first.b64 first, 1.0;"
+        "createpolicy.fractional.L2::evict_normal.b64 %0, 1.0; @!again mov.b64 %0, first;}" : "=l"(policy)
+            : "r"(again));
     return policy;
 }
 INLINED void box_load_once(uint to, ulong map, int column, int row, int head, int sequence, uint bar, ulong policy)
@@ -180,7 +310,8 @@ INLINED void box_load_once(uint to, ulong map, int column, int row, int head, in
 /* A box of several heads that share a key head. */
 INLINED void slice_load(uint to, ulong map, int column, int row, int head, int kv_head, int sequence, uint bar)
 {
-    __asm__ volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];"
+    __asm__ volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {%2, %3, %4, %5, %6}], [%7];"
         :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(head), "r"(kv_head), "r"(sequence), "r"(bar) : "memory");
 }
 INLINED void slice_store(ulong map, int column, int row, int head, int kv_head, int sequence, uint from)
@@ -216,9 +347,9 @@ INLINED void zero16(uint at)
 
 /* Registers of this warpgroup's work-items, from now on. */
 
-/* Tensor cores, asynchronous: nobody touches their registers between a product and the wait for it. An operand in shared
- * memory is told by its address and two strides: of boxes of 64 columns, where those run along the result's side, and
- * of eight rows, which is 1024 bytes. */
+/* Tensor cores, asynchronous: nobody touches their registers between a product and the wait for it. An operand in
+ * shared memory is told by its address and two strides: of boxes of 64 columns, where those run along the result's
+ * side, and of eight rows, which is 1024 bytes. */
 INLINED void products_begin(void)
 {
     __asm__ volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -312,7 +443,8 @@ INLINED uint count_up(__global uint *at) /* what it was before */
     __asm__ volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
     return before;
 }
-INLINED uint count_part(__global uint *at) /* as count_up; whoever counts later sees what this warpgroup has written, after a barrier */
+/* as count_up; whoever counts later sees what this warpgroup has written, after a barrier */
+INLINED uint count_part(__global uint *at)
 {
     uint before;
     __asm__ volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
@@ -365,7 +497,7 @@ INLINED int interval(int i, int keys, int offset)
     return keys;
 }
 
-struct rows {
+struct row_states {
     float top[2], sum[2]; /* maximum of the scores so far, or what stands for it; share of the sum of exponentials */
 };
 
@@ -377,13 +509,15 @@ INLINED void mask(float *s, const int *left)
         s[n] = 8 * (n / 4) + n % 2 < left[n / 2 % 2] ? s[n] : -INFINITY;
 }
 
-INLINED float finite(float m) /* what is subtracted: -inf - -inf is no number, and a row without keys has that maximum */
+/* what is subtracted: -inf - -inf is no number, and a row without keys has that maximum */
+INLINED float finite(float m)
 {
     return m == -INFINITY ? 0.0f : m;
 }
 
-/* Scores become exponentials. Returns whether what was summed up before must be multiplied by fix, and so the output. */
-INLINED int softmax(float *s, struct rows *x, float *fix, float scale)
+/* Scores become exponentials. Returns whether what was summed up before must be multiplied by fix, and so the
+ * output. */
+INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
 {
     float top[4] = {x->top[0], x->top[1], s[4], s[6]}; /* two chains a row, for the instruction's latency */
     #pragma unroll
@@ -431,15 +565,16 @@ INLINED void round_all(uint *p, const float *s)
         p[n] = rounded(s[2 * n], s[2 * n + 1]);
 }
 
-/* A unit: so many tiles of keys, from `from` on, of split number `split` of as many as the tile of rows has keys in. Its rows
- * are one slice for each warpgroup, here the first one's: number `slice` of the KV head's, which begins at query i0 of head
- * h of the group that shares KV head g of sequence b. Keys and offset are as without splits. */
+/* A unit: so many tiles of keys, from `from` on, of split number `split` of as many as the tile of rows has keys in.
+ * Its rows are one slice for each warpgroup, here the first one's: number `slice` of the KV head's, which begins at
+ * query i0 of head h of the group that shares KV head g of sequence b. Keys and offset are as without splits. */
 struct tile {
     int i0, h, g, b, keys, offset, count, from, slice, split, splits;
 };
 
 /* Neighbours have the same keys, so that these are in the cache. */
-INLINED struct tile tile_at(int t, const struct attn_cl_args *a, const struct attn_cl_split *d, __global const long *kv_lens)
+INLINED struct tile tile_at(int t, const struct attn_cl_args *a, const struct attn_cl_split *d,
+    __global const long *kv_lens)
 {
     struct tile x;
     const int q_len = (int)a->q_len, tiles = (d->slices + 0) / 1, pair = t / (tiles * d->splits);
@@ -451,8 +586,10 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, const struct at
     x.h = x.slice / d->along * d->heads;
     x.i0 = x.slice % d->along * 64;
     x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
-    x.offset = (int)clamp(a->offset + (a->bottom_right ? x.keys - q_len : 0), -(1L << 30), 1L << 30); /* lengths are below 2^30 */
-    /* A tile that goes on with another head has the last query too. Without keys there is one tile of them, all masked. */
+    /* lengths are below 2^30 */
+    x.offset = (int)clamp(a->offset + (a->bottom_right ? x.keys - q_len : 0), -(1L << 30), 1L << 30);
+    /* A tile that goes on with another head has the last query too. Without keys there is one tile of them, all
+     * masked. */
     const int all = max((interval(min(x.i0 + 64, q_len) - 1, x.keys, x.offset) + 63) / 64, 1);
     x.splits = (all + 31) / 32;
     x.from = x.split * 32;
@@ -479,21 +616,24 @@ INLINED int head_of(int r, const struct attn_cl_split *d)
 {
     return r * d->ratio >> 16;
 }
-INLINED struct row row_at(int r, __local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a)
+INLINED struct row row_at(int r, __local volatile const struct tile *at, const struct attn_cl_split *d,
+    const struct attn_cl_args *a)
 {
     const int head = head_of(r, d);
     struct row x = {.i = at->i0 + r - head * d->rows, .h = at->h + head};
     x.is = head < d->heads && x.h < d->group && x.i < (int)a->q_len;
     return x;
 }
-INLINED long lse_at(const struct row *x, __local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a)
+INLINED long lse_row(const struct row *x, __local volatile const struct tile *at, const struct attn_cl_split *d,
+    const struct attn_cl_args *a)
 {
     return a->lse_at + (at->b * a->heads + at->g * d->group + x->h) * a->q_len + x->i;
 }
 
 /* A slice's number among all. What it leaves of a split: the rows, not yet divided by their sums; then of each row the
  * maximum that was subtracted, as a power of two, and the sum. */
-INLINED int slice_at(__local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a)
+INLINED int slice_at(__local volatile const struct tile *at, const struct attn_cl_split *d,
+    const struct attn_cl_args *a)
 {
     return (at->b * (int)a->kv_heads + at->g) * d->slices + at->slice;
 }
@@ -502,7 +642,8 @@ INLINED long part_at(int slice, int split, const struct attn_cl_split *d)
     return (long)(slice * d->splits + split) * d->part;
 }
 
-/* All parts of a slice, in the order of its splits: output and LSE. Of 128 work-items each has four columns of a row at once. */
+/* All parts of a slice, in the order of its splits: output and LSE. Of 128 work-items each has four columns of a row at
+ * once. */
 INLINED void merge(__global const float *parts, int item, __local volatile const struct tile *at,
     const struct attn_cl_split *d, const struct attn_cl_args *a, __global ushort *o, __global float *lse)
 {
@@ -541,12 +682,12 @@ INLINED void merge(__global const float *parts, int item, __local volatile const
             (at->g * d->group + x.h) * a->o_stride[1] + x.i * a->o_stride[2] + column);
         to[0] = rounded(out[0] * inverse, out[1] * inverse), to[1] = rounded(out[2] * inverse, out[3] * inverse);
         if (a->has_lse && column == 0)
-            lse[lse_at(&x, at, d, a)] = sum == 0.0f ? -INFINITY : top * 0.693147181f + log(sum);
+            lse[lse_row(&x, at, d, a)] = sum == 0.0f ? -INFINITY : top * 0.693147181f + log(sum);
     }
 }
 
-/* Tensors in shared memory, and the barriers that tell that they are there, or no longer needed: the n-th Q of warpgroup
- * w since the launch, and the n-th tile of K or V. */
+/* Tensors in shared memory, and the barriers that tell that they are there, or no longer needed: the n-th Q of
+ * warpgroup w since the launch, and the n-th tile of K or V. */
 #define Q_SLOT(w, n) ((n) % 2 * 1 + (w))
 #define Q_AT(w, n) (shared + Q_SLOT(w, n) * 16384)
 #define Q_FULL(w, n) (shared + 114688 + Q_SLOT(w, n) * 8)
@@ -593,7 +734,8 @@ struct source {
     int lane, kv_len;
     struct attn_cl_split d;
     ulong policy;  /* of keys and values in L2 */
-    uint nq, nk, nv, landed; /* tiles of queries, keys and values so far; and of those how many were cleared behind the end */
+    /* tiles of queries, keys and values so far; and of those how many were cleared behind the end */
+    uint nq, nk, nv, landed;
 };
 
 /* With Q a consumer gets the tile's place. */
@@ -694,8 +836,8 @@ INLINED struct tile unit_from(int t, int units, const struct source *f, const st
     }
 }
 
-/* Tiles are given out as work-groups become free. The last one to see that there are no more counts from 0 again. All is
- * loaded in the order in which consumers want it: keys a step ahead of values, of the next tile too. */
+/* Tiles are given out as work-groups become free. The last one to see that there are no more counts from 0 again.
+ * All is loaded in the order in which consumers want it: keys a step ahead of values, of the next tile too. */
 INLINED void produce(struct source *f, const struct attn_cl_args *a, __global const long *kv_lens, __global uint *taken)
 {
     const uint shared = f->shared;
@@ -730,7 +872,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a, __global co
         taken[0] = 0, taken[1] = 0;
 }
 /* A warpgroup's part of a tile: S, P and O in fragments. */
-struct part {
+struct worker {
     uint shared;
     __local uchar *memory;
     int w, warp, lane;
@@ -771,7 +913,7 @@ INLINED void begin_values(float *out, const uint *p, uint v)
 }
 
 /* With a negative scale the scores of -Q are multiplied by its magnitude, so that the largest comes out on top. */
-INLINED void negate_q(const struct part *x)
+INLINED void negate_q(const struct worker *x)
 {
     const uint shared = x->shared;
     for (int at = (x->warp * 32 + x->lane) * 16; at < 16384; at += 2048)
@@ -781,7 +923,7 @@ INLINED void negate_q(const struct part *x)
 }
 
 /* Row i sees keys before end[0], row i + 8 those before end[1], and all of the warpgroup's rows those before edge. */
-INLINED void set_ends(struct part *x, __local volatile const struct tile *at)
+INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
 {
     const int i0 = at->i0, r = anew(16 * x->warp + x->lane / 4), keys = at->keys, offset = at->offset;
     x->edge = interval(i0, keys, offset);
@@ -790,7 +932,7 @@ INLINED void set_ends(struct part *x, __local volatile const struct tile *at)
 }
 
 /* The keys of tile j that are behind the ends of intervals. */
-INLINED void mask_edge(float *s, const struct part *x, int j)
+INLINED void mask_edge(float *s, const struct worker *x, int j)
 {
     if (x->edge < (j + 1) * 64) {
         const int from = j * 64 + 2 * (x->lane & 3), left[2] = {x->end[0] - from, x->end[1] - from};
@@ -798,12 +940,15 @@ INLINED void mask_edge(float *s, const struct part *x, int j)
     }
 }
 
-/* A row whose keys are all in one split is complete, and has its LSE; of another the state goes beside its part of the output. */
-INLINED void note_rows(const struct part *x, const struct rows *rows, float *inverse, __local volatile const struct tile *at,
+/* A row whose keys are all in one split is complete, and has its LSE; of another the state goes beside its part of the
+ * output. */
+INLINED void note_rows(const struct worker *x, const struct row_states *rows, float *inverse,
+    __local volatile const struct tile *at,
     const struct attn_cl_args *a, __global float *lse)
 {
     const int whole = at->splits == 1, row = anew(16 * x->warp + x->lane / 4);
-    __global float *states = x->parts + part_at(slice_at(at, &x->d, a), at->split, &x->d) + x->d.rows * x->d.heads * 128;
+    __global float *states = x->parts + part_at(slice_at(at, &x->d, a), at->split, &x->d) + x->d.rows * x->d.heads
+        * 128;
     #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int n = row + 8 * r;
@@ -816,12 +961,13 @@ INLINED void note_rows(const struct part *x, const struct rows *rows, float *inv
         if (!whole)
             *(__global float2 *)(states + 2 * n) = (float2)(sum == 0.0f ? -INFINITY : top, sum);
         else if (a->has_lse)
-            lse[lse_at(&y, at, &x->d, a)] = sum == 0.0f ? -INFINITY : top * 0.693147181f + log(sum);
+            lse[lse_row(&y, at, &x->d, a)] = sum == 0.0f ? -INFINITY : top * 0.693147181f + log(sum);
     }
 }
 
 /* The rows of the tile before are complete: their LSE, and what their output is to be multiplied by. */
-INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse, int pending, const struct attn_cl_args *a,
+INLINED void close_rows(const struct worker *x, struct row_states *rows, float *inverse, int pending,
+    const struct attn_cl_args *a,
     __global float *lse)
 {
     __local uchar *const memory = x->memory;
@@ -839,7 +985,7 @@ INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse,
 }
 
 /* Until what was last stored has left shared memory. */
-INLINED void await_staging(const struct part *x)
+INLINED void await_staging(const struct worker *x)
 {
     if (x->warp == 0 && x->lane == 0)
         stores_read();
@@ -847,7 +993,7 @@ INLINED void await_staging(const struct part *x)
 }
 
 /* O of tile n goes through shared memory, swizzled as the copy engine wants it, 2 of 2 boxes at a time. */
-INLINED void store_output(const struct part *x, uint n, const float *out, const float *inverse)
+INLINED void store_output(const struct worker *x, uint n, const float *out, const float *inverse)
 {
     const uint shared = x->shared;
     __local uchar *const memory = x->memory;
@@ -873,7 +1019,8 @@ INLINED void store_output(const struct part *x, uint n, const float *out, const 
 }
 
 /* The same, of rows that are complete; a part of others is kept, and who comes last with one merges all. */
-INLINED void leave_output(const struct part *x, uint n, const float *out, const float *inverse, const struct attn_cl_args *a,
+INLINED void leave_output(const struct worker *x, uint n, const float *out, const float *inverse,
+    const struct attn_cl_args *a,
     __global float *lse)
 {
     __local uchar *const memory = x->memory;
@@ -893,7 +1040,8 @@ INLINED void leave_output(const struct part *x, uint n, const float *out, const 
         if (row_at(i, at, &x->d, a).is) {
             #pragma unroll
             for (int m = 0; m < 64; m += 4)
-                *(__global float2 *)(part + i * 128 + 2 * m + 2 * (x->lane & 3)) = (float2)(out[m + 2 * r], out[m + 2 * r + 1]);
+                *(__global float2 *)(part + i * 128 + 2 * m + 2 * (x->lane & 3)) = (float2)(out[m + 2 * r],
+                    out[m + 2 * r + 1]);
         }
     }
     named_sync(3 + x->w, 128);
@@ -920,7 +1068,7 @@ INLINED void clear(float *out)
 }
 
 /* Begins the scores of these keys, and the values of those before. */
-INLINED void begin_step(float *s, float *out, const uint *p, struct part *x)
+INLINED void begin_step(float *s, float *out, const uint *p, struct worker *x)
 {
     const uint shared = x->shared;
     await(K_FULL(x->nk), ROUND(x->nk));
@@ -930,7 +1078,7 @@ INLINED void begin_step(float *s, float *out, const uint *p, struct part *x)
     begin_values(out, p, V_AT(x->nv));
     GIVE_TURN(x);
 }
-INLINED void end_scores(struct part *x, int last)
+INLINED void end_scores(struct worker *x, int last)
 {
     const uint shared = x->shared;
     products_wait_but_last();
@@ -939,7 +1087,7 @@ INLINED void end_scores(struct part *x, int last)
     if (last) /* of the tile */
         RELEASE(x, Q_EMPTY(x->w, x->nq));
 }
-INLINED void end_values(struct part *x)
+INLINED void end_values(struct worker *x)
 {
     const uint shared = x->shared;
     products_wait();
@@ -948,7 +1096,7 @@ INLINED void end_values(struct part *x)
 }
 
 /* The last values of the tile before, by themselves. */
-INLINED void finish(float *out, const uint *p, struct part *x, struct rows *rows, float *factor,
+INLINED void finish(float *out, const uint *p, struct worker *x, struct row_states *rows, float *factor,
     const struct attn_cl_args *a, __global float *lse)
 {
     const uint shared = x->shared;
@@ -967,16 +1115,16 @@ INLINED void no_values(uint *p)
         p[n] = 0;
 }
 
-/* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values of the
- * step before, be it of the tile before; while these are under way, it makes exponentials of the scores. Before the
- * first tile there is one of nothing: P = 0, whose output is not stored. */
-INLINED void consume(struct part *x, const struct attn_cl_args *a, __global float *lse)
+/* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values
+ * of the step before, be it of the tile before; while these are under way, it makes exponentials of the scores.
+ * Before the first tile there is one of nothing: P = 0, whose output is not stored. */
+INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global float *lse)
 {
     const uint shared = x->shared;
     __local uchar *const memory = x->memory;
     float s[32], out[64], factor[2] = {1.0f, 1.0f}, fix[2];
     uint p[16];
-    struct rows rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
+    struct row_states rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
     int pending = 0; /* whether the tile before has values to multiply, and output to store */
     clear(out);
     no_values(p);
@@ -1016,14 +1164,17 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
 }
 
 __kernel __attribute__((reqd_work_group_size(256, 1, 1)))
-void attn_bf16_d128_on_sm90_q64k64_s2048(__global const ushort *q, __global const ushort *k, __global const ushort *v, __global ushort *o,
-    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a, const struct attn_cl_maps maps, __global ulong *room,
+void attn_bf16_d128_on_sm90_q64k64_s2048(__global const ushort *q, __global const ushort *k, __global const ushort *v,
+    __global ushort *o,
+    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a, const struct attn_cl_maps maps,
+        __global ulong *room,
     const struct attn_cl_split split, __global uint *done, __global float *parts)
 {
     __local uchar memory[115024] __attribute__((aligned(1024)));
     const uint shared = (uint)(ulong)memory;
     const int item = get_local_id(0);
-    __global uint *taken = (__global uint *)room; /* tiles that were taken beyond a first one each; groups that are done */
+    /* tiles that were taken beyond a first one each; groups that are done */
+    __global uint *taken = (__global uint *)room;
     room += 16 + group_number() * 64;
     if (item == 0)
         place_map(room, maps.q, (ulong)(q + a.q_at));
@@ -1048,9 +1199,127 @@ void attn_bf16_d128_on_sm90_q64k64_s2048(__global const ushort *q, __global cons
             produce(&from, &a, kv_lens, taken);
         return;
     }
-    struct part x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3, .lane = item & 31,
+    struct worker x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3,
+        .lane = item & 31,
         .o = (ulong)(room + 48), .d = split, .parts = parts, .done = done, .merged = o};
     x.scale = fmax(fabs(a.scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
     consume(&x, &a, lse);
     stores_done();
 }
+
+/* The end of this file's own names. */
+#undef INLINED
+#undef group_number
+#undef exp2_fast
+#undef reciprocal
+#undef across
+#undef uniform
+#undef in_warp
+#undef rounded
+#undef warp_sync
+#undef flip_signs16
+#undef barrier_init
+#undef barriers_made
+#undef arrive
+#undef arrive_and_expect
+#undef await
+#undef named_sync
+#undef named_arrive
+#undef box_load
+#undef box_store
+#undef box_prefetch
+#undef cache_policy
+#undef box_load_once
+#undef slice_load
+#undef slice_store
+#undef stores_commit
+#undef stores_read
+#undef stores_done
+#undef shared_written
+#undef map_written
+#undef zero16
+#undef products_begin
+#undef products_commit
+#undef products_wait
+#undef products_wait_but_last
+#undef operand_at
+#undef operand
+#undef multiply_qk
+#undef multiply_pv
+#undef group_count
+#undef count_up
+#undef count_part
+#undef named_any
+#undef written1
+#undef written2
+#undef written4
+#undef anew
+#undef store_matrices4
+#undef store_matrices2
+#undef interval
+#undef row_states
+#undef mask
+#undef finite
+#undef softmax
+#undef lse_of
+#undef rescale
+#undef round_all
+#undef tile
+#undef tile_at
+#undef slice_of
+#undef row
+#undef head_of
+#undef row_at
+#undef lse_row
+#undef slice_at
+#undef part_at
+#undef merge
+#undef Q_SLOT
+#undef Q_AT
+#undef Q_FULL
+#undef Q_EMPTY
+#undef Q_ROUND
+#undef K_AT
+#undef V_AT
+#undef O_AT
+#undef K_FULL
+#undef K_EMPTY
+#undef V_FULL
+#undef V_EMPTY
+#undef LANDED
+#undef ROUND
+#undef TILE_AT
+#undef make_barriers
+#undef place_map
+#undef source
+#undef load_q
+#undef load_end
+#undef row_of
+#undef load_k
+#undef clear_behind
+#undef load_v
+#undef load_first
+#undef unit_from
+#undef produce
+#undef worker
+#undef begin_scores
+#undef begin_values
+#undef negate_q
+#undef set_ends
+#undef mask_edge
+#undef note_rows
+#undef close_rows
+#undef await_staging
+#undef store_output
+#undef PAIR
+#undef leave_output
+#undef TAKE_TURN
+#undef GIVE_TURN
+#undef RELEASE
+#undef clear
+#undef begin_step
+#undef end_scores
+#undef end_values
+#undef finish
+#undef no_values
+#undef consume

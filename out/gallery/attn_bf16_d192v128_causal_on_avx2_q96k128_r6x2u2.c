@@ -1,30 +1,34 @@
 /* attngen emit --variant attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2
  *
- * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1) with the
- * online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1)
+ * with the online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no
+ * notice.
  *
- * Parameters: op attn, dtype bf16, head_dim.qk 192, head_dim.v 128, causal, isa avx2, tile.q 96, tile.k 128, micro.rows 6, micro.vecs 2, unroll 2.
+ * Parameters: op attn, dtype bf16, head_dim.qk 192, head_dim.v 128, causal, isa avx2, tile.q 96, tile.k 128, micro.rows
+ * 6, micro.vecs 2, unroll 2.
  * A tile of 96 queries by 128 keys takes 7864320 flops and 81920 bytes of K and V: 96 flops a byte.
  * Vector registers of 256 bits: 16 in the score tile, 15 in the value tile, 11 in the softmax step, of 16.
  * Workspace: 134144 bytes and 163840 for every 128 keys.
  *
- * Contract: struct attn_args below says what each argument is. attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2 returns 0, or 1 when it refuses
- * args (size is not sizeof(struct attn_args), part is not one of parts, no KV head). It allocates nothing and keeps no
- * state: it may run in any number of threads, each with a workspace of its own. O must not overlap the inputs. Keys past
- * a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. The bits of the result do not
- * depend on parts.
+ * Contract: struct attn_args below says what each argument is. attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2 returns
+ * 0, or 1 when it refuses args (size is not sizeof(struct attn_args), part is not one of parts, no KV head). It
+ * allocates nothing and keeps no state: it may run in any number of threads, each with a workspace of its own. O must
+ * not overlap the inputs. Keys past a sequence's length are not read. A row that sees no key gives O = 0 and LSE =
+ * -inf. The bits of the result do not depend on parts.
  *
  * To declare it elsewhere, define ATTN_DECLARATIONS and include this file. */
 #include <stdint.h>
 #include <string.h>
 #ifndef ATTN_ARGS_DEFINED
 #define ATTN_ARGS_DEFINED
-/* What every attention kernel takes. Tensors are [batch, head, row, element]; strides count elements, the last one is 1.
+/* What every attention kernel takes. Tensors are [batch, head, row, element]; strides count elements, the last one
+ * is 1.
  * Memory belongs to the caller; the kernel allocates nothing, keeps nothing and may run in any number of threads at
  * once, each part with a workspace of its own. */
 struct attn_args {
     int64_t size;           /* sizeof(struct attn_args) */
-    const void *q, *k, *v;  /* [batch, heads, q_len, HD], [batch, kv_heads, kv_len, HD], [batch, kv_heads, kv_len, HDV] */
+    /* [batch, heads, q_len, HD], [batch, kv_heads, kv_len, HD], [batch, kv_heads, kv_len, HDV] */
+    const void *q, *k, *v;
     void *o;                /* [batch, heads, q_len, HDV] */
     float *lse;             /* [batch, heads, q_len], contiguous: natural log of the sum of exponentials; or NULL */
     void *workspace;        /* NAME_workspace(args) bytes, aligned to 64; one for each part */
@@ -44,10 +48,131 @@ struct attn_args {
     const struct attn_features *features; /* of kernels that have features; others do not look at it */
 };
 #endif
-int64_t attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2_workspace(const struct attn_args *args); /* bytes for one part; looks at lengths and part alone */
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* Bytes for one part; looks at lengths and part alone. */
+int64_t attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2_workspace(const struct attn_args *args);
 int attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *args);
+#ifdef __cplusplus
+}
+#endif
 
 #ifndef ATTN_DECLARATIONS
+#if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
+#error "scores may be infinite; expected -fno-finite-math-only behind -ffast-math or -Ofast"
+#endif
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__) && (defined(__x86_64__) || defined(__i386__)) \
+    && !defined(ATTN_PLAIN_C)
+#define INTRINSICS
+#if defined(__GNUC__) && !defined(__clang__) /* gcc's header leaves vectors undefined on purpose */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+#pragma GCC diagnostic pop
+#else
+#include <immintrin.h>
+#endif
+#ifdef _MSC_VER /* where the header has only what the command line asks for */
+#include <smmintrin.h>
+#include <avxintrin.h>
+#include <avx2intrin.h>
+#include <fmaintrin.h>
+#include <f16cintrin.h>
+#endif
+#endif
+
+/* Names of this file alone; so several files like it can be one translation unit. */
+#define infinite infinite_92ea0681
+#define pool_iota pool_iota_92ea0681
+#define pool_width pool_width_92ea0681
+#define pool_one pool_one_92ea0681
+#define pool_round pool_round_92ea0681
+#define pool_quiet pool_quiet_92ea0681
+#define pool_bias pool_bias_92ea0681
+#define pool_digits pool_digits_92ea0681
+#define pool_unit pool_unit_92ea0681
+#define vec vec_92ea0681
+#define ivec ivec_92ea0681
+#define v_load v_load_92ea0681
+#define v_bcast v_bcast_92ea0681
+#define v_store v_store_92ea0681
+#define v_store1 v_store1_92ea0681
+#define v_const v_const_92ea0681
+#define v_zero v_zero_92ea0681
+#define v_pool v_pool_92ea0681
+#define v_bcasti v_bcasti_92ea0681
+#define v_add v_add_92ea0681
+#define v_sub v_sub_92ea0681
+#define v_mul v_mul_92ea0681
+#define v_mulm v_mulm_92ea0681
+#define v_mulf v_mulf_92ea0681
+#define v_div v_div_92ea0681
+#define v_fma v_fma_92ea0681
+#define v_horner v_horner_92ea0681
+#define v_hornerf v_hornerf_92ea0681
+#define v_max v_max_92ea0681
+#define v_maxm v_maxm_92ea0681
+#define v_floor v_floor_92ea0681
+#define v_int v_int_92ea0681
+#define v_real v_real_92ea0681
+#define v_power v_power_92ea0681
+#define v_mulbits v_mulbits_92ea0681
+#define v_expbits v_expbits_92ea0681
+#define v_andbits v_andbits_92ea0681
+#define v_asreal v_asreal_92ea0681
+#define v_less v_less_92ea0681
+#define v_nan v_nan_92ea0681
+#define v_sel v_sel_92ea0681
+#define v_seli v_seli_92ea0681
+#define v_low v_low_92ea0681
+#define v_high v_high_92ea0681
+#define v_low2 v_low2_92ea0681
+#define v_high2 v_high2_92ea0681
+#define v_low4 v_low4_92ea0681
+#define v_high4 v_high4_92ea0681
+#define v_loadw v_loadw_92ea0681
+#define v_raise v_raise_92ea0681
+#define v_upper v_upper_92ea0681
+#define v_shift v_shift_92ea0681
+#define v_addbits v_addbits_92ea0681
+#define v_addv v_addv_92ea0681
+#define v_subv v_subv_92ea0681
+#define v_andv v_andv_92ea0681
+#define v_orv v_orv_92ea0681
+#define v_packw v_packw_92ea0681
+#define v_gather v_gather_92ea0681
+#define v_storew v_storew_92ea0681
+#define vec_at vec_at_92ea0681
+#define ivec_at ivec_at_92ea0681
+#define bits_of bits_of_92ea0681
+#define real_of real_of_92ea0681
+#define floor1 floor1_92ea0681
+#define nearest1 nearest1_92ea0681
+#define pack_q pack_q_92ea0681
+#define pack_k pack_k_92ea0681
+#define pack_v pack_v_92ea0681
+#define score_tile score_tile_92ea0681
+#define softmax softmax_92ea0681
+#define cut cut_92ea0681
+#define value_tile value_tile_92ea0681
+#define finish finish_92ea0681
+#define minus_infinity minus_infinity_92ea0681
+#define least least_92ea0681
+#define most most_92ea0681
+#define sequence sequence_92ea0681
+#define sequence_of sequence_of_92ea0681
+#define first_key first_key_92ea0681
+#define end_key end_key_92ea0681
+#define keys_at keys_at_92ea0681
+#define queries_at queries_at_92ea0681
+#define space space_92ea0681
+#define carve carve_92ea0681
+#define pack pack_92ea0681
+#define tile tile_92ea0681
+#define attend attend_92ea0681
+
 static inline float infinite(uint32_t bits) { union { uint32_t u; float f; } b = {bits}; return b.f; }
 static const int32_t pool_iota[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 static const int32_t pool_width[8] = {8, 8, 8, 8, 8, 8, 8, 8};
@@ -56,9 +181,9 @@ static const int32_t pool_round[8] = {32767, 32767, 32767, 32767, 32767, 32767, 
 static const int32_t pool_quiet[8] = {64, 64, 64, 64, 64, 64, 64, 64};
 static const int32_t pool_bias[8] = {127, 127, 127, 127, 127, 127, 127, 127};
 static const int32_t pool_digits[8] = {8388607, 8388607, 8388607, 8388607, 8388607, 8388607, 8388607, 8388607};
-static const int32_t pool_unit[8] = {1065353216, 1065353216, 1065353216, 1065353216, 1065353216, 1065353216, 1065353216, 1065353216};
-#if defined(__GNUC__) && defined(__x86_64__) && !defined(__TINYC__) && !defined(ATTN_PLAIN_C)
-#include <immintrin.h>
+static const int32_t pool_unit[8] = {1065353216, 1065353216, 1065353216, 1065353216, 1065353216, 1065353216,
+    1065353216, 1065353216};
+#ifdef INTRINSICS
 typedef __m256 vec;
 typedef __m256i ivec;
 #define OP static inline __attribute__((always_inline, target("avx2,fma,f16c")))
@@ -69,7 +194,7 @@ OP void v_store(float *m, vec x) { _mm256_storeu_ps(m, x); }
 OP void v_store1(float *m, vec x) { _mm_store_ss(m, _mm256_castps256_ps128(x)); }
 OP vec v_const(float f) { return _mm256_set1_ps(f); }
 OP vec v_zero(void) { return _mm256_setzero_ps(); }
-OP ivec v_pool(const int32_t *v) { return _mm256_loadu_si256((const __m256i *)v); }
+OP ivec v_pool(const int32_t *v) { return _mm256_loadu_si256((const __m256i *)(const void *)v); }
 OP ivec v_bcasti(const int32_t *m) { return _mm256_set1_epi32(*m); }
 OP vec v_add(vec x, vec y) { return _mm256_add_ps(x, y); }
 OP vec v_sub(vec x, vec y) { return _mm256_sub_ps(x, y); }
@@ -88,7 +213,10 @@ OP vec v_real(ivec x) { return _mm256_cvtepi32_ps(x); }
 OP ivec v_power(ivec x) { return _mm256_slli_epi32(x, 23); }
 OP vec v_mulbits(vec x, ivec y) { return _mm256_mul_ps(x, _mm256_castsi256_ps(y)); }
 OP ivec v_expbits(vec x) { return _mm256_srli_epi32(_mm256_castps_si256(x), 23); }
-OP ivec v_andbits(vec x, const int32_t *v) { return _mm256_and_si256(_mm256_castps_si256(x), _mm256_loadu_si256((const __m256i *)v)); }
+OP ivec v_andbits(vec x, const int32_t *v)
+{
+    return _mm256_and_si256(_mm256_castps_si256(x), _mm256_loadu_si256((const __m256i *)(const void *)v));
+}
 OP vec v_asreal(ivec x) { return _mm256_castsi256_ps(x); }
 OP ivec v_less(ivec x, ivec y) { return _mm256_cmpgt_epi32(y, x); }
 OP ivec v_nan(vec x) { return _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)); }
@@ -100,37 +228,60 @@ OP vec v_low2(vec x, vec y) { return _mm256_shuffle_ps(x, y, 0x44); }
 OP vec v_high2(vec x, vec y) { return _mm256_shuffle_ps(x, y, 0xee); }
 OP vec v_low4(vec x, vec y) { return _mm256_permute2f128_ps(x, y, 0x20); }
 OP vec v_high4(vec x, vec y) { return _mm256_permute2f128_ps(x, y, 0x31); }
-OP ivec v_loadw(const uint16_t *m) { return _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)m)); }
+OP ivec v_loadw(const uint16_t *m) { return _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)m)); }
 OP vec v_raise(ivec x) { return _mm256_castsi256_ps(_mm256_slli_epi32(x, 16)); }
 OP ivec v_upper(vec x) { return _mm256_srli_epi32(_mm256_castps_si256(x), 16); }
 OP ivec v_shift(ivec x) { return _mm256_srli_epi32(x, 16); }
 OP ivec v_addbits(ivec x, vec y) { return _mm256_add_epi32(x, _mm256_castps_si256(y)); }
-OP ivec v_addv(ivec x, const int32_t *v) { return _mm256_add_epi32(x, _mm256_loadu_si256((const __m256i *)v)); }
-OP ivec v_subv(ivec x, const int32_t *v) { return _mm256_sub_epi32(x, _mm256_loadu_si256((const __m256i *)v)); }
-OP ivec v_andv(ivec x, const int32_t *v) { return _mm256_and_si256(x, _mm256_loadu_si256((const __m256i *)v)); }
-OP ivec v_orv(ivec x, const int32_t *v) { return _mm256_or_si256(x, _mm256_loadu_si256((const __m256i *)v)); }
+OP ivec v_addv(ivec x, const int32_t *v)
+{
+    return _mm256_add_epi32(x, _mm256_loadu_si256((const __m256i *)(const void *)v));
+}
+OP ivec v_subv(ivec x, const int32_t *v)
+{
+    return _mm256_sub_epi32(x, _mm256_loadu_si256((const __m256i *)(const void *)v));
+}
+OP ivec v_andv(ivec x, const int32_t *v)
+{
+    return _mm256_and_si256(x, _mm256_loadu_si256((const __m256i *)(const void *)v));
+}
+OP ivec v_orv(ivec x, const int32_t *v)
+{
+    return _mm256_or_si256(x, _mm256_loadu_si256((const __m256i *)(const void *)v));
+}
 OP ivec v_packw(ivec x) { return _mm256_packus_epi32(x, x); }
 OP ivec v_gather(ivec x) { return _mm256_permute4x64_epi64(x, 8); }
-OP void v_storew(uint16_t *m, ivec x) { _mm_storeu_si128((__m128i *)m, _mm256_castsi256_si128(x)); }
+OP void v_storew(uint16_t *m, ivec x) { _mm_storeu_si128((__m128i *)(void *)m, _mm256_castsi256_si128(x)); }
 #else
-#if defined(__GNUC__) && !defined(__TINYC__)
-#pragma GCC diagnostic ignored "-Wpsabi" /* static functions: no ABI to keep */
-typedef float vec __attribute__((vector_size(32)));
-typedef int32_t ivec __attribute__((vector_size(32)));
-#define AT(x, i) (x)[i]
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__)
+typedef float vec_at __attribute__((vector_size(32), aligned(16)));
+typedef struct { vec_at at; } vec;
+typedef int32_t ivec_at __attribute__((vector_size(32), aligned(16)));
+typedef struct { ivec_at at; } ivec;
 #define OP static inline __attribute__((always_inline))
 #else
 typedef struct { float at[8]; } vec;
 typedef struct { int32_t at[8]; } ivec;
-#define AT(x, i) (x).at[i]
 #define OP static inline
 #endif
 #define KERNEL static
+#define AT(x, i) (x).at[i]
 #define EACH for (int l = 0; l < 8; l++)
 static inline uint32_t bits_of(float x) { union { float f; uint32_t u; } b = {x}; return b.u; }
 static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
-static inline float floor1(float x) { if (!(x > -8388608.0f && x < 8388608.0f)) return x; int32_t i = (int32_t)x; return (float)(i - (x < (float)i)); }
-static inline int32_t nearest1(float x) { if (!(x > -2147483648.0f && x < 2147483648.0f)) return INT32_MIN; float r = x - floor1(x); int32_t i = (int32_t)floor1(x); return i + (r > 0.5f || (r == 0.5f && (i & 1))); }
+static inline float floor1(float x)
+{
+    if (!(x > -8388608.0f && x < 8388608.0f)) { return x; }
+    int32_t i = (int32_t)x;
+    return (float)(i - (x < (float)i));
+}
+static inline int32_t nearest1(float x)
+{
+    if (!(x > -2147483648.0f && x < 2147483648.0f)) { return INT32_MIN; }
+    float r = x - floor1(x);
+    int32_t i = (int32_t)floor1(x);
+    return i + (r > 0.5f || (r == 0.5f && (i & 1)));
+}
 OP vec v_load(const float *m) { vec r; EACH AT(r, l) = m[l]; return r; }
 OP vec v_bcast(const float *m) { vec r; EACH AT(r, l) = m[0]; return r; }
 OP void v_store(float *m, vec x) { EACH m[l] = AT(x, l); }
@@ -156,14 +307,29 @@ OP vec v_real(ivec x) { vec r; EACH AT(r, l) = (float)AT(x, l); return r; }
 OP ivec v_power(ivec x) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) << 23); return r; }
 OP vec v_mulbits(vec x, ivec y) { vec r; EACH AT(r, l) = AT(x, l) * real_of((uint32_t)AT(y, l)); return r; }
 OP ivec v_expbits(vec x) { ivec r; EACH AT(r, l) = (int32_t)(bits_of(AT(x, l)) >> 23); return r; }
-OP ivec v_andbits(vec x, const int32_t *v) { ivec r; EACH AT(r, l) = (int32_t)(bits_of(AT(x, l)) & (uint32_t)v[l]); return r; }
+OP ivec v_andbits(vec x, const int32_t *v)
+{
+    ivec r;
+    EACH AT(r, l) = (int32_t)(bits_of(AT(x, l)) & (uint32_t)v[l]);
+    return r;
+}
 OP vec v_asreal(ivec x) { vec r; EACH AT(r, l) = real_of((uint32_t)AT(x, l)); return r; }
 OP ivec v_less(ivec x, ivec y) { ivec r; EACH AT(r, l) = -(AT(x, l) < AT(y, l)); return r; }
 OP ivec v_nan(vec x) { ivec r; EACH AT(r, l) = -(AT(x, l) != AT(x, l)); return r; }
 OP vec v_sel(ivec k, vec x, vec y) { vec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
 OP ivec v_seli(ivec k, ivec x, ivec y) { ivec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
-OP vec v_low(vec x, vec y) { vec r; EACH AT(r, l) = l & 1 ? AT(y, (l & 4) + (l >> 1 & 1)) : AT(x, (l & 4) + (l >> 1 & 1)); return r; }
-OP vec v_high(vec x, vec y) { vec r; EACH AT(r, l) = l & 1 ? AT(y, (l & 4) + 2 + (l >> 1 & 1)) : AT(x, (l & 4) + 2 + (l >> 1 & 1)); return r; }
+OP vec v_low(vec x, vec y)
+{
+    vec r;
+    EACH AT(r, l) = l & 1 ? AT(y, (l & 4) + (l >> 1 & 1)) : AT(x, (l & 4) + (l >> 1 & 1));
+    return r;
+}
+OP vec v_high(vec x, vec y)
+{
+    vec r;
+    EACH AT(r, l) = l & 1 ? AT(y, (l & 4) + 2 + (l >> 1 & 1)) : AT(x, (l & 4) + 2 + (l >> 1 & 1));
+    return r;
+}
 OP vec v_low2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l & 5) : AT(x, l); return r; }
 OP vec v_high2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l) : AT(x, l | 2); return r; }
 OP vec v_low4(vec x, vec y) { vec r; EACH AT(r, l) = l & 4 ? AT(y, l & 3) : AT(x, l); return r; }
@@ -172,12 +338,33 @@ OP ivec v_loadw(const uint16_t *m) { ivec r; EACH AT(r, l) = m[l]; return r; }
 OP vec v_raise(ivec x) { vec r; EACH AT(r, l) = real_of((uint32_t)AT(x, l) << 16); return r; }
 OP ivec v_upper(vec x) { ivec r; EACH AT(r, l) = (int32_t)(bits_of(AT(x, l)) >> 16); return r; }
 OP ivec v_shift(ivec x) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) >> 16); return r; }
-OP ivec v_addbits(ivec x, vec y) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + bits_of(AT(y, l))); return r; }
-OP ivec v_addv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + (uint32_t)v[l]); return r; }
-OP ivec v_subv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) - (uint32_t)v[l]); return r; }
+OP ivec v_addbits(ivec x, vec y)
+{
+    ivec r;
+    EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + bits_of(AT(y, l)));
+    return r;
+}
+OP ivec v_addv(ivec x, const int32_t *v)
+{
+    ivec r;
+    EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + (uint32_t)v[l]);
+    return r;
+}
+OP ivec v_subv(ivec x, const int32_t *v)
+{
+    ivec r;
+    EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) - (uint32_t)v[l]);
+    return r;
+}
 OP ivec v_andv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = AT(x, l) & v[l]; return r; }
 OP ivec v_orv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = AT(x, l) | v[l]; return r; }
-OP ivec v_packw(ivec x) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, (l & 4) + (l & 1) * 2) | (uint32_t)AT(x, (l & 4) + (l & 1) * 2 + 1) << 16); return r; }
+OP ivec v_packw(ivec x)
+{
+    ivec r;
+    EACH AT(r, l) = (int32_t)((uint32_t)AT(x, (l & 4) + (l & 1) * 2) | (uint32_t)AT(x, (l & 4) + (l & 1) * 2 + 1)
+        << 16);
+    return r;
+}
 OP ivec v_gather(ivec x) { ivec r; EACH AT(r, l) = l < 2 ? AT(x, l) : l < 4 ? AT(x, l + 2) : AT(x, l & 1); return r; }
 OP void v_storew(uint16_t *m, ivec x) { EACH m[l] = (uint16_t)((uint32_t)AT(x, l / 2) >> (l & 1) * 16); }
 #endif
@@ -245,7 +432,7 @@ KERNEL void pack_q(const uint16_t *q, float *d, int64_t ld)
 KERNEL void pack_k(const uint16_t *k, float *d, int64_t ld)
 {
     const uint16_t *t;
-    ivec t__2;
+    ivec t_v2;
     vec x0;
     vec x1;
     vec x2;
@@ -256,21 +443,21 @@ KERNEL void pack_k(const uint16_t *k, float *d, int64_t ld)
     vec x7, t0, t1, t2, t3, t4, t5, t6, t7, u0, u1, u2, u3, u4, u5, u6, u7;
     for (int64_t left = 24; left; left--) {
         t = k;
-        t__2 = v_loadw(t); x0 = v_raise(t__2);
+        t_v2 = v_loadw(t); x0 = v_raise(t_v2);
         t += ld;
-        t__2 = v_loadw(t); x1 = v_raise(t__2);
+        t_v2 = v_loadw(t); x1 = v_raise(t_v2);
         t += ld;
-        t__2 = v_loadw(t); x2 = v_raise(t__2);
+        t_v2 = v_loadw(t); x2 = v_raise(t_v2);
         t += ld;
-        t__2 = v_loadw(t); x3 = v_raise(t__2);
+        t_v2 = v_loadw(t); x3 = v_raise(t_v2);
         t += ld;
-        t__2 = v_loadw(t); x4 = v_raise(t__2);
+        t_v2 = v_loadw(t); x4 = v_raise(t_v2);
         t += ld;
-        t__2 = v_loadw(t); x5 = v_raise(t__2);
+        t_v2 = v_loadw(t); x5 = v_raise(t_v2);
         t += ld;
-        t__2 = v_loadw(t); x6 = v_raise(t__2);
+        t_v2 = v_loadw(t); x6 = v_raise(t_v2);
         t += ld;
-        t__2 = v_loadw(t); x7 = v_raise(t__2);
+        t_v2 = v_loadw(t); x7 = v_raise(t_v2);
         t += ld;
         t0 = v_low(x0, x1); t1 = v_high(x0, x1);
         t2 = v_low(x2, x3); t3 = v_high(x2, x3);
@@ -345,7 +532,7 @@ KERNEL void score_tile(const float *q, const float *kt, float *s, const float *s
         a0_0 = v_zero(); a0_1 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero(); a2_0 = v_zero();
         a2_1 = v_zero(); a3_0 = v_zero(); a3_1 = v_zero(); a4_0 = v_zero(); a4_1 = v_zero();
         a5_0 = v_zero(); a5_1 = v_zero();
-        for (int64_t left__2 = 96; left__2; left__2--) {
+        for (int64_t left_v2 = 96; left_v2; left_v2--) {
             b0 = v_load(kt); b1 = v_load(kt + 8);
             x = v_bcast(t); a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1);
             x = v_bcast(t + 192); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1);
@@ -385,7 +572,7 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     const float *t;
     vec m0, m1, m2, m3, m4, m5;
     vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, x, old, top, lowest, base, b, f, frac, poly;
-    ivec n__2;
+    ivec n_v2;
     float *u;
     vec z0, z1, z2, z3, z4, z5;
     vec x0;
@@ -409,8 +596,8 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     old = v_sub(old, base); b = v_const(-127.0f); old = v_max(b, old); f = v_floor(old);
     frac = v_sub(old, f); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
     poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n__2 = v_int(f);
-    n__2 = v_addv(n__2, pool_bias); n__2 = v_power(n__2); old = v_mulbits(poly, n__2);
+    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_int(f);
+    n_v2 = v_addv(n_v2, pool_bias); n_v2 = v_power(n_v2); old = v_mulbits(poly, n_v2);
     t = s;
     u = p;
     z0 = v_zero(); z1 = v_zero(); z2 = v_zero(); z3 = v_zero(); z4 = v_zero(); z5 = v_zero();
@@ -419,48 +606,53 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
         x0 = v_load(t); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0); f = v_floor(x0);
         frac = v_sub(x0, f); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
         poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n__2 = v_int(f);
-        n__2 = v_addv(n__2, pool_bias); n__2 = v_power(n__2); x0 = v_mulbits(poly, n__2);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_int(f);
+        n_v2 = v_addv(n_v2, pool_bias); n_v2 = v_power(n_v2); x0 = v_mulbits(poly, n_v2);
         z0 = v_add(z0, x0);
         v_store(u, x0);
         b = v_bcast(r + 25);
         x0 = v_load(t + 128); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0);
-        f = v_floor(x0); frac = v_sub(x0, f); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+        f = v_floor(x0); frac = v_sub(x0, f); poly = v_const(0.00186713063f);
+            poly = v_hornerf(poly, frac, 0.00901702885f);
         poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n__2 = v_int(f);
-        n__2 = v_addv(n__2, pool_bias); n__2 = v_power(n__2); x0 = v_mulbits(poly, n__2);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_int(f);
+        n_v2 = v_addv(n_v2, pool_bias); n_v2 = v_power(n_v2); x0 = v_mulbits(poly, n_v2);
         z1 = v_add(z1, x0);
         v_store(u + 128, x0);
         b = v_bcast(r + 26);
         x0 = v_load(t + 256); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0);
-        f = v_floor(x0); frac = v_sub(x0, f); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+        f = v_floor(x0); frac = v_sub(x0, f); poly = v_const(0.00186713063f);
+            poly = v_hornerf(poly, frac, 0.00901702885f);
         poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n__2 = v_int(f);
-        n__2 = v_addv(n__2, pool_bias); n__2 = v_power(n__2); x0 = v_mulbits(poly, n__2);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_int(f);
+        n_v2 = v_addv(n_v2, pool_bias); n_v2 = v_power(n_v2); x0 = v_mulbits(poly, n_v2);
         z2 = v_add(z2, x0);
         v_store(u + 256, x0);
         b = v_bcast(r + 27);
         x0 = v_load(t + 384); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0);
-        f = v_floor(x0); frac = v_sub(x0, f); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+        f = v_floor(x0); frac = v_sub(x0, f); poly = v_const(0.00186713063f);
+            poly = v_hornerf(poly, frac, 0.00901702885f);
         poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n__2 = v_int(f);
-        n__2 = v_addv(n__2, pool_bias); n__2 = v_power(n__2); x0 = v_mulbits(poly, n__2);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_int(f);
+        n_v2 = v_addv(n_v2, pool_bias); n_v2 = v_power(n_v2); x0 = v_mulbits(poly, n_v2);
         z3 = v_add(z3, x0);
         v_store(u + 384, x0);
         b = v_bcast(r + 28);
         x0 = v_load(t + 512); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0);
-        f = v_floor(x0); frac = v_sub(x0, f); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+        f = v_floor(x0); frac = v_sub(x0, f); poly = v_const(0.00186713063f);
+            poly = v_hornerf(poly, frac, 0.00901702885f);
         poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n__2 = v_int(f);
-        n__2 = v_addv(n__2, pool_bias); n__2 = v_power(n__2); x0 = v_mulbits(poly, n__2);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_int(f);
+        n_v2 = v_addv(n_v2, pool_bias); n_v2 = v_power(n_v2); x0 = v_mulbits(poly, n_v2);
         z4 = v_add(z4, x0);
         v_store(u + 512, x0);
         b = v_bcast(r + 29);
         x0 = v_load(t + 640); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0);
-        f = v_floor(x0); frac = v_sub(x0, f); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+        f = v_floor(x0); frac = v_sub(x0, f); poly = v_const(0.00186713063f);
+            poly = v_hornerf(poly, frac, 0.00901702885f);
         poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n__2 = v_int(f);
-        n__2 = v_addv(n__2, pool_bias); n__2 = v_power(n__2); x0 = v_mulbits(poly, n__2);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_int(f);
+        n_v2 = v_addv(n_v2, pool_bias); n_v2 = v_power(n_v2); x0 = v_mulbits(poly, n_v2);
         z5 = v_add(z5, x0);
         v_store(u + 640, x0);
         t += 8;
@@ -476,143 +668,51 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     v_store(r + 8, l); v_store(r + 16, old);
 }
 
-/* The same where an interval ends inside the tile: row i sees the first limit[i] keys, and with a window of those not the
- * first limit[6 + i]; the others score -inf. */
-KERNEL void softmax_edge(float *s, float *p, float *r, const int32_t *limit, int64_t n)
+/* Where an interval ends inside the tile, before its softmax: row i sees the first limit[i] keys
+ * ; the others score -inf. */
+KERNEL void cut(float *s, const int32_t *limit, int64_t n)
 {
-    float *t;
-    vec m0, m1, m2, m3, m4, m5, none;
+    vec none;
     ivec at;
     ivec end;
     ivec seen;
     vec x;
-    vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, old, top, lowest, base, b, f, frac, poly;
-    ivec n__2;
-    float *u;
-    vec z0, z1, z2, z3, z4, z5;
-    vec x0;
-    vec l;
-    t = s;
-    m0 = v_const(infinite(0xff800000u)); m1 = v_const(infinite(0xff800000u)); m2 = v_const(infinite(0xff800000u));
-    m3 = v_const(infinite(0xff800000u)); m4 = v_const(infinite(0xff800000u)); m5 = v_const(infinite(0xff800000u));
     none = v_const(infinite(0xff800000u));
     at = v_pool(pool_iota);
     for (int64_t left = n; left; left--) {
         end = v_bcasti(limit);
         seen = v_less(at, end);
-        x = v_load(t);
+        x = v_load(s);
         x = v_sel(seen, x, none);
-        m0 = v_max(m0, x);
-        v_store(t, x);
+        v_store(s, x);
         end = v_bcasti(limit + 1);
         seen = v_less(at, end);
-        x = v_load(t + 128);
+        x = v_load(s + 128);
         x = v_sel(seen, x, none);
-        m1 = v_max(m1, x);
-        v_store(t + 128, x);
+        v_store(s + 128, x);
         end = v_bcasti(limit + 2);
         seen = v_less(at, end);
-        x = v_load(t + 256);
+        x = v_load(s + 256);
         x = v_sel(seen, x, none);
-        m2 = v_max(m2, x);
-        v_store(t + 256, x);
+        v_store(s + 256, x);
         end = v_bcasti(limit + 3);
         seen = v_less(at, end);
-        x = v_load(t + 384);
+        x = v_load(s + 384);
         x = v_sel(seen, x, none);
-        m3 = v_max(m3, x);
-        v_store(t + 384, x);
+        v_store(s + 384, x);
         end = v_bcasti(limit + 4);
         seen = v_less(at, end);
-        x = v_load(t + 512);
+        x = v_load(s + 512);
         x = v_sel(seen, x, none);
-        m4 = v_max(m4, x);
-        v_store(t + 512, x);
+        v_store(s + 512, x);
         end = v_bcasti(limit + 5);
         seen = v_less(at, end);
-        x = v_load(t + 640);
+        x = v_load(s + 640);
         x = v_sel(seen, x, none);
-        m5 = v_max(m5, x);
-        v_store(t + 640, x);
+        v_store(s + 640, x);
         at = v_addv(at, pool_width);
-        t += 8;
+        s += 8;
     }
-    t0 = v_low(m0, m1); u0 = v_high(m0, m1); t0 = v_max(t0, u0);
-    t1 = v_low(m2, m3); u1 = v_high(m2, m3); t1 = v_max(t1, u1);
-    t2 = v_low(m4, m5); u2 = v_high(m4, m5); t2 = v_max(t2, u2);
-    t3 = v_low(m5, m5); u3 = v_high(m5, m5); t3 = v_max(t3, u3);
-    v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_max(v0, w0);
-    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_max(v1, w1);
-    m0 = v_low4(v0, v1); x = v_high4(v0, v1); m0 = v_max(m0, x); old = v_load(r); top = v_max(old, m0);
-    v_store(r, top); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top); v_store(r + 24, base);
-    old = v_sub(old, base); b = v_const(-127.0f); old = v_max(b, old); f = v_floor(old);
-    frac = v_sub(old, f); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-    poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n__2 = v_int(f);
-    n__2 = v_addv(n__2, pool_bias); n__2 = v_power(n__2); old = v_mulbits(poly, n__2);
-    t = s;
-    u = p;
-    z0 = v_zero(); z1 = v_zero(); z2 = v_zero(); z3 = v_zero(); z4 = v_zero(); z5 = v_zero();
-    for (int64_t left = n; left; left--) {
-        b = v_bcast(r + 24);
-        x0 = v_load(t); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0); f = v_floor(x0);
-        frac = v_sub(x0, f); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n__2 = v_int(f);
-        n__2 = v_addv(n__2, pool_bias); n__2 = v_power(n__2); x0 = v_mulbits(poly, n__2);
-        z0 = v_add(z0, x0);
-        v_store(u, x0);
-        b = v_bcast(r + 25);
-        x0 = v_load(t + 128); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0);
-        f = v_floor(x0); frac = v_sub(x0, f); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n__2 = v_int(f);
-        n__2 = v_addv(n__2, pool_bias); n__2 = v_power(n__2); x0 = v_mulbits(poly, n__2);
-        z1 = v_add(z1, x0);
-        v_store(u + 128, x0);
-        b = v_bcast(r + 26);
-        x0 = v_load(t + 256); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0);
-        f = v_floor(x0); frac = v_sub(x0, f); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n__2 = v_int(f);
-        n__2 = v_addv(n__2, pool_bias); n__2 = v_power(n__2); x0 = v_mulbits(poly, n__2);
-        z2 = v_add(z2, x0);
-        v_store(u + 256, x0);
-        b = v_bcast(r + 27);
-        x0 = v_load(t + 384); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0);
-        f = v_floor(x0); frac = v_sub(x0, f); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n__2 = v_int(f);
-        n__2 = v_addv(n__2, pool_bias); n__2 = v_power(n__2); x0 = v_mulbits(poly, n__2);
-        z3 = v_add(z3, x0);
-        v_store(u + 384, x0);
-        b = v_bcast(r + 28);
-        x0 = v_load(t + 512); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0);
-        f = v_floor(x0); frac = v_sub(x0, f); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n__2 = v_int(f);
-        n__2 = v_addv(n__2, pool_bias); n__2 = v_power(n__2); x0 = v_mulbits(poly, n__2);
-        z4 = v_add(z4, x0);
-        v_store(u + 512, x0);
-        b = v_bcast(r + 29);
-        x0 = v_load(t + 640); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0);
-        f = v_floor(x0); frac = v_sub(x0, f); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n__2 = v_int(f);
-        n__2 = v_addv(n__2, pool_bias); n__2 = v_power(n__2); x0 = v_mulbits(poly, n__2);
-        z5 = v_add(z5, x0);
-        v_store(u + 640, x0);
-        t += 8;
-        u += 8;
-    }
-    t0 = v_low(z0, z1); u0 = v_high(z0, z1); t0 = v_add(t0, u0);
-    t1 = v_low(z2, z3); u1 = v_high(z2, z3); t1 = v_add(t1, u1);
-    t2 = v_low(z4, z5); u2 = v_high(z4, z5); t2 = v_add(t2, u2);
-    t3 = v_low(z5, z5); u3 = v_high(z5, z5); t3 = v_add(t3, u3);
-    v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_add(v0, w0);
-    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_add(v1, w1);
-    z0 = v_low4(v0, v1); x = v_high4(v0, v1); z0 = v_add(z0, x); l = v_load(r + 8); l = v_horner(l, old, z0);
-    v_store(r + 8, l); v_store(r + 16, old);
 }
 
 /* O[6][16] = fix * O + P[6][n*2] V[n*2][16], for one panel of value columns.
@@ -659,19 +759,19 @@ KERNEL void value_tile(const float *p, const float *v, float *o, const float *r,
 /* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
 KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
 {
-    vec y, one__2, least, f;
+    vec y, one_v2, least, f;
     ivec b;
     vec e;
     ivec d;
     vec m, u, s, t, p, z, x;
-    ivec h, r__2;
-    ivec t__2;
-    ivec p__2;
+    ivec h, r_v2;
+    ivec t_v2;
+    ivec p_v2;
     y = v_bcast(r + 8);
-    one__2 = v_const(1.0f);
+    one_v2 = v_const(1.0f);
     least = v_const(1.17549435e-38f);
     f = v_max(least, y);
-    f = v_div(one__2, f);
+    f = v_div(one_v2, f);
     b = v_expbits(y); b = v_subv(b, pool_bias); e = v_real(b); d = v_andbits(y, pool_digits);
     d = v_orv(d, pool_unit); m = v_asreal(d); u = v_const(1.0f); s = v_sub(m, u); m = v_add(m, u);
     s = v_div(s, m); t = v_mul(s, s); p = v_const(0.41650629f); p = v_hornerf(p, t, 0.400890023f);
@@ -682,69 +782,69 @@ KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
     m = v_mulf(m, 0.693147182f);
     v_store1(lse, m);
     x = v_mulm(f, o);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out, p__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    p_v2 = v_packw(r_v2); p_v2 = v_gather(p_v2); v_storew(out, p_v2);
     x = v_mulm(f, o + 8);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 8, p__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    p_v2 = v_packw(r_v2); p_v2 = v_gather(p_v2); v_storew(out + 8, p_v2);
     x = v_mulm(f, o + 16);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 16, p__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    p_v2 = v_packw(r_v2); p_v2 = v_gather(p_v2); v_storew(out + 16, p_v2);
     x = v_mulm(f, o + 24);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 24, p__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    p_v2 = v_packw(r_v2); p_v2 = v_gather(p_v2); v_storew(out + 24, p_v2);
     x = v_mulm(f, o + 32);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 32, p__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    p_v2 = v_packw(r_v2); p_v2 = v_gather(p_v2); v_storew(out + 32, p_v2);
     x = v_mulm(f, o + 40);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 40, p__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    p_v2 = v_packw(r_v2); p_v2 = v_gather(p_v2); v_storew(out + 40, p_v2);
     x = v_mulm(f, o + 48);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 48, p__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    p_v2 = v_packw(r_v2); p_v2 = v_gather(p_v2); v_storew(out + 48, p_v2);
     x = v_mulm(f, o + 56);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 56, p__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    p_v2 = v_packw(r_v2); p_v2 = v_gather(p_v2); v_storew(out + 56, p_v2);
     x = v_mulm(f, o + 64);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 64, p__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    p_v2 = v_packw(r_v2); p_v2 = v_gather(p_v2); v_storew(out + 64, p_v2);
     x = v_mulm(f, o + 72);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 72, p__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    p_v2 = v_packw(r_v2); p_v2 = v_gather(p_v2); v_storew(out + 72, p_v2);
     x = v_mulm(f, o + 80);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 80, p__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    p_v2 = v_packw(r_v2); p_v2 = v_gather(p_v2); v_storew(out + 80, p_v2);
     x = v_mulm(f, o + 88);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 88, p__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    p_v2 = v_packw(r_v2); p_v2 = v_gather(p_v2); v_storew(out + 88, p_v2);
     x = v_mulm(f, o + 96);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 96, p__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    p_v2 = v_packw(r_v2); p_v2 = v_gather(p_v2); v_storew(out + 96, p_v2);
     x = v_mulm(f, o + 104);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 104, p__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    p_v2 = v_packw(r_v2); p_v2 = v_gather(p_v2); v_storew(out + 104, p_v2);
     x = v_mulm(f, o + 112);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 112, p__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    p_v2 = v_packw(r_v2); p_v2 = v_gather(p_v2); v_storew(out + 112, p_v2);
     x = v_mulm(f, o + 120);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    p__2 = v_packw(r__2); p__2 = v_gather(p__2); v_storew(out + 120, p__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    p_v2 = v_packw(r_v2); p_v2 = v_gather(p_v2); v_storew(out + 120, p_v2);
 }
 
 /* Of its bits: a division by 0 would raise an exception. */
@@ -760,10 +860,11 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* One sequence: its lengths, what query 0 stands at on the axis of keys, and where its rows begin, in elements. */
 struct sequence { int64_t b, q_len, keys, offset, q_at, k_at, v_at, o_at, lse_at, lse_ld; };
-static struct sequence sequence(const struct attn_args *a, int64_t b)
+static struct sequence sequence_of(const struct attn_args *a, int64_t b)
 {
     int64_t q_len = a->q_len, keys = a->kv_lens ? a->kv_lens[b] : a->kv_len;
-    struct sequence s = {.b = b, .q_len = q_len, .keys = keys, .offset = a->offset + (a->bottom_right ? keys - q_len : 0)};
+    struct sequence s;
+    s.b = b, s.q_len = q_len, s.keys = keys, s.offset = a->offset + (a->bottom_right ? keys - q_len : 0);
     s.q_at = b * a->q_stride[0], s.k_at = b * a->k_stride[0], s.v_at = b * a->v_stride[0], s.o_at = b * a->o_stride[0];
     s.lse_at = b * a->heads * q_len, s.lse_ld = q_len;
     return s;
@@ -780,9 +881,10 @@ static int64_t end_key(const struct sequence *s, int64_t i)
     return most(0, least(s->keys, i + s->offset + 1));
 }
 
-/* n of `all` keys or values of a head, from row j on: in place, or, where rows are not whole vectors, do not lie side by side or
- * are fewer, a copy of `all` rows, padded with zeros. */
-static const uint16_t *keys_at(const struct attn_args *a, const struct sequence *s, const uint16_t *head, const int64_t *stride, int64_t j, int64_t n,
+/* n of `all` keys or values of a head, from row j on: in place, or, where rows are not whole vectors, do not lie side
+ * by side or are fewer, a copy of `all` rows, padded with zeros. */
+static const uint16_t *keys_at(const struct attn_args *a, const struct sequence *s, const uint16_t *head,
+    const int64_t *stride, int64_t j, int64_t n,
     int64_t all, int64_t width, int64_t padded, int64_t *ld, uint16_t *copy)
 {
     int64_t r = 0;
@@ -791,9 +893,9 @@ static const uint16_t *keys_at(const struct attn_args *a, const struct sequence 
     *ld = stride[2];
     if (together && n == all && width == padded)
         return head + (j + r) * stride[2];
-    memset(copy, 0, all * padded * sizeof *copy);
+    memset(copy, 0, (size_t)(all * padded) * sizeof *copy);
     for (; r < n; r++)
-        memcpy(copy + r * padded, head + (j + r) * stride[2], width * sizeof *copy);
+        memcpy(copy + r * padded, head + (j + r) * stride[2], (size_t)width * sizeof *copy);
     *ld = padded;
     return copy;
 }
@@ -812,11 +914,11 @@ static const uint16_t *queries_at(const uint16_t *from, int64_t *ld, int64_t row
 
 /* The parts of a workspace; K and V of one head, packed in tiles, lie at its end. */
 struct space { float *q, *o, *s, *p, *row, *k, *v; void *stage; };
-static struct space carve(char *at, int64_t kv_len)
+static struct space carve(float *at, int64_t kv_len)
 {
     int64_t tiles = (kv_len + 127) / 128;
-    struct space w = {(float *)at, (float *)(at + 73728), (float *)(at + 122880), (float *)(at + 122880),
-        (float *)(at + 125952), (float *)(at + 134144), (float *)(at + 134144 + tiles * 98304), at + 128000};
+    struct space w = {at, at + 18432, at + 30720, at + 30720, at + 31488, at + 33536,
+        at + 33536 + tiles * 24576, at + 32000};
     return w;
 }
 int64_t attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2_workspace(const struct attn_args *a)
@@ -825,28 +927,32 @@ int64_t attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2_workspace(const struct 
 }
 
 /* The tiles of keys from `first` on, up to and without `end`, of KV head g. */
-static void pack(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t g, int64_t first, int64_t end)
+static void pack(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t g, int64_t first,
+    int64_t end)
 {
-    const uint16_t *k = (const uint16_t *)a->k + s->k_at + g * a->k_stride[1], *v = (const uint16_t *)a->v + s->v_at + g * a->v_stride[1];
+    const uint16_t *k = (const uint16_t *)a->k + s->k_at + g * a->k_stride[1], *v = (const uint16_t *)a->v + s->v_at
+        + g * a->v_stride[1];
     for (int64_t j = first / 128 * 128; j < (end + 15) / 16 * 16; j += 8) {
         int64_t n = least(8, end - j), ld;
-        const uint16_t *from = keys_at(a, s, k, a->k_stride, j, n, 8, 192, 192, &ld, w->stage);
+        const uint16_t *from = keys_at(a, s, k, a->k_stride, j, n, 8, 192, 192, &ld, (uint16_t *)w->stage);
         pack_k(from, w->k + j / 16 * 3072 + j % 16, ld);
-        from = keys_at(a, s, v, a->v_stride, j, n, 8, 128, 128, &ld, w->stage);
+        from = keys_at(a, s, v, a->v_stride, j, n, 8, 128, 128, &ld, (uint16_t *)w->stage);
         pack_v(from, w->v + j / 128 * 16384 + j % 128 * 16, ld);
     }
 }
 
-/* MR rows of queries against n keys of one tile. The rows see those before ends[i]; all of them when whole. */
-static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int whole, const int32_t *ends, const float *scale)
+/* MR rows of queries against n keys of one tile. All rows see the first `seen` keys; behind them row i sees those
+ * before ends[i], as it counts. */
+static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t seen, const int32_t *ends,
+    const float *scale)
 {
     float *row = w->row + i / 6 * 32, *o = w->o + i * 128;
+    int64_t steps = (n + 7) / 8;
     const float *k = w->k + j * 192, *v = w->v + j / 128 * 16384;
     score_tile(w->q + i * 192, k, w->s, scale, (n + 15) / 16);
-    if (whole)
-        softmax(w->s, w->p, row, 16);
-    else
-        softmax_edge(w->s, w->p, row, ends, (n + 7) / 8);
+    if (seen < n)
+        cut(w->s + seen, ends, steps - seen / 8);
+    softmax(w->s, w->p, row, steps);
     value_tile(w->p, v + 0, o + 0, row, (n + 1) / 2);
     value_tile(w->p, v + 2048, o + 16, row, (n + 1) / 2);
     value_tile(w->p, v + 4096, o + 32, row, (n + 1) / 2);
@@ -868,10 +974,10 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     int32_t ends[6];
     for (int64_t i = 0; i < padded; i += 8) {
         int64_t ld = a->q_stride[2];
-        const uint16_t *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, w->stage);
+        const uint16_t *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, (uint16_t *)w->stage);
         pack_q(from, w->q + i * 192, ld);
     }
-    memset(w->o, 0, padded * 512);
+    memset(w->o, 0, (size_t)padded * 512);
     for (float *row = w->row; row < w->row + padded / 6 * 32; row += 32)
         for (int64_t l = 0; l < 32; l++)
             row[l] = l < 8 ? none_seen : 0.0f;
@@ -881,9 +987,10 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
             int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + 5)) - j; /* rows see up to */
             if (last <= 0)
                 continue;
+            int64_t seen = all < 0 ? 0 : least(128, all) / 8 * 8; /* whole vectors that all rows see */
             for (int64_t r = 0; all < 128 && r < 6; r++)
-                ends[r] = (int32_t)least(128, end_key(s, i0 + i + r) - j);
-            tile(w, i, j, least(128, last), all >= 128, ends, &scale);
+                ends[r] = (int32_t)(least(128, end_key(s, i0 + i + r) - j) - seen);
+            tile(w, i, j, least(128, last), seen, ends, &scale);
         }
 
     for (int64_t i = 0; i < rows; i++) {
@@ -899,13 +1006,13 @@ int attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *a)
     if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1)
         return 1;
     group = a->heads / a->kv_heads, units = a->batch * a->kv_heads;
-    struct space w = carve((char *)a->workspace, a->kv_len);
+    struct space w = carve((float *)a->workspace, a->kv_len);
     for (x = units, y = a->parts; y; )
         cuts = x % y, x = y, y = cuts;
     cuts = x ? a->parts / x : 1;
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
-        struct sequence s = sequence(a, unit / a->kv_heads);
+        struct sequence s = sequence_of(a, unit / a->kv_heads);
         int64_t tiles = (s.q_len + 95) / 96;
         for (int64_t u = t % cuts; u < group * tiles; u += cuts) {
             if (packed != unit)
@@ -916,4 +1023,99 @@ int attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *a)
     }
     return 0;
 }
+
+/* The end of this file's own names. */
+#undef INTRINSICS
+#undef infinite
+#undef pool_iota
+#undef pool_width
+#undef pool_one
+#undef pool_round
+#undef pool_quiet
+#undef pool_bias
+#undef pool_digits
+#undef pool_unit
+#undef vec
+#undef ivec
+#undef OP
+#undef KERNEL
+#undef v_load
+#undef v_bcast
+#undef v_store
+#undef v_store1
+#undef v_const
+#undef v_zero
+#undef v_pool
+#undef v_bcasti
+#undef v_add
+#undef v_sub
+#undef v_mul
+#undef v_mulm
+#undef v_mulf
+#undef v_div
+#undef v_fma
+#undef v_horner
+#undef v_hornerf
+#undef v_max
+#undef v_maxm
+#undef v_floor
+#undef v_int
+#undef v_real
+#undef v_power
+#undef v_mulbits
+#undef v_expbits
+#undef v_andbits
+#undef v_asreal
+#undef v_less
+#undef v_nan
+#undef v_sel
+#undef v_seli
+#undef v_low
+#undef v_high
+#undef v_low2
+#undef v_high2
+#undef v_low4
+#undef v_high4
+#undef v_loadw
+#undef v_raise
+#undef v_upper
+#undef v_shift
+#undef v_addbits
+#undef v_addv
+#undef v_subv
+#undef v_andv
+#undef v_orv
+#undef v_packw
+#undef v_gather
+#undef v_storew
+#undef vec_at
+#undef ivec_at
+#undef AT
+#undef EACH
+#undef bits_of
+#undef real_of
+#undef floor1
+#undef nearest1
+#undef pack_q
+#undef pack_k
+#undef pack_v
+#undef score_tile
+#undef softmax
+#undef cut
+#undef value_tile
+#undef finish
+#undef minus_infinity
+#undef least
+#undef most
+#undef sequence
+#undef sequence_of
+#undef first_key
+#undef end_key
+#undef keys_at
+#undef queries_at
+#undef space
+#undef carve
+#undef pack
+#undef tile
+#undef attend
 #endif

@@ -1,30 +1,35 @@
 /* attngen emit --variant attn_bf16_d64_causal_on_c_q64k64_r4x2u1
  *
- * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1) with the
- * online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1)
+ * with the online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no
+ * notice.
  *
- * Parameters: op attn, dtype bf16, head_dim.qk 64, causal, isa c, tile.q 64, tile.k 64, micro.rows 4, micro.vecs 2, unroll 1.
+ * Parameters: op attn, dtype bf16, head_dim.qk 64, causal, isa c, tile.q 64, tile.k 64, micro.rows 4, micro.vecs 2,
+ * unroll 1.
  * A tile of 64 queries by 64 keys takes 1048576 flops and 16384 bytes of K and V: 64 flops a byte.
- * Vector registers of 256 bits (how many, the compiler decides): 0 in the score tile, 0 in the value tile, 0 in the softmax step, of 0.
+ * Vector registers of 256 bits (how many, the compiler decides): 0 in the score tile, 0 in the value tile, 0 in the
+ * softmax step, of 0.
  * Workspace: 37888 bytes and 32768 for every 64 keys.
  *
- * Contract: struct attn_args below says what each argument is. attn_bf16_d64_causal_on_c_q64k64_r4x2u1 returns 0, or 1 when it refuses
- * args (size is not sizeof(struct attn_args), part is not one of parts, no KV head). It allocates nothing and keeps no
- * state: it may run in any number of threads, each with a workspace of its own. O must not overlap the inputs. Keys past
- * a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. The bits of the result do not
- * depend on parts.
+ * Contract: struct attn_args below says what each argument is. attn_bf16_d64_causal_on_c_q64k64_r4x2u1 returns 0, or 1
+ * when it refuses args (size is not sizeof(struct attn_args), part is not one of parts, no KV head). It allocates
+ * nothing and keeps no state: it may run in any number of threads, each with a workspace of its own. O must not overlap
+ * the inputs. Keys past a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. The bits
+ * of the result do not depend on parts.
  *
  * To declare it elsewhere, define ATTN_DECLARATIONS and include this file. */
 #include <stdint.h>
 #include <string.h>
 #ifndef ATTN_ARGS_DEFINED
 #define ATTN_ARGS_DEFINED
-/* What every attention kernel takes. Tensors are [batch, head, row, element]; strides count elements, the last one is 1.
+/* What every attention kernel takes. Tensors are [batch, head, row, element]; strides count elements, the last one
+ * is 1.
  * Memory belongs to the caller; the kernel allocates nothing, keeps nothing and may run in any number of threads at
  * once, each part with a workspace of its own. */
 struct attn_args {
     int64_t size;           /* sizeof(struct attn_args) */
-    const void *q, *k, *v;  /* [batch, heads, q_len, HD], [batch, kv_heads, kv_len, HD], [batch, kv_heads, kv_len, HDV] */
+    /* [batch, heads, q_len, HD], [batch, kv_heads, kv_len, HD], [batch, kv_heads, kv_len, HDV] */
+    const void *q, *k, *v;
     void *o;                /* [batch, heads, q_len, HDV] */
     float *lse;             /* [batch, heads, q_len], contiguous: natural log of the sum of exponentials; or NULL */
     void *workspace;        /* NAME_workspace(args) bytes, aligned to 64; one for each part */
@@ -44,39 +49,151 @@ struct attn_args {
     const struct attn_features *features; /* of kernels that have features; others do not look at it */
 };
 #endif
-int64_t attn_bf16_d64_causal_on_c_q64k64_r4x2u1_workspace(const struct attn_args *args); /* bytes for one part; looks at lengths and part alone */
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* Bytes for one part; looks at lengths and part alone. */
+int64_t attn_bf16_d64_causal_on_c_q64k64_r4x2u1_workspace(const struct attn_args *args);
 int attn_bf16_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *args);
+#ifdef __cplusplus
+}
+#endif
 
 #ifndef ATTN_DECLARATIONS
+#if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
+#error "scores may be infinite; expected -fno-finite-math-only behind -ffast-math or -Ofast"
+#endif
+
+/* Names of this file alone; so several files like it can be one translation unit. */
+#define infinite infinite_d34a87f7
+#define pool_iota pool_iota_d34a87f7
+#define pool_one pool_one_d34a87f7
+#define pool_round pool_round_d34a87f7
+#define pool_quiet pool_quiet_d34a87f7
+#define pool_width pool_width_d34a87f7
+#define vec_at vec_at_d34a87f7
+#define vec vec_d34a87f7
+#define ivec_at ivec_at_d34a87f7
+#define ivec ivec_d34a87f7
+#define kmask_at kmask_at_d34a87f7
+#define kmask kmask_d34a87f7
+#define bits_of bits_of_d34a87f7
+#define real_of real_of_d34a87f7
+#define floor1 floor1_d34a87f7
+#define fraction1 fraction1_d34a87f7
+#define pow2 pow2_d34a87f7
+#define exponent1 exponent1_d34a87f7
+#define mantissa1 mantissa1_d34a87f7
+#define v_load v_load_d34a87f7
+#define v_bcast v_bcast_d34a87f7
+#define v_store v_store_d34a87f7
+#define v_store1 v_store1_d34a87f7
+#define v_const v_const_d34a87f7
+#define v_zero v_zero_d34a87f7
+#define v_pool v_pool_d34a87f7
+#define v_bcasti v_bcasti_d34a87f7
+#define v_add v_add_d34a87f7
+#define v_sub v_sub_d34a87f7
+#define v_mul v_mul_d34a87f7
+#define v_mulm v_mulm_d34a87f7
+#define v_mulf v_mulf_d34a87f7
+#define v_div v_div_d34a87f7
+#define v_fma v_fma_d34a87f7
+#define v_horner v_horner_d34a87f7
+#define v_hornerf v_hornerf_d34a87f7
+#define v_max v_max_d34a87f7
+#define v_maxm v_maxm_d34a87f7
+#define v_fraction v_fraction_d34a87f7
+#define v_scale v_scale_d34a87f7
+#define v_exponent v_exponent_d34a87f7
+#define v_mantissa v_mantissa_d34a87f7
+#define v_less v_less_d34a87f7
+#define v_nan v_nan_d34a87f7
+#define v_sel v_sel_d34a87f7
+#define v_seli v_seli_d34a87f7
+#define v_low v_low_d34a87f7
+#define v_high v_high_d34a87f7
+#define v_low2 v_low2_d34a87f7
+#define v_high2 v_high2_d34a87f7
+#define v_loadw v_loadw_d34a87f7
+#define v_storew v_storew_d34a87f7
+#define v_raise v_raise_d34a87f7
+#define v_upper v_upper_d34a87f7
+#define v_shift v_shift_d34a87f7
+#define v_addbits v_addbits_d34a87f7
+#define v_addv v_addv_d34a87f7
+#define v_andv v_andv_d34a87f7
+#define v_orv v_orv_d34a87f7
+#define v_keep v_keep_d34a87f7
+#define v_cross v_cross_d34a87f7
+#define pack_q pack_q_d34a87f7
+#define pack_k pack_k_d34a87f7
+#define pack_v pack_v_d34a87f7
+#define score_tile score_tile_d34a87f7
+#define softmax softmax_d34a87f7
+#define cut cut_d34a87f7
+#define value_tile value_tile_d34a87f7
+#define finish finish_d34a87f7
+#define minus_infinity minus_infinity_d34a87f7
+#define least least_d34a87f7
+#define most most_d34a87f7
+#define sequence sequence_d34a87f7
+#define sequence_of sequence_of_d34a87f7
+#define first_key first_key_d34a87f7
+#define end_key end_key_d34a87f7
+#define keys_at keys_at_d34a87f7
+#define queries_at queries_at_d34a87f7
+#define space space_d34a87f7
+#define carve carve_d34a87f7
+#define pack pack_d34a87f7
+#define tile tile_d34a87f7
+#define attend attend_d34a87f7
+
 static inline float infinite(uint32_t bits) { union { uint32_t u; float f; } b = {bits}; return b.f; }
 static const int32_t pool_iota[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 static const int32_t pool_one[8] = {1, 1, 1, 1, 1, 1, 1, 1};
 static const int32_t pool_round[8] = {32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767};
 static const int32_t pool_quiet[8] = {64, 64, 64, 64, 64, 64, 64, 64};
 static const int32_t pool_width[8] = {8, 8, 8, 8, 8, 8, 8, 8};
-#if defined(__GNUC__) && !defined(__TINYC__)
-#pragma GCC diagnostic ignored "-Wpsabi" /* static functions: no ABI to keep */
-typedef float vec __attribute__((vector_size(32)));
-typedef int32_t ivec __attribute__((vector_size(32)));
-typedef int32_t mask __attribute__((vector_size(32)));
-#define AT(x, i) (x)[i]
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__)
+typedef float vec_at __attribute__((vector_size(32), aligned(16)));
+typedef struct { vec_at at; } vec;
+typedef int32_t ivec_at __attribute__((vector_size(32), aligned(16)));
+typedef struct { ivec_at at; } ivec;
+typedef int32_t kmask_at __attribute__((vector_size(32), aligned(16)));
+typedef struct { kmask_at at; } kmask;
 #define OP static inline __attribute__((always_inline))
 #else
 typedef struct { float at[8]; } vec;
 typedef struct { int32_t at[8]; } ivec;
-typedef struct { int32_t at[8]; } mask;
-#define AT(x, i) (x).at[i]
+typedef struct { int32_t at[8]; } kmask;
 #define OP static inline
 #endif
 #define KERNEL static
+#define AT(x, i) (x).at[i]
 #define EACH for (int l = 0; l < 8; l++)
 static inline uint32_t bits_of(float x) { union { float f; uint32_t u; } b = {x}; return b.u; }
 static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
-static inline float floor1(float x) { if (!(x > -8388608.0f && x < 8388608.0f)) return x; int32_t i = (int32_t)x; return (float)(i - (x < (float)i)); }
+static inline float floor1(float x)
+{
+    if (!(x > -8388608.0f && x < 8388608.0f)) { return x; }
+    int32_t i = (int32_t)x;
+    return (float)(i - (x < (float)i));
+}
 static inline float fraction1(float x) { return x > -8388608.0f && x < 8388608.0f ? x - floor1(x) : x == x ? 0.0f : x; }
-static inline float pow2(float n) { return n != n ? n : n < -126.0f ? 0.0f : n > 127.0f ? real_of(0x7f800000u) : real_of((uint32_t)((int32_t)n + 127) << 23); }
-static inline float exponent1(float x) { return x > 0.0f ? (float)((int32_t)(bits_of(x) >> 23) - 127) : x == 0.0f ? real_of(0xff800000u) : x - x; }
-static inline float mantissa1(float x) { return x > 0.0f ? real_of((bits_of(x) & 0x7fffffu) | 0x3f800000u) : x == 0.0f ? 1.0f : x; }
+static inline float pow2(float n)
+{
+    return n != n ? n : n < -126.0f ? 0.0f : n > 127.0f ? real_of(0x7f800000u)
+        : real_of((uint32_t)((int32_t)n + 127) << 23);
+}
+static inline float exponent1(float x)
+{
+    return x > 0.0f ? (float)((int32_t)(bits_of(x) >> 23) - 127) : x == 0.0f ? real_of(0xff800000u) : x - x;
+}
+static inline float mantissa1(float x)
+{
+    return x > 0.0f ? real_of((bits_of(x) & 0x7fffffu) | 0x3f800000u) : x == 0.0f ? 1.0f : x;
+}
 OP vec v_load(const float *m) { vec r; EACH AT(r, l) = m[l]; return r; }
 OP vec v_bcast(const float *m) { vec r; EACH AT(r, l) = m[0]; return r; }
 OP void v_store(float *m, vec x) { EACH m[l] = AT(x, l); }
@@ -100,12 +217,22 @@ OP vec v_fraction(vec x) { vec r; EACH AT(r, l) = fraction1(AT(x, l)); return r;
 OP vec v_scale(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) * pow2(floor1(AT(y, l))); return r; }
 OP vec v_exponent(vec x) { vec r; EACH AT(r, l) = exponent1(AT(x, l)); return r; }
 OP vec v_mantissa(vec x) { vec r; EACH AT(r, l) = mantissa1(AT(x, l)); return r; }
-OP mask v_less(ivec x, ivec y) { mask r; EACH AT(r, l) = AT(x, l) < AT(y, l); return r; }
-OP mask v_nan(vec x) { mask r; EACH AT(r, l) = AT(x, l) != AT(x, l); return r; }
-OP vec v_sel(mask k, vec x, vec y) { vec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
-OP ivec v_seli(mask k, ivec x, ivec y) { ivec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
-OP vec v_low(vec x, vec y) { vec r; EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + (l >> 1 & 1)) : AT(x, (l & 12) + (l >> 1 & 1)); return r; }
-OP vec v_high(vec x, vec y) { vec r; EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + 2 + (l >> 1 & 1)) : AT(x, (l & 12) + 2 + (l >> 1 & 1)); return r; }
+OP kmask v_less(ivec x, ivec y) { kmask r; EACH AT(r, l) = AT(x, l) < AT(y, l); return r; }
+OP kmask v_nan(vec x) { kmask r; EACH AT(r, l) = AT(x, l) != AT(x, l); return r; }
+OP vec v_sel(kmask k, vec x, vec y) { vec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
+OP ivec v_seli(kmask k, ivec x, ivec y) { ivec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
+OP vec v_low(vec x, vec y)
+{
+    vec r;
+    EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + (l >> 1 & 1)) : AT(x, (l & 12) + (l >> 1 & 1));
+    return r;
+}
+OP vec v_high(vec x, vec y)
+{
+    vec r;
+    EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + 2 + (l >> 1 & 1)) : AT(x, (l & 12) + 2 + (l >> 1 & 1));
+    return r;
+}
 OP vec v_low2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l & 13) : AT(x, l); return r; }
 OP vec v_high2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l) : AT(x, l | 2); return r; }
 OP ivec v_loadw(const uint16_t *m) { ivec r; EACH AT(r, l) = m[l]; return r; }
@@ -113,12 +240,27 @@ OP void v_storew(uint16_t *m, ivec x) { EACH m[l] = (uint16_t)AT(x, l); }
 OP vec v_raise(ivec x) { vec r; EACH AT(r, l) = real_of((uint32_t)AT(x, l) << 16); return r; }
 OP ivec v_upper(vec x) { ivec r; EACH AT(r, l) = (int32_t)(bits_of(AT(x, l)) >> 16); return r; }
 OP ivec v_shift(ivec x) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) >> 16); return r; }
-OP ivec v_addbits(ivec x, vec y) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + bits_of(AT(y, l))); return r; }
-OP ivec v_addv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + (uint32_t)v[l]); return r; }
+OP ivec v_addbits(ivec x, vec y)
+{
+    ivec r;
+    EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + bits_of(AT(y, l)));
+    return r;
+}
+OP ivec v_addv(ivec x, const int32_t *v)
+{
+    ivec r;
+    EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + (uint32_t)v[l]);
+    return r;
+}
 OP ivec v_andv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = AT(x, l) & v[l]; return r; }
 OP ivec v_orv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = AT(x, l) | v[l]; return r; }
 OP vec v_keep(vec x, vec y, int c) { vec r; EACH AT(r, l) = l & c ? AT(y, l - c < 0 ? l : l - c) : AT(x, l); return r; }
-OP vec v_cross(vec x, vec y, int c) { vec r; EACH AT(r, l) = l & c ? AT(y, l) : AT(x, l + c > 7 ? l : l + c); return r; }
+OP vec v_cross(vec x, vec y, int c)
+{
+    vec r;
+    EACH AT(r, l) = l & c ? AT(y, l) : AT(x, l + c > 7 ? l : l + c);
+    return r;
+}
 
 /* 8 rows of queries, ld elements apart, become rows of 64 floats. */
 KERNEL void pack_q(const uint16_t *q, float *d, int64_t ld)
@@ -151,7 +293,7 @@ KERNEL void pack_q(const uint16_t *q, float *d, int64_t ld)
 KERNEL void pack_k(const uint16_t *k, float *d, int64_t ld)
 {
     const uint16_t *t;
-    ivec t__2;
+    ivec t_v2;
     vec x0;
     vec x1;
     vec x2;
@@ -162,21 +304,21 @@ KERNEL void pack_k(const uint16_t *k, float *d, int64_t ld)
     vec x7, t0, t4, t1, t5, t2, t6, t3, t7, u0, u2, u1, u3, u4, u6, u5, u7;
     for (int64_t left = 8; left; left--) {
         t = k;
-        t__2 = v_loadw(t); x0 = v_raise(t__2);
+        t_v2 = v_loadw(t); x0 = v_raise(t_v2);
         t += ld;
-        t__2 = v_loadw(t); x1 = v_raise(t__2);
+        t_v2 = v_loadw(t); x1 = v_raise(t_v2);
         t += ld;
-        t__2 = v_loadw(t); x2 = v_raise(t__2);
+        t_v2 = v_loadw(t); x2 = v_raise(t_v2);
         t += ld;
-        t__2 = v_loadw(t); x3 = v_raise(t__2);
+        t_v2 = v_loadw(t); x3 = v_raise(t_v2);
         t += ld;
-        t__2 = v_loadw(t); x4 = v_raise(t__2);
+        t_v2 = v_loadw(t); x4 = v_raise(t_v2);
         t += ld;
-        t__2 = v_loadw(t); x5 = v_raise(t__2);
+        t_v2 = v_loadw(t); x5 = v_raise(t_v2);
         t += ld;
-        t__2 = v_loadw(t); x6 = v_raise(t__2);
+        t_v2 = v_loadw(t); x6 = v_raise(t_v2);
         t += ld;
-        t__2 = v_loadw(t); x7 = v_raise(t__2);
+        t_v2 = v_loadw(t); x7 = v_raise(t_v2);
         t += ld;
         t0 = v_keep(x0, x4, 4); t4 = v_cross(x0, x4, 4);
         t1 = v_keep(x1, x5, 4); t5 = v_cross(x1, x5, 4);
@@ -236,7 +378,7 @@ KERNEL void score_tile(const float *q, const float *kt, float *s, const float *s
         t = q;
         a0_0 = v_zero(); a0_1 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero(); a2_0 = v_zero();
         a2_1 = v_zero(); a3_0 = v_zero(); a3_1 = v_zero();
-        for (int64_t left__2 = 64; left__2; left__2--) {
+        for (int64_t left_v2 = 64; left_v2; left_v2--) {
             b0 = v_load(kt); b1 = v_load(kt + 8);
             x = v_bcast(t); a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1);
             x = v_bcast(t + 64); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1);
@@ -281,7 +423,8 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_max(v1, w1);
     m0 = v_keep(v0, v1, 4); x = v_cross(v0, v1, 4); m0 = v_max(m0, x); old = v_load(r); top = v_max(old, m0);
     v_store(r, top); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top); v_store(r + 24, base);
-    old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+    old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f);
+        poly = v_hornerf(poly, frac, 0.00901702885f);
     poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
     poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
     t = s;
@@ -325,103 +468,41 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     l = v_horner(l, old, z0); v_store(r + 8, l); v_store(r + 16, old);
 }
 
-/* The same where an interval ends inside the tile: row i sees the first limit[i] keys, and with a window of those not the
- * first limit[4 + i]; the others score -inf. */
-KERNEL void softmax_edge(float *s, float *p, float *r, const int32_t *limit, int64_t n)
+/* Where an interval ends inside the tile, before its softmax: row i sees the first limit[i] keys
+ * ; the others score -inf. */
+KERNEL void cut(float *s, const int32_t *limit, int64_t n)
 {
-    float *t;
-    vec m0, m1, m2, m3, none;
+    vec none;
     ivec at;
     ivec end;
-    mask seen;
+    kmask seen;
     vec x;
-    vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, old, top, lowest, base, frac, poly;
-    float *u;
-    vec z0, z1, z2, z3;
-    vec b, x0, l;
-    t = s;
-    m0 = v_const(infinite(0xff800000u)); m1 = v_const(infinite(0xff800000u)); m2 = v_const(infinite(0xff800000u));
-    m3 = v_const(infinite(0xff800000u));
     none = v_const(infinite(0xff800000u));
     at = v_pool(pool_iota);
     for (int64_t left = n; left; left--) {
         end = v_bcasti(limit);
         seen = v_less(at, end);
-        x = v_load(t);
+        x = v_load(s);
         x = v_sel(seen, x, none);
-        m0 = v_max(m0, x);
-        v_store(t, x);
+        v_store(s, x);
         end = v_bcasti(limit + 1);
         seen = v_less(at, end);
-        x = v_load(t + 64);
+        x = v_load(s + 64);
         x = v_sel(seen, x, none);
-        m1 = v_max(m1, x);
-        v_store(t + 64, x);
+        v_store(s + 64, x);
         end = v_bcasti(limit + 2);
         seen = v_less(at, end);
-        x = v_load(t + 128);
+        x = v_load(s + 128);
         x = v_sel(seen, x, none);
-        m2 = v_max(m2, x);
-        v_store(t + 128, x);
+        v_store(s + 128, x);
         end = v_bcasti(limit + 3);
         seen = v_less(at, end);
-        x = v_load(t + 192);
+        x = v_load(s + 192);
         x = v_sel(seen, x, none);
-        m3 = v_max(m3, x);
-        v_store(t + 192, x);
+        v_store(s + 192, x);
         at = v_addv(at, pool_width);
-        t += 8;
+        s += 8;
     }
-    t0 = v_low(m0, m1); u0 = v_high(m0, m1); t0 = v_max(t0, u0);
-    t1 = v_low(m2, m3); u1 = v_high(m2, m3); t1 = v_max(t1, u1);
-    t2 = v_low(m3, m3); u2 = v_high(m3, m3); t2 = v_max(t2, u2);
-    t3 = v_low(m3, m3); u3 = v_high(m3, m3); t3 = v_max(t3, u3);
-    v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_max(v0, w0);
-    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_max(v1, w1);
-    m0 = v_keep(v0, v1, 4); x = v_cross(v0, v1, 4); m0 = v_max(m0, x); old = v_load(r); top = v_max(old, m0);
-    v_store(r, top); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top); v_store(r + 24, base);
-    old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-    poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
-    t = s;
-    u = p;
-    z0 = v_zero(); z1 = v_zero(); z2 = v_zero(); z3 = v_zero();
-    for (int64_t left = n; left; left--) {
-        b = v_bcast(r + 24);
-        x0 = v_load(t); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z0 = v_add(z0, x0);
-        v_store(u, x0);
-        b = v_bcast(r + 25);
-        x0 = v_load(t + 64); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z1 = v_add(z1, x0);
-        v_store(u + 64, x0);
-        b = v_bcast(r + 26);
-        x0 = v_load(t + 128); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z2 = v_add(z2, x0);
-        v_store(u + 128, x0);
-        b = v_bcast(r + 27);
-        x0 = v_load(t + 192); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z3 = v_add(z3, x0);
-        v_store(u + 192, x0);
-        t += 8;
-        u += 8;
-    }
-    t0 = v_low(z0, z1); u0 = v_high(z0, z1); t0 = v_add(t0, u0);
-    t1 = v_low(z2, z3); u1 = v_high(z2, z3); t1 = v_add(t1, u1);
-    t2 = v_low(z3, z3); u2 = v_high(z3, z3); t2 = v_add(t2, u2);
-    t3 = v_low(z3, z3); u3 = v_high(z3, z3); t3 = v_add(t3, u3);
-    v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_add(v0, w0);
-    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_add(v1, w1);
-    z0 = v_keep(v0, v1, 4); x = v_cross(v0, v1, 4); z0 = v_add(z0, x); l = v_load(r + 8);
-    l = v_horner(l, old, z0); v_store(r + 8, l); v_store(r + 16, old);
 }
 
 /* O[4][16] = fix * O + P[4][n*1] V[n*1][16], for one panel of value columns.
@@ -454,15 +535,15 @@ KERNEL void value_tile(const float *p, const float *v, float *o, const float *r,
 /* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
 KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
 {
-    vec y, one__2, least, f, e, m, s, t, p, x;
-    ivec h, r__2;
-    mask t__2;
+    vec y, one_v2, least, f, e, m, s, t, p, x;
+    ivec h, r_v2;
+    kmask t_v2;
     y = v_bcast(r + 8);
-    one__2 = v_const(1.0f);
+    one_v2 = v_const(1.0f);
     least = v_const(1.17549435e-38f);
     f = v_max(least, y);
-    f = v_div(one__2, f);
-    e = v_exponent(y); m = v_mantissa(y); one__2 = v_const(1.0f); s = v_sub(m, one__2); m = v_add(m, one__2);
+    f = v_div(one_v2, f);
+    e = v_exponent(y); m = v_mantissa(y); one_v2 = v_const(1.0f); s = v_sub(m, one_v2); m = v_add(m, one_v2);
     s = v_div(s, m); t = v_mul(s, s); p = v_const(0.41650629f); p = v_hornerf(p, t, 0.400890023f);
     p = v_hornerf(p, t, 0.5776456f); p = v_hornerf(p, t, 0.961785197f); p = v_hornerf(p, t, 2.88539004f);
     y = v_mul(p, s); y = v_add(y, e);
@@ -471,37 +552,37 @@ KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
     m = v_mulf(m, 0.693147182f);
     v_store1(lse, m);
     x = v_mulm(f, o);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    v_storew(out, r__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    v_storew(out, r_v2);
     x = v_mulm(f, o + 8);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    v_storew(out + 8, r__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    v_storew(out + 8, r_v2);
     x = v_mulm(f, o + 16);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    v_storew(out + 16, r__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    v_storew(out + 16, r_v2);
     x = v_mulm(f, o + 24);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    v_storew(out + 24, r__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    v_storew(out + 24, r_v2);
     x = v_mulm(f, o + 32);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    v_storew(out + 32, r__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    v_storew(out + 32, r_v2);
     x = v_mulm(f, o + 40);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    v_storew(out + 40, r__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    v_storew(out + 40, r_v2);
     x = v_mulm(f, o + 48);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    v_storew(out + 48, r__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    v_storew(out + 48, r_v2);
     x = v_mulm(f, o + 56);
-    h = v_upper(x); r__2 = v_andv(h, pool_one); r__2 = v_addv(r__2, pool_round); r__2 = v_addbits(r__2, x);
-    r__2 = v_shift(r__2); t__2 = v_nan(x); h = v_orv(h, pool_quiet); r__2 = v_seli(t__2, h, r__2);
-    v_storew(out + 56, r__2);
+    h = v_upper(x); r_v2 = v_andv(h, pool_one); r_v2 = v_addv(r_v2, pool_round); r_v2 = v_addbits(r_v2, x);
+    r_v2 = v_shift(r_v2); t_v2 = v_nan(x); h = v_orv(h, pool_quiet); r_v2 = v_seli(t_v2, h, r_v2);
+    v_storew(out + 56, r_v2);
 }
 
 /* Of its bits: a division by 0 would raise an exception. */
@@ -517,10 +598,11 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* One sequence: its lengths, what query 0 stands at on the axis of keys, and where its rows begin, in elements. */
 struct sequence { int64_t b, q_len, keys, offset, q_at, k_at, v_at, o_at, lse_at, lse_ld; };
-static struct sequence sequence(const struct attn_args *a, int64_t b)
+static struct sequence sequence_of(const struct attn_args *a, int64_t b)
 {
     int64_t q_len = a->q_len, keys = a->kv_lens ? a->kv_lens[b] : a->kv_len;
-    struct sequence s = {.b = b, .q_len = q_len, .keys = keys, .offset = a->offset + (a->bottom_right ? keys - q_len : 0)};
+    struct sequence s;
+    s.b = b, s.q_len = q_len, s.keys = keys, s.offset = a->offset + (a->bottom_right ? keys - q_len : 0);
     s.q_at = b * a->q_stride[0], s.k_at = b * a->k_stride[0], s.v_at = b * a->v_stride[0], s.o_at = b * a->o_stride[0];
     s.lse_at = b * a->heads * q_len, s.lse_ld = q_len;
     return s;
@@ -537,9 +619,10 @@ static int64_t end_key(const struct sequence *s, int64_t i)
     return most(0, least(s->keys, i + s->offset + 1));
 }
 
-/* n of `all` keys or values of a head, from row j on: in place, or, where rows are not whole vectors, do not lie side by side or
- * are fewer, a copy of `all` rows, padded with zeros. */
-static const uint16_t *keys_at(const struct attn_args *a, const struct sequence *s, const uint16_t *head, const int64_t *stride, int64_t j, int64_t n,
+/* n of `all` keys or values of a head, from row j on: in place, or, where rows are not whole vectors, do not lie side
+ * by side or are fewer, a copy of `all` rows, padded with zeros. */
+static const uint16_t *keys_at(const struct attn_args *a, const struct sequence *s, const uint16_t *head,
+    const int64_t *stride, int64_t j, int64_t n,
     int64_t all, int64_t width, int64_t padded, int64_t *ld, uint16_t *copy)
 {
     int64_t r = 0;
@@ -548,9 +631,9 @@ static const uint16_t *keys_at(const struct attn_args *a, const struct sequence 
     *ld = stride[2];
     if (together && n == all && width == padded)
         return head + (j + r) * stride[2];
-    memset(copy, 0, all * padded * sizeof *copy);
+    memset(copy, 0, (size_t)(all * padded) * sizeof *copy);
     for (; r < n; r++)
-        memcpy(copy + r * padded, head + (j + r) * stride[2], width * sizeof *copy);
+        memcpy(copy + r * padded, head + (j + r) * stride[2], (size_t)width * sizeof *copy);
     *ld = padded;
     return copy;
 }
@@ -569,11 +652,11 @@ static const uint16_t *queries_at(const uint16_t *from, int64_t *ld, int64_t row
 
 /* The parts of a workspace; K and V of one head, packed in tiles, lie at its end. */
 struct space { float *q, *o, *s, *p, *row, *k, *v; void *stage; };
-static struct space carve(char *at, int64_t kv_len)
+static struct space carve(float *at, int64_t kv_len)
 {
     int64_t tiles = (kv_len + 63) / 64;
-    struct space w = {(float *)at, (float *)(at + 16384), (float *)(at + 32768), (float *)(at + 32768),
-        (float *)(at + 33792), (float *)(at + 37888), (float *)(at + 37888 + tiles * 16384), at + 35840};
+    struct space w = {at, at + 4096, at + 8192, at + 8192, at + 8448, at + 9472,
+        at + 9472 + tiles * 4096, at + 8960};
     return w;
 }
 int64_t attn_bf16_d64_causal_on_c_q64k64_r4x2u1_workspace(const struct attn_args *a)
@@ -582,28 +665,32 @@ int64_t attn_bf16_d64_causal_on_c_q64k64_r4x2u1_workspace(const struct attn_args
 }
 
 /* The tiles of keys from `first` on, up to and without `end`, of KV head g. */
-static void pack(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t g, int64_t first, int64_t end)
+static void pack(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t g, int64_t first,
+    int64_t end)
 {
-    const uint16_t *k = (const uint16_t *)a->k + s->k_at + g * a->k_stride[1], *v = (const uint16_t *)a->v + s->v_at + g * a->v_stride[1];
+    const uint16_t *k = (const uint16_t *)a->k + s->k_at + g * a->k_stride[1], *v = (const uint16_t *)a->v + s->v_at
+        + g * a->v_stride[1];
     for (int64_t j = first / 64 * 64; j < (end + 15) / 16 * 16; j += 8) {
         int64_t n = least(8, end - j), ld;
-        const uint16_t *from = keys_at(a, s, k, a->k_stride, j, n, 8, 64, 64, &ld, w->stage);
+        const uint16_t *from = keys_at(a, s, k, a->k_stride, j, n, 8, 64, 64, &ld, (uint16_t *)w->stage);
         pack_k(from, w->k + j / 16 * 1024 + j % 16, ld);
-        from = keys_at(a, s, v, a->v_stride, j, n, 8, 64, 64, &ld, w->stage);
+        from = keys_at(a, s, v, a->v_stride, j, n, 8, 64, 64, &ld, (uint16_t *)w->stage);
         pack_v(from, w->v + j / 64 * 4096 + j % 64 * 16, ld);
     }
 }
 
-/* MR rows of queries against n keys of one tile. The rows see those before ends[i]; all of them when whole. */
-static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int whole, const int32_t *ends, const float *scale)
+/* MR rows of queries against n keys of one tile. All rows see the first `seen` keys; behind them row i sees those
+ * before ends[i], as it counts. */
+static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t seen, const int32_t *ends,
+    const float *scale)
 {
     float *row = w->row + i / 4 * 32, *o = w->o + i * 64;
+    int64_t steps = (n + 7) / 8;
     const float *k = w->k + j * 64, *v = w->v + j / 64 * 4096;
     score_tile(w->q + i * 64, k, w->s, scale, (n + 15) / 16);
-    if (whole)
-        softmax(w->s, w->p, row, 8);
-    else
-        softmax_edge(w->s, w->p, row, ends, (n + 7) / 8);
+    if (seen < n)
+        cut(w->s + seen, ends, steps - seen / 8);
+    softmax(w->s, w->p, row, steps);
     value_tile(w->p, v + 0, o + 0, row, (n + 0) / 1);
     value_tile(w->p, v + 1024, o + 16, row, (n + 0) / 1);
     value_tile(w->p, v + 2048, o + 32, row, (n + 0) / 1);
@@ -621,10 +708,10 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     int32_t ends[4];
     for (int64_t i = 0; i < padded; i += 8) {
         int64_t ld = a->q_stride[2];
-        const uint16_t *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, w->stage);
+        const uint16_t *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, (uint16_t *)w->stage);
         pack_q(from, w->q + i * 64, ld);
     }
-    memset(w->o, 0, padded * 256);
+    memset(w->o, 0, (size_t)padded * 256);
     for (float *row = w->row; row < w->row + padded / 4 * 32; row += 32)
         for (int64_t l = 0; l < 32; l++)
             row[l] = l < 8 ? none_seen : 0.0f;
@@ -634,9 +721,10 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
             int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + 3)) - j; /* rows see up to */
             if (last <= 0)
                 continue;
+            int64_t seen = all < 0 ? 0 : least(64, all) / 8 * 8; /* whole vectors that all rows see */
             for (int64_t r = 0; all < 64 && r < 4; r++)
-                ends[r] = (int32_t)least(64, end_key(s, i0 + i + r) - j);
-            tile(w, i, j, least(64, last), all >= 64, ends, &scale);
+                ends[r] = (int32_t)(least(64, end_key(s, i0 + i + r) - j) - seen);
+            tile(w, i, j, least(64, last), seen, ends, &scale);
         }
 
     for (int64_t i = 0; i < rows; i++) {
@@ -652,13 +740,13 @@ int attn_bf16_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *a)
     if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1)
         return 1;
     group = a->heads / a->kv_heads, units = a->batch * a->kv_heads;
-    struct space w = carve((char *)a->workspace, a->kv_len);
+    struct space w = carve((float *)a->workspace, a->kv_len);
     for (x = units, y = a->parts; y; )
         cuts = x % y, x = y, y = cuts;
     cuts = x ? a->parts / x : 1;
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
-        struct sequence s = sequence(a, unit / a->kv_heads);
+        struct sequence s = sequence_of(a, unit / a->kv_heads);
         int64_t tiles = (s.q_len + 63) / 64;
         for (int64_t u = t % cuts; u < group * tiles; u += cuts) {
             if (packed != unit)
@@ -669,4 +757,93 @@ int attn_bf16_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *a)
     }
     return 0;
 }
+
+/* The end of this file's own names. */
+#undef infinite
+#undef pool_iota
+#undef pool_one
+#undef pool_round
+#undef pool_quiet
+#undef pool_width
+#undef vec_at
+#undef vec
+#undef ivec_at
+#undef ivec
+#undef kmask_at
+#undef kmask
+#undef OP
+#undef KERNEL
+#undef AT
+#undef EACH
+#undef bits_of
+#undef real_of
+#undef floor1
+#undef fraction1
+#undef pow2
+#undef exponent1
+#undef mantissa1
+#undef v_load
+#undef v_bcast
+#undef v_store
+#undef v_store1
+#undef v_const
+#undef v_zero
+#undef v_pool
+#undef v_bcasti
+#undef v_add
+#undef v_sub
+#undef v_mul
+#undef v_mulm
+#undef v_mulf
+#undef v_div
+#undef v_fma
+#undef v_horner
+#undef v_hornerf
+#undef v_max
+#undef v_maxm
+#undef v_fraction
+#undef v_scale
+#undef v_exponent
+#undef v_mantissa
+#undef v_less
+#undef v_nan
+#undef v_sel
+#undef v_seli
+#undef v_low
+#undef v_high
+#undef v_low2
+#undef v_high2
+#undef v_loadw
+#undef v_storew
+#undef v_raise
+#undef v_upper
+#undef v_shift
+#undef v_addbits
+#undef v_addv
+#undef v_andv
+#undef v_orv
+#undef v_keep
+#undef v_cross
+#undef pack_q
+#undef pack_k
+#undef pack_v
+#undef score_tile
+#undef softmax
+#undef cut
+#undef value_tile
+#undef finish
+#undef minus_infinity
+#undef least
+#undef most
+#undef sequence
+#undef sequence_of
+#undef first_key
+#undef end_key
+#undef keys_at
+#undef queries_at
+#undef space
+#undef carve
+#undef pack
+#undef tile
+#undef attend
 #endif

@@ -1,10 +1,11 @@
 /* attngen emit --variant attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k64
  *
- * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-3 (Shah et al. 2024): one warp
- * copies, 2 warpgroups compute. SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-3 (Shah et al. 2024): one
+ * warp copies, 2 warpgroups compute. SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
  * OpenCL C 1.2 with inline PTX for NVIDIA's sm_90a; arithmetic is f32, P is rounded to bf16 for the second product.
  *
- * Parameters: op attn, dtype bf16, head_dim.qk 64, causal, window, softcap, bias bf16, mask, alibi, sink, isa sm90, tile.q 128, tile.k 64.
+ * Parameters: op attn, dtype bf16, head_dim.qk 64, causal, window, softcap, bias bf16, mask, alibi, sink, isa sm90,
+ * tile.q 128, tile.k 64.
  * A work-group of 384 work-items computes 128 queries of one head, 64 keys at a time, then takes the next tile. A tile
  * takes 2097152 flops and 16384 bytes of K and V; a consumer's work-item holds 32 scores and 32 elements of output.
  * Local memory: 82448 bytes.
@@ -18,50 +19,171 @@
  * Building: a driver that compiles for sm_90 refuses wgmma, but gives out the PTX; in it, make `.target sm_90` `.target
  * sm_90a`, add `.minnctapersm 1` behind `.reqntid`, and build that (clCreateProgramWithBinary).
  *
- * Contract: enqueue it with local size 384 and global size 384 * (as many groups as the device has units, at most one for
- * each of ceil(q_len / 128) * heads * batch tiles). The structs below say what the arguments are; maps are made by
- * cuTensorMapEncodeTiled over [batch, head, row, element], of boxes of 64 elements by 64 rows (Q, O) or 64 (K, V), with
- * 128 bytes of swizzle; room is 128 bytes and 512 a group, all zeros before the first launch, and for one launch at a time. Rows
- * lie whole 16 bytes apart; lengths are below 2^30. Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. A row that sees no key gives O = 0 and LSE = -inf.
- * Scores are scaled, capped, biased, lowered by distance and masked, in this order. struct attn_cl_features stands before what this level takes alone. */
+ * Contract: enqueue it with local size 384 and global size 384 * (as many groups as the device has units, at most
+ * one for each of ceil(q_len / 128) * heads * batch tiles). The structs below say what the arguments are; maps are
+ * made by cuTensorMapEncodeTiled over [batch, head, row, element], of boxes of 64 elements by 64 rows (Q, O) or 64 (K,
+ * V), with 128 bytes of swizzle; room is 128 bytes and 512 a group, all zeros before the first launch, and for one
+ * launch at a time. Rows lie whole 16 bytes apart; lengths are below 2^30. Where has_lse or has_lens is 0 any buffer
+ * may stand for lse or kv_lens. O must not overlap the inputs. A row that sees no key gives O = 0 and LSE = -inf.
+ * Scores are scaled, capped, biased, lowered by distance and masked, in this order. struct attn_cl_features stands
+ * before what this level takes alone. */
+#ifndef ATTN_CL_INTEGERS_DEFINED
+#define ATTN_CL_INTEGERS_DEFINED
+/* 64 bits on either side: on some hosts long has 32. */
+#if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
+typedef long attn_cl_int64;
+typedef ulong attn_cl_uint64;
+#else
+#include <stdint.h>
+typedef int64_t attn_cl_int64;
+typedef uint64_t attn_cl_uint64;
+#endif
+#endif
+#ifndef ATTN_CL_ARGS_DEFINED
+#define ATTN_CL_ARGS_DEFINED
 /* What the kernel takes beside its buffers; host and device lay it out alike. Tensors are [batch, head, row, element];
  * strides and offsets count elements, the last stride is 1. */
 struct attn_cl_args {
-    long batch, heads, kv_heads; /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
-    long q_len, kv_len;
-    long q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* of batch, head and row */
-    long q_at, k_at, v_at, o_at, lse_at, lens_at;            /* where each tensor starts in its buffer */
-    long offset;             /* causal: query i sees keys j <= i + offset ... */
-    long bottom_right;       /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
+    /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
+    attn_cl_int64 batch, heads, kv_heads;
+    attn_cl_int64 q_len, kv_len;
+    attn_cl_int64 q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* of batch, head and row */
+    attn_cl_int64 q_at, k_at, v_at, o_at, lse_at, lens_at;            /* where each tensor starts in its buffer */
+    attn_cl_int64 offset;             /* causal: query i sees keys j <= i + offset ... */
+    attn_cl_int64 bottom_right;       /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
     int has_lse, has_lens;   /* 0: lse is not written; kv_lens is not read, and every sequence has kv_len keys */
     float scale;             /* scores are scale * q.k */
     int unused;
 };
-/* What kernels with features take last, behind their features' buffers. A kernel reads what its own features need; the rest
- * may be anything. Strides count elements; those of a bias or mask are of batch, head, query and key, 0 where it is the same. */
+#endif
+#ifndef ATTN_CL_FEATURES_DEFINED
+#define ATTN_CL_FEATURES_DEFINED
+/* What kernels with features take last, behind their features' buffers. A kernel reads what its own features need; the
+ * rest may be anything. Strides count elements; those of a bias or mask are of batch, head, query and key, 0 where it
+ * is the same. */
 struct attn_cl_features {
-    long window[2];                       /* _window: query i sees keys from i + offset - window[0] to i + offset + window[1]; -1: no end */
-    long bias_stride[4], mask_stride[4];  /* _bias: added to scores, -inf masks; _mask: bytes, 0: the key does not take part */
-    long page_stride, page_size;          /* _paged: row j of sequence b is row j % page_size of page pages[b * page_stride + j / page_size];
+    /* _window: query i sees keys from i + offset - window[0] to i + offset + window[1]; -1: no end */
+    attn_cl_int64 window[2];
+    /* _bias: added to scores, -inf masks; _mask: bytes, 0: the key does not take part */
+    attn_cl_int64 bias_stride[4], mask_stride[4];
+    attn_cl_int64 page_stride,
+        page_size;
+                 /* _paged: row j of sequence b is row j % page_size of page pages[b * page_stride + j / page_size];
                                            * k_stride[0] and v_stride[0] are from page to page */
-    long bias_at, mask_at, slopes_at, sinks_at, pages_at; /* where each tensor starts in its buffer */
-    long q_starts_at, kv_starts_at;       /* _packed: sequence b has rows starts[b]..starts[b + 1] - 1 of the one that there is */
-    long q_end_at;                        /* where q_starts[batch] stands, the number of all queries; lse is then [heads, that] */
+    attn_cl_int64 bias_at, mask_at, slopes_at, sinks_at, pages_at; /* where each tensor starts in its buffer */
+    /* _packed: sequence b has rows starts[b]..starts[b + 1] - 1 of the one that there is */
+    attn_cl_int64 q_starts_at, kv_starts_at;
+    /* where q_starts[batch] stands, the number of all queries; lse is then [heads, that] */
+    attn_cl_int64 q_end_at;
     int has_q_starts, has_kv_starts;      /* 0: that side is not packed, and its starts are not read */
     float softcap;                        /* _softcap: c > 0 of score = c tanh(score / c) */
     int unused;
 };
+#endif
+#ifndef ATTN_CL_MAPS_DEFINED
+#define ATTN_CL_MAPS_DEFINED
 /* What a kernel of level sm90 takes beside args.h: tensor maps, which tell the copy engine how Q, K, V and O lie in
  * memory, but for their first words, the addresses; those the kernel fills in. */
 struct attn_cl_maps {
-    unsigned long q[16], k[16], v[16], o[16];
+    attn_cl_uint64 q[16], k[16], v[16], o[16];
     int near; /* causal, where heavy tiles come first: as many heads have their tiles done together */
     int unused;
 };
+#endif
+
+/* Names of this file alone; so several files like it can be one translation unit. */
+#define group_number group_number_a7fa9175
+#define exp2_fast exp2_fast_a7fa9175
+#define within30 within30_a7fa9175
+#define reciprocal reciprocal_a7fa9175
+#define across across_a7fa9175
+#define uniform uniform_a7fa9175
+#define in_warp in_warp_a7fa9175
+#define rounded rounded_a7fa9175
+#define warp_sync warp_sync_a7fa9175
+#define flip_signs16 flip_signs16_a7fa9175
+#define barrier_init barrier_init_a7fa9175
+#define barriers_made barriers_made_a7fa9175
+#define arrive arrive_a7fa9175
+#define arrive_and_expect arrive_and_expect_a7fa9175
+#define await await_a7fa9175
+#define named_sync named_sync_a7fa9175
+#define named_arrive named_arrive_a7fa9175
+#define box_load box_load_a7fa9175
+#define box_store box_store_a7fa9175
+#define box_prefetch box_prefetch_a7fa9175
+#define stores_commit stores_commit_a7fa9175
+#define stores_read stores_read_a7fa9175
+#define stores_done stores_done_a7fa9175
+#define shared_written shared_written_a7fa9175
+#define map_written map_written_a7fa9175
+#define zero16 zero16_a7fa9175
+#define registers_for_copying registers_for_copying_a7fa9175
+#define registers_for_computing registers_for_computing_a7fa9175
+#define products_begin products_begin_a7fa9175
+#define products_commit products_commit_a7fa9175
+#define products_wait products_wait_a7fa9175
+#define products_wait_but_last products_wait_but_last_a7fa9175
+#define operand_at operand_at_a7fa9175
+#define operand operand_a7fa9175
+#define multiply_qk multiply_qk_a7fa9175
+#define multiply_pv multiply_pv_a7fa9175
+#define group_count group_count_a7fa9175
+#define count_up count_up_a7fa9175
+#define anew anew_a7fa9175
+#define store_matrices4 store_matrices4_a7fa9175
+#define store_matrices2 store_matrices2_a7fa9175
+#define interval interval_a7fa9175
+#define tanh_fast tanh_fast_a7fa9175
+#define cap cap_a7fa9175
+#define row_states row_states_a7fa9175
+#define mask mask_a7fa9175
+#define mask_before mask_before_a7fa9175
+#define finite finite_a7fa9175
+#define softmax softmax_a7fa9175
+#define inverse_with_sink inverse_with_sink_a7fa9175
+#define lse_of lse_of_a7fa9175
+#define rescale rescale_a7fa9175
+#define round_all round_all_a7fa9175
+#define beside beside_a7fa9175
+#define in_pairs in_pairs_a7fa9175
+#define bias_of bias_of_a7fa9175
+#define biases_at biases_at_a7fa9175
+#define modify modify_a7fa9175
+#define tile tile_a7fa9175
+#define tile_at tile_at_a7fa9175
+#define make_barriers make_barriers_a7fa9175
+#define place_map place_map_a7fa9175
+#define source source_a7fa9175
+#define load_q load_q_a7fa9175
+#define load_end load_end_a7fa9175
+#define row_of row_of_a7fa9175
+#define load_k load_k_a7fa9175
+#define clear_behind clear_behind_a7fa9175
+#define load_v load_v_a7fa9175
+#define load_first load_first_a7fa9175
+#define produce produce_a7fa9175
+#define worker worker_a7fa9175
+#define begin_scores begin_scores_a7fa9175
+#define begin_values begin_values_a7fa9175
+#define set_ends set_ends_a7fa9175
+#define mask_edge mask_edge_a7fa9175
+#define modify_tile modify_tile_a7fa9175
+#define close_rows close_rows_a7fa9175
+#define await_staging await_staging_a7fa9175
+#define store_output store_output_a7fa9175
+#define clear clear_a7fa9175
+#define begin_step begin_step_a7fa9175
+#define end_scores end_scores_a7fa9175
+#define end_values end_values_a7fa9175
+#define finish finish_a7fa9175
+#define no_values no_values_a7fa9175
+#define consume consume_a7fa9175
+
 #define INLINED static inline __attribute__((always_inline))
 
-/* The number of this work-group; all are in one row. get_group_id adds what is in a register that OpenCL's drivers set and
- * CUDA does not. */
+/* The number of this work-group; all are in one row. get_group_id adds what is in a register that OpenCL's drivers
+ * set and CUDA does not. */
 INLINED int group_number(void)
 {
     int y;
@@ -101,7 +223,8 @@ INLINED int uniform(int x) /* that of the first lane: the compiler learns that a
 INLINED int in_warp(int x) /* whether x holds in any lane */
 {
     int y;
-    __asm__ volatile("{.reg .pred p, q; setp.ne.b32 p, %1, 0; vote.sync.any.pred q, p, 0xffffffff; selp.b32 %0, 1, 0, q;}"
+    __asm__ volatile(
+        "{.reg .pred p, q; setp.ne.b32 p, %1, 0; vote.sync.any.pred q, p, 0xffffffff; selp.b32 %0, 1, 0, q;}"
         : "=r"(y) : "r"(x));
     return y;
 }
@@ -119,7 +242,8 @@ INLINED void warp_sync(void)
 INLINED void flip_signs16(uint at) /* of eight 16-bit elements */
 {
     __asm__ volatile("{.reg .b32 a, b, c, d; ld.shared.v4.b32 {a, b, c, d}, [%0]; xor.b32 a, a, %1; xor.b32 b, b, %1;"
-        "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at), "r"(0x80008000) : "memory");
+        "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at), "r"(0x80008000)
+            : "memory");
 }
 /* Barriers in shared memory: a phase ends when all arrivals and all bytes that were announced are there. */
 INLINED void barrier_init(uint bar, uint arrivals)
@@ -140,7 +264,8 @@ INLINED void arrive_and_expect(uint bar, uint bytes)
 }
 INLINED void await(uint bar, uint parity)
 {
-    __asm__ volatile("{.reg .pred done; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra AGAIN;}"
+    __asm__ volatile(
+        "{.reg .pred done; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra AGAIN;}"
         :: "r"(bar), "r"(parity) : "memory");
 }
 
@@ -158,7 +283,8 @@ INLINED void named_arrive(uint number, uint items)
  * outside the tensor is read as zeros and not written. */
 INLINED void box_load(uint to, ulong map, int column, int row, int head, int sequence, uint bar)
 {
-    __asm__ volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];"
+    __asm__ volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {%2, %3, %4, %5}], [%6];"
         :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence), "r"(bar) : "memory");
 }
 INLINED void box_store(ulong map, int column, int row, int head, int sequence, uint from)
@@ -207,9 +333,9 @@ INLINED void registers_for_computing(void)
     __asm__ volatile("setmaxnreg.inc.sync.aligned.u32 232;");
 }
 
-/* Tensor cores, asynchronous: nobody touches their registers between a product and the wait for it. An operand in shared
- * memory is told by its address and two strides: of boxes of 64 columns, where those run along the result's side, and
- * of eight rows, which is 1024 bytes. */
+/* Tensor cores, asynchronous: nobody touches their registers between a product and the wait for it. An operand in
+ * shared memory is told by its address and two strides: of boxes of 64 columns, where those run along the result's
+ * side, and of eight rows, which is 1024 bytes. */
 INLINED void products_begin(void)
 {
     __asm__ volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -311,9 +437,9 @@ INLINED int interval(int i, int keys, int offset)
     return max(min(i + offset + 1, keys), 0);
 }
 
-/* tanh x = e / (e + 2) where e = exp(2x) - 1 = 2**y - 1: with y = n + r, 2**n * (2**r - 1) + (2**n - 1), whose terms cancel
- * nothing. 2**r - 1 is r times a polynomial (relative error 1.1e-8), so that tanh x is x near 0; where 2**y is 2**30 or its
- * inverse it is 1 or -1. */
+/* tanh x = e / (e + 2) where e = exp(2x) - 1 = 2**y - 1: with y = n + r, 2**n * (2**r - 1) + (2**n - 1), whose terms
+ * cancel nothing. 2**r - 1 is r times a polynomial (relative error 1.1e-8), so that tanh x is x near 0; where 2**y is
+ * 2**30 or its inverse it is 1 or -1. */
 INLINED float tanh_fast(float x)
 {
     const float y = within30(x * 2.88539008f), shifted = y + 12582912.0f; /* whole numbers alone are that large */
@@ -333,7 +459,7 @@ INLINED void cap(float *s, float ratio)
         s[n] = tanh_fast(s[n] * ratio);
 }
 
-struct rows {
+struct row_states {
     float top[2], sum[2]; /* maximum of the scores so far, or what stands for it; share of the sum of exponentials */
 };
 
@@ -353,13 +479,15 @@ INLINED void mask_before(float *s, const int *before)
         s[n] = 8 * (n / 4) + n % 2 < before[n / 2 % 2] ? -INFINITY : s[n];
 }
 
-INLINED float finite(float m) /* what is subtracted: -inf - -inf is no number, and a row without keys has that maximum */
+/* what is subtracted: -inf - -inf is no number, and a row without keys has that maximum */
+INLINED float finite(float m)
 {
     return m == -INFINITY ? 0.0f : m;
 }
 
-/* Scores become exponentials. Returns whether what was summed up before must be multiplied by fix, and so the output. */
-INLINED int softmax(float *s, struct rows *x, float *fix, float scale)
+/* Scores become exponentials. Returns whether what was summed up before must be multiplied by fix, and so the
+ * output. */
+INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
 {
     float top[4] = {x->top[0], x->top[1], s[4], s[6]}; /* two chains a row, for the instruction's latency */
     #pragma unroll
@@ -387,7 +515,8 @@ INLINED int softmax(float *s, struct rows *x, float *fix, float scale)
     return grown;
 }
 
-/* What output is multiplied by when a sink joins a row's sum, which counts from top; top and sink are exponents of e. */
+/* What output is multiplied by when a sink joins a row's sum, which counts from top; top and sink are exponents of
+ * e. */
 INLINED float inverse_with_sink(float sum, float top, float sink)
 {
     const float high = fmax(top, sink), less = exp2_fast((top - high) * 1.44269504f);
@@ -429,7 +558,7 @@ INLINED int in_pairs(ulong at, const long *stride, const ulong bytes)
     return stride[3] == 1 && ((stride[0] | stride[1] | stride[2]) & 1) == 0 && at % (2 * bytes) == 0;
 }
 
-INLINED float bias_at(__global const ushort *from)
+INLINED float bias_of(__global const ushort *from)
 {
     return as_float((uint)*from << 16);
 }
@@ -440,7 +569,8 @@ INLINED float2 biases_at(__global const ushort *from)
 }
 
 /* Of head h of sequence b, against keys from j on, of which n are there; row i stands far behind the first. */
-INLINED void modify(float *s, const struct beside *y, const struct attn_cl_features *f, int b, int h, int i, int q_len, int j, int n,
+INLINED void modify(float *s, const struct beside *y, const struct attn_cl_features *f, int b, int h, int i, int q_len,
+    int j, int n,
     int far)
 {
     const int row[2] = {min(i, q_len - 1), min(i + 8, q_len - 1)};
@@ -456,7 +586,7 @@ INLINED void modify(float *s, const struct beside *y, const struct attn_cl_featu
         #pragma unroll
         for (int m = 0; m < 32; m++) {
             const int key = 8 * (m / 4) + m % 2;
-            s[m] = fma(s[m], y->unit, key < n ? bias_at(biases[m / 2 % 2] + key * f->bias_stride[3]) : 0.0f);
+            s[m] = fma(s[m], y->unit, key < n ? bias_of(biases[m / 2 % 2] + key * f->bias_stride[3]) : 0.0f);
         }
     }
     const float slope = y->slopes[h], distance = far;
@@ -495,14 +625,16 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
     struct tile x;
     const int q_len = (int)a->q_len, heads = (int)a->heads, tiles = (q_len + 127) / 128;
     /* Heavy tiles first, so that light ones fill the end; of as many heads as have room in the cache. */
-    const int first = t / (near * tiles) * near, rest = t - first * tiles, some = min(near, heads * (int)a->batch - first);
+    const int first = t / (near * tiles) * near, rest = t - first * tiles,
+        some = min(near, heads * (int)a->batch - first);
     const int head = first + rest % some;
     x.i0 = (tiles - 1 - rest / some) * 128;
     x.b = head / heads;
     x.h = head - x.b * heads;
     x.g = x.h / (heads / (int)a->kv_heads);
     x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
-    const long at = a->offset + (a->bottom_right ? x.keys - q_len : 0); /* where query 0 stands; lengths are below 2^30 */
+    /* where query 0 stands; lengths are below 2^30 */
+    const long at = a->offset + (a->bottom_right ? x.keys - q_len : 0);
     x.origin = (int)clamp(at, -(1L << 30), 1L << 30);
     const long left = features->window[0], right = 0;
     x.low = left < 0 ? -(1 << 30) : (int)clamp(at - left, -(1L << 30), 1L << 30);
@@ -514,8 +646,8 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
     return x;
 }
 
-/* Tensors in shared memory, and the barriers that tell that they are there, or no longer needed: the n-th Q of warpgroup
- * w since the launch, and the n-th tile of K or V. */
+/* Tensors in shared memory, and the barriers that tell that they are there, or no longer needed: the n-th Q of
+ * warpgroup w since the launch, and the n-th tile of K or V. */
 #define Q_SLOT(w, n) ((n) % 2 * 2 + (w))
 #define Q_AT(w, n) (shared + Q_SLOT(w, n) * 8192)
 #define Q_FULL(w, n) (shared + 81920 + Q_SLOT(w, n) * 8)
@@ -560,7 +692,8 @@ struct source {
     uint shared;   /* where shared memory begins */
     __local uchar *memory; /* the same */
     int lane, kv_len;
-    uint nq, nk, nv, landed; /* tiles of queries, keys and values so far; and of those how many were cleared behind the end */
+    /* tiles of queries, keys and values so far; and of those how many were cleared behind the end */
+    uint nq, nk, nv, landed;
 };
 
 /* With Q a consumer gets the tile's place. */
@@ -644,9 +777,10 @@ INLINED void load_first(struct source *f, const struct tile *x)
     f->nq++;
 }
 
-/* Tiles are given out as work-groups become free. The last one to see that there are no more counts from 0 again. All is
- * loaded in the order in which consumers want it: keys a step ahead of values, of the next tile too. */
-INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, __global const long *kv_lens, __global uint *taken,
+/* Tiles are given out as work-groups become free. The last one to see that there are no more counts from 0 again.
+ * All is loaded in the order in which consumers want it: keys a step ahead of values, of the next tile too. */
+INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, __global const long *kv_lens,
+    __global uint *taken,
     const struct attn_cl_features *features)
 {
     const uint shared = f->shared;
@@ -680,7 +814,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, _
         taken[0] = 0, taken[1] = 0;
 }
 /* A warpgroup's part of a tile: S, P and O in fragments. */
-struct part {
+struct worker {
     uint shared;
     __local uchar *memory;
     int w, warp, lane;
@@ -714,7 +848,7 @@ INLINED void begin_values(float *out, const uint *p, uint v)
 }
 
 /* All of the warpgroup's rows see the keys from begin on that are before edge. */
-INLINED void set_ends(struct part *x, __local volatile const struct tile *at)
+INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
 {
     const int i0 = at->i0 + 64 * x->w;
     x->edge = interval(i0, at->keys, at->offset);
@@ -722,7 +856,7 @@ INLINED void set_ends(struct part *x, __local volatile const struct tile *at)
 }
 
 /* The keys of tile j that are behind the ends of intervals, or before they begin. */
-INLINED void mask_edge(float *s, const struct part *x, int j)
+INLINED void mask_edge(float *s, const struct worker *x, int j)
 {
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq);
@@ -739,7 +873,8 @@ INLINED void mask_edge(float *s, const struct part *x, int j)
 }
 
 /* The scores of tile j. */
-INLINED void modify_tile(float *s, const struct part *x, int j, const struct attn_cl_args *a, const struct attn_cl_features *f)
+INLINED void modify_tile(float *s, const struct worker *x, int j, const struct attn_cl_args *a,
+    const struct attn_cl_features *f)
 {
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq);
@@ -748,7 +883,8 @@ INLINED void modify_tile(float *s, const struct part *x, int j, const struct att
 }
 
 /* The rows of the tile before are complete: their LSE, and what their output is to be multiplied by. */
-INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse, int pending, const struct attn_cl_args *a,
+INLINED void close_rows(const struct worker *x, struct row_states *rows, float *inverse, int pending,
+    const struct attn_cl_args *a,
     __global float *lse, __global const float *sinks)
 {
     __local uchar *const memory = x->memory;
@@ -774,7 +910,7 @@ INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse,
 }
 
 /* Until what was last stored has left shared memory. */
-INLINED void await_staging(const struct part *x)
+INLINED void await_staging(const struct worker *x)
 {
     if (x->warp == 0 && x->lane == 0)
         stores_read();
@@ -782,7 +918,7 @@ INLINED void await_staging(const struct part *x)
 }
 
 /* O of tile n goes through shared memory, swizzled as the copy engine wants it, 1 of 1 box at a time. */
-INLINED void store_output(const struct part *x, uint n, const float *out, const float *inverse)
+INLINED void store_output(const struct worker *x, uint n, const float *out, const float *inverse)
 {
     const uint shared = x->shared;
     __local uchar *const memory = x->memory;
@@ -815,7 +951,7 @@ INLINED void clear(float *out)
 }
 
 /* Begins the scores of these keys, and the values of those before. */
-INLINED void begin_step(float *s, float *out, const uint *p, struct part *x)
+INLINED void begin_step(float *s, float *out, const uint *p, struct worker *x)
 {
     const uint shared = x->shared;
     await(K_FULL(x->nk), ROUND(x->nk));
@@ -825,7 +961,7 @@ INLINED void begin_step(float *s, float *out, const uint *p, struct part *x)
     begin_values(out, p, V_AT(x->nv));
     GIVE_TURN(x);
 }
-INLINED void end_scores(struct part *x, int last)
+INLINED void end_scores(struct worker *x, int last)
 {
     const uint shared = x->shared;
     products_wait_but_last();
@@ -834,7 +970,7 @@ INLINED void end_scores(struct part *x, int last)
     if (last) /* of the tile */
         RELEASE(x, Q_EMPTY(x->w, x->nq));
 }
-INLINED void end_values(struct part *x)
+INLINED void end_values(struct worker *x)
 {
     const uint shared = x->shared;
     products_wait();
@@ -843,7 +979,7 @@ INLINED void end_values(struct part *x)
 }
 
 /* The last values of the tile before, by themselves. */
-INLINED void finish(float *out, const uint *p, struct part *x, struct rows *rows, float *factor,
+INLINED void finish(float *out, const uint *p, struct worker *x, struct row_states *rows, float *factor,
     const struct attn_cl_args *a, __global float *lse, __global const float *sinks)
 {
     const uint shared = x->shared;
@@ -862,17 +998,17 @@ INLINED void no_values(uint *p)
         p[n] = 0;
 }
 
-/* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values of the
- * step before, be it of the tile before; while these are under way, it makes exponentials of the scores. Before the
- * first tile there is one of nothing: P = 0, whose output is not stored. */
-INLINED void consume(struct part *x, const struct attn_cl_args *a, __global float *lse, __global const float *sinks,
+/* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values
+ * of the step before, be it of the tile before; while these are under way, it makes exponentials of the scores.
+ * Before the first tile there is one of nothing: P = 0, whose output is not stored. */
+INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global float *lse, __global const float *sinks,
     const struct attn_cl_features *f)
 {
     const uint shared = x->shared;
     __local uchar *const memory = x->memory;
     float s[32], out[32], factor[2] = {1.0f, 1.0f}, fix[2];
     uint p[16];
-    struct rows rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
+    struct row_states rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
     int pending = 0; /* whether the tile before has values to multiply, and output to store */
     clear(out);
     no_values(p);
@@ -915,7 +1051,8 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
 }
 
 __kernel __attribute__((reqd_work_group_size(384, 1, 1)))
-void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k64(__global const ushort *q, __global const ushort *k, __global const ushort *v, __global ushort *o,
+void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k64(__global const ushort *q,
+    __global const ushort *k, __global const ushort *v, __global ushort *o,
     __global float *lse, __global const long *kv_lens, const struct attn_cl_args a,
     __global const ushort *bias,
     __global const uchar *mask,
@@ -926,7 +1063,8 @@ void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k6
     __local uchar memory[82448] __attribute__((aligned(1024)));
     const uint shared = (uint)(ulong)memory;
     const int item = get_local_id(0);
-    __global uint *taken = (__global uint *)room; /* tiles that were taken beyond a first one each; groups that are done */
+    /* tiles that were taken beyond a first one each; groups that are done */
+    __global uint *taken = (__global uint *)room;
     room += 16 + group_number() * 64;
     if (item == 0)
         place_map(room, maps.q, (ulong)(q + a.q_at));
@@ -948,7 +1086,8 @@ void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k6
         return;
     }
     registers_for_computing();
-    struct part x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3, .lane = item & 31,
+    struct worker x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3,
+        .lane = item & 31,
         .o = (ulong)(room + 48)};
     struct beside beside;
     beside.bias = bias + f.bias_at, beside.bias_wide = in_pairs((ulong)beside.bias, f.bias_stride, 2);
@@ -961,3 +1100,112 @@ void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k6
     consume(&x, &a, lse, sinks + f.sinks_at, &f);
     stores_done();
 }
+
+/* The end of this file's own names. */
+#undef INLINED
+#undef group_number
+#undef exp2_fast
+#undef within30
+#undef reciprocal
+#undef across
+#undef uniform
+#undef in_warp
+#undef rounded
+#undef warp_sync
+#undef flip_signs16
+#undef barrier_init
+#undef barriers_made
+#undef arrive
+#undef arrive_and_expect
+#undef await
+#undef named_sync
+#undef named_arrive
+#undef box_load
+#undef box_store
+#undef box_prefetch
+#undef stores_commit
+#undef stores_read
+#undef stores_done
+#undef shared_written
+#undef map_written
+#undef zero16
+#undef registers_for_copying
+#undef registers_for_computing
+#undef products_begin
+#undef products_commit
+#undef products_wait
+#undef products_wait_but_last
+#undef operand_at
+#undef operand
+#undef multiply_qk
+#undef multiply_pv
+#undef group_count
+#undef count_up
+#undef anew
+#undef store_matrices4
+#undef store_matrices2
+#undef interval
+#undef tanh_fast
+#undef cap
+#undef row_states
+#undef mask
+#undef mask_before
+#undef finite
+#undef softmax
+#undef inverse_with_sink
+#undef lse_of
+#undef rescale
+#undef round_all
+#undef beside
+#undef in_pairs
+#undef bias_of
+#undef biases_at
+#undef modify
+#undef tile
+#undef tile_at
+#undef Q_SLOT
+#undef Q_AT
+#undef Q_FULL
+#undef Q_EMPTY
+#undef Q_ROUND
+#undef K_AT
+#undef V_AT
+#undef O_AT
+#undef K_FULL
+#undef K_EMPTY
+#undef V_FULL
+#undef V_EMPTY
+#undef LANDED
+#undef ROUND
+#undef TILE_AT
+#undef make_barriers
+#undef place_map
+#undef source
+#undef load_q
+#undef load_end
+#undef row_of
+#undef load_k
+#undef clear_behind
+#undef load_v
+#undef load_first
+#undef produce
+#undef worker
+#undef begin_scores
+#undef begin_values
+#undef set_ends
+#undef mask_edge
+#undef modify_tile
+#undef close_rows
+#undef await_staging
+#undef store_output
+#undef PAIR
+#undef TAKE_TURN
+#undef GIVE_TURN
+#undef RELEASE
+#undef clear
+#undef begin_step
+#undef end_scores
+#undef end_values
+#undef finish
+#undef no_values
+#undef consume

@@ -1,30 +1,34 @@
 /* attngen emit --variant attn_f16_d192v128_causal_on_avx512_q128k256_r8x2u2
  *
- * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1) with the
- * online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1)
+ * with the online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no
+ * notice.
  *
- * Parameters: op attn, dtype f16, head_dim.qk 192, head_dim.v 128, causal, isa avx512, tile.q 128, tile.k 256, micro.rows 8, micro.vecs 2, unroll 2.
+ * Parameters: op attn, dtype f16, head_dim.qk 192, head_dim.v 128, causal, isa avx512, tile.q 128, tile.k 256,
+ * micro.rows 8, micro.vecs 2, unroll 2.
  * A tile of 128 queries by 256 keys takes 20971520 flops and 163840 bytes of K and V: 128 flops a byte.
  * Vector registers of 512 bits: 20 in the score tile, 19 in the value tile, 12 in the softmax step, of 32.
  * Workspace: 188416 bytes and 327680 for every 256 keys.
  *
- * Contract: struct attn_args below says what each argument is. attn_f16_d192v128_causal_on_avx512_q128k256_r8x2u2 returns 0, or 1 when it refuses
- * args (size is not sizeof(struct attn_args), part is not one of parts, no KV head). It allocates nothing and keeps no
- * state: it may run in any number of threads, each with a workspace of its own. O must not overlap the inputs. Keys past
- * a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. The bits of the result do not
- * depend on parts.
+ * Contract: struct attn_args below says what each argument is. attn_f16_d192v128_causal_on_avx512_q128k256_r8x2u2
+ * returns 0, or 1 when it refuses args (size is not sizeof(struct attn_args), part is not one of parts, no KV head). It
+ * allocates nothing and keeps no state: it may run in any number of threads, each with a workspace of its own. O must
+ * not overlap the inputs. Keys past a sequence's length are not read. A row that sees no key gives O = 0 and LSE =
+ * -inf. The bits of the result do not depend on parts.
  *
  * To declare it elsewhere, define ATTN_DECLARATIONS and include this file. */
 #include <stdint.h>
 #include <string.h>
 #ifndef ATTN_ARGS_DEFINED
 #define ATTN_ARGS_DEFINED
-/* What every attention kernel takes. Tensors are [batch, head, row, element]; strides count elements, the last one is 1.
+/* What every attention kernel takes. Tensors are [batch, head, row, element]; strides count elements, the last one
+ * is 1.
  * Memory belongs to the caller; the kernel allocates nothing, keeps nothing and may run in any number of threads at
  * once, each part with a workspace of its own. */
 struct attn_args {
     int64_t size;           /* sizeof(struct attn_args) */
-    const void *q, *k, *v;  /* [batch, heads, q_len, HD], [batch, kv_heads, kv_len, HD], [batch, kv_heads, kv_len, HDV] */
+    /* [batch, heads, q_len, HD], [batch, kv_heads, kv_len, HD], [batch, kv_heads, kv_len, HDV] */
+    const void *q, *k, *v;
     void *o;                /* [batch, heads, q_len, HDV] */
     float *lse;             /* [batch, heads, q_len], contiguous: natural log of the sum of exponentials; or NULL */
     void *workspace;        /* NAME_workspace(args) bytes, aligned to 64; one for each part */
@@ -44,18 +48,128 @@ struct attn_args {
     const struct attn_features *features; /* of kernels that have features; others do not look at it */
 };
 #endif
-int64_t attn_f16_d192v128_causal_on_avx512_q128k256_r8x2u2_workspace(const struct attn_args *args); /* bytes for one part; looks at lengths and part alone */
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* Bytes for one part; looks at lengths and part alone. */
+int64_t attn_f16_d192v128_causal_on_avx512_q128k256_r8x2u2_workspace(const struct attn_args *args);
 int attn_f16_d192v128_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *args);
+#ifdef __cplusplus
+}
+#endif
 
 #ifndef ATTN_DECLARATIONS
+#if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
+#error "scores may be infinite; expected -fno-finite-math-only behind -ffast-math or -Ofast"
+#endif
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__) && (defined(__x86_64__) || defined(__i386__)) \
+    && !defined(ATTN_PLAIN_C)
+#define INTRINSICS
+#if defined(__GNUC__) && !defined(__clang__) /* gcc's header leaves vectors undefined on purpose */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+#pragma GCC diagnostic pop
+#else
+#include <immintrin.h>
+#endif
+#ifdef _MSC_VER /* where the header has only what the command line asks for */
+#include <smmintrin.h>
+#include <avxintrin.h>
+#include <avx2intrin.h>
+#include <fmaintrin.h>
+#include <f16cintrin.h>
+#include <avx512fintrin.h>
+#include <avx512bwintrin.h>
+#include <avx512dqintrin.h>
+#include <avx512vlintrin.h>
+#endif
+#endif
+
+/* Names of this file alone; so several files like it can be one translation unit. */
+#define infinite infinite_8475cc27
+#define pool_iota pool_iota_8475cc27
+#define pool_width pool_width_8475cc27
+#define vec vec_8475cc27
+#define ivec ivec_8475cc27
+#define kmask kmask_8475cc27
+#define v_load v_load_8475cc27
+#define v_bcast v_bcast_8475cc27
+#define v_store v_store_8475cc27
+#define v_store1 v_store1_8475cc27
+#define v_const v_const_8475cc27
+#define v_zero v_zero_8475cc27
+#define v_pool v_pool_8475cc27
+#define v_bcasti v_bcasti_8475cc27
+#define v_add v_add_8475cc27
+#define v_sub v_sub_8475cc27
+#define v_mul v_mul_8475cc27
+#define v_mulm v_mulm_8475cc27
+#define v_mulf v_mulf_8475cc27
+#define v_div v_div_8475cc27
+#define v_fma v_fma_8475cc27
+#define v_horner v_horner_8475cc27
+#define v_hornerf v_hornerf_8475cc27
+#define v_max v_max_8475cc27
+#define v_maxm v_maxm_8475cc27
+#define v_fraction v_fraction_8475cc27
+#define v_scale v_scale_8475cc27
+#define v_exponent v_exponent_8475cc27
+#define v_mantissa v_mantissa_8475cc27
+#define v_less v_less_8475cc27
+#define v_sel v_sel_8475cc27
+#define v_low v_low_8475cc27
+#define v_high v_high_8475cc27
+#define v_low2 v_low2_8475cc27
+#define v_high2 v_high2_8475cc27
+#define v_even4 v_even4_8475cc27
+#define v_odd4 v_odd4_8475cc27
+#define v_loadh v_loadh_8475cc27
+#define v_storeh v_storeh_8475cc27
+#define v_addv v_addv_8475cc27
+#define vec_at vec_at_8475cc27
+#define ivec_at ivec_at_8475cc27
+#define kmask_at kmask_at_8475cc27
+#define bits_of bits_of_8475cc27
+#define real_of real_of_8475cc27
+#define floor1 floor1_8475cc27
+#define fraction1 fraction1_8475cc27
+#define pow2 pow2_8475cc27
+#define exponent1 exponent1_8475cc27
+#define mantissa1 mantissa1_8475cc27
+#define f32_of_f16 f32_of_f16_8475cc27
+#define f16_of_f32 f16_of_f32_8475cc27
+#define pack_q pack_q_8475cc27
+#define pack_k pack_k_8475cc27
+#define pack_v pack_v_8475cc27
+#define score_tile score_tile_8475cc27
+#define softmax softmax_8475cc27
+#define cut cut_8475cc27
+#define value_tile value_tile_8475cc27
+#define finish finish_8475cc27
+#define minus_infinity minus_infinity_8475cc27
+#define least least_8475cc27
+#define most most_8475cc27
+#define sequence sequence_8475cc27
+#define sequence_of sequence_of_8475cc27
+#define first_key first_key_8475cc27
+#define end_key end_key_8475cc27
+#define keys_at keys_at_8475cc27
+#define queries_at queries_at_8475cc27
+#define space space_8475cc27
+#define carve carve_8475cc27
+#define pack pack_8475cc27
+#define tile tile_8475cc27
+#define attend attend_8475cc27
+
 static inline float infinite(uint32_t bits) { union { uint32_t u; float f; } b = {bits}; return b.f; }
 static const int32_t pool_iota[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 static const int32_t pool_width[16] = {16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16};
-#if defined(__GNUC__) && defined(__x86_64__) && !defined(__TINYC__) && !defined(ATTN_PLAIN_C)
-#include <immintrin.h>
+#ifdef INTRINSICS
 typedef __m512 vec;
 typedef __m512i ivec;
-typedef __mmask16 mask;
+typedef __mmask16 kmask;
 #define OP static inline __attribute__((always_inline, target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
 #define KERNEL static __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
 OP vec v_load(const float *m) { return _mm512_loadu_ps(m); }
@@ -81,43 +195,72 @@ OP vec v_fraction(vec x) { return _mm512_reduce_ps(x, 9); }
 OP vec v_scale(vec x, vec y) { return _mm512_scalef_ps(x, y); }
 OP vec v_exponent(vec x) { return _mm512_getexp_ps(x); }
 OP vec v_mantissa(vec x) { return _mm512_getmant_ps(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src); }
-OP mask v_less(ivec x, ivec y) { return _mm512_cmplt_epi32_mask(x, y); }
-OP vec v_sel(mask k, vec x, vec y) { return _mm512_mask_blend_ps(k, y, x); }
+OP kmask v_less(ivec x, ivec y) { return _mm512_cmplt_epi32_mask(x, y); }
+OP vec v_sel(kmask k, vec x, vec y) { return _mm512_mask_blend_ps(k, y, x); }
 OP vec v_low(vec x, vec y) { return _mm512_unpacklo_ps(x, y); }
 OP vec v_high(vec x, vec y) { return _mm512_unpackhi_ps(x, y); }
 OP vec v_low2(vec x, vec y) { return _mm512_shuffle_ps(x, y, 0x44); }
 OP vec v_high2(vec x, vec y) { return _mm512_shuffle_ps(x, y, 0xee); }
 OP vec v_even4(vec x, vec y) { return _mm512_shuffle_f32x4(x, y, 0x88); }
 OP vec v_odd4(vec x, vec y) { return _mm512_shuffle_f32x4(x, y, 0xdd); }
-OP vec v_loadh(const uint16_t *m) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)m)); }
-OP void v_storeh(uint16_t *m, vec x) { _mm256_storeu_si256((__m256i *)m, _mm512_cvtps_ph(x, 0)); }
+OP vec v_loadh(const uint16_t *m) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)m)); }
+OP void v_storeh(uint16_t *m, vec x) { _mm256_storeu_si256((__m256i *)(void *)m, _mm512_cvtps_ph(x, 0)); }
 OP ivec v_addv(ivec x, const int32_t *v) { return _mm512_add_epi32(x, _mm512_loadu_si512(v)); }
 #else
-#if defined(__GNUC__) && !defined(__TINYC__)
-#pragma GCC diagnostic ignored "-Wpsabi" /* static functions: no ABI to keep */
-typedef float vec __attribute__((vector_size(64)));
-typedef int32_t ivec __attribute__((vector_size(64)));
-typedef int32_t mask __attribute__((vector_size(64)));
-#define AT(x, i) (x)[i]
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__)
+typedef float vec_at __attribute__((vector_size(64), aligned(16)));
+typedef struct { vec_at at; } vec;
+typedef int32_t ivec_at __attribute__((vector_size(64), aligned(16)));
+typedef struct { ivec_at at; } ivec;
+typedef int32_t kmask_at __attribute__((vector_size(64), aligned(16)));
+typedef struct { kmask_at at; } kmask;
 #define OP static inline __attribute__((always_inline))
 #else
 typedef struct { float at[16]; } vec;
 typedef struct { int32_t at[16]; } ivec;
-typedef struct { int32_t at[16]; } mask;
-#define AT(x, i) (x).at[i]
+typedef struct { int32_t at[16]; } kmask;
 #define OP static inline
 #endif
 #define KERNEL static
+#define AT(x, i) (x).at[i]
 #define EACH for (int l = 0; l < 16; l++)
 static inline uint32_t bits_of(float x) { union { float f; uint32_t u; } b = {x}; return b.u; }
 static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
-static inline float floor1(float x) { if (!(x > -8388608.0f && x < 8388608.0f)) return x; int32_t i = (int32_t)x; return (float)(i - (x < (float)i)); }
+static inline float floor1(float x)
+{
+    if (!(x > -8388608.0f && x < 8388608.0f)) { return x; }
+    int32_t i = (int32_t)x;
+    return (float)(i - (x < (float)i));
+}
 static inline float fraction1(float x) { return x > -8388608.0f && x < 8388608.0f ? x - floor1(x) : x == x ? 0.0f : x; }
-static inline float pow2(float n) { return n != n ? n : n < -126.0f ? 0.0f : n > 127.0f ? real_of(0x7f800000u) : real_of((uint32_t)((int32_t)n + 127) << 23); }
-static inline float exponent1(float x) { return x > 0.0f ? (float)((int32_t)(bits_of(x) >> 23) - 127) : x == 0.0f ? real_of(0xff800000u) : x - x; }
-static inline float mantissa1(float x) { return x > 0.0f ? real_of((bits_of(x) & 0x7fffffu) | 0x3f800000u) : x == 0.0f ? 1.0f : x; }
-static inline float f32_of_f16(uint16_t h) { uint32_t e = h >> 10 & 31, f = h & 1023; float x = e == 31 ? real_of(0x7f800000u | f << 13 | (f ? 0x400000u : 0)) : e ? real_of((e + 112) << 23 | f << 13) : (float)f * 5.9604644775390625e-8f; return h & 0x8000 ? -x : x; }
-static inline uint16_t f16_of_f32(float x) { uint32_t u = bits_of(x), s = u >> 16 & 0x8000u, a = u & 0x7fffffffu, r; if (a > 0x7f800000u) return (uint16_t)(s | 0x7e00u | (a >> 13 & 0x3ffu)); if (a >= 0x477ff000u) return (uint16_t)(s | 0x7c00u); if (a < 0x38800000u) r = bits_of(real_of(a) + 0.5f) - 0x3f000000u; else r = (a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13; return (uint16_t)(s | r); }
+static inline float pow2(float n)
+{
+    return n != n ? n : n < -126.0f ? 0.0f : n > 127.0f ? real_of(0x7f800000u)
+        : real_of((uint32_t)((int32_t)n + 127) << 23);
+}
+static inline float exponent1(float x)
+{
+    return x > 0.0f ? (float)((int32_t)(bits_of(x) >> 23) - 127) : x == 0.0f ? real_of(0xff800000u) : x - x;
+}
+static inline float mantissa1(float x)
+{
+    return x > 0.0f ? real_of((bits_of(x) & 0x7fffffu) | 0x3f800000u) : x == 0.0f ? 1.0f : x;
+}
+static inline float f32_of_f16(uint16_t h)
+{
+    uint32_t e = h >> 10 & 31, f = h & 1023;
+    float x = e == 31 ? real_of(0x7f800000u | f << 13 | (f ? 0x400000u : 0)) : e ? real_of((e + 112) << 23 | f << 13)
+        : (float)f * 5.9604644775390625e-8f;
+    return h & 0x8000 ? -x : x;
+}
+static inline uint16_t f16_of_f32(float x)
+{
+    uint32_t u = bits_of(x), s = u >> 16 & 0x8000u, a = u & 0x7fffffffu, r;
+    if (a > 0x7f800000u) { return (uint16_t)(s | 0x7e00u | (a >> 13 & 0x3ffu)); }
+    if (a >= 0x477ff000u) { return (uint16_t)(s | 0x7c00u); }
+    r = a < 0x38800000u ? bits_of(real_of(a) + 0.5f) - 0x3f000000u : (a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13;
+    return (uint16_t)(s | r);
+}
 OP vec v_load(const float *m) { vec r; EACH AT(r, l) = m[l]; return r; }
 OP vec v_bcast(const float *m) { vec r; EACH AT(r, l) = m[0]; return r; }
 OP void v_store(float *m, vec x) { EACH m[l] = AT(x, l); }
@@ -141,17 +284,42 @@ OP vec v_fraction(vec x) { vec r; EACH AT(r, l) = fraction1(AT(x, l)); return r;
 OP vec v_scale(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) * pow2(floor1(AT(y, l))); return r; }
 OP vec v_exponent(vec x) { vec r; EACH AT(r, l) = exponent1(AT(x, l)); return r; }
 OP vec v_mantissa(vec x) { vec r; EACH AT(r, l) = mantissa1(AT(x, l)); return r; }
-OP mask v_less(ivec x, ivec y) { mask r; EACH AT(r, l) = AT(x, l) < AT(y, l); return r; }
-OP vec v_sel(mask k, vec x, vec y) { vec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
-OP vec v_low(vec x, vec y) { vec r; EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + (l >> 1 & 1)) : AT(x, (l & 12) + (l >> 1 & 1)); return r; }
-OP vec v_high(vec x, vec y) { vec r; EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + 2 + (l >> 1 & 1)) : AT(x, (l & 12) + 2 + (l >> 1 & 1)); return r; }
+OP kmask v_less(ivec x, ivec y) { kmask r; EACH AT(r, l) = AT(x, l) < AT(y, l); return r; }
+OP vec v_sel(kmask k, vec x, vec y) { vec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
+OP vec v_low(vec x, vec y)
+{
+    vec r;
+    EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + (l >> 1 & 1)) : AT(x, (l & 12) + (l >> 1 & 1));
+    return r;
+}
+OP vec v_high(vec x, vec y)
+{
+    vec r;
+    EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + 2 + (l >> 1 & 1)) : AT(x, (l & 12) + 2 + (l >> 1 & 1));
+    return r;
+}
 OP vec v_low2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l & 13) : AT(x, l); return r; }
 OP vec v_high2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l) : AT(x, l | 2); return r; }
-OP vec v_even4(vec x, vec y) { vec r; EACH AT(r, l) = l & 8 ? AT(y, (l & 3) + (l & 4) * 2) : AT(x, (l & 3) + (l & 4) * 2); return r; }
-OP vec v_odd4(vec x, vec y) { vec r; EACH AT(r, l) = l & 8 ? AT(y, (l & 3) + (l & 4) * 2 + 4) : AT(x, (l & 3) + (l & 4) * 2 + 4); return r; }
+OP vec v_even4(vec x, vec y)
+{
+    vec r;
+    EACH AT(r, l) = l & 8 ? AT(y, (l & 3) + (l & 4) * 2) : AT(x, (l & 3) + (l & 4) * 2);
+    return r;
+}
+OP vec v_odd4(vec x, vec y)
+{
+    vec r;
+    EACH AT(r, l) = l & 8 ? AT(y, (l & 3) + (l & 4) * 2 + 4) : AT(x, (l & 3) + (l & 4) * 2 + 4);
+    return r;
+}
 OP vec v_loadh(const uint16_t *m) { vec r; EACH AT(r, l) = f32_of_f16(m[l]); return r; }
 OP void v_storeh(uint16_t *m, vec x) { EACH m[l] = f16_of_f32(AT(x, l)); }
-OP ivec v_addv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + (uint32_t)v[l]); return r; }
+OP ivec v_addv(ivec x, const int32_t *v)
+{
+    ivec r;
+    EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + (uint32_t)v[l]);
+    return r;
+}
 #endif
 
 /* 16 rows of queries, ld elements apart, become rows of 192 floats. */
@@ -298,7 +466,7 @@ KERNEL void score_tile(const float *q, const float *kt, float *s, const float *s
         a2_1 = v_zero(); a3_0 = v_zero(); a3_1 = v_zero(); a4_0 = v_zero(); a4_1 = v_zero();
         a5_0 = v_zero(); a5_1 = v_zero(); a6_0 = v_zero(); a6_1 = v_zero(); a7_0 = v_zero();
         a7_1 = v_zero();
-        for (int64_t left__2 = 96; left__2; left__2--) {
+        for (int64_t left_v2 = 96; left_v2; left_v2--) {
             b0 = v_load(kt); b1 = v_load(kt + 16);
             x = v_bcast(t); a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1);
             x = v_bcast(t + 192); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1);
@@ -368,7 +536,8 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     e0 = v_even4(v0, v1); o0 = v_odd4(v0, v1); e0 = v_max(e0, o0);
     m0 = v_even4(e0, e0); x = v_odd4(e0, e0); m0 = v_max(m0, x); old = v_load(r); top = v_max(old, m0);
     v_store(r, top); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top); v_store(r + 48, base);
-    old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+    old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f);
+        poly = v_hornerf(poly, frac, 0.00901702885f);
     poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
     poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
     t = s;
@@ -438,155 +607,61 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     v_store(r + 16, l); v_store(r + 32, old);
 }
 
-/* The same where an interval ends inside the tile: row i sees the first limit[i] keys, and with a window of those not the
- * first limit[8 + i]; the others score -inf. */
-KERNEL void softmax_edge(float *s, float *p, float *r, const int32_t *limit, int64_t n)
+/* Where an interval ends inside the tile, before its softmax: row i sees the first limit[i] keys
+ * ; the others score -inf. */
+KERNEL void cut(float *s, const int32_t *limit, int64_t n)
 {
-    float *t;
-    vec m0, m1, m2, m3, m4, m5, m6, m7, none;
+    vec none;
     ivec at;
     ivec end;
-    mask seen;
+    kmask seen;
     vec x;
-    vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, e0, o0, old, top, lowest, base, frac, poly;
-    float *u;
-    vec z0, z1, z2, z3, z4, z5, z6, z7;
-    vec b, x0, l;
-    t = s;
-    m0 = v_const(infinite(0xff800000u)); m1 = v_const(infinite(0xff800000u)); m2 = v_const(infinite(0xff800000u));
-    m3 = v_const(infinite(0xff800000u)); m4 = v_const(infinite(0xff800000u)); m5 = v_const(infinite(0xff800000u));
-    m6 = v_const(infinite(0xff800000u)); m7 = v_const(infinite(0xff800000u));
     none = v_const(infinite(0xff800000u));
     at = v_pool(pool_iota);
     for (int64_t left = n; left; left--) {
         end = v_bcasti(limit);
         seen = v_less(at, end);
-        x = v_load(t);
+        x = v_load(s);
         x = v_sel(seen, x, none);
-        m0 = v_max(m0, x);
-        v_store(t, x);
+        v_store(s, x);
         end = v_bcasti(limit + 1);
         seen = v_less(at, end);
-        x = v_load(t + 256);
+        x = v_load(s + 256);
         x = v_sel(seen, x, none);
-        m1 = v_max(m1, x);
-        v_store(t + 256, x);
+        v_store(s + 256, x);
         end = v_bcasti(limit + 2);
         seen = v_less(at, end);
-        x = v_load(t + 512);
+        x = v_load(s + 512);
         x = v_sel(seen, x, none);
-        m2 = v_max(m2, x);
-        v_store(t + 512, x);
+        v_store(s + 512, x);
         end = v_bcasti(limit + 3);
         seen = v_less(at, end);
-        x = v_load(t + 768);
+        x = v_load(s + 768);
         x = v_sel(seen, x, none);
-        m3 = v_max(m3, x);
-        v_store(t + 768, x);
+        v_store(s + 768, x);
         end = v_bcasti(limit + 4);
         seen = v_less(at, end);
-        x = v_load(t + 1024);
+        x = v_load(s + 1024);
         x = v_sel(seen, x, none);
-        m4 = v_max(m4, x);
-        v_store(t + 1024, x);
+        v_store(s + 1024, x);
         end = v_bcasti(limit + 5);
         seen = v_less(at, end);
-        x = v_load(t + 1280);
+        x = v_load(s + 1280);
         x = v_sel(seen, x, none);
-        m5 = v_max(m5, x);
-        v_store(t + 1280, x);
+        v_store(s + 1280, x);
         end = v_bcasti(limit + 6);
         seen = v_less(at, end);
-        x = v_load(t + 1536);
+        x = v_load(s + 1536);
         x = v_sel(seen, x, none);
-        m6 = v_max(m6, x);
-        v_store(t + 1536, x);
+        v_store(s + 1536, x);
         end = v_bcasti(limit + 7);
         seen = v_less(at, end);
-        x = v_load(t + 1792);
+        x = v_load(s + 1792);
         x = v_sel(seen, x, none);
-        m7 = v_max(m7, x);
-        v_store(t + 1792, x);
+        v_store(s + 1792, x);
         at = v_addv(at, pool_width);
-        t += 16;
+        s += 16;
     }
-    t0 = v_low(m0, m1); u0 = v_high(m0, m1); t0 = v_max(t0, u0);
-    t1 = v_low(m2, m3); u1 = v_high(m2, m3); t1 = v_max(t1, u1);
-    t2 = v_low(m4, m5); u2 = v_high(m4, m5); t2 = v_max(t2, u2);
-    t3 = v_low(m6, m7); u3 = v_high(m6, m7); t3 = v_max(t3, u3);
-    v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_max(v0, w0);
-    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_max(v1, w1);
-    e0 = v_even4(v0, v1); o0 = v_odd4(v0, v1); e0 = v_max(e0, o0);
-    m0 = v_even4(e0, e0); x = v_odd4(e0, e0); m0 = v_max(m0, x); old = v_load(r); top = v_max(old, m0);
-    v_store(r, top); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top); v_store(r + 48, base);
-    old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-    poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
-    t = s;
-    u = p;
-    z0 = v_zero(); z1 = v_zero(); z2 = v_zero(); z3 = v_zero(); z4 = v_zero(); z5 = v_zero();
-    z6 = v_zero(); z7 = v_zero();
-    for (int64_t left = n; left; left--) {
-        b = v_bcast(r + 48);
-        x0 = v_load(t); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z0 = v_add(z0, x0);
-        v_store(u, x0);
-        b = v_bcast(r + 49);
-        x0 = v_load(t + 256); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z1 = v_add(z1, x0);
-        v_store(u + 256, x0);
-        b = v_bcast(r + 50);
-        x0 = v_load(t + 512); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z2 = v_add(z2, x0);
-        v_store(u + 512, x0);
-        b = v_bcast(r + 51);
-        x0 = v_load(t + 768); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z3 = v_add(z3, x0);
-        v_store(u + 768, x0);
-        b = v_bcast(r + 52);
-        x0 = v_load(t + 1024); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z4 = v_add(z4, x0);
-        v_store(u + 1024, x0);
-        b = v_bcast(r + 53);
-        x0 = v_load(t + 1280); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z5 = v_add(z5, x0);
-        v_store(u + 1280, x0);
-        b = v_bcast(r + 54);
-        x0 = v_load(t + 1536); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z6 = v_add(z6, x0);
-        v_store(u + 1536, x0);
-        b = v_bcast(r + 55);
-        x0 = v_load(t + 1792); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z7 = v_add(z7, x0);
-        v_store(u + 1792, x0);
-        t += 16;
-        u += 16;
-    }
-    t0 = v_low(z0, z1); u0 = v_high(z0, z1); t0 = v_add(t0, u0);
-    t1 = v_low(z2, z3); u1 = v_high(z2, z3); t1 = v_add(t1, u1);
-    t2 = v_low(z4, z5); u2 = v_high(z4, z5); t2 = v_add(t2, u2);
-    t3 = v_low(z6, z7); u3 = v_high(z6, z7); t3 = v_add(t3, u3);
-    v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_add(v0, w0);
-    v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_add(v1, w1);
-    e0 = v_even4(v0, v1); o0 = v_odd4(v0, v1); e0 = v_add(e0, o0);
-    z0 = v_even4(e0, e0); x = v_odd4(e0, e0); z0 = v_add(z0, x); l = v_load(r + 16); l = v_horner(l, old, z0);
-    v_store(r + 16, l); v_store(r + 32, old);
 }
 
 /* O[8][32] = fix * O + P[8][n*2] V[n*2][32], for one panel of value columns.
@@ -642,13 +717,13 @@ KERNEL void value_tile(const float *p, const float *v, float *o, const float *r,
 /* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
 KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
 {
-    vec y, one__2, least, f, e, m, s, t, p, x;
+    vec y, one_v2, least, f, e, m, s, t, p, x;
     y = v_bcast(r + 16);
-    one__2 = v_const(1.0f);
+    one_v2 = v_const(1.0f);
     least = v_const(1.17549435e-38f);
     f = v_max(least, y);
-    f = v_div(one__2, f);
-    e = v_exponent(y); m = v_mantissa(y); one__2 = v_const(1.0f); s = v_sub(m, one__2); m = v_add(m, one__2);
+    f = v_div(one_v2, f);
+    e = v_exponent(y); m = v_mantissa(y); one_v2 = v_const(1.0f); s = v_sub(m, one_v2); m = v_add(m, one_v2);
     s = v_div(s, m); t = v_mul(s, s); p = v_const(0.41650629f); p = v_hornerf(p, t, 0.400890023f);
     p = v_hornerf(p, t, 0.5776456f); p = v_hornerf(p, t, 0.961785197f); p = v_hornerf(p, t, 2.88539004f);
     y = v_mul(p, s); y = v_add(y, e);
@@ -687,10 +762,11 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* One sequence: its lengths, what query 0 stands at on the axis of keys, and where its rows begin, in elements. */
 struct sequence { int64_t b, q_len, keys, offset, q_at, k_at, v_at, o_at, lse_at, lse_ld; };
-static struct sequence sequence(const struct attn_args *a, int64_t b)
+static struct sequence sequence_of(const struct attn_args *a, int64_t b)
 {
     int64_t q_len = a->q_len, keys = a->kv_lens ? a->kv_lens[b] : a->kv_len;
-    struct sequence s = {.b = b, .q_len = q_len, .keys = keys, .offset = a->offset + (a->bottom_right ? keys - q_len : 0)};
+    struct sequence s;
+    s.b = b, s.q_len = q_len, s.keys = keys, s.offset = a->offset + (a->bottom_right ? keys - q_len : 0);
     s.q_at = b * a->q_stride[0], s.k_at = b * a->k_stride[0], s.v_at = b * a->v_stride[0], s.o_at = b * a->o_stride[0];
     s.lse_at = b * a->heads * q_len, s.lse_ld = q_len;
     return s;
@@ -707,9 +783,10 @@ static int64_t end_key(const struct sequence *s, int64_t i)
     return most(0, least(s->keys, i + s->offset + 1));
 }
 
-/* n of `all` keys or values of a head, from row j on: in place, or, where rows are not whole vectors, do not lie side by side or
- * are fewer, a copy of `all` rows, padded with zeros. */
-static const uint16_t *keys_at(const struct attn_args *a, const struct sequence *s, const uint16_t *head, const int64_t *stride, int64_t j, int64_t n,
+/* n of `all` keys or values of a head, from row j on: in place, or, where rows are not whole vectors, do not lie side
+ * by side or are fewer, a copy of `all` rows, padded with zeros. */
+static const uint16_t *keys_at(const struct attn_args *a, const struct sequence *s, const uint16_t *head,
+    const int64_t *stride, int64_t j, int64_t n,
     int64_t all, int64_t width, int64_t padded, int64_t *ld, uint16_t *copy)
 {
     int64_t r = 0;
@@ -718,9 +795,9 @@ static const uint16_t *keys_at(const struct attn_args *a, const struct sequence 
     *ld = stride[2];
     if (together && n == all && width == padded)
         return head + (j + r) * stride[2];
-    memset(copy, 0, all * padded * sizeof *copy);
+    memset(copy, 0, (size_t)(all * padded) * sizeof *copy);
     for (; r < n; r++)
-        memcpy(copy + r * padded, head + (j + r) * stride[2], width * sizeof *copy);
+        memcpy(copy + r * padded, head + (j + r) * stride[2], (size_t)width * sizeof *copy);
     *ld = padded;
     return copy;
 }
@@ -739,11 +816,11 @@ static const uint16_t *queries_at(const uint16_t *from, int64_t *ld, int64_t row
 
 /* The parts of a workspace; K and V of one head, packed in tiles, lie at its end. */
 struct space { float *q, *o, *s, *p, *row, *k, *v; void *stage; };
-static struct space carve(char *at, int64_t kv_len)
+static struct space carve(float *at, int64_t kv_len)
 {
     int64_t tiles = (kv_len + 255) / 256;
-    struct space w = {(float *)at, (float *)(at + 98304), (float *)(at + 163840), (float *)(at + 163840),
-        (float *)(at + 172032), (float *)(at + 188416), (float *)(at + 188416 + tiles * 196608), at + 176128};
+    struct space w = {at, at + 24576, at + 40960, at + 40960, at + 43008, at + 47104,
+        at + 47104 + tiles * 49152, at + 44032};
     return w;
 }
 int64_t attn_f16_d192v128_causal_on_avx512_q128k256_r8x2u2_workspace(const struct attn_args *a)
@@ -752,28 +829,32 @@ int64_t attn_f16_d192v128_causal_on_avx512_q128k256_r8x2u2_workspace(const struc
 }
 
 /* The tiles of keys from `first` on, up to and without `end`, of KV head g. */
-static void pack(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t g, int64_t first, int64_t end)
+static void pack(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t g, int64_t first,
+    int64_t end)
 {
-    const uint16_t *k = (const uint16_t *)a->k + s->k_at + g * a->k_stride[1], *v = (const uint16_t *)a->v + s->v_at + g * a->v_stride[1];
+    const uint16_t *k = (const uint16_t *)a->k + s->k_at + g * a->k_stride[1], *v = (const uint16_t *)a->v + s->v_at
+        + g * a->v_stride[1];
     for (int64_t j = first / 256 * 256; j < (end + 31) / 32 * 32; j += 16) {
         int64_t n = least(16, end - j), ld;
-        const uint16_t *from = keys_at(a, s, k, a->k_stride, j, n, 16, 192, 192, &ld, w->stage);
+        const uint16_t *from = keys_at(a, s, k, a->k_stride, j, n, 16, 192, 192, &ld, (uint16_t *)w->stage);
         pack_k(from, w->k + j / 32 * 6144 + j % 32, ld);
-        from = keys_at(a, s, v, a->v_stride, j, n, 16, 128, 128, &ld, w->stage);
+        from = keys_at(a, s, v, a->v_stride, j, n, 16, 128, 128, &ld, (uint16_t *)w->stage);
         pack_v(from, w->v + j / 256 * 32768 + j % 256 * 32, ld);
     }
 }
 
-/* MR rows of queries against n keys of one tile. The rows see those before ends[i]; all of them when whole. */
-static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int whole, const int32_t *ends, const float *scale)
+/* MR rows of queries against n keys of one tile. All rows see the first `seen` keys; behind them row i sees those
+ * before ends[i], as it counts. */
+static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t seen, const int32_t *ends,
+    const float *scale)
 {
     float *row = w->row + i / 8 * 64, *o = w->o + i * 128;
+    int64_t steps = (n + 15) / 16;
     const float *k = w->k + j * 192, *v = w->v + j / 256 * 32768;
     score_tile(w->q + i * 192, k, w->s, scale, (n + 31) / 32);
-    if (whole)
-        softmax(w->s, w->p, row, 16);
-    else
-        softmax_edge(w->s, w->p, row, ends, (n + 15) / 16);
+    if (seen < n)
+        cut(w->s + seen, ends, steps - seen / 16);
+    softmax(w->s, w->p, row, steps);
     value_tile(w->p, v + 0, o + 0, row, (n + 1) / 2);
     value_tile(w->p, v + 8192, o + 32, row, (n + 1) / 2);
     value_tile(w->p, v + 16384, o + 64, row, (n + 1) / 2);
@@ -791,10 +872,10 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     int32_t ends[8];
     for (int64_t i = 0; i < padded; i += 16) {
         int64_t ld = a->q_stride[2];
-        const uint16_t *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, w->stage);
+        const uint16_t *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, (uint16_t *)w->stage);
         pack_q(from, w->q + i * 192, ld);
     }
-    memset(w->o, 0, padded * 512);
+    memset(w->o, 0, (size_t)padded * 512);
     for (float *row = w->row; row < w->row + padded / 8 * 64; row += 64)
         for (int64_t l = 0; l < 64; l++)
             row[l] = l < 16 ? none_seen : 0.0f;
@@ -804,9 +885,10 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
             int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + 7)) - j; /* rows see up to */
             if (last <= 0)
                 continue;
+            int64_t seen = all < 0 ? 0 : least(256, all) / 16 * 16; /* whole vectors that all rows see */
             for (int64_t r = 0; all < 256 && r < 8; r++)
-                ends[r] = (int32_t)least(256, end_key(s, i0 + i + r) - j);
-            tile(w, i, j, least(256, last), all >= 256, ends, &scale);
+                ends[r] = (int32_t)(least(256, end_key(s, i0 + i + r) - j) - seen);
+            tile(w, i, j, least(256, last), seen, ends, &scale);
         }
 
     for (int64_t i = 0; i < rows; i++) {
@@ -822,13 +904,13 @@ int attn_f16_d192v128_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *a
     if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1)
         return 1;
     group = a->heads / a->kv_heads, units = a->batch * a->kv_heads;
-    struct space w = carve((char *)a->workspace, a->kv_len);
+    struct space w = carve((float *)a->workspace, a->kv_len);
     for (x = units, y = a->parts; y; )
         cuts = x % y, x = y, y = cuts;
     cuts = x ? a->parts / x : 1;
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
-        struct sequence s = sequence(a, unit / a->kv_heads);
+        struct sequence s = sequence_of(a, unit / a->kv_heads);
         int64_t tiles = (s.q_len + 127) / 128;
         for (int64_t u = t % cuts; u < group * tiles; u += cuts) {
             if (packed != unit)
@@ -839,4 +921,85 @@ int attn_f16_d192v128_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *a
     }
     return 0;
 }
+
+/* The end of this file's own names. */
+#undef INTRINSICS
+#undef infinite
+#undef pool_iota
+#undef pool_width
+#undef vec
+#undef ivec
+#undef kmask
+#undef OP
+#undef KERNEL
+#undef v_load
+#undef v_bcast
+#undef v_store
+#undef v_store1
+#undef v_const
+#undef v_zero
+#undef v_pool
+#undef v_bcasti
+#undef v_add
+#undef v_sub
+#undef v_mul
+#undef v_mulm
+#undef v_mulf
+#undef v_div
+#undef v_fma
+#undef v_horner
+#undef v_hornerf
+#undef v_max
+#undef v_maxm
+#undef v_fraction
+#undef v_scale
+#undef v_exponent
+#undef v_mantissa
+#undef v_less
+#undef v_sel
+#undef v_low
+#undef v_high
+#undef v_low2
+#undef v_high2
+#undef v_even4
+#undef v_odd4
+#undef v_loadh
+#undef v_storeh
+#undef v_addv
+#undef vec_at
+#undef ivec_at
+#undef kmask_at
+#undef AT
+#undef EACH
+#undef bits_of
+#undef real_of
+#undef floor1
+#undef fraction1
+#undef pow2
+#undef exponent1
+#undef mantissa1
+#undef f32_of_f16
+#undef f16_of_f32
+#undef pack_q
+#undef pack_k
+#undef pack_v
+#undef score_tile
+#undef softmax
+#undef cut
+#undef value_tile
+#undef finish
+#undef minus_infinity
+#undef least
+#undef most
+#undef sequence
+#undef sequence_of
+#undef first_key
+#undef end_key
+#undef keys_at
+#undef queries_at
+#undef space
+#undef carve
+#undef pack
+#undef tile
+#undef attend
 #endif

@@ -5,8 +5,8 @@
  * OpenCL C 1.2 with inline PTX for NVIDIA's sm_90a; arithmetic is f32, P is rounded to f16 for the second product.
  *
  * Parameters: op attn, dtype f16, head_dim.qk 64, isa sm90, tile.q 128, tile.k 64, loop joint.
- * A work-group of 256 work-items computes 128 queries of one head, 64 keys at a time; each warpgroup has 64 rows. A tile takes
- * 2097152 flops and 16384 bytes of K and V; a work-item holds 32 scores and 32 elements of output.
+ * A work-group of 256 work-items computes 128 queries of one head, 64 keys at a time; each warpgroup has 64 rows. A
+ * tile takes 2097152 flops and 16384 bytes of K and V; a work-item holds 32 scores and 32 elements of output.
  * Local memory: 49176 bytes.
  *
  * What, in a work-item or in shared memory       | row of the warp's 16                | column
@@ -18,37 +18,124 @@
  * Building: a driver that compiles for sm_90 refuses wgmma, but gives out the PTX; in it, make `.target sm_90` `.target
  * sm_90a`, add `.minnctapersm 1` behind `.reqntid`, and build that (clCreateProgramWithBinary).
  *
- * Contract: enqueue it with local size 256 and global size 256 * ceil(q_len / 128) * heads * batch. The structs below say
- * what the arguments are; maps are made by cuTensorMapEncodeTiled over [batch, head, row, element], of boxes of 64 elements by
- * 64 rows (Q) or 64 (K, V), with 128 bytes of swizzle; room is 640 bytes, and for one launch at a time. Rows lie whole 16
- * bytes apart; lengths are below 2^30.
+ * Contract: enqueue it with local size 256 and global size 256 * ceil(q_len / 128) * heads * batch. The structs
+ * below say what the arguments are; maps are made by cuTensorMapEncodeTiled over [batch, head, row, element], of boxes
+ * of 64 elements by 64 rows (Q) or 64 (K, V), with 128 bytes of swizzle; room is 640 bytes, and for one launch at a
+ * time. Rows lie whole 16 bytes apart; lengths are below 2^30.
  * In a causal run near heads, 1 or more, have their tiles done together, the heavy ones first. Where has_lse or
- * has_lens is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. Keys past a sequence's length may be
- * read. A row that sees no key gives O = 0 and LSE = -inf. */
+ * has_lens is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. Keys past a sequence's length
+ * may be read. A row that sees no key gives O = 0 and LSE = -inf. */
+#ifndef ATTN_CL_INTEGERS_DEFINED
+#define ATTN_CL_INTEGERS_DEFINED
+/* 64 bits on either side: on some hosts long has 32. */
+#if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
+typedef long attn_cl_int64;
+typedef ulong attn_cl_uint64;
+#else
+#include <stdint.h>
+typedef int64_t attn_cl_int64;
+typedef uint64_t attn_cl_uint64;
+#endif
+#endif
+#ifndef ATTN_CL_ARGS_DEFINED
+#define ATTN_CL_ARGS_DEFINED
 /* What the kernel takes beside its buffers; host and device lay it out alike. Tensors are [batch, head, row, element];
  * strides and offsets count elements, the last stride is 1. */
 struct attn_cl_args {
-    long batch, heads, kv_heads; /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
-    long q_len, kv_len;
-    long q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* of batch, head and row */
-    long q_at, k_at, v_at, o_at, lse_at, lens_at;            /* where each tensor starts in its buffer */
-    long offset;             /* causal: query i sees keys j <= i + offset ... */
-    long bottom_right;       /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
+    /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
+    attn_cl_int64 batch, heads, kv_heads;
+    attn_cl_int64 q_len, kv_len;
+    attn_cl_int64 q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* of batch, head and row */
+    attn_cl_int64 q_at, k_at, v_at, o_at, lse_at, lens_at;            /* where each tensor starts in its buffer */
+    attn_cl_int64 offset;             /* causal: query i sees keys j <= i + offset ... */
+    attn_cl_int64 bottom_right;       /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
     int has_lse, has_lens;   /* 0: lse is not written; kv_lens is not read, and every sequence has kv_len keys */
     float scale;             /* scores are scale * q.k */
     int unused;
 };
+#endif
+#ifndef ATTN_CL_MAPS_DEFINED
+#define ATTN_CL_MAPS_DEFINED
 /* What a kernel of level sm90 takes beside args.h: tensor maps, which tell the copy engine how Q, K, V and O lie in
  * memory, but for their first words, the addresses; those the kernel fills in. */
 struct attn_cl_maps {
-    unsigned long q[16], k[16], v[16], o[16];
+    attn_cl_uint64 q[16], k[16], v[16], o[16];
     int near; /* causal, where heavy tiles come first: as many heads have their tiles done together */
     int unused;
 };
+#endif
+
+/* Names of this file alone; so several files like it can be one translation unit. */
+#define group_number group_number_419b9430
+#define exp2_fast exp2_fast_419b9430
+#define reciprocal reciprocal_419b9430
+#define across across_419b9430
+#define uniform uniform_419b9430
+#define in_warp in_warp_419b9430
+#define rounded rounded_419b9430
+#define warp_sync warp_sync_419b9430
+#define flip_signs16 flip_signs16_419b9430
+#define barrier_init barrier_init_419b9430
+#define barriers_made barriers_made_419b9430
+#define arrive arrive_419b9430
+#define arrive_and_expect arrive_and_expect_419b9430
+#define await await_419b9430
+#define named_sync named_sync_419b9430
+#define named_arrive named_arrive_419b9430
+#define box_load box_load_419b9430
+#define box_store box_store_419b9430
+#define box_prefetch box_prefetch_419b9430
+#define stores_commit stores_commit_419b9430
+#define stores_read stores_read_419b9430
+#define stores_done stores_done_419b9430
+#define shared_written shared_written_419b9430
+#define map_written map_written_419b9430
+#define zero16 zero16_419b9430
+#define products_begin products_begin_419b9430
+#define products_commit products_commit_419b9430
+#define products_wait products_wait_419b9430
+#define products_wait_but_last products_wait_but_last_419b9430
+#define operand_at operand_at_419b9430
+#define operand operand_419b9430
+#define multiply_qk multiply_qk_419b9430
+#define multiply_pv multiply_pv_419b9430
+#define count_up count_up_419b9430
+#define anew anew_419b9430
+#define store_matrices4 store_matrices4_419b9430
+#define store_matrices2 store_matrices2_419b9430
+#define interval interval_419b9430
+#define row_states row_states_419b9430
+#define mask mask_419b9430
+#define finite finite_419b9430
+#define softmax softmax_419b9430
+#define lse_of lse_of_419b9430
+#define rescale rescale_419b9430
+#define round_all round_all_419b9430
+#define tile tile_419b9430
+#define tile_at tile_at_419b9430
+#define worker worker_419b9430
+#define part_of part_of_419b9430
+#define place place_419b9430
+#define negate_q negate_q_419b9430
+#define begin_scores begin_scores_419b9430
+#define begin_values begin_values_419b9430
+#define scores scores_419b9430
+#define values values_419b9430
+#define mask_edge mask_edge_419b9430
+#define close_rows close_rows_419b9430
+#define put_box put_box_419b9430
+#define store_output store_output_419b9430
+#define place_map place_map_419b9430
+#define source source_419b9430
+#define source_of source_of_419b9430
+#define load_queries load_queries_419b9430
+#define load_next load_next_419b9430
+#define clear_behind clear_behind_419b9430
+
 #define INLINED static inline __attribute__((always_inline))
 
-/* The number of this work-group; all are in one row. get_group_id adds what is in a register that OpenCL's drivers set and
- * CUDA does not. */
+/* The number of this work-group; all are in one row. get_group_id adds what is in a register that OpenCL's drivers
+ * set and CUDA does not. */
 INLINED int group_number(void)
 {
     int y;
@@ -82,7 +169,8 @@ INLINED int uniform(int x) /* that of the first lane: the compiler learns that a
 INLINED int in_warp(int x) /* whether x holds in any lane */
 {
     int y;
-    __asm__ volatile("{.reg .pred p, q; setp.ne.b32 p, %1, 0; vote.sync.any.pred q, p, 0xffffffff; selp.b32 %0, 1, 0, q;}"
+    __asm__ volatile(
+        "{.reg .pred p, q; setp.ne.b32 p, %1, 0; vote.sync.any.pred q, p, 0xffffffff; selp.b32 %0, 1, 0, q;}"
         : "=r"(y) : "r"(x));
     return y;
 }
@@ -100,7 +188,8 @@ INLINED void warp_sync(void)
 INLINED void flip_signs16(uint at) /* of eight 16-bit elements */
 {
     __asm__ volatile("{.reg .b32 a, b, c, d; ld.shared.v4.b32 {a, b, c, d}, [%0]; xor.b32 a, a, %1; xor.b32 b, b, %1;"
-        "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at), "r"(0x80008000) : "memory");
+        "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at), "r"(0x80008000)
+            : "memory");
 }
 
 /* Barriers in shared memory: a phase ends when all arrivals and all bytes that were announced are there. */
@@ -122,7 +211,8 @@ INLINED void arrive_and_expect(uint bar, uint bytes)
 }
 INLINED void await(uint bar, uint parity)
 {
-    __asm__ volatile("{.reg .pred done; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra AGAIN;}"
+    __asm__ volatile(
+        "{.reg .pred done; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra AGAIN;}"
         :: "r"(bar), "r"(parity) : "memory");
 }
 
@@ -140,7 +230,8 @@ INLINED void named_arrive(uint number, uint items)
  * outside the tensor is read as zeros and not written. */
 INLINED void box_load(uint to, ulong map, int column, int row, int head, int sequence, uint bar)
 {
-    __asm__ volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];"
+    __asm__ volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {%2, %3, %4, %5}], [%6];"
         :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence), "r"(bar) : "memory");
 }
 INLINED void box_store(ulong map, int column, int row, int head, int sequence, uint from)
@@ -181,9 +272,9 @@ INLINED void zero16(uint at)
 
 /* Registers of this warpgroup's work-items, from now on. */
 
-/* Tensor cores, asynchronous: nobody touches their registers between a product and the wait for it. An operand in shared
- * memory is told by its address and two strides: of boxes of 64 columns, where those run along the result's side, and
- * of eight rows, which is 1024 bytes. */
+/* Tensor cores, asynchronous: nobody touches their registers between a product and the wait for it. An operand in
+ * shared memory is told by its address and two strides: of boxes of 64 columns, where those run along the result's
+ * side, and of eight rows, which is 1024 bytes. */
 INLINED void products_begin(void)
 {
     __asm__ volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -279,7 +370,7 @@ INLINED int interval(int i, int keys, int offset)
     return keys;
 }
 
-struct rows {
+struct row_states {
     float top[2], sum[2]; /* maximum of the scores so far, or what stands for it; share of the sum of exponentials */
 };
 
@@ -291,13 +382,15 @@ INLINED void mask(float *s, const int *left)
         s[n] = 8 * (n / 4) + n % 2 < left[n / 2 % 2] ? s[n] : -INFINITY;
 }
 
-INLINED float finite(float m) /* what is subtracted: -inf - -inf is no number, and a row without keys has that maximum */
+/* what is subtracted: -inf - -inf is no number, and a row without keys has that maximum */
+INLINED float finite(float m)
 {
     return m == -INFINITY ? 0.0f : m;
 }
 
-/* Scores become exponentials. Returns whether what was summed up before must be multiplied by fix, and so the output. */
-INLINED int softmax(float *s, struct rows *x, float *fix, float scale)
+/* Scores become exponentials. Returns whether what was summed up before must be multiplied by fix, and so the
+ * output. */
+INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
 {
     float top[4] = {x->top[0], x->top[1], s[4], s[6]}; /* two chains a row, for the instruction's latency */
     #pragma unroll
@@ -361,14 +454,15 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
     x.h = head - x.b * heads;
     x.g = x.h / (heads / (int)a->kv_heads);
     x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
-    const long at = a->offset + (a->bottom_right ? x.keys - q_len : 0); /* where query 0 stands; lengths are below 2^30 */
+    /* where query 0 stands; lengths are below 2^30 */
+    const long at = a->offset + (a->bottom_right ? x.keys - q_len : 0);
     x.offset = (int)clamp(at, -(1L << 30), 1L << 30);
     /* Without keys there is one tile too, all masked: so O = 0 and LSE = -inf come about as all else. */
     x.count = max((interval(min(x.i0 + 128, q_len) - 1, x.keys, x.offset) + 63) / 64, 1);
     return x;
 }
 /* A warp's part of a tile: 16 rows, in fragments of 16. */
-struct part {
+struct worker {
     uint shared;
     __local uchar *memory; /* the same */
     int item, warp, lane;
@@ -377,10 +471,11 @@ struct part {
     int keys, offset;      /* as in struct tile */
 };
 
-INLINED struct part part_of(__local uchar *memory, const struct tile *x, const struct attn_cl_args *a)
+INLINED struct worker part_of(__local uchar *memory, const struct tile *x, const struct attn_cl_args *a)
 {
     const int item = get_local_id(0) % 256, last = (int)a->q_len - 1; /* %: the compiler learns its range */
-    struct part p = {.shared = (uint)(ulong)memory, .memory = memory, .item = item, .warp = uniform(item / 32), .lane = item & 31};
+    struct worker p = {.shared = (uint)(ulong)memory, .memory = memory, .item = item, .warp = uniform(item / 32),
+        .lane = item & 31};
     p.i = x->i0 + p.warp * 16;
     p.keys = x->keys, p.offset = x->offset;
     const int i = x->i0 + p.warp / 4 * 64; /* of the warpgroup, which multiplies as one */
@@ -398,7 +493,7 @@ INLINED uint place(int row, int chunk, const int width)
 #define V_AT(n) (shared + 24576 + (n) % 2 * 16384)
 
 /* With a negative scale the scores of -Q are multiplied by its magnitude, so that the largest comes out on top. */
-INLINED void negate_q(const struct part *p)
+INLINED void negate_q(const struct worker *p)
 {
     for (int at = p->lane * 16; at < 2048; at += 512)
         flip_signs16(p->shared + 0 + p->warp * 2048 + at);
@@ -427,19 +522,19 @@ INLINED void begin_values(float *out, const uint *p, uint v)
     products_commit();
 }
 
-INLINED void scores(float *s, const struct part *p, uint k)
+INLINED void scores(float *s, const struct worker *p, uint k)
 {
     begin_scores(s, p->shared + 0 + p->warp / 4 * 8192, k);
     products_wait();
 }
-INLINED void values(float *out, const uint *w, const struct part *p, uint v)
+INLINED void values(float *out, const uint *w, const struct worker *p, uint v)
 {
     begin_values(out, w, v);
     products_wait();
 }
 
 /* The keys of tile j that are behind the ends of intervals. Those are not kept: registers are dear. */
-INLINED void mask_edge(float *s, const struct part *p, int j)
+INLINED void mask_edge(float *s, const struct worker *p, int j)
 {
     if (interval(p->i, p->keys, p->offset) < (j + 1) * 64) {
         const int from = j * 64 + 2 * (p->lane & 3), i = p->i + p->lane / 4;
@@ -453,7 +548,8 @@ INLINED void mask_edge(float *s, const struct part *p, int j)
 }
 
 /* The rows are complete: their LSE, and O as it is stored. */
-INLINED void close_rows(float *out, const struct part *p, struct rows *rows, const struct attn_cl_args *a, __global float *lse)
+INLINED void close_rows(float *out, const struct worker *p, struct row_states *rows, const struct attn_cl_args *a,
+    __global float *lse)
 {
     #pragma unroll
     for (int r = 0; r < 2; r++) {
@@ -480,18 +576,21 @@ INLINED void put_box(__global ushort *o, long stride, int lane, int n, __local c
     for (int r = 0; r < 16; r += step) {
         const int row = lane / lanes + r;
         if (row < n && 8 * chunk < columns)
-            *(__global uint4 *)(o + row * stride + 8 * chunk) = *(__local const uint4 *)(from + place(row, chunk, width));
+            *(__global uint4 *)(o + row * stride + 8 * chunk) = *(__local const uint4 *)(from
+                + place(row, chunk, width));
     }
 }
-INLINED void store_output(__global ushort *o, long stride, int n, const float *out, const struct part *p)
+INLINED void store_output(__global ushort *o, long stride, int n, const float *out, const struct worker *p)
 {
     #pragma unroll
     for (int f = 0; f < 1; f++)
         #pragma unroll
         for (int m = 0; m < 16; m++) { /* pairs of columns, of row lane/4 and then of the one 8 below */
             const int c = m / 2, width = c < 0 ? 128 : 128;
-            const uint at = c / 8 * 16384 + p->warp * 16 * width + place(16 * f + 8 * (m % 2) + p->lane / 4, c % 8, width);
-            *(__local uint *)(p->memory + at + 4 * (p->lane & 3)) = rounded(out[f * 32 + 2 * m], out[f * 32 + 2 * m + 1]);
+            const uint at = c / 8 * 16384 + p->warp * 16 * width
+                + place(16 * f + 8 * (m % 2) + p->lane / 4, c % 8, width);
+            *(__local uint *)(p->memory + at + 4 * (p->lane & 3)) = rounded(out[f * 32 + 2 * m],
+                out[f * 32 + 2 * m + 1]);
         }
     warp_sync();
     put_box(o + 0, stride, p->lane, n, p->memory + 0 + p->warp * 2048, 128, 64);
@@ -513,7 +612,7 @@ INLINED void place_map(__global ulong *to, const ulong *words, ulong address)
 struct source {
     ulong q, k, v; /* maps */
 };
-INLINED struct source source_of(const struct part *p, const struct attn_cl_maps *maps, __global ulong *room,
+INLINED struct source source_of(const struct worker *p, const struct attn_cl_maps *maps, __global ulong *room,
     __global const ushort *q, __global const ushort *k, __global const ushort *v)
 {
     const uint shared = p->shared;
@@ -533,7 +632,7 @@ INLINED struct source source_of(const struct part *p, const struct attn_cl_maps 
     return (struct source){(ulong)room, (ulong)(room + 16), (ulong)(room + 32)};
 }
 
-INLINED void load_queries(const struct part *p, const struct tile *x, const struct source *f)
+INLINED void load_queries(const struct worker *p, const struct tile *x, const struct source *f)
 {
     const uint shared = p->shared;
     if (p->item != 0)
@@ -545,7 +644,7 @@ INLINED void load_queries(const struct part *p, const struct tile *x, const stru
 }
 
 /* The n-th tile of keys and values, from the last one down; outside the tensor where a sequence has no keys. */
-INLINED void load_next(const struct part *p, const struct tile *x, int n, const struct source *f)
+INLINED void load_next(const struct worker *p, const struct tile *x, int n, const struct source *f)
 {
     const uint shared = p->shared;
     const int row = x->keys ? (x->count - 1 - n) * 64 : 1 << 30;
@@ -558,9 +657,9 @@ INLINED void load_next(const struct part *p, const struct tile *x, int n, const 
         box_load(V_AT(n) + c * 8192, f->v, 64 * c, row, x->g, x->b, FULL(n));
 }
 
-/* Values of the first tile behind a sequence's end may be NaN, and 0 * NaN is NaN: they are made zero, as what is behind
- * the tensor's. */
-INLINED void clear_behind(const struct part *p, const struct tile *x, int kv_len)
+/* Values of the first tile behind a sequence's end may be NaN, and 0 * NaN is NaN: they are made zero, as what is
+ * behind the tensor's. */
+INLINED void clear_behind(const struct worker *p, const struct tile *x, int kv_len)
 {
     const uint shared = p->shared;
     const int end = x->keys - (x->count - 1) * 64;
@@ -573,16 +672,18 @@ INLINED void clear_behind(const struct part *p, const struct tile *x, int kv_len
 }
 
 __kernel __attribute__((reqd_work_group_size(256, 1, 1)))
-void attn_f16_d64_on_sm90_q128k64_loopjoint(__global const ushort *q, __global const ushort *k, __global const ushort *v, __global ushort *o,
-    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a, const struct attn_cl_maps maps, __global ulong *room)
+void attn_f16_d64_on_sm90_q128k64_loopjoint(__global const ushort *q, __global const ushort *k,
+    __global const ushort *v, __global ushort *o,
+    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a, const struct attn_cl_maps maps,
+        __global ulong *room)
 {
     __local uchar memory[49176] __attribute__((aligned(1024)));
     const uint shared = (uint)(ulong)memory;
     const struct tile x = tile_at(group_number(), &a, maps.near, kv_lens);
-    const struct part p = part_of(memory, &x, &a);
+    const struct worker p = part_of(memory, &x, &a);
     float s[32], out[32], fix[2];
     uint w[16];
-    struct rows rows[1];
+    struct row_states rows[1];
     const struct source from = source_of(&p, &maps, room + 16, q + a.q_at, k + a.k_at, v + a.v_at);
     o += a.o_at + x.b * a.o_stride[0] + x.h * a.o_stride[1] + p.i * a.o_stride[2];
     lse += a.lse_at + (x.b * a.heads + x.h) * a.q_len;
@@ -590,7 +691,7 @@ void attn_f16_d64_on_sm90_q128k64_loopjoint(__global const ushort *q, __global c
     for (int n = 0; n < 32; n++)
         out[n] = 0.0f;
     for (int f = 0; f < 1; f++)
-        rows[f] = (struct rows){{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
+        rows[f] = (struct row_states){{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
 
     load_queries(&p, &x, &from);
     for (int n = 0; n < 1; n++)
@@ -621,3 +722,75 @@ void attn_f16_d64_on_sm90_q128k64_loopjoint(__global const ushort *q, __global c
     barrier(CLK_LOCAL_MEM_FENCE); /* O takes the place of what was copied */
     store_output(o, a.o_stride[2], (int)a.q_len - p.i, out, &p);
 }
+
+/* The end of this file's own names. */
+#undef INLINED
+#undef group_number
+#undef exp2_fast
+#undef reciprocal
+#undef across
+#undef uniform
+#undef in_warp
+#undef rounded
+#undef warp_sync
+#undef flip_signs16
+#undef barrier_init
+#undef barriers_made
+#undef arrive
+#undef arrive_and_expect
+#undef await
+#undef named_sync
+#undef named_arrive
+#undef box_load
+#undef box_store
+#undef box_prefetch
+#undef stores_commit
+#undef stores_read
+#undef stores_done
+#undef shared_written
+#undef map_written
+#undef zero16
+#undef products_begin
+#undef products_commit
+#undef products_wait
+#undef products_wait_but_last
+#undef operand_at
+#undef operand
+#undef multiply_qk
+#undef multiply_pv
+#undef count_up
+#undef anew
+#undef store_matrices4
+#undef store_matrices2
+#undef interval
+#undef row_states
+#undef mask
+#undef finite
+#undef softmax
+#undef lse_of
+#undef rescale
+#undef round_all
+#undef tile
+#undef tile_at
+#undef worker
+#undef part_of
+#undef place
+#undef K_AT
+#undef V_AT
+#undef negate_q
+#undef begin_scores
+#undef begin_values
+#undef scores
+#undef values
+#undef mask_edge
+#undef close_rows
+#undef put_box
+#undef store_output
+#undef Q_FULL
+#undef FULL
+#undef place_map
+#undef source
+#undef source_of
+#undef load_queries
+#undef load_next
+#undef clear_behind

@@ -1,10 +1,12 @@
 /* attngen emit --variant attn_f32_d64_causal_on_portable_q64k64_r4x2u4
  *
- * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1) with the
- * online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1)
+ * with the online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no
+ * notice.
  * OpenCL C 1.2; no extension is needed. Arithmetic is f32.
  *
- * Parameters: op attn, dtype f32, head_dim.qk 64, causal, isa portable, tile.q 64, tile.k 64, micro.rows 4, micro.vecs 2, unroll 4.
+ * Parameters: op attn, dtype f32, head_dim.qk 64, causal, isa portable, tile.q 64, tile.k 64, micro.rows 4, micro.vecs
+ * 2, unroll 4.
  * A work-group of 8 x 16 work-items computes 64 queries of one head, 64 keys at a time; a work-item holds 4 rows by
  * 8 scores and 4 rows by 8 columns of output. A tile takes 1048576 flops and 32768 bytes of K and V.
  * Local memory: 34816 bytes.
@@ -12,25 +14,58 @@
  * Contract: enqueue it with local size (8, 16, 1) and global size (8 * ceil(q_len / 64), 16 * heads, batch); the struct
  * below says what the arguments are. Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must not
  * overlap the inputs. Keys past a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. */
+#ifndef ATTN_CL_INTEGERS_DEFINED
+#define ATTN_CL_INTEGERS_DEFINED
+/* 64 bits on either side: on some hosts long has 32. */
+#if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
+typedef long attn_cl_int64;
+typedef ulong attn_cl_uint64;
+#else
+#include <stdint.h>
+typedef int64_t attn_cl_int64;
+typedef uint64_t attn_cl_uint64;
+#endif
+#endif
+#ifndef ATTN_CL_ARGS_DEFINED
+#define ATTN_CL_ARGS_DEFINED
 /* What the kernel takes beside its buffers; host and device lay it out alike. Tensors are [batch, head, row, element];
  * strides and offsets count elements, the last stride is 1. */
 struct attn_cl_args {
-    long batch, heads, kv_heads; /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
-    long q_len, kv_len;
-    long q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* of batch, head and row */
-    long q_at, k_at, v_at, o_at, lse_at, lens_at;            /* where each tensor starts in its buffer */
-    long offset;             /* causal: query i sees keys j <= i + offset ... */
-    long bottom_right;       /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
+    /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
+    attn_cl_int64 batch, heads, kv_heads;
+    attn_cl_int64 q_len, kv_len;
+    attn_cl_int64 q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* of batch, head and row */
+    attn_cl_int64 q_at, k_at, v_at, o_at, lse_at, lens_at;            /* where each tensor starts in its buffer */
+    attn_cl_int64 offset;             /* causal: query i sees keys j <= i + offset ... */
+    attn_cl_int64 bottom_right;       /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
     int has_lse, has_lens;   /* 0: lse is not written; kv_lens is not read, and every sequence has kv_len keys */
     float scale;             /* scores are scale * q.k */
     int unused;
 };
+#endif
+
+/* Names of this file alone; so several files like it can be one translation unit. */
+#define get4 get4_d5f1b4fc
+#define fill_k fill_k_d5f1b4fc
+#define fill_v fill_v_d5f1b4fc
+#define load load_d5f1b4fc
+#define store store_d5f1b4fc
+#define put put_d5f1b4fc
+#define exp2_1 exp2_1_d5f1b4fc
+#define exp2_v exp2_v_d5f1b4fc
+#define highest highest_d5f1b4fc
+#define total total_d5f1b4fc
+#define masked masked_d5f1b4fc
+#define interval interval_d5f1b4fc
+#define scores scores_d5f1b4fc
+
 /* Four elements as f32; zeros beyond the n that there are. wide: they are aligned as one vector. */
 static float4 get4(__global const float *from, int n, const int wide)
 {
     if (wide && n >= 4)
         return *(__global const float4 *)from;
-    return n >= 4 ? vload4(0, from) : (float4)(n > 0 ? from[0] : 0.0f, n > 1 ? from[1] : 0.0f, n > 2 ? from[2] : 0.0f, 0.0f);
+    return n >= 4 ? vload4(0, from) : (float4)(n > 0 ? from[0] : 0.0f, n > 1 ? from[1] : 0.0f, n > 2 ? from[2] : 0.0f,
+        0.0f);
 }
 
 /* Columns `from` on of n keys, transposed to [64][64]; and n values as [64][64]. Zeros beyond. */
@@ -195,7 +230,8 @@ static void scores(float4 *s, __global const float *const *row, __local const fl
 }
 
 __kernel __attribute__((reqd_work_group_size(8, 16, 1)))
-void attn_f32_d64_causal_on_portable_q64k64_r4x2u4(__global const float *q, __global const float *k, __global const float *v, __global float *o,
+void attn_f32_d64_causal_on_portable_q64k64_r4x2u4(__global const float *q, __global const float *k,
+    __global const float *v, __global float *o,
     __global float *lse, __global const long *kv_lens, const struct attn_cl_args a)
 {
     __local float kt[4096] __attribute__((aligned(64))), p[4096] __attribute__((aligned(64)));
@@ -357,7 +393,8 @@ void attn_f32_d64_causal_on_portable_q64k64_r4x2u4(__global const float *q, __gl
             float4 o2_1 = out[(turn * 4 + 2) * 2 + 1] * fix[2];
             float4 o3_0 = out[(turn * 4 + 3) * 2 + 0] * fix[3];
             float4 o3_1 = out[(turn * 4 + 3) * 2 + 1] * fix[3];
-            barrier(CLK_LOCAL_MEM_FENCE); /* here: PoCL 3.1 runs the first item wrong when a loop's body begins with one */
+            /* here: PoCL 3.1 runs the first item wrong when a loop's body begins with one */
+            barrier(CLK_LOCAL_MEM_FENCE);
             for (int part = 0; part < n; part += 64) { /* O = fix * O + P V */
                 fill_v(vt, v + (j + part) * a.v_stride[2], a.v_stride[2], n - part, item, wide);
                 barrier(CLK_LOCAL_MEM_FENCE);
@@ -452,3 +489,18 @@ void attn_f32_d64_causal_on_portable_q64k64_r4x2u4(__global const float *q, __gl
                     64 - c * 32 - x * 4);
         }
 }
+
+/* The end of this file's own names. */
+#undef get4
+#undef fill_k
+#undef fill_v
+#undef load
+#undef store
+#undef put
+#undef exp2_1
+#undef exp2_v
+#undef highest
+#undef total
+#undef masked
+#undef interval
+#undef scores

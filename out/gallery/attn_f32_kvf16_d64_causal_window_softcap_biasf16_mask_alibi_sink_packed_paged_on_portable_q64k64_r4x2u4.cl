@@ -1,10 +1,13 @@
-/* attngen emit --variant attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_portable_q64k64_r4x2u4
+/* attngen emit --variant
+ * attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_portable_q64k64_r4x2u4
  *
- * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1) with the
- * online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1)
+ * with the online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no
+ * notice.
  * OpenCL C 1.2; no extension is needed. Arithmetic is f32; f16 and bf16 are storage.
  *
- * Parameters: op attn, dtype f32, dtype.kv f16, head_dim.qk 64, causal, window, softcap, bias f16, mask, alibi, sink, packed, paged, isa portable, tile.q 64, tile.k 64, micro.rows 4, micro.vecs 2, unroll 4.
+ * Parameters: op attn, dtype f32, dtype.kv f16, head_dim.qk 64, causal, window, softcap, bias f16, mask, alibi, sink,
+ * packed, paged, isa portable, tile.q 64, tile.k 64, micro.rows 4, micro.vecs 2, unroll 4.
  * A work-group of 8 x 16 work-items computes 64 queries of one head, 64 keys at a time; a work-item holds 4 rows by
  * 8 scores and 4 rows by 8 columns of output. A tile takes 1048576 flops and 16384 bytes of K and V.
  * Local memory: 35840 bytes.
@@ -13,50 +16,103 @@
  * below says what the arguments are. Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must not
  * overlap the inputs. Keys past a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf.
  * Scores are scaled, capped, biased, lowered by distance, masked, in this order. q_len is the longest sequence's. */
+#ifndef ATTN_CL_INTEGERS_DEFINED
+#define ATTN_CL_INTEGERS_DEFINED
+/* 64 bits on either side: on some hosts long has 32. */
+#if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
+typedef long attn_cl_int64;
+typedef ulong attn_cl_uint64;
+#else
+#include <stdint.h>
+typedef int64_t attn_cl_int64;
+typedef uint64_t attn_cl_uint64;
+#endif
+#endif
+#ifndef ATTN_CL_ARGS_DEFINED
+#define ATTN_CL_ARGS_DEFINED
 /* What the kernel takes beside its buffers; host and device lay it out alike. Tensors are [batch, head, row, element];
  * strides and offsets count elements, the last stride is 1. */
 struct attn_cl_args {
-    long batch, heads, kv_heads; /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
-    long q_len, kv_len;
-    long q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* of batch, head and row */
-    long q_at, k_at, v_at, o_at, lse_at, lens_at;            /* where each tensor starts in its buffer */
-    long offset;             /* causal: query i sees keys j <= i + offset ... */
-    long bottom_right;       /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
+    /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
+    attn_cl_int64 batch, heads, kv_heads;
+    attn_cl_int64 q_len, kv_len;
+    attn_cl_int64 q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* of batch, head and row */
+    attn_cl_int64 q_at, k_at, v_at, o_at, lse_at, lens_at;            /* where each tensor starts in its buffer */
+    attn_cl_int64 offset;             /* causal: query i sees keys j <= i + offset ... */
+    attn_cl_int64 bottom_right;       /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
     int has_lse, has_lens;   /* 0: lse is not written; kv_lens is not read, and every sequence has kv_len keys */
     float scale;             /* scores are scale * q.k */
     int unused;
 };
-/* What kernels with features take last, behind their features' buffers. A kernel reads what its own features need; the rest
- * may be anything. Strides count elements; those of a bias or mask are of batch, head, query and key, 0 where it is the same. */
+#endif
+#ifndef ATTN_CL_FEATURES_DEFINED
+#define ATTN_CL_FEATURES_DEFINED
+/* What kernels with features take last, behind their features' buffers. A kernel reads what its own features need; the
+ * rest may be anything. Strides count elements; those of a bias or mask are of batch, head, query and key, 0 where it
+ * is the same. */
 struct attn_cl_features {
-    long window[2];                       /* _window: query i sees keys from i + offset - window[0] to i + offset + window[1]; -1: no end */
-    long bias_stride[4], mask_stride[4];  /* _bias: added to scores, -inf masks; _mask: bytes, 0: the key does not take part */
-    long page_stride, page_size;          /* _paged: row j of sequence b is row j % page_size of page pages[b * page_stride + j / page_size];
+    /* _window: query i sees keys from i + offset - window[0] to i + offset + window[1]; -1: no end */
+    attn_cl_int64 window[2];
+    /* _bias: added to scores, -inf masks; _mask: bytes, 0: the key does not take part */
+    attn_cl_int64 bias_stride[4], mask_stride[4];
+    attn_cl_int64 page_stride,
+        page_size;
+                 /* _paged: row j of sequence b is row j % page_size of page pages[b * page_stride + j / page_size];
                                            * k_stride[0] and v_stride[0] are from page to page */
-    long bias_at, mask_at, slopes_at, sinks_at, pages_at; /* where each tensor starts in its buffer */
-    long q_starts_at, kv_starts_at;       /* _packed: sequence b has rows starts[b]..starts[b + 1] - 1 of the one that there is */
-    long q_end_at;                        /* where q_starts[batch] stands, the number of all queries; lse is then [heads, that] */
+    attn_cl_int64 bias_at, mask_at, slopes_at, sinks_at, pages_at; /* where each tensor starts in its buffer */
+    /* _packed: sequence b has rows starts[b]..starts[b + 1] - 1 of the one that there is */
+    attn_cl_int64 q_starts_at, kv_starts_at;
+    /* where q_starts[batch] stands, the number of all queries; lse is then [heads, that] */
+    attn_cl_int64 q_end_at;
     int has_q_starts, has_kv_starts;      /* 0: that side is not packed, and its starts are not read */
     float softcap;                        /* _softcap: c > 0 of score = c tanh(score / c) */
     int unused;
 };
+#endif
+
+/* Names of this file alone; so several files like it can be one translation unit. */
+#define get4 get4_f2680044
+#define get4_kv get4_kv_f2680044
+#define fill_k fill_k_f2680044
+#define fill_v fill_v_f2680044
+#define load load_f2680044
+#define store store_f2680044
+#define put put_f2680044
+#define exp_1 exp_1_f2680044
+#define exp_v exp_v_f2680044
+#define highest highest_f2680044
+#define total total_f2680044
+#define tanh_v tanh_v_f2680044
+#define bias_1 bias_1_f2680044
+#define bias_v bias_v_f2680044
+#define add_biases add_biases_f2680044
+#define kept kept_f2680044
+#define keep keep_f2680044
+#define between between_f2680044
+#define interval interval_f2680044
+#define scores scores_f2680044
+
 /* Four elements as f32; zeros beyond the n that there are. wide: they are aligned as one vector. */
 static float4 get4(__global const float *from, int n, const int wide)
 {
     if (wide && n >= 4)
         return *(__global const float4 *)from;
-    return n >= 4 ? vload4(0, from) : (float4)(n > 0 ? from[0] : 0.0f, n > 1 ? from[1] : 0.0f, n > 2 ? from[2] : 0.0f, 0.0f);
+    return n >= 4 ? vload4(0, from) : (float4)(n > 0 ? from[0] : 0.0f, n > 1 ? from[1] : 0.0f, n > 2 ? from[2] : 0.0f,
+        0.0f);
 }
 static float4 get4_kv(__global const ushort *from, int n, const int wide)
 {
     if (wide && n >= 4)
         return vloada_half4(0, (__global const half *)from);
-    return n >= 4 ? vload_half4(0, (__global const half *)from) : (float4)(n > 0 ? vload_half(0, (__global const half *)from) : 0.0f,
-        n > 1 ? vload_half(1, (__global const half *)from) : 0.0f, n > 2 ? vload_half(2, (__global const half *)from) : 0.0f, 0.0f);
+    return n >= 4 ? vload_half4(0, (__global const half *)from)
+        : (float4)(n > 0 ? vload_half(0, (__global const half *)from) : 0.0f,
+        n > 1 ? vload_half(1, (__global const half *)from) : 0.0f, n > 2 ? vload_half(2, (__global const half *)from)
+            : 0.0f, 0.0f);
 }
 
 /* Columns `from` on of n keys, transposed to [64][64]; and n values as [64][64]. Zeros beyond. */
-static void fill_k(__local float *kt, __global const ushort *k, __local const long2 *place, int n, int from, int item, const int wide)
+static void fill_k(__local float *kt, __global const ushort *k, __local const long2 *place, int n, int from, int item,
+    const int wide)
 {
     for (int t = item; t < 1024; t += 128) {
         const int key = t % 64, d = t / 64 * 4;
@@ -65,7 +121,8 @@ static void fill_k(__local float *kt, __global const ushort *k, __local const lo
         kt[(d + 2) * 64 + key] = f.z, kt[(d + 3) * 64 + key] = f.w;
     }
 }
-static void fill_v(__local float *vt, __global const ushort *v, __local const long2 *place, int n, int item, const int wide)
+static void fill_v(__local float *vt, __global const ushort *v, __local const long2 *place, int n, int item,
+    const int wide)
 {
     for (int t = item; t < 1024; t += 128) {
         const int key = t / 16, d = t % 16 * 4;
@@ -95,8 +152,8 @@ static void put(float4 e, __global float *to, int n)
         to[i] = f[i];
 }
 
-/* e**x = 2**y, with y = x log2(e): 2**(y - floor(y)) by a polynomial (relative error 8.2e-8, exact at 0), times 2**floor(y)
- * made of its bits. Where y is below -126 the result is 0, so that e**-inf is; NaN stays NaN. */
+/* e**x = 2**y, with y = x log2(e): 2**(y - floor(y)) by a polynomial (relative error 8.2e-8, exact at 0), times
+ * 2**floor(y) made of its bits. Where y is below -126 the result is 0, so that e**-inf is; NaN stays NaN. */
 static float exp_1(float x)
 {
     x *= 1.44269504f;
@@ -130,8 +187,9 @@ static float total(float4 e)
     return e2.x + e2.y;
 }
 
-/* tanh x = e / (e + 2) where e = exp(2|x|) - 1 = 2**y - 1: with y = n + r, 2**n * (2**r - 1) + (2**n - 1), whose terms cancel
- * nothing. 2**r - 1 is r times a polynomial (relative error 1.1e-8), so that tanh x is x near 0; NaN stays NaN. */
+/* tanh x = e / (e + 2) where e = exp(2|x|) - 1 = 2**y - 1: with y = n + r, 2**n * (2**r - 1) + (2**n - 1), whose terms
+ * cancel nothing. 2**r - 1 is r times a polynomial (relative error 1.1e-8), so that tanh x is x near 0; NaN stays
+ * NaN. */
 static float4 tanh_v(float4 x)
 {
     const int4 sign = as_int4(x) & (int)0x80000000;
@@ -146,7 +204,8 @@ static float4 tanh_v(float4 x)
     return as_float4(as_int4(e / (e + 2.0f)) ^ sign);
 }
 
-/* Biases of n keys, `stride` elements apart, as f32; beyond n nothing is read. wide: they are 4 side by side, aligned as one vector. */
+/* Biases of n keys, `stride` elements apart, as f32; beyond n nothing is read. wide: they are 4 side by side, aligned
+ * as one vector. */
 static float bias_1(__global const ushort *from, long at)
 {
     return vload_half(at, (__global const half *)from);
@@ -208,7 +267,8 @@ static float4 between(float4 e, int from, int n)
 /* Query i sees the keys from x on, up to and without y; neither falls from a query to the next. */
 static long2 interval(long i, long keys, long offset, long left, long right)
 {
-    return (long2)(left < 0 ? 0L : clamp(i + offset - left, 0L, keys), right < 0 ? keys : clamp(i + offset + right + 1, 0L, keys));
+    return (long2)(left < 0 ? 0L : clamp(i + offset - left, 0L, keys), right < 0 ? keys
+        : clamp(i + offset + right + 1, 0L, keys));
 }
 
 /* S[MR][NV vectors] += Q[MR][64 columns from `from` on] K^T, for the keys under col. */
@@ -287,7 +347,8 @@ static void scores(float4 *s, __global const float *const *row, __local const fl
 }
 
 __kernel __attribute__((reqd_work_group_size(8, 16, 1)))
-void attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_portable_q64k64_r4x2u4(__global const float *q, __global const ushort *k, __global const ushort *v, __global float *o,
+void attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_portable_q64k64_r4x2u4(
+    __global const float *q, __global const ushort *k, __global const ushort *v, __global float *o,
     __global float *lse, __global const long *kv_lens, const struct attn_cl_args a,
     __global const ushort *bias,
     __global const uchar *mask,
@@ -303,12 +364,16 @@ void attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_pag
     __local long2 place[64]; /* where each key of a tile begins in K, and in V */
     const int x = get_local_id(0), y = get_local_id(1), item = y * 8 + x;
     const long b = get_group_id(2), h = get_group_id(1), g = h / (a.heads / a.kv_heads), i0 = get_group_id(0) * 64L;
-    const long q_from = f.has_q_starts ? q_starts[f.q_starts_at + b] : 0, kv_from = f.has_kv_starts ? kv_starts[f.kv_starts_at + b] : 0;
-    const long queries = f.has_q_starts ? q_starts[f.q_starts_at + b + 1] - q_from : a.q_len; /* perhaps none from i0 on */
-    const long keys = f.has_kv_starts ? kv_starts[f.kv_starts_at + b + 1] - kv_from : a.has_lens ? kv_lens[a.lens_at + b] : a.kv_len;
+    const long q_from = f.has_q_starts ? q_starts[f.q_starts_at + b] : 0, kv_from = f.has_kv_starts
+        ? kv_starts[f.kv_starts_at + b] : 0;
+    /* perhaps none from i0 on */
+    const long queries = f.has_q_starts ? q_starts[f.q_starts_at + b + 1] - q_from : a.q_len;
+    const long keys = f.has_kv_starts ? kv_starts[f.kv_starts_at + b + 1] - kv_from : a.has_lens
+        ? kv_lens[a.lens_at + b] : a.kv_len;
     const long offset = a.offset + (a.bottom_right ? keys - queries : 0);
     const long left = f.window[0], right = 0;
-    const long begin = interval(i0, keys, offset, left, right).x / 4 * 4; /* so that vectors of biases and masks are aligned */
+    /* so that vectors of biases and masks are aligned */
+    const long begin = interval(i0, keys, offset, left, right).x / 4 * 4;
     const long end = i0 >= queries ? 0 : interval(min(i0 + 64L, queries) - 1, keys, offset, left, right).y;
     const float scale = a.scale / f.softcap, cap = f.softcap;
     const float slope = slopes[f.slopes_at + h];
@@ -334,7 +399,8 @@ void attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_pag
         const int n = (int)min(64L, end - j);
         for (int key = item; key < n; key += 128) {
             const long page = pages[(j + key) / f.page_size], row = (j + key) % f.page_size;
-            place[key] = (long2)(page * a.k_stride[0] + row * a.k_stride[2], page * a.v_stride[0] + row * a.v_stride[2]);
+            place[key] = (long2)(page * a.k_stride[0] + row * a.k_stride[2], page * a.v_stride[0] + row
+                * a.v_stride[2]);
         }
         for (int turn = 0; turn < 1; turn++) {
             const long i = i0 + turn * 64 + y * 4; /* this work-item's first row */
@@ -388,23 +454,28 @@ void attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_pag
                 else
                     keep(s + block * 8, masks, f.mask_stride[3], n - col, 0);
             }
-            if (interval(i0 + turn * 64, keys, offset, left, right).y < j + 64 || /* an interval ends in this tile, or begins: mask */
+            /* an interval ends in this tile, or begins: mask */
+            if (interval(i0 + turn * 64, keys, offset, left, right).y < j + 64 ||
                 interval(i0 + (turn + 1) * 64 - 1, keys, offset, left, right).x > j)
                 for (int block = 0; block < 1; block++) {
                     const long2 seen0 = interval(i + 0, keys, offset, left, right);
-                    const int from0 = (int)max(seen0.x - j, 0L) - block * 64 - x * 4, n0 = (int)min(seen0.y - j, 64L) - block * 64 - x * 4;
+                    const int from0 = (int)max(seen0.x - j, 0L) - block * 64 - x * 4, n0 = (int)min(seen0.y - j, 64L)
+                        - block * 64 - x * 4;
                     s[block * 8 + 0] = between(s[block * 8 + 0], from0 - 0, n0 - 0);
                     s[block * 8 + 1] = between(s[block * 8 + 1], from0 - 32, n0 - 32);
                     const long2 seen1 = interval(i + 1, keys, offset, left, right);
-                    const int from1 = (int)max(seen1.x - j, 0L) - block * 64 - x * 4, n1 = (int)min(seen1.y - j, 64L) - block * 64 - x * 4;
+                    const int from1 = (int)max(seen1.x - j, 0L) - block * 64 - x * 4, n1 = (int)min(seen1.y - j, 64L)
+                        - block * 64 - x * 4;
                     s[block * 8 + 2] = between(s[block * 8 + 2], from1 - 0, n1 - 0);
                     s[block * 8 + 3] = between(s[block * 8 + 3], from1 - 32, n1 - 32);
                     const long2 seen2 = interval(i + 2, keys, offset, left, right);
-                    const int from2 = (int)max(seen2.x - j, 0L) - block * 64 - x * 4, n2 = (int)min(seen2.y - j, 64L) - block * 64 - x * 4;
+                    const int from2 = (int)max(seen2.x - j, 0L) - block * 64 - x * 4, n2 = (int)min(seen2.y - j, 64L)
+                        - block * 64 - x * 4;
                     s[block * 8 + 4] = between(s[block * 8 + 4], from2 - 0, n2 - 0);
                     s[block * 8 + 5] = between(s[block * 8 + 5], from2 - 32, n2 - 32);
                     const long2 seen3 = interval(i + 3, keys, offset, left, right);
-                    const int from3 = (int)max(seen3.x - j, 0L) - block * 64 - x * 4, n3 = (int)min(seen3.y - j, 64L) - block * 64 - x * 4;
+                    const int from3 = (int)max(seen3.x - j, 0L) - block * 64 - x * 4, n3 = (int)min(seen3.y - j, 64L)
+                        - block * 64 - x * 4;
                     s[block * 8 + 6] = between(s[block * 8 + 6], from3 - 0, n3 - 0);
                     s[block * 8 + 7] = between(s[block * 8 + 7], from3 - 32, n3 - 32);
                 }
@@ -501,7 +572,8 @@ void attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_pag
             float4 o2_1 = out[(turn * 4 + 2) * 2 + 1] * fix[2];
             float4 o3_0 = out[(turn * 4 + 3) * 2 + 0] * fix[3];
             float4 o3_1 = out[(turn * 4 + 3) * 2 + 1] * fix[3];
-            barrier(CLK_LOCAL_MEM_FENCE); /* here: PoCL 3.1 runs the first item wrong when a loop's body begins with one */
+            /* here: PoCL 3.1 runs the first item wrong when a loop's body begins with one */
+            barrier(CLK_LOCAL_MEM_FENCE);
             for (int part = 0; part < n; part += 64) { /* O = fix * O + P V */
                 fill_v(vt, v, place + part, n - part, item, wide);
                 barrier(CLK_LOCAL_MEM_FENCE);
@@ -594,9 +666,32 @@ void attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_pag
             if (a.has_lse && x == 0)
                 lse[i] = top[turn * 4 + r] + log(l);
             const float high = max(max(top[turn * 4 + r], sink), -FLT_MAX), less = exp_1(top[turn * 4 + r] - high);
-            const float part = l == 0.0f ? 0.0f : less / fma(l, less, exp_1(sink - high)); /* of O that the sink leaves */
+            /* of O that the sink leaves */
+            const float part = l == 0.0f ? 0.0f : less / fma(l, less, exp_1(sink - high));
             for (int c = 0; c < 2; c++)
                 put(out[(turn * 4 + r) * 2 + c] * part, o + i * a.o_stride[2] + c * 32 + x * 4,
                     64 - c * 32 - x * 4);
         }
 }
+
+/* The end of this file's own names. */
+#undef get4
+#undef get4_kv
+#undef fill_k
+#undef fill_v
+#undef load
+#undef store
+#undef put
+#undef exp_1
+#undef exp_v
+#undef highest
+#undef total
+#undef tanh_v
+#undef bias_1
+#undef bias_v
+#undef add_biases
+#undef kept
+#undef keep
+#undef between
+#undef interval
+#undef scores

@@ -4,30 +4,56 @@
  * SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
  * OpenCL C 1.2; no extension is needed. Arithmetic is f32; f16 and bf16 are storage.
  *
- * Parameters: op matmul, dtype bf16, dtype.o f32, isa portable, tile.q 64, tile.k 64, micro.rows 8, micro.vecs 1, vector 4.
- * A work-group of 16 x 8 work-items computes 64 rows by 64 columns of C, of which a work-item holds 8 by 4; 16 columns of A
- * and as much of B lie in local memory at once.
+ * Parameters: op matmul, dtype bf16, dtype.o f32, isa portable, tile.q 64, tile.k 64, micro.rows 8, micro.vecs 1,
+ * vector 4.
+ * A work-group of 16 x 8 work-items computes 64 rows by 64 columns of C, of which a work-item holds 8 by 4; 16 columns
+ * of A and as much of B lie in local memory at once.
  * Local memory: 8448 bytes.
  *
- * Contract: enqueue it with local size (16, 8, 1) and global size (16 * ceil(n / 64), 8 * ceil(m / 64), heads * batch); the
- * struct below says what the arguments are. B is k x n. C must not overlap A or B. With k = 0 it is zero. */
-/* What the product takes beside its matrices; host and device lay it out alike. Matrices are [batch, head, row, column];
- * strides and offsets count elements, the last stride is 1. */
+ * Contract: enqueue it with local size (16, 8, 1) and global size (16 * ceil(n / 64), 8 * ceil(m / 64), heads * batch);
+ * the struct below says what the arguments are. B is k x n. C must not overlap A or B. With k = 0 it is zero. */
+#ifndef ATTN_CL_INTEGERS_DEFINED
+#define ATTN_CL_INTEGERS_DEFINED
+/* 64 bits on either side: on some hosts long has 32. */
+#if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
+typedef long attn_cl_int64;
+typedef ulong attn_cl_uint64;
+#else
+#include <stdint.h>
+typedef int64_t attn_cl_int64;
+typedef uint64_t attn_cl_uint64;
+#endif
+#endif
+#ifndef MATMUL_CL_ARGS_DEFINED
+#define MATMUL_CL_ARGS_DEFINED
+/* What the product takes beside its matrices; host and device lay it out alike. Matrices are [batch, head, row,
+ * column]; strides and offsets count elements, the last stride is 1. */
 struct matmul_cl_args {
-    long batch, heads, b_heads; /* heads is a multiple of b_heads; head h of A goes with head h / (heads / b_heads) of B */
-    long m, n, k;               /* C is m x n, A is m x k */
-    long a_stride[3], b_stride[3], c_stride[3]; /* of batch, head and row */
-    long a_at, b_at, c_at;                      /* where each matrix starts in its buffer */
+    /* heads is a multiple of b_heads; head h of A goes with head h / (heads / b_heads) of B */
+    attn_cl_int64 batch, heads, b_heads;
+    attn_cl_int64 m, n, k;               /* C is m x n, A is m x k */
+    attn_cl_int64 a_stride[3], b_stride[3], c_stride[3]; /* of batch, head and row */
+    attn_cl_int64 a_at, b_at, c_at;                      /* where each matrix starts in its buffer */
     float scale;                                /* C is scale times the product */
     int unused;
 };
+#endif
+
+
+/* Names of this file alone; so several files like it can be one translation unit. */
+#define get4 get4_d22584c3
+#define load load_d22584c3
+#define put put_d22584c3
+#define fill_a fill_a_d22584c3
+#define fill_b fill_b_d22584c3
 
 /* Four elements as f32; zeros beyond the n that there are. wide: they are aligned as one vector. */
 static float4 get4(__global const ushort *from, int n, const int wide)
 {
     if (wide && n >= 4)
         return as_float4(convert_uint4(*(__global const ushort4 *)from) << 16);
-    return as_float4((n >= 4 ? convert_uint4(vload4(0, from)) : (uint4)(n > 0 ? from[0] : 0, n > 1 ? from[1] : 0, n > 2 ? from[2] : 0, 0)) << 16);
+    return as_float4((n >= 4 ? convert_uint4(vload4(0, from))
+        : (uint4)(n > 0 ? from[0] : 0, n > 1 ? from[1] : 0, n > 2 ? from[2] : 0, 0)) << 16);
 }
 static float4 load(__local const float *from) /* aligned: what counts columns is a multiple of the vector */
 {
@@ -66,7 +92,8 @@ static void fill_b(__local float *bt, __global const ushort *b, long ld, int n, 
 }
 
 __kernel __attribute__((reqd_work_group_size(16, 8, 1)))
-void matmul_bf16_of32_on_portable_q64k64_r8x1_w4(__global const ushort *a, __global const ushort *b, __global float *c, const struct matmul_cl_args p)
+void matmul_bf16_of32_on_portable_q64k64_r8x1_w4(__global const ushort *a, __global const ushort *b, __global float *c,
+    const struct matmul_cl_args p)
 {
     __local float at[1024] __attribute__((aligned(64))), bt[1088] __attribute__((aligned(64)));
     const int x = get_local_id(0), y = get_local_id(1);
@@ -75,7 +102,8 @@ void matmul_bf16_of32_on_portable_q64k64_r8x1_w4(__global const ushort *a, __glo
     a += p.a_at + batch * p.a_stride[0] + head * p.a_stride[1] + i0 * p.a_stride[2];
     b += p.b_at + batch * p.b_stride[0] + head / (p.heads / p.b_heads) * p.b_stride[1] + j0;
     c += p.c_at + batch * p.c_stride[0] + head * p.c_stride[1] + i0 * p.c_stride[2] + j0;
-    const int m = (int)min(64L, p.m - i0), n = (int)min(64L, p.n - j0); /* rows and columns of this tile that there are */
+    /* rows and columns of this tile that there are */
+    const int m = (int)min(64L, p.m - i0), n = (int)min(64L, p.n - j0);
     const int item = y * 16 + x;
     const int wide = ((p.a_stride[2] | p.b_stride[2]) & 3) == 0 && ((ulong)a & 7) == 0 &&
         ((ulong)b & 7) == 0; /* rows can be read four elements at a time */
@@ -185,3 +213,10 @@ void matmul_bf16_of32_on_portable_q64k64_r8x1_w4(__global const ushort *a, __glo
         put(p.scale * c7_0, row + 0, n - 0 - x * 4);
     }
 }
+
+/* The end of this file's own names. */
+#undef get4
+#undef load
+#undef put
+#undef fill_a
+#undef fill_b

@@ -10,22 +10,50 @@
  *
  * Contract: enqueue it with local size (32, 1, 1) and global size (32 * rows, heads, batch); the struct
  * below says what the arguments are. P must not overlap S. A row without keys, or of -inf alone, is 0. */
-/* What the softmax takes beside its matrices; host and device lay it out alike. Both are [batch, head, row, key]; strides
- * and offsets count elements, the last stride is 1. */
+#ifndef ATTN_CL_INTEGERS_DEFINED
+#define ATTN_CL_INTEGERS_DEFINED
+/* 64 bits on either side: on some hosts long has 32. */
+#if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
+typedef long attn_cl_int64;
+typedef ulong attn_cl_uint64;
+#else
+#include <stdint.h>
+typedef int64_t attn_cl_int64;
+typedef uint64_t attn_cl_uint64;
+#endif
+#endif
+#ifndef SOFTMAX_CL_ARGS_DEFINED
+#define SOFTMAX_CL_ARGS_DEFINED
+/* What the softmax takes beside its matrices; host and device lay it out alike. Both are [batch, head, row, key];
+ * strides and offsets count elements, the last stride is 1. */
 struct softmax_cl_args {
-    long batch, heads;
-    long rows, keys;
-    long s_stride[3], p_stride[3]; /* of batch, head and row */
-    long s_at, p_at;               /* where each matrix starts in its buffer */
-    long offset;                   /* causal: row i sees keys j <= i + offset */
+    attn_cl_int64 batch, heads;
+    attn_cl_int64 rows, keys;
+    attn_cl_int64 s_stride[3], p_stride[3]; /* of batch, head and row */
+    attn_cl_int64 s_at, p_at;               /* where each matrix starts in its buffer */
+    attn_cl_int64 offset;                   /* causal: row i sees keys j <= i + offset */
 };
+#endif
+
+
+/* Names of this file alone; so several files like it can be one translation unit. */
+#define get4 get4_d9d62660
+#define put put_d9d62660
+#define exp2_1 exp2_1_d9d62660
+#define exp2_v exp2_v_d9d62660
+#define highest highest_d9d62660
+#define total total_d9d62660
+#define masked masked_d9d62660
+#define interval interval_d9d62660
+#define scores scores_d9d62660
 
 /* Four elements as f32; zeros beyond the n that there are. wide: they are aligned as one vector. */
 static float4 get4(__global const ushort *from, int n, const int wide)
 {
     if (wide && n >= 4)
         return as_float4(convert_uint4(*(__global const ushort4 *)from) << 16);
-    return as_float4((n >= 4 ? convert_uint4(vload4(0, from)) : (uint4)(n > 0 ? from[0] : 0, n > 1 ? from[1] : 0, n > 2 ? from[2] : 0, 0)) << 16);
+    return as_float4((n >= 4 ? convert_uint4(vload4(0, from))
+        : (uint4)(n > 0 ? from[0] : 0, n > 1 ? from[1] : 0, n > 2 ? from[2] : 0, 0)) << 16);
 }
 
 /* The first n elements of e, rounded to the storage type. */
@@ -131,3 +159,14 @@ void softmax_bf16_of32_on_portable_l32_w4(__global const ushort *s, __global flo
     for (long j = x * 4; j < a.keys; j += 128)
         put(exp2_v((scores(s, j, n, wide) - low) * 1.44269504f) * part, p + j, (int)min(4L, a.keys - j));
 }
+
+/* The end of this file's own names. */
+#undef get4
+#undef put
+#undef exp2_1
+#undef exp2_v
+#undef highest
+#undef total
+#undef masked
+#undef interval
+#undef scores

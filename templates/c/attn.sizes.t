@@ -90,7 +90,7 @@
 % end
 % micro score_rows with MR = W
 % micro softmax_rows
-% micro softmax_rows_edge
+% micro cut_rows
 % if PANELS > 1 or LAST == NV
 % micro value_rows with N = NV
 % end
@@ -108,7 +108,7 @@
 % micro pack_v
 % micro score_tile with N = NV
 % micro softmax
-% micro softmax_edge
+% micro cut
 % if PANELS > 1 or LAST == NV
 % micro value_tile with N = NV
 % end
@@ -119,7 +119,7 @@
 %# Where keys are split, all rows of a step lie in the lanes of one.
 % let LINES = SPLIT ? 1 : MR
 % if SOFTCAP
-% micro softcap with MR = LINES
+% micro soften with MR = LINES
 % end
 % if BIAS != "none"
 % micro add_bias with MR = LINES

@@ -4,9 +4,9 @@
 
 /* The parts of a workspace: blocks of queries, of a split's results, of all splits' results, copies of a tile, and a stage. */
 struct space { float *q, *part, *o; void *k, *v, *stage; };
-static struct space carve(char *at)
+static struct space carve(float *at)
 {
-    struct space w = {(float *)at, (float *)(at + ${FEW_PART}), (float *)(at + ${FEW_O}), at + ${FEW_K}, at + ${FEW_V}, at + ${FEW_STAGE}};
+    struct space w = {at, at + ${FEW_PART/4}, at + ${FEW_O/4}, at + ${FEW_K/4}, at + ${FEW_V/4}, at + ${FEW_STAGE/4}};
     return w;
 }
 static int64_t over(int64_t n, int64_t by) { return (n + by - 1) / by; }
@@ -31,7 +31,7 @@ static void pack(const struct rows *x, const struct space *w)
         for (int64_t r = 0; r < ${R} && t + r < x->count; r++)
             memcpy((${CQ} *)w->stage + r * ${LDQ}, (const ${CQ} *)a->q + x->s->q_at + head_of(x, t + r) * a->q_stride[1] + query_of(x, t + r) * a->q_stride[2],
                 ${HD} * sizeof(${CQ}));
-        pack_q(w->stage, to, ${LDQ});
+        pack_q((const ${CQ} *)w->stage, to, ${LDQ});
         to[${R*LDQ}] = a->scale * ${SOFTCAP ? "(1 / a->features->softcap)" : UNIT}; ${NATURAL ? "" : "/* exponentials are powers of two */"}
     }
 }
@@ -39,7 +39,7 @@ static void pack(const struct rows *x, const struct space *w)
 static void begin(const struct rows *x, float *o)
 {
     float none_seen = minus_infinity();
-    memset(o, 0, over(x->count, ${R}) * ${RESULTS} * sizeof *o);
+    memset(o, 0, (size_t)over(x->count, ${R}) * ${RESULTS} * sizeof *o);
     for (int64_t t = 0; t < x->count; t += ${R})
         for (int64_t i = 0; i < ${SUM}; i++)
             o[t / ${R} * ${RESULTS} + ${R*LDO + MAX} + i] = none_seen;
@@ -72,13 +72,13 @@ static void total(const struct rows *x, const struct space *w, float *shared)
 % if SINK
         row[${FIX}] = a->features->sinks[h] * ${UNIT};
 % end
-        finish(o + t % ${R} * ${LDO}, row, w->stage, lse);
+        finish(o + t % ${R} * ${LDO}, row, (${CO} *)w->stage, lse);
         memcpy((${CO} *)a->o + x->s->o_at + h * a->o_stride[1] + i * a->o_stride[2], w->stage, ${HDV} * sizeof(${CO}));
     }
 }
 
 /* Rows first..first + BQ - 1, and which keys they see. */
-static struct rows rows(const struct attn_args *a, const struct sequence *s, int64_t g, int64_t first)
+static struct rows rows_from(const struct attn_args *a, const struct sequence *s, int64_t g, int64_t first)
 {
     int64_t all = a->heads / a->kv_heads * s->q_len;
     struct rows x = {a, s, g, first, most(0, least(${BQ}, all - first)), s->keys, 0, 0, s->keys};
@@ -98,12 +98,12 @@ int ${NAME}(const struct attn_args *a)
         return 1;
     int64_t chunks = over(a->heads / a->kv_heads * a->q_len, ${BQ}), splits = over(a->kv_len, ${SPLIT}), units = a->batch * a->kv_heads;
     int64_t pieces = a->shared ? chunks * (a->phase ? 1 : splits) : 1; /* of a unit */
-    struct space w = carve((char *)a->workspace);
+    struct space w = carve((float *)a->workspace);
     for (int64_t t = units * pieces * a->part / a->parts; t < units * pieces * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / pieces, piece = t % pieces, chunk = a->shared && !a->phase ? piece / splits : piece;
-        struct sequence s = sequence(a, unit / a->kv_heads);
+        struct sequence s = sequence_of(a, unit / a->kv_heads);
         do {
-            struct rows x = rows(a, &s, unit % a->kv_heads, chunk * ${BQ});
+            struct rows x = rows_from(a, &s, unit % a->kv_heads, chunk * ${BQ});
             float *shared = a->shared ? (float *)a->shared + (unit * chunks + chunk) * splits * ${FEW_RESULT/4} : 0;
             pack(&x, &w);
             if (shared && !a->phase)

@@ -10,17 +10,17 @@ static void modify(const struct rows *x, const struct space *w, float *s, int64_
 % end
 % if SOFTCAP
     float cap = f->softcap * ${UNIT};
-    softcap(s, &cap, steps);
+    soften(s, &cap, steps);
 % end
 % if BIAS != "none"
-    memset(w->stage, 0, steps * ${W} * sizeof(${CB}));
+    memset(w->stage, 0, (size_t)steps * ${W} * sizeof(${CB}));
     for (int64_t r = 0; r < ${R} && t + r < x->count; r++) {
         const ${CB} *in = (const ${CB} *)f->bias + x->s->b * f->bias_stride[0] + head_of(x, t + r) * f->bias_stride[1] + query_of(x, t + r) * f->bias_stride[2];
         ${CB} *to = (${CB} *)w->stage + r;
         for (int64_t c = 0; c < n; c++)
             to[c * ${R}] = in[(j + c) * f->bias_stride[3]];
     }
-    add_bias(s, w->stage, 0, steps);
+    add_bias(s, (const ${CB} *)w->stage, 0, steps);
 % end
 % if ALIBI
     float numbers[${3*W}];
@@ -32,13 +32,13 @@ static void modify(const struct rows *x, const struct space *w, float *s, int64_
     alibi_rows(s, numbers, steps);
 % end
 % if MASK
-    memset(w->stage, 0, steps * ${W});
+    memset(w->stage, 0, (size_t)steps * ${W});
     for (int64_t r = 0; r < ${R} && t + r < x->count; r++) {
         const uint8_t *in = f->mask + x->s->b * f->mask_stride[0] + head_of(x, t + r) * f->mask_stride[1] + query_of(x, t + r) * f->mask_stride[2];
         uint8_t *to = (uint8_t *)w->stage + r;
         for (int64_t c = 0; c < n; c++)
             to[c * ${R}] = in[(j + c) * f->mask_stride[3]];
     }
-    hide(s, w->stage, 0, steps);
+    hide(s, (const uint8_t *)w->stage, 0, steps);
 % end
 }

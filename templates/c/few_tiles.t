@@ -21,15 +21,14 @@ static void tile(const struct rows *x, const struct space *w, int64_t t, const s
 % if MODIFY
     modify(x, w, s, t, j, n, steps);
 % end
-    if (n == ${BK} && j >= x->seen_from && j + n <= x->seen_end)
-        softmax_rows(s, row, steps);
-    else {
+    if (n < ${BK} || j < x->seen_from || j + n > x->seen_end) {
         int32_t limit[${4*W}];
         limits(x, t, j, n, limit);
-        softmax_rows_edge(s, row, limit, steps);
+        cut_rows(s, limit, steps);
         for (float *p = s + steps * ${W}; p < s + ${BK*R}; p++)
             *p = 0.0f;
     }
+    softmax_rows(s, row, steps);
     int64_t same = 0;
     while (same < ${R} && row[${FIX} + same] == 1.0f)
         same++;
@@ -91,10 +90,11 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
         }
 % end
         int64_t next = j + ${BK} < end ? j + ${BK} : j;
-        struct keys y = {.j = j, .n = least(${BK}, end - j), .ldk = a->k_stride[2], .ldv = a->v_stride[2]};
+        struct keys y;
+        y.j = j, y.n = least(${BK}, end - j), y.ldk = a->k_stride[2], y.ldv = a->v_stride[2];
         y.next_k = row_at(a, x->s, k, a->k_stride, next), y.next_v = row_at(a, x->s, v, a->v_stride, next);
-        y.k = keys_at(a, x->s, k, a->k_stride, j, y.n, ${BK}, ${HD}, ${LDQ}, &y.ldk, w->k);
-        y.v = keys_at(a, x->s, v, a->v_stride, j, y.n, ${BK}, ${HDV}, ${LDO}, &y.ldv, w->v);
+        y.k = keys_at(a, x->s, k, a->k_stride, j, y.n, ${BK}, ${HD}, ${LDQ}, &y.ldk, (${CKV} *)w->k);
+        y.v = keys_at(a, x->s, v, a->v_stride, j, y.n, ${BK}, ${HDV}, ${LDO}, &y.ldv, (${CKV} *)w->v);
         for (int64_t t = 0; t < x->count; t += ${R})
             tile(x, w, t, &y, o + t / ${R} * ${RESULTS});
         j += ${BK};

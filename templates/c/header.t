@@ -25,7 +25,7 @@
  *
  * To declare it elsewhere, define ATTN_DECLARATIONS and include this file. */
 % if JIT
-typedef short int16_t; typedef int int32_t; typedef long int64_t; typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;
+typedef unsigned long size_t; typedef short int16_t; typedef int int32_t; typedef long int64_t; typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;
 void *memcpy(void *, const void *, unsigned long);
 void *memset(void *, int, unsigned long);
 % else
@@ -36,7 +36,23 @@ void *memset(void *, int, unsigned long);
 % include "c/features.h"
 % end
 % include "c/args.h"
-int64_t ${NAME}_workspace(const struct attn_args *args); /* bytes for one part; looks at lengths${SPLIT ? ", heads" : ""} and part alone */
+% if not JIT
+#ifdef __cplusplus
+extern "C" {
+#endif
+% end
+/* Bytes for one part; looks at lengths${SPLIT ? ", heads" : ""} and part alone. */
+int64_t ${NAME}_workspace(const struct attn_args *args);
 int ${NAME}(const struct attn_args *args);
+% if not JIT
+#ifdef __cplusplus
+}
+#endif
+% end
 
 #ifndef ATTN_DECLARATIONS
+% if not JIT
+#if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
+#error "scores may be infinite; expected -fno-finite-math-only behind -ffast-math or -Ofast"
+#endif
+% end

@@ -3,20 +3,21 @@
 
 % if BIAS != "none" or MASK
 /* MR rows of [rows][keys] elements: in place, or what there is of them in MR rows of BK, and zeros. */
-static const void *table(const void *from, const int64_t *stride, int64_t *ld, int64_t rows, int64_t keys, int64_t padded, int64_t element, void *stage)
+static const void *table(const void *from, const int64_t *stride, int64_t *ld, int64_t rows, int64_t keys, int64_t padded, size_t element,
+    void *stage)
 {
     *ld = stride[2];
     if (stride[3] == 1 && (rows >= ${MR} || *ld == 0) && keys >= padded)
         return from;
     memset(stage, 0, ${MR*BK} * element);
     for (int64_t r = 0; r < least(rows, ${MR}); r++) {
-        const char *in = (const char *)from + r * *ld * element;
-        char *out = (char *)stage + r * ${BK} * element;
+        const char *in = (const char *)from + r * *ld * (int64_t)element;
+        char *out = (char *)stage + (size_t)r * ${BK} * element;
         if (stride[3] == 1)
-            memcpy(out, in, least(keys, padded) * element);
+            memcpy(out, in, (size_t)least(keys, padded) * element);
         else
             for (int64_t c = 0; c < least(keys, padded); c++)
-                memcpy(out + c * element, in + c * stride[3] * element, element);
+                memcpy(out + (size_t)c * element, in + c * stride[3] * (int64_t)element, element);
     }
     *ld = ${BK};
     return stage;
@@ -34,7 +35,7 @@ static void modify(const struct scores *x, const struct space *w, int64_t i, int
 % end
 % if SOFTCAP
     float cap = f->softcap * ${UNIT};
-    softcap(w->s, &cap, steps);
+    soften(w->s, &cap, steps);
 % end
 % if BIAS != "none" or MASK
     const struct sequence *s = x->s;
@@ -42,7 +43,7 @@ static void modify(const struct scores *x, const struct space *w, int64_t i, int
 % end
 % if BIAS != "none"
     const ${CB} *bias = (const ${CB} *)f->bias + s->b * f->bias_stride[0] + x->h * f->bias_stride[1] + row * f->bias_stride[2] + j * f->bias_stride[3];
-    bias = table(bias, f->bias_stride, &ld, s->q_len - row, s->keys - j, steps * ${PER*W}, sizeof *bias, w->stage);
+    bias = (const ${CB} *)table(bias, f->bias_stride, &ld, s->q_len - row, s->keys - j, steps * ${PER*W}, sizeof *bias, w->stage);
     add_bias(w->s, bias, ld, steps);
 % end
 % if ALIBI
@@ -56,7 +57,7 @@ static void modify(const struct scores *x, const struct space *w, int64_t i, int
 % end
 % if MASK
     const uint8_t *mask = f->mask + s->b * f->mask_stride[0] + x->h * f->mask_stride[1] + row * f->mask_stride[2] + j * f->mask_stride[3];
-    mask = table(mask, f->mask_stride, &ld, s->q_len - row, s->keys - j, steps * ${PER*W}, 1, w->stage);
+    mask = (const uint8_t *)table(mask, f->mask_stride, &ld, s->q_len - row, s->keys - j, steps * ${PER*W}, 1, w->stage);
     hide(w->s, mask, ld, steps);
 % end
 }

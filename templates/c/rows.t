@@ -19,9 +19,9 @@ static const ${CKV} *keys_at(const struct attn_args *a, const struct sequence *s
     *ld = stride[2];
     if (together && n == all && width == padded)
         return head + ${ROW};
-    memset(copy, 0, all * padded * sizeof *copy);
+    memset(copy, 0, (size_t)(all * padded) * sizeof *copy);
     for (; r < n; r++)
-        memcpy(copy + r * padded, head + ${ROW}, width * sizeof *copy);
+        memcpy(copy + r * padded, head + ${ROW}, (size_t)width * sizeof *copy);
     *ld = padded;
     return copy;
 }

@@ -15,7 +15,7 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* One sequence: its lengths, what query 0 stands at on the axis of keys, and where its rows begin, in elements. */
 struct sequence { int64_t b, q_len, keys, offset${WINDOW ? ", left, right" : ""}, q_at, k_at, v_at, o_at, lse_at, lse_ld; };
-static struct sequence sequence(const struct attn_args *a, int64_t b)
+static struct sequence sequence_of(const struct attn_args *a, int64_t b)
 {
 % if PACKED
     const int64_t *qs = a->features->q_starts, *ks = a->features->kv_starts;
@@ -24,7 +24,8 @@ static struct sequence sequence(const struct attn_args *a, int64_t b)
 % else
     int64_t q_len = a->q_len, keys = a->kv_lens ? a->kv_lens[b] : a->kv_len;
 % end
-    struct sequence s = {.b = b, .q_len = q_len, .keys = keys, .offset = a->offset + (a->bottom_right ? keys - q_len : 0)};
+    struct sequence s;
+    s.b = b, s.q_len = q_len, s.keys = keys, s.offset = a->offset + (a->bottom_right ? keys - q_len : 0);
 % if WINDOW
     s.left = a->features->window[0], s.right = ${CAUSAL ? "0" : "a->features->window[1]"};
 % end

@@ -3,11 +3,11 @@
 
 /* The parts of a workspace; K and V of one head, packed in tiles, lie at its end. */
 struct space { float *q, *o, *s, *p, *row, *k, *v; void *stage; };
-static struct space carve(char *at, int64_t kv_len)
+static struct space carve(float *at, int64_t kv_len)
 {
     int64_t tiles = (kv_len + ${BK - 1}) / ${BK};
-    struct space w = {(float *)at, (float *)(at + ${AT_O}), (float *)(at + ${AT_S}), (float *)(at + ${PAIRS ? AT_P : AT_S}),
-        (float *)(at + ${AT_ROW}), (float *)(at + ${WORKSPACE}), (float *)(at + ${WORKSPACE} + tiles * ${KTILE*4}), at + ${AT_STAGE}};
+    struct space w = {at, at + ${AT_O/4}, at + ${AT_S/4}, at + ${(PAIRS ? AT_P : AT_S)/4}, at + ${AT_ROW/4}, at + ${WORKSPACE/4},
+        at + ${WORKSPACE/4} + tiles * ${KTILE}, at + ${AT_STAGE/4}};
     return w;
 }
 int64_t ${NAME}_workspace(const struct attn_args *a)
@@ -21,9 +21,9 @@ static void pack(const struct attn_args *a, const struct space *w, const struct 
     const ${CKV} *k = (const ${CKV} *)a->k + s->k_at + g * a->k_stride[1], *v = (const ${CKV} *)a->v + s->v_at + g * a->v_stride[1];
     for (int64_t j = first / ${BK} * ${BK}; j < (end + ${NR - 1}) / ${NR} * ${NR}; j += ${W}) {
         int64_t n = least(${W}, end - j), ld;
-        const ${CKV} *from = keys_at(a, s, k, a->k_stride, j, n, ${W}, ${HD}, ${LDQ*PER}, &ld, w->stage);
+        const ${CKV} *from = keys_at(a, s, k, a->k_stride, j, n, ${W}, ${HD}, ${LDQ*PER}, &ld, (${CKV} *)w->stage);
         pack_k(from, w->k + j / ${NR} * ${LDQ*NR} + j % ${NR}, ld);
-        from = keys_at(a, s, v, a->v_stride, j, n, ${W}, ${HDV}, ${LDO}, &ld, w->stage);
+        from = keys_at(a, s, v, a->v_stride, j, n, ${W}, ${HDV}, ${LDO}, &ld, (${CKV} *)w->stage);
         pack_v(from, w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER}, ld);
     }
 }
@@ -31,10 +31,12 @@ static void pack(const struct attn_args *a, const struct space *w, const struct 
 % include "c/modify.t"
 % end
 
-/* MR rows of queries against n keys of one tile. The rows see those before ends[i]${WINDOW ? ", and not before ends[MR + i]" : ""}; all of them when whole. */
-static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int whole, const int32_t *ends, const float *scale${MODIFY ? ", const struct scores *x" : ""})
+/* MR rows of queries against n keys of one tile. All rows see the first `seen` keys; behind them row i sees those before
+ * ends[i]${WINDOW ? ", and not before ends[MR + i]" : ""}, as it counts. */
+static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t seen, const int32_t *ends, const float *scale${MODIFY ? ", const struct scores *x" : ""})
 {
     float *row = w->row + i / ${MR} * ${STATE}, *o = w->o + i * ${LDO};
+    int64_t steps = (n + ${PER*W - 1}) / ${PER*W};
 % if WINDOW
     const float *k = w->k + j * ${LDQ}, *v = w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER};
 % else
@@ -44,10 +46,9 @@ static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int who
 % if MODIFY
     modify(x, w, i, j, n);
 % end
-    if (whole)
-        softmax(w->s, w->p, row, ${BK/(PER*W)});
-    else
-        softmax_edge(w->s, w->p, row, ends, (n + ${PER*W - 1}) / ${PER*W});
+    if (seen < n)
+        cut(w->s + seen, ends, steps - seen / ${PER*W});
+    softmax(w->s, w->p, row, steps);
 % for c in 0..PANELS
     ${c < PANELS - 1 or LAST == NV ? "value_tile" : "value_last"}(w->p, v + ${c*LDP*NR}, o + ${c*NR}, row, (n + ${U*PER - 1}) / ${U*PER});
 % end
@@ -67,10 +68,10 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
 % end
     for (int64_t i = 0; i < padded; i += ${W}) {
         int64_t ld = a->q_stride[2];
-        const ${CQ} *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, w->stage);
+        const ${CQ} *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, (${CQ} *)w->stage);
         pack_q(from, w->q + i * ${LDQ}, ld);
     }
-    memset(w->o, 0, padded * ${LDO*4});
+    memset(w->o, 0, (size_t)padded * ${LDO*4});
     for (float *row = w->row; row < w->row + padded / ${MR} * ${STATE}; row += ${STATE})
         for (int64_t l = 0; l < ${STATE}; l++)
             row[l] = l < ${SUM} ? none_seen : 0.0f;
@@ -81,19 +82,21 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
 % if WINDOW
             int64_t none = first_key(s, i0 + i) - j, from = first_key(s, i0 + i + ${MR - 1}) - j; /* and from */
             int64_t skip = most(0, none) / ${NR} * ${NR}; /* whole panels that no row sees */
+            int64_t seen = from <= 0 ? least(${BK}, most(0, all)) / ${PER*W} * ${PER*W} : 0; /* whole vectors that all see */
             if (last <= most(0, none) || none >= ${BK})
                 continue;
             for (int64_t r = 0; r < ${MR}; r++) {
-                ends[r] = (int32_t)(least(${BK}, end_key(s, i0 + i + r) - j) - skip);
+                ends[r] = (int32_t)(least(${BK}, end_key(s, i0 + i + r) - j) - skip - seen);
                 ends[${MR} + r] = (int32_t)most(0, least(${BK}, first_key(s, i0 + i + r) - j) - skip);
             }
-            tile(w, i, j + skip, least(${BK}, last) - skip, all >= ${BK} && from <= 0, ends, &scale${MODIFY ? ", &x" : ""});
+            tile(w, i, j + skip, least(${BK}, last) - skip, seen, ends, &scale${MODIFY ? ", &x" : ""});
 % else
             if (last <= 0)
                 continue;
+            int64_t seen = all < 0 ? 0 : least(${BK}, all) / ${PER*W} * ${PER*W}; /* whole vectors that all rows see */
             for (int64_t r = 0; all < ${BK} && r < ${MR}; r++)
-                ends[r] = (int32_t)least(${BK}, end_key(s, i0 + i + r) - j);
-            tile(w, i, j, least(${BK}, last), all >= ${BK}, ends, &scale${MODIFY ? ", &x" : ""});
+                ends[r] = (int32_t)(least(${BK}, end_key(s, i0 + i + r) - j) - seen);
+            tile(w, i, j, least(${BK}, last), seen, ends, &scale${MODIFY ? ", &x" : ""});
 % end
         }
 
@@ -105,7 +108,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
 % if HDV == LDO
         finish(w->o + i * ${LDO}, row, out + i * a->o_stride[2], lse);
 % else
-        finish(w->o + i * ${LDO}, row, w->stage, lse);
+        finish(w->o + i * ${LDO}, row, (${CO} *)w->stage, lse);
         memcpy(out + i * a->o_stride[2], w->stage, ${HDV} * sizeof *out);
 % end
     }
@@ -118,13 +121,13 @@ int ${NAME}(const struct attn_args *a)
     if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1${FEATURES ? " || !a->features" : ""})
         return 1;
     group = a->heads / a->kv_heads, units = a->batch * a->kv_heads;
-    struct space w = carve((char *)a->workspace, a->kv_len);
+    struct space w = carve((float *)a->workspace, a->kv_len);
     for (x = units, y = a->parts; y; )
         cuts = x % y, x = y, y = cuts;
     cuts = x ? a->parts / x : 1;
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
-        struct sequence s = sequence(a, unit / a->kv_heads);
+        struct sequence s = sequence_of(a, unit / a->kv_heads);
         int64_t tiles = (s.q_len + ${BQ - 1}) / ${BQ};
         for (int64_t u = t % cuts; u < group * tiles; u += cuts) {
             if (packed != unit)

@@ -7,6 +7,7 @@
 % if FEATURES
 % include "opencl/features.h"
 % end
+% own
 % include "opencl/types.t"
 % include "opencl/modify.t"
 
@@ -265,3 +266,4 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
                     ${HDV} - c * ${STEP} - x * ${VW});
         }
 }
+% end_own

@@ -4,6 +4,7 @@
 % include "opencl/matmul.header.t"
 % include "opencl/matmul.args.h"
 
+% own
 % include "opencl/types.t"
 % if TILED
 
@@ -136,3 +137,4 @@ void ${NAME}(__global const ${TYPE} *a, __global const ${TYPE_KV} *b, __global $
 % end
 % end
 }
+% end_own

@@ -46,7 +46,8 @@ INLINED void load_matrices2_across(uint *m, uint at)
 /* Tensor cores: C[16][8] += A[16][16] B[16][8]. */
 INLINED void multiply(float *c, const uint *a, const uint *b)
 {
-    __asm__ volatile("mma.sync.aligned.m16n8k16.row.col.f32.${T}.${T}.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    __asm__ volatile("mma.sync.aligned.m16n8k16.row.col.f32.${T}.${T}.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 % end

@@ -36,7 +36,8 @@ INLINED void named_arrive(uint number, uint items)
  * outside the tensor is read as zeros and not written. */
 INLINED void box_load(uint to, ulong map, int column, int row, int head, int sequence, uint bar)
 {
-    __asm__ volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];"
+    __asm__ volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {%2, %3, %4, %5}], [%6];"
         :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence), "r"(bar) : "memory");
 }
 INLINED void box_store(ulong map, int column, int row, int head, int sequence, uint from)
@@ -54,7 +55,8 @@ INLINED void box_prefetch(ulong map, int column, int row, int head, int sequence
 INLINED ulong cache_policy(int again)
 {
     ulong policy;
-    __asm__ volatile("{.reg .pred again; .reg .b64 first; setp.ne.b32 again, %1, 0; createpolicy.fractional.L2::evict_first.b64 first, 1.0;"
+    __asm__ volatile("{.reg .pred again; .reg .b64 first; setp.ne.b32 again, %1, 0; "
+        "createpolicy.fractional.L2::evict_first.b64 first, 1.0;"
         "createpolicy.fractional.L2::evict_normal.b64 %0, 1.0; @!again mov.b64 %0, first;}" : "=l"(policy) : "r"(again));
     return policy;
 }
@@ -67,7 +69,8 @@ INLINED void box_load_once(uint to, ulong map, int column, int row, int head, in
 /* A box of several heads that share a key head. */
 INLINED void slice_load(uint to, ulong map, int column, int row, int head, int kv_head, int sequence, uint bar)
 {
-    __asm__ volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];"
+    __asm__ volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {%2, %3, %4, %5, %6}], [%7];"
         :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(head), "r"(kv_head), "r"(sequence), "r"(bar) : "memory");
 }
 INLINED void slice_store(ulong map, int column, int row, int head, int kv_head, int sequence, uint from)

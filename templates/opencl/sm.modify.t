@@ -28,7 +28,7 @@ INLINED int in_pairs(ulong at, const long *stride, const ulong bytes)
 % if BIAS != "none"
 % let WAY = type_widening(BIAS)
 % assert WAY == "none" or WAY == "half" or WAY == "upper", "a bias is widened from f32, f16 and bf16 alone; bias must be one of them"
-INLINED float bias_at(__global const ${TYPE_BIAS} *from)
+INLINED float bias_of(__global const ${TYPE_BIAS} *from)
 {
 % if WAY == "none"
     return *from;
@@ -72,7 +72,7 @@ INLINED void modify(float *s, const struct beside *y, const struct attn_cl_featu
         #pragma unroll
         for (int m = 0; m < ${NS}; m++) {
             const int key = 8 * (m / 4) + m % 2;
-            s[m] = fma(s[m], y->unit, key < n ? bias_at(biases[m / 2 % 2] + key * f->bias_stride[3]) : 0.0f);
+            s[m] = fma(s[m], y->unit, key < n ? bias_of(biases[m / 2 % 2] + key * f->bias_stride[3]) : 0.0f);
         }
     }
 % end

@@ -6,6 +6,7 @@
 % include "opencl/sm90.joint.header.t"
 % include "opencl/args.h"
 % include "opencl/maps.h"
+% own
 % include "opencl/ptx.t"
 % include "opencl/ptx.sm80.t"
 % include "opencl/ptx.sm90.t"
@@ -15,6 +16,7 @@
 % if FEATURES
 % include "opencl/features.h"
 % end
+% own
 % include "opencl/ptx.t"
 % include "opencl/ptx.sm80.t"
 % end
@@ -26,7 +28,7 @@
 % else
 
 /* The n-th tile of keys and values, from the last one down: only the first one may be partial. */
-INLINED void copy_next(const struct part *p, const struct tile *x, int n, __global const ${TYPE} *k, __global const ${TYPE} *v,
+INLINED void copy_next(const struct worker *p, const struct tile *x, int n, __global const ${TYPE} *k, __global const ${TYPE} *v,
     const struct attn_cl_args *a)
 {
     const uint shared = p->shared;
@@ -59,13 +61,13 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));
     const uint shared = (uint)(ulong)memory;
     const struct tile x = tile_at(group_number(), &a, ${WGMMA ? "maps.near" : "near"}, kv_lens${WINDOW ? ", &f" : ""});
-    const struct part p = part_of(memory, &x, &a${SOFTCAP ? ", &f" : ""});
+    const struct worker p = part_of(memory, &x, &a${SOFTCAP ? ", &f" : ""});
 % if MODIFIES
 % include "opencl/sm.beside.t"
 % end
     float s[${FR*NS}], out[${FR*NO}], fix[2];
     uint w[${FR*NS/2}];
-    struct rows rows[${FR}];
+    struct row_states rows[${FR}];
 % if COPY == "tma"
     const struct source from = source_of(&p, &maps, room + 16, q + a.q_at, k + a.k_at, v + a.v_at);
 % else
@@ -79,7 +81,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     for (int n = 0; n < ${FR*NO}; n++)
         out[n] = 0.0f;
     for (int f = 0; f < ${FR}; f++)
-        rows[f] = (struct rows){{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
+        rows[f] = (struct row_states){{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
 
 % if COPY == "tma"
     load_queries(&p, &x, &from);
@@ -168,3 +170,4 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     barrier(CLK_LOCAL_MEM_FENCE); /* O takes the place of what was copied */
     store_output(o, a.o_stride[2], (int)a.q_len - p.i, out, &p);
 }
+% end_own

@@ -1,6 +1,6 @@
 %# What a work-group does with its tile, but for the order in which it does so: copies to shared memory, products, output.
 /* A warp's part of a tile: ${MR} rows, in fragments of 16. */
-struct part {
+struct worker {
     uint shared;
     __local uchar *memory; /* the same */
     int item, warp, lane;
@@ -14,7 +14,7 @@ struct part {
 % end
 };
 
-INLINED struct part part_of(__local uchar *memory, const struct tile *x, const struct attn_cl_args *a${SOFTCAP ? "," : ")"}
+INLINED struct worker part_of(__local uchar *memory, const struct tile *x, const struct attn_cl_args *a${SOFTCAP ? "," : ")"}
 % if SOFTCAP
     const struct attn_cl_features *features)
 % end
@@ -24,7 +24,7 @@ INLINED struct part part_of(__local uchar *memory, const struct tile *x, const s
 % else
     const int item = get_local_id(0) % ${ITEMS}, last = (int)a->q_len - 1; /* %: the compiler learns its range */
 % end
-    struct part p = {.shared = (uint)(ulong)memory, .memory = memory, .item = item, .warp = uniform(item / 32), .lane = item & 31};
+    struct worker p = {.shared = (uint)(ulong)memory, .memory = memory, .item = item, .warp = uniform(item / 32), .lane = item & 31};
     p.i = x->i0 + p.warp * ${MR};
     p.keys = x->keys, p.offset = x->offset;
 % if WINDOW
@@ -50,7 +50,7 @@ INLINED struct part part_of(__local uchar *memory, const struct tile *x, const s
 
 % if WINDOW
 /* Whether any of the warp's rows may see keys of tile j. Computed anew: registers are dear. */
-INLINED int meets(const struct part *p, int j)
+INLINED int meets(const struct worker *p, int j)
 {
     return j * ${BK} < interval(p->i + ${MR - 1}, p->keys, p->offset) && (j + 1) * ${BK} > p->i + p->low;
 }
@@ -120,7 +120,7 @@ INLINED void copy_${v ? "v" : "qk"}(uint to, __global const ushort *from, long s
 
 % if NEGATES
 /* With a negative scale the scores of -Q are multiplied by its magnitude, so that the largest comes out on top. */
-INLINED void negate_q(const struct part *p)
+INLINED void negate_q(const struct worker *p)
 {
 % for c in 0..HB
 % let W = c == HB - 1 ? HW : 128
@@ -139,7 +139,7 @@ INLINED void negate_q(const struct part *p)
 % include "opencl/sm90.joint.parts.t"
 % else
 /* Columns 16*d to 16*d + 15 of the warp's queries. */
-INLINED void get_queries(uint *q, const struct part *p, int d)
+INLINED void get_queries(uint *q, const struct worker *p, int d)
 {
     #pragma unroll
     for (int f = 0; f < ${FR}; f++) {
@@ -150,7 +150,7 @@ INLINED void get_queries(uint *q, const struct part *p, int d)
 }
 
 /* S = Q K^T. */
-INLINED void scores(float *s, ${Q_STAYS ? "const uint *q, " : ""}const struct part *p, uint k)
+INLINED void scores(float *s, ${Q_STAYS ? "const uint *q, " : ""}const struct worker *p, uint k)
 {
     #pragma unroll
     for (int n = 0; n < ${FR*NS}; n++)
@@ -179,7 +179,7 @@ INLINED void scores(float *s, ${Q_STAYS ? "const uint *q, " : ""}const struct pa
 }
 
 /* O += P V. */
-INLINED void values(float *out, const uint *w, const struct part *p, uint v)
+INLINED void values(float *out, const uint *w, const struct worker *p, uint v)
 {
     #pragma unroll
     for (int n = 0; n < ${BK/16}; n++) {
@@ -212,7 +212,7 @@ INLINED void values(float *out, const uint *w, const struct part *p, uint v)
 % end
 
 /* The keys of tile j that are behind the ends of intervals${WINDOW ? ", or before they begin" : ""}. Those are not kept: registers are dear. */
-INLINED void mask_edge(float *s, const struct part *p, int j)
+INLINED void mask_edge(float *s, const struct worker *p, int j)
 {
     if (interval(p->i, p->keys, p->offset) < (j + 1) * ${BK}) {
         const int from = j * ${BK} + 2 * (p->lane & 3), i = p->i + p->lane / 4;
@@ -236,7 +236,7 @@ INLINED void mask_edge(float *s, const struct part *p, int j)
 }
 
 /* The rows are complete: their LSE, and O as it is stored. */
-INLINED void close_rows(float *out, const struct part *p, struct rows *rows, const struct attn_cl_args *a, __global float *lse${SINK ? "," : ")"}
+INLINED void close_rows(float *out, const struct worker *p, struct row_states *rows, const struct attn_cl_args *a, __global float *lse${SINK ? "," : ")"}
 % if SINK
     float sink)
 % end
@@ -278,7 +278,7 @@ INLINED void put_box(__global ushort *o, long stride, int lane, int n, __local c
             *(__global uint4 *)(o + row * stride + 8 * chunk) = *(__local const uint4 *)(from + place(row, chunk, width));
     }
 }
-INLINED void store_output(__global ushort *o, long stride, int n, const float *out, const struct part *p)
+INLINED void store_output(__global ushort *o, long stride, int n, const float *out, const struct worker *p)
 {
     #pragma unroll
     for (int f = 0; f < ${FR}; f++)

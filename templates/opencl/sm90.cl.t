@@ -14,6 +14,7 @@
 % if SPLIT
 % include "opencl/split.h"
 % end
+% own
 % include "opencl/ptx.t"
 % include "opencl/ptx.sm90.t"
 % include "opencl/softmax.t"
@@ -50,7 +51,7 @@ INLINED void clear(float *out)
 /* What is to be done with output before more is added to it: nothing; store it, as tile n's, and begin anew; multiply it. */
 enum due { NOTHING, STORING, RESCALING };
 
-INLINED void settle(float *out, int due, const float *factor, const struct part *x, uint n)
+INLINED void settle(float *out, int due, const float *factor, const struct worker *x, uint n)
 {
     if (due == STORING) {
         store_output(x, n, out, factor);
@@ -61,7 +62,7 @@ INLINED void settle(float *out, int due, const float *factor, const struct part 
 
 % end
 /* Begins the scores of these keys, and the values of those before${LATER ? ". In between it does what is due, while scores are multiplied" : ""}. */
-INLINED void begin_step(float *s, float *out, const uint *p, struct part *x${LATER ? ", int due, const float *factor, uint n" : ""})
+INLINED void begin_step(float *s, float *out, const uint *p, struct worker *x${LATER ? ", int due, const float *factor, uint n" : ""})
 {
     const uint shared = x->shared;
     await(K_FULL(x->nk), ROUND(x->nk));
@@ -74,7 +75,7 @@ INLINED void begin_step(float *s, float *out, const uint *p, struct part *x${LAT
     begin_values(out, p, V_AT(x->nv));
     GIVE_TURN(x);
 }
-INLINED void end_scores(struct part *x, int last)
+INLINED void end_scores(struct worker *x, int last)
 {
     const uint shared = x->shared;
     ${SERIAL ? "products_wait" : "products_wait_but_last"}();
@@ -83,7 +84,7 @@ INLINED void end_scores(struct part *x, int last)
     if (last) /* of the tile */
         RELEASE(x, Q_EMPTY(x->w, x->nq));
 }
-INLINED void end_values(struct part *x)
+INLINED void end_values(struct worker *x)
 {
     const uint shared = x->shared;
     products_wait();
@@ -92,7 +93,7 @@ INLINED void end_values(struct part *x)
 }
 
 /* The last values of the tile before, by themselves. */
-INLINED void finish(float *out, const uint *p, struct part *x, struct rows *rows, float *factor,${LATER ? " int due," : ""}
+INLINED void finish(float *out, const uint *p, struct worker *x, struct row_states *rows, float *factor,${LATER ? " int due," : ""}
     const struct attn_cl_args *a, __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
     const uint shared = x->shared;
@@ -116,7 +117,7 @@ INLINED void no_values(uint *p)
 
 % if UNEVEN
 /* The first steps of a tile, whose keys no row of this warpgroup sees. Values of the last one stay: P = 0 is multiplied by them. */
-INLINED void skip(int steps, struct part *x, int pending)
+INLINED void skip(int steps, struct worker *x, int pending)
 {
     const uint shared = x->shared;
     #pragma unroll 1
@@ -136,7 +137,7 @@ INLINED void skip(int steps, struct part *x, int pending)
 /* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values of the
  * step before, be it of the tile before; ${SERIAL ? "when both are there" : "while these are under way"}, it makes exponentials of the scores. Before the
  * first tile there is one of nothing: P = 0, whose output is not stored. */
-INLINED void consume(struct part *x, const struct attn_cl_args *a, __global float *lse${SINK ? ", __global const float *sinks" : ""}${MODIFIES ? "," : ")"}
+INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global float *lse${SINK ? ", __global const float *sinks" : ""}${MODIFIES ? "," : ")"}
 % if MODIFIES
     const struct attn_cl_features *f)
 % end
@@ -145,7 +146,7 @@ INLINED void consume(struct part *x, const struct attn_cl_args *a, __global floa
     __local uchar *const memory = x->memory;
     float s[${NS}], out[${NO}], factor[2] = {1.0f, 1.0f}, fix[2];
     uint p[${NS/2}];
-    struct rows rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
+    struct row_states rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
     int pending = 0; /* whether the tile before has values to multiply, and output to store */
 % if LATER
     int due = NOTHING;
@@ -282,7 +283,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % if WG > 1
     registers_for_computing();
 % end
-    struct part x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3, .lane = item & 31,
+    struct worker x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3, .lane = item & 31,
         .o = (ulong)(room + 48)${SPLIT ? ", .d = split, .parts = parts, .done = done, .merged = o" : ""}};
 % if MODIFIES
 % include "opencl/sm.beside.t"
@@ -309,4 +310,5 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % end
     stores_done();
 }
+% end_own
 % end

@@ -8,7 +8,7 @@
 struct source {
     ulong q, k, v; /* maps */
 };
-INLINED struct source source_of(const struct part *p, const struct attn_cl_maps *maps, __global ulong *room,
+INLINED struct source source_of(const struct worker *p, const struct attn_cl_maps *maps, __global ulong *room,
     __global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v)
 {
     const uint shared = p->shared;
@@ -28,7 +28,7 @@ INLINED struct source source_of(const struct part *p, const struct attn_cl_maps 
     return (struct source){(ulong)room, (ulong)(room + 16), (ulong)(room + 32)};
 }
 
-INLINED void load_queries(const struct part *p, const struct tile *x, const struct source *f)
+INLINED void load_queries(const struct worker *p, const struct tile *x, const struct source *f)
 {
     const uint shared = p->shared;
     if (p->item != 0)
@@ -40,7 +40,7 @@ INLINED void load_queries(const struct part *p, const struct tile *x, const stru
 }
 
 /* The n-th tile of keys and values, from the last one down; outside the tensor where a sequence has no keys. */
-INLINED void load_next(const struct part *p, const struct tile *x, int n, const struct source *f)
+INLINED void load_next(const struct worker *p, const struct tile *x, int n, const struct source *f)
 {
     const uint shared = p->shared;
     const int row = x->keys ? (x->count - 1 - n) * ${BK} : 1 << 30;
@@ -55,7 +55,7 @@ INLINED void load_next(const struct part *p, const struct tile *x, int n, const 
 
 /* Values of the first tile behind a sequence's end may be NaN, and 0 * NaN is NaN: they are made zero, as what is behind
  * the tensor's. */
-INLINED void clear_behind(const struct part *p, const struct tile *x, int kv_len)
+INLINED void clear_behind(const struct worker *p, const struct tile *x, int kv_len)
 {
     const uint shared = p->shared;
     const int end = x->keys - (x->count - 1) * ${BK};

@@ -1,12 +1,12 @@
 %# The products of sm80.parts.t, by a warpgroup: begun and waited for.
 % include "opencl/sm90.products.t"
 
-INLINED void scores(float *s, const struct part *p, uint k)
+INLINED void scores(float *s, const struct worker *p, uint k)
 {
     begin_scores(s, p->shared + ${AT_Q} + p->warp / 4 * 8192, k);
     products_wait();
 }
-INLINED void values(float *out, const uint *w, const struct part *p, uint v)
+INLINED void values(float *out, const uint *w, const struct worker *p, uint v)
 {
     begin_values(out, w, v);
     products_wait();

@@ -1,6 +1,6 @@
 %# What a consumer's warpgroup does with its 64 rows, but for the order in which it does so.
 /* A warpgroup's part of a tile: S, P and O in fragments. */
-struct part {
+struct worker {
     uint shared;
     __local uchar *memory;
     int w, warp, lane;
@@ -27,7 +27,7 @@ struct part {
 
 % if NEGATES
 /* With a negative scale the scores of -Q are multiplied by its magnitude, so that the largest comes out on top. */
-INLINED void negate_q(const struct part *x)
+INLINED void negate_q(const struct worker *x)
 {
     const uint shared = x->shared;
     for (int at = (x->warp * 32 + x->lane) * 16; at < ${Q_WG}; at += 2048)
@@ -39,7 +39,7 @@ INLINED void negate_q(const struct part *x)
 % end
 % if WINDOW
 /* All of the warpgroup's rows see the keys from begin on that are before edge. */
-INLINED void set_ends(struct part *x, __local volatile const struct tile *at)
+INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
 {
     const int i0 = at->i0 + 64 * x->w;
     x->edge = interval(i0, at->keys, at->offset);
@@ -47,7 +47,7 @@ INLINED void set_ends(struct part *x, __local volatile const struct tile *at)
 }
 
 /* The keys of tile j that are behind the ends of intervals, or before they begin. */
-INLINED void mask_edge(float *s, const struct part *x, int j)
+INLINED void mask_edge(float *s, const struct worker *x, int j)
 {
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq);
@@ -64,7 +64,7 @@ INLINED void mask_edge(float *s, const struct part *x, int j)
 }
 % else
 /* Row i sees keys before end[0], row i + 8 those before end[1], and all of the warpgroup's rows those before edge. */
-INLINED void set_ends(struct part *x, __local volatile const struct tile *at)
+INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
 {
 % if SPLIT
     const int i0 = at->i0, r = anew(16 * x->warp + x->lane / 4), keys = at->keys, offset = at->offset;
@@ -79,7 +79,7 @@ INLINED void set_ends(struct part *x, __local volatile const struct tile *at)
 }
 
 /* The keys of tile j that are behind the ends of intervals. */
-INLINED void mask_edge(float *s, const struct part *x, int j)
+INLINED void mask_edge(float *s, const struct worker *x, int j)
 {
     if (x->edge < (j + 1) * ${BK}) {
         const int from = j * ${BK} + 2 * (x->lane & 3), left[2] = {x->end[0] - from, x->end[1] - from};
@@ -90,7 +90,7 @@ INLINED void mask_edge(float *s, const struct part *x, int j)
 
 % if MODIFIES
 /* The scores of tile j. */
-INLINED void modify_tile(float *s, const struct part *x, int j, const struct attn_cl_args *a, const struct attn_cl_features *f)
+INLINED void modify_tile(float *s, const struct worker *x, int j, const struct attn_cl_args *a, const struct attn_cl_features *f)
 {
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq);
@@ -101,7 +101,7 @@ INLINED void modify_tile(float *s, const struct part *x, int j, const struct att
 % end
 % if UNEVEN
 /* The last tile of keys that a row of this warpgroup sees; where it has none, or they see no key, the first, masked. */
-INLINED int last_seen(const struct part *x, const struct attn_cl_args *a)
+INLINED int last_seen(const struct worker *x, const struct attn_cl_args *a)
 {
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq);
@@ -113,7 +113,7 @@ INLINED int last_seen(const struct part *x, const struct attn_cl_args *a)
 % end
 % if SPLIT
 /* A row whose keys are all in one split is complete, and has its LSE; of another the state goes beside its part of the output. */
-INLINED void note_rows(const struct part *x, const struct rows *rows, float *inverse, __local volatile const struct tile *at,
+INLINED void note_rows(const struct worker *x, const struct row_states *rows, float *inverse, __local volatile const struct tile *at,
     const struct attn_cl_args *a, __global float *lse)
 {
     const int whole = at->splits == 1, row = anew(16 * x->warp + x->lane / 4);
@@ -130,13 +130,13 @@ INLINED void note_rows(const struct part *x, const struct rows *rows, float *inv
         if (!whole)
             *(__global float2 *)(states + 2 * n) = (float2)(sum == 0.0f ? -INFINITY : top, sum);
         else if (a->has_lse)
-            lse[lse_at(&y, at, &x->d, a)] = sum == 0.0f ? -INFINITY : top * 0.693147181f + log(sum);
+            lse[lse_row(&y, at, &x->d, a)] = sum == 0.0f ? -INFINITY : top * 0.693147181f + log(sum);
     }
 }
 
 % end
 /* The rows of the tile before are complete: their LSE, and what their output is to be multiplied by. */
-INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse, int pending, const struct attn_cl_args *a,
+INLINED void close_rows(const struct worker *x, struct row_states *rows, float *inverse, int pending, const struct attn_cl_args *a,
     __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
     __local uchar *const memory = x->memory;
@@ -173,7 +173,7 @@ INLINED void close_rows(const struct part *x, struct rows *rows, float *inverse,
 }
 
 /* Until what was last stored has left shared memory. */
-INLINED void await_staging(const struct part *x)
+INLINED void await_staging(const struct worker *x)
 {
     if (x->warp == 0 && x->lane == 0)
         stores_read();
@@ -181,7 +181,7 @@ INLINED void await_staging(const struct part *x)
 }
 
 /* O of tile n goes through shared memory, swizzled as the copy engine wants it, ${OS} of ${VB} box${VB > 1 ? "es" : ""} at a time. */
-INLINED void store_output(const struct part *x, uint n, const float *out, const float *inverse)
+INLINED void store_output(const struct worker *x, uint n, const float *out, const float *inverse)
 {
     const uint shared = x->shared;
     __local uchar *const memory = x->memory;
@@ -217,7 +217,7 @@ INLINED void store_output(const struct part *x, uint n, const float *out, const 
 % if SPLIT
 
 /* The same, of rows that are complete; a part of others is kept, and who comes last with one merges all. */
-INLINED void leave_output(const struct part *x, uint n, const float *out, const float *inverse, const struct attn_cl_args *a,
+INLINED void leave_output(const struct worker *x, uint n, const float *out, const float *inverse, const struct attn_cl_args *a,
     __global float *lse)
 {
     __local uchar *const memory = x->memory;

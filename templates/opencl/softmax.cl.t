@@ -3,6 +3,7 @@
 % include "opencl/softmax.header.t"
 % include "opencl/softmax.args.h"
 
+% own
 % include "opencl/types.t"
 
 % include "opencl/interval.t"
@@ -70,3 +71,4 @@ void ${NAME}(__global const ${TYPE} *s, __global ${TYPE_O} *p, const struct soft
     for (long j = x * ${VW}; j < a.keys; j += ${STEP})
         put(exp2_v((scores(s, j, n, wide) - low) * 1.44269504f) * part, p + j, (int)min(${VW}L, a.keys - j));
 }
+% end_own

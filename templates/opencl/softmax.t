@@ -34,7 +34,7 @@ INLINED void cap(float *s, float ratio)
 }
 
 % end
-struct rows {
+struct row_states {
     float top[2], sum[2]; /* maximum of the scores so far, or what stands for it; share of the sum of exponentials */
 };
 
@@ -62,7 +62,7 @@ INLINED float finite(float m) /* what is subtracted: -inf - -inf is no number, a
 }
 
 /* Scores become exponentials. Returns whether what was summed up before must be multiplied by fix, and so the output. */
-INLINED int softmax(float *s, struct rows *x, float *fix, float scale)
+INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
 {
     float top[4] = {x->top[0], x->top[1], s[4], s[6]}; /* two chains a row, for the instruction's latency */
     #pragma unroll

@@ -1,3 +1,5 @@
+#ifndef ATTN_CL_SPLIT_DEFINED
+#define ATTN_CL_SPLIT_DEFINED
 /* Where keys are split: how rows and keys are divided. A slice is rows * heads rows of the queries that share a KV head, at
  * most 64: its row r is query r % rows of head r / rows, counted from its first. */
 struct attn_cl_split {
@@ -8,3 +10,4 @@ struct attn_cl_split {
     int part;          /* floats that a split leaves of a slice: rows of output, and two a row behind them; a multiple of 4 */
     int ratio;         /* 65536 / rows, rounded up: r / rows is r * ratio / 65536 */
 };
+#endif

@@ -56,7 +56,7 @@ INLINED struct row row_at(int r, __local volatile const struct tile *at, const s
     x.is = head < d->heads && x.h < d->group && x.i < (int)a->q_len;
     return x;
 }
-INLINED long lse_at(const struct row *x, __local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a)
+INLINED long lse_row(const struct row *x, __local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a)
 {
     return a->lse_at + (at->b * a->heads + at->g * d->group + x->h) * a->q_len + x->i;
 }
@@ -111,6 +111,6 @@ INLINED void merge(__global const float *parts, int item, __local volatile const
             (at->g * d->group + x.h) * a->o_stride[1] + x.i * a->o_stride[2] + column);
         to[0] = rounded(out[0] * inverse, out[1] * inverse), to[1] = rounded(out[2] * inverse, out[3] * inverse);
         if (a->has_lse && column == 0)
-            lse[lse_at(&x, at, d, a)] = sum == 0.0f ? -INFINITY : top * 0.693147181f + log(sum);
+            lse[lse_row(&x, at, d, a)] = sum == 0.0f ? -INFINITY : top * 0.693147181f + log(sum);
     }
 }

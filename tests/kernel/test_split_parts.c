@@ -15,6 +15,7 @@
 #include "../../gen/gen.h"
 #include "runtime/numerics/convert.h"
 #include "runtime/opencl/tma.h"
+#include "../../templates/opencl/args.h"
 #include "../../templates/opencl/maps.h"
 #include "../kit/card.h"
 #include "../kit/seed.h"

@@ -163,42 +163,23 @@ static void want_row(struct job *j, int64_t row, int64_t keys, int64_t from, int
             want_anything(j, 2, v * z->W + row);
 }
 
-/* limits: the argument that holds them, or -1. Now and then in place where a slot is one number, as in the driver. */
-static void softmax_of(struct job *j, int limits)
+/* Now and then in place where a slot is one number, as in the driver. */
+static void softmax(struct job *j)
 {
     const struct sizes *z = &j->z;
     int64_t n = up_to(j, z->BK / (z->PER * z->W)), keys = n * z->PER * z->W;
     memory(j, 0, DTYPE_F32, (z->MR - 1) * z->BK + keys);
     memory(j, 1, j->slot, (z->MR - 1) * z->LDP * z->PER + keys);
     memory(j, 2, DTYPE_F32, z->STATE);
-    if (limits >= 0)
-        memory(j, limits, DTYPE_F32, z->WINDOW ? 2 * z->MR : z->MR);
-    integer(j, limits >= 0 ? 4 : 3, n);
+    integer(j, 3, n);
     if (!z->PAIRS && j->kind % 2)
         j->arg[1].alias = 0;
     for (int64_t i = 0; i < z->STATE; i++)
         want_anything(j, 2, i); /* lanes that are no row's */
     for (int64_t i = 0; i < z->MR; i++) {
-        int32_t some[] = {(int32_t)(1 + random_below(&j->random, keys)), 0, -3, (int32_t)keys, 1, (int32_t)keys + 7};
-        int32_t limit = some[(i + j->kind) % 6], from = z->WINDOW ? some[(i + 2 * j->kind + 1) % 6] : 0;
-        from = from < 0 ? 0 : from;
         make_row(j, i, keys);
-        if (limits >= 0)
-            memcpy(j->arg[limits].before + 4 * i, &limit, 4);
-        if (limits >= 0 && z->WINDOW)
-            memcpy(j->arg[limits].before + 4 * (z->MR + i), &from, 4);
-        want_row(j, i, keys, limits >= 0 ? from : 0, limits >= 0 ? limit : keys);
+        want_row(j, i, keys, 0, keys);
     }
-}
-
-static void softmax(struct job *j)
-{
-    softmax_of(j, -1);
-}
-
-static void softmax_edge(struct job *j)
-{
-    softmax_of(j, 3);
 }
 
 /* ---- what is done to scores ---- */
@@ -215,7 +196,25 @@ static int64_t scores(struct job *j, int64_t n, float size)
     return keys;
 }
 
-static void softcap(struct job *j)
+static void cut(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    int64_t n = up_to(j, z->BK / (z->PER * z->W)), keys = scores(j, n, 3.0f);
+    memory(j, 1, DTYPE_F32, z->WINDOW ? 2 * z->MR : z->MR);
+    integer(j, 2, n);
+    for (int64_t i = 0; i < z->MR; i++) {
+        int32_t some[] = {(int32_t)(1 + random_below(&j->random, keys)), 0, -3, (int32_t)keys, 1, (int32_t)keys + 7};
+        int32_t limit = some[(i + j->kind) % 6], from = z->WINDOW ? some[(i + 2 * j->kind + 1) % 6] : 0;
+        from = from < 0 ? 0 : from;
+        memcpy(j->arg[1].before + 4 * i, &limit, 4);
+        if (z->WINDOW)
+            memcpy(j->arg[1].before + 4 * (z->MR + i), &from, 4);
+        for (int64_t k = 0; k < keys; k++)
+            want(j, 0, i * z->BK + k, k >= from && k < limit ? (double)get(j, 0, i * z->BK + k) : -HUGE_VAL, 0);
+    }
+}
+
+static void soften(struct job *j)
 {
     const struct sizes *z = &j->z;
     int64_t n = up_to(j, z->BK / (z->PER * z->W)), keys = scores(j, n, j->kind < 3 ? 1.0f : j->kind == 3 ? 1e-3f : 5.0f);
@@ -312,7 +311,7 @@ static void finish(struct job *j)
 
 static const struct model models[] = {
     {"pack_q", pack_q},   {"pack_k", pack_k},   {"pack_v", pack_v}, {"score_tile", score_tile}, {"softmax", softmax},
-    {"softmax_edge", softmax_edge}, {"value_tile", value_tile}, {"finish", finish}, {"softcap", softcap},
+    {"cut", cut}, {"value_tile", value_tile}, {"finish", finish}, {"soften", soften},
     {"add_bias", add_bias}, {"alibi", alibi}, {"hide", hide}, {NULL, NULL},
 };
 

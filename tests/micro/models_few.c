@@ -95,34 +95,47 @@ static void want_lanes(struct job *j, int64_t i, int64_t keys, int64_t from, int
     }
 }
 
-static void lanes_of(struct job *j, bool edge)
+static void softmax_rows(struct job *j)
 {
     const struct sizes *z = &j->z;
     int64_t n = up_to(j, z->R * z->BK / z->W), keys = n * z->KB;
     memory(j, 0, DTYPE_F32, n * z->W);
     memory(j, 1, DTYPE_F32, z->STATE);
-    if (edge)
-        memory(j, 2, DTYPE_F32, 4 * z->W);
-    integer(j, edge ? 3 : 2, n);
+    integer(j, 2, n);
     for (int64_t i = 0; i < z->R; i++) {
         int kind = (int)((i + j->kind) % 6);
         bool fresh = kind == 1 || kind == 2;
         float old = fresh ? -HUGE_VALF : 2 * random_normal(&j->random);
         float sum = fresh ? 0.0f : 1.0f + 10 * fabsf(random_normal(&j->random));
-        int64_t some[] = {1 + random_below(&j->random, keys), 0, keys, 1, keys, keys}, limit = some[(i + j->kind) % 6];
-        int64_t from = edge ? some[(i + 2 * j->kind + 1) % 6] : 0;
         for (int64_t k = 0; k < keys; k++)
             set(j, 0, k * z->R + i, kind == 2 ? -HUGE_VALF : (kind == 3 ? 60.0f : 3.0f) * get(j, 0, k * z->R + i));
         if (kind > 3)
             set(j, 0, random_below(&j->random, keys) * z->R + i, kind == 4 ? HUGE_VALF : NAN);
         for (int64_t l = i; l < z->W; l += z->R) {
-            int32_t lane[4] = {(int32_t)limit, (int32_t)from, (int32_t)(l / z->R), (int32_t)z->KB};
             set(j, 1, z->MAX + l, old);
             set(j, 1, z->SUM + l, sum);
-            for (int v = 0; v < 4 && edge; v++)
-                memcpy(j->arg[2].before + 4 * (v * z->W + l), &lane[v], 4);
         }
-        want_lanes(j, i, keys, from, edge ? limit : keys);
+        want_lanes(j, i, keys, 0, keys);
+    }
+}
+
+static void cut_rows(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    int64_t n = up_to(j, z->R * z->BK / z->W), keys = n * z->KB;
+    memory(j, 0, DTYPE_F32, n * z->W);
+    memory(j, 1, DTYPE_F32, 4 * z->W);
+    integer(j, 2, n);
+    for (int64_t i = 0; i < z->R; i++) {
+        int64_t some[] = {1 + random_below(&j->random, keys), 0, keys, 1, keys, keys}, limit = some[(i + j->kind) % 6];
+        int64_t from = some[(i + 2 * j->kind + 1) % 6];
+        for (int64_t l = i; l < z->W; l += z->R) {
+            int32_t lane[4] = {(int32_t)limit, (int32_t)from, (int32_t)(l / z->R), (int32_t)z->KB};
+            for (int v = 0; v < 4; v++)
+                memcpy(j->arg[1].before + 4 * (v * z->W + l), &lane[v], 4);
+        }
+        for (int64_t k = 0; k < keys; k++)
+            want(j, 0, k * z->R + i, k >= from && k < limit ? (double)get(j, 0, k * z->R + i) : -HUGE_VAL, 0);
     }
 }
 
@@ -200,16 +213,6 @@ static void tile_values(struct job *j)
         }
 }
 
-static void softmax_rows(struct job *j)
-{
-    lanes_of(j, false);
-}
-
-static void softmax_rows_edge(struct job *j)
-{
-    lanes_of(j, true);
-}
-
 static void join(struct job *j)
 {
     const struct sizes *z = &j->z;
@@ -273,7 +276,7 @@ const struct model few_models[] = {
     {"tile_scores", tile_scores},
     {"tile_values", tile_values},
     {"softmax_rows", softmax_rows},
-    {"softmax_rows_edge", softmax_rows_edge},
+    {"cut_rows", cut_rows},
     {"join", join},
     {"blend", blend},
     {"alibi_rows", alibi_rows},

@@ -255,7 +255,7 @@ static int check_unit(const struct suite *s, enum isa isa, int index)
         j.q = (enum dtype)u->v->field[F_DTYPE], j.kv = variant_dtype_kv(u->v), j.o = variant_dtype_o(u->v);
         j.bias = variant_dtype_bias(u->v);
         bool last = !strcmp(u->plain_name, "value_last") || !strcmp(u->plain_name, "value_rest");
-        bool modifies = !strcmp(micro, "softcap") || !strcmp(micro, "add_bias") || !strcmp(micro, "hide");
+        bool modifies = !strcmp(micro, "soften") || !strcmp(micro, "add_bias") || !strcmp(micro, "hide");
         j.columns = last ? u->z.LAST : u->z.NV;
         if (u->z.SPLIT && modifies)
             j.z.MR = 1; /* rows lie in a vector's lanes */

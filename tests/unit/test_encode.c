@@ -291,8 +291,8 @@ static void look_printed(struct unrolled *u, void *self)
     struct gen_error err = {0};
     struct code code;
     int *seen = self;
-    assert_int_equal(lower_x86(&readable, u, true, &err), 0);
-    assert_int_equal(lower_x86(&packed, u, false, &err), 0);
+    assert_int_equal(lower_x86(&readable, u, "symbol", &err), 0);
+    assert_int_equal(lower_x86(&packed, u, NULL, &err), 0);
     assert_int_equal(encode_x86(&code, u, NULL, NULL, &err), 0);
     uint8_t *one = malloc(readable.size), *other = malloc(packed.size);
     assert_true(one && other);

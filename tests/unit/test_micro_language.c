@@ -130,7 +130,7 @@ static void test_control(void **state)
     gives("  loop 0\n    vec x = q[0]\n", "");
     gives("  loop zero: vec x = q[0]\n  vec y = 0\n", "zero y 0\n");
     gives("  loop n: q += 16; d += n\n", "loop left n\nbump q 16\nstep d n\nend left\n");
-    gives("  loop n\n    loop N\n      q += N*4\n", "loop left n\nloop left__2 2\nbump q 8\nend left__2\nend left\n");
+    gives("  loop n\n    loop N\n      q += N*4\n", "loop left n\nloop left_v2 2\nbump q 8\nend left_v2\nend left\n");
     gives("  ptr t = q; ptr u = q + 4*N\n  vec x = u[1]\n", "pointer t q 0\npointer u q 8\nload x u+1\n");
     gives("  fetch q[N] for i<2\n", "fetch q+2\nfetch q+2\n"); /* writes nothing, though memory comes first */
     gives("  if N == 2: vec x = q[0]\n  else: vec y = q[1]\n", "load x q+0\n");
@@ -149,9 +149,9 @@ static void test_names(void **state)
     gives("  vec x = q[0]\n  d[0] = x\n  vec x = q[1]\n  d[1] = x\n", /* declared anew: another value, the same name */
           "load x q+0\nstore d+0 x\nload x q+1\nstore d+1 x\n");
     gives("  vec x = q[0]\n  loop 2\n    d[0] = x; vec x = q[1]\n", /* the first lives on: they are two */
-          "load x q+0\nloop left 2\nstore d+0 x\nload x__2 q+1\nend left\n");
-    gives("  vec x = q[0]\n  vec i32 x = iota\n", "load x q+0\npool x__2 =iota\n"); /* of another type */
-    gives("  vec q = d[0]\n", "load q__2 d+0\n");                                   /* hides the parameter */
+          "load x q+0\nloop left 2\nstore d+0 x\nload x_v2 q+1\nend left\n");
+    gives("  vec x = q[0]\n  vec i32 x = iota\n", "load x q+0\npool x_v2 =iota\n"); /* of another type */
+    gives("  vec q = d[0]\n", "load q_v2 d+0\n");                                   /* hides the parameter */
 }
 
 static void test_operands(void **state)
@@ -185,7 +185,7 @@ static void test_macros(void **state)
     gives(
         "  vec t = q[0]\n  twice(t)\n  d[0] = t\nmacro twice(x)\n  vec t = x + x\n  x = t\n" /* t is the macro's own */
         "macro x = y\n  x = copy y\n",
-        "load t q+0\nadd t__2 t t\ncopy t t__2\nstore d+0 t\n");
+        "load t q+0\nadd t_v2 t t\ncopy t t_v2\nstore d+0 t\n");
     gives("  let m2 = N*2\n  outer(d[1], m2)\n" /* through two macros; numbers are names in expressions */
           "macro outer(to, number)\n  inner(to[i], number) for i<2\nmacro inner(there, much)\n"
           "  vec x = much_of(there[much + 1])\nmacro d = much_of(place)\n  vec d = place\n",

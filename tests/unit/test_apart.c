@@ -1,0 +1,129 @@
+/* test_apart.c - names of a file that are found and kept apart, and lines that are folded; of whole files that no two
+ * share a name, and that none has long lines or names with a double underscore. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "apart.h"
+#include "gen.h"
+
+static void finds(const char *text, const char *expected)
+{
+    struct own_names own;
+    struct buf names = {0};
+    assert_int_equal(own_names_find(&own, text, strlen(text), "kernel"), 0);
+    for (int i = 0; i < own.count; i++)
+        buf_printf(&names, "%s%.*s%s", i ? " " : "", (int)own.name[i].size, own.name[i].at,
+                   own.name[i].macro ? "!" : "");
+    assert_string_equal(names.data ? names.data : "", expected);
+    buf_free(&names);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    finds("", "");
+    finds("#define A 1\n#define F(x) g(x)\n#undef A\n#if B\n", "A! F!");
+    finds("static int f(int x) { return x; }\nstatic int f(int);\n", "f");
+    finds("static const int32_t table[2] = {1, 2};\nOP vec v_load(const float *m) { return *m; }\n", "table v_load");
+    finds("struct s { int a, b; };\nstruct t\n{\n    int c;\n};\nstruct s of(struct t x);\n", "s t of");
+    finds("enum due { NOTHING, LATER = 2, NOW };\nenum due when(void);\n", "due NOTHING LATER NOW when");
+    finds("typedef float vec;\ntypedef struct { float at[8]; } array;\n", "vec array");
+    finds("typedef float vec __attribute__((vector_size(32)));\n", "vec");
+    finds("/* static int no(void); */\n * static int no(void);\n    static int no;\n}\n", "");
+    finds("static void *one(void);\nint kernel(void)\n{\n    two();\n}\nint64_t kernel_workspace(int);\n", "one");
+}
+
+static void folds(const char *text, const char *expected)
+{
+    struct buf out = {0};
+    fold_lines(&out, text, strlen(text));
+    assert_string_equal(out.data, expected);
+    buf_free(&out);
+}
+
+#define TEN "abcd, efgh"
+#define FORTY TEN TEN TEN TEN
+#define WORDS "one two three four five six seven eight nine ten eleven twelve"
+
+#define WORDS_AS_NAME "a_name_that_is_longer_than_any_line_should_be_and_yet_has_no_space_at_all_at_which_it_could_be_broken_so_it_is_left_x"
+
+static void test_lines(void **state)
+{
+    (void)state;
+    folds("short\n\n  lines\n", "short\n\n  lines\n");
+    folds("/* " WORDS " " WORDS " */\n", "/* " WORDS " one two three four five six seven eight nine ten\n * eleven twelve */\n");
+    /* What is left over goes on in the next line of its sentence. */
+    folds("/* " WORDS " " WORDS "\n * and more. */\n",
+          "/* " WORDS " one two three four five six seven eight nine ten\n * eleven twelve and more. */\n");
+    folds("    f(" FORTY FORTY ", g(" FORTY "), h);\n", "    f(" FORTY FORTY ",\n        g(" FORTY "), h);\n");
+    folds("    f(" FORTY FORTY ", " TEN TEN ", more, arguments); /* why */\n",
+          "    /* why */\n    f(" FORTY FORTY ", " TEN TEN ", more,\n        arguments);\n");
+    folds("#if defined(" FORTY FORTY ") && defined(" FORTY ")\n",
+          "#if defined(" FORTY FORTY ") \\\n    && defined(" FORTY ")\n");
+    folds("int " WORDS_AS_NAME "(int x);\n", "int\n    " WORDS_AS_NAME "(\n    int x);\n");
+}
+
+/* No line of any file is longer than COLUMNS, but for a name that is. */
+static void check_text(const char *name, const char *text)
+{
+    for (const char *line = text; *line;) {
+        size_t size = strcspn(line, "\n"), indent = strspn(line, " ");
+        size_t word = strcspn(line + indent, " \n");
+        if (size > COLUMNS && indent + word < size)
+            fail_msg("%s: a line of %zu columns: %.*s", name, size, (int)size, line);
+        line += size + (line[size] == '\n');
+    }
+    for (const char *at = text; (at = strstr(at, "__")); at += 2) {
+        static const char *const theirs[] = {"__attribute__", "__GNUC__", "__TINYC__", "__clang__", "__x86_64__",
+                                             "__i386__", "__cplusplus", "__FINITE_MATH_ONLY__", "__asm__", "__m",
+                                             "__mmask", "__kernel", "__global", "__local", "__private", "__constant",
+                                             "__OPENCL_", "__ARM", "__builtin", "__aarch64__", "__AVX",
+                                             "__BYTE_ORDER__", "__ORDER", "__extension__", "__FMA__", "__VA_ARGS__"};
+        const char *from = at;
+        while (from > text && (from[-1] == '_' || (from[-1] >= '0' && from[-1] <= 'z' && from[-1] != ';')))
+            from--;
+        bool known = from == at;
+        for (size_t i = 0; known && i < sizeof theirs / sizeof *theirs; i++)
+            if (!strncmp(at, theirs[i], strlen(theirs[i])))
+                break;
+            else if (i + 1 == sizeof theirs / sizeof *theirs)
+                fail_msg("%s: %.30s has a double underscore", name, from);
+        at += strcspn(at + 2, " (),;\n");
+    }
+}
+
+static void test_files(void **state)
+{
+    struct gen *g;
+    struct gen_error err;
+    (void)state;
+    assert_int_equal(gen_open(&g, &err), 0);
+    for (int isa = 0; isa < ISA_COUNT; isa++)
+        for (int flags = 0; flags < 2; flags++) {
+            struct variant v = variant_default((enum isa)isa);
+            struct gen_text text;
+            char name[GEN_NAME_MAX];
+            v.field[F_DTYPE] = DTYPE_BF16;
+            v.field[F_CAUSAL] = true;
+            variant_encode(&v, name);
+            if (gen_emit(g, &v, (enum gen_flags)flags, &text, &err))
+                fail_msg("%s", err.text);
+            check_text(name, text.data);
+            gen_text_free(&text);
+        }
+    gen_close(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_lines),
+                                       cmocka_unit_test(test_files)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
