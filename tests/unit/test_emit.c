@@ -287,7 +287,7 @@ static void test_elided(void **state)
     other.field[F_BIAS] = BIAS_BF16;
     b = emit(g, &other, GEN_READABLE);
     assert_non_null(strstr(b.data, " * Parameters: op attn, dtype f16, dtype.o f32, head_dim.qk 64, head_dim.v 32, "
-                                   "causal, window, bias bf16, sink,\n * isa avx2, "));
+                                   "causal, window, bias bf16, sink, isa\n * avx2, "));
     gen_text_free(&a);
     gen_text_free(&b);
     gen_close(g);
