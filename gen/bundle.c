@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apart.h"
+
 static int wrong(struct gen_error *err, const char *who, const char *what)
 {
     snprintf(err->text, sizeof err->text, "%s: error: %s", who, what);
@@ -134,14 +136,19 @@ static int make_items(const struct gen *g, struct bundle_inside *b, struct gen_e
 
 /* ---- the files ---- */
 
-/* One file of a template, about kernel `item` where that is not -1. */
-static int add_file(struct bundle_inside *b, struct bundle *out, const char *name, const char *template, int item,
+static int add_file(struct bundle_inside *b, struct bundle *out, const char *name, const char *template,
                     struct gen_error *err)
 {
-    struct buf text = {0};
+    struct buf whole = {0}, text = {0};
     struct bundle_file *f = &out->file[out->files];
-    if (bundle_render(b, template, item, &text, err) != 0 || !buf_ok(&text)) {
-        bool lost = !buf_ok(&text);
+    int result = bundle_render(b, template, &whole, err);
+    if (result == 0 && buf_ok(&whole) && !strcmp(name + strlen(name) - 2, ".h")) /* structs of kernels, with long comments */
+        fold_lines(&text, whole.data, whole.size);
+    else if (result == 0 && buf_ok(&whole))
+        buf_put(&text, whole.data, whole.size);
+    bool lost = !buf_ok(&whole) || !buf_ok(&text);
+    buf_free(&whole);
+    if (result != 0 || lost) {
         buf_free(&text);
         return lost ? gen_out_of_memory(err, "bundle") : -1;
     }
@@ -155,26 +162,21 @@ static int add_file(struct bundle_inside *b, struct bundle *out, const char *nam
 
 static int make_files(struct bundle_inside *b, struct bundle *out, struct gen_error *err)
 {
-    enum { MORE = 4 };
+    enum { FILES = 4 };
     char name[GEN_NAME_MAX + BUNDLE_NAME_MAX];
     const char *const prefix = b->source->name;
-    out->file = calloc((size_t)b->c_items + MORE, sizeof *out->file);
-    b->digest = calloc((size_t)b->c_items + MORE, sizeof *b->digest);
+    out->file = calloc(FILES, sizeof *out->file);
+    b->digest = calloc(FILES, sizeof *b->digest);
     b->out = out;
     if (!out->file || !b->digest)
         return gen_out_of_memory(err, "bundle");
-    for (int i = 0; i < b->c_items; i++) {
-        snprintf(name, sizeof name, "%s.c", b->item[i].symbol);
-        if (add_file(b, out, name, "bundle/kernel.c.t", i, err) != 0)
-            return -1;
-    }
     static const char *const whole[][2] = {
         {"%s.c", "bundle/bundle.c.t"}, {"%s.h", "bundle/bundle.h.t"}, {"CMakeLists.txt", "bundle/cmake.t"},
         {"%s.cdx.json", "bundle/cyclonedx.t"}};
-    for (int i = 0; i < MORE; i++) { /* the last one has the digests of the others */
+    for (int i = 0; i < FILES; i++) { /* the last one has the digests of the others */
         const char *end = strchr(whole[i][0], '.');
         snprintf(name, sizeof name, "%s%s", whole[i][0][0] == '%' ? prefix : "CMakeLists", end);
-        if (add_file(b, out, name, whole[i][1], -1, err) != 0)
+        if (add_file(b, out, name, whole[i][1], err) != 0)
             return -1;
     }
     return 0;

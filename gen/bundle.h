@@ -1,5 +1,5 @@
-/* bundle.h - several kernels as sources that another tree builds: NAME.h, NAME.c, a file for each kernel in C, CMakeLists.txt,
- * and NAME.cdx.json, which says what they are (CycloneDX). A pure function, as gen.h is. What it is not: files. */
+/* bundle.h - several kernels as sources that another tree builds: NAME.h, NAME.c, CMakeLists.txt, and NAME.cdx.json, which
+ * says what they are (CycloneDX). A pure function, as gen.h is. What it is not: files. */
 #ifndef ATTNGEN_BUNDLE_H
 #define ATTNGEN_BUNDLE_H
 

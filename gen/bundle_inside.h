@@ -27,7 +27,7 @@ struct bundle_inside {
     struct arena arena;         /* templates, and texts that they ask for */
 };
 
-/* Appends what a template of templates/bundle makes; item is ITEM there, the kernel that the file is about, or -1. */
-int bundle_render(struct bundle_inside *b, const char *path, int item, struct buf *out, struct gen_error *err);
+/* Appends what a template of templates/bundle makes. */
+int bundle_render(struct bundle_inside *b, const char *path, struct buf *out, struct gen_error *err);
 
 #endif

@@ -332,7 +332,7 @@ static int directive(void *self, const char *word, struct lexer *l, struct env *
     return 0;
 }
 
-int bundle_render(struct bundle_inside *b, const char *path, int item, struct buf *out, struct gen_error *err)
+int bundle_render(struct bundle_inside *b, const char *path, struct buf *out, struct gen_error *err)
 {
     const struct template_host host = {b, directive};
     struct env env = {.entries = 0, .call = call, .self = b};
@@ -349,7 +349,6 @@ int bundle_render(struct bundle_inside *b, const char *path, int item, struct bu
                {"UPPER", {upper, 0}},
                {"VERSION", {b->source->version, 0}},
                {"HASH", {hash, 0}},
-               {"ITEM", {NULL, item}},
                {"KERNELS", {NULL, b->c_items}},
                {"ALL", {NULL, b->items}},
                {"FEW", {NULL, BUNDLE_FEW}},

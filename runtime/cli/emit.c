@@ -326,7 +326,7 @@ static int stage_bundle(const struct emission *e, const struct staging *s)
         print_line(stderr, "%s", err.text);
         code = CLI_FAILED;
     } else if (code == CLI_OK) {
-        code = bundle_write(&bundle, source.name, s);
+        code = bundle_write(&bundle, s);
         bundle_free(&bundle);
     }
     for (int i = 0; kernel && i < e->legal_count; i++)

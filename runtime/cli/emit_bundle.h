@@ -5,8 +5,7 @@
 #include "emit_files.h"
 #include "gen/bundle.h"
 
-/* Writes them all or none. A file that is there and is not of a bundle of that name is an error; kernels of an earlier one that
- * are in this one no longer are named on stderr, and stay. An exit code. */
-int bundle_write(const struct bundle *bundle, const char *name, const struct staging *s);
+/* Writes them all or none. A file that is there and is not of a bundle of that name is an error. An exit code. */
+int bundle_write(const struct bundle *bundle, const struct staging *s);
 
 #endif

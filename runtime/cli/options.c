@@ -35,8 +35,8 @@ static const struct option table[OPTION_COUNT] = {
                     VALUE_NONE, read_flag},
     [OPTION_BUNDLE] = {OPTION_BUNDLE, "--bundle", "NAME",
                        "sources that another tree builds, in place of kernels alone:\n"
-                       "NAME.h, NAME.c, a file for each kernel, CMakeLists.txt, and\n"
-                       "NAME.cdx.json, which lists them with hashes and licence",
+                       "NAME.h, NAME.c, CMakeLists.txt, and NAME.cdx.json, which\n"
+                       "lists the kernels with hashes and licence",
                        VALUE_NEEDED, read_text},
     [OPTION_FROM_CACHE] = {OPTION_FROM_CACHE, "--from-cache", NULL,
                            "with --bundle: the winners of all that was tuned, or imported,\n"

@@ -1,5 +1,6 @@
-/* ${NAME}.c - which kernel of the bundle fits, and calls of it; see ${NAME}.h. The kernels stand in files of their own.
- * attngen ${VERSION}; SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice. */
+/* ${NAME}.c - kernels of attention, and which of them fits; see ${NAME}.h. The kernels stand at the end, each as attngen
+ * emit writes it but under a name of this bundle's. attngen ${VERSION}.
+ * SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice. */
 #include "${NAME}.h"
 
 #include <string.h>
@@ -64,4 +65,12 @@ static void ${NAME}_strides(int64_t stride[3], int64_t heads, int64_t rows, int 
 % end
 % if ALL > KERNELS
 % include "bundle/cl.t"
+% end
+% for i in 0..KERNELS
+
+#define ${variant(i)} ${symbol(i)}
+#define ${variant(i)}_workspace ${symbol(i)}_workspace
+% text i
+#undef ${variant(i)}
+#undef ${variant(i)}_workspace
 % end

@@ -277,7 +277,8 @@ static void test_choice(void **state)
 /* What is a bundle's own, not its kernels', is clean under many warnings, in both languages. */
 static void test_strict(void **state)
 {
-    static const char warnings[] = "-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wcast-align -Werror";
+    static const char warnings[] = "-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wcast-align -Werror "
+                                   "-DATTN_DECLARATIONS";
     static const char *const compilers[] = {"gcc -std=c11 -Wstrict-prototypes -Wmissing-prototypes",
                                             "clang -std=c11 -Wstrict-prototypes -Wmissing-prototypes",
                                             "g++ -x c++ -std=c++17", "clang++ -x c++ -std=c++17", "tcc"};
@@ -288,7 +289,7 @@ static void test_strict(void **state)
     make(g, "b", 0, &b);
     char *dir = write_bundle(&b);
     for (size_t i = 0; i < sizeof compilers / sizeof *compilers; i++) {
-        const char *tcc = strstr(compilers[i], "tcc") ? "-Wall -Werror" : warnings;
+        const char *tcc = strstr(compilers[i], "tcc") ? "-Wall -Werror -DATTN_DECLARATIONS" : warnings;
         if (run(said, "command -v %.*s", (int)strcspn(compilers[i], " "), compilers[i]) != 0)
             continue;
         if (run(said, "exec 2>&1; cd %s && %s %s -c b.c -o b.o", dir, compilers[i], tcc) != 0)

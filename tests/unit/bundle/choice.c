@@ -1,5 +1,6 @@
 /* choice.c - a bundle's own code, with kernels that only say their name, asked what it chooses. test_bundle.c makes b.c and b.h
  * and compiles this beside them; exits 1 after the first line that is not as expected. What it is not: a run of a kernel. */
+#define ATTN_DECLARATIONS /* of the kernels alone */
 #include "b.c"
 
 #include <stdio.h>
