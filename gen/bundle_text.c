@@ -287,35 +287,12 @@ static void put_bytes(struct buf *out, const char *text)
                    i % 24 == 23 || !text[i + 1] ? "\n" : "");
 }
 
-/* A struct of OpenCL C as a host has it, whose own long may be narrower. */
-static int put_fixed(struct buf *out, const char *path, struct lexer *l)
-{
-    const struct embedded_file *file = embedded_find(path);
-    if (!file)
-        return lex_fail(l, "no file '%s'; expected one of the templates", path);
-    for (const char *at = file->data; *at;) {
-        size_t word = 0;
-        while (isalnum((unsigned char)at[word]) || at[word] == '_')
-            word++;
-        if (word == 4 && !strncmp(at, "long", 4))
-            buf_puts(out, "int64_t");
-        else
-            buf_put(out, at, word ? word : 1);
-        at += word ? word : 1;
-    }
-    return 0;
-}
-
-/* % text i, % lines i, % bytes i: kernel i's source, the same as strings, its PTX as numbers. % fixed "file". */
+/* % text i, % lines i, % bytes i: kernel i's source, the same as strings, its PTX as numbers. */
 static int directive(void *self, const char *word, struct lexer *l, struct env *env, struct buf *out,
                      struct gen_error *err)
 {
     struct bundle_inside *b = self;
     int64_t i;
-    if (!strcmp(word, "fixed") && l->token.kind == TOKEN_TEXT) {
-        const char *path = arena_copy(&b->arena, l->token.at, (size_t)l->token.size);
-        return path ? put_fixed(out, path, l) : lex_fail(l, "out of memory");
-    }
     const struct expr *x = expr_parse(&b->arena, l);
     if (!x || expr_number(x, env, &i, err) != 0)
         return -1;
@@ -328,7 +305,7 @@ static int directive(void *self, const char *word, struct lexer *l, struct env *
     else if (!strcmp(word, "bytes") && b->item[i].ptx)
         put_bytes(out, b->item[i].ptx);
     else
-        return lex_fail(l, "unknown directive '%s'; expected text, lines, bytes or fixed", word);
+        return lex_fail(l, "unknown directive '%s'; expected text, lines or bytes", word);
     return 0;
 }
 

@@ -25,11 +25,8 @@ int ${NAME}_find_cl(const struct ${NAME}_problem *problem, int capability, struc
 /* Why ${NAME}_find_cl does not return 0, in words; NULL where it does. */
 const char *${NAME}_supports_cl(const struct ${NAME}_problem *problem, int capability);
 
-#ifndef ATTN_CL_HOST_ARGS_DEFINED
-#define ATTN_CL_HOST_ARGS_DEFINED
-% fixed "opencl/args.h"
-% fixed "opencl/features.h"
-#endif
+% include "opencl/args.h"
+% include "opencl/features.h"
 
 /* As ${NAME}_args: tensors [batch, head, row, element] without gaps, each from the start of its buffer. */
 void ${NAME}_cl_args(const struct ${NAME}_problem *problem, struct attn_cl_args *args);

@@ -10,7 +10,7 @@ emit=${ATTNGEN_EMIT:-$root/out/bin/attngen-emit}
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 export ATTNGEN_CACHE=$dir/cache
-strict='-std=c11 -O2 -Wall -Wextra -Werror -Wno-psabi' # gcc notes an ABI of vectors that only statics pass
+strict='-std=c11 -O2 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wcast-align -Wstrict-prototypes -Wmissing-prototypes -Werror'
 number=0
 
 check() {
@@ -44,7 +44,7 @@ plain() {
     mkdir objects
     local TIMEFORMAT=%U
     { time (cd objects && cc $strict -c ../tree/llm/*.c); } 2> seconds &&
-        cc $strict -Itree/llm five.c objects/*.o -lm -o five || { cat seconds; return 1; }
+        cc -std=c11 -O2 -Wall -Wextra -Werror -Itree/llm five.c objects/*.o -lm -o five || { cat seconds; return 1; }
 }
 cp "$root"/tests/e2e/bundle/*.c .
 check 'a plain cc line builds it' plain
@@ -66,7 +66,7 @@ add_executable(five five.c)
 target_link_libraries(five PRIVATE llm m)
 END
     # -O1: that CMake builds it is the question here, not what the compiler makes of it.
-    cmake -S user -B build -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS='-O1 -Wall -Wextra -Werror -Wno-psabi' &&
+    cmake -S user -B build -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS='-O1 -Wall -Wextra -Werror' &&
         cmake --build build && build/five
 }
 check 'CMake builds it into another project' cmake_build
