@@ -896,7 +896,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     uint16_t *out = (uint16_t *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * 1.44269504f, unused; /* exponentials are powers of two */
     float none_seen = minus_infinity();
-    int32_t ends[6];
+    int32_t ends[6] = {0}; /* of tiles that an edge crosses */
     for (int64_t i = 0; i < padded; i += 8) {
         int64_t ld = a->q_stride[2];
         const uint16_t *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, (uint16_t *)w->stage);

@@ -1241,7 +1241,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     float *out = (float *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * (1 / a->features->softcap), unused; 
     float none_seen = minus_infinity();
-    int32_t ends[16];
+    int32_t ends[16] = {0}; /* of tiles that an edge crosses */
     struct scores x = {a->features, s, h, i0};
     for (int64_t i = 0; i < padded; i += 16) {
         int64_t ld = a->q_stride[2];

@@ -62,7 +62,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     ${CO} *out = (${CO} *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * ${SOFTCAP ? "(1 / a->features->softcap)" : UNIT}, unused; ${NATURAL ? "" : "/* exponentials are powers of two */"}
     float none_seen = minus_infinity();
-    int32_t ends[${WINDOW ? 2*MR : MR}];
+    int32_t ends[${WINDOW ? 2*MR : MR}] = {0}; /* of tiles that an edge crosses */
 % if MODIFY
     struct scores x = {a->features, s, h, i0};
 % end
