@@ -148,9 +148,12 @@ include runtime/install/install.mk
 
 # libc6-dev is named because gcc only recommends it; clang, tcc, cmocka, pkgconf, and OpenCL but for its headers are for
 # the tests.
+# What compiles for 32 bits goes by gcc's version: the package without one keeps compilers for other processors out.
+GCC_VERSION := $(firstword $(subst ., ,$(shell gcc -dumpversion 2>/dev/null)))
+MULTILIB     = $(if $(filter x86_64,$(shell uname -m)),$(if $(GCC_VERSION),g++-$(GCC_VERSION)-multilib))
 PACKAGES = gcc libc6-dev binutils libyaml-dev libtcc-dev libzydis-dev libxxhash-dev libcjson-dev clang tcc libcmocka-dev \
-           opencl-headers ocl-icd-libopencl1 pocl-opencl-icd pkgconf g++ \
-           $(if $(filter x86_64,$(shell uname -m)),g++-multilib) # which compile what is emitted as C++, and for 32 bits
+           opencl-headers ocl-icd-libopencl1 pocl-opencl-icd pkgconf g++ $(MULTILIB) \
+           gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 HEADERS  = yaml.h libtcc.h Zydis/Zydis.h xxhash.h cjson/cJSON.h CL/cl.h
 
 installed = $(shell dpkg-query -W -f='$${db:Status-Status}:$${Package}\n' $(PACKAGES) 2>/dev/null | \

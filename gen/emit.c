@@ -316,6 +316,10 @@ static int call(void *self, const char *function, const struct value *args, int 
         *out = value_int(isa_type(e->t, args[0].text, strlen(args[0].text)) != NULL);
         return 0;
     }
+    if (n == 1 && args[0].text && e->t && !strcmp(function, "has_op")) {
+        *out = value_int(isa_has_op(e->t, args[0].text));
+        return 0;
+    }
     if (n == 0 && !strcmp(function, "parameters")) {
         *out = value_text(e->parameters.data ? e->parameters.data : "");
         return 0;

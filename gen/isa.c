@@ -52,6 +52,14 @@ const struct vtype *isa_type(const struct isa_table *t, const char *name, size_t
     return NULL;
 }
 
+bool isa_has_op(const struct isa_table *t, const char *name)
+{
+    for (int i = 0; i < t->ops; i++)
+        if (!strcmp(t->op[i]->name, name))
+            return true;
+    return false;
+}
+
 static const char *take(struct reader *r, struct lexer *l)
 {
     if (l->token.kind != TOKEN_NAME) {
@@ -225,9 +233,8 @@ static int read_op(struct reader *r, const char *from, const char *to)
     op->place = r->place;
     if (pattern_parse(&op->pattern, NULL, r->a, r->names, &l) || check_operands(r, &op->pattern))
         return -1;
-    if (!op->name || !cell[0].size || !cell[3].size || (r->t->target && !cell[2].size))
-        return fail_at(r->err, r->place,
-                       "empty cell; expected a name, plain C, and an intrinsic where there is a target");
+    if (!op->name || !cell[0].size || !cell[2].size || !cell[3].size)
+        return fail_at(r->err, r->place, "empty cell; expected a name, an intrinsic or vector operators, and plain C");
     if (op->pattern.operands > ARGS_MAX)
         return fail_at(r->err, r->place, "op of %d operands; expected at most %d", op->pattern.operands, ARGS_MAX);
     op->intrinsic = cell_text(r, cell[2]);
@@ -379,8 +386,9 @@ static int read_line(struct reader *r, const char *from, const char *to, const s
         r->t->target = arena_copy(r->a, l.token.at, (size_t)l.token.size);
         return l.token.kind == TOKEN_TEXT ? 0 : lex_fail(&l, "no text; expected target \"features\"");
     }
-    if (lex_accept(&l, "plain")) { /* no intrinsics, no machine code: registers are the compiler's */
+    if (lex_accept(&l, "plain")) { /* the base's ops stay behind, as its columns are for its target; registers are the compiler's */
         r->t->target = NULL;
+        r->t->ops = r->t->op_ids = 0;
         memset(r->t->registers, 0, sizeof r->t->registers);
         return 0;
     }

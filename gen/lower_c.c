@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "apart.h"
+#include "embed.h"
 #include "micro.h"
 
 enum { LINE_MAX = 116 };
@@ -116,10 +117,10 @@ static void lane(struct buf *out, char letter, const char *index, size_t size)
     buf_putc(out, ')');
 }
 
-/* The plain column: x is lane l of x, x[e] lane e. */
-static void lanes(struct buf *out, const struct op *op)
+/* A column of plain C or of vector operators: x is lane or piece l of x, x[e] number e, and x[] all of x. */
+static void lanes(struct buf *out, const struct op *op, const char *text)
 {
-    for (const char *c = op->plain; *c;) {
+    for (const char *c = text; *c;) {
         const char *e = c;
         while (isalnum((unsigned char)*e) || *e == '_')
             e++;
@@ -128,7 +129,10 @@ static void lanes(struct buf *out, const struct op *op)
             c = e == c ? c + 1 : e;
         } else if (*e == '[' && strchr(e, ']')) {
             const char *close = strchr(e, ']');
-            lane(out, *c, e + 1, (size_t)(close - e - 1));
+            if (close == e + 1)
+                buf_putc(out, *c);
+            else
+                lane(out, *c, e + 1, (size_t)(close - e - 1));
             c = close + 1;
         } else {
             lane(out, *c, "l", 1);
@@ -160,12 +164,13 @@ static void plain_op(struct buf *out, const struct isa_table *t, const struct op
     buf_puts(out, by->open);
     if (op->effect == EFFECT_VALUE) {
         buf_puts(out, operand_type(t, &op->pattern.operand[0])->c_name);
-        buf_puts(out, " r");
+        /* A loop as short as four gcc may write out, and take what is filled lane by lane for used before it is set. */
+        buf_puts(out, t->width < 8 ? " r = {0}" : " r");
         buf_puts(out, by->between);
         buf_puts(out, "EACH AT(r, l) = ");
     } else if (mentions(op->plain, "l"))
         buf_puts(out, "EACH ");
-    lanes(out, op);
+    lanes(out, op, op->plain);
     if (op->effect == EFFECT_VALUE) {
         buf_puts(out, by->between);
         buf_puts(out, "return r");
@@ -188,6 +193,32 @@ static void intrinsic_op(struct buf *out, const struct isa_table *t, const struc
     if (by == &in_one_line && out->size - start > COLUMNS + 1) {
         out->size = start;
         intrinsic_op(out, t, op, &in_lines);
+    }
+}
+
+/* In terms of templates/isa/pieces.h. What it stores by PUT, it stores piece by piece. */
+static void pieces_op(struct buf *out, const struct isa_table *t, const struct op *op, const struct layout *by)
+{
+    size_t start = out->size;
+    bool value = op->effect == EFFECT_VALUE, each = value || mentions(op->intrinsic, "PUT");
+    signature(out, t, op);
+    buf_puts(out, by->open);
+    if (value) {
+        buf_printf(out, "%s r", operand_type(t, &op->pattern.operand[0])->c_name);
+        buf_puts(out, by->between);
+    }
+    buf_puts(out, each ? "EACH(" : "");
+    buf_puts(out, value ? "AT(r, l) = " : "");
+    lanes(out, op, op->intrinsic);
+    buf_puts(out, each ? ")" : "");
+    if (value) {
+        buf_puts(out, by->between);
+        buf_puts(out, "return r");
+    }
+    buf_puts(out, by->close);
+    if (by == &in_one_line && out->size - start > COLUMNS + 1) {
+        out->size = start;
+        pieces_op(out, t, op, &in_lines);
     }
 }
 
@@ -218,9 +249,12 @@ static void collect(struct used *used, const struct isa_table *t, const struct u
         }
 }
 
+/* How a vector is written: as the intrinsics' type, as gcc's and clang's own vector, as pieces of these, as an array. */
+enum form { FORM_INTRINSICS, FORM_VECTORS, FORM_PIECES, FORM_ARRAYS };
+
 /* typedefs, one for each C name; what is the C type, a table's column says. Vectors stand in a struct, aligned as every
  * machine can, so that no compiler warns that functions which take them have another ABI elsewhere: all are static. */
-static void typedefs(struct buf *out, const struct isa_table *t, const struct used *used, int form)
+static void typedefs(struct buf *out, const struct isa_table *t, const struct used *used, enum form form)
 {
     for (int i = 0; i < t->types; i++) {
         const struct vtype *v = t->type[i];
@@ -229,12 +263,17 @@ static void typedefs(struct buf *out, const struct isa_table *t, const struct us
             seen = used->type[j] && t->type[j]->vector && !strcmp(t->type[j]->c_name, v->c_name);
         if (seen)
             continue;
-        if (form == 0)
+        if (form == FORM_INTRINSICS)
             buf_printf(out, "typedef %s %s;\n", v->c_intrinsic, v->c_name);
-        else if (form == 1)
+        else if (form == FORM_VECTORS)
             buf_printf(out,
                        "typedef %s %s_at __attribute__((vector_size(%d), aligned(16)));\ntypedef struct { %s_at at; } %s;\n",
                        v->c_element, v->c_name, t->width * 4, v->c_name, v->c_name);
+        else if (form == FORM_PIECES)
+            buf_printf(out,
+                       "typedef %s %s_piece __attribute__((vector_size(4 * LANES)));\n"
+                       "typedef struct { %s_piece at[%d / LANES]; } %s;\n",
+                       v->c_element, v->c_name, v->c_name, t->width, v->c_name);
         else
             buf_printf(out, "typedef struct { %s at[%d]; } %s;\n", v->c_element, t->width, v->c_name);
     }
@@ -274,12 +313,15 @@ static void helper(struct buf *out, const char *text)
     buf_puts(out, "}\n");
 }
 
-static void helpers(struct buf *out, const struct isa_table *t, const struct used *used)
+/* Those that a column of the ops that are used mentions: of vector operators where there are pieces, else of plain C. */
+static void helpers(struct buf *out, const struct isa_table *t, const struct used *used, enum form form)
 {
     bool wanted[32] = {false};
     for (int h = t->helpers - 1; h >= 0; h--) { /* a helper may use one above it */
-        for (int i = 0; i < t->ops; i++)
-            wanted[h] |= used->op[t->op[i]->id] && t->op[i]->plain && mentions(t->op[i]->plain, t->helper[h]->name);
+        for (int i = 0; i < t->ops; i++) {
+            const char *text = form == FORM_PIECES ? t->op[i]->intrinsic : t->op[i]->plain;
+            wanted[h] |= used->op[t->op[i]->id] && text && mentions(text, t->helper[h]->name);
+        }
         for (int j = h + 1; j < t->helpers; j++)
             wanted[h] |= wanted[j] && mentions(t->helper[j]->text, t->helper[h]->name);
     }
@@ -347,6 +389,55 @@ static void infinities(struct buf *out, const struct unrolled *u, int n)
         buf_puts(out, "static inline float infinite(uint32_t bits) { union { uint32_t u; float f; } b = {bits}; return b.f; }\n");
 }
 
+static void intrinsic_form(struct buf *out, const struct isa_table *t, const struct used *used)
+{
+    typedefs(out, t, used, FORM_INTRINSICS);
+    if (*t->target)
+        buf_printf(out,
+                   "#define OP static inline __attribute__((always_inline, target(\"%s\")))\n"
+                   "#define KERNEL static __attribute__((target(\"%s\")))\n",
+                   t->target, t->target);
+    else /* any compiler for that processor knows them */
+        buf_puts(out, "#define OP static inline __attribute__((always_inline))\n"
+                      "#define KERNEL static\n");
+    for (int i = 0; i < t->ops; i++)
+        if (used->op[t->op[i]->id])
+            intrinsic_op(out, t, t->op[i], &in_one_line);
+}
+
+/* Of a table without a target, by what gcc and clang know on any machine. */
+static void pieces_form(struct buf *out, const struct isa_table *t, const struct used *used)
+{
+    const struct embedded_file *f = embedded_find("isa/pieces.h");
+    if (f)
+        buf_put(out, f->data, f->size);
+    typedefs(out, t, used, FORM_PIECES);
+    helpers(out, t, used, FORM_PIECES);
+    for (int i = 0; i < t->ops; i++)
+        if (used->op[t->op[i]->id])
+            pieces_op(out, t, t->op[i], &in_one_line);
+}
+
+static void plain_form(struct buf *out, const struct isa_table *t, const struct used *used)
+{
+    if (t->target) {
+        buf_puts(out, "#if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__)\n");
+        typedefs(out, t, used, FORM_VECTORS);
+        buf_puts(out, "#define OP static inline __attribute__((always_inline))\n#else\n");
+    }
+    typedefs(out, t, used, FORM_ARRAYS);
+    buf_printf(out,
+               "#define OP static inline\n"
+               "%s#define KERNEL static\n"
+               "#define AT(x, i) (x).at[i]\n"
+               "#define EACH for (int l = 0; l < %d; l++)\n",
+               t->target ? "#endif\n" : "", t->width);
+    helpers(out, t, used, FORM_ARRAYS);
+    for (int i = 0; i < t->ops; i++)
+        if (used->op[t->op[i]->id])
+            plain_op(out, t, t->op[i], &in_one_line);
+}
+
 void lower_c_ops(struct buf *out, const struct isa_table *t, const struct unrolled *u, int n)
 {
     struct used used = {{false}, {false}, {false}};
@@ -355,33 +446,14 @@ void lower_c_ops(struct buf *out, const struct isa_table *t, const struct unroll
     pools(out, t, &used);
     if (t->target) {
         buf_puts(out, "#ifdef INTRINSICS\n");
-        typedefs(out, t, &used, 0);
-        buf_printf(out,
-                   "#define OP static inline __attribute__((always_inline, target(\"%s\")))\n"
-                   "#define KERNEL static __attribute__((target(\"%s\")))\n",
-                   t->target, t->target);
-        for (int i = 0; i < t->ops; i++)
-            if (used.op[t->op[i]->id])
-                intrinsic_op(out, t, t->op[i], &in_one_line);
-        buf_puts(out, "#else\n");
+        intrinsic_form(out, t, &used);
+    } else { /* __builtin_convertvector came with gcc 9; tcc takes vector_size and does nothing */
+        buf_puts(out, "#if (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && !defined(__TINYC__)\n");
+        pieces_form(out, t, &used);
     }
-    buf_puts(out, "#if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__)\n");
-    typedefs(out, t, &used, 1);
-    buf_puts(out, "#define OP static inline __attribute__((always_inline))\n#else\n");
-    typedefs(out, t, &used, 2);
-    buf_printf(out,
-               "#define OP static inline\n"
-               "#endif\n"
-               "#define KERNEL static\n"
-               "#define AT(x, i) (x).at[i]\n"
-               "#define EACH for (int l = 0; l < %d; l++)\n",
-               t->width);
-    helpers(out, t, &used);
-    for (int i = 0; i < t->ops; i++)
-        if (used.op[t->op[i]->id])
-            plain_op(out, t, t->op[i], &in_one_line);
-    if (t->target)
-        buf_puts(out, "#endif\n");
+    buf_puts(out, "#else\n");
+    plain_form(out, t, &used);
+    buf_puts(out, "#endif\n");
 }
 
 /* ---- the micro-kernels ---- */

@@ -120,7 +120,7 @@ enum control {
 };
 
 struct isa_table {
-    const char *name, *target; /* target: gcc's function attribute; NULL: plain C only */
+    const char *name, *target; /* target: gcc's function attribute, or nothing; NULL: plain C only */
     const struct isa_facts *facts; /* NULL: a base of others, no isa itself */
     int width;                 /* lanes of 32 bits */
     int vector_bits;
@@ -146,6 +146,7 @@ static inline int isa_bucket(const char *key)
     return (int)((uintptr_t)key / 16 % OP_BUCKETS); /* interned, and in an arena of 16-byte steps */
 }
 const struct vtype *isa_type(const struct isa_table *t, const char *name, size_t size);
+bool isa_has_op(const struct isa_table *t, const char *name);
 
 /* ---- the text, read (parse.c) ---- */
 

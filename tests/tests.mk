@@ -35,6 +35,41 @@ $(BIN)/tests/unit/test_allocation: private LDFLAGS += $(starved:%=-Wl,--wrap=%)
 # Somebody acts between a check and the loader.
 $(BIN)/tests/unit/test_cc: private LDFLAGS += -Wl,--wrap=dlopen
 
+# ---- for AArch64 -----------------------------------------------------------------------------------------------------
+
+# The generator, libattn and tests of ops, micro-kernels and kernels, to be run by qemu (tests/kernel/test_arm64.sh). Of
+# that processor there is a compiler and a C library, and no other: neither Zydis, libtcc nor cmocka.
+ARM     = $(OBJ)/arm64
+ARM_CC  = aarch64-linux-gnu-gcc
+ARM_BIN = $(BIN)/arm64
+arm-compile = $(ARM_CC) -std=c11 -O1 $(WARNINGS) -Wno-format-truncation -iquote . -iquote gen -iquote runtime \
+	-iquote tests -iquote tests/kit -isystem tests/arm -idirafter /usr/include \
+	-DATTN_CROSS='"aarch64-linux-gnu-"'
+arm-objects = $(patsubst %.c,$(ARM)/%.o,$(wildcard $(1)))
+ARM_LIBRARY := $(filter-out %/yaml.o %/spec.o %/expand.o %/lower_x86.o $(ARM)/runtime/cli/%,\
+	$(call arm-objects,gen/*.c gen/tool/no_x86.c runtime/*/*.c)) $(ARM)/embedded.o
+ARM_SUPPORT := $(patsubst %,$(ARM)/tests/kit/%.o,child lowered seed guarded choice judge pairwise) \
+	$(filter-out $(ARM)/tests/micro/test_%,$(call arm-objects,tests/micro/*.c))
+ARM_TESTS   := $(patsubst %,$(ARM_BIN)/%,test_ops test_composites test_micros test_kernels)
+
+$(ARM)/%.o: %.c $(OBJ)/flags
+	@mkdir -p $(@D)
+	$(arm-compile) -MMD -MP -c $< -o $@
+$(ARM)/embedded.o: $(OBJ)/embedded.c
+	@mkdir -p $(@D)
+	$(arm-compile) -c $< -o $@
+$(ARM)/libtest.a: $(ARM_SUPPORT) $(ARM_LIBRARY) $(OBJ)/names
+	$(archive)
+.SECONDARY: $(ARM_TESTS:$(ARM_BIN)/%=$(ARM)/tests/micro/%.o) $(ARM)/tests/kernel/test_kernels.o
+$(ARM_BIN)/%: $(ARM)/tests/micro/%.o $(ARM)/libtest.a
+	@mkdir -p $(@D)
+	$(ARM_CC) $^ -lpthread -lm -ldl -o $@
+$(ARM_BIN)/test_kernels: $(ARM)/tests/kernel/test_kernels.o $(ARM)/libtest.a
+	@mkdir -p $(@D)
+	$(ARM_CC) $^ -lpthread -lm -ldl -o $@
+.PHONY: arm-programs
+arm-programs: $(if $(shell command -v $(ARM_CC)),$(ARM_TESTS))
+
 # ---- tests -----------------------------------------------------------------------------------------------------------
 
 # Kernels from the JIT carry no instrumentation, so that the kernel tests would show nothing new under ASan.
@@ -57,7 +92,7 @@ test-programs: all $(TESTS)
 sanitized-programs: $(PROGRAM) $(EMIT) $(SANITIZED_TESTS)
 
 test: deps
-	$(make) test-programs
+	$(make) test-programs arm-programs
 	$(sanitized-make) sanitized-programs
 	$(if $(race-tests),$(race-make) $(race-tests))
 	@tests/run.sh $(TESTS) $(TEST_SCRIPTS) $(sanitized-tests) $(race-tests)
@@ -73,7 +108,7 @@ run/%: FORCE
 
 # ATTNGEN_SOAK widens the tests that choose among variants to all of them.
 soak: deps
-	$(make) test-programs
+	$(make) test-programs arm-programs
 	@ATTNGEN_SOAK=1 TEST_TIMEOUT=0 tests/run.sh $(TESTS) $(TEST_SCRIPTS)
 
 # ---- the main job, benchmarks, the gallery ---------------------------------------------------------------------------

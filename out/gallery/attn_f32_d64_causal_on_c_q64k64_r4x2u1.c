@@ -68,19 +68,16 @@ int attn_f32_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *args);
 #define infinite infinite_1d2cd071
 #define pool_iota pool_iota_1d2cd071
 #define pool_width pool_width_1d2cd071
-#define vec_at vec_at_1d2cd071
+#define pool_bias pool_bias_1d2cd071
+#define pool_digits pool_digits_1d2cd071
+#define pool_unit pool_unit_1d2cd071
+#define vec_piece vec_piece_1d2cd071
 #define vec vec_1d2cd071
-#define ivec_at ivec_at_1d2cd071
+#define ivec_piece ivec_piece_1d2cd071
 #define ivec ivec_1d2cd071
-#define kmask_at kmask_at_1d2cd071
-#define kmask kmask_1d2cd071
-#define bits_of bits_of_1d2cd071
-#define real_of real_of_1d2cd071
-#define floor1 floor1_1d2cd071
-#define fraction1 fraction1_1d2cd071
-#define pow2 pow2_1d2cd071
-#define exponent1 exponent1_1d2cd071
-#define mantissa1 mantissa1_1d2cd071
+#define vec_u vec_u_1d2cd071
+#define ivec_u ivec_u_1d2cd071
+#define uvec_piece uvec_piece_1d2cd071
 #define v_load v_load_1d2cd071
 #define v_bcast v_bcast_1d2cd071
 #define v_store v_store_1d2cd071
@@ -100,19 +97,27 @@ int attn_f32_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *args);
 #define v_hornerf v_hornerf_1d2cd071
 #define v_max v_max_1d2cd071
 #define v_maxm v_maxm_1d2cd071
-#define v_fraction v_fraction_1d2cd071
-#define v_scale v_scale_1d2cd071
-#define v_exponent v_exponent_1d2cd071
-#define v_mantissa v_mantissa_1d2cd071
+#define v_trunc v_trunc_1d2cd071
+#define v_real v_real_1d2cd071
+#define v_power v_power_1d2cd071
+#define v_mulbits v_mulbits_1d2cd071
+#define v_expbits v_expbits_1d2cd071
+#define v_andbits v_andbits_1d2cd071
+#define v_asreal v_asreal_1d2cd071
 #define v_less v_less_1d2cd071
 #define v_sel v_sel_1d2cd071
 #define v_low v_low_1d2cd071
 #define v_high v_high_1d2cd071
 #define v_low2 v_low2_1d2cd071
 #define v_high2 v_high2_1d2cd071
+#define v_low4 v_low4_1d2cd071
+#define v_high4 v_high4_1d2cd071
 #define v_addv v_addv_1d2cd071
-#define v_keep v_keep_1d2cd071
-#define v_cross v_cross_1d2cd071
+#define v_subv v_subv_1d2cd071
+#define v_orv v_orv_1d2cd071
+#define bits_of bits_of_1d2cd071
+#define real_of real_of_1d2cd071
+#define trunc1 trunc1_1d2cd071
 #define pack_q pack_q_1d2cd071
 #define pack_k pack_k_1d2cd071
 #define pack_v pack_v_1d2cd071
@@ -139,45 +144,121 @@ int attn_f32_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *args);
 static inline float infinite(uint32_t bits) { union { uint32_t u; float f; } b = {bits}; return b.f; }
 static const int32_t pool_iota[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 static const int32_t pool_width[8] = {8, 8, 8, 8, 8, 8, 8, 8};
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__)
-typedef float vec_at __attribute__((vector_size(32), aligned(16)));
-typedef struct { vec_at at; } vec;
-typedef int32_t ivec_at __attribute__((vector_size(32), aligned(16)));
-typedef struct { ivec_at at; } ivec;
-typedef int32_t kmask_at __attribute__((vector_size(32), aligned(16)));
-typedef struct { kmask_at at; } kmask;
+static const int32_t pool_bias[8] = {127, 127, 127, 127, 127, 127, 127, 127};
+static const int32_t pool_digits[8] = {8388607, 8388607, 8388607, 8388607, 8388607, 8388607, 8388607, 8388607};
+static const int32_t pool_unit[8] = {1065353216, 1065353216, 1065353216, 1065353216, 1065353216, 1065353216,
+    1065353216, 1065353216};
+#if (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && !defined(__TINYC__)
+/* Eight lanes are pieces as wide as the target's registers, so that none lies in two. EACH does something for every
+ * piece l. Results do not depend on the width, but on whether there is fma: then the bodies may round once what they
+ * round twice without. */
+#if defined(__AVX__)
+#define LANES 8
+#define ALL(e) {e, e, e, e, e, e, e, e}
+#define EACH(...) { enum { l = 0 }; __VA_ARGS__; }
+#define OF(i) ((i) < 4 ? (i) : (i) + 4)
+#define INSIDE(x, y, a, b, c, d) SHUFFLE(x, y, OF(a), OF(b), OF(c), OF(d), OF(a) + 4, OF(b) + 4, OF(c) + 4, OF(d) + 4)
+#define FOURS(x, p, y, q) SHUFFLE(AT(x, 0), AT(y, 0), \
+    4 * (p), 4 * (p) + 1, 4 * (p) + 2, 4 * (p) + 3, 4 * (q) + 8, 4 * (q) + 9, 4 * (q) + 10, 4 * (q) + 11)
+#else
+#define LANES 4
+#define ALL(e) {e, e, e, e}
+#define EACH(...) { enum { l = 0 }; __VA_ARGS__; } { enum { l = 1 }; __VA_ARGS__; }
+#define INSIDE(x, y, a, b, c, d) SHUFFLE(x, y, a, b, c, d)
+#define FOURS(x, p, y, q) (l == 0 ? AT(x, p) : AT(y, q))
+#endif
+#if defined(__clang__) || __GNUC__ >= 12
+#define SHUFFLE(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
+#else
+#define SHUFFLE(x, y, ...) __builtin_shuffle(x, y, __extension__ (ivec_piece){__VA_ARGS__})
+#endif
+#define VEC(e) (__extension__ (vec_piece)ALL(e))
+#define IVEC(e) (__extension__ (ivec_piece)ALL(e))
+#define PICK(k, x, y) (vec_piece)(((ivec_piece)(x) & (k)) | ((ivec_piece)(y) & ~(k)))
+#define AT(x, i) (x).at[i]
+#define GET(type, m) (*(const type *)(const void *)((m) + l * LANES))
+#define PUT(type, m) (*(type *)(void *)((m) + l * LANES))
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define PAIRS(m) (uvec_piece)GET(ivec_u, (m) + l * LANES)
+#define WORDS(m) (ivec_piece)(PAIRS(m) >> 16 | PAIRS(m) << 16)
+#else
+#define WORDS(m) GET(ivec_u, (m) + l * LANES)
+#endif
 #define OP static inline __attribute__((always_inline))
+#if !defined(__clang__) && (defined(__FMA__) || defined(__ARM_FEATURE_FMA))
+#define KERNEL static __attribute__((optimize("fp-contract=fast"))) /* -std=c11 alone has no fma */
+#else
+#define KERNEL static
+#endif
+typedef float vec_piece __attribute__((vector_size(4 * LANES)));
+typedef struct { vec_piece at[8 / LANES]; } vec;
+typedef int32_t ivec_piece __attribute__((vector_size(4 * LANES)));
+typedef struct { ivec_piece at[8 / LANES]; } ivec;
+typedef float vec_u __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t ivec_u __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef uint32_t uvec_piece __attribute__((vector_size(4 * LANES)));
+OP vec v_load(const float *m) { vec r; EACH(AT(r, l) = GET(vec_u, m)); return r; }
+OP vec v_bcast(const float *m) { vec r; EACH(AT(r, l) = VEC(m[0])); return r; }
+OP void v_store(float *m, vec x) { EACH(PUT(vec_u, m) = AT(x, l)); }
+OP void v_store1(float *m, vec x) { m[0] = AT(x, 0)[0]; }
+OP vec v_const(float f) { vec r; EACH(AT(r, l) = VEC(f)); return r; }
+OP vec v_zero(void) { vec r; EACH(AT(r, l) = VEC(0.0f)); return r; }
+OP ivec v_pool(const int32_t *v) { ivec r; EACH(AT(r, l) = GET(ivec_u, v)); return r; }
+OP ivec v_bcasti(const int32_t *m) { ivec r; EACH(AT(r, l) = IVEC(m[0])); return r; }
+OP vec v_add(vec x, vec y) { vec r; EACH(AT(r, l) = AT(x, l) + AT(y, l)); return r; }
+OP vec v_sub(vec x, vec y) { vec r; EACH(AT(r, l) = AT(x, l) - AT(y, l)); return r; }
+OP vec v_mul(vec x, vec y) { vec r; EACH(AT(r, l) = AT(x, l) * AT(y, l)); return r; }
+OP vec v_mulm(vec x, const float *m) { vec r; EACH(AT(r, l) = AT(x, l) * GET(vec_u, m)); return r; }
+OP vec v_mulf(vec x, float f) { vec r; EACH(AT(r, l) = AT(x, l) * VEC(f)); return r; }
+OP vec v_div(vec x, vec y) { vec r; EACH(AT(r, l) = AT(x, l) / AT(y, l)); return r; }
+OP vec v_fma(vec d, vec x, vec y) { vec r; EACH(AT(r, l) = AT(d, l) + AT(x, l) * AT(y, l)); return r; }
+OP vec v_horner(vec d, vec x, vec y) { vec r; EACH(AT(r, l) = AT(d, l) * AT(x, l) + AT(y, l)); return r; }
+OP vec v_hornerf(vec d, vec x, float f) { vec r; EACH(AT(r, l) = AT(d, l) * AT(x, l) + VEC(f)); return r; }
+OP vec v_max(vec x, vec y) { vec r; EACH(AT(r, l) = PICK(AT(x, l) > AT(y, l), AT(x, l), AT(y, l))); return r; }
+OP vec v_maxm(vec x, const float *m)
+{
+    vec r;
+    EACH(AT(r, l) = PICK(AT(x, l) > GET(vec_u, m), AT(x, l), GET(vec_u, m)));
+    return r;
+}
+OP ivec v_trunc(vec x) { ivec r; EACH(AT(r, l) = __builtin_convertvector(AT(x, l), ivec_piece)); return r; }
+OP vec v_real(ivec x) { vec r; EACH(AT(r, l) = __builtin_convertvector(AT(x, l), vec_piece)); return r; }
+OP ivec v_power(ivec x) { ivec r; EACH(AT(r, l) = (ivec_piece)((uvec_piece)AT(x, l) << 23)); return r; }
+OP vec v_mulbits(vec x, ivec y) { vec r; EACH(AT(r, l) = AT(x, l) * (vec_piece)AT(y, l)); return r; }
+OP ivec v_expbits(vec x) { ivec r; EACH(AT(r, l) = (ivec_piece)((uvec_piece)AT(x, l) >> 23)); return r; }
+OP ivec v_andbits(vec x, const int32_t *v) { ivec r; EACH(AT(r, l) = (ivec_piece)AT(x, l) & GET(ivec_u, v)); return r; }
+OP vec v_asreal(ivec x) { vec r; EACH(AT(r, l) = (vec_piece)AT(x, l)); return r; }
+OP ivec v_less(ivec x, ivec y) { ivec r; EACH(AT(r, l) = AT(x, l) < AT(y, l)); return r; }
+OP vec v_sel(ivec k, vec x, vec y) { vec r; EACH(AT(r, l) = PICK(AT(k, l), AT(x, l), AT(y, l))); return r; }
+OP vec v_low(vec x, vec y) { vec r; EACH(AT(r, l) = INSIDE(AT(x, l), AT(y, l), 0, 4, 1, 5)); return r; }
+OP vec v_high(vec x, vec y) { vec r; EACH(AT(r, l) = INSIDE(AT(x, l), AT(y, l), 2, 6, 3, 7)); return r; }
+OP vec v_low2(vec x, vec y) { vec r; EACH(AT(r, l) = INSIDE(AT(x, l), AT(y, l), 0, 1, 4, 5)); return r; }
+OP vec v_high2(vec x, vec y) { vec r; EACH(AT(r, l) = INSIDE(AT(x, l), AT(y, l), 2, 3, 6, 7)); return r; }
+OP vec v_low4(vec x, vec y) { vec r; EACH(AT(r, l) = FOURS(x, 0, y, 0)); return r; }
+OP vec v_high4(vec x, vec y) { vec r; EACH(AT(r, l) = FOURS(x, 1, y, 1)); return r; }
+OP ivec v_addv(ivec x, const int32_t *v)
+{
+    ivec r;
+    EACH(AT(r, l) = (ivec_piece)((uvec_piece)AT(x, l) + (uvec_piece)GET(ivec_u, v)));
+    return r;
+}
+OP ivec v_subv(ivec x, const int32_t *v)
+{
+    ivec r;
+    EACH(AT(r, l) = (ivec_piece)((uvec_piece)AT(x, l) - (uvec_piece)GET(ivec_u, v)));
+    return r;
+}
+OP ivec v_orv(ivec x, const int32_t *v) { ivec r; EACH(AT(r, l) = AT(x, l) | GET(ivec_u, v)); return r; }
 #else
 typedef struct { float at[8]; } vec;
 typedef struct { int32_t at[8]; } ivec;
-typedef struct { int32_t at[8]; } kmask;
 #define OP static inline
-#endif
 #define KERNEL static
 #define AT(x, i) (x).at[i]
 #define EACH for (int l = 0; l < 8; l++)
 static inline uint32_t bits_of(float x) { union { float f; uint32_t u; } b = {x}; return b.u; }
 static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
-static inline float floor1(float x)
-{
-    if (!(x > -8388608.0f && x < 8388608.0f)) { return x; }
-    int32_t i = (int32_t)x;
-    return (float)(i - (x < (float)i));
-}
-static inline float fraction1(float x) { return x > -8388608.0f && x < 8388608.0f ? x - floor1(x) : x == x ? 0.0f : x; }
-static inline float pow2(float n)
-{
-    return n != n ? n : n < -126.0f ? 0.0f : n > 127.0f ? real_of(0x7f800000u)
-        : real_of((uint32_t)((int32_t)n + 127) << 23);
-}
-static inline float exponent1(float x)
-{
-    return x > 0.0f ? (float)((int32_t)(bits_of(x) >> 23) - 127) : x == 0.0f ? real_of(0xff800000u) : x - x;
-}
-static inline float mantissa1(float x)
-{
-    return x > 0.0f ? real_of((bits_of(x) & 0x7fffffu) | 0x3f800000u) : x == 0.0f ? 1.0f : x;
-}
+static inline int32_t trunc1(float x) { return x > -2147483648.0f && x < 2147483648.0f ? (int32_t)x : -2147483647 - 1; }
 OP vec v_load(const float *m) { vec r; EACH AT(r, l) = m[l]; return r; }
 OP vec v_bcast(const float *m) { vec r; EACH AT(r, l) = m[0]; return r; }
 OP void v_store(float *m, vec x) { EACH m[l] = AT(x, l); }
@@ -197,39 +278,50 @@ OP vec v_horner(vec d, vec x, vec y) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l
 OP vec v_hornerf(vec d, vec x, float f) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l) + f; return r; }
 OP vec v_max(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) > AT(y, l) ? AT(x, l) : AT(y, l); return r; }
 OP vec v_maxm(vec x, const float *m) { vec r; EACH AT(r, l) = AT(x, l) > m[l] ? AT(x, l) : m[l]; return r; }
-OP vec v_fraction(vec x) { vec r; EACH AT(r, l) = fraction1(AT(x, l)); return r; }
-OP vec v_scale(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) * pow2(floor1(AT(y, l))); return r; }
-OP vec v_exponent(vec x) { vec r; EACH AT(r, l) = exponent1(AT(x, l)); return r; }
-OP vec v_mantissa(vec x) { vec r; EACH AT(r, l) = mantissa1(AT(x, l)); return r; }
-OP kmask v_less(ivec x, ivec y) { kmask r; EACH AT(r, l) = AT(x, l) < AT(y, l); return r; }
-OP vec v_sel(kmask k, vec x, vec y) { vec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
+OP ivec v_trunc(vec x) { ivec r; EACH AT(r, l) = trunc1(AT(x, l)); return r; }
+OP vec v_real(ivec x) { vec r; EACH AT(r, l) = (float)AT(x, l); return r; }
+OP ivec v_power(ivec x) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) << 23); return r; }
+OP vec v_mulbits(vec x, ivec y) { vec r; EACH AT(r, l) = AT(x, l) * real_of((uint32_t)AT(y, l)); return r; }
+OP ivec v_expbits(vec x) { ivec r; EACH AT(r, l) = (int32_t)(bits_of(AT(x, l)) >> 23); return r; }
+OP ivec v_andbits(vec x, const int32_t *v)
+{
+    ivec r;
+    EACH AT(r, l) = (int32_t)(bits_of(AT(x, l)) & (uint32_t)v[l]);
+    return r;
+}
+OP vec v_asreal(ivec x) { vec r; EACH AT(r, l) = real_of((uint32_t)AT(x, l)); return r; }
+OP ivec v_less(ivec x, ivec y) { ivec r; EACH AT(r, l) = -(AT(x, l) < AT(y, l)); return r; }
+OP vec v_sel(ivec k, vec x, vec y) { vec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
 OP vec v_low(vec x, vec y)
 {
     vec r;
-    EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + (l >> 1 & 1)) : AT(x, (l & 12) + (l >> 1 & 1));
+    EACH AT(r, l) = l & 1 ? AT(y, (l & 4) + (l >> 1 & 1)) : AT(x, (l & 4) + (l >> 1 & 1));
     return r;
 }
 OP vec v_high(vec x, vec y)
 {
     vec r;
-    EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + 2 + (l >> 1 & 1)) : AT(x, (l & 12) + 2 + (l >> 1 & 1));
+    EACH AT(r, l) = l & 1 ? AT(y, (l & 4) + 2 + (l >> 1 & 1)) : AT(x, (l & 4) + 2 + (l >> 1 & 1));
     return r;
 }
-OP vec v_low2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l & 13) : AT(x, l); return r; }
+OP vec v_low2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l & 5) : AT(x, l); return r; }
 OP vec v_high2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l) : AT(x, l | 2); return r; }
+OP vec v_low4(vec x, vec y) { vec r; EACH AT(r, l) = l & 4 ? AT(y, l & 3) : AT(x, l); return r; }
+OP vec v_high4(vec x, vec y) { vec r; EACH AT(r, l) = l & 4 ? AT(y, l) : AT(x, l | 4); return r; }
 OP ivec v_addv(ivec x, const int32_t *v)
 {
     ivec r;
     EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + (uint32_t)v[l]);
     return r;
 }
-OP vec v_keep(vec x, vec y, int c) { vec r; EACH AT(r, l) = l & c ? AT(y, l - c < 0 ? l : l - c) : AT(x, l); return r; }
-OP vec v_cross(vec x, vec y, int c)
+OP ivec v_subv(ivec x, const int32_t *v)
 {
-    vec r;
-    EACH AT(r, l) = l & c ? AT(y, l) : AT(x, l + c > 7 ? l : l + c);
+    ivec r;
+    EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) - (uint32_t)v[l]);
     return r;
 }
+OP ivec v_orv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = AT(x, l) | v[l]; return r; }
+#endif
 
 /* 8 rows of queries, ld elements apart, become rows of 64 floats. */
 KERNEL void pack_q(const float *q, float *d, int64_t ld)
@@ -261,7 +353,7 @@ KERNEL void pack_q(const float *q, float *d, int64_t ld)
 KERNEL void pack_k(const float *k, float *d, int64_t ld)
 {
     const float *t;
-    vec x0, x1, x2, x3, x4, x5, x6, x7, t0, t4, t1, t5, t2, t6, t3, t7, u0, u2, u1, u3, u4, u6, u5, u7;
+    vec x0, x1, x2, x3, x4, x5, x6, x7, t0, t1, t2, t3, t4, t5, t6, t7, u0, u1, u2, u3, u4, u5, u6, u7;
     for (int64_t left = 8; left; left--) {
         t = k;
         x0 = v_load(t);
@@ -280,18 +372,16 @@ KERNEL void pack_k(const float *k, float *d, int64_t ld)
         t += ld;
         x7 = v_load(t);
         t += ld;
-        t0 = v_keep(x0, x4, 4); t4 = v_cross(x0, x4, 4);
-        t1 = v_keep(x1, x5, 4); t5 = v_cross(x1, x5, 4);
-        t2 = v_keep(x2, x6, 4); t6 = v_cross(x2, x6, 4);
-        t3 = v_keep(x3, x7, 4); t7 = v_cross(x3, x7, 4);
-        u0 = v_keep(t0, t2, 2); u2 = v_cross(t0, t2, 2);
-        u1 = v_keep(t1, t3, 2); u3 = v_cross(t1, t3, 2);
-        u4 = v_keep(t4, t6, 2); u6 = v_cross(t4, t6, 2);
-        u5 = v_keep(t5, t7, 2); u7 = v_cross(t5, t7, 2);
-        x0 = v_keep(u0, u1, 1); x1 = v_cross(u0, u1, 1);
-        x2 = v_keep(u2, u3, 1); x3 = v_cross(u2, u3, 1);
-        x4 = v_keep(u4, u5, 1); x5 = v_cross(u4, u5, 1);
-        x6 = v_keep(u6, u7, 1); x7 = v_cross(u6, u7, 1);
+        t0 = v_low(x0, x1); t1 = v_high(x0, x1);
+        t2 = v_low(x2, x3); t3 = v_high(x2, x3);
+        t4 = v_low(x4, x5); t5 = v_high(x4, x5);
+        t6 = v_low(x6, x7); t7 = v_high(x6, x7);
+        u0 = v_low2(t0, t2); u1 = v_high2(t0, t2); u2 = v_low2(t1, t3); u3 = v_high2(t1, t3);
+        u4 = v_low2(t4, t6); u5 = v_high2(t4, t6); u6 = v_low2(t5, t7); u7 = v_high2(t5, t7);
+        x0 = v_low4(u0, u4); x4 = v_high4(u0, u4);
+        x1 = v_low4(u1, u5); x5 = v_high4(u1, u5);
+        x2 = v_low4(u2, u6); x6 = v_high4(u2, u6);
+        x3 = v_low4(u3, u7); x7 = v_high4(u3, u7);
         v_store(d, x0); v_store(d + 16, x1); v_store(d + 32, x2); v_store(d + 48, x3); v_store(d + 64, x4);
         v_store(d + 80, x5); v_store(d + 96, x6); v_store(d + 112, x7);
         k += 8;
@@ -363,10 +453,13 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
 {
     const float *t;
     vec m0, m1, m2, m3;
-    vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, x, old, top, lowest, base, frac, poly;
+    vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, x, old, top, lowest, base, b, c, y;
+    ivec n_v2, e;
+    vec f, frac, poly;
     float *u;
     vec z0, z1, z2, z3;
-    vec b, x0, l;
+    vec x0;
+    vec l;
     t = s;
     m0 = v_const(infinite(0xff800000u)); m1 = v_const(infinite(0xff800000u)); m2 = v_const(infinite(0xff800000u));
     m3 = v_const(infinite(0xff800000u));
@@ -380,39 +473,52 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     t3 = v_low(m3, m3); u3 = v_high(m3, m3); t3 = v_max(t3, u3);
     v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_max(v0, w0);
     v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_max(v1, w1);
-    m0 = v_keep(v0, v1, 4); x = v_cross(v0, v1, 4); m0 = v_max(m0, x); old = v_load(r); top = v_max(old, m0);
+    m0 = v_low4(v0, v1); x = v_high4(v0, v1); m0 = v_max(m0, x); old = v_load(r); top = v_max(old, m0);
     v_store(r, top); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top); v_store(r + 24, base);
-    old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f);
-    poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
+    old = v_sub(old, base); b = v_const(-127.0f); old = v_max(b, old); c = v_const(127.0f);
+    y = v_add(old, c); n_v2 = v_trunc(y); e = v_subv(n_v2, pool_bias); f = v_real(e); frac = v_sub(old, f);
+    poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+        poly = v_hornerf(poly, frac, 0.0557999164f);
+    poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+    poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_power(n_v2); old = v_mulbits(poly, n_v2);
     t = s;
     u = p;
     z0 = v_zero(); z1 = v_zero(); z2 = v_zero(); z3 = v_zero();
     for (int64_t left = n; left; left--) {
         b = v_bcast(r + 24);
-        x0 = v_load(t); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z0 = v_add(z0, x0);
+        x0 = v_load(t); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0); c = v_const(127.0f);
+        y = v_add(x0, c); n_v2 = v_trunc(y); e = v_subv(n_v2, pool_bias); f = v_real(e);
+        frac = v_sub(x0, f); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_power(n_v2);
+        x0 = v_mulbits(poly, n_v2); z0 = v_add(z0, x0);
         v_store(u, x0);
         b = v_bcast(r + 25);
-        x0 = v_load(t + 64); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z1 = v_add(z1, x0);
+        x0 = v_load(t + 64); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0);
+        c = v_const(127.0f); y = v_add(x0, c); n_v2 = v_trunc(y); e = v_subv(n_v2, pool_bias);
+        f = v_real(e); frac = v_sub(x0, f); poly = v_const(0.00186713063f);
+            poly = v_hornerf(poly, frac, 0.00901702885f);
+        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_power(n_v2);
+        x0 = v_mulbits(poly, n_v2); z1 = v_add(z1, x0);
         v_store(u + 64, x0);
         b = v_bcast(r + 26);
-        x0 = v_load(t + 128); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z2 = v_add(z2, x0);
+        x0 = v_load(t + 128); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0);
+        c = v_const(127.0f); y = v_add(x0, c); n_v2 = v_trunc(y); e = v_subv(n_v2, pool_bias);
+        f = v_real(e); frac = v_sub(x0, f); poly = v_const(0.00186713063f);
+            poly = v_hornerf(poly, frac, 0.00901702885f);
+        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_power(n_v2);
+        x0 = v_mulbits(poly, n_v2); z2 = v_add(z2, x0);
         v_store(u + 128, x0);
         b = v_bcast(r + 27);
-        x0 = v_load(t + 192); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z3 = v_add(z3, x0);
+        x0 = v_load(t + 192); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0);
+        c = v_const(127.0f); y = v_add(x0, c); n_v2 = v_trunc(y); e = v_subv(n_v2, pool_bias);
+        f = v_real(e); frac = v_sub(x0, f); poly = v_const(0.00186713063f);
+            poly = v_hornerf(poly, frac, 0.00901702885f);
+        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_power(n_v2);
+        x0 = v_mulbits(poly, n_v2); z3 = v_add(z3, x0);
         v_store(u + 192, x0);
         t += 8;
         u += 8;
@@ -423,8 +529,8 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     t3 = v_low(z3, z3); u3 = v_high(z3, z3); t3 = v_add(t3, u3);
     v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_add(v0, w0);
     v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_add(v1, w1);
-    z0 = v_keep(v0, v1, 4); x = v_cross(v0, v1, 4); z0 = v_add(z0, x); l = v_load(r + 8);
-    l = v_horner(l, old, z0); v_store(r + 8, l); v_store(r + 16, old);
+    z0 = v_low4(v0, v1); x = v_high4(v0, v1); z0 = v_add(z0, x); l = v_load(r + 8); l = v_horner(l, old, z0);
+    v_store(r + 8, l); v_store(r + 16, old);
 }
 
 /* Where an interval ends inside the tile, before its softmax: row i sees the first limit[i] keys
@@ -434,7 +540,7 @@ KERNEL void cut(float *s, const int32_t *limit, int64_t n)
     vec none;
     ivec at;
     ivec end;
-    kmask seen;
+    ivec seen;
     vec x;
     none = v_const(infinite(0xff800000u));
     at = v_pool(pool_iota);
@@ -494,16 +600,21 @@ KERNEL void value_tile(const float *p, const float *v, float *o, const float *r,
 /* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
 KERNEL void finish(const float *o, const float *r, float *out, float *lse)
 {
-    vec y, one_v2, least, f, e, m, s, t, p, x;
+    vec y, one_v2, least, f;
+    ivec b;
+    vec e;
+    ivec d;
+    vec m, u, s, t, p, z, x;
     y = v_bcast(r + 8);
     one_v2 = v_const(1.0f);
     least = v_const(1.17549435e-38f);
     f = v_max(least, y);
     f = v_div(one_v2, f);
-    e = v_exponent(y); m = v_mantissa(y); one_v2 = v_const(1.0f); s = v_sub(m, one_v2); m = v_add(m, one_v2);
+    b = v_expbits(y); b = v_subv(b, pool_bias); e = v_real(b); d = v_andbits(y, pool_digits);
+    d = v_orv(d, pool_unit); m = v_asreal(d); u = v_const(1.0f); s = v_sub(m, u); m = v_add(m, u);
     s = v_div(s, m); t = v_mul(s, s); p = v_const(0.41650629f); p = v_hornerf(p, t, 0.400890023f);
     p = v_hornerf(p, t, 0.5776456f); p = v_hornerf(p, t, 0.961785197f); p = v_hornerf(p, t, 2.88539004f);
-    y = v_mul(p, s); y = v_add(y, e);
+    z = v_sub(y, y); y = v_mul(p, s); y = v_add(y, e); y = v_add(y, z);
     m = v_bcast(r);
     m = v_add(m, y);
     m = v_mulf(m, 0.693147182f);
@@ -703,23 +814,33 @@ int attn_f32_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *a)
 #undef infinite
 #undef pool_iota
 #undef pool_width
-#undef vec_at
-#undef vec
-#undef ivec_at
-#undef ivec
-#undef kmask_at
-#undef kmask
+#undef pool_bias
+#undef pool_digits
+#undef pool_unit
+#undef LANES
+#undef ALL
+#undef EACH
+#undef OF
+#undef INSIDE
+#undef FOURS
+#undef SHUFFLE
+#undef VEC
+#undef IVEC
+#undef PICK
+#undef AT
+#undef GET
+#undef PUT
+#undef PAIRS
+#undef WORDS
 #undef OP
 #undef KERNEL
-#undef AT
-#undef EACH
-#undef bits_of
-#undef real_of
-#undef floor1
-#undef fraction1
-#undef pow2
-#undef exponent1
-#undef mantissa1
+#undef vec_piece
+#undef vec
+#undef ivec_piece
+#undef ivec
+#undef vec_u
+#undef ivec_u
+#undef uvec_piece
 #undef v_load
 #undef v_bcast
 #undef v_store
@@ -739,19 +860,27 @@ int attn_f32_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *a)
 #undef v_hornerf
 #undef v_max
 #undef v_maxm
-#undef v_fraction
-#undef v_scale
-#undef v_exponent
-#undef v_mantissa
+#undef v_trunc
+#undef v_real
+#undef v_power
+#undef v_mulbits
+#undef v_expbits
+#undef v_andbits
+#undef v_asreal
 #undef v_less
 #undef v_sel
 #undef v_low
 #undef v_high
 #undef v_low2
 #undef v_high2
+#undef v_low4
+#undef v_high4
 #undef v_addv
-#undef v_keep
-#undef v_cross
+#undef v_subv
+#undef v_orv
+#undef bits_of
+#undef real_of
+#undef trunc1
 #undef pack_q
 #undef pack_k
 #undef pack_v

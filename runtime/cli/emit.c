@@ -247,8 +247,13 @@ static int stage_kernel(const struct emission *e, const struct staging *s, int i
     const struct variant *v = &e->met.variant[e->legal[i]];
     const struct files f = files_of(e, i);
     bool machine_code = e->options->machine_code;
+    const struct isa_facts *isa = &isas[v->field[F_ISA]];
     struct gen_text text = {0};
     struct gen_error err = {0};
+    if (machine_code && isa->intrinsics && !isa->machine_code) { /* isa c has neither, and libtcc takes it as it is */
+        print_line(stderr, "%s: error: isa %s has no machine code; expected no --machine-code", f.name, isa->name);
+        return CLI_FAILED;
+    }
     if (gen_emit(e->gen, v, machine_code ? GEN_MACHINE_CODE : GEN_READABLE, &text, &err)) {
         print_line(stderr, "%s: %s", f.name, err.text);
         return CLI_FAILED;

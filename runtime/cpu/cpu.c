@@ -148,7 +148,7 @@ static double cycles(const struct device *device, const struct variant *variant,
 static double gflops(const struct device *device, int threads)
 {
     const struct cpu *cpu = of(device)->cpu;
-    return (cpu->has[ISA_AVX512] ? 100 : cpu->has[ISA_AVX2] ? 50 : 1) * (double)threads;
+    return (cpu->has[ISA_AVX512] ? 100 : cpu->has[ISA_AVX2] ? 50 : cpu->has[ISA_NEON] ? 25 : 1) * (double)threads;
 }
 
 static double peak(struct device *device, struct timer *timer, int threads, enum dtype dtype)

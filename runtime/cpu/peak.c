@@ -43,6 +43,25 @@ static void dot_avx512bf16(int64_t turns)
 }
 #endif
 
+#if defined(__aarch64__) && defined(__GNUC__)
+#include <arm_neon.h>
+
+static void fma_neon(int64_t turns)
+{
+    volatile float sink, source = 0x1p-10f;
+    float32x4_t sum[ACCUMULATORS], x = vdupq_n_f32(source), y = vdupq_n_f32(source), all = x;
+    for (int i = 0; i < ACCUMULATORS; i++)
+        sum[i] = vdupq_n_f32(0);
+    for (int64_t n = 0; n < 2 * turns; n++)
+        for (int i = 0; i < ACCUMULATORS; i++)
+            sum[i] = vfmaq_f32(sum[i], x, y);
+    for (int i = 0; i < ACCUMULATORS; i++)
+        all = vaddq_f32(all, sum[i]);
+    sink = vaddvq_f32(all);
+    (void)sink;
+}
+#endif
+
 static void plain_c(int64_t turns)
 {
     float sum[ACCUMULATORS] = {0};
@@ -72,6 +91,10 @@ static struct loop choose(enum isa isa, enum dtype dtype)
         loop = (struct loop){.run = dot_avx512bf16, .flops = 2.0 * 2 * 32 * ACCUMULATORS};
     else if (isa == ISA_AVX512 || isa == ISA_AVX512BF16)
         loop = (struct loop){.run = fma_avx512, .flops = 2.0 * 2 * 16 * ACCUMULATORS};
+#elif defined(__aarch64__) && defined(__GNUC__)
+    (void)dtype;
+    if (isa == ISA_NEON)
+        loop = (struct loop){.run = fma_neon, .flops = 2.0 * 2 * 4 * ACCUMULATORS};
 #else
     (void)isa;
     (void)dtype;

@@ -143,11 +143,39 @@ static void find_x86(struct cpu *cpu)
 }
 #endif
 
+#if defined(__aarch64__)
+/* The maker and the part, as the processor's own register has them, where the system shows it. */
+static void find_arm(struct cpu *cpu)
+{
+    FILE *f = fopen("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1", "r");
+    char midr[32] = "";
+    if (f && !fgets(midr, sizeof midr, f))
+        midr[0] = 0;
+    if (f)
+        fclose(f);
+    midr[strcspn(midr, "\n")] = 0;
+    snprintf(cpu->model, sizeof cpu->model, "AArch64%s%s", midr[0] ? " " : "", midr);
+}
+#endif
+
+/* Each AArch64 has what isa neon needs, and no other processor. */
+static bool is_foreign(enum isa isa)
+{
+#if defined(__aarch64__)
+    (void)isa;
+    return false;
+#else
+    return isa == ISA_NEON;
+#endif
+}
+
 void cpu_detect(struct cpu *out)
 {
     memset(out, 0, sizeof *out);
 #if defined(__x86_64__)
     find_x86(out);
+#elif defined(__aarch64__)
+    find_arm(out);
 #endif
     if (!out->model[0])
         snprintf(out->model, sizeof out->model, "unknown");
@@ -155,7 +183,8 @@ void cpu_detect(struct cpu *out)
 
     const char *only = getenv("ATTNGEN_ISA");
     for (int i = 0; i < ISA_COUNT; i++) {
-        out->has[i] = isa_language((enum isa)i) == LANGUAGE_C && (isa_needs((enum isa)i) & ~out->usable) == 0;
+        out->has[i] = isa_language((enum isa)i) == LANGUAGE_C && !is_foreign((enum isa)i) &&
+                      (isa_needs((enum isa)i) & ~out->usable) == 0;
         out->isa[i] = out->has[i] && (!only || !only[0] || listed(only, field_value_name(F_ISA, i), ','));
     }
     size_t n = 0;
@@ -170,6 +199,8 @@ const char *cpu_why_not(const struct cpu *cpu, enum isa isa)
         return NULL;
     if (isa_language(isa) != LANGUAGE_C)
         return "is not for processors; `attngen devices` lists the devices that it is for";
+    if (is_foreign(isa))
+        return "is for AArch64, and this is another processor";
     for (int f = 0; f < FEATURES; f++)
         if (isa_needs(isa) & BIT(f)) {
             if (!(cpu->present & BIT(f)))

@@ -21,6 +21,8 @@
 % let LDO = CV*W
 % let PANELS = ceil_div(CV, NV)
 % let LAST = CV - (PANELS - 1)*NV
+%# Where a lane of a vector can be multiplied by, a row brings all the elements of a step at once.
+% let BY_LANE = has_op("fmalane") and U == W
 % let MAX = 0
 % let SUM = W
 % let FIX = 2*W
@@ -41,7 +43,7 @@
 %# odd ones of twice as many bf16, which is the cheaper way to widen them.
 % let PARTED = SPLIT and REGISTERS and TKV == "bf16" and (NV % 2 == 0 or PANELS == 1) ? 1 : 0
 % let QUERY_PARTS = TQ == "bf16" ? 1 : 0
-% let LOG_W = W == 16 ? 4 : 3
+% let LOG_W = W == 16 ? 4 : W == 8 ? 3 : 2
 % let HELD = max(0, min(DQ, (REGISTERS - W - 4 - 3*PARTED)/R))
 % let PARTED_Q = PARTED*(DQ - DQ % 2)
 % let PARTED_O = PARTED*(CV - CV % 2)

@@ -34,6 +34,16 @@ enum {
     TIMEOUT = 120,  /* seconds for all shapes of one form */
 };
 
+/* Built for another processor, the test wants compilers for that. */
+#ifndef ATTN_CROSS
+#define ATTN_CROSS ""
+#endif
+#if defined(__x86_64__)
+enum { HAS_JIT = 1, HAS_HEADER = 1 };
+#else
+enum { HAS_JIT = 0, HAS_HEADER = 0 };
+#endif
+
 /* How one emitted text becomes a function. */
 static const struct form {
     const char *name, *compiler, *define; /* compiler NULL: jit_compile */
@@ -43,14 +53,16 @@ static const struct form {
     int every[2];   /* looked at in every so-many-th batch of plain variants, and of those with features, if not all is
                      * asked for: compiling takes most of the time */
     double most_flops; /* of a problem: tcc's own code is slow */
+    bool wide;         /* of isa c alone, whose pieces are as wide as the registers that a compiler is told of */
 } forms[] = {
-    {"jit", NULL, NULL, GEN_MACHINE_CODE_JIT, false, true, {1, 1}, 1e18},
-    {"gcc", "gcc", NULL, GEN_READABLE, false, true, {1, 4}, 1e18},
-    {"clang", "clang", NULL, GEN_READABLE, false, true, {3, 12}, 1e18},
-    {"tcc", "tcc", NULL, GEN_MACHINE_CODE, false, true, {4, 12}, 1e18},
-    {"gcc, plain C", "gcc", "-DATTN_PLAIN_C", GEN_READABLE, true, false, {4, 12}, 1e7},
-    {"clang, plain C", "clang", "-DATTN_PLAIN_C", GEN_READABLE, true, false, {4, 24}, 1e7},
-    {"tcc, plain C", "tcc", "-DATTN_PLAIN_C", GEN_READABLE, true, false, {1, 6}, 5e6},
+    {"jit", NULL, NULL, GEN_MACHINE_CODE_JIT, false, true, {1, 1}, 1e18, false},
+    {"gcc", ATTN_CROSS "gcc", NULL, GEN_READABLE, false, true, {1, 4}, 1e18, false},
+    {"clang", ATTN_CROSS "clang", NULL, GEN_READABLE, false, true, {3, 12}, 1e18, false},
+    {"tcc", ATTN_CROSS "tcc", NULL, GEN_MACHINE_CODE, false, true, {4, 12}, 1e18, false},
+    {"gcc, plain C", ATTN_CROSS "gcc", "-DATTN_PLAIN_C", GEN_READABLE, true, false, {4, 12}, 1e7, false},
+    {"clang, plain C", ATTN_CROSS "clang", "-DATTN_PLAIN_C", GEN_READABLE, true, false, {4, 24}, 1e7, false},
+    {"tcc, plain C", ATTN_CROSS "tcc", "-DATTN_PLAIN_C", GEN_READABLE, true, false, {1, 6}, 5e6, false},
+    {"gcc, wide pieces and fma", ATTN_CROSS "gcc", "-march=x86-64-v3", GEN_READABLE, true, false, {1, 6}, 1e18, true},
 };
 enum { FORMS = sizeof forms / sizeof *forms };
 
@@ -110,6 +122,8 @@ static int run_shapes(void *arg)
         return 0;
     }
     double most = t->suite->soak ? INFINITY : t->form->most_flops;
+    if (!t->suite->soak && !HAS_JIT) /* emulated */
+        most = most < 4e6 ? most : 4e6;
     if (!t->suite->soak && !t->form->compiler && t->v->field[F_ISA] == ISA_C) /* which libtcc compiles as it stands */
         most = 1e7;
     judge_shapes(t->v, &kernel, t->suite->seed, most, t->same, t->suite->totals, out);
@@ -171,7 +185,7 @@ static int compile_batch(const struct batch *b, const struct form *form)
     argv[n++] = b->object;
     if (form->define)
         argv[n++] = form->define;
-    else if (strcmp(form->compiler, "gcc") == 0) {
+    else if (HAS_HEADER && strcmp(form->compiler, "gcc") == 0) {
         argv[n++] = "-include";
         argv[n++] = b->suite->intrinsics;
     }
@@ -215,7 +229,7 @@ static void compare_bits(const struct batch *b, int i, int first, int f)
 static bool has(const char *compiler)
 {
     const char *const argv[] = {compiler, "-v", NULL};
-    return !compiler || run_program(argv, "/dev/null") == 0;
+    return run_program(argv, "/dev/null") == 0;
 }
 
 static int run_batch(void *arg, int index)
@@ -237,9 +251,16 @@ static int run_batch(void *arg, int index)
     enum isa isa = (enum isa)b->v->field[F_ISA];
     for (int f = 0; f < FORMS && b->out; f++) {
         bool runs = forms[f].plain || s->cpu.isa[isa];
-        if ((isa == ISA_C && forms[f].define) || !s->here[f])
+        if (isa == ISA_C ? forms[f].define && !forms[f].wide : forms[f].wide)
             continue; /* the isa c has no other form than plain C */
-        if (!s->soak && (index + f) % forms[f].every[s->features])
+        if (isa != ISA_C && !isas[isa].machine_code && forms[f].flags != GEN_READABLE)
+            continue;
+        if (!s->here[f])
+            continue;
+        bool first = !HAS_JIT && f == 1; /* of those that are here; plain C is tested where it takes less time */
+        if (!s->soak && !HAS_JIT && !first)
+            continue;
+        if (!s->soak && !first && (index + f) % forms[f].every[s->features])
             continue;
         if (emit_batch(b, forms[f].flags) != 0 || (forms[f].compiler && compile_batch(b, &forms[f]) != 0))
             continue;
@@ -272,9 +293,10 @@ static void look_around(struct suite *s, enum isa isa)
     if (why)
         print_message("# %s: only compiled, and run as plain C: %s\n", field_value_name(F_ISA, isa), why);
     for (int f = 0; f < FORMS; f++) {
-        s->here[f] = has(forms[f].compiler);
-        if (!s->here[f])
-            print_message("# %s is not here: nothing is compiled by it\n", forms[f].compiler);
+        bool compiler = forms[f].compiler ? has(forms[f].compiler) : HAS_JIT;
+        s->here[f] = compiler && (!forms[f].wide || s->cpu.has[ISA_AVX2]); /* which is what it is compiled for, about */
+        if (!compiler)
+            print_message("# %s is not here: nothing is compiled by it\n", forms[f].compiler ? forms[f].compiler : "libtcc");
     }
 }
 
@@ -286,7 +308,8 @@ static void compile_intrinsics(struct suite *s, const char *compiled)
                                 "-fPIC", "-x",       "c-header",      "-o",    compiled,  s->intrinsics,
                                 NULL};
     assert_true(write_file(s->intrinsics, text, sizeof text - 1));
-    run_program(argv, "/dev/null");
+    if (HAS_HEADER)
+        run_program(argv, "/dev/null");
 }
 
 /* The first rows of a pairwise choice hold most of its pairs; test_random.c looks at features, too. */
@@ -312,6 +335,8 @@ static void test_isa(enum isa isa, bool features)
     s.count = s.soak ? choice_all(&c, &s.variants) : choice_pairwise(&c, s.seed, MAX_ROWS, &s.variants);
     assert_true(s.count >= 0);
     int most = limit ? atoi(limit) : s.soak ? s.count : features ? FEATURE_VARIANTS : PLAIN_VARIANTS;
+    if (!limit && !s.soak && cpu_why_not(&s.cpu, isa) && !isas[isa].machine_code)
+        most = BATCH / 2; /* of another processor, where they are run by test_arm64.sh */
     s.count = most < s.count ? most : s.count;
     snprintf(s.dir, sizeof s.dir, "%s/attn-kernels-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     assert_non_null(mkdtemp(s.dir));
@@ -360,7 +385,7 @@ int main(void)
     for (int i = 0; i < 2 * ISA_COUNT; i++) {
         struct part *part = &parts[count];
         *part = (struct part){.isa = (enum isa)(i % ISA_COUNT), .features = i >= ISA_COUNT};
-        if (isa_language(part->isa) != LANGUAGE_C)
+        if (isa_language(part->isa) != LANGUAGE_C || !test_wants(field_value_name(F_ISA, (int32_t)part->isa)))
             continue;
         snprintf(part->name, sizeof part->name, "%s%s", field_value_name(F_ISA, part->isa),
                  part->features ? ", features" : "");

@@ -7,7 +7,7 @@
 #include "../../gen/template.h"
 
 const char *const dialects_files[DIALECTS] = {"isa/x86.isa", "isa/avx2.isa", "isa/avx512.isa", "isa/avx512bf16.isa",
-                                              "isa/c.isa"};
+                                              "isa/neon.isa", "isa/c.isa"};
 
 int dialects_open(struct dialects *out, int damaged, const char *text, size_t size, struct gen_error *err)
 {
@@ -105,6 +105,11 @@ static int call(void *self, const char *function, const struct value *args, int 
                 struct gen_error *err)
 {
     struct writing *w = self;
+    bool asks_op = n == 1 && args[0].text && !strcmp(function, "has_op");
+    if (asks_op) {
+        *out = value_int(isa_has_op(w->t, args[0].text));
+        return 0;
+    }
     if (n != 1 || !args[0].text || strcmp(function, "has_type"))
         return type_function(self, function, args, n, out, err);
     *out = value_int(isa_type(w->t, args[0].text, strlen(args[0].text)) != NULL);

@@ -6,7 +6,7 @@
 #include "../../gen/micro.h"
 #include "../../gen/fields.h"
 
-enum { DIALECTS = 5 };
+enum { DIALECTS = 6 };
 struct dialects {
     struct arena arena;
     struct names names;

@@ -15,28 +15,51 @@
 /* The first is what the others are compared with. On arrays is the form for compilers without vectors, which gcc takes
  * when it does not say that it is gcc; only there are lanes elements, whose bounds can be checked. */
 const struct lowering lowerings[LOWERINGS] = {
-    {"gcc", "gcc", {"-O2"}, false, false},
-    {"machine code", NULL, {NULL}, false, false},
-    {"clang", "clang", {"-O2"}, false, false},
-    {"gcc, plain C", "gcc", {"-O2", "-DATTN_PLAIN_C"}, true, true},
-    {"clang, plain C", "clang", {"-O2", "-DATTN_PLAIN_C"}, true, true},
+    {"gcc", "gcc", {"-O2"}, false, false, ANY_WIDTH},
+    {"machine code", NULL, {NULL}, false, false, ANY_WIDTH},
+    {"clang", "clang", {"-O2"}, false, false, ANY_WIDTH},
+    {"gcc, plain C", "gcc", {"-O2", "-DATTN_PLAIN_C"}, true, true, ANY_WIDTH},
+    {"clang, plain C", "clang", {"-O2", "-DATTN_PLAIN_C"}, true, true, ANY_WIDTH},
+    {"gcc, pieces of 32 bytes", "gcc", {"-O2", "-mavx"}, true, true, WIDE},
+    {"clang, pieces of 32 bytes", "clang", {"-O2", "-mavx2"}, true, true, WIDE},
+    {"gcc, pieces of 32 bytes, fma", "gcc", {"-O2", "-march=x86-64-v3"}, true, true, WIDE_FMA},
     {"gcc, plain C on arrays, checked",
      "gcc",
      {"-O0", "-DATTN_PLAIN_C", "-U__GNUC__", "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"},
      true,
-     false},
-    {"tcc, plain C", "tcc", {"-DATTN_PLAIN_C"}, true, false},
+     false,
+     ANY_WIDTH},
+    {"tcc, plain C", "tcc", {"-DATTN_PLAIN_C"}, true, false, ANY_WIDTH},
 };
+
+/* Built for another processor, the tests want compilers for that: how their names begin. */
+#ifndef ATTN_CROSS
+#define ATTN_CROSS ""
+#endif
+
+static const char *compiler_of(const struct lowering *l, char name[64])
+{
+    snprintf(name, 64, "%s%s", ATTN_CROSS, l->compiler);
+    return name;
+}
 
 static bool is_here(const struct lowering *l)
 {
+    char compiler[64];
     if (!l->compiler)
 #if defined(__x86_64__) && !defined(_WIN32)
         return true;
 #else
         return false;
 #endif
-    const char *argv[] = {l->compiler, "-v", NULL};
+#if defined(__x86_64__)
+    if ((l->width >= WIDE && !__builtin_cpu_supports("avx2")) || (l->width == WIDE_FMA && !__builtin_cpu_supports("fma")))
+        return false;
+#else
+    if (l->width != ANY_WIDTH)
+        return false;
+#endif
+    const char *argv[] = {compiler_of(l, compiler), "-v", NULL};
     return run_program(argv, "/dev/null") == 0;
 }
 
@@ -81,7 +104,7 @@ static void print_file(const char *path)
 /* Writes STEM.c and compiles it to STEM.so. */
 static int compile(const struct lowering *l, const struct unrolled *u, int n, const char *stem)
 {
-    char source[256], object[256], log[256];
+    char source[256], object[256], log[256], compiler[64];
     const char *argv[24];
     int args = 0;
     if (!l->compiler)
@@ -93,7 +116,7 @@ static int compile(const struct lowering *l, const struct unrolled *u, int n, co
         printf("# cannot write %s\n", source);
         return -1;
     }
-    argv[args++] = l->compiler;
+    argv[args++] = compiler_of(l, compiler);
     for (int i = 0; i < 5 && l->flags[i]; i++)
         argv[args++] = l->flags[i];
     static const char *const common[] = {"-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"};
@@ -210,7 +233,8 @@ static void stem_of(const struct batch *b, int form, const char *dir, char stem[
 
 static bool has_form(const struct batch *b, int form)
 {
-    return b->count > 0 && (lowerings[form].plain || b->u[0].isa->target);
+    bool has_target = b->count > 0 && b->u[0].isa->target;
+    return b->count > 0 && (has_target ? lowerings[form].width == ANY_WIDTH : lowerings[form].plain);
 }
 
 int batch_count(const struct batch *b, int form)

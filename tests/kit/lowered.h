@@ -11,14 +11,19 @@
 
 enum { LOWERED_ARGS = PARAMETERS_MAX };
 
+/* Where a table without a target is lowered to pieces of what width: WIDE ones have no others, and give the same bits as
+ * narrow ones do, unless there is fma. */
+enum piece_width { ANY_WIDTH, WIDE, WIDE_FMA };
+
 struct lowering {
     const char *name, *compiler; /* compiler NULL: machine code, which needs none */
     const char *flags[5];
     bool plain; /* plain C: runs on any machine, and may round otherwise than the rest */
     bool slow;  /* to compile */
+    enum piece_width width;
 };
 extern const struct lowering lowerings[];
-enum { LOWERINGS = 7 };
+enum { LOWERINGS = 10 };
 
 struct lowered {
     void *handle; /* of a shared object */

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 uint64_t test_seed(void)
 {
@@ -11,4 +12,14 @@ uint64_t test_seed(void)
     uint64_t seed = text && *text ? strtoull(text, NULL, 0) : 20240607;
     printf("# seed %" PRIu64 " (ATTN_SEED sets another)\n", seed);
     return seed;
+}
+
+bool test_wants(const char *isa)
+{
+    const char *list = getenv("ATTN_ISAS");
+    size_t n = strlen(isa);
+    for (const char *at = list && *list ? list : NULL; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (!strncmp(at, isa, n) && (!at[n] || at[n] == ','))
+            return true;
+    return !list || !*list;
 }

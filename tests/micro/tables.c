@@ -5,6 +5,13 @@
 #include <string.h>
 
 #include "../../gen/embed.h"
+#include "../kit/seed.h"
+
+static bool is_table(const struct embedded_file *f)
+{
+    size_t n = strlen(f->path);
+    return !strncmp(f->path, "isa/", 4) && n > 4 && !strcmp(f->path + n - 4, ".isa");
+}
 
 /* Reads the tables in any order that lets a base come before what extends it. */
 static int read_all(struct tables *out, const struct isa_table *read[TABLES_MAX], int *count, struct gen_error *err)
@@ -14,7 +21,7 @@ static int read_all(struct tables *out, const struct isa_table *read[TABLES_MAX]
         progress = false;
         for (int i = 0; i < embedded_count && i < 256; i++) {
             const struct embedded_file *f = &embedded_files[i];
-            if (done[i] || strncmp(f->path, "isa/", 4) || *count == TABLES_MAX)
+            if (done[i] || !is_table(f) || *count == TABLES_MAX)
                 continue;
             if (isa_parse(&out->real[*count], &out->arena, &out->names, f->path, f->data, f->size, read, *count, err))
                 continue;
@@ -24,7 +31,7 @@ static int read_all(struct tables *out, const struct isa_table *read[TABLES_MAX]
         }
     }
     for (int i = 0; i < embedded_count && i < 256; i++)
-        if (!done[i] && !strncmp(embedded_files[i].path, "isa/", 4))
+        if (!done[i] && is_table(&embedded_files[i]))
             return -1; /* err is that of the last attempt */
     return 0;
 }
@@ -38,10 +45,20 @@ static int extend(struct tables *out, int i, struct gen_error *err)
         const struct vtype *v = real->type[k];
         if (!v->vector || !strcmp(v->name, "mask"))
             continue;
-        buf_printf(&text, "op from_%s ; d:%s = from m:%s ; *(const %s_u *)(const void *)m ; m[l] ; vmovups d, m\n",
-                   v->name, v->name, v->name, v->c_intrinsic);
-        buf_printf(&text, "op to_%s ; m:%s = to x:%s ; *(%s_u *)(void *)m = x ; m[l] = x ; vmovups m, x\n", v->name,
-                   v->name, v->name, v->c_intrinsic);
+        char get[80], put[80];
+        const char *arm = !strcmp(v->c_element, "float") ? "f32" : "s32";
+        if (!real->target) { /* pieces */
+            snprintf(get, sizeof get, "GET(%s_u, m)", v->c_name);
+            snprintf(put, sizeof put, "PUT(%s_u, m) = x", v->c_name);
+        } else if (!*real->target) {
+            snprintf(get, sizeof get, "vld1q_%s(m)", arm);
+            snprintf(put, sizeof put, "vst1q_%s(m, x)", arm);
+        } else {
+            snprintf(get, sizeof get, "*(const %s_u *)(const void *)m", v->c_intrinsic);
+            snprintf(put, sizeof put, "*(%s_u *)(void *)m = x", v->c_intrinsic);
+        }
+        buf_printf(&text, "op from_%s ; d:%s = from m:%s ; %s ; m[l] ; vmovups d, m\n", v->name, v->name, v->name, get);
+        buf_printf(&text, "op to_%s ; m:%s = to x:%s ; %s ; m[l] = x ; vmovups m, x\n", v->name, v->name, v->name, put);
     }
     const char *kept = buf_ok(&text) ? arena_copy(&out->arena, text.data, text.size) : NULL; /* ops point into it */
     buf_free(&text);
@@ -67,7 +84,7 @@ int tables_open(struct tables *out, const struct cpu *cpu, struct gen_error *err
     if (read_all(out, read, &count, err))
         return -1;
     for (int i = 0; i < count; i++) {
-        if (out->real[i].ops == 0)
+        if (out->real[i].ops == 0 || !test_wants(out->real[i].name))
             continue; /* only a base of others */
         out->real[out->count] = out->real[i];
         out->why_not[out->count] = why_not(cpu, out->real[i].name);

@@ -319,9 +319,11 @@ static int add_units(struct tables *tables, int table, struct bench *b, const st
     if (c->rows >= 0)
         return add_unit(tables, table, b, c, strcmp(c->name, "parted") ? DTYPE_F32 : DTYPE_BF16, DTYPE_F32,
                         c->rows ? c->rows : width, err);
-    for (size_t i = 0; i < sizeof counts / sizeof *counts && !result; i++)
-        if (i == 0 || counts[i] > counts[i - 1])
+    for (size_t i = 0, most = 0; i < sizeof counts / sizeof *counts && !result; i++)
+        if ((size_t)counts[i] > most) {
+            most = (size_t)counts[i];
             result = add_unit(tables, table, b, c, DTYPE_F32, DTYPE_F32, counts[i], err);
+        }
     return result;
 }
 
@@ -416,7 +418,7 @@ static int judge(const struct run *r, const struct bench *b, const struct loweri
         for (int l = 0; l < r->width && wrong < TOLD; l++)
             if (!r->u->c->right(&c, l))
                 wrong += tell(r, b, form->name, &c, l, "wrong");
-        bool alike = has_first && !(form->plain && r->u->c->rounds);
+        bool alike = has_first && (!(form->plain && r->u->c->rounds) || form->width == WIDE);
         if (alike && memcmp(out, first, r->out_bytes) && !same_elements(r, out, first))
             wrong += tell(r, b, form->name, &c, 0, "other bits than the first form's, in some lane");
     }

@@ -186,6 +186,13 @@ static void test_writes(void **state)
     assert_null(strstr(manifest, "\"causal\": false"));
     assert_null(strstr(manifest, "head_dim.v"));
 
+    /* Of an isa that has intrinsics alone there is no machine code, and nothing is written. */
+    c = CALL(room, "--variant", "attn_f32_d32_on_neon_q64k64_r4x4u4", "-o", dir, "--machine-code");
+    assert_int_equal(c.code, CLI_FAILED);
+    check_says(c.err, "error: isa neon has no machine code; expected no --machine-code");
+    call_free(&c);
+    assert_int_equal(count_entries(dir), 3);
+
     /* Again, with machine code, over what is there. */
     c = CALL(room, room->path[0], "-o", dir, "--machine-code");
     assert_int_equal(c.code, CLI_OK);

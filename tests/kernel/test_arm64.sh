@@ -1,0 +1,73 @@
+#!/bin/bash
+# Isa neon, and isa c, on AArch64: every op, composite and micro-kernel, and kernels against the reference, compiled by
+# the cross-compiler and run by qemu; and what the compiler makes of the inner loop of the score tile. Prints TAP.
+#     ATTN_VARIANTS   kernels of each isa, without features and with (6)
+set -u
+cd "$(dirname "$0")/../.."
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+sysroot=/usr/aarch64-linux-gnu
+cc=aarch64-linux-gnu-gcc
+number=0
+export ATTN_ISAS=neon,c ATTN_VARIANTS=${ATTN_VARIANTS:-6}
+
+# check WHAT COMMAND...: one test, which passes when the command does; what a failing one says is printed.
+check() {
+    local what=$1
+    shift
+    number=$((number + 1))
+    if "$@" > "$dir/said" 2>&1; then
+        echo "ok $number - $what"
+    else
+        grep -v '^ok' "$dir/said" | sed 's/^/# /'
+        echo "not ok $number - $what"
+    fi
+}
+emulated() { TMPDIR=$dir qemu-aarch64 -L "$sysroot" "out/bin/arm64/$1"; }
+
+# The shortest loop of the function score_tile that multiplies: its multiply-adds, its loads and stores, and how many of
+# those are on the stack.
+inner_loop() {
+    aarch64-linux-gnu-objdump -d --no-show-raw-insn "$1" | awk '
+        /^[0-9a-f]+ </ { on = /<score_tile[.>]/; next }
+        on && /^ +[0-9a-f]+:/ {
+            sub(":", "", $1); address[++n] = $1; line[$1] = n; op[n] = $2; text[n] = $0
+            target = op[n] ~ /^cb/ ? $4 : $3
+            if (op[n] ~ /^(b\.|cb|b$)/ && target in line) {
+                multiplies = moves = stack = 0
+                for (i = line[target]; i <= n; i++) {
+                    multiplies += op[i] == "fmla"
+                    moves += op[i] ~ /^(ld|st)/
+                    stack += op[i] ~ /^(ld|st)/ && text[i] ~ /\[sp/
+                }
+                if (multiplies && (!best || n - line[target] < best)) {
+                    best = n - line[target]
+                    found = multiplies " " moves " " stack
+                }
+            }
+        }
+        END { print found }'
+}
+score_tile() {
+    local name=attn_f32_d64_on_neon_q64k64_r4x4u4 multiplies moves stack
+    "${ATTNGEN:-out/bin/attngen}" emit --variant $name -o "$dir" > /dev/null || return
+    $cc -std=c11 -O2 -fno-inline-functions-called-once -c "$dir/$name.c" -o "$dir/$name.o" || return
+    read -r multiplies moves stack < <(inner_loop "$dir/$name.o")
+    echo "$multiplies multiply-adds, $moves loads and stores, $stack of them on the stack; expected 4 to 1, and none"
+    [[ -n $stack ]] && ((multiplies >= 4 * moves && stack == 0))
+}
+
+for tool in $cc qemu-aarch64; do
+    if ! command -v $tool > /dev/null; then
+        echo "1..1"
+        echo "ok 1 - AArch64 # SKIP $tool is not here"
+        exit 0
+    fi
+done
+check 'the inner loop of the score tile: 4 multiply-adds to a load, no spills' score_tile
+sed 's/^/# /' "$dir/said"
+check 'ops' emulated test_ops
+check 'composites' emulated test_composites
+check 'micro-kernels' emulated test_micros
+check 'kernels against the reference' emulated test_kernels
+echo "1..$number"
