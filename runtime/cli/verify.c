@@ -152,13 +152,17 @@ static char *without_headers(const char *text, size_t size)
  * off, is not what the manifest speaks of. */
 static int check_header(const struct entry *e, const char *text)
 {
-    char command[GEN_NAME_MAX + 64], what[3 * GEN_NAME_MAX];
-    snprintf(command, sizeof command, "attngen emit --variant %s", e->name);
+    static const char command[] = "attngen emit --variant";
+    char what[2 * GEN_NAME_MAX];
+    const size_t size = strlen(e->name);
     const char *at = strstr(text, command), *body = strstr(text, "\n#");
-    char after = at ? at[strlen(command)] : 0;
-    if (at && (!body || at < body) && (after == ' ' || after == '\n' || after == '\r'))
+    const char *name = at ? at + strlen(command) : "";
+    name += strspn(name, " \r\n*"); /* a long name stands on a line of its own */
+    char after = strncmp(name, e->name, size) == 0 ? name[size] : 0;
+    if (after && (!body || at < body) && (after == ' ' || after == '\n' || after == '\r'))
         return 0;
-    snprintf(what, sizeof what, "its header does not name this kernel; expected `%s` in the first comment", command);
+    snprintf(what, sizeof what, "its header does not name this kernel; expected `%s %s` in the first comment", command,
+             e->name);
     return fail(e->path, what);
 }
 
