@@ -409,7 +409,8 @@ static enum outcome verify_kernel(const struct entry *e)
     }
     if (read_file(e->path, &text, &size) != 0 || check_header(e, text) != 0)
         goto cleanup;
-    source = without_headers(text, size);
+    const bool c = isa_language((enum isa)e->v.field[F_ISA]) == LANGUAGE_C; /* other compilers know their headers */
+    source = c ? without_headers(text, size) : strdup(text);
     if (!source) {
         fail(e->path, "out of memory");
         goto cleanup;
