@@ -24,6 +24,12 @@
 
 static const double SECONDS = 4;
 enum { CHILD_TIMEOUT = 60 };
+/* The address sanitizer's own allocator is no good in a child that was forked while another thread was in it. */
+#ifdef __SANITIZE_ADDRESS__
+enum { FORKS = 0 };
+#else
+enum { FORKS = 1 };
+#endif
 
 struct shared {
     struct attn_context *context;
@@ -139,7 +145,7 @@ static int use_in_child(const struct worker *w)
 static void *fork_often(void *arg)
 {
     const struct worker *w = arg;
-    while (is_time(w->shared)) {
+    while (FORKS && is_time(w->shared)) {
         struct attn_error err = {""};
         int status = 0;
         pid_t child = fork();
@@ -183,7 +189,7 @@ static void test_all_at_once(void **state)
         pthread_join(thread[i], NULL);
     print_message("# %d plans, %d executions, %d searches, %d forks\n", s.planned, s.executed, s.tuned, s.forked);
     assert_int_equal(s.failed, 0);
-    assert_true(s.planned > 1 && s.executed > 1 && s.tuned > 1 && s.forked > 1);
+    assert_true(s.planned > 1 && s.executed > 1 && s.tuned > 1 && (s.forked > 1 || !FORKS));
     free(alone);
     attn_plan_destroy(s.plan);
     attn_context_destroy(s.context);
