@@ -1,7 +1,7 @@
 #!/bin/bash
 # Isa neon, and isa c, on AArch64: every op, composite and micro-kernel, and kernels against the reference, compiled by
 # the cross-compiler and run by qemu; and what the compiler makes of the inner loop of the score tile. Prints TAP.
-#     ATTN_VARIANTS   kernels of each isa, without features and with (6)
+#     ATTN_VARIANTS   kernels of each isa, without features and with (4)
 set -u
 cd "$(dirname "$0")/../.."
 dir=$(mktemp -d) || exit 1
@@ -9,7 +9,7 @@ trap 'rm -rf "$dir"' EXIT
 sysroot=/usr/aarch64-linux-gnu
 cc=aarch64-linux-gnu-gcc
 number=0
-export ATTN_ISAS=neon,c ATTN_VARIANTS=${ATTN_VARIANTS:-6}
+export ATTN_ISAS=neon,c ATTN_VARIANTS=${ATTN_VARIANTS:-4}
 
 # check WHAT COMMAND...: one test, which passes when the command does; what a failing one says is printed.
 check() {
@@ -29,7 +29,7 @@ emulated() { TMPDIR=$dir qemu-aarch64 -L "$sysroot" "out/bin/arm64/$1"; }
 # those are on the stack.
 inner_loop() {
     aarch64-linux-gnu-objdump -d --no-show-raw-insn "$1" | awk '
-        /^[0-9a-f]+ </ { on = /<score_tile[.>]/; next }
+        /^[0-9a-f]+ </ { on = /<score_tile[_.>]/; next }
         on && /^ +[0-9a-f]+:/ {
             sub(":", "", $1); address[++n] = $1; line[$1] = n; op[n] = $2; text[n] = $0
             target = op[n] ~ /^cb/ ? $4 : $3
