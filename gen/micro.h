@@ -303,6 +303,13 @@ void lower_c_body(struct buf *out, const struct unrolled *u);
 /* `void NAME(const float *q, ...)`, no semicolon */
 void lower_c_prototype(struct buf *out, const struct unrolled *u, const char *name);
 
+/* Whether operand i is a parameter of the op's function: not what is only written, not literals, each letter once. */
+bool op_takes(const struct op *op, int i);
+static inline bool real_is_infinite(float real)
+{
+    return real > 3.4028235e38f || real < -3.4028235e38f;
+}
+
 /* Real numbers as text that reads back as the same float: printing one takes longer than an instruction, and a
  * micro-kernel has few, each many times. */
 struct reals {

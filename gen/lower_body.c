@@ -1,0 +1,192 @@
+/* lower_body.c - prints micro-kernels as C: each a function of calls of one small function an op. What those are is in
+ * lower_c.c. */
+#include <stdio.h>
+#include <string.h>
+
+#include "micro.h"
+
+enum { LINE_MAX = 116 };
+
+static void put_value(struct buf *out, const struct unrolled *u, int value)
+{
+    buf_put(out, u->c_name[value].text, u->c_name[value].size);
+}
+
+const char *real_text(struct reals *r, float real)
+{
+    for (int i = 0; i < r->count; i++)
+        if (!memcmp(&r->seen[i].real, &real, sizeof real)) /* -0 is not 0 */
+            return r->seen[i].text;
+    int at = r->count < (int)(sizeof r->seen / sizeof *r->seen) ? r->count++ : 0;
+    r->seen[at].real = real;
+    snprintf(r->seen[at].text, sizeof r->seen[at].text, "%.9g", (double)real);
+    return r->seen[at].text;
+}
+
+static void put_real(struct buf *out, struct reals *reals, float real)
+{
+    if (real_is_infinite(real))
+        buf_puts(out, real < 0 ? "infinite(0xff800000u)" : "infinite(0x7f800000u)");
+    else {
+        const char *text = real_text(reals, real);
+        buf_puts(out, text);
+        buf_puts(out, strpbrk(text, ".e") ? "f" : ".0f");
+    }
+}
+
+static void put_arg(struct buf *out, const struct unrolled *u, struct reals *reals, const struct arg *a)
+{
+    switch (a->kind) {
+    case ARG_REAL: put_real(out, reals, a->real); break;
+    case ARG_INTEGER: buf_int(out, a->number); break;
+    case ARG_POOL: /* a prefix keeps it apart from values of that name */
+        buf_puts(out, "pool_");
+        buf_puts(out, u->isa->pool[a->number]->name);
+        break;
+    default:
+        put_value(out, u, a->value);
+        if (a->kind == ARG_MEMORY && a->number) {
+            buf_puts(out, a->number < 0 ? " - " : " + ");
+            buf_int(out, a->number < 0 ? -a->number : a->number);
+        }
+    }
+}
+
+static void put_op(struct buf *out, const struct unrolled *u, struct reals *reals, const struct inst *i)
+{
+    bool first = true;
+    if (i->op->effect == EFFECT_VALUE) {
+        put_value(out, u, i->arg[0].value);
+        buf_puts(out, " = ");
+    }
+    buf_puts(out, "v_");
+    buf_puts(out, i->op->name);
+    buf_puts(out, "(");
+    for (int a = 0; a < i->args; a++)
+        if (op_takes(i->op, a)) {
+            if (!first)
+                buf_puts(out, ", ");
+            put_arg(out, u, reals, &i->arg[a]);
+            first = false;
+        }
+    buf_puts(out, ");");
+}
+
+static void put_inst(struct buf *out, const struct unrolled *u, struct reals *reals, const struct inst *i)
+{
+    switch (i->kind) {
+    case INST_OP: put_op(out, u, reals, i); return;
+    case INST_END: buf_puts(out, "}"); return;
+    case INST_LOOP:
+        buf_puts(out, "for (int64_t ");
+        put_value(out, u, i->arg[0].value);
+        buf_puts(out, " = ");
+        put_arg(out, u, reals, &i->arg[1]);
+        buf_puts(out, "; ");
+        put_value(out, u, i->arg[0].value);
+        buf_puts(out, "; ");
+        put_value(out, u, i->arg[0].value);
+        buf_puts(out, "--) {");
+        return;
+    case INST_POINTER:
+        put_value(out, u, i->arg[0].value);
+        buf_puts(out, " = ");
+        put_value(out, u, i->arg[1].value);
+        if (i->arg[2].number) {
+            buf_puts(out, " + ");
+            buf_int(out, i->arg[2].number);
+        }
+        buf_puts(out, ";");
+        return;
+    default:
+        put_value(out, u, i->arg[0].value);
+        buf_puts(out, " += ");
+        put_arg(out, u, reals, &i->arg[1]);
+        buf_puts(out, ";");
+    }
+}
+
+static void declare(struct buf *out, const struct unrolled *u, int v)
+{
+    const struct val *x = &u->val[v];
+    if (x->pointer)
+        buf_printf(out, "%s%s *", x->written ? "" : "const ", x->type->c_element);
+    else
+        buf_printf(out, "%s ", x->type->c_name);
+    put_value(out, u, v);
+}
+
+/* Counters are declared by their loops. */
+static void declarations(struct buf *out, const struct unrolled *u)
+{
+    for (int v = 0; v < u->vals; v++) {
+        const struct val *x = &u->val[v];
+        if (x->parameter || !x->type || x->again)
+            continue;
+        /* a type opens a line; the names of values that follow with the same type share it */
+        size_t start = out->size;
+        buf_puts(out, "    ");
+        declare(out, u, v);
+        for (int w = v + 1; w < u->vals && u->val[w].type == x->type && u->val[w].pointer == x->pointer && !x->pointer;
+             w++) {
+            if (u->val[w].again)
+                continue;
+            buf_puts(out, out->size - start > LINE_MAX - 12 ? (start = out->size, ",\n        ") : ", ");
+            put_value(out, u, w);
+            v = w;
+        }
+        buf_puts(out, ";\n");
+    }
+}
+
+void lower_c_prototype(struct buf *out, const struct unrolled *u, const char *name)
+{
+    buf_printf(out, "void %s(", name);
+    for (int v = 0; v < u->vals && u->val[v].parameter; v++) {
+        buf_puts(out, v ? ", " : "");
+        if (u->val[v].pointer)
+            declare(out, u, v);
+        else {
+            buf_puts(out, "int64_t ");
+            put_value(out, u, v);
+        }
+    }
+    buf_puts(out, ")");
+}
+
+static void indent(struct buf *out, int depth)
+{
+    for (int i = 0; i < depth; i++)
+        buf_puts(out, "    ");
+}
+
+void lower_c_body(struct buf *out, const struct unrolled *u)
+{
+    struct reals reals = {.count = 0};
+    int depth = 1;
+    size_t start = 0;
+    int group = -1;
+    buf_puts(out, u->comment ? u->comment : "");
+    buf_puts(out, "KERNEL ");
+    lower_c_prototype(out, u, u->name);
+    buf_puts(out, "\n{\n");
+    declarations(out, u);
+    for (int k = 0; k < u->insts; k++) {
+        const struct inst *i = &u->inst[k];
+        bool joined = k && i->kind == INST_OP && i->group == group && out->size - start < LINE_MAX - 28;
+        if (i->kind == INST_END)
+            depth--;
+        if (joined)
+            buf_puts(out, " ");
+        else {
+            buf_puts(out, k ? "\n" : "");
+            start = out->size;
+            indent(out, depth);
+        }
+        put_inst(out, u, &reals, i);
+        group = i->kind == INST_OP ? i->group : -1;
+        if (i->kind == INST_LOOP)
+            depth++;
+    }
+    buf_puts(out, "\n}\n\n");
+}
