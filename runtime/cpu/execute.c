@@ -99,15 +99,6 @@ static int execute_within(const struct kernel *kernel, const struct attn_args *a
     return atomic_load(&job.refused) ? -1 : 0;
 }
 
-int execute_kernel(const struct kernel *kernel, const struct attn_args *args, struct pool *pool, int threads,
-                   void *workspace, size_t size)
-{
-    int64_t needed = execute_workspace(kernel, args, threads);
-    if (needed < 0 || (uint64_t)needed > size || (uintptr_t)workspace % 64 != 0)
-        return -1;
-    return execute_within(kernel, args, pool, threads, workspace, needed);
-}
-
 /* Whoever calls asked for the size before, which for a run of one query is a good part of its cost. */
 static int run(const struct kernel *kernel, const struct attn_args *args, struct pool *pool, int threads,
                void *workspace, size_t size, struct gen_error *err)

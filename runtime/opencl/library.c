@@ -389,8 +389,3 @@ const struct opencl_device *opencl_target_device(const struct opencl_target *tar
 {
     return &target->device;
 }
-
-void *opencl_target_context(const struct opencl_target *target)
-{
-    return target->context;
-}

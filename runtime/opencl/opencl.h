@@ -50,7 +50,6 @@ int opencl_own(struct opencl *cl, int index, struct opencl_target **out, struct 
 int opencl_adopt(struct opencl *cl, void *context, void *device, struct opencl_target **out, struct gen_error *err);
 void opencl_release(struct opencl_target *target); /* NULL is allowed; own ones live until opencl_close */
 const struct opencl_device *opencl_target_device(const struct opencl_target *target);
-void *opencl_target_context(const struct opencl_target *target); /* cl_context */
 
 /* A kernel's source, and what must be known of it to launch it: a group of group[0] x group[1] items for tile_q queries of
  * one head. It takes the buffers of the arrays that any plan has and struct attn_cl_args by value; then those of its
