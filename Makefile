@@ -23,7 +23,7 @@ make    = +@$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$
 
 GEN     := $(call objects,gen/*.c) $(OBJ)/embedded.o
 # What the program has and libattn has not: specs and bundles.
-YAML    := $(call objects,gen/yaml*.c gen/spec*.c gen/expand*.c gen/bundle*.c gen/sha*.c)
+YAML    := $(call objects,gen/yaml*.c gen/spec*.c gen/hint*.c gen/expand*.c gen/bundle*.c gen/sha*.c)
 RUNTIME := $(patsubst %/cpu/tcc.o,%/cpu/tcc-inside.o,$(filter-out $(OBJ)/runtime/cli/% %/cpu/tcc_guard.o,$(call objects,runtime/*/*.c)))
 CLI     := $(filter-out $(OBJ)/runtime/cli/main.o,$(call objects,runtime/cli/*.c)) $(OBJ)/runtime/devices/names.o
 PROGRAM := $(if $(wildcard runtime/cli/main.c),$(BIN)/attngen)

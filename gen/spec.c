@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "expand.h"
+#include "hint.h"
+#include "spec_words.h"
 #include "yaml.h"
-
-static const char language_key[] = "language";
 
 struct parse {
     struct yaml yaml;
@@ -17,99 +17,6 @@ struct parse {
     struct gen_error *err;
     const struct yaml_node *at[FIELD_COUNT]; /* where each field's values stand */
 };
-
-/* A piece of a message. */
-struct words {
-    char text[280];
-    size_t size;
-};
-
-static void add_words(struct words *w, const char *separator, const char *text)
-{
-    const char *pieces[2] = {w->size ? separator : "", text};
-    for (int i = 0; i < 2; i++)
-        for (const char *c = pieces[i]; *c && w->size + 1 < sizeof w->text; c++)
-            w->text[w->size++] = *c;
-}
-
-/* "f32, f16 or bf16" */
-static struct words one_of(const char *const *names)
-{
-    struct words w = {.text = ""};
-    for (int i = 0; names[i]; i++)
-        add_words(&w, names[i + 1] ? ", " : " or ", names[i]);
-    return w;
-}
-
-/* What one value of a field may be. "same", which a paired name's first is, is said by leaving it out. */
-static struct words expected_value(const struct field *field)
-{
-    struct words w = {.text = ""};
-    if (field->type == FIELD_NAME)
-        return one_of(field->names + field->paired);
-    if (field->type == FIELD_BOOL)
-        add_words(&w, "", "true or false");
-    else
-        w.size = (size_t)snprintf(w.text, sizeof w.text, "a whole number %d..%d%s", field->min, field->max,
-                                  field->or_none ? ", or 0" : "");
-    return w;
-}
-
-/* Length of the part before the dot: fields with the same one stand in one mapping. */
-static size_t group_size(const struct field *field)
-{
-    return strcspn(field->key, ".");
-}
-
-/* The field's own key in its mapping, or NULL when it stands at the top alone. */
-static const char *member_key(const struct field *field)
-{
-    return field->key[group_size(field)] ? field->key + group_size(field) + 1 : field->member;
-}
-
-static bool same_group(enum field_id a, enum field_id b)
-{
-    size_t size = group_size(&fields[a]);
-    return size == group_size(&fields[b]) && !strncmp(fields[a].key, fields[b].key, size);
-}
-
-/* How many fields go together from their first on; 1: it stands alone. */
-static unsigned together(enum field_id first)
-{
-    unsigned n = 1;
-    while (first + n < FIELD_COUNT && fields[first + n].paired)
-        n++;
-    return n;
-}
-
-static bool in_pair(enum field_id f)
-{
-    return together(field_first(f)) > 1;
-}
-
-static struct words top_keys(void)
-{
-    struct words w = {.text = ""};
-    for (enum field_id f = 0; f < FIELD_COUNT; f++) {
-        char key[32];
-        snprintf(key, sizeof key, "%.*s", (int)group_size(&fields[f]), fields[f].key);
-        if (!f || !same_group(f, f - 1))
-            add_words(&w, ", ", key);
-    }
-    add_words(&w, " or ", language_key);
-    return w;
-}
-
-static struct words member_keys(enum field_id first)
-{
-    struct words w = {.text = ""};
-    for (enum field_id f = first; f < FIELD_COUNT && same_group(f, first); f++) {
-        bool last = f + 1 == FIELD_COUNT || !same_group(f + 1, first);
-        bool all = in_pair(first) && fields[first].type == FIELD_NUMBER;
-        add_words(&w, !last ? ", " : all ? " and " : " or ", member_key(&fields[f]));
-    }
-    return w;
-}
 
 static bool is_nothing(const struct yaml_node *node)
 {
@@ -183,6 +90,9 @@ static int read_value(struct parse *p, const struct field *field, const struct y
             }
         }
     }
+    const char *value = field->type == FIELD_BOOL ? hint_run_value(field->key) : NULL;
+    if (value)
+        add_words(&expected, "; ", value);
     return refuse_kind(p, field->key, node, expected.text);
 }
 
@@ -236,6 +146,23 @@ static int refuse_twice(struct parse *p, const struct yaml_node *map, const stru
     return 0;
 }
 
+static int refuse_key(struct parse *p, const struct yaml_node *key)
+{
+    char shown[48];
+    const char *where = hint_run_argument(key->text);
+    if (where)
+        return yaml_fail(&p->yaml, key, p->err,
+                         "'%s' is no key of a spec: a kernel serves every value of it, and each call gives its own (%s); "
+                         "expected it left out",
+                         yaml_show(key->text, shown), where);
+    struct words near = near_key(key->text);
+    if (near.size)
+        return yaml_fail(&p->yaml, key, p->err, "unknown key '%s'; did you mean %s?", yaml_show(key->text, shown),
+                         near.text);
+    return yaml_fail(&p->yaml, key, p->err, "unknown key '%s'; expected %s", yaml_show(key->text, shown),
+                     top_keys().text);
+}
+
 /* Finds which member of first's mapping a key names. */
 static int find_member(struct parse *p, enum field_id first, const struct yaml_node *map, const struct yaml_node *entry,
                        enum field_id *out)
@@ -250,32 +177,6 @@ static int find_member(struct parse *p, enum field_id first, const struct yaml_n
     return yaml_fail(&p->yaml, entry->key, p->err, "unknown key '%s' in %.*s; expected %s",
                      yaml_show(entry->key->text, shown), (int)group_size(&fields[first]), fields[first].key,
                      member_keys(first).text);
-}
-
-/* "a whole number 1..512, or {qk: 1..576, v: 1..512}"; of names "f32, f16 or bf16, or {q: f32, kv: f16, o: f32}". */
-static struct words expected_pair(enum field_id f)
-{
-    struct words w = expected_value(&fields[f]);
-    if (fields[f].type == FIELD_NUMBER) { /* one number must do for all */
-        int32_t min = fields[f].min, max = fields[f].max;
-        for (enum field_id i = f + 1; i < f + together(f); i++) {
-            min = fields[i].min > min ? fields[i].min : min;
-            max = fields[i].max < max ? fields[i].max : max;
-        }
-        w.size = (size_t)snprintf(w.text, sizeof w.text, "a whole number %d..%d", min, max);
-    }
-    add_words(&w, ", or ", "{");
-    for (enum field_id i = f; i < f + together(f); i++) {
-        char one[64];
-        if (fields[i].type == FIELD_NUMBER)
-            snprintf(one, sizeof one, "%s: %d..%d", member_key(&fields[i]), fields[i].min, fields[i].max);
-        else /* the second differs, to show what this is for */
-            snprintf(one, sizeof one, "%s: %s", member_key(&fields[i]),
-                     fields[i].names[fields[i].paired + (i == f + 1)]);
-        add_words(&w, i > f ? ", " : "", one);
-    }
-    add_words(&w, "", "}");
-    return w;
 }
 
 /* One value for all of them. */
@@ -412,7 +313,6 @@ static int read_language(struct parse *p, const struct yaml_node *node)
 static int read_entry(struct parse *p, const struct yaml_node *root, const struct yaml_node *entry)
 {
     const char *key = entry->key->text;
-    char shown[48];
     if (!strcmp(key, language_key))
         return refuse_twice(p, root, entry) ? -1 : read_language(p, entry);
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
@@ -425,8 +325,7 @@ static int read_entry(struct parse *p, const struct yaml_node *root, const struc
             return read_values(p, f, entry, read_pair);
         return member_key(&fields[f]) ? read_group(p, f, entry) : read_values(p, f, entry, read_single);
     }
-    return yaml_fail(&p->yaml, entry->key, p->err, "unknown key '%s'; expected %s", yaml_show(key, shown),
-                     top_keys().text);
+    return refuse_key(p, entry->key);
 }
 
 /* An isa fixes its language, so that naming another one is a contradiction. */

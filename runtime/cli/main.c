@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "attn.h"
+#include "gen/hint.h"
 #include "cli.h"
 #include "emit.h"
 #include "options.h"
@@ -48,7 +49,7 @@ static int unknown_verb(const char *word)
     const char *names[COMMANDS + 1] = {NULL};
     for (int i = 0; i < COMMANDS; i++)
         names[i] = commands[i].name;
-    const char *near = nearest_word(word, names);
+    const char *near = hint_nearest(word, names);
     print_line(stderr, near ? "attngen: error: unknown verb '%s'; did you mean %s?"
                             : "attngen: error: unknown verb '%s'; `attngen --help` lists them", word, near);
     return CLI_USAGE;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gen/hint.h"
 #include "cli.h"
 #include "options_read.h"
 #include "print.h"
@@ -133,7 +134,7 @@ static int unknown(const struct verb *verb, const char *argument, struct gen_err
         return option_wrong(err, "%s takes no %.*s", verb->name, size, argument);
     char word[64];
     snprintf(word, sizeof word, "%.*s", size, argument);
-    const char *near = nearest_word(word, names);
+    const char *near = hint_nearest(word, names);
     return option_wrong(err, "unknown option '%.*s'%s%s", size, argument, near ? "; did you mean " : "",
                         near ? near : "");
 }

@@ -135,7 +135,4 @@ bool options_window(const struct options *o);
 /* Prints `attngen VERB: error: ...` and where help is; returns CLI_USAGE. */
 int usage_error(const struct verb *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The word in a NULL-terminated list that was probably meant, or NULL when none is near. */
-const char *nearest_word(const char *word, const char *const *words);
-
 #endif

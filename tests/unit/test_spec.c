@@ -136,8 +136,16 @@ static const char *const wrong[][2] = {
     {D "language: c\nlanguage: c", "3:1: error: duplicate key 'language'; expected it once, and line 2 has it"},
     {D "tile: {k: 1}\ntile: {q: 1}", "3:1: error: duplicate key 'tile'; expected it once, and line 2 has it"},
     {D "tile: {q: 1, q: 2}", "2:14: error: duplicate key 'q'; expected it once, and line 2 has it"},
-    {D "hed_dim: 3", "2:1: error: unknown key 'hed_dim'; " TOP_KEYS},
-    {D "tile.q: 3", "2:1: error: unknown key 'tile.q'; " TOP_KEYS},
+    {D "hed_dim: 3", "2:1: error: unknown key 'hed_dim'; did you mean head_dim?"},
+    {D "sinks: true", "2:1: error: unknown key 'sinks'; did you mean sink?"},
+    {D "languages: c", "2:1: error: unknown key 'languages'; did you mean language?"},
+    {D "page_size: 16",
+     "2:1: error: 'page_size' is no key of a spec: a kernel serves every value of it, and each call gives its own "
+     "(attn_run.page_size, or the shape of K and V); expected it left out"},
+    {D "heads: 8",
+     "2:1: error: 'heads' is no key of a spec: a kernel serves every value of it, and each call gives its own "
+     "(attn_problem.heads, or --shape); expected it left out"},
+    {D "tile.q: 3", "2:1: error: unknown key 'tile.q'; did you mean tile: {q: ...}?"},
     {D "<<: {a: 1}", "2:1: error: unknown key '<<'; " TOP_KEYS},
     {D "? [a]\n: 3", "2:3: error: a key that is a list or a mapping; expected a word"},
     {D "tile: 128", "2:7: error: tile is '128'; expected a mapping with q or k, as in tile: {q: 64}"},
@@ -164,12 +172,17 @@ static const char *const wrong[][2] = {
     {D "dtype: [f32, {q: f32, kv: f32, o: f32}]", "2:14: error: dtype has this value twice; expected each once"},
     {D "dtype: [f32, {q: f16, kv: f32}, {kv: f32, q: f16, o: f16}]",
      "2:33: error: dtype has this value twice; expected each once"},
-    {D "dtype.kv: f16", "2:1: error: unknown key 'dtype.kv'; " TOP_KEYS},
-    {D "window: 128", "2:9: error: window is '128'; expected true or false"},
-    {D "softcap: 30.0", "2:10: error: softcap is '30.0'; expected true or false"},
+    {D "dtype.kv: f16", "2:1: error: unknown key 'dtype.kv'; did you mean dtype: {kv: ...}?"},
+    {D "window: 128", "2:9: error: window is '128'; expected true or false; each call gives the window's bounds "
+     "(attn_run.window_left and window_right, or --window)"},
+    {D "softcap: 30.0", "2:10: error: softcap is '30.0'; expected true or false; each call gives the cap "
+     "(attn_run.softcap, or --softcap)"},
     {D "bias: true", "2:7: error: bias is 'true'; expected none, f32, f16 or bf16"},
     {D "mask: [true, false, ~]", "2:21: error: mask has no value; expected true or false"},
-    {D "paged: {page_size: 16}", "2:8: error: paged is a mapping here; expected true or false"},
+    {D "mask: per-head", "2:7: error: mask is 'per-head'; expected true or false; each call gives the mask (attn_run.mask, "
+     "or --mask)"},
+    {D "paged: {page_size: 16}", "2:8: error: paged is a mapping here; expected true or false; each call gives the pages' "
+     "size and table (attn_run.page_size and block_table, or --block-table)"},
     {D "causal: yes", "2:9: error: causal is 'yes'; expected true or false"},
     {D "causal: 1", "2:9: error: causal is '1'; expected true or false"},
     {D "causal: 'true'", "2:9: error: causal is the text 'true'; expected true or false"},
@@ -382,7 +395,8 @@ static bool parse_any(const char *text, size_t size)
     struct spec spec;
     struct gen_error err = {0};
     if (spec_parse("s.yaml", text, size, &spec, &err)) {
-        if (strncmp(err.text, "s.yaml:", 7) || !strstr(err.text, ": error: ") || !strstr(err.text, "; expected "))
+        bool helps = strstr(err.text, "; expected ") || strstr(err.text, "; did you mean ");
+        if (strncmp(err.text, "s.yaml:", 7) || !strstr(err.text, ": error: ") || !helps)
             fail_msg("'%s'", err.text);
         return false;
     }
