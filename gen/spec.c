@@ -65,6 +65,9 @@ static bool read_word(const struct field *field, const struct yaml_node *node, i
 static int read_value(struct parse *p, const struct field *field, const struct yaml_node *node, int32_t *out)
 {
     struct words expected = expected_value(field);
+    const char *value = field->type == FIELD_BOOL && !is_nothing(node) ? hint_run_value(field->key) : NULL;
+    if (value)
+        add_words(&expected, "; ", value);
     if (node->kind != YAML_SCALAR || is_nothing(node))
         return refuse_kind(p, field->key, node, expected.text);
     if (field->type == FIELD_NUMBER) {
@@ -90,9 +93,6 @@ static int read_value(struct parse *p, const struct field *field, const struct y
             }
         }
     }
-    const char *value = field->type == FIELD_BOOL ? hint_run_value(field->key) : NULL;
-    if (value)
-        add_words(&expected, "; ", value);
     return refuse_kind(p, field->key, node, expected.text);
 }
 
