@@ -22,8 +22,9 @@
 enum { SAMPLES = 20 };
 static const double LIMIT = 5; /* seconds of measuring, when no limit is given */
 
-static const struct verb verb = {
+const struct verb verb_bench = {
     .name = "bench",
+    .doc = "time one shape",
     .usage = "bench --shape SHAPE [attention options] [options]",
     .text = "Times one shape on random data, by the cache's winner or, where there is none, by\n"
             "the kernel that a model chooses; nothing is stored. Samples count when the core was\n"
@@ -321,7 +322,7 @@ int cli_bench(int argc, char **argv)
 {
     struct bench b = {0};
     int code = CLI_OK;
-    if (!options_begin(&verb, argc, argv, &b.options, &code))
+    if (!options_begin(&verb_bench, argc, argv, &b.options, &code))
         return code;
     code = make_features(&b);
     if (code == CLI_OK)

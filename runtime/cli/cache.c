@@ -17,8 +17,9 @@
 #include "system/files.h"
 #include "print.h"
 
-static const struct verb verb = {
+const struct verb verb_cache = {
     .name = "cache",
+    .doc = "show, move or clear what tuning remembers",
     .usage = "cache show|path|clear\ncache export|import FILE",
     .text = "show: one line for each problem that was tuned: what, for how many threads and by\n"
             "which compiler, how many candidates are known, the fastest and its time.\n"
@@ -250,11 +251,11 @@ static int read_what(const struct options *options)
     while (what < WHATS && strcmp(words[what], word))
         what++;
     if (what == WHATS)
-        usage_error(&verb, "'%s' is not known; expected show, path, clear, export or import", word);
+        usage_error(&verb_cache, "'%s' is not known; expected show, path, clear, export or import", word);
     else if (what >= EXPORT && options->operands < 2)
-        usage_error(&verb, "%s needs one word more; expected the name of a file", word);
+        usage_error(&verb_cache, "%s needs one word more; expected the name of a file", word);
     else if (options->operands > (what >= EXPORT ? 2 : 1))
-        usage_error(&verb, "'%s' is one word too many", options->operand[options->operands - 1]);
+        usage_error(&verb_cache, "'%s' is one word too many", options->operand[options->operands - 1]);
     else
         return what;
     return -1;
@@ -266,7 +267,7 @@ int cli_cache(int argc, char **argv)
     struct cache *cache = NULL;
     int code = CLI_OK;
     bool unusable = false;
-    if (!options_begin(&verb, argc, argv, &options, &code))
+    if (!options_begin(&verb_cache, argc, argv, &options, &code))
         return code;
     int what = read_what(&options);
     if (what < 0)

@@ -3,6 +3,8 @@
 #ifndef ATTNGEN_CLI_CLI_H
 #define ATTNGEN_CLI_CLI_H
 
+struct verb;
+
 enum cli_exit {
     CLI_OK = 0,
     CLI_FAILED = 1,
@@ -18,5 +20,8 @@ int cli_bench(int argc, char **argv);
 int cli_verify(int argc, char **argv);
 int cli_cache(int argc, char **argv);
 int cli_devices(int argc, char **argv);
+
+/* What each is called and takes: options.h. */
+extern const struct verb verb_emit, verb_run, verb_tune, verb_bench, verb_verify, verb_cache, verb_devices;
 
 #endif

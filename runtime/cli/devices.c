@@ -8,8 +8,9 @@
 #include "options.h"
 #include "print.h"
 
-static const struct verb verb = {
+const struct verb verb_devices = {
     .name = "devices",
+    .doc = "say what there is to run on",
     .usage = "devices",
     .text = "One line a device: its name as --device takes it, what it is, the instruction\n"
             "sets that kernels can use there and, of the others, what each would need.\n"
@@ -33,7 +34,7 @@ int cli_devices(int argc, char **argv)
     struct gen_error err = {0};
     struct buf out = {0};
     int code = CLI_OK;
-    if (!options_begin(&verb, argc, argv, &options, &code))
+    if (!options_begin(&verb_devices, argc, argv, &options, &code))
         return code;
     if (devices_open(&none, &devices, &err) != 0)
         return fail(err.text);

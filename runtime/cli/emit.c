@@ -21,8 +21,9 @@
 
 enum { RULES_SHOWN = 20 };
 
-static const struct verb verb = {
+const struct verb verb_emit = {
     .name = "emit",
+    .doc = "write the kernels of a spec, as C and OpenCL C files that compile alone",
     .usage = "emit SPEC... [-o DIR] [--machine-code] [--ptx] [--filter GLOB] [--list] [--why-not]\n"
              "emit --variant NAME [-o DIR] [--machine-code] [--ptx] [--list] [--why-not]\n"
              "emit (SPEC... | --variant NAME | --from-cache) --bundle NAME [-o DIR] [--ptx] [--filter GLOB]",
@@ -423,14 +424,14 @@ int emit_main(int argc, char **argv, const struct emit_driver *driver)
 {
     struct options options;
     int code = CLI_OK;
-    if (!options_begin(&verb, argc, argv, &options, &code))
+    if (!options_begin(&verb_emit, argc, argv, &options, &code))
         return code == CLI_OK ? print_spec_help() : code;
     const char *wrong = why_wrong(&options, driver);
     struct gen_error err = {0};
     if (wrong)
-        return usage_error(&verb, wrong);
+        return usage_error(&verb_emit, wrong);
     if (options.file[OPTION_BUNDLE] && bundle_check_name(options.file[OPTION_BUNDLE], &err) != 0)
-        return usage_error(&verb, "%s", err.text);
+        return usage_error(&verb_emit, "%s", err.text);
     struct emission e = {.options = &options, .driver = driver};
     if (gen_open(&e.gen, &err)) {
         print_line(stderr, "%s", err.text);

@@ -6,6 +6,7 @@
 #include "attn.h"
 #include "gen/hint.h"
 #include "cli.h"
+#include "document.h"
 #include "emit.h"
 #include "options.h"
 #include "print.h"
@@ -18,40 +19,56 @@ int cli_emit(int argc, char **argv)
 #endif
 
 static const struct command {
-    const char *name;
+    const struct verb *verb;
     int (*main)(int argc, char **argv);
-    const char *doc;
 } commands[] = {
-    {"emit", cli_emit, "write the kernels of a spec, as C files that compile alone"},
+    {&verb_emit, cli_emit},
 #ifndef ATTNGEN_EMIT_ONLY
-    {"run", cli_run, "attention over arrays in .npy files"},
-    {"tune", cli_tune, "check and time candidates, remember the fastest"},
-    {"bench", cli_bench, "time one shape"},
-    {"verify", cli_verify, "check emitted kernels against the reference"},
-    {"cache", cli_cache, "show, move or clear what tuning remembers"},
-    {"devices", cli_devices, "what there is to run on"},
+    {&verb_run, cli_run},
+    {&verb_tune, cli_tune},
+    {&verb_bench, cli_bench},
+    {&verb_verify, cli_verify},
+    {&verb_cache, cli_cache},
+    {&verb_devices, cli_devices},
 #endif
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
+static const char about[] = "attngen writes attention kernels, tunes and runs them.";
+
 static void print_help(void)
 {
-    printf("usage: attngen VERB [options]\n\nattngen writes attention kernels, tunes and runs them.\n\nverbs:\n");
+    printf("usage: attngen VERB [options]\n\n%s\n\nverbs:\n", about);
     for (int i = 0; i < COMMANDS; i++)
-        printf("  %-9s %s\n", commands[i].name, commands[i].doc);
+        printf("  %-9s %s\n", commands[i].verb->name, commands[i].verb->doc);
     printf("\n`attngen VERB --help` tells more; `attngen --version` prints the version\n"
            "\nexample:\n  attngen %s --help\n\nexit codes: 0 done; 1 failed; 2 the command line is wrong\n",
-           commands[0].name);
+           commands[0].verb->name);
 }
 
 static int unknown_verb(const char *word)
 {
     const char *names[COMMANDS + 1] = {NULL};
     for (int i = 0; i < COMMANDS; i++)
-        names[i] = commands[i].name;
+        names[i] = commands[i].verb->name;
     const char *near = hint_nearest(word, names);
     print_line(stderr, near ? "attngen: error: unknown verb '%s'; did you mean %s?"
                             : "attngen: error: unknown verb '%s'; `attngen --help` lists them", word, near);
+    return CLI_USAGE;
+}
+
+/* `--document man|bash|zsh`, which the installation calls. */
+static int document(int words, char **word)
+{
+    const struct verb *verbs[COMMANDS + 1] = {NULL};
+    for (int i = 0; i < COMMANDS; i++)
+        verbs[i] = commands[i].verb;
+    if (words == 1 && document_print(word[0], verbs, about))
+        return CLI_OK;
+    if (!words)
+        print_line(stderr, "attngen: error: --document needs a word; expected man, bash or zsh");
+    else
+        print_line(stderr, "attngen: error: --document %s is not known; expected man, bash or zsh", word[0]);
     return CLI_USAGE;
 }
 
@@ -66,11 +83,14 @@ static int dispatch(int argc, char **argv)
         return CLI_OK;
     }
     if (!strcmp(argv[1], "--version")) {
-        printf("attngen %d.%d\n", ATTN_VERSION_MAJOR, ATTN_VERSION_MINOR);
+        printf("attngen %d.%d, templates %016llx\n", ATTN_VERSION_MAJOR, ATTN_VERSION_MINOR,
+               (unsigned long long)gen_hash());
         return CLI_OK;
     }
+    if (!strcmp(argv[1], "--document"))
+        return document(argc - 2, argv + 2);
     for (int i = 0; i < COMMANDS; i++)
-        if (!strcmp(argv[1], commands[i].name))
+        if (!strcmp(argv[1], commands[i].verb->name))
             return commands[i].main(argc - 1, argv + 1);
     return unknown_verb(argv[1]);
 }

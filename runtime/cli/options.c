@@ -242,6 +242,12 @@ bool options_window(const struct options *o)
 
 /* ---- for people ---- */
 
+struct option_text option_text(enum option_id id)
+{
+    const struct option *o = &table[id];
+    return (struct option_text){.name = o->name, .meta = o->meta, .doc = o->doc, .kind = o->kind};
+}
+
 static void print_option(const char *name, const char *meta, enum value_kind kind, const char *doc)
 {
     char head[64];

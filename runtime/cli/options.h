@@ -106,6 +106,7 @@ struct options {
 /* A verb, as the parser and --help need it. */
 struct verb {
     const char *name;    /* "run" */
+    const char *doc;     /* what it does, in half a line */
     const char *usage;   /* what follows `attngen `; more than one line is allowed */
     const char *text;    /* a sentence or two for --help, lines of at most 80 columns */
     const char *example; /* whole command lines */
@@ -131,6 +132,16 @@ const char *options_kernel(const struct options *o);
 
 /* Whether a window with a bound was given. */
 bool options_window(const struct options *o);
+
+/* The row of an option, for documents made of the table. */
+enum value_kind { VALUE_NONE, VALUE_NEEDED, VALUE_OPTIONAL };
+struct option_text {
+    const char *name; /* "-o" or "--dtype" */
+    const char *meta; /* its value, for people: "FILE"; NULL with VALUE_NONE */
+    const char *doc;  /* what it does; a newline is a blank here */
+    enum value_kind kind;
+};
+struct option_text option_text(enum option_id id);
 
 /* Prints `attngen VERB: error: ...` and where help is; returns CLI_USAGE. */
 int usage_error(const struct verb *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -13,7 +13,7 @@ struct option {
     const char *name; /* "-o" or "--dtype" */
     const char *meta; /* its value, for people: "FILE" */
     const char *doc;  /* for --help; a newline goes on in the same column */
-    enum value_kind { VALUE_NONE, VALUE_NEEDED, VALUE_OPTIONAL } kind;
+    enum value_kind kind;
     option_reader *read;
 };
 

@@ -15,8 +15,9 @@
 #include "print.h"
 #include "run_arrays.h"
 
-static const struct verb verb = {
+const struct verb verb_run = {
     .name = "run",
+    .doc = "compute attention over arrays in .npy files",
     .usage = "run -q Q.npy -k K.npy -v V.npy -o O.npy [--lse L.npy] [options]",
     .text = "O = softmax(scale * Q K^T -> softcap -> + bias, ALiBi -> mask; sinks) V, by the\n"
             "fastest kernel that tuning has found for this shape here, or by the one that a\n"
@@ -208,11 +209,11 @@ int cli_run(int argc, char **argv)
     struct run r = {0};
     struct gen_error err = {0};
     int code = CLI_FAILED;
-    if (!options_begin(&verb, argc, argv, &r.options, &code))
+    if (!options_begin(&verb_run, argc, argv, &r.options, &code))
         return code;
     const char *lse = r.options.file[OPTION_LSE];
     if (lse && !strcmp(lse, r.options.file[OPTION_O]))
-        return usage_error(&verb, "-o and --lse name the same file; expected two");
+        return usage_error(&verb_run, "-o and --lse name the same file; expected two");
     if (run_read(&r, &err) || run_prepare(&r, &err))
         print_line(stderr, "%s", err.text);
     else

@@ -17,8 +17,9 @@
 #include "print.h"
 #include "tune_table.h"
 
-static const struct verb verb = {
+const struct verb verb_tune = {
     .name = "tune",
+    .doc = "check and time candidates, remember the fastest",
     .usage = "tune SPEC... [--shape SHAPE] [options]\ntune --shape SHAPE [attention options] [options]",
     .text = "Compiles the candidates for a shape, checks each against the reference, times those\n"
             "that are right, and stores the fastest in the cache, where `run`, `bench` and\n"
@@ -331,13 +332,13 @@ int cli_tune(int argc, char **argv)
 {
     struct session s = {0};
     int code = CLI_OK;
-    if (!options_begin(&verb, argc, argv, &s.options, &code))
+    if (!options_begin(&verb_tune, argc, argv, &s.options, &code))
         return code;
     if (s.options.operands == 0 && !(s.options.given & OPTION_BIT(OPTION_SHAPE)))
-        return usage_error(&verb, "there is nothing to tune; expected a SPEC or --shape");
+        return usage_error(&verb_tune, "there is nothing to tune; expected a SPEC or --shape");
     const char *by_spec = s.options.operands > 0 ? options_kernel(&s.options) : NULL;
     if (by_spec)
-        return usage_error(&verb, "%s is the spec's to say; expected it there", by_spec);
+        return usage_error(&verb_tune, "%s is the spec's to say; expected it there", by_spec);
     heed_interrupts();
     code = collect(&s);
     if (code == CLI_OK)

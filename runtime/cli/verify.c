@@ -33,8 +33,9 @@ enum {
     PLAIN_MOST = 60000000 /* flops of the largest problem for plain C, of which libtcc makes slow code */
 };
 
-static const struct verb verb = {
+const struct verb verb_verify = {
     .name = "verify",
+    .doc = "check emitted kernels against the reference",
     .usage = "verify DIR",
     .text = "Compiles every kernel that DIR/manifest.json names, from the text in its file, and\n"
             "checks it on awkward shapes, with all its features (windows, biases, pages, ...),\n"
@@ -456,7 +457,7 @@ int cli_verify(int argc, char **argv)
     int code = CLI_OK;
     char manifest[4096];
     cJSON *root = NULL;
-    if (!options_begin(&verb, argc, argv, &options, &code))
+    if (!options_begin(&verb_verify, argc, argv, &options, &code))
         return code;
     const char *dir = options.operand[0];
     if (read_manifest(dir, manifest, &root) != 0 || verify_all(dir, manifest, root) != 0)

@@ -32,7 +32,19 @@ static void test_verbs(void **state)
            "attngen: error: unknown verb 'frobnicate'; `attngen --help` lists them\n");
     expect("\"$ATTNGEN\" ''", 2, "", "attngen: error: unknown verb ''; `attngen --help` lists them\n");
     shell_ok(&said, "\"$ATTNGEN\" --version");
-    assert_true(!strncmp(said.out, "attngen ", 8) && strlen(said.out) < 20);
+    unsigned long long hash = 0;
+    int end = 0;
+    assert_true(sscanf(said.out, "attngen %*d.%*d, templates %16llx%n", &hash, &end) == 1 && hash);
+    assert_string_equal(said.out + end, "\n");
+    for (int i = 0; i < 3; i++) { /* each names every verb */
+        static const char *const documents[] = {"man", "bash", "zsh"};
+        shell_ok(&said, "\"$ATTNGEN\" --document %s", documents[i]);
+        for (int j = 0; j < VERBS; j++)
+            assert_non_null(strstr(said.out, verbs[j]));
+    }
+    expect("\"$ATTNGEN\" --document html", 2, "",
+           "attngen: error: --document html is not known; expected man, bash or zsh\n");
+    expect("\"$ATTNGEN\" --document", 2, "", "attngen: error: --document needs a word; expected man, bash or zsh\n");
     shell_ok(&said, "\"$ATTNGEN\" --help");
     for (int i = 0; i < VERBS; i++)
         assert_non_null(strstr(said.out, verbs[i]));

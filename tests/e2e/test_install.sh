@@ -35,7 +35,7 @@ declared() { gcc -E -P runtime/attn.h | grep -oE '\battn_[a-z_]+\(' | tr -d '(' 
 exports() { nm "$@" --defined-only 2>/dev/null | awk 'NF == 3 { print $3 }' | LC_ALL=C sort; }
 same_names() { diff <(declared) <(exports "$@") && [[ $(declared | wc -l) -gt 5 ]]; }
 
-echo '1..26'
+echo '1..33'
 check 'libattn.so exports what attn.h declares' same_names -D out/lib/libattn.so
 check 'libattn.a exports what attn.h declares' same_names -g out/lib/libattn.a
 check 'its SONAME has the major version' has 'SONAME.*\[libattn\.so\.0\]' <(readelf -d out/lib/libattn.so)
@@ -45,19 +45,42 @@ without() { [[ -n $(needed "$2") ]] && ! needed "$2" | grep -E "$1"; }
 check 'it needs no libtcc' without 'libtcc|libcjson|libyaml' out/lib/libattn.so
 
 check 'make install' make_ install
+manual() {
+    local page=$place$prefix/share/man/man1/attngen.1 verb
+    for verb in emit run tune bench verify cache devices; do grep -q "^.SS \"attngen $verb\"" "$page" || return 1; done
+    command -v man >/dev/null || return 0
+    ! LC_ALL=C.UTF-8 man -l --warnings "$page" 2>&1 >/dev/null | grep .
+}
+completes() {
+    bash -u -c 'source "$1"; COMP_WORDS=(attngen tune --rig); COMP_CWORD=2; _attngen; [[ ${COMPREPLY[*]} == --rigor ]] || exit 1
+        COMP_WORDS=(attngen tune --rigor p); COMP_CWORD=3; _attngen; [[ ${COMPREPLY[*]} == patient ]]' \
+        - "$place$prefix/share/bash-completion/completions/attngen"
+}
 cat > "$dir/expected" <<END
 bin/attngen
+bin/attngen-emit
 include/attn.h
+lib/cmake/attn/attn-config-version.cmake
+lib/cmake/attn/attn-config.cmake
 lib/libattn.a
 lib/libattn.so
 lib/libattn.so.0
 lib/libattn.so.0.1
 lib/pkgconfig/attn.pc
+share/bash-completion/completions/attngen
 share/doc/attngen/LICENSE
 share/doc/attngen/THIRD-PARTY.md
+share/man/man1/attngen.1
+share/zsh/site-functions/_attngen
 END
 installed() { (cd "$place$prefix" 2>/dev/null && find . ! -type d | sed 's|^\./||' | LC_ALL=C sort); }
-check 'all is there' diff "$dir/expected" <(installed | grep -vE 'README|CHANGELOG')
+check 'all is there' diff "$dir/expected" <(installed | grep -vE 'README|CHANGELOG|share/attngen/specs|doc/attngen/examples')
+# each FOLDER PLACE: every file of the folder is there.
+each() { (cd "$1" && find . -type f -name "$3") | while read -r file; do cmp "$1/$file" "$place$prefix/share/$2/$file" || exit 1; done; }
+check 'specs are there' each specs attngen/specs '*'
+check 'examples are there' each tests/examples doc/attngen/examples ten_lines.c
+check 'the manual page names every verb' manual
+check 'bash completes options' completes
 only_there() { [[ -d $place$prefix && $(find "$place" ! -type d | wc -l) == $(installed | wc -l) ]]; }
 check 'and nothing elsewhere' only_there
 no_destdir() { [[ -s $lib/pkgconfig/attn.pc ]] && ! grep -rF "$place" "$lib/pkgconfig" "$place$prefix/share"; }
@@ -113,6 +136,26 @@ plugin() {
         gcc -std=gnu11 host.c -ldl -o host && says "$expected
 $expected" run_shared ./host ./plugin.so
 }
+cat > CMakeLists.txt <<'END'
+cmake_minimum_required(VERSION 3.16)
+project(ten C)
+find_package(attn 0.1 REQUIRED)
+foreach(kind attn static)
+  add_executable(ten_${kind} ten_lines.c)
+  target_link_libraries(ten_${kind} attn::${kind})
+endforeach()
+END
+cmake_() { cmake -S . -B build -DCMAKE_PREFIX_PATH="$place$prefix" && cmake --build build; }
+if command -v cmake > "$dir/said"; then
+    check 'find_package(attn) in CMake' cmake_
+    check 'the shared target runs' says "$expected" run_shared build/ten_attn
+    check 'the static target runs' says "$expected" build/ten_static
+else
+    for what in 'find_package(attn) in CMake' 'the shared target runs' 'the static target runs'; do
+        number=$((number + 1))
+        echo "ok $number - $what # SKIP there is no cmake here"
+    done
+fi
 check 'opened and closed at run time, twice' plugin $(config --libs)
 check 'inside a shared library of a host' plugin "$lib/libattn.a" $(config --libs --static | tr ' ' '\n' | grep -v attn)
 

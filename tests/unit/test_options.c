@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "gen/hint.h"
 #include "runtime/cli/options.h"
 
 enum { WORDS = 16 };
@@ -321,14 +322,14 @@ static void test_nearest_word(void **state)
 {
     (void)state;
     const char *const verbs[] = {"emit", "run", "tune", "bench", "verify", "cache", "devices", NULL};
-    assert_string_equal(nearest_word("emti", verbs), "emit");
-    assert_string_equal(nearest_word("rnu", verbs), "run");
-    assert_string_equal(nearest_word("tun", verbs), "tune");
-    assert_string_equal(nearest_word("device", verbs), "devices");
-    assert_string_equal(nearest_word("varify", verbs), "verify");
-    assert_null(nearest_word("explain", verbs));
-    assert_null(nearest_word("", verbs));
-    assert_null(nearest_word("a-word-that-is-far-longer-than-any-that-could-be-meant", verbs));
+    assert_string_equal(hint_nearest("emti", verbs), "emit");
+    assert_string_equal(hint_nearest("rnu", verbs), "run");
+    assert_string_equal(hint_nearest("tun", verbs), "tune");
+    assert_string_equal(hint_nearest("device", verbs), "devices");
+    assert_string_equal(hint_nearest("varify", verbs), "verify");
+    assert_null(hint_nearest("explain", verbs));
+    assert_null(hint_nearest("", verbs));
+    assert_null(hint_nearest("a-word-that-is-far-longer-than-any-that-could-be-meant", verbs));
 }
 
 int main(void)
