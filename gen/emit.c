@@ -370,6 +370,7 @@ static void set_fields(struct emission *e)
             buf_int(&e->parameters, value);
     }
     env_set(&e->env, "NAME", value_text(e->name));
+    env_set(&e->env, "CUDA", value_int(e->flags == GEN_CUDA));
     env_set(&e->env, "JIT", value_int(e->flags == GEN_MACHINE_CODE_JIT));
     if (e->t) {
         env_set(&e->env, "W", value_int(e->t->width));
@@ -471,6 +472,16 @@ static int finish_text(const struct emission *e, struct buf *text, struct gen_er
     return 0;
 }
 
+/* A language is one of an isa's, or CUDA in the place of OpenCL's. */
+static int check_language(const struct variant *v, enum gen_flags flags, struct gen_error *err)
+{
+    if (flags != GEN_CUDA || isa_language((enum isa)v->field[F_ISA]) == LANGUAGE_OPENCL)
+        return 0;
+    snprintf(err->text, sizeof err->text, "variant: error: isa %s is of language c; expected one of opencl for CUDA",
+             field_value_name(F_ISA, v->field[F_ISA]));
+    return -1;
+}
+
 static int emit(const struct gen *g, const struct variant *v, enum gen_flags flags, bool check_only, struct buf *text,
                 struct emission **out, struct gen_error *err)
 {
@@ -547,7 +558,7 @@ int gen_emit(const struct gen *g, const struct variant *v, enum gen_flags flags,
              struct gen_error *err)
 {
     *out = (struct gen_text){0};
-    if (check_ranges(g, v, err))
+    if (check_ranges(g, v, err) || check_language(v, flags, err))
         return -1;
     locale_t before = uselocale(g->c_locale);
     int result = render(g, v, flags, false, out, err);

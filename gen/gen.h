@@ -38,6 +38,7 @@ enum gen_flags {
     GEN_MACHINE_CODE = 1, /* third lowering as bytes, each instruction with its text as comment */
     GEN_MACHINE_CODE_JIT =
         2, /* the same bytes packed for the JIT's parser: no comments, driver and micro-kernels only */
+    GEN_CUDA = 3, /* of an isa whose language is OpenCL C: the same kernel in CUDA C++ */
 };
 
 /* What is to be known of a kernel in OpenCL C in order to launch it. Its template says each of these, with `let` of the name
@@ -97,7 +98,7 @@ bool variant_shows(const struct variant *v, enum field_id f);
 /* The variant with every field at its default for that isa; head_dim, which has none, is 64. */
 struct variant variant_default(enum isa isa);
 
-/* File name's ending for the variant's language: ".c" or ".cl". */
-const char *variant_suffix(const struct variant *v);
+/* File name's ending for the variant's text in that form: ".c", ".cl" or ".cu". */
+const char *variant_suffix(const struct variant *v, enum gen_flags flags);
 
 #endif

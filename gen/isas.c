@@ -5,7 +5,7 @@
 
 #include "fields.h"
 
-const char *const language_names[] = {"c", "opencl", NULL};
+const char *const language_names[] = {"c", "opencl", "cuda", NULL};
 
 #define ISA(id, name) name,
 #define FACT(column, value)

@@ -12,7 +12,8 @@ enum isa {
     ISA_COUNT
 };
 
-enum language { LANGUAGE_C, LANGUAGE_OPENCL, LANGUAGE_COUNT };
+/* CUDA is no isa's own: kernels of OpenCL C can be emitted in it too (GEN_CUDA). */
+enum language { LANGUAGE_C, LANGUAGE_OPENCL, LANGUAGE_CUDA, LANGUAGE_COUNT };
 /* An operation has a template for C, and one for each level of OpenCL. */
 enum driver { DRIVER_C, DRIVER_PORTABLE, DRIVER_SM90, DRIVER_SM80, DRIVER_COUNT };
 

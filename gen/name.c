@@ -183,7 +183,9 @@ struct variant variant_default(enum isa isa)
     return v;
 }
 
-const char *variant_suffix(const struct variant *v)
+const char *variant_suffix(const struct variant *v, enum gen_flags flags)
 {
+    if (flags == GEN_CUDA)
+        return ".cu";
     return isa_language((enum isa)v->field[F_ISA]) == LANGUAGE_OPENCL ? ".cl" : ".c";
 }

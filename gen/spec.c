@@ -297,10 +297,10 @@ static int read_language(struct parse *p, const struct yaml_node *node)
             if (!strcmp(c->text, language_names[i]))
                 found = i;
         if (found == LANGUAGE_COUNT)
-            return refuse_kind(p, language_key, c, one_of(language_names).text);
+            return refuse_kind(p, language_key, c, built_languages().text);
         if (!is_built((enum language)found))
-            return yaml_fail(&p->yaml, c, p->err, "%s %s is not built yet; expected %s", language_key,
-                             language_names[found], built_languages().text);
+            return yaml_fail(&p->yaml, c, p->err, "%s %s is no isa's; expected %s, and emit --language for others",
+                             language_key, language_names[found], built_languages().text);
         if (p->spec->language[found])
             return yaml_fail(&p->yaml, c, p->err, "%s has this value twice; expected each once", language_key);
         p->spec->language[found] = true;

@@ -167,9 +167,9 @@ INLINED void copies_commit(void) /* what was begun since the last time is a grou
 {
     __asm__ volatile("cp.async.commit_group;" ::: "memory");
 }
-INLINED void copies_wait(const int groups) /* until all but the last so many groups are there */
+INLINED void copies_wait(void) /* until all but the last 0 groups are there */
 {
-    __asm__ volatile("cp.async.wait_group %0;" :: "n"(groups) : "memory");
+    __asm__ volatile("cp.async.wait_group 0;" ::: "memory");
 }
 
 /* Small matrices of 8 by 8 from shared memory, four or two at once; lane l names row l%8 of matrix l/8, and gets
@@ -535,19 +535,19 @@ void attn_bf16_d128_causal_on_sm80_q128k32_r32_lazy(__global const ushort *q, __
     for (int n = 0; n < 128; n++)
         out[n] = 0.0f;
     for (int f = 0; f < 2; f++)
-        rows[f] = (struct row_states){{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
+        rows[f].top[0] = rows[f].top[1] = -INFINITY, rows[f].sum[0] = rows[f].sum[1] = 0.0f;
 
     copy_qk(shared + 0, q, a.q_stride[2], p.item, (int)a.q_len - x.i0, 128);
     for (int n = 0; n < 1; n++)
         copy_next(&p, &x, n, k, v, &a);
     if (a.scale < 0.0f) {
-        copies_wait(0);
+        copies_wait();
         barrier(CLK_LOCAL_MEM_FENCE);
         negate_q(&p);
     }
     for (int n = 0; n < x.count; n++) {
         const int j = x.count - 1 - n;
-        copies_wait(0);
+        copies_wait();
         barrier(CLK_LOCAL_MEM_FENCE); /* this stage is here, and nobody needs the one before */
         copy_next(&p, &x, n + 1, k, v, &a);
         if (j * 32 >= p.reach)

@@ -629,7 +629,8 @@ INLINED struct source source_of(const struct worker *p, const struct attn_cl_map
         barriers_made();
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    return (struct source){(ulong)room, (ulong)(room + 16), (ulong)(room + 32)};
+    const struct source from = {(ulong)room, (ulong)(room + 16), (ulong)(room + 32)};
+    return from;
 }
 
 INLINED void load_queries(const struct worker *p, const struct tile *x, const struct source *f)
@@ -691,7 +692,7 @@ void attn_f16_d64_on_sm90_q128k64_loopjoint(__global const ushort *q, __global c
     for (int n = 0; n < 32; n++)
         out[n] = 0.0f;
     for (int f = 0; f < 1; f++)
-        rows[f] = (struct row_states){{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
+        rows[f].top[0] = rows[f].top[1] = -INFINITY, rows[f].sum[0] = rows[f].sum[1] = 0.0f;
 
     load_queries(&p, &x, &from);
     for (int n = 0; n < 1; n++)

@@ -24,8 +24,8 @@ enum { RULES_SHOWN = 20 };
 const struct verb verb_emit = {
     .name = "emit",
     .doc = "write the kernels of a spec, as C and OpenCL C files that compile alone",
-    .usage = "emit SPEC... [-o DIR] [--machine-code] [--ptx] [--filter GLOB] [--list] [--why-not]\n"
-             "emit --variant NAME [-o DIR] [--machine-code] [--ptx] [--list] [--why-not]\n"
+    .usage = "emit SPEC... [-o DIR] [--machine-code] [--language L] [--ptx] [--filter GLOB] [--list] [--why-not]\n"
+             "emit --variant NAME [-o DIR] [--machine-code] [--language L] [--ptx] [--list] [--why-not]\n"
              "emit (SPEC... | --variant NAME | --from-cache) --bundle NAME [-o DIR] [--ptx] [--filter GLOB]",
     .text = "Writes every kernel of the specs, and manifest.json, into DIR; the default is the\n"
             "current directory. What an earlier emit wrote there stays, in the manifest too.\n"
@@ -38,7 +38,7 @@ const struct verb verb_emit = {
     .options = OPTION_BIT(OPTION_OUT_DIR) | OPTION_BIT(OPTION_MACHINE_CODE) | OPTION_BIT(OPTION_FILTER) |
                OPTION_BIT(OPTION_LIST) | OPTION_BIT(OPTION_WHY_NOT) | OPTION_BIT(OPTION_VARIANT) |
                OPTION_BIT(OPTION_PTX) | OPTION_BIT(OPTION_DEVICE) | OPTION_BIT(OPTION_BUNDLE) |
-               OPTION_BIT(OPTION_FROM_CACHE),
+               OPTION_BIT(OPTION_FROM_CACHE) | OPTION_BIT(OPTION_LANGUAGE),
     .operand = "SPEC",
     .max_operands = INT_MAX,
 };
@@ -219,12 +219,17 @@ struct files {
     bool has_ptx;
 };
 
+static enum gen_flags form_of(const struct emission *e)
+{
+    return e->options->cuda ? GEN_CUDA : e->options->machine_code ? GEN_MACHINE_CODE : GEN_READABLE;
+}
+
 static struct files files_of(const struct emission *e, int i)
 {
     const struct variant *v = &e->met.variant[e->legal[i]];
     struct files f = {.has_ptx = e->opened && isa_language((enum isa)v->field[F_ISA]) != LANGUAGE_C};
     variant_encode(v, f.name);
-    snprintf(f.source, sizeof f.source, "%s%s", f.name, variant_suffix(v));
+    snprintf(f.source, sizeof f.source, "%s%s", f.name, variant_suffix(v, form_of(e)));
     snprintf(f.ptx, sizeof f.ptx, "%s.ptx", f.name);
     return f;
 }
@@ -255,14 +260,14 @@ static int stage_kernel(const struct emission *e, const struct staging *s, int i
         print_line(stderr, "%s: error: isa %s has no machine code; expected no --machine-code", f.name, isa->name);
         return CLI_FAILED;
     }
-    if (gen_emit(e->gen, v, machine_code ? GEN_MACHINE_CODE : GEN_READABLE, &text, &err)) {
+    if (gen_emit(e->gen, v, form_of(e), &text, &err)) {
         print_line(stderr, "%s: %s", f.name, err.text);
         return CLI_FAILED;
     }
     int code = stage_file(s, f.source, text.data, text.size);
     if (code == CLI_OK && f.has_ptx)
         code = stage_ptx(e, s, &f, v, &text);
-    const struct manifest_kernel kernel = {v, f.name, f.source, f.has_ptx ? f.ptx : NULL, machine_code, &text};
+    const struct manifest_kernel kernel = {v, f.name, f.source, f.has_ptx ? f.ptx : NULL, form_of(e), &text};
     manifest_add(manifest, s, &kernel);
     gen_text_free(&text);
     return code;
@@ -411,6 +416,12 @@ static const char *why_wrong(const struct options *o, const struct emit_driver *
         return "--from-cache is for --bundle; expected both or neither";
     if (o->file[OPTION_BUNDLE] && o->machine_code)
         return "--bundle is for compilers, --machine-code for libtcc; expected one of them";
+    if (o->cuda && o->machine_code)
+        return "--machine-code is of kernels in C, --language cuda of kernels for devices; expected one of them";
+    if (o->cuda && o->ptx)
+        return "--ptx is what a driver makes of kernels in its own language; expected no --language cuda";
+    if (o->cuda && o->file[OPTION_BUNDLE])
+        return "--bundle holds no CUDA C++; expected no --language cuda";
     if (o->ptx && !driver)
         return "--ptx needs a driver; expected the program attngen, which asks for one";
     if (device && !o->ptx)

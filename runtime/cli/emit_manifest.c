@@ -98,11 +98,13 @@ static void json_kernel(struct buf *out, const struct manifest_kernel *k)
     json_text(out, k->file);
     buf_puts(out, ", \"symbol\": ");
     json_text(out, k->name);
+    if (k->form == GEN_CUDA)
+        buf_puts(out, ", \"language\": \"cuda\"");
     if (k->ptx) {
         buf_puts(out, ", \"ptx\": ");
         json_text(out, k->ptx);
     }
-    buf_printf(out, ", \"machine_code\": %s, \"fields\": ", k->machine_code ? "true" : "false");
+    buf_printf(out, ", \"machine_code\": %s, \"fields\": ", k->form == GEN_MACHINE_CODE ? "true" : "false");
     json_fields(out, k->variant);
     buf_puts(out, ", \"requires\": ");
     json_words(out, isas[k->variant->field[F_ISA]].needs);
@@ -138,11 +140,11 @@ static bool take_over(struct manifest *m, const struct staging *s, const char *t
     cJSON *kernel = cJSON_ParseWithLength(text, size);
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(kernel, "name"));
     const char *file = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(kernel, "file"));
-    bool good = name && file && strlen(name) < GEN_NAME_MAX && !strchr(file, '/');
+    bool good = name && file && strlen(file) < sizeof m->line->file && !strchr(file, '/');
     if (good && staging_has(s, file)) {
         struct manifest_line *line = more(m);
         if (line && (line->text = strndup(text, size)))
-            snprintf(line->name, sizeof line->name, "%s", name);
+            snprintf(line->file, sizeof line->file, "%s", file);
         m->failed |= !line || !line->text;
     }
     cJSON_Delete(kernel);
@@ -161,22 +163,22 @@ static bool take_over_all(struct manifest *m, const struct staging *s, const cha
     return !strcmp(at, "]}\n");
 }
 
-static int compare_names(const void *a, const void *b, void *lines)
+static int compare_files(const void *a, const void *b, void *lines)
 {
     const struct manifest_line *line = lines;
-    int i = *(const int *)a, k = *(const int *)b, order = strcmp(line[i].name, line[k].name);
+    int i = *(const int *)a, k = *(const int *)b, order = strcmp(line[i].file, line[k].file);
     return order ? order : i - k;
 }
 
-static int index_names(struct manifest *m)
+static int index_files(struct manifest *m)
 {
     m->earlier = m->lines;
-    m->by_name = calloc((size_t)m->lines + 1, sizeof *m->by_name);
-    m->failed |= !m->by_name;
+    m->by_file = calloc((size_t)m->lines + 1, sizeof *m->by_file);
+    m->failed |= !m->by_file;
     for (int i = 0; i < m->lines && !m->failed; i++)
-        m->by_name[i] = i;
+        m->by_file[i] = i;
     if (!m->failed)
-        qsort_r(m->by_name, (size_t)m->earlier, sizeof *m->by_name, compare_names, m->line);
+        qsort_r(m->by_file, (size_t)m->earlier, sizeof *m->by_file, compare_files, m->line);
     if (m->failed)
         print_line(stderr, "attngen emit: error: out of memory");
     return m->failed ? CLI_FAILED : CLI_OK;
@@ -219,7 +221,7 @@ int manifest_read(const struct staging *s, struct manifest *out)
     *out = (struct manifest){.failed = false};
     char *text = staging_read(s, manifest_name, &size, &absent);
     if (!text)
-        return absent ? index_names(out) : CLI_FAILED;
+        return absent ? index_files(out) : CLI_FAILED;
     begin(&first);
     bool known = buf_ok(&first) && !strncmp(text, first.data, first.size) && take_over_all(out, s, text + first.size);
     buf_free(&first);
@@ -229,7 +231,7 @@ int manifest_read(const struct staging *s, struct manifest *out)
     }
     free(text);
     if (known)
-        return index_names(out);
+        return index_files(out);
     print_line(stderr, "%s/%s: error: no manifest that emit wrote; expected one, or a folder without it", s->path,
             manifest_name);
     return CLI_FAILED;
@@ -239,16 +241,16 @@ void manifest_free(struct manifest *m)
 {
     drop_lines(m);
     free(m->line);
-    free(m->by_name);
+    free(m->by_file);
 }
 
-static struct manifest_line *find_earlier(const struct manifest *m, const char *name)
+static struct manifest_line *find_earlier(const struct manifest *m, const char *file)
 {
     int low = 0, high = m->earlier;
     while (low < high) {
         int middle = (low + high) / 2;
-        struct manifest_line *line = &m->line[m->by_name[middle]];
-        int order = strcmp(name, line->name);
+        struct manifest_line *line = &m->line[m->by_file[middle]];
+        int order = strcmp(file, line->file);
         if (order == 0)
             return line;
         low = order > 0 ? middle + 1 : low;
@@ -261,7 +263,7 @@ void manifest_add(struct manifest *m, const struct staging *s, const struct mani
 {
     struct buf text = {0};
     char ptx[GEN_NAME_MAX + 8];
-    struct manifest_line *line = find_earlier(m, k->name);
+    struct manifest_line *line = find_earlier(m, k->file);
     snprintf(ptx, sizeof ptx, "%s.ptx", k->name);
     if (line && !k->ptx && strstr(line->text, "\"ptx\": "))
         print_line(stderr, "%s/%s: warning: it is left behind, made of the kernel that was there before", s->path, ptx);

@@ -13,10 +13,10 @@ extern const char manifest_name[];
 struct manifest {
     struct manifest_line {
         char *text; /* of an earlier manifest's kernel, without its comma, until a new one takes its place */
-        char name[GEN_NAME_MAX];
+        char file[GEN_NAME_MAX + 8];
     } *line;
     int lines, room;
-    int *by_name; /* indexes of earlier lines */
+    int *by_file; /* indexes of earlier lines */
     int earlier;
     bool failed;
 };
@@ -30,7 +30,7 @@ void manifest_free(struct manifest *m);
 struct manifest_kernel {
     const struct variant *variant;
     const char *name, *file, *ptx; /* ptx: its file, or NULL */
-    bool machine_code;
+    enum gen_flags form;
     const struct gen_text *text;
 };
 void manifest_add(struct manifest *m, const struct staging *s, const struct manifest_kernel *k);

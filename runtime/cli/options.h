@@ -22,6 +22,7 @@ enum option_id {
     OPTION_COMPARE,
     OPTION_OUT_DIR,
     OPTION_MACHINE_CODE,
+    OPTION_LANGUAGE,
     OPTION_FILTER,
     OPTION_LIST,
     OPTION_WHY_NOT,
@@ -98,7 +99,7 @@ struct options {
     bool every_compiler; /* --compiler both */
     attn_rigor rigor;    /* ATTN_MEASURE */
     double time_limit;   /* seconds; 0 when not given */
-    bool machine_code, list, why_not, ptx, from_cache, json;
+    bool machine_code, cuda, list, why_not, ptx, from_cache, json;
     char *const *operand; /* what stands there without an option, in order; points into argv, which is reordered */
     int operands;
 };

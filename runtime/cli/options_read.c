@@ -100,6 +100,16 @@ int read_device(const struct option *option, const char *value, struct options *
     return 0;
 }
 
+int read_language(const struct option *option, const char *value, struct options *out, struct gen_error *err)
+{
+    const char *const words[] = {language_names[LANGUAGE_OPENCL], language_names[LANGUAGE_CUDA], NULL};
+    int language = 0;
+    if (read_word(option, value, words, &language, err))
+        return -1;
+    out->cuda = language == 1;
+    return 0;
+}
+
 int read_compiler(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
     static const char *const words[] = {"tcc", "cc", "both", NULL};

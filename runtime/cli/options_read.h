@@ -27,7 +27,8 @@ int read_number(const struct option *option, const char *value, float *out, stru
 int read_word(const struct option *option, const char *value, const char *const *words, int *out, struct gen_error *err);
 
 /* options_read.c: of any program. */
-option_reader read_text, read_flag, read_device, read_compiler, read_threads, read_rigor, read_time_limit;
+option_reader read_text, read_flag, read_device, read_language, read_compiler, read_threads, read_rigor,
+    read_time_limit;
 /* options_attention.c: of attention. */
 option_reader read_shape, read_dtype, read_causal, read_q_offset, read_window, read_scale, read_softcap, read_layout;
 

@@ -56,6 +56,7 @@ struct entry {
     const char *name;
     struct variant v;
     bool machine_code;
+    enum gen_flags form; /* which its language is told by */
     char path[4096];
 };
 
@@ -221,12 +222,14 @@ static int read_entry(const char *dir, const cJSON *item, struct entry *out, str
     const char *file = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "file"));
     const cJSON *machine_code = cJSON_GetObjectItemCaseSensitive(item, "machine_code");
     char encoded[GEN_NAME_MAX], expected[GEN_NAME_MAX + 8];
+    const char *language = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "language"));
     if (!name || !file || !cJSON_IsBool(machine_code))
         return wrong_entry(err, "incomplete; expected name, file and machine_code");
     if (variant_decode(name, &out->v, err) != 0)
         return -1;
     variant_encode(&out->v, encoded);
-    snprintf(expected, sizeof expected, "%s%s", encoded, variant_suffix(&out->v));
+    out->form = language && !strcmp(language, "cuda") ? GEN_CUDA : GEN_READABLE;
+    snprintf(expected, sizeof expected, "%s%s", encoded, variant_suffix(&out->v, out->form));
     if (strcmp(encoded, name) != 0 || strcmp(expected, file) != 0)
         return wrong_entry(err, "name and file do not fit; expected the name and its ending");
     if (snprintf(out->path, sizeof out->path, "%s/%s", dir, file) >= (int)sizeof out->path)
@@ -251,7 +254,7 @@ static int64_t local_bytes_of(const char *text)
 }
 
 /* What a launch on a device needs to know is the variant's, but that the file itself tells of its local memory. */
-static int launch_of(const struct variant *v, const char *source, struct gen_launch *out, struct gen_error *err)
+static int launch_of(const struct variant *v, enum gen_flags form, const char *source, struct gen_launch *out, struct gen_error *err)
 {
     struct gen *gen;
     struct gen_text text;
@@ -260,7 +263,7 @@ static int launch_of(const struct variant *v, const char *source, struct gen_lau
         return 0;
     if (gen_open(&gen, err) != 0)
         return -1;
-    int result = gen_emit(gen, v, GEN_READABLE, &text, err);
+    int result = gen_emit(gen, v, form, &text, err);
     gen_close(gen);
     if (result != 0)
         return -1;
@@ -274,11 +277,11 @@ static int launch_of(const struct variant *v, const char *source, struct gen_lau
 static int load(const struct entry *e, const char *source, struct kernel *out, struct verdict *verdict)
 {
     struct gen_text text = {.data = (char *)source, .size = strlen(source)};
-    const enum language language = isa_language((enum isa)e->v.field[F_ISA]);
+    const enum language language = e->form == GEN_CUDA ? LANGUAGE_CUDA : isa_language((enum isa)e->v.field[F_ISA]);
     static const struct resources none = {.gen = NULL};
     struct devices *devices; /* with its devices it ends with the process */
     struct device *device;
-    if (launch_of(&e->v, source, &text.launch, &verdict->err) != 0)
+    if (launch_of(&e->v, e->form, source, &text.launch, &verdict->err) != 0)
         return -1;
     verdict->skipped = true;
     if (devices_open(&none, &devices, &verdict->err) != 0 || devices_for(devices, language, &device, &verdict->err) != 0)

@@ -3,10 +3,10 @@
 % if COPY == "plain"
 INLINED void copy16(uint to, __global const void *from, int is_there) /* through registers, from anywhere; or zeros */
 {
-    uint4 x = (uint4)(0);
+    uint4 x = ${UINT4}(0, 0, 0, 0);
     if (is_there)
         x = ((ulong)from & 15) == 0 ? *(__global const uint4 *)from : as_uint4(vload8(0, (__global const ushort *)from));
-    *(__local uint4 *)(ulong)to = x;
+    *(__local uint4 *)${POINTER_OF_TO} = x;
 }
 % elif COPY == "async"
 /* Copies to shared memory that go on by themselves: 16 bytes, or as many zeros, for which nothing is read. */
@@ -18,9 +18,9 @@ INLINED void copies_commit(void) /* what was begun since the last time is a grou
 {
     __asm__ volatile("cp.async.commit_group;" ::: "memory");
 }
-INLINED void copies_wait(const int groups) /* until all but the last so many groups are there */
+INLINED void copies_wait(void) /* until all but the last ${ST - 2} groups are there */
 {
-    __asm__ volatile("cp.async.wait_group %0;" :: "n"(groups) : "memory");
+    __asm__ volatile("cp.async.wait_group ${ST - 2};" ::: "memory");
 }
 % end
 % if not WGMMA

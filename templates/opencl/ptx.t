@@ -1,5 +1,5 @@
 %# Instructions that every level of NVIDIA's tensor cores uses, as functions. Addresses in shared memory are 32 bits.
-#define INLINED static inline __attribute__((always_inline))
+#define INLINED ${INLINED}
 
 /* The number of this work-group; all are in one row. get_group_id adds what is in a register that OpenCL's drivers set and
  * CUDA does not. */

@@ -44,10 +44,10 @@ INLINED float2 biases_at(__global const ${TYPE_BIAS} *from)
     return *(__global const float2 *)from;
 % elif WAY == "half"
     const uint two = *(__global const uint *)from;
-    return (float2)(of_f16((ushort)two), of_f16((ushort)(two >> 16)));
+    return ${FLOAT2}(of_f16((ushort)two), of_f16((ushort)(two >> 16)));
 % elif WAY == "upper"
     const uint two = *(__global const uint *)from;
-    return (float2)(as_float(two << 16), as_float(two & 0xffff0000));
+    return ${FLOAT2}(as_float(two << 16), as_float(two & 0xffff0000));
 % end
 }
 

@@ -2,21 +2,26 @@
 %# for each tile of queries; a warp has MR of its rows, and holds their scores and output in registers. Keys and values lie
 %# in shared memory, in ST stages: while one is multiplied the next ones are copied. All PTX is in ptx*.t.
 % include "opencl/sm80.sizes.t"
+% include "opencl/words.t"
 % if WGMMA
 % include "opencl/sm90.joint.header.t"
+% include "opencl/head.t"
 % include "opencl/args.h"
-% include "opencl/maps.h"
+% include "opencl/maps.t"
 % own
+% include "opencl/begin.t"
 % include "opencl/ptx.t"
 % include "opencl/ptx.sm80.t"
 % include "opencl/ptx.sm90.t"
 % else
 % include "opencl/sm80.header.t"
+% include "opencl/head.t"
 % include "opencl/args.h"
 % if FEATURES
 % include "opencl/features.h"
 % end
 % own
+% include "opencl/begin.t"
 % include "opencl/ptx.t"
 % include "opencl/ptx.sm80.t"
 % end
@@ -50,16 +55,16 @@ INLINED void copy_next(const struct worker *p, const struct tile *x, int n, __gl
 }
 % end
 
-__kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1)))
+${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END}
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE} *o,
-    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a,${FEATURES ? "" : WGMMA ? " const struct attn_cl_maps maps, __global ulong *room)" : " const int near)"}
+    __global float *lse, __global const long *kv_lens, ${GIVEN} struct attn_cl_args a,${FEATURES ? "" : WGMMA ? " " : " const int near)"}${WGMMA ? GIVEN : ""}${WGMMA ? " struct " : ""}${WGMMA ? MAPS : ""}${WGMMA ? " maps, __global ulong *room)" : ""}
 % include "opencl/features.t"
 % if FEATURES
-    const struct attn_cl_features f, const int near)
+    ${GIVEN} struct attn_cl_features f, const int near)
 % end
 {
-    __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));
-    const uint shared = (uint)(ulong)memory;
+    ${SHARED_ALL} uchar memory[${SHARED_BYTES}] __attribute__((aligned(1024)));
+    const uint shared = ${MEMORY_AT};
     const struct tile x = tile_at(group_number(), &a, ${WGMMA ? "maps.near" : "near"}, kv_lens${WINDOW ? ", &f" : ""});
     const struct worker p = part_of(memory, &x, &a${SOFTCAP ? ", &f" : ""});
 % if MODIFIES
@@ -81,7 +86,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     for (int n = 0; n < ${FR*NO}; n++)
         out[n] = 0.0f;
     for (int f = 0; f < ${FR}; f++)
-        rows[f] = (struct row_states){{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
+        rows[f].top[0] = rows[f].top[1] = -INFINITY, rows[f].sum[0] = rows[f].sum[1] = 0.0f;
 
 % if COPY == "tma"
     load_queries(&p, &x, &from);
@@ -99,7 +104,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % if Q_STAYS
     uint fragments[${FR*NQ}];
 % if COPY == "async"
-    copies_wait(${ST - 2});
+    copies_wait();
 % end
     barrier(CLK_LOCAL_MEM_FENCE);
 % if NEGATES
@@ -112,7 +117,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % elif NEGATES
     if (a.scale < 0.0f) {
 % if COPY == "async"
-        copies_wait(${ST - 2});
+        copies_wait();
 % end
         barrier(CLK_LOCAL_MEM_FENCE);
         negate_q(&p);
@@ -132,7 +137,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         barrier(CLK_LOCAL_MEM_FENCE); /* nobody needs the stage before */
         load_next(&p, &x, n + ${ST - 1}, &from);
 % else
-        copies_wait(${ST - 2});
+        copies_wait();
 % if WGMMA
         shared_written();
 % end

@@ -1,18 +1,18 @@
-/* attngen emit --variant ${NAME}
+/* attngen emit --variant ${NAME}${LANGUAGE_OPTION}
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023).
  * SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
- * OpenCL C 1.2 with inline PTX for NVIDIA's sm_80 and later; arithmetic is f32, P is rounded to ${DTYPE} for the second product.
+ * ${LANGUAGE} with inline PTX for NVIDIA's sm_80 and later; arithmetic is f32, P is rounded to ${DTYPE} for the second product.
  *
  * Parameters: ${parameters()}.
  * A work-group of ${ITEMS} work-items computes ${BQ} queries of one head, ${BK} keys at a time; each warp has ${MR} rows. A tile takes
  * ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*2} bytes of K and V; a work-item holds ${FR*NS} scores, ${FR*NO} elements of output${Q_STAYS ? " and " : ""}${Q_STAYS ? 2*FR*NQ : ""}${Q_STAYS ? " of Q" : ""}.
- * Local memory: ${LOCAL} bytes.
+ * Local memory: ${LOCAL} bytes${LOCAL_COMES}.
  *
 % let WITHIN = "a fragment's 16              "
 % include "opencl/fragments.t"
  *
- * Contract: enqueue it with local size ${ITEMS} and global size ${ITEMS} * ceil(q_len / ${BQ}) * heads * batch. The struct below says
+ * Contract: ${LAUNCH_IT} ${ITEMS} and ${GRID} ${GRID_X}${TIMES}ceil(q_len / ${BQ}) * heads * batch. The struct below says
  * what the arguments are. ${NEAR}
  * ${COPY == "plain" ? "Rows may begin anywhere." : "Rows begin at multiples of 16 bytes."} Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must
  * not overlap the inputs. Keys past a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf.${FEATURES ? "" : " */"}

@@ -24,7 +24,7 @@ INLINED struct worker part_of(__local uchar *memory, const struct tile *x, const
 % else
     const int item = get_local_id(0) % ${ITEMS}, last = (int)a->q_len - 1; /* %: the compiler learns its range */
 % end
-    struct worker p = {.shared = (uint)(ulong)memory, .memory = memory, .item = item, .warp = uniform(item / 32), .lane = item & 31};
+    struct worker p = {.shared = ${MEMORY_AT}, .memory = memory, .item = item, .warp = uniform(item / 32), .lane = item & 31};
     p.i = x->i0 + p.warp * ${MR};
     p.keys = x->keys, p.offset = x->offset;
 % if WINDOW

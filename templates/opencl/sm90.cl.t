@@ -5,16 +5,19 @@
 % include "opencl/sm90.joint.t"
 % else
 % include "opencl/sm90.sizes.t"
+% include "opencl/words.t"
 % include "opencl/sm90.header.t"
+% include "opencl/head.t"
 % include "opencl/args.h"
 % if FEATURES
 % include "opencl/features.h"
 % end
-% include "opencl/maps.h"
+% include "opencl/maps.t"
 % if SPLIT
 % include "opencl/split.h"
 % end
 % own
+% include "opencl/begin.t"
 % include "opencl/ptx.t"
 % include "opencl/ptx.sm90.t"
 % include "opencl/softmax.t"
@@ -230,26 +233,32 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         finish(out, p, x, &rows, factor,${LATER ? " due," : ""} a, lse${AND_SINKS});
 }
 
-__kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1)))
+${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END}
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE} *o,
-    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a,${FEATURES ? "" : " const struct attn_cl_maps maps, __global ulong *room"}${FEATURES ? "" : SPLIT ? "," : ")"}
+    __global float *lse, __global const long *kv_lens, ${GIVEN} struct attn_cl_args a,${FEATURES ? "" : " "}${FEATURES ? "" : GIVEN}${FEATURES ? "" : " struct "}${FEATURES ? "" : MAPS}${FEATURES ? "" : " maps, __global ulong *room"}${FEATURES ? "" : SPLIT ? "," : ")"}
 % if SPLIT
-    const struct attn_cl_split split, __global uint *done, __global float *parts)
+    ${GIVEN} struct attn_cl_split split, __global uint *done, __global float *parts)
 % end
 % include "opencl/features.t"
 % if FEATURES
-    const struct attn_cl_features f, const struct attn_cl_maps maps, __global ulong *room)
+    ${GIVEN} struct attn_cl_features f, ${GIVEN} struct ${MAPS} maps, __global ulong *room)
 % end
 {
-    __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));
-    const uint shared = (uint)(ulong)memory;
+    ${SHARED_ALL} uchar memory[${SHARED_BYTES}] __attribute__((aligned(1024)));
+    const uint shared = ${MEMORY_AT};
     const int item = get_local_id(0);
 % if PERSISTENT
     __global uint *taken = (__global uint *)room; /* tiles that were taken beyond a first one each; groups that are done */
+% if not MAPS_WHOLE
     room += 16 + group_number() * 64;
-% else
+% end
+% elif not MAPS_WHOLE
     room += 16; /* all work-groups write the same maps */
 % end
+% if MAPS_WHOLE
+    if (item == 128)
+        make_barriers(shared);
+% else
     if (item == 0)
         place_map(room, maps.q, (ulong)(q + a.q_at));
     else if (item == 32)
@@ -260,6 +269,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         place_map(room + 48, maps.o, (ulong)(o + a.o_at));
     else if (item == 128)
         make_barriers(shared);
+% end
 % if SPLIT
     /* Rows of Q that a slice does not have are zeros: what they were might be the largest of a warp. */
     for (int at = 16 * item; at < ${AT_K}; at += ${16*ITEMS})
@@ -268,7 +278,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % end
     barrier(CLK_LOCAL_MEM_FENCE);
     if (item < 128) { /* the producer's warpgroup */
-        struct source from = {.q = (ulong)room, .k = (ulong)(room + 16), .v = (ulong)(room + 32), .shared = shared,
+        struct source from = {.q = ${MAP_Q}, .k = ${MAP_K}, .v = ${MAP_V}, .shared = shared,
             .memory = memory, .lane = item & 31, .kv_len = (int)a.kv_len${SPLIT ? ", .d = split," : "};"}
 % if SPLIT
             .policy = cache_policy(split.slices > ${WG})};
@@ -284,7 +294,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     registers_for_computing();
 % end
     struct worker x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3, .lane = item & 31,
-        .o = (ulong)(room + 48)${SPLIT ? ", .d = split, .parts = parts, .done = done, .merged = o" : ""}};
+        .o = ${MAP_O}${SPLIT ? ", .d = split, .parts = parts, .done = done, .merged = o" : ""}};
 % if MODIFIES
 % include "opencl/sm.beside.t"
     x.beside = beside;

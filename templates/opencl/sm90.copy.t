@@ -1,6 +1,8 @@
 %# The producer: one warp, of which one lane talks to the copy engine.
 
+% if not MAPS_WHOLE
 % include "opencl/sm90.map.t"
+% end
 
 struct source {
     ulong q, k, v; /* maps */
@@ -24,12 +26,12 @@ INLINED void load_q(const struct source *f, const struct tile *x, int w)
         return;
 % if SPLIT
     const struct tile mine = slice_of(x, w, &f->d);
-    *TILE_AT(w, f->nq) = mine;
+    ${PUT}TILE_AT(w, f->nq)${PUT_IS}mine${PUT_END};
     arrive_and_expect(full, f->d.rows * f->d.heads * ${HB*128});
     for (int c = 0; c < ${HB}; c++)
         slice_load(Q_AT(w, f->nq) + c * 8192, f->q, 64 * c, mine.i0, mine.h, mine.g, mine.b, full);
 % else
-    *TILE_AT(w, f->nq) = *x;
+    ${PUT}TILE_AT(w, f->nq)${PUT_IS}*x${PUT_END};
     arrive_and_expect(full, ${Q_WG});
     for (int c = 0; c < ${HB}; c++)
         box_load(Q_AT(w, f->nq) + c * 8192, f->q, 64 * c, x->i0 + 64 * w, x->h, x->b, full);

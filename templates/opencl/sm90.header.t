@@ -1,8 +1,8 @@
-/* attngen emit --variant ${NAME}
+/* attngen emit --variant ${NAME}${LANGUAGE_OPTION}
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-3 (Shah et al. 2024): one warp
  * copies, ${WG} warpgroup${WG > 1 ? "s" : ""} compute${WG > 1 ? "" : "s"}. SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
- * OpenCL C 1.2 with inline PTX for NVIDIA's sm_90a; arithmetic is f32, P is rounded to ${DTYPE} for the second product.
+ * ${LANGUAGE} with inline PTX for NVIDIA's sm_90a; arithmetic is f32, P is rounded to ${DTYPE} for the second product.
  *
  * Parameters: ${parameters()}.
 % if SPLIT
@@ -12,25 +12,25 @@
  * A work-group of ${ITEMS} work-items computes ${BQ} queries of one head, ${BK} keys at a time${PERSISTENT ? ", then takes the next tile" : ""}. A tile
 % end
  * takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*2} bytes of K and V; a consumer's work-item holds ${NS} scores and ${NO} elements of output.
- * Local memory: ${LOCAL} bytes.
+ * Local memory: ${LOCAL} bytes${LOCAL_COMES}.
  *
 % let WITHIN = "the warpgroup's 64           "
 % include "opencl/fragments.t"
  *
- * Building: a driver that compiles for sm_90 refuses wgmma, but gives out the PTX; in it, make `.target sm_90` `.target
- * sm_90a`, add `.minnctapersm 1` behind `.reqntid`, and build that (clCreateProgramWithBinary).
+ * ${BUILDING_1}
+ * ${BUILDING_2}
  *
- * Contract: enqueue it with local size ${ITEMS} and global size ${ITEMS} * ${PERSISTENT ? "(as many groups as the device has units, at most one for" : "(a group for"}
+ * Contract: ${LAUNCH_IT} ${ITEMS} and ${GRID} ${GRID_X}${TIMES}${PERSISTENT ? "(as many groups as the device has units, at most one for" : "(a group for"}
 % if SPLIT
  * each of splits * ${WG > 1 ? "ceil(slices / 2)" : "slices"} * kv_heads * batch units, of struct attn_cl_split). The structs below say what the arguments are.
  * Maps are made by cuTensorMapEncodeTiled with 128 bytes of swizzle: of K and V over [batch, head, row, element], of boxes of
  * 64 elements by ${BK} rows; of Q and O over [batch, KV head, head of its group, row, element], of 64 by split.rows by split.heads.
- * room is 128 bytes and 512 a group, and done 4 bytes for each of slices * kv_heads * batch, all zeros before the first launch;
+ * room is 128 bytes${MAPS_WHOLE ? "" : " and 512 a group"}, and done 4 bytes for each of slices * kv_heads * batch, all zeros before the first launch;
  * parts is, for each of these, splits * part floats, or anything where splits is 1; they are for one launch at a time. Rows
 % else
  * each of ceil(q_len / ${BQ}) * heads * batch tiles). The structs below say what the arguments are; maps are made by
  * cuTensorMapEncodeTiled over [batch, head, row, element], of boxes of 64 elements by 64 rows (Q, O) or ${BK} (K, V), with
- * 128 bytes of swizzle; room is ${PERSISTENT ? "128 bytes and 512 a group, all zeros before the first launch" : "640 bytes"}, and for one launch at a time. Rows
+ * 128 bytes of swizzle; room is ${MAPS_WHOLE ? "128 bytes, all zeros before the first launch" : PERSISTENT ? "128 bytes and 512 a group, all zeros before the first launch" : "640 bytes"}, and for one launch at a time. Rows
 % end
  * lie whole 16 bytes apart; lengths are below 2^30. Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. A row that sees no key gives O = 0 and LSE = -inf.${FEATURES ? "" : " */"}
 % if FEATURES

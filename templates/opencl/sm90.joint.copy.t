@@ -4,14 +4,19 @@
 #define Q_FULL (shared + ${AT_BAR})
 #define FULL(n) (shared + ${AT_BAR + 8} + (n) % ${ST} * 8)
 
+% if not MAPS_WHOLE
 % include "opencl/sm90.map.t"
+% end
 struct source {
     ulong q, k, v; /* maps */
 };
-INLINED struct source source_of(const struct worker *p, const struct attn_cl_maps *maps, __global ulong *room,
+INLINED struct source source_of(const struct worker *p, const struct ${MAPS} *maps, __global ulong *room,
     __global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v)
 {
     const uint shared = p->shared;
+% if MAPS_WHOLE
+    if (p->item == 96) {
+% else
     if (p->item == 0)
         place_map(room, maps->q, (ulong)q);
     else if (p->item == 32)
@@ -19,13 +24,19 @@ INLINED struct source source_of(const struct worker *p, const struct attn_cl_map
     else if (p->item == 64)
         place_map(room + 32, maps->v, (ulong)v);
     else if (p->item == 96) {
+% end
         barrier_init(Q_FULL, 1);
         for (int n = 0; n < ${ST}; n++)
             barrier_init(FULL(n), 1);
         barriers_made();
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    return (struct source){(ulong)room, (ulong)(room + 16), (ulong)(room + 32)};
+% if MAPS_WHOLE
+    const struct source from = {(ulong)maps->q, (ulong)maps->k, (ulong)maps->v};
+% else
+    const struct source from = {(ulong)room, (ulong)(room + 16), (ulong)(room + 32)};
+% end
+    return from;
 }
 
 INLINED void load_queries(const struct worker *p, const struct tile *x, const struct source *f)

@@ -128,7 +128,7 @@ INLINED void note_rows(const struct worker *x, const struct row_states *rows, fl
         if (!y.is || (x->lane & 3) != 0)
             continue;
         if (!whole)
-            *(__global float2 *)(states + 2 * n) = (float2)(sum == 0.0f ? -INFINITY : top, sum);
+            *(__global float2 *)(states + 2 * n) = ${FLOAT2}(sum == 0.0f ? -INFINITY : top, sum);
         else if (a->has_lse)
             lse[lse_row(&y, at, &x->d, a)] = sum == 0.0f ? -INFINITY : top * 0.693147181f + log(sum);
     }
@@ -237,7 +237,7 @@ INLINED void leave_output(const struct worker *x, uint n, const float *out, cons
         if (row_at(i, at, &x->d, a).is) {
             #pragma unroll
             for (int m = 0; m < ${NO}; m += 4)
-                *(__global float2 *)(part + i * ${HDV} + 2 * m + 2 * (x->lane & 3)) = (float2)(out[m + 2 * r], out[m + 2 * r + 1]);
+                *(__global float2 *)(part + i * ${HDV} + 2 * m + 2 * (x->lane & 3)) = ${FLOAT2}(out[m + 2 * r], out[m + 2 * r + 1]);
         }
     }
     named_sync(3 + x->w, 128);

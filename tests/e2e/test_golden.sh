@@ -1,14 +1,20 @@
 #!/bin/bash
-# The specs of the gallery give the bytes that are committed: out/gallery/ as it stands, and the longer files with
+# The specs of the gallery give the bytes that are committed: out/gallery/ as it stands, also in CUDA C++, and the longer files with
 # machine code by their checksums. `test_golden.sh --update` (make golden) writes both anew. Prints TAP.
 set -u
 cd "$(dirname "$0")/../.."
 attngen=${ATTNGEN:-$PWD/out/bin/attngen}
 specs=(specs/gallery*.yaml)
+cuda=(specs/gallery-sm80.yaml specs/gallery-features-sm90.yaml) # these in CUDA C++ too
 sums=tests/e2e/golden-machine-code.sums
 
 machine_code_sums() {
     "$attngen" emit "${specs[@]}" --machine-code -o "$1" && (cd "$1" && sha256sum -- *.c)
+}
+
+# gallery DIR ROOT: what is committed, of the specs below ROOT.
+gallery() {
+    "$attngen" emit "${specs[@]/#/$2/}" -o "$1" && "$attngen" emit "${cuda[@]/#/$2/}" --language cuda -o "$1"
 }
 
 scratch=$(mktemp -d) || exit 1
@@ -18,7 +24,7 @@ if [[ ${1-} == --update ]]; then
     machine_code_sums "$scratch" > "$scratch/sums"
     mkdir -p out/gallery
     rm -f out/gallery/*
-    "$attngen" emit "${specs[@]}" -o out/gallery
+    gallery out/gallery "$PWD"
     cp "$scratch/sums" "$sums"
     exit
 fi
@@ -35,7 +41,7 @@ check() {
     fi
 }
 
-"$attngen" emit "${specs[@]}" -o "$scratch/emitted" || exit 1
+gallery "$scratch/emitted" "$PWD" || exit 1
 names=$( (ls out/gallery; ls "$scratch/emitted") | sort -u)
 echo "1..$(($(wc -l <<< "$names") + 2))"
 for name in $names; do
@@ -46,8 +52,8 @@ machine_code_sums "$scratch/machine" > "$scratch/sums"
 check 'machine code is as it was' "$sums" "$scratch/sums"
 
 # From elsewhere, in another language, at another time: the same bytes.
-absolute=("${specs[@]/#/$PWD/}")
-(cd / && LC_ALL=C.UTF-8 LANG=de_DE.UTF-8 TZ=Asia/Tokyo "$attngen" emit "${absolute[@]}" -o "$scratch/again") || exit 1
+root=$PWD
+(cd / && LC_ALL=C.UTF-8 LANG=de_DE.UTF-8 TZ=Asia/Tokyo && export LC_ALL LANG TZ && gallery "$scratch/again" "$root") || exit 1
 number=$((number + 1))
 if diff -r "$scratch/emitted" "$scratch/again" > /dev/null; then
     echo "ok $number - the same again"

@@ -194,7 +194,7 @@ static void test_known_names(void **state)
     struct variant v = variant_default(ISA_AVX512);
     variant_encode(&v, name);
     assert_string_equal(name, "attn_f32_d64_on_avx512_q128k256_r8x2u2");
-    assert_string_equal(variant_suffix(&v), ".c");
+    assert_string_equal(variant_suffix(&v, GEN_READABLE), ".c");
     v.field[F_DTYPE] = DTYPE_BF16;
     v.field[F_HEAD_DIM] = 192;
     v.field[F_HEAD_DIM_V] = 128;

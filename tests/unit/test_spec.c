@@ -133,6 +133,7 @@ static const char *const wrong[][2] = {
     {"head_dim: {qk: 64, v: 32, w: 1}", "1:27: error: unknown key 'w' in head_dim; expected qk and v"},
     {"head_dim: {qk: 64, qk: 32}", "1:20: error: duplicate key 'qk'; expected it once, and line 1 has it"},
     {D "head_dim: 32", "2:1: error: duplicate key 'head_dim'; expected it once, and line 1 has it"},
+    {D "language: cuda", "2:11: error: language cuda is no isa's; expected c or opencl, and emit --language for others"},
     {D "language: c\nlanguage: c", "3:1: error: duplicate key 'language'; expected it once, and line 2 has it"},
     {D "tile: {k: 1}\ntile: {q: 1}", "3:1: error: duplicate key 'tile'; expected it once, and line 2 has it"},
     {D "tile: {q: 1, q: 2}", "2:14: error: duplicate key 'q'; expected it once, and line 2 has it"},

@@ -1,0 +1,38 @@
+%# The words of OpenCL C 1.2.
+% let LANGUAGE_OPTION = ""
+% let LANGUAGE = "OpenCL C 1.2"
+% let LANGUAGE_ALONE = "OpenCL C 1.2; no extension is needed"
+%# Of headers: a launch, and local memory.
+% let LAUNCH_IT = "enqueue it with local size"
+% let GRID = "global size"
+% let GRID_X = LAUNCH_GROUP_0
+% let GRID_Y = LAUNCH_GROUP_1
+% let TIMES = " * "
+% let LOCAL_COMES = ""
+% let BUILDING_1 = "Building: a driver that compiles for sm_90 refuses wgmma, but gives out the PTX; in it, make `.target sm_90` `.target"
+% let BUILDING_2 = "sm_90a`, add `.minnctapersm 1` behind `.reqntid`, and build that (clCreateProgramWithBinary)."
+%# A kernel for groups of so many work-items, which stand between the two; a struct that it takes; its shared memory.
+% let KERNEL = "__kernel __attribute__((reqd_work_group_size"
+% let KERNEL_END = "))"
+% let GIVEN = "const"
+% let SHARED = "__local"
+% let SHARED_ALL = "__local"
+% let SHARED_BYTES = LOCAL
+% let MEMORY_AT = "(uint)(ulong)memory"
+% let POINTER_OF_TO = "(ulong)to"
+%# Functions: of tensor cores' kernels, and of portable ones.
+% let INLINED = "static inline __attribute__((always_inline))"
+% let FUNCTION = "static"
+%# Vectors of these elements, which follow in parentheses.
+% let FLOAT2 = "(float2)"
+% let UINT4 = "(uint4)"
+%# A struct that is written to volatile memory.
+% let PUT = "*"
+% let PUT_IS = " = "
+% let PUT_END = ""
+% let MAPS_WHOLE = 0
+% let MAPS = "attn_cl_maps"
+% let MAP_Q = "(ulong)room"
+% let MAP_K = "(ulong)(room + 16)"
+% let MAP_V = "(ulong)(room + 32)"
+% let MAP_O = "(ulong)(room + 48)"
