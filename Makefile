@@ -43,6 +43,8 @@ help:
 	@echo 'make bench          the measurements behind the claims of speed'
 	@echo 'make emit           out/bin/attngen-emit: only emits, without libtcc'
 	@echo 'make golden         writes the gallery, which is the golden set, anew'
+	@echo 'make wheel          the Python package, out/wheel/attngen-*.whl'
+	@echo 'make test-python    its tests with PyTorch, in an environment below out/'
 	@echo 'make install        into PREFIX (/usr/local), below DESTDIR; make uninstall takes it away'
 	@echo 'make deps           installs what is missing; make format, make clean'
 
@@ -143,6 +145,7 @@ emit: have-deps $(EMIT)
 
 include tests/tests.mk
 include runtime/install/install.mk
+include runtime/python/python.mk
 
 # ---- what must be installed ------------------------------------------------------------------------------------------
 
@@ -153,7 +156,7 @@ GCC_VERSION := $(firstword $(subst ., ,$(shell gcc -dumpversion 2>/dev/null)))
 MULTILIB     = $(if $(filter x86_64,$(shell uname -m)),$(if $(GCC_VERSION),g++-$(GCC_VERSION)-multilib))
 PACKAGES = gcc libc6-dev binutils libyaml-dev libtcc-dev libzydis-dev libxxhash-dev libcjson-dev clang tcc libcmocka-dev \
            opencl-headers ocl-icd-libopencl1 pocl-opencl-icd pkgconf g++ $(MULTILIB) \
-           gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
+           gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user python3-numpy
 HEADERS  = yaml.h libtcc.h Zydis/Zydis.h xxhash.h cjson/cJSON.h CL/cl.h
 
 installed = $(shell dpkg-query -W -f='$${db:Status-Status}:$${Package}\n' $(PACKAGES) 2>/dev/null | \

@@ -1,0 +1,56 @@
+"""attngen: fused attention for this machine, generated, checked, tuned and remembered.
+
+    import attngen
+    o = attngen.sdpa(q, k, v, is_causal=True)        # PyTorch's arguments; NumPy arrays, tensors, CUDA tensors, DLPack
+    o, lse = attngen.attention(q, k, v, causal=True, window=(1024, 0), softcap=50.0, lse=True)
+    attngen.tune("1,8,8,2048,2048,64", causal=True)  # the fastest kernel is looked for, and remembered
+
+The kernels are libattn's, which is in the package; importing it loads neither NumPy nor PyTorch.
+"""
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from . import _c, _plans
+from ._c import Error, Failed, Invalid, NoMemory, Unsupported
+from ._call import Plan, attention, fallbacks, sdpa, supports, tune
+from ._program import cache_path, devices, emit
+
+__all__ = ["Error", "Failed", "Invalid", "NoMemory", "Plan", "Unsupported", "attention", "cache_path", "configure",
+           "devices", "emit", "fallbacks", "sdpa", "supports", "tune"]
+__version__ = "0.1"
+
+
+def configure(*, rigor: Optional[str] = None, time_limit: Optional[float] = None, compiler: Optional[str] = None,
+              threads: Optional[int] = None, cache_dir: Optional[str] = None, fallback: Optional[str] = None) -> None:
+    """Sets defaults of the calls that follow, in this process; what is not given stays.
+
+    rigor: what to do for sides that the cache has no winner for: "estimate" (the default: a model chooses, nothing is
+        timed), "measure" or "patient" (the first call for them takes up to time_limit seconds, 0 for 30 and 600).
+    compiler: "tcc" or "cc". threads: of the processor; 0 for all, and as it was by default PyTorch's number for tensors.
+    cache_dir: where the cache is, "" for none; before the first call that makes a plan. $ATTNGEN_CACHE says it too.
+    fallback: "torch" lets PyTorch compute what sdpa cannot serve; "" ends that.
+    """
+    if cache_dir is not None:
+        if _c.has_context():
+            raise Invalid("cache_dir is set after a plan was made; expected it before")
+        _c.cache_dir = cache_dir
+    if rigor is not None:
+        _plans._choice("rigor", _c.RIGORS, rigor)
+    if compiler is not None:
+        _plans._choice("compiler", _c.COMPILERS, compiler)
+    if fallback not in (None, "", "torch"):
+        raise Invalid(f"fallback is {fallback!r}; expected 'torch', or '' for none")
+    for name, value in (("rigor", rigor), ("time_limit", time_limit), ("compiler", compiler), ("threads", threads)):
+        if value is not None:
+            _plans.defaults[name] = value
+    if fallback is not None:
+        _plans.defaults["fallback"] = fallback or None
+    _plans.forget()
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("transformers", "distributed"):
+        import importlib
+        return importlib.import_module("." + name, __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

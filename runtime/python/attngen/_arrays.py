@@ -1,0 +1,181 @@
+"""Arrays of NumPy, of PyTorch and of whoever speaks DLPack, as addresses, sides and strides; nothing is copied.
+
+Each library has an adapter: `view` looks at an array once and in full, `describe` gives what a prepared call depends on,
+`pointer` the address, `empty` a new array. Neither NumPy nor PyTorch is imported before one of its arrays is met.
+"""
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any, Dict, NamedTuple, Optional, Tuple
+
+from . import _c
+
+
+class View(NamedTuple):
+    """An array: address, sides, strides in elements, element type ("f32", "bool", "i64" and so on), and the number of
+    the CUDA device that holds it, -1 for memory of the processor."""
+    pointer: int
+    shape: Tuple[int, ...]
+    strides: Tuple[int, ...]
+    dtype: str
+    device: int
+
+
+class NumpyAdapter:
+    """Arrays in the processor's memory, of NumPy; bf16 is ml_dtypes.bfloat16."""
+
+    name = "numpy"
+    _names = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool", "uint8": "u8", "int8": "i8",
+              "int32": "i32", "int64": "i64", "float64": "f64"}
+
+    def tracing(self) -> bool:
+        return False
+
+    def threads(self) -> int:
+        return 0
+
+    def describe(self, a: Any) -> Any:
+        return a.shape, a.strides, a.dtype
+
+    def pointer(self, a: Any) -> int:
+        return a.__array_interface__["data"][0]
+
+    def stream(self, device: int) -> Optional[int]:
+        return None
+
+    def view(self, a: Any) -> View:
+        dtype = self._names.get(a.dtype.name, a.dtype.name) if a.dtype.isnative else str(a.dtype)
+        size = a.dtype.itemsize
+        if any(stride % size for stride in a.strides):
+            raise _c.Invalid(f"strides of {a.strides} bytes; expected multiples of the element's {size} bytes")
+        return View(self.pointer(a), a.shape, tuple(stride // size for stride in a.strides), dtype, -1)
+
+    def empty(self, shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str, like: Any) -> Any:
+        import numpy
+        if dtype == "bf16":
+            import ml_dtypes  # the caller's arrays are of its type, so it is there
+            kind: Any = ml_dtypes.bfloat16
+        else:
+            kind = {"f32": numpy.float32, "f16": numpy.float16}[dtype]
+        order = sorted(range(len(shape)), key=lambda i: -strides[i])
+        memory = numpy.empty([shape[i] for i in order], kind)
+        return memory.transpose(sorted(range(len(shape)), key=lambda i: order[i]))
+
+
+# ---- DLPack: github.com/dmlc/dlpack, dlpack.h, DLManagedTensor -----------------------------------------------------------
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int), ("device_id", ctypes.c_int),
+                ("ndim", ctypes.c_int), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
+
+
+_DL_NAMES = {(2, 32): "f32", (2, 16): "f16", (4, 16): "bf16", (6, 8): "bool", (1, 8): "u8", (0, 8): "i8",
+             (0, 32): "i32", (0, 64): "i64", (2, 64): "f64"}
+_DL_CPU = (1, 3)    # kDLCPU, kDLCUDAHost
+_DL_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
+
+
+class Exported:
+    """An array of another library, by DLPack: its capsule is kept, unconsumed, until this object goes."""
+
+    def __init__(self, array: Any) -> None:
+        device_type, device_id = array.__dlpack_device__()
+        self.array = array
+        self.device = int(device_id) if device_type in _DL_CUDA else -1
+        if device_type in _DL_CUDA:
+            self.capsule = array.__dlpack__(stream=1)  # what the array waits for is done before the default stream
+        elif device_type in _DL_CPU:
+            self.capsule = array.__dlpack__()
+        else:
+            raise _c.Unsupported(f"an array on a DLPack device of type {int(device_type)}; expected the processor's "
+                                 "memory or CUDA's")
+        get = ctypes.pythonapi.PyCapsule_GetPointer
+        get.argtypes, get.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
+        t = _DLTensor.from_address(get(self.capsule, b"dltensor"))
+        if t.lanes != 1:
+            raise _c.Unsupported(f"elements of {t.lanes} lanes; expected 1")
+        shape = tuple(t.shape[i] for i in range(t.ndim))
+        if t.strides:
+            strides = tuple(t.strides[i] for i in range(t.ndim))
+        else:
+            strides = contiguous(shape)
+        dtype = _DL_NAMES.get((t.code, t.bits), f"DLPack type {t.code} of {t.bits} bits")
+        self.view = View((t.data or 0) + t.byte_offset, shape, strides, dtype, self.device)
+
+
+def contiguous(shape: Tuple[int, ...]) -> Tuple[int, ...]:
+    """Strides in elements of an array without gaps, the last side innermost."""
+    strides, step = [], 1
+    for side in reversed(shape):
+        strides.append(step)
+        step *= max(side, 1)
+    return tuple(reversed(strides))
+
+
+class DlpackAdapter:
+    """Arrays that have __dlpack__. New arrays are of NumPy on the processor and of PyTorch on a card, unless `out` is given."""
+
+    name = "dlpack"
+
+    def tracing(self) -> bool:
+        return False
+
+    def threads(self) -> int:
+        return 0
+
+    def describe(self, a: Exported) -> Any:
+        return a.view[1:]
+
+    def pointer(self, a: Exported) -> int:
+        return a.view.pointer
+
+    def stream(self, device: int) -> Optional[int]:
+        return None if device < 0 else 1
+
+    def view(self, a: Exported) -> View:
+        return a.view
+
+    def empty(self, shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str, like: Exported) -> Any:
+        if like.device < 0:
+            return NUMPY.empty(shape, strides, dtype, None)
+        try:
+            adapter = torch_adapter()
+        except ImportError:
+            raise _c.Unsupported("arrays on a CUDA device by DLPack and no out; expected out, since PyTorch, which "
+                                 "would make one, is not installed") from None
+        return adapter.empty_on(shape, strides, dtype, like.device)
+
+
+NUMPY = NumpyAdapter()
+DLPACK = DlpackAdapter()
+_adapters: Dict[type, Any] = {Exported: DLPACK}
+
+
+def torch_adapter() -> Any:
+    """PyTorch's adapter; the first call imports PyTorch and registers the operators."""
+    from . import _torch
+    return _torch.ADAPTER
+
+
+def _find(kind: type) -> Any:
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if torch is not None and issubclass(kind, torch.Tensor):
+        found = torch_adapter()
+    elif numpy is not None and issubclass(kind, numpy.ndarray):
+        found = NUMPY
+    elif hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
+        found = DLPACK
+    else:
+        raise _c.Invalid(f"an argument is of type {kind.__module__}.{kind.__qualname__}; expected an array of NumPy, a "
+                         "tensor of PyTorch, or an array with __dlpack__")
+    _adapters[kind] = found
+    return found
+
+
+def adapter_of(a: Any) -> Any:
+    """The adapter of an array's library."""
+    kind = type(a)
+    return _adapters.get(kind) or _find(kind)

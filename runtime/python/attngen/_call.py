@@ -1,0 +1,374 @@
+"""sdpa, attention, Plan and tune: the calls that people make."""
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Dict, Optional, Sequence, Tuple, Union
+
+from . import _c, _plans
+from ._arrays import DLPACK, Exported, View, adapter_of, contiguous, torch_adapter
+from ._plans import Call
+from ._prepare import EXTRA_AT, FLOATS, Options, broadcast, collapse, dense_like, fail, request
+
+#: How often `fallback="torch"` had PyTorch compute instead, by libattn's words for why.
+fallbacks: "Counter[str]" = Counter()
+
+_sdpa_calls = _plans.call_cache()
+
+
+def _prepare(views: Dict[str, View], o: Optional[View], options: Options, threads: int,
+             plan: Optional[_plans.Compiled] = None) -> Call:
+    r = request(views, o, options, threads)
+    compiled = plan or _plans.find(r.key)
+    if plan is not None:
+        _check_plan(plan.key, r.key)
+    return Call(compiled, r.run, r.o_shape, r.o_strides, r.o_dtype, r.lse_shape, views["q"].device)
+
+
+def _check_plan(has: _plans.Key, wants: _plans.Key) -> None:
+    """What struct attn_run cannot show to differ from its plan."""
+    for name in ("device", "dtype", "kv_dtype", "o_dtype", "head_dim", "head_dim_v", "heads", "kv_heads", "causal",
+                 "window", "softcap", "bias", "mask", "alibi", "sink", "packed", "paged"):
+        if getattr(has, name) != getattr(wants, name):
+            raise fail(f"{name} is {getattr(wants, name)} in the call and {getattr(has, name)} in the plan; expected the "
+                       "plan's")
+
+
+# ---- sdpa ----------------------------------------------------------------------------------------------------------------
+
+def _prepare_sdpa(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
+                  scale: Optional[float], enable_gqa: bool, out: Any) -> Tuple[Call, Any]:
+    """The call, and where in struct attn_run the mask's address goes."""
+    if dropout_p:
+        raise _c.Unsupported(f"dropout_p is {dropout_p}; expected 0.0, as kernels have no dropout")
+    if is_causal and attn_mask is not None:
+        raise fail("attn_mask is given and is_causal is True; expected one of them, as for PyTorch (attngen.attention "
+                   "takes both)")
+    adapter.check(query, key, value, attn_mask, out) if hasattr(adapter, "check") else None
+    given = {"q": adapter.view(query), "k": adapter.view(key), "v": adapter.view(value)}
+    shape, strides = given["q"].shape, given["q"].strides
+    views = {name: collapse({"q": "query", "k": "key", "v": "value"}[name], view) for name, view in given.items()}
+    heads, kv_heads = views["q"].shape[1], views["k"].shape[1]
+    if heads != kv_heads and not enable_gqa and kv_heads != 1:
+        raise fail(f"query has {heads} heads and key {kv_heads}; expected as many, or enable_gqa=True")
+    mask_at = None
+    if attn_mask is not None:
+        mask = adapter_of(attn_mask).view(attn_mask)
+        name = "mask" if mask.dtype == "bool" else "bias"
+        if name == "bias" and mask.dtype not in FLOATS:
+            raise _c.Unsupported(f"attn_mask is of {mask.dtype}; expected bool, float32, float16 or bfloat16")
+        views[name] = _spread_mask(mask, shape[:-1] + (views["k"].shape[2],))
+        mask_at = EXTRA_AT[name]
+    o_shape = tuple(shape[:-1]) + (views["v"].shape[-1],)
+    o = None
+    if out is not None:
+        whole = adapter_of(out).view(out)
+        if tuple(whole.shape) != o_shape:
+            raise fail(f"out is {list(whole.shape)}; expected {list(o_shape)}")
+        o = collapse("out", whole)
+    o_strides = dense_like(o_shape, strides if len(shape) <= 4 else range(len(shape), 0, -1))
+    if o is None:
+        o = collapse("out", View(0, o_shape, o_strides, views["q"].dtype, views["q"].device))
+    call = _prepare(views, o, Options(causal=bool(is_causal), align="top-left", scale=scale), adapter.threads())
+    call.o_shape, call.o_strides = o_shape, o_strides
+    return call, mask_at
+
+
+def _spread_mask(mask: View, sides: Tuple[int, ...]) -> View:
+    """attn_mask over [..., heads, rows, keys] as four sides, of which those that are shared have stride 0."""
+    steps = broadcast("attn_mask", mask, sides)
+    whole = mask._replace(shape=tuple(sides), strides=steps)
+    return collapse("attn_mask", whole)
+
+
+def sdpa(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+         scale: Optional[float] = None, enable_gqa: bool = False, *, out: Any = None,
+         fallback: Optional[str] = None) -> Any:
+    """Attention with the arguments, and the meaning, of torch.nn.functional.scaled_dot_product_attention.
+
+    query [..., heads, rows, D], key [..., KV heads, keys, D], value [..., KV heads, keys, Dv], with D 1..576 and Dv 1..512; the
+    result is [..., heads, rows, Dv], of query's type. Dimensions may be missing from the front. Arrays are NumPy's (float32,
+    float16, ml_dtypes.bfloat16), PyTorch's on the processor or a CUDA card, or anyone's with __dlpack__; nothing is copied,
+    strides are as they are, but elements of a row lie side by side. A side of 1 of key and value serves every batch, or head.
+
+    attn_mask: bool (True: the key takes part) or float (added to scores), of sides that are 1 or those of
+        [..., heads, rows, keys]. A query that no key is left for gives zeros.
+    dropout_p: 0.0. is_causal: row i sees keys 0..i (PyTorch's alignment, at the top left); without attn_mask.
+    scale: of the scores; 1/sqrt(D) without. enable_gqa: query has a multiple of key's heads.
+    out: where the result goes, of its shape, in any strides, not overlapping an input. Without it a new array, whose
+        sides lie in memory in the order of query's.
+    fallback: "torch" lets PyTorch compute what cannot be served here, and counts it in attngen.fallbacks.
+
+    On CUDA tensors the kernel is put on PyTorch's current stream and the call returns at once; it can be captured in a
+    graph. On the processor it uses PyTorch's number of threads for tensors, all processors for other arrays. Any number of
+    threads may call at once. A kernel's first use takes a millisecond; it is the cache's winner for such sides (see
+    attngen.tune), else a model's choice. Raises attngen.Invalid or attngen.Unsupported, in the words of the rule that is
+    broken; a tensor that requires grad is refused while gradients are recorded. Works in torch.compile(fullgraph=True).
+    """
+    adapter = adapter_of(query)
+    if adapter.tracing():
+        return adapter.traced_sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
+    if adapter is DLPACK:
+        return _sdpa_exported(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out, fallback)
+    try:
+        describe = adapter.describe
+        signature = (describe(query), describe(key), describe(value), None if attn_mask is None else describe(attn_mask),
+                     None if out is None else describe(out), is_causal, scale, enable_gqa, dropout_p, adapter.threads())
+        found = _sdpa_calls.get(signature)
+        if found is None:
+            found = _prepare_sdpa(adapter, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
+            _plans.remember(_sdpa_calls, signature, found)  # type: ignore[arg-type]
+        call, mask_at = found  # type: ignore[misc]
+        pointer = adapter.pointer
+        o = adapter.empty(call.o_shape, call.o_strides, call.o_dtype, query) if out is None else out
+        call.execute(pointer(query), pointer(key), pointer(value), pointer(o), 0,
+                     () if mask_at is None else ((mask_at, pointer(attn_mask)),),
+                     None if call.device < 0 else adapter.stream(call.device))
+        return o
+    except (_c.Error, AttributeError) as error:
+        wanted = fallback or _plans.defaults["fallback"]
+        if isinstance(error, AttributeError):
+            _check_same(adapter, query=query, key=key, value=value, attn_mask=attn_mask, out=out)
+            raise
+        if wanted is None:
+            raise
+        return _fall_back(error, wanted, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
+
+
+def _check_same(adapter: Any, **arrays: Any) -> None:
+    """Whether all arrays are of one library."""
+    for name, a in arrays.items():
+        if a is not None and adapter_of(a) is not adapter:
+            raise fail(f"{name} is of type {type(a).__module__}.{type(a).__qualname__} and query an array of "
+                       f"{adapter.name}; expected all of one library")
+
+
+def _sdpa_exported(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
+                   scale: Optional[float], enable_gqa: bool, out: Any, fallback: Optional[str]) -> Any:
+    """sdpa of arrays that speak DLPack: a call is prepared each time."""
+    q, k, v = Exported(query), Exported(key), Exported(value)
+    mask = None if attn_mask is None else Exported(attn_mask)
+    o = None if out is None else Exported(out)
+    call, mask_at = _prepare_sdpa(DLPACK, q, k, v, mask, dropout_p, is_causal, scale, enable_gqa, o)
+    result = out if o is not None else DLPACK.empty(call.o_shape, call.o_strides, call.o_dtype, q)
+    at = o.view.pointer if o is not None else adapter_of(result).pointer(result)
+    extras = () if mask is None else ((mask_at, mask.view.pointer),)
+    call.execute(q.view.pointer, k.view.pointer, v.view.pointer, at, 0, extras, DLPACK.stream(call.device))
+    return result
+
+
+def _fall_back(error: _c.Error, wanted: str, query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float,
+               is_causal: bool, scale: Optional[float], enable_gqa: bool, out: Any) -> Any:
+    if wanted != "torch":
+        raise fail(f"fallback is {wanted!r}; expected None or 'torch'") from error
+    result = torch_adapter().torch_sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
+    fallbacks[str(error)] += 1
+    return result
+
+
+# ---- attention -----------------------------------------------------------------------------------------------------------
+
+_attention_calls = _plans.call_cache()
+
+
+def _as_array(name: str, values: Any) -> Any:
+    """A list of numbers as a NumPy array of the type that `name` has; arrays as they are."""
+    if values is None or not isinstance(values, (list, tuple)):
+        return values
+    import numpy
+    kind = {"i64": numpy.int64, "i32": numpy.int32, "f32": numpy.float32}[
+        {"kv_lens": "i64", "q_starts": "i64", "kv_starts": "i64", "block_table": "i32", "alibi_slopes": "f32",
+         "sinks": "f32"}[name]]
+    return numpy.asarray(values, dtype=kind)
+
+
+def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: Any, v: Any, out: Any, lse: Any,
+            given: Dict[str, Any], options: Options) -> Any:
+    """attention, and a Plan's call: the prepared call that fits is found or made, and executed."""
+    adapter = adapter_of(q)
+    arrays = {"q": q, "k": k, "v": v}
+    for name, values in given.items():
+        if values is not None:
+            arrays[name] = _as_array(name, values)
+    if adapter is DLPACK:
+        arrays = {name: Exported(a) if adapter_of(a) is DLPACK else a for name, a in arrays.items()}
+    adapters = {name: adapter_of(a) for name, a in arrays.items()}
+    wants_lse, lse_out = lse is not False and lse is not None, lse if lse is not True and lse is not False else None
+    o_adapter = None if out is None else adapter_of(out)
+    o_array = Exported(out) if o_adapter is DLPACK else out
+    signature = (tuple([(name, adapters[name].describe(a)) for name, a in arrays.items()]),
+                 None if out is None else o_adapter.describe(o_array), options, adapter.threads())
+    call = cache.get(signature)
+    if call is None:
+        if hasattr(adapter, "check"):
+            adapter.check(*arrays.values(), out)
+        views = {name: adapters[name].view(a) for name, a in arrays.items()}
+        o_view = None if out is None else o_adapter.view(o_array)  # type: ignore[union-attr]
+        call = _prepare(views, o_view, options, adapter.threads(), plan)
+        _plans.remember(cache, signature, call)
+    first = arrays["q"]
+    o = out if out is not None else adapter.empty(call.o_shape, call.o_strides, call.o_dtype, first)
+    o_at = (o_adapter or adapter_of(o)).pointer(o_array if out is not None else o)
+    lse_at = 0
+    if wants_lse:
+        lse_out = _lse_array(adapter, call, lse_out, first)
+        lse_at = adapter_of(lse_out).pointer(lse_out)
+    extras = [(EXTRA_AT[name], adapters[name].pointer(a)) for name, a in arrays.items() if name in EXTRA_AT]
+    call.execute(adapter.pointer(first), adapters["k"].pointer(arrays["k"]), adapters["v"].pointer(arrays["v"]), o_at,
+                 lse_at, extras, None if call.device < 0 else adapter.stream(call.device))
+    return (o, lse_out) if wants_lse else o
+
+
+def _lse_array(adapter: Any, call: Call, given: Any, like: Any) -> Any:
+    if given is None:
+        return adapter.empty(call.lse_shape, contiguous(call.lse_shape), "f32", like)
+    view = adapter_of(given).view(given)
+    if view.dtype != "f32" or tuple(view.shape) != call.lse_shape or view.device != call.device or \
+            (view.strides != contiguous(call.lse_shape) and 0 not in view.shape):
+        raise fail(f"lse is {list(view.shape)} of {view.dtype}; expected {list(call.lse_shape)} of float32, contiguous, on "
+                   "q's device")
+    return given
+
+
+def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bottom-right",
+              q_offset: Optional[int] = None, scale: Optional[float] = None, window: Optional[Tuple[int, int]] = None,
+              softcap: Optional[float] = None, bias: Any = None, mask: Any = None, alibi_slopes: Any = None,
+              sinks: Any = None, kv_lens: Any = None, q_starts: Any = None, kv_starts: Any = None,
+              block_table: Any = None, q_len: Optional[int] = None, kv_len: Optional[int] = None,
+              layout: str = "bhsd", out: Any = None, o_dtype: Optional[str] = None, lse: Any = False,
+              threads: Optional[int] = None, rigor: Optional[str] = None, compiler: Optional[str] = None,
+              time_limit: Optional[float] = None, variant: Optional[str] = None) -> Any:
+    """O = softmax(scale * Q K^T -> softcap -> + bias, ALiBi -> mask; sinks) V: all that attn.h has, by keyword.
+
+    q [batch, heads, q_len, D], k [batch, KV heads, kv_len, D], v [batch, KV heads, kv_len, Dv]; O is [batch, heads, q_len, Dv].
+    layout="bshd" means [batch, rows, heads, elements] for all of them. heads is a multiple of KV heads. Types are float32,
+    float16 and bfloat16; k and v may be of another than q, and O too (out's, or o_dtype: "f32", "f16", "bf16"). Arrays as
+    for attngen.sdpa. Row i of a sequence stands at p = i + offset on the axis of keys.
+
+    causal: keys j <= p take part. align: where offset comes from, "bottom-right" (keys - queries of the sequence),
+        "top-left" (0); or q_offset, a number of keys of any sign, the position of the first query as with a KV cache.
+    window: (left, right), numbers of keys: p - left <= j <= p + right take part; -1 is no bound.
+    scale: 1/sqrt(D) without. softcap: c, scores become c tanh(s / c).
+    bias: float, added to scores; mask: bool or uint8, 1 where a key takes part. Both have sides that are 1 or those of
+        [batch, heads, q_len, kv_len], in this order for both layouts.
+    alibi_slopes: float32 [heads]. sinks: float32 [heads], logits that join the denominator alone.
+    kv_lens: int64 [batch], keys of each sequence, on the device of q (a list too on the processor).
+    q_starts, kv_starts: int64 [batch + 1], cumulative lengths of packed sequences: q and O are [rows, heads, elements], k and
+        v [rows, KV heads, elements]; q_len and kv_len are then the longest sequences' lengths, or more; without them as many
+        as there are rows.
+    block_table: int32 [batch, pages]: k and v are [page, KV heads, row, elements] (bshd: [page, row, KV heads, elements]);
+        kv_lens or kv_starts say how many keys a sequence has.
+    out: where O goes. lse: True returns (O, LSE), the natural logarithm of each row's sum of exp(score), float32 [batch, heads,
+        q_len] ([heads, rows] where packed), -inf for a row that no key is left for; or an array of that shape to write it to.
+    threads: of the processor; without, PyTorch's number for tensors, else all. rigor ("estimate", "measure", "patient"),
+        time_limit (seconds), compiler ("tcc", "cc") and variant (a kernel's name) as in attn.h; configure() sets defaults.
+
+    Errors, threads and streams as for attngen.sdpa.
+    """
+    options = Options(bool(causal), align, q_offset, scale, None if window is None else (int(window[0]), int(window[1])),
+                      softcap, layout, q_len, kv_len, o_dtype, lse is not False, threads, rigor, compiler, time_limit,
+                      variant)
+    given = {"bias": bias, "mask": mask, "alibi_slopes": alibi_slopes, "sinks": sinks, "kv_lens": kv_lens,
+             "q_starts": q_starts, "kv_starts": kv_starts, "block_table": block_table}
+    adapter = adapter_of(q)
+    if adapter.tracing():
+        return adapter.traced_attention(q, k, v, out, lse, given, options)
+    return _attend(None, _attention_calls, q, k, v, out, lse, given, options)
+
+
+class Plan:
+    """One compiled kernel for a problem, for loops: made once, called with any lengths and strides up to its maxima.
+
+    dtype, kv_dtype, o_dtype: "f32", "f16" or "bf16"; the latter two are dtype without. head_dim, head_dim_v: elements of a
+    row. max_batch, max_q_len, max_kv_len: what calls stay within, and what is tuned for. causal, window, softcap, bias (None or
+    an element type), mask, alibi, sink, packed, paged: features that calls must then use, as struct attn_problem says.
+    device: "cpu", "cuda", "cuda:N". threads: 0 for all processors. rigor, time_limit (seconds), variant, compiler: as for
+    attention. Raises as attngen.attention does. The same plan gives a row the same bits whatever else is in a call.
+
+    A plan for a card is kept until close(): streams and graphs may still hold its launches when nobody else does.
+    """
+
+    def __init__(self, *, dtype: str = "f32", head_dim: int, heads: int, max_q_len: int, max_kv_len: int,
+                 kv_heads: Optional[int] = None, head_dim_v: Optional[int] = None, max_batch: int = 1,
+                 kv_dtype: Optional[str] = None, o_dtype: Optional[str] = None, causal: bool = False,
+                 window: bool = False, softcap: bool = False, bias: Optional[str] = None, mask: bool = False,
+                 alibi: bool = False, sink: bool = False, packed: bool = False, paged: bool = False,
+                 device: str = "cpu", threads: int = 0, rigor: Optional[str] = None,
+                 time_limit: Optional[float] = None, variant: Optional[str] = None,
+                 compiler: Optional[str] = None) -> None:
+        has = _plans.defaults
+        self._calls: Dict[Any, Any] = {}
+        self._compiled = _plans.Compiled(_plans.Key(
+            device=device, dtype=dtype, kv_dtype=kv_dtype or dtype, o_dtype=o_dtype or dtype, head_dim=head_dim,
+            head_dim_v=head_dim_v or head_dim, heads=heads, kv_heads=kv_heads or heads, max_batch=max_batch,
+            max_q_len=max_q_len, max_kv_len=max_kv_len, causal=causal, window=window, softcap=softcap, bias=bias,
+            mask=mask, alibi=alibi, sink=sink, packed=packed, paged=paged, threads=threads,
+            rigor=rigor or has["rigor"], compiler=compiler or has["compiler"],
+            time_limit=has["time_limit"] if time_limit is None else time_limit, variant=variant))
+        if self._compiled.on_card:  # calls name their card by number
+            self._compiled.key = self._compiled.key._replace(device=self._compiled.device)
+
+    def __call__(self, q: Any, k: Any, v: Any, *, out: Any = None, lse: Any = False, align: str = "bottom-right",
+                 q_offset: Optional[int] = None, scale: Optional[float] = None,
+                 window: Optional[Tuple[int, int]] = None, softcap: Optional[float] = None, bias: Any = None,
+                 mask: Any = None, alibi_slopes: Any = None, sinks: Any = None, kv_lens: Any = None,
+                 q_starts: Any = None, kv_starts: Any = None, block_table: Any = None, q_len: Optional[int] = None,
+                 kv_len: Optional[int] = None, layout: str = "bhsd") -> Any:
+        """Executes the plan on arrays, which are as for attngen.attention; O, or (O, LSE) when lse is asked for."""
+        if self._compiled.handle is None:
+            raise fail("the plan is closed; expected one that is not")
+        has = self._compiled.key
+        options = Options(has.causal, align, q_offset, scale, window, softcap, layout, q_len, kv_len, has.o_dtype,
+                          lse is not False)
+        given = {"bias": bias, "mask": mask, "alibi_slopes": alibi_slopes, "sinks": sinks, "kv_lens": kv_lens,
+                 "q_starts": q_starts, "kv_starts": kv_starts, "block_table": block_table}
+        return _attend(self._compiled, self._calls, q, k, v, out, lse, given, options)
+
+    variant = property(lambda self: self._compiled.variant, doc="The kernel's name, to pin it.")
+    compiler = property(lambda self: self._compiled.compiler, doc='"tcc", "cc", "opencl", "cuda" or "reference".')
+    device = property(lambda self: self._compiled.device, doc='"cpu", or a device with its number.')
+    cached = property(lambda self: self._compiled.cached, doc="Whether it is the cache's winner.")
+    threads = property(lambda self: self._compiled.threads, doc="Threads, or a device's compute units.")
+    compile_ms = property(lambda self: self._compiled.compile_ms, doc="Milliseconds of compiling or loading it.")
+
+    def close(self) -> None:
+        """Destroys the plan. Nobody may be executing it; streams must be done with it, and graphs that hold it gone."""
+        self._calls.clear()
+        self._compiled.close()
+
+    def __repr__(self) -> str:
+        return f"attngen.Plan({self.variant}, device={self.device!r}, threads={self.threads}, cached={self.cached})"
+
+
+def tune(shape: Union[str, Sequence[int]], *, rigor: str = "measure", time_limit: float = 0.0, **problem: Any) -> Plan:
+    """Looks for the fastest kernel, stores it in the cache, and returns the plan; later calls of sdpa and attention for such
+    sides use it, in this process and in others.
+
+    shape: "B,Hq,Hkv,Sq,Skv,D[,Dv]", or these numbers. rigor: "measure" or "patient"; time_limit: seconds, 0 for 30 and 600.
+    problem: Plan's other keywords (dtype, causal, window, mask, bias, device, threads and so on). Winners are remembered for
+    each number of threads: tune for the one that calls use.
+    """
+    numbers = [int(x) for x in (shape.split(",") if isinstance(shape, str) else shape)]
+    if len(numbers) not in (6, 7):
+        raise fail(f"shape is {shape!r}; expected B,Hq,Hkv,Sq,Skv,D or with Dv behind")
+    batch, heads, kv_heads, q_len, kv_len, head_dim = numbers[:6]
+    plan = Plan(head_dim=head_dim, head_dim_v=numbers[6] if len(numbers) == 7 else None, heads=heads, kv_heads=kv_heads,
+                max_batch=batch, max_q_len=q_len, max_kv_len=kv_len, rigor=rigor, time_limit=time_limit, **problem)
+    _plans.forget()
+    return plan
+
+
+def supports(**problem: Any) -> Optional[str]:
+    """None when attngen.Plan(**problem) would find a kernel, else the words with which it would refuse."""
+    import ctypes
+    rest = dict(problem)
+    rest.setdefault("dtype", "f32")
+    for name, of in (("kv_dtype", "dtype"), ("o_dtype", "dtype"), ("head_dim_v", "head_dim"), ("kv_heads", "heads")):
+        rest.setdefault(name, rest.get(of))
+    rest.setdefault("max_batch", 1)
+    rest.setdefault("device", "cpu")
+    try:
+        wanted = _plans.problem_of(_plans.Key(**rest))
+        _c.call("attn_supports", _c.context(), ctypes.byref(wanted))
+    except _c.Error as error:
+        return str(error)
+    return None

@@ -1,0 +1,196 @@
+"""Plans of libattn, found by what they are for, and calls that were prepared for arrays of given sides and strides."""
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import threading
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from . import _c
+
+# What plans are made with where a call does not say; configure() changes it.
+defaults: Dict[str, Any] = {"rigor": "estimate", "compiler": "tcc", "time_limit": 0.0, "threads": None,
+                            "fallback": None}
+
+
+class Key(NamedTuple):
+    """What a plan is for: the fields of struct attn_problem, names in place of numbers."""
+    device: str
+    dtype: str
+    kv_dtype: str
+    o_dtype: str
+    head_dim: int
+    head_dim_v: int
+    heads: int
+    kv_heads: int
+    max_batch: int
+    max_q_len: int
+    max_kv_len: int
+    causal: bool = False
+    window: bool = False
+    softcap: bool = False
+    bias: Optional[str] = None
+    mask: bool = False
+    alibi: bool = False
+    sink: bool = False
+    packed: bool = False
+    paged: bool = False
+    threads: int = 0
+    rigor: str = "estimate"
+    compiler: str = "tcc"
+    time_limit: float = 0.0
+    variant: Optional[str] = None
+
+
+def _choice(what: str, table: Dict[Any, int], value: Any) -> int:
+    try:
+        return table[value]
+    except (KeyError, TypeError):
+        names = ", ".join(str(name) for name in table)
+        raise _c.Invalid(f"{what} is {value!r}; expected one of {names}") from None
+
+
+def problem_of(key: Key) -> _c.Problem:
+    p = _c.Problem(size=ctypes.sizeof(_c.Problem))
+    p.dtype = _choice("dtype", _c.DTYPES, key.dtype)
+    kv, o = _choice("kv_dtype", _c.DTYPES, key.kv_dtype), _choice("o_dtype", _c.DTYPES, key.o_dtype)
+    if kv != p.dtype or o != p.dtype:
+        p.mixed, p.kv_dtype, p.o_dtype = 1, kv, o
+    p.bias = _choice("bias", _c.BIASES, key.bias)
+    p.rigor, p.compiler = _choice("rigor", _c.RIGORS, key.rigor), _choice("compiler", _c.COMPILERS, key.compiler)
+    for name in ("head_dim", "head_dim_v", "heads", "kv_heads", "threads"):
+        value = getattr(key, name)
+        if not -2 ** 31 <= value < 2 ** 31:
+            raise _c.Invalid(f"{name} is {value}; expected less than 2^31")
+        setattr(p, name, value)
+    for name in ("max_batch", "max_q_len", "max_kv_len"):
+        setattr(p, name, getattr(key, name))
+    for name in ("causal", "window", "softcap", "mask", "alibi", "sink", "packed", "paged"):
+        setattr(p, name, int(getattr(key, name)))
+    p.time_limit = key.time_limit
+    p.device = key.device.encode()
+    if key.variant is not None:
+        p.variant = key.variant.encode()
+    return p
+
+
+class Compiled:
+    """One attn_plan. It is destroyed with this object; on a card only by close(), since streams and graphs may still hold
+    launches of it."""
+
+    def __init__(self, key: Key) -> None:
+        self.handle: Optional[int] = None
+        self.key = key
+        out = ctypes.c_void_p()
+        problem = problem_of(key)
+        _c.call("attn_plan_create", _c.context(), ctypes.byref(problem), ctypes.byref(out))
+        self.handle = out.value
+        self.process = os.getpid()
+        info = _c.PlanInfo(size=ctypes.sizeof(_c.PlanInfo))
+        _c.call("attn_plan_describe", self.handle, ctypes.byref(info))
+        self.variant, self.compiler = info.variant.decode(), info.compiler.decode()
+        self.device, self.cached = info.device.decode(), bool(info.cached)
+        self.threads, self.compile_ms = info.threads, info.compile_ms
+        self.on_card = self.device.startswith("cuda")
+
+    def close(self) -> None:
+        handle, self.handle = self.handle, None
+        # OpenCL and CUDA do not outlive a fork; there the child leaves what is its parent's alone.
+        if handle and (self.device == "cpu" or self.process == os.getpid()):
+            _c.library().attn_plan_destroy(handle)
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", None) and not self.on_card:
+            self.close()
+
+
+_lock = threading.Lock()
+_plans: Dict[Key, Compiled] = {}
+_retired: List[Compiled] = []
+
+
+def rounded(length: int, least: int = 1) -> int:
+    """The next power of two: lengths up to it share a plan, as tuning does."""
+    return max(least, 1 << max(length - 1, 0).bit_length())
+
+
+def find(key: Key) -> Compiled:
+    """The plan for a key: the one there is, else a new one."""
+    plan = _plans.get(key)
+    if plan is None:
+        with _lock:
+            plan = _plans.get(key)
+            if plan is None:
+                plan = _plans[key] = Compiled(key)
+    return plan
+
+
+def forget() -> None:
+    """Plans are looked for anew from now on, as after tuning. Those on cards live on: a graph may hold them."""
+    with _lock:
+        _retired.extend(plan for plan in _plans.values() if plan.on_card)
+        _plans.clear()
+    for cache in _caches:
+        cache.clear()
+
+
+# ---- prepared calls ------------------------------------------------------------------------------------------------------
+
+_caches: List[Dict[Any, Any]] = []
+MOST_CALLS = 4096  # of a cache: a growing KV cache makes one a token, which nobody asks for again
+_FIVE = struct.Struct("5Q").pack_into
+_ONE = struct.Struct("Q").pack_into
+_Q_AT = _c.Run.q.offset
+
+
+def call_cache() -> Dict[Any, "Call"]:
+    """A dict of calls by what they depend on, which forget() empties."""
+    cache: Dict[Any, Call] = {}
+    _caches.append(cache)
+    return cache
+
+
+def remember(cache: Dict[Any, "Call"], signature: Any, call: "Call") -> None:
+    if len(cache) >= MOST_CALLS:
+        cache.clear()
+    cache[signature] = call
+
+
+class Call:
+    """A run of which all but the addresses is known. Any number of threads may execute it at once: each takes a struct of
+    its own from `free`, or makes one."""
+
+    __slots__ = ("plan", "run", "o_shape", "o_strides", "o_dtype", "lse_shape", "free", "_execute", "_execute_cuda", "_handle",
+                 "keep", "device", "__weakref__")
+
+    def __init__(self, plan: Compiled, run: _c.Run, o_shape: Tuple[int, ...], o_strides: Tuple[int, ...],
+                 o_dtype: str, lse_shape: Tuple[int, ...], device: int, keep: Any = None) -> None:
+        lib = _c.library()
+        self.plan, self.run, self.keep, self.device = plan, run, keep, device
+        self.o_shape, self.o_strides, self.o_dtype, self.lse_shape = o_shape, o_strides, o_dtype, lse_shape
+        self.free: List[Any] = []
+        self._execute, self._handle = lib.attn_execute, plan.handle
+        self._execute_cuda = getattr(lib, "attn_execute_cuda", None)
+
+    def _slot(self) -> Any:
+        run, error = _c.Run.from_buffer_copy(self.run), _c.ErrorText()
+        return run, ctypes.addressof(run), error, ctypes.addressof(error)
+
+    def execute(self, q: int, k: int, v: int, o: int, lse: int, extras: Any, stream: Optional[int]) -> None:
+        """Runs it. extras: pairs of an offset in struct attn_run and an address; stream: None on the processor."""
+        try:
+            slot = self.free.pop()
+        except IndexError:
+            slot = self._slot()
+        run, run_at, error, error_at = slot
+        _FIVE(run, _Q_AT, q, k, v, o, lse)
+        for at, pointer in extras:
+            _ONE(run, at, pointer)
+        if stream is None:
+            status = self._execute(self._handle, run_at, None, error_at)
+        else:
+            status = self._execute_cuda(self._handle, run_at, stream, error_at)
+        if status:
+            raise _c.failure(status, error)
+        self.free.append(slot)

@@ -1,0 +1,283 @@
+"""From arrays and numbers to struct attn_run and the plan that it wants: what a call is prepared from, once for each
+combination of sides, strides and types.
+
+What it is not: libattn's checks. Here only what ctypes cannot say is refused; lengths, strides and numbers are judged by
+attn_plan_create and attn_execute, whose words the caller gets.
+"""
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from . import _c, _plans
+from ._arrays import View
+
+FLOATS = ("f32", "f16", "bf16")
+# Arrays of struct attn_run that a call may hand over beside Q, K, V, O and LSE, and the element type of each.
+EXTRAS = {"bias": FLOATS, "mask": ("bool", "u8"), "kv_lens": ("i64",), "q_starts": ("i64",), "kv_starts": ("i64",),
+          "block_table": ("i32",), "alibi_slopes": ("f32",), "sinks": ("f32",)}
+EXTRA_AT = {name: getattr(_c.Run, name).offset for name in EXTRAS}
+
+
+class Sides(NamedTuple):
+    """A tensor as struct attn_run wants it: batch (or page), heads, rows, a row's elements, and the strides of the first
+    three."""
+    batch: int
+    heads: int
+    rows: int
+    dim: int
+    strides: Tuple[int, int, int]
+
+
+def fail(text: str) -> _c.Invalid:
+    return _c.Invalid(text)
+
+
+def check_row(name: str, view: View) -> None:
+    if view.shape[-1] > 1 and view.strides[-1] != 1 and 0 not in view.shape:
+        raise _c.Unsupported(f"{name} has a stride of {view.strides[-1]} elements within a row; expected 1, as a row's "
+                             "elements lie side by side")
+
+
+def usable(sides: Sequence[int], strides: Sequence[int], dim: int) -> Tuple[int, ...]:
+    """Strides where those along sides of 0 or 1 are a row's elements: they do not matter, but three 0 mean contiguous."""
+    kept = tuple(stride if side > 1 else dim for side, stride in zip(sides, strides))
+    if not any(kept):
+        raise _c.Unsupported("strides of 0 along batch, head and row; expected one that is not 0, since three 0 mean "
+                             "contiguous to libattn")
+    return kept
+
+
+def sides_of(name: str, view: View, layout: str, packed: bool) -> Sides:
+    check_row(name, view)
+    shape, strides = view.shape, view.strides
+    if packed:
+        if len(shape) != 3:
+            raise fail(f"{name} has {len(shape)} dimensions; expected 3, [rows, heads, elements], as it is packed")
+        sides, steps = (1, shape[1], shape[0]), (0, strides[1], strides[0])
+    else:
+        if len(shape) != 4:
+            raise fail(f"{name} has {len(shape)} dimensions; expected 4, "
+                       f"{'[batch, heads, rows, elements]' if layout == 'bhsd' else '[batch, rows, heads, elements]'}")
+        order = (0, 1, 2) if layout == "bhsd" else (0, 2, 1)
+        sides = tuple(shape[i] for i in order)  # type: ignore[assignment]
+        steps = tuple(strides[i] for i in order)  # type: ignore[assignment]
+    dim = shape[-1]
+    return Sides(sides[0], sides[1], sides[2], dim, usable(sides, steps, max(dim, 1)))  # type: ignore[arg-type]
+
+
+def broadcast(name: str, view: View, sides: Tuple[int, ...]) -> Tuple[int, ...]:
+    """Strides of an array over those sides: 0 along a side of its own that is 1 where theirs is not."""
+    shape, strides = view.shape, view.strides
+    if len(shape) > len(sides):
+        raise fail(f"{name} has {len(shape)} dimensions; expected {len(sides)} at most")
+    missing = len(sides) - len(shape)
+    steps: List[int] = [0] * missing
+    for i, (side, stride) in enumerate(zip(shape, strides)):
+        whole = sides[missing + i]
+        if side != whole and side != 1:
+            raise fail(f"{name} is {list(shape)}; expected sides that are 1 or those of {list(sides)}")
+        steps.append(stride if side == whole and whole != 1 else 0)
+    return tuple(steps)
+
+
+def dense_like(shape: Sequence[int], strides: Sequence[int]) -> Tuple[int, ...]:
+    """Strides of an array without gaps whose sides lie in memory in the order of `strides`, the last one innermost."""
+    out, step = [0] * len(shape), shape[-1] if shape[-1] > 1 else 1
+    out[-1] = 1
+    for i in sorted(range(len(shape) - 1), key=lambda i: (strides[i], -i)):
+        out[i] = step
+        step *= max(shape[i], 1)
+    return tuple(out)
+
+
+def collapse(name: str, view: View) -> View:
+    """The same array with four dimensions: missing ones are 1, leading ones become one."""
+    shape, strides = view.shape, view.strides
+    if len(shape) == 4:
+        return view
+    if len(shape) < 2:
+        raise fail(f"{name} has {len(shape)} dimensions; expected at least 2, [rows, elements]")
+    if len(shape) < 4:
+        missing = 4 - len(shape)
+        return view._replace(shape=(1,) * missing + tuple(shape), strides=(0,) * missing + tuple(strides))
+    batch, step = 1, 0
+    for side, stride in zip(reversed(shape[:-3]), reversed(strides[:-3])):
+        if side != 1 and batch > 1 and stride != step * batch and 0 not in shape:
+            raise _c.Unsupported(f"the leading sides of {name}, {list(shape[:-3])} with strides {list(strides[:-3])}, do "
+                                 "not make one side with one stride; expected such, since nothing is copied")
+        if side != 1:
+            step = stride if batch == 1 else step
+            batch *= side
+    return view._replace(shape=(batch,) + tuple(shape[-3:]), strides=(step,) + tuple(strides[-3:]))
+
+
+class Options(NamedTuple):
+    """The numbers of a call, which are no arrays."""
+    causal: bool = False
+    align: str = "bottom-right"
+    q_offset: Optional[int] = None
+    scale: Optional[float] = None
+    window: Optional[Tuple[int, int]] = None
+    softcap: Optional[float] = None
+    layout: str = "bhsd"
+    q_len: Optional[int] = None
+    kv_len: Optional[int] = None
+    o_dtype: Optional[str] = None
+    lse: bool = False
+    threads: Optional[int] = None
+    rigor: Optional[str] = None
+    compiler: Optional[str] = None
+    time_limit: Optional[float] = None
+    variant: Optional[str] = None
+
+
+def check_type(name: str, view: View, types: Sequence[str]) -> None:
+    if view.dtype not in types:
+        names = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64", "i32": "int32", "u8": "uint8"}
+        raise _c.Unsupported(f"{name} is of {view.dtype}; expected "
+                             + " or ".join(names.get(t, t) for t in types))
+
+
+def check_devices(views: Dict[str, View]) -> None:
+    where = views["q"].device
+    for name, view in views.items():
+        if view.device != where:
+            here, there = (f"cuda:{d}" if d >= 0 else "the processor" for d in (where, view.device))
+            raise fail(f"q is on {here} and {name} on {there}; expected all on one device")
+
+
+def put_vector(name: str, view: View, sides: Tuple[int, ...]) -> None:
+    """An array that struct attn_run takes without strides."""
+    step = 1
+    for side, stride in zip(reversed(view.shape), reversed(view.strides)):
+        if side > 1 and stride != step:
+            raise _c.Unsupported(f"{name} has strides {list(view.strides)}; expected it without gaps")
+        step *= side
+    if tuple(view.shape) != sides:
+        raise fail(f"{name} is {list(view.shape)}; expected {list(sides)}")
+
+
+class Request(NamedTuple):
+    """A call in full, apart from the plan: what to look a plan up by, and struct attn_run without addresses."""
+    key: _plans.Key
+    run: _c.Run
+    o_shape: Tuple[int, ...]
+    o_strides: Tuple[int, ...]
+    o_dtype: str
+    lse_shape: Tuple[int, ...]
+
+
+def layout_shape(layout: str, batch: int, heads: int, rows: int, dim: int) -> Tuple[int, ...]:
+    return (batch, heads, rows, dim) if layout == "bhsd" else (batch, rows, heads, dim)
+
+
+def request(views: Dict[str, View], o: Optional[View], options: Options, threads: int) -> Request:
+    """Reads arrays and options. Raises what struct attn_run and struct attn_problem have no words for."""
+    q, k, v = views["q"], views["k"], views["v"]
+    check_devices(views)
+    for name, view in (("q", q), ("k", k), ("v", v)):
+        check_type(name, view, FLOATS)
+    if v.dtype != k.dtype:
+        raise _c.Unsupported(f"k is of {k.dtype} and v of {v.dtype}; expected one type for both")
+    if options.layout not in ("bhsd", "bshd"):
+        raise fail(f"layout is {options.layout!r}; expected 'bhsd' or 'bshd'")
+    q_packed, paged = "q_starts" in views, "block_table" in views
+    kv_packed = "kv_starts" in views and not paged
+    qs = sides_of("q", q, options.layout, q_packed)
+    ks, vs = (sides_of(name, view, options.layout, kv_packed) for name, view in (("k", k), ("v", v)))
+    if (ks.batch, ks.heads, ks.rows) != (vs.batch, vs.heads, vs.rows):
+        raise fail(f"k is {list(k.shape)} and v {list(v.shape)}; expected the same but for the last side")
+    if ks.dim != qs.dim:
+        raise fail(f"rows of q have {qs.dim} elements and rows of k {ks.dim}; expected as many")
+
+    batch = qs.batch
+    for name in ("q_starts", "kv_starts"):
+        if name in views:
+            batch = views[name].shape[0] - 1 if len(views[name].shape) == 1 else -1
+            if batch < 0:
+                raise fail(f"{name} is {list(views[name].shape)}; expected [batch + 1]")
+    q_len = options.q_len if options.q_len is not None else qs.rows
+    if options.kv_len is not None:
+        kv_len = options.kv_len
+    elif paged:
+        table = views["block_table"].shape
+        kv_len = ks.rows * table[-1] if table else 0
+    else:
+        kv_len = ks.rows
+    if not q_packed and qs.batch != batch:
+        raise fail(f"q is a batch of {qs.batch} and the starts are of {batch} sequences; expected as many")
+    if not kv_packed and not paged and ks.batch != batch:
+        if ks.batch != 1:
+            raise fail(f"k is a batch of {ks.batch} and q one of {batch}; expected as many, or 1")
+        ks, vs = (s._replace(strides=usable((2, s.heads, s.rows), (0,) + s.strides[1:], s.dim)) for s in (ks, vs))
+
+    o_dtype = o.dtype if o is not None else options.o_dtype or q.dtype
+    o_shape = (qs.rows, qs.heads, vs.dim) if q_packed else \
+        layout_shape(options.layout, qs.batch, qs.heads, qs.rows, vs.dim)
+    o_strides = dense_like(o_shape, q.strides)
+    if o is not None:
+        check_type("out", o, FLOATS)
+        if o.device != q.device:
+            raise fail("out is on another device than q; expected it on the same")
+        if tuple(o.shape) != o_shape:
+            raise fail(f"out is {list(o.shape)}; expected {list(o_shape)}")
+        o_strides = o.strides
+    os = sides_of("out", View(0, o_shape, o_strides, o_dtype, q.device), options.layout, q_packed)
+
+    run = _c.Run(size=ctypes.sizeof(_c.Run), batch=batch, q_len=q_len, kv_len=kv_len)
+    run.q_stride[:], run.k_stride[:], run.v_stride[:], run.o_stride[:] = qs.strides, ks.strides, vs.strides, os.strides
+    run.align = _plans._choice("align", _c.ALIGNS, options.align)
+    if options.q_offset is not None:
+        if options.align != "bottom-right":
+            raise fail(f"q_offset is {options.q_offset} and align {options.align!r}; expected one of them")
+        run.align, run.q_offset = _c.ALIGNS["q-offset"], options.q_offset
+    if options.scale is not None:
+        run.scale, run.has_scale = options.scale, 1
+    if options.window is not None:
+        run.window_left, run.window_right = options.window
+    if options.softcap is not None:
+        run.softcap = options.softcap
+    _put_extras(run, views, batch, qs.heads, q_len, kv_len)
+    if paged:
+        run.page_size, run.pages = ks.rows, ks.batch
+
+    chosen = {name: value if value is not None else _plans.defaults[name]
+              for name, value in (("rigor", options.rigor), ("compiler", options.compiler),
+                                  ("time_limit", options.time_limit), ("threads", options.threads))}
+    key = _plans.Key(
+        device="cpu" if q.device < 0 else f"cuda:{q.device}", dtype=q.dtype, kv_dtype=k.dtype, o_dtype=o_dtype,
+        head_dim=qs.dim, head_dim_v=vs.dim, heads=qs.heads, kv_heads=ks.heads, max_batch=_plans.rounded(batch),
+        max_q_len=_plans.rounded(q_len), max_kv_len=_plans.rounded(kv_len, 64), causal=bool(options.causal),
+        window=options.window is not None, softcap=options.softcap is not None,
+        bias=views["bias"].dtype if "bias" in views else None, mask="mask" in views, alibi="alibi_slopes" in views,
+        sink="sinks" in views, packed="q_starts" in views or "kv_starts" in views, paged=paged,
+        threads=0 if q.device >= 0 else threads if chosen["threads"] is None else chosen["threads"],
+        rigor=chosen["rigor"], compiler=chosen["compiler"], time_limit=chosen["time_limit"], variant=options.variant)
+    lse_shape = (qs.heads, qs.rows) if q_packed else (batch, qs.heads, q_len)
+    return Request(key, run, o_shape, o_strides, o_dtype, lse_shape)
+
+
+def _put_extras(run: _c.Run, views: Dict[str, View], batch: int, heads: int, q_len: int, kv_len: int) -> None:
+    for name, types in EXTRAS.items():
+        if name in views:
+            check_type(name, views[name], types)
+    for name, strides in (("bias", run.bias_stride), ("mask", run.mask_stride)):
+        if name in views:
+            strides[:] = broadcast(name, views[name], (batch, heads, q_len, kv_len))
+    for name in ("alibi_slopes", "sinks"):
+        if name in views:
+            put_vector(name, views[name], (heads,))
+    if "kv_lens" in views:
+        put_vector("kv_lens", views["kv_lens"], (batch,))
+    for name in ("q_starts", "kv_starts"):
+        if name in views:
+            put_vector(name, views[name], (batch + 1,))
+    if "block_table" in views:
+        table = views["block_table"]
+        if len(table.shape) != 2 or table.shape[0] not in (1, batch):
+            raise fail(f"block_table is {list(table.shape)}; expected [batch, pages of a sequence]")
+        if table.shape[1] > 1 and table.strides[1] != 1:
+            raise _c.Unsupported("entries of block_table do not lie side by side; expected that they do")
+        run.block_table_stride = table.strides[0] if table.shape[0] > 1 else 0
+

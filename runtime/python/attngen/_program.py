@@ -1,0 +1,92 @@
+"""The program attngen, which the package holds too: what libattn alone does not do (reading specs, listing devices)."""
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Dict, List, Optional, Union
+
+from . import _c
+
+
+def path() -> str:
+    """The program's path: $ATTNGEN, the wheel's, the source tree's, or the one on the search path."""
+    found = os.environ.get("ATTNGEN") or _c.place_of("bin/attngen", "bin/attngen")
+    if not found:
+        import shutil
+        found = shutil.which("attngen")
+    if not found:
+        raise ImportError("no program attngen; expected it in the package, in $ATTNGEN or on the search path")
+    return found
+
+
+def run(arguments: List[str], text: Optional[str] = None) -> str:
+    """Its standard output; raises Failed, or Invalid for exit status 2, with what it said."""
+    import subprocess
+    done = subprocess.run([path()] + arguments, input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          universal_newlines=True)
+    if done.returncode:
+        raise (_c.Invalid if done.returncode == 2 else _c.Failed)(done.stderr.strip() or
+                                                                  f"exit status {done.returncode}")
+    return done.stdout
+
+
+def emit(spec: Union[str, Dict[str, Any], "os.PathLike[str]", None] = None, *, variant: Optional[str] = None,
+         machine_code: bool = False, filter: Optional[str] = None, language: Optional[str] = None) -> Dict[str, str]:
+    """The kernels of a spec as text, by file name, as `attngen emit` writes them.
+
+    spec: the path of a YAML file (an os.PathLike, or a string that ends in .yaml or .yml), YAML as a string of several lines or
+    with a colon, or a dict, such as {"head_dim": [64, 128], "isa": "avx512"}. variant: one kernel by its name instead.
+    filter: a glob of names. machine_code: with the micro-kernels' machine code. language: "cuda" for CUDA C of OpenCL isas.
+    Raises attngen.Invalid or attngen.Failed with the program's words, file:line:col included.
+    """
+    import json
+    import tempfile
+    if (spec is None) == (variant is None):
+        raise _c.Invalid("spec and variant are both given, or neither; expected one of them")
+    with tempfile.TemporaryDirectory() as directory:
+        arguments = ["emit"]
+        if variant is not None:
+            arguments += ["--variant", variant]
+        elif isinstance(spec, dict) or (isinstance(spec, str) and not spec.endswith((".yaml", ".yml"))):
+            source = os.path.join(directory, "spec.yaml")
+            with open(source, "w") as file:
+                file.write(json.dumps(spec) if isinstance(spec, dict) else spec)  # JSON is YAML
+            arguments.append(source)
+        else:
+            arguments.append(os.fspath(spec))  # type: ignore[arg-type]
+        target = os.path.join(directory, "out")
+        arguments += ["-o", target]
+        if machine_code:
+            arguments.append("--machine-code")
+        if filter is not None:
+            arguments += ["--filter", filter]
+        if language is not None:
+            arguments += ["--language", language]
+        run(arguments)
+        texts = {}
+        for name in sorted(os.listdir(target)):
+            if name != "manifest.json":
+                with open(os.path.join(target, name)) as file:
+                    texts[name] = file.read()
+        return texts
+
+
+def devices() -> str:
+    """What can be used here and why the rest cannot, as `attngen devices` prints it."""
+    return run(["devices"])
+
+
+def cache_path() -> str:
+    """The cache's directory."""
+    if _c.cache_dir is not None:
+        return _c.cache_dir
+    return run(["cache", "path"]).strip()
+
+
+def main() -> None:
+    """The command attngen of an installed wheel: becomes the program."""
+    os.execv(path(), ["attngen"] + sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()

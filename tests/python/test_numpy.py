@@ -1,0 +1,292 @@
+"""attngen on NumPy arrays: values against the definition, strides, features, refusals, threads, fork."""
+import os
+import subprocess
+import sys
+import threading
+import unittest
+
+import numpy as np
+
+import attngen
+from reference import attend, check, masked, narrow
+
+SEED = int(os.environ.get("ATTNGEN_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
+rng = np.random.default_rng(SEED)
+print(f"# ATTNGEN_SEED={SEED}", file=sys.stderr)
+
+
+def draw(*shape, dtype=np.float32):
+    return rng.standard_normal(shape, np.float32).astype(dtype)
+
+
+class Sdpa(unittest.TestCase):
+    def test_values(self):
+        for batch, heads, kv_heads, rows, keys, d, dv in ((1, 1, 1, 1, 1, 1, 1), (2, 4, 2, 100, 77, 64, 48),
+                                                          (3, 6, 1, 1, 200, 72, 72), (1, 2, 2, 130, 257, 128, 128)):
+            q, k, v = draw(batch, heads, rows, d), draw(batch, kv_heads, keys, d), draw(batch, kv_heads, keys, dv)
+            o = attngen.sdpa(q, k, v, enable_gqa=True)
+            self.assertEqual((o.shape, o.dtype), ((batch, heads, rows, dv), np.float32))
+            check(o, q, k, v)
+            check(attngen.sdpa(q, k, v, is_causal=True, enable_gqa=True), q, k, v, take=masked(rows, keys, True))
+            check(attngen.sdpa(q, k, v, scale=0.3, enable_gqa=True), q, k, v, scale=0.3)
+
+    def test_f16(self):
+        q, k, v = (draw(2, 3, 70, 64, dtype=np.float16) for _ in range(3))
+        o = attngen.sdpa(q, k, v)
+        self.assertEqual(o.dtype, np.float16)
+        check(o, q, k, v, "f16")
+
+    def test_masks(self):
+        q, k, v = draw(2, 4, 50, 32), draw(2, 4, 90, 32), draw(2, 4, 90, 32)
+        for sides in ((50, 90), (1, 1, 50, 90), (2, 1, 1, 90), (2, 4, 50, 90), (1, 90), (4, 1, 90), (90,)):
+            take = rng.random(sides) < 0.5
+            take[..., :1] = True
+            check(attngen.sdpa(q, k, v, take), q, k, v, take=take)
+            bias = draw(*sides)
+            check(attngen.sdpa(q, k, v, bias), q, k, v, bias=bias)
+        wide = np.asfortranarray(rng.random((50, 90)) < 0.5)  # strides of any order
+        check(attngen.sdpa(q, k, v, wide), q, k, v, take=wide)
+        check(attngen.sdpa(q, k, v, wide[::-1, ::-1]), q, k, v, take=wide[::-1, ::-1])
+
+    def test_row_without_keys(self):
+        q, k, v = draw(1, 1, 3, 16), draw(1, 1, 5, 16), draw(1, 1, 5, 16)
+        take = np.ones((3, 5), bool)
+        take[1] = False
+        o = attngen.sdpa(q, k, v, take)
+        self.assertTrue((o[0, 0, 1] == 0).all())
+        check(o, q, k, v, take=take)
+        self.assertTrue((attngen.sdpa(q, k[:, :, :0], v[:, :, :0]) == 0).all())
+        self.assertEqual(attngen.sdpa(q[:, :, :0], k, v).shape, (1, 1, 0, 16))
+        self.assertEqual(attngen.sdpa(q[:0], k[:0], v[:0]).shape, (0, 1, 3, 16))
+
+    def test_dimensions(self):
+        q, k, v = draw(2, 3, 4, 20, 16), draw(2, 3, 4, 30, 16), draw(2, 3, 4, 30, 16)
+        whole = attngen.sdpa(q, k, v)
+        self.assertEqual(whole.shape, q.shape)
+        for a in range(2):
+            check(whole[a], q[a], k[a], v[a])
+        np.testing.assert_array_equal(attngen.sdpa(q[0, 0], k[0, 0], v[0, 0]), whole[0, 0])
+        np.testing.assert_array_equal(attngen.sdpa(q[1, 2, 3], k[1, 2, 3], v[1, 2, 3]), whole[1, 2, 3])
+        mask = rng.random((2, 3, 1, 20, 30)) < 0.7
+        with self.assertRaisesRegex(attngen.Unsupported, "leading sides of query"):
+            attngen.sdpa(q[:, ::2], k[:, ::2], v[:, ::2])
+        check(attngen.sdpa(q, k, v, mask)[1], q[1], k[1], v[1], take=mask[1])
+
+    def test_strides(self):
+        """Any strides of batch, head and row, negative ones too; O is dense, in query's order; out may have any."""
+        x = draw(2, 60, 3, 5, 32)  # [batch, rows, q k v, heads, elements], as one projection gives them
+        q, k, v = (x[:, :, i].swapaxes(1, 2) for i in range(3))
+        o = attngen.sdpa(q, k, v)
+        check(o, q, k, v)
+        self.assertTrue(o.swapaxes(1, 2).flags.c_contiguous)
+        np.testing.assert_array_equal(o, attngen.sdpa(*(np.ascontiguousarray(a) for a in (q, k, v))))
+        check(attngen.sdpa(q[:, :, ::2], k[:, :, ::-1], v[:, :, ::-1]), q[:, :, ::2], k, v)
+        room = np.full((2, 5, 64, 48), np.nan, np.float32)
+        out = room[:, :, 2:62, 8:40]
+        self.assertIs(attngen.sdpa(q, k, v, out=out), out)
+        np.testing.assert_array_equal(out, o)
+        self.assertTrue(np.isnan(room[:, :, :2]).all() and np.isnan(room[:, :, :, :8]).all()
+                        and np.isnan(room[:, :, :, 40:]).all() and np.isnan(room[:, :, 62:]).all())
+        shared = np.broadcast_to(k[:1, :1], k.shape)
+        check(attngen.sdpa(q, shared, v), q, shared, v)
+        check(attngen.sdpa(q, k[:1], v[:1]), q, np.repeat(k[:1], 2, 0), np.repeat(v[:1], 2, 0))
+
+    def test_refusals(self):
+        q, k = draw(1, 4, 8, 16), draw(1, 2, 8, 16)
+        for words, call in (
+                ("query has 4 heads and key 2; expected as many, or enable_gqa=True", lambda: attngen.sdpa(q, k, k)),
+                ("dropout_p is 0.1; expected 0.0", lambda: attngen.sdpa(q, q, q, dropout_p=0.1)),
+                ("expected one of them, as for PyTorch",
+                 lambda: attngen.sdpa(q, q, q, np.ones((8, 8), bool), is_causal=True)),
+                ("q is of f64; expected float32 or float16 or bfloat16",
+                 lambda: attngen.sdpa(*(3 * [q.astype(np.float64)]))),
+                ("stride of 2 elements within a row", lambda: attngen.sdpa(q[..., ::2], q[..., ::2], q[..., ::2])),
+                ("sides that are 1 or those of", lambda: attngen.sdpa(q, q, q, np.ones((3, 8), bool))),
+                (r"out is \[1, 2, 8, 16\]; expected \[1, 4, 8, 16\]", lambda: attngen.sdpa(q, q, q, out=k)),
+                ("o is at the address of", lambda: attngen.sdpa(q, q, q, out=q)),
+                ("head_dim is 600; expected 1..576", lambda: attngen.sdpa(*(3 * [draw(1, 1, 1, 600)]))),
+                ("type builtins.list; expected an array", lambda: attngen.sdpa([1.0], q, q)),
+                ("elements and rows of k", lambda: attngen.sdpa(q, q[..., :8], q)),
+                ("head_dim_v is 512|rows of q have|dtype is", lambda: attngen.attention(q, q, q, o_dtype="f8"))):
+            with self.assertRaisesRegex(attngen.Error, words):
+                call()
+        self.assertTrue(issubclass(attngen.Invalid, ValueError))
+        self.assertIsNone(attngen.supports(head_dim=64, heads=8, max_q_len=9, max_kv_len=9))
+        self.assertIn("expected heads to be a multiple",
+                      attngen.supports(head_dim=64, heads=8, kv_heads=3, max_q_len=9, max_kv_len=9))
+
+
+class Attention(unittest.TestCase):
+    def test_features(self):
+        q, k, v = draw(2, 4, 40, 64), draw(2, 2, 90, 64), draw(2, 2, 90, 64)
+        lens, slopes, sinks = np.array([90, 33]), abs(draw(4)), draw(4)
+        o, lse = attngen.attention(q, k, v, lse=True)
+        check(o, q, k, v, lse=lse)
+        for name, options, expected in (
+                ("bottom right", dict(causal=True), dict(take=masked(40, 90, True, 50))),
+                ("top left", dict(causal=True, align="top-left"), dict(take=masked(40, 90, True))),
+                ("offset", dict(causal=True, q_offset=-7), dict(take=masked(40, 90, True, -7))),
+                ("window", dict(window=(9, 5)), dict(take=masked(40, 90, False, 50, (9, 5)))),
+                ("open window", dict(window=(-1, 5), align="top-left"), dict(take=masked(40, 90, False, 0, (-1, 5)))),
+                ("softcap", dict(softcap=2.5), dict(softcap=2.5)),
+                ("alibi", dict(alibi_slopes=slopes), dict(slopes=slopes, offset=50)),
+                ("sinks", dict(sinks=sinks), dict(sinks=sinks)),
+                ("several", dict(causal=True, q_offset=3, softcap=5.0, sinks=sinks, scale=0.2),
+                 dict(take=masked(40, 90, True, 3), softcap=5.0, sinks=sinks, scale=0.2))):
+            with self.subTest(name):
+                o, lse = attngen.attention(q, k, v, lse=True, **options)
+                check(o, q, k, v, lse=lse, **expected)
+        take = np.stack([masked(40, 90, keys=n) for n in lens])[:, None]
+        for given in (lens, [90, 33]):
+            check(attngen.attention(q, k, v, kv_lens=given), q, k, v, take=take)
+        mine = np.empty((2, 4, 40), np.float32)
+        self.assertIs(attngen.attention(q, k, v, lse=mine)[1], mine)
+        np.testing.assert_array_equal(
+            attngen.attention(*(np.ascontiguousarray(a.swapaxes(1, 2)) for a in (q, k, v)), layout="bshd"),
+            attngen.attention(q, k, v).swapaxes(1, 2))
+
+    def test_types(self):
+        q = draw(1, 2, 33, 32)
+        k, v = draw(1, 2, 44, 32, dtype=np.float16), draw(1, 2, 44, 32, dtype=np.float16)
+        o = attngen.attention(q, k, v)
+        self.assertEqual(o.dtype, np.float32)
+        check(o, q, k, v)
+        o = attngen.attention(q, k, v, o_dtype="f16")
+        self.assertEqual(o.dtype, np.float16)
+        check(o, q, k, v, "f16")
+
+    def test_packed(self):
+        starts, lengths = np.array([0, 5, 5, 40]), (5, 0, 35)
+        q, k, v = draw(40, 4, 32), draw(40, 2, 32), draw(40, 2, 32)
+        o, lse = attngen.attention(q, k, v, q_starts=starts, kv_starts=starts, q_len=35, kv_len=35, causal=True,
+                                   lse=True)
+        self.assertEqual((o.shape, lse.shape), ((40, 4, 32), (4, 40)))
+        for b, n in enumerate(lengths):
+            rows = slice(starts[b], starts[b + 1])
+            part = [a[rows].swapaxes(0, 1)[None] for a in (q, k, v)]
+            check(o[rows].swapaxes(0, 1)[None], *part, take=masked(n, n, True), lse=lse[None, :, rows])
+
+    def test_paged(self):
+        pages, size, lens = 7, 16, np.array([33, 12])
+        k, v, q = draw(pages, 2, size, 32), draw(pages, 2, size, 32), draw(2, 4, 3, 32)
+        table = np.array([[6, 0, 3], [2, -1, -1]], np.int32)
+        o = attngen.attention(q, k, v, block_table=table, kv_lens=lens, causal=True)
+        for b, n in enumerate(lens):
+            whole = [np.concatenate([a[t] for t in table[b] if t >= 0], 1)[None, :, :n] for a in (k, v)]
+            check(o[b:b + 1], q[b:b + 1], *whole, take=masked(3, n, True, n - 3))
+
+    def test_plan(self):
+        plan = attngen.Plan(head_dim=32, heads=4, kv_heads=2, max_batch=2, max_q_len=64, max_kv_len=128, causal=True,
+                            threads=1)
+        self.assertEqual((plan.device, plan.threads, plan.compiler, plan.cached), ("cpu", 1, "tcc", False))
+        for rows, keys in ((1, 128), (64, 64), (3, 100)):
+            q, k, v = draw(2, 4, rows, 32), draw(2, 2, keys, 32), draw(2, 2, keys, 32)
+            out = np.empty_like(q)
+            self.assertIs(plan(q, k, v, out=out), out)
+            check(out, q, k, v, take=masked(rows, keys, True, keys - rows))
+        with self.assertRaisesRegex(attngen.Invalid, "kv_len is 129; expected 0..128"):
+            plan(q, draw(2, 2, 129, 32), draw(2, 2, 129, 32))
+        with self.assertRaisesRegex(attngen.Invalid, "heads is 2 in the call and 4 in the plan"):
+            plan(q[:, :2], k, v)
+        with self.assertRaisesRegex(attngen.Invalid, "softcap is True in the call and False in the plan"):
+            plan(q, k, v, softcap=1.0)
+        again = attngen.Plan(head_dim=32, heads=4, kv_heads=2, max_batch=2, max_q_len=64, max_kv_len=128, causal=True,
+                             variant=plan.variant)
+        np.testing.assert_array_equal(again(q, k, v), plan(q, k, v))
+        plan.close()
+        with self.assertRaisesRegex(attngen.Invalid, "the plan is closed"):
+            plan(q, k, v)
+        exact = attngen.Plan(head_dim=32, heads=4, kv_heads=2, max_batch=2, max_q_len=64, max_kv_len=128,
+                             device="reference", causal=True)
+        o, _, _ = attend(q, k, v, take=masked(3, 100, True, 97))
+        with self.assertRaisesRegex(attngen.Invalid, "device is cpu in the call and reference"):
+            exact(q, k, v)
+        self.assertLess(np.abs(again(q, k, v) - o).max(), 1e-5)
+
+    def test_tune(self):
+        plan = attngen.tune("1,2,2,64,64,16", time_limit=0.5, threads=1)
+        found = attngen.Plan(head_dim=16, heads=2, max_q_len=64, max_kv_len=64, threads=1)
+        self.assertTrue(found.cached)
+        self.assertEqual(found.variant, plan.variant)
+
+
+class Surroundings(unittest.TestCase):
+    def test_threads_at_once(self):
+        q, k, v = draw(1, 4, 128, 32), draw(1, 4, 128, 32), draw(1, 4, 128, 32)
+        expected, wrong = attngen.sdpa(q, k, v), []
+
+        def work():
+            for _ in range(50):
+                if not (attngen.sdpa(q, k, v) == expected).all():
+                    wrong.append(1)
+
+        workers = [threading.Thread(target=work) for _ in range(4)]
+        for w in workers:
+            w.start()
+        for w in workers:
+            w.join()
+        self.assertEqual(wrong, [])
+
+    def test_fork(self):
+        q, k, v = draw(1, 4, 300, 64), draw(1, 4, 300, 64), draw(1, 4, 300, 64)
+        expected = attngen.sdpa(q, k, v)
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if (attngen.sdpa(q, k, v) == expected).all() else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_many_lengths(self):
+        """A growing cache needs few plans, and old calls are let go."""
+        from attngen import _call, _plans
+        q, k, v = draw(1, 2, 1, 16), draw(1, 2, 300, 16), draw(1, 2, 300, 16)
+        before, most = len(_plans._plans), _plans.MOST_CALLS
+        _plans.MOST_CALLS = 50
+        try:
+            for n in range(1, 300):
+                check(attngen.sdpa(q, k[:, :, :n], v[:, :, :n]), q, k[:, :, :n], v[:, :, :n])
+                self.assertLessEqual(len(_call._sdpa_calls), 50)
+        finally:
+            _plans.MOST_CALLS = most
+        self.assertLessEqual(len(_plans._plans) - before, 4)
+
+    def test_dlpack(self):
+        class Other:
+            """An array of a library that only speaks DLPack."""
+
+            def __init__(self, a):
+                self.a = a
+
+            def __dlpack__(self, stream=None):
+                return self.a.__dlpack__()
+
+            def __dlpack_device__(self):
+                return self.a.__dlpack_device__()
+
+        q, k, v = draw(1, 2, 9, 16), draw(1, 2, 11, 16).swapaxes(0, 1).copy().swapaxes(0, 1), draw(1, 2, 11, 16)
+        expected = attngen.sdpa(q, k, v)
+        np.testing.assert_array_equal(attngen.sdpa(Other(q), Other(k), Other(v)), expected)
+        out = np.empty_like(q)
+        attngen.sdpa(Other(q), Other(k), Other(v), out=Other(out))
+        np.testing.assert_array_equal(out, expected)
+        np.testing.assert_array_equal(attngen.attention(Other(q), Other(k), Other(v), causal=True),
+                                      attngen.attention(q, k, v, causal=True))
+
+    def test_import_is_light(self):
+        code = "import attngen, sys; print(sorted({'numpy', 'torch'} & set(sys.modules)))"
+        self.assertEqual(subprocess.check_output([sys.executable, "-c", code]).decode().strip(), "[]")
+
+    def test_program(self):
+        texts = attngen.emit({"head_dim": [16, 32], "isa": "c", "tile": {"q": 16, "k": 64}})
+        self.assertEqual(len(texts), 2)
+        for name, text in texts.items():
+            self.assertIn("attngen emit --variant " + name[:-2], text)
+            self.assertEqual(attngen.emit(variant=name[:-2]), {name: text})
+        self.assertEqual(attngen.emit("head_dim: [16, 32]\nisa: c\ntile: {q: 16, k: 64}\n"), texts)
+        with self.assertRaisesRegex(attngen.Error, "head_dim"):
+            attngen.emit({"isa": "c"})
+        self.assertIn("cpu", attngen.devices())
+        self.assertEqual(attngen.cache_path(), os.environ["ATTNGEN_CACHE"])
+
+
+if __name__ == "__main__":
+    unittest.main()
