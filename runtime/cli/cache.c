@@ -13,6 +13,7 @@
 
 #include "devices/devices.h"
 #include "cli.h"
+#include "json.h"
 #include "options.h"
 #include "system/files.h"
 #include "print.h"
@@ -20,7 +21,7 @@
 const struct verb verb_cache = {
     .name = "cache",
     .doc = "show, move or clear what tuning remembers",
-    .usage = "cache show|path|clear\ncache export|import FILE",
+    .usage = "cache show|path|clear [--json]\ncache export|import FILE [--json]",
     .text = "show: one line for each problem that was tuned: what, for how many threads and by\n"
             "which compiler, how many candidates are known, the fastest and its time.\n"
             "path: the directory, whether it exists or not.\n"
@@ -32,6 +33,7 @@ const struct verb verb_cache = {
             "depend on is the same: generator, compiler, processor or device, threads.",
     .example = "attngen cache export tuned.txt",
     .exits = "the directory or FILE cannot be used",
+    .options = OPTION_BIT(OPTION_JSON),
     .operand = "show, path, clear, export or import",
     .min_operands = 1,
     .max_operands = 3,
@@ -49,23 +51,59 @@ static void key_value(const char *key, const char *word, char *out, size_t room)
         }
 }
 
+/* What a line of `show` says of an entry. */
+struct shown {
+    char problem[GEN_NAME_MAX], bucket[64], threads[16], processor[96], compiler[8];
+};
+
+static struct shown shown_of(const struct cache_entry *entry)
+{
+    struct shown s;
+    key_value(entry->key, "problem", s.problem, sizeof s.problem);
+    key_value(entry->key, "bucket", s.bucket, sizeof s.bucket);
+    key_value(entry->key, "threads", s.threads, sizeof s.threads);
+    key_value(entry->key, "processor", s.processor, sizeof s.processor);
+    key_value(entry->key, "compiler", s.compiler, sizeof s.compiler);
+    s.compiler[strcspn(s.compiler, " ")] = 0;
+    return s;
+}
+
+static void add_entry(void *user, const char *path, const struct cache_entry *entry)
+{
+    struct buf *json = user;
+    const struct shown s = shown_of(entry);
+    const struct cache_row *winner = cache_winner(entry);
+    const struct {
+        const char *key, *value;
+    } texts[] = {{"{\"problem\": ", s.problem}, {", \"bucket\": ", s.bucket}, {", \"threads\": ", s.threads},
+                 {", \"compiler\": ", s.compiler}, {", \"processor\": ", s.processor}, {", \"file\": ", path}};
+    if (json->size && json->data[json->size - 1] == '}')
+        buf_puts(json, ", ");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        buf_puts(json, texts[i].key);
+        json_text(json, texts[i].value);
+    }
+    buf_printf(json, ", \"known\": %d, \"winner\": ", entry->n);
+    if (winner) {
+        json_text(json, winner->name);
+        buf_puts(json, ", \"ms\": ");
+        json_number(json, winner->min_s * 1e3);
+    } else
+        buf_puts(json, "null");
+    buf_putc(json, '}');
+}
+
 static void show_entry(void *user, const char *path, const struct cache_entry *entry)
 {
     const char *here = user;
-    char problem[GEN_NAME_MAX], bucket[64], threads[16], processor[96], compiler[8];
+    const struct shown s = shown_of(entry);
     const struct cache_row *winner = cache_winner(entry);
-    key_value(entry->key, "problem", problem, sizeof problem);
-    key_value(entry->key, "bucket", bucket, sizeof bucket);
-    key_value(entry->key, "threads", threads, sizeof threads);
-    key_value(entry->key, "processor", processor, sizeof processor);
-    key_value(entry->key, "compiler", compiler, sizeof compiler);
-    compiler[strcspn(compiler, " ")] = 0;
     const char *on = winner ? strstr(winner->name, "_on_") : NULL;
     char time[32] = "";
     if (winner)
         snprintf(time, sizeof time, "%10.3f ms", winner->min_s * 1e3);
-    bool foreign = *processor && strcmp(processor, here); /* other devices' entries name no processor */
-    print_line(stdout, "%-24s %-22s %7s %-8s %6d  %-28s %13s  %s%s", problem, bucket, threads, compiler, entry->n,
+    bool foreign = *s.processor && strcmp(s.processor, here); /* other devices' entries name no processor */
+    print_line(stdout, "%-24s %-22s %7s %-8s %6d  %-28s %13s  %s%s", s.problem, s.bucket, s.threads, s.compiler, entry->n,
                on ? on + 4 : winner ? winner->name : "none", time, path, foreign ? " (another processor's)" : "");
 }
 
@@ -94,6 +132,39 @@ static void find_processor(char *out, size_t room)
     devices_close(devices);
 }
 
+/* {"path": the directory, KEY: number}; a key of NULL: the directory alone. */
+static int print_json(struct cache *cache, const char *key, int number)
+{
+    struct buf json = {0};
+    buf_puts(&json, "{\"path\": ");
+    json_text(&json, cache_path(cache));
+    if (key)
+        buf_printf(&json, ", \"%s\": %d", key, number);
+    buf_putc(&json, '}');
+    int code = buf_ok(&json) ? CLI_OK : CLI_FAILED;
+    if (code == CLI_OK)
+        puts(json.data);
+    buf_free(&json);
+    return code;
+}
+
+static int show_json(struct cache *cache)
+{
+    struct buf json = {0};
+    buf_puts(&json, "{\"path\": ");
+    json_text(&json, cache_path(cache));
+    buf_puts(&json, ", \"entries\": [");
+    cache_list(cache, add_entry, &json);
+    buf_puts(&json, "]}");
+    int code = buf_ok(&json) ? CLI_OK : CLI_FAILED;
+    if (code == CLI_OK)
+        puts(json.data);
+    else
+        print_line(stderr, "attngen cache: error: out of memory");
+    buf_free(&json);
+    return code;
+}
+
 static int show(struct cache *cache)
 {
     char here[96];
@@ -116,12 +187,14 @@ static int fail(const struct gen_error *err)
     return CLI_FAILED;
 }
 
-static int clear(struct cache *cache)
+static int clear(struct cache *cache, bool json)
 {
     struct gen_error err = {0};
     int removed = 0;
     if (cache_clear(cache, &removed, &err) != 0)
         return fail(&err);
+    if (json)
+        return print_json(cache, "removed", removed);
     print_line(stdout, "removed %d %s from %s", removed, removed == 1 ? "entry" : "entries", cache_path(cache));
     return CLI_OK;
 }
@@ -181,14 +254,16 @@ static int write_file(const char *path, const struct buf *text)
     return written ? CLI_OK : cannot(path, "written", expected);
 }
 
-static int export(struct cache *cache, const char *path)
+static int export(struct cache *cache, const char *path, bool json)
 {
     struct gen_error err = {0};
     struct stat s;
     struct buf text = {0};
     int entries;
     int code = cache_export(cache, &text, &entries, &err) == 0 ? write_file(path, &text) : fail(&err);
-    if (code == CLI_OK && stat(path, &s) == 0 && S_ISREG(s.st_mode)) /* not into a FILE that is /dev/stdout */
+    if (code == CLI_OK && json)
+        code = print_json(cache, "exported", entries);
+    else if (code == CLI_OK && stat(path, &s) == 0 && S_ISREG(s.st_mode)) /* not into a FILE that is /dev/stdout */
         print_line(stdout, "exported %d %s from %s", entries, entries == 1 ? "entry" : "entries", cache_path(cache));
     buf_free(&text);
     return code;
@@ -221,7 +296,7 @@ static int read_file(const char *path, struct buf *out)
     return CLI_FAILED;
 }
 
-static int import(struct cache *cache, const char *path)
+static int import(struct cache *cache, const char *path, bool json)
 {
     struct gen_error err = {0};
     struct buf text = {0};
@@ -229,7 +304,9 @@ static int import(struct cache *cache, const char *path)
     int code = read_file(path, &text);
     if (code == CLI_OK && cache_import(cache, path, text.data ? text.data : "", text.size, &entries, &err) != 0)
         code = fail(&err);
-    if (code == CLI_OK)
+    if (code == CLI_OK && json)
+        code = print_json(cache, "imported", entries);
+    else if (code == CLI_OK)
         print_line(stdout, "imported %d %s into %s", entries, entries == 1 ? "entry" : "entries", cache_path(cache));
     buf_free(&text);
     return code;
@@ -273,21 +350,24 @@ int cli_cache(int argc, char **argv)
     if (what < 0)
         return CLI_USAGE;
     if (cache_open(NULL, warn, &unusable, &cache) != 0) {
-        print_line(stderr, "attngen cache: error: memory is out");
+        print_line(stderr, "attngen cache: error: out of memory");
         return CLI_FAILED;
     }
     if (!cache_path(cache)[0]) {
         print_line(stderr, "attngen cache: error: there is no place for a cache; expected HOME, XDG_CACHE_HOME or "
                         "ATTNGEN_CACHE to name one");
         code = CLI_FAILED;
-    } else if (what == PATH)
+    } else if (what == PATH && options.json)
+        code = print_json(cache, NULL, 0);
+    else if (what == PATH)
         printf("%s\n", cache_path(cache));
     else if (what == SHOW)
-        code = show(cache);
+        code = options.json ? show_json(cache) : show(cache);
     else if (what == CLEAR)
-        code = clear(cache);
+        code = clear(cache, options.json);
     else
-        code = what == EXPORT ? export(cache, options.operand[1]) : import(cache, options.operand[1]);
+        code = what == EXPORT ? export(cache, options.operand[1], options.json)
+                              : import(cache, options.operand[1], options.json);
     cache_close(cache);
     return unusable ? CLI_FAILED : code;
 }

@@ -116,6 +116,7 @@ static const char *value_words(enum option_id id)
     case OPTION_COMPILER: return "tcc cc both";
     case OPTION_RIGOR: return "estimate measure patient";
     case OPTION_DTYPE: return "f32 f16 bf16";
+    case OPTION_LANGUAGE: return "opencl cuda";
     default: return NULL;
     }
 }
@@ -134,7 +135,8 @@ static bool is_free(enum option_id id)
     case OPTION_DEVICE:
     case OPTION_THREADS:
     case OPTION_VARIANT:
-    case OPTION_TIME_LIMIT: return true;
+    case OPTION_TIME_LIMIT:
+    case OPTION_TOLERANCE: return true;
     default: return false;
     }
 }

@@ -2,6 +2,7 @@
  * Nothing appears in the directory before everything is written. What it is not: emission itself; that is ../../gen. */
 #define _GNU_SOURCE
 #include "cli.h"
+#include "json.h"
 
 #include <fnmatch.h>
 #include <limits.h>
@@ -38,7 +39,8 @@ const struct verb verb_emit = {
     .options = OPTION_BIT(OPTION_OUT_DIR) | OPTION_BIT(OPTION_MACHINE_CODE) | OPTION_BIT(OPTION_FILTER) |
                OPTION_BIT(OPTION_LIST) | OPTION_BIT(OPTION_WHY_NOT) | OPTION_BIT(OPTION_VARIANT) |
                OPTION_BIT(OPTION_PTX) | OPTION_BIT(OPTION_DEVICE) | OPTION_BIT(OPTION_BUNDLE) |
-               OPTION_BIT(OPTION_FROM_CACHE) | OPTION_BIT(OPTION_LANGUAGE),
+               OPTION_BIT(OPTION_FROM_CACHE) | OPTION_BIT(OPTION_LANGUAGE) | OPTION_BIT(OPTION_QUIET) |
+               OPTION_BIT(OPTION_JSON),
     .operand = "SPEC",
     .max_operands = INT_MAX,
 };
@@ -361,14 +363,39 @@ static int write_all(const struct emission *e)
     staging_close(&staging);
     if (code != CLI_OK && made)
         rmdir(path);
-    if (code == CLI_OK && isatty(STDERR_FILENO))
+    if (code == CLI_OK && isatty(STDERR_FILENO) && !e->options->quiet && !e->options->json)
         print_line(stderr, "%d kernel%s and %s in %s", e->legal_count, e->legal_count == 1 ? "" : "s",
                 bundle ? bundle : manifest_name, path);
     return code;
 }
 
+/* What was written, or with --list would be; directory NULL: nothing was. */
+static int print_json(const struct emission *e, const char *directory)
+{
+    struct buf json = {0};
+    buf_puts(&json, "{\"directory\": ");
+    if (directory)
+        json_text(&json, directory);
+    else
+        buf_puts(&json, "null");
+    buf_puts(&json, ", \"kernels\": [");
+    for (int i = 0; i < e->legal_count; i++) {
+        char name[GEN_NAME_MAX];
+        variant_encode(&e->met.variant[e->legal[i]], name);
+        buf_printf(&json, "%s\"%s\"", i ? ", " : "", name);
+    }
+    buf_printf(&json, "], \"rejected\": %d}", e->rejected);
+    int code = buf_ok(&json) ? CLI_OK : fail("attngen emit", "out of memory");
+    if (code == CLI_OK)
+        puts(json.data);
+    buf_free(&json);
+    return code;
+}
+
 static int print_names(const struct emission *e)
 {
+    if (e->options->json)
+        return print_json(e, NULL);
     for (int i = 0; i < e->legal_count; i++) {
         char name[GEN_NAME_MAX];
         variant_encode(&e->met.variant[e->legal[i]], name);
@@ -424,6 +451,8 @@ static const char *why_wrong(const struct options *o, const struct emit_driver *
         return "--bundle holds no CUDA C++; expected no --language cuda";
     if (o->ptx && !driver)
         return "--ptx needs a driver; expected the program attngen, which asks for one";
+    if (o->json && o->why_not)
+        return "--json excludes --why-not, whose lines are for people; expected one of them";
     if (device && !o->ptx)
         return "--device is for --ptx; expected both or neither";
     if (device && !strcmp(device, "cpu"))
@@ -455,6 +484,8 @@ int emit_main(int argc, char **argv, const struct emit_driver *driver)
         code = open_driver(&e);
         if (code == CLI_OK)
             code = write_all(&e);
+        if (code == CLI_OK && options.json)
+            code = print_json(&e, options.file[OPTION_OUT_DIR] ? options.file[OPTION_OUT_DIR] : ".");
     }
     if (e.opened)
         driver->close(e.opened);

@@ -22,6 +22,9 @@ static const struct option table[OPTION_COUNT] = {
 #undef ARRAY
     [OPTION_COMPARE] = {OPTION_COMPARE, "--compare", "REF.npy",
                         "say how far the output is from this array of O's shape", VALUE_NEEDED, read_text},
+    [OPTION_TOLERANCE] = {OPTION_TOLERANCE, "--tolerance", "X",
+                          "with --compare: exit with 1 where the largest difference is more than X", VALUE_NEEDED,
+                          read_tolerance},
     [OPTION_OUT_DIR] = {OPTION_OUT_DIR, "-o", "DIR", "directory for the kernels and manifest.json; made when absent",
                         VALUE_NEEDED, read_text},
     [OPTION_MACHINE_CODE] = {OPTION_MACHINE_CODE, "--machine-code", NULL, "add the form that libtcc compiles",
@@ -92,6 +95,7 @@ static const struct option table[OPTION_COUNT] = {
                       VALUE_NEEDED, read_rigor},
     [OPTION_TIME_LIMIT] = {OPTION_TIME_LIMIT, "--time-limit", "S",
                            "stop measuring after S seconds, with the best so far", VALUE_NEEDED, read_time_limit},
+    [OPTION_QUIET] = {OPTION_QUIET, "--quiet", NULL, "print nothing but warnings and errors", VALUE_NONE, read_flag},
     [OPTION_JSON] = {OPTION_JSON, "--json", NULL, "print one JSON object", VALUE_NONE, read_flag},
 };
 
@@ -200,6 +204,10 @@ static int check(const struct verb *verb, struct options *out, struct gen_error 
     }
     if (check_keys(out, err))
         return -1;
+    if (out->quiet && out->json)
+        return option_wrong(err, "--quiet excludes --json; expected one of them");
+    if ((out->given & OPTION_BIT(OPTION_TOLERANCE)) && !(out->given & OPTION_BIT(OPTION_COMPARE)))
+        return option_wrong(err, "--tolerance is for --compare; expected both or neither");
     const char *device = out->file[OPTION_DEVICE];
     if (device && strcmp(device, "cpu") && (out->given & OPTION_BIT(OPTION_COMPILER)))
         return option_wrong(err, "--compiler is for kernels in C; expected none with --device %s", device);
@@ -298,7 +306,13 @@ bool options_begin(const struct verb *verb, int argc, char **argv, struct option
 {
     struct gen_error err = {0};
     switch (options_parse(verb, argc, argv, out, &err)) {
-    case OPTIONS_READ: return true;
+    case OPTIONS_READ:
+        if (out->quiet && !freopen("/dev/null", "w", stdout)) {
+            print_line(stderr, "attngen %s: error: /dev/null cannot be opened; expected it for --quiet", verb->name);
+            *exit_code = CLI_FAILED;
+            return false;
+        }
+        return true;
     case OPTIONS_HELP:
         print_help(verb);
         *exit_code = CLI_OK;

@@ -20,6 +20,7 @@ enum option_id {
 #undef SHAPED
 #undef ARRAY
     OPTION_COMPARE,
+    OPTION_TOLERANCE,
     OPTION_OUT_DIR,
     OPTION_MACHINE_CODE,
     OPTION_LANGUAGE,
@@ -50,6 +51,7 @@ enum option_id {
     OPTION_VARIANT,
     OPTION_RIGOR,
     OPTION_TIME_LIMIT,
+    OPTION_QUIET,
     OPTION_JSON,
     OPTION_COUNT
 };
@@ -99,7 +101,8 @@ struct options {
     bool every_compiler; /* --compiler both */
     attn_rigor rigor;    /* ATTN_MEASURE */
     double time_limit;   /* seconds; 0 when not given */
-    bool machine_code, cuda, list, why_not, ptx, from_cache, json;
+    float tolerance;     /* read when given has OPTION_TOLERANCE; 0 or more */
+    bool machine_code, cuda, list, why_not, ptx, from_cache, quiet, json;
     char *const *operand; /* what stands there without an option, in order; points into argv, which is reordered */
     int operands;
 };

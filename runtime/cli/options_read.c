@@ -85,6 +85,7 @@ int read_flag(const struct option *option, const char *value, struct options *ou
     case OPTION_WHY_NOT: out->why_not = true; break;
     case OPTION_PTX: out->ptx = true; break;
     case OPTION_FROM_CACHE: out->from_cache = true; break;
+    case OPTION_QUIET: out->quiet = true; break;
     case OPTION_JSON: out->json = true; break;
     default: break;
     }
@@ -147,5 +148,14 @@ int read_time_limit(const struct option *option, const char *value, struct optio
     out->time_limit = strtod(value, &end);
     if (*value < '0' || *value > '9' || *end || !isfinite(out->time_limit) || !(out->time_limit > 0))
         return option_wrong(err, "%s '%s' is not right; expected seconds, more than 0", option->name, value);
+    return 0;
+}
+
+int read_tolerance(const struct option *option, const char *value, struct options *out, struct gen_error *err)
+{
+    if (read_number(option, value, &out->tolerance, err))
+        return -1;
+    if (out->tolerance < 0)
+        return option_wrong(err, "%s '%s' is not right; expected 0 or more", option->name, value);
     return 0;
 }

@@ -28,7 +28,7 @@ int read_word(const struct option *option, const char *value, const char *const 
 
 /* options_read.c: of any program. */
 option_reader read_text, read_flag, read_device, read_language, read_compiler, read_threads, read_rigor,
-    read_time_limit;
+    read_time_limit, read_tolerance;
 /* options_attention.c: of attention. */
 option_reader read_shape, read_dtype, read_causal, read_q_offset, read_window, read_scale, read_softcap, read_layout;
 

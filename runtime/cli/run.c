@@ -26,9 +26,10 @@ const struct verb verb_run = {
             "Q. float32 arrays are rounded first when --dtype names another type; O is then\n"
             "float32 as Q is, unless o= says otherwise. A run that fails writes nothing.",
     .example = "attngen run -q q.npy -k k.npy -v v.npy -o o.npy --causal --threads 2",
-    .exits = "an array is missing or does not fit, or the run failed",
+    .exits = "an array is missing or does not fit, the run failed, or the output is further from\n--compare's array than --tolerance allows",
     .options = OPTIONS_ATTENTION | OPTIONS_MACHINE | OPTION_BIT(OPTION_Q) | OPTION_BIT(OPTION_K) |
                OPTION_BIT(OPTION_V) | OPTION_BIT(OPTION_O) | OPTION_BIT(OPTION_LSE) | OPTION_BIT(OPTION_COMPARE) |
+               OPTION_BIT(OPTION_TOLERANCE) | OPTION_BIT(OPTION_QUIET) |
                OPTION_BIT(OPTION_VARIANT) | OPTION_BIT(OPTION_JSON),
     .required = OPTION_BIT(OPTION_Q) | OPTION_BIT(OPTION_K) | OPTION_BIT(OPTION_V) | OPTION_BIT(OPTION_O),
 };
@@ -140,11 +141,14 @@ static double compare(const struct run *r, int64_t *where)
     return worst;
 }
 
-static void print_result(const struct run *r, const struct attn_plan_info *info, double plan_ms, double execute_ms)
+/* Returns whether what was computed is as near to the reference as it was asked to be. */
+static bool print_result(const struct run *r, const struct attn_plan_info *info, double plan_ms, double execute_ms)
 {
     const char *ref = r->options.file[OPTION_COMPARE];
     int64_t where = 0, at[4];
     double difference = ref ? compare(r, &where) : 0;
+    const bool judged = r->options.given & OPTION_BIT(OPTION_TOLERANCE);
+    const bool near = !judged || difference <= (double)r->options.tolerance;
     for (int i = 3; i >= 0; i--) {
         at[i] = where % at_least_1(r->o.shape[i]);
         where /= at_least_1(r->o.shape[i]);
@@ -159,8 +163,10 @@ static void print_result(const struct run *r, const struct attn_plan_info *info,
             printf(", \"difference\": %.3g, \"at\": %s", difference, place.text);
         else if (ref) /* JSON knows no infinity */
             printf(", \"difference\": null, \"at\": %s", place.text);
+        if (judged)
+            printf(", \"within_tolerance\": %s", near ? "true" : "false");
         printf("}\n");
-        return;
+        return near;
     }
     printf("%s on %s by %s, %s: planned in %.3f ms, ran in %.3f ms\n", info->variant, info->device, info->compiler,
            r->options.file[OPTION_VARIANT] ? "as asked"
@@ -169,6 +175,10 @@ static void print_result(const struct run *r, const struct attn_plan_info *info,
            plan_ms, execute_ms);
     if (ref)
         print_line(stdout, "largest difference from %s: %.3g at %s", ref, difference, place.text);
+    if (!near)
+        print_line(stderr, "attngen run: error: %s differs from %s by %.3g at %s; expected at most %g",
+                   r->options.file[OPTION_O], ref, difference, place.text, (double)r->options.tolerance);
+    return near;
 }
 
 /* ---- the verb ---- */
@@ -182,6 +192,7 @@ static int compute(struct run *r)
     struct attn_plan_info info = {.size = sizeof info};
     const struct attn_options options = {.size = sizeof options, .log = print_log};
     int result = CLI_FAILED;
+    bool far = false; /* from the reference: that is said already */
     double start = now_ms(), plan_ms, execute_ms;
     if (attn_context_create(&options, &context, &err) || plan(r, context, &p, &err))
         goto cleanup;
@@ -192,12 +203,12 @@ static int compute(struct run *r)
     execute_ms = now_ms() - start;
     if (attn_plan_describe(p, &info, &err) || run_write(r, &file_err))
         goto cleanup;
-    print_result(r, &info, plan_ms, execute_ms);
-    result = CLI_OK;
+    result = print_result(r, &info, plan_ms, execute_ms) ? CLI_OK : CLI_FAILED;
+    far = result != CLI_OK;
 cleanup:
     if (file_err.text[0])
         print_line(stderr, "%s", file_err.text);
-    else if (result)
+    else if (result && !far)
         print_line(stderr, "attngen run: error: %s", err.text);
     attn_plan_destroy(p);
     attn_context_destroy(context);

@@ -32,7 +32,8 @@ const struct verb verb_tune = {
     .example = "attngen tune --shape 1,8,8,2048,2048,64 --causal --threads 1",
     .exits = "no candidate can be used here; 130 interrupted",
     .options = OPTIONS_ATTENTION | OPTIONS_MACHINE | OPTION_BIT(OPTION_SHAPE) | OPTION_BIT(OPTION_RIGOR) |
-               OPTION_BIT(OPTION_TIME_LIMIT) | OPTION_BIT(OPTION_JSON),
+               OPTION_BIT(OPTION_TIME_LIMIT) | OPTION_BIT(OPTION_WHY_NOT) | OPTION_BIT(OPTION_QUIET) |
+               OPTION_BIT(OPTION_JSON),
     .every_compiler = true,
     .operand = "SPEC",
     .max_operands = 64,
@@ -202,7 +203,7 @@ static struct shape shape_of(const struct session *s, const struct problem *p)
     return shape;
 }
 
-static void show_progress(void *user, const struct tune_row *row, int done, int of)
+static void show_progress(void *user, const struct tune_row *row, int done, int of, double left)
 {
     struct session *s = user;
     s->done = done;
@@ -212,8 +213,8 @@ static void show_progress(void *user, const struct tune_row *row, int done, int 
         memcpy(s->best_name, row->name, sizeof s->best_name);
     }
     if (s->terminal && s->best_gflops > 0)
-        fprintf(stderr, "\r\033[K%d of %d looked at; best so far %s, %.1f GFLOP/s", done, of, s->best_name,
-                s->best_gflops);
+        fprintf(stderr, "\r\033[K%d of %d looked at, at most %.0f s left; best so far %s, %.1f GFLOP/s", done, of, left,
+                s->best_name, s->best_gflops);
 }
 
 /* What an interrupt left, on a line of its own. The best so far is in the table too. */
@@ -246,7 +247,8 @@ static int tune_with(struct session *s, const struct problem *p, struct device *
         fprintf(stderr, "\r\033[K");
     if (failed)
         return fail(err.text);
-    struct tune_report report = {.shape = shape.text, .rigor = s->options.rigor, .device = device, .result = &result};
+    struct tune_report report = {.shape = shape.text, .rigor = s->options.rigor, .device = device, .result = &result,
+                                 .why_not = s->options.why_not};
     if (result.fallback[0])
         print_line(stderr, "attngen tune: warning: %s was all there is: %s",
                 isa_slow((enum isa)result.winner.field[F_ISA]), result.fallback);
@@ -303,11 +305,18 @@ static void warn(void *user, const char *text)
     print_line(stderr, "attngen tune: warning: %s", text);
 }
 
+/* Whether standard error is a terminal that understands the escape codes of progress. */
+static bool moves_cursor(void)
+{
+    const char *kind = getenv("TERM");
+    return isatty(STDERR_FILENO) && kind && *kind && strcmp(kind, "dumb") != 0;
+}
+
 static int open_session(struct session *s)
 {
     struct gen_error err = {0};
     s->threads = s->options.threads ? s->options.threads : cores();
-    s->terminal = isatty(STDERR_FILENO);
+    s->terminal = !s->options.quiet && moves_cursor();
     if (gen_open(&s->gen, &err) != 0)
         return fail(err.text);
     if (cache_open(NULL, warn, NULL, &s->cache) != 0 || pool_create(s->threads, &s->pool) != 0)

@@ -113,6 +113,18 @@ static void print_others(const struct tune_result *r, int state, const char *wha
         printf("  and %d more\n", n - shown);
 }
 
+/* They are no worse than others, and so are only counted. */
+static void print_unreached(const struct tune_result *r)
+{
+    int n = 0;
+    for (int i = 0; i < r->n; i++)
+        n += r->rows[i].state == ROW_UNREACHED;
+    if (n)
+        printf("\n%d not reached %s; the next tune of this problem %s\n", n,
+               r->interrupted ? "before the interrupt" : "within the time limit",
+               r->interrupted ? "goes on with them" : "with a longer --time-limit goes on with them");
+}
+
 static void print_winner(const struct tune_report *report)
 {
     const struct tune_result *r = report->result;
@@ -141,16 +153,19 @@ void tune_print_table(const struct tune_report *report)
     print_problem(report);
     if (!r->from_cache && report->rigor != ATTN_ESTIMATE) {
         print_timed(report->device, r);
-        print_others(r, ROW_DROPPED, "dropped");
+        print_others(r, ROW_DROPPED, "dropped, because they are slower");
+        print_unreached(r);
         print_others(r, ROW_WRONG, "wrong");
         print_others(r, ROW_FAILED, "failed this time");
-        print_others(r, ROW_REJECTED, "rejected");
+        if (report->why_not)
+            print_others(r, ROW_REJECTED, "rejected by a rule");
     }
     print_winner(report);
 }
 
 static const char *const states[] = {[ROW_TIMED] = "timed",
                                      [ROW_DROPPED] = "dropped",
+                                     [ROW_UNREACHED] = "unreached",
                                      [ROW_REJECTED] = "rejected",
                                      [ROW_WRONG] = "wrong",
                                      [ROW_FAILED] = "failed"};

@@ -9,6 +9,7 @@ struct tune_report {
     attn_rigor rigor;
     const struct device *device;
     const struct tune_result *result;
+    bool why_not; /* the table shows rejected candidates too */
 };
 void tune_print_table(const struct tune_report *report); /* to stdout */
 void tune_print_json(const struct tune_report *report, struct buf *out); /* one object */

@@ -20,6 +20,7 @@
 #include "judge/steps.h"
 #include "judge/trial.h"
 #include "cli.h"
+#include "json.h"
 #include "options.h"
 #include "print.h"
 
@@ -36,7 +37,7 @@ enum {
 const struct verb verb_verify = {
     .name = "verify",
     .doc = "check emitted kernels against the reference",
-    .usage = "verify DIR",
+    .usage = "verify DIR [--quiet | --json]",
     .text = "Compiles every kernel that DIR/manifest.json names, from the text in its file, and\n"
             "checks it on awkward shapes, with all its features (windows, biases, pages, ...),\n"
             "against a double-precision reference: one line each.\n"
@@ -46,6 +47,7 @@ const struct verb verb_verify = {
             "is run, with your rights: verify only what you would run anyway.",
     .example = "attngen verify kernels",
     .exits = "a kernel is wrong or missing, or none could be checked here",
+    .options = OPTION_BIT(OPTION_QUIET) | OPTION_BIT(OPTION_JSON),
     .operand = "DIR",
     .min_operands = 1,
     .max_operands = 1,
@@ -384,8 +386,38 @@ static const char *bare(const char *text, const char *name)
 
 enum outcome { RIGHT, FAILED, SKIPPED };
 
-static enum outcome report(const struct entry *e, const struct verdict *verdict)
+static enum outcome outcome_of(const struct verdict *verdict)
 {
+    return verdict->pass ? RIGHT : verdict->skipped && verdict->done ? SKIPPED : FAILED;
+}
+
+/* One kernel's object; verdict is NULL where it could not be looked at, which is told on stderr. */
+static void report_json(struct buf *json, const char *name, const struct verdict *verdict)
+{
+    static const char *const states[] = {[RIGHT] = "right", [FAILED] = "failed", [SKIPPED] = "skipped"};
+    enum outcome outcome = verdict ? outcome_of(verdict) : FAILED;
+    buf_puts(json, json->size && json->data[json->size - 1] == '}' ? ", {\"kernel\": " : "{\"kernel\": ");
+    json_text(json, name);
+    buf_printf(json, ", \"state\": \"%s\"", states[outcome]);
+    if (outcome == RIGHT) {
+        buf_puts(json, ", \"error\": ");
+        json_number(json, verdict->error);
+        buf_puts(json, ", \"bound\": ");
+        json_number(json, verdict->bound);
+        buf_printf(json, ", \"shapes\": %d", verdict->shapes);
+    } else if (verdict) {
+        buf_puts(json, ", \"reason\": ");
+        json_text(json, bare(verdict->err.text, name));
+    }
+    buf_putc(json, '}');
+}
+
+static enum outcome report(const struct entry *e, const struct verdict *verdict, struct buf *json)
+{
+    if (json) {
+        report_json(json, e->name, verdict);
+        return outcome_of(verdict);
+    }
     if (verdict->pass) {
         print_line(stdout, "%s: ok (error %.2g, bound %.2g; %d shapes)", e->name, verdict->error, verdict->bound,
                verdict->shapes);
@@ -401,11 +433,12 @@ static enum outcome report(const struct entry *e, const struct verdict *verdict)
     return FAILED;
 }
 
-static enum outcome verify_kernel(const struct entry *e)
+static enum outcome verify_kernel(const struct entry *e, struct buf *json)
 {
     char *text = NULL, *source = NULL;
     size_t size;
     enum outcome result = FAILED;
+    bool reported = false;
     struct verdict *verdict = mmap(NULL, sizeof *verdict, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (verdict == MAP_FAILED) {
         fail(e->path, "out of memory");
@@ -420,15 +453,19 @@ static enum outcome verify_kernel(const struct entry *e)
         goto cleanup;
     }
     in_child(e, source, verdict);
-    result = report(e, verdict);
+    result = report(e, verdict, json);
+    reported = true;
 cleanup:
+    if (json && !reported)
+        report_json(json, e->name, NULL);
     free(source);
     free(text);
     munmap(verdict, sizeof *verdict);
     return result;
 }
 
-static int verify_all(const char *dir, const char *manifest, const cJSON *root)
+/* json: NULL, or where the kernels' objects go. */
+static int verify_all(const char *dir, const char *manifest, const cJSON *root, struct buf *json)
 {
     const cJSON *kernels = cJSON_GetObjectItemCaseSensitive(root, "kernels"), *item;
     struct entry entry;
@@ -442,11 +479,13 @@ static int verify_all(const char *dir, const char *manifest, const cJSON *root)
         if (!read && bad++ < BAD_ENTRIES_SHOWN)
             print_line(stderr, "%s: error: kernel %d: %s", manifest, index, err.text);
         index++;
-        count[read ? verify_kernel(&entry) : FAILED]++;
+        count[read ? verify_kernel(&entry, json) : FAILED]++;
     }
     if (bad > BAD_ENTRIES_SHOWN)
         print_line(stderr, "%s: error: %d more kernels are not right", manifest, bad - BAD_ENTRIES_SHOWN);
-    if (count[FAILED] || count[SKIPPED])
+    if (json)
+        buf_printf(json, "], \"right\": %d, \"failed\": %d, \"skipped\": %d}", count[RIGHT], count[FAILED], count[SKIPPED]);
+    else if (count[FAILED] || count[SKIPPED])
         printf("%d right, %d failed, %d skipped\n", count[RIGHT], count[FAILED], count[SKIPPED]);
     if (!count[RIGHT] && !count[FAILED])
         return fail(manifest,
@@ -463,8 +502,15 @@ int cli_verify(int argc, char **argv)
     if (!options_begin(&verb_verify, argc, argv, &options, &code))
         return code;
     const char *dir = options.operand[0];
-    if (read_manifest(dir, manifest, &root) != 0 || verify_all(dir, manifest, root) != 0)
+    struct buf json = {0};
+    buf_puts(&json, "{\"kernels\": [");
+    if (read_manifest(dir, manifest, &root) != 0)
         code = CLI_FAILED;
+    else if (verify_all(dir, manifest, root, options.json ? &json : NULL) != 0)
+        code = CLI_FAILED;
+    if (options.json && root && buf_ok(&json) && json.data[json.size - 1] == '}')
+        puts(json.data);
+    buf_free(&json);
     cJSON_Delete(root);
     return code;
 }

@@ -146,8 +146,9 @@ static bool is_stopped(const struct search *s)
 
 static void settle(struct search *s, struct candidate *c)
 {
+    double left = s->end - timer_now();
     if (s->settings->progress)
-        s->settings->progress(s->settings->user, &c->row, ++s->done, s->of);
+        s->settings->progress(s->settings->user, &c->row, ++s->done, s->of, left > 0 ? left : 0);
 }
 
 static void work(void *arg)

@@ -449,7 +449,7 @@ static int by_speed(const void *a, const void *b)
 {
     const struct tune_row *x = a, *y = b;
     static const int order[] = {
-        [ROW_TIMED] = 0, [ROW_DROPPED] = 1, [ROW_WRONG] = 2, [ROW_FAILED] = 3, [ROW_REJECTED] = 4};
+        [ROW_TIMED] = 0, [ROW_DROPPED] = 1, [ROW_UNREACHED] = 2, [ROW_WRONG] = 3, [ROW_FAILED] = 4, [ROW_REJECTED] = 5};
     if (x->state != y->state)
         return order[x->state] - order[y->state];
     if ((x->min_s > 0) != (y->min_s > 0))
@@ -471,6 +471,8 @@ static int give_rows(const struct candidate *c, int n, struct tune_result *out, 
             struct tune_row *row = &out->rows[out->n++];
             *row = c[i].row;
             row->gflops = row->min_s > 0 ? flops / row->min_s * 1e-9 : 0;
+            if (c[i].unreached)
+                row->state = ROW_UNREACHED;
         }
     qsort(out->rows, (size_t)out->n, sizeof *out->rows, by_speed);
     return 0;

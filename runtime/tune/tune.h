@@ -19,6 +19,7 @@ struct tune_row {
     enum {
         ROW_TIMED,
         ROW_DROPPED,  /* slower by so much that its timing was ended, or never begun; note says */
+        ROW_UNREACHED, /* the time limit or an interrupt came first; a search that goes on takes it up */
         ROW_REJECTED, /* cannot be emitted; note is the rule */
         ROW_WRONG,    /* its compiler refuses it, or it computes wrong; note says where */
         ROW_FAILED,   /* it could not be compiled, checked or timed this time; note says why */
@@ -34,7 +35,8 @@ struct tune_settings {
     const struct variant *only; /* the candidates; NULL: all that the fields' choices make on the isas usable here */
     int only_count;
     bool extend; /* measure candidates that the cache does not know although it has a winner */
-    void (*progress)(void *user, const struct tune_row *row, int done, int of); /* a candidate is settled; or NULL */
+    /* A candidate is settled, the search ends after `left` seconds at the latest; or NULL. */
+    void (*progress)(void *user, const struct tune_row *row, int done, int of, double left);
     void *user;
 };
 struct tune_result {

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include <cjson/cJSON.h>
+
 #include "shell.h"
 
 static const char *const verbs[] = {"emit", "run", "tune", "bench", "verify", "cache", "devices"};
@@ -184,6 +186,117 @@ static void test_shapes_larger_than_memory(void **state)
     shell_clean();
 }
 
+/* What a verb prints with --json, which must be one object on one line. For cJSON_Delete. */
+static cJSON *object(const char *words)
+{
+    struct said said;
+    shell_ok(&said, "\"$ATTNGEN\" %s --json", words);
+    const char *end = NULL;
+    cJSON *root = cJSON_ParseWithOpts(said.out, &end, 0);
+    assert_true(cJSON_IsObject(root));
+    assert_string_equal(end, "\n");
+    return root;
+}
+
+static int list_size(const cJSON *root, const char *key)
+{
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, key);
+    assert_true(cJSON_IsArray(list));
+    return cJSON_GetArraySize(list);
+}
+
+static double number(const cJSON *root, const char *key)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(root, key);
+    assert_true(cJSON_IsNumber(value));
+    return value->valuedouble;
+}
+
+static const char *text(const cJSON *root, const char *key)
+{
+    const char *value = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, key));
+    assert_non_null(value);
+    return value;
+}
+
+static void test_json_of_every_verb(void **state)
+{
+    (void)state;
+    struct said said;
+    cJSON *root = object("devices");
+    const cJSON *devices = cJSON_GetObjectItemCaseSensitive(root, "devices");
+    assert_true(cJSON_GetArraySize(devices) >= 2);
+    assert_string_equal(text(cJSON_GetArrayItem(devices, 0), "name"), "cpu");
+    assert_non_null(strstr(text(cJSON_GetArrayItem(devices, 0), "description"), " c"));
+    cJSON_Delete(root);
+
+    shell_ok(&said, "printf 'head_dim: [32, 64]\nisa: c\n' > two.yaml");
+    root = object("emit two.yaml --list");
+    assert_int_equal(list_size(root, "kernels"), 2);
+    assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(root, "directory")));
+    cJSON_Delete(root);
+    root = object("emit two.yaml -o two");
+    assert_int_equal(list_size(root, "kernels"), 2);
+    assert_string_equal(text(root, "directory"), "two");
+    cJSON_Delete(root);
+
+    root = object("verify two");
+    assert_int_equal(list_size(root, "kernels"), 2);
+    assert_true(number(root, "right") == 2 && number(root, "failed") == 0 && number(root, "skipped") == 0);
+    const cJSON *kernel = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(root, "kernels"), 1);
+    assert_true(!strncmp(text(kernel, "kernel"), "attn_f32_d64_on_c_", 18));
+    assert_string_equal(text(kernel, "state"), "right");
+    assert_true(number(kernel, "error") <= number(kernel, "bound") && number(kernel, "shapes") > 0);
+    cJSON_Delete(root);
+    shell_ok(&said, "\"$ATTNGEN\" verify two --quiet");
+    assert_string_equal(said.out, "");
+    shell(&said, "sed -i s/.*// two/attn_f32_d32_*.c; \"$ATTNGEN\" verify two --json");
+    assert_int_equal(said.code, 1);
+    assert_non_null(strstr(said.out, ", \"state\": \"failed\"}"));
+    assert_non_null(strstr(said.out, "\"right\": 1, \"failed\": 1, \"skipped\": 0}\n"));
+
+    root = object("cache show");
+    assert_int_equal(list_size(root, "entries"), 0);
+    cJSON_Delete(root);
+    shell_ok(&said, "\"$ATTNGEN\" tune two.yaml --shape 1,1,1,32,32,64 --threads 1 --time-limit 2 --quiet");
+    assert_string_equal(said.out, "");
+    root = object("cache show");
+    assert_int_equal(list_size(root, "entries"), 1);
+    const cJSON *entry = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(root, "entries"), 0);
+    assert_string_equal(text(entry, "problem"), "attn_f32_d64");
+    assert_true(number(entry, "ms") > 0 && number(entry, "known") > 0);
+    assert_true(!strncmp(text(entry, "winner"), "attn_f32_d64_on_c_", 18));
+    cJSON_Delete(root);
+    static const char *const counts[][2] = {
+        {"export tuned.txt", "exported"}, {"import tuned.txt", "imported"}, {"clear", "removed"}};
+    for (int i = 0; i < 3; i++) {
+        char words[64];
+        snprintf(words, sizeof words, "cache %s", counts[i][0]);
+        root = object(words);
+        assert_true(number(root, counts[i][1]) == 1);
+        cJSON_Delete(root);
+    }
+    cJSON_Delete(object("cache path"));
+    shell_clean();
+}
+
+static void test_what_excludes_each_other(void **state)
+{
+    (void)state;
+    struct said said;
+    static const char *const wrong[][2] = {
+        {"tune --shape 1,1,1,1,1,64 --quiet --json", "--quiet excludes --json; expected one of them"},
+        {"run -q q -k k -v v -o o --tolerance 1", "--tolerance is for --compare; expected both or neither"},
+        {"run -q q -k k -v v -o o --compare c --tolerance -1", "--tolerance '-1' is not right; expected 0 or more"},
+        {"emit s.yaml --json --why-not", "--json excludes --why-not, whose lines are for people; expected one of them"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        shell(&said, "\"$ATTNGEN\" %s", wrong[i][0]);
+        assert_int_equal(said.code, 2);
+        assert_non_null(strstr(said.err, wrong[i][1]));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +308,8 @@ int main(void)
         cmocka_unit_test(test_output_that_cannot_be_written_is_a_failure),
         cmocka_unit_test(test_no_escape_reaches_the_terminal),
         cmocka_unit_test(test_shapes_larger_than_memory),
+        cmocka_unit_test(test_json_of_every_verb),
+        cmocka_unit_test(test_what_excludes_each_other),
     };
     return cmocka_run_group_tests(tests, shell_enter, shell_leave);
 }

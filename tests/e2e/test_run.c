@@ -135,6 +135,17 @@ static void test_model_json(void **state)
     shell_ok(&said, RUN_MODEL "-o o3.npy --json --threads 2 --variant %s", variant);
     assert_non_null(strstr(said.out, variant));
     assert_same_bits("o.npy", "o3.npy"); /* whatever the number of threads */
+    shell_ok(&said, RUN_MODEL "-o o5.npy --quiet --compare " MODEL "/o.npy --tolerance 1e-5");
+    assert_string_equal(said.out, "");
+    assert_same_bits("o.npy", "o5.npy");
+    shell_ok(&said, RUN_MODEL "-o o5.npy --json --compare " MODEL "/o.npy --tolerance 1e-5");
+    assert_non_null(strstr(said.out, ", \"within_tolerance\": true}\n"));
+    shell(&said, RUN_MODEL "-o o6.npy --quiet --compare " MODEL "/o.npy --tolerance 1e-12");
+    assert_int_equal(said.code, 1);
+    assert_string_equal(said.out, "");
+    assert_true(!strncmp(said.err, "attngen run: error: o6.npy differs from /", 41));
+    assert_non_null(strstr(said.err, "; expected at most 1e-12\n"));
+    assert_same_bits("o.npy", "o6.npy"); /* it is written all the same */
     shell_ok(&said, RUN_MODEL "-o o4.npy --json --compare " MODEL "/o.npy");
     assert_non_null(strstr(said.out, ", \"difference\": "));
     assert_non_null(strstr(said.out, ", \"at\": ["));

@@ -46,7 +46,7 @@ static void test_what_emit_wrote_is_right(void **state)
             if (machine_code && !isas[isa].machine_code)
                 continue;
             name_of((enum isa)isa, isa == ISA_AVX512BF16 ? DTYPE_BF16 : DTYPE_F16, name);
-            shell_ok(&said, "\"$ATTNGEN\" emit --variant %s %s -o k > /dev/null", name,
+            shell_ok(&said, "rm -rf k && \"$ATTNGEN\" emit --variant %s %s -o k > /dev/null", name,
                      machine_code ? "--machine-code" : "");
             shell(&said, "\"$ATTNGEN\" verify k");
             if (machine_code && strstr(said.out, "skipped")) {
@@ -67,7 +67,7 @@ static void test_opencl_kernels(void **state)
     struct said said;
     char name[GEN_NAME_MAX], line[GEN_NAME_MAX + 64];
     name_of(ISA_PORTABLE, DTYPE_BF16, name);
-    shell_ok(&said, "\"$ATTNGEN\" emit --variant %s -o k > /dev/null", name);
+    shell_ok(&said, "rm -rf k && \"$ATTNGEN\" emit --variant %s -o k > /dev/null", name);
     shell(&said, "\"$ATTNGEN\" verify k");
     snprintf(line, sizeof line, "%s: ok (error ", name);
     says(&said, 0, line, "");

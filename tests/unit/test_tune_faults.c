@@ -83,8 +83,9 @@ static int teardown(void **state)
     return system(command);
 }
 
-static void count_settled(void *user, const struct tune_row *row, int done, int of)
+static void count_settled(void *user, const struct tune_row *row, int done, int of, double left)
 {
+    (void)left;
     struct fixture *f = user;
     (void)row, (void)done, (void)of;
     f->settled++;
@@ -498,8 +499,9 @@ static void test_plain_c_in_passing(void **state)
 
 /* ---- an interrupt ---- */
 
-static void stop_after_first(void *user, const struct tune_row *row, int done, int of)
+static void stop_after_first(void *user, const struct tune_row *row, int done, int of, double left)
 {
+    (void)left;
     struct fixture *f = user;
     (void)row, (void)of;
     f->stop = done == 1;
