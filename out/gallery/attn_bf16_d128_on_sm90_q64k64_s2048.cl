@@ -586,14 +586,16 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, const struct at
     x.h = x.slice / d->along * d->heads;
     x.i0 = x.slice % d->along * 64;
     x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
-    /* lengths are below 2^30 */
-    x.offset = (int)clamp(a->offset + (a->bottom_right ? x.keys - q_len : 0), -(1L << 30), 1L << 30);
+    /* where query 0 stands; lengths are below 2^30 */
+    const long at = a->offset + (a->bottom_right ? x.keys - q_len : 0);
+    x.offset = (int)clamp(at, -(1L << 30), 1L << 30);
     /* A tile that goes on with another head has the last query too. Without keys there is one tile of them, all
      * masked. */
-    const int all = max((interval(min(x.i0 + 64, q_len) - 1, x.keys, x.offset) + 63) / 64, 1);
+    const int end = (interval(min(x.i0 + 64, q_len) - 1, x.keys, x.offset) + 63) / 64;
+    const int begin = 0, all = max(end, 1);
     x.splits = (all + 31) / 32;
-    x.from = x.split * 32;
-    x.count = max(min(all - x.from, 32), 0);
+    x.from = begin + x.split * 32;
+    x.count = max(min(all - x.split * 32, 32), 0);
     return x;
 }
 

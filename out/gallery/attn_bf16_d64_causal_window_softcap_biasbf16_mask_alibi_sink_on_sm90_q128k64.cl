@@ -850,9 +850,9 @@ INLINED void begin_values(float *out, const uint *p, uint v)
 /* All of the warpgroup's rows see the keys from begin on that are before edge. */
 INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
 {
-    const int i0 = at->i0 + 64 * x->w;
+    const int i0 = at->i0 + 64 * x->w, last = i0 + 63;
     x->edge = interval(i0, at->keys, at->offset);
-    x->begin = i0 + 63 + at->low;
+    x->begin = last + at->low;
 }
 
 /* The keys of tile j that are behind the ends of intervals, or before they begin. */
@@ -878,7 +878,8 @@ INLINED void modify_tile(float *s, const struct worker *x, int j, const struct a
 {
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq);
-    const int i = at->i0 + 64 * x->w + 16 * x->warp + x->lane / 4, key = j * 64 + 2 * (x->lane & 3);
+    const int key = j * 64 + 2 * (x->lane & 3);
+    const int i = at->i0 + 64 * x->w + 16 * x->warp + x->lane / 4;
     modify(s, &x->beside, f, at->b, at->h, i, (int)a->q_len, key, at->keys - key, i + at->origin - key);
 }
 

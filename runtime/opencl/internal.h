@@ -169,9 +169,9 @@ int opencl_check_rows(const struct opencl_source *source, const struct attn_cl_a
 int opencl_check_lengths(const struct attn_cl_args *args, long tiles, struct gen_error *err);
 
 /* Of kernels that split keys: how rows and keys are divided, and room in the slot for what splits leave. Launches go on
- * with the arguments from `at` on. 0, or -1 and what is too large. */
-int opencl_divide(const struct opencl_kernel *kernel, const struct attn_cl_args *args, struct attn_cl_split *out,
-                  long *units, struct gen_error *err);
+ * with the arguments from `at` on. window: as in struct attn_cl_features; NULL: there is none. 0, or -1 and what is too large. */
+int opencl_divide(const struct opencl_kernel *kernel, const struct attn_cl_args *args, const int64_t window[2],
+                  struct attn_cl_split *out, long *units, struct gen_error *err);
 int opencl_set_split(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct attn_cl_args *args,
                      const struct attn_cl_split *split, cl_uint at, struct gen_error *err);
 

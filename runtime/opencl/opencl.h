@@ -63,6 +63,7 @@ struct opencl_source {
     int element, element_kv, element_o; /* bytes of an element of Q; of K and V; of O */
     int element_of[ARRAYS];             /* of a feature's array that the kernel takes, the same; else 0 */
     bool features;                      /* it has some, with a buffer or without */
+    bool window;                        /* a window is one of them */
     /* OPENCL_SM80: for NVIDIA's compute capability 8.0 and later. OPENCL_SM90: for 9.0 alone; as
      * templates/opencl/sm90.header.t says it takes tensor maps and memory for them, and a group walks the tiles or has one. */
     enum opencl_level { OPENCL_PORTABLE, OPENCL_SM80, OPENCL_SM90 } level;

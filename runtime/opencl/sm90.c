@@ -97,7 +97,7 @@ int opencl_sm90_launch(const struct opencl_kernel *k, struct opencl_slot *s, con
     struct attn_cl_maps maps = {.unused = 0};
     struct attn_cl_split split;
     long all;
-    if ((splits ? opencl_divide(k, &l->args, &split, &all, err) : opencl_check_lengths(&l->args, tiles, err)) != 0 ||
+    if ((splits ? opencl_divide(k, &l->args, k->source.window ? l->features.window : NULL, &split, &all, err) : opencl_check_lengths(&l->args, tiles, err)) != 0 ||
         (k->source.rows == ROWS_MAPPED ? make_maps(k, &l->args, splits ? &split : NULL, &maps, err)
                                        : opencl_check_rows(&k->source, &l->args, err)) != 0 ||
         need_maps(k, s, err) != 0)

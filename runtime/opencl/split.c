@@ -18,20 +18,36 @@ static int too_large(const char *what, const struct attn_cl_args *a, struct gen_
     return -1;
 }
 
-int opencl_divide(const struct opencl_kernel *k, const struct attn_cl_args *a, struct attn_cl_split *out, long *units,
-                  struct gen_error *err)
+/* Tiles of keys that a tile of rows sees at most; a window's, at whatever key it begins, are all that count of many. */
+static long tiles_seen(const struct opencl_source *s, const struct attn_cl_args *a, const int64_t window[2])
+{
+    const long tile = s->tile_k, all = (a->kv_len + tile - 1) / tile;
+    if (!window || window[0] < 0 || window[1] < 0 || window[0] >= a->kv_len || window[1] >= a->kv_len)
+        return all;
+    const long seen = window[0] + window[1] + a->q_len; /* by all queries together */
+    long tiles = (seen + tile - 1) / tile + 1;
+    const long at = a->offset + (a->bottom_right ? a->kv_len - a->q_len : 0), first = at - window[0];
+    if (!a->has_lens && first >= 0 && first < a->kv_len) /* the same for all sequences */
+        tiles = (first % tile + seen + tile - 1) / tile;
+    return tiles < all ? tiles : all;
+}
+
+int opencl_divide(const struct opencl_kernel *k, const struct attn_cl_args *a, const int64_t window[2],
+                  struct attn_cl_split *out, long *units, struct gen_error *err)
 {
     const struct opencl_source *s = &k->source;
-    const long most = 1L << 30, group = a->heads / a->kv_heads, rows = a->q_len < SLICE ? a->q_len : SLICE;
-    const long heads = SLICE / rows < group ? SLICE / rows : group, along = (a->q_len + SLICE - 1) / SLICE;
-    const long splits = a->kv_len > s->split ? (a->kv_len + s->split - 1) / s->split : 1;
-    const long warpgroups = s->tile_q / SLICE;
-    long slices, all;
+    const long most = 1L << 30;
     if (a->q_len >= most || a->kv_len >= most) {
         snprintf(err->text, sizeof err->text, "lengths are %ld and %ld; expected at most %ld for this level", a->q_len,
                  a->kv_len, most - 1);
         return -1;
     }
+    const long group = a->heads / a->kv_heads, rows = a->q_len < SLICE ? a->q_len : SLICE;
+    const long heads = SLICE / rows < group ? SLICE / rows : group, along = (a->q_len + SLICE - 1) / SLICE;
+    const long most_tiles = tiles_seen(s, a, window), of_split = s->split / s->tile_k;
+    const long splits = most_tiles > of_split ? (most_tiles + of_split - 1) / of_split : 1;
+    const long warpgroups = s->tile_q / SLICE;
+    long slices, all;
     if (__builtin_mul_overflow(along, (group + heads - 1) / heads, &slices) || slices >= most ||
         __builtin_mul_overflow((slices + warpgroups - 1) / warpgroups * warpgroups, a->kv_heads * splits, &all) ||
         __builtin_mul_overflow(all, a->batch, &all) || all >= most)

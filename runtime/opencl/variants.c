@@ -42,6 +42,7 @@ static struct opencl_source source_of(const struct variant *v, const struct gen_
         .element_kv = (int)dtype_size(variant_dtype_kv(v)),
         .element_o = (int)dtype_size(variant_dtype_o(v)),
         .features = variant_has_features(v),
+        .window = v->field[F_WINDOW],
     };
     for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
         s.element_of[id] = array_of_variant(id, v) ? (int)array_element(id, v) : 0;

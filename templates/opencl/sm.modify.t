@@ -52,6 +52,13 @@ INLINED float2 biases_at(__global const ${TYPE_BIAS} *from)
 }
 
 % end
+% if SPLIT
+/* Of rows i[0] and i[1], of heads h[0] and h[1] of sequence b, against keys from j on, of which n are there; query 0 stands
+ * far behind the first of them. */
+INLINED void modify(float *s, const struct beside *y, const struct attn_cl_features *f, int b, const int *h, const int *i, int j, int n,
+    int far)
+{
+% else
 /* Of head h of sequence b, against keys from j on, of which n are there; row i stands far behind the first. */
 INLINED void modify(float *s, const struct beside *y, const struct attn_cl_features *f, int b, int h, int i, int q_len, int j, int n,
     int far)
@@ -59,9 +66,16 @@ INLINED void modify(float *s, const struct beside *y, const struct attn_cl_featu
 % if BIAS != "none" or MASK
     const int row[2] = {min(i, q_len - 1), min(i + 8, q_len - 1)};
 % end
+% end
 % if BIAS != "none"
+% if SPLIT
+    __global const ${TYPE_BIAS} *const bias = y->bias + b * f->bias_stride[0] + j * f->bias_stride[3];
+    __global const ${TYPE_BIAS} *const biases[2] = {bias + h[0] * f->bias_stride[1] + i[0] * f->bias_stride[2],
+        bias + h[1] * f->bias_stride[1] + i[1] * f->bias_stride[2]};
+% else
     __global const ${TYPE_BIAS} *const bias = y->bias + b * f->bias_stride[0] + h * f->bias_stride[1] + j * f->bias_stride[3];
     __global const ${TYPE_BIAS} *const biases[2] = {bias + row[0] * f->bias_stride[2], bias + row[1] * f->bias_stride[2]};
+% end
     if (y->bias_wide && n >= ${BK - 6}) {
         #pragma unroll
         for (int m = 0; m < ${NS}; m += 2) {
@@ -77,14 +91,27 @@ INLINED void modify(float *s, const struct beside *y, const struct attn_cl_featu
     }
 % end
 % if ALIBI
+% if SPLIT
+    const float slope[2] = {y->slopes[h[0]], y->slopes[h[1]]}, distance[2] = {i[0] + far, i[1] + far};
+    #pragma unroll
+    for (int m = 0; m < ${NS}; m++)
+        s[m] = fma(-slope[m / 2 % 2], fabs(distance[m / 2 % 2] - (8 * (m / 4) + m % 2)), ${BIAS != "none" ? "s[m]" : "s[m] * y->unit"});
+% else
     const float slope = y->slopes[h], distance = far;
     #pragma unroll
     for (int m = 0; m < ${NS}; m++)
         s[m] = fma(-slope, fabs(distance + (8 * (m / 2 % 2) - 8 * (m / 4) - m % 2)), ${BIAS != "none" ? "s[m]" : "s[m] * y->unit"});
 % end
+% end
 % if MASK
+% if SPLIT
+    __global const uchar *const mask = y->mask + b * f->mask_stride[0] + j * f->mask_stride[3];
+    __global const uchar *const masks[2] = {mask + h[0] * f->mask_stride[1] + i[0] * f->mask_stride[2],
+        mask + h[1] * f->mask_stride[1] + i[1] * f->mask_stride[2]};
+% else
     __global const uchar *const mask = y->mask + b * f->mask_stride[0] + h * f->mask_stride[1] + j * f->mask_stride[3];
     __global const uchar *const masks[2] = {mask + row[0] * f->mask_stride[2], mask + row[1] * f->mask_stride[2]};
+% end
     if (y->mask_wide && n >= ${BK - 6}) {
         #pragma unroll
         for (int m = 0; m < ${NS}; m += 2) {

@@ -30,7 +30,7 @@
 % include "opencl/sm90.copy.t"
 % include "opencl/sm90.parts.t"
 % let FIRST = FROM ? "from" : "0"
-% let STORE = SPLIT ? "leave_output(x, x->nq - 1, out, factor, a, lse)" : "store_output(x, x->nq - 1, out, factor)"
+% let STORE = SPLIT ? (SINK ? "leave_output(x, x->nq - 1, out, factor, a, lse, sinks)" : "leave_output(x, x->nq - 1, out, factor, a, lse)") : "store_output(x, x->nq - 1, out, factor)"
 % let AND_SINKS = SINK ? ", sinks" : ""
 
 /* With ping-pong one warpgroup's products run while the other makes exponentials. */
@@ -236,12 +236,12 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END}
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE} *o,
     __global float *lse, __global const long *kv_lens, ${GIVEN} struct attn_cl_args a,${FEATURES ? "" : " "}${FEATURES ? "" : GIVEN}${FEATURES ? "" : " struct "}${FEATURES ? "" : MAPS}${FEATURES ? "" : " maps, __global ulong *room"}${FEATURES ? "" : SPLIT ? "," : ")"}
-% if SPLIT
-    ${GIVEN} struct attn_cl_split split, __global uint *done, __global float *parts)
-% end
 % include "opencl/features.t"
 % if FEATURES
-    ${GIVEN} struct attn_cl_features f, ${GIVEN} struct ${MAPS} maps, __global ulong *room)
+    ${GIVEN} struct attn_cl_features f, ${GIVEN} struct ${MAPS} maps, __global ulong *room${SPLIT ? "," : ")"}
+% end
+% if SPLIT
+    ${GIVEN} struct attn_cl_split split, __global uint *done, __global float *parts)
 % end
 {
     ${SHARED_ALL} uchar memory[${SHARED_BYTES}] __attribute__((aligned(1024)));

@@ -112,10 +112,10 @@ INLINED void load_first(struct source *f, const struct tile *x)
 % if SPLIT
 /* The unit with number t or, if it has no keys, the next one that this group takes; none is left where count is 0. */
 INLINED struct tile unit_from(int t, int units, const struct source *f, const struct attn_cl_args *a,
-    __global const long *kv_lens, __global uint *taken)
+    __global const long *kv_lens, __global uint *taken${WINDOW ? ", const struct attn_cl_features *features" : ""})
 {
     for (;;) {
-        struct tile x = tile_at(min(t, units - 1), a, &f->d, kv_lens);
+        struct tile x = tile_at(min(t, units - 1), a, &f->d, kv_lens${WINDOW ? ", features" : ""});
         uint next = 0;
         if (t >= units)
             x.count = 0;
@@ -139,7 +139,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT ? "" 
     const uint shared = f->shared;
 % if SPLIT
     const int tiles = (f->d.slices + ${WG - 1}) / ${WG} * f->d.splits * (int)(a->kv_heads * a->batch), groups = group_count();
-    struct tile x = unit_from(group_number(), tiles, f, a, kv_lens, taken);
+    struct tile x = unit_from(group_number(), tiles, f, a, kv_lens, taken${WINDOW ? ", features" : ""});
 % else
     const int tiles = ((int)a->q_len + ${BQ - 1}) / ${BQ} * (int)(a->heads * a->batch), groups = group_count();
     struct tile x = tile_at(group_number(), a, near, kv_lens${WINDOW ? ", features" : ""});
@@ -167,7 +167,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT ? "" 
             next = count_up(taken);
         const int t = groups + uniform((int)next);
 % if SPLIT
-        const struct tile y = unit_from(t, tiles, f, a, kv_lens, taken);
+        const struct tile y = unit_from(t, tiles, f, a, kv_lens, taken${WINDOW ? ", features" : ""});
         more = y.count > 0;
 % else
         const struct tile y = tile_at(min(t, tiles - 1), a, near, kv_lens${WINDOW ? ", features" : ""});

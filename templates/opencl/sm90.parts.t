@@ -41,9 +41,13 @@ INLINED void negate_q(const struct worker *x)
 /* All of the warpgroup's rows see the keys from begin on that are before edge. */
 INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
 {
-    const int i0 = at->i0 + 64 * x->w;
+% if SPLIT
+    const int i0 = at->i0, last = i0 + x->d.rows - 1;
+% else
+    const int i0 = at->i0 + 64 * x->w, last = i0 + 63;
+% end
     x->edge = interval(i0, at->keys, at->offset);
-    x->begin = i0 + 63 + at->low;
+    x->begin = last + at->low;
 }
 
 /* The keys of tile j that are behind the ends of intervals, or before they begin. */
@@ -51,14 +55,28 @@ INLINED void mask_edge(float *s, const struct worker *x, int j)
 {
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq);
+% if SPLIT
+    const int r = anew(16 * x->warp + x->lane / 4), from = j * ${BK} + 2 * (x->lane & 3);
+    const int i = at->i0 + r - head_of(r, &x->d) * x->d.rows, i8 = at->i0 + r + 8 - head_of(r + 8, &x->d) * x->d.rows;
+% else
     const int row = 64 * x->w + 16 * x->warp + x->lane / 4, from = j * ${BK} + 2 * (x->lane & 3);
+% end
     if (x->edge < (j + 1) * ${BK}) {
+% if SPLIT
+        const int keys = at->keys, offset = at->offset;
+        const int left[2] = {interval(i, keys, offset) - from, interval(i8, keys, offset) - from};
+% else
         const int i = at->i0 + row, keys = at->keys, offset = at->offset;
         const int left[2] = {interval(i, keys, offset) - from, interval(i + 8, keys, offset) - from};
+% end
         mask(s, left);
     }
     if (x->begin > j * ${BK}) {
+% if SPLIT
+        const int before[2] = {i + at->low - from, i8 + at->low - from};
+% else
         const int first = at->i0 + row + at->low - from, before[2] = {first, first + 8};
+% end
         mask_before(s, before);
     }
 }
@@ -94,8 +112,16 @@ INLINED void modify_tile(float *s, const struct worker *x, int j, const struct a
 {
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq);
-    const int i = at->i0 + 64 * x->w + 16 * x->warp + x->lane / 4, key = j * ${BK} + 2 * (x->lane & 3);
+    const int key = j * ${BK} + 2 * (x->lane & 3);
+% if SPLIT
+    const int r = anew(16 * x->warp + x->lane / 4);
+    const struct row y[2] = {some_row_at(r, at, &x->d, a), some_row_at(r + 8, at, &x->d, a)};
+    const int h0 = at->g * x->d.group, h[2] = {h0 + y[0].h, h0 + y[1].h}, i[2] = {y[0].i, y[1].i};
+    modify(s, &x->beside, f, at->b, h, i, key, at->keys - key, ${ALIBI ? "at->origin - key" : "0"});
+% else
+    const int i = at->i0 + 64 * x->w + 16 * x->warp + x->lane / 4;
     modify(s, &x->beside, f, at->b, at->h, i, (int)a->q_len, key, at->keys - key, ${ALIBI ? "i + at->origin - key" : "0"});
+% end
 }
 
 % end
@@ -122,7 +148,7 @@ INLINED void note_rows(const struct worker *x, const struct row_states *rows, fl
     for (int r = 0; r < 2; r++) {
         const int n = row + 8 * r;
         const struct row y = row_at(n, at, &x->d, a);
-        const float sum = rows->sum[r], top = finite(rows->top[r]) * x->scale;
+        const float sum = rows->sum[r], top = finite(rows->top[r])${ADDS ? "" : " * x->scale"};
         if (!whole)
             inverse[r] = 1.0f;
         if (!y.is || (x->lane & 3) != 0)
@@ -130,7 +156,7 @@ INLINED void note_rows(const struct worker *x, const struct row_states *rows, fl
         if (!whole)
             *(__global float2 *)(states + 2 * n) = ${FLOAT2}(sum == 0.0f ? -INFINITY : top, sum);
         else if (a->has_lse)
-            lse[lse_row(&y, at, &x->d, a)] = sum == 0.0f ? -INFINITY : top * 0.693147181f + log(sum);
+            lse[lse_row(&y, at, &x->d, a)] = sum == 0.0f ? -INFINITY : top${ADDS ? "" : " * 0.693147181f"} + log(sum);
     }
 }
 
@@ -141,13 +167,17 @@ INLINED void close_rows(const struct worker *x, struct row_states *rows, float *
 {
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq - 1);
-% if SINK
+% if SINK and not SPLIT
     const float sink = pending ? sinks[at->h]${LOG2E} : -INFINITY;
 % end
     #pragma unroll
     for (int r = 0; r < 2; r++) {
         rows->sum[r] += across(rows->sum[r], 1);
         rows->sum[r] += across(rows->sum[r], 2);
+% if SINK and SPLIT
+        const int row = anew(16 * x->warp + x->lane / 4) + 8 * r;
+        const float sink = pending ? sinks[at->g * x->d.group + some_row_at(row, at, &x->d, a).h]${LOG2E} : -INFINITY;
+% end
 % if SINK
         inverse[r] = inverse_with_sink(rows->sum[r], finite(rows->top[r])${ADDS ? "" : " * x->scale"}, sink);
 % else
@@ -218,7 +248,7 @@ INLINED void store_output(const struct worker *x, uint n, const float *out, cons
 
 /* The same, of rows that are complete; a part of others is kept, and who comes last with one merges all. */
 INLINED void leave_output(const struct worker *x, uint n, const float *out, const float *inverse, const struct attn_cl_args *a,
-    __global float *lse)
+    __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, n);
@@ -248,6 +278,6 @@ INLINED void leave_output(const struct worker *x, uint n, const float *out, cons
         return;
     if (lead)
         x->done[slice] = 0; /* for the next launch */
-    merge(x->parts + part_at(slice, 0, &x->d), anew(32 * x->warp + x->lane), at, &x->d, a, x->merged, lse);
+    merge(x->parts + part_at(slice, 0, &x->d), anew(32 * x->warp + x->lane), at, &x->d, a, x->merged, lse${SINK ? ", sinks" : ""});
 }
 % end

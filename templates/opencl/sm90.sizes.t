@@ -13,7 +13,6 @@
 % assert SPLIT == 0 or LOOP == "persistent", "split needs work-groups that stay; loop must be persistent"
 % assert not UNSWIZZLED and not SHARED_Q, "unswizzled and shared_q belong to isa sm80: wgmma reads swizzled shared memory anyway"
 % assert not PINGPONG or WG == 2, "pingpong needs two warpgroups; tile.q must be 128"
-% assert not SPLIT or not FEATURES, "features do not go with split on isa sm90; split must be left out"
 % assert SPLIT % BK == 0, "split must be a multiple of tile.k"
 % assert not SPLIT or WG < 3, "where keys are split tile.q must be 64 or 128: three warpgroups have too few registers to merge"
 % let TYPE = "ushort"
@@ -29,7 +28,7 @@
 % let K_TILE = BK*HB*128
 % let V_TILE = BK*VB*128
 % let O_BOX = 64*128
-% let TILE_BYTES = FROM ? 48 : 32
+% let TILE_BYTES = SPLIT and (WINDOW or ALIBI) ? 64 : FROM ? 48 : 32
 % let TILES = 4
 % let ROOM = 232448
 % let STAGES = ST*(K_TILE + V_TILE)

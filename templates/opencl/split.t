@@ -6,10 +6,19 @@
  * h of the group that shares KV head g of sequence b. Keys and offset are as without splits. */
 struct tile {
     int i0, h, g, b, keys, offset, count, from, slice, split, splits;
+% if WINDOW
+    int low; /* query i sees keys from i + low to i + offset */
+% end
+% if ALIBI
+    int origin; /* query i stands at i + origin on the axis of keys */
+% end
 };
 
 /* Neighbours have the same keys, so that these are in the cache. */
-INLINED struct tile tile_at(int t, const struct attn_cl_args *a, const struct attn_cl_split *d, __global const long *kv_lens)
+INLINED struct tile tile_at(int t, const struct attn_cl_args *a, const struct attn_cl_split *d, __global const long *kv_lens${WINDOW ? "," : ")"}
+% if WINDOW
+    const struct attn_cl_features *features)
+% end
 {
     struct tile x;
     const int q_len = (int)a->q_len, tiles = (d->slices + ${WG - 1}) / ${WG}, pair = t / (tiles * d->splits);
@@ -21,12 +30,28 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, const struct at
     x.h = x.slice / d->along * d->heads;
     x.i0 = x.slice % d->along * 64;
     x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
-    x.offset = (int)clamp(a->offset + (a->bottom_right ? x.keys - q_len : 0), -(1L << 30), 1L << 30); /* lengths are below 2^30 */
-    /* A tile that goes on with another head has the last query too. Without keys there is one tile of them, all masked. */
-    const int all = max((interval(min(x.i0 + ${BQ}, q_len) - 1, x.keys, x.offset) + ${BK - 1}) / ${BK}, 1);
+    const long at = a->offset + (a->bottom_right ? x.keys - q_len : 0); /* where query 0 stands; lengths are below 2^30 */
+% if ALIBI
+    x.origin = (int)clamp(at, -(1L << 30), 1L << 30);
+% end
+% if WINDOW
+    const long left = features->window[0], right = ${CAUSAL ? "0" : "features->window[1]"};
+    x.low = left < 0 ? -(1 << 30) : (int)clamp(at - left, -(1L << 30), 1L << 30);
+    x.offset = right < 0 ? 1 << 30 : (int)clamp(at + right, -(1L << 30), 1L << 30);
+% else
+    x.offset = (int)clamp(at, -(1L << 30), 1L << 30);
+% end
+    /* A tile that goes on with another head has ${WINDOW ? "the last query and the first one" : "the last query"} too. Without keys there is one tile of them, all masked. */
+    const int end = (interval(min(x.i0 + ${BQ}, q_len) - 1, x.keys, x.offset) + ${BK - 1}) / ${BK};
+% if WINDOW
+    const int first = ${WG > 1 ? "x.i0 + 64 < q_len ? x.i0 : 0" : "x.i0"}, begin = max(min(max(first + x.low, 0) / ${BK}, end - 1), 0);
+    const int all = max(end - begin, 1);
+% else
+    const int begin = 0, all = max(end, 1);
+% end
     x.splits = (all + ${SPLIT/BK - 1}) / ${SPLIT/BK};
-    x.from = x.split * ${SPLIT/BK};
-    x.count = max(min(all - x.from, ${SPLIT/BK}), 0);
+    x.from = begin + x.split * ${SPLIT/BK};
+    x.count = max(min(all - x.split * ${SPLIT/BK}, ${SPLIT/BK}), 0);
     return x;
 }
 
@@ -56,13 +81,22 @@ INLINED struct row row_at(int r, __local volatile const struct tile *at, const s
     x.is = head < d->heads && x.h < d->group && x.i < (int)a->q_len;
     return x;
 }
+% if MODIFIES or SINK
+/* The same, or one that there is. */
+INLINED struct row some_row_at(int r, __local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a)
+{
+    struct row x = row_at(r, at, d, a);
+    x.i = min(x.i, (int)a->q_len - 1), x.h = min(x.h, d->group - 1);
+    return x;
+}
+% end
 INLINED long lse_row(const struct row *x, __local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a)
 {
     return a->lse_at + (at->b * a->heads + at->g * d->group + x->h) * a->q_len + x->i;
 }
 
 /* A slice's number among all. What it leaves of a split: the rows, not yet divided by their sums; then of each row the
- * maximum that was subtracted, as a power of two, and the sum. */
+ * maximum that was subtracted, as ${ADDS ? "an exponent of e" : "a power of two"}, and the sum. */
 INLINED int slice_at(__local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a)
 {
     return (at->b * (int)a->kv_heads + at->g) * d->slices + at->slice;
@@ -74,7 +108,7 @@ INLINED long part_at(int slice, int split, const struct attn_cl_split *d)
 
 /* All parts of a slice, in the order of its splits: output and LSE. Of 128 work-items each has four columns of a row at once. */
 INLINED void merge(__global const float *parts, int item, __local volatile const struct tile *at,
-    const struct attn_cl_split *d, const struct attn_cl_args *a, __global ${TYPE} *o, __global float *lse)
+    const struct attn_cl_split *d, const struct attn_cl_args *a, __global ${TYPE} *o, __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
     const int splits = at->splits;
     for (int n = item; n < d->rows * d->heads * ${HDV/4}; n += 128) {
@@ -98,7 +132,7 @@ INLINED void merge(__global const float *parts, int item, __local volatile const
             }
             #pragma unroll
             for (int n = 0; n < 8; n++) {
-                const float weight = first + n < splits ? exp2_fast(of[n][0] - top) : 0.0f;
+                const float weight = first + n < splits ? exp2_fast(${ADDS ? "(of[n][0] - top) * 1.44269504f" : "of[n][0] - top"}) : 0.0f;
                 if (first + n < splits)
                     sum = fma(weight, of[n][1], sum);
                 #pragma unroll
@@ -106,11 +140,15 @@ INLINED void merge(__global const float *parts, int item, __local volatile const
                     out[c] = first + n < splits ? fma(weight, y[n][c], out[c]) : out[c];
             }
         }
+% if SINK
+        const float inverse = inverse_with_sink(sum, top, sinks[at->g * d->group + x.h]${LOG2E});
+% else
         const float inverse = sum == 0.0f ? 0.0f : reciprocal(sum);
+% end
         __global uint *to = (__global uint *)(o + a->o_at + at->b * a->o_stride[0] +
             (at->g * d->group + x.h) * a->o_stride[1] + x.i * a->o_stride[2] + column);
         to[0] = rounded(out[0] * inverse, out[1] * inverse), to[1] = rounded(out[2] * inverse, out[3] * inverse);
         if (a->has_lse && column == 0)
-            lse[lse_row(&x, at, d, a)] = sum == 0.0f ? -INFINITY : top * 0.693147181f + log(sum);
+            lse[lse_row(&x, at, d, a)] = sum == 0.0f ? -INFINITY : top${ADDS ? "" : " * 0.693147181f"} + log(sum);
     }
 }

@@ -9,7 +9,7 @@
 
 #include "runtime/opencl/internal.h"
 
-enum { DV = 72, SPLIT = 512 };
+enum { DV = 72, TILE = 64, SPLIT = 512 };
 
 static struct attn_cl_args shape(long batch, long heads, long kv_heads, long q_len, long kv_len)
 {
@@ -19,9 +19,9 @@ static struct attn_cl_args shape(long batch, long heads, long kv_heads, long q_l
 
 static int divide(int tile_q, struct attn_cl_args a, struct attn_cl_split *out, long *units, struct gen_error *err)
 {
-    const struct opencl_kernel kernel = {.source = {.tile_q = tile_q, .head_dim_v = DV, .split = SPLIT}};
+    const struct opencl_kernel kernel = {.source = {.tile_q = tile_q, .tile_k = TILE, .head_dim_v = DV, .split = SPLIT}};
     *err = (struct gen_error){0};
-    return opencl_divide(&kernel, &a, out, units, err);
+    return opencl_divide(&kernel, &a, NULL, out, units, err);
 }
 
 /* Every row is in one slice, a slice's rows fit a warpgroup's, and r * ratio / 65536 is r / rows. */
@@ -63,6 +63,35 @@ static void test_keys(void **state)
     }
 }
 
+/* Splits of a window's keys: as many as any tile of rows meets, however the window lies, and no more than that where its place
+ * is known. */
+static void test_windows(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4000; i++) {
+        const int q_len = 1 + i % 63, kv_len = 1 + i * 37 % 5000, left = i * 13 % 1500, right = i * 7 % 90;
+        const int64_t window[2] = {left, right};
+        const struct opencl_kernel kernel = {.source = {.tile_q = 64, .tile_k = TILE, .head_dim_v = DV, .split = SPLIT}};
+        struct attn_cl_args a = shape(1, 2, 1, q_len, kv_len);
+        a.bottom_right = 1, a.offset = i % 3 - 1, a.has_lens = i % 2;
+        struct attn_cl_split s;
+        struct gen_error err;
+        long units;
+        assert_int_equal(opencl_divide(&kernel, &a, window, &s, &units, &err), 0);
+        for (int keys = kv_len; keys > 0 && (a.has_lens || keys == kv_len); keys -= 1 + keys / 9) {
+            const long at = a.offset + keys - q_len, low = at - left > 0 ? at - left : 0;
+            long high = at + q_len - 1 + right + 1;
+            high = high > keys ? keys : high < 0 ? 0 : high;
+            long tiles = (high + TILE - 1) / TILE - (low / TILE < (high + TILE - 1) / TILE ? low / TILE : (high + TILE - 1) / TILE);
+            tiles = tiles > 0 ? tiles : 1;
+            const long splits = (tiles + SPLIT / TILE - 1) / (SPLIT / TILE);
+            assert_true(s.splits >= splits);
+            if (!a.has_lens && at >= left && high == at + q_len + right)
+                assert_int_equal(s.splits, splits);
+        }
+    }
+}
+
 static void refused(struct attn_cl_args a, const char *why)
 {
     struct attn_cl_split s;
@@ -90,14 +119,14 @@ static void test_no_room(void **state)
 {
     struct opencl cl = {.count = 0};
     struct opencl_target target = {.cl = &cl, .device = {.largest_buffer = 1 << 20, .name = "a card"}};
-    const struct opencl_kernel kernel = {.target = &target, .source = {.tile_q = 64, .head_dim_v = DV, .split = SPLIT}};
+    const struct opencl_kernel kernel = {.target = &target, .source = {.tile_q = 64, .tile_k = TILE, .head_dim_v = DV, .split = SPLIT}};
     const struct attn_cl_args a = shape(16, 32, 8, 1, 64 * SPLIT);
     struct opencl_slot slot = {.kernel = NULL};
     struct attn_cl_split s;
     struct gen_error err = {0};
     long units;
     (void)state;
-    assert_int_equal(opencl_divide(&kernel, &a, &s, &units, &err), 0);
+    assert_int_equal(opencl_divide(&kernel, &a, NULL, &s, &units, &err), 0);
     assert_int_equal(opencl_set_split(&kernel, &slot, &a, &s, 0, &err), -1);
     assert_string_equal(err.text, "what splits leave takes 9699328 bytes; expected at most 1048576 on a card: a larger "
                                   "split, or less at once");
@@ -108,6 +137,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_windows),
         cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_no_room),
     };
