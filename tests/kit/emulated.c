@@ -1,0 +1,587 @@
+/* emulated.c - see emulated.h: the fibers of a work-group, and a driver of OpenCL as far as libattn calls one. */
+#define _GNU_SOURCE
+#include "emulated.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "gen/buf.h"
+#include "runtime/numerics/reference.h"
+#include "runtime/opencl/internal.h"
+#include "runtime/opencl/variants.h"
+
+enum { ITEMS_MOST = 512, STACK = 256 << 10, SHARED_MOST = 232448, UNITS = 2, NAMED = 16, ARGUMENTS = 32 };
+
+typedef void entry(void **arguments);
+
+/* ---- fibers ---- */
+
+struct fiber {
+    void *sp;
+    struct emulated_item item;
+    bool done;
+};
+static struct {
+    struct fiber fiber[ITEMS_MOST];
+    struct emulated_warp warp[ITEMS_MOST / EMULATED_LANES];
+    struct emulated_named named[NAMED];
+    char *stacks, *shared;
+    void *scheduler;
+    int items, now, group, groups, barrier_count, barrier_turn;
+    uint64_t progress;
+    entry *entry;
+    void **arguments;
+    struct emulated_facts facts;
+} on; /* one group at a time, in one thread: what a test runs in a process of its own */
+
+#ifdef __x86_64__
+/* Keeps what a call keeps, and goes on where the other stopped. */
+void emulated_switch(void **from, void *to);
+__asm__(".text\n.globl emulated_switch\nemulated_switch:\n"
+        "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
+        "mov %rsp, (%rdi)\nmov %rsi, %rsp\n"
+        "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n");
+#else
+static void emulated_switch(void **from, void *to)
+{
+    (void)from, (void)to;
+}
+#endif
+
+struct emulated_item *emulated_item(void)
+{
+    return &on.fiber[on.now].item;
+}
+void emulated_yield(void)
+{
+    emulated_switch(&on.fiber[on.now].sp, on.scheduler);
+}
+void emulated_progress(void)
+{
+    on.progress++;
+}
+void emulated_meet(int *count, int *turn, int all)
+{
+    const int mine = *turn;
+    if (++*count == all) {
+        *count = 0;
+        ++*turn;
+        emulated_progress();
+    } else
+        while (*turn == mine)
+            emulated_yield();
+}
+void emulated_meet_warp(void)
+{
+    struct emulated_warp *w = emulated_item()->warp;
+    emulated_meet(&w->count, &w->turn, EMULATED_LANES);
+}
+void emulated_barrier(void);
+void emulated_barrier(void)
+{
+    emulated_meet(&on.barrier_count, &on.barrier_turn, on.items);
+}
+size_t emulated_local_id(void);
+size_t emulated_local_id(void)
+{
+    return (size_t)on.now;
+}
+float emulated_log(float x);
+float emulated_log(float x)
+{
+    return logf(x);
+}
+int emulated_group(bool count)
+{
+    return count ? on.groups : on.group;
+}
+struct emulated_named *emulated_named(uint32_t number)
+{
+    if (number == 0 || number >= NAMED) {
+        fprintf(stderr, "named barrier %u; there are 1 to %d\n", number, NAMED - 1);
+        abort();
+    }
+    return &on.named[number];
+}
+const struct emulated_facts *emulated_facts(void)
+{
+    return &on.facts;
+}
+char *emulated_at(uint32_t address, size_t size)
+{
+    if (address < EMULATED_SHARED || address + size > EMULATED_SHARED + SHARED_MOST) {
+        fprintf(stderr, "address %u is not in shared memory\n", address);
+        abort();
+    }
+    return on.shared + address - EMULATED_SHARED;
+}
+
+static void begin_fiber(void)
+{
+    on.entry(on.arguments);
+    on.fiber[on.now].done = true;
+    emulated_progress();
+    emulated_yield();
+    abort();
+}
+
+static void run_group(int group)
+{
+    on.group = group;
+    on.barrier_count = 0;
+    memset(on.warp, 0, sizeof on.warp);
+    memset(on.named, 0, sizeof on.named);
+    memset(on.shared, 0xff, SHARED_MOST); /* no number: whatever was not written is seen */
+    for (int i = 0; i < on.items; i++) {
+        void **top = (void **)(void *)(on.stacks + (size_t)(i + 1) * STACK) - 8;
+        memset(top - 8, 0, 8 * sizeof *top);
+        *(top - 1) = (void *)begin_fiber; /* returned to; six registers lie below */
+        on.fiber[i] = (struct fiber){.sp = top - 7,
+                                     .item = {i, i % EMULATED_LANES, &on.warp[i / EMULATED_LANES]}};
+    }
+    for (int left = on.items; left > 0;) {
+        const uint64_t before = on.progress;
+        left = 0;
+        for (on.now = 0; on.now < on.items; on.now++) {
+            if (on.fiber[on.now].done)
+                continue;
+            emulated_switch(&on.scheduler, on.fiber[on.now].sp);
+            left += !on.fiber[on.now].done;
+        }
+        if (left > 0 && on.progress == before) {
+            fprintf(stderr, "%d work-items of group %d wait for each other\n", left, group);
+            abort();
+        }
+    }
+}
+
+/* ---- a driver ---- */
+
+struct memory {
+    char *data;
+    bool own;
+};
+struct program {
+    char *text, *dir;
+    void *library;
+    entry *entry;
+    int references;
+};
+struct made_kernel {
+    struct program *program;
+    unsigned char value[ARGUMENTS][1024];
+    void *argument[ARGUMENTS];
+    void *memory[ARGUMENTS];
+};
+
+static struct {
+    struct memory *all[4096];
+    int count;
+} memories;
+
+static bool is_memory(const void *p)
+{
+    for (int i = 0; i < memories.count; i++)
+        if (memories.all[i] == p)
+            return p != NULL;
+    return false;
+}
+
+static cl_mem create_buffer(cl_context context, cl_mem_flags flags, size_t size, void *data, cl_int *code)
+{
+    struct memory *m = calloc(1, sizeof *m);
+    (void)context;
+    int at = 0;
+    while (at < memories.count && memories.all[at])
+        at++;
+    if (!m || at == 4096)
+        abort();
+    memories.count = at == memories.count ? at + 1 : memories.count;
+    memories.all[at] = m;
+    m->own = !(flags & CL_MEM_USE_HOST_PTR);
+    m->data = m->own ? aligned_alloc(256, (size + 255) / 256 * 256) : data;
+    if (m->own)
+        memset(m->data, 0xff, size);
+    if (m->own && data)
+        memcpy(m->data, data, size);
+    *code = CL_SUCCESS;
+    return (cl_mem)(void *)m;
+}
+static cl_int release_memory(cl_mem buffer)
+{
+    struct memory *m = (void *)buffer;
+    for (int i = 0; i < memories.count; i++)
+        if (memories.all[i] == m)
+            memories.all[i] = NULL;
+    if (m->own)
+        free(m->data);
+    free(m);
+    return CL_SUCCESS;
+}
+static cl_int write_buffer(cl_command_queue q, cl_mem m, cl_bool wait, size_t at, size_t size, const void *data,
+                           cl_uint n, const cl_event *events, cl_event *event)
+{
+    (void)q, (void)wait, (void)n, (void)events, (void)event;
+    memcpy(((struct memory *)(void *)m)->data + at, data, size);
+    return CL_SUCCESS;
+}
+static cl_int read_buffer(cl_command_queue q, cl_mem m, cl_bool wait, size_t at, size_t size, void *data, cl_uint n,
+                          const cl_event *events, cl_event *event)
+{
+    (void)q, (void)wait, (void)n, (void)events, (void)event;
+    memcpy(data, ((struct memory *)(void *)m)->data + at, size);
+    return CL_SUCCESS;
+}
+static cl_int fill_buffer(cl_command_queue q, cl_mem m, const void *pattern, size_t pattern_size, size_t at,
+                          size_t size, cl_uint n, const cl_event *events, cl_event *event)
+{
+    (void)q, (void)n, (void)events, (void)event;
+    for (size_t i = 0; i < size; i += pattern_size)
+        memcpy(((struct memory *)(void *)m)->data + at + i, pattern, pattern_size);
+    return CL_SUCCESS;
+}
+static void *map_buffer(cl_command_queue q, cl_mem m, cl_bool wait, cl_map_flags flags, size_t at, size_t size,
+                        cl_uint n, const cl_event *events, cl_event *event, cl_int *code)
+{
+    (void)q, (void)wait, (void)flags, (void)size, (void)n, (void)events, (void)event;
+    *code = CL_SUCCESS;
+    return ((struct memory *)(void *)m)->data + at;
+}
+static cl_int unmap(cl_command_queue q, cl_mem m, void *at, cl_uint n, const cl_event *events, cl_event *event)
+{
+    (void)q, (void)m, (void)at, (void)n, (void)events, (void)event;
+    return CL_SUCCESS;
+}
+static cl_int done(cl_command_queue q)
+{
+    (void)q;
+    return CL_SUCCESS;
+}
+static cl_command_queue create_queue(cl_context c, cl_device_id d, cl_command_queue_properties p, cl_int *code)
+{
+    (void)c, (void)d, (void)p;
+    *code = CL_SUCCESS;
+    return (cl_command_queue)(void *)&on;
+}
+
+/* ---- programs ---- */
+
+/* The text as clang compiles it for this processor: functions of PTX are declared alone, shared memory is the emulation's, and
+ * behind it stands a function that calls the kernel with arguments that pointers tell. */
+static void add_entry(const char *text, struct buf *out)
+{
+    const char *kernel = strstr(text, "__kernel "), *name = kernel ? strstr(kernel, "\nvoid ") : NULL;
+    const char *open = name ? strchr(name, '(') : NULL, *at = open, *close = open ? strstr(open, ")\n{") : NULL;
+    if (!close)
+        return;
+    buf_printf(out, "\nvoid emulated_entry(void **argument)\n{\n    %.*s(", (int)(open - name - 6), name + 6);
+    for (int i = 0; at < close; i++) {
+        const char *from = at + 1, *end = from;
+        while (end < close && *end != ',')
+            end++;
+        const char *word = end; /* the parameter's name, which ends it */
+        while (word > from && (word[-1] == '_' || (word[-1] >= 'a' && word[-1] <= 'z') || (word[-1] >= '0' && word[-1] <= '9')))
+            word--;
+        buf_printf(out, "%s*(%.*s*)argument[%d]", i ? ", " : "", (int)(word - from), from, i);
+        at = end;
+    }
+    buf_puts(out, ");\n}\n");
+}
+
+static void put_replaced(const char *from, const char *to, struct buf *out)
+{
+    static const char *const words[][2] = {
+        {"(uint)(ulong)memory", "1024u"},
+        {"__local uint4 *)(ulong)to", "__local uint4 *)emulated_at(to, 16)"},
+        {"get_local_id(0) % ", "(int)get_local_id(0) % "},
+    };
+    enum { WORDS = sizeof words / sizeof *words };
+    while (from < to) {
+        int w = 0;
+        while (w < WORDS && strncmp(from, words[w][0], strlen(words[w][0])) != 0)
+            w++;
+        if (w < WORDS) {
+            buf_puts(out, words[w][1]);
+            from += strlen(words[w][0]);
+        } else if (strncmp(from, "    __local uchar memory[", 25) == 0) {
+            buf_puts(out, "    __local uchar *const memory = (__local uchar *)emulated_at(1024, 1);");
+            from = strstr(from, ";") + 1;
+        } else
+            buf_put(out, from++, 1);
+    }
+}
+
+/* Names that are a kernel's own by a list of #define are as templates have them. */
+static char *without_own_names(const char *text)
+{
+    struct buf out = {0};
+    while (*text) {
+        char name[100], own[120];
+        const size_t line = strcspn(text, "\n") + (strchr(text, '\n') != NULL);
+        if (sscanf(text, "#define %99s %119s\n", name, own) != 2 || strncmp(own, name, strlen(name)) != 0 ||
+            own[strlen(name)] != '_')
+            buf_put(&out, text, line);
+        text += line;
+    }
+    if (!buf_ok(&out))
+        abort();
+    return out.data;
+}
+
+static void transform(const char *original, struct buf *out)
+{
+    static const char word[] = "INLINED ";
+    char *text = without_own_names(original);
+    const char *at = text;
+    for (const char *f; (f = strstr(at, "\nINLINED ")) != NULL;) {
+        const char *body = strstr(f, "\n{\n"), *end = body ? strstr(body, "\n}\n") : NULL;
+        if (!end)
+            break;
+        put_replaced(at, f + 1, out);
+        const char *ptx = strstr(body, "__asm__");
+        if (ptx && ptx < end) {
+            const char *from = f + 1 + strlen(word);
+            for (; from < body; from++) /* a comment may stand behind the parameters */
+                if (!strncmp(from, "/*", 2))
+                    break;
+                else
+                    buf_put(out, from, 1);
+            buf_puts(out, ";\n");
+        } else
+            put_replaced(f + 1, end + 3, out);
+        at = end + 2;
+    }
+    put_replaced(at, text + strlen(text), out);
+    add_entry(text, out);
+    free(text);
+}
+
+static cl_program with_source(cl_context c, cl_uint count, const char **text, const size_t *size, cl_int *code)
+{
+    struct program *p = calloc(1, sizeof *p);
+    (void)c, (void)count;
+    if (!p)
+        abort();
+    p->text = strndup(*text, *size);
+    p->references = 1;
+    *code = CL_SUCCESS;
+    return (cl_program)(void *)p;
+}
+static char dir_now[240];
+
+static cl_int build(cl_program program, cl_uint n, const cl_device_id *ids, const char *options,
+                    void(CL_CALLBACK *notify)(cl_program, void *), void *data)
+{
+    struct program *p = (void *)program;
+    static int number;
+    char source[300], library[300], log[300];
+    struct buf out = {0};
+    (void)n, (void)ids, (void)options, (void)notify, (void)data;
+    if (p->library)
+        return CL_SUCCESS;
+    number++;
+    snprintf(source, sizeof source, "%s/%d-%d.cl", dir_now, (int)getpid(), number);
+    snprintf(library, sizeof library, "%s/%d-%d.so", dir_now, (int)getpid(), number);
+    snprintf(log, sizeof log, "%s/%d-%d.log", dir_now, (int)getpid(), number);
+    transform(p->text, &out);
+    FILE *f = fopen(source, "w");
+    if (!f || !buf_ok(&out) || fputs(out.data, f) < 0 || fclose(f) != 0)
+        abort();
+    buf_free(&out);
+    const char *const argv[] = {"clang",   "-x",           "cl",
+                                "-cl-std=CL1.2", "-Xclang", "-finclude-default-header",
+                                "-include", "tests/kit/host.cl", "-target", "x86_64-linux-gnu", "-O1", "-mfma", "-ffp-contract=off",
+                                "-fPIC",   "-shared", "-w",       "-o",  library, source, NULL};
+    if (run_program(argv, log) != 0 || !(p->library = dlopen(library, RTLD_NOW | RTLD_LOCAL))) {
+        fprintf(stderr, "%s does not compile: %s: %s\n", source, log, dlerror());
+        abort();
+    }
+    *(void **)&p->entry = dlsym(p->library, "emulated_entry");
+    unlink(source), unlink(library), unlink(log);
+    return p->entry ? CL_SUCCESS : CL_BUILD_PROGRAM_FAILURE;
+}
+/* What a driver for Hopper gives out, which libattn changes and brings back: here it names the program. */
+static cl_int program_info(cl_program program, cl_program_info what, size_t size, void *out, size_t *got)
+{
+    char text[200];
+    snprintf(text, sizeof text, ".version 8.3\n.target sm_90\n.reqntid 1, 1, 1\n// program %p\n", (void *)program);
+    const size_t length = strlen(text);
+    cl_device_id id = (cl_device_id)(void *)&memories;
+    (void)size;
+    if (what == CL_PROGRAM_DEVICES) {
+        memcpy(out, &id, sizeof id);
+        if (got)
+            *got = sizeof id;
+    } else if (what == CL_PROGRAM_BINARY_SIZES)
+        memcpy(out, &length, sizeof length);
+    else
+        memcpy(*(char **)out, text, length);
+    return CL_SUCCESS;
+}
+static cl_program with_binary(cl_context c, cl_uint n, const cl_device_id *ids, const size_t *sizes,
+                              const unsigned char **data, cl_int *status, cl_int *code)
+{
+    const char *at = strstr((const char *)*data, "// program ");
+    void *program = NULL;
+    (void)c, (void)n, (void)ids, (void)sizes;
+    if (!at || sscanf(at, "// program %p", &program) != 1)
+        abort();
+    *status = *code = CL_SUCCESS;
+    ((struct program *)program)->references++;
+    return (cl_program)program;
+}
+/* libattn releases what it has changed before it brings the change. */
+static cl_int release_program(cl_program program)
+{
+    (void)program;
+    return CL_SUCCESS;
+}
+static cl_int build_info(cl_program p, cl_device_id d, cl_program_build_info what, size_t size, void *out, size_t *got)
+{
+    (void)p, (void)d, (void)what;
+    if (got)
+        *got = 1;
+    if (size && out)
+        *(char *)out = 0;
+    return CL_SUCCESS;
+}
+
+/* ---- kernels ---- */
+
+static cl_kernel create_kernel(cl_program program, const char *name, cl_int *code)
+{
+    struct made_kernel *k = calloc(1, sizeof *k);
+    (void)name;
+    if (!k)
+        abort();
+    k->program = (void *)program;
+    *code = CL_SUCCESS;
+    return (cl_kernel)(void *)k;
+}
+static cl_int release_kernel(cl_kernel kernel)
+{
+    free((void *)kernel);
+    return CL_SUCCESS;
+}
+static cl_int group_info(cl_kernel k, cl_device_id d, cl_kernel_work_group_info what, size_t size, void *out,
+                         size_t *got)
+{
+    const size_t most = ITEMS_MOST;
+    (void)k, (void)d, (void)what, (void)size, (void)got;
+    memcpy(out, &most, sizeof most);
+    return CL_SUCCESS;
+}
+static cl_int set_argument(cl_kernel kernel, cl_uint at, size_t size, const void *value)
+{
+    struct made_kernel *k = (void *)kernel;
+    void *pointer = NULL;
+    if (at >= ARGUMENTS || size > sizeof k->value[0])
+        return CL_INVALID_ARG_INDEX;
+    memcpy(k->value[at], value, size);
+    k->argument[at] = k->value[at];
+    if (size == sizeof pointer)
+        memcpy(&pointer, value, sizeof pointer);
+    k->memory[at] = is_memory(pointer) ? pointer : NULL;
+    return CL_SUCCESS;
+}
+static cl_int enqueue(cl_command_queue q, cl_kernel kernel, cl_uint sides, const size_t *offset, const size_t *global,
+                      const size_t *local, cl_uint n, const cl_event *events, cl_event *event)
+{
+    struct made_kernel *k = (void *)kernel;
+    (void)q, (void)offset, (void)n, (void)events, (void)event;
+    if (sides != 1 || *local > ITEMS_MOST || *global % *local != 0)
+        return CL_INVALID_WORK_GROUP_SIZE;
+    for (int i = 0; i < ARGUMENTS; i++)
+        if (k->memory[i])
+            memcpy(k->value[i], &((struct memory *)k->memory[i])->data, sizeof(void *));
+    on.items = (int)*local;
+    on.groups = (int)(*global / *local);
+    on.entry = k->program->entry;
+    on.arguments = k->argument;
+    for (int g = 0; g < on.groups; g++)
+        run_group(g);
+    return CL_SUCCESS;
+}
+
+/* ---- the card ---- */
+
+const char *emulated_why_not(void)
+{
+#ifdef __x86_64__
+    return system("command -v clang > /dev/null") == 0 ? NULL : "clang is not here";
+#else
+    return "this processor is no x86-64";
+#endif
+}
+
+static struct opencl driver;
+static struct opencl_target card;
+
+static void open_card(void)
+{
+    driver.api.clCreateCommandQueue = create_queue;
+    driver.api.clCreateProgramWithSource = with_source;
+    driver.api.clCreateProgramWithBinary = with_binary;
+    driver.api.clBuildProgram = build;
+    driver.api.clGetProgramInfo = program_info;
+    driver.api.clGetProgramBuildInfo = build_info;
+    driver.api.clReleaseProgram = release_program;
+    driver.api.clCreateKernel = create_kernel;
+    driver.api.clReleaseKernel = release_kernel;
+    driver.api.clSetKernelArg = set_argument;
+    driver.api.clGetKernelWorkGroupInfo = group_info;
+    driver.api.clCreateBuffer = create_buffer;
+    driver.api.clReleaseMemObject = release_memory;
+    driver.api.clEnqueueWriteBuffer = write_buffer;
+    driver.api.clEnqueueReadBuffer = read_buffer;
+    driver.api.clEnqueueFillBuffer = fill_buffer;
+    driver.api.clEnqueueMapBuffer = map_buffer;
+    driver.api.clEnqueueUnmapMemObject = unmap;
+    driver.api.clEnqueueNDRangeKernel = enqueue;
+    driver.api.clFlush = done;
+    driver.api.clFinish = done;
+    driver.api.clReleaseCommandQueue = done;
+    card = (struct opencl_target){.cl = &driver,
+                                  .device = {.id = &memories,
+                                             .name = "an emulated card",
+                                             .type = OPENCL_GPU,
+                                             .nvidia = true,
+                                             .capability = 90,
+                                             .local_bytes = 48 << 10,
+                                             .memory = INT64_C(1) << 40,
+                                             .largest_buffer = INT64_C(1) << 40,
+                                             .most_items = ITEMS_MOST,
+                                             .side = {ITEMS_MOST, ITEMS_MOST, ITEMS_MOST},
+                                             .units = UNITS},
+                                  .context = (cl_context)(void *)&driver};
+    if (!on.stacks) {
+        on.stacks = mmap(NULL, (size_t)ITEMS_MOST * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        on.shared = aligned_alloc(1024, SHARED_MOST);
+        if (on.stacks == MAP_FAILED || !on.shared || !emulated_ptx[0])
+            abort();
+    }
+}
+
+int emulated_build(const struct gen *gen, const struct variant *v, const char *dir, struct kernel *out,
+                   struct gen_error *err)
+{
+    struct gen_text text;
+    open_card();
+    snprintf(dir_now, sizeof dir_now, "%s", dir);
+    on.facts = (struct emulated_facts){.type = (enum dtype)v->field[F_DTYPE],
+                                       .type_o = variant_dtype_o(v),
+                                       .tile_k = v->field[F_TILE_K],
+                                       .columns = (variant_head_dim_v(v) + 7) / 8 * 8};
+    if (gen_emit(gen, v, GEN_READABLE, &text, err) != 0)
+        return -1;
+    int result = opencl_variant_build(&card, NULL, v, &text, out, err);
+    out->in_place = result == 0 && text.launch.begin == ROWS_ANYWHERE;
+    gen_text_free(&text);
+    return result;
+}

@@ -1,0 +1,56 @@
+/* emulated.h - a card that is not here: kernels of isas sm80 and sm90 on this processor. clang compiles an emitted text for
+ * it, with each function whose body is PTX left out; emulated_ptx.c has those functions. The work-items of a group are
+ * fibers, which take turns where they wait for each other; groups run one after another. Behind it stands a driver of
+ * OpenCL as far as libattn calls one, so that its own launches bring the arguments.
+ * What it is not: a clock, or proof of what only hardware knows (registers, races of warps, the proxies of memory). */
+#ifndef ATTNGEN_TESTS_EMULATED_H
+#define ATTNGEN_TESTS_EMULATED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../gen/gen.h"
+#include "backend/backend.h"
+
+/* Whether this processor and clang are here; else why not. */
+const char *emulated_why_not(void);
+
+/* A kernel of that variant, for kernel_free, which runs on host arrays as the device's kernels do. A driver's launch that
+ * does not end, or whose work-items wait for each other for ever, ends the process with a line that says so.
+ * dir: for files; it stays the caller's. 0, or -1 and what is wrong. */
+int emulated_build(const struct gen *gen, const struct variant *v, const char *dir, struct kernel *out,
+                   struct gen_error *err);
+
+/* ---- between emulated.c and emulated_ptx.c ---- */
+
+enum { EMULATED_LANES = 32, EMULATED_SLOT = 8, EMULATED_SHARED = 1024 };
+struct emulated_warp {
+    uint32_t slot[EMULATED_LANES][EMULATED_SLOT]; /* what lanes show each other */
+    int count, turn;
+};
+/* Of the fiber that runs. */
+struct emulated_item {
+    int number, lane;
+    struct emulated_warp *warp;
+};
+struct emulated_item *emulated_item(void);
+void emulated_yield(void);    /* others go on first */
+void emulated_progress(void); /* something happened that others may wait for */
+void emulated_meet(int *count, int *turn, int all); /* waits until so many have come here */
+void emulated_meet_warp(void);
+char *emulated_at(uint32_t address, size_t size); /* in shared memory; outside it ends the process */
+int emulated_group(bool count);                   /* number of the group that runs, or how many there are */
+struct emulated_named {
+    int count, turn, any, was;
+};
+struct emulated_named *emulated_named(uint32_t number);
+/* Of the variant whose kernel runs. */
+struct emulated_facts {
+    enum dtype type, type_o;
+    int tile_k, columns; /* of O, that a product has */
+};
+const struct emulated_facts *emulated_facts(void);
+extern const void *const emulated_ptx[]; /* which keeps the linker from leaving them out */
+
+#endif

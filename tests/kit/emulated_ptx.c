@@ -1,0 +1,525 @@
+/* emulated_ptx.c - the functions of templates/opencl/ptx*.t, by name, as this processor computes them. Each is what its PTX is
+ * documented to do (PTX ISA 8.3); what runs asynchronously on a card is done at once here. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emulated.h"
+#include "runtime/numerics/convert.h"
+
+/* Called from kernels alone. */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+
+typedef uint32_t uint;
+typedef uint64_t ulong64;
+
+static uint bits(float x)
+{
+    uint y;
+    memcpy(&y, &x, 4);
+    return y;
+}
+static float number(uint x)
+{
+    float y;
+    memcpy(&y, &x, 4);
+    return y;
+}
+static float element(enum dtype t, const void *at)
+{
+    return dtype_load(t, at, 0);
+}
+static uint round_two(enum dtype t, float low, float high)
+{
+    uint16_t two[2];
+    dtype_store(t, two, 0, low), dtype_store(t, two, 1, high);
+    return two[0] | (uint)two[1] << 16;
+}
+static float half_of(enum dtype t, uint word, int high)
+{
+    const uint16_t x = (uint16_t)(high ? word >> 16 : word);
+    return element(t, &x);
+}
+
+/* ---- ptx.t ---- */
+int group_number(void)
+{
+    return emulated_group(false);
+}
+float exp2_fast(float x)
+{
+    const float y = exp2f(x);
+    return y < 0x1p-126F ? 0 : y;
+}
+float within30(float x)
+{
+    return isnan(x) ? x : x > 30 ? 30 : x < -30 ? -30 : x;
+}
+float reciprocal(float x)
+{
+    return 1 / x;
+}
+/* Every lane's word, seen by all. */
+static uint of_lane(uint mine, int lane)
+{
+    struct emulated_item *i = emulated_item();
+    i->warp->slot[i->lane][0] = mine;
+    emulated_meet_warp();
+    const uint y = i->warp->slot[lane][0];
+    emulated_meet_warp();
+    return y;
+}
+float across(float x, int lanes)
+{
+    return number(of_lane(bits(x), emulated_item()->lane ^ lanes));
+}
+int uniform(int x)
+{
+    return (int)of_lane((uint)x, 0);
+}
+int in_warp(int x)
+{
+    struct emulated_item *i = emulated_item();
+    int any = 0;
+    i->warp->slot[i->lane][0] = x != 0;
+    emulated_meet_warp();
+    for (int l = 0; l < EMULATED_LANES; l++)
+        any |= i->warp->slot[l][0] != 0;
+    emulated_meet_warp();
+    return any;
+}
+uint rounded(float low, float high)
+{
+    return round_two(emulated_facts()->type, low, high);
+}
+uint rounded_o(float low, float high)
+{
+    return round_two(emulated_facts()->type_o, low, high);
+}
+float of_f16(unsigned short x)
+{
+    return element(DTYPE_F16, &x);
+}
+void warp_sync(void)
+{
+    emulated_meet_warp();
+}
+void flip_signs16(uint at)
+{
+    uint *x = (uint *)(void *)emulated_at(at, 16);
+    for (int i = 0; i < 4; i++)
+        x[i] ^= 0x80008000;
+}
+
+/* ---- ptx.sm80.t ---- */
+static void copy_bytes(uint to, const void *from, int bytes, int size)
+{
+    char *at = emulated_at(to, (size_t)size);
+    if (to % (uint)size != 0 || (bytes && (uintptr_t)from % (uintptr_t)size != 0)) {
+        fprintf(stderr, "a copy of %d bytes is not aligned\n", size);
+        abort();
+    }
+    memset(at, 0, (size_t)size);
+    if (bytes)
+        memcpy(at, from, (size_t)bytes);
+}
+void copy16(uint to, const void *from, int is_there)
+{
+    copy_bytes(to, from, is_there ? 16 : 0, 16);
+}
+void copy16_async(uint to, const void *from, int bytes)
+{
+    copy_bytes(to, from, bytes, 16);
+}
+void copy8_async(uint to, const void *from, int bytes)
+{
+    copy_bytes(to, from, bytes, 8);
+}
+void copy4_async(uint to, const void *from, int bytes)
+{
+    copy_bytes(to, from, bytes, 4);
+}
+void copies_commit(void)
+{
+}
+void copies_wait(int groups)
+{
+    (void)groups;
+}
+/* Rows of 16 bytes that lanes name. */
+static void show_rows(uint at)
+{
+    struct emulated_item *i = emulated_item();
+    const uint *row = (const uint *)(void *)emulated_at(at, 16);
+    for (int c = 0; c < 4; c++)
+        i->warp->slot[i->lane][c] = row[c];
+    emulated_meet_warp();
+}
+static void load(uint *m, uint at, int count, bool across)
+{
+    struct emulated_item *i = emulated_item();
+    show_rows(at);
+    const int row = i->lane / 4, pair = i->lane % 4;
+    for (int k = 0; k < count; k++) {
+        uint16_t two[2];
+        for (int e = 0; e < 2; e++) {
+            const int r = across ? 2 * pair + e : row, c = across ? row : 2 * pair + e;
+            two[e] = (uint16_t)(i->warp->slot[8 * k + r][c / 2] >> 16 * (c % 2));
+        }
+        m[k] = two[0] | (uint)two[1] << 16;
+    }
+    emulated_meet_warp();
+}
+void load_matrices4(uint *m, uint at)
+{
+    load(m, at, 4, false);
+}
+void load_matrices4_across(uint *m, uint at)
+{
+    load(m, at, 4, true);
+}
+void load_matrices2_across(uint *m, uint at)
+{
+    load(m, at, 2, true);
+}
+void multiply(float *c, const uint *a, const uint *b)
+{
+    const enum dtype t = emulated_facts()->type;
+    struct emulated_item *i = emulated_item();
+    memcpy(i->warp->slot[i->lane], a, 16);
+    memcpy(i->warp->slot[i->lane] + 4, b, 8);
+    emulated_meet_warp();
+    for (int n = 0; n < 4; n++) {
+        const int row = i->lane / 4, column = 2 * (i->lane % 4) + n % 2;
+        float sum = 0;
+        for (int k = 0; k < 16; k++) {
+            const uint x = i->warp->slot[4 * row + k % 8 / 2][n / 2 + k / 8 * 2];
+            const uint y = i->warp->slot[4 * column + k % 8 / 2][4 + k / 8];
+            sum += half_of(t, x, k % 2) * half_of(t, y, k % 2);
+        }
+        c[n] += sum;
+    }
+    emulated_meet_warp();
+}
+
+/* ---- ptx.sm90.t: barriers ---- */
+
+/* As it lies in shared memory; its phase ends when nothing is missing. */
+struct barrier {
+    uint expected : 15, missing : 15, phase : 1, made : 1;
+    int32_t bytes;
+};
+static struct barrier *barrier_at(uint bar)
+{
+    struct barrier *b = (struct barrier *)(void *)emulated_at(bar, sizeof *b);
+    return b;
+}
+static void settle(struct barrier *b)
+{
+    emulated_progress();
+    if (b->missing == 0 && b->bytes == 0) {
+        b->missing = b->expected;
+        b->phase = !b->phase;
+    }
+}
+void barrier_init(uint bar, uint arrivals)
+{
+    *barrier_at(bar) = (struct barrier){.expected = arrivals & 0x7fff, .missing = arrivals & 0x7fff, .made = 1};
+}
+void barriers_made(void)
+{
+}
+void arrive(uint bar)
+{
+    struct barrier *b = barrier_at(bar);
+    if (b->missing == 0) {
+        fprintf(stderr, "one arrival more than a barrier waits for\n");
+        abort();
+    }
+    b->missing--;
+    settle(b);
+}
+void arrive_and_expect(uint bar, uint bytes)
+{
+    barrier_at(bar)->bytes += (int)bytes;
+    arrive(bar);
+}
+void expect(uint bar, uint bytes)
+{
+    barrier_at(bar)->bytes += (int)bytes;
+}
+static void arrived(uint bar, uint bytes)
+{
+    struct barrier *b = barrier_at(bar);
+    b->bytes -= (int)bytes;
+    settle(b);
+}
+void await(uint bar, uint parity)
+{
+    while (barrier_at(bar)->phase == parity)
+        emulated_yield();
+}
+static int named(uint name, uint items, bool waits, int x)
+{
+    struct emulated_named *b = emulated_named(name);
+    const int turn = b->turn;
+    b->any |= x;
+    if (++b->count == (int)items) {
+        b->was = b->any;
+        b->count = b->any = 0;
+        b->turn++;
+        emulated_progress();
+    } else
+        while (waits && b->turn == turn)
+            emulated_yield();
+    return b->was;
+}
+void named_sync(uint name, uint items)
+{
+    named(name, items, true, 0);
+}
+void named_arrive(uint name, uint items)
+{
+    named(name, items, false, 0);
+}
+int named_any(uint name, uint items, int x)
+{
+    return named(name, items, true, x != 0);
+}
+
+/* ---- ptx.sm90.t: the copy engine ---- */
+
+/* A map, read as runtime/opencl/tma.c writes it. */
+struct box_map {
+    char *base;
+    int64_t width, count[4], stride[4]; /* bytes */
+    int side[2];                        /* of a box: rows, and heads */
+};
+static struct box_map map_of(ulong64 map)
+{
+    const ulong64 *w = (const ulong64 *)(uintptr_t)map;
+    const ulong64 low = 0xffffffff;
+    struct box_map m = {.base = (char *)(uintptr_t)w[0], .width = (int64_t)(w[4] & low) + 1};
+    const ulong64 last[4] = {w[4] >> 32, w[5] & low, w[5] >> 32, w[6] & low};
+    const ulong64 unit[4] = {w[1] >> 32 | (w[3] >> 32 & 15) << 32, (w[2] & low) | (w[3] >> 36 & 15) << 32,
+                             w[2] >> 32 | (w[3] >> 40 & 15) << 32, (w[3] & low) | (w[3] >> 44 & 15) << 32};
+    for (int d = 0; d < 4; d++) {
+        m.count[d] = (int64_t)last[d] + 1;
+        m.stride[d] = (int64_t)unit[d] * 16;
+    }
+    m.side[0] = (int)(w[7] & 255) + 1;
+    m.side[1] = (int)(w[7] >> 8 & 255) + 1;
+    if (w[0] % 16 != 0) {
+        fprintf(stderr, "a tensor's address is no multiple of 16\n");
+        abort();
+    }
+    return m;
+}
+/* Of a row of a box its place in the tensor, or NULL. */
+static char *row_at(const struct box_map *m, const int at[4])
+{
+    char *row = m->base;
+    for (int d = 0; d < 4; d++) {
+        if (at[d] < 0 || at[d] >= m->count[d])
+            return NULL;
+        row += at[d] * m->stride[d];
+    }
+    return row;
+}
+static void move(ulong64 map, int column, const int first[4], int heads_at, uint shared, bool store)
+{
+    const struct box_map m = map_of(map);
+    for (int h = 0; h < (heads_at ? m.side[1] : 1); h++)
+        for (int r = 0; r < m.side[0]; r++) {
+            int at[4] = {first[0] + r, first[1], first[2], first[3]};
+            at[heads_at] += heads_at ? h : 0;
+            char *row = row_at(&m, at);
+            for (int e = 0; e < 64; e++) {
+                uint to = shared + (uint)(h * m.side[0] + r) * 128 + (uint)e * 2;
+                to ^= (to >> 7 & 7) << 4;
+                char *mine = emulated_at(to, 2);
+                const bool inside = row && column + e < m.width;
+                if (store && inside)
+                    memcpy(row + 2 * (column + e), mine, 2);
+                else if (!store && inside)
+                    memcpy(mine, row + 2 * (column + e), 2);
+                else if (!store)
+                    memset(mine, 0, 2);
+            }
+        }
+}
+static uint box_bytes(ulong64 map, bool heads)
+{
+    const struct box_map m = map_of(map);
+    return (uint)(m.side[0] * (heads ? m.side[1] : 1) * 128);
+}
+void box_load(uint to, ulong64 map, int column, int row, int head, int sequence, uint bar)
+{
+    const int at[4] = {row, head, sequence, 0};
+    move(map, column, at, 0, to, false);
+    arrived(bar, box_bytes(map, false));
+}
+void box_load_once(uint to, ulong64 map, int column, int row, int head, int sequence, uint bar, ulong64 policy)
+{
+    (void)policy;
+    box_load(to, map, column, row, head, sequence, bar);
+}
+void box_store(ulong64 map, int column, int row, int head, int sequence, uint from)
+{
+    const int at[4] = {row, head, sequence, 0};
+    move(map, column, at, 0, from, true);
+}
+void box_prefetch(ulong64 map, int column, int row, int head, int sequence)
+{
+    (void)map, (void)column, (void)row, (void)head, (void)sequence;
+}
+ulong64 cache_policy(int again)
+{
+    return (ulong64)again;
+}
+void slice_load(uint to, ulong64 map, int column, int row, int head, int kv_head, int sequence, uint bar)
+{
+    const int at[4] = {row, head, kv_head, sequence};
+    move(map, column, at, 1, to, false);
+    arrived(bar, box_bytes(map, true));
+}
+void slice_store(ulong64 map, int column, int row, int head, int kv_head, int sequence, uint from)
+{
+    const int at[4] = {row, head, kv_head, sequence};
+    move(map, column, at, 1, from, true);
+}
+void stores_commit(void)
+{
+}
+void stores_read(void)
+{
+}
+void stores_done(void)
+{
+}
+void shared_written(void)
+{
+}
+void map_written(ulong64 map)
+{
+    (void)map;
+}
+void zero16(uint at)
+{
+    memset(emulated_at(at, 16), 0, 16);
+}
+void registers_for_copying(void)
+{
+}
+void registers_for_computing(void)
+{
+}
+
+/* ---- ptx.sm90.t: products ---- */
+void products_begin(void)
+{
+}
+void products_commit(void)
+{
+}
+void products_wait(void)
+{
+}
+void products_wait_but_last(void)
+{
+}
+ulong64 operand(uint place)
+{
+    return place | (ulong64)(64 | 1 << 30) << 32;
+}
+/* Byte `at` of an operand's group of eight rows number `eight`, in box number `box`, swizzled. */
+static float operand_element(ulong64 operand, int box, int eight, int at)
+{
+    uint byte = (uint)(operand & 0x3fff) << 4;
+    byte += (uint)box * ((uint)(operand >> 16 & 0x3fff) << 4) + (uint)eight * ((uint)(operand >> 32 & 0x3fff) << 4) +
+            (uint)at;
+    byte ^= (byte >> 7 & 7) << 4;
+    return element(emulated_facts()->type, emulated_at(byte, 2));
+}
+void multiply_qk(float *s, ulong64 q, ulong64 k, int add)
+{
+    const struct emulated_item *i = emulated_item();
+    for (int n = 0; n < emulated_facts()->tile_k / 2; n++) {
+        const int row = i->number % 128 / 32 * 16 + i->lane / 4 + 8 * (n / 2 % 2),
+                  key = 8 * (n / 4) + 2 * (i->lane % 4) + n % 2;
+        float sum = 0;
+        for (int d = 0; d < 16; d++)
+            sum += operand_element(q, 0, row / 8, row % 8 * 128 + 2 * d) *
+                   operand_element(k, 0, key / 8, key % 8 * 128 + 2 * d);
+        s[n] = add ? s[n] + sum : sum;
+    }
+}
+void multiply_pv(float *o, const uint *p, ulong64 v)
+{
+    const enum dtype t = emulated_facts()->type;
+    struct emulated_item *i = emulated_item();
+    memcpy(i->warp->slot[i->lane], p, 16);
+    emulated_meet_warp();
+    for (int n = 0; n < emulated_facts()->columns / 2; n++) {
+        const int row = i->lane / 4, column = 8 * (n / 4) + 2 * (i->lane % 4) + n % 2;
+        float sum = 0;
+        for (int k = 0; k < 16; k++)
+            sum += half_of(t, i->warp->slot[4 * row + k % 8 / 2][n / 2 % 2 + k / 8 * 2], k % 2) *
+                   operand_element(v, column / 64, k / 8, k % 8 * 128 + column % 64 * 2);
+        o[n] += sum;
+    }
+    emulated_meet_warp();
+}
+int group_count(void)
+{
+    return emulated_group(true);
+}
+uint count_up(uint *at)
+{
+    return (*at)++;
+}
+uint count_part(uint *at)
+{
+    return (*at)++;
+}
+float written1(const float *at)
+{
+    return *at;
+}
+void written2(float *x, const float *at)
+{
+    memcpy(x, at, 8);
+}
+void written4(float *x, const float *at)
+{
+    memcpy(x, at, 16);
+}
+int anew(int x)
+{
+    return x;
+}
+static void store_matrices(uint at, const uint *m, int count)
+{
+    struct emulated_item *i = emulated_item();
+    i->warp->slot[i->lane][4] = at;
+    memcpy(i->warp->slot[i->lane], m, 16);
+    emulated_meet_warp();
+    for (int k = 0; k < count; k++) { /* this lane's pair of matrix k, to the row that lane 8k + row names */
+        const uint to = i->warp->slot[8 * k + i->lane / 4][4];
+        memcpy(emulated_at(to + (uint)(i->lane % 4) * 4, 4), &i->warp->slot[i->lane][k], 4);
+    }
+    emulated_meet_warp();
+}
+void store_matrices4(uint at, uint a, uint b, uint c, uint d)
+{
+    const uint m[4] = {a, b, c, d};
+    store_matrices(at, m, 4);
+}
+void store_matrices2(uint at, uint a, uint b)
+{
+    const uint m[4] = {a, b, 0, 0};
+    store_matrices(at, m, 2);
+}
+
+const void *const emulated_ptx[] = {(const void *)group_number, (const void *)store_matrices2};
