@@ -32,6 +32,9 @@ starved = malloc calloc realloc aligned_alloc strdup strndup asprintf free mmap 
           fdopendir closedir pthread_create
 $(BIN)/tests/unit/test_allocation: private LDFLAGS += $(starved:%=-Wl,--wrap=%)
 
+# Kernels that it loads call its functions.
+$(BIN)/tests/kernel/test_emulated: private LDFLAGS += -rdynamic
+
 # Somebody acts between a check and the loader.
 $(BIN)/tests/unit/test_cc: private LDFLAGS += -Wl,--wrap=dlopen
 

@@ -92,7 +92,7 @@ INLINED void modify(float *s, const struct beside *y, const struct attn_cl_featu
 % end
 % if ALIBI
 % if SPLIT
-    const float slope[2] = {y->slopes[h[0]], y->slopes[h[1]]}, distance[2] = {i[0] + far, i[1] + far};
+    const float slope[2] = {y->slopes[h[0]], y->slopes[h[1]]}, distance[2] = {(float)(i[0] + far), (float)(i[1] + far)};
     #pragma unroll
     for (int m = 0; m < ${NS}; m++)
         s[m] = fma(-slope[m / 2 % 2], fabs(distance[m / 2 % 2] - (8 * (m / 4) + m % 2)), ${BIAS != "none" ? "s[m]" : "s[m] * y->unit"});

@@ -273,6 +273,8 @@ static void test_tensor_cores_without_a_device(void **state)
         "attn_bf16_d128_causal_on_sm90_q128k128_s4096_pingpong_lazy",
         "attn_f16_d64_causal_on_sm90_q64k128_s1024_st6",
         "attn_bf16_d256_on_sm90_q64k32_s2048_st4",
+        "attn_bf16_d128_causal_window_sink_on_sm90_q64k64_s1024_st6",
+        "attn_f16_d64_window_softcap_biasf16_mask_alibi_sink_on_sm90_q128k64_s1024_lazy",
         "attn_bf16_d64_on_sm80_q128k64_r32",
         "attn_f16_d64_causal_on_sm80_q64k32_r32_st3_lazy",
         "attn_bf16_d128_on_sm80_q128k48_r32_lazy",

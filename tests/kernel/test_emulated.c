@@ -1,0 +1,183 @@
+/* test_emulated.c - kernels of isas sm80 and sm90 without a card: random variants, with any features, types and head dims
+ * that these have, on random problems in guarded memory against the double-precision reference, as tests/kit/emulated.h runs
+ * them. What it is not: proof of what a card alone shows (test_opencl_kernels.c).
+ *     ATTN_SEED         where random choices and data begin
+ *     ATTNGEN_VARIANTS  how many variants (18; with ATTNGEN_SOAK 2000), of some problems each
+ *     ATTN_VARIANT      the number of the only variant to look at, as a failure names it
+ *     ATTN_FILTER       only variants whose name contains it */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "../../gen/gen.h"
+#include "runtime/judge/trial.h"
+#include "runtime/numerics/convert.h"
+#include "../kit/child.h"
+#include "../kit/choice.h"
+#include "../kit/emulated.h"
+#include "../kit/judge.h"
+#include "../kit/seed.h"
+
+enum { PROBLEMS = 4, VARIANTS = 18, SOAK = 2000, TIMEOUT = 300 };
+
+static const enum isa levels[] = {ISA_SM80, ISA_SM90};
+enum { ISAS = sizeof levels / sizeof *levels };
+
+struct suite {
+    struct gen *gen;
+    struct choice choice[ISAS];
+    uint64_t seed;
+    char dir[200];
+    struct totals *totals;
+};
+
+struct task {
+    const struct suite *suite;
+    struct variant v;
+    uint64_t state;
+    struct outcome *out;
+};
+
+/* Now and then a few queries of many heads, over keys of several splits. */
+static void draw_shape(const struct variant *v, uint64_t *state, struct trial_shape *out)
+{
+    trial_random(v, state, out);
+    if (!v->field[F_SPLIT] || random_below(state, 2))
+        return;
+    const int64_t group = 1 + random_below(state, 10);
+    out->layout = out->layout == TRIAL_SPARSE ? TRIAL_BSHD : out->layout;
+    out->batch = 1 + random_below(state, 2);
+    out->kv_heads = 1 + random_below(state, 2);
+    out->heads = out->kv_heads * group;
+    out->q_len = 1 + random_below(state, 9);
+    out->kv_len = 1 + random_below(state, 3 * v->field[F_SPLIT]);
+}
+
+static int run_problems(void *arg)
+{
+    const struct task *t = arg;
+    struct outcome *out = t->out;
+    struct kernel kernel;
+    struct gen_error err;
+    char line[300];
+    uint64_t state = t->state;
+    if (emulated_build(t->suite->gen, &t->v, t->suite->dir, &kernel, &err) != 0) {
+        snprintf(out->text, sizeof out->text, "%.600s", err.text);
+        out->failed = 1;
+        return 0;
+    }
+    for (int i = 0; i < PROBLEMS; i++) {
+        struct trial_shape shape;
+        struct trial_result result;
+        draw_shape(&t->v, &state, &shape);
+        trial_describe(&shape, line, sizeof line);
+        snprintf(out->text, sizeof out->text, "%s", line); /* for a crash */
+        if (trial_all(&t->v, &shape, &kernel, 0, random_next(&state), &result, &err) != 0) {
+            snprintf(out->text, sizeof out->text, "%s: %.380s", line, err.text);
+            out->failed = 1;
+            return 0;
+        }
+        double ratio = result.check.bound > 0 ? result.check.error / result.check.bound : 0;
+        out->ratio = ratio > out->ratio ? ratio : out->ratio;
+        atomic_fetch_add(&t->suite->totals->problems, 1);
+    }
+    out->done = true;
+    return 0;
+}
+
+/* Of types that the tensor cores multiply most are, of others few: tries are cheap. */
+static bool draw_variant(const struct suite *s, struct task *t)
+{
+    for (int tries = 0; tries < 20; tries++)
+        if (choice_random(&s->choice[random_below(&t->state, ISAS)], &t->state, &t->v))
+            return true;
+    return false;
+}
+
+static int judge_variant(void *arg, int index)
+{
+    const struct suite *s = arg;
+    struct task task = {.suite = s, .state = s->seed + (uint64_t)index * 0x9e3779b97f4a7c15u};
+    char name[GEN_NAME_MAX], form[60], why[200] = "";
+    if (!draw_variant(s, &task))
+        return 1;
+    task.out = shared_memory(sizeof *task.out);
+    if (!task.out)
+        return 1;
+    variant_encode(&task.v, name);
+    snprintf(form, sizeof form, "ATTN_SEED=%llu ATTN_VARIANT=%d", (unsigned long long)s->seed, index);
+    int status = run_child(run_problems, &task, TIMEOUT, why, sizeof why);
+    bool failed = task.out->failed || status != 0 || !task.out->done;
+    if (failed) {
+        char text[900];
+        snprintf(text, sizeof text, "%s%s%s", task.out->text, why[0] ? ": " : "", why);
+        judge_failed(s->totals, name, form, text);
+    }
+    atomic_fetch_add(&s->totals->kernels, 1);
+    _Atomic double *worst = &s->totals->ratio[task.v.field[F_DTYPE]];
+    for (double seen = atomic_load(worst); task.out->ratio > seen;)
+        if (atomic_compare_exchange_weak(worst, &seen, task.out->ratio))
+            break;
+    shared_free(task.out, sizeof *task.out);
+    return failed;
+}
+
+static void test_random_problems(void **state)
+{
+    struct suite *s = *state;
+    const char *variants = getenv("ATTNGEN_VARIANTS"), *only = getenv("ATTN_VARIANT"), *why = emulated_why_not();
+    static const int dims[][2] = {{64, 64}};
+    if (why) {
+        print_message("# %s\n", why);
+        skip();
+    }
+    for (int i = 0; i < ISAS; i++) {
+        s->choice[i] = (struct choice){.gen = s->gen, .isa = levels[i], .dims = dims, .dim_count = 1};
+        choice_begin(&s->choice[i]);
+    }
+    const int most = variants ? atoi(variants) : getenv("ATTNGEN_SOAK") ? SOAK : VARIANTS;
+    int failed = only ? judge_variant(s, atoi(only)) : run_jobs(most, judge_variant, s);
+    print_message("# %d kernels, %d problems; error over bound at most %.3f with f16, %.3f bf16\n", s->totals->kernels,
+                  s->totals->problems, s->totals->ratio[DTYPE_F16], s->totals->ratio[DTYPE_BF16]);
+    assert_int_equal(failed, 0);
+}
+
+static int setup(void **state)
+{
+    static struct suite suite;
+    struct gen_error err;
+    const char *tmp = getenv("TMPDIR");
+    if (gen_open(&suite.gen, &err) != 0)
+        fail_msg("%s", err.text);
+    suite.seed = test_seed();
+    suite.totals = shared_memory(sizeof *suite.totals);
+    assert_non_null(suite.totals);
+    snprintf(suite.dir, sizeof suite.dir, "%s/attn-emulated-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    assert_non_null(mkdtemp(suite.dir));
+    *state = &suite;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct suite *s = *state;
+    const char *const argv[] = {"rm", "-rf", s->dir, NULL};
+    run_program(argv, "/dev/null");
+    shared_free(s->totals, sizeof *s->totals);
+    gen_close(s->gen);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_problems)};
+    return cmocka_run_group_tests_name("emulated", tests, setup, teardown);
+}
