@@ -30,7 +30,7 @@ static const struct option table[OPTION_COUNT] = {
     [OPTION_MACHINE_CODE] = {OPTION_MACHINE_CODE, "--machine-code", NULL, "add the form that libtcc compiles",
                              VALUE_NONE, read_flag},
     [OPTION_LANGUAGE] = {OPTION_LANGUAGE, "--language", "LANGUAGE",
-                         "cuda: kernels for devices in CUDA C++, not in OpenCL C;\n"
+                         "cuda: kernels for devices are written in CUDA C++;\n"
                          "their names are the same, their files end in .cu",
                          VALUE_NEEDED, read_language},
     [OPTION_FILTER] = {OPTION_FILTER, "--filter", "GLOB", "only kernels whose name matches", VALUE_NEEDED, read_text},

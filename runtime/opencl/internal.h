@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "templates/opencl/split.h"
+#include "gpu/hosts.h"
 #include "opencl.h"
 
 /* All that is used of OpenCL 1.2. */
@@ -93,15 +94,13 @@ struct opencl_slot {
 struct opencl_kernel {
     struct opencl_target *target;
     cl_program program;
-    struct opencl_source source; /* without its text; name points to the next */
+    struct gpu_source source; /* without its text; name points to the next */
     char name[GEN_NAME_MAX];
     char *key; /* of its binary in the cache */
     struct opencl_build build;
     pthread_mutex_t lock;
     struct opencl_slot *free_slots; /* under lock */
 };
-/* Whether a kernel takes that array's buffer. */
-bool opencl_takes(const struct opencl_source *source, enum array_id id);
 void opencl_slot_free(const struct opencl_api *api, struct opencl_slot *slot);
 
 /* What a launch needs beside the kernel. */
@@ -116,40 +115,18 @@ struct launch {
 
 /* ---- host arrays (stage.c) ---- */
 
-/* Up to four sides of runs of elements in host memory. On the device they have the same strides when no byte lies
- * between them, so that one copy moves all; else they lie packed. */
-enum { SIDES = 4 };
-struct host {
-    char *data;
-    int64_t count[SIDES], stride[SIDES]; /* strides in elements; tensors have batch, heads and rows */
-    int64_t width, element;              /* elements of a run; bytes of one */
-    const int64_t *rows;                 /* of each batch, at most count[2], that are looked at; or NULL: all */
-    const int32_t *at;                   /* where each batch is, if not in order; or NULL */
-    bool dense;
-};
-
 /* A run's arrays, and the same on the device. */
 struct staged {
-    struct host host[ARRAYS];
+    struct gpu_hosts in;
     struct launch launch;
-    struct used_pages *used; /* of paged kernels */
 };
 
-/* The arrays where they are, for buffers that are their own memory; or with room made on the device and inputs on the
- * way there. 0, or -1 and what is wrong; opencl_unstage in any case, and after the launch. */
-int opencl_hosts(const struct opencl_kernel *k, const struct attn_args *a, struct staged *out, struct gen_error *err);
+/* The arrays, with room made on the device and inputs on the way there. 0, or -1 and what is wrong; gpu_hosts_free in any case,
+ * and after the launch. */
 int opencl_stage(const struct opencl_kernel *k, struct opencl_slot *s, const struct attn_args *a, struct staged *out,
                  struct gen_error *err);
 int opencl_download(const struct opencl_kernel *k, struct opencl_slot *s, const struct staged *staged,
                     struct gen_error *err);
-void opencl_unstage(struct staged *staged);
-
-/* The structs that kernels take, without where anything begins and which arrays there are. */
-void opencl_set_structs(const struct opencl_kernel *k, const struct attn_args *a, struct launch *out);
-/* Lets an array begin so many elements later. */
-void opencl_move(struct launch *l, enum array_id id, long by);
-/* Whether there is an array of which a kernel is told so. */
-void opencl_set_has(struct launch *l, enum array_id id, bool has);
 
 /* The buffers, the struct, and what features bring, in the order of a kernel's parameters. *next: the first one behind
  * them, where a level that takes more has it. */
@@ -162,21 +139,13 @@ int opencl_sm80_launch(const struct opencl_kernel *kernel, struct opencl_slot *s
 int opencl_portable_launch(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct launch *launch,
                            cl_event *event, struct gen_error *err);
 
-/* Of NVIDIA's levels: how many heads' tiles are done together in a causal run, and whether positions fit the kernel's 32
- * bits. */
-int opencl_heads_near(const struct opencl_kernel *kernel, const struct attn_cl_args *args, long tiles);
-int opencl_check_rows(const struct opencl_source *source, const struct attn_cl_args *args, struct gen_error *err);
-int opencl_check_lengths(const struct attn_cl_args *args, long tiles, struct gen_error *err);
-
-/* Of kernels that split keys: how rows and keys are divided, and room in the slot for what splits leave. Launches go on
- * with the arguments from `at` on. window: as in struct attn_cl_features; NULL: there is none. 0, or -1 and what is too large. */
-int opencl_divide(const struct opencl_kernel *kernel, const struct attn_cl_args *args, const int64_t window[2],
-                  struct attn_cl_split *out, long *units, struct gen_error *err);
+/* Of kernels that split keys: room in the slot for what splits leave. Launches go on with the arguments from `at` on. 0, or -1
+ * and what is too large. */
 int opencl_set_split(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct attn_cl_args *args,
                      const struct attn_cl_split *split, cl_uint at, struct gen_error *err);
 
 /* From source, for the source's level. NULL and err when the driver refuses it. */
-cl_program opencl_build_program(struct opencl_target *target, const struct opencl_source *source,
+cl_program opencl_build_program(struct opencl_target *target, const struct gpu_source *source,
                                 struct gen_error *err);
 
 /* Fills err with `WHAT: CL_NAME (number)` and returns -1; CL_SUCCESS returns 0 and fills nothing. */

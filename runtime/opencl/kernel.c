@@ -66,7 +66,7 @@ static void tell_flaw(const struct opencl_build *b, char *out, size_t size)
         snprintf(out, size, "the compiler reports %lld bytes of spilled registers", (long long)b->spill_bytes);
 }
 
-int opencl_compile(struct opencl_target *target, struct cache *cache, const struct opencl_source *source,
+int opencl_compile(struct opencl_target *target, struct cache *cache, const struct gpu_source *source,
                    struct kernel *out, struct gen_error *err)
 {
     struct opencl_kernel *k;

@@ -54,6 +54,14 @@ int opencl_failed(cl_int code, const char *what, struct gen_error *err)
     return -1;
 }
 
+struct gpu_device opencl_facts(const struct opencl_device *d)
+{
+    return (struct gpu_device){.is_cpu = d->type == OPENCL_CPU,
+                               .nvidia = d->nvidia,
+                               .capability = d->capability,
+                               .local_bytes = d->local_bytes};
+}
+
 const char *opencl_type_name(enum opencl_type type)
 {
     static const char *const names[] = {[OPENCL_GPU] = "GPU",

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gpu/source.h"
 #include "arrays/arrays.h"
 #include "templates/opencl/args.h"
 #include "templates/opencl/features.h"
@@ -30,6 +31,7 @@ struct opencl_device {
     char why_not[160]; /* "": usable */
 };
 const char *opencl_type_name(enum opencl_type type); /* "GPU" */
+struct gpu_device opencl_facts(const struct opencl_device *device);
 
 /* The library and all devices of all its platforms: GPUs first, CPUs last, else in the library's order. From then on
  * immutable but for what it locks inside. The queries take tens of milliseconds. 0, or -1: there is no library. No
@@ -51,34 +53,8 @@ int opencl_adopt(struct opencl *cl, void *context, void *device, struct opencl_t
 void opencl_release(struct opencl_target *target); /* NULL is allowed; own ones live until opencl_close */
 const struct opencl_device *opencl_target_device(const struct opencl_target *target);
 
-/* A kernel's source, and what must be known of it to launch it: a group of group[0] x group[1] items for tile_q queries of
- * one head. It takes the buffers of the arrays that any plan has and struct attn_cl_args by value; then those of its
- * features, in the order of arrays/table.def, and, with any feature, struct attn_cl_features by value. */
-struct opencl_source {
-    const char *name, *text;
-    size_t size;
-    int64_t local_bytes;
-    int group[2], tile_q;
-    int head_dim, head_dim_v;
-    int element, element_kv, element_o; /* bytes of an element of Q; of K and V; of O */
-    int element_of[ARRAYS];             /* of a feature's array that the kernel takes, the same; else 0 */
-    bool features;                      /* it has some, with a buffer or without */
-    bool window;                        /* a window is one of them */
-    /* OPENCL_SM80: for NVIDIA's compute capability 8.0 and later. OPENCL_SM90: for 9.0 alone; as
-     * templates/opencl/sm90.header.t says it takes tensor maps and memory for them, and a group walks the tiles or has one. */
-    enum opencl_level { OPENCL_PORTABLE, OPENCL_SM80, OPENCL_SM90 } level;
-    int tile_k;
-    int split; /* keys that are computed alone; 0: all keys of a row are computed together. Level sm90 */
-    bool bf16;
-    enum gen_rows rows; /* of these levels: where rows may begin */
-    bool one_tile; /* of level sm90: a group for each tile, which ends with it */
-    /* Not attention, but a step of it apart: then a group has tile_q rows, and of a product tile_k columns; buffers and
-     * struct are those of opencl_step_enqueue, and nothing else runs it. */
-    enum opencl_step_kind { OPENCL_ATTENTION, OPENCL_PRODUCT, OPENCL_SOFTMAX } step;
-};
-
 /* 0, or -1 and the limit of the device that the kernel breaks; nothing is built. */
-int opencl_fits(const struct opencl_device *device, const struct opencl_source *source, struct gen_error *err);
+int opencl_fits(const struct opencl_device *device, const struct gpu_source *source, struct gen_error *err);
 
 /* Builds it, or loads what opencl_keep left in the cache (NULL: none). A bad file there means a build. Compilers may
  * put off their work to the first launch, so one of a single empty row is part of it. An enum compiled, with the rule
@@ -91,10 +67,10 @@ struct opencl_build {
     int64_t spill_bytes; /* stores of spilled registers an item, where the compiler tells; else 0 */
     bool serialised;     /* products of the tensor cores wait for each other, where the compiler tells */
 };
-int opencl_build(struct opencl_target *target, struct cache *cache, const struct opencl_source *source,
+int opencl_build(struct opencl_target *target, struct cache *cache, const struct gpu_source *source,
                  struct opencl_kernel **out, struct gen_error *err);
 void opencl_kernel_free(struct opencl_kernel *kernel); /* NULL is allowed; nobody may run it */
-int opencl_compile(struct opencl_target *target, struct cache *cache, const struct opencl_source *source,
+int opencl_compile(struct opencl_target *target, struct cache *cache, const struct gpu_source *source,
                    struct kernel *out, struct gen_error *err); /* the same, for kernel_free to free */
 /* Keeps the binary for the next process. Apart from building because PoCL takes seconds to give one away. Whatever
  * fails costs the next process a build. */
@@ -107,7 +83,7 @@ extern const char OPENCL_OPTIONS[]; /* that programs are built with */
 /* What NVIDIA's driver makes of it, behind `head`, which is comment: PTX for the device's compute capability and later ones, of
  * level sm90 for 9.0 alone, of the lowest version by which the driver has been seen to take it. For free();
  * or NULL and why there is none. */
-char *opencl_ptx(struct opencl_target *target, const struct opencl_source *source, const char *head,
+char *opencl_ptx(struct opencl_target *target, const struct gpu_source *source, const char *head,
                  struct gen_error *err);
 
 /* Runs on host arrays and waits: copies rows that take part to the device, and the rows of O and LSE back; between them

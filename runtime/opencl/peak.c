@@ -8,20 +8,20 @@ enum { SAMPLES = 5 };
 
 /* By level: how much is launched, milliseconds on a large device; and the multiply-adds of an item in one link of a chain. */
 static const struct peak {
-    enum opencl_level level;
+    enum gpu_level level;
     int number, items, groups_a_unit, turns, chains, each; /* number: what peak.cl.t calls it */
 } peaks[] = {
-    [OPENCL_PORTABLE] = {OPENCL_PORTABLE, 0, 64, 64, 512, 8, 16},
-    [OPENCL_SM80] = {OPENCL_SM80, 80, 256, 32, 512, 8, 16 * 8 * 16 / 32},
-    [OPENCL_SM90] = {OPENCL_SM90, 90, 256, 8, 256, 16, 64 * 128 * 16 / 128},
+    [GPU_PORTABLE] = {GPU_PORTABLE, 0, 64, 64, 512, 8, 16},
+    [GPU_SM80] = {GPU_SM80, 80, 256, 32, 512, 8, 16 * 8 * 16 / 32},
+    [GPU_SM90] = {GPU_SM90, 90, 256, 8, 256, 16, 64 * 128 * 16 / 128},
 };
 
 static const struct peak *peak_of(const struct opencl_device *d, bool of_16_bits)
 {
     enum { AMPERE = 80, HOPPER = 90 };
     if (!of_16_bits || d->capability < AMPERE)
-        return &peaks[OPENCL_PORTABLE];
-    return &peaks[d->capability == HOPPER ? OPENCL_SM90 : OPENCL_SM80];
+        return &peaks[GPU_PORTABLE];
+    return &peaks[d->capability == HOPPER ? GPU_SM90 : GPU_SM80];
 }
 
 struct peak_run {
@@ -39,7 +39,7 @@ static cl_program build(struct opencl_target *t, const struct peak *p)
     struct gen_text text;
     if (gen_render("opencl/peak.cl.t", numbers, sizeof numbers / sizeof *numbers, &text, &unsaid) != 0)
         return NULL;
-    const struct opencl_source source = {.name = "attn_peak", .text = text.data, .size = text.size, .level = p->level};
+    const struct gpu_source source = {.name = "attn_peak", .text = text.data, .size = text.size, .level = p->level};
     cl_program program = opencl_build_program(t, &source, &unsaid);
     gen_text_free(&text);
     return program;

@@ -29,21 +29,22 @@ static int out_of_memory(struct gen_error *err)
 
 /* NVIDIA's driver tells 48 KiB of every card. From 9.0 on it assembles for the very card (sm_90a where its PTX says
  * sm_90), and then takes all that a group can have there; for cards before that its assembler refuses more than it tells. */
-static int64_t most_local(const struct opencl_device *d, enum opencl_level level)
+static int64_t most_local(const struct opencl_device *d, enum gpu_level level)
 {
     enum { CONSUMER_BLACKWELL = 120, MOST = 227 << 10, MOST_OF_CONSUMERS = 99 << 10 };
-    if (!opencl_levels[level].all_local || d->capability < HOPPER)
+    if (!gpu_levels[level].all_local || d->capability < HOPPER)
         return d->local_bytes;
     return d->capability < CONSUMER_BLACKWELL ? MOST : MOST_OF_CONSUMERS;
 }
 
-int opencl_fits(const struct opencl_device *d, const struct opencl_source *s, struct gen_error *err)
+int opencl_fits(const struct opencl_device *d, const struct gpu_source *s, struct gen_error *err)
 {
+    const struct gpu_device facts = opencl_facts(d);
     int64_t items = (int64_t)s->group[0] * s->group[1], local = most_local(d, s->level);
-    if (!opencl_level_runs(s->level, d))
+    if (!gpu_level_runs(s->level, &facts))
         snprintf(err->text, sizeof err->text,
                  "%s: error: it is for compute capability %s; expected an NVIDIA device that has it, not %s", s->name,
-                 opencl_levels[s->level].capabilities, d->name);
+                 gpu_levels[s->level].capabilities, d->name);
     else if (s->local_bytes > local)
         snprintf(err->text, sizeof err->text,
                  "%s: error: it needs %lld bytes of local memory; expected at most %lld on %s", s->name,
@@ -119,7 +120,7 @@ static void read_log(const struct opencl_target *t, cl_program program, struct o
 
 /* ---- binaries ---- */
 
-static int binary_key(const struct opencl_device *d, const struct opencl_source *s, struct buf *key,
+static int binary_key(const struct opencl_device *d, const struct gpu_source *s, struct buf *key,
                       struct gen_error *err)
 {
     buf_printf(key, "object %s\noptions %s\nplatform %s, %s\ndevice %s\ndriver %s\nsource %zu %016llx\n", s->name,
@@ -168,7 +169,7 @@ static cl_program from_binary(struct opencl_target *t, const void *data, size_t 
 
 /* What NVIDIA's driver gives out: PTX, even of a program that it then refused, as it does Hopper's own instructions. It
  * compiles for sm_90, where there are none; the text is changed to be for sm_90a. */
-static char *driver_ptx(const struct opencl_target *t, cl_program program, const struct opencl_source *s,
+static char *driver_ptx(const struct opencl_target *t, cl_program program, const struct gpu_source *s,
                         cl_int build_code, struct gen_error *err)
 {
     size_t size = 0;
@@ -203,7 +204,7 @@ static cl_program from_ptx(struct opencl_target *t, const char *ptx, const char 
 }
 
 /* From source; what the build says is in *build_code. */
-static cl_program compile(struct opencl_target *t, const struct opencl_source *s, cl_int *build_code,
+static cl_program compile(struct opencl_target *t, const struct gpu_source *s, cl_int *build_code,
                           struct gen_error *err)
 {
     const struct opencl_api *api = &t->cl->api;
@@ -238,7 +239,7 @@ static char *of_lowest_version(struct opencl_target *t, const char *ptx, const c
     return NULL;
 }
 
-char *opencl_ptx(struct opencl_target *t, const struct opencl_source *s, const char *head, struct gen_error *err)
+char *opencl_ptx(struct opencl_target *t, const struct gpu_source *s, const char *head, struct gen_error *err)
 {
     const struct opencl_api *api = &t->cl->api;
     cl_int code;
@@ -269,7 +270,7 @@ char *opencl_ptx(struct opencl_target *t, const struct opencl_source *s, const c
     return ptx;
 }
 
-static cl_program build_judged(struct opencl_target *t, const struct opencl_source *s, enum compiled *how,
+static cl_program build_judged(struct opencl_target *t, const struct gpu_source *s, enum compiled *how,
                                struct gen_error *err)
 {
     const struct opencl_api *api = &t->cl->api;
@@ -292,7 +293,7 @@ static cl_program build_judged(struct opencl_target *t, const struct opencl_sour
     return program;
 }
 
-cl_program opencl_build_program(struct opencl_target *t, const struct opencl_source *s, struct gen_error *err)
+cl_program opencl_build_program(struct opencl_target *t, const struct gpu_source *s, struct gen_error *err)
 {
     enum compiled ignored;
     return build_judged(t, s, &ignored, err);
@@ -346,7 +347,7 @@ static int check_built(const struct opencl_kernel *k, cl_kernel kernel, struct g
     if (opencl_failed(code, "clGetKernelWorkGroupInfo", err) != 0)
         return COMPILE_FAILED;
     /* NVIDIA says 0 of a kernel that can have no group, and of one of level sm90 what its consumers' registers allow. */
-    if (most == 0 || items <= most || opencl_levels[k->source.level].shares_registers)
+    if (most == 0 || items <= most || gpu_levels[k->source.level].shares_registers)
         return COMPILE_OK;
     snprintf(err->text, sizeof err->text,
              "%s: error: its work-group has %zu work-items; expected at most %zu, for which %s has registers", k->name,
@@ -384,7 +385,7 @@ static int launch_empty(struct opencl_kernel *k, struct gen_error *err)
     return result;
 }
 
-static int build_program(struct opencl_kernel *k, struct cache *cache, const struct opencl_source *s,
+static int build_program(struct opencl_kernel *k, struct cache *cache, const struct gpu_source *s,
                          struct gen_error *err)
 {
     struct buf key = {0};
@@ -412,14 +413,14 @@ static int build_program(struct opencl_kernel *k, struct cache *cache, const str
     api->clReleaseKernel(kernel);
     if (result == 0 && !k->build.from_cache)
         read_log(k->target, k->program, &k->build);
-    if (result == COMPILE_OK && s->step == OPENCL_ATTENTION && launch_empty(k, err) != 0)
+    if (result == COMPILE_OK && s->step == GPU_ATTENTION && launch_empty(k, err) != 0)
         result = COMPILE_FAILED;
 cleanup:
     buf_free(&key);
     return result;
 }
 
-int opencl_build(struct opencl_target *target, struct cache *cache, const struct opencl_source *source,
+int opencl_build(struct opencl_target *target, struct cache *cache, const struct gpu_source *source,
                  struct opencl_kernel **out, struct gen_error *err)
 {
     double start = now_ms();

@@ -140,7 +140,7 @@ int opencl_run(struct opencl_kernel *k, const struct attn_args *args, struct gen
         give_slot(k, s);
     else
         give_up(k, s);
-    opencl_unstage(&st); /* when nothing reads it any more */
+    gpu_hosts_free(&st.in); /* when nothing reads it any more */
     return result;
 }
 
@@ -190,10 +190,12 @@ int opencl_run_in_place(struct opencl_kernel *k, const struct attn_args *args, s
         return -1;
     int result = need_queue(k, s, err);
     if (result == 0)
-        result = opencl_hosts(k, args, &st, err);
+        result = gpu_hosts_of(&k->source, args, &st.in, err);
     for (enum array_id i = 0; i < ARRAYS && result == 0; i++)
-        if (opencl_takes(&k->source, i))
-            result = own_memory(k, &st.host[i], arrays[i].output, &st.launch.buffer[i], err);
+        if (gpu_takes(&k->source, i))
+            result = own_memory(k, &st.in.host[i], arrays[i].output, &st.launch.buffer[i], err);
+    st.launch.args = st.in.args;
+    st.launch.features = st.in.features;
     st.launch.queue = s->queue;
     if (result == 0)
         result = opencl_levels[k->source.level].launch(k, s, &st.launch, NULL, err);
@@ -210,7 +212,7 @@ int opencl_run_in_place(struct opencl_kernel *k, const struct attn_args *args, s
         give_slot(k, s);
     else
         give_up(k, s);
-    opencl_unstage(&st);
+    gpu_hosts_free(&st.in);
     return result;
 }
 
@@ -275,7 +277,7 @@ int opencl_time(struct opencl_kernel *k, const struct attn_args *args, double *s
         give_slot(k, s);
     else
         give_up(k, s);
-    opencl_unstage(&st);
+    gpu_hosts_free(&st.in);
     *seconds = result == 0 ? ns / n * 1e-9 : 0;
     return result;
 }
@@ -324,12 +326,12 @@ int opencl_check_queue(const struct opencl_target *t, void *queue, struct gen_er
 static struct launch launch_on(const struct opencl_kernel *k, const struct attn_args *args, const struct opencl_on *on)
 {
     struct launch l = {.queue = on->queue, .waits = (cl_uint)on->waits, .wait = (const cl_event *)on->wait};
-    opencl_set_structs(k, args, &l);
+    gpu_set_structs(&k->source, args, &l.args, &l.features);
     l.features.q_end_at = on->at[ARRAY_Q_STARTS] + args->batch;
     for (enum array_id id = 0; id < ARRAYS; id++) {
         void *const any = id == ARRAY_LSE ? on->buffer[ARRAY_O] : on->buffer[ARRAY_Q]; /* where none is looked at */
-        opencl_move(&l, id, on->at[id]);
-        opencl_set_has(&l, id, opencl_takes(&k->source, id) && on->buffer[id]);
+        gpu_move(&l.args, &l.features, id, on->at[id]);
+        gpu_set_has(&l.args, &l.features, id, gpu_takes(&k->source, id) && on->buffer[id]);
         l.buffer[id] = on->buffer[id] ? on->buffer[id] : any;
     }
     return l;

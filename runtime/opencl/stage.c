@@ -1,328 +1,10 @@
-/* stage.c - a run's host arrays on a device: what is copied there and back, and the structs that kernels take.
- * Rows that take part are copied, and no byte between them is read or written. */
+/* stage.c - a run's host arrays on an OpenCL device: room for them, and the copies there and back. What it is not: which rows
+ * take part (gpu/hosts.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
-
-_Static_assert(sizeof(long) == 8 && sizeof(int) == 4, "struct attn_cl_args is laid out as OpenCL C does");
-
-/* The strides of an array, which are long in OpenCL C. */
-static void set_strides(const struct attn_args *a, const struct array *of, struct launch *l)
-{
-    const char *from = array_in(of->kernel_stride, a, a->features);
-    char *to = array_at(of->cl_stride, &l->args, &l->features);
-    for (size_t i = 0; i < of->cl_stride.size; i += sizeof(long)) {
-        long stride = (long)array_number(from, i);
-        memcpy(to + i, &stride, sizeof stride);
-    }
-}
-
-void opencl_set_structs(const struct opencl_kernel *k, const struct attn_args *a, struct launch *out)
-{
-    const struct attn_features *f = k->source.features ? a->features : NULL;
-    out->args = (struct attn_cl_args){.batch = a->batch,
-                                      .heads = a->heads,
-                                      .kv_heads = a->kv_heads,
-                                      .q_len = a->q_len,
-                                      .kv_len = a->kv_len,
-                                      .offset = a->offset,
-                                      .bottom_right = a->bottom_right,
-                                      .scale = a->scale};
-    out->features = (struct attn_cl_features){.unused = 0};
-    if (f) {
-        out->features.window[0] = f->window[0];
-        out->features.window[1] = f->window[1];
-        out->features.page_size = f->page_size;
-        out->features.softcap = f->softcap;
-    }
-    for (enum array_id id = 0; id < ARRAYS; id++)
-        if (arrays[id].cl_stride.in && (id < ARRAY_FEATURES || f))
-            set_strides(a, &arrays[id], out);
-}
-
-void opencl_set_has(struct launch *l, enum array_id id, bool has)
-{
-    const int number = has;
-    if (arrays[id].cl_has.in)
-        memcpy(array_at(arrays[id].cl_has, &l->args, &l->features), &number, sizeof number);
-}
-
-/* ---- which pages are needed ---- */
-
-/* The pages that hold keys, each once, in order, and how many of their rows do; the sequences' tables of them. */
-struct used_pages {
-    int64_t count, most_rows; /* most_rows: of all pages */
-    int32_t *page, *table;    /* table: for each sequence `width` indices into page */
-    int64_t *rows;
-    int64_t width;
-};
-
-static const int64_t *q_starts_of(const struct opencl_kernel *k, const struct attn_args *a)
-{
-    return opencl_takes(&k->source, ARRAY_Q_STARTS) ? a->features->q_starts : NULL;
-}
-
-static const int64_t *kv_starts_of(const struct opencl_kernel *k, const struct attn_args *a)
-{
-    return opencl_takes(&k->source, ARRAY_Q_STARTS) ? a->features->kv_starts : NULL;
-}
-
-static int64_t keys_of(const struct opencl_kernel *k, const struct attn_args *a, int64_t b)
-{
-    const int64_t *starts = kv_starts_of(k, a);
-    return starts ? starts[b + 1] - starts[b] : a->kv_lens ? a->kv_lens[b] : a->kv_len;
-}
-
-static int64_t pages_of(const struct opencl_kernel *k, const struct attn_args *a, int64_t b)
-{
-    int64_t keys = keys_of(k, a, b), size = a->features->page_size;
-    return keys / size + (keys % size != 0);
-}
-
-static int by_number(const void *x, const void *y)
-{
-    int32_t a = *(const int32_t *)x, b = *(const int32_t *)y;
-    return (a > b) - (a < b);
-}
-
-static void used_free(struct used_pages *u)
-{
-    if (!u)
-        return;
-    free(u->page);
-    free(u->table);
-    free(u->rows);
-    free(u);
-}
-
-/* Numbers of pages are replaced by where they stand among those in use. */
-static void number_pages(const struct opencl_kernel *k, const struct attn_args *a, struct used_pages *u)
-{
-    const struct attn_features *f = a->features;
-    for (int64_t b = 0; b < a->batch; b++)
-        for (int64_t i = 0; i < pages_of(k, a, b); i++) {
-            int64_t left = keys_of(k, a, b) - i * f->page_size, rows = left < f->page_size ? left : f->page_size;
-            const int32_t *page =
-                bsearch(&f->pages[b * f->page_stride + i], u->page, (size_t)u->count, sizeof *u->page, by_number);
-            int64_t at = page - u->page;
-            u->table[b * u->width + i] = (int32_t)at;
-            u->rows[at] = rows > u->rows[at] ? rows : u->rows[at];
-            u->most_rows = rows > u->most_rows ? rows : u->most_rows;
-        }
-}
-
-static struct used_pages *find_pages(const struct opencl_kernel *k, const struct attn_args *a, struct gen_error *err)
-{
-    const struct attn_features *f = a->features;
-    struct used_pages *u = calloc(1, sizeof *u);
-    int64_t all = 0;
-    for (int64_t b = 0; u && b < a->batch; b++) {
-        int64_t n = pages_of(k, a, b);
-        u->width = n > u->width ? n : u->width;
-        all += n;
-    }
-    if (u) {
-        u->page = calloc((size_t)all + 1, sizeof *u->page);
-        u->rows = calloc((size_t)all + 1, sizeof *u->rows);
-        u->table = calloc((size_t)(a->batch * u->width) + 1, sizeof *u->table);
-    }
-    if (!u || !u->page || !u->rows || !u->table) {
-        gen_out_of_memory(err, NULL);
-        used_free(u);
-        return NULL;
-    }
-    for (int64_t b = 0; b < a->batch; b++)
-        for (int64_t i = 0; i < pages_of(k, a, b); i++)
-            u->page[u->count++] = f->pages[b * f->page_stride + i];
-    qsort(u->page, (size_t)u->count, sizeof *u->page, by_number);
-    int64_t kept = 0;
-    for (int64_t i = 0; i < u->count; i++)
-        if (i == 0 || u->page[i] != u->page[i - 1])
-            u->page[kept++] = u->page[i];
-    u->count = kept;
-    number_pages(k, a, u);
-    return u;
-}
-
-/* ---- arrays where they are ---- */
-
-static bool is_dense(const struct host *t)
-{
-    int64_t next = t->width;
-    bool seen[SIDES] = {false};
-    for (int64_t b = 0; t->rows && b < t->count[0]; b++)
-        if (t->rows[b] != t->count[2])
-            return false; /* what lies behind a sequence's end is not read */
-    for (int found = 0; found < SIDES;) {
-        int i = 0;
-        while (i < SIDES && (seen[i] || (t->count[i] > 1 && t->stride[i] != next)))
-            i++;
-        if (i == SIDES)
-            return false;
-        seen[i] = true;
-        next *= t->count[i];
-        found++;
-    }
-    return !t->at;
-}
-
-static struct host tensor(const void *data, const int64_t stride[3], int64_t batch, int64_t heads, int64_t rows,
-                          int64_t width, int64_t element, const int64_t *lens)
-{
-    struct host t = {.data = (char *)data,
-                     .count = {batch, heads, rows, 1},
-                     .stride = {stride[0], stride[1], stride[2]},
-                     .rows = lens,
-                     .width = width,
-                     .element = element};
-    t.dense = is_dense(&t);
-    return t;
-}
-
-static struct host vector(const void *data, int64_t n, size_t element)
-{
-    static const int64_t none[3];
-    return tensor(data, none, 1, 1, 1, data ? n : 0, (int64_t)element, NULL);
-}
-
-/* A bias or mask; where it is the same along a side there is one of it. */
-static struct host table(const struct attn_args *a, const void *data, const int64_t stride[SIDES], int64_t element)
-{
-    struct host t = {
-        .data = (char *)data, .count = {a->batch, a->heads, a->q_len, a->kv_len}, .width = 1, .element = element};
-    for (int i = 0; i < SIDES; i++) {
-        t.stride[i] = stride[i];
-        t.count[i] = stride[i] == 0 && t.count[i] > 1 ? 1 : t.count[i];
-    }
-    if (stride[SIDES - 1] == 1) {
-        t.width = a->kv_len;
-        t.count[SIDES - 1] = 1;
-    }
-    t.dense = is_dense(&t);
-    return t;
-}
-
-/* How many elements an array without strides has. */
-static int64_t elements_of(const struct attn_args *a, enum array_id id)
-{
-    enum array_side side = arrays[id].sides[0];
-    return side == SIDE_HEADS ? a->heads : side == SIDE_KV_HEADS ? a->kv_heads : a->batch + (side == SIDE_STARTS);
-}
-
-/* All but the block table, of which as much is there as is used. */
-static void feature_hosts(const struct opencl_kernel *k, const struct attn_args *a, struct host *host)
-{
-    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++) {
-        const void *data = array_pointer(a->features, arrays[id].kernel.at);
-        if (!opencl_takes(&k->source, id) || id == ARRAY_BLOCK_TABLE)
-            continue;
-        host[id] = array_sides(id) == SIDES ? table(a, data, array_in(arrays[id].kernel_stride, a, a->features),
-                                                    k->source.element_of[id])
-                                            : vector(data, elements_of(a, id), (size_t)k->source.element_of[id]);
-    }
-}
-
-int opencl_hosts(const struct opencl_kernel *k, const struct attn_args *a, struct staged *out, struct gen_error *err)
-{
-    const struct opencl_source *s = &k->source;
-    const int64_t *qs = q_starts_of(k, a), *ks = kv_starts_of(k, a), *lens = ks ? NULL : a->kv_lens;
-    struct host *host = out->host;
-    int64_t q_batch = qs ? 1 : a->batch, q_rows = qs ? qs[a->batch] : a->q_len;
-    int64_t kv_batch = ks ? 1 : a->batch, kv_rows = ks ? ks[a->batch] : a->kv_len;
-    if (opencl_takes(s, ARRAY_BLOCK_TABLE)) { /* all up to the last one in use */
-        out->used = find_pages(k, a, err);
-        if (!out->used)
-            return -1;
-        int64_t used = out->used->count;
-        kv_batch = used ? out->used->page[used - 1] + (int64_t)1 : 0;
-        kv_rows = a->features->page_size;
-        lens = NULL;
-        int64_t width = 0;
-        for (int64_t b = 0; b < a->batch; b++)
-            if (pages_of(k, a, b) > 0)
-                width = b * a->features->page_stride + pages_of(k, a, b);
-        host[ARRAY_BLOCK_TABLE] = vector(a->features->pages, width, sizeof *a->features->pages);
-    }
-    host[ARRAY_Q] = tensor(a->q, a->q_stride, q_batch, a->heads, q_rows, s->head_dim, s->element, NULL);
-    host[ARRAY_K] = tensor(a->k, a->k_stride, kv_batch, a->kv_heads, kv_rows, s->head_dim, s->element_kv, lens);
-    host[ARRAY_V] = tensor(a->v, a->v_stride, kv_batch, a->kv_heads, kv_rows, s->head_dim_v, s->element_kv, lens);
-    host[ARRAY_O] = tensor(a->o, a->o_stride, q_batch, a->heads, q_rows, s->head_dim_v, s->element_o, NULL);
-    host[ARRAY_LSE] = vector(a->lse, q_batch * a->heads * q_rows, sizeof *a->lse);
-    host[ARRAY_KV_LENS] = vector(a->kv_lens, a->batch, sizeof *a->kv_lens);
-    if (s->features)
-        feature_hosts(k, a, host);
-    opencl_set_structs(k, a, &out->launch);
-    for (enum array_id id = 0; id < ARRAYS; id++)
-        opencl_set_has(&out->launch, id, opencl_takes(s, id) && array_pointer(array_in(arrays[id].kernel, a, a->features), 0));
-    out->launch.features.q_end_at = a->batch;
-    return 0;
-}
-
-void opencl_unstage(struct staged *staged)
-{
-    used_free(staged->used);
-    staged->used = NULL;
-}
-
-/* ---- arrays on the device ---- */
-
-static int host_size(const struct host *t, size_t *out, struct gen_error *err)
-{
-    int64_t size = t->width * t->element;
-    bool over = false;
-    for (int i = 0; i < SIDES; i++)
-        over |= __builtin_mul_overflow(size, t->count[i], &size);
-    *out = over ? 0 : (size_t)size;
-    if (over)
-        snprintf(err->text, sizeof err->text, "a tensor takes more than 2^63 bytes");
-    return over ? -1 : 0;
-}
-
-/* Where there is one of a side, all along it are the same. */
-static void device_strides(const struct host *t, long *stride, int sides)
-{
-    int64_t packed = t->width;
-    for (int i = SIDES - 1; i >= 0; i--) {
-        if (i < sides)
-            stride[i] = t->dense ? t->stride[i] : t->count[i] > 1 ? packed : 0;
-        packed *= t->count[i];
-    }
-}
-
-/* Keys side by side are one run, whose elements have no side of their own. */
-static void table_strides(const struct host *t, long stride[SIDES])
-{
-    device_strides(t, stride, SIDES);
-    if (t->stride[SIDES - 1] == 1)
-        stride[SIDES - 1] = 1;
-}
-
-static void copy_run(const struct host *t, int64_t from, char *packed, bool to_host, int64_t runs)
-{
-    char *host = t->data + from * t->element;
-    memcpy(to_host ? host : packed, to_host ? packed : host, (size_t)(runs * t->width * t->element));
-}
-
-/* Between host rows and packed ones, all that there are. */
-static void copy_rows(const struct host *t, char *packed, bool to_host)
-{
-    const int64_t bytes = t->count[3] * t->width * t->element; /* of a row */
-    bool together = t->count[3] == 1 && t->stride[2] == t->width;
-    for (int64_t b = 0; b < t->count[0]; b++)
-        for (int64_t h = 0; h < t->count[1]; h++) {
-            int64_t from = (t->at ? t->at[b] : b) * t->stride[0] + h * t->stride[1];
-            int64_t rows = t->rows ? t->rows[b] : t->count[2];
-            char *device = packed + (b * t->count[1] + h) * t->count[2] * bytes;
-            if (together && rows > 0)
-                copy_run(t, from, device, to_host, rows);
-            for (int64_t i = 0; !together && i < rows; i++)
-                for (int64_t c = 0; c < t->count[3]; c++)
-                    copy_run(t, from + i * t->stride[2] + c * t->stride[3],
-                             device + i * bytes + c * t->width * t->element, to_host, 1);
-        }
-}
 
 static int need_room(const struct opencl_kernel *k, struct opencl_slot *s, enum array_id which, size_t size,
                      struct gen_error *err)
@@ -360,7 +42,7 @@ static int copy_mapped(const struct opencl_kernel *k, struct opencl_slot *s, enu
                                 to_host ? CL_MAP_READ : CL_MAP_WRITE_INVALIDATE_REGION, 0, size, 0, NULL, NULL, &code);
     if (opencl_failed(code, "clEnqueueMapBuffer", err) != 0)
         return -1;
-    copy_rows(t, packed, to_host);
+    gpu_copy_rows(t, packed, to_host);
     return opencl_failed(api->clEnqueueUnmapMemObject(s->queue, s->room[which].memory, packed, 0, NULL, NULL),
                          "clEnqueueUnmapMemObject", err);
 }
@@ -370,7 +52,7 @@ static int upload(const struct opencl_kernel *k, struct opencl_slot *s, enum arr
                   struct gen_error *err)
 {
     size_t size;
-    if (host_size(t, &size, err) != 0 || need_room(k, s, which, size, err) != 0)
+    if (gpu_host_size(t, &size, err) != 0 || need_room(k, s, which, size, err) != 0)
         return -1;
     if (size == 0 || arrays[which].output)
         return 0;
@@ -385,7 +67,7 @@ static int download(const struct opencl_kernel *k, struct opencl_slot *s, enum a
                     struct gen_error *err)
 {
     size_t size;
-    if (host_size(t, &size, err) != 0)
+    if (gpu_host_size(t, &size, err) != 0)
         return -1;
     if (size == 0)
         return 0;
@@ -399,48 +81,25 @@ static int download(const struct opencl_kernel *k, struct opencl_slot *s, enum a
 int opencl_download(const struct opencl_kernel *k, struct opencl_slot *s, const struct staged *staged,
                     struct gen_error *err)
 {
-    int result = download(k, s, ARRAY_O, &staged->host[ARRAY_O], err);
-    return result == 0 ? download(k, s, ARRAY_LSE, &staged->host[ARRAY_LSE], err) : result;
-}
-
-/* On the device there are the pages in use alone, with the rows in use. */
-static void gather_pages(struct staged *st)
-{
-    const struct used_pages *u = st->used;
-    for (int room = ARRAY_K; room <= ARRAY_V; room++) {
-        struct host *t = &st->host[room];
-        t->count[0] = u->count;
-        t->count[2] = u->most_rows;
-        t->rows = u->rows;
-        t->at = u->page;
-        t->dense = false;
-    }
-    int64_t batch = st->launch.args.batch;
-    st->host[ARRAY_BLOCK_TABLE] = vector(u->table, batch * u->width, sizeof *u->table);
-    st->launch.features.page_stride = u->width;
+    int result = download(k, s, ARRAY_O, &staged->in.host[ARRAY_O], err);
+    return result == 0 ? download(k, s, ARRAY_LSE, &staged->in.host[ARRAY_LSE], err) : result;
 }
 
 int opencl_stage(const struct opencl_kernel *k, struct opencl_slot *s, const struct attn_args *a, struct staged *out,
                  struct gen_error *err)
 {
-    if (opencl_hosts(k, a, out, err) != 0)
+    if (gpu_hosts_of(&k->source, a, &out->in, err) != 0)
         return -1;
-    if (out->used)
-        gather_pages(out);
+    gpu_hosts_pack(&k->source, &out->in);
     for (enum array_id id = 0; id < ARRAYS; id++) {
-        if (!opencl_takes(&k->source, id))
+        if (!gpu_takes(&k->source, id))
             continue;
-        if (upload(k, s, id, &out->host[id], err) != 0)
+        if (upload(k, s, id, &out->in.host[id], err) != 0)
             return -1;
         out->launch.buffer[id] = s->room[id].memory;
-        if (array_sides(id) == SIDES) {
-            long *stride = array_at(arrays[id].cl_stride, &out->launch.args, &out->launch.features);
-            if (id < ARRAY_TENSORS)
-                device_strides(&out->host[id], stride, 3);
-            else
-                table_strides(&out->host[id], stride);
-        }
     }
+    out->launch.args = out->in.args;
+    out->launch.features = out->in.features;
     out->launch.queue = s->queue;
     return 0;
 }

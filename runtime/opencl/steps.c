@@ -23,8 +23,8 @@ static long over(long n, int tile)
 
 static int step_of(const struct opencl_kernel *k, const struct step_args *s, struct step *out, struct gen_error *err)
 {
-    const struct opencl_source *src = &k->source;
-    if (src->step == OPENCL_PRODUCT)
+    const struct gpu_source *src = &k->source;
+    if (src->step == GPU_PRODUCT)
         *out = (struct step){
             3,
             &s->product,
@@ -89,7 +89,7 @@ int opencl_step_run(struct opencl_kernel *k, const struct step_args *s, void *co
                     struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;
-    const int n = k->source.step == OPENCL_PRODUCT ? 3 : 2;
+    const int n = k->source.step == GPU_PRODUCT ? 3 : 2;
     cl_mem buffer[BUFFERS] = {NULL};
     cl_kernel kernel = NULL;
     void *buffers[BUFFERS] = {NULL};

@@ -35,7 +35,7 @@ template <class T> FUNCTION void put_struct(volatile T *to, const T &x) /* word 
     for (int i = 0; i < (int)(sizeof x / sizeof(int)); i++)
         ((volatile int *)to)[i] = ((const int *)&x)[i];
 }
-% if ISA != "portable" and COPY == "plain"
+% if (defined(ISA) ? ISA : "portable") != "portable" and COPY == "plain"
 struct ushort8 {
     ushort s[8];
 };

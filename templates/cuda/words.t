@@ -7,7 +7,7 @@
 % let GRID_X = ""
 % let GRID_Y = ""
 % let TIMES = ""
-% let LOCAL_COMES = ISA == "portable" ? "" : ", which the launch brings; above 48 KiB after cuFuncSetAttribute"
+% let LOCAL_COMES = (defined(ISA) ? ISA : "portable") == "portable" ? "" : ", which the launch brings; above 48 KiB after cuFuncSetAttribute"
 % let BUILDING_1 = "Building: nvcc -std=c++20 -gencode arch=compute_90a,code=sm_90a, or NVRTC with --std=c++20 --gpu-architecture=sm_90a; no header is needed. Local"
 % let BUILDING_2 = "memory is the launch's to bring as dynamic shared memory, after cuFuncSetAttribute has allowed the kernel so much."
 % let KERNEL = "KERNEL_OF_GROUP"

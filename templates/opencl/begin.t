@@ -1,4 +1,4 @@
 %# What the language needs before a file's own functions.
-% if CUDA
+% if defined(CUDA) ? CUDA : 0
 % include "cuda/begin.t"
 % end

@@ -32,6 +32,7 @@ __kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1))) void attn_peak(__
 % let NS = BK/2
 % let HDV = 128
 % let NO = HDV/2
+% include "opencl/words.t"
 % include "opencl/ptx.t"
 % if WGMMA
 % include "opencl/ptx.sm90.t"

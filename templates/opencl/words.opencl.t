@@ -5,8 +5,8 @@
 %# Of headers: a launch, and local memory.
 % let LAUNCH_IT = "enqueue it with local size"
 % let GRID = "global size"
-% let GRID_X = LAUNCH_GROUP_0
-% let GRID_Y = LAUNCH_GROUP_1
+% let GRID_X = defined(LAUNCH_GROUP_0) ? LAUNCH_GROUP_0 : 0
+% let GRID_Y = defined(LAUNCH_GROUP_1) ? LAUNCH_GROUP_1 : 0
 % let TIMES = " * "
 % let LOCAL_COMES = ""
 % let BUILDING_1 = "Building: a driver that compiles for sm_90 refuses wgmma, but gives out the PTX; in it, make `.target sm_90` `.target"
@@ -17,7 +17,7 @@
 % let GIVEN = "const"
 % let SHARED = "__local"
 % let SHARED_ALL = "__local"
-% let SHARED_BYTES = LOCAL
+% let SHARED_BYTES = defined(LOCAL) ? LOCAL : 0
 % let MEMORY_AT = "(uint)(ulong)memory"
 % let POINTER_OF_TO = "(ulong)to"
 %# Functions: of tensor cores' kernels, and of portable ones.

@@ -212,7 +212,7 @@ static const char reader[] =
 /* The kernel, and its buffers. */
 static int need_reader(struct worker *w, size_t bytes, cl_kernel *out)
 {
-    const struct opencl_source source = {.name = "reads", .text = reader, .size = sizeof reader - 1};
+    const struct gpu_source source = {.name = "reads", .text = reader, .size = sizeof reader - 1};
     const struct opencl_api *api = &w->cl->api;
     const cl_ulong count = bytes / 16;
     cl_int code;

@@ -20,7 +20,7 @@
 enum { HD = 80, HDV = 72, NO = HDV / 2, BQ = 64, ITEMS = 64, FRAGMENTS = 2, BK_MOST = 96 };
 
 static const char text[] =
-    "% include \"opencl/sm80.sizes.t\"\n% include \"opencl/args.h\"\n"
+    "% include \"opencl/sm80.sizes.t\"\n% include \"opencl/words.t\"\n% include \"opencl/args.h\"\n"
     "% if FEATURES\n% include \"opencl/features.h\"\n% end\n% include \"opencl/ptx.t\"\n"
     "% include \"opencl/ptx.sm80.t\"\n% include \"opencl/softmax.t\"\n% include \"opencl/tiles.t\"\n"
     "% include \"opencl/sm80.parts.t\"\n"
@@ -326,7 +326,7 @@ static int setup(void **state)
     card_open(&suite.card, 80, 1000);
     for (int which = 0; which < KINDS && suite.card.target; which++) {
         const struct variant v = variant_of(which);
-        suite.program[which] = card_build(&suite.card, text, sizeof text - 1, &v, OPENCL_SM80);
+        suite.program[which] = card_build(&suite.card, text, sizeof text - 1, &v, GPU_SM80);
     }
     *state = &suite;
     return 0;

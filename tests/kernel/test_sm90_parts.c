@@ -17,7 +17,7 @@
 
 #include "../../gen/gen.h"
 #include "runtime/numerics/convert.h"
-#include "runtime/opencl/tma.h"
+#include "runtime/gpu/tma.h"
 #include "../../templates/opencl/args.h"
 #include "../../templates/opencl/maps.h"
 #include "../kit/card.h"
@@ -26,7 +26,7 @@
 enum { ITEMS = 128, BK = 96, NS = BK / 2, HD = 80, HDV = 72, NO = HDV / 2, SEQUENCES = 2, HEADS = 3, ROWS = 150 };
 
 static const char text[] =
-    "% include \"opencl/sm90.sizes.t\"\n% include \"opencl/args.h\"\n% include \"opencl/maps.h\"\n"
+    "% include \"opencl/sm90.sizes.t\"\n% include \"opencl/words.t\"\n% include \"opencl/args.h\"\n% include \"opencl/maps.h\"\n"
     "% if FEATURES\n% include \"opencl/features.h\"\n% end\n"
     "% include \"opencl/ptx.t\"\n% include \"opencl/ptx.sm90.t\"\n% include \"opencl/softmax.t\"\n"
     "% include \"opencl/tiles.t\"\n% include \"opencl/sm90.tiles.t\"\n% include \"opencl/sm90.copy.t\"\n"
@@ -470,7 +470,7 @@ static int setup(void **state)
     card_open(&suite.card, 90, 90);
     for (int other = 0; other < 2 && suite.card.target; other++) {
         struct variant v = variant_of(other);
-        suite.program[other] = card_build(&suite.card, text, sizeof text - 1, &v, OPENCL_SM90);
+        suite.program[other] = card_build(&suite.card, text, sizeof text - 1, &v, GPU_SM90);
     }
     *state = &suite;
     return 0;

@@ -14,7 +14,7 @@
 
 #include "../../gen/gen.h"
 #include "runtime/numerics/convert.h"
-#include "runtime/opencl/tma.h"
+#include "runtime/gpu/tma.h"
 #include "../../templates/opencl/args.h"
 #include "../../templates/opencl/maps.h"
 #include "../kit/card.h"
@@ -24,7 +24,7 @@ enum { ITEMS = 128, BK = 96, SPLIT = 2 * BK, HD = 80, HDV = 72, BOXES = 2, SLICE
 enum { SEQUENCES = 2, KV_HEADS = 2, GROUP = 3, HEADS = KV_HEADS * GROUP, ROWS = 37 };
 
 static const char text[] =
-    "% include \"opencl/sm90.sizes.t\"\n% include \"opencl/args.h\"\n% include \"opencl/maps.h\"\n"
+    "% include \"opencl/sm90.sizes.t\"\n% include \"opencl/words.t\"\n% include \"opencl/args.h\"\n% include \"opencl/maps.h\"\n"
     "% include \"opencl/split.h\"\n% include \"opencl/ptx.t\"\n% include \"opencl/ptx.sm90.t\"\n"
     "% include \"opencl/softmax.t\"\n% include \"opencl/split.t\"\n% include \"opencl/sm90.tiles.t\"\n"
     "% include \"opencl/sm90.copy.t\"\n% include \"opencl/sm90.parts.t\"\n"
@@ -85,7 +85,7 @@ struct suite {
     cl_program program[2]; /* the other one is causal */
 };
 
-/* As runtime/opencl/split.c has it, of any number of rows. */
+/* As runtime/gpu/split.c has it, of any number of rows. */
 static struct attn_cl_split split_of(int rows, int heads, int q_len, int kv_len)
 {
     const int along = (q_len + SLICE - 1) / SLICE, splits = (kv_len + SPLIT - 1) / SPLIT;
@@ -353,7 +353,7 @@ static int setup(void **state)
         v.field[F_TILE_Q] = SLICE;
         v.field[F_TILE_K] = BK;
         v.field[F_SPLIT] = SPLIT;
-        suite.program[causal] = card_build(&suite.card, text, sizeof text - 1, &v, OPENCL_SM90);
+        suite.program[causal] = card_build(&suite.card, text, sizeof text - 1, &v, GPU_SM90);
     }
     *state = &suite;
     return 0;

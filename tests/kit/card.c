@@ -64,7 +64,7 @@ static int64_t local_bytes(const struct env *env)
     return 0;
 }
 
-cl_program card_build(struct card *c, const char *text, size_t size, const struct variant *v, enum opencl_level level)
+cl_program card_build(struct card *c, const char *text, size_t size, const struct variant *v, enum gpu_level level)
 {
     struct arena arena = {0};
     struct env env = {.call = type_function};
@@ -78,7 +78,7 @@ cl_program card_build(struct card *c, const char *text, size_t size, const struc
     const struct template *t = template_parse(&arena, "parts", text, size, embedded_load, NULL, &err);
     if (!t || template_render(t, &env, &host, &out, &err) != 0 || !buf_ok(&out))
         fail_msg("%s", err.text);
-    const struct opencl_source source = {
+    const struct gpu_source source = {
         .name = "parts", .text = out.data, .size = out.size, .level = level, .local_bytes = local_bytes(&env)};
     cl_program program = opencl_build_program(c->target, &source, &err);
     if (!program)

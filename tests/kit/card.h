@@ -22,7 +22,7 @@ void card_close(struct card *c);
 void card_need(const struct card *c); /* skips the test where there is none. Not for a setup: one that skips is an error */
 
 /* Kernels of a template, for a level. */
-cl_program card_build(struct card *c, const char *text, size_t size, const struct variant *v, enum opencl_level level);
+cl_program card_build(struct card *c, const char *text, size_t size, const struct variant *v, enum gpu_level level);
 
 /* A copy of data on the card, and back; card_read releases the buffer. */
 cl_mem card_buffer(const struct card *c, const void *data, size_t size);

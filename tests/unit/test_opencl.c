@@ -70,11 +70,11 @@ static const char args_text[] =
     "k_stride[3], v_stride[3], o_stride[3], q_at, k_at, v_at, o_at, lse_at, lens_at, offset, "
     "bottom_right; int has_lse, has_lens; float scale; int unused; };\n";
 
-static struct opencl_source source_of(const char *name, int causal, struct buf *text)
+static struct gpu_source source_of(const char *name, int causal, struct buf *text)
 {
     buf_printf(text, "#define NAME %s\n#define CAUSAL %d\n%s%s", name, causal, args_text, body);
     assert_true(buf_ok(text));
-    return (struct opencl_source){.name = name,
+    return (struct gpu_source){.name = name,
                                   .text = text->data,
                                   .size = text->size,
                                   .group = {2, 4},
@@ -141,7 +141,7 @@ static struct kernel compile(const struct fixture *f, const char *name, int caus
     struct buf text = {0};
     struct kernel kernel;
     struct gen_error err = {0};
-    struct opencl_source source = source_of(name, causal, &text);
+    struct gpu_source source = source_of(name, causal, &text);
     if (opencl_compile(f->target, cache, &source, &kernel, &err) != 0)
         fail_msg("%s", err.text);
     buf_free(&text);
@@ -201,7 +201,7 @@ static void test_devices(void **state)
 
 /* ---- limits and builds ---- */
 
-static void ends_as(const struct fixture *f, enum compiled how, const struct opencl_source *source, const char *text)
+static void ends_as(const struct fixture *f, enum compiled how, const struct gpu_source *source, const char *text)
 {
     struct opencl_kernel *k;
     struct gen_error err = {0};
@@ -211,7 +211,7 @@ static void ends_as(const struct fixture *f, enum compiled how, const struct ope
         fail_msg("'%s' is not in '%s'", text, err.text);
 }
 
-static void refused(const struct fixture *f, const struct opencl_source *source, const char *text)
+static void refused(const struct fixture *f, const struct gpu_source *source, const char *text)
 {
     ends_as(f, COMPILE_FAILED, source, text);
 }
@@ -221,7 +221,7 @@ static void test_limits(void **state)
 {
     struct fixture *f = *state;
     const struct opencl_device *d = opencl_target_device(f->target);
-    const struct opencl_source fine = {.name = "k",
+    const struct gpu_source fine = {.name = "k",
                                        .text = "no C at all",
                                        .size = 11,
                                        .group = {2, 4},
@@ -231,7 +231,7 @@ static void test_limits(void **state)
                                        .element = 4,
                                        .element_kv = 4,
                                        .element_o = 4};
-    struct opencl_source s = fine;
+    struct gpu_source s = fine;
     s.local_bytes = d->local_bytes + 1;
     refused(f, &s, "bytes of local memory; expected at most");
     s = fine;
@@ -247,7 +247,7 @@ static void test_limits(void **state)
     ends_as(f, COMPILE_REFUSED, &fine, "k.cl:1:"); /* and the compiler's complaint, with its place */
     ends_as(f, COMPILE_REFUSED, &fine, "error:");
     struct buf text = {0};
-    struct opencl_source other = source_of("exported", 0, &text);
+    struct gpu_source other = source_of("exported", 0, &text);
     other.name = "wanted";
     refused(f, &other, "wanted");
     buf_free(&text);
@@ -324,7 +324,7 @@ static void test_foreign_binary(void **state)
     const struct opencl_device *d = opencl_target_device(f->target);
     struct buf text = {0}, key = {0};
     struct gen_error err;
-    struct opencl_source s = source_of("foreign", 0, &text);
+    struct gpu_source s = source_of("foreign", 0, &text);
     buf_printf(&key, "object %s\noptions %s\nplatform %s, %s\ndevice %s\ndriver %s\nsource %zu %016llx\n", s.name,
                d->nvidia ? "-cl-std=CL1.2 -cl-nv-verbose" : OPENCL_OPTIONS, d->platform_name, d->version, d->name,
                d->driver, s.size, (unsigned long long)cache_hash(s.text, s.size));
@@ -516,7 +516,7 @@ static void test_their_context(void **state)
     assert_non_null(strstr(err.text, "cl_device is none of the 1 of cl_context"));
     if (opencl_adopt(f->cl, t.context, opencl_target_device(f->target)->id, &target, &err) != 0)
         fail_msg("%s", err.text);
-    struct opencl_source source = source_of("theirs", 1, &text);
+    struct gpu_source source = source_of("theirs", 1, &text);
     if (opencl_build(target, NULL, &source, &kernel, &err) != 0)
         fail_msg("%s", err.text);
     assert_int_equal(opencl_check_queue(target, t.queue, &err), 0);

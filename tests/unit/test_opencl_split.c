@@ -21,7 +21,7 @@ static int divide(int tile_q, struct attn_cl_args a, struct attn_cl_split *out, 
 {
     const struct opencl_kernel kernel = {.source = {.tile_q = tile_q, .tile_k = TILE, .head_dim_v = DV, .split = SPLIT}};
     *err = (struct gen_error){0};
-    return opencl_divide(&kernel, &a, NULL, out, units, err);
+    return gpu_divide(&kernel.source, &a, NULL, out, units, err);
 }
 
 /* Every row is in one slice, a slice's rows fit a warpgroup's, and r * ratio / 65536 is r / rows. */
@@ -77,7 +77,7 @@ static void test_windows(void **state)
         struct attn_cl_split s;
         struct gen_error err;
         long units;
-        assert_int_equal(opencl_divide(&kernel, &a, window, &s, &units, &err), 0);
+        assert_int_equal(gpu_divide(&kernel.source, &a, window, &s, &units, &err), 0);
         for (int keys = kv_len; keys > 0 && (a.has_lens || keys == kv_len); keys -= 1 + keys / 9) {
             const long at = a.offset + keys - q_len, low = at - left > 0 ? at - left : 0;
             long high = at + q_len - 1 + right + 1;
@@ -126,7 +126,7 @@ static void test_no_room(void **state)
     struct gen_error err = {0};
     long units;
     (void)state;
-    assert_int_equal(opencl_divide(&kernel, &a, NULL, &s, &units, &err), 0);
+    assert_int_equal(gpu_divide(&kernel.source, &a, NULL, &s, &units, &err), 0);
     assert_int_equal(opencl_set_split(&kernel, &slot, &a, &s, 0, &err), -1);
     assert_string_equal(err.text, "what splits leave takes 9699328 bytes; expected at most 1048576 on a card: a larger "
                                   "split, or less at once");

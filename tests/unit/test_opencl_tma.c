@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/opencl/tma.h"
+#include "runtime/gpu/tma.h"
 
 static void check(const struct tma_tensor *x, const uint64_t expected[10])
 {

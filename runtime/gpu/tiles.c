@@ -2,13 +2,13 @@
  * causal run's tiles are done. What it is not: a launch. */
 #include <stdio.h>
 
-#include "internal.h"
+#include "launch.h"
 #include "templates/opencl/near.h"
 
 static const long MOST_LENGTH = (1L << 30) - 1; /* positions and their sums are 32 bits in the kernel */
 
 /* A stride counts where there is something to step to. */
-int opencl_check_rows(const struct opencl_source *s, const struct attn_cl_args *a, struct gen_error *err)
+int gpu_check_rows(const struct gpu_source *s, const struct attn_cl_args *a, struct gen_error *err)
 {
     enum { STEP = 8 }; /* elements */
     const struct {
@@ -42,13 +42,12 @@ int opencl_check_rows(const struct opencl_source *s, const struct attn_cl_args *
     return 0;
 }
 
-int opencl_heads_near(const struct opencl_kernel *k, const struct attn_cl_args *a, long tiles)
+int gpu_heads_near(const struct gpu_source *s, const struct attn_cl_args *a, long tiles, int units)
 {
-    return attn_cl_near(a->batch, a->heads, a->kv_heads, a->kv_len, tiles, k->source.head_dim + k->source.head_dim_v,
-                        k->target->device.units);
+    return attn_cl_near(a->batch, a->heads, a->kv_heads, a->kv_len, tiles, s->head_dim + s->head_dim_v, units);
 }
 
-int opencl_check_lengths(const struct attn_cl_args *a, long tiles, struct gen_error *err)
+int gpu_check_lengths(const struct attn_cl_args *a, long tiles, struct gen_error *err)
 {
     long all;
     if (a->q_len > MOST_LENGTH || a->kv_len > MOST_LENGTH)

@@ -68,7 +68,7 @@ static double cpu_cycles(const struct shape *s)
 }
 
 /* How many groups a multiprocessor of 65536 registers holds at once, by registers and local memory; at least one. */
-static double gpu_groups(const struct shape *s, const struct opencl_device *d, double held)
+static double gpu_groups(const struct shape *s, const struct gpu_device *d, double held)
 {
     double local = 4 * (s->turns > 1 ? s->bk * (s->d + s->dv) : s->bk * (s->d < 64 ? s->d : 64));
     /* NVIDIA lets a group have 48 KiB, and has 64 to 228 for all of them together. */
@@ -81,7 +81,7 @@ static double gpu_groups(const struct shape *s, const struct opencl_device *d, d
 
 /* Cycles of a multiprocessor of 128 lanes, which are four times 32. Of what the 32 items of a warp read, what they share
  * is read once: 128 bytes a cycle. Groups that are there at once hide each other's waiting for barriers and memory. */
-static double gpu_cycles(const struct shape *s, const struct opencl_device *d)
+static double gpu_cycles(const struct shape *s, const struct gpu_device *d)
 {
     double tiles = up(s->keys, s->bk) / s->bk, queries = up(s->rows, s->bq) / s->bq;
     double warps = up(s->items, 32) / 32, x = s->gx < 32 ? s->gx : 32, y = 32 / x, wide = s->nv * s->vw;
@@ -159,7 +159,7 @@ static double hopper_split_cycles(const struct variant *v, const struct tune_tar
 /* Cycles of a multiprocessor for one head by mma.sync, after what was measured on an H200: 2540 flops a cycle there; each
  * warp reads all keys and values, 128 bytes a cycle; softmax and waiting are hidden by other groups, as far as registers
  * and shared memory have room for them. */
-double model_sm80(const struct variant *v, const struct tune_target *t, const struct opencl_device *d)
+double model_sm80(const struct variant *v, const struct tune_target *t, const struct gpu_device *d)
 {
     const int32_t *f = v->field;
     const struct shape s = read_shape(v, t);
@@ -184,14 +184,14 @@ double model_sm80(const struct variant *v, const struct tune_target *t, const st
     return queries * (steps * step + 3000 / groups) * waves;
 }
 
-double model_sm90(const struct variant *v, const struct tune_target *t, const struct opencl_device *d)
+double model_sm90(const struct variant *v, const struct tune_target *t, const struct gpu_device *d)
 {
     (void)d; /* there is one kind */
     return v->field[F_SPLIT] ? hopper_split_cycles(v, t) : hopper_cycles(v, t);
 }
 
-double model_portable(const struct variant *v, const struct tune_target *t, const struct opencl_device *d)
+double model_portable(const struct variant *v, const struct tune_target *t, const struct gpu_device *d)
 {
     struct shape s = read_shape(v, t);
-    return d->type == OPENCL_CPU ? cpu_cycles(&s) : gpu_cycles(&s, d);
+    return d->is_cpu ? cpu_cycles(&s) : gpu_cycles(&s, d);
 }

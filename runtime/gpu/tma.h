@@ -2,8 +2,8 @@
  * the hardware's. NVIDIA documents the function that makes them, cuTensorMapEncodeTiled, and not the layout; tests compare
  * with what that function gave, and, on a card, with what it gives. Made here they need no CUDA context, which takes a
  * tenth of a second to create. What it is not: OpenCL. */
-#ifndef ATTNGEN_OPENCL_TMA_H
-#define ATTNGEN_OPENCL_TMA_H
+#ifndef ATTNGEN_GPU_TMA_H
+#define ATTNGEN_GPU_TMA_H
 
 #include <stdbool.h>
 #include <stdint.h>

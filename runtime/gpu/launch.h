@@ -1,0 +1,44 @@
+/* launch.h - what a launch of a device's kernel computes, whatever library launches it: the structs that kernels take, tensor
+ * maps, how rows and keys are divided, and what must hold of lengths and strides. What it is not: the launch. */
+#ifndef ATTNGEN_GPU_LAUNCH_H
+#define ATTNGEN_GPU_LAUNCH_H
+
+#include <stdint.h>
+
+#include "templates/c/features.h"
+#include "templates/c/args.h"
+#include "templates/opencl/args.h"
+#include "templates/opencl/features.h"
+#include "templates/opencl/split.h"
+#include "source.h"
+
+/* The structs without where anything begins and which arrays there are. */
+void gpu_set_structs(const struct gpu_source *source, const struct attn_args *args, struct attn_cl_args *out,
+                     struct attn_cl_features *features);
+/* Lets an array begin so many elements later. */
+void gpu_move(struct attn_cl_args *args, struct attn_cl_features *features, enum array_id id, long by);
+/* Whether there is an array of which a kernel is told so. */
+void gpu_set_has(struct attn_cl_args *args, struct attn_cl_features *features, enum array_id id, bool has);
+
+/* Of a portable kernel's launches: no more sequences in one than GPU_MOST_GROUPS, so that there are pieces of them. The
+ * structs become those of the piece from sequence b on. */
+enum { GPU_MOST_GROUPS = 65535 }; /* along the second and third side: NVIDIA's limit */
+void gpu_piece(const struct gpu_source *source, struct attn_cl_args *args, struct attn_cl_features *features, long b);
+
+/* Of NVIDIA's levels: how many heads' tiles are done together in a causal run, and whether positions fit the kernel's 32
+ * bits and rows begin where they may. */
+int gpu_heads_near(const struct gpu_source *source, const struct attn_cl_args *args, long tiles, int units);
+int gpu_check_rows(const struct gpu_source *source, const struct attn_cl_args *args, struct gen_error *err);
+int gpu_check_lengths(const struct attn_cl_args *args, long tiles, struct gen_error *err);
+
+/* Of kernels that split keys: how rows and keys are divided. window: as in struct attn_cl_features; NULL: there is none. 0, or -1
+ * and what is too large. */
+int gpu_divide(const struct gpu_source *source, const struct attn_cl_args *args, const int64_t window[2],
+               struct attn_cl_split *out, long *units, struct gen_error *err);
+
+/* The tensor maps of Q, K, V and O, with 0 for the addresses, which are their first words. split: of kernels that split keys,
+ * else NULL. 0, or -1 and the stride or beginning that a map cannot have. */
+int gpu_make_maps(const struct gpu_source *source, const struct attn_cl_args *args, const struct attn_cl_split *split,
+                  unsigned long *const out[4], struct gen_error *err);
+
+#endif

@@ -1,0 +1,88 @@
+/* structs.c - the structs that device kernels take, of a run's arguments (launch.h). What it is not: where arrays lie on a
+ * device (hosts.c). */
+#include <string.h>
+
+#include "launch.h"
+
+_Static_assert(sizeof(long) == 8 && sizeof(int) == 4, "struct attn_cl_args is laid out as OpenCL C does");
+
+/* The strides of an array, which are long in OpenCL C. */
+static void set_strides(const struct attn_args *a, const struct array *of, struct attn_cl_args *args, struct attn_cl_features *features)
+{
+    const char *from = array_in(of->kernel_stride, a, a->features);
+    char *to = array_at(of->cl_stride, args, features);
+    for (size_t i = 0; i < of->cl_stride.size; i += sizeof(long)) {
+        long stride = (long)array_number(from, i);
+        memcpy(to + i, &stride, sizeof stride);
+    }
+}
+
+void gpu_set_structs(const struct gpu_source *s, const struct attn_args *a, struct attn_cl_args *out,
+                     struct attn_cl_features *features)
+{
+    const struct attn_features *f = s->features ? a->features : NULL;
+    *out = (struct attn_cl_args){.batch = a->batch,
+                                      .heads = a->heads,
+                                      .kv_heads = a->kv_heads,
+                                      .q_len = a->q_len,
+                                      .kv_len = a->kv_len,
+                                      .offset = a->offset,
+                                      .bottom_right = a->bottom_right,
+                                      .scale = a->scale};
+    *features = (struct attn_cl_features){.unused = 0};
+    if (f) {
+        features->window[0] = f->window[0];
+        features->window[1] = f->window[1];
+        features->page_size = f->page_size;
+        features->softcap = f->softcap;
+    }
+    for (enum array_id id = 0; id < ARRAYS; id++)
+        if (arrays[id].cl_stride.in && (id < ARRAY_FEATURES || f))
+            set_strides(a, &arrays[id], out, features);
+}
+
+void gpu_set_has(struct attn_cl_args *args, struct attn_cl_features *features, enum array_id id, bool has)
+{
+    const int number = has;
+    if (arrays[id].cl_has.in)
+        memcpy(array_at(arrays[id].cl_has, args, features), &number, sizeof number);
+}
+
+bool gpu_takes(const struct gpu_source *s, enum array_id id)
+{
+    return id < ARRAY_FEATURES || s->element_of[id] > 0;
+}
+
+void gpu_move(struct attn_cl_args *args, struct attn_cl_features *features, enum array_id id, long by)
+{
+    char *at = array_at(arrays[id].cl_offset, args, features);
+    long offset = (long)array_number(at, 0) + by;
+    memcpy(at, &offset, sizeof offset);
+}
+
+/* How far a sequence is from the next one in an array that is no tensor: 0 when all share it. */
+static long sequence_step(const struct attn_cl_args *args, const struct attn_cl_features *features, enum array_id id)
+{
+    const struct array *a = &arrays[id];
+    if (a->sides[0] != SIDE_BATCH && a->sides[0] != SIDE_STARTS)
+        return 0;
+    return a->cl_stride.in ? (long)array_number(array_in(a->cl_stride, args, features), 0) : 1;
+}
+
+void gpu_piece(const struct gpu_source *s, struct attn_cl_args *a, struct attn_cl_features *f, long b)
+{
+    struct attn_cl_args whole = *a;
+    struct attn_cl_features all = *f;
+    a->batch = a->batch - b < GPU_MOST_GROUPS ? a->batch - b : GPU_MOST_GROUPS;
+    for (enum array_id id = ARRAY_KV_LENS; id < ARRAYS; id++)
+        gpu_move(a, f, id, b * sequence_step(&whole, &all, id));
+    if (!f->has_q_starts) { /* packed rows are found by their starts, and pages by their table */
+        a->q_at += b * a->q_stride[0];
+        a->o_at += b * a->o_stride[0];
+        a->lse_at += b * a->heads * a->q_len;
+    }
+    if (!f->has_kv_starts && !gpu_takes(s, ARRAY_BLOCK_TABLE)) {
+        a->k_at += b * a->k_stride[0];
+        a->v_at += b * a->v_stride[0];
+    }
+}
