@@ -9,7 +9,7 @@
  * packed, paged, isa avx512, tile.q 128, tile.k 256, micro.rows 8, micro.vecs 2, unroll 2.
  * A tile of 128 queries by 256 keys takes 8388608 flops and 65536 bytes of K and V: 128 flops a byte.
  * Vector registers of 512 bits: 20 in the score tile, 19 in the value tile, 12 in the softmax step, of 32.
- * Workspace: 86016 bytes and 131072 for every 256 keys.
+ * Workspace: 86016 bytes and 131072 for every 256 keys, which parts may share.
  *
  * Contract: struct attn_args below says what each argument is.
  * attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_avx512_q128k256_r8x2u2 returns 0, or
@@ -69,8 +69,8 @@ struct attn_args {
     float scale;            /* scores are scale * q.k */
     int64_t part, parts;    /* this call does part 0..parts-1 of the work; 0, 1: all of it */
     /* NULL, or where NAME_workspace tells more than 0 when part is -1: as many bytes, aligned to 64, the same for all
-     * parts, which then share what is one's alone otherwise. All parts are called with phase 0, and when they are done,
-     * with phase 1. */
+     * parts, which then share what is one's alone otherwise, so that NAME_workspace may tell less for a part. All parts
+     * are called with phase 0, and when they are done, with phase 1. */
     void *shared;
     int64_t phase;
     const struct attn_features *features; /* of kernels that have features; others do not look at it */
@@ -79,7 +79,7 @@ struct attn_args {
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* Bytes for one part; looks at lengths and part alone. */
+/* Bytes for one part; looks at lengths, heads, part and whether there is memory that is shared alone. */
 int64_t
     attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_avx512_q128k256_r8x2u2_workspace(
     const struct attn_args *args);
@@ -197,6 +197,8 @@ int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_page
 #define keys_at keys_at_bb65e3d8
 #define queries_at queries_at_bb65e3d8
 #define space space_bb65e3d8
+#define key_tiles key_tiles_bb65e3d8
+#define query_tiles query_tiles_bb65e3d8
 #define carve carve_bb65e3d8
 #define pack pack_bb65e3d8
 #define table table_bb65e3d8
@@ -204,6 +206,7 @@ int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_page
 #define modify modify_bb65e3d8
 #define tile tile_bb65e3d8
 #define attend attend_bb65e3d8
+#define do_shared do_shared_bb65e3d8
 
 static inline float infinite(uint32_t bits) { union { uint32_t u; float f; } b = {bits}; return b.f; }
 static const int32_t pool_iota[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -1135,20 +1138,24 @@ static const float *queries_at(const float *from, int64_t *ld, int64_t rows, flo
     return copy;
 }
 
-/* The parts of a workspace; K and V of one head, packed in tiles, lie at its end. */
+/* The parts of a workspace, and where K and V of one head are packed in tiles. */
 struct space { float *q, *o, *s, *p, *row, *k, *v; void *stage; };
-static struct space carve(float *at, int64_t kv_len)
+static int64_t key_tiles(const struct attn_args *a) { return (a->kv_len + 255) / 256; }
+static int64_t query_tiles(int64_t q_len) { return (q_len + 127) / 128; }
+static struct space carve(float *at, float *panels, int64_t tiles)
 {
-    int64_t tiles = (kv_len + 255) / 256;
-    struct space w = {at, at + 8192, at + 16384, at + 16384, at + 18432, at + 21504,
-        at + 21504 + tiles * 16384, at + 19456};
+    struct space w = {at, at + 8192, at + 16384, at + 16384, at + 18432, panels,
+        panels + tiles * 16384, at + 19456};
     return w;
 }
 int64_t
     attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_avx512_q128k256_r8x2u2_workspace(
     const struct attn_args *a)
 {
-    return a->part < 0 ? 0 : 86016 + (a->kv_len + 255) / 256 * 131072;
+    int64_t panels = key_tiles(a) * 131072;
+    if (a->part < 0) /* of all heads, where several tiles of queries read a head's */
+        return a->heads / a->kv_heads * query_tiles(a->q_len) > 1 ? a->batch * a->kv_heads * panels : 0;
+    return 86016 + (a->shared ? 0 : panels);
 }
 
 /* The tiles of keys from `first` on, up to and without `end`, of KV head g. */
@@ -1275,7 +1282,27 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     }
 }
 
-/* The work is batch * kv_heads units, each cut into `cuts` shares where there are more parts than units. */
+/* With memory that the parts share: one tile of keys of one head is packed; and then one tile of queries attends,
+ * the last of all heads first, as under a causal mask they see the most keys. */
+static void do_shared(const struct attn_args *a, int64_t t)
+{
+    int64_t units = a->batch * a->kv_heads, group = a->heads / a->kv_heads, tiles = key_tiles(a);
+    int64_t unit = a->phase ? t % units : t / tiles, g = unit % a->kv_heads;
+    struct space w = carve((float *)a->workspace, (float *)a->shared + unit * tiles * 32768, tiles);
+    struct sequence s = sequence_of(a, unit / a->kv_heads);
+    if (a->phase) {
+        int64_t head = t / units % group, first = (query_tiles(a->q_len) - 1 - t / units / group) * 128;
+        if (first < s.q_len)
+            attend(a, &w, &s, g * group + head, first);
+    } else if (s.q_len > 0) {
+        int64_t j = t % tiles * 256, from = first_key(&s, 0), end = least(end_key(&s, s.q_len - 1), j + 256);
+        if (from < j + 256 && j < end)
+            pack(a, &w, &s, g, j, end);
+    }
+}
+
+/* The work is batch * kv_heads units, each cut into `cuts` shares where there are more parts than units; or, with
+ * memory that parts share, tiles of keys and then of queries. */
 int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_avx512_q128k256_r8x2u2(
     const struct attn_args *a)
 {
@@ -1283,14 +1310,20 @@ int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_page
     if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1 || !a->features)
         return 1;
     group = a->heads / a->kv_heads, units = a->batch * a->kv_heads;
-    struct space w = carve((float *)a->workspace, a->kv_len);
+    if (a->shared) {
+        int64_t all = units * (a->phase ? group * query_tiles(a->q_len) : key_tiles(a));
+        for (int64_t t = all * a->part / a->parts; t < all * (a->part + 1) / a->parts; t++)
+            do_shared(a, t);
+        return 0;
+    }
+    struct space w = carve((float *)a->workspace, (float *)a->workspace + 21504, key_tiles(a));
     for (x = units, y = a->parts; y; )
         cuts = x % y, x = y, y = cuts;
     cuts = x ? a->parts / x : 1;
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
-        int64_t tiles = (s.q_len + 127) / 128;
+        int64_t tiles = query_tiles(s.q_len);
         for (int64_t u = t % cuts; u < group * tiles; u += cuts) {
             if (packed != unit)
                 pack(a, &w, &s, g, first_key(&s, 0), end_key(&s, s.q_len - 1));
@@ -1385,6 +1418,8 @@ int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_page
 #undef keys_at
 #undef queries_at
 #undef space
+#undef key_tiles
+#undef query_tiles
 #undef carve
 #undef pack
 #undef table
@@ -1392,4 +1427,5 @@ int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_page
 #undef modify
 #undef tile
 #undef attend
+#undef do_shared
 #endif

@@ -9,9 +9,11 @@
 #include "devices/list.h"
 #include "plan.h"
 
+enum { ALIGN = 64 }; /* of a workspace */
+
 static attn_status check_workspace(const void *workspace, struct attn_error *err)
 {
-    if ((uintptr_t)workspace % 64 == 0)
+    if ((uintptr_t)workspace % ALIGN == 0)
         return ATTN_OK;
     return status_fail(err, ATTN_INVALID, "workspace is at an address that is no multiple of 64; expected one that is");
 }
@@ -66,8 +68,8 @@ static attn_status no_parts(const struct attn_plan *plan, struct attn_error *err
                        plan->device->name);
 }
 
-/* How many threads a run is worth: a row is not cut, and to wake a thread costs as much as WORTH multiply-adds. Sixteen
- * stand for what is done once for a tile, of queries or of keys, however few of them there are. */
+/* How many threads a run is worth: a row is not cut but by kernels that split its keys, and to wake a thread costs as much
+ * as WORTH multiply-adds. Sixteen stand for what is done once for a tile, of queries or of keys, however few there are. */
 enum { ONCE = 16, WORTH = 1 << 18 };
 
 /* Of one KV head of a sequence, in multiply-adds of one element. A window is all that a query has to do with. */
@@ -92,7 +94,9 @@ static int threads_for(const struct attn_plan *plan, const struct attn_args *a)
     }
     double sequences = even ? (double)a->batch : 1;
     double work = sequences * (double)a->kv_heads * pairs * (p->head_dim + p->head_dim_v);
-    double most = fmin(sequences * rows * (double)a->heads, work / WORTH);
+    double most = work / WORTH;
+    if (!plan->variant.field[F_SPLIT])
+        most = fmin(sequences * rows * (double)a->heads, most);
     return most >= p->threads ? p->threads : most > 1 ? (int)most : 1;
 }
 
@@ -156,10 +160,16 @@ attn_status attn_workspace_size(const struct attn_plan *plan, const struct attn_
         return no_parts(plan, err);
     if (nothing_to_do(&r))
         return ATTN_OK;
-    int64_t size = plan->kernel.functions->workspace(&plan->kernel, &a, parts ? parts : plan->problem.threads);
+    int64_t size;
+    a.part = 0;
+    a.parts = parts;
+    if (parts) /* which share nothing */
+        size = plan->kernel.workspace(&a);
+    else
+        size = plan->kernel.functions->workspace(&plan->kernel, &a, plan->problem.threads);
     if (size < 0)
         return refused(plan, err);
-    *out = (size_t)(parts ? size / parts : size);
+    *out = (size_t)(parts ? (size + ALIGN - 1) / ALIGN * ALIGN : size);
     return ATTN_OK;
 }
 
@@ -201,7 +211,8 @@ static attn_status enqueue(struct attn_plan *plan, const struct attn_run *shape,
         return status_fail(err, ATTN_INVALID, "%s is NULL; expected one", on ? "plan" : "run");
     const struct kernel_functions *functions = plan->kernel.functions;
     if (!functions->enqueue || strcmp(functions->queued, queued) != 0)
-        return status_fail(err, ATTN_UNSUPPORTED, "the plan is for %s; expected one for %s", plan->device->name, device);
+        return status_fail(err, ATTN_UNSUPPORTED, "the plan is for %s; expected one for %s", plan->device->name,
+                           device);
     return functions->enqueue(&plan->kernel, &plan->rules, shape, on, err);
 }
 

@@ -9,11 +9,19 @@
 /* Of a piece: pieces of two threads share no cache line, nor the pair of lines that processors fetch together. */
 enum { PIECE_ALIGN = 128 };
 
+/* Phases are done one after the other, each by all threads: whoever finds no part of one waits for those who are at its
+ * last ones. */
+enum { PHASES = 2 };
+
 struct job {
     const struct kernel *kernel;
     const struct attn_args *args; /* with what the parts share */
     int64_t parts;
-    _Atomic int64_t next; /* first part that no thread has begun */
+    int phases;
+    struct phase {
+        _Atomic int64_t next;  /* first part that no thread has begun */
+        struct countdown open; /* parts that are not done */
+    } phase[PHASES];
     char *workspace;
     int64_t piece;
     atomic_int refused;
@@ -28,9 +36,11 @@ static struct attn_args part_of(const struct attn_args *args, int64_t part, int6
     return a;
 }
 
-static int64_t piece_size(const struct kernel *kernel, const struct attn_args *args, int parts)
+static int64_t piece_size(const struct kernel *kernel, const struct attn_args *args, int parts, bool shared)
 {
+    static char some;
     struct attn_args a = part_of(args, 0, parts, NULL);
+    a.shared = shared ? &some : NULL; /* only whether there is any is looked at */
     int64_t size = kernel->workspace(&a);
     if (size < 0 || size > INT64_MAX / 2)
         return -1;
@@ -51,31 +61,56 @@ static int64_t shared_size(const struct kernel *kernel, const struct attn_args *
 
 int64_t execute_workspace(const struct kernel *kernel, const struct attn_args *args, int threads)
 {
-    int64_t piece = piece_size(kernel, args, threads), size;
+    int64_t shared = shared_size(kernel, args, threads), piece = piece_size(kernel, args, threads, shared > 0), size;
     if (piece < 0 || __builtin_mul_overflow(piece, (int64_t)threads, &size) ||
-        __builtin_add_overflow(size, shared_size(kernel, args, threads), &size))
+        __builtin_add_overflow(size, shared, &size))
         return -1;
     return size;
 }
 
-/* As many as threads; but where sequences differ in length, one for each sequence's KV head, so that a thread that had
- * short ones goes on with others. Fewer of those than two a thread are cut between threads instead. */
-static int64_t parts_for(const struct attn_args *a, int threads)
+/* Parts are taken from a counter, so that a thread whose core is slow, or whose parts are long, does fewer. Where they
+ * share memory they are cheap, and so they are SHARES a thread; else one for each sequence's KV head, whose keys a part packs
+ * for itself, or for a few of those. Where there are fewer of them than two a thread they are cut, as many parts as
+ * threads, unless they differ in length. */
+enum { SHARES = 8, PARTS_MOST = 4096 };
+
+static int64_t parts_for(const struct attn_args *a, int threads, bool shared)
 {
     const struct attn_features *f = a->features;
     bool uneven = a->kv_lens || (f && (f->q_starts || f->kv_starts));
-    int64_t units = a->batch * a->kv_heads;
-    return threads > 1 && uneven && units >= 2 * (int64_t)threads ? units : threads;
+    int64_t units = a->batch * a->kv_heads, together = 1;
+    if (threads < 2)
+        return threads;
+    if (shared)
+        return SHARES * (int64_t)threads;
+    if (units < (uneven ? 2 : 4) * (int64_t)threads)
+        return threads;
+    while (units / together > PARTS_MOST || units % together != 0)
+        if (++together > units / (SHARES * (int64_t)threads))
+            return units;
+    return units / together;
+}
+
+static void do_phase(struct job *job, int number, int piece)
+{
+    struct phase *phase = &job->phase[number];
+    int64_t part;
+    while ((part = atomic_fetch_add_explicit(&phase->next, 1, memory_order_relaxed)) < job->parts) {
+        struct attn_args a = part_of(job->args, part, job->parts, job->workspace + job->piece * piece);
+        a.phase = number;
+        if (job->kernel->run(&a) != 0)
+            atomic_store_explicit(&job->refused, 1, memory_order_relaxed);
+        countdown_one(&phase->open);
+    }
 }
 
 static void do_parts(void *arg, int piece)
 {
     struct job *job = arg;
-    int64_t part;
-    while ((part = atomic_fetch_add_explicit(&job->next, 1, memory_order_relaxed)) < job->parts) {
-        struct attn_args a = part_of(job->args, part, job->parts, job->workspace + job->piece * piece);
-        if (job->kernel->run(&a) != 0)
-            atomic_store_explicit(&job->refused, 1, memory_order_relaxed);
+    for (int i = 0; i < job->phases; i++) {
+        if (i > 0)
+            countdown_wait(&job->phase[i - 1].open);
+        do_phase(job, i, piece);
     }
 }
 
@@ -85,17 +120,19 @@ static int execute_within(const struct kernel *kernel, const struct attn_args *a
 {
     struct attn_args all = *args;
     const int64_t shared = shared_size(kernel, args, threads);
-    struct job job = {.kernel = kernel, .args = &all, .parts = parts_for(args, threads), .workspace = workspace};
+    struct job job = {.kernel = kernel, .args = &all, .phases = shared ? PHASES : 1, .workspace = workspace};
+    job.parts = parts_for(args, threads, shared);
     job.piece = (size - shared) / threads / PIECE_ALIGN * PIECE_ALIGN;
     all.shared = shared ? job.workspace + job.piece * threads : NULL;
     atomic_init(&job.refused, 0);
-    for (all.phase = 0; all.phase < (shared ? 2 : 1); all.phase++) {
-        atomic_init(&job.next, 0);
-        if (pool)
-            pool_run(pool, threads, do_parts, &job);
-        else
-            do_parts(&job, 0);
+    for (int i = 0; i < job.phases; i++) {
+        atomic_init(&job.phase[i].next, 0);
+        countdown_begin(&job.phase[i].open, (unsigned)job.parts);
     }
+    if (pool)
+        pool_run(pool, threads, do_parts, &job);
+    else
+        do_parts(&job, 0);
     return atomic_load(&job.refused) ? -1 : 0;
 }
 
@@ -105,7 +142,8 @@ static int run(const struct kernel *kernel, const struct attn_args *args, struct
 {
     int result = execute_within(kernel, args, pool, threads, workspace, (int64_t)size);
     if (result != 0)
-        snprintf(err->text, sizeof err->text, "the kernel refused its arguments; expected a kernel of this library's own");
+        snprintf(err->text, sizeof err->text,
+                 "the kernel refused its arguments; expected a kernel of this library's own");
     return result;
 }
 

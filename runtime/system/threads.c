@@ -1,7 +1,10 @@
-/* threads.c - the pool. The caller's threads and ours claim parts from one counter; a lock guards who takes part. */
+/* threads.c - the pool. The caller's threads and ours claim parts from one counter. Nobody takes a lock: threads that wait
+ * sleep on the word that they wait for, so that those who are woken at once do not queue for anything. */
 #define _GNU_SOURCE
 #include "threads.h"
 
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -9,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,9 +22,18 @@
 #define PAUSE() atomic_signal_fence(memory_order_seq_cst)
 #endif
 
+/* ---- waiting ---- */
+
 /* How long a thread looks before it sleeps: about what sleeping and waking cost, 10 us on a machine of one's own and
  * more in a virtual one. By the clock, since a PAUSE takes 10 ns on one processor and 50 on another. */
 static const int64_t LOOK_NS = 50000;
+
+static int64_t clock_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
 
 struct look {
     int count;
@@ -29,35 +42,71 @@ struct look {
 
 static bool look_again(struct look *l)
 {
-    struct timespec t;
     PAUSE();
     if (++l->count % 32 != 0)
         return true;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    int64_t now = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    int64_t now = clock_ns();
     l->end = l->end ? l->end : now + LOOK_NS;
     return now < l->end;
 }
 
-/* The threads of one process. A forked child inherits a crew without threads and with locks in any state: it touches
- * nothing of it and makes its own. */
+/* Sleeps while *word is `value`, or not at all; may return at any time. */
+static void sleep_on(atomic_uint *word, unsigned value)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void wake(atomic_uint *word, int threads)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, NULL, NULL, 0);
+}
+
+void countdown_begin(struct countdown *c, unsigned count)
+{
+    atomic_init(&c->left, count);
+    atomic_init(&c->sleeping, 0);
+}
+
+/* Both sides write their word before they read the other's, in the one order of all: somebody sees somebody. */
+void countdown_one(struct countdown *c)
+{
+    if (atomic_fetch_sub(&c->left, 1) == 1 && atomic_load(&c->sleeping) > 0)
+        wake(&c->left, INT_MAX);
+}
+
+void countdown_wait(struct countdown *c)
+{
+    struct look look = {0};
+    unsigned left;
+    while (atomic_load_explicit(&c->left, memory_order_acquire) > 0)
+        if (!look_again(&look)) {
+            atomic_fetch_add(&c->sleeping, 1);
+            while ((left = atomic_load(&c->left)) > 0)
+                sleep_on(&c->left, left);
+            atomic_fetch_sub(&c->sleeping, 1);
+        }
+}
+
+/* ---- the threads of one process ---- */
+
+/* A forked child inherits a crew without threads and in any state: it touches nothing of it and makes its own. */
+enum { OPEN = 1u << 31 };
 struct crew {
     struct crew *inherited; /* kept until pool_destroy, since another thread of the child may still be looking at it */
     pid_t process;
-    atomic_bool busy; /* somebody's work is being done */
-    pthread_mutex_t lock;
-    pthread_cond_t wake, done;
+    atomic_bool busy; /* somebody's work is being done; what has no other guard belongs to whoever set it */
     pthread_t *ids;
-    int started, wanted; /* threads besides the caller */
-    int sleeping;        /* of them, waiting for wake */
-    bool stop;
-    atomic_uint turn;  /* changes with each piece of work */
-    bool open;         /* threads may still join it */
-    atomic_int joined; /* threads that are at it */
-    atomic_int next;   /* first part that nobody has claimed */
+    int started, wanted;  /* threads besides the caller */
+    atomic_uint turn;     /* changes with each piece of work, and when all is to end */
+    atomic_uint sleeping; /* threads that sleep until it does */
+    atomic_bool stop;
+    atomic_uint gate;   /* how many threads are at the work, and OPEN while more may join them */
+    atomic_bool ending; /* whoever has the work done sleeps until none are */
+    /* Written while the gate is shut and nobody is inside. */
     int parts;
     void (*work)(void *arg, int part);
     void *arg;
+    atomic_int next; /* first part that nobody has claimed */
 };
 
 struct pool {
@@ -72,47 +121,55 @@ static void claim_parts(struct crew *c, int parts, void (*work)(void *arg, int p
         work(arg, part);
 }
 
-/* Returns with the lock held and something to do: another turn than `seen`, or stop. */
-static void wait_for_turn(struct crew *c, unsigned seen)
+static bool enter(struct crew *c)
+{
+    unsigned gate = atomic_load_explicit(&c->gate, memory_order_relaxed);
+    while (gate & OPEN)
+        if (atomic_compare_exchange_weak_explicit(&c->gate, &gate, gate + 1, memory_order_acquire,
+                                                  memory_order_relaxed))
+            return true;
+    return false;
+}
+
+static void leave(struct crew *c)
+{
+    if (atomic_fetch_sub(&c->gate, 1) == 1 && atomic_load(&c->ending))
+        wake(&c->gate, 1);
+}
+
+/* Until the turn is another than `seen`. A thread looks before it sleeps only while that pays: once it has slept longer
+ * than a look takes, it sleeps at once, until it is woken sooner than that again. So a host whose calls are far apart
+ * has no threads that look in between. */
+static void wait_for_turn(struct crew *c, unsigned seen, bool *looks)
 {
     struct look look = {0};
-    while (atomic_load_explicit(&c->turn, memory_order_relaxed) == seen && look_again(&look))
+    while (*looks && atomic_load_explicit(&c->turn, memory_order_acquire) == seen && look_again(&look))
         ;
-    pthread_mutex_lock(&c->lock);
-    c->sleeping++;
-    while (atomic_load_explicit(&c->turn, memory_order_relaxed) == seen && !c->stop)
-        pthread_cond_wait(&c->wake, &c->lock);
-    c->sleeping--;
+    if (atomic_load_explicit(&c->turn, memory_order_acquire) != seen)
+        return;
+    int64_t from = clock_ns();
+    atomic_fetch_add(&c->sleeping, 1);
+    while (atomic_load(&c->turn) == seen)
+        sleep_on(&c->turn, seen);
+    atomic_fetch_sub(&c->sleeping, 1);
+    *looks = clock_ns() - from < LOOK_NS;
 }
 
 static void *thread_main(void *arg)
 {
     struct crew *c = arg;
     unsigned seen = 0;
+    bool looks = true;
     for (;;) {
-        wait_for_turn(c, seen);
-        seen = atomic_load_explicit(&c->turn, memory_order_relaxed);
-        if (c->stop)
-            break;
-        if (!c->open) {
-            pthread_mutex_unlock(&c->lock);
+        wait_for_turn(c, seen, &looks);
+        seen = atomic_load_explicit(&c->turn, memory_order_acquire);
+        if (atomic_load_explicit(&c->stop, memory_order_relaxed))
+            return NULL;
+        if (!enter(c))
             continue;
-        }
-        int parts = c->parts;
-        void (*work)(void *, int) = c->work;
-        void *work_arg = c->arg;
-        atomic_fetch_add_explicit(&c->joined, 1, memory_order_relaxed);
-        pthread_mutex_unlock(&c->lock);
-
-        claim_parts(c, parts, work, work_arg);
-
-        pthread_mutex_lock(&c->lock);
-        if (atomic_fetch_sub_explicit(&c->joined, 1, memory_order_release) == 1 && !c->open)
-            pthread_cond_signal(&c->done);
-        pthread_mutex_unlock(&c->lock);
+        claim_parts(c, c->parts, c->work, c->arg);
+        leave(c);
     }
-    pthread_mutex_unlock(&c->lock);
-    return NULL;
 }
 
 /* Threads never run the host's signal handlers. One that the system refuses is not asked for again. */
@@ -145,9 +202,6 @@ static struct crew *crew_create(int threads)
         free(c);
         return NULL;
     }
-    pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->wake, NULL);
-    pthread_cond_init(&c->done, NULL);
     return c;
 }
 
@@ -160,15 +214,11 @@ static void crew_free(struct crew *c)
 static void crew_destroy(struct crew *c)
 {
     if (c->process == getpid()) {
-        pthread_mutex_lock(&c->lock);
-        c->stop = true;
-        pthread_cond_broadcast(&c->wake);
-        pthread_mutex_unlock(&c->lock);
+        atomic_store(&c->stop, true);
+        atomic_fetch_add(&c->turn, 1);
+        wake(&c->turn, INT_MAX);
         for (int i = 0; i < c->started; i++)
             pthread_join(c->ids[i], NULL);
-        pthread_mutex_destroy(&c->lock);
-        pthread_cond_destroy(&c->wake);
-        pthread_cond_destroy(&c->done);
     }
     crew_free(c);
 }
@@ -191,32 +241,29 @@ static struct crew *crew_here(struct pool *pool)
 
 static void publish(struct crew *c, int parts, void (*work)(void *arg, int part), void *arg)
 {
-    pthread_mutex_lock(&c->lock);
     c->parts = parts;
     c->work = work;
     c->arg = arg;
-    c->open = true;
     atomic_store_explicit(&c->next, 0, memory_order_relaxed);
-    atomic_fetch_add_explicit(&c->turn, 1, memory_order_relaxed);
-    if (parts - 1 >= c->sleeping)
-        pthread_cond_broadcast(&c->wake);
-    else
-        for (int i = 1; i < parts; i++)
-            pthread_cond_signal(&c->wake);
-    pthread_mutex_unlock(&c->lock);
+    atomic_store_explicit(&c->gate, OPEN, memory_order_release);
+    atomic_fetch_add(&c->turn, 1);
+    if (atomic_load(&c->sleeping) > 0)
+        wake(&c->turn, parts - 1);
 }
 
 /* Every part was claimed; those who claimed one are this thread and those who joined. */
 static void wait_until_done(struct crew *c)
 {
     struct look look = {0};
-    while (atomic_load_explicit(&c->joined, memory_order_relaxed) > 0 && look_again(&look))
-        ;
-    pthread_mutex_lock(&c->lock);
-    c->open = false;
-    while (atomic_load_explicit(&c->joined, memory_order_acquire) > 0)
-        pthread_cond_wait(&c->done, &c->lock);
-    pthread_mutex_unlock(&c->lock);
+    unsigned inside = atomic_fetch_and_explicit(&c->gate, ~(unsigned)OPEN, memory_order_acquire) & ~(unsigned)OPEN;
+    while (inside && look_again(&look))
+        inside = atomic_load_explicit(&c->gate, memory_order_acquire);
+    if (!inside)
+        return;
+    atomic_store(&c->ending, true);
+    while ((inside = atomic_load(&c->gate)) > 0)
+        sleep_on(&c->gate, inside);
+    atomic_store(&c->ending, false);
 }
 
 int pool_create(int threads, struct pool **out)

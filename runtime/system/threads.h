@@ -3,6 +3,8 @@
 #ifndef ATTNGEN_SYSTEM_THREADS_H
 #define ATTNGEN_SYSTEM_THREADS_H
 
+#include <stdatomic.h>
+
 /* How many cores the process may run on, at least 1. */
 int cores(void);
 
@@ -18,6 +20,15 @@ int pool_threads(const struct pool *pool);
  * what they wrote is seen by the caller. Any number of threads may call at once (a part of some work too): while the
  * pool serves one, the others do theirs alone. A forked child's first call starts threads of its own. */
 void pool_run(struct pool *pool, int parts, void (*work)(void *arg, int part), void *arg);
+
+/* A number of things that must be done before others begin. Who waits sees what those wrote who counted; they look for a
+ * moment, then they sleep. Only what some thread is at may be waited for: parts that nobody has begun may never be. */
+struct countdown {
+    atomic_uint left, sleeping;
+};
+void countdown_begin(struct countdown *c, unsigned count);
+void countdown_one(struct countdown *c); /* one is done */
+void countdown_wait(struct countdown *c);
 
 /* Binds the caller and the pool's threads to a core each, for as long as they live. For programs that measure: some
  * kernels wake a thread on the core of whoever wakes it and take seconds to move it to an idle one. What a host that

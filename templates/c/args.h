@@ -18,8 +18,8 @@ struct attn_args {
     float scale;            /* scores are scale * q.k */
     int64_t part, parts;    /* this call does part 0..parts-1 of the work; 0, 1: all of it */
     /* NULL, or where NAME_workspace tells more than 0 when part is -1: as many bytes, aligned to 64, the same for all
-     * parts, which then share what is one's alone otherwise. All parts are called with phase 0, and when they are done,
-     * with phase 1. */
+     * parts, which then share what is one's alone otherwise, so that NAME_workspace may tell less for a part. All parts
+     * are called with phase 0, and when they are done, with phase 1. */
     void *shared;
     int64_t phase;
     const struct attn_features *features; /* of kernels that have features; others do not look at it */

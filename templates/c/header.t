@@ -11,7 +11,7 @@
 % else
  * A tile of ${BQ} queries by ${BK} keys takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*SIZE} bytes of K and V: ${2*BQ*(HD + HDV)/((HD + HDV)*SIZE)} flops a byte.
  * Vector registers of ${W*32} bits${REGISTERS ? "" : " (how many, the compiler decides)"}: ${vectors("score_tile")} in the score tile, ${LAST == NV or PANELS > 1 ? vectors("value_tile") : vectors("value_last")} in the value tile, ${vectors("softmax")} in the softmax step, of ${REGISTERS}.
- * Workspace: ${WORKSPACE} bytes and ${KTILE*4 + VTILE*4} for every ${BK} keys.
+ * Workspace: ${WORKSPACE} bytes and ${KTILE*4 + VTILE*4} for every ${BK} keys, which parts may share.
 % end
  *
  * Contract: struct attn_args below says what each argument is. ${NAME} returns 0, or 1 when it refuses
@@ -41,7 +41,7 @@ void *memset(void *, int, unsigned long);
 extern "C" {
 #endif
 % end
-/* Bytes for one part; looks at lengths${SPLIT ? ", heads" : ""} and part alone. */
+/* Bytes for one part; looks at lengths, heads, part${SPLIT ? "" : " and whether there is memory that is shared"} alone. */
 int64_t ${NAME}_workspace(const struct attn_args *args);
 int ${NAME}(const struct attn_args *args);
 % if not JIT

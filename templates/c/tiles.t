@@ -1,18 +1,22 @@
 %# FlashAttention-2 (Dao 2023, algorithm 1): queries outside, keys inside, online softmax, one division at the end. This file
 %# is the tile loop; what happens inside a tile is attn.micro, which keys a query sees is sequence.t, and where they lie rows.t.
 
-/* The parts of a workspace; K and V of one head, packed in tiles, lie at its end. */
+/* The parts of a workspace, and where K and V of one head are packed in tiles. */
 struct space { float *q, *o, *s, *p, *row, *k, *v; void *stage; };
-static struct space carve(float *at, int64_t kv_len)
+static int64_t key_tiles(const struct attn_args *a) { return (a->kv_len + ${BK - 1}) / ${BK}; }
+static int64_t query_tiles(int64_t q_len) { return (q_len + ${BQ - 1}) / ${BQ}; }
+static struct space carve(float *at, float *panels, int64_t tiles)
 {
-    int64_t tiles = (kv_len + ${BK - 1}) / ${BK};
-    struct space w = {at, at + ${AT_O/4}, at + ${AT_S/4}, at + ${(PAIRS ? AT_P : AT_S)/4}, at + ${AT_ROW/4}, at + ${WORKSPACE/4},
-        at + ${WORKSPACE/4} + tiles * ${KTILE}, at + ${AT_STAGE/4}};
+    struct space w = {at, at + ${AT_O/4}, at + ${AT_S/4}, at + ${(PAIRS ? AT_P : AT_S)/4}, at + ${AT_ROW/4}, panels,
+        panels + tiles * ${KTILE}, at + ${AT_STAGE/4}};
     return w;
 }
 int64_t ${NAME}_workspace(const struct attn_args *a)
 {
-    return a->part < 0 ? 0 : ${WORKSPACE} + (a->kv_len + ${BK - 1}) / ${BK} * ${KTILE*4 + VTILE*4};
+    int64_t panels = key_tiles(a) * ${KTILE*4 + VTILE*4};
+    if (a->part < 0) /* of all heads, where several tiles of queries read a head's */
+        return a->heads / a->kv_heads * query_tiles(a->q_len) > 1 ? a->batch * a->kv_heads * panels : 0;
+    return ${WORKSPACE} + (a->shared ? 0 : panels);
 }
 
 /* The tiles of keys from `first` on, up to and without `end`, of KV head g. */
@@ -114,21 +118,47 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     }
 }
 
-/* The work is batch * kv_heads units, each cut into `cuts` shares where there are more parts than units. */
+/* With memory that the parts share: one tile of keys of one head is packed; and then one tile of queries attends, the last
+ * of all heads first, as under a causal mask they see the most keys. */
+static void do_shared(const struct attn_args *a, int64_t t)
+{
+    int64_t units = a->batch * a->kv_heads, group = a->heads / a->kv_heads, tiles = key_tiles(a);
+    int64_t unit = a->phase ? t % units : t / tiles, g = unit % a->kv_heads;
+    struct space w = carve((float *)a->workspace, (float *)a->shared + unit * tiles * ${KTILE + VTILE}, tiles);
+    struct sequence s = sequence_of(a, unit / a->kv_heads);
+    if (a->phase) {
+        int64_t head = t / units % group, first = (query_tiles(a->q_len) - 1 - t / units / group) * ${BQ};
+        if (first < s.q_len)
+            attend(a, &w, &s, g * group + head, first);
+    } else if (s.q_len > 0) {
+        int64_t j = t % tiles * ${BK}, from = first_key(&s, 0), end = least(end_key(&s, s.q_len - 1), j + ${BK});
+        if (from < j + ${BK} && j < end)
+            pack(a, &w, &s, g, j, end);
+    }
+}
+
+/* The work is batch * kv_heads units, each cut into `cuts` shares where there are more parts than units; or, with memory that
+ * parts share, tiles of keys and then of queries. */
 int ${NAME}(const struct attn_args *a)
 {
     int64_t group, units, cuts, x, y, packed = -1;
     if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1${FEATURES ? " || !a->features" : ""})
         return 1;
     group = a->heads / a->kv_heads, units = a->batch * a->kv_heads;
-    struct space w = carve((float *)a->workspace, a->kv_len);
+    if (a->shared) {
+        int64_t all = units * (a->phase ? group * query_tiles(a->q_len) : key_tiles(a));
+        for (int64_t t = all * a->part / a->parts; t < all * (a->part + 1) / a->parts; t++)
+            do_shared(a, t);
+        return 0;
+    }
+    struct space w = carve((float *)a->workspace, (float *)a->workspace + ${WORKSPACE/4}, key_tiles(a));
     for (x = units, y = a->parts; y; )
         cuts = x % y, x = y, y = cuts;
     cuts = x ? a->parts / x : 1;
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
-        int64_t tiles = (s.q_len + ${BQ - 1}) / ${BQ};
+        int64_t tiles = query_tiles(s.q_len);
         for (int64_t u = t % cuts; u < group * tiles; u += cuts) {
             if (packed != unit)
                 pack(a, &w, &s, g, first_key(&s, 0), end_key(&s, s.q_len - 1));

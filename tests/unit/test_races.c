@@ -19,13 +19,14 @@
 #include <unistd.h>
 
 #include "runtime/attn.h"
+#include "runtime/cpu/execute.h"
 #include "runtime/system/timer.h"
 #include "../kit/problem.h"
 
 static const double SECONDS = 4;
 enum { CHILD_TIMEOUT = 60 };
-/* The address sanitizer's own allocator is no good in a child that was forked while another thread was in it. */
-#ifdef __SANITIZE_ADDRESS__
+/* The sanitizers' own allocators are no good in a child that was forked while another thread was in one. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { FORKS = 0 };
 #else
 enum { FORKS = 1 };
@@ -197,9 +198,83 @@ static void test_all_at_once(void **state)
     assert_int_equal(system(command), 0);
 }
 
+/* ---- memory that parts share ---- */
+enum { SHARED = 509, PHASE_ROUNDS = 400, PHASE_THREADS = 4, PHASE_WORDS = 32 };
+
+/* A kernel that a sanitizer sees into, which it does not with those that are compiled at run time: first each part writes
+ * its share of what is shared, in several steps; then each reads all of it, and writes a sum for each unit of its own. */
+static int64_t words_of(const struct attn_args *a)
+{
+    return (a->part < 0 ? SHARED : a->shared ? PHASE_WORDS : SHARED + PHASE_WORDS) * (int64_t)sizeof(uint64_t);
+}
+
+static int write_then_read(const struct attn_args *a)
+{
+    uint64_t *shared = a->shared, *own = a->workspace, *out = a->o;
+    if (!shared)
+        return 1;
+    for (int i = 0; i < PHASE_WORDS; i++)
+        own[i] = (uint64_t)a->part;
+    for (int64_t i = SHARED * a->part / a->parts; i < SHARED * (a->part + 1) / a->parts; i++)
+        if (a->phase == 0)
+            shared[i] = (uint64_t)(i + a->q_len);
+        else
+            for (int64_t k = 0; k < SHARED; k++)
+                out[i] = (k ? out[i] : 0) + shared[k];
+    for (int i = 0; i < PHASE_WORDS; i++) /* a thread's workspace is its own */
+        if (own[i] != (uint64_t)a->part)
+            return 1;
+    return 0;
+}
+
+struct phases {
+    struct pool *pool;
+    atomic_int failed;
+    int64_t salt;
+};
+
+static void *run_phases(void *arg)
+{
+    struct phases *p = arg;
+    const struct kernel kernel = {.functions = &cpu_kernel_functions, .run = write_then_read, .workspace = words_of};
+    for (int64_t round = 1; round <= PHASE_ROUNDS; round++) {
+        uint64_t out[SHARED];
+        struct gen_error err;
+        struct attn_args a = {
+            .size = sizeof a, .o = out, .batch = 1, .heads = 1, .kv_heads = 1, .q_len = round * p->salt};
+        int threads = 2 + (int)(round % (PHASE_THREADS - 1));
+        int64_t size = kernel.functions->workspace(&kernel, &a, threads);
+        void *workspace = malloc((size_t)size);
+        bool bad =
+            !workspace || kernel.functions->run(&kernel, &a, p->pool, threads, workspace, (size_t)size, &err) != 0;
+        for (int i = 0; i < SHARED && !bad; i++)
+            bad = out[i] != (uint64_t)(SHARED * (SHARED - 1) / 2 + SHARED * a.q_len);
+        atomic_fetch_add(&p->failed, bad);
+        free(workspace);
+    }
+    return NULL;
+}
+
+/* By two hosts' threads at once, of which one has the pool and the other does all parts alone. */
+static void test_what_is_shared_is_whole_before_it_is_read(void **state)
+{
+    (void)state;
+    struct pool *pool;
+    pthread_t thread;
+    assert_int_equal(pool_create(PHASE_THREADS, &pool), 0);
+    struct phases p[2] = {{.pool = pool, .salt = 1}, {.pool = pool, .salt = 1000}};
+    assert_int_equal(pthread_create(&thread, NULL, run_phases, &p[1]), 0);
+    run_phases(&p[0]);
+    pthread_join(thread, NULL);
+    pool_destroy(pool);
+    assert_int_equal(p[0].failed, 0);
+    assert_int_equal(p[1].failed, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_shared_is_whole_before_it_is_read),
         cmocka_unit_test(test_all_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
