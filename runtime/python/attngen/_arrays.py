@@ -35,8 +35,15 @@ class NumpyAdapter:
     def threads(self) -> int:
         return 0
 
+    def check(self, *arrays: Any) -> None:
+        pass
+
     def describe(self, a: Any) -> Any:
         return a.shape, a.strides, a.dtype
+
+    def signature(self, q: Any, k: Any, v: Any, mask: Any, out: Any) -> Any:
+        return (q.shape, q.strides, q.dtype, k.shape, k.strides, k.dtype, v.shape, v.strides, v.dtype,
+                None if mask is None else self.describe(mask), None if out is None else self.describe(out))
 
     def pointer(self, a: Any) -> int:
         return a.__array_interface__["data"][0]
@@ -125,6 +132,9 @@ class DlpackAdapter:
 
     def threads(self) -> int:
         return 0
+
+    def check(self, *arrays: Any) -> None:
+        pass
 
     def describe(self, a: Exported) -> Any:
         return a.view[1:]

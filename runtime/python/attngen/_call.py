@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any, Dict, Optional, Sequence, Tuple, Union
 
 from . import _c, _plans
-from ._arrays import DLPACK, Exported, View, adapter_of, contiguous, torch_adapter
+from ._arrays import DLPACK, NUMPY, Exported, View, adapter_of, contiguous, torch_adapter
 from ._plans import Call
 from ._prepare import EXTRA_AT, FLOATS, Options, broadcast, collapse, dense_like, fail, request
 
@@ -43,7 +43,7 @@ def _prepare_sdpa(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any
     if is_causal and attn_mask is not None:
         raise fail("attn_mask is given and is_causal is True; expected one of them, as for PyTorch (attngen.attention "
                    "takes both)")
-    adapter.check(query, key, value, attn_mask, out) if hasattr(adapter, "check") else None
+    adapter.check(query, key, value, attn_mask, out)
     given = {"q": adapter.view(query), "k": adapter.view(key), "v": adapter.view(value)}
     shape, strides = given["q"].shape, given["q"].strides
     views = {name: collapse({"q": "query", "k": "key", "v": "value"}[name], view) for name, view in given.items()}
@@ -70,6 +70,7 @@ def _prepare_sdpa(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any
         o = collapse("out", View(0, o_shape, o_strides, views["q"].dtype, views["q"].device))
     call = _prepare(views, o, Options(causal=bool(is_causal), align="top-left", scale=scale), adapter.threads())
     call.o_shape, call.o_strides = o_shape, o_strides
+    call.like_q = (o_shape, o_strides) == (tuple(shape), tuple(strides)) and 0 not in o_shape
     return call, mask_at
 
 
@@ -110,25 +111,29 @@ def sdpa(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: flo
     if adapter is DLPACK:
         return _sdpa_exported(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out, fallback)
     try:
-        describe = adapter.describe
-        signature = (describe(query), describe(key), describe(value), None if attn_mask is None else describe(attn_mask),
-                     None if out is None else describe(out), is_causal, scale, enable_gqa, dropout_p, adapter.threads())
+        signature = (adapter.signature(query, key, value, attn_mask, out), is_causal, scale, enable_gqa, dropout_p)
         found = _sdpa_calls.get(signature)
         if found is None:
             found = _prepare_sdpa(adapter, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
             _plans.remember(_sdpa_calls, signature, found)  # type: ignore[arg-type]
         call, mask_at = found  # type: ignore[misc]
         pointer = adapter.pointer
-        o = adapter.empty(call.o_shape, call.o_strides, call.o_dtype, query) if out is None else out
+        if out is not None:
+            o = out
+        elif call.like_q and adapter is not NUMPY:
+            o = adapter.empty_like(query)
+        else:
+            o = adapter.empty(call.o_shape, call.o_strides, call.o_dtype, query)
         call.execute(pointer(query), pointer(key), pointer(value), pointer(o), 0,
                      () if mask_at is None else ((mask_at, pointer(attn_mask)),),
                      None if call.device < 0 else adapter.stream(call.device))
         return o
-    except (_c.Error, AttributeError) as error:
-        wanted = fallback or _plans.defaults["fallback"]
-        if isinstance(error, AttributeError):
+    except (RuntimeError, AttributeError) as error:
+        if not isinstance(error, _c.Error):  # an array that is not what it was taken for
             _check_same(adapter, query=query, key=key, value=value, attn_mask=attn_mask, out=out)
+            adapter.check(query, key, value, attn_mask, out)
             raise
+        wanted = fallback or _plans.defaults["fallback"]
         if wanted is None:
             raise
         return _fall_back(error, wanted, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
@@ -199,8 +204,7 @@ def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: A
                  None if out is None else o_adapter.describe(o_array), options, adapter.threads())
     call = cache.get(signature)
     if call is None:
-        if hasattr(adapter, "check"):
-            adapter.check(*arrays.values(), out)
+        adapter.check(*arrays.values(), out)
         views = {name: adapters[name].view(a) for name, a in arrays.items()}
         o_view = None if out is None else o_adapter.view(o_array)  # type: ignore[union-attr]
         call = _prepare(views, o_view, options, adapter.threads(), plan)

@@ -93,16 +93,17 @@ class Compiled:
         self.device, self.cached = info.device.decode(), bool(info.cached)
         self.threads, self.compile_ms = info.threads, info.compile_ms
         self.on_card = self.device.startswith("cuda")
+        self._destroy = _c.library().attn_plan_destroy
 
-    def close(self) -> None:
+    def close(self, getpid: Any = os.getpid) -> None:
         handle, self.handle = self.handle, None
         # OpenCL and CUDA do not outlive a fork; there the child leaves what is its parent's alone.
-        if handle and (self.device == "cpu" or self.process == os.getpid()):
-            _c.library().attn_plan_destroy(handle)
+        if handle and (self.device == "cpu" or self.process == getpid()):
+            self._destroy(handle)
 
-    def __del__(self) -> None:
-        if getattr(self, "handle", None) and not self.on_card:
-            self.close()
+    def __del__(self, getpid: Any = os.getpid) -> None:
+        if getattr(self, "_destroy", None) and not self.on_card:
+            self.close(getpid)
 
 
 _lock = threading.Lock()
@@ -161,13 +162,14 @@ class Call:
     """A run of which all but the addresses is known. Any number of threads may execute it at once: each takes a struct of
     its own from `free`, or makes one."""
 
-    __slots__ = ("plan", "run", "o_shape", "o_strides", "o_dtype", "lse_shape", "free", "_execute", "_execute_cuda", "_handle",
-                 "keep", "device", "__weakref__")
+    __slots__ = ("plan", "run", "o_shape", "o_strides", "o_dtype", "lse_shape", "free", "like_q", "device",
+                 "_execute", "_execute_cuda", "_handle")
 
     def __init__(self, plan: Compiled, run: _c.Run, o_shape: Tuple[int, ...], o_strides: Tuple[int, ...],
-                 o_dtype: str, lse_shape: Tuple[int, ...], device: int, keep: Any = None) -> None:
+                 o_dtype: str, lse_shape: Tuple[int, ...], device: int) -> None:
         lib = _c.library()
-        self.plan, self.run, self.keep, self.device = plan, run, keep, device
+        self.plan, self.run, self.device = plan, run, device
+        self.like_q = False  # whether O has q's type, sides and strides
         self.o_shape, self.o_strides, self.o_dtype, self.lse_shape = o_shape, o_strides, o_dtype, lse_shape
         self.free: List[Any] = []
         self._execute, self._handle = lib.attn_execute, plan.handle

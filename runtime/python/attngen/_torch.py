@@ -1,0 +1,212 @@
+"""PyTorch: the adapter of its tensors, and the operators attngen::sdpa and attngen::attention with their fakes, so that
+torch.compile, torch.export and CUDA graphs see one operator each. Imported when the first tensor is met."""
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch
+
+from . import _c
+from ._arrays import View
+from ._prepare import Options, dense_like
+
+_NAMES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.bool: "bool", torch.uint8: "u8",
+          torch.int8: "i8", torch.int32: "i32", torch.int64: "i64", torch.float64: "f64"}
+_TYPES = {name: dtype for dtype, name in _NAMES.items()}
+_grad_is_on = torch.is_grad_enabled
+_current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+_threads = torch.get_num_threads
+
+
+def _stream(device: int) -> int:
+    if _current_stream is not None:
+        return _current_stream(device)
+    return torch.cuda.current_stream(device).cuda_stream
+
+
+class TorchAdapter:
+    """Tensors in the processor's memory or on a CUDA device."""
+
+    name = "torch"
+    threads = staticmethod(_threads)
+    pointer = staticmethod(torch.Tensor.data_ptr)
+    stream = staticmethod(_stream)
+    tracing = staticmethod(torch.compiler.is_compiling)
+
+    @staticmethod
+    def describe(t: Any) -> Any:
+        return t.shape, t.stride(), t.dtype, t.device, t.requires_grad and _grad_is_on()
+
+    @staticmethod
+    def signature(q: Any, k: Any, v: Any, mask: Any, out: Any) -> Any:
+        """What a prepared sdpa depends on, in as few steps as can be: this is half of what a call costs."""
+        first = (q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), q.dtype, k.dtype, v.dtype,
+                 q.device, k.device, v.device,
+                 _grad_is_on() and (q.requires_grad or k.requires_grad or v.requires_grad), _threads())
+        if mask is None and out is None:
+            return first
+        describe = TorchAdapter.describe
+        return first, None if mask is None else describe(mask), None if out is None else describe(out)
+
+    @staticmethod
+    def check(*tensors: Any) -> None:
+        """Refuses what has no memory of its own, and what wants a gradient."""
+        for t in tensors:
+            if not isinstance(t, torch.Tensor):
+                if t is None:
+                    continue
+                raise _c.Invalid(f"an argument is of type {type(t).__module__}.{type(t).__qualname__} and query a tensor "
+                                 "of PyTorch; expected all of one library")
+            if t.requires_grad and _grad_is_on():
+                raise _c.Unsupported("a tensor requires grad, and kernels compute no gradients; expected torch.no_grad(), "
+                                     "torch.inference_mode() or tensor.detach()")
+            if t.layout is not torch.strided or t.is_conj() or t.is_neg():
+                raise _c.Unsupported("a tensor that is sparse, conjugated or negated; expected a strided one")
+            if t.device.type not in ("cpu", "cuda"):
+                raise _c.Unsupported(f"a tensor on {t.device}; expected the processor or CUDA")
+
+    @staticmethod
+    def view(t: Any) -> View:
+        return View(t.data_ptr(), tuple(t.shape), t.stride(), _NAMES.get(t.dtype, str(t.dtype)), t.get_device())
+
+    @staticmethod
+    def empty(shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str, like: Any) -> Any:
+        kind = _TYPES[dtype]
+        if like.dtype is kind:
+            return like.new_empty_strided(shape, strides)
+        return torch.empty_strided(shape, strides, dtype=kind, device=like.device)
+
+    empty_like = staticmethod(torch.empty_like)
+
+    @staticmethod
+    def empty_on(shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str, device: int) -> Any:
+        return torch.empty_strided(shape, strides, dtype=_TYPES[dtype], device=f"cuda:{device}")
+
+    @staticmethod
+    def torch_sdpa(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
+                   scale: Optional[float], enable_gqa: bool, out: Any) -> Any:
+        """PyTorch's own, for `fallback`; of NumPy arrays too, without copies."""
+        tensors = [t if t is None or isinstance(t, torch.Tensor) else torch.from_numpy(t)
+                   for t in (query, key, value, attn_mask)]
+        o = torch.nn.functional.scaled_dot_product_attention(
+            *tensors, dropout_p=dropout_p, is_causal=is_causal, scale=scale,
+            **({"enable_gqa": True} if enable_gqa else {}))
+        if not isinstance(query, torch.Tensor):
+            o = o.numpy()
+        if out is None:
+            return o
+        if isinstance(out, torch.Tensor):
+            out.copy_(o)
+        else:
+            out[...] = o
+        return out
+
+    @staticmethod
+    def traced_sdpa(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
+                    scale: Optional[float], enable_gqa: bool, out: Any) -> Any:
+        if _grad_is_on() and (query.requires_grad or key.requires_grad or value.requires_grad):
+            raise _c.Unsupported("a tensor requires grad, and kernels compute no gradients; expected torch.no_grad(), "
+                                 "torch.inference_mode() or tensor.detach()")
+        if out is not None:
+            torch.ops.attngen.sdpa_out(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
+            return out
+        return torch.ops.attngen.sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+
+    @staticmethod
+    def traced_attention(q: Any, k: Any, v: Any, out: Any, lse: Any, given: Dict[str, Any], options: Options) -> Any:
+        if _grad_is_on() and (q.requires_grad or k.requires_grad or v.requires_grad):
+            raise _c.Unsupported("a tensor requires grad, and kernels compute no gradients; expected torch.no_grad(), "
+                                 "torch.inference_mode() or tensor.detach()")
+        if out is not None or (lse is not True and lse is not False):
+            raise _c.Unsupported("out, or a tensor as lse, under torch.compile; expected neither: results are new tensors")
+        window = None if options.window is None else list(options.window)
+        o, found = torch.ops.attngen.attention(
+            q, k, v, given["bias"], given["mask"], given["alibi_slopes"], given["sinks"], given["kv_lens"],
+            given["q_starts"], given["kv_starts"], given["block_table"], options.causal, options.align,
+            options.q_offset, options.scale, window, options.softcap, options.layout, options.q_len, options.kv_len,
+            options.o_dtype, bool(lse), options.variant)
+        return (o, found) if lse else o
+
+
+ADAPTER = TorchAdapter()
+
+# ---- operators -----------------------------------------------------------------------------------------------------------
+
+_library = torch.library.Library("attngen", "DEF")
+_library.define("sdpa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
+                "bool is_causal=False, float? scale=None, bool enable_gqa=False) -> Tensor",
+                tags=(torch.Tag.needs_fixed_stride_order,))
+_library.define("sdpa_out(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, float dropout_p, "
+                "bool is_causal, float? scale, bool enable_gqa, Tensor(a!) out) -> ()")
+_library.define("attention(Tensor q, Tensor k, Tensor v, Tensor? bias=None, Tensor? mask=None, "
+                "Tensor? alibi_slopes=None, Tensor? sinks=None, Tensor? kv_lens=None, Tensor? q_starts=None, "
+                "Tensor? kv_starts=None, Tensor? block_table=None, bool causal=False, str align='bottom-right', "
+                "SymInt? q_offset=None, float? scale=None, SymInt[]? window=None, float? softcap=None, "
+                "str layout='bhsd', SymInt? q_len=None, SymInt? kv_len=None, str? o_dtype=None, bool lse=False, "
+                "str? variant=None) -> (Tensor, Tensor)",
+                tags=(torch.Tag.needs_fixed_stride_order,))
+
+
+def _sdpa(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+          scale: Optional[float] = None, enable_gqa: bool = False) -> Any:
+    from ._call import sdpa
+    return sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+
+
+def _sdpa_out(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
+              scale: Optional[float], enable_gqa: bool, out: Any) -> None:
+    from ._call import sdpa
+    sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out=out)
+
+
+def _attention(q: Any, k: Any, v: Any, bias: Any = None, mask: Any = None, alibi_slopes: Any = None,
+               sinks: Any = None, kv_lens: Any = None, q_starts: Any = None, kv_starts: Any = None,
+               block_table: Any = None, causal: bool = False, align: str = "bottom-right",
+               q_offset: Optional[int] = None, scale: Optional[float] = None, window: Optional[List[int]] = None,
+               softcap: Optional[float] = None, layout: str = "bhsd", q_len: Optional[int] = None,
+               kv_len: Optional[int] = None, o_dtype: Optional[str] = None, lse: bool = False,
+               variant: Optional[str] = None) -> Tuple[Any, Any]:
+    from ._call import attention
+    found = attention(q, k, v, bias=bias, mask=mask, alibi_slopes=alibi_slopes, sinks=sinks, kv_lens=kv_lens,
+                      q_starts=q_starts, kv_starts=kv_starts, block_table=block_table, causal=causal, align=align,
+                      q_offset=q_offset, scale=scale, window=None if window is None else (window[0], window[1]),
+                      softcap=softcap, layout=layout, q_len=q_len, kv_len=kv_len, o_dtype=o_dtype, lse=lse,
+                      variant=variant)
+    return found if lse else (found, q.new_empty(0, dtype=torch.float32))
+
+
+def _order_like(shape: Any, q: Any) -> Any:
+    """A tensor of that shape whose sides lie in memory in the order of q's, as prepared calls make it."""
+    strides = dense_like(shape, q.stride() if len(shape) <= 4 else range(len(shape), 0, -1))
+    return torch.empty_strided(shape, strides, dtype=q.dtype, device=q.device)
+
+
+def _sdpa_fake(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
+               is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False) -> Any:
+    return _order_like(tuple(query.shape[:-1]) + (value.shape[-1],), query)
+
+
+def _attention_fake(q: Any, k: Any, v: Any, *rest: Any, q_starts: Any = None, layout: str = "bhsd",
+                    o_dtype: Optional[str] = None, lse: bool = False, **others: Any) -> Tuple[Any, Any]:
+    named = dict(zip(("bias", "mask", "alibi_slopes", "sinks", "kv_lens", "q_starts", "kv_starts", "block_table",
+                      "causal", "align", "q_offset", "scale", "window", "softcap", "layout", "q_len", "kv_len",
+                      "o_dtype", "lse", "variant"), rest))
+    q_starts, layout = named.get("q_starts", q_starts), named.get("layout", layout)
+    o_dtype, lse = named.get("o_dtype", o_dtype), named.get("lse", lse)
+    o = _order_like(tuple(q.shape[:-1]) + (v.shape[-1],), q)
+    if o_dtype is not None:
+        o = o.to(_TYPES[o_dtype])
+    if not lse:
+        sides: Any = (0,)
+    elif q_starts is not None:
+        sides = (q.shape[1], q.shape[0])
+    else:
+        sides = (q.shape[0], q.shape[1], q.shape[2]) if layout == "bhsd" else (q.shape[0], q.shape[2], q.shape[1])
+    return o, torch.empty(sides, dtype=torch.float32, device=q.device)
+
+
+for _name, _body, _fake in (("sdpa", _sdpa, _sdpa_fake), ("sdpa_out", _sdpa_out, lambda *a, **k: None),
+                            ("attention", _attention, _attention_fake)):
+    for _where in ("CPU", "CUDA"):
+        _library.impl(_name, _body, _where)
+    torch.library.register_fake("attngen::" + _name, _fake, lib=_library)

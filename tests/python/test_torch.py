@@ -1,0 +1,190 @@
+"""attngen on PyTorch's tensors: against PyTorch's own attention, its operators, torch.compile, gradients, fallback."""
+import os
+import subprocess
+import sys
+import unittest
+
+import numpy as np
+import torch
+
+import attngen
+from reference import check, masked
+
+SEED = int(os.environ.get("ATTNGEN_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
+print(f"# ATTNGEN_SEED={SEED}", file=sys.stderr)
+torch.manual_seed(SEED)
+own = torch.nn.functional.scaled_dot_product_attention
+TYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+
+
+def wide(t):
+    return t.float().numpy()
+
+
+def hold(o, q, k, v, **features):
+    check(wide(o), wide(q), wide(k), wide(v), TYPES[o.dtype], **features)
+
+
+class Sdpa(unittest.TestCase):
+    def test_values(self):
+        for dtype in TYPES:
+            for batch, heads, kv_heads, rows, keys, d, dv in ((2, 4, 4, 100, 77, 64, 48), (1, 6, 2, 33, 129, 72, 72),
+                                                              (3, 4, 1, 1, 257, 128, 128)):
+                q, k = torch.randn(batch, heads, rows, d).to(dtype), torch.randn(batch, kv_heads, keys, d).to(dtype)
+                v = torch.randn(batch, kv_heads, keys, dv).to(dtype)
+                o = attngen.sdpa(q, k, v, enable_gqa=True)
+                self.assertEqual((o.shape, o.dtype), ((batch, heads, rows, dv), dtype))
+                hold(o, q, k, v)
+                hold(attngen.sdpa(q, k, v, is_causal=True, enable_gqa=True), q, k, v, take=masked(rows, keys, True))
+                bias = torch.randn(1, heads, 1, keys).to(dtype)
+                hold(attngen.sdpa(q, k, v, bias, enable_gqa=True), q, k, v, bias=wide(bias))
+
+    def test_as_pytorch(self):
+        """The same arguments give what PyTorch gives, whatever dimensions are missing or shared."""
+        q, k = torch.randn(2, 3, 4, 20, 16), torch.randn(2, 3, 4, 30, 16)
+        mask, part = torch.rand(20, 30) < 0.5, torch.rand(3, 1, 1, 30) < 0.7
+        mask[:, 0], part[..., 0] = True, True
+        for args, options in (((q, k, k), {}), ((q[0], k[0], k[0]), {}), ((q[0, 0], k[0, 0], k[0, 0]), {}),
+                              ((q[0, 0, 0], k[0, 0, 0], k[0, 0, 0]), {}), ((q, k, k, mask), {}),
+                              ((q[0], k[0], k[0], part), {}), ((q[0], k[0], k[0], part.float()), dict(scale=0.1)),
+                              ((q[0], k[0, :, :2], k[0, :, :2]), dict(enable_gqa=True)),
+                              ((q[0], k[0], k[0], None, 0.0, True), {})):
+            expected = own(*args, **options)
+            o = attngen.sdpa(*args, **options)
+            self.assertEqual(o.shape, expected.shape)
+            torch.testing.assert_close(o, expected, rtol=1e-4, atol=2e-6)
+
+    def test_strides(self):
+        x = torch.randn(2, 60, 3, 5, 32)
+        q, k, v = (x[:, :, i].transpose(1, 2) for i in range(3))
+        o = attngen.sdpa(q, k, v)
+        hold(o, q, k, v)
+        self.assertTrue(o.transpose(1, 2).is_contiguous())
+        out = torch.empty(2, 60, 5, 32).transpose(1, 2)
+        self.assertIs(attngen.sdpa(q, k, v, out=out), out)
+        self.assertTrue(torch.equal(out, o))
+        shared = k[:1, :1].expand_as(k)
+        hold(attngen.sdpa(q, shared, v), q, shared, v)
+
+    def test_threads(self):
+        q = torch.randn(1, 4, 300, 32)
+        had = torch.get_num_threads()
+        found = []
+        try:
+            for n in (1, 2):
+                torch.set_num_threads(n)
+                found.append(attngen.sdpa(q, q, q))
+                from attngen import _plans
+                self.assertIn(n, {p.threads for p in _plans._plans.values()})
+        finally:
+            torch.set_num_threads(had)
+        hold(found[0], q, q, q)
+        hold(found[1], q, q, q)
+
+    def test_gradients(self):
+        q = torch.randn(1, 2, 9, 16, requires_grad=True)
+        with self.assertRaisesRegex(attngen.Unsupported, "requires grad.*expected torch.no_grad"):
+            attngen.sdpa(q, q, q)
+        with self.assertRaisesRegex(attngen.Unsupported, "requires grad"):
+            attngen.attention(q, q, q)
+        with torch.no_grad():
+            hold(attngen.sdpa(q, q, q), q, q, q)
+        with self.assertRaises(attngen.Unsupported):  # what was prepared without recording is not served to it
+            attngen.sdpa(q, q, q)
+        with torch.inference_mode():
+            hold(attngen.sdpa(q.detach(), q, q), q, q, q)
+        before = sum(attngen.fallbacks.values())
+        o = attngen.sdpa(q, q, q, fallback="torch")
+        o.sum().backward()
+        self.assertIsNotNone(q.grad)
+        self.assertEqual(sum(attngen.fallbacks.values()), before + 1)
+
+    def test_fallback(self):
+        q = torch.randn(1, 2, 9, 16, dtype=torch.float64)
+        before = attngen.fallbacks.copy()
+        torch.testing.assert_close(attngen.sdpa(q, q, q, fallback="torch"), own(q, q, q))
+        attngen.configure(fallback="torch")
+        out = torch.empty_like(q)
+        self.assertIs(attngen.sdpa(q, q, q, out=out), out)
+        torch.testing.assert_close(out, own(q, q, q))
+        strange = q.float()[..., ::2]
+        torch.testing.assert_close(attngen.sdpa(strange, strange, strange), own(strange, strange, strange))
+        x = np.random.rand(1, 1, 4, 8)
+        np.testing.assert_allclose(attngen.sdpa(x, x, x), own(*(3 * [torch.from_numpy(x)])).numpy())
+        attngen.configure(fallback="")
+        with self.assertRaisesRegex(attngen.Unsupported, "q is of f64"):
+            attngen.sdpa(q, q, q)
+        counted = attngen.fallbacks - before
+        self.assertEqual(sum(counted.values()), 4)
+        self.assertEqual(len(counted), 2)
+
+    def test_refusals(self):
+        q = torch.randn(1, 2, 9, 16)
+        for words, call in (("key is of type numpy.ndarray", lambda: attngen.sdpa(q, q.numpy(), q)),
+                            ("key is of type torch.Tensor and query an array of numpy", lambda: attngen.sdpa(q.numpy(), q, q)),
+                            ("on meta", lambda: attngen.sdpa(*(3 * [q.to("meta")]))),
+                            ("sparse", lambda: attngen.sdpa(q.to_sparse(), q, q))):
+            with self.assertRaisesRegex((attngen.Error), words):
+                call()
+
+    def test_meta_and_subclasses(self):
+        class Mine(torch.Tensor):
+            pass
+
+        q = torch.randn(1, 2, 9, 16)
+        hold(torch.Tensor(attngen.sdpa(q.as_subclass(Mine), q, q)), q, q, q)
+
+
+class Operators(unittest.TestCase):
+    def test_opcheck(self):
+        q, k, v = torch.randn(2, 4, 20, 16), torch.randn(2, 2, 33, 16), torch.randn(2, 2, 33, 24)
+        tests = ("test_schema", "test_faketensor")
+        turned = torch.randn(2, 20, 4, 16).transpose(1, 2)
+        for query in (q, turned):
+            torch.library.opcheck(torch.ops.attngen.sdpa.default, (query, k, v, None, 0.0, True, None, True),
+                                  test_utils=tests)
+            out = torch.empty(2, 4, 20, 24)
+            torch.library.opcheck(torch.ops.attngen.sdpa_out.default,
+                                  (query, k, v, None, 0.0, False, None, True, out), test_utils=tests)
+            torch.library.opcheck(torch.ops.attngen.attention.default, (query, k, v),
+                                  dict(causal=True, lse=True, softcap=5.0), test_utils=tests)
+            torch.library.opcheck(torch.ops.attngen.attention.default, (query, k, v), dict(o_dtype="f16"),
+                                  test_utils=tests)
+
+    def test_compile(self):
+        def layer(x, w, mask):
+            q, k, v = (x @ w).unflatten(-1, (3, 4, 16)).permute(2, 0, 3, 1, 4)
+            o = attngen.sdpa(q, k, v, mask)
+            o = o + attngen.sdpa(q, k, v, is_causal=True, scale=0.5)
+            p, lse = attngen.attention(q, k, v, causal=True, window=(7, 0), lse=True)
+            out = torch.empty_like(q)
+            attngen.sdpa(q, k, v, out=out)
+            return (o + p + out).transpose(1, 2).flatten(2) * 2, lse + 1
+
+        compiled = torch.compile(layer, fullgraph=True)
+        with torch.no_grad():
+            for rows in (30, 30, 45):  # the third is compiled for any length
+                x, w = torch.randn(2, rows, 64), torch.randn(64, 192) / 8
+                mask = torch.rand(rows, rows) < 0.8
+                mask.fill_diagonal_(True)
+                for a, b in zip(compiled(x, w, mask), layer(x, w, mask)):
+                    torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+    def test_compile_first(self):
+        """Compiled before any other call, whichever is imported first."""
+        for order in ("import torch, attngen", "import attngen, torch"):
+            code = order + """
+f = torch.compile(lambda q: attngen.sdpa(q, q, q, is_causal=True), fullgraph=True, backend='aot_eager')
+q = torch.randn(1, 2, 8, 16)
+torch.testing.assert_close(f(q), attngen.sdpa(q, q, q, is_causal=True))
+"""
+            subprocess.run([sys.executable, "-c", code], check=True)
+
+    def test_compiled_gradient(self):
+        f = torch.compile(lambda q: attngen.sdpa(q, q, q), fullgraph=True, backend="aot_eager")
+        with self.assertRaisesRegex(Exception, "requires grad"):
+            f(torch.randn(1, 2, 8, 16, requires_grad=True))
+
+
+if __name__ == "__main__":
+    unittest.main()
