@@ -107,6 +107,16 @@ static void man(const struct verb *const *verbs, const char *about)
 
 /* ---- completions ---- */
 
+/* Those that devices compile, with blanks between them. */
+static const char *device_languages(void)
+{
+    static char words[64];
+    words[0] = 0;
+    for (int i = LANGUAGE_C + 1; i < LANGUAGE_COUNT; i++)
+        snprintf(words + strlen(words), sizeof words - strlen(words), "%s%s", words[0] ? " " : "", language_names[i]);
+    return words;
+}
+
 /* The words that complete the value of an option, as shells take them; NULL: a file. */
 static const char *value_words(enum option_id id)
 {
@@ -116,7 +126,7 @@ static const char *value_words(enum option_id id)
     case OPTION_COMPILER: return "tcc cc both";
     case OPTION_RIGOR: return "estimate measure patient";
     case OPTION_DTYPE: return "f32 f16 bf16";
-    case OPTION_LANGUAGE: return "opencl cuda";
+    case OPTION_LANGUAGE: return device_languages();
     default: return NULL;
     }
 }

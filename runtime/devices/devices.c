@@ -134,6 +134,16 @@ void device_release(struct device *device)
         device->backend->release(device);
 }
 
+int devices_count(struct devices *d, const char *backend)
+{
+    struct gen_error ignored = {0};
+    void *opened;
+    for (int i = 0; i < COUNT; i++)
+        if (!strcmp(list[i]->name, backend))
+            return open_backend(d, i, &opened, &ignored) ? 0 : list[i]->count(opened);
+    return 0;
+}
+
 void devices_describe(struct devices *d, struct buf *out)
 {
     for (int i = 0; i < COUNT; i++) {

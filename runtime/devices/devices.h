@@ -22,6 +22,9 @@ int devices_for(struct devices *devices, enum language language, struct device *
 int devices_shipping(struct devices *devices, const char *form, struct device **out, struct gen_error *err);
 void device_release(struct device *device); /* NULL is allowed */
 
+/* How many devices the backend of that name has, those that cannot be used included; 0 where it cannot be opened. */
+int devices_count(struct devices *devices, const char *backend);
+
 /* Adds a line for each device, and one for each backend without. */
 void devices_describe(struct devices *devices, struct buf *out);
 

@@ -12,7 +12,7 @@
 
 #include "shell.h"
 
-static const char *const verbs[] = {"emit", "run", "tune", "bench", "verify", "cache", "devices"};
+static const char *const verbs[] = {"emit", "run", "tune", "bench", "verify", "cache", "devices", "selftest"};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 static void expect(const char *command, int code, const char *out, const char *err)
@@ -280,6 +280,36 @@ static void test_json_of_every_verb(void **state)
     shell_clean();
 }
 
+static void test_selftest(void **state)
+{
+    (void)state;
+    struct said said;
+    const cJSON *part;
+    int right = 0;
+    cJSON *root = object("selftest --device cpu --time-limit 0.1");
+    assert_true(number(root, "failed") == 0 && number(root, "seed") > 0);
+    cJSON_ArrayForEach(part, cJSON_GetObjectItemCaseSensitive(root, "parts"))
+    {
+        bool skipped = !strcmp(text(part, "state"), "skipped");
+        right += !skipped;
+        if (!skipped)
+            assert_string_equal(text(part, "state"), "right");
+        else
+            assert_true(strlen(text(part, "reason")) > 0);
+        if (!skipped && strcmp(text(part, "part"), "cache")) /* each feature at least, none and all */
+            assert_true(number(part, "kernels") >= 11 && number(part, "problems") >= 22);
+    }
+    assert_true(right >= 3); /* plain C by tcc and by cc, and the cache */
+    cJSON_Delete(root);
+    shell(&said, "ATTN_SEED=7 TMPDIR=/nonexistent \"$ATTNGEN\" selftest --device reference");
+    assert_int_equal(said.code, 1);
+    assert_string_equal(said.out, "seed 7 (ATTN_SEED sets another)\n"
+                                  "reference                skipped  it computes by the definition itself\n"
+                                  "cache                    failed\n");
+    assert_non_null(strstr(said.err, "attngen selftest: error: cache: "));
+    assert_non_null(strstr(said.err, "; expected a place for a cache\n"));
+}
+
 static void test_what_excludes_each_other(void **state)
 {
     (void)state;
@@ -309,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_no_escape_reaches_the_terminal),
         cmocka_unit_test(test_shapes_larger_than_memory),
         cmocka_unit_test(test_json_of_every_verb),
+        cmocka_unit_test(test_selftest),
         cmocka_unit_test(test_what_excludes_each_other),
     };
     return cmocka_run_group_tests(tests, shell_enter, shell_leave);
