@@ -30,7 +30,7 @@ emits() {
 }
 check 'its spec emits kernels' < <(emits)
 
-verbs='emit run tune bench verify cache devices'
+verbs=$("$attngen" --help | sed -n '/^verbs:$/,/^$/s/^  \([a-z]*\) .*/\1/p' | xargs)
 { for verb in $verbs; do "$attngen" $verb --help; done; grep -ohE '"--[a-z][-a-z]*"' tests/bench/*.py; } > "$dir/help" 2>&1
 unknown_verbs() {
     block '' | grep -oE '^attngen [a-z]+' | sort -u | while read -r _ verb; do
