@@ -249,7 +249,7 @@ static void test_rules_of_sm80(void **state)
          {{F_DTYPE, DTYPE_BF16}, {F_HEAD_DIM, 264}}},
         {"head_dim.v must be at most 256 where copy is tma; copy async and any take more",
          ISA_SM90,
-         {{F_DTYPE, DTYPE_BF16}, {F_HEAD_DIM_V, 264}, {F_LOOP, LOOP_JOINT}, {F_ROWS, 0}}},
+         {{F_DTYPE, DTYPE_BF16}, {F_HEAD_DIM_V, 264}, {F_LOOP, LOOP_JOINT}}},
         {"micro.rows must be 16 or 32: one or two fragments of the tensor cores",
          ISA_SM80,
          {{F_DTYPE, DTYPE_BF16}, {F_ROWS, 8}}},
