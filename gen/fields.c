@@ -148,6 +148,12 @@ void variant_set_dtypes(struct variant *v, enum dtype q, enum dtype kv, enum dty
     v->field[F_DTYPE_O] = o == q ? (int32_t)OTHER_SAME : (int32_t)o + 1;
 }
 
+bool variant_takes_any_rows(const struct variant *v)
+{
+    const bool copies = v->field[F_ISA] == ISA_SM80 || v->field[F_ISA] == ISA_SM90;
+    return !copies || v->field[F_COPY] == COPY_ANY || v->field[F_COPY] == COPY_PLAIN;
+}
+
 bool variant_modifies(const struct variant *v)
 {
     return v->field[F_SOFTCAP] || v->field[F_BIAS] || v->field[F_MASK] || v->field[F_ALIBI];

@@ -105,6 +105,9 @@ enum dtype variant_dtype_o(const struct variant *v);
 enum dtype variant_dtype_bias(const struct variant *v);
 void variant_set_dtypes(struct variant *v, enum dtype q, enum dtype kv, enum dtype o);
 
+/* Whether rows of Q, K, V and O may begin anywhere in memory, in any strides. */
+bool variant_takes_any_rows(const struct variant *v);
+
 /* Whether scores are changed before the softmax; whether the kernel takes struct attn_features. */
 bool variant_modifies(const struct variant *v);
 bool variant_has_features(const struct variant *v);
