@@ -210,7 +210,8 @@ struct attn_problem {
     int heads, kv_heads;   /* 1..65536, heads a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
     int causal;            /* 0, or 1: query i sees key j only when j <= pos(i) */
     int64_t max_batch, max_q_len, max_kv_len; /* at least 1. Executions stay within; they choose what is tuned for */
-    int threads;           /* 0: as many as the process may run on; to 1024. More than that many take turns */
+    int threads;           /* 0: as many as the process may run on, by its affinity and its control groups' quotas; to
+                            * 1024. More than that many take turns */
     attn_rigor rigor;      /* what to do when the cache has no winner */
     /* Seconds of measuring; 0: 30, patient 600. At its end the best so far is taken, or what is there when one candidate
      * was right: the call may take longer by as much as one candidate takes. Random data, compilations and checks count.

@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "quota.h"
+
 #if defined(__x86_64__)
 #define PAUSE() __builtin_ia32_pause()
 #else
@@ -341,5 +343,7 @@ int cores(void)
     cpu_set_t set[(1 << 16) / CPU_SETSIZE]; /* the kernel refuses a set smaller than its own */
     CPU_ZERO_S(sizeof set, set);
     int cores = sched_getaffinity(0, sizeof set, set) == 0 ? CPU_COUNT_S(sizeof set, set) : 0;
+    int granted = quota_cores("");
+    cores = granted < cores ? granted : cores;
     return cores > 0 ? cores : 1;
 }

@@ -5,7 +5,7 @@
 
 #include <stdatomic.h>
 
-/* How many cores the process may run on, at least 1. */
+/* How many cores the process may run on and has time for (quota.h), at least 1. */
 int cores(void);
 
 struct pool;
