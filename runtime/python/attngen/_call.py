@@ -173,6 +173,16 @@ def _fall_back(error: _c.Error, wanted: str, query: Any, key: Any, value: Any, a
 # ---- attention -----------------------------------------------------------------------------------------------------------
 
 _attention_calls = _plans.call_cache()
+_NOTHING: Dict[str, Any] = {}
+
+
+def _given(bias: Any, mask: Any, alibi_slopes: Any, sinks: Any, kv_lens: Any, q_starts: Any, kv_starts: Any,
+           block_table: Any) -> Dict[str, Any]:
+    """The arrays beside Q, K and V that there are, by name; _NOTHING itself where there is none."""
+    if bias is mask is alibi_slopes is sinks is kv_lens is q_starts is kv_starts is block_table is None:
+        return _NOTHING
+    return {"bias": bias, "mask": mask, "alibi_slopes": alibi_slopes, "sinks": sinks, "kv_lens": kv_lens,
+            "q_starts": q_starts, "kv_starts": kv_starts, "block_table": block_table}
 
 
 def _as_array(name: str, values: Any) -> Any:
@@ -187,9 +197,12 @@ def _as_array(name: str, values: Any) -> Any:
 
 
 def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: Any, v: Any, out: Any, lse: Any,
-            given: Dict[str, Any], options: Options) -> Any:
+            given: Dict[str, Any], options: Tuple[Any, ...]) -> Any:
     """attention, and a Plan's call: the prepared call that fits is found or made, and executed."""
     adapter = adapter_of(q)
+    if adapter is not DLPACK and given is _NOTHING and (lse is False or lse is True):
+        return _attend_plain(plan, cache, adapter, q, k, v, out, lse, options)
+    options = Options(*options)
     arrays = {"q": q, "k": k, "v": v}
     for name, values in given.items():
         if values is not None:
@@ -220,6 +233,36 @@ def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: A
     call.execute(adapter.pointer(first), adapters["k"].pointer(arrays["k"]), adapters["v"].pointer(arrays["v"]), o_at,
                  lse_at, extras, None if call.device < 0 else adapter.stream(call.device))
     return (o, lse_out) if wants_lse else o
+
+
+def _attend_plain(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], adapter: Any, q: Any, k: Any, v: Any,
+                  out: Any, lse: bool, options: Tuple[Any, ...]) -> Any:
+    """The same for arrays of one library and nothing beside Q, K, V and O, in as few steps as can be."""
+    try:
+        signature = (adapter.signature(q, k, v, None, out), options)
+    except (RuntimeError, AttributeError):
+        _check_same(adapter, q=q, k=k, v=v, out=out)
+        adapter.check(q, k, v, out)
+        raise
+    call = cache.get(signature)
+    if call is None:
+        adapter.check(q, k, v, out)
+        views = {"q": adapter.view(q), "k": adapter.view(k), "v": adapter.view(v)}
+        call = _prepare(views, None if out is None else adapter.view(out), Options(*options), adapter.threads(), plan)
+        call.like_q = adapter is not NUMPY and 0 not in call.o_shape and \
+            (call.o_shape, call.o_strides, call.o_dtype) == tuple(views["q"][1:4])
+        _plans.remember(cache, signature, call)
+    if out is not None:
+        o = out
+    elif call.like_q:
+        o = adapter.empty_like(q)
+    else:
+        o = adapter.empty(call.o_shape, call.o_strides, call.o_dtype, q)
+    found = _lse_array(adapter, call, None, q) if lse else None
+    pointer = adapter.pointer
+    call.execute(pointer(q), pointer(k), pointer(v), pointer(o), 0 if found is None else pointer(found), (),
+                 None if call.device < 0 else adapter.stream(call.device))
+    return (o, found) if lse else o
 
 
 def _lse_array(adapter: Any, call: Call, given: Any, like: Any) -> Any:
@@ -268,14 +311,12 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bot
 
     Errors, threads and streams as for attngen.sdpa.
     """
-    options = Options(bool(causal), align, q_offset, scale, None if window is None else (int(window[0]), int(window[1])),
-                      softcap, layout, q_len, kv_len, o_dtype, lse is not False, threads, rigor, compiler, time_limit,
-                      variant)
-    given = {"bias": bias, "mask": mask, "alibi_slopes": alibi_slopes, "sinks": sinks, "kv_lens": kv_lens,
-             "q_starts": q_starts, "kv_starts": kv_starts, "block_table": block_table}
+    options = (causal, align, q_offset, scale, None if window is None else (int(window[0]), int(window[1])), softcap,
+               layout, q_len, kv_len, o_dtype, lse is not False, threads, rigor, compiler, time_limit, variant)
+    given = _given(bias, mask, alibi_slopes, sinks, kv_lens, q_starts, kv_starts, block_table)
     adapter = adapter_of(q)
     if adapter.tracing():
-        return adapter.traced_attention(q, k, v, out, lse, given, options)
+        return adapter.traced_attention(q, k, v, out, lse, given, Options(*options))
     return _attend(None, _attention_calls, q, k, v, out, lse, given, options)
 
 
@@ -321,10 +362,9 @@ class Plan:
         if self._compiled.handle is None:
             raise fail("the plan is closed; expected one that is not")
         has = self._compiled.key
-        options = Options(has.causal, align, q_offset, scale, window, softcap, layout, q_len, kv_len, has.o_dtype,
-                          lse is not False)
-        given = {"bias": bias, "mask": mask, "alibi_slopes": alibi_slopes, "sinks": sinks, "kv_lens": kv_lens,
-                 "q_starts": q_starts, "kv_starts": kv_starts, "block_table": block_table}
+        options = (has.causal, align, q_offset, scale, window, softcap, layout, q_len, kv_len, has.o_dtype,
+                   lse is not False)
+        given = _given(bias, mask, alibi_slopes, sinks, kv_lens, q_starts, kv_starts, block_table)
         return _attend(self._compiled, self._calls, q, k, v, out, lse, given, options)
 
     variant = property(lambda self: self._compiled.variant, doc="The kernel's name, to pin it.")

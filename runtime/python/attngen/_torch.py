@@ -8,7 +8,7 @@ import torch
 
 from . import _c
 from ._arrays import View
-from ._prepare import Options, dense_like
+from ._prepare import EXTRAS, Options, dense_like
 
 _NAMES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.bool: "bool", torch.uint8: "u8",
           torch.int8: "i8", torch.int32: "i32", torch.int64: "i64", torch.float64: "f64"}
@@ -119,6 +119,7 @@ class TorchAdapter:
                                  "torch.inference_mode() or tensor.detach()")
         if out is not None or (lse is not True and lse is not False):
             raise _c.Unsupported("out, or a tensor as lse, under torch.compile; expected neither: results are new tensors")
+        given = {name: given.get(name) for name in EXTRAS}
         window = None if options.window is None else list(options.window)
         o, found = torch.ops.attngen.attention(
             q, k, v, given["bias"], given["mask"], given["alibi_slopes"], given["sinks"], given["kv_lens"],

