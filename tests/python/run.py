@@ -52,4 +52,5 @@ def main():
     sys.exit(0 if result.wasSuccessful() else 1)
 
 
-main()
+if __name__ == "__main__":
+    main()
