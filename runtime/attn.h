@@ -221,8 +221,9 @@ struct attn_problem {
     const char *variant;   /* NULL, or a kernel pinned by name: same bits tomorrow. No tuning is done then */
     attn_compiler compiler; /* 0: libtcc. Winners are remembered for each apart */
     /* NULL or "cpu"; "opencl", the first usable OpenCL device (GPUs before CPUs), or "opencl:N" as `attngen devices`
-     * numbers them, where threads and compiler are not looked at; "reference": the definition, computed in double precision
-     * and rounded once, by one kernel that no variant can be pinned to. */
+     * numbers them; "cuda", the first usable card, or "cuda:N" as CUDA's driver numbers them; threads and compiler are not
+     * looked at there; "reference": the definition, computed in double precision and rounded once, by one kernel that no
+     * variant can be pinned to. */
     const char *device;
     /* The caller's, both, instead of device: retained for the plan's life. NULL: attn's own. */
     void *cl_context, *cl_device;
@@ -263,12 +264,12 @@ attn_status attn_supports(struct attn_context *context, const struct attn_proble
 struct attn_plan_info {
     size_t size; /* sizeof(struct attn_plan_info), set by the caller */
     const char *variant;  /* its name, to pin it. This and the next two are the plan's, valid as long as it */
-    const char *compiler; /* "tcc", "cc", "opencl" or "reference" */
-    const char *device;   /* "cpu", "opencl:N", "reference", or "opencl" with the caller's context */
+    const char *compiler; /* "tcc", "cc", "opencl", "cuda" or "reference" */
+    const char *device;   /* "cpu", "opencl:N", "cuda:N", "reference", or "opencl" with the caller's context */
     int cached;           /* 1: the cache's winner; 0: measured, estimated or pinned just now */
-    int threads;          /* of an OpenCL device: its compute units */
+    int threads;          /* of another device: its compute units */
     double compile_ms;    /* milliseconds of this plan's compilation, or of loading what was cached */
-    void *cl_context, *cl_device; /* NULL on cpu; valid as long as the plan */
+    void *cl_context, *cl_device; /* of OpenCL; else NULL. Valid as long as the plan */
 };
 /* Fills out->size bytes; fields that this library does not know with zeros. ATTN_INVALID: a NULL, or a wrong size. */
 attn_status attn_plan_describe(const struct attn_plan *plan, struct attn_plan_info *out, struct attn_error *err);
@@ -410,15 +411,34 @@ struct attn_cl_run {
  *    says. Of a packed side, and of its LSE, only the longest sequence is known to fit its buffer.
  * 4. Buffers and queue stay the caller's, and must outlive the kernel's run; so must the plan.
  * 5. Any number of threads may call for one plan. An empty run (batch or q_len 0) still gives an event.
- * 6. Kernels for NVIDIA's tensor cores (isa sm80 or sm90 in the variant's name) are fastest where strides and offsets are
- *    multiples of 8 elements, and not negative. A plan for a run that is otherwise compiles a second kernel, with copyany in
- *    its name, when there is a first such run, which may take seconds; the log says which rule the first one has. Where the
- *    variant is pinned such a run is ATTN_FAILED. What attn_execute copies is as the first one wants it.
+ * 6. Kernels for NVIDIA's tensor cores (isa sm80 or sm90 in the variant's name) want strides and offsets that are
+ *    multiples of 8 elements, and strides of 0 or more; ATTN_FAILED says which is not. What attn_execute copies is so.
  * 7. ATTN_UNSUPPORTED: the plan is for cpu. ATTN_INVALID: a handle that is none or of another context or device, and
  *    all that attn_execute finds. ATTN_FAILED: what the driver said; more than 65535 heads. O and LSE are then
  *    undefined. */
 attn_status attn_execute_cl(struct attn_plan *plan, const struct attn_run *shape, const struct attn_cl_run *run,
                             struct attn_error *err);
+
+/* ---- execution on CUDA ---- */
+/* Of plans for the device "cuda" or "cuda:N": NVIDIA's cards by the CUDA driver, as it numbers them. All is in the card's primary
+ * context, which is that of CUDA's runtime and of PyTorch. libcuda.so.1 and NVRTC (libnvrtc.so.13 or .12) are opened at run time.
+ *
+ * Puts the run on a stream and returns: nothing is copied, and nobody waits. Notes:
+ * 1. All pointers in `run` are of memory of the plan's card; lengths, strides and numbers are as in attn_execute. What is in
+ *    kv_lens, starts and block table cannot be looked at here: the caller answers for it being as attn_run says. What pointers
+ *    point to stays the caller's, and must outlive the kernel's run; so must the plan.
+ * 2. stream: a CUstream (cudaStream_t) of that context; NULL is the default stream.
+ * 3. Any number of threads may call for one plan, on any streams. Launches of different streams run at once, so each stream has a
+ *    room of the plan's memory, and so has each capture of a stream into a graph. A plan begins with up to 16 rooms, of the size
+ *    that its maxima ask for; who needs another one has it allocated by the call, which then waits for the card. No call that finds
+ *    its room allocates, or waits for anything. Rooms are kept until the plan is destroyed.
+ * 4. It may be captured into a graph. What is in kv_lens is read when the graph runs, all else is that of the capture: kv_len, the most
+ *    keys that there will be, strides and pointers. Graphs that hold its launches must be destroyed before the plan.
+ * 5. Kernels for tensor cores (isa sm80 or sm90 in the variant's name) want strides that are multiples of 8 elements, of 0 or more,
+ *    and tensors at multiples of 16 bytes; ATTN_FAILED says which is not.
+ * 6. ATTN_UNSUPPORTED: the plan is not for CUDA. ATTN_INVALID: what attn_execute finds without looking at memory. ATTN_FAILED: what
+ *    the driver said; O and LSE are then undefined. CUDA does not outlive a fork. */
+attn_status attn_execute_cuda(struct attn_plan *plan, const struct attn_run *run, void *stream, struct attn_error *err);
 
 #ifdef __GNUC__
 #pragma GCC visibility pop

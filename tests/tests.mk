@@ -35,6 +35,14 @@ $(BIN)/tests/unit/test_allocation: private LDFLAGS += $(starved:%=-Wl,--wrap=%)
 # Kernels that it loads call its functions.
 $(BIN)/tests/kernel/test_emulated: private LDFLAGS += -rdynamic
 
+# Libraries of CUDA for machines without a card, found by the test that asks for them.
+$(OBJ)/cuda/libcuda.so.1: tests/unit/cuda/stub.c tests/unit/cuda/stub.h $(OBJ)/flags
+	@mkdir -p $(@D)
+	$(compile) $(pic) -fvisibility=default -shared $< -o $@
+	@ln -sf libcuda.so.1 $(@D)/libnvrtc.so.13
+$(BIN)/tests/unit/test_cuda: | $(OBJ)/cuda/libcuda.so.1
+$(BIN)/tests/unit/test_cuda: private LDFLAGS += -Wl,-rpath,$(abspath $(OBJ)/cuda)
+
 # Somebody acts between a check and the loader.
 $(BIN)/tests/unit/test_cc: private LDFLAGS += -Wl,--wrap=dlopen
 

@@ -69,6 +69,8 @@ struct attn_cl_args {
 /* Names of this file alone; so several files like it can be one translation unit. */
 #define get_local_id get_local_id_3e43d565
 #define get_group_id get_group_id_3e43d565
+#define get_global_id get_global_id_3e43d565
+#define as_uint as_uint_3e43d565
 #define as_float as_float_3e43d565
 #define as_int as_int_3e43d565
 #define clamp clamp_3e43d565
@@ -136,6 +138,14 @@ FUNCTION int get_local_id(int side)
 FUNCTION int get_group_id(int side)
 {
     return (int)(side == 0 ? blockIdx.x : side == 1 ? blockIdx.y : blockIdx.z);
+}
+FUNCTION long get_global_id(int side)
+{
+    return side == 0 ? (long)blockIdx.x * blockDim.x + threadIdx.x : (long)blockIdx.y * blockDim.y + threadIdx.y;
+}
+FUNCTION uint as_uint(float x)
+{
+    return __float_as_uint(x);
 }
 FUNCTION float as_float(int x)
 {
@@ -638,6 +648,8 @@ void attn_bf16_d128_causal_on_sm80_q128k32_r32_lazy(__global const ushort *q, __
 #undef barrier
 #undef get_local_id
 #undef get_group_id
+#undef get_global_id
+#undef as_uint
 #undef as_float
 #undef as_int
 #undef clamp

@@ -111,6 +111,8 @@ struct __attribute__((aligned(64))) attn_cuda_maps {
 /* Names of this file alone; so several files like it can be one translation unit. */
 #define get_local_id get_local_id_a7fa9175
 #define get_group_id get_group_id_a7fa9175
+#define get_global_id get_global_id_a7fa9175
+#define as_uint as_uint_a7fa9175
 #define as_float as_float_a7fa9175
 #define as_int as_int_a7fa9175
 #define clamp clamp_a7fa9175
@@ -221,6 +223,14 @@ FUNCTION int get_local_id(int side)
 FUNCTION int get_group_id(int side)
 {
     return (int)(side == 0 ? blockIdx.x : side == 1 ? blockIdx.y : blockIdx.z);
+}
+FUNCTION long get_global_id(int side)
+{
+    return side == 0 ? (long)blockIdx.x * blockDim.x + threadIdx.x : (long)blockIdx.y * blockDim.y + threadIdx.y;
+}
+FUNCTION uint as_uint(float x)
+{
+    return __float_as_uint(x);
 }
 FUNCTION float as_float(int x)
 {
@@ -1158,6 +1168,8 @@ void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k6
 #undef barrier
 #undef get_local_id
 #undef get_group_id
+#undef get_global_id
+#undef as_uint
 #undef as_float
 #undef as_int
 #undef clamp

@@ -213,14 +213,7 @@ static attn_status enqueue(struct attn_plan *plan, const struct attn_run *shape,
     if (!functions->enqueue || strcmp(functions->queued, queued) != 0)
         return status_fail(err, ATTN_UNSUPPORTED, "the plan is for %s; expected one for %s", plan->device->name,
                            device);
-    struct attn_error own;
-    err = err ? err : &own;
-    attn_status status = functions->enqueue(&plan->kernel, &plan->rules, shape, on, err);
-    if (status != ATTN_FAILED || plan->pinned || !functions->takes ||
-        functions->takes(&plan->kernel, &plan->rules, shape, on))
-        return status;
-    const struct kernel *other = plan_anywhere(plan, err->text);
-    return other ? other->functions->enqueue(other, &plan->rules, shape, on, err) : status;
+    return functions->enqueue(&plan->kernel, &plan->rules, shape, on, err);
 }
 
 #define EXECUTE_ON(function, on, device)                                                                               \
@@ -230,6 +223,13 @@ static attn_status enqueue(struct attn_plan *plan, const struct attn_run *shape,
         return enqueue(plan, shape, run, #on, device, err);                                                            \
     }
 QUEUES(EXECUTE_ON)
+
+attn_status attn_execute_cuda(struct attn_plan *plan, const struct attn_run *run, void *stream, struct attn_error *err)
+{
+    if (!run || !plan)
+        return status_fail(err, ATTN_INVALID, "%s is NULL; expected one", plan ? "run" : "plan");
+    return enqueue(plan, run, &stream, "CUstream", "a card by CUDA", err);
+}
 
 attn_status plan_time(struct attn_plan *plan, const struct attn_run *run, double *seconds, struct attn_error *err)
 {

@@ -61,12 +61,11 @@ struct kernel_functions {
     /* A product or a softmax apart, on host arrays of so many bytes, the last of which is the output; NULL: it has none. */
     int (*step)(const struct kernel *kernel, const struct step_args *args, void *const array[], const size_t size[],
                 struct gen_error *err);
+    /* Allocates what runs within these rules need on the caller's own queues. NULL: nothing to allocate. */
+    int (*prepare)(const struct kernel *kernel, const struct run_rules *rules, struct gen_error *err);
     /* Puts it on the caller's own queue. `on` is the backend's public struct of such a run. NULL: there are no queues. */
     attn_status (*enqueue)(const struct kernel *kernel, const struct run_rules *rules, const struct attn_run *shape,
                            const void *on, struct attn_error *err);
-    /* Whether it takes the rows of such a run as they lie in their buffers; of one that it does not, enqueue says the rule.
-     * NULL: it takes any. */
-    bool (*takes)(const struct kernel *kernel, const struct run_rules *rules, const struct attn_run *shape, const void *on);
     const char *queued; /* that struct's name, without which `on` could be another's */
     /* Keeps what was compiled for the next process. Whatever fails costs that one a compilation. NULL: nothing to keep. */
     void (*keep)(const struct kernel *kernel, struct cache *cache);
@@ -84,6 +83,7 @@ struct kernel {
     size_t code_size;
     bool in_place; /* it can run in host arrays' own memory */
     double compile_ms;
+    const char *origin; /* of its code, in words, where there are several ways to it; else NULL */
     char flaw[96]; /* why its compiler's report speaks against it, so that others are timed first; "": nothing does */
 };
 void kernel_free(struct kernel *kernel); /* NULL and none are allowed */

@@ -9,6 +9,7 @@
 #define BACKENDS(X)                                                                                                    \
     X(cpu, 0)                                                                                                          \
     X(opencl, 1)                                                                                                       \
+    X(cuda, 1)                                                                                                         \
     X(reference, 0)
 
 /* X(function, struct, device): a function of attn.h that puts a run on the caller's own queue, the struct that says how, and
@@ -16,7 +17,7 @@
 #define QUEUES(X) X(attn_execute_cl, attn_cl_run, "an OpenCL device")
 
 /* The same in words, for messages and help. */
-#define DEVICE_NAMES "cpu, opencl, opencl:N or reference"
+#define DEVICE_NAMES "cpu, opencl, opencl:N, cuda, cuda:N or reference"
 
 /* Which row a name is of, and the number in it, -1 where there is none; -1: no device can be called so. It needs no
  * backend, so that a program that only emits can check its options. */

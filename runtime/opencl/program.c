@@ -9,7 +9,7 @@
 #include "gen/buf.h"
 #include "internal.h"
 #include "levels.h"
-#include "ptx.h"
+#include "gpu/ptx.h"
 
 enum { BINARY_MOST = 64 << 20, HOPPER = 90 };
 

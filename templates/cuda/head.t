@@ -13,3 +13,6 @@ typedef unsigned long attn_cl_uint64;
 #ifndef FLT_MIN
 #define FLT_MIN 1.175494351e-38f
 #endif
+% if (defined(ISA) ? ISA : "portable") == "portable"
+% include "cuda/vectors.h"
+% end

@@ -2,19 +2,22 @@
 %# queries. A work-item holds MR rows by NV vectors of scores, and MR rows by CV vectors of output; keys, values and
 %# probabilities lie in local memory. A group of one work-item (CPUs) takes several turns of MR rows.
 % include "opencl/attn.sizes.t"
+% include "opencl/words.t"
 % include "opencl/header.t"
+% include "opencl/head.t"
 % include "opencl/args.h"
 % if FEATURES
 % include "opencl/features.h"
 % end
 % own
+% include "opencl/begin.t"
 % include "opencl/types.t"
 % include "opencl/modify.t"
 
 % include "opencl/interval.t"
 
 /* S[MR][NV vectors] += Q[MR][${DC} columns from `from` on] K^T, for the keys under col. */
-static void scores(${VEC} *s, __global const ${TYPE} *const *row, __local const float *col, int from, const int wide)
+${FUNCTION} void scores(${VEC} *s, __global const ${TYPE} *const *row, __local const float *col, int from, const int wide)
 {
 % for r in 0..MR
 % for c in 0..NV
@@ -55,9 +58,9 @@ static void scores(${VEC} *s, __global const ${TYPE} *const *row, __local const 
 % end
 }
 
-__kernel __attribute__((reqd_work_group_size(${GX}, ${GQ}, 1)))
+${KERNEL}(${GX}, ${GQ}, 1)${KERNEL_END}
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global const ${TYPE_KV} *v, __global ${TYPE_O} *o,
-    __global float *lse, __global const long *kv_lens, const struct attn_cl_args a${FEATURES ? "," : ")"}
+    __global float *lse, __global const long *kv_lens, ${GIVEN} struct attn_cl_args a${FEATURES ? "," : ")"}
 % include "opencl/features.t"
 % if PACKED
     __global const long *q_starts, __global const long *kv_starts,
@@ -66,20 +69,20 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     __global const int *pages,
 % end
 % if FEATURES
-    const struct attn_cl_features f)
+    ${GIVEN} struct attn_cl_features f)
 % end
 {
-    __local float kt[${KTILE}] __attribute__((aligned(64))), p[${ROWS*BK}] __attribute__((aligned(64)));
+    ${SHARED} float kt[${KTILE}] __attribute__((aligned(64))), p[${ROWS*BK}] __attribute__((aligned(64)));
 % if CHUNKED
     __local float *const vt = kt;
 % else
-    __local float vt[${VTILE}] __attribute__((aligned(64)));
+    ${SHARED} float vt[${VTILE}] __attribute__((aligned(64)));
 % end
 % if GX > 1
-    __local float across[${ROWS*GX}];
+    ${SHARED} float across[${ROWS*GX}];
 % end
 % if PAGED
-    __local long2 place[${BK}]; /* where each key of a tile begins in K, and in V */
+    ${SHARED} long2 place[${BK}]; /* where each key of a tile begins in K, and in V */
 % end
     const int x = get_local_id(0), y = get_local_id(1), item = y * ${GX} + x;
     const long b = get_group_id(2), h = get_group_id(1), g = h / (a.heads / a.kv_heads), i0 = get_group_id(0) * ${BQ}L;
@@ -113,7 +116,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % if PAGED
         for (int key = item; key < n; key += ${ITEMS}) {
             const long page = pages[(j + key) / f.page_size], row = (j + key) % f.page_size;
-            place[key] = (long2)(page * a.k_stride[0] + row * a.k_stride[2], page * a.v_stride[0] + row * a.v_stride[2]);
+            place[key] = ${LONG2}(page * a.k_stride[0] + row * a.k_stride[2], page * a.v_stride[0] + row * a.v_stride[2]);
         }
 % end
 % if not CHUNKED

@@ -1,15 +1,15 @@
-/* attngen emit --variant ${NAME}
+/* attngen emit --variant ${NAME}${LANGUAGE_OPTION}
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1) with the
  * online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
- * OpenCL C 1.2; no extension is needed. Arithmetic is f32${NARROW ? "; f16 and bf16 are storage" : ""}.
+ * ${LANGUAGE_ALONE}. Arithmetic is f32${NARROW ? "; f16 and bf16 are storage" : ""}.
  *
  * Parameters: ${parameters()}.
  * A work-group of ${GX} x ${GQ} work-items computes ${BQ} queries of one head, ${BK} keys at a time; a work-item holds ${MR} rows by
  * ${NV*BLOCKS*VW} scores and ${MR*TURNS} rows by ${CV*VW} columns of output. A tile takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*type_bytes(DTYPE_KV)} bytes of K and V.
- * Local memory: ${LOCAL} bytes.
+ * Local memory: ${LOCAL} bytes${LOCAL_COMES}.
  *
- * Contract: enqueue it with local size (${GX}, ${GQ}, 1) and global size (${GX} * ceil(q_len / ${BQ}), ${GQ} * heads, batch); the struct
+ * Contract: ${LAUNCH_IT} (${GX}, ${GQ}, 1) and ${GRID} (${GRID_X}${TIMES}ceil(q_len / ${BQ}), ${GRID_Y}${TIMES}heads, batch); the struct
  * below says what the arguments are. Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must not
  * overlap the inputs. Keys past a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf.${FEATURES ? "" : " */"}
 % if FEATURES

@@ -1,15 +1,18 @@
 %# The product of two matrices a head, in portable OpenCL C 1.2, at three levels: a work-item for each element; tiles of both
 %# operands in local memory; and MR rows by NV vectors of C a work-item, which it holds in registers.
 % include "opencl/matmul.sizes.t"
+% include "opencl/words.t"
 % include "opencl/matmul.header.t"
+% include "opencl/head.t"
 % include "opencl/matmul.args.h"
 
 % own
+% include "opencl/begin.t"
 % include "opencl/types.t"
 % if TILED
 
 /* Columns `from` on of m rows of A, as [${BQ}][${DEPTH}]; zeros beyond what there is. */
-static void fill_a(__local float *at, __global const ${TYPE} *a, long ld, int m, int depth, int item, const int wide)
+${FUNCTION} void fill_a(__local float *at, __global const ${TYPE} *a, long ld, int m, int depth, int item, const int wide)
 {
     for (int t = item; t < ${BQ*DEPTH/READ}; t += ${ITEMS}) {
         const int i = t / ${DEPTH/READ}, d = t % ${DEPTH/READ}${READ > 1 ? " * 4" : ""};
@@ -23,7 +26,7 @@ static void fill_a(__local float *at, __global const ${TYPE} *a, long ld, int m,
 
 % if TRANSPOSED
 /* Columns `from` on of n rows of B, transposed to [${DEPTH}][${LDB}]; zeros beyond. */
-static void fill_b(__local float *bt, __global const ${TYPE_KV} *b, long ld, int n, int depth, int item, const int wide)
+${FUNCTION} void fill_b(__local float *bt, __global const ${TYPE_KV} *b, long ld, int n, int depth, int item, const int wide)
 {
     for (int t = item; t < ${BK*DEPTH/READ}; t += ${ITEMS}) {
         const int j = t / ${DEPTH/READ}, d = t % ${DEPTH/READ}${READ > 1 ? " * 4" : ""};
@@ -38,7 +41,7 @@ static void fill_b(__local float *bt, __global const ${TYPE_KV} *b, long ld, int
 }
 % else
 /* n columns of `depth` rows of B, as [${DEPTH}][${LDB}]; zeros beyond. */
-static void fill_b(__local float *bt, __global const ${TYPE_KV} *b, long ld, int n, int depth, int item, const int wide)
+${FUNCTION} void fill_b(__local float *bt, __global const ${TYPE_KV} *b, long ld, int n, int depth, int item, const int wide)
 {
     for (int t = item; t < ${BK*DEPTH/READ}; t += ${ITEMS}) {
         const int d = t / ${BK/READ}, j = t % ${BK/READ}${READ > 1 ? " * 4" : ""};
@@ -52,11 +55,11 @@ static void fill_b(__local float *bt, __global const ${TYPE_KV} *b, long ld, int
 % end
 % end
 
-__kernel __attribute__((reqd_work_group_size(${GX}, ${GQ}, 1)))
-void ${NAME}(__global const ${TYPE} *a, __global const ${TYPE_KV} *b, __global ${TYPE_O} *c, const struct matmul_cl_args p)
+${KERNEL}(${GX}, ${GQ}, 1)${KERNEL_END}
+void ${NAME}(__global const ${TYPE} *a, __global const ${TYPE_KV} *b, __global ${TYPE_O} *c, ${GIVEN} struct matmul_cl_args p)
 {
 % if TILED
-    __local float at[${BQ*DEPTH}] __attribute__((aligned(64))), bt[${DEPTH*LDB}] __attribute__((aligned(64)));
+    ${SHARED} float at[${BQ*DEPTH}] __attribute__((aligned(64))), bt[${DEPTH*LDB}] __attribute__((aligned(64)));
 % end
     const int x = get_local_id(0), y = get_local_id(1);
     const long head = get_group_id(2) % p.heads, batch = get_group_id(2) / p.heads;

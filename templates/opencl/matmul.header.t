@@ -1,8 +1,8 @@
-/* attngen emit --variant ${NAME}
+/* attngen emit --variant ${NAME}${LANGUAGE_OPTION}
  *
  * C = scale * A ${B} for each head, a step of attention by three launches: ${TRANSPOSED ? "scores of queries and keys" : "probabilities times values"}.
  * SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
- * OpenCL C 1.2; no extension is needed. Arithmetic is f32${NARROW ? "; f16 and bf16 are storage" : ""}.
+ * ${LANGUAGE_ALONE}. Arithmetic is f32${NARROW ? "; f16 and bf16 are storage" : ""}.
  *
  * Parameters: ${parameters()}.
 % if TILED
@@ -11,7 +11,7 @@
 % else
  * A work-item computes one element of C, and reads its row of A and ${TRANSPOSED ? "row" : "column"} of B from memory.
 % end
- * Local memory: ${LOCAL} bytes.
+ * Local memory: ${LOCAL} bytes${LOCAL_COMES}.
  *
- * Contract: enqueue it with local size (${GX}, ${GQ}, 1) and global size (${GX} * ceil(n / ${COLUMNS}), ${GQ} * ceil(m / ${ROWS}), heads * batch); the
+ * Contract: ${LAUNCH_IT} (${GX}, ${GQ}, 1) and ${GRID} (${GRID_X}${TIMES}ceil(n / ${COLUMNS}), ${GRID_Y}${TIMES}ceil(m / ${ROWS}), heads * batch); the
  * struct below says what the arguments are. B is ${TRANSPOSED ? "n x k" : "k x n"}. C must not overlap A or B. With k = 0 it is zero. */

@@ -1,14 +1,14 @@
 %# What features do to scores, as functions of vectors of them.
-% let LANES = VW == 1 ? "0.0f" : VW == 2 ? "(float2)(0, 1)" : VW == 4 ? "(float4)(0, 1, 2, 3)" : VW == 8 ? "(float8)(0, 1, 2, 3, 4, 5, 6, 7)" : "(float16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)"
+% let LANES = VW == 1 ? "0.0f" : VW == 2 ? "(0, 1)" : VW == 4 ? "(0, 1, 2, 3)" : VW == 8 ? "(0, 1, 2, 3, 4, 5, 6, 7)" : "(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)"
 % if SOFTCAP
 
 /* tanh x = e / (e + 2) where e = exp(2|x|) - 1 = 2**y - 1: with y = n + r, 2**n * (2**r - 1) + (2**n - 1), whose terms cancel
  * nothing. 2**r - 1 is r times a polynomial (relative error 1.1e-8), so that tanh x is x near 0; NaN stays NaN. */
-static ${VEC} tanh_v(${VEC} x)
+${FUNCTION} ${VEC} tanh_v(${VEC} x)
 {
     const ${INT} sign = as_${INT}(x) & (int)0x80000000;
     const ${VEC} y = as_${VEC}(as_${INT}(x) ^ sign) * 2.88539008f; /* as bits: fabs and copysign are slow in PoCL */
-    const ${VEC} far = y > 30.0f ? (${VEC})(30.0f) : y;            /* where tanh is 1 */
+    const ${VEC} far = ${IF}y > 30.0f${THEN}(${VEC})(30.0f)${ELSE}y${END_IF};            /* where tanh is 1 */
     const ${VEC} n = floor(far + 0.5f), r = far - n;
     const ${VEC} two_n = as_${VEC}((convert_int${SUFFIX}(n) + 127) << 23);
     ${VEC} p = fma((${VEC})(0.000154035124f), r, (${VEC})(0.00133907355f));
@@ -23,7 +23,7 @@ static ${VEC} tanh_v(${VEC} x)
 /* Biases of n keys, `stride` elements apart, as f32; beyond n nothing is read. wide: they are ${VW} side by side${VW == 2 or VW == 4 ? ", aligned as one vector" : ""}. */
 % let WAY = type_widening(BIAS)
 % assert WAY == "none" or WAY == "half" or WAY == "upper", "a bias is widened from f32, f16 and bf16 alone; bias must be one of them"
-static float bias_1(__global const ${TYPE_BIAS} *from, long at)
+${FUNCTION} float bias_1(__global const ${TYPE_BIAS} *from, long at)
 {
 % if WAY == "none"
     return from[at];
@@ -33,7 +33,7 @@ static float bias_1(__global const ${TYPE_BIAS} *from, long at)
     return as_float((uint)from[at] << 16);
 % end
 }
-static ${VEC} bias_v(__global const ${TYPE_BIAS} *from, long stride, int n, const int wide)
+${FUNCTION} ${VEC} bias_v(__global const ${TYPE_BIAS} *from, long stride, int n, const int wide)
 {
 % if VW == 1
     return n > 0 ? bias_1(from, 0) : 0.0f;
@@ -58,7 +58,7 @@ static ${VEC} bias_v(__global const ${TYPE_BIAS} *from, long stride, int n, cons
 }
 
 /* S[MR][NV vectors] += the biases from row[r] on. */
-static void add_biases(${VEC} *s, __global const ${TYPE_BIAS} *const *row, long stride, int n, const int wide)
+${FUNCTION} void add_biases(${VEC} *s, __global const ${TYPE_BIAS} *const *row, long stride, int n, const int wide)
 {
 % for r in 0..MR
 % for c in 0..NV
@@ -70,7 +70,7 @@ static void add_biases(${VEC} *s, __global const ${TYPE_BIAS} *const *row, long 
 % if MASK
 
 /* e where the mask is not 0, else -inf; the masks of n keys are `stride` bytes apart. Beyond n nothing is read. */
-static ${VEC} kept(${VEC} e, __global const uchar *mask, long stride, int n, const int wide)
+${FUNCTION} ${VEC} kept(${VEC} e, __global const uchar *mask, long stride, int n, const int wide)
 {
 % if VW == 1
     return n > 0 && mask[0] ? e : -INFINITY;
@@ -78,18 +78,18 @@ static ${VEC} kept(${VEC} e, __global const uchar *mask, long stride, int n, con
     int m[${VW}];
     if (wide)
 % if VW <= 4
-        return convert_int${VW}(*(__global const uchar${VW} *)mask) != 0 ? e : (${VEC})(-INFINITY);
+        return ${IF}convert_int${VW}(*(__global const uchar${VW} *)mask) != 0${THEN}e${ELSE}(${VEC})(-INFINITY)${END_IF};
 % else
-        return convert_int${VW}(vload${VW}(0, mask)) != 0 ? e : (${VEC})(-INFINITY);
+        return ${IF}convert_int${VW}(vload${VW}(0, mask)) != 0${THEN}e${ELSE}(${VEC})(-INFINITY)${END_IF};
 % end
     for (int i = 0; i < ${VW}; i++)
         m[i] = i < n ? mask[i * stride] : 0;
-    return vload${VW}(0, m) != 0 ? e : (${VEC})(-INFINITY);
+    return ${IF}vload${VW}(0, m) != 0${THEN}e${ELSE}(${VEC})(-INFINITY)${END_IF};
 % end
 }
 
 /* S[MR][NV vectors] where the masks from row[r] on are not 0. */
-static void keep(${VEC} *s, __global const uchar *const *row, long stride, int n, const int wide)
+${FUNCTION} void keep(${VEC} *s, __global const uchar *const *row, long stride, int n, const int wide)
 {
 % for r in 0..MR
 % for c in 0..NV
@@ -101,13 +101,13 @@ static void keep(${VEC} *s, __global const uchar *const *row, long stride, int n
 % if WINDOW
 
 /* e where its position is at least `from` and below n, else -inf. */
-static ${VEC} between(${VEC} e, int from, int n)
+${FUNCTION} ${VEC} between(${VEC} e, int from, int n)
 {
 % if VW == 1
     return from <= 0 && n > 0 ? e : -INFINITY;
 % else
-    const ${INT} at = convert_int${VW}(${LANES});
-    return at >= from && at < n ? e : (${VEC})(-INFINITY);
+    const ${INT} at = convert_int${VW}(${VECTOR}${LANES});
+    return ${IF}at >= from && at < n${THEN}e${ELSE}(${VEC})(-INFINITY)${END_IF};
 % end
 }
 % end

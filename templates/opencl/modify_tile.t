@@ -18,7 +18,7 @@
 % end
 % for r in 0..MR
 % for c in 0..NV
-                s[block * ${MR*NV} + ${r*NV + c}] -= slope * fabs(far${r} - ${c*STEP}.0f - ${LANES});
+                s[block * ${MR*NV} + ${r*NV + c}] -= slope * fabs(far${r} - ${c*STEP}.0f - ${VECTOR}${LANES});
 % end
 % end
 % end

@@ -3,8 +3,11 @@
 %# wgmma, of bf16 with sums in f32. A work-group has ITEMS work-items (256 of NVIDIA's), each of which goes TURNS times
 %# through CHAINS chains. What comes out depends on an argument and is stored, so that nothing can be computed before or left
 %# out. What it is not: part of any attention.
+% include "opencl/words.t"
+% include "opencl/head.t"
+% include "opencl/begin.t"
 % if PEAK == 0
-__kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1))) void attn_peak(__global float *out, const float by)
+${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END} void attn_peak(__global float *out, const float by)
 {
     float16 a = by + (float)get_global_id(0), b = a + 1.0f, c = a + 2.0f, d = a + 3.0f;
     float16 e = a + 4.0f, f = a + 5.0f, g = a + 6.0f, h = a + 7.0f;
@@ -32,7 +35,6 @@ __kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1))) void attn_peak(__
 % let NS = BK/2
 % let HDV = 128
 % let NO = HDV/2
-% include "opencl/words.t"
 % include "opencl/ptx.t"
 % if WGMMA
 % include "opencl/ptx.sm90.t"
@@ -41,7 +43,7 @@ __kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1))) void attn_peak(__
 % end
 
 /* Two numbers of either sign between 1 and 2: what multiplies zeros draws less power, and is faster. */
-static uint two_numbers(uint seed)
+${FUNCTION} uint two_numbers(uint seed)
 {
     seed = (seed ^ 61) ^ seed >> 16;
     seed *= 9;
@@ -51,7 +53,7 @@ static uint two_numbers(uint seed)
 
 % end
 % if PEAK == 80
-__kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1))) void attn_peak(__global float *out, const float by)
+${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END} void attn_peak(__global float *out, const float by)
 {
     const uint item = (uint)group_number() * ${ITEMS} + (uint)get_local_id(0);
     float c[${4*CHAINS}], sum = 0.0f;
@@ -77,10 +79,10 @@ __kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1))) void attn_peak(__
 % let A_BYTES = 64*128
 % let B_BYTES = 128*128
 % let WORDS = (2*A_BYTES + B_BYTES)/4
-__kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1))) void attn_peak(__global float *out, const float by)
+${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END} void attn_peak(__global float *out, const float by)
 {
-    __local uint memory[${WORDS}] __attribute__((aligned(1024)));
-    const uint item = get_local_id(0), at = (uint)(ulong)memory;
+    ${SHARED} uint memory[${WORDS}] __attribute__((aligned(1024)));
+    const uint item = get_local_id(0), at = ${MEMORY_AT};
     float c[${NS}], sum = 0.0f;
     for (uint i = item; i < ${WORDS}; i += ${ITEMS})
         memory[i] = two_numbers(as_uint(by) + i);

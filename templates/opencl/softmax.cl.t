@@ -1,15 +1,18 @@
 %# The softmax of each row of a matrix, in portable OpenCL C 1.2: a work-item for each row, or a work-group's lanes.
 % include "opencl/softmax.sizes.t"
+% include "opencl/words.t"
 % include "opencl/softmax.header.t"
+% include "opencl/head.t"
 % include "opencl/softmax.args.h"
 
 % own
+% include "opencl/begin.t"
 % include "opencl/types.t"
 
 % include "opencl/interval.t"
 
 /* The scores of a row from j on; -inf from n on, where it sees none and nothing is read. */
-static ${VEC} scores(__global const ${TYPE} *s, long j, long n, const int wide)
+${FUNCTION} ${VEC} scores(__global const ${TYPE} *s, long j, long n, const int wide)
 {
 % if VW == 1
     return j < n ? get4(s + j, 1, 0).x : -INFINITY;
@@ -19,11 +22,11 @@ static ${VEC} scores(__global const ${TYPE} *s, long j, long n, const int wide)
 % end
 }
 
-__kernel __attribute__((reqd_work_group_size(${GROUP}, 1, 1)))
-void ${NAME}(__global const ${TYPE} *s, __global ${TYPE_O} *p, const struct softmax_cl_args a)
+${KERNEL}(${GROUP}, 1, 1)${KERNEL_END}
+void ${NAME}(__global const ${TYPE} *s, __global ${TYPE_O} *p, ${GIVEN} struct softmax_cl_args a)
 {
 % if LANES > 1
-    __local float across[${LANES}];
+    ${SHARED} float across[${LANES}];
     const int x = get_local_id(0);
     const long i = get_group_id(0);
 % else

@@ -3,27 +3,27 @@
 % for kv in 0..(DTYPE_KV == DTYPE ? 1 : 2)
 % let WAY = kv ? WIDENING_KV : WIDENING
 % assert WAY == "none" or WAY == "half" or WAY == "upper", "isa portable widens f32, f16 and bf16 alone; dtype must be one of them"
-static float4 get4${kv ? "_kv" : ""}(__global const ${kv ? TYPE_KV : TYPE} *from, int n, const int wide)
+${FUNCTION} float4 get4${kv ? "_kv" : ""}(__global const ${kv ? TYPE_KV : TYPE} *from, int n, const int wide)
 {
 % if WAY == "none"
     if (wide && n >= 4)
         return *(__global const float4 *)from;
-    return n >= 4 ? vload4(0, from) : (float4)(n > 0 ? from[0] : 0.0f, n > 1 ? from[1] : 0.0f, n > 2 ? from[2] : 0.0f, 0.0f);
+    return n >= 4 ? vload4(0, from) : ${FLOAT4}(n > 0 ? from[0] : 0.0f, n > 1 ? from[1] : 0.0f, n > 2 ? from[2] : 0.0f, 0.0f);
 % elif WAY == "half"
     if (wide && n >= 4)
         return vloada_half4(0, (__global const half *)from);
-    return n >= 4 ? vload_half4(0, (__global const half *)from) : (float4)(n > 0 ? vload_half(0, (__global const half *)from) : 0.0f,
+    return n >= 4 ? vload_half4(0, (__global const half *)from) : ${FLOAT4}(n > 0 ? vload_half(0, (__global const half *)from) : 0.0f,
         n > 1 ? vload_half(1, (__global const half *)from) : 0.0f, n > 2 ? vload_half(2, (__global const half *)from) : 0.0f, 0.0f);
 % elif WAY == "upper"
     if (wide && n >= 4)
         return as_float4(convert_uint4(*(__global const ushort4 *)from) << 16);
-    return as_float4((n >= 4 ? convert_uint4(vload4(0, from)) : (uint4)(n > 0 ? from[0] : 0, n > 1 ? from[1] : 0, n > 2 ? from[2] : 0, 0)) << 16);
+    return as_float4((n >= 4 ? convert_uint4(vload4(0, from)) : ${UINT4}(n > 0 ? from[0] : 0, n > 1 ? from[1] : 0, n > 2 ? from[2] : 0, 0)) << 16);
 % end
 }
 % end
 % if OP == "attn"
 % if DV % 4 != 0
-static void put4(float4 f, __local float *to, int n)
+${FUNCTION} void put4(float4 f, __local float *to, int n)
 {
     to[0] = f.x;
     if (n > 1) to[1] = f.y;
@@ -33,7 +33,7 @@ static void put4(float4 f, __local float *to, int n)
 % end
 
 /* Columns `from` on of n keys, transposed to [${DC}][${BK}]; and n values as [${KC}][${DV}]. Zeros beyond. */
-static void fill_k(__local float *kt, __global const ${TYPE_KV} *k, ${PAGED ? "__local const long2 *place" : "long ld"}, int n, int from, int item, const int wide)
+${FUNCTION} void fill_k(__local float *kt, __global const ${TYPE_KV} *k, ${PAGED ? "__local const long2 *place" : "long ld"}, int n, int from, int item, const int wide)
 {
     for (int t = item; t < ${BK*DC/4}; t += ${ITEMS}) {
         const int key = t % ${BK}, d = t / ${BK} * 4;
@@ -42,7 +42,7 @@ static void fill_k(__local float *kt, __global const ${TYPE_KV} *k, ${PAGED ? "_
         kt[(d + 2) * ${BK} + key] = f.z, kt[(d + 3) * ${BK} + key] = f.w;
     }
 }
-static void fill_v(__local float *vt, __global const ${TYPE_KV} *v, ${PAGED ? "__local const long2 *place" : "long ld"}, int n, int item, const int wide)
+${FUNCTION} void fill_v(__local float *vt, __global const ${TYPE_KV} *v, ${PAGED ? "__local const long2 *place" : "long ld"}, int n, int item, const int wide)
 {
     for (int t = item; t < ${KC*ceil_div(DV, 4)}; t += ${ITEMS}) {
         const int key = t / ${ceil_div(DV, 4)}, d = t % ${ceil_div(DV, 4)} * 4;
@@ -56,13 +56,13 @@ static void fill_v(__local float *vt, __global const ${TYPE_KV} *v, ${PAGED ? "_
 }
 % end
 % if OP == "attn" or BQ > 0 and VW > 1
-static ${VEC} load(__local const float *from) /* aligned: what counts columns is a multiple of the vector */
+${FUNCTION} ${VEC} load(__local const float *from) /* aligned: what counts columns is a multiple of the vector */
 {
     return *(__local const ${VEC} *)from;
 }
 % end
 % if OP == "attn"
-static void store(${VEC} e, __local float *to)
+${FUNCTION} void store(${VEC} e, __local float *to)
 {
     *(__local ${VEC} *)to = e;
 }
@@ -70,13 +70,13 @@ static void store(${VEC} e, __local float *to)
 
 /* The first n elements of e, rounded to the storage type. */
 % if ROUNDING == "upper"
-static ushort round1(float f)
+${FUNCTION} ushort round1(float f)
 {
     const uint u = as_uint(f); /* to nearest, ties to even; a NaN stays one */
     return (ushort)(isnan(f) ? u >> 16 | 64 : (u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 % end
-static void put(${VEC} e, __global ${TYPE_O} *to, int n)
+${FUNCTION} void put(${VEC} e, __global ${TYPE_O} *to, int n)
 {
     float f[${VW}];
 % if ROUNDING == "none" and VW > 1
@@ -109,12 +109,12 @@ static void put(${VEC} e, __global ${TYPE_O} *to, int n)
  * Below -126 the result is 0, so that 2**-inf is; NaN stays NaN. */
 % end
 % for k in 0..(VW == 1 ? 1 : 2)
-static ${k ? VEC : "float"} ${EXP}_${k ? "v" : "1"}(${k ? VEC : "float"} x)
+${FUNCTION} ${k ? VEC : "float"} ${EXP}_${k ? "v" : "1"}(${k ? VEC : "float"} x)
 {
 % if EXP == "exp"
     x *= 1.44269504f;
 % end
-    x = x < -127.0f ? (${k ? VEC : "float"})(-127.0f) : x;
+    x = ${IF}x < -127.0f${THEN}(${k ? VEC : "float"})(-127.0f)${ELSE}x${END_IF};
     const ${k ? VEC : "float"} f = floor(x), r = x - f;
     ${k ? VEC : "float"} y = fma((${k ? VEC : "float"})(0.001867130636f), r, (${k ? VEC : "float"})(0.009017028745f));
     y = fma(y, r, (${k ? VEC : "float"})(0.05579991466f)), y = fma(y, r, (${k ? VEC : "float"})(0.2401644495f));
@@ -127,42 +127,42 @@ static ${k ? VEC : "float"} ${EXP}_${k ? "v" : "1"}(${k ? VEC : "float"} x)
 % end
 
 /* Across the elements of a vector, by halves. */
-static float highest(${VEC} e)
+${FUNCTION} float highest(${VEC} e)
 {
 % if VW >= 16
-    const float8 e8 = max(e.lo, e.hi);
+    const float8 e8 = max(e${LO}, e${HI});
 % end
 % if VW >= 8
-    const float4 e4 = max(${VW == 8 ? "e" : "e8"}.lo, ${VW == 8 ? "e" : "e8"}.hi);
+    const float4 e4 = max(${VW == 8 ? "e" : "e8"}${LO}, ${VW == 8 ? "e" : "e8"}${HI});
 % end
 % if VW >= 4
-    const float2 e2 = max(${VW == 4 ? "e" : "e4"}.lo, ${VW == 4 ? "e" : "e4"}.hi);
+    const float2 e2 = max(${VW == 4 ? "e" : "e4"}${LO}, ${VW == 4 ? "e" : "e4"}${HI});
 % end
     return ${VW == 1 ? "e" : VW == 2 ? "max(e.x, e.y)" : "max(e2.x, e2.y)"};
 }
-static float total(${VEC} e)
+${FUNCTION} float total(${VEC} e)
 {
 % if VW >= 16
-    const float8 e8 = e.lo + e.hi;
+    const float8 e8 = e${LO} + e${HI};
 % end
 % if VW >= 8
-    const float4 e4 = ${VW == 8 ? "e" : "e8"}.lo + ${VW == 8 ? "e" : "e8"}.hi;
+    const float4 e4 = ${VW == 8 ? "e" : "e8"}${LO} + ${VW == 8 ? "e" : "e8"}${HI};
 % end
 % if VW >= 4
-    const float2 e2 = ${VW == 4 ? "e" : "e4"}.lo + ${VW == 4 ? "e" : "e4"}.hi;
+    const float2 e2 = ${VW == 4 ? "e" : "e4"}${LO} + ${VW == 4 ? "e" : "e4"}${HI};
 % end
     return ${VW == 1 ? "e" : VW == 2 ? "e.x + e.y" : "e2.x + e2.y"};
 }
 % if not WINDOW and (OP == "attn" or VW > 1)
 
 /* e where its position is below n, else -inf. */
-static ${VEC} masked(${VEC} e, int n)
+${FUNCTION} ${VEC} masked(${VEC} e, int n)
 {
 % if VW == 1
     return n > 0 ? e : -INFINITY;
 % else
-    const ${INT} at = (${INT})(0${VW > 1 ? ", 1" : ""}${VW > 2 ? ", 2, 3" : ""}${VW > 4 ? ", 4, 5, 6, 7" : ""}${VW > 8 ? ", 8, 9, 10, 11, 12, 13, 14, 15" : ""});
-    return at < n ? e : (${VEC})(-INFINITY);
+    const ${INT} at = ${INTS}(0${VW > 1 ? ", 1" : ""}${VW > 2 ? ", 2, 3" : ""}${VW > 4 ? ", 4, 5, 6, 7" : ""}${VW > 8 ? ", 8, 9, 10, 11, 12, 13, 14, 15" : ""});
+    return ${IF}at < n${THEN}e${ELSE}(${VEC})(-INFINITY)${END_IF};
 % end
 }
 % end

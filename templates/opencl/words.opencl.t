@@ -26,6 +26,17 @@
 %# Vectors of these elements, which follow in parentheses.
 % let FLOAT2 = "(float2)"
 % let UINT4 = "(uint4)"
+% let FLOAT4 = "(float4)"
+% let LONG2 = "(long2)"
+% let VECTOR = (defined(VW) ? VW : 1) == 1 ? "" : VW == 2 ? "(float2)" : VW == 4 ? "(float4)" : VW == 8 ? "(float8)" : "(float16)"
+% let INTS = (defined(VW) ? VW : 1) == 1 ? "" : VW == 2 ? "(int2)" : VW == 4 ? "(int4)" : VW == 8 ? "(int8)" : "(int16)"
+%# Halves of a vector; and IF, condition, THEN, x, ELSE, y, END_IF: by elements.
+% let LO = ".lo"
+% let HI = ".hi"
+% let IF = ""
+% let THEN = " ? "
+% let ELSE = " : "
+% let END_IF = ""
 %# A struct that is written to volatile memory.
 % let PUT = "*"
 % let PUT_IS = " = "

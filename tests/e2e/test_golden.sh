@@ -5,7 +5,7 @@ set -u
 cd "$(dirname "$0")/../.."
 attngen=${ATTNGEN:-$PWD/out/bin/attngen}
 specs=(specs/gallery*.yaml)
-cuda=(specs/gallery-sm80.yaml specs/gallery-features-sm90.yaml) # these in CUDA C++ too
+cuda=(specs/gallery-sm80.yaml specs/gallery-features-sm90.yaml specs/gallery-portable.yaml) # these in CUDA C++ too
 sums=tests/e2e/golden-machine-code.sums
 
 machine_code_sums() {

@@ -462,7 +462,7 @@ static void test_refuses_command_lines(void **state)
     write_inputs();
     refuse(2, "attngen run: error: -v V.npy is missing\n" MORE, "\"$ATTNGEN\" run -q q.npy -k k.npy -o o.npy");
     refuse(2, "attngen run: error: --dropout is not built yet\n" MORE, RUN_SMALL "--dropout 0.1");
-    refuse(2, "attngen run: error: --device 'gpu' is not known; expected cpu, opencl, opencl:N or reference (`attngen devices` "
+    refuse(2, "attngen run: error: --device 'gpu' is not known; expected cpu, opencl, opencl:N, cuda, cuda:N or reference (`attngen devices` "
               "lists them)\n" MORE,
            RUN_SMALL "--device gpu");
     refuse(2, "attngen run: error: 'q.npy' is one word too many\n" MORE, RUN_SMALL "q.npy");

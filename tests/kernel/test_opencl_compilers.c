@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "../../gen/gen.h"
-#include "runtime/opencl/ptx.h"
+#include "runtime/gpu/ptx.h"
 #include "../kit/child.h"
 #include "../kit/choice.h"
 #include "../kit/seed.h"

@@ -268,7 +268,7 @@ static void test_plan_refusals(void **state)
     (void)state;
     p.device = "gpu";
     check_refusal(attn_plan_create(context, &p, &plan, &err), &err, ATTN_INVALID,
-                  "device is 'gpu'; expected cpu, opencl, opencl:N or reference");
+                  "device is 'gpu'; expected cpu, opencl, opencl:N, cuda, cuda:N or reference");
     p.device = "opencl:99999";
     check_refusal(attn_plan_create(context, &p, &plan, &err), &err, ATTN_UNSUPPORTED,
                   "there is no device 99999; expected one below *");

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/opencl/ptx.h"
+#include "runtime/gpu/ptx.h"
 
 static void check(const char *ptx, const char *expected)
 {

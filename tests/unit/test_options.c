@@ -173,7 +173,7 @@ static void test_wrong_values(void **state)
         char line[80], message[200];
         snprintf(line, sizeof line, "--device %s", devices[i]);
         snprintf(message, sizeof message,
-                 "--device '%s' is not known; expected cpu, opencl, opencl:N or reference (`attngen devices` lists them)",
+                 "--device '%s' is not known; expected cpu, opencl, opencl:N, cuda, cuda:N or reference (`attngen devices` lists them)",
                  devices[i]);
         refuse(line, message);
     }

@@ -117,7 +117,7 @@ static void test_refused(void **state)
     p.variant = NULL;
     p.device = "reference:0";
     check_refusal(attn_supports(context, &p, &err), &err, ATTN_INVALID,
-                  "device is 'reference:0'; expected cpu, opencl, opencl:N or reference");
+                  "device is 'reference:0'; expected cpu, opencl, opencl:N, cuda, cuda:N or reference");
     attn_context_destroy(context);
     free(d);
 }

@@ -1,7 +1,7 @@
 /* ptx.h - the PTX that NVIDIA's driver makes of OpenCL C, as text: made fit for Hopper's own instructions, and
  * what its assembler says of it. What it is not: OpenCL; these functions see text alone. */
-#ifndef ATTNGEN_OPENCL_PTX_H
-#define ATTNGEN_OPENCL_PTX_H
+#ifndef ATTNGEN_GPU_PTX_H
+#define ATTNGEN_GPU_PTX_H
 
 #include <stdbool.h>
 #include <stddef.h>

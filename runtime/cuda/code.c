@@ -1,0 +1,86 @@
+/* code.c - CUDA C++ to a cubin, by NVRTC. What it is not: loading it (kernel.c). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/ptx.h"
+#include "internal.h"
+
+static char *log_of(const struct cuda *cu, nvrtcProgram program)
+{
+    size_t size = 0;
+    char *log = NULL;
+    if (cu->nvrtc.nvrtcGetProgramLogSize(program, &size) == NVRTC_SUCCESS && size > 0)
+        log = calloc(1, size + 1);
+    if (log && cu->nvrtc.nvrtcGetProgramLog(program, log) != NVRTC_SUCCESS)
+        log[0] = 0;
+    return log;
+}
+
+/* As `NAME.cu(line): error: what`, the first of them. */
+static enum compiled refused(const char *log, const char *name, int code, struct gen_error *err)
+{
+    const char *error = log ? strstr(log, "): error") : NULL, *from = error;
+    while (from && from > log && from[-1] != '\n')
+        from--;
+    if (from)
+        snprintf(err->text, sizeof err->text, "%.*s", (int)strcspn(from, "\n"), from);
+    else
+        snprintf(err->text, sizeof err->text, "%s.cu: error: it does not compile (%d): %.400s", name, code,
+                 log && log[0] ? log : "NVRTC did not say why");
+    return from && code == NVRTC_ERROR_COMPILATION ? COMPILE_REFUSED : COMPILE_FAILED;
+}
+
+static int take_cubin(const struct cuda *cu, nvrtcProgram program, const char *name, void **cubin, size_t *size,
+                      struct gen_error *err)
+{
+    *size = 0;
+    int code = cu->nvrtc.nvrtcGetCUBINSize(program, size);
+    if (code == NVRTC_SUCCESS && *size > 0) {
+        *cubin = malloc(*size);
+        if (!*cubin)
+            return gen_out_of_memory(err, NULL);
+        code = cu->nvrtc.nvrtcGetCUBIN(program, *cubin);
+        if (code == NVRTC_SUCCESS)
+            return 0;
+        free(*cubin);
+        *cubin = NULL;
+    }
+    snprintf(err->text, sizeof err->text, "%s.cu: error: NVRTC gave no cubin (%d)", name, code);
+    return -1;
+}
+
+int cuda_make_cubin(const struct cuda *cu, int capability, enum gpu_level level, const char *name, const char *text,
+                    void **cubin, size_t *size, struct cuda_report *report, struct gen_error *err)
+{
+    char file[GEN_NAME_MAX + 8], architecture[48];
+    const char *const options[] = {architecture, "--std=c++20", "--ptxas-options=-v"};
+    nvrtcProgram program;
+    *cubin = NULL;
+    if (!cu->compiler) {
+        *err = cu->no_compiler;
+        return COMPILE_FAILED;
+    }
+    snprintf(file, sizeof file, "%s.cu", name);
+    snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%s", capability, level == GPU_SM90 ? "a" : "");
+    int code = cu->nvrtc.nvrtcCreateProgram(&program, text, file, 0, NULL, NULL);
+    if (code != NVRTC_SUCCESS) {
+        snprintf(err->text, sizeof err->text, "nvrtcCreateProgram: error %d", code);
+        err->no_memory |= code == NVRTC_ERROR_OUT_OF_MEMORY;
+        return COMPILE_FAILED;
+    }
+    code = cu->nvrtc.nvrtcCompileProgram(program, sizeof options / sizeof *options, options);
+    char *log = log_of(cu, program);
+    int result;
+    if (code != NVRTC_SUCCESS)
+        result = refused(log, name, code, err);
+    else
+        result = take_cubin(cu, program, name, cubin, size, err) == 0 ? COMPILE_OK : COMPILE_FAILED;
+    if (result == COMPILE_OK && log) {
+        const struct ptx_report said = ptx_report(log);
+        *report = (struct cuda_report){said.registers, said.spill_bytes, said.serialised};
+    }
+    free(log);
+    cu->nvrtc.nvrtcDestroyProgram(&program);
+    return result;
+}

@@ -1,0 +1,164 @@
+/* internal.h - what the files of this folder share: devices of CUDA's driver, kernels on them, and what an execution needs. What it
+ * is not: for anybody else. */
+#ifndef ATTNGEN_CUDA_INTERNAL_H
+#define ATTNGEN_CUDA_INTERNAL_H
+
+#include <pthread.h>
+
+#include "templates/opencl/args.h"
+#include "templates/opencl/features.h"
+#include "templates/opencl/split.h"
+#include "templates/cuda/maps.h"
+#include "arrays/run.h"
+#include "backend/backend.h"
+#include "backend/step.h"
+#include "gpu/hosts.h"
+#include "gpu/launch.h"
+#include "gpu/levels.h"
+#include "driver.h"
+
+extern const struct backend cuda_backend;
+
+struct cuda_card {
+    char name[128];
+    CUdevice device;
+    int capability, units;
+    int64_t local_bytes, memory; /* most shared memory that a kernel may ask for; bytes of the card */
+    char why_not[160];           /* "": usable */
+};
+
+struct cuda_target {
+    struct device base;
+    struct cuda *cu;
+    const struct cuda_card *card;
+    CUcontext context; /* the card's primary one, retained */
+    CUstream quiet;    /* of attn's own, on which rooms are cleared */
+    pthread_mutex_t lock;
+    CUmodule merge; /* of attn_merge_cuda; NULL: not compiled yet. Under lock */
+    CUfunction merges;
+};
+
+struct cuda {
+    const struct resources *resources;
+    void *library, *compiler; /* compiler: NVRTC's, or NULL */
+    struct cuda_api api;
+    struct nvrtc_api nvrtc;
+    struct gen_error no_compiler; /* why there is none */
+    int driver, nvrtc_version;    /* 13000, 13010: as CUDA numbers them */
+    struct cuda_card *cards;
+    int count;
+    pthread_mutex_t lock;
+    struct cuda_target **target; /* of each card; NULL: not made yet. Under lock */
+};
+
+/* ---- code (code.c) ---- */
+
+/* A cubin of a text in CUDA C++, by NVRTC; *cubin is for free(). An enum compiled. */
+struct cuda_report {
+    int registers;
+    int64_t spill_bytes;
+    bool serialised;
+};
+int cuda_make_cubin(const struct cuda *cu, int capability, enum gpu_level level, const char *name, const char *text,
+                    void **cubin, size_t *size, struct cuda_report *report, struct gen_error *err);
+
+/* ---- contexts (context.c) ---- */
+
+/* The target's context becomes the thread's, if it is not already; *pushed says whether cuda_leave has to undo that. */
+int cuda_enter(const struct cuda_target *t, bool *pushed, struct gen_error *err);
+void cuda_leave(const struct cuda_target *t, bool pushed);
+
+/* ---- rooms (rooms.c) ---- */
+
+/* Counters that kernels leave at zero, and what splits leave: for launches that go one after another, so of one stream or of one
+ * capture of it. */
+struct cuda_need {
+    size_t done, parts; /* bytes, behind the ROOM_COUNTERS that every kernel may have */
+};
+struct cuda_room {
+    uint64_t stream, capture; /* whose it is; capture 0: none */
+    CUdeviceptr memory;       /* counters, then done, which are zeros whenever no launch runs, then parts, which may be anything */
+    struct cuda_need has;
+    struct cuda_room *next;
+};
+CUdeviceptr cuda_room_done(const struct cuda_room *room);
+CUdeviceptr cuda_room_parts(const struct cuda_room *room);
+enum { ROOM_COUNTERS = 256, ROOMS_BUCKETS = 64, ROOMS_FIRST = 16 };
+struct cuda_rooms {
+    pthread_mutex_t lock;
+    struct cuda_room *taken[ROOMS_BUCKETS], *unused; /* under lock */
+    struct cuda_need least;                          /* of new ones */
+};
+/* That of a stream, or of its capture; it is at least that large. Where none is left, or none large enough, one is made, which
+ * allocates; else nothing does. NULL and err. */
+struct cuda_room *cuda_room_of(struct cuda_target *t, struct cuda_rooms *rooms, CUstream stream,
+                               struct cuda_need need, struct gen_error *err);
+/* So that there are some, for all that needs no more. */
+int cuda_rooms_prepare(struct cuda_target *t, struct cuda_rooms *rooms, struct cuda_need need, struct gen_error *err);
+/* One by itself. */
+struct cuda_room *cuda_room_make(struct cuda_target *t, struct cuda_need need, struct gen_error *err);
+void cuda_room_free(const struct cuda_target *t, struct cuda_room *room); /* NULL is allowed */
+void cuda_rooms_free(const struct cuda_target *t, struct cuda_rooms *rooms);
+
+/* ---- kernels ---- */
+
+/* What one execution on host arrays needs for itself. Kept for the next. */
+struct cuda_slot {
+    CUstream stream;
+    struct cuda_memory {
+        CUdeviceptr at;
+        size_t size;
+    } array[ARRAYS];
+    struct cuda_room *room;
+    struct cuda_slot *next;
+};
+
+struct cuda_kernel {
+    struct cuda_target *target;
+    CUmodule module;
+    CUfunction function;
+    struct gpu_source source; /* without its text; name points to the next */
+    char name[GEN_NAME_MAX];
+    char *key; /* of its cubin in the cache */
+    void *cubin;
+    size_t cubin_size;
+    bool from_cache;
+    struct cuda_report report;
+    struct cuda_rooms rooms;
+    pthread_mutex_t lock;
+    struct cuda_slot *free_slots; /* under lock */
+};
+int cuda_compile(struct cuda_target *target, const struct gpu_source *source, struct kernel *out, struct gen_error *err);
+void cuda_kernel_free(struct cuda_kernel *kernel);
+
+/* A launch: arrays begin where the pointers say and the structs' offsets add. */
+struct cuda_launch {
+    CUstream stream;
+    CUdeviceptr buffer[ARRAYS];
+    const struct cuda_room *room; /* of at least what cuda_room_need says */
+    struct attn_cl_args args;
+    struct attn_cl_features features;
+};
+int cuda_launch(const struct cuda_kernel *k, const struct cuda_launch *l, struct gen_error *err);
+/* What a launch's room must have. 0, or -1 and what is too large. */
+int cuda_room_need(const struct cuda_kernel *k, const struct attn_cl_args *args, const struct attn_cl_features *features,
+                   struct cuda_need *out, struct gen_error *err);
+
+/* run.c: on host arrays, waiting; and seconds of a launch. */
+int cuda_run(struct cuda_kernel *k, const struct attn_args *args, struct gen_error *err);
+int cuda_time(struct cuda_kernel *k, const struct attn_args *args, double *seconds, struct gen_error *err);
+void cuda_slot_free(const struct cuda_target *t, struct cuda_slot *s);
+
+/* enqueue.c: attn_execute_cuda. */
+attn_status cuda_enqueue(struct cuda_kernel *k, const struct run_rules *rules, const struct attn_run *run, CUstream stream,
+                         struct attn_error *err);
+int cuda_prepare(struct cuda_kernel *k, const struct run_rules *rules, struct gen_error *err);
+
+/* steps.c: a step of attention apart, on host arrays. */
+int cuda_step(struct cuda_kernel *k, const struct step_args *step, void *const array[], const size_t size[],
+              struct gen_error *err);
+
+/* peak.c */
+double cuda_peak_gflops(struct cuda_target *t, bool of_16_bits);
+
+#endif

@@ -1,0 +1,160 @@
+/* launch.c - launches of kernels of every level: what they take, in the order in which templates/opencl has it, and how many
+ * blocks there are. What it is not: what a kernel computes, or whose memory it is given. */
+#include <stdio.h>
+
+#include "internal.h"
+
+_Static_assert(sizeof(struct attn_cuda_maps) == 4 * 128 + 64, "struct attn_cuda_maps is laid out as CUDA C++ does");
+
+enum { MOST_PARAMETERS = ARRAYS + 8 };
+
+/* What cuLaunchKernel wants: where each parameter is. */
+struct parameters {
+    void *at[MOST_PARAMETERS];
+    int count;
+};
+
+static void give(struct parameters *p, const void *parameter)
+{
+    p->at[p->count++] = (void *)parameter;
+}
+
+static void give_arrays(const struct cuda_kernel *k, const struct cuda_launch *l, struct parameters *p)
+{
+    for (enum array_id id = 0; id < ARRAYS; id++) {
+        if (id == ARRAY_FEATURES)
+            give(p, &l->args);
+        if (gpu_takes(&k->source, id))
+            give(p, &l->buffer[id]);
+    }
+    if (k->source.features)
+        give(p, &l->features);
+}
+
+static int launch(const struct cuda_kernel *k, CUstream stream, struct parameters *p, const long groups[3],
+                  struct gen_error *err)
+{
+    const struct cuda_api *api = &k->target->cu->api;
+    const unsigned shared = k->source.level == GPU_PORTABLE ? 0 : (unsigned)k->source.local_bytes;
+    return cuda_failed(api,
+                       api->cuLaunchKernel(k->function, (unsigned)groups[0], (unsigned)groups[1], (unsigned)groups[2],
+                                           (unsigned)k->source.group[0], (unsigned)k->source.group[1], 1, shared, stream,
+                                           p->at, NULL),
+                       "cuLaunchKernel", err);
+}
+
+static int portable(const struct cuda_kernel *k, const struct cuda_launch *l, long tiles, struct gen_error *err)
+{
+    if (l->args.heads > GPU_MOST_GROUPS) {
+        snprintf(err->text, sizeof err->text, "there are %ld heads; expected at most %d on a device",
+                 (long)l->args.heads, GPU_MOST_GROUPS);
+        return -1;
+    }
+    for (long b = 0; b < l->args.batch; b += GPU_MOST_GROUPS) {
+        struct cuda_launch piece = *l;
+        struct parameters p = {.count = 0};
+        gpu_piece(&k->source, &piece.args, &piece.features, b);
+        give_arrays(k, &piece, &p);
+        const long groups[3] = {tiles, piece.args.heads, piece.args.batch};
+        if (launch(k, l->stream, &p, groups, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int sm80(const struct cuda_kernel *k, const struct cuda_launch *l, long tiles, struct gen_error *err)
+{
+    struct parameters p = {.count = 0};
+    if (gpu_check_lengths(&l->args, tiles, err) != 0 || gpu_check_rows(&k->source, &l->args, err) != 0)
+        return -1;
+    const int near = gpu_heads_near(&k->source, &l->args, tiles, k->target->card->units);
+    give_arrays(k, l, &p);
+    give(&p, &near);
+    const long groups[3] = {tiles * l->args.heads * l->args.batch, 1, 1};
+    return launch(k, l->stream, &p, groups, err);
+}
+
+/* The first word of a map is its tensor's address. */
+static int place_maps(const struct cuda_kernel *k, const struct cuda_launch *l, const struct attn_cl_split *split,
+                      struct attn_cuda_maps *maps, struct gen_error *err)
+{
+    const struct attn_cl_args *a = &l->args;
+    unsigned long *const words[4] = {maps->q, maps->k, maps->v, maps->o};
+    const int64_t at[4] = {a->q_at, a->k_at, a->v_at, a->o_at};
+    if (gpu_make_maps(&k->source, a, split, words, err) != 0)
+        return -1;
+    for (int i = 0; i < 4; i++) {
+        const CUdeviceptr address = l->buffer[i] + (CUdeviceptr)(at[i] * 2); /* elements of 16 bits */
+        words[i][0] = address;
+        if (address % 16 == 0)
+            continue;
+        snprintf(err->text, sizeof err->text,
+                 "%s is at an address that is no multiple of 16; expected one for this level (isa portable takes any)",
+                 arrays[i].name);
+        return -1;
+    }
+    return 0;
+}
+
+static const int64_t *window_of(const struct cuda_kernel *k, const struct attn_cl_features *f)
+{
+    return k->source.window ? f->window : NULL;
+}
+
+/* Of kernels that split keys: a counter for each slice, and what splits leave. */
+int cuda_room_need(const struct cuda_kernel *k, const struct attn_cl_args *a, const struct attn_cl_features *f,
+                   struct cuda_need *out, struct gen_error *err)
+{
+    struct attn_cl_split split;
+    long all;
+    *out = (struct cuda_need){0, 0};
+    if (!k->source.split)
+        return 0;
+    if (gpu_divide(&k->source, a, window_of(k, f), &split, &all, err) != 0)
+        return -1;
+    const size_t slices = (size_t)split.slices * (size_t)a->kv_heads * (size_t)a->batch; /* below 2^30 */
+    out->done = (slices * sizeof(uint32_t) + 255) / 256 * 256;
+    if (split.splits > 1)
+        out->parts = slices * (size_t)split.splits * (size_t)split.part * sizeof(float);
+    return 0;
+}
+
+static int sm90(const struct cuda_kernel *k, const struct cuda_launch *l, long tiles, struct gen_error *err)
+{
+    const bool splits = k->source.split > 0;
+    const long units = k->target->card->units;
+    struct parameters p = {.count = 0};
+    struct attn_cuda_maps maps = {.near = 0};
+    struct attn_cl_split split;
+    const CUdeviceptr done = cuda_room_done(l->room), parts = cuda_room_parts(l->room);
+    long all;
+    if ((splits ? gpu_divide(&k->source, &l->args, window_of(k, &l->features), &split, &all, err)
+                : gpu_check_lengths(&l->args, tiles, err)) != 0 ||
+        (k->source.rows == ROWS_MAPPED ? place_maps(k, l, splits ? &split : NULL, &maps, err)
+                                       : gpu_check_rows(&k->source, &l->args, err)) != 0)
+        return -1;
+    if (!splits)
+        all = tiles * l->args.heads * l->args.batch;
+    maps.near = gpu_heads_near(&k->source, &l->args, tiles, k->target->card->units);
+    give_arrays(k, l, &p);
+    give(&p, &maps);
+    give(&p, &l->room->memory);
+    if (splits) {
+        give(&p, &split);
+        give(&p, &done);
+        give(&p, &parts);
+    }
+    const long groups[3] = {all < units || k->source.one_tile ? all : units, 1, 1};
+    return launch(k, l->stream, &p, groups, err);
+}
+
+int cuda_launch(const struct cuda_kernel *k, const struct cuda_launch *l, struct gen_error *err)
+{
+    const long tiles = (l->args.q_len + k->source.tile_q - 1) / k->source.tile_q;
+    switch (k->source.level) {
+    case GPU_PORTABLE: return portable(k, l, tiles, err);
+    case GPU_SM80: return sm80(k, l, tiles, err);
+    case GPU_SM90: return sm90(k, l, tiles, err);
+    }
+    return -1;
+}

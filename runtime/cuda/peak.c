@@ -1,0 +1,97 @@
+/* peak.c - how many multiply-adds a card sustains: what a kernel's speed there is divided by. The kernels are in
+ * templates/opencl/peak.cl.t. What it is not: a data sheet's figure. */
+#include <stdlib.h>
+
+#include "internal.h"
+
+enum { SAMPLES = 5 };
+
+/* By level: how much is launched, milliseconds on a large card; and the multiply-adds of a thread in one link of a chain. */
+static const struct peak {
+    enum gpu_level level;
+    int number, items, groups_a_unit, turns, chains, each; /* number: what peak.cl.t calls it */
+} peaks[] = {
+    [GPU_PORTABLE] = {GPU_PORTABLE, 0, 64, 64, 512, 8, 16},
+    [GPU_SM80] = {GPU_SM80, 80, 256, 32, 512, 8, 16 * 8 * 16 / 32},
+    [GPU_SM90] = {GPU_SM90, 90, 256, 8, 256, 16, 64 * 128 * 16 / 128},
+};
+
+static const struct peak *peak_of(int capability, bool of_16_bits)
+{
+    enum { AMPERE = 80, HOPPER = 90 };
+    if (!of_16_bits || capability < AMPERE)
+        return &peaks[GPU_PORTABLE];
+    return &peaks[capability == HOPPER ? GPU_SM90 : GPU_SM80];
+}
+
+/* NULL: it cannot be built. */
+static CUfunction build(struct cuda_target *t, const struct peak *p, CUmodule *module)
+{
+    const struct gen_number numbers[] = {
+        {"CUDA", 1}, {"PEAK", p->number}, {"ITEMS", p->items}, {"TURNS", p->turns}, {"CHAINS", p->chains}};
+    struct gen_error unsaid;
+    struct gen_text text;
+    struct cuda_report report;
+    void *cubin = NULL;
+    size_t size;
+    CUfunction found = NULL;
+    *module = NULL;
+    if (gen_render("opencl/peak.cl.t", numbers, sizeof numbers / sizeof *numbers, &text, &unsaid) != 0)
+        return NULL;
+    if (cuda_make_cubin(t->cu, t->card->capability, p->level, "attn_peak", text.data, &cubin, &size, &report, &unsaid) ==
+            COMPILE_OK &&
+        t->cu->api.cuModuleLoadData(module, cubin) == CUDA_SUCCESS &&
+        t->cu->api.cuModuleGetFunction(&found, *module, "attn_peak") != CUDA_SUCCESS)
+        found = NULL;
+    free(cubin);
+    gen_text_free(&text);
+    return found;
+}
+
+static double seconds_of(const struct cuda_target *t, CUfunction f, const struct peak *p, unsigned groups, CUdeviceptr out)
+{
+    const struct cuda_api *api = &t->cu->api;
+    const float by = 0.5f;
+    void *at[] = {(void *)&out, (void *)&by};
+    CUevent event[2] = {NULL, NULL};
+    float ms = 0;
+    bool good = api->cuEventCreate(&event[0], CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
+                api->cuEventCreate(&event[1], CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
+                api->cuEventRecord(event[0], t->quiet) == CUDA_SUCCESS &&
+                api->cuLaunchKernel(f, groups, 1, 1, (unsigned)p->items, 1, 1, 0, t->quiet, at, NULL) == CUDA_SUCCESS &&
+                api->cuEventRecord(event[1], t->quiet) == CUDA_SUCCESS &&
+                api->cuEventSynchronize(event[1]) == CUDA_SUCCESS &&
+                api->cuEventElapsedTime(&ms, event[0], event[1]) == CUDA_SUCCESS;
+    for (int i = 0; i < 2; i++)
+        if (event[i])
+            api->cuEventDestroy(event[i]);
+    return good ? ms * 1e-3 : 0;
+}
+
+double cuda_peak_gflops(struct cuda_target *t, bool of_16_bits)
+{
+    const struct peak *p = peak_of(t->card->capability, of_16_bits);
+    const unsigned groups = (unsigned)(t->card->units < 1 ? 1 : t->card->units) * (unsigned)p->groups_a_unit;
+    const size_t items = (size_t)groups * (size_t)p->items;
+    const double flops = 2.0 * (double)items * p->turns * p->chains * p->each;
+    struct gen_error unsaid;
+    CUmodule module = NULL;
+    CUdeviceptr out = 0;
+    double best = 0;
+    bool pushed;
+    if (cuda_enter(t, &pushed, &unsaid) != 0)
+        return 0;
+    CUfunction f = build(t, p, &module);
+    if (f && t->cu->api.cuMemAlloc(&out, items * sizeof(float)) == CUDA_SUCCESS)
+        for (int i = 0; i <= SAMPLES; i++) { /* the first warms up */
+            const double s = seconds_of(t, f, p, groups, out);
+            if (i > 0 && s > 0 && flops / s * 1e-9 > best)
+                best = flops / s * 1e-9;
+        }
+    if (out)
+        t->cu->api.cuMemFree(out);
+    if (module)
+        t->cu->api.cuModuleUnload(module);
+    cuda_leave(t, pushed);
+    return best;
+}
