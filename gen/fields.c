@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 static const char *const op_names[] = {"attn", "matmul", "softmax", NULL};
-static const char *const copy_names[] = {"plain", "async", "tma", NULL};
+static const char *const copy_names[] = {"plain", "async", "tma", "any", NULL};
 static const char *const loop_names[] = {"joint", "specialised", "persistent", NULL};
 static const char *const order_names[] = {"heavy", "straight", NULL};
 
@@ -90,7 +90,7 @@ const struct field fields[FIELD_COUNT] = {
     /* Below, what those levels do anyway: to see what it buys, another value leaves it out. */
     [F_COPY] = {.key = "copy", .var = "COPY", .tag = "_copy", .type = FIELD_NAME, .side = FIELD_TUNING, .elide = true,
                 .names = copy_names,
-                .doc = "to shared memory: by loads and stores, cp.async, or the copy engine (sm90, sm80)"},
+                .doc = "to shared memory: by loads and stores, cp.async, the copy engine; or any, as rows lie (sm90, sm80)"},
     [F_LOOP] = {.key = "loop", .var = "LOOP", .tag = "_loop", .type = FIELD_NAME, .side = FIELD_TUNING, .elide = true,
                 .names = loop_names,
                 .doc = "all warps copy and multiply; one copies for the rest; and the group stays for more tiles (sm90)"},
@@ -146,6 +146,12 @@ void variant_set_dtypes(struct variant *v, enum dtype q, enum dtype kv, enum dty
     v->field[F_DTYPE] = (int32_t)q;
     v->field[F_DTYPE_KV] = kv == q ? (int32_t)OTHER_SAME : (int32_t)kv + 1;
     v->field[F_DTYPE_O] = o == q ? (int32_t)OTHER_SAME : (int32_t)o + 1;
+}
+
+bool variant_takes_any_rows(const struct variant *v)
+{
+    const bool copies = v->field[F_ISA] == ISA_SM80 || v->field[F_ISA] == ISA_SM90;
+    return !copies || v->field[F_COPY] == COPY_ANY || v->field[F_COPY] == COPY_PLAIN;
 }
 
 bool variant_modifies(const struct variant *v)

@@ -49,7 +49,7 @@ enum field_id {
     FIELD_COUNT
 };
 enum operation { OP_ATTN, OP_MATMUL, OP_SOFTMAX, OP_COUNT };
-enum copy_way { COPY_PLAIN, COPY_ASYNC, COPY_TMA, COPY_COUNT };
+enum copy_way { COPY_PLAIN, COPY_ASYNC, COPY_TMA, COPY_ANY, COPY_COUNT };
 enum tile_loop { LOOP_JOINT, LOOP_SPECIALISED, LOOP_PERSISTENT, LOOP_COUNT };
 enum tile_order { ORDER_HEAVY, ORDER_STRAIGHT, ORDER_COUNT };
 
@@ -104,6 +104,9 @@ enum dtype variant_dtype_o(const struct variant *v);
 /* Of what is added to scores; f32 where there is no bias. */
 enum dtype variant_dtype_bias(const struct variant *v);
 void variant_set_dtypes(struct variant *v, enum dtype q, enum dtype kv, enum dtype o);
+
+/* Whether rows of Q, K, V and O may begin anywhere in memory, in any strides. */
+bool variant_takes_any_rows(const struct variant *v);
 
 /* Whether scores are changed before the softmax; whether the kernel takes struct attn_features. */
 bool variant_modifies(const struct variant *v);

@@ -411,8 +411,10 @@ struct attn_cl_run {
  *    says. Of a packed side, and of its LSE, only the longest sequence is known to fit its buffer.
  * 4. Buffers and queue stay the caller's, and must outlive the kernel's run; so must the plan.
  * 5. Any number of threads may call for one plan. An empty run (batch or q_len 0) still gives an event.
- * 6. Kernels for NVIDIA's tensor cores (isa sm80 or sm90 in the variant's name) want strides and offsets that are
- *    multiples of 8 elements, and strides of 0 or more; ATTN_FAILED says which is not. What attn_execute copies is so.
+ * 6. Kernels for NVIDIA's tensor cores (isa sm80 or sm90 in the variant's name) are fastest where strides and offsets are
+ *    multiples of 8 elements, and not negative. A plan for a run that is otherwise compiles a second kernel, with copyany in
+ *    its name, when there is a first such run, which may take seconds; the log says which rule the first one has. Where the
+ *    variant is pinned such a run is ATTN_FAILED. What attn_execute copies is as the first one wants it.
  * 7. ATTN_UNSUPPORTED: the plan is for cpu. ATTN_INVALID: a handle that is none or of another context or device, and
  *    all that attn_execute finds. ATTN_FAILED: what the driver said; more than 65535 heads. O and LSE are then
  *    undefined. */

@@ -885,7 +885,7 @@ struct worker {
     struct attn_cl_split d;
     __global float *parts;   /* see split.t */
     __global uint *done;     /* splits of each slice */
-    __global ushort *merged; /* where output is written whose parts are merged */
+    __global ushort *merged; /* where output is written that does not go by the copy engine */
 };
 
 /* S = Q K^T and O += P V are begun here, and not waited for. */

@@ -167,10 +167,8 @@ static attn_status pin(struct attn_plan *plan, const char *name, struct attn_err
     return ATTN_OK;
 }
 
-static attn_status choose(struct attn_plan *plan, attn_rigor rigor, struct attn_error *err)
+static struct tune_target target_of(const struct attn_problem *p)
 {
-    struct attn_context *c = plan->context;
-    const struct attn_problem *p = &plan->problem;
     struct tune_target target = {.caller = caller_of(p),
                                  .heads = p->heads,
                                  .kv_heads = p->kv_heads,
@@ -178,10 +176,18 @@ static attn_status choose(struct attn_plan *plan, attn_rigor rigor, struct attn_
                                  .q_len = p->max_q_len,
                                  .kv_len = p->max_kv_len,
                                  .threads = p->threads};
+    tune_bucket(&target);
+    return target;
+}
+
+static attn_status choose(struct attn_plan *plan, attn_rigor rigor, struct attn_error *err)
+{
+    struct attn_context *c = plan->context;
+    const struct attn_problem *p = &plan->problem;
+    const struct tune_target target = target_of(p);
     const struct tune_settings settings = {.rigor = rigor, .time_limit = p->time_limit};
     struct tune_result result = {0};
     struct gen_error gen_err = {0};
-    tune_bucket(&target);
     if (tune(plan->device, &target, &settings, &result, &gen_err) != 0)
         return status_because(&gen_err, ATTN_UNSUPPORTED, err);
     plan->variant = result.winner;
@@ -223,6 +229,7 @@ static attn_status decide(struct attn_context *context, const struct attn_proble
 {
     plan->context = context;
     atomic_init(&plan->spare, NULL);
+    pthread_mutex_init(&plan->lock, NULL);
     attn_status status = status_read_struct(&status_problem, &plan->problem, problem, err);
     const char *pinned = plan->problem.variant;
     plan->problem.variant = NULL; /* the caller's string */
@@ -237,6 +244,7 @@ static attn_status decide(struct attn_context *context, const struct attn_proble
     if (status == ATTN_OK && pinned) {
         status = pin(plan, pinned, err);
         plan->source = "pinned";
+        plan->pinned = true;
         return status == ATTN_OK ? check_compiler(plan, err) : status;
     }
     if (status == ATTN_OK)
@@ -305,9 +313,32 @@ void attn_plan_destroy(struct attn_plan *plan)
     if (!plan)
         return;
     context_release(plan->context, atomic_load(&plan->spare));
+    kernel_free(&plan->anywhere);
     kernel_free(&plan->kernel);
+    pthread_mutex_destroy(&plan->lock);
     device_release(plan->device);
     free(plan);
+}
+
+const struct kernel *plan_anywhere(struct attn_plan *plan, const char *why)
+{
+    struct gen_error err = {0};
+    pthread_mutex_lock(&plan->lock);
+    if (!plan->looked) {
+        const struct tune_target target = target_of(&plan->problem);
+        struct variant v;
+        char name[GEN_NAME_MAX] = "";
+        if (tune_anywhere(plan->device, &target, &v, &err) == 0 &&
+            tune_compile(plan->device, &v, &plan->anywhere, NULL, &err) == 0)
+            variant_encode(&v, name);
+        if (name[0])
+            context_log(plan->context, ATTN_LOG_WARNING, "%s runs what %s does not take: %s", name, plan->name, why);
+        else
+            context_log(plan->context, ATTN_LOG_WARNING, "no kernel for rows that lie anywhere: %s", err.text);
+        plan->looked = true;
+    }
+    pthread_mutex_unlock(&plan->lock);
+    return plan->anywhere.functions ? &plan->anywhere : NULL;
 }
 
 attn_status attn_plan_describe(const struct attn_plan *plan, struct attn_plan_info *out, struct attn_error *err)

@@ -213,7 +213,14 @@ static attn_status enqueue(struct attn_plan *plan, const struct attn_run *shape,
     if (!functions->enqueue || strcmp(functions->queued, queued) != 0)
         return status_fail(err, ATTN_UNSUPPORTED, "the plan is for %s; expected one for %s", plan->device->name,
                            device);
-    return functions->enqueue(&plan->kernel, &plan->rules, shape, on, err);
+    struct attn_error own;
+    err = err ? err : &own;
+    attn_status status = functions->enqueue(&plan->kernel, &plan->rules, shape, on, err);
+    if (status != ATTN_FAILED || plan->pinned || !functions->takes ||
+        functions->takes(&plan->kernel, &plan->rules, shape, on))
+        return status;
+    const struct kernel *other = plan_anywhere(plan, err->text);
+    return other ? other->functions->enqueue(other, &plan->rules, shape, on, err) : status;
 }
 
 #define EXECUTE_ON(function, on, device)                                                                               \

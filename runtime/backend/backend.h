@@ -66,6 +66,9 @@ struct kernel_functions {
     /* Puts it on the caller's own queue. `on` is the backend's public struct of such a run. NULL: there are no queues. */
     attn_status (*enqueue)(const struct kernel *kernel, const struct run_rules *rules, const struct attn_run *shape,
                            const void *on, struct attn_error *err);
+    /* Whether it takes the rows of such a run as they lie in their buffers; of one that it does not, enqueue says the rule.
+     * NULL: it takes any. */
+    bool (*takes)(const struct kernel *kernel, const struct run_rules *rules, const struct attn_run *shape, const void *on);
     const char *queued; /* that struct's name, without which `on` could be another's */
     /* Keeps what was compiled for the next process. Whatever fails costs that one a compilation. NULL: nothing to keep. */
     void (*keep)(const struct kernel *kernel, struct cache *cache);

@@ -20,10 +20,11 @@ int cli_bench(int argc, char **argv);
 int cli_verify(int argc, char **argv);
 int cli_cache(int argc, char **argv);
 int cli_devices(int argc, char **argv);
+int cli_explain(int argc, char **argv);
 int cli_selftest(int argc, char **argv);
 
 /* What each is called and takes: options.h. */
 extern const struct verb verb_emit, verb_run, verb_tune, verb_bench, verb_verify, verb_cache, verb_devices,
-    verb_selftest;
+    verb_explain, verb_selftest;
 
 #endif

@@ -30,6 +30,7 @@ static const struct command {
     {&verb_verify, cli_verify},
     {&verb_cache, cli_cache},
     {&verb_devices, cli_devices},
+    {&verb_explain, cli_explain},
     {&verb_selftest, cli_selftest},
 #endif
 };

@@ -47,6 +47,8 @@ int gpu_make_maps(const struct gpu_source *s, const struct attn_cl_args *a, cons
     for (int i = 0; i < 4; i++) {
         uint64_t words[16];
         const bool rows = split && (i == 0 || i == 3); /* of Q or O */
+        if (i == 3 && s->element_o != s->element) /* which the copy engine does not write */
+            continue;
         const struct tma_tensor x = rows ? grouped(all[i].tensor, a, split) : all[i].tensor;
         if (tma_map(&x, words, err) != 0)
             return -1;

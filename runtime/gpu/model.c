@@ -181,7 +181,10 @@ double model_sm80(const struct variant *v, const struct tune_target *t, const st
         s.bq * s.bk * (1 / 23.0 + (f[F_SOFTCAP] ? 0.16 : 0)) + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
     const double step = (product + softmax + 460 / groups) * (warps * groups < 8 ? 1.25 : 1);
     const double slots = units * groups, waves = up(queries * heads, slots) / (queries * heads);
-    return queries * (steps * step + 3000 / groups) * waves;
+    /* Copies as rows lie are for those that cannot be copied whole; where they can, nothing is gained by them. */
+    const bool whole = variant_head_dim(v) % 8 == 0 && variant_head_dim_v(v) % 8 == 0;
+    const double pieces = f[F_COPY] == COPY_ANY ? (whole ? 6.5 : 1.3) : 1, parts = up(s.dv, 256) / 256;
+    return queries * (steps * step * pieces * parts + 3000 / groups) * waves;
 }
 
 double model_sm90(const struct variant *v, const struct tune_target *t, const struct gpu_device *d)

@@ -158,12 +158,14 @@ static double peak(struct device *device, struct timer *timer, int threads, enum
     return opencl_peak_gflops(of(device), dtype != DTYPE_F32);
 }
 
-/* Of portable kernels on a card whose tensor cores others would use, for types that these have. */
+/* Of portable kernels on a card whose tensor cores others would use, for types that these have; and of sm80's on a Hopper. */
 static enum isa expected(const struct device *device, const struct variant *winner, const char **why)
 {
     *why = NULL;
     bool waste = winner->field[F_ISA] == ISA_PORTABLE && winner->field[F_DTYPE] != DTYPE_F32 &&
                  !opencl_isa_why_not(facts(device), ISA_SM80);
+    if (winner->field[F_ISA] == ISA_SM80 && !opencl_isa_why_not(facts(device), ISA_SM90))
+        return ISA_SM90;
     return waste ? ISA_SM80 : ISA_COUNT;
 }
 

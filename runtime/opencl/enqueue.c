@@ -165,6 +165,20 @@ static attn_status read_shape(const struct run_rules *rules, const struct attn_r
     return status == ATTN_OK ? read_run(rules, r, a, f, err) : status;
 }
 
+bool opencl_takes_run(struct opencl_kernel *kernel, const struct run_rules *rules, const struct attn_run *shape,
+                      const struct attn_cl_run *run)
+{
+    struct attn_run r;
+    struct attn_args a;
+    struct attn_features f;
+    struct attn_cl_run c;
+    if (status_read_struct(&status_cl_run, &c, run, NULL) != ATTN_OK ||
+        read_shape(rules, shape, &c, &r, &a, &f, NULL) != ATTN_OK)
+        return true; /* which is wrong for every kernel */
+    const struct opencl_on on = buffers_of(&c);
+    return opencl_takes_rows(kernel, &a, &on);
+}
+
 attn_status opencl_enqueue_run(struct opencl_kernel *kernel, const struct run_rules *rules,
                                const struct attn_run *shape, const struct attn_cl_run *run, struct attn_error *err)
 {

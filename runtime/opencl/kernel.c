@@ -38,6 +38,11 @@ static attn_status enqueue(const struct kernel *kernel, const struct run_rules *
     return opencl_enqueue_run(opencl_kernel_of(kernel), rules, shape, on, err);
 }
 
+static bool takes(const struct kernel *kernel, const struct run_rules *rules, const struct attn_run *shape, const void *on)
+{
+    return opencl_takes_run(opencl_kernel_of(kernel), rules, shape, on);
+}
+
 static void keep(const struct kernel *kernel, struct cache *cache)
 {
     opencl_keep(opencl_kernel_of(kernel), cache);
@@ -49,6 +54,7 @@ static const struct kernel_functions functions = {.workspace = workspace,
                                                   .time = time_of,
                                                   .step = step,
                                                   .enqueue = enqueue,
+                                                  .takes = takes,
                                                   .queued = "attn_cl_run",
                                                   .keep = keep};
 

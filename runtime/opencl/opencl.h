@@ -109,7 +109,11 @@ struct opencl_on {
 };
 int opencl_enqueue(struct opencl_kernel *kernel, const struct attn_args *args, const struct opencl_on *on,
                    struct gen_error *err);
+/* Whether rows lie there as the kernel takes them. */
+bool opencl_takes_rows(const struct opencl_kernel *kernel, const struct attn_args *args, const struct opencl_on *on);
 
+bool opencl_takes_run(struct opencl_kernel *kernel, const struct run_rules *rules, const struct attn_run *shape,
+                      const struct attn_cl_run *run);
 /* attn_execute_cl, of a plan's kernel. */
 attn_status opencl_enqueue_run(struct opencl_kernel *kernel, const struct run_rules *rules,
                                const struct attn_run *shape, const struct attn_cl_run *run, struct attn_error *err);

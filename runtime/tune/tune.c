@@ -427,6 +427,28 @@ static int measure(struct device *device, const struct tune_settings *settings, 
     return nothing_right(c, n, out->interrupted, err);
 }
 
+int tune_anywhere(const struct device *device, const struct tune_target *target, struct variant *out,
+                  struct gen_error *err)
+{
+    const struct tune_settings settings = {.rigor = ATTN_ESTIMATE};
+    struct candidate *c = NULL;
+    const int n = list_candidates(device, target, &settings, &c, err);
+    int found = -1;
+    for (int others = 0; others < 2 && found < 0; others++) /* first those that copy as rows lie */
+        for (int i = 0; i < n && found < 0; i++) {
+            const struct variant *v = &c[i].row.variant;
+            if (variant_takes_any_rows(v) && (v->field[F_COPY] != COPY_ANY) == others &&
+                is_legal(device, &c[i]))
+                found = i;
+        }
+    if (found >= 0)
+        *out = c[found].row.variant;
+    else if (n >= 0)
+        snprintf(err->text, sizeof err->text, "tune: error: no candidate takes rows that lie anywhere; expected one");
+    free(c);
+    return found >= 0 ? 0 : -1;
+}
+
 /* A fall-back is many times slower, so taking it for want of others is told; not when somebody asked for it, by naming
  * candidates or otherwise, nor where it won against them. */
 static void tell_fallback(const struct device *device, struct candidate *c, int n, struct tune_result *out)
@@ -437,6 +459,9 @@ static void tell_fallback(const struct device *device, struct candidate *c, int 
         return;
     for (int i = 0; i < n; i++)
         if (c[i].row.variant.field[F_ISA] != out->winner.field[F_ISA]) {
+            const enum isa isa = (enum isa)c[i].row.variant.field[F_ISA];
+            if (isa_slow(isa) && isa != expected) /* it is no news that slower ones can be had */
+                continue;
             if (c[i].row.state != ROW_WRONG && c[i].row.state != ROW_FAILED && is_legal(device, &c[i]))
                 return;
             if (!why && c[i].row.variant.field[F_ISA] == (int32_t)expected)

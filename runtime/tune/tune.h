@@ -65,6 +65,11 @@ int tune(struct device *device, const struct tune_target *target, const struct t
          struct tune_result *out, struct gen_error *err);
 void tune_result_free(struct tune_result *result); /* NULL is allowed */
 
+/* The best by the model of those whose rows may lie anywhere, on the fastest instructions for which there is one: for runs that
+ * a winner does not take as they lie. 0, or -1 and the reason. */
+int tune_anywhere(const struct device *device, const struct tune_target *target, struct variant *out,
+                  struct gen_error *err);
+
 /* The text that a device compiles of a variant. */
 int tune_emit(const struct device *device, const struct variant *variant, struct gen_text *out, struct gen_error *err);
 

@@ -35,22 +35,23 @@
 %# Where the keys are split, R rows of queries by KB keys make a vector of scores, keys outside. No panels are made of K and V.
 % let R = MR
 % let KB = max(1, W/R)
-% let IN_PLACE = not PAGED and HD == LDQ and HDV == LDO
+% let IN_PLACE = not PAGED and HD == LDQ*PER and HDV == LDO
 % let ROOM = REGISTERS ? REGISTERS - 3 : 29
 % let VR = R % 8 == 0 and 8*(NV + 1) <= ROOM ? 8 : R % 4 == 0 and 4*(NV + 1) <= ROOM ? 4 : R % 2 == 0 and 2*(NV + 1) <= ROOM ? 2 : 1
 % let DQ = LDQ/W
 %# Vectors of queries that stay in registers beside W accumulators. Vectors of a row that are two and two the even elements and the
-%# odd ones of twice as many bf16, which is the cheaper way to widen them.
-% let PARTED = SPLIT and REGISTERS and TKV == "bf16" and (NV % 2 == 0 or PANELS == 1) ? 1 : 0
+%# odd ones of twice as many bf16, which is the cheaper way to widen them; where pairs are multiplied, those of outputs alone, which
+%# are then the even fours of columns and the odd ones, as two rows of values are interleaved.
+% let PARTED = SPLIT and REGISTERS and not PAIRS and TKV == "bf16" and (NV % 2 == 0 or PANELS == 1) ? 1 : 0
 % let QUERY_PARTS = TQ == "bf16" ? 1 : 0
 % let LOG_W = W == 16 ? 4 : W == 8 ? 3 : 2
 % let HELD = max(0, min(DQ, (REGISTERS - W - 4 - 3*PARTED)/R))
 % let PARTED_Q = PARTED*(DQ - DQ % 2)
-% let PARTED_O = PARTED*(CV - CV % 2)
+% let PARTED_O = SPLIT and PAIRS or PARTED ? CV - CV % 2 : 0
 % let SIZE = type_bytes(TKV)
 %# Lines of the cache that a row of keys takes (in plain C a fetch is only a call), and a pass over values fetches of a row: all passes together the whole.
 % let LINE = 64/SIZE
-% let KEY_LINES = REGISTERS ? ceil_div(LDQ, LINE) : 1
+% let KEY_LINES = REGISTERS ? ceil_div(LDQ*PER, LINE) : 1
 % let VALUE_LINES = REGISTERS ? ceil_div(ceil_div(LDO, LINE), PANELS*(R/VR)) : 1
 %# A block of queries is R rows, the scale, and twice the scores of a tile with what they scale the output by; one of results R rows
 %# of output and the state.
@@ -64,7 +65,7 @@
 % let FEW_RESULT = BQ/R*RESULTS*4
 % let FEW_O = FEW_PART + FEW_RESULT
 % let FEW_K = round_up(FEW_O + FEW_RESULT, 64)
-% let FEW_V = FEW_K + round_up(BK*LDQ*SIZE, 64)
+% let FEW_V = FEW_K + round_up(BK*LDQ*PER*SIZE, 64)
 % let FEW_STAGE = FEW_V + round_up(BK*LDO*SIZE, 64)
 % let FEW_ALL = FEW_STAGE + round_up(max(max(R*LDQ*4, LDO*4), BK*R*4), 64)
 % let AT_O = round_up(BQ, W)*LDQ*4
@@ -82,9 +83,10 @@
 % assert MR*NV <= 64, "micro.rows times micro.vecs must be at most 64"
 % micro pack_q
 % if SPLIT
-% assert not PAIRS, "isa avx512bf16 has no split; split must be left out"
 % assert W % MR == 0, "micro.rows must divide the vector's width where keys are split"
 % assert BK % KB == 0 and BK % U == 0, "tile.k must be a multiple of the keys that a vector of scores holds, and of unroll, where keys are split"
+% assert not PAIRS or BK % (2*KB) == 0, "tile.k must be a multiple of the keys that two vectors of scores hold, where pairs of keys are multiplied"
+% assert not PAIRS or NV % 2 == 0 or PANELS == 1, "micro.vecs must be even where keys are split and pairs of them are multiplied"
 % assert SPLIT % BK == 0, "split must be a multiple of tile.k"
 % if TILED
 % micro tile_scores with MR = W

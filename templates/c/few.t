@@ -27,11 +27,11 @@ static void pack(const struct rows *x, const struct space *w)
     const struct attn_args *a = x->a;
     for (int64_t t = 0; t < x->count; t += ${R}) {
         float *to = w->q + t / ${R} * ${QUERIES};
-        memset(w->stage, 0, ${R*LDQ} * sizeof(${CQ}));
+        memset(w->stage, 0, ${R*LDQ*PER} * sizeof(${CQ}));
         for (int64_t r = 0; r < ${R} && t + r < x->count; r++)
-            memcpy((${CQ} *)w->stage + r * ${LDQ}, (const ${CQ} *)a->q + x->s->q_at + head_of(x, t + r) * a->q_stride[1] + query_of(x, t + r) * a->q_stride[2],
+            memcpy((${CQ} *)w->stage + r * ${LDQ*PER}, (const ${CQ} *)a->q + x->s->q_at + head_of(x, t + r) * a->q_stride[1] + query_of(x, t + r) * a->q_stride[2],
                 ${HD} * sizeof(${CQ}));
-        pack_q((const ${CQ} *)w->stage, to, ${LDQ});
+        pack_q((const ${CQ} *)w->stage, to, ${LDQ*PER});
         to[${R*LDQ}] = a->scale * ${SOFTCAP ? "(1 / a->features->softcap)" : UNIT}; ${NATURAL ? "" : "/* exponentials are powers of two */"}
     }
 }

@@ -15,7 +15,7 @@ struct keys { const ${CKV} *k, *v, *next_k, *next_v; int64_t j, n, ldk, ldv; };
 /* R rows from t on against a tile; o is their block of results. */
 static void tile(const struct rows *x, const struct space *w, int64_t t, const struct keys *y, float *o)
 {
-    int64_t j = y->j, n = y->n, steps = over(n, ${KB});
+    int64_t j = y->j, n = y->n, steps = over(n, ${KB*PER})${PAIRS ? " * 2" : ""};
     float *q = w->q + t / ${R} * ${QUERIES}, *s = q + ${SCORES}, *row = o + ${R*LDO};
     score_rows(q, y->k, s, y->next_k, y->ldk, steps);
 % if MODIFY
@@ -28,7 +28,7 @@ static void tile(const struct rows *x, const struct space *w, int64_t t, const s
         for (float *p = s + steps * ${W}; p < s + ${BK*R}; p++)
             *p = 0.0f;
     }
-    softmax_rows(s, row, steps);
+    softmax_rows(s, row, steps${PAIRS ? " / 2" : ""});
     int64_t same = 0;
     while (same < ${R} && row[${FIX} + same] == 1.0f)
         same++;
@@ -36,7 +36,7 @@ static void tile(const struct rows *x, const struct space *w, int64_t t, const s
         rescale(o, row);
 % for c in 0..PANELS
     for (int64_t r = 0; r < ${R}; r += ${VR})
-        ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(s + r, y->v + ${c*NR}, o + r * ${LDO} + ${c*NR}, y->next_v + (r / ${VR} + ${c*(R/VR)}) * ${VALUE_LINES*LINE}, y->ldv, over(n, ${U}));
+        ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(s + ${PAIRS ? "(r % 4 / 2 * 8 + r / 4 * 2)" : "r"}, y->v + ${c*NR}, o + r * ${LDO} + ${c*NR}, y->next_v + (r / ${VR} + ${c*(R/VR)}) * ${VALUE_LINES*LINE}, y->ldv, over(n, ${PAIRS ? 2*KB : U}));
 % end
 }
 
@@ -93,7 +93,7 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
         struct keys y;
         y.j = j, y.n = least(${BK}, end - j), y.ldk = a->k_stride[2], y.ldv = a->v_stride[2];
         y.next_k = row_at(a, x->s, k, a->k_stride, next), y.next_v = row_at(a, x->s, v, a->v_stride, next);
-        y.k = keys_at(a, x->s, k, a->k_stride, j, y.n, ${BK}, ${HD}, ${LDQ}, &y.ldk, (${CKV} *)w->k);
+        y.k = keys_at(a, x->s, k, a->k_stride, j, y.n, ${BK}, ${HD}, ${LDQ*PER}, &y.ldk, (${CKV} *)w->k);
         y.v = keys_at(a, x->s, v, a->v_stride, j, y.n, ${BK}, ${HDV}, ${LDO}, &y.ldv, (${CKV} *)w->v);
         for (int64_t t = 0; t < x->count; t += ${R})
             tile(x, w, t, &y, o + t / ${R} * ${RESULTS});

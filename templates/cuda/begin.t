@@ -112,27 +112,3 @@ template <class T> FUNCTION void put_struct(volatile T *to, const T &x) /* word 
     for (int i = 0; i < (int)(sizeof x / sizeof(int)); i++)
         ((volatile int *)to)[i] = ((const int *)&x)[i];
 }
-% if (defined(ISA) ? ISA : "portable") != "portable" and COPY == "plain"
-struct ushort8 {
-    ushort s[8];
-};
-FUNCTION ushort8 vload8(long at, const ushort *from) /* from anywhere */
-{
-    ushort8 x;
-    #pragma unroll
-    for (int i = 0; i < 8; i++)
-        x.s[i] = from[8 * at + i];
-    return x;
-}
-FUNCTION void vstore8(const ushort8 &x, long at, ushort *to)
-{
-    #pragma unroll
-    for (int i = 0; i < 8; i++)
-        to[8 * at + i] = x.s[i];
-}
-FUNCTION uint4 as_uint4(const ushort8 &x)
-{
-    return make_uint4(x.s[0] | (uint)x.s[1] << 16, x.s[2] | (uint)x.s[3] << 16, x.s[4] | (uint)x.s[5] << 16,
-        x.s[6] | (uint)x.s[7] << 16);
-}
-% end

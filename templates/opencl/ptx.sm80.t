@@ -1,12 +1,49 @@
 %# Instructions of NVIDIA's cards from compute capability 8.0 on, as functions. Addresses in shared memory are 32 bits.
 
-% if COPY == "plain"
-INLINED void copy16(uint to, __global const void *from, int is_there) /* through registers, from anywhere; or zeros */
+% if COPY == "plain" or COPY == "any"
+INLINED void copy_elements(uint to, __global const ushort *from, int n) /* through registers; zeros behind the n that there are */
 {
-    uint4 x = ${UINT4}(0, 0, 0, 0);
-    if (is_there)
-        x = ((ulong)from & 15) == 0 ? *(__global const uint4 *)from : as_uint4(vload8(0, (__global const ushort *)from));
-    *(__local uint4 *)${POINTER_OF_TO} = x;
+    uint x[4] = {0, 0, 0, 0};
+    #pragma unroll
+    for (int e = 0; e < 8; e++)
+        if (e < n)
+            x[e / 2] |= (uint)from[e] << 16 * (e % 2);
+    *(__local uint4 *)${POINTER_OF_TO} = ${UINT4}(x[0], x[1], x[2], x[3]);
+}
+% end
+% if COPY == "plain"
+INLINED void copy16(uint to, __global const ushort *from, int n) /* eight elements, of which n are there */
+{
+    if (n == 8 && ((ulong)from & 15) == 0)
+        *(__local uint4 *)${POINTER_OF_TO} = *(__global const uint4 *)from;
+    else
+        copy_elements(to, from, n);
+}
+% elif COPY == "any"
+/* Copies to shared memory that go on by themselves: so many bytes, and zeros behind, for which nothing is read. Both ends are at
+ * multiples of the width. */
+% for width in 4..17
+% if width == 4 or width == 8 or width == 16
+INLINED void copy${width}_async(uint to, __global const void *from, int bytes)
+{
+    __asm__ volatile("cp.async.${width == 16 ? "cg" : "ca"}.shared.global [%0], [%1], ${width}, %2;" :: "r"(to), "l"(from), "r"(bytes) : "memory");
+}
+% end
+% end
+INLINED void copy16(uint to, __global const ushort *from, int n) /* eight elements, of which n are there, in as wide pieces as they lie */
+{
+    const int at = (int)(ulong)from & 15;
+    if (at == 0)
+        copy16_async(to, from, 2 * n);
+    else if (at == 8) {
+        copy8_async(to, from, 2 * min(n, 4));
+        copy8_async(to + 8, from + 4, 2 * max(n - 4, 0));
+    } else if ((at & 3) == 0) {
+        #pragma unroll
+        for (int i = 0; i < 4; i++)
+            copy4_async(to + 4 * i, from + 2 * i, 2 * max(min(n - 2 * i, 2), 0));
+    } else
+        copy_elements(to, from, n);
 }
 % elif COPY == "async"
 /* Copies to shared memory that go on by themselves: 16 bytes, or as many zeros, for which nothing is read. */
@@ -14,6 +51,8 @@ INLINED void copy16(uint to, __global const void *from, int is_there)
 {
     __asm__ volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(is_there ? 16 : 0) : "memory");
 }
+% end
+% if COPY == "async" or COPY == "any"
 INLINED void copies_commit(void) /* what was begun since the last time is a group */
 {
     __asm__ volatile("cp.async.commit_group;" ::: "memory");

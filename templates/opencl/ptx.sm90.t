@@ -161,10 +161,10 @@ INLINED void multiply_qk(float *s, ulong q, ulong k, int add)
 % end
         : "l"(q), "l"(k), "r"(add));
 }
-/* O[64][${HDV}] += P[64][16] V[16][${HDV}], with P in registers. */
+/* O[64][${DV}] += P[64][16] V[16][${DV}], with P in registers. */
 INLINED void multiply_pv(float *o, const uint *p, ulong v)
 {
-    __asm__ volatile("wgmma.mma_async.sync.aligned.m64n${HDV}k16.f32.${T}.${T}"
+    __asm__ volatile("wgmma.mma_async.sync.aligned.m64n${DV}k16.f32.${T}.${T}"
         "{%0, %1, %2, %3"
 % for i in 1..NO/4
         ", %${4*i}, %${4*i + 1}, %${4*i + 2}, %${4*i + 3}"

@@ -54,6 +54,14 @@ INLINED uint rounded(float low, float high) /* two elements of ${DTYPE} */
     __asm__("cvt.rn.${T}x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
     return y;
 }
+% if DTYPE_O != DTYPE and not WIDE_O
+INLINED uint rounded_o(float low, float high) /* of ${DTYPE_O} */
+{
+    uint y;
+    __asm__("cvt.rn.${DTYPE_O}x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+    return y;
+}
+% end
 % if BIAS != "none" and type_widening(BIAS) == "half"
 INLINED float of_f16(ushort x)
 {

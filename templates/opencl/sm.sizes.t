@@ -5,6 +5,10 @@
 %# Where something is added to scores they are scaled first, and exponents of e; others stay as Q and K made them, and become
 %# exponents of two with their scale. A finite bias may be as large as floats get: what a row subtracts comes before log2(e).
 % let ADDS = BIAS != "none" or ALIBI
+%# O may be of another type: f32 goes to memory from registers, 16 bits by way of shared memory.
+% let TYPE_O = type_opencl(DTYPE_O)
+% let WIDE_O = DTYPE_O == "f32"
+% let ROUNDED_O = DTYPE_O == DTYPE ? "rounded" : "rounded_o"
 % let TYPE_BIAS = BIAS == "none" ? "" : type_opencl(BIAS)
 % let LOG2E = ADDS ? "" : " * 1.44269504f"
 % let TO_TWO = ADDS ? " * 1.44269504f" : ""

@@ -41,12 +41,12 @@ INLINED void copy_next(const struct worker *p, const struct tile *x, int n, __gl
     k += j * a->k_stride[2], v += j * a->v_stride[2];
     if (n < x->count && (n > 0 || there >= ${BK})) {
         copy_qk(K_AT(n), k, a->k_stride[2], p->item, ${BK}, ${BK});
-        copy_v(V_AT(n), v, a->v_stride[2], p->item, ${BK}, ${BK});
+        copy_v(V_AT(n), v, a->v_stride[2], p->item, ${BK}, ${BK}${PARTS_V > 1 ? ", p->columns" : ""});
     } else if (n < x->count) {
         copy_qk(K_AT(n), k, a->k_stride[2], p->item, there, ${BK});
-        copy_v(V_AT(n), v, a->v_stride[2], p->item, there, ${BK});
+        copy_v(V_AT(n), v, a->v_stride[2], p->item, there, ${BK}${PARTS_V > 1 ? ", p->columns" : ""});
     }
-% if COPY == "async"
+% if COPY == "async" or COPY == "any"
     copies_commit();
 % end
 % if WGMMA and COPY == "plain"
@@ -56,7 +56,7 @@ INLINED void copy_next(const struct worker *p, const struct tile *x, int n, __gl
 % end
 
 ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END}
-void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE} *o,
+void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE_O} *o,
     __global float *lse, __global const long *kv_lens, ${GIVEN} struct attn_cl_args a,${FEATURES ? "" : WGMMA ? " " : " const int near)"}${WGMMA ? GIVEN : ""}${WGMMA ? " struct " : ""}${WGMMA ? MAPS : ""}${WGMMA ? " maps, __global ulong *room)" : ""}
 % include "opencl/features.t"
 % if FEATURES
@@ -66,7 +66,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     ${SHARED_ALL} uchar memory[${SHARED_BYTES}] __attribute__((aligned(1024)));
     const uint shared = ${MEMORY_AT};
     const struct tile x = tile_at(group_number(), &a, ${WGMMA ? "maps.near" : "near"}, kv_lens${WINDOW ? ", &f" : ""});
-    const struct worker p = part_of(memory, &x, &a${SOFTCAP ? ", &f" : ""});
+    ${PARTS_V > 1 ? "" : "const "}struct worker p = part_of(memory, &x, &a${SOFTCAP ? ", &f" : ""});
 % if MODIFIES
 % include "opencl/sm.beside.t"
 % end
@@ -82,6 +82,12 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % end
     o += a.o_at + x.b * a.o_stride[0] + x.h * a.o_stride[1] + p.i * a.o_stride[2];
     lse += a.lse_at + (x.b * a.heads + x.h) * a.q_len;
+% if PARTS_V > 1
+    for (int part = 0; part < ${PARTS_V}; part++, v += ${PART_V}, o += ${PART_V}) { /* some columns of V and O each time */
+    p.columns = min(${PART_V}, ${HDV} - part * ${PART_V});
+    if (part > 0)
+        barrier(CLK_LOCAL_MEM_FENCE); /* output has left shared memory */
+% end
     #pragma unroll
     for (int n = 0; n < ${FR*NO}; n++)
         out[n] = 0.0f;
@@ -103,7 +109,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % end
 % if Q_STAYS
     uint fragments[${FR*NQ}];
-% if COPY == "async"
+% if COPY == "async" or COPY == "any"
     copies_wait();
 % end
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -116,7 +122,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         get_queries(fragments + d * ${4*FR}, &p, d);
 % elif NEGATES
     if (a.scale < 0.0f) {
-% if COPY == "async"
+% if COPY == "async" or COPY == "any"
         copies_wait();
 % end
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -174,5 +180,8 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     close_rows(out, &p, rows, &a, lse${SINK ? ", sinks[f.sinks_at + x.h]" : ""}${SINK ? LOG2E : ""});
     barrier(CLK_LOCAL_MEM_FENCE); /* O takes the place of what was copied */
     store_output(o, a.o_stride[2], (int)a.q_len - p.i, out, &p);
+% if PARTS_V > 1
+    }
+% end
 }
 % end_own

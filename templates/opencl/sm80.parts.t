@@ -3,7 +3,7 @@
 struct worker {
     uint shared;
     __local uchar *memory; /* the same */
-    int item, warp, lane;
+    int item, warp, lane${PARTS_V > 1 ? ", columns" : ""};
     float scale${SOFTCAP ? ", ratio" : ""};
 % if WINDOW
     int i;                 /* its first row */
@@ -94,17 +94,25 @@ INLINED void copy_boxes(uint to, __global const ushort *from, long stride, int i
         #pragma unroll
         for (int c = 0; c < boxes; c++)
             if (rows % step == 0 || row < rows)
-                copy16(to + c * rows * 128 + place(row, chunk, width), from + 64 * c, row < n && 64 * c + 8 * chunk < columns);
+                copy16(to + c * rows * 128 + place(row, chunk, width), from + 64 * c, ${ANYWHERE ? "row < n ? max(min(columns - 64 * c - 8 * chunk, 8), 0) : 0" : "row < n && 64 * c + 8 * chunk < columns"});
     }
 }
 /* Of all columns of Q or K, or of V. */
 % for v in 0..2
 % let BOXES = v ? VB : HB
 % let W = v ? LW : HW
-% let D = v ? HDV : HD
-INLINED void copy_${v ? "v" : "qk"}(uint to, __global const ushort *from, long stride, int item, int n, const int rows)
+% let D = v ? PART_V : HD
+% let SOME = v and PARTS_V > 1
+INLINED void copy_${v ? "v" : "qk"}(uint to, __global const ushort *from, long stride, int item, int n, const int rows${SOME ? ", int columns" : ""})
 {
-% if W == 128
+% if SOME
+% if BOXES > 1 or W == 128
+    copy_boxes(to, from, stride, item, n, rows, ${W == 128 ? BOXES : BOXES - 1}, 128, columns);
+% end
+% if W < 128
+    copy_boxes(to + ${128*(BOXES - 1)} * rows, from + ${64*(BOXES - 1)}, stride, item, n, rows, 1, ${W}, columns - ${64*(BOXES - 1)});
+% end
+% elif W == 128
     copy_boxes(to, from, stride, item, n, rows, ${BOXES}, 128, ${D});
 % else
 % if BOXES > 1
@@ -184,12 +192,12 @@ INLINED void values(float *out, const uint *w, const struct worker *p, uint v)
     #pragma unroll
     for (int n = 0; n < ${BK/16}; n++) {
         #pragma unroll
-        for (int c = 0; c < ${ceil_div(HDV, 16)}; c++) {
+        for (int c = 0; c < ${ceil_div(DV, 16)}; c++) {
             const int width = c < ${4*(VB - 1)} ? 128 : ${LW};
             const uint at = v + c / 4 * ${BK*128} + n * 16 * width + (below_first(p->lane, width) ^ c % 4 * 32);
             uint b[4];
-% if HDV % 16 != 0
-            if (c == ${HDV/16})
+% if DV % 16 != 0
+            if (c == ${DV/16})
                 load_matrices2_across(b, at);
             else
                 load_matrices4_across(b, at);
@@ -199,8 +207,8 @@ INLINED void values(float *out, const uint *w, const struct worker *p, uint v)
             #pragma unroll
             for (int f = 0; f < ${FR}; f++) {
                 multiply(out + f * ${NO} + 8 * c, w + f * ${NS/2} + 4 * n, b);
-% if HDV % 16 != 0
-                if (c < ${HDV/16})
+% if DV % 16 != 0
+                if (c < ${DV/16})
                     multiply(out + f * ${NO} + 8 * c + 4, w + f * ${NS/2} + 4 * n, b + 2);
 % else
                 multiply(out + f * ${NO} + 8 * c + 4, w + f * ${NS/2} + 4 * n, b + 2);
@@ -261,18 +269,49 @@ INLINED void close_rows(float *out, const struct worker *p, struct row_states *r
     }
 }
 
+% if WIDE_O
+/* Row lane/4 of a fragment and the one 8 below: of each, pairs of columns. */
+INLINED void store_output(__global ${TYPE_O} *o, long stride, int n, const float *out, const struct worker *p)
+{
+    const int column = 2 * (p->lane & 3);
+    #pragma unroll
+    for (int f = 0; f < ${FR}; f++)
+        #pragma unroll
+        for (int r = 0; r < 2; r++) {
+            const int row = 16 * f + 8 * r + p->lane / 4;
+            __global ${TYPE_O} *const to = o + row * stride + column;
+            const int wide = ((ulong)to & 7) == 0;
+            #pragma unroll
+            for (int c = 0; c < ${DV/8}; c++) {
+                const float x = out[f * ${NO} + 4 * c + 2 * r], y = out[f * ${NO} + 4 * c + 2 * r + 1];
+                const int left = ${PARTS_V > 1 ? "p->columns" : PART_V} - 8 * c - column;
+                if (row < n && wide && left > 1)
+                    *(__global float2 *)(to + 8 * c) = ${FLOAT2}(x, y);
+                else if (row < n) {
+                    if (left > 0)
+                        to[8 * c] = x;
+                    if (left > 1)
+                        to[8 * c + 1] = y;
+                }
+            }
+        }
+}
+% else
 /* O goes through shared memory, each warp's rows by themselves, so that 16 bytes are written at once. */
 INLINED void put_box(__global ushort *o, long stride, int lane, int n, __local const uchar *from, const int width,
-    const int columns)
+    ${PARTS_V > 1 ? "int columns" : "const int columns"})
 {
     const int lanes = width / 16, step = 32 / lanes, chunk = lane % lanes;
     #pragma unroll
     for (int r = 0; r < ${MR}; r += step) {
         const int row = lane / lanes + r;
-% if COPY == "plain"
-        if (row < n && 8 * chunk < columns && ((ulong)(o + row * stride) & 15) != 0)
-            vstore8(*(__local const ushort8 *)(from + place(row, chunk, width)), 0, o + row * stride + 8 * chunk);
-        else
+% if ANYWHERE
+        __global ushort *const to = o + row * stride + 8 * chunk;
+        __local const ushort *const x = (__local const ushort *)(from + place(row, chunk, width));
+        if (row < n && (((ulong)to & 15) != 0 || 8 * chunk + 8 > columns)) {
+            for (int e = 0; e < 8 && 8 * chunk + e < columns; e++)
+                to[e] = x[e];
+        } else
 % end
         if (row < n && 8 * chunk < columns)
             *(__global uint4 *)(o + row * stride + 8 * chunk) = *(__local const uint4 *)(from + place(row, chunk, width));
@@ -286,11 +325,12 @@ INLINED void store_output(__global ushort *o, long stride, int n, const float *o
         for (int m = 0; m < ${NO/2}; m++) { /* pairs of columns, of row lane/4 and then of the one 8 below */
             const int c = m / 2, width = c < ${8*(VB - 1)} ? 128 : ${LW};
             const uint at = c / 8 * ${BQ*128} + p->warp * ${MR} * width + place(16 * f + 8 * (m % 2) + p->lane / 4, c % 8, width);
-            *(__local uint *)(p->memory + at + 4 * (p->lane & 3)) = rounded(out[f * ${NO} + 2 * m], out[f * ${NO} + 2 * m + 1]);
+            *(__local uint *)(p->memory + at + 4 * (p->lane & 3)) = ${ROUNDED_O}(out[f * ${NO} + 2 * m], out[f * ${NO} + 2 * m + 1]);
         }
     warp_sync();
 % for c in 0..VB
 % let W = c == VB - 1 ? LW : 128
-    put_box(o + ${64*c}, stride, p->lane, n, p->memory + ${c*BQ*128} + p->warp * ${MR*W}, ${W}, ${HDV - 64*c});
+    put_box(o + ${64*c}, stride, p->lane, n, p->memory + ${c*BQ*128} + p->warp * ${MR*W}, ${W}, ${PARTS_V > 1 ? "p->columns - " : ""}${PARTS_V > 1 ? 64*c : PART_V - 64*c});
 % end
 }
+% end

@@ -6,28 +6,33 @@
 % assert DTYPE == "f16" or DTYPE == "bf16", "isa sm80 multiplies f16 and bf16; dtype must be one of them"
 % assert NV + U + GQ + GX + VW + PINGPONG == 0, "micro.vecs, unroll, group, vector and pingpong belong to other isas; sm80 has tiles, micro.rows and stages"
 % assert not SPLIT, "work-groups of one tile each do not split keys; split must be left out"
-% assert HD % 8 == 0 and HDV % 8 == 0, "head_dim must be a multiple of 8: rows are copied by whole 16 bytes"
-% assert HD <= 256 and HDV <= 256, "head_dim must be at most 256: a warp's registers hold no wider output"
+% assert COPY == "any" or COPY == "plain" or HD % 8 == 0 and HDV % 8 == 0, "head_dim must be a multiple of 8: rows are copied by whole 16 bytes; copy any takes others"
+% assert HD <= 256, "head_dim.qk must be at most 256: a warp has no registers for more beside its output"
 % assert MR == 16 or MR == 32, "micro.rows must be 16 or 32: one or two fragments of the tensor cores"
 % assert BQ == MR or BQ == 2*MR or BQ == 4*MR or BQ == 8*MR, "tile.q must be 1, 2, 4 or 8 times micro.rows: so many warps"
 % assert BK % 16 == 0 and BK <= 256, "tile.k must be a multiple of 16, as a product's sides are, and at most 256"
 % assert ST >= 2 or COPY == "plain", "stages must be at least 2: the next keys are copied while these are multiplied"
 % assert ST == 1 or COPY != "plain", "stages must be 1 where copy is plain: its work-items wait for what they load"
-% assert COPY == "plain" or COPY == "async" or WGMMA, "copy must be plain or async: sm80 has no copy engine"
+% assert COPY != "tma" or WGMMA, "copy must be plain, async or any: sm80 has no copy engine"
 % assert LOOP == "joint", "loop must be joint: on sm80 all warps copy and multiply"
 % assert not SERIAL, "serial must be left out where loop is joint: each product is waited for anyway"
 % let TYPE = "ushort"
 % let T = DTYPE
 % let ITEMS = 32*BQ/MR
 % let FR = MR/16
+%# Columns of values that a group has at once: all, or of more than 256 a part, one after another. Fragments have whole eights.
+% let PARTS_V = ceil_div(HDV, 256)
+% let PART_V = PARTS_V == 1 ? HDV : round_up(ceil_div(HDV, PARTS_V), 8)
+% let DV = round_up(PART_V, 8)
+% assert PARTS_V == 1 or COPY != "tma", "head_dim.v must be at most 256 where copy is tma; copy async and any take more"
 %# A fragment's scores and output in a work-item.
 % let NS = BK/2
-% let NO = HDV/2
+% let NO = DV/2
 % let HB = ceil_div(HD, 64)
-% let VB = ceil_div(HDV, 64)
+% let VB = ceil_div(DV, 64)
 %# Bytes of a row in the last box, and in all boxes. wgmma wants whole ones.
 % let HW = WGMMA ? 128 : 2*round_up(HD - 64*(HB - 1), HD - 64*(HB - 1) > 32 ? 64 : HD - 64*(HB - 1) > 16 ? 32 : 16)
-% let LW = WGMMA ? 128 : 2*round_up(HDV - 64*(VB - 1), HDV - 64*(VB - 1) > 32 ? 64 : HDV - 64*(VB - 1) > 16 ? 32 : 16)
+% let LW = WGMMA ? 128 : 2*round_up(DV - 64*(VB - 1), DV - 64*(VB - 1) > 32 ? 64 : DV - 64*(VB - 1) > 16 ? 32 : 16)
 % let K_TILE = BK*(128*(HB - 1) + HW)
 % let V_TILE = BK*(128*(VB - 1) + LW)
 % let Q_TILE = BQ*(128*(HB - 1) + HW)
@@ -43,9 +48,11 @@
 % let AT_STAGES = Q_STAYS ? 0 : Q_TILE
 % let STAGE = K_TILE + V_TILE
 % let AT_Q = Q_STAYS ? (ST - 1)*STAGE : 0
-% let AT_BAR = max(max(AT_STAGES + ST*STAGE, AT_Q + Q_TILE), O_TILE)
+% let AT_BAR = max(max(AT_STAGES + ST*STAGE, AT_Q + Q_TILE), WIDE_O ? 0 : O_TILE)
 % let LOCAL = AT_BAR + (COPY == "tma" ? 8*(ST + 1) : 0)
 % assert LOCAL <= 232448, "it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller"
+%# Where rows may begin anywhere, pieces of them are copied, and stored.
+% let ANYWHERE = COPY == "plain" or COPY == "any"
 %# What a launch needs to know: struct gen_launch in gen/gen.h says what each is.
 % let LAUNCH_GROUP_0 = ITEMS
 % let LAUNCH_GROUP_1 = 1
@@ -56,6 +63,6 @@
 % let LAUNCH_GROUPS_2 = "1"
 % let LAUNCH_LOCAL = LOCAL
 % let LAUNCH_SPLIT = 0
-% let LAUNCH_BEGIN = COPY == "plain" ? "anywhere" : COPY == "async" ? "whole" : "mapped"
+% let LAUNCH_BEGIN = COPY == "plain" or COPY == "any" ? "anywhere" : COPY == "async" ? "whole" : "mapped"
 % let LAUNCH_ONE_TILE = 1
 % let LAUNCH_MAPS = WGMMA

@@ -234,7 +234,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 }
 
 ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END}
-void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE} *o,
+void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE_O} *o,
     __global float *lse, __global const long *kv_lens, ${GIVEN} struct attn_cl_args a,${FEATURES ? "" : " "}${FEATURES ? "" : GIVEN}${FEATURES ? "" : " struct "}${FEATURES ? "" : MAPS}${FEATURES ? "" : " maps, __global ulong *room"}${FEATURES ? "" : SPLIT ? "," : ")"}
 % include "opencl/features.t"
 % if FEATURES
@@ -294,7 +294,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     registers_for_computing();
 % end
     struct worker x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3, .lane = item & 31,
-        .o = ${MAP_O}${SPLIT ? ", .d = split, .parts = parts, .done = done, .merged = o" : ""}};
+        .o = ${MAP_O}${SPLIT ? ", .d = split, .parts = parts, .done = done" : ""}${SPLIT or WIDE_O ? ", .merged = o" : ""}${WIDE_O ? ", .a = &a" : ""}};
 % if MODIFIES
 % include "opencl/sm.beside.t"
     x.beside = beside;

@@ -19,7 +19,12 @@ struct worker {
     struct attn_cl_split d;
     __global float *parts;   /* see split.t */
     __global uint *done;     /* splits of each slice */
-    __global ${TYPE} *merged; /* where output is written whose parts are merged */
+% end
+% if SPLIT or WIDE_O
+    __global ${TYPE_O} *merged; /* where output is written that does not go by the copy engine */
+% end
+% if WIDE_O
+    const struct attn_cl_args *a;
 % end
 };
 
@@ -210,6 +215,35 @@ INLINED void await_staging(const struct worker *x)
     named_sync(3 + x->w, 128);
 }
 
+% if WIDE_O
+/* O of tile n goes to memory from registers: pairs of columns of two rows a work-item. */
+INLINED void store_output(const struct worker *x, uint n, const float *out, const float *inverse)
+{
+    __local uchar *const memory = x->memory;
+    __local volatile const struct tile *tile = TILE_AT(x->w, n);
+    const struct attn_cl_args *a = x->a;
+    const int item = ${ITEM} & 127, row = item / 32 * 16 + (item & 31) / 4;
+    #pragma unroll
+    for (int r = 0; r < 2; r++) {
+% if SPLIT
+        const struct row y = row_at(row + 8 * r, tile, &x->d, a);
+        const int i = y.i, h = tile->g * x->d.group + y.h, is = y.is;
+% else
+        const int i = tile->i0 + 64 * x->w + row + 8 * r, h = tile->h, is = i < (int)a->q_len;
+% end
+        __global float *const to = x->merged + a->o_at + tile->b * a->o_stride[0] + h * a->o_stride[1] + i * a->o_stride[2] + 2 * (item & 3);
+        if (is && ((ulong)to & 7) == 0) {
+            #pragma unroll
+            for (int m = 0; m < ${NO}; m += 4)
+                *(__global float2 *)(to + 2 * m) = ${FLOAT2}(out[m + 2 * r] * inverse[r], out[m + 2 * r + 1] * inverse[r]);
+        } else if (is) {
+            #pragma unroll
+            for (int m = 0; m < ${NO}; m += 4)
+                to[2 * m] = out[m + 2 * r] * inverse[r], to[2 * m + 1] = out[m + 2 * r + 1] * inverse[r];
+        }
+    }
+}
+% else
 /* O of tile n goes through shared memory, swizzled as the copy engine wants it, ${OS} of ${VB} box${VB > 1 ? "es" : ""} at a time. */
 INLINED void store_output(const struct worker *x, uint n, const float *out, const float *inverse)
 {
@@ -218,7 +252,7 @@ INLINED void store_output(const struct worker *x, uint n, const float *out, cons
     __local volatile const struct tile *tile = TILE_AT(x->w, n);
     const int item = ${ITEM} & 127, row = item / 32 * 16 + (item & 15), lead = item == 0;
     const uint at = O_AT(x->w) + row * 128 + (((item / 16 & 1) ^ (row & 7)) << 4);
-#define PAIR(n) rounded(out[n] * inverse[(n) / 2 % 2], out[(n) + 1] * inverse[(n) / 2 % 2])
+#define PAIR(n) ${ROUNDED_O}(out[n] * inverse[(n) / 2 % 2], out[(n) + 1] * inverse[(n) / 2 % 2])
 % for first in 0..ceil_div(VB, OS)
 % if first > 0
     await_staging(x);
@@ -244,6 +278,7 @@ INLINED void store_output(const struct worker *x, uint n, const float *out, cons
     }
 % end
 }
+% end
 % if SPLIT
 
 /* The same, of rows that are complete; a part of others is kept, and who comes last with one merges all. */

@@ -20,7 +20,8 @@
 % let HB = ceil_div(HD, 64)
 % let VB = ceil_div(HDV, 64)
 % let NS = BK/2
-% let NO = HDV/2
+% let DV = HDV
+% let NO = DV/2
 %# Shared memory, in bytes: Q (twice where there is room, for the next tile), the stages of K and of V, as many boxes of O as have room (the
 %# rest follows), the barriers, and which tiles the last four are.
 % let Q_BOX = 64*128
@@ -53,7 +54,7 @@
 % let UNEVEN = WG == 3 and (CAUSAL or WINDOW)
 % let ITEM = UNEVEN ? "anew(get_local_id(0))" : "get_local_id(0)"
 %# Of two that take turns, what is due of a narrow output is done while the tensor cores have the next scores.
-% let LATER = PINGPONG and HDV <= 128 and not SPLIT
+% let LATER = PINGPONG and HDV <= 128 and not SPLIT and not WIDE_O
 % let T = DTYPE
 %# What a launch needs to know: struct gen_launch in gen/gen.h says what each is.
 % let LAUNCH_GROUP_0 = ITEMS

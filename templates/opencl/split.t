@@ -108,7 +108,7 @@ INLINED long part_at(int slice, int split, const struct attn_cl_split *d)
 
 /* All parts of a slice, in the order of its splits: output and LSE. Of 128 work-items each has four columns of a row at once. */
 INLINED void merge(__global const float *parts, int item, __local volatile const struct tile *at,
-    const struct attn_cl_split *d, const struct attn_cl_args *a, __global ${TYPE} *o, __global float *lse${SINK ? ", __global const float *sinks" : ""})
+    const struct attn_cl_split *d, const struct attn_cl_args *a, __global ${TYPE_O} *o, __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
     const int splits = at->splits;
     for (int n = item; n < d->rows * d->heads * ${HDV/4}; n += 128) {
@@ -145,9 +145,15 @@ INLINED void merge(__global const float *parts, int item, __local volatile const
 % else
         const float inverse = sum == 0.0f ? 0.0f : reciprocal(sum);
 % end
-        __global uint *to = (__global uint *)(o + a->o_at + at->b * a->o_stride[0] +
+        __global ${WIDE_O ? "float" : "uint"} *to = (__global ${WIDE_O ? "float" : "uint"} *)(o + a->o_at + at->b * a->o_stride[0] +
             (at->g * d->group + x.h) * a->o_stride[1] + x.i * a->o_stride[2] + column);
-        to[0] = rounded(out[0] * inverse, out[1] * inverse), to[1] = rounded(out[2] * inverse, out[3] * inverse);
+% if WIDE_O
+        #pragma unroll
+        for (int c = 0; c < 4; c++)
+            to[c] = out[c] * inverse;
+% else
+        to[0] = ${ROUNDED_O}(out[0] * inverse, out[1] * inverse), to[1] = ${ROUNDED_O}(out[2] * inverse, out[3] * inverse);
+% end
         if (a->has_lse && column == 0)
             lse[lse_row(&x, at, d, a)] = sum == 0.0f ? -INFINITY : top${ADDS ? "" : " * 0.693147181f"} + log(sum);
     }

@@ -180,7 +180,7 @@ static int answer_time(struct worker *w, const struct question *q, bool wall, in
     if (build(w, &q->v) != 0)
         return -1;
     for (int i = 0; i < 4; i++)
-        if (need_memory(w, i, type,
+        if (need_memory(w, i, i == 3 ? variant_dtype_o(&q->v) : type,
                         (size_t)(args.batch * rows[i] * (i < 2 ? variant_head_dim(&q->v) : variant_head_dim_v(&q->v)))))
             return -1;
     if (time_batch(w, &args, 2) < 0)

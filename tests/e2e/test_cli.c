@@ -12,7 +12,8 @@
 
 #include "shell.h"
 
-static const char *const verbs[] = {"emit", "run", "tune", "bench", "verify", "cache", "devices", "selftest"};
+static const char *const verbs[] = {"emit", "run", "tune", "bench", "verify", "cache", "devices", "explain",
+                                    "selftest"};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 static void expect(const char *command, int code, const char *out, const char *err)
@@ -280,6 +281,38 @@ static void test_json_of_every_verb(void **state)
     shell_clean();
 }
 
+static void test_explain(void **state)
+{
+    (void)state;
+    static const char name[] = "attn_f32_d64_causal_on_c_q64k64_r4x2u1";
+    struct said said;
+    char words[128];
+    shell_ok(&said, "\"$ATTNGEN\" explain %s", name);
+    assert_non_null(strstr(said.out, "  tile.q       64         query rows in a tile\n"));
+    assert_non_null(strstr(said.out, "  A tile of 64 queries by 64 keys takes 1048576 flops and "));
+    assert_non_null(strstr(said.out, "\nhere\n  it can be used on cpu\n"));
+    assert_non_null(strstr(said.out, "\nin the cache\n  no tuning has met it\n"));
+    shell_ok(&said, "printf 'head_dim: 64\ncausal: true\nisa: c\ntile: {q: 64, k: 64}\nmicro: {rows: 4, vecs: 2}\nunroll: 1\n' "
+                    "> s.yaml; \"$ATTNGEN\" tune s.yaml --shape 1,1,1,32,32,64 --threads 1 --time-limit 3 --quiet");
+    snprintf(words, sizeof words, "explain %s", name);
+    cJSON *root = object(words);
+    assert_string_equal(text(root, "variant"), name);
+    assert_string_equal(text(cJSON_GetObjectItemCaseSensitive(root, "fields"), "isa"), "c");
+    assert_true(list_size(root, "micro_kernels") > 3 && strstr(text(root, "follows"), "Workspace: "));
+    assert_true(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(root, "here"), "usable")));
+    assert_int_equal(list_size(root, "cache"), 1);
+    const cJSON *entry = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(root, "cache"), 0);
+    assert_true(number(entry, "timed") == 1 && number(entry, "rank") == 1 && number(entry, "of_winner") == 1);
+    cJSON_Delete(root);
+    shell_ok(&said, "\"$ATTNGEN\" explain %s", name);
+    assert_non_null(strstr(said.out, "rank 1 of 1 that were timed: "));
+    cJSON_Delete(object("explain attn_bf16_d128_on_sm90_q128k128_pingpong_lazy"));
+    shell(&said, "\"$ATTNGEN\" explain attn_f32_d64_on_nowhere");
+    assert_true(said.code == 1 && !strncmp(said.err, "variant 'attn_f32_d64_on_nowhere': error: ", 42));
+    shell_ok(&said, "\"$ATTNGEN\" cache clear");
+    shell_clean();
+}
+
 static void test_selftest(void **state)
 {
     (void)state;
@@ -339,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_no_escape_reaches_the_terminal),
         cmocka_unit_test(test_shapes_larger_than_memory),
         cmocka_unit_test(test_json_of_every_verb),
+        cmocka_unit_test(test_explain),
         cmocka_unit_test(test_selftest),
         cmocka_unit_test(test_what_excludes_each_other),
     };

@@ -1,8 +1,9 @@
-/* test_emulated.c - kernels of isas sm80 and sm90 without a card: random variants, with any features, types and head dims
- * that these have, on random problems in guarded memory against the double-precision reference, as tests/kit/emulated.h runs
- * them. What it is not: proof of what a card alone shows (test_opencl_kernels.c).
+/* test_emulated.c - kernels of isas sm80 and sm90: random variants, with any features, types and head dims that these have,
+ * on random problems in guarded memory against the double-precision reference. On the first OpenCL device where that is a
+ * card that runs them; else as tests/kit/emulated.h does, which proves nothing of what a card alone shows.
  *     ATTN_SEED         where random choices and data begin
- *     ATTNGEN_VARIANTS  how many variants (18; with ATTNGEN_SOAK 2000), of some problems each
+ *     ATTNGEN_VARIANTS  how many variants (18; on a card 200; with ATTNGEN_SOAK 2000), of some problems each
+ *     ATTNGEN_SECONDS   on a card, for how long variants are begun (all)
  *     ATTN_VARIANT      the number of the only variant to look at, as a failure names it
  *     ATTN_FILTER       only variants whose name contains it */
 #define _GNU_SOURCE
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -20,13 +22,16 @@
 #include "../../gen/gen.h"
 #include "runtime/judge/trial.h"
 #include "runtime/numerics/convert.h"
+#include "runtime/opencl/internal.h"
+#include "runtime/opencl/variants.h"
 #include "../kit/child.h"
 #include "../kit/choice.h"
 #include "../kit/emulated.h"
 #include "../kit/judge.h"
 #include "../kit/seed.h"
 
-enum { PROBLEMS = 4, VARIANTS = 18, SOAK = 2000, TIMEOUT = 300 };
+enum { PROBLEMS = 4, VARIANTS = 18, CARD_PROBLEMS = 40, CARD_VARIANTS = 200, SOAK = 2000, TIMEOUT = 300 };
+enum { UNITS = 2 }; /* what launches are told of a card's: work-groups that stay walk through several tiles */
 
 static const enum isa levels[] = {ISA_SM80, ISA_SM90};
 enum { ISAS = sizeof levels / sizeof *levels };
@@ -37,6 +42,8 @@ struct suite {
     uint64_t seed;
     char dir[200];
     struct totals *totals;
+    bool card;
+    time_t end; /* of beginning variants; 0: none */
 };
 
 struct task {
@@ -61,6 +68,31 @@ static void draw_shape(const struct variant *v, uint64_t *state, struct trial_sh
     out->kv_len = 1 + random_below(state, 3 * v->field[F_SPLIT]);
 }
 
+static int find_card(void *arg)
+{
+    struct gen_error err;
+    const struct opencl_device *devices;
+    struct opencl *cl;
+    (void)arg;
+    int index = opencl_open(&cl, &err) == 0 ? opencl_find(cl, "opencl", &err) : -1;
+    return index >= 0 && opencl_devices(cl, &devices) > index && !opencl_isa_why_not(&devices[index], ISA_SM90);
+}
+
+static int build_for_card(const struct suite *s, const struct variant *v, struct kernel *out, struct gen_error *err)
+{
+    struct opencl_target *target = NULL;
+    struct gen_text text;
+    struct opencl *cl;
+    int index = opencl_open(&cl, err) == 0 ? opencl_find(cl, "opencl", err) : -1;
+    if (index < 0 || opencl_own(cl, index, &target, err) != 0 || gen_emit(s->gen, v, GEN_READABLE, &text, err) != 0)
+        return -1;
+    int result = opencl_variant_build(target, NULL, v, &text, out, err);
+    if (v->field[F_ISA] == ISA_SM90)
+        target->device.units = UNITS;
+    gen_text_free(&text);
+    return result;
+}
+
 static int run_problems(void *arg)
 {
     const struct task *t = arg;
@@ -69,12 +101,14 @@ static int run_problems(void *arg)
     struct gen_error err;
     char line[300];
     uint64_t state = t->state;
-    if (emulated_build(t->suite->gen, &t->v, t->suite->dir, &kernel, &err) != 0) {
+    const bool card = t->suite->card;
+    if ((card ? build_for_card(t->suite, &t->v, &kernel, &err)
+              : emulated_build(t->suite->gen, &t->v, t->suite->dir, &kernel, &err)) != 0) {
         snprintf(out->text, sizeof out->text, "%.600s", err.text);
         out->failed = 1;
         return 0;
     }
-    for (int i = 0; i < PROBLEMS; i++) {
+    for (int i = 0; i < (card ? CARD_PROBLEMS : PROBLEMS); i++) {
         struct trial_shape shape;
         struct trial_result result;
         draw_shape(&t->v, &state, &shape);
@@ -107,6 +141,8 @@ static int judge_variant(void *arg, int index)
     const struct suite *s = arg;
     struct task task = {.suite = s, .state = s->seed + (uint64_t)index * 0x9e3779b97f4a7c15u};
     char name[GEN_NAME_MAX], form[60], why[200] = "";
+    if (s->end && time(NULL) >= s->end)
+        return 0;
     if (!draw_variant(s, &task))
         return 1;
     task.out = shared_memory(sizeof *task.out);
@@ -135,17 +171,21 @@ static void test_random_problems(void **state)
     struct suite *s = *state;
     const char *variants = getenv("ATTNGEN_VARIANTS"), *only = getenv("ATTN_VARIANT"), *why = emulated_why_not();
     static const int dims[][2] = {{64, 64}};
-    if (why) {
+    char ended[200];
+    s->card = run_child(find_card, NULL, TIMEOUT, ended, sizeof ended) == 1;
+    if (why && !s->card) {
         print_message("# %s\n", why);
         skip();
     }
+    if (s->card && getenv("ATTNGEN_SECONDS"))
+        s->end = time(NULL) + atoi(getenv("ATTNGEN_SECONDS"));
     for (int i = 0; i < ISAS; i++) {
         s->choice[i] = (struct choice){.gen = s->gen, .isa = levels[i], .dims = dims, .dim_count = 1};
         choice_begin(&s->choice[i]);
     }
-    const int most = variants ? atoi(variants) : getenv("ATTNGEN_SOAK") ? SOAK : VARIANTS;
+    const int most = variants ? atoi(variants) : getenv("ATTNGEN_SOAK") ? SOAK : s->card ? CARD_VARIANTS : VARIANTS;
     int failed = only ? judge_variant(s, atoi(only)) : run_jobs(most, judge_variant, s);
-    print_message("# %d kernels, %d problems; error over bound at most %.3f with f16, %.3f bf16\n", s->totals->kernels,
+    print_message("# %s: %d kernels, %d problems; error over bound at most %.3f with f16, %.3f bf16\n", s->card ? "on the card" : "emulated", s->totals->kernels,
                   s->totals->problems, s->totals->ratio[DTYPE_F16], s->totals->ratio[DTYPE_BF16]);
     assert_int_equal(failed, 0);
 }

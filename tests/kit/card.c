@@ -70,10 +70,12 @@ cl_program card_build(struct card *c, const char *text, size_t size, const struc
     struct env env = {.call = type_function};
     struct buf out = {0};
     struct gen_error err = {0};
-    for (int f = 0; f < FIELD_COUNT; f++)
+    for (int f = 0; f < FIELD_COUNT; f++) {
+        const enum field_id from = v->field[f] ? (enum field_id)f : field_first((enum field_id)f);
         env_set(&env, fields[f].var,
-                fields[f].type == FIELD_NAME ? value_text(field_value_name((enum field_id)f, v->field[f]))
-                                             : value_int(v->field[f]));
+                fields[f].type == FIELD_NAME ? value_text(field_value_name(from, v->field[from]))
+                                             : value_int(v->field[from]));
+    }
     const struct template_host host = {NULL, no_directive};
     const struct template *t = template_parse(&arena, "parts", text, size, embedded_load, NULL, &err);
     if (!t || template_render(t, &env, &host, &out, &err) != 0 || !buf_ok(&out))

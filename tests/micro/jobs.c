@@ -37,7 +37,31 @@ void want(struct job *j, int p, int64_t i, double value, double tolerance)
 {
     if (j->arg[p].alias >= 0)
         p = j->arg[p].alias;
-    j->arg[p].want[i] = (struct want){NEAR, value, tolerance};
+    j->arg[p].want[i] = (struct want){NEAR, value, tolerance, 0};
+}
+
+void slots(struct job *j, int p, int64_t count)
+{
+    memory(j, p, DTYPE_F32, count);
+    if (j->z.PAIRS)
+        fill_normal(j->arg[p].before, DTYPE_BF16, (size_t)count * 2, random_next(&j->random));
+}
+
+float get_element(const struct job *j, int p, int64_t e)
+{
+    return dtype_load(j->z.PAIRS ? DTYPE_BF16 : DTYPE_F32, j->arg[p].before, e);
+}
+
+void want_element(struct job *j, int p, int64_t e, double value, double tolerance)
+{
+    if (!j->z.PAIRS) {
+        want(j, p, e, value, tolerance);
+        return;
+    }
+    struct want *w = &j->arg[p].want[e / 2];
+    w->kind = PAIR;
+    w->tolerance = fmax(w->tolerance, tolerance);
+    *(e % 2 ? &w->upper : &w->value) = value;
 }
 
 void want_anything(struct job *j, int p, int64_t i)
@@ -65,9 +89,20 @@ int64_t part_of(const struct job *j, int64_t c, int64_t vectors)
     return pair < parted ? pair * 2 * w + c % 2 * w + c % (2 * w) / 2 : c;
 }
 
+int64_t output_of(const struct job *j, int64_t c, int64_t vectors)
+{
+    int64_t w = j->z.W, pair = c / (2 * w), four = c % (2 * w) / 4;
+    if (!j->z.SPLIT || !j->z.PAIRS)
+        return part_of(j, c, vectors);
+    return pair < vectors / 2 ? pair * 2 * w + four % 2 * w + four / 2 * 4 + c % 4 : c;
+}
+
 /* The other way round, of a row of output. */
 int64_t whole_of(const struct job *j, int64_t at)
 {
+    for (int64_t c = 0; j->z.SPLIT && j->z.PAIRS; c++)
+        if (output_of(j, c, j->z.CV) == at)
+            return c;
     int64_t w = j->z.W, pair = at / (2 * w), parted = j->z.PARTED ? j->z.CV / 2 : 0;
     return pair < parted ? pair * 2 * w + at % w * 2 + at / w % 2 : at;
 }

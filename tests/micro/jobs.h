@@ -22,14 +22,20 @@ void set(struct job *j, int p, int64_t i, float value);
 void want(struct job *j, int p, int64_t i, double value, double tolerance);
 void want_anything(struct job *j, int p, int64_t i);
 
+/* Slots: as memory, but of pairs of bf16 where those are multiplied, which are then elements 2*slot and 2*slot + 1. */
+void slots(struct job *j, int p, int64_t count);
+float get_element(const struct job *j, int p, int64_t e);
+void want_element(struct job *j, int p, int64_t e, double value, double tolerance); /* of both of a pair */
+
 /* How many of at most `limit`, of any kind. */
 int64_t up_to(struct job *j, int64_t limit);
 /* Zeros, infinities, the ends of the range, and NaN among numbers that are only moved. */
 void add_specials(struct job *j, int p);
 
-/* Where element c of a row stands, in which even and odd elements of vectors in turn are parted; and which element of a
- * row of output stands there. */
+/* Where element c of a row stands, in which even and odd elements of vectors in turn are parted, or of a row of output even
+ * fours of columns and odd ones; and which element of a row of output stands there. */
 int64_t part_of(const struct job *j, int64_t c, int64_t vectors);
+int64_t output_of(const struct job *j, int64_t c, int64_t vectors);
 int64_t whole_of(const struct job *j, int64_t at);
 
 /* e or 2 to the power of a difference of scores, and how exactly: a bias keeps scores in natural units. */

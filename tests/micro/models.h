@@ -24,8 +24,8 @@ struct sizes {
 const char *sizes_read(struct sizes *out, const struct emission *e);
 
 struct want {
-    enum { KEPT, NEAR, ANYTHING } kind; /* KEPT: the byte pattern from before */
-    double value, tolerance;
+    enum { KEPT, NEAR, ANYTHING, PAIR } kind; /* KEPT: the byte pattern from before; PAIR: two bf16 in an f32's place */
+    double value, tolerance, upper;           /* upper: of a pair the second */
 };
 /* One argument of a call: memory seen as elements of one type, or an integer. */
 struct argument {

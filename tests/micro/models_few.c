@@ -5,12 +5,35 @@
 #include "runtime/numerics/convert.h"
 #include "jobs.h"
 
+/* Where the probability of a row and a key stands: pairs are of a key and the one KB behind it, of which a vector has KB, by
+ * lanes 0, 1, 4, 5, 8, 9, 12, 13, and then the others. */
+static int64_t prob_at(const struct job *j, int64_t key, int64_t row)
+{
+    const struct sizes *z = &j->z;
+    int64_t vector = key / z->KB, lane = key % z->KB * z->R + row;
+    if (!z->PAIRS)
+        return key * z->R + row;
+    return (vector / 2 * z->W + (lane % 4 < 2 ? 0 : z->W / 2) + lane / 4 * 2 + lane % 2) * 2 + vector % 2;
+}
+
+static float query(const struct job *j, int64_t row, int64_t column)
+{
+    return get_element(j, 0, row * j->z.LDQ * j->z.PER + part_of(j, column, j->z.DQ));
+}
+
+/* Queries, and the scale behind them. */
+static void queries(struct job *j, float scale)
+{
+    slots(j, 0, j->z.R * j->z.LDQ + 1);
+    set(j, 0, j->z.R * j->z.LDQ, scale);
+}
+
 /* S[vector][KEY*R + ROW] */
 static void score_rows(struct job *j)
 {
     const struct sizes *z = &j->z;
-    int64_t n = up_to(j, z->R * z->BK / z->W), columns = z->DQ * z->W, ld = columns + (j->kind % 3) * 5;
-    memory(j, 0, DTYPE_F32, z->R * z->LDQ + 1);
+    int64_t n = up_to(j, z->R * z->BK / z->W), columns = z->DQ * z->W * z->PER, ld = columns + (j->kind % 3) * 5;
+    queries(j, random_normal(&j->random));
     memory(j, 1, j->kv, (n * z->KB - 1) * ld + columns);
     memory(j, 2, DTYPE_F32, n * z->W);
     memory(j, 3, j->kv, 1); /* a hint, of no effect: most of it lies outside */
@@ -21,7 +44,7 @@ static void score_rows(struct job *j)
         for (int64_t i = 0; i < z->R; i++) {
             double sum = 0, size = 0;
             for (int64_t d = 0; d < columns; d++) {
-                double term = (double)get(j, 0, i * z->LDQ + part_of(j, d, z->DQ)) * (double)get(j, 1, c * ld + d);
+                double term = (double)query(j, i, d) * (double)get(j, 1, c * ld + d);
                 sum += term, size += fabs(term);
             }
             want(j, 2, c * z->R + i, scale * sum, fabs(scale) * (double)(columns + 2) * 0x1p-24 * size + TINY);
@@ -43,8 +66,9 @@ static void rescale(struct job *j)
 static void value_rows(struct job *j)
 {
     const struct sizes *z = &j->z;
-    int64_t n = up_to(j, z->BK / z->U), keys = n * z->U, columns = j->columns * z->W, ld = columns + (j->kind % 3) * 5;
-    memory(j, 0, DTYPE_F32, (keys - 1) * z->R + z->VR);
+    int64_t together = z->PAIRS ? 2 * z->KB : z->U, n = up_to(j, z->BK / together), keys = n * together;
+    int64_t columns = j->columns * z->W, ld = columns + (j->kind % 3) * 5;
+    slots(j, 0, z->PAIRS ? n * z->W : (keys - 1) * z->R + z->VR);
     memory(j, 1, j->kv, (keys - 1) * ld + columns);
     memory(j, 2, DTYPE_F32, (z->VR - 1) * z->LDO + columns);
     memory(j, 3, j->kv, 1);
@@ -52,10 +76,10 @@ static void value_rows(struct job *j)
     integer(j, 5, n);
     for (int64_t i = 0; i < z->VR; i++)
         for (int64_t c = 0; c < columns; c++) {
-            int64_t at = i * z->LDO + part_of(j, c, j->columns);
+            int64_t at = i * z->LDO + output_of(j, c, j->columns);
             double sum = (double)get(j, 2, at), size = fabs(sum);
             for (int64_t k = 0; k < keys; k++) {
-                double term = (double)get(j, 0, k * z->R + i) * (double)get(j, 1, k * ld + c);
+                double term = (double)get_element(j, 0, prob_at(j, k, i)) * (double)get(j, 1, k * ld + c);
                 sum += term, size += fabs(term);
             }
             want(j, 2, at, sum, (double)(keys + 2) * 0x1p-24 * size + TINY);
@@ -66,6 +90,7 @@ static void value_rows(struct job *j)
 static void want_lanes(struct job *j, int64_t i, int64_t keys, int64_t from, int64_t limit)
 {
     const struct sizes *z = &j->z;
+    const double short_power = z->PAIRS ? 1e-4 : 0, rounding = z->PAIRS ? 0x1.01p-8 : 0;
     float old = get(j, 1, z->MAX + i), top = old;
     bool nan = false;
     for (int64_t k = from; k < keys && k < limit; k++) {
@@ -78,9 +103,11 @@ static void want_lanes(struct job *j, int64_t i, int64_t keys, int64_t from, int
     for (int64_t k = 0; k < keys; k++) {
         float s = k >= from && k < limit ? get(j, 0, k * z->R + i) : -HUGE_VALF;
         double p = power(z, (double)(s - base));
-        want(j, 0, k * z->R + i, p, p * power_error(z, (double)(s - base)) + TINY);
-        if (nan)
-            want_anything(j, 0, k * z->R + i); /* whether it gets into the maximum depends on the order */
+        if (nan && z->PAIRS)
+            p = NAN; /* whether it gets into the maximum depends on the order */
+        want_element(j, 0, prob_at(j, k, i), p, p * (rounding + short_power + power_error(z, (double)(s - base))) + TINY);
+        if (nan && !z->PAIRS)
+            want_anything(j, 0, prob_at(j, k, i));
         sum += p;
     }
     for (int64_t l = i; l < z->W; l += z->R) { /* a lane for each key that a vector has of the row */
@@ -88,7 +115,7 @@ static void want_lanes(struct job *j, int64_t i, int64_t keys, int64_t from, int
         want(j, 1, z->BASE + l, (double)base, 0);
         want(j, 1, z->FIX + l, fix, fix * power_error(z, (double)(old - base)) + TINY);
         want(j, 1, z->SUM + l, nan ? NAN : sum,
-             sum * (1.7e-7 + (z->NATURAL ? 4e-6 : 0) + (double)(keys / z->KB + 6) * 0x1p-24) + 2 * TINY);
+             sum * (1.7e-7 + short_power + (z->NATURAL ? 4e-6 : 0) + (double)(keys / z->KB + 6) * 0x1p-24) + 2 * TINY);
         for (int64_t v = 0; v < 4 && nan; v++)
             if (v * z->W != z->SUM)
                 want_anything(j, 1, v * z->W + l);
@@ -98,8 +125,8 @@ static void want_lanes(struct job *j, int64_t i, int64_t keys, int64_t from, int
 static void softmax_rows(struct job *j)
 {
     const struct sizes *z = &j->z;
-    int64_t n = up_to(j, z->R * z->BK / z->W), keys = n * z->KB;
-    memory(j, 0, DTYPE_F32, n * z->W);
+    int64_t n = up_to(j, z->R * z->BK / z->W / z->PER), keys = n * z->KB * z->PER;
+    memory(j, 0, DTYPE_F32, n * z->W * z->PER);
     memory(j, 1, DTYPE_F32, z->STATE);
     integer(j, 2, n);
     for (int64_t i = 0; i < z->R; i++) {
@@ -145,7 +172,7 @@ static double tile_score(const struct job *j, int64_t i, int64_t key, int64_t ld
     const struct sizes *z = &j->z;
     double sum = 0, size = 0, scale = (double)get(j, 0, z->R * z->LDQ);
     for (int64_t d = 0; d < z->HD; d++) {
-        double term = (double)get(j, 0, i * z->LDQ + part_of(j, d, z->DQ)) * (double)get(j, 1, key * ld + d);
+        double term = (double)query(j, i, d) * (double)get(j, 1, key * ld + d);
         sum += term, size += fabs(term);
     }
     *error = fmax(*error, fabs(scale) * (double)(z->HD + 2) * 0x1p-24 * size);
@@ -156,14 +183,14 @@ static void tile_row(struct job *j, int64_t i, int64_t ld, bool fresh)
 {
     const struct sizes *z = &j->z;
     float old = fresh ? -HUGE_VALF : 2 * random_normal(&j->random), before = fresh ? 0.0f : 3.0f;
-    double top = (double)old, error = 0;
+    double top = (double)old, error = 0, rounding = z->PAIRS ? 0x1.01p-8 : 0;
     for (int64_t k = 0; k < z->BK; k++)
         top = fmax(top, tile_score(j, i, k, ld, &error));
     double fix = power(z, (double)old - top), sum = (double)before * fix;
-    error = 2 * error + 4e-7 + 0x1p-23 * fabs(top) + (double)(z->BK + 6) * 0x1p-24;
+    error = 2 * error + 4e-7 + (z->PAIRS ? 1e-4 : 0) + 0x1p-23 * fabs(top) + (double)(z->BK + 6) * 0x1p-24;
     for (int64_t k = 0; k < z->BK; k++) {
         double score = tile_score(j, i, k, ld, &error), p = power(z, score - top);
-        want(j, 2, k * z->R + i, p, p * (error + power_error(z, score - top)) + TINY);
+        want_element(j, 2, prob_at(j, k, i), p, p * (rounding + error + power_error(z, score - top)) + TINY);
         sum += p;
     }
     for (int64_t l = i; l < z->W; l += z->R) {
@@ -183,30 +210,33 @@ static void tile_scores(struct job *j)
 {
     const struct sizes *z = &j->z;
     int64_t ld = z->HD + (j->kind % 3) * 5;
-    memory(j, 0, DTYPE_F32, z->R * z->LDQ + 1);
+    queries(j, 0.2f);
     memory(j, 1, j->kv, (z->BK - 1) * ld + z->HD);
     memory(j, 2, DTYPE_F32, z->PROBS + z->W);
     memory(j, 3, DTYPE_F32, z->STATE);
     integer(j, 4, ld);
-    set(j, 0, z->R * z->LDQ, 0.2f);
     for (int64_t i = 0; i < z->R; i++)
         tile_row(j, i, ld, (i + j->kind) % 3 == 1);
+    for (int64_t i = z->R * z->BK / z->PER; i < z->R * z->BK; i++)
+        want_anything(j, 2, i); /* scores, of which two became one */
 }
 
 static void tile_values(struct job *j)
 {
     const struct sizes *z = &j->z;
     int64_t ld = z->HDV + (j->kind % 2) * 7;
-    memory(j, 0, DTYPE_F32, z->PROBS + z->R);
+    slots(j, 0, z->PROBS + z->R);
+    for (int64_t i = 0; i < z->R; i++)
+        set(j, 0, z->PROBS + i, random_normal(&j->random));
     memory(j, 1, j->kv, (z->BK - 1) * ld + z->HDV);
     memory(j, 2, DTYPE_F32, z->R * z->LDO);
     integer(j, 3, ld);
     for (int64_t i = 0; i < z->R; i++)
         for (int64_t c = 0; c < z->LDO; c++) {
-            int64_t at = i * z->LDO + part_of(j, c, z->CV);
+            int64_t at = i * z->LDO + output_of(j, c, z->CV);
             double sum = (double)get(j, 0, z->PROBS + i) * (double)get(j, 2, at), size = fabs(sum);
             for (int64_t k = 0; k < z->BK; k++) {
-                double term = (double)get(j, 0, k * z->R + i) * (double)get(j, 1, k * ld + c);
+                double term = (double)get_element(j, 0, prob_at(j, k, i)) * (double)get(j, 1, k * ld + c);
                 sum += term, size += fabs(term);
             }
             want(j, 2, at, sum, (double)(z->BK + 2) * 0x1p-24 * size + TINY);
