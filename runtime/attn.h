@@ -239,6 +239,9 @@ struct attn_problem {
     int sink;                     /* a logit of each head joins the denominator, and nothing else */
     int packed;                   /* Q and O, K and V, or both sides lie packed: attn_run.q_starts, kv_starts */
     int paged;                    /* K and V lie in pages: attn_run.block_table */
+    /* Of a plan with window, what window to tune for, as in attn_run: keys before and after a query's position, -1 for no bound.
+     * Both 0: not known. The number of keys is rounded up to a power of two. A run may use any window. */
+    int64_t tune_window_left, tune_window_right;
 };
 struct attn_plan;
 /* Finds and compiles the kernel for a problem. Takes milliseconds with a pinned variant, a cached winner or

@@ -67,6 +67,8 @@ static attn_status check_problem(struct attn_problem *p, int cores, struct attn_
         {"causal", p->causal, 0, 1},
         {"window", p->window, 0, 1},
         {"softcap", p->softcap, 0, 1},
+        {"tune_window_left", p->tune_window_left, p->window ? -1 : 0, p->window ? INT64_MAX : 0},
+        {"tune_window_right", p->tune_window_right, p->window ? -1 : 0, p->window ? INT64_MAX : 0},
         {"max_batch", p->max_batch, 1, INT64_MAX},
         {"max_q_len", p->max_q_len, 1, INT64_MAX},
         {"max_kv_len", p->max_kv_len, 1, INT64_MAX},
@@ -175,7 +177,8 @@ static struct tune_target target_of(const struct attn_problem *p)
                                  .batch = p->max_batch,
                                  .q_len = p->max_q_len,
                                  .kv_len = p->max_kv_len,
-                                 .threads = p->threads};
+                                 .threads = p->threads,
+                                 .window = {p->tune_window_left, p->tune_window_right}};
     tune_bucket(&target);
     return target;
 }

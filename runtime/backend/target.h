@@ -2,6 +2,7 @@
 #ifndef ATTNGEN_BACKEND_TARGET_H
 #define ATTNGEN_BACKEND_TARGET_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "gen/fields.h"
@@ -12,8 +13,22 @@ struct tune_target {
     int heads, kv_heads;
     int64_t batch, q_len, kv_len;
     int threads;
+    int64_t window[2]; /* keys before and after a query's position, -1: no bound; both 0: not known. Of a caller with one */
 };
-/* Windows and pages are a run's, not a plan's: these stand for all. */
+/* Windows and pages are a run's, not a plan's: these stand for all where it is not said what to tune for. */
 enum { TYPICAL_WINDOW = 1024, TYPICAL_PAGE = 16 };
+
+static inline bool target_knows_window(const struct tune_target *t)
+{
+    return t->window[0] != 0 || t->window[1] != 0;
+}
+
+/* How many keys a query sees of a window, at most. */
+static inline int64_t target_window(const struct tune_target *t)
+{
+    if (!target_knows_window(t))
+        return TYPICAL_WINDOW;
+    return t->window[0] < 0 || t->window[1] < 0 ? INT64_MAX : t->window[0] + t->window[1] + 1;
+}
 
 #endif

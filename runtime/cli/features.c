@@ -207,6 +207,10 @@ static int bias_of(enum npy_type type)
 void features_problem(const struct features *f, const struct options *o, struct attn_problem *out)
 {
     out->window = options_window(o);
+    if (out->window) {
+        out->tune_window_left = o->window[0];
+        out->tune_window_right = o->window[1];
+    }
     out->softcap = (o->given & OPTION_BIT(OPTION_SOFTCAP)) != 0;
     for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
         if (f->array[id].data)

@@ -27,8 +27,9 @@ const struct verb verb_tune = {
             "that it leaves out takes all its values; without one, all that can be here are.\n"
             "A spec without --shape is tuned for 1,8,8,1024,1024,D. What the cache knows is not\n"
             "timed again. Options that no kernel depends on (--scale, --layout, ...) are allowed;\n"
-            "of --window, --softcap and arrays it counts only that they are there, and a bias's\n"
-            "type: candidates are timed with usual ones.",
+            "of --softcap and arrays it counts only that they are there, and a bias's type:\n"
+            "candidates are timed with usual ones; of --window how many keys it has, rounded up to\n"
+            "a power of two.",
     .example = "attngen tune --shape 1,8,8,2048,2048,64 --causal --threads 1",
     .exits = "no candidate can be used here; 130 interrupted",
     .options = OPTIONS_ATTENTION | OPTIONS_MACHINE | OPTION_BIT(OPTION_SHAPE) | OPTION_BIT(OPTION_RIGOR) |
@@ -239,6 +240,8 @@ static int tune_with(struct session *s, const struct problem *p, struct device *
     const struct tune_settings settings = {.rigor = s->options.rigor, .time_limit = s->options.time_limit,
                                            .only = p->all ? NULL : p->only, .only_count = p->count, .extend = true,
                                            .progress = show_progress, .user = s};
+    if (options_window(&s->options))
+        memcpy(target.window, s->options.window, sizeof target.window);
     tune_bucket(&target);
     s->best_gflops = 0;
     s->done = s->of = 0;

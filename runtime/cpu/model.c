@@ -30,7 +30,7 @@ static double average_keys(const struct tune_target *t)
     double q = (double)t->q_len, k = (double)t->kv_len;
     if (t->caller.field[F_CAUSAL])
         k = q <= k ? k - (q - 1) / 2 : k * (k + 1) / 2 / q; /* bottom-right: the last row sees all */
-    return t->caller.field[F_WINDOW] && k > TYPICAL_WINDOW ? TYPICAL_WINDOW : k;
+    return t->caller.field[F_WINDOW] && k > (double)target_window(t) ? (double)target_window(t) : k;
 }
 
 /* vdpbf16ps takes pairs; AMD's cores do as many of them as FMAs, Intel's a quarter: twice f32, and half. */

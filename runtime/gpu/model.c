@@ -35,8 +35,8 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
                       .vw = f[F_VECTOR]};
     if (v->field[F_CAUSAL]) /* bottom-right: the last row sees all */
         s.keys = s.rows <= s.keys ? s.keys - (s.rows - 1) / 2 : s.keys * (s.keys + 1) / 2 / s.rows;
-    if (v->field[F_WINDOW] && s.keys > TYPICAL_WINDOW) /* and half a tile at each end that is masked */
-        s.keys = TYPICAL_WINDOW + s.bk;
+    if (v->field[F_WINDOW] && s.keys > (double)target_window(t)) /* and half a tile at each end that is masked */
+        s.keys = (double)target_window(t) + s.bk;
     s.items = s.gq * s.gx;
     s.turns = larger(s.bq / (s.gq * s.mr), 1);
     s.blocks = larger(s.bk / (s.gx * s.nv * s.vw), 1);

@@ -280,7 +280,7 @@ int draw_features(const struct variant *v, const struct draw *w, uint64_t seed, 
                           .kv_count = {w->batch, w->kv_heads, w->kv_len}};
     if (v->field[F_WINDOW]) {
         draw_window(v, out->f.window);
-        for (int i = 0; i < 2 && !w->typical; i++)
+        for (int i = 0; i < 2 && (!w->typical || w->fixed_window); i++)
             out->f.window[i] = w->fixed_window ? w->window[i] : draw_bound(&c, w->kv_len);
     }
     if (v->field[F_SOFTCAP])

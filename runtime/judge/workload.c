@@ -182,6 +182,8 @@ int workload_create(const struct variant *caller, const struct workload_shape *s
 {
     *out = (struct workload){.caller = *caller, .shape = *shape};
     const struct draw draw = {.batch = shape->batch,
+                              .fixed_window = shape->windowed,
+                              .window = {shape->window[0], shape->window[1]},
                               .heads = shape->heads,
                               .kv_heads = shape->kv_heads,
                               .q_len = shape->q_len,

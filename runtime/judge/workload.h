@@ -17,6 +17,8 @@ struct workload_shape {
     int64_t kv_lens[WORKLOAD_BATCH]; /* read when uneven; the batch is WORKLOAD_BATCH at most then */
     bool uneven;
     bool typical; /* features are those that are tuned for (draw.h), else by chance */
+    bool windowed;
+    int64_t window[2]; /* where windowed, of a problem with one: else as draw.h says */
 };
 struct workload {
     struct variant caller; /* fields of the caller's side; the rest is not looked at */

@@ -25,7 +25,8 @@ attn_status status_because(const struct gen_error *why, attn_status otherwise, s
 /* The structs of problems and runs had no features at first. */
 const struct status_struct status_options = {"attn_options", {sizeof(struct attn_options)}};
 const struct status_struct status_problem = {"attn_problem",
-                                             {sizeof(struct attn_problem), offsetof(struct attn_problem, mixed)}};
+                                             {sizeof(struct attn_problem), offsetof(struct attn_problem, tune_window_left),
+                                              offsetof(struct attn_problem, mixed)}};
 const struct status_struct status_plan_info = {"attn_plan_info", {sizeof(struct attn_plan_info)}};
 const struct status_struct status_run = {"attn_run", {sizeof(struct attn_run), offsetof(struct attn_run, window_left)}};
 const struct status_struct status_partials = {"attn_partials", {sizeof(struct attn_partials)}};

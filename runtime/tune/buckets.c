@@ -17,8 +17,35 @@ static int64_t power_of_two(int64_t x)
     return p;
 }
 
+/* So many keys as a power of two has, as draw_window spreads them. */
+static void round_window(struct tune_target *t)
+{
+    int64_t *w = t->window;
+    const int64_t most = INT64_MAX / 8;
+    if (!t->caller.field[F_WINDOW])
+        w[0] = w[1] = 0;
+    if (t->caller.field[F_CAUSAL] && (w[0] || w[1]))
+        w[1] = 0; /* whatever is said of keys behind */
+    if (t->caller.field[F_CAUSAL] && w[0] < 0)
+        w[1] = -1;
+    if (!target_knows_window(t))
+        return;
+    for (int i = 0; i < 2; i++)
+        w[i] = w[i] < 0 || w[i] > most ? -1 : w[i];
+    if (w[0] < 0 || w[1] < 0) {
+        for (int i = 0; i < 2; i++)
+            w[i] = w[i] < 0 ? -1 : power_of_two(w[i] + 1) - 1;
+        return;
+    }
+    const int64_t all = power_of_two(w[0] + w[1] + 1);
+    const int64_t behind = w[1] == 0 ? 0 : w[0] == 0 ? all - 1 : all - 1 - all / 2;
+    w[0] = all - 1 - behind;
+    w[1] = behind;
+}
+
 void tune_bucket(struct tune_target *t)
 {
+    round_window(t);
     t->threads = t->threads < 1 ? 1 : t->threads;
     t->q_len = power_of_two(t->q_len);
     t->kv_len = power_of_two(t->kv_len);
@@ -58,7 +85,9 @@ int tune_key(const struct device *device, const struct tune_target *t, struct bu
     buf_printf(out, "problem %s\n", name);
     buf_printf(out, "bucket %lld,%d,%d,%lld,%lld\n", (long long)t->batch, t->heads, t->kv_heads, (long long)t->q_len,
                (long long)t->kv_len);
-    if (caller.field[F_WINDOW]) /* a plan knows no bounds and no size: one window and one page stand for all */
+    if (caller.field[F_WINDOW] && target_knows_window(t))
+        buf_printf(out, "window %lld,%lld\n", (long long)t->window[0], (long long)t->window[1]);
+    else if (caller.field[F_WINDOW]) /* one stands for all */
         buf_printf(out, "window %d\n", TYPICAL_WINDOW);
     if (caller.field[F_PAGED])
         buf_printf(out, "page %d\n", TYPICAL_PAGE);

@@ -64,7 +64,10 @@ double search_flops(const struct tune_target *p)
                              .kv_len = p->kv_len,
                              .bottom_right = 1,
                              .features = &features};
-    draw_window(&v, features.window);
+    if (target_knows_window(p))
+        memcpy(features.window, p->window, sizeof p->window);
+    else
+        draw_window(&v, features.window);
     v.field[F_PACKED] = 0; /* what is timed has sequences of one length */
     return attention_flops(&v, &args);
 }
@@ -431,7 +434,9 @@ int search_measure(struct device *device, const struct tune_target *problem, con
                                    .kv_heads = problem->kv_heads,
                                    .q_len = problem->q_len,
                                    .kv_len = problem->kv_len,
-                                   .typical = true};
+                                   .typical = true,
+                                   .windowed = target_knows_window(problem),
+                                   .window = {problem->window[0], problem->window[1]}};
     if (workload_create(&problem->caller, &shape, SEED, &s.work) != 0)
         return gen_out_of_memory(err, "tune");
     s.flops = search_flops(problem);

@@ -131,7 +131,10 @@ static void every_size_of_structs(void **state)
         memcpy(at, &given, sizeof given);
         for (int i = 0; i < 5; i++) {
             const size_t *known = structs[i]->size, newest = known[0];
-            if (given == newest || (known[1] && given == known[1]) || (given > newest && given < 1900 && given % 8 == 0))
+            bool version = given > newest && given < 1900 && given % 8 == 0;
+            for (int v = 0; v < STATUS_VERSIONS && known[v]; v++)
+                version = version || given == known[v];
+            if (version)
                 continue;
             attn_status status = i == 0   ? attn_context_create(at, &other, &err)
                                  : i == 1 ? attn_plan_create(context, at, &ignored, &err)

@@ -64,6 +64,32 @@ static void test_bucket(void **state)
     bucket_is(target_of(1, 96, 2, 1, 1, 1), 1, 48, 1, 1, 1);
 }
 
+/* Windows of about as many keys are tuned for as one; what is not known, and what a caller without windows says, is none. */
+static void test_windows(void **state)
+{
+    static const int64_t cases[][5] = {/* causal; left, right; what becomes of them */
+                                       {0, 0, 0, 0, 0},      {1, 1023, 0, 1023, 0},    {1, 1000, 77, 1023, 0},
+                                       {1, 1024, 0, 2047, 0}, {0, 512, 511, 512, 511},  {0, 100, 200, 256, 255},
+                                       {0, 0, 300, 0, 511},  {0, 300, 0, 511, 0},      {0, -1, -1, -1, -1},
+                                       {1, -1, 0, -1, -1},   {0, -1, 5, -1, 7},        {0, INT64_MAX, 3, -1, 3},
+                                       {0, 1, 1, 2, 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tune_target t = target_of(1, 1, 1, 64, 4096, 1), without = t;
+        t.caller.field[F_WINDOW] = 1;
+        t.caller.field[F_CAUSAL] = (int32_t)cases[i][0];
+        memcpy(t.window, cases[i] + 1, sizeof t.window);
+        for (int twice = 0; twice < 2; twice++) {
+            tune_bucket(&t);
+            assert_int_equal(t.window[0], cases[i][3]);
+            assert_int_equal(t.window[1], cases[i][4]);
+        }
+        memcpy(without.window, cases[i] + 1, sizeof without.window);
+        tune_bucket(&without);
+        assert_false(target_knows_window(&without));
+    }
+}
+
 static void test_counts(void **state)
 {
     (void)state;
@@ -509,6 +535,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bucket),
+        cmocka_unit_test(test_windows),
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_problem_is_shortened),
         cmocka_unit_test(test_model),
