@@ -44,6 +44,7 @@ enum fact {
     FACT_intrinsics,
     FACT_header,
     FACT_header_parts,
+    FACT_lanes,
     FACT_machine_code,
     FACT_needs,
     FACT_slow,

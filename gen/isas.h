@@ -25,6 +25,7 @@ struct isa_facts {
     const char *intrinsics;   /* in emitted C, the condition under which its intrinsics are there; NULL: it has none */
     const char *header;       /* that declares them, as an #include has it */
     const char *header_parts; /* what of it clang for Windows leaves out: words, of which each makes a header's name */
+    int lanes;                /* f32 lanes of its vectors, as templates/isa/NAME.isa has them; 0: its kernels name none */
     const char *machine_code; /* the condition for the third lowering, machine code; NULL: it has none */
     const char *needs; /* where its intrinsics are there: what the processor must have, words of processor.inc with a space
                         * between them; of a device the architecture; "": nothing */

@@ -59,7 +59,7 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
                       .u = f[F_UNROLL],
                       .products = 1};
     s.dv = f[F_HEAD_DIM_V] ? f[F_HEAD_DIM_V] : f[F_HEAD_DIM];
-    s.lanes = f[F_ISA] == ISA_AVX2 ? 8 : f[F_ISA] == ISA_NEON ? 4 : f[F_ISA] == ISA_C ? 1 : 16;
+    s.lanes = f[F_ISA] == ISA_C ? 1 : isas[f[F_ISA]].lanes; /* libtcc makes no vectors of plain C */
     s.modify = (f[F_SOFTCAP] ? 30 : 0) + (f[F_BIAS] ? 4 : 0) + (f[F_MASK] ? 4 : 0) + (f[F_ALIBI] ? 4 : 0);
     s.edges = f[F_WINDOW] ? 1 : 0;
     s.fma = fma_cycles(cpu, (enum isa)f[F_ISA]);

@@ -1,83 +1,196 @@
 #!/usr/bin/env python3
-"""bench_cpu.py - attention on a CPU: attngen's kernels beside PyTorch's scaled_dot_product_attention, in one run, on the same
-shapes and threads. What it is not: part of attngen; it needs PyTorch.
+"""bench_cpu.py - attention on a CPU: attngen's kernels beside those of other libraries that are installed (PyTorch, zentorch,
+onnxruntime, ggml), in one run, on the same shapes and threads. What it is not: part of attngen; it needs one of them, or none.
 
-    tests/bench/bench_cpu.py out/bin/attngen [--dtype f32,bf16,f16] [--dims 64,128] [--lengths 512,2048,8192] [--causal 0,1]
-        [--heads 8] [--threads 1,2] [--tune SECONDS] [--rounds 4]
+    tests/bench/bench_cpu.py out/bin/attngen [--mode prefill,decode] [--dtype f32,bf16,f16] [--kv int8,fp8,q8_0,q4_0] [--dims 64,128]
+        [--lengths 512,2048,8192] [--causal 0,1] [--heads 8] [--kv-heads N] [--batch 1] [--queries 1] [--threads 1,2]
+        [--tune SECONDS] [--rounds 4] [--round SECONDS] [--peers NAME,...] [--csv FILE] [--svg FILE]
 
-attngen's kernel is what `attngen tune` finds for the shape within so many seconds. Then rounds alternate, a second of each, in
-an order that turns; the best launch of all rounds is compared with the best, and the median of rounds' medians with the
-median: on a machine that others use, too, the best says more. PyTorch takes its own flash attention on a CPU where it can.
+Prefill is N queries over N keys, and GFLOP/s count the pairs that a causal mask lets take part. Decode is --queries of them over N keys,
+32 heads over 8 unless others are named, and what counts is the rate at which K and V are read, as they are stored, each once. With
+--kv, K and V are of each of those types too, and attngen's own time with K and V of the queries' type stands beside.
+
+attngen's kernel is what `attngen tune` finds for the shape within so many seconds. Then rounds alternate, a second of each contender,
+in an order that turns; printed are the best launch of all rounds and the median of rounds' medians: on a machine that others use, too,
+the best says more. The table is Markdown; the SVG has a bar for each contender and cell, and the line of the peak: multiply-adds as
+`attngen bench` measures them in the same run, or the rate at which NumPy's threads read memory.
 """
 import argparse
+import csv
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from bench_gpu import geometric_mean, median
+from cpu_peers import PEERS, Absent
 
-ROUND = 1.0  # seconds
-TYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
+OURS, WHOLE = "attngen", "attngen, K and V as Q"
+BITS = {"f32": 32, "f16": 16, "bf16": 16, "int8": 8, "fp8": 8, "q8_0": 8.5, "q4_0": 4.5}
+
+
+class Cell:
+    def __init__(self, mode, dtype, kv, dim, length, causal, threads, options):
+        self.mode, self.dtype, self.kv, self.dim, self.causal, self.threads = mode, dtype, kv, dim, causal, threads
+        decode = mode == "decode"
+        self.batch, self.heads = options.batch, options.heads or (32 if decode else 8)
+        self.kv_heads = options.kv_heads or (8 if decode else self.heads)
+        self.queries, self.keys = (options.queries if decode else length), length
+        pairs = self.queries * self.keys - (self.queries * (self.queries - 1) // 2 if causal else 0)
+        self.work = 1e-9 * (self.batch * self.kv_heads * self.keys * 2 * dim * BITS[kv] / 8 if decode else
+                            4 * self.batch * self.heads * dim * pairs)
+        self.unit = "GB/s" if decode else "GFLOP/s"
+
+    def label(self):
+        kind = self.dtype if self.kv == self.dtype else f"{self.dtype}, kv {self.kv}"
+        return f"{self.mode} {kind} D={self.dim} N={self.keys}{' causal' if self.causal else ''}, {self.threads}t"
+
+    def rate(self, ms):
+        return self.work / ms * 1e3
 
 
 class Ours:
-    def __init__(self, program, dtype, shape, causal, threads, seconds):
-        self.options = ["--dtype", dtype, "--shape", ",".join(map(str, shape)), "--threads", str(threads)]
-        self.options += ["--causal"] if causal else []
-        self.program = program
-        self.ask("tune", "--time-limit", str(seconds))
+    def __init__(self, cell, kv, given):
+        shape = (cell.batch, cell.heads, cell.kv_heads, cell.queries, cell.keys, cell.dim)
+        dtype = cell.dtype if kv == cell.dtype else f"q={cell.dtype},kv={kv}"
+        self.options = ["--dtype", dtype, "--shape", ",".join(map(str, shape)), "--threads", str(cell.threads)]
+        self.options += ["--causal"] if cell.causal else []
+        self.program, self.seconds, self.variant, self.peak = given.program, given.round, "", 0
+        self.ask("tune", "--time-limit", str(given.tune))
 
     def ask(self, verb, *more):
         done = subprocess.run([self.program, verb, *self.options, *more], capture_output=True, text=True)
         if done.returncode:
-            sys.exit(done.stderr.strip())
+            raise Absent((done.stderr.strip().splitlines() or ["attngen failed"])[0])
         return done.stdout
 
     def round(self):
         """The best and the median launch, in ms."""
-        said = json.loads(self.ask("bench", "--json", "--time-limit", str(ROUND)))
-        self.variant = said["variant"]
+        said = json.loads(self.ask("bench", "--json", "--time-limit", str(self.seconds)))
+        self.variant, self.peak = said["variant"], said["peak_gflops"]
         return said["ms"]["min"], said["ms"]["median"]
 
 
-class PyTorch:
-    def __init__(self, dtype, shape, causal, threads):
-        import torch
-        batch, heads, kv_heads, queries, keys, dim = shape
-        torch.manual_seed(1)
-        torch.set_num_threads(threads)
-        self.causal = causal
-        self.q, self.k, self.v = (torch.randn(batch, h, n, dim).to(getattr(torch, TYPES[dtype]))
-                                  for h, n in ((heads, queries), (kv_heads, keys), (kv_heads, keys)))
-        self.attention = torch.nn.functional.scaled_dot_product_attention
+class Peer:
+    def __init__(self, made, seconds):
+        self.made, self.seconds = made, seconds
+        made.call()
 
     def round(self):
-        took, end = [], time.perf_counter() + ROUND
+        took, end = [], time.perf_counter() + self.seconds
         while len(took) < 3 or time.perf_counter() < end:
             start = time.perf_counter()
-            self.attention(self.q, self.k, self.v, is_causal=self.causal)
+            self.made.call()
             took.append((time.perf_counter() - start) * 1e3)
         return min(took), median(took)
 
+    def close(self):
+        getattr(self.made, "close", lambda: None)()
 
-def compare(options, dtype, dim, length, causal, threads):
-    shape = (1, options.heads, options.heads, length, length, dim)
-    contenders = {"attngen": Ours(options.program, dtype, shape, causal, threads, options.tune),
-                  "pytorch": PyTorch(dtype, shape, causal, threads)}
-    seen = {c: [] for c in contenders}
+
+def read_rate(threads):
+    """GB/s at which so many threads read memory that no cache holds, the best of five times; 0 without NumPy."""
+    try:
+        import numpy
+    except ImportError:
+        return 0
+    share = 1 << 24
+    arrays = [numpy.ones(max(share, (1 << 27) // threads), dtype=numpy.int64) for _ in range(threads)]
+    best = 0
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in range(5):
+            start = time.perf_counter()
+            list(pool.map(numpy.bitwise_or.reduce, arrays))
+            best = max(best, sum(a.nbytes for a in arrays) / (time.perf_counter() - start) * 1e-9)
+    return best
+
+
+def contenders_of(cell, options, absent):
+    made = {OURS: Ours(cell, cell.kv, options)}
+    if cell.kv != cell.dtype:
+        made[WHOLE] = Ours(cell, cell.dtype, options)
+    for name in options.peers:
+        try:
+            made[name] = Peer(PEERS[name](cell), options.round)
+        except Absent as why:
+            absent.setdefault((name, str(why)), []).append(cell.label())
+    return made
+
+
+def compare(cell, options, absent):
+    """A row: of each contender the best and the usual rate."""
+    made = contenders_of(cell, options, absent)
+    seen = {c: [] for c in made}
     for r in range(options.rounds):
-        for c in sorted(contenders, reverse=r % 2 == 1):
-            seen[c].append(contenders[c].round())
-    flops = 4 * options.heads * dim * (length * (length + 1) // 2 if causal else length * length)
-    best, usual = ({c: flops / pick([x[i] for x in seen[c]]) * 1e-6 for c in seen} for i, pick in ((0, min), (1, median)))
-    ratios = [x["attngen"] / x["pytorch"] for x in (best, usual)]
-    variant = contenders["attngen"].variant
-    print(f"| {dtype} | {dim} | {length} | {'yes' if causal else 'no'} | {threads} | {best['attngen']:.0f} | {best['pytorch']:.0f} |"
-          f" {ratios[0]:.2f} | {ratios[1]:.2f} | {variant[variant.index('_on_') + 4:]} |", flush=True)
-    return ratios
+        for c in sorted(made, reverse=r % 2 == 1):
+            seen[c].append(made[c].round())
+    for c in made.values():
+        getattr(c, "close", lambda: None)()
+    row = {"cell": cell, "variant": made[OURS].variant, "peak": made[OURS].peak if cell.mode == "prefill" else options.read[cell.threads]}
+    for c in made:
+        row[c] = (cell.rate(min(x[0] for x in seen[c])), cell.rate(median([x[1] for x in seen[c]])))
+    return row
+
+
+def text_of(row, names):
+    cell, others = row["cell"], [n for n in names if n != OURS and n in row]
+    columns = [cell.label(), cell.unit, f"{row['peak']:.0f}"]
+    columns += [f"{row[n][0]:.1f} / {row[n][1]:.1f}" if n in row else "-" for n in names]
+    for i in (0, 1):
+        columns.append(f"{row[OURS][i] / max(row[n][i] for n in others):.2f}" if others else "-")
+    return "| " + " | ".join(columns + [row["variant"].split("_on_")[-1]]) + " |"
+
+
+def write_csv(path, rows, names):
+    with open(path, "w", newline="") as f:
+        out = csv.writer(f)
+        out.writerow(["mode", "dtype", "kv", "dim", "keys", "queries", "causal", "threads", "unit", "peak", "variant"] +
+                     [f"{n}, {what}" for n in names for what in ("best", "median")])
+        for row in rows:
+            c = row["cell"]
+            out.writerow([c.mode, c.dtype, c.kv, c.dim, c.keys, c.queries, int(c.causal), c.threads, c.unit, f"{row['peak']:.1f}", row["variant"]] +
+                         [f"{x:.2f}" for n in names for x in row.get(n, (float("nan"),) * 2)])
+
+
+COLOURS = ["#1f4e79", "#7f9fbf", "#c55a11", "#e3a857", "#548235", "#7f7f7f"]
+
+
+def write_svg(path, rows, names):
+    """A panel for each unit: bars to the median, a tick at the best, and the peak as a line across its cell."""
+    bar, gap, height, left, top = 14, 18, 220, 60, 46
+    parts, y, widest = [], top, 0
+    for unit in dict.fromkeys(r["cell"].unit for r in rows):
+        panel = [r for r in rows if r["cell"].unit == unit]
+        most = max(max([r["peak"]] + [r[n][0] for n in names if n in r]) for r in panel) * 1.05
+        x, floor = left, y + height
+        parts.append(f'<text x="8" y="{y - 8}">{unit}</text><line x1="{left}" y1="{floor}" x2="WIDE" y2="{floor}" stroke="#000"/>')
+        for i in range(5):
+            at = floor - height * i / 4
+            parts.append(f'<text x="{left - 6}" y="{at + 4:.0f}" text-anchor="end">{most * i / 4:.0f}</text>')
+        for r in panel:
+            here, begin = [n for n in names if n in r], x
+            for n in here:
+                best, usual = (height * v / most for v in r[n])
+                colour = COLOURS[names.index(n) % len(COLOURS)]
+                parts.append(f'<rect x="{x}" y="{floor - usual:.1f}" width="{bar - 2}" height="{usual:.1f}" fill="{colour}"/>'
+                             f'<line x1="{x}" x2="{x + bar - 2}" y1="{floor - best:.1f}" y2="{floor - best:.1f}" stroke="{colour}"/>')
+                x += bar
+            if r["peak"]:
+                at = floor - height * r["peak"] / most
+                parts.append(f'<line class="peak" x1="{begin - 4}" x2="{x + 2}" y1="{at:.1f}" y2="{at:.1f}" stroke="#c00000" stroke-dasharray="4 2"/>')
+            parts.append(f'<text transform="translate({(begin + x) / 2:.0f},{floor + 10}) rotate(40)">{r["cell"].label()}</text>')
+            x += gap
+        widest, y = max(widest, x), floor + 210
+    wide = widest + 170
+    key = "".join(f'<rect x="{left + 190 * i}" y="8" width="12" height="12" fill="{COLOURS[i % len(COLOURS)]}"/><text x="{left + 190 * i + 16}" y="18">{n}</text>'
+                  for i, n in enumerate(names))
+    wide = max(wide, left + 190 * len(names))
+    with open(path, "w") as f:
+        f.write(f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{y}" font-family="sans-serif" font-size="11">\n'
+                f'<rect width="100%" height="100%" fill="#fff"/>{key}\n' + "\n".join(p.replace("WIDE", str(widest)) for p in parts) + "\n</svg>\n")
 
 
 def processor():
@@ -88,30 +201,72 @@ def processor():
         return "a processor"
 
 
-def main():
+def read_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words = lambda s: [w for w in s.split(",") if w]
+    numbers = lambda s: [int(w) for w in s.split(",")]
     parser.add_argument("program")
-    parser.add_argument("--dtype", default="f32,bf16,f16")
-    parser.add_argument("--dims", default="64,128")
-    parser.add_argument("--lengths", default="512,2048,8192")
-    parser.add_argument("--causal", default="0,1")
-    parser.add_argument("--heads", type=int, default=8)
-    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--mode", type=words, default=["prefill"])
+    parser.add_argument("--dtype", type=words, default=["f32", "bf16", "f16"])
+    parser.add_argument("--kv", type=words, default=[])
+    parser.add_argument("--dims", type=numbers, default=[64, 128])
+    parser.add_argument("--lengths", type=numbers, default=[512, 2048, 8192])
+    parser.add_argument("--causal", type=numbers, default=[0, 1])
+    parser.add_argument("--heads", type=int, default=0)
+    parser.add_argument("--kv-heads", type=int, default=0)
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--queries", type=int, default=1)
+    parser.add_argument("--threads", type=numbers, default=[1, 2])
     parser.add_argument("--tune", type=float, default=15)
     parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--round", type=float, default=1.0)
+    parser.add_argument("--peers", type=words, default=list(PEERS))
+    parser.add_argument("--csv")
+    parser.add_argument("--svg")
     options = parser.parse_args()
-    import torch
-    print(f"# {processor()}, {os.cpu_count()} threads; PyTorch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}")
-    print("| dtype | D | N | causal | threads | attngen, GFLOP/s | PyTorch | ratio, best | ratio, median | variant |\n" + "|---" * 10 + "|")
+    for given, known, what in ((options.mode, ["prefill", "decode"], "mode"), (options.peers, list(PEERS), "peers"),
+                               (options.dtype + options.kv, list(BITS), "dtype or --kv")):
+        for word in given:
+            if word not in known:
+                parser.error(f"--{what}: there is no {word}; expected {', '.join(known)}")
+    return options
+
+
+def cells_of(options):
+    return [Cell(mode, t, kv, dim, n, bool(causal), threads, options)
+            for mode in options.mode for t in options.dtype for kv in [t] + options.kv for dim in options.dims
+            for threads in options.threads for causal in (options.causal if mode == "prefill" else [0]) for n in options.lengths]
+
+
+def main():
+    options, absent, rows = read_options(), {}, []
+    options.read = {t: read_rate(t) if "decode" in options.mode else 0 for t in options.threads}
+    names = [OURS] + ([WHOLE] if options.kv else []) + options.peers
+    print(f"# {processor()}, {os.cpu_count()} threads")
+    print("| cell | unit | peak | " + " | ".join(f"{n}, best / median" for n in names) + " | to the best other: best | median | variant |\n" +
+          "|---" * (len(names) + 6) + "|")
     with tempfile.TemporaryDirectory() as cache:
         os.environ["ATTNGEN_CACHE"] = cache
-        ratios = [compare(options, t, int(d), int(n), c == "1", int(w)) for t in options.dtype.split(",")
-                  for d in options.dims.split(",") for w in options.threads.split(",") for c in options.causal.split(",")
-                  for n in options.lengths.split(",")]
-    for i, what in enumerate(("best", "medians")):
-        x = [r[i] for r in ratios]
-        print(f"# {what}: geometric mean {geometric_mean(x):.2f}, least {min(x):.2f}, most {max(x):.2f}")
+        for cell in cells_of(options):
+            try:
+                rows.append(compare(cell, options, absent))
+            except Absent as why:  # attngen itself
+                absent.setdefault((OURS, str(why)), []).append(cell.label())
+                continue
+            print(text_of(rows[-1], names), flush=True)
+    for n in names[1:]:
+        for i, what in enumerate(("best", "medians")):
+            x = [r[OURS][i] / r[n][i] for r in rows if n in r]
+            if x:
+                print(f"# attngen to {n}, {what}: geometric mean {geometric_mean(x):.2f}, least {min(x):.2f}, most {max(x):.2f}")
+    for (name, why), where in absent.items():
+        print(f"# without {name} in {len(where)} cells: {why}")
+    if options.csv:
+        write_csv(options.csv, rows, names)
+    if options.svg and rows:
+        write_svg(options.svg, rows, names)
+    return 0 if rows else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

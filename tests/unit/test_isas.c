@@ -4,10 +4,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "embed.h"
 #include "gen.h"
 #include "space.h"
 
@@ -28,6 +30,22 @@ static void test_facts(void **state)
         assert_true(f->language == LANGUAGE_C || (!f->intrinsics && !f->machine_code));
         for (int other = 0; other < isa; other++)
             assert_string_not_equal(f->name, isas[other].name);
+    }
+}
+
+/* Of vectors of 32 bits a lane, as the table says in its second line's words "isa NAME BITS". */
+static void test_lanes(void **state)
+{
+    (void)state;
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        char path[64], line[64];
+        snprintf(path, sizeof path, "isa/%s.isa", isas[isa].name);
+        const struct embedded_file *f = embedded_find(path);
+        assert_int_equal(f != NULL, isas[isa].lanes > 0);
+        if (!f)
+            continue;
+        snprintf(line, sizeof line, "\nisa %s %d", isas[isa].name, 32 * isas[isa].lanes);
+        assert_non_null(strstr(f->data, line));
     }
 }
 
@@ -96,10 +114,8 @@ static void test_emitted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_facts),
-        cmocka_unit_test(test_slow),
-        cmocka_unit_test(test_fields),
-        cmocka_unit_test(test_emitted),
+        cmocka_unit_test(test_facts),  cmocka_unit_test(test_lanes),   cmocka_unit_test(test_slow),
+        cmocka_unit_test(test_fields), cmocka_unit_test(test_emitted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""bench_model.py - how good the choice is that a model makes without timing (rigor estimate), against the best that a patient search
+finds, over shapes drawn by chance. What it is not: a test; a slow or busy machine fails nothing.
+
+    tests/bench/bench_model.py out/bin/attngen [--shapes 40] [--seconds 10] [--seed WORD] [--threads 1,2] [--dtype f32,f16,bf16]
+        [--resume FILE]
+
+The shapes follow from the seed alone, by default the hash of the commit that is checked out: prompts and decoding, one and several
+heads to a key head, head dims from 16 to 256. Each takes so many seconds. Of a shape, `attngen bench` with an empty cache says which
+variant the model takes, and `attngen tune --rigor patient` times it among the others, in one process: printed is its time over the
+best's. With --resume, what is done is kept in that file, a line of JSON for each shape, and not done again; lines of another seed, program or
+processor are left alone.
+"""
+import argparse
+import hashlib
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+BRIEF = 0.05  # seconds of the bench that only says what the model takes
+BOUND, QUANTILE = 1.10, 0.9
+
+
+def draw(random_, dtypes, threads):
+    """One problem, as attngen's command line takes it. Lengths are as likely to lie between 8 and 16 as between 1024 and 2048."""
+    between = lambda low, high: round(2 ** random_.uniform(math.log2(low), math.log2(high)))
+    dim = random_.choice([64, 128, 64, 128, 16, 32, 40, 80, 96, 192, 256])
+    kv_heads, group = between(1, 16), random_.choice([1, 1, 4, 8])
+    decode = random_.random() < 0.35
+    keys = between(64, 16384) if decode else between(8, 4096)
+    queries = between(1, 16) if decode else keys if random_.random() < 0.7 else between(8, keys)
+    batch = between(1, 4)
+    shape = ",".join(map(str, (batch, kv_heads * group, kv_heads, queries, keys, dim)))
+    options = ["--shape", shape, "--dtype", random_.choice(dtypes), "--threads", str(random_.choice(threads))]
+    return options + (["--causal"] if random_.random() < 0.5 else [])
+
+
+def ask(program, cache, verb, options, *more):
+    done = subprocess.run([program, verb, *options, *more, "--json"], capture_output=True, text=True, env=dict(os.environ, ATTNGEN_CACHE=cache))
+    if done.returncode:
+        sys.exit(f"{verb} {' '.join(options)}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def measure(program, options, seconds):
+    with tempfile.TemporaryDirectory() as cache:
+        taken = ask(program, cache, "bench", options, "--time-limit", str(BRIEF))["variant"]
+        rows = ask(program, cache, "tune", options, "--rigor", "patient", "--time-limit", str(seconds - BRIEF))["results"][0]["candidates"]
+    timed = {r["variant"]: r["ms"]["min"] for r in rows if r.get("ms", {}).get("min", 0) > 0}
+    best = min(timed, key=timed.get)
+    noisy = any(r.get("noisy") for r in rows if r["variant"] in (best, taken))
+    return {"taken": taken, "best": best, "ratio": timed[taken] / timed[best] if taken in timed else None, "noisy": noisy, "timed": len(timed)}
+
+
+def identity(options):
+    """What results are kept by: they are of this seed, this program and this processor."""
+    with open(options.program, "rb") as f:
+        program = hashlib.sha256(f.read()).hexdigest()[:16]
+    devices = subprocess.run([options.program, "devices"], capture_output=True, text=True).stdout
+    return {"seed": options.seed, "program": program, "device": devices.split(":")[0], "seconds": options.seconds}
+
+
+def kept(path, who):
+    if not path or not os.path.exists(path):
+        return {}
+    with open(path) as f:
+        lines = [json.loads(line) for line in f if line.strip()]
+    return {x["shape"]: x for x in lines if all(x.get(k) == v for k, v in who.items())}
+
+
+def short(variant):
+    return variant.split("_on_")[-1]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--shapes", type=int, default=40)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--seed")
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--dtype", default="f32,f16,bf16")
+    parser.add_argument("--resume", metavar="FILE")
+    options = parser.parse_args()
+    options.seed = options.seed or subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+    random_, who = random.Random(options.seed), identity(options)
+    done, ratios, lost = kept(options.resume, who), [], 0
+    print(f"# seed {options.seed}, {options.shapes} shapes of {options.seconds:g} s")
+    print("| shape | the model's choice | the best | ratio | timed |\n|---|---|---|---|---|")
+    for _ in range(options.shapes):
+        problem = draw(random_, options.dtype.split(","), [int(t) for t in options.threads.split(",")])
+        name = " ".join(problem)
+        found = done.get(name)
+        if not found:
+            found = dict(who, shape=name, **measure(options.program, problem, options.seconds))
+            if options.resume:
+                with open(options.resume, "a") as f:
+                    f.write(json.dumps(found) + "\n")
+        ratio = f"{found['ratio']:.2f}" if found["ratio"] else "not timed"
+        print(f"| {name} | {short(found['taken'])} | {short(found['best'])} | {ratio}{', noisy' if found['noisy'] else ''} | {found['timed']} |", flush=True)
+        lost += found["ratio"] is None
+        ratios.append(found["ratio"] or math.inf)
+    ratios.sort()
+    at = ratios[min(len(ratios) - 1, math.ceil(QUANTILE * len(ratios)) - 1)]
+    print(f"# median {ratios[len(ratios) // 2]:.3f}, 90th percentile {at:.3f} (asked for: {BOUND:.2f}), most {ratios[-1]:.3f}; "
+          f"{lost} choices were not timed")
+
+
+if __name__ == "__main__":
+    main()
