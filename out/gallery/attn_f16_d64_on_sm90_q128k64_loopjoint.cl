@@ -61,7 +61,9 @@ struct attn_cl_args {
 struct attn_cl_maps {
     attn_cl_uint64 q[16], k[16], v[16], o[16];
     int near; /* causal, where heavy tiles come first: as many heads have their tiles done together */
-    int unused;
+    /* _paged: rows of a box of K and V, which are a divisor of a page's; 0: rows are copied one by one, and the maps
+     * are not read */
+    int box;
 };
 #endif
 

@@ -83,7 +83,9 @@ struct cuda_room {
 };
 CUdeviceptr cuda_room_done(const struct cuda_room *room);
 CUdeviceptr cuda_room_parts(const struct cuda_room *room);
-enum { ROOM_COUNTERS = 256, ROOMS_BUCKETS = 64, ROOMS_FIRST = 16 };
+enum { ROOM_COUNTERS = 128 + 512 * 256, /* counters, and maps of as many groups as the largest card of level sm90 has units, which
+                                         * kernels of packed sequences make themselves */
+        ROOMS_BUCKETS = 64, ROOMS_FIRST = 16 };
 struct cuda_rooms {
     pthread_mutex_t lock;
     struct cuda_room *taken[ROOMS_BUCKETS], *unused; /* under lock */

@@ -65,7 +65,8 @@ static int portable(const struct cuda_kernel *k, const struct cuda_launch *l, lo
 static int sm80(const struct cuda_kernel *k, const struct cuda_launch *l, long tiles, struct gen_error *err)
 {
     struct parameters p = {.count = 0};
-    if (gpu_check_lengths(&l->args, tiles, err) != 0 || gpu_check_rows(&k->source, &l->args, err) != 0)
+    if (gpu_check_lengths(&l->args, tiles, err) != 0 ||
+        gpu_check_rows(&k->source, &l->args, &l->features, err) != 0)
         return -1;
     const int near = gpu_heads_near(&k->source, &l->args, tiles, k->target->card->units);
     give_arrays(k, l, &p);
@@ -81,7 +82,8 @@ static int place_maps(const struct cuda_kernel *k, const struct cuda_launch *l, 
     const struct attn_cl_args *a = &l->args;
     unsigned long *const words[4] = {maps->q, maps->k, maps->v, maps->o};
     const int64_t at[4] = {a->q_at, a->k_at, a->v_at, a->o_at};
-    if (gpu_make_maps(&k->source, a, split, words, err) != 0)
+    if (gpu_make_maps(&k->source, a, &l->features, split, words, &maps->box, err) != 0 ||
+        (!maps->box && gpu_check_rows(&k->source, a, &l->features, err) != 0))
         return -1;
     for (int i = 0; i < 4; i++) {
         const CUdeviceptr address = l->buffer[i] + (CUdeviceptr)(at[i] * 2); /* elements of 16 bits */
@@ -131,7 +133,7 @@ static int sm90(const struct cuda_kernel *k, const struct cuda_launch *l, long t
     if ((splits ? gpu_divide(&k->source, &l->args, window_of(k, &l->features), &split, &all, err)
                 : gpu_check_lengths(&l->args, tiles, err)) != 0 ||
         (k->source.rows == ROWS_MAPPED ? place_maps(k, l, splits ? &split : NULL, &maps, err)
-                                       : gpu_check_rows(&k->source, &l->args, err)) != 0)
+                                       : gpu_check_rows(&k->source, &l->args, &l->features, err)) != 0)
         return -1;
     if (!splits)
         all = tiles * l->args.heads * l->args.batch;

@@ -280,14 +280,18 @@ void gpu_copy_rows(const struct host *t, char *packed, bool to_host)
         }
 }
 
-/* On the device there are the pages in use alone, with the rows in use. */
-static void gather_pages(struct gpu_hosts *st)
+/* On the device there are the pages in use alone, with the rows in use, and those that boxes of rows reach behind them. */
+static void gather_pages(const struct gpu_source *s, struct gpu_hosts *st)
 {
+    enum { MOST_BOX = 256 };
     const struct used_pages *u = st->used;
+    int64_t rows = u->most_rows;
+    if (s->rows == ROWS_MAPPED && rows > 0)
+        rows = rows + MOST_BOX < st->features.page_size ? rows + MOST_BOX : st->features.page_size;
     for (int room = ARRAY_K; room <= ARRAY_V; room++) {
         struct host *t = &st->host[room];
         t->count[0] = u->count;
-        t->count[2] = u->most_rows;
+        t->count[2] = rows;
         t->rows = u->rows;
         t->at = u->page;
         t->dense = false;
@@ -300,7 +304,7 @@ static void gather_pages(struct gpu_hosts *st)
 void gpu_hosts_pack(const struct gpu_source *s, struct gpu_hosts *hosts)
 {
     if (hosts->used)
-        gather_pages(hosts);
+        gather_pages(s, hosts);
     for (enum array_id id = 0; id < ARRAYS; id++) {
         if (!gpu_takes(s, id) || array_sides(id) != SIDES)
             continue;

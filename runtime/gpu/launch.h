@@ -28,7 +28,8 @@ void gpu_piece(const struct gpu_source *source, struct attn_cl_args *args, struc
 /* Of NVIDIA's levels: how many heads' tiles are done together in a causal run, and whether positions fit the kernel's 32
  * bits and rows begin where they may. */
 int gpu_heads_near(const struct gpu_source *source, const struct attn_cl_args *args, long tiles, int units);
-int gpu_check_rows(const struct gpu_source *source, const struct attn_cl_args *args, struct gen_error *err);
+int gpu_check_rows(const struct gpu_source *source, const struct attn_cl_args *args,
+                   const struct attn_cl_features *features, struct gen_error *err);
 int gpu_check_lengths(const struct attn_cl_args *args, long tiles, struct gen_error *err);
 
 /* Of kernels that split keys: how rows and keys are divided. window: as in struct attn_cl_features; NULL: there is none. 0, or -1
@@ -36,9 +37,20 @@ int gpu_check_lengths(const struct attn_cl_args *args, long tiles, struct gen_er
 int gpu_divide(const struct gpu_source *source, const struct attn_cl_args *args, const int64_t window[2],
                struct attn_cl_split *out, long *units, struct gen_error *err);
 
+/* How many batches and rows tensors have as maps and checks see them: packed there is one batch, and in pages one for each page.
+ * Of how many rows or pages there are only the device knows, and the sides are larger than any. */
+struct gpu_sides {
+    long batch, rows;
+};
+struct gpu_sides gpu_sides_of_q(const struct attn_cl_args *args, const struct attn_cl_features *features); /* and of O */
+struct gpu_sides gpu_sides_of_kv(const struct gpu_source *source, const struct attn_cl_args *args,
+                                 const struct attn_cl_features *features);
+
 /* The tensor maps of Q, K, V and O, with 0 for the addresses, which are their first words. split: of kernels that split keys,
- * else NULL. 0, or -1 and the stride or beginning that a map cannot have. */
-int gpu_make_maps(const struct gpu_source *source, const struct attn_cl_args *args, const struct attn_cl_split *split,
-                  unsigned long *const out[4], struct gen_error *err);
+ * else NULL. *box: rows of a box of K and V; 0 where pages make none, and K and V have no maps. 0, or -1 and the stride or
+ * beginning that a map cannot have. */
+int gpu_make_maps(const struct gpu_source *source, const struct attn_cl_args *args,
+                  const struct attn_cl_features *features, const struct attn_cl_split *split,
+                  unsigned long *const out[4], int *box, struct gen_error *err);
 
 #endif

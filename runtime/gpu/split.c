@@ -26,7 +26,7 @@ static long tiles_seen(const struct gpu_source *s, const struct attn_cl_args *a,
     const long seen = window[0] + window[1] + a->q_len; /* by all queries together */
     long tiles = (seen + tile - 1) / tile + 1;
     const long at = a->offset + (a->bottom_right ? a->kv_len - a->q_len : 0), first = at - window[0];
-    if (!a->has_lens && first >= 0 && first < a->kv_len) /* the same for all sequences */
+    if (!a->has_lens && !gpu_takes(s, ARRAY_Q_STARTS) && first >= 0 && first < a->kv_len) /* the same for all sequences */
         tiles = (first % tile + seen + tile - 1) / tile;
     return tiles < all ? tiles : all;
 }
@@ -51,13 +51,15 @@ int gpu_divide(const struct gpu_source *s, const struct attn_cl_args *a, const i
         __builtin_mul_overflow(all, a->batch, &all) || all >= most)
         return too_large("tiles", a, err);
     *units = all / warpgroups;
+    /* Packed, a sequence with fewer queries may have more rows in a slice; there are never more slices for it. */
+    const long most_rows = gpu_takes(s, ARRAY_Q_STARTS) ? SLICE : rows * heads;
     *out = (struct attn_cl_split){.rows = (int)rows,
                                   .heads = (int)heads,
                                   .along = (int)along,
                                   .slices = (int)slices,
                                   .splits = (int)splits,
                                   .group = (int)group,
-                                  .part = (int)(rows * heads * s->head_dim_v + (rows * heads + 1) / 2 * 4),
+                                  .part = (int)(most_rows * s->head_dim_v + (most_rows + 1) / 2 * 4),
                                   .ratio = (int)((65536 + rows - 1) / rows)};
     return 0;
 }

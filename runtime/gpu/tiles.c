@@ -7,18 +7,36 @@
 
 static const long MOST_LENGTH = (1L << 30) - 1; /* positions and their sums are 32 bits in the kernel */
 
-/* A stride counts where there is something to step to. */
-int gpu_check_rows(const struct gpu_source *s, const struct attn_cl_args *a, struct gen_error *err)
+/* More than there are, of what only the device knows; there, a kernel of level sm90 puts in how many packed rows there are. */
+static const long MANY = 1L << 31;
+
+struct gpu_sides gpu_sides_of_q(const struct attn_cl_args *a, const struct attn_cl_features *f)
 {
+    return f->has_q_starts ? (struct gpu_sides){1, MANY} : (struct gpu_sides){a->batch, a->q_len};
+}
+
+struct gpu_sides gpu_sides_of_kv(const struct gpu_source *s, const struct attn_cl_args *a,
+                                 const struct attn_cl_features *f)
+{
+    if (gpu_takes(s, ARRAY_BLOCK_TABLE))
+        return (struct gpu_sides){MANY, f->page_size < MANY ? f->page_size : MANY};
+    return f->has_kv_starts ? (struct gpu_sides){1, MANY} : (struct gpu_sides){a->batch, a->kv_len};
+}
+
+/* A stride counts where there is something to step to. */
+int gpu_check_rows(const struct gpu_source *s, const struct attn_cl_args *a, const struct attn_cl_features *f,
+                   struct gen_error *err)
+{
+    const struct gpu_sides q = gpu_sides_of_q(a, f), kv = gpu_sides_of_kv(s, a, f);
     enum { STEP = 8 }; /* elements */
     const struct {
         const char *name;
         const long *stride, at, count[3];
     } all[] = {
-        {"q", a->q_stride, a->q_at, {a->batch, a->heads, a->q_len}},
-        {"k", a->k_stride, a->k_at, {a->batch, a->kv_heads, a->kv_len}},
-        {"v", a->v_stride, a->v_at, {a->batch, a->kv_heads, a->kv_len}},
-        {"o", a->o_stride, a->o_at, {a->batch, a->heads, a->q_len}},
+        {"q", a->q_stride, a->q_at, {q.batch, a->heads, q.rows}},
+        {"k", a->k_stride, a->k_at, {kv.batch, a->kv_heads, kv.rows}},
+        {"v", a->v_stride, a->v_at, {kv.batch, a->kv_heads, kv.rows}},
+        {"o", a->o_stride, a->o_at, {q.batch, a->heads, q.rows}},
     };
     if (s->rows == ROWS_ANYWHERE)
         return 0;

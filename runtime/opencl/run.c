@@ -349,10 +349,11 @@ bool opencl_takes_rows(const struct opencl_kernel *k, const struct attn_args *ar
     struct gen_error rule;
     long units;
     if (s->rows != ROWS_MAPPED)
-        return gpu_check_rows(s, &l.args, &rule) == 0;
+        return gpu_check_rows(s, &l.args, &l.features, &rule) == 0;
     if (s->split > 0 && gpu_divide(s, &l.args, NULL, &split, &units, &rule) != 0)
         return true; /* it is not for its rows that it is refused */
-    return gpu_make_maps(s, &l.args, s->split > 0 ? &split : NULL, words, &rule) == 0;
+    return gpu_make_maps(s, &l.args, &l.features, s->split > 0 ? &split : NULL, words, &maps.box, &rule) == 0 &&
+           (maps.box || gpu_check_rows(s, &l.args, &l.features, &rule) == 0);
 }
 
 int opencl_enqueue(struct opencl_kernel *k, const struct attn_args *args, const struct opencl_on *on,

@@ -7,7 +7,7 @@ int opencl_sm80_launch(const struct opencl_kernel *k, struct opencl_slot *s, con
 {
     const struct opencl_api *api = &k->target->cl->api;
     const long tiles = (l->args.q_len + k->source.tile_q - 1) / k->source.tile_q;
-    if (gpu_check_lengths(&l->args, tiles, err) != 0 || gpu_check_rows(&k->source, &l->args, err) != 0)
+    if (gpu_check_lengths(&l->args, tiles, err) != 0 || gpu_check_rows(&k->source, &l->args, &l->features, err) != 0)
         return -1;
     const int near = gpu_heads_near(&k->source, &l->args, tiles, k->target->device.units);
     cl_uint next;

@@ -37,14 +37,16 @@ int opencl_sm90_launch(const struct opencl_kernel *k, struct opencl_slot *s, con
     const struct opencl_api *api = &k->target->cl->api;
     const long tiles = (l->args.q_len + k->source.tile_q - 1) / k->source.tile_q, units = k->target->device.units;
     const bool splits = k->source.split > 0;
-    struct attn_cl_maps maps = {.unused = 0};
+    struct attn_cl_maps maps = {.box = 0};
     unsigned long *const words[4] = {maps.q, maps.k, maps.v, maps.o};
     struct attn_cl_split split;
     long all;
     const int64_t *window = k->source.window ? l->features.window : NULL;
     if ((splits ? gpu_divide(&k->source, &l->args, window, &split, &all, err) : gpu_check_lengths(&l->args, tiles, err)) != 0 ||
-        (k->source.rows == ROWS_MAPPED ? gpu_make_maps(&k->source, &l->args, splits ? &split : NULL, words, err)
-                                       : gpu_check_rows(&k->source, &l->args, err)) != 0 ||
+        (k->source.rows == ROWS_MAPPED
+             ? gpu_make_maps(&k->source, &l->args, &l->features, splits ? &split : NULL, words, &maps.box, err)
+             : 0) != 0 ||
+        (!maps.box && gpu_check_rows(&k->source, &l->args, &l->features, err) != 0) ||
         need_maps(k, s, err) != 0)
         return -1;
     if (!splits)

@@ -62,12 +62,6 @@ ${KERNEL}(${GX}, ${GQ}, 1)${KERNEL_END}
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global const ${TYPE_KV} *v, __global ${TYPE_O} *o,
     __global float *lse, __global const long *kv_lens, ${GIVEN} struct attn_cl_args a${FEATURES ? "," : ")"}
 % include "opencl/features.t"
-% if PACKED
-    __global const long *q_starts, __global const long *kv_starts,
-% end
-% if PAGED
-    __global const int *pages,
-% end
 % if FEATURES
     ${GIVEN} struct attn_cl_features f)
 % end

@@ -11,3 +11,9 @@
 % if SINK
     __global const float *sinks,
 % end
+% if PACKED
+    __global const long *q_starts, __global const long *kv_starts,
+% end
+% if PAGED
+    __global const int *pages,
+% end

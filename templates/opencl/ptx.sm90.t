@@ -50,6 +50,18 @@ INLINED void box_prefetch(ulong map, int column, int row, int head, int sequence
     __asm__ volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];"
         :: "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence) : "memory");
 }
+% if PAGED or PACKED and SPLIT
+/* Copies that go on by themselves, of 16 bytes, or as many zeros, for which nothing is read; and an arrival when all of this
+ * work-item's are there. */
+INLINED void copy16_later(uint to, __global const void *from, int is_there)
+{
+    __asm__ volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(is_there ? 16 : 0) : "memory");
+}
+INLINED void copies_arrive(uint bar)
+{
+    __asm__ volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(bar) : "memory");
+}
+% end
 % if SPLIT
 /* What is not read again soon leaves L2 first. */
 INLINED ulong cache_policy(int again)

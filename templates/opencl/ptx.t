@@ -48,6 +48,49 @@ INLINED int in_warp(int x) /* whether x holds in any lane */
         : "=r"(y) : "r"(x));
     return y;
 }
+% if PACKED or PAGED
+INLINED long here(long x) /* x: what is computed of it is not kept from before a loop, for want of registers */
+{
+    long y;
+    __asm__ volatile("mov.b64 %0, %1;" : "=l"(y) : "l"(x));
+    return y;
+}
+INLINED int of_lane(int x, int lane)
+{
+    int y;
+    __asm__ volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(y) : "r"(x), "r"(lane));
+    return y;
+}
+% end
+% if WALKS
+INLINED int up_to_lane(int x) /* the sum of those of the lanes up to this one */
+{
+    #pragma unroll
+    for (int n = 1; n < 32; n *= 2)
+        __asm__ volatile("{.reg .pred p; .reg .b32 y; shfl.sync.up.b32 y|p, %0, %1, 0, 0xffffffff; @p add.s32 %0, %0, y;}"
+            : "+r"(x) : "r"(n));
+    return x;
+}
+INLINED int lanes_with(int x) /* in how many lanes x holds */
+{
+    int y;
+    __asm__ volatile("{.reg .pred p; .reg .b32 lanes; setp.ne.b32 p, %1, 0; vote.sync.ballot.b32 lanes, p, 0xffffffff; popc.b32 %0, lanes;}"
+        : "=r"(y) : "r"(x));
+    return y;
+}
+INLINED int most_in_warp(int x)
+{
+    int y;
+    __asm__ volatile("redux.sync.max.s32 %0, %1, 0xffffffff;" : "=r"(y) : "r"(x));
+    return y;
+}
+INLINED int highest_bit(int x) /* its number; -1: x is 0 */
+{
+    int y;
+    __asm__("bfind.u32 %0, %1;" : "=r"(y) : "r"(x));
+    return y;
+}
+% end
 INLINED uint rounded(float low, float high) /* two elements of ${DTYPE} */
 {
     uint y;

@@ -1,7 +1,7 @@
 %# What both of NVIDIA's levels share: whether features change scores one by one, and ask for the struct of their numbers, and
 %# (where keys are split too) for tiles of keys that begin at one of their own; and the order of tiles.
 % let MODIFIES = BIAS != "none" or ALIBI or MASK
-% let FEATURES = WINDOW or SOFTCAP or SINK or MODIFIES
+% let FEATURES = WINDOW or SOFTCAP or SINK or MODIFIES or PACKED or PAGED
 %# Where something is added to scores they are scaled first, and exponents of e; others stay as Q and K made them, and become
 %# exponents of two with their scale. A finite bias may be as large as floats get: what a row subtracts comes before log2(e).
 % let ADDS = BIAS != "none" or ALIBI
@@ -15,5 +15,11 @@
 %# Where nothing is done to scores before the softmax, the sign of their scale goes to Q.
 % let NEGATES = not SOFTCAP and not ADDS
 % let FROM = WINDOW or SPLIT
+%# Where sequences are packed a tile says how many queries its sequence has; which sequence it is of is looked for by groups
+%# that stay (sm.walk.t).
+% let WALKS = PACKED and LOOP == "persistent"
+% let HOW_MANY = PACKED ? "x.queries" : "(int)a.q_len"
+% assert COPY != "tma" or LOOP != "joint" or not (PACKED or PAGED), "packed and paged do not go with copy tma where loop is joint; copy must be async or plain"
+% assert LOOP != "specialised" or not (PACKED or PAGED), "packed and paged do not go with loop specialised; loop must be persistent"
 % assert ORDER == "heavy" or CAUSAL and not SPLIT, "order: straight says something of causal runs alone, and not of splits; it must be left out"
 % let NEAR = ORDER == "heavy" ? "In a causal run near heads, 1 or more, have their tiles done together, the heavy ones first." : "near is not read."

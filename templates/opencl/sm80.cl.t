@@ -7,6 +7,9 @@
 % include "opencl/sm90.joint.header.t"
 % include "opencl/head.t"
 % include "opencl/args.h"
+% if FEATURES
+% include "opencl/features.h"
+% end
 % include "opencl/maps.t"
 % own
 % include "opencl/begin.t"
@@ -28,6 +31,8 @@
 % include "opencl/softmax.t"
 % include "opencl/tiles.t"
 % include "opencl/sm80.parts.t"
+% let K_COPIED = PAGED ? "page_k(K_AT(n), k, a->k_stride, p, n, " : "copy_qk(K_AT(n), k, a->k_stride[2], p->item, "
+% let V_COPIED = PAGED ? "page_v(V_AT(n), v, a->v_stride, p, n, " : "copy_v(V_AT(n), v, a->v_stride[2], p->item, "
 % if COPY == "tma"
 % include "opencl/sm90.joint.copy.t"
 % else
@@ -38,13 +43,15 @@ INLINED void copy_next(const struct worker *p, const struct tile *x, int n, __gl
 {
     const uint shared = p->shared;
     const int j = (${FROM ? "x->from + " : ""}x->count - 1 - n) * ${BK}, there = x->keys - j;
+% if not PAGED
     k += j * a->k_stride[2], v += j * a->v_stride[2];
+% end
     if (n < x->count && (n > 0 || there >= ${BK})) {
-        copy_qk(K_AT(n), k, a->k_stride[2], p->item, ${BK}, ${BK});
-        copy_v(V_AT(n), v, a->v_stride[2], p->item, ${BK}, ${BK}${PARTS_V > 1 ? ", p->columns" : ""});
+        ${K_COPIED}${BK}, ${BK});
+        ${V_COPIED}${BK}, ${BK}${PARTS_V > 1 ? ", p->columns" : ""});
     } else if (n < x->count) {
-        copy_qk(K_AT(n), k, a->k_stride[2], p->item, there, ${BK});
-        copy_v(V_AT(n), v, a->v_stride[2], p->item, there, ${BK}${PARTS_V > 1 ? ", p->columns" : ""});
+        ${K_COPIED}there, ${BK});
+        ${V_COPIED}there, ${BK}${PARTS_V > 1 ? ", p->columns" : ""});
     }
 % if COPY == "async" or COPY == "any"
     copies_commit();
@@ -57,15 +64,22 @@ INLINED void copy_next(const struct worker *p, const struct tile *x, int n, __gl
 
 ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END}
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE_O} *o,
-    __global float *lse, __global const long *kv_lens, ${GIVEN} struct attn_cl_args a,${FEATURES ? "" : WGMMA ? " " : " const int near)"}${WGMMA ? GIVEN : ""}${WGMMA ? " struct " : ""}${WGMMA ? MAPS : ""}${WGMMA ? " maps, __global ulong *room)" : ""}
+    __global float *lse, __global const long *kv_lens, ${GIVEN} struct attn_cl_args a,${FEATURES ? "" : WGMMA ? " " : " const int near)"}${WGMMA and not FEATURES ? GIVEN : ""}${WGMMA and not FEATURES ? " struct " : ""}${WGMMA and not FEATURES ? MAPS : ""}${WGMMA and not FEATURES ? " maps, __global ulong *room)" : ""}
 % include "opencl/features.t"
 % if FEATURES
-    ${GIVEN} struct attn_cl_features f, const int near)
+    ${GIVEN} struct attn_cl_features f, ${WGMMA ? GIVEN : "const int near)"}${WGMMA ? " struct " : ""}${WGMMA ? MAPS : ""}${WGMMA ? " maps, __global ulong *room)" : ""}
 % end
 {
     ${SHARED_ALL} uchar memory[${SHARED_BYTES}] __attribute__((aligned(1024)));
     const uint shared = ${MEMORY_AT};
+% if PACKED
+    const struct starts starts = {q_starts, kv_starts};
+    const struct tile x = tile_at(group_number(), &a, ${WGMMA ? "maps.near" : "near"}, kv_lens, &f, &starts);
+    if (x.i0 >= x.queries)
+        return;
+% else
     const struct tile x = tile_at(group_number(), &a, ${WGMMA ? "maps.near" : "near"}, kv_lens${WINDOW ? ", &f" : ""});
+% end
     ${PARTS_V > 1 ? "" : "const "}struct worker p = part_of(memory, &x, &a${SOFTCAP ? ", &f" : ""});
 % if MODIFIES
 % include "opencl/sm.beside.t"
@@ -76,12 +90,26 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % if COPY == "tma"
     const struct source from = source_of(&p, &maps, room + 16, q + a.q_at, k + a.k_at, v + a.v_at);
 % else
-    q += a.q_at + x.b * a.q_stride[0] + x.h * a.q_stride[1] + x.i0 * a.q_stride[2];
+    q += a.q_at + x.${PACKED ? "qb" : "b"} * a.q_stride[0] + x.h * a.q_stride[1] + ${PACKED ? "(x.q_from + x.i0)" : "x.i0"} * a.q_stride[2];
+% if PAGED
+    k += a.k_at + x.g * a.k_stride[1];
+    v += a.v_at + x.g * a.v_stride[1];
+    pages += f.pages_at + x.b * f.page_stride;
+% elif PACKED
+    k += a.k_at + x.kb * a.k_stride[0] + x.g * a.k_stride[1] + x.kv_from * a.k_stride[2];
+    v += a.v_at + x.kb * a.v_stride[0] + x.g * a.v_stride[1] + x.kv_from * a.v_stride[2];
+% else
     k += a.k_at + x.b * a.k_stride[0] + x.g * a.k_stride[1];
     v += a.v_at + x.b * a.v_stride[0] + x.g * a.v_stride[1];
 % end
+% end
+% if PACKED
+    o += a.o_at + x.qb * a.o_stride[0] + x.h * a.o_stride[1] + (x.q_from + p.i) * a.o_stride[2];
+    lse += a.lse_at + (x.qb * a.heads + x.h) * x.q_all + x.q_from;
+% else
     o += a.o_at + x.b * a.o_stride[0] + x.h * a.o_stride[1] + p.i * a.o_stride[2];
     lse += a.lse_at + (x.b * a.heads + x.h) * a.q_len;
+% end
 % if PARTS_V > 1
     for (int part = 0; part < ${PARTS_V}; part++, v += ${PART_V}, o += ${PART_V}) { /* some columns of V and O each time */
     p.columns = min(${PART_V}, ${HDV} - part * ${PART_V});
@@ -102,10 +130,17 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     if (a.scale < 0.0f)
         negate_q(&p);
 % else
-    copy_qk(shared + ${AT_Q}, q, a.q_stride[2], p.item, (int)a.q_len - x.i0, ${BQ});
-% if ST > 1
+    copy_qk(shared + ${AT_Q}, q, a.q_stride[2], p.item, ${HOW_MANY} - x.i0, ${BQ});
+% if ST > 1 and not PAGED
     for (int n = 0; n < ${ST - 1}; n++)
         copy_next(&p, &x, n, k, v, &a);
+% elif ST > 1
+    for (int n = 0; n < ${ST - 1}; n++) {
+        look_up(&p, &x, n, pages, f.page_size);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        copy_next(&p, &x, n, k, v, &a);
+    }
+    look_up(&p, &x, ${ST - 1}, pages, f.page_size);
 % end
 % if Q_STAYS
     uint fragments[${FR*NQ}];
@@ -133,6 +168,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     for (int n = 0; n < x.count; n++) {
         const int j = ${FROM ? "x.from + " : ""}x.count - 1 - n;
 % if COPY == "plain"
+% if PAGED
+        look_up(&p, &x, n, pages, f.page_size);
+% end
         barrier(CLK_LOCAL_MEM_FENCE); /* nobody needs the keys before */
         copy_next(&p, &x, n, k, v, &a);
         barrier(CLK_LOCAL_MEM_FENCE); /* these are here */
@@ -149,6 +187,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % end
         barrier(CLK_LOCAL_MEM_FENCE); /* this stage is here, and nobody needs the one before */
         copy_next(&p, &x, n + ${ST - 1}, k, v, &a);
+% if PAGED
+        look_up(&p, &x, n + ${ST}, pages, f.page_size);
+% end
 % end
 % if WINDOW
         if (!meets(&p, j))
@@ -166,7 +207,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         const int i = p.i + p.lane / 4, key = j * ${BK} + 2 * (p.lane & 3);
         #pragma unroll
         for (int m = 0; m < ${FR}; m++)
-            modify(s + m * ${NS}, &beside, &f, x.b, x.h, i + 16 * m, (int)a.q_len, key, p.keys - key, ${ALIBI ? "i + 16 * m + x.origin - key" : "0"});
+            modify(s + m * ${NS}, &beside, &f, x.b, x.h, i + 16 * m, ${HOW_MANY}, key, p.keys - key, ${ALIBI ? "i + 16 * m + x.origin - key" : "0"});
 % end
         mask_edge(s, &p, j);
         #pragma unroll
@@ -179,7 +220,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     }
     close_rows(out, &p, rows, &a, lse${SINK ? ", sinks[f.sinks_at + x.h]" : ""}${SINK ? LOG2E : ""});
     barrier(CLK_LOCAL_MEM_FENCE); /* O takes the place of what was copied */
-    store_output(o, a.o_stride[2], (int)a.q_len - p.i, out, &p);
+    store_output(o, a.o_stride[2], ${HOW_MANY} - p.i, out, &p);
 % if PARTS_V > 1
     }
 % end

@@ -16,6 +16,12 @@
  * what the arguments are. ${NEAR}
  * ${ANYWHERE ? "Rows may begin anywhere." : "Rows begin at multiples of 16 bytes."} Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must
  * not overlap the inputs. Keys past a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf.${FEATURES ? "" : " */"}
+% if PACKED
+ * Packed sequences: q_len and kv_len are those of the longest ones, or more; a group whose tile its sequence does not have ends.
+% end
+% if PAGED
+ * Pages of any number of rows are found by the kernel, row by row.
+% end
 % if FEATURES
  * Scores are scaled${SOFTCAP ? ", capped" : ""}${BIAS != "none" ? ", biased" : ""}${ALIBI ? ", lowered by distance" : ""} and masked, in this order. struct attn_cl_features stands before what this level takes alone. */
 % end

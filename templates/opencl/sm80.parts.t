@@ -5,6 +5,9 @@ struct worker {
     __local uchar *memory; /* the same */
     int item, warp, lane${PARTS_V > 1 ? ", columns" : ""};
     float scale${SOFTCAP ? ", ratio" : ""};
+% if PACKED
+    int queries;           /* of the sequence */
+% end
 % if WINDOW
     int i;                 /* its first row */
     int keys, offset, low; /* as in struct tile */
@@ -22,11 +25,14 @@ INLINED struct worker part_of(__local uchar *memory, const struct tile *x, const
 % if WINDOW
     const int item = get_local_id(0) % ${ITEMS}; /* %: the compiler learns its range */
 % else
-    const int item = get_local_id(0) % ${ITEMS}, last = (int)a->q_len - 1; /* %: the compiler learns its range */
+    const int item = get_local_id(0) % ${ITEMS}, last = ${PACKED ? "x->queries" : "(int)a->q_len"} - 1; /* %: the compiler learns its range */
 % end
     struct worker p = {.shared = ${MEMORY_AT}, .memory = memory, .item = item, .warp = uniform(item / 32), .lane = item & 31};
     p.i = x->i0 + p.warp * ${MR};
     p.keys = x->keys, p.offset = x->offset;
+% if PACKED
+    p.queries = x->queries;
+% end
 % if WINDOW
     p.low = x->low;
 % elif WGMMA
@@ -97,30 +103,70 @@ INLINED void copy_boxes(uint to, __global const ushort *from, long stride, int i
                 copy16(to + c * rows * 128 + place(row, chunk, width), from + 64 * c, ${ANYWHERE ? "row < n ? max(min(columns - 64 * c - 8 * chunk, 8), 0) : 0" : "row < n && 64 * c + 8 * chunk < columns"});
     }
 }
-/* Of all columns of Q or K, or of V. */
+% if PAGED
+
+/* Where a key is, in local memory: those of the next tile are looked up while one is multiplied. */
+struct place {
+    int page, row;
+};
+#define PLACES(n) ((__local struct place *)(p->memory + ${AT_PLACES}) + (n) % 2 * ${BK})
+INLINED void look_up(const struct worker *p, const struct tile *x, int n, __global const int *pages, long page_size)
+{
+    const uint size = (uint)min(page_size, 1L << 30);
+    for (int key = p->item; key < ${BK}; key += ${ITEMS}) {
+        const int at = (${FROM ? "x->from + " : ""}x->count - 1 - n) * ${BK} + key;
+        if (n < x->count && at < x->keys) {
+            const uint page = (uint)at / size;
+            PLACES(n)[key].page = pages[page], PLACES(n)[key].row = at - page * size;
+        }
+    }
+}
+INLINED void page_boxes(uint to, __global const ushort *from, const long *stride, const struct worker *p, int tile, int n, const int rows,
+    const int boxes, const int width, const int columns)
+{
+    const int lanes = width / 16, step = ${ITEMS} / lanes, chunk = p->item % lanes;
+    from += 8 * chunk;
+    #pragma unroll
+    for (int r = 0; r < rows; r += step) {
+        const int row = p->item / lanes + r;
+        if (rows % step != 0 && row >= rows)
+            continue;
+        const struct place at = PLACES(tile)[row];
+        #pragma unroll
+        for (int c = 0; c < boxes; c++)
+            copy16(to + c * rows * 128 + place(row, chunk, width), from + (row < n ? at.page * stride[0] + at.row * stride[2] : 0) + 64 * c,
+                ${ANYWHERE ? "row < n ? max(min(columns - 64 * c - 8 * chunk, 8), 0) : 0" : "row < n && 64 * c + 8 * chunk < columns"});
+    }
+}
+% end
+/* Of all columns of Q or K, or of V${PAGED ? "; and of rows in pages" : ""}. */
+% for paged in 0..PAGED + 1
+% let COPY_BOXES = paged ? "page_boxes" : "copy_boxes"
+% let WHERE = paged ? "stride, p, tile" : "stride, item"
 % for v in 0..2
 % let BOXES = v ? VB : HB
 % let W = v ? LW : HW
 % let D = v ? PART_V : HD
 % let SOME = v and PARTS_V > 1
-INLINED void copy_${v ? "v" : "qk"}(uint to, __global const ushort *from, long stride, int item, int n, const int rows${SOME ? ", int columns" : ""})
+INLINED void ${paged ? "page" : "copy"}_${v ? "v" : paged ? "k" : "qk"}(uint to, __global const ushort *from, ${paged ? "const long *stride, const struct worker *p, int tile" : "long stride, int item"}, int n, const int rows${SOME ? ", int columns" : ""})
 {
 % if SOME
 % if BOXES > 1 or W == 128
-    copy_boxes(to, from, stride, item, n, rows, ${W == 128 ? BOXES : BOXES - 1}, 128, columns);
+    ${COPY_BOXES}(to, from, ${WHERE}, n, rows, ${W == 128 ? BOXES : BOXES - 1}, 128, columns);
 % end
 % if W < 128
-    copy_boxes(to + ${128*(BOXES - 1)} * rows, from + ${64*(BOXES - 1)}, stride, item, n, rows, 1, ${W}, columns - ${64*(BOXES - 1)});
+    ${COPY_BOXES}(to + ${128*(BOXES - 1)} * rows, from + ${64*(BOXES - 1)}, ${WHERE}, n, rows, 1, ${W}, columns - ${64*(BOXES - 1)});
 % end
 % elif W == 128
-    copy_boxes(to, from, stride, item, n, rows, ${BOXES}, 128, ${D});
+    ${COPY_BOXES}(to, from, ${WHERE}, n, rows, ${BOXES}, 128, ${D});
 % else
 % if BOXES > 1
-    copy_boxes(to, from, stride, item, n, rows, ${BOXES - 1}, 128, ${64*(BOXES - 1)});
+    ${COPY_BOXES}(to, from, ${WHERE}, n, rows, ${BOXES - 1}, 128, ${64*(BOXES - 1)});
 % end
-    copy_boxes(to + ${128*(BOXES - 1)} * rows, from + ${64*(BOXES - 1)}, stride, item, n, rows, 1, ${W}, ${D - 64*(BOXES - 1)});
+    ${COPY_BOXES}(to + ${128*(BOXES - 1)} * rows, from + ${64*(BOXES - 1)}, ${WHERE}, n, rows, 1, ${W}, ${D - 64*(BOXES - 1)});
 % end
 }
+% end
 % end
 % end
 #define K_AT(n) (shared + ${AT_STAGES} + (n) % ${ST} * ${STAGE})
@@ -260,7 +306,7 @@ INLINED void close_rows(float *out, const struct worker *p, struct row_states *r
 % else
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
 % end
-        if (a->has_lse && (p->lane & 3) == 0 && i < (int)a->q_len)
+        if (a->has_lse && (p->lane & 3) == 0 && i < ${PACKED ? "p->queries" : "(int)a->q_len"})
             lse[i] = lse_of(sum, rows[r / 2].top[r % 2], p->scale);
         #pragma unroll
         for (int n = 0; n < ${NO}; n++)

@@ -49,7 +49,8 @@
 % let STAGE = K_TILE + V_TILE
 % let AT_Q = Q_STAYS ? (ST - 1)*STAGE : 0
 % let AT_BAR = max(max(AT_STAGES + ST*STAGE, AT_Q + Q_TILE), WIDE_O ? 0 : O_TILE)
-% let LOCAL = AT_BAR + (COPY == "tma" ? 8*(ST + 1) : 0)
+% let AT_PLACES = AT_BAR
+% let LOCAL = AT_BAR + (COPY == "tma" ? 8*(ST + 1) : 0) + (PAGED ? 16*BK : 0)
 % assert LOCAL <= 232448, "it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller"
 %# Where rows may begin anywhere, pieces of them are copied, and stored.
 % let ANYWHERE = COPY == "plain" or COPY == "any"

@@ -69,12 +69,22 @@ INLINED void begin_step(float *s, float *out, const uint *p, struct worker *x${L
 {
     const uint shared = x->shared;
     await(K_FULL(x->nk), ROUND(x->nk));
+% if PAGED
+    shared_written(); /* they may have been copied by work-items */
+% end
     TAKE_TURN(x);
+% if PACKED or PAGED
+    begin_scores(s, (uint)anew((int)Q_AT(x->w, x->nq)), K_AT(x->nk)); /* else its descriptors are kept, for want of registers in memory */
+% else
     begin_scores(s, Q_AT(x->w, x->nq), K_AT(x->nk));
+% end
 % if LATER
     settle(out, due, factor, x, n);
 % end
     await(V_FULL(x->nv), ROUND(x->nv));
+% if PAGED
+    shared_written(); /* they may have been copied by work-items */
+% end
     begin_values(out, p, V_AT(x->nv));
     GIVE_TURN(x);
 }
@@ -104,6 +114,9 @@ INLINED void finish(float *out, const uint *p, struct worker *x, struct row_stat
     settle(out, due, factor, x, x->nq - 2);
 % end
     await(V_FULL(x->nv), ROUND(x->nv));
+% if PAGED
+    shared_written(); /* they may have been copied by work-items */
+% end
     begin_values(out, p, V_AT(x->nv));
     close_rows(x, rows, factor, 1, a, lse${AND_SINKS});
     await_staging(x);
@@ -158,6 +171,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
     no_values(p);
     for (;; x->nq++) {
         await(Q_FULL(x->w, x->nq), Q_ROUND(x->nq));
+% if PACKED and SPLIT
+        shared_written(); /* Q is not by the copy engine */
+% end
 % if FROM
         const int from = TILE_AT(x->w, x->nq)->from;
         int j = from + TILE_AT(x->w, x->nq)->count - 1;
@@ -249,15 +265,37 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     const int item = get_local_id(0);
 % if PERSISTENT
     __global uint *taken = (__global uint *)room; /* tiles that were taken beyond a first one each; groups that are done */
-% if not MAPS_WHOLE
+% if MAPS_PLACED
     room += 16 + group_number() * 64;
 % end
-% elif not MAPS_WHOLE
+% elif MAPS_PLACED
     room += 16; /* all work-groups write the same maps */
 % end
-% if MAPS_WHOLE
+% if PACKED
+    const struct starts starts = {q_starts, kv_starts${SPLIT ? ", split.splits" : ""}};
+% end
+% if not MAPS_PLACED
     if (item == 128)
-        make_barriers(shared);
+        make_barriers(shared${PAGED ? ", maps.box ? 1 : 32" : ""});
+% else
+% if PACKED
+    const long q_rows = f.has_q_starts ? q_starts[f.q_end_at] : a.q_len;
+    if (item == 0)
+        place_rows(room, maps.q, (ulong)(q + a.q_at), q_rows);
+% if PAGED
+    else if (item == 32)
+        place_map(room + 16, maps.k, (ulong)(k + a.k_at));
+    else if (item == 64)
+        place_map(room + 32, maps.v, (ulong)(v + a.v_at));
+% else
+    const long kv_rows = f.has_kv_starts ? kv_starts[f.kv_starts_at + a.batch] : a.kv_len;
+    if (item == 32)
+        place_rows(room + 16, maps.k, (ulong)(k + a.k_at), kv_rows);
+    else if (item == 64)
+        place_rows(room + 32, maps.v, (ulong)(v + a.v_at), kv_rows);
+% end
+    else if (item == 96)
+        place_rows(room + 48, maps.o, (ulong)(o + a.o_at), q_rows);
 % else
     if (item == 0)
         place_map(room, maps.q, (ulong)(q + a.q_at));
@@ -267,8 +305,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         place_map(room + 32, maps.v, (ulong)(v + a.v_at));
     else if (item == 96)
         place_map(room + 48, maps.o, (ulong)(o + a.o_at));
+% end
     else if (item == 128)
-        make_barriers(shared);
+        make_barriers(shared${PAGED ? ", maps.box ? 1 : 32" : ""});
 % end
 % if SPLIT
     /* Rows of Q that a slice does not have are zeros: what they were might be the largest of a warp. */
@@ -283,18 +322,27 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % if SPLIT
             .policy = cache_policy(split.slices > ${WG})};
 % end
+% if PACKED or PAGED
+        from.a = &a, from.features = &f;
+% end
+% if PACKED and SPLIT
+        from.q_rows = q;
+% end
+% if PAGED
+        from.k_rows = k, from.v_rows = v, from.pages = pages, from.box = maps.box;
+% end
 % if WG > 1
         registers_for_copying();
 % end
         if (item < 32)
-            produce(&from, &a, ${SPLIT ? "" : "maps.near, "}kv_lens${PERSISTENT ? ", taken" : ""}${WINDOW ? ", &f" : ""});
+            produce(&from, &a, ${SPLIT or PACKED ? "" : "maps.near, "}kv_lens${PERSISTENT ? ", taken" : ""}${PACKED ? ", &f, &starts" : WINDOW ? ", &f" : ""});
         return;
     }
 % if WG > 1
     registers_for_computing();
 % end
     struct worker x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3, .lane = item & 31,
-        .o = ${MAP_O}${SPLIT ? ", .d = split, .parts = parts, .done = done" : ""}${SPLIT or WIDE_O ? ", .merged = o" : ""}${WIDE_O ? ", .a = &a" : ""}};
+        .o = ${MAP_O}${SPLIT ? ", .d = split, .parts = parts, .done = done" : ""}${SPLIT or WIDE_O or PACKED ? ", .merged = o" : ""}${WIDE_O or PACKED ? ", .a = &a" : ""}};
 % if MODIFIES
 % include "opencl/sm.beside.t"
     x.beside = beside;

@@ -1,6 +1,12 @@
 %# The producer: one warp, of which one lane talks to the copy engine.
 
-% if not MAPS_WHOLE
+%# Maps that come whole do not say how many packed rows there are, which the kernel puts in.
+% let MAPS_PLACED = not MAPS_WHOLE or PACKED
+% let MAP_Q = MAPS_PLACED ? "(ulong)room" : MAP_Q
+% let MAP_K = MAPS_PLACED ? "(ulong)(room + 16)" : MAP_K
+% let MAP_V = MAPS_PLACED ? "(ulong)(room + 32)" : MAP_V
+% let MAP_O = MAPS_PLACED ? "(ulong)(room + 48)" : MAP_O
+% if MAPS_PLACED
 % include "opencl/sm90.map.t"
 % end
 
@@ -13,15 +19,54 @@ struct source {
     struct attn_cl_split d;
     ulong policy;  /* of keys and values in L2 */
 % end
+% if PACKED or PAGED
+    const struct attn_cl_args *a;
+    const struct attn_cl_features *features;
+% end
+% if PACKED and SPLIT
+    __global const ${TYPE} *q_rows;
+% end
+% if PAGED
+    __global const ${TYPE} *k_rows, *v_rows;
+    __global const int *pages; /* of all sequences */
+    int box;                   /* keys of a box; 0: keys are gathered, row by row */
+% end
     uint nq, nk, nv, landed; /* tiles of queries, keys and values so far; and of those how many were cleared behind the end */
 };
 
+% if PACKED and SPLIT
+/* The rows of a slice, one by one: they may be fewer than a box has. */
+INLINED void gather_q(const struct source *f, const struct tile *x, int w)
+{
+    const uint shared = f->shared;
+    const int group = (int)(f->a->heads / f->a->kv_heads), chunk = f->lane & 7;
+    __global const ${TYPE} *from = f->q_rows + f->a->q_at + x->qb * f->a->q_stride[0] + x->g * group * f->a->q_stride[1] + 8 * chunk;
+    #pragma unroll 1
+    for (int r = f->lane / 8; r < 64; r += 4) {
+        const int head = r * x->ratio >> 16, h = x->h + head, i = x->i0 + r - head * x->rows;
+        const int is = head < x->heads && h < group && i < x->queries;
+        __global const ${TYPE} *row = from + (is ? h * f->a->q_stride[1] + (x->q_from + i) * f->a->q_stride[2] : 0);
+        for (int c = 0; c < ${HB}; c++)
+            copy16_later(Q_AT(w, f->nq) + c * 8192 + r * 128 + ((chunk ^ (r & 7)) << 4), row + 64 * c, is && 64 * c + 8 * chunk < ${HD});
+    }
+}
+
+% end
 /* With Q a consumer gets the tile's place. */
 INLINED void load_q(const struct source *f, const struct tile *x, int w)
 {
     const uint shared = f->shared, full = Q_FULL(w, f->nq);
     __local uchar *const memory = f->memory;
     await(Q_EMPTY(w, f->nq), Q_ROUND(f->nq) ^ 1);
+% if PACKED and SPLIT
+    const struct tile mine = slice_of(x, w, &f->d);
+    gather_q(f, &mine, w);
+    copies_arrive(full);
+    if (f->lane)
+        return;
+    ${PUT}TILE_AT(w, f->nq)${PUT_IS}mine${PUT_END};
+    arrive(full);
+% else
     if (f->lane)
         return;
 % if SPLIT
@@ -34,7 +79,8 @@ INLINED void load_q(const struct source *f, const struct tile *x, int w)
     ${PUT}TILE_AT(w, f->nq)${PUT_IS}*x${PUT_END};
     arrive_and_expect(full, ${Q_WG});
     for (int c = 0; c < ${HB}; c++)
-        box_load(Q_AT(w, f->nq) + c * 8192, f->q, 64 * c, x->i0 + 64 * w, x->h, x->b, full);
+        box_load(Q_AT(w, f->nq) + c * 8192, f->q, 64 * c, ${PACKED ? "x->q_from + x->i0" : "x->i0"} + 64 * w, x->h, x->${PACKED ? "qb" : "b"}, full);
+% end
 % end
 }
 
@@ -44,6 +90,9 @@ INLINED void load_end(const struct source *f, int w)
     const uint shared = f->shared;
     __local uchar *const memory = f->memory;
     await(Q_EMPTY(w, f->nq), Q_ROUND(f->nq) ^ 1);
+% if PACKED and SPLIT
+    copies_arrive(Q_FULL(w, f->nq));
+% end
     if (f->lane)
         return;
     TILE_AT(w, f->nq)->count = 0;
@@ -55,18 +104,80 @@ INLINED void load_end(const struct source *f, int w)
 /* The row of tile j, outside the tensor where a sequence has no keys. */
 INLINED int row_of(const struct tile *x, int j)
 {
-    return x->keys ? j * ${BK} : 1 << 30;
+    return x->keys ? ${PACKED ? "x->kv_from + " : ""}j * ${BK} : 1 << 30;
 }
+% let KB = PACKED ? "kb" : "b"
+% if PAGED
+
+/* Where a key is: outside of all pages where the sequence has no such. */
+struct place {
+    int page, row;
+};
+INLINED struct place place_of(const struct source *f, const struct tile *x, int key)
+{
+    struct place y = {0, 1 << 30};
+    if (key < x->keys) {
+        const uint size = (uint)min(f->features->page_size, 1L << 30), n = (uint)key / size;
+        y.page = ((__global const int *)here((long)f->pages) + here(f->features->pages_at))[x->b * f->features->page_stride + n], y.row = key - n * size;
+    }
+    return y;
+}
+
+/* Keys of tile j, or their values, by boxes: a lane for each. Its bytes are announced elsewhere. */
+INLINED void load_boxes(const struct source *f, struct place at, int head, uint to, ulong map, const int boxes, uint bar)
+{
+    if (f->lane * f->box < ${BK})
+        for (int c = 0; c < boxes; c++)
+            ${LOAD_KV}(to + c * ${BK*128} + f->lane * f->box * 128, map, 64 * c, at.row, head, at.page, bar${POLICY});
+}
+
+/* Row by row, 16 bytes at a time, with zeros where there is no key. */
+INLINED void gather(const struct source *f, const struct tile *x, int j, uint to, __global const ${TYPE} *rows, long rows_at, const long *stride,
+    const int boxes, const int columns, uint bar, uint empty, uint parity)
+{
+    const int chunk = f->lane & 7;
+    struct place at[${ceil_div(BK, 32)}];
+    #pragma unroll
+    for (int n = 0; n < ${ceil_div(BK, 32)}; n++)
+        at[n] = place_of(f, x, j * ${BK} + 32 * n + f->lane);
+    await(empty, parity);
+    __global const ${TYPE} *from = (__global const ${TYPE} *)here((long)rows) + here(rows_at) + x->g * here(stride[1]) + 8 * chunk;
+    const long page_step = here(stride[0]), row_step = here(stride[2]);
+    #pragma unroll
+    for (int n = 0; n < ${ceil_div(BK, 32)}; n++)
+        #pragma unroll 2
+        for (int m = 0; m < (n < ${BK/32} ? 8 : ${BK%32/4}); m++) {
+            const int r = 4 * m + f->lane / 8;
+            const int page = of_lane(at[n].page, r), row = of_lane(at[n].row, r), is = row < 1 << 30;
+            __global const ${TYPE} *place = from + (is ? page * page_step + row * row_step : 0);
+            for (int c = 0; c < boxes; c++)
+                copy16_later(to + c * ${BK*128} + (32 * n + r) * 128 + ((chunk ^ (r & 7)) << 4), place + 64 * c, is && 64 * c + 8 * chunk < columns);
+        }
+    copies_arrive(bar);
+}
+% end
 
 INLINED void load_k(struct source *f, const struct tile *x, int j)
 {
     const uint shared = f->shared, n = f->nk++;
+% if PAGED
+    if (!f->box) {
+        gather(f, x, j, K_AT(n), f->k_rows, f->a->k_at, f->a->k_stride, ${HB}, ${HD}, K_FULL(n), K_EMPTY(n), ROUND(n) ^ 1);
+        return;
+    }
+    const struct place at = place_of(f, x, j * ${BK} + f->lane * f->box);
+    await(K_EMPTY(n), ROUND(n) ^ 1);
+    if (f->lane == 0)
+        arrive_and_expect(K_FULL(n), ${K_TILE});
+    load_boxes(f, at, x->g, K_AT(n), f->k, ${HB}, K_FULL(n));
+% else
     await(K_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane)
         return;
     arrive_and_expect(K_FULL(n), ${K_TILE});
     for (int c = 0; c < ${HB}; c++)
-        ${LOAD_KV}(K_AT(n) + c * ${BK*128}, f->k, 64 * c, row_of(x, j), x->g, x->b, K_FULL(n)${POLICY});
+        ${LOAD_KV}(K_AT(n) + c * ${BK*128}, f->k, 64 * c, row_of(x, j), x->g, x->${KB}, K_FULL(n)${POLICY});
+% end
 }
 
 /* What lies behind a sequence's end may be NaN, and 0 * NaN is NaN: it is made zero, as what is behind the tensor's. */
@@ -86,14 +197,26 @@ INLINED void clear_behind(struct source *f, uint at, int end, uint full)
 INLINED void load_v(struct source *f, const struct tile *x, int j)
 {
     const uint shared = f->shared, n = f->nv++;
-    const int end = x->keys - j * ${BK}, whole = end >= ${BK} || x->keys == f->kv_len || x->keys == 0;
+    const int end = x->keys - j * ${BK}, whole = end >= ${BK} || ${PACKED or PAGED ? "" : "x->keys == f->kv_len || "}x->keys == 0;
     const uint bar = whole ? V_FULL(n) : LANDED;
+% if PAGED
+    if (!f->box) {
+        gather(f, x, j, V_AT(n), f->v_rows, f->a->v_at, f->a->v_stride, ${VB}, ${HDV}, V_FULL(n), V_EMPTY(n), ROUND(n) ^ 1);
+        return;
+    }
+    const struct place at = place_of(f, x, j * ${BK} + f->lane * f->box);
+    await(V_EMPTY(n), ROUND(n) ^ 1);
+    if (f->lane == 0)
+        arrive_and_expect(bar, ${V_TILE});
+    load_boxes(f, at, x->g, V_AT(n), f->v, ${VB}, bar);
+% else
     await(V_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane == 0) {
         arrive_and_expect(bar, ${V_TILE});
         for (int c = 0; c < ${VB}; c++)
-            ${LOAD_KV}(V_AT(n) + c * ${BK*128}, f->v, 64 * c, row_of(x, j), x->g, x->b, bar${POLICY});
+            ${LOAD_KV}(V_AT(n) + c * ${BK*128}, f->v, 64 * c, row_of(x, j), x->g, x->${KB}, bar${POLICY});
     }
+% end
     if (!whole)
         clear_behind(f, V_AT(n), end, V_FULL(n));
 }
@@ -111,6 +234,16 @@ INLINED void load_first(struct source *f, const struct tile *x)
 
 % if SPLIT
 /* The unit with number t or, if it has no keys, the next one that this group takes; none is left where count is 0. */
+% if PACKED
+INLINED struct tile unit_from(int t, const struct source *f, const struct attn_cl_args *a, __global const long *kv_lens,
+    const struct starts *starts, struct walk *walk, __global uint *taken)
+{
+    for (;;) {
+        struct tile x = tile_at(t, a, kv_lens, f->features, starts, walk, f->lane);
+        uint next = 0;
+        if (x.b < 0 || x.count > 0)
+            return x;
+% else
 INLINED struct tile unit_from(int t, int units, const struct source *f, const struct attn_cl_args *a,
     __global const long *kv_lens, __global uint *taken${WINDOW ? ", const struct attn_cl_features *features" : ""})
 {
@@ -121,6 +254,7 @@ INLINED struct tile unit_from(int t, int units, const struct source *f, const st
             x.count = 0;
         if (t >= units || x.count > 0)
             return x;
+% end
         if (f->lane == 0)
             next = count_up(taken);
         t = group_count() + uniform((int)next);
@@ -131,23 +265,29 @@ INLINED struct tile unit_from(int t, int units, const struct source *f, const st
 % if PERSISTENT
 /* Tiles are given out as work-groups become free. The last one to see that there are no more counts from 0 again. All is
  * loaded in the order in which consumers want it: keys a step ahead of values, of the next tile too. */
-INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT ? "" : ", int near"}, __global const long *kv_lens, __global uint *taken${WINDOW ? "," : ")"}
-% if WINDOW
+INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PACKED ? "" : ", int near"}, __global const long *kv_lens, __global uint *taken${WINDOW or PACKED ? "," : ")"}
+% if PACKED
+    const struct attn_cl_features *features, const struct starts *starts)
+% elif WINDOW
     const struct attn_cl_features *features)
 % end
 {
     const uint shared = f->shared;
-% if SPLIT
+% if PACKED
+    const int groups = group_count();
+    struct walk walk = begin_walk(f->lane, a, kv_lens, features, starts);
+    struct tile x = ${SPLIT ? "unit_from(group_number(), f, a, kv_lens, starts, &walk, taken)" : "tile_at(group_number(), a, kv_lens, features, starts, &walk, f->lane)"};
+% elif SPLIT
     const int tiles = (f->d.slices + ${WG - 1}) / ${WG} * f->d.splits * (int)(a->kv_heads * a->batch), groups = group_count();
     struct tile x = unit_from(group_number(), tiles, f, a, kv_lens, taken${WINDOW ? ", features" : ""});
 % else
     const int tiles = ((int)a->q_len + ${BQ - 1}) / ${BQ} * (int)(a->heads * a->batch), groups = group_count();
     struct tile x = tile_at(group_number(), a, near, kv_lens${WINDOW ? ", features" : ""});
 % end
-    if (f->lane == 0)
+    if (f->lane == 0${PAGED ? " || !f->box" : ""})
         arrive(V_FULL(f->nv)); /* the first step has no values to multiply, and waits for some all the same */
     f->nv++;
-% if SPLIT
+% if SPLIT or PACKED
     int more = x.count > 0;
     if (more)
         load_first(f, &x);
@@ -166,7 +306,10 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT ? "" 
         if (f->lane == 0 && x.count == 1)
             next = count_up(taken);
         const int t = groups + uniform((int)next);
-% if SPLIT
+% if PACKED
+        const struct tile y = ${SPLIT ? "unit_from(t, f, a, kv_lens, starts, &walk, taken)" : "tile_at(t, a, kv_lens, features, starts, &walk, f->lane)"};
+        more = y.count > 0;
+% elif SPLIT
         const struct tile y = unit_from(t, tiles, f, a, kv_lens, taken${WINDOW ? ", features" : ""});
         more = y.count > 0;
 % else
@@ -181,7 +324,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT ? "" 
         if (more) {
 % if not SPLIT
             for (int c = 0; c < ${HB*WG} && f->lane == 0; c++)
-                box_prefetch(f->q, 64 * (c % ${HB}), y.i0 + 64 * (c / ${HB}), y.h, y.b);
+                box_prefetch(f->q, 64 * (c % ${HB}), ${PACKED ? "y.q_from + y.i0" : "y.i0"} + 64 * (c / ${HB}), y.h, y.${PACKED ? "qb" : "b"});
 % end
             load_k(f, &y, ${FROM ? "y.from + " : ""}y.count - 1);
         }

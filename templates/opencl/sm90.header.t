@@ -33,6 +33,19 @@
  * 128 bytes of swizzle; room is ${MAPS_WHOLE ? "128 bytes, all zeros before the first launch" : PERSISTENT ? "128 bytes and 512 a group, all zeros before the first launch" : "640 bytes"}, and for one launch at a time. Rows
 % end
  * lie whole 16 bytes apart; lengths are below 2^30. Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. A row that sees no key gives O = 0 and LSE = -inf.${FEATURES ? "" : " */"}
+% if PACKED
+ * Packed sequences: q_len and kv_len are those of the longest ones, or more; only the kernel reads where sequences begin. It finds
+ * a tile's sequence by itself, those with many keys first, so that groups may be fewer than tiles, or more. Maps of a packed side have a batch of 1; how many rows there are the kernel puts in.${MAPS_WHOLE ? " room has 512 bytes more a group." : ""}
+% if SPLIT
+ * Rows of Q and O are read and written one by one, and their maps not at all; slices are those of the longest sequence, and part is
+ * 64 * ${HDV + 2}.
+% end
+% end
+% if PAGED
+ * Pages: K's and V's maps have a page where others have a sequence, and boxes of maps.box rows, which divide those of a page and ${BK}
+ * and are a multiple of 8. Where there is no such number box is 0, and rows are copied one by one. Rows of a page that are no
+ * keys may be read.
+% end
 % if FEATURES
  * Scores are scaled${SOFTCAP ? ", capped" : ""}${BIAS != "none" ? ", biased" : ""}${ALIBI ? ", lowered by distance" : ""} and masked, in this order. struct attn_cl_features stands before what this level takes alone. */
 % end

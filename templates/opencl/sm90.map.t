@@ -8,3 +8,15 @@ INLINED void place_map(__global ulong *to, const ulong *words, ulong address)
         to[i] = words[i];
     map_written((ulong)to);
 }
+% if PACKED
+
+/* The same, with as many rows as all sequences have. */
+INLINED void place_rows(__global ulong *to, const ulong *words, ulong address, long rows)
+{
+    to[0] = address;
+    #pragma unroll
+    for (int i = 1; i < 16; i++)
+        to[i] = i == 4 ? (words[i] & 0xffffffff) | (ulong)(rows > 0 ? rows - 1 : 0) << 32 : words[i];
+    map_written((ulong)to);
+}
+% end

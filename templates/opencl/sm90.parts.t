@@ -1,4 +1,7 @@
 %# What a consumer's warpgroup does with its 64 rows, but for the order in which it does so.
+%# How rows of a slice are divided: as a tile says where sequences are packed, and else one and the same way.
+% let SLICED = PACKED ? "at" : "&x->d"
+% let SLICED_ROWS = PACKED ? "at->rows" : "x->d.rows"
 /* A warpgroup's part of a tile: S, P and O in fragments. */
 struct worker {
     uint shared;
@@ -20,10 +23,10 @@ struct worker {
     __global float *parts;   /* see split.t */
     __global uint *done;     /* splits of each slice */
 % end
-% if SPLIT or WIDE_O
+% if SPLIT or WIDE_O or PACKED
     __global ${TYPE_O} *merged; /* where output is written that does not go by the copy engine */
 % end
-% if WIDE_O
+% if WIDE_O or PACKED
     const struct attn_cl_args *a;
 % end
 };
@@ -47,7 +50,7 @@ INLINED void negate_q(const struct worker *x)
 INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
 {
 % if SPLIT
-    const int i0 = at->i0, last = i0 + x->d.rows - 1;
+    const int i0 = at->i0, last = i0 + ${SLICED_ROWS} - 1;
 % else
     const int i0 = at->i0 + 64 * x->w, last = i0 + 63;
 % end
@@ -62,7 +65,7 @@ INLINED void mask_edge(float *s, const struct worker *x, int j)
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq);
 % if SPLIT
     const int r = anew(16 * x->warp + x->lane / 4), from = j * ${BK} + 2 * (x->lane & 3);
-    const int i = at->i0 + r - head_of(r, &x->d) * x->d.rows, i8 = at->i0 + r + 8 - head_of(r + 8, &x->d) * x->d.rows;
+    const int i = at->i0 + r - head_of(r, ${SLICED}) * ${SLICED_ROWS}, i8 = at->i0 + r + 8 - head_of(r + 8, ${SLICED}) * ${SLICED_ROWS};
 % else
     const int row = 64 * x->w + 16 * x->warp + x->lane / 4, from = j * ${BK} + 2 * (x->lane & 3);
 % end
@@ -92,8 +95,8 @@ INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
 % if SPLIT
     const int i0 = at->i0, r = anew(16 * x->warp + x->lane / 4), keys = at->keys, offset = at->offset;
     x->edge = interval(i0, keys, offset);
-    x->end[0] = interval(i0 + r - head_of(r, &x->d) * x->d.rows, keys, offset);
-    x->end[1] = interval(i0 + r + 8 - head_of(r + 8, &x->d) * x->d.rows, keys, offset);
+    x->end[0] = interval(i0 + r - head_of(r, ${SLICED}) * ${SLICED_ROWS}, keys, offset);
+    x->end[1] = interval(i0 + r + 8 - head_of(r + 8, ${SLICED}) * ${SLICED_ROWS}, keys, offset);
 % else
     const int i0 = at->i0 + 64 * x->w, i = i0 + 16 * x->warp + x->lane / 4, keys = at->keys, offset = at->offset;
     x->edge = interval(i0, keys, offset);
@@ -125,7 +128,7 @@ INLINED void modify_tile(float *s, const struct worker *x, int j, const struct a
     modify(s, &x->beside, f, at->b, h, i, key, at->keys - key, ${ALIBI ? "at->origin - key" : "0"});
 % else
     const int i = at->i0 + 64 * x->w + 16 * x->warp + x->lane / 4;
-    modify(s, &x->beside, f, at->b, at->h, i, (int)a->q_len, key, at->keys - key, ${ALIBI ? "i + at->origin - key" : "0"});
+    modify(s, &x->beside, f, at->b, at->h, i, ${PACKED ? "at->queries" : "(int)a->q_len"}, key, at->keys - key, ${ALIBI ? "i + at->origin - key" : "0"});
 % end
 }
 
@@ -136,7 +139,7 @@ INLINED int last_seen(const struct worker *x, const struct attn_cl_args *a)
 {
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq);
-    const int i0 = at->i0 + 64 * x->w, rows = (int)a->q_len - i0, from = ${FROM ? "at->from" : "0"};
+    const int i0 = at->i0 + 64 * x->w, rows = ${PACKED ? "at->queries" : "(int)a->q_len"} - i0, from = ${FROM ? "at->from" : "0"};
     const int end = rows > 0 ? interval(i0 + min(rows, 64) - 1, at->keys, at->offset) : 0;
     return max((end + ${BK - 1}) / ${BK} - 1, from);
 }
@@ -148,7 +151,7 @@ INLINED void note_rows(const struct worker *x, const struct row_states *rows, fl
     const struct attn_cl_args *a, __global float *lse)
 {
     const int whole = at->splits == 1, row = anew(16 * x->warp + x->lane / 4);
-    __global float *states = x->parts + part_at(slice_at(at, &x->d, a), at->split, &x->d) + x->d.rows * x->d.heads * ${HDV};
+    __global float *states = x->parts + part_at(slice_at(at, &x->d, a), at->split, &x->d) + ${PACKED ? "at->rows * at->heads" : "x->d.rows * x->d.heads"} * ${HDV};
     #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int n = row + 8 * r;
@@ -196,10 +199,14 @@ INLINED void close_rows(const struct worker *x, struct row_states *rows, float *
     const int item = ${ITEM} & 127;
     if (a->has_lse && pending && (item & 3) == 0) {
         const int i = at->i0 + 64 * x->w + item / 32 * 16 + (item & 31) / 4;
+% if PACKED
+        lse += a->lse_at + (at->qb * a->heads + at->h) * at->q_all + at->q_from;
+% else
         lse += a->lse_at + (at->b * a->heads + at->h) * a->q_len;
+% end
         #pragma unroll
         for (int r = 0; r < 2; r++)
-            if (i + 8 * r < (int)a->q_len)
+            if (i + 8 * r < ${PACKED ? "at->queries" : "(int)a->q_len"})
                 lse[i + 8 * r] = lse_of(rows->sum[r], rows->top[r], x->scale);
     }
 % end
@@ -229,9 +236,9 @@ INLINED void store_output(const struct worker *x, uint n, const float *out, cons
         const struct row y = row_at(row + 8 * r, tile, &x->d, a);
         const int i = y.i, h = tile->g * x->d.group + y.h, is = y.is;
 % else
-        const int i = tile->i0 + 64 * x->w + row + 8 * r, h = tile->h, is = i < (int)a->q_len;
+        const int i = tile->i0 + 64 * x->w + row + 8 * r, h = tile->h, is = i < ${PACKED ? "tile->queries" : "(int)a->q_len"};
 % end
-        __global float *const to = x->merged + a->o_at + tile->b * a->o_stride[0] + h * a->o_stride[1] + i * a->o_stride[2] + 2 * (item & 3);
+        __global float *const to = x->merged + a->o_at + tile->${PACKED ? "qb" : "b"} * a->o_stride[0] + h * a->o_stride[1] + ${PACKED ? "(tile->q_from + i)" : "i"} * a->o_stride[2] + 2 * (item & 3);
         if (is && ((ulong)to & 7) == 0) {
             #pragma unroll
             for (int m = 0; m < ${NO}; m += 4)
@@ -243,7 +250,44 @@ INLINED void store_output(const struct worker *x, uint n, const float *out, cons
         }
     }
 }
+% elif PACKED and SPLIT
+/* O of tile n goes to memory from registers: boxes would write other sequences' rows. */
+INLINED void store_output(const struct worker *x, uint n, const float *out, const float *inverse)
+{
+    __local uchar *const memory = x->memory;
+    __local volatile const struct tile *tile = TILE_AT(x->w, n);
+    const struct attn_cl_args *a = x->a;
+    const int row = anew(16 * x->warp + x->lane / 4);
+    #pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const struct row y = row_at(row + 8 * r, tile, &x->d, a);
+        __global ${TYPE_O} *const to = x->merged + a->o_at + tile->qb * a->o_stride[0] + (tile->g * x->d.group + y.h) * a->o_stride[1] +
+            (tile->q_from + y.i) * a->o_stride[2] + 2 * (x->lane & 3);
+        if (y.is)
+            #pragma unroll
+            for (int m = 0; m < ${NO}; m += 4)
+                *(__global uint *)(to + 2 * m) = ${ROUNDED_O}(out[m + 2 * r] * inverse[r], out[m + 2 * r + 1] * inverse[r]);
+    }
+}
 % else
+% if PACKED
+/* Rows of O that do not fill boxes, of so many columns in shared memory. */
+INLINED void store_some(const struct worker *x, __local volatile const struct tile *tile, int rows, const int from, const int to)
+{
+    __local uchar *const memory = x->memory;
+    const int item = ${ITEM} & 127;
+    __global ${TYPE_O} *o = x->merged + x->a->o_at + tile->qb * x->a->o_stride[0] + tile->h * x->a->o_stride[1] +
+        (tile->q_from + tile->i0 + 64 * x->w) * x->a->o_stride[2];
+    for (int n = item; n < rows * 8; n += 128)
+        for (int c = from; c < min(to, ${HDV}); c += 64) {
+            const int row = n / 8, column = c + n % 8 * 8;
+            __local const uint4 *y = (__local const uint4 *)(memory + ${AT_O} + x->w * ${OS*O_BOX} + (c - from) * 128 + row * 128 + (((n & 7) ^ (row & 7)) << 4));
+            if (column < ${HDV})
+                *(__global uint4 *)(o + row * x->a->o_stride[2] + column) = *y;
+        }
+}
+
+% end
 /* O of tile n goes through shared memory, swizzled as the copy engine wants it, ${OS} of ${VB} box${VB > 1 ? "es" : ""} at a time. */
 INLINED void store_output(const struct worker *x, uint n, const float *out, const float *inverse)
 {
@@ -252,6 +296,9 @@ INLINED void store_output(const struct worker *x, uint n, const float *out, cons
     __local volatile const struct tile *tile = TILE_AT(x->w, n);
     const int item = ${ITEM} & 127, row = item / 32 * 16 + (item & 15), lead = item == 0;
     const uint at = O_AT(x->w) + row * 128 + (((item / 16 & 1) ^ (row & 7)) << 4);
+% if PACKED
+    const int rows = tile->queries - tile->i0 - 64 * x->w;
+% end
 #define PAIR(n) ${ROUNDED_O}(out[n] * inverse[(n) / 2 % 2], out[(n) + 1] * inverse[(n) / 2 % 2])
 % for first in 0..ceil_div(VB, OS)
 % if first > 0
@@ -266,9 +313,17 @@ INLINED void store_output(const struct worker *x, uint n, const float *out, cons
 % end
     shared_written();
     named_sync(3 + x->w, 128);
+% if PACKED
+    if (rows < 64) /* what is behind them is another sequence's */
+        store_some(x, tile, rows, ${64*OS*first}, ${64*min(VB, (first + 1)*OS)});
+    else if (lead) {
+% else
     if (lead) {
+% end
 % for c in first*OS..min(VB, (first + 1)*OS)
-% if SPLIT
+% if PACKED
+        box_store(x->o, ${64*c}, tile->q_from + tile->i0 + 64 * x->w, tile->h, tile->qb, O_AT(x->w) + ${(c - first*OS)*8192});
+% elif SPLIT
         slice_store(x->o, ${64*c}, tile->i0, tile->h, tile->g, tile->b, O_AT(x->w) + ${(c - first*OS)*8192});
 % else
         box_store(x->o, ${64*c}, tile->i0 + 64 * x->w, tile->h, tile->b, O_AT(x->w) + ${(c - first*OS)*8192});
@@ -293,7 +348,7 @@ INLINED void leave_output(const struct worker *x, uint n, const float *out, cons
         store_output(x, n, out, inverse);
         return;
     }
-    if (at->slice >= x->d.slices) /* no slice is left for this warpgroup */
+    if (at->slice >= ${PACKED ? "at->slices" : "x->d.slices"}) /* no slice is left for this warpgroup */
         return;
     __global float *part = x->parts + part_at(slice, at->split, &x->d);
     #pragma unroll

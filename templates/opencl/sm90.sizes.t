@@ -29,11 +29,11 @@
 % let K_TILE = BK*HB*128
 % let V_TILE = BK*VB*128
 % let O_BOX = 64*128
-% let TILE_BYTES = SPLIT and (WINDOW or ALIBI) ? 64 : FROM ? 48 : 32
+% let TILE_BYTES = PACKED ? (SPLIT ? 96 + 32*(WINDOW or ALIBI) : 64) : SPLIT and (WINDOW or ALIBI) ? 64 : FROM ? 48 : 32
 % let TILES = 4
 % let ROOM = 232448
 % let STAGES = ST*(K_TILE + V_TILE)
-% let LEAST = WG*(Q_WG + O_BOX) + STAGES + 1024
+% let LEAST = WG*(Q_WG + O_BOX) + STAGES + (PACKED ? 1280 : 1024)
 % assert LEAST <= ROOM, "it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller"
 % let QS = PERSISTENT and LEAST + WG*(Q_WG + (VB - 1)*O_BOX) <= ROOM ? 2 : 1
 % let OS = min(VB, (ROOM - LEAST - (QS - 1)*WG*Q_WG)/(WG*O_BOX) + 1)
@@ -45,8 +45,9 @@
 % let LOCAL = AT_TILE + TILES*WG*TILE_BYTES
 %# Registers of a consumer's work-item: output, scores, probabilities, and about 32 for all else. A launch gives all warpgroups
 %# alike: 168 an item to three, 128 to four. They share these anew, and wait forever for more than there are.
-% let REGS = WG == 3 ? 160 : 232
-% let COPY_REGS = WG == 3 ? 32 : 40
+%# Who looks for sequences and for their pages needs more to do it than who does not.
+% let REGS = WG == 3 ? 160 : PACKED and PAGED ? 224 : 232
+% let COPY_REGS = WG == 3 ? 32 : PACKED and PAGED ? 56 : 40
 % assert NO + NS + BK/4 + 32 <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
 % let ITEMS = 128*(WG + 1)
 %# Of three warpgroups each skips keys that only others of the tile see; two would wait for each other all the more. What

@@ -18,14 +18,14 @@
 #define ROUND(n) ((n) / ${ST} & 1)
 #define TILE_AT(w, n) ((__local volatile struct tile *)(memory + ${AT_TILE} + ((n) % ${TILES} * ${WG} + (w)) * ${TILE_BYTES}))
 
-INLINED void make_barriers(uint shared)
+INLINED void make_barriers(uint shared${PAGED ? ", int copies" : ""})
 {
     for (int w = 0; w < ${WG}; w++)
         for (int n = 0; n < ${QS}; n++)
-            barrier_init(Q_FULL(w, n), 1), barrier_init(Q_EMPTY(w, n), 4);
+            barrier_init(Q_FULL(w, n), ${PACKED and SPLIT ? 33 : 1}), barrier_init(Q_EMPTY(w, n), 4);
     for (int n = 0; n < ${ST}; n++) {
-        barrier_init(K_FULL(n), 1), barrier_init(K_EMPTY(n), ${4*WG});
-        barrier_init(V_FULL(n), 1), barrier_init(V_EMPTY(n), ${4*WG});
+        barrier_init(K_FULL(n), ${PAGED ? "copies" : "1"}), barrier_init(K_EMPTY(n), ${4*WG});
+        barrier_init(V_FULL(n), ${PAGED ? "copies" : "1"}), barrier_init(V_EMPTY(n), ${4*WG});
     }
     barrier_init(LANDED, 1);
     barriers_made();

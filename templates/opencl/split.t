@@ -12,7 +12,38 @@ struct tile {
 % if ALIBI
     int origin; /* query i stands at i + origin on the axis of keys */
 % end
+% if PACKED
+    int queries, q_from, kv_from; /* of the sequence; rows that come before its own */
+    int qb, kb, q_all;            /* which batch it is of Q and O, and of K and V; rows that a head has in LSE */
+    int rows, heads, along, slices, ratio; /* as struct attn_cl_split says of the longest sequence, of this one */
+% end
 };
+% if PACKED
+
+% include "opencl/sm.walk.t"
+
+/* Tile t, no smaller than any before, or one that none is; its count is 0 where it has no keys, and b below 0 where there are
+ * not so many. Neighbours have the same keys, so that these are in the cache. */
+INLINED struct tile tile_at(int t, const struct attn_cl_args *a, __global const long *kv_lens,
+    const struct attn_cl_features *features, const struct starts *starts, struct walk *walk, int lane)
+{
+    struct tile x;
+    x.b = 0;
+    const int in_sequence = walk_to(t, &x.b, walk, lane, a, kv_lens, features, starts);
+    const struct sequence s = sequence_at(x.b, a, kv_lens, features, starts);
+    const struct division y = division_of(s.queries, a);
+    const int q_len = s.queries, tiles = (y.slices + ${WG - 1}) / ${WG}, splits = splits_of(s.keys, starts);
+    x.rows = y.rows, x.heads = y.heads, x.along = y.along, x.slices = y.slices, x.ratio = y.ratio;
+    x.g = in_sequence / max(tiles * splits, 1);
+    const int rest = in_sequence - x.g * tiles * splits;
+    x.split = rest / max(tiles, 1);
+    x.slice = (rest - x.split * tiles) * ${WG};
+    x.h = x.slice / max(y.along, 1) * y.heads;
+    x.i0 = x.slice % max(y.along, 1) * 64;
+    x.keys = s.keys, x.queries = q_len, x.q_from = s.q_from, x.kv_from = s.kv_from;
+    x.qb = features->has_q_starts ? 0 : x.b, x.kb = features->has_kv_starts ? 0 : x.b;
+    x.q_all = features->has_q_starts ? (int)starts->q[here(features->q_end_at)] : q_len;
+% else
 
 /* Neighbours have the same keys, so that these are in the cache. */
 INLINED struct tile tile_at(int t, const struct attn_cl_args *a, const struct attn_cl_split *d, __global const long *kv_lens${WINDOW ? "," : ")"}
@@ -30,6 +61,7 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, const struct at
     x.h = x.slice / d->along * d->heads;
     x.i0 = x.slice % d->along * 64;
     x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
+% end
     const long at = a->offset + (a->bottom_right ? x.keys - q_len : 0); /* where query 0 stands; lengths are below 2^30 */
 % if ALIBI
     x.origin = (int)clamp(at, -(1L << 30), 1L << 30);
@@ -52,16 +84,21 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, const struct at
     x.splits = (all + ${SPLIT/BK - 1}) / ${SPLIT/BK};
     x.from = begin + x.split * ${SPLIT/BK};
     x.count = max(min(all - x.split * ${SPLIT/BK}, ${SPLIT/BK}), 0);
+% if PACKED
+    if (in_sequence < 0)
+        x.b = -1, x.count = 0;
+% end
     return x;
 }
+% let OF = PACKED ? "at" : "d"
 
 /* The same for another warpgroup. */
 INLINED struct tile slice_of(const struct tile *x, int w, const struct attn_cl_split *d)
 {
     struct tile y = *x;
     y.slice += w;
-    y.h = y.slice / d->along * d->heads;
-    y.i0 = y.slice % d->along * 64;
+    y.h = y.slice / ${PACKED ? "x" : "d"}->along * ${PACKED ? "x" : "d"}->heads;
+    y.i0 = y.slice % ${PACKED ? "x" : "d"}->along * 64;
     return y;
 }
 
@@ -70,15 +107,15 @@ struct row {
     int i, h; /* query, and head of the group */
     int is;   /* whether there is such a row */
 };
-INLINED int head_of(int r, const struct attn_cl_split *d)
+INLINED int head_of(int r, ${PACKED ? "__local volatile const struct tile *at" : "const struct attn_cl_split *d"})
 {
-    return r * d->ratio >> 16;
+    return r * ${OF}->ratio >> 16;
 }
 INLINED struct row row_at(int r, __local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a)
 {
-    const int head = head_of(r, d);
-    struct row x = {.i = at->i0 + r - head * d->rows, .h = at->h + head};
-    x.is = head < d->heads && x.h < d->group && x.i < (int)a->q_len;
+    const int head = head_of(r, ${OF});
+    struct row x = {.i = at->i0 + r - head * ${OF}->rows, .h = at->h + head};
+    x.is = head < ${OF}->heads && x.h < d->group && x.i < ${PACKED ? "at->queries" : "(int)a->q_len"};
     return x;
 }
 % if MODIFIES or SINK
@@ -86,13 +123,17 @@ INLINED struct row row_at(int r, __local volatile const struct tile *at, const s
 INLINED struct row some_row_at(int r, __local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a)
 {
     struct row x = row_at(r, at, d, a);
-    x.i = min(x.i, (int)a->q_len - 1), x.h = min(x.h, d->group - 1);
+    x.i = min(x.i, ${PACKED ? "at->queries" : "(int)a->q_len"} - 1), x.h = min(x.h, d->group - 1);
     return x;
 }
 % end
 INLINED long lse_row(const struct row *x, __local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a)
 {
+% if PACKED
+    return a->lse_at + (at->qb * a->heads + at->g * d->group + x->h) * at->q_all + at->q_from + x->i;
+% else
     return a->lse_at + (at->b * a->heads + at->g * d->group + x->h) * a->q_len + x->i;
+% end
 }
 
 /* A slice's number among all. What it leaves of a split: the rows, not yet divided by their sums; then of each row the
@@ -111,12 +152,12 @@ INLINED void merge(__global const float *parts, int item, __local volatile const
     const struct attn_cl_split *d, const struct attn_cl_args *a, __global ${TYPE_O} *o, __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
     const int splits = at->splits;
-    for (int n = item; n < d->rows * d->heads * ${HDV/4}; n += 128) {
+    for (int n = item; n < ${OF}->rows * ${OF}->heads * ${HDV/4}; n += 128) {
         const int r = n / ${HDV/4}, column = n % ${HDV/4} * 4;
         const struct row x = row_at(r, at, d, a);
         if (!x.is)
             continue;
-        __global const float *part = parts + r * ${HDV} + column, *state = parts + d->rows * d->heads * ${HDV} + 2 * r;
+        __global const float *part = parts + r * ${HDV} + column, *state = parts + ${OF}->rows * ${OF}->heads * ${HDV} + 2 * r;
         float top = -INFINITY, sum = 0.0f, out[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         for (int first = 0; first < splits; first += 8)
             #pragma unroll
@@ -145,8 +186,8 @@ INLINED void merge(__global const float *parts, int item, __local volatile const
 % else
         const float inverse = sum == 0.0f ? 0.0f : reciprocal(sum);
 % end
-        __global ${WIDE_O ? "float" : "uint"} *to = (__global ${WIDE_O ? "float" : "uint"} *)(o + a->o_at + at->b * a->o_stride[0] +
-            (at->g * d->group + x.h) * a->o_stride[1] + x.i * a->o_stride[2] + column);
+        __global ${WIDE_O ? "float" : "uint"} *to = (__global ${WIDE_O ? "float" : "uint"} *)(o + a->o_at + at->${PACKED ? "qb" : "b"} * a->o_stride[0] +
+            (at->g * d->group + x.h) * a->o_stride[1] + ${PACKED ? "(at->q_from + x.i)" : "x.i"} * a->o_stride[2] + column);
 % if WIDE_O
         #pragma unroll
         for (int c = 0; c < 4; c++)

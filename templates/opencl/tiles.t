@@ -4,6 +4,10 @@
  * from, and how many tiles of keys any of its rows sees. */
 struct tile {
     int i0, h, g, b, keys, offset, count;
+% if PACKED
+    int queries, q_from, kv_from; /* of the sequence; rows that come before its own */
+    int qb, kb, q_all; /* which batch it is of Q and O, and of K and V; rows that a head has in LSE */
+% end
 % if FROM
     int from; /* the first of these tiles of keys */
 % end
@@ -14,14 +18,48 @@ struct tile {
     int origin; /* query i stands at i + origin on the axis of keys */
 % end
 };
+% if PACKED
 
-INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __global const long *kv_lens${WINDOW ? "," : ")"}
-% if WINDOW
+% include "opencl/sm.walk.t"
+% end
+
+% if WALKS
+/* Tile t, no smaller than any before; its count is 0 where there are not so many. */
+INLINED struct tile tile_at(int t, const struct attn_cl_args *a, __global const long *kv_lens,
+    const struct attn_cl_features *features, const struct starts *starts, struct walk *walk, int lane)
+% else
+INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __global const long *kv_lens${WINDOW or PACKED ? "," : ")"}
+% if PACKED
+    const struct attn_cl_features *features, const struct starts *starts)
+% elif WINDOW
     const struct attn_cl_features *features)
+% end
 % end
 {
     struct tile x;
+% if WALKS
+    x.b = 0;
+    const int in_sequence = walk_to(t, &x.b, walk, lane, a, kv_lens, features, starts);
+    const struct sequence s = sequence_at(x.b, a, kv_lens, features, starts);
+    const int q_len = s.queries, heads = (int)a->heads, tiles = max((q_len + ${BQ - 1}) / ${BQ}, 1);
+% if CAUSAL and ORDER == "heavy"
+    /* Heavy tiles first, of as many heads as have room in the cache, but enough that every group has two. */
+    const int group = heads / (int)a->kv_heads, some_group = tiles * group;
+    const int room = ${(24*1024*1024)/(2*(HD + HDV))} / max(s.keys, 1), enough = (2 * group_count() + some_group - 1) / some_group;
+    const int near = min((long)max(room, max(enough, 1)) * group, (long)heads);
+    const int first = in_sequence / (near * tiles) * near, rest = in_sequence - first * tiles, some = min(near, heads - first);
+    x.h = first + rest % some;
+    x.i0 = (tiles - 1 - rest / some) * ${BQ};
+% else
+    x.h = in_sequence / tiles;
+    x.i0 = (in_sequence - x.h * tiles) * ${BQ};
+% end
+% else
+% if PACKED
+    const int most = (int)a->q_len, heads = (int)a->heads, tiles = (most + ${BQ - 1}) / ${BQ};
+% else
     const int q_len = (int)a->q_len, heads = (int)a->heads, tiles = (q_len + ${BQ - 1}) / ${BQ};
+% end
 % if CAUSAL and ORDER == "heavy"
     /* Heavy tiles first, so that light ones fill the end; of as many heads as have room in the cache. */
     const int first = t / (near * tiles) * near, rest = t - first * tiles, some = min(near, heads * (int)a->batch - first);
@@ -33,8 +71,19 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
 % end
     x.b = head / heads;
     x.h = head - x.b * heads;
+% if PACKED
+    const struct sequence s = sequence_at(x.b, a, kv_lens, features, starts);
+    const int q_len = s.queries;
+% end
+% end
     x.g = x.h / (heads / (int)a->kv_heads);
+% if PACKED
+    x.keys = s.keys, x.queries = q_len, x.q_from = s.q_from, x.kv_from = s.kv_from;
+    x.qb = features->has_q_starts ? 0 : x.b, x.kb = features->has_kv_starts ? 0 : x.b;
+    x.q_all = features->has_q_starts ? (int)starts->q[here(features->q_end_at)] : q_len;
+% else
     x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
+% end
     const long at = a->offset + (a->bottom_right ? x.keys - q_len : 0); /* where query 0 stands; lengths are below 2^30 */
 % if ALIBI
     x.origin = (int)clamp(at, -(1L << 30), 1L << 30);
@@ -53,6 +102,10 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
     x.count = max(end - x.from, 1);
 % else
     x.count = max((interval(min(x.i0 + ${BQ}, q_len) - 1, x.keys, x.offset) + ${BK - 1}) / ${BK}, 1);
+% end
+% if WALKS
+    if (in_sequence < 0)
+        x.count = 0;
 % end
     return x;
 }

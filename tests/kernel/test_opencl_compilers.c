@@ -303,6 +303,13 @@ static void test_tensor_cores_without_a_device(void **state)
         "attn_bf16_d128_causal_alibi_on_sm80_q128k32_r32_lazy",
         "attn_bf16_d128_causal_biasf32_sink_on_sm80_q64k64_r16",
         "attn_f16_d64_window_softcap_biasbf16_mask_alibi_sink_on_sm80_q64k32_r16_lazy",
+        "attn_bf16_d128_causal_packed_on_sm90_q128k128_pingpong_lazy",
+        "attn_bf16_d256_causal_packed_paged_on_sm90_q128k64_pingpong_lazy",
+        "attn_f16_d64_causal_packed_on_sm90_q192k128_lazy",
+        "attn_bf16_d128_paged_on_sm90_q64k64_s2048_st4",
+        "attn_bf16_d128_causal_window_sink_packed_paged_on_sm90_q64k128_s1024",
+        "attn_bf16_d128_causal_packed_paged_on_sm80_q64k64_r16",
+        "attn_bf16_d64_causal_packed_paged_on_sm90_q64k64_copyasync_loopjoint",
     };
     if (!has("clang")) {
         print_message("# clang is not here\n");

@@ -264,7 +264,7 @@ static void test_box(void **state)
     for (int i = 0; i < COUNT; i++)
         in[i] = (uint16_t)(i * 7 + i / 65536 + 1);
     for (size_t p = 0; p < sizeof places / sizeof *places; p++) {
-        struct attn_cl_maps maps = {.unused = 0};
+        struct attn_cl_maps maps = {.box = 0};
         unsigned char zeros[512] = {0};
         const int *place = places[p];
         map_of(false, HD, BK, maps.k);
@@ -306,7 +306,7 @@ struct product {
 
 static void run_products(const struct suite *on, bool other, int negative, struct product *d)
 {
-    struct attn_cl_maps maps = {.unused = 0};
+    struct attn_cl_maps maps = {.box = 0};
     unsigned char zeros[512] = {0};
     map_of(other, HD, 64, maps.q);
     map_of(other, HD, BK, maps.k);

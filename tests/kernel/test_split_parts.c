@@ -164,7 +164,7 @@ static void test_slices(void **state)
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const struct attn_cl_split split = split_of(cases[c][0], cases[c][1], ROWS, 1);
         const int *place = cases[c] + 2;
-        struct attn_cl_maps maps = {.unused = 0};
+        struct attn_cl_maps maps = {.box = 0};
         unsigned char zeros[512] = {0};
         map_of(HD, &split, maps.q);
         map_of(HDV, &split, maps.o);

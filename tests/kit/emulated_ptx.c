@@ -61,7 +61,7 @@ float reciprocal(float x)
     return 1 / x;
 }
 /* Every lane's word, seen by all. */
-static uint of_lane(uint mine, int lane)
+static uint word_of_lane(uint mine, int lane)
 {
     struct emulated_item *i = emulated_item();
     i->warp->slot[i->lane][0] = mine;
@@ -72,11 +72,57 @@ static uint of_lane(uint mine, int lane)
 }
 float across(float x, int lanes)
 {
-    return number(of_lane(bits(x), emulated_item()->lane ^ lanes));
+    return number(word_of_lane(bits(x), emulated_item()->lane ^ lanes));
 }
 int uniform(int x)
 {
-    return (int)of_lane((uint)x, 0);
+    return (int)word_of_lane((uint)x, 0);
+}
+int of_lane(int x, int lane)
+{
+    return (int)word_of_lane((uint)x, lane & 31);
+}
+/* Of every lane up to `lanes` of them, x. */
+static int of_lanes(int x, int lanes, int start, int (*join)(int, int))
+{
+    struct emulated_item *i = emulated_item();
+    i->warp->slot[i->lane][0] = (uint)x;
+    emulated_meet_warp();
+    for (int l = 0; l < lanes; l++)
+        start = join(start, (int)i->warp->slot[l][0]);
+    emulated_meet_warp();
+    return start;
+}
+static int plus(int a, int b)
+{
+    return a + b;
+}
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+int up_to_lane(int x)
+{
+    return of_lanes(x, emulated_item()->lane + 1, 0, plus);
+}
+int lanes_with(int x)
+{
+    return of_lanes(x != 0, EMULATED_LANES, 0, plus);
+}
+int most_in_warp(int x)
+{
+    return of_lanes(x, EMULATED_LANES, x, larger);
+}
+int highest_bit(int x)
+{
+    int bit = -1;
+    for (uint rest = (uint)x; rest; rest >>= 1)
+        bit++;
+    return bit;
+}
+int64_t here(int64_t x)
+{
+    return x;
 }
 int in_warp(int x)
 {
@@ -348,6 +394,14 @@ static void move(ulong64 map, int column, const int first[4], int heads_at, uint
                     memset(mine, 0, 2);
             }
         }
+}
+void copy16_later(uint to, const void *from, int is_there)
+{
+    copy_bytes(to, from, is_there ? 16 : 0, 16);
+}
+void copies_arrive(uint bar)
+{
+    arrive(bar);
 }
 static uint box_bytes(ulong64 map, bool heads)
 {

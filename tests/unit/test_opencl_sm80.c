@@ -55,17 +55,18 @@ static void test_places(void **state)
 static void test_taken(void **state)
 {
     const struct gpu_source whole = {.rows = ROWS_WHOLE}, any = {.rows = ROWS_ANYWHERE};
+    const struct attn_cl_features none = {.unused = 0};
     struct attn_cl_args a = fine();
     struct gen_error err = {0};
     (void)state;
     a.o_stride[1] = -ROWS * D;
-    assert_int_equal(gpu_check_rows(&whole, &a, &err), 0);
+    assert_int_equal(gpu_check_rows(&whole, &a, &none, &err), 0);
     a.k_stride[2] = 0;
-    assert_int_equal(gpu_check_rows(&whole, &a, &err), 0);
+    assert_int_equal(gpu_check_rows(&whole, &a, &none, &err), 0);
     a.v_at = 1;
     a.q_stride[2] = D + 1;
-    assert_int_equal(gpu_check_rows(&whole, &a, &err), -1);
-    assert_int_equal(gpu_check_rows(&any, &a, &err), 0);
+    assert_int_equal(gpu_check_rows(&whole, &a, &none, &err), -1);
+    assert_int_equal(gpu_check_rows(&any, &a, &none, &err), 0);
 }
 
 static void test_lengths(void **state)

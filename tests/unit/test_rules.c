@@ -295,6 +295,12 @@ static void test_rules_of_both_levels(void **state)
         {"order: straight says something of causal runs alone, and not of splits; it must be left out",
          ISA_SM90,
          {{F_CAUSAL, 1}, {F_SPLIT, 2048}, {F_ORDER, ORDER_STRAIGHT}}},
+        {"packed and paged do not go with copy tma where loop is joint; copy must be async or plain",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_LOOP, LOOP_JOINT}, {F_PACKED, 1}}},
+        {"packed and paged do not go with loop specialised; loop must be persistent",
+         ISA_SM90,
+         {{F_LOOP, LOOP_SPECIALISED}, {F_PAGED, 1}}},
     };
     (void)state;
     check_rules("opencl/sm.sizes.t", cases, sizeof cases / sizeof *cases);
@@ -409,10 +415,8 @@ static void test_features_of_other_levels(void **state)
         int32_t value;
         const char *expected;
     } cases[] = {
-        {ISA_SM90, F_PACKED, 1, ": error: isa sm90 does not have packed yet; expected it left out"},
-        {ISA_SM90, F_PAGED, 1, ": error: isa sm90 does not have paged yet; expected it left out"},
-        {ISA_SM80, F_PACKED, 1, ": error: isa sm80 does not have packed yet; expected it left out"},
-        {ISA_SM80, F_PAGED, 1, ": error: isa sm80 does not have paged yet; expected it left out"},
+        {ISA_SM90, F_DTYPE_KV, DTYPE_F16 + 1, ": error: isa sm90 does not have dtype.kv yet; expected it left out"},
+        {ISA_SM80, F_DTYPE_KV, DTYPE_F16 + 1, ": error: isa sm80 does not have dtype.kv yet; expected it left out"},
     };
     struct gen *g = open_gen();
     (void)state;

@@ -39,7 +39,8 @@ static int32_t draw_dim(uint64_t *random)
 
 static struct variant draw_problem(uint64_t *random)
 {
-    static const enum field_id switches[] = {F_CAUSAL, F_WINDOW, F_SOFTCAP, F_MASK, F_ALIBI, F_SINK};
+    static const enum field_id switches[] = {F_CAUSAL, F_WINDOW, F_SOFTCAP, F_MASK, F_ALIBI, F_SINK,
+                                             F_PACKED, F_PAGED};
     struct variant v = variant_default(ISA_SM90);
     const enum dtype type = random_below(random, 2) ? DTYPE_F16 : DTYPE_BF16;
     variant_set_dtypes(&v, type, type, random_below(random, 3) ? type : (enum dtype)random_below(random, DTYPE_COUNT));
