@@ -21,10 +21,11 @@ int cli_verify(int argc, char **argv);
 int cli_cache(int argc, char **argv);
 int cli_devices(int argc, char **argv);
 int cli_explain(int argc, char **argv);
+int cli_report(int argc, char **argv);
 int cli_selftest(int argc, char **argv);
 
 /* What each is called and takes: options.h. */
 extern const struct verb verb_emit, verb_run, verb_tune, verb_bench, verb_verify, verb_cache, verb_devices,
-    verb_explain, verb_selftest;
+    verb_explain, verb_report, verb_selftest;
 
 #endif

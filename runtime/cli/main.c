@@ -31,6 +31,7 @@ static const struct command {
     {&verb_cache, cli_cache},
     {&verb_devices, cli_devices},
     {&verb_explain, cli_explain},
+    {&verb_report, cli_report},
     {&verb_selftest, cli_selftest},
 #endif
 };

@@ -13,7 +13,7 @@
 #include "shell.h"
 
 static const char *const verbs[] = {"emit", "run", "tune", "bench", "verify", "cache", "devices", "explain",
-                                    "selftest"};
+                                    "report", "selftest"};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 static void expect(const char *command, int code, const char *out, const char *err)
@@ -306,6 +306,21 @@ static void test_explain(void **state)
     cJSON_Delete(root);
     shell_ok(&said, "\"$ATTNGEN\" explain %s", name);
     assert_non_null(strstr(said.out, "rank 1 of 1 that were timed: "));
+    root = object("report -o page.html");
+    assert_true(number(root, "entries") == 1 && number(root, "of_other_machines") == 0);
+    cJSON_Delete(root);
+    shell_ok(&said, "cat page.html");
+    assert_true(!strncmp(said.out, "<!doctype html>", 15) && strstr(said.out, "</html>\n"));
+    assert_non_null(strstr(said.out, "<code>attn_f32_d64_causal</code>"));
+    assert_non_null(strstr(said.out, "<svg "));
+    assert_null(strstr(said.out, "<script"));
+    assert_null(strstr(said.out, "http")); /* nothing from elsewhere */
+    shell(&said, "ATTNGEN_CACHE=$PWD/empty \"$ATTNGEN\" report -o none.html; test -e none.html");
+    assert_int_equal(said.code, 1);
+    assert_non_null(strstr(said.err, "attngen report: error: the cache has no entry of this machine and version; expected some, "
+                                     "which attngen tune makes\n"));
+    shell(&said, "\"$ATTNGEN\" report -o nowhere/page.html");
+    assert_true(said.code == 1 && strstr(said.err, "nowhere/page.html: error: No such file or directory; expected a file"));
     cJSON_Delete(object("explain attn_bf16_d128_on_sm90_q128k128_pingpong_lazy"));
     shell(&said, "\"$ATTNGEN\" explain attn_f32_d64_on_nowhere");
     assert_true(said.code == 1 && !strncmp(said.err, "variant 'attn_f32_d64_on_nowhere': error: ", 42));

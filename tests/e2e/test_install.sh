@@ -47,7 +47,7 @@ check 'it needs no libtcc' without 'libtcc|libcjson|libyaml' out/lib/libattn.so
 check 'make install' make_ install
 manual() {
     local page=$place$prefix/share/man/man1/attngen.1 verb
-    for verb in emit run tune bench verify cache devices explain selftest; do grep -q "^.SS \"attngen $verb\"" "$page" || return 1; done
+    for verb in emit run tune bench verify cache devices explain report selftest; do grep -q "^.SS \"attngen $verb\"" "$page" || return 1; done
     command -v man >/dev/null || return 0
     ! LC_ALL=C.UTF-8 man -l --warnings "$page" 2>&1 >/dev/null | grep .
 }
