@@ -1044,8 +1044,8 @@ static void do_shared(const struct attn_args *a, int64_t t)
     }
 }
 
-/* The work is batch * kv_heads units, each cut into `cuts` shares where there are more parts than units; or, with
- * memory that parts share, tiles of keys and then of queries. */
+/* The work is batch * kv_heads units, each cut into `cuts` shares where there are more parts than units, the last tiles
+ * first; or, with memory that parts share, tiles of keys and then of queries. */
 int attn_bf16_d64_causal_on_avx512bf16_q128k256_r8x2u2(const struct attn_args *a)
 {
     int64_t group, units, cuts, x, y, packed = -1;
@@ -1066,7 +1066,7 @@ int attn_bf16_d64_causal_on_avx512bf16_q128k256_r8x2u2(const struct attn_args *a
         int64_t unit = t / cuts, g = unit % a->kv_heads;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
         int64_t tiles = query_tiles(s.q_len);
-        for (int64_t u = t % cuts; u < group * tiles; u += cuts) {
+        for (int64_t u = group * tiles - 1 - t % cuts; u >= 0; u -= cuts) {
             if (packed != unit)
                 pack(a, &w, &s, g, first_key(&s, 0), end_key(&s, s.q_len - 1));
             packed = unit;

@@ -36,27 +36,40 @@ static struct attn_args part_of(const struct attn_args *args, int64_t part, int6
     return a;
 }
 
-static int64_t piece_size(const struct kernel *kernel, const struct attn_args *args, int parts, bool shared)
+/* Bytes that a part alone needs; a kernel looks at no more of what is shared than whether there is any. */
+static int64_t own_size(const struct kernel *kernel, const struct attn_args *args, int parts, bool shared)
 {
     static char some;
     struct attn_args a = part_of(args, 0, parts, NULL);
-    a.shared = shared ? &some : NULL; /* only whether there is any is looked at */
-    int64_t size = kernel->workspace(&a);
+    a.shared = shared ? &some : NULL;
+    return kernel->workspace(&a);
+}
+
+static int64_t piece_size(const struct kernel *kernel, const struct attn_args *args, int parts, bool shared)
+{
+    int64_t size = own_size(kernel, args, parts, shared);
     if (size < 0 || size > INT64_MAX / 2)
         return -1;
     return (size + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
 }
+
+/* How many units of work a thread has at least where no unit is cut; and how many threads a unit has at least where its
+ * packed keys are shared: a copy of one's own costs less than to fetch another core's, until there are as many copies. */
+enum { ENOUGH = 4, SHARERS = 4 };
 
 /* Bytes that parts can share, so that a unit of work is cut between them; 0 when the kernel has no use for any, or there
  * is enough for all threads without. */
 static int64_t shared_size(const struct kernel *kernel, const struct attn_args *args, int threads)
 {
     int64_t units = args->batch * args->kv_heads;
-    if (threads < 2 || units >= 4 * (int64_t)threads)
+    if (threads < 2 || units >= ENOUGH * (int64_t)threads)
         return 0;
     struct attn_args a = part_of(args, -1, threads, NULL);
     int64_t size = kernel->workspace(&a);
-    return size < 0 || size > INT64_MAX / 2 ? 0 : (size + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
+    bool copies = size > 0 && own_size(kernel, args, threads, false) > own_size(kernel, args, threads, true);
+    if (size < 0 || size > INT64_MAX / 2 || (copies && SHARERS * units > threads))
+        return 0;
+    return (size + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
 }
 
 int64_t execute_workspace(const struct kernel *kernel, const struct attn_args *args, int threads)
@@ -69,22 +82,21 @@ int64_t execute_workspace(const struct kernel *kernel, const struct attn_args *a
 }
 
 /* Parts are taken from a counter, so that a thread whose core is slow, or whose parts are long, does fewer. Where they
- * share memory they are cheap, and so they are SHARES a thread; else one for each sequence's KV head, whose keys a part packs
- * for itself, or for a few of those. Where there are fewer of them than two a thread they are cut, as many parts as
- * threads, unless they differ in length. */
+ * share memory they are cheap, and so they are SHARES a thread; else each is a sequence's KV head, whose keys it packs for
+ * itself, or where there are many, a few of those; or where there are few, one of several shares of one. */
 enum { SHARES = 8, PARTS_MOST = 4096 };
 
 static int64_t parts_for(const struct attn_args *a, int threads, bool shared)
 {
-    const struct attn_features *f = a->features;
-    bool uneven = a->kv_lens || (f && (f->q_starts || f->kv_starts));
     int64_t units = a->batch * a->kv_heads, together = 1;
     if (threads < 2)
         return threads;
     if (shared)
         return SHARES * (int64_t)threads;
-    if (units < (uneven ? 2 : 4) * (int64_t)threads)
-        return threads;
+    if (units < threads)
+        return units * ((ENOUGH * (int64_t)threads + units - 1) / units);
+    if (units < ENOUGH * (int64_t)threads)
+        return units % threads ? 2 * units : units;
     while (units / together > PARTS_MOST || units % together != 0)
         if (++together > units / (SHARES * (int64_t)threads))
             return units;

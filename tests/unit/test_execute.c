@@ -234,6 +234,59 @@ static void empty_runs_touch_nothing(void **state)
 
 /* However the work is cut, into whatever number of parts on whatever number of threads, the bits are the same; and no
  * part touches more than its workspace. */
+/* One head's keys among so many threads that they are packed once for all, and among fewer, which have copies: the same bits,
+ * in a workspace of the size that was asked for. */
+static void threads_share_a_head(void **state)
+{
+    (void)state;
+    enum { ROWS = 200, KEYS = 300, WIDTH = 32, QUERY_HEADS = 2, GUARD = 256, OUT = QUERY_HEADS * ROWS * WIDTH };
+    static float q[OUT], k[KEYS * WIDTH], v[KEYS * WIDTH], one[OUT], o[OUT];
+    struct attn_context *context = context_create();
+    fill_normal(q, DTYPE_F32, OUT, test_seed());
+    fill_normal(k, DTYPE_F32, KEYS * WIDTH, test_seed() + 1);
+    fill_normal(v, DTYPE_F32, KEYS * WIDTH, test_seed() + 2);
+    for (int causal = 0; causal < 2; causal++) {
+        static const int counts[] = {1, 2, 3, 4, 5, 16, 64};
+        char name[GEN_NAME_MAX] = "";
+        size_t sizes[sizeof counts / sizeof *counts];
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            struct attn_problem p = {.size = sizeof p,
+                                     .dtype = ATTN_F32,
+                                     .head_dim = WIDTH,
+                                     .heads = QUERY_HEADS,
+                                     .kv_heads = 1,
+                                     .max_batch = 1,
+                                     .max_q_len = ROWS,
+                                     .max_kv_len = KEYS,
+                                     .causal = causal,
+                                     .threads = counts[i],
+                                     .variant = i ? name : NULL};
+            struct attn_run r = {
+                .size = sizeof r, .batch = 1, .q_len = ROWS, .kv_len = KEYS, .q = q, .k = k, .v = v, .o = o};
+            struct attn_error err;
+            struct attn_plan *plan = plan_create(context, p);
+            snprintf(name, sizeof name, "%s", variant_of(plan));
+            assert_int_equal(attn_workspace_size(plan, &r, 0, &sizes[i], NULL), ATTN_OK);
+            unsigned char *workspace = aligned_alloc(64, (sizes[i] + 63) / 64 * 64 + GUARD);
+            assert_non_null(workspace);
+            memset(workspace, 0xa5, sizes[i] + GUARD);
+            memset(o, 0xff, sizeof o);
+            if (attn_execute(plan, &r, workspace, &err) != ATTN_OK)
+                fail_msg("%s", err.text);
+            for (int g = 0; g < GUARD; g++)
+                assert_int_equal(workspace[sizes[i] + (size_t)g], 0xa5);
+            if (i == 0)
+                memcpy(one, o, sizeof o);
+            assert_memory_equal(one, o, sizeof o);
+            free(workspace);
+            attn_plan_destroy(plan);
+        }
+        assert_true(sizes[3] < 4 * sizes[0]);  /* four threads have one copy, */
+        assert_true(sizes[2] >= 3 * sizes[0]); /* three have three */
+    }
+    attn_context_destroy(context);
+}
+
 static void parts_give_the_same_bits(void **state)
 {
     (void)state;
@@ -444,6 +497,7 @@ int main(void)
         cmocka_unit_test(every_option_computes_right),
         cmocka_unit_test(far_offsets),
         cmocka_unit_test(empty_runs_touch_nothing),
+        cmocka_unit_test(threads_share_a_head),
         cmocka_unit_test(parts_give_the_same_bits),
         cmocka_unit_test(the_callers_workspace),
         cmocka_unit_test(the_callers_memory),
