@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What the Python package costs and gives: the host's time of a call, imports, plans, CPU tensors against the program's own
-bench, a sentence encoder against sdpa. Ratios alternate in one run. bench_python.py [PART...]: calls plans shapes model encoder cuda."""
+bench, a sentence encoder against sdpa. Ratios alternate in one run. bench_python.py [PART...]: calls plans shapes model encoder, and on a card cuda
+cells graph decoder."""
 import json
 import os
 import subprocess
@@ -36,8 +37,8 @@ def per_call(call, count=2000, rounds=9):
     return min(took), median(took)
 
 
-def alternate(calls, rounds=15, least=0.05):
-    """Milliseconds of each call: medians over rounds in which they take turns."""
+def alternate(calls, rounds=15, least=0.05, of=median):
+    """Milliseconds of each call: medians, or `of`, over rounds in which they take turns."""
     counts = []
     for call in calls:
         call()
@@ -51,7 +52,7 @@ def alternate(calls, rounds=15, least=0.05):
             for _ in range(counts[i]):
                 call()
             took[i].append((time.perf_counter() - start) / counts[i] * 1e3)
-    return [median(t) for t in took]
+    return [of(t) for t in took]
 
 
 def bench_calls(device="cpu"):
@@ -117,7 +118,7 @@ def bench_shapes():
                 for _ in range(3):
                     theirs.append(json.loads(subprocess.check_output(command))["ms"]["min"])
                     took = alternate([lambda: attngen.sdpa(q, k, v, is_causal=causal, out=o),
-                                      lambda: own(q, k, v, is_causal=causal)], rounds=7)
+                                      lambda: own(q, k, v, is_causal=causal)], rounds=7, of=min)
                     mine.append(took[0])
                     torchs.append(took[1])
                 ratios.append(min(theirs) / min(mine))
@@ -176,6 +177,99 @@ def bench_encoder():
                       f"speed {took[0] / took[1]:.3f} of sdpa's; largest difference {error:.1e}", flush=True)
 
 
+def bench_cells():
+    """attngen.sdpa against PyTorch's cuDNN on a card, the host's time included: bf16, 16k tokens, 2048/D heads. Kernels are
+    those of the cache, else the model's."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    product, count, start = 1.0, 0, time.perf_counter()
+    for n in (512, 4096, 1024, 16384, 2048, 8192):
+        for dim in (128, 64, 256):
+            for causal in (False, True):
+                if time.perf_counter() - start > float(os.environ.get("BENCH_SECONDS", "1e9")):
+                    continue
+                batch, heads = max(1, 16384 // n), 2048 // dim
+                q, k, v = (torch.randn(batch, heads, n, dim, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+                with torch.inference_mode(), sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+                    took = on_card([lambda: attngen.sdpa(q, k, v, is_causal=causal), lambda: own(q, k, v, is_causal=causal)])
+                product, count = product * took[1] / took[0], count + 1
+                print(f"{batch},{heads},{heads},{n},{n},{dim} causal={causal}: attngen {took[0]:.4f} ms, cuDNN {took[1]:.4f} ms, "
+                      f"speed {took[1] / took[0]:.3f}", flush=True)
+    print(f"geometric mean of {count} cells: {product ** (1 / count):.3f}", flush=True)
+
+
+def on_card(calls, rounds=5, least=0.012):
+    """Milliseconds of each call by the host's clock, from the first to the end of the last: medians of rounds that alternate."""
+    counts = []
+    for call in calls:
+        for _ in range(3):
+            call()
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(8):
+            call()
+        torch.cuda.synchronize()
+        counts.append(max(8, int(least * 8 / (time.perf_counter() - start))))
+    took = [[] for _ in calls]
+    for _ in range(rounds):
+        for i, call in enumerate(calls):
+            time.sleep(0.04)  # a card lowers its clock under load
+            start = time.perf_counter()
+            for _ in range(counts[i]):
+                call()
+            torch.cuda.synchronize()
+            took[i].append((time.perf_counter() - start) / counts[i] * 1e3)
+    return [median(t) for t in took]
+
+
+def bench_graph():
+    """20 calls in one captured graph: batch 1, 16 heads, 512 queries and keys."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    for causal in (False, True):
+        q, k, v = (torch.randn(1, 16, 512, 128, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+        graphs = []
+        with torch.inference_mode(), sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            for attend in (attngen.sdpa, own):
+                attend(q, k, v, is_causal=causal)
+                torch.cuda.synchronize()
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph):
+                    for _ in range(20):
+                        attend(q, k, v, is_causal=causal)
+                graphs.append(graph)
+            took = on_card([g.replay for g in graphs], rounds=9)
+        print(f"a captured graph, 1,16,16,512,512,128 causal={causal}: attngen {took[0] * 50:.2f} us a call, cuDNN "
+              f"{took[1] * 50:.2f} us, speed {took[1] / took[0]:.3f}", flush=True)
+
+
+def bench_decoder():
+    """A small decoder of random weights writes on the card: tokens a second with attngen against sdpa."""
+    import attngen.transformers
+    import transformers
+    attngen.transformers.register()
+    config = transformers.LlamaConfig(vocab_size=1000, hidden_size=512, intermediate_size=1024, num_hidden_layers=8,
+                                      num_attention_heads=16, num_key_value_heads=4, head_dim=128,
+                                      max_position_embeddings=65536, eos_token_id=None)
+    models = [transformers.LlamaForCausalLM._from_config(config, attn_implementation=name, dtype=torch.bfloat16).cuda().eval()
+              for name in ("sdpa", "attngen")]
+    models[0].load_state_dict(models[1].state_dict())
+    for batch, length in ((1, 2048), (16, 4096)):
+        x, took = torch.randint(3, 1000, (batch, length), device="cuda"), [[], []]
+        with torch.inference_mode():
+            for _ in range(4):
+                for i, model in enumerate(models):
+                    spent = []
+                    for new in (2, 50):
+                        torch.cuda.synchronize()
+                        start = time.perf_counter()
+                        model.generate(x, max_new_tokens=new, min_new_tokens=new, do_sample=False)
+                        torch.cuda.synchronize()
+                        spent.append(time.perf_counter() - start)
+                    took[i].append((spent[1] - spent[0]) / 48)
+        best = [min(t[1:]) for t in took]
+        print(f"decoder, {batch} x {length} tokens in a dense cache: sdpa {batch / best[0]:.0f} tokens a second, attngen "
+              f"{batch / best[1]:.0f}, {best[0] / best[1]:.3f} times as many", flush=True)
+
+
 def main():
     parts = sys.argv[1:] or ["calls", "plans", "shapes", "model"]
     for part in parts:
@@ -183,7 +277,7 @@ def main():
             bench_calls("cuda")
         else:
             {"calls": bench_calls, "plans": bench_plans, "shapes": bench_shapes, "model": bench_model,
-             "encoder": bench_encoder}[part]()
+             "encoder": bench_encoder, "cells": bench_cells, "graph": bench_graph, "decoder": bench_decoder}[part]()
 
 
 main()

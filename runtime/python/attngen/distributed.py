@@ -74,6 +74,8 @@ def merge(parts: List[Any], lses: List[Any], dtype: Any = None, sinks: Any = Non
             raise fail(f"part {i} is {list(o.shape)} of {o.dtype}; expected all as part 0")
         if lse.shape != first.shape[:-1] or lse.dtype is not torch.float32:
             raise fail(f"LSE {i} is {list(lse.shape)} of {lse.dtype}; expected {list(first.shape[:-1])} of float32")
+    if first.is_cuda and not hasattr(_c.library(), "attn_merge_cuda"):
+        return _merge_by_torch(parts, lses, dtype or first.dtype, sinks)
     if any(o.stride() != first.stride() for o in parts) or (dim > 1 and first.stride(-1) != 1):
         parts = [o.contiguous() for o in parts]
     lses = [lse.contiguous() for lse in lses]
@@ -90,15 +92,30 @@ def merge(parts: List[Any], lses: List[Any], dtype: Any = None, sinks: Any = Non
                     sinks=None if sinks is None else sinks.data_ptr())
     p.part_stride[:] = [max(s, 1) for s in parts[0].stride()[:3]]
     p.o_stride[:] = contiguous(o.shape)[:3]
-    if first.device.type == "cpu":
+    if not first.is_cuda:
         _c.call("attn_merge", _c.context(), ctypes.byref(p))
-    else:
-        plan = _plans.find(_plans.Key(device=f"cuda:{first.device.index}", dtype="f16", kv_dtype="f16", o_dtype="f16",
-                                      head_dim=64, head_dim_v=64, heads=1, kv_heads=1, max_batch=1, max_q_len=1,
-                                      max_kv_len=64))
-        stream = torch.cuda.current_stream(first.device).cuda_stream
-        _c.call("attn_merge_cuda", plan.handle, ctypes.byref(p), stream)
+        return o, lse
+    # Any plan for the card will do.
+    plan = _plans.find(_plans.Key(device=f"cuda:{first.device.index}", dtype="f16", kv_dtype="f16", o_dtype="f16",
+                                  head_dim=64, head_dim_v=64, heads=1, kv_heads=1, max_batch=1, max_q_len=1,
+                                  max_kv_len=64))
+    _c.call("attn_merge_cuda", plan.handle, ctypes.byref(p), torch.cuda.current_stream(first.device).cuda_stream)
     return o, lse
+
+
+def _merge_by_torch(parts: List[Any], lses: List[Any], dtype: Any, sinks: Any) -> Tuple[Any, Any]:
+    """The same by PyTorch's operators, where libattn has no attn_merge_cuda."""
+    lse = torch.stack(lses)
+    top = lse.amax(0)
+    top = torch.where(top.isinf(), torch.zeros_like(top), top)
+    weights = (lse - top).exp()
+    total = weights.sum(0)
+    below = total if sinks is None else total + (sinks[:, None] - top).exp()
+    below = torch.where(total > 0, below, torch.ones_like(below))
+    o = torch.zeros(parts[0].shape, dtype=torch.float32, device=top.device)
+    for part, weight in zip(parts, weights):
+        o += torch.where(weight[..., None] > 0, part.float() * weight[..., None], torch.zeros_like(o))
+    return (o / below[..., None]).to(dtype), total.log() + top
 
 
 def _part(q: Any, k: Any, v: Any, scale: Optional[float], causal: bool = False,

@@ -1,0 +1,147 @@
+"""attngen on CUDA tensors: values, PyTorch's streams, captured graphs, torch.compile. Skipped without a card."""
+import os
+import sys
+import unittest
+
+import torch
+
+if not torch.cuda.is_available():
+    raise unittest.SkipTest("no CUDA device")
+
+import attngen
+import attngen.distributed as shared
+from reference import check, masked
+
+SEED = int(os.environ.get("ATTNGEN_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
+print(f"# ATTNGEN_SEED={SEED}", file=sys.stderr)
+torch.manual_seed(SEED)
+TYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+
+
+def draw(*sides, dtype=torch.bfloat16):
+    return torch.randn(*sides, device="cuda").to(dtype)
+
+
+def hold(o, q, k, v, **features):
+    o, q, k, v = (t.float().cpu().numpy() if t.dtype != torch.float32 else t.cpu().numpy() for t in (o, q, k, v))
+    check(o, q, k, v, **features)
+
+
+def wide(t):
+    return t.float().cpu().numpy()
+
+
+class Cuda(unittest.TestCase):
+    def test_values(self):
+        for dtype, name in TYPES.items():
+            for batch, heads, kv_heads, rows, keys, d in ((2, 4, 4, 200, 177, 64), (1, 8, 2, 333, 333, 128),
+                                                          (2, 8, 2, 1, 1000, 128)):
+                with self.subTest(dtype=dtype, rows=rows, d=d):
+                    q, k, v = draw(batch, heads, rows, d, dtype=dtype), *(draw(batch, kv_heads, keys, d, dtype=dtype)
+                                                                          for _ in range(2))
+                    o = attngen.sdpa(q, k, v, enable_gqa=True)
+                    self.assertEqual((o.shape, o.dtype, o.device), (q.shape, dtype, q.device))
+                    hold(o, q, k, v, dtype=name)
+                    hold(attngen.sdpa(q, k, v, is_causal=True, enable_gqa=True), q, k, v, dtype=name,
+                         take=masked(rows, keys, True))
+
+    def test_masks_and_features(self):
+        q, k, v = draw(2, 4, 150, 64), draw(2, 2, 260, 64), draw(2, 2, 260, 64)
+        take = torch.rand(2, 1, 150, 260, device="cuda") < 0.6
+        take[..., 0] = True
+        hold(attngen.sdpa(q, k, v, take, enable_gqa=True), q, k, v, dtype="bf16", take=take.cpu().numpy())
+        bias = draw(1, 4, 150, 260)
+        hold(attngen.sdpa(q, k, v, bias, enable_gqa=True), q, k, v, dtype="bf16", bias=wide(bias))
+        sinks = torch.randn(4, device="cuda")
+        o, lse = attngen.attention(q, k, v, causal=True, window=(40, 0), softcap=4.0, sinks=sinks, lse=True)
+        hold(o, q, k, v, dtype="bf16", take=masked(150, 260, True, 110, (40, 0)), softcap=4.0,
+             sinks=sinks.cpu().numpy(), lse=lse.cpu().numpy())
+        lens = torch.tensor([260, 33], device="cuda")
+        many = torch.stack([torch.from_numpy(masked(150, 260, keys=n)) for n in (260, 33)])[:, None].numpy()
+        hold(attngen.attention(q, k, v, kv_lens=lens), q, k, v, dtype="bf16", take=many)
+        with self.assertRaisesRegex(attngen.Invalid, "kv_lens on the processor"):
+            attngen.attention(q, k, v, kv_lens=[260, 33])
+
+    def test_strides(self):
+        x = draw(2, 150, 3, 4, 64)
+        q, k, v = (x[:, :, i].transpose(1, 2) for i in range(3))
+        o = attngen.sdpa(q, k, v)
+        hold(o, q, k, v, dtype="bf16")
+        self.assertTrue(o.transpose(1, 2).is_contiguous())
+        out = torch.full((2, 4, 160, 80), float("nan"), device="cuda", dtype=torch.bfloat16)
+        self.assertEqual(attngen.sdpa(q, k, v, out=out[:, :, 5:155, 8:72]).data_ptr(), out[0, 0, 5, 8:].data_ptr())
+        self.assertTrue(torch.equal(out[:, :, 5:155, 8:72], o))
+        self.assertEqual(out.isnan().sum().item(), out.numel() - o.numel())
+
+    def test_streams(self):
+        """Work waits for what its own stream did before, and two streams do not disturb each other."""
+        q = draw(4, 8, 512, 64)
+        expected = attngen.sdpa(q, q, q)
+        torch.cuda.synchronize()
+        streams, found = [torch.cuda.Stream() for _ in range(3)], []
+        for _ in range(20):
+            for s in streams:
+                with torch.cuda.stream(s):
+                    x = torch.zeros_like(q)
+                    torch.cuda._sleep(200000)
+                    x.copy_(q)
+                    found.append(attngen.sdpa(x, x, x))
+                    x.zero_()  # after the kernel, on the same stream
+        torch.cuda.synchronize()
+        for o in found:
+            self.assertTrue(torch.equal(o, expected))
+
+    def test_graph(self):
+        q, k, v = draw(2, 8, 300, 128), draw(2, 2, 300, 128), draw(2, 2, 300, 128)
+        out = torch.empty_like(q)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            attngen.sdpa(q, k, v, is_causal=True, enable_gqa=True, out=out)
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            attngen.sdpa(q, k, v, is_causal=True, enable_gqa=True, out=out)
+            made = attngen.sdpa(out, k, v, enable_gqa=True)
+        for _ in range(3):
+            for t in (q, k, v):
+                t.copy_(torch.randn_like(t))
+            graph.replay()
+            torch.cuda.synchronize()
+            hold(out, q, k, v, dtype="bf16", take=masked(300, 300, True))
+            hold(made, out, k, v, dtype="bf16")
+
+    def test_compile(self):
+        def layer(q, k, v):
+            o, lse = attngen.attention(q * 2, k, v, causal=True, lse=True)
+            return attngen.sdpa(o, k, v, is_causal=True) + 1, lse
+
+        q, k, v = (draw(1, 4, 128, 64) for _ in range(3))
+        for options in (dict(backend="cudagraphs"), dict(mode="reduce-overhead")):
+            compiled = torch.compile(layer, fullgraph=True, **options)
+            with torch.inference_mode():
+                for _ in range(4):
+                    torch.compiler.cudagraph_mark_step_begin()
+                    for a, b in zip(compiled(q, k, v), layer(q, k, v)):
+                        torch.testing.assert_close(a, b, rtol=2e-2, atol=2e-2)
+            torch._dynamo.reset()
+
+    def test_merge(self):
+        q, k, v = draw(1, 2, 40, 64), draw(1, 2, 90, 64), draw(1, 2, 90, 64)
+        parts = [shared._part(q, k[:, :, a:b], v[:, :, a:b], None) for a, b in ((0, 17), (17, 90))]
+        o, lse = shared.merge([p[0] for p in parts], [p[1] for p in parts])
+        hold(o, q, k, v, dtype="bf16", lse=lse.cpu().numpy())
+
+    def test_plan(self):
+        plan = attngen.Plan(device="cuda", dtype="bf16", head_dim=64, heads=4, max_q_len=1, max_kv_len=4096)
+        self.assertEqual((plan.device, plan.compiler), ("cuda:0", "cuda"))
+        k, v = draw(1, 4, 4096, 64), draw(1, 4, 4096, 64)
+        for keys in (1, 100, 4096):
+            q = draw(1, 4, 1, 64)
+            hold(plan(q, k[:, :, :keys], v[:, :, :keys]), q, k[:, :, :keys], v[:, :, :keys], dtype="bf16")
+        torch.cuda.synchronize()
+        plan.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
