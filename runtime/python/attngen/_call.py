@@ -12,7 +12,7 @@ from ._prepare import EXTRA_AT, FLOATS, Options, broadcast, collapse, dense_like
 #: How often `fallback="torch"` had PyTorch compute instead, by libattn's words for why.
 fallbacks: "Counter[str]" = Counter()
 
-_sdpa_calls = _plans.call_cache()
+_sdpa_calls: Any = _plans.call_cache()
 
 
 def _prepare(views: Dict[str, View], o: Optional[View], options: Options, threads: int,
@@ -112,11 +112,11 @@ def sdpa(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: flo
         return _sdpa_exported(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out, fallback)
     try:
         signature = (adapter.signature(query, key, value, attn_mask, out), is_causal, scale, enable_gqa, dropout_p)
-        found = _sdpa_calls.get(signature)
+        found: Any = _sdpa_calls.get(signature)
         if found is None:
             found = _prepare_sdpa(adapter, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
-            _plans.remember(_sdpa_calls, signature, found)  # type: ignore[arg-type]
-        call, mask_at = found  # type: ignore[misc]
+            _plans.remember(_sdpa_calls, signature, found)
+        call, mask_at = found
         pointer = adapter.pointer
         if out is not None:
             o = out
@@ -211,7 +211,7 @@ def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: A
         arrays = {name: Exported(a) if adapter_of(a) is DLPACK else a for name, a in arrays.items()}
     adapters = {name: adapter_of(a) for name, a in arrays.items()}
     wants_lse, lse_out = lse is not False and lse is not None, lse if lse is not True and lse is not False else None
-    o_adapter = None if out is None else adapter_of(out)
+    o_adapter: Any = None if out is None else adapter_of(out)
     o_array = Exported(out) if o_adapter is DLPACK else out
     signature = (tuple([(name, adapters[name].describe(a)) for name, a in arrays.items()]),
                  None if out is None else o_adapter.describe(o_array), options, adapter.threads())
@@ -219,7 +219,7 @@ def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: A
     if call is None:
         adapter.check(*arrays.values(), out)
         views = {name: adapters[name].view(a) for name, a in arrays.items()}
-        o_view = None if out is None else o_adapter.view(o_array)  # type: ignore[union-attr]
+        o_view = None if out is None else o_adapter.view(o_array)
         call = _prepare(views, o_view, options, adapter.threads(), plan)
         _plans.remember(cache, signature, call)
     first = arrays["q"]

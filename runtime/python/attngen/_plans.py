@@ -164,6 +164,7 @@ class Call:
 
     __slots__ = ("plan", "run", "o_shape", "o_strides", "o_dtype", "lse_shape", "free", "like_q", "device",
                  "_execute", "_execute_cuda", "_handle")
+    _execute_cuda: Any
 
     def __init__(self, plan: Compiled, run: _c.Run, o_shape: Tuple[int, ...], o_strides: Tuple[int, ...],
                  o_dtype: str, lse_shape: Tuple[int, ...], device: int) -> None:

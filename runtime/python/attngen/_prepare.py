@@ -39,9 +39,10 @@ def check_row(name: str, view: View) -> None:
                              "elements lie side by side")
 
 
-def usable(sides: Sequence[int], strides: Sequence[int], dim: int) -> Tuple[int, ...]:
+def usable(sides: Sequence[int], strides: Sequence[int], dim: int) -> Tuple[int, int, int]:
     """Strides where those along sides of 0 or 1 are a row's elements: they do not matter, but three 0 mean contiguous."""
-    kept = tuple(stride if side > 1 else dim for side, stride in zip(sides, strides))
+    batch, head, row = (stride if side > 1 else dim for side, stride in zip(sides, strides))
+    kept = (batch, head, row)
     if not any(kept):
         raise _c.Unsupported("strides of 0 along batch, head and row; expected one that is not 0, since three 0 mean "
                              "contiguous to libattn")
@@ -63,7 +64,7 @@ def sides_of(name: str, view: View, layout: str, packed: bool) -> Sides:
         sides = tuple(shape[i] for i in order)  # type: ignore[assignment]
         steps = tuple(strides[i] for i in order)  # type: ignore[assignment]
     dim = shape[-1]
-    return Sides(sides[0], sides[1], sides[2], dim, usable(sides, steps, max(dim, 1)))  # type: ignore[arg-type]
+    return Sides(sides[0], sides[1], sides[2], dim, usable(sides, steps, max(dim, 1)))
 
 
 def broadcast(name: str, view: View, sides: Tuple[int, ...]) -> Tuple[int, ...]:
@@ -210,7 +211,8 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
     if not kv_packed and not paged and ks.batch != batch:
         if ks.batch != 1:
             raise fail(f"k is a batch of {ks.batch} and q one of {batch}; expected as many, or 1")
-        ks, vs = (s._replace(strides=usable((2, s.heads, s.rows), (0,) + s.strides[1:], s.dim)) for s in (ks, vs))
+        ks, vs = (Sides(s.batch, s.heads, s.rows, s.dim, usable((2, s.heads, s.rows), (0,) + s.strides[1:], s.dim))
+                  for s in (ks, vs))
 
     o_dtype = o.dtype if o is not None else options.o_dtype or q.dtype
     o_shape = (qs.rows, qs.heads, vs.dim) if q_packed else \
@@ -242,9 +244,11 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
     if paged:
         run.page_size, run.pages = ks.rows, ks.batch
 
-    chosen = {name: value if value is not None else _plans.defaults[name]
-              for name, value in (("rigor", options.rigor), ("compiler", options.compiler),
-                                  ("time_limit", options.time_limit), ("threads", options.threads))}
+    chosen: Dict[str, Any] = dict(_plans.defaults)
+    for name in chosen:
+        value = getattr(options, name, None)
+        if value is not None:
+            chosen[name] = value
     key = _plans.Key(
         device="cpu" if q.device < 0 else f"cuda:{q.device}", dtype=q.dtype, kv_dtype=k.dtype, o_dtype=o_dtype,
         head_dim=qs.dim, head_dim_v=vs.dim, heads=qs.heads, kv_heads=ks.heads, max_batch=_plans.rounded(batch),

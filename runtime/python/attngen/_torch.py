@@ -86,11 +86,11 @@ class TorchAdapter:
     def torch_sdpa(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
                    scale: Optional[float], enable_gqa: bool, out: Any) -> Any:
         """PyTorch's own, for `fallback`; of NumPy arrays too, without copies."""
-        tensors = [t if t is None or isinstance(t, torch.Tensor) else torch.from_numpy(t)
-                   for t in (query, key, value, attn_mask)]
-        o = torch.nn.functional.scaled_dot_product_attention(
-            *tensors, dropout_p=dropout_p, is_causal=is_causal, scale=scale,
-            **({"enable_gqa": True} if enable_gqa else {}))
+        tensors: Any = [t if t is None or isinstance(t, torch.Tensor) else torch.from_numpy(t)
+                        for t in (query, key, value, attn_mask)]
+        more = {"enable_gqa": True} if enable_gqa else {}  # which older ones do not know
+        own: Any = torch.nn.functional.scaled_dot_product_attention
+        o = own(*tensors, dropout_p=dropout_p, is_causal=is_causal, scale=scale, **more)
         if not isinstance(query, torch.Tensor):
             o = o.numpy()
         if out is None:

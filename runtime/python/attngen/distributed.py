@@ -278,7 +278,7 @@ def _exchanged(q: Any, k: Any, v: Any, group: Any, causal: bool, scale: Optional
     else:  # Gloo has none
         theirs[rank] = mine[rank]
         peers = [dist.get_global_rank(group, r) if group is not None else r for r in range(ranks)]
-        requests = [dist.isend(mine[r], peers[r], group=group) for r in range(ranks) if r != rank]
+        requests: List[Any] = [dist.isend(mine[r], peers[r], group=group) for r in range(ranks) if r != rank]
         requests += [dist.irecv(theirs[r], peers[r], group=group) for r in range(ranks) if r != rank]
         for request in requests:
             request.wait()
