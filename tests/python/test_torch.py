@@ -66,6 +66,27 @@ class Sdpa(unittest.TestCase):
         shared = k[:1, :1].expand_as(k)
         hold(attngen.sdpa(q, shared, v), q, shared, v)
 
+    def test_keys_grow(self):
+        """Caches of any length and strides, after each other: concatenated, and as views of a longer one."""
+        for kv_heads, d, dv in ((2, 32, 16), (1, 16, 16), (4, 8, 8)):
+            q = torch.randn(2, 4, 1, d)
+            k, v = torch.randn(2, kv_heads, 150, d), torch.randn(2, 150, kv_heads, dv).transpose(1, 2)
+            for n in (70, 71, 72, 1, 2, 128, 129, 150, 33):
+                for one, other in ((k[:, :, :n], v[:, :, :n]), (k[:, :, :n].contiguous(), v[:, :, 150 - n:])):
+                    hold(attngen.sdpa(q, one, other, enable_gqa=True), q, one, other)
+            hold(attngen.sdpa(q, k[:1], v[:1], enable_gqa=True), q, k[:1].expand(2, -1, -1, -1), v[:1].expand(2, -1, -1, -1))
+            shared = k[:, :1, :7].expand(2, 4, 7, d)
+            hold(attngen.sdpa(q, shared, shared), q, shared, shared)
+        with self.assertRaisesRegex(attngen.Invalid, "q has 4 heads|query has 4 heads"):
+            attngen.sdpa(q, k[:, :2, :9], v[:, :2, :9])
+
+    def test_lists(self):
+        q, k = torch.randn(2, 4, 9, 16), torch.randn(2, 4, 30, 16)
+        lens = [30, 7]
+        take = np.stack([masked(9, 30, keys=n) for n in lens])[:, None]
+        hold(attngen.attention(q, k, k, kv_lens=lens), q, k, k, take=take)
+        hold(attngen.attention(q, k, k, kv_lens=torch.tensor(lens)), q, k, k, take=take)
+
     def test_threads(self):
         q = torch.randn(1, 4, 300, 32)
         had = torch.get_num_threads()

@@ -48,6 +48,13 @@ class NumpyAdapter:
     def pointer(self, a: Any) -> int:
         return a.__array_interface__["data"][0]
 
+    def apart_from_keys(self, q: Any, k: Any, v: Any) -> Any:
+        return None
+
+    def from_list(self, kind: str, values: Any) -> Any:
+        import numpy
+        return numpy.asarray(values, dtype=kind)
+
     def stream(self, device: int) -> Optional[int]:
         return None
 
@@ -135,6 +142,9 @@ class DlpackAdapter:
 
     def check(self, *arrays: Any) -> None:
         pass
+
+    def from_list(self, kind: str, values: Any) -> Any:
+        return NUMPY.from_list(kind, values)
 
     def describe(self, a: Exported) -> Any:
         return a.view[1:]

@@ -13,6 +13,7 @@ from ._prepare import EXTRA_AT, FLOATS, Options, broadcast, collapse, dense_like
 fallbacks: "Counter[str]" = Counter()
 
 _sdpa_calls: Any = _plans.call_cache()
+_sdpa_bases = _plans.call_cache()  # of calls that differ in the number of keys alone
 
 
 def _prepare(views: Dict[str, View], o: Optional[View], options: Options, threads: int,
@@ -74,6 +75,26 @@ def _prepare_sdpa(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any
     return call, mask_at
 
 
+def _grown(adapter: Any, query: Any, key: Any, value: Any, is_causal: bool, scale: Optional[float],
+           enable_gqa: bool) -> Any:
+    """The call for keys that are more or fewer than those of an earlier one and nothing else, from that one: a cache that grows
+    asks for a new one with each token. None where there is no such earlier call."""
+    signature = adapter.apart_from_keys(query, key, value)
+    if signature is None:
+        return None
+    signature = (signature, is_causal, scale, enable_gqa)
+    base = _sdpa_bases.get(signature)
+    if base is None:
+        call, _ = _prepare_sdpa(adapter, query, key, value, None, 0.0, is_causal, scale, enable_gqa, None)
+        _plans.remember(_sdpa_bases, signature, call)
+    else:
+        run = _c.Run.from_buffer_copy(base.run)
+        run.kv_len, run.k_stride[:], run.v_stride[:] = key.shape[2], key.stride()[:3], value.stride()[:3]
+        call = Call(base.plan, run, base.o_shape, base.o_strides, base.o_dtype, base.lse_shape, base.device)
+        call.like_q = base.like_q
+    return call, None
+
+
 def _spread_mask(mask: View, sides: Tuple[int, ...]) -> View:
     """attn_mask over [..., heads, rows, keys] as four sides, of which those that are shared have stride 0."""
     steps = broadcast("attn_mask", mask, sides)
@@ -114,7 +135,9 @@ def sdpa(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: flo
         signature = (adapter.signature(query, key, value, attn_mask, out), is_causal, scale, enable_gqa, dropout_p)
         found: Any = _sdpa_calls.get(signature)
         if found is None:
-            found = _prepare_sdpa(adapter, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
+            if attn_mask is None and out is None and not dropout_p:
+                found = _grown(adapter, query, key, value, is_causal, scale, enable_gqa)
+            found = found or _prepare_sdpa(adapter, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
             _plans.remember(_sdpa_calls, signature, found)
         call, mask_at = found
         pointer = adapter.pointer
@@ -185,15 +208,9 @@ def _given(bias: Any, mask: Any, alibi_slopes: Any, sinks: Any, kv_lens: Any, q_
             "q_starts": q_starts, "kv_starts": kv_starts, "block_table": block_table}
 
 
-def _as_array(name: str, values: Any) -> Any:
-    """A list of numbers as a NumPy array of the type that `name` has; arrays as they are."""
-    if values is None or not isinstance(values, (list, tuple)):
-        return values
-    import numpy
-    kind = {"i64": numpy.int64, "i32": numpy.int32, "f32": numpy.float32}[
-        {"kv_lens": "i64", "q_starts": "i64", "kv_starts": "i64", "block_table": "i32", "alibi_slopes": "f32",
-         "sinks": "f32"}[name]]
-    return numpy.asarray(values, dtype=kind)
+# What may be a list of numbers too, on the processor, and its element type.
+_NUMBERS = {"kv_lens": "int64", "q_starts": "int64", "kv_starts": "int64", "block_table": "int32",
+            "alibi_slopes": "float32", "sinks": "float32", "bias": "float32", "mask": "bool"}
 
 
 def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: Any, v: Any, out: Any, lse: Any,
@@ -206,7 +223,7 @@ def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: A
     arrays = {"q": q, "k": k, "v": v}
     for name, values in given.items():
         if values is not None:
-            arrays[name] = _as_array(name, values)
+            arrays[name] = adapter.from_list(_NUMBERS[name], values) if isinstance(values, (list, tuple)) else values
     if adapter is DLPACK:
         arrays = {name: Exported(a) if adapter_of(a) is DLPACK else a for name, a in arrays.items()}
     adapters = {name: adapter_of(a) for name, a in arrays.items()}

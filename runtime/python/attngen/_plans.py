@@ -111,6 +111,9 @@ _plans: Dict[Key, Compiled] = {}
 _retired: List[Compiled] = []
 
 
+LEAST_KEYS = 64  # what fewer keys are rounded up to
+
+
 def rounded(length: int, least: int = 1) -> int:
     """The next power of two: lengths up to it share a plan, as tuning does."""
     return max(least, 1 << max(length - 1, 0).bit_length())

@@ -252,7 +252,7 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
     key = _plans.Key(
         device="cpu" if q.device < 0 else f"cuda:{q.device}", dtype=q.dtype, kv_dtype=k.dtype, o_dtype=o_dtype,
         head_dim=qs.dim, head_dim_v=vs.dim, heads=qs.heads, kv_heads=ks.heads, max_batch=_plans.rounded(batch),
-        max_q_len=_plans.rounded(q_len), max_kv_len=_plans.rounded(kv_len, 64), causal=bool(options.causal),
+        max_q_len=_plans.rounded(q_len), max_kv_len=_plans.rounded(kv_len, _plans.LEAST_KEYS), causal=bool(options.causal),
         window=options.window is not None, softcap=options.softcap is not None,
         bias=views["bias"].dtype if "bias" in views else None, mask="mask" in views, alibi="alibi_slopes" in views,
         sink="sinks" in views, packed="q_starts" in views or "kv_starts" in views, paged=paged,

@@ -8,6 +8,7 @@ import torch
 
 from . import _c
 from ._arrays import View
+from ._plans import LEAST_KEYS, rounded
 from ._prepare import EXTRAS, Options, dense_like
 
 _NAMES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.bool: "bool", torch.uint8: "u8",
@@ -47,6 +48,21 @@ class TorchAdapter:
             return first
         describe = TorchAdapter.describe
         return first, None if mask is None else describe(mask), None if out is None else describe(out)
+
+    @staticmethod
+    def apart_from_keys(q: Any, k: Any, v: Any) -> Any:
+        """What a prepared sdpa depends on apart from the number of keys and where they lie; None for what is not plain."""
+        sides, at, v_sides, v_at = k.shape, k.stride(), v.shape, v.stride()
+        if len(sides) != 4 or sides[:3] != v_sides[:3] or q.dim() != 4 or sides[0] != q.shape[0] or \
+                at[3] != 1 or v_at[3] != 1 or at[1] <= 0 or v_at[1] <= 0 or 0 in sides or 0 in v_sides:
+            return None
+        return (q.shape, q.stride(), sides[1], sides[3], v_sides[3], rounded(sides[2], LEAST_KEYS), q.dtype, k.dtype,
+                v.dtype, q.device, k.device, v.device,
+                _grad_is_on() and (q.requires_grad or k.requires_grad or v.requires_grad), _threads())
+
+    @staticmethod
+    def from_list(kind: str, values: Any) -> Any:
+        return torch.tensor(values, dtype=getattr(torch, kind))
 
     @staticmethod
     def check(*tensors: Any) -> None:
