@@ -534,8 +534,8 @@ void attn_bf16_d128_causal_on_sm80_q128k32_r32_lazy(__global const ushort *q, __
     #pragma unroll
     for (int n = 0; n < 128; n++)
         out[n] = 0.0f;
-    for (int f = 0; f < 2; f++)
-        rows[f].top[0] = rows[f].top[1] = -INFINITY, rows[f].sum[0] = rows[f].sum[1] = 0.0f;
+    for (int m = 0; m < 2; m++)
+        rows[m].top[0] = rows[m].top[1] = -INFINITY, rows[m].sum[0] = rows[m].sum[1] = 0.0f;
 
     copy_qk(shared + 0, q, a.q_stride[2], p.item, (int)a.q_len - x.i0, 128);
     for (int n = 0; n < 1; n++)
@@ -555,10 +555,10 @@ void attn_bf16_d128_causal_on_sm80_q128k32_r32_lazy(__global const ushort *q, __
         scores(s, &p, K_AT(n));
         mask_edge(s, &p, j);
         #pragma unroll
-        for (int f = 0; f < 2; f++) {
-            if (softmax(s + f * 16, rows + f, fix, p.scale))
-                rescale(out + f * 64, fix);
-            round_all(w + f * 8, s + f * 16);
+        for (int m = 0; m < 2; m++) {
+            if (softmax(s + m * 16, rows + m, fix, p.scale))
+                rescale(out + m * 64, fix);
+            round_all(w + m * 8, s + m * 16);
         }
         values(out, w, &p, V_AT(n));
     }

@@ -693,8 +693,8 @@ void attn_f16_d64_on_sm90_q128k64_loopjoint(__global const ushort *q, __global c
     #pragma unroll
     for (int n = 0; n < 32; n++)
         out[n] = 0.0f;
-    for (int f = 0; f < 1; f++)
-        rows[f].top[0] = rows[f].top[1] = -INFINITY, rows[f].sum[0] = rows[f].sum[1] = 0.0f;
+    for (int m = 0; m < 1; m++)
+        rows[m].top[0] = rows[m].top[1] = -INFINITY, rows[m].sum[0] = rows[m].sum[1] = 0.0f;
 
     load_queries(&p, &x, &from);
     for (int n = 0; n < 1; n++)
@@ -714,10 +714,10 @@ void attn_f16_d64_on_sm90_q128k64_loopjoint(__global const ushort *q, __global c
         scores(s, &p, K_AT(n));
         mask_edge(s, &p, j);
         #pragma unroll
-        for (int f = 0; f < 1; f++) {
-            if (softmax(s + f * 32, rows + f, fix, p.scale))
-                rescale(out + f * 32, fix);
-            round_all(w + f * 16, s + f * 32);
+        for (int m = 0; m < 1; m++) {
+            if (softmax(s + m * 32, rows + m, fix, p.scale))
+                rescale(out + m * 32, fix);
+            round_all(w + m * 16, s + m * 32);
         }
         values(out, w, &p, V_AT(n));
     }

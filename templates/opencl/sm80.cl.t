@@ -119,8 +119,8 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     #pragma unroll
     for (int n = 0; n < ${FR*NO}; n++)
         out[n] = 0.0f;
-    for (int f = 0; f < ${FR}; f++)
-        rows[f].top[0] = rows[f].top[1] = -INFINITY, rows[f].sum[0] = rows[f].sum[1] = 0.0f;
+    for (int m = 0; m < ${FR}; m++)
+        rows[m].top[0] = rows[m].top[1] = -INFINITY, rows[m].sum[0] = rows[m].sum[1] = 0.0f;
 
 % if COPY == "tma"
     load_queries(&p, &x, &from);
@@ -211,10 +211,10 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % end
         mask_edge(s, &p, j);
         #pragma unroll
-        for (int f = 0; f < ${FR}; f++) {
-            if (softmax(s + f * ${NS}, rows + f, fix, p.scale))
-                rescale(out + f * ${NO}, fix);
-            round_all(w + f * ${NS/2}, s + f * ${NS});
+        for (int m = 0; m < ${FR}; m++) {
+            if (softmax(s + m * ${NS}, rows + m, fix, p.scale))
+                rescale(out + m * ${NO}, fix);
+            round_all(w + m * ${NS/2}, s + m * ${NS});
         }
         values(out, w, &p, V_AT(n));
     }
