@@ -44,4 +44,4 @@ $(OBJ)/python-env/bin/python:
 # The tests run against the installed wheel, not the source tree.
 test-python: wheel $(PYTHON_ENV)/bin/python
 	$(PYTHON_ENV)/bin/pip -q install --no-deps --force-reinstall $(WHEELS)/attngen-$(VERSION)-*.whl
-	@ATTNGEN_INSTALLED=$(PYTHON_ENV) tests/run.sh tests/python/test_installed.sh
+	@ATTNGEN_INSTALLED=$(PYTHON_ENV) TEST_TIMEOUT=3600 tests/run.sh tests/python/test_installed.sh

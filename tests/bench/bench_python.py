@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What the Python package costs and gives: the host's time of a call, imports, plans, CPU tensors against the program's own
-bench, a sentence encoder against sdpa. Ratios alternate in one run. bench_python.py [PART...]: calls plans shapes model encoder, and on a card cuda
-cells graph decoder."""
+"""What the Python package costs and gives: the host's time of a call, imports, plans, CPU tensors against the program's
+own bench, a sentence encoder against sdpa. Ratios alternate in one run. bench_python.py [PART...]: calls plans shapes
+model encoder, and on a card cuda cells graph decoder."""
 import json
 import os
 import subprocess
@@ -178,8 +178,8 @@ def bench_encoder():
 
 
 def bench_cells():
-    """attngen.sdpa against PyTorch's cuDNN on a card, the host's time included: bf16, 16k tokens, 2048/D heads. Kernels are
-    those of the cache, else the model's."""
+    """attngen.sdpa against PyTorch's cuDNN on a card, the host's time included: bf16, 16k tokens, 2048/D heads. Kernels
+    are those of the cache, else the model's."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
     product, count, start = 1.0, 0, time.perf_counter()
     for n in (512, 4096, 1024, 16384, 2048, 8192):

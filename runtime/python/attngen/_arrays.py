@@ -1,7 +1,7 @@
 """Arrays of NumPy, of PyTorch and of whoever speaks DLPack, as addresses, sides and strides; nothing is copied.
 
-Each library has an adapter: `view` looks at an array once and in full, `describe` gives what a prepared call depends on,
-`pointer` the address, `empty` a new array. Neither NumPy nor PyTorch is imported before one of its arrays is met.
+Each library has an adapter: `view` looks at an array once and in full, `describe` gives what a prepared call depends
+on, `pointer` the address, `empty` a new array. Neither NumPy nor PyTorch is imported before one of its arrays is met.
 """
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class NumpyAdapter:
         return memory.transpose(sorted(range(len(shape)), key=lambda i: order[i]))
 
 
-# ---- DLPack: github.com/dmlc/dlpack, dlpack.h, DLManagedTensor -----------------------------------------------------------
+# ---- DLPack: github.com/dmlc/dlpack, dlpack.h, DLManagedTensor -------------------------------------------------------
 
 class _DLTensor(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int), ("device_id", ctypes.c_int),

@@ -30,11 +30,11 @@ def _check_plan(has: _plans.Key, wants: _plans.Key) -> None:
     for name in ("device", "dtype", "kv_dtype", "o_dtype", "head_dim", "head_dim_v", "heads", "kv_heads", "causal",
                  "window", "softcap", "bias", "mask", "alibi", "sink", "packed", "paged"):
         if getattr(has, name) != getattr(wants, name):
-            raise fail(f"{name} is {getattr(wants, name)} in the call and {getattr(has, name)} in the plan; expected the "
-                       "plan's")
+            raise fail(f"{name} is {getattr(wants, name)} in the call and {getattr(has, name)} in the plan; expected "
+                       "the plan's")
 
 
-# ---- sdpa ----------------------------------------------------------------------------------------------------------------
+# ---- sdpa ------------------------------------------------------------------------------------------------------------
 
 def _prepare_sdpa(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
                   scale: Optional[float], enable_gqa: bool, out: Any) -> Tuple[Call, Any]:
@@ -77,8 +77,8 @@ def _prepare_sdpa(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any
 
 def _grown(adapter: Any, query: Any, key: Any, value: Any, is_causal: bool, scale: Optional[float],
            enable_gqa: bool) -> Any:
-    """The call for keys that are more or fewer than those of an earlier one and nothing else, from that one: a cache that grows
-    asks for a new one with each token. None where there is no such earlier call."""
+    """The call for keys that are more or fewer than those of an earlier one and nothing else, from that one: a cache
+    that grows asks for a new one with each token. None where there is no such earlier call."""
     signature = adapter.apart_from_keys(query, key, value)
     if signature is None:
         return None
@@ -107,10 +107,11 @@ def sdpa(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: flo
          fallback: Optional[str] = None) -> Any:
     """Attention with the arguments, and the meaning, of torch.nn.functional.scaled_dot_product_attention.
 
-    query [..., heads, rows, D], key [..., KV heads, keys, D], value [..., KV heads, keys, Dv], with D 1..576 and Dv 1..512; the
-    result is [..., heads, rows, Dv], of query's type. Dimensions may be missing from the front. Arrays are NumPy's (float32,
-    float16, ml_dtypes.bfloat16), PyTorch's on the processor or a CUDA card, or anyone's with __dlpack__; nothing is copied,
-    strides are as they are, but elements of a row lie side by side. A side of 1 of key and value serves every batch, or head.
+    query [..., heads, rows, D], key [..., KV heads, keys, D], value [..., KV heads, keys, Dv], with D 1..576 and Dv
+    1..512; the result is [..., heads, rows, Dv], of query's type. Dimensions may be missing from the front. Arrays are
+    NumPy's (float32, float16, ml_dtypes.bfloat16), PyTorch's on the processor or a CUDA card, or anyone's with
+    __dlpack__; nothing is copied, strides are as they are, but elements of a row lie side by side. A side of 1 of key
+    and value serves every batch, or head.
 
     attn_mask: bool (True: the key takes part) or float (added to scores), of sides that are 1 or those of
         [..., heads, rows, keys]. A query that no key is left for gives zeros.
@@ -121,10 +122,11 @@ def sdpa(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: flo
     fallback: "torch" lets PyTorch compute what cannot be served here, and counts it in attngen.fallbacks.
 
     On CUDA tensors the kernel is put on PyTorch's current stream and the call returns at once; it can be captured in a
-    graph. On the processor it uses PyTorch's number of threads for tensors, all processors for other arrays. Any number of
-    threads may call at once. A kernel's first use takes a millisecond; it is the cache's winner for such sides (see
-    attngen.tune), else a model's choice. Raises attngen.Invalid or attngen.Unsupported, in the words of the rule that is
-    broken; a tensor that requires grad is refused while gradients are recorded. Works in torch.compile(fullgraph=True).
+    graph. On the processor it uses PyTorch's number of threads for tensors, all processors for other arrays. Any number
+    of threads may call at once. A kernel's first use takes a millisecond; it is the cache's winner for such sides (see
+    attngen.tune), else a model's choice. Raises attngen.Invalid or attngen.Unsupported, in the words of the rule that
+    is broken; a tensor that requires grad is refused while gradients are recorded. Works in
+    torch.compile(fullgraph=True).
     """
     adapter = adapter_of(query)
     if adapter.tracing():
@@ -137,7 +139,8 @@ def sdpa(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: flo
         if found is None:
             if attn_mask is None and out is None and not dropout_p:
                 found = _grown(adapter, query, key, value, is_causal, scale, enable_gqa)
-            found = found or _prepare_sdpa(adapter, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
+            found = found or _prepare_sdpa(adapter, query, key, value, attn_mask, dropout_p, is_causal, scale,
+                                           enable_gqa, out)
             _plans.remember(_sdpa_calls, signature, found)
         call, mask_at = found
         pointer = adapter.pointer
@@ -193,7 +196,7 @@ def _fall_back(error: _c.Error, wanted: str, query: Any, key: Any, value: Any, a
     return result
 
 
-# ---- attention -----------------------------------------------------------------------------------------------------------
+# ---- attention -------------------------------------------------------------------------------------------------------
 
 _attention_calls = _plans.call_cache()
 _NOTHING: Dict[str, Any] = {}
@@ -288,8 +291,8 @@ def _lse_array(adapter: Any, call: Call, given: Any, like: Any) -> Any:
     view = adapter_of(given).view(given)
     if view.dtype != "f32" or tuple(view.shape) != call.lse_shape or view.device != call.device or \
             (view.strides != contiguous(call.lse_shape) and 0 not in view.shape):
-        raise fail(f"lse is {list(view.shape)} of {view.dtype}; expected {list(call.lse_shape)} of float32, contiguous, on "
-                   "q's device")
+        raise fail(f"lse is {list(view.shape)} of {view.dtype}; expected {list(call.lse_shape)} of float32, contiguous, "
+                   "on q's device")
     return given
 
 
@@ -303,10 +306,10 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bot
               time_limit: Optional[float] = None, variant: Optional[str] = None) -> Any:
     """O = softmax(scale * Q K^T -> softcap -> + bias, ALiBi -> mask; sinks) V: all that attn.h has, by keyword.
 
-    q [batch, heads, q_len, D], k [batch, KV heads, kv_len, D], v [batch, KV heads, kv_len, Dv]; O is [batch, heads, q_len, Dv].
-    layout="bshd" means [batch, rows, heads, elements] for all of them. heads is a multiple of KV heads. Types are float32,
-    float16 and bfloat16; k and v may be of another than q, and O too (out's, or o_dtype: "f32", "f16", "bf16"). Arrays as
-    for attngen.sdpa. Row i of a sequence stands at p = i + offset on the axis of keys.
+    q [batch, heads, q_len, D], k [batch, KV heads, kv_len, D], v [batch, KV heads, kv_len, Dv]; O is [batch, heads,
+    q_len, Dv]. layout="bshd" means [batch, rows, heads, elements] for all of them. heads is a multiple of KV heads.
+    Types are float32, float16 and bfloat16; k and v may be of another than q, and O too (out's, or o_dtype: "f32",
+    "f16", "bf16"). Arrays as for attngen.sdpa. Row i of a sequence stands at p = i + offset on the axis of keys.
 
     causal: keys j <= p take part. align: where offset comes from, "bottom-right" (keys - queries of the sequence),
         "top-left" (0); or q_offset, a number of keys of any sign, the position of the first query as with a KV cache.
@@ -316,15 +319,17 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bot
         [batch, heads, q_len, kv_len], in this order for both layouts.
     alibi_slopes: float32 [heads]. sinks: float32 [heads], logits that join the denominator alone.
     kv_lens: int64 [batch], keys of each sequence, on the device of q (a list too on the processor).
-    q_starts, kv_starts: int64 [batch + 1], cumulative lengths of packed sequences: q and O are [rows, heads, elements], k and
-        v [rows, KV heads, elements]; q_len and kv_len are then the longest sequences' lengths, or more; without them as many
-        as there are rows.
-    block_table: int32 [batch, pages]: k and v are [page, KV heads, row, elements] (bshd: [page, row, KV heads, elements]);
-        kv_lens or kv_starts say how many keys a sequence has.
-    out: where O goes. lse: True returns (O, LSE), the natural logarithm of each row's sum of exp(score), float32 [batch, heads,
-        q_len] ([heads, rows] where packed), -inf for a row that no key is left for; or an array of that shape to write it to.
-    threads: of the processor; without, PyTorch's number for tensors, else all. rigor ("estimate", "measure", "patient"),
-        time_limit (seconds), compiler ("tcc", "cc") and variant (a kernel's name) as in attn.h; configure() sets defaults.
+    q_starts, kv_starts: int64 [batch + 1], cumulative lengths of packed sequences: q and O are [rows, heads, elements],
+        k and v [rows, KV heads, elements]; q_len and kv_len are then the longest sequences' lengths, or more; without
+        them as many as there are rows.
+    block_table: int32 [batch, pages]: k and v are [page, KV heads, row, elements] (bshd: [page, row, KV heads,
+        elements]); kv_lens or kv_starts say how many keys a sequence has.
+    out: where O goes. lse: True returns (O, LSE), the natural logarithm of each row's sum of exp(score), float32
+        [batch, heads, q_len] ([heads, rows] where packed), -inf for a row that no key is left for; or an array of that
+        shape to write it to.
+    threads: of the processor; without, PyTorch's number for tensors, else all. rigor ("estimate", "measure",
+        "patient"), time_limit (seconds), compiler ("tcc", "cc") and variant (a kernel's name) as in attn.h; configure()
+        sets defaults.
 
     Errors, threads and streams as for attngen.sdpa.
     """
@@ -340,10 +345,11 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bot
 class Plan:
     """One compiled kernel for a problem, for loops: made once, called with any lengths and strides up to its maxima.
 
-    dtype, kv_dtype, o_dtype: "f32", "f16" or "bf16"; the latter two are dtype without. head_dim, head_dim_v: elements of a
-    row. max_batch, max_q_len, max_kv_len: what calls stay within, and what is tuned for. causal, window, softcap, bias (None or
-    an element type), mask, alibi, sink, packed, paged: features that calls must then use, as struct attn_problem says.
-    device: "cpu", "cuda", "cuda:N". threads: 0 for all processors. rigor, time_limit (seconds), variant, compiler: as for
+    dtype, kv_dtype, o_dtype: "f32", "f16" or "bf16"; the latter two are dtype without. head_dim, head_dim_v: elements
+    of a row. max_batch, max_q_len, max_kv_len: what calls stay within, and what is tuned for. causal, window, softcap,
+    bias (None or an element type), mask, alibi, sink, packed, paged: features that calls must then use, as struct
+    attn_problem says; tune_window is the window to tune for, (left, right), (0, 0) if it is not known. device: "cpu",
+    "cuda", "cuda:N". threads: 0 for all processors. rigor, time_limit (seconds), variant, compiler: as for
     attention. Raises as attngen.attention does. The same plan gives a row the same bits whatever else is in a call.
 
     A plan for a card is kept until close(): streams and graphs may still hold its launches when nobody else does.
@@ -354,7 +360,7 @@ class Plan:
                  kv_dtype: Optional[str] = None, o_dtype: Optional[str] = None, causal: bool = False,
                  window: bool = False, softcap: bool = False, bias: Optional[str] = None, mask: bool = False,
                  alibi: bool = False, sink: bool = False, packed: bool = False, paged: bool = False,
-                 device: str = "cpu", threads: int = 0, rigor: Optional[str] = None,
+                 tune_window: Tuple[int, int] = (0, 0), device: str = "cpu", threads: int = 0, rigor: Optional[str] = None,
                  time_limit: Optional[float] = None, variant: Optional[str] = None,
                  compiler: Optional[str] = None) -> None:
         has = _plans.defaults
@@ -363,7 +369,7 @@ class Plan:
             device=device, dtype=dtype, kv_dtype=kv_dtype or dtype, o_dtype=o_dtype or dtype, head_dim=head_dim,
             head_dim_v=head_dim_v or head_dim, heads=heads, kv_heads=kv_heads or heads, max_batch=max_batch,
             max_q_len=max_q_len, max_kv_len=max_kv_len, causal=causal, window=window, softcap=softcap, bias=bias,
-            mask=mask, alibi=alibi, sink=sink, packed=packed, paged=paged, threads=threads,
+            mask=mask, alibi=alibi, sink=sink, packed=packed, paged=paged, tune_window=tune_window, threads=threads,
             rigor=rigor or has["rigor"], compiler=compiler or has["compiler"],
             time_limit=has["time_limit"] if time_limit is None else time_limit, variant=variant))
         if self._compiled.on_card:  # calls name their card by number
@@ -401,12 +407,12 @@ class Plan:
 
 
 def tune(shape: Union[str, Sequence[int]], *, rigor: str = "measure", time_limit: float = 0.0, **problem: Any) -> Plan:
-    """Looks for the fastest kernel, stores it in the cache, and returns the plan; later calls of sdpa and attention for such
-    sides use it, in this process and in others.
+    """Looks for the fastest kernel, stores it in the cache, and returns the plan; later calls of sdpa and attention for
+    such sides use it, in this process and in others.
 
-    shape: "B,Hq,Hkv,Sq,Skv,D[,Dv]", or these numbers. rigor: "measure" or "patient"; time_limit: seconds, 0 for 30 and 600.
-    problem: Plan's other keywords (dtype, causal, window, mask, bias, device, threads and so on). Winners are remembered for
-    each number of threads: tune for the one that calls use.
+    shape: "B,Hq,Hkv,Sq,Skv,D[,Dv]", or these numbers. rigor: "measure" or "patient"; time_limit: seconds, 0 for 30 and
+    600. problem: Plan's other keywords (dtype, causal, window, mask, bias, device, threads and so on). Winners are
+    remembered for each number of threads: tune for the one that calls use.
     """
     numbers = [int(x) for x in (shape.split(",") if isinstance(shape, str) else shape)]
     if len(numbers) not in (6, 7):

@@ -36,6 +36,7 @@ class Key(NamedTuple):
     sink: bool = False
     packed: bool = False
     paged: bool = False
+    tune_window: Tuple[int, int] = (0, 0)
     threads: int = 0
     rigor: str = "estimate"
     compiler: str = "tcc"
@@ -68,6 +69,7 @@ def problem_of(key: Key) -> _c.Problem:
         setattr(p, name, getattr(key, name))
     for name in ("causal", "window", "softcap", "mask", "alibi", "sink", "packed", "paged"):
         setattr(p, name, int(getattr(key, name)))
+    p.tune_window_left, p.tune_window_right = key.tune_window
     p.time_limit = key.time_limit
     p.device = key.device.encode()
     if key.variant is not None:
@@ -76,8 +78,8 @@ def problem_of(key: Key) -> _c.Problem:
 
 
 class Compiled:
-    """One attn_plan. It is destroyed with this object; on a card only by close(), since streams and graphs may still hold
-    launches of it."""
+    """One attn_plan. It is destroyed with this object; on a card only by close(), since streams and graphs may still
+    hold launches of it."""
 
     def __init__(self, key: Key) -> None:
         self.handle: Optional[int] = None
@@ -139,7 +141,7 @@ def forget() -> None:
         cache.clear()
 
 
-# ---- prepared calls ------------------------------------------------------------------------------------------------------
+# ---- prepared calls --------------------------------------------------------------------------------------------------
 
 _caches: List[Dict[Any, Any]] = []
 MOST_CALLS = 4096  # of a cache: a growing KV cache makes one a token, which nobody asks for again
@@ -162,8 +164,8 @@ def remember(cache: Dict[Any, "Call"], signature: Any, call: "Call") -> None:
 
 
 class Call:
-    """A run of which all but the addresses is known. Any number of threads may execute it at once: each takes a struct of
-    its own from `free`, or makes one."""
+    """A run of which all but the addresses is known. Any number of threads may execute it at once: each takes a struct
+    of its own from `free`, or makes one."""
 
     __slots__ = ("plan", "run", "o_shape", "o_strides", "o_dtype", "lse_shape", "free", "like_q", "device",
                  "_execute", "_execute_cuda", "_handle")

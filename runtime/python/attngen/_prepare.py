@@ -1,8 +1,8 @@
 """From arrays and numbers to struct attn_run and the plan that it wants: what a call is prepared from, once for each
 combination of sides, strides and types.
 
-What it is not: libattn's checks. Here only what ctypes cannot say is refused; lengths, strides and numbers are judged by
-attn_plan_create and attn_execute, whose words the caller gets.
+What it is not: libattn's checks. Here only what ctypes cannot say is refused; lengths, strides and numbers are judged
+by attn_plan_create and attn_execute, whose words the caller gets.
 """
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ EXTRA_AT = {name: getattr(_c.Run, name).offset for name in EXTRAS}
 
 
 class Sides(NamedTuple):
-    """A tensor as struct attn_run wants it: batch (or page), heads, rows, a row's elements, and the strides of the first
-    three."""
+    """A tensor as struct attn_run wants it: batch (or page), heads, rows, a row's elements, and the strides of the
+    first three."""
     batch: int
     heads: int
     rows: int
@@ -131,6 +131,11 @@ class Options(NamedTuple):
     compiler: Optional[str] = None
     time_limit: Optional[float] = None
     variant: Optional[str] = None
+
+
+def tuned_window(left: int, right: int) -> Tuple[int, int]:
+    """A window that those of nearly its size share, as tuning does."""
+    return (-1 if left < 0 else _plans.rounded(left + 1) - 1, -1 if right < 0 else _plans.rounded(right + 1) - 1)
 
 
 def check_type(name: str, view: View, types: Sequence[str]) -> None:
@@ -252,10 +257,11 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
     key = _plans.Key(
         device="cpu" if q.device < 0 else f"cuda:{q.device}", dtype=q.dtype, kv_dtype=k.dtype, o_dtype=o_dtype,
         head_dim=qs.dim, head_dim_v=vs.dim, heads=qs.heads, kv_heads=ks.heads, max_batch=_plans.rounded(batch),
-        max_q_len=_plans.rounded(q_len), max_kv_len=_plans.rounded(kv_len, _plans.LEAST_KEYS), causal=bool(options.causal),
-        window=options.window is not None, softcap=options.softcap is not None,
+        max_q_len=_plans.rounded(q_len), max_kv_len=_plans.rounded(kv_len, _plans.LEAST_KEYS),
+        causal=bool(options.causal), window=options.window is not None, softcap=options.softcap is not None,
         bias=views["bias"].dtype if "bias" in views else None, mask="mask" in views, alibi="alibi_slopes" in views,
         sink="sinks" in views, packed="q_starts" in views or "kv_starts" in views, paged=paged,
+        tune_window=(0, 0) if options.window is None else tuned_window(*options.window),
         threads=0 if q.device >= 0 else threads if chosen["threads"] is None else chosen["threads"],
         rigor=chosen["rigor"], compiler=chosen["compiler"], time_limit=chosen["time_limit"], variant=options.variant)
     lse_shape = (qs.heads, qs.rows) if q_packed else (batch, qs.heads, q_len)

@@ -34,9 +34,10 @@ def emit(spec: Union[str, Dict[str, Any], "os.PathLike[str]", None] = None, *, v
          machine_code: bool = False, filter: Optional[str] = None, language: Optional[str] = None) -> Dict[str, str]:
     """The kernels of a spec as text, by file name, as `attngen emit` writes them.
 
-    spec: the path of a YAML file (an os.PathLike, or a string that ends in .yaml or .yml), YAML as a string of several lines or
-    with a colon, or a dict, such as {"head_dim": [64, 128], "isa": "avx512"}. variant: one kernel by its name instead.
-    filter: a glob of names. machine_code: with the micro-kernels' machine code. language: "cuda" for CUDA C of OpenCL isas.
+    spec: the path of a YAML file (an os.PathLike, or a string that ends in .yaml or .yml), YAML as a string of several
+    lines, or a dict, such as {"head_dim": [64, 128], "isa": "avx512"}. variant: one kernel by its name instead.
+    filter: a glob of names. machine_code: with the micro-kernels' machine code. language: "cuda" for CUDA C of OpenCL
+    isas.
     Raises attngen.Invalid or attngen.Failed with the program's words, file:line:col included.
     """
     import json

@@ -147,7 +147,7 @@ class TorchAdapter:
 
 ADAPTER = TorchAdapter()
 
-# ---- operators -----------------------------------------------------------------------------------------------------------
+# ---- operators -------------------------------------------------------------------------------------------------------
 
 _library = torch.library.Library("attngen", "DEF")
 _library.define("sdpa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "

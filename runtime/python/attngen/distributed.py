@@ -4,9 +4,9 @@
     o = attngen.distributed.attention(q, k, v, group, causal=True)          # of this rank's rows
     whole = attngen.distributed.unshard(o, group)
 
-Keys and values go round a ring while kernels run (Liu, Zaharia and Abbeel 2023, Ring Attention); what each block of keys gives is
-merged by its LSE, in double precision on the processor. With N ranks a sequence is cut into 2 N chunks, of which rank r has
-chunks r and 2 N - 1 - r: so a causal mask costs every rank the same, which is the zigzag order.
+Keys and values go round a ring while kernels run (Liu, Zaharia and Abbeel 2023, Ring Attention); what each block of
+keys gives is merged by its LSE, in double precision on the processor. With N ranks a sequence is cut into 2 N chunks,
+of which rank r has chunks r and 2 N - 1 - r: so a causal mask costs every rank the same, which is the zigzag order.
 """
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ def _place(group: Any) -> Tuple[int, int]:
 
 
 def shard(x: Any, group: Any = None, dim: int = 2) -> Any:
-    """This rank's rows of a sequence that every rank has whole, in zigzag order: chunks r and 2 N - 1 - r of 2 N, one after the
-    other. dim: that of the rows (2 for [batch, heads, rows, elements]); its length is a multiple of 2 N. A new tensor."""
+    """This rank's rows of a sequence that every rank has whole, in zigzag order: chunks r and 2 N - 1 - r of 2 N, one
+    after the other. dim: that of the rows (2 for [batch, heads, rows, elements]); its length is a multiple of 2 N. A
+    new tensor."""
     rank, ranks = _place(group)
     rows = x.shape[dim]
     if rows % (2 * ranks):
@@ -40,8 +41,8 @@ def shard(x: Any, group: Any = None, dim: int = 2) -> Any:
 
 
 def unshard(x: Any, group: Any = None, dim: int = 2) -> Any:
-    """The whole sequence in its own order, on every rank, from each rank's zigzag rows: the reverse of shard, and also for O
-    and, with dim=2, LSE."""
+    """The whole sequence in its own order, on every rank, from each rank's zigzag rows: the reverse of shard, and also
+    for O and, with dim=2, LSE."""
     rank, ranks = _place(group)
     x = x.contiguous()
     parts = [torch.empty_like(x) for _ in range(ranks)]
@@ -64,9 +65,10 @@ class _Sum:
 
 
 def merge(parts: List[Any], lses: List[Any], dtype: Any = None, sinks: Any = None) -> Tuple[Any, Any]:
-    """O and LSE of all keys from results over parts of them: tensors [batch, heads, rows, Dv] of the same sides, strides and type, each
-    with its LSE, float32 [batch, heads, rows], contiguous. dtype: O's type, as the parts' without. sinks: float32 [heads].
-    attn_merge of attn.h: in double precision, rounded once; on cards attn_merge_cuda, in float32."""
+    """O and LSE of all keys from results over parts of them: tensors [batch, heads, rows, Dv] of the same sides,
+    strides and type, each with its LSE, float32 [batch, heads, rows], contiguous. dtype: O's type, as the parts'
+    without. sinks: float32 [heads]. attn_merge of attn.h: in double precision, rounded once; on cards attn_merge_cuda,
+    in float32."""
     first = parts[0]
     batch, heads, rows, dim = first.shape
     for i, (o, lse) in enumerate(zip(parts, lses)):
@@ -171,20 +173,22 @@ def attention(q: Any, k: Any, v: Any, group: Any = None, *, causal: bool = False
               q_offset: Optional[int] = None) -> Any:
     """Attention of this rank's queries to the keys of all ranks of a group.
 
-    q [batch, heads, rows, D], k [batch, KV heads, keys, D], v [batch, KV heads, keys, Dv], of the same sides on every rank; float32,
-    float16 or bfloat16, on the processor or this rank's card. scale: 1/sqrt(D) without. Returns O [batch, heads, rows, Dv] of q's
-    type, or (O, LSE) with lse=True, LSE float32 [batch, heads, rows].
+    q [batch, heads, rows, D], k [batch, KV heads, keys, D], v [batch, KV heads, keys, Dv], of the same sides on every
+    rank; float32, float16 or bfloat16, on the processor or this rank's card. scale: 1/sqrt(D) without. Returns O
+    [batch, heads, rows, Dv] of q's type, or (O, LSE) with lse=True, LSE float32 [batch, heads, rows].
 
-    queries="sharded": rows of q, as those of k and v, are this rank's, and so are O and LSE. With causal all of them are in the
-        order of shard(), queries and keys are as many, and a query sees the keys that stand before it in the whole sequence,
-        and its own. method: "ring" sends K and V round; "partials" leaves them where they are and sends queries and partial results,
-        which is less when queries are few. Without it the one that sends less, which for causal is the ring.
-    queries="replicated": every rank gives the same q and gets the same O, for decoding: each rank computes over its own keys, and
-        only partial results travel. With causal rank r's keys stand behind those of rank r - 1, in order, not in zigzag, and
-        q_offset is the position of the first query, without it keys - queries of the whole sequence.
+    queries="sharded": rows of q, as those of k and v, are this rank's, and so are O and LSE. With causal all of them
+        are in the order of shard(), queries and keys are as many, and a query sees the keys that stand before it in the
+        whole sequence, and its own. method: "ring" sends K and V round; "partials" leaves them where they are and sends
+        queries and partial results, which is less when queries are few. Without it the one that sends less, which for
+        causal is the ring.
+    queries="replicated": every rank gives the same q and gets the same O, for decoding: each rank computes over its own
+        keys, and only partial results travel. With causal rank r's keys stand behind those of rank r - 1, in order, not
+        in zigzag, and q_offset is the position of the first query, without it keys - queries of the whole sequence.
 
-    Kernels and messages overlap where the backend lets them. The same inputs on the same number of ranks give the same bits; O
-    is within the bound of one process's. Every rank must call. Raises as attngen.attention does, before anything is sent.
+    Kernels and messages overlap where the backend lets them. The same inputs on the same number of ranks give the same
+    bits; O is within the bound of one process's. Every rank must call. Raises as attngen.attention does, before
+    anything is sent.
     """
     if not dist.is_initialized():
         raise fail("torch.distributed is not initialised; expected init_process_group first")

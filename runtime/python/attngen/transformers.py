@@ -1,11 +1,12 @@
-"""Hugging Face's transformers: register(), then attn_implementation="attngen" in any model that asks AttentionInterface.
+"""Hugging Face's transformers: register(), then attn_implementation="attngen" in any model that asks
+AttentionInterface.
 
     import attngen.transformers
     attngen.transformers.register()
     model = AutoModel.from_pretrained(..., attn_implementation="attngen")      # inference: torch.no_grad()
 
-Masks are made as for "sdpa". Soft caps (Gemma 2), sinks (gpt-oss) and position biases (T5) are computed by the kernel. Needs
-transformers 4.56 or later.
+Masks are made as for "sdpa". Soft caps (Gemma 2), sinks (gpt-oss) and position biases (T5) are computed by the kernel.
+Needs transformers 4.56 or later.
 """
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ def attention_forward(module: Any, query: Any, key: Any, value: Any, attention_m
                       scaling: Optional[float] = None, is_causal: Optional[bool] = None,
                       softcap: Optional[float] = None, s_aux: Any = None, position_bias: Any = None,
                       cache: Any = None, **kwargs: Any) -> Tuple[Any, None]:
-    """What a model calls: query [batch, heads, rows, D], key and value [batch, KV heads, keys, D]; attention_mask None or of sides
-    that are 1 or those of [batch, heads, rows, keys], bool or float. Returns ([batch, rows, heads, Dv], None).
+    """What a model calls: query [batch, heads, rows, D], key and value [batch, KV heads, keys, D]; attention_mask None
+    or of sides that are 1 or those of [batch, heads, rows, keys], bool or float. Returns ([batch, rows, heads, Dv],
+    None).
 
     Without a mask a decoder's layer is causal, unless it has one row. dropout must be 0, as it is in inference."""
     if cache is not None:
