@@ -1,7 +1,14 @@
 # Builds attngen, libattn and their tests. `make help` lists the targets. New .c files in gen/, runtime/*/ and
 # tests/*/ are found by wildcard; nothing is built outside out/. Only `make install` writes outside.
 
-CC       = gcc
+# For another machine: CROSS begins the names of its compiler and binutils (aarch64-linux-gnu-), and TCC=no and ZYDIS=no
+# leave out what it has no library of. libattn then takes kernels from $CC alone, and has no machine code.
+CROSS    =
+TCC      = yes
+ZYDIS    = yes
+CC       = $(CROSS)gcc
+LD       = $(CROSS)ld
+HOST_CC  = $(if $(CROSS),gcc,$(CC))
 CFLAGS   = -O2 -g
 WARNINGS = -Wall -Wextra -Werror
 LDFLAGS  =
@@ -12,30 +19,37 @@ OBJ = out/obj
 BIN = out/bin
 LIB = out/lib
 
-compile = $(CC) -std=c11 $(CFLAGS) $(WARNINGS) $(SANITIZE) -iquote . -iquote gen -iquote runtime
+without = $(filter no,$($(1)))
+# Headers that are the same for all machines stand where this one's own do.
+compile = $(CC) -std=c11 $(CFLAGS) $(WARNINGS) $(SANITIZE) -iquote . -iquote gen -iquote runtime $(if \
+	$(CROSS),-idirafter /usr/include) $(if $(call without,TCC),-DATTN_NO_TCC)
 # For libattn.so, and for shared libraries of a host that links libattn.a; only what attn.h declares is visible.
 pic     = -fPIC -fvisibility=hidden
 link    = $(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -Wl,--as-needed
-libs    = -lcjson -lZydis -lxxhash -lpthread -lm -ldl
+zydis   = $(if $(call without,ZYDIS),,-lZydis)
+libs    = -lcjson $(zydis) -lxxhash -lpthread -lm -ldl
 objects = $(patsubst %.c,$(OBJ)/%.o,$(wildcard $(1)))
 # When make was not told how many jobs to run, use every core.
 make    = +@$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOBS))
 
-GEN     := $(call objects,gen/*.c) $(OBJ)/embedded.o
+GEN     := $(if $(call without,ZYDIS),$(OBJ)/gen/tool/no_x86.o $(filter-out %/lower_x86.o,$(call objects,gen/*.c)),$(call \
+	objects,gen/*.c)) $(OBJ)/embedded.o
 # What the program has and libattn has not: specs and bundles.
 YAML    := $(call objects,gen/yaml*.c gen/spec*.c gen/hint*.c gen/expand*.c gen/bundle*.c gen/sha*.c)
-RUNTIME := $(patsubst %/cpu/tcc.o,%/cpu/tcc-inside.o,$(filter-out $(OBJ)/runtime/cli/% %/cpu/tcc_guard.o,$(call objects,runtime/*/*.c)))
+RUNTIME := $(patsubst %/cpu/tcc.o,%/cpu/$(if $(call without,TCC),tcc,tcc-inside).o,$(filter-out $(OBJ)/runtime/cli/% %/cpu/tcc_guard.o,$(call objects,runtime/*/*.c)))
 CLI     := $(filter-out $(OBJ)/runtime/cli/main.o,$(call objects,runtime/cli/*.c)) $(OBJ)/runtime/devices/names.o
 PROGRAM := $(if $(wildcard runtime/cli/main.c),$(BIN)/attngen)
 EMIT    := $(if $(wildcard runtime/cli/emit.c),$(BIN)/attngen-emit)
 
-.PHONY: all emit deps have-deps tune test soak bench golden test-sanitize install uninstall clean format help FORCE
+.PHONY: all library emit deps have-deps tune test soak bench golden test-sanitize install uninstall clean format help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
-all: have-deps $(LIB)/libattn.a $(LIB)/libattn.so $(PROGRAM) $(EMIT)
+all: library $(PROGRAM) $(EMIT)
+library: have-deps $(LIB)/libattn.a $(LIB)/libattn.so
 
 help:
 	@echo 'make                the program out/bin/attngen and the library out/lib/libattn.{a,so}'
+	@echo 'make library        the library alone; for another machine: make library CROSS=aarch64-linux-gnu- TCC=no ZYDIS=no'
 	@echo 'make tune           installs what is missing, builds, tunes and runs on real input'
 	@echo 'make test           installs what is missing, builds, runs all tests'
 	@echo 'make test-sanitize  the tests under ASan and UBSan alone (part of make test)'
@@ -76,8 +90,10 @@ $(OBJ)/embedded.c: $(OBJ)/gen/tool/embed $(OBJ)/names $(TEMPLATES) $(HASHED)
 $(OBJ)/embedded.o: $(OBJ)/embedded.c $(OBJ)/flags
 	$(compile) $(pic) -MMD -MP -c $< -o $@
 
-$(OBJ)/gen/tool/embed: $(OBJ)/gen/tool/embed.o
-	$(link) $^ -o $@
+# It runs here, whatever is built.
+$(OBJ)/gen/tool/embed: gen/tool/embed.c $(OBJ)/flags
+	@mkdir -p $(@D)
+	$(HOST_CC) -std=c11 -O1 $(WARNINGS) $< -o $@
 
 # libtcc goes into libattn inside the one object that uses it, with every name of it made local: it calls its globals
 # `file`, `next`, `skip`. What it calls to get memory or to end the process is ours, and so are its mprotect and three
@@ -86,12 +102,12 @@ tcc-ours = $(foreach f,malloc calloc realloc free exit abort mprotect stdout std
            __assert_fail=attn_tcc_assert_fail
 $(OBJ)/runtime/cpu/tcc-inside.o: $(OBJ)/runtime/cpu/tcc.o $(OBJ)/runtime/cpu/tcc_guard.o runtime/cpu/tcc.ld
 	$(LD) -r -d -T runtime/cpu/tcc.ld --whole-archive "$$($(CC) -print-file-name=libtcc.a)" -o $(OBJ)/tcc.o
-	objcopy $(tcc-ours:%=--redefine-sym %) $(OBJ)/tcc.o
-	nm -g --defined-only $(OBJ)/tcc.o | sed 's/.* //' > $(OBJ)/tcc.names
+	$(CROSS)objcopy $(tcc-ours:%=--redefine-sym %) $(OBJ)/tcc.o
+	$(CROSS)nm -g --defined-only $(OBJ)/tcc.o | sed 's/.* //' > $(OBJ)/tcc.names
 	$(LD) -r $(filter %.o,$^) $(OBJ)/tcc.o -o $@
-	objcopy -w --localize-symbol='attn_tcc_*' --localize-symbols=$(OBJ)/tcc.names $@
+	$(CROSS)objcopy -w --localize-symbol='attn_tcc_*' --localize-symbols=$(OBJ)/tcc.names $@
 
-archive = @mkdir -p $(@D); rm -f $@; ar qcsD $@ $(filter %.o,$^)
+archive = @mkdir -p $(@D); rm -f $@; $(CROSS)ar qcsD $@ $(filter %.o,$^)
 
 # What the program and the tests link: every name inside can be called.
 $(OBJ)/libruntime.a: $(filter-out $(YAML),$(GEN)) $(RUNTIME) $(OBJ)/names
@@ -106,13 +122,13 @@ $(OBJ)/libcli.a: $(CLI) $(OBJ)/names
 VERSION := $(shell sed -n 's/^.define ATTN_VERSION_MAJOR //p' runtime/attn.h).$(shell \
 	sed -n 's/^.define ATTN_VERSION_MINOR //p' runtime/attn.h)
 SONAME  := libattn.so.$(firstword $(subst ., ,$(VERSION)))
-attn-libs = -lZydis -lpthread -lm -ldl
+attn-libs = $(zydis) -lpthread -lm -ldl
 
 # One object, in which every name but those of attn.h has become local: `tune` or `fields` may well be the host's too.
 $(OBJ)/libattn.o: $(filter-out $(YAML),$(GEN)) $(RUNTIME)
 	$(LD) -r $^ -o $@.all
-	readelf -sW $@.all | awk '$$5 == "GLOBAL" && $$6 == "DEFAULT" && $$7 != "UND" { print $$8 }' > $(OBJ)/libattn.names
-	objcopy --keep-global-symbols=$(OBJ)/libattn.names $@.all $@
+	$(CROSS)readelf -sW $@.all | awk '$$5 == "GLOBAL" && $$6 == "DEFAULT" && $$7 != "UND" { print $$8 }' > $(OBJ)/libattn.names
+	$(CROSS)objcopy --keep-global-symbols=$(OBJ)/libattn.names $@.all $@
 	@rm $@.all
 
 $(LIB)/libattn.a: $(OBJ)/libattn.o
@@ -150,20 +166,21 @@ include runtime/python/python.mk
 # ---- what must be installed ------------------------------------------------------------------------------------------
 
 # libc6-dev is named because gcc only recommends it; clang, tcc, cmocka, pkgconf, and OpenCL but for its headers are for
-# the tests.
+# the tests. Where wine is, they also run what the compiler for Windows makes; it is too large to be brought for that.
 # What compiles for 32 bits goes by gcc's version: the package without one keeps compilers for other processors out.
 GCC_VERSION := $(firstword $(subst ., ,$(shell gcc -dumpversion 2>/dev/null)))
 MULTILIB     = $(if $(filter x86_64,$(shell uname -m)),$(if $(GCC_VERSION),g++-$(GCC_VERSION)-multilib))
 PACKAGES = gcc libc6-dev binutils libyaml-dev libtcc-dev libzydis-dev libxxhash-dev libcjson-dev clang tcc libcmocka-dev \
            opencl-headers ocl-icd-libopencl1 pocl-opencl-icd pkgconf g++ $(MULTILIB) \
-           gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user python3-numpy openmpi-bin libopenmpi-dev
-HEADERS  = yaml.h libtcc.h Zydis/Zydis.h xxhash.h cjson/cJSON.h CL/cl.h
+           g++-aarch64-linux-gnu libc6-dev-arm64-cross g++-s390x-linux-gnu libc6-dev-s390x-cross qemu-user \
+           g++-mingw-w64-x86-64-win32 python3-numpy openmpi-bin libopenmpi-dev
+HEADERS  = yaml.h $(if $(call without,TCC),,libtcc.h) $(if $(call without,ZYDIS),,Zydis/Zydis.h) xxhash.h cjson/cJSON.h CL/cl.h
 
 installed = $(shell dpkg-query -W -f='$${db:Status-Status}:$${Package}\n' $(PACKAGES) 2>/dev/null | \
 	sed -n 's/^installed://p')
 missing-packages = $(filter-out $(installed),$(PACKAGES))
 missing-headers = $(shell for h in $(HEADERS); do \
-	echo "\#include <$$h>" | $(CC) -E -x c - >/dev/null 2>&1 || echo $$h; done)
+	echo "\#include <$$h>" | $(compile) -E -x c - >/dev/null 2>&1 || echo $$h; done)
 
 # Only looks; a build without the tests' packages is no error.
 have-deps:

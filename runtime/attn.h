@@ -170,7 +170,9 @@ typedef enum attn_align { ATTN_BOTTOM_RIGHT = 0, ATTN_TOP_LEFT = 1, ATTN_Q_OFFSE
 /* Element type of what is added to scores, if anything is. */
 typedef enum attn_bias { ATTN_NO_BIAS = 0, ATTN_BIAS_F32 = 1, ATTN_BIAS_F16 = 2, ATTN_BIAS_BF16 = 3 } attn_bias;
 /* What compiles C kernels: libtcc, which is in the library and takes a millisecond, or the compiler that $CC names (cc
- * without it), which takes half a second once (its result is cached) and is gcc or clang. */
+ * without it), which takes half a second once (its result is cached) and is gcc or clang. Libtcc makes vectors of
+ * kernels on x86-64 alone: on AArch64 it takes kernels in plain C (isa c), which are many times slower, and the log says so;
+ * ATTN_CC takes those of isa neon there. A library that was built without libtcc refuses ATTN_TCC. */
 typedef enum attn_compiler { ATTN_TCC = 0, ATTN_CC = 1 } attn_compiler;
 /* How a winner is looked for that the cache does not have. ESTIMATE: by a model; nothing is compiled, timed or kept.
  * MEASURE: candidates are timed; what the model puts far behind, and what falls behind early, is left. PATIENT: every
@@ -252,7 +254,7 @@ struct attn_plan;
  *    its name, a variant that is no name or is another problem's.
  * 2. ATTN_UNSUPPORTED: no kernel can be had for the problem, the processor or the device (every candidate broke a rule:
  *    the message is the rule, or the nearest one); no OpenCL loader, no such device; no compiler $CC; for ATTN_TCC a
- *    system that lets no process make code at run time, where ATTN_CC may do.
+ *    library without libtcc, and a system that lets no process make code at run time, where ATTN_CC may do.
  * 3. ATTN_FAILED: the winner does not compile. ATTN_NO_MEMORY.
  * 4. With ATTN_ESTIMATE and a pinned variant the kernel is compiled but not checked against the reference. */
 attn_status attn_plan_create(struct attn_context *context, const struct attn_problem *problem, struct attn_plan **out,

@@ -48,38 +48,36 @@ $(BIN)/tests/unit/test_cc: private LDFLAGS += -Wl,--wrap=dlopen
 
 # ---- for AArch64 -----------------------------------------------------------------------------------------------------
 
-# The generator, libattn and tests of ops, micro-kernels and kernels, to be run by qemu (tests/kernel/test_arm64.sh). Of
-# that processor there is a compiler and a C library, and no other: neither Zydis, libtcc nor cmocka.
-ARM     = $(OBJ)/arm64
-ARM_CC  = aarch64-linux-gnu-gcc
-ARM_BIN = $(BIN)/arm64
-arm-compile = $(ARM_CC) -std=c11 -O1 $(WARNINGS) -Wno-format-truncation -iquote . -iquote gen -iquote runtime \
-	-iquote tests -iquote tests/kit -isystem tests/arm -idirafter /usr/include \
-	-DATTN_CROSS='"aarch64-linux-gnu-"'
-arm-objects = $(patsubst %.c,$(ARM)/%.o,$(wildcard $(1)))
-ARM_LIBRARY := $(filter-out %/yaml.o %/spec.o %/expand.o %/lower_x86.o $(ARM)/runtime/cli/%,\
-	$(call arm-objects,gen/*.c gen/tool/no_x86.c runtime/*/*.c)) $(ARM)/embedded.o
-ARM_SUPPORT := $(patsubst %,$(ARM)/tests/kit/%.o,child lowered seed guarded choice judge pairwise) \
-	$(filter-out $(ARM)/tests/micro/test_%,$(call arm-objects,tests/micro/*.c))
-ARM_TESTS   := $(patsubst %,$(ARM_BIN)/%,test_ops test_composites test_micros test_kernels)
-
-$(ARM)/%.o: %.c $(OBJ)/flags
-	@mkdir -p $(@D)
-	$(arm-compile) -MMD -MP -c $< -o $@
-$(ARM)/embedded.o: $(OBJ)/embedded.c
-	@mkdir -p $(@D)
-	$(arm-compile) -c $< -o $@
-$(ARM)/libtest.a: $(ARM_SUPPORT) $(ARM_LIBRARY) $(OBJ)/names
-	$(archive)
-.SECONDARY: $(ARM_TESTS:$(ARM_BIN)/%=$(ARM)/tests/micro/%.o) $(ARM)/tests/kernel/test_kernels.o
-$(ARM_BIN)/%: $(ARM)/tests/micro/%.o $(ARM)/libtest.a
-	@mkdir -p $(@D)
-	$(ARM_CC) $^ -lpthread -lm -ldl -o $@
-$(ARM_BIN)/test_kernels: $(ARM)/tests/kernel/test_kernels.o $(ARM)/libtest.a
-	@mkdir -p $(@D)
-	$(ARM_CC) $^ -lpthread -lm -ldl -o $@
+# libattn, by make's own rules for another machine, and tests of ops, micro-kernels and kernels, to be run by qemu
+# (tests/kernel/test_arm64.sh). Of that machine there is a compiler and a C library, and no other: neither Zydis, libtcc
+# nor cmocka.
+ARM_CC   = aarch64-linux-gnu-gcc
+arm-make = $(make) OBJ=$(OBJ)/arm64 BIN=$(BIN)/arm64 LIB=$(LIB)/arm64 CROSS=aarch64-linux-gnu- CC=$(ARM_CC) TCC=no ZYDIS=no \
+	CFLAGS=-O1 SANITIZE= WARNINGS='$(WARNINGS) -Wno-format-truncation'
 .PHONY: arm-programs
-arm-programs: $(if $(shell command -v $(ARM_CC)),$(ARM_TESTS))
+arm-programs:
+	$(if $(shell command -v $(ARM_CC)),$(arm-make) cross-programs)
+
+ifneq ($(CROSS),)
+$(OBJ)/tests/%.o: INCLUDE = -iquote tests -iquote tests/kit -isystem tests/arm -DATTN_CROSS='"$(CROSS)"'
+CROSS_SUPPORT := $(patsubst %,$(OBJ)/tests/kit/%.o,child lowered seed guarded choice judge pairwise) \
+	$(filter-out $(OBJ)/tests/micro/test_%,$(call objects,tests/micro/*.c))
+CROSS_TESTS   := $(patsubst %,$(BIN)/%,test_ops test_composites test_micros test_kernels)
+$(OBJ)/libcross.a: $(CROSS_SUPPORT) $(OBJ)/names
+	$(archive)
+.SECONDARY: $(CROSS_TESTS:$(BIN)/%=$(OBJ)/tests/micro/%.o) $(OBJ)/tests/kernel/test_kernels.o
+cross-link = @mkdir -p $(@D); $(link) $^ -lpthread -lm -ldl -o $@
+$(BIN)/%: $(OBJ)/tests/micro/%.o $(OBJ)/libcross.a $(OBJ)/libruntime.a
+	$(cross-link)
+$(BIN)/test_kernels: $(OBJ)/tests/kernel/test_kernels.o $(OBJ)/libcross.a $(OBJ)/libruntime.a
+	$(cross-link)
+# As somebody else's program: of libattn it knows attn.h and the library.
+$(BIN)/plan: tests/arm/plan.c runtime/attn.h $(LIB)/libattn.so
+	@mkdir -p $(@D)
+	$(CC) -std=c11 $(CFLAGS) $(WARNINGS) -I runtime $< -L$(LIB) -lattn -lm -o $@
+.PHONY: cross-programs
+cross-programs: library $(CROSS_TESTS) $(BIN)/plan
+endif
 
 # ---- tests -----------------------------------------------------------------------------------------------------------
 

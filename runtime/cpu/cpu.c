@@ -64,6 +64,11 @@ static int find_device(void *self, int index, attn_compiler compiler, struct dev
         snprintf(err->text, sizeof err->text, "there is no device %d; expected cpu", index);
         return -1;
     }
+    if (compiler == ATTN_TCC && jit_why_not()) {
+        snprintf(err->text, sizeof err->text,
+                 "%s; expected a compiler that is run as a program, gcc or clang: ATTN_CC, or --compiler cc", jit_why_not());
+        return -1;
+    }
     *out = &o->device[compiler].base;
     return 0;
 }
@@ -94,9 +99,13 @@ static void describe(void *self, int index, struct buf *out)
     buf_puts(out, after);
 }
 
+/* Libtcc knows no intrinsics: what it compiles is machine code that the generator made, or plain C. */
 static const char *why_not(const struct device *device, enum isa isa)
 {
-    return cpu_why_not(of(device)->cpu, isa);
+    const char *why = cpu_why_not(of(device)->cpu, isa);
+    if (!why && !of(device)->cc && isas[isa].intrinsics && !isas[isa].machine_code)
+        return "has intrinsics alone, which libtcc lacks; a compiler (ATTN_CC, --compiler cc) takes them";
+    return why;
 }
 
 static int compile(struct device *device, const struct variant *variant, const struct gen_text *text,
@@ -160,8 +169,9 @@ static double peak(struct device *device, struct timer *timer, int threads, enum
 static enum isa expected(const struct device *device, const struct variant *winner, const char **why)
 {
     const struct cpu *cpu = of(device)->cpu;
-    *why = cpu_why_not(cpu, ISA_AVX2);
-    return winner->field[F_ISA] != ISA_C || (*why && cpu->has[ISA_AVX2]) ? ISA_COUNT : ISA_AVX2;
+    const enum isa vectors = cpu->has[ISA_NEON] ? ISA_NEON : ISA_AVX2;
+    *why = why_not(device, vectors);
+    return winner->field[F_ISA] != ISA_C || (cpu->has[vectors] && !cpu->isa[vectors]) ? ISA_COUNT : vectors;
 }
 
 const struct backend cpu_backend = {

@@ -3,13 +3,14 @@
 #include "tcc.h"
 
 #include "execute.h"
+#include "tcc_guard.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__linux__)
+#if TCC_IS_HERE
 #include <libtcc.h>
 #include <locale.h>
 #include <pthread.h>
@@ -17,8 +18,6 @@
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "tcc_guard.h"
 
 /* Releases of libtcc after 0.9.27 dropped the form of tcc_relocate that writes to the caller's memory, and with it this
  * macro. With those, code lives on libtcc's own heap pages until its state is deleted: still never writable and
@@ -312,16 +311,28 @@ int jit_compile(const char *source, const char *name, struct kernel *out, struct
     return 0;
 }
 
+const char *jit_why_not(void)
+{
+    return NULL;
+}
+
 #else
+
+const char *jit_why_not(void)
+{
+#ifdef ATTN_NO_TCC
+    return "libtcc is not in this build of libattn";
+#else
+    return "libtcc makes code that runs in the process on x86-64 and AArch64 under Linux alone";
+#endif
+}
 
 int jit_compile(const char *source, const char *name, struct kernel *out, struct gen_error *err)
 {
     (void)source;
     memset(out, 0, sizeof *out);
-    snprintf(err->text, sizeof err->text,
-             "%s.c: error: unsupported: kernels are compiled at run time on x86-64 Linux only; expected an emitted "
-             "file and the system's own compiler here",
-             name);
+    snprintf(err->text, sizeof err->text, "%s.c: error: %s; expected a compiler (ATTN_CC, --compiler cc)", name,
+             jit_why_not());
     return -1;
 }
 #endif

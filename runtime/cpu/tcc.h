@@ -9,4 +9,7 @@
  * threads (libtcc itself takes one at a time). */
 int jit_compile(const char *source, const char *name, struct kernel *out, struct gen_error *err);
 
+/* NULL where there is a libtcc, else why there is none; a constant. */
+const char *jit_why_not(void);
+
 #endif

@@ -2,7 +2,7 @@
  * failed allocation is a message and exit(1), or a null pointer that it uses. */
 #include "tcc_guard.h"
 
-#if defined(__x86_64__) && defined(__linux__)
+#if TCC_IS_HERE
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdlib.h>

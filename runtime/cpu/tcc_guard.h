@@ -3,6 +3,13 @@
 #ifndef ATTNGEN_CPU_TCC_GUARD_H
 #define ATTNGEN_CPU_TCC_GUARD_H
 
+/* Where libtcc's code can run in the process. ATTN_NO_TCC: a build without it. */
+#if (defined(__x86_64__) || defined(__aarch64__)) && defined(__linux__) && !defined(ATTN_NO_TCC)
+#define TCC_IS_HERE 1
+#else
+#define TCC_IS_HERE 0
+#endif
+
 /* All that libtcc allocated and has not freed: a ring of blocks, each in front of what libtcc sees of it. */
 struct guard_block {
     struct guard_block *next, *before;

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Isa neon, and isa c, on AArch64: every op, composite and micro-kernel, and kernels against the reference, compiled by
+# Isa neon, and isa c, on AArch64: libattn with a plan; every op, composite and micro-kernel, and kernels against the reference, compiled by
 # the cross-compiler and run by qemu; and what the compiler makes of the inner loop of the score tile. Prints TAP.
 #     ATTN_VARIANTS   kernels of each isa, without features and with (4)
 set -u
@@ -23,7 +23,9 @@ check() {
         echo "not ok $number - $what"
     fi
 }
-emulated() { TMPDIR=$dir qemu-aarch64 -L "$sysroot" "out/bin/arm64/$1"; }
+emulated() { TMPDIR=$dir qemu-aarch64 -L "$sysroot" "out/bin/arm64/$1" "${@:2}"; }
+# Of this library, by a compiler of this machine that an emulated process runs.
+planned() { CC=$cc ATTNGEN_CACHE=$dir/cache LD_LIBRARY_PATH= emulated plan "$@"; }
 
 # The shortest loop of the function score_tile that multiplies: its multiply-adds, its loads and stores, and how many of
 # those are on the stack.
@@ -66,6 +68,10 @@ for tool in $cc qemu-aarch64; do
 done
 check 'the inner loop of the score tile: 4 multiply-adds to a load, no spills' score_tile
 sed 's/^/# /' "$dir/said"
+export QEMU_SET_ENV=LD_LIBRARY_PATH=$PWD/out/lib/arm64
+check 'libattn, built for it: a plan of isa neon, compiled by cc' planned _on_neon_
+ATTNGEN_ISA=c check 'the same of isa c' planned _on_c_
+unset QEMU_SET_ENV
 check 'ops' emulated test_ops
 check 'composites' emulated test_composites
 check 'micro-kernels' emulated test_micros
