@@ -392,9 +392,15 @@ static void intrinsic_form(struct buf *out, const struct isa_table *t, const str
     else /* any compiler for that processor knows them */
         buf_puts(out, "#define OP static inline __attribute__((always_inline))\n"
                       "#define KERNEL static\n");
+    const bool macros = *t->facts->header_parts; /* as header() has it: gcc's of x86, where it does not optimise */
+    if (macros)
+        buf_puts(out, "#pragma GCC diagnostic push /* where gcc does not optimise, its header has macros */\n"
+                      "#pragma GCC diagnostic ignored \"-Wsign-conversion\"\n");
     for (int i = 0; i < t->ops; i++)
         if (used->op[t->op[i]->id])
             intrinsic_op(out, t, t->op[i], &in_one_line);
+    if (macros)
+        buf_puts(out, "#pragma GCC diagnostic pop\n");
 }
 
 /* Of a table without a target, by what gcc and clang know on any machine. */

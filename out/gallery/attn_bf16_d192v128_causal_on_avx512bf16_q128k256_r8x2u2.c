@@ -200,6 +200,8 @@ typedef __mmask16 kmask;
 #define OP static inline __attribute__((always_inline, \
     target("avx512f,avx512dq,avx512bw,avx512vl,avx512bf16,avx2,fma,f16c")))
 #define KERNEL static __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx512bf16,avx2,fma,f16c")))
+#pragma GCC diagnostic push /* where gcc does not optimise, its header has macros */
+#pragma GCC diagnostic ignored "-Wsign-conversion"
 OP vec v_load(const float *m) { return _mm512_loadu_ps(m); }
 OP vec v_bcast(const float *m) { return _mm512_set1_ps(*m); }
 OP void v_store(float *m, vec x) { _mm512_storeu_ps(m, x); }
@@ -251,6 +253,7 @@ OP ivec v_pair(vec x, vec y) { return (__m512i)_mm512_cvtne2ps_pbh(y, x); }
 OP vec v_pairs(const uint16_t *m) { return _mm512_loadu_ps((const float *)(const void *)m); }
 OP ivec v_lift(ivec x) { return _mm512_slli_epi32(x, 16); }
 OP ivec v_couple(ivec x, ivec y) { return _mm512_or_si512(x, y); }
+#pragma GCC diagnostic pop
 #else
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__)
 typedef float vec_at __attribute__((vector_size(64), aligned(16)));

@@ -188,6 +188,8 @@ typedef __m512i ivec;
 typedef __mmask16 kmask;
 #define OP static inline __attribute__((always_inline, target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
 #define KERNEL static __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
+#pragma GCC diagnostic push /* where gcc does not optimise, its header has macros */
+#pragma GCC diagnostic ignored "-Wsign-conversion"
 OP vec v_load(const float *m) { return _mm512_loadu_ps(m); }
 OP vec v_bcast(const float *m) { return _mm512_set1_ps(*m); }
 OP void v_store(float *m, vec x) { _mm512_storeu_ps(m, x); }
@@ -233,6 +235,7 @@ OP ivec v_addbits(ivec x, vec y) { return _mm512_add_epi32(x, _mm512_castps_si51
 OP ivec v_addv(ivec x, const int32_t *v) { return _mm512_add_epi32(x, _mm512_loadu_si512(v)); }
 OP ivec v_andv(ivec x, const int32_t *v) { return _mm512_and_si512(x, _mm512_loadu_si512(v)); }
 OP ivec v_orv(ivec x, const int32_t *v) { return _mm512_or_si512(x, _mm512_loadu_si512(v)); }
+#pragma GCC diagnostic pop
 #else
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__)
 typedef float vec_at __attribute__((vector_size(64), aligned(16)));

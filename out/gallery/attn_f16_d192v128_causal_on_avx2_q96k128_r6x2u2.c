@@ -178,6 +178,8 @@ typedef __m256 vec;
 typedef __m256i ivec;
 #define OP static inline __attribute__((always_inline, target("avx2,fma,f16c")))
 #define KERNEL static __attribute__((target("avx2,fma,f16c")))
+#pragma GCC diagnostic push /* where gcc does not optimise, its header has macros */
+#pragma GCC diagnostic ignored "-Wsign-conversion"
 OP vec v_load(const float *m) { return _mm256_loadu_ps(m); }
 OP vec v_bcast(const float *m) { return _mm256_broadcast_ss(m); }
 OP void v_store(float *m, vec x) { _mm256_storeu_ps(m, x); }
@@ -230,6 +232,7 @@ OP ivec v_orv(ivec x, const int32_t *v)
 {
     return _mm256_or_si256(x, _mm256_loadu_si256((const __m256i *)(const void *)v));
 }
+#pragma GCC diagnostic pop
 #else
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__)
 typedef float vec_at __attribute__((vector_size(32), aligned(16)));

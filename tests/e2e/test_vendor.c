@@ -1,6 +1,6 @@
-/* test_vendor.c - emitted files in somebody else's tree: each in an empty directory, or all in one translation unit;
- * compiled with strict warnings by gcc and clang, as C and as C++, for 64 and for 32 bits, and by tcc; linked with a tiny
- * caller (vendor/caller.c) and run. Some of the ways are drawn for each kernel; all of them with ATTNGEN_SOAK set. */
+/* test_vendor.c - emitted files in somebody else's tree, by compilers that know no vectors, or promise what they must not;
+ * structs and texts of OpenCL kernels; and that emit writes nothing else. Strict compilers and other machines are those of
+ * tests/kernel/test_vendor_matrix.c. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,9 +13,6 @@
 #include <cmocka.h>
 
 #include "../../gen/gen.h"
-#include "runtime/cpu/processor.h"
-#include "runtime/numerics/convert.h"
-#include "seed.h"
 #include "shell.h"
 #include "templates/opencl/args.h"
 #include "templates/opencl/features.h"
@@ -23,203 +20,45 @@
 #include "templates/opencl/matmul.args.h"
 #include "templates/opencl/softmax.args.h"
 #include "templates/opencl/split.h"
+#include "vendored.h"
 
-#define STRICT "-O1 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wcast-align -Werror "
-#define STRICT_C "-std=c11 " STRICT "-Wstrict-prototypes -Wmissing-prototypes"
-#define STRICT_CPP "-x c++ -std=c++17 " STRICT
-
-/* How a file is compiled. tcc stands last. */
-static const struct way {
-    const char *compiler, *flags, *machine;
-} ways[] = {
-    {"gcc", STRICT_C, "-m64"},   {"clang", STRICT_C, "-m64"},   {"g++", STRICT_CPP, "-m64"},
-    {"gcc", STRICT_C, "-m32"},   {"clang", STRICT_C, "-m32"},   {"clang++", STRICT_CPP, "-m64"},
-    {"g++", STRICT_CPP, "-m32"}, {"clang++", STRICT_CPP, "-m32"}, {"gcc", STRICT_C " -DATTN_PLAIN_C", "-m64"},
-    {"tcc", "-std=c11 -Wall -Werror", ""},
-};
-enum { WAYS = sizeof ways / sizeof *ways - 1, TCC = WAYS, DRAWN = 3 };
-
-/* Between them: every type, every instruction set, both masks, an uneven head dim, V's own, split keys, all features. */
-static const struct choice {
-    enum isa isa;
-    enum dtype dtype;
-    int head_dim, head_dim_v;
-    bool causal;
-    int split;
-    bool compile_only; /* with features, which the caller does not know */
-} choices[] = {
-    {.isa = ISA_C, .dtype = DTYPE_F32, .head_dim = 64},
-    {.isa = ISA_C, .dtype = DTYPE_BF16, .head_dim = 40, .head_dim_v = 24, .causal = true},
-    {.isa = ISA_AVX2, .dtype = DTYPE_F32, .head_dim = 72, .causal = true},
-    {.isa = ISA_AVX2, .dtype = DTYPE_F16, .head_dim = 64},
-    {.isa = ISA_AVX512, .dtype = DTYPE_F32, .head_dim = 64},
-    {.isa = ISA_AVX512, .dtype = DTYPE_F16, .head_dim = 33, .head_dim_v = 65, .causal = true},
-    {.isa = ISA_AVX512BF16, .dtype = DTYPE_BF16, .head_dim = 64, .causal = true},
-    {.isa = ISA_AVX2, .dtype = DTYPE_BF16, .head_dim = 64, .causal = true, .split = 2048},
-    {.isa = ISA_C, .dtype = DTYPE_F16, .head_dim = 72, .causal = true, .compile_only = true},
-    {.isa = ISA_AVX512, .dtype = DTYPE_F32, .head_dim = 72, .causal = true, .split = 2048, .compile_only = true},
-    {.isa = ISA_AVX2, .dtype = DTYPE_F16, .head_dim = 64, .causal = true, .compile_only = true},
-};
-enum { CHOICES = sizeof choices / sizeof *choices };
-
-static struct variant variant_of(const struct choice *c)
-{
-    struct variant v = variant_default(c->isa);
-    v.field[F_DTYPE] = c->dtype;
-    v.field[F_HEAD_DIM] = c->head_dim;
-    v.field[F_HEAD_DIM_V] = c->head_dim_v;
-    v.field[F_CAUSAL] = c->causal;
-    if (c->split) {
-        v.field[F_SPLIT] = c->split;
-        for (int f = F_ISA + 1; f < FIELD_COUNT; f++)
-            if (f != F_SPLIT && field_choices((enum field_id)f, c->isa, true) != field_choices((enum field_id)f, c->isa, false))
-                v.field[f] = field_choices((enum field_id)f, c->isa, true)[0];
-    }
-    for (int f = 0; c->compile_only && f < FIELD_COUNT; f++)
-        if (fields[f].side == FIELD_CALLER && fields[f].type == FIELD_BOOL)
-            v.field[f] = true;
-    return v;
-}
-
-/* Whether the compiler is here, with the headers and libraries of that machine. */
-static bool way_is_here(const struct way *w)
-{
-    struct said said;
-    shell(&said, "printf '#include <string.h>\\nint main(void) { return 0; }\\n' > here.c && %s %s %s here.c -o here && ./here",
-          w->compiler, w->flags, w->machine);
-    return said.code == 0;
-}
-
-/* Objects define these names and no others, and need nothing that a libc does not give every C program. */
-static void check_names(const char *object, const char *expected)
-{
-    struct said said;
-    shell_ok(&said, "nm -g --defined-only %s | grep -v get_pc_thunk | sed 's/.* //' | LC_ALL=C sort", object);
-    assert_string_equal(said.out, expected);
-    shell(&said,
-          "nm -u %s | sed 's/.* //' | grep -vxE "
-          "'memcpy|memset|memmove|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail(_local)?|__(u)?(div|mod)di3'",
-          object);
-    assert_string_equal(said.out, "");
-}
-
-/* Links the caller with an object that has kernel NAME, and runs it. */
-static void call(const struct choice *c, const char *name, const char *object, const struct way *w)
-{
-    static const char *const limit[] = {[DTYPE_F32] = "3e-6", [DTYPE_F16] = "2e-3", [DTYPE_BF16] = "1.6e-2"};
-    struct said said;
-    shell_ok(&said,
-             "gcc -std=c11 -O1 %s -iquote \"$ROOT/templates/c\" -DKERNEL=%s -DWORKSPACE=%s_workspace -DDTYPE=%d -DHD=%d "
-             "-DHDV=%d -DCAUSAL=%d -DLIMIT=%s \"$ROOT/tests/e2e/vendor/caller.c\" %s -lm -z noexecstack -o caller",
-             w->machine, name, name, c->dtype, c->head_dim, c->head_dim_v ? c->head_dim_v : c->head_dim, c->causal,
-             limit[c->dtype], object);
-    shell(&said, "./caller");
-    if (said.code)
-        fail_msg("%s by %s %s %s: the caller exits %d; error %s", name, w->compiler, w->machine, w->flags, said.code,
-                 said.out);
-}
-
-/* One kernel in one way; runs it where this processor can. */
-static void compile_and_run(const struct choice *c, const char *name, const struct way *w, bool can_run)
-{
-    struct said said;
-    char exports[2 * GEN_NAME_MAX + 32], object[GEN_NAME_MAX + 16];
-    shell_ok(&said, "rm -rf alone && mkdir alone && cp kernels/%s.c alone && cd alone && %s %s %s -c %s.c", name,
-             w->compiler, w->flags, w->machine, name);
-    assert_int_equal(shell_files("alone"), 2);
-    snprintf(object, sizeof object, "alone/%s.o", name);
-    snprintf(exports, sizeof exports, "%s\n%s_workspace\n", name, name);
-    check_names(object, exports);
-    if (can_run && !c->compile_only)
-        call(c, name, object, w);
-}
-
-/* Emits all choices into kernels/; says which can be run here. */
-static void emit_choices(const char *options, char name[][GEN_NAME_MAX], bool can_run[])
-{
-    struct cpu cpu;
-    struct said said;
-    cpu_detect(&cpu);
-    for (int i = 0; i < CHOICES; i++) {
-        struct variant v = variant_of(&choices[i]);
-        variant_encode(&v, name[i]);
-        const char *why = cpu_why_not(&cpu, choices[i].isa);
-        can_run[i] = !why;
-        if (why)
-            print_message("%s: compiled, not run: %s\n", name[i], why);
-        shell_ok(&said, "\"$%s\" emit --variant %s %s -o kernels > /dev/null", i % 2 ? "ATTNGEN_EMIT" : "ATTNGEN",
-                 name[i], options);
-    }
-}
-
-static void test_strict_alone(void **state)
-{
-    (void)state;
-    char name[CHOICES][GEN_NAME_MAX];
-    bool can_run[CHOICES], here[WAYS], soak = getenv("ATTNGEN_SOAK");
-    uint64_t random = test_seed();
-    for (int w = 0; w < WAYS; w++)
-        if (!(here[w] = way_is_here(&ways[w])))
-            print_message("not by %s %s, which is not here\n", ways[w].compiler, ways[w].machine);
-    emit_choices("", name, can_run);
-    for (int i = 0; i < CHOICES; i++) {
-        int64_t first = random_below(&random, WAYS);
-        for (int w = 0; w < (soak ? WAYS : DRAWN); w++)
-            if (here[(first + 4 * w) % WAYS]) /* far from one another in the list */
-                compile_and_run(&choices[i], name[i], &ways[(first + 4 * w) % WAYS], can_run[i]);
-    }
-    shell_clean();
-}
+/* Beside those of the matrix: plain C, where there could be vectors, and a compiler that knows none. */
+#define STRICT_C                                                                                                       \
+    "-std=c11 -O1 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wcast-align -Werror -Wstrict-prototypes "            \
+    "-Wmissing-prototypes"
 
 /* All kernels in one translation unit. */
-static void unit_in_way(char name[][GEN_NAME_MAX], const bool can_run[], const struct way *w)
+static void unit(const char *options, const char *way, bool plain)
 {
+    const struct vendored_machine *m = &vendored_machines[VENDORED_HERE];
+    struct vendored all[VENDORED_MOST];
     struct said said;
-    struct said expected;
-    shell_ok(&said, "cd kernels && %s %s %s -c unit.c -o ../unit.o", w->compiler, w->flags, w->machine);
-    shell_ok(&expected, "cd kernels && for f in attn_*.c; do echo ${f%%.c}; echo ${f%%.c}_workspace; done | LC_ALL=C sort");
-    check_names("unit.o", expected.out);
-    for (int i = 0; i < CHOICES; i++)
-        if (can_run[i] && !choices[i].compile_only)
-            call(&choices[i], name[i], "unit.o", w);
-}
-
-static void units(const char *options, bool by_tcc)
-{
-    char name[CHOICES][GEN_NAME_MAX];
-    bool can_run[CHOICES], soak = getenv("ATTNGEN_SOAK");
-    uint64_t random = test_seed();
-    struct said said;
-    emit_choices(options, name, can_run);
-    for (int i = 0; i < CHOICES; i++)
-        shell_ok(&said, "echo '#include \"%s.c\"' >> kernels/unit.c", name[i]);
-    int64_t first = by_tcc ? TCC : random_below(&random, WAYS);
-    for (int w = 0; w < (by_tcc ? 1 : soak ? WAYS : 2); w++) {
-        const struct way *way = &ways[by_tcc ? TCC : (first + 4 * w) % WAYS];
-        if (way_is_here(way))
-            unit_in_way(name, can_run, way);
-        else
-            print_message("not by %s %s, which is not here\n", way->compiler, way->machine);
-    }
+    if (!vendored_is_here(m, way))
+        skip();
+    int n = vendored_emit(options, all);
+    shell_ok(&said, "%s -c kernels/unit.c -o unit.o", way);
+    vendored_check_names(m, "unit.o", all, n);
+    vendored_caller(m, "calls", all, n, plain);
+    vendored_call(m, "calls", "unit.o", way);
     shell_clean();
 }
 
-static void test_one_unit(void **state)
+static void test_one_unit_of_plain_c(void **state)
 {
     (void)state;
-    units("", false);
+    unit("", "gcc -DATTN_PLAIN_C " STRICT_C, true);
 }
 
 static void test_one_unit_by_tcc(void **state)
 {
     (void)state;
-    units("", true);
+    unit("", "tcc -std=c11 -Wall -Werror", true);
 }
 
 static void test_one_unit_of_machine_code(void **state)
 {
     (void)state;
-    units("--machine-code", true);
+    unit("--machine-code", "tcc -std=c11 -Wall -Werror", false);
 }
 
 /* One of them, of AVX2. */
@@ -341,8 +180,7 @@ static void test_emits_nothing_else(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_strict_alone),
-        cmocka_unit_test(test_one_unit),
+        cmocka_unit_test(test_one_unit_of_plain_c),
         cmocka_unit_test(test_one_unit_by_tcc),
         cmocka_unit_test(test_one_unit_of_machine_code),
         cmocka_unit_test(test_finite_math_is_refused),
