@@ -296,6 +296,10 @@ int type_function(void *self, const char *function, const struct value *args, in
         return 1;
     if (!strcmp(function, "type_bytes"))
         *out = value_int(t->bytes);
+    else if (!strcmp(function, "type_values"))
+        *out = value_int(t->values);
+    else if (!strcmp(function, "type_scaled"))
+        *out = value_int(t->scaled);
     else if (!strcmp(function, "type_c"))
         *out = value_text(t->c);
     else if (!strcmp(function, "type_opencl"))

@@ -20,9 +20,9 @@ const struct field fields[FIELD_COUNT] = {
                  .doc = "element type of query, and of the rest where that is not said",
                  .fallback = DTYPE_F32},
     [F_DTYPE_KV] = {.key = "dtype.kv", .var = "DTYPE_KV", .tag = "_kv", .type = FIELD_NAME, .side = FIELD_CALLER,
-                    .elide = true, .paired = true, .names = other_dtype_names, .ops = ATTN | MATMUL,
-                    .doc = "element type of key and value where it is not query's",
-                    .fallback = OTHER_SAME},
+                    .elide = true, .paired = true, .names = kv_dtype_names, .ops = ATTN | MATMUL,
+                    .doc = "element type of key and value where it is not query's; of attn int8, fp8, q8_0 and q4_0 too",
+                    .fallback = KV_SAME},
     [F_DTYPE_O] = {.key = "dtype.o", .var = "DTYPE_O", .tag = "_o", .type = FIELD_NAME, .side = FIELD_CALLER,
                    .elide = true, .paired = true, .names = other_dtype_names, .ops = EVERY_OP,
                    .doc = "element type of output where it is not query's",
@@ -144,7 +144,7 @@ enum dtype variant_dtype_bias(const struct variant *v)
 void variant_set_dtypes(struct variant *v, enum dtype q, enum dtype kv, enum dtype o)
 {
     v->field[F_DTYPE] = (int32_t)q;
-    v->field[F_DTYPE_KV] = kv == q ? (int32_t)OTHER_SAME : (int32_t)kv + 1;
+    v->field[F_DTYPE_KV] = kv == q ? (int32_t)KV_SAME : (int32_t)kv + 1;
     v->field[F_DTYPE_O] = o == q ? (int32_t)OTHER_SAME : (int32_t)o + 1;
 }
 
@@ -161,5 +161,6 @@ bool variant_modifies(const struct variant *v)
 
 bool variant_has_features(const struct variant *v)
 {
-    return variant_modifies(v) || v->field[F_WINDOW] || v->field[F_SINK] || v->field[F_PACKED] || v->field[F_PAGED];
+    return variant_modifies(v) || v->field[F_WINDOW] || v->field[F_SINK] || v->field[F_PACKED] || v->field[F_PAGED] ||
+           dtypes[variant_dtype_kv(v)].scaled;
 }

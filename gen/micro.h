@@ -20,7 +20,7 @@ const char *name_intern(struct names *n, const char *text, size_t size); /* NULL
 
 /* ---- what an ISA table declares (isa.c) ---- */
 
-enum { TYPES_MAX = 12, OPERANDS_MAX = 6, ARGS_MAX = 4, CLASS_COUNT = 3, OPS_MAX = 160, OP_BUCKETS = 64, MICROS_MAX = 32, POOLS_MAX = 12 };
+enum { TYPES_MAX = 12, OPERANDS_MAX = 6, ARGS_MAX = 4, CLASS_COUNT = 3, OPS_MAX = 208, OP_BUCKETS = 64, MICROS_MAX = 32, POOLS_MAX = 20 };
 enum reg_class { CLASS_VEC, CLASS_MASK, CLASS_INT };
 
 /* A type of vector values or of memory elements. */

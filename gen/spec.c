@@ -199,7 +199,7 @@ static int read_shared(struct parse *p, enum field_id f, const char *key, const 
     return 0;
 }
 
-/* A mapping with a value for each; of names those that are left out are the first's. */
+/* A mapping with a value for each; of names those that are left out are the first's, and that is its default. */
 static int read_members(struct parse *p, enum field_id f, const char *key, const char *expected,
                         const struct yaml_node *node, int32_t *out)
 {
@@ -211,7 +211,10 @@ static int read_members(struct parse *p, enum field_id f, const char *key, const
         found[member] = true;
     }
     for (enum field_id i = f; i < f + together(f); i++) {
-        if (!found[i] && (i == f || fields[i].type == FIELD_NUMBER))
+        const bool needed = fields[i].type == FIELD_NUMBER || (i == f && (fields[i].required || !node->child));
+        if (!found[i] && i == f && !needed)
+            out[0] = fields[i].fallback;
+        if (!found[i] && needed)
             return yaml_fail(&p->yaml, node, p->err, "%s lacks %s; expected %s", key, member_key(&fields[i]), expected);
         if (i > f && out[i - f] == out[0] + (fields[i].type == FIELD_NAME))
             out[i - f] = 0; /* one variant, one name */

@@ -34,7 +34,8 @@
  *   Where the rows lie is the other half: strides of any size for each tensor, so that [batch, head, row, element] and
  *   [batch, row, head, element] are both native, one K serves many sequences, and V may be a view of K; lengths for
  *   each sequence; sequences packed one after another without padding (cu_seqlens, as in FlashAttention's varlen); and
- *   K and V in pages that a block table lists (Kwon et al. 2023, vLLM), of any number of rows from 1 on.
+ *   K and V in pages that a block table lists (Kwon et al. 2023, vLLM), of any number of rows from 1 on. K and V may be
+ *   narrower than Q, as caches are: bytes with scales, or blocks (attn_dtype).
  *
  * OBJECTS
  *
@@ -161,8 +162,22 @@ struct attn_error {
 };
 const char *attn_status_name(attn_status s); /* in English; never NULL, whatever s is */
 
-/* IEEE binary32, binary16 and bfloat16, in the machine's byte order. Denormals of bf16 may be read as 0. */
-typedef enum attn_dtype { ATTN_F32 = 0, ATTN_F16 = 1, ATTN_BF16 = 2 } attn_dtype;
+/* IEEE binary32, binary16 and bfloat16, in the machine's byte order. Denormals of bf16 may be read as 0. And what K and V
+ * alone may be, both (attn_problem.kv_dtype); attn_quantise makes them:
+ *   INT8  signed bytes, FP8 OCP's E4M3 (448 is the largest, no infinities, one NaN): each is multiplied by a scale of its row
+ *         (attn_run.k_scales, v_scales);
+ *   Q8_0, Q4_0  ggml's blocks of 32 values, byte for byte: an f16 scale d, then 32 signed bytes of d * byte (34 bytes); or 16
+ *         bytes, whose low four bits are values 0 to 15 and whose high four 16 to 31, each d * (bits - 8) (18 bytes). A row is
+ *         whole blocks, so head_dim and head_dim_v are multiples of 32; strides count blocks; a block has no alignment. */
+typedef enum attn_dtype {
+    ATTN_F32 = 0,
+    ATTN_F16 = 1,
+    ATTN_BF16 = 2,
+    ATTN_INT8 = 3,
+    ATTN_FP8 = 4,
+    ATTN_Q8_0 = 5,
+    ATTN_Q4_0 = 6,
+} attn_dtype;
 /* What query 0 stands at on the axis of keys, which causal masks, windows and ALiBi count from: BOTTOM_RIGHT, (keys of
  * the sequence) - (queries of the sequence), so that the last query sees the last key, as FlashAttention 2.1 and later;
  * TOP_LEFT, 0, as PyTorch and ONNX; Q_OFFSET, attn_run.q_offset, as with a KV cache that grows. */
@@ -206,7 +221,7 @@ void attn_context_destroy(struct attn_context *context); /* NULL is allowed; its
 /* ---- plan ---- */
 struct attn_problem {
     size_t size; /* sizeof(struct attn_problem) */
-    attn_dtype dtype;      /* of Q, and of K, V and O unless mixed */
+    attn_dtype dtype;      /* of Q, and of K, V and O unless mixed: F32, F16 or BF16 */
     int head_dim;          /* elements in a row of query and key: 1..576 */
     int head_dim_v;        /* of value and output: 1..512; 0 means head_dim */
     int heads, kv_heads;   /* 1..65536, heads a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
@@ -232,7 +247,7 @@ struct attn_problem {
     /* ---- features: 0 or 1 each, and defined under WHAT IS COMPUTED. A plan says which there are; the numbers and
      * arrays that they compute with are the run's. ---- */
     int mixed;                    /* 1: kv_dtype and o_dtype count; 0: they are 0, and all tensors are of dtype */
-    attn_dtype kv_dtype, o_dtype; /* of K and V, and of O: f32 queries over a KV cache of f16, say */
+    attn_dtype kv_dtype, o_dtype; /* of K and V, and of O: f32 queries over a KV cache of f16 or int8, say */
     int window;                   /* keys out of a window around the query's position do not take part */
     int softcap;                  /* scores are bent to stay within -c..c */
     attn_bias bias;               /* a tensor of that type is added to scores */
@@ -292,7 +307,7 @@ struct attn_run {
                  * a row's sum of exp(score), -inf if empty */
     int64_t batch, q_len, kv_len; /* 0..the plan's maxima; kv_len 0 makes every row empty. On a packed side the length
                                    * is that of the longest sequence, or more */
-    /* Of batch, head and row, in elements, whatever the order in memory. All three 0: contiguous, in the order given
+    /* Of batch, head and row, in elements (K and V of blocks: in blocks), whatever the order in memory. All three 0: contiguous, in the order given
      * above. Else each counts as it is: 0 and negative ones are allowed for inputs (one K for all sequences is a batch
      * stride of 0), and for O at least a row's elements, whatever the sign. A stride along an extent of 0 or 1 does not
      * matter; nor, on a packed side, that of batch; in pages it is from page to page. */
@@ -327,6 +342,12 @@ struct attn_run {
     const int32_t *block_table;
     int64_t block_table_stride; /* elements from one sequence's entries to the next's: 0 when all share them */
     int64_t page_size, pages;   /* rows of a page, at least 1; pages that K and V have, 0 or more */
+    /* With a kv_dtype of INT8 or FP8, wherever there is a score: what the numbers stored in a row are multiplied by, element
+     * [0, 0, 0] of [batch, KV head, row], in pages of [page, KV head, row]; on a packed side rows count as K's do. Strides in
+     * elements, each as it is: 0 where the scale is the same, so that three zeros are one scale for all. Finite numbers,
+     * negative ones too. Other types have none, and 0 and NULL here. */
+    const float *k_scales, *v_scales;
+    int64_t k_scales_stride[3], v_scales_stride[3];
 };
 /* Computes O and LSE; blocks until both are there. Notes:
  * 1. A row that sees no key gives O = 0 and LSE = -inf. With batch or q_len 0 nothing is read or written.
@@ -371,7 +392,7 @@ struct attn_partials {
     int64_t count; /* of parts, 0 or more; without one every row is empty */
     const void *const *part_o;     /* [count]: element [0, 0, 0, 0] of each [batch, heads, q_len, head_dim_v] */
     const float *const *part_lse;  /* [count]: [batch, heads, q_len] contiguous, as executions write it */
-    attn_dtype part_dtype, dtype;  /* of the parts' O, and of the one that is written */
+    attn_dtype part_dtype, dtype;  /* of the parts' O, and of the one that is written: F32, F16 or BF16 */
     int64_t part_stride[3], o_stride[3]; /* as attn_run's, of inputs and of O; all parts have the same */
     void *o;
     float *lse; /* NULL, or [batch, heads, q_len]: without sinks, so that it can be merged again */
@@ -390,6 +411,33 @@ struct attn_partials {
  * 5. ATTN_INVALID: the message says what, and nothing is written. ATTN_UNSUPPORTED: an unknown field is set. */
 attn_status attn_merge(struct attn_context *context, const struct attn_partials *partials, struct attn_error *err);
 
+/* ---- narrow K and V ---- */
+/* Rows of f32, f16 or bf16 that become rows of a type that K and V may have. A cache that grows is made of calls with the rows
+ * that are new: no row needs another, but where they share a scale that is to be found. */
+struct attn_quantisation {
+    size_t size;          /* sizeof(struct attn_quantisation) */
+    attn_dtype from, to;  /* F32, F16 or BF16; INT8, FP8, Q8_0 or Q4_0 */
+    int64_t batch, heads, rows; /* 0 or more each, whatever they are called: pages, KV heads, rows of a page */
+    int width;            /* values of a row, 1..576; of block types a multiple of 32 */
+    const void *in;       /* element [0, 0, 0, 0], aligned to an element; NULL where there is no row */
+    void *out;            /* the same, of `to`; rows must not overlap each other, nor the input */
+    int64_t in_stride[3], out_stride[3]; /* of batch, head and row, as attn_run's: in elements; in units of `to` */
+    /* INT8 and FP8: element [0, 0, 0] of the scales, [batch, head, row] with strides as attn_run.k_scales_stride, and aligned.
+     * Other types: NULL and zeros. */
+    float *scales;
+    int64_t scales_stride[3];
+    int given; /* 1: scales are read, finite and not 0; 0: they are written, each the size of the largest finite value of its
+                * rows, divided by 127 or by 448 (1 where that is 0 or would be): rows of one scale are all in this call */
+};
+/* Converts; on the calling thread, with no memory of its own. Any number of threads may call, for different rows. Notes:
+ * 1. A stored number is the one nearest to value / scale, ties to the even one. What is beyond the largest of its sign becomes
+ *    that (INT8 -128 and 127, FP8 448, Q8_0 127, Q4_0 -8 and 7), infinities too; a block's scale is the f16 that is nearest to
+ *    its largest finite value, divided by 127 (Q8_0, its size) or by -8 (Q4_0, with its sign), and stays within 65504.
+ * 2. A NaN stays one in FP8. INT8 and blocks have none: it is refused, and so is a head_dim that is no multiple of 32.
+ * 3. ATTN_INVALID: the message says what, and nothing is written: all rows are looked through first. ATTN_UNSUPPORTED: an
+ *    unknown field is set. */
+attn_status attn_quantise(const struct attn_quantisation *quantisation, struct attn_error *err);
+
 /* ---- execution on OpenCL ---- */
 /* attn_execute takes host arrays for every plan: on a device it copies the rows that take part there and the rows of O
  * and LSE back, waits, and ignores workspace (but for its alignment). The device's buffers are kept for the plan's next
@@ -407,6 +455,8 @@ struct attn_cl_run {
     /* Of the plan's features: cl_mem of what attn_run's pointers of that name are, and where it begins, in elements. */
     void *bias, *mask, *alibi_slopes, *sinks, *q_starts, *kv_starts, *block_table;
     int64_t bias_at, mask_at, alibi_slopes_at, sinks_at, q_starts_at, kv_starts_at, block_table_at;
+    void *k_scales, *v_scales; /* of narrow K and V */
+    int64_t k_scales_at, v_scales_at;
 };
 /* Enqueues the run, flushes the queue and returns; nothing is copied, and nobody waits. Notes:
  * 1. Lengths, strides and numbers are `shape`'s, whose pointers must be NULL. Empty tensors may have NULL for a buffer.

@@ -95,6 +95,9 @@ struct attn_cl_features {
     int has_q_starts, has_kv_starts;      /* 0: that side is not packed, and its starts are not read */
     float softcap;                        /* _softcap: c > 0 of score = c tanh(score / c) */
     int unused;
+    attn_cl_int64 k_scales_at, v_scales_at; /* _kvint8, _kvfp8: a key or value is the stored number times its scale */
+    /* of batch (or page), KV head and row: 0 where the scale is the same */
+    attn_cl_int64 k_scales_stride[3], v_scales_stride[3];
 };
 #endif
 #ifndef ATTN_CUDA_MAPS_DEFINED

@@ -13,7 +13,9 @@
 enum { MOST_HEADS = 1 << 16, MOST_THREADS = 1024 };
 
 /* Public and internal types are one-to-one, so that a cast converts them. */
-_Static_assert((int)ATTN_F32 == (int)DTYPE_F32 && (int)ATTN_F16 == (int)DTYPE_F16 && (int)ATTN_BF16 == (int)DTYPE_BF16,
+_Static_assert((int)ATTN_F32 == (int)DTYPE_F32 && (int)ATTN_F16 == (int)DTYPE_F16 && (int)ATTN_BF16 == (int)DTYPE_BF16 &&
+                   (int)ATTN_INT8 == (int)DTYPE_INT8 && (int)ATTN_FP8 == (int)DTYPE_FP8 &&
+                   (int)ATTN_Q8_0 == (int)DTYPE_Q8_0 && (int)ATTN_Q4_0 == (int)DTYPE_Q4_0,
                "attn_dtype is enum dtype");
 _Static_assert((int)ATTN_NO_BIAS == (int)BIAS_NONE && (int)ATTN_BIAS_F32 == (int)BIAS_F32 &&
                    (int)ATTN_BIAS_F16 == (int)BIAS_F16 && (int)ATTN_BIAS_BF16 == (int)BIAS_BF16,
@@ -58,7 +60,7 @@ static attn_status check_problem(struct attn_problem *p, int cores, struct attn_
     } ranges[] = {
         {"dtype", (int)p->dtype, ATTN_F32, ATTN_BF16},
         {"mixed", p->mixed, 0, 1},
-        {"kv_dtype", (int)p->kv_dtype, ATTN_F32, ATTN_BF16},
+        {"kv_dtype", (int)p->kv_dtype, ATTN_F32, ATTN_Q4_0},
         {"o_dtype", (int)p->o_dtype, ATTN_F32, ATTN_BF16},
         {"head_dim", p->head_dim, fields[F_HEAD_DIM].min, fields[F_HEAD_DIM].max},
         {"head_dim_v", p->head_dim_v, v->min, v->max},
@@ -93,6 +95,12 @@ static attn_status check_problem(struct attn_problem *p, int cores, struct attn_
                            p->kv_dtype ? "kv_dtype" : "o_dtype", (int)(p->kv_dtype ? p->kv_dtype : p->o_dtype));
     if (!p->mixed)
         p->kv_dtype = p->o_dtype = p->dtype;
+    const int values = dtype_values((enum dtype)p->kv_dtype);
+    if (p->head_dim % values || p->head_dim_v % values)
+        return status_fail(err, ATTN_INVALID, "%s is %d; expected a multiple of %d, as kv_dtype is %s",
+                           p->head_dim % values ? "head_dim" : "head_dim_v",
+                           p->head_dim % values ? p->head_dim : p->head_dim_v, values,
+                           kv_dtype_names[(int)p->kv_dtype + 1]);
     if (!(p->time_limit >= 0) || isinf(p->time_limit))
         return status_fail(err, ATTN_INVALID, "time_limit is %g; expected seconds, or 0 for the default",
                            p->time_limit);

@@ -18,6 +18,7 @@
 #define CL_ARGS(member) PLACE(IN_ARGS, struct attn_cl_args, member)
 #define CL_FEATURES(member) PLACE(IN_FEATURES, struct attn_cl_features, member)
 #define FEATURE(member, id) .feature = #member, .problem = offsetof(struct attn_problem, member), .field = id
+#define OF_KV .feature = "a kv_dtype with scales", .problem = offsetof(struct attn_problem, kv_dtype), .of_kv = true
 #define ABOUT(...) __VA_ARGS__
 #define SHAPED ARRAY
 #define ARRAY(id, member, about, option)                                                                               \
@@ -45,6 +46,8 @@ int array_strides(enum array_id id)
 
 bool array_of_variant(enum array_id id, const struct variant *v)
 {
+    if (arrays[id].of_kv)
+        return dtypes[variant_dtype_kv(v)].scaled;
     return !arrays[id].feature || v->field[arrays[id].field];
 }
 
@@ -72,12 +75,16 @@ static int switch_of(enum array_id id, const struct attn_problem *p)
 
 void array_set_switch(enum array_id id, int has, struct attn_problem *p)
 {
+    if (arrays[id].of_kv)
+        return; /* the type says it */
     memcpy((char *)p + arrays[id].problem, &has, sizeof has);
 }
 
 attn_status arrays_check_switches(const struct attn_problem *p, struct attn_error *err)
 {
     for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++) {
+        if (arrays[id].of_kv)
+            continue;
         int has = switch_of(id, p), most = fields[arrays[id].field].type == FIELD_BOOL ? 1 : BIAS_COUNT - 1;
         if (has < 0 || has > most)
             return status_fail(err, ATTN_INVALID, "%s is %d; expected 0..%d", arrays[id].feature, has, most);
@@ -87,11 +94,14 @@ attn_status arrays_check_switches(const struct attn_problem *p, struct attn_erro
 
 bool array_of_problem(enum array_id id, const struct attn_problem *p)
 {
+    if (arrays[id].of_kv)
+        return dtypes[p->kv_dtype].scaled;
     return !arrays[id].feature || switch_of(id, p);
 }
 
 void arrays_set_fields(const struct attn_problem *p, struct variant *v)
 {
     for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
-        v->field[arrays[id].field] = (int32_t)switch_of(id, p);
+        if (!arrays[id].of_kv)
+            v->field[arrays[id].field] = (int32_t)switch_of(id, p);
 }

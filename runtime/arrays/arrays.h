@@ -32,6 +32,8 @@ enum array_side {
     SIDE_QUERIES,
     SIDE_KEYS,
     SIDE_PAGES,
+    SIDE_PLACES,     /* of K and V: the batch, or their pages */
+    SIDE_PLACE_ROWS, /* keys, or rows of a page */
     SIDE_DIM,
     SIDE_DIM_V
 };
@@ -39,8 +41,8 @@ enum array_type { TYPE_Q, TYPE_KV, TYPE_O, TYPE_BIAS, TYPE_F32, TYPE_I64, TYPE_I
 /* Where a plan that has the array needs it: in runs in which it is not empty, with a row, or with a score. */
 enum array_needed { NOWHERE_NEEDED, WHERE_NOT_EMPTY, WHERE_ROWS, WHERE_SCORES };
 /* What stands for it when kernels are judged or timed on random data. RANDOM_SLOPES and RANDOM_LOGITS: a number for each
- * head. NO_RANDOM: made by code of its own. */
-enum array_random { NO_RANDOM, RANDOM_BIAS, RANDOM_MASK, RANDOM_SLOPES, RANDOM_LOGITS };
+ * head. RANDOM_SCALES: one for each row of K or V, or for several. NO_RANDOM: made by code of its own. */
+enum array_random { NO_RANDOM, RANDOM_BIAS, RANDOM_MASK, RANDOM_SLOPES, RANDOM_LOGITS, RANDOM_SCALES };
 
 /* A member of one of the two structs that kernels take, of all kernels and of features: in C struct attn_args and
  * attn_features, and for devices attn_cl_args and attn_cl_features. Or of struct attn_run. */
@@ -56,6 +58,7 @@ struct array {
     const char *feature;   /* as attn_problem calls it; NULL: every plan has the array */
     size_t problem;        /* in struct attn_problem that switch, an int */
     enum field_id field;   /* the same of a variant */
+    bool of_kv;            /* it comes with types of K and V that have scales, and problem and field say nothing */
     enum array_side sides[ARRAY_SIDES]; /* from the outermost on; SIDE_NONE behind the last */
     enum array_type type;
     enum array_needed needed;
@@ -88,7 +91,7 @@ struct run_rules {
     float scale;                        /* of runs that give none */
     int64_t element[ARRAYS];            /* bytes of one */
     struct {
-        int64_t heads, width; /* elements of a row */
+        int64_t heads, width; /* units of a row (gen/dtypes.h) */
         bool keys;            /* rows are keys, not queries */
     } tensor[ARRAY_TENSORS];
     int features; /* arrays of features that its plan has, in order */

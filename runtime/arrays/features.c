@@ -88,7 +88,9 @@ static attn_status check_numbers(const struct attn_problem *p, const struct attn
 static attn_status check_reach(const struct run_rules *rules, const struct attn_run *r, enum array_id id,
                                struct attn_error *err)
 {
-    static const char *const sides[ARRAY_SIDES] = {"batch", "head", "query", "key"};
+    static const char *const scores[ARRAY_SIDES] = {"batch", "head", "query", "key"};
+    static const char *const keys[ARRAY_SIDES] = {"", "batch", "head", "row"};
+    const char *const *sides = arrays[id].of_kv ? keys : scores;
     int64_t room = INT64_MAX / rules->element[id] - 1;
     struct table t;
     table_of(rules, r, id, &t);

@@ -124,7 +124,8 @@ attn_status check_memory(const struct run_rules *rules, const struct attn_run *r
     for (int i = 0; i < ARRAY_TENSORS; i++) {
         if (!is_empty(&t[i]) && !t[i].data)
             return status_fail(err, ATTN_INVALID, "%s is NULL; expected the tensor", t[i].name);
-        if ((uintptr_t)t[i].data % (uintptr_t)t[i].element != 0)
+        bool block = (t[i].element & (t[i].element - 1)) != 0; /* which may begin anywhere */
+        if (!block && (uintptr_t)t[i].data % (uintptr_t)t[i].element != 0)
             return status_fail(err, ATTN_INVALID,
                                "%s is at an address that is no multiple of %lld; expected whole elements", t[i].name,
                                (long long)t[i].element);

@@ -19,6 +19,8 @@ void run_rules_of(const struct attn_problem *p, struct run_rules *out)
         out->tensor[id].heads = side[1] == SIDE_HEADS ? p->heads : p->kv_heads;
         out->tensor[id].width = side[3] == SIDE_DIM ? p->head_dim : p->head_dim_v;
         out->tensor[id].keys = side[2] == SIDE_KEYS;
+        if (out->tensor[id].keys)
+            out->tensor[id].width /= dtype_values((enum dtype)p->kv_dtype);
     }
     for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
         if (array_of_problem(id, p))
@@ -132,6 +134,8 @@ static int64_t extent_of(const struct run_rules *rules, const struct attn_run *r
     case SIDE_QUERIES: return r->q_len;
     case SIDE_KEYS: return r->kv_len;
     case SIDE_PAGES: return r->page_size > 0 && r->kv_len > 0 ? (r->kv_len - 1) / r->page_size + 1 : 0;
+    case SIDE_PLACES: return p->paged ? r->pages : r->kv_starts ? 1 : r->batch;
+    case SIDE_PLACE_ROWS: return p->paged ? r->page_size : r->kv_len;
     case SIDE_DIM: return p->head_dim;
     case SIDE_DIM_V: return p->head_dim_v;
     case SIDE_NONE: break;

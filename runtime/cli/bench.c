@@ -72,17 +72,16 @@ static int make_plan(struct bench *b)
 {
     const struct options *o = &b->options;
     const struct shape *s = &o->shape;
-    static const attn_dtype dtype[] = {[DTYPE_F32] = ATTN_F32, [DTYPE_F16] = ATTN_F16, [DTYPE_BF16] = ATTN_BF16};
     const struct attn_options options = {.size = sizeof options, .log = log_warning};
     struct attn_problem problem = {
-        .size = sizeof problem, .dtype = dtype[o->dtype], .head_dim = (int)s->head_dim,
+        .size = sizeof problem, .dtype = (attn_dtype)o->dtype, .head_dim = (int)s->head_dim,
         .head_dim_v = (int)s->head_dim_v, .heads = (int)s->heads, .kv_heads = (int)s->kv_heads, .causal = o->causal,
         .max_batch = s->batch, .max_q_len = s->q_len, .max_kv_len = s->kv_len, .threads = o->threads,
         .rigor = ATTN_ESTIMATE, .variant = o->file[OPTION_VARIANT], .compiler = o->compiler,
         .device = o->file[OPTION_DEVICE], .mixed = o->dtype_kv != o->dtype || o->dtype_o != o->dtype};
     if (problem.mixed) {
-        problem.kv_dtype = dtype[o->dtype_kv];
-        problem.o_dtype = dtype[o->dtype_o];
+        problem.kv_dtype = (attn_dtype)o->dtype_kv;
+        problem.o_dtype = (attn_dtype)o->dtype_o;
     }
     features_problem(&b->features, o, &problem);
     b->info.size = sizeof b->info;
@@ -135,10 +134,10 @@ static void *room(size_t bytes)
 
 static void *random_data(enum dtype t, struct sides n, int64_t dim, uint64_t seed)
 {
-    size_t elements = (size_t)(n.first * n.heads * n.rows * dim);
-    void *data = room(elements * dtype_size(t));
+    size_t units = (size_t)(n.first * n.heads * n.rows * dim / dtype_values(t));
+    void *data = room(units * dtype_size(t));
     if (data)
-        fill_normal(data, t, elements, seed);
+        fill_normal(data, t, units * (size_t)dtype_values(t), seed);
     return data;
 }
 
@@ -156,7 +155,8 @@ static int check_room(const struct bench *b, struct sides q, struct sides k)
     const double keys = (double)k.first * (double)k.heads * (double)k.rows, left = memory_left();
     const double size_q = rows * (double)o->shape.head_dim * (double)dtype_size(o->dtype);
     const double size_o = rows * ((double)o->shape.head_dim_v * (double)dtype_size(o->dtype_o) + sizeof *b->lse);
-    const double size_kv = keys * (double)(o->shape.head_dim + o->shape.head_dim_v) * (double)dtype_size(o->dtype_kv);
+    const double size_kv = keys * (double)(o->shape.head_dim + o->shape.head_dim_v) * (double)dtype_size(o->dtype_kv) /
+                           dtype_values(o->dtype_kv);
     char text[200];
     if (size_q + size_kv + size_o <= left)
         return CLI_OK;
@@ -188,8 +188,8 @@ static int make_data(struct bench *b)
                                .has_scale = (o->given & OPTION_BIT(OPTION_SCALE)) != 0};
     features_run(&b->features, o, &b->run);
     set_strides(b, q, s->head_dim, b->run.q_stride);
-    set_strides(b, k, s->head_dim, b->run.k_stride);
-    set_strides(b, k, s->head_dim_v, b->run.v_stride);
+    set_strides(b, k, s->head_dim / dtype_values(o->dtype_kv), b->run.k_stride);
+    set_strides(b, k, s->head_dim_v / dtype_values(o->dtype_kv), b->run.v_stride);
     set_strides(b, q, s->head_dim_v, b->run.o_stride);
     return CLI_OK;
 }
@@ -270,7 +270,7 @@ static double per_second(double amount, double seconds)
 static struct npy_text types_of(const struct options *o)
 {
     struct npy_text t;
-    const char *q = field_value_name(F_DTYPE, o->dtype), *kv = field_value_name(F_DTYPE, o->dtype_kv);
+    const char *q = field_value_name(F_DTYPE, o->dtype), *kv = dtypes[o->dtype_kv].name;
     if (o->dtype_kv == o->dtype && o->dtype_o == o->dtype)
         snprintf(t.text, sizeof t.text, "%s", q);
     else

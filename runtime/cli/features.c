@@ -160,22 +160,77 @@ static int read_heads(const char *path, int64_t heads, struct npy *out, struct g
     return out->type == NPY_F32 && out->dims == 1 && out->shape[0] == heads ? 0 : not_as(err, path, out, expected);
 }
 
+/* ---- scales ---- */
+
+/* In memory the rows of a head, or the heads of a row, come one after another. */
+static void scale_sides(const struct options *o, const struct extents *e, int64_t side[3])
+{
+    const bool bshd = o->layout == LAYOUT_BSHD;
+    side[0] = e->places;
+    side[1] = bshd ? e->place_rows : e->kv_heads;
+    side[2] = bshd ? e->kv_heads : e->place_rows;
+}
+
+int features_new_scales(const struct options *o, const struct extents *e, struct npy *out, struct gen_error *err)
+{
+    int64_t side[3];
+    scale_sides(o, e, side);
+    return npy_new("scales", NPY_F32, 3, side, out, err);
+}
+
+void features_scale_strides(const struct options *o, const struct npy *a, int64_t stride[3])
+{
+    const bool bshd = o->layout == LAYOUT_BSHD;
+    const int64_t along[3] = {a->shape[0] == 1 ? 0 : a->shape[1] * a->shape[2], a->shape[1] == 1 ? 0 : a->shape[2],
+                              a->shape[2] == 1 ? 0 : 1};
+    stride[0] = along[0];
+    stride[1] = along[bshd ? 2 : 1];
+    stride[2] = along[bshd ? 1 : 2];
+}
+
+/* Packed ones may leave out their first side, which is 1. */
+static int read_scales(const char *path, const struct options *o, const struct extents *e, struct npy *out,
+                       struct gen_error *err)
+{
+    int64_t side[3];
+    scale_sides(o, e, side);
+    if (!dtypes[e->kv].scaled)
+        return npy_wrong(err, path, "K and V are of type %s; expected --dtype kv=int8 or kv=fp8 with scales",
+                         dtypes[e->kv].name);
+    if (npy_read(path, out, err))
+        return -1;
+    if (out->dims == 2 && e->places == 1) {
+        memmove(out->shape + 1, out->shape, 2 * sizeof *out->shape);
+        out->shape[0] = 1;
+        out->dims = 3;
+    }
+    bool fits = out->type == NPY_F32 && out->dims == 3;
+    for (int i = 0; fits && i < 3; i++)
+        fits = out->shape[i] == side[i] || out->shape[i] == 1;
+    if (fits)
+        return 0;
+    return npy_wrong(err, path, "it is %s %s; expected float32 %s, each side that or 1", npy_type_name(out->type),
+                     npy_shape_text(out->dims, out->shape).text, npy_shape_text(3, side).text);
+}
+
+/* ---- all ---- */
+
 /* What has a value for each pair of a query and a key, or for each head; where sequences and pages are was read before. */
-static int read_array(enum array_id id, const char *path, const struct extents *e, enum dtype q, struct npy *out,
-                      struct gen_error *err)
+static int read_array(enum array_id id, const char *path, const struct options *o, const struct extents *e,
+                      struct npy *out, struct gen_error *err)
 {
     switch (arrays[id].random) {
-    case RANDOM_BIAS: return read_bias(path, e, q, out, err);
+    case RANDOM_BIAS: return read_bias(path, e, e->q, out, err);
     case RANDOM_MASK: return read_mask(path, e, out, err);
     case RANDOM_SLOPES:
     case RANDOM_LOGITS: return read_heads(path, e->heads, out, err);
+    case RANDOM_SCALES: return read_scales(path, o, e, out, err);
     case NO_RANDOM: break;
     }
     return 0;
 }
 
-int features_read(const struct options *o, const struct extents *e, enum dtype q, struct features *f,
-                  struct gen_error *err)
+int features_read(const struct options *o, const struct extents *e, struct features *f, struct gen_error *err)
 {
     const char *const *file = o->file;
     if (file[OPTION_KV_LENS] && !f->kv_lens &&
@@ -184,7 +239,7 @@ int features_read(const struct options *o, const struct extents *e, enum dtype q
     if (f->array[ARRAY_BLOCK_TABLE].data && check_table(file[OPTION_BLOCK_TABLE], f, e, err))
         return -1;
     for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
-        if (file[option_of(id)] && !f->array[id].data && read_array(id, file[option_of(id)], e, q, &f->array[id], err))
+        if (file[option_of(id)] && !f->array[id].data && read_array(id, file[option_of(id)], o, e, &f->array[id], err))
             return -1;
     return 0;
 }
@@ -240,6 +295,8 @@ void features_run(const struct features *f, const struct options *o, struct attn
         array_set_pointer(out, arrays[id].run, f->array[id].data);
         if (array_sides(id) == ARRAY_SIDES)
             broadcast_strides(&f->array[id], (int64_t *)(void *)((char *)out + arrays[id].stride.at));
+        if (arrays[id].of_kv && f->array[id].data)
+            features_scale_strides(o, &f->array[id], (int64_t *)(void *)((char *)out + arrays[id].stride.at));
     }
     if (f->array[ARRAY_BLOCK_TABLE].data) {
         out->block_table_stride = f->array[ARRAY_BLOCK_TABLE].shape[1];

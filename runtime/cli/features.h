@@ -14,9 +14,12 @@ struct features {
 };
 void features_free(struct features *f);
 
-/* What the arrays must fit. q_len and kv_len are the longest sequences'. */
+/* What the arrays must fit. q_len and kv_len are the longest sequences'; places, kv_heads and place_rows are the sides of K as
+ * it lies in memory: batch or pages, heads, keys or rows of a page. */
 struct extents {
     int64_t batch, heads, q_len, kv_len;
+    int64_t places, kv_heads, place_rows;
+    enum dtype q, kv;
 };
 
 /* Where sequences begin in packed rows: int32 or int64 [batch + 1], from 0 on, not falling. */
@@ -29,8 +32,12 @@ int64_t starts_longest(const struct npy *starts); /* rows of one sequence */
 int features_read_table(const char *path, int64_t batch, struct npy *out, struct gen_error *err);
 
 /* All the rest that the options name. starts, table, page_size and pages must be there when they are used. */
-int features_read(const struct options *o, const struct extents *e, enum dtype q, struct features *f,
-                  struct gen_error *err);
+int features_read(const struct options *o, const struct extents *e, struct features *f, struct gen_error *err);
+
+/* Room for a scale of each row of K or V, in the order of the layout. */
+int features_new_scales(const struct options *o, const struct extents *e, struct npy *out, struct gen_error *err);
+/* Of a scale of [place, KV head, row], as scales came: 0 along sides of 1. */
+void features_scale_strides(const struct options *o, const struct npy *scales, int64_t stride[3]);
 
 /* For tune and bench: arrays of files, and of the words that stand for random data. */
 int features_make(const struct options *o, const struct shape *s, struct features *f, struct gen_error *err);

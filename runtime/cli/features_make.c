@@ -128,14 +128,29 @@ static int make_table(const struct options *o, const struct shape *s, struct fea
     return 0;
 }
 
-static int make_array(enum array_id id, const struct options *o, const struct shape *s, struct npy *out,
-                      struct gen_error *err)
+/* Where no file is named: one of each row, so large that a number is about 1. */
+static int make_scales(const struct options *o, enum array_id id, const struct extents *e, struct npy *out,
+                       struct gen_error *err)
+{
+    uint64_t seed = 8 + id;
+    if (!dtypes[e->kv].scaled || o->file[option_of(id)])
+        return 0;
+    if (features_new_scales(o, e, out, err))
+        return -1;
+    for (int64_t i = 0; i < out->count; i++)
+        ((float *)out->data)[i] = (float)(24 + random_below(&seed, 48)) / (48 * 48);
+    return 0;
+}
+
+static int make_array(enum array_id id, const struct options *o, const struct shape *s, const struct extents *e,
+                      struct npy *out, struct gen_error *err)
 {
     switch (arrays[id].random) {
     case RANDOM_BIAS: return make_bias(o, s, out, err);
     case RANDOM_MASK: return make_mask(o, s, out, err);
     case RANDOM_SLOPES:
     case RANDOM_LOGITS: return make_heads(o, id, s->heads, out, err);
+    case RANDOM_SCALES: return make_scales(o, id, e, out, err);
     case NO_RANDOM: break;
     }
     return 0;
@@ -143,15 +158,22 @@ static int make_array(enum array_id id, const struct options *o, const struct sh
 
 int features_make(const struct options *o, const struct shape *s, struct features *f, struct gen_error *err)
 {
-    const struct extents e = {s->batch, s->heads, s->q_len, s->kv_len};
+    struct extents e = {s->batch, s->heads, s->q_len, s->kv_len, s->batch, s->kv_heads, s->kv_len, o->dtype, o->dtype_kv};
     if (make_starts(o, OPTION_Q_STARTS, s->batch, s->q_len, &f->array[ARRAY_Q_STARTS], err) ||
         make_starts(o, OPTION_KV_STARTS, s->batch, s->kv_len, &f->array[ARRAY_KV_STARTS], err) ||
         make_table(o, s, f, err))
         return -1;
+    if (f->array[ARRAY_BLOCK_TABLE].data) {
+        e.places = f->pages;
+        e.place_rows = f->page_size;
+    } else if (f->array[ARRAY_KV_STARTS].data) {
+        e.places = 1;
+        e.place_rows = starts_rows(&f->array[ARRAY_KV_STARTS]);
+    }
     for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
-        if (make_array(id, o, s, &f->array[id], err))
+        if (make_array(id, o, s, &e, &f->array[id], err))
             return -1;
-    return features_read(o, &e, o->dtype, f, err);
+    return features_read(o, &e, f, err);
 }
 
 /* The type of a bias is all that a kernel depends on. */
@@ -183,9 +205,11 @@ int features_variant(const struct options *o, struct variant *out, struct gen_er
     out->field[F_WINDOW] = options_window(o);
     out->field[F_SOFTCAP] = (o->given & OPTION_BIT(OPTION_SOFTCAP)) != 0;
     for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
-        out->field[arrays[id].field] = 0;
+        if (!arrays[id].of_kv)
+            out->field[arrays[id].field] = 0;
     for (enum array_id id = ARRAY_FEATURES; id < ARRAYS;
          id++) /* which share a switch where either side may be packed */
-        out->field[arrays[id].field] |= o->file[option_of(id)] != NULL;
+        if (!arrays[id].of_kv)
+            out->field[arrays[id].field] |= o->file[option_of(id)] != NULL;
     return bias_type(o, &out->field[F_BIAS], err);
 }

@@ -73,8 +73,8 @@ static const char *read_part(const char *at, struct options *out)
             continue;
         at += skip;
         size_t size = strcspn(at, ",");
-        for (int t = 0; t < DTYPE_COUNT; t++) {
-            const char *name = fields[F_DTYPE].names[t];
+        for (int t = 0; t < (dtype[i] == &out->dtype_kv ? (int)DTYPE_ALL : (int)DTYPE_COUNT); t++) {
+            const char *name = dtypes[t].name;
             if (strlen(name) != size || strncmp(at, name, size))
                 continue;
             *dtype[i] = (enum dtype)t;
@@ -106,7 +106,8 @@ int read_dtype(const struct option *option, const char *value, struct options *o
             out->dtype_o = out->dtype;
         return 0;
     }
-    return option_wrong(err, "%s '%s' is not right; expected q=, kv= and o= with f32, f16 or bf16, as in q=f32,kv=f16",
+    return option_wrong(err, "%s '%s' is not right; expected q=, kv= and o= with f32, f16 or bf16, as in q=f32,kv=f16; "
+                             "kv= with int8, fp8, q8_0 or q4_0 too",
                         option->name, value);
 }
 

@@ -24,7 +24,11 @@ const struct verb verb_run = {
             "model chooses where none is known. Arrays are float32, float16, or uint16 that hold\n"
             "bf16 (with --dtype bf16, or q=, kv= or o=bf16); K and V may be of another type than\n"
             "Q. float32 arrays are rounded first when --dtype names another type; O is then\n"
-            "float32 as Q is, unless o= says otherwise. A run that fails writes nothing.",
+            "float32 as Q is, unless o= says otherwise. With --dtype kv=int8 K and V are int8,\n"
+            "with kv=fp8 uint8, each with --k-scales and --v-scales; with kv=q8_0 or kv=q4_0\n"
+            "uint8, whose last side is a row's bytes; or they are float32 or float16, and are\n"
+            "quantised first, by the scales or a scale for each row. A run that fails writes\n"
+            "nothing.",
     .example = "attngen run -q q.npy -k k.npy -v v.npy -o o.npy --causal --threads 2",
     .exits = "an array is missing or does not fit, the run failed, or the output is further from\n--compare's array than --tolerance allows",
     .options = OPTIONS_ATTENTION | OPTIONS_MACHINE | OPTION_BIT(OPTION_Q) | OPTION_BIT(OPTION_K) |
@@ -43,11 +47,11 @@ static double now_ms(void)
 
 /* ---- computing ---- */
 
-/* A packed array is a batch of one, a paged one a batch of pages. */
-static void set_strides(const struct run *r, const struct npy *a, int64_t stride[3])
+/* In units of the type. A packed array is a batch of one, a paged one a batch of pages. */
+static void set_strides(const struct run *r, const struct npy *a, enum dtype type, int64_t stride[3])
 {
     bool bshd = r->options.layout == LAYOUT_BSHD;
-    int64_t dim = a->shape[3], inner = a->shape[2] * dim;
+    int64_t dim = a->shape[3] / dtype_values(type), inner = a->shape[2] * dim;
     stride[0] = a->shape[1] * inner;
     stride[1] = bshd ? dim : inner;
     stride[2] = bshd ? inner : dim;
@@ -61,10 +65,9 @@ static int64_t at_least_1(int64_t n)
 static attn_status plan(const struct run *r, struct attn_context *context, struct attn_plan **out,
                         struct attn_error *err)
 {
-    static const attn_dtype dtype[] = {[DTYPE_F32] = ATTN_F32, [DTYPE_F16] = ATTN_F16, [DTYPE_BF16] = ATTN_BF16};
     struct attn_problem problem = {
         .size = sizeof problem,
-        .dtype = dtype[r->dtype_q],
+        .dtype = (attn_dtype)r->dtype_q,
         .head_dim = (int)r->head_dim,
         .head_dim_v = (int)r->head_dim_v,
         .heads = (int)r->heads,
@@ -81,8 +84,8 @@ static attn_status plan(const struct run *r, struct attn_context *context, struc
         .mixed = r->dtype_kv != r->dtype_q || r->dtype_o != r->dtype_q,
     };
     if (problem.mixed) {
-        problem.kv_dtype = dtype[r->dtype_kv];
-        problem.o_dtype = dtype[r->dtype_o];
+        problem.kv_dtype = (attn_dtype)r->dtype_kv;
+        problem.o_dtype = (attn_dtype)r->dtype_o;
     }
     features_problem(&r->features, &r->options, &problem);
     return attn_plan_create(context, &problem, out, err);
@@ -105,10 +108,10 @@ static attn_status execute(struct run *r, struct attn_plan *p, struct attn_error
         .scale = r->options.scale,
         .has_scale = (r->options.given & OPTION_BIT(OPTION_SCALE)) != 0,
     };
-    set_strides(r, &r->q, run.q_stride);
-    set_strides(r, &r->k, run.k_stride);
-    set_strides(r, &r->v, run.v_stride);
-    set_strides(r, &r->o, run.o_stride);
+    set_strides(r, &r->q, r->dtype_q, run.q_stride);
+    set_strides(r, &r->k, r->dtype_kv, run.k_stride);
+    set_strides(r, &r->v, r->dtype_kv, run.v_stride);
+    set_strides(r, &r->o, r->dtype_o, run.o_stride);
     features_run(&r->features, &r->options, &run);
     return attn_execute(p, &run, NULL, err);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attn.h"
 #include "numerics/convert.h"
 
 static int wrong(struct gen_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -22,7 +23,21 @@ static int wrong(struct gen_error *err, const char *format, ...)
 /* How elements of a dtype are stored in an array. */
 static enum npy_type stored_as(enum dtype t)
 {
-    return t == DTYPE_F32 ? NPY_F32 : t == DTYPE_F16 ? NPY_F16 : NPY_U16;
+    return t == DTYPE_F32    ? NPY_F32
+           : t == DTYPE_F16  ? NPY_F16
+           : t == DTYPE_BF16 ? NPY_U16
+           : t == DTYPE_INT8 ? NPY_I8
+                             : NPY_U8;
+}
+
+static bool is_narrow(const struct run *r)
+{
+    return r->dtype_kv >= DTYPE_COUNT;
+}
+
+static bool is_float(const struct npy *a)
+{
+    return a->type == NPY_F32 || a->type == NPY_F16;
 }
 
 /* The kernel's type for an array: its own, or what it is rounded to first. asked is what --dtype says, -1 without. */
@@ -39,15 +54,31 @@ static int choose_type(const char *path, enum npy_type t, int asked, const char 
     return 0;
 }
 
+/* The same of K, whose bytes say less: stored as --dtype says, or numbers that will be. */
+static int choose_narrow(const char *path, const struct npy *k, int asked, enum dtype *out, struct gen_error *err)
+{
+    if (asked < DTYPE_COUNT)
+        return wrong(err, "%s: error: its type is %s; expected --dtype kv=%s with it", path, npy_type_name(k->type),
+                     k->type == NPY_I8 ? "int8" : "fp8, kv=q8_0 or kv=q4_0");
+    *out = (enum dtype)asked;
+    if (is_float(k) || k->type == stored_as(*out))
+        return 0;
+    return wrong(err, "%s: error: its type is %s; expected %s, or float32 or float16 that become %s", path,
+                 npy_type_name(k->type), npy_type_name(stored_as(*out)), dtypes[*out].name);
+}
+
 static int choose_types(struct run *r, struct gen_error *err)
 {
     const struct options *o = &r->options;
     const char *const *file = o->file;
     bool one = o->dtypes & DTYPES_ONE;
     int asked_q = o->dtypes & DTYPES_Q ? (int)o->dtype : -1, asked_kv = o->dtypes & DTYPES_KV ? (int)o->dtype_kv : -1;
-    if (choose_type(file[OPTION_Q], r->q.type, asked_q, one || !o->dtypes ? "" : "q=", &r->dtype_q, err) ||
-        choose_type(file[OPTION_K], r->k.type, asked_kv,
-                    one || (!o->dtypes && r->q.type == NPY_U16) ? "" : "kv=", &r->dtype_kv, err))
+    if (choose_type(file[OPTION_Q], r->q.type, asked_q, one || !o->dtypes ? "" : "q=", &r->dtype_q, err))
+        return -1;
+    if (asked_kv >= DTYPE_COUNT || r->k.type == NPY_I8 || r->k.type == NPY_U8
+            ? choose_narrow(file[OPTION_K], &r->k, asked_kv, &r->dtype_kv, err)
+            : choose_type(file[OPTION_K], r->k.type, asked_kv,
+                          one || (!o->dtypes && r->q.type == NPY_U16) ? "" : "kv=", &r->dtype_kv, err))
         return -1;
     if (r->v.type != r->k.type)
         return wrong(err, "%s: error: its type is %s; expected %s, as in %s", file[OPTION_V], npy_type_name(r->v.type),
@@ -75,6 +106,85 @@ static int convert(const char *path, struct npy *a, enum dtype from, enum dtype 
 static int round_to(const char *path, struct npy *a, enum dtype to, struct gen_error *err)
 {
     return convert(path, a, a->type == NPY_F32 ? DTYPE_F32 : to, to, err);
+}
+
+/* ---- narrow K and V ---- */
+
+/* The last side of stored blocks, which counts bytes, becomes the values in them. */
+static int count_values(const struct run *r, const char *path, struct npy *a, struct gen_error *err)
+{
+    const int values = dtype_values(r->dtype_kv), bytes = (int)dtype_size(r->dtype_kv);
+    int64_t *last = &a->shape[a->dims - 1];
+    if (values == 1 || a->dims < 1)
+        return 0;
+    if (*last % (is_float(a) ? values : bytes) != 0)
+        return wrong(err, "%s: error: its shape is %s; expected a last side that is a multiple of %d, the %s of a block of %s",
+                     path, npy_shape_text(a->dims, a->shape).text, is_float(a) ? values : bytes,
+                     is_float(a) ? "values" : "bytes", dtypes[r->dtype_kv].name);
+    if (!is_float(a))
+        *last = *last / bytes * values;
+    return 0;
+}
+
+static int check_scales(const struct run *r, struct gen_error *err)
+{
+    const char *const *file = r->options.file;
+    const bool k = file[OPTION_K_SCALES], v = file[OPTION_V_SCALES];
+    if (!dtypes[r->dtype_kv].scaled)
+        return 0;
+    if (k != v)
+        return wrong(err, "%s is given without %s; expected both", k ? "--k-scales" : "--v-scales",
+                     k ? "--v-scales" : "--k-scales");
+    if (!k && !is_float(&r->k))
+        return wrong(err, "%s: error: its numbers have no scales; expected --k-scales and --v-scales", file[OPTION_K]);
+    return 0;
+}
+
+/* Replaces an array of numbers by what is stored of them; scales that nobody gave are found. */
+static int quantise(const struct run *r, const char *path, struct npy *a, struct npy *scales, struct gen_error *err)
+{
+    const bool bshd = r->options.layout == LAYOUT_BSHD, given = scales->data;
+    const int values = dtype_values(r->dtype_kv);
+    const int64_t sides[3] = {a->shape[0], a->shape[bshd ? 2 : 1], a->shape[bshd ? 1 : 2]}, width = a->shape[3];
+    const struct extents e = {.places = sides[0], .kv_heads = sides[1], .place_rows = sides[2]};
+    struct npy other;
+    struct attn_error why;
+    if (!is_float(a))
+        return 0;
+    int64_t shape[4];
+    memcpy(shape, a->shape, sizeof shape);
+    shape[3] = width / values * (int64_t)dtype_size(r->dtype_kv);
+    if (dtypes[r->dtype_kv].scaled && !given && features_new_scales(&r->options, &e, scales, err))
+        return -1;
+    if (npy_new(path, stored_as(r->dtype_kv), 4, shape, &other, err))
+        return -1;
+    struct attn_quantisation q = {.size = sizeof q,
+                                  .from = a->type == NPY_F32 ? ATTN_F32 : ATTN_F16,
+                                  .to = (attn_dtype)r->dtype_kv,
+                                  .batch = sides[0],
+                                  .heads = sides[1],
+                                  .rows = sides[2],
+                                  .width = (int)width,
+                                  .in = a->data,
+                                  .out = other.data,
+                                  .scales = scales->data,
+                                  .given = given};
+    for (int out = 0; out < 2; out++) {
+        int64_t *stride = out ? q.out_stride : q.in_stride, dim = out ? width / values : width;
+        stride[0] = sides[1] * sides[2] * dim;
+        stride[1] = bshd ? dim : sides[2] * dim;
+        stride[2] = bshd ? sides[1] * dim : dim;
+    }
+    if (scales->data)
+        features_scale_strides(&r->options, scales, q.scales_stride);
+    if (attn_quantise(&q, &why) != ATTN_OK) {
+        npy_free(&other);
+        return wrong(err, "%s: error: %s", path, why.text);
+    }
+    other.shape[3] = width;
+    npy_free(a);
+    *a = other;
+    return 0;
 }
 
 /* ---- shapes ---- */
@@ -240,12 +350,20 @@ int run_read(struct run *r, struct gen_error *err)
 {
     const char *const *file = r->options.file;
     if (npy_read(file[OPTION_Q], &r->q, err) || npy_read(file[OPTION_K], &r->k, err) ||
-        npy_read(file[OPTION_V], &r->v, err) || choose_types(r, err) || read_places(r, err) || check_key(r, err) ||
+        npy_read(file[OPTION_V], &r->v, err) || choose_types(r, err) || count_values(r, file[OPTION_K], &r->k, err) ||
+        count_values(r, file[OPTION_V], &r->v, err) || check_scales(r, err) || read_places(r, err) || check_key(r, err) ||
         check_value(r, err))
         return -1;
-    const struct extents e = {r->batch, r->heads, r->q_len, r->kv_len};
-    if (features_read(&r->options, &e, r->dtype_q, &r->features, err))
+    const struct extents e = {r->batch, r->heads, r->q_len, r->kv_len, r->k.shape[0], r->kv_heads, length_of(r, &r->k),
+                              r->dtype_q, r->dtype_kv};
+    if (features_read(&r->options, &e, &r->features, err))
         return -1;
+    if (is_narrow(r))
+        return round_to(file[OPTION_Q], &r->q, r->dtype_q, err) ||
+                       quantise(r, file[OPTION_K], &r->k, &r->features.array[ARRAY_K_SCALES], err) ||
+                       quantise(r, file[OPTION_V], &r->v, &r->features.array[ARRAY_V_SCALES], err)
+                   ? -1
+                   : 0;
     bool failed = round_to(file[OPTION_Q], &r->q, r->dtype_q, err) ||
                   round_to(file[OPTION_K], &r->k, r->dtype_kv, err) ||
                   round_to(file[OPTION_V], &r->v, r->dtype_kv, err);

@@ -174,6 +174,8 @@ static void feature_hosts(const struct gpu_source *s, const struct attn_args *a,
         const void *data = array_pointer(a->features, arrays[id].kernel.at);
         if (!gpu_takes(s, id) || id == ARRAY_BLOCK_TABLE)
             continue;
+        if (arrays[id].of_kv)
+            continue;
         host[id] = array_sides(id) == SIDES ? table(a, data, array_in(arrays[id].kernel_stride, a, a->features),
                                                     s->element_of[id])
                                             : vector(data, elements_of(a, id), (size_t)s->element_of[id]);
@@ -201,13 +203,18 @@ int gpu_hosts_of(const struct gpu_source *s, const struct attn_args *a, struct g
         host[ARRAY_BLOCK_TABLE] = vector(a->features->pages, width, sizeof *a->features->pages);
     }
     host[ARRAY_Q] = tensor(a->q, a->q_stride, q_batch, a->heads, q_rows, s->head_dim, s->element, NULL);
-    host[ARRAY_K] = tensor(a->k, a->k_stride, kv_batch, a->kv_heads, kv_rows, s->head_dim, s->element_kv, lens);
-    host[ARRAY_V] = tensor(a->v, a->v_stride, kv_batch, a->kv_heads, kv_rows, s->head_dim_v, s->element_kv, lens);
+    host[ARRAY_K] = tensor(a->k, a->k_stride, kv_batch, a->kv_heads, kv_rows, s->head_dim / s->values, s->element_kv, lens);
+    host[ARRAY_V] = tensor(a->v, a->v_stride, kv_batch, a->kv_heads, kv_rows, s->head_dim_v / s->values, s->element_kv, lens);
     host[ARRAY_O] = tensor(a->o, a->o_stride, q_batch, a->heads, q_rows, s->head_dim_v, s->element_o, NULL);
     host[ARRAY_LSE] = vector(a->lse, q_batch * a->heads * q_rows, sizeof *a->lse);
     host[ARRAY_KV_LENS] = vector(a->kv_lens, a->batch, sizeof *a->kv_lens);
     if (s->features)
         feature_hosts(s, a, host);
+    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++) /* of each row, where that lies */
+        if (arrays[id].of_kv && gpu_takes(s, id))
+            host[id] = tensor(array_pointer(a->features, arrays[id].kernel.at),
+                              array_in(arrays[id].kernel_stride, a, a->features), kv_batch, a->kv_heads, kv_rows, 1,
+                              s->element_of[id], lens);
     gpu_set_structs(s, a, &out->args, &out->features);
     for (enum array_id id = 0; id < ARRAYS; id++)
         gpu_set_has(&out->args, &out->features, id,
@@ -288,7 +295,9 @@ static void gather_pages(const struct gpu_source *s, struct gpu_hosts *st)
     int64_t rows = u->most_rows;
     if (s->rows == ROWS_MAPPED && rows > 0)
         rows = rows + MOST_BOX < st->features.page_size ? rows + MOST_BOX : st->features.page_size;
-    for (int room = ARRAY_K; room <= ARRAY_V; room++) {
+    for (enum array_id room = ARRAY_K; room < ARRAYS; room++) {
+        if (room > ARRAY_V && !arrays[room].of_kv)
+            continue;
         struct host *t = &st->host[room];
         t->count[0] = u->count;
         t->count[2] = rows;
@@ -306,10 +315,10 @@ void gpu_hosts_pack(const struct gpu_source *s, struct gpu_hosts *hosts)
     if (hosts->used)
         gather_pages(s, hosts);
     for (enum array_id id = 0; id < ARRAYS; id++) {
-        if (!gpu_takes(s, id) || array_sides(id) != SIDES)
+        if (!gpu_takes(s, id) || (array_sides(id) != SIDES && !arrays[id].of_kv))
             continue;
         long *stride = array_at(arrays[id].cl_stride, &hosts->args, &hosts->features);
-        if (id < ARRAY_TENSORS)
+        if (id < ARRAY_TENSORS || arrays[id].of_kv)
             device_strides(&hosts->host[id], stride, 3);
         else
             table_strides(&hosts->host[id], stride);

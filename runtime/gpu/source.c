@@ -27,6 +27,7 @@ struct gpu_source gpu_source_of(const struct variant *v, const struct gen_text *
         .step = kinds[f[F_OP]],
         .bf16 = f[F_DTYPE] == DTYPE_BF16,
         .head_dim = variant_head_dim(v),
+        .values = dtype_values(variant_dtype_kv(v)),
         .head_dim_v = variant_head_dim_v(v),
         .element = (int)dtype_size((enum dtype)v->field[F_DTYPE]),
         .element_kv = (int)dtype_size(variant_dtype_kv(v)),

@@ -26,6 +26,7 @@ struct gpu_source {
     int64_t local_bytes;
     int group[2], tile_q;
     int head_dim, head_dim_v;
+    int values; /* of K and V in a unit (gen/dtypes.h) */
     int element, element_kv, element_o; /* bytes of an element of Q; of K and V; of O */
     int element_of[ARRAYS];             /* of a feature's array that the kernel takes, the same; else 0 */
     bool features;                      /* it has some, with a buffer or without */

@@ -29,7 +29,7 @@ struct row {
 struct group {
     const struct variant *v;
     const struct attn_args *a;
-    enum dtype kv, out;
+    enum dtype rounded, out; /* of P: V's, but Q's where V is of a narrow type */
     int dim, dim_v;
     int64_t b, kv_head; /* of the rows in the group */
     int rows;
@@ -49,6 +49,11 @@ struct worst {
     int64_t rows, empty;
 };
 
+static enum dtype rounded_type(const struct variant *v)
+{
+    return variant_dtype_kv(v) < DTYPE_COUNT ? variant_dtype_kv(v) : (enum dtype)v->field[F_DTYPE];
+}
+
 static int group_create(const struct variant *v, const struct attn_args *a, struct group *out)
 {
     int64_t keys = 0, dim_v = (variant_head_dim_v(v) + COLUMNS - 1) / COLUMNS * COLUMNS;
@@ -57,7 +62,7 @@ static int group_create(const struct variant *v, const struct attn_args *a, stru
     keys = (keys + LANES - 1) / LANES * LANES;
     *out = (struct group){.v = v,
                           .a = a,
-                          .kv = variant_dtype_kv(v),
+                          .rounded = rounded_type(v),
                           .out = variant_dtype_o(v),
                           .dim = variant_head_dim(v),
                           .dim_v = variant_head_dim_v(v)};
@@ -110,12 +115,11 @@ static void dot_lanes(const double *restrict q, const double *restrict keys, int
 
 static void group_scores(struct group *g)
 {
-    const struct attn_args *a = g->a;
     double *keys = g->columns;
     float key[DIM_MAX];
     for (int64_t j = g->keys.from; j < g->keys.to; j += LANES) {
         for (int l = 0; l < LANES && j + l < g->keys.to; l++) {
-            dtype_load_row(g->kv, a->k, reference_key_at(g->v, a, a->k_stride, g->b, g->kv_head, j + l), g->dim, key);
+            reference_key(g->v, g->a, g->b, g->kv_head, j + l, key);
             for (int d = 0; d < g->dim; d++)
                 keys[d * LANES + l] = key[d];
         }
@@ -126,7 +130,7 @@ static void group_scores(struct group *g)
     }
 }
 
-/* Scores become probabilities; naive ones are rounded to the type of V, after they were summed. A maximum of -inf is
+/* Scores become probabilities; naive ones are rounded to their type, after they were summed. A maximum of -inf is
  * replaced so that no difference of infinities arises. */
 static void row_softmax(struct group *g, struct row *row)
 {
@@ -147,7 +151,7 @@ static void row_softmax(struct group *g, struct row *row)
     for (int64_t j = row->keys.from; j < row->keys.to; j++) {
         row->sum += s[j] = exp(s[j] - max);
         row->naive_sum += naive_s[j] = expf(naive_s[j] - naive_max);
-        naive_s[j] = dtype_round(g->kv, naive_s[j]);
+        naive_s[j] = dtype_round(g->rounded, naive_s[j]);
     }
     row->lse = row->sum == 0 ? -INFINITY : max + log(row->sum);
     row->naive_lse = row->naive_sum == 0 ? -INFINITY : naive_max + logf(row->naive_sum);
@@ -173,10 +177,9 @@ static void add_columns(double p, float naive_p, const float *restrict v, int di
 
 static void group_outputs(struct group *g)
 {
-    const struct attn_args *a = g->a;
     float values[DIM_MAX] = {0};
     for (int64_t j = g->keys.from; j < g->keys.to; j++) {
-        dtype_load_row(g->kv, a->v, reference_key_at(g->v, a, a->v_stride, g->b, g->kv_head, j), g->dim_v, values);
+        reference_value(g->v, g->a, g->b, g->kv_head, j, values);
         for (int d = 0; d < g->dim_v; d++) {
             double size = fabs((double)values[d]);
             g->max_v = size > g->max_v && isfinite(size) ? size : g->max_v;
@@ -317,7 +320,7 @@ int check_output(const struct variant *v, const struct attn_args *a, int64_t max
         add_row(&g, sampled(k, count, total, &seed), &b, &before, &w);
     if (g.rows)
         group_judge(&g, &w);
-    double u = g.kv == DTYPE_F16 ? 0x1p-12 : g.kv == DTYPE_BF16 ? 0x1p-9 : 0;
+    double u = g.rounded == DTYPE_F16 ? 0x1p-12 : g.rounded == DTYPE_BF16 ? 0x1p-9 : 0;
     *out = (struct check){.error = w.error, .lse_error = w.lse_error, .rows = w.rows, .empty = w.empty};
     out->bound = 2 * w.naive + (0x1p-23 * (2 + g.max_s) + u) * g.max_v;
     out->lse_bound = a->lse ? 2 * w.naive_lse + 0x1p-22 * (1 + g.max_s) + u + 0x1p-23 * w.lse : 0;

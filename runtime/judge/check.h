@@ -9,8 +9,9 @@
  *   error     <= bound     = 2 max|naive - ref| + (2^-23 (2 + max|s|) + u) max|V|
  *   lse_error <= lse_bound = 2 max|naive - ref| + 2^-22 (1 + max|s|) + u + 2^-23 max|LSE|
  * where s are the scores of pairs that take part, both scale * q.k, whose rounding a softcap lets through where it is not
- * flat, and what softmax sees; naive is the three-pass computation in f32 with P rounded to V's type and the output to
- * its own; u is 0 when V is f32, 2^-12 for f16, 2^-9 for bf16. An error is infinity where an output is not
+ * flat, and what softmax sees; naive is the three-pass computation in f32 with P rounded to V's type (Q's where
+ * V's is narrow: int8, fp8, q8_0, q4_0) and the output to its own; u is 0 when P's is f32, 2^-12 for f16, 2^-9 for bf16. Keys
+ * and values are the numbers that the stored ones stand for. An error is infinity where an output is not
  * finite and the reference is, or the other way around, and where an empty row is not exactly 0 and -inf. */
 struct check {
     double error, bound;

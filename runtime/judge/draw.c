@@ -191,6 +191,15 @@ static void draw_table(const struct draw *w, struct chance *c, struct drawn_tabl
     t->row = along > 0 ? (along - 1) * t->step + 1 : 0;
 }
 
+/* Scales are runs of one: shared along sides by chance, or typically one for each row of each head. */
+static void draw_scales(const struct draw *w, struct chance *c, struct drawn *d, enum array_id id)
+{
+    struct drawn_table *t = &d->table[id];
+    *t = (struct drawn_table){.row = 1, .step = 1};
+    for (int i = 0; i < 3; i++)
+        t->count[i] = !w->typical && one_in(c, 3) ? 1 : d->kv_count[i];
+}
+
 static void put_table(const struct drawn_table *t, const int64_t stride[3], int64_t out[4])
 {
     for (int i = 0; i < 2; i++)
@@ -202,6 +211,12 @@ static void put_table(const struct drawn_table *t, const int64_t stride[3], int6
 void drawn_put_table(struct drawn *d, enum array_id id, const void *at, const int64_t stride[3])
 {
     array_set_pointer(&d->f, arrays[id].kernel.at, at);
+    if (arrays[id].of_kv) {
+        int64_t *out = (int64_t *)(void *)((char *)&d->f + arrays[id].kernel_stride.at);
+        for (int i = 0; i < 3; i++)
+            out[i] = d->table[id].count[i] > 1 ? stride[i] : 0;
+        return;
+    }
     put_table(&d->table[id], stride, (int64_t *)(void *)((char *)&d->f + arrays[id].kernel_stride.at));
 }
 
@@ -246,8 +261,31 @@ static void fill_mask(const struct drawn *d, const struct element *e)
     ((uint8_t *)(uintptr_t)d->f.mask)[at] = !is_masked(d, ~at, ~row, e);
 }
 
+/* Some are negative, and some a hundred times as large as others; all go with values that are drawn 48 times too large. */
+static float scale_at(const struct drawn *d, int64_t at)
+{
+    uint64_t state = mix(d->seed, at, 7);
+    const float scale = (0.5f + 0.0625f * (float)random_below(&state, 16)) / 48;
+    return random_below(&state, 6) ? scale : random_below(&state, 2) ? -scale : scale / 100;
+}
+
+static void fill_scales(const struct drawn *d, const struct variant *v, const struct attn_args *args)
+{
+    const struct attn_features *f = &d->f;
+    for (int64_t b = 0; b < args->batch; b++)
+        for (int64_t g = 0; g < args->kv_heads; g++)
+            for (int64_t j = 0; j < reference_length(v, args, b); j++) {
+                const int64_t k = reference_key_at(v, args, f->k_scales_stride, b, g, j);
+                const int64_t value = reference_key_at(v, args, f->v_scales_stride, b, g, j);
+                ((float *)(uintptr_t)f->k_scales)[k] = scale_at(d, k);
+                ((float *)(uintptr_t)f->v_scales)[value] = scale_at(d, ~value);
+            }
+}
+
 void drawn_fill(const struct drawn *d, const struct variant *v, const struct attn_args *args)
 {
+    if (d->table[ARRAY_K_SCALES].row)
+        fill_scales(d, v, args);
     const struct drawn_table *bias = &d->table[ARRAY_BIAS], *mask = &d->table[ARRAY_MASK];
     int64_t heads = bias->count[1] > 1 || mask->count[1] > 1 ? args->heads : args->heads > 0;
     if (!bias->row && !mask->row)
@@ -289,13 +327,16 @@ int draw_features(const struct variant *v, const struct draw *w, uint64_t seed, 
         enum array_random random = array_of_variant(id, v) ? arrays[id].random : NO_RANDOM;
         if (random == RANDOM_BIAS || random == RANDOM_MASK)
             draw_table(w, &c, &out->table[id]);
-        else if (random != NO_RANDOM)
+        else if (random == RANDOM_SLOPES || random == RANDOM_LOGITS)
             result |= draw_heads(w, &c, id, out);
     }
     if (v->field[F_PACKED])
         result |= draw_packed(v, w, &c, out);
     if (v->field[F_PAGED])
         result |= draw_pages(w, &c, out);
+    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
+        if (array_of_variant(id, v) && arrays[id].random == RANDOM_SCALES)
+            draw_scales(w, &c, out, id);
     if (result != 0)
         drawn_free(out);
     return result;

@@ -43,7 +43,7 @@ struct drawn_table {
 
 struct drawn {
     struct attn_features f;           /* numbers; pointers and strides come by drawn_put and drawn_put_table */
-    struct drawn_table table[ARRAYS]; /* of scores: biases and masks; all 0: there is none */
+    struct drawn_table table[ARRAYS]; /* of scores: biases and masks; of rows: scales; all 0: there is none */
     struct {
         size_t size; /* bytes; 0: the feature has none */
         void *data;  /* its own copy */
@@ -64,7 +64,7 @@ void drawn_put(struct drawn *d, enum array_id id, void *at);
 /* f points at a table whose runs have those strides; 0 takes the place of those along a side of 1. */
 void drawn_put_table(struct drawn *d, enum array_id id, const void *at, const int64_t stride[3]);
 
-/* Writes bias and mask where f points, wherever a query sees a key; what stands elsewhere stays. args has these features
+/* Writes bias and mask where f points, wherever a query sees a key, and scales of all keys; what stands elsewhere stays. args has these features
  * and all lengths. */
 void drawn_fill(const struct drawn *d, const struct variant *v, const struct attn_args *args);
 

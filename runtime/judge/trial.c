@@ -70,6 +70,13 @@ static int map_list(struct fenced *t, const struct trial_shape *s, size_t size)
     return fenced_map(t, TRIAL_BHSD, false, s->front, one, (int64_t)size, 1);
 }
 
+/* Units of a tensor's row. */
+static int64_t width_of(enum array_id id, const struct variant *v)
+{
+    const int64_t values = arrays[id].sides[3] == SIDE_DIM ? variant_head_dim(v) : variant_head_dim_v(v);
+    return arrays[id].type == TYPE_KV ? values / dtype_values(variant_dtype_kv(v)) : values;
+}
+
 static int map_all(struct trial *t)
 {
     const struct trial_shape *s = &t->shape;
@@ -81,7 +88,7 @@ static int map_all(struct trial *t)
         const int64_t element = array_element(id, v);
         if (id < ARRAY_TENSORS)
             result |= map_tensor(&t->at[id], s, side[2] == SIDE_QUERIES ? d->q_count : d->kv_count,
-                                 side[3] == SIDE_DIM ? variant_head_dim(v) : variant_head_dim_v(v), element);
+                                 width_of(id, v), element);
         else if (d->table[id].row)
             result |= map_tensor(&t->at[id], s, d->table[id].count, d->table[id].row, element);
         else if (id == ARRAY_LSE)
@@ -155,12 +162,12 @@ static float denormal_of(enum dtype t)
 static int fill_row(const struct trial *t, const struct fenced *to, int64_t at, enum dtype type, uint64_t seed)
 {
     char *row = to->base + at * to->element;
-    int64_t n = to->row / to->element;
+    int64_t n = to->row / to->element * dtype_values(type);
     seed += (uint64_t)at * 0x10001;
     if (fenced_open_row(to, row) != 0)
         return -1;
     fill_normal(row, type, (size_t)n, seed);
-    for (int64_t d = 0; t->shape.denormal && d < n; d++)
+    for (int64_t d = 0; t->shape.denormal && type < DTYPE_COUNT && d < n; d++)
         if (random_below(&seed, 3) == 0)
             dtype_store(type, row, d, dtype_load(type, row, d) * denormal_of(type));
     return fenced_close_row(to, row);
@@ -188,7 +195,7 @@ static int fill_sequence(const struct trial *t, int64_t b, uint64_t seed)
 static void fill_unread(const struct trial *t, const struct fenced *to, enum dtype type)
 {
     fenced_poison(to);
-    for (int64_t i = 0; t->shape.infinite && !to->sparse && i < (int64_t)(to->open_size / dtype_size(type)); i++)
+    for (int64_t i = 0; t->shape.infinite && type < DTYPE_COUNT && !to->sparse && i < (int64_t)(to->open_size / dtype_size(type)); i++)
         dtype_store(type, to->open, i, INFINITY);
 }
 
@@ -209,6 +216,12 @@ static int spoil_query(const struct trial *t)
     return fenced_close_row(&t->at[ARRAY_Q], row);
 }
 
+/* Whether the array is drawn row by row, and NaN elsewhere. */
+static bool is_table(const struct trial *t, enum array_id id)
+{
+    return t->drawn.table[id].row > 0;
+}
+
 static int fill_all(struct trial *t, uint64_t seed)
 {
     enum dtype q = (enum dtype)t->v.field[F_DTYPE], kv = variant_dtype_kv(&t->v);
@@ -216,16 +229,19 @@ static int fill_all(struct trial *t, uint64_t seed)
     fill_unread(t, &t->at[ARRAY_Q], q);
     fill_unread(t, &t->at[ARRAY_K], kv);
     fill_unread(t, &t->at[ARRAY_V], kv);
-    fenced_poison(&t->at[ARRAY_BIAS]);
-    fenced_poison(&t->at[ARRAY_MASK]);
+    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
+        if (is_table(t, id))
+            fenced_poison(&t->at[id]);
     for (int64_t b = 0; b < t->args.batch; b++)
         result |= fill_sequence(t, b, seed);
     if (t->shape.nan_query)
         result |= spoil_query(t);
-    result |= fenced_open_rows(&t->at[ARRAY_BIAS]) | fenced_open_rows(&t->at[ARRAY_MASK]);
+    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
+        result |= is_table(t, id) ? fenced_open_rows(&t->at[id]) : 0;
     if (result == 0)
         drawn_fill(&t->drawn, &t->v, &t->args);
-    result |= fenced_close_rows(&t->at[ARRAY_BIAS]) | fenced_close_rows(&t->at[ARRAY_MASK]);
+    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
+        result |= is_table(t, id) ? fenced_close_rows(&t->at[id]) : 0;
     for (enum array_id id = 0; id < ARRAYS; id++)
         if (!arrays[id].output)
             result |= fenced_freeze(&t->at[id]);
@@ -438,6 +454,8 @@ static void alone(const struct trial *t, int64_t b, struct attn_args *a, struct 
     } else {
         a->v = a->v == a->k ? fenced_row(&t->at[ARRAY_K], b, 0, 0) : fenced_row(&t->at[ARRAY_V], b, 0, 0);
         a->k = fenced_row(&t->at[ARRAY_K], b, 0, 0);
+        f->k_scales = f->k_scales ? f->k_scales + b * f->k_scales_stride[0] : NULL;
+        f->v_scales = f->v_scales ? f->v_scales + b * f->v_scales_stride[0] : NULL;
     }
     if (f->bias)
         f->bias = (const char *)f->bias + b * f->bias_stride[0] * (int64_t)bias;

@@ -59,6 +59,8 @@ static int place_all(struct workload *w)
     for (enum array_id id = 0; id < ARRAY_TENSORS; id++) {
         const enum array_side *side = arrays[id].sides;
         int64_t dim = side[3] == SIDE_DIM ? variant_head_dim(v) : variant_head_dim_v(v);
+        if (arrays[id].type == TYPE_KV)
+            dim /= dtype_values(variant_dtype_kv(v));
         w->block[id].size = tensor_size(side[2] == SIDE_QUERIES ? q : kv, dim, array_element(id, v));
     }
     w->block[ARRAY_LSE].size = tensor_size(q, 1, array_element(ARRAY_LSE, v));
@@ -98,6 +100,7 @@ static void set_args(struct workload *w)
     struct drawn *d = &w->drawn;
     struct attn_args *a = &w->args;
     int64_t stride[3], dim = variant_head_dim(&w->caller), dim_v = variant_head_dim_v(&w->caller);
+    const int values = dtype_values(variant_dtype_kv(&w->caller));
     bool q_packed = d->list[ARRAY_Q_STARTS].size > 0, kv_packed = d->list[ARRAY_KV_STARTS].size > 0;
     *a = (struct attn_args){.size = sizeof *a,
                             .q = w->block[ARRAY_Q].at,
@@ -115,8 +118,8 @@ static void set_args(struct workload *w)
                             .parts = 1};
     set_tensor(a->q_stride, d->q_count, q_packed, dim);
     set_tensor(a->o_stride, d->q_count, q_packed, dim_v);
-    set_tensor(a->k_stride, d->kv_count, kv_packed, dim);
-    set_tensor(a->v_stride, d->kv_count, kv_packed, dim_v);
+    set_tensor(a->k_stride, d->kv_count, kv_packed, dim / values);
+    set_tensor(a->v_stride, d->kv_count, kv_packed, dim_v / values);
     for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++) {
         if (d->table[id].row) {
             table_strides(&d->table[id], stride);
@@ -171,10 +174,12 @@ static void fill_all(struct workload *w, uint64_t seed)
                          seed + 2);
             }
     }
-    if (w->shape.typical)
+    struct drawn d = w->drawn;
+    if (w->shape.typical) {
         fill_tables(w, seed);
-    else
-        drawn_fill(&w->drawn, v, &a);
+        d.table[ARRAY_BIAS].row = d.table[ARRAY_MASK].row = 0;
+    }
+    drawn_fill(&d, v, &a);
 }
 
 int workload_create(const struct variant *caller, const struct workload_shape *shape, uint64_t seed,
@@ -257,7 +262,8 @@ double attention_bytes(const struct variant *caller, const struct attn_args *arg
     double rows = c.queries * (double)args->heads, bytes = args->lse ? rows * sizeof(float) : 0;
     bytes +=
         rows * (dim * (double)dtype_size((enum dtype)f[F_DTYPE]) + dim_v * (double)dtype_size(variant_dtype_o(caller)));
-    bytes += c.keys * (double)args->kv_heads * (dim + dim_v) * (double)dtype_size(variant_dtype_kv(caller));
+    bytes += c.keys * (double)args->kv_heads * (dim + dim_v) * (double)dtype_size(variant_dtype_kv(caller)) /
+             dtype_values(variant_dtype_kv(caller));
     for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
         if (array_sides(id) == ARRAY_SIDES && array_of_variant(id, caller))
             bytes += table_elements(args, array_in(arrays[id].kernel_stride, args, args->features), c.queries, c.pairs) *

@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "narrow.h"
+
 static float float_of(uint32_t bits)
 {
     float f;
@@ -16,45 +18,6 @@ static uint32_t bits_of(float f)
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
     return bits;
-}
-
-/* Denormals go through a difference of normal numbers, so that a host that flushes denormals reads them too. */
-float f16_to_f32(uint16_t h)
-{
-    uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13, sign = (uint32_t)(h & 0x8000) << 16;
-    const uint32_t rebias = 112u << 23, smallest = 113u << 23; /* 2^-14 */
-    if (magnitude >= 0x7c00u << 13)
-        return float_of(sign | 0x7f800000u | magnitude);
-    if (magnitude >= 1u << 23)
-        return float_of(sign | (magnitude + rebias));
-    return float_of(sign | bits_of(float_of(magnitude | smallest) - float_of(smallest)));
-}
-
-uint16_t f32_to_f16(float f)
-{
-    uint32_t bits = bits_of(f), magnitude = bits & 0x7fffffffu;
-    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
-    if (magnitude > 0x7f800000u)
-        return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x1ff));
-    if (magnitude >= 0x477ff000u) /* 65520: halfway to the number after the largest one */
-        return sign | 0x7c00;
-    if (magnitude < 0x38800000u) /* below 2^-14: adding 0.5 puts the bits of 2^-24 at the end of the mantissa */
-        return (uint16_t)(sign | (bits_of(float_of(magnitude) + 0.5f) - 0x3f000000u));
-    magnitude += 0xfffu + (magnitude >> 13 & 1);
-    return (uint16_t)(sign | ((magnitude >> 13) - (112u << 10)));
-}
-
-float bf16_to_f32(uint16_t h)
-{
-    return float_of((uint32_t)h << 16);
-}
-
-uint16_t f32_to_bf16(float f)
-{
-    uint32_t bits = bits_of(f);
-    if ((bits & 0x7fffffffu) > 0x7f800000u)
-        return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 
 float dtype_load(enum dtype t, const void *base, int64_t index)
@@ -70,6 +33,10 @@ void dtype_load_row(enum dtype t, const void *base, int64_t index, int n, float 
     const char *from = (const char *)base + index * (int64_t)dtype_size(t);
     if (t == DTYPE_F32) {
         memcpy(out, from, (size_t)n * sizeof *out);
+        return;
+    }
+    if (t >= DTYPE_COUNT) {
+        narrow_load(t, from, n, out);
         return;
     }
     for (int i = 0; i < n; i++) {
@@ -142,8 +109,28 @@ float random_normal(uint64_t *state)
     return (float)total * 1.8688124e-5f; /* 1 / sqrt(8 (65536^2 - 1) / 12) */
 }
 
+/* Of narrow types a block at a time. Numbers of int8 are up to 127 and more in size, half of them small; of fp8 one in eight
+ * is below 2^-6, where its numbers are denormal. */
+static void fill_narrow(void *dst, enum dtype t, size_t n, uint64_t seed)
+{
+    char *to = dst;
+    const int values = dtype_values(t);
+    for (size_t i = 0; i < n; i += (size_t)values, to += dtype_size(t)) {
+        float x[32];
+        for (int k = 0; k < values; k++)
+            x[k] = random_normal(&seed);
+        if (t == DTYPE_FP8 && random_below(&seed, 8) == 0)
+            x[0] *= 0x1p-9f;
+        narrow_store(t, to, values, dtypes[t].scaled ? 1.0 / 48 : 1, x);
+    }
+}
+
 void fill_normal(void *dst, enum dtype t, size_t n, uint64_t seed)
 {
+    if (t >= DTYPE_COUNT) {
+        fill_narrow(dst, t, n, seed);
+        return;
+    }
     for (size_t i = 0; i < n; i++)
         dtype_store(t, dst, (int64_t)i, random_normal(&seed));
 }

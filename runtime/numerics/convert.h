@@ -7,25 +7,23 @@
 #include <stdint.h>
 
 #include "gen/fields.h"
+#include "half.h"
 
-/* To f32: exact. From f32: to nearest, ties to even; too large becomes infinity; a NaN stays one. */
-float f16_to_f32(uint16_t h);
-uint16_t f32_to_f16(float f);
-float bf16_to_f32(uint16_t h);
-uint16_t f32_to_bf16(float f);
-
+/* Of types that Q may have, one element. */
 float dtype_load(enum dtype t, const void *base, int64_t index);
 void dtype_store(enum dtype t, void *base, int64_t index, float value); /* rounds */
 void dtype_store_double(enum dtype t, void *base, int64_t index, double value); /* rounds once */
 float dtype_round(enum dtype t, float value);                          /* to that type and back */
-void dtype_load_row(enum dtype t, const void *base, int64_t index, int n, float *out); /* n from index on */
+/* n from index on; of a narrow type n values, whole units, from unit `index` on. */
+void dtype_load_row(enum dtype t, const void *base, int64_t index, int n, float *out);
 
 /* A stream of 64-bit numbers (splitmix64); any state is a good seed. */
 uint64_t random_next(uint64_t *state);
 int64_t random_below(uint64_t *state, int64_t limit); /* 0..limit-1 */
 float random_normal(uint64_t *state);                 /* mean 0, variance 1; a sum of eight uniforms: within +-4.9 */
 
-/* n elements of random_normal, rounded to the type; the same for the same seed. */
+/* n values of random_normal, rounded to the type; the same for the same seed. Of a type that has scales they are 48 times as
+ * large. */
 void fill_normal(void *dst, enum dtype t, size_t n, uint64_t seed);
 
 #endif

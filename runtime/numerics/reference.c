@@ -69,6 +69,31 @@ int64_t reference_lse_at(const struct variant *v, const struct attn_args *a, int
     return starts ? h * starts[a->batch] + starts[b] + i : (b * a->heads + h) * a->q_len + i;
 }
 
+static void load_row(const struct variant *v, const void *base, int64_t at, int n, const float *scale, float *out)
+{
+    dtype_load_row(variant_dtype_kv(v), base, at, n, out);
+    for (int d = 0; scale && d < n; d++)
+        out[d] *= *scale;
+}
+
+void reference_key(const struct variant *v, const struct attn_args *a, int64_t b, int64_t kv_head, int64_t j, float *out)
+{
+    const struct attn_features *f = a->features;
+    const float *scale = NULL;
+    if (dtypes[variant_dtype_kv(v)].scaled)
+        scale = f->k_scales + reference_key_at(v, a, f->k_scales_stride, b, kv_head, j);
+    load_row(v, a->k, reference_key_at(v, a, a->k_stride, b, kv_head, j), variant_head_dim(v), scale, out);
+}
+
+void reference_value(const struct variant *v, const struct attn_args *a, int64_t b, int64_t kv_head, int64_t j, float *out)
+{
+    const struct attn_features *f = a->features;
+    const float *scale = NULL;
+    if (dtypes[variant_dtype_kv(v)].scaled)
+        scale = f->v_scales + reference_key_at(v, a, f->v_scales_stride, b, kv_head, j);
+    load_row(v, a->v, reference_key_at(v, a, a->v_stride, b, kv_head, j), variant_head_dim_v(v), scale, out);
+}
+
 /* ---- which keys ---- */
 
 static int64_t plus(int64_t x, int64_t y)
@@ -146,8 +171,7 @@ static double score_of(const struct variant *v, const struct attn_args *a, const
 {
     float k[DIM_MAX];
     int dim = variant_head_dim(v);
-    int64_t kv_head = h / (a->heads / a->kv_heads);
-    dtype_load_row(variant_dtype_kv(v), a->k, reference_key_at(v, a, a->k_stride, b, kv_head, j), dim, k);
+    reference_key(v, a, b, h / (a->heads / a->kv_heads), j, k);
     double sum = 0;
     for (int d = 0; d < dim; d++)
         sum += (double)q[d] * k[d];
@@ -173,7 +197,7 @@ void reference_row(const struct variant *v, const struct attn_args *a, int64_t b
     memset(o, 0, (size_t)dim_v * sizeof *o);
     for (int64_t j = keys.from; j < keys.to; j++) {
         double p = exp(score_of(v, a, q, b, h, i, j) - max);
-        dtype_load_row(variant_dtype_kv(v), a->v, reference_key_at(v, a, a->v_stride, b, kv_head, j), dim_v, values);
+        reference_value(v, a, b, kv_head, j, values);
         sum += p;
         for (int d = 0; d < dim_v; d++)
             o[d] += p * values[d];

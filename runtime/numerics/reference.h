@@ -30,13 +30,17 @@ struct keys {
 };
 struct keys reference_keys(const struct variant *v, const struct attn_args *a, int64_t b, int64_t i);
 
-/* Where a row lies, in elements from the tensor's address: query i of sequence b, in Q and O and, in LSE, its number;
- * key j, in K and V. */
+/* Where a row lies, in units (gen/dtypes.h) from the tensor's address: query i of sequence b, in Q and O and, in LSE, its
+ * number; key j, in K and V, and its scale. */
 int64_t reference_query_at(const struct variant *v, const struct attn_args *a, const int64_t stride[3], int64_t b,
                            int64_t h, int64_t i);
 int64_t reference_key_at(const struct variant *v, const struct attn_args *a, const int64_t stride[3], int64_t b,
                          int64_t kv_head, int64_t j);
 int64_t reference_lse_at(const struct variant *v, const struct attn_args *a, int64_t b, int64_t h, int64_t i);
+
+/* Key or value j of a KV head as numbers, with its scale where its type has one: head_dim of them, or head_dim_v. */
+void reference_key(const struct variant *v, const struct attn_args *a, int64_t b, int64_t kv_head, int64_t j, float *out);
+void reference_value(const struct variant *v, const struct attn_args *a, int64_t b, int64_t kv_head, int64_t j, float *out);
 
 /* The score that softmax sees, of a query and a key inside its interval: dot is q.k. -inf where the key is masked. */
 double reference_score(const struct variant *v, const struct attn_args *a, int64_t b, int64_t h, int64_t i, int64_t j,

@@ -22,16 +22,20 @@ attn_status status_because(const struct gen_error *why, attn_status otherwise, s
     return status_fail(err, why->no_memory ? ATTN_NO_MEMORY : otherwise, "%s", why->text);
 }
 
-/* The structs of problems and runs had no features at first. */
+/* The structs of problems and runs had no features at first, and runs no scales. */
 const struct status_struct status_options = {"attn_options", {sizeof(struct attn_options)}};
 const struct status_struct status_problem = {"attn_problem",
                                              {sizeof(struct attn_problem), offsetof(struct attn_problem, tune_window_left),
                                               offsetof(struct attn_problem, mixed)}};
 const struct status_struct status_plan_info = {"attn_plan_info", {sizeof(struct attn_plan_info)}};
-const struct status_struct status_run = {"attn_run", {sizeof(struct attn_run), offsetof(struct attn_run, window_left)}};
+const struct status_struct status_run = {
+    "attn_run",
+    {sizeof(struct attn_run), offsetof(struct attn_run, k_scales), offsetof(struct attn_run, window_left)}};
 const struct status_struct status_partials = {"attn_partials", {sizeof(struct attn_partials)}};
 const struct status_struct status_cl_run = {"attn_cl_run",
-                                            {sizeof(struct attn_cl_run), offsetof(struct attn_cl_run, bias)}};
+                                            {sizeof(struct attn_cl_run), offsetof(struct attn_cl_run, k_scales),
+                                             offsetof(struct attn_cl_run, bias)}};
+const struct status_struct status_quantisation = {"attn_quantisation", {sizeof(struct attn_quantisation)}};
 
 /* A size that ends inside a member is of no header; one far beyond ours is what was in memory before the struct. */
 attn_status status_check_size(const struct status_struct *s, size_t size, struct attn_error *err)

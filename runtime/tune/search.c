@@ -79,7 +79,7 @@ double search_bytes(const struct tune_target *p)
     const double d = variant_head_dim(v), dv = variant_head_dim_v(v), keys = (double)p->kv_len;
     const double query = d * (double)dtype_size((enum dtype)v->field[F_DTYPE]) +
                          dv * (double)dtype_size(variant_dtype_o(v)) + (double)sizeof(float);
-    const double key = (d + dv) * (double)dtype_size(variant_dtype_kv(v));
+    const double key = (d + dv) * (double)dtype_size(variant_dtype_kv(v)) / dtype_values(variant_dtype_kv(v));
     const double heads = (double)p->batch * p->heads, kv_heads = (double)p->batch * p->kv_heads;
     return heads * (double)p->q_len * query + kv_heads * keys * key + p->threads * keys * (d + dv) * sizeof(float) +
            check_bytes(keys);
@@ -412,7 +412,7 @@ static void compare(struct search *s, struct candidate *c, int n)
 static enum dtype fastest_dtype(const struct variant *v)
 {
     enum dtype q = (enum dtype)v->field[F_DTYPE];
-    return variant_dtype_kv(v) == q ? q : DTYPE_F32;
+    return variant_dtype_kv(v) == q || variant_dtype_kv(v) >= DTYPE_COUNT ? q : DTYPE_F32;
 }
 
 int search_measure(struct device *device, const struct tune_target *problem, const struct tune_settings *settings,

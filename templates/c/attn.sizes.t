@@ -10,6 +10,15 @@
 % let CQ = type_c(TQ)
 % let CKV = type_c(TKV)
 % let CO = type_c(TO)
+%# Narrow keys and values are bytes, each times a scale of its row, or blocks of VALUES numbers in BYTES bytes, which are read as
+%# signed bytes or, where two numbers share one, as bytes. Packing makes floats of their rows first.
+% let VALUES = type_values(TKV)
+% let BLOCKS = VALUES > 1
+% let NARROW = type_scaled(TKV) or BLOCKS
+% let NIBBLES = TKV == "q4_0"
+% let BYTES = BLOCKS ? type_bytes(TKV) : 1
+% let TK = NIBBLES ? "u8" : BLOCKS ? "int8" : TKV
+% let TROW = NARROW ? "f32" : TKV
 % let CB = TB == "none" ? "" : type_c(TB)
 % let NATURAL = BIAS != "none"
 % let UNIT = NATURAL ? "1.0f" : "1.44269504f"
@@ -31,12 +40,15 @@
 % let LDP = BK/PER
 % let KTILE = BK*LDQ
 % let VTILE = PANELS*LDP*NR
-% let STAGE = max(W*max(LDQ*PER, LDO), BIAS != "none" or MASK ? MR*BK : 0)
+% let ROW = W*max(LDQ*PER, LDO)
+% let STAGE = max(ROW + (NARROW ? ceil_div(max(LDQ*PER, LDO), 4) : 0), BIAS != "none" or MASK ? MR*BK : 0)
 %# Where the keys are split, R rows of queries by KB keys make a vector of scores, keys outside. No panels are made of K and V.
 % let R = MR
 % let KB = max(1, W/R)
 % let IN_PLACE = not PAGED and HD == LDQ*PER and HDV == LDO
-% let ROOM = REGISTERS ? REGISTERS - 3 : 29
+%# Registers that numbers of a narrow type pass through.
+% let SPARE = TKV == "fp8" ? 4 : BLOCKS ? 2 : 0
+% let ROOM = (REGISTERS ? REGISTERS - 3 : 29) - SPARE
 % let VR = R % 8 == 0 and 8*(NV + 1) <= ROOM ? 8 : R % 4 == 0 and 4*(NV + 1) <= ROOM ? 4 : R % 2 == 0 and 2*(NV + 1) <= ROOM ? 2 : 1
 % let DQ = LDQ/W
 %# Vectors of queries that stay in registers beside W accumulators. Vectors of a row that are two and two the even elements and the
@@ -45,19 +57,28 @@
 % let PARTED = SPLIT and REGISTERS and not PAIRS and TKV == "bf16" and (NV % 2 == 0 or PANELS == 1) ? 1 : 0
 % let QUERY_PARTS = TQ == "bf16" ? 1 : 0
 % let LOG_W = W == 16 ? 4 : W == 8 ? 3 : 2
-% let HELD = max(0, min(DQ, (REGISTERS - W - 4 - 3*PARTED)/R))
+% let HELD = max(0, min(DQ, (REGISTERS - W - 4 - 3*PARTED - SPARE)/R))
 % let PARTED_Q = PARTED*(DQ - DQ % 2)
 % let PARTED_O = SPLIT and PAIRS or PARTED ? CV - CV % 2 : 0
 % let SIZE = type_bytes(TKV)
 %# Lines of the cache that a row of keys takes (in plain C a fetch is only a call), and a pass over values fetches of a row: all passes together the whole.
-% let LINE = 64/SIZE
-% let KEY_LINES = REGISTERS ? ceil_div(LDQ*PER, LINE) : 1
-% let VALUE_LINES = REGISTERS ? ceil_div(ceil_div(LDO, LINE), PANELS*(R/VR)) : 1
+%# A row of keys, and of values, in elements of their C type.
+% let KEY = LDQ*PER/VALUES*BYTES
+% let VALUE = LDO/VALUES*BYTES
+% let LINE = NARROW ? 64 : 64/SIZE
+% let KEY_LINES = REGISTERS ? ceil_div(KEY, LINE) : 1
+% let VALUE_LINES = REGISTERS ? ceil_div(ceil_div(VALUE, LINE), PANELS*(R/VR)) : 1
+%# Vectors of numbers in a block.
+% let IN_BLOCK = max(1, VALUES/W)
 %# A block of queries is R rows, the scale, and twice the scores of a tile with what they scale the output by; one of results R rows
 %# of output and the state.
 % let SCORES = R*LDQ + W
 % let PROBS = round_up(R*BK + R*U, W)
-% let BUFFER = PROBS + W
+%# Behind those, scales of the tile's keys and of its values, each for as many lanes as a key has; with room for what a store writes
+%# beyond.
+% let K_SCALES = PROBS + W
+% let V_SCALES = K_SCALES + R*BK + W
+% let BUFFER = SCALED ? V_SCALES + R*BK + W : PROBS + W
 % let QUERIES = SCORES + 2*BUFFER
 % let RESULTS = R*LDO + STATE
 % let TILED = IN_PLACE and not MODIFY and PANELS*(R/VR) <= 8
@@ -65,8 +86,8 @@
 % let FEW_RESULT = BQ/R*RESULTS*4
 % let FEW_O = FEW_PART + FEW_RESULT
 % let FEW_K = round_up(FEW_O + FEW_RESULT, 64)
-% let FEW_V = FEW_K + round_up(BK*LDQ*PER*SIZE, 64)
-% let FEW_STAGE = FEW_V + round_up(BK*LDO*SIZE, 64)
+% let FEW_V = FEW_K + round_up(BK*KEY*(NARROW ? 1 : SIZE), 64)
+% let FEW_STAGE = FEW_V + round_up(BK*VALUE*(NARROW ? 1 : SIZE), 64)
 % let FEW_ALL = FEW_STAGE + round_up(max(max(R*LDQ*4, LDO*4), BK*R*4), 64)
 % let AT_O = round_up(BQ, W)*LDQ*4
 % let AT_S = AT_O + round_up(BQ*LDO*4, 64)
@@ -78,6 +99,7 @@
 % assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
 % assert COPY == "plain" and LOOP == "joint" and SERIAL + UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy", "copy, loop, serial, unswizzled, shared_q and order belong to isas sm90 and sm80"
 % assert not PAIRS or TQ == "bf16" and TKV == "bf16", "isa avx512bf16 multiplies pairs of bf16; dtype must be bf16"
+% assert HD % VALUES == 0 and HDV % VALUES == 0, "q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32"
 % assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"
 % assert MR <= W, "micro.rows must be at most the vector's width"
 % assert MR*NV <= 64, "micro.rows times micro.vecs must be at most 64"
@@ -88,6 +110,7 @@
 % assert not PAIRS or BK % (2*KB) == 0, "tile.k must be a multiple of the keys that two vectors of scores hold, where pairs of keys are multiplied"
 % assert not PAIRS or NV % 2 == 0 or PANELS == 1, "micro.vecs must be even where keys are split and pairs of them are multiplied"
 % assert SPLIT % BK == 0, "split must be a multiple of tile.k"
+% assert not BLOCKS or NR % VALUES == 0, "micro.vecs times the vector's width must be a multiple of 32 where keys are split and numbers are in blocks of 32"
 % if TILED
 % micro tile_scores with MR = W
 % micro tile_values
@@ -95,6 +118,9 @@
 % micro score_rows with MR = W
 % micro softmax_rows
 % micro cut_rows
+% if SCALED
+% micro spread
+% end
 % if PANELS > 1 or LAST == NV
 % micro value_rows with N = NV
 % end
@@ -108,6 +134,17 @@
 % assert BK % NR == 0, "tile.k must be a multiple of micro.vecs times the vector's width"
 % assert W % (U*PER) == 0, "unroll must divide the vector's width, and half of it where the ISA multiplies pairs"
 % assert not PAIRS or BK/W % 2 == 0, "tile.k must hold an even number of vectors where the ISA multiplies pairs"
+% if BLOCKS
+% micro open_row as open_key with N = HD
+% if HD != HDV
+% micro open_row as open_value with N = HDV
+% end
+% elif NARROW
+% micro widen_row as widen_key with N = HD
+% if HD != HDV
+% micro widen_row as widen_value with N = HDV
+% end
+% end
 % micro pack_k
 % micro pack_v
 % micro score_tile with N = NV

@@ -16,5 +16,7 @@ struct attn_features {
     const int32_t *pages;   /* _paged: [batch, page_stride]; row j of sequence b is row j % page_size of page
                              * pages[b * page_stride + j / page_size]; k_stride[0] and v_stride[0] are from page to page */
     int64_t page_stride, page_size;
+    const float *k_scales, *v_scales; /* _kvint8, _kvfp8: a key or value is the stored number times its scale */
+    int64_t k_scales_stride[3], v_scales_stride[3]; /* of batch (or page), KV head and row: 0 where the scale is the same */
 };
 #endif

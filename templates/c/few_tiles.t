@@ -11,12 +11,40 @@ static void limits(const struct rows *x, int64_t t, int64_t j, int64_t n, int32_
 
 /* A tile's n keys from j on, their values, and the tile behind it. */
 struct keys { const ${CKV} *k, *v, *next_k, *next_v; int64_t j, n, ldk, ldv; };
+% if SCALED
+
+/* The scales of n keys from j on, and of their values, behind a tile's scores; zeros where the tile has fewer. */
+static void scales_of(const struct rows *x, int64_t j, int64_t n, float *s)
+{
+    const struct attn_features *f = x->a->features;
+    const float *k = f->k_scales + x->s->k_scales_at + x->g * f->k_scales_stride[1], *v = f->v_scales + x->s->v_scales_at + x->g * f->v_scales_stride[1];
+    if (n < ${BK})
+        memset(s + ${K_SCALES}, 0, ${4*(BUFFER - K_SCALES)});
+% if PAGED
+    for (int64_t r = 0, some; r < n; r += some) {
+        some = least(n - r, f->page_size - (j + r) % f->page_size);
+        spread(k + row_of(x->a, x->s, f->k_scales_stride, j + r), s + ${K_SCALES} + r * ${R}, f->k_scales_stride[2], some);
+        spread(v + row_of(x->a, x->s, f->v_scales_stride, j + r), s + ${V_SCALES} + r * ${R}, f->v_scales_stride[2], some);
+    }
+% else
+    spread(k + row_of(x->a, x->s, f->k_scales_stride, j), s + ${K_SCALES}, f->k_scales_stride[2], n);
+    spread(v + row_of(x->a, x->s, f->v_scales_stride, j), s + ${V_SCALES}, f->v_scales_stride[2], n);
+% end
+% if W > R
+    if (n < ${BK})
+        memset(s + ${K_SCALES} + n * ${R}, 0, ${4*(W - R)}), memset(s + ${V_SCALES} + n * ${R}, 0, ${4*(W - R)});
+% end
+}
+% end
 
 /* R rows from t on against a tile; o is their block of results. */
 static void tile(const struct rows *x, const struct space *w, int64_t t, const struct keys *y, float *o)
 {
     int64_t j = y->j, n = y->n, steps = over(n, ${KB*PER})${PAIRS ? " * 2" : ""};
     float *q = w->q + t / ${R} * ${QUERIES}, *s = q + ${SCORES}, *row = o + ${R*LDO};
+% if SCALED
+    scales_of(x, j, n, s);
+% end
     score_rows(q, y->k, s, y->next_k, y->ldk, steps);
 % if MODIFY
     modify(x, w, s, t, j, n, steps);
@@ -36,11 +64,17 @@ static void tile(const struct rows *x, const struct space *w, int64_t t, const s
         rescale(o, row);
 % for c in 0..PANELS
     for (int64_t r = 0; r < ${R}; r += ${VR})
-        ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(s + ${PAIRS ? "(r % 4 / 2 * 8 + r / 4 * 2)" : "r"}, y->v + ${c*NR}, o + r * ${LDO} + ${c*NR}, y->next_v + (r / ${VR} + ${c*(R/VR)}) * ${VALUE_LINES*LINE}, y->ldv, over(n, ${PAIRS ? 2*KB : U}));
+        ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(s + ${PAIRS ? "(r % 4 / 2 * 8 + r / 4 * 2)" : "r"}, y->v + ${c*NR/VALUES*BYTES}, o + r * ${LDO} + ${c*NR}, y->next_v + (r / ${VR} + ${c*(R/VR)}) * ${VALUE_LINES*LINE}, y->ldv, over(n, ${PAIRS ? 2*KB : U}));
 % end
 }
 
 /* Row j of a head. */
+% if NARROW
+static const ${CKV} *row_at(const struct attn_args *a, const struct sequence *s, const ${CKV} *head, const int64_t *stride, int64_t j)
+{
+    return head + row_of(a, s, stride, j)${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
+}
+% else
 static const ${CKV} *row_at(const struct attn_args *a, const struct sequence *s, const ${CKV} *head, const int64_t *stride, int64_t j)
 {
 % if PAGED
@@ -50,19 +84,27 @@ static const ${CKV} *row_at(const struct attn_args *a, const struct sequence *s,
     return head + j * stride[2];
 % end
 }
+% end
 
 % if TILED
 /* Tiles one after another of which every row sees every key; o is the blocks of their results. The values of a tile come behind the
  * scores of the next, so that its softmax is no stop. */
-static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV} *k, const ${CKV} *v, int64_t count, float *o)
+static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV} *k, const ${CKV} *v, ${SCALED ? "int64_t j, " : ""}int64_t count, float *o)
 {
-    int64_t ldk = x->a->k_stride[2], ldv = x->a->v_stride[2], step_k = ${BK} * ldk, step_v = ${BK} * ldv;
+    int64_t ldk = x->a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, ldv = x->a->v_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, step_k = ${BK} * ldk, step_v = ${BK} * ldv;
     float *s = w->q + ${SCORES}, *before = s + ${BUFFER}, *end = o + over(x->count, ${R}) * ${RESULTS};
     for (int64_t n = 0; n <= count; n++) {
         float *q = w->q, *to = s, *from = before;
         if (n < count)
+% if SCALED
+            for (float *to_o = o; to_o < end; to_o += ${RESULTS}, q += ${QUERIES}, to += ${QUERIES}) {
+                scales_of(x, j + n * ${BK}, ${BK}, to);
+                tile_scores(q, k, to, to_o + ${R*LDO}, ldk);
+            }
+% else
             for (float *to_o = o; to_o < end; to_o += ${RESULTS}, q += ${QUERIES}, to += ${QUERIES})
                 tile_scores(q, k, to, to_o + ${R*LDO}, ldk);
+% end
         if (n > 0) {
             for (float *to_o = o; to_o < end; to_o += ${RESULTS}, from += ${QUERIES})
                 tile_values(from, v, to_o, ldv);
@@ -77,14 +119,18 @@ static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV
 static void walk(const struct rows *x, const struct space *w, int64_t split, float *o)
 {
     const struct attn_args *a = x->a;
+% if BLOCKS
+    const ${CKV} *k = (const ${CKV} *)a->k + (x->s->k_at + x->g * a->k_stride[1]) * ${BYTES}, *v = (const ${CKV} *)a->v + (x->s->v_at + x->g * a->v_stride[1]) * ${BYTES};
+% else
     const ${CKV} *k = (const ${CKV} *)a->k + x->s->k_at + x->g * a->k_stride[1], *v = (const ${CKV} *)a->v + x->s->v_at + x->g * a->v_stride[1];
+% end
     int64_t end = least(x->end, (split + 1) * ${SPLIT}), j = most(split * ${SPLIT}, x->from / ${BK} * ${BK});
     begin(x, o);
     while (j < end) {
 % if TILED
         int64_t whole = j < x->seen_from ? 0 : (least(end, x->seen_end) - j) / ${BK};
         if (whole > 0) {
-            whole_tiles(x, w, k + j * a->k_stride[2], v + j * a->v_stride[2], whole, o);
+            whole_tiles(x, w, k + j * a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, v + j * a->v_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}${SCALED ? ", j" : ""}, whole, o);
             j += whole * ${BK};
             continue;
         }
@@ -93,8 +139,8 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
         struct keys y;
         y.j = j, y.n = least(${BK}, end - j), y.ldk = a->k_stride[2], y.ldv = a->v_stride[2];
         y.next_k = row_at(a, x->s, k, a->k_stride, next), y.next_v = row_at(a, x->s, v, a->v_stride, next);
-        y.k = keys_at(a, x->s, k, a->k_stride, j, y.n, ${BK}, ${HD}, ${LDQ*PER}, &y.ldk, (${CKV} *)w->k);
-        y.v = keys_at(a, x->s, v, a->v_stride, j, y.n, ${BK}, ${HDV}, ${LDO}, &y.ldv, (${CKV} *)w->v);
+        y.k = keys_at(a, x->s, k, a->k_stride, j, y.n, ${BK}, ${HD/VALUES*BYTES}, ${KEY}, &y.ldk, (${CKV} *)w->k);
+        y.v = keys_at(a, x->s, v, a->v_stride, j, y.n, ${BK}, ${HDV/VALUES*BYTES}, ${VALUE}, &y.ldv, (${CKV} *)w->v);
         for (int64_t t = 0; t < x->count; t += ${R})
             tile(x, w, t, &y, o + t / ${R} * ${RESULTS});
         j += ${BK};

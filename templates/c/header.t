@@ -9,7 +9,7 @@
  * Vector registers of ${W*32} bits${REGISTERS ? "" : " (how many, the compiler decides)"}: ${vectors("score_rows")} in the scores, ${LAST == NV or PANELS > 1 ? vectors("value_rows") : vectors("value_rest")} in the values, ${vectors("softmax_rows")} in the softmax step, of ${REGISTERS}.
  * Workspace: ${FEW_ALL} bytes.
 % else
- * A tile of ${BQ} queries by ${BK} keys takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*SIZE} bytes of K and V: ${2*BQ*(HD + HDV)/((HD + HDV)*SIZE)} flops a byte.
+ * A tile of ${BQ} queries by ${BK} keys takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*SIZE/VALUES} bytes of K and V: ${2*BQ*(HD + HDV)*VALUES/((HD + HDV)*SIZE)} flops a byte.
  * Vector registers of ${W*32} bits${REGISTERS ? "" : " (how many, the compiler decides)"}: ${vectors("score_tile")} in the score tile, ${LAST == NV or PANELS > 1 ? vectors("value_tile") : vectors("value_last")} in the value tile, ${vectors("softmax")} in the softmax step, of ${REGISTERS}.
  * Workspace: ${WORKSPACE} bytes and ${KTILE*4 + VTILE*4} for every ${BK} keys, which parts may share.
 % end
@@ -25,7 +25,7 @@
  *
  * To declare it elsewhere, define ATTN_DECLARATIONS and include this file. */
 % if JIT
-typedef unsigned long size_t; typedef short int16_t; typedef int int32_t; typedef long int64_t; typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;
+typedef unsigned long size_t; ${TK == "int8" ? "typedef signed char int8_t; " : ""}typedef short int16_t; typedef int int32_t; typedef long int64_t; typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;
 void *memcpy(void *, const void *, unsigned long);
 void *memset(void *, int, unsigned long);
 % else

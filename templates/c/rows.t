@@ -1,4 +1,47 @@
 %# Rows of a tensor where they lie, or a copy.
+% if NARROW
+
+/* How far row j of a sequence lies behind its head's first: of K, V and their scales. */
+static int64_t row_of(const struct attn_args *a, const struct sequence *s, const int64_t *stride, int64_t j)
+{
+% if PAGED
+    int64_t size = a->features->page_size;
+    return a->features->pages[s->b * a->features->page_stride + j / size] * stride[0] + j % size * stride[2];
+% else
+    (void)a, (void)s;
+    return j * stride[2];
+% end
+}
+% end
+% if NARROW and not SPLIT
+% for v in 0..2
+% let WIDTH = v ? HDV : HD
+% let PADDED = v ? LDO : LDQ
+% let ROW_OPENS = v and HD != HDV ? (BLOCKS ? "open_value" : "widen_value") : BLOCKS ? "open_key" : "widen_key"
+
+/* ${v ? "Values" : "Keys"} j to j + n - 1 of KV head g as ${W} rows of floats; zeros where there are fewer. */
+static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const struct sequence *s, int64_t g, int64_t j, int64_t n, float *to)
+{
+    const ${CKV} *head = (const ${CKV} *)a->${v ? "v" : "k"} + (s->${v ? "v" : "k"}_at + g * a->${v ? "v" : "k"}_stride[1])${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
+% if SCALED
+    const float *scales = a->features->${v ? "v" : "k"}_scales + s->${v ? "v" : "k"}_scales_at + g * a->features->${v ? "v" : "k"}_scales_stride[1];
+% end
+% if WIDTH != PADDED
+    ${CKV} *copy = (${CKV} *)(to + ${ROW});
+    memset(copy, 0, ${PADDED});
+% end
+    for (int64_t r = 0; r < n; r++) {
+        const ${CKV} *row = head + row_of(a, s, a->${v ? "v" : "k"}_stride, j + r)${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
+% if WIDTH != PADDED
+        memcpy(copy, row, ${WIDTH});
+        row = copy;
+% end
+        ${ROW_OPENS}(row, to + r * ${PADDED}${SCALED ? (v ? ", scales + row_of(a, s, a->features->v_scales_stride, j + r)" : ", scales + row_of(a, s, a->features->k_scales_stride, j + r)") : ""});
+    }
+    memset(to + n * ${PADDED}, 0, (size_t)(${W} - n) * ${4*PADDED});
+}
+% end
+% else
 
 /* n of `all` keys or values of a head, from row j on: in place, or, where rows are not whole vectors, do not lie side by side or
  * are fewer, a copy of `all` rows, padded with zeros. */
@@ -10,21 +53,22 @@ static const ${CKV} *keys_at(const struct attn_args *a, const struct sequence *s
     int64_t size = a->features->page_size;
     const int32_t *pages = a->features->pages + s->b * a->features->page_stride;
     int together = j % size + n <= size;
-% let ROW = "pages[(j + r) / size] * stride[0] + (j + r) % size * stride[2]"
+% let AT_ROW_R = "pages[(j + r) / size] * stride[0] + (j + r) % size * stride[2]"
 % else
     int together = 1;
     (void)a, (void)s;
-% let ROW = "(j + r) * stride[2]"
+% let AT_ROW_R = "(j + r) * stride[2]"
 % end
-    *ld = stride[2];
+    *ld = stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
     if (together && n == all && width == padded)
-        return head + ${ROW};
+        return head + ${BLOCKS ? "(" : ""}${AT_ROW_R}${BLOCKS ? ") * " : ""}${BLOCKS ? BYTES : ""};
     memset(copy, 0, (size_t)(all * padded) * sizeof *copy);
     for (; r < n; r++)
-        memcpy(copy + r * padded, head + ${ROW}, (size_t)width * sizeof *copy);
+        memcpy(copy + r * padded, head + ${BLOCKS ? "(" : ""}${AT_ROW_R}${BLOCKS ? ") * " : ""}${BLOCKS ? BYTES : ""}, (size_t)width * sizeof *copy);
     *ld = padded;
     return copy;
 }
+% end
 % if not SPLIT
 
 /* W rows of queries, or a copy padded with zeros where there are fewer or they are not whole vectors. */

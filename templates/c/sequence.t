@@ -13,8 +13,8 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 % end
 
-/* One sequence: its lengths, what query 0 stands at on the axis of keys, and where its rows begin, in elements. */
-struct sequence { int64_t b, q_len, keys, offset${WINDOW ? ", left, right" : ""}, q_at, k_at, v_at, o_at, lse_at, lse_ld; };
+/* One sequence: its lengths, what query 0 stands at on the axis of keys, and where its rows begin, in ${BLOCKS ? "elements, and in blocks" : "elements"}. */
+struct sequence { int64_t b, q_len, keys, offset${WINDOW ? ", left, right" : ""}, q_at, k_at, v_at, o_at, lse_at, lse_ld${SCALED ? ", k_scales_at, v_scales_at" : ""}; };
 static struct sequence sequence_of(const struct attn_args *a, int64_t b)
 {
 % if PACKED
@@ -31,14 +31,21 @@ static struct sequence sequence_of(const struct attn_args *a, int64_t b)
 % end
     s.q_at = b * a->q_stride[0], s.k_at = b * a->k_stride[0], s.v_at = b * a->v_stride[0], s.o_at = b * a->o_stride[0];
     s.lse_at = b * a->heads * q_len, s.lse_ld = q_len;
+% if SCALED
+    s.k_scales_at = b * a->features->k_scales_stride[0], s.v_scales_at = b * a->features->v_scales_stride[0];
+% end
 % if PACKED
     if (qs)
         s.q_at = qs[b] * a->q_stride[2], s.o_at = qs[b] * a->o_stride[2], s.lse_at = qs[b], s.lse_ld = qs[a->batch];
     if (ks)
         s.k_at = ks[b] * a->k_stride[2], s.v_at = ks[b] * a->v_stride[2];
+% if SCALED
+    if (ks)
+        s.k_scales_at = ks[b] * a->features->k_scales_stride[2], s.v_scales_at = ks[b] * a->features->v_scales_stride[2];
+% end
 % end
 % if PAGED
-    s.k_at = s.v_at = 0; /* keys are found by their pages */
+    s.k_at = s.v_at = ${SCALED ? "s.k_scales_at = s.v_scales_at = " : ""}0; /* keys are found by their pages */
 % end
     return s;
 }

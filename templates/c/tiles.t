@@ -22,13 +22,23 @@ int64_t ${NAME}_workspace(const struct attn_args *a)
 /* The tiles of keys from `first` on, up to and without `end`, of KV head g. */
 static void pack(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t g, int64_t first, int64_t end)
 {
+% if not NARROW
     const ${CKV} *k = (const ${CKV} *)a->k + s->k_at + g * a->k_stride[1], *v = (const ${CKV} *)a->v + s->v_at + g * a->v_stride[1];
+% end
     for (int64_t j = first / ${BK} * ${BK}; j < (end + ${NR - 1}) / ${NR} * ${NR}; j += ${W}) {
+% if NARROW
+        int64_t n = end < j ? 0 : least(${W}, end - j);
+        open_keys(a, s, g, j, n, (float *)w->stage);
+        pack_k((const float *)w->stage, w->k + j / ${NR} * ${LDQ*NR} + j % ${NR}, ${LDQ});
+        open_values(a, s, g, j, n, (float *)w->stage);
+        pack_v((const float *)w->stage, w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER}, ${LDO});
+% else
         int64_t n = least(${W}, end - j), ld;
         const ${CKV} *from = keys_at(a, s, k, a->k_stride, j, n, ${W}, ${HD}, ${LDQ*PER}, &ld, (${CKV} *)w->stage);
         pack_k(from, w->k + j / ${NR} * ${LDQ*NR} + j % ${NR}, ld);
         from = keys_at(a, s, v, a->v_stride, j, n, ${W}, ${HDV}, ${LDO}, &ld, (${CKV} *)w->stage);
         pack_v(from, w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER}, ld);
+% end
     }
 }
 % if MODIFY

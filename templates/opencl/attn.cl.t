@@ -62,6 +62,9 @@ ${KERNEL}(${GX}, ${GQ}, 1)${KERNEL_END}
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global const ${TYPE_KV} *v, __global ${TYPE_O} *o,
     __global float *lse, __global const long *kv_lens, ${GIVEN} struct attn_cl_args a${FEATURES ? "," : ")"}
 % include "opencl/features.t"
+% if SCALED
+    __global const float *k_scales, __global const float *v_scales,
+% end
 % if FEATURES
     ${GIVEN} struct attn_cl_features f)
 % end
@@ -75,7 +78,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % if GX > 1
     ${SHARED} float across[${ROWS*GX}];
 % end
-% if PAGED
+% if NARROW_KV
+    ${SHARED} struct place place[${BK}]; /* of each key of a tile */
+% elif PAGED
     ${SHARED} long2 place[${BK}]; /* where each key of a tile begins in K, and in V */
 % end
     const int x = get_local_id(0), y = get_local_id(1), item = y * ${GX} + x;
@@ -107,7 +112,23 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
     for (long j = ${WINDOW ? "begin" : "0"}; j < end; j += ${BK}) {
         const int n = (int)min(${BK}L, end - j);
+% if NARROW_KV
+        for (int key = item; key < n; key += ${ITEMS}) {
 % if PAGED
+            const long page = pages[(j + key) / f.page_size], row = (j + key) % f.page_size;
+            place[key].k = (page * a.k_stride[0] + row * a.k_stride[2]) * ${UNIT}, place[key].v = (page * a.v_stride[0] + row * a.v_stride[2]) * ${UNIT};
+% if SCALED
+            place[key].k_scale = k_scales[page * f.k_scales_stride[0] + row * f.k_scales_stride[2]];
+            place[key].v_scale = v_scales[page * f.v_scales_stride[0] + row * f.v_scales_stride[2]];
+% end
+% else
+            place[key].k = (j + key) * a.k_stride[2] * ${UNIT}, place[key].v = (j + key) * a.v_stride[2] * ${UNIT};
+% if SCALED
+            place[key].k_scale = k_scales[(j + key) * f.k_scales_stride[2]], place[key].v_scale = v_scales[(j + key) * f.v_scales_stride[2]];
+% end
+% end
+        }
+% elif PAGED
         for (int key = item; key < n; key += ${ITEMS}) {
             const long page = pages[(j + key) / f.page_size], row = (j + key) % f.page_size;
             place[key] = ${LONG2}(page * a.k_stride[0] + row * a.k_stride[2], page * a.v_stride[0] + row * a.v_stride[2]);
@@ -115,8 +136,8 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
 % if not CHUNKED
         barrier(CLK_LOCAL_MEM_FENCE);
-        fill_k(kt, ${PAGED ? "k, place" : "k + j * a.k_stride[2], a.k_stride[2]"}, n, 0, item, wide);
-        fill_v(vt, ${PAGED ? "v, place" : "v + j * a.v_stride[2], a.v_stride[2]"}, n, item, wide);
+        fill_k(kt, ${PAGED or NARROW_KV ? "k, place" : "k + j * a.k_stride[2], a.k_stride[2]"}, n, 0, item${NARROW_KV ? "" : ", wide"});
+        fill_v(vt, ${PAGED or NARROW_KV ? "v, place" : "v + j * a.v_stride[2], a.v_stride[2]"}, n, item${NARROW_KV ? "" : ", wide"});
         barrier(CLK_LOCAL_MEM_FENCE);
 % end
 % if WINDOW and TURNS > 1
@@ -139,7 +160,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
             for (int part = 0; part < ${DP}; part += ${DC}) { /* S = Q K^T */
 % if CHUNKED
                 barrier(CLK_LOCAL_MEM_FENCE);
-                fill_k(kt, ${PAGED ? "k + part, place" : "k + j * a.k_stride[2] + part, a.k_stride[2]"}, n, part, item, wide);
+                fill_k(kt, ${NARROW_KV ? "k, place" : PAGED ? "k + part, place" : "k + j * a.k_stride[2] + part, a.k_stride[2]"}, n, part, item${NARROW_KV ? "" : ", wide"});
                 barrier(CLK_LOCAL_MEM_FENCE);
 % end
                 for (int block = 0; block < ${BLOCKS}; block++) {
@@ -198,7 +219,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
             barrier(CLK_LOCAL_MEM_FENCE); /* here: PoCL 3.1 runs the first item wrong when a loop's body begins with one */
             for (int part = 0; part < n; part += ${KC}) { /* O = fix * O + P V */
 % if CHUNKED
-                fill_v(vt, ${PAGED ? "v, place + part" : "v + (j + part) * a.v_stride[2], a.v_stride[2]"}, n - part, item, wide);
+                fill_v(vt, ${PAGED or NARROW_KV ? "v, place + part" : "v + (j + part) * a.v_stride[2], a.v_stride[2]"}, n - part, item${NARROW_KV ? "" : ", wide"});
                 barrier(CLK_LOCAL_MEM_FENCE);
 % end
                 for (int key = 0; key < ${KC} && part + key < n; key += 4) {

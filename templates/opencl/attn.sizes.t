@@ -26,7 +26,7 @@
 % let KC = CHUNKED ? min(BK, max(4, DC*BK/DV/4*4)) : BK
 % let KTILE = CHUNKED ? max(DC*BK, KC*DV) : DP*BK
 % let VTILE = CHUNKED ? 0 : BK*DV
-% let LOCAL = (KTILE + VTILE + ROWS*BK + (GX > 1 ? ROWS*GX : 0))*4 + (PAGED ? 16*BK : 0)
+% let LOCAL = (KTILE + VTILE + ROWS*BK + (GX > 1 ? ROWS*GX : 0))*4 + (NARROW_KV ? 24*BK : PAGED ? 16*BK : 0)
 %# What the features change in names: of this sequence's queries, and of the exponential. Scores to which something is added
 %# stay as they are, since a finite bias may be as large as floats get; others are multiplied by log2(e) with their scale.
 % include "features.sizes.t"
@@ -35,6 +35,9 @@
 % let LOG2E = BIAS != "none" ? "" : " * 1.44269504f"
 % let GET_KV = DTYPE_KV == DTYPE ? "get4" : "get4_kv"
 % assert MR*NV*BLOCKS <= 512 and MR*CV*TURNS <= 4096, "a work-item holds too much: micro.rows, tile.q or tile.k must be smaller"
+% let VALUES = type_values(DTYPE_KV)
+% let UNIT = VALUES > 1 ? type_bytes(DTYPE_KV) : 1
+% assert HD % VALUES == 0 and HDV % VALUES == 0, "q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32"
 % assert ITEMS <= 1024, "a work-group has at most 1024 work-items; group.rows times group.lanes must be smaller"
 %# What a launch needs to know: struct gen_launch in gen/gen.h says what each is.
 % let LAUNCH_GROUP_0 = GX

@@ -6,7 +6,7 @@
  *
  * Parameters: ${parameters()}.
  * A work-group of ${GX} x ${GQ} work-items computes ${BQ} queries of one head, ${BK} keys at a time; a work-item holds ${MR} rows by
- * ${NV*BLOCKS*VW} scores and ${MR*TURNS} rows by ${CV*VW} columns of output. A tile takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*type_bytes(DTYPE_KV)} bytes of K and V.
+ * ${NV*BLOCKS*VW} scores and ${MR*TURNS} rows by ${CV*VW} columns of output. A tile takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*type_bytes(DTYPE_KV)/VALUES} bytes of K and V.
  * Local memory: ${LOCAL} bytes${LOCAL_COMES}.
  *
  * Contract: ${LAUNCH_IT} (${GX}, ${GQ}, 1) and ${GRID} (${GRID_X}${TIMES}ceil(q_len / ${BQ}), ${GRID_Y}${TIMES}heads, batch); the struct

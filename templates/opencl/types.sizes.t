@@ -6,6 +6,8 @@
 % let WIDENING = type_widening(DTYPE)
 % let WIDENING_KV = type_widening(DTYPE_KV)
 % let ROUNDING = type_widening(DTYPE_O)
+%# Of keys and values of bytes or blocks, which narrow.t knows.
+% let NARROW_KV = OP == "attn" and (type_scaled(DTYPE_KV) or type_values(DTYPE_KV) > 1)
 % let NARROW = WIDENING != "none" or WIDENING_KV != "none" or ROUNDING != "none"
 % let VEC = VW == 1 ? "float" : VW == 2 ? "float2" : VW == 4 ? "float4" : VW == 8 ? "float8" : "float16"
 % let INT = VW == 1 ? "int" : VW == 2 ? "int2" : VW == 4 ? "int4" : VW == 8 ? "int8" : "int16"

@@ -1,8 +1,8 @@
 %# Storage types, and the vector functions of the tile loop.
 /* Four elements as f32; zeros beyond the n that there are. wide: they are aligned as one vector. */
-% for kv in 0..(DTYPE_KV == DTYPE ? 1 : 2)
+% for kv in 0..(DTYPE_KV == DTYPE or NARROW_KV ? 1 : 2)
 % let WAY = kv ? WIDENING_KV : WIDENING
-% assert WAY == "none" or WAY == "half" or WAY == "upper", "isa portable widens f32, f16 and bf16 alone; dtype must be one of them"
+% assert WAY == "none" or WAY == "half" or WAY == "upper", "a product of isa portable widens f32, f16 and bf16 alone; dtype must be one of them"
 ${FUNCTION} float4 get4${kv ? "_kv" : ""}(__global const ${kv ? TYPE_KV : TYPE} *from, int n, const int wide)
 {
 % if WAY == "none"
@@ -21,7 +21,10 @@ ${FUNCTION} float4 get4${kv ? "_kv" : ""}(__global const ${kv ? TYPE_KV : TYPE} 
 % end
 }
 % end
-% if OP == "attn"
+% if NARROW_KV
+
+% include "opencl/narrow.t"
+% elif OP == "attn"
 % if DV % 4 != 0
 ${FUNCTION} void put4(float4 f, __local float *to, int n)
 {

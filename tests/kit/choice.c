@@ -18,7 +18,8 @@ enum { COLUMN_TYPES, COLUMN_DIMS, COLUMN_CAUSAL, COLUMN_FEATURES, CALLER_COLUMNS
 static const enum dtype types[][3] = {
     {DTYPE_F32, DTYPE_F32, DTYPE_F32},  {DTYPE_F16, DTYPE_F16, DTYPE_F16},  {DTYPE_BF16, DTYPE_BF16, DTYPE_BF16},
     {DTYPE_F32, DTYPE_F16, DTYPE_F32},  {DTYPE_F16, DTYPE_F32, DTYPE_BF16}, {DTYPE_BF16, DTYPE_BF16, DTYPE_F32},
-    {DTYPE_F32, DTYPE_BF16, DTYPE_F16},
+    {DTYPE_F32, DTYPE_BF16, DTYPE_F16}, {DTYPE_F32, DTYPE_INT8, DTYPE_F32}, {DTYPE_BF16, DTYPE_FP8, DTYPE_BF16},
+    {DTYPE_F16, DTYPE_Q8_0, DTYPE_F32}, {DTYPE_F32, DTYPE_Q4_0, DTYPE_F32},
 };
 enum { PLAIN_TYPES = 3, TYPES = sizeof types / sizeof *types };
 
@@ -130,8 +131,8 @@ static void print_unseen(const struct choice *c, const struct pairwise *p)
     const char *isa = field_value_name(F_ISA, c->isa);
     for (int x = 0; x < c->count[COLUMN_TYPES]; x++)
         if (!p->seen[COLUMN_TYPES][x])
-            print_message("# %s: no kernel for %s over %s to %s\n", isa, field_value_name(F_DTYPE, (int)types[x][0]),
-                          field_value_name(F_DTYPE, (int)types[x][1]), field_value_name(F_DTYPE, (int)types[x][2]));
+            print_message("# %s: no kernel for %s over %s to %s\n", isa, dtypes[types[x][0]].name,
+                          dtypes[types[x][1]].name, dtypes[types[x][2]].name);
     for (int x = 0; x < c->count[COLUMN_FEATURES]; x++)
         if (!p->seen[COLUMN_FEATURES][x])
             print_message("# %s: no kernel with features %d\n", isa, x);
@@ -189,6 +190,8 @@ bool choice_random(const struct choice *c, uint64_t *state, struct variant *out)
         for (int i = 0; i < 3; i++)
             type[i] = (enum dtype)random_below(state, DTYPE_COUNT);
         bool mixed = random_below(state, 3) == 0;
+        if (mixed && random_below(state, 2))
+            type[1] = (enum dtype)(DTYPE_COUNT + random_below(state, DTYPE_ALL - DTYPE_COUNT));
         variant_set_dtypes(&v, type[0], mixed ? type[1] : type[0], mixed ? type[2] : type[0]);
         for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
             v.field[switches[i]] = random_below(state, 3) == 0;
@@ -196,6 +199,9 @@ bool choice_random(const struct choice *c, uint64_t *state, struct variant *out)
         v.field[F_HEAD_DIM] = (int32_t)(1 + random_below(state, random_below(state, 6) ? 136 : 576));
         v.field[F_HEAD_DIM_V] =
             random_below(state, 2) ? 0 : (int32_t)(1 + random_below(state, random_below(state, 6) ? 136 : 512));
+        if (dtype_values(variant_dtype_kv(&v)) > 1)
+            for (enum field_id f = F_HEAD_DIM; f <= F_HEAD_DIM_V; f++) /* whole blocks */
+                v.field[f] = (v.field[f] + 31) / 32 * 32;
         if (v.field[F_HEAD_DIM_V] == v.field[F_HEAD_DIM] || (v.field[F_HEAD_DIM_V] == 0 && v.field[F_HEAD_DIM] > 512))
             continue;
         if (is_legal(c, &v)) {

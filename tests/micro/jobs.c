@@ -20,7 +20,26 @@ void memory(struct job *j, int p, enum dtype view, int64_t count)
     a->want = calloc((size_t)count, sizeof *a->want);
     if (!a->before || !a->want)
         abort();
-    fill_normal(a->before, view, (size_t)count, random_next(&j->random));
+    fill_normal(a->before, view, (size_t)count * (size_t)dtype_values(view), random_next(&j->random));
+}
+
+int64_t units(const struct job *j, int64_t values)
+{
+    return values / dtype_values(j->kv);
+}
+
+int64_t step(const struct job *j, int64_t units)
+{
+    return dtype_values(j->kv) > 1 ? units * (int64_t)dtype_size(j->kv) : units;
+}
+
+float number(const struct job *j, int p, int64_t unit, int64_t d)
+{
+    const enum dtype t = j->arg[p].view;
+    float value[32];
+    const int values = dtype_values(t);
+    dtype_load_row(t, j->arg[p].before, unit + d / values, values, value);
+    return value[d % values];
 }
 
 float get(const struct job *j, int p, int64_t i)

@@ -18,6 +18,11 @@ extern const struct model few_models[]; /* models_few.c; NULL ends them */
 void integer(struct job *j, int p, int64_t value);
 void memory(struct job *j, int p, enum dtype view, int64_t count);
 float get(const struct job *j, int p, int64_t i);
+/* Keys and values may be of narrow types: the units that so many values take, what a micro-kernel counts those by, and value d
+ * of the row that begins at a unit. */
+int64_t units(const struct job *j, int64_t values);
+int64_t step(const struct job *j, int64_t units);
+float number(const struct job *j, int p, int64_t unit, int64_t d);
 void set(struct job *j, int p, int64_t i, float value);
 void want(struct job *j, int p, int64_t i, double value, double tolerance);
 void want_anything(struct job *j, int p, int64_t i);

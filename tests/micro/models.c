@@ -33,11 +33,31 @@ static void pack_q(struct job *j)
             want(j, 1, r * columns + part_of(j, c, j->z.DQ), (double)get(j, 0, r * ld + c), 0);
 }
 
+/* What packing reads: narrow rows were made floats before. */
+static enum dtype row_type(const struct job *j)
+{
+    return j->kv < DTYPE_COUNT ? j->kv : DTYPE_F32;
+}
+
+/* A row of a narrow type, of head_dim or head_dim_v numbers, with a scale or blocks. */
+static void open_row(struct job *j)
+{
+    int64_t n = j->columns, padded = (n + j->z.W - 1) / j->z.W * j->z.W;
+    memory(j, 0, j->kv, units(j, padded));
+    memory(j, 1, DTYPE_F32, padded);
+    if (j->z.SCALED)
+        memory(j, 2, DTYPE_F32, 1);
+    for (int64_t c = 0; c < padded; c++) {
+        double x = (double)number(j, 0, 0, c) * (j->z.SCALED ? (double)get(j, 2, 0) : 1);
+        want(j, 1, c, x, fabs(x) * 0x1p-24);
+    }
+}
+
 /* d[slot][NR], key i in column i */
 static void pack_k(struct job *j)
 {
     int64_t per = j->z.PER, columns = j->z.LDQ * per, ld = columns + (j->kind % 3) * 5;
-    memory(j, 0, j->kv, (j->z.W - 1) * ld + columns);
+    memory(j, 0, row_type(j), (j->z.W - 1) * ld + columns);
     memory(j, 1, j->slot, ((j->z.LDQ - 1) * j->z.NR + j->z.W) * per);
     integer(j, 2, ld);
     add_specials(j, 0);
@@ -51,7 +71,7 @@ static void pack_v(struct job *j)
 {
     int64_t per = j->z.PER, nr = j->z.NR, ld = j->z.LDO + (j->kind % 3) * 5;
     int64_t last = (j->z.PANELS - 1) * j->z.LDP + j->z.W / per - 1;
-    memory(j, 0, j->kv, (j->z.W - 1) * ld + j->z.LDO);
+    memory(j, 0, row_type(j), (j->z.W - 1) * ld + j->z.LDO);
     memory(j, 1, j->slot, (last * nr + j->z.LAST * j->z.W) * per);
     integer(j, 2, ld);
     add_specials(j, 0);
@@ -312,7 +332,7 @@ static void finish(struct job *j)
 static const struct model models[] = {
     {"pack_q", pack_q},   {"pack_k", pack_k},   {"pack_v", pack_v}, {"score_tile", score_tile}, {"softmax", softmax},
     {"cut", cut}, {"value_tile", value_tile}, {"finish", finish}, {"soften", soften},
-    {"add_bias", add_bias}, {"alibi", alibi}, {"hide", hide}, {NULL, NULL},
+    {"widen_row", open_row}, {"open_row", open_row}, {"add_bias", add_bias}, {"alibi", alibi}, {"hide", hide}, {NULL, NULL},
 };
 
 bool job_make(struct job *j, const char *micro)

@@ -28,23 +28,57 @@ static void queries(struct job *j, float scale)
     set(j, 0, j->z.R * j->z.LDQ, scale);
 }
 
+/* Of scores with scales behind them, as many as there are keys: of those of a tile, so that numbers are of a usual size. */
+static void add_scales(struct job *j, int p, int64_t keys)
+{
+    for (int64_t i = 0; i < keys * j->z.R && j->z.SCALED; i++) {
+        set(j, p, j->z.K_SCALES + i, (0.5f + 0.1f * (float)random_below(&j->random, 9)) / 48);
+        set(j, p, j->z.V_SCALES + i, random_normal(&j->random));
+    }
+}
+
+static int64_t with_scales(const struct job *j, int64_t count)
+{
+    return j->z.SCALED ? j->z.BUFFER : count;
+}
+
+static double scale_of(const struct job *j, int p, int64_t from, int64_t i)
+{
+    return j->z.SCALED ? (double)get(j, p, from + i) : 1;
+}
+
+static void spread(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    int64_t n = up_to(j, z->BK), ld = j->kind % 3;
+    memory(j, 0, DTYPE_F32, (n - 1) * ld + 1);
+    memory(j, 1, DTYPE_F32, (n - 1) * z->R + z->W);
+    integer(j, 2, ld);
+    integer(j, 3, n);
+    for (int64_t i = 0; i < (n - 1) * z->R + z->W; i++)
+        want(j, 1, i, (double)get(j, 0, (i / z->R < n ? i / z->R : n - 1) * ld), 0);
+}
+
 /* S[vector][KEY*R + ROW] */
 static void score_rows(struct job *j)
 {
     const struct sizes *z = &j->z;
-    int64_t n = up_to(j, z->R * z->BK / z->W), columns = z->DQ * z->W * z->PER, ld = columns + (j->kind % 3) * 5;
+    int64_t n = up_to(j, z->R * z->BK / z->W), columns = z->DQ * z->W * z->PER;
+    int64_t ld = units(j, columns) + (j->kind % 3) * 5;
     queries(j, random_normal(&j->random));
-    memory(j, 1, j->kv, (n * z->KB - 1) * ld + columns);
-    memory(j, 2, DTYPE_F32, n * z->W);
+    memory(j, 1, j->kv, (n * z->KB - 1) * ld + units(j, columns));
+    memory(j, 2, DTYPE_F32, with_scales(j, n * z->W));
     memory(j, 3, j->kv, 1); /* a hint, of no effect: most of it lies outside */
-    integer(j, 4, ld);
+    integer(j, 4, step(j, ld));
     integer(j, 5, n);
+    add_scales(j, 2, n * z->KB);
     double scale = (double)get(j, 0, z->R * z->LDQ);
     for (int64_t c = 0; c < n * z->KB; c++)
         for (int64_t i = 0; i < z->R; i++) {
             double sum = 0, size = 0;
             for (int64_t d = 0; d < columns; d++) {
-                double term = (double)query(j, i, d) * (double)get(j, 1, c * ld + d);
+                double term = (double)query(j, i, d) * (double)number(j, 1, c * ld, d);
+                term *= scale_of(j, 2, z->K_SCALES, c * z->R + i);
                 sum += term, size += fabs(term);
             }
             want(j, 2, c * z->R + i, scale * sum, fabs(scale) * (double)(columns + 2) * 0x1p-24 * size + TINY);
@@ -67,19 +101,19 @@ static void value_rows(struct job *j)
 {
     const struct sizes *z = &j->z;
     int64_t together = z->PAIRS ? 2 * z->KB : z->U, n = up_to(j, z->BK / together), keys = n * together;
-    int64_t columns = j->columns * z->W, ld = columns + (j->kind % 3) * 5;
+    int64_t columns = j->columns * z->W, ld = units(j, columns) + (j->kind % 3) * 5;
     slots(j, 0, z->PAIRS ? n * z->W : (keys - 1) * z->R + z->VR);
-    memory(j, 1, j->kv, (keys - 1) * ld + columns);
+    memory(j, 1, j->kv, (keys - 1) * ld + units(j, columns));
     memory(j, 2, DTYPE_F32, (z->VR - 1) * z->LDO + columns);
     memory(j, 3, j->kv, 1);
-    integer(j, 4, ld);
+    integer(j, 4, step(j, ld));
     integer(j, 5, n);
     for (int64_t i = 0; i < z->VR; i++)
         for (int64_t c = 0; c < columns; c++) {
             int64_t at = i * z->LDO + output_of(j, c, j->columns);
             double sum = (double)get(j, 2, at), size = fabs(sum);
             for (int64_t k = 0; k < keys; k++) {
-                double term = (double)get_element(j, 0, prob_at(j, k, i)) * (double)get(j, 1, k * ld + c);
+                double term = (double)get_element(j, 0, prob_at(j, k, i)) * (double)number(j, 1, k * ld, c);
                 sum += term, size += fabs(term);
             }
             want(j, 2, at, sum, (double)(keys + 2) * 0x1p-24 * size + TINY);
@@ -102,10 +136,11 @@ static void want_lanes(struct job *j, int64_t i, int64_t keys, int64_t from, int
     double fix = power(z, (double)(old - base)), sum = (double)get(j, 1, z->SUM + i) * fix;
     for (int64_t k = 0; k < keys; k++) {
         float s = k >= from && k < limit ? get(j, 0, k * z->R + i) : -HUGE_VALF;
-        double p = power(z, (double)(s - base));
+        double p = power(z, (double)(s - base)), y = scale_of(j, 0, z->V_SCALES, k * z->R + i), size = fabs(y);
         if (nan && z->PAIRS)
             p = NAN; /* whether it gets into the maximum depends on the order */
-        want_element(j, 0, prob_at(j, k, i), p, p * (rounding + short_power + power_error(z, (double)(s - base))) + TINY);
+        want_element(j, 0, prob_at(j, k, i), p * y,
+                     size * (p * (rounding + short_power + 0x1p-24 + power_error(z, (double)(s - base))) + TINY) + TINY);
         if (nan && !z->PAIRS)
             want_anything(j, 0, prob_at(j, k, i));
         sum += p;
@@ -126,9 +161,10 @@ static void softmax_rows(struct job *j)
 {
     const struct sizes *z = &j->z;
     int64_t n = up_to(j, z->R * z->BK / z->W / z->PER), keys = n * z->KB * z->PER;
-    memory(j, 0, DTYPE_F32, n * z->W * z->PER);
+    memory(j, 0, DTYPE_F32, with_scales(j, n * z->W * z->PER));
     memory(j, 1, DTYPE_F32, z->STATE);
     integer(j, 2, n);
+    add_scales(j, 0, keys);
     for (int64_t i = 0; i < z->R; i++) {
         int kind = (int)((i + j->kind) % 6);
         bool fresh = kind == 1 || kind == 2;
@@ -172,7 +208,8 @@ static double tile_score(const struct job *j, int64_t i, int64_t key, int64_t ld
     const struct sizes *z = &j->z;
     double sum = 0, size = 0, scale = (double)get(j, 0, z->R * z->LDQ);
     for (int64_t d = 0; d < z->HD; d++) {
-        double term = (double)query(j, i, d) * (double)get(j, 1, key * ld + d);
+        double term = (double)query(j, i, d) * (double)number(j, 1, key * ld, d);
+        term *= scale_of(j, 2, z->K_SCALES, key * z->R + i);
         sum += term, size += fabs(term);
     }
     *error = fmax(*error, fabs(scale) * (double)(z->HD + 2) * 0x1p-24 * size);
@@ -190,7 +227,9 @@ static void tile_row(struct job *j, int64_t i, int64_t ld, bool fresh)
     error = 2 * error + 4e-7 + (z->PAIRS ? 1e-4 : 0) + 0x1p-23 * fabs(top) + (double)(z->BK + 6) * 0x1p-24;
     for (int64_t k = 0; k < z->BK; k++) {
         double score = tile_score(j, i, k, ld, &error), p = power(z, score - top);
-        want_element(j, 2, prob_at(j, k, i), p, p * (rounding + error + power_error(z, score - top)) + TINY);
+        double y = scale_of(j, 2, z->V_SCALES, k * z->R + i), size = fabs(y);
+        want_element(j, 2, prob_at(j, k, i), p * y,
+                     size * (p * (rounding + error + 0x1p-24 + power_error(z, score - top)) + TINY) + TINY);
         sum += p;
     }
     for (int64_t l = i; l < z->W; l += z->R) {
@@ -209,12 +248,13 @@ static void tile_row(struct job *j, int64_t i, int64_t ld, bool fresh)
 static void tile_scores(struct job *j)
 {
     const struct sizes *z = &j->z;
-    int64_t ld = z->HD + (j->kind % 3) * 5;
+    int64_t ld = units(j, z->HD) + (j->kind % 3) * 5;
     queries(j, 0.2f);
-    memory(j, 1, j->kv, (z->BK - 1) * ld + z->HD);
-    memory(j, 2, DTYPE_F32, z->PROBS + z->W);
+    memory(j, 1, j->kv, (z->BK - 1) * ld + units(j, z->HD));
+    memory(j, 2, DTYPE_F32, with_scales(j, z->PROBS + z->W));
     memory(j, 3, DTYPE_F32, z->STATE);
-    integer(j, 4, ld);
+    integer(j, 4, step(j, ld));
+    add_scales(j, 2, z->BK);
     for (int64_t i = 0; i < z->R; i++)
         tile_row(j, i, ld, (i + j->kind) % 3 == 1);
     for (int64_t i = z->R * z->BK / z->PER; i < z->R * z->BK; i++)
@@ -224,19 +264,19 @@ static void tile_scores(struct job *j)
 static void tile_values(struct job *j)
 {
     const struct sizes *z = &j->z;
-    int64_t ld = z->HDV + (j->kind % 2) * 7;
+    int64_t ld = units(j, z->HDV) + (j->kind % 2) * 7;
     slots(j, 0, z->PROBS + z->R);
     for (int64_t i = 0; i < z->R; i++)
         set(j, 0, z->PROBS + i, random_normal(&j->random));
-    memory(j, 1, j->kv, (z->BK - 1) * ld + z->HDV);
+    memory(j, 1, j->kv, (z->BK - 1) * ld + units(j, z->HDV));
     memory(j, 2, DTYPE_F32, z->R * z->LDO);
-    integer(j, 3, ld);
+    integer(j, 3, step(j, ld));
     for (int64_t i = 0; i < z->R; i++)
         for (int64_t c = 0; c < z->LDO; c++) {
             int64_t at = i * z->LDO + output_of(j, c, z->CV);
             double sum = (double)get(j, 0, z->PROBS + i) * (double)get(j, 2, at), size = fabs(sum);
             for (int64_t k = 0; k < z->BK; k++) {
-                double term = (double)get_element(j, 0, prob_at(j, k, i)) * (double)get(j, 1, k * ld + c);
+                double term = (double)get_element(j, 0, prob_at(j, k, i)) * (double)number(j, 1, k * ld, c);
                 sum += term, size += fabs(term);
             }
             want(j, 2, at, sum, (double)(z->BK + 2) * 0x1p-24 * size + TINY);
@@ -300,6 +340,7 @@ static void alibi_rows(struct job *j)
 }
 
 const struct model few_models[] = {
+    {"spread", spread},
     {"score_rows", score_rows},
     {"rescale", rescale},
     {"value_rows", value_rows},

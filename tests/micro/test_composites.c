@@ -80,6 +80,14 @@ static bool conversion_right(const struct call *c, int l)
     return same(out_at(c, l), (double)dtype_round(c->out_type, in_at(c, l)));
 }
 
+/* All lanes are the number of f16 in the first two bytes. */
+static bool half_right(const struct call *c, int l)
+{
+    uint16_t h;
+    memcpy(&h, c->in, sizeof h);
+    return same(out_at(c, l), (double)f16_to_f32(h));
+}
+
 /* out[row][lane], both c->width */
 static bool transpose_right(const struct call *c, int l)
 {
@@ -248,6 +256,7 @@ static const struct composite {
     {"parted", "parted ( _ , _ , _ , _ )", "  vec i32 h = upper; parted(x, y, p[0], h); o[0] = to x; o[W] = to y\n",
      parted_right, a_real, 2, true, false},
     {"widen", "_ = widen _", "  vec x = widen p[0]; o[0] = to x\n", conversion_right, NULL, 1, false, false},
+    {"half", "_ = half _", "  vec x = half p[0]; o[0] = to x\n", half_right, NULL, 1, false, false},
     {"narrow", "_ = narrow _", "  vec x = from p[0]; o[0] = narrow x\n", conversion_right, NULL, 1, false, false},
 };
 enum { COMPOSITES = sizeof composites / sizeof *composites };
@@ -291,10 +300,8 @@ static int add_unit(struct tables *tables, int table, struct bench *b, const str
     struct env env = {.entries = 0};
     struct unit *u = &b->unit[b->units];
     *u = (struct unit){.c = c, .in = in, .out = out, .rows = rows};
-    snprintf(u->name, sizeof u->name, "%s_%s_%s_%d", c->name, field_value_name(F_DTYPE, (int32_t)in),
-             field_value_name(F_DTYPE, (int32_t)out), rows);
-    buf_printf(&text, "micro t(o: %s*, p: %s*)\n%s", field_value_name(F_DTYPE, (int32_t)out),
-               field_value_name(F_DTYPE, (int32_t)in), c->text);
+    snprintf(u->name, sizeof u->name, "%s_%s_%s_%d", c->name, dtypes[in].name, dtypes[out].name, rows);
+    buf_printf(&text, "micro t(o: %s*, p: %s*)\n%s", dtypes[out].name, dtypes[in].name, c->text);
     env_set(&env, "MR", value_int(rows));
     int result = buf_ok(&text) ? tables_unroll(tables, table, text.data, u->name, &env, &b->u[b->units], err) : -1;
     buf_free(&text);
@@ -307,9 +314,11 @@ static int add_units(struct tables *tables, int table, struct bench *b, const st
                      struct gen_error *err)
 {
     int width = b->t->width, counts[] = {1, 2, 3, 4, width / 2 + 1, width - 1, width}, result = 0;
+    if (!strcmp(c->name, "half")) /* of a block's first two bytes */
+        return add_unit(tables, table, b, c, DTYPE_INT8, DTYPE_F32, 1, err);
     if (!c->input) {
         bool widens = !strcmp(c->name, "widen");
-        for (int d = 0; d < DTYPE_COUNT && !result; d++)
+        for (int d = 0; d < (widens ? (int)DTYPE_Q8_0 : (int)DTYPE_COUNT) && !result; d++)
             result = add_unit(tables, table, b, c, widens ? (enum dtype)d : DTYPE_F32,
                               widens ? DTYPE_F32 : (enum dtype)d, 1, err);
         return result;
@@ -351,10 +360,12 @@ static int open_run(struct run *r, const struct unit *u, int width, uint64_t see
         return -1;
     for (int64_t i = 0; i < (int64_t)per_call * r->calls; i++) {
         uint16_t h = (uint16_t)i; /* all of them */
+        if (u->c->right == half_right)
+            h = (uint16_t)random_next(&seed);
         if (u->c->input)
             dtype_store(u->in, r->in, i, u->c->input(i, width, &seed));
         else if (u->in != DTYPE_F32)
-            memcpy(r->in + 2 * i, &h, 2);
+            memcpy(r->in + (int64_t)dtype_size(u->in) * i, &h, dtype_size(u->in));
         else
             dtype_store(u->in, r->in, i, near_half(u->out, i, width, &seed));
     }

@@ -24,7 +24,7 @@
 #include "../kit/seed.h"
 #include "models.h"
 
-enum { UNITS = 260, VARIANTS = 22, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300 };
+enum { UNITS = 380, VARIANTS = 34, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300 };
 
 /* Head dims, rows, vectors, steps; tile.k in panels. 0: the isa's default. Odd head dims, one row, as many rows as a
  * vector has lanes or registers hold, one panel and several with a rest. */
@@ -41,6 +41,13 @@ static const struct shape {
     {64, 96, 4, 4, 2, 1, false, true},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+/* For narrow keys and values: packed, and read in place; blocks want multiples of 32. */
+static const struct shape narrow_shapes[] = {
+    {37, 53, 3, 2, 1, 1, false, false}, {64, 96, 4, 2, 2, 1, false, false},
+    {64, 96, 4, 4, 2, 1, false, true},  {20, 72, 4, 2, 2, 1, true, true},  {64, 32, 4, 8, 2, 1, true, true},
+};
+enum { NARROW_SHAPES = sizeof narrow_shapes / sizeof *narrow_shapes };
 
 struct unit {
     char name[32 + 8]; /* in emitted C, where all variants are in one file */
@@ -128,6 +135,20 @@ static int add_variant(struct suite *s, struct bench *b, const struct variant *v
     return 0;
 }
 
+/* Each narrow type, with what it can have of the shapes. */
+static int add_narrow(struct suite *s, enum isa isa, int width, struct gen_error *err)
+{
+    for (int i = 0; i < NARROW_SHAPES; i++)
+        for (int t = DTYPE_COUNT; t < DTYPE_ALL; t++) {
+            struct variant v = variant_of(&narrow_shapes[i], isa, (enum dtype)((i + t) % DTYPE_COUNT), width);
+            struct gen_error refused;
+            variant_set_dtypes(&v, (enum dtype)v.field[F_DTYPE], (enum dtype)t, variant_dtype_o(&v));
+            if (!gen_check(s->gen, &v, &refused) && add_variant(s, &s->bench[isa], &v, err))
+                return -1;
+        }
+    return 0;
+}
+
 /* The first ones are of all types. Variants that the isa cannot have are left out; a test asks for enough. */
 static int add_variants(struct suite *s, enum isa isa, struct gen_error *err)
 {
@@ -146,7 +167,7 @@ static int add_variants(struct suite *s, enum isa isa, struct gen_error *err)
                     return -1;
                 s->batch[isa].slow_count = b->variants <= SLOW_VARIANTS ? b->units : s->batch[isa].slow_count;
             }
-    return 0;
+    return add_narrow(s, isa, width, err);
 }
 
 /* ---- one call ---- */
@@ -270,6 +291,8 @@ static int check_unit(const struct suite *s, enum isa isa, int index)
         bool last = !strcmp(u->plain_name, "value_last") || !strcmp(u->plain_name, "value_rest");
         bool modifies = !strcmp(micro, "soften") || !strcmp(micro, "add_bias") || !strcmp(micro, "hide");
         j.columns = last ? u->z.LAST : u->z.NV;
+        if (!strcmp(micro, "widen_row") || !strcmp(micro, "open_row"))
+            j.columns = strstr(u->plain_name, "value") ? u->z.HDV : u->z.HD;
         if (u->z.SPLIT && modifies)
             j.z.MR = 1; /* rows lie in a vector's lanes */
         j.random = s->seed + (uint64_t)(index * JOB_KINDS + kind);

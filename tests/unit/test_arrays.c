@@ -118,6 +118,12 @@ static void ask(struct asked *x, enum array_id id)
         give(x, t);
     if (id < ARRAYS) {
         array_set_switch(id, 1, &x->problem);
+        if (arrays[id].of_kv) {
+            x->problem.mixed = 1;
+            x->problem.kv_dtype = ATTN_INT8;
+            give(x, ARRAY_K_SCALES);
+            give(x, ARRAY_V_SCALES);
+        }
         give(x, id);
     }
     if (x->problem.paged)

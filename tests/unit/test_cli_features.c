@@ -126,8 +126,10 @@ static void test_any_file(void **state)
     int taken = 0, refused = 0;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int i = 0; i < 5000; i++) {
-        struct extents e = {1 + random_below(&seed, 3), 1 + random_below(&seed, 3), 1 + random_below(&seed, 4),
-                            1 + random_below(&seed, 6)};
+        struct extents e = {.batch = 1 + random_below(&seed, 3)};
+        e.heads = 1 + random_below(&seed, 3);
+        e.q_len = 1 + random_below(&seed, 4);
+        e.kv_len = 1 + random_below(&seed, 6);
         struct features f = {.page_size = 0};
         struct options o = {.given = 0};
         struct gen_error err = {0};
@@ -153,7 +155,9 @@ static void test_any_file(void **state)
                 store_random("lens.npy", &seed, (int64_t[4]){e.batch, 1, 1, 1}, 1);
                 o.file[OPTION_KV_LENS] = random_below(&seed, 2) ? "lens.npy" : NULL;
             }
-            failed = failed || features_read(&o, &e, (enum dtype)random_below(&seed, DTYPE_COUNT), &f, &err);
+            if (!failed)
+                e.q = (enum dtype)random_below(&seed, DTYPE_COUNT);
+            failed = failed || features_read(&o, &e, &f, &err);
             if (!failed)
                 judge(&f, &e);
         }
@@ -174,7 +178,7 @@ static void test_words(void **state)
     struct options o = {.given = OPTION_BIT(OPTION_WINDOW), .window = {3, -1}};
     const struct shape s = {
         .batch = 2, .heads = 4, .kv_heads = 2, .q_len = 5, .kv_len = 9, .head_dim = 8, .head_dim_v = 8};
-    const struct extents e = {2, 4, 5, 9};
+    const struct extents e = {2, 4, 5, 9, 2, 2, 9, DTYPE_F32, DTYPE_F32};
     struct features f = {.page_size = 0}, again = {.page_size = 0};
     struct gen_error err;
     struct variant v = {{0}};

@@ -28,6 +28,15 @@ static void test_names(void **state)
         assert_int_equal(dtype_size((enum dtype)t), dtypes[t].bytes);
         assert_true(dtypes[t].bytes > 0 && dtypes[t].c[0] && dtypes[t].opencl[0]);
     }
+    for (int t = 0; t < DTYPE_ALL; t++) {
+        assert_string_equal(dtypes[t].name, kv_dtype_names[t + 1]);
+        assert_string_equal(dtypes[t].name, field_value_name(F_DTYPE_KV, t + 1));
+        assert_ptr_equal(dtype_find(dtypes[t].name), &dtypes[t]);
+        assert_true(dtypes[t].bytes > 0 && dtypes[t].values > 0 && dtypes[t].c[0] && dtypes[t].opencl[0]);
+        assert_int_equal(dtype_values((enum dtype)t), dtypes[t].values);
+    }
+    assert_null(kv_dtype_names[KV_COUNT]);
+    assert_int_equal(KV_COUNT, DTYPE_ALL + 1);
     assert_null(dtype_find("none"));
     assert_null(dtype_find("f3"));
     assert_null(dtype_find(""));
@@ -43,6 +52,14 @@ static void test_values(void **state)
     assert_int_equal(DTYPE_F32, ATTN_F32);
     assert_int_equal(DTYPE_F16, ATTN_F16);
     assert_int_equal(DTYPE_BF16, ATTN_BF16);
+    assert_int_equal(DTYPE_INT8, ATTN_INT8);
+    assert_int_equal(DTYPE_FP8, ATTN_FP8);
+    assert_int_equal(DTYPE_Q8_0, ATTN_Q8_0);
+    assert_int_equal(DTYPE_Q4_0, ATTN_Q4_0);
+    assert_true(dtypes[DTYPE_INT8].scaled && dtypes[DTYPE_FP8].scaled);
+    assert_true(dtype_size(DTYPE_INT8) == 1 && dtype_size(DTYPE_FP8) == 1); /* ggml's block_q8_0 and block_q4_0: */
+    assert_true(dtype_size(DTYPE_Q8_0) == 34 && dtype_values(DTYPE_Q8_0) == 32 && !dtypes[DTYPE_Q8_0].scaled);
+    assert_true(dtype_size(DTYPE_Q4_0) == 18 && dtype_values(DTYPE_Q4_0) == 32 && !dtypes[DTYPE_Q4_0].scaled);
 }
 
 /* A kernel of each type, in each role, reads and writes arrays of the table's C types. */

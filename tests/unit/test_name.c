@@ -135,21 +135,21 @@ static void test_features(void **state)
     (void)state;
     int tried = 0, features = F_PAGED - F_WINDOW + 1;
     struct variant v = variant_default(ISA_AVX512);
-    for (int types = 0; types < DTYPE_COUNT * DTYPE_COUNT * DTYPE_COUNT; types++)
+    for (int types = 0; types < DTYPE_COUNT * DTYPE_COUNT * DTYPE_ALL; types++)
         for (int bias = 0; bias < BIAS_COUNT; bias++)
             for (int bits = 0; bits < 1 << features; bits++) {
                 for (int i = 0; i < features; i++)
                     v.field[F_WINDOW + i] = bits >> i & 1;
                 v.field[F_BIAS] = bias;
-                variant_set_dtypes(&v, types % 3, types / 3 % 3, types / 9);
+                variant_set_dtypes(&v, types % 3, types / 9, types / 3 % 3);
                 check_round_trip(&v);
                 assert_int_equal(v.field[F_DTYPE], types % 3);
-                assert_int_equal(variant_dtype_kv(&v), types / 3 % 3);
-                assert_int_equal(variant_dtype_o(&v), types / 9);
+                assert_int_equal(variant_dtype_kv(&v), types / 9);
+                assert_int_equal(variant_dtype_o(&v), types / 3 % 3);
                 assert_true(is_canonical(&v));
                 tried++;
             }
-    assert_int_equal(tried, 27 * 4 << features);
+    assert_int_equal(tried, 9 * DTYPE_ALL * 4 << features);
 }
 
 static void test_random(void **state)
@@ -219,7 +219,13 @@ static void test_known_names(void **state)
         v.field[f] = 0;
     variant_encode(&v, name);
     assert_string_equal(name, "attn_f16_of32_d64_causal_window_softcap_biasbf16_on_avx512_q128k256_r8x2u2");
-    v.field[F_DTYPE_KV] = OTHER_F16; /* query's own, said twice */
+    variant_set_dtypes(&v, DTYPE_BF16, DTYPE_Q8_0, DTYPE_BF16);
+    v.field[F_BIAS] = BIAS_NONE;
+    v.field[F_SOFTCAP] = 0;
+    variant_encode(&v, name);
+    assert_string_equal(name, "attn_bf16_kvq8_0_d64_causal_window_on_avx512_q128k256_r8x2u2");
+    variant_set_dtypes(&v, DTYPE_F16, DTYPE_F16, DTYPE_F32);
+    v.field[F_DTYPE_KV] = KV_F16; /* query's own, said twice */
     assert_false(variant_shows(&v, F_DTYPE_KV));
 }
 

@@ -200,14 +200,16 @@ static void test_dtypes(void **state)
     o = accept("--dtype kv=bf16");
     assert_true(o.dtype == DTYPE_F32 && o.dtype_kv == DTYPE_BF16 && o.dtype_o == DTYPE_F32);
     assert_int_equal(o.dtypes, DTYPES_KV);
+    o = accept("--dtype q=bf16,kv=q4_0"); /* narrow types are K's and V's alone */
+    assert_true(o.dtype == DTYPE_BF16 && o.dtype_kv == DTYPE_Q4_0 && o.dtype_o == DTYPE_BF16);
     const char *const broken[] = {"q=f64",       "q=f32,",        "q=",          "=f32",   "kv=f16,kv=f16",
                                   "q=f32,v=f16", "q=f32,kv=f16x", "q=f32kv=f16", ",q=f32", "q=f32,,kv=f16",
-                                  "f32,kv=f16"};
+                                  "f32,kv=f16",  "q=int8",        "o=fp8,kv=fp8"};
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
         char line[64], message[200];
         snprintf(line, sizeof line, "--dtype=%s", broken[i]);
         snprintf(message, sizeof message,
-                 "--dtype '%s' is not right; expected q=, kv= and o= with f32, f16 or bf16, as in q=f32,kv=f16",
+                 "--dtype '%s' is not right; expected q=, kv= and o= with f32, f16 or bf16, as in q=f32,kv=f16; kv= with int8, fp8, q8_0 or q4_0 too",
                  broken[i]);
         refuse(line, message);
     }

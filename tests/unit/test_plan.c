@@ -202,7 +202,11 @@ static void plan_refusals(void **state)
     CASE("heads is 4 and kv_heads 8; expected heads to be a multiple of kv_heads", p.kv_heads = 8);
     CASE("causal is 2; expected 0..1", p.causal = 2);
     CASE("mixed is 2; expected 0..1", p.mixed = 2);
-    CASE("kv_dtype is 3; expected 0..2", p.mixed = 1, p.kv_dtype = (attn_dtype)3);
+    CASE("kv_dtype is 7; expected 0..6", p.mixed = 1, p.kv_dtype = (attn_dtype)7);
+    CASE("o_dtype is 3; expected 0..2", p.mixed = 1, p.o_dtype = ATTN_INT8);
+    CASE("dtype is 5; expected 0..2", p.dtype = ATTN_Q8_0);
+    CASE("head_dim is 40; expected a multiple of 32, as kv_dtype is q4_0", p.mixed = 1, p.kv_dtype = ATTN_Q4_0,
+         p.head_dim = 40, p.head_dim_v = 64);
     CASE("o_dtype is -1; expected 0..2", p.mixed = 1, p.o_dtype = (attn_dtype)-1);
     CASE("kv_dtype is 1; expected 0, since mixed is 0", p.kv_dtype = ATTN_F16);
     CASE("o_dtype is 2; expected 0, since mixed is 0", p.o_dtype = ATTN_BF16);

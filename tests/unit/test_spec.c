@@ -73,6 +73,9 @@ static void test_products(void **state)
     check("head_dim: 64\nisa: c\ndtype: [f16, {q: f32, kv: f16, o: f32}, {q: bf16, o: f32}, {o: f16, kv: f16, q: f32}]",
           "attn_f16_d64_on_c_q64k64_r4x2u1\nattn_f32_kvf16_d64_on_c_q64k64_r4x2u1\n"
           "attn_bf16_of32_d64_on_c_q64k64_r4x2u1\nattn_f32_kvf16_of16_d64_on_c_q64k64_r4x2u1\n");
+    check("head_dim: 64\nisa: c\ndtype: [{kv: int8}, {q: bf16, kv: fp8}, {q: f32, kv: q8_0, o: f16}, {kv: q4_0, o: f32}]",
+          "attn_f32_kvint8_d64_on_c_q64k64_r4x2u1\nattn_bf16_kvfp8_d64_on_c_q64k64_r4x2u1\n"
+          "attn_f32_kvq8_0_of16_d64_on_c_q64k64_r4x2u1\nattn_f32_kvq4_0_d64_on_c_q64k64_r4x2u1\n");
     check("head_dim: 64\nisa: c\nwindow: true\ndtype: {q: f16}\nbias: [none, bf16]\nsoftcap: [true, false]\n",
           "attn_f16_d64_window_softcap_on_c_q64k64_r4x2u1\nattn_f16_d64_window_softcap_biasbf16_on_c_q64k64_r4x2u1\n"
           "attn_f16_d64_window_on_c_q64k64_r4x2u1\nattn_f16_d64_window_biasbf16_on_c_q64k64_r4x2u1\n");
@@ -163,10 +166,9 @@ static const char *const wrong[][2] = {
     {D "dtype: [[f32]]", "2:9: error: dtype is a list here; " DTYPE},
     {D "dtype: []", "2:8: error: dtype is an empty list; expected at least one value"},
     {D "dtype: {}", "2:8: error: dtype lacks q; " DTYPE},
-    {D "dtype: [f16,\n {kv: f16, o: f32}]", "3:2: error: dtype lacks q; " DTYPE},
     {D "dtype: {q: f64}", "2:12: error: dtype is 'f64'; expected f32, f16 or bf16"},
-    {D "dtype: {q: f32, kv: same}", "2:21: error: dtype.kv is 'same'; expected f32, f16 or bf16"},
-    {D "dtype: {q: f32, kv: [f32]}", "2:21: error: dtype.kv is a list here; expected f32, f16 or bf16"},
+    {D "dtype: {q: f32, kv: same}", "2:21: error: dtype.kv is 'same'; expected f32, f16, bf16, int8, fp8, q8_0 or q4_0"},
+    {D "dtype: {q: f32, kv: [f32]}", "2:21: error: dtype.kv is a list here; expected f32, f16, bf16, int8, fp8, q8_0 or q4_0"},
     {D "dtype: {q: f32, o: ~}", "2:20: error: dtype.o has no value; expected f32, f16 or bf16"},
     {D "dtype: {q: f32, v: f16}", "2:17: error: unknown key 'v' in dtype; expected q, kv or o"},
     {D "dtype: {q: f32, q: f16}", "2:17: error: duplicate key 'q'; expected it once, and line 2 has it"},
@@ -380,7 +382,7 @@ static void test_document(void **state)
     spec_document(&b);
     assert_true(buf_ok(&b));
     assert_null(strstr(b.data, "same")); /* is left out, not written */
-    assert_non_null(strstr(b.data, "f32, f16 or bf16; default: q\n                 of op attn or matmul\n"));
+    assert_non_null(strstr(b.data, "int8, fp8, q8_0 or q4_0; default: q\n                 of op attn or matmul\n"));
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
         assert_non_null(strstr(b.data, fields[f].key));
         assert_non_null(strstr(b.data, fields[f].doc));

@@ -83,7 +83,8 @@ class Run(Structure):
         ("window_right", c_int64), ("softcap", c_float), ("bias", c_void_p), ("bias_stride", c_int64 * 4),
         ("mask", c_void_p), ("mask_stride", c_int64 * 4), ("alibi_slopes", c_void_p), ("sinks", c_void_p),
         ("q_starts", c_void_p), ("kv_starts", c_void_p), ("block_table", c_void_p), ("block_table_stride", c_int64),
-        ("page_size", c_int64), ("pages", c_int64),
+        ("page_size", c_int64), ("pages", c_int64), ("k_scales", c_void_p), ("v_scales", c_void_p),
+        ("k_scales_stride", c_int64 * 3), ("v_scales_stride", c_int64 * 3),
     ]
 
 
