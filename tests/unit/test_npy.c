@@ -145,7 +145,7 @@ static void test_reads_shapes_of_any_rank(void **state)
 }
 
 #define ORDER "'fortran_order': False, "
-#define SIMPLE "expected float32, float16, uint16, int32, int64, uint8 or bool, little-endian"
+#define SIMPLE "expected float32, float16, uint16, int32, int64, uint8, int8 or bool, little-endian"
 static void test_refuses_what_it_does_not_know(void **state)
 {
     (void)state;
