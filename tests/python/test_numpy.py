@@ -19,6 +19,22 @@ def draw(*shape, dtype=np.float32):
     return rng.standard_normal(shape, np.float32).astype(dtype)
 
 
+def dequantise(stored, scales, to):
+    """The values that stored rows stand for, by the definitions of the types."""
+    if to == "int8":
+        return stored.astype(np.float32) * scales[..., None]
+    if to == "fp8":
+        sign, e, m = stored >> 7, ((stored >> 3) & 15).astype(np.int32), (stored & 7).astype(np.float32)
+        size = np.where(e == 0, m * 2.0 ** -9, (1 + m / 8) * 2.0 ** (e - 7.0))
+        return (np.where(sign, -size, size) * scales[..., None]).astype(np.float32)
+    bytes_of = {"q8_0": 34, "q4_0": 18}[to]
+    blocks = stored.reshape(stored.shape[:-1] + (-1, bytes_of))
+    d = np.ascontiguousarray(blocks[..., :2]).view(np.float16).astype(np.float32)
+    rest = np.ascontiguousarray(blocks[..., 2:])
+    values = rest.view(np.int8) if to == "q8_0" else np.concatenate([rest & 15, rest >> 4], -1).astype(np.int8) - 8
+    return (values * d).reshape(stored.shape[:-1] + (-1,)).astype(np.float32)
+
+
 class Sdpa(unittest.TestCase):
     def test_values(self):
         for batch, heads, kv_heads, rows, keys, d, dv in ((1, 1, 1, 1, 1, 1, 1), (2, 4, 2, 100, 77, 64, 48),
@@ -154,6 +170,29 @@ class Attention(unittest.TestCase):
         o = attngen.attention(q, k, v, o_dtype="f16")
         self.assertEqual(o.dtype, np.float16)
         check(o, q, k, v, "f16")
+
+    def test_narrow(self):
+        """Stored values are those of a plain model, and what they stand for is what is attended to."""
+        q, k, v = draw(2, 4, 9, 64), draw(2, 2, 50, 64), draw(2, 2, 50, 64)
+        for to in ("int8", "fp8", "q8_0", "q4_0"):
+            for share in ("row", "head", "all"):
+                with self.subTest(to=to, share=share):
+                    stored, scales = zip(*(attngen.quantise(x, to, share=share) for x in (k, v)))
+                    plain = [dequantise(s, scale, to) for s, scale in zip(stored, scales)]
+                    self.assertLess(max(abs(p - x).max() for p, x in zip(plain, (k, v))), 0.6 if to == "q4_0" else 0.3)
+                    kind = dict(kv_dtype=to if to != "int8" else None, k_scales=scales[0], v_scales=scales[1])
+                    check(attngen.attention(q, *stored, causal=True, **kind), q, *plain, take=masked(9, 50, True, 41))
+                    again, _ = attngen.quantise(k[:, :, 10:20], to, scales=None if scales[0] is None else
+                                                np.broadcast_to(scales[0], (2, 2, 50))[:, :, 10:20])
+                    np.testing.assert_array_equal(again, stored[0][:, :, 10:20])
+        plan = attngen.Plan(head_dim=64, heads=4, kv_heads=2, max_batch=2, max_q_len=9, max_kv_len=50, kv_dtype="q4_0")
+        check(plan(q, *stored), q, *plain)
+        with self.assertRaisesRegex(attngen.Invalid, "kv_dtype is None and k of u8; expected one of fp8, q8_0, q4_0"):
+            attngen.attention(q, *stored)
+        with self.assertRaisesRegex(attngen.Invalid, "k_scales"):
+            attngen.attention(q, k.astype(np.int8), v.astype(np.int8))
+        with self.assertRaisesRegex(attngen.Invalid, "a multiple of 18"):
+            attngen.attention(q, stored[0][..., :-1], stored[1][..., :-1], kv_dtype="q4_0")
 
     def test_packed(self):
         starts, lengths = np.array([0, 5, 5, 40]), (5, 0, 35)

@@ -80,6 +80,22 @@ class Sdpa(unittest.TestCase):
         with self.assertRaisesRegex(attngen.Invalid, "q has 4 heads|query has 4 heads"):
             attngen.sdpa(q, k[:, :2, :9], v[:, :2, :9])
 
+    def test_narrow(self):
+        q, k = torch.randn(2, 4, 9, 64), torch.randn(2, 2, 30, 64)
+        for to in ("int8", "fp8", "q8_0", "q4_0"):
+            stored, scales = attngen.quantise(k, to, share="head")
+            self.assertEqual(stored.dtype, torch.int8 if to == "int8" else torch.uint8)
+            kind = dict(kv_dtype=to, k_scales=scales, v_scales=scales)
+            o = attngen.attention(q, stored, stored, **kind)
+            if to in ("int8", "fp8"):
+                plain = stored if to == "int8" else stored.view(torch.float8_e4m3fn)
+                whole = plain.float() * scales[..., None]
+                hold(o, q, whole, whole)
+                self.assertTrue(torch.equal(attngen.attention(q, plain, plain, k_scales=scales, v_scales=scales), o))
+            self.assertLess((o - own(q, k, k, enable_gqa=True)).abs().max().item(), 0.5)
+            compiled = torch.compile(lambda a, b: attngen.attention(a, b, b, **kind), fullgraph=True, backend="aot_eager")
+            self.assertTrue(torch.equal(compiled(q, stored), o))
+
     def test_lists(self):
         q, k = torch.randn(2, 4, 9, 16), torch.randn(2, 4, 30, 16)
         lens = [30, 7]

@@ -13,11 +13,11 @@ from typing import Any, Optional
 
 from . import _c, _plans
 from ._c import Error, Failed, Invalid, NoMemory, Unsupported
-from ._call import Plan, attention, fallbacks, sdpa, supports, tune
+from ._call import Plan, attention, fallbacks, quantise, sdpa, supports, tune
 from ._program import cache_path, devices, emit
 
 __all__ = ["Error", "Failed", "Invalid", "NoMemory", "Plan", "Unsupported", "attention", "cache_path", "configure",
-           "devices", "emit", "fallbacks", "sdpa", "supports", "tune"]
+           "devices", "emit", "fallbacks", "quantise", "sdpa", "supports", "tune"]
 __version__ = "0.1"
 
 

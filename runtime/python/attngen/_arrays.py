@@ -27,7 +27,7 @@ class NumpyAdapter:
 
     name = "numpy"
     _names = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool", "uint8": "u8", "int8": "i8",
-              "int32": "i32", "int64": "i64", "float64": "f64"}
+              "int32": "i32", "int64": "i64", "float64": "f64", "float8_e4m3fn": "fp8"}
 
     def tracing(self) -> bool:
         return False
@@ -71,7 +71,7 @@ class NumpyAdapter:
             import ml_dtypes  # the caller's arrays are of its type, so it is there
             kind: Any = ml_dtypes.bfloat16
         else:
-            kind = {"f32": numpy.float32, "f16": numpy.float16}[dtype]
+            kind = {"f32": numpy.float32, "f16": numpy.float16, "i8": numpy.int8, "u8": numpy.uint8}[dtype]
         order = sorted(range(len(shape)), key=lambda i: -strides[i])
         memory = numpy.empty([shape[i] for i in order], kind)
         return memory.transpose(sorted(range(len(shape)), key=lambda i: order[i]))

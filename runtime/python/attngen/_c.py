@@ -11,7 +11,7 @@ from ctypes import POINTER, Structure, c_char, c_char_p, c_double, c_float, c_in
 from typing import Any, Dict, List, Optional
 
 F32, F16, BF16 = 0, 1, 2
-DTYPES = {"f32": F32, "f16": F16, "bf16": BF16}
+DTYPES = {"f32": F32, "f16": F16, "bf16": BF16, "int8": 3, "fp8": 4, "q8_0": 5, "q4_0": 6}
 BIASES = {None: 0, "f32": 1, "f16": 2, "bf16": 3}
 ALIGNS = {"bottom-right": 0, "top-left": 1, "q-offset": 2}
 COMPILERS = {"tcc": 0, "cc": 1}
@@ -97,10 +97,18 @@ class Partials(Structure):
     ]
 
 
+class Quantisation(Structure):
+    _fields_ = [
+        ("size", c_size_t), ("from_", c_int), ("to", c_int), ("batch", c_int64), ("heads", c_int64), ("rows", c_int64),
+        ("width", c_int), ("in_", c_void_p), ("out", c_void_p), ("in_stride", c_int64 * 3),
+        ("out_stride", c_int64 * 3), ("scales", c_void_p), ("scales_stride", c_int64 * 3), ("given", c_int),
+    ]
+
+
 # The structs by their names in attn.h, for the test that compares the two.
 STRUCTS = {
     "attn_error": ErrorText, "attn_options": Options, "attn_problem": Problem, "attn_plan_info": PlanInfo,
-    "attn_run": Run, "attn_partials": Partials,
+    "attn_run": Run, "attn_partials": Partials, "attn_quantisation": Quantisation,
 }
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -132,6 +140,7 @@ def _open_library() -> ctypes.CDLL:
         "attn_plan_create": [pointer, pointer, pointer, pointer], "attn_plan_destroy": [pointer],
         "attn_supports": [pointer, pointer, pointer], "attn_plan_describe": [pointer, pointer, pointer],
         "attn_execute": [pointer, pointer, pointer, pointer], "attn_merge": [pointer, pointer, pointer],
+        "attn_quantise": [pointer, pointer],
         "attn_execute_cuda": [pointer, pointer, pointer, pointer],
         "attn_merge_cuda": [pointer, pointer, pointer, pointer], "attn_version": [],
     }

@@ -7,7 +7,8 @@ from typing import Any, Dict, Optional, Sequence, Tuple, Union
 from . import _c, _plans
 from ._arrays import DLPACK, NUMPY, Exported, View, adapter_of, contiguous, torch_adapter
 from ._plans import Call
-from ._prepare import EXTRA_AT, FLOATS, Options, broadcast, collapse, dense_like, fail, request
+from ._prepare import (BLOCKS, EXTRA_AT, FLOATS, Options, broadcast, collapse, dense_like, fail, request,
+                       sides_of)
 
 #: How often `fallback="torch"` had PyTorch compute instead, by libattn's words for why.
 fallbacks: "Counter[str]" = Counter()
@@ -199,21 +200,25 @@ def _fall_back(error: _c.Error, wanted: str, query: Any, key: Any, value: Any, a
 # ---- attention -------------------------------------------------------------------------------------------------------
 
 _attention_calls = _plans.call_cache()
+_NARROW = ("int8", "fp8", "q8_0", "q4_0")
 _NOTHING: Dict[str, Any] = {}
 
 
 def _given(bias: Any, mask: Any, alibi_slopes: Any, sinks: Any, kv_lens: Any, q_starts: Any, kv_starts: Any,
-           block_table: Any) -> Dict[str, Any]:
+           block_table: Any, k_scales: Any, v_scales: Any) -> Dict[str, Any]:
     """The arrays beside Q, K and V that there are, by name; _NOTHING itself where there is none."""
-    if bias is mask is alibi_slopes is sinks is kv_lens is q_starts is kv_starts is block_table is None:
+    if bias is mask is alibi_slopes is sinks is kv_lens is q_starts is kv_starts is block_table is k_scales is v_scales \
+            is None:
         return _NOTHING
     return {"bias": bias, "mask": mask, "alibi_slopes": alibi_slopes, "sinks": sinks, "kv_lens": kv_lens,
-            "q_starts": q_starts, "kv_starts": kv_starts, "block_table": block_table}
+            "q_starts": q_starts, "kv_starts": kv_starts, "block_table": block_table, "k_scales": k_scales,
+            "v_scales": v_scales}
 
 
 # What may be a list of numbers too, on the processor, and its element type.
 _NUMBERS = {"kv_lens": "int64", "q_starts": "int64", "kv_starts": "int64", "block_table": "int32",
-            "alibi_slopes": "float32", "sinks": "float32", "bias": "float32", "mask": "bool"}
+            "alibi_slopes": "float32", "sinks": "float32", "bias": "float32", "mask": "bool", "k_scales": "float32",
+            "v_scales": "float32"}
 
 
 def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: Any, v: Any, out: Any, lse: Any,
@@ -300,8 +305,8 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bot
               q_offset: Optional[int] = None, scale: Optional[float] = None, window: Optional[Tuple[int, int]] = None,
               softcap: Optional[float] = None, bias: Any = None, mask: Any = None, alibi_slopes: Any = None,
               sinks: Any = None, kv_lens: Any = None, q_starts: Any = None, kv_starts: Any = None,
-              block_table: Any = None, q_len: Optional[int] = None, kv_len: Optional[int] = None,
-              layout: str = "bhsd", out: Any = None, o_dtype: Optional[str] = None, lse: Any = False,
+              block_table: Any = None, k_scales: Any = None, v_scales: Any = None, kv_dtype: Optional[str] = None,
+              q_len: Optional[int] = None, kv_len: Optional[int] = None, layout: str = "bhsd", out: Any = None, o_dtype: Optional[str] = None, lse: Any = False,
               threads: Optional[int] = None, rigor: Optional[str] = None, compiler: Optional[str] = None,
               time_limit: Optional[float] = None, variant: Optional[str] = None) -> Any:
     """O = softmax(scale * Q K^T -> softcap -> + bias, ALiBi -> mask; sinks) V: all that attn.h has, by keyword.
@@ -324,6 +329,10 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bot
         them as many as there are rows.
     block_table: int32 [batch, pages]: k and v are [page, KV heads, row, elements] (bshd: [page, row, KV heads,
         elements]); kv_lens or kv_starts say how many keys a sequence has.
+    k_scales, v_scales: float32, of sides that are 1 or those of [batch, KV heads, kv_len] (in pages [page, KV heads, row],
+        packed [1, KV heads, rows]), what the numbers stored in k and v are multiplied by, where these are int8 or float8
+        (E4M3). kv_dtype: what arrays of uint8 hold: "fp8", or "q8_0" or "q4_0", ggml's blocks of 32 values, a row of
+        them being its bytes. attngen.quantise makes them all.
     out: where O goes. lse: True returns (O, LSE), the natural logarithm of each row's sum of exp(score), float32
         [batch, heads, q_len] ([heads, rows] where packed), -inf for a row that no key is left for; or an array of that
         shape to write it to.
@@ -334,8 +343,9 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bot
     Errors, threads and streams as for attngen.sdpa.
     """
     options = (causal, align, q_offset, scale, None if window is None else (int(window[0]), int(window[1])), softcap,
-               layout, q_len, kv_len, o_dtype, lse is not False, threads, rigor, compiler, time_limit, variant)
-    given = _given(bias, mask, alibi_slopes, sinks, kv_lens, q_starts, kv_starts, block_table)
+               layout, q_len, kv_len, o_dtype, lse is not False, threads, rigor, compiler, time_limit, variant,
+               kv_dtype)
+    given = _given(bias, mask, alibi_slopes, sinks, kv_lens, q_starts, kv_starts, block_table, k_scales, v_scales)
     adapter = adapter_of(q)
     if adapter.tracing():
         return adapter.traced_attention(q, k, v, out, lse, given, Options(*options))
@@ -379,15 +389,16 @@ class Plan:
                  q_offset: Optional[int] = None, scale: Optional[float] = None,
                  window: Optional[Tuple[int, int]] = None, softcap: Optional[float] = None, bias: Any = None,
                  mask: Any = None, alibi_slopes: Any = None, sinks: Any = None, kv_lens: Any = None,
-                 q_starts: Any = None, kv_starts: Any = None, block_table: Any = None, q_len: Optional[int] = None,
-                 kv_len: Optional[int] = None, layout: str = "bhsd") -> Any:
+                 q_starts: Any = None, kv_starts: Any = None, block_table: Any = None, k_scales: Any = None,
+                 v_scales: Any = None, q_len: Optional[int] = None, kv_len: Optional[int] = None,
+                 layout: str = "bhsd") -> Any:
         """Executes the plan on arrays, which are as for attngen.attention; O, or (O, LSE) when lse is asked for."""
         if self._compiled.handle is None:
             raise fail("the plan is closed; expected one that is not")
         has = self._compiled.key
         options = (has.causal, align, q_offset, scale, window, softcap, layout, q_len, kv_len, has.o_dtype,
-                   lse is not False)
-        given = _given(bias, mask, alibi_slopes, sinks, kv_lens, q_starts, kv_starts, block_table)
+                   lse is not False, None, None, None, None, None, has.kv_dtype if has.kv_dtype in _NARROW else None)
+        given = _given(bias, mask, alibi_slopes, sinks, kv_lens, q_starts, kv_starts, block_table, k_scales, v_scales)
         return _attend(self._compiled, self._calls, q, k, v, out, lse, given, options)
 
     variant = property(lambda self: self._compiled.variant, doc="The kernel's name, to pin it.")
@@ -422,6 +433,56 @@ def tune(shape: Union[str, Sequence[int]], *, rigor: str = "measure", time_limit
                 max_batch=batch, max_q_len=q_len, max_kv_len=kv_len, rigor=rigor, time_limit=time_limit, **problem)
     _plans.forget()
     return plan
+
+
+def quantise(x: Any, to: str, *, scales: Any = None, share: str = "row") -> Any:
+    """Rows of a NumPy array or tensor on the processor as rows of a type that keys and values alone may have.
+
+    x: float32, float16 or bfloat16 [batch, KV heads, rows, D], or pages in place of batch. to: "int8", "fp8" (OCP's E4M3),
+    "q8_0" or "q4_0" (ggml's blocks of 32 values; D is a multiple of 32). Returns (stored, scales): stored int8 or uint8
+    [batch, KV heads, rows, D], for blocks uint8 [batch, KV heads, rows, bytes of a row]; scales float32, None for blocks.
+
+    share: what shares a scale: "row" (scales [batch, KV heads, rows]), "head" ([batch, KV heads, 1]) or "all" ([1, 1, 1]).
+    scales: float32 of one of these sides, given in place of found ones, as for rows that join a cache. Numbers are rounded
+    to the nearest, ties to even, and what is too large becomes the largest; see attn_quantise in attn.h.
+    """
+    import ctypes
+    adapter = adapter_of(x)
+    if adapter is DLPACK:
+        raise fail("x is neither NumPy's nor PyTorch's; expected one of these")
+    adapter.check(x, scales)
+    view = adapter.view(x)
+    if view.dtype not in FLOATS or view.device >= 0 or len(view.shape) != 4:
+        raise fail(f"x is {list(view.shape)} of {view.dtype}; expected [batch, KV heads, rows, D] of a float type, on the "
+                   "processor")
+    s = sides_of("x", view, "bhsd", False)
+    if to not in _NARROW or share not in ("row", "head", "all"):
+        raise fail(f"to is {to!r} and share {share!r}; expected one of {', '.join(_NARROW)}, and row, head or all")
+    size = BLOCKS.get(to)
+    if size and s.dim % 32:
+        raise fail(f"D is {s.dim}; expected a multiple of 32 for {to}")
+    width = s.dim // 32 * size if size else s.dim
+    sides = (s.batch, s.heads, s.rows)
+    stored = adapter.empty(sides + (width,), contiguous(sides + (width,)), "i8" if to == "int8" else "u8", x)
+    p = _c.Quantisation(size=ctypes.sizeof(_c.Quantisation), from_=_c.DTYPES[view.dtype], to=_c.DTYPES[to],
+                        batch=s.batch, heads=s.heads, rows=s.rows, width=s.dim, in_=view.pointer,
+                        out=adapter.pointer(stored))
+    p.in_stride[:] = s.strides
+    p.out_stride[:] = contiguous(sides + (s.dim // 32 if size else s.dim,))[:3]
+    if not size:
+        if scales is None:
+            shared = {"row": sides, "head": sides[:2] + (1,), "all": (1, 1, 1)}[share]
+            scales = adapter.empty(shared, contiguous(shared), "f32", x)
+        else:
+            p.given = 1
+        of = adapter.view(scales)
+        if of.dtype != "f32":
+            raise fail(f"scales are of {of.dtype}; expected float32")
+        p.scales, p.scales_stride[:] = of.pointer, broadcast("scales", of, sides)
+    elif scales is not None:
+        raise fail(f"scales are given and to is {to!r}; expected none, as blocks hold their own")
+    _c.call("attn_quantise", ctypes.byref(p))
+    return stored, scales
 
 
 def supports(**problem: Any) -> Optional[str]:

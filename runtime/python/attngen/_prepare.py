@@ -15,7 +15,11 @@ from ._arrays import View
 FLOATS = ("f32", "f16", "bf16")
 # Arrays of struct attn_run that a call may hand over beside Q, K, V, O and LSE, and the element type of each.
 EXTRAS = {"bias": FLOATS, "mask": ("bool", "u8"), "kv_lens": ("i64",), "q_starts": ("i64",), "kv_starts": ("i64",),
-          "block_table": ("i32",), "alibi_slopes": ("f32",), "sinks": ("f32",)}
+          "block_table": ("i32",), "alibi_slopes": ("f32",), "sinks": ("f32",), "k_scales": ("f32",),
+          "v_scales": ("f32",)}
+# Types that K and V alone may have, by the element type of the array: bytes, and blocks as bytes, which kv_dtype names.
+NARROW = {"i8": ("int8",), "fp8": ("fp8",), "u8": ("fp8", "q8_0", "q4_0")}
+BLOCKS = {"q8_0": 34, "q4_0": 18}  # bytes of a block of 32 values
 EXTRA_AT = {name: getattr(_c.Run, name).offset for name in EXTRAS}
 
 
@@ -113,6 +117,39 @@ def collapse(name: str, view: View) -> View:
     return view._replace(shape=(batch,) + tuple(shape[-3:]), strides=(step,) + tuple(strides[-3:]))
 
 
+def kv_type(view: View, kv_dtype: Optional[str]) -> str:
+    """What K and V hold, and whether the array's element type can hold it."""
+    types = NARROW.get(view.dtype, (view.dtype,))
+    if kv_dtype is None and len(types) == 1:
+        return types[0]
+    if kv_dtype not in types:
+        raise fail(f"kv_dtype is {kv_dtype!r} and k of {view.dtype}; expected one of {', '.join(types)}")
+    return kv_dtype
+
+
+def values_of(elements: int, kv_dtype: Optional[str]) -> int:
+    """The values in so many elements of a row, which are bytes where a row is blocks."""
+    size = BLOCKS.get(kv_dtype or "")
+    if size is None:
+        return elements
+    if elements % size:
+        raise fail(f"a row of {kv_dtype} has {elements} bytes; expected a multiple of {size}, the bytes of a block")
+    return elements // size * 32
+
+
+def in_blocks(name: str, s: Sides, kv_dtype: str) -> Sides:
+    """Sides and strides of rows of bytes as rows of blocks."""
+    size = BLOCKS.get(kv_dtype)
+    if size is None:
+        return s
+    if any(step % size for side, step in zip((s.batch, s.heads, s.rows), s.strides) if side > 1):
+        raise _c.Unsupported(f"strides of {name} are {list(s.strides)} bytes; expected multiples of {size}, the bytes of "
+                             "a block")
+    batch, head, row = (max(step // size, 1) if side <= 1 else step // size
+                        for side, step in zip((s.batch, s.heads, s.rows), s.strides))
+    return Sides(s.batch, s.heads, s.rows, values_of(s.dim, kv_dtype), (batch, head, row))
+
+
 class Options(NamedTuple):
     """The numbers of a call, which are no arrays."""
     causal: bool = False
@@ -131,6 +168,7 @@ class Options(NamedTuple):
     compiler: Optional[str] = None
     time_limit: Optional[float] = None
     variant: Optional[str] = None
+    kv_dtype: Optional[str] = None
 
 
 def tuned_window(left: int, right: int) -> Tuple[int, int]:
@@ -182,8 +220,10 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
     """Reads arrays and options. Raises what struct attn_run and struct attn_problem have no words for."""
     q, k, v = views["q"], views["k"], views["v"]
     check_devices(views)
-    for name, view in (("q", q), ("k", k), ("v", v)):
-        check_type(name, view, FLOATS)
+    check_type("q", q, FLOATS)
+    for name, view in (("k", k), ("v", v)):
+        check_type(name, view, FLOATS + tuple(NARROW))
+    kv_dtype = kv_type(k, options.kv_dtype)
     if v.dtype != k.dtype:
         raise _c.Unsupported(f"k is of {k.dtype} and v of {v.dtype}; expected one type for both")
     if options.layout not in ("bhsd", "bshd"):
@@ -192,6 +232,7 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
     kv_packed = "kv_starts" in views and not paged
     qs = sides_of("q", q, options.layout, q_packed)
     ks, vs = (sides_of(name, view, options.layout, kv_packed) for name, view in (("k", k), ("v", v)))
+    ks, vs = in_blocks("k", ks, kv_dtype), in_blocks("v", vs, kv_dtype)
     if (ks.batch, ks.heads, ks.rows) != (vs.batch, vs.heads, vs.rows):
         raise fail(f"k is {list(k.shape)} and v {list(v.shape)}; expected the same but for the last side")
     if ks.dim != qs.dim:
@@ -245,6 +286,9 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
         run.window_left, run.window_right = options.window
     if options.softcap is not None:
         run.softcap = options.softcap
+    for name, strides in (("k_scales", run.k_scales_stride), ("v_scales", run.v_scales_stride)):
+        if name in views:
+            strides[:] = broadcast(name, views[name], (batch if not paged and not kv_packed else ks.batch, ks.heads, ks.rows))
     _put_extras(run, views, batch, qs.heads, q_len, kv_len)
     if paged:
         run.page_size, run.pages = ks.rows, ks.batch
@@ -255,7 +299,7 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
         if value is not None:
             chosen[name] = value
     key = _plans.Key(
-        device="cpu" if q.device < 0 else f"cuda:{q.device}", dtype=q.dtype, kv_dtype=k.dtype, o_dtype=o_dtype,
+        device="cpu" if q.device < 0 else f"cuda:{q.device}", dtype=q.dtype, kv_dtype=kv_dtype, o_dtype=o_dtype,
         head_dim=qs.dim, head_dim_v=vs.dim, heads=qs.heads, kv_heads=ks.heads, max_batch=_plans.rounded(batch),
         max_q_len=_plans.rounded(q_len), max_kv_len=_plans.rounded(kv_len, _plans.LEAST_KEYS),
         causal=bool(options.causal), window=options.window is not None, softcap=options.softcap is not None,

@@ -9,10 +9,12 @@ import torch
 from . import _c
 from ._arrays import View
 from ._plans import LEAST_KEYS, rounded
-from ._prepare import EXTRAS, Options, dense_like
+from ._prepare import EXTRAS, Options, dense_like, values_of
 
 _NAMES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.bool: "bool", torch.uint8: "u8",
           torch.int8: "i8", torch.int32: "i32", torch.int64: "i64", torch.float64: "f64"}
+if hasattr(torch, "float8_e4m3fn"):
+    _NAMES[torch.float8_e4m3fn] = "fp8"
 _TYPES = {name: dtype for dtype, name in _NAMES.items()}
 _grad_is_on = torch.is_grad_enabled
 _current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
@@ -139,7 +141,8 @@ class TorchAdapter:
         window = None if options.window is None else list(options.window)
         o, found = torch.ops.attngen.attention(
             q, k, v, given["bias"], given["mask"], given["alibi_slopes"], given["sinks"], given["kv_lens"],
-            given["q_starts"], given["kv_starts"], given["block_table"], options.causal, options.align,
+            given["q_starts"], given["kv_starts"], given["block_table"], given["k_scales"],
+            given["v_scales"], options.kv_dtype, options.causal, options.align,
             options.q_offset, options.scale, window, options.softcap, options.layout, options.q_len, options.kv_len,
             options.o_dtype, bool(lse), options.variant)
         return (o, found) if lse else o
@@ -157,7 +160,8 @@ _library.define("sdpa_out(Tensor query, Tensor key, Tensor value, Tensor? attn_m
                 "bool is_causal, float? scale, bool enable_gqa, Tensor(a!) out) -> ()")
 _library.define("attention(Tensor q, Tensor k, Tensor v, Tensor? bias=None, Tensor? mask=None, "
                 "Tensor? alibi_slopes=None, Tensor? sinks=None, Tensor? kv_lens=None, Tensor? q_starts=None, "
-                "Tensor? kv_starts=None, Tensor? block_table=None, bool causal=False, str align='bottom-right', "
+                "Tensor? kv_starts=None, Tensor? block_table=None, Tensor? k_scales=None, Tensor? v_scales=None, "
+                "str? kv_dtype=None, bool causal=False, str align='bottom-right', "
                 "SymInt? q_offset=None, float? scale=None, SymInt[]? window=None, float? softcap=None, "
                 "str layout='bhsd', SymInt? q_len=None, SymInt? kv_len=None, str? o_dtype=None, bool lse=False, "
                 "str? variant=None) -> (Tensor, Tensor)",
@@ -178,14 +182,16 @@ def _sdpa_out(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float
 
 def _attention(q: Any, k: Any, v: Any, bias: Any = None, mask: Any = None, alibi_slopes: Any = None,
                sinks: Any = None, kv_lens: Any = None, q_starts: Any = None, kv_starts: Any = None,
-               block_table: Any = None, causal: bool = False, align: str = "bottom-right",
+               block_table: Any = None, k_scales: Any = None, v_scales: Any = None,
+               kv_dtype: Optional[str] = None, causal: bool = False, align: str = "bottom-right",
                q_offset: Optional[int] = None, scale: Optional[float] = None, window: Optional[List[int]] = None,
                softcap: Optional[float] = None, layout: str = "bhsd", q_len: Optional[int] = None,
                kv_len: Optional[int] = None, o_dtype: Optional[str] = None, lse: bool = False,
                variant: Optional[str] = None) -> Tuple[Any, Any]:
     from ._call import attention
     found = attention(q, k, v, bias=bias, mask=mask, alibi_slopes=alibi_slopes, sinks=sinks, kv_lens=kv_lens,
-                      q_starts=q_starts, kv_starts=kv_starts, block_table=block_table, causal=causal, align=align,
+                      q_starts=q_starts, kv_starts=kv_starts, block_table=block_table, k_scales=k_scales,
+                      v_scales=v_scales, kv_dtype=kv_dtype, causal=causal, align=align,
                       q_offset=q_offset, scale=scale, window=None if window is None else (window[0], window[1]),
                       softcap=softcap, layout=layout, q_len=q_len, kv_len=kv_len, o_dtype=o_dtype, lse=lse,
                       variant=variant)
@@ -204,13 +210,13 @@ def _sdpa_fake(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_
 
 
 def _attention_fake(q: Any, k: Any, v: Any, *rest: Any, q_starts: Any = None, layout: str = "bhsd",
-                    o_dtype: Optional[str] = None, lse: bool = False, **others: Any) -> Tuple[Any, Any]:
+                    o_dtype: Optional[str] = None, lse: bool = False, kv_dtype: Optional[str] = None, **others: Any) -> Tuple[Any, Any]:
     named = dict(zip(("bias", "mask", "alibi_slopes", "sinks", "kv_lens", "q_starts", "kv_starts", "block_table",
-                      "causal", "align", "q_offset", "scale", "window", "softcap", "layout", "q_len", "kv_len",
+                      "k_scales", "v_scales", "kv_dtype", "causal", "align", "q_offset", "scale", "window", "softcap", "layout", "q_len", "kv_len",
                       "o_dtype", "lse", "variant"), rest))
     q_starts, layout = named.get("q_starts", q_starts), named.get("layout", layout)
     o_dtype, lse = named.get("o_dtype", o_dtype), named.get("lse", lse)
-    o = _order_like(tuple(q.shape[:-1]) + (v.shape[-1],), q)
+    o = _order_like(tuple(q.shape[:-1]) + (values_of(v.shape[-1], named.get("kv_dtype", kv_dtype)),), q)
     if o_dtype is not None:
         o = o.to(_TYPES[o_dtype])
     if not lse:
