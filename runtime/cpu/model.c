@@ -42,7 +42,8 @@ static double dot_rate(const struct cpu *cpu)
 /* Two a cycle; but AMD's family 19h (Zen 4) does those of 512 bits in halves. */
 static double fma_cycles(const struct cpu *cpu, enum isa isa)
 {
-    bool halves = (isa == ISA_AVX512 || isa == ISA_AVX512BF16) && strstr(cpu->model, "AMD") && strstr(cpu->model, " 19.");
+    bool halves =
+        (isa == ISA_AVX512 || isa == ISA_AVX512BF16) && strstr(cpu->model, "AMD") && strstr(cpu->model, " 19.");
     return halves ? 1 : 0.5;
 }
 
@@ -76,29 +77,46 @@ static double step_cycles(const struct shape *s)
     return larger(fma, larger(loads, latency)) + 0.3 / s->u;
 }
 
-/* Bytes of memory a cycle, and what it costs to make panels of keys and values first: they are read, written and read. */
-enum { MEMORY = 6, PANELS = 3 };
+/* Bytes a cycle of memory, of L3 and of L2; and what it costs to make panels of keys and values first: they are read, written
+ * and read. */
+enum { MEMORY = 6, IN_L3 = 16, IN_L2 = 48, PANELS = 3 };
 
-/* How often a tile's values are read: the rows whose accumulators of a panel are in registers at once go through them
- * together (VR in attn.sizes.t). */
-static double value_passes(const struct shape *s)
+/* Of what is read over and over: L2 holds what takes no more than half of it, and L3, which others use too, an eighth. */
+static double read_rate(const struct cpu *cpu, double bytes)
+{
+    double l2 = cpu->l2 ? (double)cpu->l2 : 524288, l3 = (double)cpu->l3;
+    return bytes <= l2 / 2 ? IN_L2 : bytes <= l3 / 8 ? IN_L3 : MEMORY;
+}
+
+static double cache_rate(const struct shape *s, const struct tune_target *t, const struct cpu *cpu, double element)
+{
+    return read_rate(cpu, (double)t->kv_len * (s->d + s->dv) * element * t->kv_heads * (double)t->batch);
+}
+
+/* Rows whose accumulators of a panel of values are in registers at once, and go through it together (VR in attn.sizes.t). */
+static double rows_together(const struct shape *s)
 {
     double room = s->lanes == 8 ? 13 : 29, together = 8;
     while (together > 1 && ((int)s->mr % (int)together != 0 || together * (s->nv + 1) > room))
         together /= 2;
-    return s->mr / together;
+    return together;
 }
 
 /* Kernels that split keys: the rows of all heads that share a KV head go through its keys together. Cycles of one head. */
-static double split_cycles(const struct shape *s, const struct tune_target *t, double element)
+static double split_cycles(const struct shape *s, const struct tune_target *t, const struct cpu *cpu, double element)
 {
-    double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1;
+    double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1, latency = 4;
     double rows = up(s->rows * group, s->mr), chunks = up(s->rows * group, s->bq) / s->bq;
-    double key = up(s->d, s->lanes) / s->lanes, value = up(s->dv, s->lanes) / s->lanes; /* vectors of them */
-    double loads = (key + value * value_passes(s)) * (element < 4 ? 1 : 0.5);
-    double products = rows * (key + value) * s->fma + rows / s->mr * (loads + s->mr); /* with sums across */
-    double softmax = rows * (14 + s->modify) / s->lanes, tile = rows / s->mr * 100 / s->bk;
-    double memory = chunks * (s->d + s->dv) * element / MEMORY;
+    double key = up(s->d, s->lanes) / s->lanes; /* vectors of one */
+    double load = element < 4 ? 1 : 0.5, together = rows_together(s),
+           panels = up(s->dv, s->nv * s->lanes) / (s->nv * s->lanes);
+    /* Of MR rows and one key: queries come from memory, and a score is the sum across a vector, of which each halving takes
+     * two shuffles. Of a panel of values: they are loaded for each few rows, whose probabilities are broadcast. */
+    double score = key * larger(s->mr * s->fma / s->products, load + s->mr / 2) + (2 + 12 / s->lanes) * s->mr;
+    double step = larger(together * s->nv * s->fma / s->products, larger(latency, s->nv * load + together / 2));
+    double products = rows / s->mr * (score + panels * (s->mr / together) * step);
+    double softmax = rows * (14 + s->modify) / s->lanes, tile = rows / s->mr * 200 / s->bk;
+    double memory = chunks * (s->d + s->dv) * element / cache_rate(s, t, cpu, element);
     /* A tile is fetched while the one before is computed: best when its keys, and its values, are a page. Rows read in
      * pieces are a little worse. */
     double page = s->bk * (s->d + s->dv) * element / 8192;
@@ -106,7 +124,16 @@ static double split_cycles(const struct shape *s, const struct tune_target *t, d
         memory *= 1.04;
     memory *= page > 2 ? 1.3 : page > 1 || page < 0.75 ? 1.15 : 1;
     double compute = products + softmax + tile, sum = compute + memory; /* overlapped, but not wholly */
-    return s->keys * (larger(compute, memory) + sum) / 2 / group;
+    double ends = 200 * chunks + rows * (20 + 2 * s->dv / s->lanes);    /* queries in, outputs joined and out */
+    return (up(s->keys, s->bk) * (larger(compute, memory) + sum) / 2 + ends) / group;
+}
+
+/* To make panels of a head's keys and values: a transposition and a copy, which are written and read again. */
+static double pack_cycles(const struct shape *s, const struct tune_target *t, const struct cpu *cpu, double element)
+{
+    double elements = (double)t->kv_len * (s->d + s->dv),
+           panels = elements * 4 * (PANELS - 1) / read_rate(cpu, elements * 4);
+    return elements * 2 / s->lanes + elements * element / cache_rate(s, t, cpu, element) + panels;
 }
 
 double estimate_cycles(const struct variant *variant, const struct tune_target *target, const struct cpu *cpu)
@@ -114,7 +141,7 @@ double estimate_cycles(const struct variant *variant, const struct tune_target *
     struct shape s = read_shape(variant, target, cpu);
     double element = variant_dtype_kv(variant) == DTYPE_F32 ? 4 : 2;
     if (variant->field[F_SPLIT])
-        return split_cycles(&s, target, element) * (variant->field[F_ISA] == ISA_C ? 8 : 1);
+        return split_cycles(&s, target, cpu, element) * (variant->field[F_ISA] == ISA_C ? 8 : 1);
     double panel = s.nv * s.lanes;
     double rows = up(s.rows, s.mr), keys = up(s.keys, panel) + s.edges * s.bk / 2;
     double blocks = rows / s.mr;                      /* of MR rows */
@@ -134,8 +161,11 @@ double estimate_cycles(const struct variant *variant, const struct tune_target *
     double queries = up(s.rows, s.bq) / s.bq;
     double visits = queries * tiles * 200; /* the driver's own work */
     double group = target->kv_heads ? (double)target->heads / target->kv_heads : 1;
-    double pack = (double)target->kv_len * (s.d + s.dv) * (element + 4 * (PANELS - 1)) / MEMORY / group;
-    double cycles = score + value + softmax + rescale + visits + pack;
+    double pack = pack_cycles(&s, target, cpu, element) / group;
+    /* A tile of queries goes through all panels of its head; half of that behind the products. */
+    double panels = 4 * keys * (s.d + s.dv),
+           stream = panels > l2 / 2 ? queries * panels / read_rate(cpu, panels) / 2 : 0;
+    double cycles = stream + score + value + softmax + rescale + visits + pack;
     /* Plain C has no vectors under libtcc and keeps every value in memory. */
     return variant->field[F_ISA] == ISA_C ? 8 * cycles : cycles;
 }
