@@ -9,7 +9,7 @@
 #include <time.h>
 
 
-enum { BATCH_MAX = 8 };
+enum { BATCH_MAX = 96, KINDS = 8 }; /* of sequences; of their lengths */
 
 struct trial {
     struct variant v;
@@ -102,9 +102,9 @@ static int map_all(struct trial *t)
 static void choose_lens(struct trial *t)
 {
     const struct trial_shape *s = &t->shape;
-    const int64_t some[BATCH_MAX] = {s->kv_len, 0, (s->kv_len + 1) / 2, 1, s->kv_len - 1, s->kv_len / 3, s->kv_len, 2};
+    const int64_t some[KINDS] = {s->kv_len, 0, (s->kv_len + 1) / 2, 1, s->kv_len - 1, s->kv_len / 3, s->kv_len, 2};
     for (int b = 0; b < s->batch; b++)
-        t->keys[b] = !s->mixed_lens || some[b] < 0 || some[b] > s->kv_len ? s->kv_len : some[b];
+        t->keys[b] = !s->mixed_lens || some[b % KINDS] < 0 || some[b % KINDS] > s->kv_len ? s->kv_len : some[b % KINDS];
 }
 
 static void put_features(struct trial *t)

@@ -33,7 +33,7 @@ struct trial_shape {
 
 /* Shapes that break kernels: one, primes, a tile and one more or less, more queries than keys, no keys, every layout,
  * and what the variant's features can do. Returns how many, at most TRIAL_SHAPES. */
-enum { TRIAL_SHAPES = 44 };
+enum { TRIAL_SHAPES = 46 };
 int trial_shapes(const struct variant *v, struct trial_shape out[TRIAL_SHAPES]);
 
 /* Any shape, small enough to be judged whole; the same for the same state. */

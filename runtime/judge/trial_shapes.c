@@ -23,7 +23,7 @@ void trial_describe(const struct trial_shape *s, char *out, size_t size)
 }
 
 /* What a problem is there for. */
-enum { PLAIN, SPLIT, SLICES, TABLES, WINDOWS, SINKS, PAGED };
+enum { PLAIN, SPLIT, SLICES, TABLES, WINDOWS, SINKS, PACKED, PAGED };
 static bool has(const struct variant *v, int feature)
 {
     switch (feature) {
@@ -32,6 +32,7 @@ static bool has(const struct variant *v, int feature)
     case TABLES: return v->field[F_BIAS] || v->field[F_MASK];
     case WINDOWS: return v->field[F_WINDOW];
     case SINKS: return v->field[F_SINK];
+    case PACKED: return v->field[F_PACKED];
     case PAGED: return v->field[F_PAGED];
     default: return true;
     }
@@ -93,6 +94,8 @@ int trial_shapes(const struct variant *v, struct trial_shape out[TRIAL_SHAPES])
          {"windows beside the keys", 2, 1, 1, 21, 13, .offset = 6, .top_left = true, .mixed_lens = true,
           .draw = {.fixed_window = true, .window = {4, 0}}}},
         {SINKS, {"a large sink", 2, 3, 1, 5, 19, .mixed_lens = true, .draw.sink = 90}},
+        {PACKED, {"more sequences than a warp has lanes", 70, 2, 1, 9, bk / 2 + 3, .layout = TRIAL_BSHD}},
+        {PACKED, {"two tiles and other sequences", 3, 2, 2, bq + 70, 2 * bk + 5, .layout = TRIAL_BSHD}},
         {PAGED, {"pages of one key", 2, 2, 1, 5, bk + 3, .mixed_lens = true, .draw.page_size = 1}},
         {PAGED, {"pages of a tile and one", 1, 2, 1, 3, 2 * bk + 3, .layout = TRIAL_BSHD, .draw.page_size = bk + 1}},
     };

@@ -10,6 +10,13 @@
 % include "opencl/sm90.map.t"
 % end
 
+% if PAGED
+/* Where a key is: outside of all pages where the sequence has no such. */
+struct place {
+    int page, row;
+};
+
+% end
 struct source {
     ulong q, k, v; /* maps */
     uint shared;   /* where shared memory begins */
@@ -30,6 +37,7 @@ struct source {
     __global const ${TYPE} *k_rows, *v_rows;
     __global const int *pages; /* of all sequences */
     int box;                   /* keys of a box; 0: keys are gathered, row by row */
+    struct place before, last, next; /* of this lane's box: of the keys before the last, whose values are due, of these, and of those to come */
 % end
     uint nq, nk, nv, landed; /* tiles of queries, keys and values so far; and of those how many were cleared behind the end */
 };
@@ -109,10 +117,6 @@ INLINED int row_of(const struct tile *x, int j)
 % let KB = PACKED ? "kb" : "b"
 % if PAGED
 
-/* Where a key is: outside of all pages where the sequence has no such. */
-struct place {
-    int page, row;
-};
 INLINED struct place place_of(const struct source *f, const struct tile *x, int key)
 {
     struct place y = {0, 1 << 30};
@@ -157,7 +161,7 @@ INLINED void gather(const struct source *f, const struct tile *x, int j, uint to
 }
 % end
 
-INLINED void load_k(struct source *f, const struct tile *x, int j)
+INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", const int first" : ""})
 {
     const uint shared = f->shared, n = f->nk++;
 % if PAGED
@@ -165,11 +169,14 @@ INLINED void load_k(struct source *f, const struct tile *x, int j)
         gather(f, x, j, K_AT(n), f->k_rows, f->a->k_at, f->a->k_stride, ${HB}, ${HD}, K_FULL(n), K_EMPTY(n), ROUND(n) ^ 1);
         return;
     }
-    const struct place at = place_of(f, x, j * ${BK} + f->lane * f->box);
+    /* Places are looked up a tile ahead, while the one before is waited for. */
+    f->before = f->last;
+    f->last = first ? place_of(f, x, j * ${BK} + f->lane * f->box) : f->next;
+    f->next = place_of(f, x, max(j - 1, 0) * ${BK} + f->lane * f->box);
     await(K_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane == 0)
         arrive_and_expect(K_FULL(n), ${K_TILE});
-    load_boxes(f, at, x->g, K_AT(n), f->k, ${HB}, K_FULL(n));
+    load_boxes(f, f->last, x->g, K_AT(n), f->k, ${HB}, K_FULL(n));
 % else
     await(K_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane)
@@ -204,11 +211,10 @@ INLINED void load_v(struct source *f, const struct tile *x, int j)
         gather(f, x, j, V_AT(n), f->v_rows, f->a->v_at, f->a->v_stride, ${VB}, ${HDV}, V_FULL(n), V_EMPTY(n), ROUND(n) ^ 1);
         return;
     }
-    const struct place at = place_of(f, x, j * ${BK} + f->lane * f->box);
     await(V_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane == 0)
         arrive_and_expect(bar, ${V_TILE});
-    load_boxes(f, at, x->g, V_AT(n), f->v, ${VB}, bar);
+    load_boxes(f, f->before, x->g, V_AT(n), f->v, ${VB}, bar);
 % else
     await(V_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane == 0) {
@@ -225,7 +231,7 @@ INLINED void load_v(struct source *f, const struct tile *x, int j)
 INLINED void load_first(struct source *f, const struct tile *x)
 {
     load_q(f, x, 0);
-    load_k(f, x, ${FROM ? "x->from + " : ""}x->count - 1);
+    load_k(f, x, ${FROM ? "x->from + " : ""}x->count - 1${PAGED ? ", 1" : ""});
 % for w in 1..WG
     load_q(f, x, ${w});
 % end
@@ -300,7 +306,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PA
         for (int j = ${FROM ? "x.from + " : ""}x.count - 1; j > ${FROM ? "x.from" : "0"}; j--) {
             if (f->lane == 0 && j${FROM ? " - x.from" : ""} == min(x.count - 1, 3)) /* early enough to have the answer in time */
                 next = count_up(taken);
-            load_k(f, &x, j - 1);
+            load_k(f, &x, j - 1${PAGED ? ", 0" : ""});
             load_v(f, &x, j);
         }
         if (f->lane == 0 && x.count == 1)
@@ -319,6 +325,10 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PA
 % if QS > 1
         if (more)
             load_first(f, &y);
+% if PAGED
+        if (!more) /* no keys were asked for after these */
+            f->before = f->last;
+% end
         load_v(f, &x, ${FROM ? "x.from" : "0"});
 % else
         if (more) {
@@ -326,8 +336,12 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PA
             for (int c = 0; c < ${HB*WG} && f->lane == 0; c++)
                 box_prefetch(f->q, 64 * (c % ${HB}), ${PACKED ? "y.q_from + y.i0" : "y.i0"} + 64 * (c / ${HB}), y.h, y.${PACKED ? "qb" : "b"});
 % end
-            load_k(f, &y, ${FROM ? "y.from + " : ""}y.count - 1);
+            load_k(f, &y, ${FROM ? "y.from + " : ""}y.count - 1${PAGED ? ", 1" : ""});
         }
+% if PAGED
+        if (!more) /* no keys were asked for after these */
+            f->before = f->last;
+% end
         load_v(f, &x, ${FROM ? "x.from" : "0"});
         if (more) {
 % for w in 0..WG

@@ -45,9 +45,9 @@
 % let LOCAL = AT_TILE + TILES*WG*TILE_BYTES
 %# Registers of a consumer's work-item: output, scores, probabilities, and about 32 for all else. A launch gives all warpgroups
 %# alike: 168 an item to three, 128 to four. They share these anew, and wait forever for more than there are.
-%# Who looks for sequences and for their pages needs more to do it than who does not.
-% let REGS = WG == 3 ? 160 : PACKED and PAGED ? 224 : 232
-% let COPY_REGS = WG == 3 ? 32 : PACKED and PAGED ? 56 : 40
+%# Who looks for pages needs more to do it than who does not.
+% let REGS = WG == 3 ? 160 : PAGED ? 224 : 232
+% let COPY_REGS = WG == 3 ? 32 : PAGED ? 56 : 40
 % assert NO + NS + BK/4 + 32 <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
 % let ITEMS = 128*(WG + 1)
 %# Of three warpgroups each skips keys that only others of the tile see; two would wait for each other all the more. What

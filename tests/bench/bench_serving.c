@@ -1,0 +1,382 @@
+/* bench_serving.c - attention as serving engines ask for it, on an OpenCL device: few queries, chunks and packed batches over
+ * a cache that lies in pages or not. Alone it says what there is to compare; bench_serving.py drives it with a line for each
+ * question, about one cell at a time:
+ *     cell VARIANT Hq,Hkv,PAGE Q,Q,.. K,K,..   builds the kernel, and the problem: of each sequence its queries and keys (N*LENGTH
+ *                                              stands for N such); in pages of PAGE rows in random order, or 0: as they come
+ *     check ROWS SEED                          fresh data; how many of so many rows of output are wrong, by double precision
+ *     round LAUNCHES                           milliseconds a launch by the host's clock
+ * Tensors are [sequence, row, head, element], as engines have them. Launches go round so many copies of them that no cache
+ * holds what the next one reads. Each answer is a line of JSON. What it is not: the comparison itself. */
+#define _GNU_SOURCE /* strtok_r */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/judge/draw.h"
+#include "runtime/numerics/convert.h"
+#include "runtime/numerics/reference.h"
+#include "runtime/opencl/internal.h"
+#include "runtime/opencl/variants.h"
+#include "runtime/system/timer.h"
+#include "runtime/tune/tune.h"
+#include "../kit/seed.h"
+
+enum { MOST = 4096, COPIES_MOST = 64, TENSORS = 4 };
+static const size_t DRAWN = 1 << 24, ROTATED = (size_t)768 << 20; /* elements; bytes */
+
+struct worker {
+    struct gen *gen;
+    struct opencl *cl;
+    struct resources resources;
+    struct opencl_target *target;
+    cl_command_queue queue;
+    struct gen_error err;
+    /* the cell */
+    struct variant v;
+    struct kernel kernel;
+    int heads, kv_heads, page, batch, copies, next;
+    int64_t queries[MOST], keys[MOST], q_starts[MOST + 1], kv_starts[MOST + 1];
+    int32_t *table;
+    int64_t width, pages; /* of a sequence's entries; of all */
+    struct attn_args args;
+    struct attn_features features;
+    cl_mem memory[COPIES_MOST][TENSORS], lists[ARRAYS];
+    uint16_t *drawn; /* of which every tensor is made, repeated */
+};
+
+static int refuse(struct worker *w, const char *why)
+{
+    snprintf(w->err.text, sizeof w->err.text, "%s", why);
+    return -1;
+}
+
+/* Milliseconds are few: memory is what costs. What tensor t has at element i is what was drawn at this place. */
+static size_t drawn_at(int t, size_t i)
+{
+    return (i + (size_t)t * 1234567) % DRAWN;
+}
+
+static void forget(struct worker *w)
+{
+    for (int c = 0; c < COPIES_MOST; c++)
+        for (int t = 0; t < TENSORS; t++)
+            if (w->memory[c][t])
+                w->cl->api.clReleaseMemObject(w->memory[c][t]);
+    for (int i = 0; i < ARRAYS; i++)
+        if (w->lists[i])
+            w->cl->api.clReleaseMemObject(w->lists[i]);
+    memset(w->memory, 0, sizeof w->memory);
+    memset(w->lists, 0, sizeof w->lists);
+    free(w->table);
+    w->table = NULL;
+    kernel_free(&w->kernel);
+    w->kernel = (struct kernel){0};
+}
+
+static cl_mem new_buffer(struct worker *w, size_t size, const void *data)
+{
+    cl_int code;
+    cl_mem m = w->cl->api.clCreateBuffer(w->target->context, CL_MEM_READ_WRITE | (data ? CL_MEM_COPY_HOST_PTR : 0), size,
+                                         (void *)data, &code);
+    return opencl_failed(code, "clCreateBuffer", &w->err) == 0 ? m : NULL;
+}
+
+/* A tensor of so many elements, filled by pieces of what was drawn. */
+static cl_mem new_tensor(struct worker *w, int t, size_t elements)
+{
+    cl_mem m = new_buffer(w, elements * 2, NULL);
+    for (size_t at = 0, n; m && at < elements; at += n) {
+        const size_t from = drawn_at(t, at);
+        n = DRAWN - from < elements - at ? DRAWN - from : elements - at;
+        if (w->cl->api.clEnqueueWriteBuffer(w->queue, m, CL_TRUE, at * 2, n * 2, w->drawn + from, 0, NULL, NULL) != CL_SUCCESS)
+            return NULL;
+    }
+    return m;
+}
+
+/* "8*1,16,3*128": how many, or -1. */
+static int read_lengths(char *text, int64_t *out)
+{
+    int n = 0;
+    char *rest = NULL;
+    for (char *c = strtok_r(text, ",", &rest); c; c = strtok_r(NULL, ",", &rest)) {
+        long long times = 1, length;
+        if (sscanf(c, "%lld*%lld", &times, &length) != 2 && (times = 1, sscanf(c, "%lld", &length) != 1))
+            return -1;
+        for (; times > 0; times--, n++) {
+            if (n == MOST)
+                return -1;
+            out[n] = length;
+        }
+    }
+    return n;
+}
+
+/* Every page in random order, each sequence's entries in a row. */
+static void draw_table(struct worker *w, uint64_t seed)
+{
+    w->width = w->pages = 0;
+    for (int b = 0; b < w->batch; b++) {
+        const int64_t n = (w->keys[b] + w->page - 1) / w->page;
+        w->width = n > w->width ? n : w->width;
+        w->pages += n;
+    }
+    int32_t *order = malloc((size_t)w->pages * sizeof *order);
+    w->table = calloc((size_t)(w->width * w->batch), sizeof *w->table);
+    for (int64_t i = 0; i < w->pages; i++) {
+        const int64_t at = random_below(&seed, i + 1);
+        order[i] = order[at];
+        order[at] = (int32_t)i;
+    }
+    for (int64_t b = 0, next = 0; b < w->batch; b++)
+        for (int64_t i = 0; i * w->page < w->keys[b]; i++)
+            w->table[b * w->width + i] = order[next++];
+    free(order);
+}
+
+static int make_problem(struct worker *w)
+{
+    const int d = variant_head_dim(&w->v), dv = variant_head_dim_v(&w->v);
+    const bool packed = w->v.field[F_PACKED];
+    int64_t most_q = 0, most_k = 0;
+    for (int b = 0; b < w->batch; b++) {
+        w->q_starts[b + 1] = w->q_starts[b] + w->queries[b];
+        w->kv_starts[b + 1] = w->kv_starts[b] + w->keys[b];
+        most_q = w->queries[b] > most_q ? w->queries[b] : most_q;
+        most_k = w->keys[b] > most_k ? w->keys[b] : most_k;
+    }
+    if (w->page)
+        draw_table(w, 1);
+    const int64_t q_rows = w->q_starts[w->batch];
+    const int64_t kv_rows = w->page ? w->pages * w->page : packed ? w->kv_starts[w->batch] : most_k * w->batch;
+    if (!packed && (q_rows != most_q * w->batch || (!w->page && w->kv_starts[w->batch] != kv_rows)))
+        return refuse(w, "lengths differ; expected a packed variant, or one length");
+    const int64_t step = w->page ? w->page : most_k;
+    w->features = (struct attn_features){.window = {-1, -1}, .softcap = 50, .page_stride = w->width, .page_size = w->page};
+    draw_window(&w->v, w->features.window);
+    w->args = (struct attn_args){.size = sizeof w->args,
+                                 .batch = w->batch,
+                                 .heads = w->heads,
+                                 .kv_heads = w->kv_heads,
+                                 .q_len = most_q,
+                                 .kv_len = most_k,
+                                 .q_stride = {most_q * w->heads * d, d, w->heads * d},
+                                 .k_stride = {step * w->kv_heads * d, d, w->kv_heads * d},
+                                 .v_stride = {step * w->kv_heads * dv, dv, w->kv_heads * dv},
+                                 .o_stride = {most_q * w->heads * dv, dv, w->heads * dv},
+                                 .bottom_right = 1,
+                                 .scale = 1 / sqrtf((float)d),
+                                 .parts = 1,
+                                 .features = &w->features};
+    const size_t size[TENSORS] = {(size_t)(q_rows * w->heads * d), (size_t)(kv_rows * w->kv_heads * d),
+                                  (size_t)(kv_rows * w->kv_heads * dv), (size_t)(q_rows * w->heads * dv)};
+    const size_t all = 2 * (size[0] + size[1] + size[2] + size[3]);
+    w->copies = all > ROTATED ? 2 : (int)(ROTATED / all) + 2;
+    w->copies = w->copies > COPIES_MOST ? COPIES_MOST : w->copies;
+    for (int c = 0; c < w->copies; c++)
+        for (int t = 0; t < TENSORS; t++)
+            if (!(w->memory[c][t] = new_tensor(w, t, size[t])))
+                return -1;
+    if (w->page)
+        w->lists[ARRAY_BLOCK_TABLE] = new_buffer(w, (size_t)(w->width * w->batch) * sizeof *w->table, w->table);
+    if (packed)
+        w->lists[ARRAY_Q_STARTS] = new_buffer(w, (size_t)(w->batch + 1) * sizeof *w->q_starts, w->q_starts);
+    if (packed) /* with pages they are the lengths of what the table lists */
+        w->lists[ARRAY_KV_STARTS] = new_buffer(w, (size_t)(w->batch + 1) * sizeof *w->kv_starts, w->kv_starts);
+    else
+        w->lists[ARRAY_KV_LENS] = new_buffer(w, (size_t)w->batch * sizeof *w->keys, w->keys);
+    return 0;
+}
+
+static int launch(struct worker *w, int copy)
+{
+    struct opencl_on on = {.queue = w->queue};
+    for (int t = 0; t < TENSORS; t++)
+        on.buffer[ARRAY_Q + t] = w->memory[copy][t];
+    for (int i = 0; i < ARRAYS; i++)
+        if (w->lists[i])
+            on.buffer[i] = w->lists[i];
+    return opencl_enqueue(opencl_kernel_of(&w->kernel), &w->args, &on, &w->err);
+}
+
+static double flops_of(const struct worker *w)
+{
+    double pairs = 0;
+    for (int b = 0; b < w->batch; b++)
+        for (int64_t i = 0; i < w->queries[b]; i++) {
+            const int64_t sees = w->v.field[F_CAUSAL] ? w->keys[b] - w->queries[b] + i + 1 : w->keys[b];
+            pairs += (double)(sees > 0 ? sees : 0);
+        }
+    return 2.0 * (variant_head_dim(&w->v) + variant_head_dim_v(&w->v)) * w->heads * pairs;
+}
+
+static int answer_cell(struct worker *w, char *word[])
+{
+    forget(w);
+    if (variant_decode(word[1], &w->v, &w->err) != 0)
+        return -1;
+    if (sscanf(word[2], "%d,%d,%d", &w->heads, &w->kv_heads, &w->page) != 3)
+        return refuse(w, "expected Hq,Hkv,PAGE");
+    w->batch = read_lengths(word[3], w->queries);
+    if (w->batch < 1 || read_lengths(word[4], w->keys) != w->batch)
+        return refuse(w, "expected as many lengths of keys as of queries");
+    if ((w->page > 0) != (w->v.field[F_PAGED] == 1) || dtype_size((enum dtype)w->v.field[F_DTYPE]) != 2)
+        return refuse(w, "expected a variant that goes with the pages, of 16 bits");
+    if (tune_compile(&w->target->base, &w->v, &w->kernel, NULL, &w->err) != 0 || make_problem(w) != 0)
+        return -1;
+    const struct opencl_build *b = opencl_kernel_build(opencl_kernel_of(&w->kernel));
+    const int64_t keys = w->kv_starts[w->batch];
+    printf("{\"flops\": %.6g, \"bytes\": %.6g, \"copies\": %d, \"registers\": %d, \"spills\": %lld, \"build_ms\": %.0f}\n",
+           flops_of(w), 2.0 * (double)keys * w->kv_heads * (variant_head_dim(&w->v) + variant_head_dim_v(&w->v)), w->copies,
+           b->registers, (long long)b->spill_bytes, b->ms);
+    return 0;
+}
+
+static double at(const struct worker *w, int t, int64_t element)
+{
+    return (double)dtype_load((enum dtype)w->v.field[F_DTYPE], w->drawn + drawn_at(t, (size_t)element), 0);
+}
+
+/* Where key j of sequence b begins in K (1) or V (2). */
+static int64_t key_at(const struct worker *w, int t, int b, int64_t j, int g)
+{
+    const int64_t *stride = t == 1 ? w->args.k_stride : w->args.v_stride;
+    if (w->page)
+        return w->table[b * w->width + j / w->page] * stride[0] + j % w->page * stride[2] + g * stride[1];
+    if (w->v.field[F_PACKED])
+        return (w->kv_starts[b] + j) * stride[2] + g * stride[1];
+    return b * stride[0] + j * stride[2] + g * stride[1];
+}
+
+/* A row's output by the definition; the bound is what rounding P and O may do. Causal alone of all features. */
+static int is_right(const struct worker *w, const uint16_t *o, int b, int64_t i, int h)
+{
+    const int d = variant_head_dim(&w->v), dv = variant_head_dim_v(&w->v), g = h / (w->heads / w->kv_heads);
+    const int64_t row = (w->q_starts[b] + i) * w->heads + h;
+    const int64_t sees = w->v.field[F_CAUSAL] ? w->keys[b] - w->queries[b] + i + 1 : w->keys[b];
+    double *score = malloc((size_t)(sees > 0 ? sees : 1) * sizeof *score), top = -INFINITY, sum = 0;
+    for (int64_t j = 0; j < sees; j++) {
+        const int64_t key = key_at(w, 1, b, j, g);
+        score[j] = 0;
+        for (int e = 0; e < d; e++)
+            score[j] += at(w, 0, row * d + e) * at(w, 1, key + e);
+        score[j] *= (double)w->args.scale;
+        top = score[j] > top ? score[j] : top;
+    }
+    for (int64_t j = 0; j < sees; j++)
+        sum += score[j] = exp(score[j] - top);
+    int right = 1;
+    for (int e = 0; e < dv; e++) {
+        double x = 0, size = 0;
+        for (int64_t j = 0; j < sees; j++) {
+            const double part = score[j] / sum * at(w, 2, key_at(w, 2, b, j, g) + e);
+            x += part, size += fabs(part);
+        }
+        const double got = (double)dtype_load((enum dtype)w->v.field[F_DTYPE], o, row * dv + e);
+        right &= fabs(got - x) <= size / 128 + fabs(x) / 128 + 1e-6;
+    }
+    free(score);
+    return right;
+}
+
+static int answer_check(struct worker *w, int rows, uint64_t seed)
+{
+    const size_t elements = (size_t)(w->q_starts[w->batch] * w->heads * variant_head_dim_v(&w->v));
+    uint16_t *o = malloc(elements * 2);
+    int wrong = 0;
+    memset(o, 0xff, elements * 2);
+    int result = o ? opencl_failed(w->cl->api.clEnqueueWriteBuffer(w->queue, w->memory[0][3], CL_TRUE, 0, elements * 2, o, 0,
+                                                                   NULL, NULL),
+                                   "clEnqueueWriteBuffer", &w->err)
+                   : refuse(w, "out of memory");
+    for (int i = 0; i < 2 && result == 0; i++) /* counters must be left as they were */
+        result = launch(w, 0);
+    if (result == 0)
+        result = opencl_failed(w->cl->api.clEnqueueReadBuffer(w->queue, w->memory[0][3], CL_TRUE, 0, elements * 2, o, 0, NULL,
+                                                              NULL),
+                               "clEnqueueReadBuffer", &w->err);
+    for (int n = 0; n < rows && result == 0; n++) {
+        const int b = (int)random_below(&seed, w->batch);
+        const int64_t i = w->queries[b] > 0 ? random_below(&seed, w->queries[b]) : -1;
+        if (i >= 0)
+            wrong += !is_right(w, o, b, i, (int)random_below(&seed, w->heads));
+    }
+    for (size_t i = 0; i < elements && result == 0; i++) /* poison is a NaN */
+        wrong += o[i] == 0xffff;
+    free(o);
+    if (result == 0)
+        printf("{\"rows\": %d, \"wrong\": %d}\n", rows, wrong);
+    return result;
+}
+
+static int answer_round(struct worker *w, int launches)
+{
+    w->cl->api.clFinish(w->queue);
+    const double start = timer_now();
+    for (int i = 0; i < launches; i++) {
+        if (launch(w, w->next) != 0)
+            return -1;
+        w->next = (w->next + 1) % w->copies;
+    }
+    w->cl->api.clFinish(w->queue);
+    printf("{\"ms\": %.6g}\n", (timer_now() - start) * 1e3 / launches);
+    return 0;
+}
+
+static int answer(struct worker *w, char *line)
+{
+    enum { WORDS = 6 };
+    char *word[WORDS + 1] = {NULL}, *rest = NULL;
+    int n = 0;
+    for (char *c = strtok_r(line, " \n", &rest); c && n < WORDS; c = strtok_r(NULL, " \n", &rest))
+        word[n++] = c;
+    if (n == 5 && !strcmp(word[0], "cell"))
+        return answer_cell(w, word);
+    if (!w->memory[0][0])
+        return refuse(w, "expected a cell first");
+    if (n == 3 && !strcmp(word[0], "check"))
+        return answer_check(w, atoi(word[1]), strtoull(word[2], NULL, 10));
+    return n == 2 && !strcmp(word[0], "round") ? answer_round(w, atoi(word[1])) : refuse(w, "expected cell, check or round");
+}
+
+static int open_worker(struct worker *w)
+{
+    cl_int code;
+    if (gen_open(&w->gen, &w->err) != 0 || opencl_open(&w->cl, &w->err) != 0)
+        return -1;
+    w->resources = (struct resources){.gen = w->gen};
+    w->cl->resources = &w->resources;
+    w->cl->backend = &opencl_backend;
+    int index = opencl_find(w->cl, "opencl", &w->err);
+    if (index < 0 || opencl_own(w->cl, index, &w->target, &w->err) != 0)
+        return -1;
+    w->queue = w->cl->api.clCreateCommandQueue(w->target->context, w->target->device.id, 0, &code);
+    w->drawn = malloc(DRAWN * 2);
+    if (!w->drawn)
+        return refuse(w, "out of memory");
+    fill_normal(w->drawn, DTYPE_BF16, DRAWN, 1);
+    return opencl_failed(code, "clCreateCommandQueue", &w->err);
+}
+
+int main(int argc, char **argv)
+{
+    static struct worker w;
+    static char line[1 << 20];
+    bool asked = argc > 1 && !strcmp(argv[1], "-");
+    if (open_worker(&w) != 0) {
+        printf("# no device to time kernels on: %s\n", w.err.text);
+        return asked;
+    }
+    const struct opencl_device *d = opencl_target_device(w.target);
+    printf("{\"device\": \"%s\", \"driver\": \"%s\", \"capability\": %d, \"units\": %d}\n", d->name, d->driver, d->capability,
+           d->units);
+    fflush(stdout);
+    while (asked && fgets(line, sizeof line, stdin)) {
+        if (answer(&w, line) != 0)
+            printf("{\"error\": \"%.300s\"}\n", w.err.text);
+        fflush(stdout);
+    }
+    forget(&w);
+    return 0;
+}
