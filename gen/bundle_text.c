@@ -124,11 +124,13 @@ static int64_t takes(const struct variant *v)
     return bits;
 }
 
-/* NVIDIA's compute capability, times ten, from which on such a kernel runs; 0: on any device. */
-static int capability(enum isa isa)
+/* NVIDIA's compute capabilities, times ten, with which such a kernel runs, from the least to the most; from 0 on, on any
+ * device. */
+static int capability(enum isa isa, bool most)
 {
-    static const int least[DRIVER_COUNT] = {[DRIVER_SM80] = 80, [DRIVER_SM90] = 90};
-    return least[isas[isa].driver];
+    static const int range[DRIVER_COUNT][2] = {
+        [DRIVER_PORTABLE] = {0, 999}, [DRIVER_SM80] = {80, 999}, [DRIVER_SM90] = {90, 90}};
+    return range[isas[isa].driver][most];
 }
 
 /* In emitted C, where any isa of the bundle asks the processor for something. */
@@ -169,12 +171,20 @@ static bool of_item(struct bundle_inside *b, const char *what, int64_t i, struct
                {"has_ptx", {NULL, item->ptx != NULL}},
                {"has_features", {NULL, variant_has_features(v)}},
                {"takes", {NULL, takes(v)}},
-               {"capability", {NULL, capability((enum isa)v->field[F_ISA])}},
+               {"capability", {NULL, capability((enum isa)v->field[F_ISA], false)}},
+               {"capability_most", {NULL, capability((enum isa)v->field[F_ISA], true)}},
                {"group_0", {NULL, l->group[0]}},
                {"group_1", {NULL, l->group[1]}},
                {"tile_rows", {NULL, l->rows}},
                {"local_bytes", {NULL, l->local_bytes}},
-               {"whole_rows", {NULL, l->begin != ROWS_ANYWHERE}}};
+               {"rows_begin", {NULL, l->begin}},
+               {"tile_keys", {NULL, l->columns}},
+               {"split", {NULL, l->split}},
+               {"maps", {NULL, l->maps}},
+               {"one_tile", {NULL, l->one_tile}},
+               {"window", {NULL, v->field[F_WINDOW]}},
+               {"o_differs", {NULL, dtype_size(variant_dtype_o(v)) != dtype_size((enum dtype)v->field[F_DTYPE])}},
+               {"bf16", {NULL, v->field[F_DTYPE] == DTYPE_BF16}}};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
         if (!strcmp(all[k].name, what)) {
             *out = all[k].value;

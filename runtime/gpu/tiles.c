@@ -4,23 +4,23 @@
 
 #include "launch.h"
 #include "templates/opencl/near.h"
+#include "tma.h"
 
 static const long MOST_LENGTH = (1L << 30) - 1; /* positions and their sums are 32 bits in the kernel */
 
-/* More than there are, of what only the device knows; there, a kernel of level sm90 puts in how many packed rows there are. */
-static const long MANY = 1L << 31;
-
 struct gpu_sides gpu_sides_of_q(const struct attn_cl_args *a, const struct attn_cl_features *f)
 {
-    return f->has_q_starts ? (struct gpu_sides){1, MANY} : (struct gpu_sides){a->batch, a->q_len};
+    int64_t n[2];
+    attn_cl_sides_of_q(a, f, n);
+    return (struct gpu_sides){n[0], n[1]};
 }
 
 struct gpu_sides gpu_sides_of_kv(const struct gpu_source *s, const struct attn_cl_args *a,
                                  const struct attn_cl_features *f)
 {
-    if (gpu_takes(s, ARRAY_BLOCK_TABLE))
-        return (struct gpu_sides){MANY, f->page_size < MANY ? f->page_size : MANY};
-    return f->has_kv_starts ? (struct gpu_sides){1, MANY} : (struct gpu_sides){a->batch, a->kv_len};
+    int64_t n[2];
+    attn_cl_sides_of_kv(a, f, gpu_takes(s, ARRAY_BLOCK_TABLE), n);
+    return (struct gpu_sides){n[0], n[1]};
 }
 
 /* A stride counts where there is something to step to. */

@@ -23,6 +23,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
+% if ALL > KERNELS
+#include <string.h>
+% end
 
 #ifdef __cplusplus
 extern "C" {

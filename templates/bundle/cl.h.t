@@ -9,13 +9,18 @@ struct ${NAME}_cl_kernel {
     unsigned lines;           /* ... and this as count */
     const unsigned char *ptx; /* for clCreateProgramWithBinary, or NULL */
     size_t ptx_size;
-    int capability;           /* NVIDIA's compute capability times ten from which on it runs; 0: any device */
-    int group[2], rows;       /* work-items of a work-group; queries of its tile */
+    int capability, most;     /* NVIDIA's compute capabilities times ten with which it runs; 0 and 999: any device */
+    int group[2], rows, keys; /* work-items of a work-group; queries and keys of its tile */
     int64_t local_bytes;      /* of local memory */
     unsigned takes;           /* features' buffers, a bit each: bias, mask, slopes, sinks, both starts, pages */
     int features;             /* 1: it takes struct attn_cl_features */
-    int whole_rows;           /* 1: strides and offsets are multiples of 8 elements, which are 16 bytes */
-    int head_dims;            /* of key and value together */
+    int whole_rows;           /* strides and offsets: 0: any; 1: multiples of 8 elements, which are 16 bytes; 2: also none
+                               * negative */
+    int head_dim, head_dim_v;
+    int bf16, o_differs;      /* 1: Q is; O's elements have another size: of kernels that take maps */
+    int maps, one_tile;       /* 1: it takes tensor maps, and memory for them; a work-group ends with its tile */
+    int split;                /* keys that are computed alone, and joined after; or 0 */
+    int window;               /* 1: keys outside a window are not seen */
 };
 
 /* The best kernel for a device, of which capability is NVIDIA's compute capability times ten (90 for 9.0), and 0 for

@@ -28,8 +28,9 @@ static const struct ${NAME}_cl_row ${NAME}_cl_rows[] = {
 % else
       NULL, 0,
 % end
-      ${capability(i)}, {${group_0(i)}, ${group_1(i)}}, ${tile_rows(i)}, ${local_bytes(i)},
-      ${takes(i)}, ${has_features(i)}, ${whole_rows(i)}, ${head_dim(i) + head_dim_v(i)}},
+      ${capability(i)}, ${capability_most(i)}, {${group_0(i)}, ${group_1(i)}}, ${tile_rows(i)}, ${tile_keys(i)}, ${local_bytes(i)},
+      ${takes(i)}, ${has_features(i)}, ${rows_begin(i)}, ${head_dim(i)}, ${head_dim_v(i)}, ${bf16(i)}, ${o_differs(i)},
+      ${maps(i)}, ${one_tile(i)}, ${split(i)}, ${window(i)}},
      {
 % for f in 0..FIELDS
       ${value(i, f)},
@@ -40,20 +41,23 @@ static const struct ${NAME}_cl_row ${NAME}_cl_rows[] = {
 };
 enum { ${UPPER}_CL_ROWS = sizeof ${NAME}_cl_rows / sizeof *${NAME}_cl_rows };
 
-/* The best for that capability: of the highest level, then for as many queries. fits: how near the nearest problem is. */
-static const struct ${NAME}_cl_row *${NAME}_cl_best(const struct ${NAME}_problem *p, int capability, int *fits)
+/* The best for that capability: of the highest level, then for as many queries. fits: how near the nearest problem is, and
+ * needs: of those that are it, the least capability. */
+static const struct ${NAME}_cl_row *${NAME}_cl_best(const struct ${NAME}_problem *p, int capability, int *fits, int *needs)
 {
     const struct ${NAME}_cl_row *best = NULL;
     const int64_t queries = p->kv_heads > 0 ? p->q_len * (p->heads / p->kv_heads) : 0;
     int asked[${UPPER}_FIELDS], most = -1, i;
     ${NAME}_read(p, asked);
-    *fits = 0;
+    *fits = 0, *needs = 999;
     for (i = 0; i < ${UPPER}_CL_ROWS; i++) {
         const struct ${NAME}_cl_row *row = &${NAME}_cl_rows[i];
         const int few = queries > 0 && queries < ${FEW}, value = 2 * row->kernel.capability + (few == row->few);
         const int n = ${NAME}_fits(row->has, asked);
         *fits = n > *fits ? n : *fits;
-        if (n == 3 && row->kernel.capability <= capability && value > most) {
+        if (n == 3 && row->kernel.capability < *needs)
+            *needs = row->kernel.capability;
+        if (n == 3 && row->kernel.capability <= capability && capability <= row->kernel.most && value > most) {
             most = value;
             best = row;
         }
@@ -63,8 +67,8 @@ static const struct ${NAME}_cl_row *${NAME}_cl_best(const struct ${NAME}_problem
 
 int ${NAME}_find_cl(const struct ${NAME}_problem *problem, int capability, struct ${NAME}_cl_kernel *kernel)
 {
-    int fits;
-    const struct ${NAME}_cl_row *row = ${NAME}_cl_best(problem, capability, &fits);
+    int fits, needs;
+    const struct ${NAME}_cl_row *row = ${NAME}_cl_best(problem, capability, &fits, &needs);
     if (!row)
         return -1;
     *kernel = row->kernel;
@@ -73,14 +77,16 @@ int ${NAME}_find_cl(const struct ${NAME}_problem *problem, int capability, struc
 
 const char *${NAME}_supports_cl(const struct ${NAME}_problem *problem, int capability)
 {
-    int fits;
-    const struct ${NAME}_cl_row *row = ${NAME}_cl_best(problem, capability, &fits);
+    int fits, needs;
+    const struct ${NAME}_cl_row *row = ${NAME}_cl_best(problem, capability, &fits, &needs);
     if (row && capability >= 80 && row->kernel.capability == 0)
         return "the kernels for it use no tensor cores; expected one of isa sm80 to be faster";
     if (row)
         return NULL;
-    return fits < 3 ? ${NAME}_why(fits)
-                    : "the kernels for it need a device of NVIDIA's of compute capability 8.0; expected such a one";
+    if (fits < 3)
+        return ${NAME}_why(fits);
+    return needs == 90 ? "the kernels for it need a device of NVIDIA's of compute capability 9.0; expected such a one"
+                       : "the kernels for it need a device of NVIDIA's of compute capability 8.0 or later; expected such a one";
 }
 
 void ${NAME}_cl_args(const struct ${NAME}_problem *problem, struct attn_cl_args *args)

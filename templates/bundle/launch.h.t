@@ -6,34 +6,17 @@ struct ${NAME}_cl_run {
     cl_mem q_starts, kv_starts, pages; /* starts: or NULL, of a side that is not packed */
     struct attn_cl_args args;         /* but for has_lse and has_lens */
     struct attn_cl_features features; /* but for q_end_at, has_q_starts and has_kv_starts */
+    cl_mem room, done, parts;         /* as ${NAME}_memory_cl says; for one launch at a time */
     cl_uint waits;
     const cl_event *wait;
     cl_event *event;                  /* or NULL */
 };
 
 % include "opencl/near.h"
-
-static inline int ${NAME}_begins_whole(const int64_t *stride, int64_t at)
-{
-    return ((stride[0] | stride[1] | stride[2] | at) & 7) == 0;
-}
-
-/* The work-groups along each side. CL_INVALID_VALUE for lengths, strides or offsets that the kernel does not take. */
-static inline cl_int ${NAME}_groups_cl(const struct ${NAME}_cl_kernel *k, const struct attn_cl_args *a,
-    int64_t groups[3])
-{
-    const int64_t most = 65535, tiles = (a->q_len + k->rows - 1) / k->rows; /* most: NVIDIA's limit along two sides */
-    const int whole = ${NAME}_begins_whole(a->q_stride, a->q_at) && ${NAME}_begins_whole(a->k_stride, a->k_at) &&
-                      ${NAME}_begins_whole(a->v_stride, a->v_at) && ${NAME}_begins_whole(a->o_stride, a->o_at);
-    if (a->kv_heads < 1 || a->heads % a->kv_heads != 0 || a->heads > most || a->batch > most)
-        return CL_INVALID_VALUE;
-    if (a->q_len >= 1 << 30 || a->kv_len >= 1 << 30 || (k->whole_rows && !whole))
-        return CL_INVALID_VALUE;
-    groups[0] = k->capability ? tiles * a->heads * a->batch : tiles;
-    groups[1] = k->capability ? 1 : a->heads;
-    groups[2] = k->capability ? 1 : a->batch;
-    return groups[0] < 1 << 30 ? CL_SUCCESS : CL_INVALID_VALUE;
-}
+% include "opencl/maps.h"
+% include "opencl/split.h"
+% include "opencl/tma.h"
+% include "opencl/divide.h"
 
 static inline cl_int ${NAME}_units_cl(cl_command_queue queue, cl_uint *units)
 {
@@ -44,48 +27,211 @@ static inline cl_int ${NAME}_units_cl(cl_command_queue queue, cl_uint *units)
     return code;
 }
 
+/* What a launch is made of, of which some is for kernels that take maps alone. */
+struct ${NAME}_cl_plan {
+    int64_t tiles, units_of_work; /* of queries, along a head; of all that groups may take */
+    struct attn_cl_maps maps;
+    struct attn_cl_split split;
+};
+
+/* CL_INVALID_VALUE for lengths, heads, strides or offsets that the kernel does not take. */
+static inline cl_int ${NAME}_plan_cl(const struct ${NAME}_cl_kernel *k, const struct attn_cl_args *a,
+    const struct attn_cl_features *f, struct ${NAME}_cl_plan *out)
+{
+    const int64_t most = 1 << 30, at[4] = {a->q_at, a->k_at, a->v_at, a->o_at};
+    attn_cl_uint64 *const to[4] = {out->maps.q, out->maps.k, out->maps.v, out->maps.o};
+    struct attn_cl_tensor x[4];
+    const int mapped = k->whole_rows == 2;
+    int i, s, box;
+    memset(out, 0, sizeof *out);
+    if (a->batch < 0 || a->heads < 0 || a->kv_heads < 1 || a->heads % a->kv_heads != 0 || a->q_len < 0 || a->kv_len < 0)
+        return CL_INVALID_VALUE;
+    if (a->q_len >= most || a->kv_len >= most || a->heads >= most || a->batch >= most)
+        return CL_INVALID_VALUE;
+    out->tiles = (a->q_len + k->rows - 1) / k->rows;
+    if (out->tiles == 0 || a->heads == 0 || a->batch == 0) /* nothing to write */
+        return CL_SUCCESS;
+    if (k->split)
+        out->units_of_work = attn_cl_divide(a, k->window ? f->window : NULL, k->takes >> 4 & 1, k->split, k->rows, k->keys,
+            k->head_dim_v, &out->split);
+    else if (!k->capability) /* in pieces, if need be */
+        out->units_of_work = out->tiles;
+    else if (out->tiles * a->heads < most / a->batch)
+        out->units_of_work = out->tiles * a->heads * a->batch;
+    box = attn_cl_tensors(a, f, k->split ? &out->split : NULL, k->takes >> 6 & 1, k->bf16, k->head_dim,
+        k->head_dim_v, k->keys, x);
+    for (i = 0; i < 4; i++) {
+        if (i == 3 && mapped && k->o_differs && box) /* which the copy engine does not write */
+            continue;
+        if (k->whole_rows && at[i] % 8 != 0)
+            return CL_INVALID_VALUE;
+        for (s = 0; s < 3 && k->whole_rows; s++)
+            if (x[i].count[s] > 1 && x[i].stride[s] % 8 != 0)
+                return CL_INVALID_VALUE;
+        if (!mapped || (i == 3 && k->o_differs) || ((i == 1 || i == 2) && !box)) /* small pages: rows are copied one by one */
+            continue;
+        if (attn_cl_tensor_breaks(&x[i]) != 0)
+            return CL_INVALID_VALUE;
+        attn_cl_map(&x[i], to[i]);
+    }
+    out->maps.box = mapped ? box : 0;
+    return out->units_of_work > 0 ? CL_SUCCESS : CL_INVALID_VALUE;
+}
+
+/* Bytes of the device's memory that a launch takes beside its tensors, in the order of run.room, run.done and run.parts, by
+ * queue, args and features of a run; 0: none. The first two are all zeros before the first launch, and again after each. */
+static inline cl_int ${NAME}_memory_cl(const struct ${NAME}_cl_kernel *k, const struct ${NAME}_cl_run *run, size_t bytes[3])
+{
+    struct attn_cl_args args = run->args;
+    struct attn_cl_features f = run->features;
+    const struct attn_cl_args *const a = &args;
+    struct ${NAME}_cl_plan plan;
+    cl_uint units = 0;
+    cl_int code;
+    args.has_lens = run->kv_lens != NULL;
+    f.has_q_starts = run->q_starts != NULL, f.has_kv_starts = run->kv_starts != NULL;
+    code = ${NAME}_plan_cl(k, a, &f, &plan);
+    bytes[0] = bytes[1] = bytes[2] = 0;
+    if (code == CL_SUCCESS && k->maps) {
+        code = ${NAME}_units_cl(run->queue, &units);
+        bytes[0] = 128 + (size_t)units * 512;
+    }
+    if (code == CL_SUCCESS && k->split) {
+        const size_t slices = (size_t)plan.split.slices * (size_t)a->kv_heads * (size_t)a->batch;
+        bytes[1] = 4 * (slices > 0 ? slices : 1);
+        bytes[2] = plan.split.splits > 1 ? 4 * slices * (size_t)plan.split.splits * (size_t)plan.split.part : 64;
+    }
+    return code;
+}
+
 static inline cl_int ${NAME}_set_cl(cl_kernel kernel, cl_uint *at, size_t size, const void *value,
     cl_int before)
 {
     return before == CL_SUCCESS ? clSetKernelArg(kernel, (*at)++, size, value) : before;
 }
 
-/* Sets the arguments in their order and enqueues the kernel. CL_SUCCESS, or OpenCL's error. As all that sets arguments, it is
- * for one thread at a time with one cl_kernel. */
-static inline cl_int ${NAME}_launch_cl(const struct ${NAME}_cl_kernel *k, const struct ${NAME}_cl_run *r)
+/* Sets the arguments in their order. */
+static inline cl_int ${NAME}_arguments_cl(const struct ${NAME}_cl_kernel *k, const struct ${NAME}_cl_run *r,
+    const struct ${NAME}_cl_plan *plan, int near)
 {
-    struct attn_cl_args a = r->args;
-    struct attn_cl_features f = r->features;
     const cl_mem all[6] = {r->q, r->k, r->v, r->o, r->lse ? r->lse : r->o, r->kv_lens ? r->kv_lens : r->q};
     const cl_mem more[7] = {r->bias, r->mask, r->slopes, r->sinks, r->q_starts, r->kv_starts, r->pages};
-    cl_uint at = 0, units = 0;
-    int64_t groups[3] = {0, 0, 0};
-    cl_int code = ${NAME}_groups_cl(k, &a, groups);
-    int i, near;
-    if (code == CL_SUCCESS && groups[0] * groups[1] * groups[2] == 0) /* nothing to write */
-        return r->event ? clEnqueueMarkerWithWaitList(r->queue, r->waits, r->wait, r->event) : CL_SUCCESS;
-    a.has_lse = r->lse != NULL, a.has_lens = r->kv_lens != NULL;
-    f.has_q_starts = r->q_starts != NULL, f.has_kv_starts = r->kv_starts != NULL;
-    f.q_end_at = f.q_starts_at + a.batch;
+    struct attn_cl_maps maps = plan->maps;
+    cl_int code = CL_SUCCESS;
+    cl_uint at = 0;
+    int i;
+    maps.near = near;
     for (i = 0; i < 6; i++)
         code = ${NAME}_set_cl(r->kernel, &at, sizeof all[i], &all[i], code);
-    code = ${NAME}_set_cl(r->kernel, &at, sizeof a, &a, code);
+    code = ${NAME}_set_cl(r->kernel, &at, sizeof r->args, &r->args, code);
     for (i = 0; i < 7; i++)
         if (k->takes >> i & 1)
             code = ${NAME}_set_cl(r->kernel, &at, sizeof more[i], more[i] ? &more[i] : &r->q, code);
     if (k->features)
-        code = ${NAME}_set_cl(r->kernel, &at, sizeof f, &f, code);
-    if (k->capability && code == CL_SUCCESS) {
-        code = ${NAME}_units_cl(r->queue, &units);
-        near = attn_cl_near(a.batch, a.heads, a.kv_heads, a.kv_len, (a.q_len + k->rows - 1) / k->rows, k->head_dims,
-            units);
+        code = ${NAME}_set_cl(r->kernel, &at, sizeof r->features, &r->features, code);
+    if (k->maps) {
+        code = ${NAME}_set_cl(r->kernel, &at, sizeof maps, &maps, code);
+        code = ${NAME}_set_cl(r->kernel, &at, sizeof r->room, &r->room, code);
+    } else if (k->capability)
         code = ${NAME}_set_cl(r->kernel, &at, sizeof near, &near, code);
+    if (k->split) {
+        code = ${NAME}_set_cl(r->kernel, &at, sizeof plan->split, &plan->split, code);
+        code = ${NAME}_set_cl(r->kernel, &at, sizeof r->done, &r->done, code);
+        code = ${NAME}_set_cl(r->kernel, &at, sizeof r->parts, &r->parts, code);
     }
-    {
-        const size_t local[3] = {(size_t)k->group[0], (size_t)k->group[1], 1};
-        const size_t global[3] = {local[0] * (size_t)groups[0], local[1] * (size_t)groups[1], (size_t)groups[2]};
+    return code;
+}
+
+/* Of NVIDIA's levels: groups in a row. */
+static inline cl_int ${NAME}_launch_row_cl(const struct ${NAME}_cl_kernel *k, const struct ${NAME}_cl_run *r,
+    const struct ${NAME}_cl_plan *plan)
+{
+    cl_uint units = 0;
+    cl_int code = ${NAME}_units_cl(r->queue, &units);
+    if (code == CL_SUCCESS) {
+        const struct attn_cl_args *a = &r->args;
+        const int near = attn_cl_near(a->batch, a->heads, a->kv_heads, a->kv_len, plan->tiles, k->head_dim + k->head_dim_v,
+            units);
+        const int64_t groups = k->one_tile || plan->units_of_work < units ? plan->units_of_work : units;
+        const size_t local = (size_t)k->group[0], global = local * (size_t)groups;
+        code = ${NAME}_arguments_cl(k, r, plan, near);
         if (code == CL_SUCCESS)
-            code = clEnqueueNDRangeKernel(r->queue, r->kernel, 3, NULL, global, local, r->waits, r->wait, r->event);
-        return code;
+            code = clEnqueueNDRangeKernel(r->queue, r->kernel, 1, NULL, &global, &local, r->waits, r->wait, r->event);
     }
+    return code;
+}
+
+/* The same run of `heads` heads from h on, of `batch` sequences from b on; of whole sequences alone, or of one. */
+static inline struct ${NAME}_cl_run ${NAME}_piece_cl(const struct ${NAME}_cl_kernel *k, const struct ${NAME}_cl_run *r, int64_t h, int64_t heads,
+    int64_t b, int64_t batch)
+{
+    struct ${NAME}_cl_run p = *r;
+    struct attn_cl_args *a = &p.args;
+    struct attn_cl_features *f = &p.features;
+    const int64_t group = a->heads / a->kv_heads, g = h / group, q_b = f->has_q_starts ? 0 : b;
+    const int64_t kv_b = f->has_kv_starts || (k->takes >> 6 & 1) ? 0 : b; /* rows found by starts, pages by their table */
+    a->lse_at += (q_b * a->heads + h) * a->q_len;
+    a->q_at += q_b * a->q_stride[0] + h * a->q_stride[1], a->o_at += q_b * a->o_stride[0] + h * a->o_stride[1];
+    a->k_at += kv_b * a->k_stride[0] + g * a->k_stride[1], a->v_at += kv_b * a->v_stride[0] + g * a->v_stride[1];
+    a->lens_at += b;
+    f->q_starts_at += b, f->kv_starts_at += b, f->pages_at += b * f->page_stride;
+    f->bias_at += b * f->bias_stride[0] + h * f->bias_stride[1], f->mask_at += b * f->mask_stride[0] + h * f->mask_stride[1];
+    f->slopes_at += h, f->sinks_at += h;
+    a->batch = batch, a->heads = heads, a->kv_heads = heads < group ? 1 : heads / group;
+    p.event = NULL;
+    return p;
+}
+
+/* Of portable kernels: a group for each tile of each head of each sequence, in pieces of as many as NVIDIA's drivers take
+ * along a side. */
+static inline cl_int ${NAME}_launch_pieces_cl(const struct ${NAME}_cl_kernel *k, const struct ${NAME}_cl_run *r,
+    const struct ${NAME}_cl_plan *plan)
+{
+    const int64_t most = 65535, all = r->args.heads, group = all / r->args.kv_heads;
+    const int64_t few = group > most ? most : most / group * group; /* heads at once: whole groups, or some of one */
+    const int64_t heads = all > most ? few : all, batch = all > most ? 1 : most;
+    const int pieces = heads < all || batch < r->args.batch;
+    cl_int code = CL_SUCCESS;
+    int64_t b, h, n, m;
+    if (heads < all && r->features.has_q_starts && r->lse) /* how far its heads are apart, the kernel alone knows */
+        return CL_INVALID_VALUE;
+    for (b = 0; b < r->args.batch && code == CL_SUCCESS; b += batch)
+        for (h = 0; h < all && code == CL_SUCCESS; h += n) {
+            n = all - h < heads ? all - h : heads;
+            n = group > most && group - h % group < n ? group - h % group : n;
+            m = r->args.batch - b < batch ? r->args.batch - b : batch;
+            {
+                struct ${NAME}_cl_run p = ${NAME}_piece_cl(k, r, h, n, b, m);
+                const size_t local[3] = {(size_t)k->group[0], (size_t)k->group[1], 1};
+                const size_t global[3] = {local[0] * (size_t)plan->tiles, local[1] * (size_t)n, (size_t)m};
+                code = ${NAME}_arguments_cl(k, &p, plan, 0);
+                if (code == CL_SUCCESS)
+                    code = clEnqueueNDRangeKernel(r->queue, r->kernel, 3, NULL, global, local, r->waits, r->wait,
+                        pieces ? NULL : r->event);
+            }
+        }
+    if (code == CL_SUCCESS && pieces && r->event)
+        code = clEnqueueMarkerWithWaitList(r->queue, 0, NULL, r->event); /* of all before it */
+    return code;
+}
+
+/* Sets the arguments and enqueues the kernel: tensor maps and all. CL_SUCCESS, or OpenCL's error; CL_INVALID_VALUE for lengths,
+ * strides or offsets that the kernel does not take. As all that sets arguments, it is for one thread at a time with one
+ * cl_kernel. */
+static inline cl_int ${NAME}_launch_cl(const struct ${NAME}_cl_kernel *k, const struct ${NAME}_cl_run *run)
+{
+    struct ${NAME}_cl_run r = *run;
+    struct ${NAME}_cl_plan plan;
+    cl_int code;
+    r.args.has_lse = r.lse != NULL, r.args.has_lens = r.kv_lens != NULL;
+    r.features.has_q_starts = r.q_starts != NULL, r.features.has_kv_starts = r.kv_starts != NULL;
+    r.features.q_end_at = r.features.q_starts_at + r.args.batch;
+    code = ${NAME}_plan_cl(k, &r.args, &r.features, &plan);
+    if (code != CL_SUCCESS)
+        return code;
+    if (plan.tiles * r.args.heads * r.args.batch == 0)
+        return r.event ? clEnqueueMarkerWithWaitList(r.queue, r.waits, r.wait, r.event) : CL_SUCCESS;
+    if ((k->maps && !r.room) || (k->split && (!r.done || !r.parts)))
+        return CL_INVALID_MEM_OBJECT;
+    return k->capability ? ${NAME}_launch_row_cl(k, &r, &plan) : ${NAME}_launch_pieces_cl(k, &r, &plan);
 }

@@ -159,7 +159,7 @@ static void run(const struct suite *s, bool other, const char *name, const struc
 /* [sequence, row, head, element]: neighbours in memory are of another head. */
 static void map_of(bool other, int width, int rows, unsigned long out[16])
 {
-    const struct tma_tensor x = {
+    const struct attn_cl_tensor x = {
         "x", !other, width, {SEQUENCES, HEADS, ROWS}, {ROWS * HEADS * width, width, HEADS * width}, rows, 0, false};
     struct gen_error err;
     uint64_t words[16];
@@ -199,7 +199,7 @@ static void *function(void *library, const char *name)
 static void check_map(encode_tiled *encode, uint64_t *seed)
 {
     const bool grouped = random_below(seed, 2);
-    struct tma_tensor x = {.name = "x",
+    struct attn_cl_tensor x = {.name = "x",
                            .bf16 = random_below(seed, 2),
                            .width = 8 * (1 + random_below(seed, 32)),
                            .rows = grouped ? (int)(1 + random_below(seed, 64)) : 8 * (int)(1 + random_below(seed, 32))};

@@ -102,7 +102,7 @@ static struct attn_cl_split split_of(int rows, int heads, int q_len, int kv_len)
 /* ---- slices ---- */
 static void map_of(int width, const struct attn_cl_split *split, unsigned long out[16])
 {
-    const struct tma_tensor x = {.name = "x",
+    const struct attn_cl_tensor x = {.name = "x",
                                  .bf16 = true,
                                  .width = width,
                                  .count = {SEQUENCES, KV_HEADS, ROWS, GROUP},

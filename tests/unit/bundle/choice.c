@@ -142,7 +142,7 @@ static int check_devices(void)
         int capability, found;
         const char *variant;
     } all[] = {
-        {{.dtype = B_BF16, .head_dim = 64}, 90, 0, "attn_bf16_d64_on_sm80_q64k32_r16"},
+        {{.dtype = B_BF16, .head_dim = 64}, 100, 0, "attn_bf16_d64_on_sm80_q64k32_r16"}, /* sm90 is for 9.0 alone */
         {{.dtype = B_BF16, .head_dim = 64}, 80, 0, "attn_bf16_d64_on_sm80_q64k32_r16"},
         {{.dtype = B_BF16, .head_dim = 64}, 75, 0, "attn_bf16_d64_on_portable_q64k64_r4x2u4"},
         {{.dtype = B_BF16, .head_dim = 64}, 0, 0, "attn_bf16_d64_on_portable_q64k64_r4x2u4"},
@@ -150,6 +150,11 @@ static int check_devices(void)
         {{.dtype = B_BF16, .head_dim = 32}, 80, 0, "attn_bf16_d32_on_sm80_q64k32_r16"},
         {{.dtype = B_BF16, .head_dim = 32}, 75, -1, ""},
         {{.dtype = B_BF16, .head_dim = 96}, 90, -1, ""},
+        {{.dtype = B_BF16, .head_dim = 64}, 90, 0, "attn_bf16_d64_on_sm90_q128k128_pingpong_lazy"},
+        {{.dtype = B_BF16, .head_dim = 128}, 90, 0, "attn_bf16_d128_on_sm90_q128k128_pingpong_lazy"},
+        {{.dtype = B_BF16, .head_dim = 128, .heads = 8, .kv_heads = 2, .q_len = 3}, 90, 0, "attn_bf16_d128_on_sm90_q64k64_s2048"},
+        {{.dtype = B_BF16, .head_dim = 128}, 89, -1, ""},
+        {{.dtype = B_BF16, .head_dim = 128}, 120, -1, ""},
     };
     for (int i = 0; i < (int)(sizeof all / sizeof *all); i++) {
         struct b_cl_kernel k = {.variant = ""};
@@ -161,6 +166,8 @@ static int check_devices(void)
             return wrong("text", i, k.text[0]);
         if (i < 2 && (k.ptx_size != 8 || memcmp(k.ptx, "// \"ptx\"", 8) != 0 || !k.whole_rows))
             return wrong("ptx", i, "otherwise");
+        if (found < 0 && i > 7 && !strstr(why, "compute capability 9.0"))
+            return wrong("words of devices", i, why);
         if (i == 4 && (k.takes != (1 | 16 | 32) || !k.features || k.ptx || k.rows != 64 || k.local_bytes < 1000))
             return wrong("facts", i, "otherwise");
     }

@@ -1,0 +1,79 @@
+/* cases.h - launches of OpenCL kernels that libattn and a bundle are both asked for, and how what they ask of OpenCL is written
+ * down: test_bundle_launch.c does the one, launch.c the other. Handles are small numbers. */
+#ifndef ATTNGEN_TESTS_BUNDLE_CASES_H
+#define ATTNGEN_TESTS_BUNDLE_CASES_H
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const launched[] = {
+    "attn_bf16_d128_causal_on_sm90_q128k128_pingpong_lazy",
+    "attn_f16_d64v128_on_sm90_q192k64",
+    "attn_bf16_d128_on_sm90_q64k64_s2048",
+    "attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k64",
+    "attn_f16_d64_on_sm90_q128k64_loopjoint",
+    "attn_bf16_of32_d64_on_sm90_q128k64",
+    "attn_bf16_d64_causal_on_sm80_q64k32_r16",
+    "attn_bf16_d64_window_mask_on_sm90_q64k64_s2048",
+    "attn_bf16_d64_causal_packed_paged_on_sm90_q128k64",
+    "attn_bf16_d64_packed_paged_on_sm90_q64k64_s2048",
+    "attn_f32_d64_on_portable_q64k64_r4x2u4",
+    "attn_f32_d64_biasf32_packed_paged_on_portable_q64k64_r4x2u4",
+    "attn_f32_d64_biasf32_on_portable_q64k64_r4x2u4",
+};
+enum { LAUNCHED = sizeof launched / sizeof *launched };
+
+/* batch, heads, KV heads, queries, keys; 1: LSE and lengths are there, and tensors have gaps. */
+static const struct launch_case {
+    int64_t batch, heads, kv_heads, q_len, kv_len;
+    int more;
+} cases[] = {
+    {2, 8, 2, 1000, 5000, 0}, {1, 32, 8, 1, 70000, 1}, {300, 3, 3, 130, 1, 1}, {4, 40, 8, 7, 4097, 1}, {1, 1, 1, 1, 1, 0},
+    {70000, 2, 1, 33, 64, 1},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+enum { HANDLE_Q = 1, HANDLE_ROOM = 101, UNITS = 132 };
+
+static inline void fill_strides(attn_cl_int64 stride[3], int64_t heads, int64_t rows, int64_t width, int more)
+{
+    stride[2] = more ? heads * width + 8 : width, stride[1] = more ? width : rows * width;
+    stride[0] = (more ? rows * stride[2] : heads * rows * width) + 16 * more;
+}
+
+static inline void fill_args(const struct launch_case *c, int head_dim, int head_dim_v, struct attn_cl_args *a)
+{
+    memset(a, 0, sizeof *a);
+    a->batch = c->batch, a->heads = c->heads, a->kv_heads = c->kv_heads, a->q_len = c->q_len, a->kv_len = c->kv_len;
+    fill_strides(a->q_stride, c->heads, c->q_len, head_dim, c->more);
+    fill_strides(a->k_stride, c->kv_heads, c->kv_len, head_dim, c->more);
+    fill_strides(a->v_stride, c->kv_heads, c->kv_len, head_dim_v, 0);
+    fill_strides(a->o_stride, c->heads, c->q_len, head_dim_v, c->more);
+    a->q_at = 8 * c->more, a->k_at = 16, a->lse_at = 3, a->lens_at = 5 * c->more;
+    a->bottom_right = 1, a->scale = 0.25f;
+}
+
+static inline void fill_features(const struct launch_case *c, struct attn_cl_features *f)
+{
+    memset(f, 0, sizeof *f);
+    f->window[0] = 3000, f->window[1] = 5, f->softcap = 20;
+    f->bias_stride[0] = 1000, f->bias_stride[1] = 100, f->bias_stride[3] = 1, f->mask_stride[1] = 50, f->mask_stride[3] = 2;
+    f->page_stride = 9, f->page_size = c->more ? 48 : 5, f->bias_at = 4, f->slopes_at = 2, f->pages_at = 6, f->q_starts_at = 1;
+}
+
+static inline void write_bytes(FILE *to, const char *what, unsigned number, const void *data, size_t size)
+{
+    fprintf(to, "%s %u:", what, number);
+    for (size_t i = 0; i < size; i++)
+        fprintf(to, " %02x", ((const unsigned char *)data)[i]);
+    fprintf(to, "\n");
+}
+
+static inline void write_range(FILE *to, unsigned sides, const size_t *global, const size_t *local, int waits, int event)
+{
+    fprintf(to, "range:");
+    for (unsigned i = 0; i < sides; i++)
+        fprintf(to, " %zu/%zu", global[i], local[i]);
+    fprintf(to, ", %d waits, %s event\n", waits, event ? "an" : "no");
+}
+
+#endif
