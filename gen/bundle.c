@@ -43,6 +43,8 @@ static int check_variant(const struct variant *v, struct gen_error *err)
     variant_encode(v, name);
     if (v->field[F_OP] != OP_ATTN)
         return wrong(err, name, "a bundle holds no steps of attention; expected op attn");
+    if (variant_dtype_kv(v) >= DTYPE_COUNT)
+        return wrong(err, name, "a bundle holds no kernels with narrow keys and values; expected f32, f16 or bf16 ones");
     return 0;
 }
 

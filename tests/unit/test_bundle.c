@@ -140,6 +140,7 @@ static void test_what_it_cannot_hold(void **state)
     } wrong[] = {
         {{"matmul_f32_on_portable"},
          "matmul_f32_on_portable: error: a bundle holds no steps of attention; expected op attn"},
+        {{"attn_f32_kvint8_d64_on_avx2_q96k128_r6x2u2"}, "error: a bundle holds no kernels with narrow keys and values"},
         {{"attn_f32_d64_on_avx2_q96k128_r6x2u2", "attn_f32_d64_on_avx2_q48k128_r6x2u2"},
          "attn_f32_d64_on_avx2_q48k128_r6x2u2: error: attn_f32_d64_on_avx2_q96k128_r6x2u2 is for the same problem and "
          "isa; expected one of them, and one more with split"},
