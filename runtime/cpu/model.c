@@ -166,6 +166,9 @@ double estimate_cycles(const struct variant *variant, const struct tune_target *
     double panels = 4 * keys * (s.d + s.dv),
            stream = panels > l2 / 2 ? queries * panels / read_rate(cpu, panels) / 2 : 0;
     double cycles = stream + score + value + softmax + rescale + visits + pack;
+    /* Tiles of queries are what threads share out: fewer than threads leave some idle, a few more make others wait. */
+    double shares = larger(1, (double)target->batch * target->heads) * queries;
+    cycles *= up(shares, larger(1, target->threads)) / shares;
     /* Plain C has no vectors under libtcc and keeps every value in memory. */
     return variant->field[F_ISA] == ISA_C ? 8 * cycles : cycles;
 }
