@@ -6,7 +6,7 @@
 
 #include "numerics/convert.h"
 #include "arrays/run.h"
-#include "context.h"
+#include "plan.h"
 
 /* As the caller says it, with strides written out. Numbers of rows: ((sequence * heads) + head) * q_len + query. */
 struct merge {
@@ -167,26 +167,52 @@ static int slices_of(const struct attn_context *context, const struct merge *m)
     return most >= threads ? threads : most > 1 ? (int)most : 1;
 }
 
-attn_status attn_merge(struct attn_context *context, const struct attn_partials *partials, struct attn_error *err)
+/* All that needs no look at what pointers point to. Without rows there is nothing to do. */
+static attn_status read_partials(const struct attn_partials *partials, struct merge *m, struct attn_error *err)
 {
-    struct merge m = {0};
+    *m = (struct merge){0};
     if (!partials)
         return status_fail(err, ATTN_INVALID, "partials is NULL; expected one");
-    attn_status status = status_read_struct(&status_partials, &m.p, partials, err);
+    attn_status status = status_read_struct(&status_partials, &m->p, partials, err);
     if (status == ATTN_OK)
-        status = check_numbers(&m.p, err);
+        status = check_numbers(&m->p, err);
     if (status == ATTN_OK)
-        status = check_tensors(&m, err);
+        status = check_tensors(m, err);
+    if (status != ATTN_OK || m->rows == 0)
+        return status;
+    status = check_aligned("o", m->p.o, dtype_size((enum dtype)m->p.dtype), err);
+    if (status == ATTN_OK && m->p.lse)
+        status = check_aligned("lse", m->p.lse, sizeof(float), err);
+    if (status == ATTN_OK && m->p.sinks)
+        status = check_aligned("sinks", m->p.sinks, sizeof(float), err);
+    return status == ATTN_OK ? check_parts(m, err) : status;
+}
+
+attn_status attn_merge_cuda(struct attn_plan *plan, const struct attn_partials *partials, void *stream,
+                            struct attn_error *err)
+{
+    struct merge m;
+    struct gen_error gen_err = {0};
+    if (!plan)
+        return status_fail(err, ATTN_INVALID, "plan is NULL; expected one");
+    struct device *device = plan->device;
+    if (!device->backend->merge)
+        return status_fail(err, ATTN_UNSUPPORTED, "the plan is for %s; expected one for a card by CUDA", device->name);
+    attn_status status = read_partials(partials, &m, err);
     if (status != ATTN_OK || m.rows == 0)
         return status;
-    status = check_aligned("o", m.p.o, dtype_size((enum dtype)m.p.dtype), err);
-    if (status == ATTN_OK && m.p.lse)
-        status = check_aligned("lse", m.p.lse, sizeof(float), err);
-    if (status == ATTN_OK && m.p.sinks)
-        status = check_aligned("sinks", m.p.sinks, sizeof(float), err);
-    if (status == ATTN_OK)
-        status = check_parts(&m, err);
-    if (status != ATTN_OK)
+    memcpy(m.p.part_stride, m.part_stride, sizeof m.part_stride);
+    memcpy(m.p.o_stride, m.o_stride, sizeof m.o_stride);
+    if (device->backend->merge(device, &m.p, m.rows, &stream, &gen_err) != 0)
+        return status_because(&gen_err, ATTN_FAILED, err);
+    return ATTN_OK;
+}
+
+attn_status attn_merge(struct attn_context *context, const struct attn_partials *partials, struct attn_error *err)
+{
+    struct merge m;
+    attn_status status = read_partials(partials, &m, err);
+    if (status != ATTN_OK || m.rows == 0)
         return status;
     m.slices = slices_of(context, &m);
     if (m.slices > 1)

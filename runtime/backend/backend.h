@@ -131,6 +131,9 @@ struct backend {
     char *(*ship)(struct device *device, const struct variant *variant, const struct gen_text *text,
                   struct gen_error *err);
 
+    /* Merges parts on the caller's queue; strides are written out. NULL: it cannot. */
+    int (*merge)(struct device *device, const struct attn_partials *partials, int64_t rows, const void *on, struct gen_error *err);
+
     /* ---- for tuning; NULL where devices have `only` ---- */
     /* Adds the lines of a tuning's key that tell compiler and device: all that timings there depend on. */
     int (*key)(const struct device *device, int threads, struct buf *out, struct gen_error *err);

@@ -305,6 +305,7 @@ const struct backend cuda_backend = {
     .why_not = why_not,
     .fits = fits,
     .compile = compile,
+    .merge = cuda_merge,
     .key = key,
     .cycles = cycles,
     .gflops = gflops,

@@ -160,6 +160,9 @@ int cuda_prepare(struct cuda_kernel *k, const struct run_rules *rules, struct ge
 int cuda_step(struct cuda_kernel *k, const struct step_args *step, void *const array[], const size_t size[],
               struct gen_error *err);
 
+/* merge.c: attn_merge_cuda. */
+int cuda_merge(struct device *device, const struct attn_partials *p, int64_t rows, const void *on, struct gen_error *err);
+
 /* peak.c */
 double cuda_peak_gflops(struct cuda_target *t, bool of_16_bits);
 

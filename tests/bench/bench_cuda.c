@@ -219,6 +219,50 @@ static void check_graph(struct work *w, CUstream stream, const char *what)
     must(api.cuGraphDestroy(graph), "cuGraphDestroy");
 }
 
+/* The three first parts of a decode's rows: an empty one, and one that sees more than the others. */
+static void check_merge(struct work *w, CUstream stream)
+{
+    enum { PARTS = 3 };
+    const int64_t rows = 4 * 32, width = 128;
+    const void *part[PARTS], *card_part[PARTS];
+    const float *lse[PARTS], *card_lse[PARTS];
+    float *host_lse[PARTS], *sinks = calloc(32, sizeof *sinks), *got = malloc((size_t)rows * 4), *expected = malloc((size_t)rows * 4);
+    uint16_t *o = malloc(w->bytes[3]);
+    CUdeviceptr lse_at[PARTS + 2];
+    struct attn_error err;
+    double worst = 0;
+    uint32_t seed = 5;
+    for (int i = 0; i < PARTS + 2; i++)
+        must(api.cu.cuMemAlloc(&lse_at[i], (size_t)rows * 4), "cuMemAlloc");
+    for (int i = 0; i < PARTS; i++) {
+        host_lse[i] = malloc((size_t)rows * 4);
+        for (int64_t r = 0; r < rows; r++)
+            host_lse[i][r] = (r + i) % 5 == 0 ? -1.0f / 0.0f : (float)(random_bf16(&seed) % 64) / 8 + (float)i;
+        must(api.cu.cuMemcpyHtoDAsync(lse_at[i], host_lse[i], (size_t)rows * 4, stream), "copy");
+        part[i] = w->host[1] + 5000 * i, lse[i] = host_lse[i]; /* some of K for outputs */
+        card_part[i] = (const char *)w->run.k + 10000 * i, card_lse[i] = (const float *)lse_at[i];
+    }
+    must(api.cu.cuMemcpyHtoDAsync(lse_at[PARTS], sinks, 32 * 4, stream), "copy");
+    struct attn_partials p = {.size = sizeof p, .count = PARTS, .part_o = part, .part_lse = lse, .part_dtype = ATTN_BF16,
+                              .dtype = ATTN_BF16, .o = o, .lse = expected, .batch = 4, .q_len = 1, .heads = 32, .head_dim_v = 128,
+                              .sinks = sinks};
+    must_attn(attn_merge(NULL, &p, &err), "attn_merge", &err);
+    p.part_o = card_part, p.part_lse = card_lse, p.o = w->run.o, p.lse = (float *)lse_at[PARTS + 1], p.sinks = (const float *)lse_at[PARTS];
+    must_attn(attn_merge_cuda(w->plan, &p, stream, &err), "attn_merge_cuda", &err);
+    must(api.cu.cuMemcpyDtoHAsync(w->host[3], w->card[3], w->bytes[3], stream), "copy back");
+    must(api.cu.cuMemcpyDtoHAsync(got, lse_at[PARTS + 1], (size_t)rows * 4, stream), "copy back");
+    must(api.cu.cuStreamSynchronize(stream), "merge");
+    for (int64_t i = 0; i < rows * width; i++) {
+        const int difference = abs((int)w->host[3][i] - (int)o[i]); /* of one sign, steps of the last place */
+        worst = difference > worst && (w->host[3][i] & 0x7fff) > 0x3000 ? difference : worst;
+    }
+    bool good = worst <= 1;
+    for (int64_t r = 0; r < rows; r++)
+        good &= got[r] == expected[r] || (got[r] - expected[r] < 1e-6f * 8 && expected[r] - got[r] < 1e-6f * 8);
+    printf("%-60s %.0f\n", "    merged rows: most steps of bf16's last place apart", worst);
+    say("attn_merge_cuda as attn_merge", good);
+}
+
 int main(int argc, char **argv)
 {
     const char *variant = argc > 1 ? argv[1] : "attn_bf16_d128_on_sm90_q128k128_pingpong_lazy";
@@ -262,6 +306,7 @@ int main(int argc, char **argv)
     check_graph(&tiny, stream[0], "one tile");
     check_graph(&large, stream[0], "2 x 16 heads, 2048");
     check_graph(&decode, stream[1], "split keys");
+    check_merge(&decode, stream[0]);
     attn_plan_destroy(tiny.plan);
     attn_plan_destroy(large.plan);
     attn_plan_destroy(decode.plan);

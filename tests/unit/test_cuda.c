@@ -100,6 +100,10 @@ static void launched(void *user, const struct stub_launch *l)
     struct gen_error err;
     struct variant v;
     (void)user;
+    if (strcmp(l->kernel, "attn_merge_parts") == 0) {
+        seen = (struct seen){.launches = seen.launches + 1, .grid = l->grid[0], .block = l->block[0], .stream = l->stream};
+        return;
+    }
     assert_int_equal(variant_decode(l->kernel, &v, &err), 0);
     seen = (struct seen){seen.launches + 1, l->grid[0] * l->grid[1] * l->grid[2], l->block[0] * l->block[1], l->shared,
                          l->stream, 0, 0, 0, true};
@@ -425,6 +429,52 @@ static void test_faults(void **state)
     free(x);
 }
 
+static void test_merge(void **state)
+{
+    const void *part_o[65];
+    const float *part_lse[65];
+    char stream;
+    struct attn_error err = {""};
+    (void)state;
+    begin();
+    struct arrays *x = random_arrays();
+    struct attn_context *c = context("");
+    struct attn_plan *plan = plan_of(c, plain, "cuda"), *other = plan_of(c, NULL, "cpu");
+    const struct attn_run r = card_run(x);
+    for (int i = 0; i < 65; i++)
+        part_o[i] = r.q, part_lse[i] = r.lse;
+    struct attn_partials p = {.size = sizeof p, .count = 2, .part_o = part_o, .part_lse = part_lse, .part_dtype = ATTN_BF16,
+                              .dtype = ATTN_BF16, .o = r.o, .batch = B, .q_len = Q, .heads = H, .head_dim_v = D};
+    for (int turn = 0; turn < 2; turn++) {
+        const int compiled = stub->compiled, waits = stub->waits;
+        if (attn_merge_cuda(plan, &p, &stream, &err) != ATTN_OK)
+            fail_msg("%s", err.text);
+        assert_int_equal(stub->compiled, compiled + (turn == 0));
+        assert_int_equal(stub->waits, waits);
+        assert_int_equal(seen.grid, (B * H * Q + 3) / 4);
+        assert_int_equal(seen.block, 128);
+        assert_ptr_equal(seen.stream, &stream);
+    }
+    assert_int_equal(attn_merge_cuda(other, &p, &stream, &err), ATTN_UNSUPPORTED);
+    assert_int_equal(attn_merge_cuda(plan, NULL, &stream, &err), ATTN_INVALID);
+    p.count = 65;
+    assert_int_equal(attn_merge_cuda(plan, &p, &stream, &err), ATTN_FAILED);
+    assert_non_null(strstr(err.text, "expected at most 64"));
+    p.count = 2;
+    p.heads = 0;
+    assert_int_equal(attn_merge_cuda(plan, &p, &stream, &err), ATTN_INVALID);
+    p.heads = H;
+    stub->fails = "cuLaunchKernel";
+    assert_int_equal(attn_merge_cuda(plan, &p, &stream, &err), ATTN_FAILED);
+    stub->fails = NULL;
+    free_run(&r);
+    attn_plan_destroy(plan);
+    attn_plan_destroy(other);
+    attn_context_destroy(c);
+    free(x);
+    end();
+}
+
 static void note(void *user, attn_log_level level, const char *text)
 {
     (void)level;
@@ -475,6 +525,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_describe), cmocka_unit_test(test_host_arrays), cmocka_unit_test(test_streams),
         cmocka_unit_test(test_refusals), cmocka_unit_test(test_cache),       cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_merge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
