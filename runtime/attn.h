@@ -498,7 +498,7 @@ attn_status attn_execute_cl(struct attn_plan *plan, const struct attn_run *shape
 attn_status attn_execute_cuda(struct attn_plan *plan, const struct attn_run *run, void *stream, struct attn_error *err);
 /* attn_merge on a stream of the card of `plan`, which is any plan for that card; what the plan is for does not matter. part_o and
  * part_lse are arrays of the host's, of pointers to the card's memory; o, lse and sinks are there too. At most 64 parts. Weights
- * are computed in double precision, rows in f32. The first call on a card compiles the kernel, or loads it from the cache: it
+ * are computed in double precision, rows in f32: within 2^-21 of the largest element that a part has, before it is rounded once. The first call on a card compiles the kernel, or loads it from the cache: it
  * is not for a capture. Otherwise as attn_execute_cuda: nobody waits, and later calls allocate nothing. */
 attn_status attn_merge_cuda(struct attn_plan *plan, const struct attn_partials *partials, void *stream,
                             struct attn_error *err);

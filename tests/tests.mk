@@ -41,7 +41,7 @@ $(OBJ)/cuda/libcuda.so.1: tests/unit/cuda/stub.c tests/unit/cuda/stub.h $(OBJ)/f
 	$(compile) $(pic) -fvisibility=default -shared $< -o $@
 	@ln -sf libcuda.so.1 $(@D)/libnvrtc.so.13
 $(BIN)/tests/unit/test_cuda: | $(OBJ)/cuda/libcuda.so.1
-$(BIN)/tests/unit/test_cuda: private LDFLAGS += -Wl,-rpath,$(abspath $(OBJ)/cuda)
+$(BIN)/tests/unit/test_cuda: private LDFLAGS += -Wl,--disable-new-dtags,-rpath,$(abspath $(OBJ)/cuda)
 
 # Somebody acts between a check and the loader.
 $(BIN)/tests/unit/test_cc: private LDFLAGS += -Wl,--wrap=dlopen

@@ -25,8 +25,8 @@ enum { RULES_SHOWN = 20 };
 const struct verb verb_emit = {
     .name = "emit",
     .doc = "write the kernels of a spec, as C and OpenCL C files that compile alone",
-    .usage = "emit SPEC... [-o DIR] [--machine-code] [--language L] [--ptx] [--filter GLOB] [--list] [--why-not]\n"
-             "emit --variant NAME [-o DIR] [--machine-code] [--language L] [--ptx] [--list] [--why-not]\n"
+    .usage = "emit SPEC... [-o DIR] [--machine-code] [--language L] [--ptx | --cubin] [--filter GLOB] [--list] [--why-not]\n"
+             "emit --variant NAME [-o DIR] [--machine-code] [--language L] [--ptx | --cubin] [--list] [--why-not]\n"
              "emit (SPEC... | --variant NAME | --from-cache) --bundle NAME [-o DIR] [--ptx] [--filter GLOB]",
     .text = "Writes every kernel of the specs, and manifest.json, into DIR; the default is the\n"
             "current directory. What an earlier emit wrote there stays, in the manifest too.\n"
@@ -39,7 +39,7 @@ const struct verb verb_emit = {
     .options = OPTION_BIT(OPTION_OUT_DIR) | OPTION_BIT(OPTION_MACHINE_CODE) | OPTION_BIT(OPTION_FILTER) |
                OPTION_BIT(OPTION_LIST) | OPTION_BIT(OPTION_WHY_NOT) | OPTION_BIT(OPTION_VARIANT) |
                OPTION_BIT(OPTION_PTX) | OPTION_BIT(OPTION_DEVICE) | OPTION_BIT(OPTION_BUNDLE) |
-               OPTION_BIT(OPTION_FROM_CACHE) | OPTION_BIT(OPTION_LANGUAGE) | OPTION_BIT(OPTION_QUIET) |
+               OPTION_BIT(OPTION_FROM_CACHE) | OPTION_BIT(OPTION_LANGUAGE) | OPTION_BIT(OPTION_CUBIN) | OPTION_BIT(OPTION_QUIET) |
                OPTION_BIT(OPTION_JSON),
     .operand = "SPEC",
     .max_operands = INT_MAX,
@@ -217,8 +217,8 @@ static int consider_all(struct emission *e)
 
 /* What is written of one kernel: its source, and PTX where that is asked for. */
 struct files {
-    char name[GEN_NAME_MAX], source[GEN_NAME_MAX + 8], ptx[GEN_NAME_MAX + 8];
-    bool has_ptx;
+    char name[GEN_NAME_MAX], source[GEN_NAME_MAX + 8], made[GEN_NAME_MAX + 8];
+    bool has_made; /* what a compiler for devices makes of it: PTX, or a cubin */
 };
 
 static enum gen_flags form_of(const struct emission *e)
@@ -229,24 +229,26 @@ static enum gen_flags form_of(const struct emission *e)
 static struct files files_of(const struct emission *e, int i)
 {
     const struct variant *v = &e->met.variant[e->legal[i]];
-    struct files f = {.has_ptx = e->opened && isa_language((enum isa)v->field[F_ISA]) != LANGUAGE_C};
+    struct files f = {.has_made = (e->opened || e->options->cubin) &&
+                                  isa_language((enum isa)v->field[F_ISA]) != LANGUAGE_C};
     variant_encode(v, f.name);
     snprintf(f.source, sizeof f.source, "%s%s", f.name, variant_suffix(v, form_of(e)));
-    snprintf(f.ptx, sizeof f.ptx, "%s.ptx", f.name);
+    snprintf(f.made, sizeof f.made, "%s.%s", f.name, e->options->cubin ? "cubin" : "ptx");
     return f;
 }
 
-static int stage_ptx(const struct emission *e, const struct staging *s, const struct files *f, const struct variant *v,
+static int stage_made(const struct emission *e, const struct staging *s, const struct files *f, const struct variant *v,
                      const struct gen_text *text)
 {
     struct gen_error err = {0};
-    char *ptx = e->driver->make(e->opened, v, text, &err);
-    if (!ptx) {
+    size_t size = 0;
+    char *made = e->options->cubin ? e->driver->cubin(v, text, &size, &err) : e->driver->make(e->opened, v, text, &err);
+    if (!made) {
         print_line(stderr, "%s", err.text);
         return CLI_FAILED;
     }
-    int code = stage_file(s, f->ptx, ptx, strlen(ptx));
-    free(ptx);
+    int code = stage_file(s, f->made, made, e->options->cubin ? size : strlen(made));
+    free(made);
     return code;
 }
 
@@ -267,9 +269,9 @@ static int stage_kernel(const struct emission *e, const struct staging *s, int i
         return CLI_FAILED;
     }
     int code = stage_file(s, f.source, text.data, text.size);
-    if (code == CLI_OK && f.has_ptx)
-        code = stage_ptx(e, s, &f, v, &text);
-    const struct manifest_kernel kernel = {v, f.name, f.source, f.has_ptx ? f.ptx : NULL, form_of(e), &text};
+    if (code == CLI_OK && f.has_made)
+        code = stage_made(e, s, &f, v, &text);
+    const struct manifest_kernel kernel = {v, f.name, f.source, f.has_made ? f.made : NULL, form_of(e), &text};
     manifest_add(manifest, s, &kernel);
     gen_text_free(&text);
     return code;
@@ -297,8 +299,8 @@ static int finish(const struct emission *e, const struct staging *s, int code)
     for (int i = 0; i < e->legal_count; i++) {
         const struct files f = files_of(e, i);
         code = finish_file(s, f.source, code);
-        if (f.has_ptx)
-            code = finish_file(s, f.ptx, code);
+        if (f.has_made)
+            code = finish_file(s, f.made, code);
     }
     return finish_file(s, manifest_name, code);
 }
@@ -311,7 +313,7 @@ static int bundle_kernel_of(const struct emission *e, int i, struct bundle_kerne
     for (int k = 0; k < e->winner_count; k++)
         if (!memcmp(&e->winners[k].variant, v, sizeof *v))
             out->few = e->winners[k].few;
-    if (!files_of(e, i).has_ptx)
+    if (!files_of(e, i).has_made)
         return CLI_OK;
     struct gen_text text = {0};
     struct gen_error err = {0};
@@ -449,6 +451,10 @@ static const char *why_wrong(const struct options *o, const struct emit_driver *
         return "--ptx is what a driver makes of kernels in its own language; expected no --language cuda";
     if (o->cuda && o->file[OPTION_BUNDLE])
         return "--bundle holds no CUDA C++; expected no --language cuda";
+    if (o->cubin && !o->cuda)
+        return "--cubin is made of CUDA C++; expected --language cuda too";
+    if (o->cubin && !driver)
+        return "--cubin needs NVRTC; expected the program attngen, which opens it";
     if (o->ptx && !driver)
         return "--ptx needs a driver; expected the program attngen, which asks for one";
     if (o->json && o->why_not)

@@ -11,6 +11,8 @@ struct emit_driver {
     int (*open)(const char *device, void **out, struct gen_error *err);
     char *(*make)(void *opened, const struct variant *v, const struct gen_text *text, struct gen_error *err);
     void (*close)(void *opened);
+    /* A cubin of a text in CUDA C++, to free(), of *size bytes; or NULL and why there is none. It needs no device. */
+    void *(*cubin)(const struct variant *v, const struct gen_text *text, size_t *size, struct gen_error *err);
     /* The winners of the cache, and a kernel in plain C for each problem of a processor, to free(); 1 or more. */
     int (*winners)(const struct gen *g, struct bundle_kernel **out, int *count, struct gen_error *err);
 };

@@ -100,9 +100,9 @@ static void json_kernel(struct buf *out, const struct manifest_kernel *k)
     json_text(out, k->name);
     if (k->form == GEN_CUDA)
         buf_puts(out, ", \"language\": \"cuda\"");
-    if (k->ptx) {
-        buf_puts(out, ", \"ptx\": ");
-        json_text(out, k->ptx);
+    if (k->made) {
+        buf_puts(out, k->form == GEN_CUDA ? ", \"cubin\": " : ", \"ptx\": ");
+        json_text(out, k->made);
     }
     buf_printf(out, ", \"machine_code\": %s, \"fields\": ", k->form == GEN_MACHINE_CODE ? "true" : "false");
     json_fields(out, k->variant);
@@ -262,11 +262,13 @@ static struct manifest_line *find_earlier(const struct manifest *m, const char *
 void manifest_add(struct manifest *m, const struct staging *s, const struct manifest_kernel *k)
 {
     struct buf text = {0};
-    char ptx[GEN_NAME_MAX + 8];
+    const char *kind = k->form == GEN_CUDA ? "cubin" : "ptx";
+    char made[GEN_NAME_MAX + 8], member[16];
     struct manifest_line *line = find_earlier(m, k->file);
-    snprintf(ptx, sizeof ptx, "%s.ptx", k->name);
-    if (line && !k->ptx && strstr(line->text, "\"ptx\": "))
-        print_line(stderr, "%s/%s: warning: it is left behind, made of the kernel that was there before", s->path, ptx);
+    snprintf(made, sizeof made, "%s.%s", k->name, kind);
+    snprintf(member, sizeof member, "\"%s\": ", kind);
+    if (line && !k->made && strstr(line->text, member))
+        print_line(stderr, "%s/%s: warning: it is left behind, made of the kernel that was there before", s->path, made);
     json_kernel(&text, k);
     if (line)
         free(line->text);

@@ -29,7 +29,7 @@ void manifest_free(struct manifest *m);
 /* What there is to say of one kernel. */
 struct manifest_kernel {
     const struct variant *variant;
-    const char *name, *file, *ptx; /* ptx: its file, or NULL */
+    const char *name, *file, *made; /* made: the file of its PTX or cubin, or NULL */
     enum gen_flags form;
     const struct gen_text *text;
 };

@@ -1,8 +1,9 @@
-/* emit_ptx.c - the verb `emit` with devices at hand, whose drivers make PTX. What it is not: the verb's work; that is
+/* emit_ptx.c - the verb `emit` with devices at hand, whose drivers make PTX, and NVRTC, which makes cubins. What it is not: the verb's work; that is
  * emit.c. */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cuda/cubin.h"
 #include "devices/devices.h"
 #include "cli.h"
 #include "emit.h"
@@ -50,9 +51,18 @@ static char *make_ptx(void *self, const struct variant *v, const struct gen_text
     return o->device->backend->ship(o->device, v, text, err);
 }
 
+/* sm90's are for its very architecture, others for the first one of theirs, and run on later ones of its generation. */
+static void *make_cubin(const struct variant *v, const struct gen_text *text, size_t *size, struct gen_error *err)
+{
+    char name[GEN_NAME_MAX];
+    const char *needs = isas[v->field[F_ISA]].needs;
+    variant_encode(v, name);
+    return cuda_cubin(needs[0] ? needs : "sm_80", name, text->data, size, err);
+}
+
 int cli_emit(int argc, char **argv)
 {
-    static const struct emit_driver driver = {.open = open_driver, .make = make_ptx, .close = close_driver,
+    static const struct emit_driver driver = {.open = open_driver, .make = make_ptx, .close = close_driver, .cubin = make_cubin,
                                               .winners = emit_winners};
     return emit_main(argc, argv, &driver);
 }

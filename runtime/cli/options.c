@@ -41,6 +41,10 @@ static const struct option table[OPTION_COUNT] = {
                     "beside each OpenCL kernel the PTX that NVIDIA's driver makes\n"
                     "of it, NAME.ptx; --device says which device's",
                     VALUE_NONE, read_flag},
+    [OPTION_CUBIN] = {OPTION_CUBIN, "--cubin", NULL,
+                      "with --language cuda: beside each kernel what NVRTC makes of it,\n"
+                      "NAME.cubin, for the first cards of its kind; no card is asked",
+                      VALUE_NONE, read_flag},
     [OPTION_BUNDLE] = {OPTION_BUNDLE, "--bundle", "NAME",
                        "sources that another tree builds, in place of kernels alone:\n"
                        "NAME.h, NAME.c, CMakeLists.txt, and NAME.cdx.json, which\n"

@@ -28,6 +28,7 @@ enum option_id {
     OPTION_LIST,
     OPTION_WHY_NOT,
     OPTION_PTX,
+    OPTION_CUBIN,
     OPTION_BUNDLE,
     OPTION_FROM_CACHE,
     /* attention */
@@ -102,7 +103,7 @@ struct options {
     attn_rigor rigor;    /* ATTN_MEASURE */
     double time_limit;   /* seconds; 0 when not given */
     float tolerance;     /* read when given has OPTION_TOLERANCE; 0 or more */
-    bool machine_code, cuda, list, why_not, ptx, from_cache, quiet, json;
+    bool machine_code, cuda, list, why_not, ptx, cubin, from_cache, quiet, json;
     char *const *operand; /* what stands there without an option, in order; points into argv, which is reordered */
     int operands;
 };

@@ -84,6 +84,7 @@ int read_flag(const struct option *option, const char *value, struct options *ou
     case OPTION_LIST: out->list = true; break;
     case OPTION_WHY_NOT: out->why_not = true; break;
     case OPTION_PTX: out->ptx = true; break;
+    case OPTION_CUBIN: out->cubin = true; break;
     case OPTION_FROM_CACHE: out->from_cache = true; break;
     case OPTION_QUIET: out->quiet = true; break;
     case OPTION_JSON: out->json = true; break;

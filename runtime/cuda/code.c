@@ -1,18 +1,20 @@
 /* code.c - CUDA C++ to a cubin, by NVRTC. What it is not: loading it (kernel.c). */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cubin.h"
 #include "gpu/ptx.h"
 #include "internal.h"
 
-static char *log_of(const struct cuda *cu, nvrtcProgram program)
+static char *log_of(const struct nvrtc_api *nvrtc, nvrtcProgram program)
 {
     size_t size = 0;
     char *log = NULL;
-    if (cu->nvrtc.nvrtcGetProgramLogSize(program, &size) == NVRTC_SUCCESS && size > 0)
+    if (nvrtc->nvrtcGetProgramLogSize(program, &size) == NVRTC_SUCCESS && size > 0)
         log = calloc(1, size + 1);
-    if (log && cu->nvrtc.nvrtcGetProgramLog(program, log) != NVRTC_SUCCESS)
+    if (log && nvrtc->nvrtcGetProgramLog(program, log) != NVRTC_SUCCESS)
         log[0] = 0;
     return log;
 }
@@ -31,16 +33,16 @@ static enum compiled refused(const char *log, const char *name, int code, struct
     return from && code == NVRTC_ERROR_COMPILATION ? COMPILE_REFUSED : COMPILE_FAILED;
 }
 
-static int take_cubin(const struct cuda *cu, nvrtcProgram program, const char *name, void **cubin, size_t *size,
+static int take_cubin(const struct nvrtc_api *nvrtc, nvrtcProgram program, const char *name, void **cubin, size_t *size,
                       struct gen_error *err)
 {
     *size = 0;
-    int code = cu->nvrtc.nvrtcGetCUBINSize(program, size);
+    int code = nvrtc->nvrtcGetCUBINSize(program, size);
     if (code == NVRTC_SUCCESS && *size > 0) {
         *cubin = malloc(*size);
         if (!*cubin)
             return gen_out_of_memory(err, NULL);
-        code = cu->nvrtc.nvrtcGetCUBIN(program, *cubin);
+        code = nvrtc->nvrtcGetCUBIN(program, *cubin);
         if (code == NVRTC_SUCCESS)
             return 0;
         free(*cubin);
@@ -50,37 +52,60 @@ static int take_cubin(const struct cuda *cu, nvrtcProgram program, const char *n
     return -1;
 }
 
-int cuda_make_cubin(const struct cuda *cu, int capability, enum gpu_level level, const char *name, const char *text,
-                    void **cubin, size_t *size, struct cuda_report *report, struct gen_error *err)
+/* architecture: "sm_90a". An enum compiled. */
+static int compile(const struct nvrtc_api *nvrtc, const char *architecture, const char *name, const char *text, void **cubin,
+                   size_t *size, struct cuda_report *report, struct gen_error *err)
 {
-    char file[GEN_NAME_MAX + 8], architecture[48];
-    const char *const options[] = {architecture, "--std=c++20", "--ptxas-options=-v"};
+    char file[GEN_NAME_MAX + 8], target[48];
+    const char *const options[] = {target, "--std=c++20", "--ptxas-options=-v"};
     nvrtcProgram program;
     *cubin = NULL;
-    if (!cu->compiler) {
-        *err = cu->no_compiler;
-        return COMPILE_FAILED;
-    }
     snprintf(file, sizeof file, "%s.cu", name);
-    snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%s", capability, level == GPU_SM90 ? "a" : "");
-    int code = cu->nvrtc.nvrtcCreateProgram(&program, text, file, 0, NULL, NULL);
+    snprintf(target, sizeof target, "--gpu-architecture=%.20s", architecture);
+    int code = nvrtc->nvrtcCreateProgram(&program, text, file, 0, NULL, NULL);
     if (code != NVRTC_SUCCESS) {
         snprintf(err->text, sizeof err->text, "nvrtcCreateProgram: error %d", code);
         err->no_memory |= code == NVRTC_ERROR_OUT_OF_MEMORY;
         return COMPILE_FAILED;
     }
-    code = cu->nvrtc.nvrtcCompileProgram(program, sizeof options / sizeof *options, options);
-    char *log = log_of(cu, program);
+    code = nvrtc->nvrtcCompileProgram(program, sizeof options / sizeof *options, options);
+    char *log = log_of(nvrtc, program);
     int result;
     if (code != NVRTC_SUCCESS)
         result = refused(log, name, code, err);
     else
-        result = take_cubin(cu, program, name, cubin, size, err) == 0 ? COMPILE_OK : COMPILE_FAILED;
+        result = take_cubin(nvrtc, program, name, cubin, size, err) == 0 ? COMPILE_OK : COMPILE_FAILED;
     if (result == COMPILE_OK && log) {
         const struct ptx_report said = ptx_report(log);
         *report = (struct cuda_report){said.registers, said.spill_bytes, said.serialised};
     }
     free(log);
-    cu->nvrtc.nvrtcDestroyProgram(&program);
+    nvrtc->nvrtcDestroyProgram(&program);
     return result;
+}
+
+int cuda_make_cubin(const struct cuda *cu, int capability, enum gpu_level level, const char *name, const char *text,
+                    void **cubin, size_t *size, struct cuda_report *report, struct gen_error *err)
+{
+    char architecture[24];
+    *cubin = NULL;
+    if (!cu->compiler) {
+        *err = cu->no_compiler;
+        return COMPILE_FAILED;
+    }
+    snprintf(architecture, sizeof architecture, "sm_%d%s", capability, level == GPU_SM90 ? "a" : "");
+    return compile(&cu->nvrtc, architecture, name, text, cubin, size, report, err);
+}
+
+void *cuda_cubin(const char *architecture, const char *name, const char *text, size_t *size, struct gen_error *err)
+{
+    struct nvrtc_api nvrtc;
+    struct cuda_report report;
+    void *library, *cubin = NULL;
+    if (nvrtc_load(&nvrtc, &library, err) != 0)
+        return NULL;
+    if (compile(&nvrtc, architecture, name, text, &cubin, size, &report, err) != COMPILE_OK)
+        cubin = NULL;
+    dlclose(library);
+    return cubin;
 }

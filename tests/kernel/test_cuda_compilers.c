@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "../../gen/gen.h"
+#include "runtime/cuda/cubin.h"
 #include "runtime/cuda/driver.h"
 #include "../kit/child.h"
 #include "../kit/choice.h"
@@ -175,6 +176,30 @@ static void test_drawn(void **state)
     do_jobs(s);
 }
 
+/* As `emit --cubin` writes it: an ELF file, and a message where there is none. */
+static void test_cubin(void **state)
+{
+    struct suite *s = *state;
+    struct gen_error err = {.no_memory = false};
+    struct gen_text text;
+    struct variant v;
+    size_t size = 0;
+    need_compiler(s);
+    assert_int_equal(variant_decode("attn_f16_d64_on_sm90_q128k64_loopjoint", &v, &err), 0);
+    assert_int_equal(gen_emit(s->gen, &v, GEN_CUDA, &text, &err), 0);
+    char *cubin = cuda_cubin("sm_90a", "kernel", text.data, &size, &err);
+    if (!cubin)
+        fail_msg("%s", err.text);
+    assert_in_range(size, 1000, 1000000);
+    assert_memory_equal(cubin, "\x7f" "ELF", 4);
+    free(cubin);
+    assert_null(cuda_cubin("sm_80", "kernel", text.data, &size, &err)); /* which has no wgmma */
+    assert_true(strlen(err.text) > 10);
+    assert_null(cuda_cubin("sm_90a", "kernel", "int x = ;", &size, &err));
+    assert_non_null(strstr(err.text, "kernel.cu(1): error"));
+    gen_text_free(&text);
+}
+
 /* Names at file scope are each file's own. */
 static void test_one_unit(void **state)
 {
@@ -231,6 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(test_drawn, &s),
         cmocka_unit_test_prestate(test_to_the_end, &s),
+        cmocka_unit_test_prestate(test_cubin, &s),
         cmocka_unit_test_prestate(test_one_unit, &s),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
