@@ -86,6 +86,12 @@ static int draw_heads(const struct draw *w, struct chance *c, enum array_id id, 
     return number ? 0 : -1;
 }
 
+int64_t draw_length(int64_t most, int64_t b)
+{
+    static const int64_t sixteenths[] = {16, 3, 8, 1, 12, 5, 2, 10};
+    return (most * sixteenths[b % 8] + 15) / 16;
+}
+
 /* Lengths of which one is `most`, one in four is 0 and the others are any. */
 static int draw_starts(const struct draw *w, int64_t most, struct chance *c, struct drawn *d, enum array_id list)
 {
@@ -95,7 +101,7 @@ static int draw_starts(const struct draw *w, int64_t most, struct chance *c, str
     starts[0] = 0;
     for (int64_t b = 0; b < w->batch; b++) {
         int64_t len = one_in(c, 4) ? 0 : below(c, most + 1);
-        starts[b + 1] = starts[b] + (w->typical || b == longest ? most : len);
+        starts[b + 1] = starts[b] + (w->typical ? draw_length(most, b) : b == longest ? most : len);
     }
     return 0;
 }

@@ -89,6 +89,8 @@ int tune_key(const struct device *device, const struct tune_target *t, struct bu
         buf_printf(out, "window %lld,%lld\n", (long long)t->window[0], (long long)t->window[1]);
     else if (caller.field[F_WINDOW]) /* one stands for all */
         buf_printf(out, "window %d\n", TYPICAL_WINDOW);
+    if (caller.field[F_PACKED]) /* nor how long each sequence is */
+        buf_printf(out, "lengths ragged\n");
     if (caller.field[F_PAGED])
         buf_printf(out, "page %d\n", TYPICAL_PAGE);
     if (buf_ok(out))

@@ -68,8 +68,17 @@ double search_flops(const struct tune_target *p)
         memcpy(features.window, p->window, sizeof p->window);
     else
         draw_window(&v, features.window);
-    v.field[F_PACKED] = 0; /* what is timed has sequences of one length */
-    return attention_flops(&v, &args);
+    if (!v.field[F_PACKED])
+        return attention_flops(&v, &args);
+    double flops = 0;
+    v.field[F_PACKED] = 0; /* one sequence at a time */
+    args.batch = 1;
+    for (int64_t b = 0; b < p->batch; b++) {
+        args.q_len = draw_length(p->q_len, b);
+        args.kv_len = v.field[F_PAGED] ? p->kv_len : draw_length(p->kv_len, b);
+        flops += attention_flops(&v, &args);
+    }
+    return flops;
 }
 
 /* Its tensors, a copy of keys and values for each thread, and what the check needs. */

@@ -103,7 +103,9 @@ static void test_counts(void **state)
     assert_true(search_flops(&t) == 2.0 * 40 * 2 * 3 * 28);
     t.caller.field[F_BIAS] = BIAS_F16; /* what it masks is computed all the same */
     t.caller.field[F_MASK] = t.caller.field[F_PACKED] = t.caller.field[F_PAGED] = 1;
-    assert_true(search_flops(&t) == 2.0 * 40 * 2 * 3 * 28);
+    assert_true(search_flops(&t) == 2.0 * 40 * 3 * (28 + 13)); /* the second sequence has 2 queries */
+    t.caller.field[F_PAGED] = 0; /* and 2 keys */
+    assert_true(search_flops(&t) == 2.0 * 40 * 3 * (28 + 3));
     t = target_of(1, 1, 1, 3, 4000, 1);
     t.caller.field[F_WINDOW] = t.caller.field[F_CAUSAL] = 1; /* 1024 keys, of which each row sees its last */
     assert_true(search_flops(&t) == 2.0 * 64 * 3 * 1024);
