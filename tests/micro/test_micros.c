@@ -24,7 +24,7 @@
 #include "../kit/seed.h"
 #include "models.h"
 
-enum { UNITS = 380, VARIANTS = 34, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300 };
+enum { UNITS = 460, VARIANTS = 40, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300 };
 
 /* Head dims, rows, vectors, steps; tile.k in panels. 0: the isa's default. Odd head dims, one row, as many rows as a
  * vector has lanes or registers hold, one panel and several with a rest. */
