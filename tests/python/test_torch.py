@@ -2,6 +2,7 @@
 import os
 import subprocess
 import sys
+import threading
 import unittest
 
 import numpy as np
@@ -117,6 +118,50 @@ class Sdpa(unittest.TestCase):
             torch.set_num_threads(had)
         hold(found[0], q, q, q)
         hold(found[1], q, q, q)
+
+    def test_openmp(self):
+        """On PyTorch's threads: the same bits, from several Python threads at once too, and after fork without them."""
+        from attngen import _openmp
+        had = torch.get_num_threads()
+        torch.set_num_threads(2)
+        q, k = torch.randn(3, 6, 300, 64), torch.randn(3, 2, 400, 64)
+        expected = attngen.sdpa(q, k, k, enable_gqa=True)
+        teams, real = [], _openmp.run_in_team
+
+        def count(*args):
+            done = real(*args)
+            teams.append(done)
+            return done
+
+        _openmp.run_in_team = count
+        attngen.configure(openmp=True)
+        try:
+            def work():
+                for _ in range(10):
+                    (q @ k.repeat_interleave(3, 1).mT).sum()
+                    found.append(torch.equal(attngen.sdpa(q, k, k, enable_gqa=True), expected))
+
+            found = []
+            work()
+            self.assertEqual(teams, [True] * 10)
+            workers = [threading.Thread(target=work) for _ in range(3)]
+            for w in workers:
+                w.start()
+            for w in workers:
+                w.join()
+            self.assertEqual(found, [True] * 40)
+            child = os.fork()
+            if child == 0:
+                # PyTorch's own operators would wait for threads that a child has not.
+                same = (attngen.sdpa(q, k, k, enable_gqa=True).numpy() == expected.numpy()).all()
+                os._exit(0 if same and teams[-1] is False else 1)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            with self.assertRaisesRegex(attngen.Invalid, "o is at the address of q"):
+                attngen.sdpa(q, q, q, out=q)
+        finally:
+            attngen.configure(openmp=False)
+            _openmp.run_in_team = real
+            torch.set_num_threads(had)
 
     def test_gradients(self):
         q = torch.randn(1, 2, 9, 16, requires_grad=True)

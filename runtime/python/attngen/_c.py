@@ -140,6 +140,8 @@ def _open_library() -> ctypes.CDLL:
         "attn_plan_create": [pointer, pointer, pointer, pointer], "attn_plan_destroy": [pointer],
         "attn_supports": [pointer, pointer, pointer], "attn_plan_describe": [pointer, pointer, pointer],
         "attn_execute": [pointer, pointer, pointer, pointer], "attn_merge": [pointer, pointer, pointer],
+        "attn_workspace_size": [pointer, pointer, c_int, pointer, pointer],
+        "attn_execute_part": [pointer, pointer, c_int, c_int, pointer, pointer],
         "attn_quantise": [pointer, pointer],
         "attn_execute_cuda": [pointer, pointer, pointer, pointer],
         "attn_merge_cuda": [pointer, pointer, pointer, pointer], "attn_version": [],

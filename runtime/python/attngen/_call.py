@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Dict, Optional, Sequence, Tuple, Union
 
-from . import _c, _plans
+from . import _c, _openmp, _plans
 from ._arrays import DLPACK, NUMPY, Exported, View, adapter_of, contiguous, torch_adapter
 from ._plans import Call
 from ._prepare import (BLOCKS, EXTRA_AT, FLOATS, Options, broadcast, collapse, dense_like, fail, request,
@@ -23,7 +23,12 @@ def _prepare(views: Dict[str, View], o: Optional[View], options: Options, thread
     compiled = plan or _plans.find(r.key)
     if plan is not None:
         _check_plan(plan.key, r.key)
-    return Call(compiled, r.run, r.o_shape, r.o_strides, r.o_dtype, r.lse_shape, views["q"].device)
+    call = Call(compiled, r.run, r.o_shape, r.o_strides, r.o_dtype, r.lse_shape, views["q"].device)
+    key, run = compiled.key, r.run
+    if _plans.defaults["openmp"] and threads > 1 and compiled.device == "cpu" and compiled.threads > 1 and \
+            run.batch * key.heads * run.q_len * run.kv_len * (key.head_dim + key.head_dim_v) >= _openmp.LEAST_WORK:
+        call.parts = _openmp.parts_for(run.batch * key.kv_heads, compiled.threads)
+    return call
 
 
 def _check_plan(has: _plans.Key, wants: _plans.Key) -> None:

@@ -7,11 +7,11 @@ import struct
 import threading
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from . import _c
+from . import _c, _openmp
 
 # What plans are made with where a call does not say; configure() changes it.
 defaults: Dict[str, Any] = {"rigor": "estimate", "compiler": "tcc", "time_limit": 0.0, "threads": None,
-                            "fallback": None}
+                            "fallback": None, "openmp": False}
 
 
 class Key(NamedTuple):
@@ -167,7 +167,7 @@ class Call:
     """A run of which all but the addresses is known. Any number of threads may execute it at once: each takes a struct
     of its own from `free`, or makes one."""
 
-    __slots__ = ("plan", "run", "o_shape", "o_strides", "o_dtype", "lse_shape", "free", "like_q", "device",
+    __slots__ = ("plan", "run", "o_shape", "o_strides", "o_dtype", "lse_shape", "free", "like_q", "device", "parts",
                  "_execute", "_execute_cuda", "_handle")
     _execute_cuda: Any
 
@@ -175,6 +175,7 @@ class Call:
                  o_dtype: str, lse_shape: Tuple[int, ...], device: int) -> None:
         lib = _c.library()
         self.plan, self.run, self.device = plan, run, device
+        self.parts = 0  # more than 0: for PyTorch's OpenMP threads, see _openmp.py
         self.like_q = False  # whether O has q's type, sides and strides
         self.o_shape, self.o_strides, self.o_dtype, self.lse_shape = o_shape, o_strides, o_dtype, lse_shape
         self.free: List[Any] = []
@@ -195,7 +196,9 @@ class Call:
         _FIVE(run, _Q_AT, q, k, v, o, lse)
         for at, pointer in extras:
             _ONE(run, at, pointer)
-        if stream is None:
+        if self.parts and _openmp.run_in_team(self, run, self.parts, self.plan.threads):
+            status = 0
+        elif stream is None:
             status = self._execute(self._handle, run_at, None, error_at)
         else:
             status = self._execute_cuda(self._handle, run_at, stream, error_at)
