@@ -54,9 +54,9 @@ INLINED float2 biases_at(__global const ${TYPE_BIAS} *from)
 % end
 % if SPLIT
 /* Of rows i[0] and i[1], of heads h[0] and h[1] of sequence b, against keys from j on, of which n are there; query 0 stands
- * far behind the first of them. */
-INLINED void modify(float *s, const struct beside *y, const struct attn_cl_features *f, int b, const int *h, const int *i, int j, int n,
-    int far)
+ * far behind the first of them. Without both, there is no second row, and what becomes of its scores does not matter. */
+INLINED void modify(float *s, const struct beside *y, const struct attn_cl_features *f, int b, const int *h, const int *i, int both, int j,
+    int n, int far)
 {
 % else
 /* Of head h of sequence b, against keys from j on, of which n are there; row i stands far behind the first. */
@@ -77,15 +77,31 @@ INLINED void modify(float *s, const struct beside *y, const struct attn_cl_featu
     __global const ${TYPE_BIAS} *const biases[2] = {bias + row[0] * f->bias_stride[2], bias + row[1] * f->bias_stride[2]};
 % end
     if (y->bias_wide && n >= ${BK - 6}) {
+% if SPLIT
+        #pragma unroll
+        for (int r = 0; r < 2; r++)
+            if (!r || both)
+                #pragma unroll
+                for (int m = 2 * r; m < ${NS}; m += 4) {
+% else
         #pragma unroll
         for (int m = 0; m < ${NS}; m += 2) {
+% end
             const float2 two = biases_at(biases[m / 2 % 2] + 8 * (m / 4));
             s[m] = fma(s[m], y->unit, two.x), s[m + 1] = fma(s[m + 1], y->unit, two.y);
         }
     } else {
+% if SPLIT
+        #pragma unroll
+        for (int e = 0; e < ${NS}; e++) {
+            const int m = e % ${NS/2} / 2 * 4 + e % 2 + e / ${NS/2} * 2, key = 8 * (m / 4) + m % 2; /* of row 0, then of row 1 */
+            if (e / ${NS/2} && !both)
+                break;
+% else
         #pragma unroll
         for (int m = 0; m < ${NS}; m++) {
             const int key = 8 * (m / 4) + m % 2;
+% end
             s[m] = fma(s[m], y->unit, key < n ? bias_of(biases[m / 2 % 2] + key * f->bias_stride[3]) : 0.0f);
         }
     }
@@ -113,15 +129,31 @@ INLINED void modify(float *s, const struct beside *y, const struct attn_cl_featu
     __global const uchar *const masks[2] = {mask + row[0] * f->mask_stride[2], mask + row[1] * f->mask_stride[2]};
 % end
     if (y->mask_wide && n >= ${BK - 6}) {
+% if SPLIT
+        #pragma unroll
+        for (int r = 0; r < 2; r++)
+            if (!r || both)
+                #pragma unroll
+                for (int m = 2 * r; m < ${NS}; m += 4) {
+% else
         #pragma unroll
         for (int m = 0; m < ${NS}; m += 2) {
+% end
             const uint two = *(__global const ushort *)(masks[m / 2 % 2] + 8 * (m / 4));
             s[m] = two & 0xff ? s[m] : -INFINITY, s[m + 1] = two >> 8 ? s[m + 1] : -INFINITY;
         }
     } else {
+% if SPLIT
+        #pragma unroll
+        for (int e = 0; e < ${NS}; e++) {
+            const int m = e % ${NS/2} / 2 * 4 + e % 2 + e / ${NS/2} * 2, key = 8 * (m / 4) + m % 2; /* of row 0, then of row 1 */
+            if (e / ${NS/2} && !both)
+                break;
+% else
         #pragma unroll
         for (int m = 0; m < ${NS}; m++) {
             const int key = 8 * (m / 4) + m % 2;
+% end
             s[m] = key < n && masks[m / 2 % 2][key * f->mask_stride[3]] ? s[m] : -INFINITY;
         }
     }

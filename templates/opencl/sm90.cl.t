@@ -203,7 +203,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         await_staging(x);
         end_scores(x, j == ${FIRST});
 % if SOFTCAP
-        cap(s, x->ratio);
+        cap(s, x->ratio${SPLIT ? ", x->d.rows * x->d.heads - 16 * x->warp" : ""});
 % end
 % if MODIFIES
         modify_tile(s, x, j, a, f);
@@ -226,7 +226,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
             begin_step(s, out, p, x${LATER ? ", due, factor, x->nq - 1" : ""});
             end_scores(x, j == ${FIRST});
 % if SOFTCAP
-            cap(s, x->ratio);
+            cap(s, x->ratio${SPLIT ? ", x->d.rows * x->d.heads - 16 * x->warp" : ""});
 % end
 % if MODIFIES
             modify_tile(s, x, j, a, f);

@@ -122,10 +122,13 @@ INLINED void modify_tile(float *s, const struct worker *x, int j, const struct a
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq);
     const int key = j * ${BK} + 2 * (x->lane & 3);
 % if SPLIT
+    const int rows = x->d.rows * x->d.heads - 16 * x->warp; /* of the warp */
+    if (rows <= 0)
+        return;
     const int r = anew(16 * x->warp + x->lane / 4);
     const struct row y[2] = {some_row_at(r, at, &x->d, a), some_row_at(r + 8, at, &x->d, a)};
     const int h0 = at->g * x->d.group, h[2] = {h0 + y[0].h, h0 + y[1].h}, i[2] = {y[0].i, y[1].i};
-    modify(s, &x->beside, f, at->b, h, i, key, at->keys - key, ${ALIBI ? "at->origin - key" : "0"});
+    modify(s, &x->beside, f, at->b, h, i, rows > 8, key, at->keys - key, ${ALIBI ? "at->origin - key" : "0"});
 % else
     const int i = at->i0 + 64 * x->w + 16 * x->warp + x->lane / 4;
     modify(s, &x->beside, f, at->b, at->h, i, ${PACKED ? "at->queries" : "(int)a->q_len"}, key, at->keys - key, ${ALIBI ? "i + at->origin - key" : "0"});

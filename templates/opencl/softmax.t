@@ -25,6 +25,18 @@ INLINED float tanh_fast(float x)
     return e * reciprocal(e + 2.0f);
 }
 
+% if SPLIT
+/* Scores over the cap's, of the first of so many rows; ratio is that of the scale to the cap. */
+INLINED void cap(float *s, float ratio, int rows)
+{
+    #pragma unroll
+    for (int r = 0; r < 2; r++)
+        if (8 * r < rows)
+            #pragma unroll
+            for (int n = 2 * r; n < ${NS}; n += 4)
+                s[n] = tanh_fast(s[n] * ratio), s[n + 1] = tanh_fast(s[n + 1] * ratio);
+}
+% else
 /* Scores over the cap's; ratio is that of the scale to the cap. */
 INLINED void cap(float *s, float ratio)
 {
@@ -32,6 +44,7 @@ INLINED void cap(float *s, float ratio)
     for (int n = 0; n < ${NS}; n++)
         s[n] = tanh_fast(s[n] * ratio);
 }
+% end
 
 % end
 struct row_states {
