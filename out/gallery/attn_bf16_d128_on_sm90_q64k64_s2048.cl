@@ -646,47 +646,60 @@ INLINED long part_at(int slice, int split, const struct attn_cl_split *d)
     return (long)(slice * d->splits + split) * d->part;
 }
 
-/* All parts of a slice, in the order of its splits: output and LSE. Of 128 work-items each has four columns of a row at
- * once. */
+/* All parts of a slice, in the order of its splits: output and LSE. A work-item of 128 has chunks of four columns of a
+ * row. */
 INLINED void merge(__global const float *parts, int item, __local volatile const struct tile *at,
     const struct attn_cl_split *d, const struct attn_cl_args *a, __global ushort *o, __global float *lse)
 {
-    const int splits = at->splits;
-    for (int n = item; n < d->rows * d->heads * 32; n += 128) {
-        const int r = n / 32, column = n % 32 * 4;
-        const struct row x = row_at(r, at, d, a);
-        if (!x.is)
-            continue;
-        __global const float *part = parts + r * 128 + column, *state = parts + d->rows * d->heads * 128 + 2 * r;
-        float top = -INFINITY, sum = 0.0f, out[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        for (int first = 0; first < splits; first += 8)
+    const int splits = at->splits, chunks = d->rows * d->heads * 32;
+    for (int begin = item; begin < chunks; begin += 512) { /* 4 chunks and 2 splits are under way at once */
+        __global const float *part[4], *state[4];
+        float top[4], sum[4], out[4][4];
+        #pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const int n = min(begin + 128 * k, chunks - 1), r = n / 32;
+            part[k] = parts + r * 128 + n % 32 * 4, state[k] = parts + d->rows * d->heads * 128 + 2 * r;
+            top[k] = -INFINITY, sum[k] = out[k][0] = out[k][1] = out[k][2] = out[k][3] = 0.0f;
+        }
+        for (int first = 0; first < splits; first += 2)
             #pragma unroll
-            for (int n = 0; n < 8; n++)
-                top = fmax(top, written1(state + (long)min(first + n, splits - 1) * d->part));
-        top = finite(top);
-        for (int first = 0; first < splits; first += 8) { /* 8 are under way at once */
+            for (int e = 0; e < 8; e++)
+                top[e % 4] = fmax(top[e % 4], written1(state[e % 4] + (long)min(first + e / 4, splits - 1) * d->part));
+        #pragma unroll
+        for (int k = 0; k < 4; k++)
+            top[k] = finite(top[k]);
+        for (int first = 0; first < splits; first += 2) {
             float y[8][4], of[8][2];
             #pragma unroll
-            for (int n = 0; n < 8; n++) {
-                written2(of[n], state + (long)min(first + n, splits - 1) * d->part);
-                written4(y[n], part + (long)min(first + n, splits - 1) * d->part);
+            for (int e = 0; e < 8; e++) {
+                written2(of[e], state[e % 4] + (long)min(first + e / 4, splits - 1) * d->part);
+                written4(y[e], part[e % 4] + (long)min(first + e / 4, splits - 1) * d->part);
             }
             #pragma unroll
-            for (int n = 0; n < 8; n++) {
-                const float weight = first + n < splits ? exp2_fast(of[n][0] - top) : 0.0f;
-                if (first + n < splits)
-                    sum = fma(weight, of[n][1], sum);
+            for (int e = 0; e < 8; e++) {
+                const int k = e % 4, is = first + e / 4 < splits;
+                const float weight = is ? exp2_fast(of[e][0] - top[k]) : 0.0f;
+                if (is)
+                    sum[k] = fma(weight, of[e][1], sum[k]);
                 #pragma unroll
                 for (int c = 0; c < 4; c++)
-                    out[c] = first + n < splits ? fma(weight, y[n][c], out[c]) : out[c];
+                    out[k][c] = is ? fma(weight, y[e][c], out[k][c]) : out[k][c];
             }
         }
-        const float inverse = sum == 0.0f ? 0.0f : reciprocal(sum);
-        __global uint *to = (__global uint *)(o + a->o_at + at->b * a->o_stride[0] +
-            (at->g * d->group + x.h) * a->o_stride[1] + x.i * a->o_stride[2] + column);
-        to[0] = rounded(out[0] * inverse, out[1] * inverse), to[1] = rounded(out[2] * inverse, out[3] * inverse);
-        if (a->has_lse && column == 0)
-            lse[lse_row(&x, at, d, a)] = sum == 0.0f ? -INFINITY : top * 0.693147181f + log(sum);
+        #pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const int n = begin + 128 * k, column = n % 32 * 4;
+            const struct row x = row_at(n / 32, at, d, a);
+            if (n >= chunks || !x.is)
+                continue;
+            const float inverse = sum[k] == 0.0f ? 0.0f : reciprocal(sum[k]);
+            __global uint *to = (__global uint *)(o + a->o_at + at->b * a->o_stride[0] +
+                (at->g * d->group + x.h) * a->o_stride[1] + x.i * a->o_stride[2] + column);
+            to[0] = rounded(out[k][0] * inverse, out[k][1] * inverse),
+                to[1] = rounded(out[k][2] * inverse, out[k][3] * inverse);
+            if (a->has_lse && column == 0)
+                lse[lse_row(&x, at, d, a)] = sum[k] == 0.0f ? -INFINITY : top[k] * 0.693147181f + log(sum[k]);
+        }
     }
 }
 
