@@ -491,8 +491,9 @@ attn_status attn_execute_cl(struct attn_plan *plan, const struct attn_run *shape
  *    its room allocates, or waits for anything. Rooms are kept until the plan is destroyed.
  * 4. It may be captured into a graph. What is in kv_lens is read when the graph runs, all else is that of the capture: kv_len, the most
  *    keys that there will be, strides and pointers. Graphs that hold its launches must be destroyed before the plan.
- * 5. Kernels for tensor cores (isa sm80 or sm90 in the variant's name) want strides that are multiples of 8 elements, of 0 or more,
- *    and tensors at multiples of 16 bytes; ATTN_FAILED says which is not.
+ * 5. Kernels for tensor cores (isa sm80 or sm90 in the variant's name) are fastest where strides are multiples of 8 elements, of 0
+ *    or more, and tensors at multiples of 16 bytes. For a run that is otherwise a second kernel is compiled, as note 6 of
+ *    attn_execute_cl says: make one such run before a stream is captured.
  * 6. ATTN_UNSUPPORTED: the plan is not for CUDA. ATTN_INVALID: what attn_execute finds without looking at memory. ATTN_FAILED: what
  *    the driver said; O and LSE are then undefined. CUDA does not outlive a fork. */
 attn_status attn_execute_cuda(struct attn_plan *plan, const struct attn_run *run, void *stream, struct attn_error *err);

@@ -339,9 +339,12 @@ const struct kernel *plan_anywhere(struct attn_plan *plan, const char *why)
         const struct tune_target target = target_of(&plan->problem);
         struct variant v;
         char name[GEN_NAME_MAX] = "";
-        if (tune_anywhere(plan->device, &target, &v, &err) == 0 &&
-            tune_compile(plan->device, &v, &plan->anywhere, NULL, &err) == 0)
+        struct kernel *const k = &plan->anywhere;
+        if (tune_anywhere(plan->device, &target, &v, &err) == 0 && tune_compile(plan->device, &v, k, NULL, &err) == 0 &&
+            (!k->functions->prepare || k->functions->prepare(k, &plan->rules, &err) == 0))
             variant_encode(&v, name);
+        else
+            kernel_free(k);
         if (name[0])
             context_log(plan->context, ATTN_LOG_WARNING, "%s runs what %s does not take: %s", name, plan->name, why);
         else

@@ -49,6 +49,19 @@ attn_status cuda_enqueue(struct cuda_kernel *k, const struct run_rules *rules, c
     return put(k, &l, err);
 }
 
+bool cuda_takes(const struct cuda_kernel *k, const struct run_rules *rules, const struct attn_run *run)
+{
+    struct attn_run r;
+    struct attn_args a;
+    struct attn_features f;
+    struct cuda_launch l = {.stream = NULL};
+    struct gen_error rule;
+    if (copy_run(rules, run, &r, NULL) != ATTN_OK || read_run(rules, &r, &a, &f, NULL) != ATTN_OK)
+        return true; /* which is wrong for every kernel */
+    point(k, &a, &l);
+    return gpu_takes_rows(&k->source, &l.args, &l.features) && cuda_check_addresses(k, &l, &rule) == 0;
+}
+
 /* Of all runs within the plan's maxima; few queries may need more than many, for the rows that slices round up. */
 int cuda_prepare(struct cuda_kernel *k, const struct run_rules *rules, struct gen_error *err)
 {

@@ -151,9 +151,13 @@ int cuda_run(struct cuda_kernel *k, const struct attn_args *args, struct gen_err
 int cuda_time(struct cuda_kernel *k, const struct attn_args *args, double *seconds, struct gen_error *err);
 void cuda_slot_free(const struct cuda_target *t, struct cuda_slot *s);
 
-/* enqueue.c: attn_execute_cuda. */
+/* That tensors begin where the kernel takes them. */
+int cuda_check_addresses(const struct cuda_kernel *k, const struct cuda_launch *l, struct gen_error *err);
+
+/* enqueue.c: attn_execute_cuda; whether rows lie as the kernel takes them. */
 attn_status cuda_enqueue(struct cuda_kernel *k, const struct run_rules *rules, const struct attn_run *run, CUstream stream,
                          struct attn_error *err);
+bool cuda_takes(const struct cuda_kernel *k, const struct run_rules *rules, const struct attn_run *run);
 int cuda_prepare(struct cuda_kernel *k, const struct run_rules *rules, struct gen_error *err);
 
 /* steps.c: a step of attention apart, on host arrays. */

@@ -47,6 +47,12 @@ static attn_status enqueue(const struct kernel *kernel, const struct run_rules *
     return cuda_enqueue(of(kernel), rules, shape, *(CUstream const *)on, err);
 }
 
+static bool takes(const struct kernel *kernel, const struct run_rules *rules, const struct attn_run *shape, const void *on)
+{
+    (void)on;
+    return cuda_takes(of(kernel), rules, shape);
+}
+
 static void keep(const struct kernel *kernel, struct cache *cache)
 {
     const struct cuda_kernel *k = of(kernel);
@@ -61,6 +67,7 @@ static const struct kernel_functions functions = {.workspace = workspace,
                                                   .step = step,
                                                   .prepare = prepare,
                                                   .enqueue = enqueue,
+                                                  .takes = takes,
                                                   .queued = "CUstream",
                                                   .keep = keep};
 

@@ -62,11 +62,32 @@ static int portable(const struct cuda_kernel *k, const struct cuda_launch *l, lo
     return 0;
 }
 
+/* Of Q, K, V and O, whose elements have 16 bits where it matters. */
+static CUdeviceptr address_of(const struct cuda_launch *l, enum array_id id)
+{
+    const struct attn_cl_args *a = &l->args;
+    const int64_t at[4] = {a->q_at, a->k_at, a->v_at, a->o_at};
+    return l->buffer[id] + (CUdeviceptr)(at[id] * 2);
+}
+
+int cuda_check_addresses(const struct cuda_kernel *k, const struct cuda_launch *l, struct gen_error *err)
+{
+    for (enum array_id id = 0; id < ARRAY_TENSORS && k->source.rows != ROWS_ANYWHERE; id++) {
+        if (address_of(l, id) % 16 == 0 || (id == ARRAY_O && k->source.element_o != k->source.element))
+            continue;
+        snprintf(err->text, sizeof err->text,
+                 "%s is at an address that is no multiple of 16; expected one for this level (copy any takes others)",
+                 arrays[id].name);
+        return -1;
+    }
+    return 0;
+}
+
 static int sm80(const struct cuda_kernel *k, const struct cuda_launch *l, long tiles, struct gen_error *err)
 {
     struct parameters p = {.count = 0};
     if (gpu_check_lengths(&l->args, tiles, err) != 0 ||
-        gpu_check_rows(&k->source, &l->args, &l->features, err) != 0)
+        gpu_check_rows(&k->source, &l->args, &l->features, err) != 0 || cuda_check_addresses(k, l, err) != 0)
         return -1;
     const int near = gpu_heads_near(&k->source, &l->args, tiles, k->target->card->units);
     give_arrays(k, l, &p);
@@ -81,21 +102,12 @@ static int place_maps(const struct cuda_kernel *k, const struct cuda_launch *l, 
 {
     const struct attn_cl_args *a = &l->args;
     unsigned long *const words[4] = {maps->q, maps->k, maps->v, maps->o};
-    const int64_t at[4] = {a->q_at, a->k_at, a->v_at, a->o_at};
     if (gpu_make_maps(&k->source, a, &l->features, split, words, &maps->box, err) != 0 ||
         (!maps->box && gpu_check_rows(&k->source, a, &l->features, err) != 0))
         return -1;
-    for (int i = 0; i < 4; i++) {
-        const CUdeviceptr address = l->buffer[i] + (CUdeviceptr)(at[i] * 2); /* elements of 16 bits */
-        words[i][0] = address;
-        if (address % 16 == 0)
-            continue;
-        snprintf(err->text, sizeof err->text,
-                 "%s is at an address that is no multiple of 16; expected one for this level (isa portable takes any)",
-                 arrays[i].name);
-        return -1;
-    }
-    return 0;
+    for (int i = 0; i < 4; i++)
+        words[i][0] = address_of(l, (enum array_id)i);
+    return cuda_check_addresses(k, l, err);
 }
 
 static const int64_t *window_of(const struct cuda_kernel *k, const struct attn_cl_features *f)

@@ -52,5 +52,8 @@ struct gpu_sides gpu_sides_of_kv(const struct gpu_source *source, const struct a
 int gpu_make_maps(const struct gpu_source *source, const struct attn_cl_args *args,
                   const struct attn_cl_features *features, const struct attn_cl_split *split,
                   unsigned long *const out[4], int *box, struct gen_error *err);
+/* Whether rows lie as the kernel takes them, by their strides and where they begin in their buffers. */
+bool gpu_takes_rows(const struct gpu_source *source, const struct attn_cl_args *args,
+                    const struct attn_cl_features *features);
 
 #endif

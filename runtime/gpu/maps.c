@@ -30,3 +30,17 @@ int gpu_make_maps(const struct gpu_source *s, const struct attn_cl_args *a, cons
     }
     return 0;
 }
+
+bool gpu_takes_rows(const struct gpu_source *s, const struct attn_cl_args *a, const struct attn_cl_features *f)
+{
+    unsigned long q[16], k[16], v[16], o[16], *const words[4] = {q, k, v, o};
+    struct attn_cl_split split;
+    struct gen_error rule;
+    long units;
+    int box = 0;
+    if (s->rows == ROWS_MAPPED && s->split > 0 && gpu_divide(s, a, NULL, &split, &units, &rule) != 0)
+        return true; /* it is not for its rows that it is refused */
+    if (s->rows == ROWS_MAPPED && gpu_make_maps(s, a, f, s->split > 0 ? &split : NULL, words, &box, &rule) != 0)
+        return false;
+    return box || gpu_check_rows(s, a, f, &rule) == 0;
+}

@@ -7,7 +7,6 @@
 #include "internal.h"
 #include "levels.h"
 
-#include "templates/opencl/maps.h"
 
 static const double SAMPLE_NS = 2e6;
 enum { SAMPLE_MOST = 256 };
@@ -342,18 +341,7 @@ static struct launch launch_on(const struct opencl_kernel *k, const struct attn_
 bool opencl_takes_rows(const struct opencl_kernel *k, const struct attn_args *args, const struct opencl_on *on)
 {
     const struct launch l = launch_on(k, args, on);
-    const struct gpu_source *s = &k->source;
-    struct attn_cl_maps maps;
-    unsigned long *const words[4] = {maps.q, maps.k, maps.v, maps.o};
-    struct attn_cl_split split;
-    struct gen_error rule;
-    long units;
-    if (s->rows != ROWS_MAPPED)
-        return gpu_check_rows(s, &l.args, &l.features, &rule) == 0;
-    if (s->split > 0 && gpu_divide(s, &l.args, NULL, &split, &units, &rule) != 0)
-        return true; /* it is not for its rows that it is refused */
-    return gpu_make_maps(s, &l.args, &l.features, s->split > 0 ? &split : NULL, words, &maps.box, &rule) == 0 &&
-           (maps.box || gpu_check_rows(s, &l.args, &l.features, &rule) == 0);
+    return gpu_takes_rows(&k->source, &l.args, &l.features);
 }
 
 int opencl_enqueue(struct opencl_kernel *k, const struct attn_args *args, const struct opencl_on *on,
