@@ -652,33 +652,37 @@ INLINED void merge(__global const float *parts, int item, __local volatile const
     const struct attn_cl_split *d, const struct attn_cl_args *a, __global ushort *o, __global float *lse)
 {
     const int splits = at->splits, chunks = d->rows * d->heads * 32;
-    for (int begin = item; begin < chunks; begin += 512) { /* 4 chunks and 2 splits are under way at once */
-        __global const float *part[4], *state[4];
-        float top[4], sum[4], out[4][4];
+    for (int begin = item; begin < chunks; begin += 256) { /* 2 chunks and 4 splits are under way at once */
+        __global const float *part[2], *state[2];
+        float top[2], sum[2], out[2][4];
         #pragma unroll
-        for (int k = 0; k < 4; k++) {
+        for (int k = 0; k < 2; k++) {
             const int n = min(begin + 128 * k, chunks - 1), r = n / 32;
             part[k] = parts + r * 128 + n % 32 * 4, state[k] = parts + d->rows * d->heads * 128 + 2 * r;
             top[k] = -INFINITY, sum[k] = out[k][0] = out[k][1] = out[k][2] = out[k][3] = 0.0f;
         }
-        for (int first = 0; first < splits; first += 2)
-            #pragma unroll
-            for (int e = 0; e < 8; e++)
-                top[e % 4] = fmax(top[e % 4], written1(state[e % 4] + (long)min(first + e / 4, splits - 1) * d->part));
-        #pragma unroll
-        for (int k = 0; k < 4; k++)
-            top[k] = finite(top[k]);
-        for (int first = 0; first < splits; first += 2) {
+        for (int first = 0; first < splits; first += 4) {
             float y[8][4], of[8][2];
             #pragma unroll
             for (int e = 0; e < 8; e++) {
-                written2(of[e], state[e % 4] + (long)min(first + e / 4, splits - 1) * d->part);
-                written4(y[e], part[e % 4] + (long)min(first + e / 4, splits - 1) * d->part);
+                written2(of[e], state[e % 2] + (long)min(first + e / 2, splits - 1) * d->part);
+                written4(y[e], part[e % 2] + (long)min(first + e / 2, splits - 1) * d->part);
+            }
+            #pragma unroll
+            /* what there was counts from the new maximum, as in the softmax; a split again changes no maximum */
+            for (int k = 0; k < 2; k++) {
+                const float before = top[k];
+                top[k] = fmax(fmax(fmax(before, of[k][0]), fmax(of[k + 2][0], of[k + 4][0])), of[k + 6][0]);
+                const float fix = exp2_fast(before - finite(top[k]));
+                sum[k] *= fix;
+                #pragma unroll
+                for (int c = 0; c < 4; c++)
+                    out[k][c] *= fix;
             }
             #pragma unroll
             for (int e = 0; e < 8; e++) {
-                const int k = e % 4, is = first + e / 4 < splits;
-                const float weight = is ? exp2_fast(of[e][0] - top[k]) : 0.0f;
+                const int k = e % 2, is = first + e / 2 < splits;
+                const float weight = is ? exp2_fast(of[e][0] - finite(top[k])) : 0.0f;
                 if (is)
                     sum[k] = fma(weight, of[e][1], sum[k]);
                 #pragma unroll
@@ -687,7 +691,10 @@ INLINED void merge(__global const float *parts, int item, __local volatile const
             }
         }
         #pragma unroll
-        for (int k = 0; k < 4; k++) {
+        for (int k = 0; k < 2; k++)
+            top[k] = finite(top[k]);
+        #pragma unroll
+        for (int k = 0; k < 2; k++) {
             const int n = begin + 128 * k, column = n % 32 * 4;
             const struct row x = row_at(n / 32, at, d, a);
             if (n >= chunks || !x.is)

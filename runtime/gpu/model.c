@@ -151,14 +151,12 @@ static double hopper_split_cycles(const struct variant *v, const struct tune_tar
     const double compute = product + softmax + 330, bytes = s.bk * (s.d + s.dv) * 2;
     const double memory = larger(larger(bytes / 64, 1400.0 / f[F_STAGES]), bytes * busy / tiles / 2500) *
                           (1 + 0.02 / f[F_STAGES]); /* of those that are as good the deepest */
-    /* What is left of a split is written, counted and waited for; who is last with a slice reads all that is left of it, four
-     * splits of 256 chunks of a row at once, each time after some 2000 cycles. */
-    const double chunks = up(rows * heads * s.dv / 4, 256) / 256, slices_here = larger(all / splits / units, 1);
-    const double left = splits > 1 ? 8000 + 150 * rows * heads : 0, merge = splits > 1 ? chunks * splits / 4 * 2000 * slices_here : 0;
+    /* What is left of a split is written, counted and waited for. */
+    const double left = splits > 1 ? 8000 : 0;
     const double unit = steps * larger(compute, memory) + 1500 + left;
     /* Units that wait for memory leave more of it to the others at the end. */
     const double waves = memory > compute && all > units ? all / units + 0.1 : up(all, units) / units;
-    return (unit * waves + merge) * units / ((double)t->batch * t->heads);
+    return unit * waves * units / ((double)t->batch * t->heads);
 }
 
 /* Cycles of a multiprocessor for one head by mma.sync, after what was measured on an H200: 2540 flops a cycle there; each
