@@ -12,7 +12,7 @@
 #include "micro.h"
 #include "template.h"
 
-enum { TABLES = 2 * ISA_COUNT, UNITS_MAX = 16 }; /* those of C, and what they extend */
+enum { TABLES = 2 * ISA_COUNT, UNITS_MAX = 20 }; /* those of C, and what they extend */
 
 struct gen {
     struct arena arena;
@@ -26,15 +26,15 @@ struct gen {
 };
 
 static const struct {
-    const char *driver[DRIVER_COUNT], *micros;
+    const char *driver[DRIVER_COUNT], *micros[2]; /* those behind may use macros of the first */
 } operation_files[OP_COUNT] = {
     [OP_ATTN] = {{[DRIVER_C] = "c/attn.c.t",
                   [DRIVER_PORTABLE] = "opencl/attn.cl.t",
                   [DRIVER_SM90] = "opencl/sm90.cl.t",
                   [DRIVER_SM80] = "opencl/sm80.cl.t"},
-                 "c/attn.micro"},
-    [OP_MATMUL] = {{[DRIVER_PORTABLE] = "opencl/matmul.cl.t"}, NULL}, /* the rest is not written */
-    [OP_SOFTMAX] = {{[DRIVER_PORTABLE] = "opencl/softmax.cl.t"}, NULL}};
+                 {"c/attn.micro", "c/woven.micro"}},
+    [OP_MATMUL] = {{[DRIVER_PORTABLE] = "opencl/matmul.cl.t"}, {NULL}}, /* the rest is not written */
+    [OP_SOFTMAX] = {{[DRIVER_PORTABLE] = "opencl/softmax.cl.t"}, {NULL}}};
 
 static const struct isa_table *find_table(const struct gen *g, const char *name)
 {
@@ -84,12 +84,14 @@ static int open_tables(struct gen *g, struct gen_error *err)
 
 static int open_operation(struct gen *g, enum operation op, struct gen_error *err)
 {
-    const char *text, *file = operation_files[op].micros;
+    const char *text, *file;
     size_t size;
-    if (file && !embedded_load(NULL, file, &text, &size))
-        return fail_at(err, (struct place){file, 0}, "not built in; expected micro-kernels");
-    if (file && micro_parse(&g->micros[op], &g->arena, &g->names, file, 1, text, size, err))
-        return -1;
+    for (int i = 0; i < 2 && (file = operation_files[op].micros[i]); i++) {
+        if (!embedded_load(NULL, file, &text, &size))
+            return fail_at(err, (struct place){file, 0}, "not built in; expected micro-kernels");
+        if (micro_parse(&g->micros[op], &g->arena, &g->names, file, 1, text, size, err))
+            return -1;
+    }
     for (int driver = 0; driver < DRIVER_COUNT; driver++) {
         file = operation_files[op].driver[driver];
         if (!file)
@@ -171,7 +173,7 @@ static int add_micro(struct emission *e, struct lexer *l, struct env *env, struc
     const struct micro *m = micro_find(e->micros, name);
     if (!m)
         return lex_fail(l, "unknown micro-kernel '%s'; expected one of %s", name,
-                        operation_files[e->v->field[F_OP]].micros);
+                        operation_files[e->v->field[F_OP]].micros[0]);
     lex_next(l);
     if (lex_accept(l, "as")) {
         snprintf(as, sizeof name, "%.*s", l->token.size, l->token.at);
@@ -331,6 +333,10 @@ static int call(void *self, const char *function, const struct value *args, int 
     const struct unrolled *u = n == 1 && args[0].text ? find_unit(e, args[0].text) : NULL;
     if (u && !strcmp(function, "vectors")) {
         *out = value_int(u->used[CLASS_VEC]);
+        return 0;
+    }
+    if (u && !strcmp(function, "tiles")) {
+        *out = value_int(u->used[CLASS_TILE]);
         return 0;
     }
     if (u && !strcmp(function, "instructions")) {

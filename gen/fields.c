@@ -69,7 +69,7 @@ const struct field fields[FIELD_COUNT] = {
     [F_VECS] = {.key = "micro.vecs", .ops = ATTN | MATMUL, .var = "NV", .tag = "x", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
                 .max = 8, .doc = "vectors of keys (or of value columns) beside each of those rows"},
     [F_UNROLL] = {.key = "unroll", .var = "U", .tag = "u", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
-                  .max = 16, .doc = "steps of the tile products' inner loop written out"},
+                  .max = 16, .doc = "steps of the tile products' inner loop written out; rows of the softmax side by side (amx)"},
     [F_SPLIT] = {.key = "split", .var = "SPLIT", .tag = "_s", .type = FIELD_NUMBER, .side = FIELD_TUNING, .elide = true,
                  .or_none = true, .min = 64, .max = 1 << 20,
                  .doc = "few queries over many keys: keys that are computed alone, and joined after (C, sm90)"},
@@ -104,6 +104,9 @@ const struct field fields[FIELD_COUNT] = {
     [F_ORDER] = {.key = "order", .var = "ORDER", .tag = "_order", .type = FIELD_NAME, .side = FIELD_TUNING, .elide = true,
                  .names = order_names,
                  .doc = "causal: heavy tiles first, of heads whose keys L2 holds; or as they stand (sm90, sm80)"},
+    /* Below, of tiles alone. */
+    [F_TABLE] = {.key = "table", .var = "TABLE", .tag = "_table", .type = FIELD_BOOL, .side = FIELD_TUNING, .elide = true,
+                 .doc = "exponentials by 16-bit words and a table of 64 bytes, where no LSE is asked for (amx)"},
 };
 
 bool field_of_op(enum field_id f, enum operation op)

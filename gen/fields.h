@@ -46,6 +46,7 @@ enum field_id {
     F_UNSWIZZLED,
     F_SHARED_Q,
     F_ORDER,
+    F_TABLE,
     FIELD_COUNT
 };
 enum operation { OP_ATTN, OP_MATMUL, OP_SOFTMAX, OP_COUNT };

@@ -66,7 +66,7 @@ struct gen_text {
         char name[32];
         int vec, mask, integer; /* registers that its allocation needs at its widest point */
         int instructions;
-    } micro[16];
+    } micro[20];
     int micros;
 };
 

@@ -98,7 +98,7 @@ static int machine_letter(const struct pattern *p, struct lexer *l)
     return index;
 }
 
-/* [base + index*scale] or [base + displacement] */
+/* [base + index*scale] or [base + displacement]; a scale is a letter or a number */
 static void machine_address(struct machine_operand *o, const struct pattern *p, struct lexer *l)
 {
     o->kind = M_ADDRESS;
@@ -108,7 +108,11 @@ static void machine_address(struct machine_operand *o, const struct pattern *p, 
     o->scale = machine_letter(p, l);
     if (lex_accept(l, "*")) {
         o->by = o->scale;
-        o->scale = machine_letter(p, l);
+        if (l->token.kind == TOKEN_INT) {
+            o->value = take_number(l);
+            o->scale = -1;
+        } else
+            o->scale = machine_letter(p, l);
     }
     lex_expect(l, "]");
 }
@@ -202,13 +206,13 @@ static int ends(struct lexer *l)
 /* Operands of types that are declared above; letters alone. */
 static int check_operands(struct reader *r, const struct pattern *p)
 {
-    if (!p->operands || (p->operand[0].kind != OPERAND_VALUE && p->operand[0].kind != OPERAND_MEMORY))
+    if (!p->operands || p->operand[0].kind == OPERAND_INT || p->operand[0].kind == OPERAND_REAL || p->operand[0].kind == OPERAND_COUNTER)
         return fail_at(r->err, r->place, "nothing that the op writes; expected a vector, mask or memory first");
     for (int i = 0; i < p->operands; i++) {
         const struct operand *o = &p->operand[i];
         const struct vtype *type = o->type ? isa_type(r->t, o->type, strlen(o->type)) : NULL;
         if (o->kind == OPERAND_ANY)
-            return fail_at(r->err, r->place, "operand of more than a letter; expected d, x, y, z, k, m, c, f or v");
+            return fail_at(r->err, r->place, "operand of more than a letter; expected d, x, y, z, k, m, c, f, v or n");
         if (o->kind == OPERAND_VALUE || o->kind == OPERAND_MEMORY || o->kind == OPERAND_POOL)
             if (!type || (o->kind == OPERAND_VALUE && !type->vector))
                 return fail_at(r->err, r->place, "unknown type '%s' of operand %c; expected a type of this table",
@@ -239,8 +243,15 @@ static int read_op(struct reader *r, const char *from, const char *to)
         return fail_at(r->err, r->place, "op of %d operands; expected at most %d", op->pattern.operands, ARGS_MAX);
     op->intrinsic = cell_text(r, cell[2]);
     op->plain = cell_text(r, cell[3]);
-    if (op->pattern.operand[0].kind == OPERAND_MEMORY)
+    if (op->pattern.operand[0].kind != OPERAND_VALUE)
         op->effect = strchr(op->pattern.key, '=') ? EFFECT_STORE : EFFECT_HINT;
+    op->strided = -1;
+    for (int i = 0; i < op->pattern.operands; i++) {
+        const struct operand *o = &op->pattern.operand[i];
+        op->tiled |= o->kind == OPERAND_VALUE && isa_type(r->t, o->type, strlen(o->type))->cls == CLASS_TILE;
+        if (o->kind == OPERAND_COUNTER)
+            op->strided = i;
+    }
     op->reads_first = op->effect == EFFECT_VALUE && reads_first(&op->pattern);
     op->id = r->t->op_ids++;
     r->t->op[r->t->ops++] = op;
@@ -250,7 +261,7 @@ static int read_op(struct reader *r, const char *from, const char *to)
 /* control NAME ; machine, over d (register), x (register) and c (number) */
 static int read_control(struct reader *r, const char *from, const char *to)
 {
-    static const char *const names[] = {"copy", "set", "bump", "step", "down", "back", "clean", "return"};
+    static const char *const names[] = {"take", "copy", "set", "bump", "step", "down", "back", "clean", "return"};
     static const struct pattern pattern = {
         .operands = 3, .operand = {{.letter = 'd'}, {.letter = 'x'}, {.letter = 'c'}}, .same = {-1, -1, -1}};
     struct cell cell[CELLS_MAX];
@@ -260,11 +271,11 @@ static int read_control(struct reader *r, const char *from, const char *to)
         if (strlen(names[i]) == cell[0].size && !memcmp(names[i], cell[0].text, cell[0].size))
             return read_machine(r, &r->t->control[i], &pattern, cell[1]);
     return fail_at(r->err, r->place,
-                   "unknown control '%.*s'; expected copy, set, bump, step, down, back, clean or return",
+                   "unknown control '%.*s'; expected take, copy, set, bump, step, down, back, clean or return",
                    (int)cell[0].size, cell[0].text);
 }
 
-/* type NAME vec|mask|memory C_NAME INTRINSIC_TYPE ELEMENT BYTES */
+/* type NAME vec|mask|tile|memory C_NAME INTRINSIC_TYPE ELEMENT BYTES */
 static int read_type(struct reader *r, struct lexer *l)
 {
     struct vtype *v = arena_alloc(r->a, sizeof *v);
@@ -273,8 +284,8 @@ static int read_type(struct reader *r, struct lexer *l)
     v->name = take(r, l);
     v->vector = !lex_accept(l, "memory");
     if (v->vector) {
-        v->cls = lex_is(l, "mask") ? CLASS_MASK : CLASS_VEC;
-        if (!lex_accept(l, "mask"))
+        v->cls = lex_is(l, "mask") ? CLASS_MASK : lex_is(l, "tile") ? CLASS_TILE : CLASS_VEC;
+        if (!lex_accept(l, "mask") && !lex_accept(l, "tile"))
             lex_expect(l, "vec");
         v->c_name = take(r, l);
         v->c_intrinsic = take(r, l);
@@ -347,14 +358,14 @@ static int read_isa(struct reader *r, struct lexer *l, const struct isa_table *c
     return ends(l);
 }
 
-/* registers VECTOR MASK INTEGER */
+/* registers VECTOR MASK INTEGER [TILE] */
 static int read_registers(struct reader *r, struct lexer *l)
 {
-    static const int most[CLASS_COUNT] = {32, 7, 9}; /* k0 means no mask; nine integers are the callee's to use */
-    for (int c = CLASS_VEC; c <= CLASS_INT; c++) {
+    static const int most[CLASS_COUNT] = {32, 7, 9, 8}; /* k0 means no mask; nine integers are the callee's to use */
+    for (int c = CLASS_VEC; c < (l->token.kind == TOKEN_END ? (int)CLASS_TILE : (int)CLASS_COUNT); c++) {
         int64_t n = take_number(l);
         if (!l->failed && (n < 0 || n > most[c]))
-            return lex_fail(l, "%lld registers; expected at most 32 for vectors, 7 for masks, 9 for integers",
+            return lex_fail(l, "%lld registers; expected at most 32 for vectors, 7 for masks, 9 for integers, 8 for tiles",
                             (long long)n);
         r->t->registers[c] = (int)n;
     }

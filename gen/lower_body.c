@@ -52,9 +52,33 @@ static void put_arg(struct buf *out, const struct unrolled *u, struct reals *rea
     }
 }
 
+/* A macro's arguments: tiles by their registers' names; memory as a pointer and the elements behind it. */
+static void put_tiled(struct buf *out, const struct unrolled *u, struct reals *reals, const struct inst *i)
+{
+    buf_printf(out, "v_%s(", i->op->name);
+    for (int a = 0, n = 0; a < i->args; a++) {
+        if (a && !op_takes(i->op, a))
+            continue;
+        buf_puts(out, n++ ? ", " : "");
+        if (i->arg[a].kind == ARG_VALUE && i->arg[a].type && i->arg[a].type->cls == CLASS_TILE)
+            buf_printf(out, "tmm%d", u->val[i->arg[a].value].reg);
+        else if (i->arg[a].kind == ARG_MEMORY) {
+            put_value(out, u, i->arg[a].value);
+            buf_puts(out, ", ");
+            buf_int(out, i->arg[a].number);
+        } else
+            put_arg(out, u, reals, &i->arg[a]);
+    }
+    buf_puts(out, ");");
+}
+
 static void put_op(struct buf *out, const struct unrolled *u, struct reals *reals, const struct inst *i)
 {
     bool first = true;
+    if (i->op->tiled) {
+        put_tiled(out, u, reals, i);
+        return;
+    }
     if (i->op->effect == EFFECT_VALUE) {
         put_value(out, u, i->arg[0].value);
         buf_puts(out, " = ");
@@ -88,6 +112,20 @@ static void put_inst(struct buf *out, const struct unrolled *u, struct reals *re
         put_value(out, u, i->arg[0].value);
         buf_puts(out, "--) {");
         return;
+    case INST_SET:
+        if (!u->val[i->arg[0].value].again)
+            buf_puts(out, "int64_t ");
+        put_value(out, u, i->arg[0].value);
+        buf_puts(out, " = ");
+        put_arg(out, u, reals, &i->arg[1]);
+        buf_puts(out, ";");
+        return;
+    case INST_TAKE:
+        put_value(out, u, i->arg[0].value);
+        buf_puts(out, " = ");
+        put_value(out, u, i->arg[1].value);
+        buf_printf(out, "[%d];", (int)i->arg[2].number);
+        return;
     case INST_POINTER:
         put_value(out, u, i->arg[0].value);
         buf_puts(out, " = ");
@@ -109,19 +147,34 @@ static void put_inst(struct buf *out, const struct unrolled *u, struct reals *re
 static void declare(struct buf *out, const struct unrolled *u, int v)
 {
     const struct val *x = &u->val[v];
-    if (x->pointer)
+    if (x->list)
+        buf_printf(out, "%s *const *", x->type->c_element);
+    else if (x->pointer)
         buf_printf(out, "%s%s *", x->written ? "" : "const ", x->type->c_element);
     else
         buf_printf(out, "%s ", x->type->c_name);
     put_value(out, u, v);
 }
 
-/* Counters are declared by their loops. */
+/* Tiles are registers, or, in plain C, variables of the registers' names. */
+static void declare_tiles(struct buf *out, const struct unrolled *u)
+{
+    unsigned seen = 0;
+    for (int v = 0; v < u->vals; v++)
+        seen |= u->val[v].cls == CLASS_TILE ? 1u << u->val[v].reg : 0;
+    for (int i = 0; i < 32; i++)
+        if (seen >> i & 1)
+            buf_printf(out, "%sTILE(tmm%d)", seen & ((1u << i) - 1) ? " " : "    ", i);
+    buf_puts(out, seen ? "\n" : "");
+}
+
+/* Counters are declared by their loops, other integers where they are set. */
 static void declarations(struct buf *out, const struct unrolled *u)
 {
+    declare_tiles(out, u);
     for (int v = 0; v < u->vals; v++) {
         const struct val *x = &u->val[v];
-        if (x->parameter || !x->type || x->again)
+        if (x->parameter || !x->type || x->again || x->cls == CLASS_TILE)
             continue;
         /* a type opens a line; the names of values that follow with the same type share it */
         size_t start = out->size;
@@ -151,7 +204,7 @@ void lower_c_prototype(struct buf *out, const struct unrolled *u, const char *na
             put_value(out, u, v);
         }
     }
-    buf_puts(out, ")");
+    buf_puts(out, u->vals && u->val[0].parameter ? ")" : "void)");
 }
 
 static void indent(struct buf *out, int depth)

@@ -76,8 +76,59 @@ static void parameter(struct buf *out, const struct isa_table *t, const struct o
         declare_letter(out, type->c_element, " *", o->letter);
         break;
     case OPERAND_REAL: declare_letter(out, "float", " ", o->letter); break;
+    case OPERAND_COUNTER: declare_letter(out, "int64_t", " ", o->letter); break;
     default: declare_letter(out, "int", " ", o->letter); break;
     }
+}
+
+/* The parameters of an op with tiles, as a macro has them, and as the function behind it in plain C. */
+static void macro_parameters(struct buf *out, const struct op *op)
+{
+    for (int i = 0, n = 0; i < op->pattern.operands; i++) {
+        const struct operand *o = &op->pattern.operand[i];
+        if (i && !op_takes(op, i))
+            continue;
+        buf_printf(out, o->kind == OPERAND_MEMORY ? "%s%c, %c_at" : "%s%c", n++ ? ", " : "", o->letter, o->letter);
+    }
+}
+
+/* One line of assembly, in which a tile's name is text: compilers know no such variables. */
+static void tiled_asm(struct buf *out, const struct op *op)
+{
+    buf_printf(out, "#define v_%s(", op->name);
+    macro_parameters(out, op);
+    buf_printf(out, ") __asm__ volatile(%s)\n", op->intrinsic);
+}
+
+/* In plain C a tile is a variable, which the function is told the address of. */
+static void tiled_plain(struct buf *out, const struct isa_table *t, const struct op *op)
+{
+    const char *between = "";
+    buf_printf(out, "OP void t_%s(", op->name);
+    for (int i = 0; i < op->pattern.operands; i++) {
+        const struct operand *o = &op->pattern.operand[i];
+        if (i && !op_takes(op, i))
+            continue;
+        buf_puts(out, between);
+        between = ", ";
+        if (o->kind == OPERAND_VALUE && operand_type(t, o)->cls == CLASS_TILE)
+            buf_printf(out, "%s%s *%c", i ? "const " : "", operand_type(t, o)->c_name, o->letter);
+        else
+            parameter(out, t, op, i);
+    }
+    buf_printf(out, ")\n{\n    %s;\n}\n#define v_%s(", op->plain, op->name);
+    macro_parameters(out, op);
+    buf_printf(out, ") t_%s(", op->name);
+    between = "";
+    for (int i = 0; i < op->pattern.operands; i++) {
+        const struct operand *o = &op->pattern.operand[i];
+        if (i && !op_takes(op, i))
+            continue;
+        bool tile = o->kind == OPERAND_VALUE && operand_type(t, o)->cls == CLASS_TILE;
+        buf_printf(out, o->kind == OPERAND_MEMORY ? "%s%c + %c_at" : tile ? "%s&%c" : "%s%c", between, o->letter, o->letter);
+        between = ", ";
+    }
+    buf_puts(out, ")\n");
 }
 
 static void signature(struct buf *out, const struct isa_table *t, const struct op *op)
@@ -260,7 +311,11 @@ static void typedefs(struct buf *out, const struct isa_table *t, const struct us
             seen = used->type[j] && t->type[j]->vector && !strcmp(t->type[j]->c_name, v->c_name);
         if (seen)
             continue;
-        if (form == FORM_INTRINSICS)
+        if (v->cls == CLASS_TILE && form != FORM_INTRINSICS) /* as many rows as lanes */
+            buf_printf(out, "typedef struct { %s at[%d]; } %s;\n", v->c_element, t->width * t->width, v->c_name);
+        else if (v->cls == CLASS_TILE)
+            continue;
+        else if (form == FORM_INTRINSICS)
             buf_printf(out, "typedef %s %s;\n", v->c_intrinsic, v->c_name);
         else if (form == FORM_VECTORS)
             buf_printf(out,
@@ -301,7 +356,7 @@ static void helper(struct buf *out, const char *text)
     int depth = 0;
     for (const char *from = body + 3, *at = from; at < end; at++) {
         depth += (*at == '{' || *at == '(') - (*at == '}' || *at == ')');
-        bool ends = *at == ';' || (*at == '}' && !strncmp(from, "if (", 4));
+        bool ends = *at == ';' || (*at == '}' && (!strncmp(from, "if (", 4) || !strncmp(from, "for (", 5)));
         if (depth || !ends || at[1] != ' ')
             continue;
         buf_printf(out, "    %.*s\n", (int)(at + 1 - from), from);
@@ -381,6 +436,14 @@ static void infinities(struct buf *out, const struct unrolled *u, int n)
         buf_puts(out, "static inline float infinite(uint32_t bits) { union { uint32_t u; float f; } b = {bits}; return b.f; }\n");
 }
 
+static bool uses_tiles(const struct isa_table *t, const struct used *used)
+{
+    for (int i = 0; i < t->types; i++)
+        if (used->type[i] && t->type[i]->cls == CLASS_TILE)
+            return true;
+    return false;
+}
+
 static void intrinsic_form(struct buf *out, const struct isa_table *t, const struct used *used)
 {
     typedefs(out, t, used, FORM_INTRINSICS);
@@ -392,12 +455,16 @@ static void intrinsic_form(struct buf *out, const struct isa_table *t, const str
     else /* any compiler for that processor knows them */
         buf_puts(out, "#define OP static inline __attribute__((always_inline))\n"
                       "#define KERNEL static\n");
+    if (uses_tiles(t, used))
+        buf_puts(out, "#define TILE(t)\n#define TILE_NAME(t) \"%\" \"%\" #t\n");
     const bool macros = *t->facts->header_parts; /* as header() has it: gcc's of x86, where it does not optimise */
     if (macros)
         buf_puts(out, "#pragma GCC diagnostic push /* where gcc does not optimise, its header has macros */\n"
                       "#pragma GCC diagnostic ignored \"-Wsign-conversion\"\n");
     for (int i = 0; i < t->ops; i++)
-        if (used->op[t->op[i]->id])
+        if (used->op[t->op[i]->id] && t->op[i]->tiled)
+            tiled_asm(out, t->op[i]);
+        else if (used->op[t->op[i]->id])
             intrinsic_op(out, t, t->op[i], &in_one_line);
     if (macros)
         buf_puts(out, "#pragma GCC diagnostic pop\n");
@@ -416,23 +483,34 @@ static void pieces_form(struct buf *out, const struct isa_table *t, const struct
             pieces_op(out, t, t->op[i], &in_one_line);
 }
 
+/* Micro-kernels on tiles are long, and compilers take minutes over calls of so many functions that they write out: there ops are
+ * called, on arrays. */
 static void plain_form(struct buf *out, const struct isa_table *t, const struct used *used)
 {
-    if (t->target) {
+    bool tiles = uses_tiles(t, used), vectors = t->target && !tiles;
+    if (vectors) {
         buf_puts(out, "#if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__)\n");
         typedefs(out, t, used, FORM_VECTORS);
         buf_puts(out, "#define OP static inline __attribute__((always_inline))\n#else\n");
     }
     typedefs(out, t, used, FORM_ARRAYS);
+    if (tiles)
+        buf_puts(out, "#if defined(__GNUC__) || defined(__clang__)\n"
+                      "#define OP static __attribute__((noinline))\n"
+                      "#else\n");
     buf_printf(out,
                "#define OP static inline\n"
                "%s#define KERNEL static\n"
                "#define AT(x, i) (x).at[i]\n"
                "#define EACH for (int l = 0; l < %d; l++)\n",
-               t->target ? "#endif\n" : "", t->width);
+               tiles || vectors ? "#endif\n" : "", t->width);
     helpers(out, t, used, FORM_ARRAYS);
+    if (tiles)
+        buf_puts(out, "#define TILE(t) tile t;\n");
     for (int i = 0; i < t->ops; i++)
-        if (used->op[t->op[i]->id])
+        if (used->op[t->op[i]->id] && t->op[i]->tiled)
+            tiled_plain(out, t, t->op[i]);
+        else if (used->op[t->op[i]->id])
             plain_op(out, t, t->op[i], &in_one_line);
 }
 

@@ -131,11 +131,24 @@ static void put_operand(ZydisEncoderRequest *q, const struct encoder *e, const s
     case ARG_VALUE:
         if (a->type->cls == CLASS_MASK)
             put_register(q, (ZydisRegister)(ZYDIS_REGISTER_K0 + e->u->val[a->value].reg));
+        else if (a->type->cls == CLASS_TILE)
+            put_register(q, (ZydisRegister)(ZYDIS_REGISTER_TMM0 + e->u->val[a->value].reg));
         else
             put_register(q, vector_register(e->u->val[a->value].reg, o->bits ? o->bits : e->u->isa->vector_bits));
         break;
     default: next_operand(q, ZYDIS_OPERAND_TYPE_IMMEDIATE)->imm.s = a->number; break;
     }
+}
+
+/* Memory of an op, whose rows lie an integer times a number apart. */
+static void put_rows(ZydisEncoderRequest *q, const struct encoder *e, const struct machine_operand *o,
+                     const struct filling *f)
+{
+    const struct arg *a = &f->arg[o->index];
+    put_memory(q, integer_register(e->u->val[a->value].reg), a->number * a->type->bytes, 0);
+    ZydisEncoderOperand *m = &q->operands[q->operand_count - 1];
+    m->mem.index = integer_register(e->u->val[f->arg[o->by].value].reg);
+    m->mem.scale = (ZyanU8)o->value;
 }
 
 static void put_address(ZydisEncoderRequest *q, const struct machine_operand *o, const struct filling *f)
@@ -163,6 +176,8 @@ static void build(ZydisEncoderRequest *q, const struct encoder *e, const struct 
         const struct machine_operand *o = &m->operand[i];
         if (o->kind == M_IMMEDIATE)
             next_operand(q, ZYDIS_OPERAND_TYPE_IMMEDIATE)->imm.s = o->value;
+        else if (o->kind == M_ADDRESS && f->arg)
+            put_rows(q, e, o, f);
         else if (o->kind == M_ADDRESS)
             put_address(q, o, f);
         else if (f->arg) {
@@ -194,6 +209,17 @@ static void print_operand(struct buf *b, struct encoder *e, const struct machine
     const struct arg *a = f->arg ? &f->arg[o->index] : NULL;
     if (o->kind == M_IMMEDIATE) {
         buf_int(b, o->value);
+    } else if (o->kind == M_ADDRESS && a) {
+        buf_putc(b, '[');
+        put_integer_name(b, e->u->val[a->value].reg);
+        buf_putc(b, '+');
+        put_integer_name(b, e->u->val[f->arg[o->by].value].reg);
+        buf_printf(b, "*%d", (int)o->value);
+        if (a->number) {
+            buf_puts(b, a->number > 0 ? "+" : "");
+            buf_int(b, a->number * a->type->bytes);
+        }
+        buf_putc(b, ']');
     } else if (o->kind == M_ADDRESS) {
         buf_putc(b, '[');
         put_integer_name(b, f->reg[o->index]);
@@ -227,8 +253,9 @@ static void print_operand(struct buf *b, struct encoder *e, const struct machine
         buf_putc(b, ']');
     } else if (a->kind == ARG_VALUE) {
         int reg = e->u->val[a->value].reg;
-        bool mask = a->type->cls == CLASS_MASK;
-        ZydisRegister z = mask ? (ZydisRegister)(ZYDIS_REGISTER_K0 + reg)
+        enum reg_class cls = a->type->cls;
+        ZydisRegister z = cls == CLASS_MASK   ? (ZydisRegister)(ZYDIS_REGISTER_K0 + reg)
+                          : cls == CLASS_TILE ? (ZydisRegister)(ZYDIS_REGISTER_TMM0 + reg)
                                : vector_register(reg, o->bits ? o->bits : e->u->isa->vector_bits);
         buf_puts(b, ZydisRegisterGetString(z));
     }
@@ -390,6 +417,9 @@ static int encode_inst(struct encoder *e, const struct inst *i, size_t start[LOO
     case INST_LOOP: return encode_loop(e, i, start, depth);
     case INST_END:
         return encode_control(e, CONTROL_DOWN, d, 0, 0, i->place) || encode_back(e, start[--*depth]) ? -1 : 0;
+    case INST_SET: return encode_control(e, CONTROL_SET, d, 0, i->arg[1].number, i->place);
+    case INST_TAKE: /* a pointer has eight bytes */
+        return encode_control(e, CONTROL_TAKE, d, registers_of(e, &i->arg[1]), i->arg[2].number * 8, i->place);
     case INST_BUMP: return encode_control(e, CONTROL_BUMP, d, 0, i->arg[1].number * bytes, i->place);
     case INST_STEP: return encode_control(e, CONTROL_STEP, d, registers_of(e, &i->arg[1]), bytes, i->place);
     default:

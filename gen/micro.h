@@ -9,7 +9,7 @@
 #include "lex.h"
 #include "template.h"
 
-enum { NAMES_MAX = 1024 };
+enum { NAMES_MAX = 2048 };
 /* Interned names: equal text, equal pointer. */
 struct names {
     struct arena *arena;
@@ -20,8 +20,8 @@ const char *name_intern(struct names *n, const char *text, size_t size); /* NULL
 
 /* ---- what an ISA table declares (isa.c) ---- */
 
-enum { TYPES_MAX = 12, OPERANDS_MAX = 6, ARGS_MAX = 4, CLASS_COUNT = 3, OPS_MAX = 208, OP_BUCKETS = 64, MICROS_MAX = 32, POOLS_MAX = 20 };
-enum reg_class { CLASS_VEC, CLASS_MASK, CLASS_INT };
+enum { TYPES_MAX = 14, OPERANDS_MAX = 6, ARGS_MAX = 4, CLASS_COUNT = 4, OPS_MAX = 224, OP_BUCKETS = 64, MICROS_MAX = 64, POOLS_MAX = 28 };
+enum reg_class { CLASS_VEC, CLASS_MASK, CLASS_INT, CLASS_TILE };
 
 /* A type of vector values or of memory elements. */
 struct vtype {
@@ -41,12 +41,13 @@ enum operand_kind {
     OPERAND_REAL,
     OPERAND_LITERAL,
     OPERAND_POOL,
+    OPERAND_COUNTER,
     OPERAND_ANY
 };
 
 /* One operand of a pattern: how an op or macro is written. The first letter says what may stand there:
- * d x y z vectors, k a mask, m memory, c a whole number, f a real number, v a vector of the pool; a number stands for
- * itself. In a macro's pattern longer names are OPERAND_ANY: whatever the caller writes there. */
+ * d x y z vectors, k a mask, m memory, c a whole number, f a real number, v a vector of the pool, n an integer in a
+ * register; a number stands for itself. In a macro's pattern longer names are OPERAND_ANY: whatever the caller writes there. */
 struct operand {
     char letter;
     enum operand_kind kind;
@@ -65,7 +66,7 @@ enum { MACHINE_MAX = 5 };
 struct machine_operand {
     enum { M_OPERAND, M_IMMEDIATE, M_ADDRESS } kind;
     int index;     /* which operand of the pattern; of an address, the base */
-    int by, scale; /* ADDRESS: index register's operand or -1; operand that scales it, or is the displacement */
+    int by, scale; /* ADDRESS: index register's operand or -1; operand that scales it, or is the displacement; -1: value */
     int bits;      /* of a register part (512, 256, 128) or of memory; 0: the ISA's vector */
     int broadcast; /* 1to16 on memory: 16 */
     int mask;      /* operand that stands in {k}; -1 none */
@@ -93,6 +94,8 @@ struct op {
     struct machine machine;
     enum op_effect effect;
     bool reads_first; /* the value that it gives, too */
+    bool tiled;       /* has an operand of CLASS_TILE: C has no type for that, and the op is a macro there */
+    int strided;      /* operand that is the distance between rows of its memory, of which there are as many as lanes; or -1 */
 };
 
 struct macro; /* a composite, in the same language */
@@ -108,6 +111,7 @@ struct helper { /* a C function that plain rows use */
 };
 
 enum control {
+    CONTROL_TAKE,
     CONTROL_COPY,
     CONTROL_SET,
     CONTROL_BUMP,
@@ -150,7 +154,19 @@ bool isa_has_op(const struct isa_table *t, const char *name);
 
 /* ---- the text, read (parse.c) ---- */
 
-enum node_kind { NODE_STATEMENT, NODE_UNROLL, NODE_LOOP, NODE_IF, NODE_LET, NODE_ASSERT, NODE_BUMP, NODE_POINTER };
+enum node_kind {
+    NODE_STATEMENT,
+    NODE_UNROLL,
+    NODE_LOOP,
+    NODE_IF,
+    NODE_LET,
+    NODE_ASSERT,
+    NODE_BUMP,
+    NODE_POINTER,
+    NODE_TAKE,
+    NODE_INTEGER,
+    NODE_WEAVE
+};
 
 /* An operand as written: a name with its indices, or a number. */
 struct term {
@@ -173,14 +189,15 @@ struct node {
     const char *type;  /* declared type's name, or an env name whose text it is; NULL: f32, or mask */
     int terms;
     struct term term[OPERANDS_MAX];
-    /* UNROLL, LOOP, LET, ASSERT, IF, BUMP, POINTER */
-    const char *name;  /* loop variable, let's name, bumped pointer */
-    const char *other; /* POINTER: source; BUMP, LOOP: the name, if the expression is just that; or NULL */
-    const struct expr *expr;
+    /* UNROLL, LOOP, LET, ASSERT, IF, BUMP, POINTER, TAKE, INTEGER; WEAVE: body is the ground, otherwise what is set in */
+    const char *name;  /* loop variable, let's name, bumped pointer; WEAVE: the op whose statements count, or NULL: all */
+    const char *other; /* POINTER, TAKE: source; BUMP, LOOP: the name, if the expression is just that; or NULL */
+    const struct expr *expr; /* WEAVE: statements of the ground for each that counts; NULL: so that both end together */
     const char *message;
 };
 struct parameter {
     const char *name, *type; /* type NULL: int */
+    bool list;               /* of pointers */
 };
 enum { PARAMETERS_MAX = 6 };
 struct macro {
@@ -226,12 +243,14 @@ struct arg {
     enum arg_kind kind;
     int value; /* index into values: a vector, mask, or the pointer of memory, or integer */
     const struct vtype *type;
+    bool integer;   /* VALUE: an integer in a register */
     int64_t number; /* memory: offset in elements; INTEGER: itself; POOL: which of the table's vectors */
     float real;
 };
 /* OP: an op over args. LOOP, END: arg[0] the counter, arg[1] the count. BUMP: arg[0] += arg[1], a number; STEP: an
- * integer. POINTER: arg[0] = arg[1] + arg[2], a number. */
-enum inst_kind { INST_OP, INST_LOOP, INST_END, INST_BUMP, INST_STEP, INST_POINTER };
+ * integer. POINTER: arg[0] = arg[1] + arg[2], a number. TAKE: arg[0] is number arg[2] of the list arg[1]. SET: arg[0] =
+ * arg[1], a number. */
+enum inst_kind { INST_OP, INST_LOOP, INST_END, INST_BUMP, INST_STEP, INST_POINTER, INST_TAKE, INST_SET };
 struct inst {
     enum inst_kind kind;
     const struct op *op;
@@ -248,6 +267,9 @@ struct val {
     const struct vtype *type; /* vectors, masks; the element type of a pointer; NULL for an integer */
     enum reg_class cls;
     bool pointer, parameter, written; /* written: a pointer stored through */
+    bool list;                        /* of pointers; and a pointer itself */
+    bool known;                       /* an integer that is this number: */
+    int64_t number;
     int first, last;                  /* instructions */
     int parent;                       /* of a pointer: the one it was copied from, or -1 */
     int reg;
@@ -274,6 +296,10 @@ struct unrolled {
 int micro_unroll(struct unrolled *out, const struct isa_table *t, const struct micro_file *f, const struct micro *m,
                  const char *name, struct env *env, struct gen_error *err);
 int registers_assign(struct unrolled *u, struct gen_error *err);
+/* Instructions first..middle-1 and middle..end-1 become one stream (weave.c): what is computed is what the first would
+ * give, and the second after it. `by` names the op whose instructions count in the second (NULL: all do), of which one
+ * follows `every` of the first (0: so that both end together). */
+int weave(struct unrolled *u, int first, int middle, const char *by, int64_t every, struct place place, struct gen_error *err);
 void unrolled_free(struct unrolled *u);
 
 /* A value's name in C: a0_1 for a[0][1]; a number behind it where two of a name live at once. Returns its length. */

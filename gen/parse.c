@@ -131,6 +131,7 @@ static enum operand_kind kind_of_letter(char c)
     case 'c': return OPERAND_INT;
     case 'f': return OPERAND_REAL;
     case 'v': return OPERAND_POOL;
+    case 'n': return OPERAND_COUNTER;
     default: return OPERAND_VALUE;
     }
 }
@@ -244,16 +245,16 @@ static struct node *simple_statement(struct parser *p, struct lexer *l)
     struct node *n = new_node(p, l, NODE_STATEMENT);
     if (!n)
         return NULL;
-    bool mask = lex_is(l, "mask");
-    if (lex_is(l, "vec") || mask) {
+    bool mask = lex_is(l, "mask"), tile = lex_is(l, "tile");
+    if (lex_is(l, "vec") || mask || tile) {
         lex_next(l);
         n->declares = true;
-        n->type = mask ? name_intern(p->names, "mask", 4) : NULL;
+        n->type = mask || tile ? name_intern(p->names, mask ? "mask" : "tile", 4) : NULL;
         if (is_word(l))
             n->type = take_name(p->names, l);
     }
     if (n->declares && l->token.kind != TOKEN_NAME) {
-        lex_fail(l, "no name; expected vec or mask NAME = ...");
+        lex_fail(l, "no name; expected vec, mask or tile NAME = ...");
         return NULL;
     }
     n->key = key_parse(p, n, NULL, NULL, l);
@@ -262,12 +263,17 @@ static struct node *simple_statement(struct parser *p, struct lexer *l)
     return n->key ? n : NULL;
 }
 
+/* ptr NAME = POINTER [+ NUMBER], or ptr NAME = LIST[NUMBER] */
 static struct node *pointer_statement(struct parser *p, struct lexer *l)
 {
     struct node *n = new_node(p, l, NODE_POINTER);
     if (!n || !(n->name = take_name(p->names, l)) || !lex_expect(l, "=") || !(n->other = take_name(p->names, l)))
         return NULL;
-    if (lex_accept(l, "+") && !(n->expr = expr_parse(p->a, l)))
+    if (lex_accept(l, "[")) {
+        n->kind = NODE_TAKE;
+        if (!(n->expr = expr_parse(p->a, l)) || !lex_expect(l, "]"))
+            return NULL;
+    } else if (lex_accept(l, "+") && !(n->expr = expr_parse(p->a, l)))
         return NULL;
     if (p->pointers == 32) {
         lex_fail(l, "too many pointers; expected at most 32 in a micro-kernel");
@@ -304,8 +310,10 @@ static const char *lone_name(struct parser *p, const struct lexer *l)
 static struct node *keyword_statement(struct parser *p, struct lexer *l)
 {
     struct node *n;
-    if (lex_accept(l, "let")) {
-        if (!(n = new_node(p, l, NODE_LET)) || !(n->name = take_name(p->names, l)) || !lex_expect(l, "="))
+    bool integer = lex_is(l, "int");
+    if (integer || lex_is(l, "let")) {
+        lex_next(l);
+        if (!(n = new_node(p, l, integer ? NODE_INTEGER : NODE_LET)) || !(n->name = take_name(p->names, l)) || !lex_expect(l, "="))
             return NULL;
         return (n->expr = expr_parse(p->a, l)) ? n : NULL;
     }
@@ -392,12 +400,12 @@ static int start_line(struct parser *p, struct lexer *l)
     return line->indent;
 }
 
-/* Goes past an else at this indentation. */
-static bool accept_else(struct parser *p, struct lexer *l, int indent)
+/* Goes past an else, or a with, at this indentation. */
+static bool accept_second(struct parser *p, struct lexer *l, int indent, const char *word)
 {
     int at = p->at;
     struct gen_error saved = *p->err;
-    if (at < p->lines && start_line(p, l) == indent && lex_accept(l, "else"))
+    if (at < p->lines && start_line(p, l) == indent && lex_accept(l, word))
         return true;
     p->at = at;
     *p->err = saved;
@@ -410,9 +418,24 @@ static struct node *conditional(struct parser *p, struct lexer *l, int indent)
     struct lexer other;
     if (!n || !(n->expr = expr_parse(p->a, l)) || body(p, l, indent, &n->body))
         return NULL;
-    if (accept_else(p, &other, indent) && body(p, &other, indent, &n->otherwise))
+    if (accept_second(p, &other, indent, "else") && body(p, &other, indent, &n->otherwise))
         return NULL;
     return n;
+}
+
+/* weave [by OP] [every N], and below `with` what is set in */
+static struct node *woven(struct parser *p, struct lexer *l, int indent)
+{
+    struct node *n = new_node(p, l, NODE_WEAVE);
+    struct lexer other;
+    if (!n || (lex_accept(l, "by") && !(n->name = take_name(p->names, l))) ||
+        (lex_accept(l, "every") && !(n->expr = expr_parse(p->a, l))) || body(p, l, indent, &n->body))
+        return NULL;
+    if (!accept_second(p, &other, indent, "with")) {
+        fail_at(p->err, n->place, "weave alone; expected with, of its indentation, below");
+        return NULL;
+    }
+    return body(p, &other, indent, &n->otherwise) ? NULL : n;
 }
 
 /* One line, with what belongs to it below; its nodes chained. */
@@ -423,6 +446,10 @@ static struct node *line_nodes(struct parser *p)
     struct node *n = NULL;
     if (lex_is(&l, "else"))
         lex_fail(&l, "else alone; expected an if of its indentation above");
+    if (lex_is(&l, "with"))
+        lex_fail(&l, "with alone; expected a weave of its indentation above");
+    if (lex_accept(&l, "weave"))
+        return woven(p, &l, indent);
     if (lex_accept(&l, "if"))
         return conditional(p, &l, indent);
     if (lex_accept(&l, "unroll"))
@@ -488,6 +515,7 @@ static int parameters(struct parser *p, struct micro *m, struct lexer *l)
             continue;
         if (!(q->type = take_name(p->names, l)) || !lex_expect(l, "*"))
             return -1;
+        q->list = lex_accept(l, "*");
         p->pointer[p->pointers++] = q->name;
     }
     return l->token.kind == TOKEN_END ? 0 : lex_fail(l, "'%.*s'; expected the line's end", l->token.size, l->token.at);

@@ -124,7 +124,7 @@ static int live_at(const struct unrolled *u, enum reg_class cls, int at)
 
 static int too_few(const struct unrolled *u, const struct val *v, struct gen_error *err)
 {
-    static const char *const names[] = {"vector", "mask", "integer"};
+    static const char *const names[] = {"vector", "mask", "integer", "tile"};
     int most = 0;
     for (int i = 0; i < u->insts; i++) {
         int n = live_at(u, v->cls, i);
@@ -135,6 +135,25 @@ static int too_few(const struct unrolled *u, const struct val *v, struct gen_err
                    names[v->cls], u->isa->registers[v->cls], u->isa->name);
 }
 
+/* The numbers of values in the order in which they begin, which woven streams change; the caller's to free. */
+static int *by_beginning(const struct unrolled *u)
+{
+    int *order = calloc((size_t)u->vals + 1, sizeof *order), *count = calloc((size_t)u->insts + 2, sizeof *count);
+    if (!order || !count) {
+        free(order);
+        free(count);
+        return NULL;
+    }
+    for (int v = 0; v < u->vals; v++)
+        count[u->val[v].first + 2]++; /* parameters begin at -1 */
+    for (int i = 1; i < u->insts + 2; i++)
+        count[i] += count[i - 1];
+    for (int v = 0; v < u->vals; v++)
+        order[count[u->val[v].first + 1]++] = v;
+    free(count);
+    return order;
+}
+
 int registers_assign(struct unrolled *u, struct gen_error *err)
 {
     static const int arguments[] = {7, 6, 2, 1, 8, 9}; /* rdi rsi rdx rcx r8 r9 */
@@ -143,10 +162,13 @@ int registers_assign(struct unrolled *u, struct gen_error *err)
     extend_over_loops(u);
     if (tell_apart(u))
         return gen_out_of_memory(err, "generator");
+    int *order = by_beginning(u);
+    if (!order)
+        return gen_out_of_memory(err, "generator");
     make_banks(bank, u->isa);
-    int parameter = 0;
-    for (int v = 0; v < u->vals; v++) {
-        struct val *x = &u->val[v];
+    int parameter = 0, refused = 0;
+    for (int i = 0; i < u->vals && !refused; i++) {
+        struct val *x = &u->val[order[i]];
         struct bank *b = &bank[x->cls];
         if (u->isa->registers[x->cls] == 0) { /* a table for plain C has none to give */
             continue;
@@ -157,9 +179,13 @@ int registers_assign(struct unrolled *u, struct gen_error *err)
             x->reg = take(b, x->first, x->last);
         }
         if (x->reg < 0)
-            return too_few(u, x, err);
-        present[x->cls][x->reg] = true;
+            refused = too_few(u, x, err);
+        else
+            present[x->cls][x->reg] = true;
     }
+    free(order);
+    if (refused)
+        return refused;
     for (int c = 0; c < CLASS_COUNT; c++)
         for (int i = 0; i < 32; i++)
             u->used[c] += present[c][i];

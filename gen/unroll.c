@@ -101,7 +101,12 @@ static struct arg arg_of_value(const struct unroller *r, int value, const struct
 {
     const struct val *v = &r->u->val[value];
     if (!v->pointer || !indices) /* a pointer itself is of no type that an op takes */
-        return (struct arg){.kind = ARG_VALUE, .type = v->pointer ? NULL : v->type, .value = value};
+        return (struct arg){.kind = ARG_VALUE,
+                            .type = v->pointer ? NULL : v->type,
+                            .value = value,
+                            .integer = !v->pointer && !v->type};
+    if (v->list) /* its elements are taken by ptr */
+        return (struct arg){.kind = ARG_UNKNOWN};
     int64_t offset = 0;
     for (int i = 0; i < indices; i++)
         offset += s->index[i];
@@ -204,6 +209,7 @@ static bool fits(const struct operand *o, const struct arg *a)
     case OPERAND_REAL: return a->kind == ARG_REAL || a->kind == ARG_INTEGER;
     case OPERAND_LITERAL: return a->kind == ARG_INTEGER && a->number == o->literal;
     case OPERAND_POOL: return a->kind == ARG_POOL && a->type->name == o->type;
+    case OPERAND_COUNTER: return a->kind == ARG_VALUE && a->integer;
     default: return true;
     }
 }
@@ -346,7 +352,7 @@ static int add_op(struct unroller *r, const struct op *op, const struct node *n,
         if (i->arg[k].kind == ARG_VALUE || i->arg[k].kind == ARG_MEMORY)
             r->u->val[i->arg[k].value].last = r->u->insts - 1;
     }
-    for (int v = op->effect == EFFECT_STORE ? i->arg[0].value : -1; v >= 0; v = r->u->val[v].parent)
+    for (int v = op->effect == EFFECT_STORE && i->arg[0].kind == ARG_MEMORY ? i->arg[0].value : -1; v >= 0; v = r->u->val[v].parent)
         r->u->val[v].written = true;
     return 0;
 }
@@ -418,6 +424,77 @@ static int pointer(struct unroller *r, const struct node *n, struct scope *s)
     i->arg[1] = (struct arg){.kind = ARG_VALUE, .value = source};
     i->arg[2] = (struct arg){.kind = ARG_INTEGER, .number = offset};
     return 0;
+}
+
+/* ptr NAME = LIST[NUMBER]: memory of its own, as far as weave knows. */
+static int take(struct unroller *r, const struct node *n, struct scope *s)
+{
+    int64_t number;
+    int source = find_name(r, n->other, s, true);
+    if (source < 0 || !r->u->val[source].list)
+        return fail_at(r->err, n->place, "'%s' is no list of pointers; expected ptr NAME = LIST[NUMBER]", n->other);
+    if (offset_of(r, n->expr, n->place, &number))
+        return -1;
+    struct seen at = {.scope = s, .name = n->name};
+    struct val v = {.base = n->name,
+                    .type = r->u->val[source].type,
+                    .cls = CLASS_INT,
+                    .pointer = true,
+                    .first = r->u->insts,
+                    .last = r->u->insts,
+                    .parent = -1};
+    int value = define(r, n->place, &at, &v);
+    struct inst *i = value < 0 ? NULL : add_inst(r, INST_TAKE, n->place);
+    if (!i)
+        return -1;
+    r->u->val[source].last = r->u->insts - 1;
+    i->args = 3;
+    i->arg[0] = (struct arg){.kind = ARG_VALUE, .value = value};
+    i->arg[1] = (struct arg){.kind = ARG_VALUE, .value = source};
+    i->arg[2] = (struct arg){.kind = ARG_INTEGER, .number = number};
+    return 0;
+}
+
+/* int NAME = NUMBER: in a register, for what takes no number. */
+static int integer(struct unroller *r, const struct node *n, struct scope *s)
+{
+    int64_t number;
+    if (offset_of(r, n->expr, n->place, &number))
+        return -1;
+    struct seen at = {.scope = s, .name = n->name};
+    struct val v = {.base = n->name,
+                    .cls = CLASS_INT,
+                    .first = r->u->insts,
+                    .last = r->u->insts,
+                    .parent = -1,
+                    .known = true,
+                    .number = number};
+    int value = define(r, n->place, &at, &v);
+    struct inst *i = value < 0 ? NULL : add_inst(r, INST_SET, n->place);
+    if (!i)
+        return -1;
+    i->args = 2;
+    i->arg[0] = (struct arg){.kind = ARG_VALUE, .value = value, .integer = true};
+    i->arg[1] = (struct arg){.kind = ARG_INTEGER, .number = number};
+    return 0;
+}
+
+static int woven(struct unroller *r, const struct node *n, struct scope *s)
+{
+    int64_t every = 0;
+    int first = r->u->insts;
+    if (n->expr && expr_number(n->expr, r->env, &every, r->err))
+        return -1;
+    if (n->expr && every < 1)
+        return fail_at(r->err, n->place, "weave every %lld; expected 1 or more", (long long)every);
+    if (n->name && !isa_has_op(r->u->isa, n->name))
+        return fail_at(r->err, n->place, "weave by '%s'; expected the name of an op of isa %s", n->name, r->u->isa->name);
+    if (run(r, n->body, s))
+        return -1;
+    int middle = r->u->insts;
+    if (run(r, n->otherwise, s))
+        return -1;
+    return weave(r->u, first, middle, n->name, every, n->place, r->err);
 }
 
 static int bump(struct unroller *r, const struct node *n, struct scope *s)
@@ -510,6 +587,9 @@ static int run_one(struct unroller *r, const struct node *n, struct scope *s)
     case NODE_LOOP: return loop(r, n, s);
     case NODE_POINTER: return pointer(r, n, s);
     case NODE_BUMP: return bump(r, n, s);
+    case NODE_TAKE: return take(r, n, s);
+    case NODE_INTEGER: return integer(r, n, s);
+    case NODE_WEAVE: return woven(r, n, s);
     case NODE_IF:
         if (expr_number(n->expr, r->env, &number, r->err))
             return -1;
@@ -544,6 +624,7 @@ static int define_parameters(struct unroller *r, const struct micro *m, struct s
             const struct value *named = env_get(r->env, p->type, strlen(p->type));
             const char *type = named && named->text ? named->text : p->type;
             v.pointer = true;
+            v.list = p->list;
             if (!(v.type = isa_type(r->u->isa, type, strlen(type))))
                 return fail_at(r->err, m->place, "unknown type '%s' of parameter '%s'; expected a type of isa %s", type,
                                p->name, r->u->isa->name);

@@ -136,12 +136,30 @@ static double pack_cycles(const struct shape *s, const struct tune_target *t, co
     return elements * 2 / s->lanes + elements * element / cache_rate(s, t, cpu, element) + panels;
 }
 
+/* On tiles: groups of 32 rows by blocks of 64 keys. A product has 16 cycles of its own and waits for its tiles; of the exponentials the
+ * part shows that products do not hide. Of a group there are its queries, states and outputs; and what keys and values of a head take
+ * beyond half of L2 comes anew with each tile of queries. Cycles of one head. */
+static double tile_cycles(const struct variant *v, const struct shape *s, const struct tune_target *t, const struct cpu *cpu)
+{
+    double groups = up(s->rows, 32) / 32, blocks = up(s->keys, 64) / 64 + (v->field[F_CAUSAL] ? 0.5 : 0) + s->edges;
+    double products = 8 * up(s->d, 32) / 32 + 4 * up(s->dv, 16) / 16 + 4;
+    double block = 20 * products + (v->field[F_TABLE] ? 330 : 560);
+    double bytes = 2 * (s->d + s->dv), l2 = cpu->l2 ? (double)cpu->l2 : 2097152;
+    if (bytes * (double)t->kv_len > l2 / 2)
+        block += 64 * bytes * 32 / s->bq / 16;
+    double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1;
+    double visits = up(s->keys, s->bk) / s->bk * 200;
+    return groups * (blocks * block + 1500 + 10 * (s->d + s->dv) + visits) + pack_cycles(s, t, cpu, 2) / group;
+}
+
 double estimate_cycles(const struct variant *variant, const struct tune_target *target, const struct cpu *cpu)
 {
     struct shape s = read_shape(variant, target, cpu);
     double element = variant_dtype_kv(variant) == DTYPE_F32 ? 4 : 2;
     if (variant->field[F_SPLIT])
         return split_cycles(&s, target, cpu, element) * (variant->field[F_ISA] == ISA_C ? 8 : 1);
+    if (variant->field[F_ISA] == ISA_AMX)
+        return tile_cycles(variant, &s, target, cpu);
     double panel = s.nv * s.lanes;
     double rows = up(s.rows, s.mr), keys = up(s.keys, panel) + s.edges * s.bk / 2;
     double blocks = rows / s.mr;                      /* of MR rows */

@@ -41,6 +41,22 @@ static void dot_avx512bf16(int64_t turns)
     static const uint32_t operand = 0x3a803a80;
     LOOP(DOT, zmm);
 }
+
+/* Four tiles of products in turn, eight a turn, of tiles that hold what they did: products take as long whatever they are of. */
+static void dot_amx(int64_t turns)
+{
+    static const _Alignas(64) uint8_t config[64] = {[0] = 1,   [16] = 64, [18] = 64, [20] = 64, [22] = 64, [24] = 64,
+                                                    [26] = 64, [28] = 64, [30] = 64, [48] = 16, [49] = 16, [50] = 16,
+                                                    [51] = 16, [52] = 16, [53] = 16, [54] = 16, [55] = 16};
+    __asm__ volatile("ldtilecfg %1\n"
+                     "1: tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n"
+                     "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n"
+                     "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n"
+                     "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n"
+                     "dec %0\n jnz 1b\n tilerelease\n"
+                     : "+r"(turns)
+                     : "m"(config));
+}
 #endif
 
 #if defined(__aarch64__) && defined(__GNUC__)
@@ -87,9 +103,11 @@ static struct loop choose(enum isa isa, enum dtype dtype)
 #if defined(__x86_64__)
     if (isa == ISA_AVX2)
         loop = (struct loop){.run = fma_avx2, .flops = 2.0 * 2 * 8 * ACCUMULATORS};
+    else if (isa == ISA_AMX && dtype == DTYPE_BF16)
+        loop = (struct loop){.run = dot_amx, .flops = 8.0 * 2 * 16 * 16 * 32};
     else if (isa == ISA_AVX512BF16 && dtype == DTYPE_BF16)
         loop = (struct loop){.run = dot_avx512bf16, .flops = 2.0 * 2 * 32 * ACCUMULATORS};
-    else if (isa == ISA_AVX512 || isa == ISA_AVX512BF16)
+    else if (isa == ISA_AVX512 || isa == ISA_AVX512BF16 || isa == ISA_AMX)
         loop = (struct loop){.run = fma_avx512, .flops = 2.0 * 2 * 16 * ACCUMULATORS};
 #elif defined(__aarch64__) && defined(__GNUC__)
     (void)dtype;
@@ -174,7 +192,7 @@ double peak_gflops(struct timer *t, const struct cpu *cpu, enum dtype dtype)
     for (int isa = ISA_COUNT - 1; isa >= 0; isa--) {
         struct peak p;
         bool other = dtype == DTYPE_BF16 && isa == ISA_AVX512; /* its instruction differs from avx512bf16's */
-        if (!cpu->isa[isa] || (isa == ISA_AVX512BF16 && dtype != DTYPE_BF16) || (best > 0 && !other))
+        if (!cpu->isa[isa] || ((isa == ISA_AVX512BF16 || isa == ISA_AMX) && dtype != DTYPE_BF16) || (best > 0 && !other))
             continue;
         peak_measure(t, (enum isa)isa, dtype, &p);
         if (p.sustained > best)

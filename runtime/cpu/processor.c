@@ -12,6 +12,10 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 /* In the order of cpu.features. */
 #define FEATURE(id, name, leaf, reg, bit, xcr0) id,
@@ -64,6 +68,18 @@ static void leaf(uint32_t highest, uint32_t number, uint32_t sub, uint32_t r[4])
         __cpuid_count(number, sub, r[EAX], r[EBX], r[ECX], r[EDX]);
 }
 
+/* Linux gives tiles to a process that asks, for all its threads, now and later: their registers are large, and so are the frames of
+ * its signals from then on. */
+static bool has_tiles(void)
+{
+#if defined(__linux__)
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XTILEDATA = 18 };
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XTILEDATA) == 0;
+#else
+    return false;
+#endif
+}
+
 static void find_features(struct cpu *cpu, uint32_t r[LEAVES][4])
 {
     uint64_t xcr0 = 0; /* which register states the system saves; none when it does not use xsave */
@@ -78,6 +94,9 @@ static void find_features(struct cpu *cpu, uint32_t r[LEAVES][4])
             if ((xcr0 & features[f].xcr0) == features[f].xcr0)
                 cpu->usable |= BIT(f);
         }
+    cpu->tiles_refused = (cpu->usable & BIT(AMXTILE)) && !has_tiles();
+    if (cpu->tiles_refused)
+        cpu->usable &= ~(BIT(AMXTILE) | BIT(AMXBF16));
 }
 
 /* The brand, and family, model and stepping after it: virtual machines share brands that say nothing. */
@@ -206,7 +225,7 @@ const char *cpu_why_not(const struct cpu *cpu, enum isa isa)
             if (!(cpu->present & BIT(f)))
                 return features[f].lacks;
             if (!(cpu->usable & BIT(f)))
-                return features[f].unsaved;
+                return cpu->tiles_refused && f == AMXTILE ? "needs amxtile, for which this system gave no permission" : features[f].unsaved;
         }
     return "is not in ATTNGEN_ISA, the list of the only isas to use";
 }

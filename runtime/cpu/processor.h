@@ -16,10 +16,12 @@ struct cpu {
     int64_t l1d, l2, l3; /* bytes; 0: unknown */
     int cores;           /* that the process may run on, at least 1 */
     uint32_t present, usable; /* features as bits, for cpu_why_not */
+    bool tiles_refused;       /* the system did not let this process use tiles */
 };
 
 /* ATTNGEN_ISA, when set and not empty, is a comma-separated list of the only isas to use; names it does not know are
- * ignored. It serves tests and comparisons. */
+ * ignored. It serves tests and comparisons.
+ * Where the processor has tiles, the system is asked to let this process use them, which lasts as long as it does. */
 void cpu_detect(struct cpu *out);
 
 /* NULL when kernels of that isa run here, else why not: "needs avx512f, which this processor lacks". A constant. */

@@ -1,11 +1,18 @@
-%# Forward attention in C. This file is what a kernel is made of; the algorithm is tiles.t, or few.t where the keys are split.
+%# Forward attention in C. This file is what a kernel is made of; the algorithm is tiles.t, few.t where the keys are split, or woven.t
+%# where the ISA has tiles.
+% if has_type("tile")
+% include "c/woven.sizes.t"
+% else
 % include "c/attn.sizes.t"
+% end
 % include "c/header.t"
 % own
 % lower
 % include "c/sequence.t"
 % include "c/rows.t"
-% if SPLIT
+% if WOVEN
+% include "c/woven.t"
+% elif SPLIT
 % include "c/few.t"
 % else
 % include "c/tiles.t"

@@ -1,28 +1,5 @@
 %# The sizes that a tile of forward attention implies, what must hold of them, and the micro-kernels it is built of.
-%# A slot is 32 bits: one f32, or two bf16 where the ISA multiplies pairs.
-% let PAIRS = has_type("bf16x2")
-% let PER = PAIRS ? 2 : 1
-% let E = PAIRS ? "bf16x2" : "f32"
-% let TQ = DTYPE
-% let TKV = DTYPE_KV
-% let TO = DTYPE_O
-% let TB = BIAS
-% let CQ = type_c(TQ)
-% let CKV = type_c(TKV)
-% let CO = type_c(TO)
-%# Narrow keys and values are bytes, each times a scale of its row, or blocks of VALUES numbers in BYTES bytes, which are read as
-%# signed bytes or, where two numbers share one, as bytes. Packing makes floats of their rows first.
-% let VALUES = type_values(TKV)
-% let BLOCKS = VALUES > 1
-% let NARROW = type_scaled(TKV) or BLOCKS
-% let NIBBLES = TKV == "q4_0"
-% let BYTES = BLOCKS ? type_bytes(TKV) : 1
-% let TK = NIBBLES ? "u8" : BLOCKS ? "int8" : TKV
-% let TROW = NARROW ? "f32" : TKV
-% let CB = TB == "none" ? "" : type_c(TB)
-% let NATURAL = BIAS != "none"
-% let UNIT = NATURAL ? "1.0f" : "1.44269504f"
-% include "features.sizes.t"
+% include "c/types.sizes.t"
 % let NR = NV*W
 % let SQ = round_up(ceil_div(HD, PER), U)
 % let LDQ = round_up(SQ, W)

@@ -4,7 +4,13 @@
  * online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
  *
  * Parameters: ${parameters()}.
-% if SPLIT
+% if WOVEN
+ * A tile of ${BQ} queries by ${BK} keys takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*SIZE} bytes of K and V: ${2*BQ*(HD + HDV)/((HD + HDV)*SIZE)} flops a byte.
+ * Within it groups of ${MR} queries meet blocks of ${KEYS} keys. A trip of the pipeline needs ${vectors("trip")} of ${REGISTERS} vector registers and ${tiles("trip")} of 8 tiles.
+ * Workspace: ${WORKSPACE} bytes and ${(KBLOCK + VBLOCK)*4} for every ${KEYS} keys.
+ *
+ * The system lets a process use tiles that asked for it: call ${NAME}_prepare once before the first ${NAME}.
+% elif SPLIT
  * ${BQ} rows of queries of the heads that share a KV head walk its keys together, ${BK} at a time, in parts of ${SPLIT} that are joined in order.
  * Vector registers of ${W*32} bits${REGISTERS ? "" : " (how many, the compiler decides)"}: ${vectors("score_rows")} in the scores, ${LAST == NV or PANELS > 1 ? vectors("value_rows") : vectors("value_rest")} in the values, ${vectors("softmax_rows")} in the softmax step, of ${REGISTERS}.
  * Workspace: ${FEW_ALL} bytes.
@@ -44,6 +50,10 @@ extern "C" {
 /* Bytes for one part; looks at lengths, heads, part${SPLIT ? "" : " and whether there is memory that is shared"} alone. */
 int64_t ${NAME}_workspace(const struct attn_args *args);
 int ${NAME}(const struct attn_args *args);
+% if WOVEN and not JIT
+/* Asks the system for tiles, for all threads of this process: 0, or the reason why there are none, which is a constant. */
+const char *${NAME}_prepare(void);
+% end
 % if not JIT
 #ifdef __cplusplus
 }

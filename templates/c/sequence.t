@@ -9,7 +9,7 @@ static float minus_infinity(void)
     return x;
 }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-% if CAUSAL or WINDOW or SPLIT
+% if CAUSAL or WINDOW or SPLIT or WOVEN
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 % end
 

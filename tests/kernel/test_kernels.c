@@ -337,6 +337,8 @@ static void test_isa(enum isa isa, bool features)
     int most = limit ? atoi(limit) : s.soak ? s.count : features ? FEATURE_VARIANTS : PLAIN_VARIANTS;
     if (!limit && !s.soak && cpu_why_not(&s.cpu, isa) && !isas[isa].machine_code)
         most = BATCH / 2; /* of another processor, where they are run by test_arm64.sh */
+    if (!limit && !s.soak && cpu_why_not(&s.cpu, isa) && isa == ISA_AMX)
+        most = features ? 1 : 2; /* compilers take long over them, and as plain C they take long to run */
     s.count = most < s.count ? most : s.count;
     snprintf(s.dir, sizeof s.dir, "%s/attn-kernels-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     assert_non_null(mkdtemp(s.dir));

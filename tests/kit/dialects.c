@@ -6,7 +6,7 @@
 #include "../../gen/embed.h"
 #include "../../gen/template.h"
 
-const char *const dialects_files[DIALECTS] = {"isa/x86.isa", "isa/avx2.isa", "isa/avx512.isa", "isa/avx512bf16.isa",
+const char *const dialects_files[DIALECTS] = {"isa/x86.isa", "isa/avx2.isa", "isa/avx512.isa", "isa/avx512bf16.isa", "isa/amx.isa",
                                               "isa/neon.isa", "isa/c.isa"};
 
 int dialects_open(struct dialects *out, int damaged, const char *text, size_t size, struct gen_error *err)
@@ -55,8 +55,13 @@ int dialects_unroll(struct dialects *l, const char *isa, const char *text, const
 
 int dialects_micros(struct dialects *l, const char *file, const char *text, size_t size, struct gen_error *err)
 {
+    const struct embedded_file *tiles = embedded_find("c/woven.micro");
     l->micros = (struct micro_file){0};
-    return micro_parse(&l->micros, &l->arena, &l->names, file, 1, text, size, err);
+    if (!tiles)
+        return fail_at(err, (struct place){"c/woven.micro", 0}, "not built in; expected micro-kernels");
+    if (micro_parse(&l->micros, &l->arena, &l->names, file, 1, text, size, err))
+        return -1;
+    return micro_parse(&l->micros, &l->arena, &l->names, tiles->path, 1, tiles->data, tiles->size, err);
 }
 
 /* While the sizes of a variant are computed. */
@@ -124,7 +129,8 @@ int dialects_variant(struct dialects *l, const struct variant *v, int max, struc
     struct template_host host = {&w, micro};
     struct arena arena = {0};
     struct buf text = {0};
-    const struct embedded_file *f = embedded_find("c/attn.sizes.t");
+    const bool tiles = w.t && isa_type(w.t, "tile", 4);
+    const struct embedded_file *f = embedded_find(tiles ? "c/woven.sizes.t" : "c/attn.sizes.t");
     *n = 0;
     if (!w.t || !f)
         return fail_at(err, (struct place){"dialects", 0}, "no such table or template; expected both");

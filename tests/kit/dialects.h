@@ -6,7 +6,7 @@
 #include "../../gen/micro.h"
 #include "../../gen/fields.h"
 
-enum { DIALECTS = 6 };
+enum { DIALECTS = 7 };
 struct dialects {
     struct arena arena;
     struct names names;
@@ -25,7 +25,7 @@ const struct isa_table *dialects_table(const struct dialects *l, const char *isa
 int dialects_unroll(struct dialects *l, const char *isa, const char *text, const char *micro, struct env *env,
                     struct unrolled *out, struct gen_error *err);
 
-/* Reads micro-kernels: an operation's, or a damaged copy of them. 0, or -1 and err. */
+/* Reads micro-kernels: an operation's, or a damaged copy of them, and those on tiles. 0, or -1 and err. */
 int dialects_micros(struct dialects *l, const char *file, const char *text, size_t size, struct gen_error *err);
 /* Writes out those that a variant consists of, by the names that its template gives them; at most max. The caller frees
  * *n of them also on failure. 0, or -1 and err. */

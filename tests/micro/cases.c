@@ -22,11 +22,17 @@ static bool is_mask(const struct operand *o)
     return o->kind == OPERAND_VALUE && !strcmp(o->type, "mask");
 }
 
+/* Of bytes, for which there are no lanes to compare: always every other one. */
+static bool is_wide_mask(const struct operand *o)
+{
+    return o->kind == OPERAND_VALUE && !strcmp(o->type, "mask64");
+}
+
 /* Whether operand k is a value or memory that a parameter must bring. */
 static bool is_input(const struct op *op, int k)
 {
     const struct operand *o = &op->pattern.operand[k];
-    bool brought = o->kind == OPERAND_VALUE || o->kind == OPERAND_MEMORY;
+    bool brought = (o->kind == OPERAND_VALUE && !is_wide_mask(o)) || o->kind == OPERAND_MEMORY;
     return brought && op->pattern.same[k] < 0 && (k > 0 || op->reads_first);
 }
 
@@ -69,7 +75,8 @@ static int list_params(struct op_case *c, const struct isa_table *t, struct gen_
     }
     if (masks && add_param(c, ROLE_ZEROS, 0, i32, err))
         return -1;
-    c->out_bytes = t->width * c->param[0].type->bytes;
+    bool halves = p->operands > 1 && !strcmp(p->operand[1].type ? p->operand[1].type : "", "bf16x2") && c->param[0].type->bytes == 2;
+    c->out_bytes = t->width * c->param[0].type->bytes * (halves ? 2 : 1); /* pairs become two elements a lane */
     return makes_mask ? add_param(c, ROLE_ONES, 0, f32, err) : 0;
 }
 
@@ -127,6 +134,9 @@ static void put_case(struct buf *b, const struct op_case *c, const struct isa_ta
     for (int i = 1; i < c->params; i++)
         if (c->param[i].role == ROLE_MASK)
             buf_printf(b, "  mask a%d = m%d < zeros\n", c->param[i].operand, c->param[i].operand);
+    for (int k = 1; k < c->op->pattern.operands; k++)
+        if (is_wide_mask(&c->op->pattern.operand[k]))
+            buf_printf(b, "  mask mask64 a%d = evens\n", k);
     buf_puts(b, "  ");
     put_statement(b, c, t);
     if (is_mask(&c->op->pattern.operand[0]))
@@ -169,6 +179,13 @@ int cases_kept(const struct isa_table *t)
     return spare < 0 ? 0 : spare < KEPT ? spare : KEPT;
 }
 
+/* Tiles have tests of their own (test_tiles.c), and a mask of bytes shows in what it is used by. */
+static bool is_elsewhere(const struct op *op)
+{
+    const struct operand *first = &op->pattern.operand[0];
+    return op->tiled || (first->kind != OPERAND_VALUE && first->kind != OPERAND_MEMORY) || is_wide_mask(first);
+}
+
 static bool is_overruled(const struct isa_table *t, int at)
 {
     for (int i = at + 1; i < t->ops; i++)
@@ -197,7 +214,7 @@ int cases_make(struct tables *t, int i, struct op_case *cases, struct unrolled *
     const struct isa_table *table = &t->real[i];
     int n = 0, kept = cases_kept(table);
     for (int o = 0; o < table->ops; o++) {
-        if (is_overruled(table, o))
+        if (is_overruled(table, o) || is_elsewhere(table->op[o]))
             continue;
         for (int k = 0; k < choices(table, table->op[o]); k++, n++) {
             struct op_case *c = &cases[n];

@@ -43,7 +43,7 @@ static int extend(struct tables *out, int i, struct gen_error *err)
     buf_printf(&text, "isa %s %d extends %s\n", real->name, real->vector_bits, real->name);
     for (int k = 0; k < real->types; k++) {
         const struct vtype *v = real->type[k];
-        if (!v->vector || !strcmp(v->name, "mask"))
+        if (!v->vector || v->cls != CLASS_VEC)
             continue;
         char get[80], put[80];
         const char *arm = !strcmp(v->c_element, "float") ? "f32" : "s32";

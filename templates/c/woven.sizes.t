@@ -1,0 +1,83 @@
+%# The sizes of forward attention on tiles (woven.micro, woven.t), what must hold of them, and the micro-kernels it is built of.
+% include "c/types.sizes.t"
+% let LDQ = round_up(ceil_div(HD, PER), W)
+% let STEPS = LDQ/W
+% let CV = ceil_div(HDV, W)
+% let LDO = CV*W
+%# From one vector of a row of outputs to the next: two tiles of rows lie in between. Vectors of it that become bf16 two and two.
+% let COLUMN = 2*W*W
+% let PAIRED_O = TO == "bf16" ? CV - CV % 2 : 0
+% let NR = W
+% let SIZE = type_bytes(TKV)
+% let KEYS = NV*W
+% let GROUPS = BQ/MR
+%# What a kernel of the other algorithm has, and these micro-kernels ask about.
+% let PARTED_Q = 0
+% let PARTED_O = 0
+% let QUERY_PARTS = 0
+% let R = W
+% let LOG_W = 4
+%# A state: of 16 rows each four vectors as in attn.sizes.t, and the bias of their exponents.
+% let MAX = 0
+% let SUM = W
+% let FIX = 2*W
+% let BASE = 3*W
+% let BIAS_AT = 4*W
+% let STATE = 5*W
+%# Of a space that the trips share, in slots.
+% let AT_SCORES = 0
+% let AT_PROBS = AT_SCORES + 8*W*W
+% let ONES = AT_PROBS + 4*W*W
+% let FACTOR = ONES + W*W
+% let SPACE = FACTOR + W
+%# Of a group of queries.
+% let KBLOCK = KEYS*LDQ
+% let VBLOCK = CV*2*W*W
+% let GROUP_O = MR*LDQ
+% let GROUP_Z = GROUP_O + CV*COLUMN
+%# Sums of P as it is multiplied, in tiles, and before it was rounded.
+% let GROUP_STATE = GROUP_Z + 2*COLUMN
+% let GROUP_ALL = GROUP_STATE + 2*STATE
+% let STAGE = max(W*LDQ, max(W*LDO, LDO))
+% let AT_GROUPS = 2*SPACE
+% let AT_STAGE = AT_GROUPS + 3*GROUPS*GROUP_ALL
+% let WORKSPACE = (AT_STAGE + STAGE)*4
+% assert GQ + GX + VW == 0, "group and vector belong to OpenCL; isa portable has them"
+% assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
+% assert COPY == "plain" and LOOP == "joint" and SERIAL + UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy", "copy, loop, serial, unswizzled, shared_q and order belong to isas sm90 and sm80"
+% assert TQ == "bf16" and TKV == "bf16", "isa amx multiplies pairs of bf16; dtype must be bf16"
+% assert not MODIFY, "isa amx has no softcap, bias, mask or alibi yet; they must be left out"
+% assert not SPLIT, "isa amx has no split; split must be left out"
+% assert MR == 32 and NV == 4, "isa amx works on 32 rows by 64 keys; micro.rows must be 32, and micro.vecs 4"
+% assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"
+% assert BK % KEYS == 0, "tile.k must be a multiple of micro.vecs times the vector's width"
+% assert U == 1 or U == 2 or U == 4, "unroll must be 1, 2 or 4 for isa amx"
+% micro tiles_on
+% micro tiles_off
+% micro pack_q
+% micro pack_k
+% micro pack_pairs
+% micro key_norms
+% micro query_norms with MR = W
+% micro value_range
+% micro trip with SUMS = 0
+% if not TABLE
+% micro trip as trip_lse with SUMS = 1
+% end
+% micro scores
+% micro values
+% micro exponentials with SUMS = 1
+% if TABLE
+% micro words
+% end
+% micro begin
+% micro totals with MR = W
+% micro tops with MR = W
+% if SINK
+% micro sink_shares
+% else
+% micro shares
+% end
+% micro logarithms with MR = W
+% micro cut_block
+% micro deliver

@@ -1,0 +1,392 @@
+%# FlashAttention-2 (Dao 2023, algorithm 1) without its running maximum, on tiles. This file says which blocks of keys meet which
+%# groups of queries, in what order, and what exponentials are relative to; what happens inside a block is woven.micro, which keys a
+%# query sees is sequence.t, and where they lie rows.t.
+%#
+%# Exponentials are relative to a whole number m, the same for the 32 rows of a group, and known before its first score: by the
+%# inequality of Cauchy and Schwarz no exponent passes factor * |q| * |k|, and m is so far below that bound of all queries of the
+%# group and all keys that no sum of products with the values leaves f32, but at least 0. Exponentials go down to 2^-126, so that
+%# as long as a row's sum is above 2^-80 what is lost is nothing. Rows that fall short of it, groups whose bound is no number or
+%# beyond measure, and values of a size to leave f32 are done again, exactly: with true maxima.
+
+/* The parts of a workspace; K and V of one head, packed in blocks of ${KEYS} keys, lie at its end. */
+struct space { float *trip, *exact, *groups, *k, *v; void *stage; };
+static struct space carve(float *at, int64_t kv_len)
+{
+    int64_t blocks = (kv_len + ${KEYS - 1}) / ${KEYS};
+    struct space w = {at, at + ${SPACE}, at + ${AT_GROUPS}, at + ${WORKSPACE/4}, at + ${WORKSPACE/4} + blocks * ${KBLOCK}, at + ${AT_STAGE}};
+    return w;
+}
+int64_t ${NAME}_workspace(const struct attn_args *a)
+{
+    return a->part < 0 ? 0 : ${WORKSPACE} + (a->kv_len + ${KEYS - 1}) / ${KEYS} * ${(KBLOCK + VBLOCK)*4};
+}
+
+/* One group of ${MR} rows of queries of one head. */
+struct group {
+    float *q, *o, *state;
+    int64_t h, i0, rows;       /* its head, first row, and how many there are */
+    int64_t begin, end;        /* blocks that any row sees */
+    int64_t whole, unwhole;    /* of those, the blocks that all rows see all of: [whole, unwhole) */
+    float base;                /* what exponents are relative to */
+    float *sums, *parts;       /* of the exponentials: as they are multiplied, and, for the LSE, before they are rounded */
+};
+
+/* What all groups of one KV head share. */
+struct head {
+    const struct attn_args *a;
+    const struct space *w;
+    const struct sequence *s;
+    int64_t g;                      /* the KV head */
+    float factor, norm, hidden;     /* of scores to exponents; the largest square of a key's length; score of keys that are not seen */
+    float room;                     /* how far exponents may be above what they are relative to */
+    int exact;                      /* every group is done exactly */
+};
+
+static uint32_t bits_of_float(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+static float float_of_bits(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+static float largest(const uint32_t *bits)
+{
+    uint32_t top = 0;
+    for (int64_t l = 0; l < ${W}; l++)
+        top = bits[l] > top ? bits[l] : top;
+    return float_of_bits(top);
+}
+/* No less than the root of x >= 0, and 0.2 % more at most: half the exponent, with a chord above the root's mantissa, and a step of
+ * Heron's method, which never falls below. */
+static float root_bound(float x)
+{
+    float y = float_of_bits((bits_of_float(x) >> 1) + 0x1fc00000u);
+    return 0.5f * (y + x / y);
+}
+
+/* The blocks of keys from `first` on, up to and without `end`, of KV head g. Returns whether values are of a size that needs no care. */
+static int pack(struct head *x, int64_t first, int64_t end)
+{
+    const struct attn_args *a = x->a;
+    const struct sequence *s = x->s;
+    const struct space *w = x->w;
+    const ${CKV} *k = (const ${CKV} *)a->k + s->k_at + x->g * a->k_stride[1], *v = (const ${CKV} *)a->v + s->v_at + x->g * a->v_stride[1];
+    int64_t from = first / ${KEYS}, blocks = (end + ${KEYS - 1}) / ${KEYS} - from;
+    uint32_t norms[${W}] = {0}, range[${W}] = {0}, top = 0;
+    x->norm = 0.0f;
+    if (blocks <= 0)
+        return 1;
+    for (int64_t j = from * ${KEYS}; j < (from + blocks) * ${KEYS}; j += ${W}) {
+        int64_t n = most(0, least(${W}, end - j)), ld;
+        const ${CKV} *row = keys_at(a, s, k, a->k_stride, j, n, ${W}, ${HD}, ${LDQ*PER}, &ld, (${CKV} *)w->stage);
+        pack_k(row, w->k + j * ${LDQ}, ld);
+        if (j % ${2*W} == 0) {
+            n = most(0, least(${2*W}, end - j));
+            row = keys_at(a, s, v, a->v_stride, j, n, ${2*W}, ${HDV}, ${LDO}, &ld, (${CKV} *)w->stage);
+            pack_pairs(row, w->v + j / ${KEYS} * ${VBLOCK} + j % ${KEYS} * ${W/2}, ld);
+        }
+    }
+    key_norms(w->k + from * ${KBLOCK}, (int32_t *)norms, blocks * ${KEYS/W});
+    value_range(w->v + from * ${VBLOCK}, (float *)range, blocks * ${VBLOCK/W/16});
+    x->norm = largest(norms);
+    for (int64_t l = 0; l < ${W}; l++) {
+        top = (range[l] & 0xffffu) > top ? range[l] & 0xffffu : top;
+        top = range[l] >> 16 > top ? range[l] >> 16 : top;
+    }
+    /* What is left of 2^127 for exponentials after the values and the sum over keys; of bf16 the exponent is in the upper 9 bits. */
+    x->room = 126.0f - (float)((int32_t)(top >> 7) > 127 ? (int32_t)(top >> 7) - 126 : 0);
+    for (int64_t n = end - first; n > 0; n /= 2)
+        x->room -= 1.0f;
+    return top < 0x80u || (top >= 0x2b80u && top < 0x5380u); /* 0, or from 2^-40 up to 2^40 */
+}
+
+/* Scores of one block, in `space`, of keys that are not seen are hidden. */
+static void hide(const struct head *x, const struct group *g, int64_t block, float *space)
+{
+    const struct sequence *s = x->s;
+    int64_t j = block * ${KEYS}, first = g->i0 + s->offset - j;
+    int32_t edge[5] = {0};
+    if (block >= g->whole && block < g->unwhole)
+        return;
+    edge[0] = edge[2] = (int32_t)most(-${2*MR}, least(${2*KEYS}, s->keys - j));
+% if WINDOW
+    if (s->right >= 0)
+        edge[0] = (int32_t)most(-${2*MR}, least(${2*KEYS}, first + s->right + 1)), edge[1] = 1;
+    if (s->left >= 0)
+        edge[3] = (int32_t)most(-${2*MR}, least(${2*KEYS}, first - s->left)), edge[4] = 1;
+% elif CAUSAL
+    edge[0] = (int32_t)most(-${2*MR}, least(${2*KEYS}, first + 1)), edge[1] = 1;
+% else
+    (void)first;
+% end
+    cut_block(space, edge);
+}
+
+/* The whole group by true maxima: first those, then everything. */
+static void redo(const struct head *x, struct group *g)
+{
+    float *space = x->w->exact;
+    int32_t unused[4];
+    space[${FACTOR}] = x->factor;
+    space[${FACTOR + 2}] = x->hidden;
+    memset(g->o, 0, ${(GROUP_STATE - GROUP_O)*4});
+    for (int64_t r = 0; r < ${2*STATE}; r++)
+        g->state[r] = r % ${STATE} < ${SUM} ? minus_infinity() : 0.0f;
+    for (int64_t block = g->begin; block < g->end; block++) {
+        scores(g->q, x->w->k + block * ${KBLOCK}, space);
+        hide(x, g, block, space);
+        tops(space, g->state);
+    }
+    for (int64_t r = 0; r < ${2*STATE}; r++)
+        if (r % ${STATE} < ${SUM}) { /* what is subtracted is finite */
+            g->state[r + ${BASE}] = g->state[r] > -3.40282347e38f ? g->state[r] : -3.40282347e38f;
+            g->state[r + ${BIAS_AT}] = -g->state[r + ${BASE}];
+        }
+    for (int64_t block = g->begin; block < g->end; block++) {
+        scores(g->q, x->w->k + block * ${KBLOCK}, space);
+        hide(x, g, block, space);
+        exponentials(space, g->parts, g->state);
+        values(space, x->w->v + block * ${VBLOCK}, g->o);
+    }
+    totals(g->sums, g->state, unused);
+}
+
+/* Whether a row that sees a key is among those whose sums are no good. */
+static int is_lost(const struct head *x, const struct group *g, const int32_t *bad)
+{
+    for (int64_t r = 0; r < g->rows; r++) {
+        int64_t h = r / ${W} * 2;
+        if (((bad[h] | bad[h + 1]) >> r % ${W} & 1) && end_key(x->s, g->i0 + r) > first_key(x->s, g->i0 + r))
+            return 1;
+    }
+    return 0;
+}
+
+/* What is left to do once the last block's values are in: the quotient of each row, and whether it is any good. again: it is not. */
+static void close_group(const struct head *x, struct group *g, int again)
+{
+    const struct attn_args *a = x->a;
+    ${CO} *out = (${CO} *)a->o + x->s->o_at + g->h * a->o_stride[1] + g->i0 * a->o_stride[2];
+    int32_t bad[4];
+    if (!again) {
+        totals(g->sums, g->state, bad);
+        again = (bad[0] | bad[1] | bad[2] | bad[3]) && is_lost(x, g, bad);
+    }
+    if (again)
+        redo(x, g);
+    if (a->lse) {
+        logarithms(g->parts, g->state, (float *)x->w->stage);
+        memcpy(a->lse + x->s->lse_at + g->h * x->s->lse_ld + g->i0, x->w->stage, (size_t)g->rows * sizeof(float));
+    }
+% if SINK
+    float sink = a->features->sinks[g->h] * ${UNIT};
+    sink_shares(g->state, &sink);
+% else
+    shares(g->state);
+% end
+% if HDV == LDO
+    deliver(g->o, g->state, out, a->o_stride[2], least(${W}, g->rows));
+    if (g->rows > ${W})
+        deliver(g->o + ${W*W}, g->state + ${STATE}, out + ${W} * a->o_stride[2], a->o_stride[2], g->rows - ${W});
+% else
+    for (int64_t r = 0; r < g->rows; r++) {
+        deliver(g->o + r / ${W} * ${W*W} + r % ${W} * ${W}, g->state + r / ${W} * ${STATE} + r % ${W}, (${CO} *)x->w->stage, 0, 1);
+        memcpy(out + r * a->o_stride[2], x->w->stage, ${HDV} * sizeof *out);
+    }
+% end
+}
+
+/* Rows i0 on of head h: packs them, and says what their exponents are relative to, and which blocks they see. */
+static void open_group(const struct head *x, struct group *g, float *at, int64_t h, int64_t i0)
+{
+    const struct attn_args *a = x->a;
+    const struct sequence *s = x->s;
+    const ${CQ} *q = (const ${CQ} *)a->q + s->q_at + h * a->q_stride[1] + i0 * a->q_stride[2];
+    uint32_t norms[${W}] = {0};
+    int64_t last, first, n = least(${MR}, s->q_len - i0);
+    float bound;
+    g->q = at, g->o = at + ${GROUP_O}, g->sums = at + ${GROUP_Z}, g->parts = at + ${GROUP_Z + COLUMN}, g->state = at + ${GROUP_STATE};
+    g->h = h, g->i0 = i0, g->rows = n;
+    first = first_key(s, i0), last = end_key(s, i0 + n - 1);
+    g->begin = first / ${KEYS}, g->end = last > first ? (last + ${KEYS - 1}) / ${KEYS} : g->begin;
+    /* Rows behind the last one see what they would. */
+    g->whole = (first_key(s, i0 + ${MR - 1}) + ${KEYS - 1}) / ${KEYS}, g->unwhole = end_key(s, i0) / ${KEYS};
+    for (int64_t i = 0; i < ${MR}; i += ${W}) {
+        int64_t ld = a->q_stride[2];
+        const ${CQ} *from = queries_at(i < n ? q + i * ld : q, &ld, n - i, (${CQ} *)x->w->stage);
+        pack_q(from, g->q + i * ${LDQ}, ld);
+    }
+    memset(g->o, 0, ${(GROUP_STATE - GROUP_O)*4});
+    query_norms(g->q, (int32_t *)norms);
+    bound = root_bound(largest(norms) * x->norm) * (x->factor < 0 ? -x->factor : x->factor) * 1.001f;
+    g->base = bound > x->room && bound < 100000.0f ? (float)(int32_t)(bound - x->room) + 1.0f : 0.0f;
+    begin(g->state, &g->base);
+    if (g->begin == g->end || x->exact || !(bound < 100000.0f)) {
+        close_group(x, g, g->begin < g->end);
+        g->end = g->begin;
+    }
+}
+
+/* The blocks of keys that a share of the work meets, in order: tiles of ${BQ} queries, within them visits of ${BK} keys, within
+ * those the groups of the tile. */
+struct walk {
+    struct group group[${3*GROUPS}]; /* of this tile and the two before, whose blocks may be under way */
+    int64_t u, cuts, tiles, units;   /* tiles of queries: the next one, and how far from there to the next */
+    int64_t third, groups, at;       /* where this tile's groups are, how many there are, and which is visited */
+    int64_t visit, block, stop, end; /* the first block of the visit; this one, and where the visit of the group and of all end */
+};
+
+static int open_tile(const struct head *x, struct walk *k)
+{
+    const struct attn_args *a = x->a;
+    if (k->u >= k->units)
+        return 0;
+    int64_t h = x->g * (a->heads / a->kv_heads) + k->u / k->tiles, i0 = k->u % k->tiles * ${BQ};
+    if (k->end) /* the one before has blocks */
+        k->third = (k->third + ${GROUPS}) % ${3*GROUPS};
+    k->groups = (least(${BQ}, x->s->q_len - i0) + ${MR - 1}) / ${MR};
+    k->end = 0;
+    k->visit = -1;
+    for (int64_t i = 0; i < k->groups; i++) {
+        struct group *g = &k->group[k->third + i];
+        open_group(x, g, x->w->groups + (k->third + i) * ${GROUP_ALL}, h, i0 + i * ${MR});
+        if (g->begin < g->end) {
+            k->end = most(k->end, g->end);
+            k->visit = k->visit < 0 ? g->begin : least(k->visit, g->begin);
+        }
+    }
+    k->u += k->cuts;
+    k->at = -1;
+    return 1;
+}
+
+/* To the next block; 0 when there is none. */
+static int advance(const struct head *x, struct walk *k)
+{
+    if (++k->block < k->stop)
+        return 1;
+    for (;;) {
+        if (++k->at >= k->groups) {
+            k->at = 0, k->visit += ${BK/KEYS};
+            if (k->visit >= k->end && !open_tile(x, k))
+                return 0;
+            if (k->at < 0)
+                continue;
+        }
+        const struct group *g = &k->group[k->third + k->at];
+        k->block = most(g->begin, k->visit), k->stop = least(g->end, k->visit + ${BK/KEYS});
+        if (k->block < k->stop)
+            return 1;
+    }
+}
+
+/* Three blocks are under way: the next one's scores are made, this one's exponentials, the last one's products with the values. Where
+ * one is missing, each is made by itself; else all together, as many trips as there are blocks behind one another. */
+static void attend(const struct head *x, struct walk *k)
+{
+    struct at { struct group *group; int64_t block; } last = {0, 0}, now = {0, 0}, next = {0, 0};
+    float *space = x->w->trip, *at[6];
+    int more = advance(x, k), lse = x->a->lse != 0;
+% if TABLE
+    space[${FACTOR}] = lse ? x->factor : x->factor * 128.0f; /* a table's exponentials are too far off for an LSE */
+% else
+    space[${FACTOR}] = x->factor;
+% end
+    space[${FACTOR + 2}] = x->hidden;
+    at[5] = space;
+    while (more || now.group || last.group) {
+        next.group = more ? &k->group[k->third + k->at] : 0, next.block = k->block;
+        at[0] = x->w->k + next.block * ${KBLOCK}, at[2] = x->w->v + last.block * ${VBLOCK};
+        if (now.group)
+            at[4] = now.group->parts, space[${FACTOR + 1}] = ${TABLE ? "128.0f * (127.0f - now.group->base) - 11.0f" : "-now.group->base"};
+        if (next.group && now.group && last.group${TABLE ? " && !lse" : ""}) {
+            struct group *g = next.group;
+            int64_t n = 1;
+            if (g == last.group && g == now.group && next.block == last.block + 2 && next.block == now.block + 1 && next.block >= g->whole)
+                n = most(1, least(k->stop, g->unwhole) - next.block);
+            at[1] = g->q, at[3] = last.group->o;
+% if TABLE
+            trip(at, n);
+% else
+            if (lse)
+                trip_lse(at, n);
+            else
+                trip(at, n);
+% end
+            k->block += n - 1, next.block += n - 1, now.block += n - 1, last.block += n - 1;
+        } else {
+            if (last.group)
+                values(space, at[2], last.group->o);
+% if TABLE
+            if (now.group && !lse)
+                words(space);
+            else
+% end
+            if (now.group)
+                exponentials(space, now.group->parts, now.group->state);
+            if (next.group)
+                scores(next.group->q, at[0], space);
+        }
+        if (last.group && last.block + 1 == last.group->end)
+            close_group(x, last.group, 0);
+        if (next.group)
+            hide(x, next.group, next.block, space);
+        last = now, now = next;
+        more = next.group && advance(x, k);
+    }
+}
+% if not JIT
+
+/* Linux lets a process use tiles once it has asked, for all its threads. */
+const char *${NAME}_prepare(void)
+{
+#if defined(__linux__) && (defined(INTRINSICS) || defined(MACHINE_CODE))
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "0"(158L), "D"(0x1023L), "S"(18L) : "rcx", "r11", "memory"); /* arch_prctl, ARCH_REQ_XCOMP_PERM, XTILEDATA */
+    return result ? "the system does not let this process use tiles; expected Linux 5.16 or later on a processor with AMX" : 0;
+#else
+    return 0;
+#endif
+}
+% end
+
+/* The work is batch * kv_heads units, each cut into `cuts` shares where there are more parts than units. */
+int ${NAME}(const struct attn_args *a)
+{
+    int64_t units, cuts, x, y, packed = -1;
+    if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1${FEATURES ? " || !a->features" : ""})
+        return 1;
+    units = a->batch * a->kv_heads;
+    struct space w = carve((float *)a->workspace, a->kv_len);
+    struct head head;
+    struct walk walk;
+    for (x = units, y = a->parts; y; )
+        cuts = x % y, x = y, y = cuts;
+    cuts = x ? a->parts / x : 1;
+    for (int64_t i = 0; i < ${W*W}; i++)
+        w.trip[${ONES} + i] = w.exact[${ONES} + i] = float_of_bits(0x3f803f80u);
+    head.a = a, head.w = &w, head.room = 0.0f;
+    head.factor = a->scale * ${UNIT};
+    if (head.factor == 0.0f)
+        head.factor = 1.17549435e-38f; /* times which a score is nothing, and minus infinity itself */
+    head.hidden = head.factor > 0 ? minus_infinity() : -minus_infinity();
+    tiles_on();
+    for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
+        int64_t unit = t / cuts;
+        struct sequence s = sequence_of(a, unit / a->kv_heads);
+        head.s = &s, head.g = unit % a->kv_heads;
+        if (packed != unit)
+            head.exact = !pack(&head, first_key(&s, 0), end_key(&s, s.q_len - 1));
+        packed = unit;
+        walk.u = t % cuts, walk.cuts = cuts, walk.tiles = (s.q_len + ${BQ - 1}) / ${BQ}, walk.units = a->heads / a->kv_heads * walk.tiles;
+        walk.third = walk.groups = walk.at = walk.visit = walk.block = walk.stop = walk.end = 0;
+        attend(&head, &walk);
+    }
+    tiles_off();
+    return 0;
+}

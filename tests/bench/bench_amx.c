@@ -1,0 +1,302 @@
+#define _GNU_SOURCE
+/* bench_amx.c - kernels of isa amx, by the share that they reach of the rate of the tile product itself, which is measured on the
+ * same core just before and after each sample. Variants take turns; the median is that of the third of samples with the quietest core.
+ *
+ *     bench_amx N SECONDS THREADS VARIANT...    heads of N rows; a line a variant: GFLOP/s median and best, share in %, largest error
+ *     bench_amx serve                           commands on stdin, for bench_amx.py
+ *
+ * What it is not: a comparison with others; bench_amx.py runs PyTorch in between. */
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../../gen/gen.h"
+#include "runtime/attn.h"
+#include "runtime/cpu/processor.h"
+#include "runtime/cpu/tcc.h"
+#include "runtime/numerics/convert.h"
+
+enum { SAMPLES_MAX = 4000, THREADS_MAX = 64, CONTENDERS_MAX = 32 };
+static const double PRODUCT_FLOPS = 16 * 16 * 32 * 2;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+#if defined(__x86_64__)
+/* A configuration of eight whole tiles. */
+static void tiles_on(void)
+{
+    _Alignas(64) static const unsigned char config[64] = {[0] = 1,   [16] = 64, [18] = 64, [20] = 64, [22] = 64, [24] = 64,
+                                                          [26] = 64, [28] = 64, [30] = 64, [48] = 16, [49] = 16, [50] = 16,
+                                                          [51] = 16, [52] = 16, [53] = 16, [54] = 16, [55] = 16};
+    __asm__ volatile("ldtilecfg %0" ::"m"(config));
+}
+
+/* Seconds of a tile product, of 1600. */
+static double product_seconds(void)
+{
+    long n = 400;
+    tiles_on();
+    double start = now();
+    __asm__ volatile("1: tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n"
+                     "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n dec %0\n jnz 1b\n"
+                     : "+r"(n));
+    double seconds = (now() - start) / 1600;
+    __asm__ volatile("tilerelease");
+    return seconds;
+}
+
+/* Rounds a second of a loop of a cycle: less than the clock when somebody else has the other half of the core. */
+static double rounds(void)
+{
+    long n = 16000;
+    double start = now();
+    __asm__ volatile("1: dec %0\n jnz 1b\n" : "+r"(n));
+    return 16000 / (now() - start);
+}
+#else
+static double product_seconds(void) { return 1; }
+static double rounds(void) { return 1; }
+#endif
+
+struct sample {
+    double seconds, product, rounds;
+};
+struct contender {
+    const char *name;
+    struct variant v;
+    struct kernel kernel;
+    struct attn_args args;
+    double flops; /* of a sample */
+    int heads, at; /* of the data; the next to run */
+    struct sample sample[SAMPLES_MAX];
+    int samples;
+    void *workspace[THREADS_MAX];
+};
+
+static int fail(const char *what, const char *why)
+{
+    fprintf(stderr, "bench_amx: error: %s: %s\n", what, why);
+    return -1;
+}
+
+static void *data(enum dtype type, size_t n, uint64_t seed)
+{
+    void *at = aligned_alloc(4096, (n * dtype_size(type) + 4095) / 4096 * 4096);
+    if (at)
+        fill_normal(at, type, n, seed);
+    return at;
+}
+
+static int open_contender(struct contender *c, const struct gen *gen, const char *name, int64_t n, int threads)
+{
+    struct gen_error err = {0};
+    struct gen_text text;
+    c->name = name;
+    if (variant_decode(name, &c->v, &err) || gen_emit(gen, &c->v, GEN_MACHINE_CODE_JIT, &text, &err))
+        return fail(name, err.text);
+    int failed = jit_compile(text.data, name, &c->kernel, &err);
+    gen_text_free(&text);
+    if (failed)
+        return fail(name, err.text);
+    int64_t d = c->v.field[F_HEAD_DIM];
+    enum dtype type = (enum dtype)c->v.field[F_DTYPE];
+    c->heads = n <= 1024 ? 32 : 4;
+    int per = threads > 1 ? c->heads : n <= 1024 ? 8 : 1; /* heads a sample; with threads all */
+    if (threads > 1)
+        c->heads = per = threads > 16 ? threads : 16;
+    size_t size = (size_t)(n * d * c->heads);
+    c->args = (struct attn_args){.size = sizeof c->args,
+                                 .q = data(type, size, 1),
+                                 .k = data(type, size, 2),
+                                 .v = data(type, size, 3),
+                                 .o = data(type, size, 4),
+                                 .batch = 1,
+                                 .heads = per,
+                                 .kv_heads = per,
+                                 .q_len = n,
+                                 .kv_len = n,
+                                 .bottom_right = 1,
+                                 .scale = 1 / sqrtf((float)d),
+                                 .parts = 1};
+    for (int i = 0; i < 3; i++) {
+        int64_t stride = i == 0 ? n * d * per : i == 1 ? n * d : d;
+        c->args.q_stride[i] = c->args.k_stride[i] = c->args.v_stride[i] = c->args.o_stride[i] = stride;
+    }
+    int64_t bytes = c->kernel.workspace(&c->args);
+    for (int t = 0; t < threads; t++)
+        if (!(c->workspace[t] = aligned_alloc(4096, (size_t)((bytes + 4095) / 4096 * 4096))))
+            return fail(name, "out of memory");
+    c->flops = 4.0 * (double)d * (double)n * (double)n * per / (c->v.field[F_CAUSAL] ? 2 : 1);
+    return 0;
+}
+
+struct part {
+    const struct contender *c;
+    int part, parts;
+};
+static void *run_part(void *arg)
+{
+    const struct part *p = arg;
+    const struct contender *c = p->c;
+    struct attn_args a = c->args;
+    size_t skip = (size_t)(c->at * c->args.q_len * c->v.field[F_HEAD_DIM]) * 2;
+    a.q = (const char *)a.q + skip, a.k = (const char *)a.k + skip, a.v = (const char *)a.v + skip, a.o = (char *)a.o + skip;
+    a.part = p->part, a.parts = p->parts, a.workspace = c->workspace[p->part];
+    c->kernel.run(&a);
+    return NULL;
+}
+
+/* Threads are made for each sample, and timed from a barrier on. */
+static pthread_barrier_t barrier;
+static void *wait_and_run(void *arg)
+{
+    pthread_barrier_wait(&barrier);
+    run_part(arg);
+    pthread_barrier_wait(&barrier);
+    return NULL;
+}
+
+static double seconds_of(struct contender *c, int threads)
+{
+    struct part part[THREADS_MAX];
+    pthread_t thread[THREADS_MAX];
+    for (int t = 0; t < threads; t++)
+        part[t] = (struct part){c, t, threads};
+    double start = now();
+    if (threads == 1) {
+        run_part(&part[0]);
+        start = now() - start;
+    } else {
+        pthread_barrier_init(&barrier, NULL, (unsigned)threads + 1);
+        for (int t = 0; t < threads; t++)
+            pthread_create(&thread[t], NULL, wait_and_run, &part[t]);
+        pthread_barrier_wait(&barrier);
+        start = now();
+        pthread_barrier_wait(&barrier);
+        start = now() - start;
+        for (int t = 0; t < threads; t++)
+            pthread_join(thread[t], NULL);
+        pthread_barrier_destroy(&barrier);
+    }
+    if (threads == 1)
+        c->at = (c->at + (int)c->args.heads) % c->heads;
+    return start;
+}
+
+static void take(struct contender *c, int threads)
+{
+    struct sample *s = &c->sample[c->samples];
+    double hz = rounds(), product = product_seconds();
+    s->seconds = seconds_of(c, threads);
+    s->product = (product + product_seconds()) / 2;
+    double after = rounds();
+    s->rounds = hz < after ? hz : after;
+    c->samples += c->samples < SAMPLES_MAX - 1;
+}
+
+static int by_rounds(const void *a, const void *b)
+{
+    const struct sample *x = a, *y = b;
+    return (x->rounds < y->rounds) - (x->rounds > y->rounds);
+}
+static int by_value(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static void report(struct contender *c)
+{
+    static double seconds[SAMPLES_MAX], share[SAMPLES_MAX];
+    double best = 1e30;
+    for (int i = 0; i < c->samples; i++)
+        best = c->sample[i].seconds < best ? c->sample[i].seconds : best;
+    qsort(c->sample, (size_t)c->samples, sizeof *c->sample, by_rounds);
+    int quiet = (c->samples + 2) / 3;
+    for (int i = 0; i < quiet; i++) {
+        seconds[i] = c->sample[i].seconds;
+        share[i] = 100 * c->flops / c->sample[i].seconds / (PRODUCT_FLOPS / c->sample[i].product);
+    }
+    qsort(seconds, (size_t)quiet, sizeof *seconds, by_value);
+    qsort(share, (size_t)quiet, sizeof *share, by_value);
+    printf("%s: median %.0f, best %.0f GFLOP/s; %.1f %% of the tile product's rate; %d samples\n", c->name,
+           1e-9 * c->flops / seconds[quiet / 2], 1e-9 * c->flops / best, share[quiet / 2], c->samples);
+    fflush(stdout);
+}
+
+/* Of a few rows of the first head, against double precision. */
+static double largest_error(const struct contender *c)
+{
+    const int64_t n = c->args.q_len, d = c->v.field[F_HEAD_DIM];
+    enum dtype type = (enum dtype)c->v.field[F_DTYPE];
+    double worst = 0, *p = calloc((size_t)n, sizeof *p);
+    for (int64_t t = 0; t < 9 && p; t++) {
+        int64_t i = t * (n - 1) / 8, keys = c->v.field[F_CAUSAL] ? i + 1 : n;
+        double top = -1e300, sum = 0;
+        for (int64_t j = 0; j < keys; j++) {
+            p[j] = 0;
+            for (int64_t e = 0; e < d; e++)
+                p[j] += (double)dtype_load(type, c->args.q, i * d + e) * (double)dtype_load(type, c->args.k, j * d + e);
+            p[j] *= (double)c->args.scale;
+            top = p[j] > top ? p[j] : top;
+        }
+        for (int64_t j = 0; j < keys; j++)
+            sum += p[j] = exp(p[j] - top);
+        for (int64_t e = 0; e < d; e++) {
+            double x = 0;
+            for (int64_t j = 0; j < keys; j++)
+                x += p[j] * (double)dtype_load(type, c->args.v, j * d + e);
+            double error = fabs(x / sum - (double)dtype_load(type, c->args.o, i * d + e));
+            if (!(error <= worst))
+                worst = error;
+        }
+    }
+    free(p);
+    return worst;
+}
+
+int main(int argc, char **argv)
+{
+    static struct contender c[CONTENDERS_MAX];
+    struct cpu cpu;
+    struct gen *gen;
+    struct gen_error err = {0};
+    cpu_detect(&cpu);
+    if (argc < 5 || argc - 4 > CONTENDERS_MAX) {
+        fprintf(stderr, "usage: bench_amx N SECONDS THREADS VARIANT...\n");
+        return 2;
+    }
+    int64_t n = atoll(argv[1]);
+    double limit = atof(argv[2]);
+    int threads = atoi(argv[3]), count = argc - 4;
+    if (gen_open(&gen, &err))
+        return fail("generator", err.text) != 0;
+    for (int i = 0; i < count; i++) {
+        if (open_contender(&c[i], gen, argv[4 + i], n, threads))
+            return 1;
+        if (cpu_why_not(&cpu, ISA_AMX)) {
+            printf("%s: compiled, but isa amx %s\n", c[i].name, cpu_why_not(&cpu, ISA_AMX));
+            continue;
+        }
+        seconds_of(&c[i], threads);
+        printf("%s: N %lld, largest error %.2g\n", c[i].name, (long long)n, largest_error(&c[i]));
+        c[i].at = 0;
+    }
+    if (cpu_why_not(&cpu, ISA_AMX))
+        return 0;
+    for (double end = now() + limit; now() < end;)
+        for (int i = 0; i < count; i++)
+            take(&c[i], threads);
+    for (int i = 0; i < count; i++)
+        report(&c[i]);
+    gen_close(gen);
+    return 0;
+}
