@@ -24,7 +24,12 @@ ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END} void attn_peak(__global float *out, const
 %# What ptx*.t ask for: products of bf16, on Hopper of 64 rows by 128 columns; nothing that only attention wants.
 % let T = "bf16"
 % let DTYPE = "bf16"
+% let DTYPE_O = "bf16"
+% let WIDE_O = 0
 % let SOFTCAP = 0
+% let PACKED = 0
+% let PAGED = 0
+% let WALKS = 0
 % let BIAS = "none"
 % let COPY = "none"
 % let LOOP = "joint"
@@ -34,6 +39,7 @@ ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END} void attn_peak(__global float *out, const
 % let BK = 128
 % let NS = BK/2
 % let HDV = 128
+% let DV = HDV
 % let NO = HDV/2
 % include "opencl/ptx.t"
 % if WGMMA
