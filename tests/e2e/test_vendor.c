@@ -109,6 +109,29 @@ static void test_clang_for_windows_takes_vectors(void **state)
     shell_clean();
 }
 
+/* So does i386, with its 8 registers; that it computes right there is the matrix's. */
+static void test_i386_takes_vectors(void **state)
+{
+    (void)state;
+    static const char *const compilers[] = {"gcc -m32", "clang -m32"};
+    struct said said;
+    char name[GEN_NAME_MAX];
+    int done = 0;
+    emit_one(name);
+    for (int c = 0; c < 2; c++) {
+        shell(&said, "printf '#include <string.h>\\n' > here.c && %s -c here.c", compilers[c]);
+        if (said.code) {
+            print_message("not by %s, which is not here\n", compilers[c]);
+            continue;
+        }
+        shell_ok(&said, "%s " STRICT_C " -S -o k.s k.c && grep -q 'vfmadd[0-9]*ps.*ymm' k.s", compilers[c]);
+        done++;
+    }
+    shell_clean();
+    if (!done)
+        skip();
+}
+
 #define SIZE(type) {#type, sizeof(struct type)}
 /* Structs of OpenCL kernels have one layout on the device and on hosts, also where long has 32 bits. */
 static void test_structs_have_one_layout(void **state)
@@ -185,6 +208,7 @@ int main(void)
         cmocka_unit_test(test_one_unit_of_machine_code),
         cmocka_unit_test(test_finite_math_is_refused),
         cmocka_unit_test(test_clang_for_windows_takes_vectors),
+        cmocka_unit_test(test_i386_takes_vectors),
         cmocka_unit_test(test_structs_have_one_layout),
         cmocka_unit_test(test_opencl_kernels_share_a_program),
         cmocka_unit_test(test_emits_nothing_else),
