@@ -25,8 +25,9 @@ enum { RULES_SHOWN = 20 };
 const struct verb verb_emit = {
     .name = "emit",
     .doc = "write the kernels of a spec, as C and OpenCL C files that compile alone",
-    .usage = "emit SPEC... [-o DIR] [--machine-code] [--language L] [--ptx | --cubin] [--filter GLOB] [--list] [--why-not]\n"
-             "emit --variant NAME [-o DIR] [--machine-code] [--language L] [--ptx | --cubin] [--list] [--why-not]\n"
+    .usage = "emit SPEC... [-o DIR] [--machine-code] [--ptx] [--filter GLOB] [--list] [--why-not]\n"
+             "emit --variant NAME [-o DIR] [--machine-code] [--ptx] [--list] [--why-not]\n"
+             "emit (SPEC... | --variant NAME) --language cuda [--cubin] [-o DIR] [--filter GLOB]\n"
              "emit (SPEC... | --variant NAME | --from-cache) --bundle NAME [-o DIR] [--ptx] [--filter GLOB]",
     .text = "Writes every kernel of the specs, and manifest.json, into DIR; the default is the\n"
             "current directory. What an earlier emit wrote there stays, in the manifest too.\n"
