@@ -7,16 +7,29 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { PATH_SIZE = 4096 };
+enum { PATH_SIZE = 4096, LINE_SIZE = 8192 };
 
 static FILE *open_below(const char *root, const char *name)
 {
     char path[PATH_SIZE];
     int n = snprintf(path, sizeof path, "%s%s", root, name);
     return n > 0 && n < (int)sizeof path ? fopen(path, "re") : NULL;
+}
+
+/* The next line without its end; what of it does not fit is left out. getline would allocate, and not by this library's own
+ * malloc, whose failures are tested. */
+static bool next_line(FILE *f, char line[LINE_SIZE])
+{
+    if (!fgets(line, LINE_SIZE, f))
+        return false;
+    size_t size = strcspn(line, "\n");
+    bool whole = line[size] == '\n';
+    line[size] = 0;
+    for (int c = 0; !whole && c != '\n' && c != EOF;)
+        c = getc(f);
+    return true;
 }
 
 static bool is_listed(const char *list, const char *name)
@@ -32,11 +45,9 @@ static bool is_listed(const char *list, const char *name)
 static bool find_group(const char *root, bool v2, char out[PATH_SIZE])
 {
     FILE *f = open_below(root, "/proc/self/cgroup");
-    char *line = NULL;
-    size_t size = 0;
+    char line[LINE_SIZE];
     bool found = false;
-    while (f && !found && getline(&line, &size, f) > 0) {
-        line[strcspn(line, "\n")] = 0;
+    while (f && !found && next_line(f, line)) {
         char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
         if (!path)
             continue;
@@ -45,7 +56,6 @@ static bool find_group(const char *root, bool v2, char out[PATH_SIZE])
         if (found)
             strcpy(out, path);
     }
-    free(line);
     if (f)
         fclose(f);
     return found;
@@ -86,11 +96,10 @@ static bool read_mount(char *line, bool v2, char **from, char **at)
 /* The group's directory, and how much of its path is the mount's, above which there is nothing to see. */
 static bool find_directory(const char *root, bool v2, char out[PATH_SIZE], size_t *top)
 {
-    char group[PATH_SIZE], *line = NULL, *from, *at;
-    size_t size = 0;
+    char group[PATH_SIZE], line[LINE_SIZE], *from, *at;
     bool found = false;
     FILE *f = find_group(root, v2, group) ? open_below(root, "/proc/self/mountinfo") : NULL;
-    while (f && !found && getline(&line, &size, f) > 0) {
+    while (f && !found && next_line(f, line)) {
         if (!read_mount(line, v2, &from, &at))
             continue;
         size_t n = !strcmp(from, "/") ? 0 : strlen(from);
@@ -99,7 +108,6 @@ static bool find_directory(const char *root, bool v2, char out[PATH_SIZE], size_
         found = length > 0 && length < PATH_SIZE;
         *top = strlen(root) + strlen(at);
     }
-    free(line);
     if (f)
         fclose(f);
     return found;
