@@ -345,11 +345,14 @@ static const struct candidate *weigh(const struct device *device, const struct t
 static int estimate(const struct device *device, struct candidate *c, int n, struct tune_result *out,
                     struct gen_error *err)
 {
-    for (int i = 0; i < n; i++)
-        if (is_legal(device, &c[i])) {
-            out->winner = c[i].row.variant;
-            return 0;
-        }
+    /* A fall-back is taken only where there is nothing else, however well the model thinks of it: of small problems it
+     * knows too little. */
+    for (int fallback = 0; fallback < 2; fallback++)
+        for (int i = 0; i < n; i++)
+            if ((isa_slow((enum isa)c[i].row.variant.field[F_ISA]) != NULL) == fallback && is_legal(device, &c[i])) {
+                out->winner = c[i].row.variant;
+                return 0;
+            }
     return nothing_legal(c, n, err);
 }
 
