@@ -1,4 +1,5 @@
 %# What is done to scores between the product and the softmax; a bias or mask is copied in the order of the scores.
+%# steps counts vectors of scores; soften, add_bias and hide take them in the steps of the products.
 static void modify(const struct rows *x, const struct space *w, float *s, int64_t t, int64_t j, int64_t n, int64_t steps)
 {
     const struct attn_features *f = x->a->features;
@@ -10,7 +11,7 @@ static void modify(const struct rows *x, const struct space *w, float *s, int64_
 % end
 % if SOFTCAP
     float cap = f->softcap * ${UNIT};
-    soften(s, &cap, steps);
+    soften(s, &cap, steps${PAIRS ? " / 2" : ""});
 % end
 % if BIAS != "none"
     memset(w->stage, 0, (size_t)steps * ${W} * sizeof(${CB}));
@@ -20,7 +21,7 @@ static void modify(const struct rows *x, const struct space *w, float *s, int64_
         for (int64_t c = 0; c < n; c++)
             to[c * ${R}] = in[(j + c) * f->bias_stride[3]];
     }
-    add_bias(s, (const ${CB} *)w->stage, 0, steps);
+    add_bias(s, (const ${CB} *)w->stage, 0, steps${PAIRS ? " / 2" : ""});
 % end
 % if ALIBI
     float numbers[${3*W}];
@@ -39,6 +40,6 @@ static void modify(const struct rows *x, const struct space *w, float *s, int64_
         for (int64_t c = 0; c < n; c++)
             to[c * ${R}] = in[(j + c) * f->mask_stride[3]];
     }
-    hide(s, (const uint8_t *)w->stage, 0, steps);
+    hide(s, (const uint8_t *)w->stage, 0, steps${PAIRS ? " / 2" : ""});
 % end
 }
