@@ -313,7 +313,7 @@ static void compile_intrinsics(struct suite *s, const char *compiled)
 }
 
 /* The first rows of a pairwise choice hold most of its pairs; test_random.c looks at features, too. */
-enum { PLAIN_VARIANTS = 16, FEATURE_VARIANTS = 20 };
+enum { PLAIN_VARIANTS = 9, FEATURE_VARIANTS = 9 };
 
 static void test_isa(enum isa isa, bool features)
 {
@@ -338,7 +338,7 @@ static void test_isa(enum isa isa, bool features)
     if (!limit && !s.soak && cpu_why_not(&s.cpu, isa) && !isas[isa].machine_code)
         most = BATCH / 2; /* of another processor, where they are run by test_arm64.sh */
     if (!limit && !s.soak && cpu_why_not(&s.cpu, isa) && isa == ISA_AMX)
-        most = features ? 1 : 2; /* compilers take long over them, and as plain C they take long to run */
+        most = 1; /* compilers take long over them, and as plain C they take long to run */
     s.count = most < s.count ? most : s.count;
     snprintf(s.dir, sizeof s.dir, "%s/attn-kernels-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     assert_non_null(mkdtemp(s.dir));
