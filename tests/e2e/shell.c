@@ -58,6 +58,26 @@ static void read_text(const char *name, char *out, size_t room)
     fclose(f);
 }
 
+/* "168 warnings generated." is what PoCL's compiler says, on some processors, of loops that it did not unroll. It writes to
+ * the process's standard error itself. */
+static void drop_remarks(char *text)
+{
+    char *to = text, *from = text;
+    while (*from) {
+        size_t size = strcspn(from, "\n") + (from[strcspn(from, "\n")] == '\n');
+        int count, end = 0;
+        sscanf(from, "%d warnings generated.%n", &count, &end);
+        if (end == 0)
+            sscanf(from, "%d warning generated.%n", &count, &end);
+        if (end == 0) {
+            memmove(to, from, size);
+            to += size;
+        }
+        from += size;
+    }
+    *to = 0;
+}
+
 static void run(struct said *out, const char *format, va_list args)
 {
     char *command = NULL, *line = NULL;
@@ -67,6 +87,7 @@ static void run(struct said *out, const char *format, va_list args)
     out->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     read_text("out", out->out, sizeof out->out);
     read_text("err", out->err, sizeof out->err);
+    drop_remarks(out->err);
     free(command);
     free(line);
 }

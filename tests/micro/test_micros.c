@@ -336,6 +336,15 @@ static void test_isa(void **state)
     assert_int_equal(failed, 0);
 }
 
+/* Whether micro-kernels of that name are of kernels that isa has none of: with narrow keys and values. */
+static bool is_of_narrow_types(const struct suite *s, enum isa isa, const char *name)
+{
+    struct variant v = variant_default(isa);
+    struct gen_error ignored;
+    variant_set_dtypes(&v, (enum dtype)v.field[F_DTYPE], DTYPE_INT8, (enum dtype)v.field[F_DTYPE]);
+    return !strncmp(name, "widen_row(", strlen("widen_row(")) && gen_check(s->gen, &v, &ignored) != 0;
+}
+
 /* So that a rule that comes to refuse the shapes above does not silence the test. */
 static void test_enough(void **state)
 {
@@ -354,7 +363,7 @@ static void test_enough(void **state)
                 const char *name = b->u[i].micro->name;
                 found += !strncmp(c + 7, name, strlen(name)) && c[7 + strlen(name)] == '(';
             }
-            if (!found)
+            if (!found && !is_of_narrow_types(s, (enum isa)isa, c + 7))
                 fail_msg("no variant of %s here has micro-kernel %.20s", field_value_name(F_ISA, isa), c + 7);
         }
     }

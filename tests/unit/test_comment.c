@@ -83,7 +83,8 @@ static void check_kernel(const struct gen *g, const struct variant *v)
         return;
     for (const char *at = text.data; (at = strstr(at, "\nKERNEL void ")); at++) {
         const char *from = at;
-        assert_true(from - text.data > 4 && !memcmp(from - 2, "*/", 2));
+        if (from - text.data <= 4 || memcmp(from - 2, "*/", 2))
+            fail_msg("no comment above: %.*s", 300, from - 200);
         while (memcmp(from, "/*", 2))
             from--;
         const char *name = template_name(from, at);

@@ -82,6 +82,7 @@ static struct gpu_source source_of(const char *name, int causal, struct buf *tex
                                   .head_dim = DIM,
                                   .head_dim_v = DIM_V,
                                   .element = sizeof(float),
+                                  .values = 1,
                                   .element_kv = sizeof(float),
                                   .element_o = sizeof(float)};
 }
@@ -229,6 +230,7 @@ static void test_limits(void **state)
                                        .head_dim = 1,
                                        .head_dim_v = 1,
                                        .element = 4,
+                                       .values = 1,
                                        .element_kv = 4,
                                        .element_o = 4};
     struct gpu_source s = fine;

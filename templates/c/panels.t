@@ -1,0 +1,42 @@
+%# The workspace of a kernel that packs: what lies in it, its size, and the tiles of keys and values.
+
+/* The parts of a workspace, and where K and V of one head are packed in tiles. */
+struct space { float *q, *o, *s, *p, *row, *k, *v; void *stage; };
+static int64_t key_tiles(const struct attn_args *a) { return (a->kv_len + ${BK - 1}) / ${BK}; }
+static int64_t query_tiles(int64_t q_len) { return (q_len + ${BQ - 1}) / ${BQ}; }
+static struct space carve(float *at, float *panels, int64_t tiles)
+{
+    struct space w = {at, at + ${AT_O/4}, at + ${AT_S/4}, at + ${(PAIRS ? AT_P : AT_S)/4}, at + ${AT_ROW/4}, panels,
+        panels + tiles * ${KTILE}, at + ${AT_STAGE/4}};
+    return w;
+}
+int64_t ${NAME}_workspace(const struct attn_args *a)
+{
+    int64_t panels = key_tiles(a) * ${KTILE*4 + VTILE*4};
+    if (a->part < 0) /* of all heads, where several tiles of queries read a head's */
+        return a->heads / a->kv_heads * query_tiles(a->q_len) > 1 ? a->batch * a->kv_heads * panels : 0;
+    return ${WORKSPACE} + (a->shared ? 0 : panels);
+}
+
+/* The tiles of keys from `first` on, up to and without `end`, of KV head g. */
+static void pack(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t g, int64_t first, int64_t end)
+{
+% if not NARROW
+    const ${CKV} *k = (const ${CKV} *)a->k + s->k_at + g * a->k_stride[1], *v = (const ${CKV} *)a->v + s->v_at + g * a->v_stride[1];
+% end
+    for (int64_t j = first / ${BK} * ${BK}; j < (end + ${NR - 1}) / ${NR} * ${NR}; j += ${W}) {
+% if NARROW
+        int64_t n = end < j ? 0 : least(${W}, end - j);
+        open_keys(a, s, g, j, n, (float *)w->stage);
+        pack_k((const float *)w->stage, w->k + j / ${NR} * ${LDQ*NR} + j % ${NR}, ${LDQ});
+        open_values(a, s, g, j, n, (float *)w->stage);
+        pack_v((const float *)w->stage, w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER}, ${LDO});
+% else
+        int64_t n = least(${W}, end - j), ld;
+        const ${CKV} *from = keys_at(a, s, k, a->k_stride, j, n, ${W}, ${HD}, ${LDQ*PER}, &ld, (${CKV} *)w->stage);
+        pack_k(from, w->k + j / ${NR} * ${LDQ*NR} + j % ${NR}, ld);
+        from = keys_at(a, s, v, a->v_stride, j, n, ${W}, ${HDV}, ${LDO}, &ld, (${CKV} *)w->stage);
+        pack_v(from, w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER}, ld);
+% end
+    }
+}
