@@ -3,9 +3,8 @@
  * same core just before and after each sample. Variants take turns; the median is that of the third of samples with the quietest core.
  *
  *     bench_amx N SECONDS THREADS VARIANT...    heads of N rows; a line a variant: GFLOP/s median and best, share in %, largest error
- *     bench_amx serve                           commands on stdin, for bench_amx.py
  *
- * What it is not: a comparison with others; bench_amx.py runs PyTorch in between. */
+ * What it is not: a comparison with others; bench_cpu.py times PyTorch and others in turn with it. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
