@@ -1,7 +1,7 @@
 #!/bin/bash
 # Isa neon, and isa c, on AArch64: libattn with a plan; every op, composite and micro-kernel, and kernels against the reference, compiled by
 # the cross-compiler and run by qemu; and what the compiler makes of the inner loop of the score tile. Prints TAP.
-#     ATTN_VARIANTS   kernels of each isa, without features and with (4)
+#     ATTN_VARIANTS   kernels of each isa, without features and with (2)
 set -u
 cd "$(dirname "$0")/../.."
 dir=$(mktemp -d) || exit 1
@@ -9,7 +9,7 @@ trap 'rm -rf "$dir"' EXIT
 sysroot=/usr/aarch64-linux-gnu
 cc=aarch64-linux-gnu-gcc
 number=0
-export ATTN_ISAS=neon,c ATTN_VARIANTS=${ATTN_VARIANTS:-4}
+export ATTN_ISAS=neon,c ATTN_VARIANTS=${ATTN_VARIANTS:-2}
 
 # check WHAT COMMAND...: one test, which passes when the command does; what a failing one says is printed.
 check() {
