@@ -65,7 +65,7 @@ static int read_cards(struct cuda *cu, struct gen_error *err)
 static void close_target(struct cuda_target *t)
 {
     bool pushed;
-    struct gen_error ignored;
+    struct gen_error ignored = {0};
     const struct cuda_api *api = &t->cu->api;
     if (cuda_enter(t, &pushed, &ignored) == 0) {
         if (t->merge)

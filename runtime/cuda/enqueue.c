@@ -55,7 +55,7 @@ bool cuda_takes(const struct cuda_kernel *k, const struct run_rules *rules, cons
     struct attn_args a;
     struct attn_features f;
     struct cuda_launch l = {.stream = NULL};
-    struct gen_error rule;
+    struct gen_error rule = {0};
     if (copy_run(rules, run, &r, NULL) != ATTN_OK || read_run(rules, &r, &a, &f, NULL) != ATTN_OK)
         return true; /* which is wrong for every kernel */
     point(k, &a, &l);
@@ -74,7 +74,7 @@ int cuda_prepare(struct cuda_kernel *k, const struct run_rules *rules, struct ge
         const int64_t q_len = q <= SLICE && q <= p->max_q_len ? q : p->max_q_len;
         const struct attn_cl_args a = {.batch = p->max_batch, .heads = p->heads, .kv_heads = p->kv_heads,
                                        .q_len = q_len, .kv_len = p->max_kv_len};
-        struct gen_error too_much; /* for one launch: such runs will be refused */
+        struct gen_error too_much = {0}; /* for one launch: such runs will be refused */
         if (cuda_room_need(k, &a, &none, &need, &too_much) != 0)
             continue;
         most.done = need.done > most.done ? need.done : most.done;

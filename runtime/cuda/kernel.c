@@ -56,7 +56,7 @@ static bool takes(const struct kernel *kernel, const struct run_rules *rules, co
 static void keep(const struct kernel *kernel, struct cache *cache)
 {
     const struct cuda_kernel *k = of(kernel);
-    struct gen_error ignored;
+    struct gen_error ignored = {0};
     if (cache && cache_path(cache)[0] && k->cubin && !k->from_cache)
         cache_object_store(cache, k->key, k->cubin, k->cubin_size, &ignored);
 }
@@ -79,7 +79,7 @@ static void release(struct kernel *kernel)
 void cuda_kernel_free(struct cuda_kernel *k)
 {
     bool pushed = false;
-    struct gen_error ignored;
+    struct gen_error ignored = {0};
     if (!k)
         return;
     const bool entered = cuda_enter(k->target, &pushed, &ignored) == 0;
@@ -119,7 +119,7 @@ static int load(struct cuda_kernel *k, const void *cubin, struct gen_error *err)
 /* Of the cache; what does not load is made anew. */
 static bool load_kept(struct cuda_kernel *k, struct cache *cache)
 {
-    struct gen_error ignored;
+    struct gen_error ignored = {0};
     size_t size = 0;
     void *cubin = cache ? cache_object_load(cache, k->key, &size) : NULL;
     bool good = cubin && load(k, cubin, &ignored) == 0;

@@ -39,7 +39,7 @@ static int need_kernel(struct cuda_target *t, struct gen_error *err)
     const struct embedded_file *file = embedded_find("cuda/merge.cu");
     struct cache *cache = t->base.resources->cache;
     struct cuda_report report;
-    struct gen_error ignored;
+    struct gen_error ignored = {0};
     struct buf key = {0};
     void *cubin = NULL;
     size_t size = 0;

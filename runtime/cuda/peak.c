@@ -29,7 +29,7 @@ static CUfunction build(struct cuda_target *t, const struct peak *p, CUmodule *m
 {
     const struct gen_number numbers[] = {
         {"CUDA", 1}, {"PEAK", p->number}, {"ITEMS", p->items}, {"TURNS", p->turns}, {"CHAINS", p->chains}};
-    struct gen_error unsaid;
+    struct gen_error unsaid = {0};
     struct gen_text text;
     struct cuda_report report;
     void *cubin = NULL;
@@ -74,7 +74,7 @@ double cuda_peak_gflops(struct cuda_target *t, bool of_16_bits)
     const unsigned groups = (unsigned)(t->card->units < 1 ? 1 : t->card->units) * (unsigned)p->groups_a_unit;
     const size_t items = (size_t)groups * (size_t)p->items;
     const double flops = 2.0 * (double)items * p->turns * p->chains * p->each;
-    struct gen_error unsaid;
+    struct gen_error unsaid = {0};
     CUmodule module = NULL;
     CUdeviceptr out = 0;
     double best = 0;

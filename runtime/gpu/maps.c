@@ -35,7 +35,7 @@ bool gpu_takes_rows(const struct gpu_source *s, const struct attn_cl_args *a, co
 {
     unsigned long q[16], k[16], v[16], o[16], *const words[4] = {q, k, v, o};
     struct attn_cl_split split;
-    struct gen_error rule;
+    struct gen_error rule = {0};
     long units;
     int box = 0;
     if (s->rows == ROWS_MAPPED && s->split > 0 && gpu_divide(s, a, NULL, &split, &units, &rule) != 0)
