@@ -183,7 +183,7 @@ static void test_random_problems(void **state)
     struct suite s = {.seed = test_seed()};
     struct gen *gen;
     struct gen_error err;
-    int most = problems ? atoi(problems) : getenv("ATTNGEN_SOAK") ? 60000 : 3000;
+    int most = problems ? atoi(problems) : getenv("ATTNGEN_SOAK") ? 60000 : 2000;
     if (gen_open(&gen, &err) != 0)
         fail_msg("%s", err.text);
     s.gen = gen;
