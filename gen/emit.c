@@ -12,7 +12,7 @@
 #include "micro.h"
 #include "template.h"
 
-enum { TABLES = 2 * ISA_COUNT, UNITS_MAX = 20 }; /* those of C, and what they extend */
+enum { TABLES = 2 * ISA_COUNT }; /* those of C, and what they extend */
 
 struct gen {
     struct arena arena;
@@ -147,10 +147,10 @@ struct emission {
     bool check_only; /* whether it can be, not what it is */
     struct env env;
     bool read[ENV_MAX]; /* of env; the fields come first there */
-    struct unrolled unit[UNITS_MAX];
+    struct unrolled unit[GEN_MICROS_MAX];
     int units, instructions;
     char name[GEN_NAME_MAX];
-    char unit_name[UNITS_MAX][32];
+    char unit_name[GEN_MICROS_MAX][32];
     struct buf parameters;
     size_t head, names, end; /* of the text: where what is a file's own begins, where its names are listed, where it ends */
 };
@@ -163,11 +163,11 @@ static bool wants_machine_code(const struct emission *e)
 /* % micro NAME [as OTHER] [with A = expr, B = expr]: writes one out, to be lowered later. */
 static int add_micro(struct emission *e, struct lexer *l, struct env *env, struct gen_error *err)
 {
-    char name[32], *as = e->unit_name[e->units < UNITS_MAX ? e->units : 0];
+    char name[32], *as = e->unit_name[e->units < GEN_MICROS_MAX ? e->units : 0];
     struct arena scratch = {0};
     int entries = env->entries, result = -1;
-    if (e->units == UNITS_MAX)
-        return lex_fail(l, "too many micro-kernels; expected at most %d", UNITS_MAX);
+    if (e->units == GEN_MICROS_MAX)
+        return lex_fail(l, "too many micro-kernels; expected at most %d", GEN_MICROS_MAX);
     snprintf(name, sizeof name, "%.*s", l->token.size, l->token.at);
     snprintf(as, sizeof name, "%s", name);
     const struct micro *m = micro_find(e->micros, name);

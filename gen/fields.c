@@ -106,7 +106,7 @@ const struct field fields[FIELD_COUNT] = {
                  .doc = "causal: heavy tiles first, of heads whose keys L2 holds; or as they stand (sm90, sm80)"},
     /* Below, of tiles alone. */
     [F_TABLE] = {.key = "table", .var = "TABLE", .tag = "_table", .type = FIELD_BOOL, .side = FIELD_TUNING, .elide = true,
-                 .doc = "exponentials by 16-bit words and a table of 64 bytes, where no LSE is asked for (amx)"},
+                 .doc = "exponentials by 16-bit words and a table of 64 bytes in runs that ask for no LSE (amx)"},
 };
 
 bool field_of_op(enum field_id f, enum operation op)

@@ -11,7 +11,7 @@
 
 #include "fields.h"
 
-enum { GEN_NAME_MAX = 224 };
+enum { GEN_NAME_MAX = 224, GEN_MICROS_MAX = 32 /* micro-kernels of a kernel */ };
 
 /* One message, `where: error: what; expected what`, cut to fit. Functions that can fail return 0 or -1 and fill it. They
  * leave no_memory alone unless memory ran out: who wants to know begins with zeros. */
@@ -66,7 +66,7 @@ struct gen_text {
         char name[32];
         int vec, mask, integer; /* registers that its allocation needs at its widest point */
         int instructions;
-    } micro[20];
+    } micro[GEN_MICROS_MAX];
     int micros;
 };
 

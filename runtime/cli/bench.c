@@ -48,7 +48,6 @@ struct bench {
     struct attn_error err;
     attn_status status; /* of the last execution */
     void *q, *k, *v, *o, *workspace;
-    float *lse;
     struct features features;
     /* results */
     struct timing timing;
@@ -154,7 +153,7 @@ static int check_room(const struct bench *b, struct sides q, struct sides k)
     const double rows = (double)q.first * (double)q.heads * (double)q.rows;
     const double keys = (double)k.first * (double)k.heads * (double)k.rows, left = memory_left();
     const double size_q = rows * (double)o->shape.head_dim * (double)dtype_size(o->dtype);
-    const double size_o = rows * ((double)o->shape.head_dim_v * (double)dtype_size(o->dtype_o) + sizeof *b->lse);
+    const double size_o = rows * (double)o->shape.head_dim_v * (double)dtype_size(o->dtype_o);
     const double size_kv = keys * (double)(o->shape.head_dim + o->shape.head_dim_v) * (double)dtype_size(o->dtype_kv) /
                            dtype_values(o->dtype_kv);
     char text[200];
@@ -179,10 +178,9 @@ static int make_data(struct bench *b)
     b->k = random_data(o->dtype_kv, k, s->head_dim, 2);
     b->v = random_data(o->dtype_kv, k, s->head_dim_v, 3);
     b->o = room(rows * (size_t)s->head_dim_v * dtype_size(o->dtype_o));
-    b->lse = room(rows * sizeof *b->lse);
-    if (!b->q || !b->k || !b->v || !b->o || !b->lse)
+    if (!b->q || !b->k || !b->v || !b->o)
         return fail("out of memory for this shape");
-    b->run = (struct attn_run){.size = sizeof b->run, .q = b->q, .k = b->k, .v = b->v, .o = b->o, .lse = b->lse,
+    b->run = (struct attn_run){.size = sizeof b->run, .q = b->q, .k = b->k, .v = b->v, .o = b->o,
                                .batch = s->batch, .q_len = s->q_len, .kv_len = s->kv_len, .align = o->align,
                                .q_offset = o->q_offset, .scale = o->scale,
                                .has_scale = (o->given & OPTION_BIT(OPTION_SCALE)) != 0};
@@ -343,7 +341,6 @@ int cli_bench(int argc, char **argv)
     free(b.k);
     free(b.v);
     free(b.o);
-    free(b.lse);
     free(b.workspace);
     features_free(&b.features);
     return code;

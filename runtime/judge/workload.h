@@ -16,7 +16,7 @@ struct workload_shape {
     int64_t batch, heads, kv_heads, q_len, kv_len;
     int64_t kv_lens[WORKLOAD_BATCH]; /* read when uneven; the batch is WORKLOAD_BATCH at most then */
     bool uneven;
-    bool typical; /* features are those that are tuned for (draw.h), else by chance */
+    bool typical; /* what is tuned for: features as draw.h says, and no LSE, as most runs ask for; else features by chance, and LSE */
     bool windowed;
     int64_t window[2]; /* where windowed, of a problem with one: else as draw.h says */
 };
@@ -61,8 +61,8 @@ int workload_run(struct workload *w, const struct kernel *kernel, struct pool *p
 /* Seconds of a kernel on a device, by its clock. 0, or -1 and what is wrong. */
 int workload_time(struct workload *w, const struct kernel *kernel, double *seconds, struct gen_error *err);
 
-/* Runs the kernel on outputs full of NaN, then judges up to max_rows rows (0: all), and every guard byte. In err what
- * is wrong. *out is filled whenever rows were judged. */
+/* Runs the kernel on outputs full of NaN, then judges up to max_rows rows (0: all), and every guard byte; where that was with
+ * an LSE, once more without. In err what is wrong. *out is filled whenever rows were judged. */
 enum verdict workload_check(struct workload *w, const struct kernel *kernel, struct pool *pool, int threads,
                             int64_t max_rows, struct check *out, struct gen_error *err);
 

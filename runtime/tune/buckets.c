@@ -7,7 +7,7 @@
 
 /* Heads of few queries are as many as make FEW_ROWS: fewer would leave keys and values in a cache, where no decoding
  * finds them. */
-enum { HEADS_A_THREAD = 4, FEW_ROWS = 64, FORMAT = 1 };
+enum { HEADS_A_THREAD = 4, FEW_ROWS = 64, FORMAT = 2 };
 
 static int64_t power_of_two(int64_t x)
 {

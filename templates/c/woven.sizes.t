@@ -61,9 +61,7 @@
 % micro query_norms with MR = W
 % micro value_range
 % micro trip with SUMS = 0
-% if not TABLE
 % micro trip as trip_lse with SUMS = 1
-% end
 % micro scores
 % micro values
 % micro exponentials with SUMS = 1

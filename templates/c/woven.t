@@ -303,21 +303,17 @@ static void attend(const struct head *x, struct walk *k)
         next.group = more ? &k->group[k->third + k->at] : 0, next.block = k->block;
         at[0] = x->w->k + next.block * ${KBLOCK}, at[2] = x->w->v + last.block * ${VBLOCK};
         if (now.group)
-            at[4] = now.group->parts, space[${FACTOR + 1}] = ${TABLE ? "128.0f * (127.0f - now.group->base) - 11.0f" : "-now.group->base"};
-        if (next.group && now.group && last.group${TABLE ? " && !lse" : ""}) {
+            at[4] = now.group->parts, space[${FACTOR + 1}] = ${TABLE ? "lse ? -now.group->base : 128.0f * (127.0f - now.group->base) - 11.0f" : "-now.group->base"};
+        if (next.group && now.group && last.group) {
             struct group *g = next.group;
             int64_t n = 1;
             if (g == last.group && g == now.group && next.block == last.block + 2 && next.block == now.block + 1 && next.block >= g->whole)
                 n = most(1, least(k->stop, g->unwhole) - next.block);
             at[1] = g->q, at[3] = last.group->o;
-% if TABLE
-            trip(at, n);
-% else
             if (lse)
                 trip_lse(at, n);
             else
                 trip(at, n);
-% end
             k->block += n - 1, next.block += n - 1, now.block += n - 1, last.block += n - 1;
         } else {
             if (last.group)

@@ -401,7 +401,7 @@ static void test_uses(void **state)
     assert_int_equal(dialects_micros(&l, f->path, f->data, f->size, &err), 0);
     for (int i = 0; i < n; i++) {
         struct gen_text t = emit(g, &v[i], GEN_READABLE);
-        struct unrolled u[20];
+        struct unrolled u[GEN_MICROS_MAX];
         int units;
         assert_int_equal(dialects_variant(&l, &v[i], 20, u, &units, &err), 0);
         assert_int_equal(units, t.micros);

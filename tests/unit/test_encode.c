@@ -226,7 +226,7 @@ static void each(void (*look)(struct unrolled *u, void *self), void *self, int s
     assert_int_equal(dialects_open(&l, -1, NULL, 0, &err), 0);
     assert_int_equal(dialects_micros(&l, f->path, f->data, f->size, &err), 0);
     for (int i = 0; i < count; i += step) {
-        struct unrolled u[20];
+        struct unrolled u[GEN_MICROS_MAX];
         int n;
         legal += !dialects_variant(&l, &v[i], 20, u, &n, &err);
         for (int k = 0; k < n; k++) {

@@ -359,7 +359,7 @@ static bool write_all(struct dialects *l, const char *text, size_t size, struct 
     bool good = !dialects_micros(l, "c/attn.micro", text, size, err);
     for (int isa = 0; isa < 2 && good; isa++) {
         struct variant v = variant_default(isa ? ISA_C : ISA_AVX512);
-        struct unrolled u[20];
+        struct unrolled u[GEN_MICROS_MAX];
         int n;
         v.field[F_DTYPE] = isa ? DTYPE_F16 : DTYPE_BF16;
         v.field[F_ROWS] = 4;

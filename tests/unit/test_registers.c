@@ -244,7 +244,7 @@ static void test_real(void **state)
                 caller.field[F_HEAD_DIM] = dims[dim];
                 int total = tuning_space(&caller, (enum isa)isa, all, 256);
                 for (int i = 0; i < total && i < 256; i += 5) {
-                    struct unrolled u[20];
+                    struct unrolled u[GEN_MICROS_MAX];
                     int n;
                     bool legal = !dialects_variant(&l, &all[i], 20, u, &n, &err);
                     for (int k = 0; k < n; k++) {

@@ -38,7 +38,8 @@ static int solve(const struct variant *v, const struct attn_args *a)
                 reference_row(v, a, b, h, i, o, &lse);
                 for (int c = 0; c < 5; c++)
                     ((float *)a->o)[reference_query_at(v, a, a->o_stride, b, h, i) + c] = (float)o[c];
-                a->lse[reference_lse_at(v, a, b, h, i)] = (float)lse;
+                if (a->lse)
+                    a->lse[reference_lse_at(v, a, b, h, i)] = (float)lse;
             }
     return 0;
 }
@@ -65,7 +66,8 @@ static int too_far(const struct attn_args *a)
 static int too_early(const struct attn_args *a)
 {
     right(a);
-    a->lse[-1] = 0;
+    if (a->lse)
+        a->lse[-1] = 0;
     return 0;
 }
 
@@ -79,8 +81,29 @@ static int one_wrong(const struct attn_args *a)
 static int lse_wrong(const struct attn_args *a)
 {
     right(a);
-    a->lse[a->batch * a->heads * a->q_len - 1] += 1e-3f; /* the last sequence has keys */
+    if (a->lse)
+        a->lse[a->batch * a->heads * a->q_len - 1] += 1e-3f; /* the last sequence has keys */
     return 0;
+}
+
+/* What most runs ask for must be as right as what few ask for. */
+static int wrong_without_lse(const struct attn_args *a)
+{
+    return a->lse ? right(a) : one_wrong(a);
+}
+
+static float *lse_of_call; /* what the last call was given */
+
+static int leaves_lse(const struct attn_args *a)
+{
+    struct attn_args same = *a;
+    lse_of_call = same.lse = a->lse ? a->lse : lse_of_call;
+    return right(&same);
+}
+
+static int only_without_lse(const struct attn_args *a)
+{
+    return a->lse ? 1 : right(a);
 }
 
 static int does_nothing(const struct attn_args *a)
@@ -208,6 +231,26 @@ static void test_check(void **state)
     assert_int_equal(passes(lse_wrong, &n, message, sizeof message), 0);
     assert_non_null(strstr(message, "in LSE"));
     assert_int_equal(passes(does_nothing, &n, message, sizeof message), 0);
+    assert_int_equal(passes(wrong_without_lse, &n, message, sizeof message), 0);
+    assert_non_null(strstr(message, "in O"));
+    assert_int_equal(passes(leaves_lse, &n, message, sizeof message), 0);
+    assert_non_null(strstr(message, "outside"));
+}
+
+/* Most runs ask for no LSE, and so does what is timed. */
+static void test_timed_without_lse(void **state)
+{
+    (void)state;
+    struct variant v = checked_variant();
+    const struct workload_shape timed = {2, 2, 1, 17, 33, .typical = true};
+    struct kernel kernel = {.functions = &cpu_kernel_functions, .run = only_without_lse, .workspace = no_workspace};
+    struct gen_error err = {0};
+    struct check result;
+    struct workload w;
+    assert_int_equal(workload_create(&v, &timed, 7, &w), 0);
+    assert_int_equal(workload_check(&w, &kernel, NULL, 1, 0, &result, &err), VERDICT_RIGHT);
+    assert_int_equal(workload_run(&w, &kernel, NULL, 1), 0);
+    workload_free(&w);
 }
 
 /* ---- the check of features: what a tuner's candidate forgets must be seen on those few shapes ---- */
@@ -295,6 +338,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_check),
+        cmocka_unit_test(test_timed_without_lse),
         cmocka_unit_test(test_verdicts),
         cmocka_unit_test(test_check_of_features),
         cmocka_unit_test(test_typical_problem),
