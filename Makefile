@@ -77,7 +77,7 @@ $(OBJ)/gen/%.o $(OBJ)/runtime/%.o: PIC = $(pic)
 $(OBJ)/tests/%.o: INCLUDE = -iquote tests -iquote tests/kit -iquote runtime/cli
 
 # Changes when a file comes or goes, which changes the time of no prerequisite that is left.
-TEMPLATES := $(sort $(shell find templates -type f ! -name '.*' ! -name '*~' 2>/dev/null))
+TEMPLATES := $(sort $(shell find templates -type f ! -name '.*' ! -name '*~' ! -name '*.md' 2>/dev/null))
 HASHED    := $(sort $(wildcard gen/*.c gen/*.h gen/*.inc))
 names     := $(TEMPLATES) $(HASHED) $(wildcard runtime/*/*.c tests/*.c tests/*/*.c)
 $(OBJ)/names: FORCE

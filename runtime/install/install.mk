@@ -16,16 +16,19 @@ DESTDIR    =
 INSTALL    = install
 LDCONFIG   = ldconfig
 
-DOCUMENTS = $(wildcard README.md) LICENSE CHANGELOG.md runtime/install/THIRD-PARTY.md
+# Pages keep their places, so that links between them work where they are installed, too.
+PAGES    := $(sort $(wildcard README.md CHANGELOG.md */README.md */*/README.md runtime/install/*.md tests/bench/*.svg))
 SPECS    := $(sort $(wildcard specs/*.yaml specs/*.shapes specs/README.md))
 LADDER   := $(sort $(wildcard specs/ladder/*))
 EXAMPLES := $(sort $(wildcard tests/examples/*.c))
 installed-files = $(BINDIR)/attngen $(BINDIR)/attngen-emit $(LIBDIR)/libattn.a $(LIBDIR)/libattn.so $(LIBDIR)/$(SONAME) \
 	$(LIBDIR)/libattn.so.$(VERSION) $(INCLUDEDIR)/attn.h $(LIBDIR)/pkgconfig/attn.pc \
 	$(CMAKEDIR)/attn-config.cmake $(CMAKEDIR)/attn-config-version.cmake \
-	$(MANDIR)/attngen.1 $(BASHDIR)/attngen $(ZSHDIR)/_attngen $(addprefix $(DOCDIR)/,$(notdir $(DOCUMENTS))) \
+	$(MANDIR)/attngen.1 $(BASHDIR)/attngen $(ZSHDIR)/_attngen $(addprefix $(DOCDIR)/,LICENSE $(PAGES)) \
 	$(addprefix $(SHAREDIR)/attngen/,$(SPECS) $(LADDER)) $(addprefix $(DOCDIR)/examples/,$(notdir $(EXAMPLES)))
 install-dirs = $(sort $(dir $(installed-files)))
+# The deepest first, to be removed when they are empty.
+page-dirs    = $(addprefix $(DOCDIR)/,tests/bench tests/data tests runtime/install runtime/python runtime specs templates)
 
 # What is written for a place: its paths stand in it.
 place = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
@@ -49,7 +52,8 @@ install: all
 	$(INSTALL) -m 644 $(OBJ)/document.man '$(DESTDIR)$(MANDIR)/attngen.1'
 	$(INSTALL) -m 644 $(OBJ)/document.bash '$(DESTDIR)$(BASHDIR)/attngen'
 	$(INSTALL) -m 644 $(OBJ)/document.zsh '$(DESTDIR)$(ZSHDIR)/_attngen'
-	$(INSTALL) -m 644 $(DOCUMENTS) '$(DESTDIR)$(DOCDIR)'
+	$(INSTALL) -m 644 LICENSE '$(DESTDIR)$(DOCDIR)'
+	for page in $(PAGES); do $(INSTALL) -m 644 $$page '$(DESTDIR)$(DOCDIR)'/$$page || exit 1; done
 	$(INSTALL) -m 644 $(SPECS) '$(DESTDIR)$(SHAREDIR)/attngen/specs'
 	$(INSTALL) -m 644 $(LADDER) '$(DESTDIR)$(SHAREDIR)/attngen/specs/ladder'
 	$(INSTALL) -m 644 $(EXAMPLES) '$(DESTDIR)$(DOCDIR)/examples'
@@ -58,6 +62,6 @@ install: all
 
 uninstall:
 	for file in $(installed-files); do rm -f "$(DESTDIR)$$file"; done
-	-for dir in $(DOCDIR)/examples $(DOCDIR) $(SHAREDIR)/attngen/specs/ladder $(SHAREDIR)/attngen/specs \
+	-for dir in $(DOCDIR)/examples $(page-dirs) $(DOCDIR) $(SHAREDIR)/attngen/specs/ladder $(SHAREDIR)/attngen/specs \
 	    $(SHAREDIR)/attngen $(CMAKEDIR); do rmdir "$(DESTDIR)$$dir" 2>/dev/null; done
 	@$(if $(DESTDIR),:,$(LDCONFIG) 2>/dev/null || :)
