@@ -428,6 +428,11 @@ struct attn_quantisation {
     int64_t scales_stride[3];
     int given; /* 1: scales are read, finite and not 0; 0: they are written, each the size of the largest finite value of its
                 * rows, divided by 127 or by 448 (1 where that is 0 or would be): rows of one scale are all in this call */
+    /* Where rows go in a cache, paged or not: NULL, and they lie in `out` as in `in`; or [batch, rows] contiguous, for each row
+     * its slot, one below 0 for a row that is left out (padding). Then out and scales are [page, head, row of a page], and slot n
+     * is row n % page_size of page n / page_size; without pages a sequence is one. No slot is named twice. */
+    const int64_t *slots;
+    int64_t page_size, pages; /* rows of a page, at least 1; pages that `out` has. Without slots 0 */
 };
 /* Converts; on the calling thread, with no memory of its own. Any number of threads may call, for different rows. Notes:
  * 1. A stored number is the one nearest to value / scale, ties to the even one. What is beyond the largest of its sign becomes
@@ -437,6 +442,31 @@ struct attn_quantisation {
  * 3. ATTN_INVALID: the message says what, and nothing is written: all rows are looked through first. ATTN_UNSUPPORTED: an
  *    unknown field is set. */
 attn_status attn_quantise(const struct attn_quantisation *quantisation, struct attn_error *err);
+
+/* The same on a device, into caches that lie there: the bits are those that attn_quantise gives. */
+struct attn_cl_quantisation {
+    size_t size;                                   /* sizeof(struct attn_cl_quantisation) */
+    void *queue;                                   /* cl_command_queue of the plan's cl_context and cl_device; any order */
+    void *in, *out, *scales, *slots;               /* cl_mem of what attn_quantisation's pointers are, or NULL where those are */
+    int64_t in_at, out_at, scales_at, slots_at;    /* where each begins in its buffer, in elements (of `to` in units); 0 or more */
+    int wait_count;                                /* as attn_cl_run's */
+    void *const *wait;
+    void **event;
+};
+/* Puts it on the caller's queue, flushes that and returns; nothing is copied, and nobody waits. Notes:
+ * 1. plan: any for that device, in whose context the buffers are; what it is for does not matter. The first call on a device
+ *    compiles the kernel, or loads it from the cache. Any number of threads may call.
+ * 2. Lengths, strides and types are `shape`'s, whose pointers must be NULL. A tensor must begin and end in its buffer.
+ * 3. Values, given scales and slots cannot be looked at here. A NaN becomes 0 where the type has none; slots beyond the last are
+ *    left out, as those below 0 are; numbers under a scale that is no finite one, or 0, mean nothing.
+ * 4. ATTN_UNSUPPORTED: the plan is not for OpenCL. ATTN_INVALID: as attn_quantise and attn_execute_cl. ATTN_FAILED: what the
+ *    driver said. */
+attn_status attn_quantise_cl(struct attn_plan *plan, const struct attn_quantisation *shape,
+                             const struct attn_cl_quantisation *run, struct attn_error *err);
+/* Puts it on a stream of the card of `plan`, which is any plan for that card; all pointers are of that card's memory. It may be
+ * captured, but for the first call on a card. Otherwise as attn_quantise_cl and attn_execute_cuda. */
+attn_status attn_quantise_cuda(struct attn_plan *plan, const struct attn_quantisation *quantisation, void *stream,
+                               struct attn_error *err);
 
 /* ---- execution on OpenCL ---- */
 /* attn_execute takes host arrays for every plan: on a device it copies the rows that take part there and the rows of O

@@ -14,6 +14,7 @@
 #include "templates/c/features.h"
 #include "templates/c/args.h"
 #include "attn.h"
+#include "quantise.h"
 #include "target.h"
 #include "cache/cache.h"
 #include "system/threads.h"
@@ -66,8 +67,7 @@ struct kernel_functions {
     /* Puts it on the caller's own queue. `on` is the backend's public struct of such a run. NULL: there are no queues. */
     attn_status (*enqueue)(const struct kernel *kernel, const struct run_rules *rules, const struct attn_run *shape,
                            const void *on, struct attn_error *err);
-    /* Whether it takes the rows of such a run as they lie in their buffers; of one that it does not, enqueue says the rule.
-     * NULL: it takes any. */
+    /* Whether it takes the rows of such a run as they lie; of one that it does not, enqueue says the rule. NULL: any. */
     bool (*takes)(const struct kernel *kernel, const struct run_rules *rules, const struct attn_run *shape, const void *on);
     const char *queued; /* that struct's name, without which `on` could be another's */
     /* Keeps what was compiled for the next process. Whatever fails costs that one a compilation. NULL: nothing to keep. */
@@ -111,8 +111,7 @@ struct backend {
     const char *none; /* what is said when there is no device */
     /* The device of that number; -1: the first usable one. Compilers are of C kernels. */
     int (*device)(void *opened, int index, attn_compiler compiler, struct device **out, struct gen_error *err);
-    /* Whether a problem brings handles of this backend's, and the device that they are of; they are retained. NULL: it has
-     * no handles. */
+    /* Whether a problem brings handles of this backend's, and the device that they are of, retained. NULL: it has none. */
     bool (*brings)(const struct attn_problem *problem);
     attn_status (*adopt)(void *opened, const struct attn_problem *problem, struct device **out, struct gen_error *err);
     void (*release)(struct device *device); /* NULL: backends keep theirs until they close */
@@ -133,14 +132,15 @@ struct backend {
 
     /* Merges parts on the caller's queue; strides are written out. NULL: it cannot. */
     int (*merge)(struct device *device, const struct attn_partials *partials, int64_t rows, const void *on, struct gen_error *err);
+    /* Rows to a narrow type, likewise (quantise.h); an attn_status. `on` as enqueue's, or of a struct attn_cl_quantisation. */
+    attn_status (*quantise)(struct device *device, const struct quantise_work *work, const void *on, struct attn_error *err);
 
     /* ---- for tuning; NULL where devices have `only` ---- */
     /* Adds the lines of a tuning's key that tell compiler and device: all that timings there depend on. */
     int (*key)(const struct device *device, int threads, struct buf *out, struct gen_error *err);
     double (*cycles)(const struct device *device, const struct variant *variant, const struct tune_target *target);
     double (*gflops)(const struct device *device, int threads); /* a guess, the same on machines that share a key */
-    /* Measured multiply-adds a second, each counted as two, in 1e9: of all threads, in the fastest instruction for products
-     * of that type. 0: it cannot be measured. */
+    /* Multiply-adds a second of all threads, each as two, in 1e9, in that type's fastest instruction. 0: none were measured. */
     double (*peak)(struct device *device, struct timer *timer, int threads, enum dtype dtype);
     /* Of a winner whose isa is a fall-back: the isa that one expects there in its place, and in *why what the device lacks
      * for it, or NULL. ISA_COUNT: the winner is as good as any. */

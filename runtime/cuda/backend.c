@@ -68,8 +68,10 @@ static void close_target(struct cuda_target *t)
     struct gen_error ignored = {0};
     const struct cuda_api *api = &t->cu->api;
     if (cuda_enter(t, &pushed, &ignored) == 0) {
-        if (t->merge)
-            api->cuModuleUnload(t->merge);
+        if (t->merge.module)
+            api->cuModuleUnload(t->merge.module);
+        if (t->quantise.module)
+            api->cuModuleUnload(t->quantise.module);
         if (t->quiet)
             api->cuStreamDestroy(t->quiet);
         cuda_leave(t, pushed);
@@ -306,6 +308,7 @@ const struct backend cuda_backend = {
     .fits = fits,
     .compile = compile,
     .merge = cuda_merge,
+    .quantise = cuda_quantise,
     .key = key,
     .cycles = cycles,
     .gflops = gflops,

@@ -34,8 +34,10 @@ struct cuda_target {
     CUcontext context; /* the card's primary one, retained */
     CUstream quiet;    /* of attn's own, on which rooms are cleared */
     pthread_mutex_t lock;
-    CUmodule merge; /* of attn_merge_cuda; NULL: not compiled yet. Under lock */
-    CUfunction merges;
+    struct cuda_helper {
+        CUmodule module; /* NULL: not compiled yet. Under lock */
+        CUfunction function;
+    } merge, quantise; /* of attn_merge_cuda and attn_quantise_cuda */
 };
 
 struct cuda {
@@ -163,6 +165,13 @@ int cuda_prepare(struct cuda_kernel *k, const struct run_rules *rules, struct ge
 /* steps.c: a step of attention apart, on host arrays. */
 int cuda_step(struct cuda_kernel *k, const struct step_args *step, void *const array[], const size_t size[],
               struct gen_error *err);
+
+/* helper.c: that kernel is there, of a text in CUDA C++. Between cuda_enter and cuda_leave. */
+int cuda_need_helper(struct cuda_target *t, struct cuda_helper *helper, const char *name, const char *text, size_t size,
+                     struct gen_error *err);
+
+/* quantise.c: attn_quantise_cuda. */
+attn_status cuda_quantise(struct device *device, const struct quantise_work *work, const void *on, struct attn_error *err);
 
 /* merge.c: attn_merge_cuda. */
 int cuda_merge(struct device *device, const struct attn_partials *p, int64_t rows, const void *on, struct gen_error *err);

@@ -14,7 +14,8 @@
 
 /* X(function, struct, device): a function of attn.h that puts a run on the caller's own queue, the struct that says how, and
  * whose devices have such queues. kernel_functions.queued of these is the struct's name. */
-#define QUEUES(X) X(attn_execute_cl, attn_cl_run, "an OpenCL device")
+#define CL_DEVICE "an OpenCL device"
+#define QUEUES(X) X(attn_execute_cl, attn_cl_run, CL_DEVICE)
 
 /* The same in words, for messages and help. */
 #define DEVICE_NAMES "cpu, opencl, opencl:N, cuda, cuda:N or reference"

@@ -40,8 +40,8 @@ struct gpu_source {
     enum gen_rows rows; /* of these levels: where rows may begin */
     bool one_tile; /* of level sm90: a group for each tile, which ends with it */
     /* Not attention, but a step of it apart: then a group has tile_q rows, and of a product tile_k columns; buffers and
-     * struct are those of a step's launch, and nothing else runs it. */
-    enum gpu_step_kind { GPU_ATTENTION, GPU_PRODUCT, GPU_SOFTMAX } step;
+     * struct are those of a step's launch, and nothing else runs it. GPU_ROWS: what quantise.h launches. */
+    enum gpu_step_kind { GPU_ATTENTION, GPU_PRODUCT, GPU_SOFTMAX, GPU_ROWS } step;
 };
 
 /* Of a variant and its text, which stays the caller's; name gets the variant's. */

@@ -186,6 +186,7 @@ const struct backend opencl_backend = {
     .fits = fits,
     .compile = compile,
     .ship = ship,
+    .quantise = opencl_quantise,
     .key = key,
     .cycles = cycles,
     .gflops = gflops,

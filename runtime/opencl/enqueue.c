@@ -3,19 +3,10 @@
 #include <stdint.h>
 
 #include "arrays/run.h"
-#include "opencl.h"
+#include "internal.h"
 #include "system/status.h"
 
-/* What a buffer must hold: up to four sides of runs of `width` elements, the first of them at `at`. */
-struct held {
-    const char *name;
-    void *buffer;
-    int64_t at, width, element;
-    int sides;
-    int64_t extent[ARRAY_SIDES], stride[ARRAY_SIDES];
-};
-
-static bool holds_nothing(const struct held *t)
+static bool holds_nothing(const struct opencl_held *t)
 {
     for (int i = 0; i < t->sides; i++)
         if (t->extent[i] == 0)
@@ -24,7 +15,7 @@ static bool holds_nothing(const struct held *t)
 }
 
 /* The bytes up to which it reaches in its buffer; that it begins there at all. */
-static attn_status reach(const struct held *t, uint64_t *end, struct attn_error *err)
+static attn_status reach(const struct opencl_held *t, uint64_t *end, struct attn_error *err)
 {
     int64_t low = t->at, high = t->at;
     bool over = t->at < 0;
@@ -41,8 +32,7 @@ static attn_status reach(const struct held *t, uint64_t *end, struct attn_error 
     return ATTN_OK;
 }
 
-/* That a buffer is there, and holds it. */
-static attn_status check_buffer(const struct opencl_target *target, const struct held *t, struct attn_error *err)
+attn_status opencl_check_held(const struct opencl_target *target, const struct opencl_held *t, struct attn_error *err)
 {
     struct gen_error gen_err = {0};
     uint64_t end = 0;
@@ -72,24 +62,24 @@ static void name_buffers(const struct attn_cl_run *c, struct attn_run *r)
         array_set_pointer(r, arrays[id].run, array_pointer(c, arrays[id].cl));
 }
 
-static attn_status check_run(const struct opencl_target *target, const struct attn_cl_run *c, struct attn_error *err)
+attn_status opencl_check_waits(const struct opencl_target *target, void *queue, int count, void *const *wait, struct attn_error *err)
 {
     struct gen_error gen_err = {0};
-    if (c->wait_count < 0 || (c->wait_count > 0) != (c->wait != NULL))
-        return status_fail(err, ATTN_INVALID, "wait_count is %d and wait %s; expected as many events as it says",
-                           c->wait_count, c->wait ? "is not NULL" : "is NULL");
-    if (!c->queue)
+    if (count < 0 || (count > 0) != (wait != NULL))
+        return status_fail(err, ATTN_INVALID, "wait_count is %d and wait %s; expected as many events as it says", count,
+                           wait ? "is not NULL" : "is NULL");
+    if (!queue)
         return status_fail(err, ATTN_INVALID, "queue is NULL; expected a cl_command_queue");
-    if (opencl_check_queue(target, c->queue, &gen_err) != 0)
+    if (opencl_check_queue(target, queue, &gen_err) != 0)
         return status_because(&gen_err, ATTN_INVALID, err);
     return ATTN_OK;
 }
 
 /* What a tensor, or another array, holds of its buffer. */
-static struct held hold(const struct attn_cl_run *c, enum array_id id, int64_t width, int64_t element, int sides,
+static struct opencl_held hold(const struct attn_cl_run *c, enum array_id id, int64_t width, int64_t element, int sides,
                         const int64_t *extent, const int64_t *stride)
 {
-    struct held h = {.name = arrays[id].name,
+    struct opencl_held h = {.name = arrays[id].name,
                      .buffer = array_pointer(c, arrays[id].cl),
                      .at = array_number(c, arrays[id].cl_at),
                      .width = width,
@@ -105,7 +95,7 @@ static struct held hold(const struct attn_cl_run *c, enum array_id id, int64_t w
 /* All that a run's buffers hold, O first; returns how much. A packed side, of which starts say how long it is, which cannot
  * be looked at here, is at least as long as its longest sequence. */
 static int all_held(const struct run_rules *rules, const struct attn_run *r, const struct attn_args *a,
-                    const struct attn_cl_run *c, struct held held[ARRAYS])
+                    const struct attn_cl_run *c, struct opencl_held held[ARRAYS])
 {
     struct tensor t[ARRAY_TENSORS];
     int n = 0;
@@ -126,11 +116,11 @@ static int all_held(const struct run_rules *rules, const struct attn_run *r, con
     return n;
 }
 
-static attn_status check_buffers(const struct opencl_target *target, const struct held *held, int n,
+static attn_status check_buffers(const struct opencl_target *target, const struct opencl_held *held, int n,
                                  struct attn_error *err)
 {
     for (int i = 0; i < n; i++) {
-        attn_status status = check_buffer(target, &held[i], err);
+        attn_status status = opencl_check_held(target, &held[i], err);
         if (status != ATTN_OK)
             return status;
     }
@@ -187,13 +177,13 @@ attn_status opencl_enqueue_run(struct opencl_kernel *kernel, const struct run_ru
     struct attn_args a;
     struct attn_features f;
     struct attn_cl_run c;
-    struct held held[ARRAYS];
+    struct opencl_held held[ARRAYS];
     struct gen_error gen_err = {0};
     attn_status status = status_read_struct(&status_cl_run, &c, run, err);
     if (status == ATTN_OK)
         status = read_shape(rules, shape, &c, &r, &a, &f, err);
     if (status == ATTN_OK)
-        status = check_run(target, &c, err);
+        status = opencl_check_waits(target, c.queue, c.wait_count, c.wait, err);
     if (status == ATTN_OK && a.batch > 0 && a.q_len > 0)
         status = check_buffers(target, held, all_held(rules, &r, &a, &c, held), err);
     if (status != ATTN_OK)

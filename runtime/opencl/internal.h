@@ -63,6 +63,9 @@ struct opencl_target {
     struct opencl_device device;
     cl_context context;
     bool own;
+    struct opencl_kernel *quantiser; /* of attn_quantise_cl; NULL: not built yet. Under lock */
+    void (*free_quantiser)(struct opencl_kernel *kernel);
+    pthread_mutex_t lock;
 };
 
 struct opencl {
@@ -112,6 +115,26 @@ struct launch {
     cl_uint waits;
     const cl_event *wait;
 };
+
+/* ---- what a caller gives (enqueue.c) ---- */
+
+/* What a buffer must hold: up to four sides of runs of `width` elements, the first of them at `at`. */
+struct opencl_held {
+    const char *name;
+    void *buffer;
+    int64_t at, width, element;
+    int sides;
+    int64_t extent[ARRAY_SIDES], stride[ARRAY_SIDES];
+};
+/* That its buffer is there, unless it is empty, and holds it. */
+attn_status opencl_check_held(const struct opencl_target *target, const struct opencl_held *held, struct attn_error *err);
+/* The queue, and as many events to wait for as there are. */
+attn_status opencl_check_waits(const struct opencl_target *target, void *queue, int count, void *const *wait, struct attn_error *err);
+
+/* ---- rows of narrow types (quantise.c) ---- */
+
+/* attn_quantise_cl; `on` is struct attn_cl_quantisation. */
+attn_status opencl_quantise(struct device *device, const struct quantise_work *work, const void *on, struct attn_error *err);
 
 /* ---- host arrays (stage.c) ---- */
 

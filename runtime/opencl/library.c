@@ -255,7 +255,10 @@ static void target_free(struct opencl_target *t)
 {
     if (!t)
         return;
+    if (t->quantiser)
+        t->free_quantiser(t->quantiser);
     t->cl->api.clReleaseContext(t->context);
+    pthread_mutex_destroy(&t->lock);
     free(t);
 }
 
@@ -348,6 +351,7 @@ static int target_create(struct opencl *cl, const struct opencl_device *device, 
         free(t);
         return -1;
     }
+    pthread_mutex_init(&t->lock, NULL);
     *out = t;
     return 0;
 }

@@ -23,7 +23,7 @@ struct status_struct {
     size_t size[STATUS_VERSIONS]; /* 0 behind the last */
 };
 extern const struct status_struct status_options, status_problem, status_plan_info, status_run, status_partials,
-    status_cl_run, status_quantisation;
+    status_cl_run, status_quantisation, status_cl_quantisation;
 
 /* Whether some header may have given a struct that size: one of those that are known; or a larger one, of a newer header,
  * which may be of any size that structs can have, within reason. Else ATTN_INVALID. */

@@ -42,3 +42,5 @@
 % let MAP_K = "(ulong)maps.k"
 % let MAP_V = "(ulong)maps.v"
 % let MAP_O = "(ulong)maps.o"
+% let ATOMIC_MOST = "atomicMax"
+% let ATOMIC_SWAP = "atomicCAS"

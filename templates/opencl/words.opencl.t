@@ -47,3 +47,6 @@
 % let MAP_K = "(ulong)(room + 16)"
 % let MAP_V = "(ulong)(room + 32)"
 % let MAP_O = "(ulong)(room + 48)"
+%# Of whole numbers in global memory, at once: the larger one stays; a new one in the place of the one that is expected.
+% let ATOMIC_MOST = "atomic_max"
+% let ATOMIC_SWAP = "atomic_cmpxchg"

@@ -20,6 +20,7 @@
 #include "../../gen/gen.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/driver.h"
+#include "runtime/gpu/quantise.h"
 #include "../kit/child.h"
 #include "../kit/choice.h"
 #include "../kit/seed.h"
@@ -129,7 +130,7 @@ static void add_names(struct suite *s, const char *const *names, bool whole)
     }
 }
 
-/* What the gallery has, a loop of each kind, and each level's features. */
+/* What the gallery has, a loop of each kind, each level's features, and the kernel that quantises rows. */
 static void test_to_the_end(void **state)
 {
     static const char *const names[] = {"attn_bf16_d128_causal_on_sm90_q128k128_pingpong_lazy",
@@ -145,8 +146,12 @@ static void test_to_the_end(void **state)
                                         "softmax_bf16_of32_on_portable_l32_w4",
                                         NULL};
     struct suite *s = *state;
+    struct gen_text rows;
+    struct gen_error err;
     need_compiler(s);
     add_names(s, names, true);
+    assert_int_equal(gpu_quantise_text(true, &rows, &err), 0);
+    s->job[s->jobs++] = (struct job){.name = GPU_QUANTISE, .text = rows.data, .isa = ISA_PORTABLE, .whole = true};
     do_jobs(s);
 }
 

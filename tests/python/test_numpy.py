@@ -194,6 +194,42 @@ class Attention(unittest.TestCase):
         with self.assertRaisesRegex(attngen.Invalid, "a multiple of 18"):
             attngen.attention(q, stored[0][..., :-1], stored[1][..., :-1], kv_dtype="q4_0")
 
+    def test_cache_that_grows(self):
+        """Rows go to their slots: what is stored in pages is, bit by bit, what is stored in order."""
+        q, k = draw(2, 4, 1, 64), draw(2, 2, 30, 64)
+        table = np.array([[3, 0, 5, 1], [6, 2, 7, 4]], np.int32)
+        for to in ("int8", "fp8", "q8_0", "q4_0"):
+            whole, scales = attngen.quantise(k, to)
+            pages = np.zeros((8, 2, 8) + whole.shape[3:], whole.dtype)
+            page_scales = None if scales is None else np.zeros((8, 2, 8), np.float32)
+            for first, n in ((0, 20), (20, 9), (29, 1)):  # a prompt, more of it, a token
+                at = np.arange(first, first + n)
+                slots = np.ascontiguousarray(table[:, at // 8] * 8 + at % 8, np.int64)
+                slots[1, :1] = slots[1, :1] if first else -1  # padding, which is left out
+                got = attngen.quantise(k[:, :, first:first + n], to, out=pages, out_scales=page_scales, slots=slots)
+                self.assertTrue(got[0] is pages and got[1] is page_scales)
+            for b, first in ((0, 0), (1, 1)):
+                at = np.arange(first, 30)
+                page, row = table[b, at // 8], at % 8
+                np.testing.assert_array_equal(pages[page, :, row], whole[b, :, at])
+                if scales is not None:
+                    np.testing.assert_array_equal(page_scales[page, :, row], scales[b][:, at].T)
+            kind = dict(kv_dtype=None if to == "int8" else to)
+            paged = attngen.attention(q[:1], pages, pages, block_table=table[:1], kv_lens=[30], kv_len=30, k_scales=page_scales,
+                                      v_scales=page_scales, **kind)
+            row = [None if scales is None else scales[:1]] * 2
+            plain = attngen.attention(q[:1], whole[:1], whole[:1], k_scales=row[0], v_scales=row[1], **kind)
+            np.testing.assert_allclose(paged, plain, atol=1e-5)
+        cache = np.zeros((8, 2, 8, 68), np.uint8)
+        with self.assertRaisesRegex(attngen.Invalid, r"slots has 64 at \[0, 0\]; expected less than 64"):
+            attngen.quantise(k[:, :, :1], "q8_0", out=cache, slots=np.full((2, 1), 64))
+        with self.assertRaisesRegex(attngen.Invalid, "expected the cache that they are of"):
+            attngen.quantise(k[:, :, :1], "q8_0", slots=np.zeros((2, 1), np.int64))
+        with self.assertRaisesRegex(attngen.Invalid, "expected those of the cache"):
+            attngen.quantise(k[:, :, :1], "int8", out=np.zeros((8, 2, 8, 64), np.int8), slots=np.zeros((2, 1), np.int64))
+        with self.assertRaisesRegex(attngen.Invalid, "out is .* of uint8"):
+            attngen.quantise(k, "q8_0", out=cache)
+
     def test_packed(self):
         starts, lengths = np.array([0, 5, 5, 40]), (5, 0, 35)
         q, k, v = draw(40, 4, 32), draw(40, 2, 32), draw(40, 2, 32)

@@ -17,6 +17,7 @@
 
 #include "runtime/api/plan.h"
 #include "runtime/cuda/internal.h"
+#include "runtime/gpu/quantise.h"
 #include "runtime/numerics/convert.h"
 #include "cuda/stub.h"
 
@@ -38,6 +39,7 @@ struct arrays {
 };
 static struct stub *stub;
 static struct seen seen;
+static struct attn_cl_quantise quantised[8]; /* what launches of that kernel took */
 static bool computes = true;
 
 static double element(const uint16_t *x, int64_t at)
@@ -102,6 +104,13 @@ static void launched(void *user, const struct stub_launch *l)
     (void)user;
     if (strcmp(l->kernel, "attn_merge_parts") == 0) {
         seen = (struct seen){.launches = seen.launches + 1, .grid = l->grid[0], .block = l->block[0], .stream = l->stream};
+        return;
+    }
+    if (strcmp(l->kernel, GPU_QUANTISE) == 0) {
+        quantised[seen.launches % 8] = *(struct attn_cl_quantise *)l->parameters[4];
+        seen = (struct seen){.launches = seen.launches + 1, .grid = l->grid[0], .block = l->block[0], .stream = l->stream,
+                             .room = *(uint64_t *)l->parameters[0], .done = *(uint64_t *)l->parameters[1],
+                             .parts = *(uint64_t *)l->parameters[2]};
         return;
     }
     assert_int_equal(variant_decode(l->kernel, &v, &err), 0);
@@ -476,6 +485,68 @@ static void test_faults(void **state)
     free(x);
 }
 
+/* Rows of a cache: one launch where no scale is shared or to be found, and four where rows share some; nothing waits, and the
+ * kernel is compiled once. */
+static void test_quantise(void **state)
+{
+    char stream;
+    struct attn_error err = {""};
+    (void)state;
+    begin();
+    struct arrays *x = random_arrays();
+    struct attn_context *c = context("");
+    struct attn_plan *plan = plan_of(c, plain, "cuda"), *other = plan_of(c, NULL, "cpu");
+    const struct attn_run r = card_run(x);
+    const int64_t own[3] = {KV * K, K, 1}, *const slots = r.q;
+    const struct attn_quantisation good = {.size = sizeof good, .from = ATTN_BF16, .to = ATTN_FP8, .batch = B, .heads = KV, .rows = 7,
+                                           .width = D, .in = r.k, .out = r.o, .scales = r.lse};
+    struct attn_quantisation p = good;
+    memcpy(p.scales_stride, own, sizeof own);
+    for (int turn = 0; turn < 4; turn++) {
+        static const int launches[4] = {1, 1, 4, 1}, first[4] = {WHOLE, GIVEN_SCALES, CLEARING, WHOLE};
+        const int compiled = stub->compiled, waits = stub->waits, before = seen.launches, allocations = stub->allocations;
+        p.given = turn == 1;
+        p.scales_stride[2] = turn != 2;
+        p.slots = turn == 3 ? slots : NULL, p.page_size = turn == 3 ? K : 0, p.pages = turn == 3 ? B : 0;
+        if (attn_quantise_cuda(plan, &p, &stream, &err) != ATTN_OK)
+            fail_msg("%s", err.text);
+        assert_int_equal(stub->compiled, compiled + (turn == 0));
+        assert_int_equal(stub->waits, waits);
+        assert_int_equal(stub->allocations, allocations);
+        assert_int_equal(seen.launches, before + launches[turn]);
+        for (int i = 0; i < launches[turn]; i++) {
+            const struct attn_cl_quantise *q = &quantised[(before + i) % 8];
+            assert_int_equal(q->phase, first[turn] + i);
+            assert_true(q->all == B * KV * 7 && q->step == q->all && q->in_stride[1] == 7 * D && q->out_stride[0] == KV * (turn == 3 ? K : 7) * D);
+            assert_int_equal(q->slots, turn == 3 ? B * K : 0);
+        }
+        assert_int_equal(seen.grid, B * KV * 7 / 4);
+        assert_int_equal(seen.block, GPU_QUANTISE_GROUP);
+        assert_ptr_equal(seen.stream, &stream);
+        assert_true(seen.room == (uintptr_t)r.k && seen.done == (uintptr_t)r.o && seen.parts == (uintptr_t)r.lse);
+    }
+    assert_int_equal(attn_quantise_cuda(other, &p, &stream, &err), ATTN_UNSUPPORTED);
+    assert_int_equal(attn_quantise_cuda(plan, NULL, &stream, &err), ATTN_INVALID);
+    assert_int_equal(attn_quantise_cuda(NULL, &p, &stream, &err), ATTN_INVALID);
+    p.in = (const char *)r.k + 1;
+    assert_int_equal(attn_quantise_cuda(plan, &p, &stream, &err), ATTN_INVALID);
+    assert_non_null(strstr(err.text, "no multiple of 2"));
+    p = good;
+    stub->fails = "cuLaunchKernel";
+    assert_int_equal(attn_quantise_cuda(plan, &p, &stream, &err), ATTN_FAILED);
+    stub->fails = NULL;
+    p.rows = 0;
+    const int before = seen.launches;
+    assert_int_equal(attn_quantise_cuda(plan, &p, &stream, &err), ATTN_OK);
+    assert_int_equal(seen.launches, before);
+    free_run(&r);
+    attn_plan_destroy(plan);
+    attn_plan_destroy(other);
+    attn_context_destroy(c);
+    end();
+    free(x);
+}
+
 static void test_merge(void **state)
 {
     const void *part_o[65];
@@ -573,6 +644,7 @@ int main(void)
         cmocka_unit_test(test_describe), cmocka_unit_test(test_host_arrays), cmocka_unit_test(test_rows_anywhere), cmocka_unit_test(test_streams),
         cmocka_unit_test(test_refusals), cmocka_unit_test(test_cache),       cmocka_unit_test(test_faults),
         cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_quantise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

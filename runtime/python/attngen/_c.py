@@ -102,6 +102,7 @@ class Quantisation(Structure):
         ("size", c_size_t), ("from_", c_int), ("to", c_int), ("batch", c_int64), ("heads", c_int64), ("rows", c_int64),
         ("width", c_int), ("in_", c_void_p), ("out", c_void_p), ("in_stride", c_int64 * 3),
         ("out_stride", c_int64 * 3), ("scales", c_void_p), ("scales_stride", c_int64 * 3), ("given", c_int),
+        ("slots", c_void_p), ("page_size", c_int64), ("pages", c_int64),
     ]
 
 
@@ -142,7 +143,7 @@ def _open_library() -> ctypes.CDLL:
         "attn_execute": [pointer, pointer, pointer, pointer], "attn_merge": [pointer, pointer, pointer],
         "attn_workspace_size": [pointer, pointer, c_int, pointer, pointer],
         "attn_execute_part": [pointer, pointer, c_int, c_int, pointer, pointer],
-        "attn_quantise": [pointer, pointer],
+        "attn_quantise": [pointer, pointer], "attn_quantise_cuda": [pointer, pointer, pointer, pointer],
         "attn_execute_cuda": [pointer, pointer, pointer, pointer],
         "attn_merge_cuda": [pointer, pointer, pointer, pointer], "attn_version": [],
     }

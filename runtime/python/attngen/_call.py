@@ -440,8 +440,9 @@ def tune(shape: Union[str, Sequence[int]], *, rigor: str = "measure", time_limit
     return plan
 
 
-def quantise(x: Any, to: str, *, scales: Any = None, share: str = "row") -> Any:
-    """Rows of a NumPy array or tensor on the processor as rows of a type that keys and values alone may have.
+def quantise(x: Any, to: str, *, scales: Any = None, share: str = "row", out: Any = None, out_scales: Any = None,
+             slots: Any = None) -> Any:
+    """Rows of an array of NumPy's or tensor, on a CUDA card too, as rows of a type that keys and values alone may have.
 
     x: float32, float16 or bfloat16 [batch, KV heads, rows, D], or pages in place of batch. to: "int8", "fp8" (OCP's E4M3),
     "q8_0" or "q4_0" (ggml's blocks of 32 values; D is a multiple of 32). Returns (stored, scales): stored int8 or uint8
@@ -449,17 +450,22 @@ def quantise(x: Any, to: str, *, scales: Any = None, share: str = "row") -> Any:
 
     share: what shares a scale: "row" (scales [batch, KV heads, rows]), "head" ([batch, KV heads, 1]) or "all" ([1, 1, 1]).
     scales: float32 of one of these sides, given in place of found ones, as for rows that join a cache. Numbers are rounded
-    to the nearest, ties to even, and what is too large becomes the largest; see attn_quantise in attn.h.
+    to the nearest, ties to even, and what is too large becomes the largest; see attn_quantise in attn.h. On a card the call is
+    put on PyTorch's current stream and returns at once.
+
+    out, out_scales: where stored numbers, and scales that are found, are written; they are what is returned. slots: int64
+    [batch, rows], for each row of x its place in a cache `out` [pages, KV heads, rows of a page, D]: row slot % rows of page
+    slot // rows; below 0 the row is left out. Then out is needed, and out_scales where scales are to be found; both and scales
+    have sides of the cache, of which any but KV heads and D may be 1 of scales.
     """
     import ctypes
     adapter = adapter_of(x)
     if adapter is DLPACK:
         raise fail("x is neither NumPy's nor PyTorch's; expected one of these")
-    adapter.check(x, scales)
+    adapter.check(x, scales, out, out_scales, slots)
     view = adapter.view(x)
-    if view.dtype not in FLOATS or view.device >= 0 or len(view.shape) != 4:
-        raise fail(f"x is {list(view.shape)} of {view.dtype}; expected [batch, KV heads, rows, D] of a float type, on the "
-                   "processor")
+    if view.dtype not in FLOATS or len(view.shape) != 4:
+        raise fail(f"x is {list(view.shape)} of {view.dtype}; expected [batch, KV heads, rows, D] of a float type")
     s = sides_of("x", view, "bhsd", False)
     if to not in _NARROW or share not in ("row", "head", "all"):
         raise fail(f"to is {to!r} and share {share!r}; expected one of {', '.join(_NARROW)}, and row, head or all")
@@ -467,27 +473,62 @@ def quantise(x: Any, to: str, *, scales: Any = None, share: str = "row") -> Any:
     if size and s.dim % 32:
         raise fail(f"D is {s.dim}; expected a multiple of 32 for {to}")
     width = s.dim // 32 * size if size else s.dim
-    sides = (s.batch, s.heads, s.rows)
-    stored = adapter.empty(sides + (width,), contiguous(sides + (width,)), "i8" if to == "int8" else "u8", x)
     p = _c.Quantisation(size=ctypes.sizeof(_c.Quantisation), from_=_c.DTYPES[view.dtype], to=_c.DTYPES[to],
-                        batch=s.batch, heads=s.heads, rows=s.rows, width=s.dim, in_=view.pointer,
-                        out=adapter.pointer(stored))
+                        batch=s.batch, heads=s.heads, rows=s.rows, width=s.dim, in_=view.pointer)
     p.in_stride[:] = s.strides
-    p.out_stride[:] = contiguous(sides + (s.dim // 32 if size else s.dim,))[:3]
-    if not size:
-        if scales is None:
-            shared = {"row": sides, "head": sides[:2] + (1,), "all": (1, 1, 1)}[share]
-            scales = adapter.empty(shared, contiguous(shared), "f32", x)
-        else:
-            p.given = 1
-        of = adapter.view(scales)
-        if of.dtype != "f32":
-            raise fail(f"scales are of {of.dtype}; expected float32")
-        p.scales, p.scales_stride[:] = of.pointer, broadcast("scales", of, sides)
-    elif scales is not None:
-        raise fail(f"scales are given and to is {to!r}; expected none, as blocks hold their own")
-    _c.call("attn_quantise", ctypes.byref(p))
-    return stored, scales
+    sides = (s.batch, s.heads, s.rows)
+    if slots is not None:
+        if out is None:
+            raise fail("slots are given and out is not; expected the cache that they are of")
+        where = adapter.view(slots)
+        if where.dtype != "i64" or where.shape != (s.batch, s.rows) or where.strides != contiguous(where.shape) or \
+                where.device != view.device:
+            raise fail(f"slots is {list(where.shape)} of {where.dtype}; expected {[s.batch, s.rows]} of int64, contiguous and "
+                       "where x is")
+        pages, _, page_size = adapter.view(out).shape[:3] if len(adapter.view(out).shape) == 4 else (0, 0, 1)
+        p.slots, p.pages, p.page_size = where.pointer, pages, page_size
+        sides = (pages, s.heads, page_size)
+    kind = "i8" if to == "int8" else "u8"
+    if out is None:
+        out = adapter.empty(sides + (width,), contiguous(sides + (width,)), kind, x)
+    stored = adapter.view(out)
+    unit = size or 1
+    if stored.shape != sides + (width,) or stored.dtype not in (kind, "fp8" if to == "fp8" else kind) or \
+            stored.device != view.device or (width > 1 and stored.strides[3] != 1) or any(n % unit for n in stored.strides[:3]):
+        raise fail(f"out is {list(stored.shape)} of {stored.dtype}; expected {list(sides + (width,))} of "
+                   f"{'int8' if to == 'int8' else 'uint8'} where x is, whose rows are whole")
+    p.out = stored.pointer
+    p.out_stride[:] = [max(n // unit, 1) for n in stored.strides[:3]]
+    scales = _quantise_scales(adapter, x, view, p, to, scales, share, out_scales, sides)
+    if view.device < 0:
+        _c.call("attn_quantise", ctypes.byref(p))
+    else:
+        _c.call("attn_quantise_cuda", _plans.any_on(view.device).handle, ctypes.byref(p), adapter.stream(view.device))
+    return out, scales
+
+
+def _quantise_scales(adapter: Any, x: Any, view: View, p: Any, to: str, scales: Any, share: str, out_scales: Any,
+                     sides: Tuple[int, ...]) -> Any:
+    """The scales of a quantisation: those that are given, or memory for those that are to be found."""
+    if to in BLOCKS:
+        if scales is not None or out_scales is not None:
+            raise fail(f"scales are given and to is {to!r}; expected none, as blocks hold their own")
+        return None
+    if scales is not None and out_scales is not None:
+        raise fail("scales are given, and out_scales too; expected one of the two")
+    p.given = int(scales is not None)
+    if scales is None:
+        scales = out_scales
+    if scales is None and p.slots:
+        raise fail("slots are given, and neither scales nor out_scales; expected those of the cache")
+    if scales is None:
+        shared = {"row": sides, "head": sides[:2] + (1,), "all": (1, 1, 1)}[share]
+        scales = adapter.empty(shared, contiguous(shared), "f32", x)
+    of = adapter.view(scales)
+    if of.dtype != "f32" or of.device != view.device:
+        raise fail(f"scales are of {of.dtype}; expected float32, where x is")
+    p.scales, p.scales_stride[:] = of.pointer, broadcast("scales", of, sides)
+    return scales
 
 
 def supports(**problem: Any) -> Optional[str]:

@@ -97,10 +97,7 @@ def merge(parts: List[Any], lses: List[Any], dtype: Any = None, sinks: Any = Non
     if not first.is_cuda:
         _c.call("attn_merge", _c.context(), ctypes.byref(p))
         return o, lse
-    # Any plan for the card will do.
-    plan = _plans.find(_plans.Key(device=f"cuda:{first.device.index}", dtype="f16", kv_dtype="f16", o_dtype="f16",
-                                  head_dim=64, head_dim_v=64, heads=1, kv_heads=1, max_batch=1, max_q_len=1,
-                                  max_kv_len=64))
+    plan = _plans.any_on(first.device.index)
     _c.call("attn_merge_cuda", plan.handle, ctypes.byref(p), torch.cuda.current_stream(first.device).cuda_stream)
     return o, lse
 
