@@ -1,5 +1,5 @@
-/* features.c - what a run says of its plan's features: that it says so exactly when the plan has them, and that
- * tables, starts and pages lie within what they index. What it is not: what a feature computes (attn.h says it). */
+/* features.c - what a run says about its plan's features: that it does so exactly if the plan has them, and that
+ * tables, starts and pages stay within what they index. What it is not: what a feature computes (attn.h). */
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
@@ -8,7 +8,7 @@
 #include "run.h"
 #include "system/status.h"
 
-/* What belongs to a feature that the plan has not would not be heard. */
+/* Fields of a feature that the plan does not have would be ignored. */
 static attn_status fail_absent(const char *field, const char *stride, const char *expected, const char *feature,
                                struct attn_error *err)
 {
@@ -38,7 +38,7 @@ static attn_status check_absent_arrays(const struct attn_problem *p, const struc
     return ATTN_OK;
 }
 
-/* Whether a run of features that the plan does not have says nothing of them; else the first that it names. */
+/* Whether a run says nothing about features that the plan does not have; else the first that it names. */
 static attn_status check_absent(const struct attn_problem *p, const struct attn_run *r, struct attn_error *err)
 {
     if (!p->window && (r->window_left != 0 || r->window_right != 0))
@@ -51,7 +51,7 @@ static attn_status check_absent(const struct attn_problem *p, const struct attn_
     return status;
 }
 
-/* No feature, and nothing said of one: how most runs are, and what must cost them little. */
+/* Neither features nor fields of any: most runs are like this, and it must cost them little. */
 static bool says_nothing(const struct attn_run *r)
 {
     static const unsigned char nothing[sizeof *r - offsetof(struct attn_run, window_left)];
@@ -84,7 +84,7 @@ static attn_status check_numbers(const struct attn_problem *p, const struct attn
     return ATTN_OK;
 }
 
-/* That no index of it overflows when counted in bytes, where strides are the caller's. */
+/* That no index of it overflows when counted in bytes, if its strides are the caller's. */
 static attn_status check_reach(const struct run_rules *rules, const struct attn_run *r, enum array_id id,
                                struct attn_error *err)
 {
@@ -107,7 +107,7 @@ static attn_status check_reach(const struct run_rules *rules, const struct attn_
     return ATTN_OK;
 }
 
-/* The window's ends from where query 0 really stands, then as seen from where the clamped offset puts it. */
+/* The window's ends counted from the real position of query 0, then as seen from the clamped offset. */
 static void read_window(const struct attn_run *r, int64_t offset, int64_t window[2])
 {
     int64_t at = r->align == ATTN_Q_OFFSET ? r->q_offset : 0, low, high;
@@ -161,7 +161,8 @@ attn_status check_presence(const struct run_rules *rules, const struct attn_run 
 
 /* ---- what pointers point to ---- */
 
-/* From 0 on, not falling, and no sequence longer than the run says; *rows becomes where the last one ends. */
+/* Starts begin at 0, never decrease, and make no sequence longer than the run says; *rows becomes where the last one
+ * ends. */
 static attn_status check_starts(const char *name, const int64_t *starts, int64_t batch, const char *longest,
                                 int64_t most, int64_t *rows, struct attn_error *err)
 {
@@ -179,7 +180,7 @@ static attn_status check_starts(const char *name, const int64_t *starts, int64_t
     return ATTN_OK;
 }
 
-/* Keys of a sequence; lengths and starts were found to be good. */
+/* The keys of a sequence; lengths and starts are already checked. */
 static int64_t keys_of(const struct attn_run *r, int64_t b)
 {
     if (r->kv_starts)

@@ -1,5 +1,5 @@
-/* read.c - what a caller gives for an execution, checked against the plan and made into a kernel's arguments.
- * What it is not: it knows of no algorithm; a kernel's own checks only guard against a plan that is not its own. */
+/* read.c - what a caller gives for an execution, checked against the plan and turned into a kernel's arguments. What it
+ * is not: it knows no algorithm; a kernel's own checks only guard against the plan of another kernel. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -38,8 +38,8 @@ static attn_status check_options(const struct attn_run *r, struct attn_error *er
     return ATTN_OK;
 }
 
-/* Far enough outside, an offset masks all or nothing; nearer ones cannot overflow when added to an index. Where windows
- * and distances count from it, it stays what it is. */
+/* An offset far enough outside masks all or nothing; nearer ones cannot overflow when added to an index. If windows and
+ * distances count from it, it stays as it is. */
 static int64_t clamp_offset(const struct run_rules *rules, const struct attn_run *r)
 {
     bool exact = rules->problem->window || rules->problem->alibi;
@@ -88,7 +88,8 @@ attn_status read_run(const struct run_rules *rules, const struct attn_run *r, st
     return status;
 }
 
-/* Packed rows may be more than the longest sequence's, of which the strides were judged without looking at any. */
+/* There may be more packed rows than the longest sequence has, for which the strides were checked without reading any
+ * starts. */
 static attn_status check_all_rows(const struct run_rules *rules, const struct tensor t[ARRAY_TENSORS],
                                   struct attn_error *err)
 {
@@ -124,7 +125,7 @@ attn_status check_memory(const struct run_rules *rules, const struct attn_run *r
     for (int i = 0; i < ARRAY_TENSORS; i++) {
         if (!is_empty(&t[i]) && !t[i].data)
             return status_fail(err, ATTN_INVALID, "%s is NULL; expected the tensor", t[i].name);
-        bool block = (t[i].element & (t[i].element - 1)) != 0; /* which may begin anywhere */
+        bool block = (t[i].element & (t[i].element - 1)) != 0; /* blocks may begin anywhere */
         if (!block && (uintptr_t)t[i].data % (uintptr_t)t[i].element != 0)
             return status_fail(err, ATTN_INVALID,
                                "%s is at an address that is no multiple of %lld; expected whole elements", t[i].name,

@@ -1,5 +1,5 @@
-/* sides.c - where a run's arrays lie: their sides and strides by the rows of table.def, and how far those may reach. What
- * it is not: what pointers point to. */
+/* sides.c - where a run's arrays lie: their sides and strides by the rows of table.def, and how far those may reach.
+ * What it is not: what pointers point to. */
 #include <math.h>
 
 #include "run.h"
@@ -30,7 +30,7 @@ void run_rules_of(const struct attn_problem *p, struct run_rules *out)
 
 /* ---- tensors ---- */
 
-/* Field by field: a struct that is made whole and copied is read before it is written, as far as the processor sees. */
+/* Field by field: a struct that is built and then copied would be read before its writes have completed. */
 static void set_tensor(const struct run_rules *rules, const struct attn_run *r, enum array_id id, int64_t rows,
                        bool packed, struct tensor *t)
 {
@@ -46,7 +46,7 @@ static void set_tensor(const struct run_rules *rules, const struct attn_run *r, 
     t->packed = packed;
 }
 
-/* The sides of K and V are those of their pages where they lie in pages. */
+/* The sides of K and V are those of their pages if they lie in pages. */
 static void set_pages(const struct attn_run *r, struct tensor *t)
 {
     t->extent[0] = r->batch == 0 || r->kv_len == 0 ? 0 : r->pages;
@@ -58,7 +58,7 @@ void tensors_of(const struct run_rules *rules, const struct attn_run *r, struct 
                 struct tensor t[ARRAY_TENSORS])
 {
     const struct attn_problem *p = rules->problem;
-    bool none = !r->q_starts && !r->kv_starts; /* yet; both sides may be packed then */
+    bool none = !r->q_starts && !r->kv_starts; /* so far; then both sides may be packed */
     bool q_packed = p->packed && (r->q_starts || none), kv_packed = p->packed && (r->kv_starts || none);
     for (enum array_id id = 0; id < ARRAY_TENSORS; id++) {
         bool keys = rules->tensor[id].keys;
@@ -73,7 +73,7 @@ bool is_empty(const struct tensor *t)
     return t->extent[0] == 0 || t->extent[1] == 0 || t->extent[2] == 0;
 }
 
-/* Those of a tensor without gaps; one that overflows becomes larger than any tensor may be. */
+/* The strides of a tensor without gaps; one that overflows becomes larger than any tensor may be. */
 static void contiguous(const struct tensor *t, int64_t stride[3])
 {
     stride[2] = t->packed ? t->extent[1] * t->width : t->width; /* heads times width is small */
@@ -150,7 +150,7 @@ bool is_needed(const struct attn_run *r, enum array_id id)
     return needed == WHERE_ROWS ? rows : needed == WHERE_SCORES && scores;
 }
 
-/* Sides without a stride of the caller's are contiguous, which is one side of stride 1 here: no array has more. */
+/* Sides without the caller's strides are contiguous, which here means one side of stride 1: no array has more. */
 void table_of(const struct run_rules *rules, const struct attn_run *r, enum array_id id, struct table *t)
 {
     const struct array *a = &arrays[id];

@@ -1,4 +1,4 @@
-/* kernel.c - the end of a kernel, of whatever backend. */
+/* kernel.c - frees a kernel of any backend. */
 #include <string.h>
 
 #include "backend.h"

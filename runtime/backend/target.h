@@ -1,4 +1,4 @@
-/* target.h - what a search is for, as backends' models of cost see it. What it is not: a run. */
+/* target.h - what a search is for, as the backends' models of cost see it. What it is not: a run. */
 #ifndef ATTNGEN_BACKEND_TARGET_H
 #define ATTNGEN_BACKEND_TARGET_H
 
@@ -7,15 +7,15 @@
 
 #include "gen/fields.h"
 
-/* What is tuned for: a problem's sizes, rounded, and what its caller chooses. */
+/* What to tune for: a problem's sizes, rounded, and what its caller chooses. */
 struct tune_target {
-    struct variant caller; /* its tuning fields are not looked at */
+    struct variant caller; /* its tuning fields are ignored */
     int heads, kv_heads;
     int64_t batch, q_len, kv_len;
     int threads;
-    int64_t window[2]; /* keys before and after a query's position, -1: no bound; both 0: not known. Of a caller with one */
+    int64_t window[2]; /* of the caller's window: keys before and after, -1: no bound; both 0: not known */
 };
-/* Windows and pages are a run's, not a plan's: these stand for all where it is not said what to tune for. */
+/* Windows and pages belong to a run, not to a plan: these stand for all if it is not said what to tune for. */
 enum { TYPICAL_WINDOW = 1024, TYPICAL_PAGE = 16 };
 
 static inline bool target_knows_window(const struct tune_target *t)
@@ -23,7 +23,7 @@ static inline bool target_knows_window(const struct tune_target *t)
     return t->window[0] != 0 || t->window[1] != 0;
 }
 
-/* How many keys a query sees of a window, at most. */
+/* The most keys of a window that a query sees. */
 static inline int64_t target_window(const struct tune_target *t)
 {
     if (!target_knows_window(t))

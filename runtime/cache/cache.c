@@ -1,5 +1,5 @@
 /* cache.c - the cache's directory and files; see cache.h. Every path is opened relative to a directory that was checked
- * after it was opened, so that nobody can put another in its place in between. */
+ * after it was opened, so that nobody can replace the directory in between. */
 #define _GNU_SOURCE
 #define XXH_INLINE_ALL
 #include "cache.h"
@@ -18,7 +18,7 @@
 #include "text.h"
 
 enum { DIR_MAX = 1024, FILE_MOST = 32 << 20 };
-/* Seconds that a lock is waited for, and those after one that was waited for in vain. */
+/* Seconds to wait for a lock, and to wait for it after a wait in vain. */
 static const double PATIENCE = 2, GLANCE = 0.05;
 
 struct cache {
@@ -26,7 +26,7 @@ struct cache {
     void (*warn)(void *user, const char *text);
     void *user;
     bool warned;
-    bool stuck; /* the lock was waited for in vain, and not got since */
+    bool stuck; /* a wait for the lock was in vain, and it was not obtained since */
 };
 
 static void warn(struct cache *cache, const char *what)
@@ -38,7 +38,7 @@ static void warn(struct cache *cache, const char *what)
     cache->warn(cache->user, text);
 }
 
-/* Too long a path is no cache: half of a path would be another directory. */
+/* A path that is too long means no cache: half of it would name another directory. */
 static void default_path(char out[DIR_MAX])
 {
     const char *own = getenv("ATTNGEN_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -46,7 +46,7 @@ static void default_path(char out[DIR_MAX])
     out[0] = 0;
     if (own && own[0])
         size = snprintf(out, DIR_MAX, "%s", own);
-    else if (xdg && xdg[0] == '/') /* the XDG specification has relative ones ignored */
+    else if (xdg && xdg[0] == '/') /* the XDG specification says to ignore relative ones */
         size = snprintf(out, DIR_MAX, "%s/attngen", xdg);
     else if (home && home[0] == '/')
         size = snprintf(out, DIR_MAX, "%s/.cache/attngen", home);
@@ -94,7 +94,8 @@ void cache_file(const struct cache *cache, const char *key, char path[CACHE_PATH
         snprintf(path, CACHE_PATH_MAX, "%s/%s", cache->path, name);
 }
 
-/* Parents with what the umask gives, as mkdir -p; the directory itself for its owner alone. */
+/* Makes the parents with the mode that the umask gives, as mkdir -p does, and the directory itself for its owner
+ * only. */
 static void make_directory(const char *path)
 {
     char part[DIR_MAX];
@@ -107,7 +108,7 @@ static void make_directory(const char *path)
     mkdir(path, 0700);
 }
 
-/* The directory, open and found to be safe; -1: there is none to use. */
+/* The directory, opened and found safe; -1: there is none to use. */
 int cache_dir_open(struct cache *cache, bool create)
 {
     struct stat s;
@@ -169,7 +170,7 @@ cleanup:
     return NULL;
 }
 
-/* False, and errno as cache_dir_read has it. */
+/* False, and errno as from cache_dir_read. */
 static bool load(int dir, const char *name, struct cache_entry *out)
 {
     size_t size;
@@ -184,7 +185,7 @@ static bool load(int dir, const char *name, struct cache_entry *out)
     return good;
 }
 
-/* Whether what could not be read may well be whole: then it must not be written over. */
+/* Whether an unreadable file may be intact: then it must not be overwritten. */
 static bool may_be_whole(int error)
 {
     return error == ENOMEM || error == EMFILE || error == ENFILE || error == EIO;
@@ -240,7 +241,7 @@ static bool write_all(int fd, const char *text, size_t size)
     return true;
 }
 
-/* A number with a zero in front is no process's. */
+/* A process number does not begin with 0. */
 void cache_dir_beside(const char *name, bool old, char beside[CACHE_BESIDE_MAX])
 {
     snprintf(beside, CACHE_BESIDE_MAX, old ? "%s.0%ld" : "%s.%ld", name, (long)getpid());
@@ -248,7 +249,7 @@ void cache_dir_beside(const char *name, bool old, char beside[CACHE_BESIDE_MAX])
 
 int cache_dir_write(int dir, const char *beside, const char *text, size_t size)
 {
-    unlinkat(dir, beside, 0); /* a killed process of the same number may have left one; the lock is ours */
+    unlinkat(dir, beside, 0); /* a killed process with the same number may have left one; we hold the lock */
     int fd = openat(dir, beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return -1;
@@ -264,7 +265,7 @@ int cache_dir_write(int dir, const char *beside, const char *text, size_t size)
     return good ? 0 : -1;
 }
 
-/* Beside and renamed; whatever fails, the old file stays whole and no other is left behind. */
+/* Written beside and renamed; if anything fails, the old file stays intact and no new one remains. */
 int cache_dir_replace(int dir, const char *name, const char *text, size_t size)
 {
     char beside[CACHE_BESIDE_MAX];
@@ -297,7 +298,7 @@ int cache_dir_merged(int dir, const struct cache_entry *entry, struct buf *text)
         cache_encode(&all, text);
         good = buf_ok(text);
     }
-    if (good && (all.n > CACHE_ROWS_MAX || text->size > FILE_MOST)) { /* it could not be read back */
+    if (good && (all.n > CACHE_ROWS_MAX || text->size > FILE_MOST)) { /* what was there could not be read */
         errno = EFBIG;
         good = false;
     }
@@ -345,10 +346,10 @@ int cache_store(struct cache *cache, const struct cache_entry *entry, struct gen
     return result;
 }
 
-enum kind { ENTRY = 1, OBJECT = 2, LEFT = 4 /* what a killed writer left */ };
+enum kind { ENTRY = 1, OBJECT = 2, LEFT = 4 /* left by a killed writer */ };
 
-/* Entries are HEX.tune, objects HEX.object; with more behind it, a dot and a process's number, what was written beside.
- * 0: no file of ours. */
+/* Entries are HEX.tune and objects HEX.object; a file being written has a dot and a process number after that. 0: not
+ * one of our files. */
 static unsigned kind_of(const char *name)
 {
     static const char *const endings[] = {CACHE_ENTRY, CACHE_OBJECT};
@@ -376,7 +377,7 @@ static void free_names(char **names, int n)
     free(names);
 }
 
-/* The names of our files of those kinds, sorted; -1: memory ran out or the directory cannot be read. */
+/* The names of our files of those kinds, sorted; -1: out of memory, or the directory cannot be read. */
 static int list_names(int dir, unsigned kinds, char ***out)
 {
     int n = 0, room = 0, copy = dup(dir);
@@ -412,7 +413,7 @@ failed:
     return -1;
 }
 
-/* An import that was killed may have moved a file aside and put none in its place. */
+/* An import that was killed may have moved a file aside and not yet put the new one in its place. */
 static void put_back(int dir, const char *left)
 {
     const char *number = strrchr(left, '.');

@@ -1,6 +1,6 @@
-/* export.c - the cache's entries as one text, to be carried to another machine of the same kind, and back.
- * The text: a line that names the format; the entries, each as its file has it (text.h), with its own checksum;
- * the checksum of all bytes before it. What it is not: reading or writing of the files that hold such texts. */
+/* export.c - the cache's entries as one text, to be carried to another machine of the same kind and back. The text is a
+ * line that names the format; the entries, each as in its file (text.h) with its own checksum; and the checksum of all
+ * bytes before it. What it is not: reading or writing the files that hold such texts. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ static void write_entry(void *user, const char *path, const struct cache_entry *
     struct writer *w = user;
     char name[CACHE_NAME_MAX];
     cache_dir_name(entry->key, CACHE_ENTRY, name);
-    if (strcmp(strrchr(path, '/') + 1, name) != 0) /* a copy under a wrong name is nobody's */
+    if (strcmp(strrchr(path, '/') + 1, name) != 0) /* a copy under a wrong name does not count */
         return;
     cache_encode(entry, w->out);
     w->entries++;
@@ -71,15 +71,15 @@ int cache_export(struct cache *cache, struct buf *out, int *entries, struct gen_
     return -1;
 }
 
-/* ---- the text, judged ---- */
+/* ---- checking the text ---- */
 
-/* An entry in the text, and the file that it goes to. */
+/* An entry in the text, and the file that it belongs to. */
 struct part {
     const char *text;
     size_t size;
     int line; /* where it begins */
     char name[CACHE_NAME_MAX];
-    bool had; /* while files are renamed: there was one before, and it is kept beside */
+    bool had; /* during renaming: there was a file before, which is kept beside */
 };
 
 struct reader {
@@ -111,7 +111,7 @@ static int count_lines(const char *at, const char *end)
     return n;
 }
 
-/* Format, end, checksum. */
+/* Checks format, end and checksum. */
 static bool frame_holds(struct reader *r, size_t size)
 {
     char line[SUM_LINE + 1];
@@ -131,7 +131,7 @@ static bool frame_holds(struct reader *r, size_t size)
     return true;
 }
 
-/* `show` prints keys and names, and a terminal obeys control characters. */
+/* `show` prints keys and names, and a terminal would obey control characters in them. */
 static bool is_text(struct reader *r)
 {
     int line = 1;
@@ -144,7 +144,7 @@ static bool is_text(struct reader *r)
     return true;
 }
 
-/* One entry, which ends with the first line that is a checksum. */
+/* Reads one entry, which ends with the first line that is a checksum. */
 static bool read_part(struct reader *r, const char **at, int *line)
 {
     const char *end = r->text + r->size, *sum = *at;
@@ -217,7 +217,7 @@ static int stage(int dir, const struct part *p)
     char beside[CACHE_BESIDE_MAX];
     int result = -1;
     cache_dir_beside(p->name, false, beside);
-    errno = ENOMEM; /* it could be decoded a moment ago */
+    errno = ENOMEM; /* it was decoded a moment ago */
     if (!cache_decode(p->text, p->size, &entry))
         return -1;
     if (cache_dir_merged(dir, &entry, &text) == 0)
@@ -229,8 +229,8 @@ static int stage(int dir, const struct part *p)
     return result;
 }
 
-/* Puts the file that was written beside in its place, and keeps what was there: by a link, or on file systems without
- * links under its other name, which makes it a miss for a moment. */
+/* Puts the file that was written beside in its place, and keeps the previous one: by a link, or on file systems without
+ * links under another name, which makes it a miss for a moment. */
 static int swap_in(int dir, struct part *p)
 {
     char beside[CACHE_BESIDE_MAX], old[CACHE_BESIDE_MAX];
@@ -263,7 +263,7 @@ static void put_back(int dir, const struct part *p)
         unlinkat(dir, p->name, 0);
 }
 
-/* All or nothing, under the lock; what is left beside is swept. */
+/* Imports all or nothing, under the lock; what is left beside is removed. */
 static int write_parts(int dir, struct part *part, int n)
 {
     int staged = 0, done = 0;

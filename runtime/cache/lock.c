@@ -1,5 +1,6 @@
-/* lock.c - the lock of the cache's directory: who stores, imports or clears holds it, who reads never asks for it. It
- * has a deadline, so that a holder that is stopped costs others what they would have stored, and never a hang. */
+/* lock.c - the lock of the cache's directory: a process that stores, imports or clears holds it, and one that reads
+ * never needs it. Waiting has a deadline, so that a holder that is stopped costs others only what they would have
+ * stored, and never makes them hang. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -14,8 +15,8 @@
 
 const char CACHE_LOCK[] = "lock";
 
-/* Writers that take turns may keep one waiting for long, and that is no hang: the time is counted anew whenever the
- * lock goes to another, up to MOST in all. */
+/* Writers that take turns may keep one waiting for long, which is not a hang: the time starts again whenever the lock
+ * goes to another, up to MOST in all. */
 static const double MOST_PATIENCES = 5;
 static const long GLANCE_NS = 1000000;
 
@@ -26,7 +27,7 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Whether it is still the file in the directory: whoever clears the cache removes it while holding it. */
+/* Whether it is still the file in the directory: whoever clears the cache removes it while holding the lock. */
 static bool is_there(int dir, int fd, struct stat *mine)
 {
     struct stat there;
@@ -34,7 +35,7 @@ static bool is_there(int dir, int fd, struct stat *mine)
            there.st_ino == mine->st_ino && there.st_dev == mine->st_dev;
 }
 
-/* For those who wait, that the lock went to another, and for a person, to whom. */
+/* Tells those who wait that the lock went to another process, and a person to which. */
 static void sign(int fd)
 {
     char text[32];
@@ -43,8 +44,8 @@ static void sign(int fd)
         (void)!ftruncate(fd, size);
 }
 
-/* One try: a descriptor that holds the lock, or -1 and errno, EWOULDBLOCK when somebody else has it. *since is when
- * that one took it. */
+/* One attempt: a descriptor that holds the lock, or -1 and errno, which is EWOULDBLOCK if somebody else has it. *since
+ * is when that one took it. */
 static int try_lock(int dir, struct timespec *since)
 {
     struct stat mine = {0};
@@ -84,7 +85,7 @@ int cache_dir_lock(int dir, double patience)
     }
 }
 
-/* Closing alone would leave it to a child that was forked in between, for as long as the child lives. */
+/* Closing alone would leave the lock to a child that was forked meanwhile, for as long as it lives. */
 void cache_dir_unlock(int held)
 {
     if (held < 0)

@@ -1,4 +1,4 @@
-/* merge.c - what stays of two entries' rows (see cache_store in cache.h). What it is not: files. */
+/* merge.c - which rows remain of two entries (see cache_store in cache.h). What it is not: files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static int rank(const struct cache_row *r)
     return ranks[r->state] + (r->state == CACHE_TIMED && !r->noisy);
 }
 
-/* Those without a source, which rejected ones and unreached ones have not, say nothing against what was measured. */
+/* Rows without a source (rejected and unreached ones) say nothing against what was measured. */
 static bool was_measured(const struct cache_row *r)
 {
     return r->source != 0;
@@ -32,7 +32,7 @@ static bool replaces(const struct cache_row *new, const struct cache_row *old)
     return new->state == CACHE_UNREACHED ? new->limit_s > old->limit_s : new->min_s < old->min_s;
 }
 
-/* One name; what a patient search has seen to the end, in whichever row, it need not see again. */
+/* Rows of one name: what a patient search has finished with, in either row, it need not see again. */
 static void merge_row(struct cache_row *into, const struct cache_row *from)
 {
     bool patient = from->patient || (into->patient && into->source == from->source);
@@ -42,7 +42,7 @@ static void merge_row(struct cache_row *into, const struct cache_row *from)
         into->patient = patient;
 }
 
-/* Rows of one name stay in the order in which they came. */
+/* Rows of one name keep the order in which they came. */
 static int by_name(const void *a, const void *b)
 {
     const struct cache_row *x = *(const struct cache_row *const *)a, *y = *(const struct cache_row *const *)b;

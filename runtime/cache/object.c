@@ -1,5 +1,5 @@
-/* object.c - compiled objects in the cache's directory: the object as its compiler made it, and
- * behind it its key and a checksum. What it is not: it knows nothing of formats of objects. */
+/* object.c - compiled objects in the cache's directory: the object as its compiler made it, followed by its key and a
+ * checksum. What it is not: it knows nothing about object formats. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ static void put_trailer(struct buf *b, const char *key)
     buf_printf(b, "\nattngen object 1\n%s\nsum ", key);
 }
 
-/* Size of the object in text, or 0 when it is not whole or not of that key. */
+/* Size of the object in text, or 0 if it is damaged or has another key. */
 static size_t object_size(const char *text, size_t size, const char *key)
 {
     struct buf trailer = {0};

@@ -50,7 +50,7 @@ const struct cache_row *cache_winner(const struct cache_entry *entry)
     return best;
 }
 
-/* printf and strtod write and read the host program's decimal point: numbers here have C's, whatever the host set. */
+/* printf and strtod use the host program's decimal point; numbers here have C's, whatever the host set. */
 static locale_t c_locale(locale_t *before)
 {
     locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
@@ -82,7 +82,7 @@ static void encode_row(const struct cache_row *r, struct buf *out)
     char note[sizeof r->note], date[DATE + 1];
     snprintf(note, sizeof note, "%s", r->note);
     for (char *at = note; *at; at++)
-        if ((unsigned char)*at < ' ') /* an entry is lines */
+        if ((unsigned char)*at < ' ') /* an entry consists of lines */
             *at = ' ';
     put_date(r->when, date);
     buf_printf(out, "row %s %016llx %s %s %.9g %.9g %.9g %.9g %.9g %d %s %s %s\n", r->name,
@@ -113,7 +113,7 @@ void cache_encode(const struct cache_entry *entry, struct buf *out)
     locale_back(c, before);
 }
 
-/* One word of the line at *at; false when there is none left or it does not fit. */
+/* The next word of the line at *at; false if there is none or it does not fit. */
 static bool word(const char **at, const char *end, char *out, size_t room)
 {
     const char *space = memchr(*at, ' ', (size_t)(end - *at));
@@ -136,7 +136,7 @@ static bool number(const char **at, const char *end, double *out)
     return *rest == 0;
 }
 
-/* Seconds; an error may be infinite, or no number at all. */
+/* Seconds; an error may also be infinite or NaN. */
 static bool duration(const char **at, const char *end, double *out)
 {
     return number(at, end, out) && isfinite(*out) && *out >= 0;
@@ -153,8 +153,8 @@ static bool digits(const char *at, int n, int64_t least, int64_t most, int64_t *
     return *out >= least && *out <= most;
 }
 
-/* By arithmetic alone: an entry has hundreds of dates, and every plan reads them. Years count from March, so that a
- * leap day is a year's last. */
+/* By arithmetic only: an entry has hundreds of dates, and every plan reads them. Years begin in March here, so that a
+ * leap day is the last of a year. */
 static bool date(const char **at, const char *end, int64_t *out)
 {
     char t[DATE + 1];
@@ -170,7 +170,7 @@ static bool date(const char **at, const char *end, int64_t *out)
     return true;
 }
 
-/* One of two words; *second is whether it is that. */
+/* Reads one of two words; *second says whether it is the second. */
 static bool either(const char **at, const char *end, const char *first, const char *other, bool *second)
 {
     char text[16];
@@ -236,7 +236,7 @@ static const char *add_row(const char *at, const char *end, int *room, struct ca
     return NULL;
 }
 
-/* Lines of which *line is the first; NULL, or what is wrong in line *line. */
+/* Reads lines, of which *line is the first; NULL, or what is wrong in line *line. */
 static const char *decode_lines(const char *at, const char *end, int *line, struct cache_entry *out)
 {
     struct buf key = {0};
@@ -265,8 +265,8 @@ static const char *decode_lines(const char *at, const char *end, int *line, stru
     return wrong;
 }
 
-/* Of a clock that went wrong, here or where the entry comes from; else such a row would outlive all that come after it.
- * */
+/* A clock may have been wrong, here or where the entry comes from; without this, such a row would outlive all later
+ * ones. */
 static void forget_future(struct cache_entry *entry)
 {
     int64_t now = time(NULL);

@@ -12,14 +12,14 @@ extern const char *const cache_state_names[CACHE_STATE_COUNT];
 /* First line, format; `key` lines; `row` lines; last line, the checksum of all bytes before it. */
 void cache_encode(const struct cache_entry *entry, struct buf *out);
 
-/* False for anything that cache_encode of this format did not write; nothing is to be freed then, and errno is EBADMSG,
- * or ENOMEM when that could not be found out. */
+/* False for anything that cache_encode of this format did not write; then nothing need be freed, and errno is EBADMSG,
+ * or ENOMEM if memory ran out. */
 bool cache_decode(const char *text, size_t size, struct cache_entry *out);
 
 /* The same, and what is wrong in which line, counted from 1. */
 struct cache_fault {
     int line;
-    const char *what; /* `what; expected what` */
+    const char *what; /* `what is wrong; what is expected` */
 };
 bool cache_decode_at(const char *text, size_t size, struct cache_entry *out, struct cache_fault *fault);
 

@@ -1,4 +1,4 @@
-/* convert.c - see convert.h. Written out in integers, so that tests do not trust the instructions they test. */
+/* convert.c - see convert.h. In integer arithmetic, so that tests do not trust the instructions that they test. */
 #include "convert.h"
 
 #include <stdbool.h>
@@ -27,7 +27,7 @@ float dtype_load(enum dtype t, const void *base, int64_t index)
     return f;
 }
 
-/* Tensors may be aligned to their elements only, and are read as bytes so that any alignment works. */
+/* Tensors may be aligned only to their elements, and are read as bytes so that any alignment works. */
 void dtype_load_row(enum dtype t, const void *base, int64_t index, int n, float *out)
 {
     const char *from = (const char *)base + index * (int64_t)dtype_size(t);
@@ -57,9 +57,9 @@ void dtype_store(enum dtype t, void *base, int64_t index, float value)
     memcpy(to, &h, sizeof h);
 }
 
-/* By way of f32, but rounded to odd there: what lies between two of its numbers becomes the one whose last bit is set, so
- * that no tie of the narrower type arises that was none (Boldo and Melquiond 2008, "Emulation of FMA and correctly
- * rounded sums", section 3). */
+/* By way of f32, but rounded to odd there: a value between two f32 numbers becomes the one whose last bit is set, so
+ * that no new tie of the narrower type arises (Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums",
+ * section 3). */
 static float to_odd(double value)
 {
     float f = (float)value;
@@ -109,8 +109,8 @@ float random_normal(uint64_t *state)
     return (float)total * 1.8688124e-5f; /* 1 / sqrt(8 (65536^2 - 1) / 12) */
 }
 
-/* Of narrow types a block at a time. Numbers of int8 are up to 127 and more in size, half of them small; of fp8 one in eight
- * is below 2^-6, where its numbers are denormal. */
+/* Narrow types come in whole blocks. Numbers of int8 are up to 127 and more in size, half of them small; of fp8, one in
+ * eight is below 2^-6, where its numbers are denormal. */
 static void fill_narrow(void *dst, enum dtype t, size_t n, uint64_t seed)
 {
     char *to = dst;

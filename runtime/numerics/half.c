@@ -1,4 +1,4 @@
-/* half.c - see half.h. Written out in integers, so that tests do not trust the instructions they test. */
+/* half.c - see half.h. In integer arithmetic, so that tests do not trust the instructions that they test. */
 #include "half.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static uint32_t bits_of(float f)
     return bits;
 }
 
-/* Denormals go through a difference of normal numbers, so that a host that flushes denormals reads them too. */
+/* Denormals are read as a difference of normal numbers, so that a host that flushes denormals reads them too. */
 float f16_to_f32(uint16_t h)
 {
     uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13, sign = (uint32_t)(h & 0x8000) << 16;
@@ -37,7 +37,7 @@ uint16_t f32_to_f16(float f)
         return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x1ff));
     if (magnitude >= 0x477ff000u) /* 65520: halfway to the number after the largest one */
         return sign | 0x7c00;
-    if (magnitude < 0x38800000u) /* below 2^-14: adding 0.5 puts the bits of 2^-24 at the end of the mantissa */
+    if (magnitude < 0x38800000u) /* below 2^-14: adding 0.5 moves the bits of 2^-24 to the end of the mantissa */
         return (uint16_t)(sign | (bits_of(float_of(magnitude) + 0.5f) - 0x3f000000u));
     magnitude += 0xfffu + (magnitude >> 13 & 1);
     return (uint16_t)(sign | ((magnitude >> 13) - (112u << 10)));

@@ -1,10 +1,10 @@
-/* half.h - the two types of 16 bits, as numbers. What it is not: of arrays (convert.h). */
+/* half.h - the two types of 16 bits as numbers. What it is not: for arrays (convert.h). */
 #ifndef ATTNGEN_NUMERICS_HALF_H
 #define ATTNGEN_NUMERICS_HALF_H
 
 #include <stdint.h>
 
-/* To f32: exact. From f32: to nearest, ties to even; too large becomes infinity; a NaN stays one. */
+/* To f32: exact. From f32: to nearest, ties to even; out of range becomes infinity; a NaN stays a NaN. */
 float f16_to_f32(uint16_t h);
 uint16_t f32_to_f16(float f);
 float bf16_to_f32(uint16_t h);

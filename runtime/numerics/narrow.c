@@ -46,7 +46,7 @@ void narrow_load(enum dtype t, const void *from, int n, float *out)
 
 static double clamp(double x, double least, double most)
 {
-    return x < least ? least : x > most ? most : x; /* NaN is neither */
+    return x < least ? least : x > most ? most : x; /* a NaN is neither */
 }
 
 static uint8_t to_fp8(double x)
@@ -56,13 +56,14 @@ static uint8_t to_fp8(double x)
     if (isnan(x))
         return sign | FP8_NAN;
     x = clamp(fabs(x), 0, narrow_largest(DTYPE_FP8));
-    frexp(x, &exponent); /* x is in [2^(exponent - 1), 2^exponent): eight numbers there, and as far apart below 2^-6 */
+    frexp(x, &exponent); /* x is in [2^(exponent - 1), 2^exponent), where there are eight numbers; below 2^-6 they have
+                          * that spacing too */
     exponent = x < 0x1p-6 ? -6 : exponent - 1;
     const int steps = (int)rint(ldexp(x, 3 - exponent)); /* 16 of them are 8 of the next exponent */
     return (uint8_t)(sign | (((exponent + 6) << 3) + steps));
 }
 
-/* Of the values of a block the one of largest size that is finite. */
+/* The finite value of largest magnitude in a block. */
 static double largest_of(const float *values)
 {
     double largest = 0;
@@ -78,7 +79,7 @@ static double nearest(double value, double scale, double least, double most)
     return isnan(x) ? 0 : rint(clamp(x, least, most));
 }
 
-/* The scale as it is kept, so that a value becomes the number that is nearest to it. */
+/* Stores the scale and returns it as stored, so that each value becomes the nearest number. */
 static double put_scale(double scale, uint8_t *block)
 {
     const uint16_t h = f32_to_f16((float)clamp(scale, -65504, 65504));
@@ -93,7 +94,7 @@ static void to_q8_0(const float *values, uint8_t *block)
         block[sizeof(uint16_t) + (size_t)i] = (uint8_t)(int8_t)nearest(values[i], d, -127, 127);
 }
 
-/* The largest value is -8 times the scale, whatever its sign. */
+/* The value of largest magnitude is -8 times the scale, whatever its sign. */
 static void to_q4_0(const float *values, uint8_t *block)
 {
     const double d = put_scale(largest_of(values) / -8, block);

@@ -1,6 +1,6 @@
-/* pairs.c - see pairs.h. Row i sees the keys from max(0, i + low) up to min(length, i + high), without that one: both
- * ends are straight lines that are cut off once, so that their sums are those of arithmetic series. All is computed in
- * 128 bits, where no position and no bound of 64 bits overflows. */
+/* pairs.c - see pairs.h. Row i sees the keys from max(0, i + low) up to but not including min(length, i + high). Both
+ * ends are straight lines that are cut off once, so their sums are those of arithmetic series. Everything is computed
+ * in 128 bits, where no position or bound of 64 bits overflows. */
 #include "pairs.h"
 
 typedef __int128 wide;
@@ -16,12 +16,12 @@ static wide series(wide from, wide to, wide step)
     return from < to ? (to - from) * (from + step + to - 1 + step) / 2 : 0;
 }
 
-/* The rows from <= i < to that see any key, and the sum of their intervals' lengths. */
+/* The rows from <= i < to that see any key, and the sum of the lengths of their intervals. */
 struct rows {
     wide from, to, count;
 };
 
-/* low: of the first key, read when has_low; high: behind the last key, read when has_high. Both at row 0. */
+/* low: the first key, read if has_low; high: one past the last key, read if has_high. Both for row 0. */
 static struct rows count_rows(wide queries, wide length, bool has_low, wide low, bool has_high, wide high)
 {
     struct rows r = {0, queries, 0};
@@ -31,8 +31,8 @@ static struct rows count_rows(wide queries, wide length, bool has_low, wide low,
         r.to = clamp(length - low, r.from, queries);
     if (length == 0)
         r.to = r.from;
-    const wide cut = has_high ? clamp(length - high, r.from, r.to) : r.from; /* from there on rows see the last key */
-    const wide free = has_low ? clamp(-low, r.from, r.to) : r.to;            /* up to there rows see key 0 */
+    const wide cut = has_high ? clamp(length - high, r.from, r.to) : r.from; /* from there on, rows see the last key */
+    const wide free = has_low ? clamp(-low, r.from, r.to) : r.to;            /* up to there, rows see key 0 */
     r.count = series(r.from, cut, high) + (r.to - cut) * length - series(free, r.to, low);
     return r;
 }

@@ -178,7 +178,7 @@ static double score_of(const struct variant *v, const struct attn_args *a, const
     return reference_score(v, a, b, h, i, j, sum);
 }
 
-/* Scores are computed twice instead of kept: this is the definition, read by people and by the tests of check.c. A
+/* Scores are computed twice instead of being kept: this is the definition, for people and for the tests of check.c. A
  * maximum of -inf is replaced so that no difference of infinities arises. */
 void reference_row(const struct variant *v, const struct attn_args *a, int64_t b, int64_t h, int64_t i, double *o,
                    double *lse)

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 static const char PREFIX[] = "attngen-cc-";
-enum { RANDOM = 6, TRIES = 10 }; /* letters of a name behind the prefix */
+enum { RANDOM = 6, TRIES = 10 }; /* letters of a name after the prefix */
 
 const char *temporary_base(void)
 {
@@ -94,7 +94,7 @@ static bool is_same(int dir, const char *path)
            mine.st_ino == there.st_ino;
 }
 
-/* Those that lie in a folder that nobody else may enter. `dir` stays open. */
+/* The path of folders for which nobody else may take the place of one. `dir` stays open. */
 static void remove_files(int dir)
 {
     int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -108,7 +108,7 @@ static void remove_files(int dir)
         close(copy);
 }
 
-/* A folder of ours is locked as long as its process lives; one that is not was left by a killed one. */
+/* A folder of ours is locked as long as its process lives; an unlocked one was left by a killed process. */
 static void sweep_one(int base, const char *name)
 {
     struct stat s;
@@ -134,8 +134,8 @@ static void sweep(const char *path)
         closedir(d);
 }
 
-/* Whether root and this user alone can rename a folder on the way: others can where they own it, or may write to it and
- * it has no sticky bit. */
+/* Whether only root and this user can rename a folder on the way. Others can if they own it, or if they may write to it
+ * and it has no sticky bit. */
 static bool is_ours_alone(const char *real)
 {
     char path[PATH_MAX];
@@ -150,7 +150,7 @@ static bool is_ours_alone(const char *real)
     return true;
 }
 
-/* Of what is open as `dir`; -1: it cannot be told. */
+/* The path of what is open as `dir`; -1: it cannot be found out. */
 static int count_files(int dir)
 {
     int n = -2, copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -168,8 +168,8 @@ static int count_files(int dir)
     return n;
 }
 
-/* Another folder may be there by now, if others may rename it; then it has to be empty, since all in it will be
- * removed. */
+/* If others may rename the folder, another one may be there by now; it must be empty then, since everything in it will
+ * be removed. */
 static int open_made(struct folder *f)
 {
     struct stat s;
@@ -177,14 +177,14 @@ static int open_made(struct folder *f)
     f->dir = open(f->made, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (f->dir < 0)
         return -1;
-    bool taken = flock(f->dir, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* for one that was left */
+    bool taken = flock(f->dir, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* for a folder that was left */
     if (!taken && fstat(f->dir, &s) == 0 && s.st_uid == geteuid() && (s.st_mode & 07777) == 0700 &&
         is_same(f->dir, f->made) && (files = count_files(f->dir)) == 0)
         return 0;
     int kept = files < 0 ? errno : EAGAIN;
     close(f->dir);
     f->dir = -1;
-    rmdir(f->made); /* which removes none that has anything in it */
+    rmdir(f->made); /* which removes no folder that is not empty */
     errno = kept;
     return -1;
 }
@@ -193,7 +193,7 @@ int folder_create(struct folder *out)
 {
     char base[PATH_MAX];
     *out = (struct folder){.dir = -1};
-    if (!realpath(temporary_base(), base)) { /* without links, which others could lay anew */
+    if (!realpath(temporary_base(), base)) { /* without following links, which others could replace */
         snprintf(out->made, sizeof out->made, "%.1000s", temporary_base());
         return -1;
     }
@@ -213,7 +213,7 @@ int folder_create(struct folder *out)
         return -1;
     if (is_ours_alone(base))
         memcpy(out->path, out->made, sizeof out->path);
-    else /* the way by our descriptor leads to no other, whoever renames what */
+    else /* a path through our descriptor cannot be led elsewhere by a rename */
         snprintf(out->path, sizeof out->path, "/proc/%ld/fd/%d/.", (long)getpid(), out->dir);
     return 0;
 }

@@ -1,11 +1,11 @@
-/* memory.c - see memory.h. Linux gives out memory that it has not got, and ends a process when that is written to; so
- * that malloc's answer says nothing. */
+/* memory.c - see memory.h. Linux grants more memory than it has, and ends a process when that memory is written to, so
+ * the success of malloc means nothing. */
 #include "memory.h"
 
 #include <math.h>
 #include <stdio.h>
 
-/* The number behind `word` in a file of lines, or of one number where word is "". */
+/* The number after `word` in a file of lines, or the only number in it if word is "". */
 static double read_number(const char *path, const char *word)
 {
     char line[256], format[64];
@@ -24,6 +24,6 @@ static double read_number(const char *path, const char *word)
 double memory_left(void)
 {
     const double machine = 1024 * read_number("/proc/meminfo", "MemAvailable: ");
-    const double container = read_number("/sys/fs/cgroup/memory.max", ""); /* "max", no number, where there is no limit */
+    const double container = read_number("/sys/fs/cgroup/memory.max", ""); /* "max", not a number: no limit */
     return fmin(machine, container);
 }

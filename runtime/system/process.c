@@ -28,7 +28,7 @@ static int wrong(struct gen_error *err, const char *program, const char *what)
     return -1;
 }
 
-/* The host's environment with two variables of ours; the strings but these stay the host's. */
+/* The host's environment with two variables of ours; all strings but these two remain the host's. */
 static char **make_environment(const char *temporary_folder, char **tmpdir)
 {
     size_t n = 0, used = 0;
@@ -41,7 +41,7 @@ static char **make_environment(const char *temporary_folder, char **tmpdir)
         *tmpdir = NULL;
         return NULL;
     }
-    out[used++] = (char *)"LC_ALL=C"; /* messages that can be recognised */
+    out[used++] = (char *)"LC_ALL=C"; /* C, so that messages can be recognised */
     if (*tmpdir)
         out[used++] = *tmpdir;
     for (size_t i = 0; i < n; i++)
@@ -50,7 +50,7 @@ static char **make_environment(const char *temporary_folder, char **tmpdir)
     return out;
 }
 
-/* Handlers and masks of the host are not the program's, and its files neither. */
+/* The program inherits neither the host's signal handlers and masks nor its files. */
 static int spawn(char *const argv[], char **environment, int output, pid_t *pid)
 {
     posix_spawn_file_actions_t files;
@@ -88,13 +88,13 @@ static int spawn(char *const argv[], char **environment, int output, pid_t *pid)
 
 struct child {
     pid_t pid;
-    int output; /* what it says; read without waiting */
+    int output; /* its output, read without waiting */
     bool ended;
     int status; /* once ended */
 };
 
-/* A host that ignores SIGCHLD, or reaps whatever ends, leaves us without a status: then the result must speak for
- * itself, and it counts as 0. */
+/* If the host ignores SIGCHLD or reaps every child, there is no status: it counts as 0, and the result must be checked
+ * instead. */
 static void look_after(struct child *c, int options)
 {
     pid_t got;
@@ -106,7 +106,7 @@ static void look_after(struct child *c, int options)
         c->status = 0;
 }
 
-/* Adds what is there to out; false at the end of all output. */
+/* Appends the available output to out; false at the end of all output. */
 static bool read_some(struct child *c, char *out, size_t size, size_t *used)
 {
     char rest[4096];
@@ -122,8 +122,8 @@ static bool read_some(struct child *c, char *out, size_t size, size_t *used)
     }
 }
 
-/* Until it has ended, though it may have left children of its own (a compiler cache's server) that hold the pipe.
- * Returns false when it had to be killed. */
+/* Reads until the program has ended; children that it left (a compiler cache's server) may still hold the pipe. Returns
+ * false if it had to be killed. */
 static bool attend(struct child *c, double deadline, const volatile sig_atomic_t *stop, char *out, size_t size)
 {
     enum { GLANCE_MS = 20 };
@@ -165,7 +165,7 @@ int process_run_until(char *const argv[], const char *temporary_folder, double l
     if (pipe2(pipe_of, O_CLOEXEC) != 0)
         return wrong(err, argv[0], strerror(errno));
     child.output = pipe_of[0];
-    fcntl(child.output, F_SETFL, O_NONBLOCK); /* of our end alone */
+    fcntl(child.output, F_SETFL, O_NONBLOCK); /* only at our end */
     environment = make_environment(temporary_folder, &tmpdir);
     failed = environment ? spawn(argv, environment, pipe_of[1], &child.pid) : ENOMEM;
     close(pipe_of[1]);

@@ -1,5 +1,5 @@
-/* quota.c - see quota.h. /proc/self/cgroup says which groups the process is in, /proc/self/mountinfo where they are to be
- * seen; a container sees its own group as the root of what is mounted. */
+/* quota.c - see quota.h. /proc/self/cgroup lists the groups of the process, and /proc/self/mountinfo says where they
+ * are mounted; a container sees its own group as the root of the mount. */
 #define _GNU_SOURCE
 #include "quota.h"
 
@@ -18,8 +18,8 @@ static FILE *open_below(const char *root, const char *name)
     return n > 0 && n < (int)sizeof path ? fopen(path, "re") : NULL;
 }
 
-/* The next line without its end; what of it does not fit is left out. getline would allocate, and not by this library's own
- * malloc, whose failures are tested. */
+/* The next line without its newline, cut to the size of the buffer. getline would allocate, but not with this library's
+ * own malloc, whose failures are tested. */
 static bool next_line(FILE *f, char line[LINE_SIZE])
 {
     if (!fgets(line, LINE_SIZE, f))
@@ -41,7 +41,8 @@ static bool is_listed(const char *list, const char *name)
     return false;
 }
 
-/* The group's path in the hierarchy of that version: of v2 the line "0::PATH", of v1 that with controller cpu. */
+/* The group's path in the hierarchy of that version: for v2 from the line "0::PATH", for v1 from that with controller
+ * cpu. */
 static bool find_group(const char *root, bool v2, char out[PATH_SIZE])
 {
     FILE *f = open_below(root, "/proc/self/cgroup");
@@ -61,7 +62,7 @@ static bool find_group(const char *root, bool v2, char out[PATH_SIZE])
     return found;
 }
 
-/* What the kernel writes as \040 and the like. */
+/* The kernel writes some characters as \040 and the like. */
 static void unescape(char *s)
 {
     char *to = s;
@@ -93,7 +94,7 @@ static bool read_mount(char *line, bool v2, char **from, char **at)
     return true;
 }
 
-/* The group's directory, and how much of its path is the mount's, above which there is nothing to see. */
+/* The group's directory, and how much of its path belongs to the mount, above which nothing is visible. */
 static bool find_directory(const char *root, bool v2, char out[PATH_SIZE], size_t *top)
 {
     char group[PATH_SIZE], line[LINE_SIZE], *from, *at;
@@ -113,7 +114,7 @@ static bool find_directory(const char *root, bool v2, char out[PATH_SIZE], size_
     return found;
 }
 
-/* Up to two numbers of a file; a word that is no number ends them. Returns how many. */
+/* Reads up to two numbers from a file; a word that is not a number ends them. Returns how many. */
 static int read_numbers(const char *directory, const char *name, int64_t out[2])
 {
     FILE *f = open_below(directory, name);
@@ -128,7 +129,7 @@ static int read_numbers(const char *directory, const char *name, int64_t out[2])
 static int directory_cores(const char *directory, bool v2)
 {
     int64_t quota[2], period[2];
-    if (v2) { /* "max" is no number */
+    if (v2) { /* "max" is not a number */
         if (read_numbers(directory, "/cpu.max", quota) != 2)
             return INT_MAX;
         period[0] = quota[1];

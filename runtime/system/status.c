@@ -22,7 +22,7 @@ attn_status status_because(const struct gen_error *why, attn_status otherwise, s
     return status_fail(err, why->no_memory ? ATTN_NO_MEMORY : otherwise, "%s", why->text);
 }
 
-/* The structs of problems and runs had no features at first, and runs no scales; quantisations had no slots. */
+/* At first, the structs of problems and runs had no features, runs had no scales, and quantisations no slots. */
 const struct status_struct status_options = {"attn_options", {sizeof(struct attn_options)}};
 const struct status_struct status_problem = {"attn_problem",
                                              {sizeof(struct attn_problem), offsetof(struct attn_problem, tune_window_left),
@@ -39,7 +39,7 @@ const struct status_struct status_quantisation = {
     "attn_quantisation", {sizeof(struct attn_quantisation), offsetof(struct attn_quantisation, slots)}};
 const struct status_struct status_cl_quantisation = {"attn_cl_quantisation", {sizeof(struct attn_cl_quantisation)}};
 
-/* A size that ends inside a member is of no header; one far beyond ours is what was in memory before the struct. */
+/* No header has a size that ends inside a member; one far beyond ours is uninitialised memory. */
 attn_status status_check_size(const struct status_struct *s, size_t size, struct attn_error *err)
 {
     enum { GROWTH = 4096 };

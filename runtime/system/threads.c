@@ -1,5 +1,5 @@
-/* threads.c - the pool. The caller's threads and ours claim parts from one counter. Nobody takes a lock: threads that wait
- * sleep on the word that they wait for, so that those who are woken at once do not queue for anything. */
+/* threads.c - the pool. The caller's threads and ours claim parts from one counter, without a lock. Threads that wait
+ * sleep on the very word that they wait for, so that threads which are woken together do not queue for anything. */
 #define _GNU_SOURCE
 #include "threads.h"
 
@@ -26,8 +26,8 @@
 
 /* ---- waiting ---- */
 
-/* How long a thread looks before it sleeps: about what sleeping and waking cost, 10 us on a machine of one's own and
- * more in a virtual one. By the clock, since a PAUSE takes 10 ns on one processor and 50 on another. */
+/* How long a thread spins before it sleeps: about the cost of sleeping and waking, which is 10 us on a bare machine and
+ * more on a virtual one. Measured by the clock, since a PAUSE takes 10 ns on one processor and 50 ns on another. */
 static const int64_t LOOK_NS = 50000;
 
 static int64_t clock_ns(void)
@@ -39,7 +39,7 @@ static int64_t clock_ns(void)
 
 struct look {
     int count;
-    int64_t end; /* by the clock; 0 until it was read */
+    int64_t end; /* of the clock; 0 until it is read */
 };
 
 static bool look_again(struct look *l)
@@ -52,7 +52,7 @@ static bool look_again(struct look *l)
     return now < l->end;
 }
 
-/* Sleeps while *word is `value`, or not at all; may return at any time. */
+/* Sleeps while *word is `value`, but may return at any time, or at once. */
 static void sleep_on(atomic_uint *word, unsigned value)
 {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
@@ -69,7 +69,8 @@ void countdown_begin(struct countdown *c, unsigned count)
     atomic_init(&c->sleeping, 0);
 }
 
-/* Both sides write their word before they read the other's, in the one order of all: somebody sees somebody. */
+/* Both sides write their word before they read the other's, sequentially consistent, so at least one of them sees the
+ * other's. */
 void countdown_one(struct countdown *c)
 {
     if (atomic_fetch_sub(&c->left, 1) == 1 && atomic_load(&c->sleeping) > 0)
@@ -91,24 +92,24 @@ void countdown_wait(struct countdown *c)
 
 /* ---- the threads of one process ---- */
 
-/* A forked child inherits a crew without threads and in any state: it touches nothing of it and makes its own. */
+/* A forked child inherits a crew without threads and in an arbitrary state: it does not touch it and makes its own. */
 enum { OPEN = 1u << 31 };
 struct crew {
-    struct crew *inherited; /* kept until pool_destroy, since another thread of the child may still be looking at it */
+    struct crew *inherited; /* kept until pool_destroy, since another thread of the child may still be reading it */
     pid_t process;
-    atomic_bool busy; /* somebody's work is being done; what has no other guard belongs to whoever set it */
+    atomic_bool busy; /* set while work is being done; it guards everything that has no other guard */
     pthread_t *ids;
-    int started, wanted;  /* threads besides the caller */
-    atomic_uint turn;     /* changes with each piece of work, and when all is to end */
-    atomic_uint sleeping; /* threads that sleep until it does */
+    int started, wanted;  /* threads other than the caller */
+    atomic_uint turn;     /* changes with each piece of work, and when the crew is to end */
+    atomic_uint sleeping; /* threads that sleep until it changes */
     atomic_bool stop;
-    atomic_uint gate;   /* how many threads are at the work, and OPEN while more may join them */
-    atomic_bool ending; /* whoever has the work done sleeps until none are */
-    /* Written while the gate is shut and nobody is inside. */
+    atomic_uint gate;   /* how many threads are working, and OPEN while more may join them */
+    atomic_bool ending; /* the caller sleeps on this until no thread is working */
+    /* Written while the gate is closed and no thread is inside. */
     int parts;
     void (*work)(void *arg, int part);
     void *arg;
-    atomic_int next; /* first part that nobody has claimed */
+    atomic_int next; /* the first part that nobody has claimed */
 };
 
 struct pool {
@@ -139,9 +140,9 @@ static void leave(struct crew *c)
         wake(&c->gate, 1);
 }
 
-/* Until the turn is another than `seen`. A thread looks before it sleeps only while that pays: once it has slept longer
- * than a look takes, it sleeps at once, until it is woken sooner than that again. So a host whose calls are far apart
- * has no threads that look in between. */
+/* Waits until the turn differs from `seen`. A thread spins before it sleeps only while that pays: if it has slept for
+ * longer than it would spin, it sleeps at once from then on, until it is woken sooner than that again. So threads do
+ * not spin between calls that are far apart. */
 static void wait_for_turn(struct crew *c, unsigned seen, bool *looks)
 {
     struct look look = {0};
@@ -174,7 +175,7 @@ static void *thread_main(void *arg)
     }
 }
 
-/* Threads never run the host's signal handlers. One that the system refuses is not asked for again. */
+/* Threads never run the host's signal handlers. If the system refuses a thread, it is not asked again. */
 static void start_threads(struct crew *c, int wanted)
 {
     if (wanted > c->wanted)
@@ -225,7 +226,7 @@ static void crew_destroy(struct crew *c)
     crew_free(c);
 }
 
-/* This process's crew; NULL when there is no memory for a new one. */
+/* The crew of this process; NULL if there is no memory for a new one. */
 static struct crew *crew_here(struct pool *pool)
 {
     struct crew *c = atomic_load_explicit(&pool->crew, memory_order_acquire);
@@ -237,7 +238,7 @@ static struct crew *crew_here(struct pool *pool)
     made->inherited = c;
     if (atomic_compare_exchange_strong(&pool->crew, &c, made))
         return made;
-    crew_free(made); /* another thread of the child was first */
+    crew_free(made); /* another thread of the child made one first */
     return c;
 }
 
@@ -253,7 +254,7 @@ static void publish(struct crew *c, int parts, void (*work)(void *arg, int part)
         wake(&c->turn, parts - 1);
 }
 
-/* Every part was claimed; those who claimed one are this thread and those who joined. */
+/* All parts are claimed, by this thread and by those that joined. */
 static void wait_until_done(struct crew *c)
 {
     struct look look = {0};
@@ -340,7 +341,7 @@ void pool_spread(struct pool *pool)
 
 int cores(void)
 {
-    cpu_set_t set[(1 << 16) / CPU_SETSIZE]; /* the kernel refuses a set smaller than its own */
+    cpu_set_t set[(1 << 16) / CPU_SETSIZE]; /* the kernel refuses a set that is smaller than its own */
     CPU_ZERO_S(sizeof set, set);
     int cores = sched_getaffinity(0, sizeof set, set) == 0 ? CPU_COUNT_S(sizeof set, set) : 0;
     int granted = quota_cores("");

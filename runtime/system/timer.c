@@ -1,4 +1,4 @@
-/* timer.c - see timer.h. The method is that of FFTW (doubling, minimum of several samples) with a gate in front. */
+/* timer.c - see timer.h. The method is FFTW's (doubling, minimum of several samples) with a gate in front. */
 #define _GNU_SOURCE
 #include "timer.h"
 
@@ -8,11 +8,11 @@
 
 #include "threads.h"
 
-/* 60000 turns take 15 to 25 us: long against a clock read, short against what disturbs us. */
+/* 60000 turns take 15 to 25 us: long compared with reading the clock, short compared with what disturbs us. */
 enum { PROBE_TURNS = 60000 };
 static const double QUIET = 0.93;
 static const double LOWERED = 0.85;
-/* A sample is at least this long, so that the two probes around it are not most of what the core does. */
+/* A sample takes at least this long, so that the two probes around it are only a small part of the work. */
 static const double SAMPLE_FLOOR = 50e-6;
 static const double RESOLUTIONS = 100;
 
@@ -28,7 +28,7 @@ static void turn(int64_t turns)
 #if defined(__x86_64__)
     __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(turns) : : "cc");
 #else
-    /* The empty statement makes each turn depend on the one before, whatever the optimiser thinks. */
+    /* The empty statement makes each turn depend on the previous one, whatever the optimiser does. */
     while (turns > 0) {
         turns--;
         __asm__ volatile("" : "+r"(turns));
@@ -74,7 +74,7 @@ bool timer_is_quiet(const struct timer *t, double best_after, double rate)
     return rate >= QUIET * best;
 }
 
-/* The smallest step between two readings: the clock's own step, or the cost of a reading where that is larger. */
+/* The smallest step between two readings: the clock's own step, or the cost of a reading if that is larger. */
 static double clock_step(void)
 {
     double least = 1;
@@ -108,13 +108,13 @@ static int64_t find_iterations(const struct timer *t, void (*work)(void *arg), v
 {
     double least = RESOLUTIONS * t->resolution > SAMPLE_FLOOR ? RESOLUTIONS * t->resolution : SAMPLE_FLOOR;
     int64_t iterations = 1;
-    work(arg); /* the first call pays for cold caches and pages, and is not looked at */
+    work(arg); /* the first call pays for cold caches and pages, and is ignored */
     while (iterations < INT64_C(1) << 40 && run(work, arg, iterations) < least)
         iterations *= 2;
     return iterations;
 }
 
-/* Waits until the core is quiet or the patience is over; sleeping, because a busy loop would itself be a neighbour. */
+/* Waits until the core is quiet or patience is over. It sleeps, because a busy loop would itself disturb the core. */
 static bool wait_for_quiet(struct timer *t, double best_after, double patience)
 {
     double end = timer_now() + patience;
@@ -124,12 +124,12 @@ static bool wait_for_quiet(struct timer *t, double best_after, double patience)
         if (timer_now() >= end)
             return false;
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-        /* A sleeping core may have lowered its clock: let it rise before it is judged. */
+        /* A sleeping core may have lowered its clock: let it rise before judging it. */
         timer_probe(t);
     }
 }
 
-/* Probes after some work, and keeps what it took as quiet or busy. */
+/* Probes after some work, and keeps its time as quiet or busy. */
 static bool keep_sample(struct timer *t, struct samples *s, double seconds, bool quiet)
 {
     double after = timer_probe(t);
@@ -193,7 +193,7 @@ void timer_measure(struct timer *t, void (*work)(void *arg), void *arg, int want
         wanted = TIMER_SAMPLES;
     do {
         double left = end - timer_now();
-        /* The first few are taken as they come: without any there would be nothing to report on a busy machine. */
+        /* The first few samples are always taken: otherwise a busy machine would have nothing to report. */
         timer_sample(t, work, arg, s.busies < wanted || left < 0 ? 0 : left, &s);
     } while (s.quiets < wanted && timer_now() < end);
     timer_summary(&s, wanted, out);
