@@ -1,4 +1,4 @@
-/* context.c - creation and end of what plans share, and the small things that every call of attn.h needs. */
+/* context.c - creates and destroys what plans share, and holds the small things that every call of attn.h needs. */
 #include "context.h"
 
 #include <stdarg.h>
@@ -86,7 +86,7 @@ attn_status attn_context_create(const struct attn_options *options, struct attn_
     c->resources = (struct resources){.gen = c->gen, .cache = c->cache, .pool = c->pool};
     if (status == ATTN_OK && devices_open(&c->resources, &c->devices, &gen_err) != 0)
         status = status_because(&gen_err, ATTN_FAILED, err);
-    c->options.cache_dir = NULL; /* the caller's string; cache has its own copy */
+    c->options.cache_dir = NULL; /* the caller's string; the cache has its own copy */
     if (status == ATTN_OK)
         *out = c;
 

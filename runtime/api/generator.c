@@ -1,16 +1,16 @@
-/* generator.c - see generator.h. State at file scope, because what contexts share cannot hang from one of them; it is what
- * is parsed from constants, counted, and gone with the last context. There is no lock, so that a process forked in the
- * middle of this never waits: who finds the place in use goes on with a generator of its own. */
+/* generator.c - see generator.h. It has state at file scope because what all contexts share cannot belong to one of
+ * them: a generator parsed from constants, counted, and freed with the last context. There is no lock, so that a
+ * process forked in the middle never waits: a thread that finds it busy uses a generator of its own. */
 #include "generator.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 
-enum { FREE = 0, IN_USE = -1 }; /* of users: nobody has one; somebody is putting one there or taking it away */
+enum { FREE = 0, IN_USE = -1 }; /* instead of a number of users: there is none; somebody is creating or destroying it */
 static atomic_int users;
 static _Atomic(struct gen *) shared; /* while there are users */
 
-/* One more user of what is there, or NULL. */
+/* Adds a user to the existing one, or returns NULL. */
 static struct gen *join(void)
 {
     int n = atomic_load(&users);

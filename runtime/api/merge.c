@@ -1,5 +1,5 @@
-/* merge.c - attn_merge: results over parts of the keys become the result over all of them. What it is not: a way to
- * split an execution; it only knows rows of O and their LSE. */
+/* merge.c - attn_merge: combines results over parts of the keys into the result over all of them. What it is not: a way
+ * to split an execution; it knows only rows of O and their LSE. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "arrays/run.h"
 #include "plan.h"
 
-/* As the caller says it, with strides written out. Numbers of rows: ((sequence * heads) + head) * q_len + query. */
+/* The caller's struct, with strides filled in. Rows are numbered ((sequence * heads) + head) * q_len + query. */
 struct merge {
     struct attn_partials p;
     int64_t part_stride[3], o_stride[3];
@@ -22,13 +22,13 @@ static int64_t row_at(const struct merge *m, const int64_t stride[3], int64_t ro
     return b * stride[0] + h * stride[1] + i * stride[2];
 }
 
-/* An empty part is none: its weight would be 0, but its O may be anything. */
+/* An empty part is skipped: its weight would be 0, but its O may hold anything. */
 static bool is_empty_part(const struct merge *m, int64_t part, int64_t row)
 {
     return m->p.part_lse[part][row] == -INFINITY;
 }
 
-/* The logarithm of the sum of all parts' exponentials; -inf without one. */
+/* The logarithm of the sum of all parts' exponentials; -inf if there is none. */
 static double total_of(const struct merge *m, int64_t row)
 {
     double most = -INFINITY, sum = 0;
@@ -36,7 +36,7 @@ static double total_of(const struct merge *m, int64_t row)
     for (int64_t part = 0; part < m->p.count; part++) {
         double lse = m->p.part_lse[part][row];
         any |= !is_empty_part(m, part, row);
-        most = lse > most ? lse : most; /* a NaN comes in with the sum */
+        most = lse > most ? lse : most; /* a NaN enters with the sum */
     }
     for (int64_t part = 0; any && part < m->p.count; part++)
         if (!is_empty_part(m, part, row))
@@ -51,7 +51,7 @@ static void merge_row(const struct merge *m, int64_t row)
     double sum[WIDEST], total = total_of(m, row), all = total;
     float in[WIDEST];
     int width = p->head_dim_v;
-    if (p->sinks && total != -INFINITY) { /* the larger of the two before the logarithm, so that neither overflows */
+    if (p->sinks && total != -INFINITY) { /* the larger is taken out, so that neither overflows */
         double sink = p->sinks[row / p->q_len % p->heads], most = sink > total ? sink : total;
         all = most + log(exp(total - most) + exp(sink - most));
     }
@@ -157,7 +157,7 @@ static attn_status check_tensors(struct merge *m, struct attn_error *err)
     return status == ATTN_OK ? check_strides(&part, false, m->part_stride, err) : status;
 }
 
-/* A slice for a thread, where there are enough elements that waking it is worth it. */
+/* One slice for each thread, if there are enough elements to make waking it worthwhile. */
 static int slices_of(const struct attn_context *context, const struct merge *m)
 {
     enum { WORTH = 1 << 15 };
@@ -167,7 +167,7 @@ static int slices_of(const struct attn_context *context, const struct merge *m)
     return most >= threads ? threads : most > 1 ? (int)most : 1;
 }
 
-/* All that needs no look at what pointers point to. Without rows there is nothing to do. */
+/* Checks everything that can be checked without reading through pointers. Without rows there is nothing to do. */
 static attn_status read_partials(const struct attn_partials *partials, struct merge *m, struct attn_error *err)
 {
     *m = (struct merge){0};

@@ -12,7 +12,7 @@
 
 enum { MOST_HEADS = 1 << 16, MOST_THREADS = 1024 };
 
-/* Public and internal types are one-to-one, so that a cast converts them. */
+/* Public and internal types have the same numbers, so that a cast converts them. */
 _Static_assert((int)ATTN_F32 == (int)DTYPE_F32 && (int)ATTN_F16 == (int)DTYPE_F16 && (int)ATTN_BF16 == (int)DTYPE_BF16 &&
                    (int)ATTN_INT8 == (int)DTYPE_INT8 && (int)ATTN_FP8 == (int)DTYPE_FP8 &&
                    (int)ATTN_Q8_0 == (int)DTYPE_Q8_0 && (int)ATTN_Q4_0 == (int)DTYPE_Q4_0,
@@ -29,7 +29,7 @@ static attn_status in_range(const char *what, int64_t value, int64_t min, int64_
                        (long long)max);
 }
 
-/* Whether the largest tensor's bytes can be counted, at four an element, which covers the LSE too. */
+/* Whether the bytes of the largest tensor fit into 64 bits, at four bytes an element, which covers the LSE too. */
 static attn_status check_size(const struct attn_problem *p, struct attn_error *err)
 {
     int64_t rows = p->max_q_len > p->max_kv_len ? p->max_q_len : p->max_kv_len;
@@ -43,7 +43,7 @@ static attn_status check_size(const struct attn_problem *p, struct attn_error *e
                        (long long)p->max_batch, p->heads, (long long)rows);
 }
 
-/* Fills in the defaults that depend on nothing but the problem. */
+/* Checks the problem, and fills in the defaults that depend on nothing else. */
 static attn_status check_problem(struct attn_problem *p, int cores, struct attn_error *err)
 {
     const struct field *v = &fields[F_HEAD_DIM_V];
@@ -107,8 +107,8 @@ static attn_status check_problem(struct attn_problem *p, int cores, struct attn_
     return check_size(p, err);
 }
 
-/* Where the plan runs: where its handles are of, or as it is named. The strings in the problem stay the caller's, and are
- * not kept. */
+/* The device that the handles belong to, or that is named. The strings in the problem stay the caller's and are not
+ * kept. */
 static attn_status find_device(struct attn_plan *plan, struct attn_error *err)
 {
     struct attn_problem *p = &plan->problem;
@@ -134,7 +134,7 @@ static struct variant caller_of(const struct attn_problem *p)
     v.field[F_OP] = OP_ATTN;
     variant_set_dtypes(&v, (enum dtype)p->dtype, (enum dtype)p->kv_dtype, (enum dtype)p->o_dtype);
     v.field[F_HEAD_DIM] = p->head_dim;
-    v.field[F_HEAD_DIM_V] = p->head_dim_v == p->head_dim ? 0 : p->head_dim_v; /* 0: as head_dim, and not in the name */
+    v.field[F_HEAD_DIM_V] = p->head_dim_v == p->head_dim ? 0 : p->head_dim_v; /* 0: as head_dim, not in the name */
     v.field[F_CAUSAL] = p->causal;
     v.field[F_WINDOW] = p->window;
     v.field[F_SOFTCAP] = p->softcap;
@@ -142,7 +142,7 @@ static struct variant caller_of(const struct attn_problem *p)
     return v;
 }
 
-/* A field's value as messages say it: a paired one's 0 is the first's. */
+/* A field's value as messages show it: 0 in a paired field means the value of the first. */
 static const char *value_text(const struct variant *v, enum field_id f, char room[16])
 {
     enum field_id from = v->field[f] ? f : field_first(f);
@@ -212,7 +212,7 @@ static attn_status choose(struct attn_plan *plan, attn_rigor rigor, struct attn_
     return ATTN_OK;
 }
 
-/* Pinned winners need no key, so nothing else would find out in time that what compiles them is missing. */
+/* A pinned variant needs no key, so nothing else would find out in time that its compiler is missing. */
 static attn_status check_compiler(const struct attn_plan *plan, struct attn_error *err)
 {
     struct gen_error gen_err = {0};
@@ -222,7 +222,7 @@ static attn_status check_compiler(const struct attn_plan *plan, struct attn_erro
     return missing ? status_because(&gen_err, ATTN_UNSUPPORTED, err) : ATTN_OK;
 }
 
-/* A device with one kernel has nothing to choose. */
+/* A device with only one kernel leaves nothing to choose. */
 static attn_status take_only(struct attn_plan *plan, const char *pinned, struct attn_error *err)
 {
     plan->variant = caller_of(&plan->problem);
@@ -234,7 +234,7 @@ static attn_status take_only(struct attn_plan *plan, const char *pinned, struct 
                        plan->device->name);
 }
 
-/* All of a plan but the compiled kernel: what attn_supports asks, and the way to every plan. */
+/* Everything of a plan except the compiled kernel: this answers attn_supports, and is the way to every plan. */
 static attn_status decide(struct attn_context *context, const struct attn_problem *problem, bool only_ask,
                           struct attn_plan *plan, struct attn_error *err)
 {
@@ -300,7 +300,7 @@ attn_status attn_plan_create(struct attn_context *context, const struct attn_pro
                 plan->device->compiler, plan->kernel.compile_ms, origin ? ", from " : "", origin ? origin : "");
     *out = plan;
 cleanup:
-    if (status == ATTN_FAILED || status == ATTN_UNSUPPORTED) /* which are about this system, and may be nobody's mistake */
+    if (status == ATTN_FAILED || status == ATTN_UNSUPPORTED) /* these concern the system, not a mistake */
         context_log(context, ATTN_LOG_WARNING, "no plan: %s", err->text);
     if (status != ATTN_OK)
         attn_plan_destroy(plan);
@@ -374,7 +374,7 @@ attn_status attn_plan_describe(const struct attn_plan *plan, struct attn_plan_in
     };
     if (plan->device->backend->inform)
         plan->device->backend->inform(plan->device, &info);
-    memset(out, 0, size); /* what a newer header knows and this library does not */
+    memset(out, 0, size); /* zeros for what a newer header knows and this library does not */
     memcpy(out, &info, size < sizeof info ? size : sizeof info);
     return ATTN_OK;
 }

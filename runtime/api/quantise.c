@@ -1,5 +1,5 @@
-/* quantise.c - attn_quantise: rows of numbers become rows of a narrow type, on the host; and what callers give of those that
- * do so on devices. What it is not: the arithmetic of a row, which is numerics/narrow.c. */
+/* quantise.c - attn_quantise: converts rows of numbers to a narrow type, on the host; and reads the arguments of the functions
+ * that do so on devices. What it is not: the arithmetic of a row (numerics/narrow.c). */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static attn_status check_numbers(const struct attn_quantisation *p, struct attn_
     return ATTN_OK;
 }
 
-/* A tensor's strides, and that it is there. handles: what stands for pointers is none. */
+/* Reads a tensor's strides, and checks that it is there. handles: there are handles in place of pointers. */
 static attn_status check_tensor(const struct job *j, bool output, bool handles, int64_t stride[3], struct attn_error *err)
 {
     const struct attn_quantisation *p = &j->p;
@@ -192,8 +192,8 @@ static attn_status raise_scale(const struct job *j, const struct row *r, struct 
     return ATTN_OK;
 }
 
-/* The largest size becomes the scale: once for each, as rows that share it come one after another or again later. Its sign
- * says that it was done. */
+/* The largest magnitude becomes the scale, once for each scale, although rows that share it may follow one another or
+ * come again later. A negative sign marks a scale that is done. */
 static attn_status divide_scale(const struct job *j, const struct row *r, struct attn_error *err)
 {
     float *scale = scale_at(j, r);

@@ -1,5 +1,5 @@
-/* run.c - executions on the processor, and on a device by way of host arrays: a run that was read and found good is
- * given a workspace and threads; on the caller's own buffers it is the device's. What it is not: the checks
+/* run.c - executions on the processor, and on a device by way of host arrays: a run that was read and checked is given
+ * a workspace and threads. A run on the caller's own buffers is passed to the device. What it is not: the checks
  * (arrays/run.h). */
 #include <math.h>
 #include <stdint.h>
@@ -9,7 +9,7 @@
 #include "devices/list.h"
 #include "plan.h"
 
-enum { ALIGN = 64 }; /* of a workspace */
+enum { ALIGN = 64 }; /* of a workspace, in bytes */
 
 static attn_status check_workspace(const void *workspace, struct attn_error *err)
 {
@@ -27,7 +27,7 @@ static attn_status refused(const struct attn_plan *plan, struct attn_error *err)
 static attn_status run_kernel(struct attn_plan *plan, const struct attn_args *a, int threads, void *workspace,
                               int64_t size, struct attn_error *err)
 {
-    struct gen_error gen_err; /* not cleared: that would cost a run of one query a hundredth */
+    struct gen_error gen_err; /* not cleared: that would add 1 % to a run of one query */
     gen_err.no_memory = false;
     const struct kernel *k = &plan->kernel;
     if (k->functions->run(k, a, plan->context->pool, threads, workspace, (size_t)size, &gen_err) != 0)
@@ -40,7 +40,8 @@ static bool nothing_to_do(const struct attn_run *r)
     return r->batch == 0 || r->q_len == 0;
 }
 
-/* The plan's spare when it is large enough, else a new one: pages that were written before cost nothing to write. */
+/* The plan's spare workspace if it is large enough, else a new one: writing to pages that were written before costs
+ * nothing. */
 static struct spare *take_workspace(struct attn_plan *plan, size_t size)
 {
     struct spare *s = atomic_exchange(&plan->spare, NULL);
@@ -48,7 +49,7 @@ static struct spare *take_workspace(struct attn_plan *plan, size_t size)
         return s;
     context_release(plan->context, s);
     s = size > SIZE_MAX - sizeof *s ? NULL : context_allocate(plan->context, sizeof *s + size);
-    if (s && (uintptr_t)s % 64 != 0) { /* a caller's allocate that ignores `align` */
+    if (s && (uintptr_t)s % 64 != 0) { /* the caller's allocate ignores `align` */
         context_release(plan->context, s);
         s = NULL;
     }
@@ -68,11 +69,11 @@ static attn_status no_parts(const struct attn_plan *plan, struct attn_error *err
                        plan->device->name);
 }
 
-/* How many threads a run is worth: a row is not cut but by kernels that split its keys, and to wake a thread costs as much
- * as WORTH multiply-adds. Sixteen stand for what is done once for a tile, of queries or of keys, however few there are. */
+/* How many threads a run is worth: only kernels that split keys divide a row, and waking a thread costs as much as
+ * WORTH multiply-adds. Sixteen stands for what is done once for a tile of queries or of keys, however few there are. */
 enum { ONCE = 16, WORTH = 1 << 18 };
 
-/* Of one KV head of a sequence, in multiply-adds of one element. A window is all that a query has to do with. */
+/* The work for one KV head of a sequence, in multiply-adds of one element. A query sees at most its window. */
 static double pairs_of(const struct attn_problem *p, const struct attn_args *a, double q_len, double keys)
 {
     const struct attn_features *f = a->features;
@@ -100,7 +101,7 @@ static int threads_for(const struct attn_plan *plan, const struct attn_args *a)
     return most >= p->threads ? p->threads : most > 1 ? (int)most : 1;
 }
 
-/* A run that is only asked about need not have its arrays yet. */
+/* A run that is only asked about may lack its arrays. */
 static attn_status read(const struct attn_plan *plan, const struct attn_run *run, bool executes, struct attn_run *r,
                         struct attn_args *a, struct attn_features *f, struct attn_error *err)
 {
@@ -163,7 +164,7 @@ attn_status attn_workspace_size(const struct attn_plan *plan, const struct attn_
     int64_t size;
     a.part = 0;
     a.parts = parts;
-    if (parts) /* which share nothing */
+    if (parts) /* parts share nothing */
         size = plan->kernel.workspace(&a);
     else
         size = plan->kernel.functions->workspace(&plan->kernel, &a, plan->problem.threads);

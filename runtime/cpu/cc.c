@@ -1,5 +1,5 @@
-/* cc.c - see cc.h. A source goes into a folder of its own that nobody else can enter, the compiler makes a shared
- * object there, whose bytes are loaded and stored in the cache; then the folder is removed. */
+/* cc.c - see cc.h. A source goes into a folder of its own that nobody else can enter, where the compiler makes a shared
+ * object. The object's bytes are loaded and stored in the cache; then the folder is removed. */
 #define _GNU_SOURCE
 #include "cc.h"
 
@@ -29,7 +29,7 @@ struct cc {
     char *command;            /* the words of $CC, each ended by a NUL */
     char *word[WORDS + 1];    /* into command */
     bool too_many;            /* words */
-    _Atomic(char *) identity; /* NULL until somebody asked; set once */
+    _Atomic(char *) identity; /* NULL until somebody asks; set once */
 };
 
 static int wrong(struct gen_error *err, const char *name, const char *what, const char *why)
@@ -149,7 +149,7 @@ static int write_source(const struct folder *folder, const char *file, const cha
 
 /* ---- compile, load, keep ---- */
 
-/* The first line that tells an error, else the first line; without the folder's name, which is different each time. */
+/* The first line that reports an error, else the first line; without the folder's name, which differs each time. */
 static void keep_message(const char *said, const char *folder, const char *name, struct gen_error *err)
 {
     const char *line = said, *error = strstr(said, "error:");
@@ -158,15 +158,15 @@ static void keep_message(const char *said, const char *folder, const char *name,
             line--;
     size_t size = strcspn(line, "\n"), skip = strlen(folder) + 1;
     if (!size)
-        return; /* what became of the process stands there already */
+        return; /* what happened to the process is already there */
     if (strncmp(line, folder, skip - 1) == 0 && size > skip)
         snprintf(err->text, sizeof err->text, "%.*s", (int)(size - skip), line + skip);
     else
         snprintf(err->text, sizeof err->text, "%s.c: %s%.*s", name, error ? "" : "error: ", (int)size, line);
 }
 
-/* Whether the compiler read the text and found an error at a place in it; "fatal error", which it says when it cannot
- * go on, is none. */
+/* Whether the compiler read the text and found an error at a place in it. "fatal error" does not count: it means that
+ * the compiler could not go on. */
 static bool is_refusal(const char *said, const char *path)
 {
     size_t size = strlen(path);
@@ -181,7 +181,7 @@ static bool is_refusal(const char *said, const char *path)
     return false;
 }
 
-/* The object's bytes, to free; or NULL, and in *how why. */
+/* The object's bytes, which the caller frees; or NULL, and *how says why. */
 static void *build(const struct cc *cc, const char *source, const char *name, const struct folder *folder, size_t *size,
                    enum compiled *how, struct gen_error *err)
 {
@@ -236,7 +236,7 @@ static int build_and_load(struct cc *cc, const char *source, const char *name, c
     void *object = build(cc, source, name, &folder, &size, &result, err);
     if (object)
         result = load_object(object, size, name, out, err) == 0 ? COMPILE_OK : COMPILE_FAILED;
-    if (result == COMPILE_OK && cc->cache) /* whatever fails costs the next process a compilation, nothing else */
+    if (result == COMPILE_OK && cc->cache) /* a failure only costs the next process a compilation */
         cache_object_store(cc->cache, key, object, size, &ignored);
     free(object);
     folder_remove(&folder);
@@ -260,7 +260,7 @@ int cc_compile(struct cc *cc, const char *source, const char *name, struct kerne
     if (!identity)
         return COMPILE_FAILED;
     size_t size = strlen(source), loaded;
-    /* The processor too: $CC may say -march=native. */
+    /* The processor is part of the key, since $CC may contain -march=native. */
     buf_printf(&key, "object %s\ncompiler %s\nprocessor %s %s\nsource %zu %016llx\n", name, identity, cc->cpu->model,
                cc->cpu->features, size, (unsigned long long)cache_hash(source, size));
     if (!buf_ok(&key)) {

@@ -31,7 +31,7 @@ static void close_cpu(void *self)
     free(o);
 }
 
-/* Libtcc takes machine code, which it could not make; other compilers the form that people read. */
+/* libtcc takes machine code, which it could not make itself; other compilers take the form that people read. */
 static int open_cpu(const struct resources *resources, void **out, struct gen_error *err)
 {
     struct opened *o = calloc(1, sizeof *o);
@@ -99,7 +99,7 @@ static void describe(void *self, int index, struct buf *out)
     buf_puts(out, after);
 }
 
-/* Libtcc knows no intrinsics: what it compiles is machine code that the generator made, or plain C. */
+/* libtcc has no intrinsics: it compiles machine code that the generator made, or plain C. */
 static const char *why_not(const struct device *device, enum isa isa)
 {
     const char *why = cpu_why_not(of(device)->cpu, isa);
@@ -117,7 +117,7 @@ static int compile(struct device *device, const struct variant *variant, const s
     return d->cc ? cc_compile(d->cc, text->data, name, out, err) : jit_compile(text->data, name, out, err);
 }
 
-/* Libtcc has no call that tells its version; its compiled code does. */
+/* libtcc has no function that returns its version, but its compiled code can. */
 static int tcc_version(struct gen_error *err)
 {
     static const char source[] = "int tcc_version(const void *a) { return __TINYC__; }\n"
@@ -165,7 +165,7 @@ static double peak(struct device *device, struct timer *timer, int threads, enum
     return peak_gflops(timer, of(device)->cpu, dtype) * threads;
 }
 
-/* Not told when somebody asked for plain C by ATTNGEN_ISA. */
+/* Not reported if somebody asked for plain C by ATTNGEN_ISA. */
 static enum isa expected(const struct device *device, const struct variant *winner, const char **why)
 {
     const struct cpu *cpu = of(device)->cpu;

@@ -1,5 +1,6 @@
-/* cpu.h - the backend of this machine's own processor: kernels in C, by libtcc or by a compiler that is run as a program,
- * each a device of its own. For devices/list.h and tests. What it is not: the processor's facts (processor.h). */
+/* cpu.h - the backend of this machine's own processor: kernels in C, compiled by libtcc or by a compiler that is run as
+ * a program, each of which is a device. For devices/list.h and tests. What it is not: the processor's facts
+ * (processor.h). */
 #ifndef ATTNGEN_CPU_CPU_H
 #define ATTNGEN_CPU_CPU_H
 

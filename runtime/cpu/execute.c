@@ -1,16 +1,16 @@
-/* execute.c - see execute.h. A part is one call of the kernel; a piece of the workspace serves one thread's calls, one
- * after the other. */
+/* execute.c - see execute.h. A part is one call of the kernel; a piece of the workspace serves the calls of one thread,
+ * one after another. */
 #include "execute.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Of a piece: pieces of two threads share no cache line, nor the pair of lines that processors fetch together. */
+/* Of a piece: the pieces of two threads share no cache line, nor the pair of lines that processors fetch together. */
 enum { PIECE_ALIGN = 128 };
 
-/* Phases are done one after the other, each by all threads: whoever finds no part of one waits for those who are at its
- * last ones. */
+/* Phases are done one after another, each by all threads: a thread that finds no part left waits for those that are
+ * working on the last ones. */
 enum { PHASES = 2 };
 
 struct job {
@@ -19,8 +19,8 @@ struct job {
     int64_t parts;
     int phases;
     struct phase {
-        _Atomic int64_t next;  /* first part that no thread has begun */
-        struct countdown open; /* parts that are not done */
+        _Atomic int64_t next;  /* the first part that no thread has begun */
+        struct countdown open; /* parts that are not finished */
     } phase[PHASES];
     char *workspace;
     int64_t piece;
@@ -36,7 +36,7 @@ static struct attn_args part_of(const struct attn_args *args, int64_t part, int6
     return a;
 }
 
-/* Bytes that a part alone needs; a kernel looks at no more of what is shared than whether there is any. */
+/* The bytes that a part needs for itself; of what is shared, a kernel only looks at whether there is any. */
 static int64_t own_size(const struct kernel *kernel, const struct attn_args *args, int parts, bool shared)
 {
     static char some;
@@ -53,12 +53,13 @@ static int64_t piece_size(const struct kernel *kernel, const struct attn_args *a
     return (size + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
 }
 
-/* How many units of work a thread has at least where no unit is cut; and how many threads a unit has at least where its
- * packed keys are shared: a copy of one's own costs less than to fetch another core's, until there are as many copies. */
+/* How many units of work a thread must have before units are not divided; and how many threads a unit must have before
+ * its packed keys are shared. A private copy costs less than fetching another core's, until there are as many
+ * copies. */
 enum { ENOUGH = 4, SHARERS = 4 };
 
-/* Bytes that parts can share, so that a unit of work is cut between them; 0 when the kernel has no use for any, or there
- * is enough for all threads without. */
+/* The bytes that parts can share, so that a unit of work is divided among them; 0 if the kernel cannot use any, or if
+ * there are enough units for all threads. */
 static int64_t shared_size(const struct kernel *kernel, const struct attn_args *args, int threads)
 {
     int64_t units = args->batch * args->kv_heads;
@@ -81,9 +82,9 @@ int64_t execute_workspace(const struct kernel *kernel, const struct attn_args *a
     return size;
 }
 
-/* Parts are taken from a counter, so that a thread whose core is slow, or whose parts are long, does fewer. Where they
- * share memory they are cheap, and so they are SHARES a thread; else each is a sequence's KV head, whose keys it packs for
- * itself, or where there are many, a few of those; or where there are few, one of several shares of one. */
+/* Parts are taken from a counter, so that a thread with a slow core or long parts does fewer. If they share memory they
+ * are cheap, and there are SHARES for each thread. Otherwise a part is one KV head of a sequence, whose keys it packs
+ * for itself; if there are many, a few of those; or if there are few, one of several shares of one. */
 enum { SHARES = 8, PARTS_MOST = 4096 };
 
 static int64_t parts_for(const struct attn_args *a, int threads, bool shared)
@@ -148,7 +149,7 @@ static int execute_within(const struct kernel *kernel, const struct attn_args *a
     return atomic_load(&job.refused) ? -1 : 0;
 }
 
-/* Whoever calls asked for the size before, which for a run of one query is a good part of its cost. */
+/* The caller asked for the size before, which for a run of one query is a good part of its cost. */
 static int run(const struct kernel *kernel, const struct attn_args *args, struct pool *pool, int threads,
                void *workspace, size_t size, struct gen_error *err)
 {

@@ -1,5 +1,5 @@
-/* execute.h - one run of one kernel: as many parts as threads, a piece of the workspace for each. Shared by plans and
- * the tuner, so that what is timed is what will run. What it is not: checks of a caller's arguments (plan.c). */
+/* execute.h - one run of one kernel: as many parts as threads, each with a piece of the workspace. Shared by plans and
+ * the tuner, so that what is timed is what will run. What it is not: checks of a caller's arguments (arrays/). */
 #ifndef ATTNGEN_CPU_EXECUTE_H
 #define ATTNGEN_CPU_EXECUTE_H
 
@@ -8,12 +8,12 @@
 
 #include "backend/backend.h"
 
-/* Bytes that a run on so many threads needs, a multiple of 64; -1 when the kernel refuses the arguments
- * or the size overflows. */
+/* The bytes that a run on so many threads needs, a multiple of 64; -1 if the kernel refuses the arguments or the size
+ * overflows. */
 int64_t execute_workspace(const struct kernel *kernel, const struct attn_args *args, int threads);
 
-/* Of kernels that are functions in this process. A run is as many parts as threads, or more, whose fields workspace, part and
- * parts are set in copies of its arguments. A pool of fewer threads does all parts. */
+/* For kernels that are functions in this process. A run has as many parts as threads, or more; workspace, part and
+ * parts are set in copies of its arguments. A pool with fewer threads does all parts. */
 extern const struct kernel_functions cpu_kernel_functions;
 
 #endif

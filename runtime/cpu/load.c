@@ -1,5 +1,5 @@
 /* load.c - see load.h. The bytes go into a file without a name, which no other user can reach, and the loader gets it
- * by its descriptor. */
+ * through its descriptor. */
 #define _GNU_SOURCE
 #include "load.h"
 
@@ -16,7 +16,7 @@
 #include "execute.h"
 #include "system/files.h"
 
-/* Of newer kernels; there are some that refuse a memory file whose maker does not say that it is no program. */
+/* From newer kernels; some refuse a memory file unless its maker says whether it is a program. */
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
@@ -27,8 +27,8 @@ static int wrong(struct gen_error *err, const char *name, const char *what, cons
     return -1;
 }
 
-/* Where the system has no memory files, or executes none: a file in TMPDIR that has lost its name before
- * anything is written into it. */
+/* If the system has no memory files, or does not execute them: a file in TMPDIR whose name is removed before anything
+ * is written to it. */
 static int unnamed_file(void)
 {
     char path[FOLDER_ROOM];
@@ -46,8 +46,9 @@ static int memory_file(void)
     return fd < 0 && errno == EINVAL ? memfd_create("attn kernel", MFD_CLOEXEC | MFD_ALLOW_SEALING) : fd;
 }
 
-/* The loader takes a library of a name that it has for the one that it has, and descriptors' numbers come again: so the
- * way to the descriptor spells the file's own number, in bits, which is another's only when this file is gone. */
+/* The loader takes a library whose name it knows for the one that it has, and descriptor numbers are used again. So the
+ * path to the descriptor encodes the file's own number in bits, which another file can have only after this one is
+ * gone. */
 static int spell(int fd, char out[FOLDER_ROOM])
 {
     struct stat s;
@@ -77,12 +78,12 @@ static int find_exports(void *library, const char *name, struct kernel *out, str
                  run ? workspace : name, name, name);
         return -1;
     }
-    memcpy(&out->run, &run, sizeof run); /* ISO C converts no object pointer to a function's */
+    memcpy(&out->run, &run, sizeof run); /* ISO C does not convert an object pointer to a function pointer */
     memcpy(&out->workspace, &size, sizeof size);
     return 0;
 }
 
-/* NULL, and in err why. Closes the descriptor. */
+/* NULL, and err says why. Closes the descriptor. */
 static void *load_from(int fd, const void *object, size_t size, const char *name, struct gen_error *err)
 {
     char path[FOLDER_ROOM];
@@ -107,7 +108,7 @@ static void *load_from(int fd, const void *object, size_t size, const char *name
 int load_object(const void *object, size_t size, const char *name, struct kernel *out, struct gen_error *err)
 {
     void *library = load_from(memory_file(), object, size, name, err);
-    if (!library) /* there are systems that execute what lies on a disk alone */
+    if (!library) /* some systems execute only what lies on a disk */
         library = load_from(unnamed_file(), object, size, name, err);
     if (!library)
         return -1;

@@ -1,5 +1,6 @@
-/* load.h - from a shared object's bytes to the functions of a kernel in it. Bytes and not a path: whoever may rename a
- * folder on the way to a file can put another in its place after it was looked at. What it is not: a check of the bytes. */
+/* load.h - from a shared object's bytes to the functions of a kernel in it. It takes bytes and not a path, because
+ * somebody who may rename a folder on the way could replace the file after it was checked. What it is not: a check of
+ * the bytes. */
 #ifndef ATTNGEN_CPU_LOAD_H
 #define ATTNGEN_CPU_LOAD_H
 

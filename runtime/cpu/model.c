@@ -1,17 +1,17 @@
-/* model.c - see model.h. Terms and constants follow what was measured of the drafts: the tile products run at the
- * multiply-adds' rate when loads and latency hide behind them; softmax is most of the rest; caches come last. */
+/* model.c - see model.h. Terms and constants follow measurements: tile products run at the rate of multiply-adds when
+ * loads and latency hide behind them; softmax is most of the rest; caches come last. */
 #include "model.h"
 
 #include <string.h>
 
 struct shape {
-    double rows, keys; /* of one head; keys: the average that a row sees */
+    double rows, keys; /* of one head; keys: the average number that a row sees */
     double d, dv, bq, bk, mr, nv, u;
     double lanes;    /* f32 lanes of a vector */
     double modify;   /* half-cycles that features take for a vector of scores */
-    double edges;    /* tiles that a row meets beyond those that its keys fill: a window begins inside one */
+    double edges;    /* tiles that a row meets beyond those that its keys fill, since a window begins inside a tile */
     double fma;      /* cycles of a vector's multiply-add */
-    double products; /* elements of the inner dimension that one multiply-add takes, times its rate against FMA's */
+    double products; /* elements of the inner dimension that one multiply-add takes, times its rate relative to FMA's */
 };
 
 static double up(double x, double to)
@@ -33,13 +33,14 @@ static double average_keys(const struct tune_target *t)
     return t->caller.field[F_WINDOW] && k > (double)target_window(t) ? (double)target_window(t) : k;
 }
 
-/* vdpbf16ps takes pairs; AMD's cores do as many of them as FMAs, Intel's a quarter: twice f32, and half. */
+/* vdpbf16ps takes pairs; AMD's cores do as many of them as FMAs, Intel's a quarter as many: twice f32's rate, and half
+ * of it. */
 static double dot_rate(const struct cpu *cpu)
 {
     return strstr(cpu->model, "AMD") ? 2 : 0.5;
 }
 
-/* Two a cycle; but AMD's family 19h (Zen 4) does those of 512 bits in halves. */
+/* Two per cycle, but AMD's family 19h (Zen 4) does those of 512 bits in halves. */
 static double fma_cycles(const struct cpu *cpu, enum isa isa)
 {
     bool halves =
@@ -60,7 +61,7 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
                       .u = f[F_UNROLL],
                       .products = 1};
     s.dv = f[F_HEAD_DIM_V] ? f[F_HEAD_DIM_V] : f[F_HEAD_DIM];
-    s.lanes = f[F_ISA] == ISA_C ? 1 : isas[f[F_ISA]].lanes; /* libtcc makes no vectors of plain C */
+    s.lanes = f[F_ISA] == ISA_C ? 1 : isas[f[F_ISA]].lanes; /* libtcc makes no vector instructions from plain C */
     s.modify = (f[F_SOFTCAP] ? 30 : 0) + (f[F_BIAS] ? 4 : 0) + (f[F_MASK] ? 4 : 0) + (f[F_ALIBI] ? 4 : 0);
     s.edges = f[F_WINDOW] ? 1 : 0;
     s.fma = fma_cycles(cpu, (enum isa)f[F_ISA]);
@@ -69,7 +70,7 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
     return s;
 }
 
-/* Cycles of one inner step of a tile product: its multiply-adds; two loads a cycle, of which a step needs NV
+/* The cycles of one inner step of a tile product: its multiply-adds; two loads per cycle, of which a step needs NV
  * vectors and MR broadcasts; four cycles until an accumulator may be used again; the loop's own instructions. */
 static double step_cycles(const struct shape *s)
 {
@@ -77,11 +78,12 @@ static double step_cycles(const struct shape *s)
     return larger(fma, larger(loads, latency)) + 0.3 / s->u;
 }
 
-/* Bytes a cycle of memory, of L3 and of L2; and what it costs to make panels of keys and values first: they are read, written
- * and read. */
+/* Bytes per cycle from memory, from L3 and from L2; and the cost of first making panels of keys and values: they are
+ * read, written and read. */
 enum { MEMORY = 6, IN_L3 = 16, IN_L2 = 48, PANELS = 3 };
 
-/* Of what is read over and over: L2 holds what takes no more than half of it, and L3, which others use too, an eighth. */
+/* For what is read again and again: L2 holds it if it takes at most half of L2; of L3, which is shared, an eighth
+ * counts. */
 static double read_rate(const struct cpu *cpu, double bytes)
 {
     double l2 = cpu->l2 ? (double)cpu->l2 : 524288, l3 = (double)cpu->l3;
@@ -93,7 +95,8 @@ static double cache_rate(const struct shape *s, const struct tune_target *t, con
     return read_rate(cpu, (double)t->kv_len * (s->d + s->dv) * element * t->kv_heads * (double)t->batch);
 }
 
-/* Rows whose accumulators of a panel of values are in registers at once, and go through it together (VR in attn.sizes.t). */
+/* The rows whose accumulators for a panel of values are in registers at once and go through it together (VR in
+ * attn.sizes.t). */
 static double rows_together(const struct shape *s)
 {
     double room = s->lanes == 8 ? 13 : 29, together = 8;
@@ -102,33 +105,35 @@ static double rows_together(const struct shape *s)
     return together;
 }
 
-/* Kernels that split keys: the rows of all heads that share a KV head go through its keys together. Cycles of one head. */
+/* Kernels that split keys: the rows of all heads that share a KV head go through its keys together. The cycles of one
+ * head. */
 static double split_cycles(const struct shape *s, const struct tune_target *t, const struct cpu *cpu, double element)
 {
     double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1, latency = 4;
     double rows = up(s->rows * group, s->mr), chunks = up(s->rows * group, s->bq) / s->bq;
-    double key = up(s->d, s->lanes) / s->lanes; /* vectors of one */
+    double key = up(s->d, s->lanes) / s->lanes; /* vectors in a row */
     double load = element < 4 ? 1 : 0.5, together = rows_together(s),
            panels = up(s->dv, s->nv * s->lanes) / (s->nv * s->lanes);
-    /* Of MR rows and one key: queries come from memory, and a score is the sum across a vector, of which each halving takes
-     * two shuffles. Of a panel of values: they are loaded for each few rows, whose probabilities are broadcast. */
+    /* For MR rows and one key: queries come from memory, and a score is the sum across a vector, of which each halving
+     * takes two shuffles. For a panel of values: they are loaded for every few rows, whose probabilities are
+     * broadcast. */
     double score = key * larger(s->mr * s->fma / s->products, load + s->mr / 2) + (2 + 12 / s->lanes) * s->mr;
     double step = larger(together * s->nv * s->fma / s->products, larger(latency, s->nv * load + together / 2));
     double products = rows / s->mr * (score + panels * (s->mr / together) * step);
     double softmax = rows * (14 + s->modify) / s->lanes, tile = rows / s->mr * 200 / s->bk;
     double memory = chunks * (s->d + s->dv) * element / cache_rate(s, t, cpu, element);
-    /* A tile is fetched while the one before is computed: best when its keys, and its values, are a page. Rows read in
-     * pieces are a little worse. */
+    /* A tile is fetched while the previous one is computed: best if its keys, and its values, are one page. Rows read
+     * in pieces are a little worse. */
     double page = s->bk * (s->d + s->dv) * element / 8192;
     if (s->dv > s->nv * s->lanes)
         memory *= 1.04;
     memory *= page > 2 ? 1.3 : page > 1 || page < 0.75 ? 1.15 : 1;
-    double compute = products + softmax + tile, sum = compute + memory; /* overlapped, but not wholly */
-    double ends = 200 * chunks + rows * (20 + 2 * s->dv / s->lanes);    /* queries in, outputs joined and out */
+    double compute = products + softmax + tile, sum = compute + memory; /* overlapped, but not completely */
+    double ends = 200 * chunks + rows * (20 + 2 * s->dv / s->lanes);    /* queries in, outputs merged and out */
     return (up(s->keys, s->bk) * (larger(compute, memory) + sum) / 2 + ends) / group;
 }
 
-/* To make panels of a head's keys and values: a transposition and a copy, which are written and read again. */
+/* Making panels of a head's keys and values: a transposition and a copy, which are written and read again. */
 static double pack_cycles(const struct shape *s, const struct tune_target *t, const struct cpu *cpu, double element)
 {
     double elements = (double)t->kv_len * (s->d + s->dv),
@@ -136,9 +141,9 @@ static double pack_cycles(const struct shape *s, const struct tune_target *t, co
     return elements * 2 / s->lanes + elements * element / cache_rate(s, t, cpu, element) + panels;
 }
 
-/* On tiles: groups of 32 rows by blocks of 64 keys. A product has 16 cycles of its own and waits for its tiles; of the exponentials the
- * part shows that products do not hide. Of a group there are its queries, states and outputs; and what keys and values of a head take
- * beyond half of L2 comes anew with each tile of queries. Cycles of one head. */
+/* AMX tiles: groups of 32 rows by blocks of 64 keys. A product takes 16 cycles and waits for its tiles; of the
+ * exponentials, only the part that products do not hide counts. Each group has its queries, states and outputs; the
+ * keys and values of a head that exceed half of L2 are read again for each tile of queries. The cycles of one head. */
 static double tile_cycles(const struct variant *v, const struct shape *s, const struct tune_target *t, const struct cpu *cpu)
 {
     double groups = up(s->rows, 32) / 32, blocks = up(s->keys, 64) / 64 + (v->field[F_CAUSAL] ? 0.5 : 0) + s->edges;
@@ -168,25 +173,26 @@ double estimate_cycles(const struct variant *variant, const struct tune_target *
 
     double score = blocks * (keys / panel) * s.d * step_cycles(&s) / s.products;
     double value = blocks * (up(s.dv, panel) / panel) * keys * step_cycles(&s) / s.products;
-    /* The value product goes through BK rows of V a panel wide, again for each MR rows, beside its rows of P. */
+    /* The value product goes through BK rows of V in a panel, again for each MR rows, beside its rows of P. */
     if (4 * (s.bk * panel + s.mr * s.bk) > l1)
         value *= 1.1;
-    /* A tile of scores, its keys and values, and the rows of Q and O that stay: past half of L2 they come from L3. */
+    /* A tile of scores, its keys and values, and the rows of Q and O that stay: beyond half of L2 they come from L3. */
     if (4 * (s.bq * s.bk + (s.bk + s.bq) * (s.d + s.dv)) > l2 / 2)
         score *= 1.25, value *= 1.25;
-    double softmax = rows * keys * (10 + s.modify / 2) / s.lanes; /* about 20 half-cycles a vector of scores */
-    double rescale = rows * tiles * (20 + 1.5 * s.dv / s.lanes);  /* maximum, sum and the output's rescaling a tile */
+    double softmax = rows * keys * (10 + s.modify / 2) / s.lanes; /* about 20 half-cycles for each vector of scores */
+    double rescale = rows * tiles * (20 + 1.5 * s.dv / s.lanes);  /* maximum, sum and the output's rescaling for each
+                                                                   * tile */
     double queries = up(s.rows, s.bq) / s.bq;
     double visits = queries * tiles * 200; /* the driver's own work */
     double group = target->kv_heads ? (double)target->heads / target->kv_heads : 1;
     double pack = pack_cycles(&s, target, cpu, element) / group;
-    /* A tile of queries goes through all panels of its head; half of that behind the products. */
+    /* A tile of queries goes through all panels of its head; half of that hides behind the products. */
     double panels = 4 * keys * (s.d + s.dv),
            stream = panels > l2 / 2 ? queries * panels / read_rate(cpu, panels) / 2 : 0;
     double cycles = stream + score + value + softmax + rescale + visits + pack;
-    /* Tiles of queries are what threads share out: fewer than threads leave some idle, a few more make others wait. */
+    /* Threads share out tiles of queries: fewer tiles than threads leave some idle, and a few more make others wait. */
     double shares = larger(1, (double)target->batch * target->heads) * queries;
     cycles *= up(shares, larger(1, target->threads)) / shares;
-    /* Plain C has no vectors under libtcc and keeps every value in memory. */
+    /* Under libtcc, plain C has no vectors and keeps every value in memory. */
     return variant->field[F_ISA] == ISA_C ? 8 * cycles : cycles;
 }

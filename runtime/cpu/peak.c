@@ -1,9 +1,9 @@
-/* peak.c - see peak.h. The loops are assembly so that no optimiser, and no lack of one, changes what is measured. */
+/* peak.c - see peak.h. The loops are assembly, so that no optimiser, and no lack of one, changes what is measured. */
 #include "peak.h"
 
 #include <stdlib.h>
 
-/* Twelve accumulators hide the latency of four to six cycles on two pipes; vdpbf16ps wants as many. */
+/* Twelve accumulators hide a latency of four to six cycles on two pipes; vdpbf16ps needs as many. */
 enum { ACCUMULATORS = 12, CHUNKS = 512 };
 
 #if defined(__x86_64__)
@@ -12,7 +12,7 @@ enum { ACCUMULATORS = 12, CHUNKS = 512 };
 #define CLEAR(r, n) "vpxor %%xmm" #n ", %%xmm" #n ", %%xmm" #n "\n\t" /* the upper parts become 0 too */
 #define FMA(r, n) "vfmadd231ps %%" #r "12, %%" #r "13, %%" #r #n "\n\t"
 #define DOT(r, n) "vdpbf16ps %%" #r "12, %%" #r "13, %%" #r #n "\n\t"
-/* Operands are 2^-10 in both halves of a lane: sums stay small numbers, never denormal, never infinite. */
+/* Operands are 2^-10 in both halves of a lane: sums stay small numbers, never denormal and never infinite. */
 #define LOOP(op, r)                                                                                                    \
     __asm__ volatile(EACH(CLEAR, r) "vpbroadcastd %1, %%" #r "12\n\t"                                                  \
                                     "vpbroadcastd %1, %%" #r "13\n\t"                                                  \
@@ -42,7 +42,8 @@ static void dot_avx512bf16(int64_t turns)
     LOOP(DOT, zmm);
 }
 
-/* Four tiles of products in turn, eight a turn, of tiles that hold what they did: products take as long whatever they are of. */
+/* Four tiles of products in turn, eight products in a turn, on whatever the tiles hold: the time does not depend on the
+ * values. */
 static void dot_amx(int64_t turns)
 {
     static const _Alignas(64) uint8_t config[64] = {[0] = 1,   [16] = 64, [18] = 64, [20] = 64, [22] = 64, [24] = 64,

@@ -1,4 +1,5 @@
-/* processor.c - asks cpuid and xgetbv what the processor has and what the system saves, and the system where we may run. */
+/* processor.c - asks cpuid and xgetbv what the processor has and what the system saves, and the system where the
+ * process may run. */
 #define _GNU_SOURCE
 #include "processor.h"
 
@@ -60,7 +61,7 @@ static uint32_t isa_needs(enum isa isa)
 }
 
 #if defined(__x86_64__)
-/* Zeros when the processor knows no such leaf. Inside a virtual machine each cpuid costs microseconds: ask once. */
+/* Zeros if the processor has no such leaf. Inside a virtual machine each cpuid costs microseconds: ask once. */
 static void leaf(uint32_t highest, uint32_t number, uint32_t sub, uint32_t r[4])
 {
     r[EAX] = r[EBX] = r[ECX] = r[EDX] = 0;
@@ -68,8 +69,8 @@ static void leaf(uint32_t highest, uint32_t number, uint32_t sub, uint32_t r[4])
         __cpuid_count(number, sub, r[EAX], r[EBX], r[ECX], r[EDX]);
 }
 
-/* Linux gives tiles to a process that asks, for all its threads, now and later: their registers are large, and so are the frames of
- * its signals from then on. */
+/* Linux grants tiles to a process that asks, for all its threads, now and later. Their registers are large, and from
+ * then on so are its signal frames. */
 static bool has_tiles(void)
 {
 #if defined(__linux__)
@@ -82,7 +83,7 @@ static bool has_tiles(void)
 
 static void find_features(struct cpu *cpu, uint32_t r[LEAVES][4])
 {
-    uint64_t xcr0 = 0; /* which register states the system saves; none when it does not use xsave */
+    uint64_t xcr0 = 0; /* the register states that the system saves; none if it does not use xsave */
     if (r[LEAF_1][ECX] >> 27 & 1) {
         uint32_t low, high;
         __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -99,7 +100,7 @@ static void find_features(struct cpu *cpu, uint32_t r[LEAVES][4])
         cpu->usable &= ~(BIT(AMXTILE) | BIT(AMXBF16));
 }
 
-/* The brand, and family, model and stepping after it: virtual machines share brands that say nothing. */
+/* The brand, followed by family, model and stepping, since virtual machines share brands that say nothing. */
 static void find_model(struct cpu *cpu, uint32_t highest, uint32_t signature)
 {
     char brand[49] = "";
@@ -109,7 +110,7 @@ static void find_model(struct cpu *cpu, uint32_t highest, uint32_t signature)
         memcpy(brand + 16 * i, r, sizeof r);
     }
     size_t n = 0;
-    for (const char *from = brand; *from; from++) /* makers pad with spaces, in front too */
+    for (const char *from = brand; *from; from++) /* makers pad with spaces, also in front */
         if (*from != ' ' || (n > 0 && cpu->model[n - 1] != ' '))
             cpu->model[n++] = *from;
     if (n > 0 && cpu->model[n - 1] != ' ')
@@ -122,7 +123,7 @@ static void find_model(struct cpu *cpu, uint32_t highest, uint32_t signature)
     snprintf(cpu->model + n, sizeof cpu->model - n, "%x.%x.%x", family, model, signature & 15);
 }
 
-/* Both makers describe caches in the same words; number is the leaf where this one does. */
+/* Both makers describe caches in the same way; number is the leaf that this one uses. */
 static void find_caches(struct cpu *cpu, uint32_t highest, uint32_t number)
 {
     for (uint32_t i = 0; i < 16; i++) {
@@ -163,7 +164,7 @@ static void find_x86(struct cpu *cpu)
 #endif
 
 #if defined(__aarch64__)
-/* The maker and the part, as the processor's own register has them, where the system shows it. */
+/* The maker and the part from the processor's own register, if the system shows it. */
 static void find_arm(struct cpu *cpu)
 {
     FILE *f = fopen("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1", "r");
@@ -177,7 +178,7 @@ static void find_arm(struct cpu *cpu)
 }
 #endif
 
-/* Each AArch64 has what isa neon needs, and no other processor. */
+/* Every AArch64 processor has what isa neon needs, and no other does. */
 static bool is_foreign(enum isa isa)
 {
 #if defined(__aarch64__)

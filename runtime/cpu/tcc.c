@@ -1,4 +1,5 @@
-/* tcc.c - libtcc, and the memory that its code lives in: written once, then read and executed, never both at a time. */
+/* tcc.c - libtcc, and the memory that its code lives in: written once, then read and executed, never writable and
+ * executable at once. */
 #define _GNU_SOURCE
 #include "tcc.h"
 
@@ -20,17 +21,18 @@
 #include <unistd.h>
 
 /* Releases of libtcc after 0.9.27 dropped the form of tcc_relocate that writes to the caller's memory, and with it this
- * macro. With those, code lives on libtcc's own heap pages until its state is deleted: still never writable and
- * executable at once, since libtcc protects it when it is complete, but not under a system that forbids turning
- * written pages into code (PR_SET_MDWE), and each kernel keeps a state of some hundred KB. */
+ * macro. With those, code lives on libtcc's own heap pages until its state is deleted. It is still never writable and
+ * executable at once, since libtcc protects it when it is complete; but it does not work on a system that forbids
+ * turning written pages into code (PR_SET_MDWE), and each kernel keeps a state of some hundred KB. */
 #ifdef TCC_RELOCATE_AUTO
 #define OWN_MEMORY 1
 #else
 #define OWN_MEMORY 0
 #endif
 
-/* The build renames libtcc's reference to mprotect to this, and others to what tcc_guard.c has. tcc_relocate would make even
- * the caller's memory writable and executable at once and, where that is forbidden, print a message and exit the process. */
+/* The build renames libtcc's reference to mprotect to this, and others to what tcc_guard.c has. tcc_relocate would make
+ * even the caller's memory writable and executable at once and, where that is forbidden, print a message and exit the
+ * process. */
 #define HIDDEN __attribute__((visibility("hidden")))
 HIDDEN int attn_tcc_mprotect(void *memory, size_t size, int protection);
 int attn_tcc_mprotect(void *memory, size_t size, int protection)
@@ -38,14 +40,14 @@ int attn_tcc_mprotect(void *memory, size_t size, int protection)
     return OWN_MEMORY ? 0 : mprotect(memory, size, protection);
 }
 
-/* The build renames three variables of libc in libtcc to these: libtcc.a is not position-independent, and a shared
- * library cannot hold code that reads another's variables at a fixed distance. State at file scope, then, written under
- * the compiler's lock. */
+/* The build renames three libc variables in libtcc to these: libtcc.a is not position-independent, and a shared library
+ * cannot hold code that reads another library's variables at a fixed distance. They are state at file scope, written
+ * under the compiler's lock. */
 HIDDEN FILE *attn_tcc_stdout;
 HIDDEN FILE *attn_tcc_stderr;
 HIDDEN char **attn_tcc_environ;
 
-/* The compiler's state is global: libtcc has a lock inside, but two first uses at once both make it. */
+/* The compiler's state is global. libtcc has a lock inside, but two simultaneous first uses would both create it. */
 static pthread_mutex_t compiler = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_guard = PTHREAD_ONCE_INIT;
 
@@ -59,21 +61,21 @@ static void compiler_unlock(void)
     pthread_mutex_unlock(&compiler);
 }
 
-/* So that a child never inherits a compiler that another thread was in the middle of using. */
+/* A child must never inherit a compiler that another thread was using. */
 static void guard_fork(void)
 {
     pthread_atfork(compiler_lock, compiler_unlock, compiler_unlock);
 }
 
 struct messages {
-    const char *name; /* of the kernel; stands for the file in messages */
+    const char *name; /* of the kernel; messages show it instead of the file */
     struct gen_error *err;
-    bool found; /* an error; until then a warning may stand there */
+    bool found; /* an error; before that, there may be a warning */
     bool placed; /* it is at a line of the text */
 };
 
-/* libtcc calls its input <string> and itself tcc, and may say on lines before how it got there. The first error is the
- * one that tells. */
+/* libtcc calls its input <string> and itself tcc, and lines before the error may say how it got there. The first error
+ * is the one to report. */
 static void keep_message(void *opaque, const char *text)
 {
     struct messages *m = opaque;
@@ -91,8 +93,8 @@ static void keep_message(void *opaque, const char *text)
     snprintf(m->err->text, sizeof m->err->text, "%s.c:%s", m->name, text);
 }
 
-/* A compilation under way, as what is called under guard takes it. A state that outlives it, with the memory that it is
- * made of, is a kernel's owner. */
+/* A compilation in progress, as the argument of a function called under guard. A state that outlives it, with the
+ * memory that it consists of, belongs to a kernel. */
 struct owner {
     struct guard_memory memory;
     TCCState *state;
@@ -103,7 +105,7 @@ struct job {
     struct kernel *out;
     struct gen_error *err;
     struct messages messages;
-    void *mapping; /* of mapped bytes, not yet the kernel's; NULL: none */
+    void *mapping; /* of mapped bytes that are not yet the kernel's; NULL: none */
     size_t mapped;
     int fd; /* of the mapping; -1: none */
     enum compiled result;
@@ -115,16 +117,16 @@ static void state_create(struct job *j)
     if (!s)
         return;
     tcc_set_error_func(s, &j->messages, keep_message);
-    tcc_set_lib_path(s, "/nonexistent"); /* and nothing is looked for there either */
+    tcc_set_lib_path(s, "/nonexistent"); /* and nothing is searched for there either */
     tcc_set_options(s, "-nostdlib -nostdinc");
     tcc_set_output_type(s, TCC_OUTPUT_MEMORY);
-    tcc_add_symbol(s, "memcpy", (const void *)(uintptr_t)memcpy); /* struct copies too */
-    tcc_add_symbol(s, "memset", (const void *)(uintptr_t)memset); /* and zeroed locals */
+    tcc_add_symbol(s, "memcpy", (const void *)(uintptr_t)memcpy); /* it also copies structs */
+    tcc_add_symbol(s, "memset", (const void *)(uintptr_t)memset); /* and zeroes locals */
     tcc_add_symbol(s, "memmove", (const void *)(uintptr_t)memmove);
 }
 
 #if OWN_MEMORY
-/* A mapping to write to. The descriptor is -1 when the system gives no memory files: then this mapping becomes
+/* Makes a mapping to write to. The descriptor is -1 if the system has no memory files: then this mapping itself becomes
  * executable. */
 static int memory_create(struct job *j, size_t size)
 {
@@ -145,9 +147,9 @@ static int memory_create(struct job *j, size_t size)
     return 0;
 }
 
-/* Replaces the writable mapping by an executable one at the same address, for which the code was relocated. A new
- * mapping of the same file rather than a change of the old one, because there are systems that forbid making written
- * pages executable. */
+/* Replaces the writable mapping by an executable one at the same address, for which the code was relocated. This is a
+ * new mapping of the same file rather than a change of the old one, because some systems forbid making written pages
+ * executable. */
 static int memory_seal(struct job *j)
 {
     if (j->fd >= 0)
@@ -191,7 +193,7 @@ static int find_exports(struct job *j)
                  j->name, run ? workspace : j->name, j->name, j->name);
         return -1;
     }
-    memcpy(&j->out->run, &run, sizeof run); /* ISO C converts no object pointer to a function's */
+    memcpy(&j->out->run, &run, sizeof run); /* ISO C does not convert an object pointer to a function pointer */
     memcpy(&j->out->workspace, &size, sizeof size);
     return 0;
 }
@@ -234,7 +236,7 @@ static void owner_free(struct owner *o)
     free(o);
 }
 
-/* What the code lives in: of our own, or libtcc's state. */
+/* What the code lives in: our own mapping, or libtcc's state. */
 static void keep_code(struct job *j)
 {
     if (OWN_MEMORY) {
@@ -294,8 +296,8 @@ int jit_compile(const char *source, const char *name, struct kernel *out, struct
     err->text[0] = 0;
     double start = now_ms();
     pthread_once(&fork_guard, guard_fork);
-    locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0); /* libtcc reads 1.5 as the program around would */
-    if (!c) /* the C locale is always there */
+    locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0); /* libtcc reads 1.5 by the locale of the host program */
+    if (!c) /* the C locale always exists */
         return gen_out_of_memory(err, "jit");
     locale_t before = uselocale(c);
     compiler_lock();

@@ -1,5 +1,5 @@
-/* tcc_guard.c - see tcc_guard.h. The build renames libtcc's references to these functions of libc: its own answer to a
- * failed allocation is a message and exit(1), or a null pointer that it uses. */
+/* tcc_guard.c - see tcc_guard.h. The build renames libtcc's references to these libc functions. Its own answer to a
+ * failed allocation is a message and exit(1), or the use of a null pointer. */
 #include "tcc_guard.h"
 
 #if TCC_IS_HERE
@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* State at file scope, since libtcc's calls bring nothing that it could hang from; under the compiler's lock. */
+/* State at file scope, since libtcc's calls carry nothing that it could be attached to; under the compiler's lock. */
 static struct {
     struct guard_memory *memory;
     jmp_buf back;
-    enum guard_end end; /* why work is left */
+    enum guard_end end; /* why work is abandoned */
 } now;
 
-/* Where libtcc's variables are, by tcc.ld. */
+/* Where libtcc's variables are, according to tcc.ld. */
 #define HIDDEN __attribute__((visibility("hidden")))
 extern HIDDEN char attn_tcc_data[], attn_tcc_data_end[], attn_tcc_bss[], attn_tcc_bss_end[];
 

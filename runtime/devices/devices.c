@@ -21,7 +21,7 @@ struct devices {
     void *opened[COUNT]; /* NULL until somebody asks; under lock */
 };
 
-/* Tried again each time until it succeeds: a driver may come to be there. */
+/* Tried again at each call until it succeeds, since a driver may be installed meanwhile. */
 static int open_backend(struct devices *d, int i, void **out, struct gen_error *err)
 {
     int result = 0;

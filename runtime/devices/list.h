@@ -1,11 +1,11 @@
-/* list.h - the backends that there are. A new one is a folder of its own and a row here. */
+/* list.h - all backends. A new one is a folder of its own and a row here. */
 #ifndef ATTNGEN_DEVICES_LIST_H
 #define ATTNGEN_DEVICES_LIST_H
 
 #include <stdbool.h>
 
-/* X(name, numbered): its devices are called NAME, which is the first usable one, and NAME:N where they are numbered.
- * NAME_backend is its struct backend. The first is the default, and the order is that of `attngen devices`. */
+/* X(name, numbered): its devices are called NAME, which is the first usable one, and NAME:N if they are numbered.
+ * NAME_backend is its struct backend. The first row is the default, and the order is that of `attngen devices`. */
 #define BACKENDS(X)                                                                                                    \
     X(cpu, 0)                                                                                                          \
     X(opencl, 1)                                                                                                       \
@@ -20,8 +20,8 @@
 /* The same in words, for messages and help. */
 #define DEVICE_NAMES "cpu, opencl, opencl:N, cuda, cuda:N or reference"
 
-/* Which row a name is of, and the number in it, -1 where there is none; -1: no device can be called so. It needs no
- * backend, so that a program that only emits can check its options. */
+/* The row that a name belongs to, and the number in it, -1 if it has none; -1: this is not the name of a device. It
+ * needs no backend, so that a program that only emits can check its options. */
 int device_parse(const char *name, int *index);
 bool device_is_name(const char *name); /* "cpu", "opencl:3" */
 

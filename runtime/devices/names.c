@@ -1,4 +1,4 @@
-/* names.c - what devices can be called (list.h). */
+/* names.c - the names that devices can have (list.h). */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* check.c - check_output of reference.h. Rows are taken in groups that share a KV head, so that a key is converted once
- * for all, and keys in blocks of lanes, so that plain C at -O2 is fast enough to check every candidate of the tuner. */
+/* check.c - check_output of check.h. Rows are taken in groups that share a KV head, so that a key is converted once for
+ * all, and keys in blocks of lanes, so that plain C at -O2 is fast enough to check every candidate of the tuner. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,19 +8,19 @@
 #include "check.h"
 
 enum {
-    GROUP = 16,    /* rows looked at together */
+    GROUP = 16,    /* rows judged together */
     LANES = 16,    /* keys whose scores are summed side by side */
     DIM_MAX = 576, /* of fields[F_HEAD_DIM] */
-    COLUMNS = 8,   /* of an output row, summed side by side */
+    COLUMNS = 8,   /* columns of an output row that are summed side by side */
 };
 
-/* One row of the definition, with the naive computation beside it. */
+/* One row by the definition, with the naive computation beside it. */
 struct row {
     int64_t h, i;
     struct keys keys;
-    double *s; /* scores, then probabilities, of keys from the group's first on */
+    double *s; /* scores, then probabilities, of the keys from the group's first on */
     float *naive_s;
-    double *o; /* up to a multiple of COLUMNS */
+    double *o; /* rounded up to a multiple of COLUMNS */
     float *naive_o;
     double sum, lse, divisor;
     float naive_sum, naive_lse, naive_divisor;
@@ -29,22 +29,22 @@ struct row {
 struct group {
     const struct variant *v;
     const struct attn_args *a;
-    enum dtype rounded, out; /* of P: V's, but Q's where V is of a narrow type */
+    enum dtype rounded, out; /* of P: V's type, or Q's if V is narrow */
     int dim, dim_v;
     int64_t b, kv_head; /* of the rows in the group */
     int rows;
     struct row row[GROUP];
-    struct keys keys;    /* that any of the rows sees */
-    double max_s, max_v; /* largest magnitudes so far, over the whole check */
+    struct keys keys;    /* the keys that any of the rows sees */
+    double max_s, max_v; /* the largest magnitudes so far, over the whole check */
     double *q;           /* [GROUP][dim] */
-    double *columns;     /* [dim][LANES] of keys: too much for the stack of a small thread */
+    double *columns;     /* [dim][LANES] of keys: too large for the stack of a small thread */
     double *memory;
 };
 
-/* The largest errors of the naive computation, and of what is judged. */
+/* The largest errors of the naive computation, and of the output. */
 struct worst {
     double naive, naive_lse, error, lse_error;
-    double lse; /* the largest magnitude of a finite one */
+    double lse; /* the largest finite magnitude */
     int64_t at[3], lse_at[3]; /* b, h, row */
     int64_t rows, empty;
 };
@@ -66,7 +66,7 @@ static int group_create(const struct variant *v, const struct attn_args *a, stru
                           .out = variant_dtype_o(v),
                           .dim = variant_head_dim(v),
                           .dim_v = variant_head_dim_v(v)};
-    size_t doubles = (size_t)(2 * (keys + dim_v) + out->dim); /* a float takes a double's room: simpler */
+    size_t doubles = (size_t)(2 * (keys + dim_v) + out->dim); /* a float takes the space of a double */
     out->memory = calloc(GROUP * doubles + (size_t)out->dim * LANES, sizeof *out->memory);
     if (!out->memory)
         return -1;
@@ -83,7 +83,7 @@ static int group_create(const struct variant *v, const struct attn_args *a, stru
     return 0;
 }
 
-/* An exponential, twice, is about EXPONENTIALS multiply-adds. */
+/* Two exponentials cost about EXPONENTIALS multiply-adds. */
 double check_work(const struct variant *v, double keys)
 {
     enum { EXPONENTIALS = 32 };
@@ -95,7 +95,7 @@ double check_bytes(double keys)
     return GROUP * 2 * sizeof(double) * keys;
 }
 
-/* Sums in the order of the definition in each lane; LANES sums side by side hide each other's latency. */
+/* Each lane sums in the order of the definition; LANES sums side by side hide each other's latency. */
 static void dot_lanes(const double *restrict q, const double *restrict keys, int dim, double *restrict s,
                       float *restrict naive)
 {
@@ -130,7 +130,7 @@ static void group_scores(struct group *g)
     }
 }
 
-/* Scores become probabilities; naive ones are rounded to their type, after they were summed. A maximum of -inf is
+/* Scores become probabilities; naive ones are rounded to their type after they were summed. A maximum of -inf is
  * replaced so that no difference of infinities arises. */
 static void row_softmax(struct group *g, struct row *row)
 {
@@ -193,7 +193,7 @@ static void group_outputs(struct group *g)
     }
 }
 
-/* What naive overflows cannot be held against a kernel; there it may be infinite, but a finite result must be right. */
+/* If the naive computation overflows, a kernel may be infinite too, but a finite result must be right. */
 static double difference(double got, double ref, double naive)
 {
     if (isfinite(got) && isfinite(ref))
@@ -230,7 +230,7 @@ static void judge_row(const struct group *g, const struct row *row, struct worst
     }
     if (a->lse) {
         double lse = a->lse[reference_lse_at(g->v, a, g->b, row->h, row->i)];
-        double naive_error = empty ? 0 : fabs(row->naive_lse - row->lse); /* of infinities there is no difference */
+        double naive_error = empty ? 0 : fabs(row->naive_lse - row->lse); /* infinities have no difference */
         w->naive_lse = naive_error > w->naive_lse && isfinite(naive_error) ? naive_error : w->naive_lse;
         w->lse = fabs(row->lse) > w->lse && isfinite(row->lse) ? fabs(row->lse) : w->lse;
         note(empty ? (lse == -INFINITY ? 0 : INFINITY) : difference(lse, row->lse, row->naive_lse), g, row,
@@ -275,7 +275,7 @@ static void group_judge(struct group *g, struct worst *w)
     g->rows = 0;
 }
 
-/* One row out of each of `count` equal strata of the problem, in order, so that those that share a KV head meet. */
+/* One row from each of `count` equal strata of the problem, in order, so that rows of one KV head come together. */
 static int64_t sampled(int64_t k, int64_t count, int64_t total, uint64_t *state)
 {
     if (count == total)
@@ -286,8 +286,8 @@ static int64_t sampled(int64_t k, int64_t count, int64_t total, uint64_t *state)
     return k == 0 ? 0 : k == count - 1 ? total - 1 : any;
 }
 
-/* Adds row number `at` of a problem, counted by sequence, head and query; *b and *before are the sequence of the last
- * one and the rows before it. */
+/* Adds row number `at` of a problem, counted by sequence, head and query; *b and *before are the sequence of the
+ * previous one and the number of rows before that sequence. */
 static void add_row(struct group *g, int64_t at, int64_t *b, int64_t *before, struct worst *w)
 {
     const struct attn_args *a = g->a;

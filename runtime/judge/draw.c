@@ -1,5 +1,5 @@
-/* draw.c - see draw.h. What is typical, for tuning: a window of 1024 keys, a bias and a mask that all sequences and heads
- * share, a softcap of 50, ALiBi's own slopes, equal sequences, pages of 16 keys in no order. */
+/* draw.c - see draw.h. For tuning, these are typical: a window of 1024 keys, a bias and a mask that all sequences and
+ * heads share, a softcap of 50, ALiBi's own slopes, equal sequences, pages of 16 keys in random order. */
 #include "draw.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ void draw_window(const struct variant *v, int64_t window[2])
     window[1] = v->field[F_CAUSAL] ? 0 : TYPICAL_WINDOW - 1 - TYPICAL_WINDOW / 2;
 }
 
-/* A bound: none, nothing at all, a few, as many as a tile or one more or less, any. */
+/* A bound of a window: none, nothing at all, a few, as many as a tile or one more or less, or any. */
 static int64_t draw_bound(struct chance *c, int64_t kv_len)
 {
     switch (below(c, 6)) {
@@ -66,7 +66,7 @@ static float draw_slope(const struct draw *w, struct chance *c, int64_t h)
     return slope;
 }
 
-/* Some so large that nothing is left of the rest, some so small that they change nothing. */
+/* Some so large that the rest vanishes, some so small that they change nothing. */
 static float draw_logit(const struct draw *w, struct chance *c)
 {
     float logit = 2 * random_normal(&c->state);
@@ -92,7 +92,7 @@ int64_t draw_length(int64_t most, int64_t b)
     return (most * sixteenths[b % 8] + 15) / 16;
 }
 
-/* Lengths of which one is `most`, one in four is 0 and the others are any. */
+/* Lengths of which one is `most`, one in four is 0, and the others are random. */
 static int draw_starts(const struct draw *w, int64_t most, struct chance *c, struct drawn *d, enum array_id list)
 {
     int64_t *starts = keep(d, list, w->batch + 1, sizeof *starts), longest = w->batch > 0 ? below(c, w->batch) : 0;
@@ -106,7 +106,7 @@ static int draw_starts(const struct draw *w, int64_t most, struct chance *c, str
     return 0;
 }
 
-/* One side in four is left as it is; of paged keys the lengths say all. */
+/* One side in four has no starts; for paged keys the lengths say everything. */
 static int draw_packed(const struct variant *v, const struct draw *w, struct chance *c, struct drawn *d)
 {
     bool no_q = !w->typical && !v->field[F_PAGED] && one_in(c, 4), no_kv = !w->typical && !no_q && one_in(c, 4);
@@ -143,8 +143,8 @@ static void shuffle(int32_t *x, int64_t n, struct chance *c)
     }
 }
 
-/* Every page is some sequence's, but for a few that nobody has; now and then two sequences begin with the same page.
- * Entries that no key needs would lead far outside. */
+/* Every page belongs to a sequence, except for a few; now and then two sequences begin with the same page. Entries that
+ * no key needs point far outside. */
 static int draw_pages(const struct draw *w, struct chance *c, struct drawn *d)
 {
     const int64_t size = draw_page_size(w, c), most = (w->kv_len + size - 1) / size;
@@ -197,7 +197,7 @@ static void draw_table(const struct draw *w, struct chance *c, struct drawn_tabl
     t->row = along > 0 ? (along - 1) * t->step + 1 : 0;
 }
 
-/* Scales are runs of one: shared along sides by chance, or typically one for each row of each head. */
+/* Scales are runs of one: shared along random sides, or typically one for each row of each head. */
 static void draw_scales(const struct draw *w, struct chance *c, struct drawn *d, enum array_id id)
 {
     struct drawn_table *t = &d->table[id];
@@ -230,8 +230,8 @@ struct element {
     int64_t b, h, i, j, keys;
 };
 
-/* Whether an element takes its key away: the same for all that share the element. Where keys or rows share, few do, or
- * nothing would be left of any. */
+/* Whether an element excludes its key, the same for all that share the element. If keys or rows share it, few elements
+ * do, or nothing would be left. */
 static bool is_masked(const struct drawn *d, int64_t at, int64_t row, const struct element *e)
 {
     uint64_t kind = mix(d->seed, 1, 2) % 4;
@@ -267,7 +267,8 @@ static void fill_mask(const struct drawn *d, const struct element *e)
     ((uint8_t *)(uintptr_t)d->f.mask)[at] = !is_masked(d, ~at, ~row, e);
 }
 
-/* Some are negative, and some a hundred times as large as others; all go with values that are drawn 48 times too large. */
+/* Some are negative, and some are a hundred times as large as others; all go with values that are drawn 48 times too
+ * large. */
 static float scale_at(const struct drawn *d, int64_t at)
 {
     uint64_t state = mix(d->seed, at, 7);

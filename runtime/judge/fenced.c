@@ -55,7 +55,7 @@ int fenced_map(struct fenced *t, enum fenced_layout layout, bool shifted, bool f
     if (t->sparse || !inside)
         return 0;
     int result = mprotect(t->open, t->open_size, PROT_READ | PROT_WRITE);
-#ifdef MADV_POPULATE_WRITE /* all pages at once, which are filled next anyway: a fault for each takes longer */
+#ifdef MADV_POPULATE_WRITE /* all pages at once, since they are filled next anyway: a fault for each takes longer */
     madvise(t->open, t->open_size, MADV_POPULATE_WRITE);
 #endif
     return result;
@@ -73,7 +73,7 @@ char *fenced_row(const struct fenced *t, int64_t b, int64_t h, int64_t i)
     return t->base + (b * t->stride[0] + h * t->stride[1] + i * t->stride[2]) * t->element;
 }
 
-/* The pages that a row of a sparse tensor lies in. */
+/* The pages that a row of a sparse tensor occupies. */
 static void row_pages(const struct fenced *t, const char *row, char **from, size_t *size)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)row % page;
@@ -81,7 +81,7 @@ static void row_pages(const struct fenced *t, const char *row, char **from, size
     *size = (before + (size_t)t->row + page - 1) / page * page;
 }
 
-/* Does something to every row; -1 when that failed once. */
+/* Does something to every row; -1 if it failed for one. */
 static int each_row(const struct fenced *t, int (*what)(const struct fenced *t, char *row))
 {
     int result = 0;
@@ -166,7 +166,7 @@ bool fenced_is_pattern(const char *at, size_t size)
     return true;
 }
 
-/* Covers the row with the pattern, after which all must be pattern. */
+/* Covers the row with the pattern, after which everything must be the pattern. */
 static int cover_row(const struct fenced *t, char *row)
 {
     char *from;

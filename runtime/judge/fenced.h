@@ -1,6 +1,5 @@
-/* fenced.h - rows of elements in a mapping of their own that begins and ends with an inaccessible page: who reads or
- * writes outside crashes, and what was written between rows is seen. What it is not: attention; trial.h makes problems
- * of it. */
+/* fenced.h - rows of elements in a mapping of their own between two inaccessible pages: an access outside crashes, and
+ * what was written between rows is detected. What it is not: attention; trial.h makes problems of it. */
 #ifndef ATTNGEN_JUDGE_FENCED_H
 #define ATTNGEN_JUDGE_FENCED_H
 
@@ -11,13 +10,13 @@
 enum fenced_layout {
     TRIAL_BHSD,   /* contiguous [batch, head, row, element] */
     TRIAL_BSHD,   /* contiguous [batch, row, head, element] */
-    TRIAL_PADDED, /* as BSHD, with odd gaps between heads, rows and sequences, filled with NaN */
-    TRIAL_SPARSE, /* rows gigabytes apart with nothing mapped between them: 32-bit index arithmetic crashes */
+    TRIAL_PADDED, /* as BSHD, with odd gaps between heads, rows and sequences, which hold NaN */
+    TRIAL_SPARSE, /* rows gigabytes apart with nothing mapped between them, where 32-bit index arithmetic crashes */
 };
 
 enum {
     FENCED_PATTERN = 0xa5, /* where nothing may be written */
-    FENCED_POISON = 0xff,  /* NaN in every element type */
+    FENCED_POISON = 0xff,  /* a NaN in every element type */
 };
 
 struct fenced {
@@ -28,17 +27,17 @@ struct fenced {
     bool sparse;
 };
 
-/* Maps count[0] * count[1] * count[2] rows of `length` elements, so that the last byte of the last row lies before an
- * inaccessible page, one element earlier if shifted; or, if front, the first byte of the first row after one. 0 or -1;
- * both are to be unmapped. A sparse one has nothing accessible yet. */
+/* Maps count[0] * count[1] * count[2] rows of `length` elements, so that the last byte of the last row is just before
+ * an inaccessible page, one element earlier if shifted; or, if front, the first byte of the first row just after one. 0
+ * or -1; unmap it in both cases. A sparse one has nothing accessible yet. */
 int fenced_map(struct fenced *t, enum fenced_layout layout, bool shifted, bool front, const int64_t count[3],
                int64_t length, int64_t element);
 void fenced_unmap(struct fenced *t); /* zeros are allowed */
 
 char *fenced_row(const struct fenced *t, int64_t b, int64_t h, int64_t i);
 
-/* Inputs: all poison; then rows are opened to be written, and closed; then the rest can not be written any more either.
- * A row of a sparse one that was never opened cannot be read. open_rows poisons. All return 0 or -1. */
+/* For inputs: fill everything with poison; then open rows to write them, and close them; then make the rest read-only
+ * too. A row of a sparse one that was never opened cannot be read. open_rows poisons. All return 0 or -1. */
 void fenced_poison(const struct fenced *t);
 int fenced_open_row(const struct fenced *t, char *row);
 int fenced_close_row(const struct fenced *t, char *row);
@@ -46,8 +45,8 @@ int fenced_open_rows(const struct fenced *t);
 int fenced_close_rows(const struct fenced *t);
 int fenced_freeze(const struct fenced *t);
 
-/* Outputs: the pattern everywhere, poison in the rows; and, once no row is needed any more, whether nothing but rows
- * was written. */
+/* For outputs: fill everything with the pattern and the rows with poison; and, once the rows are no longer needed,
+ * check that only rows were written. */
 int fenced_reset(const struct fenced *t);
 bool fenced_intact(const struct fenced *t);
 

@@ -11,9 +11,9 @@
 #include "backend/step.h"
 #include "numerics/reference.h"
 
-enum { PAD = 40 }; /* elements before and behind a matrix */
+enum { PAD = 40 }; /* elements before and after a matrix */
 
-/* Matrices of every sequence and head, NaN wherever no element is. */
+/* The matrices of all sequences and heads, with NaN wherever there is no element. */
 struct matrix {
     enum dtype type;
     int64_t count[3], width;      /* batch, heads, rows; columns */
@@ -39,7 +39,7 @@ static size_t bytes(const struct matrix *m)
 static int matrix_create(const struct step_shape *s, enum dtype type, int64_t heads, int64_t rows, int64_t width,
                          struct matrix *out)
 {
-    const int64_t ld = s->shifted ? width + 1 : (width + 15) / 8 * 8; /* at least one element lies between rows */
+    const int64_t ld = s->shifted ? width + 1 : (width + 15) / 8 * 8; /* at least one element is between rows */
     *out = (struct matrix){.type = type, .count = {s->batch, heads, rows}, .width = width};
     out->at = s->shifted ? PAD + 1 : PAD;
     out->stride[0] = heads * rows * ld;
@@ -95,7 +95,7 @@ static void judge_product(const struct variant *v, const struct step_shape *s, c
     note(w, sum * s->scale, dtype_round(c->type, naive * s->scale), load(c, at[0], at[1], at[2], at[3]), at);
 }
 
-/* Keys that row i sees. */
+/* The keys that row i sees. */
 static int64_t seen(const struct variant *v, const struct step_shape *s, int64_t i)
 {
     const int64_t end = v->field[F_CAUSAL] ? i + s->offset + 1 : s->n;
@@ -126,7 +126,7 @@ static void judge_softmax(const struct variant *v, const struct step_shape *s, c
     w->terms = 1;
 }
 
-/* Whether a byte was written that is no element's. */
+/* Whether a byte outside the elements was written. */
 static bool is_clean(const struct matrix *m)
 {
     struct matrix other = *m;

@@ -28,7 +28,7 @@ static int fail(struct gen_error *err, const char *text)
 
 /* ---- bits ---- */
 
-/* FNV-1a over 32-bit words and what is left: every bit counts, and tests need no more. */
+/* FNV-1a over 32-bit words and the rest: every bit counts, and tests need no more. */
 static uint64_t hash_bytes(uint64_t hash, const char *at, int64_t size)
 {
     for (int64_t i = 0; i < size; i += 4) {
@@ -39,7 +39,7 @@ static uint64_t hash_bytes(uint64_t hash, const char *at, int64_t size)
     return hash;
 }
 
-/* Of O and LSE, of sequences from first_b on. */
+/* Of O and LSE, from sequence first_b on. */
 static uint64_t trial_bits(const struct trial *t, int64_t first_b)
 {
     const struct attn_args *a = &t->args;
@@ -70,7 +70,7 @@ static int map_list(struct fenced *t, const struct trial_shape *s, size_t size)
     return fenced_map(t, TRIAL_BHSD, false, s->front, one, (int64_t)size, 1);
 }
 
-/* Units of a tensor's row. */
+/* The units in a row of a tensor. */
 static int64_t width_of(enum array_id id, const struct variant *v)
 {
     const int64_t values = arrays[id].sides[3] == SIDE_DIM ? variant_head_dim(v) : variant_head_dim_v(v);
@@ -152,13 +152,14 @@ static void set_args(struct trial *t)
 
 /* ---- data ---- */
 
-/* The smallest denormal of a type, about: so small that nothing is left of a product of two. */
+/* Roughly the smallest denormal of a type: so small that the product of two vanishes. */
 static float denormal_of(enum dtype t)
 {
     return t == DTYPE_F16 ? 0x1p-20f : 0x1p-130f;
 }
 
-/* The row of a tensor that begins `at` elements after its base; filled anew with the same when two sequences share it. */
+/* Fills the row of a tensor that begins `at` elements after its base; twice with the same data if two sequences share
+ * it. */
 static int fill_row(const struct trial *t, const struct fenced *to, int64_t at, enum dtype type, uint64_t seed)
 {
     char *row = to->base + at * to->element;
@@ -191,7 +192,7 @@ static int fill_sequence(const struct trial *t, int64_t b, uint64_t seed)
     return result;
 }
 
-/* Gaps, padding, and pages that nobody has. */
+/* Gaps, padding, and pages that belong to no sequence. */
 static void fill_unread(const struct trial *t, const struct fenced *to, enum dtype type)
 {
     fenced_poison(to);
@@ -199,7 +200,7 @@ static void fill_unread(const struct trial *t, const struct fenced *to, enum dty
         dtype_store(type, to->open, i, INFINITY);
 }
 
-/* Of the first sequence that has queries, the one in the middle. */
+/* The middle query of the first sequence that has queries. */
 static int spoil_query(const struct trial *t)
 {
     const struct attn_args *a = &t->args;
@@ -303,8 +304,8 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* On a device, where there are no parts: the whole, from copies; or, where "in parts" is asked for and it shares our
- * memory, in the guarded memory itself. Rows far apart are in too large a range for that. */
+/* On a device, which has no parts: the whole run, from copies, or, if "in parts" is asked for and it shares our memory,
+ * in the guarded memory itself. Rows that are far apart span too much memory for that. */
 static int run_device(const struct trial *t, const struct attn_args *args, const struct kernel *kernel, bool in_place,
                       double *run_s, struct gen_error *err)
 {
@@ -317,7 +318,7 @@ static int run_device(const struct trial *t, const struct attn_args *args, const
     return result;
 }
 
-/* Memory that a kernel may write, full of NaN: it ends where memory ends, or begins there. */
+/* Memory that a kernel may write, full of NaN: it ends at the end of accessible memory, or begins at its beginning. */
 static int open_space(struct fenced *space, int64_t bytes, bool front, struct gen_error *err)
 {
     const int64_t one[3] = {1, 1, 1}, rounded = (bytes + 63) / 64 * 64;
@@ -339,7 +340,7 @@ static int close_space(struct fenced *space, int64_t bytes, struct gen_error *er
     return intact ? 0 : fail(err, "written outside the workspace");
 }
 
-/* One call of the kernel, in a workspace of its own. */
+/* Calls the kernel once, with a workspace of its own. */
 static int run_part(struct attn_args args, const struct kernel *kernel, double *run_s, struct gen_error *err)
 {
     int64_t bytes = kernel->workspace(&args);
@@ -368,7 +369,7 @@ static int run_each(struct attn_args args, const struct kernel *kernel, int part
     return 0;
 }
 
-/* Parts that share memory come twice, and what the first time left there is all that the second time knows. */
+/* Parts that share memory run twice; the second time they have only what the first time left there. */
 static int run_shared(struct attn_args args, const struct kernel *kernel, int parts, int64_t bytes, double *run_s,
                       struct gen_error *err)
 {
@@ -385,7 +386,7 @@ static int run_shared(struct attn_args args, const struct kernel *kernel, int pa
     return -1;
 }
 
-/* Bytes that so many parts of a kernel can share; 0: none. */
+/* The bytes that so many parts of a kernel can share; 0: none. */
 static int64_t shared_size(struct attn_args args, const struct kernel *kernel, int parts)
 {
     args.part = -1;
@@ -404,7 +405,7 @@ static int run_parts(struct trial *t, struct attn_args args, const struct kernel
                  : run_each(args, kernel, parts, run_s, err);
 }
 
-/* After the judgement: covers the outputs. Without LSE nothing of its memory may change either. */
+/* After judging: covers the outputs. Without LSE, nothing of its memory may change either. */
 static int check_outside(struct trial *t, struct gen_error *err)
 {
     if (!fenced_intact(&t->at[ARRAY_O]))
@@ -465,7 +466,7 @@ static void alone(const struct trial *t, int64_t b, struct attn_args *a, struct 
     a->features = a->features ? f : NULL;
 }
 
-/* The last sequence without the others; what is computed for it must not depend on them. */
+/* The last sequence without the others, whose result must not depend on them. */
 static int run_alone(struct trial *t, const struct kernel *kernel, struct gen_error *err)
 {
     struct attn_args one = t->args;
@@ -492,7 +493,7 @@ static int must_refuse(struct attn_args args, const struct kernel *kernel, const
     return 0;
 }
 
-/* Refusals touch nothing: every pointer is NULL, so a kernel that goes on crashes. */
+/* A refusal must touch nothing: every pointer is NULL, so a kernel that goes on crashes. */
 static int run_refused(struct trial *t, const struct kernel *kernel, struct gen_error *err)
 {
     struct attn_args bad = t->args;
@@ -510,7 +511,7 @@ static int run_refused(struct trial *t, const struct kernel *kernel, struct gen_
     return must_refuse(bad, kernel, "part 2 of 2", err);
 }
 
-/* The same in several parts, each alone and, where they can, with memory that they share. */
+/* The same in several parts, each alone and, if possible, with memory that they share. */
 static int compare_parts(struct trial *t, const struct kernel *kernel, int parts, uint64_t bits, struct gen_error *err)
 {
     struct trial_result again;
@@ -540,7 +541,7 @@ int trial_all(const struct variant *v, const struct trial_shape *shape, const st
 {
     static const int parts[] = {3, 2, 7};
     const double work = (double)(shape->batch * shape->heads * shape->q_len * shape->kv_len) * variant_head_dim(v);
-    const size_t splits = work > 1e7 ? 1 : sizeof parts / sizeof *parts; /* large ones would take most of the time */
+    const size_t splits = work > 1e7 ? 1 : sizeof parts / sizeof *parts; /* large shapes would take most of the time */
     struct trial *t;
     int status = -1;
     *out = (struct trial_result){0};

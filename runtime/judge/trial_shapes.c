@@ -1,4 +1,4 @@
-/* trial_shapes.c - which problems: those of trial.h that are known to break kernels, and any. */
+/* trial_shapes.c - the problems: those of trial.h that are known to break kernels, and random ones. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@ void trial_describe(const struct trial_shape *s, char *out, size_t size)
              s->nan_query ? ", a NaN query" : "", s->v_in_k ? ", V in K" : "", s->denormal ? ", denormals" : "", scale);
 }
 
-/* What a problem is there for. */
+/* What a problem tests. */
 enum { PLAIN, SPLIT, SLICES, TABLES, WINDOWS, SINKS, PACKED, PAGED };
 static bool has(const struct variant *v, int feature)
 {
@@ -128,7 +128,7 @@ void trial_random(const struct variant *v, uint64_t *state, struct trial_shape *
                                 .q_len = random_length(state),
                                 .kv_len = random_length(state)};
     out->layout = random_below(state, 12) == 0 ? TRIAL_SPARSE : (enum fenced_layout)random_below(state, 3);
-    if (out->layout == TRIAL_SPARSE) { /* a page of memory a row, at least */
+    if (out->layout == TRIAL_SPARSE) { /* at least one page of memory for each row */
         out->q_len %= 20;
         out->kv_len %= 40;
         out->draw.page_size = 1 + random_below(state, 4);

@@ -9,8 +9,8 @@
 #include "numerics/pairs.h"
 
 enum { GUARD = 256, FILL = 0xff };
-/* Elements of a bias or mask, beyond which its runs overlap, each beginning one element after the one before: what is
- * timed reads as many of them, and memory is not filled by them. */
+/* Beyond so many elements the runs of a bias or mask overlap, each beginning one element after the previous one: timed
+ * kernels read as many elements, but the memory stays small. */
 static const int64_t TABLE_MOST = (int64_t)1 << 24;
 
 /* ---- memory ---- */
@@ -50,7 +50,7 @@ static size_t tensor_size(const int64_t count[3], int64_t dim, int64_t element)
     return (size_t)(count[0] * count[1] * count[2] * dim * element);
 }
 
-/* What rounding leaves behind a block is guard too. */
+/* What rounding leaves after a block is also a guard. */
 static int place_all(struct workload *w)
 {
     const struct variant *v = &w->caller;
@@ -84,7 +84,7 @@ static int place_all(struct workload *w)
 
 /* ---- arguments ---- */
 
-/* Packed rows of one sequence lie together, all heads of a row beside each other. */
+/* Packed rows of one sequence follow one another, with all heads of a row beside each other. */
 static void set_tensor(int64_t stride[3], const int64_t count[3], bool packed, int64_t dim)
 {
     set_strides(stride, count, dim);
@@ -145,7 +145,8 @@ static void fill_row(void *base, enum dtype t, int64_t at, int64_t dim, uint64_t
     fill_normal((char *)base + at * (int64_t)dtype_size(t), t, (size_t)dim, seed + (uint64_t)at * 0x10001);
 }
 
-/* Whole, as nothing is looked for in what no query sees: a bias of any size in no time, a mask that hides one in eight. */
+/* Filled as a whole, since nothing checks what no query sees: a bias of any size takes no time, and a mask hides one
+ * key in eight. */
 static void fill_tables(struct workload *w, uint64_t seed)
 {
     enum dtype t = variant_dtype_bias(&w->caller);
@@ -154,7 +155,7 @@ static void fill_tables(struct workload *w, uint64_t seed)
         w->block[ARRAY_MASK].at[i] = random_next(&seed) % 8 != 0;
 }
 
-/* Rows that take part; what is left, of padding and of pages that nobody has, stays NaN. */
+/* Rows that take part; padding and pages that belong to no sequence stay NaN. */
 static void fill_all(struct workload *w, uint64_t seed)
 {
     const struct variant *v = &w->caller;
@@ -218,7 +219,7 @@ void workload_free(struct workload *w)
 
 /* ---- counts ---- */
 
-/* Of all sequences: pairs of one head, queries, and keys that some query sees. */
+/* Of all sequences: the pairs of one head, the queries, and the keys that some query sees. */
 struct counts {
     double pairs, queries, keys;
 };
@@ -243,7 +244,7 @@ double attention_flops(const struct variant *caller, const struct attn_args *arg
     return 2.0 * (variant_head_dim(caller) + variant_head_dim_v(caller)) * pairs * (double)args->heads;
 }
 
-/* Of a table, the elements of pairs that take part; what sides share is read once. */
+/* The elements of a table for pairs that take part; what sides share is read once. */
 static double table_elements(const struct attn_args *args, const int64_t stride[4], double rows, double pairs)
 {
     double keys = stride[3] == 0 ? rows : pairs, shared = stride[1] == 0 ? (double)args->heads : 1;
@@ -278,7 +279,7 @@ enum verdict workload_prepare(struct workload *w, const struct kernel *kernel, i
     struct attn_args args = workload_args(w);
     int64_t size = kernel->functions->workspace(kernel, &args, threads);
     if (size < 0)
-        return kernel->run ? VERDICT_WRONG : VERDICT_NONE; /* what a device cannot tell just now is its own */
+        return kernel->run ? VERDICT_WRONG : VERDICT_NONE; /* a failure of the device itself */
     if ((size_t)size <= w->workspace_size)
         return VERDICT_RIGHT;
     free(w->workspace);
@@ -286,7 +287,7 @@ enum verdict workload_prepare(struct workload *w, const struct kernel *kernel, i
     w->workspace = aligned_alloc(64, ((size_t)size + 63) / 64 * 64);
     if (!w->workspace)
         return VERDICT_NONE;
-    memset(w->workspace, FILL, (size_t)size); /* pages are there before anything is timed, and hold no luck */
+    memset(w->workspace, FILL, (size_t)size); /* its pages are touched before anything is timed */
     w->workspace_size = (size_t)size;
     return VERDICT_RIGHT;
 }
@@ -332,7 +333,7 @@ static enum verdict say(enum verdict verdict, struct gen_error *err, const struc
     return verdict;
 }
 
-/* One run with those arguments, and all that can be said of it without a reference. */
+/* One run with those arguments, and everything that can be said about it without a reference. */
 static enum verdict run_guarded(struct workload *w, const struct attn_args *args, const struct kernel *kernel,
                                 struct pool *pool, int threads, struct gen_error *err)
 {
@@ -347,7 +348,7 @@ static enum verdict run_guarded(struct workload *w, const struct attn_args *args
     return VERDICT_RIGHT;
 }
 
-/* The rows that a run has left, against the reference. */
+/* Compares the rows that a run wrote with the reference. */
 static enum verdict judge(const struct workload *w, const struct attn_args *args, int64_t max_rows, struct check *out,
                           struct gen_error *err)
 {
@@ -371,7 +372,7 @@ static uint64_t bits_of_output(const struct workload *w)
     return hash;
 }
 
-/* Kernels may compute otherwise where no LSE is asked for, which is judged anew only where its bits are other ones. */
+/* Kernels may compute differently without an LSE; that run is judged again only if its bits differ. */
 static enum verdict check_without_lse(struct workload *w, struct attn_args args, const struct kernel *kernel,
                                       struct pool *pool, int threads, int64_t max_rows, struct check *out,
                                       struct gen_error *err)
@@ -403,7 +404,8 @@ enum verdict workload_check(struct workload *w, const struct kernel *kernel, str
 int workload_awkward(const struct variant *v, struct workload_shape out[WORKLOAD_AWKWARD])
 {
     int64_t q = v->field[F_TILE_Q], k = v->field[F_TILE_K];
-    /* One side at a tile's edge and the other short: whole, these cost the reference a hundredth of tile by tile. */
+    /* One side at a tile's edge and the other short: for these, judging everything costs a hundredth of tile by
+     * tile. */
     const struct workload_shape all[WORKLOAD_AWKWARD] = {
         {1, 1, 1, 1, 1, .uneven = false},
         {1, 1, 1, 13, 17, .uneven = false},

@@ -7,7 +7,7 @@
 
 #include "numerics/reference.h"
 
-enum { WIDEST = 512 }; /* of V; fields.c has it as a limit */
+enum { WIDEST = 512 }; /* of V; it is a limit in fields.c */
 
 /* ---- the kernel ---- */
 

@@ -1,12 +1,12 @@
-/* buckets.c - what a tuning is found by: the problem, rounded so that neighbours share a winner, and the key of all that
- * timings depend on. What it is not: the files that the key names (cache/). */
+/* buckets.c - how a tuning is found: the problem, rounded so that similar ones share a winner, and the key of
+ * everything that timings depend on. What it is not: the files that the key names (cache/). */
 #include <stdio.h>
 #include <string.h>
 
 #include "tune.h"
 
-/* Heads of few queries are as many as make FEW_ROWS: fewer would leave keys and values in a cache, where no decoding
- * finds them. */
+/* With few queries, there are as many heads as make FEW_ROWS: with fewer, keys and values would stay in a cache, where
+ * real decoding does not find them. */
 enum { HEADS_A_THREAD = 4, FEW_ROWS = 64, FORMAT = 2 };
 
 static int64_t power_of_two(int64_t x)
@@ -17,7 +17,7 @@ static int64_t power_of_two(int64_t x)
     return p;
 }
 
-/* So many keys as a power of two has, as draw_window spreads them. */
+/* As many keys as a power of two holds, spread as draw_window spreads them. */
 static void round_window(struct tune_target *t)
 {
     int64_t *w = t->window;
@@ -25,7 +25,7 @@ static void round_window(struct tune_target *t)
     if (!t->caller.field[F_WINDOW])
         w[0] = w[1] = 0;
     if (t->caller.field[F_CAUSAL] && (w[0] || w[1]))
-        w[1] = 0; /* whatever is said of keys behind */
+        w[1] = 0; /* whatever follows about keys */
     if (t->caller.field[F_CAUSAL] && w[0] < 0)
         w[1] = -1;
     if (!target_knows_window(t))
@@ -87,9 +87,9 @@ int tune_key(const struct device *device, const struct tune_target *t, struct bu
                (long long)t->kv_len);
     if (caller.field[F_WINDOW] && target_knows_window(t))
         buf_printf(out, "window %lld,%lld\n", (long long)t->window[0], (long long)t->window[1]);
-    else if (caller.field[F_WINDOW]) /* one stands for all */
+    else if (caller.field[F_WINDOW]) /* one of them stands for all */
         buf_printf(out, "window %d\n", TYPICAL_WINDOW);
-    if (caller.field[F_PACKED]) /* nor how long each sequence is */
+    if (caller.field[F_PACKED]) /* the length of each sequence does not matter either */
         buf_printf(out, "lengths ragged\n");
     if (caller.field[F_PAGED])
         buf_printf(out, "page %d\n", TYPICAL_PAGE);

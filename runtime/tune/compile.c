@@ -1,5 +1,5 @@
-/* compile.c - from a variant to a kernel on a device, as both tuner and plan run it: each compiler gets the form that it
- * compiles best. What it is not: a choice of variant. */
+/* compile.c - from a variant to a kernel on a device, as both the tuner and a plan run it: each compiler gets the form
+ * of the text that it compiles best. What it is not: a choice of variant. */
 #include "tune.h"
 
 int tune_emit(const struct device *device, const struct variant *v, struct gen_text *out, struct gen_error *err)

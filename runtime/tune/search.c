@@ -1,5 +1,5 @@
-/* search.c - see search.h. First each candidate once, the best-looking first; then those near the best in turns, so
- * that whatever drifts (clock, neighbours) hits all of them alike. */
+/* search.c - see search.h. First each candidate is tried once, the most promising first; then those near the best take
+ * turns, so that whatever drifts (clock, neighbours) affects all of them alike. */
 #include "search.h"
 
 #include <math.h>
@@ -12,10 +12,11 @@
 enum { SAMPLED_ROWS = 64, MARGINS = 4 };
 static const uint64_t SEED = 20180508;
 
-/* How far behind the best a candidate may be and stay, after the first look and after each round; and how many seconds
- * a sample waits for a quiet core. Two quiet samples of one kernel differ by up to 1.07 (the gate) times 1.13 (two
- * states of the clock seen under vectors): 1.21. The minimum of more samples differs by less. A patient search takes as
- * many at the first look as others take in all; nothing that we know of makes the minimum of eight half too large. */
+/* How many times the best's time a candidate may take and stay, after the first look and after each round; and how many
+ * seconds a sample waits for a quiet core. Two quiet samples of one kernel differ by up to 1.07 (the gate) times 1.13
+ * (two states of the clock seen with vectors): 1.21. The minimum of more samples differs by less. A patient search
+ * takes as many samples at the first look as others take in all; we know of nothing that makes the minimum of eight
+ * wrong by half. */
 static const struct effort {
     int first, wanted; /* samples */
     double margin[MARGINS], wait_first, wait;
@@ -23,18 +24,19 @@ static const struct effort {
     [ATTN_MEASURE] = {2, 8, {1.25, 1.15, 1.10, 1.07}, 20e-3, 50e-3},
     [ATTN_PATIENT] = {8, 32, {1.5, 1.5, 1.5, 1.5}, 50e-3, 200e-3},
 };
-/* Two samples that are both so far behind need no more. */
+/* Two samples that are both so far behind are enough. */
 static const double FAR = 3;
-/* The model is not wrong by more than a factor of two on anything measured so far; beyond this nothing is compiled. */
+/* On everything measured so far, the model was wrong by at most a factor of two; beyond this nothing is compiled. */
 static const double MODEL_MARGIN = 6;
-/* The share of the time limit for the first look at each; the rest is for telling the best apart. */
+/* The share of the time limit for the first look at each candidate; the rest is for telling the best apart. */
 static const double FIRST_SHARE = 0.7;
-/* One run of the timed problem takes about so long at most, so that a search of two hundred fits the time limit. */
+/* One run of the timed problem takes about this long at most, so that a search of two hundred fits into the time
+ * limit. */
 static const double RUN_MOST = 0.2;
-/* What the timed problem takes of memory at most, with a workspace and the check: several times what caches hold, and so
- * little that its random data is there in a second. Every thread has keys and values in a workspace of its own. */
+/* The most memory that the timed problem takes, with a workspace and the check: several times what caches hold, and
+ * little enough that its random data is made in a second. Each thread has keys and values in a workspace of its own. */
 static const double BYTES_MOST = 0x1p29, THREAD_BYTES = 0x1p23;
-/* What judging the timed problem takes at most, in multiply-adds: some tenths of a second, when rows are long. */
+/* The most multiply-adds for judging the timed problem: some tenths of a second if rows are long. */
 static const double CHECK_MOST = 0x1p28;
 
 struct search {
@@ -43,14 +45,14 @@ struct search {
     const struct effort *effort;
     struct timer timer;
     struct workload work;  /* what is timed */
-    struct candidate *now; /* whose kernel runs */
-    double flops, best;    /* of work; seconds of the fastest so far, 0 when there is none */
-    double known;          /* the best that the cache has; 0: none */
+    struct candidate *now; /* the candidate whose kernel runs */
+    double flops, best;    /* flops of work; seconds of the fastest so far, 0 if there is none */
+    double known;          /* seconds of the best in the cache; 0: none */
     double peak;           /* GFLOP/s */
     double start, end, first_end;
     int threads, done, of;
-    bool looked[ISA_COUNT]; /* at a candidate of that isa: it was checked, or failed to compile */
-    bool timed; /* one is, in this search */
+    bool looked[ISA_COUNT]; /* whether a candidate of that isa was looked at: checked, or not compiled */
+    bool timed; /* whether this search has timed one */
 };
 
 double search_flops(const struct tune_target *p)
@@ -81,7 +83,7 @@ double search_flops(const struct tune_target *p)
     return flops;
 }
 
-/* Its tensors, a copy of keys and values for each thread, and what the check needs. */
+/* The bytes of its tensors, of a copy of keys and values for each thread, and of what the check needs. */
 double search_bytes(const struct tune_target *p)
 {
     const struct variant *v = &p->caller;
@@ -99,7 +101,7 @@ static double bytes_most(const struct tune_target *p)
     return fmax(BYTES_MOST, THREAD_BYTES * p->threads);
 }
 
-/* Half the sequences or heads while every thread has one; false: there are no more than that. */
+/* Halves the sequences or heads while every thread has one; false: there are too few. */
 static bool halve_units(struct tune_target *p)
 {
     if (p->batch > 1 && p->batch / 2 * p->kv_heads >= p->threads) {
@@ -113,7 +115,7 @@ static bool halve_units(struct tune_target *p)
     return true;
 }
 
-/* The longer of two lengths, above the least; false: both are as short as that. */
+/* Halves the longer of two lengths down to the least; false: both are as short as that. */
 static bool halve_longer(struct tune_target *p, int64_t q_least, int64_t kv_least)
 {
     if (p->q_len > q_least && (p->q_len >= p->kv_len || p->kv_len <= kv_least))
@@ -125,8 +127,8 @@ static bool halve_longer(struct tune_target *p, int64_t q_least, int64_t kv_leas
     return true;
 }
 
-/* Less of the same: fewer sequences and heads while every thread has one, then shorter, but still of several tiles: of
- * few only where nothing else makes it fit its memory. */
+/* A smaller problem of the same kind: fewer sequences and heads while every thread has one, then shorter ones, but
+ * still of several tiles; few tiles only if nothing else fits the memory. */
 struct tune_target search_problem(const struct device *device, const struct tune_target *target)
 {
     enum { Q_LEAST = 1024, KV_LEAST = 4096, LEAST = 256 };
@@ -166,7 +168,7 @@ static void settle(struct search *s, struct candidate *c)
 static void work(void *arg)
 {
     struct search *s = arg;
-    /* A refusal cannot happen here: the same arguments passed the check. */
+    /* A refusal is impossible here: the same arguments passed the check. */
     workload_run(&s->work, &s->now->kernel, s->device->resources->pool, s->threads);
 }
 
@@ -207,13 +209,13 @@ static void drop(struct search *s, struct candidate *c)
     kernel_free(&c->kernel);
 }
 
-/* Whether what is begun is to be left: when the time is over, and this search has found something to take. */
+/* Whether to stop in the middle: the time is over, and this search has found something to take. */
 static bool is_over(const struct search *s)
 {
     return s->timed && timer_now() > s->end;
 }
 
-/* Whether what is begun is to be left, and why. */
+/* Whether to stop in the middle, and why. */
 static bool is_cut_short(const struct search *s, struct gen_error *err)
 {
     if (!is_stopped(s) && !is_over(s))
@@ -222,14 +224,14 @@ static bool is_cut_short(const struct search *s, struct gen_error *err)
     return true;
 }
 
-/* Fewer rows where they are long, but the first and the last. */
+/* Fewer rows if they are long, but always the first and the last. */
 static int64_t sampled_rows(const struct search *s)
 {
     const double rows = CHECK_MOST / check_work(&s->work.caller, (double)s->work.shape.kv_len);
     return rows >= SAMPLED_ROWS ? SAMPLED_ROWS : rows > 2 ? (int64_t)rows : 2;
 }
 
-/* Awkward shapes whole, then the problem that is timed. */
+/* Checks awkward shapes as a whole, then the problem that is timed. */
 static enum verdict check(struct search *s, struct candidate *c, struct gen_error *err)
 {
     struct workload_shape shape[WORKLOAD_AWKWARD];
@@ -261,7 +263,7 @@ static enum verdict check(struct search *s, struct candidate *c, struct gen_erro
     return verdict;
 }
 
-/* Dropped before it is timed; but when nothing else is there, it is looked at again. */
+/* Dropped before it is timed, but looked at again if there is nothing else. */
 static bool is_flawed(const struct search *s, struct candidate *c)
 {
     if (!c->kernel.flaw[0] || (c->flawed && !(s->best > 0)))
@@ -273,7 +275,7 @@ static bool is_flawed(const struct search *s, struct candidate *c)
     return true;
 }
 
-/* A search that is cut short by an interrupt knows nothing of it; the row must not say that a limit came first. */
+/* An interrupted search has learned nothing about it; the row must not say that a limit came first. */
 static void not_reached(struct candidate *c, bool stopped)
 {
     c->unreached = true;
@@ -293,7 +295,7 @@ static void set_bad(struct search *s, struct candidate *c, bool own_doing, const
     kernel_free(&c->kernel);
 }
 
-/* Whether it compiles and computes right; if not, its row says so. */
+/* Whether it compiles and computes right results; if not, its row says so. */
 static bool is_right(struct search *s, struct candidate *c)
 {
     struct gen_error err = {0};
@@ -307,7 +309,7 @@ static bool is_right(struct search *s, struct candidate *c)
     return verdict == VERDICT_RIGHT;
 }
 
-/* The first look at a candidate: is it right, and is it anywhere near? */
+/* The first look at a candidate: is it right, and is it anywhere near the best? */
 static void look(struct search *s, struct candidate *c)
 {
     static const struct gen_error untimed = {.text = "it could not be timed"};
@@ -332,8 +334,8 @@ static void look(struct search *s, struct candidate *c)
         s->best = c->row.min_s;
 }
 
-/* Hopeless by the model. What a caller named, and with patience all, is timed all the same if one run of it takes no
- * more than a second. */
+/* Hopeless according to the model. Candidates that a caller named, and all in a patient search, are timed nevertheless
+ * if one run takes at most a second. */
 static bool is_hopeless(const struct search *s, double times)
 {
     double run_s = s->flops * times / (0.5e9 * s->peak);
@@ -341,8 +343,9 @@ static bool is_hopeless(const struct search *s, double times)
     return times > MODEL_MARGIN && (!soon || run_s > 1);
 }
 
-/* Whether the next one is not begun: the rest of the time is for those that are there. While none computes right, one of
- * each instruction set is tried all the same, since what ails them is often the set's. */
+/* Whether to leave the next one alone, since the rest of the time is for those that are already there. While none
+ * computes right results, one of each instruction set is tried nevertheless, since a failure often affects a whole
+ * set. */
 static bool is_late(const struct search *s, const struct candidate *next)
 {
     const bool looked = s->looked[next->row.variant.field[F_ISA]];
@@ -361,7 +364,7 @@ static void first_look(struct search *s, struct candidate *c, int n)
         double times = least > 0 ? c[i].cycles / least : 1;
         if (is_stopped(s)) {
             not_reached(&c[i], true);
-            continue; /* they are no news */
+            continue; /* these are not reported as progress */
         } else if (is_hopeless(s, times)) {
             c[i].row.state = ROW_DROPPED;
             snprintf(c[i].row.note, sizeof c[i].row.note, "not timed: the model expects %.0f times the best's time",
@@ -382,8 +385,8 @@ static bool is_there(const struct candidate *c)
     return c->kernel.functions != NULL;
 }
 
-/* Drops what the margin of this round leaves behind; returns how many are still to be sampled. The best is looked for
- * anew: a candidate's minimum rises when its first quiet sample takes the place of busy ones, and must not drop itself. */
+/* Drops what exceeds this round's margin; returns how many still need samples. The best is determined again, since a
+ * candidate's minimum rises when its first quiet sample replaces busy ones, and must not drop the candidate itself. */
 static int prune(struct search *s, struct candidate *c, int n, int round)
 {
     double margin = s->effort->margin[round < MARGINS ? round : MARGINS - 1];
@@ -403,7 +406,7 @@ static int prune(struct search *s, struct candidate *c, int n, int round)
     return open;
 }
 
-/* In turns, one sample each. A kernel that is still there has neither been dropped nor come from the cache. */
+/* Takes one sample of each in turn. A kernel that is still there was neither dropped nor taken from the cache. */
 static void compare(struct search *s, struct candidate *c, int n)
 {
     for (int round = 0; prune(s, c, n, round) > 0 && timer_now() < s->end && !is_stopped(s); round++)
@@ -417,7 +420,7 @@ static void compare(struct search *s, struct candidate *c, int n)
         c[i].unfinished = is_there(&c[i]) && c[i].samples.quiets < s->effort->wanted;
 }
 
-/* In whose instructions the products are: mixed types are widened first. */
+/* The type of the instructions that do the products: mixed types are widened first. */
 static enum dtype fastest_dtype(const struct variant *v)
 {
     enum dtype q = (enum dtype)v->field[F_DTYPE];

@@ -10,10 +10,9 @@
 #include "search.h"
 
 /* Two hundred candidates of up to 0.2 s a run, most of which are dropped after two or three runs. A patient search
- * takes ten runs of each and thirty of those that are near the best: about twenty times as long. */
+ * takes ten runs of each, and thirty of those near the best: about twenty times as long. */
 static const double TIME_LIMIT = 30, PATIENT_LIMIT = 600;
-/* Seconds for which a search takes the cache's word that a candidate is wrong: whatever made it so may have been
- * mended. */
+/* For so many seconds a search believes the cache that a candidate is wrong: its cause may have been repaired since. */
 static const int64_t BELIEVED = 24 * 3600;
 
 /* ---- candidates ---- */
@@ -34,7 +33,7 @@ static void init_candidate(struct candidate *c, const struct device *device, con
 {
     *c = (struct candidate){.row.variant = *v};
     c->cycles = device->backend->cycles(device, v, t);
-    if (v->field[F_HEAD_DIM_V] == v->field[F_HEAD_DIM]) /* as variant_decode has it, so that equal means the same */
+    if (v->field[F_HEAD_DIM_V] == v->field[F_HEAD_DIM]) /* as variant_decode does, so that fields compare */
         c->row.variant.field[F_HEAD_DIM_V] = 0;
     variant_encode(v, c->row.name);
     const char *why = device->backend->why_not(device, (enum isa)v->field[F_ISA]);
@@ -52,7 +51,7 @@ static int by_cycles(const void *a, const void *b)
                                   : strcmp(x->row.name, y->row.name);
 }
 
-/* The candidates, the best by the model first. */
+/* The candidates, those that the model likes best first. */
 static int list_candidates(const struct device *device, const struct tune_target *t, const struct tune_settings *s,
                            struct candidate **out, struct gen_error *err)
 {
@@ -76,7 +75,7 @@ static int list_candidates(const struct device *device, const struct tune_target
     return n;
 }
 
-/* What a device's limits are compared with stands in the emitted text. */
+/* The facts to compare with a device's limits are in the emitted text. */
 static bool fits_device(const struct device *device, const struct candidate *c, struct gen_error *rule)
 {
     struct gen_text text = {0};
@@ -105,8 +104,8 @@ static bool is_legal(const struct device *device, struct candidate *c)
     return false;
 }
 
-/* A candidate that is passed over for want of memory would be another's advantage. One that was tried may be too large for
- * this machine, and others go on. */
+/* Passing over a candidate for lack of memory would favour others. One that was already tried may be too large for this
+ * machine, and the others go on. */
 static int check_memory(const struct candidate *c, int n, struct gen_error *err)
 {
     for (int i = 0; i < n; i++)
@@ -149,7 +148,7 @@ static void from_cache_row(struct candidate *c, const struct cache_row *r)
     c->unreached = r->state == CACHE_UNREACHED;
 }
 
-/* What failed is stored as one that was not come to: it may be otherwise another time. */
+/* A failed candidate is stored as one that was not reached: it may succeed another time. */
 static void to_cache_row(const struct candidate *c, double limit, bool patient, int64_t now, struct cache_row *r)
 {
     static const enum cache_state states[] = {[ROW_TIMED] = CACHE_TIMED,
@@ -173,7 +172,7 @@ static void to_cache_row(const struct candidate *c, double limit, bool patient, 
     memcpy(r->note, c->row.note, sizeof r->note);
 }
 
-/* Whether only what a patient search timed counts: not when such a search has been, and only a winner is wanted. */
+/* Whether only timings of a patient search count: not if such a search has been made and only a winner is wanted. */
 static bool wants_patience(const struct tune_settings *s, const struct cache_entry *entry)
 {
     for (int i = 0; i < entry->n && !s->extend; i++)
@@ -187,8 +186,8 @@ static bool was_timed(const struct cache_row *r)
     return r->state == CACHE_TIMED || r->state == CACHE_DROPPED;
 }
 
-/* Takes over what the cache knows of the candidates. A candidate that an earlier search did not reach is settled only
- * for searches that would not reach further. */
+/* Takes over what the cache knows about the candidates. One that an earlier search did not reach is settled only for
+ * searches that would not reach further. */
 static void recall(struct candidate *c, int n, const struct cache_entry *entry, double limit, bool patient)
 {
     for (int i = 0; i < n; i++) {
@@ -243,8 +242,8 @@ static void forget(struct candidate *c)
     c->when = 0;
 }
 
-/* The cache's winner whose source is still what would be emitted; others are forgotten, and measured again. Without a
- * winner those that were dropped for being behind one are forgotten too. */
+/* The cache's winner whose source is still what would be emitted; others are forgotten and measured again. Without a
+ * winner, those that were dropped for being behind one are forgotten too. */
 static struct candidate *cached_winner(const struct device *device, struct candidate *c, int n)
 {
     for (;;) {
@@ -265,8 +264,8 @@ static bool is_bad(const struct candidate *c)
     return c->settled && (c->row.state == ROW_WRONG || c->row.state == ROW_REJECTED);
 }
 
-/* Whether it can be shown that the cache is right to call a candidate bad: a rule still rejects it, or the very text
- * that would be emitted was found wrong, and later than `since`. What cannot be shown is forgotten. */
+/* Whether the cache's claim that a candidate is bad can be confirmed: a rule still rejects it, or exactly the text that
+ * would be emitted was found wrong, later than `since`. What cannot be confirmed is forgotten. */
 static bool confirm(const struct device *device, struct candidate *c, int64_t since)
 {
     if (!c->from_cache || !is_bad(c))
@@ -285,7 +284,7 @@ static void confirm_all(const struct device *device, struct candidate *c, int n,
         confirm(device, &c[i], since);
 }
 
-/* Where nothing is good, the cache must not be the reason: then it is looked whether that is still so. */
+/* If nothing is good, the cache must not be the reason: then check whether its claims still hold. */
 static void doubt_all(const struct device *device, struct candidate *c, int n, int64_t since)
 {
     confirm_all(device, c, n, since);
@@ -297,9 +296,9 @@ static void doubt_all(const struct device *device, struct candidate *c, int n, i
             forget(&c[i]);
 }
 
-/* Whether a fall-back is the cache's winner only because all else is called bad there, which cannot be shown, or was not
- * come to: all of it may have failed in passing. The best-looking candidate that is called bad in each way stands for
- * the rest, as every plan asks. */
+/* Whether a fallback is the cache's winner only because everything else is called bad there without confirmation, or
+ * was not reached: all of that may have been temporary. The most promising candidate of each kind of bad stands for the
+ * rest, because every plan asks this. */
 static bool doubt_fallback(const struct device *device, struct candidate *c, int n, int32_t isa, int64_t since)
 {
     struct candidate *first[2] = {NULL, NULL};
@@ -323,7 +322,7 @@ static bool doubt_fallback(const struct device *device, struct candidate *c, int
     return left;
 }
 
-/* The cache's winner, and what it calls bad forgotten where that matters; NULL: there is none to rely on. */
+/* The cache's winner, after forgetting what it calls bad where that matters; NULL: there is none to rely on. */
 static const struct candidate *weigh(const struct device *device, const struct tune_settings *settings,
                                      struct candidate *c, int n)
 {
@@ -345,8 +344,8 @@ static const struct candidate *weigh(const struct device *device, const struct t
 static int estimate(const struct device *device, struct candidate *c, int n, struct tune_result *out,
                     struct gen_error *err)
 {
-    /* A fall-back is taken only where there is nothing else, however well the model thinks of it: of small problems it
-     * knows too little. */
+    /* A fallback is taken only if there is nothing else, however good the model thinks it is: it knows too little about
+     * small problems. */
     for (int fallback = 0; fallback < 2; fallback++)
         for (int i = 0; i < n; i++)
             if ((isa_slow((enum isa)c[i].row.variant.field[F_ISA]) != NULL) == fallback && is_legal(device, &c[i])) {
@@ -415,7 +414,7 @@ static int measure(struct device *device, const struct tune_settings *settings, 
         return nothing_legal(c, n, err);
     if (search_measure(device, &out->timed, settings, limit, c, n, out, err) != 0)
         return -1;
-    for (int i = 0; i < n; i++) /* what was not timed anew is known all the same */
+    for (int i = 0; i < n; i++) /* what was not timed again is still known */
         if ((c[i].unreached || c[i].row.state == ROW_FAILED) && c[i].before) {
             c[i].source = c[i].before->source;
             if (source_holds(device, &c[i]))
@@ -437,7 +436,7 @@ int tune_anywhere(const struct device *device, const struct tune_target *target,
     struct candidate *c = NULL;
     const int n = list_candidates(device, target, &settings, &c, err);
     int found = -1;
-    for (int others = 0; others < 2 && found < 0; others++) /* first those that copy as rows lie */
+    for (int others = 0; others < 2 && found < 0; others++) /* first those that copy rows as they lie */
         for (int i = 0; i < n && found < 0; i++) {
             const struct variant *v = &c[i].row.variant;
             if (variant_takes_any_rows(v) && (v->field[F_COPY] != COPY_ANY) == others &&
@@ -452,8 +451,8 @@ int tune_anywhere(const struct device *device, const struct tune_target *target,
     return found >= 0 ? 0 : -1;
 }
 
-/* A fall-back is many times slower, so taking it for want of others is told; not when somebody asked for it, by naming
- * candidates or otherwise, nor where it won against them. */
+/* A fallback is many times slower, so the log says when it is taken for lack of others, but not if somebody asked for
+ * it, by naming candidates or otherwise, nor if it won against them. */
 static void tell_fallback(const struct device *device, struct candidate *c, int n, struct tune_result *out)
 {
     const char *why = NULL;
@@ -463,7 +462,7 @@ static void tell_fallback(const struct device *device, struct candidate *c, int 
     for (int i = 0; i < n; i++)
         if (c[i].row.variant.field[F_ISA] != out->winner.field[F_ISA]) {
             const enum isa isa = (enum isa)c[i].row.variant.field[F_ISA];
-            if (isa_slow(isa) && isa != expected) /* it is no news that slower ones can be had */
+            if (isa_slow(isa) && isa != expected) /* that slower ones exist is no news */
                 continue;
             if (c[i].row.state != ROW_WRONG && c[i].row.state != ROW_FAILED && is_legal(device, &c[i]))
                 return;
@@ -533,7 +532,7 @@ int tune(struct device *device, const struct tune_target *target, const struct t
     const struct candidate *known = weigh(device, settings, c, n);
     if (check_memory(c, n, err) != 0)
         goto cleanup;
-    /* A search that is to be extended may yet be complete: then too nothing is timed. */
+    /* A search that is to be extended may already be complete; then nothing is timed either. */
     if (known && (settings->rigor == ATTN_ESTIMATE || !settings->extend || all_settled(c, n))) {
         out->winner = known->row.variant;
         out->from_cache = true;
