@@ -1,4 +1,4 @@
-/* backend.c - NVIDIA's cards by CUDA's driver, as backend.h has devices. */
+/* backend.c - NVIDIA's cards by CUDA's driver, for backend.h. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -186,7 +186,7 @@ static int make_target(struct cuda *cu, int index, struct cuda_target **out, str
 static int find_card(void *opened, int index, attn_compiler compiler, struct device **out, struct gen_error *err)
 {
     struct cuda *cu = opened;
-    (void)compiler; /* CUDA's own compiles */
+    (void)compiler; /* CUDA itself compiles */
     *out = NULL;
     int at = index < 0 ? 0 : index;
     while (index < 0 && at < cu->count && cu->cards[at].why_not[0])
@@ -287,7 +287,7 @@ static double peak(struct device *device, struct timer *timer, int threads, enum
     return cuda_peak_gflops(of(device), dtype != DTYPE_F32);
 }
 
-/* Of portable kernels on a card whose tensor cores others would use, for types that these have. */
+/* For portable kernels on a card with tensor cores, for types that these have. */
 static enum isa expected(const struct device *device, const struct variant *winner, const char **why)
 {
     *why = NULL;

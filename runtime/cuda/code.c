@@ -19,7 +19,7 @@ static char *log_of(const struct nvrtc_api *nvrtc, nvrtcProgram program)
     return log;
 }
 
-/* As `NAME.cu(line): error: what`, the first of them. */
+/* The first line of the form `NAME.cu(line): error: what`. */
 static enum compiled refused(const char *log, const char *name, int code, struct gen_error *err)
 {
     const char *error = log ? strstr(log, "): error") : NULL, *from = error;
@@ -52,7 +52,7 @@ static int take_cubin(const struct nvrtc_api *nvrtc, nvrtcProgram program, const
     return -1;
 }
 
-/* architecture: "sm_90a". An enum compiled. */
+/* architecture: such as "sm_90a". Returns an enum compiled. */
 static int compile(const struct nvrtc_api *nvrtc, const char *architecture, const char *name, const char *text, void **cubin,
                    size_t *size, struct cuda_report *report, struct gen_error *err)
 {

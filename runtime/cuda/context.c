@@ -1,4 +1,4 @@
-/* context.c - the card's primary context as the calling thread's, for the time of a call. */
+/* context.c - makes the card's primary context that of the calling thread for the duration of a call. */
 #include "internal.h"
 
 int cuda_enter(const struct cuda_target *t, bool *pushed, struct gen_error *err)

@@ -44,7 +44,7 @@ int cuda_load(struct cuda_api *api, void **library, struct gen_error *err)
     return -1;
 }
 
-/* One that the host has opened already, by whatever path, has one of these names too. */
+/* If the host has already opened one, by whatever path, it also has one of these names. */
 int nvrtc_load(struct nvrtc_api *api, void **library, struct gen_error *err)
 {
     static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};

@@ -1,5 +1,6 @@
-/* driver.h - what is used of CUDA's driver (libcuda.so.1) and of NVRTC, declared here, so that no header of CUDA is needed; both are
- * opened at run time. Names, types and numbers are those of NVIDIA's cuda.h and nvrtc.h. What it is not: for anybody else. */
+/* driver.h - what is used of CUDA's driver (libcuda.so.1) and of NVRTC, declared here so that no CUDA header is needed;
+ * both are opened at run time. Names, types and numbers are those of NVIDIA's cuda.h and nvrtc.h. What it is not: for
+ * anything outside this folder. */
 #ifndef ATTNGEN_CUDA_DRIVER_H
 #define ATTNGEN_CUDA_DRIVER_H
 
@@ -33,7 +34,7 @@ enum {
     CU_EVENT_DEFAULT = 0
 };
 
-/* X(name, symbol, parameters): the symbol is that of the ABI that the parameters are of. */
+/* X(name, symbol, parameters): the symbol belongs to the ABI that the parameters are of. */
 #define CUDA_FUNCTIONS(X)                                                                                              \
     X(cuInit, cuInit, (unsigned))                                                                                      \
     X(cuDriverGetVersion, cuDriverGetVersion, (int *))                                                                 \
@@ -96,7 +97,7 @@ struct nvrtc_api {
 int cuda_load(struct cuda_api *api, void **library, struct gen_error *err);
 int nvrtc_load(struct nvrtc_api *api, void **library, struct gen_error *err);
 
-/* Fills err with `WHAT: CUDA_ERROR_... (number)` and returns -1; CUDA_SUCCESS returns 0 and fills nothing. */
+/* Fills err with `WHAT: CUDA_ERROR_... (number)` and returns -1; for CUDA_SUCCESS returns 0 and fills nothing. */
 int cuda_failed(const struct cuda_api *api, CUresult code, const char *what, struct gen_error *err);
 
 #endif

@@ -1,9 +1,9 @@
-/* enqueue.c - executions on the caller's own stream and memory, as attn.h has them. What it is not: the launch (launch.c). */
+/* enqueue.c - executions on the caller's own stream and memory, as in attn.h. What it is not: the launch (launch.c). */
 #include "internal.h"
 
 #include "system/status.h"
 
-/* Pointers are where arrays begin; what is in them is not looked at. */
+/* Pointers say where arrays begin; they are not followed. */
 static void point(const struct cuda_kernel *k, const struct attn_args *a, struct cuda_launch *l)
 {
     gpu_set_structs(&k->source, a, &l->args, &l->features);
@@ -57,12 +57,13 @@ bool cuda_takes(const struct cuda_kernel *k, const struct run_rules *rules, cons
     struct cuda_launch l = {.stream = NULL};
     struct gen_error rule = {0};
     if (copy_run(rules, run, &r, NULL) != ATTN_OK || read_run(rules, &r, &a, &f, NULL) != ATTN_OK)
-        return true; /* which is wrong for every kernel */
+        return true; /* this is wrong for every kernel */
     point(k, &a, &l);
     return gpu_takes_rows(&k->source, &l.args, &l.features) && cuda_check_addresses(k, &l, &rule) == 0;
 }
 
-/* Of all runs within the plan's maxima; few queries may need more than many, for the rows that slices round up. */
+/* The most that any run within the plan's maxima needs; few queries may need more than many, because slices round rows
+ * up. */
 int cuda_prepare(struct cuda_kernel *k, const struct run_rules *rules, struct gen_error *err)
 {
     enum { SLICE = 64 };
@@ -80,7 +81,7 @@ int cuda_prepare(struct cuda_kernel *k, const struct run_rules *rules, struct ge
         most.done = need.done > most.done ? need.done : most.done;
         most.parts = need.parts > most.parts ? need.parts : most.parts;
     }
-    if (most.parts > (size_t)256 << 20) /* of maxima that no run may ever have */
+    if (most.parts > (size_t)256 << 20) /* for maxima that no run may ever have */
         most.parts = 0;
     if (cuda_enter(k->target, &pushed, err) != 0)
         return -1;

@@ -1,5 +1,5 @@
-/* helper.c - kernels that are no attention, as those of merging and quantising: one a card, compiled when it is first asked for. What
- * it is not: their launches. */
+/* helper.c - kernels other than attention, for merging and quantising: one of each for a card, compiled when it is first
+ * needed. What it is not: their launches. */
 #include <stdlib.h>
 
 #include "internal.h"

@@ -1,5 +1,5 @@
-/* internal.h - what the files of this folder share: devices of CUDA's driver, kernels on them, and what an execution needs. What it
- * is not: for anybody else. */
+/* internal.h - what the files of this folder share: devices of CUDA's driver, kernels on them, and what an execution
+ * needs. What it is not: for anything outside this folder. */
 #ifndef ATTNGEN_CUDA_INTERNAL_H
 #define ATTNGEN_CUDA_INTERNAL_H
 
@@ -23,7 +23,7 @@ struct cuda_card {
     char name[128];
     CUdevice device;
     int capability, units;
-    int64_t local_bytes, memory; /* most shared memory that a kernel may ask for; bytes of the card */
+    int64_t local_bytes, memory; /* most shared memory that a kernel may ask for; the card's memory */
     char why_not[160];           /* "": usable */
 };
 
@@ -31,8 +31,8 @@ struct cuda_target {
     struct device base;
     struct cuda *cu;
     const struct cuda_card *card;
-    CUcontext context; /* the card's primary one, retained */
-    CUstream quiet;    /* of attn's own, on which rooms are cleared */
+    CUcontext context; /* the card's primary context, retained */
+    CUstream quiet;    /* libattn's own, on which rooms are cleared */
     pthread_mutex_t lock;
     struct cuda_helper {
         CUmodule module; /* NULL: not compiled yet. Under lock */
@@ -50,12 +50,12 @@ struct cuda {
     struct cuda_card *cards;
     int count;
     pthread_mutex_t lock;
-    struct cuda_target **target; /* of each card; NULL: not made yet. Under lock */
+    struct cuda_target **target; /* for each card; NULL: not made yet. Under lock */
 };
 
 /* ---- code (code.c) ---- */
 
-/* A cubin of a text in CUDA C++, by NVRTC; *cubin is for free(). An enum compiled. */
+/* A cubin from a text in CUDA C++, by NVRTC; the caller frees *cubin. Returns an enum compiled. */
 struct cuda_report {
     int registers;
     int64_t spill_bytes;
@@ -66,47 +66,48 @@ int cuda_make_cubin(const struct cuda *cu, int capability, enum gpu_level level,
 
 /* ---- contexts (context.c) ---- */
 
-/* The target's context becomes the thread's, if it is not already; *pushed says whether cuda_leave has to undo that. */
+/* Makes the target's context that of the thread, if it is not already; *pushed says whether cuda_leave must undo
+ * that. */
 int cuda_enter(const struct cuda_target *t, bool *pushed, struct gen_error *err);
 void cuda_leave(const struct cuda_target *t, bool pushed);
 
 /* ---- rooms (rooms.c) ---- */
 
-/* Counters that kernels leave at zero, and what splits leave: for launches that go one after another, so of one stream or of one
- * capture of it. */
+/* A room is device memory for launches that follow one another, on one stream or in one capture of it: counters that
+ * kernels leave at zero, and the results of splits. */
 struct cuda_need {
-    size_t done, parts; /* bytes, behind the ROOM_COUNTERS that every kernel may have */
+    size_t done, parts; /* bytes, after the ROOM_COUNTERS that every kernel may have */
 };
 struct cuda_room {
-    uint64_t stream, capture; /* whose it is; capture 0: none */
-    CUdeviceptr memory;       /* counters, then done, which are zeros whenever no launch runs, then parts, which may be anything */
+    uint64_t stream, capture; /* who has it; capture 0: none */
+    CUdeviceptr memory;       /* counters, then done, which are zero while no launch runs, then parts */
     struct cuda_need has;
     struct cuda_room *next;
 };
 CUdeviceptr cuda_room_done(const struct cuda_room *room);
 CUdeviceptr cuda_room_parts(const struct cuda_room *room);
-enum { ROOM_COUNTERS = 128 + 512 * 256, /* counters, and maps of as many groups as the largest card of level sm90 has units, which
-                                         * kernels of packed sequences make themselves */
+enum { ROOM_COUNTERS = 128 + 512 * 256, /* counters, and maps for as many groups as the largest card of level sm90 has
+                                         * units, which kernels of packed sequences make themselves */
         ROOMS_BUCKETS = 64, ROOMS_FIRST = 16 };
 struct cuda_rooms {
     pthread_mutex_t lock;
     struct cuda_room *taken[ROOMS_BUCKETS], *unused; /* under lock */
     struct cuda_need least;                          /* of new ones */
 };
-/* That of a stream, or of its capture; it is at least that large. Where none is left, or none large enough, one is made, which
- * allocates; else nothing does. NULL and err. */
+/* The room of a stream, or of its capture, at least that large. If there is none left, or none large enough, this
+ * allocates one; otherwise it allocates nothing. NULL and err. */
 struct cuda_room *cuda_room_of(struct cuda_target *t, struct cuda_rooms *rooms, CUstream stream,
                                struct cuda_need need, struct gen_error *err);
-/* So that there are some, for all that needs no more. */
+/* Makes rooms in advance, enough for everything that needs no more than that. */
 int cuda_rooms_prepare(struct cuda_target *t, struct cuda_rooms *rooms, struct cuda_need need, struct gen_error *err);
-/* One by itself. */
+/* One room by itself. */
 struct cuda_room *cuda_room_make(struct cuda_target *t, struct cuda_need need, struct gen_error *err);
 void cuda_room_free(const struct cuda_target *t, struct cuda_room *room); /* NULL is allowed */
 void cuda_rooms_free(const struct cuda_target *t, struct cuda_rooms *rooms);
 
 /* ---- kernels ---- */
 
-/* What one execution on host arrays needs for itself. Kept for the next. */
+/* What one execution on host arrays needs for itself. Kept for the next one. */
 struct cuda_slot {
     CUstream stream;
     struct cuda_memory {
@@ -121,7 +122,7 @@ struct cuda_kernel {
     struct cuda_target *target;
     CUmodule module;
     CUfunction function;
-    struct gpu_source source; /* without its text; name points to the next */
+    struct gpu_source source; /* without its text; name points to the next member */
     char name[GEN_NAME_MAX];
     char *key; /* of its cubin in the cache */
     void *cubin;
@@ -135,7 +136,7 @@ struct cuda_kernel {
 int cuda_compile(struct cuda_target *target, const struct gpu_source *source, struct kernel *out, struct gen_error *err);
 void cuda_kernel_free(struct cuda_kernel *kernel);
 
-/* A launch: arrays begin where the pointers say and the structs' offsets add. */
+/* A launch: arrays begin where the pointers say plus the structs' offsets. */
 struct cuda_launch {
     CUstream stream;
     CUdeviceptr buffer[ARRAYS];
@@ -148,21 +149,21 @@ int cuda_launch(const struct cuda_kernel *k, const struct cuda_launch *l, struct
 int cuda_room_need(const struct cuda_kernel *k, const struct attn_cl_args *args, const struct attn_cl_features *features,
                    struct cuda_need *out, struct gen_error *err);
 
-/* run.c: on host arrays, waiting; and seconds of a launch. */
+/* run.c: on host arrays, waiting; and the seconds of a launch. */
 int cuda_run(struct cuda_kernel *k, const struct attn_args *args, struct gen_error *err);
 int cuda_time(struct cuda_kernel *k, const struct attn_args *args, double *seconds, struct gen_error *err);
 void cuda_slot_free(const struct cuda_target *t, struct cuda_slot *s);
 
-/* That tensors begin where the kernel takes them. */
+/* Checks that tensors begin where the kernel takes them. */
 int cuda_check_addresses(const struct cuda_kernel *k, const struct cuda_launch *l, struct gen_error *err);
 
-/* enqueue.c: attn_execute_cuda; whether rows lie as the kernel takes them. */
+/* enqueue.c: attn_execute_cuda; and whether rows lie as the kernel takes them. */
 attn_status cuda_enqueue(struct cuda_kernel *k, const struct run_rules *rules, const struct attn_run *run, CUstream stream,
                          struct attn_error *err);
 bool cuda_takes(const struct cuda_kernel *k, const struct run_rules *rules, const struct attn_run *run);
 int cuda_prepare(struct cuda_kernel *k, const struct run_rules *rules, struct gen_error *err);
 
-/* steps.c: a step of attention apart, on host arrays. */
+/* steps.c: a step of attention alone, on host arrays. */
 int cuda_step(struct cuda_kernel *k, const struct step_args *step, void *const array[], const size_t size[],
               struct gen_error *err);
 

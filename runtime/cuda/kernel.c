@@ -1,5 +1,5 @@
 #define _GNU_SOURCE /* clock_gettime */
-/* kernel.c - a kernel on a card: its code from the cache or from NVRTC, loaded, and the functions that backend.h has kernels by. */
+/* kernel.c - a kernel on a card: its code from the cache or from NVRTC, loaded, and its functions for backend.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +116,7 @@ static int load(struct cuda_kernel *k, const void *cubin, struct gen_error *err)
     return cuda_failed(api, code, k->name, err);
 }
 
-/* Of the cache; what does not load is made anew. */
+/* From the cache; what does not load is compiled again. */
 static bool load_kept(struct cuda_kernel *k, struct cache *cache)
 {
     struct gen_error ignored = {0};
@@ -177,7 +177,7 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* What costs a kernel so much that others are looked at first. */
+/* What costs a kernel so much that others are tried first. */
 static void tell_flaw(const struct cuda_report *r, char *out, size_t size)
 {
     if (r->serialised)

@@ -1,5 +1,5 @@
-/* launch.c - launches of kernels of every level: what they take, in the order in which templates/opencl has it, and how many
- * blocks there are. What it is not: what a kernel computes, or whose memory it is given. */
+/* launch.c - launches of kernels of every level: their arguments, in the order of templates/opencl, and how many blocks
+ * there are. What it is not: what a kernel computes, or whose memory it is given. */
 #include <stdio.h>
 
 #include "internal.h"
@@ -62,7 +62,7 @@ static int portable(const struct cuda_kernel *k, const struct cuda_launch *l, lo
     return 0;
 }
 
-/* Of Q, K, V and O, whose elements have 16 bits where it matters. */
+/* For Q, K, V and O, whose elements have 16 bits where it matters. */
 static CUdeviceptr address_of(const struct cuda_launch *l, enum array_id id)
 {
     const struct attn_cl_args *a = &l->args;
@@ -115,7 +115,7 @@ static const int64_t *window_of(const struct cuda_kernel *k, const struct attn_c
     return k->source.window ? f->window : NULL;
 }
 
-/* Of kernels that split keys: a counter for each slice, and what splits leave. */
+/* For kernels that split keys: a counter for each slice, and the results of splits. */
 int cuda_room_need(const struct cuda_kernel *k, const struct attn_cl_args *a, const struct attn_cl_features *f,
                    struct cuda_need *out, struct gen_error *err)
 {

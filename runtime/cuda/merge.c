@@ -1,5 +1,5 @@
-/* merge.c - attn_merge_cuda: parts of one attention merged on the card, by the kernel of templates/cuda/merge.cu. What it is not: the
- * checks of what a caller gives (api/merge.c). */
+/* merge.c - attn_merge_cuda: merges parts of one attention on the card, by the kernel of templates/cuda/merge.cu. What
+ * it is not: the checks of what a caller gives (api/merge.c). */
 #include <stdio.h>
 
 #include "gen/embed.h"
@@ -7,7 +7,7 @@
 
 enum { MOST_PARTS = 64, ROWS = 4, THREADS = 128 };
 
-/* As the kernel has it. */
+/* The struct that the kernel takes. */
 struct merge {
     const void *part[MOST_PARTS];
     const float *part_lse[MOST_PARTS];

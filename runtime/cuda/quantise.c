@@ -1,5 +1,5 @@
-/* quantise.c - attn_quantise_cuda: rows become rows of a narrow type on the card, by the kernel of templates/opencl/quantise.cl.t. What
- * it is not: the checks of what a caller gives (api/quantise.c). */
+/* quantise.c - attn_quantise_cuda: converts rows to a narrow type on the card, by the kernel of
+ * templates/opencl/quantise.cl.t. What it is not: the checks of what a caller gives (api/quantise.c). */
 #include "gpu/quantise.h"
 #include "internal.h"
 #include "system/status.h"

@@ -1,4 +1,4 @@
-/* rooms.c - which memory of its own a launch has: that of its stream, or of the capture that its stream is under. What it is not:
+/* rooms.c - the device memory of a launch: that of its stream, or of the capture that its stream is in. What it is not:
  * what is in it (launch.c). */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@ struct cuda_room *cuda_room_make(struct cuda_target *t, struct cuda_need need, s
     const size_t zeros = ROOM_COUNTERS + need.done, size = zeros + need.parts;
     const struct cuda_api *api = &t->cu->api;
     struct cuda_room *room = calloc(1, sizeof *room);
-    int mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* in which a thread may allocate while others capture */
+    int mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* lets a thread allocate while others capture */
     if (!room) {
         gen_out_of_memory(err, NULL);
         return NULL;
@@ -60,7 +60,7 @@ void cuda_room_free(const struct cuda_target *t, struct cuda_room *room)
 
 int cuda_rooms_prepare(struct cuda_target *t, struct cuda_rooms *rooms, struct cuda_need need, struct gen_error *err)
 {
-    enum { PLENTY = 64 << 20 }; /* bytes: no more are held for streams that may never come */
+    enum { PLENTY = 64 << 20 }; /* bytes: no more is held for streams that may never come */
     int count = (int)(PLENTY / (ROOM_COUNTERS + need.done + need.parts));
     int result = 0;
     count = count > ROOMS_FIRST ? ROOMS_FIRST : count < 2 ? 2 : count;
@@ -89,7 +89,7 @@ void cuda_rooms_free(const struct cuda_target *t, struct cuda_rooms *rooms)
     }
 }
 
-/* From those that nobody has, or a new one. Under the lock. */
+/* One that nobody has, or a new one. Under the lock. */
 static struct cuda_room *fresh(struct cuda_target *t, struct cuda_rooms *rooms, struct cuda_need need, struct gen_error *err)
 {
     struct cuda_room **at = &rooms->unused;
@@ -120,7 +120,8 @@ struct cuda_room *cuda_room_of(struct cuda_target *t, struct cuda_rooms *rooms, 
     struct cuda_room *room = *bucket;
     while (room && (room->stream != number || room->capture != capture || !holds(room, need)))
         room = room->next;
-    if (!room && (room = fresh(t, rooms, need, err))) { /* a smaller one of the stream's stays: its launches may still run */
+    if (!room && (room = fresh(t, rooms, need, err))) { /* a smaller one of the same stream stays: its launches may
+                                                         * still run */
         room->stream = number;
         room->capture = capture;
         room->next = *bucket;

@@ -1,5 +1,5 @@
-/* run.c - executions on host arrays: room on the card, copies there and back; and a kernel's time by the card's events. What it is
- * not: the caller's own memory and streams (enqueue.c). */
+/* run.c - executions on host arrays: room on the card, and copies there and back; and a kernel's time by the card's
+ * events. What it is not: the caller's own memory and streams (enqueue.c). */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -91,7 +91,7 @@ static int need_room(struct cuda_kernel *k, struct cuda_slot *s, const struct cu
 
 /* ---- copies ---- */
 
-/* Rows that do not lie side by side go through memory of our own, which is why we wait for them. */
+/* Rows that are not contiguous go through memory of our own, which is why we wait for them. */
 static int copy(const struct cuda_kernel *k, const struct cuda_slot *s, enum array_id id, const struct host *t,
                 bool to_host, struct gen_error *err)
 {
@@ -141,7 +141,7 @@ static int stage(struct cuda_kernel *k, struct cuda_slot *s, const struct attn_a
     return 0;
 }
 
-/* As a compiled C kernel does. There are no parts on a device: one call is all of the work. */
+/* As a compiled C kernel does. A device has no parts: one call does all the work. */
 static int check_args(const struct cuda_kernel *k, const struct attn_args *a, struct gen_error *err)
 {
     bool ours = a->size == sizeof *a && (a->parts == 0 || a->parts == 1) && a->part == 0;
@@ -183,7 +183,7 @@ int cuda_run(struct cuda_kernel *k, const struct attn_args *args, struct gen_err
 
 /* ---- time ---- */
 
-/* Seconds from before the first of n launches to behind the last. */
+/* Seconds from before the first of n launches to after the last. */
 static int time_launches(const struct cuda_kernel *k, const struct cuda_launch *l, int n, double *seconds,
                          struct gen_error *err)
 {

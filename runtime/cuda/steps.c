@@ -1,4 +1,4 @@
-/* steps.c - the steps of attention apart, a product or a softmax, on host arrays. What it is not: attention (run.c). */
+/* steps.c - the steps of attention alone, a product or a softmax, on host arrays. What it is not: attention (run.c). */
 #include <stdio.h>
 
 #include "internal.h"

@@ -1,4 +1,4 @@
-/* hosts.c - see hosts.h. Rows that take part are copied, and no byte between them is read or written. */
+/* hosts.c - see hosts.h. Only rows that take part are copied; no byte between them is read or written. */
 #include "hosts.h"
 
 #include <stdio.h>
@@ -7,9 +7,9 @@
 
 /* ---- which pages are needed ---- */
 
-/* The pages that hold keys, each once, in order, and how many of their rows do; the sequences' tables of them. */
+/* The pages that hold keys, each once, in order, with how many of their rows do; and the tables of the sequences. */
 struct used_pages {
-    int64_t count, most_rows; /* most_rows: of all pages */
+    int64_t count, most_rows; /* most_rows: the most of any page */
     int32_t *page, *table;    /* table: for each sequence `width` indices into page */
     int64_t *rows;
     int64_t width;
@@ -53,7 +53,7 @@ static void used_free(struct used_pages *u)
     free(u);
 }
 
-/* Numbers of pages are replaced by where they stand among those in use. */
+/* Page numbers become positions among the pages in use. */
 static void number_pages(const struct gpu_source *s, const struct attn_args *a, struct used_pages *u)
 {
     const struct attn_features *f = a->features;
@@ -110,7 +110,7 @@ static bool is_dense(const struct host *t)
     bool seen[SIDES] = {false};
     for (int64_t b = 0; t->rows && b < t->count[0]; b++)
         if (t->rows[b] != t->count[2])
-            return false; /* what lies behind a sequence's end is not read */
+            return false; /* what follows the end of a sequence is not read */
     for (int found = 0; found < SIDES;) {
         int i = 0;
         while (i < SIDES && (seen[i] || (t->count[i] > 1 && t->stride[i] != next)))
@@ -143,7 +143,7 @@ static struct host vector(const void *data, int64_t n, size_t element)
     return tensor(data, none, 1, 1, 1, data ? n : 0, (int64_t)element, NULL);
 }
 
-/* A bias or mask; where it is the same along a side there is one of it. */
+/* A bias or mask; along a side that shares it, there is only one. */
 static struct host table(const struct attn_args *a, const void *data, const int64_t stride[SIDES], int64_t element)
 {
     struct host t = {
@@ -167,7 +167,7 @@ static int64_t elements_of(const struct attn_args *a, enum array_id id)
     return side == SIDE_HEADS ? a->heads : side == SIDE_KV_HEADS ? a->kv_heads : a->batch + (side == SIDE_STARTS);
 }
 
-/* All but the block table, of which as much is there as is used. */
+/* All except the block table, of which only the used part is there. */
 static void feature_hosts(const struct gpu_source *s, const struct attn_args *a, struct host *host)
 {
     for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++) {
@@ -210,7 +210,7 @@ int gpu_hosts_of(const struct gpu_source *s, const struct attn_args *a, struct g
     host[ARRAY_KV_LENS] = vector(a->kv_lens, a->batch, sizeof *a->kv_lens);
     if (s->features)
         feature_hosts(s, a, host);
-    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++) /* of each row, where that lies */
+    for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++) /* of each row, if it is there */
         if (arrays[id].of_kv && gpu_takes(s, id))
             host[id] = tensor(array_pointer(a->features, arrays[id].kernel.at),
                               array_in(arrays[id].kernel_stride, a, a->features), kv_batch, a->kv_heads, kv_rows, 1,
@@ -243,7 +243,7 @@ int gpu_host_size(const struct host *t, size_t *out, struct gen_error *err)
     return over ? -1 : 0;
 }
 
-/* Where there is one of a side, all along it are the same. */
+/* Along a side with a single element, all are the same. */
 static void device_strides(const struct host *t, long *stride, int sides)
 {
     int64_t packed = t->width;
@@ -254,7 +254,7 @@ static void device_strides(const struct host *t, long *stride, int sides)
     }
 }
 
-/* Keys side by side are one run, whose elements have no side of their own. */
+/* Keys next to each other are one run, whose elements have no side of their own. */
 static void table_strides(const struct host *t, long stride[SIDES])
 {
     device_strides(t, stride, SIDES);
@@ -268,7 +268,7 @@ static void copy_run(const struct host *t, int64_t from, char *packed, bool to_h
     memcpy(to_host ? host : packed, to_host ? packed : host, (size_t)(runs * t->width * t->element));
 }
 
-/* Between host rows and packed ones, all that there are. */
+/* Copies all that there are between host rows and packed ones. */
 void gpu_copy_rows(const struct host *t, char *packed, bool to_host)
 {
     const int64_t bytes = t->count[3] * t->width * t->element; /* of a row */
@@ -287,7 +287,7 @@ void gpu_copy_rows(const struct host *t, char *packed, bool to_host)
         }
 }
 
-/* On the device there are the pages in use alone, with the rows in use, and those that boxes of rows reach behind them. */
+/* The device has only the pages in use, with the rows in use, and those that boxes of rows reach after them. */
 static void gather_pages(const struct gpu_source *s, struct gpu_hosts *st)
 {
     enum { MOST_BOX = 256 };

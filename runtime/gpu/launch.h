@@ -1,5 +1,5 @@
-/* launch.h - what a launch of a device's kernel computes, whatever library launches it: the structs that kernels take, tensor
- * maps, how rows and keys are divided, and what must hold of lengths and strides. What it is not: the launch. */
+/* launch.h - what a launch of a device's kernel computes, whichever library launches it: the structs that kernels take,
+ * tensor maps, how rows and keys are divided, and what lengths and strides must satisfy. What it is not: the launch. */
 #ifndef ATTNGEN_GPU_LAUNCH_H
 #define ATTNGEN_GPU_LAUNCH_H
 
@@ -12,33 +12,33 @@
 #include "templates/opencl/split.h"
 #include "source.h"
 
-/* The structs without where anything begins and which arrays there are. */
+/* Fills the structs, except where anything begins and which arrays there are. */
 void gpu_set_structs(const struct gpu_source *source, const struct attn_args *args, struct attn_cl_args *out,
                      struct attn_cl_features *features);
-/* Lets an array begin so many elements later. */
+/* Makes an array begin so many elements later. */
 void gpu_move(struct attn_cl_args *args, struct attn_cl_features *features, enum array_id id, long by);
-/* Whether there is an array of which a kernel is told so. */
+/* Tells the kernel whether there is that array, if it asks. */
 void gpu_set_has(struct attn_cl_args *args, struct attn_cl_features *features, enum array_id id, bool has);
 
-/* Of a portable kernel's launches: no more sequences in one than GPU_MOST_GROUPS, so that there are pieces of them. The
- * structs become those of the piece from sequence b on. */
+/* For the launches of a portable kernel: at most GPU_MOST_GROUPS sequences in one, so that there may be pieces. The
+ * structs become those of the piece that begins with sequence b. */
 enum { GPU_MOST_GROUPS = 65535 }; /* along the second and third side: NVIDIA's limit */
 void gpu_piece(const struct gpu_source *source, struct attn_cl_args *args, struct attn_cl_features *features, long b);
 
-/* Of NVIDIA's levels: how many heads' tiles are done together in a causal run, and whether positions fit the kernel's 32
- * bits and rows begin where they may. */
+/* For NVIDIA's levels: how many heads' tiles are done together in a causal run, and whether positions fit into the
+ * kernel's 32 bits and rows begin where they may. */
 int gpu_heads_near(const struct gpu_source *source, const struct attn_cl_args *args, long tiles, int units);
 int gpu_check_rows(const struct gpu_source *source, const struct attn_cl_args *args,
                    const struct attn_cl_features *features, struct gen_error *err);
 int gpu_check_lengths(const struct attn_cl_args *args, long tiles, struct gen_error *err);
 
-/* Of kernels that split keys: how rows and keys are divided. window: as in struct attn_cl_features; NULL: there is none. 0, or -1
- * and what is too large. */
+/* For kernels that split keys: how rows and keys are divided. window: as in struct attn_cl_features; NULL: none. 0, or
+ * -1 and what is too large. */
 int gpu_divide(const struct gpu_source *source, const struct attn_cl_args *args, const int64_t window[2],
                struct attn_cl_split *out, long *units, struct gen_error *err);
 
-/* How many batches and rows tensors have as maps and checks see them: packed there is one batch, and in pages one for each page.
- * Of how many rows or pages there are only the device knows, and the sides are larger than any. */
+/* How many batches and rows tensors have for maps and checks. Packed, there is one batch; in pages, one for each page.
+ * How many rows or pages there really are only the device knows, so these sides are larger than any. */
 struct gpu_sides {
     long batch, rows;
 };
@@ -46,9 +46,9 @@ struct gpu_sides gpu_sides_of_q(const struct attn_cl_args *args, const struct at
 struct gpu_sides gpu_sides_of_kv(const struct gpu_source *source, const struct attn_cl_args *args,
                                  const struct attn_cl_features *features);
 
-/* The tensor maps of Q, K, V and O, with 0 for the addresses, which are their first words. split: of kernels that split keys,
- * else NULL. *box: rows of a box of K and V; 0 where pages make none, and K and V have no maps. 0, or -1 and the stride or
- * beginning that a map cannot have. */
+/* The tensor maps of Q, K, V and O, with 0 for the addresses, which are their first words. split: for kernels that
+ * split keys, else NULL. *box: the rows of a box of K and V; 0 if pages allow none, and then K and V have no maps. 0,
+ * or -1 and the stride or beginning that a map cannot have. */
 int gpu_make_maps(const struct gpu_source *source, const struct attn_cl_args *args,
                   const struct attn_cl_features *features, const struct attn_cl_split *split,
                   unsigned long *const out[4], int *box, struct gen_error *err);

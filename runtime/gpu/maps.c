@@ -17,7 +17,7 @@ int gpu_make_maps(const struct gpu_source *s, const struct attn_cl_args *a, cons
         const bool rows = i == 0 || i == 3; /* of Q or O */
         if (i == 3 && s->element_o != s->element) /* which the copy engine does not write */
             continue;
-        if (!rows && !*box) /* rows are copied one by one, which gpu_check_rows looks at */
+        if (!rows && !*box) /* rows are copied one by one, which gpu_check_rows checks */
             continue;
         if (tma_map(&tensor[i], words, err) != 0)
             return -1;
@@ -39,7 +39,7 @@ bool gpu_takes_rows(const struct gpu_source *s, const struct attn_cl_args *a, co
     long units;
     int box = 0;
     if (s->rows == ROWS_MAPPED && s->split > 0 && gpu_divide(s, a, NULL, &split, &units, &rule) != 0)
-        return true; /* it is not for its rows that it is refused */
+        return true; /* this is not a matter of its rows */
     if (s->rows == ROWS_MAPPED && gpu_make_maps(s, a, f, s->split > 0 ? &split : NULL, words, &box, &rule) != 0)
         return false;
     return box || gpu_check_rows(s, a, f, &rule) == 0;

@@ -4,7 +4,7 @@
 #include "numerics/reference.h"
 
 struct shape {
-    double rows, keys, d, dv; /* of one head; keys: the average that a row sees */
+    double rows, keys, d, dv; /* of one head; keys: the average number that a row sees */
     double bq, bk, mr, nv, gq, gx, vw, items, turns, blocks, cv;
 };
 
@@ -44,8 +44,9 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
     return s;
 }
 
-/* Cycles of a processor's core for a step of the tile products on MR rows and NV vectors. Vectors that do not fit its
- * registers are operands in memory, and those of a tile larger than its first cache come a line in a cycle at best. */
+/* The cycles of a processor's core for a step of the tile products on MR rows and NV vectors. Vectors that do not fit
+ * into its registers are operands in memory, and those of a tile larger than its first cache arrive at one line per
+ * cycle at best. */
 static double cpu_step(const struct shape *s, double vecs, double tile)
 {
     double native = 16, parts = up(s->vw, native) / native; /* a vector narrower than the core's costs as much */
@@ -54,7 +55,8 @@ static double cpu_step(const struct shape *s, double vecs, double tile)
     return larger(fma, larger(loads, latency)) + spills + (tile > 8192 ? vecs * parts / 2 : 0);
 }
 
-/* A driver runs the work-items of a group in turns on one core; what they hold across barriers goes through memory. */
+/* A driver runs the work-items of a group one after another on one core; what they hold across barriers goes through
+ * memory. */
 static double cpu_cycles(const struct shape *s)
 {
     double tiles = up(s->keys, s->bk) / s->bk, queries = up(s->rows, s->bq) / s->bq;
@@ -62,16 +64,16 @@ static double cpu_cycles(const struct shape *s)
     double score = s->turns * s->items * s->blocks * s->d * cpu_step(s, s->nv, s->bk * s->d);
     double value = s->turns * s->items * s->bk * cpu_step(s, vecs, s->bk * s->dv) * s->cv / vecs;
     double softmax = s->bq * s->bk * 20 / larger(s->vw, 4);
-    double rescale = s->turns * s->items * s->mr * (3 * s->cv + 40); /* maximum, sum and output's rescaling a row */
-    double move = s->bk * (s->d + s->dv) * 1.5;                      /* to local memory, K transposed */
+    double rescale = s->turns * s->items * s->mr * (3 * s->cv + 40); /* maximum, sum, rescaling for each row */
+    double move = s->bk * (s->d + s->dv) * 1.5;                      /* to local memory, with K transposed */
     return queries * tiles * (across * (score + value + softmax + rescale) + move + 500);
 }
 
-/* How many groups a multiprocessor of 65536 registers holds at once, by registers and local memory; at least one. */
+/* How many groups a multiprocessor with 65536 registers holds at once, by registers and local memory; at least one. */
 static double gpu_groups(const struct shape *s, const struct gpu_device *d, double held)
 {
     double local = 4 * (s->turns > 1 ? s->bk * (s->d + s->dv) : s->bk * (s->d < 64 ? s->d : 64));
-    /* NVIDIA lets a group have 48 KiB, and has 64 to 228 for all of them together. */
+    /* NVIDIA lets a group have 48 KiB, and has 64 to 228 KiB for all of them together. */
     double room = (double)d->local_bytes * (d->nvidia ? 3 : 1);
     double by_local = room / (local + 4 * s->gq * s->mr * (s->bk + s->gx));
     double by_registers = 65536 / (up(held < 255 ? held : 255, 8) * up(s->items, 32));
@@ -79,29 +81,29 @@ static double gpu_groups(const struct shape *s, const struct gpu_device *d, doub
     return groups < 1 ? 1 : groups > 16 ? 16 : (double)(int64_t)groups;
 }
 
-/* Cycles of a multiprocessor of 128 lanes, which are four times 32. Of what the 32 items of a warp read, what they share
- * is read once: 128 bytes a cycle. Groups that are there at once hide each other's waiting for barriers and memory. */
+/* The cycles of a multiprocessor with 128 lanes, four times 32. What the 32 items of a warp share is read once, at 128
+ * bytes per cycle. Resident groups hide each other's waits for barriers and memory. */
 static double gpu_cycles(const struct shape *s, const struct gpu_device *d)
 {
     double tiles = up(s->keys, s->bk) / s->bk, queries = up(s->rows, s->bq) / s->bq;
     double warps = up(s->items, 32) / 32, x = s->gx < 32 ? s->gx : 32, y = 32 / x, wide = s->nv * s->vw;
-    /* 8 bytes an item and cycle at most; narrow vectors are more instructions, too: q64k32_r4x2u4_w2 takes 1.26 times as
-     * long as q64k64_r4x2u4 on an H200 at D=128. */
+    /* 8 bytes for each item and cycle at most. Narrow vectors also need more instructions: q64k32_r4x2u4_w2 takes 1.26
+     * times as long as q64k64_r4x2u4 on an H200 at D = 128. */
     double load = larger(x * s->vw / 32, s->vw / 2 + 1);
     double score = s->blocks * s->d * (s->mr * wide / 4 + load * s->nv + y * s->mr / 32);
     double value = s->bk * (s->mr * s->cv * s->vw / 4 + load * s->cv + y * s->mr / 32);
     double softmax = s->blocks * s->mr * wide * 5;
-    double rescale = s->mr * (s->cv * s->vw + 2 * s->gx + 80) / 4; /* maximum across the lanes, output's rescaling */
+    double rescale = s->mr * (s->cv * s->vw + 2 * s->gx + 80) / 4; /* maximum across the lanes, rescaling */
     double move = s->bk * (s->d + s->dv) / 32;
     double held = s->turns * s->mr * s->cv * s->vw + s->mr * wide * s->blocks + wide + 40;
-    /* What an item holds is data alone: addresses and what the compiler has in flight take about 30 registers of the 255
-     * that it can have. On an H200 at D=128, q64k64_r8x2u4_g8 (240 here) takes 1.26 times as long as r4x2u4 (144). */
+    /* This counts only data: addresses and what the compiler has in flight take about 30 of the 255 registers that an
+     * item can have. On an H200 at D = 128, q64k64_r8x2u4_g8 (240 here) takes 1.26 times as long as r4x2u4 (144). */
     double spills = held > 224 ? 1 + (held - 224) / 50 : 1;
     double groups = gpu_groups(s, d, held);
-    /* A fill of local memory waits for device memory and at two barriers; a turn at three. */
+    /* Filling local memory waits for device memory and at two barriers; a turn waits at three. */
     double fills = s->turns > 1 ? 1 : up(s->d, 64) / 64 + larger(up(s->dv, 64) / 64, 1);
     double wait = (fills * 700 + s->turns * 300) / groups;
-    double there = warps * groups; /* fewer than 16 warps leave the lanes idle at times */
+    double there = warps * groups; /* with fewer than 16 warps the lanes are sometimes idle */
     double busy = (there < 16 ? 1 + (16 - there) / 32 : 1) * (there < 4 ? 4 / there : 1);
     /* What is indexed by the turn is not in registers. */
     double memory = s->turns > 1 ? 2 : 1;
@@ -109,31 +111,32 @@ static double gpu_cycles(const struct shape *s, const struct gpu_device *d)
     return queries * tiles * ((work + move) * busy + wait);
 }
 
-/* Cycles of a Hopper multiprocessor for one head, after what was measured on an H200: the tensor cores do 4096 flops a
- * cycle; exponentials and all else of the softmax take 1/12 cycle a score (a softcap 1/5 more), and are hidden but for a share; a step has
- * 330 cycles of its own, a masked one 250 more, and from one tile to the next 1500 pass. */
+/* The cycles of a Hopper multiprocessor for one head, as measured on an H200: the tensor cores do 4096 flops per cycle;
+ * exponentials and the rest of the softmax take 1/12 cycle for each score (a softcap adds 1/5), of which only a share
+ * is not hidden; a step costs 330 cycles, a masked one 250 more, and the change to the next tile 1500. */
 static double hopper_cycles(const struct variant *v, const struct tune_target *t)
 {
     const int32_t *f = v->field;
     const struct shape s = read_shape(v, t);
     const double heads = (double)t->heads * (double)t->batch, units = t->threads > 0 ? t->threads : 1;
     const double queries = up(s.rows, s.bq) / s.bq,
-                 across = f[F_TILE_Q] % f[F_TILE_K] ? 0.5 : 0; /* tiles' edges apart */
+                 across = f[F_TILE_Q] % f[F_TILE_K] ? 0.5 : 0; /* without the tiles at the edges */
     const bool edged = f[F_CAUSAL] || f[F_WINDOW];
     const double masked = edged ? (s.bq / s.bk + 2 * across) * (f[F_WINDOW] ? 2 : 1) : 0.5;
     const double steps = edged ? (s.keys + s.bq / 2) / s.bk + across : up(s.keys, s.bk) / s.bk;
     const double product = 2 * s.bq * s.bk * (up(s.d, 16) + up(s.dv, 8)) / 4096;
     const double softmax =
         s.bq * s.bk * (1 / 11.8 + (f[F_SOFTCAP] ? 0.2 : 0)) + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
-    const double seen = s.bq == 64 ? 1 : s.bq == 192 ? 0.1 : f[F_PINGPONG] ? 0.25 : 0.3; /* share that nothing hides */
+    const double seen = s.bq == 64 ? 1 : s.bq == 192 ? 0.1 : f[F_PINGPONG] ? 0.25 : 0.3; /* share not hidden */
     const double shorter = product < softmax ? product : softmax, wait = f[F_STAGES] < 2 ? 600 : 0;
     const double tile = steps * (larger(product, softmax) + seen * shorter + 330 + wait) + masked * 250 + 1500;
     const double waves = up(queries * heads, units) / (queries * heads); /* the last round leaves units idle */
     return queries * tile * waves;
 }
 
-/* The same where keys are split: a unit is a tile of rows, of all heads that share a KV head, and some keys. Memory gives all
- * units together 2500 bytes a cycle, one of them no more than 64, and each tile 1400 cycles after it was asked for. */
+/* The same if keys are split: a unit of work is a tile of rows, of all heads that share a KV head, and some keys.
+ * Memory gives all units together 2500 bytes per cycle, one of them at most 64, and each tile arrives 1400 cycles after
+ * it was requested. */
 static double hopper_split_cycles(const struct variant *v, const struct tune_target *t)
 {
     enum { SLICE = 64 };
@@ -150,8 +153,8 @@ static double hopper_split_cycles(const struct variant *v, const struct tune_tar
     const double softmax = s.bq * s.bk / 11.8 + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
     const double compute = product + softmax + 330, bytes = s.bk * (s.d + s.dv) * 2;
     const double memory = larger(larger(bytes / 64, 1400.0 / f[F_STAGES]), bytes * busy / tiles / 2500) *
-                          (1 + 0.02 / f[F_STAGES]); /* of those that are as good the deepest */
-    /* What is left of a split is written, counted and waited for. */
+                          (1 + 0.02 / f[F_STAGES]); /* the deepest of those that are equally good */
+    /* The result of a split is written, counted and waited for. */
     const double left = splits > 1 ? 8000 : 0;
     const double unit = steps * larger(compute, memory) + 1500 + left;
     /* Units that wait for memory leave more of it to the others at the end. */
@@ -159,9 +162,9 @@ static double hopper_split_cycles(const struct variant *v, const struct tune_tar
     return unit * waves * units / ((double)t->batch * t->heads);
 }
 
-/* Cycles of a multiprocessor for one head by mma.sync, after what was measured on an H200: 2540 flops a cycle there; each
- * warp reads all keys and values, 128 bytes a cycle; softmax and waiting are hidden by other groups, as far as registers
- * and shared memory have room for them. */
+/* The cycles of a multiprocessor for one head with mma.sync, as measured on an H200: 2540 flops per cycle; each warp
+ * reads all keys and values, at 128 bytes per cycle; other groups hide softmax and waiting, as far as registers and
+ * shared memory have room for them. */
 double model_sm80(const struct variant *v, const struct tune_target *t, const struct gpu_device *d)
 {
     const int32_t *f = v->field;
@@ -184,7 +187,7 @@ double model_sm80(const struct variant *v, const struct tune_target *t, const st
         s.bq * s.bk * (1 / 23.0 + (f[F_SOFTCAP] ? 0.16 : 0)) + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
     const double step = (product + softmax + 460 / groups) * (warps * groups < 8 ? 1.25 : 1);
     const double slots = units * groups, waves = up(queries * heads, slots) / (queries * heads);
-    /* Copies as rows lie are for those that cannot be copied whole; where they can, nothing is gained by them. */
+    /* Copies as rows lie are for rows that cannot be copied whole; for others they gain nothing. */
     const bool whole = variant_head_dim(v) % 8 == 0 && variant_head_dim_v(v) % 8 == 0;
     const double pieces = f[F_COPY] == COPY_ANY ? (whole ? 6.5 : 1.3) : 1, parts = up(s.dv, 256) / 256;
     return queries * (steps * step * pieces * parts + 3000 / groups) * waves;
@@ -192,7 +195,7 @@ double model_sm80(const struct variant *v, const struct tune_target *t, const st
 
 double model_sm90(const struct variant *v, const struct tune_target *t, const struct gpu_device *d)
 {
-    (void)d; /* there is one kind */
+    (void)d; /* there is only one kind */
     return v->field[F_SPLIT] ? hopper_split_cycles(v, t) : hopper_cycles(v, t);
 }
 

@@ -9,7 +9,7 @@
 
 #include "gen/buf.h"
 
-/* The first occurrence in at..end of a directive, which stands at the beginning of a line. */
+/* The first occurrence in at..end of a directive at the beginning of a line. */
 static const char *find_directive(const char *at, const char *end, const char *word)
 {
     size_t n = strlen(word);
@@ -68,7 +68,7 @@ char *ptx_for_hopper(const char *ptx, size_t size, struct gen_error *err)
     return NULL;
 }
 
-/* The number behind `.version`, and where it ends; NULL where there is none. */
+/* The number after `.version`, and where it ends; NULL if there is none. */
 static const char *find_version(const char *ptx, const char **end, int *number)
 {
     static const char word[] = ".version";
@@ -111,7 +111,7 @@ char *ptx_of_version(const char *ptx, int version, struct gen_error *err)
     return NULL;
 }
 
-/* The digits there, as a number; what is too large is the largest one. */
+/* The digits there as a number; one that is too large becomes the largest. */
 static int64_t number_at(const char *at)
 {
     int64_t number = 0;

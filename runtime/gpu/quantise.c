@@ -5,7 +5,7 @@
 
 #include "gen/dtypes.h"
 
-/* So many that every unit of a large device has enough, and few enough for every device's limit. */
+/* Enough groups for every unit of a large device, and few enough for the limits of every device. */
 enum { MOST_GROUPS = 1 << 15 };
 
 struct gpu_quantise gpu_quantise_of(const struct quantise_work *w)

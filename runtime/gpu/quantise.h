@@ -1,4 +1,4 @@
-/* quantise.h - the kernel that makes rows of a narrow type, as those see it who launch it, by whatever library. */
+/* quantise.h - the kernel that converts rows to a narrow type, for those who launch it, with whichever library. */
 #ifndef ATTNGEN_GPU_QUANTISE_H
 #define ATTNGEN_GPU_QUANTISE_H
 

@@ -4,7 +4,7 @@
 #include "levels.h"
 #include "numerics/reference.h"
 
-/* Of the launch it is what the kernel's template says; the text may be of a file. */
+/* The launch is what the kernel's template says; the text may come from a file. */
 struct gpu_source gpu_source_of(const struct variant *v, const struct gen_text *text, char name[GEN_NAME_MAX])
 {
     static const enum gpu_step_kind kinds[OP_COUNT] = {

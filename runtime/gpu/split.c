@@ -1,4 +1,4 @@
-/* split.c - how rows and keys are divided for kernels that split keys. What it is not: how parts are merged
+/* split.c - how rows and keys are divided for kernels that split keys. What it is not: how the results are merged
  * (templates/opencl/split.t). */
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-/* structs.c - the structs that device kernels take, of a run's arguments (launch.h). What it is not: where arrays lie on a
- * device (hosts.c). */
+/* structs.c - makes the structs that device kernels take from a run's arguments (launch.h). What it is not: where
+ * arrays lie on a device (hosts.c). */
 #include <string.h>
 
 #include "launch.h"
@@ -60,7 +60,7 @@ void gpu_move(struct attn_cl_args *args, struct attn_cl_features *features, enum
     memcpy(at, &offset, sizeof offset);
 }
 
-/* How far a sequence is from the next one in an array that is no tensor: 0 when all share it. */
+/* The distance from one sequence to the next in an array that is not a tensor: 0 if all share it. */
 static long sequence_step(const struct attn_cl_args *args, const struct attn_cl_features *features, enum array_id id)
 {
     const struct array *a = &arrays[id];

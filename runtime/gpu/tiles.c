@@ -1,12 +1,12 @@
-/* tiles.c - what launches of NVIDIA's levels share: where rows may begin, how long sequences may be, and in which order a
- * causal run's tiles are done. What it is not: a launch. */
+/* tiles.c - what launches of NVIDIA's levels share: where rows may begin, how long sequences may be, and in which order
+ * a causal run's tiles are done. What it is not: a launch. */
 #include <stdio.h>
 
 #include "launch.h"
 #include "templates/opencl/near.h"
 #include "tma.h"
 
-static const long MOST_LENGTH = (1L << 30) - 1; /* positions and their sums are 32 bits in the kernel */
+static const long MOST_LENGTH = (1L << 30) - 1; /* positions and their sums have 32 bits in the kernel */
 
 struct gpu_sides gpu_sides_of_q(const struct attn_cl_args *a, const struct attn_cl_features *f)
 {
@@ -23,7 +23,7 @@ struct gpu_sides gpu_sides_of_kv(const struct gpu_source *s, const struct attn_c
     return (struct gpu_sides){n[0], n[1]};
 }
 
-/* A stride counts where there is something to step to. */
+/* A stride counts only if there is something to step to. */
 int gpu_check_rows(const struct gpu_source *s, const struct attn_cl_args *a, const struct attn_cl_features *f,
                    struct gen_error *err)
 {

@@ -1,7 +1,7 @@
-/* tma.h - tensor maps, by which Hopper's copy engine knows how a tensor lies in memory: 128 bytes, whose layout is
- * the hardware's. NVIDIA documents the function that makes them, cuTensorMapEncodeTiled, and not the layout; tests compare
- * with what that function gave, and, on a card, with what it gives. Made here they need no CUDA context, which takes a
- * tenth of a second to create. What it is not: OpenCL. */
+/* tma.h - tensor maps, which tell Hopper's copy engine how a tensor lies in memory: 128 bytes in a layout of the
+ * hardware. NVIDIA documents cuTensorMapEncodeTiled, which makes them, but not the layout; tests compare with what that
+ * function gave and, on a card, with what it gives. Made here, they need no CUDA context, which takes a tenth of a
+ * second to create. What it is not: OpenCL. */
 #ifndef ATTNGEN_GPU_TMA_H
 #define ATTNGEN_GPU_TMA_H
 
@@ -15,7 +15,7 @@
 #include "templates/opencl/split.h"
 #include "templates/opencl/tma.h"
 
-/* As templates/opencl/tma.h has it, which bundles have too; or -1, and in words the rule that the tensor breaks. */
+/* As templates/opencl/tma.h has it, which bundles have too; or -1 and the rule that the tensor breaks. */
 int tma_map(const struct attn_cl_tensor *tensor, uint64_t out[16], struct gen_error *err);
 
 #endif

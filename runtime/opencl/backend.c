@@ -1,4 +1,4 @@
-/* backend.c - OpenCL devices as backend.h has devices. */
+/* backend.c - OpenCL devices, for backend.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ static int find_device(void *opened, int index, attn_compiler compiler, struct d
     struct opencl *cl = opened;
     struct opencl_target *target;
     char name[24] = "opencl";
-    (void)compiler; /* the driver's own compiles */
+    (void)compiler; /* the driver itself compiles */
     *out = NULL;
     if (index >= 0)
         snprintf(name, sizeof name, "opencl:%d", index);
@@ -158,7 +158,7 @@ static double peak(struct device *device, struct timer *timer, int threads, enum
     return opencl_peak_gflops(of(device), dtype != DTYPE_F32);
 }
 
-/* Of portable kernels on a card whose tensor cores others would use, for types that these have; and of sm80's on a Hopper. */
+/* For portable kernels on a card with tensor cores, for types that these have; and for sm80 kernels on a Hopper. */
 static enum isa expected(const struct device *device, const struct variant *winner, const char **why)
 {
     *why = NULL;

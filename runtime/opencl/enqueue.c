@@ -1,5 +1,5 @@
-/* enqueue.c - executions on the caller's own queue and buffers, as attn.h has them: checked by the rows of
- * arrays/table.def, and put on the queue. What it is not: the launch itself (run.c). */
+/* enqueue.c - executions on the caller's own queue and buffers, as in attn.h: checked by the rows of arrays/table.def,
+ * and put on the queue. What it is not: the launch itself (run.c). */
 #include <stdint.h>
 
 #include "arrays/run.h"
@@ -14,13 +14,13 @@ static bool holds_nothing(const struct opencl_held *t)
     return false;
 }
 
-/* The bytes up to which it reaches in its buffer; that it begins there at all. */
+/* How far it reaches in its buffer, in bytes; refuses one that begins outside. */
 static attn_status reach(const struct opencl_held *t, uint64_t *end, struct attn_error *err)
 {
     int64_t low = t->at, high = t->at;
     bool over = t->at < 0;
     for (int i = 0; i < t->sides; i++) {
-        int64_t far; /* in bytes it is below 2^63, as read_run has found */
+        int64_t far; /* in bytes it is below 2^63, as read_run found */
         over |= __builtin_mul_overflow(t->extent[i] - 1, t->stride[i], &far);
         over |= far < 0 ? __builtin_add_overflow(low, far, &low) : __builtin_add_overflow(high, far, &high);
     }
@@ -55,7 +55,7 @@ static attn_status check_shape(const struct attn_run *r, struct attn_error *err)
     return ATTN_OK;
 }
 
-/* Handles in the place of pointers: which there are decides what is asked of the rest. */
+/* Puts handles in the place of pointers, so that it is known which arrays there are. */
 static void name_buffers(const struct attn_cl_run *c, struct attn_run *r)
 {
     for (enum array_id id = ARRAY_KV_LENS; id < ARRAYS; id++)
@@ -75,7 +75,7 @@ attn_status opencl_check_waits(const struct opencl_target *target, void *queue, 
     return ATTN_OK;
 }
 
-/* What a tensor, or another array, holds of its buffer. */
+/* What a tensor, or another array, occupies in its buffer. */
 static struct opencl_held hold(const struct attn_cl_run *c, enum array_id id, int64_t width, int64_t element, int sides,
                         const int64_t *extent, const int64_t *stride)
 {
@@ -92,8 +92,8 @@ static struct opencl_held hold(const struct attn_cl_run *c, enum array_id id, in
     return h;
 }
 
-/* All that a run's buffers hold, O first; returns how much. A packed side, of which starts say how long it is, which cannot
- * be looked at here, is at least as long as its longest sequence. */
+/* All that a run's buffers hold, O first; returns how many. A packed side, whose starts cannot be read here, is at
+ * least as long as its longest sequence. */
 static int all_held(const struct run_rules *rules, const struct attn_run *r, const struct attn_args *a,
                     const struct attn_cl_run *c, struct opencl_held held[ARRAYS])
 {
@@ -109,7 +109,7 @@ static int all_held(const struct run_rules *rules, const struct attn_run *r, con
     for (enum array_id id = ARRAY_KV_LENS; id < ARRAYS; id++) {
         struct table more;
         if (!array_pointer(c, arrays[id].cl))
-            continue; /* where that may be, as check_presence has found */
+            continue; /* optional, as check_presence has checked */
         table_of(rules, r, id, &more);
         held[n++] = hold(c, id, 1, rules->element[id], ARRAY_SIDES, more.extent, more.stride);
     }
@@ -141,7 +141,7 @@ static struct opencl_on buffers_of(const struct attn_cl_run *c)
     return on;
 }
 
-/* The run with handles for pointers, and a kernel's arguments. */
+/* The run with handles instead of pointers, and a kernel's arguments. */
 static attn_status read_shape(const struct run_rules *rules, const struct attn_run *shape, const struct attn_cl_run *c,
                               struct attn_run *r, struct attn_args *a, struct attn_features *f, struct attn_error *err)
 {
@@ -164,7 +164,7 @@ bool opencl_takes_run(struct opencl_kernel *kernel, const struct run_rules *rule
     struct attn_cl_run c;
     if (status_read_struct(&status_cl_run, &c, run, NULL) != ATTN_OK ||
         read_shape(rules, shape, &c, &r, &a, &f, NULL) != ATTN_OK)
-        return true; /* which is wrong for every kernel */
+        return true; /* this is wrong for every kernel */
     const struct opencl_on on = buffers_of(&c);
     return opencl_takes_rows(kernel, &a, &on);
 }

@@ -1,5 +1,5 @@
 /* internal.h - what the files of this folder share: OpenCL's functions as pointers, and the structs behind opencl.h.
- * What it is not: for anybody else. */
+ * What it is not: for anything outside this folder. */
 #ifndef ATTNGEN_OPENCL_INTERNAL_H
 #define ATTNGEN_OPENCL_INTERNAL_H
 
@@ -11,7 +11,7 @@
 #include "gpu/hosts.h"
 #include "opencl.h"
 
-/* All that is used of OpenCL 1.2. */
+/* Everything of OpenCL 1.2 that is used. */
 #define OPENCL_FUNCTIONS(X)                                                                                            \
     X(clGetPlatformIDs)                                                                                                \
     X(clGetPlatformInfo)                                                                                               \
@@ -69,17 +69,17 @@ struct opencl_target {
 };
 
 struct opencl {
-    const struct resources *resources; /* this and the next: NULL, where devices are not opened through the backend */
+    const struct resources *resources; /* this and the next: NULL if devices are not opened through the backend */
     const struct backend *backend;
     void *library;
     struct opencl_api api;
     struct opencl_device *devices;
     int count;
     pthread_mutex_t lock;
-    struct opencl_target **own; /* of each device; NULL: not made yet. Under lock */
+    struct opencl_target **own; /* for each device; NULL: not made yet. Under lock */
 };
 
-/* What one execution needs for itself. Kept for the next. */
+/* What one execution needs for itself. Kept for the next one. */
 struct opencl_room {
     cl_mem memory;
     size_t size;
@@ -88,8 +88,8 @@ struct opencl_slot {
     cl_kernel kernel; /* its arguments are set in place, so no two threads may share it */
     cl_command_queue queue;
     struct opencl_room room[ARRAYS];
-    cl_mem maps;                    /* of level sm90: where groups put their tensor maps */
-    struct opencl_room done, parts; /* of kernels that split keys: how many splits are done, and what they left */
+    cl_mem maps;                    /* for level sm90: where groups put their tensor maps */
+    struct opencl_room done, parts; /* for kernels that split keys: how many splits are done, and their results */
     cl_event busy;                  /* the last launch on a caller's queue, which uses maps until it ends; or NULL */
     struct opencl_slot *next;
 };
@@ -97,7 +97,7 @@ struct opencl_slot {
 struct opencl_kernel {
     struct opencl_target *target;
     cl_program program;
-    struct gpu_source source; /* without its text; name points to the next */
+    struct gpu_source source; /* without its text; name points to the next member */
     char name[GEN_NAME_MAX];
     char *key; /* of its binary in the cache */
     struct opencl_build build;
@@ -106,12 +106,12 @@ struct opencl_kernel {
 };
 void opencl_slot_free(const struct opencl_api *api, struct opencl_slot *slot);
 
-/* What a launch needs beside the kernel. */
+/* What a launch needs besides the kernel. */
 struct launch {
     cl_command_queue queue;
     cl_mem buffer[ARRAYS];
     struct attn_cl_args args;
-    struct attn_cl_features features; /* of kernels that have some */
+    struct attn_cl_features features; /* for kernels that have some */
     cl_uint waits;
     const cl_event *wait;
 };
@@ -144,15 +144,15 @@ struct staged {
     struct launch launch;
 };
 
-/* The arrays, with room made on the device and inputs on the way there. 0, or -1 and what is wrong; gpu_hosts_free in any case,
- * and after the launch. */
+/* Reads the arrays, makes room on the device and starts copying inputs there. 0, or -1 and what is wrong; call
+ * gpu_hosts_free in any case, after the launch. */
 int opencl_stage(const struct opencl_kernel *k, struct opencl_slot *s, const struct attn_args *a, struct staged *out,
                  struct gen_error *err);
 int opencl_download(const struct opencl_kernel *k, struct opencl_slot *s, const struct staged *staged,
                     struct gen_error *err);
 
-/* The buffers, the struct, and what features bring, in the order of a kernel's parameters. *next: the first one behind
- * them, where a level that takes more has it. */
+/* Sets the buffers, the struct, and the features' arguments, in the order of a kernel's parameters. *next: the first
+ * argument after them, for a level that takes more. */
 int opencl_set_args(const struct opencl_kernel *kernel, const struct opencl_slot *slot, const struct launch *launch,
                     cl_uint *next, struct gen_error *err);
 int opencl_sm90_launch(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct launch *launch,
@@ -162,16 +162,16 @@ int opencl_sm80_launch(const struct opencl_kernel *kernel, struct opencl_slot *s
 int opencl_portable_launch(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct launch *launch,
                            cl_event *event, struct gen_error *err);
 
-/* Of kernels that split keys: room in the slot for what splits leave. Launches go on with the arguments from `at` on. 0, or -1
- * and what is too large. */
+/* For kernels that split keys: makes room in the slot for the results of splits. The arguments continue at `at`. 0, or
+ * -1 and what is too large. */
 int opencl_set_split(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct attn_cl_args *args,
                      const struct attn_cl_split *split, cl_uint at, struct gen_error *err);
 
-/* From source, for the source's level. NULL and err when the driver refuses it. */
+/* From source, for the source's level. NULL and err if the driver refuses it. */
 cl_program opencl_build_program(struct opencl_target *target, const struct gpu_source *source,
                                 struct gen_error *err);
 
-/* Fills err with `WHAT: CL_NAME (number)` and returns -1; CL_SUCCESS returns 0 and fills nothing. */
+/* Fills err with `WHAT: CL_NAME (number)` and returns -1; for CL_SUCCESS returns 0 and fills nothing. */
 int opencl_failed(cl_int code, const char *what, struct gen_error *err);
 
 #endif

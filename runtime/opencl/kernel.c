@@ -1,4 +1,4 @@
-/* kernel.c - an OpenCL kernel as backend.h has kernels: the functions that those call who know of no OpenCL. */
+/* kernel.c - an OpenCL kernel for backend.h: the functions for callers that know nothing about OpenCL. */
 #include <stdio.h>
 
 #include "internal.h"
@@ -63,7 +63,7 @@ static void release(struct kernel *kernel)
     opencl_kernel_free(kernel->owner);
 }
 
-/* What costs a kernel so much that others are looked at first. */
+/* What costs a kernel so much that others are tried first. */
 static void tell_flaw(const struct opencl_build *b, char *out, size_t size)
 {
     if (b->serialised)

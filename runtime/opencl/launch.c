@@ -1,4 +1,5 @@
-/* launch.c - what launches of every level share: a kernel's arguments in their order. What it is not: a launch; portable.c, sm80.c and sm90.c have those. */
+/* launch.c - what launches of every level share: a kernel's arguments in their order. What it is not: a launch
+ * (portable.c, sm80.c, sm90.c). */
 #include "internal.h"
 
 int opencl_set_args(const struct opencl_kernel *k, const struct opencl_slot *s, const struct launch *l, cl_uint *next,

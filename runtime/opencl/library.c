@@ -1,5 +1,4 @@
-/* library.c - OpenCL's library, opened at run time, and the devices behind it. Building is in program.c, running
- * in run.c. */
+/* library.c - OpenCL's library, opened at run time, and its devices. Building is in program.c, running in run.c. */
 #define _GNU_SOURCE
 #include "opencl.h"
 
@@ -10,7 +9,7 @@
 
 #include "internal.h"
 
-enum { NO_PLATFORM = -1001 }; /* of Khronos's extension, from CL/cl_ext.h of newer headers than Debian's oldest */
+enum { NO_PLATFORM = -1001 }; /* from Khronos's extension; in CL/cl_ext.h only in headers newer than Debian's oldest */
 enum { MOST_PLATFORMS = 32, MOST_DEVICES = 64 };
 
 static const struct {
@@ -77,7 +76,7 @@ static int open_library(struct opencl *cl, struct gen_error *err)
 {
     static const char *const files[] = {"libOpenCL.so.1", "libOpenCL.so"};
     for (size_t i = 0; i < sizeof files / sizeof *files && !cl->library; i++)
-        /* Drivers leave threads and exit handlers behind, so their code must stay. */
+        /* Drivers leave threads and exit handlers behind, so their code must stay loaded. */
         cl->library = dlopen(files[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!cl->library) {
         snprintf(err->text, sizeof err->text,
@@ -96,14 +95,14 @@ static int open_library(struct opencl *cl, struct gen_error *err)
                      files[0], names[i]);
             return -1;
         }
-        memcpy(places[i], &symbol, sizeof symbol); /* ISO C converts no object pointer to a function's */
+        memcpy(places[i], &symbol, sizeof symbol); /* ISO C does not convert an object pointer to a function pointer */
     }
     return 0;
 }
 
 /* ---- devices ---- */
 
-/* Drivers pad names with blanks; a name stands in keys of one line. */
+/* Drivers pad names with blanks; a name is part of one-line keys. */
 static void tidy(char *text)
 {
     char *to = text;
@@ -138,11 +137,11 @@ static void platform_text(const struct opencl_api *api, cl_platform_id id, cl_pl
 
 static cl_ulong device_number(const struct opencl_api *api, cl_device_id id, cl_device_info what)
 {
-    cl_ulong value = 0; /* little-endian machines only; shorter types fill its low bytes */
+    cl_ulong value = 0; /* only little-endian machines; shorter types fill its low bytes */
     return api->clGetDeviceInfo(id, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
 }
 
-enum { CAPABILITY_MAJOR = 0x4000, CAPABILITY_MINOR = 0x4001 }; /* of NVIDIA's extension cl_nv_device_attribute_query */
+enum { CAPABILITY_MAJOR = 0x4000, CAPABILITY_MINOR = 0x4001 }; /* from cl_nv_device_attribute_query */
 
 static void judge(const struct opencl_api *api, cl_device_id id, struct opencl_device *d)
 {
@@ -182,7 +181,7 @@ static void describe(const struct opencl_api *api, cl_device_id id, struct openc
               : type & CL_DEVICE_TYPE_ACCELERATOR ? OPENCL_ACCELERATOR
               : type & CL_DEVICE_TYPE_CPU         ? OPENCL_CPU
                                                   : OPENCL_OTHER;
-    /* NVIDIA says 48 KiB of cards that have 227: opencl_fits knows better for its own levels. */
+    /* NVIDIA reports 48 KiB for cards that have 227; opencl_fits knows better for its own levels. */
     d->local_bytes = (int64_t)device_number(api, id, CL_DEVICE_LOCAL_MEM_SIZE);
     d->memory = (int64_t)device_number(api, id, CL_DEVICE_GLOBAL_MEM_SIZE);
     d->largest_buffer = (int64_t)device_number(api, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
@@ -222,7 +221,7 @@ static int list_devices(struct opencl *cl, struct gen_error *err)
         cl_device_id ids[MOST_DEVICES];
         cl_uint devices = 0;
         if (cl->api.clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, MOST_DEVICES, ids, &devices) != CL_SUCCESS)
-            continue; /* a platform without a device says so by an error */
+            continue; /* a platform without a device reports that as an error */
         for (cl_uint i = 0; i < devices && i < MOST_DEVICES; i++)
             if (add_device(cl, ids[i]) != 0)
                 return gen_out_of_memory(err, NULL);

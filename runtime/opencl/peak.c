@@ -1,15 +1,16 @@
-/* peak.c - how many multiply-adds a device sustains: what a kernel's speed there is divided by. The kernels are in
- * templates/opencl/peak.cl.t. What it is not: a data sheet's figure. */
+/* peak.c - the rate of multiply-adds that a device sustains, by which a kernel's speed is divided. The kernels are in
+ * templates/opencl/peak.cl.t. What it is not: a figure from a data sheet. */
 #include <stdio.h>
 
 #include "internal.h"
 
 enum { SAMPLES = 5 };
 
-/* By level: how much is launched, milliseconds on a large device; and the multiply-adds of an item in one link of a chain. */
+/* By level: how much is launched (milliseconds on a large device), and the multiply-adds of an item in one link of a
+ * chain. */
 static const struct peak {
     enum gpu_level level;
-    int number, items, groups_a_unit, turns, chains, each; /* number: what peak.cl.t calls it */
+    int number, items, groups_a_unit, turns, chains, each; /* number: the name of the type in peak.cl.t */
 } peaks[] = {
     [GPU_PORTABLE] = {GPU_PORTABLE, 0, 64, 64, 512, 8, 16},
     [GPU_SM80] = {GPU_SM80, 80, 256, 32, 512, 8, 16 * 8 * 16 / 32},
@@ -101,7 +102,7 @@ double opencl_peak_gflops(struct opencl_target *t, bool of_16_bits)
     const double flops = 2.0 * (double)items * p->turns * p->chains * p->each;
     double best = 0;
     if (prepare(t, p, items, &r) == 0)
-        for (int i = 0; i <= SAMPLES; i++) { /* the first warms up */
+        for (int i = 0; i <= SAMPLES; i++) { /* the first one warms up */
             double s = launch_seconds(t, &r, items, local);
             if (i > 0 && s > 0 && flops / s * 1e-9 > best)
                 best = flops / s * 1e-9;

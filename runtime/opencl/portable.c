@@ -1,10 +1,10 @@
-/* portable.c - launches of kernels of level portable: a group for each tile of each head, in pieces of as many sequences as
- * any driver takes. What it is not: what a kernel computes (templates/opencl/attn.cl.t). */
+/* portable.c - launches of kernels of level portable: a group for each tile of each head, in pieces of as many
+ * sequences as every driver takes. What it is not: what a kernel computes (templates/opencl/attn.cl.t). */
 #include <stdio.h>
 
 #include "internal.h"
 
-/* In pieces of as many sequences as a launch may have. The event is the last piece's, which is why the pieces before it
+/* In pieces of as many sequences as a launch may have. The event is that of the last piece, so the pieces before it
  * need a queue in order, or to be waited for. */
 int opencl_portable_launch(const struct opencl_kernel *k, struct opencl_slot *s, const struct launch *l,
                            cl_event *event, struct gen_error *err)

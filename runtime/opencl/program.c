@@ -1,4 +1,4 @@
-/* program.c - from OpenCL C to a kernel on a device: the device's limits, the build, what the compiler says, and
+/* program.c - from OpenCL C to a kernel on a device: the device's limits, the build, the compiler's report, and
  * binaries kept in the cache. */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -13,13 +13,13 @@
 
 enum { BINARY_MOST = 64 << 20, HOPPER = 90 };
 
-/* Nothing that relaxes IEEE arithmetic: -inf and NaN have their meaning in a softmax, and a check that passed once must
- * pass on every driver. For the same reason no -cl-mad-enable: templates say fma where they mean it. */
+/* Nothing that relaxes IEEE arithmetic: -inf and NaN have a meaning in a softmax, and a check that passed once must
+ * pass on every driver. For the same reason there is no -cl-mad-enable: templates say fma where they mean it. */
 const char OPENCL_OPTIONS[] = "-cl-std=CL1.2";
 
 static const char *options_of(const struct opencl_device *d)
 {
-    return d->nvidia ? "-cl-std=CL1.2 -cl-nv-verbose" : OPENCL_OPTIONS; /* which adds registers and spills to the log */
+    return d->nvidia ? "-cl-std=CL1.2 -cl-nv-verbose" : OPENCL_OPTIONS; /* adds registers and spills to the log */
 }
 
 static int out_of_memory(struct gen_error *err)
@@ -27,8 +27,9 @@ static int out_of_memory(struct gen_error *err)
     return gen_out_of_memory(err, NULL);
 }
 
-/* NVIDIA's driver tells 48 KiB of every card. From 9.0 on it assembles for the very card (sm_90a where its PTX says
- * sm_90), and then takes all that a group can have there; for cards before that its assembler refuses more than it tells. */
+/* NVIDIA's driver reports 48 KiB for every card. From 9.0 on it assembles for the card itself (sm_90a if its PTX says
+ * sm_90), and then accepts all that a group can have there; for earlier cards its assembler refuses more than it
+ * reports. */
 static int64_t most_local(const struct opencl_device *d, enum gpu_level level)
 {
     enum { CONSUMER_BLACKWELL = 120, MOST = 227 << 10, MOST_OF_CONSUMERS = 99 << 10 };
@@ -62,7 +63,7 @@ int opencl_fits(const struct opencl_device *d, const struct gpu_source *s, struc
     return -1;
 }
 
-/* ---- what the compiler says ---- */
+/* ---- the compiler's report ---- */
 
 static char *build_log(const struct opencl_target *t, cl_program program)
 {
@@ -75,9 +76,9 @@ static char *build_log(const struct opencl_target *t, cl_program program)
     return log;
 }
 
-/* Compilers call the source by names of their own, and say `name:line:col: error: what` or `error: name:line:col:
- * what`: the place and what is wrong stand behind our name. An enum compiled: without a place it may be anything that a
- * driver lacked just then. */
+/* Compilers give the source a name of their own, and say `name:line:col: error: what` or `error: name:line:col: what`;
+ * we put the place and the fault after our name. Returns an enum compiled: without a place, the driver may have lacked
+ * anything at that moment. */
 static enum compiled build_failed(const struct opencl_target *t, cl_program program, const char *name, cl_int code,
                                   struct gen_error *err)
 {
@@ -129,7 +130,8 @@ static int binary_key(const struct opencl_device *d, const struct gpu_source *s,
     return buf_ok(key) ? 0 : out_of_memory(err);
 }
 
-/* Whose binary this is among those of all devices of the context, and a NUL that is not counted. NULL: there is none. */
+/* The position of the device's binary among those of all devices of the context, and a NUL that is not counted. NULL:
+ * there is none. */
 static unsigned char *get_binary(const struct opencl_target *t, cl_program program, size_t *size)
 {
     enum { DEVICES = 64 };
@@ -152,7 +154,7 @@ static unsigned char *get_binary(const struct opencl_target *t, cl_program progr
     return NULL;
 }
 
-/* NULL: this driver does not take it. */
+/* NULL: this driver refuses it. */
 static cl_program from_binary(struct opencl_target *t, const void *data, size_t size, cl_int *build_code)
 {
     const struct opencl_api *api = &t->cl->api;
@@ -167,8 +169,8 @@ static cl_program from_binary(struct opencl_target *t, const void *data, size_t 
     return program;
 }
 
-/* What NVIDIA's driver gives out: PTX, even of a program that it then refused, as it does Hopper's own instructions. It
- * compiles for sm_90, where there are none; the text is changed to be for sm_90a. */
+/* What NVIDIA's driver returns: PTX, even for a program that it then refused, as it refuses Hopper's own instructions.
+ * It compiles for sm_90, which lacks them; the text is changed to be for sm_90a. */
 static char *driver_ptx(const struct opencl_target *t, cl_program program, const struct gpu_source *s,
                         cl_int build_code, struct gen_error *err)
 {
@@ -187,7 +189,7 @@ static char *driver_ptx(const struct opencl_target *t, cl_program program, const
     return ptx;
 }
 
-/* Of a program as driver_ptx gave it out. */
+/* From a program as driver_ptx returned it. */
 static cl_program from_ptx(struct opencl_target *t, const char *ptx, const char *name, struct gen_error *err)
 {
     cl_int code = CL_BUILD_PROGRAM_FAILURE;
@@ -203,7 +205,7 @@ static cl_program from_ptx(struct opencl_target *t, const char *ptx, const char 
     return NULL;
 }
 
-/* From source; what the build says is in *build_code. */
+/* From source; the result of the build is in *build_code. */
 static cl_program compile(struct opencl_target *t, const struct gpu_source *s, cl_int *build_code,
                           struct gen_error *err)
 {
@@ -218,8 +220,9 @@ static cl_program compile(struct opencl_target *t, const struct gpu_source *s, c
     return program;
 }
 
-/* A copy with the lowest `.version` by which this driver takes it. Drivers refuse versions later than theirs, and this one
- * writes its own whatever the kernel needs. Versions between these brought no instruction of a kernel here, and no card. */
+/* A copy with the lowest `.version` that this driver accepts. Drivers refuse versions later than theirs, and this one
+ * writes its own version whatever the kernel needs. The versions in between brought neither an instruction that kernels
+ * use here nor a card. */
 static char *of_lowest_version(struct opencl_target *t, const char *ptx, const char *name, struct gen_error *err)
 {
     static const int versions[] = {70, 74, 78, 80, 83, 86, 87, 88};
@@ -299,7 +302,7 @@ cl_program opencl_build_program(struct opencl_target *t, const struct gpu_source
     return build_judged(t, s, &ignored, err);
 }
 
-/* NULL: no binary, or none that this driver takes. */
+/* NULL: no binary, or none that this driver accepts. */
 static cl_program load_binary(struct opencl_target *t, struct cache *cache, const char *key)
 {
     size_t size = 0;
@@ -337,7 +340,7 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* What only the built kernel tells: how many of its items the registers of a unit hold. An enum compiled. */
+/* What only the built kernel shows: how many of its items the registers of a unit hold. Returns an enum compiled. */
 static int check_built(const struct opencl_kernel *k, cl_kernel kernel, struct gen_error *err)
 {
     size_t most = 0, items = (size_t)k->source.group[0] * (size_t)k->source.group[1];
@@ -346,7 +349,7 @@ static int check_built(const struct opencl_kernel *k, cl_kernel kernel, struct g
         k->target->cl->api.clGetKernelWorkGroupInfo(kernel, d->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL);
     if (opencl_failed(code, "clGetKernelWorkGroupInfo", err) != 0)
         return COMPILE_FAILED;
-    /* NVIDIA says 0 of a kernel that can have no group, and of one of level sm90 what its consumers' registers allow. */
+    /* NVIDIA reports 0 for a kernel that can have no group, and for one of level sm90 what its consumers allow. */
     if (most == 0 || items <= most || gpu_levels[k->source.level].shares_registers)
         return COMPILE_OK;
     snprintf(err->text, sizeof err->text,
@@ -377,7 +380,7 @@ static int launch_empty(struct opencl_kernel *k, struct gen_error *err)
                                    .parts = 1,
                                    .features = &features};
     for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
-        if (arrays[id].needed == WHERE_ROWS) /* of each head, and there is one */
+        if (arrays[id].needed == WHERE_ROWS) /* for each head, and there is one */
             array_set_pointer(&features, arrays[id].kernel.at, &none);
     int result = q && o ? opencl_run(k, &args, err) : out_of_memory(err);
     free(q);

@@ -1,4 +1,4 @@
-/* quantise.c - attn_quantise_cl: rows become rows of a narrow type in the caller's buffers, by the kernel of
+/* quantise.c - attn_quantise_cl: converts rows to a narrow type in the caller's buffers, by the kernel of
  * templates/opencl/quantise.cl.t. What it is not: the checks of numbers and strides (api/quantise.c). */
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* run.c - a kernel's executions: on host arrays (stage.c copies them), and on the caller's own buffers and
- * queue; and its time by the device's clock. */
+/* run.c - a kernel's executions: on host arrays (stage.c copies them), and on the caller's own buffers and queue; and
+ * its time by the device's clock. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ void opencl_slot_free(const struct opencl_api *api, struct opencl_slot *s)
     free(s);
 }
 
-/* Whether nothing that was enqueued still uses what is in it. */
+/* Whether nothing that was enqueued still uses the slot. */
 static bool is_idle(const struct opencl_api *api, struct opencl_slot *s)
 {
     cl_int status = CL_COMPLETE;
@@ -96,7 +96,7 @@ static int need_queue(const struct opencl_kernel *k, struct opencl_slot *s, stru
     return opencl_failed(code, "clCreateCommandQueue", err);
 }
 
-/* As a compiled C kernel does. There are no parts on a device: one call is all of the work. */
+/* As a compiled C kernel does. A device has no parts: one call does all the work. */
 static int check_args(const struct opencl_kernel *k, const struct attn_args *a, struct gen_error *err)
 {
     bool ours = a->size == sizeof *a && (a->parts == 0 || a->parts == 1) && a->part == 0;
@@ -167,7 +167,7 @@ static int own_memory(const struct opencl_kernel *k, const struct host *t, bool 
     return opencl_failed(code, "clCreateBuffer on host memory", err);
 }
 
-/* Drivers may keep what is in host memory elsewhere until it is mapped. */
+/* Drivers may keep the contents of host memory elsewhere until it is mapped. */
 static int seen_by_host(const struct opencl_kernel *k, cl_command_queue queue, cl_mem memory, struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;
@@ -323,14 +323,14 @@ int opencl_check_queue(const struct opencl_target *t, void *queue, struct gen_er
     return -1;
 }
 
-/* The caller's buffers and where things begin in them, beside what the arguments say. */
+/* The caller's buffers and where things begin in them, besides what the arguments say. */
 static struct launch launch_on(const struct opencl_kernel *k, const struct attn_args *args, const struct opencl_on *on)
 {
     struct launch l = {.queue = on->queue, .waits = (cl_uint)on->waits, .wait = (const cl_event *)on->wait};
     gpu_set_structs(&k->source, args, &l.args, &l.features);
     l.features.q_end_at = on->at[ARRAY_Q_STARTS] + args->batch;
     for (enum array_id id = 0; id < ARRAYS; id++) {
-        void *const any = id == ARRAY_LSE ? on->buffer[ARRAY_O] : on->buffer[ARRAY_Q]; /* where none is looked at */
+        void *const any = id == ARRAY_LSE ? on->buffer[ARRAY_O] : on->buffer[ARRAY_Q]; /* if it is not used */
         gpu_move(&l.args, &l.features, id, on->at[id]);
         gpu_set_has(&l.args, &l.features, id, gpu_takes(&k->source, id) && on->buffer[id]);
         l.buffer[id] = on->buffer[id] ? on->buffer[id] : any;

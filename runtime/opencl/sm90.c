@@ -1,5 +1,5 @@
-/* sm90.c - launches of kernels of level sm90: tensor maps and a grid that stays. What it is not: what a kernel
- * computes (templates/opencl/sm90.cl.t), or the copies around a launch (run.c). */
+/* sm90.c - launches of kernels of level sm90: tensor maps, and a grid of groups that stay for several tiles. What it is
+ * not: what a kernel computes (templates/opencl/sm90.cl.t), or the copies around a launch (run.c). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +10,10 @@
 
 _Static_assert(sizeof(struct attn_cl_maps) == 4 * 128 + 8, "struct attn_cl_maps is laid out as OpenCL C does");
 
-enum { MAPS_BYTES = 512, COUNTERS_BYTES = 128 }; /* of the four maps of a group, behind counters, in device memory */
+enum { MAPS_BYTES = 512, COUNTERS_BYTES = 128 }; /* of the four maps of a group, after the counters, in device memory */
 
-/* Of the slot, so that nobody else writes there while the kernel runs. All zeros to begin with; a kernel leaves the
- * counters so. */
+/* Belongs to the slot, so that nobody else writes there while the kernel runs. It begins as zeros; a kernel leaves the
+ * counters at zero. */
 static int need_maps(const struct opencl_kernel *k, struct opencl_slot *s, struct gen_error *err)
 {
     const size_t size = COUNTERS_BYTES + (size_t)k->target->device.units * MAPS_BYTES;

@@ -1,5 +1,5 @@
-/* split.c - what launches of kernels that split keys need beside the others: memory for what splits leave.
- * What it is not: how rows and keys are divided (gpu/split.c). */
+/* split.c - what launches of kernels that split keys need in addition: memory for the results of splits. What it is
+ * not: how rows and keys are divided (gpu/split.c). */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ static int need(const struct opencl_kernel *k, struct opencl_room *room, size_t 
     return 0;
 }
 
-/* All zeros to begin with; a kernel leaves it so. */
+/* It begins as zeros; a kernel leaves it so. */
 static int need_counters(const struct opencl_kernel *k, struct opencl_slot *s, size_t size, struct gen_error *err)
 {
     if (s->done.size >= size)
@@ -42,7 +42,7 @@ int opencl_set_split(const struct opencl_kernel *k, struct opencl_slot *s, const
 {
     const struct opencl_api *api = &k->target->cl->api;
     const size_t slices = (size_t)split->slices * (size_t)a->kv_heads * (size_t)a->batch; /* below 2^30 */
-    size_t parts = 64; /* there are no empty buffers */
+    size_t parts = 64; /* buffers cannot be empty */
     if (split->splits > 1)
         parts = slices * (size_t)split->splits * (size_t)split->part * sizeof(float);
     if (parts > (uint64_t)k->target->device.largest_buffer) {

@@ -1,5 +1,5 @@
-/* stage.c - a run's host arrays on an OpenCL device: room for them, and the copies there and back. What it is not: which rows
- * take part (gpu/hosts.h). */
+/* stage.c - a run's host arrays on an OpenCL device: room for them, and the copies there and back. What it is not:
+ * which rows take part (gpu/hosts.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static int need_room(const struct opencl_kernel *k, struct opencl_slot *s, enum 
     const struct opencl_api *api = &k->target->cl->api;
     struct opencl_room *room = &s->room[which];
     cl_int code;
-    size = size ? size : 64; /* there are no empty buffers */
+    size = size ? size : 64; /* buffers cannot be empty */
     if (room->size >= size)
         return 0;
     if (room->memory)
@@ -47,7 +47,7 @@ static int copy_mapped(const struct opencl_kernel *k, struct opencl_slot *s, enu
                          "clEnqueueUnmapMemObject", err);
 }
 
-/* Makes room and, unless it is an output, copies there. */
+/* Makes room and, unless it is an output, copies the array there. */
 static int upload(const struct opencl_kernel *k, struct opencl_slot *s, enum array_id which, const struct host *t,
                   struct gen_error *err)
 {

@@ -1,5 +1,5 @@
-/* steps.c - the steps of attention apart, a product or a softmax, on a device: on the caller's buffers and queue, and
- * on host arrays. What it is not: attention (run.c), or what is right (steps.h). */
+/* steps.c - the steps of attention alone, a product or a softmax, on a device: on the caller's buffers and queue, and
+ * on host arrays. What it is not: attention (run.c), or their definition (judge/steps.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static int step_of(const struct opencl_kernel *k, const struct step_args *s, str
     return -1;
 }
 
-/* *kernel, whose arguments are its own, is the caller's to release in any case; it may be NULL. */
+/* The caller releases *kernel, whose arguments are its own, in any case; it may be NULL. */
 static int enqueue(struct opencl_kernel *k, const struct step_args *s, void *queue, void *const buffer[],
                    cl_kernel *kernel, void **event, struct gen_error *err)
 {
