@@ -149,6 +149,14 @@ def unlike_pictures(pages):
     return wrong
 
 
+def other_words():
+    """Where attngen is described in one sentence, it is the same one."""
+    with open(os.path.join(ROOT, "runtime/python/pyproject.toml")) as f:
+        words = re.search(r'^description = "(.*)"', f.read(), re.M)[1]
+    places = ("README.md", "runtime/python/README.md", "runtime/python/attngen/__init__.py", "runtime/install/attn.pc.in")
+    return [f"{path} lacks: {words}" for path in places if words not in open(os.path.join(ROOT, path)).read()]
+
+
 # ---- commands ----
 
 def run(command, folder, environment, given=None):
@@ -448,6 +456,31 @@ def unknown_fields(pages):
     return wrong
 
 
+SPECS_OF = {"narrow K and V": ["dtype: {q: bf16, kv: %s}" % kv for kv in ("int8", "fp8", "q8_0", "q4_0")], "split keys": ["split: 2048"],
+            "softcap": ["softcap: true"], "bias": ["bias: f32"], "mask": ["mask: true"], "ALiBi": ["alibi: true"], "sinks": ["sink: true"],
+            "window": ["window: true"], "packed": ["packed: true"], "pages": ["paged: true"]}
+
+
+def untrue_lacks(pages):
+    """The table that says which kernels lack which features: `emit` refuses just these."""
+    rows = re.search(r"\| kernels \|.*?\n\n", pages["specs/README.md"].prose, re.S).group().strip().split("\n")[2:]
+    isas = re.search(r"^ *isa .*\n *(.*);", subprocess.run([ATTNGEN, "emit", "--help"], capture_output=True, text=True).stdout, re.M)[1]
+    wrong, left = [], set(re.findall(r"\w+", isas)) - {"or"}
+    for row in rows:
+        cells = [cell.strip() for cell in row.split("|")]
+        lacks = set(re.split(r"[,;] ", cells[4])) - {"nothing"}
+        wrong += [f"{cells[1]}: nobody knows '{what}'" for what in lacks - SPECS_OF.keys()]
+        for isa in left & set(re.findall(r"\w+", cells[1])):
+            left.remove(isa)
+            for what, lines in SPECS_OF.items():
+                for line in lines:
+                    spec = f"head_dim: 128\nisa: {isa}\n{line}\n" + ("" if "dtype" in line else "dtype: bf16\n")
+                    done = subprocess.run([ATTNGEN, "emit", "/dev/stdin", "--list"], input=spec, capture_output=True, text=True)
+                    if (done.returncode == 0) == (what in lacks):
+                        wrong.append(f"{isa}: {line}: " + ("it has it" if what in lacks else done.stderr.strip()))
+    return wrong + [f"{isa}: it is in no row" for isa in left]
+
+
 def main():
     pages = read_pages()
     place = tempfile.mkdtemp()
@@ -465,6 +498,7 @@ def main():
         check("README.md has at most 250 lines", lambda: [] if open(os.path.join(ROOT, "README.md")).read().count("\n") <= 250 else ["more"])
         check("every link and anchor leads somewhere", broken_links, pages)
         check("two links from README.md lead to every page, one to each task", far_pages, pages)
+        check("one sentence describes it everywhere", other_words)
         check("pictures are SVG files in git", unlike_pictures, pages)
         check("every block is of a kind that is looked at", odd_blocks, pages)
         check("options that pages mention exist", unknown_options, pages)
@@ -472,6 +506,7 @@ def main():
         check("files that pages mention exist", absent_files, pages)
         check("functions and structs that pages mention are in attn.h", unknown_functions, pages)
         check("the table of features names fields", unknown_fields, pages)
+        check("the table of what kernels lack is true", untrue_lacks, pages)
         folders = {path: scratch_copy(place, page) for path, page in pages.items()}
         check("commands within sentences are read", unknown_spans, pages, folders["README.md"], environment)
         for page in pages.values():

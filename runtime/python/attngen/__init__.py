@@ -1,4 +1,4 @@
-"""attngen: fused attention for this machine, generated, checked, tuned and remembered.
+"""Fused attention for this machine: kernels that are generated, checked, tuned and remembered.
 
     import attngen
     o = attngen.sdpa(q, k, v, is_causal=True)        # PyTorch's arguments; NumPy arrays, tensors, CUDA tensors, DLPack
