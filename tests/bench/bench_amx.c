@@ -2,9 +2,9 @@
 /* bench_amx.c - kernels of isa amx, by the share that they reach of the rate of the tile product itself, which is measured on the
  * same core just before and after each sample. Variants take turns; the median is that of the third of samples with the quietest core.
  *
- *     bench_amx N SECONDS THREADS VARIANT...    heads of N rows; a line a variant: GFLOP/s median and best, share in %, largest error
+ *     bench_amx [N SECONDS THREADS VARIANT...]    heads of N rows; a line a variant: GFLOP/s median and best, share in %, largest error
  *
- * What it is not: a comparison with others; bench_cpu.py times PyTorch and others in turn with it. */
+ * Without arguments: 4096 20 1, and the variants of `usual` below. What it is not: a comparison with others; bench_cpu.py times PyTorch and others in turn with it. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -268,9 +268,15 @@ int main(int argc, char **argv)
     struct cpu cpu;
     struct gen *gen;
     struct gen_error err = {0};
+    static char *usual[] = {"bench_amx", "4096", "20", "1", "attn_bf16_d128_on_amx_q512k1024_r32x4u4_table",
+                            "attn_bf16_d64_on_amx_q512k1024_r32x4u4_table"};
     cpu_detect(&cpu);
+    if (argc == 1) {
+        argc = sizeof usual / sizeof *usual;
+        argv = usual;
+    }
     if (argc < 5 || argc - 4 > CONTENDERS_MAX) {
-        fprintf(stderr, "usage: bench_amx N SECONDS THREADS VARIANT...\n");
+        fprintf(stderr, "usage: bench_amx [N SECONDS THREADS VARIANT...]\n");
         return 2;
     }
     int64_t n = atoll(argv[1]);

@@ -22,7 +22,7 @@ ATTNGEN = os.path.join(ROOT, os.environ.get("ATTNGEN", "out/bin/attngen"))
 BRIEF, PATIENCE = "0.2", 120  # seconds: of a search, and of any command until it counts as hung
 KINDS = ("sh", "c", "python", "yaml", "cmake", "")
 TASKS = {  # what a reader comes for, and the heading that answers it
-    "install": "runtime/README.md#installing", "tune a shape": "runtime/README.md#the-program",
+    "install": "runtime/README.md#installing", "tune a shape": "runtime/README.md#tuning-a-shape",
     "emit one kernel": "specs/README.md#one-file", "vendor a bundle in CMake": "specs/README.md#a-bundle",
     "call libattn from C": "runtime/README.md#libattn-from-c", "PyTorch": "runtime/python/README.md#pytorch",
     "Hugging Face": "runtime/python/README.md#hugging-faces-models",
