@@ -14,6 +14,7 @@ export POCL_CACHE_DIR=$scratch/pocl # PoCL keeps what it compiled; shared by all
 export LSAN_OPTIONS=${LSAN_OPTIONS-suppressions=$PWD/tests/kit/leaks.supp:print_suppressions=0}
 export TSAN_OPTIONS=${TSAN_OPTIONS-die_after_fork=0 exitcode=66} # children of the tests start threads
 export ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=1} UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1}
+TIMEFORMAT='%U %S' # what a test and its children took of the processors; others may have been at work beside it
 passed=0 failed=0 skipped=0 failures=()
 
 # Prints passed, failed, skipped and planned tests of the TAP on standard input. cmocka 1.1.5 says `not ok 2 # SKIP`.
@@ -27,7 +28,7 @@ count() {
 
 # One program, in a folder of its own: its verdict in a file there, and what to print about it.
 run_one() {
-    local test=$1 room=$2 status took p f s n why='' name bin=out/bin
+    local test=$1 room=$2 status took busy p f s n why='' name bin=out/bin
     mkdir -p "$room/tmp"
     # A program of another build, out/obj/sanitized/bin/tests/..., tests that build's attngen.
     [[ $test == */bin/tests/* ]] && bin=${test%%/tests/*}
@@ -35,9 +36,10 @@ run_one() {
     export ATTNGEN_CACHE=$room/cache TMPDIR=$room/tmp
 
     local start=$EPOCHREALTIME
-    timeout --foreground "${TEST_TIMEOUT:-600}" "$test" > "$room/output" 2>&1 < /dev/null
+    { time timeout --foreground "${TEST_TIMEOUT:-600}" "$test" > "$room/output" 2>&1 < /dev/null; } 2> "$room/busy"
     status=$?
     took=$(awk "BEGIN { printf \"%.1f\", $EPOCHREALTIME - $start }")
+    busy=$(awk 'END { printf "%.1f", $1 + $2 }' "$room/busy")
     read -r p f s n < <(count < "$room/output")
 
     [[ $status == 124 ]] && why="hung for more than ${TEST_TIMEOUT:-600} s"
@@ -50,7 +52,7 @@ run_one() {
     name=${test#"$PWD"/}
     name=${name#out/bin/}
     {
-        echo "$name: $p passed, $f failed, $s skipped, $took s${why:+ ($why)}"
+        echo "$name: $p passed, $f failed, $s skipped, $took s, of processors $busy s${why:+ ($why)}"
         if [[ $f != 0 ]]; then
             sed 's/^/    /' "$room/output"
         else
