@@ -293,7 +293,7 @@ static void test_explain(void **state)
     assert_non_null(strstr(said.out, "\nhere\n  it can be used on cpu\n"));
     assert_non_null(strstr(said.out, "\nin the cache\n  no tuning has met it\n"));
     shell_ok(&said, "printf 'head_dim: 64\ncausal: true\nisa: c\ntile: {q: 64, k: 64}\nmicro: {rows: 4, vecs: 2}\nunroll: 1\n' "
-                    "> s.yaml; \"$ATTNGEN\" tune s.yaml --shape 1,1,1,32,32,64 --threads 1 --time-limit 3 --quiet");
+                    "> s.yaml; \"$ATTNGEN\" tune s.yaml --shape 1,1,1,32,32,64 --threads 1 --time-limit 60 --quiet");
     snprintf(words, sizeof words, "explain %s", name);
     cJSON *root = object(words);
     assert_string_equal(text(root, "variant"), name);

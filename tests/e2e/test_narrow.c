@@ -72,7 +72,7 @@ static void store_narrow(const char *name, enum dtype t, bool bshd, struct grain
     for (int64_t b = 0; b < B; b++)
         for (int64_t h = 0; h < H; h++)
             for (int64_t i = 0; i < S; i++) {
-                const int64_t row = row_of(bshd, b, h, i), x = g.batch > 1 ? b : 0, y = g.heads > 1 ? h : 0, z = g.rows > 1 ? i : 0;
+                const int64_t row = row_of(bshd, b, h, i), x = b % g.batch, y = h % g.heads, z = i % g.rows;
                 const int64_t at = bshd ? (x * g.rows + z) * g.heads + y : (x * g.heads + y) * g.rows + z;
                 float *out = (float *)wide.data + row * width;
                 narrow_load(t, (char *)stored.data + row * bytes, width, out);

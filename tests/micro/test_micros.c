@@ -339,7 +339,7 @@ static void test_isa(void **state)
 /* Whether the micro-kernel at that place of attn.micro serves narrow keys and values alone, and isa takes none. */
 static bool is_of_narrow_types(const struct suite *s, enum isa isa, const char *name)
 {
-    static const char *const narrow[] = {"widen_row(", "open_row("};
+    static const char *const narrow[] = {"widen_row(", "open_row(", "spread("};
     struct variant v = variant_default(isa);
     struct gen_error ignored;
     bool is_narrow = false;

@@ -98,7 +98,6 @@ static void look_at_room(const struct variant *v, void **p, struct seen *s)
 
 static void launched(void *user, const struct stub_launch *l)
 {
-    const struct attn_cl_args *a = l->parameters[6];
     struct gen_error err;
     struct variant v;
     (void)user;
@@ -113,6 +112,7 @@ static void launched(void *user, const struct stub_launch *l)
                              .parts = *(uint64_t *)l->parameters[2]};
         return;
     }
+    const struct attn_cl_args *a = l->parameters[6];
     assert_int_equal(variant_decode(l->kernel, &v, &err), 0);
     seen = (struct seen){seen.launches + 1, l->grid[0] * l->grid[1] * l->grid[2], l->block[0] * l->block[1], l->shared,
                          l->stream, 0, 0, 0, true};
