@@ -93,7 +93,7 @@ static void compile_elsewhere(const struct suite *s, const struct variant *v)
 
 static void test_other_compiler(void **state)
 {
-    enum { MIXED = 40 };
+    const int mixed = getenv("ATTNGEN_SOAK") ? 100 : 16;
     const struct suite *s = *state;
     static const int shapes[][3] = {{64, 64, 0}, {192, 128, 1}, {7, 33, 0}};
     if (!has("clang")) {
@@ -121,7 +121,7 @@ static void test_other_compiler(void **state)
     for (int f = 0; f < c.fields; f++)
         if (c.id[f] == F_VECTOR && (c.count[f] = sizeof vectors / sizeof *vectors))
             memcpy(c.value[f], vectors, sizeof vectors);
-    for (int i = 0; i < MIXED; i++) {
+    for (int i = 0; i < mixed; i++) {
         struct variant v;
         if (choice_random(&c, &random, &v))
             compile_elsewhere(s, &v);
@@ -251,7 +251,7 @@ static bool has_ptxas(const struct suite *s)
     return release && atof(release + strlen("release ")) >= 12.3 - 1e-6;
 }
 
-/* What tuning would try for a few problems, of each kind of tile one: registers, spills, and products in flight. Every second
+/* What tuning would try for a few problems, of each kind of tile one: registers, spills, and products in flight. Every fourth
  * one, by the seed, unless all is asked for. */
 static void test_tensor_cores_without_a_device(void **state)
 {
@@ -319,10 +319,11 @@ static void test_tensor_cores_without_a_device(void **state)
     bool assemble = has_ptxas(s);
     if (!assemble)
         print_message("# ptxas 12.3 or later is not here: compiled only\n");
+    enum { EVERY = 4 };
     const bool soak = getenv("ATTNGEN_SOAK");
     const uint64_t seed = test_seed();
     for (size_t i = 0; i < sizeof names / sizeof *names + STRIPPED; i++) {
-        if (!soak && i >= STRIPPED && i % 2 != seed % 2)
+        if (!soak && i >= STRIPPED && i % EVERY != seed % EVERY)
             continue;
         const char *name = i < STRIPPED ? stripped[i] : names[i - STRIPPED];
         struct variant v;

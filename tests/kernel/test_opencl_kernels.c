@@ -144,7 +144,7 @@ static bool within(void *arg, const struct variant *v)
 }
 
 /* Of some hundred; the first rows of a pairwise choice hold most of the pairs, and PoCL compiles for seconds. */
-enum { PLAIN_VARIANTS = 14, FEATURE_VARIANTS = 12 };
+enum { PLAIN_VARIANTS = 9, FEATURE_VARIANTS = 8 };
 
 static const int tensor_dims[][2] = {{64, 64}, {128, 128}, {256, 256}, {192, 128},
                                      {80, 80}, {40, 40},   {96, 160},  {8, 248}};
