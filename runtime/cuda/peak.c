@@ -2,31 +2,13 @@
  * templates/opencl/peak.cl.t. What it is not: a figure from a data sheet. */
 #include <stdlib.h>
 
+#include "gpu/peak.h"
 #include "internal.h"
 
 enum { SAMPLES = 5 };
 
-/* By level: how much is launched (milliseconds on a large card), and the multiply-adds of a thread in one link of a
- * chain. */
-static const struct peak {
-    enum gpu_level level;
-    int number, items, groups_a_unit, turns, chains, each; /* number: the name of the type in peak.cl.t */
-} peaks[] = {
-    [GPU_PORTABLE] = {GPU_PORTABLE, 0, 64, 64, 512, 8, 16},
-    [GPU_SM80] = {GPU_SM80, 80, 256, 32, 512, 8, 16 * 8 * 16 / 32},
-    [GPU_SM90] = {GPU_SM90, 90, 256, 8, 256, 16, 64 * 128 * 16 / 128},
-};
-
-static const struct peak *peak_of(int capability, bool of_16_bits)
-{
-    enum { AMPERE = 80, HOPPER = 90 };
-    if (!of_16_bits || capability < AMPERE)
-        return &peaks[GPU_PORTABLE];
-    return &peaks[capability == HOPPER ? GPU_SM90 : GPU_SM80];
-}
-
 /* NULL: it cannot be built. */
-static CUfunction build(struct cuda_target *t, const struct peak *p, CUmodule *module)
+static CUfunction build(struct cuda_target *t, const struct gpu_peak *p, CUmodule *module)
 {
     const struct gen_number numbers[] = {
         {"CUDA", 1}, {"PEAK", p->number}, {"ITEMS", p->items}, {"TURNS", p->turns}, {"CHAINS", p->chains}};
@@ -49,7 +31,7 @@ static CUfunction build(struct cuda_target *t, const struct peak *p, CUmodule *m
     return found;
 }
 
-static double seconds_of(const struct cuda_target *t, CUfunction f, const struct peak *p, unsigned groups, CUdeviceptr out)
+static double seconds_of(const struct cuda_target *t, CUfunction f, const struct gpu_peak *p, unsigned groups, CUdeviceptr out)
 {
     const struct cuda_api *api = &t->cu->api;
     const float by = 0.5f;
@@ -71,10 +53,10 @@ static double seconds_of(const struct cuda_target *t, CUfunction f, const struct
 
 double cuda_peak_gflops(struct cuda_target *t, bool of_16_bits)
 {
-    const struct peak *p = peak_of(t->card->capability, of_16_bits);
-    const unsigned groups = (unsigned)(t->card->units < 1 ? 1 : t->card->units) * (unsigned)p->groups_a_unit;
+    const struct gpu_peak *p = gpu_peak_of(t->card->capability, of_16_bits);
+    const unsigned groups = (unsigned)gpu_peak_groups(p, t->card->units);
     const size_t items = (size_t)groups * (size_t)p->items;
-    const double flops = 2.0 * (double)items * p->turns * p->chains * p->each;
+    const double flops = gpu_peak_flops(p, t->card->units);
     struct gen_error unsaid = {0};
     CUmodule module = NULL;
     CUdeviceptr out = 0;

@@ -141,43 +141,53 @@ static int stage(struct cuda_kernel *k, struct cuda_slot *s, const struct attn_a
     return 0;
 }
 
-/* As a compiled C kernel does. A device has no parts: one call does all the work. */
-static int check_args(const struct cuda_kernel *k, const struct attn_args *a, struct gen_error *err)
+/* A run on host arrays that has begun: the context is entered, and the arrays and the launch of it are on the card. */
+struct begun {
+    struct gpu_hosts hosts;
+    struct cuda_launch launch;
+    struct cuda_slot *slot; /* NULL: nothing takes part, or it could not begin */
+    bool pushed;
+};
+
+/* Behind it, whatever it returns, comes end_run where it has a slot. */
+static int begin_run(struct cuda_kernel *k, const struct attn_args *args, struct begun *out, struct gen_error *err)
 {
-    bool ours = a->size == sizeof *a && (a->parts == 0 || a->parts == 1) && a->part == 0;
-    if (ours && (!k->source.features || a->features))
+    *out = (struct begun){.slot = NULL};
+    if (gpu_check_args(&k->source, k->name, args, err) != 0)
+        return -1;
+    if (args->batch == 0 || args->q_len == 0)
         return 0;
-    snprintf(err->text, sizeof err->text,
-             "%s: error: it refuses its arguments; expected struct attn_args of %zu bytes%s", k->name, sizeof *a,
-             ours ? " with features" : " and one part");
+    if (cuda_enter(k->target, &out->pushed, err) != 0)
+        return -1;
+    out->slot = take_slot(k, err);
+    if (out->slot)
+        return stage(k, out->slot, args, &out->hosts, &out->launch, err);
+    cuda_leave(k->target, out->pushed);
     return -1;
+}
+
+static void end_run(struct cuda_kernel *k, struct begun *b, bool good)
+{
+    give_slot(k, b->slot, good);
+    gpu_hosts_free(&b->hosts); /* when nothing reads it any more */
+    cuda_leave(k->target, b->pushed);
 }
 
 int cuda_run(struct cuda_kernel *k, const struct attn_args *args, struct gen_error *err)
 {
-    struct gpu_hosts hosts = {.used = NULL};
-    struct cuda_launch l;
-    bool pushed;
-    if (check_args(k, args, err) != 0)
-        return -1;
-    if (args->batch == 0 || args->q_len == 0)
-        return 0;
-    if (cuda_enter(k->target, &pushed, err) != 0)
-        return -1;
-    struct cuda_slot *s = take_slot(k, err);
-    int result = s ? stage(k, s, args, &hosts, &l, err) : -1;
+    struct begun b;
+    int result = begin_run(k, args, &b, err);
+    if (!b.slot)
+        return result;
     if (result == 0)
-        result = cuda_launch(k, &l, err);
+        result = cuda_launch(k, &b.launch, err);
     if (result == 0)
-        result = copy(k, s, ARRAY_O, &hosts.host[ARRAY_O], true, err);
+        result = copy(k, b.slot, ARRAY_O, &b.hosts.host[ARRAY_O], true, err);
     if (result == 0)
-        result = copy(k, s, ARRAY_LSE, &hosts.host[ARRAY_LSE], true, err);
+        result = copy(k, b.slot, ARRAY_LSE, &b.hosts.host[ARRAY_LSE], true, err);
     if (result == 0)
-        result = cuda_failed(&k->target->cu->api, k->target->cu->api.cuStreamSynchronize(s->stream), k->name, err);
-    if (s)
-        give_slot(k, s, result == 0);
-    gpu_hosts_free(&hosts); /* when nothing reads it any more */
-    cuda_leave(k->target, pushed);
+        result = cuda_failed(&k->target->cu->api, k->target->cu->api.cuStreamSynchronize(b.slot->stream), k->name, err);
+    end_run(k, &b, result == 0);
     return result;
 }
 
@@ -215,31 +225,20 @@ static int time_launches(const struct cuda_kernel *k, const struct cuda_launch *
 
 int cuda_time(struct cuda_kernel *k, const struct attn_args *args, double *seconds, struct gen_error *err)
 {
-    struct gpu_hosts hosts = {.used = NULL};
-    struct cuda_launch l;
-    bool pushed;
+    struct begun b;
     double s = 0;
-    int n = 1;
+    int n = 1, result = begin_run(k, args, &b, err);
     *seconds = 0;
-    if (check_args(k, args, err) != 0)
-        return -1;
-    if (args->batch == 0 || args->q_len == 0)
-        return 0;
-    if (cuda_enter(k->target, &pushed, err) != 0)
-        return -1;
-    struct cuda_slot *slot = take_slot(k, err);
-    int result = slot ? stage(k, slot, args, &hosts, &l, err) : -1;
+    if (!b.slot)
+        return result;
     if (result == 0)
-        result = time_launches(k, &l, 1, &s, err);
+        result = time_launches(k, &b.launch, 1, &s, err);
     if (result == 0) {
         double fit = s > 0 ? SAMPLE_S / s : SAMPLE_MOST;
         n = fit < 1 ? 1 : fit > SAMPLE_MOST ? SAMPLE_MOST : (int)fit;
-        result = time_launches(k, &l, n, &s, err);
+        result = time_launches(k, &b.launch, n, &s, err);
     }
-    if (slot)
-        give_slot(k, slot, result == 0);
-    gpu_hosts_free(&hosts);
-    cuda_leave(k->target, pushed);
+    end_run(k, &b, result == 0);
     *seconds = result == 0 ? s / n : 0;
     return result;
 }

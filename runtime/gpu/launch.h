@@ -12,6 +12,10 @@
 #include "templates/opencl/split.h"
 #include "source.h"
 
+/* Whether a launch is given what its kernel takes, as a compiled C kernel says it. There are no parts on a device: one call is all
+ * of the work. 0, or -1 and what it expects. */
+int gpu_check_args(const struct gpu_source *source, const char *name, const struct attn_args *args, struct gen_error *err);
+
 /* Fills the structs, except where anything begins and which arrays there are. */
 void gpu_set_structs(const struct gpu_source *source, const struct attn_args *args, struct attn_cl_args *out,
                      struct attn_cl_features *features);

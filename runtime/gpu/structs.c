@@ -1,5 +1,6 @@
 /* structs.c - makes the structs that device kernels take from a run's arguments (launch.h). What it is not: where
  * arrays lie on a device (hosts.c). */
+#include <stdio.h>
 #include <string.h>
 
 #include "launch.h"
@@ -15,6 +16,17 @@ static void set_strides(const struct attn_args *a, const struct array *of, struc
         long stride = (long)array_number(from, i);
         memcpy(to + i, &stride, sizeof stride);
     }
+}
+
+int gpu_check_args(const struct gpu_source *source, const char *name, const struct attn_args *a, struct gen_error *err)
+{
+    bool ours = a->size == sizeof *a && (a->parts == 0 || a->parts == 1) && a->part == 0;
+    if (ours && (!source->features || a->features))
+        return 0;
+    snprintf(err->text, sizeof err->text,
+             "%s: error: it refuses its arguments; expected struct attn_args of %zu bytes%s", name, sizeof *a,
+             ours ? " with features" : " and one part");
+    return -1;
 }
 
 void gpu_set_structs(const struct gpu_source *s, const struct attn_args *a, struct attn_cl_args *out,

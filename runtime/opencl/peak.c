@@ -2,28 +2,10 @@
  * templates/opencl/peak.cl.t. What it is not: a figure from a data sheet. */
 #include <stdio.h>
 
+#include "gpu/peak.h"
 #include "internal.h"
 
 enum { SAMPLES = 5 };
-
-/* By level: how much is launched (milliseconds on a large device), and the multiply-adds of an item in one link of a
- * chain. */
-static const struct peak {
-    enum gpu_level level;
-    int number, items, groups_a_unit, turns, chains, each; /* number: the name of the type in peak.cl.t */
-} peaks[] = {
-    [GPU_PORTABLE] = {GPU_PORTABLE, 0, 64, 64, 512, 8, 16},
-    [GPU_SM80] = {GPU_SM80, 80, 256, 32, 512, 8, 16 * 8 * 16 / 32},
-    [GPU_SM90] = {GPU_SM90, 90, 256, 8, 256, 16, 64 * 128 * 16 / 128},
-};
-
-static const struct peak *peak_of(const struct opencl_device *d, bool of_16_bits)
-{
-    enum { AMPERE = 80, HOPPER = 90 };
-    if (!of_16_bits || d->capability < AMPERE)
-        return &peaks[GPU_PORTABLE];
-    return &peaks[d->capability == HOPPER ? GPU_SM90 : GPU_SM80];
-}
 
 struct peak_run {
     cl_program program;
@@ -32,7 +14,7 @@ struct peak_run {
     cl_mem out;
 };
 
-static cl_program build(struct opencl_target *t, const struct peak *p)
+static cl_program build(struct opencl_target *t, const struct gpu_peak *p)
 {
     const struct gen_number numbers[] = {
         {"PEAK", p->number}, {"ITEMS", p->items}, {"TURNS", p->turns}, {"CHAINS", p->chains}};
@@ -46,7 +28,7 @@ static cl_program build(struct opencl_target *t, const struct peak *p)
     return program;
 }
 
-static int prepare(struct opencl_target *t, const struct peak *p, size_t items, struct peak_run *r)
+static int prepare(struct opencl_target *t, const struct gpu_peak *p, size_t items, struct peak_run *r)
 {
     const struct opencl_api *api = &t->cl->api;
     const float by = 0.5f;
@@ -96,10 +78,10 @@ static double launch_seconds(const struct opencl_target *t, const struct peak_ru
 double opencl_peak_gflops(struct opencl_target *t, bool of_16_bits)
 {
     struct peak_run r = {0};
-    const struct peak *p = peak_of(&t->device, of_16_bits);
+    const struct gpu_peak *p = gpu_peak_of(t->device.capability, of_16_bits);
     const size_t local = (size_t)p->items;
-    const size_t items = (size_t)(t->device.units < 1 ? 1 : t->device.units) * (size_t)p->groups_a_unit * local;
-    const double flops = 2.0 * (double)items * p->turns * p->chains * p->each;
+    const size_t items = gpu_peak_groups(p, t->device.units) * local;
+    const double flops = gpu_peak_flops(p, t->device.units);
     double best = 0;
     if (prepare(t, p, items, &r) == 0)
         for (int i = 0; i <= SAMPLES; i++) { /* the first one warms up */

@@ -7,7 +7,6 @@
 #include "internal.h"
 #include "levels.h"
 
-
 static const double SAMPLE_NS = 2e6;
 enum { SAMPLE_MOST = 256 };
 
@@ -96,18 +95,6 @@ static int need_queue(const struct opencl_kernel *k, struct opencl_slot *s, stru
     return opencl_failed(code, "clCreateCommandQueue", err);
 }
 
-/* As a compiled C kernel does. A device has no parts: one call does all the work. */
-static int check_args(const struct opencl_kernel *k, const struct attn_args *a, struct gen_error *err)
-{
-    bool ours = a->size == sizeof *a && (a->parts == 0 || a->parts == 1) && a->part == 0;
-    if (ours && (!k->source.features || a->features))
-        return 0;
-    snprintf(err->text, sizeof err->text,
-             "%s: error: it refuses its arguments; expected struct attn_args of %zu bytes%s", k->name, sizeof *a,
-             ours ? " with features" : " and one part");
-    return -1;
-}
-
 /* ---- host arrays ---- */
 
 /* A queue that still reads the caller's memory must not outlive a failure. */
@@ -118,30 +105,48 @@ static void give_up(struct opencl_kernel *k, struct opencl_slot *s)
     opencl_slot_free(&k->target->cl->api, s);
 }
 
-int opencl_run(struct opencl_kernel *k, const struct attn_args *args, struct gen_error *err)
+/* A run on host arrays that has begun. */
+struct begun {
+    struct staged staged;
+    struct opencl_slot *slot; /* NULL: nothing takes part, or it could not begin */
+};
+
+/* Behind it, whatever it returns, comes end_run where it has a slot. */
+static int begin_run(struct opencl_kernel *k, const struct attn_args *args, struct begun *out, struct gen_error *err)
 {
-    struct staged st = {0};
-    if (check_args(k, args, err) != 0)
+    *out = (struct begun){.slot = NULL};
+    if (gpu_check_args(&k->source, k->name, args, err) != 0)
         return -1;
     if (args->batch == 0 || args->q_len == 0)
         return 0;
-    struct opencl_slot *s = take_slot(k, err);
-    if (!s)
-        return -1;
-    int result = need_queue(k, s, err);
-    if (result == 0)
-        result = opencl_stage(k, s, args, &st, err);
-    if (result == 0)
-        result = opencl_levels[k->source.level].launch(k, s, &st.launch, NULL, err);
-    if (result == 0)
-        result = opencl_download(k, s, &st, err);
-    if (result == 0)
-        result = opencl_failed(k->target->cl->api.clFinish(s->queue), k->name, err);
-    if (result == 0)
-        give_slot(k, s);
+    out->slot = take_slot(k, err);
+    return out->slot ? need_queue(k, out->slot, err) : -1;
+}
+
+static void end_run(struct opencl_kernel *k, struct begun *b, bool good)
+{
+    if (good)
+        give_slot(k, b->slot);
     else
-        give_up(k, s);
-    gpu_hosts_free(&st.in); /* when nothing reads it any more */
+        give_up(k, b->slot);
+    gpu_hosts_free(&b->staged.in); /* when nothing reads it any more */
+}
+
+int opencl_run(struct opencl_kernel *k, const struct attn_args *args, struct gen_error *err)
+{
+    struct begun b;
+    int result = begin_run(k, args, &b, err);
+    if (!b.slot)
+        return result;
+    if (result == 0)
+        result = opencl_stage(k, b.slot, args, &b.staged, err);
+    if (result == 0)
+        result = opencl_levels[k->source.level].launch(k, b.slot, &b.staged.launch, NULL, err);
+    if (result == 0)
+        result = opencl_download(k, b.slot, &b.staged, err);
+    if (result == 0)
+        result = opencl_failed(k->target->cl->api.clFinish(b.slot->queue), k->name, err);
+    end_run(k, &b, result == 0);
     return result;
 }
 
@@ -181,39 +186,31 @@ static int seen_by_host(const struct opencl_kernel *k, cl_command_queue queue, c
 int opencl_run_in_place(struct opencl_kernel *k, const struct attn_args *args, struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;
-    struct staged st = {0};
-    if (check_args(k, args, err) != 0)
-        return -1;
-    if (args->batch == 0 || args->q_len == 0)
-        return 0;
-    struct opencl_slot *s = take_slot(k, err);
-    if (!s)
-        return -1;
-    int result = need_queue(k, s, err);
+    struct begun b;
+    int result = begin_run(k, args, &b, err);
+    struct staged *st = &b.staged;
+    if (!b.slot)
+        return result;
     if (result == 0)
-        result = gpu_hosts_of(&k->source, args, &st.in, err);
+        result = gpu_hosts_of(&k->source, args, &st->in, err);
     for (enum array_id i = 0; i < ARRAYS && result == 0; i++)
         if (gpu_takes(&k->source, i))
-            result = own_memory(k, &st.in.host[i], arrays[i].output, &st.launch.buffer[i], err);
-    st.launch.args = st.in.args;
-    st.launch.features = st.in.features;
-    st.launch.queue = s->queue;
+            result = own_memory(k, &st->in.host[i], arrays[i].output, &st->launch.buffer[i], err);
+    st->launch.args = st->in.args;
+    st->launch.features = st->in.features;
+    st->launch.queue = b.slot->queue;
     if (result == 0)
-        result = opencl_levels[k->source.level].launch(k, s, &st.launch, NULL, err);
+        result = opencl_levels[k->source.level].launch(k, b.slot, &st->launch, NULL, err);
     if (result == 0)
-        result = seen_by_host(k, s->queue, st.launch.buffer[ARRAY_O], err);
+        result = seen_by_host(k, b.slot->queue, st->launch.buffer[ARRAY_O], err);
     if (result == 0)
-        result = seen_by_host(k, s->queue, st.launch.buffer[ARRAY_LSE], err);
-    if (s->queue && api->clFinish(s->queue) != CL_SUCCESS && result == 0)
+        result = seen_by_host(k, b.slot->queue, st->launch.buffer[ARRAY_LSE], err);
+    if (b.slot->queue && api->clFinish(b.slot->queue) != CL_SUCCESS && result == 0)
         result = opencl_failed(CL_OUT_OF_RESOURCES, k->name, err);
     for (int i = 0; i < ARRAYS; i++)
-        if (st.launch.buffer[i])
-            api->clReleaseMemObject(st.launch.buffer[i]);
-    if (result == 0)
-        give_slot(k, s);
-    else
-        give_up(k, s);
-    gpu_hosts_free(&st.in);
+        if (st->launch.buffer[i])
+            api->clReleaseMemObject(st->launch.buffer[i]);
+    end_run(k, &b, result == 0);
     return result;
 }
 
@@ -254,31 +251,22 @@ static int time_launches(const struct opencl_kernel *k, struct opencl_slot *s, c
 
 int opencl_time(struct opencl_kernel *k, const struct attn_args *args, double *seconds, struct gen_error *err)
 {
-    struct staged st = {0};
+    struct begun b;
     double ns = 0;
+    int n = 1, result = begin_run(k, args, &b, err);
     *seconds = 0;
-    if (check_args(k, args, err) != 0)
-        return -1;
-    if (args->batch == 0 || args->q_len == 0)
-        return 0;
-    struct opencl_slot *s = take_slot(k, err);
-    if (!s)
-        return -1;
-    int n = 1, result = need_queue(k, s, err);
+    if (!b.slot)
+        return result;
     if (result == 0)
-        result = opencl_stage(k, s, args, &st, err);
+        result = opencl_stage(k, b.slot, args, &b.staged, err);
     if (result == 0)
-        result = time_launches(k, s, &st.launch, 1, &ns, err);
+        result = time_launches(k, b.slot, &b.staged.launch, 1, &ns, err);
     if (result == 0) {
         double fit = ns > 0 ? SAMPLE_NS / ns : SAMPLE_MOST;
         n = fit < 1 ? 1 : fit > SAMPLE_MOST ? SAMPLE_MOST : (int)fit;
-        result = time_launches(k, s, &st.launch, n, &ns, err);
+        result = time_launches(k, b.slot, &b.staged.launch, n, &ns, err);
     }
-    if (result == 0)
-        give_slot(k, s);
-    else
-        give_up(k, s);
-    gpu_hosts_free(&st.in);
+    end_run(k, &b, result == 0);
     *seconds = result == 0 ? ns / n * 1e-9 : 0;
     return result;
 }
@@ -348,7 +336,7 @@ int opencl_enqueue(struct opencl_kernel *k, const struct attn_args *args, const 
                    struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;
-    if (check_args(k, args, err) != 0)
+    if (gpu_check_args(&k->source, k->name, args, err) != 0)
         return -1;
     const struct launch l = launch_on(k, args, on);
     if (args->batch == 0 || args->q_len == 0)
