@@ -6,20 +6,6 @@
 
 #include "narrow.h"
 
-static float float_of(uint32_t bits)
-{
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-static uint32_t bits_of(float f)
-{
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
-}
-
 float dtype_load(enum dtype t, const void *base, int64_t index)
 {
     float f;
@@ -87,6 +73,7 @@ float dtype_round(enum dtype t, float value)
     }
 }
 
+/* splitmix64, of Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014. */
 uint64_t random_next(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;

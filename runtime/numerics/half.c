@@ -1,22 +1,6 @@
 /* half.c - see half.h. In integer arithmetic, so that tests do not trust the instructions that they test. */
 #include "half.h"
 
-#include <string.h>
-
-static float float_of(uint32_t bits)
-{
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-static uint32_t bits_of(float f)
-{
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
-}
-
 /* Denormals are read as a difference of normal numbers, so that a host that flushes denormals reads them too. */
 float f16_to_f32(uint16_t h)
 {

@@ -69,29 +69,41 @@ int64_t reference_lse_at(const struct variant *v, const struct attn_args *a, int
     return starts ? h * starts[a->batch] + starts[b] + i : (b * a->heads + h) * a->q_len + i;
 }
 
-static void load_row(const struct variant *v, const void *base, int64_t at, int n, const float *scale, float *out)
+/* K or V: where its rows are, and their scales. */
+struct rows {
+    const void *base;
+    const int64_t *stride;
+    const float *scales; /* looked at where the type has scales */
+    const int64_t *scales_stride;
+    int width;
+};
+
+static void load_row(const struct variant *v, const struct attn_args *a, struct rows r, int64_t b, int64_t kv_head, int64_t j,
+                     float *out)
 {
-    dtype_load_row(variant_dtype_kv(v), base, at, n, out);
-    for (int d = 0; scale && d < n; d++)
-        out[d] *= *scale;
+    const enum dtype t = variant_dtype_kv(v);
+    dtype_load_row(t, r.base, reference_key_at(v, a, r.stride, b, kv_head, j), r.width, out);
+    if (!dtypes[t].scaled)
+        return;
+    const float scale = r.scales[reference_key_at(v, a, r.scales_stride, b, kv_head, j)];
+    for (int d = 0; d < r.width; d++)
+        out[d] *= scale;
 }
 
 void reference_key(const struct variant *v, const struct attn_args *a, int64_t b, int64_t kv_head, int64_t j, float *out)
 {
-    const struct attn_features *f = a->features;
-    const float *scale = NULL;
-    if (dtypes[variant_dtype_kv(v)].scaled)
-        scale = f->k_scales + reference_key_at(v, a, f->k_scales_stride, b, kv_head, j);
-    load_row(v, a->k, reference_key_at(v, a, a->k_stride, b, kv_head, j), variant_head_dim(v), scale, out);
+    struct rows keys = {.base = a->k, .stride = a->k_stride, .width = variant_head_dim(v)};
+    if (a->features)
+        keys.scales = a->features->k_scales, keys.scales_stride = a->features->k_scales_stride;
+    load_row(v, a, keys, b, kv_head, j, out);
 }
 
 void reference_value(const struct variant *v, const struct attn_args *a, int64_t b, int64_t kv_head, int64_t j, float *out)
 {
-    const struct attn_features *f = a->features;
-    const float *scale = NULL;
-    if (dtypes[variant_dtype_kv(v)].scaled)
-        scale = f->v_scales + reference_key_at(v, a, f->v_scales_stride, b, kv_head, j);
-    load_row(v, a->v, reference_key_at(v, a, a->v_stride, b, kv_head, j), variant_head_dim_v(v), scale, out);
+    struct rows values = {.base = a->v, .stride = a->v_stride, .width = variant_head_dim_v(v)};
+    if (a->features)
+        values.scales = a->features->v_scales, values.scales_stride = a->features->v_scales_stride;
+    load_row(v, a, values, b, kv_head, j, out);
 }
 
 /* ---- which keys ---- */

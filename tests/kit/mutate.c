@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "numerics/convert.h"
+
 uint64_t dice(uint64_t *state, uint64_t n)
 {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return n ? (z ^ z >> 31) % n : 0;
+    const uint64_t number = random_next(state);
+    return n ? number % n : 0;
 }
 
 /* Replaces text[at, at+gone) by piece. */

@@ -14,13 +14,6 @@
 #include "gen/gen.h"
 #include "runtime/judge/check.h"
 
-static uint32_t bits_of(float f)
-{
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    return u;
-}
-
 static void test_f16_all_values(void **state)
 {
     (void)state;
