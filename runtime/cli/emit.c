@@ -13,6 +13,7 @@
 
 #include "gen/buf.h"
 #include "gen/expand.h"
+#include "devices/list.h"
 #include "emit.h"
 #include "emit_bundle.h"
 #include "emit_files.h"
@@ -462,7 +463,7 @@ static const char *why_wrong(const struct options *o, const struct emit_driver *
         return "--json excludes --why-not, whose lines are for people; expected one of them";
     if (device && !o->ptx)
         return "--device is for --ptx; expected both or neither";
-    if (device && !strcmp(device, "cpu"))
+    if (device && device_compiles_c(device))
         return "--device cpu has no PTX; expected opencl or opencl:N";
     return NULL;
 }

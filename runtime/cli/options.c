@@ -213,7 +213,7 @@ static int check(const struct verb *verb, struct options *out, struct gen_error 
     if ((out->given & OPTION_BIT(OPTION_TOLERANCE)) && !(out->given & OPTION_BIT(OPTION_COMPARE)))
         return option_wrong(err, "--tolerance is for --compare; expected both or neither");
     const char *device = out->file[OPTION_DEVICE];
-    if (device && strcmp(device, "cpu") && (out->given & OPTION_BIT(OPTION_COMPILER)))
+    if (device && !device_compiles_c(device) && (out->given & OPTION_BIT(OPTION_COMPILER)))
         return option_wrong(err, "--compiler is for kernels in C; expected none with --device %s", device);
     if (out->every_compiler && !verb->every_compiler)
         return option_wrong(err, "--compiler both is for tune; expected tcc or cc");

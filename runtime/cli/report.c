@@ -328,7 +328,7 @@ static int make(struct session *s)
     s->resources = (struct resources){.gen = s->gen, .cache = s->cache, .pool = s->pool};
     if (devices_open(&s->resources, &s->devices, &err) != 0)
         return fail(err.text);
-#define ADD(name, numbered) add_backend(s, #name, numbered);
+#define ADD(name, numbered, in_c) add_backend(s, #name, numbered);
     BACKENDS(ADD)
 #undef ADD
     cache_list(s->cache, gather, s);

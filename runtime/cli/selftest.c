@@ -20,6 +20,7 @@
 #include "devices/list.h"
 #include "judge/trial.h"
 #include "json.h"
+#include "numerics/convert.h"
 #include "options.h"
 #include "print.h"
 #include "system/timer.h"
@@ -66,14 +67,6 @@ struct part {
     uint64_t seed;
 };
 
-static uint64_t draw_number(uint64_t *state) /* splitmix64, of Steele, Lea and Flood, "Fast splittable PRNGs", 2014 */
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
 /* ---- memory that is writable and executable ---- */
 
 /* Whether a mapping of this process is both; the first such line goes to `line`. */
@@ -111,7 +104,7 @@ static void set_case(struct variant *v, int i, uint64_t *state)
     for (int f = 0; f < FEATURES; f++) {
         bool on = i == 1 || (i > 1 && (in_c ? i == f + 2 : i % 2 == f % 2));
         enum field_id id = (enum field_id)(F_CAUSAL + f);
-        v->field[id] = !on ? 0 : id == F_BIAS ? 1 + (int32_t)(draw_number(state) % DTYPE_COUNT) : 1;
+        v->field[id] = !on ? 0 : id == F_BIAS ? 1 + (int32_t)random_below(state, DTYPE_COUNT) : 1;
     }
 }
 
@@ -123,15 +116,15 @@ static bool draw_variant(struct device *device, enum isa isa, int which, struct 
     static const int32_t dims[] = {8, 32, 40, 64, 96, 128};
     for (int i = 0; i < TRIES; i++) {
         struct variant caller = variant_default(isa);
-        caller.field[F_DTYPE] = (int32_t)(draw_number(state) % DTYPE_COUNT);
-        caller.field[F_HEAD_DIM] = dims[draw_number(state) % (sizeof dims / sizeof *dims)];
+        caller.field[F_DTYPE] = (int32_t)random_below(state, DTYPE_COUNT);
+        caller.field[F_HEAD_DIM] = dims[random_below(state, sizeof dims / sizeof *dims)];
         set_case(&caller, which, state);
         const bool in_c = isa_language(isa) == LANGUAGE_C;
         int n = !in_c ? 1 : tuning_space(&caller, isa, space, SPACE_MOST);
         n = n > SPACE_MOST ? SPACE_MOST : n;
         if (n == 0)
             continue;
-        *out = in_c ? space[draw_number(state) % (uint64_t)n] : caller;
+        *out = in_c ? space[random_below(state, n)] : caller;
         struct gen_text text = {0};
         if (gen_check(device->resources->gen, out, err) != 0 || tune_emit(device, out, &text, err) != 0)
             continue;
@@ -166,7 +159,7 @@ static int check_kernel(struct device *device, const struct variant *v, uint64_t
         trial_random(v, state, &shape);
         trial_describe(&shape, what, sizeof what);
         snprintf(out->at, sizeof out->at, "%s: %s", name, what);
-        uint64_t seed = draw_number(state);
+        uint64_t seed = random_next(state);
         result = trial_create(v, &shape, seed, &trial, &err);
         if (result == 0)
             result = trial_run(trial, &kernel, kernel.run ? 2 : 1, 0, &found, &err);
@@ -360,7 +353,7 @@ static void check_device(struct session *s, const char *device, attn_compiler co
                                .seed = seed + (uint64_t)isa,
                                .seconds = s->options.time_limit > 0 ? s->options.time_limit : PART_SECONDS};
         bool in_c = isa_language((enum isa)isa) == LANGUAGE_C;
-        if (in_c != !strcmp(device, "cpu"))
+        if (in_c != device_compiles_c(device))
             continue;
         snprintf(label, sizeof label, "%s %s%s", device, isas[isa].name, compiler == ATTN_CC ? " by cc" : "");
         in_child(check_part, &p, s->out);
@@ -396,7 +389,7 @@ static void check_backend(struct session *s, const char *name, bool numbered, ui
     }
     if (!numbered) {
         check_device(s, name, ATTN_TCC, seed);
-        if (!strcmp(name, "cpu"))
+        if (device_compiles_c(name))
             check_device(s, name, ATTN_CC, seed);
         return;
     }
@@ -427,7 +420,7 @@ int cli_selftest(int argc, char **argv)
         buf_printf(&s.json, "{\"seed\": %llu, \"parts\": [", (unsigned long long)seed);
     else
         printf("seed %llu (ATTN_SEED sets another)\n", (unsigned long long)seed);
-#define CHECK(name, numbered) check_backend(&s, #name, numbered, seed);
+#define CHECK(name, numbered, in_c) check_backend(&s, #name, numbered, seed);
     BACKENDS(CHECK)
 #undef CHECK
     in_child(check_cache, NULL, s.out);

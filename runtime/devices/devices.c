@@ -8,10 +8,10 @@
 
 #include "list.h"
 
-#define DECLARE(name, numbered) extern const struct backend name##_backend;
+#define DECLARE(name, numbered, in_c) extern const struct backend name##_backend;
 BACKENDS(DECLARE)
 
-#define ROW(name, numbered) &name##_backend,
+#define ROW(name, numbered, in_c) &name##_backend,
 static const struct backend *const list[] = {BACKENDS(ROW)};
 enum { COUNT = sizeof list / sizeof *list };
 

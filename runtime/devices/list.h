@@ -4,13 +4,14 @@
 
 #include <stdbool.h>
 
-/* X(name, numbered): its devices are called NAME, which is the first usable one, and NAME:N if they are numbered.
- * NAME_backend is its struct backend. The first row is the default, and the order is that of `attngen devices`. */
+/* X(name, numbered, in_c): its devices are called NAME, which is the first usable one, and NAME:N if they are numbered.
+ * in_c: its kernels are in C, and the caller chooses their compiler. NAME_backend is its struct backend. The first row is
+ * the default, and the order is that of `attngen devices`. */
 #define BACKENDS(X)                                                                                                    \
-    X(cpu, 0)                                                                                                          \
-    X(opencl, 1)                                                                                                       \
-    X(cuda, 1)                                                                                                         \
-    X(reference, 0)
+    X(cpu, 0, 1)                                                                                                       \
+    X(opencl, 1, 0)                                                                                                    \
+    X(cuda, 1, 0)                                                                                                      \
+    X(reference, 0, 0)
 
 /* X(function, struct, device): a function of attn.h that puts a run on the caller's own queue, the struct that says how, and
  * whose devices have such queues. kernel_functions.queued of these is the struct's name. */
@@ -24,5 +25,6 @@
  * needs no backend, so that a program that only emits can check its options. */
 int device_parse(const char *name, int *index);
 bool device_is_name(const char *name); /* "cpu", "opencl:3" */
+bool device_compiles_c(const char *name);
 
 #endif

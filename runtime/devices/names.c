@@ -5,10 +5,10 @@
 
 #include "list.h"
 
-#define NAME(name, numbered) {#name, numbered},
+#define NAME(name, numbered, in_c) {#name, numbered, in_c},
 static const struct {
     const char *name;
-    bool numbered;
+    bool numbered, in_c;
 } names[] = {BACKENDS(NAME)};
 
 int device_parse(const char *name, int *index)
@@ -34,4 +34,10 @@ bool device_is_name(const char *name)
 {
     int index;
     return device_parse(name, &index) >= 0;
+}
+
+bool device_compiles_c(const char *name)
+{
+    int index, i = device_parse(name, &index);
+    return i >= 0 && names[i].in_c;
 }
