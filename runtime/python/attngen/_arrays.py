@@ -22,12 +22,8 @@ class View(NamedTuple):
     device: int
 
 
-class NumpyAdapter:
-    """Arrays in the processor's memory, of NumPy; bf16 is ml_dtypes.bfloat16."""
-
-    name = "numpy"
-    _names = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool", "uint8": "u8", "int8": "i8",
-              "int32": "i32", "int64": "i64", "float64": "f64", "float8_e4m3fn": "fp8"}
+class Plain:
+    """What adapters have in common whose arrays are only memory: no tracing, no count of threads, nothing that needs a check."""
 
     def tracing(self) -> bool:
         return False
@@ -37,6 +33,14 @@ class NumpyAdapter:
 
     def check(self, *arrays: Any) -> None:
         pass
+
+
+class NumpyAdapter(Plain):
+    """Arrays in the processor's memory, of NumPy; bf16 is ml_dtypes.bfloat16."""
+
+    name = "numpy"
+    _names = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool", "uint8": "u8", "int8": "i8",
+              "int32": "i32", "int64": "i64", "float64": "f64", "float8_e4m3fn": "fp8"}
 
     def describe(self, a: Any) -> Any:
         return a.shape, a.strides, a.dtype
@@ -129,19 +133,10 @@ def contiguous(shape: Tuple[int, ...]) -> Tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-class DlpackAdapter:
+class DlpackAdapter(Plain):
     """Arrays that have __dlpack__. New arrays are of NumPy on the processor and of PyTorch on a card, unless `out` is given."""
 
     name = "dlpack"
-
-    def tracing(self) -> bool:
-        return False
-
-    def threads(self) -> int:
-        return 0
-
-    def check(self, *arrays: Any) -> None:
-        pass
 
     def from_list(self, kind: str, values: Any) -> Any:
         return NUMPY.from_list(kind, values)
