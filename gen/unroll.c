@@ -398,6 +398,31 @@ static int find_name(struct unroller *r, const char *name, struct scope *scope, 
     return v->pointer == pointer && (pointer || !v->type) ? seen.arg.value : -1;
 }
 
+/* Defines the pointer that a statement names, by an instruction that makes it of the value `source` and a number. parent: of
+ * which pointer it is a part, -1: of none. */
+static int define_pointer(struct unroller *r, const struct node *n, struct scope *s, enum inst_kind kind, int source,
+                          int64_t number, int parent)
+{
+    struct seen at = {.scope = s, .name = n->name};
+    struct val v = {.base = n->name,
+                    .type = r->u->val[source].type,
+                    .cls = CLASS_INT,
+                    .pointer = true,
+                    .first = r->u->insts,
+                    .last = r->u->insts,
+                    .parent = parent};
+    int value = define(r, n->place, &at, &v);
+    struct inst *i = value < 0 ? NULL : add_inst(r, kind, n->place);
+    if (!i)
+        return -1;
+    r->u->val[source].last = r->u->insts - 1;
+    i->args = 3;
+    i->arg[0] = (struct arg){.kind = ARG_VALUE, .value = value};
+    i->arg[1] = (struct arg){.kind = ARG_VALUE, .value = source};
+    i->arg[2] = (struct arg){.kind = ARG_INTEGER, .number = number};
+    return 0;
+}
+
 static int pointer(struct unroller *r, const struct node *n, struct scope *s)
 {
     int64_t offset = 0;
@@ -406,24 +431,7 @@ static int pointer(struct unroller *r, const struct node *n, struct scope *s)
         return fail_at(r->err, n->place, "'%s' is no pointer; expected ptr NAME = POINTER", n->other);
     if (n->expr && offset_of(r, n->expr, n->place, &offset))
         return -1;
-    struct seen at = {.scope = s, .name = n->name};
-    struct val v = {.base = n->name,
-                    .type = r->u->val[source].type,
-                    .cls = CLASS_INT,
-                    .pointer = true,
-                    .first = r->u->insts,
-                    .last = r->u->insts,
-                    .parent = source};
-    int value = define(r, n->place, &at, &v);
-    struct inst *i = value < 0 ? NULL : add_inst(r, INST_POINTER, n->place);
-    if (!i)
-        return -1;
-    r->u->val[source].last = r->u->insts - 1;
-    i->args = 3;
-    i->arg[0] = (struct arg){.kind = ARG_VALUE, .value = value};
-    i->arg[1] = (struct arg){.kind = ARG_VALUE, .value = source};
-    i->arg[2] = (struct arg){.kind = ARG_INTEGER, .number = offset};
-    return 0;
+    return define_pointer(r, n, s, INST_POINTER, source, offset, source);
 }
 
 /* ptr NAME = LIST[NUMBER]: memory of its own, as far as weave knows. */
@@ -435,24 +443,7 @@ static int take(struct unroller *r, const struct node *n, struct scope *s)
         return fail_at(r->err, n->place, "'%s' is no list of pointers; expected ptr NAME = LIST[NUMBER]", n->other);
     if (offset_of(r, n->expr, n->place, &number))
         return -1;
-    struct seen at = {.scope = s, .name = n->name};
-    struct val v = {.base = n->name,
-                    .type = r->u->val[source].type,
-                    .cls = CLASS_INT,
-                    .pointer = true,
-                    .first = r->u->insts,
-                    .last = r->u->insts,
-                    .parent = -1};
-    int value = define(r, n->place, &at, &v);
-    struct inst *i = value < 0 ? NULL : add_inst(r, INST_TAKE, n->place);
-    if (!i)
-        return -1;
-    r->u->val[source].last = r->u->insts - 1;
-    i->args = 3;
-    i->arg[0] = (struct arg){.kind = ARG_VALUE, .value = value};
-    i->arg[1] = (struct arg){.kind = ARG_VALUE, .value = source};
-    i->arg[2] = (struct arg){.kind = ARG_INTEGER, .number = number};
-    return 0;
+    return define_pointer(r, n, s, INST_TAKE, source, number, -1);
 }
 
 /* int NAME = NUMBER: in a register, for what takes no number. */
