@@ -62,17 +62,7 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, const struct at
     x.i0 = x.slice % d->along * 64;
     x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
 % end
-    const long at = a->offset + (a->bottom_right ? x.keys - q_len : 0); /* where query 0 stands; lengths are below 2^30 */
-% if ALIBI
-    x.origin = (int)clamp(at, -(1L << 30), 1L << 30);
-% end
-% if WINDOW
-    const long left = features->window[0], right = ${CAUSAL ? "0" : "features->window[1]"};
-    x.low = left < 0 ? -(1 << 30) : (int)clamp(at - left, -(1L << 30), 1L << 30);
-    x.offset = right < 0 ? 1 << 30 : (int)clamp(at + right, -(1L << 30), 1L << 30);
-% else
-    x.offset = (int)clamp(at, -(1L << 30), 1L << 30);
-% end
+% include "opencl/sm.position.t"
     /* A tile that goes on with another head has ${WINDOW ? "the last query and the first one" : "the last query"} too. Without keys there is one tile of them, all masked. */
     const int end = (interval(min(x.i0 + ${BQ}, q_len) - 1, x.keys, x.offset) + ${BK - 1}) / ${BK};
 % if WINDOW

@@ -84,17 +84,7 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
 % else
     x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
 % end
-    const long at = a->offset + (a->bottom_right ? x.keys - q_len : 0); /* where query 0 stands; lengths are below 2^30 */
-% if ALIBI
-    x.origin = (int)clamp(at, -(1L << 30), 1L << 30);
-% end
-% if WINDOW
-    const long left = features->window[0], right = ${CAUSAL ? "0" : "features->window[1]"};
-    x.low = left < 0 ? -(1 << 30) : (int)clamp(at - left, -(1L << 30), 1L << 30);
-    x.offset = right < 0 ? 1 << 30 : (int)clamp(at + right, -(1L << 30), 1L << 30);
-% else
-    x.offset = (int)clamp(at, -(1L << 30), 1L << 30);
-% end
+% include "opencl/sm.position.t"
     /* Without keys there is one tile too, all masked: so O = 0 and LSE = -inf come about as all else. */
 % if FROM
     const int end = (interval(min(x.i0 + ${BQ}, q_len) - 1, x.keys, x.offset) + ${BK - 1}) / ${BK};
