@@ -3,16 +3,10 @@
 set -u
 cd "$(dirname "$0")/../.."
 embed=$PWD/out/obj/gen/tool/embed
-number=0
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+. tests/kit/tap.sh
 
-# check WHAT COMMAND...: one test, which passes when the command does.
-check() {
-    local what=$1
-    shift
-    number=$((number + 1))
-    if "$@"; then echo "ok $number - $what"; else echo "not ok $number - $what"; fi
-}
-refuses() { ! "$@"; }
 has_no_symbol() { refuses grep -qE "$1" <(nm "$2" 2>/dev/null); }
 exports_no_symbol() { refuses grep -qE "$1" <(nm -g --defined-only "$2" 2>/dev/null); }
 same_hash() { cmp -s <(grep embedded_hash "$1") <(grep embedded_hash "$2"); }
@@ -24,7 +18,7 @@ check "libattn.a shows none of libtcc's names" exports_no_symbol ' (tcc_new|tcc_
 check 'libattn.a brings libtcc' grep -q ' t tcc_compile_string$' <(nm out/lib/libattn.a 2>/dev/null)
 check 'attngen-emit has no libtcc' has_no_symbol ' tcc_' "$ATTNGEN_EMIT"
 
-dir=$(mktemp -d) && cd "$dir" || exit 1
+cd "$dir" || exit 1
 mkdir t
 printf 'a??/b "quoted" \\ 50%% \001\377\n1' > t/odd
 : > t/empty

@@ -9,25 +9,10 @@ attngen=${ATTNGEN:-$root/out/bin/attngen}
 emit=${ATTNGEN_EMIT:-$root/out/bin/attngen-emit}
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
+. tests/kit/tap.sh
 export ATTNGEN_CACHE=$dir/cache
 strict='-std=c11 -O2 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wcast-align -Wstrict-prototypes -Wmissing-prototypes -Werror'
-number=0
 
-check() {
-    local what=$1
-    shift
-    number=$((number + 1))
-    "$@" > "$dir/said" 2>&1
-    case $? in
-    0) echo "ok $number - $what" ;;
-    77) echo "ok $number - $what # SKIP $(tail -n 1 "$dir/said")" ;;
-    *)
-        echo "not ok $number - $what"
-        head -n 20 "$dir/said" | sed 's/^/# /'
-        ;;
-    esac
-}
-refuses() { ! "$@"; }
 
 echo '1..13'
 cd "$dir" || exit 1

@@ -5,25 +5,11 @@ cd "$(dirname "$0")/../.."
 attngen=${ATTNGEN:-$PWD/out/bin/attngen} data=$PWD/tests/data/minilm-layer3
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
+. tests/kit/tap.sh
 export ATTNGEN_CACHE=$dir/cache TMPDIR=$dir/tmp
 mkdir "$TMPDIR"
 cd "$dir" || exit 1
-number=0
 
-check() {
-    local what=$1
-    shift
-    number=$((number + 1))
-    if "$@" > said 2>&1; then
-        echo "ok $number - $what"
-    else
-        echo "not ok $number - $what"
-        head -n 20 said | sed 's/^/# /'
-    fi
-}
-# says PATTERN COMMAND...: exits 0 and prints it. fails CODE PATTERN COMMAND...: exits so and prints it on stderr.
-says() { "${@:2}" > out 2>&1; [[ $? == 0 ]] && grep -E -- "$1" out || { cat out; return 1; }; }
-fails() { "${@:3}" > /dev/null 2> err; [[ $? == "$1" ]] && grep -F -- "$2" err || { cat err; return 1; }; }
 run() { "$attngen" run -q "$data/q.npy" -k "$data/k.npy" -v "$data/v.npy" --kv-lens "$data/kv_lens.npy" "$@"; }
 shape='--shape 1,2,2,64,64,32 --threads 1'
 

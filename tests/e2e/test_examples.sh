@@ -7,21 +7,8 @@ root=$PWD
 attngen=${ATTNGEN:-$PWD/out/bin/attngen}
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
-number=0
+. tests/kit/tap.sh
 
-check() {
-    local what=$1
-    shift
-    number=$((number + 1))
-    if "$@" > "$dir/said" 2>&1; then
-        echo "ok $number - $what"
-    else
-        echo "not ok $number - $what"
-        head -n 20 "$dir/said" | sed 's/^/# /'
-    fi
-}
-refuses() { ! "$@"; }
-says() { [[ $("${@:2}") == "$1" ]] || { "${@:2}"; return 1; }; }
 
 echo '1..8'
 cp -r tests/examples "$dir/examples"
@@ -29,7 +16,7 @@ cd "$dir/examples" || exit 1
 check 'ten lines compile' gcc -std=c11 -Wall -Wextra -Werror -I"$root/runtime" ten_lines.c \
     -L"$root/out/lib" -lattn -o ten_lines
 run_ten_lines() { LD_LIBRARY_PATH=$root/out/lib ./ten_lines; }
-check 'and run' says '0 0.5 49.5' run_ten_lines
+check 'and run' prints '0 0.5 49.5' run_ten_lines
 
 cd vendored || exit 1
 expected='0: 0.000 1.000
@@ -38,7 +25,7 @@ expected='0: 0.000 1.000
 # Nothing of this tree but the emitted file, and no path that leads out of it.
 check 'the foreign tree knows no header of ours' refuses grep -rnE 'attn\.h|args\.h|\.\./' .
 check 'it builds' make -s CC=gcc
-check 'and runs' says "$expected" ./similar
+check 'and runs' prints "$expected" ./similar
 fresh() {
     local name
     name=$(sed -n '1s/^.*--variant //p' src/attention.c)
@@ -46,4 +33,4 @@ fresh() {
 }
 check 'its first line says how to emit it anew' fresh
 check 'what is emitted now fits in its place' make -s CC="$(command -v clang || echo gcc)"
-check 'and gives the same' says "$expected" ./similar
+check 'and gives the same' prints "$expected" ./similar

@@ -6,29 +6,15 @@ cd "$(dirname "$0")/../.."
 root=$PWD
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
+. tests/kit/tap.sh
 place=$dir/place prefix=/usr/attn
 lib=$place$prefix/lib
-number=0
 
-# check WHAT COMMAND...: one test, which passes when the command does.
-check() {
-    local what=$1
-    shift
-    number=$((number + 1))
-    if "$@" > "$dir/said" 2>&1; then
-        echo "ok $number - $what"
-    else
-        echo "not ok $number - $what"
-        head -n 20 "$dir/said" | sed 's/^/# /'
-    fi
-}
-refuses() { ! "$@"; }
 has() { grep -qE "$@"; }
 make_() { make -s PREFIX=$prefix DESTDIR="$place" "$@"; }
 config() { PKG_CONFIG_LIBDIR=$lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$place pkg-config "$@" attn; }
 needed() { readelf -d "$1" | grep NEEDED; }
 run_shared() { LD_LIBRARY_PATH=$lib "$@"; }
-says() { [[ $("${@:2}") == "$1" ]] || { "${@:2}"; return 1; }; }
 
 # The functions that the header declares, for a compiler: comments are gone.
 declared() { gcc -E -P runtime/attn.h | grep -oE '\battn_[a-z_]+\(' | tr -d '(' | LC_ALL=C sort -u; }
@@ -89,18 +75,18 @@ check 'no file names DESTDIR' no_destdir
 check 'the program runs' has '^attngen ' <("$place$prefix/bin/attngen" --version)
 check 'pkg-config knows the version' has '^[0-9]+\.[0-9]+$' <(config --modversion)
 libs() { config --libs | xargs; }
-check 'with -lattn comes nothing else' says "-L$lib -lattn" libs
+check 'with -lattn comes nothing else' prints "-L$lib -lattn" libs
 
 cp tests/examples/ten_lines.c "$dir"
 cd "$dir" || exit 1
 expected='0 0.5 49.5'
 strict='-std=c11 -Wall -Wextra -Werror'
 check 'ten lines, built with -lattn' gcc $strict ten_lines.c $(config --cflags --libs) -o shared
-check 'ten lines run' says "$expected" run_shared ./shared
+check 'ten lines run' prints "$expected" run_shared ./shared
 check 'and use the library' has 'libattn\.so\.0' <(needed shared)
 check 'ten lines, built with libattn.a' gcc $strict ten_lines.c $(config --cflags) -Wl,-Bstatic $(config --libs) \
     -Wl,-Bdynamic $(config --libs --static | tr ' ' '\n' | grep -v attn) -o static
-check 'ten lines run without the library' says "$expected" ./static
+check 'ten lines run without the library' prints "$expected" ./static
 check 'and do not use it' without libattn static
 
 # Names of the host that libattn and libtcc use inside: none may take another's place.
@@ -112,9 +98,9 @@ int tcc_new(void) { return 1; }
 END
 check 'names of a host, statically' gcc $strict ten_lines.c names.c $(config --cflags) "$lib/libattn.a" \
     $(config --libs --static | tr ' ' '\n' | grep -v attn) -o names-static
-check 'are its own' says "$expected" ./names-static
+check 'are its own' prints "$expected" ./names-static
 check 'names of a host, dynamically' gcc $strict -rdynamic ten_lines.c names.c $(config --cflags --libs) -o names-shared
-check 'are its own, too' says "$expected" run_shared ./names-shared
+check 'are its own, too' prints "$expected" run_shared ./names-shared
 
 cat > host.c <<'END'
 #include <dlfcn.h>
@@ -134,7 +120,7 @@ int main(int n, char **word)
 END
 plugin() {
     gcc $strict -Dmain=ten_lines -fPIC -shared ten_lines.c $(config --cflags) "$@" -o plugin.so &&
-        gcc -std=gnu11 host.c -ldl -o host && says "$expected
+        gcc -std=gnu11 host.c -ldl -o host && prints "$expected
 $expected" run_shared ./host ./plugin.so
 }
 cat > CMakeLists.txt <<'END'
@@ -149,8 +135,8 @@ END
 cmake_() { cmake -S . -B build -DCMAKE_PREFIX_PATH="$place$prefix" && cmake --build build; }
 if command -v cmake > "$dir/said"; then
     check 'find_package(attn) in CMake' cmake_
-    check 'the shared target runs' says "$expected" run_shared build/ten_attn
-    check 'the static target runs' says "$expected" build/ten_static
+    check 'the shared target runs' prints "$expected" run_shared build/ten_attn
+    check 'the static target runs' prints "$expected" build/ten_static
 else
     for what in 'find_package(attn) in CMake' 'the shared target runs' 'the static target runs'; do
         number=$((number + 1))

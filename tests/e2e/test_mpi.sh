@@ -4,22 +4,11 @@ set -u
 cd "$(dirname "$0")/../.."
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
-number=0
+. tests/kit/tap.sh
 # As root in a container, with fewer processors than processes, without ssh; processes that wait let others run.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_plm=isolated
 export LD_LIBRARY_PATH=$PWD/out/lib
 
-check() {
-    local what=$1
-    shift
-    number=$((number + 1))
-    if "$@" > "$dir/said" 2>&1; then
-        echo "ok $number - $what"
-    else
-        echo "not ok $number - $what"
-        head -n 20 "$dir/said" | sed 's/^/# /'
-    fi
-}
 right() { # ranks, rows of a chunk
     mpirun --oversubscribe --bind-to none -n "$1" "$dir/ring_mpi" "$2" > "$dir/out" 2> "$dir/err" < /dev/null &&
         grep -q "^$1 ranks, $((2 * $1 * $2)) rows: .*: right$" "$dir/out" || { cat "$dir/out" "$dir/err"; return 1; }

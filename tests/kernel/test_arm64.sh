@@ -6,23 +6,11 @@ set -u
 cd "$(dirname "$0")/../.."
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
+. tests/kit/tap.sh
 sysroot=/usr/aarch64-linux-gnu
 cc=aarch64-linux-gnu-gcc
-number=0
 export ATTN_ISAS=neon,c ATTN_VARIANTS=${ATTN_VARIANTS:-2}
 
-# check WHAT COMMAND...: one test, which passes when the command does; what a failing one says is printed.
-check() {
-    local what=$1
-    shift
-    number=$((number + 1))
-    if "$@" > "$dir/said" 2>&1; then
-        echo "ok $number - $what"
-    else
-        grep -v '^ok' "$dir/said" | sed 's/^/# /'
-        echo "not ok $number - $what"
-    fi
-}
 emulated() { TMPDIR=$dir qemu-aarch64 -L "$sysroot" "out/bin/arm64/$1" "${@:2}"; }
 # Of this library, by a compiler of this machine that an emulated process runs.
 planned() { CC=$cc ATTNGEN_CACHE=$dir/cache LD_LIBRARY_PATH= emulated plan "$@"; }

@@ -4,17 +4,9 @@ set -u
 cd "$(dirname "$0")/../.."
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
-number=0
+. tests/kit/tap.sh
 
-# check WHAT COMMAND...: one test, which passes when the command does.
-check() {
-    local what=$1
-    shift
-    number=$((number + 1))
-    if "$@"; then echo "ok $number - $what"; else echo "not ok $number - $what"; fi
-}
 compiles() { gcc -std=c11 -Wall -Wextra -Werror -fsyntax-only "$dir/$1" 2> "$dir/message"; }
-refuses() { ! "$@"; }
 
 # fresh: the real tables, to be damaged.
 fresh() { cp gen/*.[ch] gen/*.inc "$dir"; }
