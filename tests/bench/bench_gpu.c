@@ -21,6 +21,7 @@
 #include "runtime/system/timer.h"
 #include "runtime/tune/tune.h"
 #include "runtime/judge/workload.h"
+#include "gpu.h"
 #include "gpu_plot.h"
 
 enum { BATCHES_MAX = 512, SPACE_MAX = 4096, KERNELS = 8, DRAWN = 1 << 25 };
@@ -31,10 +32,7 @@ struct question {
 };
 
 struct worker {
-    struct gen *gen;
-    struct opencl *cl;
-    struct resources resources;
-    struct opencl_target *target;
+    struct gpu gpu;
     struct built {
         struct kernel kernel;
         char name[GEN_NAME_MAX];
@@ -70,7 +68,7 @@ static int build(struct worker *w, const struct variant *v)
     struct built *b = &w->built[w->next];
     kernel_free(&b->kernel);
     b->name[0] = 0;
-    if (tune_compile(&w->target->base, v, &b->kernel, NULL, &w->err) != 0)
+    if (tune_compile(&w->gpu.target->base, v, &b->kernel, NULL, &w->err) != 0)
         return -1;
     memcpy(b->name, name, sizeof name);
     w->next = (w->next + 1) % KERNELS;
@@ -81,7 +79,7 @@ static int build(struct worker *w, const struct variant *v)
 /* Random data, as much as is asked for, made once; what is beyond DRAWN elements repeats. */
 static int need_memory(struct worker *w, int which, enum dtype type, size_t elements)
 {
-    const struct opencl_api *api = &w->cl->api;
+    const struct opencl_api *api = &w->gpu.cl->api;
     const size_t bytes = elements * dtype_size(type);
     cl_int code;
     if (w->size[which] >= bytes)
@@ -97,7 +95,7 @@ static int need_memory(struct worker *w, int which, enum dtype type, size_t elem
     for (size_t at = size; at < bytes; at += size)
         memcpy((char *)data + at, data, bytes - at < size ? bytes - at : size);
     w->memory[which] =
-        api->clCreateBuffer(w->target->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes, data, &code);
+        api->clCreateBuffer(w->gpu.target->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes, data, &code);
     free(data);
     w->size[which] = code == CL_SUCCESS ? bytes : 0;
     return opencl_failed(code, "clCreateBuffer", &w->err);
@@ -129,9 +127,9 @@ static struct attn_args args_of(const struct question *q, struct attn_features *
 static double event_ms(struct worker *w, cl_event first, cl_event last)
 {
     cl_ulong start = 0, end = 0;
-    w->cl->api.clWaitForEvents(1, &last);
-    w->cl->api.clGetEventProfilingInfo(first, CL_PROFILING_COMMAND_START, sizeof start, &start, NULL);
-    w->cl->api.clGetEventProfilingInfo(last, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
+    w->gpu.cl->api.clWaitForEvents(1, &last);
+    w->gpu.cl->api.clGetEventProfilingInfo(first, CL_PROFILING_COMMAND_START, sizeof start, &start, NULL);
+    w->gpu.cl->api.clGetEventProfilingInfo(last, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
     return (double)(end - start) * 1e-6;
 }
 
@@ -140,12 +138,12 @@ static double wall_batch(struct worker *w, const struct attn_args *args, int lau
 {
     const struct opencl_on on = {
         .queue = w->plain, .buffer = {w->memory[0], w->memory[1], w->memory[2], w->memory[3]}};
-    w->cl->api.clFinish(w->plain);
+    w->gpu.cl->api.clFinish(w->plain);
     const double start = timer_now();
     for (int i = 0; i < launches; i++)
         if (opencl_enqueue(opencl_kernel_of(&w->now->kernel), args, &on, &w->err) != 0)
             return -1;
-    w->cl->api.clFinish(w->plain);
+    w->gpu.cl->api.clFinish(w->plain);
     return (timer_now() - start) * 1e3;
 }
 
@@ -162,9 +160,9 @@ static double time_batch(struct worker *w, const struct attn_args *args, int lau
             return -1;
     }
     double ms = event_ms(w, first, last ? last : first);
-    w->cl->api.clReleaseEvent(first);
+    w->gpu.cl->api.clReleaseEvent(first);
     if (last)
-        w->cl->api.clReleaseEvent(last);
+        w->gpu.cl->api.clReleaseEvent(last);
     return ms;
 }
 
@@ -213,10 +211,10 @@ static const char reader[] =
 static int need_reader(struct worker *w, size_t bytes, cl_kernel *out)
 {
     const struct gpu_source source = {.name = "reads", .text = reader, .size = sizeof reader - 1};
-    const struct opencl_api *api = &w->cl->api;
+    const struct opencl_api *api = &w->gpu.cl->api;
     const cl_ulong count = bytes / 16;
     cl_int code;
-    if (!w->reader && !(w->reader = opencl_build_program(w->target, &source, &w->err)))
+    if (!w->reader && !(w->reader = opencl_build_program(w->gpu.target, &source, &w->err)))
         return -1;
     if (need_memory(w, 1, DTYPE_BF16, bytes / 2) != 0 || need_memory(w, 3, DTYPE_BF16, 64) != 0)
         return -1;
@@ -231,8 +229,8 @@ static int need_reader(struct worker *w, size_t bytes, cl_kernel *out)
 static int answer_read(struct worker *w, size_t bytes, int batches, int launches)
 {
     enum { ITEMS = 512, GROUPS = 4 }; /* of a unit */
-    const size_t local = ITEMS, global = (size_t)w->target->device.units * GROUPS * ITEMS;
-    const struct opencl_api *api = &w->cl->api;
+    const size_t local = ITEMS, global = (size_t)w->gpu.target->device.units * GROUPS * ITEMS;
+    const struct opencl_api *api = &w->gpu.cl->api;
     cl_kernel kernel = NULL;
     if (need_reader(w, bytes, &kernel) != 0)
         return -1;
@@ -278,12 +276,12 @@ static int answer_tune(struct worker *w, const struct question *q, double second
                                  .batch = q->shape.batch,
                                  .q_len = q->shape.q_len,
                                  .kv_len = q->shape.kv_len,
-                                 .threads = tune_threads(&w->target->base, 0)};
+                                 .threads = tune_threads(&w->gpu.target->base, 0)};
     const struct tune_settings settings = {.rigor = seconds > 0 ? ATTN_MEASURE : ATTN_ESTIMATE, .time_limit = seconds};
     struct tune_result result = {0};
     char name[GEN_NAME_MAX];
     tune_bucket(&target);
-    if (tune(&w->target->base, &target, &settings, &result, &w->err) != 0)
+    if (tune(&w->gpu.target->base, &target, &settings, &result, &w->err) != 0)
         return -1;
     variant_encode(&result.winner, name);
     tune_result_free(&result);
@@ -298,7 +296,7 @@ static int answer_names(struct worker *w, const struct question *q)
     printf("{\"names\": [");
     for (int i = 0; i < n && i < SPACE_MAX; i++) {
         char name[GEN_NAME_MAX];
-        if (gen_check(w->gen, &all[i], &w->err) != 0)
+        if (gen_check(w->gpu.gen, &all[i], &w->err) != 0)
             continue;
         variant_encode(&all[i], name);
         printf("%s\"%s\"", said++ ? ", " : "", name);
@@ -354,7 +352,7 @@ static int answer(struct worker *w, char *line)
     if (n >= 4 && !strcmp(word[0], "read"))
         return answer_read(w, (size_t)atoll(word[1]), atoi(word[2]), atoi(word[3]));
     if (n == 4 && !strcmp(word[0], "draw")) {
-        if (gpu_plot(word[1], word[2], opencl_target_device(w->target)->name, atof(word[3]), &w->err) != 0)
+        if (gpu_plot(word[1], word[2], opencl_target_device(w->gpu.target)->name, atof(word[3]), &w->err) != 0)
             return -1;
         printf("{\"drawn\": true}\n");
         return 0;
@@ -371,18 +369,12 @@ static int answer(struct worker *w, char *line)
 static int open_worker(struct worker *w)
 {
     cl_int code;
-    if (gen_open(&w->gen, &w->err) != 0 || opencl_open(&w->cl, &w->err) != 0)
+    if (gpu_open(&w->gpu, &w->err) != 0)
         return -1;
-    w->resources = (struct resources){.gen = w->gen};
-    w->cl->resources = &w->resources;
-    w->cl->backend = &opencl_backend;
-    int index = opencl_find(w->cl, "opencl", &w->err);
-    if (index < 0 || opencl_own(w->cl, index, &w->target, &w->err) != 0)
-        return -1;
-    w->queue = w->cl->api.clCreateCommandQueue(w->target->context, w->target->device.id,
+    w->queue = w->gpu.cl->api.clCreateCommandQueue(w->gpu.target->context, w->gpu.target->device.id,
                                                CL_QUEUE_PROFILING_ENABLE, &code);
     if (code == CL_SUCCESS)
-        w->plain = w->cl->api.clCreateCommandQueue(w->target->context, w->target->device.id, 0, &code);
+        w->plain = w->gpu.cl->api.clCreateCommandQueue(w->gpu.target->context, w->gpu.target->device.id, 0, &code);
     return opencl_failed(code, "clCreateCommandQueue", &w->err);
 }
 
@@ -395,7 +387,7 @@ int main(int argc, char **argv)
         printf("# no device to time kernels on: %s\n", w.err.text);
         return asked;
     }
-    const struct opencl_device *d = opencl_target_device(w.target);
+    const struct opencl_device *d = opencl_target_device(w.gpu.target);
     printf("{\"device\": \"%s\", \"driver\": \"%s\", \"capability\": %d, \"units\": %d}\n", d->name, d->driver,
            d->capability, d->units);
     fflush(stdout);

@@ -21,15 +21,13 @@
 #include "runtime/system/timer.h"
 #include "runtime/tune/tune.h"
 #include "../kit/seed.h"
+#include "gpu.h"
 
 enum { MOST = 4096, COPIES_MOST = 64, TENSORS = 4 };
 static const size_t DRAWN = 1 << 24, ROTATED = (size_t)768 << 20; /* elements; bytes */
 
 struct worker {
-    struct gen *gen;
-    struct opencl *cl;
-    struct resources resources;
-    struct opencl_target *target;
+    struct gpu gpu;
     cl_command_queue queue;
     struct gen_error err;
     /* the cell */
@@ -62,10 +60,10 @@ static void forget(struct worker *w)
     for (int c = 0; c < COPIES_MOST; c++)
         for (int t = 0; t < TENSORS; t++)
             if (w->memory[c][t])
-                w->cl->api.clReleaseMemObject(w->memory[c][t]);
+                w->gpu.cl->api.clReleaseMemObject(w->memory[c][t]);
     for (int i = 0; i < ARRAYS; i++)
         if (w->lists[i])
-            w->cl->api.clReleaseMemObject(w->lists[i]);
+            w->gpu.cl->api.clReleaseMemObject(w->lists[i]);
     memset(w->memory, 0, sizeof w->memory);
     memset(w->lists, 0, sizeof w->lists);
     free(w->table);
@@ -77,7 +75,7 @@ static void forget(struct worker *w)
 static cl_mem new_buffer(struct worker *w, size_t size, const void *data)
 {
     cl_int code;
-    cl_mem m = w->cl->api.clCreateBuffer(w->target->context, CL_MEM_READ_WRITE | (data ? CL_MEM_COPY_HOST_PTR : 0), size,
+    cl_mem m = w->gpu.cl->api.clCreateBuffer(w->gpu.target->context, CL_MEM_READ_WRITE | (data ? CL_MEM_COPY_HOST_PTR : 0), size,
                                          (void *)data, &code);
     return opencl_failed(code, "clCreateBuffer", &w->err) == 0 ? m : NULL;
 }
@@ -89,7 +87,7 @@ static cl_mem new_tensor(struct worker *w, int t, size_t elements)
     for (size_t at = 0, n; m && at < elements; at += n) {
         const size_t from = drawn_at(t, at);
         n = DRAWN - from < elements - at ? DRAWN - from : elements - at;
-        if (w->cl->api.clEnqueueWriteBuffer(w->queue, m, CL_TRUE, at * 2, n * 2, w->drawn + from, 0, NULL, NULL) != CL_SUCCESS)
+        if (w->gpu.cl->api.clEnqueueWriteBuffer(w->queue, m, CL_TRUE, at * 2, n * 2, w->drawn + from, 0, NULL, NULL) != CL_SUCCESS)
             return NULL;
     }
     return m;
@@ -223,7 +221,7 @@ static int answer_cell(struct worker *w, char *word[])
         return refuse(w, "expected as many lengths of keys as of queries");
     if ((w->page > 0) != (w->v.field[F_PAGED] == 1) || dtype_size((enum dtype)w->v.field[F_DTYPE]) != 2)
         return refuse(w, "expected a variant that goes with the pages, of 16 bits");
-    if (tune_compile(&w->target->base, &w->v, &w->kernel, NULL, &w->err) != 0 || make_problem(w) != 0)
+    if (tune_compile(&w->gpu.target->base, &w->v, &w->kernel, NULL, &w->err) != 0 || make_problem(w) != 0)
         return -1;
     const struct opencl_build *b = opencl_kernel_build(opencl_kernel_of(&w->kernel));
     const int64_t keys = w->kv_starts[w->batch];
@@ -286,14 +284,14 @@ static int answer_check(struct worker *w, int rows, uint64_t seed)
     uint16_t *o = malloc(elements * 2);
     int wrong = 0;
     memset(o, 0xff, elements * 2);
-    int result = o ? opencl_failed(w->cl->api.clEnqueueWriteBuffer(w->queue, w->memory[0][3], CL_TRUE, 0, elements * 2, o, 0,
+    int result = o ? opencl_failed(w->gpu.cl->api.clEnqueueWriteBuffer(w->queue, w->memory[0][3], CL_TRUE, 0, elements * 2, o, 0,
                                                                    NULL, NULL),
                                    "clEnqueueWriteBuffer", &w->err)
                    : refuse(w, "out of memory");
     for (int i = 0; i < 2 && result == 0; i++) /* counters must be left as they were */
         result = launch(w, 0);
     if (result == 0)
-        result = opencl_failed(w->cl->api.clEnqueueReadBuffer(w->queue, w->memory[0][3], CL_TRUE, 0, elements * 2, o, 0, NULL,
+        result = opencl_failed(w->gpu.cl->api.clEnqueueReadBuffer(w->queue, w->memory[0][3], CL_TRUE, 0, elements * 2, o, 0, NULL,
                                                               NULL),
                                "clEnqueueReadBuffer", &w->err);
     for (int n = 0; n < rows && result == 0; n++) {
@@ -312,14 +310,14 @@ static int answer_check(struct worker *w, int rows, uint64_t seed)
 
 static int answer_round(struct worker *w, int launches)
 {
-    w->cl->api.clFinish(w->queue);
+    w->gpu.cl->api.clFinish(w->queue);
     const double start = timer_now();
     for (int i = 0; i < launches; i++) {
         if (launch(w, w->next) != 0)
             return -1;
         w->next = (w->next + 1) % w->copies;
     }
-    w->cl->api.clFinish(w->queue);
+    w->gpu.cl->api.clFinish(w->queue);
     printf("{\"ms\": %.6g}\n", (timer_now() - start) * 1e3 / launches);
     return 0;
 }
@@ -343,15 +341,9 @@ static int answer(struct worker *w, char *line)
 static int open_worker(struct worker *w)
 {
     cl_int code;
-    if (gen_open(&w->gen, &w->err) != 0 || opencl_open(&w->cl, &w->err) != 0)
+    if (gpu_open(&w->gpu, &w->err) != 0)
         return -1;
-    w->resources = (struct resources){.gen = w->gen};
-    w->cl->resources = &w->resources;
-    w->cl->backend = &opencl_backend;
-    int index = opencl_find(w->cl, "opencl", &w->err);
-    if (index < 0 || opencl_own(w->cl, index, &w->target, &w->err) != 0)
-        return -1;
-    w->queue = w->cl->api.clCreateCommandQueue(w->target->context, w->target->device.id, 0, &code);
+    w->queue = w->gpu.cl->api.clCreateCommandQueue(w->gpu.target->context, w->gpu.target->device.id, 0, &code);
     w->drawn = malloc(DRAWN * 2);
     if (!w->drawn)
         return refuse(w, "out of memory");
@@ -368,7 +360,7 @@ int main(int argc, char **argv)
         printf("# no device to time kernels on: %s\n", w.err.text);
         return asked;
     }
-    const struct opencl_device *d = opencl_target_device(w.target);
+    const struct opencl_device *d = opencl_target_device(w.gpu.target);
     printf("{\"device\": \"%s\", \"driver\": \"%s\", \"capability\": %d, \"units\": %d}\n", d->name, d->driver, d->capability,
            d->units);
     fflush(stdout);

@@ -46,13 +46,6 @@ struct suite {
     time_t end; /* of beginning variants; 0: none */
 };
 
-struct task {
-    const struct suite *suite;
-    struct variant v;
-    uint64_t state;
-    struct outcome *out;
-};
-
 /* Now and then a few queries of many heads, over keys of several splits. */
 static void draw_shape(const struct variant *v, uint64_t *state, struct trial_shape *out)
 {
@@ -93,45 +86,17 @@ static int build_for_card(const struct suite *s, const struct variant *v, struct
     return result;
 }
 
-static int run_problems(void *arg)
+static int build(const void *suite, const struct variant *v, struct kernel *out, struct gen_error *err)
 {
-    const struct task *t = arg;
-    struct outcome *out = t->out;
-    struct kernel kernel;
-    struct gen_error err;
-    char line[300];
-    uint64_t state = t->state;
-    const bool card = t->suite->card;
-    if ((card ? build_for_card(t->suite, &t->v, &kernel, &err)
-              : emulated_build(t->suite->gen, &t->v, t->suite->dir, &kernel, &err)) != 0) {
-        snprintf(out->text, sizeof out->text, "%.600s", err.text);
-        out->failed = 1;
-        return 0;
-    }
-    for (int i = 0; i < (card ? CARD_PROBLEMS : PROBLEMS); i++) {
-        struct trial_shape shape;
-        struct trial_result result;
-        draw_shape(&t->v, &state, &shape);
-        trial_describe(&shape, line, sizeof line);
-        snprintf(out->text, sizeof out->text, "%s", line); /* for a crash */
-        if (trial_all(&t->v, &shape, &kernel, 0, random_next(&state), &result, &err) != 0) {
-            snprintf(out->text, sizeof out->text, "%s: %.380s", line, err.text);
-            out->failed = 1;
-            return 0;
-        }
-        double ratio = result.check.bound > 0 ? result.check.error / result.check.bound : 0;
-        out->ratio = ratio > out->ratio ? ratio : out->ratio;
-        atomic_fetch_add(&t->suite->totals->problems, 1);
-    }
-    out->done = true;
-    return 0;
+    const struct suite *s = suite;
+    return s->card ? build_for_card(s, v, out, err) : emulated_build(s->gen, v, s->dir, out, err);
 }
 
 /* Of types that the tensor cores multiply most are, of others few: tries are cheap. */
-static bool draw_variant(const struct suite *s, struct task *t)
+static bool draw_variant(const struct suite *s, uint64_t *state, struct variant *out)
 {
     for (int tries = 0; tries < 20; tries++)
-        if (choice_random(&s->choice[random_below(&t->state, ISAS)], &t->state, &t->v))
+        if (choice_random(&s->choice[random_below(state, ISAS)], state, out))
             return true;
     return false;
 }
@@ -139,31 +104,17 @@ static bool draw_variant(const struct suite *s, struct task *t)
 static int judge_variant(void *arg, int index)
 {
     const struct suite *s = arg;
-    struct task task = {.suite = s, .state = s->seed + (uint64_t)index * 0x9e3779b97f4a7c15u};
-    char name[GEN_NAME_MAX], form[60], why[200] = "";
+    const struct drawn_problems drawn = {
+        .build = build, .draw = draw_shape, .arg = s, .problems = s->card ? CARD_PROBLEMS : PROBLEMS, .timeout_s = TIMEOUT};
+    uint64_t state = s->seed + (uint64_t)index * 0x9e3779b97f4a7c15u;
+    struct variant v;
+    char form[60];
     if (s->end && time(NULL) >= s->end)
         return 0;
-    if (!draw_variant(s, &task))
+    if (!draw_variant(s, &state, &v))
         return 1;
-    task.out = shared_memory(sizeof *task.out);
-    if (!task.out)
-        return 1;
-    variant_encode(&task.v, name);
     snprintf(form, sizeof form, "ATTN_SEED=%llu ATTN_VARIANT=%d", (unsigned long long)s->seed, index);
-    int status = run_child(run_problems, &task, TIMEOUT, why, sizeof why);
-    bool failed = task.out->failed || status != 0 || !task.out->done;
-    if (failed) {
-        char text[900];
-        snprintf(text, sizeof text, "%s%s%s", task.out->text, why[0] ? ": " : "", why);
-        judge_failed(s->totals, name, form, text);
-    }
-    atomic_fetch_add(&s->totals->kernels, 1);
-    _Atomic double *worst = &s->totals->ratio[task.v.field[F_DTYPE]];
-    for (double seen = atomic_load(worst); task.out->ratio > seen;)
-        if (atomic_compare_exchange_weak(worst, &seen, task.out->ratio))
-            break;
-    shared_free(task.out, sizeof *task.out);
-    return failed;
+    return judge_drawn(&drawn, &v, state, form, s->totals);
 }
 
 static void test_random_problems(void **state)

@@ -38,15 +38,7 @@ struct suite {
 /* Of all children. */
 struct shared {
     struct totals totals;
-    atomic_int empty; /* problems with a row that sees no key */
     atomic_int with[FIELD_COUNT], type[3][DTYPE_ALL], isa[ISA_COUNT];
-};
-
-struct task {
-    const struct suite *suite;
-    struct variant v;
-    uint64_t state;
-    struct outcome *out;
 };
 
 static void count(struct shared *s, const struct variant *v)
@@ -60,74 +52,34 @@ static void count(struct shared *s, const struct variant *v)
     atomic_fetch_add(&s->isa[v->field[F_ISA]], A_VARIANT);
 }
 
-static int run_problems(void *arg)
+static int build(const void *gen, const struct variant *v, struct kernel *out, struct gen_error *err)
 {
-    const struct task *t = arg;
-    struct outcome *out = t->out;
     struct gen_text text = {0};
-    struct kernel kernel = {0};
-    struct gen_error err;
-    char name[GEN_NAME_MAX], line[300];
-    uint64_t state = t->state;
-    variant_encode(&t->v, name);
-    if (gen_emit(t->suite->gen, &t->v, GEN_MACHINE_CODE_JIT, &text, &err) != 0 ||
-        jit_compile(text.data, name, &kernel, &err) != 0) {
-        snprintf(out->text, sizeof out->text, "%.600s", err.text);
-        out->failed = 1;
-        return 0;
-    }
-    for (int i = 0; i < A_VARIANT; i++) {
-        struct trial_shape shape;
-        struct trial_result result;
-        trial_random(&t->v, &state, &shape);
-        trial_describe(&shape, line, sizeof line);
-        snprintf(out->text, sizeof out->text, "%s", line); /* for a crash */
-        if (trial_all(&t->v, &shape, &kernel, 0, random_next(&state), &result, &err) != 0) {
-            snprintf(out->text, sizeof out->text, "%s: %.380s", line, err.text);
-            out->failed = 1;
-            return 0;
-        }
-        double ratio = result.check.bound > 0 ? result.check.error / result.check.bound : 0;
-        double lse = result.check.lse_bound > 0 ? result.check.lse_error / result.check.lse_bound : 0;
-        ratio = lse > ratio ? lse : ratio;
-        out->ratio = ratio > out->ratio ? ratio : out->ratio;
-        atomic_fetch_add(&t->suite->shared->totals.problems, 1);
-        atomic_fetch_add(&t->suite->shared->empty, result.check.empty > 0);
-    }
-    out->done = true;
-    return 0;
+    char name[GEN_NAME_MAX];
+    variant_encode(v, name);
+    int result = gen_emit(gen, v, GEN_MACHINE_CODE_JIT, &text, err);
+    if (result == 0)
+        result = jit_compile(text.data, name, out, err);
+    gen_text_free(&text);
+    return result;
 }
 
 static int judge_variant(void *arg, int index)
 {
     const struct suite *s = arg;
-    struct task task = {.suite = s, .state = s->seed + (uint64_t)index * 0x9e3779b97f4a7c15u};
+    const struct drawn_problems drawn = {
+        .build = build, .draw = trial_random, .arg = s->gen, .problems = A_VARIANT, .timeout_s = TIMEOUT};
+    uint64_t state = s->seed + (uint64_t)index * 0x9e3779b97f4a7c15u;
     /* The first is isa c, whose kernels libtcc makes slow: one in eight where there are others. */
-    const bool others = s->choices > 1 && random_below(&task.state, 8);
-    const struct choice *c = &s->choice[others ? 1 + random_below(&task.state, s->choices - 1) : 0];
-    char name[GEN_NAME_MAX], form[60], why[200] = "";
-    if (!choice_random(c, &task.state, &task.v))
+    const bool others = s->choices > 1 && random_below(&state, 8);
+    const struct choice *c = &s->choice[others ? 1 + random_below(&state, s->choices - 1) : 0];
+    struct variant v;
+    char form[60];
+    if (!choice_random(c, &state, &v))
         return 0;
-    task.out = shared_memory(sizeof *task.out);
-    if (!task.out)
-        return 1;
-    count(s->shared, &task.v);
-    variant_encode(&task.v, name);
+    count(s->shared, &v);
     snprintf(form, sizeof form, "ATTN_SEED=%llu ATTN_VARIANT=%d", (unsigned long long)s->seed, index);
-    int status = run_child(run_problems, &task, TIMEOUT, why, sizeof why);
-    bool failed = task.out->failed || status != 0 || !task.out->done;
-    if (failed) {
-        char text[900];
-        snprintf(text, sizeof text, "%s%s%s", task.out->text, why[0] ? ": " : "", why);
-        judge_failed(&s->shared->totals, name, form, text);
-    }
-    _Atomic double *worst = &s->shared->totals.ratio[variant_dtype_kv(&task.v) < DTYPE_COUNT ? (int)variant_dtype_kv(&task.v)
-                                                                                          : task.v.field[F_DTYPE]];
-    for (double seen = atomic_load(worst); task.out->ratio > seen;)
-        if (atomic_compare_exchange_weak(worst, &seen, task.out->ratio))
-            break;
-    shared_free(task.out, sizeof *task.out);
-    return failed;
+    return judge_drawn(&drawn, &v, state, form, &s->shared->totals);
 }
 
 static const int dims[][2] = {{64, 64}};
@@ -161,7 +113,7 @@ static void print_counts(const struct suite *s, int most)
     print_message(
         "# %d problems, %d with a row that sees no key; error over bound at most %.3f with f32 keys, %.3f f16, "
         "%.3f bf16\n",
-        h->totals.problems, h->empty, h->totals.ratio[0], h->totals.ratio[1], h->totals.ratio[2]);
+        h->totals.problems, h->totals.empty, h->totals.ratio[0], h->totals.ratio[1], h->totals.ratio[2]);
     for (int f = 0; f < FIELD_COUNT; f++)
         if (is_feature(f))
             print_message("# %s: %d\n", fields[f].key, h->with[f]);

@@ -23,6 +23,7 @@ struct outcome {
 /* Of all children. */
 struct totals {
     atomic_int kernels, problems, failures;
+    atomic_int empty; /* drawn problems with a row that sees no key */
     _Atomic double ratio[DTYPE_COUNT];
 };
 
@@ -34,6 +35,17 @@ void judge_shapes(const struct variant *v, const struct kernel *kernel, uint64_t
 /* Runs work(arg), which fills `out` by judge_shapes, in a child of its own; says what went wrong, if it did. */
 void judge_in_child(int (*work)(void *arg), void *arg, int timeout_s, const struct variant *v, const char *form,
                     struct totals *totals, struct outcome *out);
+
+/* Problems that are drawn for one kernel. */
+struct drawn_problems {
+    int (*build)(const void *arg, const struct variant *v, struct kernel *out, struct gen_error *err);
+    void (*draw)(const struct variant *v, uint64_t *state, struct trial_shape *out);
+    const void *arg; /* build's */
+    int problems, timeout_s;
+};
+/* All of it, from building on, in a child of its own; `form` is what a failure is found again by. Returns whether it failed. */
+bool judge_drawn(const struct drawn_problems *drawn, const struct variant *v, uint64_t state, const char *form,
+                 struct totals *totals);
 
 /* Counts a failure, and says it unless there were many. */
 void judge_failed(struct totals *totals, const char *name, const char *form, const char *why);
