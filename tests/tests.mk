@@ -131,7 +131,7 @@ bench: deps
 DATA = tests/data/minilm-layer3
 tune: deps
 	$(make) all
-	$(BIN)/attngen tune specs/minilm.yaml --shape 2,12,12,256,256,32
+	$(BIN)/attngen tune --shape 2,12,12,256,256,32
 	$(BIN)/attngen run -q $(DATA)/q.npy -k $(DATA)/k.npy -v $(DATA)/v.npy --kv-lens $(DATA)/kv_lens.npy \
 	    -o $(OBJ)/minilm-o.npy --compare $(DATA)/o.npy
 
