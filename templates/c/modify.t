@@ -1,28 +1,9 @@
-%# What is done to scores between the product and the softmax. A bias or mask is read where it lies; where whole vectors would
-%# reach past its rows, or its keys do not lie side by side, from a copy.
+%# What is done to scores between the product and the softmax. A bias or mask is read where it lies, or from a copy
+%# (staged.t).
 
-% if BIAS != "none" or MASK
-/* MR rows of [rows][keys] elements: in place, or what there is of them in MR rows of BK, and zeros. */
-static const void *table(const void *from, const int64_t *stride, int64_t *ld, int64_t rows, int64_t keys, int64_t padded, size_t element,
-    void *stage)
-{
-    *ld = stride[2];
-    if (stride[3] == 1 && (rows >= ${MR} || *ld == 0) && keys >= padded)
-        return from;
-    memset(stage, 0, ${MR*BK} * element);
-    for (int64_t r = 0; r < least(rows, ${MR}); r++) {
-        const char *in = (const char *)from + r * *ld * (int64_t)element;
-        char *out = (char *)stage + (size_t)r * ${BK} * element;
-        if (stride[3] == 1)
-            memcpy(out, in, (size_t)least(keys, padded) * element);
-        else
-            for (int64_t c = 0; c < least(keys, padded); c++)
-                memcpy(out + (size_t)c * element, in + c * stride[3] * (int64_t)element, element);
-    }
-    *ld = ${BK};
-    return stage;
-}
-% end
+% let STAGED_ROWS = MR
+% let STAGED_KEYS = BK
+% include "c/staged.t"
 
 /* The scores of head h's queries from i0 on; of them MR rows from i on, against n keys from j on. */
 struct scores { const struct attn_features *f; const struct sequence *s; int64_t h, i0; };

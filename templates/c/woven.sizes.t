@@ -38,7 +38,12 @@
 %# Sums of P as it is multiplied, in tiles, and before it was rounded.
 % let GROUP_STATE = GROUP_Z + 2*COLUMN
 % let GROUP_ALL = GROUP_STATE + 2*STATE
-% let STAGE = max(W*LDQ, max(W*LDO, LDO))
+% let STAGE = max(max(W*LDQ, max(W*LDO, LDO)), MODIFY ? W*KEYS + W*KEYS/4 : 0)
+%# A bias or a slope: scores are of any size then. The numbers that scores are modified by: of all, of keys, of rows.
+% let UNBOUNDED = BIAS != "none" or ALIBI
+% let TB = BIAS == "none" ? "f32" : BIAS
+% let KEY_NUMBERS = 4
+% let ROW_NUMBERS = KEY_NUMBERS + KEYS
 % let AT_GROUPS = 2*SPACE
 % let AT_STAGE = AT_GROUPS + 3*GROUPS*GROUP_ALL
 % let WORKSPACE = (AT_STAGE + STAGE)*4
@@ -46,7 +51,6 @@
 % assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
 % assert COPY == "plain" and LOOP == "joint" and SERIAL + UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy", "copy, loop, serial, unswizzled, shared_q and order belong to isas sm90 and sm80"
 % assert TQ == "bf16" and TKV == "bf16", "isa amx multiplies pairs of bf16; dtype must be bf16"
-% assert not MODIFY, "isa amx has no softcap, bias, mask or alibi yet; they must be left out"
 % assert not SPLIT, "isa amx has no split; split must be left out"
 % assert MR == 32 and NV == 4, "isa amx works on 32 rows by 64 keys; micro.rows must be 32, and micro.vecs 4"
 % assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"
@@ -77,5 +81,8 @@
 % micro shares
 % end
 % micro logarithms with MR = W
+% if MODIFY
+% micro modify_rows
+% end
 % micro cut_block
 % micro deliver

@@ -6,7 +6,9 @@
 %# inequality of Cauchy and Schwarz no exponent passes factor * |q| * |k|, and m is so far below that bound of all queries of the
 %# group and all keys that no sum of products with the values leaves f32, but at least 0. Exponentials go down to 2^-126, so that
 %# as long as a row's sum is above 2^-80 what is lost is nothing. Rows that fall short of it, groups whose bound is no number or
-%# beyond measure, and values of a size to leave f32 are done again, exactly: with true maxima.
+%# beyond measure, and values of a size to leave f32 are done again, exactly: with true maxima. A softcap is a bound too. A bias or a
+%# slope is in no bound: scores that are so far above what is expected of them that a sum or a product might leave f32 are cut off
+%# there, and the sum tells.
 
 /* The parts of a workspace; K and V of one head, packed in blocks of ${KEYS} keys, lie at its end. */
 struct space { float *trip, *exact, *groups, *k, *v; void *stage; };
@@ -38,6 +40,10 @@ struct head {
     const struct sequence *s;
     int64_t g;                      /* the KV head */
     float factor, norm, hidden;     /* of scores to exponents; the largest square of a key's length; score of keys that are not seen */
+% if MODIFY
+    float scale;                    /* of products to scores, before they are modified */
+% end
+    float steep;                    /* how much exponents grow with products, at most */
     float room;                     /* how far exponents may be above what they are relative to */
     int exact;                      /* every group is done exactly */
 };
@@ -127,6 +133,10 @@ static void hide(const struct head *x, const struct group *g, int64_t block, flo
     cut_block(space, edge);
 }
 
+% if MODIFY
+% include "c/woven_modify.t"
+
+% end
 /* The whole group by true maxima: first those, then everything. */
 static void redo(const struct head *x, struct group *g)
 {
@@ -139,6 +149,9 @@ static void redo(const struct head *x, struct group *g)
         g->state[r] = r % ${STATE} < ${SUM} ? minus_infinity() : 0.0f;
     for (int64_t block = g->begin; block < g->end; block++) {
         scores(g->q, x->w->k + block * ${KBLOCK}, space);
+% if MODIFY
+        modify(x, g, block, space${UNBOUNDED ? ", -minus_infinity()" : ""});
+% end
         hide(x, g, block, space);
         tops(space, g->state);
     }
@@ -149,6 +162,9 @@ static void redo(const struct head *x, struct group *g)
         }
     for (int64_t block = g->begin; block < g->end; block++) {
         scores(g->q, x->w->k + block * ${KBLOCK}, space);
+% if MODIFY
+        modify(x, g, block, space${UNBOUNDED ? ", -minus_infinity()" : ""});
+% end
         hide(x, g, block, space);
         exponentials(space, g->parts, g->state);
         values(space, x->w->v + block * ${VBLOCK}, g->o);
@@ -223,8 +239,15 @@ static void open_group(const struct head *x, struct group *g, float *at, int64_t
     }
     memset(g->o, 0, ${(GROUP_STATE - GROUP_O)*4});
     query_norms(g->q, (int32_t *)norms);
-    bound = root_bound(largest(norms) * x->norm) * (x->factor < 0 ? -x->factor : x->factor) * 1.001f;
+    bound = root_bound(largest(norms) * x->norm) * x->steep * 1.001f;
+% if SOFTCAP
+    if (bound > a->features->softcap * 1.4441f)
+        bound = a->features->softcap * 1.4441f;
+% end
     g->base = bound > x->room && bound < 100000.0f ? (float)(int32_t)(bound - x->room) + 1.0f : 0.0f;
+% if NATURAL
+    g->base *= 0.693147181f;
+% end
     begin(g->state, &g->base);
     if (g->begin == g->end || x->exact || !(bound < 100000.0f)) {
         close_group(x, g, g->begin < g->end);
@@ -303,12 +326,14 @@ static void attend(const struct head *x, struct walk *k)
         next.group = more ? &k->group[k->third + k->at] : 0, next.block = k->block;
         at[0] = x->w->k + next.block * ${KBLOCK}, at[2] = x->w->v + last.block * ${VBLOCK};
         if (now.group)
-            at[4] = now.group->parts, space[${FACTOR + 1}] = ${TABLE ? "lse ? -now.group->base : 128.0f * (127.0f - now.group->base) - 11.0f" : "-now.group->base"};
+            at[4] = now.group->parts, space[${FACTOR + 1}] = ${TABLE ? "lse ? -now.group->base : 128.0f * (127.0f - now.group->base" : "-now.group->base"}${TABLE and NATURAL ? " * 1.44269504f" : ""}${TABLE ? ") - 11.0f" : ""};
         if (next.group && now.group && last.group) {
             struct group *g = next.group;
             int64_t n = 1;
+% if not MODIFY
             if (g == last.group && g == now.group && next.block == last.block + 2 && next.block == now.block + 1 && next.block >= g->whole)
                 n = most(1, least(k->stop, g->unwhole) - next.block);
+% end
             at[1] = g->q, at[3] = last.group->o;
             if (lse)
                 trip_lse(at, n);
@@ -330,6 +355,10 @@ static void attend(const struct head *x, struct walk *k)
         }
         if (last.group && last.block + 1 == last.group->end)
             close_group(x, last.group, 0);
+% if MODIFY
+        if (next.group)
+            modify(x, next.group, next.block, space${UNBOUNDED ? ", next.group->base + " : ""}${UNBOUNDED ? (NATURAL ? "69.0f" : "100.0f") : ""});
+% end
         if (next.group)
             hide(x, next.group, next.block, space);
         last = now, now = next;
@@ -367,10 +396,18 @@ int ${NAME}(const struct attn_args *a)
     for (int64_t i = 0; i < ${W*W}; i++)
         w.trip[${ONES} + i] = w.exact[${ONES} + i] = float_of_bits(0x3f803f80u);
     head.a = a, head.w = &w, head.room = 0.0f;
+% if MODIFY
+    head.factor = ${NATURAL ? "1.44269504f" : "1.0f"};
+    head.scale = a->scale * ${SOFTCAP ? "(1 / a->features->softcap)" : UNIT};
+    head.steep = (a->scale < 0 ? -a->scale : a->scale) * 1.44269504f;
+    head.hidden = minus_infinity();
+% else
     head.factor = a->scale * ${UNIT};
     if (head.factor == 0.0f)
         head.factor = 1.17549435e-38f; /* times which a score is nothing, and minus infinity itself */
+    head.steep = head.factor < 0 ? -head.factor : head.factor;
     head.hidden = head.factor > 0 ? minus_infinity() : -minus_infinity();
+% end
     tiles_on();
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts;

@@ -1,0 +1,253 @@
+/* test_woven.c - kernels on tiles (isa amx), as the plain C that any machine can run, compiled by tcc in no time: every feature by
+ * itself and with others, with and without a table, against the reference over those awkward shapes that are small; and scores that
+ * no bound on the products foretells, which biases and slopes make. What it is not: the machine code (test_encode.c), or the
+ * intrinsics, which test_kernels.c compiles everywhere and runs where there are tiles.
+ *     ATTN_SEED      where random data begin */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "../../gen/gen.h"
+#include "runtime/cpu/execute.h"
+#include "runtime/judge/trial.h"
+#include "runtime/judge/workload.h"
+#include "../kit/child.h"
+#include "../kit/seed.h"
+
+enum { MOST_FLOPS = 250000 }; /* of a problem: tcc's own code is slow */
+
+struct loaded {
+    struct variant v;
+    struct kernel kernel;
+    void *object;
+};
+
+static bool has_tcc(void)
+{
+    const char *const argv[] = {"tcc", "-v", NULL};
+    return run_program(argv, "/dev/null") == 0;
+}
+
+static void write_text(const char *path, const struct gen_text *t)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(t->data, 1, t->size, f), t->size);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* As plain C, by tcc. */
+static void load(const struct gen *g, const char *name, struct loaded *out)
+{
+    const char *tmp = getenv("TMPDIR");
+    char dir[200], source[220], object[220], log[220], workspace[GEN_NAME_MAX + 16];
+    struct gen_error err;
+    struct gen_text text;
+    *out = (struct loaded){.kernel.functions = &cpu_kernel_functions};
+    if (variant_decode(name, &out->v, &err) || gen_emit(g, &out->v, GEN_READABLE, &text, &err))
+        fail_msg("%s: %s", name, err.text);
+    snprintf(dir, sizeof dir, "%s/attn-woven-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    assert_non_null(mkdtemp(dir));
+    snprintf(source, sizeof source, "%s/k.c", dir);
+    snprintf(object, sizeof object, "%s/k.so", dir);
+    snprintf(log, sizeof log, "%s/log", dir);
+    write_text(source, &text);
+    gen_text_free(&text);
+    const char *const argv[] = {"tcc", "-std=c11", "-Wall", "-Werror", "-shared", "-fPIC", "-DATTN_PLAIN_C", "-o", object, source, NULL};
+    if (run_program(argv, log) != 0)
+        fail_msg("tcc refuses %s", name);
+    out->object = dlopen(object, RTLD_NOW | RTLD_LOCAL);
+    if (!out->object)
+        fail_msg("%s", dlerror());
+    snprintf(workspace, sizeof workspace, "%s_workspace", name);
+    void *run = dlsym(out->object, name), *size = dlsym(out->object, workspace);
+    assert_true(run && size);
+    memcpy(&out->kernel.run, &run, sizeof run);
+    memcpy(&out->kernel.workspace, &size, sizeof size);
+    unlink(source), unlink(object), unlink(log);
+    rmdir(dir);
+}
+
+static double flops_of(const struct variant *v, const struct trial_shape *s)
+{
+    return 2.0 * (variant_head_dim(v) + variant_head_dim_v(v)) * (double)(s->batch * s->heads * s->q_len * s->kv_len);
+}
+
+static const char *const names[] = {
+    "attn_bf16_d64_softcap_on_amx_q512k1024_r32x4u4",
+    "attn_bf16_d40v24_causal_softcap_on_amx_q64k64_r32x4u2_table",
+    "attn_bf16_d40_mask_on_amx_q512k1024_r32x4u1_table",
+    "attn_bf16_d20_mask_sink_on_amx_q32k64_r32x4u4",
+    "attn_bf16_d64_biasf32_sink_on_amx_q512k1024_r32x4u4",
+    "attn_bf16_d40_window_biasf16_on_amx_q64k128_r32x4u4_table",
+    "attn_bf16_d40_alibi_on_amx_q512k1024_r32x4u4_table",
+    "attn_bf16_d24_causal_alibi_paged_on_amx_q64k64_r32x4u2",
+    "attn_bf16_d40v72_window_softcap_biasbf16_mask_alibi_sink_packed_on_amx_q64k64_r32x4u4_table",
+    "attn_bf16_d64_window_softcap_biasf32_mask_alibi_sink_paged_on_amx_q64k128_r32x4u1",
+};
+
+static void test_features(void **state)
+{
+    (void)state;
+    const uint64_t seed = test_seed();
+    struct gen *g;
+    struct gen_error err;
+    int problems = 0, failures = 0;
+    double most = 0;
+    if (!has_tcc())
+        skip();
+    assert_int_equal(gen_open(&g, &err), 0);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct trial_shape shapes[TRIAL_SHAPES];
+        struct loaded k;
+        load(g, names[i], &k);
+        int n = trial_shapes(&k.v, shapes);
+        for (int s = 0; s < n; s++) {
+            struct trial_result result;
+            char line[300];
+            if (flops_of(&k.v, &shapes[s]) > MOST_FLOPS)
+                continue;
+            problems++;
+            if (trial_all(&k.v, &shapes[s], &k.kernel, 0, seed + (uint64_t)s, &result, &err) != 0 && failures++ < 20) {
+                trial_describe(&shapes[s], line, sizeof line);
+                print_message("# %s: %s: %s\n", names[i], line, err.text);
+            }
+            most = result.check.bound > 0 ? fmax(most, result.check.error / result.check.bound) : most;
+        }
+        dlclose(k.object);
+    }
+    print_message("# %d problems, error over bound at most %.2f\n", problems, most);
+    assert_true(problems > 100);
+    assert_int_equal(failures, 0);
+    gen_close(g);
+}
+
+/* ---- scores that are far from the products ---- */
+
+enum { ROWS = 35, KEYS = 150, DIM = 24 };
+
+static float lowest(int i, int j) { return (void)i, (void)j, -FLT_MAX; }
+static float some_lowest(int i, int j) { return (i + j) % 3 == 0 ? -FLT_MAX : 0; }
+static float high(int i, int j) { return (i * 7 + j) % 40 == 0 ? 300 : (i + j) % 5 == 0 ? 290 : 0; }
+static float low(int i, int j) { return -400 - (float)((i + j) % 7); }
+static float rows_apart(int i, int j) { return (i % 2 ? 500 : -500) + (float)(j % 3); }
+static float one_beyond_all(int i, int j) { return j == 140 - i ? 1e30f : 0; }
+
+static const struct tale {
+    const char *name;
+    float (*bias)(int i, int j);
+    bool equal; /* all keys count the same */
+    bool one;   /* one key counts alone */
+} tales[] = {
+    {"the lowest float everywhere", lowest, true, false}, {"the lowest float at some", some_lowest, false, false},
+    {"far above", high, false, false},                    {"far below", low, false, false},
+    {"rows that lie far apart", rows_apart, false, false}, {"one key beyond all", one_beyond_all, false, true},
+};
+
+static float bf16_at(const void *from, int64_t i)
+{
+    uint32_t bits = (uint32_t)((const uint16_t *)from)[i] << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* What a mean of all values is, or the one value that counts: where the error's bound, which grows with the scores, says nothing. */
+static void check_rows(const struct workload *w, const struct tale *t)
+{
+    for (int i = 0; i < ROWS && (t->equal || t->one); i++)
+        for (int c = 0; c < DIM; c++) {
+            float want = t->one ? bf16_at(w->args.v, (140 - i) * DIM + c) : 0, got = bf16_at(w->args.o, i * DIM + c);
+            for (int j = 0; j < KEYS && t->equal; j++)
+                want += bf16_at(w->args.v, j * DIM + c) / KEYS;
+            if (!(fabsf(got - want) <= 0.01f + fabsf(want) * 0.01f))
+                fail_msg("%s: row %d, column %d is %g; expected %g", t->name, i, c, (double)got, (double)want);
+        }
+}
+
+/* With a bias for each pair. */
+static void make_work(const struct variant *v, const struct workload_shape *shape, uint64_t seed, struct workload *out)
+{
+    for (int tries = 0; tries < 100; tries++) {
+        assert_int_equal(workload_create(v, shape, seed + (uint64_t)tries, out), 0);
+        if (out->drawn.f.bias_stride[2] && out->drawn.f.bias_stride[3])
+            return;
+        workload_free(out);
+    }
+    fail_msg("no bias for each pair in a hundred draws");
+}
+
+static void check_tales(const struct gen *g, const char *name, uint64_t seed)
+{
+    const struct workload_shape shape = {1, 1, 1, ROWS, KEYS, .uneven = false};
+    struct check result;
+    struct gen_error err;
+    struct loaded k;
+    load(g, name, &k);
+    for (size_t t = 0; t < sizeof tales / sizeof *tales; t++) {
+        struct workload w;
+        make_work(&k.v, &shape, seed, &w);
+        float *bias = (float *)(uintptr_t)w.drawn.f.bias;
+        const int64_t *at = w.drawn.f.bias_stride;
+        for (int i = 0; i < ROWS; i++)
+            for (int j = 0; j < KEYS; j++)
+                bias[i * at[2] + j * at[3]] = tales[t].bias(i, j);
+        if (workload_check(&w, &k.kernel, NULL, 1, 0, &result, &err) != VERDICT_RIGHT)
+            fail_msg("%s: %s: %s", name, tales[t].name, err.text);
+        check_rows(&w, &tales[t]);
+        workload_free(&w);
+    }
+    dlclose(k.object);
+}
+
+static void check_slopes(const struct gen *g, const char *name, uint64_t seed)
+{
+    static const float slopes[] = {-0.5f, -3, 5, 0, 1e4f};
+    const struct workload_shape shape = {1, 1, 1, ROWS, KEYS, .uneven = false};
+    struct check result;
+    struct gen_error err;
+    struct loaded k;
+    load(g, name, &k);
+    for (size_t t = 0; t < sizeof slopes / sizeof *slopes; t++) {
+        struct workload w;
+        assert_int_equal(workload_create(&k.v, &shape, seed, &w), 0);
+        *(float *)(uintptr_t)w.drawn.f.slopes = slopes[t];
+        if (workload_check(&w, &k.kernel, NULL, 1, 0, &result, &err) != VERDICT_RIGHT)
+            fail_msg("%s: slope %g: %s", name, (double)slopes[t], err.text);
+        workload_free(&w);
+    }
+    dlclose(k.object);
+}
+
+static void test_far_scores(void **state)
+{
+    (void)state;
+    struct gen *g;
+    struct gen_error err;
+    const uint64_t seed = test_seed();
+    if (!has_tcc())
+        skip();
+    assert_int_equal(gen_open(&g, &err), 0);
+    check_tales(g, "attn_bf16_d24_biasf32_on_amx_q64k64_r32x4u4", seed);
+    check_tales(g, "attn_bf16_d24_biasf32_on_amx_q64k64_r32x4u4_table", seed);
+    check_slopes(g, "attn_bf16_d24_alibi_on_amx_q64k64_r32x4u4", seed);
+    check_slopes(g, "attn_bf16_d24_alibi_on_amx_q64k64_r32x4u4_table", seed);
+    gen_close(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_features), cmocka_unit_test(test_far_scores)};
+    return cmocka_run_group_tests_name("woven", tests, NULL, NULL);
+}
