@@ -3,6 +3,7 @@
 % let NR = NV*W
 % let SQ = round_up(ceil_div(HD, PER), U)
 % let LDQ = round_up(SQ, W)
+% let LDX = LDQ
 % let CV = ceil_div(HDV, W)
 % let LDO = CV*W
 % let PANELS = ceil_div(CV, NV)

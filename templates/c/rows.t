@@ -74,14 +74,14 @@ static const ${CKV} *keys_at(const struct attn_args *a, const struct sequence *s
 /* W rows of queries, or a copy padded with zeros where there are fewer or they are not whole vectors. */
 static const ${CQ} *queries_at(const ${CQ} *from, int64_t *ld, int64_t rows, ${CQ} *copy)
 {
-% if HD == LDQ*PER
+% if HD == LDX*PER
     if (rows >= ${W})
         return from;
 % end
-    memset(copy, 0, ${W*LDQ*PER} * sizeof *copy);
+    memset(copy, 0, ${W*LDX*PER} * sizeof *copy);
     for (int64_t r = 0; r < least(rows, ${W}); r++)
-        memcpy(copy + r * ${LDQ*PER}, from + r * *ld, ${HD} * sizeof *copy);
-    *ld = ${LDQ*PER};
+        memcpy(copy + r * ${LDX*PER}, from + r * *ld, ${HD} * sizeof *copy);
+    *ld = ${LDX*PER};
     return copy;
 }
 % end

@@ -1,9 +1,18 @@
 %# The sizes of forward attention on tiles (woven.micro, woven.t), what must hold of them, and the micro-kernels it is built of.
 % include "c/types.sizes.t"
-% let LDQ = round_up(ceil_div(HD, PER), W)
+%# An f16 is the sum of two bf16 without an error. Scores are all four products of their parts: without that of the lower ones, which is
+%# up to 2**-14 of a score, large scores would miss the bound. A packed row has its terms behind one another, those of a query upper,
+%# upper, lower, lower, those of a key upper, lower, upper, lower. Outputs go without the lowest product.
+% let PARTS = TQ == "f16" ? 2 : 1
+% let TERMS = PARTS*PARTS
+% let TROW = "bf16"
+%# Slots of a row of queries or keys, once, and packed; elements of a row of values before it is packed.
+% let LDX = round_up(ceil_div(HD, PER), W)
+% let LDQ = TERMS*LDX
 % let STEPS = LDQ/W
 % let CV = ceil_div(HDV, W)
 % let LDO = CV*W
+% let LDV = PARTS == 2 ? round_up(LDO, PER*W) : LDO
 %# From one vector of a row of outputs to the next: two tiles of rows lie in between. Vectors of it that become bf16 two and two.
 % let COLUMN = 2*W*W
 % let PAIRED_O = TO == "bf16" ? CV - CV % 2 : 0
@@ -27,21 +36,23 @@
 %# Of a space that the trips share, in slots.
 % let AT_SCORES = 0
 % let AT_PROBS = AT_SCORES + 8*W*W
-% let ONES = AT_PROBS + 4*W*W
+% let ONES = AT_PROBS + PARTS*4*W*W
 % let FACTOR = ONES + W*W
 % let SPACE = FACTOR + W
 %# Of a group of queries.
 % let KBLOCK = KEYS*LDQ
-% let VBLOCK = CV*2*W*W
+% let PLANE = CV*2*W*W
+% let VBLOCK = PARTS*PLANE
 % let GROUP_O = MR*LDQ
 % let GROUP_Z = GROUP_O + CV*COLUMN
 %# Sums of P as it is multiplied, in tiles, and before it was rounded.
 % let GROUP_STATE = GROUP_Z + 2*COLUMN
 % let GROUP_ALL = GROUP_STATE + 2*STATE
-% let STAGE = max(max(W*LDQ, max(W*LDO, LDO)), MODIFY ? W*KEYS + W*KEYS/4 : 0)
+%# A copy of rows, and behind it those that are opened into parts.
+% let OPENED = max(max(W*LDX, max(W*LDV, LDO)), MODIFY ? W*KEYS + W*KEYS/4 : 0)
+% let STAGE = OPENED + (PARTS == 2 ? max(W*LDQ, 2*W*LDV) : 0)
 %# A bias or a slope: scores are of any size then. The numbers that scores are modified by: of all, of keys, of rows.
 % let UNBOUNDED = BIAS != "none" or ALIBI
-% let TB = BIAS == "none" ? "f32" : BIAS
 % let KEY_NUMBERS = 4
 % let ROW_NUMBERS = KEY_NUMBERS + KEYS
 % let AT_GROUPS = 2*SPACE
@@ -50,7 +61,8 @@
 % assert GQ + GX + VW == 0, "group and vector belong to OpenCL; isa portable has them"
 % assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
 % assert COPY == "plain" and LOOP == "joint" and SERIAL + UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy", "copy, loop, serial, unswizzled, shared_q and order belong to isas sm90 and sm80"
-% assert TQ == "bf16" and TKV == "bf16", "isa amx multiplies pairs of bf16; dtype must be bf16"
+% assert TQ == TKV and (TQ == "bf16" or TQ == "f16"), "isa amx multiplies pairs of bf16; dtype must be bf16 or f16"
+% assert not TABLE or PARTS == 1, "table makes exponentials that are bf16; dtype must be bf16"
 % assert not SPLIT, "isa amx has no split; split must be left out"
 % assert MR == 32 and NV == 4, "isa amx works on 32 rows by 64 keys; micro.rows must be 32, and micro.vecs 4"
 % assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"
@@ -58,7 +70,13 @@
 % assert U == 1 or U == 2 or U == 4, "unroll must be 1, 2 or 4 for isa amx"
 % micro tiles_on
 % micro tiles_off
+% if PARTS == 2
+% micro open_terms as open_query with SPAN = 2
+% micro open_terms as open_key with SPAN = 1
+% micro open_value
+% else
 % micro pack_q
+% end
 % micro pack_k
 % micro pack_pairs
 % micro key_norms
@@ -81,8 +99,14 @@
 % micro shares
 % end
 % micro logarithms with MR = W
-% if MODIFY
-% micro modify_rows
+% if BIAS != "none" and MASK
+% micro modify_both
+% elif BIAS != "none"
+% micro modify_biased
+% elif MASK
+% micro modify_masked
+% elif MODIFY
+% micro modify_plain
 % end
 % micro cut_block
 % micro deliver

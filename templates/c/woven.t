@@ -84,17 +84,34 @@ static int pack(struct head *x, int64_t first, int64_t end)
     const ${CKV} *k = (const ${CKV} *)a->k + s->k_at + x->g * a->k_stride[1], *v = (const ${CKV} *)a->v + s->v_at + x->g * a->v_stride[1];
     int64_t from = first / ${KEYS}, blocks = (end + ${KEYS - 1}) / ${KEYS} - from;
     uint32_t norms[${W}] = {0}, range[${W}] = {0}, top = 0;
+% if PARTS == 2
+    float *opened = (float *)w->stage + ${OPENED};
+% end
     x->norm = 0.0f;
     if (blocks <= 0)
         return 1;
     for (int64_t j = from * ${KEYS}; j < (from + blocks) * ${KEYS}; j += ${W}) {
         int64_t n = most(0, least(${W}, end - j)), ld;
-        const ${CKV} *row = keys_at(a, s, k, a->k_stride, j, n, ${W}, ${HD}, ${LDQ*PER}, &ld, (${CKV} *)w->stage);
+        const ${CKV} *row = keys_at(a, s, k, a->k_stride, j, n, ${W}, ${HD}, ${LDX*PER}, &ld, (${CKV} *)w->stage);
+% if PARTS == 2
+        for (int64_t r = 0; r < ${W}; r++)
+            open_key(row + r * ld, opened + r * ${LDQ});
+        pack_k((const uint16_t *)opened, w->k + j * ${LDQ}, ${LDQ*PER});
+% else
         pack_k(row, w->k + j * ${LDQ}, ld);
+% end
         if (j % ${2*W} == 0) {
+            float *to = w->v + j / ${KEYS} * ${VBLOCK} + j % ${KEYS} * ${W/2};
             n = most(0, least(${2*W}, end - j));
-            row = keys_at(a, s, v, a->v_stride, j, n, ${2*W}, ${HDV}, ${LDO}, &ld, (${CKV} *)w->stage);
-            pack_pairs(row, w->v + j / ${KEYS} * ${VBLOCK} + j % ${KEYS} * ${W/2}, ld);
+            row = keys_at(a, s, v, a->v_stride, j, n, ${2*W}, ${HDV}, ${LDV}, &ld, (${CKV} *)w->stage);
+% if PARTS == 2
+            for (int64_t r = 0; r < ${2*W}; r++)
+                open_value(row + r * ld, opened + r * ${LDV/2}, opened + ${W*LDV} + r * ${LDV/2});
+            pack_pairs((const uint16_t *)opened, to, ${LDV});
+            pack_pairs((const uint16_t *)(opened + ${W*LDV}), to + ${PLANE}, ${LDV});
+% else
+            pack_pairs(row, to, ld);
+% end
         }
     }
     key_norms(w->k + from * ${KBLOCK}, (int32_t *)norms, blocks * ${KEYS/W});
@@ -235,7 +252,12 @@ static void open_group(const struct head *x, struct group *g, float *at, int64_t
     for (int64_t i = 0; i < ${MR}; i += ${W}) {
         int64_t ld = a->q_stride[2];
         const ${CQ} *from = queries_at(i < n ? q + i * ld : q, &ld, n - i, (${CQ} *)x->w->stage);
+% if PARTS == 2
+        for (int64_t r = 0; r < ${W}; r++)
+            open_query(from + r * ld, g->q + (i + r) * ${LDQ});
+% else
         pack_q(from, g->q + i * ${LDQ}, ld);
+% end
     }
     memset(g->o, 0, ${(GROUP_STATE - GROUP_O)*4});
     query_norms(g->q, (int32_t *)norms);

@@ -1,5 +1,5 @@
 %# What is done to the scores of a block between their products and their exponentials, in the tiles that they lie in: all of it in one
-%# pass (modify_rows), 16 rows at a time.
+%# pass, 16 rows at a time.
 % let STAGED_ROWS = W
 % let STAGED_KEYS = KEYS
 % include "c/staged.t"
@@ -30,27 +30,32 @@ static void modify(const struct head *x, const struct group *g, int64_t block, f
         numbers[${KEY_NUMBERS} + c] = (float)c;
 % end
     for (int64_t half = 0; half < 2; half++) {
+        float *scores = space + ${AT_SCORES} + half * ${W*W};
 % if BIAS != "none" or MASK or ALIBI
-        int64_t row = g->i0 + half * ${W}, ld = 0, mask_ld = 0;
-% else
-        int64_t ld = 0, mask_ld = 0;
-% end
-% if BIAS != "none"
-        const ${CB} *bias = (const ${CB} *)f->bias + s->b * f->bias_stride[0] + g->h * f->bias_stride[1] + row * f->bias_stride[2] + j * f->bias_stride[3];
-        bias = (const ${CB} *)table(bias, f->bias_stride, &ld, s->q_len - row, s->keys - j, ${KEYS}, sizeof *bias, x->w->stage);
-% else
-        const float *bias = 0;
-% end
-% if MASK
-        const uint8_t *mask = f->mask + s->b * f->mask_stride[0] + g->h * f->mask_stride[1] + row * f->mask_stride[2] + j * f->mask_stride[3];
-        mask = (const uint8_t *)table(mask, f->mask_stride, &mask_ld, s->q_len - row, s->keys - j, ${KEYS}, 1, (float *)x->w->stage + ${W*KEYS});
-% else
-        const uint8_t *mask = 0;
+        int64_t row = g->i0 + half * ${W};
 % end
 % if ALIBI
         for (int64_t r = 0; r < ${W}; r++)
             numbers[${ROW_NUMBERS} + r] = (float)(row + r + s->offset - j);
 % end
-        modify_rows(space + ${AT_SCORES} + half * ${W*W}, numbers, bias, mask, ld, mask_ld);
+% if BIAS != "none"
+        int64_t ld;
+        const ${CB} *bias = (const ${CB} *)f->bias + s->b * f->bias_stride[0] + g->h * f->bias_stride[1] + row * f->bias_stride[2] + j * f->bias_stride[3];
+        bias = (const ${CB} *)table(bias, f->bias_stride, &ld, s->q_len - row, s->keys - j, ${KEYS}, sizeof *bias, x->w->stage);
+% end
+% if MASK
+        int64_t seen_ld;
+        const uint8_t *seen = f->mask + s->b * f->mask_stride[0] + g->h * f->mask_stride[1] + row * f->mask_stride[2] + j * f->mask_stride[3];
+        seen = (const uint8_t *)table(seen, f->mask_stride, &seen_ld, s->q_len - row, s->keys - j, ${KEYS}, 1, (float *)x->w->stage + ${W*KEYS});
+% end
+% if BIAS != "none" and MASK
+        modify_both(scores, numbers, bias, seen, ld, seen_ld);
+% elif BIAS != "none"
+        modify_biased(scores, numbers, bias, ld);
+% elif MASK
+        modify_masked(scores, numbers, seen, seen_ld);
+% else
+        modify_plain(scores, numbers);
+% end
     }
 }

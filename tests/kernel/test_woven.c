@@ -95,6 +95,8 @@ static const char *const names[] = {
     "attn_bf16_d24_causal_alibi_paged_on_amx_q64k64_r32x4u2",
     "attn_bf16_d40v72_window_softcap_biasbf16_mask_alibi_sink_packed_on_amx_q64k64_r32x4u4_table",
     "attn_bf16_d64_window_softcap_biasf32_mask_alibi_sink_paged_on_amx_q64k128_r32x4u1",
+    "attn_f16_d40v24_causal_on_amx_q512k1024_r32x4u4",
+    "attn_f16_d20v72_window_softcap_biasf16_mask_alibi_sink_packed_on_amx_q64k64_r32x4u2",
 };
 
 static void test_features(void **state)
