@@ -71,8 +71,8 @@
 % micro tiles_on
 % micro tiles_off
 % if PARTS == 2
-% micro open_terms as open_query with SPAN = 2
-% micro open_terms as open_key with SPAN = 1
+% micro open_query
+% micro open_key
 % micro open_value
 % else
 % micro pack_q

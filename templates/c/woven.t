@@ -85,7 +85,7 @@ static int pack(struct head *x, int64_t first, int64_t end)
     int64_t from = first / ${KEYS}, blocks = (end + ${KEYS - 1}) / ${KEYS} - from;
     uint32_t norms[${W}] = {0}, range[${W}] = {0}, top = 0;
 % if PARTS == 2
-    float *opened = (float *)w->stage + ${OPENED};
+    uint16_t *opened = (uint16_t *)w->stage + ${2*OPENED};
 % end
     x->norm = 0.0f;
     if (blocks <= 0)
@@ -95,8 +95,8 @@ static int pack(struct head *x, int64_t first, int64_t end)
         const ${CKV} *row = keys_at(a, s, k, a->k_stride, j, n, ${W}, ${HD}, ${LDX*PER}, &ld, (${CKV} *)w->stage);
 % if PARTS == 2
         for (int64_t r = 0; r < ${W}; r++)
-            open_key(row + r * ld, opened + r * ${LDQ});
-        pack_k((const uint16_t *)opened, w->k + j * ${LDQ}, ${LDQ*PER});
+            open_key(row + r * ld, opened + r * ${LDQ*PER});
+        pack_k(opened, w->k + j * ${LDQ}, ${LDQ*PER});
 % else
         pack_k(row, w->k + j * ${LDQ}, ld);
 % end
@@ -106,9 +106,9 @@ static int pack(struct head *x, int64_t first, int64_t end)
             row = keys_at(a, s, v, a->v_stride, j, n, ${2*W}, ${HDV}, ${LDV}, &ld, (${CKV} *)w->stage);
 % if PARTS == 2
             for (int64_t r = 0; r < ${2*W}; r++)
-                open_value(row + r * ld, opened + r * ${LDV/2}, opened + ${W*LDV} + r * ${LDV/2});
-            pack_pairs((const uint16_t *)opened, to, ${LDV});
-            pack_pairs((const uint16_t *)(opened + ${W*LDV}), to + ${PLANE}, ${LDV});
+                open_value(row + r * ld, opened + r * ${LDV}, opened + (${2*W} + r) * ${LDV});
+            pack_pairs(opened, to, ${LDV});
+            pack_pairs(opened + ${2*W*LDV}, to + ${PLANE}, ${LDV});
 % else
             pack_pairs(row, to, ld);
 % end
