@@ -126,6 +126,8 @@ static int run_shapes(void *arg)
         most = most < 4e6 ? most : 4e6;
     if (!t->suite->soak && !t->form->compiler && t->v->field[F_ISA] == ISA_C) /* which libtcc compiles as it stands */
         most = 1e7;
+    if (!t->suite->soak && t->form->plain && t->v->field[F_ISA] == ISA_AMX) /* one row is 32 of a tile; test_woven.c has more */
+        most = 5e5;
     judge_shapes(t->v, &kernel, t->suite->seed, most, t->same, t->suite->totals, out);
     return 0;
 }
