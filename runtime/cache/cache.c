@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "system/files.h"
 #include "directory.h"
 #include "text.h"
 
@@ -227,20 +228,6 @@ const char *cache_why(int error)
     return error == EWOULDBLOCK ? "another process has held the cache's lock for 2 seconds" : strerror(error);
 }
 
-static bool write_all(int fd, const char *text, size_t size)
-{
-    while (size > 0) {
-        ssize_t put = write(fd, text, size);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put <= 0)
-            return false;
-        text += put;
-        size -= (size_t)put;
-    }
-    return true;
-}
-
 /* A process number does not begin with 0. */
 void cache_dir_beside(const char *name, bool old, char beside[CACHE_BESIDE_MAX])
 {
@@ -253,7 +240,7 @@ int cache_dir_write(int dir, const char *beside, const char *text, size_t size)
     int fd = openat(dir, beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return -1;
-    bool good = write_all(fd, text, size) && fsync(fd) == 0;
+    bool good = file_write(fd, text, size) == 0 && fsync(fd) == 0;
     int kept = errno;
     if (close(fd) != 0 && good) {
         good = false;

@@ -205,20 +205,6 @@ static int cannot(const char *path, const char *what, const char *expected)
     return CLI_FAILED;
 }
 
-static bool write_all(int fd, const char *text, size_t size)
-{
-    while (size > 0) {
-        ssize_t put = write(fd, text, size);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put <= 0)
-            return false;
-        text += put;
-        size -= (size_t)put;
-    }
-    return true;
-}
-
 /* Beside and renamed, through a link to the file, so that the link stays one; what is there and no regular file (a
  * pipe, /dev/stdout) is written in place. */
 static int write_file(const char *path, const struct buf *text)
@@ -237,7 +223,7 @@ static int write_file(const char *path, const struct buf *text)
     else
         fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd >= 0) {
-        written = write_all(fd, text->data, text->size);
+        written = file_write(fd, text->data, text->size) == 0;
         kept = errno;
         written = close(fd) == 0 && written;
         errno = written ? errno : kept;

@@ -390,20 +390,6 @@ cleanup:
 
 /* ---- writing ---- */
 
-static int write_all(int fd, const void *from, size_t size)
-{
-    for (size_t done = 0; done < size;) {
-        size_t want = size - done < (1u << 30) ? size - done : 1u << 30;
-        ssize_t n = write(fd, (const char *)from + done, want);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return -1;
-        done += (size_t)n;
-    }
-    return 0;
-}
-
 /* As numpy writes it: version 1.0, the data at a multiple of 64. */
 static int write_array(int fd, const struct npy *a)
 {
@@ -419,8 +405,8 @@ static int write_array(int fd, const struct npy *a)
     if (buf_ok(&text)) {
         unsigned char prefix[MAGIC + 4] = {[MAGIC] = 1, 0, (unsigned char)text.size, (unsigned char)(text.size >> 8)};
         memcpy(prefix, magic, MAGIC);
-        result = write_all(fd, prefix, sizeof prefix) || write_all(fd, text.data, text.size) ||
-                 write_all(fd, a->data, a->size);
+        result = file_write(fd, prefix, sizeof prefix) || file_write(fd, text.data, text.size) ||
+                 file_write(fd, a->data, a->size);
     } else {
         errno = ENOMEM;
     }

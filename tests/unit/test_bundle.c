@@ -16,6 +16,7 @@
 
 #include "bundle.h"
 #include "sha256.h"
+#include "opened.h"
 
 static const char *const names[] = {
     "attn_f32_d64_on_avx512_q64k16_r4x4u2_s2048",
@@ -36,15 +37,6 @@ static const char *const names[] = {
     "attn_bf16_d128_on_sm90_q64k64_s2048",
 };
 enum { NAMES = sizeof names / sizeof *names };
-
-static struct gen *open_gen(void)
-{
-    struct gen *g;
-    struct gen_error err;
-    if (gen_open(&g, &err) != 0)
-        fail_msg("%s", err.text);
-    return g;
-}
 
 static struct bundle_kernel named(const char *name)
 {

@@ -15,15 +15,7 @@
 #include "choice.h"
 #include "seed.h"
 #include "stripped.h"
-
-static struct gen *open_gen(void)
-{
-    struct gen *g;
-    struct gen_error err;
-    if (gen_open(&g, &err) != 0)
-        fail_msg("%s", err.text);
-    return g;
-}
+#include "opened.h"
 
 static struct variant named(const char *name)
 {

@@ -15,18 +15,10 @@
 #include "gen/space.h"
 #include "mutate.h"
 #include "seed.h"
+#include "opened.h"
 
 static const enum gen_flags forms[] = {GEN_READABLE, GEN_MACHINE_CODE, GEN_MACHINE_CODE_JIT};
 enum { FORMS = 3 };
-
-static struct gen *open_gen(void)
-{
-    struct gen *g;
-    struct gen_error err;
-    if (gen_open(&g, &err))
-        fail_msg("%s", err.text);
-    return g;
-}
 
 static struct variant random_variant(uint64_t *seed)
 {
