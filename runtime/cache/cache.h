@@ -28,7 +28,7 @@ struct cache_row {
     double min_s, median_s, error, bound;
     double limit_s; /* CACHE_UNREACHED: the limit of the search that did not reach it */
     int samples;
-    bool noisy;
+    bool noisy;     /* it was timed while the machine was disturbed: see struct tune_row */
     bool patient;   /* a patient search has finished with it */
     char note[160]; /* one line */
 };
@@ -61,10 +61,10 @@ bool cache_load(struct cache *cache, const char *key, struct cache_entry *out);
 
 /* Merges the entry with what is on disk and writes it under a lock, beside and renamed, so that two processes at once
  * lose nothing. Of two rows with the same name and source, a finished timing wins, then a quiet one, then the faster
- * one; between a timing and a wrong result the later one wins, and the wrong result if both are equally old. With
- * different sources the later one wins too, except that what was measured wins over what was not. Removes what killed
- * writers left. 0, or -1 and why nothing was kept, for example because another process held the lock for 2 seconds;
- * that does no other harm. Readers never wait. */
+ * one; but a noisy timing loses against a later and quiet one that fell behind. Between a timing and a wrong result the
+ * later one wins, and the wrong result if both are equally old. With different sources the later one wins too, except
+ * that what was measured wins over what was not. Removes what killed writers left. 0, or -1 and why nothing was kept,
+ * for example because another process held the lock for 2 seconds; that does no other harm. Readers never wait. */
 int cache_store(struct cache *cache, const struct cache_entry *entry, struct gen_error *why);
 
 /* Compiled objects, beside the entries. One is loaded only if its file is ours, nobody else may write to it, and it is

@@ -17,6 +17,12 @@ static bool was_measured(const struct cache_row *r)
     return r->source != 0;
 }
 
+/* A noisy timing, by a later and quiet one that fell behind. */
+static bool is_overtaken(const struct cache_row *by, const struct cache_row *r)
+{
+    return r->state == CACHE_TIMED && r->noisy && by->state == CACHE_DROPPED && !by->noisy && by->samples > 0 && by->when > r->when;
+}
+
 static bool replaces(const struct cache_row *new, const struct cache_row *old)
 {
     if (was_measured(new) != was_measured(old))
@@ -25,6 +31,10 @@ static bool replaces(const struct cache_row *new, const struct cache_row *old)
         return new->when >= old->when;
     if ((new->state == CACHE_WRONG) != (old->state == CACHE_WRONG) && new->when != old->when)
         return new->when > old->when;
+    if (is_overtaken(new, old))
+        return true;
+    if (is_overtaken(old, new))
+        return false;
     if (rank(new) != rank(old))
         return rank(new) > rank(old);
     if (new->state == CACHE_WRONG)

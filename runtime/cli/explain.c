@@ -191,9 +191,12 @@ static void explain_entry(void *user, const char *path, const struct cache_entry
             json_number(&e->out, row->min_s * 1e3);
             buf_puts(&e->out, ", \"of_winner\": ");
             json_number(&e->out, row->min_s / winner->min_s);
+            buf_printf(&e->out, ", \"noisy\": %s", row->noisy ? "true" : "false");
         } else {
             buf_puts(&e->out, ", \"reason\": ");
             json_text(&e->out, row->note);
+            if (row->samples > 0)
+                buf_printf(&e->out, ", \"noisy\": %s", row->noisy ? "true" : "false");
         }
         buf_putc(&e->out, '}');
     } else {
@@ -204,9 +207,9 @@ static void explain_entry(void *user, const char *path, const struct cache_entry
         if (is_timed(row))
             print_line(stdout, "    rank %d of %d that were timed: %.3f ms, %.2f times the time of %s%s", rank, timed,
                        row->min_s * 1e3, row->min_s / winner->min_s, row == winner ? "the winner, which it is" : winner->name,
-                       row->noisy ? "; the machine was noisy" : "");
+                       row->noisy ? "; the timing is noisy" : "");
         else
-            print_line(stdout, "    %s", row->note);
+            print_line(stdout, "    %s%s", row->note, row->noisy && row->samples > 0 ? "; the timing is noisy" : "");
     }
     e->entries++;
 }

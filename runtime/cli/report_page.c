@@ -63,7 +63,8 @@ static void table(const struct report *r, struct buf *out)
 {
     heading(out, "What was tuned",
             "One line a problem: the fastest kernel that the cache knows, its best time, and its share of the "
-            "rate of multiply-adds that was measured for this page.");
+            "rate of multiply-adds that was measured for this page. Noisy is a time that was taken while the machine "
+            "was disturbed; the next tune on a quiet machine takes it again.");
     buf_puts(out,
              "<div class='wide'><table><tr><th class='l'>problem<th class='l'>device<th>threads<th>batch,heads,lengths"
              "<th class='l'>winner<th>time, ms<th>GFLOP/s<th>of the peak<th>known</tr>\n");

@@ -125,6 +125,23 @@ static void print_unreached(const struct tune_result *r)
                r->interrupted ? "goes on with them" : "with a longer --time-limit goes on with them");
 }
 
+static int count_noisy(const struct tune_result *r)
+{
+    int n = 0;
+    for (int i = 0; i < r->n; i++)
+        n += (r->rows[i].state == ROW_TIMED || r->rows[i].state == ROW_DROPPED) && r->rows[i].samples > 0 && r->rows[i].noisy;
+    return n;
+}
+
+static void print_noisy(const struct tune_result *r)
+{
+    int n = count_noisy(r);
+    if (n)
+        printf("\n%d noisy, timed while the machine was disturbed; a tune ten minutes later or more, when it is quiet, times %s "
+               "again\n",
+               n, n == 1 ? "it" : "them");
+}
+
 static void print_winner(const struct tune_report *report)
 {
     const struct tune_result *r = report->result;
@@ -132,8 +149,8 @@ static void print_winner(const struct tune_report *report)
     variant_encode(&r->winner, name);
     if (r->from_cache) {
         const struct tune_row *row = &r->rows[0]; /* the fastest comes first */
-        print_line(stdout, "winner %s from cache (%s): %s, %.1f GFLOP/s when it was timed", name, r->path,
-               time_text(row->min_s).text, row->gflops);
+        print_line(stdout, "winner %s from cache (%s): %s, %.1f GFLOP/s when it was timed%s", name, r->path,
+               time_text(row->min_s).text, row->gflops, row->noisy ? " (noisy)" : "");
         return;
     }
     if (report->rigor == ATTN_ESTIMATE) {
@@ -160,6 +177,7 @@ void tune_print_table(const struct tune_report *report)
         if (report->why_not)
             print_others(r, ROW_REJECTED, "rejected by a rule");
     }
+    print_noisy(r);
     print_winner(report);
 }
 
@@ -214,7 +232,7 @@ void tune_print_json(const struct tune_report *report, struct buf *out)
     json_text(out, r->path);
     if (r->peak_gflops > 0)
         key_number(out, "peak_gflops", r->peak_gflops);
-    buf_puts(out, ", \"candidates\": [");
+    buf_printf(out, ", \"noisy\": %d, \"candidates\": [", count_noisy(r));
     for (int i = 0; i < r->n; i++) {
         if (i > 0)
             buf_puts(out, ", ");

@@ -12,6 +12,7 @@
 enum { PROBE_TURNS = 60000 };
 static const double QUIET = 0.93;
 static const double LOWERED = 0.85;
+static const double SPREAD = 1.21; /* of the median to the minimum; above it a result is noisy */
 /* A sample takes at least this long, so that the two probes around it are only a small part of the work. */
 static const double SAMPLE_FLOOR = 50e-6;
 static const double RESOLUTIONS = 100;
@@ -129,6 +130,18 @@ static bool wait_for_quiet(struct timer *t, double best_after, double patience)
     }
 }
 
+bool timer_stays_quiet(struct timer *t)
+{
+    enum { LOOKS = 10 };
+    for (int i = 0; i < LOOKS; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        timer_probe(t); /* a sleeping core may have lowered its clock: let it rise before it is judged */
+        if (!timer_is_quiet(t, t->best, timer_probe(t)) && !timer_is_quiet(t, t->best, timer_probe(t)))
+            return false;
+    }
+    return true;
+}
+
 /* Probes after some work, and keeps its time as quiet or busy. */
 static bool keep_sample(struct timer *t, struct samples *s, double seconds, bool quiet)
 {
@@ -183,6 +196,7 @@ void timer_summary(const struct samples *s, int wanted, struct timing *out)
     qsort(seen, (size_t)n, sizeof seen[0], compare);
     out->min_s = seen[0];
     out->median_s = n % 2 ? seen[n / 2] : 0.5 * (seen[n / 2 - 1] + seen[n / 2]);
+    out->noisy = out->noisy || out->median_s > SPREAD * out->min_s;
 }
 
 void timer_measure(struct timer *t, void (*work)(void *arg), void *arg, int wanted, double limit, struct timing *out)

@@ -24,6 +24,9 @@ void timer_start(struct timer *t, struct pool *pool, int threads); /* calibrates
 double timer_now(void);                                           /* seconds, monotonic */
 double timer_probe(struct timer *t);                              /* turns per second; may raise best */
 bool timer_is_quiet(const struct timer *t, double best_after, double rate);
+/* Whether the machine is quiet for a while: each of ten probes by all threads, over a tenth of a second, reaches 0.93 of
+ * the best. A probe that does not is taken once more, as before a sample. */
+bool timer_stays_quiet(struct timer *t);
 
 /* What was observed of one piece of work, in seconds per call. */
 enum { TIMER_SAMPLES = 64 };
@@ -36,7 +39,7 @@ struct samples {
 struct timing {
     double min_s, median_s; /* over the quiet samples, or over all if none is quiet */
     int samples;            /* the number of samples used */
-    bool noisy;             /* fewer quiet ones than wanted */
+    bool noisy;             /* not to be relied on: see timer_summary */
 };
 
 /* Takes one sample between two probes, with enough calls to make the clock's resolution harmless (found by doubling).
@@ -46,6 +49,9 @@ bool timer_sample(struct timer *t, void (*work)(void *arg), void *arg, double pa
  * samples are quiet whatever this core does. A negative time is not a sample. */
 bool timer_sample_device(struct timer *t, double (*measure)(void *arg), void *arg, bool gate, double patience,
                          struct samples *s);
+/* A result is noisy if fewer samples were quiet than wanted, or if their median is more than 1.21 times their minimum.
+ * Quiet samples of the same work differ by up to 1.07, which the gate lets through, times 1.13, since the clock has two
+ * states under vectors. */
 void timer_summary(const struct samples *s, int wanted, struct timing *out);
 
 /* Takes samples until `wanted` quiet ones were seen or `limit` seconds are over, but at least one. */

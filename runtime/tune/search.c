@@ -204,6 +204,7 @@ static void summarise(const struct search *s, struct candidate *c)
 static void drop(struct search *s, struct candidate *c)
 {
     c->row.state = ROW_DROPPED;
+    c->row.noisy = c->samples.quiets == 0; /* too few they are in any case */
     snprintf(c->row.note, sizeof c->row.note, "%.2f times the best's time after %d samples", c->row.min_s / s->best,
              c->row.samples);
     kernel_free(&c->kernel);

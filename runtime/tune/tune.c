@@ -14,6 +14,8 @@
 static const double TIME_LIMIT = 30, PATIENT_LIMIT = 600;
 /* For so many seconds a search believes the cache that a candidate is wrong: its cause may have been repaired since. */
 static const int64_t BELIEVED = 24 * 3600;
+/* For so many seconds it takes a noisy timing as it is: whoever disturbed it is hardly gone sooner. */
+static const int64_t NOISE_RESTS = 600;
 
 /* ---- candidates ---- */
 
@@ -235,6 +237,8 @@ static bool source_holds(const struct device *device, struct candidate *c)
 static void forget(struct candidate *c)
 {
     memset(c->row.note, 0, sizeof c->row.note);
+    c->row.samples = 0;
+    c->row.noisy = false;
     c->row.min_s = c->row.median_s = c->row.error = c->row.bound = 0;
     c->row.state = ROW_TIMED;
     c->settled = c->from_cache = c->unreached = false;
@@ -337,6 +341,44 @@ static const struct candidate *weigh(const struct device *device, const struct t
              doubt_fallback(device, c, n, best->row.variant.field[F_ISA], since))
         return NULL;
     return best;
+}
+
+/* ---- what was noisy ---- */
+
+bool tune_is_quiet(void *user, const struct device *device, int threads)
+{
+    struct timer timer;
+    struct pool *pool = device->resources->pool;
+    (void)user;
+    if (!device->on_cores)
+        return true;
+    timer_start(&timer, pool, device->units == 0 ? threads : pool ? pool_threads(pool) : 1);
+    return timer_stays_quiet(&timer);
+}
+
+static bool is_doubtful(const struct candidate *c, int64_t now)
+{
+    const bool timed = c->row.state == ROW_TIMED || c->row.state == ROW_DROPPED;
+    return c->from_cache && timed && c->row.noisy && c->row.samples > 0 && (c->when <= now - NOISE_RESTS || c->when > now);
+}
+
+/* Lets those be timed again whose timing was noisy, where the machine is quiet now. What the cache knows of them stands for those
+ * that are not reached. */
+static void doubt_noisy(const struct device *device, const struct tune_settings *settings, int threads,
+                        const struct cache_entry *entry, struct candidate *c, int n)
+{
+    const int64_t now = time(NULL);
+    bool quiet = false;
+    if (!settings->extend || !settings->quiet || settings->rigor == ATTN_ESTIMATE)
+        return;
+    for (int i = 0; i < n; i++) {
+        if (!is_doubtful(&c[i], now))
+            continue;
+        if (!quiet && !(quiet = settings->quiet(settings->user, device, threads)))
+            return;
+        forget(&c[i]);
+        c[i].before = cache_find(entry, c[i].row.name);
+    }
 }
 
 /* ---- the rigors ---- */
@@ -532,6 +574,7 @@ int tune(struct device *device, const struct tune_target *target, const struct t
     const struct candidate *known = weigh(device, settings, c, n);
     if (check_memory(c, n, err) != 0)
         goto cleanup;
+    doubt_noisy(device, settings, target->threads, &entry, c, n);
     /* A search that is to be extended may already be complete; then nothing is timed either. */
     if (known && (settings->rigor == ATTN_ESTIMATE || !settings->extend || all_settled(c, n))) {
         out->winner = known->row.variant;

@@ -26,7 +26,7 @@ struct tune_row {
     } state;
     double min_s, median_s, error, bound, gflops; /* 0 if not measured */
     int samples;
-    bool noisy;
+    bool noisy; /* too few samples were quiet, or they differ too much (timer_summary); of a dropped one, none was quiet */
     char note[160];
 };
 struct tune_settings {
@@ -35,6 +35,9 @@ struct tune_settings {
     const struct variant *only; /* the candidates; NULL: all values of the fields on all usable isas */
     int only_count;
     bool extend; /* also measure candidates that the cache does not know, although it has a winner */
+    /* With `extend`: called if the cache has noisy results that are older than ten minutes. If it says that the machine is
+     * quiet, they are timed again. tune_is_quiet measures it; NULL: they are not timed again. */
+    bool (*quiet)(void *user, const struct device *device, int threads);
     /* Called when a candidate is settled; the search ends after at most `left` seconds. May be NULL. */
     void (*progress)(void *user, const struct tune_row *row, int done, int of, double left);
     void *user;
@@ -64,6 +67,10 @@ struct tune_result {
 int tune(struct device *device, const struct tune_target *target, const struct tune_settings *settings,
          struct tune_result *out, struct gen_error *err);
 void tune_result_free(struct tune_result *result); /* NULL is allowed */
+
+/* Whether a device is quiet now. If it computes on this machine's cores, these must stay quiet for a tenth of a second
+ * (timer_stays_quiet). Any other device counts as quiet, since nobody else is known to use it. Ignores `user`. */
+bool tune_is_quiet(void *user, const struct device *device, int threads);
 
 /* The model's best among variants whose rows may lie anywhere, for the fastest instructions that have one: for runs
  * that a winner does not take as they lie. 0, or -1 and the reason. */

@@ -100,8 +100,14 @@ static void test_summary(void **state)
     assert_int_equal(t.samples, 0);
     assert_true(t.noisy);
     timer_summary(&odd, 3, &t); /* what a busy core did does not count once there is something better */
-    assert_true(t.min_s == 1 && t.median_s == 2 && t.samples == 3 && !t.noisy);
-    timer_summary(&odd, 4, &t);
+    assert_true(t.min_s == 1 && t.median_s == 2 && t.samples == 3);
+    assert_true(t.noisy); /* they differ too much */
+    struct samples near = {.quiet = {1.2, 1, 1.21}, .quiets = 3}, far = {.quiet = {1.22, 1, 1.25}, .quiets = 3};
+    timer_summary(&near, 3, &t);
+    assert_false(t.noisy);
+    timer_summary(&near, 4, &t);
+    assert_true(t.noisy);
+    timer_summary(&far, 3, &t);
     assert_true(t.noisy);
     timer_summary(&even, 4, &t);
     assert_true(t.min_s == 1 && t.median_s == 2.5);
