@@ -176,7 +176,7 @@ static void bash(const struct verb *const *verbs)
     }
     printf("    esac\n    case ${COMP_WORDS[1]} in\n");
     for (const struct verb *const *v = verbs; *v; v++) {
-        printf("    %s) options='--help", (*v)->name);
+        printf("    %s) options='--help --version", (*v)->name);
         for (enum option_id id = 0; id < OPTION_COUNT; id++)
             if ((*v)->options & OPTION_BIT(id))
                 printf(" %s", option_text(id).name);
@@ -231,7 +231,7 @@ static void zsh(const struct verb *const *verbs)
     printf("    )\n    if (( CURRENT == 2 )); then\n        _describe verb verbs\n        return\n    fi\n"
            "    local verb=$words[2]\n    shift words\n    (( CURRENT-- ))\n    case $verb in\n");
     for (const struct verb *const *v = verbs; *v; v++) {
-        printf("    %s)\n        _arguments '--help[this text]'", (*v)->name);
+        printf("    %s)\n        _arguments '--help[this text]' '--version[the version]'", (*v)->name);
         for (enum option_id id = 0; id < OPTION_COUNT; id++)
             if ((*v)->options & OPTION_BIT(id))
                 zsh_option(id);

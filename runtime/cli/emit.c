@@ -473,7 +473,7 @@ int emit_main(int argc, char **argv, const struct emit_driver *driver)
     struct options options;
     int code = CLI_OK;
     if (!options_begin(&verb_emit, argc, argv, &options, &code))
-        return code == CLI_OK ? print_spec_help() : code;
+        return code == CLI_OK && !options.version ? print_spec_help() : code;
     const char *wrong = why_wrong(&options, driver);
     struct gen_error err = {0};
     if (wrong)

@@ -86,8 +86,7 @@ static int dispatch(int argc, char **argv)
         return CLI_OK;
     }
     if (!strcmp(argv[1], "--version")) {
-        printf("attngen %d.%d, templates %016llx\n", ATTN_VERSION_MAJOR, ATTN_VERSION_MINOR,
-               (unsigned long long)gen_hash());
+        print_version();
         return CLI_OK;
     }
     if (!strcmp(argv[1], "--document"))

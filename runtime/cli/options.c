@@ -158,6 +158,10 @@ static enum options_result read_option(const struct verb *verb, int argc, char *
     const char *argument = argv[*at], *value = NULL;
     if (!strcmp(argument, "--help") || !strcmp(argument, "-h"))
         return OPTIONS_HELP;
+    if (!strcmp(argument, "--version")) {
+        out->version = true;
+        return OPTIONS_VERSION;
+    }
     int id = find(verb, argument, &value);
     if (id < 0) {
         unknown(verb, argument, err);
@@ -278,6 +282,11 @@ static void print_option(const char *name, const char *meta, enum value_kind kin
     putchar('\n');
 }
 
+void print_version(void)
+{
+    printf("attngen %d.%d, templates %016llx\n", ATTN_VERSION_MAJOR, ATTN_VERSION_MINOR, (unsigned long long)gen_hash());
+}
+
 static void print_help(const struct verb *verb)
 {
     printf("usage: attngen ");
@@ -291,6 +300,7 @@ static void print_help(const struct verb *verb)
         if (verb->options & OPTION_BIT(id))
             print_option(table[id].name, table[id].meta, table[id].kind, table[id].doc);
     print_option("--help", NULL, VALUE_NONE, "this text");
+    print_option("--version", NULL, VALUE_NONE, "the version, and the hash of the templates");
     printf("\nexample:\n  %s\n\nexit codes: 0 done; 1 %s; 2 the command line is wrong\n", verb->example, verb->exits);
 }
 
@@ -319,6 +329,10 @@ bool options_begin(const struct verb *verb, int argc, char **argv, struct option
         return true;
     case OPTIONS_HELP:
         print_help(verb);
+        *exit_code = CLI_OK;
+        return false;
+    case OPTIONS_VERSION:
+        print_version();
         *exit_code = CLI_OK;
         return false;
     case OPTIONS_WRONG: break;

@@ -104,6 +104,7 @@ struct options {
     double time_limit;   /* seconds; 0 when not given */
     float tolerance;     /* read when given has OPTION_TOLERANCE; 0 or more */
     bool machine_code, cuda, list, why_not, ptx, cubin, from_cache, quiet, json;
+    bool version; /* only that was asked for */
     char *const *operand; /* what stands there without an option, in order; points into argv, which is reordered */
     int operands;
 };
@@ -123,7 +124,7 @@ struct verb {
     int min_operands, max_operands;
 };
 
-enum options_result { OPTIONS_READ, OPTIONS_HELP, OPTIONS_WRONG };
+enum options_result { OPTIONS_READ, OPTIONS_HELP, OPTIONS_VERSION, OPTIONS_WRONG };
 /* Reads argv[1..]. OPTIONS_WRONG: err says why, without a leading place. */
 enum options_result options_parse(const struct verb *verb, int argc, char **argv, struct options *out,
                                   struct gen_error *err);
@@ -147,6 +148,9 @@ struct option_text {
     enum value_kind kind;
 };
 struct option_text option_text(enum option_id id);
+
+/* The version and the hash of the templates, to stdout. */
+void print_version(void);
 
 /* Prints `attngen VERB: error: ...` and where help is; returns CLI_USAGE. */
 int usage_error(const struct verb *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));

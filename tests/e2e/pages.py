@@ -426,7 +426,7 @@ def untold_options(pages):
     told = {option for span in pages["specs/README.md"].spans + pages["runtime/README.md"].spans for option in re.findall(r"--[a-z][-a-z]*", span)}
     told |= {o for page in pages.values() for block in page.blocks for o in re.findall(r"--[a-z][-a-z]*", block.text())}
     takes = re.findall(r"^  (--[a-z][-a-z]*)", subprocess.run([ATTNGEN, "run", "--help"], capture_output=True, text=True).stdout, re.M)
-    return [option for option in takes if option not in told | {"--help"}] + (["hardly an option"] if len(takes) < 20 else [])
+    return [option for option in takes if option not in told | {"--help", "--version"}] + (["hardly an option"] if len(takes) < 20 else [])
 
 
 def absent_files(pages):

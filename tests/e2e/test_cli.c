@@ -74,6 +74,20 @@ static void test_help_of_every_verb(void **state)
     }
 }
 
+static void test_version_of_every_verb(void **state)
+{
+    (void)state;
+    struct said program, said;
+    shell_ok(&program, "\"$ATTNGEN\" --version");
+    assert_non_null(strstr(program.out, ", templates "));
+    for (int i = 0; i < VERBS; i++) {
+        shell_ok(&said, "\"$ATTNGEN\" %s --version", verbs[i]);
+        assert_string_equal(said.out, program.out);
+    }
+    shell_ok(&said, "\"$ATTNGEN_EMIT\" emit --version");
+    assert_string_equal(said.out, program.out);
+}
+
 static void test_usage_errors_of_every_verb(void **state)
 {
     (void)state;
@@ -380,6 +394,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_verbs),
         cmocka_unit_test(test_help_of_every_verb),
+        cmocka_unit_test(test_version_of_every_verb),
         cmocka_unit_test(test_usage_errors_of_every_verb),
         cmocka_unit_test(test_emit_only_program),
         cmocka_unit_test(test_devices),

@@ -318,6 +318,7 @@ static void test_what_a_verb_takes_and_requires(void **state)
     assert_int_equal(parse(&small, "x -o y", &o, &err), OPTIONS_READ);
     assert_int_equal(parse(&small, "x -o y --help", &o, &err), OPTIONS_HELP);
     assert_int_equal(parse(&small, "-h", &o, &err), OPTIONS_HELP);
+    assert_int_equal(parse(&small, "--version", &o, &err), OPTIONS_VERSION);
 }
 
 static void test_nearest_word(void **state)
