@@ -10,8 +10,8 @@ TEST_SCRIPTS := $(foreach d,$(TEST_DIRS),$(sort $(wildcard tests/$(d)/test_*.sh)
 TESTS        := $(TEST_SOURCES:%.c=$(BIN)/%)
 SUPPORT      := $(filter-out $(TEST_SOURCES:%.c=$(OBJ)/%.o),$(call objects,tests/*.c tests/kit/*.c $(TEST_DIRS:%=tests/%/*.c)))
 BENCHES      := $(patsubst %.c,$(BIN)/%,$(sort $(wildcard tests/bench/bench_*.c)))
-# naive.c is compiled by bench_kernels itself, as a user would.
-BENCH_SUPPORT := $(filter-out $(BENCHES:$(BIN)/%=$(OBJ)/%.o) %/naive.o,$(call objects,tests/bench/*.c))
+# naive.c and steps.c are compiled by the benchmarks themselves, as a user would.
+BENCH_SUPPORT := $(filter-out $(BENCHES:$(BIN)/%=$(OBJ)/%.o) %/naive.o %/steps.o,$(call objects,tests/bench/*.c))
 BENCH_SCRIPTS := $(sort $(wildcard tests/bench/bench_*.sh))
 
 # Libraries last; libgen.a brings what libruntime.a leaves out, the reading of specs.

@@ -12,11 +12,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../kit/ladder.h"
 #include "common.h"
-#include "plot.h"
+#include "told.h"
 
-enum { ROUNDS_MAX = 64, SLOW_ROUNDS = 3, LAUNCHES = 16, ROWS = 64, MASKS = 2 };
+enum { ROUNDS_MAX = 64, SLOW_ROUNDS = 3, LAUNCHES = 16, ROWS = 64 };
 static const double BATCH_MS = 40, SLOW_MS = 300; /* of a round of a rung; of a launch from which on rounds are few */
 
 struct options {
@@ -27,20 +26,11 @@ struct options {
     double limit; /* seconds, after which no rung is begun and no further round; 0: none */
 };
 
-/* What became of a rung, with one of the masks. */
-struct result {
-    enum rung_state state;
-    char why[640];
-    bool wrong, unreached;       /* unreached: time was over before it was begun */
-    double tflops, error, bound; /* 0: not timed */
-    struct opencl_build build;
-};
-
 struct bench {
     struct options options;
     struct rung rung[LADDER_RUNGS];
     int rungs;
-    struct result result[LADDER_RUNGS][MASKS];
+    struct climbed result[LADDER_RUNGS][LADDER_MASKS];
     char device[256];
     double dense, begin, end; /* TFLOP/s; when it began, and when time is over */
     struct cache *cache;
@@ -59,7 +49,7 @@ struct runner {
     double ms[ROUNDS_MAX];
 };
 
-static int start(struct runner *r, struct result *out, int rounds)
+static int start(struct runner *r, struct climbed *out, int rounds)
 {
     struct gen_error err = {0};
     struct check check;
@@ -95,7 +85,7 @@ static void measure_rounds(struct bench *b, struct runner *runner, int mask, dou
         }
     for (int i = 0; i < b->rungs; i++)
         if (runner[i].samples > 0)
-            b->result[i][mask].tflops = flops / median(runner[i].ms, runner[i].samples) * 1e-9;
+            b->result[i][mask].flops = flops / median(runner[i].ms, runner[i].samples) * 1e3;
 }
 
 static int climb_all(struct bench *b, int mask)
@@ -111,7 +101,7 @@ static int climb_all(struct bench *b, int mask)
         return -1;
     }
     for (int i = 0; i < b->rungs; i++) {
-        struct result *out = &b->result[i][mask];
+        struct climbed *out = &b->result[i][mask];
         if (is_over(b)) {
             out->state = RUNG_ELSEWHERE;
             out->unreached = true;
@@ -120,7 +110,10 @@ static int climb_all(struct bench *b, int mask)
         out->state = climb_create(l, &b->rung[i], &runner[i].climb, out->why);
         if (out->state != RUNG_BUILT)
             continue;
-        out->build = climb_build(runner[i].climb);
+        const struct opencl_build build = climb_build(runner[i].climb);
+        out->registers = build.registers;
+        out->spill_bytes = build.spill_bytes;
+        out->serialised = build.serialised;
         bool runs = start(&runner[i], out, b->options.rounds) == 0;
         fprintf(stderr, "# %.0f s: %s%s: %.2f ms %s\n", timer_now() - b->begin, b->rung[i].title, mask ? ", causal" : "",
                 runner[i].once, out->why);
@@ -138,141 +131,29 @@ static int climb_all(struct bench *b, int mask)
 
 /* ---- telling ---- */
 
-/* How many times as fast as the last rung before it that ran; 0: there is none. */
-static double gain(const struct bench *b, int rung, int mask)
+static struct ladder_told told(const struct bench *b)
 {
-    int before = rung - 1;
-    while (before >= 0 && (b->rung[before].aside || !(b->result[before][mask].tflops > 0)))
-        before--;
-    return before >= 0 ? b->result[rung][mask].tflops / b->result[before][mask].tflops : 0;
-}
-
-static void put_number(const char *format, double value)
-{
-    if (value > 0)
-        printf(format, value);
-    else
-        fputs("", stdout);
-    fputs(" | ", stdout);
-}
-
-static void put_remarks(const struct result *r)
-{
-    if (r->state == RUNG_ELSEWHERE)
-        fputs(r->unreached ? "not reached" : "not for this device", stdout);
-    else if (r->state == RUNG_FAILED)
-        fputs("failed: see its log", stdout);
-    else if (r->wrong)
-        fputs("wrong", stdout);
-    else if (r->build.registers)
-        printf("%d registers", r->build.registers);
-    if (r->build.spill_bytes)
-        printf(", %lld bytes spilled", (long long)r->build.spill_bytes);
-    if (r->build.serialised)
-        fputs(", products serialised", stdout);
-}
-
-static void print_rows(const struct bench *b, bool aside)
-{
-    printf(
-        "\n| %s | what it adds | TFLOP/s | times the one before | of the dense product | causal | times the one before "
-        "| |\n|---|---|---|---|---|---|---|---|\n",
-        aside ? "tried and left" : "rung");
-    for (int i = 0; i < b->rungs; i++) {
-        const struct result *full = &b->result[i][0], *causal = &b->result[i][1];
-        if (b->rung[i].aside != aside)
-            continue;
-        printf("| %s | %s | ", b->rung[i].title, b->rung[i].adds);
-        put_number(full->tflops < 10 ? "%.2g" : "%.0f", full->tflops);
-        put_number("%.2f", full->tflops > 0 ? gain(b, i, 0) : 0);
-        put_number("%.1f%%", b->dense > 0 ? 100 * full->tflops / b->dense : 0);
-        put_number(causal->tflops < 10 ? "%.2g" : "%.0f", causal->tflops);
-        put_number("%.2f", causal->tflops > 0 ? gain(b, i, 1) : 0);
-        put_remarks(full);
-        printf(" |\n");
-    }
-}
-
-static void print_table(const struct bench *b)
-{
-    const struct ladder_problem *p = &b->options.shape;
-    printf("# %s; batch %lld, heads %lld, N = %lld, D = %d\n", b->device, (long long)p->batch, (long long)p->heads,
-           (long long)p->length, p->head_dim);
-    if (b->dense > 0)
-        printf("# dense bf16 product of 8192 cubed: %.0f TFLOP/s\n", b->dense);
-    print_rows(b, false);
-    print_rows(b, true);
-    printf("\n");
-    for (int i = 0; i < b->rungs; i++)
-        for (int mask = 0; mask < MASKS; mask++)
-            if (b->result[i][mask].why[0] && (mask == 0 || strcmp(b->result[i][0].why, b->result[i][mask].why) != 0))
-                printf("%s%s: %s\n", b->rung[i].title, mask ? ", causal" : "", b->result[i][mask].why);
-}
-
-static void put_quoted(FILE *f, const char *text)
-{
-    fputc('"', f);
-    for (; *text; text++)
-        if (*text == '"')
-            fputs("\"\"", f);
-        else
-            fputc(*text == '\n' ? ' ' : *text, f);
-    fputc('"', f);
-}
-
-static int write_csv(const struct bench *b)
-{
-    static const char *const states[] = {"timed", "elsewhere", "failed"};
-    FILE *f = fopen(b->options.csv, "w");
-    if (!f)
-        return -1;
-    fputs(
-        "rung,kernels,causal,state,tflops,times_before,dense_tflops,error,bound,registers,spill_bytes,serialised,why\n",
-        f);
-    for (int i = 0; i < b->rungs; i++)
-        for (int mask = 0; mask < MASKS; mask++) {
-            const struct result *r = &b->result[i][mask];
-            put_quoted(f, b->rung[i].title);
-            fputc(',', f);
-            for (int k = 0; k < b->rung[i].kernels; k++)
-                fprintf(f, "%s%s", k ? " " : "", b->rung[i].name[k]);
-            fprintf(f, ",%d,%s,%.5g,%.4g,%.5g,%.3g,%.3g,%d,%lld,%d,", mask,
-                    r->wrong       ? "wrong"
-                    : r->unreached ? "unreached"
-                                   : states[r->state],
-                    r->tflops, r->tflops > 0 ? gain(b, i, mask) : 0, b->dense, r->error, r->bound, r->build.registers,
-                    (long long)r->build.spill_bytes, r->build.serialised);
-            put_quoted(f, r->why);
-            fputc('\n', f);
-        }
-    bool bad = ferror(f) != 0;
-    return fclose(f) != 0 || bad ? -1 : 0;
+    return (struct ladder_told){.rung = b->rung,
+                                .rungs = b->rungs,
+                                .result = b->result,
+                                .machine = b->device,
+                                .unit = "TFLOP/s",
+                                .column = "tflops",
+                                .per = 1e12,
+                                .ceiling = b->dense * 1e12,
+                                .ceiling_name = "dense product",
+                                .ceiling_is = "dense bf16 product of 8192 cubed"};
 }
 
 static int draw(const struct bench *b)
 {
     const struct ladder_problem *p = &b->options.shape;
     char title[320], note[200];
-    struct plot_bars plot = {.title = title,
-                             .note = note,
-                             .unit = "TFLOP/s",
-                             .series = {"no mask", "causal"},
-                             .color = {"#2b6cb0", "#ed8936"},
-                             .level = {.y = b->dense}};
     snprintf(title, sizeof title, "The ladder: attention on %s", b->device);
     snprintf(note, sizeof note, "bf16, D = %d, N = %lld, %lld heads, batch %lld; medians of %d rounds that alternate",
              p->head_dim, (long long)p->length, (long long)p->heads, (long long)p->batch, b->options.rounds);
-    snprintf(plot.level.name, sizeof plot.level.name, "dense product, %.0f", b->dense);
-    for (int i = 0; i < b->rungs; i++) {
-        struct plot_bar *bar = &plot.bar[plot.count];
-        if (b->rung[i].aside)
-            continue;
-        snprintf(bar->name, sizeof bar->name, "%s", b->rung[i].title);
-        for (int mask = 0; mask < MASKS; mask++)
-            bar->value[mask] = b->result[i][mask].tflops;
-        plot.count++;
-    }
-    return plot_bars_write(&plot, b->options.svg);
+    const struct ladder_told t = told(b);
+    return ladder_draw(&t, title, note, b->options.svg);
 }
 
 /* ---- the run ---- */
@@ -374,19 +255,24 @@ int main(int argc, char **argv)
     b.end = b.begin + b.options.limit;
     if (b.options.cache && cache_open(b.options.cache, NULL, NULL, &b.cache) != 0)
         return usage("memory is out");
-    for (int mask = 0; mask < MASKS; mask++)
+    for (int mask = 0; mask < LADDER_MASKS; mask++)
         if (climb_all(&b, mask) != 0)
             return 1;
-    print_table(&b);
+    const struct ladder_problem *p = &b.options.shape;
+    const struct ladder_told t = told(&b);
+    char problem[120];
+    snprintf(problem, sizeof problem, "batch %lld, heads %lld, N = %lld, D = %d", (long long)p->batch, (long long)p->heads,
+             (long long)p->length, p->head_dim);
+    ladder_print(&t, problem);
     mkdir("out", 0777);
     mkdir("out/bench", 0777);
-    if (write_csv(&b) != 0 || draw(&b) != 0) {
+    if (ladder_csv(&t, b.options.csv) != 0 || draw(&b) != 0) {
         fprintf(stderr, "%s, %s: error: one cannot be written\n", b.options.csv, b.options.svg);
         return 1;
     }
     printf("%s and %s are written\n", b.options.csv, b.options.svg);
     for (int i = 0; i < b.rungs; i++)
-        for (int mask = 0; mask < MASKS; mask++)
+        for (int mask = 0; mask < LADDER_MASKS; mask++)
             code |= b.result[i][mask].wrong;
     cache_close(b.cache);
     return code;

@@ -114,8 +114,36 @@ static void test_specs(void **state)
     gen_close(g);
 }
 
+/* The processor's: functions by hand, and kernels that can be emitted. */
+static void test_processor(void **state)
+{
+    struct rung rungs[LADDER_RUNGS];
+    struct gen_error err;
+    struct gen *g;
+    int hands = 0, kernels = 0;
+    (void)state;
+    int n = ladder_read("tests/bench/cpu.rungs", rungs, &err);
+    if (n < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(gen_open(&g, &err), 0);
+    for (int i = 0; i < n; i++) {
+        struct variant v;
+        assert_int_equal(rungs[i].kernels, 1);
+        if (strncmp(rungs[i].name[0], "hand:", 5) == 0) {
+            hands++;
+            continue;
+        }
+        if (variant_decode(rungs[i].name[0], &v, &err) != 0 || gen_check(g, &v, &err) != 0)
+            fail_msg("%s: %s", rungs[i].title, err.text);
+        kernels++;
+    }
+    assert_true(hands > 0 && kernels > 0);
+    gen_close(g);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_list), cmocka_unit_test(test_specs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_list), cmocka_unit_test(test_specs),
+                                       cmocka_unit_test(test_processor)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
