@@ -11,13 +11,16 @@
 
 /* ---- tables that templates walk ---- */
 
+/* where, of AArch64: which word of getauxval's; reg, there: the compiler's macro. */
 static const struct {
-    const char *name, *leaf, *reg;
+    const char *name, *family, *where, *reg;
     int bit, xcr0;
 } features[] = {
-#define FEATURE(id, name, leaf, reg, bit, xcr0) {name, #leaf, #reg, bit, xcr0},
+#define FEATURE(id, name, leaf, reg, bit, xcr0) {name, "x86-64", #leaf, #reg, bit, xcr0},
+#define FEATURE_A64(id, name, word, bit, macro) {name, "AArch64", #word, macro, bit, 0},
 #include "processor.inc"
 #undef FEATURE
+#undef FEATURE_A64
 };
 enum { FEATURES = sizeof features / sizeof *features };
 
@@ -133,16 +136,17 @@ static int capability(enum isa isa, bool most)
     return range[isas[isa].driver][most];
 }
 
-/* In emitted C, where any isa of the bundle asks the processor for something. */
-static const char *asked(struct bundle_inside *b)
+/* In emitted C, where any isa of that family asks the processor for something; "" where none does. */
+static const char *asked(struct bundle_inside *b, const char *family)
 {
     struct buf text = {0};
     for (int isa = 0; isa < ISA_COUNT; isa++) {
         const char *condition = isas[isa].intrinsics;
-        if (isa_used(b, isa) && condition && isas[isa].needs[0] && (!text.data || !strstr(text.data, condition)))
+        if (isa_used(b, isa) && condition && isas[isa].needs[0] && !strcmp(isas[isa].family, family) &&
+            (!text.data || !strstr(text.data, condition)))
             buf_printf(&text, "%s(%s)", text.size ? " || \\\n    " : "", condition);
     }
-    const char *out = arena_copy(&b->arena, text.data ? text.data : "0", text.data ? text.size : 1);
+    const char *out = arena_copy(&b->arena, text.data ? text.data : "", text.size);
     buf_free(&text);
     return out;
 }
@@ -230,8 +234,10 @@ static bool of_table(struct bundle_inside *b, const char *what, int64_t n, struc
         *out = value_int(feature_used(b, (int)n));
     else if (feature && !strcmp(what, "feature"))
         *out = value_text(features[n].name);
-    else if (feature && !strcmp(what, "leaf"))
-        *out = value_text(features[n].leaf);
+    else if (feature && !strcmp(what, "feature_family"))
+        *out = value_text(features[n].family);
+    else if (feature && !strcmp(what, "where"))
+        *out = value_text(features[n].where);
     else if (feature && !strcmp(what, "register"))
         *out = value_text(features[n].reg);
     else if (feature && !strcmp(what, "bit"))
@@ -252,8 +258,8 @@ static int call(void *self, const char *function, const struct value *args, int 
 {
     struct bundle_inside *b = self;
     (void)err;
-    if (n == 0 && !strcmp(function, "asked")) {
-        *out = value_text(asked(b));
+    if (n == 0 && (!strcmp(function, "asked_x86") || !strcmp(function, "asked_a64"))) {
+        *out = value_text(asked(b, strcmp(function, "asked_a64") ? "x86-64" : "AArch64"));
         return 0;
     }
     if (n < 1 || args[0].text || (n == 2 && args[1].text) || n > 2)

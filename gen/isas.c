@@ -46,7 +46,9 @@ enum fact {
     FACT_header_parts,
     FACT_lanes,
     FACT_machine_code,
+    FACT_family,
     FACT_needs,
+    FACT_pairs,
     FACT_slow,
     FACTS
 };

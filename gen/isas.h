@@ -3,6 +3,8 @@
 #ifndef ATTNGEN_ISAS_H
 #define ATTNGEN_ISAS_H
 
+#include <stdbool.h>
+
 #define ISA(id, name) ISA_##id,
 #define FACT(column, value)
 #define FIELD(id, fallback, choices, split)
@@ -27,8 +29,10 @@ struct isa_facts {
     const char *header_parts; /* what of it clang for Windows leaves out: words, of which each makes a header's name */
     int lanes;                /* f32 lanes of its vectors, as templates/isa/NAME.isa has them; 0: its kernels name none */
     const char *machine_code; /* the condition for the third lowering, machine code; NULL: it has none */
+    const char *family;       /* of processors, which alone have it; "": any, or none */
     const char *needs; /* where its intrinsics are there: what the processor must have, words of processor.inc with a space
                         * between them; of a device the architecture; "": nothing */
+    bool pairs; /* it multiplies pairs of bf16, and has kernels of no other type */
     const char *slow; /* of a fall-back that is many times slower than others of its language: so in words; else NULL */
 };
 extern const struct isa_facts isas[ISA_COUNT];

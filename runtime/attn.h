@@ -207,8 +207,8 @@ typedef enum attn_bias { ATTN_NO_BIAS = 0, ATTN_BIAS_F32 = 1, ATTN_BIAS_F16 = 2,
 /* What compiles C kernels. TCC: libtcc, which is built into the library and takes about a millisecond. CC: the compiler
  * that $CC names (`cc` if it is unset), which must be gcc or clang; it takes about half a second once for each kernel,
  * and its result is cached. libtcc produces vector instructions only on x86-64. On AArch64 it compiles kernels in plain
- * C (isa c), which are many times slower, and the log says so; ATTN_CC compiles kernels of isa neon there. A library
- * that was built without libtcc refuses ATTN_TCC. */
+ * C (isa c), which are many times slower, and the log says so; ATTN_CC compiles kernels of isas neon and neonbf16 there.
+ * A library that was built without libtcc refuses ATTN_TCC. */
 typedef enum attn_compiler { ATTN_TCC = 0, ATTN_CC = 1 } attn_compiler;
 /* How to search for a winner that the cache does not have.
  *   ESTIMATE  a model chooses; no candidate is compiled, timed or stored to find out.

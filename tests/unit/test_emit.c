@@ -46,7 +46,7 @@ static int choose(struct variant out[32])
         for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
             for (int odd = 0; odd < 2; odd++) {
                 struct variant v = variant_default((enum isa)isa);
-                if (isa_language((enum isa)isa) != LANGUAGE_C || ((isa == ISA_AVX512BF16 || isa == ISA_AMX) && dtype != DTYPE_BF16))
+                if (isa_language((enum isa)isa) != LANGUAGE_C || (isas[isa].pairs && dtype != DTYPE_BF16))
                     continue;
                 v.field[F_DTYPE] = dtype;
                 v.field[F_HEAD_DIM] = odd ? 80 : 64;
