@@ -559,7 +559,7 @@ struct attn_cl_run {
  *    kernel wants them.
  * 7. ATTN_UNSUPPORTED: the plan is not for an OpenCL device. ATTN_INVALID: a handle is not valid, or belongs to another
  *    context or device; and everything that attn_execute refuses. ATTN_FAILED: the driver failed (the message says
- *    how), or there are more than 65535 heads. O and LSE are then undefined. */
+ *    how), or there are packed queries of 65536 heads and an LSE. O and LSE are then undefined. */
 attn_status attn_execute_cl(struct attn_plan *plan, const struct attn_run *shape, const struct attn_cl_run *run,
                             struct attn_error *err);
 

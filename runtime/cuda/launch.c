@@ -45,21 +45,17 @@ static int launch(const struct cuda_kernel *k, CUstream stream, struct parameter
 
 static int portable(const struct cuda_kernel *k, const struct cuda_launch *l, long tiles, struct gen_error *err)
 {
-    if (l->args.heads > GPU_MOST_GROUPS) {
-        snprintf(err->text, sizeof err->text, "there are %ld heads; expected at most %d on a device",
-                 (long)l->args.heads, GPU_MOST_GROUPS);
-        return -1;
-    }
-    for (long b = 0; b < l->args.batch; b += GPU_MOST_GROUPS) {
-        struct cuda_launch piece = *l;
-        struct parameters p = {.count = 0};
-        gpu_piece(&k->source, &piece.args, &piece.features, b);
-        give_arrays(k, &piece, &p);
-        const long groups[3] = {tiles, piece.args.heads, piece.args.batch};
-        if (launch(k, l->stream, &p, groups, err) != 0)
+    struct attn_cl_piece p = {0, 0, 0, 0};
+    struct cuda_launch piece = *l;
+    int more;
+    while ((more = gpu_next_piece(&k->source, &l->args, &l->features, &p, &piece.args, &piece.features, err)) > 0) {
+        struct parameters given = {.count = 0};
+        give_arrays(k, &piece, &given);
+        const long groups[3] = {tiles, p.heads, p.batch};
+        if (launch(k, l->stream, &given, groups, err) != 0)
             return -1;
     }
-    return 0;
+    return more;
 }
 
 /* For Q, K, V and O, whose elements have 16 bits where it matters. */

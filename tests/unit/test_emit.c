@@ -312,7 +312,7 @@ static const struct gen_micro_use *use_of(const struct gen_text *t, const char *
 
 static void check_header(const struct gen_text *t, const struct variant *v)
 {
-    static const int widths[] = {8, 8, 16, 16, 16, 4}, registers[] = {0, 16, 32, 32, 32, 32};
+    static const int widths[] = {8, 8, 16, 16, 16, 4, 4}, registers[] = {0, 16, 32, 32, 32, 32, 32};
     const int32_t *f = v->field;
     int isa = f[F_ISA];
     long long n[8], hd = f[F_HEAD_DIM], hdv = f[F_HEAD_DIM_V] ? f[F_HEAD_DIM_V] : hd,
