@@ -43,8 +43,6 @@ static int check_variant(const struct variant *v, struct gen_error *err)
     variant_encode(v, name);
     if (v->field[F_OP] != OP_ATTN)
         return wrong(err, name, "a bundle holds no steps of attention; expected op attn");
-    if (variant_dtype_kv(v) >= DTYPE_COUNT)
-        return wrong(err, name, "a bundle holds no kernels with narrow keys and values; expected f32, f16 or bf16 ones");
     return 0;
 }
 
@@ -80,11 +78,6 @@ static int make_item(const struct gen *g, const struct bundle_source *s, int i, 
     if (check_variant(&out->variant, err) != 0 || gen_emit(g, &out->variant, GEN_READABLE, &out->text, err) != 0)
         return -1;
     variant_encode(&out->variant, out->name);
-    if (out->variant.field[F_ISA] == ISA_AMX) { /* whose tiles a process must ask for first */
-        snprintf(err->text, sizeof err->text, "%.220s: error: bundles do not have isa amx yet; expected it left out, or emitted alone",
-                 out->name);
-        return -1;
-    }
     problem_of(out->name, out->problem);
     snprintf(out->symbol, sizeof out->symbol, "%s_%s_%s%s", s->name, out->problem,
              isas[out->variant.field[F_ISA]].name, out->few ? "_few" : "");

@@ -121,7 +121,7 @@ static int64_t takes(const struct variant *v)
         enum field_id field;
         int bits;
     } arrays[] = {{F_BIAS, 1}, {F_MASK, 2}, {F_ALIBI, 4}, {F_SINK, 8}, {F_PACKED, 16 | 32}, {F_PAGED, 64}};
-    int bits = 0;
+    int bits = dtypes[variant_dtype_kv(v)].scaled ? 128 | 256 : 0;
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         bits |= v->field[arrays[i].field] ? arrays[i].bits : 0;
     return bits;
@@ -151,6 +151,15 @@ static const char *asked(struct bundle_inside *b, const char *family)
     return out;
 }
 
+/* The first kernel for which the process must ask the system, or -1. */
+static int prepared(const struct bundle_inside *b)
+{
+    for (int i = 0; i < b->c_items; i++)
+        if (b->item[i].variant.field[F_ISA] == ISA_AMX)
+            return i;
+    return -1;
+}
+
 /* ---- what templates call ---- */
 
 static bool of_item(struct bundle_inside *b, const char *what, int64_t i, struct value *out)
@@ -168,6 +177,7 @@ static bool of_item(struct bundle_inside *b, const char *what, int64_t i, struct
                {"symbol", {item->symbol, 0}},
                {"digest", {item->digest, 0}},
                {"isa", {isas[v->field[F_ISA]].name, 0}},
+               {"prepares", {NULL, v->field[F_ISA] == ISA_AMX}},
                {"problem_index", {NULL, item->problem_index}},
                {"few", {NULL, item->few}},
                {"head_dim", {NULL, value_of(v, F_HEAD_DIM)}},
@@ -260,6 +270,10 @@ static int call(void *self, const char *function, const struct value *args, int 
     (void)err;
     if (n == 0 && (!strcmp(function, "asked_x86") || !strcmp(function, "asked_a64"))) {
         *out = value_text(asked(b, strcmp(function, "asked_a64") ? "x86-64" : "AArch64"));
+        return 0;
+    }
+    if (n == 0 && !strcmp(function, "prepared")) {
+        *out = value_int(prepared(b));
         return 0;
     }
     if (n < 1 || args[0].text || (n == 2 && args[1].text) || n > 2)

@@ -4,6 +4,7 @@ struct ${NAME}_cl_run {
     cl_mem q, k, v, o, lse, kv_lens;  /* lse and kv_lens: or NULL */
     cl_mem bias, mask, slopes, sinks; /* those that the kernel takes, and of the next: */
     cl_mem q_starts, kv_starts, pages; /* starts: or NULL, of a side that is not packed */
+    cl_mem k_scales, v_scales;
     struct attn_cl_args args;         /* but for has_lse and has_lens */
     struct attn_cl_features features; /* but for q_end_at, has_q_starts and has_kv_starts */
     cl_mem room, done, parts;         /* as ${NAME}_memory_cl says; for one launch at a time */
@@ -116,7 +117,7 @@ static inline cl_int ${NAME}_arguments_cl(const struct ${NAME}_cl_kernel *k, con
     const struct ${NAME}_cl_plan *plan, int near)
 {
     const cl_mem all[6] = {r->q, r->k, r->v, r->o, r->lse ? r->lse : r->o, r->kv_lens ? r->kv_lens : r->q};
-    const cl_mem more[7] = {r->bias, r->mask, r->slopes, r->sinks, r->q_starts, r->kv_starts, r->pages};
+    const cl_mem more[9] = {r->bias, r->mask, r->slopes, r->sinks, r->q_starts, r->kv_starts, r->pages, r->k_scales, r->v_scales};
     struct attn_cl_maps maps = plan->maps;
     cl_int code = CL_SUCCESS;
     cl_uint at = 0;
@@ -125,7 +126,7 @@ static inline cl_int ${NAME}_arguments_cl(const struct ${NAME}_cl_kernel *k, con
     for (i = 0; i < 6; i++)
         code = ${NAME}_set_cl(r->kernel, &at, sizeof all[i], &all[i], code);
     code = ${NAME}_set_cl(r->kernel, &at, sizeof r->args, &r->args, code);
-    for (i = 0; i < 7; i++)
+    for (i = 0; i < 9; i++)
         if (k->takes >> i & 1)
             code = ${NAME}_set_cl(r->kernel, &at, sizeof more[i], more[i] ? &more[i] : &r->q, code);
     if (k->features)

@@ -48,7 +48,15 @@ __attribute__((target("xsave"))) static unsigned ${NAME}_saved(void)
     return (unsigned)__builtin_ia32_xgetbv(0);
 }
 
-/* As bits: what the processor has, of which the result is what the system saves the registers of. */
+% if prepared() >= 0
+/* Asks the system for tiles, for all threads of this process: NULL, or why there are none. */
+#ifdef __cplusplus
+extern "C"
+#endif
+const char *${symbol(prepared())}_prepare(void);
+
+% end
+/* As bits: what the processor has, of which the result is what the system saves the registers of${prepared() >= 0 ? ", and lets this process use" : ""}. */
 static int ${NAME}_ask(int *present)
 {
     enum { EAX, EBX, ECX, EDX };
@@ -77,6 +85,10 @@ static int ${NAME}_ask(int *present)
             *present |= all[i].has;
             usable |= ((int)saved & all[i].xcr0) == all[i].xcr0 ? all[i].has : 0;
         }
+% if prepared() >= 0
+    if ((usable & ${UPPER}_HAS_amxtile) && ${symbol(prepared())}_prepare())
+        usable &= ~${UPPER}_HAS_amxtile;
+% end
     return usable | (maker == 0x68747541 ? 0 : ${UPPER}_SLOW_PAIRS); /* "Auth" of AuthenticAMD */
 }
 #endif
@@ -139,7 +151,12 @@ static int ${NAME}_processor(void) { return 0; }
 static const char *${NAME}_lacks(int needs, int usable, int present)
 {
 % for f in 0..FEATURES
-% if feature_used(f) and feature_family(f) == "x86-64"
+% if feature_used(f) and feature(f) == "amxtile"
+    if (needs & ~usable & ${UPPER}_HAS_${feature(f)})
+        return present & ${UPPER}_HAS_${feature(f)}
+                   ? "the kernels need amxtile, for which this system gives no permission"
+                   : "the kernels need amxtile, which this processor lacks";
+% elif feature_used(f) and feature_family(f) == "x86-64"
     if (needs & ~usable & ${UPPER}_HAS_${feature(f)})
         return present & ${UPPER}_HAS_${feature(f)}
                    ? "the kernels need ${feature(f)}, whose registers this system does not save"
