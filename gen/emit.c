@@ -380,6 +380,7 @@ static void set_fields(struct emission *e)
             buf_int(&e->parameters, value);
     }
     env_set(&e->env, "NAME", value_text(e->name));
+    env_set(&e->env, "NEEDS", value_text(e->t ? isas[e->v->field[F_ISA]].needs : ""));
     env_set(&e->env, "CUDA", value_int(e->flags == GEN_CUDA));
     env_set(&e->env, "JIT", value_int(e->flags == GEN_MACHINE_CODE_JIT));
     if (e->t) {

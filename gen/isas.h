@@ -32,7 +32,7 @@ struct isa_facts {
     const char *family;       /* of processors, which alone have it; "": any, or none */
     const char *needs; /* where its intrinsics are there: what the processor must have, words of processor.inc with a space
                         * between them; of a device the architecture; "": nothing */
-    bool pairs; /* it multiplies pairs of bf16, and has kernels of no other type */
+    bool pairs; /* it multiplies pairs of bf16, and has no kernels of f32 */
     const char *slow; /* of a fall-back that is many times slower than others of its language: so in words; else NULL */
 };
 extern const struct isa_facts isas[ISA_COUNT];
