@@ -29,6 +29,10 @@
 % include "opencl/sm90.tiles.t"
 % include "opencl/sm90.copy.t"
 % include "opencl/sm90.parts.t"
+% if NARROW
+
+% include "opencl/sm90.widen.t"
+% end
 % let FIRST = FROM ? "from" : "0"
 % let STORE = SPLIT ? (SINK ? "leave_output(x, x->nq - 1, out, factor, a, lse, sinks)" : "leave_output(x, x->nq - 1, out, factor, a, lse)") : "store_output(x, x->nq - 1, out, factor)"
 % let AND_SINKS = SINK ? ", sinks" : ""
@@ -88,10 +92,13 @@ INLINED void begin_step(float *s, float *out, const uint *p, struct worker *x${L
     begin_values(out, p, V_AT(x->nv));
     GIVE_TURN(x);
 }
-INLINED void end_scores(struct worker *x, int last)
+INLINED void end_scores(${NARROW ? "float *s, " : ""}struct worker *x, int last)
 {
     const uint shared = x->shared;
     ${SERIAL ? "products_wait" : "products_wait_but_last"}();
+% if NARROW
+    multiply_keys(s, x, SCALES_OF_KEYS);
+% end
     RELEASE(x, K_EMPTY(x->nk));
     x->nk++;
     if (last) /* of the tile */
@@ -201,7 +208,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         set_ends(x, TILE_AT(x->w, x->nq));
         close_rows(x, &rows, factor, pending, a, lse${AND_SINKS});
         await_staging(x);
-        end_scores(x, j == ${FIRST});
+        end_scores(${NARROW ? "s, " : ""}x, j == ${FIRST});
 % if SOFTCAP
         cap(s, x->ratio${SPLIT ? ", x->d.rows * x->d.heads - 16 * x->warp" : ""});
 % end
@@ -211,6 +218,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         mask_edge(s, x, j);
         softmax(s, &rows, fix, x->scale);
         end_values(x);
+% if NARROW
+        multiply_keys(s, x, SCALES_OF_VALUES);
+% end
         round_all(p, s);
 % if LATER
         due = pending ? STORING : NOTHING;
@@ -224,7 +234,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         pending = 1;
         while (--j >= ${FIRST}) {
             begin_step(s, out, p, x${LATER ? ", due, factor, x->nq - 1" : ""});
-            end_scores(x, j == ${FIRST});
+            end_scores(${NARROW ? "s, " : ""}x, j == ${FIRST});
 % if SOFTCAP
             cap(s, x->ratio${SPLIT ? ", x->d.rows * x->d.heads - 16 * x->warp" : ""});
 % end
@@ -236,6 +246,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % end
             const int grown = softmax(s, &rows, factor, x->scale);
             end_values(x);
+% if NARROW
+            multiply_keys(s, x, SCALES_OF_VALUES);
+% end
             round_all(p, s);
 % if LATER
             due = grown ? RESCALING : NOTHING;
@@ -250,9 +263,12 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 }
 
 ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END}
-void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE_O} *o,
+void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global const ${TYPE_KV} *v, __global ${TYPE_O} *o,
     __global float *lse, __global const long *kv_lens, ${GIVEN} struct attn_cl_args a,${FEATURES ? "" : " "}${FEATURES ? "" : GIVEN}${FEATURES ? "" : " struct "}${FEATURES ? "" : MAPS}${FEATURES ? "" : " maps, __global ulong *room"}${FEATURES ? "" : SPLIT ? "," : ")"}
 % include "opencl/features.t"
+% if NARROW
+    __global const float *k_scales, __global const float *v_scales,
+% end
 % if FEATURES
     ${GIVEN} struct attn_cl_features f, ${GIVEN} struct ${MAPS} maps, __global ulong *room${SPLIT ? "," : ")"}
 % end
@@ -276,7 +292,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % end
 % if not MAPS_PLACED
     if (item == 128)
-        make_barriers(shared${PAGED ? ", maps.box ? 1 : 32" : ""});
+        make_barriers(shared${PAGED and not NARROW ? ", maps.box ? 1 : 32" : ""});
 % else
 % if PACKED
     const long q_rows = f.has_q_starts ? q_starts[f.q_end_at] : a.q_len;
@@ -307,7 +323,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         place_map(room + 48, maps.o, (ulong)(o + a.o_at));
 % end
     else if (item == 128)
-        make_barriers(shared${PAGED ? ", maps.box ? 1 : 32" : ""});
+        make_barriers(shared${PAGED and not NARROW ? ", maps.box ? 1 : 32" : ""});
 % end
 % if SPLIT
     /* Rows of Q that a slice does not have are zeros: what they were might be the largest of a warp. */
@@ -322,8 +338,11 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % if SPLIT
             .policy = cache_policy(split.slices > ${WG})};
 % end
-% if PACKED or PAGED
+% if PACKED or PAGED or NARROW
         from.a = &a, from.features = &f;
+% end
+% if NARROW
+        from.k_scales = k_scales, from.v_scales = v_scales;
 % end
 % if PACKED and SPLIT
         from.q_rows = q;
@@ -336,6 +355,10 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % end
         if (item < 32)
             produce(&from, &a, ${SPLIT or PACKED ? "" : "maps.near, "}kv_lens${PERSISTENT ? ", taken" : ""}${PACKED ? ", &f, &starts" : WINDOW ? ", &f" : ""});
+% if NARROW
+        else
+            widen_all(shared, memory, item - 32);
+% end
         return;
     }
 % if WG > 1

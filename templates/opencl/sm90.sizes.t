@@ -14,8 +14,17 @@
 % assert not UNSWIZZLED and not SHARED_Q, "unswizzled and shared_q belong to isa sm80: wgmma reads swizzled shared memory anyway"
 % assert not PINGPONG or WG == 2, "pingpong needs two warpgroups; tile.q must be 128"
 % assert SPLIT % BK == 0, "split must be a multiple of tile.k"
+% assert not NARROW or LOOP == "persistent", "narrow K and V are widened in loop persistent; loop must be left out"
+% assert not NARROW or HD % 16 == 0 and HDV % 16 == 0, "head_dim must be a multiple of 16 with narrow K and V: the copy engine moves rows of whole 16 bytes"
+% assert not NARROW or WG < 3, "with narrow K and V tile.q must be 64 or 128: who widens them has too few registers beside three warpgroups"
 % assert not SPLIT or WG < 3, "where keys are split tile.q must be 64 or 128: three warpgroups have too few registers to merge"
 % let TYPE = "ushort"
+%# Narrow tiles come to a ring of places, as many as stages or twice as many, in the order in which they are wanted, and from
+%# there, widened, to two stages. A place has
+%# boxes of 128 columns, a message of what it is, and the scales of a tile's keys and values.
+% let RING = NARROW ? (HD + HDV > 256 ? ST : 2*ST) : 0
+% let ST = NARROW ? 2 : ST
+% let WIDENERS = 3
 % let PERSISTENT = LOOP == "persistent"
 % let HB = ceil_div(HD, 64)
 % let VB = ceil_div(HDV, 64)
@@ -32,7 +41,10 @@
 % let TILE_BYTES = PACKED ? (SPLIT ? 96 + 32*(WINDOW or ALIBI) : 64) : SPLIT and (WINDOW or ALIBI) ? 64 : FROM ? 48 : 32
 % let TILES = 4
 % let ROOM = 232448
-% let STAGES = ST*(K_TILE + V_TILE)
+% let PLACE = NARROW ? BK*128*ceil_div(max(HD, HDV), 128) : 0
+% let PAIRS = NARROW ? 8*BK : 0
+% let NOTES = RING*(PLACE + PAIRS + 16) + (NARROW ? 3*PAIRS : 0)
+% let STAGES = ST*(K_TILE + V_TILE) + NOTES
 % let LEAST = WG*(Q_WG + O_BOX) + STAGES + (PACKED ? 1280 : 1024)
 % assert LEAST <= ROOM, "it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller"
 % let QS = PERSISTENT and LEAST + WG*(Q_WG + (VB - 1)*O_BOX) <= ROOM ? 2 : 1
@@ -40,14 +52,19 @@
 % let AT_K = QS*WG*Q_WG
 % let AT_V = AT_K + ST*K_TILE
 % let AT_O = AT_V + ST*V_TILE
-% let AT_BAR = AT_O + WG*OS*O_BOX
-% let AT_TILE = AT_BAR + round_up(8*(2*QS*WG + 4*ST + 1), TILE_BYTES)
+% let AT_RING = AT_O + WG*OS*O_BOX
+% let AT_PAIRS = AT_RING + RING*PLACE
+% let AT_SCALES = AT_PAIRS + RING*PAIRS
+% let AT_NOTES = AT_SCALES + (NARROW ? 3*PAIRS : 0)
+% let AT_BAR = AT_NOTES + RING*16
+% let AT_TILE = AT_BAR + round_up(8*(2*QS*WG + 4*ST + 1 + 2*RING), TILE_BYTES)
 % let LOCAL = AT_TILE + TILES*WG*TILE_BYTES
 %# Registers of a consumer's work-item: output, scores, probabilities, and about 32 for all else. A launch gives all warpgroups
 %# alike: 168 an item to three, 128 to four. They share these anew, and wait forever for more than there are.
-%# Who looks for pages needs more to do it than who does not.
-% let REGS = WG == 3 ? 160 : PAGED ? 224 : 232
-% let COPY_REGS = WG == 3 ? 32 : PAGED ? 56 : 40
+%# Who looks for pages needs more to do it than who does not, and who widens more still.
+% let REGS = WG == 3 ? 160 : NARROW ? 216 : PAGED ? 224 : 232
+% let COPY_REGS = WG == 3 ? 32 : NARROW ? 72 : PAGED ? 56 : 40
+% assert COPY_REGS + WG*REGS <= (WG + 1)*(WG == 3 ? 128 : 168) or WG == 1, "warpgroups share more registers than a launch gives them"
 % assert NO + NS + BK/4 + 32 <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
 % let ITEMS = 128*(WG + 1)
 %# Of three warpgroups each skips keys that only others of the tile see; two would wait for each other all the more. What

@@ -575,7 +575,7 @@ int emulated_build(const struct gen *gen, const struct variant *v, const char *d
     open_card();
     snprintf(dir_now, sizeof dir_now, "%s", dir);
     on.facts = (struct emulated_facts){.type = (enum dtype)v->field[F_DTYPE],
-                                       .type_o = variant_dtype_o(v),
+                                       .type_o = variant_dtype_o(v), .type_kv = variant_dtype_kv(v),
                                        .tile_k = v->field[F_TILE_K],
                                        .columns = (variant_head_dim_v(v) + 7) / 8 * 8};
     if (gen_emit(gen, v, GEN_READABLE, &text, err) != 0)
