@@ -3,7 +3,7 @@
 % let MODIFIES = BIAS != "none" or ALIBI or MASK
 %# Narrow keys and values (int8, fp8) are widened on their way to the tensor cores; scores and probabilities have their scales.
 % let NARROW = type_scaled(DTYPE_KV)
-% assert NARROW or DTYPE_KV == DTYPE, "the tensor cores' levels multiply K and V of Q's type, and widen int8 and fp8; dtype.kv must be one of them, or left out"
+% assert NARROW or DTYPE_KV == DTYPE, "the tensor cores multiply K and V of Q's type, and widen int8 and fp8; dtype.kv must be one of these, or left out"
 % assert not NARROW or DTYPE == "bf16", "narrow K and V go with dtype bf16 here: a probability times a scale may leave f16's range"
 % let TYPE_KV = NARROW ? type_opencl(DTYPE_KV) : "ushort"
 % let FEATURES = WINDOW or SOFTCAP or SINK or MODIFIES or PACKED or PAGED or NARROW

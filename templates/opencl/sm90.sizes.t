@@ -64,7 +64,6 @@
 %# Who looks for pages needs more to do it than who does not, and who widens more still.
 % let REGS = WG == 3 ? 160 : NARROW ? 216 : PAGED ? 224 : 232
 % let COPY_REGS = WG == 3 ? 32 : NARROW ? 72 : PAGED ? 56 : 40
-% assert COPY_REGS + WG*REGS <= (WG + 1)*(WG == 3 ? 128 : 168) or WG == 1, "warpgroups share more registers than a launch gives them"
 % assert NO + NS + BK/4 + 32 <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
 % let ITEMS = 128*(WG + 1)
 %# Of three warpgroups each skips keys that only others of the tile see; two would wait for each other all the more. What

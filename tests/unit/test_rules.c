@@ -178,6 +178,15 @@ static void test_rules_of_sm90(void **state)
         {"tile.k must be a multiple of 16 and at most 256, as wgmma's sides are",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_TILE_K, 72}}},
+        {"narrow K and V are widened in loop persistent; loop must be left out",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_INT8}, {F_LOOP, LOOP_SPECIALISED}}},
+        {"head_dim must be a multiple of 16 with narrow K and V: the copy engine moves rows of whole 16 bytes",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_FP8}, {F_HEAD_DIM, 72}}},
+        {"with narrow K and V tile.q must be 64 or 128: who widens them has too few registers beside three warpgroups",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_FP8}, {F_TILE_Q, 192}}},
         {"split must be a multiple of tile.k", ISA_SM90, {{F_DTYPE, DTYPE_F16}, {F_TILE_K, 80}, {F_SPLIT, 512}}},
         {"where keys are split tile.q must be 64 or 128: three warpgroups have too few registers to merge",
          ISA_SM90,
@@ -265,6 +274,9 @@ static void test_rules_of_sm80(void **state)
         {"loop must be joint: on sm80 all warps copy and multiply",
          ISA_SM80,
          {{F_DTYPE, DTYPE_BF16}, {F_LOOP, LOOP_PERSISTENT}}},
+        {"isa sm80 and loop joint do not widen K and V yet; dtype.kv must be left out",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_INT8}}},
         {"serial must be left out where loop is joint: each product is waited for anyway",
          ISA_SM80,
          {{F_DTYPE, DTYPE_BF16}, {F_SERIAL, 1}}},
@@ -291,6 +303,15 @@ static void test_rules_of_both_levels(void **state)
         {"order: straight says something of causal runs alone, and not of splits; it must be left out",
          ISA_SM90,
          {{F_CAUSAL, 1}, {F_SPLIT, 2048}, {F_ORDER, ORDER_STRAIGHT}}},
+        {"the tensor cores multiply K and V of Q's type, and widen int8 and fp8; dtype.kv must be one of these, or left out",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_F16}, {F_DTYPE_KV, KV_F32}}},
+        {"the tensor cores multiply K and V of Q's type, and widen int8 and fp8; dtype.kv must be one of these, or left out",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_Q4_0}}},
+        {"narrow K and V go with dtype bf16 here: a probability times a scale may leave f16's range",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_DTYPE_KV, KV_FP8}}},
         {"packed and paged do not go with copy tma where loop is joint; copy must be async or plain",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_LOOP, LOOP_JOINT}, {F_PACKED, 1}}},
@@ -402,7 +423,7 @@ static void test_too_few_registers(void **state)
     gen_close(g);
 }
 
-/* What a template never looks at is not left out without a word. */
+/* What a level does not have is not left out without a word. */
 static void test_features_of_other_levels(void **state)
 {
     static const struct {
@@ -411,8 +432,8 @@ static void test_features_of_other_levels(void **state)
         int32_t value;
         const char *expected;
     } cases[] = {
-        {ISA_SM90, F_DTYPE_KV, DTYPE_F16 + 1, ": error: isa sm90 does not have dtype.kv yet; expected it left out"},
-        {ISA_SM80, F_DTYPE_KV, DTYPE_F16 + 1, ": error: isa sm80 does not have dtype.kv yet; expected it left out"},
+        {ISA_SM90, F_DTYPE_KV, KV_F16, ": error: the tensor cores multiply K and V of Q's type, and widen int8 and fp8; dtype.kv"},
+        {ISA_SM80, F_DTYPE_KV, KV_INT8, ": error: isa sm80 and loop joint do not widen K and V yet; dtype.kv must be left out"},
     };
     struct gen *g = open_gen();
     (void)state;
