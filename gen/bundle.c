@@ -1,6 +1,6 @@
 #define _GNU_SOURCE /* uselocale */
-/* bundle.c - see bundle.h: which kernels there are, in one order, with their names. What files say is in templates/bundle;
- * bundle_text.c answers what those ask. */
+/* bundle.c - see bundle.h: which kernels there are, in one order, with their names. The contents of the files are in
+ * templates/bundle; bundle_text.c answers what those ask. */
 #include "bundle_inside.h"
 
 #include <ctype.h>
@@ -62,7 +62,7 @@ bool bundle_few(const struct variant *v)
 
 /* ---- the kernels ---- */
 
-/* What a caller chooses of a kernel's name, "f32_d64_causal"; the operation is always the same. */
+/* The caller's part of a kernel's name, "f32_d64_causal"; the operation is always the same. */
 static void problem_of(const char *variant, char out[GEN_NAME_MAX])
 {
     const char *from = strchr(variant, '_') + 1, *on = strstr(variant, "_on_");
@@ -85,7 +85,7 @@ static int make_item(const struct gen *g, const struct bundle_source *s, int i, 
     return 0;
 }
 
-/* Kernels in C first, then by problem, so that those of one stand side by side; the rest by name. */
+/* Kernels in C first, then by problem, so that those for one problem are together; then by name. */
 static int compare_items(const void *a, const void *b)
 {
     const struct bundle_item *x = a, *y = b;
@@ -137,7 +137,8 @@ static int add_file(struct bundle_inside *b, struct bundle *out, const char *nam
     struct buf whole = {0}, text = {0};
     struct bundle_file *f = &out->file[out->files];
     int result = bundle_render(b, template, &whole, err);
-    if (result == 0 && buf_ok(&whole) && !strcmp(name + strlen(name) - 2, ".h")) /* structs of kernels, with long comments */
+    if (result == 0 && buf_ok(&whole) && !strcmp(name + strlen(name) - 2, ".h")) /* structs of kernels, with long
+                                                                                  * comments */
         fold_lines(&text, whole.data, whole.size);
     else if (result == 0 && buf_ok(&whole))
         buf_put(&text, whole.data, whole.size);

@@ -1,5 +1,6 @@
-/* bundle_text.c - what templates of a bundle ask for: its kernels, the fields of a problem, isas and processor features, by
- * number; and lists that are too long for a template. What it is not: any statement; those stand in templates/bundle. */
+/* bundle_text.c - what templates of a bundle ask for: its kernels, the fields of a problem, isas and processor
+ * features, by number; and lists that are too long for a template. What it is not: any statement; those are in
+ * templates/bundle. */
 #include "bundle_inside.h"
 
 #include <ctype.h>
@@ -34,7 +35,7 @@ static bool needs(enum isa isa, int feature)
     return false;
 }
 
-/* What kernels are chosen by: more vectors, and then more features, are better. */
+/* The order in which kernels are chosen: more vectors, and then more features, are better. */
 static int rank(enum isa isa)
 {
     int n = isas[isa].intrinsics ? 1 : 0;
@@ -59,7 +60,7 @@ static bool feature_used(const struct bundle_inside *b, int feature)
     return used;
 }
 
-/* The fields that make a problem, by number from 0 on. */
+/* The fields that make up a problem, numbered from 0. */
 static enum field_id field_at(int64_t number)
 {
     for (enum field_id f = 0; f < FIELD_COUNT; f++)
@@ -84,7 +85,7 @@ static int number_of(enum field_id wanted)
     return n;
 }
 
-/* As the struct of a problem calls it: "head_dim" and "head_dim_v". */
+/* Its name in the struct of a problem: "head_dim" and "head_dim_v". */
 static const char *member(struct arena *a, enum field_id f)
 {
     const char *key = fields[f].key;
@@ -96,7 +97,7 @@ static const char *member(struct arena *a, enum field_id f)
     return out;
 }
 
-/* Types are 1 and up there, so that 0 can be the default of each. */
+/* Types begin at 1 there, so that 0 can be the default of each. */
 static int64_t value_of(const struct variant *v, enum field_id f)
 {
     switch (f) {
@@ -114,7 +115,7 @@ static const char *kind_of(enum field_id f)
     return fields[f].type == FIELD_NAME ? "type" : "size";
 }
 
-/* Buffers that a device's kernel takes for its features, a bit each, in their order. */
+/* The buffers that a device's kernel takes for its features, a bit each, in their order. */
 static int64_t takes(const struct variant *v)
 {
     static const struct {
@@ -127,8 +128,8 @@ static int64_t takes(const struct variant *v)
     return bits;
 }
 
-/* NVIDIA's compute capabilities, times ten, with which such a kernel runs, from the least to the most; from 0 on, on any
- * device. */
+/* NVIDIA's compute capabilities, times ten, with which such a kernel runs, from the lowest to the highest; from 0 on,
+ * on any device. */
 static int capability(enum isa isa, bool most)
 {
     static const int range[DRIVER_COUNT][2] = {
@@ -220,7 +221,7 @@ static bool of_field(struct bundle_inside *b, const char *what, int64_t number, 
         *out = value_text(kind_of(f));
     else if (!strcmp(what, "first"))
         *out = value_int(number_of(field_first(f)));
-    else if (!strcmp(what, "stage")) /* types, then dims, then features: in this order a kernel is looked for */
+    else if (!strcmp(what, "stage")) /* types, then dims, then features: a kernel is looked up in this order */
         *out = value_int(field_first(f) == F_DTYPE ? 0 : field_first(f) == F_HEAD_DIM ? 1 : 2);
     else
         return false;
@@ -295,7 +296,7 @@ static int call(void *self, const char *function, const struct value *args, int 
 
 /* ---- lists ---- */
 
-/* One string a line, which clCreateProgramWithSource takes as they are, and no compiler finds too long. */
+/* One string for each line, which clCreateProgramWithSource takes as they are, and which no compiler finds too long. */
 static void put_lines(struct buf *out, const char *text)
 {
     while (*text) {
