@@ -145,7 +145,7 @@ static const char *asked(struct bundle_inside *b, const char *family)
         const char *condition = isas[isa].intrinsics;
         if (isa_used(b, isa) && condition && isas[isa].needs[0] && !strcmp(isas[isa].family, family) &&
             (!text.data || !strstr(text.data, condition)))
-            buf_printf(&text, "%s(%s)", text.size ? " || \\\n    " : "", condition);
+            buf_printf(&text, "%s(%s)", text.size ? " \\\n    || " : "", condition);
     }
     const char *out = arena_copy(&b->arena, text.data ? text.data : "", text.size);
     buf_free(&text);

@@ -37,8 +37,8 @@ enum { ${UPPER}_NEEDS_${isa_name(n)} = 0, ${UPPER}_RANK_${isa_name(n)} = 0 };
 % end
 
 % if asked_x86() != ""
-#if !defined(ATTN_PLAIN_C) && \
-    (${asked_x86()})
+#if !defined(ATTN_PLAIN_C) && ( \
+    ${asked_x86()})
 #define ${UPPER}_ASKS
 #include <cpuid.h>
 
@@ -56,7 +56,7 @@ extern "C"
 const char *${symbol(prepared())}_prepare(void);
 
 % end
-/* As bits: what the processor has, of which the result is what the system saves the registers of${prepared() >= 0 ? ", and lets this process use" : ""}. */
+/* As bits: what the processor has. The result is what the system saves the registers of${prepared() >= 0 ? ", and allows this process" : ""}. */
 static int ${NAME}_ask(int *present)
 {
     enum { EAX, EBX, ECX, EDX };
@@ -94,15 +94,15 @@ static int ${NAME}_ask(int *present)
 #endif
 % end
 % if asked_a64() != ""
-#if !defined(ATTN_PLAIN_C) && \
-    (${asked_a64()})
+#if !defined(ATTN_PLAIN_C) && ( \
+    ${asked_a64()})
 #define ${UPPER}_ASKS
 #ifdef __linux__
 #include <sys/auxv.h>
 #endif
 
-/* As bits: what the processor has, whose registers every system saves. Linux tells; of other systems only what the compiler may use
- * everywhere is known to be there. */
+/* As bits: what the processor has; every system saves its registers. Linux tells. On other systems nothing is known to be
+ * there but what the compiler was told to use everywhere. */
 static int ${NAME}_ask(int *present)
 {
     *present = 0;
