@@ -101,8 +101,8 @@ static int ${NAME}_ask(int *present)
 #include <sys/auxv.h>
 #endif
 
-/* As bits: what the processor has; every system saves its registers. Linux tells. On other systems nothing is known to be
- * there but what the compiler was told to use everywhere. */
+/* As bits: what the processor has; every system saves its registers. Linux tells. On other systems nothing is known
+ * to be there but what the compiler was told to use everywhere. */
 static int ${NAME}_ask(int *present)
 {
     *present = 0;
