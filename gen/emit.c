@@ -8,6 +8,7 @@
 
 #include "apart.h"
 #include "embed.h"
+#include "invariant.h"
 #include "launch.h"
 #include "micro.h"
 #include "template.h"
@@ -383,6 +384,7 @@ static void set_fields(struct emission *e)
     }
     env_set(&e->env, "NAME", value_text(e->name));
     env_set(&e->env, "NEEDS", value_text(e->t ? isas[e->v->field[F_ISA]].needs : ""));
+    env_set(&e->env, "JOINT", value_int(invariant_value(e->v, F_SPLIT)));
     env_set(&e->env, "CUDA", value_int(e->flags == GEN_CUDA));
     env_set(&e->env, "JIT", value_int(e->flags == GEN_MACHINE_CODE_JIT));
     if (e->t) {
@@ -445,7 +447,7 @@ static int check_ranges(const struct gen *g, const struct variant *v, struct gen
             return -1;
         }
     }
-    return check_operation(g, v, err);
+    return check_operation(g, v, err) || invariant_check(v, err) ? -1 : 0;
 }
 
 void emission_close(struct emission *e)

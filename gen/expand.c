@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "invariant.h"
 #include "space.h"
 
 enum { IMPLIED_MAX = (int)FIELD_CHOICES > (int)ISA_COUNT ? (int)FIELD_CHOICES : (int)ISA_COUNT };
@@ -29,6 +30,17 @@ static enum operation current_op(const struct spec *s, const struct spec_cursor 
     return s->field[F_OP].count ? (enum operation)s->field[F_OP].value[c->at[F_OP]] : OP_ATTN;
 }
 
+/* What the caller's fields leave of a tuning field at the cursor; -1: all of it. */
+static int32_t fixed_at(const struct spec *s, const struct spec_cursor *c, enum field_id f, enum isa isa)
+{
+    struct variant v = {{[F_ISA] = (int32_t)isa}};
+    if (f <= F_ISA || (f == F_SPLIT && !c->split))
+        return -1;
+    for (enum field_id i = 0; i < F_ISA; i++)
+        v.field[i] = s->field[i].count ? s->field[i].value[c->at[field_first(i)]] : fields[i].fallback;
+    return invariant_value(&v, f);
+}
+
 static struct values values_of(const struct spec *s, const struct spec_cursor *c, enum field_id f, enum isa isa,
                                int32_t implied[IMPLIED_MAX])
 {
@@ -53,6 +65,8 @@ static struct values values_of(const struct spec *s, const struct spec_cursor *c
                 implied[n++] = i;
     } else if (f == F_ISA) {
         implied[n++] = (int32_t)spec_default_isa(s);
+    } else if (fixed_at(s, c, f, isa) >= 0) {
+        implied[n++] = fixed_at(s, c, f, isa);
     } else if (fields[f].side == FIELD_TUNING && c->tuning) {
         n = tuning_choices(f, isa, c->split, implied);
     } else {

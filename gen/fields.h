@@ -26,6 +26,7 @@ enum field_id {
     F_SINK,
     F_PACKED,
     F_PAGED,
+    F_INVARIANT,
     F_TRANSPOSED,
     F_ISA,
     F_TILE_Q,

@@ -1,6 +1,8 @@
 /* space.c - see space.h. */
 #include "space.h"
 
+#include "invariant.h"
+
 int tuning_choices(enum field_id f, enum isa isa, bool split, int32_t out[FIELD_CHOICES])
 {
     int n = 0;
@@ -29,6 +31,18 @@ int32_t tuning_default(enum field_id f, enum isa isa, bool split)
     return list != whole ? list[0] : field_default(f, isa);
 }
 
+/* The same for a caller, who may leave less to tuning. */
+static int choices_of(const struct variant *caller, enum field_id f, enum isa isa, bool split, int32_t out[FIELD_CHOICES])
+{
+    struct variant v = *caller;
+    v.field[F_ISA] = (int32_t)isa;
+    const int32_t fixed = f == F_SPLIT && !split ? -1 : invariant_value(&v, f);
+    if (fixed < 0)
+        return tuning_choices(f, isa, split, out);
+    out[0] = fixed;
+    return 1;
+}
+
 static int product(const struct variant *caller, enum isa isa, bool split, struct variant *out, int max)
 {
     int total = 1;
@@ -38,7 +52,7 @@ static int product(const struct variant *caller, enum isa isa, bool split, struc
         count[f] = 1;
         choices[f][0] = f == F_ISA ? (int32_t)isa : caller->field[f];
         if (fields[f].side == FIELD_TUNING && f != F_ISA)
-            count[f] = tuning_choices(f, isa, split, choices[f]);
+            count[f] = choices_of(caller, f, isa, split, choices[f]);
         total *= count[f];
     }
     for (int i = 0; i < total && i < max; i++) {

@@ -81,7 +81,8 @@
  *
  *   One plan gives a query row the same bits whatever the number of threads or parts, the workspace, the strides, and
  *   the rest of the batch. (The one exception is a run that needs a second kernel: note 6 of attn_execute_cl.) Two
- *   plans may have different variants and then differ in the last bits; pin the variant where that matters. Every
+ *   plans may have different variants and then differ in the last bits; pin the variant where that matters, or
+ *   set attn_problem.invariant, whose promise holds between plans. Every
  *   variant keeps the same error bounds:
  *     max |O - exact|   <= 2 max |naive - exact| + (2^-23 (2 + max |x|) + u) max |v|
  *     max |LSE - exact| <= 2 max |naive - exact| + 2^-22 (1 + max |x|) + u + 2^-23 max |LSE|
@@ -289,6 +290,18 @@ struct attn_problem {
     /* For a plan with `window`: the window to tune for, as window_left and window_right in attn_run, -1 for no bound.
      * Both 0: not known. The number of keys in it is rounded up to a power of two. A run may use any window. */
     int64_t tune_window_left, tune_window_right;
+    /* 0 or 1; 1 promises the same bits. Take two plans of this library on the same device that agree in compiler, types, head
+     * dims, heads, causal and the features from window to sink. A row of O and of LSE has the same bits in both if its query, the
+     * keys and values that it sees, their positions, and the numbers of the features are the same. Nothing else matters: maxima,
+     * batch, other sequences, packed or not, paged or not, the chunks in which queries come, keys that the row does not see,
+     * threads, parts, streams, rigor, and what tuning found. What orders the sums is fixed by the instruction set, the types, the
+     * head dims and the features; everything else is tuned, apart from plans that promise nothing. Notes:
+     * 1. The keys and values of the sequence must be finite.
+     * 2. Nothing is promised between devices, instruction sets (ATTNGEN_ISA), compilers or versions of this library.
+     * 3. A variant that is pinned must be an invariant one, and may be of another instruction set than plans choose.
+     * 4. ATTN_UNSUPPORTED if there is no such kernel. Isa amx has none, so another one is taken. On isa sm90 a run whose rows the
+     *    copy engine does not take as they lie is refused (note 6 of attn_execute_cl), as with a pinned variant. */
+    int invariant;
 };
 struct attn_plan;
 /* Finds and compiles the kernel for a problem. With a pinned variant, a cached winner or ATTN_ESTIMATE this takes

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "devices/list.h"
+#include "gen/invariant.h"
 #include "tune/tune.h"
 
 enum { MOST_HEADS = 1 << 16, MOST_THREADS = 1024 };
@@ -71,6 +72,7 @@ static attn_status check_problem(struct attn_problem *p, int cores, struct attn_
         {"softcap", p->softcap, 0, 1},
         {"tune_window_left", p->tune_window_left, p->window ? -1 : 0, p->window ? INT64_MAX : 0},
         {"tune_window_right", p->tune_window_right, p->window ? -1 : 0, p->window ? INT64_MAX : 0},
+        {"invariant", p->invariant, 0, 1},
         {"max_batch", p->max_batch, 1, INT64_MAX},
         {"max_q_len", p->max_q_len, 1, INT64_MAX},
         {"max_kv_len", p->max_kv_len, 1, INT64_MAX},
@@ -138,6 +140,7 @@ static struct variant caller_of(const struct attn_problem *p)
     v.field[F_CAUSAL] = p->causal;
     v.field[F_WINDOW] = p->window;
     v.field[F_SOFTCAP] = p->softcap;
+    v.field[F_INVARIANT] = p->invariant;
     arrays_set_fields(p, &v);
     return v;
 }
@@ -172,7 +175,7 @@ static attn_status pin(struct attn_plan *plan, const char *name, struct attn_err
     if (why)
         return status_fail(err, ATTN_UNSUPPORTED, "variant '%s' cannot run: isa %s %s", name,
                            field_value_name(F_ISA, isa), why);
-    if (gen_check(plan->context->gen, v, &gen_err) != 0)
+    if (gen_check(plan->context->gen, v, &gen_err) != 0 || invariant_fits(v, plan->problem.max_kv_len, &gen_err) != 0)
         return status_because(&gen_err, ATTN_UNSUPPORTED, err);
     return ATTN_OK;
 }
@@ -296,8 +299,8 @@ attn_status attn_plan_create(struct attn_context *context, const struct attn_pro
         goto cleanup;
     }
     const char *origin = plan->kernel.origin;
-    context_log(context, ATTN_LOG_INFO, "%s (%s), compiled by %s in %.2f ms%s%s", plan->name, plan->source,
-                plan->device->compiler, plan->kernel.compile_ms, origin ? ", from " : "", origin ? origin : "");
+    context_log(context, ATTN_LOG_INFO, "%s (%s%s), compiled by %s in %.2f ms%s%s", plan->name, plan->source,
+                plan->problem.invariant && !plan->device->only ? "; what orders its sums is fixed" : "", plan->device->compiler, plan->kernel.compile_ms, origin ? ", from " : "", origin ? origin : "");
     *out = plan;
 cleanup:
     if (status == ATTN_FAILED || status == ATTN_UNSUPPORTED) /* these concern the system, not a mistake */

@@ -268,6 +268,7 @@ void features_problem(const struct features *f, const struct options *o, struct 
         out->tune_window_right = o->window[1];
     }
     out->softcap = (o->given & OPTION_BIT(OPTION_SOFTCAP)) != 0;
+    out->invariant = (o->given & OPTION_BIT(OPTION_INVARIANT)) != 0;
     for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
         if (f->array[id].data)
             array_set_switch(id, arrays[id].type == TYPE_BIAS ? bias_of(f->array[id].type) : 1, out);

@@ -204,6 +204,7 @@ int features_variant(const struct options *o, struct variant *out, struct gen_er
     out->field[F_CAUSAL] = o->causal;
     out->field[F_WINDOW] = options_window(o);
     out->field[F_SOFTCAP] = (o->given & OPTION_BIT(OPTION_SOFTCAP)) != 0;
+    out->field[F_INVARIANT] = (o->given & OPTION_BIT(OPTION_INVARIANT)) != 0;
     for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
         if (!arrays[id].of_kv)
             out->field[arrays[id].field] = 0;

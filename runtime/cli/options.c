@@ -77,6 +77,8 @@ static const struct option table[OPTION_COUNT] = {
     [OPTION_SCALE] = {OPTION_SCALE, "--scale", "X", "scores are X * q.k; default 1/sqrt(D)", VALUE_NEEDED, read_scale},
     [OPTION_SOFTCAP] = {OPTION_SOFTCAP, "--softcap", "C", "a score s becomes C tanh(s / C), after --scale",
                         VALUE_NEEDED, read_softcap},
+    [OPTION_INVARIANT] = {OPTION_INVARIANT, "--invariant", NULL,
+                          "a row's bits do not depend on what else is in the problem,\nnor on tuning", VALUE_NONE, read_flag},
     [OPTION_LAYOUT] = {OPTION_LAYOUT, "--layout", "LAYOUT",
                        "bhsd (default) or bshd: the order of the sides of Q, K, V and O,\n"
                        "as [B, Hq, Sq, D] or [B, Sq, Hq, D]",

@@ -39,6 +39,7 @@ enum option_id {
     OPTION_WINDOW,
     OPTION_SCALE,
     OPTION_SOFTCAP,
+    OPTION_INVARIANT,
 #define ARRAY(id, name, about, option) OPTION_##id,
 #define SHAPED(id, name, about, option)
 #include "arrays/table.def"
@@ -68,6 +69,7 @@ static inline enum option_id option_of(enum array_id id)
 #define OPTIONS_FEATURE_ARRAYS (OPTION_BIT(OPTION_LAYOUT) - OPTION_BIT(OPTION_BIAS)) /* all between them */
 #define OPTIONS_KERNEL                                                                                                 \
     (OPTION_BIT(OPTION_DTYPE) | OPTION_BIT(OPTION_CAUSAL) | OPTION_BIT(OPTION_WINDOW) | OPTION_BIT(OPTION_SOFTCAP) |   \
+     OPTION_BIT(OPTION_INVARIANT) |                                                                                    \
      OPTIONS_FEATURE_ARRAYS)
 #define OPTIONS_ATTENTION                                                                                              \
     (OPTIONS_KERNEL | OPTION_BIT(OPTION_Q_OFFSET) | OPTION_BIT(OPTION_SCALE) | OPTION_BIT(OPTION_KV_LENS) |            \

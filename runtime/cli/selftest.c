@@ -15,6 +15,7 @@
 
 #include "attn.h"
 #include "cli.h"
+#include "gen/invariant.h"
 #include "gen/space.h"
 #include "devices/devices.h"
 #include "devices/list.h"
@@ -126,6 +127,9 @@ static bool draw_variant(struct device *device, enum isa isa, int which, struct 
         if (n == 0)
             continue;
         *out = in_c ? space[random_below(state, n)] : caller;
+        for (enum field_id f = F_ISA + 1; f < FIELD_COUNT; f++)
+            if (f != F_SPLIT && invariant_value(out, f) >= 0)
+                out->field[f] = invariant_value(out, f);
         struct gen_text text = {0};
         if (gen_check(device->resources->gen, out, err) != 0 || tune_emit(device, out, &text, err) != 0)
             continue;

@@ -25,7 +25,8 @@ attn_status status_because(const struct gen_error *why, attn_status otherwise, s
 /* At first, the structs of problems and runs had no features, runs had no scales, and quantisations no slots. */
 const struct status_struct status_options = {"attn_options", {sizeof(struct attn_options)}};
 const struct status_struct status_problem = {"attn_problem",
-                                             {sizeof(struct attn_problem), offsetof(struct attn_problem, tune_window_left),
+                                             {sizeof(struct attn_problem), offsetof(struct attn_problem, invariant),
+                                              offsetof(struct attn_problem, tune_window_left),
                                               offsetof(struct attn_problem, mixed)}};
 const struct status_struct status_plan_info = {"attn_plan_info", {sizeof(struct attn_plan_info)}};
 const struct status_struct status_run = {

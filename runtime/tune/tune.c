@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "gen/invariant.h"
 #include "gen/space.h"
 #include "search.h"
 
@@ -19,11 +20,12 @@ static const int64_t NOISE_RESTS = 600;
 
 /* ---- candidates ---- */
 
-static int space_size(const struct device *device, const struct tune_target *t, struct variant *out, int room)
+/* Where bits are a promise they are of one isa. ISA_COUNT: of any. */
+static int space_size(const struct device *device, const struct tune_target *t, enum isa one, struct variant *out, int room)
 {
     int n = 0;
     for (int isa = 0; isa < ISA_COUNT; isa++)
-        if (!device->backend->why_not(device, (enum isa)isa)) {
+        if ((one == ISA_COUNT || isa == (int)one) && !device->backend->why_not(device, (enum isa)isa)) {
             int more = tuning_space(&t->caller, (enum isa)isa, out ? out + n : NULL, out ? room - n : 0);
             n += more;
         }
@@ -39,10 +41,13 @@ static void init_candidate(struct candidate *c, const struct device *device, con
         c->row.variant.field[F_HEAD_DIM_V] = 0;
     variant_encode(v, c->row.name);
     const char *why = device->backend->why_not(device, (enum isa)v->field[F_ISA]);
+    struct gen_error rule;
+    if (!why && invariant_fits(v, t->kv_len, &rule) != 0)
+        why = rule.text;
     if (why) {
         c->row.state = ROW_REJECTED;
         c->settled = c->foreign = true;
-        snprintf(c->row.note, sizeof c->row.note, "%s", why);
+        snprintf(c->row.note, sizeof c->row.note, "%.*s", (int)sizeof c->row.note - 1, why);
     }
 }
 
@@ -57,7 +62,8 @@ static int by_cycles(const void *a, const void *b)
 static int list_candidates(const struct device *device, const struct tune_target *t, const struct tune_settings *s,
                            struct candidate **out, struct gen_error *err)
 {
-    int n = s->only ? s->only_count : space_size(device, t, NULL, 0);
+    const enum isa one = t->caller.field[F_INVARIANT] && !s->only ? tune_invariant_isa(device, t) : ISA_COUNT;
+    int n = s->only ? s->only_count : space_size(device, t, one, NULL, 0);
     struct variant *all = calloc((size_t)n + 1, sizeof *all);
     *out = calloc((size_t)n + 1, sizeof **out);
     if (!all || !*out) {
@@ -69,7 +75,7 @@ static int list_candidates(const struct device *device, const struct tune_target
     if (s->only)
         memcpy(all, s->only, (size_t)n * sizeof *all);
     else
-        space_size(device, t, all, n);
+        space_size(device, t, one, all, n);
     for (int i = 0; i < n; i++)
         init_candidate(&(*out)[i], device, t, &all[i]);
     free(all);
@@ -77,25 +83,12 @@ static int list_candidates(const struct device *device, const struct tune_target
     return n;
 }
 
-/* The facts to compare with a device's limits are in the emitted text. */
-static bool fits_device(const struct device *device, const struct candidate *c, struct gen_error *rule)
-{
-    struct gen_text text = {0};
-    if (!device->backend->fits)
-        return true;
-    if (tune_emit(device, &c->row.variant, &text, rule) != 0)
-        return false;
-    bool fits = device->backend->fits(device, &c->row.variant, &text, rule) == 0;
-    gen_text_free(&text);
-    return fits;
-}
-
 static bool is_legal(const struct device *device, struct candidate *c)
 {
     struct gen_error rule = {0};
     if (c->settled)
         return c->row.state == ROW_TIMED || c->row.state == ROW_DROPPED;
-    if (gen_check(device->resources->gen, &c->row.variant, &rule) == 0 && fits_device(device, c, &rule))
+    if (gen_check(device->resources->gen, &c->row.variant, &rule) == 0 && tune_fits(device, &c->row.variant, &rule))
         return true;
     c->unknown = rule.no_memory;
     if (c->unknown)

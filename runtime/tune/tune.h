@@ -85,6 +85,12 @@ int tune_emit(const struct device *device, const struct variant *variant, struct
 int tune_compile(struct device *device, const struct variant *variant, struct kernel *out, uint64_t *source,
                  struct gen_error *err);
 
+/* Whether a variant's text is within the device's limits; else the rule. */
+bool tune_fits(const struct device *device, const struct variant *variant, struct gen_error *rule);
+
+/* The isa of which kernels are whose bits are a promise, for a caller's fields but packed and paged. ISA_COUNT: there is none. */
+enum isa tune_invariant_isa(const struct device *device, const struct tune_target *target);
+
 /* The value of a target's `threads`: the number of units of a device that has units, else the caller's. */
 int tune_threads(const struct device *device, int threads);
 

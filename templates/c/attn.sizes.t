@@ -20,6 +20,8 @@
 % let VTILE = PANELS*LDP*NR
 % let ROW = W*max(LDQ*PER, LDO)
 % let STAGE = max(ROW + (NARROW ? ceil_div(max(LDQ*PER, LDO), 4) : 0), BIAS != "none" or MASK ? MR*BK : 0)
+%# Whether few queries have micro-kernels of their own, which sum in another order.
+% let FEW = SPLIT and not INVARIANT
 %# Where the keys are split, R rows of queries by KB keys make a vector of scores, keys outside. No panels are made of K and V.
 % let R = MR
 % let KB = max(1, W/R)
@@ -32,12 +34,12 @@
 %# Vectors of queries that stay in registers beside W accumulators. Vectors of a row that are two and two the even elements and the
 %# odd ones of twice as many bf16, which is the cheaper way to widen them; where pairs are multiplied, those of outputs alone, which
 %# are then the even fours of columns and the odd ones, as two rows of values are interleaved.
-% let PARTED = SPLIT and REGISTERS and not PAIRS and TKV == "bf16" and (NV % 2 == 0 or PANELS == 1) ? 1 : 0
+% let PARTED = FEW and REGISTERS and not PAIRS and TKV == "bf16" and (NV % 2 == 0 or PANELS == 1) ? 1 : 0
 % let QUERY_PARTS = TQ == "bf16" ? 1 : 0
 % let LOG_W = W == 16 ? 4 : W == 8 ? 3 : 2
 % let HELD = max(0, min(DQ, (REGISTERS - W - 4 - 3*PARTED - SPARE)/R))
 % let PARTED_Q = PARTED*(DQ - DQ % 2)
-% let PARTED_O = SPLIT and PAIRS or PARTED ? CV - CV % 2 : 0
+% let PARTED_O = FEW and PAIRS or PARTED ? CV - CV % 2 : 0
 % let SIZE = type_bytes(TKV)
 %# Lines of the cache that a row of keys takes (in plain C a fetch is only a call), and a pass over values fetches of a row: all passes together the whole.
 %# A row of keys, and of values, in elements of their C type.
@@ -57,7 +59,7 @@
 % let K_SCALES = PROBS + W
 % let V_SCALES = K_SCALES + R*BK + W
 % let BUFFER = SCALED ? V_SCALES + R*BK + W : PROBS + W
-% let QUERIES = SCORES + 2*BUFFER
+% let QUERIES = FEW ? SCORES + 2*BUFFER : SCORES
 % let RESULTS = R*LDO + STATE
 % let TILED = IN_PLACE and not MODIFY and PANELS*(R/VR) <= 8
 % let FEW_PART = round_up(BQ/R*QUERIES*4, 64)
@@ -66,13 +68,27 @@
 % let FEW_K = round_up(FEW_O + FEW_RESULT, 64)
 % let FEW_V = FEW_K + round_up(BK*KEY*(NARROW ? 1 : SIZE), 64)
 % let FEW_STAGE = FEW_V + round_up(BK*VALUE*(NARROW ? 1 : SIZE), 64)
-% let FEW_ALL = FEW_STAGE + round_up(max(max(R*LDQ*4, LDO*4), BK*R*4), 64)
+%# Invariant kernels pack a panel of keys, or some values, at a time, and have scores of all blocks of queries. Values that are floats
+%# when they are read stay where they are.
+% let DIRECT = SPLIT and INVARIANT and not NARROW and not PAIRS
+% let SOME = max(W, 16)
+% let SOME_K = round_up(FEW_O + FEW_RESULT, 64)
+% let SOME_V = SOME_K + round_up(NR*LDQ*4, 64)
+% let SOME_S = SOME_V + round_up(DIRECT ? SOME*LDO*SIZE : PANELS*SOME/PER*NR*4, 64)
+% let SOME_P = SOME_S + round_up(BQ*BK*4, 64)
+% let SOME_STAGE = SOME_P + (PAIRS ? round_up(BQ*BK*2, 64) : 0)
+% let FEW_ALL = not FEW ? SOME_STAGE + round_up(max(STAGE, MR*LDQ*PER)*4, 64) : FEW_STAGE + round_up(max(max(R*LDQ*4, LDO*4), BK*R*4), 64)
 % let AT_O = round_up(BQ, W)*LDQ*4
 % let AT_S = AT_O + round_up(BQ*LDO*4, 64)
 % let AT_P = AT_S + round_up(MR*BK*4, 64)
 % let AT_ROW = AT_P + (PAIRS ? round_up(MR*BK*2, 64) : 0)
 % let AT_STAGE = AT_ROW + round_up(BQ/MR*STATE*4, 64)
-% let WORKSPACE = AT_STAGE + round_up(STAGE*4, 64)
+% let AT_PART = AT_STAGE + round_up(STAGE*4, 64)
+%# Where bits are a promise, so many keys are computed alone and joined to those before, as in kernels that split keys; what they
+%# leave lies behind all else.
+% let JOINS = INVARIANT and not SPLIT ? JOINT : 0
+% let AT_PART_ROW = AT_PART + round_up(BQ*LDO*4, 64)
+% let WORKSPACE = JOINS ? AT_PART_ROW + round_up(BQ/MR*STATE*4, 64) : AT_PART
 % assert GQ + GX + VW == 0, "group and vector belong to OpenCL; isa portable has them"
 % assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
 % assert COPY == "plain" and LOOP == "joint" and SERIAL + UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy", "copy, loop, serial, unswizzled, shared_q and order belong to isas sm90 and sm80"
@@ -82,7 +98,7 @@
 % assert MR <= W, "micro.rows must be at most the vector's width"
 % assert MR*NV <= 64, "micro.rows times micro.vecs must be at most 64"
 % micro pack_q
-% if SPLIT
+% if FEW
 % assert W % MR == 0, "micro.rows must divide the vector's width where keys are split"
 % assert BK % KB == 0 and BK % U == 0, "tile.k must be a multiple of the keys that a vector of scores holds, and of unroll, where keys are split"
 % assert not PAIRS or BK % (2*KB) == 0, "tile.k must be a multiple of the keys that two vectors of scores hold, where pairs of keys are multiplied"
@@ -109,6 +125,10 @@
 % micro join
 % micro blend
 % else
+% if INVARIANT
+% micro join
+% micro blend
+% end
 % assert BK % NR == 0, "tile.k must be a multiple of micro.vecs times the vector's width"
 % assert W % U == 0, "unroll must divide the vector's width"
 % assert NR % (U*PER) == 0, "unroll must be at most half of micro.vecs times the vector's width where the ISA multiplies pairs"
@@ -125,10 +145,23 @@
 % end
 % end
 % micro pack_k
+% if SPLIT and not DIRECT
+% micro pack_v with LDP = SOME/PER
+% elif not DIRECT
 % micro pack_v
+% end
 % micro score_tile with N = NV
 % micro softmax
 % micro cut
+% if DIRECT
+% if PANELS > 1 or LAST == NV
+% micro value_rows with N = NV
+% end
+% if LAST != NV
+% micro value_rows as value_rest with N = LAST
+% end
+% micro rescale
+% else
 % if PANELS > 1 or LAST == NV
 % micro value_tile with N = NV
 % end
@@ -136,15 +169,16 @@
 % micro value_tile as value_last with N = LAST
 % end
 % end
+% end
 %# Where keys are split, all rows of a step lie in the lanes of one.
-% let LINES = SPLIT ? 1 : MR
+% let LINES = FEW ? 1 : MR
 % if SOFTCAP
 % micro soften with MR = LINES
 % end
 % if BIAS != "none"
 % micro add_bias with MR = LINES
 % end
-% if ALIBI and SPLIT
+% if ALIBI and FEW
 % micro alibi_rows
 % elif ALIBI
 % micro alibi

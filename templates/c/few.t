@@ -3,12 +3,22 @@
 %# order, so that the bits do not depend on who computes which.
 
 /* The parts of a workspace: blocks of queries, of a split's results, of all splits' results, copies of a tile, and a stage. */
+% if INVARIANT
+struct space { float *q, *part, *o, *k, *v, *s, *p; void *stage; };
+static struct space carve(float *at)
+{
+    struct space w = {at, at + ${FEW_PART/4}, at + ${FEW_O/4}, at + ${SOME_K/4}, at + ${SOME_V/4}, at + ${SOME_S/4}, at + ${(PAIRS ? SOME_P : SOME_S)/4},
+        at + ${SOME_STAGE/4}};
+    return w;
+}
+% else
 struct space { float *q, *part, *o; void *k, *v, *stage; };
 static struct space carve(float *at)
 {
     struct space w = {at, at + ${FEW_PART/4}, at + ${FEW_O/4}, at + ${FEW_K/4}, at + ${FEW_V/4}, at + ${FEW_STAGE/4}};
     return w;
 }
+% end
 static int64_t over(int64_t n, int64_t by) { return (n + by - 1) / by; }
 int64_t ${NAME}_workspace(const struct attn_args *a)
 {
@@ -45,11 +55,15 @@ static void begin(const struct rows *x, float *o)
             o[t / ${R} * ${RESULTS} + ${R*LDO + MAX} + i] = none_seen;
 }
 
+% if INVARIANT
+% include "c/few_packed.t"
+% else
 % if MODIFY
 % include "c/few_modify.t"
 % end
 
 % include "c/few_tiles.t"
+% end
 /* All splits, joined in their order: those that lie in `shared`, or each computed now. */
 static void total(const struct rows *x, const struct space *w, float *shared)
 {

@@ -12,7 +12,7 @@
  * The system lets a process use tiles only if it has asked: call ${NAME}_prepare once before the first ${NAME}.
 % elif SPLIT
  * ${BQ} rows of queries of the heads that share a KV head walk its keys together, ${BK} at a time, in parts of ${SPLIT} that are joined in order.
- * Vector registers of ${W*32} bits${REGISTERS ? "" : " (how many, the compiler decides)"}: ${vectors("score_rows")} in the scores, ${LAST == NV or PANELS > 1 ? vectors("value_rows") : vectors("value_rest")} in the values, ${vectors("softmax_rows")} in the softmax step, of ${REGISTERS}.
+ * Vector registers of ${W*32} bits${REGISTERS ? "" : " (how many, the compiler decides)"}: ${vectors(FEW ? "score_rows" : "score_tile")} in the scores, ${LAST == NV or PANELS > 1 ? vectors(FEW or DIRECT ? "value_rows" : "value_tile") : vectors(FEW or DIRECT ? "value_rest" : "value_last")} in the values, ${vectors(FEW ? "softmax_rows" : "softmax")} in the softmax step, of ${REGISTERS}.
  * Workspace: ${FEW_ALL} bytes.
 % else
  * A tile of ${BQ} queries by ${BK} keys takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*SIZE/VALUES} bytes of K and V: ${2*BQ*(HD + HDV)*VALUES/((HD + HDV)*SIZE)} flops a byte.

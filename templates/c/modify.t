@@ -28,12 +28,23 @@ static void modify(const struct scores *x, const struct space *w, int64_t i, int
     add_bias(w->s, bias, ld, steps);
 % end
 % if ALIBI
-    float numbers[${W + 2 + MR}];
+    float numbers[${W + 2 + (INVARIANT ? 2*MR : MR)}];
     numbers[0] = f->slopes[x->h] * -${UNIT}, numbers[${W + 1}] = ${W}.0f;
+% if INVARIANT
+    for (int64_t r = 0; r < ${MR}; r++)
+        numbers[${W + 2 + MR} + r] = numbers[0]; /* of each row */
+% end
+% if INVARIANT and WINDOW
+    for (int64_t l = 0; l < ${W}; l++)
+        numbers[1 + l] = (float)(j % ${BK} + l); /* from the tile's first key, whichever of its keys comes first here */
+    for (int64_t r = 0; r < ${MR}; r++)
+        numbers[${W + 2} + r] = (float)(x->i0 + i + r + x->s->offset - j / ${BK} * ${BK});
+% else
     for (int64_t l = 0; l < ${W}; l++)
         numbers[1 + l] = (float)l;
     for (int64_t r = 0; r < ${MR}; r++)
         numbers[${W + 2} + r] = (float)(x->i0 + i + r + x->s->offset - j);
+% end
     alibi(w->s, numbers, steps);
 % end
 % if MASK

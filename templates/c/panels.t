@@ -1,13 +1,13 @@
 %# The workspace of a kernel that packs: what lies in it, its size, and the tiles of keys and values.
 
 /* The parts of a workspace, and the place where K and V of one head are packed in tiles. */
-struct space { float *q, *o, *s, *p, *row, *k, *v; void *stage; };
+struct space { float *q, *o, *s, *p, *row, *k, *v${JOINS ? ", *part_o, *part_row" : ""}; void *stage; };
 static int64_t key_tiles(const struct attn_args *a) { return (a->kv_len + ${BK - 1}) / ${BK}; }
 static int64_t query_tiles(int64_t q_len) { return (q_len + ${BQ - 1}) / ${BQ}; }
 static struct space carve(float *at, float *panels, int64_t tiles)
 {
     struct space w = {at, at + ${AT_O/4}, at + ${AT_S/4}, at + ${(PAIRS ? AT_P : AT_S)/4}, at + ${AT_ROW/4}, panels,
-        panels + tiles * ${KTILE}, at + ${AT_STAGE/4}};
+        panels + tiles * ${KTILE}, ${JOINS ? "at + " : ""}${JOINS ? AT_PART/4 : ""}${JOINS ? ", at + " : ""}${JOINS ? AT_PART_ROW/4 : ""}${JOINS ? ", " : ""}at + ${AT_STAGE/4}};
     return w;
 }
 int64_t ${NAME}_workspace(const struct attn_args *a)

@@ -13,7 +13,7 @@ static int64_t row_of(const struct attn_args *a, const struct sequence *s, const
 % end
 }
 % end
-% if NARROW and not SPLIT
+% if NARROW and not FEW
 % for v in 0..2
 % let WIDTH = v ? HDV : HD
 % let PADDED = v ? LDO : LDQ

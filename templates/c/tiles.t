@@ -29,6 +29,10 @@ static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t
 % end
 }
 
+% if JOINS
+% include "c/joins.t"
+
+% end
 /* One tile of queries of head h, from row i0 on, meets all keys that any of its rows sees. */
 static void attend(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t h, int64_t i0)
 {
@@ -36,7 +40,9 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     const ${CQ} *q = (const ${CQ} *)a->q + s->q_at + h * a->q_stride[1] + i0 * a->q_stride[2];
     ${CO} *out = (${CO} *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * ${SOFTCAP ? "(1 / a->features->softcap)" : UNIT}, unused; ${NATURAL ? "" : "/* exponentials are powers of two */"}
+% if not JOINS
     float none_seen = minus_infinity();
+% end
     int32_t ends[${WINDOW ? 2*MR : MR}] = {0}; /* used for tiles that the edge of an interval crosses */
 % if MODIFY
     struct scores x = {a->features, s, h, i0};
@@ -46,12 +52,23 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
         const ${CQ} *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, (${CQ} *)w->stage);
         pack_q(from, w->q + i * ${LDQ}, ld);
     }
+% if JOINS
+    struct space part = part_of(w);
+    const struct space *to = w;
+    begin(w, padded);
+    for (int64_t first = first_key(s, i0) / ${BK} * ${BK}, j = first; j < end; j += ${BK}) {
+        if (j > first && j % ${JOINS} == 0)
+            to = begin_part(w, to, &part, padded);
+% let TO = "to"
+% else
     memset(w->o, 0, (size_t)padded * ${LDO*4});
     for (float *row = w->row; row < w->row + padded / ${MR} * ${STATE}; row += ${STATE})
         for (int64_t l = 0; l < ${STATE}; l++)
             row[l] = l < ${SUM} ? none_seen : 0.0f;
 
     for (int64_t j = first_key(s, i0) / ${BK} * ${BK}; j < end; j += ${BK})
+% let TO = "w"
+% end
         for (int64_t i = 0; i < rows; i += ${MR}) {
             int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + ${MR - 1})) - j; /* all rows see keys below `all`, none sees `last` */
 % if WINDOW
@@ -64,16 +81,21 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
                 ends[r] = (int32_t)(least(${BK}, end_key(s, i0 + i + r) - j) - skip - seen);
                 ends[${MR} + r] = (int32_t)most(0, least(${BK}, first_key(s, i0 + i + r) - j) - skip);
             }
-            tile(w, i, j + skip, least(${BK}, last) - skip, seen, ends, &scale${MODIFY ? ", &x" : ""});
+            tile(${TO}, i, j + skip, least(${BK}, last) - skip, seen, ends, &scale${MODIFY ? ", &x" : ""});
 % else
             if (last <= 0)
                 continue;
             int64_t seen = all < 0 ? 0 : least(${BK}, all) / ${PER*W} * ${PER*W}; /* whole vectors that all rows see */
             for (int64_t r = 0; all < ${BK} && r < ${MR}; r++)
                 ends[r] = (int32_t)(least(${BK}, end_key(s, i0 + i + r) - j) - seen);
-            tile(w, i, j, least(${BK}, last), seen, ends, &scale${MODIFY ? ", &x" : ""});
+            tile(${TO}, i, j, least(${BK}, last), seen, ends, &scale${MODIFY ? ", &x" : ""});
 % end
         }
+% if JOINS
+    }
+    if (to == &part)
+        join_part(w, padded);
+% end
 
     for (int64_t i = 0; i < rows; i++) {
         float *row = w->row + i / ${MR} * ${STATE} + i % ${MR}, *lse = a->lse ? a->lse + s->lse_at + h * s->lse_ld + i0 + i : &unused;
@@ -89,24 +111,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     }
 }
 
-/* Piece t of the work where parts share memory. In phase 0 that is to pack one tile of keys of one head; in phase 1, to compute one tile
- * of queries of one head. The last tiles of all heads come first, because under a causal mask these see the most keys. */
-static void do_shared(const struct attn_args *a, int64_t t)
-{
-    int64_t units = a->batch * a->kv_heads, group = a->heads / a->kv_heads, tiles = key_tiles(a);
-    int64_t unit = a->phase ? t % units : t / tiles, g = unit % a->kv_heads;
-    struct space w = carve((float *)a->workspace, (float *)a->shared + unit * tiles * ${KTILE + VTILE}, tiles);
-    struct sequence s = sequence_of(a, unit / a->kv_heads);
-    if (a->phase) {
-        int64_t head = t / units % group, first = (query_tiles(a->q_len) - 1 - t / units / group) * ${BQ};
-        if (first < s.q_len)
-            attend(a, &w, &s, g * group + head, first);
-    } else if (s.q_len > 0) {
-        int64_t j = t % tiles * ${BK}, from = first_key(&s, 0), end = least(end_key(&s, s.q_len - 1), j + ${BK});
-        if (from < j + ${BK} && j < end)
-            pack(a, &w, &s, g, j, end);
-    }
-}
+% include "c/shared.t"
 
 /* The work is batch * kv_heads units; where there are more parts than units, each is cut into `cuts` shares. Where parts share memory, it is
  * tiles of keys, and then tiles of queries. */

@@ -100,12 +100,24 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     const float slope = slopes[f.slopes_at + h]${LOG2E};
 % end
     ${VEC} out[${TURNS*MR*CV}];
+% if INVARIANT
+    float top[${TURNS*MR}]; /* of each row: the maximum so far, */
+    ${VEC} sum[${TURNS*MR*SV}]; /* and this lane's shares of the sum */
+% else
     float top[${TURNS*MR}], sum[${TURNS*MR}]; /* of each row: the maximum so far, and this lane's share of the sum */
+% end
 % include "opencl/pointers.t"
     for (int i = 0; i < ${TURNS*MR*CV}; i++)
         out[i] = 0.0f;
+% if INVARIANT
+    for (int i = 0; i < ${TURNS*MR}; i++)
+        top[i] = -INFINITY;
+    for (int i = 0; i < ${TURNS*MR*SV}; i++)
+        sum[i] = 0.0f;
+% else
     for (int i = 0; i < ${TURNS*MR}; i++)
         top[i] = -INFINITY, sum[i] = 0.0f;
+% end
 
 % if WINDOW and TURNS > 1
     int from = 0, to = 0; /* turns with a row that sees keys of a tile; both grow with the keys */
@@ -198,14 +210,24 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
             m${r} = max(m${r}, top[turn * ${MR} + ${r}]);
             const float low${r} = max(m${r}, -FLT_MAX); /* -inf - -inf is no number: a row without keys subtracts this */
             fix[${r}] = ${EXP}_1(top[turn * ${MR} + ${r}] - low${r});
+% if INVARIANT
+            top[turn * ${MR} + ${r}] = m${r};
+            for (int share = 0; share < ${SV}; share++)
+                sum[(turn * ${MR} + ${r}) * ${SV} + share] *= fix[${r}];
+% else
             top[turn * ${MR} + ${r}] = m${r}, sum[turn * ${MR} + ${r}] *= fix[${r}];
+% end
 % end
             for (int block = 0; block < ${BLOCKS}; block++) {
 % for r in 0..MR
 % for c in 0..NV
                 {
                     const ${VEC} e = ${EXP}_v(s[block * ${MR*NV} + ${r*NV + c}] - low${r});
+% if INVARIANT
+                    sum[(turn * ${MR} + ${r}) * ${SV} + (block * ${NV} + ${c}) % ${SV}] += e;
+% else
                     sum[turn * ${MR} + ${r}] += total(e);
+% end
                     store(e, p + (y * ${MR} + ${r}) * ${BK} + block * ${BLOCK} + x * ${VW} + ${c*STEP});
                 }
 % end
@@ -262,8 +284,33 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
         for (int r = 0; r < ${MR}; r++) {
             const long i = i0 + turn * ${ROWS} + y * ${MR} + r;
-            float l = sum[turn * ${MR} + r];
+% if INVARIANT
+            /* All shares, in their order: those of this lane, or of all lanes. */
+            float l = 0.0f;
 % if GX > 1
+            barrier(CLK_LOCAL_MEM_FENCE);
+% for share in 0..SV
+            store(sum[(turn * ${MR} + r) * ${SV} + ${share}], p + y * ${SHARES} + ${share*STEP} + x * ${VW});
+% end
+            barrier(CLK_LOCAL_MEM_FENCE);
+            for (int share = 0; share < ${SHARES}; share++)
+                l += p[y * ${SHARES} + share];
+% else
+            for (int share = 0; share < ${SV}; share++) {
+                float shares[${VW}];
+% if VW == 1
+                shares[0] = sum[(turn * ${MR} + r) * ${SV} + share];
+% else
+                vstore${SUFFIX}(sum[(turn * ${MR} + r) * ${SV} + share], 0, shares);
+% end
+                for (int t = 0; t < ${VW}; t++)
+                    l += shares[t];
+            }
+% end
+% else
+            float l = sum[turn * ${MR} + r];
+% end
+% if GX > 1 and not INVARIANT
             barrier(CLK_LOCAL_MEM_FENCE);
             across[y * ${GX} + x] = l;
             barrier(CLK_LOCAL_MEM_FENCE);

@@ -1,5 +1,7 @@
 %# The sizes that a tile of forward attention implies in OpenCL, and what must hold of them.
 % include "opencl/types.sizes.t"
+%# Where bits are a promise, a row's sum has so many shares, of the keys that have the same remainder, whatever the vectors and lanes.
+% let SHARES = INVARIANT ? 32 : 0
 % let TYPE_BIAS = BIAS == "none" ? "" : type_opencl(BIAS)
 % assert VW == 1 or VW == 2 or VW == 4 or VW == 8 or VW == 16, "vector must be 1, 2, 4, 8 or 16, the widths that OpenCL C has"
 % assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
@@ -14,6 +16,9 @@
 % assert BQ % (GQ*MR) == 0, "tile.q must be a multiple of group.rows times micro.rows"
 % assert BK % 4 == 0, "tile.k must be a multiple of 4: probabilities are read four keys at a time"
 % let BLOCKS = BK/BLOCK
+% assert not INVARIANT or GX*VW <= SHARES and SHARES % (GX*VW) == 0, "a row's sum has 32 shares where invariant is set; group.lanes times vector must divide 32"
+%# A work-item's vectors of shares of a row.
+% let SV = INVARIANT ? SHARES/(GX*VW) : 0
 % let TURNS = BQ/(GQ*MR)
 % let ROWS = GQ*MR
 % let DP = round_up(HD, U)

@@ -13,12 +13,24 @@
                     add_biases(s + block * ${MR*NV}, biases, f.bias_stride[3], n - col, 0);
 % end
 % if ALIBI
+% if INVARIANT
+                const ${VEC} lane = (float)col + ${VECTOR}${LANES};
+% for r in 0..MR
+                const float far${r} = (float)(i + ${r} + offset - j); /* how far the query stands behind the tile's first key */
+% end
+% for r in 0..MR
+% for c in 0..NV
+                s[block * ${MR*NV} + ${r*NV + c}] = fma((${VEC})(-slope), fabs(far${r} - (lane + ${c*STEP}.0f)), s[block * ${MR*NV} + ${r*NV + c}]);
+% end
+% end
+% else
 % for r in 0..MR
                 const float far${r} = (float)(i + ${r} + offset - j - col); /* how far the query stands behind that key */
 % end
 % for r in 0..MR
 % for c in 0..NV
                 s[block * ${MR*NV} + ${r*NV + c}] -= slope * fabs(far${r} - ${c*STEP}.0f - ${VECTOR}${LANES});
+% end
 % end
 % end
 % end

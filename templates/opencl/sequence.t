@@ -9,7 +9,11 @@
     const long offset = a.offset + (a.bottom_right ? keys - ${QUERIES} : 0);
 % if WINDOW
     const long left = f.window[0], right = ${CAUSAL ? "0" : "f.window[1]"};
+% if INVARIANT
+    const long begin = interval(i0, keys, offset, left, right).x / ${BK} * ${BK}; /* tiles begin where they do without a window */
+% else
     const long begin = interval(i0, keys, offset, left, right).x / 4 * 4; /* so that vectors of biases and masks are aligned */
+% end
     const long end = ${PACKED ? "i0 >= queries ? 0 : " : ""}interval(min(i0 + ${BQ}L, ${QUERIES}) - 1, keys, offset, left, right).y;
 % else
     const long end = ${PACKED ? "i0 >= queries ? 0 : " : ""}interval(min(i0 + ${BQ}L, ${QUERIES}) - 1, keys, offset);

@@ -112,6 +112,11 @@ INLINED void modify(float *s, const struct beside *y, const struct attn_cl_featu
     #pragma unroll
     for (int m = 0; m < ${NS}; m++)
         s[m] = fma(-slope[m / 2 % 2], fabs(distance[m / 2 % 2] - (8 * (m / 4) + m % 2)), ${BIAS != "none" ? "s[m]" : "s[m] * y->unit"});
+% elif INVARIANT
+    const float slope = y->slopes[h], distance[2] = {(float)far, (float)(far + 8)};
+    #pragma unroll
+    for (int m = 0; m < ${NS}; m++)
+        s[m] = fma(-slope, fabs(distance[m / 2 % 2] - (8 * (m / 4) + m % 2)), ${BIAS != "none" ? "s[m]" : "s[m] * y->unit"});
 % else
     const float slope = y->slopes[h], distance = far;
     #pragma unroll

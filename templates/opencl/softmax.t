@@ -93,8 +93,15 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
         for (int r = 0; r < 2; r++) {
             top[r] = fmax(top[r], across(top[r], 1));
             top[r] = fmax(top[r], across(top[r], 2));
+% if INVARIANT
+            /* Each row answers for itself; beside one that has grown another is multiplied by 1. */
+            const int grows = (top[r] - x->top[r]) * scale > 8.0f;
+            fix[r] = grows ? exp2_fast((x->top[r] - finite(top[r])) * scale) : 1.0f;
+            x->top[r] = grows ? top[r] : x->top[r];
+% else
             fix[r] = ${BIAS != "none" ? "exp2_fast((x->top[r] - finite(top[r])) * scale)" : "exp2_fast(fma(x->top[r], scale, -finite(top[r]) * scale))"};
             x->top[r] = top[r];
+% end
             x->sum[r] *= fix[r];
         }
     const float low[2] = {finite(x->top[0])${BIAS != "none" ? "" : " * scale"}, finite(x->top[1])${BIAS != "none" ? "" : " * scale"}};

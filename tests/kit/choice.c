@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "../../gen/invariant.h"
 #include "../../gen/space.h"
 #include "runtime/numerics/convert.h"
 
@@ -179,7 +180,7 @@ int choice_all(const struct choice *c, struct variant **out)
 
 bool choice_random(const struct choice *c, uint64_t *state, struct variant *out)
 {
-    static const enum field_id switches[] = {F_CAUSAL, F_WINDOW, F_SOFTCAP, F_MASK, F_ALIBI, F_SINK, F_PACKED, F_PAGED};
+    static const enum field_id switches[] = {F_CAUSAL, F_WINDOW, F_SOFTCAP, F_MASK, F_ALIBI, F_SINK, F_PACKED, F_PAGED, F_INVARIANT};
     for (int tries = 0; tries < 200; tries++) {
         int row[PAIRWISE_FIELDS];
         for (int f = 0; f < c->fields; f++)
@@ -201,6 +202,9 @@ bool choice_random(const struct choice *c, uint64_t *state, struct variant *out)
         if (dtype_values(variant_dtype_kv(&v)) > 1)
             for (enum field_id f = F_HEAD_DIM; f <= F_HEAD_DIM_V; f++) /* whole blocks */
                 v.field[f] = (v.field[f] + 31) / 32 * 32;
+        for (enum field_id f = F_ISA + 1; f < FIELD_COUNT; f++) /* what is fixed there */
+            if (invariant_value(&v, f) >= 0 && (f != F_SPLIT || v.field[f]))
+                v.field[f] = invariant_value(&v, f);
         if (v.field[F_HEAD_DIM_V] == v.field[F_HEAD_DIM] || (v.field[F_HEAD_DIM_V] == 0 && v.field[F_HEAD_DIM] > 512))
             continue;
         if (is_legal(c, &v)) {

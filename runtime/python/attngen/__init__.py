@@ -23,7 +23,7 @@ __version__ = "0.1"
 
 def configure(*, rigor: Optional[str] = None, time_limit: Optional[float] = None, compiler: Optional[str] = None,
               threads: Optional[int] = None, cache_dir: Optional[str] = None, fallback: Optional[str] = None,
-              openmp: Optional[bool] = None) -> None:
+              openmp: Optional[bool] = None, invariant: Optional[bool] = None) -> None:
     """Sets defaults of the calls that follow, in this process; what is not given stays.
 
     rigor: what to do for sides that the cache has no winner for: "estimate" (the default: a model chooses, nothing is
@@ -32,6 +32,7 @@ def configure(*, rigor: Optional[str] = None, time_limit: Optional[float] = None
     cache_dir: where the cache is, "" for none; before the first call that makes a plan. $ATTNGEN_CACHE says it too.
     openmp: True has larger runs on tensors of the processor use the threads of PyTorch's OpenMP (libgomp) in place of
         libattn's own, which do not then share processors with it; the bits are the same.
+    invariant: True makes plans whose rows have the same bits whatever else is in a call (attngen.attention says it).
     fallback: "torch" lets PyTorch compute what sdpa cannot serve; "" ends that.
     """
     if cache_dir is not None:
@@ -45,7 +46,7 @@ def configure(*, rigor: Optional[str] = None, time_limit: Optional[float] = None
     if fallback not in (None, "", "torch"):
         raise Invalid(f"fallback is {fallback!r}; expected 'torch', or '' for none")
     for name, value in (("rigor", rigor), ("time_limit", time_limit), ("compiler", compiler), ("threads", threads),
-                        ("openmp", openmp)):
+                        ("openmp", openmp), ("invariant", invariant)):
         if value is not None:
             _plans.defaults[name] = value
     if fallback is not None:

@@ -64,6 +64,7 @@ class Problem(Structure):
         ("cl_device", c_void_p), ("mixed", c_int), ("kv_dtype", c_int), ("o_dtype", c_int), ("window", c_int),
         ("softcap", c_int), ("bias", c_int), ("mask", c_int), ("alibi", c_int), ("sink", c_int), ("packed", c_int),
         ("paged", c_int), ("tune_window_left", c_int64), ("tune_window_right", c_int64),
+        ("invariant", c_int),
     ]
 
 

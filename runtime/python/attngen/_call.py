@@ -313,7 +313,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bot
               block_table: Any = None, k_scales: Any = None, v_scales: Any = None, kv_dtype: Optional[str] = None,
               q_len: Optional[int] = None, kv_len: Optional[int] = None, layout: str = "bhsd", out: Any = None, o_dtype: Optional[str] = None, lse: Any = False,
               threads: Optional[int] = None, rigor: Optional[str] = None, compiler: Optional[str] = None,
-              time_limit: Optional[float] = None, variant: Optional[str] = None) -> Any:
+              time_limit: Optional[float] = None, variant: Optional[str] = None, invariant: Optional[bool] = None) -> Any:
     """O = softmax(scale * Q K^T -> softcap -> + bias, ALiBi -> mask; sinks) V: all that attn.h has, by keyword.
 
     q [batch, heads, q_len, D], k [batch, KV heads, kv_len, D], v [batch, KV heads, kv_len, Dv]; O is [batch, heads,
@@ -344,12 +344,14 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bot
     threads: of the processor; without, PyTorch's number for tensors, else all. rigor ("estimate", "measure",
         "patient"), time_limit (seconds), compiler ("tcc", "cc") and variant (a kernel's name) as in attn.h; configure()
         sets defaults.
+    invariant: True promises a row the same bits whatever else is in the call, however its sequence is packed, paged and cut into
+        chunks, and whatever was tuned: struct attn_problem says it exactly.
 
     Errors, threads and streams as for attngen.sdpa.
     """
     options = (causal, align, q_offset, scale, None if window is None else (int(window[0]), int(window[1])), softcap,
                layout, q_len, kv_len, o_dtype, lse is not False, threads, rigor, compiler, time_limit, variant,
-               kv_dtype)
+               kv_dtype, invariant)
     given = _given(bias, mask, alibi_slopes, sinks, kv_lens, q_starts, kv_starts, block_table, k_scales, v_scales)
     adapter = adapter_of(q)
     if adapter.tracing():
@@ -363,7 +365,7 @@ class Plan:
     dtype, kv_dtype, o_dtype: "f32", "f16" or "bf16"; the latter two are dtype without. head_dim, head_dim_v: elements
     of a row. max_batch, max_q_len, max_kv_len: what calls stay within, and what is tuned for. causal, window, softcap,
     bias (None or an element type), mask, alibi, sink, packed, paged: features that calls must then use, as struct
-    attn_problem says; tune_window is the window to tune for, (left, right), (0, 0) if it is not known. device: "cpu",
+    attn_problem says; invariant: a row's bits are the same in all such plans, as it says there; tune_window is the window to tune for, (left, right), (0, 0) if it is not known. device: "cpu",
     "cuda", "cuda:N". threads: 0 for all processors. rigor, time_limit (seconds), variant, compiler: as for
     attention. Raises as attngen.attention does. The same plan gives a row the same bits whatever else is in a call.
 
@@ -375,7 +377,7 @@ class Plan:
                  kv_dtype: Optional[str] = None, o_dtype: Optional[str] = None, causal: bool = False,
                  window: bool = False, softcap: bool = False, bias: Optional[str] = None, mask: bool = False,
                  alibi: bool = False, sink: bool = False, packed: bool = False, paged: bool = False,
-                 tune_window: Tuple[int, int] = (0, 0), device: str = "cpu", threads: int = 0, rigor: Optional[str] = None,
+                 invariant: bool = False, tune_window: Tuple[int, int] = (0, 0), device: str = "cpu", threads: int = 0, rigor: Optional[str] = None,
                  time_limit: Optional[float] = None, variant: Optional[str] = None,
                  compiler: Optional[str] = None) -> None:
         has = _plans.defaults
@@ -384,7 +386,7 @@ class Plan:
             device=device, dtype=dtype, kv_dtype=kv_dtype or dtype, o_dtype=o_dtype or dtype, head_dim=head_dim,
             head_dim_v=head_dim_v or head_dim, heads=heads, kv_heads=kv_heads or heads, max_batch=max_batch,
             max_q_len=max_q_len, max_kv_len=max_kv_len, causal=causal, window=window, softcap=softcap, bias=bias,
-            mask=mask, alibi=alibi, sink=sink, packed=packed, paged=paged, tune_window=tune_window, threads=threads,
+            mask=mask, alibi=alibi, sink=sink, packed=packed, paged=paged, invariant=invariant, tune_window=tune_window, threads=threads,
             rigor=rigor or has["rigor"], compiler=compiler or has["compiler"],
             time_limit=has["time_limit"] if time_limit is None else time_limit, variant=variant))
         if self._compiled.on_card:  # calls name their card by number
@@ -402,7 +404,7 @@ class Plan:
             raise fail("the plan is closed; expected one that is not")
         has = self._compiled.key
         options = (has.causal, align, q_offset, scale, window, softcap, layout, q_len, kv_len, has.o_dtype,
-                   lse is not False, None, None, None, None, None, has.kv_dtype if has.kv_dtype in _NARROW else None)
+                   lse is not False, None, None, None, None, None, has.kv_dtype if has.kv_dtype in _NARROW else None, has.invariant)
         given = _given(bias, mask, alibi_slopes, sinks, kv_lens, q_starts, kv_starts, block_table, k_scales, v_scales)
         return _attend(self._compiled, self._calls, q, k, v, out, lse, given, options)
 

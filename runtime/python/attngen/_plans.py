@@ -11,7 +11,7 @@ from . import _c, _openmp
 
 # What plans are made with where a call does not say; configure() changes it.
 defaults: Dict[str, Any] = {"rigor": "estimate", "compiler": "tcc", "time_limit": 0.0, "threads": None,
-                            "fallback": None, "openmp": False}
+                            "fallback": None, "openmp": False, "invariant": False}
 
 
 class Key(NamedTuple):
@@ -37,6 +37,7 @@ class Key(NamedTuple):
     packed: bool = False
     paged: bool = False
     tune_window: Tuple[int, int] = (0, 0)
+    invariant: bool = False
     threads: int = 0
     rigor: str = "estimate"
     compiler: str = "tcc"
@@ -67,7 +68,7 @@ def problem_of(key: Key) -> _c.Problem:
         setattr(p, name, value)
     for name in ("max_batch", "max_q_len", "max_kv_len"):
         setattr(p, name, getattr(key, name))
-    for name in ("causal", "window", "softcap", "mask", "alibi", "sink", "packed", "paged"):
+    for name in ("causal", "window", "softcap", "mask", "alibi", "sink", "packed", "paged", "invariant"):
         setattr(p, name, int(getattr(key, name)))
     p.tune_window_left, p.tune_window_right = key.tune_window
     p.time_limit = key.time_limit

@@ -169,6 +169,7 @@ class Options(NamedTuple):
     time_limit: Optional[float] = None
     variant: Optional[str] = None
     kv_dtype: Optional[str] = None
+    invariant: Optional[bool] = None
 
 
 def tuned_window(left: int, right: int) -> Tuple[int, int]:
@@ -306,6 +307,7 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
         bias=views["bias"].dtype if "bias" in views else None, mask="mask" in views, alibi="alibi_slopes" in views,
         sink="sinks" in views, packed="q_starts" in views or "kv_starts" in views, paged=paged,
         tune_window=(0, 0) if options.window is None else tuned_window(*options.window),
+        invariant=bool(chosen["invariant"]),
         threads=0 if q.device >= 0 else threads if chosen["threads"] is None else chosen["threads"],
         rigor=chosen["rigor"], compiler=chosen["compiler"], time_limit=chosen["time_limit"], variant=options.variant)
     lse_shape = (qs.heads, qs.rows) if q_packed else (batch, qs.heads, q_len)

@@ -144,7 +144,7 @@ class TorchAdapter:
             given["q_starts"], given["kv_starts"], given["block_table"], given["k_scales"],
             given["v_scales"], options.kv_dtype, options.causal, options.align,
             options.q_offset, options.scale, window, options.softcap, options.layout, options.q_len, options.kv_len,
-            options.o_dtype, bool(lse), options.variant)
+            options.o_dtype, bool(lse), options.variant, options.invariant)
         return (o, found) if lse else o
 
 
@@ -164,7 +164,7 @@ _library.define("attention(Tensor q, Tensor k, Tensor v, Tensor? bias=None, Tens
                 "str? kv_dtype=None, bool causal=False, str align='bottom-right', "
                 "SymInt? q_offset=None, float? scale=None, SymInt[]? window=None, float? softcap=None, "
                 "str layout='bhsd', SymInt? q_len=None, SymInt? kv_len=None, str? o_dtype=None, bool lse=False, "
-                "str? variant=None) -> (Tensor, Tensor)",
+                "str? variant=None, bool? invariant=None) -> (Tensor, Tensor)",
                 tags=(torch.Tag.needs_fixed_stride_order,))
 
 
@@ -187,14 +187,14 @@ def _attention(q: Any, k: Any, v: Any, bias: Any = None, mask: Any = None, alibi
                q_offset: Optional[int] = None, scale: Optional[float] = None, window: Optional[List[int]] = None,
                softcap: Optional[float] = None, layout: str = "bhsd", q_len: Optional[int] = None,
                kv_len: Optional[int] = None, o_dtype: Optional[str] = None, lse: bool = False,
-               variant: Optional[str] = None) -> Tuple[Any, Any]:
+               variant: Optional[str] = None, invariant: Optional[bool] = None) -> Tuple[Any, Any]:
     from ._call import attention
     found = attention(q, k, v, bias=bias, mask=mask, alibi_slopes=alibi_slopes, sinks=sinks, kv_lens=kv_lens,
                       q_starts=q_starts, kv_starts=kv_starts, block_table=block_table, k_scales=k_scales,
                       v_scales=v_scales, kv_dtype=kv_dtype, causal=causal, align=align,
                       q_offset=q_offset, scale=scale, window=None if window is None else (window[0], window[1]),
                       softcap=softcap, layout=layout, q_len=q_len, kv_len=kv_len, o_dtype=o_dtype, lse=lse,
-                      variant=variant)
+                      variant=variant, invariant=invariant)
     return found if lse else (found, q.new_empty(0, dtype=torch.float32))
 
 
@@ -213,7 +213,7 @@ def _attention_fake(q: Any, k: Any, v: Any, *rest: Any, q_starts: Any = None, la
                     o_dtype: Optional[str] = None, lse: bool = False, kv_dtype: Optional[str] = None, **others: Any) -> Tuple[Any, Any]:
     named = dict(zip(("bias", "mask", "alibi_slopes", "sinks", "kv_lens", "q_starts", "kv_starts", "block_table",
                       "k_scales", "v_scales", "kv_dtype", "causal", "align", "q_offset", "scale", "window", "softcap", "layout", "q_len", "kv_len",
-                      "o_dtype", "lse", "variant"), rest))
+                      "o_dtype", "lse", "variant", "invariant"), rest))
     q_starts, layout = named.get("q_starts", q_starts), named.get("layout", layout)
     o_dtype, lse = named.get("o_dtype", o_dtype), named.get("lse", lse)
     o = _order_like(tuple(q.shape[:-1]) + (values_of(v.shape[-1], named.get("kv_dtype", kv_dtype)),), q)

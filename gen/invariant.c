@@ -1,0 +1,106 @@
+/* invariant.c - the rule of the field `invariant`: on one isa, a row's bits follow from its query, the keys and values that it
+ * sees and where they stand in their sequence, and from nothing else. What it is not: proof; tests/kernel/test_invariant.c
+ * draws pairs of problems that differ in everything else.
+ *
+ * What makes a row's bits depend on more than that, and what excludes it:
+ *
+ *  1. Which keys are a tile. Maxima, sums and rescalings go tile by tile. Tiles begin at multiples of tile.k, counted from the
+ *     sequence's first key: not where a window, a page, a packed row or a chunk begins (isa portable begins windows at any
+ *     fourth key otherwise), and tile.k is fixed here.
+ *  2. Which keys are computed alone and joined. A split has a maximum of its own. Those of C begin at multiples of a fixed
+ *     number of keys, in kernels of few queries and in all others, and join in their order. Those of sm90 begin where a slice's
+ *     first row sees a key; so all keys are one split there.
+ *  3. The order in which a product is summed. Every kernel of an isa in C adds the elements of a row of Q and K one after another, in one
+ *     chain for each score: micro.rows, micro.vecs and unroll only say how many chains go on at once. Kernels that split keys sum
+ *     across a vector otherwise; invariant ones pack keys as the others do, and have their micro-kernels. On the tensor cores
+ *     a product is steps of 16 elements, in order, whose own order is the hardware's, whatever the sides of the tile are.
+ *  4. How many shares a row's sum has. In C it is one for each lane of a vector, and tree and width are the isa's. In portable
+ *     OpenCL C there would be one for each of group.lanes, and another order in vectors of another width: invariant kernels have
+ *     32 shares, of the keys with the same remainder, joined in one order. On the tensor cores a lane has the same columns always.
+ *  5. Whether output is rescaled. Lazy kernels ask whether a row of a warp has grown: here each row answers for itself, and a
+ *     row that has not is multiplied by 1 when others are. lazy is fixed, since its bits are others.
+ *  6. Keys that a row does not see, in tiles that are there for its neighbours: they score -inf, and the tile must change
+ *     nothing. exp2(-inf) is 0 and exp2(0) is 1, exactly, and a row whose maximum did not grow is rescaled by exactly 1: where a
+ *     maximum is multiplied by the scale inside of a multiply-add the two roundings differ, and there invariant kernels subtract
+ *     first. A sum of products that is -0 becomes 0 by another 0: output is added to 0 in C, where numbers that small are kept.
+ *  7. Distances of ALiBi beyond 2^24 are rounded: they count from the first key of a tile, not from a panel of it.
+ *  8. Contractions of a multiplication and an addition by OpenCL's compilers, which may depend on what stands around: they are
+ *     turned off, or a function stands there that is never contracted.
+ *  9. What all rows of a group share. Kernels of isa amx have exponents relative to a bound of all queries of a group and all
+ *     keys: they have no such field, and are refused.
+ * 10. Which isa. It is the first one that has kernels for the types, head dims and features, whatever tuning or packing says
+ *     (tune.c). Rows that a device's copy engine does not take as they lie must not go to another isa.
+ *
+ * A NaN or an infinity in K or V reaches the rows whose tiles hold it, as always; so the promise is for finite ones. */
+#include "invariant.h"
+
+#include <stdio.h>
+
+enum { ANY = 577, SPLIT_C = 2048, SPLIT_SM90 = 1 << 20 };
+
+/* Rows of an isa, by the wider of a row of K and a row of V. 0 of split: its kernels have none. */
+static const struct fixed {
+    enum isa isa;
+    int widest;
+    int32_t tile_k, split, lazy;
+} rules[] = {
+    {ISA_C, ANY, 64, SPLIT_C, 0},
+    {ISA_AVX2, ANY, 128, SPLIT_C, 0},
+    {ISA_AVX512, ANY, 256, SPLIT_C, 0},
+    {ISA_AVX512BF16, ANY, 256, SPLIT_C, 0},
+    {ISA_NEON, ANY, 64, SPLIT_C, 0},
+    {ISA_PORTABLE, ANY, 64, 0, 0},
+    {ISA_SM90, 128, 128, SPLIT_SM90, 1},
+    {ISA_SM90, ANY, 64, SPLIT_SM90, 1},
+    {ISA_SM80, ANY, 64, 0, 1},
+};
+
+static const struct fixed *rule_of(const struct variant *v)
+{
+    const int32_t *f = v->field, widest = f[F_HEAD_DIM_V] > f[F_HEAD_DIM] ? f[F_HEAD_DIM_V] : f[F_HEAD_DIM];
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if ((int32_t)rules[i].isa == f[F_ISA] && widest <= rules[i].widest)
+            return &rules[i];
+    return NULL;
+}
+
+int32_t invariant_value(const struct variant *v, enum field_id f)
+{
+    const struct fixed *r = v->field[F_INVARIANT] ? rule_of(v) : NULL;
+    if (!r)
+        return -1;
+    switch (f) {
+    case F_TILE_K: return r->tile_k;
+    case F_SPLIT: return r->split;
+    case F_LAZY: return r->lazy;
+    default: return -1;
+    }
+}
+
+int invariant_check(const struct variant *v, struct gen_error *err)
+{
+    for (enum field_id f = F_ISA; f < FIELD_COUNT; f++) {
+        const int32_t fixed = invariant_value(v, f), value = v->field[f];
+        if (fixed < 0 || value == fixed || (f == F_SPLIT && value == 0))
+            continue;
+        char name[GEN_NAME_MAX], expected[24];
+        variant_encode(v, name);
+        snprintf(expected, sizeof expected, f == F_LAZY ? "set" : "%d", (int)fixed);
+        snprintf(err->text, sizeof err->text, "%s: error: %s must be %s where invariant is set, as it orders sums", name,
+                 fields[f].key, fixed ? expected : "left out");
+        return -1;
+    }
+    return 0;
+}
+
+int invariant_fits(const struct variant *v, int64_t kv_len, struct gen_error *err)
+{
+    const int32_t *f = v->field;
+    char name[GEN_NAME_MAX];
+    if (!f[F_INVARIANT] || f[F_ISA] != ISA_SM90 || !f[F_SPLIT] || kv_len <= f[F_SPLIT])
+        return 0;
+    variant_encode(v, name);
+    snprintf(err->text, sizeof err->text, "%s: error: it is for %d keys at most, and max_kv_len is %lld; expected split left out", name,
+             (int)f[F_SPLIT], (long long)kv_len);
+    return -1;
+}

@@ -1,0 +1,158 @@
+%# Rows of queries against the keys of one split, tile by tile, with the very micro-kernels of tiles.t, so that the bits are those of all
+%# other kernels: keys and values are packed, but only some at a time, which stay in the nearest cache until all rows have met them.
+
+/* Keys j to j + ${NR - 1} of those before end become a panel${DIRECT ? "" : ", and values j to j + "}${DIRECT ? "" : SOME - 1}${DIRECT ? "" : " pieces of panels"}; zeros behind them. */
+static void pack_keys(const struct rows *x, const struct space *w, int64_t j, int64_t end)
+{
+    const struct attn_args *a = x->a;
+    for (int64_t c = 0; c < ${NR}; c += ${W}) {
+        int64_t n = most(0, least(${W}, end - j - c));
+% if NARROW
+        open_keys(a, x->s, x->g, j + c, n, (float *)w->stage);
+        pack_k((const float *)w->stage, w->k + c, ${LDQ});
+% else
+        int64_t ld;
+        const ${CKV} *from = keys_at(a, x->s, (const ${CKV} *)a->k + x->s->k_at + x->g * a->k_stride[1], a->k_stride, j + c, n, ${W}, ${HD}, ${LDQ*PER}, &ld,
+            (${CKV} *)w->stage);
+        pack_k(from, w->k + c, ld);
+% end
+    }
+}
+% if not DIRECT
+static void pack_values(const struct rows *x, const struct space *w, int64_t j, int64_t end)
+{
+    const struct attn_args *a = x->a;
+    for (int64_t c = 0; c < ${SOME}; c += ${W}) {
+        int64_t n = most(0, least(${W}, end - j - c));
+% if NARROW
+        open_values(a, x->s, x->g, j + c, n, (float *)w->stage);
+        pack_v((const float *)w->stage, w->v + c * ${NR/PER}, ${LDO});
+% else
+        int64_t ld;
+        const ${CKV} *from = keys_at(a, x->s, (const ${CKV} *)a->v + x->s->v_at + x->g * a->v_stride[1], a->v_stride, j + c, n, ${W}, ${HDV}, ${LDO}, &ld,
+            (${CKV} *)w->stage);
+        pack_v(from, w->v + c * ${NR/PER}, ld);
+% end
+    }
+}
+% end
+% if MODIFY
+
+/* What is done to scores of R rows from t on, against n keys from j on, between the product and the softmax. A bias or mask comes
+ * from a copy, since the rows may be of several heads. */
+static void modify(const struct rows *x, const struct space *w, float *s, int64_t t, int64_t j, int64_t n)
+{
+    const struct attn_features *f = x->a->features;
+    int64_t steps = over(n, ${PER*W});
+    (void)w, (void)t, (void)j;
+% if SOFTCAP
+    float cap = f->softcap * ${UNIT};
+    soften(s, &cap, steps);
+% end
+% if BIAS != "none"
+    memset(w->stage, 0, ${MR*BK} * sizeof(${CB}));
+    for (int64_t r = 0; r < ${MR} && t + r < x->count; r++) {
+        const ${CB} *in = (const ${CB} *)f->bias + x->s->b * f->bias_stride[0] + head_of(x, t + r) * f->bias_stride[1] + query_of(x, t + r) * f->bias_stride[2];
+        for (int64_t c = 0; c < n; c++)
+            ((${CB} *)w->stage)[r * ${BK} + c] = in[(j + c) * f->bias_stride[3]];
+    }
+    add_bias(s, (const ${CB} *)w->stage, ${BK}, steps);
+% end
+% if ALIBI
+    float numbers[${W + 2 + 2*MR}];
+    numbers[0] = 0.0f, numbers[${W + 1}] = ${W}.0f;
+    for (int64_t l = 0; l < ${W}; l++)
+        numbers[1 + l] = (float)l;
+    for (int64_t r = 0; r < ${MR}; r++) {
+        int64_t row = least(t + r, x->count - 1);
+        numbers[${W + 2} + r] = (float)(query_of(x, row) + x->s->offset - j);
+        numbers[${W + 2 + MR} + r] = f->slopes[head_of(x, row)] * -${UNIT};
+    }
+    alibi(s, numbers, steps);
+% end
+% if MASK
+    memset(w->stage, 0, ${MR*BK});
+    for (int64_t r = 0; r < ${MR} && t + r < x->count; r++) {
+        const uint8_t *in = f->mask + x->s->b * f->mask_stride[0] + head_of(x, t + r) * f->mask_stride[1] + query_of(x, t + r) * f->mask_stride[2];
+        for (int64_t c = 0; c < n; c++)
+            ((uint8_t *)w->stage)[r * ${BK} + c] = in[(j + c) * f->mask_stride[3]];
+    }
+    hide(s, (const uint8_t *)w->stage, ${BK}, steps);
+% end
+}
+% end
+
+/* The softmax of R rows from t on, against n keys from j on. */
+static void soft(const struct rows *x, const struct space *w, int64_t t, int64_t j, int64_t n, float *row)
+{
+    float *s = w->s + t * ${BK};
+    int64_t steps = over(n, ${PER*W});
+% if MODIFY
+    modify(x, w, s, t, j, n);
+% end
+    if (n < ${BK} || j < x->seen_from || j + n > x->seen_end) {
+        int32_t ends[${2*MR}];
+        for (int64_t r = 0; r < ${MR}; r++) {
+            int64_t i = query_of(x, least(t + r, x->count - 1));
+            ends[r] = (int32_t)most(0, least(n, end_key(x->s, i) - j)), ends[${MR} + r] = (int32_t)most(0, least(n, first_key(x->s, i) - j));
+        }
+        cut(s, ends, steps);
+    }
+    softmax(s, ${PAIRS ? "w->p + t * " : "s"}${PAIRS ? BK/2 : ""}, row, steps);
+}
+
+/* The rows against the keys of one split; o is the blocks of their results. */
+static void walk(const struct rows *x, const struct space *w, int64_t split, float *o)
+{
+    int64_t end = least(x->end, (split + 1) * ${SPLIT}), j = most(split * ${SPLIT}, x->from / ${BK} * ${BK});
+    begin(x, o);
+    for (; j < end; j += ${BK}) {
+        int64_t n = least(${BK}, end - j);
+        for (int64_t c = 0; c < n; c += ${NR}) {
+            pack_keys(x, w, j + c, end);
+            for (int64_t t = 0; t < x->count; t += ${MR}) {
+                const float *q = w->q + t / ${MR} * ${QUERIES};
+                score_tile(q, w->k, w->s + t * ${BK} + c, q + ${MR*LDQ}, 1);
+            }
+        }
+        for (int64_t t = 0; t < x->count; t += ${MR})
+            soft(x, w, t, j, n, o + t / ${MR} * ${RESULTS} + ${MR*LDO});
+% if DIRECT
+        for (int64_t t = 0; t < x->count; t += ${MR}) {
+            float *to = o + t / ${MR} * ${RESULTS}, *row = to + ${MR*LDO};
+            int64_t same = 0;
+            while (same < ${MR} && row[${FIX} + same] == 1.0f)
+                same++;
+            if (same < ${MR}) /* a maximum has grown */
+                rescale(to, row);
+        }
+        for (int64_t c = 0; c < n; c += ${SOME}) {
+            const ${CKV} *head = (const ${CKV} *)x->a->v + x->s->v_at + x->g * x->a->v_stride[1], *next;
+            int64_t ld, some = least(${SOME}, n - c);
+            const ${CKV} *v = keys_at(x->a, x->s, head, x->a->v_stride, j + c, some, ${SOME}, ${HDV}, ${LDO}, &ld, (${CKV} *)(void *)w->v);
+            next = v + ${SOME} * ld; /* fetched ahead; nothing is read, wherever that is */
+            for (int64_t t = 0; t < x->count; t += ${MR}) {
+                float *to = o + t / ${MR} * ${RESULTS};
+% for c in 0..PANELS
+                for (int64_t r = 0; r < ${MR}; r += ${VR})
+                    ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(w->s + (t + r) * ${BK} + c, v + ${c*NR}, to + r * ${LDO} + ${c*NR}, next + (r / ${VR} + ${c*(R/VR)}) * ${VALUE_LINES*LINE}, ld, over(some, ${U}));
+% end
+            }
+        }
+% else
+        for (int64_t c = 0; c < n; c += ${SOME}) {
+            pack_values(x, w, j + c, end);
+            for (int64_t t = 0; t < x->count; t += ${MR}) {
+                float *to = o + t / ${MR} * ${RESULTS}, *fix = to + ${MR*LDO + FIX};
+                const float *p = ${PAIRS ? "w->p + t * " : "w->s + t * "}${PAIRS ? BK/2 : BK} + c${PER > 1 ? " / 2" : ""};
+% for c in 0..PANELS
+                ${c < PANELS - 1 or LAST == NV ? "value_tile" : "value_last"}(p, w->v + ${c*(SOME/PER)*NR}, to + ${c*NR}, to + ${MR*LDO}, over(least(${SOME}, n - c), ${U*PER}));
+% end
+                for (int64_t r = 0; r < ${MR}; r++)
+                    fix[r] = 1.0f; /* the rest of the tile goes on */
+            }
+        }
+% end
+    }
+}
+

@@ -1,0 +1,37 @@
+%# Where bits are a promise: keys are computed ${JOINS} at a time, each with a maximum of their own, and joined in their order, as kernels do
+%# that split keys among threads. The first of them are computed where the whole is to be.
+static struct space part_of(const struct space *w)
+{
+    struct space part = *w;
+    part.o = w->part_o, part.row = w->part_row;
+    return part;
+}
+
+/* No keys yet, of so many rows. */
+static void begin(const struct space *w, int64_t rows)
+{
+    float none_seen = minus_infinity();
+    memset(w->o, 0, (size_t)rows * ${LDO*4});
+    for (float *row = w->row; row < w->row + rows / ${MR} * ${STATE}; row += ${STATE})
+        for (int64_t l = 0; l < ${STATE}; l++)
+            row[l] = l < ${SUM} ? none_seen : 0.0f;
+}
+
+/* A part joins the keys before it. */
+static void join_part(const struct space *w, int64_t rows)
+{
+    for (int64_t i = 0; i < rows; i += ${MR}) {
+        float *row = w->row + i / ${MR} * ${STATE}, *part = w->part_row + i / ${MR} * ${STATE};
+        join(row, part);
+        blend(w->o + i * ${LDO}, w->part_o + i * ${LDO}, row, part);
+    }
+}
+
+/* The part that was computed last, if any, is complete; the next one begins. */
+static const struct space *begin_part(const struct space *w, const struct space *last, const struct space *part, int64_t rows)
+{
+    if (last == part)
+        join_part(w, rows);
+    begin(part, rows);
+    return part;
+}

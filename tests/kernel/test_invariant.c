@@ -1,0 +1,337 @@
+/* test_invariant.c - the promise of the field `invariant`: pairs of problems, and of kernels for them, that differ in everything
+ * but one sequence's queries and what these see, give its rows the same bits. On this processor's isas by libtcc and our own
+ * machine code, on the first OpenCL device, and of sm80 and sm90 as tests/kit/emulated.h does.
+ *     ATTN_SEED      where random choices and data begin
+ *     ATTNGEN_PAIRS  how many pairs on each (300 on the processor; fewer elsewhere; with ATTNGEN_SOAK 10000)
+ *     ATTN_FAMILY    the number of the only family of kernels to look at, as a failure names it
+ *     ATTN_ISAS      isas with commas: only these */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../gen/gen.h"
+#include "../../gen/invariant.h"
+#include "../../gen/space.h"
+#include "runtime/cpu/processor.h"
+#include "runtime/cpu/tcc.h"
+#include "runtime/numerics/convert.h"
+#include "runtime/opencl/internal.h"
+#include "runtime/opencl/variants.h"
+#include "../kit/child.h"
+#include "../kit/emulated.h"
+#include "../kit/judge.h"
+#include "../kit/seed.h"
+#include "../kit/shown.h"
+
+enum { KERNELS = 5, TIMEOUT = 300, TRIES = 400 };
+
+/* Where kernels are run. */
+struct place {
+    enum isa isa;
+    int pairs, soak, of_family; /* pairs; with ATTNGEN_SOAK; of one family of kernels */
+    int64_t most_keys;
+    size_t most_text; /* bytes of a kernel: drivers take long for larger ones; 0: any */
+    bool whole;
+    int (*build)(const struct place *p, const struct variant *v, struct kernel *out, struct gen_error *err);
+    const struct gen *gen;
+    const char *dir;
+};
+
+struct shared {
+    atomic_int families, pairs, differ, with[FIELD_COUNT];
+    struct totals totals;
+};
+
+struct suite {
+    const struct place *place;
+    uint64_t seed;
+    struct shared *shared;
+};
+
+/* ---- kernels ---- */
+
+static int build_here(const struct place *p, const struct variant *v, struct kernel *out, struct gen_error *err)
+{
+    struct gen_text text = {0};
+    char name[GEN_NAME_MAX];
+    variant_encode(v, name);
+    int result = gen_emit(p->gen, v, GEN_MACHINE_CODE_JIT, &text, err) ? -1 : jit_compile(text.data, name, out, err);
+    gen_text_free(&text);
+    return result;
+}
+
+static int build_opencl(const struct place *p, const struct variant *v, struct kernel *out, struct gen_error *err)
+{
+    static struct opencl_target *target; /* of this child */
+    struct gen_text text = {0};
+    struct opencl *cl;
+    int index = target ? 0 : opencl_open(&cl, err) == 0 ? opencl_find(cl, "opencl", err) : -1;
+    if (index < 0 || (!target && opencl_own(cl, index, &target, err) != 0) || gen_emit(p->gen, v, GEN_READABLE, &text, err) != 0)
+        return -1;
+    int result = opencl_variant_build(target, NULL, v, &text, out, err);
+    gen_text_free(&text);
+    return result;
+}
+
+static int build_emulated(const struct place *p, const struct variant *v, struct kernel *out, struct gen_error *err)
+{
+    return emulated_build(p->gen, v, p->dir, out, err);
+}
+
+/* ---- families: the same caller's fields, but for packed and paged, and whatever tuning may choose ---- */
+
+static void draw_caller(const struct place *p, uint64_t *state, struct variant *v)
+{
+    static const enum field_id switches[] = {F_CAUSAL, F_WINDOW, F_SOFTCAP, F_MASK, F_ALIBI, F_SINK};
+    static const int dims[] = {64, 128, 32, 40, 96, 17, 80};
+    const bool tensor = p->whole;
+    enum dtype type[3];
+    *v = variant_default(p->isa);
+    for (int i = 0; i < 3; i++)
+        type[i] = (enum dtype)(tensor && i < 2 ? 1 + random_below(state, 2) : random_below(state, DTYPE_COUNT));
+    if (!tensor && !random_below(state, 4))
+        type[1] = (enum dtype)(DTYPE_COUNT + random_below(state, DTYPE_ALL - DTYPE_COUNT));
+    else if (tensor || random_below(state, 2))
+        type[1] = type[0];
+    variant_set_dtypes(v, type[0], type[1], random_below(state, 2) ? type[0] : type[2]);
+    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
+        v->field[switches[i]] = random_below(state, 3) == 0;
+    v->field[F_CAUSAL] = random_below(state, 3) > 0;
+    v->field[F_BIAS] = random_below(state, 3) ? BIAS_NONE : (int32_t)random_below(state, BIAS_COUNT);
+    v->field[F_HEAD_DIM] = dims[random_below(state, tensor ? 5 : 7)];
+    v->field[F_HEAD_DIM_V] = random_below(state, 3) ? 0 : dims[random_below(state, tensor ? 5 : 7)];
+    for (enum field_id f = F_HEAD_DIM; f <= F_HEAD_DIM_V && dtype_values(type[1]) > 1; f++)
+        v->field[f] = (v->field[f] + 31) / 32 * 32;
+    if (v->field[F_HEAD_DIM_V] == v->field[F_HEAD_DIM])
+        v->field[F_HEAD_DIM_V] = 0;
+    v->field[F_INVARIANT] = 1;
+}
+
+/* Any kernel of the family. */
+static bool draw_kernel(const struct place *p, const struct variant *caller, uint64_t *state, struct variant *v)
+{
+    struct gen_error err;
+    for (int tries = 0; tries < TRIES; tries++) {
+        const bool split = random_below(state, 2) && field_choices(F_SPLIT, p->isa, false)[0];
+        *v = *caller;
+        v->field[F_PACKED] = random_below(state, 2), v->field[F_PAGED] = random_below(state, 3) == 0;
+        for (enum field_id f = F_ISA + 1; f < FIELD_COUNT; f++) {
+            int32_t choices[FIELD_CHOICES];
+            int n = tuning_choices(f, p->isa, split, choices);
+            v->field[f] = f == F_SPLIT ? split : choices[random_below(state, n)];
+        }
+        for (enum field_id f = F_ISA + 1; f < FIELD_COUNT; f++)
+            if (invariant_value(v, f) >= 0 && (f != F_SPLIT || split))
+                v->field[f] = invariant_value(v, f);
+        struct gen_text text = {0};
+        if (p->most_text && gen_emit(p->gen, v, GEN_READABLE, &text, &err) != 0)
+            continue;
+        const bool fits = !p->most_text || (text.size <= p->most_text && text.launch.local_bytes <= 32768);
+        gen_text_free(&text);
+        if (fits && gen_check(p->gen, v, &err) == 0)
+            return true;
+    }
+    return false;
+}
+
+struct task {
+    const struct suite *suite;
+    struct variant caller;
+    uint64_t state;
+    struct outcome *out;
+};
+
+static bool build_all(const struct task *t, struct variant *v, struct kernel *kernel, uint64_t *state)
+{
+    const struct place *p = t->suite->place;
+    struct gen_error err = {0};
+    for (int i = 0; i < KERNELS; i++) {
+        if (!draw_kernel(p, &t->caller, state, &v[i]))
+            return false;
+        variant_encode(&v[i], t->out->text);
+        if (p->build(p, &v[i], &kernel[i], &err) != 0) {
+            snprintf(t->out->text, sizeof t->out->text, "%.600s", err.text);
+            t->out->failed = 1;
+            return false;
+        }
+        for (int f = 0; f < FIELD_COUNT; f++)
+            if (v[i].field[f] && (fields[f].type == FIELD_BOOL || f == F_SPLIT || f == F_BIAS))
+                atomic_fetch_add(&t->suite->shared->with[f], 1);
+    }
+    return true;
+}
+
+/* One pair; the first showing stands for what is compared. */
+static void compare_pair(struct task *t, const struct variant *v, const struct kernel *kernel, int number)
+{
+    const struct place *p = t->suite->place;
+    struct subject s;
+    struct shown shown[2];
+    struct gen_error err = {0};
+    char where[160] = "", names[2][GEN_NAME_MAX], text[2000];
+    subject_draw(&t->caller, &t->state, random_below(&t->state, 6) ? p->most_keys / 8 : p->most_keys, p->whole, &s);
+    const int64_t one = random_below(&t->state, KERNELS), two = (one + 1 + random_below(&t->state, KERNELS - 1)) % KERNELS;
+    variant_encode(&v[one], names[0]), variant_encode(&v[two], names[1]);
+    snprintf(text, sizeof text, "pair %d, %s and %s", number, names[0], names[1]); /* for a crash */
+    snprintf(t->out->text, sizeof t->out->text, "%.600s", text);
+    int failed = subject_show(&s, &v[one], &kernel[one], &t->state, &shown[0], &err) ||
+                 subject_show(&s, &v[two], &kernel[two], &t->state, &shown[1], &err);
+    const int64_t differ = failed ? 0 : shown_differ(&s, &shown[0], &shown[1], where, sizeof where);
+    atomic_fetch_add(&t->suite->shared->pairs, 1);
+    if (differ || failed) {
+        atomic_fetch_add(&t->suite->shared->differ, differ > 0);
+        snprintf(text, sizeof text, "pair %d: %s; %s; %s; %s; %s", number, failed ? err.text : where, strstr(names[0], "_on_"),
+                 shown[0].how, strstr(names[1], "_on_"), failed ? "" : shown[1].how);
+        snprintf(t->out->text, sizeof t->out->text, "%.690s", text);
+        t->out->failed = 1;
+    }
+    shown_free(&shown[0]);
+    if (!failed)
+        shown_free(&shown[1]);
+    subject_free(&s);
+}
+
+static int run_family(void *arg)
+{
+    struct task *t = arg;
+    struct variant v[KERNELS];
+    struct kernel kernel[KERNELS] = {{0}};
+    bool built = build_all(t, v, kernel, &t->state);
+    for (int i = 0; built && i < t->suite->place->of_family && !t->out->failed; i++)
+        compare_pair(t, v, kernel, i);
+    t->out->done = true;
+    return 0;
+}
+
+static int judge_family(void *arg, int index)
+{
+    const struct suite *s = arg;
+    struct task t = {.suite = s, .state = s->seed + (uint64_t)index * 0x9e3779b97f4a7c15u};
+    char name[GEN_NAME_MAX], form[60], why[200] = "";
+    struct variant any;
+    for (int tries = 0;; tries++) {
+        uint64_t state = random_next(&t.state);
+        draw_caller(s->place, &t.state, &t.caller);
+        if (draw_kernel(s->place, &t.caller, &state, &any))
+            break;
+        if (tries == TRIES)
+            return 1;
+    }
+    t.out = shared_memory(sizeof *t.out);
+    if (!t.out)
+        return 1;
+    variant_encode(&any, name);
+    snprintf(form, sizeof form, "ATTN_SEED=%llu ATTN_FAMILY=%d", (unsigned long long)s->seed, index);
+    int status = run_child(run_family, &t, TIMEOUT, why, sizeof why);
+    bool failed = t.out->failed || status != 0 || !t.out->done;
+    if (failed) {
+        char text[900];
+        snprintf(text, sizeof text, "%s%s%s", t.out->text, why[0] ? ": " : "", why);
+        judge_failed(&s->shared->totals, name, form, text);
+    }
+    atomic_fetch_add(&s->shared->families, 1);
+    shared_free(t.out, sizeof *t.out);
+    return failed;
+}
+
+static void look_at(struct place *p, const struct gen *gen)
+{
+    const char *only = getenv("ATTN_FAMILY"), *pairs = getenv("ATTNGEN_PAIRS"), *isa = field_value_name(F_ISA, p->isa);
+    struct suite s = {.place = p, .seed = test_seed(), .shared = shared_memory(sizeof *s.shared)};
+    const int most = pairs ? atoi(pairs) : getenv("ATTNGEN_SOAK") ? p->soak : p->pairs;
+    assert_non_null(s.shared);
+    p->gen = gen;
+    int failed = only ? judge_family(&s, atoi(only)) : run_jobs((most + p->of_family - 1) / p->of_family, judge_family, &s);
+    struct shared *h = s.shared;
+    print_message("# %s: %d pairs of %d families, %d with a bit that differs; kernels with split %d, packed %d, paged %d, window %d, "
+                  "bias %d\n", isa, h->pairs, h->families, h->differ, h->with[F_SPLIT], h->with[F_PACKED], h->with[F_PAGED],
+                  h->with[F_WINDOW], h->with[F_BIAS]);
+    const int found = h->pairs;
+    shared_free(s.shared, sizeof *s.shared);
+    assert_int_equal(failed, 0);
+    assert_true(only || found >= most / 2);
+}
+
+/* ---- tests ---- */
+
+static void test_processor(void **state)
+{
+    struct cpu cpu;
+    cpu_detect(&cpu);
+    for (int i = 0; i < ISA_COUNT; i++) {
+        struct place p = {.isa = (enum isa)i, .pairs = i == ISA_C ? 20 : 300, .soak = 10000, .of_family = 20,
+                          .most_keys = i == ISA_C ? 2600 : 5000, .build = build_here};
+        if (isa_language((enum isa)i) == LANGUAGE_C && i != ISA_AMX && cpu.isa[i] && test_wants(isa_names[i]))
+            look_at(&p, *state);
+    }
+}
+
+/* Portable kernels: on the first device, which is found in a child, as each child opens a driver of its own. */
+static int find_device(void *arg)
+{
+    struct gen_error err;
+    struct opencl *cl;
+    (void)arg;
+    return opencl_open(&cl, &err) == 0 && opencl_find(cl, "opencl", &err) >= 0;
+}
+
+static void test_opencl(void **state)
+{
+    struct place p = {.isa = ISA_PORTABLE, .pairs = 20, .soak = 10000, .of_family = getenv("ATTNGEN_SOAK") ? 400 : 20, .most_keys = 1500,
+                      .most_text = getenv("ATTNGEN_SOAK") ? 100000 : 25000, .build = build_opencl};
+    char why[200];
+    if (!test_wants("portable") || run_child(find_device, NULL, TIMEOUT, why, sizeof why) != 1) {
+        print_message("# no OpenCL device is here\n");
+        skip();
+    }
+    look_at(&p, *state);
+}
+
+static void test_emulated(void **state)
+{
+    static const enum isa levels[] = {ISA_SM80, ISA_SM90};
+    const char *tmp = getenv("TMPDIR"), *why = emulated_why_not();
+    char dir[200];
+    if (why) {
+        print_message("# %s\n", why);
+        skip();
+    }
+    snprintf(dir, sizeof dir, "%s/attn-invariant-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    assert_non_null(mkdtemp(dir));
+    for (int i = 0; i < 2; i++) {
+        struct place p = {.isa = levels[i], .pairs = 4, .soak = 1000, .of_family = 4, .most_keys = 700, .whole = true, .build = build_emulated,
+                          .dir = dir};
+        if (test_wants(isa_names[levels[i]]))
+            look_at(&p, *state);
+    }
+    const char *const argv[] = {"rm", "-rf", dir, NULL};
+    run_program(argv, "/dev/null");
+}
+
+static int setup(void **state)
+{
+    struct gen_error err;
+    if (gen_open((struct gen **)state, &err) != 0)
+        fail_msg("%s", err.text);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    gen_close(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_processor), cmocka_unit_test(test_opencl),
+                                       cmocka_unit_test(test_emulated)};
+    return cmocka_run_group_tests_name("invariant", tests, setup, teardown);
+}
