@@ -12,7 +12,7 @@ struct buf {
     size_t size, room;
     bool failed;
 };
-/* Makes room for more bytes and the NUL; false when memory is out. */
+/* Makes room for more bytes and the NUL; false when out of memory. */
 bool buf_grow(struct buf *b, size_t more);
 /* Inline, because a whole kernel passes through here, mostly in pieces of a few bytes whose size is known. */
 static inline void buf_put(struct buf *b, const char *text, size_t size)

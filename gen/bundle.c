@@ -26,9 +26,9 @@ int bundle_check_name(const char *name, struct gen_error *err)
     if (good && strcmp(name, "attn") != 0)
         return 0;
     return wrong(err, "bundle",
-                 good ? "the name attn is attngen's own; expected another"
-                      : "its name is no beginning of names in C; expected up to 40 letters, digits and single "
-                        "underscores, a letter first and no underscore last");
+                 good ? "the name attn is reserved for attngen; expected another name"
+                      : "names in C cannot begin with its name; expected up to 40 letters, digits and single "
+                        "underscores, beginning with a letter and not ending with an underscore");
 }
 
 static const struct gen_launch *launch_of(const struct variant *v, const struct gen_text *text)
@@ -42,7 +42,7 @@ static int check_variant(const struct variant *v, struct gen_error *err)
     char name[GEN_NAME_MAX];
     variant_encode(v, name);
     if (v->field[F_OP] != OP_ATTN)
-        return wrong(err, name, "a bundle holds no steps of attention; expected op attn");
+        return wrong(err, name, "a bundle cannot hold steps of attention; expected op attn");
     return 0;
 }
 
@@ -100,7 +100,8 @@ static int check_items(const struct bundle_inside *b, struct gen_error *err)
     for (int i = 0; i + 1 < b->items; i++)
         if (!strcmp(b->item[i].symbol, b->item[i + 1].symbol)) {
             snprintf(err->text, sizeof err->text,
-                     "%.220s: error: %.220s is for the same problem and isa; expected one of them, and one more with split",
+                     "%.220s: error: %.220s is for the same problem and isa; expected one kernel without split, and at "
+                     "most one with",
                      b->item[i].name, b->item[i + 1].name);
             return -1;
         }

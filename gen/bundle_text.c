@@ -368,7 +368,7 @@ int bundle_render(struct bundle_inside *b, const char *path, struct buf *out, st
         if (!env_set(&env, all[i].name, all[i].value))
             return fail_at(err, (struct place){path, 0}, "too many names");
     if (!embedded_load(NULL, path, &from, &size))
-        return fail_at(err, (struct place){path, 0}, "not built in; expected a template");
+        return fail_at(err, (struct place){path, 0}, "this template is not built in; expected one that is");
     const struct template *t = template_parse(&b->arena, path, from, size, embedded_load, NULL, err);
     return t ? template_render(t, &env, &host, out, err) : -1;
 }

@@ -11,7 +11,7 @@ const struct template *comment_parse(struct arena *a, struct place place, const 
     for (size_t i = 0; i + 1 < size; i++) {
         at.line += text[i] == '\n';
         if (text[i] == '*' && text[i + 1] == '/') {
-            fail_at(err, at, "*/ in a comment, which ends one in C; expected other words");
+            fail_at(err, at, "the comment contains */, which would end it in C; expected other words");
             return NULL;
         }
     }

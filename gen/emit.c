@@ -58,9 +58,9 @@ static int open_table(struct gen *g, const char *name, int depth, struct gen_err
     if (!file)
         return gen_out_of_memory(err, "generator");
     if (!embedded_load(NULL, file, &text, &size))
-        return fail_at(err, (struct place){file, 0}, "not built in; expected a table");
+        return fail_at(err, (struct place){file, 0}, "this table is not built in; expected one that is");
     if (depth == TABLES)
-        return fail_at(err, (struct place){file, 0}, "tables that extend one another; expected no circle");
+        return fail_at(err, (struct place){file, 0}, "the tables extend one another in a circle; expected no circle");
     if ((base = isa_base(&g->arena, file, text, size)) && open_table(g, base, depth + 1, err))
         return -1;
     for (int i = 0; i < g->tables; i++)
@@ -89,7 +89,8 @@ static int open_operation(struct gen *g, enum operation op, struct gen_error *er
     size_t size;
     for (int i = 0; i < 2 && (file = operation_files[op].micros[i]); i++) {
         if (!embedded_load(NULL, file, &text, &size))
-            return fail_at(err, (struct place){file, 0}, "not built in; expected micro-kernels");
+            return fail_at(err, (struct place){file, 0},
+                           "these micro-kernels are not built in; expected some that are");
         if (micro_parse(&g->micros[op], &g->arena, &g->names, file, 1, text, size, err))
             return -1;
     }
@@ -98,7 +99,7 @@ static int open_operation(struct gen *g, enum operation op, struct gen_error *er
         if (!file)
             continue;
         if (!embedded_load(NULL, file, &text, &size))
-            return fail_at(err, (struct place){file, 0}, "not built in; expected a template");
+            return fail_at(err, (struct place){file, 0}, "this template is not built in; expected one that is");
         if (!(g->driver[op][driver] = template_parse(&g->arena, file, text, size, embedded_load, NULL, err)))
             return -1;
     }
@@ -191,7 +192,7 @@ static int add_micro(struct emission *e, struct lexer *l, struct env *env, struc
                 goto cleanup;
         } while (lex_accept(l, ","));
     if (l->token.kind != TOKEN_END) {
-        lex_fail(l, "'%.*s'; expected micro NAME [as NAME] [with NAME = value, ...]", l->token.size, l->token.at);
+        lex_fail(l, "found '%.*s'; expected micro NAME [as NAME] [with NAME = value, ...]", l->token.size, l->token.at);
         goto cleanup;
     }
     if (!micro_unroll(&e->unit[e->units], e->t, e->micros, m, as, env, err)) {
@@ -356,8 +357,8 @@ static int check_all_read(const struct emission *e, struct gen_error *err)
         bool feature = fields[f].side == FIELD_CALLER && (fields[f].elide || fields[f].type == FIELD_BOOL);
         if (!feature || !variant_shows(e->v, (enum field_id)f) || e->read[f])
             continue;
-        snprintf(err->text, sizeof err->text, "%s: error: isa %s does not have %s yet; expected it left out", e->name,
-                 field_value_name(F_ISA, e->v->field[F_ISA]), fields[f].key);
+        snprintf(err->text, sizeof err->text, "%s: error: isa %s does not support %s yet; expected it to be left out",
+                 e->name, field_value_name(F_ISA, e->v->field[F_ISA]), fields[f].key);
         return -1;
     }
     return 0;
@@ -420,13 +421,13 @@ static int check_operation(const struct gen *g, const struct variant *v, struct 
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
         if (field_of_op(f, op) || v->field[f] == 0)
             continue;
-        snprintf(err->text, sizeof err->text, "variant: error: op %s has no %s; expected it left out", name,
+        snprintf(err->text, sizeof err->text, "variant: error: op %s has no %s; expected it to be left out", name,
                  fields[f].key);
         return -1;
     }
     if (g->driver[op][isas[v->field[F_ISA]].driver])
         return 0;
-    snprintf(err->text, sizeof err->text, "variant: error: op %s is not written for isa %s; expected isa portable",
+    snprintf(err->text, sizeof err->text, "variant: error: op %s is not available for isa %s; expected isa portable",
              name, isa);
     return -1;
 }
@@ -468,11 +469,14 @@ static int finish_text(const struct emission *e, struct buf *text, struct gen_er
     if (e->check_only || e->flags == GEN_MACHINE_CODE_JIT || !buf_ok(text))
         return 0;
     if (own_names_find(&own, text->data + e->head, e->end - e->head, e->name))
-        return fail_at(err, (struct place){e->name, 0}, "more than %d names at file scope; expected fewer", OWN_MAX);
+        return fail_at(err, (struct place){e->name, 0}, "there are more than %d names at file scope; expected fewer",
+                       OWN_MAX);
     const struct own_name *clash = own_names_clash(&own, text->data, e->head);
     if (clash)
-        return fail_at(err, (struct place){e->name, 0}, "'%.*s' names something of this file and stands before it too",
-                       (int)clash->size, clash->at);
+        return fail_at(
+            err, (struct place){e->name, 0},
+            "'%.*s' is a name of this file, and is used before the file's names begin; expected it only after",
+            (int)clash->size, clash->at);
     buf_put(&whole, text->data, e->names);
     own_names_begin(&whole, &own, e->name);
     buf_put(&whole, text->data + e->names, e->end - e->names);
@@ -492,7 +496,8 @@ static int check_language(const struct variant *v, enum gen_flags flags, struct 
 {
     if (flags != GEN_CUDA || isa_language((enum isa)v->field[F_ISA]) == LANGUAGE_OPENCL)
         return 0;
-    snprintf(err->text, sizeof err->text, "variant: error: isa %s is of language c; expected one of opencl for CUDA",
+    snprintf(err->text, sizeof err->text,
+             "variant: error: isa %s is for C; expected an isa of OpenCL C, which CUDA C++ is made from",
              field_value_name(F_ISA, v->field[F_ISA]));
     return -1;
 }

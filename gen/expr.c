@@ -98,7 +98,7 @@ static const struct expr *parse_binary(struct arena *a, struct lexer *l, int lev
 static const struct expr *part(struct expr *x, int i, const struct expr *inner, struct lexer *l)
 {
     if (inner && inner->height >= DEPTH_MAX) {
-        lex_fail(l, "expression more than %d deep; expected a let for a part of it", DEPTH_MAX);
+        lex_fail(l, "the expression is nested more than %d deep; expected a let for a part of it", DEPTH_MAX);
         return NULL;
     }
     if (inner && inner->height >= x->height)
@@ -109,7 +109,7 @@ static const struct expr *part(struct expr *x, int i, const struct expr *inner, 
 static bool enter(struct lexer *l)
 {
     if (l->depth == DEPTH_MAX)
-        lex_fail(l, "expression more than %d deep; expected a let for a part of it", DEPTH_MAX);
+        lex_fail(l, "the expression is nested more than %d deep; expected a let for a part of it", DEPTH_MAX);
     else
         l->depth++;
     return !l->failed;
@@ -122,7 +122,7 @@ static const struct expr *parse_call(struct arena *a, struct lexer *l, struct ex
         if (x->args && !lex_expect(l, ","))
             return NULL;
         if (x->args == ARGS_MAX) {
-            lex_fail(l, "more than %d arguments; expected fewer", ARGS_MAX);
+            lex_fail(l, "there are more than %d arguments; expected fewer", ARGS_MAX);
             return NULL;
         }
         if (!part(x, x->args++, parse_choice(a, l), l))
@@ -149,9 +149,9 @@ static const struct expr *parse_unary(struct arena *a, struct lexer *l)
     }
     if (t.kind != TOKEN_INT && t.kind != TOKEN_TEXT && t.kind != TOKEN_NAME) {
         if (t.kind == TOKEN_END)
-            lex_fail(l, "line ends; expected a number, a name or (");
+            lex_fail(l, "the line ends here; expected a number, a name or (");
         else
-            lex_fail(l, "'%.*s'; expected a number, a name or (", t.size, t.at);
+            lex_fail(l, "found '%.*s'; expected a number, a name or (", t.size, t.at);
         return NULL;
     }
     if (!(x = node(a, l, t.kind == TOKEN_INT ? X_NUMBER : t.kind == TOKEN_TEXT ? X_TEXT : X_NAME)))
@@ -236,7 +236,7 @@ static int arithmetic(const struct expr *x, int64_t a, int64_t b, struct value *
         n = beyond ? 0 : x->op == B_DIV ? a / b : a % b;
     }
     *out = value_int(n);
-    return beyond ? fail(x, err, "result beyond 64 bits; expected smaller numbers") : 0;
+    return beyond ? fail(x, err, "the result does not fit into 64 bits; expected smaller numbers") : 0;
 }
 
 static int eval_binary(const struct expr *x, const struct env *env, struct value *out, struct gen_error *err)
@@ -258,10 +258,10 @@ static int eval_binary(const struct expr *x, const struct env *env, struct value
     if (expr_eval(x->arg[1], env, &q, err))
         return -1;
     if (!p.text != !q.text)
-        return fail(x, err, "text beside a number; expected two of a kind");
+        return fail(x, err, "a text is combined with a number; expected two texts or two numbers");
     if (p.text) {
         if (x->op != B_EQ && x->op != B_NE)
-            return fail(x, err, "text; expected == or != between texts");
+            return fail(x, err, "texts can only be compared; expected == or !=");
         *out = value_int(!strcmp(p.text, q.text) == (x->op == B_EQ));
         return 0;
     }
@@ -275,7 +275,7 @@ static int divide_up(const struct expr *x, int64_t a, int64_t b, struct value *o
         return fail(x, err, "division by zero or less; expected a positive divisor");
     *out = value_int(a / b + (a % b > 0));
     if (x->text[0] == 'r' && __builtin_mul_overflow(out->number, b, &out->number))
-        return fail(x, err, "result beyond 64 bits; expected smaller numbers");
+        return fail(x, err, "the result does not fit into 64 bits; expected smaller numbers");
     return 0;
 }
 
@@ -283,7 +283,7 @@ static int eval_call(const struct expr *x, const struct env *env, struct value *
 {
     if (!strcmp(x->text, "defined")) {
         if (x->args != 1 || x->arg[0]->kind != X_NAME)
-            return fail(x, err, "defined() of something else; expected a name");
+            return fail(x, err, "defined() takes a name; expected one");
         *out = value_int(find(env, x->arg[0]->text, x->arg[0]->size, x->arg[0]->hash) != NULL);
         return 0;
     }
@@ -306,10 +306,11 @@ static int eval_call(const struct expr *x, const struct env *env, struct value *
     int unknown = env->call ? env->call(env->self, x->text, v, x->args, out, err) : 1;
     if (unknown <= 0)
         return unknown;
-    snprintf(err->text, sizeof err->text,
-             "%s:%d:%d: error: no function %s of such arguments; expected min(a, b), max(a, b), ceil_div(a, b), "
-             "round_up(a, b), defined(name) or one that the template's host adds",
-             x->place.file, x->place.line, x->column, x->text);
+    snprintf(
+        err->text, sizeof err->text,
+        "%s:%d:%d: error: there is no function %s with these arguments; expected min(a, b), max(a, b), ceil_div(a, b), "
+        "round_up(a, b), defined(name) or one that the template's host adds",
+        x->place.file, x->place.line, x->column, x->text);
     return -1;
 }
 
@@ -339,7 +340,7 @@ int expr_eval(const struct expr *x, const struct env *env, struct value *out, st
         if (expr_number(x->arg[0], env, &v.number, err))
             return -1;
         if (__builtin_sub_overflow((int64_t)0, v.number, &v.number))
-            return fail(x, err, "result beyond 64 bits; expected smaller numbers");
+            return fail(x, err, "the result does not fit into 64 bits; expected smaller numbers");
         *out = value_int(v.number);
         return 0;
     case X_CHOOSE:
@@ -357,7 +358,7 @@ int expr_number(const struct expr *x, const struct env *env, int64_t *out, struc
     if (expr_eval(x, env, &v, err))
         return -1;
     if (v.text)
-        return fail(x, err, "text; expected a number");
+        return fail(x, err, "this is a text; expected a number");
     *out = v.number;
     return 0;
 }

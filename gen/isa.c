@@ -63,7 +63,7 @@ bool isa_has_op(const struct isa_table *t, const char *name)
 static const char *take(struct reader *r, struct lexer *l)
 {
     if (l->token.kind != TOKEN_NAME) {
-        lex_fail(l, "'%.*s'; expected a name", l->token.size, l->token.at);
+        lex_fail(l, "found '%.*s'; expected a name", l->token.size, l->token.at);
         return "";
     }
     const char *name = name_intern(r->names, l->token.at, (size_t)l->token.size);
@@ -76,7 +76,7 @@ static int64_t take_number(struct lexer *l)
     bool minus = lex_accept(l, "-");
     int64_t n = l->token.number;
     if (l->token.kind != TOKEN_INT)
-        return lex_fail(l, "'%.*s'; expected a whole number", l->token.size, l->token.at);
+        return lex_fail(l, "found '%.*s'; expected a whole number", l->token.size, l->token.at);
     lex_next(l);
     return minus ? -n : n;
 }
@@ -93,7 +93,7 @@ static int machine_letter(const struct pattern *p, struct lexer *l)
 {
     int index = l->token.kind == TOKEN_NAME && l->token.size == 1 ? find_letter(p, *l->token.at) : -1;
     if (index < 0)
-        return lex_fail(l, "'%.*s'; expected a letter of the op's written form", l->token.size, l->token.at);
+        return lex_fail(l, "found '%.*s'; expected a letter of the op's written form", l->token.size, l->token.at);
     lex_next(l);
     return index;
 }
@@ -199,7 +199,7 @@ static bool reads_first(const struct pattern *p)
 static int ends(struct lexer *l)
 {
     if (!l->failed && l->token.kind != TOKEN_END)
-        lex_fail(l, "'%.*s'; expected the line's end", l->token.size, l->token.at);
+        lex_fail(l, "found '%.*s'; expected the line's end", l->token.size, l->token.at);
     return l->failed ? -1 : 0;
 }
 
@@ -207,12 +207,14 @@ static int ends(struct lexer *l)
 static int check_operands(struct reader *r, const struct pattern *p)
 {
     if (!p->operands || p->operand[0].kind == OPERAND_INT || p->operand[0].kind == OPERAND_REAL || p->operand[0].kind == OPERAND_COUNTER)
-        return fail_at(r->err, r->place, "nothing that the op writes; expected a vector, mask or memory first");
+        return fail_at(r->err, r->place,
+                       "the op writes nothing; expected a vector, mask or memory as its first operand");
     for (int i = 0; i < p->operands; i++) {
         const struct operand *o = &p->operand[i];
         const struct vtype *type = o->type ? isa_type(r->t, o->type, strlen(o->type)) : NULL;
         if (o->kind == OPERAND_ANY)
-            return fail_at(r->err, r->place, "operand of more than a letter; expected d, x, y, z, k, m, c, f, v or n");
+            return fail_at(r->err, r->place,
+                           "the operand has more than one letter; expected d, x, y, z, k, m, c, f, v or n");
         if (o->kind == OPERAND_VALUE || o->kind == OPERAND_MEMORY || o->kind == OPERAND_POOL)
             if (!type || (o->kind == OPERAND_VALUE && !type->vector))
                 return fail_at(r->err, r->place, "unknown type '%s' of operand %c; expected a type of this table",
@@ -226,8 +228,9 @@ static int read_op(struct reader *r, const char *from, const char *to)
 {
     struct cell cell[CELLS_MAX];
     if (split(from, to, cell) != CELLS_MAX)
-        return fail_at(r->err, r->place,
-                       "row with the wrong number of cells; expected op NAME ; written ; intrinsic ; plain ; machine");
+        return fail_at(
+            r->err, r->place,
+            "the row has the wrong number of cells; expected op NAME ; written ; intrinsic ; plain ; machine");
     struct op *op = arena_alloc(r->a, sizeof *op);
     if (!op || r->t->op_ids == OPS_MAX)
         return fail_at(r->err, r->place, "too many ops; expected at most %d", OPS_MAX);
@@ -238,9 +241,10 @@ static int read_op(struct reader *r, const char *from, const char *to)
     if (pattern_parse(&op->pattern, NULL, r->a, r->names, &l) || check_operands(r, &op->pattern))
         return -1;
     if (!op->name || !cell[0].size || !cell[2].size || !cell[3].size)
-        return fail_at(r->err, r->place, "empty cell; expected a name, an intrinsic or vector operators, and plain C");
+        return fail_at(r->err, r->place,
+                       "a cell is empty; expected a name, an intrinsic or vector operators, and plain C");
     if (op->pattern.operands > ARGS_MAX)
-        return fail_at(r->err, r->place, "op of %d operands; expected at most %d", op->pattern.operands, ARGS_MAX);
+        return fail_at(r->err, r->place, "the op has %d operands; expected at most %d", op->pattern.operands, ARGS_MAX);
     op->intrinsic = cell_text(r, cell[2]);
     op->plain = cell_text(r, cell[3]);
     if (op->pattern.operand[0].kind != OPERAND_VALUE)
@@ -266,7 +270,7 @@ static int read_control(struct reader *r, const char *from, const char *to)
         .operands = 3, .operand = {{.letter = 'd'}, {.letter = 'x'}, {.letter = 'c'}}, .same = {-1, -1, -1}};
     struct cell cell[CELLS_MAX];
     if (split(from, to, cell) != 2)
-        return fail_at(r->err, r->place, "row with the wrong number of cells; expected control NAME ; machine");
+        return fail_at(r->err, r->place, "the row has the wrong number of cells; expected control NAME ; machine");
     for (int i = 0; i < CONTROL_COUNT; i++)
         if (strlen(names[i]) == cell[0].size && !memcmp(names[i], cell[0].text, cell[0].size))
             return read_machine(r, &r->t->control[i], &pattern, cell[1]);
@@ -293,12 +297,12 @@ static int read_type(struct reader *r, struct lexer *l)
     v->c_element = take(r, l);
     int64_t bytes = take_number(l);
     if (!l->failed && (bytes < 1 || bytes > 8))
-        return lex_fail(l, "elements of %lld bytes; expected 1 to 8", (long long)bytes);
+        return lex_fail(l, "an element has %lld bytes; expected 1 to 8", (long long)bytes);
     v->bytes = (int)bytes;
     const struct dtype_facts *stored = dtype_find(v->name);
     if (!l->failed && stored && (stored->bytes != v->bytes || strcmp(stored->c, v->c_element)))
-        return lex_fail(l, "storage type %s as %d bytes of %s; expected %d of %s, as in gen/dtypes.inc", v->name, v->bytes,
-                        v->c_element, stored->bytes, stored->c);
+        return lex_fail(l, "storage type %s has %d bytes of %s; expected %d of %s, as in gen/dtypes.inc", v->name,
+                        v->bytes, v->c_element, stored->bytes, stored->c);
     r->t->type[r->t->types++] = v;
     return ends(l);
 }
@@ -328,7 +332,8 @@ static int read_without(struct reader *r, struct lexer *l)
         while (at < r->t->ops && !lex_is(l, r->t->op[at]->name))
             at++;
         if (at == r->t->ops)
-            return lex_fail(l, "'%.*s'; expected the name of an op of this table's base", l->token.size, l->token.at);
+            return lex_fail(l, "found '%.*s'; expected the name of an op of this table's base", l->token.size,
+                            l->token.at);
         r->t->ops--;
         memmove(&r->t->op[at], &r->t->op[at + 1], (size_t)(r->t->ops - at) * sizeof *r->t->op);
         lex_next(l);
@@ -342,7 +347,7 @@ static int read_isa(struct reader *r, struct lexer *l, const struct isa_table *c
     const char *name = take(r, l);
     int64_t bits = take_number(l);
     if (!l->failed && (bits % 32 || bits < 32 || bits > 512))
-        return lex_fail(l, "vectors of %lld bits; expected a multiple of 32, at most 512", (long long)bits);
+        return lex_fail(l, "a vector has %lld bits; expected a multiple of 32, at most 512", (long long)bits);
     if (lex_accept(l, "extends")) {
         const char *base = take(r, l);
         int i = 0;
@@ -366,8 +371,10 @@ static int read_registers(struct reader *r, struct lexer *l)
     for (int c = CLASS_VEC; c < (l->token.kind == TOKEN_END ? (int)CLASS_TILE : (int)CLASS_COUNT); c++) {
         int64_t n = take_number(l);
         if (!l->failed && (n < 0 || n > most[c]))
-            return lex_fail(l, "%lld registers; expected at most 32 for vectors, 7 for masks, 9 for integers, 8 for tiles",
-                            (long long)n);
+            return lex_fail(
+                l,
+                "there are %lld registers; expected at most 32 for vectors, 7 for masks, 9 for integers, 8 for tiles",
+                (long long)n);
         r->t->registers[c] = (int)n;
     }
     return ends(l);
@@ -383,7 +390,7 @@ static int read_line(struct reader *r, const char *from, const char *to, const s
     if (lex_accept(&l, "isa"))
         return read_isa(r, &l, before, n);
     if (!r->t->name)
-        return lex_fail(&l, "'%.*s' first; expected isa NAME BITS", l.token.size, l.token.at);
+        return lex_fail(&l, "found '%.*s' first; expected isa NAME BITS", l.token.size, l.token.at);
     if (lex_is(&l, "op"))
         return read_op(r, rest, to);
     if (lex_is(&l, "control"))
@@ -396,7 +403,7 @@ static int read_line(struct reader *r, const char *from, const char *to, const s
         return read_without(r, &l);
     if (lex_accept(&l, "target")) {
         r->t->target = arena_copy(r->a, l.token.at, (size_t)l.token.size);
-        return l.token.kind == TOKEN_TEXT ? 0 : lex_fail(&l, "no text; expected target \"features\"");
+        return l.token.kind == TOKEN_TEXT ? 0 : lex_fail(&l, "there is no text; expected target \"features\"");
     }
     if (lex_accept(&l, "plain")) { /* the base's ops and columns are not taken over, as they are for its target;
                                     * registers are the compiler's */
@@ -417,9 +424,9 @@ static int read_line(struct reader *r, const char *from, const char *to, const s
         r->t->helper[r->t->helpers++] = h;
         return l.failed ? -1 : 0;
     }
-    return lex_fail(&l,
-                    "'%.*s'; expected isa, target, plain, without, registers, type, op, control, pool, helper or macro",
-                    l.token.size, l.token.at);
+    return lex_fail(
+        &l, "found '%.*s'; expected isa, target, plain, without, registers, type, op, control, pool, helper or macro",
+        l.token.size, l.token.at);
 }
 
 /* A row of isas.inc says under which condition emitted C has the intrinsics; a base of others has none of its own. */
@@ -430,7 +437,7 @@ static int find_facts(struct reader *r)
         if (!strcmp(isas[isa].name, r->t->name))
             r->t->facts = &isas[isa];
     if (!r->t->name)
-        return fail_at(r->err, r->place, "no isa; expected isa NAME BITS");
+        return fail_at(r->err, r->place, "there is no isa; expected isa NAME BITS");
     if (r->t->target && !(r->t->facts && r->t->facts->intrinsics && r->t->facts->header))
         return fail_at(r->err, r->place, "isa %s has a target; expected intrinsics and their header in gen/isas.inc",
                        r->t->name);

@@ -44,7 +44,7 @@ extern const char *const language_names[];
 /* The language of an isa's kernels, which the isa determines. */
 enum language isa_language(enum isa isa);
 
-/* As in "SLOW was all there is: REASON"; NULL where there is nothing to say. */
+/* As in "SLOW is the only choice: REASON"; NULL where there is nothing to say. */
 const char *isa_slow(enum isa isa);
 
 #endif

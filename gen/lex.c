@@ -121,7 +121,7 @@ static void lex_number(struct lexer *l)
     }
     t->size = (int)(c - l->cursor);
     if ((size_t)t->size >= sizeof digits) {
-        lex_fail(l, "number of %d characters; expected at most %d", t->size, (int)sizeof digits - 1);
+        lex_fail(l, "the number has %d characters; expected at most %d", t->size, (int)sizeof digits - 1);
         return;
     }
     memcpy(digits, t->at, (size_t)t->size);
@@ -133,9 +133,9 @@ static void lex_number(struct lexer *l)
     t->real = strtod(digits, &stop);
     t->number = real ? 0 : strtoll(digits, &stop, hex ? 16 : 10);
     if (*stop || (hex && t->size == 2))
-        lex_fail(l, "'%s' is no number; expected digits", digits);
+        lex_fail(l, "'%s' is not a number; expected digits", digits);
     else if (errno == ERANGE && !real)
-        lex_fail(l, "number %s; expected at most %lld", digits, (long long)INT64_MAX);
+        lex_fail(l, "the number is %s; expected at most %lld", digits, (long long)INT64_MAX);
     else
         l->cursor = c;
 }
@@ -166,7 +166,7 @@ void lex_next(struct lexer *l)
     } else if (c == '"') {
         const char *e = memchr(l->cursor + 1, '"', (size_t)(l->end - l->cursor - 1));
         if (!e) {
-            lex_fail(l, "text without its closing quote; expected \"");
+            lex_fail(l, "the text has no closing quote; expected \"");
             return;
         }
         t->kind = TOKEN_TEXT;
@@ -204,8 +204,8 @@ bool lex_expect(struct lexer *l, const char *text)
     if (lex_accept(l, text))
         return true;
     if (l->token.kind == TOKEN_END)
-        lex_fail(l, "line ends; expected '%s'", text);
+        lex_fail(l, "the line ends here; expected '%s'", text);
     else
-        lex_fail(l, "'%.*s'; expected '%s'", l->token.size, l->token.at, text);
+        lex_fail(l, "found '%.*s'; expected '%s'", l->token.size, l->token.at, text);
     return false;
 }

@@ -13,7 +13,7 @@ struct arena {
     struct arena_block *block;
     bool failed; /* an allocation failed, so what was made since is incomplete */
 };
-void *arena_alloc(struct arena *a, size_t size); /* zeroed; NULL when memory is out */
+void *arena_alloc(struct arena *a, size_t size); /* zeroed; NULL when out of memory */
 char *arena_copy(struct arena *a, const char *text, size_t size);
 void arena_free(struct arena *a);
 uint32_t text_hash(const char *text, size_t size); /* FNV-1a, for names */

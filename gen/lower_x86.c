@@ -332,7 +332,8 @@ static int encode(struct encoder *e, const struct machine *m, const struct filli
         size = ZYDIS_MAX_INSTRUCTION_LENGTH; /* only EVEX wants k0, and low registers choose VEX */
         build(&q, e, m, f, !m->evex_k0);
         if (!ZYAN_SUCCESS(ZydisEncoderEncodeInstruction(&q, at, &size)))
-            return fail_at(e->err, place, "'%s' cannot be encoded with these operands; expected what the processor has",
+            return fail_at(e->err, place,
+                           "'%s' cannot be encoded with these operands; expected operands that the processor has",
                            m->name);
     }
     const struct constant *c = constant_of(e, m, f);
@@ -395,7 +396,7 @@ static int registers_of(const struct encoder *e, const struct arg *a)
 static int encode_loop(struct encoder *e, const struct inst *i, size_t start[LOOPS_MAX], int *depth)
 {
     if (*depth == LOOPS_MAX)
-        return fail_at(e->err, i->place, "loops within loops, %d deep; expected fewer", LOOPS_MAX);
+        return fail_at(e->err, i->place, "loops are nested %d deep; expected fewer", LOOPS_MAX);
     int counter = registers_of(e, &i->arg[0]);
     bool copy = i->arg[1].kind == ARG_VALUE;
     if (encode_control(e, copy ? CONTROL_COPY : CONTROL_SET, counter, registers_of(e, &i->arg[1]), i->arg[1].number,
@@ -436,7 +437,7 @@ static int add_constant(struct encoder *e, const struct arg *a, int bytes, struc
     if (constant_index(e, a, bytes) >= 0)
         return 0;
     if (e->constants == CONSTANTS_MAX)
-        return fail_at(e->err, place, "more than %d constants; expected fewer", CONSTANTS_MAX);
+        return fail_at(e->err, place, "there are more than %d constants; expected fewer", CONSTANTS_MAX);
     struct constant *c = &e->constant[e->constants++];
     c->bytes = bytes;
     for (int l = 0; l < bytes / 4; l++)

@@ -55,7 +55,7 @@ static int refuse(const struct reading *r, const char *expected)
 {
     int column = (int)(r->at - r->name) + 1;
     if (*r->at)
-        snprintf(r->err->text, sizeof r->err->text, "variant '%.*s': error: '%.16s' at column %d; expected %s",
+        snprintf(r->err->text, sizeof r->err->text, "variant '%.*s': error: found '%.16s' at column %d; expected %s",
                  GEN_NAME_MAX, r->name, r->at, column, expected);
     else
         snprintf(r->err->text, sizeof r->err->text, "variant '%.*s': error: it ends at column %d; expected %s",

@@ -54,7 +54,8 @@ static struct node *new_node(struct parser *p, struct lexer *l, enum node_kind k
 static const char *take_name(struct names *names, struct lexer *l)
 {
     if (l->token.kind != TOKEN_NAME) {
-        lex_fail(l, l->token.kind == TOKEN_END ? "line ends; expected a name" : "'%.*s'; expected a name",
+        lex_fail(l,
+                 l->token.kind == TOKEN_END ? "the line ends here; expected a name" : "found '%.*s'; expected a name",
                  l->token.size, l->token.at);
         return NULL;
     }
@@ -75,7 +76,7 @@ struct key {
 static void key_add(struct key *k, const char *text, size_t size, struct lexer *l)
 {
     if (k->size + size + 2 >= sizeof k->text) {
-        lex_fail(l, "statement too long; expected an op's written form, at most %d characters",
+        lex_fail(l, "the statement is too long; expected an op's written form, at most %d characters",
                  (int)sizeof k->text - 2);
         return;
     }
@@ -117,7 +118,7 @@ static int term_parse(struct parser *p, struct term *t, struct lexer *l)
         return -1;
     while (lex_accept(l, "[")) {
         if (t->indices == 2)
-            return lex_fail(l, "third index; expected at most two");
+            return lex_fail(l, "there is a third index; expected at most two");
         if (!(t->index[t->indices++] = expr_parse(p->a, l)) || !lex_expect(l, "]"))
             return -1;
     }
@@ -144,7 +145,8 @@ static int operand_parse(struct pattern *p, const char **operand, struct names *
     p->same[p->operands] = -1;
     if (take_number(l, &o->literal, &real, &is_real)) {
         o->kind = OPERAND_LITERAL;
-        return is_real ? lex_fail(l, "a real number; expected whole numbers in a written form") : (void)p->operands++,
+        return is_real ? lex_fail(l, "this is a real number; expected whole numbers in a written form")
+                       : (void)p->operands++,
                0;
     }
     const char *name = take_name(names, l);
@@ -224,7 +226,7 @@ int pattern_parse(struct pattern *pattern, const char *operand[OPERANDS_MAX], st
     memset(pattern, 0, sizeof *pattern);
     pattern->key = key_parse(&p, NULL, pattern, operand, l);
     if (pattern->key && !pattern->key[0])
-        return lex_fail(l, "nothing; expected how the op is written");
+        return lex_fail(l, "the cell is empty; expected how the op is written");
     return pattern->key ? 0 : -1;
 }
 
@@ -254,7 +256,7 @@ static struct node *simple_statement(struct parser *p, struct lexer *l)
             n->type = take_name(p->names, l);
     }
     if (n->declares && l->token.kind != TOKEN_NAME) {
-        lex_fail(l, "no name; expected vec, mask or tile NAME = ...");
+        lex_fail(l, "there is no name; expected vec, mask or tile NAME = ...");
         return NULL;
     }
     n->key = key_parse(p, n, NULL, NULL, l);
@@ -321,7 +323,7 @@ static struct node *keyword_statement(struct parser *p, struct lexer *l)
         if (!(n = new_node(p, l, NODE_ASSERT)) || !(n->expr = expr_parse(p->a, l)) || !lex_expect(l, ","))
             return NULL;
         if (l->token.kind != TOKEN_TEXT) {
-            lex_fail(l, "no text; expected assert CONDITION, \"rule\"");
+            lex_fail(l, "there is no text; expected assert CONDITION, \"rule\"");
             return NULL;
         }
         n->message = arena_copy(p->a, l->token.at, (size_t)l->token.size);
@@ -358,7 +360,7 @@ static struct node *statement(struct parser *p, struct lexer *l)
     int heads = 0;
     do {
         if (heads++ == HEADS_MAX) {
-            lex_fail(l, "for over more than %d names; expected fewer", HEADS_MAX);
+            lex_fail(l, "the for has more than %d names; expected fewer", HEADS_MAX);
             return NULL;
         }
         if (!(*at = unroll_head(p, l)))
@@ -378,9 +380,9 @@ static int body(struct parser *p, struct lexer *l, int indent, struct node **out
 {
     if (!lex_accept(l, ":")) {
         if (l->token.kind != TOKEN_END)
-            return lex_fail(l, "'%.*s'; expected : or the line's end", l->token.size, l->token.at);
+            return lex_fail(l, "found '%.*s'; expected : or the line's end", l->token.size, l->token.at);
         if (p->at >= p->lines || p->line[p->at].indent <= indent)
-            return lex_fail(l, "nothing below; expected deeper lines");
+            return lex_fail(l, "nothing stands below; expected lines that are indented more");
         return (*out = block(p, p->line[p->at].indent)) ? 0 : -1;
     }
     struct node **at = out;
@@ -389,8 +391,9 @@ static int body(struct parser *p, struct lexer *l, int indent, struct node **out
             return -1;
         at = &(*at)->next;
     } while (lex_accept(l, ";"));
-    return l->token.kind == TOKEN_END ? 0
-                                      : lex_fail(l, "'%.*s'; expected ; or the line's end", l->token.size, l->token.at);
+    return l->token.kind == TOKEN_END
+               ? 0
+               : lex_fail(l, "found '%.*s'; expected ; or the line's end", l->token.size, l->token.at);
 }
 
 static int start_line(struct parser *p, struct lexer *l)
@@ -432,7 +435,7 @@ static struct node *woven(struct parser *p, struct lexer *l, int indent)
         (lex_accept(l, "every") && !(n->expr = expr_parse(p->a, l))) || body(p, l, indent, &n->body))
         return NULL;
     if (!accept_second(p, &other, indent, "with")) {
-        fail_at(p->err, n->place, "weave alone; expected with, of its indentation, below");
+        fail_at(p->err, n->place, "weave stands alone; expected a with of the same indentation below");
         return NULL;
     }
     return body(p, &other, indent, &n->otherwise) ? NULL : n;
@@ -445,9 +448,9 @@ static struct node *line_nodes(struct parser *p)
     int indent = start_line(p, &l);
     struct node *n = NULL;
     if (lex_is(&l, "else"))
-        lex_fail(&l, "else alone; expected an if of its indentation above");
+        lex_fail(&l, "else stands alone; expected an if of the same indentation above");
     if (lex_is(&l, "with"))
-        lex_fail(&l, "with alone; expected a weave of its indentation above");
+        lex_fail(&l, "with stands alone; expected a weave of the same indentation above");
     if (lex_accept(&l, "weave"))
         return woven(p, &l, indent);
     if (lex_accept(&l, "if"))
@@ -469,7 +472,7 @@ static struct node *line_nodes(struct parser *p)
             at = &(*at)->next;
     } while (lex_accept(&l, ";"));
     if (l.token.kind != TOKEN_END)
-        lex_fail(&l, "'%.*s'; expected ; or the line's end", l.token.size, l.token.at);
+        lex_fail(&l, "found '%.*s'; expected ; or the line's end", l.token.size, l.token.at);
     return l.failed ? NULL : n;
 }
 
@@ -477,14 +480,15 @@ static struct node *block(struct parser *p, int indent)
 {
     struct node *first = NULL, **at = &first;
     if (p->depth == BLOCKS_MAX) {
-        fail_at(p->err, (struct place){p->file, p->line[p->at].number}, "blocks within blocks, %d deep; expected fewer",
+        fail_at(p->err, (struct place){p->file, p->line[p->at].number}, "blocks are nested %d deep; expected fewer",
                 BLOCKS_MAX);
         return NULL;
     }
     p->depth++;
     while (p->at < p->lines && p->line[p->at].indent >= indent) {
         if (p->line[p->at].indent > indent) {
-            fail_at(p->err, (struct place){p->file, p->line[p->at].number}, "deeper line; expected %d spaces", indent);
+            fail_at(p->err, (struct place){p->file, p->line[p->at].number},
+                    "the line is indented too far; expected %d spaces", indent);
             return NULL;
         }
         if (!(*at = line_nodes(p)))
@@ -506,8 +510,9 @@ static int parameters(struct parser *p, struct micro *m, struct lexer *l)
         if (m->parameters && !lex_expect(l, ","))
             return -1;
         if (m->parameters == PARAMETERS_MAX)
-            return lex_fail(l, "seventh parameter; expected at most %d, what the System V ABI passes in registers",
-                            PARAMETERS_MAX);
+            return lex_fail(
+                l, "this is the seventh parameter; expected at most %d, which the System V ABI passes in registers",
+                PARAMETERS_MAX);
         struct parameter *q = &m->parameter[m->parameters++];
         if (!(q->name = take_name(p->names, l)) || !lex_expect(l, ":"))
             return -1;
@@ -518,7 +523,9 @@ static int parameters(struct parser *p, struct micro *m, struct lexer *l)
         q->list = lex_accept(l, "*");
         p->pointer[p->pointers++] = q->name;
     }
-    return l->token.kind == TOKEN_END ? 0 : lex_fail(l, "'%.*s'; expected the line's end", l->token.size, l->token.at);
+    return l->token.kind == TOKEN_END
+               ? 0
+               : lex_fail(l, "found '%.*s'; expected the line's end", l->token.size, l->token.at);
 }
 
 static int micro_block(struct parser *p, struct micro_file *f, struct lexer *l, const struct template *comment)
@@ -532,7 +539,7 @@ static int micro_block(struct parser *p, struct micro_file *f, struct lexer *l, 
     if (!(m->name = take_name(p->names, l)) || parameters(p, m, l))
         return -1;
     if (p->at >= p->lines || p->line[p->at].indent == 0)
-        return lex_fail(l, "nothing below; expected the micro-kernel's lines");
+        return lex_fail(l, "nothing stands below; expected the micro-kernel's lines");
     return (m->body = block(p, p->line[p->at].indent)) ? 0 : -1;
 }
 
@@ -546,12 +553,12 @@ static int macro_block(struct parser *p, struct micro_file *f, struct lexer *l)
     if (pattern_parse(&m->pattern, m->name, p->a, p->names, l))
         return -1;
     if (p->at >= p->lines || p->line[p->at].indent == 0)
-        return lex_fail(l, "nothing below; expected the macro's lines");
+        return lex_fail(l, "nothing stands below; expected the macro's lines");
     f->macro_key[f->macros - 1] = m->pattern.key;
     return (m->body = block(p, p->line[p->at].indent)) ? 0 : -1;
 }
 
-/* Lines that say something, with their indentation; NULL when memory is out. */
+/* Lines that say something, with their indentation; NULL when out of memory. */
 static struct line *read_lines(const char *text, size_t size, int first, int *count)
 {
     int n = 1;
@@ -608,13 +615,13 @@ int micro_parse(struct micro_file *f, struct arena *a, struct names *names, cons
         if (comment_above(&p, &comment))
             result = -1;
         else if (start_line(&p, &l))
-            result = lex_fail(&l, "indented line; expected micro or macro at the margin");
+            result = lex_fail(&l, "the line is indented; expected micro or macro at the margin");
         else if (lex_accept(&l, "micro"))
             result = micro_block(&p, f, &l, comment);
         else if (lex_accept(&l, "macro"))
             result = macro_block(&p, f, &l);
         else
-            result = lex_fail(&l, "'%.*s'; expected micro or macro", l.token.size, l.token.at);
+            result = lex_fail(&l, "found '%.*s'; expected micro or macro", l.token.size, l.token.at);
     }
     free(p.line);
     return result;

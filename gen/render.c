@@ -23,7 +23,7 @@ int gen_render(const char *path, const struct gen_number *numbers, int count, st
     size_t size;
     *out = (struct gen_text){0};
     if (!embedded_load(NULL, path, &from, &size))
-        return fail_at(err, (struct place){path, 0}, "not built in; expected a template");
+        return fail_at(err, (struct place){path, 0}, "this template is not built in; expected one that is");
     const struct template *t = template_parse(&arena, path, from, size, embedded_load, NULL, err);
     int result = t ? 0 : -1;
     for (int i = 0; i < count && result == 0; i++)

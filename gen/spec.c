@@ -108,7 +108,7 @@ static int add_value(struct parse *p, enum field_id f, const int32_t *value, con
         for (unsigned w = 0; w < width; w++)
             same = same && p->spec->field[f + w].value[i] == value[w];
         if (same)
-            return yaml_fail(&p->yaml, node, p->err, "%.*s has this value twice; expected each once",
+            return yaml_fail(&p->yaml, node, p->err, "%.*s has this value twice; expected each value once",
                              width == 1 ? (int)strlen(fields[f].key) : (int)group_size(&fields[f]), fields[f].key);
     }
     if (n == SPEC_LIST_MAX)
@@ -118,7 +118,7 @@ static int add_value(struct parse *p, enum field_id f, const int32_t *value, con
         if (!(n & (n - 1))) { /* full at each power of two */
             int32_t *more = realloc(list->value, sizeof *more * (n ? 2 * (size_t)n : 1));
             if (!more)
-                return yaml_fail(&p->yaml, NULL, p->err, "memory is out");
+                return yaml_fail(&p->yaml, NULL, p->err, "out of memory");
             list->value = more;
         }
         list->value[n] = value[w];
@@ -143,7 +143,8 @@ static int refuse_twice(struct parse *p, const struct yaml_node *map, const stru
     char shown[48];
     for (const struct yaml_node *c = map->child; c != entry; c = c->next)
         if (!strcmp(c->key->text, entry->key->text))
-            return yaml_fail(&p->yaml, entry->key, p->err, "duplicate key '%s'; expected it once, and line %d has it",
+            return yaml_fail(&p->yaml, entry->key, p->err,
+                             "duplicate key '%s'; expected it once, and line %d already has it",
                              yaml_show(entry->key->text, shown), c->key->line);
     return 0;
 }
@@ -153,10 +154,11 @@ static int refuse_key(struct parse *p, const struct yaml_node *key)
     char shown[48];
     const char *where = hint_run_argument(key->text);
     if (where)
-        return yaml_fail(&p->yaml, key, p->err,
-                         "'%s' is no key of a spec: a kernel serves every value of it, and each call gives its own (%s); "
-                         "expected it left out",
-                         yaml_show(key->text, shown), where);
+        return yaml_fail(
+            &p->yaml, key, p->err,
+            "'%s' is not a key of a spec: a kernel serves every value of it, and each call gives its own (%s); "
+            "expected it to be left out",
+            yaml_show(key->text, shown), where);
     struct words near = near_key(key->text);
     if (near.size)
         return yaml_fail(&p->yaml, key, p->err, "unknown key '%s'; did you mean %s?", yaml_show(key->text, shown),
@@ -304,10 +306,10 @@ static int read_language(struct parse *p, const struct yaml_node *node)
         if (found == LANGUAGE_COUNT)
             return refuse_kind(p, language_key, c, built_languages().text);
         if (!is_built((enum language)found))
-            return yaml_fail(&p->yaml, c, p->err, "%s %s is no isa's; expected %s, and emit --language for others",
+            return yaml_fail(&p->yaml, c, p->err, "no isa is for %s %s; expected %s, or emit --language for others",
                              language_key, language_names[found], built_languages().text);
         if (p->spec->language[found])
-            return yaml_fail(&p->yaml, c, p->err, "%s has this value twice; expected each once", language_key);
+            return yaml_fail(&p->yaml, c, p->err, "%s has this value twice; expected each value once", language_key);
         p->spec->language[found] = true;
         if (node->kind != YAML_LIST)
             break;
@@ -344,14 +346,14 @@ static int check_language(struct parse *p)
         enum language language = isa_language((enum isa)isas->value[i]);
         if (!p->spec->language[language])
             return yaml_fail(&p->yaml, node, p->err,
-                             "isa %s is of language %s, which the spec leaves out; expected "
-                             "an isa of the spec's language",
+                             "isa %s is for language %s, which the spec leaves out; expected "
+                             "an isa for the spec's language",
                              field_value_name(F_ISA, isas->value[i]), language_names[language]);
     }
     for (int i = 0; i < p->spec->field[F_OP].count; i++)
         if (p->spec->field[F_OP].value[i] != OP_ATTN && !p->spec->language[LANGUAGE_OPENCL])
             return yaml_fail(&p->yaml, p->at[F_OP], p->err,
-                             "op %s is of language opencl, which the spec leaves out; expected it there",
+                             "op %s is for language opencl, which the spec leaves out; expected the spec to have it",
                              field_value_name(F_OP, p->spec->field[F_OP].value[i]));
     return 0;
 }
@@ -381,9 +383,10 @@ static int check_whole(struct parse *p)
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
         const struct spec_values *list = &p->spec->field[f];
         if (p->at[f] && !is_of_spec(p->spec, f))
-            return yaml_fail(
-                &p->yaml, p->at[f], p->err, "%.*s is of op %s, and the spec's is not; expected it left out",
-                in_pair(f) ? (int)group_size(&fields[f]) : (int)strlen(fields[f].key), fields[f].key, ops_of(f).text);
+            return yaml_fail(&p->yaml, p->at[f], p->err,
+                             "%.*s belongs to op %s, which the spec does not have; expected it to be left out",
+                             in_pair(f) ? (int)group_size(&fields[f]) : (int)strlen(fields[f].key), fields[f].key,
+                             ops_of(f).text);
         if (fields[f].required && !list->count && is_of_spec(p->spec, f))
             return yaml_fail(&p->yaml, p->yaml.root, p->err, "the spec has no %.*s; expected it, as in %.*s: %d",
                              (int)group_size(&fields[f]), fields[f].key, (int)group_size(&fields[f]), fields[f].key,
@@ -450,7 +453,7 @@ static struct words default_value(enum field_id f)
     for (int isa = 1; isa < ISA_COUNT; isa++)
         same = same && field_default(f, (enum isa)isa) == field_default(f, (enum isa)0);
     if (fields[f].required || fields[f].paired) {
-        add_words(&w, "", fields[f].required ? "none, it must be given" : member_key(&fields[field_first(f)]));
+        add_words(&w, "", fields[f].required ? "none; it is required" : member_key(&fields[field_first(f)]));
         return w;
     }
     bool joined = false; /* to the previous isa, whose default is the same */
@@ -478,10 +481,10 @@ void spec_document(struct buf *out)
         all.language[i] = true;
     buf_puts(out, "A spec is a YAML mapping. Each key takes a value or a list of them; the lists multiply\n"
                   "out in the order given here, the last one fastest. tile.q is written tile: {q: 64}.\n"
-                  "One value of head_dim or of dtype stands for all its parts; apart they are written\n"
+                  "One value of head_dim or of dtype stands for all its parts; separate values are written\n"
                   "head_dim: {qk: 192, v: 128} and dtype: {q: f32, kv: f16, o: f32}.\n"
-                  "Keys are of op attn where they name no other. In others a number is left out by default,\n"
-                  "and what it brings with it, and their isa is portable.\n");
+                  "A key belongs to op attn unless it says which ops it belongs to. For the other ops isa is\n"
+                  "portable, and numbers, with the keys that depend on them, are left out by default.\n");
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
         struct words value = expected_value(&fields[f]), fallback = default_value(f);
         buf_printf(out, "  %-12s %s\n", fields[f].key, fields[f].doc);
@@ -492,8 +495,8 @@ void spec_document(struct buf *out)
         for (int isa = 0; f == F_ISA && isa < ISA_COUNT; isa++)
             buf_printf(out, "  %-12s   %s: %s\n", "", isas[isa].name, isas[isa].doc);
         if (fields[f].ops && f != F_OP)
-            buf_printf(out, "  %-12s   of op %s\n", "", ops_of(f).text);
+            buf_printf(out, "  %-12s   belongs to op %s\n", "", ops_of(f).text);
     }
-    buf_printf(out, "  %-12s %s\n", language_key, "which languages isa may be of");
+    buf_printf(out, "  %-12s %s\n", language_key, "the languages that kernels may be written in");
     buf_printf(out, "  %-12s   %s; default: all\n", "", built_languages().text);
 }

@@ -48,7 +48,7 @@ static struct template *add(struct parser *p, struct template ***tail, enum kind
 static char *copy_token(struct parser *p, struct lexer *l, enum token_kind kind, const char *what)
 {
     if (l->token.kind != kind) {
-        lex_fail(l, "'%.*s'; expected %s", l->token.size, l->token.at, what);
+        lex_fail(l, "found '%.*s'; expected %s", l->token.size, l->token.at, what);
         return NULL;
     }
     char *name = arena_copy(p->a, l->token.at, (size_t)l->token.size);
@@ -59,7 +59,7 @@ static char *copy_token(struct parser *p, struct lexer *l, enum token_kind kind,
 static int ends(struct lexer *l)
 {
     if (!l->failed && l->token.kind != TOKEN_END)
-        lex_fail(l, "'%.*s'; expected the line's end", l->token.size, l->token.at);
+        lex_fail(l, "found '%.*s'; expected the line's end", l->token.size, l->token.at);
     return l->failed ? -1 : 0;
 }
 
@@ -98,7 +98,7 @@ static int text_line(struct parser *p, struct template ***tail, const char *from
             return -1;
         const char *close = hole_end(c, to);
         if (!close)
-            return fail_at(p->err, (struct place){p->name, p->line}, "${ without its }; expected both on one line");
+            return fail_at(p->err, (struct place){p->name, p->line}, "${ has no }; expected both on one line");
         struct template *t = add(p, tail, T_HOLE);
         struct lexer l;
         lex_start_at(&l, (struct place){p->name, p->line}, line, c + 2, (size_t)(close - c - 2), p->err);
@@ -120,9 +120,9 @@ static int include(struct parser *p, struct lexer *l, struct template ***tail)
         return -1;
     size_t size;
     if (p->depth == 8)
-        return lex_fail(l, "includes within includes, 8 deep; expected no circle");
+        return lex_fail(l, "includes are nested 8 deep; expected no circle");
     if (!p->load || !p->load(p->self, name, &inner.at, &size))
-        return lex_fail(l, "no file '%s'; expected one of the templates", name);
+        return lex_fail(l, "there is no file '%s'; expected one of the templates", name);
     inner.name = name;
     inner.end = inner.at + size;
     inner.line = 0;
@@ -132,9 +132,9 @@ static int include(struct parser *p, struct lexer *l, struct template ***tail)
         *tail = &(**tail)->next;
     if (stop == STOP_FAILED)
         return -1;
-    return stop == STOP_END_OF_FILE
-               ? 0
-               : fail_at(p->err, (struct place){name, inner.line}, "end, else or elif alone; expected if or for above");
+    return stop == STOP_END_OF_FILE ? 0
+                                    : fail_at(p->err, (struct place){name, inner.line},
+                                              "end, else or elif stands alone; expected an if or for above");
 }
 
 /* What an if, an elif or a for holds; they count as nested, since rendering nests. */
@@ -142,7 +142,7 @@ static enum stop block(struct parser *p, struct template **out, struct lexer *la
 {
     if (p->blocks++ < BLOCKS_MAX)
         return lines(p, out, last);
-    fail_at(p->err, (struct place){p->name, p->line}, "more than %d of if, elif and for in one another; expected fewer",
+    fail_at(p->err, (struct place){p->name, p->line}, "if, elif and for are nested more than %d deep; expected fewer",
             BLOCKS_MAX);
     return STOP_FAILED;
 }
@@ -158,7 +158,7 @@ static int loop(struct parser *p, struct lexer *l, struct template ***tail)
     p->blocks--;
     if (stop == STOP_END)
         return 0;
-    return stop == STOP_FAILED ? -1 : fail_at(p->err, t->place, "for without its end; expected %% end below");
+    return stop == STOP_FAILED ? -1 : fail_at(p->err, t->place, "for has no end; expected %% end below");
 }
 
 static int conditional(struct parser *p, struct lexer *l, struct template ***tail)
@@ -174,13 +174,13 @@ static int conditional(struct parser *p, struct lexer *l, struct template ***tai
         if (stop == STOP_ELSE) {
             stop = lines(p, &t->otherwise, &last);
             if (stop == STOP_ELSE || stop == STOP_ELIF)
-                return fail_at(p->err, (struct place){p->name, p->line}, "else or elif below else; expected end");
+                return fail_at(p->err, (struct place){p->name, p->line}, "else or elif follows else; expected end");
         }
         other = &t->otherwise;
     }
     p->blocks = blocks;
     if (stop == STOP_END_OF_FILE)
-        return fail_at(p->err, first->place, "if without its end; expected %% end below");
+        return fail_at(p->err, first->place, "if has no end; expected %% end below");
     return stop == STOP_END ? 0 : -1;
 }
 
@@ -261,7 +261,7 @@ const struct template *template_parse(struct arena *a, const char *name, const c
     if (stop == STOP_FAILED)
         return NULL;
     if (stop != STOP_END_OF_FILE) {
-        fail_at(err, (struct place){name, p.line}, "end, else or elif alone; expected if or for above");
+        fail_at(err, (struct place){name, p.line}, "end, else or elif stands alone; expected an if or for above");
         return NULL;
     }
     if (!root) { /* an empty file renders as nothing */
@@ -305,7 +305,7 @@ static int render_loop(const struct template *t, struct env *env, const struct t
         return -1;
     for (; from < to; from++) {
         if (!env_round(env))
-            return fail_at(err, t->place, "more than %d rounds in all; expected fewer", ROUNDS_MAX);
+            return fail_at(err, t->place, "there are more than %d rounds in all; expected fewer", ROUNDS_MAX);
         if (env->entries == entries && set(t, env, value_int(from), err))
             return -1;
         env_next(env, entries, value_int(from));

@@ -70,7 +70,7 @@ static int define(struct unroller *r, struct place place, const struct seen *at,
     if (value < 0)
         return -1;
     if (!s->name && r->slots.count == SLOTS_MAX)
-        return fail_at(r->err, place, "more than %d values; expected a smaller micro-kernel", SLOTS_MAX);
+        return fail_at(r->err, place, "there are more than %d values; expected a smaller micro-kernel", SLOTS_MAX);
     r->slots.count += !s->name;
     *s = (struct slot){at->name, at->scope->id, at->indices, {at->index[0], at->index[1]}, value};
     return value;
@@ -83,7 +83,7 @@ static struct inst *add_inst(struct unroller *r, enum inst_kind kind, struct pla
         int room = u->inst_room ? u->inst_room * 2 : 64;
         struct inst *inst = room > INSTS_MAX ? NULL : realloc(u->inst, (size_t)room * sizeof *inst);
         if (room > INSTS_MAX)
-            fail_at(r->err, place, "more than %d instructions; expected a smaller micro-kernel", u->insts);
+            fail_at(r->err, place, "there are more than %d instructions; expected a smaller micro-kernel", u->insts);
         else if (!inst)
             gen_out_of_memory(r->err, "generator");
         if (!inst)
@@ -144,7 +144,7 @@ static int offset_of(struct unroller *r, const struct expr *x, struct place plac
     if (expr_number(x, r->env, out, r->err))
         return -1;
     bool fits = *out >= -OFFSET_MAX && *out <= OFFSET_MAX;
-    return fits ? 0 : fail_at(r->err, place, "offset %lld; expected at most 2^28", (long long)*out);
+    return fits ? 0 : fail_at(r->err, place, "the offset is %lld; expected at most 2^28", (long long)*out);
 }
 
 /* Follows macro parameters to what they stand for. Memory's offset is the sum of the indices on the way. */
@@ -299,7 +299,7 @@ static int expand(struct unroller *r, const struct macro *m, const struct node *
     struct scope s = {.id = ++r->scopes, .caller = caller};
     int entries = r->env->entries;
     if (r->depth == DEPTH_MAX)
-        return fail_at(r->err, n->place, "macros within macros, %d deep; expected no recursion", DEPTH_MAX);
+        return fail_at(r->err, n->place, "macros are nested %d deep; expected no recursion", DEPTH_MAX);
     for (int i = 0; i < n->terms; i++) {
         struct seen seen;
         if (!m->name[i])
@@ -370,7 +370,7 @@ static int statement(struct unroller *r, const struct node *n, struct scope *s)
             return fail_at(r->err, n->place, "unknown type '%s'; expected a vector type of isa %s",
                            n->type ? n->type : "f32", r->u->isa->name);
         if (seen[0].index[0] < 0 || seen[0].index[1] < 0)
-            return fail_at(r->err, n->place, "index below 0 in the name of a value; expected 0 or more");
+            return fail_at(r->err, n->place, "an index in the name of a value is below 0; expected 0 or more");
         seen[0].arg = (struct arg){.kind = ARG_VALUE, .type = type, .value = -1};
     }
     const struct macro *m = find_macro(r, n->key, seen, n->terms);
@@ -429,7 +429,7 @@ static int pointer(struct unroller *r, const struct node *n, struct scope *s)
     int64_t offset = 0;
     int source = find_name(r, n->other, s, true);
     if (source < 0)
-        return fail_at(r->err, n->place, "'%s' is no pointer; expected ptr NAME = POINTER", n->other);
+        return fail_at(r->err, n->place, "'%s' is not a pointer; expected ptr NAME = POINTER", n->other);
     if (n->expr && offset_of(r, n->expr, n->place, &offset))
         return -1;
     return define_pointer(r, n, s, INST_POINTER, source, offset, source);
@@ -441,7 +441,7 @@ static int take(struct unroller *r, const struct node *n, struct scope *s)
     int64_t number;
     int source = find_name(r, n->other, s, true);
     if (source < 0 || !r->u->val[source].list)
-        return fail_at(r->err, n->place, "'%s' is no list of pointers; expected ptr NAME = LIST[NUMBER]", n->other);
+        return fail_at(r->err, n->place, "'%s' is not a list of pointers; expected ptr NAME = LIST[NUMBER]", n->other);
     if (offset_of(r, n->expr, n->place, &number))
         return -1;
     return define_pointer(r, n, s, INST_TAKE, source, number, -1);
@@ -478,9 +478,10 @@ static int woven(struct unroller *r, const struct node *n, struct scope *s)
     if (n->expr && expr_number(n->expr, r->env, &every, r->err))
         return -1;
     if (n->expr && every < 1)
-        return fail_at(r->err, n->place, "weave every %lld; expected 1 or more", (long long)every);
+        return fail_at(r->err, n->place, "weave says every %lld; expected 1 or more", (long long)every);
     if (n->name && !isa_has_op(r->u->isa, n->name))
-        return fail_at(r->err, n->place, "weave by '%s'; expected the name of an op of isa %s", n->name, r->u->isa->name);
+        return fail_at(r->err, n->place, "weave says by '%s'; expected the name of an op of isa %s", n->name,
+                       r->u->isa->name);
     if (run(r, n->body, s))
         return -1;
     int middle = r->u->insts;
@@ -494,7 +495,7 @@ static int bump(struct unroller *r, const struct node *n, struct scope *s)
     int64_t number = 0;
     int target = find_name(r, n->name, s, true), by = find_name(r, n->other, s, false);
     if (target < 0)
-        return fail_at(r->err, n->place, "'%s' is no pointer; expected POINTER += ...", n->name);
+        return fail_at(r->err, n->place, "'%s' is not a pointer; expected POINTER += ...", n->name);
     if (by < 0 && offset_of(r, n->expr, n->place, &number))
         return -1;
     if (by < 0 && number == 0)
@@ -519,9 +520,10 @@ static int loop(struct unroller *r, const struct node *n, struct scope *s)
     if (by < 0 && expr_number(n->expr, r->env, &number, r->err))
         return -1;
     if (by < 0 && number <= 1)
-        return number == 1   ? run(r, n->body, s)
-               : number == 0 ? 0
-                             : fail_at(r->err, n->place, "loop of %lld rounds; expected 0 or more", (long long)number);
+        return number == 1 ? run(r, n->body, s)
+               : number == 0
+                   ? 0
+                   : fail_at(r->err, n->place, "the loop has %lld rounds; expected 0 or more", (long long)number);
     struct val v = {.base = "left", .cls = CLASS_INT, .first = r->u->insts, .last = r->u->insts, .parent = -1};
     int counter = add_value(r, &v), start = r->u->insts;
     struct inst *i = counter < 0 ? NULL : add_inst(r, INST_LOOP, n->place);
@@ -552,7 +554,7 @@ static int unroll(struct unroller *r, const struct node *n, struct scope *s)
     bool block = n->body->next || n->body->kind == NODE_IF; /* its rounds are lines of their own in C */
     for (int64_t i = 0; i < count; i++) {
         if (!env_round(env))
-            return fail_at(r->err, n->place, "more than %d rounds in all; expected fewer", ROUNDS_MAX);
+            return fail_at(r->err, n->place, "there are more than %d rounds in all; expected fewer", ROUNDS_MAX);
         if (env->entries == entries && !env_set(env, n->name, value_int(i)))
             return fail_at(r->err, n->place, "too many names; expected at most %d", ENV_MAX);
         env_next(env, entries, value_int(i));

@@ -127,7 +127,8 @@ static int check_straight(const struct unrolled *u, int first, struct place plac
 {
     for (int i = first; i < u->insts; i++)
         if (u->inst[i].kind != INST_OP)
-            return fail_at(err, place, "weave of a loop, pointer or integer; expected straight statements alone");
+            return fail_at(err, place,
+                           "weave contains a loop, a pointer or an integer; expected only straight statements");
     return 0;
 }
 
@@ -137,7 +138,7 @@ int weave(struct unrolled *u, int first, int middle, const char *by, int64_t eve
     if (check_straight(u, first, place, err))
         return -1;
     if (middle == first || second == 0)
-        return fail_at(err, place, "weave of nothing with something; expected statements on both sides");
+        return fail_at(err, place, "one side of weave is empty; expected statements on both sides");
     int *wait = calloc((size_t)second, sizeof *wait), *order = calloc((size_t)n, sizeof *order);
     int *to = calloc((size_t)n, sizeof *to);
     struct inst *inst = calloc((size_t)n, sizeof *inst);
@@ -148,7 +149,7 @@ int weave(struct unrolled *u, int first, int middle, const char *by, int64_t eve
     }
     find_waits(u, first, middle, wait);
     if (!merge(u, first, middle, by, every, wait, order)) {
-        fail_at(err, place, "weave in which all of the second stream waits for the first; expected what can overlap");
+        fail_at(err, place, "all of weave's second stream waits for the first; expected streams that can overlap");
         goto cleanup;
     }
     memcpy(inst, u->inst + first, (size_t)n * sizeof *inst);

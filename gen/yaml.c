@@ -70,12 +70,12 @@ static int fail_parser(const struct reader *r)
 {
     const yaml_parser_t *p = &r->parser;
     if (p->error == YAML_MEMORY_ERROR)
-        return yaml_fail(r->y, NULL, r->err, "memory is out");
+        return yaml_fail(r->y, NULL, r->err, "out of memory");
     if (p->error != YAML_READER_ERROR && p->context) /* "while parsing a flow sequence" */
         return fail_mark(r, p->problem_mark, "%s %s from line %d; expected YAML", p->problem, p->context,
                          (int)p->context_mark.line + 1);
     if (p->error != YAML_READER_ERROR)
-        return fail_mark(r, p->problem_mark, "%s; expected YAML", p->problem ? p->problem : "this is no YAML");
+        return fail_mark(r, p->problem_mark, "%s; expected YAML", p->problem ? p->problem : "this is not YAML");
     yaml_mark_t mark = {0};
     for (size_t i = 0; i < p->problem_offset && i < r->size; i++) {
         if (r->text[i] == '\n') {
@@ -85,7 +85,7 @@ static int fail_parser(const struct reader *r)
             mark.column++;
         }
     }
-    return fail_mark(r, mark, "%s; expected text in UTF-8", p->problem ? p->problem : "this is no text");
+    return fail_mark(r, mark, "%s; expected text in UTF-8", p->problem ? p->problem : "this is not text");
 }
 
 static int next_event(struct reader *r, yaml_event_t *event)
@@ -98,7 +98,7 @@ static int refuse_extras(const struct reader *r, const yaml_event_t *e)
     const yaml_char_t *anchor = NULL, *tag = NULL;
     switch (e->type) {
     case YAML_ALIAS_EVENT:
-        return fail_mark(r, e->start_mark, "aliases (*name) are not taken; expected the value itself");
+        return fail_mark(r, e->start_mark, "aliases (*name) are not supported; expected the value itself");
     case YAML_SCALAR_EVENT:
         anchor = e->data.scalar.anchor;
         tag = e->data.scalar.tag;
@@ -114,9 +114,9 @@ static int refuse_extras(const struct reader *r, const yaml_event_t *e)
     default: break;
     }
     if (anchor)
-        return fail_mark(r, e->start_mark, "anchors (&name) are not taken; expected the value alone");
+        return fail_mark(r, e->start_mark, "anchors (&name) are not supported; expected the value alone");
     if (tag)
-        return fail_mark(r, e->start_mark, "tags (!name) are not taken; expected the value alone");
+        return fail_mark(r, e->start_mark, "tags (!name) are not supported; expected the value alone");
     return 0;
 }
 
@@ -124,7 +124,7 @@ static struct yaml_node *new_node(struct reader *r, enum yaml_kind kind, const y
 {
     struct yaml_node *node = arena_alloc(&r->y->arena, sizeof *node);
     if (!node) {
-        yaml_fail(r->y, NULL, r->err, "memory is out");
+        yaml_fail(r->y, NULL, r->err, "out of memory");
         return NULL;
     }
     node->kind = kind;
@@ -137,14 +137,14 @@ static int read_scalar(struct reader *r, const yaml_event_t *e, struct yaml_node
 {
     const char *value = (const char *)e->data.scalar.value;
     if (memchr(value, 0, e->data.scalar.length))
-        return fail_mark(r, e->start_mark, "a NUL character in a value; expected text");
+        return fail_mark(r, e->start_mark, "a value contains a NUL character; expected text");
     struct yaml_node *node = new_node(r, YAML_SCALAR, e);
     if (!node)
         return -1;
     node->text = arena_copy(&r->y->arena, value, e->data.scalar.length);
     node->quoted = e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
     *out = node;
-    return node->text ? 0 : yaml_fail(r->y, NULL, r->err, "memory is out");
+    return node->text ? 0 : yaml_fail(r->y, NULL, r->err, "out of memory");
 }
 
 static int read_node(struct reader *r, const yaml_event_t *start, int depth, struct yaml_node **out);
@@ -162,7 +162,7 @@ static int read_children(struct reader *r, struct yaml_node *parent, yaml_event_
         bool is_key = parent->kind == YAML_MAP && !key;
         int rc = 0;
         if (!done && is_key && e.type != YAML_SCALAR_EVENT && e.type != YAML_ALIAS_EVENT)
-            rc = fail_mark(r, e.start_mark, "a key that is a list or a mapping; expected a word");
+            rc = fail_mark(r, e.start_mark, "a key is a list or a mapping; expected a word");
         else if (!done)
             rc = read_node(r, &e, depth, &node);
         yaml_event_delete(&e);
@@ -187,7 +187,7 @@ static int read_node(struct reader *r, const yaml_event_t *start, int depth, str
     if (start->type == YAML_SCALAR_EVENT)
         return read_scalar(r, start, out);
     if (depth == YAML_DEPTH_MAX)
-        return fail_mark(r, start->start_mark, "lists and mappings stand %d deep; expected at most %d", depth + 1,
+        return fail_mark(r, start->start_mark, "lists and mappings are nested %d deep; expected at most %d", depth + 1,
                          YAML_DEPTH_MAX);
     bool list = start->type == YAML_SEQUENCE_START_EVENT;
     struct yaml_node *node = new_node(r, list ? YAML_LIST : YAML_MAP, start);
@@ -211,9 +211,9 @@ static int read_stream(struct reader *r)
         case YAML_STREAM_END_EVENT: done = true; break;
         case YAML_DOCUMENT_START_EVENT:
             if (r->y->root)
-                rc = fail_mark(r, e.start_mark, "a second document; expected one in a file");
+                rc = fail_mark(r, e.start_mark, "there is a second document; expected one document in a file");
             else if (e.data.document_start.tag_directives.start != e.data.document_start.tag_directives.end)
-                rc = fail_mark(r, e.start_mark, "tags (%%TAG) are not taken; expected none");
+                rc = fail_mark(r, e.start_mark, "tags (%%TAG) are not supported; expected none");
             break;
         default: rc = read_node(r, &e, 0, &r->y->root);
         }
@@ -243,7 +243,7 @@ int yaml_parse(const char *name, const void *text, size_t size, struct yaml *out
         r.size -= 3;
     }
     if (!yaml_parser_initialize(&r.parser))
-        return yaml_fail(out, NULL, err, "memory is out");
+        return yaml_fail(out, NULL, err, "out of memory");
     yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&r.parser, r.text, r.size);
     int rc = read_stream(&r);
@@ -271,7 +271,7 @@ static int read_file(const struct yaml *y, const char *path, char **text, size_t
     }
     data = malloc(YAML_FILE_MAX + 1);
     if (!data) {
-        yaml_fail(y, NULL, err, "memory is out");
+        yaml_fail(y, NULL, err, "out of memory");
         goto cleanup;
     }
     for (ssize_t more = 1; more > 0 && n <= YAML_FILE_MAX;) {

@@ -20,7 +20,7 @@ const char *attn_status_name(attn_status s)
     case ATTN_OK: return "ok";
     case ATTN_INVALID: return "invalid argument";
     case ATTN_UNSUPPORTED: return "unsupported";
-    case ATTN_NO_MEMORY: return "no memory";
+    case ATTN_NO_MEMORY: return "out of memory";
     case ATTN_FAILED: return "failed";
     }
     return "unknown status";
@@ -70,7 +70,7 @@ attn_status attn_context_create(const struct attn_options *options, struct attn_
     *out = NULL;
     c = calloc(1, sizeof *c);
     if (!c)
-        return status_fail(err, ATTN_NO_MEMORY, "no memory for a context");
+        return status_fail(err, ATTN_NO_MEMORY, "out of memory for a context");
     if (options)
         status = status_read_struct(&status_options, &c->options, options, err);
     if (status == ATTN_OK && !c->options.allocate != !c->options.release)
@@ -82,7 +82,7 @@ attn_status attn_context_create(const struct attn_options *options, struct attn_
     if (generator_acquire(&c->gen, &gen_err) != 0)
         status = status_because(&gen_err, ATTN_FAILED, err);
     else if (cache_open(c->options.cache_dir, warn, c, &c->cache) != 0 || pool_create(cores(), &c->pool) != 0)
-        status = status_fail(err, ATTN_NO_MEMORY, "no memory for a context");
+        status = status_fail(err, ATTN_NO_MEMORY, "out of memory for a context");
     c->resources = (struct resources){.gen = c->gen, .cache = c->cache, .pool = c->pool};
     if (status == ATTN_OK && devices_open(&c->resources, &c->devices, &gen_err) != 0)
         status = status_because(&gen_err, ATTN_FAILED, err);

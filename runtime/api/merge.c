@@ -109,8 +109,10 @@ static attn_status check_aligned(const char *what, const void *at, size_t elemen
     if (!at)
         return status_fail(err, ATTN_INVALID, "%s is NULL; expected the tensor", what);
     if ((uintptr_t)at % element != 0)
-        return status_fail(err, ATTN_INVALID, "%s is at an address that is no multiple of %zu; expected whole elements",
-                           what, element);
+        return status_fail(
+            err, ATTN_INVALID,
+            "%s is at an address that is not a multiple of %zu; expected an address aligned to its elements", what,
+            element);
     return ATTN_OK;
 }
 
@@ -128,8 +130,9 @@ static attn_status check_parts(const struct merge *m, struct attn_error *err)
             status = check_aligned("one of part_lse", p->part_lse[part], sizeof(float), err);
         bool apart = p->dtype != p->part_dtype || memcmp(m->part_stride, m->o_stride, sizeof m->o_stride) != 0;
         if (status == ATTN_OK && p->part_o[part] == p->o && apart)
-            status = status_fail(err, ATTN_INVALID,
-                                 "o is at the address of a part, of another type or strides; expected the same ones");
+            status =
+                status_fail(err, ATTN_INVALID,
+                            "o is at the address of a part, but has another type or other strides; expected the same");
     }
     return status;
 }
@@ -197,7 +200,7 @@ attn_status attn_merge_cuda(struct attn_plan *plan, const struct attn_partials *
         return status_fail(err, ATTN_INVALID, "plan is NULL; expected one");
     struct device *device = plan->device;
     if (!device->backend->merge)
-        return status_fail(err, ATTN_UNSUPPORTED, "the plan is for %s; expected one for a card by CUDA", device->name);
+        return status_fail(err, ATTN_UNSUPPORTED, "the plan is for %s; expected one for a CUDA device", device->name);
     attn_status status = read_partials(partials, &m, err);
     if (status != ATTN_OK || m.rows == 0)
         return status;

@@ -49,8 +49,8 @@ static attn_status check_problem(struct attn_problem *p, int cores, struct attn_
 {
     const struct field *v = &fields[F_HEAD_DIM_V];
     if (p->head_dim_v == 0 && p->head_dim > v->max && p->head_dim <= fields[F_HEAD_DIM].max)
-        return status_fail(err, ATTN_INVALID, "head_dim_v is 0, as head_dim, which is %d; expected %d..%d", p->head_dim,
-                           v->min, v->max);
+        return status_fail(err, ATTN_INVALID, "head_dim_v is 0, which stands for head_dim, %d; expected %d..%d",
+                           p->head_dim, v->min, v->max);
     if (p->head_dim_v == 0)
         p->head_dim_v = p->head_dim;
     if (p->threads == 0)
@@ -167,8 +167,8 @@ static attn_status pin(struct attn_plan *plan, const char *name, struct attn_err
         char has[16], wants[16];
         if (fields[f].side == FIELD_CALLER && v->field[f] != caller.field[f])
             return status_fail(err, ATTN_INVALID,
-                               "variant '%s' has %s %s and the problem %s; expected a variant of this problem", name,
-                               fields[f].key, value_text(v, f, has), value_text(&caller, f, wants));
+                               "variant '%s' has %s %s and the problem has %s; expected a variant for this problem",
+                               name, fields[f].key, value_text(v, f, has), value_text(&caller, f, wants));
     }
     enum isa isa = (enum isa)v->field[F_ISA];
     const char *why = plan->device->backend->why_not(plan->device, isa);
@@ -207,10 +207,10 @@ static attn_status choose(struct attn_plan *plan, attn_rigor rigor, struct attn_
     plan->variant = result.winner;
     plan->cached = result.from_cache;
     if (result.fallback[0])
-        context_log(c, ATTN_LOG_WARNING, "%s was all there is: %s", isa_slow((enum isa)plan->variant.field[F_ISA]),
+        context_log(c, ATTN_LOG_WARNING, "%s is the only choice: %s", isa_slow((enum isa)plan->variant.field[F_ISA]),
                     result.fallback);
     if (!result.from_cache && rigor != ATTN_ESTIMATE && !result.stored && result.not_stored[0])
-        context_log(c, ATTN_LOG_WARNING, "timings not kept: %s", result.not_stored);
+        context_log(c, ATTN_LOG_WARNING, "the timings were not stored: %s", result.not_stored);
     tune_result_free(&result);
     return ATTN_OK;
 }
@@ -229,7 +229,7 @@ static attn_status check_compiler(const struct attn_plan *plan, struct attn_erro
 static attn_status take_only(struct attn_plan *plan, const char *pinned, struct attn_error *err)
 {
     plan->variant = caller_of(&plan->problem);
-    plan->source = "the only one";
+    plan->source = "the only kernel";
     if (!pinned)
         return ATTN_OK;
     return status_fail(err, ATTN_UNSUPPORTED,
@@ -280,7 +280,7 @@ attn_status attn_plan_create(struct attn_context *context, const struct attn_pro
         return status_fail(err, ATTN_INVALID, "%s is NULL; expected one", context ? "problem" : "context");
     struct attn_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
-        return status_fail(err, ATTN_NO_MEMORY, "no memory for a plan");
+        return status_fail(err, ATTN_NO_MEMORY, "out of memory for a plan");
     attn_status status = decide(context, problem, false, plan, err);
     if (status != ATTN_OK)
         goto cleanup;
@@ -304,7 +304,7 @@ attn_status attn_plan_create(struct attn_context *context, const struct attn_pro
     *out = plan;
 cleanup:
     if (status == ATTN_FAILED || status == ATTN_UNSUPPORTED) /* these concern the system, not a mistake */
-        context_log(context, ATTN_LOG_WARNING, "no plan: %s", err->text);
+        context_log(context, ATTN_LOG_WARNING, "no plan was created: %s", err->text);
     if (status != ATTN_OK)
         attn_plan_destroy(plan);
     return status;
@@ -316,7 +316,7 @@ attn_status attn_supports(struct attn_context *context, const struct attn_proble
         return status_fail(err, ATTN_INVALID, "%s is NULL; expected one", context ? "problem" : "context");
     struct attn_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
-        return status_fail(err, ATTN_NO_MEMORY, "no memory for a plan");
+        return status_fail(err, ATTN_NO_MEMORY, "out of memory for a plan");
     attn_status status = decide(context, problem, true, plan, err);
     attn_plan_destroy(plan);
     return status;
@@ -349,9 +349,10 @@ const struct kernel *plan_anywhere(struct attn_plan *plan, const char *why)
         else
             kernel_free(k);
         if (name[0])
-            context_log(plan->context, ATTN_LOG_WARNING, "%s runs what %s does not take: %s", name, plan->name, why);
+            context_log(plan->context, ATTN_LOG_WARNING, "%s executes runs that %s does not take: %s", name, plan->name,
+                        why);
         else
-            context_log(plan->context, ATTN_LOG_WARNING, "no kernel for rows that lie anywhere: %s", err.text);
+            context_log(plan->context, ATTN_LOG_WARNING, "there is no kernel for rows that lie anywhere: %s", err.text);
         plan->looked = true;
     }
     pthread_mutex_unlock(&plan->lock);

@@ -40,11 +40,11 @@ static attn_status check_numbers(const struct attn_quantisation *p, struct attn_
                                (long long)ranges[i].value, (long long)ranges[i].min, (long long)ranges[i].max);
     const int values = dtype_values((enum dtype)p->to);
     if (p->width % values)
-        return status_fail(err, ATTN_INVALID, "width is %d; expected a multiple of %d, as to is %s", p->width, values,
+        return status_fail(err, ATTN_INVALID, "width is %d; expected a multiple of %d, since to is %s", p->width, values,
                            dtypes[p->to].name);
     const int64_t *s = p->scales_stride;
     if (!dtypes[p->to].scaled && (p->scales || p->given || s[0] || s[1] || s[2]))
-        return status_fail(err, ATTN_INVALID, "scales are given; expected NULL and zeros, as %s has its own",
+        return status_fail(err, ATTN_INVALID, "scales are given; expected NULL and zeros, since %s has its own",
                            dtypes[p->to].name);
     return ATTN_OK;
 }
@@ -67,7 +67,7 @@ static attn_status check_tensor(const struct job *j, bool output, bool handles, 
     if (!t.data)
         return status_fail(err, ATTN_INVALID, "%s is NULL; expected the tensor", t.name);
     if (!handles && type < DTYPE_COUNT && (uintptr_t)t.data % (uintptr_t)t.element != 0)
-        return status_fail(err, ATTN_INVALID, "%s is at an address that is no multiple of %lld; expected whole elements",
+        return status_fail(err, ATTN_INVALID, "%s is at an address that is not a multiple of %lld; expected an address aligned to its elements",
                            t.name, (long long)t.element);
     return ATTN_OK;
 }
@@ -80,9 +80,9 @@ static attn_status check_scales(const struct job *j, bool handles, struct attn_e
     if (!dtypes[p->to].scaled)
         return ATTN_OK;
     if (!p->scales)
-        return status_fail(err, ATTN_INVALID, "scales is NULL; expected the array, as to is %s", dtypes[p->to].name);
+        return status_fail(err, ATTN_INVALID, "scales is NULL; expected the array, since to is %s", dtypes[p->to].name);
     if (!handles && (uintptr_t)p->scales % sizeof *p->scales != 0)
-        return status_fail(err, ATTN_INVALID, "scales is at an address that is no multiple of 4; expected whole elements");
+        return status_fail(err, ATTN_INVALID, "scales is at an address that is not a multiple of 4; expected an address aligned to its elements");
     for (int i = 0; i < 3; i++)
         if (!takes_room(&room, j->places[i], p->scales_stride[i]))
             return status_fail(err, ATTN_INVALID,
@@ -113,7 +113,7 @@ static attn_status read_job(const struct attn_quantisation *theirs, struct job *
         __builtin_mul_overflow(all, p->heads, &all))
         return status_fail(err, ATTN_INVALID, "there are more than 2^63 rows; expected fewer");
     if (p->slots && !handles && (uintptr_t)p->slots % sizeof *p->slots != 0)
-        return status_fail(err, ATTN_INVALID, "slots is at an address that is no multiple of 8; expected whole elements");
+        return status_fail(err, ATTN_INVALID, "slots is at an address that is not a multiple of 8; expected an address aligned to its elements");
     return check_scales(j, handles, err);
 }
 
@@ -166,7 +166,7 @@ static attn_status check_row(const struct job *j, const struct row *r, struct at
 {
     for (int d = 0; d < j->p.width && j->to != DTYPE_FP8; d++)
         if (isnan(r->values[d]))
-            return status_fail(err, ATTN_INVALID, "in has a NaN at [%lld, %lld, %lld, %d]; expected none, as %s has none",
+            return status_fail(err, ATTN_INVALID, "in has a NaN at [%lld, %lld, %lld, %d]; expected none, since %s has none",
                                (long long)r->b, (long long)r->h, (long long)r->i, d, dtypes[j->to].name);
     const float scale = j->p.given ? *scale_at(j, r) : 1;
     if (!isfinite(scale) || scale == 0)
@@ -299,7 +299,7 @@ attn_status attn_quantise_cl(struct attn_plan *plan, const struct attn_quantisat
     if (status != ATTN_OK)
         return status;
     if (p.in || p.out || p.scales || p.slots)
-        return status_fail(err, ATTN_INVALID, "shape has a pointer %s; expected NULL, and a cl_mem in run",
+        return status_fail(err, ATTN_INVALID, "shape has the pointer %s; expected NULL there, and a cl_mem in run",
                            p.in ? "in" : p.out ? "out" : p.scales ? "scales" : "slots");
     p.in = c.in, p.out = c.out, p.scales = c.scales, p.slots = c.slots;
     return on_device(plan, &p, &c, "attn_cl_run", CL_DEVICE, err);
@@ -312,5 +312,5 @@ attn_status attn_quantise_cuda(struct attn_plan *plan, const struct attn_quantis
     if (!plan)
         return status_fail(err, ATTN_INVALID, "plan is NULL; expected one");
     attn_status status = read_theirs(quantisation, &p, err);
-    return status == ATTN_OK ? on_device(plan, &p, &stream, "CUstream", "a card by CUDA", err) : status;
+    return status == ATTN_OK ? on_device(plan, &p, &stream, "CUstream", "a CUDA device", err) : status;
 }

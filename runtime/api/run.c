@@ -15,13 +15,14 @@ static attn_status check_workspace(const void *workspace, struct attn_error *err
 {
     if ((uintptr_t)workspace % ALIGN == 0)
         return ATTN_OK;
-    return status_fail(err, ATTN_INVALID, "workspace is at an address that is no multiple of 64; expected one that is");
+    return status_fail(err, ATTN_INVALID,
+                       "workspace is at an address that is not a multiple of 64; expected one that is");
 }
 
 static attn_status refused(const struct attn_plan *plan, struct attn_error *err)
 {
-    return status_fail(err, ATTN_FAILED, "kernel %s refused its arguments; expected a kernel of this library's own",
-                       plan->name);
+    return status_fail(err, ATTN_FAILED,
+                       "kernel %s refused its arguments; expected a kernel that this library generated", plan->name);
 }
 
 static attn_status run_kernel(struct attn_plan *plan, const struct attn_args *a, int threads, void *workspace,
@@ -65,7 +66,7 @@ static void give_workspace(struct attn_plan *plan, struct spare *s)
 
 static attn_status no_parts(const struct attn_plan *plan, struct attn_error *err)
 {
-    return status_fail(err, ATTN_UNSUPPORTED, "the plan is for %s, where there are no parts; expected attn_execute",
+    return status_fail(err, ATTN_UNSUPPORTED, "the plan is for %s, which has no parts; expected attn_execute",
                        plan->device->name);
 }
 
@@ -133,7 +134,7 @@ attn_status attn_execute(struct attn_plan *plan, const struct attn_run *run, voi
     if (!workspace && size > 0) {
         own = take_workspace(plan, (size_t)size);
         if (!own)
-            return status_fail(err, ATTN_NO_MEMORY, "no memory, aligned to 64, for a workspace of %lld bytes",
+            return status_fail(err, ATTN_NO_MEMORY, "out of memory for a workspace of %lld bytes, aligned to 64",
                                (long long)size);
         workspace = own + 1;
     }
@@ -156,7 +157,8 @@ attn_status attn_workspace_size(const struct attn_plan *plan, const struct attn_
     if (status != ATTN_OK)
         return status;
     if (parts < 0)
-        return status_fail(err, ATTN_INVALID, "parts is %d; expected 0 for the whole run, or how many", parts);
+        return status_fail(err, ATTN_INVALID, "parts is %d; expected 0 for the whole run, or the number of parts",
+                           parts);
     if (parts && !plan->kernel.run)
         return no_parts(plan, err);
     if (nothing_to_do(&r))
@@ -186,7 +188,8 @@ attn_status attn_execute_part(const struct attn_plan *plan, const struct attn_ru
     if (parts < 1)
         return status_fail(err, ATTN_INVALID, "parts is %d; expected at least 1", parts);
     if (part < 0 || part >= parts)
-        return status_fail(err, ATTN_INVALID, "part is %d; expected 0..%d, as there are %d", part, parts - 1, parts);
+        return status_fail(err, ATTN_INVALID, "part is %d; expected 0..%d, since there are %d parts", part, parts - 1,
+                           parts);
     if (!plan->kernel.run)
         return no_parts(plan, err);
     if (nothing_to_do(&r))
@@ -236,7 +239,7 @@ attn_status attn_execute_cuda(struct attn_plan *plan, const struct attn_run *run
 {
     if (!run || !plan)
         return status_fail(err, ATTN_INVALID, "%s is NULL; expected one", plan ? "run" : "plan");
-    return enqueue(plan, run, &stream, "CUstream", "a card by CUDA", err);
+    return enqueue(plan, run, &stream, "CUstream", "a CUDA device", err);
 }
 
 attn_status plan_time(struct attn_plan *plan, const struct attn_run *run, double *seconds, struct attn_error *err)

@@ -66,7 +66,7 @@ static attn_status check_numbers(const struct attn_problem *p, const struct attn
     } windows[] = {{"window_left", r->window_left}, {"window_right", r->window_right}};
     for (int i = 0; p->window && i < 2; i++)
         if (windows[i].value < -1)
-            return status_fail(err, ATTN_INVALID, "%s is %lld; expected how many keys, or -1 for no bound",
+            return status_fail(err, ATTN_INVALID, "%s is %lld; expected a number of keys, or -1 for no bound",
                                windows[i].name, (long long)windows[i].value);
     if (p->softcap && !(r->softcap >= RUN_SOFTCAP_LEAST && r->softcap <= RUN_SOFTCAP_MOST))
         return status_fail(err, ATTN_INVALID, "softcap is %g; expected " RUN_SOFTCAPS, (double)r->softcap);
@@ -74,10 +74,10 @@ static attn_status check_numbers(const struct attn_problem *p, const struct attn
         return status_fail(err, ATTN_INVALID, "scale is %g; expected at most %g, which divided by the softcap is finite",
                            (double)r->scale, (double)(FLT_MAX / 2 * fminf(r->softcap, 1)));
     if (p->paged && r->page_size < 1)
-        return status_fail(err, ATTN_INVALID, "page_size is %lld; expected at least 1, the rows of a page",
+        return status_fail(err, ATTN_INVALID, "page_size is %lld; expected the rows of a page, 1 or more",
                            (long long)r->page_size);
     if (p->paged && r->pages < 0)
-        return status_fail(err, ATTN_INVALID, "pages is %lld; expected at least 0, how many K and V have",
+        return status_fail(err, ATTN_INVALID, "pages is %lld; expected the number of pages of K and V, 0 or more",
                            (long long)r->pages);
     if (r->kv_starts && r->kv_lens)
         return status_fail(err, ATTN_INVALID, "kv_lens and kv_starts are given; expected one of them");
@@ -173,8 +173,8 @@ static attn_status check_starts(const char *name, const int64_t *starts, int64_t
     for (int64_t b = 0; b < batch; b++) /* within the plan's maxima, so that no sum overflows */
         if (starts[b + 1] < starts[b] || starts[b + 1] > starts[b] + most)
             return status_fail(err, ATTN_INVALID,
-                               "%s[%lld] is %lld; expected %lld..%lld, the one before and at most the run's %s more",
-                               name, (long long)(b + 1), (long long)starts[b + 1], (long long)starts[b],
+                               "%s[%lld] is %lld; expected %lld..%lld: the one before, plus at most the run's %s", name,
+                               (long long)(b + 1), (long long)starts[b + 1], (long long)starts[b],
                                (long long)(starts[b] + most), longest);
     *rows = starts[batch];
     return ATTN_OK;
@@ -195,7 +195,8 @@ static attn_status check_pages(const struct attn_run *r, struct attn_error *err)
         for (int64_t i = 0; i * r->page_size < keys_of(r, b); i++)
             if (page[i] < 0 || page[i] >= r->pages)
                 return status_fail(err, ATTN_INVALID,
-                                   "block_table has %d for page %lld of sequence %lld; expected below %lld, the run's "
+                                   "block_table has %d for page %lld of sequence %lld; expected at least 0 and less "
+                                   "than %lld, the run's "
                                    "pages",
                                    page[i], (long long)i, (long long)b, (long long)r->pages);
     }
@@ -210,11 +211,12 @@ attn_status check_features(const struct run_rules *rules, const struct attn_run 
         enum array_id id = rules->feature[i];
         const void *data = array_pointer(r, arrays[id].run);
         if ((uintptr_t)data % (uintptr_t)rules->element[id] != 0)
-            status = status_fail(err, ATTN_INVALID,
-                                 "%s is at an address that is no multiple of %lld; expected whole elements",
-                                 arrays[id].name, (long long)rules->element[id]);
+            status = status_fail(
+                err, ATTN_INVALID,
+                "%s is at an address that is not a multiple of %lld; expected an address aligned to its elements",
+                arrays[id].name, (long long)rules->element[id]);
         else if (data == r->o && is_needed(r, id))
-            status = status_fail(err, ATTN_INVALID, "o is at the address of %s; expected memory that no input is in",
+            status = status_fail(err, ATTN_INVALID, "o is at the address of %s; expected memory that holds no input",
                                  arrays[id].name);
     }
     if (status == ATTN_OK)

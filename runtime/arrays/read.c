@@ -103,8 +103,9 @@ static attn_status check_all_rows(const struct run_rules *rules, const struct te
 static attn_status check_lens(const struct attn_run *r, struct attn_error *err)
 {
     if ((uintptr_t)r->kv_lens % sizeof *r->kv_lens != 0)
-        return status_fail(err, ATTN_INVALID,
-                           "kv_lens is at an address that is no multiple of 8; expected whole elements");
+        return status_fail(
+            err, ATTN_INVALID,
+            "kv_lens is at an address that is not a multiple of 8; expected an address aligned to its elements");
     for (int64_t b = 0; r->kv_lens && b < r->batch; b++)
         if (r->kv_lens[b] < 0 || r->kv_lens[b] > r->kv_len)
             return status_fail(err, ATTN_INVALID, "kv_lens[%lld] is %lld; expected 0..%lld, the run's kv_len",
@@ -127,14 +128,17 @@ attn_status check_memory(const struct run_rules *rules, const struct attn_run *r
             return status_fail(err, ATTN_INVALID, "%s is NULL; expected the tensor", t[i].name);
         bool block = (t[i].element & (t[i].element - 1)) != 0; /* blocks may begin anywhere */
         if (!block && (uintptr_t)t[i].data % (uintptr_t)t[i].element != 0)
-            return status_fail(err, ATTN_INVALID,
-                               "%s is at an address that is no multiple of %lld; expected whole elements", t[i].name,
-                               (long long)t[i].element);
+            return status_fail(
+                err, ATTN_INVALID,
+                "%s is at an address that is not a multiple of %lld; expected an address aligned to its elements",
+                t[i].name, (long long)t[i].element);
         if (i != ARRAY_O && !is_empty(&t[i]) && t[i].data == r->o)
-            return status_fail(err, ATTN_INVALID, "o is at the address of %s; expected memory that no input is in",
+            return status_fail(err, ATTN_INVALID, "o is at the address of %s; expected memory that holds no input",
                                t[i].name);
     }
     if ((uintptr_t)r->lse % sizeof *r->lse != 0)
-        return status_fail(err, ATTN_INVALID, "lse is at an address that is no multiple of 4; expected whole elements");
+        return status_fail(
+            err, ATTN_INVALID,
+            "lse is at an address that is not a multiple of 4; expected an address aligned to its elements");
     return check_all_rows(rules, t, err);
 }

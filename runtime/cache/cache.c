@@ -319,8 +319,10 @@ int cache_store(struct cache *cache, const struct cache_entry *entry, struct gen
     }
     int dir = cache_dir_open(cache, true);
     if (dir < 0) {
-        snprintf(why->text, sizeof why->text, "%.400s: error: not usable as a cache; expected a directory of mode 0700"
-                 " that belongs to this user", cache->path);
+        snprintf(why->text, sizeof why->text,
+                 "%.400s: error: it cannot be used as a cache; expected a directory of mode 0700"
+                 " that belongs to this user",
+                 cache->path);
         return -1;
     }
     int held = cache_lock(cache, dir);
@@ -468,8 +470,10 @@ int cache_clear(struct cache *cache, int *removed, struct gen_error *err)
         return 0;
     int dir = cache_dir_open(cache, false);
     if (dir < 0) {
-        snprintf(err->text, sizeof err->text, "%.400s: error: not usable as a cache; expected a directory of mode 0700"
-                 " that belongs to this user", cache->path);
+        snprintf(err->text, sizeof err->text,
+                 "%.400s: error: it cannot be used as a cache; expected a directory of mode 0700"
+                 " that belongs to this user",
+                 cache->path);
         return -1;
     }
     int held = cache_lock(cache, dir);
@@ -478,7 +482,7 @@ int cache_clear(struct cache *cache, int *removed, struct gen_error *err)
         free_names(names, n);
     }
     if (result != 0)
-        snprintf(err->text, sizeof err->text, "%.400s: error: not cleared: %s", cache->path, cache_why(errno));
+        snprintf(err->text, sizeof err->text, "%.400s: error: it was not cleared: %s", cache->path, cache_why(errno));
     else
         unlinkat(dir, CACHE_LOCK, 0);
     cache_dir_unlock(held);

@@ -50,7 +50,7 @@ int cache_export(struct cache *cache, struct buf *out, int *entries, struct gen_
         int dir = cache_dir_open(cache, false);
         if (dir < 0) {
             snprintf(err->text, sizeof err->text,
-                     "%.400s: error: not usable as a cache; expected a directory of mode"
+                     "%.400s: error: it cannot be used as a cache; expected a directory of mode"
                      " 0700 that belongs to this user",
                      cache_path(cache));
             return -1;
@@ -67,7 +67,7 @@ int cache_export(struct cache *cache, struct buf *out, int *entries, struct gen_
     if (buf_ok(out) && out->size <= CACHE_EXPORT_MOST)
         return 0;
     snprintf(err->text, sizeof err->text, "%.400s: error: %s", cache_path(cache),
-             buf_ok(out) ? "the cache is too large for one file; expected 256 MiB at most" : "memory is out");
+             buf_ok(out) ? "the cache is too large for one file; expected at most 256 MiB" : "out of memory");
     return -1;
 }
 
@@ -139,7 +139,7 @@ static bool is_text(struct reader *r)
         unsigned char c = (unsigned char)r->text[i];
         line += c == '\n';
         if ((c < ' ' && c != '\n') || c == 0x7f)
-            return wrong(r, line, "byte 0x%02x is none of a text; expected printable ones", c);
+            return wrong(r, line, "byte 0x%02x is not part of a text; expected printable characters", c);
     }
     return true;
 }
@@ -191,7 +191,7 @@ static bool read_parts(struct reader *r)
             r->room = r->room ? 2 * r->room : 64;
             struct part *more = realloc(r->part, (size_t)r->room * sizeof *more);
             if (!more)
-                return wrong(r, line, "memory is out; expected enough for the file");
+                return wrong(r, line, "out of memory; expected enough for the file");
             r->part = more;
         }
         if (!read_part(r, &at, &line))
@@ -203,7 +203,7 @@ static bool read_parts(struct reader *r)
         if (strcmp(r->part[i - 1].name, r->part[i].name) == 0)
             return wrong(r, r->part[i].line,
                          "the entry that begins here has the key of the one in line %d; expected"
-                         " one entry a key",
+                         " one entry for each key",
                          r->part[i - 1].line);
     return true;
 }
@@ -296,7 +296,7 @@ int cache_import(struct cache *cache, const char *name, const char *text, size_t
     dir = cache_dir_open(cache, true);
     if (dir < 0) {
         snprintf(err->text, sizeof err->text,
-                 "%.400s: error: not usable as a cache; expected a directory of mode 0700"
+                 "%.400s: error: it cannot be used as a cache; expected a directory of mode 0700"
                  " that belongs to this user",
                  cache_path(cache));
         goto cleanup;

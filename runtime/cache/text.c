@@ -222,7 +222,7 @@ static bool checksum_holds(const char *text, size_t size)
 static const char *add_row(const char *at, const char *end, int *room, struct cache_entry *out)
 {
     if (out->n >= CACHE_ROWS_MAX)
-        return "the entry has too many rows; expected 20000 at most";
+        return "the entry has too many rows; expected at most 20000";
     if (out->n == *room) {
         *room = *room ? *room * 2 : 64;
         struct cache_row *rows = realloc(out->rows, (size_t)*room * sizeof *rows);
@@ -249,7 +249,7 @@ static const char *decode_lines(const char *at, const char *end, int *line, stru
         else if (stop && starts(at, stop, "row "))
             wrong = add_row(at + 4, stop, &room, out);
         else if (!stop || !starts(at, stop, "columns "))
-            wrong = "the line begins with no word of an entry; expected key, columns or row";
+            wrong = "the line does not begin with a word of an entry; expected key, columns or row";
         if (wrong)
             break;
         at = stop + 1;

@@ -26,14 +26,14 @@ const struct verb verb_bench = {
     .name = "bench",
     .doc = "time one shape",
     .usage = "bench --shape SHAPE [attention options] [options]",
-    .text = "Times one shape on random data, by the cache's winner or, where there is none, by\n"
-            "the kernel that a model chooses; nothing is stored. Samples count when the core was\n"
-            "quiet before and after; `noisy` says that there were too few of those. The peak is\n"
-            "the core's own sustained rate of multiply-adds, measured in the same run, times\n"
-            "threads. GFLOP/s count the pairs of a query and a key that windows, causal masks\n"
-            "and lengths let take part; what is done to a score counts nothing.",
+    .text = "Times one shape on random data with the cache's winner or, if there is none, with\n"
+            "the kernel that a model chooses. Nothing is stored. A sample counts if the core was\n"
+            "quiet before and after it; `noisy` says that there were too few of those. The peak is\n"
+            "the rate of multiply-adds that the core sustains, measured in the same run, times the\n"
+            "number of threads. GFLOP/s count the pairs of a query and a key that windows, causal\n"
+            "masks and lengths let take part; what is done to a score is not counted.",
     .example = "attngen bench --shape 1,8,8,2048,2048,64 --threads 1 --json",
-    .exits = "the kernel cannot be had or failed",
+    .exits = "the kernel is not available or failed",
     .options = OPTIONS_ATTENTION | OPTIONS_MACHINE | OPTION_BIT(OPTION_SHAPE) | OPTION_BIT(OPTION_VARIANT) |
                OPTION_BIT(OPTION_TIME_LIMIT) | OPTION_BIT(OPTION_JSON),
     .required = OPTION_BIT(OPTION_SHAPE),

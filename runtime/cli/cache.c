@@ -22,15 +22,15 @@ const struct verb verb_cache = {
     .name = "cache",
     .doc = "show, move or clear what tuning remembers",
     .usage = "cache show|path|clear [--json]\ncache export|import FILE [--json]",
-    .text = "show: one line for each problem that was tuned: what, for how many threads and by\n"
-            "which compiler, how many candidates are known, the fastest and its time.\n"
-            "path: the directory, whether it exists or not.\n"
+    .text = "show: prints one line for each problem that was tuned: the problem, the threads, the\n"
+            "compiler, how many candidates are known, the fastest of them and its time.\n"
+            "path: prints the directory, whether it exists or not.\n"
             "clear: removes all entries and compiled objects, and no other file.\n"
             "export: writes all entries to one text file, with a checksum. Compiled objects are\n"
-            "not in it; they are made anew.\n"
-            "import: merges such a file into the cache. It is judged to the last line first; all\n"
-            "of it is imported or nothing. An entry is used only where all that its timings\n"
-            "depend on is the same: generator, compiler, processor or device, threads.",
+            "not in it; they are compiled again.\n"
+            "import: merges such a file into the cache. The whole file is checked first; all\n"
+            "of it is imported, or nothing. An entry is used only if everything that its timings\n"
+            "depend on is the same: generator, compiler, processor or device, and threads.",
     .example = "attngen cache export tuned.txt",
     .exits = "the directory or FILE cannot be used",
     .options = OPTION_BIT(OPTION_JSON),
@@ -104,7 +104,7 @@ static void show_entry(void *user, const char *path, const struct cache_entry *e
         snprintf(time, sizeof time, "%10.3f ms", winner->min_s * 1e3);
     bool foreign = *s.processor && strcmp(s.processor, here); /* entries of other devices name no processor */
     print_line(stdout, "%-24s %-22s %7s %-8s %6d  %-28s %13s  %s%s", s.problem, s.bucket, s.threads, s.compiler, entry->n,
-               on ? on + 4 : winner ? winner->name : "none", time, path, foreign ? " (another processor's)" : "");
+               on ? on + 4 : winner ? winner->name : "none", time, path, foreign ? " (of another processor)" : "");
 }
 
 static void show_heading(void *user, const char *path, const struct cache_entry *entry)
@@ -201,7 +201,7 @@ static int clear(struct cache *cache, bool json)
 
 static int cannot(const char *path, const char *what, const char *expected)
 {
-    print_line(stderr, "%s: error: cannot be %s: %s; expected %s", path, what, strerror(errno), expected);
+    print_line(stderr, "%s: error: it cannot be %s: %s; expected %s", path, what, strerror(errno), expected);
     return CLI_FAILED;
 }
 
@@ -314,9 +314,9 @@ static int read_what(const struct options *options)
     while (what < WHATS && strcmp(words[what], word))
         what++;
     if (what == WHATS)
-        usage_error(&verb_cache, "'%s' is not known; expected show, path, clear, export or import", word);
+        usage_error(&verb_cache, "unknown word '%s'; expected show, path, clear, export or import", word);
     else if (what >= EXPORT && options->operands < 2)
-        usage_error(&verb_cache, "%s needs one word more; expected the name of a file", word);
+        usage_error(&verb_cache, "%s needs one more word; expected the name of a file", word);
     else if (options->operands > (what >= EXPORT ? 2 : 1))
         usage_error(&verb_cache, "'%s' is one word too many", options->operand[options->operands - 1]);
     else
@@ -340,8 +340,8 @@ int cli_cache(int argc, char **argv)
         return CLI_FAILED;
     }
     if (!cache_path(cache)[0]) {
-        print_line(stderr, "attngen cache: error: there is no place for a cache; expected HOME, XDG_CACHE_HOME or "
-                        "ATTNGEN_CACHE to name one");
+        print_line(stderr, "attngen cache: error: there is no directory for a cache; expected HOME, XDG_CACHE_HOME or "
+                           "ATTNGEN_CACHE to name one");
         code = CLI_FAILED;
     } else if (what == PATH && options.json)
         code = print_json(cache, NULL, 0);

@@ -11,10 +11,10 @@
 
 const struct verb verb_devices = {
     .name = "devices",
-    .doc = "say what there is to run on",
+    .doc = "list the devices that kernels can run on",
     .usage = "devices [--json]",
-    .text = "One line a device: its name as --device takes it, what it is, the instruction\n"
-            "sets that kernels can use there and, of the others, what each would need.\n"
+    .text = "Prints one line for each device: its name as --device takes it, what it is, the instruction\n"
+            "sets that kernels can use there, and what each of the others would need.\n"
             "`--device opencl` is the first OpenCL device that is usable.",
     .options = OPTION_BIT(OPTION_JSON),
     .example = "attngen devices",

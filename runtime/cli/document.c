@@ -85,7 +85,7 @@ static void man_verb(const struct verb *v)
 static void man(const struct verb *const *verbs, const char *about)
 {
     printf(".TH ATTNGEN 1 \"\" \"attngen %d.%d\" \"User Commands\"\n", ATTN_VERSION_MAJOR, ATTN_VERSION_MINOR);
-    printf(".SH NAME\nattngen \\- emits, tunes and runs attention kernels\n.SH SYNOPSIS\n\\fBattngen\\fR \\fIVERB\\fR "
+    printf(".SH NAME\nattngen \\- write, tune and run attention kernels\n.SH SYNOPSIS\n\\fBattngen\\fR \\fIVERB\\fR "
            "[\\fIoptions\\fR]\n.SH DESCRIPTION\n");
     roff_text(about);
     printf("\n");
@@ -97,12 +97,13 @@ static void man(const struct verb *const *verbs, const char *about)
     printf(".SH VERBS\n");
     for (const struct verb *const *v = verbs; *v; v++)
         man_verb(*v);
-    printf(".SH EXIT STATUS\n0: done. 1: failed. 2: the command line is wrong. 130: interrupted.\n"
+    printf(".SH EXIT STATUS\n0: success. 1: failure. 2: wrong command line. 130: interrupted.\n"
            ".SH ENVIRONMENT\n"
-           ".TP\n.B ATTNGEN_CACHE\nThe directory of what tuning remembers; without it $XDG_CACHE_HOME/attngen, or\n"
+           ".TP\n.B ATTNGEN_CACHE\nThe directory where tuning stores its results; if it is not set, "
+           "$XDG_CACHE_HOME/attngen, or\n"
            "~/.cache/attngen.\n"
-           ".TP\n.B ATTNGEN_ISA\nThe best instruction set that kernels may use, so that better ones are left alone.\n"
-           ".TP\n.B CC\nThe compiler of \\fB\\-\\-compiler cc\\fR.\n");
+           ".TP\n.B ATTNGEN_ISA\nThe only instruction sets that kernels may use, as a list such as c,avx2.\n"
+           ".TP\n.B CC\nThe C compiler, gcc or clang, of \\fB\\-\\-compiler cc\\fR.\n");
 }
 
 /* ---- completions ---- */

@@ -25,24 +25,24 @@ enum { RULES_SHOWN = 20 };
 
 const struct verb verb_emit = {
     .name = "emit",
-    .doc = "write the kernels of a spec, as C and OpenCL C files that compile alone",
+    .doc = "write the kernels of a spec as C, OpenCL C or CUDA C++ files that compile alone",
     .usage = "emit SPEC... [-o DIR] [--machine-code] [--ptx] [--filter GLOB] [--list] [--why-not]\n"
              "emit --variant NAME [-o DIR] [--machine-code] [--ptx] [--list] [--why-not]\n"
              "emit (SPEC... | --variant NAME) --language cuda [--cubin] [-o DIR] [--filter GLOB]\n"
              "emit (SPEC... | --variant NAME | --from-cache) --bundle NAME [-o DIR] [--ptx] [--filter GLOB]",
-    .text = "Writes every kernel of the specs, and manifest.json, into DIR; the default is the\n"
-            "current directory. What an earlier emit wrote there stays, in the manifest too.\n"
-            "Combinations that no kernel can be made of are left out; with\n"
-            "--why-not and no -o they are printed, and nothing is written.",
+    .text = "Writes every kernel of the specs, and manifest.json, into DIR, by default the current\n"
+            "directory. Kernels that an earlier emit wrote there stay, also in the manifest.\n"
+            "Combinations of values that a rule rejects are left out; --why-not without -o prints\n"
+            "them and their rules, and writes nothing.",
     .example = "attngen emit specs/gallery.yaml -o kernels\n"
                "  attngen emit --variant attn_f32_d64_on_avx2_q96k128_r6x2u2 -o kernels\n"
                "  attngen emit specs/cpu.yaml --bundle llm -o llm",
-    .exits = "a wrong spec, nothing left of it, no PTX, or a file that cannot be\nwritten",
+    .exits = "the spec is wrong or leaves no kernel, there is no PTX, or a file\ncannot be written",
     .options = OPTION_BIT(OPTION_OUT_DIR) | OPTION_BIT(OPTION_MACHINE_CODE) | OPTION_BIT(OPTION_FILTER) |
                OPTION_BIT(OPTION_LIST) | OPTION_BIT(OPTION_WHY_NOT) | OPTION_BIT(OPTION_VARIANT) |
                OPTION_BIT(OPTION_PTX) | OPTION_BIT(OPTION_DEVICE) | OPTION_BIT(OPTION_BUNDLE) |
-               OPTION_BIT(OPTION_FROM_CACHE) | OPTION_BIT(OPTION_LANGUAGE) | OPTION_BIT(OPTION_CUBIN) | OPTION_BIT(OPTION_QUIET) |
-               OPTION_BIT(OPTION_JSON),
+               OPTION_BIT(OPTION_FROM_CACHE) | OPTION_BIT(OPTION_LANGUAGE) | OPTION_BIT(OPTION_CUBIN) |
+               OPTION_BIT(OPTION_QUIET) | OPTION_BIT(OPTION_JSON),
     .operand = "SPEC",
     .max_operands = INT_MAX,
 };
@@ -211,8 +211,9 @@ static int consider_all(struct emission *e)
         if (e->rejected > RULES_SHOWN)
             print_line(stderr, "and %d more, which --why-not prints", e->rejected - RULES_SHOWN);
     }
-    return fail("attngen emit", e->rejected == 1 ? "the one combination is rejected; expected one that can be emitted"
-                                                 : "every combination is rejected; expected one that can be emitted");
+    return fail("attngen emit", e->rejected == 1
+                                    ? "a rule rejects the only combination; expected one that can be emitted"
+                                    : "rules reject every combination; expected one that can be emitted");
 }
 
 /* ---- files ---- */
@@ -429,7 +430,7 @@ static int open_driver(struct emission *e)
     for (int i = 0; i < e->legal_count; i++)
         any |= isa_language((enum isa)e->met.variant[e->legal[i]].field[F_ISA]) != LANGUAGE_C;
     if (!any)
-        return fail("attngen emit", "--ptx, but every kernel is in C; expected one for a device that makes PTX");
+        return fail("attngen emit", "--ptx is given, but every kernel is in C; expected a kernel for a device that makes PTX");
     return e->driver->open(e->options->file[OPTION_DEVICE], &e->opened, &err) ? fail("attngen emit", err.text) : CLI_OK;
 }
 
@@ -439,32 +440,32 @@ static const char *why_wrong(const struct options *o, const struct emit_driver *
     const char *device = o->file[OPTION_DEVICE];
     int given = (o->operands > 0) + (o->file[OPTION_VARIANT] != NULL) + o->from_cache;
     if (given != 1)
-        return given ? "more than one of SPEC, --variant and --from-cache; expected one of them"
-                     : "no SPEC; expected one, or --variant NAME";
+        return given ? "more than one of SPEC, --variant and --from-cache is given; expected one of them"
+                     : "there is no SPEC; expected one, or --variant NAME";
     if (o->from_cache && !driver)
-        return "--from-cache needs the cache of the program attngen; expected that program";
+        return "--from-cache needs the cache; expected the program attngen, which has it";
     if (o->from_cache && !o->file[OPTION_BUNDLE])
         return "--from-cache is for --bundle; expected both or neither";
     if (o->file[OPTION_BUNDLE] && o->machine_code)
-        return "--bundle is for compilers, --machine-code for libtcc; expected one of them";
+        return "--bundle is for other compilers, and --machine-code for libtcc; expected one of them";
     if (o->cuda && o->machine_code)
-        return "--machine-code is of kernels in C, --language cuda of kernels for devices; expected one of them";
+        return "--machine-code is for kernels in C, and --language cuda for kernels for devices; expected one of them";
     if (o->cuda && o->ptx)
-        return "--ptx is what a driver makes of kernels in its own language; expected no --language cuda";
+        return "--ptx needs the kernels' own language; expected no --language cuda";
     if (o->cuda && o->file[OPTION_BUNDLE])
-        return "--bundle holds no CUDA C++; expected no --language cuda";
+        return "a bundle cannot hold CUDA C++; expected no --language cuda";
     if (o->cubin && !o->cuda)
-        return "--cubin is made of CUDA C++; expected --language cuda too";
+        return "--cubin is for CUDA C++; expected --language cuda too";
     if (o->cubin && !driver)
         return "--cubin needs NVRTC; expected the program attngen, which opens it";
     if (o->ptx && !driver)
         return "--ptx needs a driver; expected the program attngen, which asks for one";
     if (o->json && o->why_not)
-        return "--json excludes --why-not, whose lines are for people; expected one of them";
+        return "--json excludes --why-not; expected one of them";
     if (device && !o->ptx)
         return "--device is for --ptx; expected both or neither";
     if (device && device_compiles_c(device))
-        return "--device cpu has no PTX; expected opencl or opencl:N";
+        return "--device cpu makes no PTX; expected opencl or opencl:N";
     return NULL;
 }
 

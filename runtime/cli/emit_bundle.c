@@ -22,8 +22,9 @@ static int check_place(const struct staging *s, const struct bundle_file *f)
     free(text);
     if (ours)
         return CLI_OK;
-    print_line(stderr, "%s/%s: error: a file of that name is there, and not this bundle's; expected another directory",
-            s->path, f->name);
+    print_line(stderr,
+               "%s/%s: error: a file of that name exists and is not part of this bundle; expected another directory",
+               s->path, f->name);
     return CLI_FAILED;
 }
 

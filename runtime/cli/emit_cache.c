@@ -140,11 +140,12 @@ int emit_winners(const struct gen *g, struct bundle_kernel **out, int *count, st
     if (!all || w.failed)
         gen_out_of_memory(err, "attngen emit");
     else if (w.count == 0)
-        snprintf(err->text, sizeof err->text, "%.400s: error: the cache has no winner%s; expected one that attngen tune stored",
-                 cache_path(cache), w.foreign ? " of this version of attngen" : "");
+        snprintf(err->text, sizeof err->text,
+                 "%.400s: error: the cache has no winner%s; expected one that `attngen tune` stored", cache_path(cache),
+                 w.foreign ? " from this version of attngen" : "");
     else if (w.foreign)
-        print_line(stderr, "attngen emit: warning: %d entries of the cache are of another version, and are left out",
-                w.foreign);
+        print_line(stderr, "attngen emit: warning: %d entries of the cache are from another version and are left out",
+                   w.foreign);
     int result = all && !w.failed && w.count ? 0 : -1;
     cache_close(cache);
     free(w.all);

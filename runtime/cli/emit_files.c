@@ -36,14 +36,14 @@ int make_dir(const char *path, bool *made)
     struct stat st;
     if (*made || (errno == EEXIST && !stat(path, &st) && S_ISDIR(st.st_mode)))
         return CLI_OK;
-    print_line(stderr, "%s: error: %s; expected a directory, or a place to make one", path,
-            errno == EEXIST ? "a file of that name is there" : strerror(errno));
+    print_line(stderr, "%s: error: %s; expected a directory, or a place where one can be created", path,
+               errno == EEXIST ? "a file of that name exists" : strerror(errno));
     return CLI_FAILED;
 }
 
 static int fail_file(const struct staging *s, const char *file)
 {
-    print_line(stderr, "%s/%s: error: %s; expected to write it", s->path, file, strerror(errno));
+    print_line(stderr, "%s/%s: error: it cannot be written: %s; expected a place for it", s->path, file, strerror(errno));
     return CLI_FAILED;
 }
 

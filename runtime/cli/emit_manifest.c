@@ -200,7 +200,9 @@ static bool leave_behind(const struct staging *s, const char *text)
         buf_printf(&names, " %.240s", file ? file : "one without a name");
     }
     if (ours)
-        print_line(stderr, "%s/%s: warning: it is of version %.20s, or was changed by hand; these are left behind:%s",
+        print_line(stderr,
+                   "%s/%s: warning: it is of version %.20s, or was changed by hand; these files stay, but are no "
+                   "longer in it:%s",
                    s->path, manifest_name, version, names.data ? names.data : " none");
     buf_free(&names);
     cJSON_Delete(root);
@@ -233,8 +235,8 @@ int manifest_read(const struct staging *s, struct manifest *out)
     free(text);
     if (known)
         return index_files(out);
-    print_line(stderr, "%s/%s: error: no manifest that emit wrote; expected one, or a folder without it", s->path,
-            manifest_name);
+    print_line(stderr, "%s/%s: error: it is not a manifest that emit wrote; expected one, or a directory without one",
+               s->path, manifest_name);
     return CLI_FAILED;
 }
 
@@ -269,7 +271,8 @@ void manifest_add(struct manifest *m, const struct staging *s, const struct mani
     snprintf(made, sizeof made, "%s.%s", k->name, kind);
     snprintf(member, sizeof member, "\"%s\": ", kind);
     if (line && !k->made && strstr(line->text, member))
-        print_line(stderr, "%s/%s: warning: it is left behind, made of the kernel that was there before", s->path, made);
+        print_line(stderr, "%s/%s: warning: it stays, although it was made from an older version of the kernel",
+                   s->path, made);
     json_kernel(&text, k);
     if (line)
         free(line->text);

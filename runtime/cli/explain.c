@@ -15,14 +15,14 @@
 
 const struct verb verb_explain = {
     .name = "explain",
-    .doc = "say what a kernel's name means, and what is known of the kernel",
+    .doc = "say what a kernel's name means and what is known about it",
     .usage = "explain NAME [--json]",
-    .text = "NAME is a kernel's, as emit, tune and run print it: each parameter with its value; what\n"
-            "a tile computes, registers, workspace or local memory; whether it can be used on this\n"
-            "machine; and in each entry of the cache that knows it its rank and time, or why it\n"
-            "was not timed.",
+    .text = "NAME is the name of a kernel, as emit, tune and run print it. Prints each parameter and its\n"
+            "value; what a tile computes; registers, workspace or local memory; whether the kernel can be\n"
+            "used on this machine; and, for each entry of the cache that knows it, its rank and time, or\n"
+            "why it was not timed.",
     .example = "attngen explain attn_f32_d64_causal_on_avx2_q96k128_r6x2u2",
-    .exits = "NAME is no kernel's name, or a rule rejects the kernel",
+    .exits = "NAME is not the name of a kernel, or a rule rejects the kernel",
     .options = OPTION_BIT(OPTION_JSON),
     .operand = "NAME",
     .min_operands = 1,
@@ -74,8 +74,9 @@ static void explain_fields(struct explanation *e)
 static void explain_micros(struct explanation *e)
 {
     if (!e->json && e->text.micros)
-        printf("\nmicro-kernels; registers are counted where most of them are needed at once\n"
-               "  %-28s %8s %8s %8s %13s\n", "", "vectors", "masks", "integers", "instructions");
+        printf("\nmicro-kernels, each with the most registers that it needs at once\n"
+               "  %-28s %8s %8s %8s %13s\n",
+               "", "vectors", "masks", "integers", "instructions");
     for (int i = 0; i < e->text.micros; i++) {
         const struct gen_micro_use *m = &e->text.micro[i];
         if (e->json)
@@ -97,7 +98,7 @@ static void explain_text(struct explanation *e)
         return;
     }
     if (!e->json)
-        printf("\nwhat follows\n");
+        printf("\nderived figures\n");
     struct buf line = {0};
     for (const char *at = start + 2; at < end;) {
         size_t size = strcspn(at, "\n");
@@ -123,8 +124,8 @@ static void explain_launch(struct explanation *e)
         buf_printf(&e->out, ", \"work_group\": [%d, %d], \"local_bytes\": %lld", l->group[0], l->group[1],
                    (long long)l->local_bytes);
     else
-        printf("  A work-group has %d by %d work-items, and takes %lld bytes of local memory.\n", l->group[0], l->group[1],
-               (long long)l->local_bytes);
+        printf("  A work-group has %d by %d work-items and takes %lld bytes of local memory.\n", l->group[0],
+               l->group[1], (long long)l->local_bytes);
 }
 
 /* ---- this machine ---- */
@@ -136,18 +137,19 @@ static int explain_here(struct explanation *e, struct gen_error *err)
     struct devices *devices;
     struct device *device;
     struct gen_error reason = {0};
-    const char *why = reason.text;
+    const char *why = reason.text, *subject = ""; /* of why, where that is only what isas lack */
     if (devices_open(&none, &devices, err) != 0)
         return -1;
     if (devices_for(devices, isa_language(isa), &device, &reason) == 0) {
         const struct backend *b = device->backend;
         why = b->why_not(device, isa);
+        subject = why ? isas[isa].name : "";
         if (!why && b->fits && b->fits(device, &e->variant, &e->text, &reason) != 0)
             why = reason.text;
         if (!why && e->json)
             buf_printf(&e->out, "{\"device\": \"%s\", \"usable\": true}", device->name);
         else if (!why)
-            printf("\nhere\n  it can be used on %s\n", device->name);
+            printf("\non this machine\n  It can be used on %s.\n", device->name);
         if (!why)
             goto done;
     }
@@ -155,8 +157,11 @@ static int explain_here(struct explanation *e, struct gen_error *err)
         buf_puts(&e->out, "{\"usable\": false, \"reason\": ");
         json_text(&e->out, why);
         buf_putc(&e->out, '}');
-    } else
-        print_line(stdout, "\nhere\n  it cannot be used: %s", why);
+    } else {
+        printf("\non this machine\n");
+        print_line(stdout, "  It cannot be used: %s%s%s%s.", subject[0] ? "isa " : "", subject, subject[0] ? " " : "",
+                   why);
+    }
 done:
     devices_close(devices);
     return 0;
@@ -206,7 +211,7 @@ static void explain_entry(void *user, const char *path, const struct cache_entry
                    (int)strcspn(threads, "\n"), threads, path);
         if (is_timed(row))
             print_line(stdout, "    rank %d of %d that were timed: %.3f ms, %.2f times the time of %s%s", rank, timed,
-                       row->min_s * 1e3, row->min_s / winner->min_s, row == winner ? "the winner, which it is" : winner->name,
+                       row->min_s * 1e3, row->min_s / winner->min_s, row == winner ? "the winner, as this is the winner" : winner->name,
                        row->noisy ? "; the timing is noisy" : "");
         else
             print_line(stdout, "    %s%s", row->note, row->noisy && row->samples > 0 ? "; the timing is noisy" : "");
@@ -221,7 +226,7 @@ static int explain_cache(struct explanation *e, struct gen_error *err)
         return gen_out_of_memory(err, NULL);
     cache_list(cache, explain_entry, e);
     if (!e->entries && !e->json)
-        printf("\nin the cache\n  no tuning has met it\n");
+        printf("\nin the cache\n  no entry knows this kernel\n");
     cache_close(cache);
     return 0;
 }

@@ -30,8 +30,9 @@ static int check_starts(const char *path, const struct npy *a, struct gen_error 
         if (i == 0 && at != 0)
             return npy_wrong(err, path, "it begins with %lld; expected 0", (long long)at);
         if (at < least || at > INT64_C(1) << 40)
-            return npy_wrong(err, path, "it has %lld at [%lld], after %lld; expected no less, and no more than 2^40",
-                             (long long)at, (long long)i, (long long)least);
+            return npy_wrong(
+                err, path, "it has %lld at [%lld], after %lld; expected a number that is not smaller, and at most 2^40",
+                (long long)at, (long long)i, (long long)least);
     }
     return 0;
 }
@@ -129,10 +130,10 @@ static int read_bias(const char *path, const struct extents *e, enum dtype q, st
     if (npy_read(path, out, err))
         return -1;
     if (out->type != NPY_F32 && out->type != NPY_F16 && out->type != NPY_U16)
-        return npy_wrong(err, path, "its type is %s; expected float32 or float16, or uint16 that hold bf16",
+        return npy_wrong(err, path, "its type is %s; expected float32 or float16, or uint16 that holds bf16",
                          npy_type_name(out->type));
     if (out->type == NPY_U16 && q != DTYPE_BF16)
-        return npy_wrong(err, path, "its type is uint16; expected bf16 queries with it, or float32 or float16");
+        return npy_wrong(err, path, "its type is uint16; expected float32 or float16, or bf16 queries");
     return check_broadcast(path, out, e, err);
 }
 

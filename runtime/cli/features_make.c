@@ -106,7 +106,7 @@ static int make_table(const struct options *o, const struct shape *s, struct fea
     f->page_size = rows_of_page(text);
     if (!f->page_size) {
         snprintf(err->text, sizeof err->text,
-                 "--block-table '%.200s' is not right; expected here the rows of a page, an integer from 1 to 1048576",
+                 "--block-table '%.200s' is invalid; expected here the rows of a page, an integer from 1 to 1048576",
                  text);
         return -1;
     }

@@ -37,15 +37,15 @@ static const struct command {
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-static const char about[] = "attngen writes attention kernels, tunes and runs them.";
+static const char about[] = "attngen writes, tunes and runs attention kernels.";
 
 static void print_help(void)
 {
     printf("usage: attngen VERB [options]\n\n%s\n\nverbs:\n", about);
     for (int i = 0; i < COMMANDS; i++)
         printf("  %-9s %s\n", commands[i].verb->name, commands[i].verb->doc);
-    printf("\n`attngen VERB --help` tells more; `attngen --version` prints the version\n"
-           "\nexample:\n  attngen %s --help\n\nexit codes: 0 done; 1 failed; 2 the command line is wrong\n",
+    printf("\n`attngen VERB --help` says more about a verb; `attngen --version` prints the version\n"
+           "\nexample:\n  attngen %s --help\n\nexit codes: 0 success; 1 failure; 2 wrong command line\n",
            commands[0].verb->name);
 }
 
@@ -71,14 +71,14 @@ static int document(int words, char **word)
     if (!words)
         print_line(stderr, "attngen: error: --document needs a word; expected man, bash or zsh");
     else
-        print_line(stderr, "attngen: error: --document %s is not known; expected man, bash or zsh", word[0]);
+        print_line(stderr, "attngen: error: --document %s is unknown; expected man, bash or zsh", word[0]);
     return CLI_USAGE;
 }
 
 static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
-        print_line(stderr, "attngen: error: no verb; `attngen --help` lists them");
+        print_line(stderr, "attngen: error: there is no verb; `attngen --help` lists them");
         return CLI_USAGE;
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {

@@ -127,12 +127,12 @@ static int parse_order(const char *path, struct cursor *c, struct gen_error *err
         return 0;
     if (take_word(c, "True"))
         return npy_wrong(err, path, "the array is in Fortran order; expected C order (numpy.ascontiguousarray)");
-    return npy_wrong(err, path, "fortran_order is not right; expected False");
+    return npy_wrong(err, path, "fortran_order is invalid; expected False");
 }
 
 static int parse_shape(const char *path, struct cursor *c, struct npy *out, struct gen_error *err)
 {
-    static const char broken[] = "the shape is not right; expected a tuple of sizes";
+    static const char broken[] = "the shape is invalid; expected a tuple of sizes";
     if (!take(c, '('))
         return npy_wrong(err, path, "%s", broken);
     while (!take(c, ')')) {
@@ -178,7 +178,7 @@ static int parse_dictionary(const char *path, struct cursor c, struct npy *out, 
     unsigned seen = 0;
     if (!take(&c, '{'))
         return npy_wrong(err, path,
-                         "the header is no dictionary; expected {'descr': ..., 'fortran_order': ..., 'shape': ...}");
+                         "the header is not a dictionary; expected {'descr': ..., 'fortran_order': ..., 'shape': ...}");
     while (!take(&c, '}')) {
         char key[32];
         if (!take_string(&c, key, sizeof key) || !take(&c, ':'))
@@ -189,7 +189,7 @@ static int parse_dictionary(const char *path, struct cursor c, struct npy *out, 
         if (k == KEYS || (seen & 1u << k))
             return npy_wrong(err, path,
                              "the header has a key '%s' %s; expected descr, fortran_order and shape, once each", key,
-                             k == KEYS ? "that is not known" : "twice");
+                             k == KEYS ? "that is unknown" : "twice");
         seen |= 1u << k;
         int failed = k == 0   ? parse_descr(path, &c, out, err)
                      : k == 1 ? parse_order(path, &c, err)
@@ -205,7 +205,7 @@ static int parse_dictionary(const char *path, struct cursor c, struct npy *out, 
     if (c.at != c.end)
         return npy_wrong(err, path, "something follows the header's dictionary; expected spaces");
     if (seen != (1u << KEYS) - 1)
-        return npy_wrong(err, path, "the header lacks a key; expected descr, fortran_order and shape");
+        return npy_wrong(err, path, "a key is missing from the header; expected descr, fortran_order and shape");
     return measure(path, out, err);
 }
 
@@ -214,22 +214,22 @@ int64_t npy_parse_header(const char *path, const unsigned char *bytes, size_t si
 {
     *out = (struct npy){0};
     if (size < MAGIC || memcmp(bytes, magic, MAGIC))
-        return npy_wrong(err, path, "it is no .npy file; expected it to start with \\x93NUMPY");
+        return npy_wrong(err, path, "it is not a .npy file; expected it to start with \\x93NUMPY");
     if (size < MAGIC + 4)
-        return npy_wrong(err, path, "it is truncated in its header; expected more bytes");
+        return npy_wrong(err, path, "the file ends within its header; expected more bytes");
     int version = bytes[MAGIC];
     if (version < 1 || version > 3 || bytes[MAGIC + 1] != 0)
-        return npy_wrong(err, path, ".npy version %d.%d is not known; expected 1.0, 2.0 or 3.0", version,
+        return npy_wrong(err, path, ".npy version %d.%d is unknown; expected 1.0, 2.0 or 3.0", version,
                          bytes[MAGIC + 1]);
     size_t prefix = version == 1 ? MAGIC + 4 : MAGIC + 6, length = 0;
     if (size < prefix)
-        return npy_wrong(err, path, "it is truncated in its header; expected more bytes");
+        return npy_wrong(err, path, "the file ends within its header; expected more bytes");
     for (size_t i = prefix; i-- > MAGIC + 2;)
         length = length << 8 | bytes[i];
     if (length > HEADER_MAX)
         return npy_wrong(err, path, "its header has %zu bytes; expected at most %d", length, HEADER_MAX);
     if (size - prefix < length)
-        return npy_wrong(err, path, "it is truncated in its header; expected more bytes");
+        return npy_wrong(err, path, "the file ends within its header; expected more bytes");
     const char *text = (const char *)bytes + prefix;
     if (parse_dictionary(path, (struct cursor){text, text + length}, out, err))
         return -1;
@@ -248,7 +248,7 @@ static int64_t read_some(const char *path, int fd, void *to, size_t size, struct
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return npy_wrong(err, path, "cannot be read: %s; expected a .npy file", strerror(errno));
+            return npy_wrong(err, path, "it cannot be read: %s; expected a .npy file", strerror(errno));
         if (n == 0)
             break;
         have += (size_t)n;
@@ -263,7 +263,7 @@ static int allocate(const char *path, struct npy *out, struct gen_error *err)
         return npy_wrong(err, path, "it needs %.1f GB of memory, and %.1f GB are left; expected a smaller array",
                          (double)out->size * 1e-9, left * 1e-9);
     if (out->size > SIZE_MAX / 2 || !(out->data = aligned_alloc(64, (out->size + 64) / 64 * 64)))
-        return npy_wrong(err, path, "no memory for its %zu bytes; expected a smaller array", out->size);
+        return npy_wrong(err, path, "out of memory for its %zu bytes; expected a smaller array", out->size);
     return 0;
 }
 
@@ -299,7 +299,7 @@ static int64_t read_header(const char *path, int fd, struct npy *out, struct gen
     size_t length = 0;
     unsigned char *bytes = malloc(PREFIX_MAX + HEADER_MAX);
     if (!bytes)
-        return npy_wrong(err, path, "no memory for its header; expected a few kilobytes");
+        return npy_wrong(err, path, "out of memory for its header; expected a few kilobytes");
     int64_t have = read_some(path, fd, bytes, MAGIC + 4, err);
     if (have < 0)
         goto cleanup;
@@ -329,7 +329,7 @@ int npy_read(const char *path, struct npy *out, struct gen_error *err)
     int result = -1;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return npy_wrong(err, path, "cannot be opened: %s; expected a .npy file", strerror(errno));
+        return npy_wrong(err, path, "it cannot be opened: %s; expected a .npy file", strerror(errno));
     int64_t start = read_header(path, fd, out, err);
     if (start >= 0)
         result = read_data(path, fd, start, out, err);
@@ -369,13 +369,13 @@ int npy_read_lengths(const char *path, int64_t batch, int64_t kv_len, int64_t **
         goto cleanup;
     }
     if (!(lengths = malloc(a.size * 2 + 8))) {
-        npy_wrong(err, path, "no memory for its lengths; expected a smaller array");
+        npy_wrong(err, path, "out of memory for its lengths; expected a smaller array");
         goto cleanup;
     }
     for (int64_t i = 0; i < batch; i++) {
         lengths[i] = a.type == NPY_I32 ? ((const int32_t *)a.data)[i] : ((const int64_t *)a.data)[i];
         if (lengths[i] < 0 || lengths[i] > kv_len) {
-            npy_wrong(err, path, "length %lld at [%lld] is not right; expected 0 to %lld", (long long)lengths[i],
+            npy_wrong(err, path, "length %lld at [%lld] is invalid; expected 0 to %lld", (long long)lengths[i],
                       (long long)i, (long long)kv_len);
             goto cleanup;
         }
@@ -445,12 +445,12 @@ int npy_stage(const char *path, const struct npy *array, struct npy_staged *out,
     /* Follows a link to the file, so that it remains a link. What is written in place may have no name of its own. */
     out->target = there && !out->in_place ? realpath(path, NULL) : strdup(path);
     if (!out->target)
-        return npy_wrong(err, path, "cannot be written: %s; expected a place for the output", strerror(errno));
+        return npy_wrong(err, path, "it cannot be written: %s; expected a place for the output", strerror(errno));
     if (out->in_place)
         return 0;
     int fd = create_beside(out->target, &out->beside);
     if (fd < 0) {
-        npy_wrong(err, path, "cannot be written: %s; expected a place for the output", strerror(errno));
+        npy_wrong(err, path, "it cannot be written: %s; expected a place for the output", strerror(errno));
         npy_discard(out, 1);
         return -1;
     }
@@ -460,7 +460,7 @@ int npy_stage(const char *path, const struct npy *array, struct npy_staged *out,
         why = errno;
     }
     if (failed) {
-        npy_wrong(err, path, "cannot be written: %s; expected room for %zu bytes", strerror(why), out->array.size);
+        npy_wrong(err, path, "it cannot be written: %s; expected room for %zu bytes", strerror(why), out->array.size);
         npy_discard(out, 1);
     }
     return failed;
@@ -489,7 +489,7 @@ int npy_commit(struct npy_staged *files, int n, struct gen_error *err)
         struct npy_staged *f = &files[i % n];
         if (f->in_place != (i < n) || !commit_one(f))
             continue;
-        npy_wrong(err, f->target, "cannot be written: %s; expected a place for the output", strerror(errno));
+        npy_wrong(err, f->target, "it cannot be written: %s; expected a place for the output", strerror(errno));
         for (int j = 0; j < n; j++) /* together or not at all */
             if (!files[j].in_place && !files[j].beside)
                 unlink(files[j].target);

@@ -21,38 +21,42 @@ static const struct option table[OPTION_COUNT] = {
 #undef SHAPED
 #undef ARRAY
     [OPTION_COMPARE] = {OPTION_COMPARE, "--compare", "REF.npy",
-                        "say how far the output is from this array of O's shape", VALUE_NEEDED, read_text},
+                        "print how far the output is from this array, of O's shape", VALUE_NEEDED, read_text},
     [OPTION_TOLERANCE] = {OPTION_TOLERANCE, "--tolerance", "X",
-                          "with --compare: exit with 1 where the largest difference is more than X", VALUE_NEEDED,
+                          "with --compare: exit with 1 if the largest difference exceeds X", VALUE_NEEDED,
                           read_tolerance},
-    [OPTION_OUT_DIR] = {OPTION_OUT_DIR, "-o", "DIR", "directory for the kernels and manifest.json; made when absent",
+    [OPTION_OUT_DIR] = {OPTION_OUT_DIR, "-o", "DIR",
+                        "emit: the directory for the kernels and manifest.json, created\nif it does not exist; report: "
+                        "the file to write",
                         VALUE_NEEDED, read_text},
-    [OPTION_MACHINE_CODE] = {OPTION_MACHINE_CODE, "--machine-code", NULL, "add the form that libtcc compiles",
-                             VALUE_NONE, read_flag},
+    [OPTION_MACHINE_CODE] = {OPTION_MACHINE_CODE, "--machine-code", NULL,
+                             "add machine code to kernels in C: the form that libtcc\ncompiles", VALUE_NONE, read_flag},
     [OPTION_LANGUAGE] = {OPTION_LANGUAGE, "--language", "LANGUAGE",
-                         "cuda: kernels for devices are written in CUDA C++;\n"
-                         "their names are the same, their files end in .cu",
+                         "cuda: kernels for devices are written in CUDA C++; their\n"
+                         "names stay the same, and their files end in .cu",
                          VALUE_NEEDED, read_language},
-    [OPTION_FILTER] = {OPTION_FILTER, "--filter", "GLOB", "only kernels whose name matches", VALUE_NEEDED, read_text},
-    [OPTION_LIST] = {OPTION_LIST, "--list", NULL, "print names, write nothing", VALUE_NONE, read_flag},
+    [OPTION_FILTER] = {OPTION_FILTER, "--filter", "GLOB", "only kernels whose name matches the pattern", VALUE_NEEDED,
+                       read_text},
+    [OPTION_LIST] = {OPTION_LIST, "--list", NULL, "print the names of the kernels, and write nothing", VALUE_NONE,
+                     read_flag},
     [OPTION_WHY_NOT] = {OPTION_WHY_NOT, "--why-not", NULL,
                         "print each rejected combination and the rule that rejects it", VALUE_NONE, read_flag},
     [OPTION_PTX] = {OPTION_PTX, "--ptx", NULL,
-                    "beside each OpenCL kernel the PTX that NVIDIA's driver makes\n"
-                    "of it, NAME.ptx; --device says which device's",
+                    "write beside each OpenCL kernel the PTX that NVIDIA's driver\n"
+                    "makes of it for the device of --device, as NAME.ptx",
                     VALUE_NONE, read_flag},
     [OPTION_CUBIN] = {OPTION_CUBIN, "--cubin", NULL,
-                      "with --language cuda: beside each kernel what NVRTC makes of it,\n"
-                      "NAME.cubin, for the first cards of its kind; no card is asked",
+                      "with --language cuda: write beside each kernel what NVRTC makes\n"
+                      "of it for the lowest compute capability that its isa needs, as\nNAME.cubin; no card is needed",
                       VALUE_NONE, read_flag},
     [OPTION_BUNDLE] = {OPTION_BUNDLE, "--bundle", "NAME",
-                       "sources that another tree builds, in place of kernels alone:\n"
-                       "NAME.h, NAME.c, CMakeLists.txt, and NAME.cdx.json, which\n"
-                       "lists the kernels with hashes and licence",
+                       "write, instead of single kernels, sources that another project\n"
+                       "can build: NAME.h, NAME.c, CMakeLists.txt, and NAME.cdx.json,\n"
+                       "which lists the kernels with their hashes and licence",
                        VALUE_NEEDED, read_text},
     [OPTION_FROM_CACHE] = {OPTION_FROM_CACHE, "--from-cache", NULL,
-                           "with --bundle: the winners of all that was tuned, or imported,\n"
-                           "and a kernel in plain C for each problem",
+                           "with --bundle: the winner of each problem in the cache, and\n"
+                           "a kernel in plain C for each of them",
                            VALUE_NONE, read_flag},
     [OPTION_SHAPE] = {OPTION_SHAPE, "--shape", "SHAPE",
                       "B,Hq,Hkv,Sq,Skv,D[,Dv]: batch, query heads, key heads,\n"
@@ -60,47 +64,49 @@ static const struct option table[OPTION_COUNT] = {
                       VALUE_NEEDED, read_shape},
     [OPTION_DTYPE] = {OPTION_DTYPE, "--dtype", "TYPE",
                       "f32, f16 or bf16, or q=, kv= and o= with one each, as in\n"
-                      "q=f32,kv=f16 (o is then as q); default: f32, or the arrays'",
+                      "q=f32,kv=f16 (then o is as q); default: f32, or the types of\nthe arrays",
                       VALUE_NEEDED, read_dtype},
     [OPTION_CAUSAL] = {OPTION_CAUSAL, "--causal", "ALIGN",
                        "query i sees keys up to i + offset; the offset is Skv - Sq\n"
-                       "with bottom-right (the default), 0 with top-left",
+                       "with bottom-right (the default), and 0 with top-left",
                        VALUE_OPTIONAL, read_causal},
     [OPTION_Q_OFFSET] = {OPTION_Q_OFFSET, "--q-offset", "N",
-                         "the position of query 0, in place of an alignment; --causal,\n"
+                         "the position of query 0, which replaces an alignment; --causal,\n"
                          "--window and --alibi count from it",
                          VALUE_NEEDED, read_q_offset},
     [OPTION_WINDOW] = {OPTION_WINDOW, "--window", "L,R",
                        "query i sees keys from i + offset - L to i + offset + R;\n"
-                       "-1: no bound; with --causal none after i + offset",
+                       "-1 means no bound; with --causal, none after i + offset",
                        VALUE_NEEDED, read_window},
-    [OPTION_SCALE] = {OPTION_SCALE, "--scale", "X", "scores are X * q.k; default 1/sqrt(D)", VALUE_NEEDED, read_scale},
+    [OPTION_SCALE] = {OPTION_SCALE, "--scale", "X", "scores are X * q.k; default: 1/sqrt(D)", VALUE_NEEDED, read_scale},
     [OPTION_SOFTCAP] = {OPTION_SOFTCAP, "--softcap", "C", "a score s becomes C tanh(s / C), after --scale",
                         VALUE_NEEDED, read_softcap},
     [OPTION_INVARIANT] = {OPTION_INVARIANT, "--invariant", NULL,
                           "a row's bits do not depend on what else is in the problem,\nnor on tuning", VALUE_NONE, read_flag},
     [OPTION_LAYOUT] = {OPTION_LAYOUT, "--layout", "LAYOUT",
-                       "bhsd (default) or bshd: the order of the sides of Q, K, V and O,\n"
+                       "the order of the sides of Q, K, V and O: bhsd (default) or bshd,\n"
                        "as [B, Hq, Sq, D] or [B, Sq, Hq, D]",
                        VALUE_NEEDED, read_layout},
     [OPTION_DEVICE] = {OPTION_DEVICE, "--device", "D",
-                       DEVICE_NAMES "; the default is\ncpu, and `attngen devices` lists them", VALUE_NEEDED,
+                       DEVICE_NAMES ";\n`attngen devices` lists them. Default: cpu; for selftest, all", VALUE_NEEDED,
                        read_device},
-    [OPTION_THREADS] = {OPTION_THREADS, "--threads", "N", "1 to 1024; default: as many as the process may run on",
+    [OPTION_THREADS] = {OPTION_THREADS, "--threads", "N", "1 to 1024; default: as many as the process may use",
                         VALUE_NEEDED, read_threads},
-    [OPTION_COMPILER] = {OPTION_COMPILER, "--compiler", "C",
-                         "what compiles kernels: tcc (default), which is built in, or\ncc, which is $CC, gcc or clang; "
-                         "tune takes both, too",
-                         VALUE_NEEDED, read_compiler},
-    [OPTION_VARIANT] = {OPTION_VARIANT, "--variant", "NAME", "this kernel, by name, and no other", VALUE_NEEDED,
+    [OPTION_COMPILER] =
+        {OPTION_COMPILER, "--compiler", "C",
+         "what compiles kernels in C: tcc (default), which is built in, or\ncc, the gcc or clang that $CC names; "
+         "tune also takes both",
+         VALUE_NEEDED, read_compiler},
+    [OPTION_VARIANT] = {OPTION_VARIANT, "--variant", "NAME", "use the kernel of this name and no other", VALUE_NEEDED,
                         read_text},
     [OPTION_RIGOR] = {OPTION_RIGOR, "--rigor", "RIGOR",
-                      "measure (default): time the candidates, for 30 s at most;\n"
-                      "patient: all, four times as often, for 600 s at most;\n"
-                      "estimate: a model",
+                      "measure (default): time promising candidates for up to 30 s;\n"
+                      "patient: time all, four times as often, for up to 600 s;\n"
+                      "estimate: let a model choose",
                       VALUE_NEEDED, read_rigor},
     [OPTION_TIME_LIMIT] = {OPTION_TIME_LIMIT, "--time-limit", "S",
-                           "stop measuring after S seconds, with the best so far", VALUE_NEEDED, read_time_limit},
+                           "tune, bench: measure for up to S seconds; selftest: seconds of\nproblems for each part",
+                           VALUE_NEEDED, read_time_limit},
     [OPTION_QUIET] = {OPTION_QUIET, "--quiet", NULL, "print nothing but warnings and errors", VALUE_NONE, read_flag},
     [OPTION_JSON] = {OPTION_JSON, "--json", NULL, "print one JSON object", VALUE_NONE, read_flag},
 };
@@ -134,7 +140,7 @@ static int unknown(const struct verb *verb, const char *argument, struct gen_err
     int size = (int)strcspn(argument, "=");
     for (int i = 0; not_built[i]; i++)
         if (!strncmp(argument, not_built[i], (size_t)size) && !not_built[i][size])
-            return option_wrong(err, "%s is not built yet", not_built[i]);
+            return option_wrong(err, "%s is not implemented yet", not_built[i]);
     const char *names[OPTION_COUNT + 1] = {NULL};
     int n = 0;
     bool elsewhere = false;
@@ -145,12 +151,12 @@ static int unknown(const struct verb *verb, const char *argument, struct gen_err
             elsewhere = true;
     }
     if (elsewhere)
-        return option_wrong(err, "%s takes no %.*s", verb->name, size, argument);
+        return option_wrong(err, "%s has no option %.*s", verb->name, size, argument);
     char word[64];
     snprintf(word, sizeof word, "%.*s", size, argument);
     const char *near = hint_nearest(word, names);
-    return option_wrong(err, "unknown option '%.*s'%s%s", size, argument, near ? "; did you mean " : "",
-                        near ? near : "");
+    return option_wrong(err, "unknown option '%.*s'%s%s%s", size, argument, near ? "; did you mean " : "",
+                        near ? near : "", near ? "?" : "");
 }
 
 /* The option at argv[*at], and its value there or in the next word. */
@@ -303,7 +309,7 @@ static void print_help(const struct verb *verb)
             print_option(table[id].name, table[id].meta, table[id].kind, table[id].doc);
     print_option("--help", NULL, VALUE_NONE, "this text");
     print_option("--version", NULL, VALUE_NONE, "the version, and the hash of the templates");
-    printf("\nexample:\n  %s\n\nexit codes: 0 done; 1 %s; 2 the command line is wrong\n", verb->example, verb->exits);
+    printf("\nexample:\n  %s\n\nexit codes: 0 success; 1 %s; 2 wrong command line\n", verb->example, verb->exits);
 }
 
 int usage_error(const struct verb *verb, const char *format, ...)
@@ -314,7 +320,7 @@ int usage_error(const struct verb *verb, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     print_line(stderr, "attngen %s: error: %s", verb->name, text);
-    print_line(stderr, "`attngen %s --help` tells more", verb->name);
+    print_line(stderr, "`attngen %s --help` says more", verb->name);
     return CLI_USAGE;
 }
 

@@ -42,7 +42,7 @@ int read_shape(const struct option *option, const char *value, struct options *o
     int n = integers(value, side, sides);
     if (n < sides - 1 || strlen(value) >= sizeof s->text)
         return option_wrong(
-            err, "%s '%s' is not right; expected B,Hq,Hkv,Sq,Skv,D or B,Hq,Hkv,Sq,Skv,D,Dv, integers from 1 on",
+            err, "%s '%s' is invalid; expected B,Hq,Hkv,Sq,Skv,D or B,Hq,Hkv,Sq,Skv,D,Dv, all integers of at least 1",
             option->name, value);
     if (n == sides - 1)
         s->head_dim_v = s->head_dim;
@@ -52,7 +52,8 @@ int read_shape(const struct option *option, const char *value, struct options *o
             option->name, value, (long long)s->head_dim, (long long)s->head_dim_v, (int)fields[F_HEAD_DIM].max,
             (int)fields[F_HEAD_DIM_V].max);
     if (s->heads % s->kv_heads)
-        return option_wrong(err, "%s '%s' has %lld query heads for %lld key heads; expected a multiple",
+        return option_wrong(err,
+                            "%s '%s' has %lld query heads for %lld key heads; expected a multiple of the key heads",
                             option->name, value, (long long)s->heads, (long long)s->kv_heads);
     int64_t d = s->head_dim > s->head_dim_v ? s->head_dim : s->head_dim_v;
     if (elements(s->batch, s->heads, s->q_len, d) < 0 || elements(s->batch, s->kv_heads, s->kv_len, d) < 0)
@@ -106,8 +107,9 @@ int read_dtype(const struct option *option, const char *value, struct options *o
             out->dtype_o = out->dtype;
         return 0;
     }
-    return option_wrong(err, "%s '%s' is not right; expected q=, kv= and o= with f32, f16 or bf16, as in q=f32,kv=f16; "
-                             "kv= with int8, fp8, q8_0 or q4_0 too",
+    return option_wrong(err,
+                        "%s '%s' is invalid; expected q=, kv= and o= with f32, f16 or bf16, as in q=f32,kv=f16; "
+                        "kv= with int8, fp8, q8_0 or q4_0 too",
                         option->name, value);
 }
 
@@ -135,9 +137,9 @@ int read_window(const struct option *option, const char *value, struct options *
     const char *at = read_prefix(value, &w[0]);
     at = at && *at == ',' ? read_prefix(at + 1, &w[1]) : NULL;
     if (!at || *at || w[0] < -1 || w[1] < -1 || w[0] > most || w[1] > most)
-        return option_wrong(err,
-                            "%s '%s' is not right; expected L,R, keys before and after, each from 0 on or -1: no bound",
-                            option->name, value);
+        return option_wrong(
+            err, "%s '%s' is invalid; expected L,R, the keys before and after, each 0 or more, or -1 for no bound",
+            option->name, value);
     return 0;
 }
 
@@ -151,7 +153,7 @@ int read_softcap(const struct option *option, const char *value, struct options 
     if (read_number(option, value, &out->softcap, err))
         return -1;
     if (!(out->softcap >= RUN_SOFTCAP_LEAST && out->softcap <= RUN_SOFTCAP_MOST))
-        return option_wrong(err, "%s '%s' is not right; expected " RUN_SOFTCAPS, option->name, value);
+        return option_wrong(err, "%s '%s' is invalid; expected " RUN_SOFTCAPS, option->name, value);
     return 0;
 }
 

@@ -38,7 +38,7 @@ int read_integer(const struct option *option, const char *value, int64_t min, in
     const char *end = read_prefix(value, out);
     if (end && !*end && *out >= min && *out <= max)
         return 0;
-    return option_wrong(err, "%s '%s' is not right; expected an integer from %lld to %lld", option->name, value,
+    return option_wrong(err, "%s '%s' is invalid; expected an integer from %lld to %lld", option->name, value,
                         (long long)min, (long long)max);
 }
 
@@ -49,7 +49,7 @@ int read_number(const struct option *option, const char *value, float *out, stru
     *out = strtof(value, &end);
     bool space = *value == ' ' || (*value >= '\t' && *value <= '\r');
     if (space || end == value || *end || !isfinite(*out))
-        return option_wrong(err, "%s '%s' is not right; expected a finite number", option->name, value);
+        return option_wrong(err, "%s '%s' is invalid; expected a finite number", option->name, value);
     return 0;
 }
 
@@ -64,7 +64,7 @@ int read_word(const struct option *option, const char *value, const char *const 
         size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
     }
-    return option_wrong(err, "%s '%s' is not known; expected %s", option->name, value, list);
+    return option_wrong(err, "%s '%s' is unknown; expected %s", option->name, value, list);
 }
 
 int read_text(const struct option *option, const char *value, struct options *out, struct gen_error *err)
@@ -96,7 +96,7 @@ int read_flag(const struct option *option, const char *value, struct options *ou
 int read_device(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
     if (!device_is_name(value))
-        return option_wrong(err, "%s '%s' is not known; expected " DEVICE_NAMES " (`attngen devices` lists them)",
+        return option_wrong(err, "%s '%s' is unknown; expected " DEVICE_NAMES " (`attngen devices` lists them)",
                             option->name, value);
     out->file[option->id] = value;
     return 0;
@@ -148,7 +148,7 @@ int read_time_limit(const struct option *option, const char *value, struct optio
     char *end;
     out->time_limit = strtod(value, &end);
     if (*value < '0' || *value > '9' || *end || !isfinite(out->time_limit) || !(out->time_limit > 0))
-        return option_wrong(err, "%s '%s' is not right; expected seconds, more than 0", option->name, value);
+        return option_wrong(err, "%s '%s' is invalid; expected a number of seconds above 0", option->name, value);
     return 0;
 }
 
@@ -157,6 +157,6 @@ int read_tolerance(const struct option *option, const char *value, struct option
     if (read_number(option, value, &out->tolerance, err))
         return -1;
     if (out->tolerance < 0)
-        return option_wrong(err, "%s '%s' is not right; expected 0 or more", option->name, value);
+        return option_wrong(err, "%s '%s' is invalid; expected 0 or more", option->name, value);
     return 0;
 }

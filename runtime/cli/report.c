@@ -23,13 +23,13 @@
 
 const struct verb verb_report = {
     .name = "report",
-    .doc = "write a page of what tuning found on this machine",
+    .doc = "write a page about what tuning found on this machine",
     .usage = "report -o FILE.html [--quiet | --json]",
-    .text = "One HTML file that needs no other: the devices here, a table of all that was tuned, a\n"
-            "roofline under ceilings that are measured now, times over tile sizes, and shares of\n"
+    .text = "Writes one HTML file that needs no other: the devices here, a table of all that was tuned, a\n"
+            "roofline whose ceilings are measured now, times by tile size, and shares of\n"
             "the peak by length and by device. Entries of other machines are only counted.",
     .example = "attngen report -o tuned.html",
-    .exits = "the cache has nothing of this machine, or FILE cannot be written",
+    .exits = "the cache has no entry of this machine, or FILE cannot be\nwritten",
     .options = OPTION_BIT(OPTION_OUT_DIR) | OPTION_BIT(OPTION_QUIET) | OPTION_BIT(OPTION_JSON),
     .required = OPTION_BIT(OPTION_OUT_DIR),
 };
@@ -336,7 +336,7 @@ static int make(struct session *s)
     if (r->lost)
         return fail("out of memory");
     if (r->entries == 0)
-        return fail("the cache has no entry of this machine and version; expected some, which attngen tune makes");
+        return fail("the cache has no entry of this machine and version; expected one that `attngen tune` stored");
     qsort(r->entry, (size_t)r->entries, sizeof *r->entry, by_problem);
     timer_start(&s->timer, s->pool, r->threads);
     for (int i = 0; i < r->entries; i++)

@@ -62,8 +62,8 @@ static void key(struct buf *out, int colour, const char *text)
 static void table(const struct report *r, struct buf *out)
 {
     heading(out, "What was tuned",
-            "One line a problem: the fastest kernel that the cache knows, its best time, and its share of the "
-            "rate of multiply-adds that was measured for this page. Noisy is a time that was taken while the machine "
+            "One line for each problem: the fastest kernel that the cache knows, its best time, and its share of the "
+            "rate of multiply-adds that was measured for this page. A noisy time was taken while the machine "
             "was disturbed; the next tune on a quiet machine takes it again.");
     buf_puts(out,
              "<div class='wide'><table><tr><th class='l'>problem<th class='l'>device<th>threads<th>batch,heads,lengths"
@@ -104,10 +104,11 @@ static void roofline(const struct report *r, struct buf *out)
         .height = HEIGHT,
         .x = {"flops for each byte of Q, K, V and O", exp2(floor(log2(least)) - 1), exp2(ceil(log2(most)) + 1), 2},
         .y = {"GFLOP/s", pow(10, floor(log10(low))), pow(10, ceil(log10(high * 1.01))), 10}};
-    heading(out, "Roofline",
-            "A point is a problem; a flat line is the rate of multiply-adds that a device was measured to "
-            "sustain, and the rising one what the processor's threads read from memory. Problems that fit into "
-            "a cache may lie above the rising line.");
+    heading(
+        out, "Roofline",
+        "Each point is a problem. A flat line is the rate of multiply-adds that a device was measured to "
+        "sustain, and the rising line is the rate at which the processor's threads read memory. Problems that fit into "
+        "a cache may lie above the rising line.");
     buf_puts(out, "<p class='key'>");
     for (int i = 0; i < r->ceilings; i++) {
         char text[120];
@@ -206,8 +207,8 @@ static void heat_maps(const struct report *r, struct buf *out)
     enum { MAPS = 4 };
     const struct report_entry *shown[MAPS] = {NULL};
     heading(out, "Times over tile sizes",
-            "Of the problems of which most was timed: the best time with a tile of so many queries and "
-            "keys, as a multiple of the winner's. A cell is empty where nothing was timed.");
+            "For the problems with the most timings: the best time with a tile of so many queries and "
+            "keys, as a multiple of the winner's time. A cell is empty if nothing was timed.");
     for (int m = 0; m < MAPS; m++) {
         for (int i = 0; i < r->entries; i++) {
             bool taken = false;
@@ -243,8 +244,8 @@ static void by_length(const struct report *r, struct buf *out)
                                .x = {"keys", exp2(floor(log2(least)) - 0.5), exp2(ceil(log2(most)) + 0.5), 2},
                                .y = {"% of the peak", 0, 100, 0}};
     heading(out, "Share of the peak by length",
-            "A line is one problem, device and number of threads; of several with the same "
-            "number of keys the best is shown.");
+            "Each line is one problem, device and number of threads; of several with the same "
+            "number of keys, the best is shown.");
     buf_puts(out, "<p class='key'>");
     for (int i = 0, colour = 0; i < r->entries; i++) {
         char text[200];
@@ -320,7 +321,7 @@ void report_page(const struct report *r, struct buf *out)
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
         "content='width=device-width'><title>attngen: what was tuned here</title>\n<style>%s</style></head><body>\n"
         "<h1>What attngen has tuned on this machine</h1>\n<p>Made by attngen %d.%d, templates %016llx. Of the cache's "
-        "entries %d are of this machine and version and stand here; %d others are left "
+        "entries, %d are of this machine and version and are shown here; %d others are left "
         "out.</p>\n<h2>Devices</h2>\n<pre>",
         style, ATTN_VERSION_MAJOR, ATTN_VERSION_MINOR, (unsigned long long)gen_hash(), r->entries, r->foreign);
     svg_text(out, r->machine.data ? r->machine.data : "");

@@ -20,21 +20,22 @@ const struct verb verb_run = {
     .doc = "compute attention over arrays in .npy files",
     .usage = "run -q Q.npy -k K.npy -v V.npy -o O.npy [--lse L.npy] [options]",
     .text = "O = softmax(scale * Q K^T -> softcap -> + bias, ALiBi -> mask; sinks) V, by the\n"
-            "fastest kernel that tuning has found for this shape here, or by the one that a\n"
-            "model chooses where none is known. Arrays are float32, float16, or uint16 that hold\n"
-            "bf16 (with --dtype bf16, or q=, kv= or o=bf16); K and V may be of another type than\n"
-            "Q. float32 arrays are rounded first when --dtype names another type; O is then\n"
-            "float32 as Q is, unless o= says otherwise. With --dtype kv=int8 K and V are int8,\n"
-            "with kv=fp8 uint8, each with --k-scales and --v-scales; with kv=q8_0 or kv=q4_0\n"
-            "uint8, whose last side is a row's bytes; or they are float32 or float16, and are\n"
-            "quantised first, by the scales or a scale for each row. A run that fails writes\n"
-            "nothing.",
+            "fastest kernel that tuning has found for this shape on this machine, or else by one\n"
+            "that a model chooses. Arrays are float32, float16, or uint16 that holds\n"
+            "bf16 (with --dtype bf16, or q=, kv= or o=bf16); K and V may have another type than\n"
+            "Q. float32 arrays are first rounded if --dtype names another type; O is then\n"
+            "float32, as Q is, unless o= says otherwise. With --dtype kv=int8, K and V are int8,\n"
+            "with kv=fp8 they are uint8, both with --k-scales and --v-scales; with kv=q8_0 or\n"
+            "kv=q4_0 they are uint8 whose last side is the bytes of a row. Or they are float32 or\n"
+            "float16 and are first quantised, by the given scales or one for each row. A run that\n"
+            "fails writes nothing.",
     .example = "attngen run -q q.npy -k k.npy -v v.npy -o o.npy --causal --threads 2",
-    .exits = "an array is missing or does not fit, the run failed, or the output is further from\n--compare's array than --tolerance allows",
+    .exits = "an array is missing or does not fit, the run failed, or the\noutput differs from --compare's array by "
+             "more than --tolerance",
     .options = OPTIONS_ATTENTION | OPTIONS_MACHINE | OPTION_BIT(OPTION_Q) | OPTION_BIT(OPTION_K) |
                OPTION_BIT(OPTION_V) | OPTION_BIT(OPTION_O) | OPTION_BIT(OPTION_LSE) | OPTION_BIT(OPTION_COMPARE) |
-               OPTION_BIT(OPTION_TOLERANCE) | OPTION_BIT(OPTION_QUIET) |
-               OPTION_BIT(OPTION_VARIANT) | OPTION_BIT(OPTION_JSON),
+               OPTION_BIT(OPTION_TOLERANCE) | OPTION_BIT(OPTION_QUIET) | OPTION_BIT(OPTION_VARIANT) |
+               OPTION_BIT(OPTION_JSON),
     .required = OPTION_BIT(OPTION_Q) | OPTION_BIT(OPTION_K) | OPTION_BIT(OPTION_V) | OPTION_BIT(OPTION_O),
 };
 
@@ -227,7 +228,7 @@ int cli_run(int argc, char **argv)
         return code;
     const char *lse = r.options.file[OPTION_LSE];
     if (lse && !strcmp(lse, r.options.file[OPTION_O]))
-        return usage_error(&verb_run, "-o and --lse name the same file; expected two");
+        return usage_error(&verb_run, "-o and --lse name the same file; expected different files");
     if (run_read(&r, &err) || run_prepare(&r, &err))
         print_line(stderr, "%s", err.text);
     else

@@ -48,9 +48,10 @@ static int choose_type(const char *path, enum npy_type t, int asked, const char 
     if (t != NPY_F32 && t != NPY_F16 && t != NPY_U16)
         return wrong(err, "%s: error: its type is %s; expected float32, float16 or uint16", path, npy_type_name(t));
     if (t == NPY_U16 && asked != DTYPE_BF16)
-        return wrong(err, "%s: error: its type is uint16; expected --dtype %sbf16 with it", path, as_asked);
+        return wrong(err, "%s: error: its type is uint16; expected --dtype %sbf16 for it", path, as_asked);
     if (t == NPY_F16 && asked >= 0 && asked != DTYPE_F16)
-        return wrong(err, "%s: error: its type is float16; expected --dtype %sf16 with it, or none", path, as_asked);
+        return wrong(err, "%s: error: its type is float16; expected --dtype %sf16 for it, or no --dtype", path,
+                     as_asked);
     *out = asked >= 0 ? (enum dtype)asked : t == NPY_F16 ? DTYPE_F16 : DTYPE_F32;
     return 0;
 }
@@ -59,7 +60,7 @@ static int choose_type(const char *path, enum npy_type t, int asked, const char 
 static int choose_narrow(const char *path, const struct npy *k, int asked, enum dtype *out, struct gen_error *err)
 {
     if (asked < DTYPE_COUNT)
-        return wrong(err, "%s: error: its type is %s; expected --dtype kv=%s with it", path, npy_type_name(k->type),
+        return wrong(err, "%s: error: its type is %s; expected --dtype kv=%s for it", path, npy_type_name(k->type),
                      k->type == NPY_I8 ? "int8" : "fp8, kv=q8_0 or kv=q4_0");
     *out = (enum dtype)asked;
     if (is_float(k) || k->type == stored_as(*out))
@@ -137,7 +138,7 @@ static int check_scales(const struct run *r, struct gen_error *err)
         return wrong(err, "%s is given without %s; expected both", k ? "--k-scales" : "--v-scales",
                      k ? "--v-scales" : "--k-scales");
     if (!k && !is_float(&r->k))
-        return wrong(err, "%s: error: its numbers have no scales; expected --k-scales and --v-scales", file[OPTION_K]);
+        return wrong(err, "%s: error: its type needs scales; expected --k-scales and --v-scales", file[OPTION_K]);
     return 0;
 }
 
@@ -233,8 +234,8 @@ static int check_sides(const struct run *r, const char *path, struct npy *a, boo
     if (a->dims != 4)
         return wrong(err, "%s: error: its shape is %s; expected %s sides, %s", path, shape.text,
                      packed ? "three or four" : "four",
-                     packed && is_bshd(r) ? "[length, heads, dim], a 1 before it or not"
-                     : packed             ? "[heads, length, dim], a 1 before it or not"
+                     packed && is_bshd(r) ? "[length, heads, dim] with or without a 1 before it"
+                     : packed             ? "[heads, length, dim] with or without a 1 before it"
                      : is_bshd(r)         ? "[batch, length, heads, dim]"
                                           : "[batch, heads, length, dim]");
     if (a->shape[3] < 1 || a->shape[3] > most)
@@ -259,7 +260,7 @@ static int check_query(struct run *r, struct gen_error *err)
         return 0;
     char rows[24];
     snprintf(rows, sizeof rows, "%lld", (long long)starts_rows(starts));
-    return wrong(err, "%s: error: its shape is %s; expected %s to go with %s", path, npy_shape_text(4, r->q.shape).text,
+    return wrong(err, "%s: error: its shape is %s; expected %s, to match %s", path, npy_shape_text(4, r->q.shape).text,
                  expected(r, 1, "Hq", rows, r->head_dim).text, by);
 }
 
@@ -274,7 +275,7 @@ static int check_lengths(struct run *r, struct gen_error *err)
     f->pages = r->k.shape[0];
     f->page_size = length_of(r, &r->k);
     if (f->page_size < 1)
-        return wrong(err, "%s: error: its shape is %s; expected pages of 1 row or more", path,
+        return wrong(err, "%s: error: its shape is %s; expected pages of at least 1 row", path,
                      npy_shape_text(4, r->k.shape).text);
     if (__builtin_mul_overflow(f->page_size, f->array[ARRAY_BLOCK_TABLE].shape[1], &r->kv_len) || r->kv_len > INT64_C(1)
                                                                                                                   << 40)
@@ -297,13 +298,13 @@ static int check_key(struct run *r, struct gen_error *err)
     int64_t first = paged ? -1 : by ? 1 : r->batch;
     if ((!paged && r->k.shape[0] != first) || r->k.shape[3] != r->head_dim ||
         (by && length_of(r, &r->k) != starts_rows(starts)))
-        return wrong(err, "%s: error: its shape is %s; expected %s to go with %s", path,
+        return wrong(err, "%s: error: its shape is %s; expected %s, to match %s", path,
                      npy_shape_text(4, r->k.shape).text,
                      expected(r, first, "Hkv", paged ? "rows" : length, r->head_dim).text,
                      by && r->k.shape[3] == r->head_dim ? by : file[OPTION_Q]);
     r->kv_heads = heads_of(r, &r->k);
     if (r->heads % r->kv_heads)
-        return wrong(err, "%s: error: it has %lld heads; expected a number that divides the %lld of %s", path,
+        return wrong(err, "%s: error: it has %lld heads; expected a divisor of the %lld heads of %s", path,
                      (long long)r->kv_heads, (long long)r->heads, file[OPTION_Q]);
     return check_lengths(r, err);
 }
@@ -321,7 +322,7 @@ static int check_value(struct run *r, struct gen_error *err)
     char heads[24], length[24];
     snprintf(heads, sizeof heads, "%lld", (long long)r->kv_heads);
     snprintf(length, sizeof length, "%lld", (long long)length_of(r, &r->k));
-    return wrong(err, "%s: error: its shape is %s; expected %s to go with %s", file[OPTION_V],
+    return wrong(err, "%s: error: its shape is %s; expected %s, to match %s", file[OPTION_V],
                  npy_shape_text(4, r->v.shape).text, expected(r, r->k.shape[0], heads, length, 0).text, file[OPTION_K]);
 }
 
@@ -343,7 +344,7 @@ static int read_places(struct run *r, struct gen_error *err)
         return -1;
     if (starts_batch(&f->array[ARRAY_KV_STARTS]) == r->batch)
         return 0;
-    return wrong(err, "%s: error: it has %lld sequences; expected %lld, as %s has", k,
+    return wrong(err, "%s: error: it has %lld sequences; expected %lld, as in %s", k,
                  (long long)starts_batch(&f->array[ARRAY_KV_STARTS]), (long long)r->batch, q ? q : file[OPTION_Q]);
 }
 
@@ -393,7 +394,7 @@ int run_prepare(struct run *r, struct gen_error *err)
     if (ref->dims == dims && !memcmp(ref->shape, shape + 4 - dims, (size_t)dims * sizeof *shape) &&
         (ref->type == NPY_F32 || ref->type == stored_as(r->written)))
         return 0;
-    return wrong(err, "%s: error: it is %s %s; expected %s %s, as the output is", file[OPTION_COMPARE],
+    return wrong(err, "%s: error: it is %s %s; expected %s %s, as the output has", file[OPTION_COMPARE],
                  npy_type_name(ref->type), npy_shape_text(ref->dims, ref->shape).text,
                  npy_type_name(stored_as(r->written)), npy_shape_text(dims, shape + 4 - dims).text);
 }

@@ -29,14 +29,14 @@
 
 const struct verb verb_selftest = {
     .name = "selftest",
-    .doc = "check that kernels are right on this machine",
+    .doc = "check that kernels compute right results on this machine",
     .usage = "selftest [--device D] [--time-limit S] [--quiet | --json]",
-    .text = "For about a minute: each instruction set of each device here computes random problems\n"
-            "with each feature (masks, windows, biases, pages, ...) between inaccessible pages, and\n"
-            "is held against the definition in double precision; a tuning is stored in a cache of\n"
-            "its own and found again; and no memory is ever writable and executable at once. One\n"
-            "line a part; what cannot be here is skipped, and the line says why. --device looks\n"
-            "at that one alone; --time-limit is a part's seconds of problems, 5 without it.",
+    .text = "Runs for about a minute. Each instruction set of each device here computes random problems\n"
+            "with each feature (masks, windows, biases, pages, ...) between inaccessible pages, and its\n"
+            "results are compared with the definition in double precision. A winner is stored in a cache\n"
+            "of its own and found again. No memory may ever be writable and executable at once. Prints\n"
+            "one line for each part; a part that cannot run here is skipped, and its line says why.\n"
+            "--device tests one device only; --time-limit is 5 seconds by default.",
     .example = "attngen selftest",
     .exits = "a part failed",
     .options =
@@ -269,7 +269,8 @@ static int check_cache(const struct part *ignored, struct outcome *out)
             attn_plan_describe(plan, &info, &err) == ATTN_OK)
             result = info.cached == i ? 0 : -1;
         if (result != 0 && !err.text[0])
-            snprintf(err.text, sizeof err.text, i ? "the winner was not found again" : "a new cache has a winner");
+            snprintf(err.text, sizeof err.text,
+                     i ? "the winner was not found again" : "a new cache already has a winner");
         attn_plan_destroy(plan);
         attn_context_destroy(context);
         if (result != 0)

@@ -19,17 +19,17 @@
 
 const struct verb verb_tune = {
     .name = "tune",
-    .doc = "check and time candidates, remember the fastest",
+    .doc = "check and time candidates, and remember the fastest",
     .usage = "tune SPEC... [--shape SHAPE] [options]\ntune --shape SHAPE [attention options] [options]",
     .text = "Compiles the candidates for a shape, checks each against the reference, times those\n"
             "that are right, and stores the fastest in the cache, where `run`, `bench` and\n"
             "libattn find it. With a spec, its variants are the candidates, and a tuning field\n"
-            "that it leaves out takes all its values; without one, all that can be here are.\n"
-            "A spec without --shape is tuned for 1,8,8,1024,1024,D. What the cache knows is not\n"
-            "timed again. Options that no kernel depends on (--scale, --layout, ...) are allowed;\n"
-            "of --softcap and arrays it counts only that they are there, and a bias's type:\n"
-            "candidates are timed with usual ones; of --window how many keys it has, rounded up to\n"
-            "a power of two.",
+            "that it leaves out takes all its values. Without a spec, all variants that can run here\nare candidates.\n"
+            "Without --shape, a spec is tuned for 1,8,8,1024,1024,D. Candidates that the cache knows\n"
+            "are not timed again. Options that no kernel depends on (--scale, --layout, ...) are\n"
+            "allowed. Of --softcap and of arrays, only their presence and a bias's type matter:\n"
+            "candidates are timed with typical values. Of --window, only the number of its keys\n"
+            "matters, rounded up to a power of two.",
     .example = "attngen tune --shape 1,8,8,2048,2048,64 --causal --threads 1",
     .exits = "no candidate can be used here; 130 interrupted",
     .options = OPTIONS_ATTENTION | OPTIONS_MACHINE | OPTION_BIT(OPTION_SHAPE) | OPTION_BIT(OPTION_RIGOR) |
@@ -146,8 +146,8 @@ static int read_spec(struct session *s, const char *path)
         return fail(err.text);
     for (int i = 0; i < spec.field[F_OP].count; i++)
         if (spec.field[F_OP].value[i] != OP_ATTN) {
-            print_line(stderr, "%s: error: op %s is not tuned, only emitted and verified; expected op attn", path,
-                    field_value_name(F_OP, spec.field[F_OP].value[i]));
+            print_line(stderr, "%s: error: op %s cannot be tuned, only emitted and verified; expected op attn", path,
+                       field_value_name(F_OP, spec.field[F_OP].value[i]));
             spec_free(&spec);
             return CLI_FAILED;
         }
@@ -162,8 +162,8 @@ static int read_spec(struct session *s, const char *path)
     spec_free(&spec);
     if (code != CLI_OK || fitting)
         return code;
-    print_line(stderr, "%s: error: no variant has the head dims of --shape %s; expected %lld and, of the value, %lld",
-            path, s->options.shape.text, (long long)s->options.shape.head_dim, (long long)s->options.shape.head_dim_v);
+    print_line(stderr, "%s: error: no variant has the head dims of --shape %s; expected %lld, and %lld for V", path,
+               s->options.shape.text, (long long)s->options.shape.head_dim, (long long)s->options.shape.head_dim_v);
     return CLI_FAILED;
 }
 
@@ -214,8 +214,8 @@ static void show_progress(void *user, const struct tune_row *row, int done, int 
         memcpy(s->best_name, row->name, sizeof s->best_name);
     }
     if (s->terminal && s->best_gflops > 0)
-        fprintf(stderr, "\r\033[K%d of %d looked at, at most %.0f s left; best so far %s, %.1f GFLOP/s", done, of, left,
-                s->best_name, s->best_gflops);
+        fprintf(stderr, "\r\033[K%d of %d candidates tried, at most %.0f s left; best so far %s, %.1f GFLOP/s", done,
+                of, left, s->best_name, s->best_gflops);
 }
 
 /* What an interrupt left, on a line of its own. The best so far is in the table too. */
@@ -223,9 +223,9 @@ static void say_interrupted(const struct session *s, const struct tune_result *r
 {
     char name[GEN_NAME_MAX] = "";
     variant_encode(&r->winner, name);
-    print_line(stderr, "attngen tune: interrupted; %d of %d candidates were looked at, the best so far is %s; %s%s", s->done,
-               s->of, name, r->stored ? "what was found is kept in " : "nothing is kept: ",
-               r->stored ? r->path : r->not_stored);
+    print_line(stderr, "attngen tune: interrupted; %d of %d candidates were tried; the best so far is %s; %s%s",
+               s->done, s->of, name,
+               r->stored ? "the timings were stored in " : "nothing was stored: ", r->stored ? r->path : r->not_stored);
 }
 
 /* *fastest is the winner's time in seconds, 0 if none was timed. */
@@ -253,8 +253,8 @@ static int tune_with(struct session *s, const struct problem *p, struct device *
     struct tune_report report = {.shape = shape.text, .rigor = s->options.rigor, .device = device, .result = &result,
                                  .why_not = s->options.why_not};
     if (result.fallback[0])
-        print_line(stderr, "attngen tune: warning: %s was all there is: %s",
-                isa_slow((enum isa)result.winner.field[F_ISA]), result.fallback);
+        print_line(stderr, "attngen tune: warning: %s is the only choice: %s",
+                   isa_slow((enum isa)result.winner.field[F_ISA]), result.fallback);
     if (s->options.json && s->reports > 0)
         buf_puts(&s->json, ", ");
     if (s->options.json)
@@ -296,7 +296,7 @@ static int tune_problem(struct session *s, const struct problem *p)
     }
     if (code == CLI_OK && !s->options.json && time[ATTN_TCC] > 0 && time[ATTN_CC] > 0) {
         int best = time[ATTN_CC] < time[ATTN_TCC] ? ATTN_CC : ATTN_TCC;
-        printf("compiler %s: its winner runs at %.3f times the speed of the one by %s\n", name[best],
+        printf("compiler %s: its winner runs at %.3f times the speed of the winner compiled by %s\n", name[best],
                time[!best] / time[best], name[!best]);
     }
     return code;
@@ -350,7 +350,7 @@ int cli_tune(int argc, char **argv)
         return usage_error(&verb_tune, "there is nothing to tune; expected a SPEC or --shape");
     const char *by_spec = s.options.operands > 0 ? options_kernel(&s.options) : NULL;
     if (by_spec)
-        return usage_error(&verb_tune, "%s is the spec's to say; expected it there", by_spec);
+        return usage_error(&verb_tune, "%s cannot be combined with a spec; expected it in the spec", by_spec);
     heed_interrupts();
     code = collect(&s);
     if (code == CLI_OK)

@@ -73,7 +73,7 @@ static void print_timed(const struct device *device, const struct tune_result *r
     printf("peak: %.1f GFLOP/s, the sustained multiply-add rate of %s in %s, measured just now\n\n", r->peak_gflops,
            device->units           ? "the device"
            : r->timed.threads == 1 ? "the core"
-                                   : "the core, times threads,",
+                                   : "the core, times the number of threads,",
            field_value_name(F_DTYPE, (int32_t)r->peak_dtype));
     printf("  %-28s %9s %9s %12s %9s %8s\n", "variant", "error", "bound", "time", "GFLOP/s", "of peak");
     int timed = 0;
@@ -122,7 +122,7 @@ static void print_unreached(const struct tune_result *r)
     if (n)
         printf("\n%d not reached %s; the next tune of this problem %s\n", n,
                r->interrupted ? "before the interrupt" : "within the time limit",
-               r->interrupted ? "goes on with them" : "with a longer --time-limit goes on with them");
+               r->interrupted ? "continues with them" : "continues with them if --time-limit is longer");
 }
 
 static int count_noisy(const struct tune_result *r)
@@ -149,12 +149,12 @@ static void print_winner(const struct tune_report *report)
     variant_encode(&r->winner, name);
     if (r->from_cache) {
         const struct tune_row *row = &r->rows[0]; /* the fastest comes first */
-        print_line(stdout, "winner %s from cache (%s): %s, %.1f GFLOP/s when it was timed%s", name, r->path,
+        print_line(stdout, "winner %s, from the cache (%s): %s, %.1f GFLOP/s when it was timed%s", name, r->path,
                time_text(row->min_s).text, row->gflops, row->noisy ? " (noisy)" : "");
         return;
     }
     if (report->rigor == ATTN_ESTIMATE) {
-        printf("winner %s by estimate; nothing was timed, nothing stored\n", name);
+        printf("winner %s, by estimate; nothing was timed or stored\n", name);
         return;
     }
     putchar('\n');
@@ -170,10 +170,10 @@ void tune_print_table(const struct tune_report *report)
     print_problem(report);
     if (!r->from_cache && report->rigor != ATTN_ESTIMATE) {
         print_timed(report->device, r);
-        print_others(r, ROW_DROPPED, "dropped, because they are slower");
+        print_others(r, ROW_DROPPED, "dropped because they are slower");
         print_unreached(r);
         print_others(r, ROW_WRONG, "wrong");
-        print_others(r, ROW_FAILED, "failed this time");
+        print_others(r, ROW_FAILED, "failed, and will be tried again next time");
         if (report->why_not)
             print_others(r, ROW_REJECTED, "rejected by a rule");
     }

@@ -39,12 +39,12 @@ const struct verb verb_verify = {
     .doc = "check emitted kernels against the reference",
     .usage = "verify DIR [--quiet | --json]",
     .text = "Compiles every kernel that DIR/manifest.json names, from the text in its file, and\n"
-            "checks it on awkward shapes, with all its features (windows, biases, pages, ...),\n"
-            "against a double-precision reference: one line each.\n"
+            "checks it on awkward shapes with all its features (windows, biases, pages, ...)\n"
+            "against a double-precision reference. It prints one line for each kernel.\n"
             "Kernels in OpenCL C run on the first device that `attngen devices` lists as usable.\n"
-            "Skipped are kernels in machine code for an instruction set that is not here, and\n"
-            "those in OpenCL C without a device, or beyond its limits. The code in those files\n"
-            "is run, with your rights: verify only what you would run anyway.",
+            "Kernels in machine code for an instruction set that this processor lacks are skipped,\n"
+            "and so are kernels in OpenCL C if there is no device or they exceed its limits. The code\n"
+            "in those files is run with your rights: verify only what you would run anyway.",
     .example = "attngen verify kernels",
     .exits = "a kernel is wrong or missing, or none could be checked here",
     .options = OPTION_BIT(OPTION_QUIET) | OPTION_BIT(OPTION_JSON),
@@ -94,13 +94,13 @@ static int read_file(const char *path, char **out, size_t *size)
     int result = -1;
     char *text = NULL;
     if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX)
-        fail(path, "no regular file, or larger than 16 MB; expected a file that emit wrote");
+        fail(path, "it is not a regular file, or larger than 16 MB; expected a file that emit wrote");
     else if (!(text = malloc((size_t)st.st_size + 1)))
         fail(path, "out of memory");
     else if (fread(text, 1, (size_t)st.st_size, f) != (size_t)st.st_size)
-        fail(path, "cannot be read to its end");
+        fail(path, "it cannot be read to its end");
     else if (memchr(text, 0, (size_t)st.st_size))
-        fail(path, "holds a zero byte; expected text");
+        fail(path, "it contains a zero byte; expected text");
     else
         result = 0;
     fclose(f);
@@ -178,7 +178,7 @@ static int json_error(const char *path, const char *text, const char *at)
         column = *c == '\n' ? 1 : column + 1;
         line += *c == '\n';
     }
-    print_line(stderr, "%s:%d:%d: error: no JSON; expected the manifest that emit writes", path, line, column);
+    print_line(stderr, "%s:%d:%d: error: it is not JSON; expected the manifest that emit writes", path, line, column);
     return -1;
 }
 
@@ -197,12 +197,12 @@ static int read_manifest(const char *dir, char path[4096], cJSON **out)
     size_t size;
     const char *end = NULL;
     if (snprintf(path, 4096, "%s/manifest.json", dir) >= 4096)
-        return fail(dir, "path too long");
+        return fail(dir, "the path is too long");
     if (read_file(path, &text, &size) != 0)
         return -1;
     if (has_too_many_nodes(text)) {
         free(text);
-        return fail(path, "more than a million values; expected the manifest that emit writes");
+        return fail(path, "there are more than a million values; expected the manifest that emit writes");
     }
     cJSON *root = cJSON_ParseWithLengthOpts(text, size + 1, &end, 1);
     int result = root ? 0 : json_error(path, text, end ? end : text);
@@ -226,16 +226,16 @@ static int read_entry(const char *dir, const cJSON *item, struct entry *out, str
     char encoded[GEN_NAME_MAX], expected[GEN_NAME_MAX + 8];
     const char *language = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "language"));
     if (!name || !file || !cJSON_IsBool(machine_code))
-        return wrong_entry(err, "incomplete; expected name, file and machine_code");
+        return wrong_entry(err, "it is incomplete; expected name, file and machine_code");
     if (variant_decode(name, &out->v, err) != 0)
         return -1;
     variant_encode(&out->v, encoded);
     out->form = language && !strcmp(language, "cuda") ? GEN_CUDA : GEN_READABLE;
     snprintf(expected, sizeof expected, "%s%s", encoded, variant_suffix(&out->v, out->form));
     if (strcmp(encoded, name) != 0 || strcmp(expected, file) != 0)
-        return wrong_entry(err, "name and file do not fit; expected the name and its ending");
+        return wrong_entry(err, "name and file do not match; expected the file to be the name and its ending");
     if (snprintf(out->path, sizeof out->path, "%s/%s", dir, file) >= (int)sizeof out->path)
-        return wrong_entry(err, "path too long");
+        return wrong_entry(err, "the path is too long");
     out->name = name;
     out->machine_code = cJSON_IsTrue(machine_code);
     return 0;
@@ -371,7 +371,7 @@ static void in_child(const struct entry *e, const char *source, struct verdict *
     if (out->done)
         return;
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-        snprintf(out->err.text, sizeof out->err.text, "ran for more than %d s", TIMEOUT);
+        snprintf(out->err.text, sizeof out->err.text, "it ran for more than %d s", TIMEOUT);
     else
         snprintf(out->err.text, sizeof out->err.text, "crashed (%s)",
                  WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "the process ended");
@@ -471,7 +471,7 @@ static int verify_all(const char *dir, const char *manifest, const cJSON *root, 
     struct entry entry;
     int index = 0, bad = 0, count[] = {[RIGHT] = 0, [FAILED] = 0, [SKIPPED] = 0};
     if (!cJSON_IsArray(kernels))
-        return fail(manifest, "no list of kernels; expected the manifest that emit writes");
+        return fail(manifest, "it has no list of kernels; expected the manifest that emit writes");
     cJSON_ArrayForEach(item, kernels)
     {
         struct gen_error err = {.text = ""};
@@ -482,14 +482,14 @@ static int verify_all(const char *dir, const char *manifest, const cJSON *root, 
         count[read ? verify_kernel(&entry, json) : FAILED]++;
     }
     if (bad > BAD_ENTRIES_SHOWN)
-        print_line(stderr, "%s: error: %d more kernels are not right", manifest, bad - BAD_ENTRIES_SHOWN);
+        print_line(stderr, "%s: error: %d more kernels are wrong", manifest, bad - BAD_ENTRIES_SHOWN);
     if (json)
         buf_printf(json, "], \"right\": %d, \"failed\": %d, \"skipped\": %d}", count[RIGHT], count[FAILED], count[SKIPPED]);
     else if (count[FAILED] || count[SKIPPED])
         printf("%d right, %d failed, %d skipped\n", count[RIGHT], count[FAILED], count[SKIPPED]);
     if (!count[RIGHT] && !count[FAILED])
-        return fail(manifest,
-                    count[SKIPPED] ? "none of its kernels runs here; expected one that does" : "no kernel in it");
+        return fail(manifest, count[SKIPPED] ? "none of its kernels runs here; expected one that does"
+                                             : "it has no kernel; expected at least one");
     return count[FAILED] ? -1 : 0;
 }
 

@@ -100,7 +100,7 @@ const char *cc_identity(struct cc *cc, struct gen_error *err)
     if (known)
         return known;
     if (cc->too_many) {
-        snprintf(err->text, sizeof err->text, "CC: error: too many words; expected %d at most", WORDS);
+        snprintf(err->text, sizeof err->text, "CC: error: there are too many words; expected at most %d", WORDS);
         return NULL;
     }
     int n = 0;
@@ -212,7 +212,7 @@ static void *build(const struct cc *cc, const char *source, const char *name, co
         if (!data && errno == ENOMEM)
             gen_out_of_memory(&why, name);
         else if (!data)
-            snprintf(why.text, sizeof why.text, "%s.c: error: %s made no object", name, cc->word[0]);
+            snprintf(why.text, sizeof why.text, "%s.c: error: %s wrote no object", name, cc->word[0]);
     }
     if (data)
         return data;

@@ -104,7 +104,7 @@ static const char *why_not(const struct device *device, enum isa isa)
 {
     const char *why = cpu_why_not(of(device)->cpu, isa);
     if (!why && !of(device)->cc && isas[isa].intrinsics && !isas[isa].machine_code)
-        return "has intrinsics alone, which libtcc lacks; a compiler (ATTN_CC, --compiler cc) takes them";
+        return "has only intrinsics, which libtcc cannot compile; expected another compiler (ATTN_CC, --compiler cc)";
     return why;
 }
 

@@ -156,7 +156,7 @@ static int run(const struct kernel *kernel, const struct attn_args *args, struct
     int result = execute_within(kernel, args, pool, threads, workspace, (int64_t)size);
     if (result != 0)
         snprintf(err->text, sizeof err->text,
-                 "the kernel refused its arguments; expected a kernel of this library's own");
+                 "the kernel refused its arguments; expected a kernel that this library generated");
     return result;
 }
 

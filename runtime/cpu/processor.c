@@ -265,5 +265,5 @@ const char *cpu_why_not(const struct cpu *cpu, enum isa isa)
             if (!(cpu->usable & BIT(f)))
                 return cpu->tiles_refused && f == AMXTILE ? "needs amxtile, for which this system gave no permission" : features[f].unsaved;
         }
-    return "is not in ATTNGEN_ISA, the list of the only isas to use";
+    return "is not in ATTNGEN_ISA, which lists the only isas to use";
 }

@@ -172,8 +172,8 @@ static int relocate(struct job *j)
     if (errno == ENOMEM || errno == EAGAIN)
         return gen_out_of_memory(j->err, "jit");
     snprintf(j->err->text, sizeof j->err->text,
-             "jit: error: this system lets no process make code at run time, as libtcc does; expected one that does, "
-             "or kernels by a compiler (ATTN_CC, --compiler cc), which are loaded from files");
+             "jit: error: this system lets no process create code at run time, as libtcc does; expected one that does, "
+             "or another compiler (ATTN_CC, --compiler cc), whose kernels are loaded from files");
     return -1;
 }
 #else
@@ -325,7 +325,7 @@ const char *jit_why_not(void)
 #ifdef ATTN_NO_TCC
     return "libtcc is not in this build of libattn";
 #else
-    return "libtcc makes code that runs in the process on x86-64 and AArch64 under Linux alone";
+    return "libtcc can create code that runs in the process only on x86-64 and AArch64 under Linux";
 #endif
 }
 

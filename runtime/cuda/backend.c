@@ -38,7 +38,7 @@ static int read_card(const struct cuda_api *api, int index, struct cuda_card *c,
     c->capability = major * 10 + minor;
     c->local_bytes = local;
     c->memory = (int64_t)memory;
-    return cuda_failed(api, code, "a card's facts", err);
+    return cuda_failed(api, code, "a card's attributes", err);
 }
 
 static int read_cards(struct cuda *cu, struct gen_error *err)
@@ -193,7 +193,7 @@ static int find_card(void *opened, int index, attn_compiler compiler, struct dev
         at++;
     if (at >= cu->count) {
         if (cu->count == 0)
-            snprintf(err->text, sizeof err->text, "the driver has no card; expected one");
+            snprintf(err->text, sizeof err->text, "the driver lists no card; expected an NVIDIA card");
         else if (index < 0)
             snprintf(err->text, sizeof err->text, "no card is usable: %s", cu->cards[0].why_not);
         else
@@ -302,7 +302,7 @@ const struct backend cuda_backend = {
     .close = close_library,
     .count = count_cards,
     .describe = describe,
-    .none = "the driver has no card; expected one of NVIDIA's",
+    .none = "the driver lists no card; expected an NVIDIA card",
     .device = find_card,
     .why_not = why_not,
     .fits = fits,

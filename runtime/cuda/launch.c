@@ -73,7 +73,8 @@ int cuda_check_addresses(const struct cuda_kernel *k, const struct cuda_launch *
         if (address_of(k, l, id) % 16 == 0 || (id == ARRAY_O && k->source.element_o != k->source.element))
             continue;
         snprintf(err->text, sizeof err->text,
-                 "%s is at an address that is no multiple of 16; expected one for this level (copy any takes others)",
+                 "%s is at an address that is not a multiple of 16; expected one that is, or a kernel with copy any, "
+                 "which takes others",
                  arrays[id].name);
         return -1;
     }

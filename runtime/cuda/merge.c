@@ -27,7 +27,8 @@ int cuda_merge(struct device *device, const struct attn_partials *p, int64_t row
     void *parameters[] = {&m};
     bool pushed;
     if (p->count > MOST_PARTS || rows > (INT64_C(1) << 31)) {
-        snprintf(err->text, sizeof err->text, "there are %lld parts of %lld rows; expected at most %d of 2^31 on a card",
+        snprintf(err->text, sizeof err->text,
+                 "there are %lld parts of %lld rows; expected at most %d parts of 2^31 rows on a card",
                  (long long)p->count, (long long)rows, MOST_PARTS);
         return -1;
     }

@@ -17,12 +17,12 @@ struct cuda_room *cuda_room_make(struct cuda_target *t, struct cuda_need need, s
     }
     api->cuThreadExchangeStreamCaptureMode(&mode);
     CUresult code = api->cuMemAlloc(&room->memory, size);
-    int result = cuda_failed(api, code, "cuMemAlloc of a room", err);
+    int result = cuda_failed(api, code, "cuMemAlloc of a launch's memory", err);
     if (result == 0) {
         code = api->cuMemsetD8Async(room->memory, 0, zeros, t->quiet);
         if (code == CUDA_SUCCESS)
             code = api->cuStreamSynchronize(t->quiet);
-        result = cuda_failed(api, code, "cuMemsetD8Async of a room", err);
+        result = cuda_failed(api, code, "cuMemsetD8Async of a launch's memory", err);
         if (result != 0)
             api->cuMemFree(room->memory);
     }

@@ -69,7 +69,7 @@ int devices_find(struct devices *d, const char *name, attn_compiler compiler, st
     void *opened;
     *out = NULL;
     if (i < 0) {
-        snprintf(err->text, sizeof err->text, "device '%.40s' is not known; expected " DEVICE_NAMES, name);
+        snprintf(err->text, sizeof err->text, "device '%.40s' is unknown; expected " DEVICE_NAMES, name);
         return -1;
     }
     return open_backend(d, i, &opened, err) ? -1 : list[i]->device(opened, index, compiler, out, err);

@@ -40,6 +40,6 @@ const char *gpu_isa_why_not(const struct gpu_device *device, enum isa isa)
 {
     const struct gpu_level_row *level = gpu_level_of(isa);
     if (!level)
-        return "is not for devices";
+        return "is for processors, not for devices";
     return gpu_level_runs((enum gpu_level)(level - gpu_levels), device) ? NULL : level->needs;
 }

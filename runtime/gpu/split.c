@@ -21,8 +21,8 @@ int gpu_divide(const struct gpu_source *s, const struct attn_cl_args *a, const i
 {
     const long most = 1L << 30;
     if (a->q_len >= most || a->kv_len >= most) {
-        snprintf(err->text, sizeof err->text, "lengths are %ld and %ld; expected at most %ld for this level", a->q_len,
-                 a->kv_len, most - 1);
+        snprintf(err->text, sizeof err->text, "q_len and kv_len are %ld and %ld; expected at most %ld for this level",
+                 a->q_len, a->kv_len, most - 1);
         return -1;
     }
     *units = attn_cl_divide(a, window, gpu_takes(s, ARRAY_Q_STARTS), s->split, s->tile_q, s->tile_k, s->head_dim_v, out);

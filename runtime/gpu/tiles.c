@@ -70,8 +70,8 @@ int gpu_check_lengths(const struct attn_cl_args *a, long tiles, struct gen_error
 {
     long all;
     if (a->q_len > MOST_LENGTH || a->kv_len > MOST_LENGTH)
-        snprintf(err->text, sizeof err->text, "lengths are %ld and %ld; expected at most %ld for this level", a->q_len,
-                 a->kv_len, MOST_LENGTH);
+        snprintf(err->text, sizeof err->text, "q_len and kv_len are %ld and %ld; expected at most %ld for this level",
+                 a->q_len, a->kv_len, MOST_LENGTH);
     else if (__builtin_mul_overflow(tiles * a->heads, a->batch, &all) || all > MOST_LENGTH)
         snprintf(err->text, sizeof err->text, "there are %ld tiles of %ld heads of %ld sequences; expected at most %ld",
                  tiles, a->heads, a->batch, MOST_LENGTH);

@@ -8,8 +8,9 @@ int tma_map(const struct attn_cl_tensor *x, uint64_t out[16], struct gen_error *
     static const char *const sides[] = {"batch", "head", "row", "head of a group"};
     const int breaks = attn_cl_tensor_breaks(x), i = breaks < 0 ? -breaks - 1 : breaks - 1;
     if (breaks > 0)
-        snprintf(err->text, sizeof err->text, "%s has %lld along its %s; expected at most 2^32 for this level",
-                 x->name, (long long)x->count[i], sides[i]);
+        snprintf(err->text, sizeof err->text,
+                 "%s has an extent of %lld along its %s; expected at most 2^32 for this level", x->name,
+                 (long long)x->count[i], sides[i]);
     else if (breaks < 0)
         snprintf(
             err->text, sizeof err->text,

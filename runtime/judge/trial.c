@@ -337,7 +337,7 @@ static int close_space(struct fenced *space, int64_t bytes, struct gen_error *er
     bool intact = fenced_is_pattern(space->open, (size_t)(space->base - space->open)) &&
                   fenced_is_pattern(end, (size_t)(space->open + space->open_size - end));
     fenced_unmap(space);
-    return intact ? 0 : fail(err, "written outside the workspace");
+    return intact ? 0 : fail(err, "it wrote outside the workspace");
 }
 
 /* Calls the kernel once, with a workspace of its own. */
@@ -409,8 +409,8 @@ static int run_parts(struct trial *t, struct attn_args args, const struct kernel
 static int check_outside(struct trial *t, struct gen_error *err)
 {
     if (!fenced_intact(&t->at[ARRAY_O]))
-        return fail(err, "written outside the rows of the output");
-    return fenced_intact(&t->at[ARRAY_LSE]) ? 0 : fail(err, "written outside the LSE");
+        return fail(err, "it wrote outside the rows of the output");
+    return fenced_intact(&t->at[ARRAY_LSE]) ? 0 : fail(err, "it wrote outside the LSE");
 }
 
 static int say_wrong(const struct check *c, struct gen_error *err)
@@ -480,7 +480,7 @@ static int run_alone(struct trial *t, const struct kernel *kernel, struct gen_er
     one.batch = 1;
     if (run_parts(t, one, kernel, 1, false, &run_s, err) != 0)
         return -1;
-    return trial_bits(t, b) == together ? 0 : fail(err, "other bits for a sequence alone than in a batch");
+    return trial_bits(t, b) == together ? 0 : fail(err, "a sequence alone gives other bits than in a batch");
 }
 
 static int must_refuse(struct attn_args args, const struct kernel *kernel, const char *what, struct gen_error *err)
@@ -519,18 +519,18 @@ static int compare_parts(struct trial *t, const struct kernel *kernel, int parts
     if (trial_run(t, kernel, parts, -1, &again, err) != 0)
         return -1;
     if (again.bits != bits && !kernel->run)
-        return fail(err, "other bits in host memory itself than from copies");
+        return fail(err, "host memory itself gives other bits than copies");
     if (again.bits == bits && shared_size(t->args, kernel, parts) > 0) {
         if (run_parts(t, t->args, kernel, parts, true, &run_s, err) != 0)
             return -1;
         if (trial_bits(t, 0) != bits) {
-            snprintf(err->text, sizeof err->text, "other bits in %d parts that share memory than in one", parts);
+            snprintf(err->text, sizeof err->text, "%d parts that share memory give other bits than one part", parts);
             return -1;
         }
         return check_outside(t, err);
     }
     if (again.bits != bits) {
-        snprintf(err->text, sizeof err->text, "other bits in %d parts than in one", parts);
+        snprintf(err->text, sizeof err->text, "%d parts give other bits than one part", parts);
         return -1;
     }
     return 0;

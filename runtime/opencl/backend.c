@@ -84,7 +84,8 @@ static attn_status adopt(void *opened, const struct attn_problem *p, struct devi
         return ATTN_INVALID;
     }
     if (p->device && strcmp(p->device, "opencl") != 0) {
-        snprintf(err->text, sizeof err->text, "device is '%.40s' beside cl_device; expected one of the two", p->device);
+        snprintf(err->text, sizeof err->text, "device '%.40s' and cl_device are both given; expected one of them",
+                 p->device);
         return ATTN_INVALID;
     }
     if (opencl_adopt(opened, p->cl_context, p->cl_device, &target, err) != 0)

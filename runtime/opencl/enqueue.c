@@ -50,7 +50,7 @@ static attn_status check_shape(const struct attn_run *r, struct attn_error *err)
 {
     for (enum array_id id = 0; id < ARRAYS; id++)
         if (array_pointer(r, arrays[id].run))
-            return status_fail(err, ATTN_INVALID, "shape has a pointer %s; expected NULL, and a cl_mem in run",
+            return status_fail(err, ATTN_INVALID, "shape has the pointer %s; expected NULL there, and a cl_mem in run",
                                arrays[id].name);
     return ATTN_OK;
 }
@@ -66,7 +66,7 @@ attn_status opencl_check_waits(const struct opencl_target *target, void *queue, 
 {
     struct gen_error gen_err = {0};
     if (count < 0 || (count > 0) != (wait != NULL))
-        return status_fail(err, ATTN_INVALID, "wait_count is %d and wait %s; expected as many events as it says", count,
+        return status_fail(err, ATTN_INVALID, "wait_count is %d and wait %s; expected that many events, or 0 and NULL", count,
                            wait ? "is not NULL" : "is NULL");
     if (!queue)
         return status_fail(err, ATTN_INVALID, "queue is NULL; expected a cl_command_queue");

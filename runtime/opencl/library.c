@@ -303,7 +303,7 @@ int opencl_find(const struct opencl *cl, const char *name, struct gen_error *err
         return index;
     }
     if (!opencl_is_name(name)) {
-        snprintf(err->text, sizeof err->text, "device '%.40s' is not known; expected opencl or opencl:N", name);
+        snprintf(err->text, sizeof err->text, "device '%.40s' is unknown; expected opencl or opencl:N", name);
         return -1;
     }
     index = atoi(name + strlen("opencl:"));
@@ -379,7 +379,8 @@ int opencl_adopt(struct opencl *cl, void *context, void *device, struct opencl_t
     while (i < n && ids[i] != device)
         i++;
     if (i == n) {
-        snprintf(err->text, sizeof err->text, "cl_device is none of the %zu of cl_context; expected one of them", n);
+        snprintf(err->text, sizeof err->text,
+                 "cl_device is not among the %zu devices of cl_context; expected one of them", n);
         return -1;
     }
     describe(&cl->api, device, &d);

@@ -197,7 +197,7 @@ static cl_program from_ptx(struct opencl_target *t, const char *ptx, const char 
     if (program && code == CL_SUCCESS)
         return program;
     if (!program) {
-        snprintf(err->text, sizeof err->text, "%s.cl: error: the driver does not take its own PTX back", name);
+        snprintf(err->text, sizeof err->text, "%s.cl: error: the driver refuses the PTX that it wrote itself", name);
         return NULL;
     }
     build_failed(t, program, name, code, err);

@@ -282,9 +282,10 @@ int opencl_check_buffer(const struct opencl_target *t, const char *what, void *b
     if (code == CL_SUCCESS)
         code = t->cl->api.clGetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof context, &context, NULL);
     if (code != CL_SUCCESS)
-        snprintf(err->text, sizeof err->text, "%s is no buffer (%d); expected a cl_mem", what, (int)code);
+        snprintf(err->text, sizeof err->text, "%s is not a buffer (%d); expected a cl_mem", what, (int)code);
     else if (context != t->context)
-        snprintf(err->text, sizeof err->text, "%s is of another context; expected one of the plan's cl_context", what);
+        snprintf(err->text, sizeof err->text, "%s belongs to another context; expected one of the plan's cl_context",
+                 what);
     else if (end > size)
         snprintf(err->text, sizeof err->text, "%s has %zu bytes; expected at least %llu, where the tensor ends", what,
                  size, (unsigned long long)end);
@@ -301,10 +302,11 @@ int opencl_check_queue(const struct opencl_target *t, void *queue, struct gen_er
     if (code == CL_SUCCESS)
         code = t->cl->api.clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL);
     if (code != CL_SUCCESS)
-        snprintf(err->text, sizeof err->text, "queue is no command queue (%d); expected a cl_command_queue", (int)code);
+        snprintf(err->text, sizeof err->text, "queue is not a command queue (%d); expected a cl_command_queue",
+                 (int)code);
     else if (context != t->context || device != t->device.id)
         snprintf(err->text, sizeof err->text,
-                 "queue is of another %s; expected one of the plan's cl_context and device",
+                 "queue belongs to another %s; expected one of the plan's cl_context and device",
                  context != t->context ? "context" : "device");
     else
         return 0;

@@ -47,7 +47,8 @@ int opencl_set_split(const struct opencl_kernel *k, struct opencl_slot *s, const
         parts = slices * (size_t)split->splits * (size_t)split->part * sizeof(float);
     if (parts > (uint64_t)k->target->device.largest_buffer) {
         snprintf(err->text, sizeof err->text,
-                 "what splits leave takes %zu bytes; expected at most %lld on %s: a larger split, or less at once",
+                 "the results of the splits take %zu bytes; expected at most %lld on %s, by a larger split or a "
+                 "smaller batch",
                  parts, (long long)k->target->device.largest_buffer, k->target->device.name);
         return -1;
     }

@@ -50,8 +50,8 @@ attn_status status_check_size(const struct status_struct *s, size_t size, struct
             return ATTN_OK;
     if (size > known && size - known <= GROWTH && size % _Alignof(int64_t) == 0)
         return ATTN_OK;
-    return status_fail(err, ATTN_INVALID, "size of struct %s is %zu; expected sizeof(struct %s), %zu here", s->name, size,
-                       s->name, known);
+    return status_fail(err, ATTN_INVALID, "size of struct %s is %zu; expected sizeof(struct %s), which is %zu here",
+                       s->name, size, s->name, known);
 }
 
 attn_status status_read_struct(const struct status_struct *s, void *ours, const void *theirs, struct attn_error *err)

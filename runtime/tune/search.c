@@ -205,8 +205,8 @@ static void drop(struct search *s, struct candidate *c)
 {
     c->row.state = ROW_DROPPED;
     c->row.noisy = c->samples.quiets == 0; /* too few they are in any case */
-    snprintf(c->row.note, sizeof c->row.note, "%.2f times the best's time after %d samples", c->row.min_s / s->best,
-             c->row.samples);
+    snprintf(c->row.note, sizeof c->row.note, "took %.2f times as long as the best, after %d %s",
+             c->row.min_s / s->best, c->row.samples, c->row.samples == 1 ? "sample" : "samples");
     kernel_free(&c->kernel);
 }
 
@@ -368,8 +368,8 @@ static void first_look(struct search *s, struct candidate *c, int n)
             continue; /* these are not reported as progress */
         } else if (is_hopeless(s, times)) {
             c[i].row.state = ROW_DROPPED;
-            snprintf(c[i].row.note, sizeof c[i].row.note, "not timed: the model expects %.0f times the best's time",
-                     times);
+            snprintf(c[i].row.note, sizeof c[i].row.note,
+                     "not timed: the model expects it to take %.0f times as long as the best", times);
         } else if (is_late(s, &c[i]))
             not_reached(&c[i], false);
         else

@@ -112,7 +112,7 @@ static int check_memory(const struct candidate *c, int n, struct gen_error *err)
 static int nothing_legal(const struct candidate *c, int n, struct gen_error *err)
 {
     if (n == 0)
-        snprintf(err->text, sizeof err->text, "tune: error: there is no candidate; expected one at least");
+        snprintf(err->text, sizeof err->text, "tune: error: there is no candidate; expected at least one");
     else
         snprintf(err->text, sizeof err->text, "%s: error: none of %d candidates can be used: %s", c[0].row.name, n,
                  c[0].row.note);
@@ -404,7 +404,7 @@ static void store(const struct device *device, const char *key, const struct can
     else if (!device->resources->cache)
         snprintf(why.text, sizeof why.text, "there is no cache");
     else if (entry.n == 0)
-        snprintf(why.text, sizeof why.text, "nothing was found out that will be so another time");
+        snprintf(why.text, sizeof why.text, "nothing was found out that would hold another time");
     else
         out->stored = cache_store(device->resources->cache, &entry, &why) == 0;
     snprintf(out->not_stored, sizeof out->not_stored, "%.*s", (int)sizeof out->not_stored - 1, why.text);

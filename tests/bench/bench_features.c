@@ -125,7 +125,7 @@ static int32_t *random_pages(int64_t n)
     return page;
 }
 
-/* Features of one sequence with one head. 0, or -1 when memory is out. */
+/* Features of one sequence with one head. 0, or -1 when out of memory. */
 static int give(const struct attn_problem *p, int64_t page_size, struct attn_run *r, struct given *g)
 {
     int64_t n = p->max_kv_len;
@@ -183,7 +183,7 @@ static int prepare(struct bench *b, struct attn_problem *p, int64_t page_size, b
     p->variant = NULL;
     if (status != ATTN_OK)
         return table_error(&b->table, name, w->err.text);
-    return give(p, page_size, &w->run, g) == 0 ? 0 : table_error(&b->table, name, "memory is out");
+    return give(p, page_size, &w->run, g) == 0 ? 0 : table_error(&b->table, name, "out of memory");
 }
 
 /* The same memory for both where it can be, so that nothing but the kernels differs: how pages happen to lie in the
@@ -196,7 +196,7 @@ static int share_memory(struct bench *b, struct work w[2], bool same_kv, void **
             return table_error(&b->table, "workspace", w[i].err.text);
     size_t most = size[0] > size[1] ? size[0] : size[1];
     if (!(*workspace = aligned_alloc(4096, (most + 4095) / 4096 * 4096)))
-        return table_error(&b->table, "workspace", "memory is out");
+        return table_error(&b->table, "workspace", "out of memory");
     w[0].workspace = w[1].workspace = *workspace;
     w[0].run.q = w[1].run.q;
     w[0].run.o = w[1].run.o;

@@ -331,7 +331,7 @@ static void check_error(struct bench *b, struct entry *w, const char *shape)
         return;
     do_entry(w);
     if (check_output(&w->v, &w->a, CHECKED_ROWS, 1, &c) != 0) {
-        table_error(&b->table, w->name, "memory is out");
+        table_error(&b->table, w->name, "out of memory");
         return;
     }
     snprintf(line, sizeof line, "%s %s: error %.2g", shape, w->name, c.error);

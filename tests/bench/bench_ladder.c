@@ -254,7 +254,7 @@ int main(int argc, char **argv)
         return 0;
     b.end = b.begin + b.options.limit;
     if (b.options.cache && cache_open(b.options.cache, NULL, NULL, &b.cache) != 0)
-        return usage("memory is out");
+        return usage("out of memory");
     for (int mask = 0; mask < LADDER_MASKS; mask++)
         if (climb_all(&b, mask) != 0)
             return 1;

@@ -247,7 +247,7 @@ static void compare_decode(struct bench *b, enum promise_id promise, attn_dtype 
     snprintf(what, sizeof what, "decode, %s, Sq=%lld, KV %lldk, %s", field_value_name(F_DTYPE, (int32_t)dtype),
              (long long)q_len, (long long)kv_len / 1024, threads_word(threads));
     if (!d) {
-        table_error(&b->table, what, "memory is out");
+        table_error(&b->table, what, "out of memory");
         return;
     }
     d->problem = decode_problem(b, dtype, 8, q_len, kv_len, threads);
@@ -276,7 +276,7 @@ static void compare_shared(struct bench *b, attn_dtype dtype)
     snprintf(what, sizeof what, "decode, %d heads over 1, %s, Sq=1, KV %dk, two threads against one", HEADS,
              field_value_name(F_DTYPE, (int32_t)dtype), KV_LEN / 1024);
     if (!d) {
-        table_error(&b->table, what, "memory is out");
+        table_error(&b->table, what, "out of memory");
         return;
     }
     d->problem = decode_problem(b, dtype, 1, 1, KV_LEN, 2);

@@ -77,7 +77,7 @@ tail -n 1 "$dir/said" | sed 's/^/# /'
 foreign() {
     mkdir other && echo 'project(mine)' > other/CMakeLists.txt
     ! "$emit" emit --variant attn_f32_d64_on_c_q64k64_r4x2u1 --bundle llm -o other 2> other.err &&
-        grep -q 'other/CMakeLists.txt: error: a file of that name is there' other.err && [[ $(ls other) == CMakeLists.txt ]]
+        grep -q 'other/CMakeLists.txt: error: a file of that name exists' other.err && [[ $(ls other) == CMakeLists.txt ]]
 }
 check 'a file that is not its own is an error' foreign
 

@@ -62,7 +62,7 @@ static void test_moved(void **state)
     shell_ok(&said, "export ATTNGEN_CACHE=$PWD/second; $ATTNGEN cache import moved.txt; " TUNE "; ls -a second; "
                     "$ATTNGEN cache export again.txt; cmp moved.txt again.txt");
     contains(said.out, "imported 1 entry into ");
-    contains(said.out, "from cache (");
+    contains(said.out, "from the cache (");
 }
 
 static void test_refused(void **state)
@@ -85,7 +85,8 @@ static void test_refused(void **state)
     }
     shell(&said, "$ATTNGEN cache import .");
     assert_int_equal(said.code, 1);
-    contains(said.err, ".: error: cannot be read: Is a directory; expected a file that `attngen cache export` wrote");
+    contains(said.err,
+             ".: error: it cannot be read: Is a directory; expected a file that `attngen cache export` wrote");
     shell(&said, "$ATTNGEN cache import /dev/zero");
     assert_int_equal(said.code, 1);
     contains(said.err, "/dev/zero: error: the file is larger than 256 MiB; expected ");
@@ -93,7 +94,7 @@ static void test_refused(void **state)
     assert_int_equal(said.code, 1);
     shell(&said, "$ATTNGEN cache export");
     assert_int_equal(said.code, 2);
-    contains(said.err, "export needs one word more; expected the name of a file");
+    contains(said.err, "export needs one more word; expected the name of a file");
     shell(&said, "$ATTNGEN cache import a b");
     assert_int_equal(said.code, 2);
     contains(said.err, "'b' is one word too many");
@@ -180,7 +181,7 @@ static void test_full_disk(void **state)
               mounts);
         contains(said.out, "not stored: ");
         contains(said.out, "No space left on device\ncode 0\n");
-        contains(said.out, "from cache ("); /* what was there before */
+        contains(said.out, "from the cache ("); /* what was there before */
         contains(said.out, "\"cached\": true");
         contains(said.err, ": error: nothing was imported: No space left on device");
         contains(said.out, "code 1\n");
@@ -213,7 +214,7 @@ static void test_read_only_disk(void **state)
           mounts);
     contains(said.out, "not stored: ");
     contains(said.out, "Read-only file system\ncode 0\n");
-    contains(said.out, "from cache (");
+    contains(said.out, "from the cache (");
     contains(said.out, "exported 1 entry");
     contains(said.err, "nothing was imported: Read-only file system");
     contains(said.err, "not cleared: Read-only file system");
@@ -247,7 +248,7 @@ static void test_read_only_directory(void **state)
                  "cd \"$ELSEWHERE\"; export ATTNGEN_CACHE=$PWD/mine; %s ./attngen tune 2.yaml " SHAPE
                  " && %s ./attngen bench " SHAPE " --time-limit 0.05 --json",
                  as, as);
-        contains(said.out, "from cache (");
+        contains(said.out, "from the cache (");
         contains(said.out, "\"cached\": true");
         shell_ok(&said, "cd \"$ELSEWHERE\"; ls mine | wc -l; chmod 0700 mine");
         assert_string_equal(said.out, "1\n");
@@ -294,7 +295,7 @@ static void test_unsafe_directory(void **state)
     if (geteuid() == 0)
         shell_ok(&said, "chown root \"$ATTNGEN_CACHE\"");
     shell_ok(&said, "chmod 0700 \"$ATTNGEN_CACHE\"; $ATTNGEN tune 2.yaml " SHAPE);
-    contains(said.out, "from cache (");
+    contains(said.out, "from the cache (");
 }
 
 int main(void)

@@ -29,7 +29,7 @@ static void test_verbs(void **state)
 {
     (void)state;
     struct said said;
-    expect("\"$ATTNGEN\"", 2, "", "attngen: error: no verb; `attngen --help` lists them\n");
+    expect("\"$ATTNGEN\"", 2, "", "attngen: error: there is no verb; `attngen --help` lists them\n");
     expect("\"$ATTNGEN\" rnu", 2, "", "attngen: error: unknown verb 'rnu'; did you mean run?\n");
     expect("\"$ATTNGEN\" frobnicate", 2, "",
            "attngen: error: unknown verb 'frobnicate'; `attngen --help` lists them\n");
@@ -46,7 +46,7 @@ static void test_verbs(void **state)
             assert_non_null(strstr(said.out, verbs[j]));
     }
     expect("\"$ATTNGEN\" --document html", 2, "",
-           "attngen: error: --document html is not known; expected man, bash or zsh\n");
+           "attngen: error: --document html is unknown; expected man, bash or zsh\n");
     expect("\"$ATTNGEN\" --document", 2, "", "attngen: error: --document needs a word; expected man, bash or zsh\n");
     shell_ok(&said, "\"$ATTNGEN\" --help");
     for (int i = 0; i < VERBS; i++)
@@ -64,7 +64,7 @@ static void test_help_of_every_verb(void **state)
         assert_true(!strncmp(said.out, usage, strlen(usage)));
         assert_non_null(strstr(said.out, "\noptions:\n"));
         assert_non_null(strstr(said.out, "\nexample:\n  attngen "));
-        assert_non_null(strstr(said.out, "\nexit codes: 0 done; 1 "));
+        assert_non_null(strstr(said.out, "\nexit codes: 0 success; 1 "));
         for (const char *line = said.out; line; line = strchr(line, '\n')) {
             line += *line == '\n';
             size_t size = strcspn(line, "\n");
@@ -95,12 +95,12 @@ static void test_usage_errors_of_every_verb(void **state)
         char command[64], message[160];
         snprintf(command, sizeof command, "\"$ATTNGEN\" %s --no-such-option", verbs[i]);
         snprintf(message, sizeof message,
-                 "attngen %s: error: unknown option '--no-such-option'\n`attngen %s --help` tells more\n", verbs[i],
+                 "attngen %s: error: unknown option '--no-such-option'\n`attngen %s --help` says more\n", verbs[i],
                  verbs[i]);
         expect(command, 2, "", message);
     }
     expect("\"$ATTNGEN\" run --dropout 0.1", 2, "",
-           "attngen run: error: --dropout is not built yet\n`attngen run --help` tells more\n");
+           "attngen run: error: --dropout is not implemented yet\n`attngen run --help` says more\n");
     assert_int_equal(shell_files("."), 0);
 }
 
@@ -127,7 +127,7 @@ static void test_devices(void **state)
     shell_ok(&said, "ATTNGEN_ISA=c \"$ATTNGEN\" devices");
     assert_non_null(strstr(said.out, ": c (not avx2: "));
     expect("\"$ATTNGEN\" devices all", 2, "",
-           "attngen devices: error: 'all' is one word too many\n`attngen devices --help` tells more\n");
+           "attngen devices: error: 'all' is one word too many\n`attngen devices --help` says more\n");
 }
 
 static void test_output_that_cannot_be_written_is_a_failure(void **state)
@@ -304,8 +304,8 @@ static void test_explain(void **state)
     shell_ok(&said, "\"$ATTNGEN\" explain %s", name);
     assert_non_null(strstr(said.out, "  tile.q       64         query rows in a tile\n"));
     assert_non_null(strstr(said.out, "  A tile of 64 queries by 64 keys takes 1048576 flops and "));
-    assert_non_null(strstr(said.out, "\nhere\n  it can be used on cpu\n"));
-    assert_non_null(strstr(said.out, "\nin the cache\n  no tuning has met it\n"));
+    assert_non_null(strstr(said.out, "\non this machine\n  It can be used on cpu.\n"));
+    assert_non_null(strstr(said.out, "\nin the cache\n  no entry knows this kernel\n"));
     shell_ok(&said, "printf 'head_dim: 64\ncausal: true\nisa: c\ntile: {q: 64, k: 64}\nmicro: {rows: 4, vecs: 2}\nunroll: 1\n' "
                     "> s.yaml; \"$ATTNGEN\" tune s.yaml --shape 1,1,1,32,32,64 --threads 1 --time-limit 60 --quiet");
     snprintf(words, sizeof words, "explain %s", name);
@@ -331,8 +331,8 @@ static void test_explain(void **state)
     assert_null(strstr(said.out, "http")); /* nothing from elsewhere */
     shell(&said, "ATTNGEN_CACHE=$PWD/empty \"$ATTNGEN\" report -o none.html; test -e none.html");
     assert_int_equal(said.code, 1);
-    assert_non_null(strstr(said.err, "attngen report: error: the cache has no entry of this machine and version; expected some, "
-                                     "which attngen tune makes\n"));
+    assert_non_null(strstr(said.err, "attngen report: error: the cache has no entry of this machine and version; expected one that "
+                                     "`attngen tune` stored\n"));
     shell(&said, "\"$ATTNGEN\" report -o nowhere/page.html");
     assert_true(said.code == 1 && strstr(said.err, "nowhere/page.html: error: No such file or directory; expected a file"));
     cJSON_Delete(object("explain attn_bf16_d128_on_sm90_q128k128_pingpong_lazy"));
@@ -379,8 +379,8 @@ static void test_what_excludes_each_other(void **state)
     static const char *const wrong[][2] = {
         {"tune --shape 1,1,1,1,1,64 --quiet --json", "--quiet excludes --json; expected one of them"},
         {"run -q q -k k -v v -o o --tolerance 1", "--tolerance is for --compare; expected both or neither"},
-        {"run -q q -k k -v v -o o --compare c --tolerance -1", "--tolerance '-1' is not right; expected 0 or more"},
-        {"emit s.yaml --json --why-not", "--json excludes --why-not, whose lines are for people; expected one of them"},
+        {"run -q q -k k -v v -o o --compare c --tolerance -1", "--tolerance '-1' is invalid; expected 0 or more"},
+        {"emit s.yaml --json --why-not", "--json excludes --why-not; expected one of them"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         shell(&said, "\"$ATTNGEN\" %s", wrong[i][0]);

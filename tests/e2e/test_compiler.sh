@@ -26,7 +26,7 @@ check 'both is no way to run' fails 2 '--compiler both is for tune; expected tcc
 
 printf 'head_dim: 32\nisa: c\ntile: {q: 64, k: 64}\nmicro: {rows: 4, vecs: [1, 2]}\nunroll: 1\nsplit: 0\n' > some.yaml
 tune() { "$attngen" tune some.yaml $shape --time-limit 10 "$@"; }
-check 'tune by both' says '^compiler (cc|tcc): its winner runs at [0-9.]+ times the speed of the one by (tcc|cc)$' \
+check 'tune by both' says '^compiler (cc|tcc): its winner runs at [0-9.]+ times the speed of the winner compiled by (tcc|cc)$' \
     tune --compiler both
 both() {
     tune --compiler both --json | tr -d '\n' |

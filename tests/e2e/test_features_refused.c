@@ -15,7 +15,7 @@
 #include "shell.h"
 
 #define RUN "\"$ATTNGEN\" run -q q.npy -k k.npy -v v.npy -o o.npy --lse l.npy "
-#define MORE "`attngen run --help` tells more\n"
+#define MORE "`attngen run --help` says more\n"
 
 /* The command must exit with 1 and that message, and leave neither O nor LSE nor anything beside them. */
 static void refuse(const char *message, const char *command)
@@ -66,10 +66,9 @@ static void test_bias_and_mask(void **state)
     refuse("wide.npy: error: its shape is [1, 1, 5, 8]; expected [2, 4, 5, 7], each side that or 1\n",
            RUN "--bias wide.npy");
     refuse("flat.npy: error: its shape is [5, 7]; expected [2, 4, 5, 7], each side that or 1\n", RUN "--bias flat.npy");
-    refuse("i.npy: error: its type is int32; expected float32 or float16, or uint16 that hold bf16\n",
+    refuse("i.npy: error: its type is int32; expected float32 or float16, or uint16 that holds bf16\n",
            RUN "--bias i.npy");
-    refuse("u.npy: error: its type is uint16; expected bf16 queries with it, or float32 or float16\n",
-           RUN "--bias u.npy");
+    refuse("u.npy: error: its type is uint16; expected float32 or float16, or bf16 queries\n", RUN "--bias u.npy");
     refuse("f.npy: error: its type is float32; expected bool or uint8 (--bias adds numbers)\n", RUN "--mask f.npy");
     refuse("m.npy: error: its shape is [2, 1, 1, 6]; expected [2, 4, 5, 7], each side that or 1\n", RUN "--mask m.npy");
     struct npy mask = layer_array(NPY_U8, 4, (int64_t[]){1, 1, 5, 7});
@@ -77,9 +76,10 @@ static void test_bias_and_mask(void **state)
     layer_store("m.npy", &mask);
     npy_free(&mask);
     refuse("m.npy: error: it holds 255; expected 0, or 1 where a key takes part\n", RUN "--mask m.npy");
-    refuse("absent.npy: error: cannot be opened: No such file or directory; expected a .npy file\n",
+    refuse("absent.npy: error: it cannot be opened: No such file or directory; expected a .npy file\n",
            RUN "--mask absent.npy");
-    refuse("random: error: cannot be opened: No such file or directory; expected a .npy file\n", RUN "--mask random");
+    refuse("random: error: it cannot be opened: No such file or directory; expected a .npy file\n",
+           RUN "--mask random");
     shell_clean();
 }
 
@@ -115,19 +115,20 @@ static void test_packed(void **state)
     refuse("f.npy: error: it is float32 [3]; expected int32 or int64 [B + 1]\n", PACKED "f.npy");
     refuse("none.npy: error: it is int64 [0]; expected int32 or int64 [B + 1]\n", PACKED "none.npy");
     refuse("one.npy: error: it begins with 1; expected 0\n", PACKED "one.npy");
-    refuse("falls.npy: error: it has 4 at [2], after 5; expected no less, and no more than 2^40\n", PACKED "falls.npy");
-    refuse("three.npy: error: it has 3 sequences; expected 2, as q10.npy has\n", PACKED "three.npy");
-    refuse("k.npy: error: its shape is [1, 2, 12, 8]; expected [1, Hkv, 11, 8] to go with k11.npy\n", PACKED "k11.npy");
-    refuse("q.npy: error: its shape is [1, 4, 10, 8]; expected [1, Hq, 12, 8] to go with k12.npy\n",
+    refuse("falls.npy: error: it has 4 at [2], after 5; expected a number that is not smaller, and at most 2^40\n",
+           PACKED "falls.npy");
+    refuse("three.npy: error: it has 3 sequences; expected 2, as in q10.npy\n", PACKED "three.npy");
+    refuse("k.npy: error: its shape is [1, 2, 12, 8]; expected [1, Hkv, 11, 8], to match k11.npy\n", PACKED "k11.npy");
+    refuse("q.npy: error: its shape is [1, 4, 10, 8]; expected [1, Hq, 12, 8], to match k12.npy\n",
            RUN "--cu-seqlens-q k12.npy --cu-seqlens-k k12.npy");
     refuse("k.npy: error: its shape is [2, 12, 8]; expected four sides, [batch, heads, length, dim]\n",
            RUN "--cu-seqlens-q q10.npy");
     STORE("v.npy", NPY_F32, 12, 6);
-    refuse("v.npy: error: its shape is [12, 6]; expected three or four sides, [heads, length, dim], a 1 before it or "
-           "not\n",
+    refuse("v.npy: error: its shape is [12, 6]; expected three or four sides, [heads, length, dim] with or without "
+           "a 1 before it\n",
            PACKED "k12.npy");
     STORE("v.npy", NPY_F32, 2, 11, 6);
-    refuse("v.npy: error: its shape is [1, 2, 11, 6]; expected [1, 2, 12, Dv] to go with k.npy\n", PACKED "k12.npy");
+    refuse("v.npy: error: its shape is [1, 2, 11, 6]; expected [1, 2, 12, Dv], to match k.npy\n", PACKED "k12.npy");
     struct said said;
     shell(&said, PACKED "k12.npy --kv-lens k12.npy");
     assert_int_equal(said.code, 2);
@@ -155,7 +156,7 @@ static void test_paged(void **state)
            RUN "--block-table t3.npy");
     refuse("t.npy: error: it has no page at [1, 1]; expected 0 to 2, since sequence 1 has 8 keys\n",
            RUN "--block-table t.npy");
-    refuse("long.npy: error: length 9 at [1] is not right; expected 0 to 8\n",
+    refuse("long.npy: error: length 9 at [1] is invalid; expected 0 to 8\n",
            RUN "--block-table t.npy --kv-lens long.npy");
     refuse("b.npy: error: its shape is [1, 1, 5, 7]; expected [2, 4, 5, 8], each side that or 1\n",
            RUN "--block-table t.npy --kv-lens lens.npy --bias b.npy");
@@ -163,15 +164,15 @@ static void test_paged(void **state)
     shell_ok(&said, RUN "--block-table t.npy --kv-lens lens.npy"); /* page 3 is not there, and not needed */
     shell_ok(&said, "rm o.npy l.npy");
     STORE("v.npy", NPY_F32, 2, 2, 4, 6);
-    refuse("v.npy: error: its shape is [2, 2, 4, 6]; expected [3, 2, 4, Dv] to go with k.npy\n",
+    refuse("v.npy: error: its shape is [2, 2, 4, 6]; expected [3, 2, 4, Dv], to match k.npy\n",
            RUN "--block-table t.npy --kv-lens lens.npy");
     STORE("k.npy", NPY_F32, 3, 2, 4, 9);
-    refuse("k.npy: error: its shape is [3, 2, 4, 9]; expected [pages, Hkv, rows, 8] to go with q.npy\n",
+    refuse("k.npy: error: its shape is [3, 2, 4, 9]; expected [pages, Hkv, rows, 8], to match q.npy\n",
            RUN "--block-table t.npy --kv-lens lens.npy");
-    refuse("k.npy: error: its shape is [3, 2, 4, 9]; expected [pages, rows, Hkv, 8] to go with q.npy\n",
+    refuse("k.npy: error: its shape is [3, 2, 4, 9]; expected [pages, rows, Hkv, 8], to match q.npy\n",
            RUN "--block-table t.npy --kv-lens lens.npy --layout bshd");
     STORE("k.npy", NPY_F32, 3, 2, 0, 8);
-    refuse("k.npy: error: its shape is [3, 2, 0, 8]; expected pages of 1 row or more\n",
+    refuse("k.npy: error: its shape is [3, 2, 0, 8]; expected pages of at least 1 row\n",
            RUN "--block-table t.npy --kv-lens lens.npy");
     shell_clean();
 }
@@ -183,12 +184,13 @@ static void test_types(void **state)
     STORE("u.npy", NPY_U16, 2, 2, 7, 8);
     STORE("h.npy", NPY_F16, 2, 2, 7, 8);
 #define OTHER(name) "\"$ATTNGEN\" run -q q.npy -k " name " -v " name " -o o.npy "
-    refuse("u.npy: error: its type is uint16; expected --dtype kv=bf16 with it\n", OTHER("u.npy"));
-    refuse("u.npy: error: its type is uint16; expected --dtype bf16 with it\n", OTHER("u.npy") "--dtype f32");
-    refuse("u.npy: error: its type is uint16; expected --dtype kv=bf16 with it\n", OTHER("u.npy") "--dtype q=f32");
-    refuse("h.npy: error: its type is float16; expected --dtype kv=f16 with it, or none\n",
+    refuse("u.npy: error: its type is uint16; expected --dtype kv=bf16 for it\n", OTHER("u.npy"));
+    refuse("u.npy: error: its type is uint16; expected --dtype bf16 for it\n", OTHER("u.npy") "--dtype f32");
+    refuse("u.npy: error: its type is uint16; expected --dtype kv=bf16 for it\n", OTHER("u.npy") "--dtype q=f32");
+    refuse("h.npy: error: its type is float16; expected --dtype kv=f16 for it, or no --dtype\n",
            OTHER("h.npy") "--dtype q=f32,kv=f32");
-    refuse("h.npy: error: its type is float16; expected --dtype f16 with it, or none\n", OTHER("h.npy") "--dtype bf16");
+    refuse("h.npy: error: its type is float16; expected --dtype f16 for it, or no --dtype\n",
+           OTHER("h.npy") "--dtype bf16");
     shell_clean();
 }
 
@@ -251,14 +253,13 @@ static void test_bench_refuses(void **state)
            BENCH "--bias bias.npy");
     refuse("cu.npy: error: it has 2 sequences of up to 13 rows; expected 2 of up to 12, as the shape says\n",
            BENCH "--cu-seqlens-q cu.npy");
-    refuse("attngen bench: error: --block-table 'cu.npy' is not right; expected here the rows of a page, an integer "
+    refuse("attngen bench: error: --block-table 'cu.npy' is invalid; expected here the rows of a page, an integer "
            "from 1 to "
            "1048576\n",
            BENCH "--block-table cu.npy");
-    refuse(
-        "attngen bench: error: --block-table '0' is not right; expected here the rows of a page, an integer from 1 to "
-        "1048576\n",
-        BENCH "--block-table 0");
+    refuse("attngen bench: error: --block-table '0' is invalid; expected here the rows of a page, an integer from 1 to "
+           "1048576\n",
+           BENCH "--block-table 0");
     shell_clean();
 }
 
@@ -281,8 +282,9 @@ static void test_tune(void **state)
            TUNE "--bias int.npy");
     shell(&said, "\"$ATTNGEN\" tune \"$ROOT/specs/minilm.yaml\" --window 3,3");
     assert_int_equal(said.code, 2);
-    assert_string_equal(said.err, "attngen tune: error: --window is the spec's to say; expected it there\n"
-                                  "`attngen tune --help` tells more\n");
+    assert_string_equal(said.err,
+                        "attngen tune: error: --window cannot be combined with a spec; expected it in the spec\n"
+                        "`attngen tune --help` says more\n");
     shell_clean();
 }
 

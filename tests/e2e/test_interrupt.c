@@ -131,7 +131,7 @@ static void test_keeps(void **state)
     is_interrupted(&s);
     assert_non_null(strstr(s.said, "attngen tune: interrupted; "));
     assert_non_null(strstr(s.said, "the best so far is attn_f32_d64_on_"));
-    assert_non_null(strstr(s.said, "what was found is kept in "));
+    assert_non_null(strstr(s.said, "the timings were stored in "));
     shell_ok(&said, "grep -c '^winner attn_f32_d64_on_' out.txt"); /* the table is there all the same */
     shell_ok(&said, "\"$ATTNGEN\" cache show");
     assert_non_null(strstr(said.out, "attn_f32_d64 "));

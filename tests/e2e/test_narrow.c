@@ -198,17 +198,18 @@ static void test_refusals(void **state)
     struct npy nan = load("k_wide.npy");
     ((float *)nan.data)[5] = NAN;
     store("nan.npy", &nan);
-    refuse(1, "-k k.npy -v v.npy", "k.npy: error: its type is int8; expected --dtype kv=int8 with it");
-    refuse(1, "-k k4.npy -v k4.npy", "k4.npy: error: its type is uint8; expected --dtype kv=fp8, kv=q8_0 or kv=q4_0 with it");
+    refuse(1, "-k k.npy -v v.npy", "k.npy: error: its type is int8; expected --dtype kv=int8 for it");
+    refuse(1, "-k k4.npy -v k4.npy", "k4.npy: error: its type is uint8; expected --dtype kv=fp8, kv=q8_0 or kv=q4_0 for it");
     refuse(1, "-k k.npy -v v.npy --dtype kv=fp8", "its type is int8; expected uint8, or float32 or float16 that become fp8");
-    refuse(1, "-k k.npy -v v.npy --dtype kv=int8", "its numbers have no scales; expected --k-scales and --v-scales");
+    refuse(1, "-k k.npy -v v.npy --dtype kv=int8", "its type needs scales; expected --k-scales and --v-scales");
     refuse(1, "-k k.npy -v v.npy --dtype kv=int8 --k-scales k_scales.npy", "--k-scales is given without --v-scales; expected both");
     refuse(1, "-k k.npy -v v.npy --dtype kv=int8 --k-scales k_scales.npy --v-scales v_scales.npy",
            "v_scales.npy: error: it is float32 [2, 2, 2]; expected float32 [2, 2, 24], each side that or 1");
     refuse(1, "-k k4.npy -v k4.npy --dtype kv=q4_0 --k-scales k_scales.npy --v-scales k_scales.npy",
            "k_scales.npy: error: K and V are of type q4_0; expected --dtype kv=int8 or kv=fp8 with scales");
     refuse(1, "-k odd.npy -v odd.npy --dtype kv=q8_0", "expected a last side that is a multiple of 34, the bytes of a block of q8_0");
-    refuse(1, "-k nan.npy -v nan.npy --dtype kv=q8_0", "in has a NaN at [0, 0, 0, 5]; expected none, as q8_0 has none");
+    refuse(1, "-k nan.npy -v nan.npy --dtype kv=q8_0",
+           "in has a NaN at [0, 0, 0, 5]; expected none, since q8_0 has none");
     refuse(2, "-k k.npy -v v.npy --dtype q=int8,kv=int8", "kv= with int8, fp8, q8_0 or q4_0 too");
 }
 

@@ -404,24 +404,24 @@ static void test_refuses_arrays_that_do_not_fit(void **state)
     store("v6.npy", &v6);
     store("wide.npy", &wide);
     store("flat.npy", &flat);
-    refuse(1, "absent.npy: error: cannot be opened: No such file or directory; expected a .npy file\n",
+    refuse(1, "absent.npy: error: it cannot be opened: No such file or directory; expected a .npy file\n",
            RUN_SMALL "--compare absent.npy");
-    refuse(1, "k3.npy: error: it has 3 heads; expected a number that divides the 4 of q.npy\n",
+    refuse(1, "k3.npy: error: it has 3 heads; expected a divisor of the 4 heads of q.npy\n",
            "\"$ATTNGEN\" run -q q.npy -k k3.npy -v k3.npy -o o.npy --lse l.npy");
-    refuse(1, "d24.npy: error: its shape is [2, 2, 7, 24]; expected [2, Hkv, Skv, 16] to go with q.npy\n",
+    refuse(1, "d24.npy: error: its shape is [2, 2, 7, 24]; expected [2, Hkv, Skv, 16], to match q.npy\n",
            "\"$ATTNGEN\" run -q q.npy -k d24.npy -v v.npy -o o.npy");
-    refuse(1, "v6.npy: error: its shape is [2, 2, 6, 8]; expected [2, 2, 7, Dv] to go with k.npy\n",
+    refuse(1, "v6.npy: error: its shape is [2, 2, 6, 8]; expected [2, 2, 7, Dv], to match k.npy\n",
            "\"$ATTNGEN\" run -q q.npy -k k.npy -v v6.npy -o o.npy");
     refuse(1, "wide.npy: error: its shape is [2, 4, 5, 577]; expected a head dim, the last side, of 1 to 576\n",
            "\"$ATTNGEN\" run -q wide.npy -k k.npy -v v.npy -o o.npy");
     refuse(1, "flat.npy: error: its shape is [2, 4, 80]; expected four sides, [batch, heads, length, dim]\n",
            "\"$ATTNGEN\" run -q flat.npy -k k.npy -v v.npy -o o.npy");
-    refuse(1, "q.npy: error: it is float32 [2, 4, 5, 16]; expected float32 [2, 4, 5, 8], as the output is\n",
+    refuse(1, "q.npy: error: it is float32 [2, 4, 5, 16]; expected float32 [2, 4, 5, 8], as the output has\n",
            RUN_SMALL "--compare q.npy");
     refuse(1, "q.npy: error: it is float32 [2, 4, 5, 16]; expected int32 or int64 [2]\n", RUN_SMALL "--kv-lens q.npy");
     struct said said;
     shell(&said, RUN_SMALL "--kv-lens " MODEL "/kv_lens.npy");
-    assert_non_null(strstr(said.err, "/kv_lens.npy: error: length 256 at [0] is not right; expected 0 to 7\n"));
+    assert_non_null(strstr(said.err, "/kv_lens.npy: error: length 256 at [0] is invalid; expected 0 to 7\n"));
     assert_true(said.code == 1 && access("o.npy", F_OK) != 0);
     npy_free(&k3);
     npy_free(&d24);
@@ -440,11 +440,11 @@ static void test_refuses_types_that_do_not_fit(void **state)
     store("u.npy", &u);
     store("i.npy", &i);
 #define RUN_SAME(name) "\"$ATTNGEN\" run -q " name " -k " name " -v " name " -o o.npy "
-    refuse(1, "u.npy: error: its type is uint16; expected --dtype bf16 with it\n", RUN_SAME("u.npy"));
-    refuse(1, "u.npy: error: its type is uint16; expected --dtype bf16 with it\n", RUN_SAME("u.npy") "--dtype f16");
-    refuse(1, "h.npy: error: its type is float16; expected --dtype f16 with it, or none\n",
+    refuse(1, "u.npy: error: its type is uint16; expected --dtype bf16 for it\n", RUN_SAME("u.npy"));
+    refuse(1, "u.npy: error: its type is uint16; expected --dtype bf16 for it\n", RUN_SAME("u.npy") "--dtype f16");
+    refuse(1, "h.npy: error: its type is float16; expected --dtype f16 for it, or no --dtype\n",
            RUN_SAME("h.npy") "--dtype f32");
-    refuse(1, "h.npy: error: its type is float16; expected --dtype f16 with it, or none\n",
+    refuse(1, "h.npy: error: its type is float16; expected --dtype f16 for it, or no --dtype\n",
            RUN_SAME("h.npy") "--dtype bf16");
     refuse(1, "i.npy: error: its type is int32; expected float32, float16 or uint16\n", RUN_SAME("i.npy"));
     refuse(1, "v.npy: error: its type is float32; expected float16, as in h.npy\n",
@@ -455,19 +455,22 @@ static void test_refuses_types_that_do_not_fit(void **state)
     shell_clean();
 }
 
-#define MORE "`attngen run --help` tells more\n"
+#define MORE "`attngen run --help` says more\n"
 static void test_refuses_command_lines(void **state)
 {
     (void)state;
     write_inputs();
     refuse(2, "attngen run: error: -v V.npy is missing\n" MORE, "\"$ATTNGEN\" run -q q.npy -k k.npy -o o.npy");
-    refuse(2, "attngen run: error: --dropout is not built yet\n" MORE, RUN_SMALL "--dropout 0.1");
-    refuse(2, "attngen run: error: --device 'gpu' is not known; expected cpu, opencl, opencl:N, cuda, cuda:N or reference (`attngen devices` "
-              "lists them)\n" MORE,
+    refuse(2, "attngen run: error: --dropout is not implemented yet\n" MORE, RUN_SMALL "--dropout 0.1");
+    refuse(2,
+           "attngen run: error: --device 'gpu' is unknown; expected cpu, opencl, opencl:N, cuda, cuda:N or reference "
+           "(`attngen devices` "
+           "lists them)\n" MORE,
            RUN_SMALL "--device gpu");
     refuse(2, "attngen run: error: 'q.npy' is one word too many\n" MORE, RUN_SMALL "q.npy");
-    refuse(2, "attngen run: error: run takes no --shape\n" MORE, RUN_SMALL "--shape 1,1,1,1,1,1");
-    refuse(2, "attngen run: error: -o and --lse name the same file; expected two\n" MORE, RUN_SMALL "--lse o.npy");
+    refuse(2, "attngen run: error: run has no option --shape\n" MORE, RUN_SMALL "--shape 1,1,1,1,1,1");
+    refuse(2, "attngen run: error: -o and --lse name the same file; expected different files\n" MORE,
+           RUN_SMALL "--lse o.npy");
     shell_clean();
 }
 
@@ -494,12 +497,12 @@ static void test_failed_writes_leave_nothing(void **state)
     (void)state;
     struct said said;
     write_inputs();
-    refuse(1, "absent/l.npy: error: cannot be written: No such file or directory; expected a place for the output\n",
+    refuse(1, "absent/l.npy: error: it cannot be written: No such file or directory; expected a place for the output\n",
            RUN_SMALL "--lse absent/l.npy");
     refuse(1, ".: error: it is a directory; expected a file to write\n", RUN_SMALL "--lse .");
     shell(&said, "test -w /dev/full");
     if (!said.code)
-        refuse(1, "/dev/full: error: cannot be written: No space left on device; expected a place for the output\n",
+        refuse(1, "/dev/full: error: it cannot be written: No space left on device; expected a place for the output\n",
                RUN_SMALL "--lse /dev/full");
     /* An older output stays what it was. */
     shell_ok(&said, "echo old > o.npy && cp o.npy old.npy");

@@ -202,7 +202,7 @@ static void test_steps(void **state)
         says(&said, 1, ": failed", cases[i].says);
     }
     shell(&said, "echo 'op: softmax' > s.yaml; \"$ATTNGEN\" tune s.yaml");
-    says(&said, 1, "", "s.yaml: error: op softmax is not tuned, only emitted and verified; expected op attn");
+    says(&said, 1, "", "s.yaml: error: op softmax cannot be tuned, only emitted and verified; expected op attn");
     shell_clean();
 }
 
@@ -215,7 +215,7 @@ static void test_manifests(void **state)
         {"{\"kernels\": []} x", "error: no JSON"},
         {"[]", "k/manifest.json: error: no list of kernels"},
         {"{\"kernels\": 3}", "k/manifest.json: error: no list of kernels"},
-        {"{\"kernels\": []}", "k/manifest.json: error: no kernel in it"},
+        {"{\"kernels\": []}", "k/manifest.json: error: it has no kernel; expected at least one"},
         {"{\"kernels\": [7]}", "error: kernel 0: incomplete; expected name, file and machine_code"},
         {"{\"kernels\": [{\"name\": \"x\", \"file\": \"x.c\", \"machine_code\": false}]}", "error: kernel 0: "},
         {"{\"kernels\": [{\"name\": \"%s\", \"file\": \"../%s.c\", \"machine_code\": false}]}", "do not fit"},
@@ -251,14 +251,16 @@ static void test_hostile_manifests(void **state)
     shell_ok(&said, "mkdir k && { printf '{\"kernels\": [7'; yes ',7' | head -n 200000 | tr -d '\\n'; printf ']}'; } "
                     "> k/manifest.json");
     shell(&said, "\"$ATTNGEN\" verify k 2> said; code=$?; wc -l < said; tail -n 1 said; exit $code");
-    says(&said, 1, "21\nk/manifest.json: error: 199981 more kernels are not right\n", "");
+    says(&said, 1, "21\nk/manifest.json: error: 199981 more kernels are wrong\n", "");
     shell_ok(&said, "{ printf '{\"kernels\": [7'; yes ',7' | head -n 2000000 | tr -d '\\n'; printf ']}'; } "
                     "> k/manifest.json");
     shell(&said, "\"$ATTNGEN\" verify k");
-    says(&said, 1, "", "k/manifest.json: error: more than a million values; expected the manifest that emit writes\n");
+    says(&said, 1, "",
+         "k/manifest.json: error: there are more than a million values; expected the manifest that emit writes\n");
     shell_ok(&said, "truncate -s 66M k/manifest.json");
     shell(&said, "\"$ATTNGEN\" verify k");
-    says(&said, 1, "", "k/manifest.json: error: no regular file, or larger than 16 MB; expected a file that emit wrote\n");
+    says(&said, 1, "",
+         "k/manifest.json: error: it is not a regular file, or larger than 16 MB; expected a file that emit wrote\n");
     shell_ok(&said, "printf '%%s' '{\"kernels\": [{\"name\": \"a\\u001b]0;b\\u0007\\nk: ok\\u009b\\u202e\", "
                     "\"file\": \"x.c\", \"machine_code\": false}]}' > k/manifest.json");
     shell(&said, "\"$ATTNGEN\" verify k");

@@ -17,7 +17,8 @@ int dialects_open(struct dialects *out, int damaged, const char *text, size_t si
     for (int i = 0; i < DIALECTS; i++) {
         const struct embedded_file *f = embedded_find(dialects_files[i]);
         if (!f)
-            return fail_at(err, (struct place){dialects_files[i], 0}, "not built in; expected a table");
+            return fail_at(err, (struct place){dialects_files[i], 0},
+                           "this table is not built in; expected one that is");
         if (isa_parse(&out->table[i], &out->arena, &out->names, dialects_files[i], i == damaged ? text : f->data,
                       i == damaged ? size : f->size, before, i, err))
             return -1;
@@ -58,7 +59,8 @@ int dialects_micros(struct dialects *l, const char *file, const char *text, size
     const struct embedded_file *tiles = embedded_find("c/woven.micro");
     l->micros = (struct micro_file){0};
     if (!tiles)
-        return fail_at(err, (struct place){"c/woven.micro", 0}, "not built in; expected micro-kernels");
+        return fail_at(err, (struct place){"c/woven.micro", 0},
+                       "these micro-kernels are not built in; expected some that are");
     if (micro_parse(&l->micros, &l->arena, &l->names, file, 1, text, size, err))
         return -1;
     return micro_parse(&l->micros, &l->arena, &l->names, tiles->path, 1, tiles->data, tiles->size, err);
@@ -86,7 +88,7 @@ static int micro(void *self, const char *word, struct lexer *l, struct env *env,
     int entries = env->entries;
     (void)out;
     if (strcmp(word, "micro"))
-        return lex_fail(l, "'%s'; expected micro", word);
+        return lex_fail(l, "found '%s'; expected micro", word);
     const char *name = take(w, l), *as = lex_accept(l, "as") ? take(w, l) : name;
     for (bool more = lex_accept(l, "with"); more; more = lex_accept(l, ",")) {
         int64_t value;

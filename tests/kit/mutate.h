@@ -10,7 +10,7 @@
 uint64_t dice(uint64_t *state, uint64_t n);
 
 /* A copy of text with 1 to 4 places damaged, in memory of just its size (so that ASan sees reading past it), not ended
- * by NUL. The caller frees it. NULL when memory is out. */
+ * by NUL. The caller frees it. NULL when out of memory. */
 char *mutate(const char *text, size_t size, uint64_t *state, size_t *out_size);
 
 #endif

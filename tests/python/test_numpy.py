@@ -110,11 +110,11 @@ class Sdpa(unittest.TestCase):
     def test_refusals(self):
         q, k = draw(1, 4, 8, 16), draw(1, 2, 8, 16)
         for words, call in (
-                ("query has 4 heads and key 2; expected as many, or enable_gqa=True", lambda: attngen.sdpa(q, k, k)),
+                ("query has 4 heads and key has 2; expected the same number, or enable_gqa=True", lambda: attngen.sdpa(q, k, k)),
                 ("dropout_p is 0.1; expected 0.0", lambda: attngen.sdpa(q, q, q, dropout_p=0.1)),
                 ("expected one of them, as for PyTorch",
                  lambda: attngen.sdpa(q, q, q, np.ones((8, 8), bool), is_causal=True)),
-                ("q is of f64; expected float32 or float16 or bfloat16",
+                ("q has type f64; expected float32 or float16 or bfloat16",
                  lambda: attngen.sdpa(*(3 * [q.astype(np.float64)]))),
                 ("stride of 2 elements within a row", lambda: attngen.sdpa(q[..., ::2], q[..., ::2], q[..., ::2])),
                 ("sides that are 1 or those of", lambda: attngen.sdpa(q, q, q, np.ones((3, 8), bool))),
@@ -187,7 +187,7 @@ class Attention(unittest.TestCase):
                     np.testing.assert_array_equal(again, stored[0][:, :, 10:20])
         plan = attngen.Plan(head_dim=64, heads=4, kv_heads=2, max_batch=2, max_q_len=9, max_kv_len=50, kv_dtype="q4_0")
         check(plan(q, *stored), q, *plain)
-        with self.assertRaisesRegex(attngen.Invalid, "kv_dtype is None and k of u8; expected one of fp8, q8_0, q4_0"):
+        with self.assertRaisesRegex(attngen.Invalid, "kv_dtype is None and k has type u8; expected one of fp8, q8_0, q4_0"):
             attngen.attention(q, *stored)
         with self.assertRaisesRegex(attngen.Invalid, "k_scales"):
             attngen.attention(q, k.astype(np.int8), v.astype(np.int8))

@@ -194,7 +194,7 @@ class Sdpa(unittest.TestCase):
         x = np.random.rand(1, 1, 4, 8)
         np.testing.assert_allclose(attngen.sdpa(x, x, x), own(*(3 * [torch.from_numpy(x)])).numpy())
         attngen.configure(fallback="")
-        with self.assertRaisesRegex(attngen.Unsupported, "q is of f64"):
+        with self.assertRaisesRegex(attngen.Unsupported, "q has type f64"):
             attngen.sdpa(q, q, q)
         counted = attngen.fallbacks - before
         self.assertEqual(sum(counted.values()), 4)

@@ -221,12 +221,12 @@ static void test_places_of_arrays_are_judged(void **state)
         ask(&x, id < ARRAY_FEATURES ? ARRAYS : id);
         if (x.rules.element[id] > 1) {
             array_set_pointer(&x.run, arrays[id].run, x.memory[id] + x.rules.element[id] / 2);
-            refused(&x, arrays[id].name, "%s is at an address that is no multiple of ");
+            refused(&x, arrays[id].name, "%s is at an address that is not a multiple of ");
         }
         if (arrays[id].output || arrays[id].needed == NOWHERE_NEEDED)
             continue;
         array_set_pointer(&x.run, arrays[id].run, x.run.o);
-        refused(&x, arrays[id].name, "o is at the address of %s; expected memory that no input is in");
+        refused(&x, arrays[id].name, "o is at the address of %s; expected memory that holds no input");
     }
 }
 

@@ -132,10 +132,10 @@ static void test_what_it_cannot_hold(void **state)
         const char *name[2], *message;
     } wrong[] = {
         {{"matmul_f32_on_portable"},
-         "matmul_f32_on_portable: error: a bundle holds no steps of attention; expected op attn"},
+         "matmul_f32_on_portable: error: a bundle cannot hold steps of attention; expected op attn"},
         {{"attn_f32_d64_on_avx2_q96k128_r6x2u2", "attn_f32_d64_on_avx2_q48k128_r6x2u2"},
          "attn_f32_d64_on_avx2_q48k128_r6x2u2: error: attn_f32_d64_on_avx2_q96k128_r6x2u2 is for the same problem and "
-         "isa; expected one of them, and one more with split"},
+         "isa; expected one kernel without split, and at most one with"},
         {{"attn_f32_d64_on_avx2_q97k128_r6x2u2"}, "tile.q must be a multiple of micro.rows"},
     };
     struct gen *g = open_gen();

@@ -210,10 +210,11 @@ static void test_hostile(void **state)
             " format; expected `key format` as its first line");
     refuses(p, "attngen cache 3\nkey format 0\n",
             "file.txt:5: error: the entry that begins here has the key of the one in"
-            " line 2; expected one entry a key");
-    refuses(p, ENTRY "key x \033[2J\n", "file.txt:7: error: byte 0x1b is none of a text; expected printable ones");
+            " line 2; expected one entry for each key");
+    refuses(p, ENTRY "key x \033[2J\n",
+            "file.txt:7: error: byte 0x1b is not part of a text; expected printable characters");
     refuses(p, ENTRY "rule\n",
-            "file.txt:7: error: the line begins with no word of an entry; expected key, columns or"
+            "file.txt:7: error: the line does not begin with a word of an entry; expected key, columns or"
             " row");
     refuses(p, ENTRY "row a 12 timed 2026-01-02T03:04:05Z 1 1 1 1 1 1 quiet measure \n", BAD_ROW);
     static const char *const dates[] = {"2026-01-02",           "2026-13-02T03:04:05Z", "2026-01-02T24:04:05Z",
@@ -332,7 +333,7 @@ static void test_huge(void **state)
     buf_free(&text);
     seal((const char *const *)&entry.data, &entry.size, 1, &text);
     assert_int_equal(import_exact(p->cache, text.data, text.size, &err), -1);
-    assert_string_equal(err.text, "file.txt:20004: error: the entry has too many rows; expected 20000 at most");
+    assert_string_equal(err.text, "file.txt:20004: error: the entry has too many rows; expected at most 20000");
     buf_free(&text);
     buf_free(&entry);
 }

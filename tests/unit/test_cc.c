@@ -220,10 +220,10 @@ static void messages(void **state)
     fail_at(p, "/nonexistent/cc", good, "good", "/nonexistent/cc: error: cannot be run: No such file",
             "expected a C compiler, gcc or clang, in $CC or as cc");
     fail_at(p, "false", good, "good", "false: error: exited with status 1; expected a C compiler", "");
-    fail_at(p, "true", good, "good", "good.c: error: true made no object", "");
+    fail_at(p, "true", good, "good", "good.c: error: true wrote no object", "");
     for (int i = 0; i < 20; i++)
         strcat(many, " -DX");
-    fail_at(p, many, good, "good", "CC: error: too many words; expected 16 at most", "");
+    fail_at(p, many, good, "good", "CC: error: there are too many words; expected at most 16", "");
     write_text(p->wrapper, 0700,
                "#!/bin/sh\nfor last; do :; done\n" /* as gcc on a full disk */
                "[ \"$last\" = --version ] && echo full && exit\n"

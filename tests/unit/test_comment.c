@@ -58,8 +58,9 @@ static void test_refused(void **state)
     (void)state;
     becomes("# One\n# ${ROWS} rows.\n" BODY,
             "t.micro:2:5: error: unknown name 'ROWS'; expected one that a let, for or field sets");
-    becomes("# One\n# ${MR rows.\n" BODY, "t.micro:2: error: ${ without its }; expected both on one line");
-    becomes("# One\n# One */ two\n" BODY, "t.micro:2: error: */ in a comment, which ends one in C; expected other words");
+    becomes("# One\n# ${MR rows.\n" BODY, "t.micro:2: error: ${ has no }; expected both on one line");
+    becomes("# One\n# One */ two\n" BODY,
+            "t.micro:2: error: the comment contains */, which would end it in C; expected other words");
 }
 
 /* A name of the template, as MR or LDQ: two capitals or more, and nothing else. */

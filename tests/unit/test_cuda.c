@@ -295,7 +295,7 @@ static int told;
 static void count_told(void *user, attn_log_level level, const char *text)
 {
     (void)user;
-    told += level == ATTN_LOG_WARNING && strstr(text, " runs what ") && strstr(text, " does not take: ");
+    told += level == ATTN_LOG_WARNING && strstr(text, " executes runs that ") && strstr(text, " does not take: ");
 }
 
 /* Rows at addresses that the plan's kernel cannot take go to a second kernel, which is made once and told of; a pinned kernel
@@ -329,7 +329,7 @@ static void test_rows_anywhere(void **state)
     }
     assert_int_equal(attn_execute_cuda(plan, &odd, NULL, NULL), ATTN_OK);
     assert_int_equal(attn_execute_cuda(pinned, &odd, NULL, &err), ATTN_FAILED);
-    assert_non_null(strstr(err.text, "no multiple of 16"));
+    assert_non_null(strstr(err.text, "not a multiple of 16"));
     assert_int_equal(attn_execute_cuda(pinned, &even, NULL, &err), ATTN_OK);
     free_run(&even);
     attn_plan_destroy(plan), attn_plan_destroy(pinned), attn_plan_destroy(exact);
@@ -413,11 +413,11 @@ static void test_refusals(void **state)
     struct attn_plan *plan = plan_of(c, plain, "cuda"), *other = plan_of(c, NULL, "cpu");
     struct attn_run r = card_run(x), odd = r;
     assert_int_equal(attn_execute_cuda(other, &r, NULL, &err), ATTN_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "the plan is for cpu; expected one for a card by CUDA"));
+    assert_non_null(strstr(err.text, "the plan is for cpu; expected one for a CUDA device"));
     assert_int_equal(attn_execute_cuda(plan, NULL, NULL, &err), ATTN_INVALID);
     odd.q = (const char *)r.q + 2;
     assert_int_equal(attn_execute_cuda(plan, &odd, NULL, &err), ATTN_FAILED);
-    assert_non_null(strstr(err.text, "q is at an address that is no multiple of 16"));
+    assert_non_null(strstr(err.text, "q is at an address that is not a multiple of 16"));
     odd = r;
     odd.k_stride[0] = KV * K * D, odd.k_stride[1] = K * D, odd.k_stride[2] = D + 4;
     assert_int_equal(attn_execute_cuda(plan, &odd, NULL, &err), ATTN_FAILED);
@@ -573,7 +573,7 @@ static void test_quantise(void **state)
     assert_int_equal(attn_quantise_cuda(NULL, &p, &stream, &err), ATTN_INVALID);
     p.in = (const char *)r.k + 1;
     assert_int_equal(attn_quantise_cuda(plan, &p, &stream, &err), ATTN_INVALID);
-    assert_non_null(strstr(err.text, "no multiple of 2"));
+    assert_non_null(strstr(err.text, "not a multiple of 2"));
     p = good;
     stub->fails = "cuLaunchKernel";
     assert_int_equal(attn_quantise_cuda(plan, &p, &stream, &err), ATTN_FAILED);

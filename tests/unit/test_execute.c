@@ -61,11 +61,13 @@ static void run_refusals(void **state)
     CASE("k is NULL; expected the tensor", r.k = NULL);
     CASE("v is NULL; expected the tensor", r.v = NULL);
     CASE("o is NULL; expected the tensor", r.o = NULL);
-    CASE("q is at an address that is no multiple of 4; expected whole elements", r.q = (char *)odd + 2);
-    CASE("lse is at an address that is no multiple of 4; expected whole elements", r.lse = (void *)((char *)odd + 1));
-    CASE("o is at the address of q; expected memory that no input is in", r.o = d->q);
-    CASE("o is at the address of v; expected memory that no input is in", r.o = d->v);
-    CASE("kv_lens is at an address that is no multiple of 8; expected whole elements",
+    CASE("q is at an address that is not a multiple of 4; expected an address aligned to its elements",
+         r.q = (char *)odd + 2);
+    CASE("lse is at an address that is not a multiple of 4; expected an address aligned to its elements",
+         r.lse = (void *)((char *)odd + 1));
+    CASE("o is at the address of q; expected memory that holds no input", r.o = d->q);
+    CASE("o is at the address of v; expected memory that holds no input", r.o = d->v);
+    CASE("kv_lens is at an address that is not a multiple of 8; expected an address aligned to its elements",
          r.kv_lens = (const void *)((const char *)too_long + 4));
     CASE("kv_lens[1] is 38; expected 0..37, the run's kv_len", r.kv_lens = too_long);
     CASE("kv_lens[2] is -1; expected 0..37, the run's kv_len", r.kv_lens = negative);
@@ -97,7 +99,7 @@ static void workspace_and_part_refusals(void **state)
     struct attn_run r = run_of(d);
     char unaligned[192];
     char *at = unaligned + (64 - (uintptr_t)unaligned % 64) + 32;
-    static const char text[] = "workspace is at an address that is no multiple of 64; expected one that is";
+    static const char text[] = "workspace is at an address that is not a multiple of 64; expected one that is";
     check_refusal(attn_execute(plan, &r, at, &err), &err, ATTN_INVALID, text);
     check_refusal(attn_execute_part(plan, &r, 0, 1, at, &err), &err, ATTN_INVALID, text);
     check_refusal(attn_execute(NULL, &r, NULL, &err), &err, ATTN_INVALID, "plan is NULL; expected one");
@@ -105,12 +107,12 @@ static void workspace_and_part_refusals(void **state)
     assert_int_equal(attn_execute(plan, NULL, NULL, NULL), ATTN_INVALID);
     check_refusal(attn_execute_part(plan, &r, 0, 0, NULL, &err), &err, ATTN_INVALID, "parts is 0; expected at least 1");
     check_refusal(attn_execute_part(plan, &r, 2, 2, NULL, &err), &err, ATTN_INVALID,
-                  "part is 2; expected 0..1, as there are 2");
+                  "part is 2; expected 0..1, since there are 2 parts");
     check_refusal(attn_execute_part(plan, &r, -1, 2, NULL, &err), &err, ATTN_INVALID,
-                  "part is -1; expected 0..1, as there are 2");
+                  "part is -1; expected 0..1, since there are 2 parts");
     size_t size = 9;
     check_refusal(attn_workspace_size(plan, &r, -1, &size, &err), &err, ATTN_INVALID,
-                  "parts is -1; expected 0 for the whole run, or how many");
+                  "parts is -1; expected 0 for the whole run, or the number of parts");
     assert_int_equal(size, 0);
     check_refusal(attn_workspace_size(plan, &r, 0, NULL, &err), &err, ATTN_INVALID,
                   "out is NULL; expected where to put the size");
@@ -395,7 +397,8 @@ static void the_callers_memory(void **state)
     assert_int_equal(attn_workspace_size(plan, &r, 0, &size, NULL), ATTN_OK);
     atomic_store(&l.refuse, true);
     if (size > 0)
-        check_refusal(attn_execute(plan, &r, NULL, &err), &err, ATTN_NO_MEMORY, "no memory*");
+        check_refusal(attn_execute(plan, &r, NULL, &err), &err, ATTN_NO_MEMORY,
+                      "out of memory for a workspace of *");
     atomic_store(&l.refuse, false);
     for (int i = 0; i < 5; i++)
         execute(plan, &r);

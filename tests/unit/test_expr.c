@@ -183,11 +183,12 @@ static void test_functions(void **state)
     is("min(max(1, 2), min(3, 4)) + ceil_div(round_up(5, 4), 3)", 5);
     is_wrong("ceil_div(1, 0)", "f.t:3:1: error: division by zero or less; expected a positive divisor");
     is_wrong("1 + round_up(1, -2)", "f.t:3:5: error: division by zero or less; expected a positive divisor");
-    is_wrong("defined(1)", "f.t:3:1: error: defined() of something else; expected a name");
-    is_wrong("defined(a, b)", "f.t:3:1: error: defined() of something else; expected a name");
+    is_wrong("defined(1)", "f.t:3:1: error: defined() takes a name; expected one");
+    is_wrong("defined(a, b)", "f.t:3:1: error: defined() takes a name; expected one");
     is_wrong("refuse()", "host:1: error: refused; expected nothing");
-    static const char none[] = "f.t:3:1: error: no function %s of such arguments; expected min(a, b), max(a, b), "
-                               "ceil_div(a, b), round_up(a, b), defined(name) or one that the template's host adds";
+    static const char none[] =
+        "f.t:3:1: error: there is no function %s with these arguments; expected min(a, b), max(a, b), "
+        "ceil_div(a, b), round_up(a, b), defined(name) or one that the template's host adds";
     char message[256];
     snprintf(message, sizeof message, none, "min");
     is_wrong("min(1)", message);
@@ -197,7 +198,7 @@ static void test_functions(void **state)
     is_wrong("minimum(1, 2)", message);
     snprintf(message, sizeof message, none, "twice");
     is_wrong("twice(word)", message);
-    is_wrong("f(1, 2, 3, 4, 5)", "f.t:3:15: error: more than 4 arguments; expected fewer");
+    is_wrong("f(1, 2, 3, 4, 5)", "f.t:3:15: error: there are more than 4 arguments; expected fewer");
 }
 
 static void test_text(void **state)
@@ -214,12 +215,12 @@ static void test_text(void **state)
     is("empty or 0", 0);
     is("not empty", 1);
     is("empty ? 1 : 2", 2);
-    is_wrong("word == 1", "f.t:3:6: error: text beside a number; expected two of a kind");
-    is_wrong("1 + word", "f.t:3:3: error: text beside a number; expected two of a kind");
-    is_wrong("word + word", "f.t:3:6: error: text; expected == or != between texts");
-    is_wrong("word < \"g\"", "f.t:3:6: error: text; expected == or != between texts");
-    is_wrong("-word", "f.t:3:2: error: text; expected a number");
-    is_wrong("\"open", "f.t:3:1: error: text without its closing quote; expected \"");
+    is_wrong("word == 1", "f.t:3:6: error: a text is combined with a number; expected two texts or two numbers");
+    is_wrong("1 + word", "f.t:3:3: error: a text is combined with a number; expected two texts or two numbers");
+    is_wrong("word + word", "f.t:3:6: error: texts can only be compared; expected == or !=");
+    is_wrong("word < \"g\"", "f.t:3:6: error: texts can only be compared; expected == or !=");
+    is_wrong("-word", "f.t:3:2: error: this is a text; expected a number");
+    is_wrong("\"open", "f.t:3:1: error: the text has no closing quote; expected \"");
 }
 
 static void test_names(void **state)
@@ -242,24 +243,24 @@ static void test_names(void **state)
 static void test_columns(void **state)
 {
     (void)state;
-    is_wrong("", "f.t:3:1: error: line ends; expected a number, a name or (");
-    is_wrong("1 +", "f.t:3:4: error: line ends; expected a number, a name or (");
-    is_wrong("1 + # 2", "f.t:3:5: error: line ends; expected a number, a name or (");
-    is_wrong("1 + * 2", "f.t:3:5: error: '*'; expected a number, a name or (");
-    is_wrong("(1 + 2", "f.t:3:7: error: line ends; expected ')'");
-    is_wrong("(1 2)", "f.t:3:4: error: '2'; expected ')'");
-    is_wrong("1 ? 2", "f.t:3:6: error: line ends; expected ':'");
-    is_wrong("min(1 2)", "f.t:3:7: error: '2'; expected ','");
-    is_wrong("1.5 + 1", "f.t:3:1: error: '1.5'; expected a number, a name or (");
+    is_wrong("", "f.t:3:1: error: the line ends here; expected a number, a name or (");
+    is_wrong("1 +", "f.t:3:4: error: the line ends here; expected a number, a name or (");
+    is_wrong("1 + # 2", "f.t:3:5: error: the line ends here; expected a number, a name or (");
+    is_wrong("1 + * 2", "f.t:3:5: error: found '*'; expected a number, a name or (");
+    is_wrong("(1 + 2", "f.t:3:7: error: the line ends here; expected ')'");
+    is_wrong("(1 2)", "f.t:3:4: error: found '2'; expected ')'");
+    is_wrong("1 ? 2", "f.t:3:6: error: the line ends here; expected ':'");
+    is_wrong("min(1 2)", "f.t:3:7: error: found '2'; expected ','");
+    is_wrong("1.5 + 1", "f.t:3:1: error: found '1.5'; expected a number, a name or (");
     is_wrong("1 1", "f.t:3:3: error: left over");
-    is_wrong("1 + 1.2.3", "f.t:3:5: error: '1.2.3' is no number; expected digits");
-    is_wrong("0xg", "f.t:3:1: error: '0x' is no number; expected digits");
+    is_wrong("1 + 1.2.3", "f.t:3:5: error: '1.2.3' is not a number; expected digits");
+    is_wrong("0xg", "f.t:3:1: error: '0x' is not a number; expected digits");
 }
 
 static void test_overflow(void **state)
 {
     (void)state;
-    static const char beyond[] = "error: result beyond 64 bits; expected smaller numbers";
+    static const char beyond[] = "error: the result does not fit into 64 bits; expected smaller numbers";
     static const struct {
         const char *text;
         int column;
@@ -279,9 +280,10 @@ static void test_overflow(void **state)
     is("ceil_div(least, most)", -1);
     is("round_up(least, 2)", INT64_MIN);
     is("9223372036854775807", INT64_MAX);
-    is_wrong("9223372036854775808", "f.t:3:1: error: number 9223372036854775808; expected at most 9223372036854775807");
+    is_wrong("9223372036854775808",
+             "f.t:3:1: error: the number is 9223372036854775808; expected at most 9223372036854775807");
     is_wrong("1111111111111111111111111111111111111111111111111111111111111111",
-             "f.t:3:1: error: number of 64 characters; expected at most 63");
+             "f.t:3:1: error: the number has 64 characters; expected at most 63");
 }
 
 /* count times the piece, then the rest. */
@@ -309,7 +311,7 @@ static void test_depth(void **state)
         struct value v;
         char *text = repeated(chains[i].piece, 200000, chains[i].rest);
         assert_int_equal(evaluate(text, &arena, &v, &err), -1);
-        if (!strstr(err.text, ": error: expression more than 64 deep; expected a let for a part of it"))
+        if (!strstr(err.text, ": error: the expression is nested more than 64 deep; expected a let for a part of it"))
             fail_msg("%s...: %s", chains[i].piece, err.text);
         free(text);
         arena_free(&arena);

@@ -112,8 +112,8 @@ static void missing_arrays_and_wrong_numbers(void **state)
     struct data *d = a.d;
     struct feature_data *f = a.f;
     struct attn_error err;
-    CASE("window_left is -2; expected how many keys, or -1 for no bound", r.window_left = -2);
-    CASE("window_right is -9223372036854775808; expected how many keys, or -1 for no bound",
+    CASE("window_left is -2; expected a number of keys, or -1 for no bound", r.window_left = -2);
+    CASE("window_right is -9223372036854775808; expected a number of keys, or -1 for no bound",
          r.window_right = INT64_MIN);
     CASE("softcap is 0; expected 1e-30..1e30", r.softcap = 0);
     CASE("softcap is -1; expected 1e-30..1e30", r.softcap = -1);
@@ -124,11 +124,12 @@ static void missing_arrays_and_wrong_numbers(void **state)
     CASE("alibi_slopes is NULL; expected the array, since the plan has alibi", r.alibi_slopes = NULL);
     CASE("sinks is NULL; expected the array, since the plan has sink", r.sinks = NULL);
     CASE("sinks is NULL; expected the array, since the plan has sink", r.sinks = NULL, r.kv_len = 0);
-    CASE("bias is at an address that is no multiple of 4; expected whole elements", r.bias = (char *)f->bias + 2);
-    CASE("sinks is at an address that is no multiple of 4; expected whole elements",
+    CASE("bias is at an address that is not a multiple of 4; expected an address aligned to its elements",
+         r.bias = (char *)f->bias + 2);
+    CASE("sinks is at an address that is not a multiple of 4; expected an address aligned to its elements",
          r.sinks = (const void *)((const char *)f->sinks + 1));
-    CASE("o is at the address of bias; expected memory that no input is in", r.o = f->bias);
-    CASE("o is at the address of alibi_slopes; expected memory that no input is in", r.o = f->slopes);
+    CASE("o is at the address of bias; expected memory that holds no input", r.o = f->bias);
+    CASE("o is at the address of alibi_slopes; expected memory that holds no input", r.o = f->slopes);
     CASE("bias_stride of head is 4611686018427387904; expected a tensor of less than 2^63 bytes",
          r.bias_stride[1] = INT64_MAX / 2 + 1);
     CASE("bias_stride of key is 57646075230342348; expected a tensor of less than 2^63 bytes",
@@ -152,15 +153,15 @@ static void wrong_starts(void **state)
          r.kv_starts = NULL);
     CASE("q_starts[0] is 1; expected 0", f->q_starts[0] = 1);
     CASE("kv_starts[0] is -1; expected 0", f->kv_starts[0] = -1);
-    CASE("q_starts[2] is 20; expected 21..42, the one before and at most the run's q_len more", f->q_starts[2] = 20);
-    CASE("q_starts[1] is -9223372036854775808; expected 0..21, the one before and at most the run's q_len more",
+    CASE("q_starts[2] is 20; expected 21..42: the one before, plus at most the run's q_len", f->q_starts[2] = 20);
+    CASE("q_starts[1] is -9223372036854775808; expected 0..21: the one before, plus at most the run's q_len",
          f->q_starts[1] = INT64_MIN);
-    CASE("q_starts[3] is 43; expected 21..42, the one before and at most the run's q_len more", f->q_starts[3] = 43);
-    CASE("q_starts[1] is 21; expected 0..20, the one before and at most the run's q_len more", r.q_len = 20);
-    CASE("kv_starts[1] is 9223372036854775807; expected 0..37, the one before and at most the run's kv_len more",
+    CASE("q_starts[3] is 43; expected 21..42: the one before, plus at most the run's q_len", f->q_starts[3] = 43);
+    CASE("q_starts[1] is 21; expected 0..20: the one before, plus at most the run's q_len", r.q_len = 20);
+    CASE("kv_starts[1] is 9223372036854775807; expected 0..37: the one before, plus at most the run's kv_len",
          f->kv_starts[1] = INT64_MAX);
     CASE("kv_lens and kv_starts are given; expected one of them", r.kv_lens = lens);
-    CASE("q_starts is at an address that is no multiple of 8; expected whole elements",
+    CASE("q_starts is at an address that is not a multiple of 8; expected an address aligned to its elements",
          r.q_starts = (const void *)((const char *)f->q_starts + 4));
     /* Packed rows are counted to their end: the longest sequence's alone would do. */
     CASE("q_stride of row is 92233720368547758; expected a tensor of less than 2^63 bytes",
@@ -180,15 +181,16 @@ static void wrong_pages(void **state)
     struct feature_data *f = a.f;
     struct attn_error err;
     CASE("block_table is NULL; expected the array, since the plan has paged", r.block_table = NULL);
-    CASE("page_size is 0; expected at least 1, the rows of a page", r.page_size = 0);
-    CASE("page_size is -5; expected at least 1, the rows of a page", r.page_size = -5);
-    CASE("pages is -1; expected at least 0, how many K and V have", r.pages = -1);
-    CASE("block_table has 21 for page 2 of sequence 0; expected below 21, the run's pages", r.pages = 21);
-    CASE("block_table has -1 for page 3 of sequence 1; expected below 22, the run's pages",
+    CASE("page_size is 0; expected the rows of a page, 1 or more", r.page_size = 0);
+    CASE("page_size is -5; expected the rows of a page, 1 or more", r.page_size = -5);
+    CASE("pages is -1; expected the number of pages of K and V, 0 or more", r.pages = -1);
+    CASE("block_table has 21 for page 2 of sequence 0; expected at least 0 and less than 21, the run's pages",
+         r.pages = 21);
+    CASE("block_table has -1 for page 3 of sequence 1; expected at least 0 and less than 22, the run's pages",
          f->table[TABLE_STRIDE + 3] = -1);
     CASE("block_table_stride is 4611686018427387904; expected a tensor of less than 2^63 bytes",
          r.block_table_stride = INT64_MAX / 2 + 1);
-    CASE("block_table is at an address that is no multiple of 4; expected whole elements",
+    CASE("block_table is at an address that is not a multiple of 4; expected an address aligned to its elements",
          r.block_table = (const void *)((const char *)f->table + 1));
     CASE("k is NULL; expected the tensor", r.k = NULL);
     CASE("k_stride of batch is 439208192231179800; expected a tensor of less than 2^63 bytes",

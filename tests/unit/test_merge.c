@@ -425,18 +425,21 @@ static void refusals(void **state)
          p.part_stride[2] = INT64_MIN);
     CASE("o_stride of row is 3; expected at least 4, the elements of a row", p.o_stride[1] = 8, p.o_stride[2] = 3);
     CASE("o is NULL; expected the tensor", p.o = NULL);
-    CASE("o is at an address that is no multiple of 4; expected whole elements", p.o = (char *)y + 2);
-    CASE("lse is at an address that is no multiple of 4; expected whole elements", p.lse = (void *)((char *)y + 2));
-    CASE("sinks is at an address that is no multiple of 4; expected whole elements",
+    CASE("o is at an address that is not a multiple of 4; expected an address aligned to its elements",
+         p.o = (char *)y + 2);
+    CASE("lse is at an address that is not a multiple of 4; expected an address aligned to its elements",
+         p.lse = (void *)((char *)y + 2));
+    CASE("sinks is at an address that is not a multiple of 4; expected an address aligned to its elements",
          p.sinks = (const void *)((char *)y + 2));
     CASE("part_o is NULL; expected one for each part", p.part_o = NULL);
     CASE("part_lse is NULL; expected one for each part", p.part_lse = NULL);
     CASE("one of part_o is NULL; expected the tensor", p.part_o = holes, p.count = 2);
-    CASE("one of part_o is at an address that is no multiple of 4; expected whole elements", p.part_o = odd);
+    CASE("one of part_o is at an address that is not a multiple of 4; expected an address aligned to its elements",
+         p.part_o = odd);
     CASE("one of part_lse is NULL; expected the tensor", p.part_lse = no_lses);
-    CASE("o is at the address of a part, of another type or strides; expected the same ones", p.part_o = same,
+    CASE("o is at the address of a part, but has another type or other strides; expected the same", p.part_o = same,
          p.dtype = ATTN_F16);
-    CASE("o is at the address of a part, of another type or strides; expected the same ones", p.part_o = same,
+    CASE("o is at the address of a part, but has another type or other strides; expected the same", p.part_o = same,
          p.o_stride[1] = 4, p.o_stride[2] = 8);
 #undef CASE
     check_refusal(attn_merge(NULL, NULL, &err), &err, ATTN_INVALID, "partials is NULL; expected one");

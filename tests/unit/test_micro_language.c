@@ -119,7 +119,7 @@ static void test_for(void **state)
     is_wrong("  unroll i < 2: vec x = q[i]\n  d[i] = x\n",
              "t.micro:3:5: error: unknown name 'i'; expected one that a let, for or field sets");
     is_wrong("  vec x = 0 for i<1, j<1, k<1, l<1, m<1\n",
-             "t.micro:2:37: error: for over more than 4 names; expected fewer");
+             "t.micro:2:37: error: the for has more than 4 names; expected fewer");
 }
 
 static void test_control(void **state)
@@ -227,10 +227,11 @@ static void test_wrong_names(void **state)
         "t.micro:3: error: isa avx512 has no op 'value:f32 += value:f32'; expected one of its table's written forms");
     is_wrong("  vec x = q[0]\n  vec y += x * x\n",
              "t.micro:3: error: 'y' is read where it is declared; expected an op that only writes it");
-    is_wrong("  vec x[0 - 1] = 0\n", "t.micro:2: error: index below 0 in the name of a value; expected 0 or more");
-    is_wrong("  vec 3 = q[0]\n", "t.micro:2:7: error: no name; expected vec, mask or tile NAME = ...");
-    is_wrong("  vec\n", "t.micro:2:6: error: no name; expected vec, mask or tile NAME = ...");
-    is_wrong("  mask = q[0]\n", "t.micro:2:8: error: no name; expected vec, mask or tile NAME = ...");
+    is_wrong("  vec x[0 - 1] = 0\n",
+             "t.micro:2: error: an index in the name of a value is below 0; expected 0 or more");
+    is_wrong("  vec 3 = q[0]\n", "t.micro:2:7: error: there is no name; expected vec, mask or tile NAME = ...");
+    is_wrong("  vec\n", "t.micro:2:6: error: there is no name; expected vec, mask or tile NAME = ...");
+    is_wrong("  mask = q[0]\n", "t.micro:2:8: error: there is no name; expected vec, mask or tile NAME = ...");
     is_wrong("  q[0]\n",
              "t.micro:2: error: isa avx512 has no op 'memory:f32'; expected one of its table's written forms");
     is_wrong(
@@ -241,27 +242,28 @@ static void test_wrong_names(void **state)
 static void test_wrong_indices(void **state)
 {
     (void)state;
-    is_wrong("  vec x = q[0][1][2]\n", "t.micro:2:19: error: third index; expected at most two");
+    is_wrong("  vec x = q[0][1][2]\n", "t.micro:2:19: error: there is a third index; expected at most two");
     is_wrong("  vec a[0][0] = 0\n  go(a[0][0])\nmacro go(list)\n  list[0] = list[0] + list[0]\n",
              "t.micro:5: error: too many indices on 'list'; expected at most two in all");
     is_wrong("  go(q[1][2])\nmacro go(there)\n  deep(there[3][4])\nmacro deep(there)\n  vec x = there[5]\n",
              "t.micro:6: error: too many indices on 'there'; expected at most two in all");
     is_wrong("  vec x = q[y]\n", "t.micro:2:13: error: unknown name 'y'; expected one that a let, for or field sets");
-    is_wrong("  vec x = q[T]\n", "t.micro:2:13: error: text; expected a number");
-    is_wrong("  vec x = q[1\n", "t.micro:2:14: error: line ends; expected ']'");
-    is_wrong("  vec x = q[268435457]\n", "t.micro:2: error: offset 268435457; expected at most 2^28");
-    is_wrong("  q += 9223372036854775807\n", "t.micro:2: error: offset 9223372036854775807; expected at most 2^28");
-    is_wrong("  ptr t = q + -268435457\n", "t.micro:2: error: offset -268435457; expected at most 2^28");
+    is_wrong("  vec x = q[T]\n", "t.micro:2:13: error: this is a text; expected a number");
+    is_wrong("  vec x = q[1\n", "t.micro:2:14: error: the line ends here; expected ']'");
+    is_wrong("  vec x = q[268435457]\n", "t.micro:2: error: the offset is 268435457; expected at most 2^28");
+    is_wrong("  q += 9223372036854775807\n",
+             "t.micro:2: error: the offset is 9223372036854775807; expected at most 2^28");
+    is_wrong("  ptr t = q + -268435457\n", "t.micro:2: error: the offset is -268435457; expected at most 2^28");
 }
 
 static void test_wrong_pointers(void **state)
 {
     (void)state;
-    is_wrong("  vec x = 0\n  ptr t = x\n", "t.micro:3: error: 'x' is no pointer; expected ptr NAME = POINTER");
-    is_wrong("  ptr t = nothing\n", "t.micro:2: error: 'nothing' is no pointer; expected ptr NAME = POINTER");
-    is_wrong("  ptr t = n\n", "t.micro:2: error: 'n' is no pointer; expected ptr NAME = POINTER");
-    is_wrong("  ptr t q\n", "t.micro:2:9: error: 'q'; expected '='");
-    is_wrong("  ptr t = q[1]\n", "t.micro:2: error: 'q' is no list of pointers; expected ptr NAME = LIST[NUMBER]");
+    is_wrong("  vec x = 0\n  ptr t = x\n", "t.micro:3: error: 'x' is not a pointer; expected ptr NAME = POINTER");
+    is_wrong("  ptr t = nothing\n", "t.micro:2: error: 'nothing' is not a pointer; expected ptr NAME = POINTER");
+    is_wrong("  ptr t = n\n", "t.micro:2: error: 'n' is not a pointer; expected ptr NAME = POINTER");
+    is_wrong("  ptr t q\n", "t.micro:2:9: error: found 'q'; expected '='");
+    is_wrong("  ptr t = q[1]\n", "t.micro:2: error: 'q' is not a list of pointers; expected ptr NAME = LIST[NUMBER]");
     is_wrong("  n += 1\n",
              "t.micro:2: error: isa avx512 has no op 'value += value'; expected one of its table's written forms");
     is_wrong("  vec x = 0\n  q += x\n",
@@ -270,59 +272,65 @@ static void test_wrong_pointers(void **state)
     is_wrong("  vec x = 0\n  loop x\n    q += 1\n",
              "t.micro:3:8: error: unknown name 'x'; expected one that a let, for or field sets");
     is_wrong("  loop q: q += 1\n", "t.micro:2:8: error: unknown name 'q'; expected one that a let, for or field sets");
-    is_wrong("  loop 0 - 1: q += 1\n", "t.micro:2: error: loop of -1 rounds; expected 0 or more");
-    is_wrong("  vec q = d[0]\n  q += 4\n", "t.micro:3: error: 'q' is no pointer; expected POINTER += ...");
+    is_wrong("  loop 0 - 1: q += 1\n", "t.micro:2: error: the loop has -1 rounds; expected 0 or more");
+    is_wrong("  vec q = d[0]\n  q += 4\n", "t.micro:3: error: 'q' is not a pointer; expected POINTER += ...");
 }
 
 static void test_wrong_blocks(void **state)
 {
     (void)state;
-    is_wrong("  vec x = 0\n    vec y = 0\n", "t.micro:3: error: deeper line; expected 2 spaces");
-    is_wrong("  loop 2\n  vec x = 0\n", "t.micro:2:9: error: nothing below; expected deeper lines");
-    is_wrong("  loop 2\n", "t.micro:2:9: error: nothing below; expected deeper lines");
+    is_wrong("  vec x = 0\n    vec y = 0\n", "t.micro:3: error: the line is indented too far; expected 2 spaces");
+    is_wrong("  loop 2\n  vec x = 0\n",
+             "t.micro:2:9: error: nothing stands below; expected lines that are indented more");
+    is_wrong("  loop 2\n", "t.micro:2:9: error: nothing stands below; expected lines that are indented more");
     is_wrong("  loop 2: vec x = 0 : vec y = 0\n", "t.micro:2: error: isa avx512 has no op 'value:f32 = number : vec "
                                                   "unknown name = number'; expected one of its table's written forms");
-    is_wrong("  loop 2 vec x = 0\n", "t.micro:2:10: error: 'vec'; expected : or the line's end");
-    is_wrong("  if 1\n      vec x = 0\n    vec y = 0\n", "t.micro:4: error: deeper line; expected 2 spaces");
-    is_wrong("  unroll 3: vec x = 0\n", "t.micro:2:10: error: '3'; expected a name");
-    is_wrong("  unroll i 3: vec x = 0\n", "t.micro:2:12: error: '3'; expected '<'");
-    is_wrong("  if : vec x = 0\n", "t.micro:2:6: error: ':'; expected a number, a name or (");
-    is_wrong("  else: vec x = 0\n", "t.micro:2:3: error: else alone; expected an if of its indentation above");
-    is_wrong("  vec x = 0 for i\n", "t.micro:2:18: error: line ends; expected '<'");
-    is_wrong("  vec x = 0 for i<2 j<2\n", "t.micro:2:21: error: 'j'; expected ; or the line's end");
-    is_wrong("  let = 2\n", "t.micro:2:7: error: '='; expected a name");
+    is_wrong("  loop 2 vec x = 0\n", "t.micro:2:10: error: found 'vec'; expected : or the line's end");
+    is_wrong("  if 1\n      vec x = 0\n    vec y = 0\n",
+             "t.micro:4: error: the line is indented too far; expected 2 spaces");
+    is_wrong("  unroll 3: vec x = 0\n", "t.micro:2:10: error: found '3'; expected a name");
+    is_wrong("  unroll i 3: vec x = 0\n", "t.micro:2:12: error: found '3'; expected '<'");
+    is_wrong("  if : vec x = 0\n", "t.micro:2:6: error: found ':'; expected a number, a name or (");
+    is_wrong("  else: vec x = 0\n",
+             "t.micro:2:3: error: else stands alone; expected an if of the same indentation above");
+    is_wrong("  vec x = 0 for i\n", "t.micro:2:18: error: the line ends here; expected '<'");
+    is_wrong("  vec x = 0 for i<2 j<2\n", "t.micro:2:21: error: found 'j'; expected ; or the line's end");
+    is_wrong("  let = 2\n", "t.micro:2:7: error: found '='; expected a name");
     is_wrong("  let a = q\n", "t.micro:2:11: error: unknown name 'q'; expected one that a let, for or field sets");
     is_wrong("  assert N == 3, \"three\"\n", "t.micro:2: error: three");
-    is_wrong("  assert N == 3, three\n", "t.micro:2:18: error: no text; expected assert CONDITION, \"rule\"");
-    is_wrong("  unroll i < 2000000: let a = i\n", "t.micro:2: error: more than 1000000 rounds in all; expected fewer");
-    is_wrong("", "t.micro:1:41: error: nothing below; expected the micro-kernel's lines");
-    is_wrong_in("avx512", "  vec x = 0\n", "t.micro:1:3: error: indented line; expected micro or macro at the margin");
-    is_wrong_in("avx512", "vec x = 0\n", "t.micro:1:1: error: 'vec'; expected micro or macro");
+    is_wrong("  assert N == 3, three\n", "t.micro:2:18: error: there is no text; expected assert CONDITION, \"rule\"");
+    is_wrong("  unroll i < 2000000: let a = i\n",
+             "t.micro:2: error: there are more than 1000000 rounds in all; expected fewer");
+    is_wrong("", "t.micro:1:41: error: nothing stands below; expected the micro-kernel's lines");
+    is_wrong_in("avx512", "  vec x = 0\n",
+                "t.micro:1:3: error: the line is indented; expected micro or macro at the margin");
+    is_wrong_in("avx512", "vec x = 0\n", "t.micro:1:1: error: found 'vec'; expected micro or macro");
     is_wrong_in("avx512", "micro m(q: f32*)\nvec x = 0\n",
-                "t.micro:1:17: error: nothing below; expected the micro-kernel's lines");
-    is_wrong_in("avx512", "micro m\n  vec x = 0\n", "t.micro:1:8: error: line ends; expected '('");
-    is_wrong_in(
-        "avx512", "micro m(a: int, b: int, c: int, e: f32*, f: f32*, g: int, h: int)\n  vec x = 0\n",
-        "t.micro:1:59: error: seventh parameter; expected at most 6, what the System V ABI passes in registers");
-    is_wrong_in("avx512", "micro m(a: f32)\n  vec x = 0\n", "t.micro:1:15: error: ')'; expected '*'");
-    is_wrong_in("avx512", "micro m(a)\n  vec x = 0\n", "t.micro:1:10: error: ')'; expected ':'");
+                "t.micro:1:17: error: nothing stands below; expected the micro-kernel's lines");
+    is_wrong_in("avx512", "micro m\n  vec x = 0\n", "t.micro:1:8: error: the line ends here; expected '('");
+    is_wrong_in("avx512", "micro m(a: int, b: int, c: int, e: f32*, f: f32*, g: int, h: int)\n  vec x = 0\n",
+                "t.micro:1:59: error: this is the seventh parameter; expected at most 6, which the System V ABI passes "
+                "in registers");
+    is_wrong_in("avx512", "micro m(a: f32)\n  vec x = 0\n", "t.micro:1:15: error: found ')'; expected '*'");
+    is_wrong_in("avx512", "micro m(a)\n  vec x = 0\n", "t.micro:1:10: error: found ')'; expected ':'");
     is_wrong_in("avx512", "micro m(a: f77*)\n  vec x = 0\n",
                 "t.micro:1: error: unknown type 'f77' of parameter 'a'; expected a type of isa avx512");
     is_wrong_in("avx512", "micro m(a: int) here\n  vec x = 0\n",
-                "t.micro:1:17: error: 'here'; expected the line's end");
-    is_wrong_in("avx512", "macro go(x)\n", "t.micro:1:12: error: nothing below; expected the macro's lines");
-    is_wrong_in("avx512", "macro\n  vec x = 0\n", "t.micro:1:6: error: nothing; expected how the op is written");
+                "t.micro:1:17: error: found 'here'; expected the line's end");
+    is_wrong_in("avx512", "macro go(x)\n", "t.micro:1:12: error: nothing stands below; expected the macro's lines");
+    is_wrong_in("avx512", "macro\n  vec x = 0\n",
+                "t.micro:1:6: error: the cell is empty; expected how the op is written");
     is_wrong_in("avx512", "macro x = 1.5\n  vec x = 0\n",
-                "t.micro:1:14: error: a real number; expected whole numbers in a written form");
+                "t.micro:1:14: error: this is a real number; expected whole numbers in a written form");
 }
 
 static void test_wrong_macros(void **state)
 {
     (void)state;
     is_wrong("  vec x = 0\n  again(x)\nmacro again(x)\n  again(x)\n",
-             "t.micro:5: error: macros within macros, 12 deep; expected no recursion");
+             "t.micro:5: error: macros are nested 12 deep; expected no recursion");
     is_wrong("  vec x = 0\n  ping(x)\nmacro ping(x)\n  pong(x)\nmacro pong(x)\n  ping(x)\n",
-             "t.micro:7: error: macros within macros, 12 deep; expected no recursion");
+             "t.micro:7: error: macros are nested 12 deep; expected no recursion");
     is_wrong("  vec x = 0\n  inside(x)\nmacro inside(x)\n  x = x + t\n",
              "t.micro:5: error: unknown name 't'; expected a value that is defined above");
     is_wrong("  vec x = 0\n  vec t = 0\n  inside(x)\nmacro inside(x)\n  x = x + t\n",
@@ -343,12 +351,12 @@ static void test_too_much(void **state)
              "  loop n\n    q += 1; d += 1; h += 1; t0 += 1; t1 += 1; t2 += 1; t3 += 1; t4 += 1; t5 += 1\n",
              "t.micro:7: error: m needs 10 integer registers; expected at most 9, all that isa avx512 has");
     is_wrong("  vec a[i] = 0 for i<20000\n",
-             "t.micro:2: error: more than 1023 values; expected a smaller micro-kernel");
+             "t.micro:2: error: there are more than 1023 values; expected a smaller micro-kernel");
     is_wrong(
         "  unroll i < 2000: d[i] = q[i]; d[0] = x\n",
         "t.micro:2: error: isa avx512 has no op 'memory:f32 = memory:f32'; expected one of its table's written forms");
     is_wrong("  vec x = 0\n  x = x + x for i<200, j<200\n",
-             "t.micro:3: error: more than 16384 instructions; expected a smaller micro-kernel");
+             "t.micro:3: error: there are more than 16384 instructions; expected a smaller micro-kernel");
 }
 
 /* ---- damaged texts ---- */

@@ -154,14 +154,14 @@ static void test_refuses_what_it_does_not_know(void **state)
     refuse("{'descr': [('a', '<f4')], " ORDER "'shape': (1,)}", 4, "the type is not a simple one; " SIMPLE);
     refuse("{'descr': '<f4', 'fortran_order': True, 'shape': (1,)}", 4,
            "the array is in Fortran order; expected C order (numpy.ascontiguousarray)");
-    refuse("{'descr': '<f4', 'fortran_order': 0, 'shape': (1,)}", 4, "fortran_order is not right; expected False");
+    refuse("{'descr': '<f4', 'fortran_order': 0, 'shape': (1,)}", 4, "fortran_order is invalid; expected False");
     refuse("{'descr': '<f4', " ORDER "'shape': (1,1,1,1,1,1,1,1,1)}", 4,
            "the shape has more than 8 sides; expected at most that many");
     static const char *const shapes[] = {"(-1,)", "(1.5,)", "(3)", "3", "(,)", "(1,,2)", "(1 2)", "(1, 2", "(1L,)"};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         char text[128];
         snprintf(text, sizeof text, "{'descr': '<f4', " ORDER "'shape': %s}", shapes[i]);
-        refuse(text, 8, "the shape is not right; expected a tuple of sizes");
+        refuse(text, 8, "the shape is invalid; expected a tuple of sizes");
     }
 }
 
@@ -169,22 +169,23 @@ static void test_refuses_broken_headers(void **state)
 {
     (void)state;
     unsigned char bytes[1024];
-    refuse_bytes("", 0, "it is no .npy file; expected it to start with \\x93NUMPY");
-    refuse_bytes("PK\3\4 an archive of arrays", 25, "it is no .npy file; expected it to start with \\x93NUMPY");
-    refuse_bytes("\x93NUMPY", 6, "it is truncated in its header; expected more bytes");
+    refuse_bytes("", 0, "it is not a .npy file; expected it to start with \\x93NUMPY");
+    refuse_bytes("PK\3\4 an archive of arrays", 25, "it is not a .npy file; expected it to start with \\x93NUMPY");
+    refuse_bytes("\x93NUMPY", 6, "the file ends within its header; expected more bytes");
     size_t size = make(1, "{'descr': '<f4', " ORDER "'shape': (1,)}", 4, bytes);
-    refuse_bytes(bytes, 30, "it is truncated in its header; expected more bytes");
+    refuse_bytes(bytes, 30, "the file ends within its header; expected more bytes");
     bytes[6] = 4;
-    refuse_bytes(bytes, size, ".npy version 4.0 is not known; expected 1.0, 2.0 or 3.0");
+    refuse_bytes(bytes, size, ".npy version 4.0 is unknown; expected 1.0, 2.0 or 3.0");
     size = make(2, "{'descr': '<f4', " ORDER "'shape': (1,)}", 4, bytes);
     memset(bytes + 8, 0xff, 4);
     refuse_bytes(bytes, size, "its header has 4294967295 bytes; expected at most 65536");
-    refuse("", 4, "the header is no dictionary; expected {'descr': ..., 'fortran_order': ..., 'shape': ...}");
-    refuse("{'descr': '<f4', 'shape': (1,)}", 4, "the header lacks a key; expected descr, fortran_order and shape");
+    refuse("", 4, "the header is not a dictionary; expected {'descr': ..., 'fortran_order': ..., 'shape': ...}");
+    refuse("{'descr': '<f4', 'shape': (1,)}", 4,
+           "a key is missing from the header; expected descr, fortran_order and shape");
     refuse("{'descr': '<f4', 'descr': '<f4'}", 4,
            "the header has a key 'descr' twice; expected descr, fortran_order and shape, once each");
     refuse("{'descr': '<f4', 'colour': 1}", 4,
-           "the header has a key 'colour' that is not known; expected descr, fortran_order and shape, once each");
+           "the header has a key 'colour' that is unknown; expected descr, fortran_order and shape, once each");
     refuse("{'descr': '<f4' " ORDER "}", 4, "the header is broken; expected a comma or }");
     refuse("{'descr' '<f4'}", 4, "the header is broken; expected a key and a colon");
     refuse("{'descr': '<f4', ", 4, "the header is broken; expected a key and a colon");
@@ -216,11 +217,11 @@ static void test_refuses_what_is_no_file(void **state)
     struct gen_error err;
     assert_int_equal(npy_read("absent.npy", &a, &err), -1);
     assert_string_equal(err.text,
-                        "absent.npy: error: cannot be opened: No such file or directory; expected a .npy file");
+                        "absent.npy: error: it cannot be opened: No such file or directory; expected a .npy file");
     assert_int_equal(npy_read(".", &a, &err), -1);
-    assert_string_equal(err.text, ".: error: cannot be read: Is a directory; expected a .npy file");
+    assert_string_equal(err.text, ".: error: it cannot be read: Is a directory; expected a .npy file");
     assert_int_equal(npy_read("/dev/null", &a, &err), -1);
-    assert_string_equal(err.text, "/dev/null: error: it is no .npy file; expected it to start with \\x93NUMPY");
+    assert_string_equal(err.text, "/dev/null: error: it is not a .npy file; expected it to start with \\x93NUMPY");
     assert_int_equal(npy_read("/dev/zero", &a, &err), -1);
 }
 
@@ -328,7 +329,7 @@ static void test_discard_leaves_nothing(void **state)
     assert_int_equal(npy_stage("one.npy", &a, &out[0], &err), 0);
     assert_int_equal(npy_stage("absent/two.npy", &a, &out[1], &err), -1);
     assert_string_equal(err.text,
-                        "absent/two.npy: error: cannot be written: No such file or directory; expected a place "
+                        "absent/two.npy: error: it cannot be written: No such file or directory; expected a place "
                         "for the output");
     npy_discard(out, 2);
     assert_int_equal(files_here(), before);
@@ -349,7 +350,7 @@ static void test_a_commit_that_fails_leaves_none(void **state)
     assert_int_equal(npy_stage("two.npy", &a, &out[1], &err), 0);
     assert_int_equal(mkdir("two.npy", 0700), 0); /* came in between; no file can be renamed to it */
     assert_int_equal(npy_commit(out, 2, &err), -1);
-    assert_non_null(strstr(err.text, "two.npy: error: cannot be written: Is a directory;"));
+    assert_non_null(strstr(err.text, "two.npy: error: it cannot be written: Is a directory;"));
     npy_discard(out, 2);
     assert_int_equal(rmdir("two.npy"), 0);
     assert_int_equal(files_here(), before);
@@ -416,10 +417,10 @@ static void test_lengths(void **state)
         assert_int_equal(npy_read_lengths("lens.npy", 2, 9, &got, &err), -1);
         store_lengths((enum npy_type)t, low, 3);
         assert_int_equal(npy_read_lengths("lens.npy", 3, 9, &got, &err), -1);
-        assert_string_equal(err.text, "lens.npy: error: length -1 at [1] is not right; expected 0 to 9");
+        assert_string_equal(err.text, "lens.npy: error: length -1 at [1] is invalid; expected 0 to 9");
         store_lengths((enum npy_type)t, high, 3);
         assert_int_equal(npy_read_lengths("lens.npy", 3, 9, &got, &err), -1);
-        assert_string_equal(err.text, "lens.npy: error: length 10 at [2] is not right; expected 0 to 9");
+        assert_string_equal(err.text, "lens.npy: error: length 10 at [2] is invalid; expected 0 to 9");
     }
     store_lengths(NPY_I32, good, 3);
     assert_int_equal(npy_read_lengths("lens.npy", 4, 9, &got, &err), -1);

@@ -515,7 +515,7 @@ static void test_their_context(void **state)
     struct check check;
     create_theirs(f, &t);
     assert_int_equal(opencl_adopt(f->cl, t.context, NULL, &target, &err), -1);
-    assert_non_null(strstr(err.text, "cl_device is none of the 1 of cl_context"));
+    assert_non_null(strstr(err.text, "cl_device is not among the 1 devices of cl_context"));
     if (opencl_adopt(f->cl, t.context, opencl_target_device(f->target)->id, &target, &err) != 0)
         fail_msg("%s", err.text);
     struct gpu_source source = source_of("theirs", 1, &text);

@@ -330,7 +330,7 @@ static void check_refusals(struct attn_plan *plan, const struct attn_run *shape,
     bad.bias_at = bad.o_at;
     check_refusal(attn_execute_cl(plan, shape, &bad, &err), &err, ATTN_INVALID, "o is where bias is; *");
     other.mask = (const unsigned char *)"";
-    check_refusal(attn_execute_cl(plan, &other, good, &err), &err, ATTN_INVALID, "shape has a pointer mask; *");
+    check_refusal(attn_execute_cl(plan, &other, good, &err), &err, ATTN_INVALID, "shape has the pointer mask; *");
 }
 
 static void read_back(const struct buffers *b, const struct attn_cl_run *run, cl_event done, struct data *out)

@@ -167,7 +167,7 @@ static void check_refusals(struct attn_plan *plan, struct attn_plan *cpu, const 
                   "queue is NULL; expected a cl_command_queue");
     other.q = &other;
     check_refusal(attn_execute_cl(plan, &other, good, &err), &err, ATTN_INVALID,
-                  "shape has a pointer q; expected NULL, and a cl_mem in run");
+                  "shape has the pointer q; expected NULL there, and a cl_mem in run");
     check_refusal(attn_execute_cl(cpu, shape, good, &err), &err, ATTN_UNSUPPORTED,
                   "the plan is for cpu; expected one for an OpenCL device");
     check_refusal(attn_execute_cl(plan, shape, NULL, &err), &err, ATTN_INVALID, "run is NULL; expected one");
@@ -284,7 +284,8 @@ static void test_plan_refusals(void **state)
                   "only cl_device is given; expected cl_context and cl_device, or neither");
     p.cl_context = &thing;
     p.device = "cpu";
-    check_refusal(attn_plan_create(context, &p, &plan, &err), &err, ATTN_INVALID, "device is 'cpu' beside cl_device*");
+    check_refusal(attn_plan_create(context, &p, &plan, &err), &err, ATTN_INVALID,
+                  "device 'cpu' and cl_device are both given;*");
     attn_context_destroy(context);
 }
 

@@ -203,7 +203,7 @@ static void test_refusals(void **state)
     CASE(ATTN_INVALID, "pages is 3; expected 0..0", p.pages = 3);
     CASE(ATTN_INVALID, "queue is NULL", run.queue = NULL);
     CASE(ATTN_INVALID, "wait_count is 1", run.wait_count = 1);
-    CASE(ATTN_INVALID, "shape has a pointer in", p.in = in);
+    CASE(ATTN_INVALID, "shape has the pointer in", p.in = in);
     CASE(ATTN_INVALID, "width is 33; expected a multiple of 32", p.width = 33; p.to = ATTN_Q8_0);
 #undef CASE
     assert_int_equal(attn_quantise_cl(b.plan, &shape, NULL, &err), ATTN_INVALID);

@@ -74,7 +74,7 @@ static void test_lengths(void **state)
     struct attn_cl_args a = fine();
     (void)state;
     a.kv_len = 1L << 30;
-    refused(&a, "lengths are 100 and 1073741824; expected at most 1073741823 for this level");
+    refused(&a, "q_len and kv_len are 100 and 1073741824; expected at most 1073741823 for this level");
     a = fine();
     a.heads = 1L << 29;
     refused(&a, "there are 2 tiles of 536870912 heads of 1 sequences; expected at most 1073741823");

@@ -104,8 +104,10 @@ static void refused(struct attn_cl_args a, const char *why)
 static void test_too_large(void **state)
 {
     (void)state;
-    refused(shape(1, 1, 1, 1, 1L << 30), "lengths are 1 and 1073741824; expected at most 1073741823 for this level");
-    refused(shape(1, 1, 1, 1L << 30, 1), "lengths are 1073741824 and 1; expected at most 1073741823 for this level");
+    refused(shape(1, 1, 1, 1, 1L << 30),
+            "q_len and kv_len are 1 and 1073741824; expected at most 1073741823 for this level");
+    refused(shape(1, 1, 1, 1L << 30, 1),
+            "q_len and kv_len are 1073741824 and 1; expected at most 1073741823 for this level");
     refused(shape(1L << 20, 1, 1, 1, 1L << 20),
             "tiles of 1 heads of 1 queries over 1048576 keys in 1048576 sequences are too many; expected fewer for a "
             "kernel that splits keys");
@@ -128,8 +130,9 @@ static void test_no_room(void **state)
     (void)state;
     assert_int_equal(gpu_divide(&kernel.source, &a, NULL, &s, &units, &err), 0);
     assert_int_equal(opencl_set_split(&kernel, &slot, &a, &s, 0, &err), -1);
-    assert_string_equal(err.text, "what splits leave takes 9699328 bytes; expected at most 1048576 on a card: a larger "
-                                  "split, or less at once");
+    assert_string_equal(err.text,
+                        "the results of the splits take 9699328 bytes; expected at most 1048576 on a card, by a larger "
+                        "split or a smaller batch");
 }
 
 int main(void)

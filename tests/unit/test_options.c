@@ -127,7 +127,7 @@ static void test_shape(void **state)
     const int64_t want[] = {2, 12, 4, 256, 300, 64, 64};
     assert_memory_equal(got, want, sizeof want);
     assert_true(accept("--shape 1,1,1,1,1,576,512").shape.head_dim_v == 512);
-#define SIDES "expected B,Hq,Hkv,Sq,Skv,D or B,Hq,Hkv,Sq,Skv,D,Dv, integers from 1 on"
+#define SIDES "expected B,Hq,Hkv,Sq,Skv,D or B,Hq,Hkv,Sq,Skv,D,Dv, all integers of at least 1"
     const char *const broken[] = {"1",
                                   "1,1,1,1,1",
                                   "1,1,1,1,1,1,",
@@ -143,10 +143,10 @@ static void test_shape(void **state)
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
         char line[128], message[256];
         snprintf(line, sizeof line, "--shape=%s", broken[i]);
-        snprintf(message, sizeof message, "--shape '%s' is not right; " SIDES, broken[i]);
+        snprintf(message, sizeof message, "--shape '%s' is invalid; " SIDES, broken[i]);
         refuse(line, message);
     }
-    refuse("--shape 1,6,4,8,8,64", "--shape '1,6,4,8,8,64' has 6 query heads for 4 key heads; expected a multiple");
+    refuse("--shape 1,6,4,8,8,64", "--shape '1,6,4,8,8,64' has 6 query heads for 4 key heads; expected a multiple of the key heads");
     refuse("--shape 1,1,1,1,1,576",
            "--shape '1,1,1,1,1,576' has head dims 576 and 576; expected D from 1 to 576 and Dv "
            "(D when not given) from 1 to 512");
@@ -157,27 +157,28 @@ static void test_shape(void **state)
 static void test_wrong_values(void **state)
 {
     (void)state;
-    refuse("--dtype f64", "--dtype 'f64' is not known; expected f32, f16 or bf16");
-    refuse("--causal=middle", "--causal 'middle' is not known; expected bottom-right or top-left");
-    refuse("--layout sbhd", "--layout 'sbhd' is not known; expected bhsd or bshd");
-    refuse("--threads 0", "--threads '0' is not right; expected an integer from 1 to 1024");
-    refuse("--threads 2x", "--threads '2x' is not right; expected an integer from 1 to 1024");
-    refuse("--scale nan", "--scale 'nan' is not right; expected a finite number");
-    refuse("--scale 1e99", "--scale '1e99' is not right; expected a finite number");
-    refuse("--scale=", "--scale '' is not right; expected a finite number");
-    refuse("--q-offset 1.5", "--q-offset '1.5' is not right; expected an integer from -1099511627776 to 1099511627776");
-    refuse("--time-limit 0", "--time-limit '0' is not right; expected seconds, more than 0");
+    refuse("--dtype f64", "--dtype 'f64' is unknown; expected f32, f16 or bf16");
+    refuse("--causal=middle", "--causal 'middle' is unknown; expected bottom-right or top-left");
+    refuse("--layout sbhd", "--layout 'sbhd' is unknown; expected bhsd or bshd");
+    refuse("--threads 0", "--threads '0' is invalid; expected an integer from 1 to 1024");
+    refuse("--threads 2x", "--threads '2x' is invalid; expected an integer from 1 to 1024");
+    refuse("--scale nan", "--scale 'nan' is invalid; expected a finite number");
+    refuse("--scale 1e99", "--scale '1e99' is invalid; expected a finite number");
+    refuse("--scale=", "--scale '' is invalid; expected a finite number");
+    refuse("--q-offset 1.5", "--q-offset '1.5' is invalid; expected an integer from -1099511627776 to 1099511627776");
+    refuse("--time-limit 0", "--time-limit '0' is invalid; expected a number of seconds above 0");
     refuse("--lse=", "--lse has an empty value; expected L.npy");
     static const char *const devices[] = {"gpu", "opencl:", "opencl:x", "opencl:-1", "opencl:1x", "opencl1", "Opencl"};
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
         char line[80], message[200];
         snprintf(line, sizeof line, "--device %s", devices[i]);
         snprintf(message, sizeof message,
-                 "--device '%s' is not known; expected cpu, opencl, opencl:N, cuda, cuda:N or reference (`attngen devices` lists them)",
+                 "--device '%s' is unknown; expected cpu, opencl, opencl:N, cuda, cuda:N or reference (`attngen "
+                 "devices` lists them)",
                  devices[i]);
         refuse(line, message);
     }
-    refuse("--compiler icc", "--compiler 'icc' is not known; expected tcc, cc or both");
+    refuse("--compiler icc", "--compiler 'icc' is unknown; expected tcc, cc or both");
     refuse("--json=1", "--json takes no value");
     refuse("--dtype", "--dtype has no value; expected TYPE");
     refuse("--json --json", "--json is given twice");
@@ -209,7 +210,8 @@ static void test_dtypes(void **state)
         char line[64], message[200];
         snprintf(line, sizeof line, "--dtype=%s", broken[i]);
         snprintf(message, sizeof message,
-                 "--dtype '%s' is not right; expected q=, kv= and o= with f32, f16 or bf16, as in q=f32,kv=f16; kv= with int8, fp8, q8_0 or q4_0 too",
+                 "--dtype '%s' is invalid; expected q=, kv= and o= with f32, f16 or bf16, as in q=f32,kv=f16; kv= with "
+                 "int8, fp8, q8_0 or q4_0 too",
                  broken[i]);
         refuse(line, message);
     }
@@ -234,16 +236,17 @@ static void test_windows_and_softcap(void **state)
         char *argv[] = {"any", "--window", value};
         snprintf(value, sizeof value, "%s", broken[i]);
         assert_int_equal(options_parse(&everything, 3, argv, &o, &err), OPTIONS_WRONG);
-        snprintf(message, sizeof message,
-                 "--window '%s' is not right; expected L,R, keys before and after, each from 0 on or -1: no bound",
-                 broken[i]);
+        snprintf(
+            message, sizeof message,
+            "--window '%s' is invalid; expected L,R, the keys before and after, each 0 or more, or -1 for no bound",
+            broken[i]);
         assert_string_equal(err.text, message);
     }
     assert_true(accept("--softcap 30").softcap == 30);
-    refuse("--softcap 0", "--softcap '0' is not right; expected 1e-30..1e30");
-    refuse("--softcap -1", "--softcap '-1' is not right; expected 1e-30..1e30");
-    refuse("--softcap 3e38", "--softcap '3e38' is not right; expected 1e-30..1e30");
-    refuse("--softcap inf", "--softcap 'inf' is not right; expected a finite number");
+    refuse("--softcap 0", "--softcap '0' is invalid; expected 1e-30..1e30");
+    refuse("--softcap -1", "--softcap '-1' is invalid; expected 1e-30..1e30");
+    refuse("--softcap 3e38", "--softcap '3e38' is invalid; expected 1e-30..1e30");
+    refuse("--softcap inf", "--softcap 'inf' is invalid; expected a finite number");
 }
 
 static void test_places_of_keys_exclude_each_other(void **state)
@@ -278,7 +281,7 @@ static void test_what_is_not_built_says_so(void **state)
     const char *const later[] = {"--kv-type", "--dropout", "--seed", "--block-mask"};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
         char line[64], message[64];
-        snprintf(message, sizeof message, "%s is not built yet", later[i]);
+        snprintf(message, sizeof message, "%s is not implemented yet", later[i]);
         refuse(later[i], message);
         snprintf(line, sizeof line, "%s 1", later[i]);
         refuse(line, message);
@@ -292,10 +295,10 @@ static void test_what_is_not_built_says_so(void **state)
 static void test_unknown_options(void **state)
 {
     (void)state;
-    refuse("--casual", "unknown option '--casual'; did you mean --causal");
-    refuse("--dtpye=f32", "unknown option '--dtpye'; did you mean --dtype");
+    refuse("--casual", "unknown option '--casual'; did you mean --causal?");
+    refuse("--dtpye=f32", "unknown option '--dtpye'; did you mean --dtype?");
     refuse("--unheard-of-thing", "unknown option '--unheard-of-thing'");
-    refuse("--dtypes f32", "unknown option '--dtypes'; did you mean --dtype");
+    refuse("--dtypes f32", "unknown option '--dtypes'; did you mean --dtype?");
 }
 
 static void test_what_a_verb_takes_and_requires(void **state)
@@ -310,7 +313,7 @@ static void test_what_a_verb_takes_and_requires(void **state)
     struct options o;
     struct gen_error err;
     assert_int_equal(parse(&small, "--dtype f32", &o, &err), OPTIONS_WRONG);
-    assert_string_equal(err.text, "small takes no --dtype");
+    assert_string_equal(err.text, "small has no option --dtype");
     assert_int_equal(parse(&small, "x", &o, &err), OPTIONS_WRONG);
     assert_string_equal(err.text, "-o O.npy is missing");
     assert_int_equal(parse(&small, "-o y", &o, &err), OPTIONS_WRONG);

@@ -195,7 +195,7 @@ static void plan_refusals(void **state)
     CASE("head_dim is 577; expected 1..576", p.head_dim = 577, p.head_dim_v = 0);
     CASE("head_dim_v is -1; expected 1..512", p.head_dim_v = -1);
     CASE("head_dim_v is 513; expected 1..512", p.head_dim_v = 513);
-    CASE("head_dim_v is 0, as head_dim, which is 576; expected 1..512", p.head_dim = 576, p.head_dim_v = 0);
+    CASE("head_dim_v is 0, which stands for head_dim, 576; expected 1..512", p.head_dim = 576, p.head_dim_v = 0);
     CASE("heads is 0; expected 1..65536", p.heads = 0);
     CASE("kv_heads is 0; expected 1..65536", p.kv_heads = 0);
     CASE("heads is 4 and kv_heads 3; expected heads to be a multiple of kv_heads", p.kv_heads = 3);
@@ -281,17 +281,17 @@ static void pinned_variants(void **state)
         int32_t value;
         const char *text;
     } cases[] = {
-        {F_DTYPE, DTYPE_F16, "variant '%s' has dtype f16 and the problem f32; expected a variant of this problem"},
-        {F_HEAD_DIM, 32, "variant '%s' has head_dim.qk 32 and the problem 24; expected a variant of this problem"},
-        {F_HEAD_DIM_V, 8, "variant '%s' has head_dim.v 8 and the problem 16; expected a variant of this problem"},
-        {F_CAUSAL, 1, "variant '%s' has causal true and the problem false; expected a variant of this problem"},
+        {F_DTYPE, DTYPE_F16, "variant '%s' has dtype f16 and the problem has f32; expected a variant for this problem"},
+        {F_HEAD_DIM, 32, "variant '%s' has head_dim.qk 32 and the problem has 24; expected a variant for this problem"},
+        {F_HEAD_DIM_V, 8, "variant '%s' has head_dim.v 8 and the problem has 16; expected a variant for this problem"},
+        {F_CAUSAL, 1, "variant '%s' has causal true and the problem has false; expected a variant for this problem"},
         {F_DTYPE_KV, OTHER_F16,
-         "variant '%s' has dtype.kv f16 and the problem f32; expected a variant of this problem"},
+         "variant '%s' has dtype.kv f16 and the problem has f32; expected a variant for this problem"},
         {F_DTYPE_O, OTHER_BF16,
-         "variant '%s' has dtype.o bf16 and the problem f32; expected a variant of this problem"},
-        {F_WINDOW, 1, "variant '%s' has window true and the problem false; expected a variant of this problem"},
-        {F_BIAS, BIAS_F16, "variant '%s' has bias f16 and the problem none; expected a variant of this problem"},
-        {F_PAGED, 1, "variant '%s' has paged true and the problem false; expected a variant of this problem"},
+         "variant '%s' has dtype.o bf16 and the problem has f32; expected a variant for this problem"},
+        {F_WINDOW, 1, "variant '%s' has window true and the problem has false; expected a variant for this problem"},
+        {F_BIAS, BIAS_F16, "variant '%s' has bias f16 and the problem has none; expected a variant for this problem"},
+        {F_PAGED, 1, "variant '%s' has paged true and the problem has false; expected a variant for this problem"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         v = default_variant(ISA_C, 0);

@@ -268,16 +268,17 @@ static void test_refusals(void **state)
     CASE("width is 0; expected 1..576", q.width = 0);
     CASE("rows is -1; expected 0..9223372036854775807", q.rows = -1);
     CASE("given is 2; expected 0..1", q.given = 2);
-    CASE("width is 33; expected a multiple of 32, as to is q8_0", q.to = ATTN_Q8_0; q.width = 33);
-    CASE("scales are given; expected NULL and zeros, as q4_0 has its own", q.to = ATTN_Q4_0);
-    CASE("scales is NULL; expected the array, as to is int8", q.scales = NULL);
+    CASE("width is 33; expected a multiple of 32, since to is q8_0", q.to = ATTN_Q8_0; q.width = 33);
+    CASE("scales are given; expected NULL and zeros, since q4_0 has its own", q.to = ATTN_Q4_0);
+    CASE("scales is NULL; expected the array, since to is int8", q.scales = NULL);
     CASE("in is NULL; expected the tensor", q.in = NULL);
     CASE("out is NULL; expected the tensor", q.out = NULL);
-    CASE("in is at an address that is no multiple of 4; expected whole elements", q.in = (const char *)in + 1);
+    CASE("in is at an address that is not a multiple of 4; expected an address aligned to its elements",
+         q.in = (const char *)in + 1);
     CASE("out_stride of row is 31; expected at least 32, the elements of a row", q.out_stride[2] = 31);
     in[33] = NAN;
-    CASE("in has a NaN at [0, 0, 1, 1]; expected none, as int8 has none", (void)0);
-    CASE("in has a NaN at [0, 0, 1, 1]; expected none, as q8_0 has none", q.to = ATTN_Q8_0; q.scales = NULL;
+    CASE("in has a NaN at [0, 0, 1, 1]; expected none, since int8 has none", (void)0);
+    CASE("in has a NaN at [0, 0, 1, 1]; expected none, since q8_0 has none", q.to = ATTN_Q8_0; q.scales = NULL;
          q.scales_stride[2] = 0);
     in[33] = 0;
     scales[1] = 0;

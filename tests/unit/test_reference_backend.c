@@ -107,7 +107,7 @@ static void test_refused(void **state)
     (void)state;
     plan = plan_create(context, p);
     check_refusal(attn_execute_part(plan, &run, 0, 2, NULL, &err), &err, ATTN_UNSUPPORTED,
-                  "the plan is for reference, where there are no parts*");
+                  "the plan is for reference, which has no parts*");
     attn_plan_destroy(plan);
     p.variant = "attn_f32_d24v16_on_c_q64k64_r4x2u1";
     check_refusal(

@@ -54,7 +54,7 @@ static void test_refusals(void **state)
     assert_memory_equal(err.text, "opencl/peak.cl.t:", strlen("opencl/peak.cl.t:"));
     assert_non_null(strstr(err.text, "ITEMS"));
     assert_int_equal(gen_render("opencl/none.t", one, 1, &text, &err), -1);
-    assert_non_null(strstr(err.text, "opencl/none.t:0: error: not built in; expected a template"));
+    assert_non_null(strstr(err.text, "opencl/none.t:0: error: this template is not built in; expected one that is"));
 }
 
 int main(void)

@@ -337,8 +337,8 @@ static void test_other_operations(void **state)
         {"matmul_f32_on_portable_q256k256_r32x8_w16", "opencl/matmul.sizes.t", "a work-item holds too much: "},
         {"softmax_f32_on_portable_w8", "opencl/softmax.sizes.t", "vector must be 4, or left out: rows are read four "},
         {"softmax_f32_on_portable_l24", "opencl/softmax.sizes.t", "group.lanes must be a power of two from 2 on, or "},
-        {"softmax_f32_on_sm90", "variant: error: ", "op softmax is not written for isa sm90; expected isa portable"},
-        {"matmul_f32_on_avx2", "variant: error: ", "op matmul is not written for isa avx2; expected isa portable"},
+        {"softmax_f32_on_sm90", "variant: error: ", "op softmax is not available for isa sm90; expected isa portable"},
+        {"matmul_f32_on_avx2", "variant: error: ", "op matmul is not available for isa avx2; expected isa portable"},
     };
     struct gen *g = open_gen();
     (void)state;
@@ -366,7 +366,7 @@ static void test_other_operations(void **state)
     struct variant v = {.field = {[F_OP] = OP_MATMUL, [F_ISA] = ISA_PORTABLE, [F_CAUSAL] = 1}};
     struct gen_error err = {0};
     assert_int_equal(gen_check(g, &v, &err), -1);
-    assert_string_equal(err.text, "variant: error: op matmul has no causal; expected it left out");
+    assert_string_equal(err.text, "variant: error: op matmul has no causal; expected it to be left out");
     gen_close(g);
 }
 

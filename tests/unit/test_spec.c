@@ -125,8 +125,8 @@ static const char *const wrong[][2] = {
     {"head_dim: 064", "1:11: error: head_dim is '064'; " HEAD_DIM},
     {"head_dim: '64'", "1:11: error: head_dim is the text '64'; " HEAD_DIM},
     {"head_dim: [64, [32]]", "1:16: error: head_dim is a list here; " HEAD_DIM},
-    {"head_dim: [64, 32, 64]", "1:20: error: head_dim has this value twice; expected each once"},
-    {"head_dim: [64, {qk: 64, v: 64}]", "1:16: error: head_dim has this value twice; expected each once"},
+    {"head_dim: [64, 32, 64]", "1:20: error: head_dim has this value twice; expected each value once"},
+    {"head_dim: [64, {qk: 64, v: 64}]", "1:16: error: head_dim has this value twice; expected each value once"},
     {"head_dim: {qk: 64}", "1:11: error: head_dim lacks v; " HEAD_DIM},
     {"head_dim: {v: 64}", "1:11: error: head_dim lacks qk; " HEAD_DIM},
     {"head_dim: {}", "1:11: error: head_dim lacks qk; " HEAD_DIM},
@@ -134,24 +134,25 @@ static const char *const wrong[][2] = {
     {"head_dim: {qk: 64, v: 513}", "1:23: error: head_dim.v is out of range: 513; expected a whole number 1..512"},
     {"head_dim: {qk: 64, v: [64]}", "1:23: error: head_dim.v is a list here; expected a whole number 1..512"},
     {"head_dim: {qk: 64, v: 32, w: 1}", "1:27: error: unknown key 'w' in head_dim; expected qk and v"},
-    {"head_dim: {qk: 64, qk: 32}", "1:20: error: duplicate key 'qk'; expected it once, and line 1 has it"},
-    {D "head_dim: 32", "2:1: error: duplicate key 'head_dim'; expected it once, and line 1 has it"},
-    {D "language: cuda", "2:11: error: language cuda is no isa's; expected c or opencl, and emit --language for others"},
-    {D "language: c\nlanguage: c", "3:1: error: duplicate key 'language'; expected it once, and line 2 has it"},
-    {D "tile: {k: 1}\ntile: {q: 1}", "3:1: error: duplicate key 'tile'; expected it once, and line 2 has it"},
-    {D "tile: {q: 1, q: 2}", "2:14: error: duplicate key 'q'; expected it once, and line 2 has it"},
+    {"head_dim: {qk: 64, qk: 32}", "1:20: error: duplicate key 'qk'; expected it once, and line 1 already has it"},
+    {D "head_dim: 32", "2:1: error: duplicate key 'head_dim'; expected it once, and line 1 already has it"},
+    {D "language: cuda",
+     "2:11: error: no isa is for language cuda; expected c or opencl, or emit --language for others"},
+    {D "language: c\nlanguage: c", "3:1: error: duplicate key 'language'; expected it once, and line 2 already has it"},
+    {D "tile: {k: 1}\ntile: {q: 1}", "3:1: error: duplicate key 'tile'; expected it once, and line 2 already has it"},
+    {D "tile: {q: 1, q: 2}", "2:14: error: duplicate key 'q'; expected it once, and line 2 already has it"},
     {D "hed_dim: 3", "2:1: error: unknown key 'hed_dim'; did you mean head_dim?"},
     {D "sinks: true", "2:1: error: unknown key 'sinks'; did you mean sink?"},
     {D "languages: c", "2:1: error: unknown key 'languages'; did you mean language?"},
     {D "page_size: 16",
-     "2:1: error: 'page_size' is no key of a spec: a kernel serves every value of it, and each call gives its own "
-     "(attn_run.page_size, or the shape of K and V); expected it left out"},
+     "2:1: error: 'page_size' is not a key of a spec: a kernel serves every value of it, and each call gives its own "
+     "(attn_run.page_size, or the shape of K and V); expected it to be left out"},
     {D "heads: 8",
-     "2:1: error: 'heads' is no key of a spec: a kernel serves every value of it, and each call gives its own "
-     "(attn_problem.heads, or --shape); expected it left out"},
+     "2:1: error: 'heads' is not a key of a spec: a kernel serves every value of it, and each call gives its own "
+     "(attn_problem.heads, or --shape); expected it to be left out"},
     {D "tile.q: 3", "2:1: error: unknown key 'tile.q'; did you mean tile: {q: ...}?"},
     {D "<<: {a: 1}", "2:1: error: unknown key '<<'; " TOP_KEYS},
-    {D "? [a]\n: 3", "2:3: error: a key that is a list or a mapping; expected a word"},
+    {D "? [a]\n: 3", "2:3: error: a key is a list or a mapping; expected a word"},
     {D "tile: 128", "2:7: error: tile is '128'; expected a mapping with q or k, as in tile: {q: 64}"},
     {D "tile: [{q: 8}]", "2:7: error: tile is a list here; expected a mapping with q or k, as in tile: {q: 64}"},
     {D "micro: {}", "2:8: error: micro is empty; expected a mapping with rows or vecs, as in micro: {rows: 4}"},
@@ -167,60 +168,66 @@ static const char *const wrong[][2] = {
     {D "dtype: []", "2:8: error: dtype is an empty list; expected at least one value"},
     {D "dtype: {}", "2:8: error: dtype lacks q; " DTYPE},
     {D "dtype: {q: f64}", "2:12: error: dtype is 'f64'; expected f32, f16 or bf16"},
-    {D "dtype: {q: f32, kv: same}", "2:21: error: dtype.kv is 'same'; expected f32, f16, bf16, int8, fp8, q8_0 or q4_0"},
-    {D "dtype: {q: f32, kv: [f32]}", "2:21: error: dtype.kv is a list here; expected f32, f16, bf16, int8, fp8, q8_0 or q4_0"},
+    {D "dtype: {q: f32, kv: same}",
+     "2:21: error: dtype.kv is 'same'; expected f32, f16, bf16, int8, fp8, q8_0 or q4_0"},
+    {D "dtype: {q: f32, kv: [f32]}",
+     "2:21: error: dtype.kv is a list here; expected f32, f16, bf16, int8, fp8, q8_0 or q4_0"},
     {D "dtype: {q: f32, o: ~}", "2:20: error: dtype.o has no value; expected f32, f16 or bf16"},
     {D "dtype: {q: f32, v: f16}", "2:17: error: unknown key 'v' in dtype; expected q, kv or o"},
-    {D "dtype: {q: f32, q: f16}", "2:17: error: duplicate key 'q'; expected it once, and line 2 has it"},
-    {D "dtype: [f32, {q: f32, kv: f32, o: f32}]", "2:14: error: dtype has this value twice; expected each once"},
+    {D "dtype: {q: f32, q: f16}", "2:17: error: duplicate key 'q'; expected it once, and line 2 already has it"},
+    {D "dtype: [f32, {q: f32, kv: f32, o: f32}]", "2:14: error: dtype has this value twice; expected each value once"},
     {D "dtype: [f32, {q: f16, kv: f32}, {kv: f32, q: f16, o: f16}]",
-     "2:33: error: dtype has this value twice; expected each once"},
+     "2:33: error: dtype has this value twice; expected each value once"},
     {D "dtype.kv: f16", "2:1: error: unknown key 'dtype.kv'; did you mean dtype: {kv: ...}?"},
     {D "window: 128", "2:9: error: window is '128'; expected true or false; each call gives the window's bounds "
-     "(attn_run.window_left and window_right, or --window)"},
+                      "(attn_run.window_left and window_right, or --window)"},
     {D "softcap: 30.0", "2:10: error: softcap is '30.0'; expected true or false; each call gives the cap "
-     "(attn_run.softcap, or --softcap)"},
+                        "(attn_run.softcap, or --softcap)"},
     {D "bias: true", "2:7: error: bias is 'true'; expected none, f32, f16 or bf16"},
     {D "mask: [true, false, ~]", "2:21: error: mask has no value; expected true or false"},
-    {D "mask: per-head", "2:7: error: mask is 'per-head'; expected true or false; each call gives the mask (attn_run.mask, "
+    {D "mask: per-head",
+     "2:7: error: mask is 'per-head'; expected true or false; each call gives the mask (attn_run.mask, "
      "or --mask)"},
-    {D "paged: {page_size: 16}", "2:8: error: paged is a mapping here; expected true or false; each call gives the pages' "
+    {D "paged: {page_size: 16}",
+     "2:8: error: paged is a mapping here; expected true or false; each call gives the pages' "
      "size and table (attn_run.page_size and block_table, or --block-table)"},
     {D "causal: yes", "2:9: error: causal is 'yes'; expected true or false"},
     {D "causal: 1", "2:9: error: causal is '1'; expected true or false"},
     {D "causal: 'true'", "2:9: error: causal is the text 'true'; expected true or false"},
-    {D "causal: [true, True]", "2:16: error: causal has this value twice; expected each once"},
+    {D "causal: [true, True]", "2:16: error: causal has this value twice; expected each value once"},
     {D "isa: sm99", "2:6: error: isa is 'sm99'; expected c, avx2, avx512, avx512bf16, amx, neon, neonbf16, portable, sm90 or sm80"},
     {D "op: conv", "2:5: error: op is 'conv'; expected attn, matmul or softmax"},
-    {D "op: softmax", "1:11: error: head_dim is of op attn, and the spec's is not; expected it left out"},
+    {D "op: softmax",
+     "1:11: error: head_dim belongs to op attn, which the spec does not have; expected it to be left out"},
     {"op: [softmax, matmul]\nhead_dim: 64",
-     "2:11: error: head_dim is of op attn, and the spec's is not; expected it left out"},
-    {D "transposed: true", "2:13: error: transposed is of op matmul, and the spec's is not; expected it left out"},
-    {"op: matmul\ngroup: {lanes: 8}",
-     "2:16: error: group.lanes is of op attn or softmax, and the spec's is not; expected it left out"},
+     "2:11: error: head_dim belongs to op attn, which the spec does not have; expected it to be left out"},
+    {D "transposed: true",
+     "2:13: error: transposed belongs to op matmul, which the spec does not have; expected it to be left out"},
+    {"op: matmul\ngroup: {lanes: 8}", "2:16: error: group.lanes belongs to op attn or softmax, which the spec does not "
+                                      "have; expected it to be left out"},
     {"op: [attn, matmul]", "1:1: error: the spec has no head_dim; expected it, as in head_dim: 64"},
     {"op: matmul\nlanguage: c",
-     "1:5: error: op matmul is of language opencl, which the spec leaves out; expected it there"},
+     "1:5: error: op matmul is for language opencl, which the spec leaves out; expected the spec to have it"},
     {D "language: opencl\nisa: avx2",
-     "3:6: error: isa avx2 is of language c, which the spec leaves out; expected an isa of the "
+     "3:6: error: isa avx2 is for language c, which the spec leaves out; expected an isa for the "
      "spec's language"},
     {D "language: c\nisa: [avx2, portable]",
-     "3:13: error: isa portable is of language opencl, which the spec leaves out; "
-     "expected an isa of the spec's language"},
+     "3:13: error: isa portable is for language opencl, which the spec leaves out; "
+     "expected an isa for the spec's language"},
     {D "split: 63", "2:8: error: split is out of range: 63; expected a whole number 64..1048576, or 0"},
     {D "split: false", "2:8: error: split is 'false'; expected a whole number 64..1048576, or 0"},
     {D "vector: 0", "2:9: error: vector is out of range: 0; expected a whole number 1..16"},
     {D "vector: 17", "2:9: error: vector is out of range: 17; expected a whole number 1..16"},
     {D "group: {lanes: 0}", "2:16: error: group.lanes is out of range: 0; expected a whole number 1..64"},
     {D "language: []", "2:11: error: language is an empty list; expected at least one value"},
-    {D "language: [c, c]", "2:15: error: language has this value twice; expected each once"},
+    {D "language: [c, c]", "2:15: error: language has this value twice; expected each value once"},
     {D "language: rust", "2:11: error: language is 'rust'; expected c or opencl"},
-    {"head_dim: &a 64", "1:11: error: anchors (&name) are not taken; expected the value alone"},
-    {D "unroll: *a", "2:9: error: aliases (*name) are not taken; expected the value itself"},
-    {"*a : 64", "1:1: error: aliases (*name) are not taken; expected the value itself"},
-    {"head_dim: !!int 64", "1:11: error: tags (!name) are not taken; expected the value alone"},
-    {"%TAG ! x:\n---\n" D, "1:1: error: tags (%TAG) are not taken; expected none"},
-    {D "---\n" D, "2:1: error: a second document; expected one in a file"},
+    {"head_dim: &a 64", "1:11: error: anchors (&name) are not supported; expected the value alone"},
+    {D "unroll: *a", "2:9: error: aliases (*name) are not supported; expected the value itself"},
+    {"*a : 64", "1:1: error: aliases (*name) are not supported; expected the value itself"},
+    {"head_dim: !!int 64", "1:11: error: tags (!name) are not supported; expected the value alone"},
+    {"%TAG ! x:\n---\n" D, "1:1: error: tags (%TAG) are not supported; expected none"},
+    {D "---\n" D, "2:1: error: there is a second document; expected one document in a file"},
     {D "\ttile: 3",
      "2:1: error: found a tab character that violates indentation while scanning a plain scalar from line 1; "
      "expected YAML"},
@@ -228,8 +235,8 @@ static const char *const wrong[][2] = {
      "3:1: error: did not find expected ',' or ']' while parsing a flow sequence from line 2; expected YAML"},
     {D "\xff", "2:1: error: invalid leading UTF-8 octet; expected text in UTF-8"},
     {D "\x01", "2:1: error: control characters are not allowed; expected text in UTF-8"},
-    {D "isa: \"c\\0\"", "2:6: error: a NUL character in a value; expected text"},
-    {"[[[[[[[[[1]]]]]]]]]", "1:9: error: lists and mappings stand 9 deep; expected at most 8"},
+    {D "isa: \"c\\0\"", "2:6: error: a value contains a NUL character; expected text"},
+    {"[[[[[[[[[1]]]]]]]]]", "1:9: error: lists and mappings are nested 9 deep; expected at most 8"},
 };
 
 static void test_errors(void **state)
@@ -382,7 +389,7 @@ static void test_document(void **state)
     spec_document(&b);
     assert_true(buf_ok(&b));
     assert_null(strstr(b.data, "same")); /* is left out, not written */
-    assert_non_null(strstr(b.data, "int8, fp8, q8_0 or q4_0; default: q\n                 of op attn or matmul\n"));
+    assert_non_null(strstr(b.data, "int8, fp8, q8_0 or q4_0; default: q\n                 belongs to op attn or matmul\n"));
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
         assert_non_null(strstr(b.data, fields[f].key));
         assert_non_null(strstr(b.data, fields[f].doc));

@@ -114,11 +114,11 @@ static void test_holes(void **state)
     gives("${0 - 9223372036854775807 - 1}", "-9223372036854775808");
     gives("$${x}", "$3");
     gives("${empty}|", "|");
-    is_wrong("a\nb ${x", "f.t:2: error: ${ without its }; expected both on one line");
-    is_wrong("${x\n}", "f.t:1: error: ${ without its }; expected both on one line");
-    is_wrong("${\"}", "f.t:1: error: ${ without its }; expected both on one line");
-    is_wrong("ab ${}", "f.t:1:6: error: line ends; expected a number, a name or (");
-    is_wrong("\nab ${x} ${x 3}", "f.t:2:13: error: '3'; expected the line's end");
+    is_wrong("a\nb ${x", "f.t:2: error: ${ has no }; expected both on one line");
+    is_wrong("${x\n}", "f.t:1: error: ${ has no }; expected both on one line");
+    is_wrong("${\"}", "f.t:1: error: ${ has no }; expected both on one line");
+    is_wrong("ab ${}", "f.t:1:6: error: the line ends here; expected a number, a name or (");
+    is_wrong("\nab ${x} ${x 3}", "f.t:2:13: error: found '3'; expected the line's end");
     is_wrong("ab ${1 + nope}", "f.t:1:10: error: unknown name 'nope'; expected one that a let, for or field sets");
 }
 
@@ -128,10 +128,10 @@ static void test_let(void **state)
     gives("% let y = x + 1\n${y}\n% let y = y * 2\n${y}\n", "4\n8\n");
     gives("  % let s = \"a b\"\n${s}", "a b");
     gives("% if 1\n% let y = 1\n% end\n${y}\n", "1\n");
-    is_wrong("% let = 1\n", "f.t:1:7: error: '='; expected a name");
-    is_wrong("% let y 1\n", "f.t:1:9: error: '1'; expected '='");
-    is_wrong("\n\n  % let y = 1 1\n", "f.t:3:15: error: '1'; expected the line's end");
-    is_wrong("% let y =\n", "f.t:1:10: error: line ends; expected a number, a name or (");
+    is_wrong("% let = 1\n", "f.t:1:7: error: found '='; expected a name");
+    is_wrong("% let y 1\n", "f.t:1:9: error: found '1'; expected '='");
+    is_wrong("\n\n  % let y = 1 1\n", "f.t:3:15: error: found '1'; expected the line's end");
+    is_wrong("% let y =\n", "f.t:1:10: error: the line ends here; expected a number, a name or (");
     is_wrong("% for i in 0..200\n% let y = 1\n% let z = 1 / (3 - i)\n% end\n",
              "f.t:3:13: error: division by zero; expected another divisor");
 }
@@ -154,8 +154,8 @@ static void test_assert(void **state)
     gives("% assert word, \"a text that is not empty\"\n", "");
     is_wrong("a\n% assert x == 4, \"x must be 4\"\n", "f.t:2: error: x must be 4");
     is_wrong("% assert empty, \"100%s\"\n", "f.t:1: error: 100%s");
-    is_wrong("% assert x\n", "f.t:1:11: error: line ends; expected ','");
-    is_wrong("% assert x, y\n", "f.t:1:13: error: 'y'; expected the rule in quotes");
+    is_wrong("% assert x\n", "f.t:1:11: error: the line ends here; expected ','");
+    is_wrong("% assert x, y\n", "f.t:1:13: error: found 'y'; expected the rule in quotes");
 }
 
 static void test_for(void **state)
@@ -166,14 +166,14 @@ static void test_for(void **state)
     gives("% for i in -1..1\n  % for j in i..1\n${i}${j}\n  % end\n% end\n", "-1-1\n-10\n00\n");
     gives("% for x in 0..1\n${x}\n% end\n${x}\n", "0\n3\n"); /* its name ends with it */
     gives("% for i in 0..2\n% let z = i\n% end\n${defined(z)}${defined(i)}", "00");
-    is_wrong("a\n% for i in 0..2\nb\n", "f.t:2: error: for without its end; expected % end below");
-    is_wrong("% for i in 0..2\n% else\n% end\n", "f.t:1: error: for without its end; expected % end below");
-    is_wrong("% for 3 in 0..2\n% end\n", "f.t:1:7: error: '3'; expected a name");
-    is_wrong("% for i of 0..2\n% end\n", "f.t:1:9: error: 'of'; expected 'in'");
-    is_wrong("% for i in 0,2\n% end\n", "f.t:1:13: error: ','; expected '..'");
-    is_wrong("% for i in 0..word\n% end\n", "f.t:1:15: error: text; expected a number");
+    is_wrong("a\n% for i in 0..2\nb\n", "f.t:2: error: for has no end; expected % end below");
+    is_wrong("% for i in 0..2\n% else\n% end\n", "f.t:1: error: for has no end; expected % end below");
+    is_wrong("% for 3 in 0..2\n% end\n", "f.t:1:7: error: found '3'; expected a name");
+    is_wrong("% for i of 0..2\n% end\n", "f.t:1:9: error: found 'of'; expected 'in'");
+    is_wrong("% for i in 0,2\n% end\n", "f.t:1:13: error: found ','; expected '..'");
+    is_wrong("% for i in 0..word\n% end\n", "f.t:1:15: error: this is a text; expected a number");
     is_wrong("% for i in 0..9223372036854775807\n% end\n",
-             "f.t:1: error: more than 1000000 rounds in all; expected fewer");
+             "f.t:1: error: there are more than 1000000 rounds in all; expected fewer");
 }
 
 static void test_if(void **state)
@@ -199,17 +199,17 @@ static void test_if(void **state)
     gives("% if 0\n% elif 0\nno\n% end\n.", ".");
     gives("% if 1\n% if 0\nno\n% else\nyes\n% end\n% else\nno\n% end\n", "yes\n");
     gives("% if 0\n${1 / 0}\n% end\n", ""); /* not looked at */
-    is_wrong("% if 1\n% if 1\n% end\n", "f.t:1: error: if without its end; expected % end below");
-    is_wrong("% if 1\n% elif 1\n", "f.t:1: error: if without its end; expected % end below");
-    is_wrong("% if 1\n% else\na\n", "f.t:1: error: if without its end; expected % end below");
-    is_wrong("% if 1\n% else\n% else\n% end\n", "f.t:3: error: else or elif below else; expected end");
-    is_wrong("% if 1\n% else\n% elif 1\n% end\n", "f.t:3: error: else or elif below else; expected end");
-    is_wrong("a\n% end\n", "f.t:2: error: end, else or elif alone; expected if or for above");
-    is_wrong("% else\n", "f.t:1: error: end, else or elif alone; expected if or for above");
-    is_wrong("% elif 1\n", "f.t:1: error: end, else or elif alone; expected if or for above");
-    is_wrong("% if\n% end\n", "f.t:1:5: error: line ends; expected a number, a name or (");
-    is_wrong("% if 1\n% end if\n", "f.t:2:7: error: 'if'; expected the line's end");
-    is_wrong("% if 1\n% else x\n% end\n", "f.t:2:8: error: 'x'; expected the line's end");
+    is_wrong("% if 1\n% if 1\n% end\n", "f.t:1: error: if has no end; expected % end below");
+    is_wrong("% if 1\n% elif 1\n", "f.t:1: error: if has no end; expected % end below");
+    is_wrong("% if 1\n% else\na\n", "f.t:1: error: if has no end; expected % end below");
+    is_wrong("% if 1\n% else\n% else\n% end\n", "f.t:3: error: else or elif follows else; expected end");
+    is_wrong("% if 1\n% else\n% elif 1\n% end\n", "f.t:3: error: else or elif follows else; expected end");
+    is_wrong("a\n% end\n", "f.t:2: error: end, else or elif stands alone; expected an if or for above");
+    is_wrong("% else\n", "f.t:1: error: end, else or elif stands alone; expected an if or for above");
+    is_wrong("% elif 1\n", "f.t:1: error: end, else or elif stands alone; expected an if or for above");
+    is_wrong("% if\n% end\n", "f.t:1:5: error: the line ends here; expected a number, a name or (");
+    is_wrong("% if 1\n% end if\n", "f.t:2:7: error: found 'if'; expected the line's end");
+    is_wrong("% if 1\n% else x\n% end\n", "f.t:2:8: error: found 'x'; expected the line's end");
 }
 
 static void test_include(void **state)
@@ -220,13 +220,14 @@ static void test_include(void **state)
     gives("% include \"lets.t\"\n${y}", "5");
     gives("% include \"empty.t\"\n% include \"one.t\"\n", "one 3\n");
     gives("% for x in 0..2\n% include \"one.t\"\n% end\n", "one 0\none 1\n");
-    is_wrong("% include one\n", "f.t:1:11: error: 'one'; expected include \"file\"");
-    is_wrong("\n% include \"none.t\"\n", "f.t:2:19: error: no file 'none.t'; expected one of the templates");
-    is_wrong("% include \"one.t\" 1\n", "f.t:1:19: error: '1'; expected the line's end");
-    is_wrong("% include \"circle.t\"\n", "circle.t:1:21: error: includes within includes, 8 deep; expected no circle");
-    is_wrong("% include \"stray.t\"\n", "stray.t:3: error: end, else or elif alone; expected if or for above");
-    is_wrong("a\n% include \"broken.t\"\n", "broken.t:2:8: error: line ends; expected a number, a name or (");
-    is_wrong("% include \"open.t\"\n% end\n", "open.t:1: error: if without its end; expected % end below");
+    is_wrong("% include one\n", "f.t:1:11: error: found 'one'; expected include \"file\"");
+    is_wrong("\n% include \"none.t\"\n", "f.t:2:19: error: there is no file 'none.t'; expected one of the templates");
+    is_wrong("% include \"one.t\" 1\n", "f.t:1:19: error: found '1'; expected the line's end");
+    is_wrong("% include \"circle.t\"\n", "circle.t:1:21: error: includes are nested 8 deep; expected no circle");
+    is_wrong("% include \"stray.t\"\n",
+             "stray.t:3: error: end, else or elif stands alone; expected an if or for above");
+    is_wrong("a\n% include \"broken.t\"\n", "broken.t:2:8: error: the line ends here; expected a number, a name or (");
+    is_wrong("% include \"open.t\"\n% end\n", "open.t:1: error: if has no end; expected % end below");
 }
 
 static void test_host(void **state)
@@ -234,9 +235,9 @@ static void test_host(void **state)
     (void)state;
     gives("a\n% say x + 1\n  % say 2 # two\nb\n", "a\n[4][2]b\n");
     is_wrong("\n  % shout x\n", "f.t:2:11: error: unknown directive 'shout'; expected say");
-    is_wrong("\n  % say x +\n", "f.t:2:12: error: line ends; expected a number, a name or (");
-    is_wrong("% 12\n", "f.t:1:3: error: '12'; expected a directive");
-    is_wrong("% \"say\"\n", "f.t:1:4: error: 'say'; expected a directive");
+    is_wrong("\n  % say x +\n", "f.t:2:12: error: the line ends here; expected a number, a name or (");
+    is_wrong("% 12\n", "f.t:1:3: error: found '12'; expected a directive");
+    is_wrong("% \"say\"\n", "f.t:1:4: error: found 'say'; expected a directive");
     struct gen_error err = {0};
     assert_null(render("a\n% say 1\n", false, &err));
     assert_string_equal(err.text, "f.t:2: error: unknown directive 'say'; expected let, assert, include, for or if");
@@ -258,7 +259,7 @@ static char *nested(const char *open, int count, const char *close)
 static void test_depth(void **state)
 {
     (void)state;
-    static const char message[] = "f.t:65: error: more than 64 of if, elif and for in one another; expected fewer";
+    static const char message[] = "f.t:65: error: if, elif and for are nested more than 64 deep; expected fewer";
     char *text = nested("% if 1\n", 64, "% end\n");
     gives(text, "x\n");
     free(text);

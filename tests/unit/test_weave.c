@@ -91,17 +91,20 @@ static void test_waits(void **state)
 static void test_wrong(void **state)
 {
     (void)state;
-    is_wrong("  weave\n    vec x = 0\n", "t.micro:2: error: weave alone; expected with, of its indentation, below");
-    is_wrong("  with\n    vec x = 0\n", "t.micro:2:3: error: with alone; expected a weave of its indentation above");
+    is_wrong("  weave\n    vec x = 0\n",
+             "t.micro:2: error: weave stands alone; expected a with of the same indentation below");
+    is_wrong("  with\n    vec x = 0\n",
+             "t.micro:2:3: error: with stands alone; expected a weave of the same indentation above");
     is_wrong("  weave by frobnicate\n    vec x = 0\n  with\n    vec y = 0\n",
-             "t.micro:2: error: weave by 'frobnicate'; expected the name of an op of isa avx512");
-    is_wrong("  weave every 0\n    vec x = 0\n  with\n    vec y = 0\n", "t.micro:2: error: weave every 0; expected 1 or more");
+             "t.micro:2: error: weave says by 'frobnicate'; expected the name of an op of isa avx512");
+    is_wrong("  weave every 0\n    vec x = 0\n  with\n    vec y = 0\n",
+             "t.micro:2: error: weave says every 0; expected 1 or more");
     is_wrong("  weave\n    loop 2\n      vec x = 0\n  with\n    vec y = 0\n",
-             "t.micro:2: error: weave of a loop, pointer or integer; expected straight statements alone");
+             "t.micro:2: error: weave contains a loop, a pointer or an integer; expected only straight statements");
     is_wrong("  weave\n    let n = 2\n  with\n    vec y = 0\n",
-             "t.micro:2: error: weave of nothing with something; expected statements on both sides");
+             "t.micro:2: error: one side of weave is empty; expected statements on both sides");
     is_wrong("  weave\n    vec x = 0\n    a[0] = x\n  with\n    vec y = a[0]\n",
-             "t.micro:2: error: weave in which all of the second stream waits for the first; expected what can overlap");
+             "t.micro:2: error: all of weave's second stream waits for the first; expected streams that can overlap");
 }
 
 /* ---- random streams, run ---- */

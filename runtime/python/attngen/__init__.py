@@ -3,9 +3,9 @@
     import attngen
     o = attngen.sdpa(q, k, v, is_causal=True)        # PyTorch's arguments; NumPy arrays, tensors, CUDA tensors, DLPack
     o, lse = attngen.attention(q, k, v, causal=True, window=(1024, 0), softcap=50.0, lse=True)
-    attngen.tune("1,8,8,2048,2048,64", causal=True)  # the fastest kernel is looked for, and remembered
+    attngen.tune("1,8,8,2048,2048,64", causal=True)  # searches for the fastest kernel and stores it in the cache
 
-The kernels are libattn's, which is in the package; importing it loads neither NumPy nor PyTorch.
+libattn, which the package contains, makes the kernels. Importing attngen loads neither NumPy nor PyTorch.
 """
 from __future__ import annotations
 
@@ -24,20 +24,24 @@ __version__ = "0.1"
 def configure(*, rigor: Optional[str] = None, time_limit: Optional[float] = None, compiler: Optional[str] = None,
               threads: Optional[int] = None, cache_dir: Optional[str] = None, fallback: Optional[str] = None,
               openmp: Optional[bool] = None, invariant: Optional[bool] = None) -> None:
-    """Sets defaults of the calls that follow, in this process; what is not given stays.
+    """Sets defaults for the calls that follow in this process. What is not given keeps its value.
 
-    rigor: what to do for sides that the cache has no winner for: "estimate" (the default: a model chooses, nothing is
-        timed), "measure" or "patient" (the first call for them takes up to time_limit seconds, 0 for 30 and 600).
-    compiler: "tcc" or "cc". threads: of the processor, 0 for all; by default PyTorch's number for tensors.
-    cache_dir: where the cache is, "" for none; before the first call that makes a plan. $ATTNGEN_CACHE says it too.
-    openmp: True has larger runs on tensors of the processor use the threads of PyTorch's OpenMP (libgomp) in place of
-        libattn's own, which do not then share processors with it; the bits are the same.
-    invariant: True makes plans whose rows have the same bits whatever else is in a call (attngen.attention says it).
-    fallback: "torch" lets PyTorch compute what sdpa cannot serve; "" ends that.
+    rigor: how to choose a kernel if the cache has no winner for the sides of a call: "estimate" (the default; a model
+        chooses, and nothing is timed), or "measure" or "patient" (the first such call searches for up to time_limit
+        seconds; 0 means 30 and 600 seconds).
+    compiler: "tcc" or "cc". threads: number of threads on the processor, 0 for all; the default is PyTorch's number for
+        tensors.
+    cache_dir: the directory of the cache, "" for no cache. Set it before the first call that makes a plan. The
+        environment variable ATTNGEN_CACHE does the same.
+    openmp: True makes larger runs on tensors of the processor use the threads of PyTorch's OpenMP (libgomp) instead of
+        libattn's own, so that the two do not compete for processors. The results have the same bits.
+    invariant: True makes plans whose rows have the same bits whatever else a call holds (attngen.attention says exactly
+        what is promised).
+    fallback: "torch" lets PyTorch compute what sdpa cannot; "" ends that.
     """
     if cache_dir is not None:
         if _c.has_context():
-            raise Invalid("cache_dir is set after a plan was made; expected it before")
+            raise Invalid("cache_dir is set after a plan was made; expected it to be set earlier")
         _c.cache_dir = cache_dir
     if rigor is not None:
         _plans._choice("rigor", _c.RIGORS, rigor)

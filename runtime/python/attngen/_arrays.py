@@ -1,7 +1,7 @@
-"""Arrays of NumPy, of PyTorch and of whoever speaks DLPack, as addresses, sides and strides; nothing is copied.
+"""Arrays of NumPy, PyTorch and any library with DLPack, as addresses, sides and strides; nothing is copied.
 
-Each library has an adapter: `view` looks at an array once and in full, `describe` gives what a prepared call depends
-on, `pointer` the address, `empty` a new array. Neither NumPy nor PyTorch is imported before one of its arrays is met.
+Each library has an adapter: `view` reads all about an array once, `describe` returns what a prepared call depends on,
+`pointer` the address, and `empty` a new array. NumPy and PyTorch are imported only when one of their arrays is met.
 """
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import _c
 
 class View(NamedTuple):
     """An array: address, sides, strides in elements, element type ("f32", "bool", "i64" and so on), and the number of
-    the CUDA device that holds it, -1 for memory of the processor."""
+    the CUDA device that holds it, or -1 for the processor's memory."""
     pointer: int
     shape: Tuple[int, ...]
     strides: Tuple[int, ...]
@@ -23,7 +23,7 @@ class View(NamedTuple):
 
 
 class Plain:
-    """What adapters have in common whose arrays are only memory: no tracing, no count of threads, nothing that needs a check."""
+    """What adapters for plain memory have in common: no tracing, no number of threads, nothing to check."""
 
     def tracing(self) -> bool:
         return False
@@ -36,7 +36,7 @@ class Plain:
 
 
 class NumpyAdapter(Plain):
-    """Arrays in the processor's memory, of NumPy; bf16 is ml_dtypes.bfloat16."""
+    """NumPy arrays, in the processor's memory; bf16 is ml_dtypes.bfloat16."""
 
     name = "numpy"
     _names = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool", "uint8": "u8", "int8": "i8",
@@ -66,7 +66,7 @@ class NumpyAdapter(Plain):
         dtype = self._names.get(a.dtype.name, a.dtype.name) if a.dtype.isnative else str(a.dtype)
         size = a.dtype.itemsize
         if any(stride % size for stride in a.strides):
-            raise _c.Invalid(f"strides of {a.strides} bytes; expected multiples of the element's {size} bytes")
+            raise _c.Invalid(f"an array has strides of {a.strides} bytes; expected multiples of the element's {size} bytes")
         return View(self.pointer(a), a.shape, tuple(stride // size for stride in a.strides), dtype, -1)
 
     def empty(self, shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str, like: Any) -> Any:
@@ -97,7 +97,7 @@ _DL_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 
 
 class Exported:
-    """An array of another library, by DLPack: its capsule is kept, unconsumed, until this object goes."""
+    """An array of another library, by DLPack: its capsule is kept, unconsumed, as long as this object lives."""
 
     def __init__(self, array: Any) -> None:
         device_type, device_id = array.__dlpack_device__()
@@ -108,13 +108,13 @@ class Exported:
         elif device_type in _DL_CPU:
             self.capsule = array.__dlpack__()
         else:
-            raise _c.Unsupported(f"an array on a DLPack device of type {int(device_type)}; expected the processor's "
+            raise _c.Unsupported(f"an array is on a DLPack device of type {int(device_type)}; expected the processor's "
                                  "memory or CUDA's")
         get = ctypes.pythonapi.PyCapsule_GetPointer
         get.argtypes, get.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
         t = _DLTensor.from_address(get(self.capsule, b"dltensor"))
         if t.lanes != 1:
-            raise _c.Unsupported(f"elements of {t.lanes} lanes; expected 1")
+            raise _c.Unsupported(f"an element has {t.lanes} lanes; expected 1")
         shape = tuple(t.shape[i] for i in range(t.ndim))
         if t.strides:
             strides = tuple(t.strides[i] for i in range(t.ndim))
@@ -125,7 +125,7 @@ class Exported:
 
 
 def contiguous(shape: Tuple[int, ...]) -> Tuple[int, ...]:
-    """Strides in elements of an array without gaps, the last side innermost."""
+    """The strides, in elements, of an array without gaps whose last side is innermost."""
     strides, step = [], 1
     for side in reversed(shape):
         strides.append(step)
@@ -134,7 +134,7 @@ def contiguous(shape: Tuple[int, ...]) -> Tuple[int, ...]:
 
 
 class DlpackAdapter(Plain):
-    """Arrays that have __dlpack__. New arrays are of NumPy on the processor and of PyTorch on a card, unless `out` is given."""
+    """Arrays with __dlpack__. Without `out`, new arrays are NumPy's on the processor and PyTorch's on a card."""
 
     name = "dlpack"
 
@@ -159,7 +159,7 @@ class DlpackAdapter(Plain):
         try:
             adapter = torch_adapter()
         except ImportError:
-            raise _c.Unsupported("arrays on a CUDA device by DLPack and no out; expected out, since PyTorch, which "
+            raise _c.Unsupported("out is missing for DLPack arrays on a CUDA device; expected it, since PyTorch, which "
                                  "would make one, is not installed") from None
         return adapter.empty_on(shape, strides, dtype, like.device)
 
@@ -184,8 +184,8 @@ def _find(kind: type) -> Any:
     elif hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
         found = DLPACK
     else:
-        raise _c.Invalid(f"an argument is of type {kind.__module__}.{kind.__qualname__}; expected an array of NumPy, a "
-                         "tensor of PyTorch, or an array with __dlpack__")
+        raise _c.Invalid(f"an argument is of type {kind.__module__}.{kind.__qualname__}; expected a NumPy array, a "
+                         "PyTorch tensor, or an array with __dlpack__")
     _adapters[kind] = found
     return found
 

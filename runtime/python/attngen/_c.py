@@ -1,6 +1,6 @@
-"""libattn as ctypes sees it: where the library is, its structs and functions, and its errors as exceptions.
+"""libattn by ctypes: where the library is, its structs and functions, and its errors as exceptions.
 
-What it is not: it knows nothing of arrays. tests/python/test_abi.py holds every struct to runtime/attn.h.
+What it is not: it knows nothing about arrays. tests/python/test_abi.py holds every struct to runtime/attn.h.
 """
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ RIGORS = {"estimate": 0, "measure": 1, "patient": 2}
 
 
 class Error(RuntimeError):
-    """What libattn refused or could not do, in its own words."""
+    """libattn refused or failed; the message is libattn's own."""
 
 
 class Invalid(Error, ValueError):
-    """An argument is wrong; the words say which and what is expected."""
+    """An argument is wrong; the message says which one and what is expected."""
 
 
 class Unsupported(Error, NotImplementedError):
-    """There is no kernel for this here; the words give the rule or the reason."""
+    """There is no kernel for this problem here; the message gives the rule or the reason."""
 
 
 class NoMemory(Error, MemoryError):
-    """There was no memory."""
+    """Memory ran out."""
 
 
 class Failed(Error):
-    """A compiler, the system, a driver or a check failed."""
+    """A compiler, a driver, the system or a check failed."""
 
 
 STATUSES = {1: Invalid, 2: Unsupported, 3: NoMemory, 4: Failed}
@@ -118,7 +118,7 @@ SONAME = "libattn.so.0"
 
 
 def place_of(name: str, built: str) -> Optional[str]:
-    """The path of a file of the wheel, or of the source tree that this file is in; None if there is neither."""
+    """The path of a file in the wheel or in the source tree that this file belongs to; None if it is in neither."""
     tree = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
     candidates = [os.path.join(HERE, name)]
     if os.path.exists(os.path.join(tree, "runtime", "attn.h")):
@@ -134,8 +134,8 @@ def _open_library() -> ctypes.CDLL:
     try:
         lib = ctypes.CDLL(path)
     except OSError as error:
-        raise ImportError(f"{path}: {error}; expected libattn, which the wheel of attngen holds, `make` builds and "
-                          "ATTNGEN_LIBRARY may name") from None
+        raise ImportError(f"{path}: {error}; expected libattn, which the wheel of attngen contains, `make` builds, "
+                          "and ATTNGEN_LIBRARY may name") from None
     pointer = c_void_p
     prototypes: Dict[str, List[Any]] = {
         "attn_context_create": [pointer, pointer, pointer], "attn_context_destroy": [pointer],
@@ -151,7 +151,7 @@ def _open_library() -> ctypes.CDLL:
     for name, arguments in prototypes.items():
         try:
             function = getattr(lib, name)
-        except AttributeError:  # an older libattn; its absence is told when it is asked for
+        except AttributeError:  # an older libattn; `call` reports it when it is needed
             continue
         function.argtypes = arguments
         function.restype = None if name.endswith("_destroy") else c_int
@@ -166,7 +166,7 @@ cache_dir: Optional[str] = None  # what configure() was told; None: libattn's ow
 
 
 def library() -> ctypes.CDLL:
-    """libattn, opened when first asked for."""
+    """libattn, opened at the first call."""
     global _lib
     if _lib is None:
         with _lock:
@@ -182,7 +182,7 @@ def _log(_user: Any, level: int, text: bytes) -> None:
 
 
 def context() -> int:
-    """The process's one attn_context, made when first asked for. It lives as long as the process."""
+    """The process's only attn_context, made at the first call. It lives as long as the process."""
     global _context
     if _context is None:
         with _lock:
@@ -208,7 +208,7 @@ def failure(status: int, error: ErrorText) -> Error:
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Calls a function of attn.h, adding the last argument, and raises what it says."""
+    """Calls a function of attn.h, adds the last argument, and raises its error."""
     function = getattr(library(), name, None)
     if function is None:
         raise Unsupported(f"this libattn has no {name}; expected a newer one")

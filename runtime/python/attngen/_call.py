@@ -1,4 +1,4 @@
-"""sdpa, attention, Plan and tune: the calls that people make."""
+"""sdpa, attention, Plan, tune, quantise and supports: the functions that users call."""
 from __future__ import annotations
 
 from collections import Counter
@@ -10,11 +10,11 @@ from ._plans import Call
 from ._prepare import (BLOCKS, EXTRA_AT, FLOATS, Options, broadcast, collapse, dense_like, fail, request,
                        sides_of)
 
-#: How often `fallback="torch"` had PyTorch compute instead, by libattn's words for why.
+#: How often `fallback="torch"` made PyTorch compute instead, by libattn's message.
 fallbacks: "Counter[str]" = Counter()
 
 _sdpa_calls: Any = _plans.call_cache()
-_sdpa_bases = _plans.call_cache()  # of calls that differ in the number of keys alone
+_sdpa_bases = _plans.call_cache()  # calls that differ only in the number of keys
 
 
 def _prepare(views: Dict[str, View], o: Optional[View], options: Options, threads: int,
@@ -32,7 +32,7 @@ def _prepare(views: Dict[str, View], o: Optional[View], options: Options, thread
 
 
 def _check_plan(has: _plans.Key, wants: _plans.Key) -> None:
-    """What struct attn_run cannot show to differ from its plan."""
+    """Refuses differences between a call and its plan that struct attn_run cannot show."""
     for name in ("device", "dtype", "kv_dtype", "o_dtype", "head_dim", "head_dim_v", "heads", "kv_heads", "causal",
                  "window", "softcap", "bias", "mask", "alibi", "sink", "packed", "paged"):
         if getattr(has, name) != getattr(wants, name):
@@ -46,7 +46,7 @@ def _prepare_sdpa(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any
                   scale: Optional[float], enable_gqa: bool, out: Any) -> Tuple[Call, Any]:
     """The call, and where in struct attn_run the mask's address goes."""
     if dropout_p:
-        raise _c.Unsupported(f"dropout_p is {dropout_p}; expected 0.0, as kernels have no dropout")
+        raise _c.Unsupported(f"dropout_p is {dropout_p}; expected 0.0, since kernels have no dropout")
     if is_causal and attn_mask is not None:
         raise fail("attn_mask is given and is_causal is True; expected one of them, as for PyTorch (attngen.attention "
                    "takes both)")
@@ -56,13 +56,13 @@ def _prepare_sdpa(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any
     views = {name: collapse({"q": "query", "k": "key", "v": "value"}[name], view) for name, view in given.items()}
     heads, kv_heads = views["q"].shape[1], views["k"].shape[1]
     if heads != kv_heads and not enable_gqa and kv_heads != 1:
-        raise fail(f"query has {heads} heads and key {kv_heads}; expected as many, or enable_gqa=True")
+        raise fail(f"query has {heads} heads and key has {kv_heads}; expected the same number, or enable_gqa=True")
     mask_at = None
     if attn_mask is not None:
         mask = adapter_of(attn_mask).view(attn_mask)
         name = "mask" if mask.dtype == "bool" else "bias"
         if name == "bias" and mask.dtype not in FLOATS:
-            raise _c.Unsupported(f"attn_mask is of {mask.dtype}; expected bool, float32, float16 or bfloat16")
+            raise _c.Unsupported(f"attn_mask has type {mask.dtype}; expected bool, float32, float16 or bfloat16")
         views[name] = _spread_mask(mask, shape[:-1] + (views["k"].shape[2],))
         mask_at = EXTRA_AT[name]
     o_shape = tuple(shape[:-1]) + (views["v"].shape[-1],)
@@ -83,8 +83,8 @@ def _prepare_sdpa(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any
 
 def _grown(adapter: Any, query: Any, key: Any, value: Any, is_causal: bool, scale: Optional[float],
            enable_gqa: bool) -> Any:
-    """The call for keys that are more or fewer than those of an earlier one and nothing else, from that one: a cache
-    that grows asks for a new one with each token. None where there is no such earlier call."""
+    """Makes a call from an earlier one that differs only in the number of keys: a growing cache needs a new one for each
+    token. None if there is no such earlier call."""
     signature = adapter.apart_from_keys(query, key, value)
     if signature is None:
         return None
@@ -102,7 +102,7 @@ def _grown(adapter: Any, query: Any, key: Any, value: Any, is_causal: bool, scal
 
 
 def _spread_mask(mask: View, sides: Tuple[int, ...]) -> View:
-    """attn_mask over [..., heads, rows, keys] as four sides, of which those that are shared have stride 0."""
+    """attn_mask over [..., heads, rows, keys] as four sides, with stride 0 along those that are broadcast."""
     steps = broadcast("attn_mask", mask, sides)
     whole = mask._replace(shape=tuple(sides), strides=steps)
     return collapse("attn_mask", whole)
@@ -111,28 +111,29 @@ def _spread_mask(mask: View, sides: Tuple[int, ...]) -> View:
 def sdpa(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
          scale: Optional[float] = None, enable_gqa: bool = False, *, out: Any = None,
          fallback: Optional[str] = None) -> Any:
-    """Attention with the arguments, and the meaning, of torch.nn.functional.scaled_dot_product_attention.
+    """Attention with the arguments and the meaning of torch.nn.functional.scaled_dot_product_attention.
 
-    query [..., heads, rows, D], key [..., KV heads, keys, D], value [..., KV heads, keys, Dv], with D 1..576 and Dv
-    1..512; the result is [..., heads, rows, Dv], of query's type. Dimensions may be missing from the front. Arrays are
-    NumPy's (float32, float16, ml_dtypes.bfloat16), PyTorch's on the processor or a CUDA card, or anyone's with
-    __dlpack__; nothing is copied, strides are as they are, but elements of a row lie side by side. A side of 1 of key
-    and value serves every batch, or head.
+    query is [..., heads, rows, D], key is [..., KV heads, keys, D] and value is [..., KV heads, keys, Dv], with D in
+    1..576 and Dv in 1..512. The result is [..., heads, rows, Dv], of query's type. Leading dimensions may be missing.
+    Arrays are NumPy's (float32, float16, ml_dtypes.bfloat16), PyTorch's on the processor or on a CUDA card, or any with
+    __dlpack__. Nothing is copied: strides may be arbitrary, except that the elements of a row are contiguous. A side of
+    1 of key and value serves every batch or head.
 
-    attn_mask: bool (True: the key takes part) or float (added to scores), of sides that are 1 or those of
-        [..., heads, rows, keys]. A query that no key is left for gives zeros.
-    dropout_p: 0.0. is_causal: row i sees keys 0..i (PyTorch's alignment, at the top left); without attn_mask.
-    scale: of the scores; 1/sqrt(D) without. enable_gqa: query has a multiple of key's heads.
-    out: where the result goes, of its shape, in any strides, not overlapping an input. Without it a new array, whose
-        sides lie in memory in the order of query's.
-    fallback: "torch" lets PyTorch compute what cannot be served here, and counts it in attngen.fallbacks.
+    attn_mask: bool (True: the key takes part) or float (added to the scores), with sides that are 1 or those of
+        [..., heads, rows, keys]. A query for which no key is left gives zeros.
+    dropout_p: must be 0.0. is_causal: row i sees keys 0..i (PyTorch's alignment, at the top left); excludes attn_mask.
+    scale: multiplies the scores; default 1/sqrt(D). enable_gqa: query may have a multiple of key's heads.
+    out: the array for the result, of its shape, with any strides, not overlapping an input. By default the result is a
+        new array whose sides have the order in memory of query's.
+    fallback: "torch" lets PyTorch compute what attngen cannot, and counts that in attngen.fallbacks.
 
-    On CUDA tensors the kernel is put on PyTorch's current stream and the call returns at once; it can be captured in a
-    graph. On the processor it uses PyTorch's number of threads for tensors, all processors for other arrays. Any number
-    of threads may call at once. A kernel's first use takes a millisecond; it is the cache's winner for such sides (see
-    attngen.tune), else a model's choice. Raises attngen.Invalid or attngen.Unsupported, in the words of the rule that
-    is broken; a tensor that requires grad is refused while gradients are recorded. Works in
-    torch.compile(fullgraph=True).
+    On CUDA tensors, the kernel is launched on PyTorch's current stream and the call returns at once; it can be captured
+    into a graph (the first call for new sides may compile a kernel: make it before a capture). On the processor, the
+    call uses PyTorch's number of threads for tensors, and all processors for other arrays. Any number of threads may
+    call at the same time. On the processor, the first use of a kernel takes about a millisecond. The kernel is the
+    cache's winner for such sides (see attngen.tune), or else a model's choice. Raises attngen.Invalid or
+    attngen.Unsupported with a message that gives the broken rule; a tensor that requires grad is refused while
+    gradients are recorded. Works in torch.compile(fullgraph=True).
     """
     adapter = adapter_of(query)
     if adapter.tracing():
@@ -161,7 +162,7 @@ def sdpa(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: flo
                      None if call.device < 0 else adapter.stream(call.device))
         return o
     except (RuntimeError, AttributeError) as error:
-        if not isinstance(error, _c.Error):  # an array that is not what it was taken for
+        if not isinstance(error, _c.Error):  # an array is not of the library that it was taken for
             _check_same(adapter, query=query, key=key, value=value, attn_mask=attn_mask, out=out)
             adapter.check(query, key, value, attn_mask, out)
             raise
@@ -172,16 +173,16 @@ def sdpa(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: flo
 
 
 def _check_same(adapter: Any, **arrays: Any) -> None:
-    """Whether all arrays are of one library."""
+    """Refuses arrays of different libraries."""
     for name, a in arrays.items():
         if a is not None and adapter_of(a) is not adapter:
-            raise fail(f"{name} is of type {type(a).__module__}.{type(a).__qualname__} and query an array of "
+            raise fail(f"{name} is of type {type(a).__module__}.{type(a).__qualname__} and query is an array of "
                        f"{adapter.name}; expected all of one library")
 
 
 def _sdpa_exported(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
                    scale: Optional[float], enable_gqa: bool, out: Any, fallback: Optional[str]) -> Any:
-    """sdpa of arrays that speak DLPack: a call is prepared each time."""
+    """sdpa for arrays with DLPack: a call is prepared each time."""
     q, k, v = Exported(query), Exported(key), Exported(value)
     mask = None if attn_mask is None else Exported(attn_mask)
     o = None if out is None else Exported(out)
@@ -211,7 +212,7 @@ _NOTHING: Dict[str, Any] = {}
 
 def _given(bias: Any, mask: Any, alibi_slopes: Any, sinks: Any, kv_lens: Any, q_starts: Any, kv_starts: Any,
            block_table: Any, k_scales: Any, v_scales: Any) -> Dict[str, Any]:
-    """The arrays beside Q, K and V that there are, by name; _NOTHING itself where there is none."""
+    """The arrays that are given besides Q, K and V, by name; _NOTHING itself if there is none."""
     if bias is mask is alibi_slopes is sinks is kv_lens is q_starts is kv_starts is block_table is k_scales is v_scales \
             is None:
         return _NOTHING
@@ -220,7 +221,7 @@ def _given(bias: Any, mask: Any, alibi_slopes: Any, sinks: Any, kv_lens: Any, q_
             "v_scales": v_scales}
 
 
-# What may be a list of numbers too, on the processor, and its element type.
+# What may also be a list of numbers on the processor, and its element type.
 _NUMBERS = {"kv_lens": "int64", "q_starts": "int64", "kv_starts": "int64", "block_table": "int32",
             "alibi_slopes": "float32", "sinks": "float32", "bias": "float32", "mask": "bool", "k_scales": "float32",
             "v_scales": "float32"}
@@ -228,7 +229,7 @@ _NUMBERS = {"kv_lens": "int64", "q_starts": "int64", "kv_starts": "int64", "bloc
 
 def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: Any, v: Any, out: Any, lse: Any,
             given: Dict[str, Any], options: Tuple[Any, ...]) -> Any:
-    """attention, and a Plan's call: the prepared call that fits is found or made, and executed."""
+    """The body of attention and of a Plan's call: finds or makes the prepared call that fits, and executes it."""
     adapter = adapter_of(q)
     if adapter is not DLPACK and given is _NOTHING and (lse is False or lse is True):
         return _attend_plain(plan, cache, adapter, q, k, v, out, lse, options)
@@ -314,40 +315,42 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bot
               q_len: Optional[int] = None, kv_len: Optional[int] = None, layout: str = "bhsd", out: Any = None, o_dtype: Optional[str] = None, lse: Any = False,
               threads: Optional[int] = None, rigor: Optional[str] = None, compiler: Optional[str] = None,
               time_limit: Optional[float] = None, variant: Optional[str] = None, invariant: Optional[bool] = None) -> Any:
-    """O = softmax(scale * Q K^T -> softcap -> + bias, ALiBi -> mask; sinks) V: all that attn.h has, by keyword.
+    """O = softmax(scale * Q K^T -> softcap -> + bias, ALiBi -> mask; sinks) V, with every feature of attn.h by keyword.
 
-    q [batch, heads, q_len, D], k [batch, KV heads, kv_len, D], v [batch, KV heads, kv_len, Dv]; O is [batch, heads,
-    q_len, Dv]. layout="bshd" means [batch, rows, heads, elements] for all of them. heads is a multiple of KV heads.
-    Types are float32, float16 and bfloat16; k and v may be of another than q, and O too (out's, or o_dtype: "f32",
-    "f16", "bf16"). Arrays as for attngen.sdpa. Row i of a sequence stands at p = i + offset on the axis of keys.
+    q is [batch, heads, q_len, D], k is [batch, KV heads, kv_len, D], v is [batch, KV heads, kv_len, Dv], and O is
+    [batch, heads, q_len, Dv]. With layout="bshd" all of them are [batch, rows, heads, elements]. heads is a multiple of
+    KV heads. Types are float32, float16 and bfloat16; k and v may have another type than q, and so may O (that of out,
+    or o_dtype: "f32", "f16" or "bf16"). Arrays are as for attngen.sdpa. Row i of a sequence stands at position
+    p = i + offset on the axis of keys.
 
-    causal: keys j <= p take part. align: where offset comes from, "bottom-right" (keys - queries of the sequence),
-        "top-left" (0); or q_offset, a number of keys of any sign, the position of the first query as with a KV cache.
-    window: (left, right), numbers of keys: p - left <= j <= p + right take part; -1 is no bound.
-    scale: 1/sqrt(D) without. softcap: c, scores become c tanh(s / c).
-    bias: float, added to scores; mask: bool or uint8, 1 where a key takes part. Both have sides that are 1 or those of
-        [batch, heads, q_len, kv_len], in this order for both layouts.
-    alibi_slopes: float32 [heads]. sinks: float32 [heads], logits that join the denominator alone.
-    kv_lens: int64 [batch], keys of each sequence, on the device of q (a list too on the processor).
-    q_starts, kv_starts: int64 [batch + 1], cumulative lengths of packed sequences: q and O are [rows, heads, elements],
-        k and v [rows, KV heads, elements]; q_len and kv_len are then the longest sequences' lengths, or more; without
-        them as many as there are rows.
-    block_table: int32 [batch, pages]: k and v are [page, KV heads, row, elements] (bshd: [page, row, KV heads,
-        elements]); kv_lens or kv_starts say how many keys a sequence has.
-    k_scales, v_scales: float32, of sides that are 1 or those of [batch, KV heads, kv_len] (in pages [page, KV heads, row],
-        packed [1, KV heads, rows]), what the numbers stored in k and v are multiplied by, where these are int8 or float8
-        (E4M3). kv_dtype: what arrays of uint8 hold: "fp8", or "q8_0" or "q4_0", ggml's blocks of 32 values, a row of
-        them being its bytes. attngen.quantise makes them all.
-    out: where O goes. lse: True returns (O, LSE), the natural logarithm of each row's sum of exp(score), float32
-        [batch, heads, q_len] ([heads, rows] where packed), -inf for a row that no key is left for; or an array of that
-        shape to write it to.
-    threads: of the processor; without, PyTorch's number for tensors, else all. rigor ("estimate", "measure",
-        "patient"), time_limit (seconds), compiler ("tcc", "cc") and variant (a kernel's name) as in attn.h; configure()
-        sets defaults.
-    invariant: True promises a row the same bits whatever else is in the call, however its sequence is packed, paged and cut into
-        chunks, and whatever was tuned: struct attn_problem says it exactly.
+    causal: only keys j <= p take part. align: what offset is: "bottom-right" (number of keys - number of queries of the
+        sequence) or "top-left" (0). q_offset: the offset itself instead, a number of any sign, which is the position of
+        the first query, for example with a KV cache.
+    window: (left, right), numbers of keys: only keys p - left <= j <= p + right take part; -1 means no bound.
+    scale: default 1/sqrt(D). softcap: c; a score s becomes c tanh(s / c).
+    bias: float, added to the scores. mask: bool or uint8, 1 where a key takes part. Both have sides that are 1 or those
+        of [batch, heads, q_len, kv_len], in this order for both layouts.
+    alibi_slopes: float32 [heads]. sinks: float32 [heads], logits that join the denominator only.
+    kv_lens: int64 [batch], the number of keys of each sequence, on q's device (on the processor also a list).
+    q_starts, kv_starts: int64 [batch + 1], cumulative lengths of packed sequences. With q_starts, q and O are
+        [rows, heads, elements]; with kv_starts, k and v are [rows, KV heads, elements]. q_len and kv_len are then the
+        lengths of the longest sequences, or more; by default the number of rows.
+    block_table: int32 [batch, pages]. k and v are then [page, KV heads, row, elements] (bshd: [page, row, KV heads,
+        elements]), and kv_lens or kv_starts say how many keys each sequence has.
+    k_scales, v_scales: float32 with sides that are 1 or those of [batch, KV heads, kv_len] (pages: [page, KV heads,
+        row]; packed: [1, KV heads, rows]): what stored numbers are multiplied by if k and v are int8 or float8 (E4M3).
+    kv_dtype: what k and v of uint8 hold: "fp8", or "q8_0" or "q4_0", which are ggml's blocks of 32 values; a row then
+        consists of the bytes of its blocks. attngen.quantise makes all of these.
+    out: the array for O. lse: True returns (O, LSE), where LSE is the natural logarithm of each row's sum of exp(score),
+        float32 [batch, heads, q_len] ([heads, rows] if packed), and -inf for a row for which no key is left. An array of
+        that shape receives the LSE.
+    threads: number of threads on the processor; default: PyTorch's number for tensors, and all for other arrays. rigor
+        ("estimate", "measure", "patient"), time_limit (seconds), compiler ("tcc", "cc") and variant (the name of a
+        kernel) are as in attn.h; configure() sets their defaults.
+    invariant: True promises a row the same bits whatever else is in the call, however its sequence is packed, paged and
+        cut into chunks, and whatever was tuned; struct attn_problem in attn.h says it exactly.
 
-    Errors, threads and streams as for attngen.sdpa.
+    Errors, threads and streams are as for attngen.sdpa.
     """
     options = (causal, align, q_offset, scale, None if window is None else (int(window[0]), int(window[1])), softcap,
                layout, q_len, kv_len, o_dtype, lse is not False, threads, rigor, compiler, time_limit, variant,
@@ -360,16 +363,18 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bot
 
 
 class Plan:
-    """One compiled kernel for a problem, for loops: made once, called with any lengths and strides up to its maxima.
+    """One compiled kernel for a problem, made once and called in a loop with any strides, and any lengths up to its maxima.
 
-    dtype, kv_dtype, o_dtype: "f32", "f16" or "bf16"; the latter two are dtype without. head_dim, head_dim_v: elements
-    of a row. max_batch, max_q_len, max_kv_len: what calls stay within, and what is tuned for. causal, window, softcap,
-    bias (None or an element type), mask, alibi, sink, packed, paged: features that calls must then use, as struct
-    attn_problem says; invariant: a row's bits are the same in all such plans, as it says there; tune_window is the window to tune for, (left, right), (0, 0) if it is not known. device: "cpu",
-    "cuda", "cuda:N". threads: 0 for all processors. rigor, time_limit (seconds), variant, compiler: as for
-    attention. Raises as attngen.attention does. The same plan gives a row the same bits whatever else is in a call.
+    dtype, kv_dtype, o_dtype: "f32", "f16" or "bf16", and for kv_dtype also "int8", "fp8", "q8_0" or "q4_0"; kv_dtype and
+    o_dtype are dtype by default. head_dim, head_dim_v: elements of a row. max_batch, max_q_len, max_kv_len: the largest
+    that calls may have, and what is tuned for. causal, window, softcap, bias (None or an element type), mask, alibi,
+    sink, packed, paged: the features, which calls must then use, as in struct attn_problem. invariant: a row has the
+    same bits in all such plans, as attn_problem says. tune_window: the window to
+    tune for, (left, right), or (0, 0) if it is not known. device: "cpu", "cuda" or "cuda:N". threads: 0 for all
+    processors. rigor, time_limit (seconds), variant, compiler: as for attention. Raises as attngen.attention does. One
+    plan gives a row the same bits whatever else is in a call.
 
-    A plan for a card is kept until close(): streams and graphs may still hold its launches when nobody else does.
+    A plan for a card is kept until close(), because streams and graphs may still hold its launches.
     """
 
     def __init__(self, *, dtype: str = "f32", head_dim: int, heads: int, max_q_len: int, max_kv_len: int,
@@ -399,24 +404,24 @@ class Plan:
                  q_starts: Any = None, kv_starts: Any = None, block_table: Any = None, k_scales: Any = None,
                  v_scales: Any = None, q_len: Optional[int] = None, kv_len: Optional[int] = None,
                  layout: str = "bhsd") -> Any:
-        """Executes the plan on arrays, which are as for attngen.attention; O, or (O, LSE) when lse is asked for."""
+        """Executes the plan on arrays as for attngen.attention. Returns O, or (O, LSE) if lse is given."""
         if self._compiled.handle is None:
-            raise fail("the plan is closed; expected one that is not")
+            raise fail("the plan is closed; expected an open one")
         has = self._compiled.key
         options = (has.causal, align, q_offset, scale, window, softcap, layout, q_len, kv_len, has.o_dtype,
                    lse is not False, None, None, None, None, None, has.kv_dtype if has.kv_dtype in _NARROW else None, has.invariant)
         given = _given(bias, mask, alibi_slopes, sinks, kv_lens, q_starts, kv_starts, block_table, k_scales, v_scales)
         return _attend(self._compiled, self._calls, q, k, v, out, lse, given, options)
 
-    variant = property(lambda self: self._compiled.variant, doc="The kernel's name, to pin it.")
+    variant = property(lambda self: self._compiled.variant, doc="The kernel's name, with which it can be pinned.")
     compiler = property(lambda self: self._compiled.compiler, doc='"tcc", "cc", "opencl", "cuda" or "reference".')
     device = property(lambda self: self._compiled.device, doc='"cpu", or a device with its number.')
-    cached = property(lambda self: self._compiled.cached, doc="Whether it is the cache's winner.")
-    threads = property(lambda self: self._compiled.threads, doc="Threads, or a device's compute units.")
-    compile_ms = property(lambda self: self._compiled.compile_ms, doc="Milliseconds of compiling or loading it.")
+    cached = property(lambda self: self._compiled.cached, doc="Whether the kernel is the cache's winner.")
+    threads = property(lambda self: self._compiled.threads, doc="The number of threads, or of a device's compute units.")
+    compile_ms = property(lambda self: self._compiled.compile_ms, doc="Milliseconds that compiling or loading the kernel took.")
 
     def close(self) -> None:
-        """Destroys the plan. Nobody may be executing it; streams must be done with it, and graphs that hold it gone."""
+        """Destroys the plan. No thread or stream may be executing it, and graphs that hold its launches must be gone."""
         self._calls.clear()
         self._compiled.close()
 
@@ -425,16 +430,16 @@ class Plan:
 
 
 def tune(shape: Union[str, Sequence[int]], *, rigor: str = "measure", time_limit: float = 0.0, **problem: Any) -> Plan:
-    """Looks for the fastest kernel, stores it in the cache, and returns the plan; later calls of sdpa and attention for
-    such sides use it, in this process and in others.
+    """Searches for the fastest kernel, stores it in the cache, and returns a plan with it. Later calls of sdpa and attention
+    for such sides use that kernel, in this process and in others.
 
-    shape: "B,Hq,Hkv,Sq,Skv,D[,Dv]", or these numbers. rigor: "measure" or "patient"; time_limit: seconds, 0 for 30 and
-    600. problem: Plan's other keywords (dtype, causal, window, mask, bias, device, threads and so on). Winners are
-    remembered for each number of threads: tune for the one that calls use.
+    shape: "B,Hq,Hkv,Sq,Skv,D[,Dv]", or these numbers. rigor: "measure" or "patient". time_limit: seconds; 0 means 30 and
+    600 seconds. problem: Plan's other keywords (dtype, causal, window, mask, bias, device, threads and so on). Each
+    number of threads has a winner of its own: tune for the number that calls will use.
     """
     numbers = [int(x) for x in (shape.split(",") if isinstance(shape, str) else shape)]
     if len(numbers) not in (6, 7):
-        raise fail(f"shape is {shape!r}; expected B,Hq,Hkv,Sq,Skv,D or with Dv behind")
+        raise fail(f"shape is {shape!r}; expected B,Hq,Hkv,Sq,Skv,D or B,Hq,Hkv,Sq,Skv,D,Dv")
     batch, heads, kv_heads, q_len, kv_len, head_dim = numbers[:6]
     plan = Plan(head_dim=head_dim, head_dim_v=numbers[6] if len(numbers) == 7 else None, heads=heads, kv_heads=kv_heads,
                 max_batch=batch, max_q_len=q_len, max_kv_len=kv_len, rigor=rigor, time_limit=time_limit, **problem)
@@ -444,26 +449,27 @@ def tune(shape: Union[str, Sequence[int]], *, rigor: str = "measure", time_limit
 
 def quantise(x: Any, to: str, *, scales: Any = None, share: str = "row", out: Any = None, out_scales: Any = None,
              slots: Any = None) -> Any:
-    """Rows of an array of NumPy's or tensor, on a CUDA card too, as rows of a type that keys and values alone may have.
+    """Converts the rows of a NumPy array or of a tensor, also on a CUDA card, to a type that only K and V may have.
 
-    x: float32, float16 or bfloat16 [batch, KV heads, rows, D], or pages in place of batch. to: "int8", "fp8" (OCP's E4M3),
-    "q8_0" or "q4_0" (ggml's blocks of 32 values; D is a multiple of 32). Returns (stored, scales): stored int8 or uint8
-    [batch, KV heads, rows, D], for blocks uint8 [batch, KV heads, rows, bytes of a row]; scales float32, None for blocks.
+    x: float32, float16 or bfloat16 [batch, KV heads, rows, D], with pages instead of batch for a paged cache. to: "int8",
+    "fp8" (OCP's E4M3), "q8_0" or "q4_0" (ggml's blocks of 32 values; D is then a multiple of 32). Returns (stored, scales).
+    stored is int8 or uint8 [batch, KV heads, rows, D], and for blocks uint8 [batch, KV heads, rows, bytes of a row];
+    scales is float32, and None for blocks.
 
     share: what shares a scale: "row" (scales [batch, KV heads, rows]), "head" ([batch, KV heads, 1]) or "all" ([1, 1, 1]).
-    scales: float32 of one of these sides, given in place of found ones, as for rows that join a cache. Numbers are rounded
-    to the nearest, ties to even, and what is too large becomes the largest; see attn_quantise in attn.h. On a card the call is
-    put on PyTorch's current stream and returns at once.
+    scales: float32 with one of these shapes: scales to use instead of computing them, as for rows that are added to a
+    cache. Numbers are rounded to the nearest, ties to even, and those out of range become the largest of their sign; see
+    attn_quantise in attn.h. On a card, the kernel is launched on PyTorch's current stream and the call returns at once.
 
-    out, out_scales: where stored numbers, and scales that are found, are written; they are what is returned. slots: int64
-    [batch, rows], for each row of x its place in a cache `out` [pages, KV heads, rows of a page, D]: row slot % rows of page
-    slot // rows; below 0 the row is left out. Then out is needed, and out_scales where scales are to be found; both and scales
-    have sides of the cache, of which any but KV heads and D may be 1 of scales.
+    out, out_scales: the arrays for the stored numbers and for computed scales, which are then returned. slots: int64
+    [batch, rows], the place of each row of x in a cache `out` [pages, KV heads, rows of a page, D]: row slot % rows of
+    page slot // rows; a row with a negative slot is left out. out is then required, and so is out_scales if scales are
+    computed. scales and out_scales have the sides of the cache, of which any but KV heads may be 1.
     """
     import ctypes
     adapter = adapter_of(x)
     if adapter is DLPACK:
-        raise fail("x is neither NumPy's nor PyTorch's; expected one of these")
+        raise fail("x is neither a NumPy array nor a PyTorch tensor; expected one of these")
     adapter.check(x, scales, out, out_scales, slots)
     view = adapter.view(x)
     if view.dtype not in FLOATS or len(view.shape) != 4:
@@ -481,12 +487,12 @@ def quantise(x: Any, to: str, *, scales: Any = None, share: str = "row", out: An
     sides = (s.batch, s.heads, s.rows)
     if slots is not None:
         if out is None:
-            raise fail("slots are given and out is not; expected the cache that they are of")
+            raise fail("slots are given and out is not; expected the cache that they belong to")
         where = adapter.view(slots)
         if where.dtype != "i64" or where.shape != (s.batch, s.rows) or where.strides != contiguous(where.shape) or \
                 where.device != view.device:
-            raise fail(f"slots is {list(where.shape)} of {where.dtype}; expected {[s.batch, s.rows]} of int64, contiguous and "
-                       "where x is")
+            raise fail(f"slots is {list(where.shape)} of {where.dtype}; expected {[s.batch, s.rows]} of int64, contiguous, on "
+                       "x's device")
         pages, _, page_size = adapter.view(out).shape[:3] if len(adapter.view(out).shape) == 4 else (0, 0, 1)
         p.slots, p.pages, p.page_size = where.pointer, pages, page_size
         sides = (pages, s.heads, page_size)
@@ -498,7 +504,7 @@ def quantise(x: Any, to: str, *, scales: Any = None, share: str = "row", out: An
     if stored.shape != sides + (width,) or stored.dtype not in (kind, "fp8" if to == "fp8" else kind) or \
             stored.device != view.device or (width > 1 and stored.strides[3] != 1) or any(n % unit for n in stored.strides[:3]):
         raise fail(f"out is {list(stored.shape)} of {stored.dtype}; expected {list(sides + (width,))} of "
-                   f"{'int8' if to == 'int8' else 'uint8'} where x is, whose rows are whole")
+                   f"{'int8' if to == 'int8' else 'uint8'} on x's device, with contiguous rows")
     p.out = stored.pointer
     p.out_stride[:] = [max(n // unit, 1) for n in stored.strides[:3]]
     scales = _quantise_scales(adapter, x, view, p, to, scales, share, out_scales, sides)
@@ -511,30 +517,30 @@ def quantise(x: Any, to: str, *, scales: Any = None, share: str = "row", out: An
 
 def _quantise_scales(adapter: Any, x: Any, view: View, p: Any, to: str, scales: Any, share: str, out_scales: Any,
                      sides: Tuple[int, ...]) -> Any:
-    """The scales of a quantisation: those that are given, or memory for those that are to be found."""
+    """The scales of a quantisation: the given ones, or memory for computed ones."""
     if to in BLOCKS:
         if scales is not None or out_scales is not None:
-            raise fail(f"scales are given and to is {to!r}; expected none, as blocks hold their own")
+            raise fail(f"scales are given and to is {to!r}; expected none, since blocks hold their own")
         return None
     if scales is not None and out_scales is not None:
-        raise fail("scales are given, and out_scales too; expected one of the two")
+        raise fail("scales and out_scales are both given; expected one of them")
     p.given = int(scales is not None)
     if scales is None:
         scales = out_scales
     if scales is None and p.slots:
-        raise fail("slots are given, and neither scales nor out_scales; expected those of the cache")
+        raise fail("slots are given, but neither scales nor out_scales; expected those of the cache")
     if scales is None:
         shared = {"row": sides, "head": sides[:2] + (1,), "all": (1, 1, 1)}[share]
         scales = adapter.empty(shared, contiguous(shared), "f32", x)
     of = adapter.view(scales)
     if of.dtype != "f32" or of.device != view.device:
-        raise fail(f"scales are of {of.dtype}; expected float32, where x is")
+        raise fail(f"scales have type {of.dtype}; expected float32 on x's device")
     p.scales, p.scales_stride[:] = of.pointer, broadcast("scales", of, sides)
     return scales
 
 
 def supports(**problem: Any) -> Optional[str]:
-    """None when attngen.Plan(**problem) would find a kernel, else the words with which it would refuse."""
+    """Returns None if attngen.Plan(**problem) would find a kernel, or else the message with which it would refuse."""
     import ctypes
     rest = dict(problem)
     rest.setdefault("dtype", "f32")

@@ -1,7 +1,7 @@
-"""Runs on the threads of PyTorch's OpenMP in place of libattn's own, for configure(openmp=True). After an operator of its own
-PyTorch's threads look for work for some milliseconds before they sleep; others that run meanwhile share the processors
-with them. What it is not: the default, nor for small runs, or more threads than (sequence, KV head) pairs: these keep
-libattn's threads, and so does a child of fork, in which OpenMP has none.
+"""Runs on the threads of PyTorch's OpenMP instead of libattn's own, for configure(openmp=True). After one of its operators,
+PyTorch's threads look for work for some milliseconds before they sleep, and compete for processors with any other threads
+that run meanwhile. What it is not: the default. Small runs, and runs with more threads than (sequence, KV head) pairs,
+keep libattn's threads, and so does a forked child, in which OpenMP has no threads.
 """
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, List, Optional
 from . import _c
 
 _BODY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-LEAST_WORK = 1e8  # multiply-adds of a run for which threads of OpenMP are asked
+LEAST_WORK = 1e8  # the fewest multiply-adds of a run that uses OpenMP's threads
 _lock = threading.Lock()
 _process = os.getpid()
 _parallel: Any = None
@@ -21,7 +21,7 @@ _looked = False
 
 
 def _find() -> Any:
-    """GOMP_parallel of the library that PyTorch loaded; None where it is not found, or not the only one."""
+    """GOMP_parallel of the library that PyTorch loaded; None if there is none, or more than one."""
     with open("/proc/self/maps") as maps:
         paths = {line.split(None, 5)[5].strip() for line in maps if "/lib" in line and "omp" in line.rsplit("/", 1)[-1]}
     paths = {p for p in paths if os.path.basename(p).startswith(("libgomp", "libiomp5", "libomp."))}
@@ -48,7 +48,7 @@ def parallel() -> Any:
 
 
 def parts_for(units: int, threads: int) -> int:
-    """Into how many parts a run of so many (sequence, KV head) pairs is cut: a divisor, so that no part shares a pair."""
+    """How many parts a run of so many (sequence, KV head) pairs is cut into: a divisor, so that no pair is shared."""
     for parts in range(min(units, 8 * threads), threads - 1, -1):
         if units % parts == 0:
             return parts
@@ -56,7 +56,7 @@ def parts_for(units: int, threads: int) -> int:
 
 
 def run_in_team(call: Any, run: _c.Run, parts: int, threads: int) -> bool:
-    """Whether the run was done here, by parts that the team's threads claim; the bits are those of attn_execute."""
+    """Runs in parts that the team's threads claim, with the bits of attn_execute. False: there is no team, nothing was done."""
     start = parallel()
     if start is None:
         return False

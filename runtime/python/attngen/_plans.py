@@ -1,4 +1,4 @@
-"""Plans of libattn, found by what they are for, and calls that were prepared for arrays of given sides and strides."""
+"""libattn's plans, by the problem that they are for, and calls prepared for arrays of given sides and strides."""
 from __future__ import annotations
 
 import ctypes
@@ -9,13 +9,13 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from . import _c, _openmp
 
-# What plans are made with where a call does not say; configure() changes it.
+# What a call uses if it does not say otherwise; configure() changes it.
 defaults: Dict[str, Any] = {"rigor": "estimate", "compiler": "tcc", "time_limit": 0.0, "threads": None,
                             "fallback": None, "openmp": False, "invariant": False}
 
 
 class Key(NamedTuple):
-    """What a plan is for: the fields of struct attn_problem, names in place of numbers."""
+    """What a plan is for: the fields of struct attn_problem, with names instead of numbers."""
     device: str
     dtype: str
     kv_dtype: str
@@ -64,7 +64,7 @@ def problem_of(key: Key) -> _c.Problem:
     for name in ("head_dim", "head_dim_v", "heads", "kv_heads", "threads"):
         value = getattr(key, name)
         if not -2 ** 31 <= value < 2 ** 31:
-            raise _c.Invalid(f"{name} is {value}; expected less than 2^31")
+            raise _c.Invalid(f"{name} is {value}; expected a number of less than 2^31 in size")
         setattr(p, name, value)
     for name in ("max_batch", "max_q_len", "max_kv_len"):
         setattr(p, name, getattr(key, name))
@@ -79,8 +79,8 @@ def problem_of(key: Key) -> _c.Problem:
 
 
 class Compiled:
-    """One attn_plan. It is destroyed with this object; on a card only by close(), since streams and graphs may still
-    hold launches of it."""
+    """One attn_plan. It is destroyed with this object, but on a card only by close(), because streams and graphs may
+    still hold its launches."""
 
     def __init__(self, key: Key) -> None:
         self.handle: Optional[int] = None
@@ -100,7 +100,7 @@ class Compiled:
 
     def close(self, getpid: Any = os.getpid) -> None:
         handle, self.handle = self.handle, None
-        # OpenCL and CUDA do not outlive a fork; there the child leaves what is its parent's alone.
+        # OpenCL and CUDA do not survive a fork: a child leaves its parent's plans alone.
         if handle and (self.device == "cpu" or self.process == getpid()):
             self._destroy(handle)
 
@@ -114,16 +114,16 @@ _plans: Dict[Key, Compiled] = {}
 _retired: List[Compiled] = []
 
 
-LEAST_KEYS = 64  # what fewer keys are rounded up to
+LEAST_KEYS = 64  # fewer keys are rounded up to this
 
 
 def rounded(length: int, least: int = 1) -> int:
-    """The next power of two: lengths up to it share a plan, as tuning does."""
+    """The next power of two: lengths up to it share a plan, as they share a winner in tuning."""
     return max(least, 1 << max(length - 1, 0).bit_length())
 
 
 def find(key: Key) -> Compiled:
-    """The plan for a key: the one there is, else a new one."""
+    """The plan for a key: the existing one, or else a new one."""
     plan = _plans.get(key)
     if plan is None:
         with _lock:
@@ -140,7 +140,7 @@ def any_on(device: int) -> Compiled:
 
 
 def forget() -> None:
-    """Plans are looked for anew from now on, as after tuning. Those on cards live on: a graph may hold them."""
+    """Drops all plans, so that later calls look for new ones, as after tuning. Those on cards live on: a graph may hold them."""
     with _lock:
         _retired.extend(plan for plan in _plans.values() if plan.on_card)
         _plans.clear()
@@ -151,14 +151,14 @@ def forget() -> None:
 # ---- prepared calls --------------------------------------------------------------------------------------------------
 
 _caches: List[Dict[Any, Any]] = []
-MOST_CALLS = 4096  # of a cache: a growing KV cache makes one a token, which nobody asks for again
+MOST_CALLS = 4096  # in a cache: a growing KV cache makes one for each token, which is never used again
 _FIVE = struct.Struct("5Q").pack_into
 _ONE = struct.Struct("Q").pack_into
 _Q_AT = _c.Run.q.offset
 
 
 def call_cache() -> Dict[Any, "Call"]:
-    """A dict of calls by what they depend on, which forget() empties."""
+    """A new dict of calls, by what they depend on, that forget() empties."""
     cache: Dict[Any, Call] = {}
     _caches.append(cache)
     return cache
@@ -171,8 +171,8 @@ def remember(cache: Dict[Any, "Call"], signature: Any, call: "Call") -> None:
 
 
 class Call:
-    """A run of which all but the addresses is known. Any number of threads may execute it at once: each takes a struct
-    of its own from `free`, or makes one."""
+    """A run of which everything is known except the addresses. Any number of threads may execute it at once: each takes
+    a struct of its own from `free`, or makes one."""
 
     __slots__ = ("plan", "run", "o_shape", "o_strides", "o_dtype", "lse_shape", "free", "like_q", "device", "parts",
                  "_execute", "_execute_cuda", "_handle")
@@ -194,7 +194,7 @@ class Call:
         return run, ctypes.addressof(run), error, ctypes.addressof(error)
 
     def execute(self, q: int, k: int, v: int, o: int, lse: int, extras: Any, stream: Optional[int]) -> None:
-        """Runs it. extras: pairs of an offset in struct attn_run and an address; stream: None on the processor."""
+        """Executes the run. extras: pairs of an offset in struct attn_run and an address. stream: None on the processor."""
         try:
             slot = self.free.pop()
         except IndexError:

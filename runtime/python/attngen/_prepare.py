@@ -1,8 +1,8 @@
-"""From arrays and numbers to struct attn_run and the plan that it wants: what a call is prepared from, once for each
+"""Turns arrays and numbers into struct attn_run and the plan that it needs: what a call is prepared from, once for each
 combination of sides, strides and types.
 
-What it is not: libattn's checks. Here only what ctypes cannot say is refused; lengths, strides and numbers are judged
-by attn_plan_create and attn_execute, whose words the caller gets.
+What it is not: libattn's checks. Only what ctypes cannot express is refused here. attn_plan_create and attn_execute
+check lengths, strides and numbers, and the caller gets their messages.
 """
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from . import _c, _plans
 from ._arrays import View
 
 FLOATS = ("f32", "f16", "bf16")
-# Arrays of struct attn_run that a call may hand over beside Q, K, V, O and LSE, and the element type of each.
+# Arrays of struct attn_run that a call may have besides Q, K, V, O and LSE, and the element types of each.
 EXTRAS = {"bias": FLOATS, "mask": ("bool", "u8"), "kv_lens": ("i64",), "q_starts": ("i64",), "kv_starts": ("i64",),
           "block_table": ("i32",), "alibi_slopes": ("f32",), "sinks": ("f32",), "k_scales": ("f32",),
           "v_scales": ("f32",)}
-# Types that K and V alone may have, by the element type of the array: bytes, and blocks as bytes, which kv_dtype names.
+# Types that only K and V may have, by the element type of the array: bytes, and blocks as bytes, which kv_dtype names.
 NARROW = {"i8": ("int8",), "fp8": ("fp8",), "u8": ("fp8", "q8_0", "q4_0")}
 BLOCKS = {"q8_0": 34, "q4_0": 18}  # bytes of a block of 32 values
 EXTRA_AT = {name: getattr(_c.Run, name).offset for name in EXTRAS}
 
 
 class Sides(NamedTuple):
-    """A tensor as struct attn_run wants it: batch (or page), heads, rows, a row's elements, and the strides of the
+    """A tensor as struct attn_run has it: batch (or pages), heads, rows, the elements of a row, and the strides of the
     first three."""
     batch: int
     heads: int
@@ -39,17 +39,18 @@ def fail(text: str) -> _c.Invalid:
 
 def check_row(name: str, view: View) -> None:
     if view.shape[-1] > 1 and view.strides[-1] != 1 and 0 not in view.shape:
-        raise _c.Unsupported(f"{name} has a stride of {view.strides[-1]} elements within a row; expected 1, as a row's "
-                             "elements lie side by side")
+        raise _c.Unsupported(f"{name} has a stride of {view.strides[-1]} elements within a row; expected 1, since the "
+                             "elements of a row are contiguous")
 
 
 def usable(sides: Sequence[int], strides: Sequence[int], dim: int) -> Tuple[int, int, int]:
-    """Strides where those along sides of 0 or 1 are a row's elements: they do not matter, but three 0 mean contiguous."""
+    """Strides in which those along sides of 0 or 1 are the elements of a row: they do not matter, but three 0 mean
+    contiguous."""
     batch, head, row = (stride if side > 1 else dim for side, stride in zip(sides, strides))
     kept = (batch, head, row)
     if not any(kept):
-        raise _c.Unsupported("strides of 0 along batch, head and row; expected one that is not 0, since three 0 mean "
-                             "contiguous to libattn")
+        raise _c.Unsupported("an array has strides of 0 along batch, head and row; expected one that is not 0, since "
+                             "three zeros mean contiguous to libattn")
     return kept
 
 
@@ -58,7 +59,7 @@ def sides_of(name: str, view: View, layout: str, packed: bool) -> Sides:
     shape, strides = view.shape, view.strides
     if packed:
         if len(shape) != 3:
-            raise fail(f"{name} has {len(shape)} dimensions; expected 3, [rows, heads, elements], as it is packed")
+            raise fail(f"{name} has {len(shape)} dimensions; expected 3, [rows, heads, elements], since it is packed")
         sides, steps = (1, shape[1], shape[0]), (0, strides[1], strides[0])
     else:
         if len(shape) != 4:
@@ -72,10 +73,10 @@ def sides_of(name: str, view: View, layout: str, packed: bool) -> Sides:
 
 
 def broadcast(name: str, view: View, sides: Tuple[int, ...]) -> Tuple[int, ...]:
-    """Strides of an array over those sides: 0 along a side of its own that is 1 where theirs is not."""
+    """Strides of an array over the given sides: 0 along a side of the array that is 1 where the given one is not."""
     shape, strides = view.shape, view.strides
     if len(shape) > len(sides):
-        raise fail(f"{name} has {len(shape)} dimensions; expected {len(sides)} at most")
+        raise fail(f"{name} has {len(shape)} dimensions; expected at most {len(sides)}")
     missing = len(sides) - len(shape)
     steps: List[int] = [0] * missing
     for i, (side, stride) in enumerate(zip(shape, strides)):
@@ -87,7 +88,7 @@ def broadcast(name: str, view: View, sides: Tuple[int, ...]) -> Tuple[int, ...]:
 
 
 def dense_like(shape: Sequence[int], strides: Sequence[int]) -> Tuple[int, ...]:
-    """Strides of an array without gaps whose sides lie in memory in the order of `strides`, the last one innermost."""
+    """Strides of an array without gaps whose sides have the order in memory of `strides`, with the last side innermost."""
     out, step = [0] * len(shape), shape[-1] if shape[-1] > 1 else 1
     out[-1] = 1
     for i in sorted(range(len(shape) - 1), key=lambda i: (strides[i], -i)):
@@ -97,7 +98,7 @@ def dense_like(shape: Sequence[int], strides: Sequence[int]) -> Tuple[int, ...]:
 
 
 def collapse(name: str, view: View) -> View:
-    """The same array with four dimensions: missing ones are 1, leading ones become one."""
+    """The same array with four dimensions: missing ones become 1, and surplus leading ones are joined."""
     shape, strides = view.shape, view.strides
     if len(shape) == 4:
         return view
@@ -110,7 +111,7 @@ def collapse(name: str, view: View) -> View:
     for side, stride in zip(reversed(shape[:-3]), reversed(strides[:-3])):
         if side != 1 and batch > 1 and stride != step * batch and 0 not in shape:
             raise _c.Unsupported(f"the leading sides of {name}, {list(shape[:-3])} with strides {list(strides[:-3])}, do "
-                                 "not make one side with one stride; expected such, since nothing is copied")
+                                 "not form one side with one stride; expected sides that do, since nothing is copied")
         if side != 1:
             step = stride if batch == 1 else step
             batch *= side
@@ -118,17 +119,17 @@ def collapse(name: str, view: View) -> View:
 
 
 def kv_type(view: View, kv_dtype: Optional[str]) -> str:
-    """What K and V hold, and whether the array's element type can hold it."""
+    """What K and V hold; refuses an array whose element type cannot hold it."""
     types = NARROW.get(view.dtype, (view.dtype,))
     if kv_dtype is None and len(types) == 1:
         return types[0]
     if kv_dtype not in types:
-        raise fail(f"kv_dtype is {kv_dtype!r} and k of {view.dtype}; expected one of {', '.join(types)}")
+        raise fail(f"kv_dtype is {kv_dtype!r} and k has type {view.dtype}; expected one of {', '.join(types)}")
     return kv_dtype
 
 
 def values_of(elements: int, kv_dtype: Optional[str]) -> int:
-    """The values in so many elements of a row, which are bytes where a row is blocks."""
+    """The number of values in so many elements of a row, which are bytes if the row consists of blocks."""
     size = BLOCKS.get(kv_dtype or "")
     if size is None:
         return elements
@@ -138,7 +139,7 @@ def values_of(elements: int, kv_dtype: Optional[str]) -> int:
 
 
 def in_blocks(name: str, s: Sides, kv_dtype: str) -> Sides:
-    """Sides and strides of rows of bytes as rows of blocks."""
+    """The sides and strides of rows of bytes as those of rows of blocks."""
     size = BLOCKS.get(kv_dtype)
     if size is None:
         return s
@@ -151,7 +152,7 @@ def in_blocks(name: str, s: Sides, kv_dtype: str) -> Sides:
 
 
 class Options(NamedTuple):
-    """The numbers of a call, which are no arrays."""
+    """The options of a call that are not arrays."""
     causal: bool = False
     align: str = "bottom-right"
     q_offset: Optional[int] = None
@@ -173,14 +174,14 @@ class Options(NamedTuple):
 
 
 def tuned_window(left: int, right: int) -> Tuple[int, int]:
-    """A window that those of nearly its size share, as tuning does."""
+    """The window that all windows of about this size share, as in tuning."""
     return (-1 if left < 0 else _plans.rounded(left + 1) - 1, -1 if right < 0 else _plans.rounded(right + 1) - 1)
 
 
 def check_type(name: str, view: View, types: Sequence[str]) -> None:
     if view.dtype not in types:
         names = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64", "i32": "int32", "u8": "uint8"}
-        raise _c.Unsupported(f"{name} is of {view.dtype}; expected "
+        raise _c.Unsupported(f"{name} has type {view.dtype}; expected "
                              + " or ".join(names.get(t, t) for t in types))
 
 
@@ -189,22 +190,22 @@ def check_devices(views: Dict[str, View]) -> None:
     for name, view in views.items():
         if view.device != where:
             here, there = (f"cuda:{d}" if d >= 0 else "the processor" for d in (where, view.device))
-            raise fail(f"q is on {here} and {name} on {there}; expected all on one device")
+            raise fail(f"q is on {here} and {name} is on {there}; expected all on one device")
 
 
 def put_vector(name: str, view: View, sides: Tuple[int, ...]) -> None:
-    """An array that struct attn_run takes without strides."""
+    """Checks an array that struct attn_run takes without strides."""
     step = 1
     for side, stride in zip(reversed(view.shape), reversed(view.strides)):
         if side > 1 and stride != step:
-            raise _c.Unsupported(f"{name} has strides {list(view.strides)}; expected it without gaps")
+            raise _c.Unsupported(f"{name} has strides {list(view.strides)}; expected it to be contiguous")
         step *= side
     if tuple(view.shape) != sides:
         raise fail(f"{name} is {list(view.shape)}; expected {list(sides)}")
 
 
 class Request(NamedTuple):
-    """A call in full, apart from the plan: what to look a plan up by, and struct attn_run without addresses."""
+    """A whole call apart from the plan: the key to find a plan by, and struct attn_run without addresses."""
     key: _plans.Key
     run: _c.Run
     o_shape: Tuple[int, ...]
@@ -218,7 +219,7 @@ def layout_shape(layout: str, batch: int, heads: int, rows: int, dim: int) -> Tu
 
 
 def request(views: Dict[str, View], o: Optional[View], options: Options, threads: int) -> Request:
-    """Reads arrays and options. Raises what struct attn_run and struct attn_problem have no words for."""
+    """Reads arrays and options. Refuses what struct attn_run and struct attn_problem cannot express."""
     q, k, v = views["q"], views["k"], views["v"]
     check_devices(views)
     check_type("q", q, FLOATS)
@@ -226,7 +227,7 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
         check_type(name, view, FLOATS + tuple(NARROW))
     kv_dtype = kv_type(k, options.kv_dtype)
     if v.dtype != k.dtype:
-        raise _c.Unsupported(f"k is of {k.dtype} and v of {v.dtype}; expected one type for both")
+        raise _c.Unsupported(f"k has type {k.dtype} and v has type {v.dtype}; expected one type for both")
     if options.layout not in ("bhsd", "bshd"):
         raise fail(f"layout is {options.layout!r}; expected 'bhsd' or 'bshd'")
     q_packed, paged = "q_starts" in views, "block_table" in views
@@ -235,9 +236,9 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
     ks, vs = (sides_of(name, view, options.layout, kv_packed) for name, view in (("k", k), ("v", v)))
     ks, vs = in_blocks("k", ks, kv_dtype), in_blocks("v", vs, kv_dtype)
     if (ks.batch, ks.heads, ks.rows) != (vs.batch, vs.heads, vs.rows):
-        raise fail(f"k is {list(k.shape)} and v {list(v.shape)}; expected the same but for the last side")
+        raise fail(f"k is {list(k.shape)} and v is {list(v.shape)}; expected the same except for the last side")
     if ks.dim != qs.dim:
-        raise fail(f"rows of q have {qs.dim} elements and rows of k {ks.dim}; expected as many")
+        raise fail(f"rows of q have {qs.dim} elements and rows of k have {ks.dim}; expected the same number")
 
     batch = qs.batch
     for name in ("q_starts", "kv_starts"):
@@ -254,10 +255,10 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
     else:
         kv_len = ks.rows
     if not q_packed and qs.batch != batch:
-        raise fail(f"q is a batch of {qs.batch} and the starts are of {batch} sequences; expected as many")
+        raise fail(f"q has a batch of {qs.batch} and the starts have {batch} sequences; expected the same number")
     if not kv_packed and not paged and ks.batch != batch:
         if ks.batch != 1:
-            raise fail(f"k is a batch of {ks.batch} and q one of {batch}; expected as many, or 1")
+            raise fail(f"k has a batch of {ks.batch} and q has one of {batch}; expected the same number, or 1")
         ks, vs = (Sides(s.batch, s.heads, s.rows, s.dim, usable((2, s.heads, s.rows), (0,) + s.strides[1:], s.dim))
                   for s in (ks, vs))
 
@@ -268,7 +269,7 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
     if o is not None:
         check_type("out", o, FLOATS)
         if o.device != q.device:
-            raise fail("out is on another device than q; expected it on the same")
+            raise fail("out is on another device than q; expected both on one device")
         if tuple(o.shape) != o_shape:
             raise fail(f"out is {list(o.shape)}; expected {list(o_shape)}")
         o_strides = o.strides
@@ -334,6 +335,6 @@ def _put_extras(run: _c.Run, views: Dict[str, View], batch: int, heads: int, q_l
         if len(table.shape) != 2 or table.shape[0] not in (1, batch):
             raise fail(f"block_table is {list(table.shape)}; expected [batch, pages of a sequence]")
         if table.shape[1] > 1 and table.strides[1] != 1:
-            raise _c.Unsupported("entries of block_table do not lie side by side; expected that they do")
+            raise _c.Unsupported("the entries of a row of block_table are not contiguous; expected contiguous rows")
         run.block_table_stride = table.strides[0] if table.shape[0] > 1 else 0
 

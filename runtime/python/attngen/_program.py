@@ -1,4 +1,4 @@
-"""The program attngen, which the package holds too: what libattn alone does not do (reading specs, listing devices)."""
+"""The program attngen, which the package also contains: it reads specs and lists devices, which libattn cannot."""
 from __future__ import annotations
 
 import os
@@ -9,18 +9,18 @@ from . import _c
 
 
 def path() -> str:
-    """The program's path: $ATTNGEN, the wheel's, the source tree's, or the one on the search path."""
+    """The path of the program: $ATTNGEN, or the one in the wheel, in the source tree or on the search path."""
     found = os.environ.get("ATTNGEN") or _c.place_of("bin/attngen", "bin/attngen")
     if not found:
         import shutil
         found = shutil.which("attngen")
     if not found:
-        raise ImportError("no program attngen; expected it in the package, in $ATTNGEN or on the search path")
+        raise ImportError("there is no program attngen; expected it in the package, in $ATTNGEN or on the search path")
     return found
 
 
 def run(arguments: List[str], text: Optional[str] = None) -> str:
-    """Its standard output; raises Failed, or Invalid for exit status 2, with what it said."""
+    """Returns its standard output; raises Invalid for exit status 2 and Failed for others, with its messages."""
     import subprocess
     done = subprocess.run([path()] + arguments, input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           universal_newlines=True)
@@ -32,18 +32,18 @@ def run(arguments: List[str], text: Optional[str] = None) -> str:
 
 def emit(spec: Union[str, Dict[str, Any], "os.PathLike[str]", None] = None, *, variant: Optional[str] = None,
          machine_code: bool = False, filter: Optional[str] = None, language: Optional[str] = None) -> Dict[str, str]:
-    """The kernels of a spec as text, by file name, as `attngen emit` writes them.
+    """Returns the kernels of a spec as a dict from file name to text, as `attngen emit` writes them.
 
-    spec: the path of a YAML file (an os.PathLike, or a string that ends in .yaml or .yml), YAML as a string of several
-    lines, or a dict, such as {"head_dim": [64, 128], "isa": "avx512"}. variant: one kernel by its name instead.
-    filter: a glob of names. machine_code: with the micro-kernels' machine code. language: "cuda" for CUDA C of OpenCL
-    isas.
-    Raises attngen.Invalid or attngen.Failed with the program's words, file:line:col included.
+    spec: the path of a YAML file (an os.PathLike, or a string that ends in .yaml or .yml), YAML itself as any other
+    string, or a dict such as {"head_dim": [64, 128], "isa": "avx512"}. variant: the name of one kernel, instead of a
+    spec. filter: a glob that names must match. machine_code: whether to include the micro-kernels' machine code.
+    language: "cuda" to write kernels of OpenCL isas in CUDA C++.
+    Raises attngen.Invalid or attngen.Failed with the program's message, which includes file:line:col.
     """
     import json
     import tempfile
     if (spec is None) == (variant is None):
-        raise _c.Invalid("spec and variant are both given, or neither; expected one of them")
+        raise _c.Invalid("spec and variant are both given or both missing; expected one of them")
     with tempfile.TemporaryDirectory() as directory:
         arguments = ["emit"]
         if variant is not None:
@@ -73,19 +73,19 @@ def emit(spec: Union[str, Dict[str, Any], "os.PathLike[str]", None] = None, *, v
 
 
 def devices() -> str:
-    """What can be used here and why the rest cannot, as `attngen devices` prints it."""
+    """Returns what `attngen devices` prints: what can be used here, and why the rest cannot."""
     return run(["devices"])
 
 
 def cache_path() -> str:
-    """The cache's directory."""
+    """Returns the directory of the cache."""
     if _c.cache_dir is not None:
         return _c.cache_dir
     return run(["cache", "path"]).strip()
 
 
 def main() -> None:
-    """The command attngen of an installed wheel: becomes the program."""
+    """The command attngen of an installed wheel: replaces this process by the program."""
     os.execv(path(), ["attngen"] + sys.argv[1:])
 
 

@@ -1,5 +1,5 @@
-"""PyTorch: the adapter of its tensors, and the operators attngen::sdpa and attngen::attention with their fakes, so that
-torch.compile, torch.export and CUDA graphs see one operator each. Imported when the first tensor is met."""
+"""For PyTorch: the adapter of its tensors, and the operators attngen::sdpa and attngen::attention with their fakes, so
+that torch.compile, torch.export and CUDA graphs see each as one operator. Imported when the first tensor is met."""
 from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Tuple
@@ -42,7 +42,7 @@ class TorchAdapter:
 
     @staticmethod
     def signature(q: Any, k: Any, v: Any, mask: Any, out: Any) -> Any:
-        """What a prepared sdpa depends on, in as few steps as can be: this is half of what a call costs."""
+        """What a prepared sdpa depends on, in as few steps as possible: this is half of the cost of a call."""
         first = (q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), q.dtype, k.dtype, v.dtype,
                  q.device, k.device, v.device,
                  _grad_is_on() and (q.requires_grad or k.requires_grad or v.requires_grad), _threads())
@@ -53,7 +53,7 @@ class TorchAdapter:
 
     @staticmethod
     def apart_from_keys(q: Any, k: Any, v: Any) -> Any:
-        """What a prepared sdpa depends on apart from the number of keys and where they lie; None for what is not plain."""
+        """What a prepared sdpa depends on apart from the number of keys and their strides; None for unusual tensors."""
         sides, at, v_sides, v_at = k.shape, k.stride(), v.shape, v.stride()
         if len(sides) != 4 or sides[:3] != v_sides[:3] or q.dim() != 4 or sides[0] != q.shape[0] or \
                 at[3] != 1 or v_at[3] != 1 or at[1] <= 0 or v_at[1] <= 0 or 0 in sides or 0 in v_sides:
@@ -68,20 +68,20 @@ class TorchAdapter:
 
     @staticmethod
     def check(*tensors: Any) -> None:
-        """Refuses what has no memory of its own, and what wants a gradient."""
+        """Refuses tensors without memory of their own, and tensors that require a gradient."""
         for t in tensors:
             if not isinstance(t, torch.Tensor):
                 if t is None:
                     continue
-                raise _c.Invalid(f"an argument is of type {type(t).__module__}.{type(t).__qualname__} and query a tensor "
-                                 "of PyTorch; expected all of one library")
+                raise _c.Invalid(f"an argument is of type {type(t).__module__}.{type(t).__qualname__} and query is a PyTorch "
+                                 "tensor; expected all of one library")
             if t.requires_grad and _grad_is_on():
                 raise _c.Unsupported("a tensor requires grad, and kernels compute no gradients; expected torch.no_grad(), "
                                      "torch.inference_mode() or tensor.detach()")
             if t.layout is not torch.strided or t.is_conj() or t.is_neg():
-                raise _c.Unsupported("a tensor that is sparse, conjugated or negated; expected a strided one")
+                raise _c.Unsupported("a tensor is sparse, conjugated or negated; expected a strided one")
             if t.device.type not in ("cpu", "cuda"):
-                raise _c.Unsupported(f"a tensor on {t.device}; expected the processor or CUDA")
+                raise _c.Unsupported(f"a tensor is on {t.device}; expected the processor or CUDA")
 
     @staticmethod
     def view(t: Any) -> View:
@@ -103,10 +103,10 @@ class TorchAdapter:
     @staticmethod
     def torch_sdpa(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
                    scale: Optional[float], enable_gqa: bool, out: Any) -> Any:
-        """PyTorch's own, for `fallback`; of NumPy arrays too, without copies."""
+        """PyTorch's own sdpa, for `fallback`; it also takes NumPy arrays, without copies."""
         tensors: Any = [t if t is None or isinstance(t, torch.Tensor) else torch.from_numpy(t)
                         for t in (query, key, value, attn_mask)]
-        more = {"enable_gqa": True} if enable_gqa else {}  # which older ones do not know
+        more = {"enable_gqa": True} if enable_gqa else {}  # which older versions do not know
         own: Any = torch.nn.functional.scaled_dot_product_attention
         o = own(*tensors, dropout_p=dropout_p, is_causal=is_causal, scale=scale, **more)
         if not isinstance(query, torch.Tensor):
@@ -136,7 +136,7 @@ class TorchAdapter:
             raise _c.Unsupported("a tensor requires grad, and kernels compute no gradients; expected torch.no_grad(), "
                                  "torch.inference_mode() or tensor.detach()")
         if out is not None or (lse is not True and lse is not False):
-            raise _c.Unsupported("out, or a tensor as lse, under torch.compile; expected neither: results are new tensors")
+            raise _c.Unsupported("out, or a tensor as lse, is given under torch.compile; expected neither, since results are new tensors")
         given = {name: given.get(name) for name in EXTRAS}
         window = None if options.window is None else list(options.window)
         o, found = torch.ops.attngen.attention(
@@ -199,7 +199,7 @@ def _attention(q: Any, k: Any, v: Any, bias: Any = None, mask: Any = None, alibi
 
 
 def _order_like(shape: Any, q: Any) -> Any:
-    """A tensor of that shape whose sides lie in memory in the order of q's, as prepared calls make it."""
+    """A tensor of that shape whose sides have the order in memory of q's, as prepared calls make it."""
     strides = dense_like(shape, q.stride() if len(shape) <= 4 else range(len(shape), 0, -1))
     return torch.empty_strided(shape, strides, dtype=q.dtype, device=q.device)
 

@@ -1,12 +1,12 @@
-"""Attention over a sequence that several processes share, with torch.distributed: Gloo on processors, NCCL on cards.
+"""Attention over a sequence that is shared among several processes, with torch.distributed (Gloo or NCCL).
 
     x = attngen.distributed.shard(x, group)                     # each rank's rows, in zigzag order
-    o = attngen.distributed.attention(q, k, v, group, causal=True)          # of this rank's rows
+    o = attngen.distributed.attention(q, k, v, group, causal=True)          # for this rank's rows
     whole = attngen.distributed.unshard(o, group)
 
-Keys and values go round a ring while kernels run (Liu, Zaharia and Abbeel 2023, Ring Attention); what each block of
-keys gives is merged by its LSE, in double precision on the processor. With N ranks a sequence is cut into 2 N chunks,
-of which rank r has chunks r and 2 N - 1 - r: so a causal mask costs every rank the same, which is the zigzag order.
+Keys and values travel round a ring while kernels run (Liu, Zaharia and Abbeel 2023, Ring Attention). The results for
+the blocks of keys are merged by their LSE, in double precision on the processor. With N ranks, a sequence is cut into
+2 N chunks, and rank r has chunks r and 2 N - 1 - r. In this zigzag order a causal mask costs every rank the same.
 """
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def _place(group: Any) -> Tuple[int, int]:
 
 
 def shard(x: Any, group: Any = None, dim: int = 2) -> Any:
-    """This rank's rows of a sequence that every rank has whole, in zigzag order: chunks r and 2 N - 1 - r of 2 N, one
-    after the other. dim: that of the rows (2 for [batch, heads, rows, elements]); its length is a multiple of 2 N. A
-    new tensor."""
+    """Returns a new tensor with this rank's rows of a sequence that every rank has whole, in zigzag order: chunks r and
+    2 N - 1 - r of 2 N, one after the other. dim: the dimension of the rows (2 for [batch, heads, rows, elements]), whose
+    length is a multiple of 2 N."""
     rank, ranks = _place(group)
     rows = x.shape[dim]
     if rows % (2 * ranks):
@@ -41,8 +41,8 @@ def shard(x: Any, group: Any = None, dim: int = 2) -> Any:
 
 
 def unshard(x: Any, group: Any = None, dim: int = 2) -> Any:
-    """The whole sequence in its own order, on every rank, from each rank's zigzag rows: the reverse of shard, and also
-    for O and, with dim=2, LSE."""
+    """Returns the whole sequence in its own order, on every rank, from each rank's zigzag rows: the reverse of shard. It
+    also takes O and, with dim=2, LSE."""
     rank, ranks = _place(group)
     x = x.contiguous()
     parts = [torch.empty_like(x) for _ in range(ranks)]
@@ -52,23 +52,23 @@ def unshard(x: Any, group: Any = None, dim: int = 2) -> Any:
 
 
 class _Sum:
-    """Results over different keys of the same rows, merged as they come: O in float32 and LSE."""
+    """Results for the same rows over different keys, merged as they arrive: O in float32 and LSE."""
 
     def __init__(self, o: Any, lse: Any) -> None:
         self.o, self.lse = o, lse
 
     def add(self, o: Any, lse: Any, first: int = 0) -> None:
-        """Merges rows first.. with a result over other keys."""
+        """Merges the rows from `first` on with a result over other keys."""
         mine = self.o[:, :, first:], self.lse[:, :, first:].contiguous()
         merged = merge([mine[0], o], [mine[1], lse])
         self.o[:, :, first:], self.lse[:, :, first:] = merged
 
 
 def merge(parts: List[Any], lses: List[Any], dtype: Any = None, sinks: Any = None) -> Tuple[Any, Any]:
-    """O and LSE of all keys from results over parts of them: tensors [batch, heads, rows, Dv] of the same sides,
-    strides and type, each with its LSE, float32 [batch, heads, rows], contiguous. dtype: O's type, as the parts'
-    without. sinks: float32 [heads]. attn_merge of attn.h: in double precision, rounded once; on cards attn_merge_cuda,
-    in float32."""
+    """Returns O and LSE over all keys from results over parts of them. parts: tensors [batch, heads, rows, Dv] of the
+    same sides and type. lses: their LSEs, float32 [batch, heads, rows]. dtype: O's type, by default that of the parts.
+    sinks: float32 [heads]. On the processor this is attn_merge of attn.h, in double precision, rounded once; on a card
+    it is attn_merge_cuda, in float32."""
     first = parts[0]
     batch, heads, rows, dim = first.shape
     for i, (o, lse) in enumerate(zip(parts, lses)):
@@ -103,7 +103,7 @@ def merge(parts: List[Any], lses: List[Any], dtype: Any = None, sinks: Any = Non
 
 
 def _merge_by_torch(parts: List[Any], lses: List[Any], dtype: Any, sinks: Any) -> Tuple[Any, Any]:
-    """The same by PyTorch's operators, where libattn has no attn_merge_cuda."""
+    """The same with PyTorch's operators, for a libattn without attn_merge_cuda."""
     lse = torch.stack(lses)
     top = lse.amax(0)
     top = torch.where(top.isinf(), torch.zeros_like(top), top)
@@ -119,7 +119,7 @@ def _merge_by_torch(parts: List[Any], lses: List[Any], dtype: Any, sinks: Any) -
 
 def _part(q: Any, k: Any, v: Any, scale: Optional[float], causal: bool = False,
           q_offset: Optional[int] = None) -> Tuple[Any, Any]:
-    """O in float32 and LSE of rows over a block of keys; where libattn has no kernel for float32 results, rounded ones."""
+    """O in float32 and LSE of rows over a block of keys; O is rounded first if libattn has no kernel with float32 results."""
     global _rounded
     if not (_rounded and q.is_cuda):
         try:
@@ -132,11 +132,11 @@ def _part(q: Any, k: Any, v: Any, scale: Optional[float], causal: bool = False,
     return o.float(), lse
 
 
-_rounded = False  # kernels of this card write O in q's type alone
+_rounded = False  # whether kernels on this card write O only in q's type
 
 
 class _Ring:
-    """K and V on their way round: while kernels use one block, the next one arrives from the rank before this one."""
+    """K and V on their way round the ring: while kernels use one block, the next one arrives from the previous rank."""
 
     def __init__(self, k: Any, v: Any, group: Any) -> None:
         rank, ranks = _place(group)
@@ -150,12 +150,12 @@ class _Ring:
         self.requests: List[Any] = []
 
     def start(self) -> None:
-        """Sends this block on and asks for the next one."""
+        """Starts sending the current block on and receiving the next one."""
         self.requests = dist.batch_isend_irecv([dist.P2POp(dist.isend, self.now, self.to, self.group),
                                                 dist.P2POp(dist.irecv, self.next, self.of, self.group)])
 
     def turn(self) -> None:
-        """Waits for the next block, which is then this one."""
+        """Waits for the next block and makes it the current one."""
         for request in self.requests:
             request.wait()
         self.now, self.next = self.next, self.now
@@ -168,32 +168,32 @@ class _Ring:
 def attention(q: Any, k: Any, v: Any, group: Any = None, *, causal: bool = False, scale: Optional[float] = None,
               queries: str = "sharded", method: Optional[str] = None, lse: bool = False,
               q_offset: Optional[int] = None) -> Any:
-    """Attention of this rank's queries to the keys of all ranks of a group.
+    """Attention of this rank's queries to the keys of all ranks of a group. Every rank must call it.
 
-    q [batch, heads, rows, D], k [batch, KV heads, keys, D], v [batch, KV heads, keys, Dv], of the same sides on every
-    rank; float32, float16 or bfloat16, on the processor or this rank's card. scale: 1/sqrt(D) without. Returns O
-    [batch, heads, rows, Dv] of q's type, or (O, LSE) with lse=True, LSE float32 [batch, heads, rows].
+    q is [batch, heads, rows, D], k is [batch, KV heads, keys, D] and v is [batch, KV heads, keys, Dv], with the same
+    sides on every rank; float32, float16 or bfloat16, on the processor or this rank's card. scale: default 1/sqrt(D).
+    Returns O [batch, heads, rows, Dv] of q's type, or with lse=True (O, LSE), where LSE is float32 [batch, heads, rows].
 
-    queries="sharded": rows of q, as those of k and v, are this rank's, and so are O and LSE. With causal all of them
-        are in the order of shard(), queries and keys are as many, and a query sees the keys that stand before it in the
-        whole sequence, and its own. method: "ring" sends K and V round; "partials" leaves them where they are and sends
-        queries and partial results, which is less when queries are few. Without it the one that sends less, which for
-        causal is the ring.
-    queries="replicated": every rank gives the same q and gets the same O, for decoding: each rank computes over its own
-        keys, and only partial results travel. With causal rank r's keys stand behind those of rank r - 1, in order, not
-        in zigzag, and q_offset is the position of the first query, without it keys - queries of the whole sequence.
+    queries="sharded": q, k and v hold this rank's rows, and so do O and LSE. With causal, all of them are in the order
+        of shard(), there are as many queries as keys, and a query sees its own key and those before it in the whole
+        sequence. method: "ring" sends K and V round; "partials" leaves them in place and sends queries and partial
+        results, which is less if there are few queries. The default is the method that sends less, and with causal the
+        ring.
+    queries="replicated": every rank gives the same q and gets the same O, for decoding. Each rank computes over its own
+        keys, and only partial results are sent. With causal, the keys of rank r follow those of rank r - 1, in order
+        and not in zigzag; q_offset is the position of the first query, by default the keys - queries of the whole
+        sequence.
 
-    Kernels and messages overlap where the backend lets them. The same inputs on the same number of ranks give the same
-    bits; O is within the bound of one process's. Every rank must call. Raises as attngen.attention does, before
-    anything is sent.
+    Kernels and messages overlap if the backend allows it. The same inputs on the same number of ranks give the same
+    bits; O keeps the error bound of one process. Raises as attngen.attention does, before anything is sent.
     """
     if not dist.is_initialized():
-        raise fail("torch.distributed is not initialised; expected init_process_group first")
+        raise fail("torch.distributed is not initialised; expected a call of init_process_group before")
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         raise _c.Unsupported("a tensor requires grad, and kernels compute no gradients; expected torch.no_grad(), "
                              "torch.inference_mode() or tensor.detach()")
     if q.dim() != 4 or k.dim() != 4 or v.dim() != 4 or not q.dtype is k.dtype is v.dtype:
-        raise fail("q, k and v have other than 4 dimensions, or different types; expected [batch, heads, rows, elements] of "
+        raise fail("q, k and v do not all have 4 dimensions and one type; expected [batch, heads, rows, elements] of "
                    "one type")
     if queries not in ("sharded", "replicated") or method not in (None, "ring", "partials"):
         raise fail(f"queries is {queries!r} and method {method!r}; expected 'sharded' or 'replicated', and None, 'ring' or "
@@ -202,15 +202,15 @@ def attention(q: Any, k: Any, v: Any, group: Any = None, *, causal: bool = False
     if queries == "replicated":
         found = _replicated(q, k, v, group, causal, scale, q_offset)
     elif q_offset is not None:
-        raise fail("q_offset is given and queries are sharded; expected it with queries='replicated' alone")
+        raise fail("q_offset is given and queries are sharded; expected it only with queries='replicated'")
     elif causal:
         if method == "partials":
-            raise _c.Unsupported("method 'partials' with causal and sharded queries; expected 'ring'")
+            raise _c.Unsupported("method is 'partials' with causal and sharded queries; expected 'ring'")
         if q.shape[2] != k.shape[2] or q.shape[2] % 2:
-            raise fail(f"q has {q.shape[2]} rows and k {k.shape[2]}; expected as many, an even number, as shard() makes them")
+            raise fail(f"q has {q.shape[2]} rows and k has {k.shape[2]}; expected the same even number, as shard() gives")
         found = _ring(q, k, v, group, True, scale)
     else:
-        # What a rank sends: all K and V but the last block; or its queries to all, and a result for each query of the others.
+        # What a rank sends: all K and V except the last block; or its queries to all, and a result for each query of the others.
         ring = (k.numel() + v.numel()) * k.element_size()
         partials = q.numel() * q.element_size() + q.numel() // max(q.shape[3], 1) * (v.shape[3] + 1) * 4
         few = method == "partials" or (method is None and partials < ring)
@@ -267,7 +267,7 @@ def _replicated(q: Any, k: Any, v: Any, group: Any, causal: bool, scale: Optiona
 
 
 def _exchanged(q: Any, k: Any, v: Any, group: Any, causal: bool, scale: Optional[float]) -> Tuple[Any, Any]:
-    """Queries go to all ranks, each computes over its own keys, and partial results go back."""
+    """Queries go to all ranks, each rank computes over its own keys, and partial results go back."""
     rank, ranks = _place(group)
     mine = []
     for whose in _gather(q, group):

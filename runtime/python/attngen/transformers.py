@@ -1,11 +1,11 @@
-"""Hugging Face's transformers: register(), then attn_implementation="attngen" in any model that asks
+"""For Hugging Face's transformers: after register(), attn_implementation="attngen" works in any model that uses
 AttentionInterface.
 
     import attngen.transformers
     attngen.transformers.register()
     model = AutoModel.from_pretrained(..., attn_implementation="attngen")      # inference: torch.no_grad()
 
-Masks are made as for "sdpa". Soft caps (Gemma 2), sinks (gpt-oss) and position biases (T5) are computed by the kernel.
+Masks are made as for "sdpa". The kernel itself computes soft caps (Gemma 2), sinks (gpt-oss) and position biases (T5).
 Needs transformers 4.56 or later.
 """
 from __future__ import annotations
@@ -20,13 +20,13 @@ def attention_forward(module: Any, query: Any, key: Any, value: Any, attention_m
                       scaling: Optional[float] = None, is_causal: Optional[bool] = None,
                       softcap: Optional[float] = None, s_aux: Any = None, position_bias: Any = None,
                       cache: Any = None, **kwargs: Any) -> Tuple[Any, None]:
-    """What a model calls: query [batch, heads, rows, D], key and value [batch, KV heads, keys, D]; attention_mask None
-    or of sides that are 1 or those of [batch, heads, rows, keys], bool or float. Returns ([batch, rows, heads, Dv],
-    None).
+    """The function that a model calls. query is [batch, heads, rows, D], key and value are [batch, KV heads, keys, D];
+    attention_mask is None, or bool or float with sides that are 1 or those of [batch, heads, rows, keys]. Returns
+    ([batch, rows, heads, Dv], None).
 
-    Without a mask a decoder's layer is causal, unless it has one row. dropout must be 0, as it is in inference."""
+    Without a mask, the layer of a decoder is causal unless there is only one row. dropout must be 0, as in inference."""
     if cache is not None:
-        raise _c.Unsupported("a paged cache of continuous batching; expected a dense cache")
+        raise _c.Unsupported("the cache is a paged one of continuous batching; expected a dense cache")
     rows = query.shape[2]
     if is_causal is None:
         is_causal = getattr(module, "is_causal", True)
@@ -38,7 +38,7 @@ def attention_forward(module: Any, query: Any, key: Any, value: Any, attention_m
         o = sdpa(query, key, value, attention_mask, dropout, causal, scaling, True)
     else:
         if dropout:
-            raise _c.Unsupported(f"dropout is {dropout}; expected 0.0, as kernels have no dropout")
+            raise _c.Unsupported(f"dropout is {dropout}; expected 0.0, since kernels have no dropout")
         mask, bias = None, position_bias
         if attention_mask is not None and attention_mask.dtype.is_floating_point:
             bias = attention_mask if bias is None else bias + attention_mask
@@ -51,7 +51,7 @@ def attention_forward(module: Any, query: Any, key: Any, value: Any, attention_m
 
 
 def register(name: str = "attngen") -> None:
-    """Makes attn_implementation=name known to transformers, with masks as those of "sdpa"."""
+    """Registers attn_implementation=name with transformers, with the masks of "sdpa"."""
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
     AttentionInterface.register(name, attention_forward)
