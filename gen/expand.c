@@ -29,6 +29,14 @@ static enum operation current_op(const struct spec *s, const struct spec_cursor 
     return s->field[F_OP].count ? (enum operation)s->field[F_OP].value[c->at[F_OP]] : OP_ATTN;
 }
 
+/* Of which kernels, where the cursor stands. */
+static int kind_of(const struct spec *s, const struct spec_cursor *c)
+{
+    const struct spec_values *qk = &s->field[F_HEAD_DIM], *v = &s->field[F_HEAD_DIM_V];
+    const int at = c->at[F_HEAD_DIM];
+    return (c->split ? TUNED_SPLIT : 0) | tuned_wide(qk->count ? qk->value[at] : 0, v->count ? v->value[at] : 0);
+}
+
 static struct values values_of(const struct spec *s, const struct spec_cursor *c, enum field_id f, enum isa isa,
                                int32_t implied[IMPLIED_MAX])
 {
@@ -54,9 +62,9 @@ static struct values values_of(const struct spec *s, const struct spec_cursor *c
     } else if (f == F_ISA) {
         implied[n++] = (int32_t)spec_default_isa(s);
     } else if (fields[f].side == FIELD_TUNING && c->tuning) {
-        n = tuning_choices(f, isa, c->split, implied);
+        n = tuning_choices(f, isa, kind_of(s, c), implied);
     } else {
-        implied[n++] = tuning_default(f, isa, c->split);
+        implied[n++] = tuning_default(f, isa, kind_of(s, c));
     }
     return (struct values){implied, n};
 }

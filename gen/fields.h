@@ -87,8 +87,11 @@ extern const struct field fields[FIELD_COUNT];
 int32_t field_default(enum field_id f, enum isa isa);
 
 /* What tuning tries, 0-terminated if shorter than FIELD_CHOICES; of FIELD_BOOL {1} is both; of a field that is not tuned
- * none. split: where keys are split, the default first. */
-const int32_t *field_choices(enum field_id f, enum isa isa, bool split);
+ * none. kind: of which kernels, the default first where they are of any kind: where keys are split, and of wide heads. */
+enum tuned_kind { TUNED_WHOLE, TUNED_SPLIT, TUNED_WIDE };
+const int32_t *field_choices(enum field_id f, enum isa isa, int kind);
+/* TUNED_WIDE for rows of more than 256 elements, of Q and K or of V and O, else 0. */
+int tuned_wide(int32_t head_dim, int32_t head_dim_v);
 
 /* Whether an isa has no such field, as C has no work-group; it is 0 then, and leaves no trace. */
 bool field_is_absent(enum field_id f, enum isa isa);

@@ -1,11 +1,11 @@
 /* space.c - see space.h. */
 #include "space.h"
 
-int tuning_choices(enum field_id f, enum isa isa, bool split, int32_t out[FIELD_CHOICES])
+int tuning_choices(enum field_id f, enum isa isa, int kind, int32_t out[FIELD_CHOICES])
 {
     int n = 0;
-    const int32_t *list = field_choices(f, isa, split);
-    if (f == F_SPLIT && !split) {
+    const int32_t *list = field_choices(f, isa, kind);
+    if (f == F_SPLIT && !(kind & TUNED_SPLIT)) {
         out[n++] = 0;
         return n;
     }
@@ -23,10 +23,10 @@ int tuning_choices(enum field_id f, enum isa isa, bool split, int32_t out[FIELD_
     return n;
 }
 
-int32_t tuning_default(enum field_id f, enum isa isa, bool split)
+int32_t tuning_default(enum field_id f, enum isa isa, int kind)
 {
-    const int32_t *whole = field_choices(f, isa, false), *list = field_choices(f, isa, split);
-    return list != whole ? list[0] : field_default(f, isa);
+    const int32_t *whole = field_choices(f, isa, TUNED_WHOLE), *list = field_choices(f, isa, kind);
+    return list != whole && fields[f].type != FIELD_BOOL ? list[0] : field_default(f, isa);
 }
 
 static int product(const struct variant *caller, enum isa isa, bool split, struct variant *out, int max)
@@ -34,11 +34,12 @@ static int product(const struct variant *caller, enum isa isa, bool split, struc
     int total = 1;
     int32_t choices[FIELD_COUNT][FIELD_CHOICES];
     int count[FIELD_COUNT];
+    const int kind = (split ? TUNED_SPLIT : 0) | tuned_wide(caller->field[F_HEAD_DIM], caller->field[F_HEAD_DIM_V]);
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
         count[f] = 1;
         choices[f][0] = f == F_ISA ? (int32_t)isa : caller->field[f];
         if (fields[f].side == FIELD_TUNING && f != F_ISA)
-            count[f] = tuning_choices(f, isa, split, choices[f]);
+            count[f] = tuning_choices(f, isa, kind, choices[f]);
         total *= count[f];
     }
     for (int i = 0; i < total && i < max; i++) {
