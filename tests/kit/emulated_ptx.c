@@ -276,7 +276,7 @@ void barrier_init(uint bar, uint arrivals)
 void barriers_made(void)
 {
 }
-void arrive(uint bar)
+static void arrive_at(uint bar)
 {
     struct barrier *b = barrier_at(bar);
     if (b->missing == 0) {
@@ -285,6 +285,15 @@ void arrive(uint bar)
     }
     b->missing--;
     settle(b);
+}
+/* Others may go on before the one who told them. */
+void arrive(uint bar)
+{
+    arrive_at(bar);
+    for (uint n = emulated_random(6) ? 0 : emulated_random(20); n > 0; n--) {
+        emulated_progress();
+        emulated_yield();
+    }
 }
 void arrive_and_expect(uint bar, uint bytes)
 {
@@ -422,7 +431,7 @@ static void carry_out(const struct copy *c)
             arrived(c->bar, c->bytes);
         break;
     case COPY_16: copy_bytes(c->shared, c->from, c->is_there ? 16 : 0, 16); break;
-    case ARRIVAL: arrive(c->bar); break;
+    case ARRIVAL: arrive_at(c->bar); break;
     }
 }
 /* Some, or all, of everybody's (item -1), or of a work-item's stores or others, in any order but that an arrival comes behind the
