@@ -385,9 +385,12 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     barrier(CLK_LOCAL_MEM_FENCE);
     if (item < 128) { /* the producer's warpgroup */
         struct source from = {.q = ${MAP_Q}, .k = ${MAP_K}, .v = ${MAP_V}, .shared = shared,
-            .memory = memory, .lane = item & 31, .kv_len = (int)a.kv_len${INSIDE ? ", .step = STEP(inside), .nk = FIRST_KEYS(inside), .nv = FIRST_VALUES(inside)" : ""}${SPLIT ? ", .d = split," : "};"}
+            .memory = memory, .lane = item & 31, .kv_len = (int)a.kv_len${SPLIT ? ", .d = split," : "};"}
 % if SPLIT
             .policy = cache_policy(split.slices > ${WG})};
+% end
+% if INSIDE
+        from.step = STEP(inside), from.nk = FIRST_KEYS(inside), from.nv = FIRST_VALUES(inside);
 % end
 % if PACKED or PAGED
         from.a = &a, from.features = &f;
@@ -409,7 +412,10 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     registers_for_computing();
 % end
     struct worker x = {.shared = shared, .memory = memory, .${SHARES ? "part" : "w"} = uniform(item / 128) - 1, .warp = item / 32 & 3, .lane = item & 31,
-        .o = ${MAP_O}${INSIDE ? ", .step = STEP(inside), .nk = FIRST_KEYS(inside), .nv = FIRST_VALUES(inside)" : ""}${SPLIT ? ", .d = split, .parts = parts, .done = done" : ""}${SPLIT or WIDE_O or PACKED or DIRECT_O ? ", .merged = o" : ""}${WIDE_O or PACKED or DIRECT_O ? ", .a = &a" : ""}};
+        .o = ${MAP_O}${SPLIT ? ", .d = split, .parts = parts, .done = done" : ""}${SPLIT or WIDE_O or PACKED or DIRECT_O ? ", .merged = o" : ""}${WIDE_O or PACKED or DIRECT_O ? ", .a = &a" : ""}};
+% if INSIDE
+    x.step = STEP(inside), x.nk = FIRST_KEYS(inside), x.nv = FIRST_VALUES(inside);
+% end
 % if MODIFIES
 % include "opencl/sm.beside.t"
     x.beside = beside;

@@ -6,7 +6,7 @@
 struct worker {
     uint shared;
     __local uchar *memory;
-    int w, warp, lane;
+    int w, ${SHARES ? "part, " : ""}warp, lane;${SHARES ? " /* part: which columns of output it has, the first half or the rest */" : ""}
     float scale${SOFTCAP ? ", ratio" : ""};
 % if WINDOW
     int edge, begin; /* see set_ends */
@@ -19,7 +19,6 @@ struct worker {
     uint step;        /* from one number of keys, or of values, to the next */
 % end
 % if SHARES
-    int part;         /* which columns of output it has: the first half, or the rest */
     uint told;        /* how often one warpgroup has told the other something */
 % end
 % if MODIFIES
