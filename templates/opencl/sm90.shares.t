@@ -1,36 +1,33 @@
-%# Two warpgroups that share the columns of one tile's output, which are more than the registers of one hold. What was counted before
-%# it was written, at head_dim 576 with values of 512, tiles of 64 keys, bf16:
-%#   registers   of a work-item, of 232 (224 in pages): 128 of output in either warpgroup. The first has 32 scores, 16 words of P and about
-%#               32 for all else besides, 208; the second 16 words of P and what says where it is, about 170.
-%#   memory      Q 73,728 bytes; two places of the ring with 73,728 each, for keys that hold values; P 8,192 and three numbers a work-item
-%#               1,536: 230,912, which leaves 1,536 of 227 KiB to barriers and to what tiles are. Output has none, and goes from registers.
-%#   products    of such a tile 36 of 64 x 64 x 16 for scores, 32 cycles each, and twice 4 of 64 x 256 x 16 for output, 128 each: 2,176 cycles,
-%#               of which the first warpgroup begins 1,664. Scores are made once: made by both, they would be 1,152 cycles more.
-%# The barriers, and why none of them waits for ever:
-%#   P_FULL, P_EMPTY   of one place, which the first warpgroup's four warps fill and the second's four empty, by turns: the n-th time either
-%#               has parity n % 2. The first waits only for what the second has still to read, and the second reads as soon as it
-%#               has multiplied what it read before. For that it waits for values alone; and these were there before the first warpgroup
-%#               told their P, because it had waited for the next keys and for those values itself, or (in the last step) is about to wait for the
-%#               same barrier. Values come in the order of keys, and are loaded whenever both have given back the place. So of the two that
-%#               wait, first for second and second for values, the last always goes on.
-%#   V_EMPTY     takes both warpgroups' arrivals, so that neither can be two rounds behind the other, and a parity is never taken for that of
-%#               the round before. The values that the first step waits for, of none, the second gives back unread.
-%#   tiles       The second does not wait for Q, which may be two tiles ahead. What it knows of a tile it reads in TILE_AT, once it was told
-%#               something of it, and until it has stored its output. By then the first may have been told to begin, and to end, the next tile
-%#               (each is read only after that output was stored, but for one), so it is in the tile after that at most, whose Q it may have given
-%#               back; the producer is then at most ${QS} more ahead: 4 tiles. There is room for 8.
-%# Who writes, tells and reads in shared memory does so as work-items do, not as the copy engine and the tensor cores do, so that no fence of
-%# theirs is needed: P reaches the second product by registers.
+%# Two warpgroups share the columns of a tile's output where head_dim.v is more than 256, since the registers of one cannot hold it. The first
+%# warpgroup makes scores and probabilities P and multiplies the first columns of V; it tells the second P, which multiplies the rest.
+%# The budget that this was written to, for head_dim 576 with values of 512, tiles of 64 keys, in bf16:
+%#   registers   per work-item, of 224 (216 with pages): both warpgroups hold 128 elements of output. The first needs 32 scores, 16 words of P
+%#               and about 32 for the rest besides, together 208; the second 16 words of P and its addresses, about 170.
+%#   memory      Q takes 73,728 bytes; the ring of two places 73,728 each, for keys that hold values; P 8,192, and three numbers per work-item
+%#               1,536. That is 230,912 bytes; 1,536 of 227 KiB are left for barriers and tiles. Output goes to memory from registers.
+%#   products    per tile: 36 of 64 x 64 x 16 for scores, of 32 cycles each, and twice 4 of 64 x 256 x 16 for output, of 128 cycles each; 2,176
+%#               cycles, of which the first warpgroup begins 1,664. If both warpgroups made the scores it would be 1,152 cycles more.
+%# The barriers, and why none of them waits for ever or too short:
+%#   P_FULL, P_EMPTY   have one place, which the four warps of the first warpgroup fill and those of the second empty, in turn; the n-th time
+%#               has parity n % 2. The first waits until the second has read what it was told last, and the second reads that as soon as
+%#               it has multiplied the P before. The values for this were there before the first told the last P, because it had waited for
+%#               them itself: so the second waits for nothing that the first still has to do, and the first gets its place.
+%#   V_EMPTY     counts arrivals of both warpgroups, so neither can be two rounds behind, and no parity is mistaken for that of another round.
+%#               The first step waits for values although there are none (sm90.cl.t); the second warpgroup gives their place back unread.
+%#   tiles       The second warpgroup never waits for Q, which may be ahead of it. It reads TILE_AT of a tile after it was told something of it,
+%#               until it has stored the tile's output. Meanwhile the first can get as far as the first step of the tile after the next, where it
+%#               waits to tell that the next has ended; so the producer has written tiles up to the third after this one. There is room for 8.
+%# P goes from registers to registers by loads and stores of work-items, and so needs no fence for the copy engine or the tensor cores.
 
-/* What the first warpgroup tells the second: that a tile of queries begins, that it goes on (and that the maximum of some row has
- * grown, so that output is to be multiplied by two numbers first), that it ends, and what its output is to be multiplied by; and
- * that there are no more. With all but the last two come probabilities. */
+/* What the first warpgroup tells the second: a tile of queries begins; it goes on; it goes on, but output is to be multiplied by
+ * two factors first, since the maximum of a row has grown; it ends, and these are the last two factors of its output; there are no
+ * more tiles. Probabilities come with the first three. */
 enum told { BEGINS, GOES_ON, RESCALES, ENDS, NO_MORE };
 #define TOLD_P(item) ((__local uint4 *)(memory + ${AT_P}) + (item))
 #define TOLD_FACTOR(item) ((__local float *)(memory + ${AT_P + BK*128}) + (item))
 #define TOLD_WHAT(item) ((__local int *)(memory + ${AT_P + BK*128 + 1024}) + (item))
 
-/* A work-item tells the one with its place in the other warpgroup, which has the same rows. */
+/* Each work-item tells the one that has the same place, and so the same rows, in the second warpgroup. */
 INLINED void tell(struct worker *x, const uint *p, const float *factor, const int what)
 {
     const uint shared = x->shared;
@@ -67,7 +64,7 @@ INLINED int hear(struct worker *x, uint *p, float *factor)
     return what;
 }
 
-/* The second warpgroup: its columns of the output of all tiles of this work-group, after what it is told. */
+/* The second warpgroup's columns of the output of all tiles, as it is told. */
 INLINED void follow(struct worker *x, const struct attn_cl_args *a, __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
     const uint shared = x->shared;
