@@ -1,7 +1,7 @@
 %# Two warpgroups share the columns of a tile's output where head_dim.v is more than 256, since the registers of one cannot hold it. The first
 %# warpgroup makes scores and probabilities P and multiplies the first columns of V; it tells the second P, which multiplies the rest.
 %# The budget that this was written to, for head_dim 576 with values of 512, tiles of 64 keys, in bf16:
-%#   registers   per work-item, of 224 (216 with pages): both warpgroups hold 128 elements of output. The first needs 32 scores, 16 words of P
+%#   registers   per work-item, of 224: both warpgroups hold 128 elements of output. The first needs 32 scores, 16 words of P
 %#               and about 32 for the rest besides, together 208; the second 16 words of P and its addresses, about 170.
 %#   memory      Q takes 73,728 bytes; the ring of two places 73,728 each, for keys that hold values; P 8,192, and three numbers per work-item
 %#               1,536. That is 230,912 bytes; 1,536 of 227 KiB are left for barriers and tiles. Output goes to memory from registers.

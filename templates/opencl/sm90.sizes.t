@@ -68,8 +68,8 @@
 %# Registers of a consumer's work-item: output, scores, probabilities, and about 32 for all else. A launch gives all warpgroups
 %# alike: 168 an item to three, 128 to four. They share these anew, and wait forever for more than there are.
 %# Who looks for pages needs more to do it than who does not.
-% let REGS = WG == 3 ? 160 : PAGED and WIDE ? 216 : PAGED or WIDE ? 224 : 232
-% let COPY_REGS = WG == 3 ? 32 : PAGED and WIDE ? 72 : PAGED or WIDE ? 56 : 40
+% let REGS = WG == 3 ? 160 : PAGED or WIDE ? 224 : 232
+% let COPY_REGS = WG == 3 ? 32 : PAGED or WIDE ? 56 : 40
 % assert NO + NS + BK/4 + 32 <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
 % let ITEMS = 128*(CW + 1)
 %# Where nothing is under way beside exponentials, wide values are multiplied before the next scores, and their place is given back early.
