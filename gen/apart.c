@@ -1,6 +1,6 @@
-/* apart.c - see apart.h: names at file scope. Emitted files call what is theirs by short names, as they are read one at a
- * time; where several are one translation unit, such a list keeps their names apart. What it is not: a parser of C. It
- * knows how lines of templates begin. */
+/* apart.c - see apart.h: names at file scope. Emitted files use short names for what belongs to them, because people
+ * read them one at a time; if several form one translation unit, such a list keeps their names apart. What it is not: a
+ * parser of C. It knows how lines of templates begin. */
 #include "apart.h"
 
 #include <ctype.h>
@@ -48,7 +48,7 @@ static int add_before(struct own_names *own, const char *line, const char *at, c
     return add(own, from, at, false, symbol);
 }
 
-/* The names of an enum's numbers: each stands behind a brace or a comma. */
+/* The names of an enum's numbers: each follows a brace or a comma. */
 static int add_numbers(struct own_names *own, const char *at, const char *end, const char *symbol)
 {
     for (bool first = true; at < end && *at != '}'; at++) {
@@ -135,7 +135,7 @@ const struct own_name *own_names_clash(const struct own_names *own, const char *
         if (begins(at, end, "/*"))
             for (to = at + 2; to < end && !begins(to, end, "*/");)
                 to++;
-        at = to < end && to > at && !is_word(*at) ? to + 1 : to > at ? to : at + 1; /* behind a quote */
+        at = to < end && to > at && !is_word(*at) ? to + 1 : to > at ? to : at + 1; /* after a quote */
     }
     return NULL;
 }

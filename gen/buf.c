@@ -10,7 +10,7 @@ bool buf_grow(struct buf *b, size_t more)
 {
     if (b->failed)
         return false;
-    if (b->room - b->size > more) /* always one byte over, for the NUL */
+    if (b->room - b->size > more) /* always one extra byte, for the NUL */
         return true;
     size_t room = b->room ? b->room * 2 : 256;
     while (room - b->size <= more)

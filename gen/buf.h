@@ -1,4 +1,4 @@
-/* buf.h - a growable piece of text. Allocation failure is remembered and told once, at the end, by buf_ok. */
+/* buf.h - a growable piece of text. A failed allocation is remembered and reported once, at the end, by buf_ok. */
 #ifndef ATTNGEN_BUF_H
 #define ATTNGEN_BUF_H
 
@@ -8,13 +8,13 @@
 #include <string.h>
 
 struct buf {
-    char *data; /* NUL-terminated once anything was added; buf_free or the taker frees it */
+    char *data; /* NUL-terminated once anything was added; freed by buf_free or by whoever takes it */
     size_t size, room;
     bool failed;
 };
 /* Makes room for more bytes and the NUL; false when memory is out. */
 bool buf_grow(struct buf *b, size_t more);
-/* Inline, as all of a kernel passes through here, most of it in pieces of a few bytes whose size is known. */
+/* Inline, because a whole kernel passes through here, mostly in pieces of a few bytes whose size is known. */
 static inline void buf_put(struct buf *b, const char *text, size_t size)
 {
     if (b->room - b->size <= size && !buf_grow(b, size))

@@ -1,6 +1,6 @@
 #define _GNU_SOURCE /* uselocale */
-/* bundle.c - see bundle.h: which kernels there are, in one order, with their names. What files say is in templates/bundle;
- * bundle_text.c answers what those ask. */
+/* bundle.c - see bundle.h: which kernels there are, in one order, with their names. The contents of the files are in
+ * templates/bundle; bundle_text.c answers what those ask. */
 #include "bundle_inside.h"
 
 #include <ctype.h>
@@ -43,8 +43,6 @@ static int check_variant(const struct variant *v, struct gen_error *err)
     variant_encode(v, name);
     if (v->field[F_OP] != OP_ATTN)
         return wrong(err, name, "a bundle holds no steps of attention; expected op attn");
-    if (variant_dtype_kv(v) >= DTYPE_COUNT)
-        return wrong(err, name, "a bundle holds no kernels with narrow keys and values; expected f32, f16 or bf16 ones");
     return 0;
 }
 
@@ -64,7 +62,7 @@ bool bundle_few(const struct variant *v)
 
 /* ---- the kernels ---- */
 
-/* What a caller chooses of a kernel's name, "f32_d64_causal"; the operation is always the same. */
+/* The caller's part of a kernel's name, "f32_d64_causal"; the operation is always the same. */
 static void problem_of(const char *variant, char out[GEN_NAME_MAX])
 {
     const char *from = strchr(variant, '_') + 1, *on = strstr(variant, "_on_");
@@ -80,11 +78,6 @@ static int make_item(const struct gen *g, const struct bundle_source *s, int i, 
     if (check_variant(&out->variant, err) != 0 || gen_emit(g, &out->variant, GEN_READABLE, &out->text, err) != 0)
         return -1;
     variant_encode(&out->variant, out->name);
-    if (out->variant.field[F_ISA] == ISA_AMX) { /* whose tiles a process must ask for first */
-        snprintf(err->text, sizeof err->text, "%.220s: error: bundles do not have isa amx yet; expected it left out, or emitted alone",
-                 out->name);
-        return -1;
-    }
     problem_of(out->name, out->problem);
     snprintf(out->symbol, sizeof out->symbol, "%s_%s_%s%s", s->name, out->problem,
              isas[out->variant.field[F_ISA]].name, out->few ? "_few" : "");
@@ -92,7 +85,7 @@ static int make_item(const struct gen *g, const struct bundle_source *s, int i, 
     return 0;
 }
 
-/* Kernels in C first, then by problem, so that those of one stand side by side; the rest by name. */
+/* Kernels in C first, then by problem, so that those for one problem are together; then by name. */
 static int compare_items(const void *a, const void *b)
 {
     const struct bundle_item *x = a, *y = b;
@@ -144,7 +137,8 @@ static int add_file(struct bundle_inside *b, struct bundle *out, const char *nam
     struct buf whole = {0}, text = {0};
     struct bundle_file *f = &out->file[out->files];
     int result = bundle_render(b, template, &whole, err);
-    if (result == 0 && buf_ok(&whole) && !strcmp(name + strlen(name) - 2, ".h")) /* structs of kernels, with long comments */
+    if (result == 0 && buf_ok(&whole) && !strcmp(name + strlen(name) - 2, ".h")) /* structs of kernels, with long
+                                                                                  * comments */
         fold_lines(&text, whole.data, whole.size);
     else if (result == 0 && buf_ok(&whole))
         buf_put(&text, whole.data, whole.size);

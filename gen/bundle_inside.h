@@ -1,4 +1,4 @@
-/* bundle_inside.h - what bundle.c and bundle_text.c share. What it is not: for anybody else. */
+/* bundle_inside.h - what bundle.c and bundle_text.c share. What it is not: for any other file. */
 #ifndef ATTNGEN_BUNDLE_INSIDE_H
 #define ATTNGEN_BUNDLE_INSIDE_H
 
@@ -13,9 +13,9 @@ struct bundle_item {
     const char *ptx;
     struct gen_text text;
     char name[GEN_NAME_MAX], problem[GEN_NAME_MAX];
-    char symbol[GEN_NAME_MAX + BUNDLE_NAME_MAX - 8]; /* what it is called in the bundle */
+    char symbol[GEN_NAME_MAX + BUNDLE_NAME_MAX - 8]; /* its name in the bundle */
     char digest[65];                                  /* of the text as emit writes it */
-    int problem_index;                                /* of kernels in C */
+    int problem_index;                                /* for kernels in C */
 };
 
 struct bundle_inside {
@@ -24,10 +24,10 @@ struct bundle_inside {
     int items, c_items, c_problems;
     const struct bundle *out;   /* the files so far */
     char (*digest)[65];         /* of each */
-    struct arena arena;         /* templates, and texts that they ask for */
+    struct arena arena;         /* templates, and the texts that they ask for */
 };
 
-/* Appends what a template of templates/bundle makes. */
+/* Appends what a template of templates/bundle produces. */
 int bundle_render(struct bundle_inside *b, const char *path, struct buf *out, struct gen_error *err);
 
 #endif

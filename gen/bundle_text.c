@@ -1,5 +1,6 @@
-/* bundle_text.c - what templates of a bundle ask for: its kernels, the fields of a problem, isas and processor features, by
- * number; and lists that are too long for a template. What it is not: any statement; those stand in templates/bundle. */
+/* bundle_text.c - what templates of a bundle ask for: its kernels, the fields of a problem, isas and processor
+ * features, by number; and lists that are too long for a template. What it is not: any statement; those are in
+ * templates/bundle. */
 #include "bundle_inside.h"
 
 #include <ctype.h>
@@ -11,13 +12,16 @@
 
 /* ---- tables that templates walk ---- */
 
+/* where, of AArch64: which word of getauxval's; reg, there: the compiler's macro. */
 static const struct {
-    const char *name, *leaf, *reg;
+    const char *name, *family, *where, *reg;
     int bit, xcr0;
 } features[] = {
-#define FEATURE(id, name, leaf, reg, bit, xcr0) {name, #leaf, #reg, bit, xcr0},
+#define FEATURE(id, name, leaf, reg, bit, xcr0) {name, "x86-64", #leaf, #reg, bit, xcr0},
+#define FEATURE_A64(id, name, word, bit, macro) {name, "AArch64", #word, macro, bit, 0},
 #include "processor.inc"
 #undef FEATURE
+#undef FEATURE_A64
 };
 enum { FEATURES = sizeof features / sizeof *features };
 
@@ -31,7 +35,7 @@ static bool needs(enum isa isa, int feature)
     return false;
 }
 
-/* What kernels are chosen by: more vectors, and then more features, are better. */
+/* The order in which kernels are chosen: more vectors, and then more features, are better. */
 static int rank(enum isa isa)
 {
     int n = isas[isa].intrinsics ? 1 : 0;
@@ -56,7 +60,7 @@ static bool feature_used(const struct bundle_inside *b, int feature)
     return used;
 }
 
-/* The fields that make a problem, by number from 0 on. */
+/* The fields that make up a problem, numbered from 0. */
 static enum field_id field_at(int64_t number)
 {
     for (enum field_id f = 0; f < FIELD_COUNT; f++)
@@ -81,7 +85,7 @@ static int number_of(enum field_id wanted)
     return n;
 }
 
-/* As the struct of a problem calls it: "head_dim" and "head_dim_v". */
+/* Its name in the struct of a problem: "head_dim" and "head_dim_v". */
 static const char *member(struct arena *a, enum field_id f)
 {
     const char *key = fields[f].key;
@@ -93,7 +97,7 @@ static const char *member(struct arena *a, enum field_id f)
     return out;
 }
 
-/* Types are 1 and up there, so that 0 can be the default of each. */
+/* Types begin at 1 there, so that 0 can be the default of each. */
 static int64_t value_of(const struct variant *v, enum field_id f)
 {
     switch (f) {
@@ -111,21 +115,21 @@ static const char *kind_of(enum field_id f)
     return fields[f].type == FIELD_NAME ? "type" : "size";
 }
 
-/* Buffers that a device's kernel takes for its features, a bit each, in their order. */
+/* The buffers that a device's kernel takes for its features, a bit each, in their order. */
 static int64_t takes(const struct variant *v)
 {
     static const struct {
         enum field_id field;
         int bits;
     } arrays[] = {{F_BIAS, 1}, {F_MASK, 2}, {F_ALIBI, 4}, {F_SINK, 8}, {F_PACKED, 16 | 32}, {F_PAGED, 64}};
-    int bits = 0;
+    int bits = dtypes[variant_dtype_kv(v)].scaled ? 128 | 256 : 0;
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         bits |= v->field[arrays[i].field] ? arrays[i].bits : 0;
     return bits;
 }
 
-/* NVIDIA's compute capabilities, times ten, with which such a kernel runs, from the least to the most; from 0 on, on any
- * device. */
+/* NVIDIA's compute capabilities, times ten, with which such a kernel runs, from the lowest to the highest; from 0 on,
+ * on any device. */
 static int capability(enum isa isa, bool most)
 {
     static const int range[DRIVER_COUNT][2] = {
@@ -133,18 +137,28 @@ static int capability(enum isa isa, bool most)
     return range[isas[isa].driver][most];
 }
 
-/* In emitted C, where any isa of the bundle asks the processor for something. */
-static const char *asked(struct bundle_inside *b)
+/* In emitted C, where any isa of that family asks the processor for something; "" where none does. */
+static const char *asked(struct bundle_inside *b, const char *family)
 {
     struct buf text = {0};
     for (int isa = 0; isa < ISA_COUNT; isa++) {
         const char *condition = isas[isa].intrinsics;
-        if (isa_used(b, isa) && condition && isas[isa].needs[0] && (!text.data || !strstr(text.data, condition)))
+        if (isa_used(b, isa) && condition && isas[isa].needs[0] && !strcmp(isas[isa].family, family) &&
+            (!text.data || !strstr(text.data, condition)))
             buf_printf(&text, "%s(%s)", text.size ? " || \\\n    " : "", condition);
     }
-    const char *out = arena_copy(&b->arena, text.data ? text.data : "0", text.data ? text.size : 1);
+    const char *out = arena_copy(&b->arena, text.data ? text.data : "", text.size);
     buf_free(&text);
     return out;
+}
+
+/* The first kernel for which the process must ask the system, or -1. */
+static int prepared(const struct bundle_inside *b)
+{
+    for (int i = 0; i < b->c_items; i++)
+        if (b->item[i].variant.field[F_ISA] == ISA_AMX)
+            return i;
+    return -1;
 }
 
 /* ---- what templates call ---- */
@@ -164,6 +178,7 @@ static bool of_item(struct bundle_inside *b, const char *what, int64_t i, struct
                {"symbol", {item->symbol, 0}},
                {"digest", {item->digest, 0}},
                {"isa", {isas[v->field[F_ISA]].name, 0}},
+               {"prepares", {NULL, v->field[F_ISA] == ISA_AMX}},
                {"problem_index", {NULL, item->problem_index}},
                {"few", {NULL, item->few}},
                {"head_dim", {NULL, value_of(v, F_HEAD_DIM)}},
@@ -206,7 +221,7 @@ static bool of_field(struct bundle_inside *b, const char *what, int64_t number, 
         *out = value_text(kind_of(f));
     else if (!strcmp(what, "first"))
         *out = value_int(number_of(field_first(f)));
-    else if (!strcmp(what, "stage")) /* types, then dims, then features: in this order a kernel is looked for */
+    else if (!strcmp(what, "stage")) /* types, then dims, then features: a kernel is looked up in this order */
         *out = value_int(field_first(f) == F_DTYPE ? 0 : field_first(f) == F_HEAD_DIM ? 1 : 2);
     else
         return false;
@@ -230,8 +245,10 @@ static bool of_table(struct bundle_inside *b, const char *what, int64_t n, struc
         *out = value_int(feature_used(b, (int)n));
     else if (feature && !strcmp(what, "feature"))
         *out = value_text(features[n].name);
-    else if (feature && !strcmp(what, "leaf"))
-        *out = value_text(features[n].leaf);
+    else if (feature && !strcmp(what, "feature_family"))
+        *out = value_text(features[n].family);
+    else if (feature && !strcmp(what, "where"))
+        *out = value_text(features[n].where);
     else if (feature && !strcmp(what, "register"))
         *out = value_text(features[n].reg);
     else if (feature && !strcmp(what, "bit"))
@@ -252,8 +269,12 @@ static int call(void *self, const char *function, const struct value *args, int 
 {
     struct bundle_inside *b = self;
     (void)err;
-    if (n == 0 && !strcmp(function, "asked")) {
-        *out = value_text(asked(b));
+    if (n == 0 && (!strcmp(function, "asked_x86") || !strcmp(function, "asked_a64"))) {
+        *out = value_text(asked(b, strcmp(function, "asked_a64") ? "x86-64" : "AArch64"));
+        return 0;
+    }
+    if (n == 0 && !strcmp(function, "prepared")) {
+        *out = value_int(prepared(b));
         return 0;
     }
     if (n < 1 || args[0].text || (n == 2 && args[1].text) || n > 2)
@@ -275,7 +296,7 @@ static int call(void *self, const char *function, const struct value *args, int 
 
 /* ---- lists ---- */
 
-/* One string a line, which clCreateProgramWithSource takes as they are, and no compiler finds too long. */
+/* One string for each line, which clCreateProgramWithSource takes as they are, and which no compiler finds too long. */
 static void put_lines(struct buf *out, const char *text)
 {
     while (*text) {

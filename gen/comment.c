@@ -1,5 +1,5 @@
-/* comment.c - what stands above a micro-kernel for people, from its text to C: whole, and with a variant's numbers where
- * the text has names of the template. */
+/* comment.c - the comment above a micro-kernel, from its text to C: complete, and with a variant's numbers where the
+ * text has names of the template. */
 #include <string.h>
 
 #include "micro.h"
@@ -18,7 +18,7 @@ const struct template *comment_parse(struct arena *a, struct place place, const 
     return template_text(a, place.file, place.line, text, size, err);
 }
 
-/* Lines that begin with # as one comment of C; those that holes left empty are left out. */
+/* The lines that begin with # as one C comment; lines that holes left empty are dropped. */
 static void put_lines(struct buf *out, const char *text)
 {
     while (*text) {

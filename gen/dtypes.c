@@ -1,4 +1,4 @@
-/* dtypes.c - what is made of dtypes.inc: names, facts, and the proof that no row has a gap. */
+/* dtypes.c - what is derived from dtypes.inc: names, facts, and the proof that no row has a gap. */
 #include "dtypes.h"
 
 #include <stdint.h>
@@ -42,7 +42,7 @@ const struct dtype_facts dtypes[DTYPE_ALL] = {
 #include "dtypes.inc"
 };
 
-/* As in isas.c: an initialiser may leave out what it likes, so the columns of each row are counted. */
+/* As in isas.c: an initialiser may leave anything out, so the columns of each row are counted. */
 enum fact { FACT_bytes, FACT_values, FACT_scaled, FACT_c, FACT_opencl, FACT_widening, FACTS };
 #define TYPE(id, name) _Static_assert((0
 #define FACT(column, value) | UINT64_C(1) << FACT_##column

@@ -1,4 +1,4 @@
-/* embed.c - finds embedded templates by path. The files themselves are written by gen/tool/embed.c. */
+/* embed.c - finds embedded templates by path. gen/tool/embed.c writes the files themselves. */
 #include "embed.h"
 
 #include <string.h>

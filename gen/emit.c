@@ -1,6 +1,6 @@
 #define _GNU_SOURCE /* uselocale */
 /* emit.c - from a variant to text: the fields become names of a template, its micro-kernels are written out and
- * lowered. It prints no statement of a kernel: those stand in templates/. */
+ * lowered. It prints no statement of a kernel: those are in templates/. */
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,21 +12,21 @@
 #include "micro.h"
 #include "template.h"
 
-enum { TABLES = 2 * ISA_COUNT }; /* those of C, and what they extend */
+enum { TABLES = 2 * ISA_COUNT }; /* those for C, and what they extend */
 
 struct gen {
     struct arena arena;
     struct names names;
-    locale_t c_locale; /* in which a thread reads and writes numbers here, whatever the program around has set */
+    locale_t c_locale; /* in which a thread reads and writes numbers here, whatever the host program has set */
     struct isa_table table[TABLES];
     int tables;
-    struct micro_file micros[OP_COUNT]; /* of C; in OpenCL the device's compiler makes what they make */
-    const struct isa_table *isa[ISA_COUNT]; /* NULL where the language is not C */
+    struct micro_file micros[OP_COUNT]; /* for C; for OpenCL, the device's compiler does their work */
+    const struct isa_table *isa[ISA_COUNT]; /* NULL if the language is not C */
     const struct template *driver[OP_COUNT][DRIVER_COUNT];
 };
 
 static const struct {
-    const char *driver[DRIVER_COUNT], *micros[2]; /* those behind may use macros of the first */
+    const char *driver[DRIVER_COUNT], *micros[2]; /* later ones may use macros of the first */
 } operation_files[OP_COUNT] = {
     [OP_ATTN] = {{[DRIVER_C] = "c/attn.c.t",
                   [DRIVER_PORTABLE] = "opencl/attn.cl.t",
@@ -118,7 +118,7 @@ int gen_open(struct gen **out, struct gen_error *err)
     for (int op = 0; op < OP_COUNT && !failed; op++)
         failed = open_operation(g, (enum operation)op, err);
     uselocale(before);
-    if (g->arena.failed) /* what was read since lacks something, and the message may be about that */
+    if (g->arena.failed) /* what was read since is incomplete, and the message may be about that */
         failed = gen_out_of_memory(err, "generator");
     if (failed)
         gen_close(g);
@@ -141,10 +141,10 @@ void gen_close(struct gen *g)
 struct emission {
     const struct gen *g;
     const struct variant *v;
-    const struct isa_table *t; /* of C; NULL in OpenCL */
+    const struct isa_table *t; /* for C; NULL for OpenCL */
     const struct micro_file *micros;
     enum gen_flags flags;
-    bool check_only; /* whether it can be, not what it is */
+    bool check_only; /* whether it is possible, not its text */
     struct env env;
     bool read[ENV_MAX]; /* of env; the fields come first there */
     struct unrolled unit[GEN_MICROS_MAX];
@@ -152,7 +152,8 @@ struct emission {
     char name[GEN_NAME_MAX];
     char unit_name[GEN_MICROS_MAX][32];
     struct buf parameters;
-    size_t head, names, end; /* of the text: where what is a file's own begins, where its names are listed, where it ends */
+    size_t head, names, end; /* in the text: where the file's own names begin, where they are listed, and where they
+                              * end */
 };
 
 static bool wants_machine_code(const struct emission *e)
@@ -219,7 +220,7 @@ static int lower_machine(struct emission *e, struct buf *out, struct gen_error *
     return 0;
 }
 
-/* % lower: the micro-kernels, in the forms that were asked for. */
+/* % lower: the micro-kernels, in the forms that are wanted. */
 static int lower(struct emission *e, struct buf *out, struct gen_error *err)
 {
     if (e->check_only)
@@ -242,7 +243,8 @@ static int lower(struct emission *e, struct buf *out, struct gen_error *err)
     return 0;
 }
 
-/* % own, % end_own: between them stands what is this file's alone, with a list of its names at the beginning and at the end. */
+/* % own, % end_own: what belongs to this file is between them, with a list of its names at the beginning and at the
+ * end. */
 static int own(struct emission *e, bool begins, struct buf *out)
 {
     bool machine = wants_machine_code(e) && e->flags == GEN_MACHINE_CODE;
@@ -313,7 +315,7 @@ int type_function(void *self, const char *function, const struct value *args, in
     return 0;
 }
 
-/* Functions that templates may call beside those of expr.h. */
+/* Functions that templates may call besides those of expr.h. */
 static int call(void *self, const char *function, const struct value *args, int n, struct value *out,
                 struct gen_error *err)
 {
@@ -346,7 +348,7 @@ static int call(void *self, const char *function, const struct value *args, int 
     return type_function(self, function, args, n, out, err);
 }
 
-/* What a caller asks for and the template never looked at would be left out without a word. */
+/* A field that the caller sets and the template never reads would silently have no effect. */
 static int check_all_read(const struct emission *e, struct gen_error *err)
 {
     for (int f = 0; f < FIELD_COUNT; f++) {
@@ -360,7 +362,7 @@ static int check_all_read(const struct emission *e, struct gen_error *err)
     return 0;
 }
 
-/* Templates see each field by its value: a paired one that is 0 has the first's. */
+/* Templates see the value of each field; a paired one that is 0 has the first's. */
 static void set_fields(struct emission *e)
 {
     e->env.read = e->read;
@@ -380,6 +382,7 @@ static void set_fields(struct emission *e)
             buf_int(&e->parameters, value);
     }
     env_set(&e->env, "NAME", value_text(e->name));
+    env_set(&e->env, "NEEDS", value_text(e->t ? isas[e->v->field[F_ISA]].needs : ""));
     env_set(&e->env, "CUDA", value_int(e->flags == GEN_CUDA));
     env_set(&e->env, "JIT", value_int(e->flags == GEN_MACHINE_CODE_JIT));
     if (e->t) {
@@ -407,7 +410,7 @@ static int report(const struct emission *e, struct gen_text *out, struct gen_err
     return 0;
 }
 
-/* A field that the operation does not have, or an isa that it is not written for. */
+/* Refuses a field that the operation does not have, or an isa for which it does not exist. */
 static int check_operation(const struct gen *g, const struct variant *v, struct gen_error *err)
 {
     enum operation op = (enum operation)v->field[F_OP];
@@ -426,7 +429,7 @@ static int check_operation(const struct gen *g, const struct variant *v, struct 
     return -1;
 }
 
-/* What name.c and spec.c let through, for those who fill a variant by hand. */
+/* Refuses what name.c and spec.c never let through, for those who fill a variant by hand. */
 static int check_ranges(const struct gen *g, const struct variant *v, struct gen_error *err)
 {
     uint32_t isa = (uint32_t)v->field[F_ISA];
@@ -455,7 +458,7 @@ void emission_close(struct emission *e)
     free(e);
 }
 
-/* Puts the names in, and folds lines that a JIT's parser alone does not need folded. */
+/* Inserts the names, and folds lines, except for a JIT's parser, which does not need that. */
 static int finish_text(const struct emission *e, struct buf *text, struct gen_error *err)
 {
     struct own_names own = {.count = 0};
@@ -482,7 +485,7 @@ static int finish_text(const struct emission *e, struct buf *text, struct gen_er
     return 0;
 }
 
-/* A language is one of an isa's, or CUDA in the place of OpenCL's. */
+/* The language is the isa's, or CUDA instead of OpenCL. */
 static int check_language(const struct variant *v, enum gen_flags flags, struct gen_error *err)
 {
     if (flags != GEN_CUDA || isa_language((enum isa)v->field[F_ISA]) == LANGUAGE_OPENCL)

@@ -1,4 +1,5 @@
-/* error.c - the one failure that says nothing about what was asked for. All other messages are made where they happen. */
+/* error.c - the one failure that says nothing about what was asked for. All other messages are made where they
+ * occur. */
 #include <stdio.h>
 
 #include "gen.h"

@@ -7,7 +7,7 @@
 
 enum { IMPLIED_MAX = (int)FIELD_CHOICES > (int)ISA_COUNT ? (int)FIELD_CHOICES : (int)ISA_COUNT };
 
-/* The values a field takes; those that the spec does not hold are written into `implied`. */
+/* The values that a field takes; those that the spec does not hold are written into `implied`. */
 struct values {
     const int32_t *value;
     int count;
@@ -23,7 +23,7 @@ enum isa spec_default_isa(const struct spec *s)
     return (enum isa)isa;
 }
 
-/* The operation where the cursor stands: it decides which fields there are. */
+/* The operation at the cursor, which decides which fields there are. */
 static enum operation current_op(const struct spec *s, const struct spec_cursor *c)
 {
     return s->field[F_OP].count ? (enum operation)s->field[F_OP].value[c->at[F_OP]] : OP_ATTN;
@@ -69,14 +69,14 @@ static struct values values_of(const struct spec *s, const struct spec_cursor *c
     return (struct values){implied, n};
 }
 
-/* The isa where the cursor stands: it decides how many values the fields after it have. */
+/* The isa at the cursor, which decides how many values the fields after it have. */
 static enum isa current_isa(const struct spec *s, const struct spec_cursor *c)
 {
     int32_t implied[IMPLIED_MAX];
     return (enum isa)values_of(s, c, F_ISA, ISA_C, implied).value[c->at[F_ISA]];
 }
 
-/* Whether there are kernels of that isa that split keys, or that do not. */
+/* Whether that isa has kernels that split keys, or that do not. */
 static bool has(const struct spec *s, const struct spec_cursor *c, enum isa isa, bool split)
 {
     const struct spec_values *given = &s->field[F_SPLIT];

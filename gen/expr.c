@@ -1,4 +1,4 @@
-/* expr.c - see expr.h: a precedence-climbing parser into a small tree, and its evaluation. */
+/* expr.c - see expr.h: a precedence-climbing parser that makes a small tree, and its evaluation. */
 #include "expr.h"
 
 #include <stdio.h>
@@ -94,7 +94,7 @@ static struct expr *node(struct arena *a, struct lexer *l, enum expr_kind kind)
 static const struct expr *parse_choice(struct arena *a, struct lexer *l);
 static const struct expr *parse_binary(struct arena *a, struct lexer *l, int level);
 
-/* Takes a part in; NULL when there is none, or the tree has become too deep. */
+/* Adds a child; NULL if there is none, or the tree has become too deep. */
 static const struct expr *part(struct expr *x, int i, const struct expr *inner, struct lexer *l)
 {
     if (inner && inner->height >= DEPTH_MAX) {
@@ -232,7 +232,7 @@ static int arithmetic(const struct expr *x, int64_t a, int64_t b, struct value *
     case B_SUB: beyond = __builtin_sub_overflow(a, b, &n); break;
     case B_MUL: beyond = __builtin_mul_overflow(a, b, &n); break;
     default:
-        beyond = a == INT64_MIN && b == -1; /* the processor traps */
+        beyond = a == INT64_MIN && b == -1; /* the processor would trap */
         n = beyond ? 0 : x->op == B_DIV ? a / b : a % b;
     }
     *out = value_int(n);

@@ -1,8 +1,8 @@
 /* expr.h - whole-number and text expressions, evaluated while a kernel is generated: tile counts, conditions, holes.
  *
  *   c ? a : b, or, and, not, == !=, < <= > >=, + -, * / %, unary -, ( ), "text", names, 12 (loosest first), and
- *   min(a,b) max(a,b) ceil_div(a,b) round_up(a,b) defined(name); others are asked of env->call.
- * Division truncates; division by zero, a result beyond 64 bits, and text beside a number are errors. */
+ *   min(a,b) max(a,b) ceil_div(a,b) round_up(a,b) defined(name); env->call answers others.
+ * Division truncates; division by zero, a result beyond 64 bits, and a text combined with a number are errors. */
 #ifndef ATTNGEN_EXPR_H
 #define ATTNGEN_EXPR_H
 
@@ -18,26 +18,27 @@ struct env {
     struct env_entry {
         const char *name;
         uint32_t hash;
-        uint8_t below; /* 1 + the entry set before it in its bucket; 0: none */
+        uint8_t below; /* 1 + the previous entry in its bucket; 0: none */
         struct value value;
     } entry[ENV_MAX];
     int entries;
     uint8_t bucket[ENV_BUCKETS]; /* 1 + the last entry whose name hashes there; 0: none */
     int rounds; /* of all loops so far: what is written out is bounded */
-    bool *read; /* of each entry, whether an expression has asked for it; NULL: nobody wants to know */
-    /* Functions that the host of the template adds; 0 and *out, -1 and err, or 1: there is none such. */
+    bool *read; /* for each entry, whether an expression has used it; NULL: nobody wants to know */
+    /* Functions that the template's host adds; 0 and *out, -1 and err, or 1: there is no such function. */
     int (*call)(void *self, const char *function, const struct value *args, int n, struct value *out,
                 struct gen_error *err);
     void *self;
 };
-/* Later entries hide earlier ones. name must outlive env. False when full. */
+/* Later entries hide earlier ones. name must outlive env. False if full. */
 bool env_set(struct env *e, const char *name, struct value v);
 /* Leaves a scope: forgets what was set since there were that many entries. */
 void env_leave(struct env *e, int entries);
-/* A loop's next round: forgets what was set after its variable, which is that entry, and gives it another value. */
+/* The next round of a loop: forgets what was set after its variable, which is that entry, and gives it another
+ * value. */
 void env_next(struct env *e, int entry, struct value v);
 const struct value *env_get(const struct env *e, const char *name, size_t size);
-/* One more round of a loop; false when there were ROUNDS_MAX. */
+/* Counts one more round of a loop; false if there were ROUNDS_MAX. */
 bool env_round(struct env *e);
 static inline struct value value_int(int64_t n)
 {
@@ -49,10 +50,10 @@ static inline struct value value_text(const char *t)
 }
 
 struct expr;
-/* Parses as much of the line as is an expression. NULL on failure (l->err says). */
+/* Parses as much of the line as forms an expression. NULL on failure (l->err says why). */
 const struct expr *expr_parse(struct arena *a, struct lexer *l);
 int expr_eval(const struct expr *x, const struct env *env, struct value *out, struct gen_error *err);
-/* The same, of a number: -1 when it is text. */
+/* The same for a number: -1 if it is a text. */
 int expr_number(const struct expr *x, const struct env *env, int64_t *out, struct gen_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* fields.c - the table that fields.h describes. One row a field; nothing else knows how many there are. */
+/* fields.c - the table that fields.h describes, with one row for each field; nothing else knows how many there are. */
 #include "fields.h"
 
 #include <stddef.h>
@@ -8,7 +8,7 @@ static const char *const copy_names[] = {"plain", "async", "tma", "any", NULL};
 static const char *const loop_names[] = {"joint", "specialised", "persistent", NULL};
 static const char *const order_names[] = {"heavy", "straight", NULL};
 
-/* Which operations have a field, where not attn alone. */
+/* The operations that have a field, if not only attn. */
 enum { ATTN = 1 << OP_ATTN, MATMUL = 1 << OP_MATMUL, SOFTMAX = 1 << OP_SOFTMAX, EVERY_OP = ATTN | MATMUL | SOFTMAX };
 
 const struct field fields[FIELD_COUNT] = {
@@ -73,21 +73,21 @@ const struct field fields[FIELD_COUNT] = {
     [F_SPLIT] = {.key = "split", .var = "SPLIT", .tag = "_s", .type = FIELD_NUMBER, .side = FIELD_TUNING, .elide = true,
                  .or_none = true, .min = 64, .max = 1 << 20,
                  .doc = "few queries over many keys: keys that are computed alone, and joined after (C, sm90)"},
-    /* Below, fields of OpenCL alone: 0 where there is no work-group. */
+    /* Below, fields for OpenCL only: 0 if there is no work-group. */
     [F_GROUP_ROWS] = {.key = "group.rows", .var = "GQ", .tag = "_g", .type = FIELD_NUMBER, .side = FIELD_TUNING, .elide = true,
                       .min = 1, .max = 64, .doc = "work-items of a group along query rows (OpenCL)"},
     [F_GROUP_LANES] = {.key = "group.lanes", .ops = ATTN | SOFTMAX, .var = "GX", .tag = "_l", .type = FIELD_NUMBER, .side = FIELD_TUNING, .elide = true,
                        .min = 1, .max = 64, .doc = "work-items of a group along keys and value columns (OpenCL)"},
     [F_VECTOR] = {.key = "vector", .ops = EVERY_OP, .var = "VW", .tag = "_w", .type = FIELD_NUMBER, .side = FIELD_TUNING, .elide = true,
                   .min = 1, .max = 16, .doc = "width of the vectors that a work-item computes with (OpenCL)"},
-    /* Below, fields of NVIDIA's levels alone. */
+    /* Below, fields for NVIDIA's levels only. */
     [F_STAGES] = {.key = "stages", .var = "ST", .tag = "_st", .type = FIELD_NUMBER, .side = FIELD_TUNING, .elide = true,
                   .min = 1, .max = 8, .doc = "tiles of keys, and of values, that lie in shared memory at once (sm90, sm80)"},
     [F_PINGPONG] = {.key = "pingpong", .var = "PINGPONG", .tag = "_pingpong", .type = FIELD_BOOL, .side = FIELD_TUNING,
                     .elide = true, .doc = "two warpgroups take turns at the tensor cores (sm90)"},
     [F_LAZY] = {.key = "lazy", .var = "LAZY", .tag = "_lazy", .type = FIELD_BOOL, .side = FIELD_TUNING, .elide = true,
                 .doc = "output is rescaled only when a row's maximum has grown much (sm90, sm80)"},
-    /* Below, what those levels do anyway: to see what it buys, another value leaves it out. */
+    /* Below, what those levels do anyway: another value leaves it out, to see what it gains. */
     [F_COPY] = {.key = "copy", .var = "COPY", .tag = "_copy", .type = FIELD_NAME, .side = FIELD_TUNING, .elide = true,
                 .names = copy_names,
                 .doc = "to shared memory: by loads and stores, cp.async, the copy engine; or any, as rows lie (sm90, sm80)"},
@@ -104,7 +104,7 @@ const struct field fields[FIELD_COUNT] = {
     [F_ORDER] = {.key = "order", .var = "ORDER", .tag = "_order", .type = FIELD_NAME, .side = FIELD_TUNING, .elide = true,
                  .names = order_names,
                  .doc = "causal: heavy tiles first, of heads whose keys L2 holds; or as they stand (sm90, sm80)"},
-    /* Below, of tiles alone. */
+    /* Below, fields for AMX tiles only. */
     [F_TABLE] = {.key = "table", .var = "TABLE", .tag = "_table", .type = FIELD_BOOL, .side = FIELD_TUNING, .elide = true,
                  .doc = "exponentials by 16-bit words and a table of 64 bytes in runs that ask for no LSE (amx)"},
 };

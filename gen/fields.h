@@ -1,5 +1,5 @@
-/* fields.h - the one table of a variant's fields; the parser, the names, the manifest, the documentation of a spec and
- * the tuner's search space are all read from it. What it is not: rules about combinations (templates/ hold them). */
+/* fields.h - the one table of a variant's fields, from which the parser, the names, the manifest, the documentation of
+ * a spec and the tuner's search space are derived. What it is not: rules about combinations (templates/ hold them). */
 #ifndef ATTNGEN_FIELDS_H
 #define ATTNGEN_FIELDS_H
 
@@ -63,27 +63,29 @@ enum field_side { FIELD_CALLER, FIELD_TUNING };
 enum { FIELD_CHOICES = 6 };
 
 struct field {
-    const char *key;           /* in a spec, with the mapping it stands in: "tile.q" */
-    const char *var;           /* what templates call it */
+    const char *key;           /* in a spec, with its mapping: "tile.q" */
+    const char *var;           /* its name in templates */
     const char *tag;           /* what stands before its value in a name */
     const char *doc;           /* one line for people */
     enum field_type type;
     enum field_side side;
     bool elide;                /* at its default it leaves no trace in a name, header or manifest */
     bool required;             /* a spec must give it */
-    bool or_none;              /* 0 is a value too, which tuning tries first: without */
-    bool paired;               /* goes with the fields before it, up to field_first: one value in a spec is that of
-                                * all; 0 is the first's value, and of a name the others are 1 + the first's */
-    const char *member;        /* in their mapping, where key does not say: dtype is {q: f32} */
+    bool or_none;              /* 0 is also a value, which tuning tries first: the kernel does without */
+    bool paired;               /* belongs with the fields before it, up to field_first: one value in a spec stands for
+                                * all of them; 0 means the first's value, and the other values of a name are 1 + the
+                                * first's */
+    const char *member;        /* its key in their mapping, if `key` does not say it: dtype is {q: f32} */
     const char *const *names;  /* FIELD_NAME: NULL-terminated; the value is the index */
-    unsigned ops;              /* a bit for each operation that has it; 0: attn alone. Where another than attn has a
-                                * number, 0 is its default: without */
+    unsigned ops;              /* a bit for each operation that has it; 0: only attn. If an operation other than attn
+                                * has a number, its default is 0: left out */
     int32_t min, max;          /* FIELD_NUMBER */
-    int32_t fallback;          /* FIELD_CALLER: default; of a tuning field each isa has its own, in isas.inc */
+    int32_t fallback;          /* FIELD_CALLER: the default; each isa has defaults of its own for tuning fields, in
+                                * isas.inc */
 };
 extern const struct field fields[FIELD_COUNT];
 
-/* What it is when nobody says. 0 of a number that must not be 0: the isa has no such field. */
+/* The value if nobody gives one. 0 for a number that must not be 0: the isa has no such field. */
 int32_t field_default(enum field_id f, enum isa isa);
 
 /* What tuning tries, 0-terminated if shorter than FIELD_CHOICES; of FIELD_BOOL {1} is both; of a field that is not tuned
@@ -93,23 +95,25 @@ const int32_t *field_choices(enum field_id f, enum isa isa, int kind);
 /* TUNED_WIDE for rows of more than 256 elements, of Q and K or of V and O, else 0. */
 int tuned_wide(int32_t head_dim, int32_t head_dim_v);
 
-/* Whether an isa has no such field, as C has no work-group; it is 0 then, and leaves no trace. */
+/* Whether an isa lacks the field, as C lacks work-groups; it is then 0, and leaves no trace. */
 bool field_is_absent(enum field_id f, enum isa isa);
 
-/* Whether the operation has that field; where not, it is 0 and leaves no trace. */
+/* Whether the operation has that field; if not, it is 0 and leaves no trace. */
 bool field_of_op(enum field_id f, enum operation op);
 
-const char *field_value_name(enum field_id f, int32_t value); /* of FIELD_NAME; NULL when out of range */
-enum field_id field_first(enum field_id f); /* of those that a paired one goes with; itself when it is not paired */
+const char *field_value_name(enum field_id f, int32_t value); /* of FIELD_NAME; NULL if out of range */
+enum field_id field_first(enum field_id f); /* the first of the fields that a paired one belongs with; itself if it is
+                                             * not paired */
 
-/* Element types of key and value, and of output. variant_set_dtypes writes the one form that each choice has. */
+/* The element types of key and value, and of the output. variant_set_dtypes writes the one form that each choice
+ * has. */
 enum dtype variant_dtype_kv(const struct variant *v);
 enum dtype variant_dtype_o(const struct variant *v);
-/* Of what is added to scores; f32 where there is no bias. */
+/* Of what is added to scores; f32 if there is no bias. */
 enum dtype variant_dtype_bias(const struct variant *v);
 void variant_set_dtypes(struct variant *v, enum dtype q, enum dtype kv, enum dtype o);
 
-/* Whether rows of Q, K, V and O may begin anywhere in memory, in any strides. */
+/* Whether rows of Q, K, V and O may begin anywhere in memory, with any strides. */
 bool variant_takes_any_rows(const struct variant *v);
 
 /* Whether scores are changed before the softmax; whether the kernel takes struct attn_features. */

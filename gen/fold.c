@@ -1,11 +1,11 @@
-/* fold.c - see apart.h: lines that fit. How long a line of a template gets depends on what its holes are filled with, so
- * that no template can break it. Strings are never broken. */
+/* fold.c - see apart.h: lines that are short enough. The length of a template's line depends on what its holes are
+ * filled with, so no template can break it. Strings are never broken. */
 #include <ctype.h>
 #include <string.h>
 
 #include "apart.h"
 
-enum { CONTINUED = 4, SHORT = 40 }; /* how far the rest is moved in; a first part is rather longer than this */
+enum { CONTINUED = 4, SHORT = 40 }; /* how far the rest is indented; a first part is longer than this */
 
 static size_t indent_of(const char *line, size_t size)
 {
@@ -21,7 +21,7 @@ static void spaces(struct buf *out, size_t n)
         buf_putc(out, ' ');
 }
 
-/* Text of a comment, which goes on behind " * " in further lines. Returns where its last line begins, which is left. */
+/* The text of a comment, continued after " * " on further lines. Returns where its last line begins, which remains. */
 static size_t fold_words(struct buf *out, const char *text, size_t size, size_t indent)
 {
     size_t used = indent, least = 3, done = 0; /* so that its beginning is not alone */
@@ -47,7 +47,7 @@ static size_t fold_words(struct buf *out, const char *text, size_t size, size_t 
     return done;
 }
 
-/* A comment's line: what is left over of it stands before the next line where that goes on with its sentence. */
+/* A comment's line: its remainder is put before the next line if that continues the sentence. */
 static void fold_comment(struct buf *out, const char *text, size_t size, const char *end, struct buf *left)
 {
     size_t indent = indent_of(text, size);
@@ -85,7 +85,8 @@ static bool is_operator(const char *at)
     return false;
 }
 
-/* The column of the space at which a line of code is best broken; 0: nowhere. Least deep in brackets is best, then last. */
+/* The column of the space at which a line of code is best broken; 0: nowhere. The least nesting in brackets is best,
+ * then the last space. */
 static size_t break_of(const char *line, size_t size, size_t indent)
 {
     size_t best = 0;
@@ -103,7 +104,7 @@ static size_t break_of(const char *line, size_t size, size_t indent)
         if (c != ' ' || at <= indent)
             continue;
         char before = line[at - 1];
-        int here = before == '{' ? depth - 1 : depth; /* a body may well begin a line */
+        int here = before == '{' ? depth - 1 : depth; /* a body may begin a line */
         if (before != ',' && before != ';' && before != '{' && before != '"' && !is_operator(line + at))
             continue;
         if (at < indent + SHORT && here < best_depth && best == 0)
@@ -114,7 +115,7 @@ static size_t break_of(const char *line, size_t size, size_t indent)
     return best;
 }
 
-/* Behind the name of a function, or before it, where a long name leaves room for neither. */
+/* After the name of a function, or before it, if a long name leaves no room for either. */
 static size_t last_resort(const char *line, size_t size, size_t indent)
 {
     const char *name = memchr(line + indent, '(', size - indent);
@@ -145,7 +146,7 @@ static void fold_code(struct buf *out, const char *line, size_t size)
     buf_putc(out, '\n');
 }
 
-/* Code with a comment behind it: the comment goes before. */
+/* Code with a trailing comment: the comment goes before it. */
 static void fold_line(struct buf *out, const char *line, size_t size)
 {
     size_t indent = indent_of(line, size), rest = size >= 2 && !memcmp(line + size - 2, "*/", 2) ? size - 2 : 0;

@@ -13,18 +13,18 @@
 
 enum { GEN_NAME_MAX = 224, GEN_MICROS_MAX = 32 /* micro-kernels of a kernel */ };
 
-/* One message, `where: error: what; expected what`, cut to fit. Functions that can fail return 0 or -1 and fill it. They
- * leave no_memory alone unless memory ran out: who wants to know begins with zeros. */
+/* One message, `where: error: what is wrong; what is expected`, cut to fit. Functions that can fail return 0 or -1 and
+ * fill it. They leave no_memory alone unless memory ran out: whoever wants to know begins with zeros. */
 struct gen_error {
     char text[640];
-    bool no_memory; /* memory ran out, which says nothing about what was asked for, and passes */
+    bool no_memory; /* memory ran out, which says nothing about what was asked for and may pass */
 };
 
-/* Fills err with "out of memory", behind the place when that is not NULL, and returns -1. */
+/* Fills err with "out of memory", after the place if that is not NULL, and returns -1. */
 int gen_out_of_memory(struct gen_error *err, const char *where);
 
 /* Templates, ISA tables and micro-kernels, parsed once. Immutable after gen_open: any number of threads may emit from
- * one. */
+ * it. */
 struct gen;
 int gen_open(struct gen **out, struct gen_error *err);
 void gen_close(struct gen *g); /* NULL is allowed */
@@ -32,54 +32,55 @@ void gen_close(struct gen *g); /* NULL is allowed */
 /* A number that changes whenever the bytes that gen_emit writes may change (templates, tables, code). */
 uint64_t gen_hash(void);
 
-/* What a caller wants emitted. Text and name are the caller's to free with gen_text_free. */
+/* The form that a caller wants. The caller frees text and name with gen_text_free. */
 enum gen_flags {
     GEN_READABLE = 0,
-    GEN_MACHINE_CODE = 1, /* third lowering as bytes, each instruction with its text as comment */
+    GEN_MACHINE_CODE = 1, /* the third lowering as bytes, with the text of each instruction as a comment */
     GEN_MACHINE_CODE_JIT =
-        2, /* the same bytes packed for the JIT's parser: no comments, driver and micro-kernels only */
-    GEN_CUDA = 3, /* of an isa whose language is OpenCL C: the same kernel in CUDA C++ */
+        2, /* the same bytes packed for the JIT's parser: no comments, only driver and micro-kernels */
+    GEN_CUDA = 3, /* for an isa whose language is OpenCL C: the same kernel in CUDA C++ */
 };
 
-/* What is to be known of a kernel in OpenCL C in order to launch it. Its template says each of these, with `let` of the name
- * behind it, and one that is missing is an error. All 0 in C. */
+/* What must be known about a kernel in OpenCL C in order to launch it. Its template sets each of these by `let` of the
+ * name given here; a missing one is an error. All 0 in C. */
 struct gen_launch {
-    int group[2];        /* LAUNCH_GROUP_0, LAUNCH_GROUP_1: work-items of a work-group along its sides */
-    int rows, columns;   /* LAUNCH_ROWS, LAUNCH_COLUMNS of a group's tile: queries and keys; of a product its own; of a
-                          * softmax rows, and no columns */
-    int64_t local_bytes; /* LAUNCH_LOCAL: local memory that a group takes */
-    int split;           /* LAUNCH_SPLIT: keys that are computed alone; 0: all keys of a row are computed together */
-    /* LAUNCH_BEGIN: where rows of Q, K, V and O may begin. "anywhere"; "whole": at multiples of 16 bytes; "mapped": where a
-     * tensor map can be made of them. */
+    int group[2];        /* LAUNCH_GROUP_0, LAUNCH_GROUP_1: work-items along the sides of a work-group */
+    int rows, columns;   /* LAUNCH_ROWS, LAUNCH_COLUMNS of a group's tile: queries and keys; for a product its rows and
+                          * columns; for a softmax rows, and no columns */
+    int64_t local_bytes; /* LAUNCH_LOCAL: the local memory of a group */
+    int split;           /* LAUNCH_SPLIT: keys that are computed separately; 0: all keys of a row are computed
+                          * together */
+    /* LAUNCH_BEGIN: where rows of Q, K, V and O may begin. "anywhere"; "whole": at multiples of 16 bytes; "mapped":
+     * where a tensor map can describe them. */
     enum gen_rows { ROWS_ANYWHERE, ROWS_WHOLE, ROWS_MAPPED } begin;
-    bool one_tile; /* LAUNCH_ONE_TILE: a group ends with its tile; else groups stay and take more */
-    bool maps;     /* LAUNCH_MAPS: it takes struct attn_cl_maps of templates/opencl/maps.h, and room behind it */
-    char groups[3][80]; /* LAUNCH_GROUPS_0 to 2: how many work-groups there are along each side, as a formula of lengths and
+    bool one_tile; /* LAUNCH_ONE_TILE: a group ends with its tile; otherwise groups stay and take more */
+    bool maps;     /* LAUNCH_MAPS: it takes struct attn_cl_maps of templates/opencl/maps.h, and memory after it */
+    char groups[3][80]; /* LAUNCH_GROUPS_0 to 2: the number of work-groups along each side, as a formula of lengths and
                          * of tile[0] and tile[1], which are rows and columns */
 };
 struct gen_text {
     char *data; /* NUL-terminated */
     size_t size;
     struct gen_launch launch;
-    int64_t workspace; /* of C: bytes for a part where NAME_workspace says the same for all lengths; else 0 */
+    int64_t workspace; /* for C: bytes for a part if NAME_workspace returns the same for all lengths; else 0 */
     struct gen_micro_use {
         char name[32];
-        int vec, mask, integer; /* registers that its allocation needs at its widest point */
+        int vec, mask, integer; /* the registers that its allocation needs at its widest point */
         int instructions;
     } micro[GEN_MICROS_MAX];
     int micros;
 };
 
-/* Emits one variant. A variant that cannot be (a rule of the templates, too few registers) is an error whose text is
- * the rule. */
+/* Emits one variant. If the variant is impossible (a rule of the templates, too few registers), the error's text is the
+ * rule. */
 int gen_emit(const struct gen *g, const struct variant *v, enum gen_flags flags, struct gen_text *out,
              struct gen_error *err);
 void gen_text_free(struct gen_text *t);
 
-/* 0 when the variant can be emitted, else -1 and the rule that rejects it. Rules first, then register allocation. */
+/* 0 if the variant can be emitted, else -1 and the rule that rejects it. Rules first, then register allocation. */
 int gen_check(const struct gen *g, const struct variant *v, struct gen_error *err);
 
-/* Renders a template under templates/ that is no operation's kernel, and sees these numbers alone. As gen_emit, but that only
+/* Renders a template under templates/ that belongs to no operation and sees only these numbers. As gen_emit, but only
  * data and size are set. */
 struct gen_number {
     const char *name;
@@ -92,13 +93,13 @@ int gen_render(const char *path, const struct gen_number *numbers, int count, st
 void variant_encode(const struct variant *v, char name[GEN_NAME_MAX]);
 int variant_decode(const char *name, struct variant *out, struct gen_error *err);
 
-/* Whether a field is told of in names, headers and manifests: one that is elided at its default is not. */
+/* Whether a field appears in names, headers and manifests: one that is elided at its default does not. */
 bool variant_shows(const struct variant *v, enum field_id f);
 
 /* The variant with every field at its default for that isa; head_dim, which has none, is 64. */
 struct variant variant_default(enum isa isa);
 
-/* File name's ending for the variant's text in that form: ".c", ".cl" or ".cu". */
+/* The ending of a file name for the variant's text in that form: ".c", ".cl" or ".cu". */
 const char *variant_suffix(const struct variant *v, enum gen_flags flags);
 
 #endif

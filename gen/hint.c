@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Insertions, deletions, replacements and swaps of neighbours that make b of a. */
+/* The insertions, deletions, replacements and swaps of neighbours that turn a into b. */
 static int distance(const char *a, const char *b)
 {
     enum { LONGEST = 40 };
@@ -32,12 +32,12 @@ static int distance(const char *a, const char *b)
 const char *hint_nearest(const char *word, const char *const *words)
 {
     const char *best = NULL;
-    int least = 2 * (2 + (int)strlen(word) / 3); /* farther is no typing error */
+    int least = 2 * (2 + (int)strlen(word) / 3); /* farther is not a typing error */
     for (; *words; words++) {
         int d = distance(word, *words);
         if (d >= (int)strlen(*words))
             continue;
-        d = 2 * d + (word[0] != (*words)[0]); /* of two as near, the one that begins alike */
+        d = 2 * d + (word[0] != (*words)[0]); /* of two at the same distance, the one with the same beginning */
         if (d < least) {
             least = d;
             best = *words;
@@ -46,7 +46,8 @@ const char *hint_nearest(const char *word, const char *const *words)
     return best;
 }
 
-/* What users of other libraries look for in a spec. The words are theirs; the second column says where attngen has it. */
+/* What users of other libraries look for in a spec. The words are theirs; the second column says where attngen has
+ * it. */
 static const struct {
     const char *key, *where;
 } run_arguments[] = {

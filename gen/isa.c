@@ -1,10 +1,10 @@
-/* isa.c - reads an ISA table: types, registers, and one row an op. It does not know what any row means. */
+/* isa.c - reads an ISA table: types, registers, and one row for each op. It does not know what any row means. */
 #include <ctype.h>
 #include <string.h>
 
 #include "micro.h"
 
-/* The cells of a row lie between semicolons. */
+/* Semicolons separate the cells of a row. */
 struct cell {
     const char *text;
     size_t size;
@@ -34,13 +34,13 @@ static int split(const char *from, const char *to, struct cell cell[CELLS_MAX])
         }
 }
 
-/* Everything while a table is read. */
+/* Everything that is needed while a table is read. */
 struct reader {
     struct isa_table *t;
     struct arena *a;
     struct names *names;
     struct place place;
-    const char *line; /* that is read; columns count from it */
+    const char *line; /* the line that is being read; columns count from it */
     struct gen_error *err;
 };
 
@@ -203,7 +203,7 @@ static int ends(struct lexer *l)
     return l->failed ? -1 : 0;
 }
 
-/* Operands of types that are declared above; letters alone. */
+/* Operands of types that are declared above; letters only. */
 static int check_operands(struct reader *r, const struct pattern *p)
 {
     if (!p->operands || p->operand[0].kind == OPERAND_INT || p->operand[0].kind == OPERAND_REAL || p->operand[0].kind == OPERAND_COUNTER)
@@ -361,7 +361,8 @@ static int read_isa(struct reader *r, struct lexer *l, const struct isa_table *c
 /* registers VECTOR MASK INTEGER [TILE] */
 static int read_registers(struct reader *r, struct lexer *l)
 {
-    static const int most[CLASS_COUNT] = {32, 7, 9, 8}; /* k0 means no mask; nine integers are the callee's to use */
+    static const int most[CLASS_COUNT] = {32, 7, 9, 8}; /* k0 means no mask; a function may use nine integer registers
+                                                         * freely */
     for (int c = CLASS_VEC; c < (l->token.kind == TOKEN_END ? (int)CLASS_TILE : (int)CLASS_COUNT); c++) {
         int64_t n = take_number(l);
         if (!l->failed && (n < 0 || n > most[c]))
@@ -397,7 +398,8 @@ static int read_line(struct reader *r, const char *from, const char *to, const s
         r->t->target = arena_copy(r->a, l.token.at, (size_t)l.token.size);
         return l.token.kind == TOKEN_TEXT ? 0 : lex_fail(&l, "no text; expected target \"features\"");
     }
-    if (lex_accept(&l, "plain")) { /* the base's ops stay behind, as its columns are for its target; registers are the compiler's */
+    if (lex_accept(&l, "plain")) { /* the base's ops and columns are not taken over, as they are for its target;
+                                    * registers are the compiler's */
         r->t->target = NULL;
         r->t->ops = r->t->op_ids = 0;
         memset(r->t->registers, 0, sizeof r->t->registers);

@@ -1,4 +1,5 @@
-/* isas.c - what is made of isas.inc: names, facts, what tuning fields can be, and the proof that no row has a gap. */
+/* isas.c - what is derived from isas.inc: names, facts, the values of tuning fields, and the proof that no row has a
+ * gap. */
 #include "isas.h"
 
 #include <stddef.h>
@@ -38,8 +39,8 @@ static const struct tuned tuned[ISA_COUNT][TUNED_COUNT] = {
 #include "isas.inc"
 };
 
-/* C fills what an initialiser leaves out with zeros, without a word: so the columns of each row are counted here, a bit
- * each. Of one that is there twice the compiler warns above. */
+/* C silently fills what an initialiser leaves out with zeros, so the columns of each row are counted here, a bit each.
+ * If one is there twice, the compiler warns above. */
 enum fact {
     FACT_doc,
     FACT_language,
@@ -49,7 +50,9 @@ enum fact {
     FACT_header_parts,
     FACT_lanes,
     FACT_machine_code,
+    FACT_family,
     FACT_needs,
+    FACT_pairs,
     FACT_slow,
     FACTS
 };

@@ -1,7 +1,9 @@
-/* isas.h - what is known of each ISA; the rows are in isas.inc. What it is not: vectors and instructions
+/* isas.h - what is known about each ISA; the rows are in isas.inc. What it is not: vectors and instructions
  * (templates/isa/), or whether this machine has them (runtime/). */
 #ifndef ATTNGEN_ISAS_H
 #define ATTNGEN_ISAS_H
+
+#include <stdbool.h>
 
 #define ISA(id, name) ISA_##id,
 #define FACT(column, value)
@@ -13,7 +15,7 @@ enum isa {
     ISA_COUNT
 };
 
-/* CUDA is no isa's own: kernels of OpenCL C can be emitted in it too (GEN_CUDA). */
+/* CUDA is not the language of any isa: kernels of OpenCL C can also be emitted in it (GEN_CUDA). */
 enum language { LANGUAGE_C, LANGUAGE_OPENCL, LANGUAGE_CUDA, LANGUAGE_COUNT };
 /* An operation has a template for C, and one for each level of OpenCL. */
 enum driver { DRIVER_C, DRIVER_PORTABLE, DRIVER_SM90, DRIVER_SM80, DRIVER_COUNT };
@@ -21,22 +23,26 @@ enum driver { DRIVER_C, DRIVER_PORTABLE, DRIVER_SM90, DRIVER_SM80, DRIVER_COUNT 
 struct isa_facts {
     const char *name;
     const char *doc;          /* a word for people */
-    enum language language;   /* that its kernels are written in */
-    enum driver driver;       /* which templates they are made of */
-    const char *intrinsics;   /* in emitted C, the condition under which its intrinsics are there; NULL: it has none */
-    const char *header;       /* that declares them, as an #include has it */
-    const char *header_parts; /* what of it clang for Windows leaves out: words, of which each makes a header's name */
-    int lanes;                /* f32 lanes of its vectors, as templates/isa/NAME.isa has them; 0: its kernels name none */
+    enum language language;   /* the language of its kernels */
+    enum driver driver;       /* the templates of its kernels */
+    const char *intrinsics;   /* in emitted C, the condition under which its intrinsics exist; NULL: it has none */
+    const char *header;       /* the header that declares them, as in #include */
+    const char *header_parts; /* what clang for Windows leaves out of that header: words, each of which makes up the
+                               * name of a header */
+    int lanes;                /* f32 lanes of its vectors, as in templates/isa/NAME.isa; 0: its kernels name none */
     const char *machine_code; /* the condition for the third lowering, machine code; NULL: it has none */
-    const char *needs; /* where its intrinsics are there: what the processor must have, words of processor.inc with a space
-                        * between them; of a device the architecture; "": nothing */
-    const char *slow; /* of a fall-back that is many times slower than others of its language: so in words; else NULL */
+    const char *family;       /* of processors, which alone have it; "": any, or none */
+    const char *needs; /* if its intrinsics exist: what the processor must have, as words of processor.inc separated by
+                        * spaces; for a device the architecture; "": nothing */
+    bool pairs; /* it multiplies pairs of bf16, and has no kernels of f32 */
+    const char *slow; /* for a fallback that is many times slower than others of its language: that fact in words; else
+                       * NULL */
 };
 extern const struct isa_facts isas[ISA_COUNT];
-extern const char *const isa_names[]; /* by enum isa, then NULL */
+extern const char *const isa_names[]; /* by enum isa, followed by NULL */
 extern const char *const language_names[];
 
-/* The language an isa's kernels are written in; an isa fixes it. */
+/* The language of an isa's kernels, which the isa determines. */
 enum language isa_language(enum isa isa);
 
 /* As in "SLOW was all there is: REASON"; NULL where there is nothing to say. */

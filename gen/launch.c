@@ -8,7 +8,7 @@
 /* In the order of enum gen_rows. */
 static const char *const rows_words[] = {"anywhere", "whole", "mapped", NULL};
 
-/* A name that is not a word's is a number's, of least to most. */
+/* A name without words is a number, from least to most. */
 struct fact {
     const char *name;
     const char *const *words;

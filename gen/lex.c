@@ -19,7 +19,7 @@ void *arena_alloc(struct arena *a, size_t size)
     size = (size + 15) & ~(size_t)15;
     struct arena_block *b = a->block;
     if (!b || b->room - b->used < size) {
-        size_t room = !b ? 1024 : b->room < 65536 ? 2 * b->room : 65536; /* many an arena holds a few names */
+        size_t room = !b ? 1024 : b->room < 65536 ? 2 * b->room : 65536; /* many arenas hold only a few names */
         room = size > room ? size : room;
         b = calloc(1, sizeof *b + room);
         if (!b) {
@@ -73,7 +73,7 @@ int fail_at(struct gen_error *err, struct place place, const char *format, ...)
 
 int lex_fail(struct lexer *l, const char *format, ...)
 {
-    if (l->failed) /* the first message is the one that tells */
+    if (l->failed) /* the first message is the one that matters */
         return -1;
     l->failed = true;
     va_list args;

@@ -1,4 +1,4 @@
-/* lower_body.c - prints micro-kernels as C: each a function of calls of one small function an op. What those are is in
+/* lower_body.c - prints micro-kernels as C: each is a function that calls one small function for each op. Those are in
  * lower_c.c. */
 #include <stdio.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static void put_arg(struct buf *out, const struct unrolled *u, struct reals *rea
     }
 }
 
-/* A macro's arguments: tiles by their registers' names; memory as a pointer and the elements behind it. */
+/* A macro's arguments: tiles by their registers' names; memory as a pointer and the elements after it. */
 static void put_tiled(struct buf *out, const struct unrolled *u, struct reals *reals, const struct inst *i)
 {
     buf_printf(out, "v_%s(", i->op->name);
@@ -156,7 +156,7 @@ static void declare(struct buf *out, const struct unrolled *u, int v)
     put_value(out, u, v);
 }
 
-/* Tiles are registers, or, in plain C, variables of the registers' names. */
+/* Tiles are registers, or, in plain C, variables with the registers' names. */
 static void declare_tiles(struct buf *out, const struct unrolled *u)
 {
     unsigned seen = 0;
@@ -176,7 +176,7 @@ static void declarations(struct buf *out, const struct unrolled *u)
         const struct val *x = &u->val[v];
         if (x->parameter || !x->type || x->again || x->cls == CLASS_TILE)
             continue;
-        /* a type opens a line; the names of values that follow with the same type share it */
+        /* a type opens a line; the values of the same type that follow share it */
         size_t start = out->size;
         buf_puts(out, "    ");
         declare(out, u, v);

@@ -1,5 +1,5 @@
-/* lower_c.c - the ops that micro-kernels in C (lower_body.c) are calls of: one small function each, from the table's rows,
- * once with intrinsics and once as plain C. It prints rows with operands filled in, and nothing of its own. */
+/* lower_c.c - the ops that micro-kernels in C (lower_body.c) call: one small function each, from the table's rows, once
+ * with intrinsics and once as plain C. It prints rows with operands filled in, and nothing of its own. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,7 +81,7 @@ static void parameter(struct buf *out, const struct isa_table *t, const struct o
     }
 }
 
-/* The parameters of an op with tiles, as a macro has them, and as the function behind it in plain C. */
+/* The parameters of an op with tiles, for a macro, and for the function behind it in plain C. */
 static void macro_parameters(struct buf *out, const struct op *op)
 {
     for (int i = 0, n = 0; i < op->pattern.operands; i++) {
@@ -92,7 +92,7 @@ static void macro_parameters(struct buf *out, const struct op *op)
     }
 }
 
-/* One line of assembly, in which a tile's name is text: compilers know no such variables. */
+/* One line of assembly, in which a tile's name is text: compilers have no such variables. */
 static void tiled_asm(struct buf *out, const struct op *op)
 {
     buf_printf(out, "#define v_%s(", op->name);
@@ -100,7 +100,7 @@ static void tiled_asm(struct buf *out, const struct op *op)
     buf_printf(out, ") __asm__ volatile(%s)\n", op->intrinsic);
 }
 
-/* In plain C a tile is a variable, which the function is told the address of. */
+/* In plain C a tile is a variable, whose address the function takes. */
 static void tiled_plain(struct buf *out, const struct isa_table *t, const struct op *op)
 {
     const char *between = "";
@@ -165,7 +165,7 @@ static void lane(struct buf *out, char letter, const char *index, size_t size)
     buf_putc(out, ')');
 }
 
-/* A column of plain C or of vector operators: x is lane or piece l of x, x[e] number e, and x[] all of x. */
+/* A column of plain C or of vector operators: x is lane or piece l of x, x[e] is number e, and x[] is all of x. */
 static void lanes(struct buf *out, const struct op *op, const char *text)
 {
     for (const char *c = text; *c;) {
@@ -200,7 +200,7 @@ static bool mentions(const char *text, const char *word)
     return false;
 }
 
-/* What stands between the pieces of an op: it is one line where that fits. */
+/* What separates the pieces of an op: one line if they fit. */
 static const struct layout {
     const char *open, *between, *close;
 } in_one_line = {" { ", "; ", "; }\n"}, in_lines = {"\n{\n    ", ";\n    ", ";\n}\n"};
@@ -212,7 +212,8 @@ static void plain_op(struct buf *out, const struct isa_table *t, const struct op
     buf_puts(out, by->open);
     if (op->effect == EFFECT_VALUE) {
         buf_puts(out, operand_type(t, &op->pattern.operand[0])->c_name);
-        /* A loop as short as four gcc may write out, and take what is filled lane by lane for used before it is set. */
+        /* gcc may write out a loop as short as four and then think that what is filled lane by lane is used before it
+         * is set. */
         buf_puts(out, t->width < 8 ? " r = {0}" : " r");
         buf_puts(out, by->between);
         buf_puts(out, "EACH AT(r, l) = ");
@@ -297,10 +298,11 @@ static void collect(struct used *used, const struct isa_table *t, const struct u
         }
 }
 
-/* How a vector is written: as the intrinsics' type, as gcc's and clang's own vector, as pieces of these, as an array. */
+/* How a vector is declared: as the intrinsics' type, as the vector of gcc and clang, as pieces of these, or as an
+ * array. */
 enum form { FORM_INTRINSICS, FORM_VECTORS, FORM_PIECES, FORM_ARRAYS };
 
-/* typedefs, one for each C name; what is the C type, a table's column says. Vectors stand in a struct, aligned as every
+/* typedefs, one for each C name; a table's column says which C type it is. Vectors are in a struct, aligned as every
  * machine can, so that no compiler warns that functions which take them have another ABI elsewhere: all are static. */
 static void typedefs(struct buf *out, const struct isa_table *t, const struct used *used, enum form form)
 {
@@ -343,7 +345,7 @@ static void pools(struct buf *out, const struct isa_table *t, const struct used 
     }
 }
 
-/* A helper is one line in its table. Where that does not fit, its statements stand below one another. */
+/* A helper is one line in its table. If that does not fit, its statements are put one below another. */
 static void helper(struct buf *out, const char *text)
 {
     const char *body = strstr(text, " { "), *end = text + strlen(text) - 1;
@@ -365,7 +367,7 @@ static void helper(struct buf *out, const char *text)
     buf_puts(out, "}\n");
 }
 
-/* Those that a column of the ops that are used mentions: of vector operators where there are pieces, else of plain C. */
+/* The helpers that a column of the used ops mentions: of vector operators if there are pieces, else of plain C. */
 static void helpers(struct buf *out, const struct isa_table *t, const struct used *used, enum form form)
 {
     bool wanted[32] = {false};
@@ -382,8 +384,8 @@ static void helpers(struct buf *out, const struct isa_table *t, const struct use
             helper(out, t->helper[h]->text);
 }
 
-/* Compilers have two troubles with the header of x86. gcc's leaves vectors undefined on purpose, and gcc warns of that where
- * it inlines them; clang's for Windows has only what the command line asks for. */
+/* Compilers have two problems with the x86 header. gcc's leaves vectors undefined on purpose, and gcc warns about that
+ * where it inlines them; clang's for Windows has only what the command line asks for. */
 static void header(struct buf *out, const struct isa_facts *facts)
 {
     const char *parts = facts->header_parts;
@@ -422,7 +424,7 @@ void lower_c_head(struct buf *out, const struct isa_table *t, bool machine_code)
     }
 }
 
-/* Of their bits, where there are any: a division by 0 would raise an exception. */
+/* From their bits, if there are any: a division by 0 would raise an exception. */
 static void infinities(struct buf *out, const struct unrolled *u, int n)
 {
     bool used = false;
@@ -457,7 +459,7 @@ static void intrinsic_form(struct buf *out, const struct isa_table *t, const str
                       "#define KERNEL static\n");
     if (uses_tiles(t, used))
         buf_puts(out, "#define TILE(t)\n#define TILE_NAME(t) \"%\" \"%\" #t\n");
-    const bool macros = *t->facts->header_parts; /* as header() has it: gcc's of x86, where it does not optimise */
+    const bool macros = *t->facts->header_parts; /* as in header(): gcc's for x86, without optimisation */
     if (macros)
         buf_puts(out, "#pragma GCC diagnostic push /* where gcc does not optimise, its header has macros */\n"
                       "#pragma GCC diagnostic ignored \"-Wsign-conversion\"\n");
@@ -470,7 +472,7 @@ static void intrinsic_form(struct buf *out, const struct isa_table *t, const str
         buf_puts(out, "#pragma GCC diagnostic pop\n");
 }
 
-/* Of a table without a target, by what gcc and clang know on any machine. */
+/* For a table without a target, by what gcc and clang know on any machine. */
 static void pieces_form(struct buf *out, const struct isa_table *t, const struct used *used)
 {
     const struct embedded_file *f = embedded_find("isa/pieces.h");
@@ -483,8 +485,8 @@ static void pieces_form(struct buf *out, const struct isa_table *t, const struct
             pieces_op(out, t, t->op[i], &in_one_line);
 }
 
-/* Micro-kernels on tiles are long, and compilers take minutes over calls of so many functions that they write out: there ops are
- * called, on arrays. */
+/* Micro-kernels on tiles are long, and compilers take minutes over so many inlined calls: there, ops are called, on
+ * arrays. */
 static void plain_form(struct buf *out, const struct isa_table *t, const struct used *used)
 {
     bool tiles = uses_tiles(t, used), vectors = t->target && !tiles;
@@ -523,7 +525,7 @@ void lower_c_ops(struct buf *out, const struct isa_table *t, const struct unroll
     if (t->target) {
         buf_puts(out, "#ifdef INTRINSICS\n");
         intrinsic_form(out, t, &used);
-    } else { /* __builtin_convertvector came with gcc 9; tcc takes vector_size and does nothing */
+    } else { /* __builtin_convertvector came with gcc 9; tcc accepts vector_size and ignores it */
         buf_puts(out, "#if (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && !defined(__TINYC__)\n");
         pieces_form(out, t, &used);
     }

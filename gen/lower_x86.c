@@ -1,4 +1,4 @@
-/* lower_x86.c - micro-kernels as x86-64 machine code, for a compiler that has no vectors. The one owner of Zydis. Each
+/* lower_x86.c - micro-kernels as x86-64 machine code, for a compiler without vectors. The only user of Zydis. Each
  * instruction is a table row's machine column with registers, offsets and constants filled in. */
 #include <Zydis/Zydis.h>
 #include <stdio.h>
@@ -22,11 +22,11 @@ struct encoder {
     int constants;
     void (*note)(void *self, size_t at, size_t size, const char *text);
     void *self;
-    struct buf text; /* of the instruction that note is told of */
+    struct buf text; /* of the instruction that note is told about */
     struct reals reals;
     struct gen_error *err;
 };
-/* Operands of one instruction: args of the statement, or plain registers and numbers of a control row. */
+/* The operands of one instruction: args of the statement, or plain registers and numbers of a control row. */
 struct filling {
     const struct arg *arg;
     int reg[3];
@@ -140,7 +140,7 @@ static void put_operand(ZydisEncoderRequest *q, const struct encoder *e, const s
     }
 }
 
-/* Memory of an op, whose rows lie an integer times a number apart. */
+/* An op's memory whose rows are an integer times a number apart. */
 static void put_rows(ZydisEncoderRequest *q, const struct encoder *e, const struct machine_operand *o,
                      const struct filling *f)
 {
@@ -329,7 +329,7 @@ static int encode(struct encoder *e, const struct machine *m, const struct filli
                        e->u->isa->name);
     build(&q, e, m, f, m->evex_k0);
     if (!ZYAN_SUCCESS(ZydisEncoderEncodeInstruction(&q, at, &size))) {
-        size = ZYDIS_MAX_INSTRUCTION_LENGTH; /* k0 is wanted by EVEX alone, and low registers choose VEX */
+        size = ZYDIS_MAX_INSTRUCTION_LENGTH; /* only EVEX wants k0, and low registers choose VEX */
         build(&q, e, m, f, !m->evex_k0);
         if (!ZYAN_SUCCESS(ZydisEncoderEncodeInstruction(&q, at, &size)))
             return fail_at(e->err, place, "'%s' cannot be encoded with these operands; expected what the processor has",
@@ -351,7 +351,7 @@ static int encode_control(struct encoder *e, enum control c, int d, int x, int64
     return encode(e, &e->u->isa->control[c], &f, place);
 }
 
-/* A jump back to the loop's start: the short form where it reaches. */
+/* A jump back to the loop's start, in the short form if it reaches. */
 static int encode_back(struct encoder *e, size_t target)
 {
     uint8_t *at = reserve(e, 6);
@@ -458,7 +458,7 @@ static int collect_constants(struct encoder *e)
     return 0;
 }
 
-/* Whole vectors first, so that each is aligned; the code follows at the next line of the cache. */
+/* Whole vectors first, so that each is aligned; the code follows at the next cache line. */
 static int put_constants(struct encoder *e)
 {
     for (int whole = 1; whole >= 0; whole--)
@@ -517,7 +517,7 @@ int machine_resolve(struct machine *m, const struct isa_table *t, struct place p
 {
     if ((m->mnemonic = find_mnemonic(m->name)) == ZYDIS_MNEMONIC_INVALID)
         return fail_at(err, place, "unknown instruction '%s'; expected an x86-64 mnemonic", m->name);
-    m->evex_k0 = t->vector_bits == 512; /* a first guess that encode() turns round when it is wrong */
+    m->evex_k0 = t->vector_bits == 512; /* a first guess, which encode() reverses if it is wrong */
     for (int i = 0; i < m->operands; i++)
         m->evex_k0 &= m->operand[i].mask < 0 && m->operand[i].kind == M_OPERAND;
     return 0;
@@ -529,10 +529,10 @@ struct printer {
     struct buf *out;
     const struct code *code;
     const char *name, *tag;
-    bool begun; /* what stands before the first instruction has been printed */
+    bool begun; /* what precedes the first instruction is already printed */
 };
 
-/* A readable line holds few of them. */
+/* A readable line holds only a few of them. */
 static void print_quads(struct buf *out, const struct code *c, size_t from, size_t to, bool readable)
 {
     for (size_t at = from; at < to; at += 8) {
@@ -571,7 +571,7 @@ static void print_line(void *self, size_t at, size_t size, const char *text)
         buf_puts(p->out, "\"\n");
     }
     for (size_t i = 0; i < size; i++) {
-        if (i && i % 16 == 0) /* padding; an instruction has 15 at most */
+        if (i && i % 16 == 0) /* padding; an instruction has at most 15 bytes */
             buf_puts(p->out, "\\n\"\n");
         uint8_t byte = p->code->bytes[at + i];
         char hex[5] = {',', '0', 'x', digits[byte >> 4], digits[byte & 15]};

@@ -1,6 +1,6 @@
 /* micro.h - the micro-kernel language: straight text over named vectors, read once, written out for one variant, given
  * registers, and lowered to C (intrinsics or plain) or to x86-64 machine code. It knows loops, pointers and typed
- * vectors; what the ops are, an ISA table says; what is computed, the templates say. */
+ * vectors; an ISA table says what the ops are, and the templates say what is computed. */
 #ifndef ATTNGEN_MICRO_H
 #define ATTNGEN_MICRO_H
 
@@ -10,13 +10,13 @@
 #include "template.h"
 
 enum { NAMES_MAX = 2048 };
-/* Interned names: equal text, equal pointer. */
+/* Interned names: equal texts have equal pointers. */
 struct names {
     struct arena *arena;
     const char *slot[NAMES_MAX];
     int count;
 };
-const char *name_intern(struct names *n, const char *text, size_t size); /* NULL when full or out of memory */
+const char *name_intern(struct names *n, const char *text, size_t size); /* NULL if full or out of memory */
 
 /* ---- what an ISA table declares (isa.c) ---- */
 
@@ -26,10 +26,10 @@ enum reg_class { CLASS_VEC, CLASS_MASK, CLASS_INT, CLASS_TILE };
 /* A type of vector values or of memory elements. */
 struct vtype {
     const char *name; /* in the language: f32, i32, bf16x2, mask */
-    bool vector;      /* has vector values; else it is an element type in memory only */
+    bool vector;      /* it has vector values; else it is only an element type in memory */
     enum reg_class cls;
     const char *c_name;      /* in emitted C: vec */
-    const char *c_intrinsic; /* what that is under gcc and clang: __m512 */
+    const char *c_intrinsic; /* its type under gcc and clang: __m512 */
     const char *c_element;   /* of a lane or element: float */
     int bytes;               /* of an element in memory */
 };
@@ -45,13 +45,13 @@ enum operand_kind {
     OPERAND_ANY
 };
 
-/* One operand of a pattern: how an op or macro is written. The first letter says what may stand there:
- * d x y z vectors, k a mask, m memory, c a whole number, f a real number, v a vector of the pool, n an integer in a
- * register; a number stands for itself. In a macro's pattern longer names are OPERAND_ANY: whatever the caller writes there. */
+/* One operand of a pattern, which says how an op or macro is written. The first letter says what may stand there: d x y
+ * z vectors, k a mask, m memory, c a whole number, f a real number, v a vector of the pool, n an integer in a register;
+ * a number stands for itself. In a macro's pattern longer names are OPERAND_ANY: whatever the caller writes there. */
 struct operand {
     char letter;
     enum operand_kind kind;
-    const char *type; /* interned name; VALUE, MEMORY: f32 unless written */
+    const char *type; /* interned name; for VALUE and MEMORY f32 unless given */
     int64_t literal;
 };
 struct pattern {
@@ -65,11 +65,12 @@ enum { MACHINE_MAX = 5 };
 /* One operand of a machine instruction, as in "vblendmps d {k}, y, x" or "vpermilps d, x, 0x4e". */
 struct machine_operand {
     enum { M_OPERAND, M_IMMEDIATE, M_ADDRESS } kind;
-    int index;     /* which operand of the pattern; of an address, the base */
-    int by, scale; /* ADDRESS: index register's operand or -1; operand that scales it, or is the displacement; -1: value */
+    int index;     /* which operand of the pattern; for an address, the base */
+    int by, scale; /* ADDRESS: the index register's operand or -1; the operand that scales it, or is the displacement;
+                    * -1: value */
     int bits;      /* of a register part (512, 256, 128) or of memory; 0: the ISA's vector */
     int broadcast; /* 1to16 on memory: 16 */
-    int mask;      /* operand that stands in {k}; -1 none */
+    int mask;      /* the operand in {k}; -1: none */
     bool zeroing;  /* {z} */
     int64_t value;
 };
@@ -82,20 +83,21 @@ struct machine {
     bool evex_k0; /* the encoder wants an explicit k0 as second operand (found by trying) */
 };
 
-/* What an op does: its operand 0 is a value, or memory that it writes, or memory that it names without an =, as a hint. */
+/* What an op does: its operand 0 is a value, or memory that it writes, or memory that it names without =, as a hint. */
 enum op_effect { EFFECT_VALUE, EFFECT_STORE, EFFECT_HINT };
 
 struct op {
     const char *name;
-    int id; /* no other op of a table has the same; below OPS_MAX */
+    int id; /* unique among the ops of a table; below OPS_MAX */
     struct place place;
     struct pattern pattern;
-    const char *intrinsic, *plain; /* NULL where the table has none */
+    const char *intrinsic, *plain; /* NULL if the table has none */
     struct machine machine;
     enum op_effect effect;
-    bool reads_first; /* the value that it gives, too */
-    bool tiled;       /* has an operand of CLASS_TILE: C has no type for that, and the op is a macro there */
-    int strided;      /* operand that is the distance between rows of its memory, of which there are as many as lanes; or -1 */
+    bool reads_first; /* it also reads the value that it gives */
+    bool tiled;       /* it has an operand of CLASS_TILE, for which C has no type, so the op is a macro there */
+    int strided;      /* the operand that is the distance between the rows of its memory, of which there are as many as
+                       * lanes; or -1 */
 };
 
 struct macro; /* a composite, in the same language */
@@ -124,15 +126,16 @@ enum control {
 };
 
 struct isa_table {
-    const char *name, *target; /* target: gcc's function attribute, or nothing; NULL: plain C only */
-    const struct isa_facts *facts; /* NULL: a base of others, no isa itself */
+    const char *name, *target; /* target: gcc's function attribute, or nothing; NULL: only plain C */
+    const struct isa_facts *facts; /* NULL: a base of others, not an isa itself */
     int width;                 /* lanes of 32 bits */
     int vector_bits;
     int registers[CLASS_COUNT];
     int types, ops, op_ids, macros, pools, helpers;
     const struct vtype *type[TYPES_MAX];
     const struct op *op[OPS_MAX];
-    int last_op[OP_BUCKETS], op_before[OPS_MAX]; /* ops whose keys share a bucket, as a list from the last one back */
+    int last_op[OP_BUCKETS], op_before[OPS_MAX]; /* the ops whose keys share a bucket, as a list from the last one
+                                                  * back */
     const struct macro *macro[MICROS_MAX];
     const char *macro_key[MICROS_MAX]; /* macro[i]->pattern.key, side by side for the search */
     const struct pool_vector *pool[POOLS_MAX];
@@ -142,9 +145,9 @@ struct isa_table {
 /* Reads a table. `isa NAME BITS [extends BASE]` takes over what BASE, one of the n tables read before, declares. */
 int isa_parse(struct isa_table *t, struct arena *a, struct names *names, const char *file, const char *text,
               size_t size, const struct isa_table *const *before, int n, struct gen_error *err);
-/* The BASE that a table must be read after; NULL when it extends none. */
+/* The BASE that must be read before a table; NULL if it extends none. */
 const char *isa_base(struct arena *a, const char *file, const char *text, size_t size);
-/* Where a table's lists begin for an op written like that. */
+/* Where a table's lists begin for an op that is written like that. */
 static inline int isa_bucket(const char *key)
 {
     return (int)((uintptr_t)key / 16 % OP_BUCKETS); /* interned, and in an arena of 16-byte steps */
@@ -184,15 +187,18 @@ struct node {
     struct node *next, *body, *otherwise;
     /* STATEMENT */
     const char *key;   /* interned */
-    const char *sugar; /* `a *= b` read as `a = a * b`, when no op is written the first way; or NULL */
-    bool declares;     /* vec or mask in front */
-    const char *type;  /* declared type's name, or an env name whose text it is; NULL: f32, or mask */
+    const char *sugar; /* `a *= b` read as `a = a * b`, if no op is written the first way; or NULL */
+    bool declares;     /* vec or mask stands before it */
+    const char *type;  /* the declared type's name, or an env name whose text it is; NULL: f32, or mask */
     int terms;
     struct term term[OPERANDS_MAX];
-    /* UNROLL, LOOP, LET, ASSERT, IF, BUMP, POINTER, TAKE, INTEGER; WEAVE: body is the ground, otherwise what is set in */
-    const char *name;  /* loop variable, let's name, bumped pointer; WEAVE: the op whose statements count, or NULL: all */
+    /* UNROLL, LOOP, LET, ASSERT, IF, BUMP, POINTER, TAKE, INTEGER; WEAVE: body is the first stream, otherwise the
+     * second */
+    const char *name;  /* loop variable, let's name, bumped pointer; WEAVE: the op whose statements count, or NULL:
+                        * all */
     const char *other; /* POINTER, TAKE: source; BUMP, LOOP: the name, if the expression is just that; or NULL */
-    const struct expr *expr; /* WEAVE: statements of the ground for each that counts; NULL: so that both end together */
+    const struct expr *expr; /* WEAVE: statements of the first stream for each that counts; NULL: so that both end
+                              * together */
     const char *message;
 };
 struct parameter {
@@ -208,7 +214,7 @@ struct macro {
 };
 struct micro {
     const char *name;
-    const struct template *comment; /* the lines with # right above it, each in one of C; NULL: none */
+    const struct template *comment; /* the lines with # right above it, each as one line of C; NULL: none */
     struct place place;
     int parameters;
     struct parameter parameter[PARAMETERS_MAX];
@@ -221,17 +227,17 @@ struct micro_file {
     struct macro *macro[MICROS_MAX];
     const char *macro_key[MICROS_MAX]; /* macro[i]->pattern.key, side by side for the search */
 };
-/* Reads text that holds `micro` and `macro` blocks; blocks are told by indentation. Types in macro patterns are names
- * until they are compared: t may be NULL. line is the first line's number. */
+/* Reads text that holds `micro` and `macro` blocks, which indentation delimits. Types in macro patterns are names until
+ * they are compared, so t may be NULL. line is the first line's number. */
 int micro_parse(struct micro_file *f, struct arena *a, struct names *names, const char *file, int line,
                 const char *text, size_t size, struct gen_error *err);
 const struct micro *micro_find(const struct micro_file *f, const char *name);
-/* The pattern that a table row or macro is written as. Also gives each operand's name when names is not NULL. */
+/* The pattern by which a table row or macro is written. Also gives each operand's name if names is not NULL. */
 int pattern_parse(struct pattern *p, const char *operand[OPERANDS_MAX], struct arena *a, struct names *names,
                   struct lexer *l);
 
-/* The # lines above a micro-kernel, for template_render; and what becomes of them in C, with the names that env has: the
- * caller's to free, NULL when there is nothing to say. */
+/* The # lines above a micro-kernel, for template_render; and their C text with the names that env has, which the caller
+ * frees, NULL if there is nothing to say. */
 const struct template *comment_parse(struct arena *a, struct place place, const char *text, size_t size,
                                      struct gen_error *err);
 int comment_write(char **out, const struct micro *m, struct env *env, struct gen_error *err);
@@ -241,10 +247,10 @@ int comment_write(char **out, const struct micro *m, struct env *env, struct gen
 enum arg_kind { ARG_VALUE, ARG_MEMORY, ARG_REAL, ARG_INTEGER, ARG_POOL, ARG_UNKNOWN };
 struct arg {
     enum arg_kind kind;
-    int value; /* index into values: a vector, mask, or the pointer of memory, or integer */
+    int value; /* index into values: a vector, mask, the pointer of memory, or an integer */
     const struct vtype *type;
     bool integer;   /* VALUE: an integer in a register */
-    int64_t number; /* memory: offset in elements; INTEGER: itself; POOL: which of the table's vectors */
+    int64_t number; /* memory: offset in elements; INTEGER: the number itself; POOL: which of the table's vectors */
     float real;
 };
 /* OP: an op over args. LOOP, END: arg[0] the counter, arg[1] the count. BUMP: arg[0] += arg[1], a number; STEP: an
@@ -257,24 +263,24 @@ struct inst {
     struct place place;
     int args;
     struct arg arg[ARGS_MAX];
-    int partner;      /* LOOP: its END, and the other way round */
-    int group; /* C prints instructions of one group on one line */
+    int partner;      /* LOOP: its END, and vice versa */
+    int group; /* C prints the instructions of one group on one line */
 };
 /* A named value: a vector, mask, pointer or integer, from its definition to its last use. */
 struct val {
-    const char *base; /* name as written; with the indices it is the C name */
+    const char *base; /* the name as written; with the indices it is the C name */
     int index[2], indices;
-    const struct vtype *type; /* vectors, masks; the element type of a pointer; NULL for an integer */
+    const struct vtype *type; /* for vectors and masks; for a pointer its element type; NULL for an integer */
     enum reg_class cls;
     bool pointer, parameter, written; /* written: a pointer stored through */
     bool list;                        /* of pointers; and a pointer itself */
-    bool known;                       /* an integer that is this number: */
+    bool known;                       /* an integer that has this value: */
     int64_t number;
     int first, last;                  /* instructions */
-    int parent;                       /* of a pointer: the one it was copied from, or -1 */
+    int parent;                       /* for a pointer: the one that it was copied from, or -1 */
     int reg;
-    int twin; /* C names: a number appended when another value alive, or a pool vector, bears the same name */
-    bool again; /* a value before it is the same variable in C */
+    int twin; /* C names: a number that is appended if another live value, or a pool vector, has the same name */
+    bool again; /* an earlier value is the same variable in C */
 };
 enum { C_NAME_MAX = 48 };
 struct c_text {
@@ -285,7 +291,7 @@ struct unrolled {
     const struct micro *micro;
     const struct isa_table *isa;
     const char *name; /* as emitted */
-    char *comment;    /* with this variant's numbers, as C has it; NULL: none */
+    char *comment;    /* with this variant's numbers, as in C; NULL: none */
     struct inst *inst;
     int insts, inst_room;
     struct val *val;
@@ -296,13 +302,13 @@ struct unrolled {
 int micro_unroll(struct unrolled *out, const struct isa_table *t, const struct micro_file *f, const struct micro *m,
                  const char *name, struct env *env, struct gen_error *err);
 int registers_assign(struct unrolled *u, struct gen_error *err);
-/* Instructions first..middle-1 and middle..end-1 become one stream (weave.c): what is computed is what the first would
- * give, and the second after it. `by` names the op whose instructions count in the second (NULL: all do), of which one
- * follows `every` of the first (0: so that both end together). */
+/* Merges instructions first..middle-1 and middle..end-1 into one stream (weave.c), which computes what the first and
+ * then the second would. `by` names the op whose instructions count in the second (NULL: all do), one of which follows
+ * `every` of the first (0: so that both end together). */
 int weave(struct unrolled *u, int first, int middle, const char *by, int64_t every, struct place place, struct gen_error *err);
 void unrolled_free(struct unrolled *u);
 
-/* A value's name in C: a0_1 for a[0][1]; a number behind it where two of a name live at once. Returns its length. */
+/* A value's name in C: a0_1 for a[0][1], with a number after it if two of a name live at once. Returns its length. */
 size_t c_name(const struct val *v, char name[C_NAME_MAX]);
 
 /* ---- the micro-kernels of one variant (emit.c) ---- */
@@ -315,21 +321,24 @@ void emission_close(struct emission *e); /* NULL is allowed */
 const struct unrolled *emission_units(const struct emission *e, int *count);
 int emission_number(const struct emission *e, const char *name, int64_t *out); /* -1: there is no such number */
 
-/* What templates may ask about a storage type (dtypes.h): type_bytes, type_c, type_opencl, type_widening; an env's call. */
+/* What templates may ask about a storage type (dtypes.h): type_bytes, type_c, type_opencl, type_widening; the call of
+ * an env. */
 int type_function(void *self, const char *function, const struct value *args, int n, struct value *out,
                   struct gen_error *err);
 
 /* ---- lowered ---- */
 
-/* What stands before a file's ops: the macros MACHINE_CODE and INTRINSICS where there are such, and headers. */
+/* What precedes a file's ops: the macros MACHINE_CODE and INTRINSICS if they apply, and headers. */
 void lower_c_head(struct buf *out, const struct isa_table *t, bool machine_code);
-/* C: the micro-kernels in terms of one function an op, and those functions, once as intrinsics and once as plain C. */
+/* C: the micro-kernels as calls of one function for each op, and those functions, once with intrinsics and once as
+ * plain C. */
 void lower_c_ops(struct buf *out, const struct isa_table *t, const struct unrolled *u, int n);
 void lower_c_body(struct buf *out, const struct unrolled *u);
 /* `void NAME(const float *q, ...)`, no semicolon */
 void lower_c_prototype(struct buf *out, const struct unrolled *u, const char *name);
 
-/* Whether operand i is a parameter of the op's function: not what is only written, not literals, each letter once. */
+/* Whether operand i is a parameter of the op's function: not if it is only written, not a literal, and each letter
+ * once. */
 bool op_takes(const struct op *op, int i);
 static inline bool real_is_infinite(float real)
 {
@@ -347,19 +356,20 @@ struct reals {
 };
 const char *real_text(struct reals *r, float real);
 
-/* Machine code for x86-64 System V, as an __asm__ block that tcc takes. For people to read where a symbol is told, whose
- * digits (apart.h) then stand behind the label's name: an instruction a line, with its text; packed where it is NULL. The label is local; a static prototype before it gives its type. Also used by tests: code and text alone. */
+/* Machine code for x86-64 System V, as an __asm__ block that tcc takes. If a symbol is given, it is for people to read,
+ * and the symbol's digits (apart.h) are appended to the label: one instruction a line, with its text; if NULL it is
+ * packed. The label is local; a static prototype before it gives its type. Tests also use it: code and text only. */
 int lower_x86(struct buf *out, const struct unrolled *u, const char *symbol, struct gen_error *err);
 struct code {
     uint8_t *bytes;
-    size_t size, room, entry; /* the function starts at entry; what is before it is its constants */
+    size_t size, room, entry; /* the function starts at entry; before it are its constants */
     int instructions;
 };
-/* note is called after each instruction with its offset and size, and its text when text is asked for. */
+/* note is called after each instruction with its offset and size, and with its text if text is wanted. */
 int encode_x86(struct code *out, const struct unrolled *u,
                void (*note)(void *self, size_t at, size_t size, const char *text), void *self, struct gen_error *err);
 void code_free(struct code *c);
-/* Resolves a table's machine column; fails on an unknown mnemonic. Does nothing where the encoder is not built in. */
+/* Resolves a table's machine column; fails on an unknown mnemonic. Does nothing in a build without the encoder. */
 int machine_resolve(struct machine *m, const struct isa_table *t, struct place place, struct gen_error *err);
 
 #endif

@@ -1,6 +1,6 @@
-/* name.c - a variant's name, from its fields and back: the table in fields.c says what stands in it.
+/* name.c - a variant's name, from its fields and back: the table in fields.c says what it contains.
  *
- * Strict on purpose: one variant has one name, so a name that reads but is not the one encode writes is refused. */
+ * Strict on purpose: one variant has one name, so a readable name that is not the one that encode writes is refused. */
 #include "gen.h"
 
 #include <ctype.h>
@@ -40,12 +40,12 @@ void variant_encode(const struct variant *v, char name[GEN_NAME_MAX])
         }
         int more = snprintf(name + n, GEN_NAME_MAX - n, "%s%s", fields[f].tag, value);
         if (more < 0 || (size_t)more >= GEN_NAME_MAX - n)
-            return; /* cut; no table of ours comes near, and decode would refuse it */
+            return; /* cut; none of our tables comes near, and decode would refuse it */
         n += (size_t)more;
     }
 }
 
-/* Where decode stands. */
+/* Where decode is. */
 struct reading {
     const char *name, *at;
     struct gen_error *err;
@@ -81,7 +81,7 @@ static int read_number(struct reading *r, const struct field *field, int32_t *ou
 static int read_word(struct reading *r, const struct field *field, int32_t *out)
 {
     size_t best = 0;
-    for (int32_t i = field->paired; field->names[i]; i++) { /* a paired field's 0 is no word */
+    for (int32_t i = field->paired; field->names[i]; i++) { /* a paired field's 0 is not a word */
         size_t size = strlen(field->names[i]);
         if (size > best && !strncmp(r->at, field->names[i], size)) { /* avx512bf16 before avx512 */
             best = size;
@@ -99,7 +99,7 @@ static int read_word(struct reading *r, const struct field *field, int32_t *out)
     return 0;
 }
 
-/* One field; *found tells whether it stood there. */
+/* Reads one field; *found says whether it was there. */
 static int read_field(struct reading *r, enum field_id f, const struct variant *v, int32_t *out, bool *found)
 {
     const struct field *field = &fields[f];
@@ -110,7 +110,7 @@ static int read_field(struct reading *r, enum field_id f, const struct variant *
         *found = false; /* _on_ is no _o */
     bool elide = field->elide || (op != OP_ATTN && field->type == FIELD_NUMBER);
     if (elide && field->type == FIELD_NUMBER && *found && isalpha((unsigned char)r->at[tag]))
-        *found = false; /* the beginning of a longer tag, as _l of _lazy */
+        *found = false; /* the beginning of a longer tag, such as _l of _lazy */
     if (!*found)
         return elide || field->type == FIELD_BOOL || !field_of_op(f, op) ||
                        field_is_absent(f, (enum isa)v->field[F_ISA])
@@ -122,14 +122,14 @@ static int read_field(struct reading *r, enum field_id f, const struct variant *
     return field->type == FIELD_NAME ? read_word(r, field, out) : 0;
 }
 
-/* What a field's value is when it left no trace, or, of a bool, when it left one. */
+/* The value of a field that left no trace, or, for a bool, of one that did. */
 static int32_t implied(enum field_id f, bool found, const struct variant *v)
 {
     int32_t fallback = v->field[F_OP] == OP_ATTN ? field_default(f, (enum isa)v->field[F_ISA]) : 0;
     return found ? !fallback : fallback;
 }
 
-/* A paired number that left no trace has the value of the one before it, and must be able to. */
+/* A paired number that left no trace has the value of the one before it, which must be possible for it. */
 static int check_pairs(struct reading *r, const struct variant *v)
 {
     for (enum field_id f = 1; f < FIELD_COUNT; f++) {
@@ -161,7 +161,7 @@ int variant_decode(const char *name, struct variant *out, struct gen_error *err)
         return -1;
     char canonical[GEN_NAME_MAX];
     variant_encode(&v, canonical);
-    if (strcmp(canonical, name)) { /* a default written out */
+    if (strcmp(canonical, name)) { /* a default that is written out */
         size_t same = 0;
         while (name[same] == canonical[same])
             same++;

@@ -1,5 +1,5 @@
-/* parse.c - reads micro-kernel text into a tree. A statement becomes its key (the text with _ for each operand) and
- * its operands; which op that is, is decided when the types are known (unroll.c). */
+/* parse.c - reads micro-kernel text into a tree. A statement becomes its key (the text with _ for each operand) and its
+ * operands; which op it is, is decided when the types are known (unroll.c). */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ struct parser {
     struct gen_error *err;
     struct line *line;
     int lines, at, depth;
-    const char *pointer[32]; /* names that a bump may be about */
+    const char *pointer[32]; /* names that a bump may change */
     int pointers;
 };
 
@@ -85,7 +85,7 @@ static void key_add(struct key *k, const char *text, size_t size, struct lexer *
     k->size += size;
 }
 
-/* A number, or inf; 1 when there is one, 0 when not. */
+/* Reads a number, or inf; 1 if there is one, 0 if not. */
 static int take_number(struct lexer *l, int64_t *number, double *real, bool *is_real)
 {
     struct lexer saved = *l;
@@ -170,7 +170,7 @@ static int operand_parse(struct pattern *p, const char **operand, struct names *
     return 0;
 }
 
-/* A name with another operand or ( right behind it is a word of the op, not an operand. */
+/* A name that another operand or ( follows directly is a word of the op, not an operand. */
 static bool is_word(const struct lexer *l)
 {
     struct lexer next = *l;
@@ -187,7 +187,7 @@ static bool statement_ends(const struct lexer *l)
     return l->token.kind == TOKEN_END || lex_is(l, ";") || lex_is(l, "for");
 }
 
-/* Walks a written form; operands go to `operand`, all else into the key. */
+/* Walks over a written form; operands go to `operand`, everything else into the key. */
 static const char *key_parse(struct parser *p, struct node *n, struct pattern *pattern, const char **names,
                              struct lexer *l)
 {
@@ -283,7 +283,7 @@ static struct node *pointer_statement(struct parser *p, struct lexer *l)
     return n;
 }
 
-/* A pointer's name with += behind it. */
+/* A pointer's name followed by +=. */
 static bool is_bump(struct parser *p, const struct lexer *l)
 {
     struct lexer next = *l;
@@ -296,7 +296,7 @@ static bool is_bump(struct parser *p, const struct lexer *l)
     return false;
 }
 
-/* The name, when nothing else is left of an expression than that. */
+/* The name, if an expression is nothing but that. */
 static const char *lone_name(struct parser *p, const struct lexer *l)
 {
     struct lexer next = *l;
@@ -339,7 +339,7 @@ static struct node *keyword_statement(struct parser *p, struct lexer *l)
     return simple_statement(p, l);
 }
 
-/* i < N: the head of an unroll or of one part of a trailing for */
+/* i < N: the head of an unroll, or of one part of a trailing for */
 static struct node *unroll_head(struct parser *p, struct lexer *l)
 {
     struct node *n = new_node(p, l, NODE_UNROLL);
@@ -373,7 +373,7 @@ static struct node *statement(struct parser *p, struct lexer *l)
 
 static struct node *block(struct parser *p, int indent);
 
-/* What follows `unroll i < N` or `if C`: statements behind a colon, or the deeper lines. */
+/* What follows `unroll i < N` or `if C`: statements after a colon, or the more indented lines. */
 static int body(struct parser *p, struct lexer *l, int indent, struct node **out)
 {
     if (!lex_accept(l, ":")) {
@@ -400,7 +400,7 @@ static int start_line(struct parser *p, struct lexer *l)
     return line->indent;
 }
 
-/* Goes past an else, or a with, at this indentation. */
+/* Moves past an else, or a with, of this indentation. */
 static bool accept_second(struct parser *p, struct lexer *l, int indent, const char *word)
 {
     int at = p->at;
@@ -423,7 +423,7 @@ static struct node *conditional(struct parser *p, struct lexer *l, int indent)
     return n;
 }
 
-/* weave [by OP] [every N], and below `with` what is set in */
+/* weave [by OP] [every N], and below `with` the second stream */
 static struct node *woven(struct parser *p, struct lexer *l, int indent)
 {
     struct node *n = new_node(p, l, NODE_WEAVE);
@@ -438,7 +438,7 @@ static struct node *woven(struct parser *p, struct lexer *l, int indent)
     return body(p, &other, indent, &n->otherwise) ? NULL : n;
 }
 
-/* One line, with what belongs to it below; its nodes chained. */
+/* One line with what belongs to it below; its nodes are chained. */
 static struct node *line_nodes(struct parser *p)
 {
     struct lexer l;
@@ -568,14 +568,14 @@ static struct line *read_lines(const char *text, size_t size, int first, int *co
         while (c < stop && isspace((unsigned char)*c))
             c++;
         bool comment = c < stop && *c == '#';
-        if (c < stop && (!comment || c == text)) /* a comment at the margin may be a micro-kernel's own */
+        if (c < stop && (!comment || c == text)) /* a comment at the margin may belong to a micro-kernel */
             line[(*count)++] = (struct line){(int)(c - text), number, c, (size_t)(stop - c)};
         text = stop + 1;
     }
     return line;
 }
 
-/* The lines with # right above the one at p->at; *out is NULL when there are none. */
+/* The lines with # right above the one at p->at; *out is NULL if there are none. */
 static int comment_above(struct parser *p, const struct template **out)
 {
     int first = p->at;

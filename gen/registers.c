@@ -1,14 +1,14 @@
 /* registers.c - linear scan over named values (Poletto and Sarkar 1999), without spilling: what does not fit is
- * refused. Also tells apart, for C, values of one name that live at once. */
+ * refused. For C it also tells apart values of one name that live at the same time. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "micro.h"
 
-/* What lives before a loop and is used in it, lives to its end. */
+/* What lives before a loop and is used in it, lives to the loop's end. */
 static void extend_over_loops(struct unrolled *u)
 {
-    for (int i = u->insts - 1; i >= 0; i--) { /* inner loops end first, outer ones have the last word */
+    for (int i = u->insts - 1; i >= 0; i--) { /* inner loops end first, so outer ones decide */
         if (u->inst[i].kind != INST_LOOP)
             continue;
         int end = u->inst[i].partner;
@@ -32,13 +32,13 @@ static bool is_pool(const struct isa_table *t, const char *name)
 }
 
 enum { BUCKETS = 256 };
-/* Values whose plain names hash alike, as a list from the last one back; -1 ends it. */
+/* Values whose plain names have the same hash, as a list from the last one back; -1 ends it. */
 struct namesakes {
     int head[BUCKETS], *before;
 };
 
-/* Numbers a value that shares its name with one before it while both live, or whose types differ, or with a pool vector,
- * which is an array in C: 0 bears the plain name. */
+/* Numbers a value that shares its name with an earlier one while both live, or that has another type, or that has the
+ * name of a pool vector, which is an array in C: 0 is the plain name. */
 static void number(struct unrolled *u, const struct namesakes *n, int head, int v)
 {
     struct val *b = &u->val[v];
@@ -78,7 +78,7 @@ static int tell_apart(struct unrolled *u)
         n.before[v] = *head;
         *head = v;
     }
-    for (int v = 0; v < u->vals; v++) /* plain until here, as they were compared */
+    for (int v = 0; v < u->vals; v++) /* plain until here, because they were compared */
         if (u->val[v].twin)
             u->c_name[v].size = c_name(&u->val[v], u->c_name[v].text);
     free(n.before);
@@ -88,7 +88,7 @@ static int tell_apart(struct unrolled *u)
 struct bank {
     int reg[32]; /* in the order of preference */
     int count;
-    int until[32]; /* by register: the last instruction that uses it, or -1: free */
+    int until[32]; /* for each register the last instruction that uses it, or -1: free */
 };
 
 static void make_banks(struct bank bank[CLASS_COUNT], const struct isa_table *t)
@@ -108,7 +108,7 @@ static int take(struct bank *b, int first, int last)
 {
     for (int i = 0; i < b->count; i++)
         if (b->until[b->reg[i]] < 0 || b->until[b->reg[i]] <= first) {
-            b->until[b->reg[i]] = last > first ? last : first + 1; /* a value never used still needs a place */
+            b->until[b->reg[i]] = last > first ? last : first + 1; /* even a value that is never used needs a place */
             return b->reg[i];
         }
     return -1;
@@ -135,7 +135,7 @@ static int too_few(const struct unrolled *u, const struct val *v, struct gen_err
                    names[v->cls], u->isa->registers[v->cls], u->isa->name);
 }
 
-/* The numbers of values in the order in which they begin, which woven streams change; the caller's to free. */
+/* The numbers of values in the order in which they begin, which woven streams change; the caller frees it. */
 static int *by_beginning(const struct unrolled *u)
 {
     int *order = calloc((size_t)u->vals + 1, sizeof *order), *count = calloc((size_t)u->insts + 2, sizeof *count);
@@ -170,7 +170,7 @@ int registers_assign(struct unrolled *u, struct gen_error *err)
     for (int i = 0; i < u->vals && !refused; i++) {
         struct val *x = &u->val[order[i]];
         struct bank *b = &bank[x->cls];
-        if (u->isa->registers[x->cls] == 0) { /* a table for plain C has none to give */
+        if (u->isa->registers[x->cls] == 0) { /* a table for plain C has none */
             continue;
         } else if (x->parameter) {
             x->reg = arguments[parameter++];

@@ -1,4 +1,4 @@
-/* render.c - templates that are no operation's kernel. What it is not: a variant's text (emit.c). */
+/* render.c - templates that belong to no operation. What it is not: a variant's text (emit.c). */
 #include <stdio.h>
 
 #include "embed.h"

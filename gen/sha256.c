@@ -1,4 +1,4 @@
-/* sha256.c - see sha256.h. Letters are those of FIPS 180-4. */
+/* sha256.c - see sha256.h. The letters are those of FIPS 180-4. */
 #include "sha256.h"
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* sha256.h - the digest of some bytes, as FIPS 180-4 has it, in hexadecimal. What it is not: for secrets. */
+/* sha256.h - the digest of some bytes by FIPS 180-4, in hexadecimal. What it is not: for secrets. */
 #ifndef ATTNGEN_SHA256_H
 #define ATTNGEN_SHA256_H
 

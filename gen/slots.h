@@ -1,5 +1,5 @@
-/* slots.h - names with their indices, to what they are: a table that grows with a micro-kernel. What it is not: scopes,
- * of which it knows the number alone. */
+/* slots.h - from names with their indices to what they are: a table that grows with a micro-kernel. What it is not:
+ * scopes, of which it knows only the number. */
 #ifndef ATTNGEN_SLOTS_H
 #define ATTNGEN_SLOTS_H
 
@@ -14,14 +14,13 @@ struct slot {
 };
 struct slots {
     struct slot *slot;
-    int room, count; /* room: a power of two, more than twice count */
+    int room, count; /* capacity: a power of two, more than twice count */
 };
 
-/* Makes room for one more; to be called before the first use, and before what was free is filled. False when memory is
- * out. */
+/* Makes room for one more; call it before the first use, and before filling a free slot. False if out of memory. */
 bool slots_grow(struct slots *s);
 
-/* Where that name is, or could be: valid until the table grows. */
+/* Where that name is or would be: valid until the table grows. */
 struct slot *slots_find(const struct slots *s, int scope, const char *name, int indices, const int64_t index[2]);
 
 void slots_free(struct slots *s);

@@ -1,5 +1,5 @@
-/* space.h - what tuning may choose for one problem: the combinations of the choices in the field table.
- * What it is not: which of them can be emitted (gen_check) or is fastest (runtime/tune.h). */
+/* space.h - what tuning may choose for one problem: the combinations of the choices in the field table. What it is not:
+ * which of them can be emitted (gen_check) or is fastest (runtime/tune.h). */
 #ifndef ATTNGEN_SPACE_H
 #define ATTNGEN_SPACE_H
 
@@ -12,8 +12,9 @@ int tuning_choices(enum field_id f, enum isa isa, int kind, int32_t out[FIELD_CH
 /* What it is when nobody says. */
 int32_t tuning_default(enum field_id f, enum isa isa, int kind);
 
-/* All combinations of the tuning fields' choices on that isa, the caller's fields as they are in `caller`; the last
- * field varies fastest; kernels that split keys come behind the others. Writes the first `max` and returns how many there are: max 0 and out NULL count them. */
+/* All combinations of the tuning fields' choices on that isa, with the caller's fields as in `caller`; the last field
+ * varies fastest, and kernels that split keys follow the others. Writes the first `max` and returns how many there are:
+ * max 0 and out NULL only count them. */
 int tuning_space(const struct variant *caller, enum isa isa, struct variant *out, int max);
 
 #endif

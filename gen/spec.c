@@ -1,4 +1,4 @@
-/* spec.c - see spec.h. What keys there are, and what they take, is read from the field table alone. */
+/* spec.c - see spec.h. Which keys there are, and what they take, is derived from the field table alone. */
 #include "spec.h"
 
 #include <ctype.h>
@@ -15,7 +15,7 @@ struct parse {
     struct yaml yaml;
     struct spec *spec;
     struct gen_error *err;
-    const struct yaml_node *at[FIELD_COUNT]; /* where each field's values stand */
+    const struct yaml_node *at[FIELD_COUNT]; /* where the values of each field are */
 };
 
 static bool is_nothing(const struct yaml_node *node)
@@ -24,7 +24,7 @@ static bool is_nothing(const struct yaml_node *node)
            (!*node->text || !strcmp(node->text, "~") || !strcmp(node->text, "null"));
 }
 
-/* "expected ..." for a node that is no value at all, or no value of that kind. */
+/* "expected ..." for a node that is not a value, or not one of that kind. */
 static int refuse_kind(struct parse *p, const char *key, const struct yaml_node *node, const char *expected)
 {
     char shown[48];
@@ -37,7 +37,8 @@ static int refuse_kind(struct parse *p, const char *key, const struct yaml_node 
                      node->kind == YAML_LIST ? "list" : "mapping", expected);
 }
 
-/* Decimal digits, one minus sign allowed so that -1 is out of range and not a word. Too large ones stop growing. */
+/* Decimal digits, with one minus sign allowed so that -1 is out of range and not a word. Numbers that are too large
+ * stop growing. */
 static bool read_whole(const struct yaml_node *node, int64_t *out)
 {
     const char *digits = node->text + (*node->text == '-');
@@ -84,7 +85,8 @@ static int read_value(struct parse *p, const struct field *field, const struct y
     if (field->type == FIELD_NAME) {
         if (read_word(field, node, out))
             return 0;
-    } else if (!node->quoted) { /* the core schema's words; YAML 1.1's yes, no, on and off are words to others */
+    } else if (!node->quoted) { /* the words of the core schema; YAML 1.1's yes, no, on and off are plain words to
+                                 * others */
         static const char *const words[2][3] = {{"false", "False", "FALSE"}, {"true", "True", "TRUE"}};
         for (int i = 0; i < 6; i++) {
             if (!strcmp(node->text, words[i / 3][i % 3])) {
@@ -96,7 +98,7 @@ static int read_value(struct parse *p, const struct field *field, const struct y
     return refuse_kind(p, field->key, node, expected.text);
 }
 
-/* Adds values for f and those that go with it. */
+/* Adds values for f and the fields that belong with it. */
 static int add_value(struct parse *p, enum field_id f, const int32_t *value, const struct yaml_node *node)
 {
     int n = p->spec->field[f].count;
@@ -121,7 +123,7 @@ static int add_value(struct parse *p, enum field_id f, const int32_t *value, con
         }
         list->value[n] = value[w];
         list->count = n + 1;
-        if (fields[f + w].or_none && !value[w]) { /* what is without comes first */
+        if (fields[f + w].or_none && !value[w]) { /* variants without the field come first */
             memmove(list->value + 1, list->value, (size_t)n * sizeof *list->value);
             list->value[0] = 0;
         }
@@ -135,7 +137,7 @@ static int read_single(struct parse *p, enum field_id f, const struct yaml_node 
     return read_value(p, &fields[f], node, &value) ? -1 : add_value(p, f, &value, node);
 }
 
-/* Each key of a mapping is a known one, so that this is short. */
+/* Each key of a mapping is known, so this list is short. */
 static int refuse_twice(struct parse *p, const struct yaml_node *map, const struct yaml_node *entry)
 {
     char shown[48];
@@ -163,7 +165,7 @@ static int refuse_key(struct parse *p, const struct yaml_node *key)
                      top_keys().text);
 }
 
-/* Finds which member of first's mapping a key names. */
+/* Finds the member of first's mapping that a key names. */
 static int find_member(struct parse *p, enum field_id first, const struct yaml_node *map, const struct yaml_node *entry,
                        enum field_id *out)
 {
@@ -199,7 +201,7 @@ static int read_shared(struct parse *p, enum field_id f, const char *key, const 
     return 0;
 }
 
-/* A mapping with a value for each; of names those that are left out are the first's, and that is its default. */
+/* A mapping with a value for each; names that are left out are the first's, which is their default. */
 static int read_members(struct parse *p, enum field_id f, const char *key, const char *expected,
                         const struct yaml_node *node, int32_t *out)
 {
@@ -217,7 +219,7 @@ static int read_members(struct parse *p, enum field_id f, const char *key, const
         if (!found[i] && needed)
             return yaml_fail(&p->yaml, node, p->err, "%s lacks %s; expected %s", key, member_key(&fields[i]), expected);
         if (i > f && out[i - f] == out[0] + (fields[i].type == FIELD_NAME))
-            out[i - f] = 0; /* one variant, one name */
+            out[i - f] = 0; /* one variant has one name */
     }
     return 0;
 }
@@ -238,7 +240,7 @@ static int read_pair(struct parse *p, enum field_id f, const struct yaml_node *n
 
 typedef int read_fn(struct parse *p, enum field_id f, const struct yaml_node *node);
 
-/* A scalar, or a list with something in it. */
+/* A scalar, or a list that is not empty. */
 static int read_values(struct parse *p, enum field_id f, const struct yaml_node *node, read_fn *read)
 {
     p->at[f] = node;
@@ -331,7 +333,7 @@ static int read_entry(struct parse *p, const struct yaml_node *root, const struc
     return refuse_key(p, entry->key);
 }
 
-/* An isa fixes its language, so that naming another one is a contradiction. */
+/* An isa determines its language, so naming another language is a contradiction. */
 static int check_language(struct parse *p)
 {
     const struct spec_values *isas = &p->spec->field[F_ISA];
@@ -451,7 +453,7 @@ static struct words default_value(enum field_id f)
         add_words(&w, "", fields[f].required ? "none, it must be given" : member_key(&fields[field_first(f)]));
         return w;
     }
-    bool joined = false; /* to the isa before, whose default is the same */
+    bool joined = false; /* to the previous isa, whose default is the same */
     for (int isa = 0; isa < (same ? 1 : ISA_COUNT); isa++) {
         char one[64];
         int32_t value = field_default(f, (enum isa)isa);

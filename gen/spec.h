@@ -1,5 +1,5 @@
-/* spec.h - a spec file: for each field of a variant the values that it names, checked against the field table.
- * What it is not: the product of the lists (expand.h), or rules about combinations (templates/). */
+/* spec.h - a spec file: for each field of a variant the values that it names, checked against the field table. What it
+ * is not: the product of the lists (expand.h), or rules about combinations (templates/). */
 #ifndef ATTNGEN_SPEC_H
 #define ATTNGEN_SPEC_H
 
@@ -14,12 +14,12 @@ struct spec_values {
 };
 struct spec {
     struct spec_values field[FIELD_COUNT];
-    bool language[LANGUAGE_COUNT]; /* those that isa may belong to: as the spec says, else all */
+    bool language[LANGUAGE_COUNT]; /* the languages that isa may have: as the spec says, else all */
 };
 
 /* On failure the error is path:line:col: error: ..., and there is nothing to free. */
 int spec_read(const char *path, struct spec *out, struct gen_error *err);
-/* The same from memory; `name` stands in messages. */
+/* The same from memory; messages show `name`. */
 int spec_parse(const char *name, const void *text, size_t size, struct spec *out, struct gen_error *err);
 void spec_free(struct spec *s); /* NULL is allowed */
 

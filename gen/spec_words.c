@@ -93,7 +93,7 @@ struct words member_keys(enum field_id first)
 struct words expected_pair(enum field_id f)
 {
     struct words w = expected_value(&fields[f]);
-    if (fields[f].type == FIELD_NUMBER) { /* one number must do for all */
+    if (fields[f].type == FIELD_NUMBER) { /* one number must suit all of them */
         int32_t min = fields[f].min, max = fields[f].max;
         for (enum field_id i = f + 1; i < f + together(f); i++) {
             min = fields[i].min > min ? fields[i].min : min;
@@ -106,7 +106,7 @@ struct words expected_pair(enum field_id f)
         char one[64];
         if (fields[i].type == FIELD_NUMBER)
             snprintf(one, sizeof one, "%s: %d..%d", member_key(&fields[i]), fields[i].min, fields[i].max);
-        else /* the second differs, to show what this is for */
+        else /* the second differs, to show the purpose */
             snprintf(one, sizeof one, "%s: %s", member_key(&fields[i]),
                      fields[i].names[fields[i].paired + (i == f + 1)]);
         add_words(&w, i > f ? ", " : "", one);

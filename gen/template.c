@@ -14,7 +14,7 @@ struct template
     const char *text; /* TEXT; name of LET and FOR; rule of ASSERT; word of HOST */
     size_t size;
     const struct expr *expr, *to;
-    const char *line; /* HOST: the line, of which the host gets what is behind the word */
+    const char *line; /* HOST: the line, of which the host gets what follows the word */
     size_t word_end;
 };
 
@@ -85,7 +85,7 @@ static const char *hole_end(const char *c, const char *to)
     return NULL;
 }
 
-/* A line of text: what is between holes, and the holes. */
+/* A line of text: the text between holes, and the holes. */
 static int text_line(struct parser *p, struct template ***tail, const char *from, const char *to)
 {
     const char *c = from, *line = from;
@@ -137,7 +137,7 @@ static int include(struct parser *p, struct lexer *l, struct template ***tail)
                : fail_at(p->err, (struct place){name, inner.line}, "end, else or elif alone; expected if or for above");
 }
 
-/* What an if, an elif or a for holds; they count as one inside the other, as rendering goes. */
+/* What an if, an elif or a for holds; they count as nested, since rendering nests. */
 static enum stop block(struct parser *p, struct template **out, struct lexer *last)
 {
     if (p->blocks++ < BLOCKS_MAX)
@@ -205,7 +205,7 @@ static int simple(struct parser *p, struct lexer *l, struct template ***tail)
     return (t->text = copy_token(p, l, TOKEN_NAME, "a directive")) ? 0 : -1;
 }
 
-/* One directive; *stop tells when it closes the list. */
+/* One directive; *stop says whether it closes the list. */
 static int directive(struct parser *p, const char *line, const char *from, const char *to, struct template ***tail,
                      enum stop *stop, struct lexer *last)
 {
@@ -264,7 +264,7 @@ const struct template *template_parse(struct arena *a, const char *name, const c
         fail_at(err, (struct place){name, p.line}, "end, else or elif alone; expected if or for above");
         return NULL;
     }
-    if (!root) { /* an empty file renders to nothing */
+    if (!root) { /* an empty file renders as nothing */
         struct template **tail = &root;
         add(&p, &tail, T_TEXT);
     }

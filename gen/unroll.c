@@ -1,5 +1,6 @@
-/* unroll.c - writes a micro-kernel out for one variant: loops over compile-time numbers unrolled, composites expanded,
- * each statement matched with the table row it is. The result is a straight list of instructions over named values. */
+/* unroll.c - writes a micro-kernel out for one variant: loops over compile-time numbers are unrolled, composites
+ * expanded, and each statement is matched with its table row. The result is a straight list of instructions over named
+ * values. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ struct unroller {
     int group; /* of instructions that C prints on one line */
     int inlined; /* inside a trailing for, whose rounds share a line */
 };
-/* A term looked up: the scope and name it leads to through macro parameters, and what it is there. */
+/* A term that was looked up: the scope and name to which it leads through macro parameters, and what it is there. */
 struct seen {
     struct scope *scope;
     const char *name;
@@ -100,12 +101,12 @@ static struct inst *add_inst(struct unroller *r, enum inst_kind kind, struct pla
 static struct arg arg_of_value(const struct unroller *r, int value, const struct seen *s, int indices)
 {
     const struct val *v = &r->u->val[value];
-    if (!v->pointer || !indices) /* a pointer itself is of no type that an op takes */
+    if (!v->pointer || !indices) /* a pointer itself has no type that an op takes */
         return (struct arg){.kind = ARG_VALUE,
                             .type = v->pointer ? NULL : v->type,
                             .value = value,
                             .integer = !v->pointer && !v->type};
-    if (v->list) /* its elements are taken by ptr */
+    if (v->list) /* ptr takes its elements */
         return (struct arg){.kind = ARG_UNKNOWN};
     int64_t offset = 0;
     for (int i = 0; i < indices; i++)
@@ -137,7 +138,7 @@ static struct arg number_arg(const struct term *t)
     return (struct arg){.kind = t->is_real ? ARG_REAL : ARG_INTEGER, .number = t->number, .real = (float)t->real};
 }
 
-/* An index or a step: small enough for any sum of a few, in bytes, to be an offset in an instruction. */
+/* An index or a step: small enough that any sum of a few, in bytes, fits as an offset in an instruction. */
 static int offset_of(struct unroller *r, const struct expr *x, struct place place, int64_t *out)
 {
     if (expr_number(x, r->env, out, r->err))
@@ -214,7 +215,7 @@ static bool fits(const struct operand *o, const struct arg *a)
     }
 }
 
-/* How well a statement is what a pattern says: -1 not at all, else the number of literals that agree. */
+/* How well a statement fits a pattern: -1 not at all, else the number of literals that agree. */
 static int match(const struct pattern *p, const struct seen *seen, int n)
 {
     int rank = 0;
@@ -236,7 +237,7 @@ static const struct op *find_op(const struct isa_table *t, const char *key, cons
 {
     const struct op *best = NULL;
     int best_rank = -1;
-    /* later rows come first: a table overrules what it extends */
+    /* later rows come first: a table overrides what it extends */
     for (int i = t->last_op[isa_bucket(key)]; i >= 0; i = t->op_before[i]) {
         int rank = t->op[i]->pattern.key == key ? match(&t->op[i]->pattern, seen, n) : -1;
         if (rank > best_rank) {
@@ -279,7 +280,7 @@ static void describe(char *text, size_t size, const char *key, const struct seen
 static int no_such_op(struct unroller *r, const struct node *n, const struct seen *seen)
 {
     char text[256];
-    bool written = false; /* by some op or macro, if with other operands */
+    bool written = false; /* by some op or macro, even with other operands */
     for (int i = 0; i < r->u->isa->ops; i++)
         written |= r->u->isa->op[i]->pattern.key == n->key || r->u->isa->op[i]->pattern.key == n->sugar;
     for (int i = n->declares; i < n->terms && written; i++)
@@ -387,7 +388,7 @@ static int statement(struct unroller *r, const struct node *n, struct scope *s)
     return no_such_op(r, n, seen);
 }
 
-/* A pointer, or an integer, of that name: its value, or -1. */
+/* The pointer or integer of that name: its value, or -1. */
 static int find_name(struct unroller *r, const char *name, struct scope *scope, bool pointer)
 {
     struct seen seen;
@@ -446,7 +447,7 @@ static int take(struct unroller *r, const struct node *n, struct scope *s)
     return define_pointer(r, n, s, INST_TAKE, source, number, -1);
 }
 
-/* int NAME = NUMBER: in a register, for what takes no number. */
+/* int NAME = NUMBER: in a register, for ops that take no number. */
 static int integer(struct unroller *r, const struct node *n, struct scope *s)
 {
     int64_t number;
@@ -510,7 +511,7 @@ static int bump(struct unroller *r, const struct node *n, struct scope *s)
     return 0;
 }
 
-/* A machine loop; at least one round. A count known to be 1 is no loop at all. */
+/* A machine loop with at least one round. A count known to be 1 needs no loop. */
 static int loop(struct unroller *r, const struct node *n, struct scope *s)
 {
     int64_t number = 0;

@@ -1,17 +1,20 @@
-/* weave.c - merges two straight streams of instructions into one, so that a processor that works on both at once need not
- * look far ahead for the second. It knows which values and which memory an instruction touches, and not what it does.
+/* weave.c - merges two straight streams of instructions into one, so that a processor that works on both at once need
+ * not look far ahead for the second. It knows which values and which memory an instruction touches, but not what it
+ * does.
  *
- * What comes out computes what the first stream would and the second after it. So an instruction of the second waits for all
- * of the first that touch the same value or memory, unless both only read; those behind it wait with it, as each stream keeps
- * its own order. Pointers that are not made of one another are taken to point to memory of their own. */
+ * The result computes what the first stream and then the second would. So an instruction of the second waits for all of
+ * the first that touch the same value or memory, unless both only read it; those after it wait with it, since each
+ * stream keeps its own order. Pointers that are not derived from one another are assumed to point to memory of their
+ * own. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "micro.h"
 
-/* What an operand touches: of memory bytes from `from` on, up to and without `to`, after a pointer; or all that it reaches. */
+/* What an operand touches: for memory the bytes from `from` up to but not including `to`, after a pointer; or
+ * everything that it reaches. */
 struct touch {
-    int root, pointer; /* the pointer itself, and the one that it was made of first; for values root is -1 */
+    int root, pointer; /* the pointer itself, and the one that it was first derived from; for values root is -1 */
     int64_t from, to;
     bool all, writes;
 };
@@ -23,7 +26,7 @@ static int root_of(const struct unrolled *u, int pointer)
     return pointer;
 }
 
-/* Bytes that an op reaches at an address are a vector's at most, or rows of a vector's each. */
+/* The bytes that an op reaches at an address are at most a vector's, or rows of a vector each. */
 static struct touch touch_memory(const struct unrolled *u, const struct inst *i, int k)
 {
     const struct arg *a = &i->arg[k];
@@ -60,7 +63,7 @@ static bool clash(const struct unrolled *u, const struct inst *a, const struct i
     return false;
 }
 
-/* For each of the second stream how many of the first must stand before it. */
+/* For each of the second stream, how many of the first must precede it. */
 static void find_waits(const struct unrolled *u, int first, int middle, int *wait)
 {
     for (int b = middle; b < u->insts; b++) {
@@ -79,7 +82,7 @@ static bool counts(const struct inst *i, const char *by)
     return !by || i->op->name == by;
 }
 
-/* Lifetimes after the order has changed: to[i] is where instruction first + i has gone. */
+/* Lifetimes after the order has changed: to[i] is the new place of instruction first + i. */
 static void renumber(struct unrolled *u, int first, const int *to)
 {
     for (int v = 0; v < u->vals; v++)
@@ -99,8 +102,8 @@ static void renumber(struct unrolled *u, int first, const int *to)
         }
 }
 
-/* Fills order with numbers of instructions, from first on; returns how many of the second stream that count stand before the
- * end of the first. */
+/* Fills order with numbers of instructions from first on; returns how many of the second stream's counted instructions
+ * precede the end of the first. */
 static int merge(const struct unrolled *u, int first, int middle, const char *by, int64_t every, const int *wait, int *order)
 {
     int64_t ground = middle - first, total = 0, done = 0;

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-/* yaml.c - see yaml.h. Built on libyaml's events, because its documents resolve aliases and drop anchors unseen. */
+/* yaml.c - see yaml.h. Built on libyaml's events, because its documents resolve aliases and drop anchors silently. */
 #include "yaml.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ const char *yaml_show(const char *text, char out[48])
     for (; text[n] && n < SHOWN; n++)
         out[n] = (unsigned char)text[n] < 0x20 || text[n] == 0x7f ? '?' : text[n];
     if (text[n]) {
-        while (n && ((unsigned char)text[n] & 0xc0) == 0x80) /* not through a character */
+        while (n && ((unsigned char)text[n] & 0xc0) == 0x80) /* not in the middle of a character */
             n--;
         memcpy(out + n, "...", 3);
         n += 3;
@@ -65,7 +65,7 @@ const char *yaml_show(const char *text, char out[48])
     return out;
 }
 
-/* Where libyaml stopped: of bytes that are no text it tells the offset, of all else a mark. */
+/* Where libyaml stopped: it gives an offset for bytes that are not text, and a mark for everything else. */
 static int fail_parser(const struct reader *r)
 {
     const yaml_parser_t *p = &r->parser;
@@ -149,7 +149,7 @@ static int read_scalar(struct reader *r, const yaml_event_t *e, struct yaml_node
 
 static int read_node(struct reader *r, const yaml_event_t *start, int depth, struct yaml_node **out);
 
-/* What stands in a list or mapping, up to its end. */
+/* The contents of a list or mapping, up to its end. */
 static int read_children(struct reader *r, struct yaml_node *parent, yaml_event_type_t end, int depth)
 {
     struct yaml_node **tail = &parent->child, *key = NULL;
@@ -253,7 +253,7 @@ int yaml_parse(const char *name, const void *text, size_t size, struct yaml *out
     return rc;
 }
 
-/* The whole file into *text; one byte more than is allowed tells a large one, also of a pipe. */
+/* Reads the whole file into *text; one byte more than allowed shows that it is too large, also for a pipe. */
 static int read_file(const struct yaml *y, const char *path, char **text, size_t *size, struct gen_error *err)
 {
     int rc = -1;

@@ -207,8 +207,8 @@ typedef enum attn_bias { ATTN_NO_BIAS = 0, ATTN_BIAS_F32 = 1, ATTN_BIAS_F16 = 2,
 /* What compiles C kernels. TCC: libtcc, which is built into the library and takes about a millisecond. CC: the compiler
  * that $CC names (`cc` if it is unset), which must be gcc or clang; it takes about half a second once for each kernel,
  * and its result is cached. libtcc produces vector instructions only on x86-64. On AArch64 it compiles kernels in plain
- * C (isa c), which are many times slower, and the log says so; ATTN_CC compiles kernels of isa neon there. A library
- * that was built without libtcc refuses ATTN_TCC. */
+ * C (isa c), which are many times slower, and the log says so; ATTN_CC compiles kernels of isas neon and neonbf16 there.
+ * A library that was built without libtcc refuses ATTN_TCC. */
 typedef enum attn_compiler { ATTN_TCC = 0, ATTN_CC = 1 } attn_compiler;
 /* How to search for a winner that the cache does not have.
  *   ESTIMATE  a model chooses; no candidate is compiled, timed or stored to find out.
@@ -561,7 +561,7 @@ struct attn_cl_run {
  *    kernel wants them.
  * 7. ATTN_UNSUPPORTED: the plan is not for an OpenCL device. ATTN_INVALID: a handle is not valid, or belongs to another
  *    context or device; and everything that attn_execute refuses. ATTN_FAILED: the driver failed (the message says
- *    how), or there are more than 65535 heads. O and LSE are then undefined. */
+ *    how), or there are packed queries of 65536 heads and an LSE. O and LSE are then undefined. */
 attn_status attn_execute_cl(struct attn_plan *plan, const struct attn_run *shape, const struct attn_cl_run *run,
                             struct attn_error *err);
 

@@ -2,7 +2,8 @@
  *
  *     embed OUT.c PREFIX FILE... -- HASHED...
  *
- * Same files, same bytes, whatever the order of the arguments. What it is not: a part of attngen or libattn. */
+ * The same files give the same bytes, whatever the order of the arguments. What it is not: a part of attngen or
+ * libattn. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size)
     return hash;
 }
 
-/* The whole file, for the caller to free; NULL after a message. */
+/* The whole file, which the caller frees; NULL after a message. */
 static char *read_file(const char *path, size_t *size)
 {
     char *data = NULL;
@@ -48,7 +49,7 @@ static char *read_file(const char *path, size_t *size)
     return NULL;
 }
 
-/* A string literal a line. `?` is escaped for the sake of trigraphs, which -std=c11 knows. */
+/* One string literal for each line. `?` is escaped because of trigraphs, which -std=c11 knows. */
 static void write_literal(FILE *out, const char *data, size_t size)
 {
     fputs("    \"", out);

@@ -1,5 +1,5 @@
-/* no_x86.c - stands in for lower_x86.c in a build without Zydis, as for another processor: tables are read without their
- * column of machine code, and code of it is refused. */
+/* no_x86.c - replaces lower_x86.c in a build without Zydis, as for another processor: tables are read without their
+ * column of machine code, and emitting machine code is refused. */
 #include "../micro.h"
 
 int machine_resolve(struct machine *m, const struct isa_table *t, struct place place, struct gen_error *err)

@@ -11,48 +11,54 @@
  * Vector registers of 512 bits: 28 in the scores, 23 in the values, 6 in the softmax step, of 32.
  * Workspace: 130048 bytes.
  *
- * Contract: struct attn_args below says what each argument is. attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048 returns 0,
- * or 1 when it refuses args (size is not sizeof(struct attn_args), part is not one of parts, no KV head). It allocates
- * nothing and keeps no state: it may run in any number of threads, each with a workspace of its own. O must not overlap
- * the inputs. Keys past a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. The bits
- * of the result do not depend on parts.
+ * Contract: the comments of struct attn_args below say what each argument is.
+ * attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048 returns 0, or 1 if it refuses
+ * args: size is not sizeof(struct attn_args), part is not one of parts, or there is no KV head. It allocates nothing
+ * and keeps no state: any number of threads may call it at once, each with a workspace of its own. O must not overlap
+ * the inputs. Keys past a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. The result
+ * has the same bits for any number of parts.
+ * Compiled with its vector instructions it must run on no processor that lacks one of these: avx2 fma f16c avx512f
+ * avx512dq avx512bw avx512vl. Nobody checks that.
  *
- * To declare it elsewhere, define ATTN_DECLARATIONS and include this file. */
+ * To declare it in another file, define ATTN_DECLARATIONS there and include this file. */
 #include <stdint.h>
 #include <string.h>
 #ifndef ATTN_ARGS_DEFINED
 #define ATTN_ARGS_DEFINED
-/* What every attention kernel takes. Tensors are [batch, head, row, element]; strides count elements, the last one
- * is 1.
- * Memory belongs to the caller; the kernel allocates nothing, keeps nothing and may run in any number of threads at
- * once, each part with a workspace of its own. */
+/* What every attention kernel takes. The sides of tensors are [batch, head, row, element]. Strides count elements (of K
+ * and V in q8_0 or q4_0: blocks), and that of the last side is 1. All memory belongs to the caller: the kernel
+ * allocates nothing and keeps nothing.
+ * Any number of threads may run it at once, each with a workspace of its own. */
 struct attn_args {
     int64_t size;           /* sizeof(struct attn_args) */
     /* [batch, heads, q_len, HD], [batch, kv_heads, kv_len, HD], [batch, kv_heads, kv_len, HDV] */
     const void *q, *k, *v;
     void *o;                /* [batch, heads, q_len, HDV] */
-    float *lse;             /* [batch, heads, q_len], contiguous: natural log of the sum of exponentials; or NULL */
-    void *workspace;        /* NAME_workspace(args) bytes, aligned to 64; one for each part */
+    /* [batch, heads, q_len], contiguous: the natural log of each row's sum of exponentials; or NULL */
+    float *lse;
+    void *workspace;        /* NAME_workspace(args) bytes, aligned to 64; each part has its own */
     int64_t batch, heads, kv_heads; /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
-    int64_t q_len, kv_len;
-    int64_t q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* of batch, head and row */
-    const int64_t *kv_lens; /* [batch], keys of each sequence, 0..kv_len; or NULL: kv_len each */
-    int64_t offset;         /* causal: query i sees keys j <= i + offset ... */
-    int64_t bottom_right;   /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
-    float scale;            /* scores are scale * q.k */
-    int64_t part, parts;    /* this call does part 0..parts-1 of the work; 0, 1: all of it */
-    /* NULL, or where NAME_workspace tells more than 0 when part is -1: as many bytes, aligned to 64, the same for all
-     * parts, which then share what is one's alone otherwise, so that NAME_workspace may tell less for a part. All parts
-     * are called with phase 0, and when they are done, with phase 1. */
+    int64_t q_len, kv_len;  /* queries and keys of a sequence; the longest one's, where sequences differ */
+    int64_t q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* from one batch, head and row to the next */
+    const int64_t *kv_lens; /* [batch]: the keys of each sequence, 0..kv_len; or NULL if each has kv_len */
+    int64_t offset;         /* for causal masks, windows and ALiBi query i stands at key i + offset ... */
+    int64_t bottom_right;   /* ... or, if this is 1, at key i + offset + (keys of the sequence) - (its queries) */
+    float scale;            /* scores are scale * q.k; usually 1 / sqrt(HD) */
+    int64_t part, parts;    /* this call does part 0..parts-1 of the work; 0 and 1: all of it */
+    /* To let the parts share what each would make for itself: call NAME_workspace with part -1. If it returns more than
+     * 0, allocate as many bytes, aligned to 64, and give them to all parts here; NAME_workspace may then return less
+     * for each part. Call all parts with phase 0, wait until all have returned, and call all of them with phase 1.
+     * NULL: nothing is shared. */
     void *shared;
-    int64_t phase;
-    const struct attn_features *features; /* of kernels that have features; others do not look at it */
+    int64_t phase;          /* 0 or 1; 0 if shared is NULL */
+    const struct attn_features *features; /* what features take; kernels without features do not read it */
 };
 #endif
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* Bytes for one part; looks at lengths, heads, part alone. */
+/* The bytes of one part's workspace, or of memory to share if part is -1. It reads batch, heads, lengths, part
+ * alone. */
 int64_t attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048_workspace(const struct attn_args *args);
 int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *args);
 #ifdef __cplusplus
@@ -1229,7 +1235,7 @@ KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
     v_storew(out + 112, r_v2);
 }
 
-/* Of its bits: a division by 0 would raise an exception. */
+/* Minus infinity from its bits, since a division by 0 would raise a floating-point exception. */
 static float minus_infinity(void)
 {
     uint32_t bits = 0xff800000u;
@@ -1240,7 +1246,7 @@ static float minus_infinity(void)
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* One sequence: its lengths, what query 0 stands at on the axis of keys, and where its rows begin, in elements. */
+/* One sequence: its lengths, the key that query 0 stands at, and where its rows begin, in elements. */
 struct sequence { int64_t b, q_len, keys, offset, q_at, k_at, v_at, o_at, lse_at, lse_ld; };
 static struct sequence sequence_of(const struct attn_args *a, int64_t b)
 {
@@ -1252,7 +1258,7 @@ static struct sequence sequence_of(const struct attn_args *a, int64_t b)
     return s;
 }
 
-/* Query i sees the keys from first_key on, up to and without end_key. */
+/* Query i sees keys first_key to end_key - 1. */
 static int64_t first_key(const struct sequence *s, int64_t i)
 {
     (void)s, (void)i;
@@ -1264,8 +1270,8 @@ static int64_t end_key(const struct sequence *s, int64_t i)
     return s->keys;
 }
 
-/* n of `all` keys or values of a head, from row j on: in place, or, where rows are not whole vectors, do not lie side
- * by side or are fewer, a copy of `all` rows, padded with zeros. */
+/* Keys or values j to j + n - 1 of a head, as `all` rows that are *ld elements apart: where they lie; or a copy, padded
+ * with zeros, if there are fewer, if rows are not whole vectors, or if they lie in several pages. */
 static const uint16_t *keys_at(const struct attn_args *a, const struct sequence *s, const uint16_t *head,
     const int64_t *stride, int64_t j, int64_t n,
     int64_t all, int64_t width, int64_t padded, int64_t *ld, uint16_t *copy)

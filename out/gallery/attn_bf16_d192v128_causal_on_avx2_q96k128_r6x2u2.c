@@ -10,48 +10,54 @@
  * Vector registers of 256 bits: 16 in the score tile, 15 in the value tile, 11 in the softmax step, of 16.
  * Workspace: 134144 bytes and 163840 for every 128 keys, which parts may share.
  *
- * Contract: struct attn_args below says what each argument is. attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2 returns
- * 0, or 1 when it refuses args (size is not sizeof(struct attn_args), part is not one of parts, no KV head). It
- * allocates nothing and keeps no state: it may run in any number of threads, each with a workspace of its own. O must
- * not overlap the inputs. Keys past a sequence's length are not read. A row that sees no key gives O = 0 and LSE =
- * -inf. The bits of the result do not depend on parts.
+ * Contract: the comments of struct attn_args below say what each argument is.
+ * attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2 returns 0, or 1 if it refuses
+ * args: size is not sizeof(struct attn_args), part is not one of parts, or there is no KV head. It allocates nothing
+ * and keeps no state: any number of threads may call it at once, each with a workspace of its own. O must not overlap
+ * the inputs. Keys past a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. The result
+ * has the same bits for any number of parts.
+ * Compiled with its vector instructions it must run on no processor that lacks one of these: avx2 fma f16c. Nobody
+ * checks that.
  *
- * To declare it elsewhere, define ATTN_DECLARATIONS and include this file. */
+ * To declare it in another file, define ATTN_DECLARATIONS there and include this file. */
 #include <stdint.h>
 #include <string.h>
 #ifndef ATTN_ARGS_DEFINED
 #define ATTN_ARGS_DEFINED
-/* What every attention kernel takes. Tensors are [batch, head, row, element]; strides count elements, the last one
- * is 1.
- * Memory belongs to the caller; the kernel allocates nothing, keeps nothing and may run in any number of threads at
- * once, each part with a workspace of its own. */
+/* What every attention kernel takes. The sides of tensors are [batch, head, row, element]. Strides count elements (of K
+ * and V in q8_0 or q4_0: blocks), and that of the last side is 1. All memory belongs to the caller: the kernel
+ * allocates nothing and keeps nothing.
+ * Any number of threads may run it at once, each with a workspace of its own. */
 struct attn_args {
     int64_t size;           /* sizeof(struct attn_args) */
     /* [batch, heads, q_len, HD], [batch, kv_heads, kv_len, HD], [batch, kv_heads, kv_len, HDV] */
     const void *q, *k, *v;
     void *o;                /* [batch, heads, q_len, HDV] */
-    float *lse;             /* [batch, heads, q_len], contiguous: natural log of the sum of exponentials; or NULL */
-    void *workspace;        /* NAME_workspace(args) bytes, aligned to 64; one for each part */
+    /* [batch, heads, q_len], contiguous: the natural log of each row's sum of exponentials; or NULL */
+    float *lse;
+    void *workspace;        /* NAME_workspace(args) bytes, aligned to 64; each part has its own */
     int64_t batch, heads, kv_heads; /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
-    int64_t q_len, kv_len;
-    int64_t q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* of batch, head and row */
-    const int64_t *kv_lens; /* [batch], keys of each sequence, 0..kv_len; or NULL: kv_len each */
-    int64_t offset;         /* causal: query i sees keys j <= i + offset ... */
-    int64_t bottom_right;   /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
-    float scale;            /* scores are scale * q.k */
-    int64_t part, parts;    /* this call does part 0..parts-1 of the work; 0, 1: all of it */
-    /* NULL, or where NAME_workspace tells more than 0 when part is -1: as many bytes, aligned to 64, the same for all
-     * parts, which then share what is one's alone otherwise, so that NAME_workspace may tell less for a part. All parts
-     * are called with phase 0, and when they are done, with phase 1. */
+    int64_t q_len, kv_len;  /* queries and keys of a sequence; the longest one's, where sequences differ */
+    int64_t q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* from one batch, head and row to the next */
+    const int64_t *kv_lens; /* [batch]: the keys of each sequence, 0..kv_len; or NULL if each has kv_len */
+    int64_t offset;         /* for causal masks, windows and ALiBi query i stands at key i + offset ... */
+    int64_t bottom_right;   /* ... or, if this is 1, at key i + offset + (keys of the sequence) - (its queries) */
+    float scale;            /* scores are scale * q.k; usually 1 / sqrt(HD) */
+    int64_t part, parts;    /* this call does part 0..parts-1 of the work; 0 and 1: all of it */
+    /* To let the parts share what each would make for itself: call NAME_workspace with part -1. If it returns more than
+     * 0, allocate as many bytes, aligned to 64, and give them to all parts here; NAME_workspace may then return less
+     * for each part. Call all parts with phase 0, wait until all have returned, and call all of them with phase 1.
+     * NULL: nothing is shared. */
     void *shared;
-    int64_t phase;
-    const struct attn_features *features; /* of kernels that have features; others do not look at it */
+    int64_t phase;          /* 0 or 1; 0 if shared is NULL */
+    const struct attn_features *features; /* what features take; kernels without features do not read it */
 };
 #endif
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* Bytes for one part; looks at lengths, heads, part and whether there is memory that is shared alone. */
+/* The bytes of one part's workspace, or of memory to share if part is -1. It reads batch, heads, lengths, part and
+ * shared alone. */
 int64_t attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2_workspace(const struct attn_args *args);
 int attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *args);
 #ifdef __cplusplus
@@ -853,7 +859,7 @@ KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
     p_v2 = v_packw(r_v2); p_v2 = v_gather(p_v2); v_storew(out + 120, p_v2);
 }
 
-/* Of its bits: a division by 0 would raise an exception. */
+/* Minus infinity from its bits, since a division by 0 would raise a floating-point exception. */
 static float minus_infinity(void)
 {
     uint32_t bits = 0xff800000u;
@@ -864,7 +870,7 @@ static float minus_infinity(void)
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* One sequence: its lengths, what query 0 stands at on the axis of keys, and where its rows begin, in elements. */
+/* One sequence: its lengths, the key that query 0 stands at, and where its rows begin, in elements. */
 struct sequence { int64_t b, q_len, keys, offset, q_at, k_at, v_at, o_at, lse_at, lse_ld; };
 static struct sequence sequence_of(const struct attn_args *a, int64_t b)
 {
@@ -876,7 +882,7 @@ static struct sequence sequence_of(const struct attn_args *a, int64_t b)
     return s;
 }
 
-/* Query i sees the keys from first_key on, up to and without end_key. */
+/* Query i sees keys first_key to end_key - 1. */
 static int64_t first_key(const struct sequence *s, int64_t i)
 {
     (void)s, (void)i;
@@ -887,8 +893,8 @@ static int64_t end_key(const struct sequence *s, int64_t i)
     return most(0, least(s->keys, i + s->offset + 1));
 }
 
-/* n of `all` keys or values of a head, from row j on: in place, or, where rows are not whole vectors, do not lie side
- * by side or are fewer, a copy of `all` rows, padded with zeros. */
+/* Keys or values j to j + n - 1 of a head, as `all` rows that are *ld elements apart: where they lie; or a copy, padded
+ * with zeros, if there are fewer, if rows are not whole vectors, or if they lie in several pages. */
 static const uint16_t *keys_at(const struct attn_args *a, const struct sequence *s, const uint16_t *head,
     const int64_t *stride, int64_t j, int64_t n,
     int64_t all, int64_t width, int64_t padded, int64_t *ld, uint16_t *copy)
@@ -906,7 +912,8 @@ static const uint16_t *keys_at(const struct attn_args *a, const struct sequence 
     return copy;
 }
 
-/* W rows of queries, or a copy padded with zeros where there are fewer or they are not whole vectors. */
+/* 8 rows of queries, *ld elements apart: where they lie; or a copy, padded with zeros, if there are fewer or rows are
+ * not whole vectors. */
 static const uint16_t *queries_at(const uint16_t *from, int64_t *ld, int64_t rows, uint16_t *copy)
 {
     if (rows >= 8)
@@ -918,7 +925,7 @@ static const uint16_t *queries_at(const uint16_t *from, int64_t *ld, int64_t row
     return copy;
 }
 
-/* The parts of a workspace, and where K and V of one head are packed in tiles. */
+/* The parts of a workspace, and the place where K and V of one head are packed in tiles. */
 struct space { float *q, *o, *s, *p, *row, *k, *v; void *stage; };
 static int64_t key_tiles(const struct attn_args *a) { return (a->kv_len + 127) / 128; }
 static int64_t query_tiles(int64_t q_len) { return (q_len + 95) / 96; }
@@ -931,12 +938,12 @@ static struct space carve(float *at, float *panels, int64_t tiles)
 int64_t attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2_workspace(const struct attn_args *a)
 {
     int64_t panels = key_tiles(a) * 163840;
-    if (a->part < 0) /* of all heads, where several tiles of queries read a head's */
+    if (a->part < 0) /* all heads' panels; of use where several tiles of queries read them */
         return a->heads / a->kv_heads * query_tiles(a->q_len) > 1 ? a->batch * a->kv_heads * panels : 0;
     return 134144 + (a->shared ? 0 : panels);
 }
 
-/* The tiles of keys from `first` on, up to and without `end`, of KV head g. */
+/* Packs the tiles of KV head g that hold keys first to end - 1. */
 static void pack(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t g, int64_t first,
     int64_t end)
 {
@@ -951,8 +958,8 @@ static void pack(const struct attn_args *a, const struct space *w, const struct 
     }
 }
 
-/* MR rows of queries against n keys of one tile. All rows see the first `seen` keys; behind them row i sees those
- * before ends[i], as it counts. */
+/* 6 rows of queries, from row i of the tile of queries on, meet n keys of a tile, from key j on. All rows see the first
+ * `seen` of these keys. Of the rest row r sees those below ends[r], counted from key j + seen. */
 static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t seen, const int32_t *ends,
     const float *scale)
 {
@@ -973,7 +980,7 @@ static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t
     value_tile(w->p, v + 14336, o + 112, row, (n + 1) / 2);
 }
 
-/* One tile of queries of head h, rows i0 on, over all keys that any of them sees. */
+/* One tile of queries of head h, from row i0 on, meets all keys that any of its rows sees. */
 static void attend(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t h, int64_t i0)
 {
     int64_t rows = least(96, s->q_len - i0), padded = (rows + 5) / 6 * 6, end = end_key(s, i0 + rows - 1);
@@ -981,7 +988,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     uint16_t *out = (uint16_t *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * 1.44269504f, unused; /* exponentials are powers of two */
     float none_seen = minus_infinity();
-    int32_t ends[6] = {0}; /* of tiles that an edge crosses */
+    int32_t ends[6] = {0}; /* used for tiles that the edge of an interval crosses */
     for (int64_t i = 0; i < padded; i += 8) {
         int64_t ld = a->q_stride[2];
         const uint16_t *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, (uint16_t *)w->stage);
@@ -994,7 +1001,8 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
 
     for (int64_t j = first_key(s, i0) / 128 * 128; j < end; j += 128)
         for (int64_t i = 0; i < rows; i += 6) {
-            int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + 5)) - j; /* rows see up to */
+            /* all rows see keys below `all`, none sees `last` */
+            int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + 5)) - j;
             if (last <= 0)
                 continue;
             int64_t seen = all < 0 ? 0 : least(128, all) / 8 * 8; /* whole vectors that all rows see */
@@ -1009,8 +1017,9 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     }
 }
 
-/* With memory that the parts share: one tile of keys of one head is packed; and then one tile of queries attends,
- * the last of all heads first, as under a causal mask they see the most keys. */
+/* Piece t of the work where parts share memory. In phase 0 that is to pack one tile of keys of one head; in phase 1, to
+ * compute one tile of queries of one head. The last tiles of all heads come first, because under a causal mask these
+ * see the most keys. */
 static void do_shared(const struct attn_args *a, int64_t t)
 {
     int64_t units = a->batch * a->kv_heads, group = a->heads / a->kv_heads, tiles = key_tiles(a);
@@ -1028,8 +1037,8 @@ static void do_shared(const struct attn_args *a, int64_t t)
     }
 }
 
-/* The work is batch * kv_heads units, each cut into `cuts` shares where there are more parts than units, the last tiles
- * first; or, with memory that parts share, tiles of keys and then of queries. */
+/* The work is batch * kv_heads units; where there are more parts than units, each is cut into `cuts` shares. Where
+ * parts share memory, it is tiles of keys, and then tiles of queries. */
 int attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *a)
 {
     int64_t group, units, cuts, x, y, packed = -1;

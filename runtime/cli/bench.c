@@ -1,5 +1,5 @@
-/* bench.c - `attngen bench`: times one shape through libattn, as a program would run it, and the core's own peak beside
- * it. What it is not: tuning; it takes the cache's winner, else the model's choice, and stores nothing. */
+/* bench.c - `attngen bench`: times one shape through libattn, as a program would run it, and the core's own peak for
+ * comparison. What it is not: tuning; it takes the cache's winner, else the model's choice, and stores nothing. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #include "print.h"
 
 enum { SAMPLES = 20 };
-static const double LIMIT = 5; /* seconds of measuring, when no limit is given */
+static const double LIMIT = 5; /* seconds of measuring if no limit is given */
 
 const struct verb verb_bench = {
     .name = "bench",
@@ -91,7 +91,7 @@ static int make_plan(struct bench *b)
     return CLI_OK;
 }
 
-/* A tensor's sides but the last: of batch, or of pages; of heads; of rows. */
+/* A tensor's sides except the last: batch, or pages; heads; rows. */
 struct sides {
     int64_t first, heads, rows;
 };
@@ -121,7 +121,8 @@ static void set_strides(const struct bench *b, struct sides n, int64_t dim, int6
     stride[2] = bshd ? n.heads * dim : dim;
 }
 
-/* Room for n elements, and for the padding that aligned_alloc wants; the pages are there before anything is timed. */
+/* Memory for n elements, and for the padding that aligned_alloc wants; its pages are touched before anything is
+ * timed. */
 static void *room(size_t bytes)
 {
     size_t size = (bytes + 63) / 64 * 64 + 64;
@@ -192,7 +193,7 @@ static int make_data(struct bench *b)
     return CLI_OK;
 }
 
-/* What takes part, by the masks and lengths of this run. */
+/* The bytes that take part, by the masks and lengths of this run. */
 static int count_work(struct bench *b)
 {
     struct attn_args args;
@@ -219,7 +220,7 @@ static double execute_by_clock(void *arg)
     return b->status == ATTN_OK ? seconds : -1;
 }
 
-/* By the device's clock, without the copies; only where it is a processor do neighbours here matter. */
+/* By the device's clock, without the copies; neighbours here matter only if the device is a processor. */
 static void measure_by_clock(struct bench *b, struct timer *timer, double limit)
 {
     struct samples samples = {0};

@@ -1,5 +1,5 @@
-/* cache.c - `attngen cache`: shows, finds, moves and clears what tuning remembers. What it is not: the cache
- * (../cache.h). */
+/* cache.c - `attngen cache`: shows, finds, moves and clears what tuning stored. What it is not: the cache itself
+ * (cache/cache.h). */
 #define _GNU_SOURCE
 #include "cache/cache.h"
 
@@ -51,7 +51,7 @@ static void key_value(const char *key, const char *word, char *out, size_t room)
         }
 }
 
-/* What a line of `show` says of an entry. */
+/* What a line of `show` says about an entry. */
 struct shown {
     char problem[GEN_NAME_MAX], bucket[64], threads[16], processor[96], compiler[8];
 };
@@ -102,7 +102,7 @@ static void show_entry(void *user, const char *path, const struct cache_entry *e
     char time[32] = "";
     if (winner)
         snprintf(time, sizeof time, "%10.3f ms", winner->min_s * 1e3);
-    bool foreign = *s.processor && strcmp(s.processor, here); /* other devices' entries name no processor */
+    bool foreign = *s.processor && strcmp(s.processor, here); /* entries of other devices name no processor */
     print_line(stdout, "%-24s %-22s %7s %-8s %6d  %-28s %13s  %s%s", s.problem, s.bucket, s.threads, s.compiler, entry->n,
                on ? on + 4 : winner ? winner->name : "none", time, path, foreign ? " (another processor's)" : "");
 }
@@ -114,7 +114,7 @@ static void show_heading(void *user, const char *path, const struct cache_entry 
     *(bool *)user = true;
 }
 
-/* This machine's processor, as keys name it; "" when that cannot be told. */
+/* This machine's processor, as keys name it; "" if it cannot be found out. */
 static void find_processor(char *out, size_t room)
 {
     const struct resources none = {.gen = NULL};
@@ -132,7 +132,7 @@ static void find_processor(char *out, size_t room)
     devices_close(devices);
 }
 
-/* {"path": the directory, KEY: number}; a key of NULL: the directory alone. */
+/* {"path": the directory, KEY: number}; if key is NULL, only the directory. */
 static int print_json(struct cache *cache, const char *key, int number)
 {
     struct buf json = {0};
@@ -205,8 +205,8 @@ static int cannot(const char *path, const char *what, const char *expected)
     return CLI_FAILED;
 }
 
-/* Beside and renamed, through a link to the file, so that the link stays one; what is there and no regular file (a
- * pipe, /dev/stdout) is written in place. */
+/* Beside and renamed. A link is followed, so that it remains a link; what exists and is no regular file (a pipe,
+ * /dev/stdout) is written in place. */
 static int write_file(const char *path, const struct buf *text)
 {
     static const char expected[] = "a place for the export";
@@ -304,7 +304,7 @@ static void warn(void *user, const char *text)
     print_line(stderr, "attngen cache: warning: %s", text);
 }
 
-/* Where the word stands in the list of them; -1, said, for a command line that is wrong. */
+/* The position of the word in the list; -1, after a message, for a wrong command line. */
 enum what { SHOW, PATH, CLEAR, EXPORT, IMPORT, WHATS };
 static int read_what(const struct options *options)
 {

@@ -1,5 +1,5 @@
-/* cli.h - the verbs of the program `attngen`, and the exit codes that all of them share. One file a verb; main.c has
- * the table of them, options.h what their command lines have in common. What it is not: computing; see ../attn.h. */
+/* cli.h - the verbs of the program `attngen`, and the exit codes that all of them share. One file for each verb; main.c
+ * has their table, and options.h what their command lines have in common. What it is not: computing; see ../attn.h. */
 #ifndef ATTNGEN_CLI_CLI_H
 #define ATTNGEN_CLI_CLI_H
 
@@ -9,7 +9,7 @@ enum cli_exit {
     CLI_OK = 0,
     CLI_FAILED = 1,
     CLI_USAGE = 2,
-    CLI_INTERRUPTED = 130 /* as shells have it: 128 + SIGINT */
+    CLI_INTERRUPTED = 130 /* as in shells: 128 + SIGINT */
 };
 
 /* argv[0] is the verb's own name. Each prints its own errors and returns an exit code; none calls exit(). */

@@ -1,4 +1,4 @@
-/* devices.c - `attngen devices`: what there is to run on, one line a device. What it is not: a measurement. */
+/* devices.c - `attngen devices`: what can run kernels here, one line for each device. What it is not: a measurement. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static void print_json(char *lines)
     buf_free(&json);
 }
 
-/* What is missing is told in the same place as what is there. */
+/* What is missing is printed in the same place as what is there. */
 int cli_devices(int argc, char **argv)
 {
     const struct resources none = {.gen = NULL};

@@ -9,7 +9,7 @@
 
 /* ---- the manual page, for man(7) ---- */
 
-/* Text whose lines begin with no request, and whose hyphens may be copied into a shell. */
+/* Text whose lines cannot be taken for requests, and whose hyphens may be copied into a shell. */
 static void roff(const char *text, size_t size)
 {
     bool first = true;
@@ -32,7 +32,7 @@ static void roff_text(const char *text)
     roff(text, strlen(text));
 }
 
-/* Lines as they stand, each behind a word. */
+/* Lines as they are, each after a word. */
 static void roff_lines(const char *before, const char *text)
 {
     printf(".nf\n");
@@ -107,7 +107,7 @@ static void man(const struct verb *const *verbs, const char *about)
 
 /* ---- completions ---- */
 
-/* Those that devices compile, with blanks between them. */
+/* The languages that devices compile, separated by blanks. */
 static const char *device_languages(void)
 {
     static char words[64];
@@ -188,7 +188,7 @@ static void bash(const struct verb *const *verbs)
            "complete -o filenames -F _attngen attngen\n");
 }
 
-/* A description in zsh's brackets and quotes: its first sentence, without what ends them. */
+/* A description in zsh's brackets and quotes: its first sentence, without characters that would end them. */
 static void zsh_text(const char *text)
 {
     for (; *text && *text != ';' && !(*text == '\n' && text[1] == '\n'); text++) {

@@ -1,5 +1,5 @@
-/* emit.c - the verb `emit`: from specs, or from a variant's name, to files of source and manifest.json.
- * Nothing appears in the directory before everything is written. What it is not: emission itself; that is ../../gen. */
+/* emit.c - the verb `emit`: from specs, or from a variant's name, to source files and manifest.json. Nothing appears in
+ * the directory before everything is written. What it is not: emission itself (gen/). */
 #define _GNU_SOURCE
 #include "cli.h"
 #include "json.h"
@@ -47,7 +47,7 @@ const struct verb verb_emit = {
     .max_operands = INT_MAX,
 };
 
-/* Variants that were met, each once, in the order in which they were; slots is a hash table of their indexes + 1. */
+/* The variants that were found, each once, in order; slots is a hash table of their indexes + 1. */
 struct met {
     struct variant *variant;
     int count;
@@ -65,7 +65,7 @@ struct emission {
     struct met met;
     int *legal; /* indexes into met */
     int legal_count, rejected;
-    struct buf rules; /* why the first of the rejected are */
+    struct buf rules; /* why the first of the rejected ones were rejected */
 };
 
 static int fail(const char *where, const char *what)
@@ -110,7 +110,7 @@ static int met_grow(struct met *m)
     return 0;
 }
 
-/* 1 when it is new, 0 when it was met before, -1 without memory. */
+/* 1 if it is new, 0 if it was found before, -1 if out of memory. */
 static int met_add(struct met *m, const struct variant *v)
 {
     if ((uint32_t)m->count >= m->slot_count / 2 && met_grow(m))
@@ -123,7 +123,7 @@ static int met_add(struct met *m, const struct variant *v)
     return 1;
 }
 
-/* Takes a variant in unless the filter, an earlier one like it or a rule keeps it out. */
+/* Adds a variant unless the filter, an earlier equal one or a rule excludes it. */
 static int consider(struct emission *e, const struct variant *v)
 {
     char name[GEN_NAME_MAX];
@@ -171,7 +171,7 @@ static int consider_spec(struct emission *e, const char *path)
     return code;
 }
 
-/* Those that a bundle cannot hold are told: nobody has asked for them by name. */
+/* Those that a bundle cannot hold are reported, since nobody named them. */
 static int consider_winners(struct emission *e)
 {
     struct gen_error err = {0};
@@ -217,7 +217,7 @@ static int consider_all(struct emission *e)
 
 /* ---- files ---- */
 
-/* What is written of one kernel: its source, and PTX where that is asked for. */
+/* What is written for one kernel: its source, and PTX if wanted. */
 struct files {
     char name[GEN_NAME_MAX], source[GEN_NAME_MAX + 8], made[GEN_NAME_MAX + 8];
     bool has_made; /* what a compiler for devices makes of it: PTX, or a cubin */
@@ -295,7 +295,7 @@ static int stage_kernels(const struct emission *e, const struct staging *s)
     return code;
 }
 
-/* Renames what is staged, the manifest last, so that it names no kernel that is not there; or removes it. */
+/* Renames what is staged, the manifest last, so that it never names a kernel that is not there; or removes it. */
 static int finish(const struct emission *e, const struct staging *s, int code)
 {
     for (int i = 0; i < e->legal_count; i++) {
@@ -307,7 +307,7 @@ static int finish(const struct emission *e, const struct staging *s, int code)
     return finish_file(s, manifest_name, code);
 }
 
-/* What a bundle is made of: few is what the cache says, or the kernel itself; ptx is to be freed. */
+/* What a bundle is made of: `few` is what the cache says, or else the kernel itself; ptx is to be freed. */
 static int bundle_kernel_of(const struct emission *e, int i, struct bundle_kernel *out)
 {
     const struct variant *v = &e->met.variant[e->legal[i]];
@@ -419,7 +419,7 @@ static int print_spec_help(void)
     return CLI_OK;
 }
 
-/* That the driver is there before anything is written. */
+/* Checks that the driver is there before anything is written. */
 static int open_driver(struct emission *e)
 {
     struct gen_error err = {0};
@@ -433,7 +433,7 @@ static int open_driver(struct emission *e)
     return e->driver->open(e->options->file[OPTION_DEVICE], &e->opened, &err) ? fail("attngen emit", err.text) : CLI_OK;
 }
 
-/* NULL: the words of the command line go together. */
+/* NULL: the words of the command line agree. */
 static const char *why_wrong(const struct options *o, const struct emit_driver *driver)
 {
     const char *device = o->file[OPTION_DEVICE];

@@ -1,19 +1,21 @@
-/* emit.h - what the verb `emit` asks of devices and of the cache, so that the program that only emits is built without.
- * What it is not: the verb; that is emit.c. */
+/* emit.h - what the verb `emit` asks of devices and of the cache, so that the program that only emits can be built
+ * without them. What it is not: the verb (emit.c). */
 #ifndef ATTNGEN_CLI_EMIT_H
 #define ATTNGEN_CLI_EMIT_H
 
 #include "gen/bundle.h"
 
-/* A driver that makes PTX of kernels. open takes --device, or NULL: the first that is NVIDIA's. make returns a text for
- * free(), or NULL and why there is none. close takes what open gave, and NULL. */
+/* A driver that makes PTX from kernels. open takes --device, or NULL: the first NVIDIA device. make returns a text that
+ * the caller frees, or NULL and why there is none. close takes what open gave, or NULL. */
 struct emit_driver {
     int (*open)(const char *device, void **out, struct gen_error *err);
     char *(*make)(void *opened, const struct variant *v, const struct gen_text *text, struct gen_error *err);
     void (*close)(void *opened);
-    /* A cubin of a text in CUDA C++, to free(), of *size bytes; or NULL and why there is none. It needs no device. */
+    /* A cubin from a text in CUDA C++, of *size bytes, which the caller frees; or NULL and why there is none. It needs
+     * no device. */
     void *(*cubin)(const struct variant *v, const struct gen_text *text, size_t *size, struct gen_error *err);
-    /* The winners of the cache, and a kernel in plain C for each problem of a processor, to free(); 1 or more. */
+    /* The winners of the cache, and a kernel in plain C for each problem of a processor, which the caller frees; 1 or
+     * more. */
     int (*winners)(const struct gen *g, struct bundle_kernel **out, int *count, struct gen_error *err);
 };
 int emit_winners(const struct gen *g, struct bundle_kernel **out, int *count, struct gen_error *err); /* emit_cache.c */

@@ -8,7 +8,7 @@
 #include "cli.h"
 #include "print.h"
 
-/* A bundle's file is known by how it begins: a person's own must not be lost. */
+/* A bundle's file is recognised by its beginning: a person's own file must not be lost. */
 enum { BEGINNING = 24 };
 
 static int check_place(const struct staging *s, const struct bundle_file *f)

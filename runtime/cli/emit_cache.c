@@ -1,5 +1,5 @@
-/* emit_cache.c - which kernels a cache holds as winners, for a bundle of them. What it is not: the bundle (emit_bundle.c), or
- * the cache (../cache/cache.h). */
+/* emit_cache.c - the winners in a cache, for a bundle of them. What it is not: the bundle (emit_bundle.c), or the cache
+ * (cache/cache.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "emit.h"
 #include "print.h"
 
-/* A winner, and for how much work it won. */
+/* A winner, and the amount of work for which it won. */
 struct winner {
     struct bundle_kernel kernel;
     double work;
@@ -20,7 +20,7 @@ struct winners {
     bool failed;
 };
 
-/* What stands behind a word at the beginning of a line of a key; NULL: no line begins so. */
+/* What follows a word at the beginning of a line of a key; NULL: no line begins with it. */
 static const char *line_of(const char *key, const char *word)
 {
     for (const char *line = key; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
@@ -37,8 +37,8 @@ static bool same_problem(const struct variant *a, const struct variant *b)
     return true;
 }
 
-/* Of two for the same problem, isa and number of queries the one that won for more work; where that is equal, by name, so that
- * the choice does not depend on the order in which entries are met. */
+/* Of two for the same problem, isa and number of queries, the one that won for more work; if equal, by name, so that
+ * the choice does not depend on the order of the entries. */
 static void keep(struct winners *w, const struct winner *new)
 {
     for (int i = 0; i < w->count; i++) {
@@ -87,7 +87,7 @@ static void consider_entry(void *user, const char *path, const struct cache_entr
     keep(w, &new);
 }
 
-/* One that is for few and for many queries stands once, for both. */
+/* A kernel for both few and many queries is listed once, for both. */
 static void drop_doubles(struct winners *w)
 {
     for (int i = 0; i < w->count; i++)
@@ -98,7 +98,8 @@ static void drop_doubles(struct winners *w)
             }
 }
 
-/* A bundle goes to other processors, too: each of its problems for one has a kernel that runs on any. */
+/* A bundle is also used on other processors: for each of its problems for a processor it has a kernel that runs on
+ * any. */
 static void add_plain(const struct gen *g, struct winners *w)
 {
     const int count = w->count;

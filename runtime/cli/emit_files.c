@@ -28,7 +28,7 @@ int make_dir(const char *path, bool *made)
         return out_of_memory();
     for (char *slash = strchr(part + 1, '/'); *part && slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        mkdir(part, 0777); /* what goes wrong here does so below */
+        mkdir(part, 0777); /* a failure here also shows below */
         *slash = '/';
     }
     free(part);
@@ -54,7 +54,7 @@ int staging_open(const char *path, struct staging *out)
         print_line(stderr, "%s: error: %s; expected a directory to write into", path, strerror(errno));
         return CLI_FAILED;
     }
-    for (unsigned i = 0; i < 1000; i++) { /* another process with our number left one behind */
+    for (unsigned i = 0; i < 1000; i++) { /* left by another process with our number */
         snprintf(out->temp_name, sizeof out->temp_name, ".attngen-%ld-%u", (long)getpid(), i);
         if (!mkdirat(out->dir, out->temp_name, 0700)) {
             out->temp = openat(out->dir, out->temp_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -114,7 +114,7 @@ char *staging_read(const struct staging *s, const char *file, size_t *size, bool
 {
     struct stat st;
     char *text = NULL;
-    int fd = openat(s->dir, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
+    int fd = openat(s->dir, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a pipe must not block us */
     *absent = fd < 0 && errno == ENOENT;
     if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= READ_MOST &&
         (text = malloc((size_t)st.st_size + 1))) {

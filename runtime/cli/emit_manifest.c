@@ -1,6 +1,6 @@
 #define _GNU_SOURCE /* qsort_r, strndup */
-/* emit_manifest.c - see emit_manifest.h. A kernel's line is taken over as it stands, so that the same kernels give the same
- * bytes whether they came at once or one after another. */
+/* emit_manifest.c - see emit_manifest.h. A kernel's line is taken over unchanged, so that the same kernels give the
+ * same bytes whether they came at once or one after another. */
 #include "emit_manifest.h"
 
 #include <cjson/cJSON.h>
@@ -67,7 +67,8 @@ static void json_registers(struct buf *out, const struct gen_text *text)
                instructions, vec, mask, integer);
 }
 
-/* The structs that it takes are declared in its file; where a workspace has one size whatever the lengths are, this is it. */
+/* The structs that it takes are declared in its file; a workspace whose size does not depend on lengths has this
+ * size. */
 static void json_call(struct buf *out, const struct manifest_kernel *k)
 {
     const bool attention = k->variant->field[F_OP] == OP_ATTN, features = variant_has_features(k->variant);
@@ -134,7 +135,7 @@ static struct manifest_line *more(struct manifest *m)
     return &m->line[m->lines++];
 }
 
-/* One line `{...}` of a manifest, whose file is in the folder. False when it is no such line. */
+/* One line `{...}` of a manifest, whose file is in the folder. False if it is not such a line. */
 static bool take_over(struct manifest *m, const struct staging *s, const char *text, size_t size)
 {
     cJSON *kernel = cJSON_ParseWithLength(text, size);
@@ -151,7 +152,7 @@ static bool take_over(struct manifest *m, const struct staging *s, const char *t
     return good;
 }
 
-/* What stands between the first line and the last, a kernel a line. */
+/* The lines between the first and the last, one for each kernel. */
 static bool take_over_all(struct manifest *m, const struct staging *s, const char *at)
 {
     while (*at++ == '\n' && strcmp(at, "]}\n") != 0) {
@@ -184,7 +185,7 @@ static int index_files(struct manifest *m)
     return m->failed ? CLI_FAILED : CLI_OK;
 }
 
-/* Of another version: what it says of a kernel may mean something else, so that none of it is taken over. */
+/* From another version: what it says about a kernel may mean something else, so none of it is taken over. */
 static bool leave_behind(const struct staging *s, const char *text)
 {
     struct buf names = {0};

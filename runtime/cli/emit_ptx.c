@@ -1,5 +1,5 @@
-/* emit_ptx.c - the verb `emit` with devices at hand, whose drivers make PTX, and NVRTC, which makes cubins. What it is not: the verb's work; that is
- * emit.c. */
+/* emit_ptx.c - the verb `emit` with devices, whose drivers make PTX, and with NVRTC, which makes cubins. What it is
+ * not: the verb's work (emit.c). */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ static void close_driver(void *self)
     free(o);
 }
 
-/* Not only the first usable device, where none is named: one that makes no PTX may stand before it. */
+/* If none is named, not only the first usable device: one that makes no PTX may come before it. */
 static int open_driver(const char *device, void **out, struct gen_error *err)
 {
     struct opened *o = calloc(1, sizeof *o);
@@ -51,7 +51,8 @@ static char *make_ptx(void *self, const struct variant *v, const struct gen_text
     return o->device->backend->ship(o->device, v, text, err);
 }
 
-/* sm90's are for its very architecture, others for the first one of theirs, and run on later ones of its generation. */
+/* sm90's are for exactly that architecture; others are for the first one of theirs, and run on later ones of its
+ * generation. */
 static void *make_cubin(const struct variant *v, const struct gen_text *text, size_t *size, struct gen_error *err)
 {
     char name[GEN_NAME_MAX];

@@ -1,5 +1,5 @@
-/* explain.c - `attngen explain NAME`: what a kernel's name says, what follows of it, whether it can be used here, and what
- * the cache knows of it. What it is not: a measurement; nothing is compiled. */
+/* explain.c - `attngen explain NAME`: what a kernel's name says, what follows from it, whether it can be used here, and
+ * what the cache knows about it. What it is not: a measurement; nothing is compiled. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ struct explanation {
     struct variant variant;
     struct gen_text text;
     struct buf out; /* of --json */
-    int entries;    /* of the cache that know the kernel */
+    int entries;    /* entries of the cache that know the kernel */
 };
 
 static void value_text(enum field_id f, int32_t value, char *out, size_t size)
@@ -86,7 +86,7 @@ static void explain_micros(struct explanation *e)
     }
 }
 
-/* The sentences of the emitted file's head between its parameters and its contract. */
+/* The sentences in the emitted file's head between its parameters and its contract. */
 static void explain_text(struct explanation *e)
 {
     const char *start = strstr(e->text.data, "\n * Parameters:"), *end = NULL;

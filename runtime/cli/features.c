@@ -1,4 +1,4 @@
-/* features.c - see features.h: files, and what libattn gets of them. */
+/* features.c - see features.h: files, and what libattn gets from them. */
 #include "features.h"
 
 #include <stdio.h>
@@ -92,7 +92,7 @@ int features_read_table(const char *path, int64_t batch, struct npy *out, struct
     return result;
 }
 
-/* Every page that a key is in must be there. */
+/* Every page that holds a key must exist. */
 static int check_table(const char *path, const struct features *f, const struct extents *e, struct gen_error *err)
 {
     int64_t columns = f->array[ARRAY_BLOCK_TABLE].shape[1];
@@ -162,7 +162,7 @@ static int read_heads(const char *path, int64_t heads, struct npy *out, struct g
 
 /* ---- scales ---- */
 
-/* In memory the rows of a head, or the heads of a row, come one after another. */
+/* In memory, the rows of a head, or the heads of a row, follow one another. */
 static void scale_sides(const struct options *o, const struct extents *e, int64_t side[3])
 {
     const bool bshd = o->layout == LAYOUT_BSHD;
@@ -215,7 +215,8 @@ static int read_scales(const char *path, const struct options *o, const struct e
 
 /* ---- all ---- */
 
-/* What has a value for each pair of a query and a key, or for each head; where sequences and pages are was read before. */
+/* Arrays with a value for each pair of a query and a key, or for each head; where sequences and pages are was read
+ * before. */
 static int read_array(enum array_id id, const char *path, const struct options *o, const struct extents *e,
                       struct npy *out, struct gen_error *err)
 {

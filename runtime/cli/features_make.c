@@ -1,5 +1,5 @@
-/* features_make.c - see features.h: what tune and bench take, where `run` takes files only. Words stand for random data
- * of a usual shape: a bias for each head, a mask for each sequence, pages in random order. */
+/* features_make.c - see features.h: what tune and bench take where `run` takes only files. Words stand for random data
+ * of a typical shape: a bias for each head, a mask for each sequence, pages in random order. */
 #include "features.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #include "numerics/convert.h"
 
-/* Of a word after --bias: BIAS_NONE when it is none, and so a file. */
+/* The type that a word after --bias names; BIAS_NONE if it is not a type, and so a file. */
 static int32_t bias_word(const char *word)
 {
     for (int32_t i = BIAS_F32; i < BIAS_COUNT; i++)
@@ -62,7 +62,7 @@ static int make_heads(const struct options *o, enum array_id id, int64_t heads, 
     return 0;
 }
 
-/* --cu-seqlens-q or -k: sequences of one length, or those of a file, which must not be longer. */
+/* --cu-seqlens-q or -k: sequences of equal length, or those of a file, which must not be longer. */
 static int make_starts(const struct options *o, enum option_id id, int64_t batch, int64_t length, struct npy *out,
                        struct gen_error *err)
 {
@@ -88,7 +88,7 @@ static int make_starts(const struct options *o, enum option_id id, int64_t batch
     return 0;
 }
 
-/* Rows of a page, from 1 to 2^20, or 0. */
+/* The rows of a page, from 1 to 2^20, or 0. */
 static int64_t rows_of_page(const char *text)
 {
     char *end;
@@ -128,7 +128,7 @@ static int make_table(const struct options *o, const struct shape *s, struct fea
     return 0;
 }
 
-/* Where no file is named: one of each row, so large that a number is about 1. */
+/* If no file is named: one for each row, so large that a number is about 1. */
 static int make_scales(const struct options *o, enum array_id id, const struct extents *e, struct npy *out,
                        struct gen_error *err)
 {
@@ -176,7 +176,7 @@ int features_make(const struct options *o, const struct shape *s, struct feature
     return features_read(o, &e, f, err);
 }
 
-/* The type of a bias is all that a kernel depends on. */
+/* A kernel depends only on the type of a bias. */
 static int bias_type(const struct options *o, int32_t *out, struct gen_error *err)
 {
     const char *path = o->file[OPTION_BIAS];
@@ -208,7 +208,7 @@ int features_variant(const struct options *o, struct variant *out, struct gen_er
         if (!arrays[id].of_kv)
             out->field[arrays[id].field] = 0;
     for (enum array_id id = ARRAY_FEATURES; id < ARRAYS;
-         id++) /* which share a switch where either side may be packed */
+         id++) /* which share a switch, as either side may be packed */
         if (!arrays[id].of_kv)
             out->field[arrays[id].field] |= o->file[option_of(id)] != NULL;
     return bias_type(o, &out->field[F_BIAS], err);

@@ -4,6 +4,6 @@
 
 #include "gen/buf.h"
 
-void json_text(struct buf *out, const char *text);    /* quoted and escaped; bytes that are no UTF-8 become '?' */
-void json_number(struct buf *out, double value);      /* nine digits; null when it is not finite */
+void json_text(struct buf *out, const char *text);    /* quoted and escaped; bytes that are not UTF-8 become '?' */
+void json_number(struct buf *out, double value);      /* nine digits; null if it is not finite */
 #endif

@@ -1,5 +1,5 @@
-/* main.c - the program `attngen`: finds the verb and calls it. With ATTNGEN_EMIT_ONLY it knows `emit` alone and needs
- * neither libattn nor libtcc. What it is not: any verb's work, nor its options. */
+/* main.c - the program `attngen`: finds the verb and calls it. With ATTNGEN_EMIT_ONLY it knows only `emit` and needs
+ * neither libattn nor libtcc. What it is not: a verb's work, or its options. */
 #include <stdio.h>
 #include <string.h>
 

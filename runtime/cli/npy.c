@@ -1,4 +1,4 @@
-/* npy.c - see npy.h. The header is a Python dictionary of three entries; the reader takes exactly those. */
+/* npy.c - see npy.h. The header is a Python dictionary of three entries; the reader accepts exactly those. */
 #define _GNU_SOURCE
 #include "npy.h"
 
@@ -149,12 +149,13 @@ static int parse_shape(const char *path, struct cursor *c, struct npy *out, stru
         bool comma = take(c, ',');
         skip(c);
         if (!comma && (out->dims == 1 || c->at == c->end || *c->at != ')'))
-            return npy_wrong(err, path, "%s", broken); /* (3) is no tuple */
+            return npy_wrong(err, path, "%s", broken); /* (3) is not a tuple */
     }
     return 0;
 }
 
-/* Elements and bytes; also of shapes with a zero in them, whose other sides must not overflow later products either. */
+/* Elements and bytes; also for shapes that contain a zero, whose other sides must not overflow later products
+ * either. */
 static int measure(const char *path, struct npy *out, struct gen_error *err)
 {
     int64_t bytes = (int64_t)types[out->type].size;
@@ -237,7 +238,7 @@ int64_t npy_parse_header(const char *path, const unsigned char *bytes, size_t si
 
 /* ---- reading ---- */
 
-/* As many bytes as there are, up to size; -1 with a message when the file cannot be read. */
+/* As many bytes as there are, up to size; -1 with a message if the file cannot be read. */
 static int64_t read_some(const char *path, int fd, void *to, size_t size, struct gen_error *err)
 {
     size_t have = 0;
@@ -291,7 +292,7 @@ static int read_data(const char *path, int fd, int64_t start, struct npy *out, s
     return have < 0 ? -1 : 0;
 }
 
-/* Reads as many bytes as the header has and no more, since what is read may be a pipe. */
+/* Reads as many bytes as the header has and no more, since the source may be a pipe. */
 static int64_t read_header(const char *path, int fd, struct npy *out, struct gen_error *err)
 {
     int64_t start = -1;
@@ -390,7 +391,7 @@ cleanup:
 
 /* ---- writing ---- */
 
-/* As numpy writes it: version 1.0, the data at a multiple of 64. */
+/* As numpy writes it: version 1.0, with the data at a multiple of 64. */
 static int write_array(int fd, const struct npy *a)
 {
     struct buf text = {0};
@@ -441,7 +442,7 @@ int npy_stage(const char *path, const struct npy *array, struct npy_staged *out,
     if (there && S_ISDIR(st.st_mode))
         return npy_wrong(err, path, "it is a directory; expected a file to write");
     out->in_place = there && !S_ISREG(st.st_mode);
-    /* Through a link to the file, so that the link stays one. What is written in place may have no name of its own. */
+    /* Follows a link to the file, so that it remains a link. What is written in place may have no name of its own. */
     out->target = there && !out->in_place ? realpath(path, NULL) : strdup(path);
     if (!out->target)
         return npy_wrong(err, path, "cannot be written: %s; expected a place for the output", strerror(errno));
@@ -483,7 +484,7 @@ static int commit_one(struct npy_staged *f)
 
 int npy_commit(struct npy_staged *files, int n, struct gen_error *err)
 {
-    /* What is written in place first, since only that can run out of room. */
+    /* What is written in place comes first, since only that can run out of space. */
     for (int i = 0; i < 2 * n; i++) {
         struct npy_staged *f = &files[i % n];
         if (f->in_place != (i < n) || !commit_one(f))

@@ -103,12 +103,12 @@ static const struct option table[OPTION_COUNT] = {
     [OPTION_JSON] = {OPTION_JSON, "--json", NULL, "print one JSON object", VALUE_NONE, read_flag},
 };
 
-/* Promised for later; a command line that names one is told so, not that it does not exist. */
+/* Planned for later; a command line that names one is told so, not that it does not exist. */
 static const char *const not_built[] = {"--kv-type", "--dropout", "--seed", "--block-mask", NULL};
 
 /* ---- the parser ---- */
 
-/* The row of `argument`, which starts with `-`, among those the verb takes, and the value that is attached to it. */
+/* The row of `argument`, which starts with `-`, among those that the verb takes, and the value attached to it. */
 static int find(const struct verb *verb, const char *argument, const char **attached)
 {
     for (int id = 0; id < OPTION_COUNT; id++) {
@@ -187,7 +187,7 @@ static enum options_result read_option(const struct verb *verb, int argc, char *
     return o->read(o, value, out, err) ? OPTIONS_WRONG : OPTIONS_READ;
 }
 
-/* Keys of a sequence are said to be in one place only. */
+/* The keys of a sequence may be given in one place only. */
 static int check_keys(const struct options *o, struct gen_error *err)
 {
     bool packed = o->given & OPTION_BIT(OPTION_KV_STARTS);
@@ -199,7 +199,7 @@ static int check_keys(const struct options *o, struct gen_error *err)
     return 0;
 }
 
-/* What no single option can know: what is missing, and what excludes each other. */
+/* What no single option can know: what is missing, and which options exclude each other. */
 static int check(const struct verb *verb, struct options *out, struct gen_error *err)
 {
     for (int id = 0; id < OPTION_COUNT; id++)

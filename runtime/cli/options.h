@@ -1,5 +1,5 @@
-/* options.h - command lines, for every verb: one table of all options, a parser and the help text made from it.
- * A verb says which rows of the table it takes. What it is not: opening the files that options name. */
+/* options.h - command lines, for every verb: one table of all options, a parser, and the help text made from it. A verb
+ * says which rows of the table it takes. What it is not: opening the files that options name. */
 #ifndef ATTNGEN_CLI_OPTIONS_H
 #define ATTNGEN_CLI_OPTIONS_H
 
@@ -56,7 +56,7 @@ enum option_id {
     OPTION_JSON,
     OPTION_COUNT
 };
-/* The one that names an array's file. */
+/* The option that names an array's file. */
 static inline enum option_id option_of(enum array_id id)
 {
     return (enum option_id)(id < ARRAY_KV_LENS ? (int)OPTION_Q + (int)id
@@ -84,28 +84,28 @@ struct shape {
 
 enum { DTYPES_Q = 1, DTYPES_KV = 2, DTYPES_O = 4, DTYPES_ONE = 8 };
 
-/* Values, at their defaults where `given` has no bit. Strings are pieces of argv. */
+/* Values, at their defaults if `given` lacks their bit. Strings are pieces of argv. */
 struct options {
-    uint64_t given;                 /* OPTION_BIT of each that stood on the command line */
-    const char *file[OPTION_COUNT]; /* of options whose value is text as it is: file[OPTION_Q], file[OPTION_VARIANT] */
+    uint64_t given;                 /* OPTION_BIT of each option on the command line */
+    const char *file[OPTION_COUNT]; /* of options whose value is plain text: file[OPTION_Q], file[OPTION_VARIANT] */
     struct shape shape;
     enum dtype dtype, dtype_kv, dtype_o; /* of Q, of K and V, of O; those not given are as Q's */
     unsigned dtypes;                     /* which were given; DTYPES_ONE: by one word for Q, K and V */
     bool causal;
     attn_align align; /* ATTN_Q_OFFSET when --q-offset was given */
     int64_t q_offset;
-    int64_t window[2];    /* keys before and after; -1: no bound; read when given has OPTION_WINDOW */
-    float scale, softcap; /* read when given has OPTION_SCALE, OPTION_SOFTCAP */
+    int64_t window[2];    /* keys before and after; -1: no bound; read if given has OPTION_WINDOW */
+    float scale, softcap; /* read if given has OPTION_SCALE, OPTION_SOFTCAP */
     enum layout layout;
-    int threads; /* 0: as many as the process may run on */
+    int threads; /* 0: as many as the process may use */
     attn_compiler compiler;
     bool every_compiler; /* --compiler both */
     attn_rigor rigor;    /* ATTN_MEASURE */
-    double time_limit;   /* seconds; 0 when not given */
-    float tolerance;     /* read when given has OPTION_TOLERANCE; 0 or more */
+    double time_limit;   /* seconds; 0 if not given */
+    float tolerance;     /* read if given has OPTION_TOLERANCE; 0 or more */
     bool machine_code, cuda, list, why_not, ptx, cubin, from_cache, quiet, json;
     bool version; /* only that was asked for */
-    char *const *operand; /* what stands there without an option, in order; points into argv, which is reordered */
+    char *const *operand; /* the words that are not options, in order; points into argv, which is reordered */
     int operands;
 };
 
@@ -113,19 +113,19 @@ struct options {
 struct verb {
     const char *name;    /* "run" */
     const char *doc;     /* what it does, in half a line */
-    const char *usage;   /* what follows `attngen `; more than one line is allowed */
-    const char *text;    /* a sentence or two for --help, lines of at most 80 columns */
+    const char *usage;   /* what follows `attngen `; may be several lines */
+    const char *text;    /* a sentence or two for --help */
     const char *example; /* whole command lines */
-    const char *exits;   /* when it exits 1, in a few words: "an array is missing or the kernel failed" */
+    const char *exits;   /* when it exits with 1, in a few words: "an array is missing or the kernel failed" */
     uint64_t options;    /* OPTION_BIT of each it takes */
-    uint64_t required;   /* of those, which must be there */
+    uint64_t required;   /* those of them that are required */
     bool every_compiler; /* takes --compiler both */
-    const char *operand; /* what an operand is called: "SPEC"; NULL: it takes none */
+    const char *operand; /* the name of an operand: "SPEC"; NULL: it takes none */
     int min_operands, max_operands;
 };
 
 enum options_result { OPTIONS_READ, OPTIONS_HELP, OPTIONS_VERSION, OPTIONS_WRONG };
-/* Reads argv[1..]. OPTIONS_WRONG: err says why, without a leading place. */
+/* Reads argv[1..]. OPTIONS_WRONG: err says why, without a place before it. */
 enum options_result options_parse(const struct verb *verb, int argc, char **argv, struct options *out,
                                   struct gen_error *err);
 
@@ -133,18 +133,18 @@ enum options_result options_parse(const struct verb *verb, int argc, char **argv
  * *exit_code. */
 bool options_begin(const struct verb *verb, int argc, char **argv, struct options *out, int *exit_code);
 
-/* The first option given on which kernels depend, or NULL. */
+/* The first given option on which kernels depend, or NULL. */
 const char *options_kernel(const struct options *o);
 
 /* Whether a window with a bound was given. */
 bool options_window(const struct options *o);
 
-/* The row of an option, for documents made of the table. */
+/* The row of an option, for documents made from the table. */
 enum value_kind { VALUE_NONE, VALUE_NEEDED, VALUE_OPTIONAL };
 struct option_text {
     const char *name; /* "-o" or "--dtype" */
     const char *meta; /* its value, for people: "FILE"; NULL with VALUE_NONE */
-    const char *doc;  /* what it does; a newline is a blank here */
+    const char *doc;  /* what it does; here a newline is a blank */
     enum value_kind kind;
 };
 struct option_text option_text(enum option_id id);

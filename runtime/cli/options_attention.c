@@ -6,7 +6,7 @@
 
 #include "arrays/run.h"
 
-/* Product of four sizes of a tensor, or -1 from 2^40 on. */
+/* The product of four sizes of a tensor, or -1 from 2^40 on. */
 static int64_t elements(int64_t a, int64_t b, int64_t c, int64_t d)
 {
     const int64_t factor[] = {a, b, c, d}, most = INT64_C(1) << 40;
@@ -19,7 +19,7 @@ static int64_t elements(int64_t a, int64_t b, int64_t c, int64_t d)
     return product;
 }
 
-/* Integers from 1 on with commas between them: how many there are, or -1 when it is anything else. */
+/* Integers of at least 1 with commas between them: how many there are, or -1 for anything else. */
 static int integers(const char *at, int64_t *const *out, int most)
 {
     for (int n = 0; n < most; n++) {

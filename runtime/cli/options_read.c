@@ -1,4 +1,4 @@
-/* options_read.c - see options_read.h: numbers, words, files, and what says how and where. */
+/* options_read.c - see options_read.h: numbers, words, files, and options that say how and where. */
 #include "devices/list.h"
 #include "options_read.h"
 
@@ -18,7 +18,7 @@ int option_wrong(struct gen_error *err, const char *format, ...)
     return -1;
 }
 
-/* A decimal integer from the start of text; where it ends, or NULL when there is none or it does not fit. */
+/* A decimal integer at the start of text; where it ends, or NULL if there is none or it does not fit. */
 const char *read_prefix(const char *text, int64_t *out)
 {
     const char *digits = text + (*text == '-');

@@ -7,7 +7,7 @@
 
 enum { LONGEST = 8192 };
 
-/* Strict enough for parsers of JSON: no stray or missing tails. -1: no such character. */
+/* As strict as parsers of JSON: no stray or missing continuation bytes. -1: not a character. */
 static int32_t decode(const unsigned char *p, int *size)
 {
     *size = p[0] < 0x80                     ? 1
@@ -24,7 +24,7 @@ static int32_t decode(const unsigned char *p, int *size)
     return *size ? code : -1;
 }
 
-/* Controls of both sets, and what changes the direction of writing or ends a line in Unicode. */
+/* Controls of both sets, and characters that change the direction of writing or end a line in Unicode. */
 static bool is_control(int32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x200e && code <= 0x200f) ||

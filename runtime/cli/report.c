@@ -1,5 +1,6 @@
-/* report.c - `attngen report -o FILE.html`: one page of what the cache knows of this machine, with measured ceilings beside
- * it. Gathering is here, writing in report_page.c. What it is not: a tuning; it times nothing but ceilings. */
+/* report.c - `attngen report -o FILE.html`: one page about what the cache knows of this machine, with measured ceilings
+ * beside it. It gathers the data; report_page.c writes the page. What it is not: a tuning; it times nothing but
+ * ceilings. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@ const struct verb verb_report = {
 
 enum { MOST_DEVICES = 32, READ_BYTES = 256 << 20, READ_TIMES = 5 };
 
-/* A device by one compiler, and the lines that it adds to a tuning's key. */
+/* A device with one compiler, and the lines that it adds to a tuning's key. */
 struct known_device {
     struct device *device;
     char label[48];
@@ -82,7 +83,7 @@ static void add_backend(struct session *s, const char *name, bool numbered)
     }
 }
 
-/* Which of them an entry was tuned on, for so many threads; NULL: another machine, another version, or none here. */
+/* The one on which an entry was tuned, with so many threads; NULL: another machine, another version, or none here. */
 static const struct known_device *device_of(const struct session *s, const struct cache_entry *entry, int threads)
 {
     char generator[40];
@@ -125,7 +126,7 @@ static void read_part(void *arg, int part)
     r->sum[part] = a + b + c + d;
 }
 
-/* GB a second that all threads read from memory; 0: there was none to read. */
+/* GB per second that all threads read from memory; 0: there was no memory for the test. */
 static double measure_reading(const struct session *s)
 {
     struct reading r = {.words = READ_BYTES / sizeof(uint64_t), .parts = pool_threads(s->pool)};
@@ -149,7 +150,7 @@ static double measure_reading(const struct session *s)
     return best;
 }
 
-/* Measured when it is first asked for; 0: it cannot be. */
+/* Measured when it is first needed; 0: it cannot be. */
 static double ceiling(struct session *s, const struct known_device *k, enum dtype dtype, int threads)
 {
     struct report *r = &s->report;

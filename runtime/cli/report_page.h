@@ -1,4 +1,5 @@
-/* report_page.h - what `attngen report` knows, and the page that shows it. What it is not: gathering; see report.c. */
+/* report_page.h - what `attngen report` knows, and the page that shows it. What it is not: gathering the data
+ * (report.c). */
 #ifndef ATTNGEN_CLI_REPORT_PAGE_H
 #define ATTNGEN_CLI_REPORT_PAGE_H
 
@@ -8,7 +9,7 @@
 #include "gen/buf.h"
 #include "gen/gen.h"
 
-/* A candidate that was timed, be it until it fell behind. */
+/* A candidate that was timed, perhaps only until it fell behind. */
 struct report_row {
     struct variant variant;
     double seconds;
@@ -19,10 +20,10 @@ struct report_entry {
     char problem[GEN_NAME_MAX], winner[GEN_NAME_MAX], device[48]; /* "attn_f32_d64", a kernel, "cpu by tcc" */
     int64_t batch, q_len, kv_len;
     int heads, kv_heads, threads;
-    int known;        /* candidates that the cache knows of */
-    enum dtype dtype; /* of what is multiplied */
+    int known;        /* candidates that the cache knows */
+    enum dtype dtype; /* the type of the factors */
     bool noisy, on_processor;
-    double seconds, gflops, intensity, peak; /* flops a byte; GFLOP/s, 0: it could not be measured */
+    double seconds, gflops, intensity, peak; /* flops per byte; GFLOP/s, 0: it could not be measured */
     struct report_row *row;
     int rows;
 };
@@ -47,7 +48,7 @@ struct report {
     bool lost;       /* memory ran out */
 };
 
-/* Adds the page: one HTML file, without scripts and without anything from elsewhere. */
+/* Appends the page: one HTML file, without scripts and without anything from elsewhere. */
 void report_page(const struct report *r, struct buf *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* run.c - `attngen run`: attention over arrays in .npy files. Reads and judges them, asks libattn for a plan, executes
+/* run.c - `attngen run`: attention over arrays in .npy files. Reads and checks them, asks libattn for a plan, executes
  * it once, writes the output. What it is not: tuning; it takes the cache's winner, else the model's choice, and stores
  * nothing. */
 #define _GNU_SOURCE
@@ -125,7 +125,7 @@ static void print_log(void *user, attn_log_level level, const char *text)
 
 /* ---- what it prints ---- */
 
-/* The largest difference from the reference and where it is; infinite where only one of the two is finite. */
+/* The largest difference from the reference and where it is; infinite if only one of the two is finite. */
 static double compare(const struct run *r, int64_t *where)
 {
     double worst = 0;
@@ -144,7 +144,7 @@ static double compare(const struct run *r, int64_t *where)
     return worst;
 }
 
-/* Returns whether what was computed is as near to the reference as it was asked to be. */
+/* Returns whether the result is as near to the reference as was required. */
 static bool print_result(const struct run *r, const struct attn_plan_info *info, double plan_ms, double execute_ms)
 {
     const char *ref = r->options.file[OPTION_COMPARE];
@@ -164,7 +164,7 @@ static bool print_result(const struct run *r, const struct attn_plan_info *info,
                info->variant, info->device, info->compiler, info->cached ? "true" : "false", plan_ms, execute_ms);
         if (ref && isfinite(difference))
             printf(", \"difference\": %.3g, \"at\": %s", difference, place.text);
-        else if (ref) /* JSON knows no infinity */
+        else if (ref) /* JSON has no infinity */
             printf(", \"difference\": null, \"at\": %s", place.text);
         if (judged)
             printf(", \"within_tolerance\": %s", near ? "true" : "false");
@@ -195,7 +195,7 @@ static int compute(struct run *r)
     struct attn_plan_info info = {.size = sizeof info};
     const struct attn_options options = {.size = sizeof options, .log = print_log};
     int result = CLI_FAILED;
-    bool far = false; /* from the reference: that is said already */
+    bool far = false; /* from the reference: that is already reported */
     double start = now_ms(), plan_ms, execute_ms;
     if (attn_context_create(&options, &context, &err) || plan(r, context, &p, &err))
         goto cleanup;

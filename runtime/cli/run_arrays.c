@@ -20,7 +20,7 @@ static int wrong(struct gen_error *err, const char *format, ...)
 
 /* ---- types ---- */
 
-/* How elements of a dtype are stored in an array. */
+/* How an array stores elements of a dtype. */
 static enum npy_type stored_as(enum dtype t)
 {
     return t == DTYPE_F32    ? NPY_F32
@@ -40,7 +40,8 @@ static bool is_float(const struct npy *a)
     return a->type == NPY_F32 || a->type == NPY_F16;
 }
 
-/* The kernel's type for an array: its own, or what it is rounded to first. asked is what --dtype says, -1 without. */
+/* The kernel's type for an array: its own, or the one that it is rounded to first. asked is what --dtype says, -1
+ * without it. */
 static int choose_type(const char *path, enum npy_type t, int asked, const char *as_asked, enum dtype *out,
                        struct gen_error *err)
 {
@@ -54,7 +55,7 @@ static int choose_type(const char *path, enum npy_type t, int asked, const char 
     return 0;
 }
 
-/* The same of K, whose bytes say less: stored as --dtype says, or numbers that will be. */
+/* The same for K, whose bytes say less: stored as --dtype says, or numbers that will be. */
 static int choose_narrow(const char *path, const struct npy *k, int asked, enum dtype *out, struct gen_error *err)
 {
     if (asked < DTYPE_COUNT)
@@ -110,7 +111,7 @@ static int round_to(const char *path, struct npy *a, enum dtype to, struct gen_e
 
 /* ---- narrow K and V ---- */
 
-/* The last side of stored blocks, which counts bytes, becomes the values in them. */
+/* The last side of stored blocks, which counts bytes, becomes the number of values in them. */
 static int count_values(const struct run *r, const char *path, struct npy *a, struct gen_error *err)
 {
     const int values = dtype_values(r->dtype_kv), bytes = (int)dtype_size(r->dtype_kv);
@@ -140,7 +141,7 @@ static int check_scales(const struct run *r, struct gen_error *err)
     return 0;
 }
 
-/* Replaces an array of numbers by what is stored of them; scales that nobody gave are found. */
+/* Replaces an array of numbers by their stored form; scales that nobody gave are computed. */
 static int quantise(const struct run *r, const char *path, struct npy *a, struct npy *scales, struct gen_error *err)
 {
     const bool bshd = r->options.layout == LAYOUT_BSHD, given = scales->data;
@@ -204,7 +205,7 @@ static int64_t length_of(const struct run *r, const struct npy *a)
     return a->shape[is_bshd(r) ? 1 : 2];
 }
 
-/* A shape in words, in the order of the layout. first < 0, heads, length: a number or what it is called; dim 0: Dv. */
+/* A shape in words, in the order of the layout. first < 0, heads, length: a number or its name; dim 0: Dv. */
 static struct npy_text expected(const struct run *r, int64_t first, const char *heads, const char *length, int64_t dim)
 {
     struct npy_text t;
@@ -218,7 +219,7 @@ static struct npy_text expected(const struct run *r, int64_t first, const char *
     return t;
 }
 
-/* Four sides; packed arrays may leave out the first, which is 1 then. */
+/* Four sides; packed arrays may leave out the first, which is then 1. */
 static int check_sides(const struct run *r, const char *path, struct npy *a, bool packed, bool *flat, int64_t most,
                        struct gen_error *err)
 {
@@ -262,7 +263,7 @@ static int check_query(struct run *r, struct gen_error *err)
                  expected(r, 1, "Hq", rows, r->head_dim).text, by);
 }
 
-/* Sets kv_len; in pages, with the table's columns. */
+/* Sets kv_len; for pages, from the table's columns. */
 static int check_lengths(struct run *r, struct gen_error *err)
 {
     struct features *f = &r->features;
@@ -326,7 +327,7 @@ static int check_value(struct run *r, struct gen_error *err)
 
 /* ---- input and output ---- */
 
-/* Where sequences and pages are, which shapes depend on; q is judged between them, since it tells the batch. */
+/* Where sequences and pages are, on which shapes depend; q is checked between them, since it gives the batch. */
 static int read_places(struct run *r, struct gen_error *err)
 {
     const char *const *file = r->options.file;

@@ -1,6 +1,6 @@
-/* selftest.c - `attngen selftest`: whether what this build emits is right on this machine. Each instruction set of each
- * device is a part in a process of its own; problems and features are drawn from a seed that is printed. What it is not:
- * the tests of the repository, which look at every variant and at the program itself. */
+/* selftest.c - `attngen selftest`: whether the kernels of this build are right on this machine. Each instruction set of
+ * each device is a part in a process of its own; problems and features are drawn from a seed that is printed. What it
+ * is not: the tests of the repository, which check every variant and the program itself. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -43,14 +43,14 @@ const struct verb verb_selftest = {
 };
 
 enum {
-    PART_SECONDS = 5,  /* of problems where nobody says; each feature comes once at least */
-    TIMEOUT = 120,     /* seconds until a kernel is said to hang */
+    PART_SECONDS = 5,  /* of problems by default; each feature comes at least once */
+    TIMEOUT = 120,     /* seconds after which a kernel counts as hanging */
     SPACE_MOST = 4096, /* variants from which one is drawn */
     TRIES = 64,        /* draws until one is legal */
     PROBLEMS = 2,      /* for each kernel */
 };
 
-/* What a part came to; in memory that it shares with us. */
+/* The result of a part, in memory that it shares with us. */
 struct outcome {
     bool done, skipped, no_device;
     int kernels, problems;
@@ -69,7 +69,7 @@ struct part {
 
 /* ---- memory that is writable and executable ---- */
 
-/* Whether a mapping of this process is both; the first such line goes to `line`. */
+/* Whether a mapping of this process is both; the first such line is copied to `line`. */
 static bool find_writable_code(char *line, size_t room)
 {
     char *text = NULL;
@@ -90,7 +90,8 @@ static bool find_writable_code(char *line, size_t room)
 
 /* ---- kernels of one instruction set of one device ---- */
 
-/* No feature, all of them, each one alone; of kernels whose compilation takes seconds none, all, and every second one. */
+/* No feature, all of them, and each one alone; for kernels that take seconds to compile: none, all, and every second
+ * one. */
 enum { FEATURES = F_TRANSPOSED - F_CAUSAL, CASES = FEATURES + 2, SLOW_CASES = 4 };
 
 static int count_cases(enum isa isa)
@@ -108,8 +109,8 @@ static void set_case(struct variant *v, int i, uint64_t *state)
     }
 }
 
-/* A legal variant of that case, by chance; false: no such kernel can be here, which `err` explains. What tuning would choose
- * is drawn for C alone: drivers of devices take minutes for some of it. */
+/* A random legal variant for that case; false: no such kernel can run here, and `err` says why. Tuning fields are drawn
+ * only for C: device drivers take minutes for some of them. */
 static bool draw_variant(struct device *device, enum isa isa, int which, struct variant *space, uint64_t *state,
                          struct variant *out, struct gen_error *err)
 {
@@ -291,7 +292,7 @@ static void in_child(part_function *function, const struct part *p, struct outco
     }
     if (child == 0) {
         alarm(TIMEOUT);
-        int null = open("/dev/null", O_WRONLY | O_CLOEXEC); /* where drivers' remarks go; what is wrong goes to `out` */
+        int null = open("/dev/null", O_WRONLY | O_CLOEXEC); /* where drivers' remarks go; failures go to `out` */
         if (null >= 0)
             dup2(null, STDERR_FILENO);
         int result = function(p, out);
@@ -357,7 +358,7 @@ static void check_device(struct session *s, const char *device, attn_compiler co
             continue;
         snprintf(label, sizeof label, "%s %s%s", device, isas[isa].name, compiler == ATTN_CC ? " by cc" : "");
         in_child(check_part, &p, s->out);
-        if (s->out->no_device) /* it is so for every isa */
+        if (s->out->no_device) /* the same for every isa */
             snprintf(label, sizeof label, "%s%s", device, compiler == ATTN_CC ? " by cc" : "");
         report(s, label);
         if (s->out->no_device)
@@ -365,7 +366,7 @@ static void check_device(struct session *s, const char *device, attn_compiler co
     }
 }
 
-/* The devices' names; a numbered backend has those that there are, or one line that says that there is none. */
+/* The names of the devices: for a numbered backend those that exist, or one line that says that there is none. */
 static int count_devices(const struct part *p, struct outcome *out)
 {
     const struct resources none = {.gen = NULL};

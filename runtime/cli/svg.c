@@ -7,7 +7,8 @@
 enum { LEFT = 64, RIGHT = 16, TOP = 16, BOTTOM = 44 };
 
 const char *
-svg_colour(int i) /* told apart by most who confuse colours: Okabe and Ito, "Color Universal Design", 2008 */
+svg_colour(int i) /* distinguishable by most people with colour blindness: Okabe and Ito, "Color Universal Design",
+                   * 2008 */
 {
     static const char *const colours[SVG_COLOURS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                      "#e69f00", "#56b4e9", "#7a6f00", "#555555"};
@@ -46,7 +47,7 @@ static double at_y(const struct svg_plot *p, double y)
     return p->height - BOTTOM - share(&p->y, y) * (p->height - TOP - BOTTOM);
 }
 
-/* A step of 1, 2 or 5 times a power of ten, so that there are a handful. */
+/* A step of 1, 2 or 5 times a power of ten, so that there are a few ticks. */
 static double linear_step(const struct svg_axis *a)
 {
     double rough = (a->high - a->low) / 5, power = pow(10, floor(log10(rough)));

@@ -1,5 +1,5 @@
-/* tune.c - `attngen tune`: times the candidates of a shape, or of a spec, and remembers the fastest. Reads the command
- * line and shows the result; what is tried and how it is timed is ../tune.h's. */
+/* tune.c - `attngen tune`: times the candidates for a shape, or of a spec, and stores the fastest. Reads the command
+ * line and shows the result; tune/tune.h decides what is tried and how it is timed. */
 #define _GNU_SOURCE
 #include "tune/tune.h"
 
@@ -40,7 +40,7 @@ const struct verb verb_tune = {
     .max_operands = 64,
 };
 
-/* At file scope because a handler has no argument. The library's own calls look at it by the device's resources. */
+/* At file scope because a handler has no argument. The library's own calls read it through the device's resources. */
 static volatile sig_atomic_t stop;
 
 static void on_interrupt(int number)
@@ -49,8 +49,8 @@ static void on_interrupt(int number)
     stop = 1;
 }
 
-/* The first Ctrl-C ends the search and keeps what it found; the next one ends the program. A program that was started
- * with the signal ignored, as by nohup, keeps it so. */
+/* The first Ctrl-C ends the search and keeps what it found; the next one ends the program. If the program was started
+ * with the signal ignored, as by nohup, it stays ignored. */
 static void heed_interrupts(void)
 {
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART | SA_RESETHAND}, before;
@@ -59,7 +59,7 @@ static void heed_interrupts(void)
         sigaction(SIGINT, &action, NULL);
 }
 
-/* Candidates that share what a caller chooses; `all` when every legal one of the field table is meant. */
+/* Candidates that share the caller's fields; `all` if every legal one of the field table is meant. */
 struct problem {
     struct variant caller; /* tuning fields are those of the first candidate */
     struct variant *only;
@@ -80,8 +80,8 @@ struct session {
     char best_name[GEN_NAME_MAX];
     double best_gflops;
     struct buf json;
-    int reports; /* printed so far */
-    int done, of; /* candidates of the search that is under way */
+    int reports; /* number printed so far */
+    int done, of; /* number of candidates in the search that is running */
 };
 
 static int fail(const char *text)
@@ -228,7 +228,7 @@ static void say_interrupted(const struct session *s, const struct tune_result *r
                r->stored ? r->path : r->not_stored);
 }
 
-/* *fastest is the winner's time in seconds, 0 when none was timed. */
+/* *fastest is the winner's time in seconds, 0 if none was timed. */
 static int tune_with(struct session *s, const struct problem *p, struct device *device, double *fastest)
 {
     struct shape shape = shape_of(s, p);

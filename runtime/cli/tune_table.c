@@ -11,7 +11,7 @@
 
 enum { BAR = 24, SHOWN_TIMED = 20, SHOWN = 6 };
 
-/* Right of `_on_`, which is what tuning chose. */
+/* The part after `_on_`, which tuning chose. */
 static const char *chosen(const char *name)
 {
     const char *on = strstr(name, "_on_");
@@ -27,7 +27,7 @@ static bool is_utf8(void)
     return value && (strcasestr(value, "utf-8") || strcasestr(value, "utf8"));
 }
 
-/* As much of BAR characters as share says, in eighths of one where the terminal can draw them. */
+/* As many BAR characters as share says, in eighths of one if the terminal can draw them. */
 static void bar(double share, bool utf8, char out[3 * BAR + 1])
 {
     static const char *const part[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
@@ -91,7 +91,7 @@ static void print_timed(const struct device *device, const struct tune_result *r
         printf("  and %d more, up to %s\n", timed - SHOWN_TIMED, time_text(r->rows[timed - 1].min_s).text);
 }
 
-/* The first few of one state; for rejected ones the rules differ little, so that one of each note is enough. */
+/* The first few of one state; for rejected ones the rules repeat, so one for each note is enough. */
 static void print_others(const struct tune_result *r, int state, const char *what)
 {
     int n = 0, shown = 0;
@@ -113,7 +113,7 @@ static void print_others(const struct tune_result *r, int state, const char *wha
         printf("  and %d more\n", n - shown);
 }
 
-/* They are no worse than others, and so are only counted. */
+/* They are no worse than others, so they are only counted. */
 static void print_unreached(const struct tune_result *r)
 {
     int n = 0;

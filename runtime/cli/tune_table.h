@@ -5,11 +5,11 @@
 #include "tune/tune.h"
 
 struct tune_report {
-    const char *shape; /* as it was asked for */
+    const char *shape; /* as the user gave it */
     attn_rigor rigor;
     const struct device *device;
     const struct tune_result *result;
-    bool why_not; /* the table shows rejected candidates too */
+    bool why_not; /* whether the table shows rejected candidates too */
 };
 void tune_print_table(const struct tune_report *report); /* to stdout */
 void tune_print_json(const struct tune_report *report, struct buf *out); /* one object */

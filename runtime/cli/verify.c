@@ -1,7 +1,7 @@
-/* verify.c - `attngen verify`: every kernel that a manifest names, as the text stands in its file, compiled for the
- * first device that takes its language and run on awkward shapes in guarded memory against the double-precision
- * reference, in a process of its own so that a crash is reported too. What it is not: a proof that another compiler
- * makes the same of it. */
+/* verify.c - `attngen verify`: every kernel that a manifest names, from the text in its file, compiled for the first
+ * device that takes its language and run on awkward shapes in guarded memory against the double-precision reference, in
+ * a process of its own so that a crash is reported too. What it is not: a proof that another compiler produces the
+ * same. */
 #define _GNU_SOURCE
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -29,8 +29,8 @@ enum {
     NODES_MAX = 1 << 20,  /* of a manifest's JSON, each of which takes a hundred bytes: fifty thousand kernels */
     BAD_ENTRIES_SHOWN = 20,
     TIMEOUT = 120,        /* seconds for one kernel */
-    SAMPLED = 64,         /* rows looked at in a larger problem */
-    LARGE = 2000000,      /* flops from which on a problem is larger */
+    SAMPLED = 64,         /* rows judged in a larger problem */
+    LARGE = 2000000,      /* a problem is larger from so many flops on */
     PLAIN_MOST = 60000000 /* flops of the largest problem for plain C, of which libtcc makes slow code */
 };
 
@@ -58,16 +58,16 @@ struct entry {
     const char *name;
     struct variant v;
     bool machine_code;
-    enum gen_flags form; /* which its language is told by */
+    enum gen_flags form; /* which identifies its language */
     char path[4096];
 };
 
-/* What the child found; shared with it. */
+/* What the child found; in shared memory. */
 struct verdict {
     bool done, pass, skipped; /* skipped: err says why */
     double error, bound; /* where the error came nearest to the bound */
     int shapes;
-    char at[320]; /* the shape under work */
+    char at[320]; /* the shape in progress */
     struct gen_error err;
 };
 
@@ -81,7 +81,7 @@ static int fail(const char *path, const char *what)
 static int read_file(const char *path, char **out, size_t *size)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a pipe must not block us */
     FILE *f = fd >= 0 ? fdopen(fd, "rb") : NULL;
     if (!f || fstat(fd, &st) != 0) {
         print_line(stderr, "%s: error: %s; expected a file that emit wrote", path, strerror(errno));
@@ -114,8 +114,8 @@ static int read_file(const char *path, char **out, size_t *size)
     return 0;
 }
 
-/* libtcc opens no file, so that headers of the system must not be asked for: their lines become empty, and what emitted
- * files use of them is declared ahead. Lines keep their numbers. */
+/* libtcc opens no file, so system headers must not be included: their lines become empty, and what emitted files use of
+ * them is declared before. Lines keep their numbers. */
 static char *without_headers(const char *text, size_t size)
 {
     static const char declared[] =

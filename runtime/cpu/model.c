@@ -33,11 +33,11 @@ static double average_keys(const struct tune_target *t)
     return t->caller.field[F_WINDOW] && k > (double)target_window(t) ? (double)target_window(t) : k;
 }
 
-/* vdpbf16ps takes pairs; AMD's cores do as many of them as FMAs, Intel's a quarter as many: twice f32's rate, and half
+/* Products of pairs: AMD's and Arm's cores do as many of them as FMAs, Intel's a quarter as many: twice f32's rate, and half
  * of it. */
 static double dot_rate(const struct cpu *cpu)
 {
-    return strstr(cpu->model, "AMD") ? 2 : 0.5;
+    return strstr(cpu->model, "AMD") || strstr(cpu->model, "AArch64") ? 2 : 0.5;
 }
 
 /* Two per cycle, but AMD's family 19h (Zen 4) does those of 512 bits in halves. */
@@ -65,7 +65,7 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
     s.modify = (f[F_SOFTCAP] ? 30 : 0) + (f[F_BIAS] ? 4 : 0) + (f[F_MASK] ? 4 : 0) + (f[F_ALIBI] ? 4 : 0);
     s.edges = f[F_WINDOW] ? 1 : 0;
     s.fma = fma_cycles(cpu, (enum isa)f[F_ISA]);
-    if (f[F_ISA] == ISA_AVX512BF16 && f[F_DTYPE] == DTYPE_BF16 && variant_dtype_kv(v) == DTYPE_BF16)
+    if (isas[f[F_ISA]].pairs)
         s.products = dot_rate(cpu);
     return s;
 }

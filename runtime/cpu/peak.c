@@ -77,6 +77,25 @@ static void fma_neon(int64_t turns)
     sink = vaddvq_f32(all);
     (void)sink;
 }
+
+#if __GNUC__ >= 10 || __clang_major__ >= 16
+#define HAS_DOT_NEON
+__attribute__((target("arch=armv8.2-a+bf16"))) static void dot_neon(int64_t turns)
+{
+    volatile float sink, source = 0x1p-10f;
+    float32x4_t sum[ACCUMULATORS], all = vdupq_n_f32(source);
+    bfloat16x8_t x = vreinterpretq_bf16_f32(all), y = x;
+    for (int i = 0; i < ACCUMULATORS; i++)
+        sum[i] = vdupq_n_f32(0);
+    for (int64_t n = 0; n < 2 * turns; n++)
+        for (int i = 0; i < ACCUMULATORS; i++)
+            sum[i] = vbfdotq_f32(sum[i], x, y);
+    for (int i = 0; i < ACCUMULATORS; i++)
+        all = vaddq_f32(all, sum[i]);
+    sink = vaddvq_f32(all);
+    (void)sink;
+}
+#endif
 #endif
 
 static void plain_c(int64_t turns)
@@ -111,9 +130,13 @@ static struct loop choose(enum isa isa, enum dtype dtype)
     else if (isa == ISA_AVX512 || isa == ISA_AVX512BF16 || isa == ISA_AMX)
         loop = (struct loop){.run = fma_avx512, .flops = 2.0 * 2 * 16 * ACCUMULATORS};
 #elif defined(__aarch64__) && defined(__GNUC__)
-    (void)dtype;
-    if (isa == ISA_NEON)
+    if (isa == ISA_NEON || isa == ISA_NEONBF16)
         loop = (struct loop){.run = fma_neon, .flops = 2.0 * 2 * 4 * ACCUMULATORS};
+#ifdef HAS_DOT_NEON
+    if (isa == ISA_NEONBF16 && dtype == DTYPE_BF16)
+        loop = (struct loop){.run = dot_neon, .flops = 2.0 * 2 * 8 * ACCUMULATORS};
+#endif
+    (void)dtype;
 #else
     (void)isa;
     (void)dtype;
@@ -192,8 +215,8 @@ double peak_gflops(struct timer *t, const struct cpu *cpu, enum dtype dtype)
     double best = 0;
     for (int isa = ISA_COUNT - 1; isa >= 0; isa--) {
         struct peak p;
-        bool other = dtype == DTYPE_BF16 && isa == ISA_AVX512; /* its instruction differs from avx512bf16's */
-        if (!cpu->isa[isa] || ((isa == ISA_AVX512BF16 || isa == ISA_AMX) && dtype != DTYPE_BF16) || (best > 0 && !other))
+        bool other = dtype == DTYPE_BF16 && (isa == ISA_AVX512 || isa == ISA_NEON); /* their instruction is not that of pairs */
+        if (!cpu->isa[isa] || (isas[isa].pairs && dtype != DTYPE_BF16) || (best > 0 && !other))
             continue;
         peak_measure(t, (enum isa)isa, dtype, &p);
         if (p.sustained > best)

@@ -1,5 +1,5 @@
-/* processor.c - asks cpuid and xgetbv what the processor has and what the system saves, and the system where the
- * process may run. */
+/* processor.c - asks cpuid and xgetbv, or on AArch64 the system, what the processor has and what the system saves, and the
+ * system where the process may run. */
 #define _GNU_SOURCE
 #include "processor.h"
 
@@ -13,6 +13,9 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
 #if defined(__x86_64__) && defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,15 +23,18 @@
 
 /* In the order of cpu.features. */
 #define FEATURE(id, name, leaf, reg, bit, xcr0) id,
+#define FEATURE_A64(id, name, word, bit, macro) id,
 enum feature {
 #include "gen/processor.inc"
     FEATURES
 };
 #undef FEATURE
+#undef FEATURE_A64
 enum { EAX, EBX, ECX, EDX };
-enum { LEAF_1, LEAF_7, LEAF_7_1, LEAVES };
+enum { LEAF_1, LEAF_7, LEAF_7_1, LEAVES, OF_A64 = -1 };
 
-/* Where cpuid says it, and the bits of XCR0 without which the system does not save its registers. */
+/* Where cpuid says it, and the bits of XCR0 without which the system does not save its registers; find_arm asks for those of
+ * AArch64. */
 static const struct {
     const char *name, *lacks, *unsaved;
     int leaf, reg, bit;
@@ -37,8 +43,11 @@ static const struct {
 #define FEATURE(id, name, leaf, reg, bit, xcr0)                                                                        \
     [id] = {name, "needs " name ", which this processor lacks",                                                        \
             "needs " name ", whose registers this system does not save", leaf, reg, bit, xcr0},
+#define FEATURE_A64(id, name, word, bit, macro)                                                                        \
+    [id] = {name, "needs " name ", which this processor lacks", "", OF_A64, 0, 0, 0},
 #include "gen/processor.inc"
 #undef FEATURE
+#undef FEATURE_A64
 };
 
 #define BIT(f) (1u << (f))
@@ -90,7 +99,7 @@ static void find_features(struct cpu *cpu, uint32_t r[LEAVES][4])
         xcr0 = (uint64_t)high << 32 | low;
     }
     for (int f = 0; f < FEATURES; f++)
-        if (r[features[f].leaf][features[f].reg] >> features[f].bit & 1) {
+        if (features[f].leaf != OF_A64 && (r[features[f].leaf][features[f].reg] >> features[f].bit & 1)) {
             cpu->present |= BIT(f);
             if ((xcr0 & features[f].xcr0) == features[f].xcr0)
                 cpu->usable |= BIT(f);
@@ -164,6 +173,27 @@ static void find_x86(struct cpu *cpu)
 #endif
 
 #if defined(__aarch64__)
+static void find_features(struct cpu *cpu)
+{
+#if defined(__linux__)
+    static const struct {
+        enum feature feature;
+        unsigned long word;
+        int bit;
+    } told[] = {
+#define FEATURE(id, name, leaf, reg, bit, xcr0)
+#define FEATURE_A64(id, name, word, bit, macro) {id, word, bit},
+#include "gen/processor.inc"
+#undef FEATURE
+#undef FEATURE_A64
+    };
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        if (getauxval(told[i].word) >> told[i].bit & 1)
+            cpu->present |= BIT(told[i].feature);
+#endif
+    cpu->usable = cpu->present;
+}
+
 /* The maker and the part from the processor's own register, if the system shows it. */
 static void find_arm(struct cpu *cpu)
 {
@@ -175,18 +205,25 @@ static void find_arm(struct cpu *cpu)
         fclose(f);
     midr[strcspn(midr, "\n")] = 0;
     snprintf(cpu->model, sizeof cpu->model, "AArch64%s%s", midr[0] ? " " : "", midr);
+    find_features(cpu);
 }
 #endif
 
-/* Every AArch64 processor has what isa neon needs, and no other does. */
-static bool is_foreign(enum isa isa)
-{
-#if defined(__aarch64__)
-    (void)isa;
-    return false;
+#if defined(__x86_64__)
+#define FAMILY "x86-64"
+#elif defined(__aarch64__)
+#define FAMILY "AArch64"
 #else
-    return isa == ISA_NEON;
+#define FAMILY "another"
 #endif
+
+/* Why no processor of this machine's kind has it, or NULL. */
+static const char *foreign(enum isa isa)
+{
+    const char *family = isas[isa].family;
+    if (!*family || !strcmp(family, FAMILY))
+        return NULL;
+    return strcmp(family, "AArch64") ? "is for x86-64, and this is another processor" : "is for AArch64, and this is another processor";
 }
 
 void cpu_detect(struct cpu *out)
@@ -203,7 +240,7 @@ void cpu_detect(struct cpu *out)
 
     const char *only = getenv("ATTNGEN_ISA");
     for (int i = 0; i < ISA_COUNT; i++) {
-        out->has[i] = isa_language((enum isa)i) == LANGUAGE_C && !is_foreign((enum isa)i) &&
+        out->has[i] = isa_language((enum isa)i) == LANGUAGE_C && !foreign((enum isa)i) &&
                       (isa_needs((enum isa)i) & ~out->usable) == 0;
         out->isa[i] = out->has[i] && (!only || !only[0] || listed(only, field_value_name(F_ISA, i), ','));
     }
@@ -219,8 +256,8 @@ const char *cpu_why_not(const struct cpu *cpu, enum isa isa)
         return NULL;
     if (isa_language(isa) != LANGUAGE_C)
         return "is not for processors; `attngen devices` lists the devices that it is for";
-    if (is_foreign(isa))
-        return "is for AArch64, and this is another processor";
+    if (foreign(isa))
+        return foreign(isa);
     for (int f = 0; f < FEATURES; f++)
         if (isa_needs(isa) & BIT(f)) {
             if (!(cpu->present & BIT(f)))

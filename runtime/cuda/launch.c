@@ -45,35 +45,32 @@ static int launch(const struct cuda_kernel *k, CUstream stream, struct parameter
 
 static int portable(const struct cuda_kernel *k, const struct cuda_launch *l, long tiles, struct gen_error *err)
 {
-    if (l->args.heads > GPU_MOST_GROUPS) {
-        snprintf(err->text, sizeof err->text, "there are %ld heads; expected at most %d on a device",
-                 (long)l->args.heads, GPU_MOST_GROUPS);
-        return -1;
-    }
-    for (long b = 0; b < l->args.batch; b += GPU_MOST_GROUPS) {
-        struct cuda_launch piece = *l;
-        struct parameters p = {.count = 0};
-        gpu_piece(&k->source, &piece.args, &piece.features, b);
-        give_arrays(k, &piece, &p);
-        const long groups[3] = {tiles, piece.args.heads, piece.args.batch};
-        if (launch(k, l->stream, &p, groups, err) != 0)
+    struct attn_cl_piece p = {0, 0, 0, 0};
+    struct cuda_launch piece = *l;
+    int more;
+    while ((more = gpu_next_piece(&k->source, &l->args, &l->features, &p, &piece.args, &piece.features, err)) > 0) {
+        struct parameters given = {.count = 0};
+        give_arrays(k, &piece, &given);
+        const long groups[3] = {tiles, p.heads, p.batch};
+        if (launch(k, l->stream, &given, groups, err) != 0)
             return -1;
     }
-    return 0;
+    return more;
 }
 
-/* For Q, K, V and O, whose elements have 16 bits where it matters. */
-static CUdeviceptr address_of(const struct cuda_launch *l, enum array_id id)
+/* For Q, K, V and O, whose elements have 16 bits where it matters, or 8 of narrow keys and values. */
+static CUdeviceptr address_of(const struct cuda_kernel *k, const struct cuda_launch *l, enum array_id id)
 {
+    const bool narrow = (id == ARRAY_K || id == ARRAY_V) && k->source.element_kv == 1;
     const struct attn_cl_args *a = &l->args;
     const int64_t at[4] = {a->q_at, a->k_at, a->v_at, a->o_at};
-    return l->buffer[id] + (CUdeviceptr)(at[id] * 2);
+    return l->buffer[id] + (CUdeviceptr)(at[id] * (narrow ? 1 : 2));
 }
 
 int cuda_check_addresses(const struct cuda_kernel *k, const struct cuda_launch *l, struct gen_error *err)
 {
     for (enum array_id id = 0; id < ARRAY_TENSORS && k->source.rows != ROWS_ANYWHERE; id++) {
-        if (address_of(l, id) % 16 == 0 || (id == ARRAY_O && k->source.element_o != k->source.element))
+        if (address_of(k, l, id) % 16 == 0 || (id == ARRAY_O && k->source.element_o != k->source.element))
             continue;
         snprintf(err->text, sizeof err->text,
                  "%s is at an address that is no multiple of 16; expected one for this level (copy any takes others)",
@@ -106,7 +103,7 @@ static int place_maps(const struct cuda_kernel *k, const struct cuda_launch *l, 
         (!maps->box && gpu_check_rows(&k->source, a, &l->features, err) != 0))
         return -1;
     for (int i = 0; i < 4; i++)
-        words[i][0] = address_of(l, (enum array_id)i);
+        words[i][0] = address_of(k, l, (enum array_id)i);
     return cuda_check_addresses(k, l, err);
 }
 

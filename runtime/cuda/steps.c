@@ -21,10 +21,10 @@ static int launch(const struct cuda_kernel *k, const struct step_args *s, const 
     const unsigned columns = product ? over(s->product.n, src->tile_k) : 0;
     const long heads = product ? s->product.heads : s->softmax.heads, batch = product ? s->product.batch : s->softmax.batch;
     const long groups[3] = {product ? columns : rows, product ? rows : heads, product ? heads * batch : batch};
-    if (groups[1] > GPU_MOST_GROUPS || groups[2] > GPU_MOST_GROUPS) {
+    if (groups[1] > ATTN_CL_MOST || groups[2] > ATTN_CL_MOST) {
         snprintf(err->text, sizeof err->text,
                  "%s: error: it needs %ld by %ld groups for rows, heads and batch; expected at most %d each", k->name,
-                 groups[1], groups[2], GPU_MOST_GROUPS);
+                 groups[1], groups[2], ATTN_CL_MOST);
         return -1;
     }
     if (groups[0] * groups[1] * groups[2] == 0) /* nothing to write */

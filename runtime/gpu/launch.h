@@ -10,6 +10,7 @@
 #include "templates/opencl/args.h"
 #include "templates/opencl/features.h"
 #include "templates/opencl/split.h"
+#include "templates/opencl/pieces.h"
 #include "source.h"
 
 /* Whether a launch is given what its kernel takes, as a compiled C kernel says it. There are no parts on a device: one call is all
@@ -24,10 +25,12 @@ void gpu_move(struct attn_cl_args *args, struct attn_cl_features *features, enum
 /* Tells the kernel whether there is that array, if it asks. */
 void gpu_set_has(struct attn_cl_args *args, struct attn_cl_features *features, enum array_id id, bool has);
 
-/* For the launches of a portable kernel: at most GPU_MOST_GROUPS sequences in one, so that there may be pieces. The
- * structs become those of the piece that begins with sequence b. */
-enum { GPU_MOST_GROUPS = 65535 }; /* along the second and third side: NVIDIA's limit */
-void gpu_piece(const struct gpu_source *source, struct attn_cl_args *args, struct attn_cl_features *features, long b);
+/* For the launches of a portable kernel, which are pieces (templates/opencl/pieces.h): makes `piece`, which is all zeros before the
+ * first, the next one, and the structs those that it is launched with. Returns 1; 0 if there is no further piece; or -1, and why
+ * the run cannot be launched. */
+int gpu_next_piece(const struct gpu_source *source, const struct attn_cl_args *whole, const struct attn_cl_features *all,
+                   struct attn_cl_piece *piece, struct attn_cl_args *args, struct attn_cl_features *features,
+                   struct gen_error *err);
 
 /* For NVIDIA's levels: how many heads' tiles are done together in a causal run, and whether positions fit into the
  * kernel's 32 bits and rows begin where they may. */

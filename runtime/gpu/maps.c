@@ -5,6 +5,22 @@
 #include "launch.h"
 #include "tma.h"
 
+/* Bytes two by two, as elements of the copy engine's 16 bits: it moves them as they are. */
+static int as_pairs(struct attn_cl_tensor *x, struct gen_error *err)
+{
+    static const char *const sides[] = {"batch", "head", "row"};
+    for (int i = 0; i < 3; i++) {
+        if (x->count[i] > 1 && x->stride[i] % 16 != 0) {
+            snprintf(err->text, sizeof err->text, "%s_stride of %s is %lld; expected a multiple of 16 elements for this level",
+                     x->name, sides[i], (long long)x->stride[i]);
+            return -1;
+        }
+        x->stride[i] /= 2;
+    }
+    x->width /= 2;
+    return 0;
+}
+
 int gpu_make_maps(const struct gpu_source *s, const struct attn_cl_args *a, const struct attn_cl_features *f,
                   const struct attn_cl_split *split, unsigned long *const out[4], int *box, struct gen_error *err)
 {
@@ -15,6 +31,9 @@ int gpu_make_maps(const struct gpu_source *s, const struct attn_cl_args *a, cons
     for (int i = 0; i < 4; i++) {
         uint64_t words[16];
         const bool rows = i == 0 || i == 3; /* of Q or O */
+        const int step = 16 / (rows ? s->element : s->element_kv);
+        if (!rows && s->element_kv == 1 && as_pairs(&tensor[i], err) != 0)
+            return -1;
         if (i == 3 && s->element_o != s->element) /* which the copy engine does not write */
             continue;
         if (!rows && !*box) /* rows are copied one by one, which gpu_check_rows checks */
@@ -22,10 +41,10 @@ int gpu_make_maps(const struct gpu_source *s, const struct attn_cl_args *a, cons
         if (tma_map(&tensor[i], words, err) != 0)
             return -1;
         memcpy(out[i], words, sizeof words);
-        if (at[i] % 8 == 0)
+        if (at[i] % step == 0)
             continue;
-        snprintf(err->text, sizeof err->text, "%s_at is %ld; expected a multiple of 8 elements for this level",
-                 tensor[i].name, at[i]);
+        snprintf(err->text, sizeof err->text, "%s_at is %ld; expected a multiple of %d elements for this level",
+                 tensor[i].name, at[i], step);
         return -1;
     }
     return 0;

@@ -172,7 +172,7 @@ static double hopper_split_cycles(const struct variant *v, const struct tune_tar
     const double all = tiles * splits * (double)t->batch * t->heads / group, busy = all < units ? all : units;
     const double product = 2 * s.bq * s.bk * (up(s.d, 16) + up(s.dv, 8)) / 4096;
     const double softmax = s.bq * s.bk / 11.8 + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
-    const double compute = (is_wide(v) ? hopper_wide_step(v, &s) : product + softmax) + 330, bytes = s.bk * (s.d + s.dv) * 2;
+    const double compute = (is_wide(v) ? hopper_wide_step(v, &s) : product + softmax) + 330, bytes = s.bk * (s.d + s.dv) * (double)dtype_size(variant_dtype_kv(v));
     const double memory = larger(larger(bytes / 64, 1400.0 / f[F_STAGES]), bytes * busy / tiles / 2500) *
                           (1 + 0.02 / f[F_STAGES]); /* the deepest of those that are equally good */
     /* The result of a split is written, counted and waited for. */

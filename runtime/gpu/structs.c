@@ -72,29 +72,18 @@ void gpu_move(struct attn_cl_args *args, struct attn_cl_features *features, enum
     memcpy(at, &offset, sizeof offset);
 }
 
-/* The distance from one sequence to the next in an array that is not a tensor: 0 if all share it. */
-static long sequence_step(const struct attn_cl_args *args, const struct attn_cl_features *features, enum array_id id)
+int gpu_next_piece(const struct gpu_source *s, const struct attn_cl_args *whole, const struct attn_cl_features *all,
+                   struct attn_cl_piece *piece, struct attn_cl_args *args, struct attn_cl_features *features,
+                   struct gen_error *err)
 {
-    const struct array *a = &arrays[id];
-    if (a->sides[0] != SIDE_BATCH && a->sides[0] != SIDE_STARTS)
+    if (whole->heads > ATTN_CL_MOST && all->has_q_starts && whole->has_lse) {
+        snprintf(err->text, sizeof err->text, "there are %lld heads of packed queries, and an LSE; expected at most %d heads then",
+                 (long long)whole->heads, ATTN_CL_MOST);
+        return -1;
+    }
+    if (!attn_cl_next_piece(whole, piece))
         return 0;
-    return a->cl_stride.in ? (long)array_number(array_in(a->cl_stride, args, features), 0) : 1;
-}
-
-void gpu_piece(const struct gpu_source *s, struct attn_cl_args *a, struct attn_cl_features *f, long b)
-{
-    struct attn_cl_args whole = *a;
-    struct attn_cl_features all = *f;
-    a->batch = a->batch - b < GPU_MOST_GROUPS ? a->batch - b : GPU_MOST_GROUPS;
-    for (enum array_id id = ARRAY_KV_LENS; id < ARRAYS; id++)
-        gpu_move(a, f, id, b * sequence_step(&whole, &all, id));
-    if (!f->has_q_starts) { /* packed rows are found by their starts, and pages by their table */
-        a->q_at += b * a->q_stride[0];
-        a->o_at += b * a->o_stride[0];
-        a->lse_at += b * a->heads * a->q_len;
-    }
-    if (!f->has_kv_starts && !gpu_takes(s, ARRAY_BLOCK_TABLE)) {
-        a->k_at += b * a->k_stride[0];
-        a->v_at += b * a->v_stride[0];
-    }
+    *args = *whole, *features = *all;
+    attn_cl_cut(piece, gpu_takes(s, ARRAY_BLOCK_TABLE), args, features);
+    return 1;
 }

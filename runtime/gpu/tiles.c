@@ -28,32 +28,33 @@ int gpu_check_rows(const struct gpu_source *s, const struct attn_cl_args *a, con
                    struct gen_error *err)
 {
     const struct gpu_sides q = gpu_sides_of_q(a, f), kv = gpu_sides_of_kv(s, a, f);
-    enum { STEP = 8 }; /* elements */
+    const int wide = 8, narrow = s->element_kv == 1 ? 16 : wide; /* elements in 16 bytes */
     const struct {
         const char *name;
         const long *stride, at, count[3];
+        int step;
     } all[] = {
-        {"q", a->q_stride, a->q_at, {q.batch, a->heads, q.rows}},
-        {"k", a->k_stride, a->k_at, {kv.batch, a->kv_heads, kv.rows}},
-        {"v", a->v_stride, a->v_at, {kv.batch, a->kv_heads, kv.rows}},
-        {"o", a->o_stride, a->o_at, {q.batch, a->heads, q.rows}},
+        {"q", a->q_stride, a->q_at, {q.batch, a->heads, q.rows}, wide},
+        {"k", a->k_stride, a->k_at, {kv.batch, a->kv_heads, kv.rows}, narrow},
+        {"v", a->v_stride, a->v_at, {kv.batch, a->kv_heads, kv.rows}, narrow},
+        {"o", a->o_stride, a->o_at, {q.batch, a->heads, q.rows}, wide},
     };
     if (s->rows == ROWS_ANYWHERE)
         return 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (all[i].at % STEP != 0) {
+        if (all[i].at % all[i].step != 0) {
             snprintf(err->text, sizeof err->text,
                      "%s_at is %ld; expected a multiple of %d elements, or a kernel with copy plain, which takes any",
-                     all[i].name, all[i].at, STEP);
+                     all[i].name, all[i].at, all[i].step);
             return -1;
         }
         for (int d = 0; d < 3; d++)
-            if (all[i].count[d] > 1 && all[i].stride[d] % STEP != 0) {
+            if (all[i].count[d] > 1 && all[i].stride[d] % all[i].step != 0) {
                 snprintf(
                     err->text, sizeof err->text,
                     "a stride of %s is %ld; expected a multiple of %d elements, or a kernel with copy plain, which "
                     "takes any",
-                    all[i].name, all[i].stride[d], STEP);
+                    all[i].name, all[i].stride[d], all[i].step);
                 return -1;
             }
     }

@@ -59,6 +59,12 @@ static void ${NAME}_strides(int64_t stride[3], int64_t heads, int64_t rows, int 
 {
     stride[0] = heads * rows * width, stride[1] = rows * width, stride[2] = width;
 }
+
+/* What the strides of K and V count of a row of so many numbers: elements, or blocks of 32. */
+static int ${NAME}_units(const struct ${NAME}_problem *p, int numbers)
+{
+    return p->dtype_kv == ${UPPER}_Q8_0 || p->dtype_kv == ${UPPER}_Q4_0 ? numbers / 32 : numbers;
+}
 % if KERNELS
 % include "bundle/processor.t"
 % include "bundle/choice.t"
@@ -70,7 +76,13 @@ static void ${NAME}_strides(int64_t stride[3], int64_t heads, int64_t rows, int 
 
 #define ${variant(i)} ${symbol(i)}
 #define ${variant(i)}_workspace ${symbol(i)}_workspace
+% if prepares(i)
+#define ${variant(i)}_prepare ${symbol(i)}_prepare
+% end
 % text i
 #undef ${variant(i)}
 #undef ${variant(i)}_workspace
+% if prepares(i)
+#undef ${variant(i)}_prepare
+% end
 % end

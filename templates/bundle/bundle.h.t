@@ -33,7 +33,7 @@ extern "C" {
 
 /* What is asked for. All of it may be 0 but head_dim; the lengths say which kernel is the faster one, and what
  * ${NAME}_run runs. */
-enum ${NAME}_type { ${UPPER}_F32 = 1, ${UPPER}_F16, ${UPPER}_BF16 };
+enum ${NAME}_type { ${UPPER}_F32 = 1, ${UPPER}_F16, ${UPPER}_BF16, ${UPPER}_INT8, ${UPPER}_FP8, ${UPPER}_Q8_0, ${UPPER}_Q4_0 }; /* the last four of K and V alone */
 struct ${NAME}_problem {
 % for f in 0..FIELDS
 % if kind(f) == "type" and stage(f) == 0

@@ -12,7 +12,8 @@ struct ${NAME}_cl_kernel {
     int capability, most;     /* NVIDIA's compute capabilities times ten with which it runs; 0 and 999: any device */
     int group[2], rows, keys; /* work-items of a work-group; queries and keys of its tile */
     int64_t local_bytes;      /* of local memory */
-    unsigned takes;           /* features' buffers, a bit each: bias, mask, slopes, sinks, both starts, pages */
+    unsigned takes;           /* features' buffers, a bit each: bias, mask, slopes, sinks, both starts, pages,
+                               * both scales */
     int features;             /* 1: it takes struct attn_cl_features */
     int whole_rows;           /* strides and offsets: 0: any; 1: multiples of 8 elements, which are 16 bytes; 2: also none
                                * negative */

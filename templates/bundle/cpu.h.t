@@ -14,7 +14,12 @@ struct ${NAME}_kernel {
 };
 
 /* The best kernel for the problem on this processor. 0; 1 when only plain C fits, many times slower than vectors; -1
- * when none does, and kernel is left alone. */
+ * when none does, and kernel is left alone.
+% if prepared() >= 0
+ * Kernels of isa amx work in tiles. The first call of any function here asks Linux for these, on behalf of all threads of the
+ * process; where Linux refuses, other kernels are chosen.
+% end
+ */
 int ${NAME}_find(const struct ${NAME}_problem *problem, struct ${NAME}_kernel *kernel);
 
 /* NULL where ${NAME}_find returns 0; else why it does not, in words. */

@@ -4,6 +4,7 @@ struct ${NAME}_cl_run {
     cl_mem q, k, v, o, lse, kv_lens;  /* lse and kv_lens: or NULL */
     cl_mem bias, mask, slopes, sinks; /* those that the kernel takes, and of the next: */
     cl_mem q_starts, kv_starts, pages; /* starts: or NULL, of a side that is not packed */
+    cl_mem k_scales, v_scales;
     struct attn_cl_args args;         /* but for has_lse and has_lens */
     struct attn_cl_features features; /* but for q_end_at, has_q_starts and has_kv_starts */
     cl_mem room, done, parts;         /* as ${NAME}_memory_cl says; for one launch at a time */
@@ -17,6 +18,7 @@ struct ${NAME}_cl_run {
 % include "opencl/split.h"
 % include "opencl/tma.h"
 % include "opencl/divide.h"
+% include "opencl/pieces.h"
 
 static inline cl_int ${NAME}_units_cl(cl_command_queue queue, cl_uint *units)
 {
@@ -115,7 +117,7 @@ static inline cl_int ${NAME}_arguments_cl(const struct ${NAME}_cl_kernel *k, con
     const struct ${NAME}_cl_plan *plan, int near)
 {
     const cl_mem all[6] = {r->q, r->k, r->v, r->o, r->lse ? r->lse : r->o, r->kv_lens ? r->kv_lens : r->q};
-    const cl_mem more[7] = {r->bias, r->mask, r->slopes, r->sinks, r->q_starts, r->kv_starts, r->pages};
+    const cl_mem more[9] = {r->bias, r->mask, r->slopes, r->sinks, r->q_starts, r->kv_starts, r->pages, r->k_scales, r->v_scales};
     struct attn_cl_maps maps = plan->maps;
     cl_int code = CL_SUCCESS;
     cl_uint at = 0;
@@ -124,7 +126,7 @@ static inline cl_int ${NAME}_arguments_cl(const struct ${NAME}_cl_kernel *k, con
     for (i = 0; i < 6; i++)
         code = ${NAME}_set_cl(r->kernel, &at, sizeof all[i], &all[i], code);
     code = ${NAME}_set_cl(r->kernel, &at, sizeof r->args, &r->args, code);
-    for (i = 0; i < 7; i++)
+    for (i = 0; i < 9; i++)
         if (k->takes >> i & 1)
             code = ${NAME}_set_cl(r->kernel, &at, sizeof more[i], more[i] ? &more[i] : &r->q, code);
     if (k->features)
@@ -161,56 +163,26 @@ static inline cl_int ${NAME}_launch_row_cl(const struct ${NAME}_cl_kernel *k, co
     return code;
 }
 
-/* The same run of `heads` heads from h on, of `batch` sequences from b on; of whole sequences alone, or of one. */
-static inline struct ${NAME}_cl_run ${NAME}_piece_cl(const struct ${NAME}_cl_kernel *k, const struct ${NAME}_cl_run *r, int64_t h, int64_t heads,
-    int64_t b, int64_t batch)
-{
-    struct ${NAME}_cl_run p = *r;
-    struct attn_cl_args *a = &p.args;
-    struct attn_cl_features *f = &p.features;
-    const int64_t group = a->heads / a->kv_heads, g = h / group, q_b = f->has_q_starts ? 0 : b;
-    const int64_t kv_b = f->has_kv_starts || (k->takes >> 6 & 1) ? 0 : b; /* rows found by starts, pages by their table */
-    a->lse_at += (q_b * a->heads + h) * a->q_len;
-    a->q_at += q_b * a->q_stride[0] + h * a->q_stride[1], a->o_at += q_b * a->o_stride[0] + h * a->o_stride[1];
-    a->k_at += kv_b * a->k_stride[0] + g * a->k_stride[1], a->v_at += kv_b * a->v_stride[0] + g * a->v_stride[1];
-    a->lens_at += b;
-    f->q_starts_at += b, f->kv_starts_at += b, f->pages_at += b * f->page_stride;
-    f->bias_at += b * f->bias_stride[0] + h * f->bias_stride[1], f->mask_at += b * f->mask_stride[0] + h * f->mask_stride[1];
-    f->slopes_at += h, f->sinks_at += h;
-    a->batch = batch, a->heads = heads, a->kv_heads = heads < group ? 1 : heads / group;
-    p.event = NULL;
-    return p;
-}
-
-/* Of portable kernels: a group for each tile of each head of each sequence, in pieces of as many as NVIDIA's drivers take
- * along a side. */
+/* Of portable kernels: a group for each tile of each head of each sequence. */
 static inline cl_int ${NAME}_launch_pieces_cl(const struct ${NAME}_cl_kernel *k, const struct ${NAME}_cl_run *r,
     const struct ${NAME}_cl_plan *plan)
 {
-    const int64_t most = 65535, all = r->args.heads, group = all / r->args.kv_heads;
-    const int64_t few = group > most ? most : most / group * group; /* heads at once: whole groups, or some of one */
-    const int64_t heads = all > most ? few : all, batch = all > most ? 1 : most;
-    const int pieces = heads < all || batch < r->args.batch;
+    struct attn_cl_piece p = {0, 0, 0, 0};
     cl_int code = CL_SUCCESS;
-    int64_t b, h, n, m;
-    if (heads < all && r->features.has_q_starts && r->lse) /* how far its heads are apart, the kernel alone knows */
+    int pieces = 0;
+    if (r->args.heads > ATTN_CL_MOST && r->features.has_q_starts && r->lse)
         return CL_INVALID_VALUE;
-    for (b = 0; b < r->args.batch && code == CL_SUCCESS; b += batch)
-        for (h = 0; h < all && code == CL_SUCCESS; h += n) {
-            n = all - h < heads ? all - h : heads;
-            n = group > most && group - h % group < n ? group - h % group : n;
-            m = r->args.batch - b < batch ? r->args.batch - b : batch;
-            {
-                struct ${NAME}_cl_run p = ${NAME}_piece_cl(k, r, h, n, b, m);
-                const size_t local[3] = {(size_t)k->group[0], (size_t)k->group[1], 1};
-                const size_t global[3] = {local[0] * (size_t)plan->tiles, local[1] * (size_t)n, (size_t)m};
-                code = ${NAME}_arguments_cl(k, &p, plan, 0);
-                if (code == CL_SUCCESS)
-                    code = clEnqueueNDRangeKernel(r->queue, r->kernel, 3, NULL, global, local, r->waits, r->wait,
-                        pieces ? NULL : r->event);
-            }
-        }
-    if (code == CL_SUCCESS && pieces && r->event)
+    for (; code == CL_SUCCESS && attn_cl_next_piece(&r->args, &p); pieces++) {
+        struct ${NAME}_cl_run piece = *r;
+        const int one = pieces == 0 && attn_cl_last_piece(&r->args, &p);
+        const size_t local[3] = {(size_t)k->group[0], (size_t)k->group[1], 1};
+        const size_t global[3] = {local[0] * (size_t)plan->tiles, local[1] * (size_t)p.heads, (size_t)p.batch};
+        attn_cl_cut(&p, k->takes >> 6 & 1, &piece.args, &piece.features);
+        code = ${NAME}_arguments_cl(k, &piece, plan, 0);
+        if (code == CL_SUCCESS)
+            code = clEnqueueNDRangeKernel(r->queue, r->kernel, 3, NULL, global, local, r->waits, r->wait, one ? r->event : NULL);
+    }
+    if (code == CL_SUCCESS && pieces > 1 && r->event)
         code = clEnqueueMarkerWithWaitList(r->queue, 0, NULL, r->event); /* of all before it */
     return code;
 }

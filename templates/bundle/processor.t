@@ -1,4 +1,5 @@
-%# What the processor has, and what of it can be used; asked of cpuid, and of xgetbv whether the system saves the registers.
+%# What the processor has, and what of it can be used; asked of cpuid, and of xgetbv whether the system saves the registers. On
+%# AArch64 the system is asked.
 
 /* ---- the processor ---- */
 
@@ -35,8 +36,10 @@ enum { ${UPPER}_NEEDS_${isa_name(n)} = 0, ${UPPER}_RANK_${isa_name(n)} = 0 };
 % end
 % end
 
+% if asked_x86() != ""
 #if !defined(ATTN_PLAIN_C) && \
-    (${asked()})
+    (${asked_x86()})
+#define ${UPPER}_ASKS
 #include <cpuid.h>
 
 /* XCR0: of which registers the system keeps a thread's contents. */
@@ -45,15 +48,23 @@ __attribute__((target("xsave"))) static unsigned ${NAME}_saved(void)
     return (unsigned)__builtin_ia32_xgetbv(0);
 }
 
-/* As bits: what the processor has, of which the result is what the system saves the registers of. */
+% if prepared() >= 0
+/* Asks the system for tiles, for all threads of this process: NULL, or why there are none. */
+#ifdef __cplusplus
+extern "C"
+#endif
+const char *${symbol(prepared())}_prepare(void);
+
+% end
+/* As bits: what the processor has, of which the result is what the system saves the registers of${prepared() >= 0 ? ", and lets this process use" : ""}. */
 static int ${NAME}_ask(int *present)
 {
     enum { EAX, EBX, ECX, EDX };
     enum { LEAF_1, LEAF_7, LEAF_7_1, LEAVES };
     static const struct { int has, leaf, reg, bit, xcr0; } all[] = {
 % for f in 0..FEATURES
-% if feature_used(f)
-        {${UPPER}_HAS_${feature(f)}, ${leaf(f)}, ${register(f)}, ${bit(f)}, ${xcr0(f)}},
+% if feature_used(f) and feature_family(f) == "x86-64"
+        {${UPPER}_HAS_${feature(f)}, ${where(f)}, ${register(f)}, ${bit(f)}, ${xcr0(f)}},
 % end
 % end
     };
@@ -74,9 +85,45 @@ static int ${NAME}_ask(int *present)
             *present |= all[i].has;
             usable |= ((int)saved & all[i].xcr0) == all[i].xcr0 ? all[i].has : 0;
         }
+% if prepared() >= 0
+    if ((usable & ${UPPER}_HAS_amxtile) && ${symbol(prepared())}_prepare())
+        usable &= ~${UPPER}_HAS_amxtile;
+% end
     return usable | (maker == 0x68747541 ? 0 : ${UPPER}_SLOW_PAIRS); /* "Auth" of AuthenticAMD */
 }
+#endif
+% end
+% if asked_a64() != ""
+#if !defined(ATTN_PLAIN_C) && \
+    (${asked_a64()})
+#define ${UPPER}_ASKS
+#ifdef __linux__
+#include <sys/auxv.h>
+#endif
 
+/* As bits: what the processor has, whose registers every system saves. Linux tells; of other systems only what the compiler may use
+ * everywhere is known to be there. */
+static int ${NAME}_ask(int *present)
+{
+    *present = 0;
+% for f in 0..FEATURES
+% if feature_used(f) and feature_family(f) == "AArch64"
+#ifdef __linux__
+    if (getauxval(${where(f)}) >> ${bit(f)} & 1)
+        *present |= ${UPPER}_HAS_${feature(f)};
+#elif defined(${register(f)})
+    *present |= ${UPPER}_HAS_${feature(f)};
+#endif
+% end
+% end
+    return *present;
+}
+#endif
+% end
+
+% if asked_x86() != "" or asked_a64() != ""
+#ifdef ${UPPER}_ASKS
+#undef ${UPPER}_ASKS
 /* Asked once, since in a virtual machine each cpuid takes microseconds. Threads that ask at once find the same. */
 static int ${NAME}_processor(void)
 {
@@ -89,23 +136,34 @@ static int ${NAME}_processor(void)
     return has;
 }
 #else
+% end
 static int ${NAME}_ask(int *present)
 {
     *present = 0;
     return 0;
 }
 static int ${NAME}_processor(void) { return 0; }
+% if asked_x86() != "" or asked_a64() != ""
 #endif
+% end
 
 /* Why these are not to be had, or NULL. */
 static const char *${NAME}_lacks(int needs, int usable, int present)
 {
 % for f in 0..FEATURES
-% if feature_used(f)
+% if feature_used(f) and feature(f) == "amxtile"
+    if (needs & ~usable & ${UPPER}_HAS_${feature(f)})
+        return present & ${UPPER}_HAS_${feature(f)}
+                   ? "the kernels need amxtile, for which this system gives no permission"
+                   : "the kernels need amxtile, which this processor lacks";
+% elif feature_used(f) and feature_family(f) == "x86-64"
     if (needs & ~usable & ${UPPER}_HAS_${feature(f)})
         return present & ${UPPER}_HAS_${feature(f)}
                    ? "the kernels need ${feature(f)}, whose registers this system does not save"
                    : "the kernels need ${feature(f)}, which this processor lacks";
+% elif feature_used(f)
+    if (needs & ~usable & ${UPPER}_HAS_${feature(f)})
+        return "the kernels need ${feature(f)}, which this processor lacks";
 % end
 % end
     (void)needs, (void)usable, (void)present;

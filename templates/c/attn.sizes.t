@@ -9,7 +9,7 @@
 % let PANELS = ceil_div(CV, NV)
 % let LAST = CV - (PANELS - 1)*NV
 %# Where a lane of a vector can be multiplied by, a row brings all the elements of a step at once.
-% let BY_LANE = has_op("fmalane") and U == W
+% let BY_LANE = has_op(PAIRS ? "dotlane" : "fmalane") and U == W
 % let MAX = 0
 % let SUM = W
 % let FIX = 2*W
@@ -76,7 +76,7 @@
 % assert GQ + GX + VW == 0, "group and vector belong to OpenCL; isa portable has them"
 % assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
 % assert COPY == "plain" and LOOP == "joint" and SERIAL + UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy", "copy, loop, serial, unswizzled, shared_q and order belong to isas sm90 and sm80"
-% assert not PAIRS or TQ == "bf16" and TKV == "bf16", "isa avx512bf16 multiplies pairs of bf16; dtype must be bf16"
+% assert not PAIRS or TQ == "bf16" and TKV == "bf16", "isas avx512bf16 and neonbf16 multiply pairs of bf16; dtype must be bf16"
 % assert HD % VALUES == 0 and HDV % VALUES == 0, "q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32"
 % assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"
 % assert MR <= W, "micro.rows must be at most the vector's width"
@@ -110,7 +110,8 @@
 % micro blend
 % else
 % assert BK % NR == 0, "tile.k must be a multiple of micro.vecs times the vector's width"
-% assert W % (U*PER) == 0, "unroll must divide the vector's width, and half of it where the ISA multiplies pairs"
+% assert W % U == 0, "unroll must divide the vector's width"
+% assert NR % (U*PER) == 0, "unroll must be at most half of micro.vecs times the vector's width where the ISA multiplies pairs"
 % assert not PAIRS or BK/W % 2 == 0, "tile.k must hold an even number of vectors where the ISA multiplies pairs"
 % if BLOCKS
 % micro open_row as open_key with N = HD

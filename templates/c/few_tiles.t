@@ -64,7 +64,7 @@ static void tile(const struct rows *x, const struct space *w, int64_t t, const s
         rescale(o, row);
 % for c in 0..PANELS
     for (int64_t r = 0; r < ${R}; r += ${VR})
-        ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(s + ${PAIRS ? "(r % 4 / 2 * 8 + r / 4 * 2)" : "r"}, y->v + ${c*NR/VALUES*BYTES}, o + r * ${LDO} + ${c*NR}, y->next_v + (r / ${VR} + ${c*(R/VR)}) * ${VALUE_LINES*LINE}, y->ldv, over(n, ${PAIRS ? 2*KB : U}));
+        ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(s + ${PAIRS ? "(r % 4 / 2 * " : "r"}${PAIRS ? W/2 : ""}${PAIRS ? " + r / 4 * 2)" : ""}, y->v + ${c*NR/VALUES*BYTES}, o + r * ${LDO} + ${c*NR}, y->next_v + (r / ${VR} + ${c*(R/VR)}) * ${VALUE_LINES*LINE}, y->ldv, over(n, ${PAIRS ? 2*KB : U}));
 % end
 }
 

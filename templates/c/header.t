@@ -9,7 +9,7 @@
  * Within it groups of ${MR} queries meet blocks of ${KEYS} keys. A trip of the pipeline needs ${vectors("trip")} of ${REGISTERS} vector registers and ${tiles("trip")} of 8 tiles.
  * Workspace: ${WORKSPACE} bytes and ${(KBLOCK + VBLOCK)*4} for every ${KEYS} keys.
  *
- * The system lets a process use tiles that asked for it: call ${NAME}_prepare once before the first ${NAME}.
+ * The system lets a process use tiles only if it has asked: call ${NAME}_prepare once before the first ${NAME}.
 % elif SPLIT
  * ${BQ} rows of queries of the heads that share a KV head walk its keys together, ${BK} at a time, in parts of ${SPLIT} that are joined in order.
  * Vector registers of ${W*32} bits${REGISTERS ? "" : " (how many, the compiler decides)"}: ${vectors("score_rows")} in the scores, ${LAST == NV or PANELS > 1 ? vectors("value_rows") : vectors("value_rest")} in the values, ${vectors("softmax_rows")} in the softmax step, of ${REGISTERS}.
@@ -20,16 +20,19 @@
  * Workspace: ${WORKSPACE} bytes and ${KTILE*4 + VTILE*4} for every ${BK} keys, which parts may share.
 % end
  *
- * Contract: struct attn_args below says what each argument is. ${NAME} returns 0, or 1 when it refuses
- * args (size is not sizeof(struct attn_args), part is not one of parts, no KV head). It allocates nothing and keeps no
- * state: it may run in any number of threads, each with a workspace of its own. O must not overlap the inputs. Keys past
- * a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. The bits of the result do not
- * depend on parts.
+ * Contract: the comments of struct attn_args below say what each argument is. ${NAME} returns 0, or 1 if it refuses
+ * args: size is not sizeof(struct attn_args), part is not one of parts, ${FEATURES ? "features is NULL, " : ""}or there is no KV head. It allocates nothing and keeps no
+ * state: any number of threads may call it at once, each with a workspace of its own. O must not overlap the inputs. Keys past
+ * a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. The result has the same bits for any number
+ * of parts.
+% if NEEDS != ""
+ * Compiled with its vector instructions it must run on no processor that lacks one of these: ${NEEDS}. Nobody checks that.
+% end
 % if FEATURES
  * What the features take is in struct attn_features, which args->features must point to.${MODIFY ? " Scores are scaled" : ""}${SOFTCAP ? ", capped" : ""}${BIAS != "none" ? ", biased" : ""}${ALIBI ? ", lowered by distance" : ""}${MASK ? ", masked" : ""}${MODIFY ? ", in this order." : ""}
 % end
  *
- * To declare it elsewhere, define ATTN_DECLARATIONS and include this file. */
+ * To declare it in another file, define ATTN_DECLARATIONS there and include this file. */
 % if JIT
 typedef unsigned long size_t; ${TK == "int8" ? "typedef signed char int8_t; " : ""}typedef short int16_t; typedef int int32_t; typedef long int64_t; typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;
 void *memcpy(void *, const void *, unsigned long);
@@ -47,7 +50,7 @@ void *memset(void *, int, unsigned long);
 extern "C" {
 #endif
 % end
-/* Bytes for one part; looks at lengths, heads, part${SPLIT ? "" : " and whether there is memory that is shared"} alone. */
+/* The bytes of one part's workspace, or of memory to share if part is -1. It reads batch, heads, lengths, part${SPLIT ? "" : " and shared"} alone. */
 int64_t ${NAME}_workspace(const struct attn_args *args);
 int ${NAME}(const struct attn_args *args);
 % if WOVEN and not JIT

@@ -1,6 +1,6 @@
 %# The workspace of a kernel that packs: what lies in it, its size, and the tiles of keys and values.
 
-/* The parts of a workspace, and where K and V of one head are packed in tiles. */
+/* The parts of a workspace, and the place where K and V of one head are packed in tiles. */
 struct space { float *q, *o, *s, *p, *row, *k, *v; void *stage; };
 static int64_t key_tiles(const struct attn_args *a) { return (a->kv_len + ${BK - 1}) / ${BK}; }
 static int64_t query_tiles(int64_t q_len) { return (q_len + ${BQ - 1}) / ${BQ}; }
@@ -13,12 +13,12 @@ static struct space carve(float *at, float *panels, int64_t tiles)
 int64_t ${NAME}_workspace(const struct attn_args *a)
 {
     int64_t panels = key_tiles(a) * ${KTILE*4 + VTILE*4};
-    if (a->part < 0) /* of all heads, where several tiles of queries read a head's */
+    if (a->part < 0) /* all heads' panels; of use where several tiles of queries read them */
         return a->heads / a->kv_heads * query_tiles(a->q_len) > 1 ? a->batch * a->kv_heads * panels : 0;
     return ${WORKSPACE} + (a->shared ? 0 : panels);
 }
 
-/* The tiles of keys from `first` on, up to and without `end`, of KV head g. */
+/* Packs the tiles of KV head g that hold keys first to end - 1. */
 static void pack(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t g, int64_t first, int64_t end)
 {
 % if not NARROW

@@ -43,8 +43,8 @@ static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const 
 % end
 % else
 
-/* n of `all` keys or values of a head, from row j on: in place, or, where rows are not whole vectors, do not lie side by side or
- * are fewer, a copy of `all` rows, padded with zeros. */
+/* Keys or values j to j + n - 1 of a head, as `all` rows that are *ld elements apart: where they lie; or a copy, padded with zeros, if
+ * there are fewer, if rows are not whole vectors, or if they lie in several pages. */
 static const ${CKV} *keys_at(const struct attn_args *a, const struct sequence *s, const ${CKV} *head, const int64_t *stride, int64_t j, int64_t n,
     int64_t all, int64_t width, int64_t padded, int64_t *ld, ${CKV} *copy)
 {
@@ -71,7 +71,7 @@ static const ${CKV} *keys_at(const struct attn_args *a, const struct sequence *s
 % end
 % if not SPLIT
 
-/* W rows of queries, or a copy padded with zeros where there are fewer or they are not whole vectors. */
+/* ${W} rows of queries, *ld elements apart: where they lie; or a copy, padded with zeros, if there are fewer or rows are not whole vectors. */
 static const ${CQ} *queries_at(const ${CQ} *from, int64_t *ld, int64_t rows, ${CQ} *copy)
 {
 % if HD == LDX*PER

@@ -1,6 +1,6 @@
 %# Which keys a query sees, and where the rows of a sequence lie. Masks are intervals: causal masks of every alignment, windows,
 %# offsets and lengths are one [first, end) of keys for each query; neither bound falls from a query to the next.
-/* Of its bits: a division by 0 would raise an exception. */
+/* Minus infinity from its bits, since a division by 0 would raise a floating-point exception. */
 static float minus_infinity(void)
 {
     uint32_t bits = 0xff800000u;
@@ -13,7 +13,7 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 % end
 
-/* One sequence: its lengths, what query 0 stands at on the axis of keys, and where its rows begin, in ${BLOCKS ? "elements, and in blocks" : "elements"}. */
+/* One sequence: its lengths, the key that query 0 stands at, and where its rows begin, in ${BLOCKS ? "elements and blocks" : "elements"}. */
 struct sequence { int64_t b, q_len, keys, offset${WINDOW ? ", left, right" : ""}, q_at, k_at, v_at, o_at, lse_at, lse_ld${SCALED ? ", k_scales_at, v_scales_at" : ""}; };
 static struct sequence sequence_of(const struct attn_args *a, int64_t b)
 {
@@ -50,7 +50,7 @@ static struct sequence sequence_of(const struct attn_args *a, int64_t b)
     return s;
 }
 
-/* Query i sees the keys from first_key on, up to and without end_key. */
+/* Query i sees keys first_key to end_key - 1. */
 static int64_t first_key(const struct sequence *s, int64_t i)
 {
 % if WINDOW

@@ -6,8 +6,8 @@
 % include "c/modify.t"
 % end
 
-/* MR rows of queries against n keys of one tile. All rows see the first `seen` keys; behind them row i sees those before
- * ends[i]${WINDOW ? ", and not before ends[MR + i]" : ""}, as it counts. */
+/* ${MR} rows of queries, from row i of the tile of queries on, meet n keys of a tile, from key j on. All rows see the first `seen` of these
+ * keys. Of the rest row r sees those below ends[r]${WINDOW ? " and not below ends[" : ""}${WINDOW ? MR : ""}${WINDOW ? " + r]" : ""}, counted from key j + seen. */
 static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t seen, const int32_t *ends, const float *scale${MODIFY ? ", const struct scores *x" : ""})
 {
     float *row = w->row + i / ${MR} * ${STATE}, *o = w->o + i * ${LDO};
@@ -29,7 +29,7 @@ static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t
 % end
 }
 
-/* One tile of queries of head h, rows i0 on, over all keys that any of them sees. */
+/* One tile of queries of head h, from row i0 on, meets all keys that any of its rows sees. */
 static void attend(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t h, int64_t i0)
 {
     int64_t rows = least(${BQ}, s->q_len - i0), padded = (rows + ${MR - 1}) / ${MR} * ${MR}, end = end_key(s, i0 + rows - 1);
@@ -37,7 +37,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     ${CO} *out = (${CO} *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * ${SOFTCAP ? "(1 / a->features->softcap)" : UNIT}, unused; ${NATURAL ? "" : "/* exponentials are powers of two */"}
     float none_seen = minus_infinity();
-    int32_t ends[${WINDOW ? 2*MR : MR}] = {0}; /* of tiles that an edge crosses */
+    int32_t ends[${WINDOW ? 2*MR : MR}] = {0}; /* used for tiles that the edge of an interval crosses */
 % if MODIFY
     struct scores x = {a->features, s, h, i0};
 % end
@@ -53,7 +53,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
 
     for (int64_t j = first_key(s, i0) / ${BK} * ${BK}; j < end; j += ${BK})
         for (int64_t i = 0; i < rows; i += ${MR}) {
-            int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + ${MR - 1})) - j; /* rows see up to */
+            int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + ${MR - 1})) - j; /* all rows see keys below `all`, none sees `last` */
 % if WINDOW
             int64_t none = first_key(s, i0 + i) - j, from = first_key(s, i0 + i + ${MR - 1}) - j; /* and from */
             int64_t skip = most(0, none) / ${NR} * ${NR}; /* whole panels that no row sees */
@@ -89,8 +89,8 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     }
 }
 
-/* With memory that the parts share: one tile of keys of one head is packed; and then one tile of queries attends, the last
- * of all heads first, as under a causal mask they see the most keys. */
+/* Piece t of the work where parts share memory. In phase 0 that is to pack one tile of keys of one head; in phase 1, to compute one tile
+ * of queries of one head. The last tiles of all heads come first, because under a causal mask these see the most keys. */
 static void do_shared(const struct attn_args *a, int64_t t)
 {
     int64_t units = a->batch * a->kv_heads, group = a->heads / a->kv_heads, tiles = key_tiles(a);
@@ -108,8 +108,8 @@ static void do_shared(const struct attn_args *a, int64_t t)
     }
 }
 
-/* The work is batch * kv_heads units, each cut into `cuts` shares where there are more parts than units, the last tiles first; or, with memory that
- * parts share, tiles of keys and then of queries. */
+/* The work is batch * kv_heads units; where there are more parts than units, each is cut into `cuts` shares. Where parts share memory, it is
+ * tiles of keys, and then tiles of queries. */
 int ${NAME}(const struct attn_args *a)
 {
     int64_t group, units, cuts, x, y, packed = -1;

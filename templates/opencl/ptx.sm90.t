@@ -50,7 +50,7 @@ INLINED void box_prefetch(ulong map, int column, int row, int head, int sequence
     __asm__ volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];"
         :: "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence) : "memory");
 }
-% if PAGED or PACKED and SPLIT
+% if PAGED or PACKED and SPLIT or NARROW
 /* Copies that go on by themselves, of 16 bytes, or as many zeros, for which nothing is read; and an arrival when all of this
  * work-item's are there. */
 INLINED void copy16_later(uint to, __global const void *from, int is_there)
@@ -61,6 +61,28 @@ INLINED void copies_arrive(uint bar)
 {
     __asm__ volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(bar) : "memory");
 }
+% end
+% if NARROW
+INLINED void copy4_later(uint to, __global const void *from, int is_there)
+{
+    __asm__ volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"(from), "r"(is_there ? 4 : 0) : "memory");
+}
+/* Four narrow numbers as four of ${DTYPE}, exactly. */
+% if DTYPE_KV == "int8"
+INLINED void widened(uint *y, uint four) /* 128 and seven bits, less 128, or 256 where the sign is set */
+{
+    __asm__("{.reg .b32 a, b, c; prmt.b32 a, %2, 0x43434343, 0x4140; and.b32 b, a, 0xff7fff7f; and.b32 c, a, 0xff80ff80;"
+        "sub.rn.bf16x2 %0, b, c; prmt.b32 a, %2, 0x43434343, 0x4342; and.b32 b, a, 0xff7fff7f; and.b32 c, a, 0xff80ff80;"
+        "sub.rn.bf16x2 %1, b, c;}" : "=&r"(y[0]), "=r"(y[1]) : "r"(four));
+}
+% else
+INLINED void widened(uint *y, uint four) /* by way of f16, which has them all */
+{
+    __asm__("{.reg .b16 a, b; .reg .b32 x; .reg .f32 c, d; mov.b32 {a, b}, %2; cvt.rn.f16x2.e4m3x2 x, a; mov.b32 {a, _}, x;"
+        "cvt.f32.f16 c, a; mov.b32 {_, a}, x; cvt.f32.f16 d, a; cvt.rn.bf16x2.f32 %0, d, c; cvt.rn.f16x2.e4m3x2 x, b;"
+        "mov.b32 {a, b}, x; cvt.f32.f16 c, a; cvt.f32.f16 d, b; cvt.rn.bf16x2.f32 %1, d, c;}" : "=&r"(y[0]), "=r"(y[1]) : "r"(four));
+}
+% end
 % end
 % if SPLIT
 /* What is not read again soon leaves L2 first. */

@@ -48,7 +48,7 @@ INLINED int in_warp(int x) /* whether x holds in any lane */
         : "=r"(y) : "r"(x));
     return y;
 }
-% if PACKED or PAGED
+% if PACKED or PAGED or NARROW
 INLINED long here(long x) /* x: what is computed of it is not kept from before a loop, for want of registers */
 {
     long y;

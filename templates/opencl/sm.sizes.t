@@ -1,7 +1,12 @@
 %# What both of NVIDIA's levels share: whether features change scores one by one, and ask for the struct of their numbers, and
 %# (where keys are split too) for tiles of keys that begin at one of their own; and the order of tiles.
 % let MODIFIES = BIAS != "none" or ALIBI or MASK
-% let FEATURES = WINDOW or SOFTCAP or SINK or MODIFIES or PACKED or PAGED
+%# Narrow keys and values (int8, fp8) are widened on their way to the tensor cores; scores and probabilities have their scales.
+% let NARROW = type_scaled(DTYPE_KV)
+% assert NARROW or DTYPE_KV == DTYPE, "the tensor cores multiply K and V of Q's type, and widen int8 and fp8; dtype.kv must be one of these, or left out"
+% assert not NARROW or DTYPE == "bf16", "narrow K and V go with dtype bf16 here: a probability times a scale may leave f16's range"
+% let TYPE_KV = NARROW ? type_opencl(DTYPE_KV) : "ushort"
+% let FEATURES = WINDOW or SOFTCAP or SINK or MODIFIES or PACKED or PAGED or NARROW
 %# Where something is added to scores they are scaled first, and exponents of e; others stay as Q and K made them, and become
 %# exponents of two with their scale. A finite bias may be as large as floats get: what a row subtracts comes before log2(e).
 % let ADDS = BIAS != "none" or ALIBI

@@ -3,6 +3,7 @@
 %# has 16 or 32 where that is enough. A warp has MR rows of queries: one or two fragments of 16.
 % let WGMMA = ISA == "sm90"
 % include "opencl/sm.sizes.t"
+% assert not NARROW, "isa sm80 and loop joint do not widen K and V yet; dtype.kv must be left out"
 % assert DTYPE == "f16" or DTYPE == "bf16", "isa sm80 multiplies f16 and bf16; dtype must be one of them"
 % assert NV + U + GQ + GX + VW + PINGPONG == 0, "micro.vecs, unroll, group, vector and pingpong belong to other isas; sm80 has tiles, micro.rows and stages"
 % assert not SPLIT, "work-groups of one tile each do not split keys; split must be left out"

@@ -29,6 +29,10 @@
 % include "opencl/sm90.tiles.t"
 % include "opencl/sm90.copy.t"
 % include "opencl/sm90.parts.t"
+% if NARROW
+
+% include "opencl/sm90.widen.t"
+% end
 % let FIRST = FROM ? "from" : "0"
 % let STORE = SPLIT ? (SINK ? "leave_output(x, x->nq - 1, out, factor, a, lse, sinks)" : "leave_output(x, x->nq - 1, out, factor, a, lse)") : "store_output(x, x->nq - 1, out, factor)"
 % let NEXT_K = INSIDE ? "x->nk += x->step" : "x->nk++"
@@ -121,10 +125,13 @@ INLINED void end_scores(struct worker *x, int last)
     end_values(x);
     products_wait();
 % else
-INLINED void end_scores(struct worker *x, int last)
+INLINED void end_scores(${NARROW ? "float *s, " : ""}struct worker *x, int last)
 {
     const uint shared = x->shared;
     ${SERIAL ? "products_wait" : "products_wait_but_last"}();
+% if NARROW
+    multiply_keys(s, x, SCALES_OF_KEYS);
+% end
 % end
 % if INSIDE
     if (x->step == 2) /* no values lie in them, which are still to be multiplied */
@@ -252,7 +259,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
             tell(x, p, factor, ENDS);
 % end
         await_staging(x);
-        end_scores(x, j == ${FIRST});
+        end_scores(${NARROW ? "s, " : ""}x, j == ${FIRST});
 % if SOFTCAP
         cap(s, x->ratio${SPLIT ? ", x->d.rows * x->d.heads - 16 * x->warp" : ""});
 % end
@@ -263,6 +270,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         softmax(s, &rows, fix, x->scale);
 % if not EARLY
         end_values(x);
+% end
+% if NARROW
+        multiply_keys(s, x, SCALES_OF_VALUES);
 % end
         round_all(p, s);
 % if SHARES
@@ -280,7 +290,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         pending = 1;
         while (--j >= ${FIRST}) {
             begin_step(s, out, p, x${LATER ? ", due, factor, x->nq - 1" : ""});
-            end_scores(x, j == ${FIRST});
+            end_scores(${NARROW ? "s, " : ""}x, j == ${FIRST});
 % if SOFTCAP
             cap(s, x->ratio${SPLIT ? ", x->d.rows * x->d.heads - 16 * x->warp" : ""});
 % end
@@ -293,6 +303,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
             const int grown = softmax(s, &rows, factor, x->scale);
 % if not EARLY
             end_values(x);
+% end
+% if NARROW
+            multiply_keys(s, x, SCALES_OF_VALUES);
 % end
             round_all(p, s);
 % if SHARES
@@ -314,9 +327,12 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 }
 
 ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END}
-void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE_O} *o,
+void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global const ${TYPE_KV} *v, __global ${TYPE_O} *o,
     __global float *lse, __global const long *kv_lens, ${GIVEN} struct attn_cl_args a,${FEATURES ? "" : " "}${FEATURES ? "" : GIVEN}${FEATURES ? "" : " struct "}${FEATURES ? "" : MAPS}${FEATURES ? "" : " maps, __global ulong *room"}${FEATURES ? "" : SPLIT ? "," : ")"}
 % include "opencl/features.t"
+% if NARROW
+    __global const float *k_scales, __global const float *v_scales,
+% end
 % if FEATURES
     ${GIVEN} struct attn_cl_features f, ${GIVEN} struct ${MAPS} maps, __global ulong *room${SPLIT ? "," : ")"}
 % end
@@ -343,7 +359,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % end
 % if not MAPS_PLACED
     if (item == 128)
-        make_barriers(shared${PAGED ? ", maps.box ? 1 : 32" : ""}${INSIDE ? ", inside" : ""});
+        make_barriers(shared${PAGED and not NARROW ? ", maps.box ? 1 : 32" : ""}${INSIDE ? ", inside" : ""});
 % else
 % if PACKED
     const long q_rows = f.has_q_starts ? q_starts[f.q_end_at] : a.q_len;
@@ -374,7 +390,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         place_map(room + 48, maps.o, (ulong)(o + a.o_at));
 % end
     else if (item == 128)
-        make_barriers(shared${PAGED ? ", maps.box ? 1 : 32" : ""}${INSIDE ? ", inside" : ""});
+        make_barriers(shared${PAGED and not NARROW ? ", maps.box ? 1 : 32" : ""}${INSIDE ? ", inside" : ""});
 % end
 % if SPLIT
     /* Rows of Q that a slice does not have are zeros: what they were might be the largest of a warp. */
@@ -392,8 +408,11 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % if INSIDE
         from.step = STEP(inside), from.nk = FIRST_KEYS(inside), from.nv = FIRST_VALUES(inside);
 % end
-% if PACKED or PAGED
+% if PACKED or PAGED or NARROW
         from.a = &a, from.features = &f;
+% end
+% if NARROW
+        from.k_scales = k_scales, from.v_scales = v_scales;
 % end
 % if PACKED and SPLIT
         from.q_rows = q;
@@ -406,6 +425,10 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % end
         if (item < 32)
             produce(&from, &a, ${SPLIT or PACKED ? "" : "maps.near, "}kv_lens${PERSISTENT ? ", taken" : ""}${PACKED ? ", &f, &starts" : WINDOW ? ", &f" : ""});
+% if NARROW
+        else
+            widen_all(shared, memory, item - 32);
+% end
         return;
     }
 % if CW > 1

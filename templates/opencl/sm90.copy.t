@@ -26,15 +26,19 @@ struct source {
     struct attn_cl_split d;
     ulong policy;  /* of keys and values in L2 */
 % end
-% if PACKED or PAGED
+% if PACKED or PAGED or NARROW
     const struct attn_cl_args *a;
     const struct attn_cl_features *features;
+% end
+% if NARROW
+    __global const float *k_scales, *v_scales;
+    uint nr; /* narrow tiles so far */
 % end
 % if PACKED and SPLIT
     __global const ${TYPE} *q_rows;
 % end
 % if PAGED
-    __global const ${TYPE} *k_rows, *v_rows;
+    __global const ${TYPE_KV} *k_rows, *v_rows;
     __global const int *pages; /* of all sequences */
     int box;                   /* keys of a box; 0: keys are gathered, row by row */
     struct place before, last, next; /* of this lane's box: of the keys before the last, whose values are due, of these, and of those to come */
@@ -138,6 +142,7 @@ INLINED void load_boxes(const struct source *f, struct place at, int head, uint 
             ${LOAD_KV}(to + c * ${BK*128} + f->lane * f->box * 128, map, 64 * c, at.row, head, at.page, bar${POLICY});
 }
 
+% if not NARROW
 /* Row by row, 16 bytes at a time, with zeros where there is no key. */
 INLINED void gather(const struct source *f, const struct tile *x, int j, uint to, __global const ${TYPE} *rows, long rows_at, const long *stride,
     const int boxes, const int columns, uint bar, uint empty, uint parity)
@@ -163,6 +168,10 @@ INLINED void gather(const struct source *f, const struct tile *x, int j, uint to
     copies_arrive(bar);
 }
 % end
+% end
+% if NARROW
+% include "opencl/sm90.narrow.t"
+% else
 
 %# What is behind a sequence's end is cleared of keys too, where these hold values.
 % let AT_END = PACKED or PAGED ? "" : "x->keys == f->kv_len || "
@@ -248,6 +257,7 @@ INLINED void load_v(struct source *f, const struct tile *x, int j)
     if (!whole)
         clear_behind(f, V_AT(n), end, V_FULL(n));
 }
+% end
 
 /* Queries of all warpgroups, and the first keys, which are the last: they may have to be masked. */
 INLINED void load_first(struct source *f, const struct tile *x)
@@ -300,7 +310,9 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PA
     const struct attn_cl_features *features)
 % end
 {
+% if not NARROW
     const uint shared = f->shared;
+% end
 % if PACKED
     const int groups = group_count();
     struct walk walk = begin_walk(f->lane, a, kv_lens, features, starts);
@@ -312,9 +324,11 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PA
     const int tiles = ((int)a->q_len + ${BQ - 1}) / ${BQ} * (int)(a->heads * a->batch), groups = group_count();
     struct tile x = tile_at(group_number(), a, near, kv_lens${WINDOW ? ", features" : ""});
 % end
+% if not NARROW
     if (f->lane == 0${PAGED ? " || !f->box" : ""})
         arrive(V_FULL(f->nv)); /* the first step has no values to multiply, and waits for some all the same */
     ${INSIDE ? "f->nv += f->step" : "f->nv++"};
+% end
 % if SPLIT or PACKED
     int more = x.count > 0;
     if (more)
@@ -376,6 +390,9 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PA
     }
 % for w in 0..WG
     load_end(f, ${w});
+% end
+% if NARROW
+    tell_end(f);
 % end
     if (f->lane == 0 && (int)count_up(taken + 1) == groups - 1)
         taken[0] = 0, taken[1] = 0;

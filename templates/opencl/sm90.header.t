@@ -11,7 +11,7 @@
 % else
  * A work-group of ${ITEMS} work-items computes ${BQ} queries of one head, ${BK} keys at a time${PERSISTENT ? ", then takes the next tile" : ""}. A tile
 % end
- * takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*2} bytes of K and V; a consumer's work-item holds ${NS} scores and ${NO} elements of output.
+ * takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*(NARROW ? 1 : 2)} bytes of K and V; a consumer's work-item holds ${NS} scores and ${NO} elements of output.
 % if SHARES
  * The two warpgroups share the columns of output: the first multiplies ${DV} of them and makes all scores and probabilities, which it
  * tells the second.
@@ -53,6 +53,11 @@
  * Pages: K's and V's maps have a page where others have a sequence, and boxes of maps.box rows, which divide those of a page and ${BK}
  * and are a multiple of 8. Where there is no such number box is 0, and rows are copied one by one. Rows of a page that are no
  * keys may be read.
+% end
+% if NARROW
+ * K and V are ${DTYPE_KV}, and a number is the stored one times its row's scale: three warps widen tiles to ${DTYPE}, exactly, scores are multiplied
+ * by the scales of keys and probabilities by those of values. Maps of K and V are of elements of 16 bits, half as many as there are
+ * numbers, in boxes of 64: two numbers are one of these. Rows of K and V lie whole 16 bytes apart, which are 16 numbers.
 % end
 % if FEATURES
  * Scores are scaled${SOFTCAP ? ", capped" : ""}${BIAS != "none" ? ", biased" : ""}${ALIBI ? ", lowered by distance" : ""} and masked, in this order. struct attn_cl_features stands before what this level takes alone. */

@@ -16,6 +16,7 @@
 % assert HD % 8 == 0 and HDV % 8 == 0, "head_dim must be a multiple of 8: the copy engine moves rows of whole 16 bytes"
 % assert BQ == 64 or BQ == 128 or BQ == 192, "tile.q must be 64, 128 or 192: one to three warpgroups of 64 rows"
 % assert not SHARES or BQ == 64, "tile.q must be 64 where head_dim.v is more than 256: two warpgroups share the columns of its output"
+% assert not WIDE or not NARROW, "narrow K and V are widened for head_dim of at most 256"
 % assert not WIDE or BQ < 192, "tile.q must be 64 or 128 where head_dim is more than 256"
 % assert BK % 16 == 0 and BK <= 256, "tile.k must be a multiple of 16 and at most 256, as wgmma's sides are"
 % assert COPY == "tma", "copy must be tma where one warp copies for all; plain and async go with loop joint"
@@ -23,8 +24,17 @@
 % assert not UNSWIZZLED and not SHARED_Q, "unswizzled and shared_q belong to isa sm80: wgmma reads swizzled shared memory anyway"
 % assert not PINGPONG or WG == 2, "pingpong needs two warpgroups; tile.q must be 128"
 % assert SPLIT % BK == 0, "split must be a multiple of tile.k"
+% assert not NARROW or LOOP == "persistent", "narrow K and V are widened in loop persistent; loop must be left out"
+% assert not NARROW or HD % 16 == 0 and HDV % 16 == 0, "head_dim must be a multiple of 16 with narrow K and V: the copy engine moves rows of whole 16 bytes"
+% assert not NARROW or WG < 3, "with narrow K and V tile.q must be 64 or 128: who widens them has too few registers beside three warpgroups"
 % assert not SPLIT or WG < 3, "where keys are split tile.q must be 64 or 128: three warpgroups have too few registers to merge"
 % let TYPE = "ushort"
+%# Narrow tiles come to a ring of places, as many as stages or twice as many, in the order in which they are wanted, and from
+%# there, widened, to two stages. A place has
+%# boxes of 128 columns, a message of what it is, and the scales of a tile's keys and values.
+% let RING = NARROW ? (HD + HDV > 256 ? ST : 2*ST) : 0
+% let ST = NARROW ? 2 : ST
+% let WIDENERS = 3
 % let PERSISTENT = LOOP == "persistent"
 % let HB = ceil_div(HD, 64)
 % let VB = ceil_div(HDV, 64)
@@ -44,12 +54,15 @@
 % let TILE_BYTES = PACKED ? (SPLIT ? 96 + 32*(WINDOW or ALIBI) : 64) : SPLIT and (WINDOW or ALIBI) ? 64 : FROM ? 48 : 32
 % let TILES = SHARES ? 8 : 4
 % let ROOM = 232448
+% let PLACE = NARROW ? BK*128*ceil_div(max(HD, HDV), 128) : 0
+% let PAIRS = NARROW ? 8*BK : 0
+% let NOTES = RING*(PLACE + PAIRS + 16) + (NARROW ? 3*PAIRS : 0)
 %# A place in the ring holds keys or values; those of a second warpgroup's product may have a box more than there is.
-% let PLACE = BK*128*max(HB, SHARES ? 2*OB : VB)
-% let K_PLACE = INSIDE ? PLACE : K_TILE
-% let V_PLACE = INSIDE ? PLACE : SHARES ? 2*OB*BK*128 : V_TILE
-% let RING = 2*ST
-% let STAGES = ST*(K_PLACE + V_PLACE)
+% let KV_PLACE = BK*128*max(HB, SHARES ? 2*OB : VB)
+% let K_PLACE = INSIDE ? KV_PLACE : K_TILE
+% let V_PLACE = INSIDE ? KV_PLACE : SHARES ? 2*OB*BK*128 : V_TILE
+% let KV_RING = 2*ST
+% let STAGES = ST*(K_PLACE + V_PLACE) + NOTES
 %# What is told from one warpgroup to the other: P, and three numbers a work-item.
 % let P_BYTES = SHARES ? BK*128 + 3*512 : 0
 % let LEAST = WG*Q_WG + (SHARES ? 0 : WG*O_BOX) + STAGES + P_BYTES + (PACKED ? 1280 : 1024)
@@ -62,14 +75,18 @@
 % let AT_V = AT_K + ST*K_PLACE
 % let AT_O = AT_V + ST*V_PLACE
 % let AT_P = AT_O + CW*OS*O_BOX
-% let AT_BAR = AT_P + P_BYTES
-% let AT_TILE = AT_BAR + round_up(8*(2*QS*WG + 4*ST + 1 + 2*SHARES), TILE_BYTES)
+% let AT_RING = AT_P + P_BYTES
+% let AT_PAIRS = AT_RING + RING*PLACE
+% let AT_SCALES = AT_PAIRS + RING*PAIRS
+% let AT_NOTES = AT_SCALES + (NARROW ? 3*PAIRS : 0)
+% let AT_BAR = AT_NOTES + RING*16
+% let AT_TILE = AT_BAR + round_up(8*(2*QS*WG + 4*ST + 1 + 2*RING + 2*SHARES), TILE_BYTES)
 % let LOCAL = AT_TILE + TILES*WG*TILE_BYTES
 %# Registers of a consumer's work-item: output, scores, probabilities, and about 32 for all else. A launch gives all warpgroups
 %# alike: 168 an item to three, 128 to four. They share these anew, and wait forever for more than there are.
-%# Who looks for pages needs more to do it than who does not.
-% let REGS = WG == 3 ? 160 : PAGED or WIDE ? 224 : 232
-% let COPY_REGS = WG == 3 ? 32 : PAGED or WIDE ? 56 : 40
+%# Who looks for pages needs more to do it than who does not, and who widens more still.
+% let REGS = WG == 3 ? 160 : NARROW ? 216 : PAGED or WIDE ? 224 : 232
+% let COPY_REGS = WG == 3 ? 32 : NARROW ? 72 : PAGED or WIDE ? 56 : 40
 % assert NO + NS + BK/4 + 32 <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
 % let ITEMS = 128*(CW + 1)
 %# Where nothing is under way beside exponentials, wide values are multiplied before the next scores, and their place is given back early.

@@ -8,18 +8,18 @@
 #define Q_EMPTY(w, n) (shared + ${AT_BAR + 8*QS*WG} + Q_SLOT(w, n) * 8)
 #define Q_ROUND(n) ((n) / ${QS} & 1)
 % if INSIDE
-/* Keys and values lie in one ring of ${RING} places, by numbers: keys have 0, 2, 4 and so on, values 1, 3, 5. Where values are the
+/* Keys and values lie in one ring of ${KV_RING} places, by numbers: keys have 0, 2, 4 and so on, values 1, 3, 5. Where values are the
  * first columns of keys, these have 1, 2, 3, and values the number of their keys. In either case the first number of values is
  * of none: what the first step waits for. */
-#define K_AT(n) (shared + ${AT_K} + (n) % ${RING} * ${PLACE})
-#define K_FULL(n) (shared + ${AT_BAR + 16*QS*WG} + (n) % ${RING} * 8)
-#define K_EMPTY(n) (shared + ${AT_BAR + 16*QS*WG + 8*RING} + (n) % ${RING} * 8)
+#define K_AT(n) (shared + ${AT_K} + (n) % ${KV_RING} * ${KV_PLACE})
+#define K_FULL(n) (shared + ${AT_BAR + 16*QS*WG} + (n) % ${KV_RING} * 8)
+#define K_EMPTY(n) (shared + ${AT_BAR + 16*QS*WG + 8*KV_RING} + (n) % ${KV_RING} * 8)
 #define V_AT(n) K_AT(n)
 #define V_FULL(n) K_FULL(n)
 #define V_EMPTY(n) K_EMPTY(n)
 #define O_AT(w) (shared + ${AT_O} + (w) * ${OS*O_BOX})
 #define LANDED (shared + ${AT_BAR + 16*QS*WG + 32*ST})
-#define ROUND(n) ((n) / ${RING} & 1)
+#define ROUND(n) ((n) / ${KV_RING} & 1)
 #define FIRST_KEYS(inside) ((inside) ? 1 : 0)
 #define FIRST_VALUES(inside) ((inside) ? 0 : 1)
 #define STEP(inside) ((inside) ? 1 : 2)
@@ -40,24 +40,41 @@
 % end
 #define TILE_AT(w, n) ((__local volatile struct tile *)(memory + ${AT_TILE} + ((n) % ${TILES} * ${WG} + (w)) * ${TILE_BYTES}))
 
-INLINED void make_barriers(uint shared${PAGED ? ", int copies" : ""}${INSIDE ? ", int inside" : ""})
+% if NARROW
+/* The n-th narrow tile of the ring: its boxes, the scales of its keys and of their values, what it is, and its barriers. And those
+ * scales beside the n-th wide tile of keys, until the next tile but one has come. */
+#define PLACE_AT(n) (shared + ${AT_RING} + (n) % ${RING} * ${PLACE})
+#define PAIRS_AT(n) (shared + ${AT_PAIRS} + (n) % ${RING} * ${PAIRS})
+#define NOTE_AT(n) ((__local volatile int *)(memory + ${AT_NOTES} + (n) % ${RING} * 16))
+#define SCALES_AT(n) ((__local float *)(memory + ${AT_SCALES} + (n) % 3 * ${PAIRS}))
+#define PLACE_FULL(n) (shared + ${AT_BAR + 16*QS*WG + 32*ST + 8} + (n) % ${RING} * 8)
+#define PLACE_EMPTY(n) (shared + ${AT_BAR + 16*QS*WG + 32*ST + 8 + 8*RING} + (n) % ${RING} * 8)
+#define PLACE_ROUND(n) ((n) / ${RING} & 1)
+enum { KEYS, VALUES, END }; /* what a place has */
+
+% end
+INLINED void make_barriers(uint shared${PAGED and not NARROW ? ", int copies" : ""}${INSIDE ? ", int inside" : ""})
 {
     for (int w = 0; w < ${WG}; w++)
         for (int n = 0; n < ${QS}; n++)
             barrier_init(Q_FULL(w, n), ${PACKED and SPLIT ? 33 : 1}), barrier_init(Q_EMPTY(w, n), 4);
 % if INSIDE
-    for (int n = 0; n < ${RING}; n++) /* only values are every warpgroup's to give back */
+    for (int n = 0; n < ${KV_RING}; n++) /* only values are every warpgroup's to give back */
         barrier_init(K_FULL(n), ${PAGED ? "copies" : "1"}), barrier_init(K_EMPTY(n), inside || n % 2 ? ${4*CW} : ${4*WG});
 % else
     for (int n = 0; n < ${ST}; n++) {
-        barrier_init(K_FULL(n), ${PAGED ? "copies" : "1"}), barrier_init(K_EMPTY(n), ${4*WG});
-        barrier_init(V_FULL(n), ${PAGED ? "copies" : "1"}), barrier_init(V_EMPTY(n), ${4*CW});
+        barrier_init(K_FULL(n), ${NARROW ? WIDENERS : PAGED ? "copies" : "1"}), barrier_init(K_EMPTY(n), ${4*WG});
+        barrier_init(V_FULL(n), ${NARROW ? WIDENERS : PAGED ? "copies" : "1"}), barrier_init(V_EMPTY(n), ${4*CW});
     }
 % end
 % if SHARES
     barrier_init(P_FULL, 4), barrier_init(P_EMPTY, 4);
 % end
     barrier_init(LANDED, 1);
+% if NARROW
+    for (int n = 0; n < ${RING}; n++)
+        barrier_init(PLACE_FULL(n), 33), barrier_init(PLACE_EMPTY(n), ${WIDENERS}); /* a lane's scales each, and what is announced */
+% end
     barriers_made();
 }
 % if INSIDE

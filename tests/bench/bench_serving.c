@@ -6,7 +6,8 @@
  *     check ROWS SEED                          fresh data; how many of so many rows of output are wrong, by double precision
  *     round LAUNCHES                           milliseconds a launch by the host's clock
  * Tensors are [sequence, row, head, element], as engines have them; where values are fewer than keys and these wider than 256, as
- * in MLA, V is the first columns of K. Launches go round so many copies of them that no cache
+ * in MLA, V is the first columns of K.
+ * Of narrow keys and values each row of a head has scales. Launches go round so many copies of them that no cache
  * holds what the next one reads. Each answer is a line of JSON. What it is not: the comparison itself. */
 #define _GNU_SOURCE /* strtok_r */
 #include <math.h>
@@ -42,7 +43,9 @@ struct worker {
     struct attn_args args;
     struct attn_features features;
     cl_mem memory[COPIES_MOST][TENSORS], lists[ARRAYS];
-    uint16_t *drawn; /* of which every tensor is made, repeated */
+    uint16_t *drawn;  /* of which every tensor is made, repeated */
+    uint8_t *narrow;  /* the same of keys and values of bytes, of the type that the cell has */
+    float *scales;    /* of these, for each row and head; free() */
 };
 
 static int refuse(struct worker *w, const char *why)
@@ -69,7 +72,9 @@ static void forget(struct worker *w)
     memset(w->memory, 0, sizeof w->memory);
     memset(w->lists, 0, sizeof w->lists);
     free(w->table);
+    free(w->scales);
     w->table = NULL;
+    w->scales = NULL;
     kernel_free(&w->kernel);
     w->kernel = (struct kernel){0};
 }
@@ -82,14 +87,23 @@ static cl_mem new_buffer(struct worker *w, size_t size, const void *data)
     return opencl_failed(code, "clCreateBuffer", &w->err) == 0 ? m : NULL;
 }
 
+static bool is_narrow(const struct worker *w)
+{
+    return dtypes[variant_dtype_kv(&w->v)].scaled;
+}
+
 /* A tensor of so many elements, filled by pieces of what was drawn. */
 static cl_mem new_tensor(struct worker *w, int t, size_t elements)
 {
-    cl_mem m = new_buffer(w, elements * 2, NULL);
+    const bool narrow = is_narrow(w) && (t == 1 || t == 2);
+    const size_t size = narrow ? 1 : 2;
+    const char *drawn = narrow ? (const char *)w->narrow : (const char *)w->drawn;
+    cl_mem m = new_buffer(w, elements * size, NULL);
     for (size_t at = 0, n; m && at < elements; at += n) {
         const size_t from = drawn_at(t, at);
         n = DRAWN - from < elements - at ? DRAWN - from : elements - at;
-        if (w->gpu.cl->api.clEnqueueWriteBuffer(w->queue, m, CL_TRUE, at * 2, n * 2, w->drawn + from, 0, NULL, NULL) != CL_SUCCESS)
+        if (w->gpu.cl->api.clEnqueueWriteBuffer(w->queue, m, CL_TRUE, at * size, n * size, drawn + from * size, 0, NULL, NULL) !=
+            CL_SUCCESS)
             return NULL;
     }
     return m;
@@ -135,6 +149,22 @@ static void draw_table(struct worker *w, uint64_t seed)
     free(order);
 }
 
+/* Of each row and head one, around a 48th, what stored numbers are larger by. */
+static int make_scales(struct worker *w, int64_t rows, int64_t step)
+{
+    const int64_t n = rows * w->kv_heads, strides[3] = {step * w->kv_heads, 1, w->kv_heads};
+    w->scales = malloc((size_t)n * sizeof *w->scales);
+    if (!w->scales)
+        return refuse(w, "out of memory");
+    for (int64_t i = 0; i < n; i++)
+        w->scales[i] = (1 + (float)(i % 7) / 8) / 64;
+    memcpy(w->features.k_scales_stride, strides, sizeof strides);
+    memcpy(w->features.v_scales_stride, strides, sizeof strides);
+    w->lists[ARRAY_K_SCALES] = new_buffer(w, (size_t)n * sizeof *w->scales, w->scales);
+    w->lists[ARRAY_V_SCALES] = new_buffer(w, (size_t)n * sizeof *w->scales, w->scales);
+    return w->lists[ARRAY_K_SCALES] && w->lists[ARRAY_V_SCALES] ? 0 : -1;
+}
+
 static int make_problem(struct worker *w)
 {
     const int d = variant_head_dim(&w->v), dv = variant_head_dim_v(&w->v);
@@ -173,7 +203,9 @@ static int make_problem(struct worker *w)
                                  .features = &w->features};
     const size_t size[TENSORS] = {(size_t)(q_rows * w->heads * d), (size_t)(kv_rows * w->kv_heads * d),
                                   w->v_in_k ? 0 : (size_t)(kv_rows * w->kv_heads * dv), (size_t)(q_rows * w->heads * dv)};
-    const size_t all = 2 * (size[0] + size[1] + size[2] + size[3]);
+    if (is_narrow(w) && make_scales(w, kv_rows, step) != 0)
+        return -1;
+    const size_t all = 2 * (size[0] + size[3]) + (is_narrow(w) ? 1 : 2) * (size[1] + size[2]);
     w->copies = all > ROTATED ? 2 : (int)(ROTATED / all) + 2;
     w->copies = w->copies > COPIES_MOST ? COPIES_MOST : w->copies;
     for (int c = 0; c < w->copies; c++)
@@ -225,18 +257,26 @@ static int answer_cell(struct worker *w, char *word[])
         return refuse(w, "expected as many lengths of keys as of queries");
     if ((w->page > 0) != (w->v.field[F_PAGED] == 1) || dtype_size((enum dtype)w->v.field[F_DTYPE]) != 2)
         return refuse(w, "expected a variant that goes with the pages, of 16 bits");
+    if (is_narrow(w))
+        fill_normal(w->narrow, variant_dtype_kv(&w->v), DRAWN, 2);
     if (tune_compile(&w->gpu.target->base, &w->v, &w->kernel, NULL, &w->err) != 0 || make_problem(w) != 0)
         return -1;
     const struct opencl_build *b = opencl_kernel_build(opencl_kernel_of(&w->kernel));
     const int64_t keys = w->kv_starts[w->batch];
     printf("{\"flops\": %.6g, \"bytes\": %.6g, \"copies\": %d, \"registers\": %d, \"spills\": %lld, \"build_ms\": %.0f}\n",
-           flops_of(w), 2.0 * (double)keys * w->kv_heads * (variant_head_dim(&w->v) + (w->v_in_k ? 0 : variant_head_dim_v(&w->v))), w->copies,
+           flops_of(w), (is_narrow(w) ? 1.0 : 2.0) * (double)keys * w->kv_heads * (variant_head_dim(&w->v) + (w->v_in_k ? 0 : variant_head_dim_v(&w->v))), w->copies,
            b->registers, (long long)b->spill_bytes, b->ms);
     return 0;
 }
 
 static double at(const struct worker *w, int t, int64_t element)
 {
+    if (is_narrow(w) && (t == 1 || t == 2)) {
+        float x;
+        const int d = t == 1 ? variant_head_dim(&w->v) : variant_head_dim_v(&w->v);
+        dtype_load_row(variant_dtype_kv(&w->v), w->narrow, (int64_t)drawn_at(t, (size_t)element), 1, &x);
+        return (double)x * (double)w->scales[element / d];
+    }
     return (double)dtype_load((enum dtype)w->v.field[F_DTYPE], w->drawn + drawn_at(w->v_in_k && t == 2 ? 1 : t, (size_t)element), 0);
 }
 
@@ -349,7 +389,8 @@ static int open_worker(struct worker *w)
         return -1;
     w->queue = w->gpu.cl->api.clCreateCommandQueue(w->gpu.target->context, w->gpu.target->device.id, 0, &code);
     w->drawn = malloc(DRAWN * 2);
-    if (!w->drawn)
+    w->narrow = malloc(DRAWN);
+    if (!w->drawn || !w->narrow)
         return refuse(w, "out of memory");
     fill_normal(w->drawn, DTYPE_BF16, DRAWN, 1);
     return opencl_failed(code, "clCreateCommandQueue", &w->err);

@@ -3,7 +3,7 @@
 that lies in pages or not. attngen's OpenCL kernels stand beside FlashAttention-2 and cuDNN (through PyTorch), where these
 can do the same. What it is not: part of attngen; the peers need PyTorch.
 
-    tests/bench/bench_serving.py out/bin/tests/bench/bench_serving [--cells decode,pages,packed,chunk,wide] [--rounds 7]
+    tests/bench/bench_serving.py out/bin/tests/bench/bench_serving [--cells decode,pages,packed,chunk,narrow,wide] [--rounds 7]
         [--no-peers] [--seed N] [--json FILE]
 
 Each cell's kernels (NAMES below, what tuning finds there) are checked on fresh random data first, some rows against the
@@ -109,7 +109,34 @@ def cells(seed):
                         [n] * (65536 // n), "TFLOP/s", peer="varlen"))
     out.append(Cell("packed", f"{len(lengths)} lengths drawn from 64 to 8192, packed", long_names("_causal_packed"), heads, 0,
                     lengths, lengths, "TFLOP/s", peer="varlen"))
+    # Of narrow caches the time counts, beside that of bf16: for one query at most 1/1.75 of it, else no longer.
+    for heads, page, queries, keys, of in ((gqa, 64, [1] * 32, [8192] * 32, 1 / 1.75), (gqa, 0, [1] * 32, [8192] * 32, 1 / 1.75),
+                                           (gqa, 64, [256], [32768], 1), ((16, 16), 0, [8192] * 4, [8192] * 4, 1)):
+        feature = ("_causal" if queries[0] > 1 else "") + ("_paged" if page else "")
+        wide = decode_names(feature) if queries[0] == 1 else long_names(feature)
+        def narrow(kv):
+            if queries[0] == 1:
+                return [f"attn_bf16_kv{kv}_d128{feature}_on_sm90_q64k{tuned}" for tuned in
+                        ("64_s8192_st4", "64_s4096_st4", "64_s4096_st6", "128_s8192", "128_s4096")]
+            return [f"attn_bf16_kv{kv}_d128{feature}_on_sm90_q128k{tuned}" for tuned in
+                    ("64_pingpong_lazy", "64_st3_pingpong_lazy", "64_lazy", "96_pingpong_lazy")]
+        cell = Cell("narrow", f"{queries[0]} queries of {len(queries)} sequences over {keys[0]} keys" +
+                    (f" in pages of {page}" if page else "") + ", int8 and fp8 beside bf16",
+                    wide + narrow("int8") + narrow("fp8"), heads, page, queries, keys, "TFLOP/s")
+        cell.of = of
+        out.append(cell)
     return out
+
+
+def say_narrow(cell, result, device):
+    """The best time of each type of keys and values, as a share of bf16's."""
+    best = {}
+    for name, ms in result["ms"].items():
+        kind = name.split("_kv")[1].split("_")[0] if "_kv" in name else "bf16"
+        best[kind] = min(ms, best.get(kind, ms))
+    for kind in ("int8", "fp8"):
+        if kind in best and "bf16" in best:
+            print(f"{result['cell']}: {kind} takes {best[kind] / best['bf16']:.3f} of bf16's time (at most {cell.of:.3f}) [{device}]")
 
 
 class Worker:
@@ -250,7 +277,7 @@ def packed_share(results):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("worker")
-    p.add_argument("--cells", default="decode,pages,packed,chunk,wide")
+    p.add_argument("--cells", default="decode,pages,packed,chunk,narrow,wide")
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--no-peers", action="store_true")
@@ -273,6 +300,8 @@ def main():
         result["device"], result["lengths"] = device, cell.queries
         results.append(result)
         say(result, device)
+        if cell.group == "narrow":
+            say_narrow(cell, result, device)
     share = packed_share(results)
     if share:
         print(f"packed: {share:.3f} of the rate of equal-length cells of the same lengths (at least 0.9) [{device}]")

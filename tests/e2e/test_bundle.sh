@@ -14,7 +14,7 @@ export ATTNGEN_CACHE=$dir/cache
 strict='-std=c11 -O2 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wcast-align -Wstrict-prototypes -Wmissing-prototypes -Werror'
 
 
-echo '1..13'
+echo '1..14'
 cd "$dir" || exit 1
 check 'a bundle of 24 kernels' "$emit" emit "$root/specs/bundle.yaml" --bundle llm -o tree/llm
 kernels() {
@@ -80,6 +80,13 @@ foreign() {
         grep -q 'other/CMakeLists.txt: error: a file of that name is there' other.err && [[ $(ls other) == CMakeLists.txt ]]
 }
 check 'a file that is not its own is an error' foreign
+
+narrow() {
+    printf 'head_dim: 64\ndtype: [{q: f32, kv: int8}, {q: f32, kv: q8_0}]\nisa: c\n' > narrow.yaml
+    "$emit" emit narrow.yaml --bundle narrow -o narrow &&
+        cc -std=c11 -O1 -Wall -Wextra -Werror -Inarrow narrow.c narrow/narrow.c -lm -o narrows && ./narrows
+}
+check 'narrow keys and values' narrow
 
 device() {
     printf 'head_dim: 64\ncausal: true\nbias: f32\nisa: portable\n' > device.yaml

@@ -5,11 +5,12 @@ set -u
 cd "$(dirname "$0")/../.."
 attngen=${ATTNGEN:-$PWD/out/bin/attngen}
 specs=(specs/gallery*.yaml)
+coded=($(ls specs/gallery*.yaml | grep -v arm)) # isas of AArch64 have intrinsics alone
 cuda=(specs/gallery-sm80.yaml specs/gallery-features-sm90.yaml specs/gallery-portable.yaml) # these in CUDA C++ too
 sums=tests/e2e/golden-machine-code.sums
 
 machine_code_sums() {
-    "$attngen" emit "${specs[@]}" --machine-code -o "$1" && (cd "$1" && sha256sum -- *.c)
+    "$attngen" emit "${coded[@]}" --machine-code -o "$1" && (cd "$1" && sha256sum -- *.c)
 }
 
 # gallery DIR ROOT: what is committed, of the specs below ROOT.

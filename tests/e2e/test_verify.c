@@ -45,7 +45,7 @@ static void test_what_emit_wrote_is_right(void **state)
             char name[GEN_NAME_MAX], line[GEN_NAME_MAX + 32];
             if (machine_code && !isas[isa].machine_code)
                 continue;
-            name_of((enum isa)isa, isa == ISA_AVX512BF16 || isa == ISA_AMX ? DTYPE_BF16 : DTYPE_F16, name);
+            name_of((enum isa)isa, isas[isa].pairs ? DTYPE_BF16 : DTYPE_F16, name);
             shell_ok(&said, "rm -rf k && \"$ATTNGEN\" emit --variant %s %s -o k > /dev/null", name,
                      machine_code ? "--machine-code" : "");
             shell(&said, "\"$ATTNGEN\" verify k");

@@ -50,6 +50,7 @@ static const struct choice {
     {.isa = ISA_NEON, .dtype = DTYPE_F32, .head_dim = 64, .causal = true},
     {.isa = ISA_NEON, .dtype = DTYPE_BF16, .head_dim = 72, .head_dim_v = 40},
     {.isa = ISA_NEON, .dtype = DTYPE_F16, .head_dim = 64, .causal = true, .split = 2048},
+    {.isa = ISA_NEONBF16, .dtype = DTYPE_BF16, .head_dim = 64, .causal = true},
 };
 enum { CHOICES = sizeof choices / sizeof *choices };
 _Static_assert((int)CHOICES <= (int)VENDORED_MOST, "as many fit");

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Isa neon, and isa c, on AArch64: libattn with a plan; every op, composite and micro-kernel, and kernels against the reference, compiled by
 # the cross-compiler and run by qemu; and what the compiler makes of the inner loop of the score tile. Prints TAP.
-#     ATTN_VARIANTS   kernels of each isa, without features and with (2)
+#     ATTN_VARIANTS   kernels of each isa, without features and with (1); of neonbf16, which differs in products alone, without
 set -u
 cd "$(dirname "$0")/../.."
 dir=$(mktemp -d) || exit 1
@@ -9,7 +9,7 @@ trap 'rm -rf "$dir"' EXIT
 . tests/kit/tap.sh
 sysroot=/usr/aarch64-linux-gnu
 cc=aarch64-linux-gnu-gcc
-export ATTN_ISAS=neon,c ATTN_VARIANTS=${ATTN_VARIANTS:-2}
+export ATTN_ISAS=neon,neonbf16,c ATTN_VARIANTS=${ATTN_VARIANTS:-1}
 
 emulated() { TMPDIR=$dir qemu-aarch64 -L "$sysroot" "out/bin/arm64/$1" "${@:2}"; }
 # Of this library, by a compiler of this machine that an emulated process runs.
@@ -47,6 +47,14 @@ score_tile() {
     [[ -n $stack ]] && ((multiplies >= 4 * moves && stack == 0))
 }
 
+# A bundle asks the system which of its kernels a processor can run: on one with products of bf16 pairs, and on one without.
+bundled() {
+    printf 'head_dim: 64\ndtype: bf16\ncausal: true\nisa: [c, neon, neonbf16]\n' > "$dir/arm.yaml"
+    "${ATTNGEN:-out/bin/attngen}" emit "$dir/arm.yaml" --bundle arm -o "$dir/arm" > /dev/null &&
+        $cc -std=c11 -O1 -Wall -Wextra -Werror -I "$dir/arm" tests/arm/bundle.c "$dir/arm/arm.c" -lm -o "$dir/bundled"
+}
+chooses() { qemu-aarch64 -cpu "$1" -L "$sysroot" "$dir/bundled" | tee "$dir/chosen" && grep -q "_on_$2_" "$dir/chosen"; }
+
 for tool in $cc qemu-aarch64; do
     if ! command -v $tool > /dev/null; then
         echo "1..1"
@@ -60,8 +68,12 @@ export QEMU_SET_ENV=LD_LIBRARY_PATH=$PWD/out/lib/arm64
 check 'libattn, built for it: a plan of isa neon, compiled by cc' planned _on_neon_
 ATTNGEN_ISA=c check 'the same of isa c' planned _on_c_
 unset QEMU_SET_ENV
+check 'a bundle, compiled for it' bundled
+check 'chooses a kernel of isa neonbf16 where there is BFDOT' chooses max neonbf16
+check 'chooses a kernel of isa neon where there is none' chooses cortex-a72 neon
 check 'ops' emulated test_ops
 check 'composites' emulated test_composites
 check 'micro-kernels' emulated test_micros
-check 'kernels against the reference' emulated test_kernels
+check 'kernels against the reference' env ATTN_ISAS=neon,c qemu-aarch64 -L "$sysroot" out/bin/arm64/test_kernels
+check 'kernels of isa neonbf16' env ATTN_PART=neonbf16 qemu-aarch64 -L "$sysroot" out/bin/arm64/test_kernels
 echo "1..$number"

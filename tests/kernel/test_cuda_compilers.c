@@ -138,6 +138,8 @@ static void test_to_the_end(void **state)
                                         "attn_f16_d64_on_sm90_q128k64_loopjoint",
                                         "attn_f16_d64_causal_on_sm90_q128k64_loopspecialised",
                                         "attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k64",
+                                        "attn_bf16_kvint8_d64_paged_on_sm90_q64k64_s2048",
+                                        "attn_bf16_kvfp8_d64_causal_packed_on_sm90_q128k64",
                                         "attn_bf16_d128_causal_on_sm80_q128k32_r32_lazy",
                                         "attn_f16_d64_causal_window_softcap_biasf16_mask_alibi_sink_on_sm80_q64k32_r16",
                                         "attn_f16_d64_causal_on_sm80_q64k32_r16_st1_copyplain",

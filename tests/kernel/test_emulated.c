@@ -31,7 +31,7 @@
 #include "../kit/judge.h"
 #include "../kit/seed.h"
 
-enum { PROBLEMS = 4, VARIANTS = 18, CARD_PROBLEMS = 40, CARD_VARIANTS = 200, SOAK = 2000, TIMEOUT = 300 };
+enum { PROBLEMS = 4, VARIANTS = 18, NAMED = 6, NAMED_PROBLEMS = 2, CARD_PROBLEMS = 40, CARD_VARIANTS = 200, SOAK = 2000, TIMEOUT = 300 };
 enum { WIDE = 4, MOST_PAIRS = 20000 }; /* every so many variants one of heads wider than 256; its pairs of queries and keys */
 enum { UNITS = 2 }; /* what launches are told of a card's: work-groups that stay walk through several tiles */
 
@@ -175,6 +175,32 @@ static int judge_variant(void *arg, int index)
     return judge_drawn(&drawn, &v, state, form, s->totals);
 }
 
+/* Narrow keys and values, which few of the random variants have: with split keys and without, in pages that make boxes and others. */
+static int judge_named(void *arg, int index)
+{
+    static const char *const names[NAMED] = {
+        "attn_bf16_kvint8_d64_on_sm90_q64k64_s512",
+        "attn_bf16_kvfp8_d48_causal_paged_on_sm90_q64k64_s512_st4",
+        "attn_bf16_kvint8_of32_d16v48_packed_paged_on_sm90_q128k64_s512",
+        "attn_bf16_kvfp8_d32_causal_window_on_sm90_q128k64_pingpong_lazy",
+        "attn_bf16_kvint8_d144v16_causal_softcap_sink_packed_on_sm90_q128k64_st1",
+        "attn_bf16_kvint8_d32_biasf32_mask_alibi_paged_on_sm90_q64k80_lazy",
+    };
+    const struct suite *s = arg;
+    const struct drawn_problems drawn = {
+        .build = build, .draw = draw_shape, .arg = s, .problems = s->card ? CARD_PROBLEMS : NAMED_PROBLEMS, .timeout_s = TIMEOUT};
+    const char *filter = getenv("ATTN_FILTER");
+    struct gen_error err;
+    struct variant v;
+    if (filter && !strstr(names[index], filter))
+        return 0;
+    if (variant_decode(names[index], &v, &err) != 0 || gen_check(s->gen, &v, &err) != 0) {
+        judge_failed(s->totals, names[index], "", err.text);
+        return 1;
+    }
+    return judge_drawn(&drawn, &v, s->seed + (uint64_t)index * 0x9e3779b97f4a7c15u, "", s->totals);
+}
+
 static void test_random_problems(void **state)
 {
     struct suite *s = *state;
@@ -194,6 +220,7 @@ static void test_random_problems(void **state)
     }
     const int most = variants ? atoi(variants) : getenv("ATTNGEN_SOAK") ? SOAK : s->card ? CARD_VARIANTS : VARIANTS;
     int failed = only ? judge_variant(s, atoi(only)) : run_jobs(most, judge_variant, s);
+    failed += only ? 0 : run_jobs(NAMED, judge_named, s);
     print_message("# %s: %d kernels, %d problems; error over bound at most %.3f with f16, %.3f bf16\n", s->card ? "on the card" : "emulated", s->totals->kernels,
                   s->totals->problems, s->totals->ratio[DTYPE_F16], s->totals->ratio[DTYPE_BF16]);
     assert_int_equal(failed, 0);

@@ -248,7 +248,7 @@ static void try_form(const struct form *form)
             continue;
         if (isa == ISA_AMX && form->plain) /* which compilers take long over; where there are tiles, they are what counts */
             continue;
-        if (form->compiler && (set >= FEW_SETS || type != (isa == ISA_AVX512BF16 || isa == ISA_AMX ? 3 : (set + n % 2) % 4)))
+        if (form->compiler && (set >= FEW_SETS || type != (isas[isa].pairs ? 3 : (set + n % 2) % 4)))
             continue;
         const struct task t = {&f, &v, form, found};
         failed += try_kernel(&t);

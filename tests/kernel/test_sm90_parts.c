@@ -1,6 +1,7 @@
 /* test_sm90_parts.c - the parts of level sm90 (templates/opencl/sm90.*.t), each alone on the card in a kernel of one
  * work-group, every element compared: a box of the copy engine in shared memory and its swizzle, zeros past the tensor's
- * end, the fragments of both products, masking and the softmax step, and the way of the output through shared memory.
+ * end, the fragments of both products, masking and the softmax step, the way of the output through shared memory, and narrow
+ * numbers widened.
  * What it is not: attention (test_opencl_kernels.c). Skipped where there is no such card. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -17,13 +18,14 @@
 
 #include "../../gen/gen.h"
 #include "runtime/numerics/convert.h"
+#include "runtime/numerics/narrow.h"
 #include "runtime/gpu/tma.h"
 #include "../../templates/opencl/args.h"
 #include "../../templates/opencl/maps.h"
 #include "../kit/card.h"
 #include "../kit/seed.h"
 
-enum { ITEMS = 128, BK = 96, NS = BK / 2, HD = 80, HDV = 72, NO = HDV / 2, SEQUENCES = 2, HEADS = 3, ROWS = 150 };
+enum { ITEMS = 128, WIDENERS = 96, BK = 96, NS = BK / 2, HD = 80, HDV = 72, NO = HDV / 2, SEQUENCES = 2, HEADS = 3, ROWS = 150 };
 
 static const char text[] =
     "% include \"opencl/sm90.sizes.t\"\n% include \"opencl/words.t\"\n% include \"opencl/args.h\"\n% include \"opencl/maps.h\"\n"
@@ -132,10 +134,32 @@ static const char text[] =
     "    }\n"
     "}\n";
 
+/* Narrow tiles as the copy engine leaves them become wide ones. */
+static const char widening[] =
+    "% include \"opencl/sm90.sizes.t\"\n% include \"opencl/words.t\"\n% include \"opencl/args.h\"\n% include \"opencl/maps.h\"\n"
+    "% include \"opencl/features.h\"\n"
+    "% include \"opencl/ptx.t\"\n% include \"opencl/ptx.sm90.t\"\n% include \"opencl/softmax.t\"\n"
+    "% include \"opencl/tiles.t\"\n% include \"opencl/sm90.tiles.t\"\n% include \"opencl/sm90.copy.t\"\n"
+    "% include \"opencl/sm90.parts.t\"\n% include \"opencl/sm90.widen.t\"\n"
+    "__kernel __attribute__((reqd_work_group_size(${32*WIDENERS}, 1, 1)))\n"
+    "void widen(__global const uchar *in, __global ushort *wide, int end)\n"
+    "{\n"
+    "    __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));\n"
+    "    const int item = get_local_id(0);\n"
+    "    for (int i = item; i < ${PLACE}; i += ${32*WIDENERS})\n"
+    "        memory[${AT_RING} + i] = in[i];\n"
+    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    widen_tile(memory + ${AT_RING}, memory + ${AT_K}, ${HD}, end, item);\n"
+    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    for (int i = item; i < ${K_TILE/2}; i += ${32*WIDENERS})\n"
+    "        wide[i] = ((__local const ushort *)(memory + ${AT_K}))[i];\n"
+    "}\n";
+
 /* ---- the card, and programs on it ---- */
 struct suite {
     struct card card;
     cl_program program[2]; /* bf16; f16, lazy, a window */
+    cl_program narrow[2];  /* int8; fp8 */
 };
 
 static struct variant variant_of(bool other)
@@ -464,6 +488,38 @@ static void test_step(void **state)
     }
 }
 
+/* Every code of both types, in every column of a swizzled row; rows from `end` on are zeros. */
+static void test_widen(void **state)
+{
+    enum { END = BK - 5, BYTES = BK * 128, WIDE = BK * 128 }; /* of a box; elements of two boxes */
+    const struct suite *on = *state;
+    for (int type = 0; type < 2; type++) {
+        static uint8_t in[BYTES];
+        static uint16_t wide[WIDE];
+        const int end = END;
+        for (int row = 0; row < BK; row++)
+            for (int c = 0; c < HD; c++)
+                in[row * 128 + ((c / 16 ^ (row & 7)) << 4) + c % 16] = (uint8_t)(row * HD + c);
+        cl_mem min = card_buffer(&on->card, in, sizeof in), mwide = card_buffer(&on->card, wide, sizeof wide);
+        const struct card_argument args[] = {{sizeof min, &min}, {sizeof mwide, &mwide}, {sizeof end, &end}};
+        card_run(&on->card, on->narrow[type], "widen", WIDENERS, args, sizeof args / sizeof *args);
+        card_read(&on->card, mwide, wide, sizeof wide);
+        on->card.cl->api.clReleaseMemObject(min);
+        for (int row = 0; row < BK; row++)
+            for (int c = 0; c < HD; c++) {
+                const uint8_t code = (uint8_t)(row * HD + c);
+                const int place = c / 64 * BK * 64 + row * 64 + ((c % 64 / 8 ^ (row & 7)) << 3) + c % 8;
+                float want = 0;
+                if (row < END)
+                    narrow_load(type ? DTYPE_FP8 : DTYPE_INT8, &code, 1, &want);
+                const float got = dtype_load(DTYPE_BF16, wide, place);
+                if (got != want && !(isnan(got) && isnan(want)))
+                    fail_msg("%s code %d in row %d, column %d is %g; expected %g", type ? "fp8" : "int8", code, row, c, (double)got,
+                             (double)want);
+            }
+    }
+}
+
 static int setup(void **state)
 {
     static struct suite suite;
@@ -471,6 +527,10 @@ static int setup(void **state)
     for (int other = 0; other < 2 && suite.card.target; other++) {
         struct variant v = variant_of(other);
         suite.program[other] = card_build(&suite.card, text, sizeof text - 1, &v, GPU_SM90);
+        v = variant_of(false);
+        v.field[F_DTYPE_KV] = other ? KV_FP8 : KV_INT8;
+        v.field[F_HEAD_DIM_V] = 48;
+        suite.narrow[other] = card_build(&suite.card, widening, sizeof widening - 1, &v, GPU_SM90);
     }
     *state = &suite;
     return 0;
@@ -480,8 +540,9 @@ static int teardown(void **state)
 {
     struct suite *s = *state;
     for (int i = 0; i < 2; i++)
-        if (s->program[i])
-            s->card.cl->api.clReleaseProgram(s->program[i]);
+        for (int narrow = 0; narrow < 2; narrow++)
+            if ((narrow ? s->narrow : s->program)[i])
+                s->card.cl->api.clReleaseProgram((narrow ? s->narrow : s->program)[i]);
     card_close(&s->card);
     return 0;
 }
@@ -506,6 +567,11 @@ static void step_alone(void **state)
     with_card(state, test_step);
 }
 
+static void widen_alone(void **state)
+{
+    with_card(state, test_widen);
+}
+
 static void maps_alone(void **state)
 {
     with_card(state, test_maps);
@@ -518,6 +584,7 @@ int main(void)
         cmocka_unit_test(box_alone),
         cmocka_unit_test(products_alone),
         cmocka_unit_test(step_alone),
+        cmocka_unit_test(widen_alone),
     };
     return cmocka_run_group_tests_name("sm90 parts", tests, setup, teardown);
 }

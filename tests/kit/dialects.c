@@ -7,7 +7,7 @@
 #include "../../gen/template.h"
 
 const char *const dialects_files[DIALECTS] = {"isa/x86.isa", "isa/avx2.isa", "isa/avx512.isa", "isa/avx512bf16.isa", "isa/amx.isa",
-                                              "isa/neon.isa", "isa/c.isa"};
+                                              "isa/neon.isa", "isa/neonbf16.isa", "isa/c.isa"};
 
 int dialects_open(struct dialects *out, int damaged, const char *text, size_t size, struct gen_error *err)
 {

@@ -6,7 +6,7 @@
 #include "../../gen/micro.h"
 #include "../../gen/fields.h"
 
-enum { DIALECTS = 7 };
+enum { DIALECTS = 8 };
 struct dialects {
     struct arena arena;
     struct names names;

@@ -601,7 +601,7 @@ int emulated_build(const struct gen *gen, const struct variant *v, const char *d
         on.random = (on.random ^ (unsigned char)*at) * 0x100000001b3u;
     snprintf(dir_now, sizeof dir_now, "%s", dir);
     on.facts = (struct emulated_facts){.type = (enum dtype)v->field[F_DTYPE],
-                                       .type_o = variant_dtype_o(v),
+                                       .type_o = variant_dtype_o(v), .type_kv = variant_dtype_kv(v),
                                        .tile_k = v->field[F_TILE_K],
                                        .columns = (variant_head_dim_v(v) + 7) / 8 * 8};
     if (v->field[F_ISA] == ISA_SM90 && on.facts.columns > 256) /* which two warpgroups share, by boxes of 64 */

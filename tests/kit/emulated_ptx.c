@@ -7,6 +7,7 @@
 
 #include "emulated.h"
 #include "runtime/numerics/convert.h"
+#include "runtime/numerics/narrow.h"
 
 /* Called from kernels alone. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
@@ -469,9 +470,19 @@ void copy16_later(uint to, const void *from, int is_there)
 {
     begin_copy((struct copy){.what = COPY_16, .shared = to, .from = from, .is_there = is_there});
 }
+void copy4_later(uint to, const void *from, int is_there)
+{
+    copy_bytes(to, from, is_there ? 4 : 0, 4);
+}
 void copies_arrive(uint bar)
 {
     begin_copy((struct copy){.what = ARRIVAL, .bar = bar});
+}
+void widened(uint *y, uint four)
+{
+    float x[4];
+    narrow_load(emulated_facts()->type_kv, &four, 4, x);
+    y[0] = round_two(emulated_facts()->type, x[0], x[1]), y[1] = round_two(emulated_facts()->type, x[2], x[3]);
 }
 static uint box_bytes(ulong64 map, bool heads)
 {

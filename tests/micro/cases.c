@@ -214,7 +214,7 @@ int cases_make(struct tables *t, int i, struct op_case *cases, struct unrolled *
     const struct isa_table *table = &t->real[i];
     int n = 0, kept = cases_kept(table);
     for (int o = 0; o < table->ops; o++) {
-        if (is_overruled(table, o) || is_elsewhere(table->op[o]))
+        if (is_overruled(table, o) || is_elsewhere(table->op[o]) || tables_inherited(t, i, table->op[o]->place))
             continue;
         for (int k = 0; k < choices(table, table->op[o]); k++, n++) {
             struct op_case *c = &cases[n];

@@ -50,7 +50,7 @@ static int extend(struct tables *out, int i, struct gen_error *err)
         if (!real->target) { /* pieces */
             snprintf(get, sizeof get, "GET(%s_u, m)", v->c_name);
             snprintf(put, sizeof put, "PUT(%s_u, m) = x", v->c_name);
-        } else if (!*real->target) {
+        } else if (real->facts && !strcmp(real->facts->family, "AArch64")) {
             snprintf(get, sizeof get, "vld1q_%s(m)", arm);
             snprintf(put, sizeof put, "vst1q_%s(m, x)", arm);
         } else {
@@ -93,6 +93,16 @@ int tables_open(struct tables *out, const struct cpu *cpu, struct gen_error *err
         out->count++;
     }
     return 0;
+}
+
+bool tables_inherited(const struct tables *t, int i, struct place place)
+{
+    const char *name = place.file + strlen("isa/");
+    for (int k = 0; k < t->count && t->real[i].target; k++) /* plain C has ops of its own for what it inherits */
+        if (k != i && !strncmp(name, t->real[k].name, strlen(t->real[k].name)) &&
+            !strcmp(name + strlen(t->real[k].name), ".isa"))
+            return true;
+    return false;
 }
 
 void tables_close(struct tables *t)

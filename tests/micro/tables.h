@@ -20,6 +20,9 @@ struct tables {
 int tables_open(struct tables *out, const struct cpu *cpu, struct gen_error *err);
 void tables_close(struct tables *t);
 
+/* Whether what stands at that place of table i is a row of a base, which is tested by itself and lowered alike. */
+bool tables_inherited(const struct tables *t, int i, struct place place);
+
 /* Parses the text of one micro-kernel and writes it out for table i. The text may go. */
 int tables_unroll(struct tables *t, int i, const char *text, const char *name, struct env *env, struct unrolled *out,
                   struct gen_error *err);

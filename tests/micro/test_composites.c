@@ -309,11 +309,28 @@ static int add_unit(struct tables *tables, int table, struct bench *b, const str
     return result;
 }
 
+/* Whether table i has it of a base, which is tested by itself. */
+static bool is_inherited(const struct tables *tables, int i, const struct composite *c)
+{
+    const struct isa_table *t = &tables->real[i];
+    bool inherited = false;
+    for (int k = 0; k < t->macros; k++) {
+        if (c->key ? strcmp(t->macro_key[k], c->key) != 0 : !strstr(t->macro_key[k], c->name))
+            continue;
+        if (!tables_inherited(tables, i, t->macro[k]->place))
+            return false;
+        inherited = true;
+    }
+    return inherited;
+}
+
 /* The composite's forms in one table: by type or by number of rows. */
 static int add_units(struct tables *tables, int table, struct bench *b, const struct composite *c,
                      struct gen_error *err)
 {
     int width = b->t->width, counts[] = {1, 2, 3, 4, width / 2 + 1, width - 1, width}, result = 0;
+    if (is_inherited(tables, table, c))
+        return 0;
     if (!strcmp(c->name, "half")) /* of a block's first two bytes */
         return add_unit(tables, table, b, c, DTYPE_INT8, DTYPE_F32, 1, err);
     if (!c->input) {

@@ -100,7 +100,7 @@ static struct variant variant_of(const struct shape *s, enum isa isa, enum dtype
     if (s->split)
         v.field[F_SPLIT] = 64 * v.field[F_TILE_K];
     if (s->features) {
-        bool pairs = isa == ISA_AVX512BF16;
+        bool pairs = isas[isa].pairs;
         variant_set_dtypes(&v, t, pairs ? t : (enum dtype)((t + 1) % DTYPE_COUNT), (enum dtype)((t + 2) % DTYPE_COUNT));
         v.field[F_BIAS] = 1 + (t + s->rows) % (int32_t)DTYPE_COUNT;
         v.field[F_WINDOW] = v.field[F_SOFTCAP] = v.field[F_MASK] = v.field[F_ALIBI] = v.field[F_SINK] = 1;
@@ -154,8 +154,8 @@ static int add_narrow(struct suite *s, enum isa isa, int width, struct gen_error
 static int add_variants(struct suite *s, enum isa isa, struct gen_error *err)
 {
     struct bench *b = &s->bench[isa];
-    bool one_type = isa == ISA_AVX512BF16;
-    int width = isa == ISA_AVX512 || one_type ? 16 : isa == ISA_NEON ? 4 : 8;
+    bool one_type = isas[isa].pairs;
+    int width = isas[isa].lanes;
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < (pass ? 4 : SHAPES); i++)
             for (int t = 0; t < DTYPE_COUNT; t++) {

@@ -25,6 +25,7 @@ static const char *const names[] = {
     "attn_f32_d64_on_avx512_q128k256_r8x2u2",
     "attn_bf16_d128_causal_on_avx512_q128k256_r8x2u2",
     "attn_bf16_d128_causal_on_avx512bf16_q128k256_r8x2u2",
+    "attn_bf16_d128_causal_on_amx_q512k1024_r32x4u4",
     "attn_f32_kvf16_d64v32_window_on_avx2_q96k128_r6x2u2",
     "attn_f32_d80_on_c_q64k64_r4x2u1",
     "attn_f32_d80_on_c_q64k16_r4x2u1_s2048",
@@ -132,7 +133,6 @@ static void test_what_it_cannot_hold(void **state)
     } wrong[] = {
         {{"matmul_f32_on_portable"},
          "matmul_f32_on_portable: error: a bundle holds no steps of attention; expected op attn"},
-        {{"attn_f32_kvint8_d64_on_avx2_q96k128_r6x2u2"}, "error: a bundle holds no kernels with narrow keys and values"},
         {{"attn_f32_d64_on_avx2_q96k128_r6x2u2", "attn_f32_d64_on_avx2_q48k128_r6x2u2"},
          "attn_f32_d64_on_avx2_q48k128_r6x2u2: error: attn_f32_d64_on_avx2_q96k128_r6x2u2 is for the same problem and "
          "isa; expected one of them, and one more with split"},

@@ -91,8 +91,6 @@ static char *by_libattn(struct gen *g)
             char *one = NULL;
             size_t length;
             fprintf(out, "%s, case %d\n", launched[i], c);
-            if (v.field[F_ISA] == ISA_PORTABLE && cases[c].batch > 65535) /* in other pieces than a bundle's */
-                continue;
             said = open_memstream(&one, &length);
             launch(&cl, &v, &text, &cases[c]);
             fclose(said);

@@ -39,6 +39,7 @@ struct arrays {
 };
 static struct stub *stub;
 static struct seen seen;
+static struct attn_cuda_maps last_maps; /* of the last launch */
 static struct attn_cl_quantise quantised[8]; /* what launches of that kernel took */
 static bool computes = true;
 
@@ -77,14 +78,18 @@ static void compute_row(const struct attn_cl_args *a, void **p, int64_t b, int64
 /* What level sm90 takes behind the arguments. */
 static void look_at_room(const struct variant *v, void **p, struct seen *s)
 {
-    const struct attn_cuda_maps *maps = p[7];
-    const unsigned char *room = *(unsigned char **)p[8];
+    const int more = variant_has_features(v) ? 3 : 0; /* scales, and the struct of features */
+    const struct attn_cuda_maps *maps = p[7 + more];
+    last_maps = *maps;
+    const unsigned char *room = *(unsigned char **)p[8 + more];
     assert_int_equal((uintptr_t)maps % 64, 0);
     if (v->field[F_LOOP] != LOOP_JOINT) {
         assert_int_equal(maps->q[0], *(uint64_t *)p[0]);
+        assert_int_equal(maps->k[0], *(uint64_t *)p[1]);
+        assert_int_equal(maps->v[0], *(uint64_t *)p[2]);
         assert_int_equal(maps->o[0], *(uint64_t *)p[3]);
     }
-    s->room = *(uint64_t *)p[8];
+    s->room = *(uint64_t *)p[8 + more];
     s->zeros = true;
     for (int i = 0; i < ROOM_COUNTERS; i++)
         s->zeros = s->zeros && room[i] == 0;
@@ -485,6 +490,44 @@ static void test_faults(void **state)
     free(x);
 }
 
+/* Keys and values of bytes: maps count them in pairs, and addresses and strides are of whole 16 bytes. */
+static void test_narrow(void **state)
+{
+    (void)state;
+    begin();
+    struct attn_error err = {""};
+    struct arrays *x = random_arrays();
+    struct attn_context *c = context("");
+    struct attn_problem p = problem("attn_bf16_kvint8_d64_causal_on_sm90_q128k64", "cuda");
+    struct attn_plan *plan;
+    p.mixed = 1, p.kv_dtype = ATTN_INT8, p.o_dtype = ATTN_BF16;
+    if (attn_plan_create(c, &p, &plan, &err) != ATTN_OK)
+        fail_msg("%s", err.text);
+    const struct attn_run r = card_run(x);
+    struct attn_run good = r, bad;
+    good.k_scales = good.v_scales = r.lse;
+    computes = false;
+    if (attn_execute_cuda(plan, &good, NULL, &err) != ATTN_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(last_maps.k[4] & 0xffffffff, D / 2 - 1); /* pairs of a row */
+    assert_int_equal(last_maps.k[1] >> 32, D / 16);           /* from row to row, in 16 bytes */
+    assert_int_equal(last_maps.q[4] & 0xffffffff, D - 1);
+    bad = good, bad.k = (const char *)good.k + 8;
+    assert_int_equal(attn_execute_cuda(plan, &bad, NULL, &err), ATTN_FAILED);
+    assert_non_null(strstr(err.text, "k is at an address that is no multiple of 16"));
+    bad = good, bad.v_stride[0] = KV * K * (D + 8), bad.v_stride[1] = K * (D + 8), bad.v_stride[2] = D + 8;
+    assert_int_equal(attn_execute_cuda(plan, &bad, NULL, &err), ATTN_FAILED);
+    assert_non_null(strstr(err.text, "expected a multiple of 16 elements"));
+    bad = good, bad.k_scales = NULL;
+    assert_int_equal(attn_execute_cuda(plan, &bad, NULL, &err), ATTN_INVALID);
+    computes = true;
+    free_run(&r);
+    attn_plan_destroy(plan);
+    attn_context_destroy(c);
+    end();
+    free(x);
+}
+
 /* Rows of a cache: one launch where no scale is shared or to be found, and four where rows share some; nothing waits, and the
  * kernel is compiled once. */
 static void test_quantise(void **state)
@@ -645,6 +688,7 @@ int main(void)
         cmocka_unit_test(test_refusals), cmocka_unit_test(test_cache),       cmocka_unit_test(test_faults),
         cmocka_unit_test(test_merge),
         cmocka_unit_test(test_quantise),
+        cmocka_unit_test(test_narrow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static int choose(struct variant out[32])
         for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
             for (int odd = 0; odd < 2; odd++) {
                 struct variant v = variant_default((enum isa)isa);
-                if (isa_language((enum isa)isa) != LANGUAGE_C || ((isa == ISA_AVX512BF16 || isa == ISA_AMX) && dtype != DTYPE_BF16))
+                if (isa_language((enum isa)isa) != LANGUAGE_C || (isas[isa].pairs && dtype != DTYPE_BF16))
                     continue;
                 v.field[F_DTYPE] = dtype;
                 v.field[F_HEAD_DIM] = odd ? 80 : 64;
@@ -312,7 +312,7 @@ static const struct gen_micro_use *use_of(const struct gen_text *t, const char *
 
 static void check_header(const struct gen_text *t, const struct variant *v)
 {
-    static const int widths[] = {8, 8, 16, 16, 16, 4}, registers[] = {0, 16, 32, 32, 32, 32};
+    static const int widths[] = {8, 8, 16, 16, 16, 4, 4}, registers[] = {0, 16, 32, 32, 32, 32, 32};
     const int32_t *f = v->field;
     int isa = f[F_ISA];
     long long n[8], hd = f[F_HEAD_DIM], hdv = f[F_HEAD_DIM_V] ? f[F_HEAD_DIM_V] : hd,

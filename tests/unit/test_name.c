@@ -275,7 +275,7 @@ static void test_refused(void **state)
         {"attn_f32_d64v64_on_c_q64k64_r4x2u1", "column 13; expected the default left out: attn_f32_d64_on_c_"},
         {"attn_f32_d64v0_on_c_q64k64_r4x2u1", "expected head_dim.v 1..512"},
         {"attn_f32_d64_causal_causal_on_c_q64k64_r4x2u1", "column 20; expected _on_"},
-        {"attn_f32_d64_on_sse_q64k64_r4x2u1", "column 17; expected isa: c avx2 avx512 avx512bf16 amx neon"},
+        {"attn_f32_d64_on_sse_q64k64_r4x2u1", "column 17; expected isa: c avx2 avx512 avx512bf16 amx neon neonbf16"},
         {"attn_f32_d64_on_c_q64k64_r4x2", "it ends at column 30; expected u"},
         {"attn_f32_d64_on_c_q64k64_r4x2u", "it ends at column 31; expected unroll 1..16"},
         {"attn_f32_d64_on_c_q64k64_r4x2u1 ", "column 32; expected the end"},

@@ -306,6 +306,41 @@ static void test_no_parts(void **state)
     free(d);
 }
 
+/* More heads than a launch has groups along a side: pieces, in groups of heads that share keys. Each has one key, whose value is its
+ * output. */
+static void test_many_heads(void **state)
+{
+    enum { HEADS = 65536, KV = 4, D = 4 };
+    static const int64_t lens[2] = {1, 0};
+    struct attn_context *context = context_create();
+    struct variant v = variant_default(ISA_PORTABLE);
+    char name[GEN_NAME_MAX];
+    float *q = calloc(2 * HEADS * D, sizeof *q), *o = calloc(2 * HEADS * D, sizeof *o), k[2 * KV * D], values[2 * KV * D];
+    (void)state;
+    assert_true(q && o);
+    v.field[F_HEAD_DIM] = v.field[F_TILE_Q] = v.field[F_TILE_K] = v.field[F_ROWS] = v.field[F_UNROLL] = v.field[F_VECTOR] = D;
+    v.field[F_GROUP_ROWS] = v.field[F_GROUP_LANES] = v.field[F_VECS] = 1;
+    variant_encode(&v, name);
+    const struct attn_problem problem = {.size = sizeof problem, .device = "opencl", .variant = name, .head_dim = D, .heads = HEADS,
+                                         .kv_heads = KV, .max_batch = 2, .max_q_len = 1, .max_kv_len = 1};
+    struct attn_plan *plan = plan_create(context, problem);
+    struct attn_error err = {""};
+    for (int i = 0; i < 2 * KV * D; i++)
+        k[i] = (float)(i % 5), values[i] = (float)(i + 1);
+    const struct attn_run run = {.size = sizeof run, .q = q, .k = k, .v = values, .o = o, .batch = 2, .q_len = 1, .kv_len = 1,
+                                 .kv_lens = lens};
+    if (attn_execute(plan, &run, NULL, &err) != ATTN_OK)
+        fail_msg("%s", err.text);
+    for (int i = 0; i < 2 * HEADS * D; i++) {
+        const int h = i / D % HEADS;
+        assert_true(o[i] == (i < HEADS * D ? values[h / (HEADS / KV) * D + i % D] : 0));
+    }
+    attn_plan_destroy(plan);
+    attn_context_destroy(context);
+    free(q);
+    free(o);
+}
+
 /* ---- tuning there ---- */
 
 static struct variant wide(int tile_k)
@@ -387,7 +422,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tune),    cmocka_unit_test(test_plan_refusals), cmocka_unit_test(test_host_arrays),
-        cmocka_unit_test(test_buffers), cmocka_unit_test(test_no_parts),
+        cmocka_unit_test(test_buffers), cmocka_unit_test(test_no_parts),      cmocka_unit_test(test_many_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

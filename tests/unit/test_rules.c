@@ -122,7 +122,7 @@ static void test_rules(void **state)
         {"group and vector belong to OpenCL; isa portable has them", ISA_AVX2, {{F_VECTOR, 4}}},
         {"stages, pingpong and lazy belong to isas sm90 and sm80", ISA_AVX2, {{F_LAZY, 1}}},
         {"copy, loop, serial, unswizzled, shared_q and order belong to isas sm90 and sm80", ISA_AVX2, {{F_COPY, COPY_ASYNC}}},
-        {"isa avx512bf16 multiplies pairs of bf16; dtype must be bf16", ISA_AVX512BF16, {{F_DTYPE, DTYPE_F16}}},
+        {"isas avx512bf16 and neonbf16 multiply pairs of bf16; dtype must be bf16", ISA_AVX512BF16, {{F_DTYPE, DTYPE_F16}}},
         {"q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32",
          ISA_C,
          {{F_DTYPE_KV, KV_Q8_0}, {F_HEAD_DIM, 40}}},
@@ -131,12 +131,10 @@ static void test_rules(void **state)
          {{F_DTYPE_KV, KV_Q4_0}, {F_ROWS, 4}, {F_SPLIT, 2048}}},
         {"tile.k must be a multiple of micro.vecs times the vector's width", ISA_AVX2, {{F_TILE_K, 104}}},
         {"tile.q must be a multiple of micro.rows", ISA_AVX512, {{F_TILE_Q, 100}}},
-        {"unroll must divide the vector's width, and half of it where the ISA multiplies pairs",
-         ISA_C,
-         {{F_UNROLL, 3}}},
-        {"unroll must divide the vector's width, and half of it where the ISA multiplies pairs",
+        {"unroll must divide the vector's width", ISA_C, {{F_UNROLL, 3}}},
+        {"unroll must be at most half of micro.vecs times the vector's width where the ISA multiplies pairs",
          ISA_AVX512BF16,
-         {{F_DTYPE, DTYPE_BF16}, {F_UNROLL, 16}}},
+         {{F_DTYPE, DTYPE_BF16}, {F_VECS, 1}, {F_UNROLL, 16}}},
         {"tile.k must hold an even number of vectors where the ISA multiplies pairs",
          ISA_AVX512BF16,
          {{F_DTYPE, DTYPE_BF16}, {F_TILE_K, 48}, {F_VECS, 1}}},
@@ -174,6 +172,9 @@ static void test_rules_of_sm90(void **state)
         {"tile.q must be 64 where head_dim.v is more than 256: two warpgroups share the columns of its output",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_HEAD_DIM, 264}}},
+        {"narrow K and V are widened for head_dim of at most 256",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, DTYPE_INT8 + 1}, {F_HEAD_DIM, 320}, {F_TILE_Q, 64}}},
         {"tile.q must be 64 or 128 where head_dim is more than 256",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_HEAD_DIM, 264}, {F_HEAD_DIM_V, 64}, {F_TILE_Q, 192}}},
@@ -183,6 +184,15 @@ static void test_rules_of_sm90(void **state)
         {"tile.k must be a multiple of 16 and at most 256, as wgmma's sides are",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_TILE_K, 72}}},
+        {"narrow K and V are widened in loop persistent; loop must be left out",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_INT8}, {F_LOOP, LOOP_SPECIALISED}}},
+        {"head_dim must be a multiple of 16 with narrow K and V: the copy engine moves rows of whole 16 bytes",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_FP8}, {F_HEAD_DIM, 72}}},
+        {"with narrow K and V tile.q must be 64 or 128: who widens them has too few registers beside three warpgroups",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_FP8}, {F_TILE_Q, 192}}},
         {"split must be a multiple of tile.k", ISA_SM90, {{F_DTYPE, DTYPE_F16}, {F_TILE_K, 80}, {F_SPLIT, 512}}},
         {"where keys are split tile.q must be 64 or 128: three warpgroups have too few registers to merge",
          ISA_SM90,
@@ -270,6 +280,9 @@ static void test_rules_of_sm80(void **state)
         {"loop must be joint: on sm80 all warps copy and multiply",
          ISA_SM80,
          {{F_DTYPE, DTYPE_BF16}, {F_LOOP, LOOP_PERSISTENT}}},
+        {"isa sm80 and loop joint do not widen K and V yet; dtype.kv must be left out",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_INT8}}},
         {"serial must be left out where loop is joint: each product is waited for anyway",
          ISA_SM80,
          {{F_DTYPE, DTYPE_BF16}, {F_SERIAL, 1}}},
@@ -296,6 +309,15 @@ static void test_rules_of_both_levels(void **state)
         {"order: straight says something of causal runs alone, and not of splits; it must be left out",
          ISA_SM90,
          {{F_CAUSAL, 1}, {F_SPLIT, 2048}, {F_ORDER, ORDER_STRAIGHT}}},
+        {"the tensor cores multiply K and V of Q's type, and widen int8 and fp8; dtype.kv must be one of these, or left out",
+         ISA_SM80,
+         {{F_DTYPE, DTYPE_F16}, {F_DTYPE_KV, KV_F32}}},
+        {"the tensor cores multiply K and V of Q's type, and widen int8 and fp8; dtype.kv must be one of these, or left out",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_Q4_0}}},
+        {"narrow K and V go with dtype bf16 here: a probability times a scale may leave f16's range",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_DTYPE_KV, KV_FP8}}},
         {"packed and paged do not go with copy tma where loop is joint; copy must be async or plain",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_LOOP, LOOP_JOINT}, {F_PACKED, 1}}},
@@ -407,7 +429,7 @@ static void test_too_few_registers(void **state)
     gen_close(g);
 }
 
-/* What a template never looks at is not left out without a word. */
+/* What a level does not have is not left out without a word. */
 static void test_features_of_other_levels(void **state)
 {
     static const struct {
@@ -416,8 +438,8 @@ static void test_features_of_other_levels(void **state)
         int32_t value;
         const char *expected;
     } cases[] = {
-        {ISA_SM90, F_DTYPE_KV, DTYPE_F16 + 1, ": error: isa sm90 does not have dtype.kv yet; expected it left out"},
-        {ISA_SM80, F_DTYPE_KV, DTYPE_F16 + 1, ": error: isa sm80 does not have dtype.kv yet; expected it left out"},
+        {ISA_SM90, F_DTYPE_KV, KV_F16, ": error: the tensor cores multiply K and V of Q's type, and widen int8 and fp8; dtype.kv"},
+        {ISA_SM80, F_DTYPE_KV, KV_INT8, ": error: isa sm80 and loop joint do not widen K and V yet; dtype.kv must be left out"},
     };
     struct gen *g = open_gen();
     (void)state;

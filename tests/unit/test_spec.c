@@ -190,7 +190,7 @@ static const char *const wrong[][2] = {
     {D "causal: 1", "2:9: error: causal is '1'; expected true or false"},
     {D "causal: 'true'", "2:9: error: causal is the text 'true'; expected true or false"},
     {D "causal: [true, True]", "2:16: error: causal has this value twice; expected each once"},
-    {D "isa: sm99", "2:6: error: isa is 'sm99'; expected c, avx2, avx512, avx512bf16, amx, neon, portable, sm90 or sm80"},
+    {D "isa: sm99", "2:6: error: isa is 'sm99'; expected c, avx2, avx512, avx512bf16, amx, neon, neonbf16, portable, sm90 or sm80"},
     {D "op: conv", "2:5: error: op is 'conv'; expected attn, matmul or softmax"},
     {D "op: softmax", "1:11: error: head_dim is of op attn, and the spec's is not; expected it left out"},
     {"op: [softmax, matmul]\nhead_dim: 64",
@@ -276,7 +276,7 @@ static void test_large(void **state)
     check(b.data, "s.yaml:2:6: error: isa is '"
           "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4"
           "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4"
-          "...'; expected c, avx2, avx512, avx512bf16, amx, neon, portable, sm90 or sm80");
+          "...'; expected c, avx2, avx512, avx512bf16, amx, neon, neonbf16, portable, sm90 or sm80");
     buf_free(&b);
 }
 

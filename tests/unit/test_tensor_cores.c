@@ -1,4 +1,4 @@
-/* test_tensor_cores.c - on a Hopper card no problem with Q, K and V in f16 or bf16 is left to the portable kernel: random problems,
+/* test_tensor_cores.c - on a Hopper card no problem with Q, K and V in f16 or bf16, or with Q in bf16 and K and V in int8 or fp8 to 256 elements a row, is left to the portable kernel: random problems,
  * of all features, types of O and head dims, have a variant among those that tuning tries that the rules and the card's limits let
  * pass; and, with rows of Q and K of at most 256 elements, one for rows that lie anywhere. No card is needed, and nothing is
  * compiled. The same of sm80's cards, of rows of Q and K of at most 256 elements.
@@ -43,12 +43,14 @@ static struct variant draw_problem(uint64_t *random)
                                              F_PACKED, F_PAGED};
     struct variant v = variant_default(ISA_SM90);
     const enum dtype type = random_below(random, 2) ? DTYPE_F16 : DTYPE_BF16;
-    variant_set_dtypes(&v, type, type, random_below(random, 3) ? type : (enum dtype)random_below(random, DTYPE_COUNT));
+    const bool narrow = type == DTYPE_BF16 && random_below(random, 3) == 0;
+    variant_set_dtypes(&v, type, narrow ? random_below(random, 2) ? DTYPE_INT8 : DTYPE_FP8 : type,
+                       random_below(random, 3) ? type : (enum dtype)random_below(random, DTYPE_COUNT));
     v.field[F_HEAD_DIM] = draw_dim(random);
     v.field[F_HEAD_DIM_V] = random_below(random, 3) ? 0 : draw_dim(random);
     if (random_below(random, 8) == 0) /* as wide as attn.h has them */
         v.field[F_HEAD_DIM_V] = (int32_t)(MOST + 1 + random_below(random, MOST));
-    if (random_below(random, 8) == 0) {
+    if (!narrow && random_below(random, 8) == 0) {
         static const int32_t wide[][2] = {{576, 512}, {512, 512}, {288, 256}, {576, 64}, {264, 264}};
         const int i = (int)random_below(random, 10);
         v.field[F_HEAD_DIM] = i < 5 ? wide[i][0] : 8 * (int32_t)(33 + random_below(random, 40));
@@ -105,13 +107,15 @@ static void test_all_problems(void **state)
         char name[GEN_NAME_MAX];
         struct gen_error rule = {.text = ""};
         variant_encode(&v, name);
-        const bool narrow = v.field[F_HEAD_DIM] <= MOST;
-        if (narrow && !is_there(s, &v, ISA_SM80, ANY, &rule))
+        /* Narrow keys and values are isa sm90's alone, and their rows too are whole 16 bytes. */
+        const bool narrow = dtypes[variant_dtype_kv(&v)].scaled;
+        const int step = narrow ? 16 : 8;
+        if (!narrow && v.field[F_HEAD_DIM] <= MOST && !is_there(s, &v, ISA_SM80, ANY, &rule))
             fail_msg("%s: is left to the portable kernel on sm80's cards: %s", name, rule.text);
-        if (narrow && !is_there(s, &v, ISA_SM80, ANYWHERE, &rule))
+        if (!narrow && v.field[F_HEAD_DIM] <= MOST && !is_there(s, &v, ISA_SM80, ANYWHERE, &rule))
             fail_msg("%s: with rows that lie anywhere is left to the portable kernel: %s", name, rule.text);
         const int dv = v.field[F_HEAD_DIM_V] ? v.field[F_HEAD_DIM_V] : v.field[F_HEAD_DIM];
-        if (v.field[F_HEAD_DIM] % 8 != 0 || dv % 8 != 0)
+        if (v.field[F_HEAD_DIM] % step != 0 || dv % step != 0 || (narrow && (dv > MOST || v.field[F_HEAD_DIM] > MOST)))
             continue;
         /* Whose rows are whole 16 bytes is not for the slower isa either. */
         whole++;

@@ -17,6 +17,7 @@ static const char *const launched[] = {
     "attn_bf16_d64_window_mask_on_sm90_q64k64_s2048",
     "attn_bf16_d64_causal_packed_paged_on_sm90_q128k64",
     "attn_bf16_d64_packed_paged_on_sm90_q64k64_s2048",
+    "attn_f32_kvint8_d64_paged_on_portable_q64k64_r4x2u4",
     "attn_f32_d64_on_portable_q64k64_r4x2u4",
     "attn_f32_d64_biasf32_packed_paged_on_portable_q64k64_r4x2u4",
     "attn_f32_d64_biasf32_on_portable_q64k64_r4x2u4",
@@ -58,6 +59,7 @@ static inline void fill_features(const struct launch_case *c, struct attn_cl_fea
     f->window[0] = 3000, f->window[1] = 5, f->softcap = 20;
     f->bias_stride[0] = 1000, f->bias_stride[1] = 100, f->bias_stride[3] = 1, f->mask_stride[1] = 50, f->mask_stride[3] = 2;
     f->page_stride = 9, f->page_size = c->more ? 48 : 5, f->bias_at = 4, f->slopes_at = 2, f->pages_at = 6, f->q_starts_at = 1;
+    f->k_scales_at = 7, f->k_scales_stride[0] = 11, f->k_scales_stride[1] = 12, f->v_scales_at = 8, f->v_scales_stride[0] = 13;
 }
 
 static inline void write_bytes(FILE *to, const char *what, unsigned number, const void *data, size_t size)

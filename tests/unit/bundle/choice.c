@@ -21,6 +21,7 @@ KERNEL(b_f32_d64_avx512)
 KERNEL(b_f32_d64_avx512_few)
 KERNEL(b_bf16_d128_causal_avx512)
 KERNEL(b_bf16_d128_causal_avx512bf16)
+KERNEL(b_bf16_d128_causal_amx)
 KERNEL(b_f32_kvf16_d64v32_window_avx2)
 KERNEL(b_f32_d80_c)
 KERNEL(b_f32_d80_c_few)
@@ -28,8 +29,14 @@ KERNEL(b_f32_d80_c_few)
 enum {
     AVX2 = B_HAS_avx2 | B_HAS_fma | B_HAS_f16c,
     AVX512 = AVX2 | B_HAS_avx512f | B_HAS_avx512dq | B_HAS_avx512bw | B_HAS_avx512vl,
-    BF16 = AVX512 | B_HAS_avx512bf16
+    BF16 = AVX512 | B_HAS_avx512bf16,
+    AMX = BF16 | B_HAS_avx512vbmi | B_HAS_amxtile | B_HAS_amxbf16
 };
+
+const char *b_bf16_d128_causal_amx_prepare(void)
+{
+    return "no tiles";
+}
 
 static int wrong(const char *what, int number, const char *found)
 {
@@ -65,6 +72,8 @@ static int check_best(void)
         {&causal, 0, BF16, "b_bf16_d128_causal_avx512bf16"},
         {&causal, 0, BF16 | B_SLOW_PAIRS, "b_bf16_d128_causal_avx512"},
         {&causal, 1, AVX512, "b_bf16_d128_causal_avx512"},
+        {&causal, 0, AMX | B_SLOW_PAIRS, "b_bf16_d128_causal_amx"},
+        {&causal, 0, AMX & ~B_HAS_amxtile, "b_bf16_d128_causal_avx512bf16"},
         {&causal, 0, AVX2, NULL},
         {&mixed, 0, AVX2, "b_f32_kvf16_d64v32_window_avx2"},
         {&mixed, 0, 0, NULL},
@@ -112,6 +121,7 @@ static int check_words(void)
     }
     if (strcmp(b_lacks(AVX512, AVX2, AVX2), "the kernels need avx512f, which this processor lacks") != 0 ||
         strcmp(b_lacks(AVX2, 0, AVX2), "the kernels need avx2, whose registers this system does not save") != 0 ||
+        strcmp(b_lacks(AMX, BF16 | B_HAS_avx512vbmi, AMX), "the kernels need amxtile, for which this system gives no permission") != 0 ||
         b_lacks(AVX2, BF16, BF16))
         return wrong("lacks", 0, "otherwise");
     return strcmp(kernel.name, "b_f32_d80") != 0 ? wrong("name", 0, kernel.name) : 0;

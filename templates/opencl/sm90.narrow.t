@@ -1,0 +1,126 @@
+%# What the producer does with narrow keys and values: tiles go to the ring as they are stored.
+
+/* The scales of tile j's keys and values, zeros where there is no key: 32 of each a time. */
+INLINED void load_scales(const struct source *f, const struct tile *x, int j, uint to)
+{
+    const struct attn_cl_features *y = f->features;
+    __global const float *const k = (__global const float *)here((long)f->k_scales) + here(y->k_scales_at) + x->g * here(y->k_scales_stride[1]);
+    __global const float *const v = (__global const float *)here((long)f->v_scales) + here(y->v_scales_at) + x->g * here(y->v_scales_stride[1]);
+    #pragma unroll 1
+    for (int n = 0; n < ${BK}; n += 32) {
+        const int in_tile = n + f->lane, key = j * ${BK} + in_tile, is = in_tile < ${BK} && key < x->keys;
+% if PAGED
+        struct place at;
+        if (f->box) { /* a lane knows where a box begins */
+            const int box = min(in_tile, ${BK - 1}) / f->box;
+            at.page = of_lane(f->last.page, box), at.row = of_lane(f->last.row, box) + in_tile - box * f->box;
+        } else
+            at = place_of(f, x, key);
+        const long page = at.page, row = at.row;
+% else
+        const long page = x->${KB}, row = ${PACKED ? "x->kv_from + " : ""}key;
+% end
+        if (in_tile < ${BK}) {
+            copy4_later(to + 4 * in_tile, k + (is ? page * here(y->k_scales_stride[0]) + row * here(y->k_scales_stride[2]) : 0), is);
+            copy4_later(to + ${4*BK} + 4 * in_tile, v + (is ? page * here(y->v_scales_stride[0]) + row * here(y->v_scales_stride[2]) : 0), is);
+        }
+    }
+}
+% if PAGED
+
+/* Row by row, 16 bytes at a time, with zeros where there is no key. */
+INLINED void gather(const struct source *f, const struct tile *x, int j, uint to, __global const ${TYPE_KV} *rows, long rows_at, const long *stride,
+    const int boxes, const int columns)
+{
+    const int chunk = f->lane & 7;
+    struct place at[${ceil_div(BK, 32)}];
+    #pragma unroll
+    for (int n = 0; n < ${ceil_div(BK, 32)}; n++)
+        at[n] = place_of(f, x, j * ${BK} + 32 * n + f->lane);
+    __global const ${TYPE_KV} *from = (__global const ${TYPE_KV} *)here((long)rows) + here(rows_at) + x->g * here(stride[1]) + 16 * chunk;
+    const long page_step = here(stride[0]), row_step = here(stride[2]);
+    #pragma unroll
+    for (int n = 0; n < ${ceil_div(BK, 32)}; n++)
+        #pragma unroll 2
+        for (int m = 0; m < (n < ${BK/32} ? 8 : ${BK%32/4}); m++) {
+            const int r = 4 * m + f->lane / 8;
+            const int page = of_lane(at[n].page, r), row = of_lane(at[n].row, r), is = row < 1 << 30;
+            __global const ${TYPE_KV} *place = from + (is ? page * page_step + row * row_step : 0);
+            for (int c = 0; c < boxes; c++)
+                copy16_later(to + c * ${BK*128} + (32 * n + r) * 128 + ((chunk ^ (r & 7)) << 4), place + 128 * c, is && 128 * c + 16 * chunk < columns);
+        }
+}
+% end
+
+/* What is announced of a place, and by whom: its first lane says what it is, and how many of its rows are keys. */
+INLINED void announce(const struct source *f, const struct tile *x, int j, uint n, const int what, const int bytes)
+{
+    __local uchar *const memory = f->memory;
+    const uint shared = f->shared;
+    if (f->lane)
+        return;
+    NOTE_AT(n)[0] = what, NOTE_AT(n)[1] = x->keys - j * ${BK};
+    if (bytes)
+        arrive_and_expect(PLACE_FULL(n), bytes);
+    else
+        arrive(PLACE_FULL(n));
+}
+
+INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", const int first" : ""})
+{
+    const uint shared = f->shared, n = f->nr++;
+% if PAGED
+    /* Places are looked up a tile ahead, while the one before is waited for. */
+    if (f->box) {
+        f->before = f->last;
+        f->last = first ? place_of(f, x, j * ${BK} + f->lane * f->box) : f->next;
+        f->next = place_of(f, x, max(j - 1, 0) * ${BK} + f->lane * f->box);
+    }
+% end
+    await(PLACE_EMPTY(n), PLACE_ROUND(n) ^ 1);
+    load_scales(f, x, j, PAIRS_AT(n));
+% let K_BOXES = ceil_div(HD, 128)
+% if PAGED
+    announce(f, x, j, n, KEYS, f->box ? ${K_BOXES*BK*128} : 0);
+    if (f->box)
+        load_boxes(f, f->last, x->g, PLACE_AT(n), f->k, ${K_BOXES}, PLACE_FULL(n));
+    else
+        gather(f, x, j, PLACE_AT(n), f->k_rows, f->a->k_at, f->a->k_stride, ${K_BOXES}, ${HD});
+% else
+    announce(f, x, j, n, KEYS, ${K_BOXES*BK*128});
+    for (int c = 0; c < ${K_BOXES} && f->lane == 0; c++)
+        ${LOAD_KV}(PLACE_AT(n) + c * ${BK*128}, f->k, 64 * c, row_of(x, j), x->g, x->${KB}, PLACE_FULL(n)${POLICY});
+% end
+    copies_arrive(PLACE_FULL(n));
+}
+
+INLINED void load_v(struct source *f, const struct tile *x, int j)
+{
+    const uint shared = f->shared, n = f->nr++;
+    await(PLACE_EMPTY(n), PLACE_ROUND(n) ^ 1);
+% let V_BOXES = ceil_div(HDV, 128)
+% if PAGED
+    announce(f, x, j, n, VALUES, f->box ? ${V_BOXES*BK*128} : 0);
+    if (f->box)
+        load_boxes(f, f->before, x->g, PLACE_AT(n), f->v, ${V_BOXES}, PLACE_FULL(n));
+    else
+        gather(f, x, j, PLACE_AT(n), f->v_rows, f->a->v_at, f->a->v_stride, ${V_BOXES}, ${HDV});
+% else
+    announce(f, x, j, n, VALUES, ${V_BOXES*BK*128});
+    for (int c = 0; c < ${V_BOXES} && f->lane == 0; c++)
+        ${LOAD_KV}(PLACE_AT(n) + c * ${BK*128}, f->v, 64 * c, row_of(x, j), x->g, x->${KB}, PLACE_FULL(n)${POLICY});
+% end
+    copies_arrive(PLACE_FULL(n));
+}
+
+INLINED void tell_end(struct source *f)
+{
+    const uint shared = f->shared, n = f->nr++;
+    __local uchar *const memory = f->memory;
+    await(PLACE_EMPTY(n), PLACE_ROUND(n) ^ 1);
+    if (f->lane == 0) {
+        NOTE_AT(n)[0] = END;
+        arrive(PLACE_FULL(n));
+    }
+    copies_arrive(PLACE_FULL(n));
+}
