@@ -41,6 +41,14 @@ static int32_t fixed_at(const struct spec *s, const struct spec_cursor *c, enum 
     return invariant_value(&v, f);
 }
 
+/* Of which kernels, where the cursor stands. */
+static int kind_of(const struct spec *s, const struct spec_cursor *c)
+{
+    const struct spec_values *qk = &s->field[F_HEAD_DIM], *v = &s->field[F_HEAD_DIM_V];
+    const int at = c->at[F_HEAD_DIM];
+    return (c->split ? TUNED_SPLIT : 0) | tuned_wide(qk->count ? qk->value[at] : 0, v->count ? v->value[at] : 0);
+}
+
 static struct values values_of(const struct spec *s, const struct spec_cursor *c, enum field_id f, enum isa isa,
                                int32_t implied[IMPLIED_MAX])
 {
@@ -68,9 +76,9 @@ static struct values values_of(const struct spec *s, const struct spec_cursor *c
     } else if (fixed_at(s, c, f, isa) >= 0) {
         implied[n++] = fixed_at(s, c, f, isa);
     } else if (fields[f].side == FIELD_TUNING && c->tuning) {
-        n = tuning_choices(f, isa, c->split, implied);
+        n = tuning_choices(f, isa, kind_of(s, c), implied);
     } else {
-        implied[n++] = tuning_default(f, isa, c->split);
+        implied[n++] = tuning_default(f, isa, kind_of(s, c));
     }
     return (struct values){implied, n};
 }
@@ -88,7 +96,7 @@ static bool has(const struct spec *s, const struct spec_cursor *c, enum isa isa,
     const struct spec_values *given = &s->field[F_SPLIT];
     if (given->count)
         return split ? given->value[given->count - 1] != 0 : given->value[0] == 0;
-    return !split || (c->tuning && field_choices(F_SPLIT, isa, false)[0]);
+    return !split || (c->tuning && field_choices(F_SPLIT, isa, TUNED_WHOLE)[0]);
 }
 
 static bool advance(const struct spec *s, struct spec_cursor *c)

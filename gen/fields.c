@@ -125,6 +125,11 @@ const char *field_value_name(enum field_id f, int32_t value)
     return NULL;
 }
 
+int tuned_wide(int32_t head_dim, int32_t head_dim_v)
+{
+    return head_dim > 256 || head_dim_v > 256 ? TUNED_WIDE : 0;
+}
+
 enum field_id field_first(enum field_id f)
 {
     while (fields[f].paired)

@@ -89,9 +89,12 @@ extern const struct field fields[FIELD_COUNT];
 /* The value if nobody gives one. 0 for a number that must not be 0: the isa has no such field. */
 int32_t field_default(enum field_id f, enum isa isa);
 
-/* What tuning tries, 0-terminated if shorter than FIELD_CHOICES; for FIELD_BOOL {1} means both; nothing for a field
- * that is not tuned. split: if keys are split, the default first. */
-const int32_t *field_choices(enum field_id f, enum isa isa, bool split);
+/* What tuning tries, 0-terminated if shorter than FIELD_CHOICES; of FIELD_BOOL {1} is both; of a field that is not tuned
+ * none. kind: of which kernels, the default first where they are of any kind: where keys are split, and of wide heads. */
+enum tuned_kind { TUNED_WHOLE, TUNED_SPLIT, TUNED_WIDE };
+const int32_t *field_choices(enum field_id f, enum isa isa, int kind);
+/* TUNED_WIDE for rows of more than 256 elements, of Q and K or of V and O, else 0. */
+int tuned_wide(int32_t head_dim, int32_t head_dim_v);
 
 /* Whether an isa lacks the field, as C lacks work-groups; it is then 0, and leaves no trace. */
 bool field_is_absent(enum field_id f, enum isa isa);

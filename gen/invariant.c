@@ -49,6 +49,7 @@ static const struct fixed {
     {ISA_AVX512, ANY, 256, SPLIT_C, 0},
     {ISA_AVX512BF16, ANY, 256, SPLIT_C, 0},
     {ISA_NEON, ANY, 64, SPLIT_C, 0},
+    {ISA_NEONBF16, ANY, 64, SPLIT_C, 0},
     {ISA_PORTABLE, ANY, 64, 0, 0},
     {ISA_SM90, 128, 128, SPLIT_SM90, 1},
     {ISA_SM90, ANY, 64, SPLIT_SM90, 1},

@@ -11,6 +11,7 @@ const char *const language_names[] = {"c", "opencl", "cuda", NULL};
 #define ISA(id, name) name,
 #define FACT(column, value)
 #define FIELD(id, fallback, choices, split)
+#define WIDE(id, choices)
 #define END
 const char *const isa_names[] = {
 #include "isas.inc"
@@ -19,6 +20,7 @@ const char *const isa_names[] = {
 #define ISA(id, text) [ISA_##id] = {.name = text,
 #define FACT(column, value) .column = value,
 #define FIELD(id, fallback, choices, split)
+#define WIDE(id, choices)
 #define END },
 const struct isa_facts isas[ISA_COUNT] = {
 #include "isas.inc"
@@ -26,11 +28,12 @@ const struct isa_facts isas[ISA_COUNT] = {
 
 enum { FIRST_TUNED = F_ISA + 1, TUNED_COUNT = FIELD_COUNT - FIRST_TUNED };
 struct tuned {
-    int32_t fallback, choices[FIELD_CHOICES], split[FIELD_CHOICES];
+    int32_t fallback, choices[FIELD_CHOICES], split[FIELD_CHOICES], wide[FIELD_CHOICES];
 };
 #define ISA(id, name) [ISA_##id] = {
 #define FACT(column, value)
 #define FIELD(id, fallback, choices, split) [F_##id - FIRST_TUNED] = {fallback, choices, split},
+#define WIDE(id, choices) [F_##id - FIRST_TUNED].wide = choices,
 #define END },
 static const struct tuned tuned[ISA_COUNT][TUNED_COUNT] = {
 #include "isas.inc"
@@ -57,6 +60,7 @@ _Static_assert(FACTS + TUNED_COUNT < 64, "more columns than bits");
 #define ISA(id, name) _Static_assert((0
 #define FACT(column, value) | UINT64_C(1) << FACT_##column
 #define FIELD(id, fallback, choices, split) | UINT64_C(1) << (FACTS + F_##id - FIRST_TUNED)
+#define WIDE(id, choices)
 #define END ) == (UINT64_C(1) << (FACTS + TUNED_COUNT)) - 1, "a row of isas.inc lacks a fact or a field");
 #include "isas.inc"
 
@@ -72,7 +76,7 @@ const char *isa_slow(enum isa isa)
 
 static const struct tuned *tuned_of(enum field_id f, enum isa isa)
 {
-    static const struct tuned none = {0, {0}, {0}};
+    static const struct tuned none = {.fallback = 0};
     return f <= F_ISA ? &none : &tuned[isa][f - FIRST_TUNED];
 }
 
@@ -83,10 +87,12 @@ int32_t field_default(enum field_id f, enum isa isa)
     return f < F_ISA ? fields[f].fallback : tuned_of(f, isa)->fallback;
 }
 
-const int32_t *field_choices(enum field_id f, enum isa isa, bool split)
+const int32_t *field_choices(enum field_id f, enum isa isa, int kind)
 {
     const struct tuned *t = tuned_of(f, isa);
-    return split && t->split[0] ? t->split : t->choices;
+    if (kind & TUNED_WIDE && t->wide[0])
+        return t->wide;
+    return kind & TUNED_SPLIT && t->split[0] ? t->split : t->choices;
 }
 
 bool field_is_absent(enum field_id f, enum isa isa)

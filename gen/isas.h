@@ -8,6 +8,7 @@
 #define ISA(id, name) ISA_##id,
 #define FACT(column, value)
 #define FIELD(id, fallback, choices, split)
+#define WIDE(id, choices)
 #define END
 enum isa {
 #include "isas.inc"

@@ -3,11 +3,11 @@
 
 #include "invariant.h"
 
-int tuning_choices(enum field_id f, enum isa isa, bool split, int32_t out[FIELD_CHOICES])
+int tuning_choices(enum field_id f, enum isa isa, int kind, int32_t out[FIELD_CHOICES])
 {
     int n = 0;
-    const int32_t *list = field_choices(f, isa, split);
-    if (f == F_SPLIT && !split) {
+    const int32_t *list = field_choices(f, isa, kind);
+    if (f == F_SPLIT && !(kind & TUNED_SPLIT)) {
         out[n++] = 0;
         return n;
     }
@@ -25,20 +25,20 @@ int tuning_choices(enum field_id f, enum isa isa, bool split, int32_t out[FIELD_
     return n;
 }
 
-int32_t tuning_default(enum field_id f, enum isa isa, bool split)
+int32_t tuning_default(enum field_id f, enum isa isa, int kind)
 {
-    const int32_t *whole = field_choices(f, isa, false), *list = field_choices(f, isa, split);
-    return list != whole ? list[0] : field_default(f, isa);
+    const int32_t *whole = field_choices(f, isa, TUNED_WHOLE), *list = field_choices(f, isa, kind);
+    return list != whole && fields[f].type != FIELD_BOOL ? list[0] : field_default(f, isa);
 }
 
 /* The same for a caller, who may leave less to tuning. */
-static int choices_of(const struct variant *caller, enum field_id f, enum isa isa, bool split, int32_t out[FIELD_CHOICES])
+static int choices_of(const struct variant *caller, enum field_id f, enum isa isa, int kind, int32_t out[FIELD_CHOICES])
 {
     struct variant v = *caller;
     v.field[F_ISA] = (int32_t)isa;
-    const int32_t fixed = f == F_SPLIT && !split ? -1 : invariant_value(&v, f);
+    const int32_t fixed = f == F_SPLIT && !(kind & TUNED_SPLIT) ? -1 : invariant_value(&v, f);
     if (fixed < 0)
-        return tuning_choices(f, isa, split, out);
+        return tuning_choices(f, isa, kind, out);
     out[0] = fixed;
     return 1;
 }
@@ -48,11 +48,12 @@ static int product(const struct variant *caller, enum isa isa, bool split, struc
     int total = 1;
     int32_t choices[FIELD_COUNT][FIELD_CHOICES];
     int count[FIELD_COUNT];
+    const int kind = (split ? TUNED_SPLIT : 0) | tuned_wide(caller->field[F_HEAD_DIM], caller->field[F_HEAD_DIM_V]);
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
         count[f] = 1;
         choices[f][0] = f == F_ISA ? (int32_t)isa : caller->field[f];
         if (fields[f].side == FIELD_TUNING && f != F_ISA)
-            count[f] = choices_of(caller, f, isa, split, choices[f]);
+            count[f] = choices_of(caller, f, isa, kind, choices[f]);
         total *= count[f];
     }
     for (int i = 0; i < total && i < max; i++) {
@@ -68,7 +69,7 @@ static int product(const struct variant *caller, enum isa isa, bool split, struc
 int tuning_space(const struct variant *caller, enum isa isa, struct variant *out, int max)
 {
     int n = product(caller, isa, false, out, max);
-    if (field_choices(F_SPLIT, isa, false)[0])
+    if (field_choices(F_SPLIT, isa, TUNED_WHOLE)[0])
         n += product(caller, isa, true, max > n ? out + n : out, max > n ? max - n : 0);
     return n;
 }

@@ -5,12 +5,12 @@
 
 #include "fields.h"
 
-/* What tuning tries for one field on that isa, for kernels that split keys or for those that do not: its choices, or
- * only its default. Returns how many; at most FIELD_CHOICES. */
-int tuning_choices(enum field_id f, enum isa isa, bool split, int32_t out[FIELD_CHOICES]);
+/* What tuning tries for one field on that isa, for kernels of that kind (enum tuned_kind): its choices, or its default alone.
+ * Returns how many; at most FIELD_CHOICES. */
+int tuning_choices(enum field_id f, enum isa isa, int kind, int32_t out[FIELD_CHOICES]);
 
-/* Its value if nobody gives one. */
-int32_t tuning_default(enum field_id f, enum isa isa, bool split);
+/* What it is when nobody says. */
+int32_t tuning_default(enum field_id f, enum isa isa, int kind);
 
 /* All combinations of the tuning fields' choices on that isa, with the caller's fields as in `caller`; the last field
  * varies fastest, and kernels that split keys follow the others. Writes the first `max` and returns how many there are:

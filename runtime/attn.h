@@ -346,7 +346,9 @@ attn_status attn_plan_describe(const struct attn_plan *plan, struct attn_plan_in
  * head_dim], V [batch, kv_heads, kv_len, head_dim_v], O [batch, heads, q_len, head_dim_v]. The elements of a row are
  * contiguous. On a packed side (Q and O, or K and V) the rows of the sequences follow one another and there is no
  * batch: Q and O are [row, head, element] with q_starts[batch] rows, K and V with kv_starts[batch] rows. In pages, K
- * and V are [page, head, row, element]. */
+ * and V are [page, head, row, element]. V may be the first head_dim_v elements of each row of K, as in MLA's latent
+ * cache: the same pointer (or buffer and v_at as k_at) and the same strides. Kernels of isa sm90 for head_dim above 256 see
+ * that at each run and then read the rows once; no field has to say it. */
 struct attn_run {
     size_t size;           /* sizeof(struct attn_run) */
     const void *q, *k, *v; /* element [0, 0, 0, 0] of each, aligned to an element; may be NULL if the tensor is empty */

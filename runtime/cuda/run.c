@@ -130,6 +130,10 @@ static int stage(struct cuda_kernel *k, struct cuda_slot *s, const struct attn_a
     for (enum array_id id = 0; id < ARRAYS; id++) {
         if (!gpu_takes(&k->source, id))
             continue;
+        if (id == ARRAY_V && hosts->v_in_k) {
+            l->buffer[id] = l->buffer[ARRAY_K];
+            continue;
+        }
         if (gpu_host_size(&hosts->host[id], &size, err) != 0 || need_array(k, &s->array[id], size, err) != 0 ||
             (!arrays[id].output && copy(k, s, id, &hosts->host[id], false, err) != 0))
             return -1;

@@ -182,6 +182,11 @@ static void feature_hosts(const struct gpu_source *s, const struct attn_args *a,
     }
 }
 
+static bool is_v_in_k(const struct gpu_source *s, const struct attn_args *a)
+{
+    return a->v == a->k && s->head_dim_v <= s->head_dim && memcmp(a->k_stride, a->v_stride, sizeof a->k_stride) == 0;
+}
+
 int gpu_hosts_of(const struct gpu_source *s, const struct attn_args *a, struct gpu_hosts *out, struct gen_error *err)
 {
     const int64_t *qs = q_starts_of(s, a), *ks = kv_starts_of(s, a), *lens = ks ? NULL : a->kv_lens;
@@ -205,6 +210,9 @@ int gpu_hosts_of(const struct gpu_source *s, const struct attn_args *a, struct g
     host[ARRAY_Q] = tensor(a->q, a->q_stride, q_batch, a->heads, q_rows, s->head_dim, s->element, NULL);
     host[ARRAY_K] = tensor(a->k, a->k_stride, kv_batch, a->kv_heads, kv_rows, s->head_dim / s->values, s->element_kv, lens);
     host[ARRAY_V] = tensor(a->v, a->v_stride, kv_batch, a->kv_heads, kv_rows, s->head_dim_v / s->values, s->element_kv, lens);
+    out->v_in_k = is_v_in_k(s, a);
+    if (out->v_in_k)
+        host[ARRAY_V] = host[ARRAY_K];
     host[ARRAY_O] = tensor(a->o, a->o_stride, q_batch, a->heads, q_rows, s->head_dim_v, s->element_o, NULL);
     host[ARRAY_LSE] = vector(a->lse, q_batch * a->heads * q_rows, sizeof *a->lse);
     host[ARRAY_KV_LENS] = vector(a->kv_lens, a->batch, sizeof *a->kv_lens);

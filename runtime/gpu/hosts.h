@@ -23,6 +23,7 @@ struct gpu_hosts {
     struct attn_cl_args args;
     struct attn_cl_features features;
     struct used_pages *used; /* for paged kernels */
+    bool v_in_k;             /* V is the first columns of K: there is one copy of both, and the host of V is that of K */
 };
 
 /* The arrays in place, for buffers that are their own memory. 0, or -1 and what is wrong; call gpu_hosts_free in any

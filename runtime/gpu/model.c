@@ -19,6 +19,11 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
+static bool is_wide(const struct variant *v)
+{
+    return tuned_wide(variant_head_dim(v), variant_head_dim_v(v)) != 0;
+}
+
 static struct shape read_shape(const struct variant *v, const struct tune_target *t)
 {
     const int32_t *f = v->field;
@@ -111,6 +116,21 @@ static double gpu_cycles(const struct shape *s, const struct gpu_device *d)
     return queries * tiles * ((work + move) * busy + wait);
 }
 
+/* The cycles of a Hopper multiprocessor for one tile of keys of wide heads, worked out and not yet measured on a card (see
+ * templates/opencl/sm90.shares.t): L2 delivers 30 bytes per cycle, and the scores of 32 keys read shared memory half as long again as
+ * they multiply. Values that are narrower than keys are taken to lie in them. */
+static double hopper_wide_step(const struct variant *v, const struct shape *s)
+{
+    const int32_t *f = v->field;
+    const double scores = 2 * s->bq * s->bk * up(s->d, 16) / 4096 * (f[F_TILE_K] < 64 ? 1.5 : 1);
+    const double product = scores + 2 * s->bq * s->bk * up(s->dv, 8) / 4096;
+    const double softmax = 64 * s->bk / 6 + 100 + (f[F_LAZY] ? 0.3 : 1) * 64 * (s->dv > 256 ? s->dv / 2 : s->dv) / 128;
+    const double load = s->bk * 2 * (s->dv < s->d ? s->d : s->d + s->dv) / 30;
+    if (f[F_SERIAL])
+        return larger(product + softmax, load);
+    return f[F_STAGES] < 2 ? product + larger(softmax, load) : larger(product + 0.3 * softmax, load);
+}
+
 /* The cycles of a Hopper multiprocessor for one head, as measured on an H200: the tensor cores do 4096 flops per cycle;
  * exponentials and the rest of the softmax take 1/12 cycle for each score (a softcap adds 1/5), of which only a share
  * is not hidden; a step costs 330 cycles, a masked one 250 more, and the change to the next tile 1500. */
@@ -129,7 +149,8 @@ static double hopper_cycles(const struct variant *v, const struct tune_target *t
         s.bq * s.bk * (1 / 11.8 + (f[F_SOFTCAP] ? 0.2 : 0)) + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
     const double seen = s.bq == 64 ? 1 : s.bq == 192 ? 0.1 : f[F_PINGPONG] ? 0.25 : 0.3; /* share not hidden */
     const double shorter = product < softmax ? product : softmax, wait = f[F_STAGES] < 2 ? 600 : 0;
-    const double tile = steps * (larger(product, softmax) + seen * shorter + 330 + wait) + masked * 250 + 1500;
+    const double step = is_wide(v) ? hopper_wide_step(v, &s) : larger(product, softmax) + seen * shorter + wait;
+    const double tile = steps * (step + 330) + masked * 250 + 1500;
     const double waves = up(queries * heads, units) / (queries * heads); /* the last round leaves units idle */
     return queries * tile * waves;
 }
@@ -151,7 +172,7 @@ static double hopper_split_cycles(const struct variant *v, const struct tune_tar
     const double all = tiles * splits * (double)t->batch * t->heads / group, busy = all < units ? all : units;
     const double product = 2 * s.bq * s.bk * (up(s.d, 16) + up(s.dv, 8)) / 4096;
     const double softmax = s.bq * s.bk / 11.8 + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
-    const double compute = product + softmax + 330, bytes = s.bk * (s.d + s.dv) * (double)dtype_size(variant_dtype_kv(v));
+    const double compute = (is_wide(v) ? hopper_wide_step(v, &s) : product + softmax) + 330, bytes = s.bk * (s.d + s.dv) * (double)dtype_size(variant_dtype_kv(v));
     const double memory = larger(larger(bytes / 64, 1400.0 / f[F_STAGES]), bytes * busy / tiles / 2500) *
                           (1 + 0.02 / f[F_STAGES]); /* the deepest of those that are equally good */
     /* The result of a split is written, counted and waited for. */

@@ -94,6 +94,10 @@ int opencl_stage(const struct opencl_kernel *k, struct opencl_slot *s, const str
     for (enum array_id id = 0; id < ARRAYS; id++) {
         if (!gpu_takes(&k->source, id))
             continue;
+        if (id == ARRAY_V && out->in.v_in_k) {
+            out->launch.buffer[id] = out->launch.buffer[ARRAY_K];
+            continue;
+        }
         if (upload(k, s, id, &out->in.host[id], err) != 0)
             return -1;
         out->launch.buffer[id] = s->room[id].memory;

@@ -37,6 +37,7 @@ ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END} void attn_peak(__global float *out, const
 % let SPLIT = 0
 % let WGMMA = PEAK == 90
 % let WG = 1
+% let CW = 1
 % let BK = 128
 % let NS = BK/2
 % let HDV = 128

@@ -140,7 +140,7 @@ INLINED void zero16(uint at)
 }
 
 /* Registers of this warpgroup's work-items, from now on. */
-% if WG > 1
+% if CW > 1
 INLINED void registers_for_copying(void)
 {
     __asm__ volatile("setmaxnreg.dec.sync.aligned.u32 ${COPY_REGS};");

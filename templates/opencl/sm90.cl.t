@@ -35,6 +35,8 @@
 % end
 % let FIRST = FROM ? "from" : "0"
 % let STORE = SPLIT ? (SINK ? "leave_output(x, x->nq - 1, out, factor, a, lse, sinks)" : "leave_output(x, x->nq - 1, out, factor, a, lse)") : "store_output(x, x->nq - 1, out, factor)"
+% let NEXT_K = INSIDE ? "x->nk += x->step" : "x->nk++"
+% let NEXT_V = INSIDE ? "x->nv += x->step" : "x->nv++"
 % let AND_SINKS = SINK ? ", sinks" : ""
 
 /* With ping-pong one warpgroup's products run while the other makes exponentials. */
@@ -54,6 +56,10 @@ INLINED void clear(float *out)
         out[n] = 0.0f;
 }
 
+% if SHARES
+% include "opencl/sm90.shares.t"
+
+% end
 % if LATER
 /* What is to be done with output before more is added to it: nothing; store it, as tile n's, and begin anew; multiply it. */
 enum due { NOTHING, STORING, RESCALING };
@@ -68,16 +74,27 @@ INLINED void settle(float *out, int due, const float *factor, const struct worke
 }
 
 % end
+% if EARLY
+/* Begins the values of the keys before these, and the scores of these. */
+% else
 /* Begins the scores of these keys, and the values of those before${LATER ? ". In between it does what is due, while scores are multiplied" : ""}. */
+% end
 INLINED void begin_step(float *s, float *out, const uint *p, struct worker *x${LATER ? ", int due, const float *factor, uint n" : ""})
 {
     const uint shared = x->shared;
+% if EARLY
+    await(V_FULL(x->nv), ROUND(x->nv));
+% if PAGED
+    shared_written(); /* they may have been copied by work-items */
+% end
+    begin_values(out, p, V_AT(x->nv));
+% end
     await(K_FULL(x->nk), ROUND(x->nk));
 % if PAGED
     shared_written(); /* they may have been copied by work-items */
 % end
     TAKE_TURN(x);
-% if PACKED or PAGED
+% if PACKED or PAGED or WIDE
     begin_scores(s, (uint)anew((int)Q_AT(x->w, x->nq)), K_AT(x->nk)); /* else its descriptors are kept, for want of registers in memory */
 % else
     begin_scores(s, Q_AT(x->w, x->nq), K_AT(x->nk));
@@ -85,13 +102,29 @@ INLINED void begin_step(float *s, float *out, const uint *p, struct worker *x${L
 % if LATER
     settle(out, due, factor, x, n);
 % end
+% if not EARLY
     await(V_FULL(x->nv), ROUND(x->nv));
 % if PAGED
     shared_written(); /* they may have been copied by work-items */
 % end
     begin_values(out, p, V_AT(x->nv));
+% end
     GIVE_TURN(x);
 }
+% if EARLY
+INLINED void end_values(struct worker *x)
+{
+    const uint shared = x->shared;
+    RELEASE(x, V_EMPTY(x->nv));
+    ${NEXT_V};
+}
+INLINED void end_scores(struct worker *x, int last)
+{
+    const uint shared = x->shared;
+    products_wait_but_last();
+    end_values(x);
+    products_wait();
+% else
 INLINED void end_scores(${NARROW ? "float *s, " : ""}struct worker *x, int last)
 {
     const uint shared = x->shared;
@@ -99,18 +132,26 @@ INLINED void end_scores(${NARROW ? "float *s, " : ""}struct worker *x, int last)
 % if NARROW
     multiply_keys(s, x, SCALES_OF_KEYS);
 % end
+% end
+% if INSIDE
+    if (x->step == 2) /* no values lie in them, which are still to be multiplied */
+        RELEASE(x, K_EMPTY(x->nk));
+% else
     RELEASE(x, K_EMPTY(x->nk));
-    x->nk++;
+% end
+    ${NEXT_K};
     if (last) /* of the tile */
         RELEASE(x, Q_EMPTY(x->w, x->nq));
 }
+% if not EARLY
 INLINED void end_values(struct worker *x)
 {
     const uint shared = x->shared;
     products_wait();
     RELEASE(x, V_EMPTY(x->nv));
-    x->nv++;
+    ${NEXT_V};
 }
+% end
 
 /* The last values of the tile before, by themselves. */
 INLINED void finish(float *out, const uint *p, struct worker *x, struct row_states *rows, float *factor,${LATER ? " int due," : ""}
@@ -126,7 +167,13 @@ INLINED void finish(float *out, const uint *p, struct worker *x, struct row_stat
 % end
     begin_values(out, p, V_AT(x->nv));
     close_rows(x, rows, factor, 1, a, lse${AND_SINKS});
+% if SHARES
+    tell(x, p, factor, ENDS);
+% end
     await_staging(x);
+% if EARLY
+    products_wait();
+% end
     end_values(x);
     ${STORE};
 }
@@ -207,6 +254,10 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         begin_step(s, out, p, x${LATER ? ", due, factor, x->nq - 2" : ""});
         set_ends(x, TILE_AT(x->w, x->nq));
         close_rows(x, &rows, factor, pending, a, lse${AND_SINKS});
+% if SHARES
+        if (pending)
+            tell(x, p, factor, ENDS);
+% end
         await_staging(x);
         end_scores(${NARROW ? "s, " : ""}x, j == ${FIRST});
 % if SOFTCAP
@@ -217,11 +268,16 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % end
         mask_edge(s, x, j);
         softmax(s, &rows, fix, x->scale);
+% if not EARLY
         end_values(x);
+% end
 % if NARROW
         multiply_keys(s, x, SCALES_OF_VALUES);
 % end
         round_all(p, s);
+% if SHARES
+        tell(x, p, fix, BEGINS);
+% end
 % if LATER
         due = pending ? STORING : NOTHING;
         if (!pending)
@@ -245,11 +301,16 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
             mask_edge(s, x, j);
 % end
             const int grown = softmax(s, &rows, factor, x->scale);
+% if not EARLY
             end_values(x);
+% end
 % if NARROW
             multiply_keys(s, x, SCALES_OF_VALUES);
 % end
             round_all(p, s);
+% if SHARES
+            tell(x, p, factor, grown ? RESCALES : GOES_ON);
+% end
 % if LATER
             due = grown ? RESCALING : NOTHING;
 % else
@@ -260,6 +321,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
     }
     if (pending)
         finish(out, p, x, &rows, factor,${LATER ? " due," : ""} a, lse${AND_SINKS});
+% if SHARES
+    tell(x, p, factor, NO_MORE);
+% end
 }
 
 ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END}
@@ -279,6 +343,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     ${SHARED_ALL} uchar memory[${SHARED_BYTES}] __attribute__((aligned(1024)));
     const uint shared = ${MEMORY_AT};
     const int item = get_local_id(0);
+% if INSIDE
+    const int inside = is_inside(k + a.k_at, v + a.v_at, &a);
+% end
 % if PERSISTENT
     __global uint *taken = (__global uint *)room; /* tiles that were taken beyond a first one each; groups that are done */
 % if MAPS_PLACED
@@ -292,7 +359,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
 % if not MAPS_PLACED
     if (item == 128)
-        make_barriers(shared${PAGED and not NARROW ? ", maps.box ? 1 : 32" : ""});
+        make_barriers(shared${PAGED and not NARROW ? ", maps.box ? 1 : 32" : ""}${INSIDE ? ", inside" : ""});
 % else
 % if PACKED
     const long q_rows = f.has_q_starts ? q_starts[f.q_end_at] : a.q_len;
@@ -323,7 +390,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
         place_map(room + 48, maps.o, (ulong)(o + a.o_at));
 % end
     else if (item == 128)
-        make_barriers(shared${PAGED and not NARROW ? ", maps.box ? 1 : 32" : ""});
+        make_barriers(shared${PAGED and not NARROW ? ", maps.box ? 1 : 32" : ""}${INSIDE ? ", inside" : ""});
 % end
 % if SPLIT
     /* Rows of Q that a slice does not have are zeros: what they were might be the largest of a warp. */
@@ -338,6 +405,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % if SPLIT
             .policy = cache_policy(split.slices > ${WG})};
 % end
+% if INSIDE
+        from.step = STEP(inside), from.nk = FIRST_KEYS(inside), from.nv = FIRST_VALUES(inside);
+% end
 % if PACKED or PAGED or NARROW
         from.a = &a, from.features = &f;
 % end
@@ -350,7 +420,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % if PAGED
         from.k_rows = k, from.v_rows = v, from.pages = pages, from.box = maps.box;
 % end
-% if WG > 1
+% if CW > 1
         registers_for_copying();
 % end
         if (item < 32)
@@ -361,11 +431,14 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
         return;
     }
-% if WG > 1
+% if CW > 1
     registers_for_computing();
 % end
-    struct worker x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3, .lane = item & 31,
-        .o = ${MAP_O}${SPLIT ? ", .d = split, .parts = parts, .done = done" : ""}${SPLIT or WIDE_O or PACKED ? ", .merged = o" : ""}${WIDE_O or PACKED ? ", .a = &a" : ""}};
+    struct worker x = {.shared = shared, .memory = memory, .${SHARES ? "part" : "w"} = uniform(item / 128) - 1, .warp = item / 32 & 3, .lane = item & 31,
+        .o = ${MAP_O}${SPLIT ? ", .d = split, .parts = parts, .done = done" : ""}${SPLIT or WIDE_O or PACKED or DIRECT_O ? ", .merged = o" : ""}${WIDE_O or PACKED or DIRECT_O ? ", .a = &a" : ""}};
+% if INSIDE
+    x.step = STEP(inside), x.nk = FIRST_KEYS(inside), x.nv = FIRST_VALUES(inside);
+% end
 % if MODIFIES
 % include "opencl/sm.beside.t"
     x.beside = beside;
@@ -383,6 +456,15 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % if PINGPONG
     if (x.w == 1)
         named_arrive(1, 256);
+% end
+% if SHARES
+    if (x.part) {
+        x.part = 1; /* as the compiler is to know */
+        follow(&x, &a, lse${SINK ? ", sinks + f.sinks_at" : ""});
+        stores_done();
+        return;
+    }
+    x.part = 0;
 % end
     consume(&x, &a, lse${SINK ? ", sinks + f.sinks_at" : ""}${MODIFIES ? ", &f" : ""});
 % if PINGPONG

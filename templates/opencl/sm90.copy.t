@@ -44,6 +44,9 @@ struct source {
     struct place before, last, next; /* of this lane's box: of the keys before the last, whose values are due, of these, and of those to come */
 % end
     uint nq, nk, nv, landed; /* tiles of queries, keys and values so far; and of those how many were cleared behind the end */
+% if INSIDE
+    uint step;               /* from one number of keys, or of values, to the next */
+% end
 };
 
 % if PACKED and SPLIT
@@ -170,9 +173,21 @@ INLINED void gather(const struct source *f, const struct tile *x, int j, uint to
 % include "opencl/sm90.narrow.t"
 % else
 
+%# What is behind a sequence's end is cleared of keys too, where these hold values.
+% let AT_END = PACKED or PAGED ? "" : "x->keys == f->kv_len || "
+% let K_BAR = INSIDE ? "bar" : "K_FULL(n)"
+% if INSIDE
+% include "opencl/sm90.clear.t"
+
+% end
 INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", const int first" : ""})
 {
-    const uint shared = f->shared, n = f->nk++;
+    const uint shared = f->shared, n = f->nk${INSIDE ? "" : "++"};
+% if INSIDE
+    const int end = x->keys - j * ${BK}, whole = f->step == 2 || end >= ${BK} || ${AT_END}x->keys == 0;
+    const uint bar = whole ? K_FULL(n) : LANDED;
+    f->nk += f->step;
+% end
 % if PAGED
     if (!f->box) {
         gather(f, x, j, K_AT(n), f->k_rows, f->a->k_at, f->a->k_stride, ${HB}, ${HD}, K_FULL(n), K_EMPTY(n), ROUND(n) ^ 1);
@@ -184,37 +199,44 @@ INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", co
     f->next = place_of(f, x, max(j - 1, 0) * ${BK} + f->lane * f->box);
     await(K_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane == 0)
-        arrive_and_expect(K_FULL(n), ${K_TILE});
-    load_boxes(f, f->last, x->g, K_AT(n), f->k, ${HB}, K_FULL(n));
+        arrive_and_expect(${K_BAR}, ${K_TILE});
+    load_boxes(f, f->last, x->g, K_AT(n), f->k, ${HB}, ${K_BAR});
 % else
     await(K_EMPTY(n), ROUND(n) ^ 1);
+% if INSIDE
+    if (f->lane == 0) {
+        arrive_and_expect(bar, ${K_TILE});
+        for (int c = 0; c < ${HB}; c++)
+            ${LOAD_KV}(K_AT(n) + c * ${BK*128}, f->k, 64 * c, row_of(x, j), x->g, x->${KB}, bar${POLICY});
+    }
+% else
     if (f->lane)
         return;
     arrive_and_expect(K_FULL(n), ${K_TILE});
     for (int c = 0; c < ${HB}; c++)
         ${LOAD_KV}(K_AT(n) + c * ${BK*128}, f->k, 64 * c, row_of(x, j), x->g, x->${KB}, K_FULL(n)${POLICY});
 % end
+% end
+% if INSIDE
+    if (!whole)
+        clear_behind(f, K_AT(n), end, K_FULL(n));
+% end
 }
 
-/* What lies behind a sequence's end may be NaN, and 0 * NaN is NaN: it is made zero, as what is behind the tensor's. */
-INLINED void clear_behind(struct source *f, uint at, int end, uint full)
-{
-    const uint shared = f->shared;
-    await(LANDED, f->landed++ & 1);
-    for (int c = 0; c < ${VB}; c++)
-        for (int byte = end * 128 + f->lane * 16; byte < ${BK*128}; byte += 512)
-            zero16(at + c * ${BK*128} + byte);
-    shared_written();
-    warp_sync();
-    if (f->lane == 0)
-        arrive(full);
-}
+% if not INSIDE
+% include "opencl/sm90.clear.t"
+% end
 
 INLINED void load_v(struct source *f, const struct tile *x, int j)
 {
-    const uint shared = f->shared, n = f->nv++;
-    const int end = x->keys - j * ${BK}, whole = end >= ${BK} || ${PACKED or PAGED ? "" : "x->keys == f->kv_len || "}x->keys == 0;
+    const uint shared = f->shared, n = f->nv${INSIDE ? "" : "++"};
+    const int end = x->keys - j * ${BK}, whole = end >= ${BK} || ${AT_END}x->keys == 0;
     const uint bar = whole ? V_FULL(n) : LANDED;
+% if INSIDE
+    f->nv += f->step;
+    if (f->step == 1) /* they are there with their keys */
+        return;
+% end
 % if PAGED
     if (!f->box) {
         gather(f, x, j, V_AT(n), f->v_rows, f->a->v_at, f->a->v_stride, ${VB}, ${HDV}, V_FULL(n), V_EMPTY(n), ROUND(n) ^ 1);
@@ -305,7 +327,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PA
 % if not NARROW
     if (f->lane == 0${PAGED ? " || !f->box" : ""})
         arrive(V_FULL(f->nv)); /* the first step has no values to multiply, and waits for some all the same */
-    f->nv++;
+    ${INSIDE ? "f->nv += f->step" : "f->nv++"};
 % end
 % if SPLIT or PACKED
     int more = x.count > 0;
@@ -386,7 +408,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, _
     const struct tile x = tile_at(group_number(), a, near, kv_lens${WINDOW ? ", features" : ""});
     if (f->lane == 0)
         arrive(V_FULL(f->nv)); /* the first step has no values to multiply, and waits for some all the same */
-    f->nv++;
+    ${INSIDE ? "f->nv += f->step" : "f->nv++"};
     load_first(f, &x);
     for (int j = ${FROM ? "x.from + " : ""}x.count - 1; j > ${FROM ? "x.from" : "0"}; j--) {
         load_k(f, &x, j - 1);

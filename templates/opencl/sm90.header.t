@@ -1,7 +1,7 @@
 /* attngen emit --variant ${NAME}${LANGUAGE_OPTION}
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-3 (Shah et al. 2024): one warp
- * copies, ${WG} warpgroup${WG > 1 ? "s" : ""} compute${WG > 1 ? "" : "s"}. SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ * copies, ${CW} warpgroup${CW > 1 ? "s" : ""} compute${CW > 1 ? "" : "s"}. SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
  * ${LANGUAGE} with inline PTX for NVIDIA's sm_90a; arithmetic is f32, P is rounded to ${DTYPE} for the second product.
  *
  * Parameters: ${parameters()}.
@@ -12,6 +12,14 @@
  * A work-group of ${ITEMS} work-items computes ${BQ} queries of one head, ${BK} keys at a time${PERSISTENT ? ", then takes the next tile" : ""}. A tile
 % end
  * takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*(NARROW ? 1 : 2)} bytes of K and V; a consumer's work-item holds ${NS} scores and ${NO} elements of output.
+% if SHARES
+ * The two warpgroups share the columns of output: the first multiplies ${DV} of them and makes all scores and probabilities, which it
+ * tells the second.
+% end
+% if INSIDE
+ * Where values are the first columns of keys (they begin at the same place, and have the same strides) they are read with these,
+ * and not again.
+% end
  * Local memory: ${LOCAL} bytes${LOCAL_COMES}.
  *
 % let WITHIN = "the warpgroup's 64           "

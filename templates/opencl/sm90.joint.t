@@ -9,5 +9,6 @@
 %# A warp has 16 rows of a warpgroup's; registers are not shared anew.
 % let MR = 16
 % let WG = 1
+% let CW = 1
 % let Q_BOX = BQ*128
 % include "opencl/sm80.cl.t"

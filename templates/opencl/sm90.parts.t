@@ -6,7 +6,7 @@
 struct worker {
     uint shared;
     __local uchar *memory;
-    int w, warp, lane;
+    int w, ${SHARES ? "part, " : ""}warp, lane;${SHARES ? " /* part: which columns of output it has, the first half or the rest */" : ""}
     float scale${SOFTCAP ? ", ratio" : ""};
 % if WINDOW
     int edge, begin; /* see set_ends */
@@ -15,6 +15,12 @@ struct worker {
 % end
     uint nq, nk, nv;  /* tiles of queries, keys and values so far */
     ulong o;          /* map */
+% if INSIDE
+    uint step;        /* from one number of keys, or of values, to the next */
+% end
+% if SHARES
+    uint told;        /* how often one warpgroup has told the other something */
+% end
 % if MODIFIES
     struct beside beside;
 % end
@@ -23,10 +29,10 @@ struct worker {
     __global float *parts;   /* see split.t */
     __global uint *done;     /* splits of each slice */
 % end
-% if SPLIT or WIDE_O or PACKED
+% if SPLIT or WIDE_O or PACKED or DIRECT_O
     __global ${TYPE_O} *merged; /* where output is written that does not go by the copy engine */
 % end
-% if WIDE_O or PACKED
+% if WIDE_O or PACKED or DIRECT_O
     const struct attn_cl_args *a;
 % end
 };
@@ -222,9 +228,12 @@ INLINED void await_staging(const struct worker *x)
 {
     if (x->warp == 0 && x->lane == 0)
         stores_read();
-    named_sync(3 + x->w, 128);
+    named_sync(3 + ${MINE}, 128);
 }
 
+%# Where two warpgroups share columns, the second's begin behind the first's, and it may have fewer.
+% let HAS = SHARES ? "has" : NO
+% let AT_COLUMN = SHARES ? " + first" : ""
 % if WIDE_O
 /* O of tile n goes to memory from registers: pairs of columns of two rows a work-item. */
 INLINED void store_output(const struct worker *x, uint n, const float *out, const float *inverse)
@@ -233,6 +242,9 @@ INLINED void store_output(const struct worker *x, uint n, const float *out, cons
     __local volatile const struct tile *tile = TILE_AT(x->w, n);
     const struct attn_cl_args *a = x->a;
     const int item = ${ITEM} & 127, row = item / 32 * 16 + (item & 31) / 4;
+% if SHARES
+    const int first = ${DV} * x->part, has = x->part ? ${NO_2} : ${NO}; /* columns, and elements */
+% end
     #pragma unroll
     for (int r = 0; r < 2; r++) {
 % if SPLIT
@@ -241,34 +253,43 @@ INLINED void store_output(const struct worker *x, uint n, const float *out, cons
 % else
         const int i = tile->i0 + 64 * x->w + row + 8 * r, h = tile->h, is = i < ${PACKED ? "tile->queries" : "(int)a->q_len"};
 % end
-        __global float *const to = x->merged + a->o_at + tile->${PACKED ? "qb" : "b"} * a->o_stride[0] + h * a->o_stride[1] + ${PACKED ? "(tile->q_from + i)" : "i"} * a->o_stride[2] + 2 * (item & 3);
+        __global float *const to = x->merged + a->o_at + tile->${PACKED ? "qb" : "b"} * a->o_stride[0] + h * a->o_stride[1] + ${PACKED ? "(tile->q_from + i)" : "i"} * a->o_stride[2]${AT_COLUMN} + 2 * (item & 3);
         if (is && ((ulong)to & 7) == 0) {
             #pragma unroll
-            for (int m = 0; m < ${NO}; m += 4)
+            for (int m = 0; m < ${HAS}; m += 4)
                 *(__global float2 *)(to + 2 * m) = ${FLOAT2}(out[m + 2 * r] * inverse[r], out[m + 2 * r + 1] * inverse[r]);
         } else if (is) {
             #pragma unroll
-            for (int m = 0; m < ${NO}; m += 4)
+            for (int m = 0; m < ${HAS}; m += 4)
                 to[2 * m] = out[m + 2 * r] * inverse[r], to[2 * m + 1] = out[m + 2 * r + 1] * inverse[r];
         }
     }
 }
-% elif PACKED and SPLIT
-/* O of tile n goes to memory from registers: boxes would write other sequences' rows. */
+% elif DIRECT_O
+/* O of tile n goes to memory from registers: ${PACKED and SPLIT ? "boxes would write other sequences' rows" : "shared memory is full of keys"}. */
 INLINED void store_output(const struct worker *x, uint n, const float *out, const float *inverse)
 {
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *tile = TILE_AT(x->w, n);
     const struct attn_cl_args *a = x->a;
     const int row = anew(16 * x->warp + x->lane / 4);
+% if SHARES
+    const int first = ${DV} * x->part, has = x->part ? ${NO_2} : ${NO}; /* columns, and elements */
+% end
     #pragma unroll
     for (int r = 0; r < 2; r++) {
+% if SPLIT
         const struct row y = row_at(row + 8 * r, tile, &x->d, a);
-        __global ${TYPE_O} *const to = x->merged + a->o_at + tile->qb * a->o_stride[0] + (tile->g * x->d.group + y.h) * a->o_stride[1] +
-            (tile->q_from + y.i) * a->o_stride[2] + 2 * (x->lane & 3);
+% else
+        const struct {
+            int i, is;
+        } y = {tile->i0 + row + 8 * r, tile->i0 + row + 8 * r < ${PACKED ? "tile->queries" : "(int)a->q_len"}};
+% end
+        __global ${TYPE_O} *const to = x->merged + a->o_at + tile->${PACKED ? "qb" : "b"} * a->o_stride[0] + ${SPLIT ? "(tile->g * x->d.group + y.h)" : "tile->h"} * a->o_stride[1] +
+            ${PACKED ? "(tile->q_from + y.i)" : "y.i"} * a->o_stride[2]${AT_COLUMN} + 2 * (x->lane & 3);
         if (y.is)
             #pragma unroll
-            for (int m = 0; m < ${NO}; m += 4)
+            for (int m = 0; m < ${HAS}; m += 4)
                 *(__global uint *)(to + 2 * m) = ${ROUNDED_O}(out[m + 2 * r] * inverse[r], out[m + 2 * r + 1] * inverse[r]);
     }
 }
@@ -282,54 +303,58 @@ INLINED void store_some(const struct worker *x, __local volatile const struct ti
     __global ${TYPE_O} *o = x->merged + x->a->o_at + tile->qb * x->a->o_stride[0] + tile->h * x->a->o_stride[1] +
         (tile->q_from + tile->i0 + 64 * x->w) * x->a->o_stride[2];
     for (int n = item; n < rows * 8; n += 128)
-        for (int c = from; c < min(to, ${HDV}); c += 64) {
-            const int row = n / 8, column = c + n % 8 * 8;
-            __local const uint4 *y = (__local const uint4 *)(memory + ${AT_O} + x->w * ${OS*O_BOX} + (c - from) * 128 + row * 128 + (((n & 7) ^ (row & 7)) << 4));
+        for (int c = from; c < ${SHARES ? "to" : "min(to, "}${SHARES ? "" : HDV}${SHARES ? "" : ")"}; c += 64) {
+            const int row = n / 8, column = ${SHARES ? "x->part * " : ""}${SHARES ? DV : ""}${SHARES ? " + " : ""}c + n % 8 * 8;
+            __local const uint4 *y = (__local const uint4 *)(memory + ${AT_O} + ${MINE} * ${OS*O_BOX} + (c - from) * 128 + row * 128 + (((n & 7) ^ (row & 7)) << 4));
             if (column < ${HDV})
                 *(__global uint4 *)(o + row * x->a->o_stride[2] + column) = *y;
         }
 }
 
 % end
-/* O of tile n goes through shared memory, swizzled as the copy engine wants it, ${OS} of ${VB} box${VB > 1 ? "es" : ""} at a time. */
+% let PART_COLUMN = SHARES ? "first + " : ""
+/* O of tile n goes through shared memory, swizzled as the copy engine wants it, ${OS} of ${OB} box${OB > 1 ? "es" : ""} at a time. */
 INLINED void store_output(const struct worker *x, uint n, const float *out, const float *inverse)
 {
     const uint shared = x->shared;
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *tile = TILE_AT(x->w, n);
     const int item = ${ITEM} & 127, row = item / 32 * 16 + (item & 15), lead = item == 0;
-    const uint at = O_AT(x->w) + row * 128 + (((item / 16 & 1) ^ (row & 7)) << 4);
+% if SHARES
+    const int first = ${DV} * x->part; /* column */
+% end
+    const uint at = O_AT(${MINE}) + row * 128 + (((item / 16 & 1) ^ (row & 7)) << 4);
 % if PACKED
     const int rows = tile->queries - tile->i0 - 64 * x->w;
 % end
 #define PAIR(n) ${ROUNDED_O}(out[n] * inverse[(n) / 2 % 2], out[(n) + 1] * inverse[(n) / 2 % 2])
-% for first in 0..ceil_div(VB, OS)
+% for first in 0..ceil_div(OB, OS)
 % if first > 0
     await_staging(x);
 % end
-% for c in first*OS*4..min(HDV/16, (first + 1)*OS*4)
+% for c in first*OS*4..min(DV/16, (first + 1)*OS*4)
     store_matrices4((at ^ ${c%4*32}) + ${(c/4 - first*OS)*8192}, PAIR(${8*c}), PAIR(${8*c + 2}), PAIR(${8*c + 4}), PAIR(${8*c + 6}));
 % end
-% if HDV % 16 != 0 and first == ceil_div(VB, OS) - 1
-% let c = HDV/16
+% if DV % 16 != 0 and first == ceil_div(OB, OS) - 1
+% let c = DV/16
     store_matrices2((at ^ ${c%4*32}) + ${(c/4 - first*OS)*8192}, PAIR(${8*c}), PAIR(${8*c + 2}));
 % end
     shared_written();
-    named_sync(3 + x->w, 128);
+    named_sync(3 + ${MINE}, 128);
 % if PACKED
     if (rows < 64) /* what is behind them is another sequence's */
-        store_some(x, tile, rows, ${64*OS*first}, ${64*min(VB, (first + 1)*OS)});
+        store_some(x, tile, rows, ${64*OS*first}, ${64*min(OB, (first + 1)*OS)});
     else if (lead) {
 % else
     if (lead) {
 % end
-% for c in first*OS..min(VB, (first + 1)*OS)
+% for c in first*OS..min(OB, (first + 1)*OS)
 % if PACKED
-        box_store(x->o, ${64*c}, tile->q_from + tile->i0 + 64 * x->w, tile->h, tile->qb, O_AT(x->w) + ${(c - first*OS)*8192});
+        box_store(x->o, ${PART_COLUMN}${64*c}, tile->q_from + tile->i0 + 64 * x->w, tile->h, tile->qb, O_AT(${MINE}) + ${(c - first*OS)*8192});
 % elif SPLIT
-        slice_store(x->o, ${64*c}, tile->i0, tile->h, tile->g, tile->b, O_AT(x->w) + ${(c - first*OS)*8192});
+        slice_store(x->o, ${PART_COLUMN}${64*c}, tile->i0, tile->h, tile->g, tile->b, O_AT(${MINE}) + ${(c - first*OS)*8192});
 % else
-        box_store(x->o, ${64*c}, tile->i0 + 64 * x->w, tile->h, tile->b, O_AT(x->w) + ${(c - first*OS)*8192});
+        box_store(x->o, ${PART_COLUMN}${64*c}, tile->i0 + 64 * x->w, tile->h, tile->b, O_AT(${MINE}) + ${(c - first*OS)*8192});
 % end
 % end
         stores_commit();
@@ -353,21 +378,24 @@ INLINED void leave_output(const struct worker *x, uint n, const float *out, cons
     }
     if (at->slice >= ${PACKED ? "at->slices" : "x->d.slices"}) /* no slice is left for this warpgroup */
         return;
-    __global float *part = x->parts + part_at(slice, at->split, &x->d);
+    __global float *part = x->parts + part_at(slice, at->split, &x->d)${SHARES ? " + x->part * " : ""}${SHARES ? DV : ""};
+% if SHARES
+    const int has = x->part ? ${NO_2} : ${NO}; /* elements of output */
+% end
     #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int i = row + 8 * r;
         if (row_at(i, at, &x->d, a).is) {
             #pragma unroll
-            for (int m = 0; m < ${NO}; m += 4)
+            for (int m = 0; m < ${HAS}; m += 4)
                 *(__global float2 *)(part + i * ${HDV} + 2 * m + 2 * (x->lane & 3)) = ${FLOAT2}(out[m + 2 * r], out[m + 2 * r + 1]);
         }
     }
-    named_sync(3 + x->w, 128);
+    named_sync(3 + ${MINE}, 128);
     int last = 0;
     if (lead)
-        last = (int)count_part(x->done + slice) == at->splits - 1;
-    if (!named_any(3 + x->w, 128, last))
+        last = (int)count_part(x->done + slice) == ${SHARES ? "2 * at->splits" : "at->splits"} - 1;
+    if (!named_any(3 + ${MINE}, 128, last))
         return;
     if (lead)
         x->done[slice] = 0; /* for the next launch */

@@ -3,11 +3,21 @@
 %# zeros. A warpgroup, four warps, has 64 rows of queries.
 % include "opencl/sm.sizes.t"
 % let WG = BQ/64
+%# Of rows wider than 256, what sm90.shares.t and sm90.tiles.t say: two warpgroups share the columns of a wide output, and keys and values
+%# take turns in one ring of places, so that values that lie in keys are read once.
+% let WIDE = HD > 256 or HDV > 256
+% let SHARES = HDV > 256
+% let INSIDE = WIDE and HDV <= HD
+%# Warpgroups that compute; and which of what is a warpgroup's own is this one's.
+% let CW = SHARES ? 2 : WG
+% let MINE = SHARES ? "x->part" : "x->w"
 % assert DTYPE == "f16" or DTYPE == "bf16", "isa sm90 multiplies f16 and bf16; dtype must be one of them"
 % assert MR + NV + U + GQ + GX + VW == 0, "micro, unroll, group and vector belong to other isas; sm90 has tiles and stages"
 % assert HD % 8 == 0 and HDV % 8 == 0, "head_dim must be a multiple of 8: the copy engine moves rows of whole 16 bytes"
-% assert HD <= 256 and HDV <= 256, "head_dim must be at most 256: a warpgroup's registers hold no wider output"
 % assert BQ == 64 or BQ == 128 or BQ == 192, "tile.q must be 64, 128 or 192: one to three warpgroups of 64 rows"
+% assert not SHARES or BQ == 64, "tile.q must be 64 where head_dim.v is more than 256: two warpgroups share the columns of its output"
+% assert not WIDE or not NARROW, "narrow K and V are widened for head_dim of at most 256"
+% assert not WIDE or BQ < 192, "tile.q must be 64 or 128 where head_dim is more than 256"
 % assert BK % 16 == 0 and BK <= 256, "tile.k must be a multiple of 16 and at most 256, as wgmma's sides are"
 % assert COPY == "tma", "copy must be tma where one warp copies for all; plain and async go with loop joint"
 % assert SPLIT == 0 or LOOP == "persistent", "split needs work-groups that stay; loop must be persistent"
@@ -29,8 +39,11 @@
 % let HB = ceil_div(HD, 64)
 % let VB = ceil_div(HDV, 64)
 % let NS = BK/2
-% let DV = HDV
+%# Columns of values that a warpgroup multiplies; elements of output that a work-item has, and those of the second of two that share.
+% let DV = SHARES ? 64*ceil_div(VB, 2) : HDV
 % let NO = DV/2
+% let NO_2 = SHARES ? (HDV - DV)/2 : 0
+% let OB = ceil_div(DV, 64)
 %# Shared memory, in bytes: Q (twice where there is room, for the next tile), the stages of K and of V, as many boxes of O as have room (the
 %# rest follows), the barriers, and which tiles the last four are.
 % let Q_BOX = 64*128
@@ -39,33 +52,45 @@
 % let V_TILE = BK*VB*128
 % let O_BOX = 64*128
 % let TILE_BYTES = PACKED ? (SPLIT ? 96 + 32*(WINDOW or ALIBI) : 64) : SPLIT and (WINDOW or ALIBI) ? 64 : FROM ? 48 : 32
-% let TILES = 4
+% let TILES = SHARES ? 8 : 4
 % let ROOM = 232448
 % let PLACE = NARROW ? BK*128*ceil_div(max(HD, HDV), 128) : 0
 % let PAIRS = NARROW ? 8*BK : 0
 % let NOTES = RING*(PLACE + PAIRS + 16) + (NARROW ? 3*PAIRS : 0)
-% let STAGES = ST*(K_TILE + V_TILE) + NOTES
-% let LEAST = WG*(Q_WG + O_BOX) + STAGES + (PACKED ? 1280 : 1024)
+%# A place in the ring holds keys or values; those of a second warpgroup's product may have a box more than there is.
+% let KV_PLACE = BK*128*max(HB, SHARES ? 2*OB : VB)
+% let K_PLACE = INSIDE ? KV_PLACE : K_TILE
+% let V_PLACE = INSIDE ? KV_PLACE : SHARES ? 2*OB*BK*128 : V_TILE
+% let KV_RING = 2*ST
+% let STAGES = ST*(K_PLACE + V_PLACE) + NOTES
+%# What is told from one warpgroup to the other: P, and three numbers a work-item.
+% let P_BYTES = SHARES ? BK*128 + 3*512 : 0
+% let LEAST = WG*Q_WG + (SHARES ? 0 : WG*O_BOX) + STAGES + P_BYTES + (PACKED ? 1280 : 1024)
 % assert LEAST <= ROOM, "it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller"
-% let QS = PERSISTENT and LEAST + WG*(Q_WG + (VB - 1)*O_BOX) <= ROOM ? 2 : 1
-% let OS = min(VB, (ROOM - LEAST - (QS - 1)*WG*Q_WG)/(WG*O_BOX) + 1)
+% let QS = PERSISTENT and LEAST + WG*Q_WG + (SHARES ? 2*OB : WG*(VB - 1))*O_BOX <= ROOM ? 2 : 1
+%# Of output that goes by the copy engine: a wide one where there is no room goes to memory from registers.
+% let OS = min(OB, (ROOM - LEAST - (QS - 1)*WG*Q_WG)/(CW*O_BOX) + (SHARES ? 0 : 1))
+% let DIRECT_O = PACKED and SPLIT or OS == 0
 % let AT_K = QS*WG*Q_WG
-% let AT_V = AT_K + ST*K_TILE
-% let AT_O = AT_V + ST*V_TILE
-% let AT_RING = AT_O + WG*OS*O_BOX
+% let AT_V = AT_K + ST*K_PLACE
+% let AT_O = AT_V + ST*V_PLACE
+% let AT_P = AT_O + CW*OS*O_BOX
+% let AT_RING = AT_P + P_BYTES
 % let AT_PAIRS = AT_RING + RING*PLACE
 % let AT_SCALES = AT_PAIRS + RING*PAIRS
 % let AT_NOTES = AT_SCALES + (NARROW ? 3*PAIRS : 0)
 % let AT_BAR = AT_NOTES + RING*16
-% let AT_TILE = AT_BAR + round_up(8*(2*QS*WG + 4*ST + 1 + 2*RING), TILE_BYTES)
+% let AT_TILE = AT_BAR + round_up(8*(2*QS*WG + 4*ST + 1 + 2*RING + 2*SHARES), TILE_BYTES)
 % let LOCAL = AT_TILE + TILES*WG*TILE_BYTES
 %# Registers of a consumer's work-item: output, scores, probabilities, and about 32 for all else. A launch gives all warpgroups
 %# alike: 168 an item to three, 128 to four. They share these anew, and wait forever for more than there are.
 %# Who looks for pages needs more to do it than who does not, and who widens more still.
-% let REGS = WG == 3 ? 160 : NARROW ? 216 : PAGED ? 224 : 232
-% let COPY_REGS = WG == 3 ? 32 : NARROW ? 72 : PAGED ? 56 : 40
+% let REGS = WG == 3 ? 160 : NARROW ? 216 : PAGED or WIDE ? 224 : 232
+% let COPY_REGS = WG == 3 ? 32 : NARROW ? 72 : PAGED or WIDE ? 56 : 40
 % assert NO + NS + BK/4 + 32 <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
-% let ITEMS = 128*(WG + 1)
+% let ITEMS = 128*(CW + 1)
+%# Where nothing is under way beside exponentials, wide values are multiplied before the next scores, and their place is given back early.
+% let EARLY = WIDE and SERIAL
 %# Of three warpgroups each skips keys that only others of the tile see; two would wait for each other all the more. What
 %# depends on the work-item alone is then computed anew for each tile, for want of registers.
 % let UNEVEN = WG == 3 and (CAUSAL or WINDOW)

@@ -7,8 +7,25 @@
 #define Q_FULL(w, n) (shared + ${AT_BAR} + Q_SLOT(w, n) * 8)
 #define Q_EMPTY(w, n) (shared + ${AT_BAR + 8*QS*WG} + Q_SLOT(w, n) * 8)
 #define Q_ROUND(n) ((n) / ${QS} & 1)
-#define K_AT(n) (shared + ${AT_K} + (n) % ${ST} * ${K_TILE})
-#define V_AT(n) (shared + ${AT_V} + (n) % ${ST} * ${V_TILE})
+% if INSIDE
+/* Keys and values lie in one ring of ${KV_RING} places, by numbers: keys have 0, 2, 4 and so on, values 1, 3, 5. Where values are the
+ * first columns of keys, these have 1, 2, 3, and values the number of their keys. In either case the first number of values is
+ * of none: what the first step waits for. */
+#define K_AT(n) (shared + ${AT_K} + (n) % ${KV_RING} * ${KV_PLACE})
+#define K_FULL(n) (shared + ${AT_BAR + 16*QS*WG} + (n) % ${KV_RING} * 8)
+#define K_EMPTY(n) (shared + ${AT_BAR + 16*QS*WG + 8*KV_RING} + (n) % ${KV_RING} * 8)
+#define V_AT(n) K_AT(n)
+#define V_FULL(n) K_FULL(n)
+#define V_EMPTY(n) K_EMPTY(n)
+#define O_AT(w) (shared + ${AT_O} + (w) * ${OS*O_BOX})
+#define LANDED (shared + ${AT_BAR + 16*QS*WG + 32*ST})
+#define ROUND(n) ((n) / ${KV_RING} & 1)
+#define FIRST_KEYS(inside) ((inside) ? 1 : 0)
+#define FIRST_VALUES(inside) ((inside) ? 0 : 1)
+#define STEP(inside) ((inside) ? 1 : 2)
+% else
+#define K_AT(n) (shared + ${AT_K} + (n) % ${ST} * ${K_PLACE})
+#define V_AT(n) (shared + ${AT_V} + (n) % ${ST} * ${V_PLACE})
 #define O_AT(w) (shared + ${AT_O} + (w) * ${OS*O_BOX})
 #define K_FULL(n) (shared + ${AT_BAR + 16*QS*WG} + (n) % ${ST} * 8)
 #define K_EMPTY(n) (shared + ${AT_BAR + 16*QS*WG + 8*ST} + (n) % ${ST} * 8)
@@ -16,6 +33,11 @@
 #define V_EMPTY(n) (shared + ${AT_BAR + 16*QS*WG + 24*ST} + (n) % ${ST} * 8)
 #define LANDED (shared + ${AT_BAR + 16*QS*WG + 32*ST})
 #define ROUND(n) ((n) / ${ST} & 1)
+% end
+% if SHARES
+#define P_FULL (shared + ${AT_BAR + 16*QS*WG + 32*ST + 8})
+#define P_EMPTY (shared + ${AT_BAR + 16*QS*WG + 32*ST + 16})
+% end
 #define TILE_AT(w, n) ((__local volatile struct tile *)(memory + ${AT_TILE} + ((n) % ${TILES} * ${WG} + (w)) * ${TILE_BYTES}))
 
 % if NARROW
@@ -31,15 +53,23 @@
 enum { KEYS, VALUES, END }; /* what a place has */
 
 % end
-INLINED void make_barriers(uint shared${PAGED and not NARROW ? ", int copies" : ""})
+INLINED void make_barriers(uint shared${PAGED and not NARROW ? ", int copies" : ""}${INSIDE ? ", int inside" : ""})
 {
     for (int w = 0; w < ${WG}; w++)
         for (int n = 0; n < ${QS}; n++)
             barrier_init(Q_FULL(w, n), ${PACKED and SPLIT ? 33 : 1}), barrier_init(Q_EMPTY(w, n), 4);
+% if INSIDE
+    for (int n = 0; n < ${KV_RING}; n++) /* only values are every warpgroup's to give back */
+        barrier_init(K_FULL(n), ${PAGED ? "copies" : "1"}), barrier_init(K_EMPTY(n), inside || n % 2 ? ${4*CW} : ${4*WG});
+% else
     for (int n = 0; n < ${ST}; n++) {
         barrier_init(K_FULL(n), ${NARROW ? WIDENERS : PAGED ? "copies" : "1"}), barrier_init(K_EMPTY(n), ${4*WG});
-        barrier_init(V_FULL(n), ${NARROW ? WIDENERS : PAGED ? "copies" : "1"}), barrier_init(V_EMPTY(n), ${4*WG});
+        barrier_init(V_FULL(n), ${NARROW ? WIDENERS : PAGED ? "copies" : "1"}), barrier_init(V_EMPTY(n), ${4*CW});
     }
+% end
+% if SHARES
+    barrier_init(P_FULL, 4), barrier_init(P_EMPTY, 4);
+% end
     barrier_init(LANDED, 1);
 % if NARROW
     for (int n = 0; n < ${RING}; n++)
@@ -47,3 +77,12 @@ INLINED void make_barriers(uint shared${PAGED and not NARROW ? ", int copies" : 
 % end
     barriers_made();
 }
+% if INSIDE
+
+/* Whether values are the first columns of keys, where both lie. A stride that is not stepped along may be anything. */
+INLINED int is_inside(__global const ${TYPE} *k, __global const ${TYPE} *v, const struct attn_cl_args *a)
+{
+    return k == v && (${PAGED ? "" : "a->batch == 1 || "}a->k_stride[0] == a->v_stride[0]) &&
+        (a->kv_heads == 1 || a->k_stride[1] == a->v_stride[1]) && a->k_stride[2] == a->v_stride[2];
+}
+% end

@@ -5,7 +5,9 @@
  *                                              stands for N such); in pages of PAGE rows in random order, or 0: as they come
  *     check ROWS SEED                          fresh data; how many of so many rows of output are wrong, by double precision
  *     round LAUNCHES                           milliseconds a launch by the host's clock
- * Tensors are [sequence, row, head, element], as engines have them; of narrow keys and values each row of a head has scales. Launches go round so many copies of them that no cache
+ * Tensors are [sequence, row, head, element], as engines have them; where values are fewer than keys and these wider than 256, as
+ * in MLA, V is the first columns of K.
+ * Of narrow keys and values each row of a head has scales. Launches go round so many copies of them that no cache
  * holds what the next one reads. Each answer is a line of JSON. What it is not: the comparison itself. */
 #define _GNU_SOURCE /* strtok_r */
 #include <math.h>
@@ -34,6 +36,7 @@ struct worker {
     struct variant v;
     struct kernel kernel;
     int heads, kv_heads, page, batch, copies, next;
+    bool v_in_k;
     int64_t queries[MOST], keys[MOST], q_starts[MOST + 1], kv_starts[MOST + 1];
     int32_t *table;
     int64_t width, pages; /* of a sequence's entries; of all */
@@ -166,6 +169,8 @@ static int make_problem(struct worker *w)
 {
     const int d = variant_head_dim(&w->v), dv = variant_head_dim_v(&w->v);
     const bool packed = w->v.field[F_PACKED];
+    w->v_in_k = d > 256 && dv < d;
+    const int v_row = w->v_in_k ? d : dv;
     int64_t most_q = 0, most_k = 0;
     for (int b = 0; b < w->batch; b++) {
         w->q_starts[b + 1] = w->q_starts[b] + w->queries[b];
@@ -190,14 +195,14 @@ static int make_problem(struct worker *w)
                                  .kv_len = most_k,
                                  .q_stride = {most_q * w->heads * d, d, w->heads * d},
                                  .k_stride = {step * w->kv_heads * d, d, w->kv_heads * d},
-                                 .v_stride = {step * w->kv_heads * dv, dv, w->kv_heads * dv},
+                                 .v_stride = {step * w->kv_heads * v_row, v_row, w->kv_heads * v_row},
                                  .o_stride = {most_q * w->heads * dv, dv, w->heads * dv},
                                  .bottom_right = 1,
                                  .scale = 1 / sqrtf((float)d),
                                  .parts = 1,
                                  .features = &w->features};
     const size_t size[TENSORS] = {(size_t)(q_rows * w->heads * d), (size_t)(kv_rows * w->kv_heads * d),
-                                  (size_t)(kv_rows * w->kv_heads * dv), (size_t)(q_rows * w->heads * dv)};
+                                  w->v_in_k ? 0 : (size_t)(kv_rows * w->kv_heads * dv), (size_t)(q_rows * w->heads * dv)};
     if (is_narrow(w) && make_scales(w, kv_rows, step) != 0)
         return -1;
     const size_t all = 2 * (size[0] + size[3]) + (is_narrow(w) ? 1 : 2) * (size[1] + size[2]);
@@ -205,7 +210,7 @@ static int make_problem(struct worker *w)
     w->copies = w->copies > COPIES_MOST ? COPIES_MOST : w->copies;
     for (int c = 0; c < w->copies; c++)
         for (int t = 0; t < TENSORS; t++)
-            if (!(w->memory[c][t] = new_tensor(w, t, size[t])))
+            if (size[t] && !(w->memory[c][t] = new_tensor(w, t, size[t])))
                 return -1;
     if (w->page)
         w->lists[ARRAY_BLOCK_TABLE] = new_buffer(w, (size_t)(w->width * w->batch) * sizeof *w->table, w->table);
@@ -222,7 +227,7 @@ static int launch(struct worker *w, int copy)
 {
     struct opencl_on on = {.queue = w->queue};
     for (int t = 0; t < TENSORS; t++)
-        on.buffer[ARRAY_Q + t] = w->memory[copy][t];
+        on.buffer[ARRAY_Q + t] = w->memory[copy][w->v_in_k && t == 2 ? 1 : t];
     for (int i = 0; i < ARRAYS; i++)
         if (w->lists[i])
             on.buffer[i] = w->lists[i];
@@ -259,7 +264,7 @@ static int answer_cell(struct worker *w, char *word[])
     const struct opencl_build *b = opencl_kernel_build(opencl_kernel_of(&w->kernel));
     const int64_t keys = w->kv_starts[w->batch];
     printf("{\"flops\": %.6g, \"bytes\": %.6g, \"copies\": %d, \"registers\": %d, \"spills\": %lld, \"build_ms\": %.0f}\n",
-           flops_of(w), (is_narrow(w) ? 1.0 : 2.0) * (double)keys * w->kv_heads * (variant_head_dim(&w->v) + variant_head_dim_v(&w->v)), w->copies,
+           flops_of(w), (is_narrow(w) ? 1.0 : 2.0) * (double)keys * w->kv_heads * (variant_head_dim(&w->v) + (w->v_in_k ? 0 : variant_head_dim_v(&w->v))), w->copies,
            b->registers, (long long)b->spill_bytes, b->ms);
     return 0;
 }
@@ -272,7 +277,7 @@ static double at(const struct worker *w, int t, int64_t element)
         dtype_load_row(variant_dtype_kv(&w->v), w->narrow, (int64_t)drawn_at(t, (size_t)element), 1, &x);
         return (double)x * (double)w->scales[element / d];
     }
-    return (double)dtype_load((enum dtype)w->v.field[F_DTYPE], w->drawn + drawn_at(t, (size_t)element), 0);
+    return (double)dtype_load((enum dtype)w->v.field[F_DTYPE], w->drawn + drawn_at(w->v_in_k && t == 2 ? 1 : t, (size_t)element), 0);
 }
 
 /* Where key j of sequence b begins in K (1) or V (2). */

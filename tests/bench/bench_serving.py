@@ -3,7 +3,7 @@
 that lies in pages or not. attngen's OpenCL kernels stand beside FlashAttention-2 and cuDNN (through PyTorch), where these
 can do the same. What it is not: part of attngen; the peers need PyTorch.
 
-    tests/bench/bench_serving.py out/bin/tests/bench/bench_serving [--cells decode,pages,packed,chunk,narrow] [--rounds 7]
+    tests/bench/bench_serving.py out/bin/tests/bench/bench_serving [--cells decode,pages,packed,chunk,narrow,wide] [--rounds 7]
         [--no-peers] [--seed N] [--json FILE]
 
 Each cell's kernels (NAMES below, what tuning finds there) are checked on fresh random data first, some rows against the
@@ -42,6 +42,12 @@ def long_names(features):
 def chunk_names(features):
     return long_names(features) + [f"attn_bf16_d128{features}_on_sm90_q128k128_s{s}{end}" for s in (2048, 4096)
                                    for end in ("_pingpong_lazy",)]
+
+
+def wide_names(dims, splits):
+    """Of heads wider than 256: every tile that fits, each with the two orders of its products, split or not."""
+    return lambda features: [f"attn_bf16_d{dims}{features}_on_sm90_q64k{tile}{'' if not s else f'_s{s}'}{stages}_lazy{order}"
+                             for s in splits for tile, stages in (("64", "_st1"), ("32", "")) for order in ("", "_serial")]
 
 
 class Cell:
@@ -87,6 +93,15 @@ def cells(seed):
                         chunk_names("_causal_paged"), heads, 64, [256], [32768], "TFLOP/s", goal))
     out.append(Cell("chunk", "the same over pages of 20, 64 heads over 8", long_names("_causal_paged"), gqa, 20, [256], [32768],
                     "TFLOP/s"))
+    for heads, unit, goal, splits in (((128, 1), "TFLOP/s", 450, (0, 4096)), ((16, 1), "TB/s", 3.0, (2048, 4096))):
+        for page in (0, 64):
+            out.append(Cell("wide", f"MLA: one query, {heads[0]} heads of 576/512 over 1, batch 64, 8k keys" + (", pages of 64" if page else ""),
+                            wide_names("576v512", splits)("_paged" if page else ""), heads, page, [1] * 64, [8192] * 64, unit,
+                            goal * 0.97 if page else goal))
+    for n in (4096, 16384):
+        for causal, goal in (("", 400), ("_causal", 330)):
+            out.append(Cell("wide", f"D = 512, N = {n}, 8 heads" + (", causal" if causal else ""), wide_names("512", (0,))(causal), (8, 8), 0,
+                            [n], [n], "TFLOP/s", goal))
     lengths = draw_lengths(seed)
     heads = (16, 16)
     for n in (64, 256, 1024, 4096, 8192):
@@ -262,7 +277,7 @@ def packed_share(results):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("worker")
-    p.add_argument("--cells", default="decode,pages,packed,chunk,narrow")
+    p.add_argument("--cells", default="decode,pages,packed,chunk,narrow,wide")
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--no-peers", action="store_true")

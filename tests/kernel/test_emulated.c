@@ -22,6 +22,7 @@
 #include "../../gen/gen.h"
 #include "runtime/judge/trial.h"
 #include "runtime/numerics/convert.h"
+#include "runtime/numerics/reference.h"
 #include "runtime/opencl/internal.h"
 #include "runtime/opencl/variants.h"
 #include "../kit/child.h"
@@ -31,6 +32,7 @@
 #include "../kit/seed.h"
 
 enum { PROBLEMS = 4, VARIANTS = 18, NAMED = 6, NAMED_PROBLEMS = 2, CARD_PROBLEMS = 40, CARD_VARIANTS = 200, SOAK = 2000, TIMEOUT = 300 };
+enum { WIDE = 4, MOST_PAIRS = 20000 }; /* every so many variants one of heads wider than 256; its pairs of queries and keys */
 enum { UNITS = 2 }; /* what launches are told of a card's: work-groups that stay walk through several tiles */
 
 static const enum isa levels[] = {ISA_SM80, ISA_SM90};
@@ -46,10 +48,26 @@ struct suite {
     time_t end; /* of beginning variants; 0: none */
 };
 
+static bool is_wide(const struct variant *v)
+{
+    return tuned_wide(variant_head_dim(v), variant_head_dim_v(v)) != 0;
+}
+
 /* Now and then a few queries of many heads, over keys of several splits. */
 static void draw_shape(const struct variant *v, uint64_t *state, struct trial_shape *out)
 {
     trial_random(v, state, out);
+    if (is_wide(v)) { /* which has a way of its own for V in K, and takes long */
+        out->v_in_k = random_below(state, 2);
+        out->batch = out->batch > 2 ? 2 : out->batch;
+        out->q_len = out->q_len > 150 ? 150 : out->q_len;
+        if (out->layout != TRIAL_SPARSE && random_below(state, 2)) /* more keys than shared memory holds */
+            out->kv_len = 1 + random_below(state, 8 * v->field[F_TILE_K]);
+        while (out->batch * out->heads * out->q_len * out->kv_len > MOST_PAIRS && out->kv_heads > 1)
+            out->heads = out->heads / out->kv_heads, out->kv_heads = 1;
+        while (out->batch * out->heads * out->q_len * out->kv_len > MOST_PAIRS && out->q_len > 8)
+            out->q_len /= 2;
+    }
     if (!v->field[F_SPLIT] || random_below(state, 2))
         return;
     const int64_t group = 1 + random_below(state, 10);
@@ -92,6 +110,41 @@ static int build(const void *suite, const struct variant *v, struct kernel *out,
     return s->card ? build_for_card(s, v, out, err) : emulated_build(s->gen, v, s->dir, out, err);
 }
 
+/* One of isa sm90 of wide heads: as models have them, or any. */
+static bool draw_wide(const struct suite *s, uint64_t *state, struct variant *v)
+{
+    static const int usual[][2] = {{576, 512}, {512, 512}, {320, 256}};
+    static const int32_t keys[] = {64, 32, 48, 16, 80};
+    static const enum field_id switches[] = {F_CAUSAL, F_WINDOW, F_SOFTCAP, F_MASK, F_ALIBI, F_SINK, F_PACKED, F_PAGED, F_LAZY};
+    const char *filter = getenv("ATTN_FILTER");
+    for (int tries = 0; tries < 2000; tries++) {
+        struct gen_error err;
+        char name[GEN_NAME_MAX];
+        const enum dtype type = random_below(state, 2) ? DTYPE_F16 : DTYPE_BF16;
+        *v = variant_default(ISA_SM90);
+        variant_set_dtypes(v, type, type, random_below(state, 3) ? type : (enum dtype)random_below(state, DTYPE_COUNT));
+        for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
+            v->field[switches[i]] = random_below(state, 3) == 0;
+        v->field[F_BIAS] = random_below(state, 2) ? BIAS_NONE : (int32_t)random_below(state, BIAS_COUNT);
+        const int *dims = usual[random_below(state, 3)];
+        const bool any = random_below(state, 2);
+        const int dim = any ? 8 * (1 + (int)random_below(state, 72)) : dims[0], dim_v = any ? 8 * (1 + (int)random_below(state, 64)) : dims[1];
+        v->field[F_HEAD_DIM] = dim;
+        v->field[F_HEAD_DIM_V] = dim_v == dim ? 0 : dim_v;
+        v->field[F_TILE_Q] = random_below(state, 4) ? 64 : 128;
+        v->field[F_TILE_K] = keys[random_below(state, sizeof keys / sizeof *keys)];
+        v->field[F_STAGES] = 1 + (int32_t)random_below(state, 3);
+        v->field[F_SPLIT] = random_below(state, 2) ? 0 : v->field[F_TILE_K] * (1 + (int32_t)random_below(state, 5));
+        v->field[F_SERIAL] = random_below(state, 2);
+        v->field[F_PINGPONG] = random_below(state, 8) == 0;
+        v->field[F_LOOP] = random_below(state, 6) ? LOOP_PERSISTENT : LOOP_SPECIALISED;
+        variant_encode(v, name);
+        if (is_wide(v) && gen_check(s->gen, v, &err) == 0 && (!filter || strstr(name, filter)))
+            return true;
+    }
+    return false;
+}
+
 /* Of types that the tensor cores multiply most are, of others few: tries are cheap. */
 static bool draw_variant(const struct suite *s, uint64_t *state, struct variant *out)
 {
@@ -106,13 +159,18 @@ static int judge_variant(void *arg, int index)
     const struct suite *s = arg;
     const struct drawn_problems drawn = {
         .build = build, .draw = draw_shape, .arg = s, .problems = s->card ? CARD_PROBLEMS : PROBLEMS, .timeout_s = TIMEOUT};
-    uint64_t state = s->seed + (uint64_t)index * 0x9e3779b97f4a7c15u;
+    uint64_t state = (s->seed + (uint64_t)index) * 0xd1342543de82ef95u;
     struct variant v;
     char form[60];
     if (s->end && time(NULL) >= s->end)
         return 0;
-    if (!draw_variant(s, &state, &v))
+    if (!(index % WIDE == 0 ? draw_wide(s, &state, &v) : draw_variant(s, &state, &v)))
         return 1;
+    if (getenv("ATTN_VARIANT")) {
+        char name[GEN_NAME_MAX];
+        variant_encode(&v, name);
+        print_message("# %s\n", name);
+    }
     snprintf(form, sizeof form, "ATTN_SEED=%llu ATTN_VARIANT=%d", (unsigned long long)s->seed, index);
     return judge_drawn(&drawn, &v, state, form, s->totals);
 }

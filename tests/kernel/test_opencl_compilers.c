@@ -311,6 +311,8 @@ static void test_tensor_cores_without_a_device(void **state)
         "attn_bf16_d128_causal_window_sink_packed_paged_on_sm90_q64k128_s1024",
         "attn_bf16_d128_causal_packed_paged_on_sm80_q64k64_r16",
         "attn_bf16_d64_causal_packed_paged_on_sm90_q64k64_copyasync_loopjoint",
+        "attn_bf16_d576v512_on_sm90_q64k64_s4096_st1_lazy_serial",
+        "attn_bf16_d576v512_paged_on_sm90_q64k32_s4096_lazy",
     };
     if (!has("clang")) {
         print_message("# clang is not here\n");

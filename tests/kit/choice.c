@@ -90,9 +90,9 @@ static bool can_be(void *arg, const int *row)
 static int values_of(enum field_id f, enum isa isa, int32_t out[PAIRWISE_VALUES])
 {
     int n = 0;
-    for (int split = 0; split < 2; split++) {
+    for (int kind = 0; kind <= (TUNED_SPLIT | TUNED_WIDE); kind++) {
         int32_t choices[FIELD_CHOICES];
-        int more = tuning_choices(f, isa, split, choices);
+        int more = tuning_choices(f, isa, kind, choices);
         for (int i = 0; i < more; i++) {
             bool known = false;
             for (int k = 0; k < n; k++)

@@ -34,7 +34,7 @@ static struct {
     char *stacks, *shared;
     void *scheduler;
     int items, now, group, groups, barrier_count, barrier_turn;
-    uint64_t progress;
+    uint64_t progress, random;
     entry *entry;
     void **arguments;
     struct emulated_facts facts;
@@ -122,6 +122,12 @@ char *emulated_at(uint32_t address, size_t size)
     return on.shared + address - EMULATED_SHARED;
 }
 
+uint32_t emulated_random(uint32_t below)
+{
+    on.random = on.random * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(on.random >> 33) % below;
+}
+
 static void begin_fiber(void)
 {
     on.entry(on.arguments);
@@ -145,16 +151,32 @@ static void run_group(int group)
         on.fiber[i] = (struct fiber){.sp = top - 7,
                                      .item = {i, i % EMULATED_LANES, &on.warp[i / EMULATED_LANES]}};
     }
+    emulated_engine_begin();
+    bool rest = false; /* a warp now and then, or a copy, unless nothing else goes on */
     for (int left = on.items; left > 0;) {
         const uint64_t before = on.progress;
-        left = 0;
-        for (on.now = 0; on.now < on.items; on.now++) {
-            if (on.fiber[on.now].done)
-                continue;
-            emulated_switch(&on.scheduler, on.fiber[on.now].sp);
-            left += !on.fiber[on.now].done;
+        const int warps = (on.items + EMULATED_LANES - 1) / EMULATED_LANES;
+        int order[ITEMS_MOST / EMULATED_LANES];
+        for (int w = 0; w < warps; w++) {
+            const int at = (int)emulated_random((uint32_t)w + 1);
+            order[w] = order[at], order[at] = w;
         }
-        if (left > 0 && on.progress == before) {
+        left = 0;
+        for (int w = 0; w < warps; w++) {
+            const bool rests = rest && emulated_random(4) == 0;
+            for (on.now = order[w] * EMULATED_LANES; on.now < on.items && on.now < (order[w] + 1) * EMULATED_LANES; on.now++) {
+                if (!on.fiber[on.now].done && !rests)
+                    emulated_switch(&on.scheduler, on.fiber[on.now].sp);
+                left += !on.fiber[on.now].done;
+            }
+        }
+        const bool copied = emulated_engine_turn(on.progress == before);
+        if (rest && on.progress == before) {
+            rest = false;
+            continue;
+        }
+        rest = on.progress != before;
+        if (left > 0 && on.progress == before && !copied) {
             fprintf(stderr, "%d work-items of group %d wait for each other\n", left, group);
             abort();
         }
@@ -572,12 +594,18 @@ int emulated_build(const struct gen *gen, const struct variant *v, const char *d
                    struct gen_error *err)
 {
     struct gen_text text;
+    char name[GEN_NAME_MAX];
     open_card();
+    variant_encode(v, name);
+    for (const char *at = name; *at; at++)
+        on.random = (on.random ^ (unsigned char)*at) * 0x100000001b3u;
     snprintf(dir_now, sizeof dir_now, "%s", dir);
     on.facts = (struct emulated_facts){.type = (enum dtype)v->field[F_DTYPE],
                                        .type_o = variant_dtype_o(v), .type_kv = variant_dtype_kv(v),
                                        .tile_k = v->field[F_TILE_K],
                                        .columns = (variant_head_dim_v(v) + 7) / 8 * 8};
+    if (v->field[F_ISA] == ISA_SM90 && on.facts.columns > 256) /* which two warpgroups share, by boxes of 64 */
+        on.facts.columns = (on.facts.columns + 127) / 128 * 64;
     if (gen_emit(gen, v, GEN_READABLE, &text, err) != 0)
         return -1;
     int result = opencl_variant_build(&card, NULL, v, &text, out, err);

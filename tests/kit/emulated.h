@@ -1,7 +1,9 @@
 /* emulated.h - a card that is not here: kernels of isas sm80 and sm90 on this processor. clang compiles an emitted text for
  * it, with each function whose body is PTX left out; emulated_ptx.c has those functions. The work-items of a group are
- * fibers, which take turns where they wait for each other; groups run one after another. Behind it stands a driver of
- * OpenCL as far as libattn calls one, so that its own launches bring the arguments.
+ * fibers, which take turns where they wait for each other; groups run one after another. Whose turn is next is drawn, and what a card
+ * does by itself is done late: copies some turns after they were asked for, products of the tensor cores as late as when they are
+ * waited for, or at once; so that who does not wait for them mostly fails. Behind it stands a driver of OpenCL as far as libattn
+ * calls one, so that its own launches bring the arguments.
  * What it is not: a clock, or proof of what only hardware knows (registers, races of warps, the proxies of memory). */
 #ifndef ATTNGEN_TESTS_EMULATED_H
 #define ATTNGEN_TESTS_EMULATED_H
@@ -51,6 +53,9 @@ struct emulated_facts {
     int tile_k, columns; /* of O, that a product has */
 };
 const struct emulated_facts *emulated_facts(void);
+uint32_t emulated_random(uint32_t below);
+void emulated_engine_begin(void);       /* of a group: nothing is under way */
+bool emulated_engine_turn(bool all);    /* does some of the copies that are under way, or all; whether there were any */
 extern const void *const emulated_ptx[]; /* which keeps the linker from leaving them out */
 
 #endif

@@ -1,5 +1,5 @@
 /* emulated_ptx.c - the functions of templates/opencl/ptx*.t, by name, as this processor computes them. Each is what its PTX is
- * documented to do (PTX ISA 8.3); what runs asynchronously on a card is done at once here. */
+ * documented to do (PTX ISA 8.3). What runs by itself on a card is done late here: see emulated.h. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -277,7 +277,7 @@ void barrier_init(uint bar, uint arrivals)
 void barriers_made(void)
 {
 }
-void arrive(uint bar)
+static void arrive_at(uint bar)
 {
     struct barrier *b = barrier_at(bar);
     if (b->missing == 0) {
@@ -286,6 +286,15 @@ void arrive(uint bar)
     }
     b->missing--;
     settle(b);
+}
+/* Others may go on before the one who told them. */
+void arrive(uint bar)
+{
+    arrive_at(bar);
+    for (uint n = emulated_random(6) ? 0 : emulated_random(20); n > 0; n--) {
+        emulated_progress();
+        emulated_yield();
+    }
 }
 void arrive_and_expect(uint bar, uint bytes)
 {
@@ -396,9 +405,70 @@ static void move(ulong64 map, int column, const int first[4], int heads_at, uint
             }
         }
 }
+
+/* What is under way: boxes, and what work-items copy by 16 bytes, with the arrival behind it. */
+struct copy {
+    enum { BOX_LOAD, BOX_STORE, COPY_16, ARRIVAL } what;
+    ulong64 map;
+    int column, first[4], heads_at, item, is_there;
+    uint shared, bar, bytes;
+    const void *from;
+};
+enum { COPIES_MOST = 1 << 16 };
+static struct copy copies[COPIES_MOST];
+static int copies_begun;
+
+void emulated_engine_begin(void)
+{
+    copies_begun = 0;
+}
+static void carry_out(const struct copy *c)
+{
+    switch (c->what) {
+    case BOX_LOAD:
+    case BOX_STORE:
+        move(c->map, c->column, c->first, c->heads_at, c->shared, c->what == BOX_STORE);
+        if (c->what == BOX_LOAD)
+            arrived(c->bar, c->bytes);
+        break;
+    case COPY_16: copy_bytes(c->shared, c->from, c->is_there ? 16 : 0, 16); break;
+    case ARRIVAL: arrive_at(c->bar); break;
+    }
+}
+/* Some, or all, of everybody's (item -1), or of a work-item's stores or others, in any order but that an arrival comes behind the
+ * copies before it. Whether there were any. */
+static bool carry_out_some(bool all, int item, bool stores)
+{
+    int kept = 0;
+    const int begun = copies_begun;
+    for (int n = 0; n < begun; n++) {
+        const struct copy c = copies[n];
+        bool its = item < 0 || (c.item == item && (c.what == BOX_STORE) == stores), now = its && (all || emulated_random(3) == 0);
+        for (int k = 0; k < kept && now && c.what == ARRIVAL; k++)
+            now = copies[k].item != c.item || copies[k].what != COPY_16;
+        if (now)
+            carry_out(&c);
+        else
+            copies[kept++] = c;
+    }
+    copies_begun = kept;
+    return kept < begun;
+}
+bool emulated_engine_turn(bool all)
+{
+    return carry_out_some(all, -1, false);
+}
+static void begin_copy(struct copy c)
+{
+    if (copies_begun == COPIES_MOST)
+        carry_out_some(true, -1, false);
+    c.item = emulated_item()->number;
+    copies[copies_begun++] = c;
+    emulated_progress();
+}
 void copy16_later(uint to, const void *from, int is_there)
 {
-    copy_bytes(to, from, is_there ? 16 : 0, 16);
+    begin_copy((struct copy){.what = COPY_16, .shared = to, .from = from, .is_there = is_there});
 }
 void copy4_later(uint to, const void *from, int is_there)
 {
@@ -406,7 +476,7 @@ void copy4_later(uint to, const void *from, int is_there)
 }
 void copies_arrive(uint bar)
 {
-    arrive(bar);
+    begin_copy((struct copy){.what = ARRIVAL, .bar = bar});
 }
 void widened(uint *y, uint four)
 {
@@ -421,9 +491,8 @@ static uint box_bytes(ulong64 map, bool heads)
 }
 void box_load(uint to, ulong64 map, int column, int row, int head, int sequence, uint bar)
 {
-    const int at[4] = {row, head, sequence, 0};
-    move(map, column, at, 0, to, false);
-    arrived(bar, box_bytes(map, false));
+    begin_copy((struct copy){.what = BOX_LOAD, .map = map, .column = column, .first = {row, head, sequence}, .shared = to,
+                             .bar = bar, .bytes = box_bytes(map, false)});
 }
 void box_load_once(uint to, ulong64 map, int column, int row, int head, int sequence, uint bar, ulong64 policy)
 {
@@ -432,8 +501,7 @@ void box_load_once(uint to, ulong64 map, int column, int row, int head, int sequ
 }
 void box_store(ulong64 map, int column, int row, int head, int sequence, uint from)
 {
-    const int at[4] = {row, head, sequence, 0};
-    move(map, column, at, 0, from, true);
+    begin_copy((struct copy){.what = BOX_STORE, .map = map, .column = column, .first = {row, head, sequence}, .shared = from});
 }
 void box_prefetch(ulong64 map, int column, int row, int head, int sequence)
 {
@@ -445,23 +513,24 @@ ulong64 cache_policy(int again)
 }
 void slice_load(uint to, ulong64 map, int column, int row, int head, int kv_head, int sequence, uint bar)
 {
-    const int at[4] = {row, head, kv_head, sequence};
-    move(map, column, at, 1, to, false);
-    arrived(bar, box_bytes(map, true));
+    begin_copy((struct copy){.what = BOX_LOAD, .map = map, .column = column, .first = {row, head, kv_head, sequence},
+                             .heads_at = 1, .shared = to, .bar = bar, .bytes = box_bytes(map, true)});
 }
 void slice_store(ulong64 map, int column, int row, int head, int kv_head, int sequence, uint from)
 {
-    const int at[4] = {row, head, kv_head, sequence};
-    move(map, column, at, 1, from, true);
+    begin_copy((struct copy){.what = BOX_STORE, .map = map, .column = column, .first = {row, head, kv_head, sequence},
+                             .heads_at = 1, .shared = from});
 }
 void stores_commit(void)
 {
 }
 void stores_read(void)
 {
+    carry_out_some(true, emulated_item()->number, true);
 }
 void stores_done(void)
 {
+    carry_out_some(true, emulated_item()->number, true);
 }
 void shared_written(void)
 {
@@ -482,59 +551,144 @@ void registers_for_computing(void)
 }
 
 /* ---- ptx.sm90.t: products ---- */
-void products_begin(void)
-{
-}
-void products_commit(void)
-{
-}
-void products_wait(void)
-{
-}
-void products_wait_but_last(void)
-{
-}
 ulong64 operand(uint place)
 {
     return place | (ulong64)(64 | 1 << 30) << 32;
 }
-/* Byte `at` of an operand's group of eight rows number `eight`, in box number `box`, swizzled. */
-static float operand_element(ulong64 operand, int box, int eight, int at)
+/* Every element of the type that there can be, as a float. */
+static const float *floats_of(enum dtype t)
+{
+    static float all[DTYPE_COUNT][1 << 16];
+    static bool made[DTYPE_COUNT];
+    for (uint i = 0; i < 1 << 16 && !made[t]; i++) {
+        const uint16_t x = (uint16_t)i;
+        all[t][i] = element(t, &x);
+    }
+    made[t] = true;
+    return all[t];
+}
+/* Element at byte `at` of an operand's group of eight rows number `eight`, in box number `box`, swizzled. */
+static uint16_t operand_element(ulong64 operand, int box, int eight, int at)
 {
     uint byte = (uint)(operand & 0x3fff) << 4;
     byte += (uint)box * ((uint)(operand >> 16 & 0x3fff) << 4) + (uint)eight * ((uint)(operand >> 32 & 0x3fff) << 4) +
             (uint)at;
     byte ^= (byte >> 7 & 7) << 4;
-    return element(emulated_facts()->type, emulated_at(byte, 2));
+    uint16_t x;
+    memcpy(&x, emulated_at(byte, 2), sizeof x);
+    return x;
+}
+static void operand_row(ulong64 operand, int row, float out[16])
+{
+    const float *of = floats_of(emulated_facts()->type);
+    for (int d = 0; d < 16; d++)
+        out[d] = of[operand_element(operand, 0, row / 8, row % 8 * 128 + 2 * d)];
+}
+/* An item has two rows, of each eight keys or columns two. */
+static void do_qk(float *s, ulong64 q, ulong64 k, int add)
+{
+    const struct emulated_item *i = emulated_item();
+    const int row = i->number % 128 / 32 * 16 + i->lane / 4;
+    float rows[2][16], key[16];
+    operand_row(q, row, rows[0]), operand_row(q, row + 8, rows[1]);
+    for (int j = 0; j < emulated_facts()->tile_k / 4; j++) {
+        operand_row(k, 8 * (j / 2) + 2 * (i->lane % 4) + j % 2, key);
+        for (int r = 0; r < 2; r++) {
+            const int n = j / 2 * 4 + 2 * r + j % 2;
+            float sum = 0;
+            for (int d = 0; d < 16; d++)
+                sum += rows[r][d] * key[d];
+            s[n] = add ? s[n] + sum : sum;
+        }
+    }
+}
+static void do_pv(float *o, const uint *p, ulong64 v)
+{
+    const float *of = floats_of(emulated_facts()->type);
+    struct emulated_item *i = emulated_item();
+    float rows[2][16];
+    memcpy(i->warp->slot[i->lane], p, 16);
+    emulated_meet_warp();
+    for (int r = 0; r < 2; r++)
+        for (int k = 0; k < 16; k++)
+            rows[r][k] = of[(uint16_t)(i->warp->slot[4 * (i->lane / 4) + k % 8 / 2][r + k / 8 * 2] >> 16 * (k % 2))];
+    emulated_meet_warp();
+    for (int c = 0; c < emulated_facts()->columns / 4; c++) {
+        const int column = 8 * (c / 2) + 2 * (i->lane % 4) + c % 2, n = c / 2 * 4 + c % 2;
+        float sum[2] = {0, 0};
+        for (int k = 0; k < 16; k++) {
+            const float y = of[operand_element(v, column / 64, k / 8, k % 8 * 128 + column % 64 * 2)];
+            sum[0] += rows[0][k] * y, sum[1] += rows[1][k] * y;
+        }
+        o[n] += sum[0], o[n + 2] += sum[1];
+    }
+}
+
+/* Of a work-item: products that were begun, each at once or when they are waited for, by a draw that is its whole warp's. */
+struct product {
+    float *to;
+    const uint *p; /* NULL: of scores */
+    ulong64 left, right;
+    int add, group;
+};
+enum { PRODUCTS_MOST = 256, PRODUCT_ITEMS = 512 };
+static struct begun {
+    struct product product[PRODUCTS_MOST];
+    int count, group;
+    uint drawn;
+} begun[PRODUCT_ITEMS];
+
+/* Of the groups before that one. */
+static void do_products(int group)
+{
+    struct begun *b = &begun[emulated_item()->number];
+    int done = 0;
+    for (; done < b->count && b->product[done].group < group; done++) {
+        const struct product *x = &b->product[done];
+        if (x->p)
+            do_pv(x->to, x->p, x->right);
+        else
+            do_qk(x->to, x->left, x->right, x->add);
+    }
+    memmove(b->product, b->product + done, (size_t)(b->count - done) * sizeof *b->product);
+    b->count -= done;
+}
+static void begin_product(struct product x)
+{
+    struct begun *b = &begun[emulated_item()->number];
+    if (b->count == PRODUCTS_MOST) {
+        fprintf(stderr, "%d products are under way\n", b->count);
+        abort();
+    }
+    x.group = b->group;
+    b->product[b->count++] = x;
+}
+void products_begin(void)
+{
+}
+void products_commit(void)
+{
+    struct begun *b = &begun[emulated_item()->number];
+    b->group++;
+    b->drawn = b->drawn * 1664525 + 1013904223;
+    if (b->drawn >> 30 == 0)
+        do_products(b->group);
+}
+void products_wait(void)
+{
+    do_products(begun[emulated_item()->number].group);
+}
+void products_wait_but_last(void)
+{
+    do_products(begun[emulated_item()->number].group - 1);
 }
 void multiply_qk(float *s, ulong64 q, ulong64 k, int add)
 {
-    const struct emulated_item *i = emulated_item();
-    for (int n = 0; n < emulated_facts()->tile_k / 2; n++) {
-        const int row = i->number % 128 / 32 * 16 + i->lane / 4 + 8 * (n / 2 % 2),
-                  key = 8 * (n / 4) + 2 * (i->lane % 4) + n % 2;
-        float sum = 0;
-        for (int d = 0; d < 16; d++)
-            sum += operand_element(q, 0, row / 8, row % 8 * 128 + 2 * d) *
-                   operand_element(k, 0, key / 8, key % 8 * 128 + 2 * d);
-        s[n] = add ? s[n] + sum : sum;
-    }
+    begin_product((struct product){.to = s, .left = q, .right = k, .add = add});
 }
 void multiply_pv(float *o, const uint *p, ulong64 v)
 {
-    const enum dtype t = emulated_facts()->type;
-    struct emulated_item *i = emulated_item();
-    memcpy(i->warp->slot[i->lane], p, 16);
-    emulated_meet_warp();
-    for (int n = 0; n < emulated_facts()->columns / 2; n++) {
-        const int row = i->lane / 4, column = 8 * (n / 4) + 2 * (i->lane % 4) + n % 2;
-        float sum = 0;
-        for (int k = 0; k < 16; k++)
-            sum += half_of(t, i->warp->slot[4 * row + k % 8 / 2][n / 2 % 2 + k / 8 * 2], k % 2) *
-                   operand_element(v, column / 64, k / 8, k % 8 * 128 + column % 64 * 2);
-        o[n] += sum;
-    }
-    emulated_meet_warp();
+    begin_product((struct product){.to = o, .p = p, .right = v});
 }
 int group_count(void)
 {

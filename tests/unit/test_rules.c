@@ -77,7 +77,7 @@ struct rule_case {
     struct {
         enum field_id field;
         int value;
-    } set[3];
+    } set[4];
 };
 
 /* Every rule of the file has a case, and is what that variant is refused with; every case has a rule. */
@@ -101,7 +101,7 @@ static void check_rules(const char *file, const struct rule_case *cases, size_t 
             size_t size = strlen(cases[i].rule);
             if (strncmp(rule, cases[i].rule, size) || rule[size] != '"')
                 continue;
-            for (int k = 0; k < 3 && cases[i].set[k].field; k++)
+            for (int k = 0; k < 4 && cases[i].set[k].field; k++)
                 v.field[cases[i].set[k].field] = cases[i].set[k].value;
             snprintf(expected, sizeof expected, "%s:%d: error: %s", file, line, cases[i].rule);
             assert_int_equal(gen_check(g, &v, &err), -1);
@@ -169,9 +169,15 @@ static void test_rules_of_sm90(void **state)
         {"head_dim must be a multiple of 8: the copy engine moves rows of whole 16 bytes",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_HEAD_DIM_V, 33}}},
-        {"head_dim must be at most 256: a warpgroup's registers hold no wider output",
+        {"tile.q must be 64 where head_dim.v is more than 256: two warpgroups share the columns of its output",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_HEAD_DIM, 264}}},
+        {"narrow K and V are widened for head_dim of at most 256",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, DTYPE_INT8 + 1}, {F_HEAD_DIM, 320}, {F_TILE_Q, 64}}},
+        {"tile.q must be 64 or 128 where head_dim is more than 256",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_HEAD_DIM, 264}, {F_HEAD_DIM_V, 64}, {F_TILE_Q, 192}}},
         {"tile.q must be 64, 128 or 192: one to three warpgroups of 64 rows",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_TILE_Q, 96}}},

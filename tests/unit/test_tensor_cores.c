@@ -1,7 +1,7 @@
-/* test_tensor_cores.c - on a Hopper card no problem with Q, K and V in f16 or bf16, or with Q in bf16 and K and V in int8 or fp8,
- * and rows of at most 256 elements is left to the portable kernel: random problems, of all features and types of O, have a variant among those that tuning tries that the
- * rules and the card's limits let pass; and one for rows that lie anywhere. No card is needed, and nothing is compiled. The
- * same of sm80's cards.
+/* test_tensor_cores.c - on a Hopper card no problem with Q, K and V in f16 or bf16, or with Q in bf16 and K and V in int8 or fp8 to 256 elements a row, is left to the portable kernel: random problems,
+ * of all features, types of O and head dims, have a variant among those that tuning tries that the rules and the card's limits let
+ * pass; and, with rows of Q and K of at most 256 elements, one for rows that lie anywhere. No card is needed, and nothing is
+ * compiled. The same of sm80's cards, of rows of Q and K of at most 256 elements.
  *     ATTN_SEED  where random choices begin */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,8 +48,14 @@ static struct variant draw_problem(uint64_t *random)
                        random_below(random, 3) ? type : (enum dtype)random_below(random, DTYPE_COUNT));
     v.field[F_HEAD_DIM] = draw_dim(random);
     v.field[F_HEAD_DIM_V] = random_below(random, 3) ? 0 : draw_dim(random);
-    if (random_below(random, 12) == 0) /* as wide as attn.h has them, which sm80 alone takes */
+    if (random_below(random, 8) == 0) /* as wide as attn.h has them */
         v.field[F_HEAD_DIM_V] = (int32_t)(MOST + 1 + random_below(random, MOST));
+    if (!narrow && random_below(random, 8) == 0) {
+        static const int32_t wide[][2] = {{576, 512}, {512, 512}, {288, 256}, {576, 64}, {264, 264}};
+        const int i = (int)random_below(random, 10);
+        v.field[F_HEAD_DIM] = i < 5 ? wide[i][0] : 8 * (int32_t)(33 + random_below(random, 40));
+        v.field[F_HEAD_DIM_V] = i < 5 ? wide[i][1] : 8 * (int32_t)(1 + random_below(random, 64));
+    }
     if (v.field[F_HEAD_DIM_V] == v.field[F_HEAD_DIM])
         v.field[F_HEAD_DIM_V] = 0;
     const bool plain = random_below(random, 3) == 0, all = random_below(random, 6) == 0;
@@ -104,12 +110,12 @@ static void test_all_problems(void **state)
         /* Narrow keys and values are isa sm90's alone, and their rows too are whole 16 bytes. */
         const bool narrow = dtypes[variant_dtype_kv(&v)].scaled;
         const int step = narrow ? 16 : 8;
-        if (!narrow && !is_there(s, &v, ISA_SM80, ANY, &rule))
+        if (!narrow && v.field[F_HEAD_DIM] <= MOST && !is_there(s, &v, ISA_SM80, ANY, &rule))
             fail_msg("%s: is left to the portable kernel on sm80's cards: %s", name, rule.text);
-        if (!narrow && !is_there(s, &v, ISA_SM80, ANYWHERE, &rule))
+        if (!narrow && v.field[F_HEAD_DIM] <= MOST && !is_there(s, &v, ISA_SM80, ANYWHERE, &rule))
             fail_msg("%s: with rows that lie anywhere is left to the portable kernel: %s", name, rule.text);
         const int dv = v.field[F_HEAD_DIM_V] ? v.field[F_HEAD_DIM_V] : v.field[F_HEAD_DIM];
-        if (v.field[F_HEAD_DIM] % step != 0 || dv % step != 0 || dv > MOST)
+        if (v.field[F_HEAD_DIM] % step != 0 || dv % step != 0 || (narrow && (dv > MOST || v.field[F_HEAD_DIM] > MOST)))
             continue;
         /* Whose rows are whole 16 bytes is not for the slower isa either. */
         whole++;

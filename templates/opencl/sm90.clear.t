@@ -1,0 +1,14 @@
+%# Of keys or values that are there, those that take no part.
+/* What lies behind a sequence's end may be NaN, and 0 * NaN is NaN: it is made zero, as what is behind the tensor's. */
+INLINED void clear_behind(struct source *f, uint at, int end, uint full)
+{
+    const uint shared = f->shared;
+    await(LANDED, f->landed++ & 1);
+    for (int c = 0; c < ${VB}; c++)
+        for (int byte = end * 128 + f->lane * 16; byte < ${BK*128}; byte += 512)
+            zero16(at + c * ${BK*128} + byte);
+    shared_written();
+    warp_sync();
+    if (f->lane == 0)
+        arrive(full);
+}
