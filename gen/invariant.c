@@ -25,7 +25,7 @@
  *     first. A sum of products that is -0 becomes 0 by another 0: output is added to 0 in C, where numbers that small are kept.
  *  7. Distances of ALiBi beyond 2^24 are rounded: they count from the first key of a tile, not from a panel of it.
  *  8. Contractions of a multiplication and an addition by OpenCL's compilers, which may depend on what stands around: they are
- *     turned off, or a function stands there that is never contracted.
+ *     turned off, or a function stands there that is never contracted. In CUDA C++ an option turns them off, --fmad=false.
  *  9. What all rows of a group share. Kernels of isa amx have exponents relative to a bound of all queries of a group and all
  *     keys: they have no such field, and are refused.
  * 10. Which isa. It is the first one that has kernels for the types, head dims and features, whatever tuning or packing says

@@ -52,12 +52,21 @@ static int take_cubin(const struct nvrtc_api *nvrtc, nvrtcProgram program, const
     return -1;
 }
 
+/* Whether a kernel's multiplications and additions must stay apart, as gen/invariant.c says why. */
+static bool is_invariant(const char *name)
+{
+    struct variant v;
+    struct gen_error ignored;
+    return variant_decode(name, &v, &ignored) == 0 && v.field[F_INVARIANT];
+}
+
 /* architecture: such as "sm_90a". Returns an enum compiled. */
 static int compile(const struct nvrtc_api *nvrtc, const char *architecture, const char *name, const char *text, void **cubin,
                    size_t *size, struct cuda_report *report, struct gen_error *err)
 {
     char file[GEN_NAME_MAX + 8], target[48];
-    const char *const options[] = {target, "--std=c++20", "--ptxas-options=-v"};
+    const char *const options[] = {target, "--std=c++20", "--ptxas-options=-v", "--fmad=false"};
+    const int count = sizeof options / sizeof *options - !is_invariant(name);
     nvrtcProgram program;
     *cubin = NULL;
     snprintf(file, sizeof file, "%s.cu", name);
@@ -68,7 +77,7 @@ static int compile(const struct nvrtc_api *nvrtc, const char *architecture, cons
         err->no_memory |= code == NVRTC_ERROR_OUT_OF_MEMORY;
         return COMPILE_FAILED;
     }
-    code = nvrtc->nvrtcCompileProgram(program, sizeof options / sizeof *options, options);
+    code = nvrtc->nvrtcCompileProgram(program, count, options);
     char *log = log_of(nvrtc, program);
     int result;
     if (code != NVRTC_SUCCESS)

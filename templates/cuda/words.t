@@ -1,7 +1,7 @@
 %# The words of CUDA C++, where opencl/words.opencl.t says what each is.
 % let LANGUAGE_OPTION = " --language cuda"
-% let LANGUAGE = "CUDA C++ for nvcc or NVRTC"
-% let LANGUAGE_ALONE = "CUDA C++ for nvcc or NVRTC"
+% let LANGUAGE = (defined(INVARIANT) ? INVARIANT : 0) ? "CUDA C++ for `nvcc --fmad=false`, or NVRTC told the same" : "CUDA C++ for nvcc or NVRTC"
+% let LANGUAGE_ALONE = (defined(INVARIANT) ? INVARIANT : 0) ? "CUDA C++ for `nvcc --fmad=false`, or NVRTC told the same" : "CUDA C++ for nvcc or NVRTC"
 % let LAUNCH_IT = "launch it with blocks of"
 % let GRID = "a grid of"
 % let GRID_X = ""

@@ -514,7 +514,7 @@ static void test_narrow(void **state)
     assert_int_equal(last_maps.q[4] & 0xffffffff, D - 1);
     bad = good, bad.k = (const char *)good.k + 8;
     assert_int_equal(attn_execute_cuda(plan, &bad, NULL, &err), ATTN_FAILED);
-    assert_non_null(strstr(err.text, "k is at an address that is no multiple of 16"));
+    assert_non_null(strstr(err.text, "k is at an address that is not a multiple of 16"));
     bad = good, bad.v_stride[0] = KV * K * (D + 8), bad.v_stride[1] = K * (D + 8), bad.v_stride[2] = D + 8;
     assert_int_equal(attn_execute_cuda(plan, &bad, NULL, &err), ATTN_FAILED);
     assert_non_null(strstr(err.text, "expected a multiple of 16 elements"));
@@ -681,6 +681,24 @@ static void test_describe(void **state)
     end();
 }
 
+/* The stub forbids that an invariant kernel be compiled with contractions, or another one without. */
+static void test_invariant(void **state)
+{
+    (void)state;
+    begin();
+    struct attn_context *c = context("");
+    struct attn_problem p = problem("attn_bf16_d64_causal_invariant_on_sm90_q128k128_lazy", "cuda");
+    struct attn_plan *plan;
+    struct attn_error err;
+    p.invariant = 1;
+    if (attn_plan_create(c, &p, &plan, &err) != ATTN_OK)
+        fail_msg("%s", err.text);
+    assert_true(stub->compiled > 0);
+    attn_plan_destroy(plan);
+    attn_context_destroy(c);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -688,7 +706,7 @@ int main(void)
         cmocka_unit_test(test_refusals), cmocka_unit_test(test_cache),       cmocka_unit_test(test_faults),
         cmocka_unit_test(test_merge),
         cmocka_unit_test(test_quantise),
-        cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_narrow),       cmocka_unit_test(test_invariant),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -361,8 +361,13 @@ int nvrtcCompileProgram(void *program, int n, const char *const *options)
     char kernel[300];
     snprintf(kernel, sizeof kernel, "\nvoid %s(", p->name);
     s.compiled++;
+    bool apart = false; /* multiplications and additions */
     if (n < 2 || strncmp(options[0], "--gpu-architecture=sm_90", 24) != 0)
         forbid("NVRTC is not told of the card's architecture");
+    for (int i = 0; i < n; i++)
+        apart = apart || strcmp(options[i], "--fmad=false") == 0;
+    if (apart != (strstr(p->name, "_invariant_") != NULL))
+        forbid("NVRTC is told --fmad=false for other kernels than invariant ones");
     if (strcmp(p->name, "attn_merge_parts") == 0)
         snprintf(kernel, sizeof kernel, " %s(", p->name);
     return strstr(p->text, kernel) && strstr(p->text, "extern \"C\" __global__") ? 0 : 6;
