@@ -83,6 +83,40 @@ static int list_candidates(const struct device *device, const struct tune_target
     return n;
 }
 
+static bool is_candidate(const struct candidate *c, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(c[i].row.name, name))
+            return true;
+    return false;
+}
+
+/* Adds what earlier searches timed although tuning does not try it by itself: somebody named it. Returns how many
+ * candidates there are then, or -1. */
+static int add_timed(const struct device *device, const struct tune_target *t, const struct cache_entry *entry,
+                     struct candidate **c, int n, struct gen_error *err)
+{
+    const int space = n;
+    for (int i = 0; i < entry->n; i++) {
+        struct variant v, caller = t->caller;
+        struct gen_error ignored;
+        const struct cache_row *r = &entry->rows[i];
+        if (r->state != CACHE_TIMED || is_candidate(*c, space, r->name) || variant_decode(r->name, &v, &ignored) != 0)
+            continue;
+        if (caller.field[F_HEAD_DIM_V] == caller.field[F_HEAD_DIM])
+            caller.field[F_HEAD_DIM_V] = 0;
+        if (memcmp(v.field, caller.field, F_ISA * sizeof *v.field) != 0 ||
+            (v.field[F_INVARIANT] && tune_invariant_isa(device, t) != (enum isa)v.field[F_ISA]))
+            continue;
+        struct candidate *more = realloc(*c, ((size_t)n + 2) * sizeof *more);
+        if (!more)
+            return gen_out_of_memory(err, "tune");
+        *c = more;
+        init_candidate(&more[n++], device, t, &v);
+    }
+    return n;
+}
+
 static bool is_legal(const struct device *device, struct candidate *c)
 {
     struct gen_error rule = {0};
@@ -562,6 +596,8 @@ int tune(struct device *device, const struct tune_target *target, const struct t
     if (device->resources->cache) {
         cache_load(device->resources->cache, key.data, &entry);
         cache_file(device->resources->cache, key.data, out->path);
+        if (!settings->only && (n = add_timed(device, target, &entry, &c, n, err)) < 0)
+            goto cleanup;
     }
     recall(c, n, &entry, limit, wants_patience(settings, &entry));
     const struct candidate *known = weigh(device, settings, c, n);

@@ -310,6 +310,34 @@ static void test_measure_then_cache(void **state)
     tune_result_free(&third);
 }
 
+/* A kernel that tuning does not try by itself, once timed by its name, is found by those who name none. */
+static void test_named_winner(void **state)
+{
+    struct fixture *f = *state;
+    struct variant all[1024];
+    struct tune_result r;
+    struct gen_error err;
+    const int n = tuning_space(&f->target.caller, (enum isa)f->some[0].field[F_ISA], all, 1024);
+    bool is_tried = true;
+    assert_in_range(n, 1, 1024);
+    for (int rows = 1; is_tried; rows++) { /* sides that no choice has */
+        f->some[0].field[F_TILE_Q] = rows * f->some[0].field[F_ROWS];
+        is_tried = gen_check(f->gen, &f->some[0], &err) != 0;
+        for (int i = 0; i < n; i++)
+            is_tried = is_tried || memcmp(&all[i], &f->some[0], sizeof *all) == 0;
+        assert_in_range(rows, 1, 100);
+    }
+    tune_some(f, 1, MEASURE, &r);
+    assert_memory_equal(&r.winner, &f->some[0], sizeof r.winner);
+    tune_result_free(&r);
+    const struct tune_settings estimate = {.rigor = ATTN_ESTIMATE};
+    if (tune(f->device, &f->target, &estimate, &r, &err) != 0)
+        fail_msg("%s", err.text);
+    assert_true(r.from_cache);
+    assert_memory_equal(&r.winner, &f->some[0], sizeof r.winner);
+    tune_result_free(&r);
+}
+
 static void test_without_extend(void **state)
 {
     struct fixture *f = *state;
@@ -544,6 +572,7 @@ int main(void)
         cmocka_unit_test(test_model_splits_keys_of_few_queries),
         WITH_FIXTURE(test_measure_then_cache),
         WITH_FIXTURE(test_compilers),
+        WITH_FIXTURE(test_named_winner),
         WITH_FIXTURE(test_without_extend),
         WITH_FIXTURE(test_estimate),
         WITH_FIXTURE(test_time_limit),
