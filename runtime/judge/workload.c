@@ -404,6 +404,7 @@ enum verdict workload_check(struct workload *w, const struct kernel *kernel, str
 int workload_awkward(const struct variant *v, struct workload_shape out[WORKLOAD_AWKWARD])
 {
     int64_t q = v->field[F_TILE_Q], k = v->field[F_TILE_K];
+    const int64_t split = v->field[F_SPLIT] < 1 << 20 ? v->field[F_SPLIT] : 0; /* which is all keys of an invariant kernel */
     /* One side at a tile's edge and the other short: for these, judging everything costs a hundredth of tile by
      * tile. */
     const struct workload_shape all[WORKLOAD_AWKWARD] = {
@@ -415,7 +416,7 @@ int workload_awkward(const struct variant *v, struct workload_shape out[WORKLOAD
         {1, 1, 1, 7, k - 1, .uneven = false},
         {1, 1, 1, 2, 2 * k + 3, .uneven = false},
         {1, 3, 1, 37, 11, .uneven = false},
-        {1, 4, 1, 2, v->field[F_SPLIT] ? v->field[F_SPLIT] + k + 1 : 0, .uneven = false},
+        {1, 4, 1, 2, split ? split + k + 1 : 0, .uneven = false},
         {3, 2, 1, 5, 19, .kv_lens = {19, 0, 1}, .uneven = true},
         {4, 1, 1, 9, 33, .kv_lens = {0, 33, 32, 2}, .uneven = true},
     };

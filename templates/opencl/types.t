@@ -143,6 +143,7 @@ ${FUNCTION} float highest(${VEC} e)
 % end
     return ${VW == 1 ? "e" : VW == 2 ? "max(e.x, e.y)" : "max(e2.x, e2.y)"};
 }
+% if not (defined(INVARIANT) ? INVARIANT : 0)
 ${FUNCTION} float total(${VEC} e)
 {
 % if VW >= 16
@@ -156,6 +157,7 @@ ${FUNCTION} float total(${VEC} e)
 % end
     return ${VW == 1 ? "e" : VW == 2 ? "e.x + e.y" : "e2.x + e2.y"};
 }
+% end
 % if not WINDOW and (OP == "attn" or VW > 1)
 
 /* e where its position is below n, else -inf. */

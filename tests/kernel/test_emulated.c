@@ -76,7 +76,8 @@ static void draw_shape(const struct variant *v, uint64_t *state, struct trial_sh
     out->kv_heads = 1 + random_below(state, 2);
     out->heads = out->kv_heads * group;
     out->q_len = 1 + random_below(state, 9);
-    out->kv_len = 1 + random_below(state, 3 * v->field[F_SPLIT]);
+    const bool one = v->field[F_INVARIANT]; /* of all keys */
+    out->kv_len = 1 + random_below(state, one ? 5 * v->field[F_TILE_K] : 3 * v->field[F_SPLIT]);
 }
 
 static int find_card(void *arg)

@@ -119,6 +119,8 @@ static void print_counts(const struct suite *s, int most)
             print_message("# %s: %d\n", fields[f].key, h->with[f]);
     for (int i = 0; i < s->choices; i++)
         print_message("# %s: %d\n", field_value_name(F_ISA, s->choice[i].isa), h->isa[s->choice[i].isa]);
+    for (int t = DTYPE_COUNT; t < DTYPE_ALL; t++)
+        print_message("# keys in %s: %d\n", dtypes[t].name, h->type[1][t]);
     /* Nothing that was to be looked at was left out by chance or by a rule. */
     for (int f = 0; f < FIELD_COUNT && most >= 1000 && !getenv("ATTN_FILTER"); f++)
         if (is_feature(f))

@@ -190,7 +190,7 @@ bool choice_random(const struct choice *c, uint64_t *state, struct variant *out)
         for (int i = 0; i < 3; i++)
             type[i] = (enum dtype)random_below(state, DTYPE_COUNT);
         bool mixed = random_below(state, 3) == 0;
-        if (mixed && random_below(state, 2))
+        if (mixed && random_below(state, 3)) /* of which rules refuse more */
             type[1] = (enum dtype)(DTYPE_COUNT + random_below(state, DTYPE_ALL - DTYPE_COUNT));
         variant_set_dtypes(&v, type[0], mixed ? type[1] : type[0], mixed ? type[2] : type[0]);
         for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)

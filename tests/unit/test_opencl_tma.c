@@ -112,7 +112,7 @@ static void test_refusals(void **state)
     check_refused(&(struct attn_cl_tensor){"v", true, 64, {2, 1, 2}, {INT64_C(1) << 39, 64, 64}, 64, 0, false},
                   "v_stride of batch");
     check_refused(&(struct attn_cl_tensor){"o", true, 64, {2, 1, (INT64_C(1) << 32) + 1}, {64, 64, 64}, 64, 0, false},
-                  "o has 4294967297 along its row");
+                  "o has an extent of 4294967297 along its row; expected at most 2^32");
     check_refused(&(struct attn_cl_tensor){"q", true, 64, {1, 1, 2, 2}, {64, 64, 64, 12}, 1, 64, false},
                   "q_stride of head of a group is 12");
 }
