@@ -210,15 +210,15 @@ static void test_manifests(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
-        {"", "k/manifest.json:1:1: error: no JSON"},
+        {"", "k/manifest.json:1:1: error: it is not JSON"},
         {"{\"kernels\": [\\n  {]}", "k/manifest.json:2:"},
-        {"{\"kernels\": []} x", "error: no JSON"},
-        {"[]", "k/manifest.json: error: no list of kernels"},
-        {"{\"kernels\": 3}", "k/manifest.json: error: no list of kernels"},
+        {"{\"kernels\": []} x", "error: it is not JSON"},
+        {"[]", "k/manifest.json: error: it has no list of kernels"},
+        {"{\"kernels\": 3}", "k/manifest.json: error: it has no list of kernels"},
         {"{\"kernels\": []}", "k/manifest.json: error: it has no kernel; expected at least one"},
-        {"{\"kernels\": [7]}", "error: kernel 0: incomplete; expected name, file and machine_code"},
+        {"{\"kernels\": [7]}", "error: kernel 0: it is incomplete; expected name, file and machine_code"},
         {"{\"kernels\": [{\"name\": \"x\", \"file\": \"x.c\", \"machine_code\": false}]}", "error: kernel 0: "},
-        {"{\"kernels\": [{\"name\": \"%s\", \"file\": \"../%s.c\", \"machine_code\": false}]}", "do not fit"},
+        {"{\"kernels\": [{\"name\": \"%s\", \"file\": \"../%s.c\", \"machine_code\": false}]}", "do not match"},
     };
     struct said said;
     char name[GEN_NAME_MAX], text[600];
@@ -238,7 +238,7 @@ static void test_manifests(void **state)
     shell(&said, "\"$ATTNGEN\" verify");
     says(&said, 2, "", "error: ");
     shell(&said, "mkfifo k/manifest.json; \"$ATTNGEN\" verify k < /dev/null & sleep 1; kill $! 2> /dev/null; wait $!");
-    says(&said, 1, "", "k/manifest.json: error: no regular file");
+    says(&said, 1, "", "k/manifest.json: error: it is not a regular file");
     shell_clean();
 }
 

@@ -121,7 +121,7 @@ class Sdpa(unittest.TestCase):
                 (r"out is \[1, 2, 8, 16\]; expected \[1, 4, 8, 16\]", lambda: attngen.sdpa(q, q, q, out=k)),
                 ("o is at the address of", lambda: attngen.sdpa(q, q, q, out=q)),
                 ("head_dim is 600; expected 1..576", lambda: attngen.sdpa(*(3 * [draw(1, 1, 1, 600)]))),
-                ("type builtins.list; expected an array", lambda: attngen.sdpa([1.0], q, q)),
+                ("type builtins.list; expected a NumPy array", lambda: attngen.sdpa([1.0], q, q)),
                 ("elements and rows of k", lambda: attngen.sdpa(q, q[..., :8], q)),
                 ("head_dim_v is 512|rows of q have|dtype is", lambda: attngen.attention(q, q, q, o_dtype="f8"))):
             with self.assertRaisesRegex(attngen.Error, words):
@@ -223,7 +223,7 @@ class Attention(unittest.TestCase):
         cache = np.zeros((8, 2, 8, 68), np.uint8)
         with self.assertRaisesRegex(attngen.Invalid, r"slots has 64 at \[0, 0\]; expected less than 64"):
             attngen.quantise(k[:, :, :1], "q8_0", out=cache, slots=np.full((2, 1), 64))
-        with self.assertRaisesRegex(attngen.Invalid, "expected the cache that they are of"):
+        with self.assertRaisesRegex(attngen.Invalid, "expected the cache that they belong to"):
             attngen.quantise(k[:, :, :1], "q8_0", slots=np.zeros((2, 1), np.int64))
         with self.assertRaisesRegex(attngen.Invalid, "expected those of the cache"):
             attngen.quantise(k[:, :, :1], "int8", out=np.zeros((8, 2, 8, 64), np.int8), slots=np.zeros((2, 1), np.int64))

@@ -372,6 +372,8 @@ static void test_estimate(void **state)
     tune_some(f, 1, MEASURE, &r); /* once something was measured, that counts */
     tune_result_free(&r);
     assert_int_equal(tune(f->device, &f->target, &s, &r, &err), 0);
+    assert_true(r.from_cache);
+    tune_result_free(&r);
     tune_some(f, 1, s, &r);
     assert_true(r.from_cache);
     tune_result_free(&r);
