@@ -78,6 +78,20 @@ int32_t invariant_value(const struct variant *v, enum field_id f)
     }
 }
 
+void invariant_set(struct variant *v)
+{
+    for (enum field_id f = F_ISA + 1; f < FIELD_COUNT; f++) {
+        const int32_t fixed = invariant_value(v, f);
+        if (fixed >= 0 && (f != F_SPLIT || v->field[f]))
+            v->field[f] = fixed;
+    }
+}
+
+bool invariant_is_one_split(const struct variant *v)
+{
+    return v->field[F_INVARIANT] && v->field[F_ISA] == ISA_SM90 && v->field[F_SPLIT];
+}
+
 int invariant_check(const struct variant *v, struct gen_error *err)
 {
     for (enum field_id f = F_ISA; f < FIELD_COUNT; f++) {
@@ -98,7 +112,7 @@ int invariant_fits(const struct variant *v, int64_t kv_len, struct gen_error *er
 {
     const int32_t *f = v->field;
     char name[GEN_NAME_MAX];
-    if (!f[F_INVARIANT] || f[F_ISA] != ISA_SM90 || !f[F_SPLIT] || kv_len <= f[F_SPLIT])
+    if (!invariant_is_one_split(v) || kv_len <= f[F_SPLIT])
         return 0;
     variant_encode(v, name);
     snprintf(err->text, sizeof err->text, "%s: error: it is for %d keys at most, and max_kv_len is %lld; expected split left out", name,

@@ -8,6 +8,12 @@
  * or the variant is not invariant. Of F_SPLIT it is what must stand there where keys are split. */
 int32_t invariant_value(const struct variant *v, enum field_id f);
 
+/* Sets what an invariant variant must have; of F_SPLIT only where it is set. Others stay as they are. */
+void invariant_set(struct variant *v);
+
+/* Whether all keys are one split, however many F_SPLIT says. */
+bool invariant_is_one_split(const struct variant *v);
+
 /* 0, or -1 and the field of an invariant variant that is otherwise. */
 int invariant_check(const struct variant *v, struct gen_error *err);
 

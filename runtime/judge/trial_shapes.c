@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gen/invariant.h"
 #include "trial.h"
 
 void trial_describe(const struct trial_shape *s, char *out, size_t size)
@@ -42,7 +43,7 @@ int trial_shapes(const struct variant *v, struct trial_shape out[TRIAL_SHAPES])
 {
     const int64_t bq = v->field[F_TILE_Q], bk = v->field[F_TILE_K];
     const int64_t far = v->field[F_ALIBI] ? 1000 : (int64_t)1 << 40; /* distances are scores */
-    const int64_t split = v->field[F_SPLIT] < 1 << 20 ? v->field[F_SPLIT] : 5 * bk; /* more is all keys of an invariant kernel */
+    const int64_t split = invariant_is_one_split(v) ? 5 * bk : v->field[F_SPLIT];
     const float root = sqrtf((float)variant_head_dim(v));
     const float large = 60 / root, huge = 2500 / root; /* exp overflows without the maximum */
     const struct {

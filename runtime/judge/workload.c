@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gen/invariant.h"
 #include "numerics/pairs.h"
 
 enum { GUARD = 256, FILL = 0xff };
@@ -404,7 +405,7 @@ enum verdict workload_check(struct workload *w, const struct kernel *kernel, str
 int workload_awkward(const struct variant *v, struct workload_shape out[WORKLOAD_AWKWARD])
 {
     int64_t q = v->field[F_TILE_Q], k = v->field[F_TILE_K];
-    const int64_t split = v->field[F_SPLIT] < 1 << 20 ? v->field[F_SPLIT] : 0; /* which is all keys of an invariant kernel */
+    const int64_t split = invariant_is_one_split(v) ? 0 : v->field[F_SPLIT];
     /* One side at a tile's edge and the other short: for these, judging everything costs a hundredth of tile by
      * tile. */
     const struct workload_shape all[WORKLOAD_AWKWARD] = {

@@ -74,9 +74,7 @@ static struct variant variant_of(const struct choice *c)
     for (int f = 0; c->features && f < FIELD_COUNT; f++)
         if (fields[f].side == FIELD_CALLER && fields[f].type == FIELD_BOOL)
             v.field[f] = true;
-    for (enum field_id f = F_ISA + 1; f < FIELD_COUNT; f++) /* what invariant ones must have */
-        if (invariant_value(&v, f) >= 0 && (f != F_SPLIT || v.field[f]))
-            v.field[f] = invariant_value(&v, f);
+    invariant_set(&v);
     return v;
 }
 

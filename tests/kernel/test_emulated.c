@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "../../gen/gen.h"
+#include "../../gen/invariant.h"
 #include "runtime/judge/trial.h"
 #include "runtime/numerics/convert.h"
 #include "runtime/numerics/reference.h"
@@ -76,8 +77,7 @@ static void draw_shape(const struct variant *v, uint64_t *state, struct trial_sh
     out->kv_heads = 1 + random_below(state, 2);
     out->heads = out->kv_heads * group;
     out->q_len = 1 + random_below(state, 9);
-    const bool one = v->field[F_INVARIANT]; /* of all keys */
-    out->kv_len = 1 + random_below(state, one ? 5 * v->field[F_TILE_K] : 3 * v->field[F_SPLIT]);
+    out->kv_len = 1 + random_below(state, invariant_is_one_split(v) ? 5 * v->field[F_TILE_K] : 3 * v->field[F_SPLIT]);
 }
 
 static int find_card(void *arg)

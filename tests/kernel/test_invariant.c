@@ -127,9 +127,7 @@ static bool draw_kernel(const struct place *p, const struct variant *caller, uin
             int n = tuning_choices(f, p->isa, split, choices);
             v->field[f] = f == F_SPLIT ? split : choices[random_below(state, n)];
         }
-        for (enum field_id f = F_ISA + 1; f < FIELD_COUNT; f++)
-            if (invariant_value(v, f) >= 0 && (f != F_SPLIT || split))
-                v->field[f] = invariant_value(v, f);
+        invariant_set(v);
         struct gen_text text = {0};
         if (p->most_text && gen_emit(p->gen, v, GEN_READABLE, &text, &err) != 0)
             continue;

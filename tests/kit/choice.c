@@ -202,9 +202,7 @@ bool choice_random(const struct choice *c, uint64_t *state, struct variant *out)
         if (dtype_values(variant_dtype_kv(&v)) > 1)
             for (enum field_id f = F_HEAD_DIM; f <= F_HEAD_DIM_V; f++) /* whole blocks */
                 v.field[f] = (v.field[f] + 31) / 32 * 32;
-        for (enum field_id f = F_ISA + 1; f < FIELD_COUNT; f++) /* what is fixed there */
-            if (invariant_value(&v, f) >= 0 && (f != F_SPLIT || v.field[f]))
-                v.field[f] = invariant_value(&v, f);
+        invariant_set(&v);
         if (v.field[F_HEAD_DIM_V] == v.field[F_HEAD_DIM] || (v.field[F_HEAD_DIM_V] == 0 && v.field[F_HEAD_DIM] > 512))
             continue;
         if (is_legal(c, &v)) {
