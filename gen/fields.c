@@ -90,7 +90,7 @@ const struct field fields[FIELD_COUNT] = {
                     .elide = true, .doc = "two warpgroups take turns using the tensor cores (sm90)"},
     [F_LAZY] = {.key = "lazy", .var = "LAZY", .tag = "_lazy", .type = FIELD_BOOL, .side = FIELD_TUNING, .elide = true,
                 .doc = "the output is rescaled only when a row's maximum has grown much (sm90, sm80)"},
-    /* Below, what those levels do anyway: another value leaves it out, to see what it gains. */
+    /* Below, what those levels do anyway, and the last but two on tiles too: another value leaves it out, to see what it gains. */
     [F_COPY] = {.key = "copy", .var = "COPY", .tag = "_copy", .type = FIELD_NAME, .side = FIELD_TUNING, .elide = true,
                 .names = copy_names,
                 .doc = "how tiles get to shared memory: loads and stores, cp.async, copy engine, or as rows allow (sm90, sm80)"},
@@ -98,7 +98,7 @@ const struct field fields[FIELD_COUNT] = {
                 .names = loop_names,
                 .doc = "all warps copy and multiply; one copies for the rest; or so, and groups stay for more tiles (sm90)"},
     [F_SERIAL] = {.key = "serial", .var = "SERIAL", .tag = "_serial", .type = FIELD_BOOL, .side = FIELD_TUNING,
-                  .elide = true, .doc = "no product runs while a warpgroup computes exponentials (sm90)"},
+                  .elide = true, .doc = "no product runs while exponentials are computed (sm90, amx)"},
     [F_UNSWIZZLED] = {.key = "unswizzled", .var = "UNSWIZZLED", .tag = "_unswizzled", .type = FIELD_BOOL,
                       .side = FIELD_TUNING, .elide = true,
                       .doc = "rows are not swizzled in shared memory, and so share banks (sm80)"},

@@ -60,7 +60,7 @@
 % let WORKSPACE = (AT_STAGE + STAGE)*4
 % assert GQ + GX + VW == 0, "group and vector belong to OpenCL; isa portable has them"
 % assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
-% assert COPY == "plain" and LOOP == "joint" and SERIAL + UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy", "copy, loop, serial, unswizzled, shared_q and order belong to isas sm90 and sm80"
+% assert COPY == "plain" and LOOP == "joint" and UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy", "copy, loop, unswizzled, shared_q and order belong to isas sm90 and sm80"
 % assert TQ == TKV and (TQ == "bf16" or TQ == "f16"), "isa amx multiplies pairs of bf16; dtype must be bf16 or f16"
 % assert not TABLE or PARTS == 1, "table makes exponentials that are bf16; dtype must be bf16"
 % assert not SPLIT, "isa amx has no split; split must be left out"

@@ -97,6 +97,9 @@ static const char *const names[] = {
     "attn_bf16_d64_window_softcap_biasf32_mask_alibi_sink_paged_on_amx_q64k128_r32x4u1",
     "attn_f16_d40v24_causal_on_amx_q512k1024_r32x4u4",
     "attn_f16_d20v72_window_softcap_biasf16_mask_alibi_sink_packed_on_amx_q64k64_r32x4u2",
+    "attn_bf16_d40_on_amx_q64k128_r32x4u4_serial_table",
+    "attn_bf16_d72v40_causal_on_amx_q64k64_r32x4u2_serial",
+    "attn_f16_d24_window_on_amx_q64k64_r32x4u4_serial",
 };
 
 static void test_features(void **state)

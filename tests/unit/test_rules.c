@@ -121,7 +121,8 @@ static void test_rules(void **state)
     static const struct rule_case cases[] = {
         {"group and vector belong to OpenCL; isa portable has them", ISA_AVX2, {{F_VECTOR, 4}}},
         {"stages, pingpong and lazy belong to isas sm90 and sm80", ISA_AVX2, {{F_LAZY, 1}}},
-        {"copy, loop, serial, unswizzled, shared_q and order belong to isas sm90 and sm80", ISA_AVX2, {{F_COPY, COPY_ASYNC}}},
+        {"copy, loop, unswizzled, shared_q and order belong to isas sm90 and sm80", ISA_AVX2, {{F_COPY, COPY_ASYNC}}},
+        {"serial belongs to isas sm90 and amx", ISA_AVX2, {{F_SERIAL, 1}}},
         {"isas avx512bf16 and neonbf16 multiply pairs of bf16; dtype must be bf16", ISA_AVX512BF16, {{F_DTYPE, DTYPE_F16}}},
         {"q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32",
          ISA_C,
@@ -154,6 +155,28 @@ static void test_rules(void **state)
     };
     (void)state;
     check_rules("c/attn.sizes.t", cases, sizeof cases / sizeof *cases);
+}
+
+static void test_rules_of_tiles(void **state)
+{
+    static const struct rule_case cases[] = {
+        {"group and vector belong to OpenCL; isa portable has them", ISA_AMX, {{F_VECTOR, 4}}},
+        {"stages, pingpong and lazy belong to isas sm90 and sm80", ISA_AMX, {{F_STAGES, 2}}},
+        {"copy, loop, unswizzled, shared_q and order belong to isas sm90 and sm80", ISA_AMX, {{F_SHARED_Q, 1}}},
+        {"isa amx multiplies pairs of bf16; dtype must be bf16 or f16", ISA_AMX, {{F_DTYPE, DTYPE_F32}}},
+        {"table makes exponentials that are bf16; dtype must be bf16", ISA_AMX, {{F_DTYPE, DTYPE_F16}, {F_TABLE, 1}}},
+        {"isa amx has no split; split must be left out", ISA_AMX, {{F_DTYPE, DTYPE_BF16}, {F_SPLIT, 2048}}},
+        {"isa amx works on 32 rows by 64 keys; micro.rows must be 32, and micro.vecs 4",
+         ISA_AMX,
+         {{F_DTYPE, DTYPE_BF16}, {F_VECS, 2}}},
+        {"tile.q must be a multiple of micro.rows", ISA_AMX, {{F_DTYPE, DTYPE_BF16}, {F_TILE_Q, 48}}},
+        {"tile.k must be a multiple of micro.vecs times the vector's width",
+         ISA_AMX,
+         {{F_DTYPE, DTYPE_BF16}, {F_TILE_K, 96}}},
+        {"unroll must be 1, 2 or 4 for isa amx", ISA_AMX, {{F_DTYPE, DTYPE_BF16}, {F_UNROLL, 8}}},
+    };
+    (void)state;
+    check_rules("c/woven.sizes.t", cases, sizeof cases / sizeof *cases);
 }
 
 static void test_rules_of_sm90(void **state)
@@ -462,6 +485,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_check),
         cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_rules_of_tiles),
         cmocka_unit_test(test_rules_of_sm90),
         cmocka_unit_test(test_rules_of_joint_sm90),
         cmocka_unit_test(test_rules_of_sm80),
