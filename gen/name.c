@@ -58,9 +58,18 @@ static int refuse(const struct reading *r, const char *expected)
         snprintf(r->err->text, sizeof r->err->text, "variant '%.*s': error: found '%.16s' at column %d; expected %s",
                  GEN_NAME_MAX, r->name, r->at, column, expected);
     else
-        snprintf(r->err->text, sizeof r->err->text, "variant '%.*s': error: it ends at column %d; expected %s",
+        snprintf(r->err->text, sizeof r->err->text, "variant '%.*s': error: the name ends at column %d; expected %s",
                  GEN_NAME_MAX, r->name, column, expected);
     return -1;
+}
+
+/* What stands before a field's value is not there. */
+static int refuse_tag(const struct reading *r, const struct field *field)
+{
+    char expected[96];
+    snprintf(expected, sizeof expected, field->type == FIELD_NUMBER ? "%sN, where N is its %s" : "%s and its %s", field->tag,
+             field->key);
+    return refuse(r, expected);
 }
 
 static int read_number(struct reading *r, const struct field *field, int32_t *out)
@@ -115,7 +124,7 @@ static int read_field(struct reading *r, enum field_id f, const struct variant *
         return elide || field->type == FIELD_BOOL || !field_of_op(f, op) ||
                        field_is_absent(f, (enum isa)v->field[F_ISA])
                    ? 0
-                   : refuse(r, field->tag);
+                   : refuse_tag(r, field);
     r->at += tag;
     if (field->type == FIELD_NUMBER)
         return read_number(r, field, out);

@@ -25,8 +25,7 @@ struct resources {
     const struct gen *gen;
     struct cache *cache; /* NULL: none */
     struct pool *pool;   /* NULL: only the calling thread */
-    const volatile sig_atomic_t
-        *stop; /* not 0: stop anything that takes long; NULL: never */
+    const volatile sig_atomic_t *stop; /* not 0: stop anything that takes long; NULL: never */
 };
 
 /* An open device; the first member of its backend's own struct. Immutable except for what the backend locks inside. */
@@ -115,14 +114,15 @@ struct backend {
     bool (*brings)(const struct attn_problem *problem);
     attn_status (*adopt)(void *opened, const struct attn_problem *problem, struct device **out, struct gen_error *err);
     void (*release)(struct device *device); /* NULL: the backend keeps its devices until it closes */
-    void (*inform)(const struct device *device,
-                   struct attn_plan_info *out); /* fills in its handles; NULL: it has none */
+    void (*inform)(const struct device *device, struct attn_plan_info *out); /* fills in its handles; NULL: it has none */
 
     /* ---- kernels ---- */
     const char *(*why_not)(const struct device *device, enum isa isa); /* NULL: such kernels run there */
     /* Whether the emitted text is within the device's limits; nothing is compiled. NULL: it has none. */
     int (*fits)(const struct device *device, const struct variant *variant, const struct gen_text *text,
                 struct gen_error *err);
+    /* Appends a sentence on how much of the device such a kernel takes. NULL: it says nothing. */
+    void (*uses)(const struct device *device, const struct variant *variant, const struct gen_text *text, struct buf *out);
     /* From text, emitted or from a file, to a kernel. With `only`, text is NULL. Returns an enum compiled. */
     int (*compile)(struct device *device, const struct variant *variant, const struct gen_text *text,
                    struct kernel *out, struct gen_error *err);

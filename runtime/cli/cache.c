@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "devices/devices.h"
+#include "gen/hint.h"
 #include "cli.h"
 #include "json.h"
 #include "options.h"
@@ -308,12 +309,15 @@ static void warn(void *user, const char *text)
 enum what { SHOW, PATH, CLEAR, EXPORT, IMPORT, WHATS };
 static int read_what(const struct options *options)
 {
-    static const char *const words[WHATS] = {"show", "path", "clear", "export", "import"};
+    static const char *const words[WHATS + 1] = {"show", "path", "clear", "export", "import", NULL};
     const char *word = options->operand[0];
     int what = 0;
     while (what < WHATS && strcmp(words[what], word))
         what++;
-    if (what == WHATS)
+    const char *near = what == WHATS ? hint_nearest(word, words) : NULL;
+    if (near)
+        usage_error(&verb_cache, "unknown word '%s'; did you mean %s?", word, near);
+    else if (what == WHATS)
         usage_error(&verb_cache, "unknown word '%s'; expected show, path, clear, export or import", word);
     else if (what >= EXPORT && options->operands < 2)
         usage_error(&verb_cache, "%s needs one more word; expected the name of a file", word);

@@ -72,7 +72,7 @@ static void man_verb(const struct verb *v)
     for (enum option_id id = 0; id < OPTION_COUNT; id++) {
         if (!(v->options & OPTION_BIT(id)))
             continue;
-        struct option_text o = option_text(id);
+        struct option_text o = option_text(v, id);
         man_option(&o);
     }
     printf(".PP\nExit code 1 means: ");
@@ -166,7 +166,7 @@ static void bash(const struct verb *const *verbs)
     print_verbs(verbs);
     printf(" --help --version' -- \"$word\")\n        return\n    fi\n    case $last in\n");
     for (enum option_id id = 0; id < OPTION_COUNT; id++) {
-        struct option_text o = option_text(id);
+        struct option_text o = option_text(NULL, id);
         const char *words = o.kind == VALUE_NEEDED ? value_words(id) : NULL;
         if (words)
             printf("    %s) mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$word\"); return ;;\n", o.name, words);
@@ -180,7 +180,7 @@ static void bash(const struct verb *const *verbs)
         printf("    %s) options='--help --version", (*v)->name);
         for (enum option_id id = 0; id < OPTION_COUNT; id++)
             if ((*v)->options & OPTION_BIT(id))
-                printf(" %s", option_text(id).name);
+                printf(" %s", option_text(*v, id).name);
         printf("' ;;\n");
     }
     printf("    esac\n    if [[ $word == -* ]]; then\n"
@@ -202,9 +202,9 @@ static void zsh_text(const char *text)
     }
 }
 
-static void zsh_option(enum option_id id)
+static void zsh_option(const struct verb *verb, enum option_id id)
 {
-    struct option_text o = option_text(id);
+    struct option_text o = option_text(verb, id);
     const char *words = value_words(id);
     printf(" \\\n            '%s%s[", o.name, o.kind == VALUE_OPTIONAL ? "=-" : "");
     zsh_text(o.doc);
@@ -235,7 +235,7 @@ static void zsh(const struct verb *const *verbs)
         printf("    %s)\n        _arguments '--help[this text]' '--version[the version]'", (*v)->name);
         for (enum option_id id = 0; id < OPTION_COUNT; id++)
             if ((*v)->options & OPTION_BIT(id))
-                zsh_option(id);
+                zsh_option(*v, id);
         printf(" '*:file:_files'\n        ;;\n");
     }
     printf("    esac\n}\n_attngen \"$@\"\n");

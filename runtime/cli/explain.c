@@ -19,8 +19,8 @@ const struct verb verb_explain = {
     .usage = "explain NAME [--json]",
     .text = "NAME is the name of a kernel, as emit, tune and run print it. Prints each parameter and its\n"
             "value; what a tile computes; registers, workspace or local memory; whether the kernel can be\n"
-            "used on this machine; and, for each entry of the cache that knows it, its rank and time, or\n"
-            "why it was not timed.",
+            "used on this machine, and how much of its cache or local memory it takes; and, for each\n"
+            "entry of attngen's cache that knows the kernel, its rank and time, or why it was not timed.",
     .example = "attngen explain attn_f32_d64_causal_on_avx2_q96k128_r6x2u2",
     .exits = "NAME is not the name of a kernel, or a rule rejects the kernel",
     .options = OPTION_BIT(OPTION_JSON),
@@ -124,11 +124,28 @@ static void explain_launch(struct explanation *e)
         buf_printf(&e->out, ", \"work_group\": [%d, %d], \"local_bytes\": %lld", l->group[0], l->group[1],
                    (long long)l->local_bytes);
     else
-        printf("  A work-group has %d by %d work-items and takes %lld bytes of local memory.\n", l->group[0],
-               l->group[1], (long long)l->local_bytes);
+        printf("  A work-group has %d by %d work-items.\n", l->group[0], l->group[1]);
 }
 
 /* ---- this machine ---- */
+
+/* The kernel can be used on that device. */
+static void explain_device(struct explanation *e, const struct device *device)
+{
+    struct buf uses = {0};
+    if (device->backend->uses)
+        device->backend->uses(device, &e->variant, &e->text, &uses);
+    if (e->json) {
+        buf_printf(&e->out, "{\"device\": \"%s\", \"usable\": true, \"uses\": ", device->name);
+        json_text(&e->out, uses.data ? uses.data : "");
+        buf_putc(&e->out, '}');
+    } else {
+        printf("\non this machine\n  It can be used on %s.\n", device->name);
+        if (uses.data)
+            print_line(stdout, "  %s", uses.data);
+    }
+    buf_free(&uses);
+}
 
 static int explain_here(struct explanation *e, struct gen_error *err)
 {
@@ -146,12 +163,10 @@ static int explain_here(struct explanation *e, struct gen_error *err)
         subject = why ? isas[isa].name : "";
         if (!why && b->fits && b->fits(device, &e->variant, &e->text, &reason) != 0)
             why = reason.text;
-        if (!why && e->json)
-            buf_printf(&e->out, "{\"device\": \"%s\", \"usable\": true}", device->name);
-        else if (!why)
-            printf("\non this machine\n  It can be used on %s.\n", device->name);
-        if (!why)
+        if (!why) {
+            explain_device(e, device);
             goto done;
+        }
     }
     if (e->json) {
         buf_puts(&e->out, "{\"usable\": false, \"reason\": ");
@@ -172,6 +187,16 @@ done:
 static bool is_timed(const struct cache_row *row)
 {
     return row->state == CACHE_TIMED && row->min_s > 0;
+}
+
+static void explain_rank(const struct cache_row *row, const struct cache_row *winner, int rank, int timed)
+{
+    const char *noisy = row->noisy ? "; the timing is noisy" : "";
+    if (row == winner)
+        print_line(stdout, "    rank %d of %d that were timed, with %.3f ms: the winner%s", rank, timed, row->min_s * 1e3, noisy);
+    else
+        print_line(stdout, "    rank %d of %d that were timed, with %.3f ms, %.2f times the time of the winner, %s%s", rank, timed,
+                   row->min_s * 1e3, row->min_s / winner->min_s, winner->name, noisy);
 }
 
 static void explain_entry(void *user, const char *path, const struct cache_entry *entry)
@@ -207,12 +232,10 @@ static void explain_entry(void *user, const char *path, const struct cache_entry
     } else {
         if (!e->entries)
             printf("\nin the cache\n");
-        print_line(stdout, "  batch,heads,lengths %.*s, threads %.*s: %s", (int)strcspn(bucket, "\n"), bucket,
-                   (int)strcspn(threads, "\n"), threads, path);
+        print_line(stdout, "  batch,heads,lengths %.*s%s%.*s, in %s", (int)strcspn(bucket, "\n"), bucket,
+                   threads[0] ? ", threads " : "", (int)strcspn(threads, "\n"), threads, path);
         if (is_timed(row))
-            print_line(stdout, "    rank %d of %d that were timed: %.3f ms, %.2f times the time of %s%s", rank, timed,
-                       row->min_s * 1e3, row->min_s / winner->min_s, row == winner ? "the winner, as this is the winner" : winner->name,
-                       row->noisy ? "; the timing is noisy" : "");
+            explain_rank(row, winner, rank, timed);
         else
             print_line(stdout, "    %s%s", row->note, row->noisy && row->samples > 0 ? "; the timing is noisy" : "");
     }

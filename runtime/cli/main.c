@@ -51,12 +51,13 @@ static void print_help(void)
 
 static int unknown_verb(const char *word)
 {
-    const char *names[COMMANDS + 1] = {NULL};
+    static const char *const options[] = {"--help", "--version", NULL};
+    const char *names[COMMANDS + 1] = {NULL}, *what = word[0] == '-' ? "option" : "verb";
     for (int i = 0; i < COMMANDS; i++)
         names[i] = commands[i].verb->name;
-    const char *near = hint_nearest(word, names);
-    print_line(stderr, near ? "attngen: error: unknown verb '%s'; did you mean %s?"
-                            : "attngen: error: unknown verb '%s'; `attngen --help` lists them", word, near);
+    const char *near = hint_nearest(word, word[0] == '-' ? options : names);
+    print_line(stderr, near ? "attngen: error: unknown %s '%s'; did you mean %s?"
+                            : "attngen: error: unknown %s '%s'; `attngen --help` lists them", what, word, near);
     return CLI_USAGE;
 }
 

@@ -23,11 +23,10 @@ static const struct option table[OPTION_COUNT] = {
     [OPTION_COMPARE] = {OPTION_COMPARE, "--compare", "REF.npy",
                         "print how far the output is from this array, of O's shape", VALUE_NEEDED, read_text},
     [OPTION_TOLERANCE] = {OPTION_TOLERANCE, "--tolerance", "X",
-                          "with --compare: exit with 1 if the largest difference exceeds X", VALUE_NEEDED,
-                          read_tolerance},
+                          "with --compare: exit with 1 if the largest difference exceeds\nX; the output is written all the same",
+                          VALUE_NEEDED, read_tolerance},
     [OPTION_OUT_DIR] = {OPTION_OUT_DIR, "-o", "DIR",
-                        "emit: the directory for the kernels and manifest.json, created\nif it does not exist; report: "
-                        "the file to write",
+                        "the directory for the kernels and manifest.json, created if it\ndoes not exist",
                         VALUE_NEEDED, read_text},
     [OPTION_MACHINE_CODE] = {OPTION_MACHINE_CODE, "--machine-code", NULL,
                              "add machine code to kernels in C: the form that libtcc\ncompiles", VALUE_NONE, read_flag},
@@ -88,7 +87,7 @@ static const struct option table[OPTION_COUNT] = {
                        "as [B, Hq, Sq, D] or [B, Sq, Hq, D]",
                        VALUE_NEEDED, read_layout},
     [OPTION_DEVICE] = {OPTION_DEVICE, "--device", "D",
-                       DEVICE_NAMES ";\n`attngen devices` lists them. Default: cpu; for selftest, all", VALUE_NEEDED,
+                       DEVICE_NAMES ";\n`attngen devices` lists them. Default: cpu", VALUE_NEEDED,
                        read_device},
     [OPTION_THREADS] = {OPTION_THREADS, "--threads", "N", "1 to 1024; default: as many as the process may use",
                         VALUE_NEEDED, read_threads},
@@ -105,8 +104,7 @@ static const struct option table[OPTION_COUNT] = {
                       "estimate: let a model choose",
                       VALUE_NEEDED, read_rigor},
     [OPTION_TIME_LIMIT] = {OPTION_TIME_LIMIT, "--time-limit", "S",
-                           "tune, bench: measure for up to S seconds; selftest: seconds of\nproblems for each part",
-                           VALUE_NEEDED, read_time_limit},
+                           "measure for up to S seconds", VALUE_NEEDED, read_time_limit},
     [OPTION_QUIET] = {OPTION_QUIET, "--quiet", NULL, "print nothing but warnings and errors", VALUE_NONE, read_flag},
     [OPTION_JSON] = {OPTION_JSON, "--json", NULL, "print one JSON object", VALUE_NONE, read_flag},
 };
@@ -186,7 +184,7 @@ static enum options_result read_option(const struct verb *verb, int argc, char *
     }
     if (o->kind == VALUE_NEEDED && !value) {
         if (*at + 1 >= argc) {
-            option_wrong(err, "%s has no value; expected %s", o->name, o->meta);
+            option_wrong(err, "%s has no value; expected %s", o->name, option_text(verb, o->id).meta);
             return OPTIONS_WRONG;
         }
         value = argv[++*at];
@@ -212,7 +210,7 @@ static int check(const struct verb *verb, struct options *out, struct gen_error 
 {
     for (int id = 0; id < OPTION_COUNT; id++)
         if ((verb->required & OPTION_BIT(id)) && !(out->given & OPTION_BIT(id)))
-            return option_wrong(err, "%s %s is missing", table[id].name, table[id].meta ? table[id].meta : "");
+            return option_wrong(err, "%s %s is missing", table[id].name, option_text(verb, id).meta);
     if (out->given & OPTION_BIT(OPTION_Q_OFFSET)) {
         if (out->align == ATTN_TOP_LEFT)
             return option_wrong(err, "--q-offset excludes --causal=top-left; expected one of them");
@@ -270,14 +268,22 @@ bool options_window(const struct options *o)
 
 /* ---- for people ---- */
 
-struct option_text option_text(enum option_id id)
+struct option_text option_text(const struct verb *verb, enum option_id id)
 {
     const struct option *o = &table[id];
-    return (struct option_text){.name = o->name, .meta = o->meta, .doc = o->doc, .kind = o->kind};
+    struct option_text text = {.name = o->name, .meta = o->meta, .doc = o->doc, .kind = o->kind};
+    for (const struct own_words *w = verb ? verb->own : NULL; w && w->doc; w++)
+        if (w->id == id) {
+            text.meta = w->meta;
+            text.doc = w->doc;
+        }
+    return text;
 }
 
-static void print_option(const char *name, const char *meta, enum value_kind kind, const char *doc)
+static void print_option(struct option_text o)
 {
+    const char *name = o.name, *meta = o.meta, *doc = o.doc;
+    const enum value_kind kind = o.kind;
     char head[64];
     const char *gap = kind == VALUE_OPTIONAL ? "[=" : " ";
     snprintf(head, sizeof head, "%s%s%s%s", name, meta ? gap : "", meta ? meta : "", kind == VALUE_OPTIONAL ? "]" : "");
@@ -306,9 +312,9 @@ static void print_help(const struct verb *verb)
     printf("\n\n%s\n\noptions:\n", verb->text);
     for (int id = 0; id < OPTION_COUNT; id++)
         if (verb->options & OPTION_BIT(id))
-            print_option(table[id].name, table[id].meta, table[id].kind, table[id].doc);
-    print_option("--help", NULL, VALUE_NONE, "this text");
-    print_option("--version", NULL, VALUE_NONE, "the version, and the hash of the templates");
+            print_option(option_text(verb, (enum option_id)id));
+    print_option((struct option_text){.name = "--help", .doc = "this text"});
+    print_option((struct option_text){.name = "--version", .doc = "the version, and the hash of the templates"});
     printf("\nexample:\n  %s\n\nexit codes: 0 success; 1 %s; 2 wrong command line\n", verb->example, verb->exits);
 }
 

@@ -111,6 +111,12 @@ struct options {
     int operands;
 };
 
+/* What an option is for one verb, where the table's words are for others. */
+struct own_words {
+    enum option_id id;
+    const char *meta, *doc; /* doc NULL: the end of a list */
+};
+
 /* A verb, as the parser and --help need it. */
 struct verb {
     const char *name;    /* "run" */
@@ -121,6 +127,7 @@ struct verb {
     const char *exits;   /* when it exits with 1, in a few words: "an array is missing or the kernel failed" */
     uint64_t options;    /* OPTION_BIT of each it takes */
     uint64_t required;   /* those of them that are required */
+    const struct own_words *own; /* of some of its options; NULL: none */
     bool every_compiler; /* takes --compiler both */
     const char *operand; /* the name of an operand: "SPEC"; NULL: it takes none */
     int min_operands, max_operands;
@@ -149,7 +156,7 @@ struct option_text {
     const char *doc;  /* what it does; here a newline is a blank */
     enum value_kind kind;
 };
-struct option_text option_text(enum option_id id);
+struct option_text option_text(const struct verb *verb, enum option_id id); /* NULL: of no verb */
 
 /* The version and the hash of the templates, to stdout. */
 void print_version(void);

@@ -32,6 +32,7 @@ const struct verb verb_report = {
     .exits = "the cache has no entry of this machine, or FILE cannot be\nwritten",
     .options = OPTION_BIT(OPTION_OUT_DIR) | OPTION_BIT(OPTION_QUIET) | OPTION_BIT(OPTION_JSON),
     .required = OPTION_BIT(OPTION_OUT_DIR),
+    .own = (const struct own_words[]){{OPTION_OUT_DIR, "FILE", "the file to write"}, {.doc = NULL}},
 };
 
 enum { MOST_DEVICES = 32, READ_BYTES = 256 << 20, READ_TIMES = 5 };

@@ -12,7 +12,7 @@
 enum { WIDTH = 860, HEIGHT = 400, MOST_TILES = 24 };
 
 static const char style[] =
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 "
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 "
     "1rem;color:#1a1a1a;background:#fff}\n"
     "h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2.2rem}pre{white-space:pre-wrap;background:#f4f4f4;padding:."
     "7rem}\n"

@@ -35,12 +35,15 @@ const struct verb verb_selftest = {
             "with each feature (masks, windows, biases, pages, ...) between inaccessible pages, and its\n"
             "results are compared with the definition in double precision. A winner is stored in a cache\n"
             "of its own and found again. No memory may ever be writable and executable at once. Prints\n"
-            "one line for each part; a part that cannot run here is skipped, and its line says why.\n"
-            "--device tests one device only; --time-limit is 5 seconds by default.",
+            "one line for each part; a part that cannot run here is skipped, and its line says why.",
     .example = "attngen selftest",
     .exits = "a part failed",
     .options =
         OPTION_BIT(OPTION_DEVICE) | OPTION_BIT(OPTION_TIME_LIMIT) | OPTION_BIT(OPTION_QUIET) | OPTION_BIT(OPTION_JSON),
+    .own = (const struct own_words[]){
+        {OPTION_DEVICE, "D", DEVICE_NAMES ":\ntest this device only; default: all"},
+        {OPTION_TIME_LIMIT, "S", "draw problems for each part for S seconds; default: 5"},
+        {.doc = NULL}},
 };
 
 enum {

@@ -65,7 +65,7 @@ static double first_tick(const struct svg_axis *a)
     if (a->base)
         return pow(a->base, ceil(log(a->low) / log(a->base) - 1e-9));
     double step = linear_step(a);
-    return ceil(a->low / step - 1e-9) * step;
+    return ceil(a->low / step - 1e-9) * step + 0.0; /* -0 is 0 */
 }
 
 static void tick(const struct svg_plot *p, bool vertical, double value)

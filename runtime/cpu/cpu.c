@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "model.h"
+#include "numerics/reference.h"
 #include "peak.h"
 #include "tcc.h"
 
@@ -108,6 +109,21 @@ static const char *why_not(const struct device *device, enum isa isa)
     return why;
 }
 
+static void uses(const struct device *device, const struct variant *variant, const struct gen_text *text, struct buf *out)
+{
+    const struct cpu *cpu = of(device)->cpu;
+    const enum dtype type = variant_dtype_kv(variant);
+    const int64_t units = (variant_head_dim(variant) + variant_head_dim_v(variant)) / dtype_values(type);
+    const int64_t bytes = variant->field[F_TILE_K] * units * (int64_t)dtype_size(type);
+    (void)text;
+    buf_printf(out, "A tile's keys and values, %lld bytes as they are stored, are", (long long)bytes);
+    if (cpu->l2 > 0)
+        buf_printf(out, " %.0f %% of the %lld bytes of a core's L2 cache.", 100.0 * (double)bytes / (double)cpu->l2,
+                   (long long)cpu->l2);
+    else
+        buf_puts(out, " in an L2 cache whose size is unknown.");
+}
+
 static int compile(struct device *device, const struct variant *variant, const struct gen_text *text,
                    struct kernel *out, struct gen_error *err)
 {
@@ -184,6 +200,7 @@ const struct backend cpu_backend = {
     .describe = describe,
     .device = find_device,
     .why_not = why_not,
+    .uses = uses,
     .compile = compile,
     .key = key,
     .cycles = cycles,

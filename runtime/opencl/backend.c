@@ -118,6 +118,11 @@ static int fits(const struct device *device, const struct variant *variant, cons
     return opencl_variant_fits(of(device), variant, text, err);
 }
 
+static void uses(const struct device *device, const struct variant *variant, const struct gen_text *text, struct buf *out)
+{
+    opencl_variant_uses(facts(device), variant, text, out);
+}
+
 static int compile(struct device *device, const struct variant *variant, const struct gen_text *text,
                    struct kernel *out, struct gen_error *err)
 {
@@ -185,6 +190,7 @@ const struct backend opencl_backend = {
     .inform = inform,
     .why_not = why_not,
     .fits = fits,
+    .uses = uses,
     .compile = compile,
     .ship = ship,
     .quantise = opencl_quantise,

@@ -55,6 +55,8 @@ const struct opencl_device *opencl_target_device(const struct opencl_target *tar
 
 /* 0, or -1 and the limit of the device that the kernel exceeds; nothing is built. */
 int opencl_fits(const struct opencl_device *device, const struct gpu_source *source, struct gen_error *err);
+/* Appends, as a sentence, how much of these limits it takes. */
+void opencl_uses(const struct opencl_device *device, const struct gpu_source *source, struct buf *out);
 
 /* Builds the kernel, or loads what opencl_keep left in the cache (NULL: no cache). A bad file there leads to a build.
  * Compilers may postpone work to the first launch, so this includes one launch of a single empty row. Returns an enum

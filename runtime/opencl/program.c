@@ -14,8 +14,9 @@
 enum { BINARY_MOST = 64 << 20, HOPPER = 90 };
 
 /* Nothing that relaxes IEEE arithmetic: -inf and NaN have a meaning in a softmax, and a check that passed once must
- * pass on every driver. For the same reason there is no -cl-mad-enable: templates say fma where they mean it. */
-const char OPENCL_OPTIONS[] = "-cl-std=CL1.2";
+ * pass on every driver. For the same reason there is no -cl-mad-enable: templates say fma where they mean it. -w keeps
+ * PoCL from printing on stderr how many warnings its compiler had; NVIDIA's driver prints nothing. */
+const char OPENCL_OPTIONS[] = "-cl-std=CL1.2 -w";
 
 static const char *options_of(const struct opencl_device *d)
 {
@@ -61,6 +62,16 @@ int opencl_fits(const struct opencl_device *d, const struct gpu_source *s, struc
     else
         return 0;
     return -1;
+}
+
+void opencl_uses(const struct opencl_device *d, const struct gpu_source *s, struct buf *out)
+{
+    const int64_t local = most_local(d, s->level);
+    buf_printf(out, "A work-group takes %lld of %lld bytes of local memory (%.0f %%) and has %d of at most %lld work-items; ",
+               (long long)s->local_bytes, (long long)local,
+               local > 0 ? 100.0 * (double)s->local_bytes / (double)local : 0.0, s->group[0] * s->group[1],
+               (long long)d->most_items);
+    buf_printf(out, "the device has %d compute unit%s.", d->units, d->units == 1 ? "" : "s");
 }
 
 /* ---- the compiler's report ---- */

@@ -19,6 +19,14 @@ int opencl_variant_fits(const struct opencl_target *target, const struct variant
     return opencl_fits(opencl_target_device(target), &source, err);
 }
 
+void opencl_variant_uses(const struct opencl_device *device, const struct variant *variant, const struct gen_text *text,
+                         struct buf *out)
+{
+    char name[GEN_NAME_MAX];
+    const struct gpu_source source = gpu_source_of(variant, text, name);
+    opencl_uses(device, &source, out);
+}
+
 int opencl_variant_build(struct opencl_target *target, struct cache *cache, const struct variant *variant,
                          const struct gen_text *text, struct kernel *out, struct gen_error *err)
 {

@@ -12,6 +12,10 @@ const char *opencl_isa_why_not(const struct opencl_device *device, enum isa isa)
 int opencl_variant_fits(const struct opencl_target *target, const struct variant *variant, const struct gen_text *text,
                         struct gen_error *err);
 
+/* Appends, as a sentence, how much of the device's limits it takes. */
+void opencl_variant_uses(const struct opencl_device *device, const struct variant *variant, const struct gen_text *text,
+                         struct buf *out);
+
 /* Builds the text, or loads it from the cache (NULL: no cache). */
 int opencl_variant_build(struct opencl_target *target, struct cache *cache, const struct variant *variant,
                          const struct gen_text *text, struct kernel *out, struct gen_error *err);

@@ -304,7 +304,8 @@ static void test_explain(void **state)
     shell_ok(&said, "\"$ATTNGEN\" explain %s", name);
     assert_non_null(strstr(said.out, "  tile.q       64         query rows in a tile\n"));
     assert_non_null(strstr(said.out, "  A tile of 64 queries by 64 keys takes 1048576 flops and "));
-    assert_non_null(strstr(said.out, "\non this machine\n  It can be used on cpu.\n"));
+    assert_non_null(strstr(said.out, "\non this machine\n  It can be used on cpu.\n  A tile's keys and values, 32768 bytes as they are "
+                                     "stored, are "));
     assert_non_null(strstr(said.out, "\nin the cache\n  no entry knows this kernel\n"));
     shell_ok(&said, "printf 'head_dim: 64\ncausal: true\nisa: c\ntile: {q: 64, k: 64}\nmicro: {rows: 4, vecs: 2}\nunroll: 1\n' "
                     "> s.yaml; \"$ATTNGEN\" tune s.yaml --shape 1,1,1,32,32,64 --threads 1 --time-limit 60 --quiet");
@@ -319,7 +320,9 @@ static void test_explain(void **state)
     assert_true(number(entry, "timed") == 1 && number(entry, "rank") == 1 && number(entry, "of_winner") == 1);
     cJSON_Delete(root);
     shell_ok(&said, "\"$ATTNGEN\" explain %s", name);
-    assert_non_null(strstr(said.out, "rank 1 of 1 that were timed: "));
+    assert_non_null(strstr(said.out, "\n  batch,heads,lengths 1,1,1,32,32, threads 1, in "));
+    assert_non_null(strstr(said.out, "rank 1 of 1 that were timed, with "));
+    assert_non_null(strstr(said.out, " ms: the winner"));
     root = object("report -o page.html");
     assert_true(number(root, "entries") == 1 && number(root, "of_other_machines") == 0);
     cJSON_Delete(root);
@@ -336,6 +339,8 @@ static void test_explain(void **state)
     shell(&said, "\"$ATTNGEN\" report -o nowhere/page.html");
     assert_true(said.code == 1 && strstr(said.err, "nowhere/page.html: error: No such file or directory; expected a file"));
     cJSON_Delete(object("explain attn_bf16_d128_on_sm90_q128k128_pingpong_lazy"));
+    shell_ok(&said, "\"$ATTNGEN\" explain attn_f32_d64_on_portable_q64k64_r4x2u4");
+    assert_true(!strstr(said.out, "It can be used on opencl") || strstr(said.out, "\n  A work-group takes "));
     shell(&said, "\"$ATTNGEN\" explain attn_f32_d64_on_nowhere");
     assert_true(said.code == 1 && !strncmp(said.err, "variant 'attn_f32_d64_on_nowhere': error: ", 42));
     shell_ok(&said, "\"$ATTNGEN\" cache clear");
