@@ -154,7 +154,7 @@ void own_names_begin(struct buf *out, const struct own_names *own, const char *s
 {
     char tag[APART_TAG];
     apart_tag(symbol, tag);
-    buf_puts(out, "\n/* Names of this file alone; so several files like it can be one translation unit. */\n");
+    buf_puts(out, "\n/* These names belong to this file alone, so that several files like it can be in one translation unit. */\n");
     for (int i = 0; i < own->count; i++) {
         const struct own_name *n = &own->name[i];
         if (n->macro)

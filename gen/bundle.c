@@ -138,8 +138,8 @@ static int add_file(struct bundle_inside *b, struct bundle *out, const char *nam
     struct buf whole = {0}, text = {0};
     struct bundle_file *f = &out->file[out->files];
     int result = bundle_render(b, template, &whole, err);
-    if (result == 0 && buf_ok(&whole) && !strcmp(name + strlen(name) - 2, ".h")) /* structs of kernels, with long
-                                                                                  * comments */
+    const char *end = strrchr(name, '.');
+    if (result == 0 && buf_ok(&whole) && (!strcmp(end, ".h") || !strcmp(end, ".c")))
         fold_lines(&text, whole.data, whole.size);
     else if (result == 0 && buf_ok(&whole))
         buf_put(&text, whole.data, whole.size);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "apart.h"
 #include "embed.h"
 #include "template.h"
 
@@ -296,17 +297,41 @@ static int call(void *self, const char *function, const struct value *args, int 
 
 /* ---- lists ---- */
 
-/* One string for each line, which clCreateProgramWithSource takes as they are, and which no compiler finds too long. */
+/* How many characters of a line go into one literal: all, or as many words as leave room for quotes and backslashes. */
+static size_t literal_of(const char *line, size_t size)
+{
+    enum { ROOM = COLUMNS - sizeof "    (\"\\n\")," };
+    size_t columns = 0, n = 0, space = 0;
+    for (; n < size && columns < ROOM; n++) {
+        columns += line[n] == '"' || line[n] == '\\' ? 2 : 1;
+        if (line[n] == ' ' && n + 1 < size)
+            space = n + 1;
+    }
+    return n == size || !space ? n : space;
+}
+
+/* One string for each line, which clCreateProgramWithSource takes as they are, and which no compiler finds too long. A
+ * string of several literals stands in brackets, since compilers suspect that a comma is missing. */
 static void put_lines(struct buf *out, const char *text)
 {
     while (*text) {
-        buf_puts(out, "    \"");
-        for (; *text && *text != '\n'; text++) {
-            if (*text == '"' || *text == '\\')
-                buf_putc(out, '\\');
-            buf_putc(out, *text);
+        size_t size = strcspn(text, "\n"), n = literal_of(text, size);
+        const bool several = n < size;
+        buf_puts(out, several ? "    (\"" : "    \"");
+        for (;;) {
+            for (size_t i = 0; i < n; i++) {
+                if (text[i] == '"' || text[i] == '\\')
+                    buf_putc(out, '\\');
+                buf_putc(out, text[i]);
+            }
+            text += n, size -= n;
+            if (!size)
+                break;
+            buf_puts(out, "\"\n     \"");
+            n = literal_of(text, size);
         }
-        buf_puts(out, *text ? "\\n\",\n" : "\",\n");
+        buf_puts(out, *text ? "\\n\"" : "\"");
+        buf_puts(out, several ? "),\n" : ",\n");
         text += *text == '\n';
     }
 }

@@ -63,7 +63,7 @@ static void fold_comment(struct buf *out, const char *text, size_t size, const c
     const char *next = text + size + 1;
     bool goes_on = done && next + indent + 3 < end && !memcmp(next + indent, " * ", 3) && next[indent + 3] > ' ' &&
                    (islower((unsigned char)next[indent + 3]) || !strchr(".:", line.data[line.size - 1]));
-    if (goes_on && line.size - done < COLUMNS / 2 && memcmp(line.data + line.size - 2, "*/", 2))
+    if (goes_on && memcmp(line.data + line.size - 2, "*/", 2))
         buf_put(left, line.data + done, line.size - done);
     else {
         spaces(out, indent);
@@ -75,24 +75,32 @@ static void fold_comment(struct buf *out, const char *text, size_t size, const c
     buf_free(&line);
 }
 
-static bool is_operator(const char *at)
+/* How closely what stands round a space belongs together: 0 behind a comma, more before an operator that binds more
+ * strongly, and BOUND where a line must not end. */
+enum { BOUND = 4 };
+static int bond_of(const char *at)
 {
-    static const char *const operators[] = {" && ", " || ", " ? ", " : ", " + ", " - ", " | ", " & ", " == ", " << ",
-                                            ":: ", " * "};
-    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
-        if (!strncmp(at, operators[i], strlen(operators[i])))
-            return true;
-    return false;
+    static const struct {
+        const char *operator;
+        int bond;
+    } all[] = {{" ? ", 1}, {" : ", 1}, {" && ", 1}, {" || ", 1}, {" + ", 2}, {" - ", 2}, {" | ", 2}, {" & ", 2},
+               {" == ", 2}, {" << ", 2}, {":: ", 2}, {" * ", 3}};
+    if (strchr(",;{\"", at[-1]))
+        return 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!strncmp(at, all[i].operator, strlen(all[i].operator)))
+            return all[i].bond;
+    return BOUND;
 }
 
 /* The column of the space at which a line of code is best broken; 0: nowhere. The least nesting in brackets is best,
- * then the last space. */
-static size_t break_of(const char *line, size_t size, size_t indent)
+ * then the weakest bond, then the last space. ends: a statement ends there. */
+static size_t break_of(const char *line, size_t size, size_t indent, size_t limit, bool *ends)
 {
     size_t best = 0;
     int depth = 0, best_depth = 1 << 30;
     bool quoted = false;
-    for (size_t at = indent; at < size && at < COLUMNS; at++) {
+    for (size_t at = indent; at < size && at <= limit; at++) {
         char c = line[at];
         if (c == '"' && line[at - 1] != '\\')
             quoted = !quoted;
@@ -101,16 +109,17 @@ static size_t break_of(const char *line, size_t size, size_t indent)
         if (c == '/' && line[at + 1] == '*')
             break;
         depth += (c == '(' || c == '[' || c == '{') - (c == ')' || c == ']' || c == '}');
-        if (c != ' ' || at <= indent)
+        const int bond = c == ' ' && at > indent ? bond_of(line + at) : BOUND;
+        if (bond == BOUND)
             continue;
-        char before = line[at - 1];
-        int here = before == '{' ? depth - 1 : depth; /* a body may begin a line */
-        if (before != ',' && before != ';' && before != '{' && before != '"' && !is_operator(line + at))
-            continue;
+        int here = (line[at - 1] == '{' ? depth - 1 : depth) * BOUND + bond; /* a body may begin a line */
         if (at < indent + SHORT && here < best_depth && best == 0)
             best = at;
         else if (at >= indent + SHORT && (here <= best_depth || best < indent + SHORT))
             best = at, best_depth = here;
+        else
+            continue;
+        *ends = depth == 0 && line[at - 1] == ';';
     }
     return best;
 }
@@ -131,13 +140,15 @@ static void fold_code(struct buf *out, const char *line, size_t size)
 {
     size_t indent = indent_of(line, size), more = 0;
     bool macro = line[0] == '#';
-    while (more + size > COLUMNS - (macro ? 2 : 0)) {
-        size_t at = break_of(line, size, more ? 0 : indent);
+    const size_t columns = COLUMNS - (macro ? 2 : 0);
+    while (more + size > columns) {
+        bool ends = false;
+        size_t at = break_of(line, size, more ? 0 : indent, columns - more, &ends);
         if (at == 0 && (at = last_resort(line, size, more ? 0 : indent)) == 0)
             break;
         buf_put(out, line, at);
         buf_puts(out, macro ? " \\\n" : "\n");
-        more = indent + CONTINUED;
+        more = ends ? indent : indent + CONTINUED;
         spaces(out, more);
         at += line[at] == ' ';
         line += at, size -= at;

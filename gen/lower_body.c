@@ -5,7 +5,7 @@
 
 #include "micro.h"
 
-enum { LINE_MAX = 116 };
+enum { LINE_MAX = 116 }; /* columns */
 
 static void put_value(struct buf *out, const struct unrolled *u, int value)
 {
@@ -168,25 +168,37 @@ static void declare_tiles(struct buf *out, const struct unrolled *u)
     buf_puts(out, seen ? "\n" : "");
 }
 
-/* Counters are declared by their loops, other integers where they are set. */
+/* Whether a line declares the value; counters are declared by their loops, other integers where they are set. */
+static bool is_declared(const struct val *x)
+{
+    return !x->parameter && x->type && !x->again && x->cls != CLASS_TILE;
+}
+
+static bool have_one_type(const struct val *x, const struct val *y)
+{
+    return x->type == y->type && x->pointer == y->pointer && x->list == y->list && (!x->pointer || x->written == y->written);
+}
+
+/* Values of one type stand together, where the first of them does. */
 static void declarations(struct buf *out, const struct unrolled *u)
 {
     declare_tiles(out, u);
     for (int v = 0; v < u->vals; v++) {
         const struct val *x = &u->val[v];
-        if (x->parameter || !x->type || x->again || x->cls == CLASS_TILE)
+        bool done = !is_declared(x);
+        for (int w = 0; w < v && !done; w++)
+            done = is_declared(&u->val[w]) && have_one_type(&u->val[w], x);
+        if (done)
             continue;
-        /* a type opens a line; the values of the same type that follow share it */
         size_t start = out->size;
         buf_puts(out, "    ");
         declare(out, u, v);
-        for (int w = v + 1; w < u->vals && u->val[w].type == x->type && u->val[w].pointer == x->pointer && !x->pointer;
-             w++) {
-            if (u->val[w].again)
+        for (int w = v + 1; w < u->vals; w++) {
+            if (!is_declared(&u->val[w]) || !have_one_type(&u->val[w], x))
                 continue;
             buf_puts(out, out->size - start > LINE_MAX - 12 ? (start = out->size, ",\n        ") : ", ");
+            buf_puts(out, x->list ? "*const *" : x->pointer ? "*" : "");
             put_value(out, u, w);
-            v = w;
         }
         buf_puts(out, ";\n");
     }
@@ -216,6 +228,7 @@ static void indent(struct buf *out, int depth)
 void lower_c_body(struct buf *out, const struct unrolled *u)
 {
     struct reals reals = {.count = 0};
+    struct buf one = {0}; /* statement */
     int depth = 1;
     size_t start = 0;
     int group = -1;
@@ -226,20 +239,23 @@ void lower_c_body(struct buf *out, const struct unrolled *u)
     declarations(out, u);
     for (int k = 0; k < u->insts; k++) {
         const struct inst *i = &u->inst[k];
-        bool joined = k && i->kind == INST_OP && i->group == group && out->size - start < LINE_MAX - 28;
         if (i->kind == INST_END)
             depth--;
-        if (joined)
-            buf_puts(out, " ");
+        one.size = 0;
+        put_inst(&one, u, &reals, i);
+        if (k && i->kind == INST_OP && i->group == group && out->size - start + 1 + one.size <= LINE_MAX)
+            buf_putc(out, ' ');
         else {
             buf_puts(out, k ? "\n" : "");
             start = out->size;
             indent(out, depth);
         }
-        put_inst(out, u, &reals, i);
+        buf_put(out, one.data, one.size);
         group = i->kind == INST_OP ? i->group : -1;
         if (i->kind == INST_LOOP)
             depth++;
     }
     buf_puts(out, "\n}\n\n");
+    out->failed |= one.failed;
+    buf_free(&one);
 }

@@ -1,9 +1,11 @@
 /* attngen emit --variant attn_bf16_d128_causal_on_sm80_q128k32_r32_lazy
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023).
- * SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
  * OpenCL C 1.2 with inline PTX for NVIDIA's sm_80 and later; arithmetic is f32, P is rounded to bf16 for the second
  * product.
+ *
+ * SPDX-License-Identifier: MIT-0
+ * Copy it and change it; no notice is needed.
  *
  * Parameters: op attn, dtype bf16, head_dim.qk 128, causal, isa sm80, tile.q 128, tile.k 32, micro.rows 32, lazy.
  * A work-group of 128 work-items computes 128 queries of one head, 32 keys at a time; each warp has 32 rows. A tile
@@ -52,7 +54,7 @@ struct attn_cl_args {
 };
 #endif
 
-/* Names of this file alone; so several files like it can be one translation unit. */
+/* These names belong to this file alone, so that several files like it can be in one translation unit. */
 #define group_number group_number_3e43d565
 #define exp2_fast exp2_fast_3e43d565
 #define reciprocal reciprocal_3e43d565
@@ -153,8 +155,8 @@ INLINED void warp_sync(void)
 INLINED void flip_signs16(uint at) /* of eight 16-bit elements */
 {
     __asm__ volatile("{.reg .b32 a, b, c, d; ld.shared.v4.b32 {a, b, c, d}, [%0]; xor.b32 a, a, %1; xor.b32 b, b, %1;"
-        "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at), "r"(0x80008000)
-            : "memory");
+        "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at),
+            "r"(0x80008000) : "memory");
 }
 
 /* Copies to shared memory that go on by themselves: 16 bytes, or as many zeros, for which nothing is read. */
@@ -350,8 +352,8 @@ INLINED void copy_boxes(uint to, __global const ushort *from, long stride, int i
         #pragma unroll
         for (int c = 0; c < boxes; c++)
             if (rows % step == 0 || row < rows)
-                copy16(to + c * rows * 128 + place(row, chunk, width), from + 64 * c, row < n && 64 * c + 8
-                    * chunk < columns);
+                copy16(to + c * rows * 128 + place(row, chunk, width), from + 64 * c,
+                    row < n && 64 * c + 8 * chunk < columns);
     }
 }
 /* Of all columns of Q or K, or of V. */

@@ -1,8 +1,10 @@
 /* attngen emit --variant attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1)
- * with the online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no
- * notice.
+ * with the online softmax of Milakov and Gimelshein (2018).
+ *
+ * SPDX-License-Identifier: MIT-0
+ * Copy it and change it; no notice is needed.
  *
  * Parameters: op attn, dtype bf16, head_dim.qk 128, isa avx512, tile.q 64, tile.k 16, micro.rows 4, micro.vecs 4,
  * unroll 2, split 2048.
@@ -12,30 +14,32 @@
  * Workspace: 130048 bytes.
  *
  * Contract: the comments of struct attn_args below say what each argument is.
- * attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048 returns 0, or 1 if it refuses
- * args: size is not sizeof(struct attn_args), part is not one of parts, or there is no KV head. It allocates nothing
- * and keeps no state: any number of threads may call it at once, each with a workspace of its own. O must not overlap
- * the inputs. Keys past a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. The result
- * has the same bits for any number of parts.
- * Compiled with its vector instructions it must run on no processor that lacks one of these: avx2 fma f16c avx512f
- * avx512dq avx512bw avx512vl. Nobody checks that.
+ * attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048 returns 0, or 1 if it refuses args: size is not sizeof(struct
+ * attn_args), part is not one of parts, or there is no KV head. It allocates nothing and keeps no state: any number of
+ * threads may call it at once, each with a workspace of its own. O must not overlap the inputs. Keys past a sequence's
+ * length are not read. A row that sees no key gives an O of 0 and an LSE of minus infinity. The result has the same
+ * bits for any number of parts.
+ *
+ * It must not be called on a processor that lacks one of these features: avx2 fma f16c avx512f avx512dq avx512bw
+ * avx512vl. It does not check that.
+ * Where the compiler knows no vectors of that kind, or ATTN_PLAIN_C is defined, it is plain C, which runs on any
+ * processor and is many times slower.
  *
  * To declare it in another file, define ATTN_DECLARATIONS there and include this file. */
 #include <stdint.h>
 #include <string.h>
 #ifndef ATTN_ARGS_DEFINED
 #define ATTN_ARGS_DEFINED
-/* What every attention kernel takes. The sides of tensors are [batch, head, row, element]. Strides count elements (of K
- * and V in q8_0 or q4_0: blocks), and that of the last side is 1. All memory belongs to the caller: the kernel
- * allocates nothing and keeps nothing.
- * Any number of threads may run it at once, each with a workspace of its own. */
+/* What every attention kernel takes. The sides of tensors are [batch, head, row, element]; HD is the head_dim of Q and
+ * K, HDV that of V and O. Strides count elements (of K and V in q8_0 or q4_0: blocks), and that of the last side is 1.
+ * All memory belongs to the caller: the kernel allocates nothing and keeps nothing. Any number of threads may run it at
+ * once, each with a workspace of its own. */
 struct attn_args {
     int64_t size;           /* sizeof(struct attn_args) */
-    /* [batch, heads, q_len, HD], [batch, kv_heads, kv_len, HD], [batch, kv_heads, kv_len, HDV] */
-    const void *q, *k, *v;
+    const void *q;          /* [batch, heads, q_len, HD] */
+    const void *k, *v;      /* [batch, kv_heads, kv_len, HD] and [batch, kv_heads, kv_len, HDV] */
     void *o;                /* [batch, heads, q_len, HDV] */
-    /* [batch, heads, q_len], contiguous: the natural log of each row's sum of exponentials; or NULL */
-    float *lse;
+    float *lse;             /* [batch, heads, q_len] without gaps: the natural log of each row's sum; or NULL */
     void *workspace;        /* NAME_workspace(args) bytes, aligned to 64; each part has its own */
     int64_t batch, heads, kv_heads; /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
     int64_t q_len, kv_len;  /* queries and keys of a sequence; the longest one's, where sequences differ */
@@ -94,7 +98,7 @@ int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *args);
 #endif
 #endif
 
-/* Names of this file alone; so several files like it can be one translation unit. */
+/* These names belong to this file alone, so that several files like it can be in one translation unit. */
 #define infinite infinite_2736bdae
 #define pool_one pool_one_2736bdae
 #define pool_round pool_round_2736bdae
@@ -389,8 +393,7 @@ OP ivec v_orv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = AT(x, l) | v[l
 /* 4 rows of queries, ld elements apart, become rows of 128 floats. */
 KERNEL void pack_q(const uint16_t *q, float *d, int64_t ld)
 {
-    ivec high;
-    ivec t;
+    ivec high, t;
     vec x, y;
     high = v_pool(pool_upper);
     for (int64_t left = 4; left; left--) {
@@ -416,50 +419,40 @@ KERNEL void pack_q(const uint16_t *q, float *d, int64_t ld)
  * lies one tile further is fetched by hand, as much as is read. */
 KERNEL void tile_scores(const float *q, const uint16_t *k, float *s, float *r, int64_t ld)
 {
-    const uint16_t *far;
-    vec f, h0_0, h0_1, h1_0, h1_1, h2_0, h2_1, h3_0, h3_1;
-    ivec high;
-    const uint16_t *key;
-    float *to;
-    const uint16_t *ahead;
-    vec a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15;
-    ivec t;
-    vec x0, x1;
-    vec t0, u0, t1, u1, t2, u2, t3, u3, t4, u4, t5, u5, t6, u6, t7, u7, v0, w0, v1, w1, v2, w2, v3, w3, e0,
-        o0, e1, o1, x;
+    const uint16_t *next, *key, *ahead;
+    vec f, h0_0, h0_1, h1_0, h1_1, h2_0, h2_1, h3_0, h3_1, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11,
+        a12, a13, a14, a15, x0, x1, t0, u0, t1, u1, t2, u2, t3, u3, t4, u4, t5, u5, t6, u6, t7, u7, v0, w0,
+        v1, w1, v2, w2, v3, w3, e0, o0, e1, o1, x, top, old, lowest, base, frac, poly, z, e, l;
+    ivec high, t;
+    float *to, *u;
     const float *at;
-    vec top;
-    vec old, lowest, base, frac, poly;
-    float *u;
-    vec z;
-    vec e, l;
-    far = k;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    f = v_bcast(q + 512); h0_0 = v_load(q); h0_1 = v_load(q + 16); h1_0 = v_load(q + 128);
-    h1_1 = v_load(q + 144); h2_0 = v_load(q + 256); h2_1 = v_load(q + 272); h3_0 = v_load(q + 384);
-    h3_1 = v_load(q + 400); high = v_pool(pool_upper);
+    next = k;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    f = v_bcast(q + 512); h0_0 = v_load(q); h0_1 = v_load(q + 16); h1_0 = v_load(q + 128); h1_1 = v_load(q + 144);
+    h2_0 = v_load(q + 256); h2_1 = v_load(q + 272); h3_0 = v_load(q + 384); h3_1 = v_load(q + 400);
+    high = v_pool(pool_upper);
     key = k;
     to = s;
-    ahead = far;
+    ahead = next;
     for (int64_t left = 4; left; left--) {
-        a0 = v_zero(); a1 = v_zero(); a2 = v_zero(); a3 = v_zero(); a4 = v_zero(); a5 = v_zero();
-        a6 = v_zero(); a7 = v_zero(); a8 = v_zero(); a9 = v_zero(); a10 = v_zero(); a11 = v_zero();
-        a12 = v_zero(); a13 = v_zero(); a14 = v_zero(); a15 = v_zero();
+        a0 = v_zero(); a1 = v_zero(); a2 = v_zero(); a3 = v_zero(); a4 = v_zero(); a5 = v_zero(); a6 = v_zero();
+        a7 = v_zero(); a8 = v_zero(); a9 = v_zero(); a10 = v_zero(); a11 = v_zero(); a12 = v_zero(); a13 = v_zero();
+        a14 = v_zero(); a15 = v_zero();
         v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
         t = v_loadt(key); x0 = v_raise(t); x1 = v_masked(t, high); a0 = v_fma(a0, x0, h0_0);
         a1 = v_fma(a1, x0, h1_0); a2 = v_fma(a2, x0, h2_0); a3 = v_fma(a3, x0, h3_0);
@@ -571,8 +564,8 @@ KERNEL void tile_scores(const float *q, const uint16_t *k, float *s, float *r, i
         poly = v_hornerf(poly, frac, 1.0f); e = v_scale(poly, e); z = v_add(z, e); v_store(u, e);
         u += 16;
     }
-    x = v_swap4(z); z = v_add(z, x); x = v_swap8(z); z = v_add(z, x); l = v_load(r + 16);
-    l = v_horner(l, old, z); v_store(r + 16, l);
+    x = v_swap4(z); z = v_add(z, x); x = v_swap8(z); z = v_add(z, x); l = v_load(r + 16); l = v_horner(l, old, z);
+    v_store(r + 16, l);
     f = v_load(r + 32);
     v_store(s + 80, f);
 }
@@ -580,35 +573,28 @@ KERNEL void tile_scores(const float *q, const uint16_t *k, float *s, float *r, i
 /* The values of such a tile. A product in between, as the scores of the next tile, leaves the softmax time. */
 KERNEL void tile_values(const float *s, const uint16_t *v, float *o, int64_t ld)
 {
-    const uint16_t *far;
-    vec f, a0_0, a0_1, a0_2, a0_3, a1_0, a1_1, a1_2, a1_3, a2_0, a2_1, a2_2, a2_3, a3_0, a3_1, a3_2, a3_3;
-    const float *p;
-    const uint16_t *w;
-    const uint16_t *n;
-    ivec high;
-    const float *prob;
-    const uint16_t *value;
-    const uint16_t *ahead;
-    vec y0, y1, y2, y3;
-    ivec t;
-    vec x0, x1;
-    far = v;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
-    far += ld;
+    const uint16_t *next, *w, *n, *value, *ahead;
+    vec f, a0_0, a0_1, a0_2, a0_3, a1_0, a1_1, a1_2, a1_3, a2_0, a2_1, a2_2, a2_3, a3_0, a3_1, a3_2, a3_3,
+        y0, y1, y2, y3, x0, x1;
+    const float *p, *prob;
+    ivec high, t;
+    next = v;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
+    next += ld;
     f = v_bcast(s + 80);
     a0_0 = v_mulm(f, o); a0_1 = v_mulm(f, o + 16); a0_2 = v_mulm(f, o + 32); a0_3 = v_mulm(f, o + 48);
     f = v_bcast(s + 81);
@@ -619,14 +605,14 @@ KERNEL void tile_values(const float *s, const uint16_t *v, float *o, int64_t ld)
     a3_0 = v_mulm(f, o + 384); a3_1 = v_mulm(f, o + 400); a3_2 = v_mulm(f, o + 416); a3_3 = v_mulm(f, o + 432);
     p = s;
     w = v;
-    n = far;
+    n = next;
     high = v_pool(pool_upper);
     prob = p;
     value = w;
     ahead = n;
     for (int64_t left = 8; left; left--) {
-        v_fetchb(ahead); v_fetchb(ahead + 32); y0 = v_bcast(prob); y1 = v_bcast(prob + 1);
-        y2 = v_bcast(prob + 2); y3 = v_bcast(prob + 3);
+        v_fetchb(ahead); v_fetchb(ahead + 32); y0 = v_bcast(prob); y1 = v_bcast(prob + 1); y2 = v_bcast(prob + 2);
+        y3 = v_bcast(prob + 3);
         t = v_loadt(value); x0 = v_raise(t); x1 = v_masked(t, high); a0_0 = v_fma(a0_0, y0, x0);
         a1_0 = v_fma(a1_0, y1, x0); a2_0 = v_fma(a2_0, y2, x0); a3_0 = v_fma(a3_0, y3, x0);
         a0_1 = v_fma(a0_1, y0, x1); a1_1 = v_fma(a1_1, y1, x1); a2_1 = v_fma(a2_1, y2, x1);
@@ -651,10 +637,10 @@ KERNEL void tile_values(const float *s, const uint16_t *v, float *o, int64_t ld)
         ahead += ld;
         prob += 8;
     }
-    v_store(o, a0_0); v_store(o + 16, a0_1); v_store(o + 32, a0_2); v_store(o + 48, a0_3);
-    v_store(o + 128, a1_0); v_store(o + 144, a1_1); v_store(o + 160, a1_2); v_store(o + 176, a1_3);
-    v_store(o + 256, a2_0); v_store(o + 272, a2_1); v_store(o + 288, a2_2); v_store(o + 304, a2_3);
-    v_store(o + 384, a3_0); v_store(o + 400, a3_1); v_store(o + 416, a3_2); v_store(o + 432, a3_3);
+    v_store(o, a0_0); v_store(o + 16, a0_1); v_store(o + 32, a0_2); v_store(o + 48, a0_3); v_store(o + 128, a1_0);
+    v_store(o + 144, a1_1); v_store(o + 160, a1_2); v_store(o + 176, a1_3); v_store(o + 256, a2_0);
+    v_store(o + 272, a2_1); v_store(o + 288, a2_2); v_store(o + 304, a2_3); v_store(o + 384, a3_0);
+    v_store(o + 400, a3_1); v_store(o + 416, a3_2); v_store(o + 432, a3_3);
     f = v_bcast(s + 80);
     a0_0 = v_mulm(f, o + 64); a0_1 = v_mulm(f, o + 80); a0_2 = v_mulm(f, o + 96); a0_3 = v_mulm(f, o + 112);
     f = v_bcast(s + 81);
@@ -665,14 +651,14 @@ KERNEL void tile_values(const float *s, const uint16_t *v, float *o, int64_t ld)
     a3_0 = v_mulm(f, o + 448); a3_1 = v_mulm(f, o + 464); a3_2 = v_mulm(f, o + 480); a3_3 = v_mulm(f, o + 496);
     p = s;
     w = v + 64;
-    n = far + 64;
+    n = next + 64;
     high = v_pool(pool_upper);
     prob = p;
     value = w;
     ahead = n;
     for (int64_t left = 8; left; left--) {
-        v_fetchb(ahead); v_fetchb(ahead + 32); y0 = v_bcast(prob); y1 = v_bcast(prob + 1);
-        y2 = v_bcast(prob + 2); y3 = v_bcast(prob + 3);
+        v_fetchb(ahead); v_fetchb(ahead + 32); y0 = v_bcast(prob); y1 = v_bcast(prob + 1); y2 = v_bcast(prob + 2);
+        y3 = v_bcast(prob + 3);
         t = v_loadt(value); x0 = v_raise(t); x1 = v_masked(t, high); a0_0 = v_fma(a0_0, y0, x0);
         a1_0 = v_fma(a1_0, y1, x0); a2_0 = v_fma(a2_0, y2, x0); a3_0 = v_fma(a3_0, y3, x0);
         a0_1 = v_fma(a0_1, y0, x1); a1_1 = v_fma(a1_1, y1, x1); a2_1 = v_fma(a2_1, y2, x1);
@@ -707,26 +693,22 @@ KERNEL void tile_values(const float *s, const uint16_t *v, float *o, int64_t ld)
  * scale. */
 KERNEL void score_rows(const float *q, const uint16_t *k, float *s, const uint16_t *next, int64_t ld, int64_t n)
 {
-    vec f, h0_0, h0_1, h1_0, h1_1, h2_0, h2_1, h3_0, h3_1;
-    ivec high;
-    const uint16_t *key;
+    vec f, h0_0, h0_1, h1_0, h1_1, h2_0, h2_1, h3_0, h3_1, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11,
+        a12, a13, a14, a15, x0, x1, t0, u0, t1, u1, t2, u2, t3, u3, t4, u4, t5, u5, t6, u6, t7, u7, v0, w0,
+        v1, w1, v2, w2, v3, w3, e0, o0, e1, o1, x;
+    ivec high, t;
+    const uint16_t *key, *ahead;
     float *to;
-    const uint16_t *ahead;
-    vec a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15;
-    ivec t;
-    vec x0, x1;
-    vec t0, u0, t1, u1, t2, u2, t3, u3, t4, u4, t5, u5, t6, u6, t7, u7, v0, w0, v1, w1, v2, w2, v3, w3, e0,
-        o0, e1, o1, x;
-    f = v_bcast(q + 512); h0_0 = v_load(q); h0_1 = v_load(q + 16); h1_0 = v_load(q + 128);
-    h1_1 = v_load(q + 144); h2_0 = v_load(q + 256); h2_1 = v_load(q + 272); h3_0 = v_load(q + 384);
-    h3_1 = v_load(q + 400); high = v_pool(pool_upper);
+    f = v_bcast(q + 512); h0_0 = v_load(q); h0_1 = v_load(q + 16); h1_0 = v_load(q + 128); h1_1 = v_load(q + 144);
+    h2_0 = v_load(q + 256); h2_1 = v_load(q + 272); h3_0 = v_load(q + 384); h3_1 = v_load(q + 400);
+    high = v_pool(pool_upper);
     key = k;
     to = s;
     ahead = next;
     for (int64_t left = n; left; left--) {
-        a0 = v_zero(); a1 = v_zero(); a2 = v_zero(); a3 = v_zero(); a4 = v_zero(); a5 = v_zero();
-        a6 = v_zero(); a7 = v_zero(); a8 = v_zero(); a9 = v_zero(); a10 = v_zero(); a11 = v_zero();
-        a12 = v_zero(); a13 = v_zero(); a14 = v_zero(); a15 = v_zero();
+        a0 = v_zero(); a1 = v_zero(); a2 = v_zero(); a3 = v_zero(); a4 = v_zero(); a5 = v_zero(); a6 = v_zero();
+        a7 = v_zero(); a8 = v_zero(); a9 = v_zero(); a10 = v_zero(); a11 = v_zero(); a12 = v_zero(); a13 = v_zero();
+        a14 = v_zero(); a15 = v_zero();
         v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
         t = v_loadt(key); x0 = v_raise(t); x1 = v_masked(t, high); a0 = v_fma(a0, x0, h0_0);
         a1 = v_fma(a1, x0, h1_0); a2 = v_fma(a2, x0, h2_0); a3 = v_fma(a3, x0, h3_0);
@@ -823,11 +805,8 @@ KERNEL void score_rows(const float *q, const uint16_t *k, float *s, const uint16
 KERNEL void softmax_rows(float *s, float *r, int64_t n)
 {
     const float *at;
-    vec top;
-    vec x, old, lowest, base, frac, poly;
+    vec top, x, old, lowest, base, frac, poly, z, e, l;
     float *u;
-    vec z;
-    vec e, l;
     at = s;
     top = v_const(infinite(0xff800000u));
     for (int64_t left = n; left; left--) {
@@ -849,18 +828,17 @@ KERNEL void softmax_rows(float *s, float *r, int64_t n)
         poly = v_hornerf(poly, frac, 1.0f); e = v_scale(poly, e); z = v_add(z, e); v_store(u, e);
         u += 16;
     }
-    x = v_swap4(z); z = v_add(z, x); x = v_swap8(z); z = v_add(z, x); l = v_load(r + 16);
-    l = v_horner(l, old, z); v_store(r + 16, l);
+    x = v_swap4(z); z = v_add(z, x); x = v_swap8(z); z = v_add(z, x); l = v_load(r + 16); l = v_horner(l, old, z);
+    v_store(r + 16, l);
 }
 
 /* Where an interval ends inside, before the softmax: keys that are not seen score -inf. limit: of each lane the first
  * key not seen, the first key seen, the key that it is in the first vector; and 4, the step of keys. */
 KERNEL void cut_rows(float *s, const int32_t *limit, int64_t n)
 {
-    vec none;
+    vec none, x;
     ivec end, begin, at, step;
     kmask seen, early;
-    vec x;
     none = v_const(infinite(0xff800000u));
     end = v_loadi(limit);
     begin = v_loadi(limit + 16);
@@ -881,25 +859,22 @@ KERNEL void cut_rows(float *s, const int32_t *limit, int64_t n)
 /* O[4][64] += P[n*2][4] V[n*2][64], for 4 of 4 rows; values are ld elements apart. */
 KERNEL void value_rows(const float *p, const uint16_t *v, float *o, const uint16_t *next, int64_t ld, int64_t n)
 {
-    vec a0_0, a0_1, a0_2, a0_3, a1_0, a1_1, a1_2, a1_3, a2_0, a2_1, a2_2, a2_3, a3_0, a3_1, a3_2, a3_3;
-    ivec high;
+    vec a0_0, a0_1, a0_2, a0_3, a1_0, a1_1, a1_2, a1_3, a2_0, a2_1, a2_2, a2_3, a3_0, a3_1, a3_2, a3_3, y0,
+        y1, y2, y3, x0, x1;
+    ivec high, t;
     const float *prob;
-    const uint16_t *value;
-    const uint16_t *ahead;
-    vec y0, y1, y2, y3;
-    ivec t;
-    vec x0, x1;
-    a0_0 = v_load(o); a0_1 = v_load(o + 16); a0_2 = v_load(o + 32); a0_3 = v_load(o + 48);
-    a1_0 = v_load(o + 128); a1_1 = v_load(o + 144); a1_2 = v_load(o + 160); a1_3 = v_load(o + 176);
-    a2_0 = v_load(o + 256); a2_1 = v_load(o + 272); a2_2 = v_load(o + 288); a2_3 = v_load(o + 304);
-    a3_0 = v_load(o + 384); a3_1 = v_load(o + 400); a3_2 = v_load(o + 416); a3_3 = v_load(o + 432);
+    const uint16_t *value, *ahead;
+    a0_0 = v_load(o); a0_1 = v_load(o + 16); a0_2 = v_load(o + 32); a0_3 = v_load(o + 48); a1_0 = v_load(o + 128);
+    a1_1 = v_load(o + 144); a1_2 = v_load(o + 160); a1_3 = v_load(o + 176); a2_0 = v_load(o + 256);
+    a2_1 = v_load(o + 272); a2_2 = v_load(o + 288); a2_3 = v_load(o + 304); a3_0 = v_load(o + 384);
+    a3_1 = v_load(o + 400); a3_2 = v_load(o + 416); a3_3 = v_load(o + 432);
     high = v_pool(pool_upper);
     prob = p;
     value = v;
     ahead = next;
     for (int64_t left = n; left; left--) {
-        v_fetchb(ahead); v_fetchb(ahead + 32); y0 = v_bcast(prob); y1 = v_bcast(prob + 1);
-        y2 = v_bcast(prob + 2); y3 = v_bcast(prob + 3);
+        v_fetchb(ahead); v_fetchb(ahead + 32); y0 = v_bcast(prob); y1 = v_bcast(prob + 1); y2 = v_bcast(prob + 2);
+        y3 = v_bcast(prob + 3);
         t = v_loadt(value); x0 = v_raise(t); x1 = v_masked(t, high); a0_0 = v_fma(a0_0, y0, x0);
         a1_0 = v_fma(a1_0, y1, x0); a2_0 = v_fma(a2_0, y2, x0); a3_0 = v_fma(a3_0, y3, x0);
         a0_1 = v_fma(a0_1, y0, x1); a1_1 = v_fma(a1_1, y1, x1); a2_1 = v_fma(a2_1, y2, x1);
@@ -924,10 +899,10 @@ KERNEL void value_rows(const float *p, const uint16_t *v, float *o, const uint16
         ahead += ld;
         prob += 8;
     }
-    v_store(o, a0_0); v_store(o + 16, a0_1); v_store(o + 32, a0_2); v_store(o + 48, a0_3);
-    v_store(o + 128, a1_0); v_store(o + 144, a1_1); v_store(o + 160, a1_2); v_store(o + 176, a1_3);
-    v_store(o + 256, a2_0); v_store(o + 272, a2_1); v_store(o + 288, a2_2); v_store(o + 304, a2_3);
-    v_store(o + 384, a3_0); v_store(o + 400, a3_1); v_store(o + 416, a3_2); v_store(o + 432, a3_3);
+    v_store(o, a0_0); v_store(o + 16, a0_1); v_store(o + 32, a0_2); v_store(o + 48, a0_3); v_store(o + 128, a1_0);
+    v_store(o + 144, a1_1); v_store(o + 160, a1_2); v_store(o + 176, a1_3); v_store(o + 256, a2_0);
+    v_store(o + 272, a2_1); v_store(o + 288, a2_2); v_store(o + 304, a2_3); v_store(o + 384, a3_0);
+    v_store(o + 400, a3_1); v_store(o + 416, a3_2); v_store(o + 432, a3_3);
 }
 
 /* O[4][128] = fix * O. A row's fix is in r from 32 on. */
@@ -1271,23 +1246,25 @@ static int64_t end_key(const struct sequence *s, int64_t i)
 }
 
 /* Keys or values j to j + n - 1 of a head, as `all` rows that are *ld elements apart: where they lie; or a copy, padded
- * with zeros, if there are fewer, if rows are not whole vectors, or if they lie in several pages. */
+ * with zeros, if there are fewer or rows are not whole vectors. */
 static const uint16_t *keys_at(const struct attn_args *a, const struct sequence *s, const uint16_t *head,
     const int64_t *stride, int64_t j, int64_t n,
     int64_t all, int64_t width, int64_t padded, int64_t *ld, uint16_t *copy)
 {
-    int64_t r = 0;
-    int together = 1;
-    (void)a, (void)s;
     *ld = stride[2];
-    if (together && n == all && width == padded)
-        return head + (j + r) * stride[2];
+    (void)a, (void)s; /* what pages would need */
+    if (n == all && width == padded)
+        return head + j * stride[2];
     memset(copy, 0, (size_t)(all * padded) * sizeof *copy);
-    for (; r < n; r++)
+    for (int64_t r = 0; r < n; r++)
         memcpy(copy + r * padded, head + (j + r) * stride[2], (size_t)width * sizeof *copy);
     *ld = padded;
     return copy;
 }
+
+/* Few queries over many keys, after Flash-Decoding (Dao, Haziza, Massa, Sizov 2023): all queries of the heads that
+ * share a KV head walk its keys together, so that each key is read once. The keys are cut into splits, which are
+ * computed alone and joined in their order, so that the bits do not depend on which part computes which split. */
 
 /* The parts of a workspace: blocks of queries, of a split's results, of all splits' results, copies of a tile, and a
  * stage. */
@@ -1308,25 +1285,32 @@ int64_t attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048_workspace(const struct attn
 /* Some rows of KV head g, in the order of head and query; the keys that any of them sees, and that all see. */
 struct rows { const struct attn_args *a; const struct sequence *s; int64_t g, first, count, from, end, seen_from,
     seen_end; };
-static int64_t head_of(const struct rows *x, int64_t t) {
-    return x->g * (x->a->heads / x->a->kv_heads) + (x->first + t) / x->s->q_len; }
-static int64_t query_of(const struct rows *x, int64_t t) { return (x->first + t) % x->s->q_len; }
+static int64_t head_of(const struct rows *x, int64_t t)
+{
+    return x->g * (x->a->heads / x->a->kv_heads) + (x->first + t) / x->s->q_len;
+}
+static int64_t query_of(const struct rows *x, int64_t t)
+{
+    return (x->first + t) % x->s->q_len;
+}
 
+/* Packs the queries of the rows, 4 to a block, with the scale of their scores behind each block. */
 static void pack(const struct rows *x, const struct space *w)
 {
     const struct attn_args *a = x->a;
     for (int64_t t = 0; t < x->count; t += 4) {
         float *to = w->q + t / 4 * 720;
         memset(w->stage, 0, 512 * sizeof(uint16_t));
-        for (int64_t r = 0; r < 4 && t + r < x->count; r++)
-            memcpy((uint16_t *)w->stage + r * 128, (const uint16_t *)a->q + x->s->q_at + head_of(x, t + r)
-                * a->q_stride[1] + query_of(x, t + r) * a->q_stride[2],
-                128 * sizeof(uint16_t));
+        for (int64_t r = 0; r < 4 && t + r < x->count; r++) {
+            const uint16_t *q = (const uint16_t *)a->q + x->s->q_at + head_of(x, t + r) * a->q_stride[1];
+            memcpy((uint16_t *)w->stage + r * 128, q + query_of(x, t + r) * a->q_stride[2], 128 * sizeof *q);
+        }
         pack_q((const uint16_t *)w->stage, to, 128);
         to[512] = a->scale * 1.44269504f; /* exponentials are powers of two */
     }
 }
 
+/* The results of no keys at all: outputs and sums of 0, maxima of minus infinity. */
 static void begin(const struct rows *x, float *o)
 {
     float none_seen = minus_infinity();
@@ -1337,8 +1321,8 @@ static void begin(const struct rows *x, float *o)
 }
 
 
-/* Of each lane of scores from key j on: the first key that its row does not see, the first that it sees, its own, and
- * KB. */
+/* What cut_rows needs to know of each lane of a vector of scores, counted from key j: the first key that its row does
+ * not see, the first that it sees, the key that the lane is of; and how many keys there are to a vector. */
 static void limits(const struct rows *x, int64_t t, int64_t j, int64_t n, int32_t *to)
 {
     for (int64_t l = 0; l < 16; l++) {
@@ -1348,10 +1332,10 @@ static void limits(const struct rows *x, int64_t t, int64_t j, int64_t n, int32_
     }
 }
 
-/* A tile's n keys from j on, their values, and the tile behind it. */
+/* The n keys of a tile from key j on, their values, and those of the tile behind it, to be fetched ahead. */
 struct keys { const uint16_t *k, *v, *next_k, *next_v; int64_t j, n, ldk, ldv; };
 
-/* R rows from t on against a tile; o is their block of results. */
+/* 4 rows from row t on meet a tile; o is their block of results. */
 static void tile(const struct rows *x, const struct space *w, int64_t t, const struct keys *y, float *o)
 {
     int64_t j = y->j, n = y->n, steps = over(n, 4);
@@ -1371,9 +1355,11 @@ static void tile(const struct rows *x, const struct space *w, int64_t t, const s
     if (same < 4) /* a maximum has grown */
         rescale(o, row);
     for (int64_t r = 0; r < 4; r += 4)
-        value_rows(s + r, y->v + 0, o + r * 128 + 0, y->next_v + (r / 4 + 0) * 64, y->ldv, over(n, 2));
+        value_rows(s + r, y->v, o + r * 128, y->next_v + r / 4 * 64, y->ldv,
+            over(n, 2));
     for (int64_t r = 0; r < 4; r += 4)
-        value_rows(s + r, y->v + 64, o + r * 128 + 64, y->next_v + (r / 4 + 1) * 64, y->ldv, over(n, 2));
+        value_rows(s + r, y->v + 64, o + r * 128 + 64, y->next_v + (r / 4 + 1) * 64, y->ldv,
+            over(n, 2));
 }
 
 /* Row j of a head. */
@@ -1384,12 +1370,12 @@ static const uint16_t *row_at(const struct attn_args *a, const struct sequence *
     return head + j * stride[2];
 }
 
-/* Tiles one after another of which every row sees every key; o is the blocks of their results. The values of a tile
- * come behind the scores of the next, so that its softmax is no stop. */
+/* Tiles one after another of which every row sees every key; o is the blocks of their results. A tile's values are
+ * multiplied after the scores of the next tile are computed, so that nothing waits for its softmax. */
 static void whole_tiles(const struct rows *x, const struct space *w, const uint16_t *k, const uint16_t *v,
     int64_t count, float *o)
 {
-    int64_t ldk = x->a->k_stride[2], ldv = x->a->v_stride[2], step_k = 16 * ldk, step_v = 16 * ldv;
+    int64_t ldk = x->a->k_stride[2], ldv = x->a->v_stride[2];
     float *s = w->q + 528, *before = s + 96, *end = o + over(x->count, 4) * 576;
     for (int64_t n = 0; n <= count; n++) {
         float *q = w->q, *to = s, *from = before;
@@ -1399,18 +1385,18 @@ static void whole_tiles(const struct rows *x, const struct space *w, const uint1
         if (n > 0) {
             for (float *to_o = o; to_o < end; to_o += 576, from += 720)
                 tile_values(from, v, to_o, ldv);
-            v += step_v;
+            v += 16 * ldv;
         }
-        k += step_k, to = s, s = before, before = to;
+        k += 16 * ldk, to = s, s = before, before = to;
     }
 }
 
-/* The rows against the keys of one split; o is the blocks of their results. */
+/* All rows meet the keys of one split; o is the blocks of their results. */
 static void walk(const struct rows *x, const struct space *w, int64_t split, float *o)
 {
     const struct attn_args *a = x->a;
-    const uint16_t *k = (const uint16_t *)a->k + x->s->k_at + x->g * a->k_stride[1], *v = (const uint16_t *)a->v
-        + x->s->v_at + x->g * a->v_stride[1];
+    const uint16_t *k = (const uint16_t *)a->k + x->s->k_at + x->g * a->k_stride[1];
+    const uint16_t *v = (const uint16_t *)a->v + x->s->v_at + x->g * a->v_stride[1];
     int64_t end = least(x->end, (split + 1) * 2048), j = most(split * 2048, x->from / 16 * 16);
     begin(x, o);
     while (j < end) {
@@ -1450,15 +1436,15 @@ static void total(const struct rows *x, const struct space *w, float *shared)
     }
     for (int64_t t = 0; t < x->count; t++) {
         int64_t h = head_of(x, t), i = query_of(x, t);
-        float *o = w->o + t / 4 * 576, *row = o + 512 + t % 4, *lse = a->lse ? a->lse + x->s->lse_at + h * x->s->lse_ld
-            + i : &unused;
+        float *o = w->o + t / 4 * 576, *row = o + 512 + t % 4;
+        float *lse = a->lse ? a->lse + x->s->lse_at + h * x->s->lse_ld + i : &unused;
         finish(o + t % 4 * 128, row, (uint16_t *)w->stage, lse);
-        memcpy((uint16_t *)a->o + x->s->o_at + h * a->o_stride[1] + i * a->o_stride[2], w->stage, 128
-            * sizeof(uint16_t));
+        memcpy((uint16_t *)a->o + x->s->o_at + h * a->o_stride[1] + i * a->o_stride[2], w->stage,
+            128 * sizeof(uint16_t));
     }
 }
 
-/* Rows first..first + BQ - 1, and which keys they see. */
+/* Rows first to first + 63, as far as there are any, and which keys they see. */
 static struct rows rows_from(const struct attn_args *a, const struct sequence *s, int64_t g, int64_t first)
 {
     int64_t all = a->heads / a->kv_heads * s->q_len;
@@ -1471,15 +1457,15 @@ static struct rows rows_from(const struct attn_args *a, const struct sequence *s
     return x;
 }
 
-/* The work is batch * kv_heads units of all queries that share a KV head, in chunks of BQ rows; the keys of a chunk are
- * shared out by splits where the parts have memory that they share. */
+/* The work is batch * kv_heads units of all queries that share a KV head, in chunks of 64 rows. Where parts share
+ * memory, the keys of a chunk are shared out among them by splits. */
 int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *a)
 {
     if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1)
         return 1;
-    int64_t chunks = over(a->heads / a->kv_heads * a->q_len, 64), splits = over(a->kv_len, 2048), units = a->batch
-        * a->kv_heads;
-    int64_t pieces = a->shared ? chunks * (a->phase ? 1 : splits) : 1; /* of a unit */
+    int64_t chunks = over(a->heads / a->kv_heads * a->q_len, 64), splits = over(a->kv_len, 2048);
+    int64_t units = a->batch * a->kv_heads;
+    int64_t pieces = a->shared ? chunks * (a->phase ? 1 : splits) : 1; /* that a unit is shared out in */
     struct space w = carve((float *)a->workspace);
     for (int64_t t = units * pieces * a->part / a->parts; t < units * pieces * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / pieces, piece = t % pieces, chunk = a->shared && !a->phase ? piece / splits : piece;

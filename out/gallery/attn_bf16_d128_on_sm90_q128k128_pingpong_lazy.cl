@@ -1,8 +1,11 @@
 /* attngen emit --variant attn_bf16_d128_on_sm90_q128k128_pingpong_lazy
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-3 (Shah et al. 2024): one
- * warp copies, 2 warpgroups compute. SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ * warp copies, 2 warpgroups compute.
  * OpenCL C 1.2 with inline PTX for NVIDIA's sm_90a; arithmetic is f32, P is rounded to bf16 for the second product.
+ *
+ * SPDX-License-Identifier: MIT-0
+ * Copy it and change it; no notice is needed.
  *
  * Parameters: op attn, dtype bf16, head_dim.qk 128, isa sm90, tile.q 128, tile.k 128, pingpong, lazy.
  * A work-group of 384 work-items computes 128 queries of one head, 128 keys at a time, then takes the next tile. A tile
@@ -66,7 +69,7 @@ struct attn_cl_maps {
 };
 #endif
 
-/* Names of this file alone; so several files like it can be one translation unit. */
+/* These names belong to this file alone, so that several files like it can be in one translation unit. */
 #define group_number group_number_32e3e7c5
 #define exp2_fast exp2_fast_32e3e7c5
 #define reciprocal reciprocal_32e3e7c5
@@ -206,8 +209,8 @@ INLINED void warp_sync(void)
 INLINED void flip_signs16(uint at) /* of eight 16-bit elements */
 {
     __asm__ volatile("{.reg .b32 a, b, c, d; ld.shared.v4.b32 {a, b, c, d}, [%0]; xor.b32 a, a, %1; xor.b32 b, b, %1;"
-        "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at), "r"(0x80008000)
-            : "memory");
+        "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at),
+            "r"(0x80008000) : "memory");
 }
 /* Barriers in shared memory: a phase ends when all arrivals and all bytes that were announced are there. */
 INLINED void barrier_init(uint bar, uint arrivals)

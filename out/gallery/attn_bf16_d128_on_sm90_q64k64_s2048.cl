@@ -1,8 +1,11 @@
 /* attngen emit --variant attn_bf16_d128_on_sm90_q64k64_s2048
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-3 (Shah et al. 2024): one
- * warp copies, 1 warpgroup computes. SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ * warp copies, 1 warpgroup computes.
  * OpenCL C 1.2 with inline PTX for NVIDIA's sm_90a; arithmetic is f32, P is rounded to bf16 for the second product.
+ *
+ * SPDX-License-Identifier: MIT-0
+ * Copy it and change it; no notice is needed.
  *
  * Parameters: op attn, dtype bf16, head_dim.qk 128, isa sm90, tile.q 64, tile.k 64, split 2048.
  * A work-group of 256 work-items computes 64 rows, queries of heads that share a KV head, over 2048 keys, 64 keys at a
@@ -85,7 +88,7 @@ struct attn_cl_split {
 };
 #endif
 
-/* Names of this file alone; so several files like it can be one translation unit. */
+/* These names belong to this file alone, so that several files like it can be in one translation unit. */
 #define group_number group_number_64d962bd
 #define exp2_fast exp2_fast_64d962bd
 #define reciprocal reciprocal_64d962bd
@@ -238,8 +241,8 @@ INLINED void warp_sync(void)
 INLINED void flip_signs16(uint at) /* of eight 16-bit elements */
 {
     __asm__ volatile("{.reg .b32 a, b, c, d; ld.shared.v4.b32 {a, b, c, d}, [%0]; xor.b32 a, a, %1; xor.b32 b, b, %1;"
-        "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at), "r"(0x80008000)
-            : "memory");
+        "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at),
+            "r"(0x80008000) : "memory");
 }
 /* Barriers in shared memory: a phase ends when all arrivals and all bytes that were announced are there. */
 INLINED void barrier_init(uint bar, uint arrivals)
@@ -299,8 +302,8 @@ INLINED ulong cache_policy(int again)
     ulong policy;
     __asm__ volatile("{.reg .pred again; .reg .b64 first; setp.ne.b32 again, %1, 0; "
         "createpolicy.fractional.L2::evict_first.b64 first, 1.0;"
-        "createpolicy.fractional.L2::evict_normal.b64 %0, 1.0; @!again mov.b64 %0, first;}" : "=l"(policy)
-            : "r"(again));
+        "createpolicy.fractional.L2::evict_normal.b64 %0, 1.0; @!again mov.b64 %0, first;}"
+            : "=l"(policy) : "r"(again));
     return policy;
 }
 INLINED void box_load_once(uint to, ulong map, int column, int row, int head, int sequence, uint bar, ulong policy)
@@ -971,8 +974,8 @@ INLINED void note_rows(const struct worker *x, const struct row_states *rows, fl
     const struct attn_cl_args *a, __global float *lse)
 {
     const int whole = at->splits == 1, row = anew(16 * x->warp + x->lane / 4);
-    __global float *states = x->parts + part_at(slice_at(at, &x->d, a), at->split, &x->d) + x->d.rows * x->d.heads
-        * 128;
+    __global float *states = x->parts + part_at(slice_at(at, &x->d, a), at->split, &x->d)
+        + x->d.rows * x->d.heads * 128;
     #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int n = row + 8 * r;

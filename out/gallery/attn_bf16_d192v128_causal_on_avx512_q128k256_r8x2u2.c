@@ -1,8 +1,10 @@
 /* attngen emit --variant attn_bf16_d192v128_causal_on_avx512_q128k256_r8x2u2
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1)
- * with the online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no
- * notice.
+ * with the online softmax of Milakov and Gimelshein (2018).
+ *
+ * SPDX-License-Identifier: MIT-0
+ * Copy it and change it; no notice is needed.
  *
  * Parameters: op attn, dtype bf16, head_dim.qk 192, head_dim.v 128, causal, isa avx512, tile.q 128, tile.k 256,
  * micro.rows 8, micro.vecs 2, unroll 2.
@@ -11,30 +13,32 @@
  * Workspace: 188416 bytes and 327680 for every 256 keys, which parts may share.
  *
  * Contract: the comments of struct attn_args below say what each argument is.
- * attn_bf16_d192v128_causal_on_avx512_q128k256_r8x2u2 returns 0, or 1 if it refuses
- * args: size is not sizeof(struct attn_args), part is not one of parts, or there is no KV head. It allocates nothing
- * and keeps no state: any number of threads may call it at once, each with a workspace of its own. O must not overlap
- * the inputs. Keys past a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. The result
- * has the same bits for any number of parts.
- * Compiled with its vector instructions it must run on no processor that lacks one of these: avx2 fma f16c avx512f
- * avx512dq avx512bw avx512vl. Nobody checks that.
+ * attn_bf16_d192v128_causal_on_avx512_q128k256_r8x2u2 returns 0, or 1 if it refuses args: size is not sizeof(struct
+ * attn_args), part is not one of parts, or there is no KV head. It allocates nothing and keeps no state: any number of
+ * threads may call it at once, each with a workspace of its own. O must not overlap the inputs. Keys past a sequence's
+ * length are not read. A row that sees no key gives an O of 0 and an LSE of minus infinity. The result has the same
+ * bits for any number of parts.
+ *
+ * It must not be called on a processor that lacks one of these features: avx2 fma f16c avx512f avx512dq avx512bw
+ * avx512vl. It does not check that.
+ * Where the compiler knows no vectors of that kind, or ATTN_PLAIN_C is defined, it is plain C, which runs on any
+ * processor and is many times slower.
  *
  * To declare it in another file, define ATTN_DECLARATIONS there and include this file. */
 #include <stdint.h>
 #include <string.h>
 #ifndef ATTN_ARGS_DEFINED
 #define ATTN_ARGS_DEFINED
-/* What every attention kernel takes. The sides of tensors are [batch, head, row, element]. Strides count elements (of K
- * and V in q8_0 or q4_0: blocks), and that of the last side is 1. All memory belongs to the caller: the kernel
- * allocates nothing and keeps nothing.
- * Any number of threads may run it at once, each with a workspace of its own. */
+/* What every attention kernel takes. The sides of tensors are [batch, head, row, element]; HD is the head_dim of Q and
+ * K, HDV that of V and O. Strides count elements (of K and V in q8_0 or q4_0: blocks), and that of the last side is 1.
+ * All memory belongs to the caller: the kernel allocates nothing and keeps nothing. Any number of threads may run it at
+ * once, each with a workspace of its own. */
 struct attn_args {
     int64_t size;           /* sizeof(struct attn_args) */
-    /* [batch, heads, q_len, HD], [batch, kv_heads, kv_len, HD], [batch, kv_heads, kv_len, HDV] */
-    const void *q, *k, *v;
+    const void *q;          /* [batch, heads, q_len, HD] */
+    const void *k, *v;      /* [batch, kv_heads, kv_len, HD] and [batch, kv_heads, kv_len, HDV] */
     void *o;                /* [batch, heads, q_len, HDV] */
-    /* [batch, heads, q_len], contiguous: the natural log of each row's sum of exponentials; or NULL */
-    float *lse;
+    float *lse;             /* [batch, heads, q_len] without gaps: the natural log of each row's sum; or NULL */
     void *workspace;        /* NAME_workspace(args) bytes, aligned to 64; each part has its own */
     int64_t batch, heads, kv_heads; /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
     int64_t q_len, kv_len;  /* queries and keys of a sequence; the longest one's, where sequences differ */
@@ -93,7 +97,7 @@ int attn_bf16_d192v128_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *
 #endif
 #endif
 
-/* Names of this file alone; so several files like it can be one translation unit. */
+/* These names belong to this file alone, so that several files like it can be in one translation unit. */
 #define infinite infinite_b958e297
 #define pool_iota pool_iota_b958e297
 #define pool_width pool_width_b958e297
@@ -166,6 +170,7 @@ int attn_bf16_d192v128_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *
 #define minus_infinity minus_infinity_b958e297
 #define least least_b958e297
 #define most most_b958e297
+#define cuts_of cuts_of_b958e297
 #define sequence sequence_b958e297
 #define sequence_of sequence_of_b958e297
 #define first_key first_key_b958e297
@@ -396,24 +401,9 @@ KERNEL void pack_k(const uint16_t *k, float *d, int64_t ld)
 {
     const uint16_t *t;
     ivec t_v2;
-    vec x0;
-    vec x1;
-    vec x2;
-    vec x3;
-    vec x4;
-    vec x5;
-    vec x6;
-    vec x7;
-    vec x8;
-    vec x9;
-    vec x10;
-    vec x11;
-    vec x12;
-    vec x13;
-    vec x14;
-    vec x15, t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11, t12, t13, t14, t15, u0, u1, u2, u3, u4, u5,
-        u6, u7, u8, u9, u10, u11, u12, u13, u14, u15, q0, q4, q8, q12, q1, q5, q9, q13, q2, q6, q10, q14,
-        q3, q7, q11, q15;
+    vec x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11, x12, x13, x14, x15, t0, t1, t2, t3, t4, t5, t6, t7,
+        t8, t9, t10, t11, t12, t13, t14, t15, u0, u1, u2, u3, u4, u5, u6, u7, u8, u9, u10, u11, u12, u13,
+        u14, u15, q0, q4, q8, q12, q1, q5, q9, q13, q2, q6, q10, q14, q3, q7, q11, q15;
     for (int64_t left = 12; left; left--) {
         t = k;
         t_v2 = v_loadw(t); x0 = v_raise(t_v2);
@@ -507,17 +497,15 @@ KERNEL void pack_v(const uint16_t *v, float *d, int64_t ld)
 /* S[8][n*32] = scale * Q[8][192] K^T[192][n*32], for n panels of keys. */
 KERNEL void score_tile(const float *q, const float *kt, float *s, const float *scale, int64_t n)
 {
-    vec f;
+    vec f, a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, a4_0, a4_1, a5_0, a5_1, a6_0, a6_1, a7_0, a7_1,
+        b0, b1, x;
     const float *t;
-    vec a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, a4_0, a4_1, a5_0, a5_1, a6_0, a6_1, a7_0, a7_1;
-    vec b0, b1, x;
     f = v_bcast(scale);
     for (int64_t left = n; left; left--) {
         t = q;
-        a0_0 = v_zero(); a0_1 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero(); a2_0 = v_zero();
-        a2_1 = v_zero(); a3_0 = v_zero(); a3_1 = v_zero(); a4_0 = v_zero(); a4_1 = v_zero();
-        a5_0 = v_zero(); a5_1 = v_zero(); a6_0 = v_zero(); a6_1 = v_zero(); a7_0 = v_zero();
-        a7_1 = v_zero();
+        a0_0 = v_zero(); a0_1 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero(); a2_0 = v_zero(); a2_1 = v_zero();
+        a3_0 = v_zero(); a3_1 = v_zero(); a4_0 = v_zero(); a4_1 = v_zero(); a5_0 = v_zero(); a5_1 = v_zero();
+        a6_0 = v_zero(); a6_1 = v_zero(); a7_0 = v_zero(); a7_1 = v_zero();
         for (int64_t left_v2 = 96; left_v2; left_v2--) {
             b0 = v_load(kt); b1 = v_load(kt + 16);
             x = v_bcast(t); a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1);
@@ -564,19 +552,16 @@ KERNEL void score_tile(const float *q, const float *kt, float *s, const float *s
 KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
 {
     const float *t;
-    vec m0, m1, m2, m3, m4, m5, m6, m7;
-    vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, e0, o0, x, old, top, lowest, base, frac, poly;
+    vec m0, m1, m2, m3, m4, m5, m6, m7, t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, e0, o0, x, old, top,
+        lowest, base, frac, poly, z0, z1, z2, z3, z4, z5, z6, z7, b, x0, l;
     float *u;
-    vec z0, z1, z2, z3, z4, z5, z6, z7;
-    vec b, x0, l;
     t = s;
     m0 = v_const(infinite(0xff800000u)); m1 = v_const(infinite(0xff800000u)); m2 = v_const(infinite(0xff800000u));
     m3 = v_const(infinite(0xff800000u)); m4 = v_const(infinite(0xff800000u)); m5 = v_const(infinite(0xff800000u));
     m6 = v_const(infinite(0xff800000u)); m7 = v_const(infinite(0xff800000u));
     for (int64_t left = n; left; left--) {
         m0 = v_maxm(m0, t); m1 = v_maxm(m1, t + 256); m2 = v_maxm(m2, t + 512); m3 = v_maxm(m3, t + 768);
-        m4 = v_maxm(m4, t + 1024); m5 = v_maxm(m5, t + 1280); m6 = v_maxm(m6, t + 1536);
-        m7 = v_maxm(m7, t + 1792);
+        m4 = v_maxm(m4, t + 1024); m5 = v_maxm(m5, t + 1280); m6 = v_maxm(m6, t + 1536); m7 = v_maxm(m7, t + 1792);
         t += 16;
     }
     t0 = v_low(m0, m1); u0 = v_high(m0, m1); t0 = v_max(t0, u0);
@@ -589,13 +574,13 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     m0 = v_even4(e0, e0); x = v_odd4(e0, e0); m0 = v_max(m0, x); old = v_load(r); top = v_max(old, m0);
     v_store(r, top); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top); v_store(r + 48, base);
     old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f);
-    poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
+    poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+    poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+    poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
     t = s;
     u = p;
-    z0 = v_zero(); z1 = v_zero(); z2 = v_zero(); z3 = v_zero(); z4 = v_zero(); z5 = v_zero();
-    z6 = v_zero(); z7 = v_zero();
+    z0 = v_zero(); z1 = v_zero(); z2 = v_zero(); z3 = v_zero(); z4 = v_zero(); z5 = v_zero(); z6 = v_zero();
+    z7 = v_zero();
     for (int64_t left = n; left; left--) {
         b = v_bcast(r + 48);
         x0 = v_load(t); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
@@ -659,15 +644,13 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     v_store(r + 16, l); v_store(r + 32, old);
 }
 
-/* Where an interval ends inside the tile, before its softmax: row i sees the first limit[i] keys
- * ; the others score -inf. */
+/* Where an interval ends inside the tile, before its softmax: row i sees the first limit[i] keys;
+ * the others score -inf. */
 KERNEL void cut(float *s, const int32_t *limit, int64_t n)
 {
-    vec none;
-    ivec at;
-    ivec end;
+    vec none, x;
+    ivec at, end;
     kmask seen;
-    vec x;
     none = v_const(infinite(0xff800000u));
     at = v_pool(pool_iota);
     for (int64_t left = n; left; left--) {
@@ -720,8 +703,8 @@ KERNEL void cut(float *s, const int32_t *limit, int64_t n)
  * A row's fix is in r from 32 on. */
 KERNEL void value_tile(const float *p, const float *v, float *o, const float *r, int64_t n)
 {
-    vec f, a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, a4_0, a4_1, a5_0, a5_1, a6_0, a6_1, a7_0, a7_1;
-    vec b0, b1, x;
+    vec f, a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, a4_0, a4_1, a5_0, a5_1, a6_0, a6_1, a7_0, a7_1,
+        b0, b1, x;
     f = v_bcast(r + 32);
     a0_0 = v_mulm(f, o); a0_1 = v_mulm(f, o + 16);
     f = v_bcast(r + 33);
@@ -760,10 +743,10 @@ KERNEL void value_tile(const float *p, const float *v, float *o, const float *r,
         p += 2;
         v += 64;
     }
-    v_store(o, a0_0); v_store(o + 16, a0_1); v_store(o + 128, a1_0); v_store(o + 144, a1_1);
-    v_store(o + 256, a2_0); v_store(o + 272, a2_1); v_store(o + 384, a3_0); v_store(o + 400, a3_1);
-    v_store(o + 512, a4_0); v_store(o + 528, a4_1); v_store(o + 640, a5_0); v_store(o + 656, a5_1);
-    v_store(o + 768, a6_0); v_store(o + 784, a6_1); v_store(o + 896, a7_0); v_store(o + 912, a7_1);
+    v_store(o, a0_0); v_store(o + 16, a0_1); v_store(o + 128, a1_0); v_store(o + 144, a1_1); v_store(o + 256, a2_0);
+    v_store(o + 272, a2_1); v_store(o + 384, a3_0); v_store(o + 400, a3_1); v_store(o + 512, a4_0);
+    v_store(o + 528, a4_1); v_store(o + 640, a5_0); v_store(o + 656, a5_1); v_store(o + 768, a6_0);
+    v_store(o + 784, a6_1); v_store(o + 896, a7_0); v_store(o + 912, a7_1);
 }
 
 /* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
@@ -830,6 +813,18 @@ static float minus_infinity(void)
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
+/* Into how many shares a unit of work is cut, so that all parts get equally many: parts over the greatest common
+ * divisor of both. */
+static int64_t cuts_of(int64_t units, int64_t parts)
+{
+    int64_t x = units, y = parts;
+    while (y) {
+        int64_t rest = x % y;
+        x = y, y = rest;
+    }
+    return x ? parts / x : 1;
+}
+
 /* One sequence: its lengths, the key that query 0 stands at, and where its rows begin, in elements. */
 struct sequence { int64_t b, q_len, keys, offset, q_at, k_at, v_at, o_at, lse_at, lse_ld; };
 static struct sequence sequence_of(const struct attn_args *a, int64_t b)
@@ -854,26 +849,23 @@ static int64_t end_key(const struct sequence *s, int64_t i)
 }
 
 /* Keys or values j to j + n - 1 of a head, as `all` rows that are *ld elements apart: where they lie; or a copy, padded
- * with zeros, if there are fewer, if rows are not whole vectors, or if they lie in several pages. */
+ * with zeros, if there are fewer or rows are not whole vectors. */
 static const uint16_t *keys_at(const struct attn_args *a, const struct sequence *s, const uint16_t *head,
     const int64_t *stride, int64_t j, int64_t n,
     int64_t all, int64_t width, int64_t padded, int64_t *ld, uint16_t *copy)
 {
-    int64_t r = 0;
-    int together = 1;
-    (void)a, (void)s;
     *ld = stride[2];
-    if (together && n == all && width == padded)
-        return head + (j + r) * stride[2];
+    (void)a, (void)s; /* what pages would need */
+    if (n == all && width == padded)
+        return head + j * stride[2];
     memset(copy, 0, (size_t)(all * padded) * sizeof *copy);
-    for (; r < n; r++)
+    for (int64_t r = 0; r < n; r++)
         memcpy(copy + r * padded, head + (j + r) * stride[2], (size_t)width * sizeof *copy);
     *ld = padded;
     return copy;
 }
 
-/* 16 rows of queries, *ld elements apart: where they lie; or a copy, padded with zeros, if there are fewer or rows are
- * not whole vectors. */
+/* 16 rows of queries, *ld elements apart: where they lie; or a copy, padded with zeros, if there are fewer. */
 static const uint16_t *queries_at(const uint16_t *from, int64_t *ld, int64_t rows, uint16_t *copy)
 {
     if (rows >= 16)
@@ -907,8 +899,8 @@ int64_t attn_bf16_d192v128_causal_on_avx512_q128k256_r8x2u2_workspace(const stru
 static void pack(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t g, int64_t first,
     int64_t end)
 {
-    const uint16_t *k = (const uint16_t *)a->k + s->k_at + g * a->k_stride[1], *v = (const uint16_t *)a->v + s->v_at
-        + g * a->v_stride[1];
+    const uint16_t *k = (const uint16_t *)a->k + s->k_at + g * a->k_stride[1];
+    const uint16_t *v = (const uint16_t *)a->v + s->v_at + g * a->v_stride[1];
     for (int64_t j = first / 256 * 256; j < (end + 31) / 32 * 32; j += 16) {
         int64_t n = least(16, end - j), ld;
         const uint16_t *from = keys_at(a, s, k, a->k_stride, j, n, 16, 192, 192, &ld, (uint16_t *)w->stage);
@@ -930,7 +922,7 @@ static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t
     if (seen < n)
         cut(w->s + seen, ends, steps - seen / 16);
     softmax(w->s, w->p, row, steps);
-    value_tile(w->p, v + 0, o + 0, row, (n + 1) / 2);
+    value_tile(w->p, v, o, row, (n + 1) / 2);
     value_tile(w->p, v + 8192, o + 32, row, (n + 1) / 2);
     value_tile(w->p, v + 16384, o + 64, row, (n + 1) / 2);
     value_tile(w->p, v + 24576, o + 96, row, (n + 1) / 2);
@@ -942,7 +934,8 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     int64_t rows = least(128, s->q_len - i0), padded = (rows + 7) / 8 * 8, end = end_key(s, i0 + rows - 1);
     const uint16_t *q = (const uint16_t *)a->q + s->q_at + h * a->q_stride[1] + i0 * a->q_stride[2];
     uint16_t *out = (uint16_t *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
-    float scale = a->scale * 1.44269504f, unused; /* exponentials are powers of two */
+    float scale = a->scale * 1.44269504f; /* exponentials are powers of two */
+    float unused;
     float none_seen = minus_infinity();
     int32_t ends[8] = {0}; /* used for tiles that the edge of an interval crosses */
     for (int64_t i = 0; i < padded; i += 16) {
@@ -993,11 +986,11 @@ static void do_shared(const struct attn_args *a, int64_t t)
     }
 }
 
-/* The work is batch * kv_heads units; where there are more parts than units, each is cut into `cuts` shares. Where
- * parts share memory, it is tiles of keys, and then tiles of queries. */
+/* The work is batch * kv_heads units; where these cannot be shared out evenly, each is cut into `cuts` shares. Where
+ * parts share memory, the work is tiles of keys, and then tiles of queries. */
 int attn_bf16_d192v128_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *a)
 {
-    int64_t group, units, cuts, x, y, packed = -1;
+    int64_t group, units, cuts, packed = -1;
     if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1)
         return 1;
     group = a->heads / a->kv_heads, units = a->batch * a->kv_heads;
@@ -1008,9 +1001,7 @@ int attn_bf16_d192v128_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *
         return 0;
     }
     struct space w = carve((float *)a->workspace, (float *)a->workspace + 47104, key_tiles(a));
-    for (x = units, y = a->parts; y; )
-        cuts = x % y, x = y, y = cuts;
-    cuts = x ? a->parts / x : 1;
+    cuts = cuts_of(units, a->parts);
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
@@ -1103,6 +1094,7 @@ int attn_bf16_d192v128_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *
 #undef minus_infinity
 #undef least
 #undef most
+#undef cuts_of
 #undef sequence
 #undef sequence_of
 #undef first_key

@@ -1,9 +1,12 @@
 /* attngen emit --variant attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k64 --language cuda
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-3 (Shah et al. 2024): one
- * warp copies, 2 warpgroups compute. SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ * warp copies, 2 warpgroups compute.
  * CUDA C++ for nvcc or NVRTC with inline PTX for NVIDIA's sm_90a; arithmetic is f32, P is rounded to bf16 for the
  * second product.
+ *
+ * SPDX-License-Identifier: MIT-0
+ * Copy it and change it; no notice is needed.
  *
  * Parameters: op attn, dtype bf16, head_dim.qk 64, causal, window, softcap, bias bf16, mask, alibi, sink, isa sm90,
  * tile.q 128, tile.k 64.
@@ -85,7 +88,7 @@ struct attn_cl_features {
     attn_cl_int64 bias_stride[4], mask_stride[4];
     attn_cl_int64 page_stride,
         page_size;
-                 /* _paged: row j of sequence b is row j % page_size of page pages[b * page_stride + j / page_size];
+             /* _paged: row j of sequence b is row j % page_size of page pages[b * page_stride + j / page_size];
                                            * k_stride[0] and v_stride[0] are from page to page */
     attn_cl_int64 bias_at, mask_at, slopes_at, sinks_at, pages_at; /* where each tensor starts in its buffer */
     /* _packed: sequence b has rows starts[b]..starts[b + 1] - 1 of the one that there is */
@@ -114,7 +117,7 @@ struct __attribute__((aligned(64))) attn_cuda_maps {
 };
 #endif
 
-/* Names of this file alone; so several files like it can be one translation unit. */
+/* These names belong to this file alone, so that several files like it can be in one translation unit. */
 #define get_local_id get_local_id_a7fa9175
 #define get_group_id get_group_id_a7fa9175
 #define get_global_id get_global_id_a7fa9175
@@ -318,8 +321,8 @@ INLINED void warp_sync(void)
 INLINED void flip_signs16(uint at) /* of eight 16-bit elements */
 {
     __asm__ volatile("{.reg .b32 a, b, c, d; ld.shared.v4.b32 {a, b, c, d}, [%0]; xor.b32 a, a, %1; xor.b32 b, b, %1;"
-        "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at), "r"(0x80008000)
-            : "memory");
+        "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at),
+            "r"(0x80008000) : "memory");
 }
 /* Barriers in shared memory: a phase ends when all arrivals and all bytes that were announced are there. */
 INLINED void barrier_init(uint bar, uint arrivals)

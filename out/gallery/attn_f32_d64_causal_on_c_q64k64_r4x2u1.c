@@ -1,39 +1,38 @@
 /* attngen emit --variant attn_f32_d64_causal_on_c_q64k64_r4x2u1
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1)
- * with the online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no
- * notice.
+ * with the online softmax of Milakov and Gimelshein (2018).
+ *
+ * SPDX-License-Identifier: MIT-0
+ * Copy it and change it; no notice is needed.
  *
  * Parameters: op attn, dtype f32, head_dim.qk 64, causal, isa c, tile.q 64, tile.k 64, micro.rows 4, micro.vecs 2,
  * unroll 1.
  * A tile of 64 queries by 64 keys takes 1048576 flops and 32768 bytes of K and V: 32 flops a byte.
- * Vector registers of 256 bits (how many, the compiler decides): 0 in the score tile, 0 in the value tile, 0 in the
- * softmax step, of 0.
  * Workspace: 37888 bytes and 32768 for every 64 keys, which parts may share.
  *
- * Contract: the comments of struct attn_args below say what each argument is. attn_f32_d64_causal_on_c_q64k64_r4x2u1
- * returns 0, or 1 if it refuses args: size is not sizeof(struct attn_args), part is not one of parts, or there is no KV
- * head. It allocates nothing and keeps no state: any number of threads may call it at once, each with a workspace of
- * its own. O must not overlap the inputs. Keys past a sequence's length are not read. A row that sees no key gives O =
- * 0 and LSE = -inf. The result has the same bits for any number
- * of parts.
+ * Contract: the comments of struct attn_args below say what each argument is.
+ * attn_f32_d64_causal_on_c_q64k64_r4x2u1 returns 0, or 1 if it refuses args: size is not sizeof(struct attn_args), part
+ * is not one of parts, or there is no KV head. It allocates nothing and keeps no state: any number of threads may call
+ * it at once, each with a workspace of its own. O must not overlap the inputs. Keys past a sequence's length are not
+ * read. A row that sees no key gives an O of 0 and an LSE of minus infinity. The result has the same bits for any
+ * number of parts.
  *
  * To declare it in another file, define ATTN_DECLARATIONS there and include this file. */
 #include <stdint.h>
 #include <string.h>
 #ifndef ATTN_ARGS_DEFINED
 #define ATTN_ARGS_DEFINED
-/* What every attention kernel takes. The sides of tensors are [batch, head, row, element]. Strides count elements (of K
- * and V in q8_0 or q4_0: blocks), and that of the last side is 1. All memory belongs to the caller: the kernel
- * allocates nothing and keeps nothing.
- * Any number of threads may run it at once, each with a workspace of its own. */
+/* What every attention kernel takes. The sides of tensors are [batch, head, row, element]; HD is the head_dim of Q and
+ * K, HDV that of V and O. Strides count elements (of K and V in q8_0 or q4_0: blocks), and that of the last side is 1.
+ * All memory belongs to the caller: the kernel allocates nothing and keeps nothing. Any number of threads may run it at
+ * once, each with a workspace of its own. */
 struct attn_args {
     int64_t size;           /* sizeof(struct attn_args) */
-    /* [batch, heads, q_len, HD], [batch, kv_heads, kv_len, HD], [batch, kv_heads, kv_len, HDV] */
-    const void *q, *k, *v;
+    const void *q;          /* [batch, heads, q_len, HD] */
+    const void *k, *v;      /* [batch, kv_heads, kv_len, HD] and [batch, kv_heads, kv_len, HDV] */
     void *o;                /* [batch, heads, q_len, HDV] */
-    /* [batch, heads, q_len], contiguous: the natural log of each row's sum of exponentials; or NULL */
-    float *lse;
+    float *lse;             /* [batch, heads, q_len] without gaps: the natural log of each row's sum; or NULL */
     void *workspace;        /* NAME_workspace(args) bytes, aligned to 64; each part has its own */
     int64_t batch, heads, kv_heads; /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
     int64_t q_len, kv_len;  /* queries and keys of a sequence; the longest one's, where sequences differ */
@@ -68,7 +67,7 @@ int attn_f32_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *args);
 #error "scores may be infinite; expected -fno-finite-math-only behind -ffast-math or -Ofast"
 #endif
 
-/* Names of this file alone; so several files like it can be one translation unit. */
+/* These names belong to this file alone, so that several files like it can be in one translation unit. */
 #define infinite infinite_1d2cd071
 #define pool_iota pool_iota_1d2cd071
 #define pool_width pool_width_1d2cd071
@@ -133,6 +132,7 @@ int attn_f32_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *args);
 #define minus_infinity minus_infinity_1d2cd071
 #define least least_1d2cd071
 #define most most_1d2cd071
+#define cuts_of cuts_of_1d2cd071
 #define sequence sequence_1d2cd071
 #define sequence_of sequence_of_1d2cd071
 #define first_key first_key_1d2cd071
@@ -153,12 +153,12 @@ static const int32_t pool_iota[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 static const int32_t pool_width[8] = {8, 8, 8, 8, 8, 8, 8, 8};
 static const int32_t pool_bias[8] = {127, 127, 127, 127, 127, 127, 127, 127};
 static const int32_t pool_digits[8] = {8388607, 8388607, 8388607, 8388607, 8388607, 8388607, 8388607, 8388607};
-static const int32_t pool_unit[8] = {1065353216, 1065353216, 1065353216, 1065353216, 1065353216, 1065353216,
-    1065353216, 1065353216};
+static const int32_t pool_unit[8] = {1065353216, 1065353216, 1065353216, 1065353216, 1065353216, 1065353216, 1065353216,
+    1065353216};
 #if (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && !defined(__TINYC__)
-/* Eight lanes are pieces as wide as the target's registers, so that none lies in two. EACH does something for every
- * piece l. Results do not depend on the width, but on whether there is fma: then the bodies may round once what they
- * round twice without. */
+/* A vector of eight lanes is made of pieces as wide as the target's registers. EACH(...) does something for every
+ * piece l. Results do not depend on that width. They do depend on whether the target has fma: with it a product and
+ * a sum may be rounded once, without it each is rounded. */
 #if defined(__AVX__)
 #define LANES 8
 #define ALL(e) {e, e, e, e, e, e, e, e}
@@ -425,15 +425,13 @@ KERNEL void pack_v(const float *v, float *d, int64_t ld)
 /* S[4][n*16] = scale * Q[4][64] K^T[64][n*16], for n panels of keys. */
 KERNEL void score_tile(const float *q, const float *kt, float *s, const float *scale, int64_t n)
 {
-    vec f;
+    vec f, a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, b0, b1, x;
     const float *t;
-    vec a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1;
-    vec b0, b1, x;
     f = v_bcast(scale);
     for (int64_t left = n; left; left--) {
         t = q;
-        a0_0 = v_zero(); a0_1 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero(); a2_0 = v_zero();
-        a2_1 = v_zero(); a3_0 = v_zero(); a3_1 = v_zero();
+        a0_0 = v_zero(); a0_1 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero(); a2_0 = v_zero(); a2_1 = v_zero();
+        a3_0 = v_zero(); a3_1 = v_zero();
         for (int64_t left_v2 = 64; left_v2; left_v2--) {
             b0 = v_load(kt); b1 = v_load(kt + 8);
             x = v_bcast(t); a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1);
@@ -459,14 +457,10 @@ KERNEL void score_tile(const float *q, const float *kt, float *s, const float *s
 KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
 {
     const float *t;
-    vec m0, m1, m2, m3;
-    vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, x, old, top, lowest, base, b, c, y;
+    vec m0, m1, m2, m3, t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, x, old, top, lowest, base, b, c, y,
+        f, frac, poly, z0, z1, z2, z3, x0, l;
     ivec n_v2, e;
-    vec f, frac, poly;
     float *u;
-    vec z0, z1, z2, z3;
-    vec x0;
-    vec l;
     t = s;
     m0 = v_const(infinite(0xff800000u)); m1 = v_const(infinite(0xff800000u)); m2 = v_const(infinite(0xff800000u));
     m3 = v_const(infinite(0xff800000u));
@@ -482,47 +476,44 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_max(v1, w1);
     m0 = v_low4(v0, v1); x = v_high4(v0, v1); m0 = v_max(m0, x); old = v_load(r); top = v_max(old, m0);
     v_store(r, top); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top); v_store(r + 24, base);
-    old = v_sub(old, base); b = v_const(-127.0f); old = v_max(b, old); c = v_const(127.0f);
-    y = v_add(old, c); n_v2 = v_trunc(y); e = v_subv(n_v2, pool_bias); f = v_real(e); frac = v_sub(old, f);
+    old = v_sub(old, base); b = v_const(-127.0f); old = v_max(b, old); c = v_const(127.0f); y = v_add(old, c);
+    n_v2 = v_trunc(y); e = v_subv(n_v2, pool_bias); f = v_real(e); frac = v_sub(old, f);
     poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-        poly = v_hornerf(poly, frac, 0.0557999164f);
-    poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-    poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_power(n_v2); old = v_mulbits(poly, n_v2);
+    poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_power(n_v2);
+    old = v_mulbits(poly, n_v2);
     t = s;
     u = p;
     z0 = v_zero(); z1 = v_zero(); z2 = v_zero(); z3 = v_zero();
     for (int64_t left = n; left; left--) {
         b = v_bcast(r + 24);
         x0 = v_load(t); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0); c = v_const(127.0f);
-        y = v_add(x0, c); n_v2 = v_trunc(y); e = v_subv(n_v2, pool_bias); f = v_real(e);
-        frac = v_sub(x0, f); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+        y = v_add(x0, c); n_v2 = v_trunc(y); e = v_subv(n_v2, pool_bias); f = v_real(e); frac = v_sub(x0, f);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
         poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
         poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_power(n_v2);
         x0 = v_mulbits(poly, n_v2); z0 = v_add(z0, x0);
         v_store(u, x0);
         b = v_bcast(r + 25);
-        x0 = v_load(t + 64); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0);
-        c = v_const(127.0f); y = v_add(x0, c); n_v2 = v_trunc(y); e = v_subv(n_v2, pool_bias);
-        f = v_real(e); frac = v_sub(x0, f); poly = v_const(0.00186713063f);
-            poly = v_hornerf(poly, frac, 0.00901702885f);
+        x0 = v_load(t + 64); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0); c = v_const(127.0f);
+        y = v_add(x0, c); n_v2 = v_trunc(y); e = v_subv(n_v2, pool_bias); f = v_real(e); frac = v_sub(x0, f);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
         poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
         poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_power(n_v2);
         x0 = v_mulbits(poly, n_v2); z1 = v_add(z1, x0);
         v_store(u + 64, x0);
         b = v_bcast(r + 26);
-        x0 = v_load(t + 128); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0);
-        c = v_const(127.0f); y = v_add(x0, c); n_v2 = v_trunc(y); e = v_subv(n_v2, pool_bias);
-        f = v_real(e); frac = v_sub(x0, f); poly = v_const(0.00186713063f);
-            poly = v_hornerf(poly, frac, 0.00901702885f);
+        x0 = v_load(t + 128); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0); c = v_const(127.0f);
+        y = v_add(x0, c); n_v2 = v_trunc(y); e = v_subv(n_v2, pool_bias); f = v_real(e); frac = v_sub(x0, f);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
         poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
         poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_power(n_v2);
         x0 = v_mulbits(poly, n_v2); z2 = v_add(z2, x0);
         v_store(u + 128, x0);
         b = v_bcast(r + 27);
-        x0 = v_load(t + 192); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0);
-        c = v_const(127.0f); y = v_add(x0, c); n_v2 = v_trunc(y); e = v_subv(n_v2, pool_bias);
-        f = v_real(e); frac = v_sub(x0, f); poly = v_const(0.00186713063f);
-            poly = v_hornerf(poly, frac, 0.00901702885f);
+        x0 = v_load(t + 192); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0); c = v_const(127.0f);
+        y = v_add(x0, c); n_v2 = v_trunc(y); e = v_subv(n_v2, pool_bias); f = v_real(e); frac = v_sub(x0, f);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
         poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
         poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_power(n_v2);
         x0 = v_mulbits(poly, n_v2); z3 = v_add(z3, x0);
@@ -540,15 +531,13 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     v_store(r + 8, l); v_store(r + 16, old);
 }
 
-/* Where an interval ends inside the tile, before its softmax: row i sees the first limit[i] keys
- * ; the others score -inf. */
+/* Where an interval ends inside the tile, before its softmax: row i sees the first limit[i] keys;
+ * the others score -inf. */
 KERNEL void cut(float *s, const int32_t *limit, int64_t n)
 {
-    vec none;
-    ivec at;
-    ivec end;
+    vec none, x;
+    ivec at, end;
     ivec seen;
-    vec x;
     none = v_const(infinite(0xff800000u));
     at = v_pool(pool_iota);
     for (int64_t left = n; left; left--) {
@@ -581,8 +570,7 @@ KERNEL void cut(float *s, const int32_t *limit, int64_t n)
  * A row's fix is in r from 16 on. */
 KERNEL void value_tile(const float *p, const float *v, float *o, const float *r, int64_t n)
 {
-    vec f, a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1;
-    vec b0, b1, x;
+    vec f, a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, b0, b1, x;
     f = v_bcast(r + 16);
     a0_0 = v_mulm(f, o); a0_1 = v_mulm(f, o + 8);
     f = v_bcast(r + 17);
@@ -600,28 +588,25 @@ KERNEL void value_tile(const float *p, const float *v, float *o, const float *r,
         p += 1;
         v += 16;
     }
-    v_store(o, a0_0); v_store(o + 8, a0_1); v_store(o + 64, a1_0); v_store(o + 72, a1_1);
-    v_store(o + 128, a2_0); v_store(o + 136, a2_1); v_store(o + 192, a3_0); v_store(o + 200, a3_1);
+    v_store(o, a0_0); v_store(o + 8, a0_1); v_store(o + 64, a1_0); v_store(o + 72, a1_1); v_store(o + 128, a2_0);
+    v_store(o + 136, a2_1); v_store(o + 192, a3_0); v_store(o + 200, a3_1);
 }
 
 /* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
 KERNEL void finish(const float *o, const float *r, float *out, float *lse)
 {
-    vec y, one_v2, least, f;
-    ivec b;
-    vec e;
-    ivec d;
-    vec m, u, s, t, p, z, x;
+    vec y, one_v2, least, f, e, m, u, s, t, p, z, x;
+    ivec b, d;
     y = v_bcast(r + 8);
     one_v2 = v_const(1.0f);
     least = v_const(1.17549435e-38f);
     f = v_max(least, y);
     f = v_div(one_v2, f);
     b = v_expbits(y); b = v_subv(b, pool_bias); e = v_real(b); d = v_andbits(y, pool_digits);
-    d = v_orv(d, pool_unit); m = v_asreal(d); u = v_const(1.0f); s = v_sub(m, u); m = v_add(m, u);
-    s = v_div(s, m); t = v_mul(s, s); p = v_const(0.41650629f); p = v_hornerf(p, t, 0.400890023f);
-    p = v_hornerf(p, t, 0.5776456f); p = v_hornerf(p, t, 0.961785197f); p = v_hornerf(p, t, 2.88539004f);
-    z = v_sub(y, y); y = v_mul(p, s); y = v_add(y, e); y = v_add(y, z);
+    d = v_orv(d, pool_unit); m = v_asreal(d); u = v_const(1.0f); s = v_sub(m, u); m = v_add(m, u); s = v_div(s, m);
+    t = v_mul(s, s); p = v_const(0.41650629f); p = v_hornerf(p, t, 0.400890023f); p = v_hornerf(p, t, 0.5776456f);
+    p = v_hornerf(p, t, 0.961785197f); p = v_hornerf(p, t, 2.88539004f); z = v_sub(y, y); y = v_mul(p, s);
+    y = v_add(y, e); y = v_add(y, z);
     m = v_bcast(r);
     m = v_add(m, y);
     m = v_mulf(m, 0.693147182f);
@@ -655,6 +640,18 @@ static float minus_infinity(void)
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
+/* Into how many shares a unit of work is cut, so that all parts get equally many: parts over the greatest common
+ * divisor of both. */
+static int64_t cuts_of(int64_t units, int64_t parts)
+{
+    int64_t x = units, y = parts;
+    while (y) {
+        int64_t rest = x % y;
+        x = y, y = rest;
+    }
+    return x ? parts / x : 1;
+}
+
 /* One sequence: its lengths, the key that query 0 stands at, and where its rows begin, in elements. */
 struct sequence { int64_t b, q_len, keys, offset, q_at, k_at, v_at, o_at, lse_at, lse_ld; };
 static struct sequence sequence_of(const struct attn_args *a, int64_t b)
@@ -679,26 +676,23 @@ static int64_t end_key(const struct sequence *s, int64_t i)
 }
 
 /* Keys or values j to j + n - 1 of a head, as `all` rows that are *ld elements apart: where they lie; or a copy, padded
- * with zeros, if there are fewer, if rows are not whole vectors, or if they lie in several pages. */
+ * with zeros, if there are fewer or rows are not whole vectors. */
 static const float *keys_at(const struct attn_args *a, const struct sequence *s, const float *head,
     const int64_t *stride, int64_t j, int64_t n,
     int64_t all, int64_t width, int64_t padded, int64_t *ld, float *copy)
 {
-    int64_t r = 0;
-    int together = 1;
-    (void)a, (void)s;
     *ld = stride[2];
-    if (together && n == all && width == padded)
-        return head + (j + r) * stride[2];
+    (void)a, (void)s; /* what pages would need */
+    if (n == all && width == padded)
+        return head + j * stride[2];
     memset(copy, 0, (size_t)(all * padded) * sizeof *copy);
-    for (; r < n; r++)
+    for (int64_t r = 0; r < n; r++)
         memcpy(copy + r * padded, head + (j + r) * stride[2], (size_t)width * sizeof *copy);
     *ld = padded;
     return copy;
 }
 
-/* 8 rows of queries, *ld elements apart: where they lie; or a copy, padded with zeros, if there are fewer or rows are
- * not whole vectors. */
+/* 8 rows of queries, *ld elements apart: where they lie; or a copy, padded with zeros, if there are fewer. */
 static const float *queries_at(const float *from, int64_t *ld, int64_t rows, float *copy)
 {
     if (rows >= 8)
@@ -732,8 +726,8 @@ int64_t attn_f32_d64_causal_on_c_q64k64_r4x2u1_workspace(const struct attn_args 
 static void pack(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t g, int64_t first,
     int64_t end)
 {
-    const float *k = (const float *)a->k + s->k_at + g * a->k_stride[1], *v = (const float *)a->v + s->v_at + g
-        * a->v_stride[1];
+    const float *k = (const float *)a->k + s->k_at + g * a->k_stride[1];
+    const float *v = (const float *)a->v + s->v_at + g * a->v_stride[1];
     for (int64_t j = first / 64 * 64; j < (end + 15) / 16 * 16; j += 8) {
         int64_t n = least(8, end - j), ld;
         const float *from = keys_at(a, s, k, a->k_stride, j, n, 8, 64, 64, &ld, (float *)w->stage);
@@ -755,10 +749,10 @@ static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t
     if (seen < n)
         cut(w->s + seen, ends, steps - seen / 8);
     softmax(w->s, w->p, row, steps);
-    value_tile(w->p, v + 0, o + 0, row, (n + 0) / 1);
-    value_tile(w->p, v + 1024, o + 16, row, (n + 0) / 1);
-    value_tile(w->p, v + 2048, o + 32, row, (n + 0) / 1);
-    value_tile(w->p, v + 3072, o + 48, row, (n + 0) / 1);
+    value_tile(w->p, v, o, row, n);
+    value_tile(w->p, v + 1024, o + 16, row, n);
+    value_tile(w->p, v + 2048, o + 32, row, n);
+    value_tile(w->p, v + 3072, o + 48, row, n);
 }
 
 /* One tile of queries of head h, from row i0 on, meets all keys that any of its rows sees. */
@@ -767,7 +761,8 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     int64_t rows = least(64, s->q_len - i0), padded = (rows + 3) / 4 * 4, end = end_key(s, i0 + rows - 1);
     const float *q = (const float *)a->q + s->q_at + h * a->q_stride[1] + i0 * a->q_stride[2];
     float *out = (float *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
-    float scale = a->scale * 1.44269504f, unused; /* exponentials are powers of two */
+    float scale = a->scale * 1.44269504f; /* exponentials are powers of two */
+    float unused;
     float none_seen = minus_infinity();
     int32_t ends[4] = {0}; /* used for tiles that the edge of an interval crosses */
     for (int64_t i = 0; i < padded; i += 8) {
@@ -818,11 +813,11 @@ static void do_shared(const struct attn_args *a, int64_t t)
     }
 }
 
-/* The work is batch * kv_heads units; where there are more parts than units, each is cut into `cuts` shares. Where
- * parts share memory, it is tiles of keys, and then tiles of queries. */
+/* The work is batch * kv_heads units; where these cannot be shared out evenly, each is cut into `cuts` shares. Where
+ * parts share memory, the work is tiles of keys, and then tiles of queries. */
 int attn_f32_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *a)
 {
-    int64_t group, units, cuts, x, y, packed = -1;
+    int64_t group, units, cuts, packed = -1;
     if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1)
         return 1;
     group = a->heads / a->kv_heads, units = a->batch * a->kv_heads;
@@ -833,9 +828,7 @@ int attn_f32_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *a)
         return 0;
     }
     struct space w = carve((float *)a->workspace, (float *)a->workspace + 9472, key_tiles(a));
-    for (x = units, y = a->parts; y; )
-        cuts = x % y, x = y, y = cuts;
-    cuts = x ? a->parts / x : 1;
+    cuts = cuts_of(units, a->parts);
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
@@ -932,6 +925,7 @@ int attn_f32_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *a)
 #undef minus_infinity
 #undef least
 #undef most
+#undef cuts_of
 #undef sequence
 #undef sequence_of
 #undef first_key

@@ -1,9 +1,11 @@
 /* attngen emit --variant attn_f32_d64_causal_on_portable_q64k64_r4x2u4 --language cuda
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1)
- * with the online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no
- * notice.
+ * with the online softmax of Milakov and Gimelshein (2018).
  * CUDA C++ for nvcc or NVRTC. Arithmetic is f32.
+ *
+ * SPDX-License-Identifier: MIT-0
+ * Copy it and change it; no notice is needed.
  *
  * Parameters: op attn, dtype f32, head_dim.qk 64, causal, isa portable, tile.q 64, tile.k 64, micro.rows 4, micro.vecs
  * 2, unroll 4.
@@ -268,7 +270,7 @@ struct attn_cl_args {
 };
 #endif
 
-/* Names of this file alone; so several files like it can be one translation unit. */
+/* These names belong to this file alone, so that several files like it can be in one translation unit. */
 #define get_local_id get_local_id_d5f1b4fc
 #define get_group_id get_group_id_d5f1b4fc
 #define get_global_id get_global_id_d5f1b4fc
@@ -482,7 +484,7 @@ FUNCTION long interval(long i, long keys, long offset)
     return clamp(i + offset + 1, 0L, keys);
 }
 
-/* S[MR][NV vectors] += Q[MR][64 columns from `from` on] K^T, for the keys under col. */
+/* The 4 by 2 vectors of scores += Q K^T, of 64 columns from `from` on and the keys under col. */
 FUNCTION void scores(float4 *s, __global const float *const *row, __local const float *col, int from, const int wide)
 {
     float4 s0_0 = s[0];

@@ -2,8 +2,10 @@
  * attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_avx512_q128k256_r8x2u2
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1)
- * with the online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no
- * notice.
+ * with the online softmax of Milakov and Gimelshein (2018).
+ *
+ * SPDX-License-Identifier: MIT-0
+ * Copy it and change it; no notice is needed.
  *
  * Parameters: op attn, dtype f32, dtype.kv f16, head_dim.qk 64, causal, window, softcap, bias f16, mask, alibi, sink,
  * packed, paged, isa avx512, tile.q 128, tile.k 256, micro.rows 8, micro.vecs 2, unroll 2.
@@ -15,11 +17,13 @@
  * attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_avx512_q128k256_r8x2u2 returns 0, or
  * 1 if it refuses args: size is not sizeof(struct attn_args), part is not one of parts, features is NULL, or there is
  * no KV head. It allocates nothing and keeps no state: any number of threads may call it at once, each with a workspace
- * of its own. O must not overlap the inputs. Keys past a sequence's length are not read. A row that sees no key gives O
- * = 0 and LSE = -inf. The result has the same bits for any number
- * of parts.
- * Compiled with its vector instructions it must run on no processor that lacks one of these: avx2 fma f16c avx512f
- * avx512dq avx512bw avx512vl. Nobody checks that.
+ * of its own. O must not overlap the inputs. Keys past a sequence's length are not read. A row that sees no key gives
+ * an O of 0 and an LSE of minus infinity. The result has the same bits for any number of parts.
+ *
+ * It must not be called on a processor that lacks one of these features: avx2 fma f16c avx512f avx512dq avx512bw
+ * avx512vl. It does not check that.
+ * Where the compiler knows no vectors of that kind, or ATTN_PLAIN_C is defined, it is plain C, which runs on any
+ * processor and is many times slower.
  * What the features take is in struct attn_features, which args->features must point to. Scores are scaled, capped,
  * biased, lowered by distance, masked, in this order.
  *
@@ -33,8 +37,8 @@
  * count elements; those of a bias or mask lead from one batch, head, query and key to the next, and a stride of 0 means
  * that all have the same. */
 struct attn_features {
-    /* _window: query i sees keys i + offset - window[0] to i + offset + window[1]; -1: no bound */
-    int64_t window[2];
+    int64_t window[2];      /* _window: query i sees keys i + offset - window[0] to i + offset + window[1]; -1: no
+                             * bound */
     float softcap;          /* _softcap: score = softcap * tanh(score / softcap); more than 0 */
     const void *bias;       /* _bias: added to scores, [batch, heads, q_len, kv_len]; -inf masks */
     int64_t bias_stride[4];
@@ -43,30 +47,29 @@ struct attn_features {
     const float *slopes;    /* _alibi: [heads]; score = score - slope * |i + offset - j| */
     const float *sinks;     /* _sink: [heads]; exp(sink) joins a row's sum for O, not for LSE */
     const int64_t *q_starts, *kv_starts; /* _packed: [batch + 1]; sequence b is rows starts[b]..starts[b + 1] - 1 of a
-                                          * tensor that has no batches; LSE is then [heads, q_starts[batch]]. NULL: that
-                                          * side is not packed */
+                                          * tensor that has no batches; LSE is then [heads, q_starts[batch]]. NULL:
+                                          * that side is not packed */
     const int32_t *pages;   /* _paged: [batch, page_stride]; row j of sequence b is row j % page_size of page
                              * pages[b * page_stride + j / page_size]; k_stride[0] and v_stride[0] lead from page to
                              * page */
     int64_t page_stride, page_size;
     const float *k_scales, *v_scales; /* _kvint8, _kvfp8: a key or value is its scale times the stored number */
-    /* from one batch (or page), KV head and row to the next; 0: all have the same */
+    /* from one batch (or page), KV head and row to the next; 0: shared */
     int64_t k_scales_stride[3], v_scales_stride[3];
 };
 #endif
 #ifndef ATTN_ARGS_DEFINED
 #define ATTN_ARGS_DEFINED
-/* What every attention kernel takes. The sides of tensors are [batch, head, row, element]. Strides count elements (of K
- * and V in q8_0 or q4_0: blocks), and that of the last side is 1. All memory belongs to the caller: the kernel
- * allocates nothing and keeps nothing.
- * Any number of threads may run it at once, each with a workspace of its own. */
+/* What every attention kernel takes. The sides of tensors are [batch, head, row, element]; HD is the head_dim of Q and
+ * K, HDV that of V and O. Strides count elements (of K and V in q8_0 or q4_0: blocks), and that of the last side is 1.
+ * All memory belongs to the caller: the kernel allocates nothing and keeps nothing. Any number of threads may run it at
+ * once, each with a workspace of its own. */
 struct attn_args {
     int64_t size;           /* sizeof(struct attn_args) */
-    /* [batch, heads, q_len, HD], [batch, kv_heads, kv_len, HD], [batch, kv_heads, kv_len, HDV] */
-    const void *q, *k, *v;
+    const void *q;          /* [batch, heads, q_len, HD] */
+    const void *k, *v;      /* [batch, kv_heads, kv_len, HD] and [batch, kv_heads, kv_len, HDV] */
     void *o;                /* [batch, heads, q_len, HDV] */
-    /* [batch, heads, q_len], contiguous: the natural log of each row's sum of exponentials; or NULL */
-    float *lse;
+    float *lse;             /* [batch, heads, q_len] without gaps: the natural log of each row's sum; or NULL */
     void *workspace;        /* NAME_workspace(args) bytes, aligned to 64; each part has its own */
     int64_t batch, heads, kv_heads; /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
     int64_t q_len, kv_len;  /* queries and keys of a sequence; the longest one's, where sequences differ */
@@ -128,7 +131,7 @@ int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_page
 #endif
 #endif
 
-/* Names of this file alone; so several files like it can be one translation unit. */
+/* These names belong to this file alone, so that several files like it can be in one translation unit. */
 #define infinite infinite_bb65e3d8
 #define pool_iota pool_iota_bb65e3d8
 #define pool_width pool_width_bb65e3d8
@@ -200,6 +203,7 @@ int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_page
 #define minus_infinity minus_infinity_bb65e3d8
 #define least least_bb65e3d8
 #define most most_bb65e3d8
+#define cuts_of cuts_of_bb65e3d8
 #define sequence sequence_bb65e3d8
 #define sequence_of sequence_of_bb65e3d8
 #define first_key first_key_bb65e3d8
@@ -490,17 +494,15 @@ KERNEL void pack_v(const uint16_t *v, float *d, int64_t ld)
 /* S[8][n*32] = scale * Q[8][64] K^T[64][n*32], for n panels of keys. */
 KERNEL void score_tile(const float *q, const float *kt, float *s, const float *scale, int64_t n)
 {
-    vec f;
+    vec f, a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, a4_0, a4_1, a5_0, a5_1, a6_0, a6_1, a7_0, a7_1,
+        b0, b1, x;
     const float *t;
-    vec a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, a4_0, a4_1, a5_0, a5_1, a6_0, a6_1, a7_0, a7_1;
-    vec b0, b1, x;
     f = v_bcast(scale);
     for (int64_t left = n; left; left--) {
         t = q;
-        a0_0 = v_zero(); a0_1 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero(); a2_0 = v_zero();
-        a2_1 = v_zero(); a3_0 = v_zero(); a3_1 = v_zero(); a4_0 = v_zero(); a4_1 = v_zero();
-        a5_0 = v_zero(); a5_1 = v_zero(); a6_0 = v_zero(); a6_1 = v_zero(); a7_0 = v_zero();
-        a7_1 = v_zero();
+        a0_0 = v_zero(); a0_1 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero(); a2_0 = v_zero(); a2_1 = v_zero();
+        a3_0 = v_zero(); a3_1 = v_zero(); a4_0 = v_zero(); a4_1 = v_zero(); a5_0 = v_zero(); a5_1 = v_zero();
+        a6_0 = v_zero(); a6_1 = v_zero(); a7_0 = v_zero(); a7_1 = v_zero();
         for (int64_t left_v2 = 32; left_v2; left_v2--) {
             b0 = v_load(kt); b1 = v_load(kt + 16);
             x = v_bcast(t); a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1);
@@ -547,19 +549,16 @@ KERNEL void score_tile(const float *q, const float *kt, float *s, const float *s
 KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
 {
     const float *t;
-    vec m0, m1, m2, m3, m4, m5, m6, m7;
-    vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, e0, o0, x, old, top, lowest, base, frac, poly;
+    vec m0, m1, m2, m3, m4, m5, m6, m7, t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, e0, o0, x, old, top,
+        lowest, base, frac, poly, z0, z1, z2, z3, z4, z5, z6, z7, b, x0, l;
     float *u;
-    vec z0, z1, z2, z3, z4, z5, z6, z7;
-    vec b, x0, l;
     t = s;
     m0 = v_const(infinite(0xff800000u)); m1 = v_const(infinite(0xff800000u)); m2 = v_const(infinite(0xff800000u));
     m3 = v_const(infinite(0xff800000u)); m4 = v_const(infinite(0xff800000u)); m5 = v_const(infinite(0xff800000u));
     m6 = v_const(infinite(0xff800000u)); m7 = v_const(infinite(0xff800000u));
     for (int64_t left = n; left; left--) {
         m0 = v_maxm(m0, t); m1 = v_maxm(m1, t + 256); m2 = v_maxm(m2, t + 512); m3 = v_maxm(m3, t + 768);
-        m4 = v_maxm(m4, t + 1024); m5 = v_maxm(m5, t + 1280); m6 = v_maxm(m6, t + 1536);
-        m7 = v_maxm(m7, t + 1792);
+        m4 = v_maxm(m4, t + 1024); m5 = v_maxm(m5, t + 1280); m6 = v_maxm(m6, t + 1536); m7 = v_maxm(m7, t + 1792);
         t += 16;
     }
     t0 = v_low(m0, m1); u0 = v_high(m0, m1); t0 = v_max(t0, u0);
@@ -577,64 +576,64 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
     t = s;
     u = p;
-    z0 = v_zero(); z1 = v_zero(); z2 = v_zero(); z3 = v_zero(); z4 = v_zero(); z5 = v_zero();
-    z6 = v_zero(); z7 = v_zero();
+    z0 = v_zero(); z1 = v_zero(); z2 = v_zero(); z3 = v_zero(); z4 = v_zero(); z5 = v_zero(); z6 = v_zero();
+    z7 = v_zero();
     for (int64_t left = n; left; left--) {
         b = v_bcast(r + 48);
         x0 = v_load(t); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
         poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-            poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z0 = v_add(z0, x0);
+        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0);
+        z0 = v_add(z0, x0);
         v_store(u, x0);
         b = v_bcast(r + 49);
         x0 = v_load(t + 256); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
         poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-            poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z1 = v_add(z1, x0);
+        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0);
+        z1 = v_add(z1, x0);
         v_store(u + 256, x0);
         b = v_bcast(r + 50);
         x0 = v_load(t + 512); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
         poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-            poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z2 = v_add(z2, x0);
+        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0);
+        z2 = v_add(z2, x0);
         v_store(u + 512, x0);
         b = v_bcast(r + 51);
         x0 = v_load(t + 768); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
         poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-            poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z3 = v_add(z3, x0);
+        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0);
+        z3 = v_add(z3, x0);
         v_store(u + 768, x0);
         b = v_bcast(r + 52);
         x0 = v_load(t + 1024); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
         poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-            poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z4 = v_add(z4, x0);
+        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0);
+        z4 = v_add(z4, x0);
         v_store(u + 1024, x0);
         b = v_bcast(r + 53);
         x0 = v_load(t + 1280); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
         poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-            poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z5 = v_add(z5, x0);
+        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0);
+        z5 = v_add(z5, x0);
         v_store(u + 1280, x0);
         b = v_bcast(r + 54);
         x0 = v_load(t + 1536); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
         poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-            poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z6 = v_add(z6, x0);
+        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0);
+        z6 = v_add(z6, x0);
         v_store(u + 1536, x0);
         b = v_bcast(r + 55);
         x0 = v_load(t + 1792); x0 = v_sub(x0, b); x0 = v_mulf(x0, 1.44269502f); frac = v_fraction(x0);
         poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-            poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z7 = v_add(z7, x0);
+        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0);
+        z7 = v_add(z7, x0);
         v_store(u + 1792, x0);
         t += 16;
         u += 16;
@@ -654,13 +653,9 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
  * first limit[8 + i]; the others score -inf. */
 KERNEL void cut(float *s, const int32_t *limit, int64_t n)
 {
-    vec none;
-    ivec at;
-    ivec end;
-    kmask seen;
-    vec x;
-    ivec begin;
-    kmask early;
+    vec none, x;
+    ivec at, end, begin;
+    kmask seen, early;
     none = v_const(infinite(0xff800000u));
     at = v_pool(pool_iota);
     for (int64_t left = n; left; left--) {
@@ -737,8 +732,8 @@ KERNEL void cut(float *s, const int32_t *limit, int64_t n)
  * A row's fix is in r from 32 on. */
 KERNEL void value_tile(const float *p, const float *v, float *o, const float *r, int64_t n)
 {
-    vec f, a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, a4_0, a4_1, a5_0, a5_1, a6_0, a6_1, a7_0, a7_1;
-    vec b0, b1, x;
+    vec f, a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, a4_0, a4_1, a5_0, a5_1, a6_0, a6_1, a7_0, a7_1,
+        b0, b1, x;
     f = v_bcast(r + 32);
     a0_0 = v_mulm(f, o); a0_1 = v_mulm(f, o + 16);
     f = v_bcast(r + 33);
@@ -777,17 +772,16 @@ KERNEL void value_tile(const float *p, const float *v, float *o, const float *r,
         p += 2;
         v += 64;
     }
-    v_store(o, a0_0); v_store(o + 16, a0_1); v_store(o + 64, a1_0); v_store(o + 80, a1_1);
-    v_store(o + 128, a2_0); v_store(o + 144, a2_1); v_store(o + 192, a3_0); v_store(o + 208, a3_1);
-    v_store(o + 256, a4_0); v_store(o + 272, a4_1); v_store(o + 320, a5_0); v_store(o + 336, a5_1);
-    v_store(o + 384, a6_0); v_store(o + 400, a6_1); v_store(o + 448, a7_0); v_store(o + 464, a7_1);
+    v_store(o, a0_0); v_store(o + 16, a0_1); v_store(o + 64, a1_0); v_store(o + 80, a1_1); v_store(o + 128, a2_0);
+    v_store(o + 144, a2_1); v_store(o + 192, a3_0); v_store(o + 208, a3_1); v_store(o + 256, a4_0);
+    v_store(o + 272, a4_1); v_store(o + 320, a5_0); v_store(o + 336, a5_1); v_store(o + 384, a6_0);
+    v_store(o + 400, a6_1); v_store(o + 448, a7_0); v_store(o + 464, a7_1);
 }
 
 /* 8*n vectors of scores, which are as tanh wants them, become c[0] * tanh(score). */
 KERNEL void soften(float *s, const float *c, int64_t n)
 {
-    vec c2;
-    vec x, end, z, p, q, r, e;
+    vec c2, x, end, z, p, q, r, e;
     c2 = v_bcast(c);
     for (int64_t left = n; left; left--) {
         x = v_load(s); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f); x = v_max(end, x);
@@ -795,52 +789,51 @@ KERNEL void soften(float *s, const float *c, int64_t n)
         p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
         q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
         q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
-        x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
-        v_store(s, x);
-        x = v_load(s + 256); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f);
-        x = v_max(end, x); z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2); v_store(s, x);
+        x = v_load(s + 256); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f); x = v_max(end, x);
+        z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
         p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
         q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
         q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
         x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
         v_store(s + 256, x);
-        x = v_load(s + 512); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f);
-        x = v_max(end, x); z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        x = v_load(s + 512); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f); x = v_max(end, x);
+        z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
         p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
         q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
         q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
         x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
         v_store(s + 512, x);
-        x = v_load(s + 768); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f);
-        x = v_max(end, x); z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        x = v_load(s + 768); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f); x = v_max(end, x);
+        z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
         p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
         q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
         q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
         x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
         v_store(s + 768, x);
-        x = v_load(s + 1024); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f);
-        x = v_max(end, x); z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        x = v_load(s + 1024); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f); x = v_max(end, x);
+        z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
         p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
         q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
         q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
         x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
         v_store(s + 1024, x);
-        x = v_load(s + 1280); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f);
-        x = v_max(end, x); z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        x = v_load(s + 1280); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f); x = v_max(end, x);
+        z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
         p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
         q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
         q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
         x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
         v_store(s + 1280, x);
-        x = v_load(s + 1536); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f);
-        x = v_max(end, x); z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        x = v_load(s + 1536); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f); x = v_max(end, x);
+        z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
         p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
         q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
         q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
         x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
         v_store(s + 1536, x);
-        x = v_load(s + 1792); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f);
-        x = v_max(end, x); z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        x = v_load(s + 1792); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f); x = v_max(end, x);
+        z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
         p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
         q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
         q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
@@ -906,8 +899,7 @@ KERNEL void add_bias(float *s, const uint16_t *bias, int64_t ld, int64_t n)
  * step, and of each row its position less the first key's. */
 KERNEL void alibi(float *s, const float *f, int64_t n)
 {
-    vec slope, at, step;
-    vec p, x, y;
+    vec slope, at, step, p, x, y;
     slope = v_bcast(f);
     at = v_load(f + 1);
     step = v_bcast(f + 17);
@@ -976,12 +968,10 @@ KERNEL void alibi(float *s, const float *f, int64_t n)
 /* A key whose byte is 0 takes no part. */
 KERNEL void hide(float *s, const uint8_t *bytes, int64_t ld, int64_t n)
 {
-    vec none;
-    ivec zero;
+    vec none, y;
+    ivec zero, x;
     const uint8_t *b;
-    ivec x;
     kmask seen;
-    vec y;
     none = v_const(infinite(0xff800000u));
     zero = v_pool(pool_nought);
     for (int64_t left = n; left; left--) {
@@ -1043,19 +1033,19 @@ KERNEL void hide(float *s, const uint8_t *bytes, int64_t ld, int64_t n)
  * A sink joins the sum for O; one that is 2**127 times the largest term makes O about 0. */
 KERNEL void finish(const float *o, const float *r, float *out, float *lse)
 {
-    vec y, one_v2, least, k, b, far, frac, poly, f, e, m, s, t, p, x;
+    vec y, one_v2, least, k, b, high, frac, poly, f, e, m, s, t, p, x;
     y = v_bcast(r + 16);
     one_v2 = v_const(1.0f);
     least = v_const(1.17549435e-38f);
     k = v_bcast(r + 32);
     b = v_bcast(r + 48);
     k = v_sub(k, b);
-    far = v_const(88.0f);
-    k = v_min(far, k);
+    high = v_const(88.0f);
+    k = v_min(high, k);
     k = v_mulf(k, 1.44269502f); frac = v_fraction(k); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f);
-    poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); k = v_scale(poly, k);
+    poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+    poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+    poly = v_hornerf(poly, frac, 1.0f); k = v_scale(poly, k);
     k = v_add(k, y);
     k = v_max(least, k);
     f = v_div(one_v2, k);
@@ -1087,6 +1077,18 @@ static float minus_infinity(void)
 }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Into how many shares a unit of work is cut, so that all parts get equally many: parts over the greatest common
+ * divisor of both. */
+static int64_t cuts_of(int64_t units, int64_t parts)
+{
+    int64_t x = units, y = parts;
+    while (y) {
+        int64_t rest = x % y;
+        x = y, y = rest;
+    }
+    return x ? parts / x : 1;
+}
 
 /* One sequence: its lengths, the key that query 0 stands at, and where its rows begin, in elements. */
 struct sequence { int64_t b, q_len, keys, offset, left, right, q_at, k_at, v_at, o_at, lse_at, lse_ld; };
@@ -1124,23 +1126,21 @@ static const uint16_t *keys_at(const struct attn_args *a, const struct sequence 
     const int64_t *stride, int64_t j, int64_t n,
     int64_t all, int64_t width, int64_t padded, int64_t *ld, uint16_t *copy)
 {
-    int64_t r = 0;
+    *ld = stride[2];
     int64_t size = a->features->page_size;
     const int32_t *pages = a->features->pages + s->b * a->features->page_stride;
     int together = j % size + n <= size;
-    *ld = stride[2];
     if (together && n == all && width == padded)
-        return head + pages[(j + r) / size] * stride[0] + (j + r) % size * stride[2];
+        return head + (pages[j / size] * stride[0] + j % size * stride[2]);
     memset(copy, 0, (size_t)(all * padded) * sizeof *copy);
-    for (; r < n; r++)
-        memcpy(copy + r * padded, head + pages[(j + r) / size] * stride[0] + (j + r) % size * stride[2], (size_t)width
-            * sizeof *copy);
+    for (int64_t r = 0; r < n; r++)
+        memcpy(copy + r * padded, head + (pages[(j + r) / size] * stride[0] + (j + r) % size * stride[2]),
+            (size_t)width * sizeof *copy);
     *ld = padded;
     return copy;
 }
 
-/* 16 rows of queries, *ld elements apart: where they lie; or a copy, padded with zeros, if there are fewer or rows are
- * not whole vectors. */
+/* 16 rows of queries, *ld elements apart: where they lie; or a copy, padded with zeros, if there are fewer. */
 static const float *queries_at(const float *from, int64_t *ld, int64_t rows, float *copy)
 {
     if (rows >= 16)
@@ -1176,8 +1176,8 @@ int64_t
 static void pack(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t g, int64_t first,
     int64_t end)
 {
-    const uint16_t *k = (const uint16_t *)a->k + s->k_at + g * a->k_stride[1], *v = (const uint16_t *)a->v + s->v_at
-        + g * a->v_stride[1];
+    const uint16_t *k = (const uint16_t *)a->k + s->k_at + g * a->k_stride[1];
+    const uint16_t *v = (const uint16_t *)a->v + s->v_at + g * a->v_stride[1];
     for (int64_t j = first / 256 * 256; j < (end + 31) / 32 * 32; j += 16) {
         int64_t n = least(16, end - j), ld;
         const uint16_t *from = keys_at(a, s, k, a->k_stride, j, n, 16, 64, 64, &ld, (uint16_t *)w->stage);
@@ -1209,30 +1209,32 @@ static const void *table(const void *from, const int64_t *stride, int64_t *ld, i
     return stage;
 }
 
-/* The scores of head h's queries from i0 on; of them MR rows from i on, against n keys from j on. */
+/* What modify() needs to know of the queries: those of head h from row i0 on. */
 struct scores { const struct attn_features *f; const struct sequence *s; int64_t h, i0; };
+
+/* What the features do to the scores of 8 rows from row i0 + i on, against n keys from key j on. */
 static void modify(const struct scores *x, const struct space *w, int64_t i, int64_t j, int64_t n)
 {
     const struct attn_features *f = x->f;
     int64_t steps = (n + 15) / 16;
-    float cap = f->softcap * 1.0f;
+    float cap = f->softcap;
     soften(w->s, &cap, steps);
     const struct sequence *s = x->s;
     int64_t row = x->i0 + i, ld;
-    const uint16_t *bias = (const uint16_t *)f->bias + s->b * f->bias_stride[0] + x->h * f->bias_stride[1] + row
-        * f->bias_stride[2] + j * f->bias_stride[3];
+    const uint16_t *bias = (const uint16_t *)f->bias + s->b * f->bias_stride[0] + x->h * f->bias_stride[1];
+    bias += row * f->bias_stride[2] + j * f->bias_stride[3];
     bias = (const uint16_t *)table(bias, f->bias_stride, &ld, s->q_len - row, s->keys - j, steps * 16, sizeof *bias,
         w->stage);
     add_bias(w->s, bias, ld, steps);
     float numbers[26];
-    numbers[0] = f->slopes[x->h] * -1.0f, numbers[17] = 16.0f;
+    numbers[0] = -f->slopes[x->h], numbers[17] = 16.0f;
     for (int64_t l = 0; l < 16; l++)
         numbers[1 + l] = (float)l;
     for (int64_t r = 0; r < 8; r++)
         numbers[18 + r] = (float)(x->i0 + i + r + x->s->offset - j);
     alibi(w->s, numbers, steps);
-    const uint8_t *mask = f->mask + s->b * f->mask_stride[0] + x->h * f->mask_stride[1] + row * f->mask_stride[2] + j
-        * f->mask_stride[3];
+    const uint8_t *mask = f->mask + s->b * f->mask_stride[0] + x->h * f->mask_stride[1];
+    mask += row * f->mask_stride[2] + j * f->mask_stride[3];
     mask = (const uint8_t *)table(mask, f->mask_stride, &ld, s->q_len - row, s->keys - j, steps * 16, 1, w->stage);
     hide(w->s, mask, ld, steps);
 }
@@ -1251,7 +1253,7 @@ static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t
     if (seen < n)
         cut(w->s + seen, ends, steps - seen / 16);
     softmax(w->s, w->p, row, steps);
-    value_tile(w->p, v + 0, o + 0, row, (n + 1) / 2);
+    value_tile(w->p, v, o, row, (n + 1) / 2);
     value_tile(w->p, v + 8192, o + 32, row, (n + 1) / 2);
 }
 
@@ -1261,7 +1263,8 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     int64_t rows = least(128, s->q_len - i0), padded = (rows + 7) / 8 * 8, end = end_key(s, i0 + rows - 1);
     const float *q = (const float *)a->q + s->q_at + h * a->q_stride[1] + i0 * a->q_stride[2];
     float *out = (float *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
-    float scale = a->scale * (1 / a->features->softcap), unused; 
+    float scale = a->scale * (1 / a->features->softcap);
+    float unused;
     float none_seen = minus_infinity();
     int32_t ends[16] = {0}; /* used for tiles that the edge of an interval crosses */
     struct scores x = {a->features, s, h, i0};
@@ -1293,7 +1296,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
 
     for (int64_t i = 0; i < rows; i++) {
         float *row = w->row + i / 8 * 64 + i % 8, *lse = a->lse ? a->lse + s->lse_at + h * s->lse_ld + i0 + i : &unused;
-        row[32] = a->features->sinks[h] * 1.0f;
+        row[32] = a->features->sinks[h];
         finish(w->o + i * 64, row, out + i * a->o_stride[2], lse);
     }
 }
@@ -1318,12 +1321,12 @@ static void do_shared(const struct attn_args *a, int64_t t)
     }
 }
 
-/* The work is batch * kv_heads units; where there are more parts than units, each is cut into `cuts` shares. Where
- * parts share memory, it is tiles of keys, and then tiles of queries. */
+/* The work is batch * kv_heads units; where these cannot be shared out evenly, each is cut into `cuts` shares. Where
+ * parts share memory, the work is tiles of keys, and then tiles of queries. */
 int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_avx512_q128k256_r8x2u2(
     const struct attn_args *a)
 {
-    int64_t group, units, cuts, x, y, packed = -1;
+    int64_t group, units, cuts, packed = -1;
     if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1 || !a->features)
         return 1;
     group = a->heads / a->kv_heads, units = a->batch * a->kv_heads;
@@ -1334,9 +1337,7 @@ int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_page
         return 0;
     }
     struct space w = carve((float *)a->workspace, (float *)a->workspace + 21504, key_tiles(a));
-    for (x = units, y = a->parts; y; )
-        cuts = x % y, x = y, y = cuts;
-    cuts = x ? a->parts / x : 1;
+    cuts = cuts_of(units, a->parts);
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
@@ -1428,6 +1429,7 @@ int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_page
 #undef minus_infinity
 #undef least
 #undef most
+#undef cuts_of
 #undef sequence
 #undef sequence_of
 #undef first_key

@@ -2,9 +2,11 @@
  * attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_portable_q64k64_r4x2u4
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1)
- * with the online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no
- * notice.
+ * with the online softmax of Milakov and Gimelshein (2018).
  * OpenCL C 1.2; no extension is needed. Arithmetic is f32; f16 and bf16 are storage.
+ *
+ * SPDX-License-Identifier: MIT-0
+ * Copy it and change it; no notice is needed.
  *
  * Parameters: op attn, dtype f32, dtype.kv f16, head_dim.qk 64, causal, window, softcap, bias f16, mask, alibi, sink,
  * packed, paged, isa portable, tile.q 64, tile.k 64, micro.rows 4, micro.vecs 2, unroll 4.
@@ -57,7 +59,7 @@ struct attn_cl_features {
     attn_cl_int64 bias_stride[4], mask_stride[4];
     attn_cl_int64 page_stride,
         page_size;
-                 /* _paged: row j of sequence b is row j % page_size of page pages[b * page_stride + j / page_size];
+             /* _paged: row j of sequence b is row j % page_size of page pages[b * page_stride + j / page_size];
                                            * k_stride[0] and v_stride[0] are from page to page */
     attn_cl_int64 bias_at, mask_at, slopes_at, sinks_at, pages_at; /* where each tensor starts in its buffer */
     /* _packed: sequence b has rows starts[b]..starts[b + 1] - 1 of the one that there is */
@@ -73,7 +75,7 @@ struct attn_cl_features {
 };
 #endif
 
-/* Names of this file alone; so several files like it can be one translation unit. */
+/* These names belong to this file alone, so that several files like it can be in one translation unit. */
 #define get4 get4_f2680044
 #define get4_kv get4_kv_f2680044
 #define fill_k fill_k_f2680044
@@ -109,8 +111,8 @@ static float4 get4_kv(__global const ushort *from, int n, const int wide)
         return vloada_half4(0, (__global const half *)from);
     return n >= 4 ? vload_half4(0, (__global const half *)from)
         : (float4)(n > 0 ? vload_half(0, (__global const half *)from) : 0.0f,
-        n > 1 ? vload_half(1, (__global const half *)from) : 0.0f, n > 2 ? vload_half(2, (__global const half *)from)
-            : 0.0f, 0.0f);
+        n > 1 ? vload_half(1, (__global const half *)from) : 0.0f,
+            n > 2 ? vload_half(2, (__global const half *)from) : 0.0f, 0.0f);
 }
 
 /* Columns `from` on of n keys, transposed to [64][64]; and n values as [64][64]. Zeros beyond. */
@@ -223,7 +225,7 @@ static float4 bias_v(__global const ushort *from, long stride, int n, const int 
     return vload4(0, f);
 }
 
-/* S[MR][NV vectors] += the biases from row[r] on. */
+/* The 4 by 2 vectors of scores += the biases from row[r] on. */
 static void add_biases(float4 *s, __global const ushort *const *row, long stride, int n, const int wide)
 {
     s[0] += bias_v(row[0] + 0 * stride, stride, n - 0, wide);
@@ -247,7 +249,7 @@ static float4 kept(float4 e, __global const uchar *mask, long stride, int n, con
     return vload4(0, m) != 0 ? e : (float4)(-INFINITY);
 }
 
-/* S[MR][NV vectors] where the masks from row[r] on are not 0. */
+/* Of the 4 by 2 vectors of scores keeps those whose masks, from row[r] on, are not 0. */
 static void keep(float4 *s, __global const uchar *const *row, long stride, int n, const int wide)
 {
     s[0] = kept(s[0], row[0] + 0 * stride, stride, n - 0, wide);
@@ -270,11 +272,11 @@ static float4 between(float4 e, int from, int n)
 /* Query i sees the keys from x on, up to and without y; neither falls from a query to the next. */
 static long2 interval(long i, long keys, long offset, long left, long right)
 {
-    return (long2)(left < 0 ? 0L : clamp(i + offset - left, 0L, keys), right < 0 ? keys
-        : clamp(i + offset + right + 1, 0L, keys));
+    return (long2)(left < 0 ? 0L : clamp(i + offset - left, 0L, keys),
+        right < 0 ? keys : clamp(i + offset + right + 1, 0L, keys));
 }
 
-/* S[MR][NV vectors] += Q[MR][64 columns from `from` on] K^T, for the keys under col. */
+/* The 4 by 2 vectors of scores += Q K^T, of 64 columns from `from` on and the keys under col. */
 static void scores(float4 *s, __global const float *const *row, __local const float *col, int from, const int wide)
 {
     float4 s0_0 = s[0];
@@ -367,8 +369,8 @@ void attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_pag
     __local long2 place[64]; /* where each key of a tile begins in K, and in V */
     const int x = get_local_id(0), y = get_local_id(1), item = y * 8 + x;
     const long b = get_group_id(2), h = get_group_id(1), g = h / (a.heads / a.kv_heads), i0 = get_group_id(0) * 64L;
-    const long q_from = f.has_q_starts ? q_starts[f.q_starts_at + b] : 0, kv_from = f.has_kv_starts
-        ? kv_starts[f.kv_starts_at + b] : 0;
+    const long q_from = f.has_q_starts ? q_starts[f.q_starts_at + b] : 0,
+        kv_from = f.has_kv_starts ? kv_starts[f.kv_starts_at + b] : 0;
     /* perhaps none from i0 on */
     const long queries = f.has_q_starts ? q_starts[f.q_starts_at + b + 1] - q_from : a.q_len;
     const long keys = f.has_kv_starts ? kv_starts[f.kv_starts_at + b + 1] - kv_from : a.has_lens
@@ -402,8 +404,8 @@ void attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_pag
         const int n = (int)min(64L, end - j);
         for (int key = item; key < n; key += 128) {
             const long page = pages[(j + key) / f.page_size], row = (j + key) % f.page_size;
-            place[key] = (long2)(page * a.k_stride[0] + row * a.k_stride[2], page * a.v_stride[0] + row
-                * a.v_stride[2]);
+            place[key] = (long2)(page * a.k_stride[0] + row * a.k_stride[2],
+                page * a.v_stride[0] + row * a.v_stride[2]);
         }
         for (int turn = 0; turn < 1; turn++) {
             const long i = i0 + turn * 64 + y * 4; /* this work-item's first row */
@@ -462,23 +464,23 @@ void attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_pag
                 interval(i0 + (turn + 1) * 64 - 1, keys, offset, left, right).x > j)
                 for (int block = 0; block < 1; block++) {
                     const long2 seen0 = interval(i + 0, keys, offset, left, right);
-                    const int from0 = (int)max(seen0.x - j, 0L) - block * 64 - x * 4, n0 = (int)min(seen0.y - j, 64L)
-                        - block * 64 - x * 4;
+                    const int from0 = (int)max(seen0.x - j, 0L) - block * 64 - x * 4,
+                        n0 = (int)min(seen0.y - j, 64L) - block * 64 - x * 4;
                     s[block * 8 + 0] = between(s[block * 8 + 0], from0 - 0, n0 - 0);
                     s[block * 8 + 1] = between(s[block * 8 + 1], from0 - 32, n0 - 32);
                     const long2 seen1 = interval(i + 1, keys, offset, left, right);
-                    const int from1 = (int)max(seen1.x - j, 0L) - block * 64 - x * 4, n1 = (int)min(seen1.y - j, 64L)
-                        - block * 64 - x * 4;
+                    const int from1 = (int)max(seen1.x - j, 0L) - block * 64 - x * 4,
+                        n1 = (int)min(seen1.y - j, 64L) - block * 64 - x * 4;
                     s[block * 8 + 2] = between(s[block * 8 + 2], from1 - 0, n1 - 0);
                     s[block * 8 + 3] = between(s[block * 8 + 3], from1 - 32, n1 - 32);
                     const long2 seen2 = interval(i + 2, keys, offset, left, right);
-                    const int from2 = (int)max(seen2.x - j, 0L) - block * 64 - x * 4, n2 = (int)min(seen2.y - j, 64L)
-                        - block * 64 - x * 4;
+                    const int from2 = (int)max(seen2.x - j, 0L) - block * 64 - x * 4,
+                        n2 = (int)min(seen2.y - j, 64L) - block * 64 - x * 4;
                     s[block * 8 + 4] = between(s[block * 8 + 4], from2 - 0, n2 - 0);
                     s[block * 8 + 5] = between(s[block * 8 + 5], from2 - 32, n2 - 32);
                     const long2 seen3 = interval(i + 3, keys, offset, left, right);
-                    const int from3 = (int)max(seen3.x - j, 0L) - block * 64 - x * 4, n3 = (int)min(seen3.y - j, 64L)
-                        - block * 64 - x * 4;
+                    const int from3 = (int)max(seen3.x - j, 0L) - block * 64 - x * 4,
+                        n3 = (int)min(seen3.y - j, 64L) - block * 64 - x * 4;
                     s[block * 8 + 6] = between(s[block * 8 + 6], from3 - 0, n3 - 0);
                     s[block * 8 + 7] = between(s[block * 8 + 7], from3 - 32, n3 - 32);
                 }

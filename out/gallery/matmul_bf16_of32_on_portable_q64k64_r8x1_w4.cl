@@ -1,8 +1,10 @@
 /* attngen emit --variant matmul_bf16_of32_on_portable_q64k64_r8x1_w4
  *
  * C = scale * A B for each head, a step of attention by three launches: probabilities times values.
- * SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
  * OpenCL C 1.2; no extension is needed. Arithmetic is f32; f16 and bf16 are storage.
+ *
+ * SPDX-License-Identifier: MIT-0
+ * Copy it and change it; no notice is needed.
  *
  * Parameters: op matmul, dtype bf16, dtype.o f32, isa portable, tile.q 64, tile.k 64, micro.rows 8, micro.vecs 1,
  * vector 4.
@@ -40,7 +42,7 @@ struct matmul_cl_args {
 #endif
 
 
-/* Names of this file alone; so several files like it can be one translation unit. */
+/* These names belong to this file alone, so that several files like it can be in one translation unit. */
 #define get4 get4_d22584c3
 #define load load_d22584c3
 #define put put_d22584c3

@@ -1,8 +1,10 @@
 /* attngen emit --variant softmax_bf16_of32_on_portable_l32_w4
  *
  * P = softmax(S) along the keys of each row, a step of attention by three launches.
- * SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
  * OpenCL C 1.2; no extension is needed. Arithmetic is f32; f16 and bf16 are storage.
+ *
+ * SPDX-License-Identifier: MIT-0
+ * Copy it and change it; no notice is needed.
  *
  * Parameters: op softmax, dtype bf16, dtype.o f32, isa portable, group.lanes 32, vector 4.
  * A work-group computes a row, in three passes: its maximum, the sum of its exponentials, the quotients.
@@ -36,7 +38,7 @@ struct softmax_cl_args {
 #endif
 
 
-/* Names of this file alone; so several files like it can be one translation unit. */
+/* These names belong to this file alone, so that several files like it can be in one translation unit. */
 #define get4 get4_d9d62660
 #define put put_d9d62660
 #define exp2_1 exp2_1_d9d62660

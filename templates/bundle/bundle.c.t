@@ -1,6 +1,8 @@
-/* ${NAME}.c - kernels of attention, and which of them fits; see ${NAME}.h. The kernels stand at the end, each as attngen
- * emit writes it but under a name of this bundle's. attngen ${VERSION}.
- * SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice. */
+/* ${NAME}.c - kernels of attention, and the choice among them, written by attngen ${VERSION}; see ${NAME}.h. Each kernel is as
+ * attngen emit writes it alone, but under a name that belongs to this bundle.
+ *
+ * SPDX-License-Identifier: MIT-0
+ * Copy it and change it; no notice is needed. */
 #include "${NAME}.h"
 
 #include <string.h>

@@ -1,5 +1,7 @@
 /* ${NAME}.h - attention kernels of attngen ${VERSION}, chosen at run time.
- * SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice. ${NAME}.cdx.json says what each of them is.
+ *
+ * SPDX-License-Identifier: MIT-0
+ * Copy it and change it; no notice is needed. ${NAME}.cdx.json says what each kernel is.
  *
  * O = softmax(scale * Q K^T, masked) V. To call a kernel:
  *

@@ -85,8 +85,9 @@ const char *${NAME}_supports_cl(const struct ${NAME}_problem *problem, int capab
         return NULL;
     if (fits < 3)
         return ${NAME}_why(fits);
-    return needs == 90 ? "the kernels for it need a device of NVIDIA's of compute capability 9.0; expected such a one"
-                       : "the kernels for it need a device of NVIDIA's of compute capability 8.0 or later; expected such a one";
+    if (needs == 90)
+        return "the kernels for it need a device of NVIDIA's of compute capability 9.0; expected such a one";
+    return "the kernels for it need a device of NVIDIA's of compute capability 8.0 or later; expected such a one";
 }
 
 void ${NAME}_cl_args(const struct ${NAME}_problem *problem, struct attn_cl_args *args)

@@ -12,13 +12,17 @@
   },
   "components": [
 % for i in 0..ALL
-    {"type": "library", "bom-ref": "${symbol(i)}", "name": "${symbol(i)}", "version": "${VERSION}",
-      "description": "attngen emit --variant ${variant(i)}", "licenses": [{"license": {"id": "MIT-0"}}],
+    {"type": "library", "version": "${VERSION}",
+      "bom-ref": "${symbol(i)}",
+      "name": "${symbol(i)}",
+      "description": "attngen emit --variant ${variant(i)}",
+      "licenses": [{"license": {"id": "MIT-0"}}],
       "hashes": [{"alg": "SHA-256", "content": "${digest(i)}"}],
       "properties": [{"name": "attngen:variant", "value": "${variant(i)}"}]},
 % end
 % for i in 0..FILES
-    {"type": "file", "bom-ref": "file:${file(i)}", "name": "${file(i)}", "licenses": [{"license": {"id": "MIT-0"}}],
+    {"type": "file", "bom-ref": "file:${file(i)}", "name": "${file(i)}",
+      "licenses": [{"license": {"id": "MIT-0"}}],
       "hashes": [{"alg": "SHA-256", "content": "${file_digest(i)}"}]}${i + 1 < FILES ? "," : ""}
 % end
   ]

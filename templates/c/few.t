@@ -1,6 +1,8 @@
-%# Few queries over many keys, after Flash-Decoding (Dao, Haziza, Massa, Sizov 2023): all queries of the heads that share a KV
-%# head walk its keys together, so that each key is read once. The keys are cut into splits, computed alone and joined in their
-%# order, so that the bits do not depend on who computes which.
+%# Few queries over many keys; what happens inside a tile is few_tiles.t, or few_packed.t where bits are a promise.
+
+/* Few queries over many keys, after Flash-Decoding (Dao, Haziza, Massa, Sizov 2023): all queries of the heads that share a KV head
+ * walk its keys together, so that each key is read once. The keys are cut into splits, which are computed alone and joined in
+ * their order, so that the bits do not depend on which part computes which split. */
 
 /* The parts of a workspace: blocks of queries, of a split's results, of all splits' results, copies of a tile, and a stage. */
 % if INVARIANT
@@ -29,23 +31,32 @@ int64_t ${NAME}_workspace(const struct attn_args *a)
 
 /* Some rows of KV head g, in the order of head and query; the keys that any of them sees, and that all see. */
 struct rows { const struct attn_args *a; const struct sequence *s; int64_t g, first, count, from, end, seen_from, seen_end; };
-static int64_t head_of(const struct rows *x, int64_t t) { return x->g * (x->a->heads / x->a->kv_heads) + (x->first + t) / x->s->q_len; }
-static int64_t query_of(const struct rows *x, int64_t t) { return (x->first + t) % x->s->q_len; }
+static int64_t head_of(const struct rows *x, int64_t t)
+{
+    return x->g * (x->a->heads / x->a->kv_heads) + (x->first + t) / x->s->q_len;
+}
+static int64_t query_of(const struct rows *x, int64_t t)
+{
+    return (x->first + t) % x->s->q_len;
+}
 
+/* Packs the queries of the rows, ${R} to a block, with the scale of their scores behind each block. */
 static void pack(const struct rows *x, const struct space *w)
 {
     const struct attn_args *a = x->a;
     for (int64_t t = 0; t < x->count; t += ${R}) {
         float *to = w->q + t / ${R} * ${QUERIES};
         memset(w->stage, 0, ${R*LDQ*PER} * sizeof(${CQ}));
-        for (int64_t r = 0; r < ${R} && t + r < x->count; r++)
-            memcpy((${CQ} *)w->stage + r * ${LDQ*PER}, (const ${CQ} *)a->q + x->s->q_at + head_of(x, t + r) * a->q_stride[1] + query_of(x, t + r) * a->q_stride[2],
-                ${HD} * sizeof(${CQ}));
+        for (int64_t r = 0; r < ${R} && t + r < x->count; r++) {
+            const ${CQ} *q = (const ${CQ} *)a->q + x->s->q_at + head_of(x, t + r) * a->q_stride[1];
+            memcpy((${CQ} *)w->stage + r * ${LDQ*PER}, q + query_of(x, t + r) * a->q_stride[2], ${HD} * sizeof *q);
+        }
         pack_q((const ${CQ} *)w->stage, to, ${LDQ*PER});
-        to[${R*LDQ}] = a->scale * ${SOFTCAP ? "(1 / a->features->softcap)" : UNIT}; ${NATURAL ? "" : "/* exponentials are powers of two */"}
+        to[${R*LDQ}] = a->scale${TIMES_SCALE_UNIT};${SOFTCAP ? "" : WHY_UNIT}
     }
 }
 
+/* The results of no keys at all: outputs and sums of 0, maxima of minus infinity. */
 static void begin(const struct rows *x, float *o)
 {
     float none_seen = minus_infinity();
@@ -82,16 +93,17 @@ static void total(const struct rows *x, const struct space *w, float *shared)
     }
     for (int64_t t = 0; t < x->count; t++) {
         int64_t h = head_of(x, t), i = query_of(x, t);
-        float *o = w->o + t / ${R} * ${RESULTS}, *row = o + ${R*LDO} + t % ${R}, *lse = a->lse ? a->lse + x->s->lse_at + h * x->s->lse_ld + i : &unused;
+        float *o = w->o + t / ${R} * ${RESULTS}, *row = o + ${R*LDO} + t % ${R};
+        float *lse = a->lse ? a->lse + x->s->lse_at + h * x->s->lse_ld + i : &unused;
 % if SINK
-        row[${FIX}] = a->features->sinks[h] * ${UNIT};
+        row[${FIX}] = a->features->sinks[h]${TIMES_UNIT};
 % end
         finish(o + t % ${R} * ${LDO}, row, (${CO} *)w->stage, lse);
         memcpy((${CO} *)a->o + x->s->o_at + h * a->o_stride[1] + i * a->o_stride[2], w->stage, ${HDV} * sizeof(${CO}));
     }
 }
 
-/* Rows first..first + BQ - 1, and which keys they see. */
+/* Rows first to first + ${BQ - 1}, as far as there are any, and which keys they see. */
 static struct rows rows_from(const struct attn_args *a, const struct sequence *s, int64_t g, int64_t first)
 {
     int64_t all = a->heads / a->kv_heads * s->q_len;
@@ -104,14 +116,15 @@ static struct rows rows_from(const struct attn_args *a, const struct sequence *s
     return x;
 }
 
-/* The work is batch * kv_heads units of all queries that share a KV head, in chunks of BQ rows; the keys of a chunk are shared
- * out by splits where the parts have memory that they share. */
+/* The work is batch * kv_heads units of all queries that share a KV head, in chunks of ${BQ} rows. Where parts share memory, the keys of a
+ * chunk are shared out among them by splits. */
 int ${NAME}(const struct attn_args *a)
 {
     if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1${FEATURES ? " || !a->features" : ""})
         return 1;
-    int64_t chunks = over(a->heads / a->kv_heads * a->q_len, ${BQ}), splits = over(a->kv_len, ${SPLIT}), units = a->batch * a->kv_heads;
-    int64_t pieces = a->shared ? chunks * (a->phase ? 1 : splits) : 1; /* of a unit */
+    int64_t chunks = over(a->heads / a->kv_heads * a->q_len, ${BQ}), splits = over(a->kv_len, ${SPLIT});
+    int64_t units = a->batch * a->kv_heads;
+    int64_t pieces = a->shared ? chunks * (a->phase ? 1 : splits) : 1; /* that a unit is shared out in */
     struct space w = carve((float *)a->workspace);
     for (int64_t t = units * pieces * a->part / a->parts; t < units * pieces * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / pieces, piece = t % pieces, chunk = a->shared && !a->phase ? piece / splits : piece;

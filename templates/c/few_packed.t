@@ -38,15 +38,15 @@ static void pack_values(const struct rows *x, const struct space *w, int64_t j, 
 % end
 % if MODIFY
 
-/* What is done to scores of R rows from t on, against n keys from j on, between the product and the softmax. A bias or mask comes
- * from a copy, since the rows may be of several heads. */
+/* What the features do to the scores of ${R} rows from row t on, against n keys from key j on. A bias or mask comes from a copy, since the
+ * rows may be of several heads. */
 static void modify(const struct rows *x, const struct space *w, float *s, int64_t t, int64_t j, int64_t n)
 {
     const struct attn_features *f = x->a->features;
     int64_t steps = over(n, ${PER*W});
     (void)w, (void)t, (void)j;
 % if SOFTCAP
-    float cap = f->softcap * ${UNIT};
+    float cap = f->softcap${TIMES_UNIT};${WHY_UNIT}
     soften(s, &cap, steps);
 % end
 % if BIAS != "none"
@@ -66,7 +66,7 @@ static void modify(const struct rows *x, const struct space *w, float *s, int64_
     for (int64_t r = 0; r < ${MR}; r++) {
         int64_t row = least(t + r, x->count - 1);
         numbers[${W + 2} + r] = (float)(query_of(x, row) + x->s->offset - j);
-        numbers[${W + 2 + MR} + r] = f->slopes[head_of(x, row)] * -${UNIT};
+        numbers[${W + 2 + MR} + r] = -f->slopes[head_of(x, row)]${TIMES_UNIT};
     }
     alibi(s, numbers, steps);
 % end
@@ -82,7 +82,7 @@ static void modify(const struct rows *x, const struct space *w, float *s, int64_
 }
 % end
 
-/* The softmax of R rows from t on, against n keys from j on. */
+/* The softmax of ${R} rows from row t on, against n keys from key j on. */
 static void soft(const struct rows *x, const struct space *w, int64_t t, int64_t j, int64_t n, float *row)
 {
     float *s = w->s + t * ${BK};
@@ -101,7 +101,7 @@ static void soft(const struct rows *x, const struct space *w, int64_t t, int64_t
     softmax(s, ${PAIRS ? "w->p + t * " : "s"}${PAIRS ? BK/2 : ""}, row, steps);
 }
 
-/* The rows against the keys of one split; o is the blocks of their results. */
+/* All rows meet the keys of one split; o is the blocks of their results. */
 static void walk(const struct rows *x, const struct space *w, int64_t split, float *o)
 {
     int64_t end = least(x->end, (split + 1) * ${SPLIT}), j = most(split * ${SPLIT}, x->from / ${BK} * ${BK});

@@ -1,5 +1,6 @@
 %# Rows of queries against the keys of one split, tile by tile.
-/* Of each lane of scores from key j on: the first key that its row does not see, the first that it sees, its own, and KB. */
+/* What cut_rows needs to know of each lane of a vector of scores, counted from key j: the first key that its row does not see, the first that
+ * it sees, the key that the lane is of; and how many keys there are to a vector. */
 static void limits(const struct rows *x, int64_t t, int64_t j, int64_t n, int32_t *to)
 {
     for (int64_t l = 0; l < ${W}; l++) {
@@ -9,7 +10,7 @@ static void limits(const struct rows *x, int64_t t, int64_t j, int64_t n, int32_
     }
 }
 
-/* A tile's n keys from j on, their values, and the tile behind it. */
+/* The n keys of a tile from key j on, their values, and those of the tile behind it, to be fetched ahead. */
 struct keys { const ${CKV} *k, *v, *next_k, *next_v; int64_t j, n, ldk, ldv; };
 % if SCALED
 
@@ -17,7 +18,8 @@ struct keys { const ${CKV} *k, *v, *next_k, *next_v; int64_t j, n, ldk, ldv; };
 static void scales_of(const struct rows *x, int64_t j, int64_t n, float *s)
 {
     const struct attn_features *f = x->a->features;
-    const float *k = f->k_scales + x->s->k_scales_at + x->g * f->k_scales_stride[1], *v = f->v_scales + x->s->v_scales_at + x->g * f->v_scales_stride[1];
+    const float *k = f->k_scales + x->s->k_scales_at + x->g * f->k_scales_stride[1];
+    const float *v = f->v_scales + x->s->v_scales_at + x->g * f->v_scales_stride[1];
     if (n < ${BK})
         memset(s + ${K_SCALES}, 0, ${4*(BUFFER - K_SCALES)});
 % if PAGED
@@ -37,7 +39,7 @@ static void scales_of(const struct rows *x, int64_t j, int64_t n, float *s)
 }
 % end
 
-/* R rows from t on against a tile; o is their block of results. */
+/* ${R} rows from row t on meet a tile; o is their block of results. */
 static void tile(const struct rows *x, const struct space *w, int64_t t, const struct keys *y, float *o)
 {
     int64_t j = y->j, n = y->n, steps = over(n, ${KB*PER})${PAIRS ? " * 2" : ""};
@@ -64,7 +66,8 @@ static void tile(const struct rows *x, const struct space *w, int64_t t, const s
         rescale(o, row);
 % for c in 0..PANELS
     for (int64_t r = 0; r < ${R}; r += ${VR})
-        ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(s + ${PAIRS ? "(r % 4 / 2 * " : "r"}${PAIRS ? W/2 : ""}${PAIRS ? " + r / 4 * 2)" : ""}, y->v + ${c*NR/VALUES*BYTES}, o + r * ${LDO} + ${c*NR}, y->next_v + (r / ${VR} + ${c*(R/VR)}) * ${VALUE_LINES*LINE}, y->ldv, over(n, ${PAIRS ? 2*KB : U}));
+        ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(s + ${PAIRS ? "(r % 4 / 2 * " : "r"}${PAIRS ? W/2 : ""}${PAIRS ? " + r / 4 * 2)" : ""}, y->v${c ? " + " : ""}${c ? c*NR/VALUES*BYTES : ""}, o + r * ${LDO}${c ? " + " : ""}${c ? c*NR : ""}, y->next_v + ${c ? "(" : ""}r / ${VR}${c ? " + " : ""}${c ? c*(R/VR) : ""}${c ? ")" : ""} * ${VALUE_LINES*LINE}, y->ldv,
+            over(n, ${PAIRS ? 2*KB : U}));
 % end
 }
 
@@ -78,7 +81,9 @@ static const ${CKV} *row_at(const struct attn_args *a, const struct sequence *s,
 static const ${CKV} *row_at(const struct attn_args *a, const struct sequence *s, const ${CKV} *head, const int64_t *stride, int64_t j)
 {
 % if PAGED
-    return head + a->features->pages[s->b * a->features->page_stride + j / a->features->page_size] * stride[0] + j % a->features->page_size * stride[2];
+    const int64_t size = a->features->page_size;
+    const int32_t *pages = a->features->pages + s->b * a->features->page_stride;
+    return head + pages[j / size] * stride[0] + j % size * stride[2];
 % else
     (void)a, (void)s;
     return head + j * stride[2];
@@ -87,11 +92,11 @@ static const ${CKV} *row_at(const struct attn_args *a, const struct sequence *s,
 % end
 
 % if TILED
-/* Tiles one after another of which every row sees every key; o is the blocks of their results. The values of a tile come behind the
- * scores of the next, so that its softmax is no stop. */
+/* Tiles one after another of which every row sees every key; o is the blocks of their results. A tile's values are multiplied after the
+ * scores of the next tile are computed, so that nothing waits for its softmax. */
 static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV} *k, const ${CKV} *v, ${SCALED ? "int64_t j, " : ""}int64_t count, float *o)
 {
-    int64_t ldk = x->a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, ldv = x->a->v_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, step_k = ${BK} * ldk, step_v = ${BK} * ldv;
+    int64_t ldk = x->a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, ldv = x->a->v_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
     float *s = w->q + ${SCORES}, *before = s + ${BUFFER}, *end = o + over(x->count, ${R}) * ${RESULTS};
     for (int64_t n = 0; n <= count; n++) {
         float *q = w->q, *to = s, *from = before;
@@ -108,21 +113,23 @@ static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV
         if (n > 0) {
             for (float *to_o = o; to_o < end; to_o += ${RESULTS}, from += ${QUERIES})
                 tile_values(from, v, to_o, ldv);
-            v += step_v;
+            v += ${BK} * ldv;
         }
-        k += step_k, to = s, s = before, before = to;
+        k += ${BK} * ldk, to = s, s = before, before = to;
     }
 }
 % end
 
-/* The rows against the keys of one split; o is the blocks of their results. */
+/* All rows meet the keys of one split; o is the blocks of their results. */
 static void walk(const struct rows *x, const struct space *w, int64_t split, float *o)
 {
     const struct attn_args *a = x->a;
 % if BLOCKS
-    const ${CKV} *k = (const ${CKV} *)a->k + (x->s->k_at + x->g * a->k_stride[1]) * ${BYTES}, *v = (const ${CKV} *)a->v + (x->s->v_at + x->g * a->v_stride[1]) * ${BYTES};
+    const ${CKV} *k = (const ${CKV} *)a->k + (x->s->k_at + x->g * a->k_stride[1]) * ${BYTES};
+    const ${CKV} *v = (const ${CKV} *)a->v + (x->s->v_at + x->g * a->v_stride[1]) * ${BYTES};
 % else
-    const ${CKV} *k = (const ${CKV} *)a->k + x->s->k_at + x->g * a->k_stride[1], *v = (const ${CKV} *)a->v + x->s->v_at + x->g * a->v_stride[1];
+    const ${CKV} *k = (const ${CKV} *)a->k + x->s->k_at + x->g * a->k_stride[1];
+    const ${CKV} *v = (const ${CKV} *)a->v + x->s->v_at + x->g * a->v_stride[1];
 % end
     int64_t end = least(x->end, (split + 1) * ${SPLIT}), j = most(split * ${SPLIT}, x->from / ${BK} * ${BK});
     begin(x, o);

@@ -1,7 +1,10 @@
 /* attngen emit --variant ${NAME}
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1) with the
- * online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ * online softmax of Milakov and Gimelshein (2018).
+ *
+ * SPDX-License-Identifier: MIT-0
+ * Copy it and change it; no notice is needed.
  *
  * Parameters: ${parameters()}.
 % if WOVEN
@@ -12,21 +15,24 @@
  * The system lets a process use tiles only if it has asked: call ${NAME}_prepare once before the first ${NAME}.
 % elif SPLIT
  * ${BQ} rows of queries of the heads that share a KV head walk its keys together, ${BK} at a time, in parts of ${SPLIT} that are joined in order.
- * Vector registers of ${W*32} bits${REGISTERS ? "" : " (how many, the compiler decides)"}: ${vectors(FEW ? "score_rows" : "score_tile")} in the scores, ${LAST == NV or PANELS > 1 ? vectors(FEW or DIRECT ? "value_rows" : "value_tile") : vectors(FEW or DIRECT ? "value_rest" : "value_last")} in the values, ${vectors(FEW ? "softmax_rows" : "softmax")} in the softmax step, of ${REGISTERS}.
+% if REGISTERS
+ * Vector registers of ${W*32} bits: ${vectors(FEW ? "score_rows" : "score_tile")} in the scores, ${LAST == NV or PANELS > 1 ? vectors(FEW or DIRECT ? "value_rows" : "value_tile") : vectors(FEW or DIRECT ? "value_rest" : "value_last")} in the values, ${vectors(FEW ? "softmax_rows" : "softmax")} in the softmax step, of ${REGISTERS}.
+% end
  * Workspace: ${FEW_ALL} bytes.
 % else
  * A tile of ${BQ} queries by ${BK} keys takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*SIZE/VALUES} bytes of K and V: ${2*BQ*(HD + HDV)*VALUES/((HD + HDV)*SIZE)} flops a byte.
- * Vector registers of ${W*32} bits${REGISTERS ? "" : " (how many, the compiler decides)"}: ${vectors("score_tile")} in the score tile, ${LAST == NV or PANELS > 1 ? vectors("value_tile") : vectors("value_last")} in the value tile, ${vectors("softmax")} in the softmax step, of ${REGISTERS}.
+% if REGISTERS
+ * Vector registers of ${W*32} bits: ${vectors("score_tile")} in the score tile, ${LAST == NV or PANELS > 1 ? vectors("value_tile") : vectors("value_last")} in the value tile, ${vectors("softmax")} in the softmax step, of ${REGISTERS}.
+% end
  * Workspace: ${WORKSPACE} bytes and ${KTILE*4 + VTILE*4} for every ${BK} keys, which parts may share.
 % end
  *
- * Contract: the comments of struct attn_args below say what each argument is. ${NAME} returns 0, or 1 if it refuses
- * args: size is not sizeof(struct attn_args), part is not one of parts, ${FEATURES ? "features is NULL, " : ""}or there is no KV head. It allocates nothing and keeps no
- * state: any number of threads may call it at once, each with a workspace of its own. O must not overlap the inputs. Keys past
- * a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. The result has the same bits for any number
- * of parts.
+ * Contract: the comments of struct attn_args below say what each argument is.
+ * ${NAME} returns 0, or 1 if it refuses args: size is not sizeof(struct attn_args), part is not one of parts, ${FEATURES ? "features is NULL, " : ""}or there is no KV head. It allocates nothing and keeps no state: any number of threads may call it at once, each with a workspace of its own. O must not overlap the inputs. Keys past a sequence's length are not read. A row that sees no key gives an O of 0 and an LSE of minus infinity. The result has the same bits for any number of parts.
 % if NEEDS != ""
- * Compiled with its vector instructions it must run on no processor that lacks one of these: ${NEEDS}. Nobody checks that.
+ *
+ * It must not be called on a processor that lacks one of these features: ${NEEDS}. It does not check that.
+ * Where the compiler knows no vectors of that kind, or ATTN_PLAIN_C is defined, it is plain C, which runs on any processor and is many times slower.
 % end
 % if FEATURES
  * What the features take is in struct attn_features, which args->features must point to.${MODIFY ? " Scores are scaled" : ""}${SOFTCAP ? ", capped" : ""}${BIAS != "none" ? ", biased" : ""}${ALIBI ? ", lowered by distance" : ""}${MASK ? ", masked" : ""}${MODIFY ? ", in this order." : ""}

@@ -5,8 +5,10 @@
 % let STAGED_KEYS = BK
 % include "c/staged.t"
 
-/* The scores of head h's queries from i0 on; of them MR rows from i on, against n keys from j on. */
+/* What modify() needs to know of the queries: those of head h from row i0 on. */
 struct scores { const struct attn_features *f; const struct sequence *s; int64_t h, i0; };
+
+/* What the features do to the scores of ${MR} rows from row i0 + i on, against n keys from key j on. */
 static void modify(const struct scores *x, const struct space *w, int64_t i, int64_t j, int64_t n)
 {
     const struct attn_features *f = x->f;
@@ -15,7 +17,7 @@ static void modify(const struct scores *x, const struct space *w, int64_t i, int
     (void)i, (void)j;
 % end
 % if SOFTCAP
-    float cap = f->softcap * ${UNIT};
+    float cap = f->softcap${TIMES_UNIT};${WHY_UNIT}
     soften(w->s, &cap, steps);
 % end
 % if BIAS != "none" or MASK
@@ -23,13 +25,14 @@ static void modify(const struct scores *x, const struct space *w, int64_t i, int
     int64_t row = x->i0 + i, ld;
 % end
 % if BIAS != "none"
-    const ${CB} *bias = (const ${CB} *)f->bias + s->b * f->bias_stride[0] + x->h * f->bias_stride[1] + row * f->bias_stride[2] + j * f->bias_stride[3];
+    const ${CB} *bias = (const ${CB} *)f->bias + s->b * f->bias_stride[0] + x->h * f->bias_stride[1];
+    bias += row * f->bias_stride[2] + j * f->bias_stride[3];
     bias = (const ${CB} *)table(bias, f->bias_stride, &ld, s->q_len - row, s->keys - j, steps * ${PER*W}, sizeof *bias, w->stage);
     add_bias(w->s, bias, ld, steps);
 % end
 % if ALIBI
     float numbers[${W + 2 + (INVARIANT ? 2*MR : MR)}];
-    numbers[0] = f->slopes[x->h] * -${UNIT}, numbers[${W + 1}] = ${W}.0f;
+    numbers[0] = -f->slopes[x->h]${TIMES_UNIT}, numbers[${W + 1}] = ${W}.0f;
 % if INVARIANT
     for (int64_t r = 0; r < ${MR}; r++)
         numbers[${W + 2 + MR} + r] = numbers[0]; /* of each row */
@@ -48,7 +51,8 @@ static void modify(const struct scores *x, const struct space *w, int64_t i, int
     alibi(w->s, numbers, steps);
 % end
 % if MASK
-    const uint8_t *mask = f->mask + s->b * f->mask_stride[0] + x->h * f->mask_stride[1] + row * f->mask_stride[2] + j * f->mask_stride[3];
+    const uint8_t *mask = f->mask + s->b * f->mask_stride[0] + x->h * f->mask_stride[1];
+    mask += row * f->mask_stride[2] + j * f->mask_stride[3];
     mask = (const uint8_t *)table(mask, f->mask_stride, &ld, s->q_len - row, s->keys - j, steps * ${PER*W}, 1, w->stage);
     hide(w->s, mask, ld, steps);
 % end

@@ -22,7 +22,8 @@ int64_t ${NAME}_workspace(const struct attn_args *a)
 static void pack(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t g, int64_t first, int64_t end)
 {
 % if not NARROW
-    const ${CKV} *k = (const ${CKV} *)a->k + s->k_at + g * a->k_stride[1], *v = (const ${CKV} *)a->v + s->v_at + g * a->v_stride[1];
+    const ${CKV} *k = (const ${CKV} *)a->k + s->k_at + g * a->k_stride[1];
+    const ${CKV} *v = (const ${CKV} *)a->v + s->v_at + g * a->v_stride[1];
 % end
     for (int64_t j = first / ${BK} * ${BK}; j < (end + ${NR - 1}) / ${NR} * ${NR}; j += ${W}) {
 % if NARROW

@@ -44,34 +44,34 @@ static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const 
 % else
 
 /* Keys or values j to j + n - 1 of a head, as `all` rows that are *ld elements apart: where they lie; or a copy, padded with zeros, if
- * there are fewer, if rows are not whole vectors, or if they lie in several pages. */
+ * there are fewer${PAGED ? ", if rows are not whole vectors, or if they lie in several pages" : " or rows are not whole vectors"}. */
 static const ${CKV} *keys_at(const struct attn_args *a, const struct sequence *s, const ${CKV} *head, const int64_t *stride, int64_t j, int64_t n,
     int64_t all, int64_t width, int64_t padded, int64_t *ld, ${CKV} *copy)
 {
-    int64_t r = 0;
+    *ld = stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
 % if PAGED
     int64_t size = a->features->page_size;
     const int32_t *pages = a->features->pages + s->b * a->features->page_stride;
     int together = j % size + n <= size;
-% let AT_ROW_R = "pages[(j + r) / size] * stride[0] + (j + r) % size * stride[2]"
+    if (together && n == all && width == padded)
+        return head + (pages[j / size] * stride[0] + j % size * stride[2])${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
+% let AT_ROW_R = "(pages[(j + r) / size] * stride[0] + (j + r) % size * stride[2])"
 % else
-    int together = 1;
-    (void)a, (void)s;
+    (void)a, (void)s; /* what pages would need */
+    if (n == all && width == padded)
+        return head + j * ${BLOCKS ? "*ld" : "stride[2]"};
 % let AT_ROW_R = "(j + r) * stride[2]"
 % end
-    *ld = stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
-    if (together && n == all && width == padded)
-        return head + ${BLOCKS ? "(" : ""}${AT_ROW_R}${BLOCKS ? ") * " : ""}${BLOCKS ? BYTES : ""};
     memset(copy, 0, (size_t)(all * padded) * sizeof *copy);
-    for (; r < n; r++)
-        memcpy(copy + r * padded, head + ${BLOCKS ? "(" : ""}${AT_ROW_R}${BLOCKS ? ") * " : ""}${BLOCKS ? BYTES : ""}, (size_t)width * sizeof *copy);
+    for (int64_t r = 0; r < n; r++)
+        memcpy(copy + r * padded, head + ${AT_ROW_R}${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, (size_t)width * sizeof *copy);
     *ld = padded;
     return copy;
 }
 % end
 % if not SPLIT
 
-/* ${W} rows of queries, *ld elements apart: where they lie; or a copy, padded with zeros, if there are fewer or rows are not whole vectors. */
+/* ${W} rows of queries, *ld elements apart: where they lie; or a copy, padded with zeros, if there are fewer${HD == LDX*PER ? "" : " or rows are not whole vectors"}. */
 static const ${CQ} *queries_at(const ${CQ} *from, int64_t *ld, int64_t rows, ${CQ} *copy)
 {
 % if HD == LDX*PER

@@ -12,6 +12,20 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 % if CAUSAL or WINDOW or SPLIT or WOVEN
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 % end
+% if not SPLIT
+
+/* Into how many shares a unit of work is cut, so that all parts get equally many: parts over the greatest common divisor
+ * of both. */
+static int64_t cuts_of(int64_t units, int64_t parts)
+{
+    int64_t x = units, y = parts;
+    while (y) {
+        int64_t rest = x % y;
+        x = y, y = rest;
+    }
+    return x ? parts / x : 1;
+}
+% end
 
 /* One sequence: its lengths, the key that query 0 stands at, and where its rows begin, in ${BLOCKS ? "elements and blocks" : "elements"}. */
 struct sequence { int64_t b, q_len, keys, offset${WINDOW ? ", left, right" : ""}, q_at, k_at, v_at, o_at, lse_at, lse_ld${SCALED ? ", k_scales_at, v_scales_at" : ""}; };

@@ -25,7 +25,7 @@ static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t
         cut(w->s + seen, ends, steps - seen / ${PER*W});
     softmax(w->s, w->p, row, steps);
 % for c in 0..PANELS
-    ${c < PANELS - 1 or LAST == NV ? "value_tile" : "value_last"}(w->p, v + ${c*LDP*NR}, o + ${c*NR}, row, (n + ${U*PER - 1}) / ${U*PER});
+    ${c < PANELS - 1 or LAST == NV ? "value_tile" : "value_last"}(w->p, v${c ? " + " : ""}${c ? c*LDP*NR : ""}, o${c ? " + " : ""}${c ? c*NR : ""}, row, ${U*PER > 1 ? "(n + " : "n"}${U*PER > 1 ? U*PER - 1 : ""}${U*PER > 1 ? ") / " : ""}${U*PER > 1 ? U*PER : ""});
 % end
 }
 
@@ -39,7 +39,8 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     int64_t rows = least(${BQ}, s->q_len - i0), padded = (rows + ${MR - 1}) / ${MR} * ${MR}, end = end_key(s, i0 + rows - 1);
     const ${CQ} *q = (const ${CQ} *)a->q + s->q_at + h * a->q_stride[1] + i0 * a->q_stride[2];
     ${CO} *out = (${CO} *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
-    float scale = a->scale * ${SOFTCAP ? "(1 / a->features->softcap)" : UNIT}, unused; ${NATURAL ? "" : "/* exponentials are powers of two */"}
+    float scale = a->scale${TIMES_SCALE_UNIT};${SOFTCAP ? "" : WHY_UNIT}
+    float unused;
 % if not JOINS
     float none_seen = minus_infinity();
 % end
@@ -100,7 +101,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     for (int64_t i = 0; i < rows; i++) {
         float *row = w->row + i / ${MR} * ${STATE} + i % ${MR}, *lse = a->lse ? a->lse + s->lse_at + h * s->lse_ld + i0 + i : &unused;
 % if SINK
-        row[${FIX}] = a->features->sinks[h] * ${UNIT};
+        row[${FIX}] = a->features->sinks[h]${TIMES_UNIT};
 % end
 % if HDV == LDO
         finish(w->o + i * ${LDO}, row, out + i * a->o_stride[2], lse);
@@ -113,11 +114,11 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
 
 % include "c/shared.t"
 
-/* The work is batch * kv_heads units; where there are more parts than units, each is cut into `cuts` shares. Where parts share memory, it is
- * tiles of keys, and then tiles of queries. */
+/* The work is batch * kv_heads units; where these cannot be shared out evenly, each is cut into `cuts` shares. Where parts share
+ * memory, the work is tiles of keys, and then tiles of queries. */
 int ${NAME}(const struct attn_args *a)
 {
-    int64_t group, units, cuts, x, y, packed = -1;
+    int64_t group, units, cuts, packed = -1;
     if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1${FEATURES ? " || !a->features" : ""})
         return 1;
     group = a->heads / a->kv_heads, units = a->batch * a->kv_heads;
@@ -128,9 +129,7 @@ int ${NAME}(const struct attn_args *a)
         return 0;
     }
     struct space w = carve((float *)a->workspace, (float *)a->workspace + ${WORKSPACE/4}, key_tiles(a));
-    for (x = units, y = a->parts; y; )
-        cuts = x % y, x = y, y = cuts;
-    cuts = x ? a->parts / x : 1;
+    cuts = cuts_of(units, a->parts);
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
         struct sequence s = sequence_of(a, unit / a->kv_heads);

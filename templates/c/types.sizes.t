@@ -21,5 +21,8 @@
 % let TROW = NARROW ? "f32" : TKV
 % let CB = TB == "none" ? "" : type_c(TB)
 % let NATURAL = BIAS != "none"
-% let UNIT = NATURAL ? "1.0f" : "1.44269504f"
+%# Exponentials are powers of two, so that what adds to scores is times log2(e); powers of e where there is a bias.
+% let TIMES_UNIT = NATURAL ? "" : " * 1.44269504f"
+% let TIMES_SCALE_UNIT = SOFTCAP ? " * (1 / a->features->softcap)" : TIMES_UNIT
+% let WHY_UNIT = NATURAL ? "" : " /* exponentials are powers of two */"
 % include "features.sizes.t"

@@ -1,14 +1,13 @@
 %# FlashAttention-2 (Dao 2023, algorithm 1) without its running maximum, on tiles. This file says which blocks of keys meet which
 %# groups of queries, in what order, and what exponentials are relative to; what happens inside a block is woven.micro, which keys a
 %# query sees is sequence.t, and where they lie rows.t.
-%#
-%# Exponentials are relative to a whole number m, the same for the 32 rows of a group, and known before its first score: by the
-%# inequality of Cauchy and Schwarz no exponent passes factor * |q| * |k|, and m is so far below that bound of all queries of the
-%# group and all keys that no sum of products with the values leaves f32, but at least 0. Exponentials go down to 2^-126, so that
-%# as long as a row's sum is above 2^-80 what is lost is nothing. Rows that fall short of it, groups whose bound is no number or
-%# beyond measure, and values of a size to leave f32 are done again, exactly: with true maxima. A softcap is a bound too. A bias or a
-%# slope is in no bound: scores that are so far above what is expected of them that a sum or a product might leave f32 are cut off
-%# there, and the sum tells.
+
+/* There is no running maximum here. Exponentials are relative to a whole number m, the same for the ${MR} rows of a group and known
+ * before its first score: by the inequality of Cauchy and Schwarz no exponent is above factor * |q| * |k|, and m is at least 0 and so
+ * far below that bound, over all queries of the group and all keys, that no sum of products with the values leaves f32.
+ * Exponentials go down to 2^-126, so that nothing is lost as long as a row's sum is above 2^-80. Groups with a row whose sum
+ * is not, groups whose bound is not a number or very large, and values so large or small that products leave f32 are computed
+ * again, exactly, with true maxima.${SOFTCAP ? " A softcap is a bound too." : ""}${UNBOUNDED ? " No bound knows a bias or a slope: scores so far above what is expected that a sum or a product might leave f32 are cut off there, and the sum shows it." : ""} */
 
 /* The parts of a workspace; K and V of one head, packed in blocks of ${KEYS} keys, lie at its end. */
 struct space { float *trip, *exact, *groups, *k, *v; void *stage; };
@@ -29,7 +28,7 @@ struct group {
     int64_t h, i0, rows;       /* its head, first row, and how many there are */
     int64_t begin, end;        /* blocks that any row sees */
     int64_t whole, unwhole;    /* of those, the blocks that all rows see all of: [whole, unwhole) */
-    float base;                /* what exponents are relative to */
+    float base;                /* m, what exponents are relative to */
     float *sums, *parts;       /* of the exponentials: as they are multiplied, and, for the LSE, before they are rounded */
 };
 
@@ -39,12 +38,14 @@ struct head {
     const struct space *w;
     const struct sequence *s;
     int64_t g;                      /* the KV head */
-    float factor, norm, hidden;     /* of scores to exponents; the largest square of a key's length; score of keys that are not seen */
+    float factor;                   /* what scores are multiplied by to be exponents */
+    float norm;                     /* the largest square of a key's length */
+    float hidden;                   /* the score of keys that are not seen */
 % if MODIFY
-    float scale;                    /* of products to scores, before they are modified */
+    float scale;                    /* what products are multiplied by to be scores, before they are modified */
 % end
     float steep;                    /* how much exponents grow with products, at most */
-    float room;                     /* how far exponents may be above what they are relative to */
+    float room;                     /* how far exponents may be above m */
     int exact;                      /* every group is done exactly */
 };
 
@@ -60,6 +61,7 @@ static float float_of_bits(uint32_t u)
     memcpy(&x, &u, sizeof x);
     return x;
 }
+/* The largest of ${W} floats that are not negative, whose bits have their order. */
 static float largest(const uint32_t *bits)
 {
     uint32_t top = 0;
@@ -67,21 +69,22 @@ static float largest(const uint32_t *bits)
         top = bits[l] > top ? bits[l] : top;
     return float_of_bits(top);
 }
-/* No less than the root of x >= 0, and 0.2 % more at most: half the exponent, with a chord above the root's mantissa, and a step of
- * Heron's method, which never falls below. */
+/* A bound of the root of x >= 0, at most 0.2 % above it: half the exponent, with a chord above the root's mantissa, and then a step of
+ * Heron's method, which never gives less than the root. */
 static float root_bound(float x)
 {
     float y = float_of_bits((bits_of_float(x) >> 1) + 0x1fc00000u);
     return 0.5f * (y + x / y);
 }
 
-/* The blocks of keys from `first` on, up to and without `end`, of KV head g. Returns whether values are of a size that needs no care. */
+/* Packs keys first to end - 1 of KV head g, in blocks, with their values. Returns 1 if no value is so large or small that it needs care. */
 static int pack(struct head *x, int64_t first, int64_t end)
 {
     const struct attn_args *a = x->a;
     const struct sequence *s = x->s;
     const struct space *w = x->w;
-    const ${CKV} *k = (const ${CKV} *)a->k + s->k_at + x->g * a->k_stride[1], *v = (const ${CKV} *)a->v + s->v_at + x->g * a->v_stride[1];
+    const ${CKV} *k = (const ${CKV} *)a->k + s->k_at + x->g * a->k_stride[1];
+    const ${CKV} *v = (const ${CKV} *)a->v + s->v_at + x->g * a->v_stride[1];
     int64_t from = first / ${KEYS}, blocks = (end + ${KEYS - 1}) / ${KEYS} - from;
     uint32_t norms[${W}] = {0}, range[${W}] = {0}, top = 0;
 % if PARTS == 2
@@ -121,14 +124,14 @@ static int pack(struct head *x, int64_t first, int64_t end)
         top = (range[l] & 0xffffu) > top ? range[l] & 0xffffu : top;
         top = range[l] >> 16 > top ? range[l] >> 16 : top;
     }
-    /* What is left of 2^127 for exponentials after the values and the sum over keys; of bf16 the exponent is in the upper 9 bits. */
+    /* What the values, and the sum over keys, leave of 2^127 for exponentials; a bf16 has its exponent in the upper 9 bits. */
     x->room = 126.0f - (float)((int32_t)(top >> 7) > 127 ? (int32_t)(top >> 7) - 126 : 0);
     for (int64_t n = end - first; n > 0; n /= 2)
         x->room -= 1.0f;
     return top < 0x80u || (top >= 0x2b80u && top < 0x5380u); /* 0, or from 2^-40 up to 2^40 */
 }
 
-/* Scores of one block, in `space`, of keys that are not seen are hidden. */
+/* Hides, among the scores of a block in `space`, those of keys that a row does not see. */
 static void hide(const struct head *x, const struct group *g, int64_t block, float *space)
 {
     const struct sequence *s = x->s;
@@ -154,7 +157,7 @@ static void hide(const struct head *x, const struct group *g, int64_t block, flo
 % include "c/woven_modify.t"
 
 % end
-/* The whole group by true maxima: first those, then everything. */
+/* Computes a group again by its true maxima: first these, then everything else. */
 static void redo(const struct head *x, struct group *g)
 {
     float *space = x->w->exact;
@@ -189,7 +192,7 @@ static void redo(const struct head *x, struct group *g)
     totals(g->sums, g->state, unused);
 }
 
-/* Whether a row that sees a key is among those whose sums are no good. */
+/* Whether a row that sees any key is among those whose sums are too small. */
 static int is_lost(const struct head *x, const struct group *g, const int32_t *bad)
 {
     for (int64_t r = 0; r < g->rows; r++) {
@@ -200,7 +203,8 @@ static int is_lost(const struct head *x, const struct group *g, const int32_t *b
     return 0;
 }
 
-/* What is left to do once the last block's values are in: the quotient of each row, and whether it is any good. again: it is not. */
+/* What is left to do after a group's last block: the quotient of each row. Where a sum is too small, or `again` is 1, the group is computed
+ * again before. */
 static void close_group(const struct head *x, struct group *g, int again)
 {
     const struct attn_args *a = x->a;
@@ -217,7 +221,7 @@ static void close_group(const struct head *x, struct group *g, int again)
         memcpy(a->lse + x->s->lse_at + g->h * x->s->lse_ld + g->i0, x->w->stage, (size_t)g->rows * sizeof(float));
     }
 % if SINK
-    float sink = a->features->sinks[g->h] * ${UNIT};
+    float sink = a->features->sinks[g->h]${TIMES_UNIT};
     sink_shares(g->state, &sink);
 % else
     shares(g->state);
@@ -234,7 +238,7 @@ static void close_group(const struct head *x, struct group *g, int again)
 % end
 }
 
-/* Rows i0 on of head h: packs them, and says what their exponents are relative to, and which blocks they see. */
+/* Packs the rows of head h from row i0 on, finds what their exponents are relative to and which blocks they see. */
 static void open_group(const struct head *x, struct group *g, float *at, int64_t h, int64_t i0)
 {
     const struct attn_args *a = x->a;
@@ -286,6 +290,7 @@ struct walk {
     int64_t visit, block, stop, end; /* the first block of the visit; this one, and where the visit of the group and of all end */
 };
 
+/* Goes to the next tile of queries and opens its groups; 0 when there is none. */
 static int open_tile(const struct head *x, struct walk *k)
 {
     const struct attn_args *a = x->a;
@@ -310,7 +315,7 @@ static int open_tile(const struct head *x, struct walk *k)
     return 1;
 }
 
-/* To the next block; 0 when there is none. */
+/* Goes to the next block; 0 when there is none. */
 static int advance(const struct head *x, struct walk *k)
 {
     if (++k->block < k->stop)
@@ -330,8 +335,9 @@ static int advance(const struct head *x, struct walk *k)
     }
 }
 
-/* Three blocks are under way: the next one's scores are made, this one's exponentials, the last one's products with the values. Where
- * one is missing, each is made by itself; else all together, as many trips as there are blocks behind one another. */
+/* Three blocks are under way at once: of the next one the scores are made, of this one the exponentials, of the last one the products with
+ * the values. Where all three are there, one function makes them together, for as many trips as blocks follow one another; where one is
+ * missing, each is made by itself. */
 static void attend(const struct head *x, struct walk *k)
 {
     struct at { struct group *group; int64_t block; } last = {0, 0}, now = {0, 0}, next = {0, 0};
@@ -389,7 +395,7 @@ static void attend(const struct head *x, struct walk *k)
 }
 % if not JIT
 
-/* Linux lets a process use tiles once it has asked, for all its threads. */
+/* Linux lets all threads of a process use tiles once one of them has asked. */
 const char *${NAME}_prepare(void)
 {
 #if defined(__linux__) && (defined(INTRINSICS) || defined(MACHINE_CODE))
@@ -402,29 +408,27 @@ const char *${NAME}_prepare(void)
 }
 % end
 
-/* The work is batch * kv_heads units, each cut into `cuts` shares where there are more parts than units. */
+/* The work is batch * kv_heads units; where these cannot be shared out evenly, each is cut into `cuts` shares. */
 int ${NAME}(const struct attn_args *a)
 {
-    int64_t units, cuts, x, y, packed = -1;
+    int64_t units, cuts, packed = -1;
     if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1${FEATURES ? " || !a->features" : ""})
         return 1;
     units = a->batch * a->kv_heads;
     struct space w = carve((float *)a->workspace, a->kv_len);
     struct head head;
     struct walk walk;
-    for (x = units, y = a->parts; y; )
-        cuts = x % y, x = y, y = cuts;
-    cuts = x ? a->parts / x : 1;
+    cuts = cuts_of(units, a->parts);
     for (int64_t i = 0; i < ${W*W}; i++)
         w.trip[${ONES} + i] = w.exact[${ONES} + i] = float_of_bits(0x3f803f80u);
     head.a = a, head.w = &w, head.room = 0.0f;
 % if MODIFY
     head.factor = ${NATURAL ? "1.44269504f" : "1.0f"};
-    head.scale = a->scale * ${SOFTCAP ? "(1 / a->features->softcap)" : UNIT};
+    head.scale = a->scale${TIMES_SCALE_UNIT};
     head.steep = (a->scale < 0 ? -a->scale : a->scale) * 1.44269504f;
     head.hidden = minus_infinity();
 % else
-    head.factor = a->scale * ${UNIT};
+    head.factor = a->scale${TIMES_UNIT};${WHY_UNIT}
     if (head.factor == 0.0f)
         head.factor = 1.17549435e-38f; /* times which a score is nothing, and minus infinity itself */
     head.steep = head.factor < 0 ? -head.factor : head.factor;

@@ -4,9 +4,7 @@
 % let STAGED_KEYS = KEYS
 % include "c/staged.t"
 
-% if UNBOUNDED
-/* Scores beyond top become top: nothing says beforehand how large they are, and a sum that has one of them is out of range. */
-% end
+/* What the features do to the scores of group g against a block of keys.${UNBOUNDED ? " Scores beyond top become top: nothing says beforehand how large they are, and a sum that has one of them is out of range." : ""} */
 static void modify(const struct head *x, const struct group *g, int64_t block, float *space${UNBOUNDED ? ", float top" : ""})
 {
     const struct attn_features *f = x->a->features;
@@ -19,13 +17,13 @@ static void modify(const struct head *x, const struct group *g, int64_t block, f
 % end
     numbers[0] = x->scale;
 % if SOFTCAP
-    numbers[1] = f->softcap * ${UNIT};
+    numbers[1] = f->softcap${TIMES_UNIT};${WHY_UNIT}
 % end
 % if UNBOUNDED
     numbers[2] = top;
 % end
 % if ALIBI
-    numbers[3] = f->slopes[g->h] * -${UNIT};
+    numbers[3] = -f->slopes[g->h]${TIMES_UNIT};
     for (int64_t c = 0; c < ${KEYS}; c++)
         numbers[${KEY_NUMBERS} + c] = (float)c;
 % end
@@ -40,12 +38,14 @@ static void modify(const struct head *x, const struct group *g, int64_t block, f
 % end
 % if BIAS != "none"
         int64_t ld;
-        const ${CB} *bias = (const ${CB} *)f->bias + s->b * f->bias_stride[0] + g->h * f->bias_stride[1] + row * f->bias_stride[2] + j * f->bias_stride[3];
+        const ${CB} *bias = (const ${CB} *)f->bias + s->b * f->bias_stride[0] + g->h * f->bias_stride[1];
+        bias += row * f->bias_stride[2] + j * f->bias_stride[3];
         bias = (const ${CB} *)table(bias, f->bias_stride, &ld, s->q_len - row, s->keys - j, ${KEYS}, sizeof *bias, x->w->stage);
 % end
 % if MASK
         int64_t seen_ld;
-        const uint8_t *seen = f->mask + s->b * f->mask_stride[0] + g->h * f->mask_stride[1] + row * f->mask_stride[2] + j * f->mask_stride[3];
+        const uint8_t *seen = f->mask + s->b * f->mask_stride[0] + g->h * f->mask_stride[1];
+        seen += row * f->mask_stride[2] + j * f->mask_stride[3];
         seen = (const uint8_t *)table(seen, f->mask_stride, &seen_ld, s->q_len - row, s->keys - j, ${KEYS}, 1, (float *)x->w->stage + ${W*KEYS});
 % end
 % if BIAS != "none" and MASK

@@ -1,5 +1,6 @@
 /* Results over parts of the keys become the result over all of them, as attn_merge of attn.h has it: a warp for each row. What a row is
- * multiplied by is computed in double precision, the row in f32. SPDX-License-Identifier: MIT-0. */
+ * multiplied by is computed in double precision, the row in f32.
+ * SPDX-License-Identifier: MIT-0 */
 #define MOST_PARTS 64
 enum { TYPE_F32, TYPE_F16, TYPE_BF16 };
 struct merge {

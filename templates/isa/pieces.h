@@ -1,6 +1,6 @@
-/* Eight lanes are pieces as wide as the target's registers, so that none lies in two. EACH does something for every
- * piece l. Results do not depend on the width, but on whether there is fma: then the bodies may round once what they
- * round twice without. */
+/* A vector of eight lanes is made of pieces as wide as the target's registers. EACH(...) does something for every
+ * piece l. Results do not depend on that width. They do depend on whether the target has fma: with it a product and a sum
+ * may be rounded once, without it each is rounded. */
 #if defined(__AVX__)
 #define LANES 8
 #define ALL(e) {e, e, e, e, e, e, e, e}

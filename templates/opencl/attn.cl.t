@@ -16,7 +16,7 @@
 
 % include "opencl/interval.t"
 
-/* S[MR][NV vectors] += Q[MR][${DC} columns from `from` on] K^T, for the keys under col. */
+/* The ${MR} by ${NV} vectors of scores += Q K^T, of ${DC} columns from `from` on and the keys under col. */
 ${FUNCTION} void scores(${VEC} *s, __global const ${TYPE} *const *row, __local const float *col, int from, const int wide)
 {
 % for r in 0..MR

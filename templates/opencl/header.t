@@ -1,8 +1,11 @@
 /* attngen emit --variant ${NAME}${LANGUAGE_OPTION}
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1) with the
- * online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ * online softmax of Milakov and Gimelshein (2018).
  * ${LANGUAGE_ALONE}. Arithmetic is f32${NARROW ? "; f16 and bf16 are storage" : ""}.
+ *
+ * SPDX-License-Identifier: MIT-0
+ * Copy it and change it; no notice is needed.
  *
  * Parameters: ${parameters()}.
  * A work-group of ${GX} x ${GQ} work-items computes ${BQ} queries of one head, ${BK} keys at a time; a work-item holds ${MR} rows by

@@ -1,8 +1,10 @@
 /* attngen emit --variant ${NAME}${LANGUAGE_OPTION}
  *
  * C = scale * A ${B} for each head, a step of attention by three launches: ${TRANSPOSED ? "scores of queries and keys" : "probabilities times values"}.
- * SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
  * ${LANGUAGE_ALONE}. Arithmetic is f32${NARROW ? "; f16 and bf16 are storage" : ""}.
+ *
+ * SPDX-License-Identifier: MIT-0
+ * Copy it and change it; no notice is needed.
  *
  * Parameters: ${parameters()}.
 % if TILED

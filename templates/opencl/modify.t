@@ -57,7 +57,7 @@ ${FUNCTION} ${VEC} bias_v(__global const ${TYPE_BIAS} *from, long stride, int n,
 % end
 }
 
-/* S[MR][NV vectors] += the biases from row[r] on. */
+/* The ${MR} by ${NV} vectors of scores += the biases from row[r] on. */
 ${FUNCTION} void add_biases(${VEC} *s, __global const ${TYPE_BIAS} *const *row, long stride, int n, const int wide)
 {
 % for r in 0..MR
@@ -88,7 +88,7 @@ ${FUNCTION} ${VEC} kept(${VEC} e, __global const uchar *mask, long stride, int n
 % end
 }
 
-/* S[MR][NV vectors] where the masks from row[r] on are not 0. */
+/* Of the ${MR} by ${NV} vectors of scores keeps those whose masks, from row[r] on, are not 0. */
 ${FUNCTION} void keep(${VEC} *s, __global const uchar *const *row, long stride, int n, const int wide)
 {
 % for r in 0..MR

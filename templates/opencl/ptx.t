@@ -74,7 +74,8 @@ INLINED int up_to_lane(int x) /* the sum of those of the lanes up to this one */
 INLINED int lanes_with(int x) /* in how many lanes x holds */
 {
     int y;
-    __asm__ volatile("{.reg .pred p; .reg .b32 lanes; setp.ne.b32 p, %1, 0; vote.sync.ballot.b32 lanes, p, 0xffffffff; popc.b32 %0, lanes;}"
+    __asm__ volatile("{.reg .pred p; .reg .b32 lanes; setp.ne.b32 p, %1, 0; vote.sync.ballot.b32 lanes, p, 0xffffffff;"
+        "popc.b32 %0, lanes;}"
         : "=r"(y) : "r"(x));
     return y;
 }

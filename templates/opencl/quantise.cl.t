@@ -2,7 +2,8 @@
 %# arithmetic of integers: no device rounds them otherwise, has no doubles or flushes what is small.
 % include "opencl/words.t"
 /* Rows of numbers become rows of int8, fp8 (OCP's E4M3), q8_0 or q4_0 (ggml's blocks), as attn_quantise of attn.h has them, bit by
- * bit. SPDX-License-Identifier: MIT-0. A group of 128 work-items has four rows at a time, a row for 32 of them. */
+ * bit. A group of 128 work-items has four rows at a time, a row for 32 of them.
+ * SPDX-License-Identifier: MIT-0 */
 % include "opencl/head.t"
 % include "opencl/quantise.args.h"
 % include "opencl/begin.t"

@@ -1,8 +1,10 @@
 /* attngen emit --variant ${NAME}${LANGUAGE_OPTION}
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023).
- * SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
  * ${LANGUAGE} with inline PTX for NVIDIA's sm_80 and later; arithmetic is f32, P is rounded to ${DTYPE} for the second product.
+ *
+ * SPDX-License-Identifier: MIT-0
+ * Copy it and change it; no notice is needed.
  *
  * Parameters: ${parameters()}.
  * A work-group of ${ITEMS} work-items computes ${BQ} queries of one head, ${BK} keys at a time; each warp has ${MR} rows. A tile takes

@@ -1,8 +1,11 @@
 /* attngen emit --variant ${NAME}${LANGUAGE_OPTION}
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-3 (Shah et al. 2024): one warp
- * copies, ${CW} warpgroup${CW > 1 ? "s" : ""} compute${CW > 1 ? "" : "s"}. SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
+ * copies, ${CW} warpgroup${CW > 1 ? "s" : ""} compute${CW > 1 ? "" : "s"}.
  * ${LANGUAGE} with inline PTX for NVIDIA's sm_90a; arithmetic is f32, P is rounded to ${DTYPE} for the second product.
+ *
+ * SPDX-License-Identifier: MIT-0
+ * Copy it and change it; no notice is needed.
  *
  * Parameters: ${parameters()}.
 % if SPLIT

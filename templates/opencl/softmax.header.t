@@ -1,8 +1,10 @@
 /* attngen emit --variant ${NAME}${LANGUAGE_OPTION}
  *
  * P = softmax(S) along the keys of each row, a step of attention by three launches.
- * SPDX-License-Identifier: MIT-0: copy it, change it, keep no notice.
  * ${LANGUAGE_ALONE}. Arithmetic is f32${NARROW ? "; f16 and bf16 are storage" : ""}.
+ *
+ * SPDX-License-Identifier: MIT-0
+ * Copy it and change it; no notice is needed.
  *
  * Parameters: ${parameters()}.
  * ${LANES > 1 ? "A work-group" : "A work-item"} computes a row, in three passes: its maximum, the sum of its exponentials, the quotients.

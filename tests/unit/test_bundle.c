@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "bundle.h"
+#include "lines.h"
 #include "sha256.h"
 #include "opened.h"
 
@@ -155,6 +156,18 @@ static void test_what_it_cannot_hold(void **state)
         if (n == 1)
             assert_int_equal(bundle_check(g, &kernel[0].variant, &err), -1);
     }
+    gen_close(g);
+}
+
+static void test_lines(void **state)
+{
+    struct gen *g = open_gen();
+    struct bundle b;
+    (void)state;
+    make(g, "b", 0, &b);
+    for (int i = 0; i < b.files; i++)
+        (strstr(b.file[i].name, ".json") ? lines_check : lines_check_source)(b.file[i].name, b.file[i].data);
+    bundle_free(&b);
     gen_close(g);
 }
 
@@ -306,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_order_changes_nothing),
         cmocka_unit_test(test_what_it_cannot_hold),
+        cmocka_unit_test(test_lines),
         cmocka_unit_test(test_list_of_parts),
         cmocka_unit_test(test_choice),
         cmocka_unit_test(test_strict),

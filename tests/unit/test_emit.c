@@ -335,6 +335,10 @@ static void check_header(const struct gen_text *t, const struct variant *v)
         assert_true(n[2] <= n[3] && n[4] <= n[5] && n[5] == 8);
         return;
     }
+    if (isa == ISA_C) { /* whose registers the compiler gives out */
+        assert_null(strstr(t->data, "Vector registers of "));
+        return;
+    }
     assert_int_equal(numbers_of(t->data, "Vector registers of ", n), 5);
     const struct gen_micro_use *value = use_of(t, "value_tile") ? use_of(t, "value_tile") : use_of(t, "value_last");
     assert_int_equal(n[0], widths[isa] * 32);
@@ -342,8 +346,8 @@ static void check_header(const struct gen_text *t, const struct variant *v)
     assert_int_equal(n[2], value->vec);
     assert_int_equal(n[3], use_of(t, "softmax")->vec);
     assert_int_equal(n[4], registers[isa]);
-    if (isa != ISA_C) /* accumulators, a row's element, and keys beside it, are all there at once */
-        assert_true(n[1] >= f[F_ROWS] * f[F_VECS] + f[F_VECS] + 1 && n[1] <= registers[isa]);
+    /* accumulators, a row's element, and keys beside it, are all there at once */
+    assert_true(n[1] >= f[F_ROWS] * f[F_VECS] + f[F_VECS] + 1 && n[1] <= registers[isa]);
 }
 
 static void test_header(void **state)

@@ -1,57 +1,60 @@
 /* attngen emit --variant attn_f32_d32_on_c_q32k128_r4x8u1
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1)
- * with the online softmax of Milakov and Gimelshein (2018). SPDX-License-Identifier: MIT-0: copy it, change it, keep no
- * notice.
+ * with the online softmax of Milakov and Gimelshein (2018).
+ *
+ * SPDX-License-Identifier: MIT-0
+ * Copy it and change it; no notice is needed.
  *
  * Parameters: op attn, dtype f32, head_dim.qk 32, isa c, tile.q 32, tile.k 128, micro.rows 4, micro.vecs 8, unroll 1.
  * A tile of 32 queries by 128 keys takes 524288 flops and 32768 bytes of K and V: 16 flops a byte.
- * Vector registers of 256 bits (how many, the compiler decides): 0 in the score tile, 0 in the value tile, 0 in the
- * softmax step, of 0.
- * Workspace: 12288 bytes and 49152 for every 128 keys.
+ * Workspace: 12288 bytes and 49152 for every 128 keys, which parts may share.
  *
- * Contract: struct attn_args below says what each argument is. attn_f32_d32_on_c_q32k128_r4x8u1 returns 0, or 1 when it
- * refuses args (size is not sizeof(struct attn_args), part is not one of parts, no KV head). It allocates nothing and
- * keeps no state: it may run in any number of threads, each with a workspace of its own. O must not overlap the inputs.
- * Keys past a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf. The bits of the result
- * do not depend on parts.
+ * Contract: the comments of struct attn_args below say what each argument is.
+ * attn_f32_d32_on_c_q32k128_r4x8u1 returns 0, or 1 if it refuses args: size is not sizeof(struct attn_args), part is
+ * not one of parts, or there is no KV head. It allocates nothing and keeps no state: any number of threads may call it
+ * at once, each with a workspace of its own. O must not overlap the inputs. Keys past a sequence's length are not read.
+ * A row that sees no key gives an O of 0 and an LSE of minus infinity. The result has the same bits for any number of
+ * parts.
  *
- * To declare it elsewhere, define ATTN_DECLARATIONS and include this file. */
+ * To declare it in another file, define ATTN_DECLARATIONS there and include this file. */
 #include <stdint.h>
 #include <string.h>
 #ifndef ATTN_ARGS_DEFINED
 #define ATTN_ARGS_DEFINED
-/* What every attention kernel takes. Tensors are [batch, head, row, element]; strides count elements, the last one
- * is 1.
- * Memory belongs to the caller; the kernel allocates nothing, keeps nothing and may run in any number of threads at
- * once, each part with a workspace of its own. */
+/* What every attention kernel takes. The sides of tensors are [batch, head, row, element]; HD is the head_dim of Q and
+ * K, HDV that of V and O. Strides count elements (of K and V in q8_0 or q4_0: blocks), and that of the last side is 1.
+ * All memory belongs to the caller: the kernel allocates nothing and keeps nothing. Any number of threads may run it at
+ * once, each with a workspace of its own. */
 struct attn_args {
     int64_t size;           /* sizeof(struct attn_args) */
-    /* [batch, heads, q_len, HD], [batch, kv_heads, kv_len, HD], [batch, kv_heads, kv_len, HDV] */
-    const void *q, *k, *v;
+    const void *q;          /* [batch, heads, q_len, HD] */
+    const void *k, *v;      /* [batch, kv_heads, kv_len, HD] and [batch, kv_heads, kv_len, HDV] */
     void *o;                /* [batch, heads, q_len, HDV] */
-    float *lse;             /* [batch, heads, q_len], contiguous: natural log of the sum of exponentials; or NULL */
-    void *workspace;        /* NAME_workspace(args) bytes, aligned to 64; one for each part */
+    float *lse;             /* [batch, heads, q_len] without gaps: the natural log of each row's sum; or NULL */
+    void *workspace;        /* NAME_workspace(args) bytes, aligned to 64; each part has its own */
     int64_t batch, heads, kv_heads; /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
-    int64_t q_len, kv_len;
-    int64_t q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* of batch, head and row */
-    const int64_t *kv_lens; /* [batch], keys of each sequence, 0..kv_len; or NULL: kv_len each */
-    int64_t offset;         /* causal: query i sees keys j <= i + offset ... */
-    int64_t bottom_right;   /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
-    float scale;            /* scores are scale * q.k */
-    int64_t part, parts;    /* this call does part 0..parts-1 of the work; 0, 1: all of it */
-    /* NULL, or where NAME_workspace tells more than 0 when part is -1: as many bytes, aligned to 64, the same for all
-     * parts, which then share what is one's alone otherwise. All parts are called with phase 0, and when they are done,
-     * with phase 1. */
+    int64_t q_len, kv_len;  /* queries and keys of a sequence; the longest one's, where sequences differ */
+    int64_t q_stride[3], k_stride[3], v_stride[3], o_stride[3]; /* from one batch, head and row to the next */
+    const int64_t *kv_lens; /* [batch]: the keys of each sequence, 0..kv_len; or NULL if each has kv_len */
+    int64_t offset;         /* for causal masks, windows and ALiBi query i stands at key i + offset ... */
+    int64_t bottom_right;   /* ... or, if this is 1, at key i + offset + (keys of the sequence) - (its queries) */
+    float scale;            /* scores are scale * q.k; usually 1 / sqrt(HD) */
+    int64_t part, parts;    /* this call does part 0..parts-1 of the work; 0 and 1: all of it */
+    /* To let the parts share what each would make for itself: call NAME_workspace with part -1. If it returns more than
+     * 0, allocate as many bytes, aligned to 64, and give them to all parts here; NAME_workspace may then return less
+     * for each part. Call all parts with phase 0, wait until all have returned, and call all of them with phase 1.
+     * NULL: nothing is shared. */
     void *shared;
-    int64_t phase;
-    const struct attn_features *features; /* of kernels that have features; others do not look at it */
+    int64_t phase;          /* 0 or 1; 0 if shared is NULL */
+    const struct attn_features *features; /* what features take; kernels without features do not read it */
 };
 #endif
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* Bytes for one part; looks at lengths and part alone. */
+/* The bytes of one part's workspace, or of memory to share if part is -1. It reads batch, heads, lengths, part and
+ * shared alone. */
 int64_t attn_f32_d32_on_c_q32k128_r4x8u1_workspace(const struct attn_args *args);
 int attn_f32_d32_on_c_q32k128_r4x8u1(const struct attn_args *args);
 #ifdef __cplusplus
@@ -63,23 +66,20 @@ int attn_f32_d32_on_c_q32k128_r4x8u1(const struct attn_args *args);
 #error "scores may be infinite; expected -fno-finite-math-only behind -ffast-math or -Ofast"
 #endif
 
-/* Names of this file alone; so several files like it can be one translation unit. */
+/* These names belong to this file alone, so that several files like it can be in one translation unit. */
 #define infinite infinite_ff1ac592
 #define pool_iota pool_iota_ff1ac592
 #define pool_width pool_width_ff1ac592
-#define vec_at vec_at_ff1ac592
+#define pool_bias pool_bias_ff1ac592
+#define pool_digits pool_digits_ff1ac592
+#define pool_unit pool_unit_ff1ac592
+#define vec_piece vec_piece_ff1ac592
 #define vec vec_ff1ac592
-#define ivec_at ivec_at_ff1ac592
+#define ivec_piece ivec_piece_ff1ac592
 #define ivec ivec_ff1ac592
-#define kmask_at kmask_at_ff1ac592
-#define kmask kmask_ff1ac592
-#define bits_of bits_of_ff1ac592
-#define real_of real_of_ff1ac592
-#define floor1 floor1_ff1ac592
-#define fraction1 fraction1_ff1ac592
-#define pow2 pow2_ff1ac592
-#define exponent1 exponent1_ff1ac592
-#define mantissa1 mantissa1_ff1ac592
+#define vec_u vec_u_ff1ac592
+#define ivec_u ivec_u_ff1ac592
+#define uvec_piece uvec_piece_ff1ac592
 #define v_load v_load_ff1ac592
 #define v_bcast v_bcast_ff1ac592
 #define v_store v_store_ff1ac592
@@ -99,19 +99,27 @@ int attn_f32_d32_on_c_q32k128_r4x8u1(const struct attn_args *args);
 #define v_hornerf v_hornerf_ff1ac592
 #define v_max v_max_ff1ac592
 #define v_maxm v_maxm_ff1ac592
-#define v_fraction v_fraction_ff1ac592
-#define v_scale v_scale_ff1ac592
-#define v_exponent v_exponent_ff1ac592
-#define v_mantissa v_mantissa_ff1ac592
+#define v_trunc v_trunc_ff1ac592
+#define v_real v_real_ff1ac592
+#define v_power v_power_ff1ac592
+#define v_mulbits v_mulbits_ff1ac592
+#define v_expbits v_expbits_ff1ac592
+#define v_andbits v_andbits_ff1ac592
+#define v_asreal v_asreal_ff1ac592
 #define v_less v_less_ff1ac592
 #define v_sel v_sel_ff1ac592
 #define v_low v_low_ff1ac592
 #define v_high v_high_ff1ac592
 #define v_low2 v_low2_ff1ac592
 #define v_high2 v_high2_ff1ac592
+#define v_low4 v_low4_ff1ac592
+#define v_high4 v_high4_ff1ac592
 #define v_addv v_addv_ff1ac592
-#define v_keep v_keep_ff1ac592
-#define v_cross v_cross_ff1ac592
+#define v_subv v_subv_ff1ac592
+#define v_orv v_orv_ff1ac592
+#define bits_of bits_of_ff1ac592
+#define real_of real_of_ff1ac592
+#define trunc1 trunc1_ff1ac592
 #define pack_q pack_q_ff1ac592
 #define pack_k pack_k_ff1ac592
 #define pack_v pack_v_ff1ac592
@@ -122,6 +130,7 @@ int attn_f32_d32_on_c_q32k128_r4x8u1(const struct attn_args *args);
 #define finish finish_ff1ac592
 #define minus_infinity minus_infinity_ff1ac592
 #define least least_ff1ac592
+#define cuts_of cuts_of_ff1ac592
 #define sequence sequence_ff1ac592
 #define sequence_of sequence_of_ff1ac592
 #define first_key first_key_ff1ac592
@@ -129,53 +138,132 @@ int attn_f32_d32_on_c_q32k128_r4x8u1(const struct attn_args *args);
 #define keys_at keys_at_ff1ac592
 #define queries_at queries_at_ff1ac592
 #define space space_ff1ac592
+#define key_tiles key_tiles_ff1ac592
+#define query_tiles query_tiles_ff1ac592
 #define carve carve_ff1ac592
 #define pack pack_ff1ac592
 #define tile tile_ff1ac592
 #define attend attend_ff1ac592
+#define do_shared do_shared_ff1ac592
 
 static inline float infinite(uint32_t bits) { union { uint32_t u; float f; } b = {bits}; return b.f; }
 static const int32_t pool_iota[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 static const int32_t pool_width[8] = {8, 8, 8, 8, 8, 8, 8, 8};
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__)
-typedef float vec_at __attribute__((vector_size(32), aligned(16)));
-typedef struct { vec_at at; } vec;
-typedef int32_t ivec_at __attribute__((vector_size(32), aligned(16)));
-typedef struct { ivec_at at; } ivec;
-typedef int32_t kmask_at __attribute__((vector_size(32), aligned(16)));
-typedef struct { kmask_at at; } kmask;
+static const int32_t pool_bias[8] = {127, 127, 127, 127, 127, 127, 127, 127};
+static const int32_t pool_digits[8] = {8388607, 8388607, 8388607, 8388607, 8388607, 8388607, 8388607, 8388607};
+static const int32_t pool_unit[8] = {1065353216, 1065353216, 1065353216, 1065353216, 1065353216, 1065353216, 1065353216,
+    1065353216};
+#if (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && !defined(__TINYC__)
+/* A vector of eight lanes is made of pieces as wide as the target's registers. EACH(...) does something for every
+ * piece l. Results do not depend on that width. They do depend on whether the target has fma: with it a product and
+ * a sum may be rounded once, without it each is rounded. */
+#if defined(__AVX__)
+#define LANES 8
+#define ALL(e) {e, e, e, e, e, e, e, e}
+#define EACH(...) { enum { l = 0 }; __VA_ARGS__; }
+#define OF(i) ((i) < 4 ? (i) : (i) + 4)
+#define INSIDE(x, y, a, b, c, d) SHUFFLE(x, y, OF(a), OF(b), OF(c), OF(d), OF(a) + 4, OF(b) + 4, OF(c) + 4, OF(d) + 4)
+#define FOURS(x, p, y, q) SHUFFLE(AT(x, 0), AT(y, 0), \
+    4 * (p), 4 * (p) + 1, 4 * (p) + 2, 4 * (p) + 3, 4 * (q) + 8, 4 * (q) + 9, 4 * (q) + 10, 4 * (q) + 11)
+#else
+#define LANES 4
+#define ALL(e) {e, e, e, e}
+#define EACH(...) { enum { l = 0 }; __VA_ARGS__; } { enum { l = 1 }; __VA_ARGS__; }
+#define INSIDE(x, y, a, b, c, d) SHUFFLE(x, y, a, b, c, d)
+#define FOURS(x, p, y, q) (l == 0 ? AT(x, p) : AT(y, q))
+#endif
+#if defined(__clang__) || __GNUC__ >= 12
+#define SHUFFLE(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
+#else
+#define SHUFFLE(x, y, ...) __builtin_shuffle(x, y, __extension__ (ivec_piece){__VA_ARGS__})
+#endif
+#define VEC(e) (__extension__ (vec_piece)ALL(e))
+#define IVEC(e) (__extension__ (ivec_piece)ALL(e))
+#define PICK(k, x, y) (vec_piece)(((ivec_piece)(x) & (k)) | ((ivec_piece)(y) & ~(k)))
+#define AT(x, i) (x).at[i]
+#define GET(type, m) (*(const type *)(const void *)((m) + l * LANES))
+#define PUT(type, m) (*(type *)(void *)((m) + l * LANES))
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define PAIRS(m) (uvec_piece)GET(ivec_u, (m) + l * LANES)
+#define WORDS(m) (ivec_piece)(PAIRS(m) >> 16 | PAIRS(m) << 16)
+#else
+#define WORDS(m) GET(ivec_u, (m) + l * LANES)
+#endif
 #define OP static inline __attribute__((always_inline))
+#if !defined(__clang__) && (defined(__FMA__) || defined(__ARM_FEATURE_FMA))
+#define KERNEL static __attribute__((optimize("fp-contract=fast"))) /* -std=c11 alone has no fma */
+#else
+#define KERNEL static
+#endif
+typedef float vec_piece __attribute__((vector_size(4 * LANES)));
+typedef struct { vec_piece at[8 / LANES]; } vec;
+typedef int32_t ivec_piece __attribute__((vector_size(4 * LANES)));
+typedef struct { ivec_piece at[8 / LANES]; } ivec;
+typedef float vec_u __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t ivec_u __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef uint32_t uvec_piece __attribute__((vector_size(4 * LANES)));
+OP vec v_load(const float *m) { vec r; EACH(AT(r, l) = GET(vec_u, m)); return r; }
+OP vec v_bcast(const float *m) { vec r; EACH(AT(r, l) = VEC(m[0])); return r; }
+OP void v_store(float *m, vec x) { EACH(PUT(vec_u, m) = AT(x, l)); }
+OP void v_store1(float *m, vec x) { m[0] = AT(x, 0)[0]; }
+OP vec v_const(float f) { vec r; EACH(AT(r, l) = VEC(f)); return r; }
+OP vec v_zero(void) { vec r; EACH(AT(r, l) = VEC(0.0f)); return r; }
+OP ivec v_pool(const int32_t *v) { ivec r; EACH(AT(r, l) = GET(ivec_u, v)); return r; }
+OP ivec v_bcasti(const int32_t *m) { ivec r; EACH(AT(r, l) = IVEC(m[0])); return r; }
+OP vec v_add(vec x, vec y) { vec r; EACH(AT(r, l) = AT(x, l) + AT(y, l)); return r; }
+OP vec v_sub(vec x, vec y) { vec r; EACH(AT(r, l) = AT(x, l) - AT(y, l)); return r; }
+OP vec v_mul(vec x, vec y) { vec r; EACH(AT(r, l) = AT(x, l) * AT(y, l)); return r; }
+OP vec v_mulm(vec x, const float *m) { vec r; EACH(AT(r, l) = AT(x, l) * GET(vec_u, m)); return r; }
+OP vec v_mulf(vec x, float f) { vec r; EACH(AT(r, l) = AT(x, l) * VEC(f)); return r; }
+OP vec v_div(vec x, vec y) { vec r; EACH(AT(r, l) = AT(x, l) / AT(y, l)); return r; }
+OP vec v_fma(vec d, vec x, vec y) { vec r; EACH(AT(r, l) = AT(d, l) + AT(x, l) * AT(y, l)); return r; }
+OP vec v_horner(vec d, vec x, vec y) { vec r; EACH(AT(r, l) = AT(d, l) * AT(x, l) + AT(y, l)); return r; }
+OP vec v_hornerf(vec d, vec x, float f) { vec r; EACH(AT(r, l) = AT(d, l) * AT(x, l) + VEC(f)); return r; }
+OP vec v_max(vec x, vec y) { vec r; EACH(AT(r, l) = PICK(AT(x, l) > AT(y, l), AT(x, l), AT(y, l))); return r; }
+OP vec v_maxm(vec x, const float *m)
+{
+    vec r;
+    EACH(AT(r, l) = PICK(AT(x, l) > GET(vec_u, m), AT(x, l), GET(vec_u, m)));
+    return r;
+}
+OP ivec v_trunc(vec x) { ivec r; EACH(AT(r, l) = __builtin_convertvector(AT(x, l), ivec_piece)); return r; }
+OP vec v_real(ivec x) { vec r; EACH(AT(r, l) = __builtin_convertvector(AT(x, l), vec_piece)); return r; }
+OP ivec v_power(ivec x) { ivec r; EACH(AT(r, l) = (ivec_piece)((uvec_piece)AT(x, l) << 23)); return r; }
+OP vec v_mulbits(vec x, ivec y) { vec r; EACH(AT(r, l) = AT(x, l) * (vec_piece)AT(y, l)); return r; }
+OP ivec v_expbits(vec x) { ivec r; EACH(AT(r, l) = (ivec_piece)((uvec_piece)AT(x, l) >> 23)); return r; }
+OP ivec v_andbits(vec x, const int32_t *v) { ivec r; EACH(AT(r, l) = (ivec_piece)AT(x, l) & GET(ivec_u, v)); return r; }
+OP vec v_asreal(ivec x) { vec r; EACH(AT(r, l) = (vec_piece)AT(x, l)); return r; }
+OP ivec v_less(ivec x, ivec y) { ivec r; EACH(AT(r, l) = AT(x, l) < AT(y, l)); return r; }
+OP vec v_sel(ivec k, vec x, vec y) { vec r; EACH(AT(r, l) = PICK(AT(k, l), AT(x, l), AT(y, l))); return r; }
+OP vec v_low(vec x, vec y) { vec r; EACH(AT(r, l) = INSIDE(AT(x, l), AT(y, l), 0, 4, 1, 5)); return r; }
+OP vec v_high(vec x, vec y) { vec r; EACH(AT(r, l) = INSIDE(AT(x, l), AT(y, l), 2, 6, 3, 7)); return r; }
+OP vec v_low2(vec x, vec y) { vec r; EACH(AT(r, l) = INSIDE(AT(x, l), AT(y, l), 0, 1, 4, 5)); return r; }
+OP vec v_high2(vec x, vec y) { vec r; EACH(AT(r, l) = INSIDE(AT(x, l), AT(y, l), 2, 3, 6, 7)); return r; }
+OP vec v_low4(vec x, vec y) { vec r; EACH(AT(r, l) = FOURS(x, 0, y, 0)); return r; }
+OP vec v_high4(vec x, vec y) { vec r; EACH(AT(r, l) = FOURS(x, 1, y, 1)); return r; }
+OP ivec v_addv(ivec x, const int32_t *v)
+{
+    ivec r;
+    EACH(AT(r, l) = (ivec_piece)((uvec_piece)AT(x, l) + (uvec_piece)GET(ivec_u, v)));
+    return r;
+}
+OP ivec v_subv(ivec x, const int32_t *v)
+{
+    ivec r;
+    EACH(AT(r, l) = (ivec_piece)((uvec_piece)AT(x, l) - (uvec_piece)GET(ivec_u, v)));
+    return r;
+}
+OP ivec v_orv(ivec x, const int32_t *v) { ivec r; EACH(AT(r, l) = AT(x, l) | GET(ivec_u, v)); return r; }
 #else
 typedef struct { float at[8]; } vec;
 typedef struct { int32_t at[8]; } ivec;
-typedef struct { int32_t at[8]; } kmask;
 #define OP static inline
-#endif
 #define KERNEL static
 #define AT(x, i) (x).at[i]
 #define EACH for (int l = 0; l < 8; l++)
 static inline uint32_t bits_of(float x) { union { float f; uint32_t u; } b = {x}; return b.u; }
 static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
-static inline float floor1(float x)
-{
-    if (!(x > -8388608.0f && x < 8388608.0f)) { return x; }
-    int32_t i = (int32_t)x;
-    return (float)(i - (x < (float)i));
-}
-static inline float fraction1(float x) { return x > -8388608.0f && x < 8388608.0f ? x - floor1(x) : x == x ? 0.0f : x; }
-static inline float pow2(float n)
-{
-    return n != n ? n : n < -126.0f ? 0.0f : n > 127.0f ? real_of(0x7f800000u)
-        : real_of((uint32_t)((int32_t)n + 127) << 23);
-}
-static inline float exponent1(float x)
-{
-    return x > 0.0f ? (float)((int32_t)(bits_of(x) >> 23) - 127) : x == 0.0f ? real_of(0xff800000u) : x - x;
-}
-static inline float mantissa1(float x)
-{
-    return x > 0.0f ? real_of((bits_of(x) & 0x7fffffu) | 0x3f800000u) : x == 0.0f ? 1.0f : x;
-}
+static inline int32_t trunc1(float x) { return x > -2147483648.0f && x < 2147483648.0f ? (int32_t)x : -2147483647 - 1; }
 OP vec v_load(const float *m) { vec r; EACH AT(r, l) = m[l]; return r; }
 OP vec v_bcast(const float *m) { vec r; EACH AT(r, l) = m[0]; return r; }
 OP void v_store(float *m, vec x) { EACH m[l] = AT(x, l); }
@@ -195,39 +283,50 @@ OP vec v_horner(vec d, vec x, vec y) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l
 OP vec v_hornerf(vec d, vec x, float f) { vec r; EACH AT(r, l) = AT(d, l) * AT(x, l) + f; return r; }
 OP vec v_max(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) > AT(y, l) ? AT(x, l) : AT(y, l); return r; }
 OP vec v_maxm(vec x, const float *m) { vec r; EACH AT(r, l) = AT(x, l) > m[l] ? AT(x, l) : m[l]; return r; }
-OP vec v_fraction(vec x) { vec r; EACH AT(r, l) = fraction1(AT(x, l)); return r; }
-OP vec v_scale(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) * pow2(floor1(AT(y, l))); return r; }
-OP vec v_exponent(vec x) { vec r; EACH AT(r, l) = exponent1(AT(x, l)); return r; }
-OP vec v_mantissa(vec x) { vec r; EACH AT(r, l) = mantissa1(AT(x, l)); return r; }
-OP kmask v_less(ivec x, ivec y) { kmask r; EACH AT(r, l) = AT(x, l) < AT(y, l); return r; }
-OP vec v_sel(kmask k, vec x, vec y) { vec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
+OP ivec v_trunc(vec x) { ivec r; EACH AT(r, l) = trunc1(AT(x, l)); return r; }
+OP vec v_real(ivec x) { vec r; EACH AT(r, l) = (float)AT(x, l); return r; }
+OP ivec v_power(ivec x) { ivec r; EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) << 23); return r; }
+OP vec v_mulbits(vec x, ivec y) { vec r; EACH AT(r, l) = AT(x, l) * real_of((uint32_t)AT(y, l)); return r; }
+OP ivec v_expbits(vec x) { ivec r; EACH AT(r, l) = (int32_t)(bits_of(AT(x, l)) >> 23); return r; }
+OP ivec v_andbits(vec x, const int32_t *v)
+{
+    ivec r;
+    EACH AT(r, l) = (int32_t)(bits_of(AT(x, l)) & (uint32_t)v[l]);
+    return r;
+}
+OP vec v_asreal(ivec x) { vec r; EACH AT(r, l) = real_of((uint32_t)AT(x, l)); return r; }
+OP ivec v_less(ivec x, ivec y) { ivec r; EACH AT(r, l) = -(AT(x, l) < AT(y, l)); return r; }
+OP vec v_sel(ivec k, vec x, vec y) { vec r; EACH AT(r, l) = AT(k, l) ? AT(x, l) : AT(y, l); return r; }
 OP vec v_low(vec x, vec y)
 {
     vec r;
-    EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + (l >> 1 & 1)) : AT(x, (l & 12) + (l >> 1 & 1));
+    EACH AT(r, l) = l & 1 ? AT(y, (l & 4) + (l >> 1 & 1)) : AT(x, (l & 4) + (l >> 1 & 1));
     return r;
 }
 OP vec v_high(vec x, vec y)
 {
     vec r;
-    EACH AT(r, l) = l & 1 ? AT(y, (l & 12) + 2 + (l >> 1 & 1)) : AT(x, (l & 12) + 2 + (l >> 1 & 1));
+    EACH AT(r, l) = l & 1 ? AT(y, (l & 4) + 2 + (l >> 1 & 1)) : AT(x, (l & 4) + 2 + (l >> 1 & 1));
     return r;
 }
-OP vec v_low2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l & 13) : AT(x, l); return r; }
+OP vec v_low2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l & 5) : AT(x, l); return r; }
 OP vec v_high2(vec x, vec y) { vec r; EACH AT(r, l) = l & 2 ? AT(y, l) : AT(x, l | 2); return r; }
+OP vec v_low4(vec x, vec y) { vec r; EACH AT(r, l) = l & 4 ? AT(y, l & 3) : AT(x, l); return r; }
+OP vec v_high4(vec x, vec y) { vec r; EACH AT(r, l) = l & 4 ? AT(y, l) : AT(x, l | 4); return r; }
 OP ivec v_addv(ivec x, const int32_t *v)
 {
     ivec r;
     EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) + (uint32_t)v[l]);
     return r;
 }
-OP vec v_keep(vec x, vec y, int c) { vec r; EACH AT(r, l) = l & c ? AT(y, l - c < 0 ? l : l - c) : AT(x, l); return r; }
-OP vec v_cross(vec x, vec y, int c)
+OP ivec v_subv(ivec x, const int32_t *v)
 {
-    vec r;
-    EACH AT(r, l) = l & c ? AT(y, l) : AT(x, l + c > 7 ? l : l + c);
+    ivec r;
+    EACH AT(r, l) = (int32_t)((uint32_t)AT(x, l) - (uint32_t)v[l]);
     return r;
 }
+OP ivec v_orv(ivec x, const int32_t *v) { ivec r; EACH AT(r, l) = AT(x, l) | v[l]; return r; }
+#endif
 
 /* 8 rows of queries, ld elements apart, become rows of 32 floats. */
 KERNEL void pack_q(const float *q, float *d, int64_t ld)
@@ -251,7 +350,7 @@ KERNEL void pack_q(const float *q, float *d, int64_t ld)
 KERNEL void pack_k(const float *k, float *d, int64_t ld)
 {
     const float *t;
-    vec x0, x1, x2, x3, x4, x5, x6, x7, t0, t4, t1, t5, t2, t6, t3, t7, u0, u2, u1, u3, u4, u6, u5, u7;
+    vec x0, x1, x2, x3, x4, x5, x6, x7, t0, t1, t2, t3, t4, t5, t6, t7, u0, u1, u2, u3, u4, u5, u6, u7;
     for (int64_t left = 4; left; left--) {
         t = k;
         x0 = v_load(t);
@@ -270,20 +369,18 @@ KERNEL void pack_k(const float *k, float *d, int64_t ld)
         t += ld;
         x7 = v_load(t);
         t += ld;
-        t0 = v_keep(x0, x4, 4); t4 = v_cross(x0, x4, 4);
-        t1 = v_keep(x1, x5, 4); t5 = v_cross(x1, x5, 4);
-        t2 = v_keep(x2, x6, 4); t6 = v_cross(x2, x6, 4);
-        t3 = v_keep(x3, x7, 4); t7 = v_cross(x3, x7, 4);
-        u0 = v_keep(t0, t2, 2); u2 = v_cross(t0, t2, 2);
-        u1 = v_keep(t1, t3, 2); u3 = v_cross(t1, t3, 2);
-        u4 = v_keep(t4, t6, 2); u6 = v_cross(t4, t6, 2);
-        u5 = v_keep(t5, t7, 2); u7 = v_cross(t5, t7, 2);
-        x0 = v_keep(u0, u1, 1); x1 = v_cross(u0, u1, 1);
-        x2 = v_keep(u2, u3, 1); x3 = v_cross(u2, u3, 1);
-        x4 = v_keep(u4, u5, 1); x5 = v_cross(u4, u5, 1);
-        x6 = v_keep(u6, u7, 1); x7 = v_cross(u6, u7, 1);
-        v_store(d, x0); v_store(d + 64, x1); v_store(d + 128, x2); v_store(d + 192, x3);
-        v_store(d + 256, x4); v_store(d + 320, x5); v_store(d + 384, x6); v_store(d + 448, x7);
+        t0 = v_low(x0, x1); t1 = v_high(x0, x1);
+        t2 = v_low(x2, x3); t3 = v_high(x2, x3);
+        t4 = v_low(x4, x5); t5 = v_high(x4, x5);
+        t6 = v_low(x6, x7); t7 = v_high(x6, x7);
+        u0 = v_low2(t0, t2); u1 = v_high2(t0, t2); u2 = v_low2(t1, t3); u3 = v_high2(t1, t3);
+        u4 = v_low2(t4, t6); u5 = v_high2(t4, t6); u6 = v_low2(t5, t7); u7 = v_high2(t5, t7);
+        x0 = v_low4(u0, u4); x4 = v_high4(u0, u4);
+        x1 = v_low4(u1, u5); x5 = v_high4(u1, u5);
+        x2 = v_low4(u2, u6); x6 = v_high4(u2, u6);
+        x3 = v_low4(u3, u7); x7 = v_high4(u3, u7);
+        v_store(d, x0); v_store(d + 64, x1); v_store(d + 128, x2); v_store(d + 192, x3); v_store(d + 256, x4);
+        v_store(d + 320, x5); v_store(d + 384, x6); v_store(d + 448, x7);
         k += 8;
         d += 512;
     }
@@ -310,24 +407,22 @@ KERNEL void pack_v(const float *v, float *d, int64_t ld)
 /* S[4][n*64] = scale * Q[4][32] K^T[32][n*64], for n panels of keys. */
 KERNEL void score_tile(const float *q, const float *kt, float *s, const float *scale, int64_t n)
 {
-    vec f;
+    vec f, a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7, a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7,
+        a2_0, a2_1, a2_2, a2_3, a2_4, a2_5, a2_6, a2_7, a3_0, a3_1, a3_2, a3_3, a3_4, a3_5, a3_6, a3_7, b0,
+        b1, b2, b3, b4, b5, b6, b7, x;
     const float *t;
-    vec a0_0, a0_1, a0_2, a0_3, a0_4, a0_5, a0_6, a0_7, a1_0, a1_1, a1_2, a1_3, a1_4, a1_5, a1_6, a1_7, a2_0,
-        a2_1, a2_2, a2_3, a2_4, a2_5, a2_6, a2_7, a3_0, a3_1, a3_2, a3_3, a3_4, a3_5, a3_6, a3_7;
-    vec b0, b1, b2, b3, b4, b5, b6, b7, x;
     f = v_bcast(scale);
     for (int64_t left = n; left; left--) {
         t = q;
-        a0_0 = v_zero(); a0_1 = v_zero(); a0_2 = v_zero(); a0_3 = v_zero(); a0_4 = v_zero();
-        a0_5 = v_zero(); a0_6 = v_zero(); a0_7 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero();
-        a1_2 = v_zero(); a1_3 = v_zero(); a1_4 = v_zero(); a1_5 = v_zero(); a1_6 = v_zero();
-        a1_7 = v_zero(); a2_0 = v_zero(); a2_1 = v_zero(); a2_2 = v_zero(); a2_3 = v_zero();
-        a2_4 = v_zero(); a2_5 = v_zero(); a2_6 = v_zero(); a2_7 = v_zero(); a3_0 = v_zero();
-        a3_1 = v_zero(); a3_2 = v_zero(); a3_3 = v_zero(); a3_4 = v_zero(); a3_5 = v_zero();
+        a0_0 = v_zero(); a0_1 = v_zero(); a0_2 = v_zero(); a0_3 = v_zero(); a0_4 = v_zero(); a0_5 = v_zero();
+        a0_6 = v_zero(); a0_7 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero(); a1_2 = v_zero(); a1_3 = v_zero();
+        a1_4 = v_zero(); a1_5 = v_zero(); a1_6 = v_zero(); a1_7 = v_zero(); a2_0 = v_zero(); a2_1 = v_zero();
+        a2_2 = v_zero(); a2_3 = v_zero(); a2_4 = v_zero(); a2_5 = v_zero(); a2_6 = v_zero(); a2_7 = v_zero();
+        a3_0 = v_zero(); a3_1 = v_zero(); a3_2 = v_zero(); a3_3 = v_zero(); a3_4 = v_zero(); a3_5 = v_zero();
         a3_6 = v_zero(); a3_7 = v_zero();
         for (int64_t left_v2 = 32; left_v2; left_v2--) {
-            b0 = v_load(kt); b1 = v_load(kt + 8); b2 = v_load(kt + 16); b3 = v_load(kt + 24);
-            b4 = v_load(kt + 32); b5 = v_load(kt + 40); b6 = v_load(kt + 48); b7 = v_load(kt + 56);
+            b0 = v_load(kt); b1 = v_load(kt + 8); b2 = v_load(kt + 16); b3 = v_load(kt + 24); b4 = v_load(kt + 32);
+            b5 = v_load(kt + 40); b6 = v_load(kt + 48); b7 = v_load(kt + 56);
             x = v_bcast(t); a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1); a0_2 = v_fma(a0_2, x, b2);
             a0_3 = v_fma(a0_3, x, b3); a0_4 = v_fma(a0_4, x, b4); a0_5 = v_fma(a0_5, x, b5);
             a0_6 = v_fma(a0_6, x, b6); a0_7 = v_fma(a0_7, x, b7);
@@ -345,8 +440,8 @@ KERNEL void score_tile(const float *q, const float *kt, float *s, const float *s
         }
         a0_0 = v_mul(a0_0, f); a0_1 = v_mul(a0_1, f); a0_2 = v_mul(a0_2, f); a0_3 = v_mul(a0_3, f);
         a0_4 = v_mul(a0_4, f); a0_5 = v_mul(a0_5, f); a0_6 = v_mul(a0_6, f); a0_7 = v_mul(a0_7, f);
-        v_store(s, a0_0); v_store(s + 8, a0_1); v_store(s + 16, a0_2); v_store(s + 24, a0_3);
-        v_store(s + 32, a0_4); v_store(s + 40, a0_5); v_store(s + 48, a0_6); v_store(s + 56, a0_7);
+        v_store(s, a0_0); v_store(s + 8, a0_1); v_store(s + 16, a0_2); v_store(s + 24, a0_3); v_store(s + 32, a0_4);
+        v_store(s + 40, a0_5); v_store(s + 48, a0_6); v_store(s + 56, a0_7);
         a1_0 = v_mul(a1_0, f); a1_1 = v_mul(a1_1, f); a1_2 = v_mul(a1_2, f); a1_3 = v_mul(a1_3, f);
         a1_4 = v_mul(a1_4, f); a1_5 = v_mul(a1_5, f); a1_6 = v_mul(a1_6, f); a1_7 = v_mul(a1_7, f);
         v_store(s + 128, a1_0); v_store(s + 136, a1_1); v_store(s + 144, a1_2); v_store(s + 152, a1_3);
@@ -367,11 +462,10 @@ KERNEL void score_tile(const float *q, const float *kt, float *s, const float *s
 KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
 {
     const float *t;
-    vec m0, m1, m2, m3;
-    vec t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, x, old, top, lowest, base, frac, poly;
+    vec m0, m1, m2, m3, t0, u0, t1, u1, t2, u2, t3, u3, v0, w0, v1, w1, x, old, top, lowest, base, b, c, y,
+        f, frac, poly, z0, z1, z2, z3, x0, l;
+    ivec n_v2, e;
     float *u;
-    vec z0, z1, z2, z3;
-    vec b, x0, l;
     t = s;
     m0 = v_const(infinite(0xff800000u)); m1 = v_const(infinite(0xff800000u)); m2 = v_const(infinite(0xff800000u));
     m3 = v_const(infinite(0xff800000u));
@@ -385,39 +479,49 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     t3 = v_low(m3, m3); u3 = v_high(m3, m3); t3 = v_max(t3, u3);
     v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_max(v0, w0);
     v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_max(v1, w1);
-    m0 = v_keep(v0, v1, 4); x = v_cross(v0, v1, 4); m0 = v_max(m0, x); old = v_load(r); top = v_max(old, m0);
+    m0 = v_low4(v0, v1); x = v_high4(v0, v1); m0 = v_max(m0, x); old = v_load(r); top = v_max(old, m0);
     v_store(r, top); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top); v_store(r + 24, base);
-    old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f);
+    old = v_sub(old, base); b = v_const(-127.0f); old = v_max(b, old); c = v_const(127.0f); y = v_add(old, c);
+    n_v2 = v_trunc(y); e = v_subv(n_v2, pool_bias); f = v_real(e); frac = v_sub(old, f);
+    poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
     poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
+    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_power(n_v2);
+    old = v_mulbits(poly, n_v2);
     t = s;
     u = p;
     z0 = v_zero(); z1 = v_zero(); z2 = v_zero(); z3 = v_zero();
     for (int64_t left = n; left; left--) {
         b = v_bcast(r + 24);
-        x0 = v_load(t); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z0 = v_add(z0, x0);
+        x0 = v_load(t); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0); c = v_const(127.0f);
+        y = v_add(x0, c); n_v2 = v_trunc(y); e = v_subv(n_v2, pool_bias); f = v_real(e); frac = v_sub(x0, f);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_power(n_v2);
+        x0 = v_mulbits(poly, n_v2); z0 = v_add(z0, x0);
         v_store(u, x0);
         b = v_bcast(r + 25);
-        x0 = v_load(t + 128); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z1 = v_add(z1, x0);
+        x0 = v_load(t + 128); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0); c = v_const(127.0f);
+        y = v_add(x0, c); n_v2 = v_trunc(y); e = v_subv(n_v2, pool_bias); f = v_real(e); frac = v_sub(x0, f);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_power(n_v2);
+        x0 = v_mulbits(poly, n_v2); z1 = v_add(z1, x0);
         v_store(u + 128, x0);
         b = v_bcast(r + 26);
-        x0 = v_load(t + 256); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z2 = v_add(z2, x0);
+        x0 = v_load(t + 256); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0); c = v_const(127.0f);
+        y = v_add(x0, c); n_v2 = v_trunc(y); e = v_subv(n_v2, pool_bias); f = v_real(e); frac = v_sub(x0, f);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_power(n_v2);
+        x0 = v_mulbits(poly, n_v2); z2 = v_add(z2, x0);
         v_store(u + 256, x0);
         b = v_bcast(r + 27);
-        x0 = v_load(t + 384); x0 = v_sub(x0, b); frac = v_fraction(x0); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); x0 = v_scale(poly, x0); z3 = v_add(z3, x0);
+        x0 = v_load(t + 384); x0 = v_sub(x0, b); b = v_const(-127.0f); x0 = v_max(b, x0); c = v_const(127.0f);
+        y = v_add(x0, c); n_v2 = v_trunc(y); e = v_subv(n_v2, pool_bias); f = v_real(e); frac = v_sub(x0, f);
+        poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); n_v2 = v_power(n_v2);
+        x0 = v_mulbits(poly, n_v2); z3 = v_add(z3, x0);
         v_store(u + 384, x0);
         t += 8;
         u += 8;
@@ -428,19 +532,17 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     t3 = v_low(z3, z3); u3 = v_high(z3, z3); t3 = v_add(t3, u3);
     v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_add(v0, w0);
     v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_add(v1, w1);
-    z0 = v_keep(v0, v1, 4); x = v_cross(v0, v1, 4); z0 = v_add(z0, x); l = v_load(r + 8);
-    l = v_horner(l, old, z0); v_store(r + 8, l); v_store(r + 16, old);
+    z0 = v_low4(v0, v1); x = v_high4(v0, v1); z0 = v_add(z0, x); l = v_load(r + 8); l = v_horner(l, old, z0);
+    v_store(r + 8, l); v_store(r + 16, old);
 }
 
-/* Where an interval ends inside the tile, before its softmax: row i sees the first limit[i] keys
- * ; the others score -inf. */
+/* Where an interval ends inside the tile, before its softmax: row i sees the first limit[i] keys;
+ * the others score -inf. */
 KERNEL void cut(float *s, const int32_t *limit, int64_t n)
 {
-    vec none;
-    ivec at;
-    ivec end;
-    kmask seen;
-    vec x;
+    vec none, x;
+    ivec at, end;
+    ivec seen;
     none = v_const(infinite(0xff800000u));
     at = v_pool(pool_iota);
     for (int64_t left = n; left; left--) {
@@ -473,8 +575,8 @@ KERNEL void cut(float *s, const int32_t *limit, int64_t n)
  * A row's fix is in r from 16 on. */
 KERNEL void value_last(const float *p, const float *v, float *o, const float *r, int64_t n)
 {
-    vec f, a0_0, a0_1, a0_2, a0_3, a1_0, a1_1, a1_2, a1_3, a2_0, a2_1, a2_2, a2_3, a3_0, a3_1, a3_2, a3_3;
-    vec b0, b1, b2, b3, x;
+    vec f, a0_0, a0_1, a0_2, a0_3, a1_0, a1_1, a1_2, a1_3, a2_0, a2_1, a2_2, a2_3, a3_0, a3_1, a3_2, a3_3,
+        b0, b1, b2, b3, x;
     f = v_bcast(r + 16);
     a0_0 = v_mulm(f, o); a0_1 = v_mulm(f, o + 8); a0_2 = v_mulm(f, o + 16); a0_3 = v_mulm(f, o + 24);
     f = v_bcast(r + 17);
@@ -496,25 +598,27 @@ KERNEL void value_last(const float *p, const float *v, float *o, const float *r,
         p += 1;
         v += 64;
     }
-    v_store(o, a0_0); v_store(o + 8, a0_1); v_store(o + 16, a0_2); v_store(o + 24, a0_3);
-    v_store(o + 32, a1_0); v_store(o + 40, a1_1); v_store(o + 48, a1_2); v_store(o + 56, a1_3);
-    v_store(o + 64, a2_0); v_store(o + 72, a2_1); v_store(o + 80, a2_2); v_store(o + 88, a2_3);
-    v_store(o + 96, a3_0); v_store(o + 104, a3_1); v_store(o + 112, a3_2); v_store(o + 120, a3_3);
+    v_store(o, a0_0); v_store(o + 8, a0_1); v_store(o + 16, a0_2); v_store(o + 24, a0_3); v_store(o + 32, a1_0);
+    v_store(o + 40, a1_1); v_store(o + 48, a1_2); v_store(o + 56, a1_3); v_store(o + 64, a2_0);
+    v_store(o + 72, a2_1); v_store(o + 80, a2_2); v_store(o + 88, a2_3); v_store(o + 96, a3_0);
+    v_store(o + 104, a3_1); v_store(o + 112, a3_2); v_store(o + 120, a3_3);
 }
 
 /* One row of output: O / sum, and the natural logarithm of the sum. A sum of 0 gives 0 and -inf; NaN stays NaN. */
 KERNEL void finish(const float *o, const float *r, float *out, float *lse)
 {
-    vec y, one_v2, least, f, e, m, s, t, p, x;
+    vec y, one_v2, least, f, e, m, u, s, t, p, z, x;
+    ivec b, d;
     y = v_bcast(r + 8);
     one_v2 = v_const(1.0f);
     least = v_const(1.17549435e-38f);
     f = v_max(least, y);
     f = v_div(one_v2, f);
-    e = v_exponent(y); m = v_mantissa(y); one_v2 = v_const(1.0f); s = v_sub(m, one_v2); m = v_add(m, one_v2);
-    s = v_div(s, m); t = v_mul(s, s); p = v_const(0.41650629f); p = v_hornerf(p, t, 0.400890023f);
-    p = v_hornerf(p, t, 0.5776456f); p = v_hornerf(p, t, 0.961785197f); p = v_hornerf(p, t, 2.88539004f);
-    y = v_mul(p, s); y = v_add(y, e);
+    b = v_expbits(y); b = v_subv(b, pool_bias); e = v_real(b); d = v_andbits(y, pool_digits);
+    d = v_orv(d, pool_unit); m = v_asreal(d); u = v_const(1.0f); s = v_sub(m, u); m = v_add(m, u); s = v_div(s, m);
+    t = v_mul(s, s); p = v_const(0.41650629f); p = v_hornerf(p, t, 0.400890023f); p = v_hornerf(p, t, 0.5776456f);
+    p = v_hornerf(p, t, 0.961785197f); p = v_hornerf(p, t, 2.88539004f); z = v_sub(y, y); y = v_mul(p, s);
+    y = v_add(y, e); y = v_add(y, z);
     m = v_bcast(r);
     m = v_add(m, y);
     m = v_mulf(m, 0.693147182f);
@@ -529,7 +633,7 @@ KERNEL void finish(const float *o, const float *r, float *out, float *lse)
     v_store(out + 24, x);
 }
 
-/* Of its bits: a division by 0 would raise an exception. */
+/* Minus infinity from its bits, since a division by 0 would raise a floating-point exception. */
 static float minus_infinity(void)
 {
     uint32_t bits = 0xff800000u;
@@ -539,7 +643,19 @@ static float minus_infinity(void)
 }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* One sequence: its lengths, what query 0 stands at on the axis of keys, and where its rows begin, in elements. */
+/* Into how many shares a unit of work is cut, so that all parts get equally many: parts over the greatest common
+ * divisor of both. */
+static int64_t cuts_of(int64_t units, int64_t parts)
+{
+    int64_t x = units, y = parts;
+    while (y) {
+        int64_t rest = x % y;
+        x = y, y = rest;
+    }
+    return x ? parts / x : 1;
+}
+
+/* One sequence: its lengths, the key that query 0 stands at, and where its rows begin, in elements. */
 struct sequence { int64_t b, q_len, keys, offset, q_at, k_at, v_at, o_at, lse_at, lse_ld; };
 static struct sequence sequence_of(const struct attn_args *a, int64_t b)
 {
@@ -551,7 +667,7 @@ static struct sequence sequence_of(const struct attn_args *a, int64_t b)
     return s;
 }
 
-/* Query i sees the keys from first_key on, up to and without end_key. */
+/* Query i sees keys first_key to end_key - 1. */
 static int64_t first_key(const struct sequence *s, int64_t i)
 {
     (void)s, (void)i;
@@ -563,26 +679,24 @@ static int64_t end_key(const struct sequence *s, int64_t i)
     return s->keys;
 }
 
-/* n of `all` keys or values of a head, from row j on: in place, or, where rows are not whole vectors, do not lie side
- * by side or are fewer, a copy of `all` rows, padded with zeros. */
+/* Keys or values j to j + n - 1 of a head, as `all` rows that are *ld elements apart: where they lie; or a copy, padded
+ * with zeros, if there are fewer or rows are not whole vectors. */
 static const float *keys_at(const struct attn_args *a, const struct sequence *s, const float *head,
     const int64_t *stride, int64_t j, int64_t n,
     int64_t all, int64_t width, int64_t padded, int64_t *ld, float *copy)
 {
-    int64_t r = 0;
-    int together = 1;
-    (void)a, (void)s;
     *ld = stride[2];
-    if (together && n == all && width == padded)
-        return head + (j + r) * stride[2];
+    (void)a, (void)s; /* what pages would need */
+    if (n == all && width == padded)
+        return head + j * stride[2];
     memset(copy, 0, (size_t)(all * padded) * sizeof *copy);
-    for (; r < n; r++)
+    for (int64_t r = 0; r < n; r++)
         memcpy(copy + r * padded, head + (j + r) * stride[2], (size_t)width * sizeof *copy);
     *ld = padded;
     return copy;
 }
 
-/* W rows of queries, or a copy padded with zeros where there are fewer or they are not whole vectors. */
+/* 8 rows of queries, *ld elements apart: where they lie; or a copy, padded with zeros, if there are fewer. */
 static const float *queries_at(const float *from, int64_t *ld, int64_t rows, float *copy)
 {
     if (rows >= 8)
@@ -594,26 +708,30 @@ static const float *queries_at(const float *from, int64_t *ld, int64_t rows, flo
     return copy;
 }
 
-/* The parts of a workspace; K and V of one head, packed in tiles, lie at its end. */
+/* The parts of a workspace, and the place where K and V of one head are packed in tiles. */
 struct space { float *q, *o, *s, *p, *row, *k, *v; void *stage; };
-static struct space carve(float *at, int64_t kv_len)
+static int64_t key_tiles(const struct attn_args *a) { return (a->kv_len + 127) / 128; }
+static int64_t query_tiles(int64_t q_len) { return (q_len + 31) / 32; }
+static struct space carve(float *at, float *panels, int64_t tiles)
 {
-    int64_t tiles = (kv_len + 127) / 128;
-    struct space w = {at, at + 1024, at + 2048, at + 2048, at + 2560, at + 3072,
-        at + 3072 + tiles * 4096, at + 2816};
+    struct space w = {at, at + 1024, at + 2048, at + 2048, at + 2560, panels,
+        panels + tiles * 4096, at + 2816};
     return w;
 }
 int64_t attn_f32_d32_on_c_q32k128_r4x8u1_workspace(const struct attn_args *a)
 {
-    return a->part < 0 ? 0 : 12288 + (a->kv_len + 127) / 128 * 49152;
+    int64_t panels = key_tiles(a) * 49152;
+    if (a->part < 0) /* all heads' panels; of use where several tiles of queries read them */
+        return a->heads / a->kv_heads * query_tiles(a->q_len) > 1 ? a->batch * a->kv_heads * panels : 0;
+    return 12288 + (a->shared ? 0 : panels);
 }
 
-/* The tiles of keys from `first` on, up to and without `end`, of KV head g. */
+/* Packs the tiles of KV head g that hold keys first to end - 1. */
 static void pack(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t g, int64_t first,
     int64_t end)
 {
-    const float *k = (const float *)a->k + s->k_at + g * a->k_stride[1], *v = (const float *)a->v + s->v_at + g
-        * a->v_stride[1];
+    const float *k = (const float *)a->k + s->k_at + g * a->k_stride[1];
+    const float *v = (const float *)a->v + s->v_at + g * a->v_stride[1];
     for (int64_t j = first / 128 * 128; j < (end + 63) / 64 * 64; j += 8) {
         int64_t n = least(8, end - j), ld;
         const float *from = keys_at(a, s, k, a->k_stride, j, n, 8, 32, 32, &ld, (float *)w->stage);
@@ -623,8 +741,8 @@ static void pack(const struct attn_args *a, const struct space *w, const struct 
     }
 }
 
-/* MR rows of queries against n keys of one tile. All rows see the first `seen` keys; behind them row i sees those
- * before ends[i], as it counts. */
+/* 4 rows of queries, from row i of the tile of queries on, meet n keys of a tile, from key j on. All rows see the first
+ * `seen` of these keys. Of the rest row r sees those below ends[r], counted from key j + seen. */
 static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t seen, const int32_t *ends,
     const float *scale)
 {
@@ -635,17 +753,19 @@ static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t
     if (seen < n)
         cut(w->s + seen, ends, steps - seen / 8);
     softmax(w->s, w->p, row, steps);
-    value_last(w->p, v + 0, o + 0, row, (n + 0) / 1);
+    value_last(w->p, v, o, row, n);
 }
 
-/* One tile of queries of head h, rows i0 on, over all keys that any of them sees. */
+/* One tile of queries of head h, from row i0 on, meets all keys that any of its rows sees. */
 static void attend(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t h, int64_t i0)
 {
     int64_t rows = least(32, s->q_len - i0), padded = (rows + 3) / 4 * 4, end = end_key(s, i0 + rows - 1);
     const float *q = (const float *)a->q + s->q_at + h * a->q_stride[1] + i0 * a->q_stride[2];
     float *out = (float *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
-    float scale = a->scale * 1.44269504f, unused; /* exponentials are powers of two */
-    int32_t ends[4];
+    float scale = a->scale * 1.44269504f; /* exponentials are powers of two */
+    float unused;
+    float none_seen = minus_infinity();
+    int32_t ends[4] = {0}; /* used for tiles that the edge of an interval crosses */
     for (int64_t i = 0; i < padded; i += 8) {
         int64_t ld = a->q_stride[2];
         const float *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, (float *)w->stage);
@@ -654,11 +774,12 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     memset(w->o, 0, (size_t)padded * 128);
     for (float *row = w->row; row < w->row + padded / 4 * 32; row += 32)
         for (int64_t l = 0; l < 32; l++)
-            row[l] = l < 8 ? minus_infinity() : 0.0f;
+            row[l] = l < 8 ? none_seen : 0.0f;
 
     for (int64_t j = first_key(s, i0) / 128 * 128; j < end; j += 128)
         for (int64_t i = 0; i < rows; i += 4) {
-            int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + 3)) - j; /* rows see up to */
+            /* all rows see keys below `all`, none sees `last` */
+            int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + 3)) - j;
             if (last <= 0)
                 continue;
             int64_t seen = all < 0 ? 0 : least(128, all) / 8 * 8; /* whole vectors that all rows see */
@@ -673,22 +794,47 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     }
 }
 
-/* The work is batch * kv_heads units, each cut into `cuts` shares where there are more parts than units. */
+/* Piece t of the work where parts share memory. In phase 0 that is to pack one tile of keys of one head; in phase 1, to
+ * compute one tile of queries of one head. The last tiles of all heads come first, because under a causal mask these
+ * see the most keys. */
+static void do_shared(const struct attn_args *a, int64_t t)
+{
+    int64_t units = a->batch * a->kv_heads, group = a->heads / a->kv_heads, tiles = key_tiles(a);
+    int64_t unit = a->phase ? t % units : t / tiles, g = unit % a->kv_heads;
+    struct space w = carve((float *)a->workspace, (float *)a->shared + unit * tiles * 12288, tiles);
+    struct sequence s = sequence_of(a, unit / a->kv_heads);
+    if (a->phase) {
+        int64_t head = t / units % group, first = (query_tiles(a->q_len) - 1 - t / units / group) * 32;
+        if (first < s.q_len)
+            attend(a, &w, &s, g * group + head, first);
+    } else if (s.q_len > 0) {
+        int64_t j = t % tiles * 128, from = first_key(&s, 0), end = least(end_key(&s, s.q_len - 1), j + 128);
+        if (from < j + 128 && j < end)
+            pack(a, &w, &s, g, j, end);
+    }
+}
+
+/* The work is batch * kv_heads units; where these cannot be shared out evenly, each is cut into `cuts` shares. Where
+ * parts share memory, the work is tiles of keys, and then tiles of queries. */
 int attn_f32_d32_on_c_q32k128_r4x8u1(const struct attn_args *a)
 {
-    int64_t group, units, cuts, x, y, packed = -1;
+    int64_t group, units, cuts, packed = -1;
     if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1)
         return 1;
     group = a->heads / a->kv_heads, units = a->batch * a->kv_heads;
-    struct space w = carve((float *)a->workspace, a->kv_len);
-    for (x = units, y = a->parts; y; )
-        cuts = x % y, x = y, y = cuts;
-    cuts = x ? a->parts / x : 1;
+    if (a->shared) {
+        int64_t all = units * (a->phase ? group * query_tiles(a->q_len) : key_tiles(a));
+        for (int64_t t = all * a->part / a->parts; t < all * (a->part + 1) / a->parts; t++)
+            do_shared(a, t);
+        return 0;
+    }
+    struct space w = carve((float *)a->workspace, (float *)a->workspace + 3072, key_tiles(a));
+    cuts = cuts_of(units, a->parts);
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
-        int64_t tiles = (s.q_len + 31) / 32;
-        for (int64_t u = t % cuts; u < group * tiles; u += cuts) {
+        int64_t tiles = query_tiles(s.q_len);
+        for (int64_t u = group * tiles - 1 - t % cuts; u >= 0; u -= cuts) {
             if (packed != unit)
                 pack(a, &w, &s, g, first_key(&s, 0), end_key(&s, s.q_len - 1));
             packed = unit;
@@ -702,23 +848,33 @@ int attn_f32_d32_on_c_q32k128_r4x8u1(const struct attn_args *a)
 #undef infinite
 #undef pool_iota
 #undef pool_width
-#undef vec_at
-#undef vec
-#undef ivec_at
-#undef ivec
-#undef kmask_at
-#undef kmask
+#undef pool_bias
+#undef pool_digits
+#undef pool_unit
+#undef LANES
+#undef ALL
+#undef EACH
+#undef OF
+#undef INSIDE
+#undef FOURS
+#undef SHUFFLE
+#undef VEC
+#undef IVEC
+#undef PICK
+#undef AT
+#undef GET
+#undef PUT
+#undef PAIRS
+#undef WORDS
 #undef OP
 #undef KERNEL
-#undef AT
-#undef EACH
-#undef bits_of
-#undef real_of
-#undef floor1
-#undef fraction1
-#undef pow2
-#undef exponent1
-#undef mantissa1
+#undef vec_piece
+#undef vec
+#undef ivec_piece
+#undef ivec
+#undef vec_u
+#undef ivec_u
+#undef uvec_piece
 #undef v_load
 #undef v_bcast
 #undef v_store
@@ -738,19 +894,27 @@ int attn_f32_d32_on_c_q32k128_r4x8u1(const struct attn_args *a)
 #undef v_hornerf
 #undef v_max
 #undef v_maxm
-#undef v_fraction
-#undef v_scale
-#undef v_exponent
-#undef v_mantissa
+#undef v_trunc
+#undef v_real
+#undef v_power
+#undef v_mulbits
+#undef v_expbits
+#undef v_andbits
+#undef v_asreal
 #undef v_less
 #undef v_sel
 #undef v_low
 #undef v_high
 #undef v_low2
 #undef v_high2
+#undef v_low4
+#undef v_high4
 #undef v_addv
-#undef v_keep
-#undef v_cross
+#undef v_subv
+#undef v_orv
+#undef bits_of
+#undef real_of
+#undef trunc1
 #undef pack_q
 #undef pack_k
 #undef pack_v
@@ -761,6 +925,7 @@ int attn_f32_d32_on_c_q32k128_r4x8u1(const struct attn_args *a)
 #undef finish
 #undef minus_infinity
 #undef least
+#undef cuts_of
 #undef sequence
 #undef sequence_of
 #undef first_key
@@ -768,8 +933,11 @@ int attn_f32_d32_on_c_q32k128_r4x8u1(const struct attn_args *a)
 #undef keys_at
 #undef queries_at
 #undef space
+#undef key_tiles
+#undef query_tiles
 #undef carve
 #undef pack
 #undef tile
 #undef attend
+#undef do_shared
 #endif
