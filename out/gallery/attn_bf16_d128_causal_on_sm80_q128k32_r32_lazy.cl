@@ -39,7 +39,7 @@ typedef uint64_t attn_cl_uint64;
 #ifndef ATTN_CL_ARGS_DEFINED
 #define ATTN_CL_ARGS_DEFINED
 /* What the kernel takes beside its buffers; host and device lay it out alike. Tensors are [batch, head, row, element];
- * strides and offsets count elements, the last stride is 1. */
+ * strides and offsets count elements, and the last stride is 1. */
 struct attn_cl_args {
     /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
     attn_cl_int64 batch, heads, kv_heads;
@@ -48,7 +48,7 @@ struct attn_cl_args {
     attn_cl_int64 q_at, k_at, v_at, o_at, lse_at, lens_at;            /* where each tensor starts in its buffer */
     attn_cl_int64 offset;             /* causal: query i sees keys j <= i + offset ... */
     attn_cl_int64 bottom_right;       /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
-    int has_lse, has_lens;   /* 0: lse is not written; kv_lens is not read, and every sequence has kv_len keys */
+    int has_lse, has_lens;   /* 0: lse is not written; 0: kv_lens is not read, and every sequence has kv_len keys */
     float scale;             /* scores are scale * q.k */
     int unused;
 };
@@ -101,15 +101,15 @@ struct attn_cl_args {
 
 #define INLINED static inline __attribute__((always_inline))
 
-/* The number of this work-group; all are in one row. get_group_id adds what is in a register that OpenCL's drivers
- * set and CUDA does not. */
+/* The number of this work-group; all groups are in one row. get_group_id would add the contents of a register that
+ * OpenCL's drivers set and CUDA does not. */
 INLINED int group_number(void)
 {
     int y;
     __asm__("mov.u32 %0, %%ctaid.x;" : "=r"(y));
     return y;
 }
-INLINED float exp2_fast(float x) /* 2**-inf is 0, 2**0 is 1 */
+INLINED float exp2_fast(float x) /* 2**x; exactly 0 for -inf, and 1 for 0 */
 {
     float y;
     __asm__("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -121,19 +121,19 @@ INLINED float reciprocal(float x)
     __asm__("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
-INLINED float across(float x, const int lanes) /* of the lane whose number differs in that bit */
+INLINED float across(float x, const int lanes) /* x of the lane whose number differs in this bit */
 {
     float y;
     __asm__ volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(y) : "f"(x), "r"(lanes));
     return y;
 }
-INLINED int uniform(int x) /* that of the first lane: the compiler learns that all have the same */
+INLINED int uniform(int x) /* x of the first lane; so the compiler knows that all lanes have the same */
 {
     int y;
     __asm__ volatile("shfl.sync.idx.b32 %0, %1, 0, 31, 0xffffffff;" : "=r"(y) : "r"(x));
     return y;
 }
-INLINED int in_warp(int x) /* whether x holds in any lane */
+INLINED int in_warp(int x) /* whether x is not 0 in any lane */
 {
     int y;
     __asm__ volatile(
@@ -152,30 +152,31 @@ INLINED void warp_sync(void)
 {
     __asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 }
-INLINED void flip_signs16(uint at) /* of eight 16-bit elements */
+INLINED void flip_signs16(uint at) /* flips the signs of eight 16-bit elements */
 {
     __asm__ volatile("{.reg .b32 a, b, c, d; ld.shared.v4.b32 {a, b, c, d}, [%0]; xor.b32 a, a, %1; xor.b32 b, b, %1;"
         "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at),
             "r"(0x80008000) : "memory");
 }
 
-/* Copies to shared memory that go on by themselves: 16 bytes, or as many zeros, for which nothing is read. */
+/* A copy of 16 bytes to shared memory that goes on by itself; or 16 bytes of zeros, for which nothing is read. */
 INLINED void copy16(uint to, __global const void *from, int is_there)
 {
     __asm__ volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" :: "r"(to), "l"(from),
         "r"(is_there ? 16 : 0) : "memory");
 }
-INLINED void copies_commit(void) /* what was begun since the last time is a group */
+INLINED void copies_commit(void) /* all copies begun since the last commit become a group */
 {
     __asm__ volatile("cp.async.commit_group;" ::: "memory");
 }
-INLINED void copies_wait(void) /* until all but the last 0 groups are there */
+INLINED void copies_wait(void) /* waits until all groups but the last 0 are complete */
 {
     __asm__ volatile("cp.async.wait_group 0;" ::: "memory");
 }
 
-/* Small matrices of 8 by 8 from shared memory, four or two at once; lane l names row l%8 of matrix l/8, and gets
- * columns 2*(l%4) and one more of row l/4 of each, or, across, rows 2*(l%4) and one more of column l/4. */
+/* Loads four or two small matrices of 8 by 8 from shared memory. Lane l gives the address of row l%8 of matrix l/8, and
+ * gets columns 2*(l%4) and 2*(l%4) + 1 of row l/4 of each; or, with `across`, rows 2*(l%4) and 2*(l%4) + 1 of column
+ * l/4. */
 INLINED void load_matrices4(uint *m, uint at)
 {
     __asm__ volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -207,10 +208,12 @@ INLINED int interval(int i, int keys, int offset)
 }
 
 struct row_states {
-    float top[2], sum[2]; /* maximum of the scores so far, or what stands for it; share of the sum of exponentials */
+    /* the maximum of the scores so far, or what stands for it; and this lane's share of the sum of exponentials */
+    float top[2], sum[2];
 };
 
-/* -inf where a key is past the end of a row's interval: left[r] of the keys from this lane's first on are seen. */
+/* Sets scores to -inf where a key is past the end of a row's interval: the row sees the first left[r] keys from this
+ * lane's first on. */
 INLINED void mask(float *s, const int *left)
 {
     #pragma unroll
@@ -218,22 +221,23 @@ INLINED void mask(float *s, const int *left)
         s[n] = 8 * (n / 4) + n % 2 < left[n / 2 % 2] ? s[n] : -INFINITY;
 }
 
-/* what is subtracted: -inf - -inf is no number, and a row without keys has that maximum */
+/* what is subtracted; for a row without keys it is not -inf, since -inf - -inf would be NaN */
 INLINED float finite(float m)
 {
     return m == -INFINITY ? 0.0f : m;
 }
 
-/* Scores become exponentials. Returns whether what was summed up before must be multiplied by fix, and so the
- * output. */
+/* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
 INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
 {
-    float top[4] = {x->top[0], x->top[1], s[4], s[6]}; /* two chains a row, for the instruction's latency */
+    /* two chains for each row, to hide the latency of the instruction */
+    float top[4] = {x->top[0], x->top[1], s[4], s[6]};
     #pragma unroll
     for (int n = 0; n < 16; n++)
         top[n / 2 % 4] = fmax(top[n / 2 % 4], s[n]);
     top[0] = fmax(top[0], top[2]), top[1] = fmax(top[1], top[3]);
-    /* Exponentials up to 2**8 do no harm, so the maximum of before stands for a slightly larger one: any lane's. */
+    /* Exponentials up to 2**8 do no harm, so the old maximum may stand for a slightly larger one, unless some lane
+     * has one that is larger still. */
     const int grown = in_warp((top[0] - x->top[0]) * scale > 8.0f || (top[1] - x->top[1]) * scale > 8.0f);
     if (grown)
         #pragma unroll
@@ -268,7 +272,7 @@ INLINED void rescale(float *o, const float *fix)
         o[n] *= fix[n / 2 % 2];
 }
 
-/* The fragments of a product's result are those of the next one's left operand. */
+/* The fragments of a product's result serve as the next product's left operand. */
 INLINED void round_all(uint *p, const float *s)
 {
     #pragma unroll
@@ -276,8 +280,8 @@ INLINED void round_all(uint *p, const float *s)
         p[n] = rounded(s[2 * n], s[2 * n + 1]);
 }
 
-/* A tile of queries: its first one, its head, key head and sequence, the keys of that, what a causal interval counts
- * from, and how many tiles of keys any of its rows sees. */
+/* A tile of queries: its first one, its head, KV head and sequence, the keys of that sequence, the offset of a causal
+ * interval, and how many tiles of keys any of its rows sees. */
 struct tile {
     int i0, h, g, b, keys, offset, count;
 };
@@ -286,7 +290,8 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
 {
     struct tile x;
     const int q_len = (int)a->q_len, heads = (int)a->heads, tiles = (q_len + 127) / 128;
-    /* Heavy tiles first, so that light ones fill the end; of as many heads as have room in the cache. */
+    /* Tiles with many keys come first, so that those with few fill the end; for as many heads together as have room for
+     * their keys and values in L2. */
     const int first = t / (near * tiles) * near, rest = t - first * tiles,
         some = min(near, heads * (int)a->batch - first);
     const int head = first + rest % some;
@@ -295,10 +300,11 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
     x.h = head - x.b * heads;
     x.g = x.h / (heads / (int)a->kv_heads);
     x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
-    /* where query 0 stands; lengths are below 2^30 */
+    /* the position of query 0; lengths are below 2^30 */
     const long at = a->offset + (a->bottom_right ? x.keys - q_len : 0);
     x.offset = (int)clamp(at, -(1L << 30), 1L << 30);
-    /* Without keys there is one tile too, all masked: so O = 0 and LSE = -inf come about as all else. */
+    /* Without keys there is one tile all the same, all of which is masked. So O = 0 and LSE = -inf need no code of
+     * their own. */
     x.count = max((interval(min(x.i0 + 128, q_len) - 1, x.keys, x.offset) + 31) / 32, 1);
     return x;
 }
@@ -314,22 +320,24 @@ struct worker {
 
 INLINED struct worker part_of(__local uchar *memory, const struct tile *x, const struct attn_cl_args *a)
 {
-    const int item = get_local_id(0) % 128, last = (int)a->q_len - 1; /* %: the compiler learns its range */
+    const int item = get_local_id(0) % 128, last = (int)a->q_len - 1; /* with %, the compiler knows its range */
     struct worker p = {.shared = (uint)(ulong)memory, .memory = memory, .item = item, .warp = uniform(item / 32),
         .lane = item & 31};
     p.i = x->i0 + p.warp * 32;
     p.keys = x->keys, p.offset = x->offset;
     p.reach = p.i > last ? 0 : interval(min(p.i + 31, last), x->keys, x->offset);
-    p.scale = fmax(fabs(a->scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
+    /* exponentials are powers of two; not 0, since -inf * 0 would be NaN */
+    p.scale = fmax(fabs(a->scale) * 1.44269504f, FLT_MIN);
     return p;
 }
 
-/* Where 16 bytes lie in a box, swizzled: eight rows of a small matrix are in different banks. */
+/* Where 16 bytes lie in a box, swizzled so that the eight rows of a small matrix are in different banks. */
 INLINED uint place(int row, int chunk, const int width)
 {
     return row * width + ((chunk ^ (row * width / 128 % (width / 16))) << 4);
 }
-/* Of a lane, the row that it names for four small matrices: two below each other and two beside; or beside first. */
+/* The row whose address a lane gives for four small matrices: two below each other and two beside those; or beside
+ * first. */
 INLINED uint below_first(int lane, const int width)
 {
     return place(lane & 15, lane >> 4, width);
@@ -339,7 +347,8 @@ INLINED uint beside_first(int lane, const int width)
     return place((lane & 7) + (lane >> 4 << 3), lane >> 3 & 1, width);
 }
 
-/* Boxes side by side of so many rows, of which n are there, and as many of their columns; the rest is made zero. */
+/* Copies boxes that lie side by side, of so many rows. n of the rows and so many of the columns exist; the rest becomes
+ * zero. */
 INLINED void copy_boxes(uint to, __global const ushort *from, long stride, int item, int n, const int rows,
     const int boxes,
     const int width, const int columns)
@@ -356,7 +365,7 @@ INLINED void copy_boxes(uint to, __global const ushort *from, long stride, int i
                     row < n && 64 * c + 8 * chunk < columns);
     }
 }
-/* Of all columns of Q or K, or of V. */
+/* For all columns of Q or K, or of V. */
 INLINED void copy_qk(uint to, __global const ushort *from, long stride, int item, int n, const int rows)
 {
     copy_boxes(to, from, stride, item, n, rows, 2, 128, 128);
@@ -368,7 +377,8 @@ INLINED void copy_v(uint to, __global const ushort *from, long stride, int item,
 #define K_AT(n) (shared + 32768 + (n) % 2 * 16384)
 #define V_AT(n) (shared + 40960 + (n) % 2 * 16384)
 
-/* With a negative scale the scores of -Q are multiplied by its magnitude, so that the largest comes out on top. */
+/* If the scale is negative, Q is negated and scores are multiplied by its magnitude, so that the largest score
+ * stays the largest. */
 INLINED void negate_q(const struct worker *p)
 {
     for (int at = p->lane * 16; at < 4096; at += 512)
@@ -434,7 +444,8 @@ INLINED void values(float *out, const uint *w, const struct worker *p, uint v)
     }
 }
 
-/* The keys of tile j that are behind the ends of intervals. Those are not kept: registers are dear. */
+/* Masks the keys of tile j that lie behind the ends of intervals. The bounds are
+ * not kept, because registers are scarce. */
 INLINED void mask_edge(float *s, const struct worker *p, int j)
 {
     if (interval(p->i, p->keys, p->offset) < (j + 1) * 32) {
@@ -448,7 +459,7 @@ INLINED void mask_edge(float *s, const struct worker *p, int j)
     }
 }
 
-/* The rows are complete: their LSE, and O as it is stored. */
+/* The rows are complete: writes their LSE, and divides O as it is to be stored. */
 INLINED void close_rows(float *out, const struct worker *p, struct row_states *rows, const struct attn_cl_args *a,
     __global float *lse)
 {
@@ -468,7 +479,7 @@ INLINED void close_rows(float *out, const struct worker *p, struct row_states *r
     }
 }
 
-/* O goes through shared memory, each warp's rows by themselves, so that 16 bytes are written at once. */
+/* O goes through shared memory, where each warp keeps to its own rows, so that 16 bytes are written at once. */
 INLINED void put_box(__global ushort *o, long stride, int lane, int n, __local const uchar *from, const int width,
     const int columns)
 {
@@ -486,7 +497,7 @@ INLINED void store_output(__global ushort *o, long stride, int n, const float *o
     #pragma unroll
     for (int f = 0; f < 2; f++)
         #pragma unroll
-        for (int m = 0; m < 32; m++) { /* pairs of columns, of row lane/4 and then of the one 8 below */
+        for (int m = 0; m < 32; m++) { /* pairs of columns of row lane/4, and then of the row 8 below it */
             const int c = m / 2, width = c < 8 ? 128 : 128;
             const uint at = c / 8 * 16384 + p->warp * 32 * width
                 + place(16 * f + 8 * (m % 2) + p->lane / 4, c % 8, width);
@@ -498,7 +509,8 @@ INLINED void store_output(__global ushort *o, long stride, int n, const float *o
     put_box(o + 64, stride, p->lane, n, p->memory + 16384 + p->warp * 4096, 128, 64);
 }
 
-/* The n-th tile of keys and values, from the last one down: only the first one may be partial. */
+/* Copies the n-th tile of keys and values. Tiles go from the last one down, so that only the first one copied may be
+ * partial. */
 INLINED void copy_next(const struct worker *p, const struct tile *x, int n, __global const ushort *k,
     __global const ushort *v,
     const struct attn_cl_args *a)
@@ -550,7 +562,7 @@ void attn_bf16_d128_causal_on_sm80_q128k32_r32_lazy(__global const ushort *q, __
     for (int n = 0; n < x.count; n++) {
         const int j = x.count - 1 - n;
         copies_wait();
-        barrier(CLK_LOCAL_MEM_FENCE); /* this stage is here, and nobody needs the one before */
+        barrier(CLK_LOCAL_MEM_FENCE); /* now this stage is here, and nobody needs the one before */
         copy_next(&p, &x, n + 1, k, v, &a);
         if (j * 32 >= p.reach)
             continue;
@@ -565,7 +577,7 @@ void attn_bf16_d128_causal_on_sm80_q128k32_r32_lazy(__global const ushort *q, __
         values(out, w, &p, V_AT(n));
     }
     close_rows(out, &p, rows, &a, lse);
-    barrier(CLK_LOCAL_MEM_FENCE); /* O takes the place of what was copied */
+    barrier(CLK_LOCAL_MEM_FENCE); /* now O may take the place of what was copied */
     store_output(o, a.o_stride[2], (int)a.q_len - p.i, out, &p);
 }
 

@@ -42,7 +42,7 @@ typedef uint64_t attn_cl_uint64;
 #ifndef ATTN_CL_ARGS_DEFINED
 #define ATTN_CL_ARGS_DEFINED
 /* What the kernel takes beside its buffers; host and device lay it out alike. Tensors are [batch, head, row, element];
- * strides and offsets count elements, the last stride is 1. */
+ * strides and offsets count elements, and the last stride is 1. */
 struct attn_cl_args {
     /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
     attn_cl_int64 batch, heads, kv_heads;
@@ -51,7 +51,7 @@ struct attn_cl_args {
     attn_cl_int64 q_at, k_at, v_at, o_at, lse_at, lens_at;            /* where each tensor starts in its buffer */
     attn_cl_int64 offset;             /* causal: query i sees keys j <= i + offset ... */
     attn_cl_int64 bottom_right;       /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
-    int has_lse, has_lens;   /* 0: lse is not written; kv_lens is not read, and every sequence has kv_len keys */
+    int has_lse, has_lens;   /* 0: lse is not written; 0: kv_lens is not read, and every sequence has kv_len keys */
     float scale;             /* scores are scale * q.k */
     int unused;
 };
@@ -59,12 +59,14 @@ struct attn_cl_args {
 #ifndef ATTN_CL_MAPS_DEFINED
 #define ATTN_CL_MAPS_DEFINED
 /* What a kernel of level sm90 takes beside args.h: tensor maps, which tell the copy engine how Q, K, V and O lie in
- * memory, but for their first words, the addresses; those the kernel fills in. */
+ * memory.
+ * Their first words, the addresses, are filled in by the kernel. */
 struct attn_cl_maps {
     attn_cl_uint64 q[16], k[16], v[16], o[16];
-    int near; /* causal, where heavy tiles come first: as many heads have their tiles done together */
-    /* _paged: rows of a box of K and V, which are a divisor of a page's; 0: rows are copied one by one, and the maps
-     * are not read */
+    /* for a causal run, where tiles with many keys come first: the number of heads whose tiles are done together */
+    int near;
+    /* _paged: rows of a box of K and V, a divisor of those of a page; 0: rows are copied one by one, and the maps of K
+     * and V are not read */
     int box;
 };
 #endif
@@ -155,15 +157,15 @@ struct attn_cl_maps {
 
 #define INLINED static inline __attribute__((always_inline))
 
-/* The number of this work-group; all are in one row. get_group_id adds what is in a register that OpenCL's drivers
- * set and CUDA does not. */
+/* The number of this work-group; all groups are in one row. get_group_id would add the contents of a register that
+ * OpenCL's drivers set and CUDA does not. */
 INLINED int group_number(void)
 {
     int y;
     __asm__("mov.u32 %0, %%ctaid.x;" : "=r"(y));
     return y;
 }
-INLINED float exp2_fast(float x) /* 2**-inf is 0, 2**0 is 1 */
+INLINED float exp2_fast(float x) /* 2**x; exactly 0 for -inf, and 1 for 0 */
 {
     float y;
     __asm__("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -175,19 +177,19 @@ INLINED float reciprocal(float x)
     __asm__("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
-INLINED float across(float x, const int lanes) /* of the lane whose number differs in that bit */
+INLINED float across(float x, const int lanes) /* x of the lane whose number differs in this bit */
 {
     float y;
     __asm__ volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(y) : "f"(x), "r"(lanes));
     return y;
 }
-INLINED int uniform(int x) /* that of the first lane: the compiler learns that all have the same */
+INLINED int uniform(int x) /* x of the first lane; so the compiler knows that all lanes have the same */
 {
     int y;
     __asm__ volatile("shfl.sync.idx.b32 %0, %1, 0, 31, 0xffffffff;" : "=r"(y) : "r"(x));
     return y;
 }
-INLINED int in_warp(int x) /* whether x holds in any lane */
+INLINED int in_warp(int x) /* whether x is not 0 in any lane */
 {
     int y;
     __asm__ volatile(
@@ -206,13 +208,13 @@ INLINED void warp_sync(void)
 {
     __asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 }
-INLINED void flip_signs16(uint at) /* of eight 16-bit elements */
+INLINED void flip_signs16(uint at) /* flips the signs of eight 16-bit elements */
 {
     __asm__ volatile("{.reg .b32 a, b, c, d; ld.shared.v4.b32 {a, b, c, d}, [%0]; xor.b32 a, a, %1; xor.b32 b, b, %1;"
         "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at),
             "r"(0x80008000) : "memory");
 }
-/* Barriers in shared memory: a phase ends when all arrivals and all bytes that were announced are there. */
+/* Barriers in shared memory. A phase of one ends when all arrivals, and all bytes that were announced, have come. */
 INLINED void barrier_init(uint bar, uint arrivals)
 {
     __asm__ volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(bar), "r"(arrivals) : "memory");
@@ -236,7 +238,7 @@ INLINED void await(uint bar, uint parity)
         :: "r"(bar), "r"(parity) : "memory");
 }
 
-/* Barriers of the hardware, by number: some of the group's warps wait, others only arrive. */
+/* Barriers of the hardware, by their number: some of the group's warps wait at them, others only arrive. */
 INLINED void named_sync(uint number, uint items)
 {
     __asm__ volatile("bar.sync %0, %1;" :: "r"(number), "r"(items) : "memory");
@@ -246,8 +248,8 @@ INLINED void named_arrive(uint number, uint items)
     __asm__ volatile("bar.arrive %0, %1;" :: "r"(number), "r"(items) : "memory");
 }
 
-/* The copy engine, between shared memory and a box of a tensor that begins at (column, row, head, sequence). What lies
- * outside the tensor is read as zeros and not written. */
+/* Copies by the copy engine, between shared memory and a box of a tensor that begins at (column, row, head, sequence).
+ * What lies outside the tensor is read as zeros, and is not written. */
 INLINED void box_load(uint to, ulong map, int column, int row, int head, int sequence, uint bar)
 {
     __asm__ volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
@@ -259,7 +261,7 @@ INLINED void box_store(ulong map, int column, int row, int head, int sequence, u
     __asm__ volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];"
         :: "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence), "r"(from) : "memory");
 }
-INLINED void box_prefetch(ulong map, int column, int row, int head, int sequence) /* to L2 */
+INLINED void box_prefetch(ulong map, int column, int row, int head, int sequence) /* brings the box to L2 */
 {
     __asm__ volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];"
         :: "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence) : "memory");
@@ -268,7 +270,8 @@ INLINED void stores_commit(void)
 {
     __asm__ volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-INLINED void stores_read(void) /* their shared memory may be written again */
+/* waits until the stores have read their shared memory, which may then be written again */
+INLINED void stores_read(void)
 {
     __asm__ volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
@@ -276,11 +279,12 @@ INLINED void stores_done(void)
 {
     __asm__ volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
-INLINED void shared_written(void) /* what this work-item has written is seen by the copy engine and the tensor cores */
+/* makes what this work-item has written visible to the copy engine and the tensor cores */
+INLINED void shared_written(void)
 {
     __asm__ volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-INLINED void map_written(ulong map) /* by stores; the copy engine may read it */
+INLINED void map_written(ulong map) /* makes a map that stores have written visible to the copy engine */
 {
     __asm__ volatile("fence.proxy.tensormap::generic.release.gpu; fence.proxy.tensormap::generic.acquire.gpu [%0], 128;"
         :: "l"(map) : "memory");
@@ -290,7 +294,7 @@ INLINED void zero16(uint at)
     __asm__ volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" :: "r"(at), "r"(0) : "memory");
 }
 
-/* Registers of this warpgroup's work-items, from now on. */
+/* How many registers this warpgroup's work-items have from now on. */
 INLINED void registers_for_copying(void)
 {
     __asm__ volatile("setmaxnreg.dec.sync.aligned.u32 40;");
@@ -300,9 +304,9 @@ INLINED void registers_for_computing(void)
     __asm__ volatile("setmaxnreg.inc.sync.aligned.u32 232;");
 }
 
-/* Tensor cores, asynchronous: nobody touches their registers between a product and the wait for it. An operand in
- * shared memory is told by its address and two strides: of boxes of 64 columns, where those run along the result's
- * side, and of eight rows, which is 1024 bytes. */
+/* Asynchronous products on the tensor cores: nothing may touch their registers between a product and the wait for
+ * it. An operand in shared memory is described by its address and two strides: the one from a box of 64 columns to the
+ * next, where boxes run along the result's side, and the one from eight rows to the next eight, which is 1024 bytes. */
 INLINED void products_begin(void)
 {
     __asm__ volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -319,7 +323,7 @@ INLINED void products_wait_but_last(void)
 {
     __asm__ volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
-INLINED uint operand_at(uint at, uint box) /* of one such; 16 bytes further is 1 more */
+INLINED uint operand_at(uint at, uint box) /* the descriptor of such an operand; 16 bytes further is 1 more */
 {
     return at >> 4 | box >> 4 << 16;
 }
@@ -329,7 +333,7 @@ INLINED ulong operand(uint place)
     __asm__("mov.b64 %0, {%1, %2};" : "=l"(y) : "r"(place), "r"(64 | 1 << 30));
     return y;
 }
-/* S[64][128] = Q[64][16] K[128][16]^T, added to S where add is 1. */
+/* S[64][128] = Q[64][16] K[128][16]^T, which is added to S if add is 1. */
 INLINED void multiply_qk(float *s, ulong q, ulong k, int add)
 {
     __asm__ volatile("{.reg .pred add; setp.ne.b32 add, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16"
@@ -392,27 +396,27 @@ INLINED void multiply_pv(float *o, const uint *p, ulong v)
         : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v));
 }
 
-INLINED int group_count(void) /* how many there are, where get_num_groups reads such a register */
+INLINED int group_count(void) /* the number of work-groups; get_num_groups reads a register that CUDA does not set */
 {
     int y;
     __asm__("mov.u32 %0, %%nctaid.x;" : "=r"(y));
     return y;
 }
-INLINED uint count_up(__global uint *at) /* what it was before */
+INLINED uint count_up(__global uint *at) /* adds 1, and returns what was there before */
 {
     uint before;
     __asm__ volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
     return before;
 }
 
-INLINED int anew(int x) /* x: what is computed of it is not kept from one tile to the next, for want of registers */
+INLINED int anew(int x) /* x; what is computed from it is not kept from one tile to the next, for lack of registers */
 {
     int y;
     __asm__ volatile("mov.b32 %0, %1;" : "=r"(y) : "r"(x));
     return y;
 }
 
-/* Small matrices of 8 by 8 to shared memory, four or two at once; lane l tells where row l%8 of matrix l/8 goes. */
+/* Stores four or two small matrices of 8 by 8 to shared memory. Lane l gives the address of row l%8 of matrix l/8. */
 INLINED void store_matrices4(uint at, uint a, uint b, uint c, uint d)
 {
     __asm__ volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
@@ -429,10 +433,12 @@ INLINED int interval(int i, int keys, int offset)
 }
 
 struct row_states {
-    float top[2], sum[2]; /* maximum of the scores so far, or what stands for it; share of the sum of exponentials */
+    /* the maximum of the scores so far, or what stands for it; and this lane's share of the sum of exponentials */
+    float top[2], sum[2];
 };
 
-/* -inf where a key is past the end of a row's interval: left[r] of the keys from this lane's first on are seen. */
+/* Sets scores to -inf where a key is past the end of a row's interval: the row sees the first left[r] keys from this
+ * lane's first on. */
 INLINED void mask(float *s, const int *left)
 {
     #pragma unroll
@@ -440,22 +446,23 @@ INLINED void mask(float *s, const int *left)
         s[n] = 8 * (n / 4) + n % 2 < left[n / 2 % 2] ? s[n] : -INFINITY;
 }
 
-/* what is subtracted: -inf - -inf is no number, and a row without keys has that maximum */
+/* what is subtracted; for a row without keys it is not -inf, since -inf - -inf would be NaN */
 INLINED float finite(float m)
 {
     return m == -INFINITY ? 0.0f : m;
 }
 
-/* Scores become exponentials. Returns whether what was summed up before must be multiplied by fix, and so the
- * output. */
+/* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
 INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
 {
-    float top[4] = {x->top[0], x->top[1], s[4], s[6]}; /* two chains a row, for the instruction's latency */
+    /* two chains for each row, to hide the latency of the instruction */
+    float top[4] = {x->top[0], x->top[1], s[4], s[6]};
     #pragma unroll
     for (int n = 0; n < 64; n++)
         top[n / 2 % 4] = fmax(top[n / 2 % 4], s[n]);
     top[0] = fmax(top[0], top[2]), top[1] = fmax(top[1], top[3]);
-    /* Exponentials up to 2**8 do no harm, so the maximum of before stands for a slightly larger one: any lane's. */
+    /* Exponentials up to 2**8 do no harm, so the old maximum may stand for a slightly larger one, unless some lane
+     * has one that is larger still. */
     const int grown = in_warp((top[0] - x->top[0]) * scale > 8.0f || (top[1] - x->top[1]) * scale > 8.0f);
     if (grown)
         #pragma unroll
@@ -490,7 +497,7 @@ INLINED void rescale(float *o, const float *fix)
         o[n] *= fix[n / 2 % 2];
 }
 
-/* The fragments of a product's result are those of the next one's left operand. */
+/* The fragments of a product's result serve as the next product's left operand. */
 INLINED void round_all(uint *p, const float *s)
 {
     #pragma unroll
@@ -498,8 +505,8 @@ INLINED void round_all(uint *p, const float *s)
         p[n] = rounded(s[2 * n], s[2 * n + 1]);
 }
 
-/* A tile of queries: its first one, its head, key head and sequence, the keys of that, what a causal interval counts
- * from, and how many tiles of keys any of its rows sees. */
+/* A tile of queries: its first one, its head, KV head and sequence, the keys of that sequence, the offset of a causal
+ * interval, and how many tiles of keys any of its rows sees. */
 struct tile {
     int i0, h, g, b, keys, offset, count;
 };
@@ -508,7 +515,8 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
 {
     struct tile x;
     const int q_len = (int)a->q_len, heads = (int)a->heads, tiles = (q_len + 127) / 128;
-    /* Heavy tiles first, so that light ones fill the end; of as many heads as have room in the cache. */
+    /* Tiles with many keys come first, so that those with few fill the end; for as many heads together as have room for
+     * their keys and values in L2. */
     const int first = t / (near * tiles) * near, rest = t - first * tiles,
         some = min(near, heads * (int)a->batch - first);
     const int head = first + rest % some;
@@ -517,16 +525,17 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
     x.h = head - x.b * heads;
     x.g = x.h / (heads / (int)a->kv_heads);
     x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
-    /* where query 0 stands; lengths are below 2^30 */
+    /* the position of query 0; lengths are below 2^30 */
     const long at = a->offset + (a->bottom_right ? x.keys - q_len : 0);
     x.offset = (int)clamp(at, -(1L << 30), 1L << 30);
-    /* Without keys there is one tile too, all masked: so O = 0 and LSE = -inf come about as all else. */
+    /* Without keys there is one tile all the same, all of which is masked. So O = 0 and LSE = -inf need no code of
+     * their own. */
     x.count = max((interval(min(x.i0 + 128, q_len) - 1, x.keys, x.offset) + 127) / 128, 1);
     return x;
 }
 
-/* Tensors in shared memory, and the barriers that tell that they are there, or no longer needed: the n-th Q of
- * warpgroup w since the launch, and the n-th tile of K or V. */
+/* Tensors in shared memory, and the barriers that tell that they have come or are no longer needed: those of the
+ * n-th Q of warpgroup w since the launch, and of the n-th tile of K or V. */
 #define Q_SLOT(w, n) ((n) % 2 * 2 + (w))
 #define Q_AT(w, n) (shared + Q_SLOT(w, n) * 16384)
 #define Q_FULL(w, n) (shared + 229376 + Q_SLOT(w, n) * 8)
@@ -569,13 +578,13 @@ INLINED void place_map(__global ulong *to, const ulong *words, ulong address)
 struct source {
     ulong q, k, v; /* maps */
     uint shared;   /* where shared memory begins */
-    __local uchar *memory; /* the same */
+    __local uchar *memory; /* shared memory as a pointer */
     int lane, kv_len;
-    /* tiles of queries, keys and values so far; and of those how many were cleared behind the end */
+    /* tiles of queries, keys and values so far; and of those how many were cleared behind a sequence's end */
     uint nq, nk, nv, landed;
 };
 
-/* With Q a consumer gets the tile's place. */
+/* Loads Q; with it a consumer also learns the tile's place. */
 INLINED void load_q(const struct source *f, const struct tile *x, int w)
 {
     const uint shared = f->shared, full = Q_FULL(w, f->nq);
@@ -589,7 +598,7 @@ INLINED void load_q(const struct source *f, const struct tile *x, int w)
         box_load(Q_AT(w, f->nq) + c * 8192, f->q, 64 * c, x->i0 + 64 * w, x->h, x->b, full);
 }
 
-/* A tile of no keys marks the end. */
+/* A tile without keys tells a consumer that there are no more. */
 INLINED void load_end(const struct source *f, int w)
 {
     const uint shared = f->shared;
@@ -601,7 +610,7 @@ INLINED void load_end(const struct source *f, int w)
     arrive(Q_FULL(w, f->nq));
 }
 
-/* The row of tile j, outside the tensor where a sequence has no keys. */
+/* The first row of tile j; it lies outside the tensor if the sequence has no keys. */
 INLINED int row_of(const struct tile *x, int j)
 {
     return x->keys ? j * 128 : 1 << 30;
@@ -618,7 +627,8 @@ INLINED void load_k(struct source *f, const struct tile *x, int j)
         box_load(K_AT(n) + c * 16384, f->k, 64 * c, row_of(x, j), x->g, x->b, K_FULL(n));
 }
 
-/* What lies behind a sequence's end may be NaN, and 0 * NaN is NaN: it is made zero, as what is behind the tensor's. */
+/* What lies behind a sequence's end may be NaN, and 0 * NaN is NaN. So it is set to zero, as what lies outside the
+ * tensor is already. */
 INLINED void clear_behind(struct source *f, uint at, int end, uint full)
 {
     const uint shared = f->shared;
@@ -647,7 +657,8 @@ INLINED void load_v(struct source *f, const struct tile *x, int j)
         clear_behind(f, V_AT(n), end, V_FULL(n));
 }
 
-/* Queries of all warpgroups, and the first keys, which are the last: they may have to be masked. */
+/* Loads the queries of all warpgroups, and the first keys of the walk. These are the tile's last keys, which may have
+ * to be masked. */
 INLINED void load_first(struct source *f, const struct tile *x)
 {
     load_q(f, x, 0);
@@ -656,8 +667,8 @@ INLINED void load_first(struct source *f, const struct tile *x)
     f->nq++;
 }
 
-/* Tiles are given out as work-groups become free. The last one to see that there are no more counts from 0 again.
- * All is loaded in the order in which consumers want it: keys a step ahead of values, of the next tile too. */
+/* Tiles are given out as work-groups become free. The last group to see that there are no more resets the counter to 0.
+ * All is loaded in the order in which consumers want it: keys one step ahead of values, those of the next tile too. */
 INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, __global const long *kv_lens,
     __global uint *taken)
 {
@@ -665,13 +676,13 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, _
     const int tiles = ((int)a->q_len + 127) / 128 * (int)(a->heads * a->batch), groups = group_count();
     struct tile x = tile_at(group_number(), a, near, kv_lens);
     if (f->lane == 0)
-        arrive(V_FULL(f->nv)); /* the first step has no values to multiply, and waits for some all the same */
+        arrive(V_FULL(f->nv)); /* the first step has no values to multiply, but waits for some all the same */
     f->nv++;
     load_first(f, &x);
     for (int more = 1; more;) {
         uint next = 0;
         for (int j = x.count - 1; j > 0; j--) {
-            if (f->lane == 0 && j == min(x.count - 1, 3)) /* early enough to have the answer in time */
+            if (f->lane == 0 && j == min(x.count - 1, 3)) /* early enough for the answer to come in time */
                 next = count_up(taken);
             load_k(f, &x, j - 1);
             load_v(f, &x, j);
@@ -691,7 +702,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, _
     if (f->lane == 0 && (int)count_up(taken + 1) == groups - 1)
         taken[0] = 0, taken[1] = 0;
 }
-/* A warpgroup's part of a tile: S, P and O in fragments. */
+/* A warpgroup's part of a tile; S, P and O are in fragments. */
 struct worker {
     uint shared;
     __local uchar *memory;
@@ -702,7 +713,7 @@ struct worker {
     ulong o;          /* map */
 };
 
-/* S = Q K^T and O += P V are begun here, and not waited for. */
+/* These functions begin S = Q K^T and O += P V, and do not wait for them. */
 INLINED void begin_scores(float *s, uint q, uint k)
 {
     const uint q0 = operand_at(q, 16), k0 = operand_at(k, 16);
@@ -732,7 +743,8 @@ INLINED void begin_values(float *out, const uint *p, uint v)
     products_commit();
 }
 
-/* With a negative scale the scores of -Q are multiplied by its magnitude, so that the largest comes out on top. */
+/* If the scale is negative, Q is negated and scores are multiplied by its magnitude, so that the largest score
+ * stays the largest. */
 INLINED void negate_q(const struct worker *x)
 {
     const uint shared = x->shared;
@@ -742,7 +754,8 @@ INLINED void negate_q(const struct worker *x)
     named_sync(3 + x->w, 128);
 }
 
-/* Row i sees keys before end[0], row i + 8 those before end[1], and all of the warpgroup's rows those before edge. */
+/* Sets what rows see: row i sees keys before end[0], row i + 8 those before end[1], and all of the warpgroup's rows see
+ * those before edge. */
 INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
 {
     const int i0 = at->i0 + 64 * x->w, i = i0 + 16 * x->warp + x->lane / 4, keys = at->keys, offset = at->offset;
@@ -750,7 +763,7 @@ INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
     x->end[0] = interval(i, keys, offset), x->end[1] = interval(i + 8, keys, offset);
 }
 
-/* The keys of tile j that are behind the ends of intervals. */
+/* Masks the keys of tile j that lie behind the ends of intervals. */
 INLINED void mask_edge(float *s, const struct worker *x, int j)
 {
     if (x->edge < (j + 1) * 128) {
@@ -759,7 +772,7 @@ INLINED void mask_edge(float *s, const struct worker *x, int j)
     }
 }
 
-/* The rows of the tile before are complete: their LSE, and what their output is to be multiplied by. */
+/* The rows of the tile before are complete: writes their LSE, and says by what their output is to be multiplied. */
 INLINED void close_rows(const struct worker *x, struct row_states *rows, float *inverse, int pending,
     const struct attn_cl_args *a,
     __global float *lse)
@@ -785,7 +798,7 @@ INLINED void close_rows(const struct worker *x, struct row_states *rows, float *
     rows->sum[0] = rows->sum[1] = 0.0f;
 }
 
-/* Until what was last stored has left shared memory. */
+/* Waits until what was stored last has left shared memory. */
 INLINED void await_staging(const struct worker *x)
 {
     if (x->warp == 0 && x->lane == 0)
@@ -819,7 +832,7 @@ INLINED void store_output(const struct worker *x, uint n, const float *out, cons
     }
 }
 
-/* With ping-pong one warpgroup's products run while the other makes exponentials. */
+/* With ping-pong, one warpgroup's products run while the other makes exponentials. */
 #define TAKE_TURN(x) named_sync(1 + (x)->w, 256)
 #define GIVE_TURN(x) named_arrive(2 - (x)->w, 256)
 #define RELEASE(x, bar) if ((x)->lane == 0) arrive(bar)
@@ -831,8 +844,8 @@ INLINED void clear(float *out)
         out[n] = 0.0f;
 }
 
-/* What is to be done with output before more is added to it: nothing; store it, as tile n's, and begin anew; multiply
- * it. */
+/* What is to be done with output before more is added to it: nothing; store it as that of tile n and begin anew; or
+ * multiply it. */
 enum due { NOTHING, STORING, RESCALING };
 
 INLINED void settle(float *out, int due, const float *factor, const struct worker *x, uint n)
@@ -844,8 +857,8 @@ INLINED void settle(float *out, int due, const float *factor, const struct worke
         rescale(out, factor);
 }
 
-/* Begins the scores of these keys, and the values of those before. In between it does what is due, while scores are
- * multiplied. */
+/* Begins the scores of these keys, and then the values of those
+ * before; in between, while scores are multiplied, it does what is due. */
 INLINED void begin_step(float *s, float *out, const uint *p, struct worker *x, int due, const float *factor, uint n)
 {
     const uint shared = x->shared;
@@ -863,7 +876,7 @@ INLINED void end_scores(struct worker *x, int last)
     products_wait_but_last();
     RELEASE(x, K_EMPTY(x->nk));
     x->nk++;
-    if (last) /* of the tile */
+    if (last) /* these are the tile's last keys */
         RELEASE(x, Q_EMPTY(x->w, x->nq));
 }
 INLINED void end_values(struct worker *x)
@@ -874,7 +887,7 @@ INLINED void end_values(struct worker *x)
     x->nv++;
 }
 
-/* The last values of the tile before, by themselves. */
+/* Multiplies the last values of the tile before, by themselves. */
 INLINED void finish(float *out, const uint *p, struct worker *x, struct row_states *rows, float *factor, int due,
     const struct attn_cl_args *a, __global float *lse)
 {
@@ -896,8 +909,9 @@ INLINED void no_values(uint *p)
 }
 
 /* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values
- * of the step before, be it of the tile before; while these are under way, it makes exponentials of the scores.
- * Before the first tile there is one of nothing: P = 0, whose output is not stored. */
+ * of the step before, which may belong to the tile before; while these are under way, it
+ * makes exponentials of the scores. Before the first tile there is an empty one: P = 0, and its output is not
+ * stored. */
 INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global float *lse)
 {
     const uint shared = x->shared;
@@ -905,7 +919,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
     float s[64], out[64], factor[2] = {1.0f, 1.0f}, fix[2];
     uint p[32];
     struct row_states rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
-    int pending = 0; /* whether the tile before has values to multiply, and output to store */
+    int pending = 0; /* whether the tile before still has values to multiply, and output to store */
     int due = NOTHING;
     clear(out);
     no_values(p);
@@ -952,7 +966,7 @@ void attn_bf16_d128_causal_on_sm90_q128k128_pingpong_lazy(__global const ushort 
     __local uchar memory[229792] __attribute__((aligned(1024)));
     const uint shared = (uint)(ulong)memory;
     const int item = get_local_id(0);
-    /* tiles that were taken beyond a first one each; groups that are done */
+    /* two counters: tiles that were taken after each group's first one; and groups that are done */
     __global uint *taken = (__global uint *)room;
     room += 16 + group_number() * 64;
     if (item == 0)
@@ -978,7 +992,8 @@ void attn_bf16_d128_causal_on_sm90_q128k128_pingpong_lazy(__global const ushort 
     struct worker x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3,
         .lane = item & 31,
         .o = (ulong)(room + 48)};
-    x.scale = fmax(fabs(a.scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
+    /* exponentials are powers of two; not 0, since -inf * 0 would be NaN */
+    x.scale = fmax(fabs(a.scale) * 1.44269504f, FLT_MIN);
     if (x.w == 1)
         named_arrive(1, 256);
     consume(&x, &a, lse);

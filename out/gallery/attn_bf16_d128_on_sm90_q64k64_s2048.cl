@@ -47,7 +47,7 @@ typedef uint64_t attn_cl_uint64;
 #ifndef ATTN_CL_ARGS_DEFINED
 #define ATTN_CL_ARGS_DEFINED
 /* What the kernel takes beside its buffers; host and device lay it out alike. Tensors are [batch, head, row, element];
- * strides and offsets count elements, the last stride is 1. */
+ * strides and offsets count elements, and the last stride is 1. */
 struct attn_cl_args {
     /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
     attn_cl_int64 batch, heads, kv_heads;
@@ -56,7 +56,7 @@ struct attn_cl_args {
     attn_cl_int64 q_at, k_at, v_at, o_at, lse_at, lens_at;            /* where each tensor starts in its buffer */
     attn_cl_int64 offset;             /* causal: query i sees keys j <= i + offset ... */
     attn_cl_int64 bottom_right;       /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
-    int has_lse, has_lens;   /* 0: lse is not written; kv_lens is not read, and every sequence has kv_len keys */
+    int has_lse, has_lens;   /* 0: lse is not written; 0: kv_lens is not read, and every sequence has kv_len keys */
     float scale;             /* scores are scale * q.k */
     int unused;
 };
@@ -64,25 +64,29 @@ struct attn_cl_args {
 #ifndef ATTN_CL_MAPS_DEFINED
 #define ATTN_CL_MAPS_DEFINED
 /* What a kernel of level sm90 takes beside args.h: tensor maps, which tell the copy engine how Q, K, V and O lie in
- * memory, but for their first words, the addresses; those the kernel fills in. */
+ * memory.
+ * Their first words, the addresses, are filled in by the kernel. */
 struct attn_cl_maps {
     attn_cl_uint64 q[16], k[16], v[16], o[16];
-    int near; /* causal, where heavy tiles come first: as many heads have their tiles done together */
-    /* _paged: rows of a box of K and V, which are a divisor of a page's; 0: rows are copied one by one, and the maps
-     * are not read */
+    /* for a causal run, where tiles with many keys come first: the number of heads whose tiles are done together */
+    int near;
+    /* _paged: rows of a box of K and V, a divisor of those of a page; 0: rows are copied one by one, and the maps of K
+     * and V are not read */
     int box;
 };
 #endif
 #ifndef ATTN_CL_SPLIT_DEFINED
 #define ATTN_CL_SPLIT_DEFINED
-/* Where keys are split: how rows and keys are divided. A slice is rows * heads rows of the queries that share a KV
- * head, at most 64: its row r is query r % rows of head r / rows, counted from its first. */
+/* How rows and keys are divided where keys are split. A slice has rows * heads rows, at most 64, of the queries that
+ * share a KV head: its row r is query r % rows of head r / rows, both counted from the slice's first. */
 struct attn_cl_split {
     int rows, heads;   /* min(q_len, 64); min(64 / rows, group) */
-    int along, slices; /* slices along the queries; of a KV head in all, those of its first heads first */
-    int splits;        /* of kv_len keys; 1 or more */
+    /* slices along the queries; and all slices of a KV head, where those of its first heads come first */
+    int along, slices;
+    int splits;        /* the splits of kv_len keys, at least 1 */
     int group;         /* heads / kv_heads */
-    /* floats that a split leaves of a slice: rows of output, and two a row behind them; a multiple of 4 */
+    /* floats that a split leaves of a slice: its rows of output, and behind them two numbers for each row; a multiple
+     * of 4 */
     int part;
     int ratio;         /* 65536 / rows, rounded up: r / rows is r * ratio / 65536 */
 };
@@ -187,15 +191,15 @@ struct attn_cl_split {
 
 #define INLINED static inline __attribute__((always_inline))
 
-/* The number of this work-group; all are in one row. get_group_id adds what is in a register that OpenCL's drivers
- * set and CUDA does not. */
+/* The number of this work-group; all groups are in one row. get_group_id would add the contents of a register that
+ * OpenCL's drivers set and CUDA does not. */
 INLINED int group_number(void)
 {
     int y;
     __asm__("mov.u32 %0, %%ctaid.x;" : "=r"(y));
     return y;
 }
-INLINED float exp2_fast(float x) /* 2**-inf is 0, 2**0 is 1 */
+INLINED float exp2_fast(float x) /* 2**x; exactly 0 for -inf, and 1 for 0 */
 {
     float y;
     __asm__("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -207,19 +211,19 @@ INLINED float reciprocal(float x)
     __asm__("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
-INLINED float across(float x, const int lanes) /* of the lane whose number differs in that bit */
+INLINED float across(float x, const int lanes) /* x of the lane whose number differs in this bit */
 {
     float y;
     __asm__ volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(y) : "f"(x), "r"(lanes));
     return y;
 }
-INLINED int uniform(int x) /* that of the first lane: the compiler learns that all have the same */
+INLINED int uniform(int x) /* x of the first lane; so the compiler knows that all lanes have the same */
 {
     int y;
     __asm__ volatile("shfl.sync.idx.b32 %0, %1, 0, 31, 0xffffffff;" : "=r"(y) : "r"(x));
     return y;
 }
-INLINED int in_warp(int x) /* whether x holds in any lane */
+INLINED int in_warp(int x) /* whether x is not 0 in any lane */
 {
     int y;
     __asm__ volatile(
@@ -238,13 +242,13 @@ INLINED void warp_sync(void)
 {
     __asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 }
-INLINED void flip_signs16(uint at) /* of eight 16-bit elements */
+INLINED void flip_signs16(uint at) /* flips the signs of eight 16-bit elements */
 {
     __asm__ volatile("{.reg .b32 a, b, c, d; ld.shared.v4.b32 {a, b, c, d}, [%0]; xor.b32 a, a, %1; xor.b32 b, b, %1;"
         "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at),
             "r"(0x80008000) : "memory");
 }
-/* Barriers in shared memory: a phase ends when all arrivals and all bytes that were announced are there. */
+/* Barriers in shared memory. A phase of one ends when all arrivals, and all bytes that were announced, have come. */
 INLINED void barrier_init(uint bar, uint arrivals)
 {
     __asm__ volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(bar), "r"(arrivals) : "memory");
@@ -268,7 +272,7 @@ INLINED void await(uint bar, uint parity)
         :: "r"(bar), "r"(parity) : "memory");
 }
 
-/* Barriers of the hardware, by number: some of the group's warps wait, others only arrive. */
+/* Barriers of the hardware, by their number: some of the group's warps wait at them, others only arrive. */
 INLINED void named_sync(uint number, uint items)
 {
     __asm__ volatile("bar.sync %0, %1;" :: "r"(number), "r"(items) : "memory");
@@ -278,8 +282,8 @@ INLINED void named_arrive(uint number, uint items)
     __asm__ volatile("bar.arrive %0, %1;" :: "r"(number), "r"(items) : "memory");
 }
 
-/* The copy engine, between shared memory and a box of a tensor that begins at (column, row, head, sequence). What lies
- * outside the tensor is read as zeros and not written. */
+/* Copies by the copy engine, between shared memory and a box of a tensor that begins at (column, row, head, sequence).
+ * What lies outside the tensor is read as zeros, and is not written. */
 INLINED void box_load(uint to, ulong map, int column, int row, int head, int sequence, uint bar)
 {
     __asm__ volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
@@ -291,12 +295,12 @@ INLINED void box_store(ulong map, int column, int row, int head, int sequence, u
     __asm__ volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];"
         :: "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence), "r"(from) : "memory");
 }
-INLINED void box_prefetch(ulong map, int column, int row, int head, int sequence) /* to L2 */
+INLINED void box_prefetch(ulong map, int column, int row, int head, int sequence) /* brings the box to L2 */
 {
     __asm__ volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];"
         :: "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence) : "memory");
 }
-/* What is not read again soon leaves L2 first. */
+/* A policy for data that is not read again soon: L2 drops it first. */
 INLINED ulong cache_policy(int again)
 {
     ulong policy;
@@ -312,7 +316,7 @@ INLINED void box_load_once(uint to, ulong map, int column, int row, int head, in
         " [%0], [%1, {%2, %3, %4, %5}], [%6], %7;"
         :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence), "r"(bar), "l"(policy) : "memory");
 }
-/* A box of several heads that share a key head. */
+/* A box with rows of several heads that share a KV head. */
 INLINED void slice_load(uint to, ulong map, int column, int row, int head, int kv_head, int sequence, uint bar)
 {
     __asm__ volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
@@ -328,7 +332,8 @@ INLINED void stores_commit(void)
 {
     __asm__ volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-INLINED void stores_read(void) /* their shared memory may be written again */
+/* waits until the stores have read their shared memory, which may then be written again */
+INLINED void stores_read(void)
 {
     __asm__ volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
@@ -336,11 +341,12 @@ INLINED void stores_done(void)
 {
     __asm__ volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
-INLINED void shared_written(void) /* what this work-item has written is seen by the copy engine and the tensor cores */
+/* makes what this work-item has written visible to the copy engine and the tensor cores */
+INLINED void shared_written(void)
 {
     __asm__ volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-INLINED void map_written(ulong map) /* by stores; the copy engine may read it */
+INLINED void map_written(ulong map) /* makes a map that stores have written visible to the copy engine */
 {
     __asm__ volatile("fence.proxy.tensormap::generic.release.gpu; fence.proxy.tensormap::generic.acquire.gpu [%0], 128;"
         :: "l"(map) : "memory");
@@ -350,11 +356,11 @@ INLINED void zero16(uint at)
     __asm__ volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" :: "r"(at), "r"(0) : "memory");
 }
 
-/* Registers of this warpgroup's work-items, from now on. */
+/* How many registers this warpgroup's work-items have from now on. */
 
-/* Tensor cores, asynchronous: nobody touches their registers between a product and the wait for it. An operand in
- * shared memory is told by its address and two strides: of boxes of 64 columns, where those run along the result's
- * side, and of eight rows, which is 1024 bytes. */
+/* Asynchronous products on the tensor cores: nothing may touch their registers between a product and the wait for
+ * it. An operand in shared memory is described by its address and two strides: the one from a box of 64 columns to the
+ * next, where boxes run along the result's side, and the one from eight rows to the next eight, which is 1024 bytes. */
 INLINED void products_begin(void)
 {
     __asm__ volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -371,7 +377,7 @@ INLINED void products_wait_but_last(void)
 {
     __asm__ volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
-INLINED uint operand_at(uint at, uint box) /* of one such; 16 bytes further is 1 more */
+INLINED uint operand_at(uint at, uint box) /* the descriptor of such an operand; 16 bytes further is 1 more */
 {
     return at >> 4 | box >> 4 << 16;
 }
@@ -381,7 +387,7 @@ INLINED ulong operand(uint place)
     __asm__("mov.b64 %0, {%1, %2};" : "=l"(y) : "r"(place), "r"(64 | 1 << 30));
     return y;
 }
-/* S[64][64] = Q[64][16] K[64][16]^T, added to S where add is 1. */
+/* S[64][64] = Q[64][16] K[64][16]^T, which is added to S if add is 1. */
 INLINED void multiply_qk(float *s, ulong q, ulong k, int add)
 {
     __asm__ volatile("{.reg .pred add; setp.ne.b32 add, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16"
@@ -436,33 +442,34 @@ INLINED void multiply_pv(float *o, const uint *p, ulong v)
         : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v));
 }
 
-INLINED int group_count(void) /* how many there are, where get_num_groups reads such a register */
+INLINED int group_count(void) /* the number of work-groups; get_num_groups reads a register that CUDA does not set */
 {
     int y;
     __asm__("mov.u32 %0, %%nctaid.x;" : "=r"(y));
     return y;
 }
-INLINED uint count_up(__global uint *at) /* what it was before */
+INLINED uint count_up(__global uint *at) /* adds 1, and returns what was there before */
 {
     uint before;
     __asm__ volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
     return before;
 }
-/* as count_up; whoever counts later sees what this warpgroup has written, after a barrier */
+/* as count_up, but whoever counts later sees, after a barrier, what this warpgroup has written */
 INLINED uint count_part(__global uint *at)
 {
     uint before;
     __asm__ volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
     return before;
 }
-INLINED int named_any(uint number, uint items, int x) /* waits for all; whether x holds in any */
+/* waits for all `items`, and returns whether x is not 0 in any of them */
+INLINED int named_any(uint number, uint items, int x)
 {
     int y;
     __asm__ volatile("{.reg .pred p, q; setp.ne.b32 q, %3, 0; bar.red.or.pred p, %1, %2, q; selp.b32 %0, 1, 0, p;}"
         : "=r"(y) : "r"(number), "r"(items), "r"(x) : "memory");
     return y;
 }
-/* One, two or four floats that other groups may have written. */
+/* Reads one, two or four floats that other groups may have written. */
 INLINED float written1(__global const float *at)
 {
     float x;
@@ -479,14 +486,14 @@ INLINED void written4(float *x, __global const float *at)
         : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]) : "l"((ulong)at));
 }
 
-INLINED int anew(int x) /* x: what is computed of it is not kept from one tile to the next, for want of registers */
+INLINED int anew(int x) /* x; what is computed from it is not kept from one tile to the next, for lack of registers */
 {
     int y;
     __asm__ volatile("mov.b32 %0, %1;" : "=r"(y) : "r"(x));
     return y;
 }
 
-/* Small matrices of 8 by 8 to shared memory, four or two at once; lane l tells where row l%8 of matrix l/8 goes. */
+/* Stores four or two small matrices of 8 by 8 to shared memory. Lane l gives the address of row l%8 of matrix l/8. */
 INLINED void store_matrices4(uint at, uint a, uint b, uint c, uint d)
 {
     __asm__ volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
@@ -503,10 +510,12 @@ INLINED int interval(int i, int keys, int offset)
 }
 
 struct row_states {
-    float top[2], sum[2]; /* maximum of the scores so far, or what stands for it; share of the sum of exponentials */
+    /* the maximum of the scores so far, or what stands for it; and this lane's share of the sum of exponentials */
+    float top[2], sum[2];
 };
 
-/* -inf where a key is past the end of a row's interval: left[r] of the keys from this lane's first on are seen. */
+/* Sets scores to -inf where a key is past the end of a row's interval: the row sees the first left[r] keys from this
+ * lane's first on. */
 INLINED void mask(float *s, const int *left)
 {
     #pragma unroll
@@ -514,17 +523,17 @@ INLINED void mask(float *s, const int *left)
         s[n] = 8 * (n / 4) + n % 2 < left[n / 2 % 2] ? s[n] : -INFINITY;
 }
 
-/* what is subtracted: -inf - -inf is no number, and a row without keys has that maximum */
+/* what is subtracted; for a row without keys it is not -inf, since -inf - -inf would be NaN */
 INLINED float finite(float m)
 {
     return m == -INFINITY ? 0.0f : m;
 }
 
-/* Scores become exponentials. Returns whether what was summed up before must be multiplied by fix, and so the
- * output. */
+/* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
 INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
 {
-    float top[4] = {x->top[0], x->top[1], s[4], s[6]}; /* two chains a row, for the instruction's latency */
+    /* two chains for each row, to hide the latency of the instruction */
+    float top[4] = {x->top[0], x->top[1], s[4], s[6]};
     #pragma unroll
     for (int n = 0; n < 32; n++)
         top[n / 2 % 4] = fmax(top[n / 2 % 4], s[n]);
@@ -562,7 +571,7 @@ INLINED void rescale(float *o, const float *fix)
         o[n] *= fix[n / 2 % 2];
 }
 
-/* The fragments of a product's result are those of the next one's left operand. */
+/* The fragments of a product's result serve as the next product's left operand. */
 INLINED void round_all(uint *p, const float *s)
 {
     #pragma unroll
@@ -570,9 +579,10 @@ INLINED void round_all(uint *p, const float *s)
         p[n] = rounded(s[2 * n], s[2 * n + 1]);
 }
 
-/* A unit: so many tiles of keys, from `from` on, of split number `split` of as many as the tile of rows has keys in.
- * Its rows are one slice for each warpgroup, here the first one's: number `slice` of the KV head's, which begins at
- * query i0 of head h of the group that shares KV head g of sequence b. Keys and offset are as without splits. */
+/* A unit of work: `count` tiles of keys from tile `from` on, which are split number `split` of as many as the tile
+ * of rows has. Its rows are one slice for each warpgroup. What stands here is the first warpgroup's slice: number
+ * `slice` of the KV head's, which begins at query i0 of head h of the group that shares KV head g of sequence b. Keys
+ * and offset are as without splits. */
 struct tile {
     int i0, h, g, b, keys, offset, count, from, slice, split, splits;
 };
@@ -591,11 +601,11 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, const struct at
     x.h = x.slice / d->along * d->heads;
     x.i0 = x.slice % d->along * 64;
     x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
-    /* where query 0 stands; lengths are below 2^30 */
+    /* the position of query 0; lengths are below 2^30 */
     const long at = a->offset + (a->bottom_right ? x.keys - q_len : 0);
     x.offset = (int)clamp(at, -(1L << 30), 1L << 30);
-    /* A tile that goes on with another head has the last query too. Without keys there is one tile of them, all
-     * masked. */
+    /* A tile that goes on with another head also has the last query of one.
+     * Without keys there is one tile, all of which is masked. */
     const int end = (interval(min(x.i0 + 64, q_len) - 1, x.keys, x.offset) + 63) / 64;
     const int begin = 0, all = max(end, 1);
     x.splits = (all + 31) / 32;
@@ -604,7 +614,7 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, const struct at
     return x;
 }
 
-/* The same for another warpgroup. */
+/* The same unit for another warpgroup. */
 INLINED struct tile slice_of(const struct tile *x, int w, const struct attn_cl_split *d)
 {
     struct tile y = *x;
@@ -616,8 +626,8 @@ INLINED struct tile slice_of(const struct tile *x, int w, const struct attn_cl_s
 
 /* A row of a slice. */
 struct row {
-    int i, h; /* query, and head of the group */
-    int is;   /* whether there is such a row */
+    int i, h; /* its query, and its head within the group */
+    int is;   /* whether the slice has this row */
 };
 INLINED int head_of(int r, const struct attn_cl_split *d)
 {
@@ -637,8 +647,8 @@ INLINED long lse_row(const struct row *x, __local volatile const struct tile *at
     return a->lse_at + (at->b * a->heads + at->g * d->group + x->h) * a->q_len + x->i;
 }
 
-/* A slice's number among all. What it leaves of a split: the rows, not yet divided by their sums; then of each row the
- * maximum that was subtracted, as a power of two, and the sum. */
+/* The number of a slice among all, and where its results for a split lie: the rows, not yet divided by their sums; then
+ * for each row the maximum that was subtracted, as a power of two, and the sum. */
 INLINED int slice_at(__local volatile const struct tile *at, const struct attn_cl_split *d,
     const struct attn_cl_args *a)
 {
@@ -649,13 +659,13 @@ INLINED long part_at(int slice, int split, const struct attn_cl_split *d)
     return (long)(slice * d->splits + split) * d->part;
 }
 
-/* All parts of a slice, in the order of its splits: output and LSE. A work-item of 128 has chunks of four columns of a
- * row. */
+/* Merges all parts of a slice, in the order of its splits, to output and LSE. Each of 128 work-items works on chunks of
+ * four columns of a row. */
 INLINED void merge(__global const float *parts, int item, __local volatile const struct tile *at,
     const struct attn_cl_split *d, const struct attn_cl_args *a, __global ushort *o, __global float *lse)
 {
     const int splits = at->splits, chunks = d->rows * d->heads * 32;
-    for (int begin = item; begin < chunks; begin += 256) { /* 2 chunks and 4 splits are under way at once */
+    for (int begin = item; begin < chunks; begin += 256) { /* loads of 2 chunks and of 4 splits are under way at once */
         __global const float *part[2], *state[2];
         float top[2], sum[2], out[2][4];
         #pragma unroll
@@ -672,7 +682,8 @@ INLINED void merge(__global const float *parts, int item, __local volatile const
                 written4(y[e], part[e % 2] + (long)min(first + e / 2, splits - 1) * d->part);
             }
             #pragma unroll
-            /* what there was counts from the new maximum, as in the softmax; a split again changes no maximum */
+            /* the sum so far is rescaled to the new maximum, as in the softmax; a split that comes again changes no
+             * maximum */
             for (int k = 0; k < 2; k++) {
                 const float before = top[k];
                 top[k] = fmax(fmax(fmax(before, of[k][0]), fmax(of[k + 2][0], of[k + 4][0])), of[k + 6][0]);
@@ -713,8 +724,8 @@ INLINED void merge(__global const float *parts, int item, __local volatile const
     }
 }
 
-/* Tensors in shared memory, and the barriers that tell that they are there, or no longer needed: the n-th Q of
- * warpgroup w since the launch, and the n-th tile of K or V. */
+/* Tensors in shared memory, and the barriers that tell that they have come or are no longer needed: those of the
+ * n-th Q of warpgroup w since the launch, and of the n-th tile of K or V. */
 #define Q_SLOT(w, n) ((n) % 2 * 1 + (w))
 #define Q_AT(w, n) (shared + Q_SLOT(w, n) * 16384)
 #define Q_FULL(w, n) (shared + 114688 + Q_SLOT(w, n) * 8)
@@ -757,15 +768,15 @@ INLINED void place_map(__global ulong *to, const ulong *words, ulong address)
 struct source {
     ulong q, k, v; /* maps */
     uint shared;   /* where shared memory begins */
-    __local uchar *memory; /* the same */
+    __local uchar *memory; /* shared memory as a pointer */
     int lane, kv_len;
     struct attn_cl_split d;
-    ulong policy;  /* of keys and values in L2 */
-    /* tiles of queries, keys and values so far; and of those how many were cleared behind the end */
+    ulong policy;  /* how L2 keeps keys and values */
+    /* tiles of queries, keys and values so far; and of those how many were cleared behind a sequence's end */
     uint nq, nk, nv, landed;
 };
 
-/* With Q a consumer gets the tile's place. */
+/* Loads Q; with it a consumer also learns the tile's place. */
 INLINED void load_q(const struct source *f, const struct tile *x, int w)
 {
     const uint shared = f->shared, full = Q_FULL(w, f->nq);
@@ -780,7 +791,7 @@ INLINED void load_q(const struct source *f, const struct tile *x, int w)
         slice_load(Q_AT(w, f->nq) + c * 8192, f->q, 64 * c, mine.i0, mine.h, mine.g, mine.b, full);
 }
 
-/* A tile of no keys marks the end. */
+/* A tile without keys tells a consumer that there are no more. */
 INLINED void load_end(const struct source *f, int w)
 {
     const uint shared = f->shared;
@@ -792,7 +803,7 @@ INLINED void load_end(const struct source *f, int w)
     arrive(Q_FULL(w, f->nq));
 }
 
-/* The row of tile j, outside the tensor where a sequence has no keys. */
+/* The first row of tile j; it lies outside the tensor if the sequence has no keys. */
 INLINED int row_of(const struct tile *x, int j)
 {
     return x->keys ? j * 64 : 1 << 30;
@@ -809,7 +820,8 @@ INLINED void load_k(struct source *f, const struct tile *x, int j)
         box_load_once(K_AT(n) + c * 8192, f->k, 64 * c, row_of(x, j), x->g, x->b, K_FULL(n), f->policy);
 }
 
-/* What lies behind a sequence's end may be NaN, and 0 * NaN is NaN: it is made zero, as what is behind the tensor's. */
+/* What lies behind a sequence's end may be NaN, and 0 * NaN is NaN. So it is set to zero, as what lies outside the
+ * tensor is already. */
 INLINED void clear_behind(struct source *f, uint at, int end, uint full)
 {
     const uint shared = f->shared;
@@ -838,7 +850,8 @@ INLINED void load_v(struct source *f, const struct tile *x, int j)
         clear_behind(f, V_AT(n), end, V_FULL(n));
 }
 
-/* Queries of all warpgroups, and the first keys, which are the last: they may have to be masked. */
+/* Loads the queries of all warpgroups, and the first keys of the walk. These are the tile's last keys, which may have
+ * to be masked. */
 INLINED void load_first(struct source *f, const struct tile *x)
 {
     load_q(f, x, 0);
@@ -846,7 +859,8 @@ INLINED void load_first(struct source *f, const struct tile *x)
     f->nq++;
 }
 
-/* The unit with number t or, if it has no keys, the next one that this group takes; none is left where count is 0. */
+/* The unit with number t or, if that has no keys, the next one that this group takes; if its count is 0, none is
+ * left. */
 INLINED struct tile unit_from(int t, int units, const struct source *f, const struct attn_cl_args *a,
     __global const long *kv_lens, __global uint *taken)
 {
@@ -863,15 +877,15 @@ INLINED struct tile unit_from(int t, int units, const struct source *f, const st
     }
 }
 
-/* Tiles are given out as work-groups become free. The last one to see that there are no more counts from 0 again.
- * All is loaded in the order in which consumers want it: keys a step ahead of values, of the next tile too. */
+/* Tiles are given out as work-groups become free. The last group to see that there are no more resets the counter to 0.
+ * All is loaded in the order in which consumers want it: keys one step ahead of values, those of the next tile too. */
 INLINED void produce(struct source *f, const struct attn_cl_args *a, __global const long *kv_lens, __global uint *taken)
 {
     const uint shared = f->shared;
     const int tiles = (f->d.slices + 0) / 1 * f->d.splits * (int)(a->kv_heads * a->batch), groups = group_count();
     struct tile x = unit_from(group_number(), tiles, f, a, kv_lens, taken);
     if (f->lane == 0)
-        arrive(V_FULL(f->nv)); /* the first step has no values to multiply, and waits for some all the same */
+        arrive(V_FULL(f->nv)); /* the first step has no values to multiply, but waits for some all the same */
     f->nv++;
     int more = x.count > 0;
     if (more)
@@ -879,7 +893,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a, __global co
     while (more) {
         uint next = 0;
         for (int j = x.from + x.count - 1; j > x.from; j--) {
-            if (f->lane == 0 && j - x.from == min(x.count - 1, 3)) /* early enough to have the answer in time */
+            if (f->lane == 0 && j - x.from == min(x.count - 1, 3)) /* early enough for the answer to come in time */
                 next = count_up(taken);
             load_k(f, &x, j - 1);
             load_v(f, &x, j);
@@ -898,7 +912,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a, __global co
     if (f->lane == 0 && (int)count_up(taken + 1) == groups - 1)
         taken[0] = 0, taken[1] = 0;
 }
-/* A warpgroup's part of a tile: S, P and O in fragments. */
+/* A warpgroup's part of a tile; S, P and O are in fragments. */
 struct worker {
     uint shared;
     __local uchar *memory;
@@ -909,11 +923,11 @@ struct worker {
     ulong o;          /* map */
     struct attn_cl_split d;
     __global float *parts;   /* see split.t */
-    __global uint *done;     /* splits of each slice */
-    __global ushort *merged; /* where output is written that does not go by the copy engine */
+    __global uint *done;     /* how many splits of each slice are done */
+    __global ushort *merged; /* where output goes that the copy engine does not write */
 };
 
-/* S = Q K^T and O += P V are begun here, and not waited for. */
+/* These functions begin S = Q K^T and O += P V, and do not wait for them. */
 INLINED void begin_scores(float *s, uint q, uint k)
 {
     const uint q0 = operand_at(q, 16), k0 = operand_at(k, 16);
@@ -939,7 +953,8 @@ INLINED void begin_values(float *out, const uint *p, uint v)
     products_commit();
 }
 
-/* With a negative scale the scores of -Q are multiplied by its magnitude, so that the largest comes out on top. */
+/* If the scale is negative, Q is negated and scores are multiplied by its magnitude, so that the largest score
+ * stays the largest. */
 INLINED void negate_q(const struct worker *x)
 {
     const uint shared = x->shared;
@@ -949,7 +964,8 @@ INLINED void negate_q(const struct worker *x)
     named_sync(3 + x->w, 128);
 }
 
-/* Row i sees keys before end[0], row i + 8 those before end[1], and all of the warpgroup's rows those before edge. */
+/* Sets what rows see: row i sees keys before end[0], row i + 8 those before end[1], and all of the warpgroup's rows see
+ * those before edge. */
 INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
 {
     const int i0 = at->i0, r = anew(16 * x->warp + x->lane / 4), keys = at->keys, offset = at->offset;
@@ -958,7 +974,7 @@ INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
     x->end[1] = interval(i0 + r + 8 - head_of(r + 8, &x->d) * x->d.rows, keys, offset);
 }
 
-/* The keys of tile j that are behind the ends of intervals. */
+/* Masks the keys of tile j that lie behind the ends of intervals. */
 INLINED void mask_edge(float *s, const struct worker *x, int j)
 {
     if (x->edge < (j + 1) * 64) {
@@ -967,8 +983,8 @@ INLINED void mask_edge(float *s, const struct worker *x, int j)
     }
 }
 
-/* A row whose keys are all in one split is complete, and has its LSE; of another the state goes beside its part of the
- * output. */
+/* A row whose keys are all in one split is complete, and its LSE is written; the state of any other row is stored
+ * beside its part of the output. */
 INLINED void note_rows(const struct worker *x, const struct row_states *rows, float *inverse,
     __local volatile const struct tile *at,
     const struct attn_cl_args *a, __global float *lse)
@@ -992,7 +1008,7 @@ INLINED void note_rows(const struct worker *x, const struct row_states *rows, fl
     }
 }
 
-/* The rows of the tile before are complete: their LSE, and what their output is to be multiplied by. */
+/* The rows of the tile before are complete: writes their LSE, and says by what their output is to be multiplied. */
 INLINED void close_rows(const struct worker *x, struct row_states *rows, float *inverse, int pending,
     const struct attn_cl_args *a,
     __global float *lse)
@@ -1011,7 +1027,7 @@ INLINED void close_rows(const struct worker *x, struct row_states *rows, float *
     rows->sum[0] = rows->sum[1] = 0.0f;
 }
 
-/* Until what was last stored has left shared memory. */
+/* Waits until what was stored last has left shared memory. */
 INLINED void await_staging(const struct worker *x)
 {
     if (x->warp == 0 && x->lane == 0)
@@ -1045,7 +1061,8 @@ INLINED void store_output(const struct worker *x, uint n, const float *out, cons
     }
 }
 
-/* The same, of rows that are complete; a part of others is kept, and who comes last with one merges all. */
+/* The same for rows that are complete. The parts of others are kept, and whoever comes last with one merges them
+ * all. */
 INLINED void leave_output(const struct worker *x, uint n, const float *out, const float *inverse,
     const struct attn_cl_args *a,
     __global float *lse)
@@ -1058,7 +1075,7 @@ INLINED void leave_output(const struct worker *x, uint n, const float *out, cons
         store_output(x, n, out, inverse);
         return;
     }
-    if (at->slice >= x->d.slices) /* no slice is left for this warpgroup */
+    if (at->slice >= x->d.slices) /* there is no slice left for this warpgroup */
         return;
     __global float *part = x->parts + part_at(slice, at->split, &x->d);
     #pragma unroll
@@ -1082,7 +1099,7 @@ INLINED void leave_output(const struct worker *x, uint n, const float *out, cons
     merge(x->parts + part_at(slice, 0, &x->d), anew(32 * x->warp + x->lane), at, &x->d, a, x->merged, lse);
 }
 
-/* With ping-pong one warpgroup's products run while the other makes exponentials. */
+/* With ping-pong, one warpgroup's products run while the other makes exponentials. */
 #define TAKE_TURN(x)
 #define GIVE_TURN(x)
 #define RELEASE(x, bar) if ((x)->lane == 0) arrive(bar)
@@ -1094,7 +1111,8 @@ INLINED void clear(float *out)
         out[n] = 0.0f;
 }
 
-/* Begins the scores of these keys, and the values of those before. */
+/* Begins the scores of these keys, and then the values of those
+ * before. */
 INLINED void begin_step(float *s, float *out, const uint *p, struct worker *x)
 {
     const uint shared = x->shared;
@@ -1111,7 +1129,7 @@ INLINED void end_scores(struct worker *x, int last)
     products_wait_but_last();
     RELEASE(x, K_EMPTY(x->nk));
     x->nk++;
-    if (last) /* of the tile */
+    if (last) /* these are the tile's last keys */
         RELEASE(x, Q_EMPTY(x->w, x->nq));
 }
 INLINED void end_values(struct worker *x)
@@ -1122,7 +1140,7 @@ INLINED void end_values(struct worker *x)
     x->nv++;
 }
 
-/* The last values of the tile before, by themselves. */
+/* Multiplies the last values of the tile before, by themselves. */
 INLINED void finish(float *out, const uint *p, struct worker *x, struct row_states *rows, float *factor,
     const struct attn_cl_args *a, __global float *lse)
 {
@@ -1143,8 +1161,9 @@ INLINED void no_values(uint *p)
 }
 
 /* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values
- * of the step before, be it of the tile before; while these are under way, it makes exponentials of the scores.
- * Before the first tile there is one of nothing: P = 0, whose output is not stored. */
+ * of the step before, which may belong to the tile before; while these are under way, it
+ * makes exponentials of the scores. Before the first tile there is an empty one: P = 0, and its output is not
+ * stored. */
 INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global float *lse)
 {
     const uint shared = x->shared;
@@ -1152,7 +1171,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
     float s[32], out[64], factor[2] = {1.0f, 1.0f}, fix[2];
     uint p[16];
     struct row_states rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
-    int pending = 0; /* whether the tile before has values to multiply, and output to store */
+    int pending = 0; /* whether the tile before still has values to multiply, and output to store */
     clear(out);
     no_values(p);
     for (;; x->nq++) {
@@ -1200,7 +1219,7 @@ void attn_bf16_d128_on_sm90_q64k64_s2048(__global const ushort *q, __global cons
     __local uchar memory[115024] __attribute__((aligned(1024)));
     const uint shared = (uint)(ulong)memory;
     const int item = get_local_id(0);
-    /* tiles that were taken beyond a first one each; groups that are done */
+    /* two counters: tiles that were taken after each group's first one; and groups that are done */
     __global uint *taken = (__global uint *)room;
     room += 16 + group_number() * 64;
     if (item == 0)
@@ -1213,7 +1232,7 @@ void attn_bf16_d128_on_sm90_q64k64_s2048(__global const ushort *q, __global cons
         place_map(room + 48, maps.o, (ulong)(o + a.o_at));
     else if (item == 128)
         make_barriers(shared);
-    /* Rows of Q that a slice does not have are zeros: what they were might be the largest of a warp. */
+    /* Rows of Q that a slice does not have are set to zero; what was there before might be the largest of a warp. */
     for (int at = 16 * item; at < 32768; at += 4096)
         zero16(shared + at);
     shared_written();
@@ -1229,7 +1248,8 @@ void attn_bf16_d128_on_sm90_q64k64_s2048(__global const ushort *q, __global cons
     struct worker x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3,
         .lane = item & 31,
         .o = (ulong)(room + 48), .d = split, .parts = parts, .done = done, .merged = o};
-    x.scale = fmax(fabs(a.scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
+    /* exponentials are powers of two; not 0, since -inf * 0 would be NaN */
+    x.scale = fmax(fabs(a.scale) * 1.44269504f, FLT_MIN);
     consume(&x, &a, lse);
     stores_done();
 }

@@ -62,7 +62,7 @@ typedef uint64_t attn_cl_uint64;
 #ifndef ATTN_CL_ARGS_DEFINED
 #define ATTN_CL_ARGS_DEFINED
 /* What the kernel takes beside its buffers; host and device lay it out alike. Tensors are [batch, head, row, element];
- * strides and offsets count elements, the last stride is 1. */
+ * strides and offsets count elements, and the last stride is 1. */
 struct attn_cl_args {
     /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
     attn_cl_int64 batch, heads, kv_heads;
@@ -71,35 +71,35 @@ struct attn_cl_args {
     attn_cl_int64 q_at, k_at, v_at, o_at, lse_at, lens_at;            /* where each tensor starts in its buffer */
     attn_cl_int64 offset;             /* causal: query i sees keys j <= i + offset ... */
     attn_cl_int64 bottom_right;       /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
-    int has_lse, has_lens;   /* 0: lse is not written; kv_lens is not read, and every sequence has kv_len keys */
+    int has_lse, has_lens;   /* 0: lse is not written; 0: kv_lens is not read, and every sequence has kv_len keys */
     float scale;             /* scores are scale * q.k */
     int unused;
 };
 #endif
 #ifndef ATTN_CL_FEATURES_DEFINED
 #define ATTN_CL_FEATURES_DEFINED
-/* What kernels with features take last, behind their features' buffers. A kernel reads what its own features need; the
- * rest may be anything. Strides count elements; those of a bias or mask are of batch, head, query and key, 0 where it
- * is the same. */
+/* What kernels with features take last, behind their features' buffers. A kernel reads what its own features need; all
+ * else may be anything. Strides count elements; those of a bias or a mask are of batch, head, query and key, and 0
+ * where all have the same. */
 struct attn_cl_features {
-    /* _window: query i sees keys from i + offset - window[0] to i + offset + window[1]; -1: no end */
+    /* _window: query i sees keys from i + offset - window[0] to i + offset + window[1]; -1: no bound */
     attn_cl_int64 window[2];
-    /* _bias: added to scores, -inf masks; _mask: bytes, 0: the key does not take part */
+    /* _bias: is added to scores, and -inf masks; _mask: bytes, where 0 means that the key takes no part */
     attn_cl_int64 bias_stride[4], mask_stride[4];
     attn_cl_int64 page_stride,
         page_size;
              /* _paged: row j of sequence b is row j % page_size of page pages[b * page_stride + j / page_size];
                                            * k_stride[0] and v_stride[0] are from page to page */
     attn_cl_int64 bias_at, mask_at, slopes_at, sinks_at, pages_at; /* where each tensor starts in its buffer */
-    /* _packed: sequence b has rows starts[b]..starts[b + 1] - 1 of the one that there is */
+    /* _packed: sequence b has rows starts[b] to starts[b + 1] - 1 of the one batch that there is */
     attn_cl_int64 q_starts_at, kv_starts_at;
-    /* where q_starts[batch] stands, the number of all queries; lse is then [heads, that] */
+    /* the position of q_starts[batch], the number of all queries; lse is then [heads, that number] */
     attn_cl_int64 q_end_at;
-    int has_q_starts, has_kv_starts;      /* 0: that side is not packed, and its starts are not read */
+    int has_q_starts, has_kv_starts;      /* 0: this side is not packed, and its starts are not read */
     float softcap;                        /* _softcap: c > 0 of score = c tanh(score / c) */
     int unused;
     attn_cl_int64 k_scales_at, v_scales_at; /* _kvint8, _kvfp8: a key or value is the stored number times its scale */
-    /* of batch (or page), KV head and row: 0 where the scale is the same */
+    /* of batch (or page), KV head and row; 0 where all have the same scale */
     attn_cl_int64 k_scales_stride[3], v_scales_stride[3];
 };
 #endif
@@ -261,21 +261,21 @@ template <class T> FUNCTION void put_struct(volatile T *to, const T &x) /* word 
 }
 #define INLINED FUNCTION
 
-/* The number of this work-group; all are in one row. get_group_id adds what is in a register that OpenCL's drivers
- * set and CUDA does not. */
+/* The number of this work-group; all groups are in one row. get_group_id would add the contents of a register that
+ * OpenCL's drivers set and CUDA does not. */
 INLINED int group_number(void)
 {
     int y;
     __asm__("mov.u32 %0, %%ctaid.x;" : "=r"(y));
     return y;
 }
-INLINED float exp2_fast(float x) /* 2**-inf is 0, 2**0 is 1 */
+INLINED float exp2_fast(float x) /* 2**x; exactly 0 for -inf, and 1 for 0 */
 {
     float y;
     __asm__("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
-INLINED float within30(float x) /* from -30 to 30; NaN stays NaN */
+INLINED float within30(float x) /* x, but at least -30 and at most 30; NaN stays NaN */
 {
     float y;
     __asm__("{min.NaN.f32 %0, %1, 0f41F00000; max.NaN.f32 %0, %0, 0fC1F00000;}" : "=f"(y) : "f"(x));
@@ -287,19 +287,19 @@ INLINED float reciprocal(float x)
     __asm__("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
-INLINED float across(float x, const int lanes) /* of the lane whose number differs in that bit */
+INLINED float across(float x, const int lanes) /* x of the lane whose number differs in this bit */
 {
     float y;
     __asm__ volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(y) : "f"(x), "r"(lanes));
     return y;
 }
-INLINED int uniform(int x) /* that of the first lane: the compiler learns that all have the same */
+INLINED int uniform(int x) /* x of the first lane; so the compiler knows that all lanes have the same */
 {
     int y;
     __asm__ volatile("shfl.sync.idx.b32 %0, %1, 0, 31, 0xffffffff;" : "=r"(y) : "r"(x));
     return y;
 }
-INLINED int in_warp(int x) /* whether x holds in any lane */
+INLINED int in_warp(int x) /* whether x is not 0 in any lane */
 {
     int y;
     __asm__ volatile(
@@ -318,13 +318,13 @@ INLINED void warp_sync(void)
 {
     __asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 }
-INLINED void flip_signs16(uint at) /* of eight 16-bit elements */
+INLINED void flip_signs16(uint at) /* flips the signs of eight 16-bit elements */
 {
     __asm__ volatile("{.reg .b32 a, b, c, d; ld.shared.v4.b32 {a, b, c, d}, [%0]; xor.b32 a, a, %1; xor.b32 b, b, %1;"
         "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at),
             "r"(0x80008000) : "memory");
 }
-/* Barriers in shared memory: a phase ends when all arrivals and all bytes that were announced are there. */
+/* Barriers in shared memory. A phase of one ends when all arrivals, and all bytes that were announced, have come. */
 INLINED void barrier_init(uint bar, uint arrivals)
 {
     __asm__ volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(bar), "r"(arrivals) : "memory");
@@ -348,7 +348,7 @@ INLINED void await(uint bar, uint parity)
         :: "r"(bar), "r"(parity) : "memory");
 }
 
-/* Barriers of the hardware, by number: some of the group's warps wait, others only arrive. */
+/* Barriers of the hardware, by their number: some of the group's warps wait at them, others only arrive. */
 INLINED void named_sync(uint number, uint items)
 {
     __asm__ volatile("bar.sync %0, %1;" :: "r"(number), "r"(items) : "memory");
@@ -358,8 +358,8 @@ INLINED void named_arrive(uint number, uint items)
     __asm__ volatile("bar.arrive %0, %1;" :: "r"(number), "r"(items) : "memory");
 }
 
-/* The copy engine, between shared memory and a box of a tensor that begins at (column, row, head, sequence). What lies
- * outside the tensor is read as zeros and not written. */
+/* Copies by the copy engine, between shared memory and a box of a tensor that begins at (column, row, head, sequence).
+ * What lies outside the tensor is read as zeros, and is not written. */
 INLINED void box_load(uint to, ulong map, int column, int row, int head, int sequence, uint bar)
 {
     __asm__ volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
@@ -371,7 +371,7 @@ INLINED void box_store(ulong map, int column, int row, int head, int sequence, u
     __asm__ volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];"
         :: "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence), "r"(from) : "memory");
 }
-INLINED void box_prefetch(ulong map, int column, int row, int head, int sequence) /* to L2 */
+INLINED void box_prefetch(ulong map, int column, int row, int head, int sequence) /* brings the box to L2 */
 {
     __asm__ volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];"
         :: "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence) : "memory");
@@ -380,7 +380,8 @@ INLINED void stores_commit(void)
 {
     __asm__ volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-INLINED void stores_read(void) /* their shared memory may be written again */
+/* waits until the stores have read their shared memory, which may then be written again */
+INLINED void stores_read(void)
 {
     __asm__ volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
@@ -388,11 +389,12 @@ INLINED void stores_done(void)
 {
     __asm__ volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
-INLINED void shared_written(void) /* what this work-item has written is seen by the copy engine and the tensor cores */
+/* makes what this work-item has written visible to the copy engine and the tensor cores */
+INLINED void shared_written(void)
 {
     __asm__ volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-INLINED void map_written(ulong map) /* by stores; the copy engine may read it */
+INLINED void map_written(ulong map) /* makes a map that stores have written visible to the copy engine */
 {
     __asm__ volatile("fence.proxy.tensormap::generic.release.gpu; fence.proxy.tensormap::generic.acquire.gpu [%0], 128;"
         :: "l"(map) : "memory");
@@ -402,7 +404,7 @@ INLINED void zero16(uint at)
     __asm__ volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" :: "r"(at), "r"(0) : "memory");
 }
 
-/* Registers of this warpgroup's work-items, from now on. */
+/* How many registers this warpgroup's work-items have from now on. */
 INLINED void registers_for_copying(void)
 {
     __asm__ volatile("setmaxnreg.dec.sync.aligned.u32 40;");
@@ -412,9 +414,9 @@ INLINED void registers_for_computing(void)
     __asm__ volatile("setmaxnreg.inc.sync.aligned.u32 232;");
 }
 
-/* Tensor cores, asynchronous: nobody touches their registers between a product and the wait for it. An operand in
- * shared memory is told by its address and two strides: of boxes of 64 columns, where those run along the result's
- * side, and of eight rows, which is 1024 bytes. */
+/* Asynchronous products on the tensor cores: nothing may touch their registers between a product and the wait for
+ * it. An operand in shared memory is described by its address and two strides: the one from a box of 64 columns to the
+ * next, where boxes run along the result's side, and the one from eight rows to the next eight, which is 1024 bytes. */
 INLINED void products_begin(void)
 {
     __asm__ volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -431,7 +433,7 @@ INLINED void products_wait_but_last(void)
 {
     __asm__ volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
-INLINED uint operand_at(uint at, uint box) /* of one such; 16 bytes further is 1 more */
+INLINED uint operand_at(uint at, uint box) /* the descriptor of such an operand; 16 bytes further is 1 more */
 {
     return at >> 4 | box >> 4 << 16;
 }
@@ -441,7 +443,7 @@ INLINED ulong operand(uint place)
     __asm__("mov.b64 %0, {%1, %2};" : "=l"(y) : "r"(place), "r"(64 | 1 << 30));
     return y;
 }
-/* S[64][64] = Q[64][16] K[64][16]^T, added to S where add is 1. */
+/* S[64][64] = Q[64][16] K[64][16]^T, which is added to S if add is 1. */
 INLINED void multiply_qk(float *s, ulong q, ulong k, int add)
 {
     __asm__ volatile("{.reg .pred add; setp.ne.b32 add, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16"
@@ -480,27 +482,27 @@ INLINED void multiply_pv(float *o, const uint *p, ulong v)
         : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v));
 }
 
-INLINED int group_count(void) /* how many there are, where get_num_groups reads such a register */
+INLINED int group_count(void) /* the number of work-groups; get_num_groups reads a register that CUDA does not set */
 {
     int y;
     __asm__("mov.u32 %0, %%nctaid.x;" : "=r"(y));
     return y;
 }
-INLINED uint count_up(__global uint *at) /* what it was before */
+INLINED uint count_up(__global uint *at) /* adds 1, and returns what was there before */
 {
     uint before;
     __asm__ volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
     return before;
 }
 
-INLINED int anew(int x) /* x: what is computed of it is not kept from one tile to the next, for want of registers */
+INLINED int anew(int x) /* x; what is computed from it is not kept from one tile to the next, for lack of registers */
 {
     int y;
     __asm__ volatile("mov.b32 %0, %1;" : "=r"(y) : "r"(x));
     return y;
 }
 
-/* Small matrices of 8 by 8 to shared memory, four or two at once; lane l tells where row l%8 of matrix l/8 goes. */
+/* Stores four or two small matrices of 8 by 8 to shared memory. Lane l gives the address of row l%8 of matrix l/8. */
 INLINED void store_matrices4(uint at, uint a, uint b, uint c, uint d)
 {
     __asm__ volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
@@ -516,12 +518,12 @@ INLINED int interval(int i, int keys, int offset)
     return max(min(i + offset + 1, keys), 0);
 }
 
-/* tanh x = e / (e + 2) where e = exp(2x) - 1 = 2**y - 1: with y = n + r, 2**n * (2**r - 1) + (2**n - 1), whose terms
- * cancel nothing. 2**r - 1 is r times a polynomial (relative error 1.1e-8), so that tanh x is x near 0; where 2**y is
- * 2**30 or its inverse it is 1 or -1. */
+/* tanh x = e / (e + 2), where e = exp(2x) - 1 = 2**y - 1. With y = n + r that is 2**n * (2**r - 1) + (2**n - 1), a sum
+ * without cancellation. 2**r - 1 is r times a polynomial (relative error 1.1e-8), so that tanh x is close to x near 0.
+ * From 2**y = 2**30 on the result is 1, and from 2**-30 down it is -1. */
 INLINED float tanh_fast(float x)
 {
-    const float y = within30(x * 2.88539008f), shifted = y + 12582912.0f; /* whole numbers alone are that large */
+    const float y = within30(x * 2.88539008f), shifted = y + 12582912.0f; /* floats this large are whole numbers */
     const float r = y - (shifted - 12582912.0f), two_n = as_float((as_int(shifted) << 23) + 0x3f800000);
     float p = fma(0.000154035124f, r, 0.00133907355f);
     p = fma(p, r, 0.00961823749f), p = fma(p, r, 0.0555035743f);
@@ -530,7 +532,7 @@ INLINED float tanh_fast(float x)
     return e * reciprocal(e + 2.0f);
 }
 
-/* Scores over the cap's; ratio is that of the scale to the cap. */
+/* tanh of scores divided by the cap; ratio is the scale divided by the cap. */
 INLINED void cap(float *s, float ratio)
 {
     #pragma unroll
@@ -539,10 +541,12 @@ INLINED void cap(float *s, float ratio)
 }
 
 struct row_states {
-    float top[2], sum[2]; /* maximum of the scores so far, or what stands for it; share of the sum of exponentials */
+    /* the maximum of the scores so far, or what stands for it; and this lane's share of the sum of exponentials */
+    float top[2], sum[2];
 };
 
-/* -inf where a key is past the end of a row's interval: left[r] of the keys from this lane's first on are seen. */
+/* Sets scores to -inf where a key is past the end of a row's interval: the row sees the first left[r] keys from this
+ * lane's first on. */
 INLINED void mask(float *s, const int *left)
 {
     #pragma unroll
@@ -550,7 +554,7 @@ INLINED void mask(float *s, const int *left)
         s[n] = 8 * (n / 4) + n % 2 < left[n / 2 % 2] ? s[n] : -INFINITY;
 }
 
-/* And where it is before the interval: the first before[r] of those keys. */
+/* And where a key is before the interval: the row does not see the first before[r] of these keys. */
 INLINED void mask_before(float *s, const int *before)
 {
     #pragma unroll
@@ -558,17 +562,17 @@ INLINED void mask_before(float *s, const int *before)
         s[n] = 8 * (n / 4) + n % 2 < before[n / 2 % 2] ? -INFINITY : s[n];
 }
 
-/* what is subtracted: -inf - -inf is no number, and a row without keys has that maximum */
+/* what is subtracted; for a row without keys it is not -inf, since -inf - -inf would be NaN */
 INLINED float finite(float m)
 {
     return m == -INFINITY ? 0.0f : m;
 }
 
-/* Scores become exponentials. Returns whether what was summed up before must be multiplied by fix, and so the
- * output. */
+/* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
 INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
 {
-    float top[4] = {x->top[0], x->top[1], s[4], s[6]}; /* two chains a row, for the instruction's latency */
+    /* two chains for each row, to hide the latency of the instruction */
+    float top[4] = {x->top[0], x->top[1], s[4], s[6]};
     #pragma unroll
     for (int n = 0; n < 32; n++)
         top[n / 2 % 4] = fmax(top[n / 2 % 4], s[n]);
@@ -594,8 +598,8 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
     return grown;
 }
 
-/* What output is multiplied by when a sink joins a row's sum, which counts from top; top and sink are exponents of
- * e. */
+/* The factor of the output when a sink joins a row's sum, whose exponentials are relative to top. top and sink are
+ * exponents of e. */
 INLINED float inverse_with_sink(float sum, float top, float sink)
 {
     const float high = fmax(top, sink), less = exp2_fast((top - high) * 1.44269504f);
@@ -614,7 +618,7 @@ INLINED void rescale(float *o, const float *fix)
         o[n] *= fix[n / 2 % 2];
 }
 
-/* The fragments of a product's result are those of the next one's left operand. */
+/* The fragments of a product's result serve as the next product's left operand. */
 INLINED void round_all(uint *p, const float *s)
 {
     #pragma unroll
@@ -622,14 +626,15 @@ INLINED void round_all(uint *p, const float *s)
         p[n] = rounded(s[2 * n], s[2 * n + 1]);
 }
 
-/* Tensors that go with scores. wide: their keys are side by side, so that two are read at once. */
+/* The biases and masks that go with scores. wide: the values of neighbouring keys lie side by side, so two are read at
+ * once. */
 struct beside {
     __global const ushort *bias;
     int bias_wide;
     __global const uchar *mask;
     int mask_wide;
     __global const float *slopes;
-    float unit; /* what a score is to be multiplied by first */
+    float unit; /* the number by which scores are multiplied first */
 };
 
 INLINED int in_pairs(ulong at, const long *stride, const ulong bytes)
@@ -647,7 +652,7 @@ INLINED float2 biases_at(__global const ushort *from)
     return make_float2(as_float(two << 16), as_float(two & 0xffff0000));
 }
 
-/* Of head h of sequence b, against keys from j on, of which n are there; row i stands far behind the first. */
+/* For head h of sequence b, against n keys from j on; row i stands `far` behind the first of them. */
 INLINED void modify(float *s, const struct beside *y, const struct attn_cl_features *f, int b, int h, int i, int q_len,
     int j, int n,
     int far)
@@ -689,8 +694,8 @@ INLINED void modify(float *s, const struct beside *y, const struct attn_cl_featu
     }
 }
 
-/* A tile of queries: its first one, its head, key head and sequence, the keys of that, what a causal interval counts
- * from, and how many tiles of keys any of its rows sees. */
+/* A tile of queries: its first one, its head, KV head and sequence, the keys of that sequence, the offset of a causal
+ * interval, and how many tiles of keys any of its rows sees. */
 struct tile {
     int i0, h, g, b, keys, offset, count;
     int from; /* the first of these tiles of keys */
@@ -703,7 +708,8 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
 {
     struct tile x;
     const int q_len = (int)a->q_len, heads = (int)a->heads, tiles = (q_len + 127) / 128;
-    /* Heavy tiles first, so that light ones fill the end; of as many heads as have room in the cache. */
+    /* Tiles with many keys come first, so that those with few fill the end; for as many heads together as have room for
+     * their keys and values in L2. */
     const int first = t / (near * tiles) * near, rest = t - first * tiles,
         some = min(near, heads * (int)a->batch - first);
     const int head = first + rest % some;
@@ -712,21 +718,22 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
     x.h = head - x.b * heads;
     x.g = x.h / (heads / (int)a->kv_heads);
     x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
-    /* where query 0 stands; lengths are below 2^30 */
+    /* the position of query 0; lengths are below 2^30 */
     const long at = a->offset + (a->bottom_right ? x.keys - q_len : 0);
     x.origin = (int)clamp(at, -(1L << 30), 1L << 30);
     const long left = features->window[0], right = 0;
     x.low = left < 0 ? -(1 << 30) : (int)clamp(at - left, -(1L << 30), 1L << 30);
     x.offset = right < 0 ? 1 << 30 : (int)clamp(at + right, -(1L << 30), 1L << 30);
-    /* Without keys there is one tile too, all masked: so O = 0 and LSE = -inf come about as all else. */
+    /* Without keys there is one tile all the same, all of which is masked. So O = 0 and LSE = -inf need no code of
+     * their own. */
     const int end = (interval(min(x.i0 + 128, q_len) - 1, x.keys, x.offset) + 63) / 64;
     x.from = max(min(max(x.i0 + x.low, 0) / 64, end - 1), 0);
     x.count = max(end - x.from, 1);
     return x;
 }
 
-/* Tensors in shared memory, and the barriers that tell that they are there, or no longer needed: the n-th Q of
- * warpgroup w since the launch, and the n-th tile of K or V. */
+/* Tensors in shared memory, and the barriers that tell that they have come or are no longer needed: those of the
+ * n-th Q of warpgroup w since the launch, and of the n-th tile of K or V. */
 #define Q_SLOT(w, n) ((n) % 2 * 2 + (w))
 #define Q_AT(w, n) (shared + Q_SLOT(w, n) * 8192)
 #define Q_FULL(w, n) (shared + 81920 + Q_SLOT(w, n) * 8)
@@ -760,13 +767,13 @@ INLINED void make_barriers(uint shared)
 struct source {
     ulong q, k, v; /* maps */
     uint shared;   /* where shared memory begins */
-    __local uchar *memory; /* the same */
+    __local uchar *memory; /* shared memory as a pointer */
     int lane, kv_len;
-    /* tiles of queries, keys and values so far; and of those how many were cleared behind the end */
+    /* tiles of queries, keys and values so far; and of those how many were cleared behind a sequence's end */
     uint nq, nk, nv, landed;
 };
 
-/* With Q a consumer gets the tile's place. */
+/* Loads Q; with it a consumer also learns the tile's place. */
 INLINED void load_q(const struct source *f, const struct tile *x, int w)
 {
     const uint shared = f->shared, full = Q_FULL(w, f->nq);
@@ -780,7 +787,7 @@ INLINED void load_q(const struct source *f, const struct tile *x, int w)
         box_load(Q_AT(w, f->nq) + c * 8192, f->q, 64 * c, x->i0 + 64 * w, x->h, x->b, full);
 }
 
-/* A tile of no keys marks the end. */
+/* A tile without keys tells a consumer that there are no more. */
 INLINED void load_end(const struct source *f, int w)
 {
     const uint shared = f->shared;
@@ -792,7 +799,7 @@ INLINED void load_end(const struct source *f, int w)
     arrive(Q_FULL(w, f->nq));
 }
 
-/* The row of tile j, outside the tensor where a sequence has no keys. */
+/* The first row of tile j; it lies outside the tensor if the sequence has no keys. */
 INLINED int row_of(const struct tile *x, int j)
 {
     return x->keys ? j * 64 : 1 << 30;
@@ -809,7 +816,8 @@ INLINED void load_k(struct source *f, const struct tile *x, int j)
         box_load(K_AT(n) + c * 8192, f->k, 64 * c, row_of(x, j), x->g, x->b, K_FULL(n));
 }
 
-/* What lies behind a sequence's end may be NaN, and 0 * NaN is NaN: it is made zero, as what is behind the tensor's. */
+/* What lies behind a sequence's end may be NaN, and 0 * NaN is NaN. So it is set to zero, as what lies outside the
+ * tensor is already. */
 INLINED void clear_behind(struct source *f, uint at, int end, uint full)
 {
     const uint shared = f->shared;
@@ -838,7 +846,8 @@ INLINED void load_v(struct source *f, const struct tile *x, int j)
         clear_behind(f, V_AT(n), end, V_FULL(n));
 }
 
-/* Queries of all warpgroups, and the first keys, which are the last: they may have to be masked. */
+/* Loads the queries of all warpgroups, and the first keys of the walk. These are the tile's last keys, which may have
+ * to be masked. */
 INLINED void load_first(struct source *f, const struct tile *x)
 {
     load_q(f, x, 0);
@@ -847,8 +856,8 @@ INLINED void load_first(struct source *f, const struct tile *x)
     f->nq++;
 }
 
-/* Tiles are given out as work-groups become free. The last one to see that there are no more counts from 0 again.
- * All is loaded in the order in which consumers want it: keys a step ahead of values, of the next tile too. */
+/* Tiles are given out as work-groups become free. The last group to see that there are no more resets the counter to 0.
+ * All is loaded in the order in which consumers want it: keys one step ahead of values, those of the next tile too. */
 INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, __global const long *kv_lens,
     __global uint *taken,
     const struct attn_cl_features *features)
@@ -857,13 +866,13 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, _
     const int tiles = ((int)a->q_len + 127) / 128 * (int)(a->heads * a->batch), groups = group_count();
     struct tile x = tile_at(group_number(), a, near, kv_lens, features);
     if (f->lane == 0)
-        arrive(V_FULL(f->nv)); /* the first step has no values to multiply, and waits for some all the same */
+        arrive(V_FULL(f->nv)); /* the first step has no values to multiply, but waits for some all the same */
     f->nv++;
     load_first(f, &x);
     for (int more = 1; more;) {
         uint next = 0;
         for (int j = x.from + x.count - 1; j > x.from; j--) {
-            if (f->lane == 0 && j - x.from == min(x.count - 1, 3)) /* early enough to have the answer in time */
+            if (f->lane == 0 && j - x.from == min(x.count - 1, 3)) /* early enough for the answer to come in time */
                 next = count_up(taken);
             load_k(f, &x, j - 1);
             load_v(f, &x, j);
@@ -883,7 +892,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, _
     if (f->lane == 0 && (int)count_up(taken + 1) == groups - 1)
         taken[0] = 0, taken[1] = 0;
 }
-/* A warpgroup's part of a tile: S, P and O in fragments. */
+/* A warpgroup's part of a tile; S, P and O are in fragments. */
 struct worker {
     uint shared;
     __local uchar *memory;
@@ -895,7 +904,7 @@ struct worker {
     struct beside beside;
 };
 
-/* S = Q K^T and O += P V are begun here, and not waited for. */
+/* These functions begin S = Q K^T and O += P V, and do not wait for them. */
 INLINED void begin_scores(float *s, uint q, uint k)
 {
     const uint q0 = operand_at(q, 16), k0 = operand_at(k, 16);
@@ -917,7 +926,7 @@ INLINED void begin_values(float *out, const uint *p, uint v)
     products_commit();
 }
 
-/* All of the warpgroup's rows see the keys from begin on that are before edge. */
+/* Sets the keys that all of the warpgroup's rows see: from begin on, and before edge. */
 INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
 {
     const int i0 = at->i0 + 64 * x->w, last = i0 + 63;
@@ -925,7 +934,7 @@ INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
     x->begin = last + at->low;
 }
 
-/* The keys of tile j that are behind the ends of intervals, or before they begin. */
+/* Masks the keys of tile j that lie behind the ends of intervals, or before they begin. */
 INLINED void mask_edge(float *s, const struct worker *x, int j)
 {
     __local uchar *const memory = x->memory;
@@ -953,7 +962,7 @@ INLINED void modify_tile(float *s, const struct worker *x, int j, const struct a
     modify(s, &x->beside, f, at->b, at->h, i, (int)a->q_len, key, at->keys - key, i + at->origin - key);
 }
 
-/* The rows of the tile before are complete: their LSE, and what their output is to be multiplied by. */
+/* The rows of the tile before are complete: writes their LSE, and says by what their output is to be multiplied. */
 INLINED void close_rows(const struct worker *x, struct row_states *rows, float *inverse, int pending,
     const struct attn_cl_args *a,
     __global float *lse, __global const float *sinks)
@@ -980,7 +989,7 @@ INLINED void close_rows(const struct worker *x, struct row_states *rows, float *
     rows->sum[0] = rows->sum[1] = 0.0f;
 }
 
-/* Until what was last stored has left shared memory. */
+/* Waits until what was stored last has left shared memory. */
 INLINED void await_staging(const struct worker *x)
 {
     if (x->warp == 0 && x->lane == 0)
@@ -1009,7 +1018,7 @@ INLINED void store_output(const struct worker *x, uint n, const float *out, cons
     }
 }
 
-/* With ping-pong one warpgroup's products run while the other makes exponentials. */
+/* With ping-pong, one warpgroup's products run while the other makes exponentials. */
 #define TAKE_TURN(x)
 #define GIVE_TURN(x)
 #define RELEASE(x, bar) if ((x)->lane == 0) arrive(bar)
@@ -1021,7 +1030,8 @@ INLINED void clear(float *out)
         out[n] = 0.0f;
 }
 
-/* Begins the scores of these keys, and the values of those before. */
+/* Begins the scores of these keys, and then the values of those
+ * before. */
 INLINED void begin_step(float *s, float *out, const uint *p, struct worker *x)
 {
     const uint shared = x->shared;
@@ -1038,7 +1048,7 @@ INLINED void end_scores(struct worker *x, int last)
     products_wait_but_last();
     RELEASE(x, K_EMPTY(x->nk));
     x->nk++;
-    if (last) /* of the tile */
+    if (last) /* these are the tile's last keys */
         RELEASE(x, Q_EMPTY(x->w, x->nq));
 }
 INLINED void end_values(struct worker *x)
@@ -1049,7 +1059,7 @@ INLINED void end_values(struct worker *x)
     x->nv++;
 }
 
-/* The last values of the tile before, by themselves. */
+/* Multiplies the last values of the tile before, by themselves. */
 INLINED void finish(float *out, const uint *p, struct worker *x, struct row_states *rows, float *factor,
     const struct attn_cl_args *a, __global float *lse, __global const float *sinks)
 {
@@ -1070,8 +1080,9 @@ INLINED void no_values(uint *p)
 }
 
 /* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values
- * of the step before, be it of the tile before; while these are under way, it makes exponentials of the scores.
- * Before the first tile there is one of nothing: P = 0, whose output is not stored. */
+ * of the step before, which may belong to the tile before; while these are under way, it
+ * makes exponentials of the scores. Before the first tile there is an empty one: P = 0, and its output is not
+ * stored. */
 INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global float *lse, __global const float *sinks,
     const struct attn_cl_features *f)
 {
@@ -1080,7 +1091,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
     float s[32], out[32], factor[2] = {1.0f, 1.0f}, fix[2];
     uint p[16];
     struct row_states rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
-    int pending = 0; /* whether the tile before has values to multiply, and output to store */
+    int pending = 0; /* whether the tile before still has values to multiply, and output to store */
     clear(out);
     no_values(p);
     for (;; x->nq++) {
@@ -1135,7 +1146,7 @@ void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k6
     extern __shared__ uchar memory[] __attribute__((aligned(1024)));
     const uint shared = (uint)__cvta_generic_to_shared(memory);
     const int item = get_local_id(0);
-    /* tiles that were taken beyond a first one each; groups that are done */
+    /* two counters: tiles that were taken after each group's first one; and groups that are done */
     __global uint *taken = (__global uint *)room;
     if (item == 128)
         make_barriers(shared);

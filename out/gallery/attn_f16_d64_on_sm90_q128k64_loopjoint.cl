@@ -42,7 +42,7 @@ typedef uint64_t attn_cl_uint64;
 #ifndef ATTN_CL_ARGS_DEFINED
 #define ATTN_CL_ARGS_DEFINED
 /* What the kernel takes beside its buffers; host and device lay it out alike. Tensors are [batch, head, row, element];
- * strides and offsets count elements, the last stride is 1. */
+ * strides and offsets count elements, and the last stride is 1. */
 struct attn_cl_args {
     /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
     attn_cl_int64 batch, heads, kv_heads;
@@ -51,7 +51,7 @@ struct attn_cl_args {
     attn_cl_int64 q_at, k_at, v_at, o_at, lse_at, lens_at;            /* where each tensor starts in its buffer */
     attn_cl_int64 offset;             /* causal: query i sees keys j <= i + offset ... */
     attn_cl_int64 bottom_right;       /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
-    int has_lse, has_lens;   /* 0: lse is not written; kv_lens is not read, and every sequence has kv_len keys */
+    int has_lse, has_lens;   /* 0: lse is not written; 0: kv_lens is not read, and every sequence has kv_len keys */
     float scale;             /* scores are scale * q.k */
     int unused;
 };
@@ -59,12 +59,14 @@ struct attn_cl_args {
 #ifndef ATTN_CL_MAPS_DEFINED
 #define ATTN_CL_MAPS_DEFINED
 /* What a kernel of level sm90 takes beside args.h: tensor maps, which tell the copy engine how Q, K, V and O lie in
- * memory, but for their first words, the addresses; those the kernel fills in. */
+ * memory.
+ * Their first words, the addresses, are filled in by the kernel. */
 struct attn_cl_maps {
     attn_cl_uint64 q[16], k[16], v[16], o[16];
-    int near; /* causal, where heavy tiles come first: as many heads have their tiles done together */
-    /* _paged: rows of a box of K and V, which are a divisor of a page's; 0: rows are copied one by one, and the maps
-     * are not read */
+    /* for a causal run, where tiles with many keys come first: the number of heads whose tiles are done together */
+    int near;
+    /* _paged: rows of a box of K and V, a divisor of those of a page; 0: rows are copied one by one, and the maps of K
+     * and V are not read */
     int box;
 };
 #endif
@@ -138,15 +140,15 @@ struct attn_cl_maps {
 
 #define INLINED static inline __attribute__((always_inline))
 
-/* The number of this work-group; all are in one row. get_group_id adds what is in a register that OpenCL's drivers
- * set and CUDA does not. */
+/* The number of this work-group; all groups are in one row. get_group_id would add the contents of a register that
+ * OpenCL's drivers set and CUDA does not. */
 INLINED int group_number(void)
 {
     int y;
     __asm__("mov.u32 %0, %%ctaid.x;" : "=r"(y));
     return y;
 }
-INLINED float exp2_fast(float x) /* 2**-inf is 0, 2**0 is 1 */
+INLINED float exp2_fast(float x) /* 2**x; exactly 0 for -inf, and 1 for 0 */
 {
     float y;
     __asm__("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -158,19 +160,19 @@ INLINED float reciprocal(float x)
     __asm__("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
-INLINED float across(float x, const int lanes) /* of the lane whose number differs in that bit */
+INLINED float across(float x, const int lanes) /* x of the lane whose number differs in this bit */
 {
     float y;
     __asm__ volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(y) : "f"(x), "r"(lanes));
     return y;
 }
-INLINED int uniform(int x) /* that of the first lane: the compiler learns that all have the same */
+INLINED int uniform(int x) /* x of the first lane; so the compiler knows that all lanes have the same */
 {
     int y;
     __asm__ volatile("shfl.sync.idx.b32 %0, %1, 0, 31, 0xffffffff;" : "=r"(y) : "r"(x));
     return y;
 }
-INLINED int in_warp(int x) /* whether x holds in any lane */
+INLINED int in_warp(int x) /* whether x is not 0 in any lane */
 {
     int y;
     __asm__ volatile(
@@ -189,14 +191,14 @@ INLINED void warp_sync(void)
 {
     __asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 }
-INLINED void flip_signs16(uint at) /* of eight 16-bit elements */
+INLINED void flip_signs16(uint at) /* flips the signs of eight 16-bit elements */
 {
     __asm__ volatile("{.reg .b32 a, b, c, d; ld.shared.v4.b32 {a, b, c, d}, [%0]; xor.b32 a, a, %1; xor.b32 b, b, %1;"
         "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at),
             "r"(0x80008000) : "memory");
 }
 
-/* Barriers in shared memory: a phase ends when all arrivals and all bytes that were announced are there. */
+/* Barriers in shared memory. A phase of one ends when all arrivals, and all bytes that were announced, have come. */
 INLINED void barrier_init(uint bar, uint arrivals)
 {
     __asm__ volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(bar), "r"(arrivals) : "memory");
@@ -220,7 +222,7 @@ INLINED void await(uint bar, uint parity)
         :: "r"(bar), "r"(parity) : "memory");
 }
 
-/* Barriers of the hardware, by number: some of the group's warps wait, others only arrive. */
+/* Barriers of the hardware, by their number: some of the group's warps wait at them, others only arrive. */
 INLINED void named_sync(uint number, uint items)
 {
     __asm__ volatile("bar.sync %0, %1;" :: "r"(number), "r"(items) : "memory");
@@ -230,8 +232,8 @@ INLINED void named_arrive(uint number, uint items)
     __asm__ volatile("bar.arrive %0, %1;" :: "r"(number), "r"(items) : "memory");
 }
 
-/* The copy engine, between shared memory and a box of a tensor that begins at (column, row, head, sequence). What lies
- * outside the tensor is read as zeros and not written. */
+/* Copies by the copy engine, between shared memory and a box of a tensor that begins at (column, row, head, sequence).
+ * What lies outside the tensor is read as zeros, and is not written. */
 INLINED void box_load(uint to, ulong map, int column, int row, int head, int sequence, uint bar)
 {
     __asm__ volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
@@ -243,7 +245,7 @@ INLINED void box_store(ulong map, int column, int row, int head, int sequence, u
     __asm__ volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];"
         :: "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence), "r"(from) : "memory");
 }
-INLINED void box_prefetch(ulong map, int column, int row, int head, int sequence) /* to L2 */
+INLINED void box_prefetch(ulong map, int column, int row, int head, int sequence) /* brings the box to L2 */
 {
     __asm__ volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];"
         :: "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence) : "memory");
@@ -252,7 +254,8 @@ INLINED void stores_commit(void)
 {
     __asm__ volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-INLINED void stores_read(void) /* their shared memory may be written again */
+/* waits until the stores have read their shared memory, which may then be written again */
+INLINED void stores_read(void)
 {
     __asm__ volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
@@ -260,11 +263,12 @@ INLINED void stores_done(void)
 {
     __asm__ volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
-INLINED void shared_written(void) /* what this work-item has written is seen by the copy engine and the tensor cores */
+/* makes what this work-item has written visible to the copy engine and the tensor cores */
+INLINED void shared_written(void)
 {
     __asm__ volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-INLINED void map_written(ulong map) /* by stores; the copy engine may read it */
+INLINED void map_written(ulong map) /* makes a map that stores have written visible to the copy engine */
 {
     __asm__ volatile("fence.proxy.tensormap::generic.release.gpu; fence.proxy.tensormap::generic.acquire.gpu [%0], 128;"
         :: "l"(map) : "memory");
@@ -274,11 +278,11 @@ INLINED void zero16(uint at)
     __asm__ volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" :: "r"(at), "r"(0) : "memory");
 }
 
-/* Registers of this warpgroup's work-items, from now on. */
+/* How many registers this warpgroup's work-items have from now on. */
 
-/* Tensor cores, asynchronous: nobody touches their registers between a product and the wait for it. An operand in
- * shared memory is told by its address and two strides: of boxes of 64 columns, where those run along the result's
- * side, and of eight rows, which is 1024 bytes. */
+/* Asynchronous products on the tensor cores: nothing may touch their registers between a product and the wait for
+ * it. An operand in shared memory is described by its address and two strides: the one from a box of 64 columns to the
+ * next, where boxes run along the result's side, and the one from eight rows to the next eight, which is 1024 bytes. */
 INLINED void products_begin(void)
 {
     __asm__ volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -295,7 +299,7 @@ INLINED void products_wait_but_last(void)
 {
     __asm__ volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
-INLINED uint operand_at(uint at, uint box) /* of one such; 16 bytes further is 1 more */
+INLINED uint operand_at(uint at, uint box) /* the descriptor of such an operand; 16 bytes further is 1 more */
 {
     return at >> 4 | box >> 4 << 16;
 }
@@ -305,7 +309,7 @@ INLINED ulong operand(uint place)
     __asm__("mov.b64 %0, {%1, %2};" : "=l"(y) : "r"(place), "r"(64 | 1 << 30));
     return y;
 }
-/* S[64][64] = Q[64][16] K[64][16]^T, added to S where add is 1. */
+/* S[64][64] = Q[64][16] K[64][16]^T, which is added to S if add is 1. */
 INLINED void multiply_qk(float *s, ulong q, ulong k, int add)
 {
     __asm__ volatile("{.reg .pred add; setp.ne.b32 add, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16"
@@ -344,21 +348,21 @@ INLINED void multiply_pv(float *o, const uint *p, ulong v)
         : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v));
 }
 
-INLINED uint count_up(__global uint *at) /* what it was before */
+INLINED uint count_up(__global uint *at) /* adds 1, and returns what was there before */
 {
     uint before;
     __asm__ volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
     return before;
 }
 
-INLINED int anew(int x) /* x: what is computed of it is not kept from one tile to the next, for want of registers */
+INLINED int anew(int x) /* x; what is computed from it is not kept from one tile to the next, for lack of registers */
 {
     int y;
     __asm__ volatile("mov.b32 %0, %1;" : "=r"(y) : "r"(x));
     return y;
 }
 
-/* Small matrices of 8 by 8 to shared memory, four or two at once; lane l tells where row l%8 of matrix l/8 goes. */
+/* Stores four or two small matrices of 8 by 8 to shared memory. Lane l gives the address of row l%8 of matrix l/8. */
 INLINED void store_matrices4(uint at, uint a, uint b, uint c, uint d)
 {
     __asm__ volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
@@ -375,10 +379,12 @@ INLINED int interval(int i, int keys, int offset)
 }
 
 struct row_states {
-    float top[2], sum[2]; /* maximum of the scores so far, or what stands for it; share of the sum of exponentials */
+    /* the maximum of the scores so far, or what stands for it; and this lane's share of the sum of exponentials */
+    float top[2], sum[2];
 };
 
-/* -inf where a key is past the end of a row's interval: left[r] of the keys from this lane's first on are seen. */
+/* Sets scores to -inf where a key is past the end of a row's interval: the row sees the first left[r] keys from this
+ * lane's first on. */
 INLINED void mask(float *s, const int *left)
 {
     #pragma unroll
@@ -386,17 +392,17 @@ INLINED void mask(float *s, const int *left)
         s[n] = 8 * (n / 4) + n % 2 < left[n / 2 % 2] ? s[n] : -INFINITY;
 }
 
-/* what is subtracted: -inf - -inf is no number, and a row without keys has that maximum */
+/* what is subtracted; for a row without keys it is not -inf, since -inf - -inf would be NaN */
 INLINED float finite(float m)
 {
     return m == -INFINITY ? 0.0f : m;
 }
 
-/* Scores become exponentials. Returns whether what was summed up before must be multiplied by fix, and so the
- * output. */
+/* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
 INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
 {
-    float top[4] = {x->top[0], x->top[1], s[4], s[6]}; /* two chains a row, for the instruction's latency */
+    /* two chains for each row, to hide the latency of the instruction */
+    float top[4] = {x->top[0], x->top[1], s[4], s[6]};
     #pragma unroll
     for (int n = 0; n < 32; n++)
         top[n / 2 % 4] = fmax(top[n / 2 % 4], s[n]);
@@ -434,7 +440,7 @@ INLINED void rescale(float *o, const float *fix)
         o[n] *= fix[n / 2 % 2];
 }
 
-/* The fragments of a product's result are those of the next one's left operand. */
+/* The fragments of a product's result serve as the next product's left operand. */
 INLINED void round_all(uint *p, const float *s)
 {
     #pragma unroll
@@ -442,8 +448,8 @@ INLINED void round_all(uint *p, const float *s)
         p[n] = rounded(s[2 * n], s[2 * n + 1]);
 }
 
-/* A tile of queries: its first one, its head, key head and sequence, the keys of that, what a causal interval counts
- * from, and how many tiles of keys any of its rows sees. */
+/* A tile of queries: its first one, its head, KV head and sequence, the keys of that sequence, the offset of a causal
+ * interval, and how many tiles of keys any of its rows sees. */
 struct tile {
     int i0, h, g, b, keys, offset, count;
 };
@@ -458,10 +464,11 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
     x.h = head - x.b * heads;
     x.g = x.h / (heads / (int)a->kv_heads);
     x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
-    /* where query 0 stands; lengths are below 2^30 */
+    /* the position of query 0; lengths are below 2^30 */
     const long at = a->offset + (a->bottom_right ? x.keys - q_len : 0);
     x.offset = (int)clamp(at, -(1L << 30), 1L << 30);
-    /* Without keys there is one tile too, all masked: so O = 0 and LSE = -inf come about as all else. */
+    /* Without keys there is one tile all the same, all of which is masked. So O = 0 and LSE = -inf need no code of
+     * their own. */
     x.count = max((interval(min(x.i0 + 128, q_len) - 1, x.keys, x.offset) + 63) / 64, 1);
     return x;
 }
@@ -477,18 +484,19 @@ struct worker {
 
 INLINED struct worker part_of(__local uchar *memory, const struct tile *x, const struct attn_cl_args *a)
 {
-    const int item = get_local_id(0) % 256, last = (int)a->q_len - 1; /* %: the compiler learns its range */
+    const int item = get_local_id(0) % 256, last = (int)a->q_len - 1; /* with %, the compiler knows its range */
     struct worker p = {.shared = (uint)(ulong)memory, .memory = memory, .item = item, .warp = uniform(item / 32),
         .lane = item & 31};
     p.i = x->i0 + p.warp * 16;
     p.keys = x->keys, p.offset = x->offset;
-    const int i = x->i0 + p.warp / 4 * 64; /* of the warpgroup, which multiplies as one */
+    const int i = x->i0 + p.warp / 4 * 64; /* the first row of the warpgroup, which multiplies as one */
     p.reach = i > last ? 0 : interval(min(i + 63, last), x->keys, x->offset);
-    p.scale = fmax(fabs(a->scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
+    /* exponentials are powers of two; not 0, since -inf * 0 would be NaN */
+    p.scale = fmax(fabs(a->scale) * 1.44269504f, FLT_MIN);
     return p;
 }
 
-/* Where 16 bytes lie in a box, swizzled: eight rows of a small matrix are in different banks. */
+/* Where 16 bytes lie in a box, swizzled so that the eight rows of a small matrix are in different banks. */
 INLINED uint place(int row, int chunk, const int width)
 {
     return row * width + ((chunk ^ (row * width / 128 % (width / 16))) << 4);
@@ -496,7 +504,8 @@ INLINED uint place(int row, int chunk, const int width)
 #define K_AT(n) (shared + 16384 + (n) % 2 * 16384)
 #define V_AT(n) (shared + 24576 + (n) % 2 * 16384)
 
-/* With a negative scale the scores of -Q are multiplied by its magnitude, so that the largest comes out on top. */
+/* If the scale is negative, Q is negated and scores are multiplied by its magnitude, so that the largest score
+ * stays the largest. */
 INLINED void negate_q(const struct worker *p)
 {
     for (int at = p->lane * 16; at < 2048; at += 512)
@@ -504,7 +513,7 @@ INLINED void negate_q(const struct worker *p)
     shared_written();
 }
 
-/* S = Q K^T and O += P V are begun here, and not waited for. */
+/* These functions begin S = Q K^T and O += P V, and do not wait for them. */
 INLINED void begin_scores(float *s, uint q, uint k)
 {
     const uint q0 = operand_at(q, 16), k0 = operand_at(k, 16);
@@ -537,7 +546,8 @@ INLINED void values(float *out, const uint *w, const struct worker *p, uint v)
     products_wait();
 }
 
-/* The keys of tile j that are behind the ends of intervals. Those are not kept: registers are dear. */
+/* Masks the keys of tile j that lie behind the ends of intervals. The bounds are
+ * not kept, because registers are scarce. */
 INLINED void mask_edge(float *s, const struct worker *p, int j)
 {
     if (interval(p->i, p->keys, p->offset) < (j + 1) * 64) {
@@ -551,7 +561,7 @@ INLINED void mask_edge(float *s, const struct worker *p, int j)
     }
 }
 
-/* The rows are complete: their LSE, and O as it is stored. */
+/* The rows are complete: writes their LSE, and divides O as it is to be stored. */
 INLINED void close_rows(float *out, const struct worker *p, struct row_states *rows, const struct attn_cl_args *a,
     __global float *lse)
 {
@@ -571,7 +581,7 @@ INLINED void close_rows(float *out, const struct worker *p, struct row_states *r
     }
 }
 
-/* O goes through shared memory, each warp's rows by themselves, so that 16 bytes are written at once. */
+/* O goes through shared memory, where each warp keeps to its own rows, so that 16 bytes are written at once. */
 INLINED void put_box(__global ushort *o, long stride, int lane, int n, __local const uchar *from, const int width,
     const int columns)
 {
@@ -589,7 +599,7 @@ INLINED void store_output(__global ushort *o, long stride, int n, const float *o
     #pragma unroll
     for (int f = 0; f < 1; f++)
         #pragma unroll
-        for (int m = 0; m < 16; m++) { /* pairs of columns, of row lane/4 and then of the one 8 below */
+        for (int m = 0; m < 16; m++) { /* pairs of columns of row lane/4, and then of the row 8 below it */
             const int c = m / 2, width = c < 0 ? 128 : 128;
             const uint at = c / 8 * 16384 + p->warp * 16 * width
                 + place(16 * f + 8 * (m % 2) + p->lane / 4, c % 8, width);
@@ -600,7 +610,7 @@ INLINED void store_output(__global ushort *o, long stride, int n, const float *o
     put_box(o + 0, stride, p->lane, n, p->memory + 0 + p->warp * 2048, 128, 64);
 }
 
-/* Barriers in shared memory, behind all else: of Q, and of each stage of keys and values. */
+/* The barriers, which lie in shared memory behind all else: one for Q, and one for each stage of keys and values. */
 #define Q_FULL (shared + 49152)
 #define FULL(n) (shared + 49160 + (n) % 2 * 8)
 
@@ -648,7 +658,8 @@ INLINED void load_queries(const struct worker *p, const struct tile *x, const st
             box_load(shared + 0 + c * 16384 + w * 8192, f->q, 64 * c, x->i0 + 64 * w, x->h, x->b, Q_FULL);
 }
 
-/* The n-th tile of keys and values, from the last one down; outside the tensor where a sequence has no keys. */
+/* Loads the n-th tile of keys and values. Tiles go from the last one down; where a sequence has no keys they lie
+ * outside the tensor. */
 INLINED void load_next(const struct worker *p, const struct tile *x, int n, const struct source *f)
 {
     const uint shared = p->shared;
@@ -662,8 +673,8 @@ INLINED void load_next(const struct worker *p, const struct tile *x, int n, cons
         box_load(V_AT(n) + c * 8192, f->v, 64 * c, row, x->g, x->b, FULL(n));
 }
 
-/* Values of the first tile behind a sequence's end may be NaN, and 0 * NaN is NaN: they are made zero, as what is
- * behind the tensor's. */
+/* Values of the first tile that lie behind a sequence's end may be NaN, and 0 * NaN is NaN. So they are set to zero, as
+ * what lies outside the tensor is already. */
 INLINED void clear_behind(const struct worker *p, const struct tile *x, int kv_len)
 {
     const uint shared = p->shared;
@@ -709,7 +720,7 @@ void attn_f16_d64_on_sm90_q128k64_loopjoint(__global const ushort *q, __global c
         await(FULL(n), n / 2 & 1);
         if (n == 0)
             clear_behind(&p, &x, (int)a.kv_len);
-        barrier(CLK_LOCAL_MEM_FENCE); /* nobody needs the stage before */
+        barrier(CLK_LOCAL_MEM_FENCE); /* now nobody needs the stage before this one */
         load_next(&p, &x, n + 1, &from);
         if (j * 64 >= p.reach)
             continue;
@@ -724,7 +735,7 @@ void attn_f16_d64_on_sm90_q128k64_loopjoint(__global const ushort *q, __global c
         values(out, w, &p, V_AT(n));
     }
     close_rows(out, &p, rows, &a, lse);
-    barrier(CLK_LOCAL_MEM_FENCE); /* O takes the place of what was copied */
+    barrier(CLK_LOCAL_MEM_FENCE); /* now O may take the place of what was copied */
     store_output(o, a.o_stride[2], (int)a.q_len - p.i, out, &p);
 }
 

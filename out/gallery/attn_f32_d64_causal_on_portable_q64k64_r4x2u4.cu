@@ -255,7 +255,7 @@ typedef uint64_t attn_cl_uint64;
 #ifndef ATTN_CL_ARGS_DEFINED
 #define ATTN_CL_ARGS_DEFINED
 /* What the kernel takes beside its buffers; host and device lay it out alike. Tensors are [batch, head, row, element];
- * strides and offsets count elements, the last stride is 1. */
+ * strides and offsets count elements, and the last stride is 1. */
 struct attn_cl_args {
     /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
     attn_cl_int64 batch, heads, kv_heads;
@@ -264,7 +264,7 @@ struct attn_cl_args {
     attn_cl_int64 q_at, k_at, v_at, o_at, lse_at, lens_at;            /* where each tensor starts in its buffer */
     attn_cl_int64 offset;             /* causal: query i sees keys j <= i + offset ... */
     attn_cl_int64 bottom_right;       /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
-    int has_lse, has_lens;   /* 0: lse is not written; kv_lens is not read, and every sequence has kv_len keys */
+    int has_lse, has_lens;   /* 0: lse is not written; 0: kv_lens is not read, and every sequence has kv_len keys */
     float scale;             /* scores are scale * q.k */
     int unused;
 };
@@ -389,7 +389,7 @@ template <class T> FUNCTION void put_struct(volatile T *to, const T &x) /* word 
     for (int i = 0; i < (int)(sizeof x / sizeof(int)); i++)
         ((volatile int *)to)[i] = ((const int *)&x)[i];
 }
-/* Four elements as f32; zeros beyond the n that there are. wide: they are aligned as one vector. */
+/* Four elements as f32, with zeros beyond the n that exist. wide: they are aligned as one vector. */
 FUNCTION float4 get4(__global const float *from, int n, const int wide)
 {
     if (wide && n >= 4)
@@ -398,7 +398,8 @@ FUNCTION float4 get4(__global const float *from, int n, const int wide)
         0.0f);
 }
 
-/* Columns `from` on of n keys, transposed to [64][64]; and n values as [64][64]. Zeros beyond. */
+/* The columns of n keys from `from` on, transposed to [64][64]; and n values, as [64][64]. Both have zeros
+ * beyond. */
 FUNCTION void fill_k(__local float *kt, __global const float *k, long ld, int n, int from, int item, const int wide)
 {
     for (int t = item; t < 1024; t += 128) {
@@ -416,7 +417,7 @@ FUNCTION void fill_v(__local float *vt, __global const float *v, long ld, int n,
         *(__local float4 *)(vt + key * 64 + d) = f;
     }
 }
-FUNCTION float4 load(__local const float *from) /* aligned: what counts columns is a multiple of the vector */
+FUNCTION float4 load(__local const float *from) /* it is aligned: columns are counted in whole vectors */
 {
     return *(__local const float4 *)from;
 }
@@ -438,8 +439,8 @@ FUNCTION void put(float4 e, __global float *to, int n)
         to[i] = f[i];
 }
 
-/* 2**x: 2**(x - floor(x)) by a polynomial (relative error 8.2e-8, exact at 0), times 2**floor(x) made of its bits.
- * Below -126 the result is 0, so that 2**-inf is; NaN stays NaN. */
+/* 2**x: 2**(x - floor(x)) by a polynomial (relative error 8.2e-8, exact at 0), times 2**floor(x), which is made
+ * from its bits. Below -126 the result is 0, and so it is for -inf; NaN stays NaN. */
 FUNCTION float exp2_1(float x)
 {
     x = attn_choose(x < -127.0f, (float)(-127.0f), x);
@@ -459,7 +460,7 @@ FUNCTION float4 exp2_v(float4 x)
     return y * as_float4((convert_int4(f) + 127) << 23);
 }
 
-/* Across the elements of a vector, by halves. */
+/* Reductions across the elements of a vector, half by half. */
 FUNCTION float highest(float4 e)
 {
     const float2 e2 = max(e.lo(), e.hi());
@@ -611,7 +612,8 @@ void attn_f32_d64_causal_on_portable_q64k64_r4x2u4(__global const float *q, __gl
             }
             for (int block = 0; block < 8; block++)
                 s[block] *= scale;
-            if (interval(i0 + turn * 64, keys, offset) < j + 64) /* an interval ends in this tile: mask */
+            /* an interval ends in this tile, so the keys behind it are masked */
+            if (interval(i0 + turn * 64, keys, offset) < j + 64)
                 for (int block = 0; block < 1; block++) {
                     s[block * 8 + 0] = masked(s[block * 8 + 0],
                         (int)(interval(i + 0, keys, offset) - j) - block * 64 - x * 4 - 0);
@@ -658,19 +660,19 @@ void attn_f32_d64_causal_on_portable_q64k64_r4x2u4(__global const float *q, __gl
             for (int l = 0; l < 8; l++)
                 m3 = max(m3, across[(y * 4 + 3) * 8 + l]);
             m0 = max(m0, top[turn * 4 + 0]);
-            const float low0 = max(m0, -FLT_MAX); /* -inf - -inf is no number: a row without keys subtracts this */
+            const float low0 = max(m0, -FLT_MAX); /* -inf - -inf would be NaN, so a row without keys subtracts this */
             fix[0] = exp2_1(top[turn * 4 + 0] - low0);
             top[turn * 4 + 0] = m0, sum[turn * 4 + 0] *= fix[0];
             m1 = max(m1, top[turn * 4 + 1]);
-            const float low1 = max(m1, -FLT_MAX); /* -inf - -inf is no number: a row without keys subtracts this */
+            const float low1 = max(m1, -FLT_MAX); /* -inf - -inf would be NaN, so a row without keys subtracts this */
             fix[1] = exp2_1(top[turn * 4 + 1] - low1);
             top[turn * 4 + 1] = m1, sum[turn * 4 + 1] *= fix[1];
             m2 = max(m2, top[turn * 4 + 2]);
-            const float low2 = max(m2, -FLT_MAX); /* -inf - -inf is no number: a row without keys subtracts this */
+            const float low2 = max(m2, -FLT_MAX); /* -inf - -inf would be NaN, so a row without keys subtracts this */
             fix[2] = exp2_1(top[turn * 4 + 2] - low2);
             top[turn * 4 + 2] = m2, sum[turn * 4 + 2] *= fix[2];
             m3 = max(m3, top[turn * 4 + 3]);
-            const float low3 = max(m3, -FLT_MAX); /* -inf - -inf is no number: a row without keys subtracts this */
+            const float low3 = max(m3, -FLT_MAX); /* -inf - -inf would be NaN, so a row without keys subtracts this */
             fix[3] = exp2_1(top[turn * 4 + 3] - low3);
             top[turn * 4 + 3] = m3, sum[turn * 4 + 3] *= fix[3];
             for (int block = 0; block < 1; block++) {
@@ -723,8 +725,7 @@ void attn_f32_d64_causal_on_portable_q64k64_r4x2u4(__global const float *q, __gl
             float4 o2_1 = out[(turn * 4 + 2) * 2 + 1] * fix[2];
             float4 o3_0 = out[(turn * 4 + 3) * 2 + 0] * fix[3];
             float4 o3_1 = out[(turn * 4 + 3) * 2 + 1] * fix[3];
-            /* here: PoCL 3.1 runs the first item wrong when a loop's body begins with one */
-            barrier(CLK_LOCAL_MEM_FENCE);
+            barrier(CLK_LOCAL_MEM_FENCE); /* not in the loop: PoCL 3.1 errs where a loop's body begins with a barrier */
             for (int part = 0; part < n; part += 64) { /* O = fix * O + P V */
                 fill_v(vt, v + (j + part) * a.v_stride[2], a.v_stride[2], n - part, item, wide);
                 barrier(CLK_LOCAL_MEM_FENCE);
@@ -800,7 +801,7 @@ void attn_f32_d64_causal_on_portable_q64k64_r4x2u4(__global const float *q, __gl
     }
 
     for (int turn = 0; turn < 1; turn++)
-        #pragma unroll /* what is indexed by numbers alone can stay in registers */
+        #pragma unroll /* arrays whose indices are constants can stay in registers */
         for (int r = 0; r < 4; r++) {
             const long i = i0 + turn * 64 + y * 4 + r;
             float l = sum[turn * 4 + r];

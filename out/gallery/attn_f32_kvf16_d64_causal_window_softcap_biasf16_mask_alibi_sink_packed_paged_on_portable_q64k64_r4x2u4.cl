@@ -33,7 +33,7 @@ typedef uint64_t attn_cl_uint64;
 #ifndef ATTN_CL_ARGS_DEFINED
 #define ATTN_CL_ARGS_DEFINED
 /* What the kernel takes beside its buffers; host and device lay it out alike. Tensors are [batch, head, row, element];
- * strides and offsets count elements, the last stride is 1. */
+ * strides and offsets count elements, and the last stride is 1. */
 struct attn_cl_args {
     /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
     attn_cl_int64 batch, heads, kv_heads;
@@ -42,35 +42,35 @@ struct attn_cl_args {
     attn_cl_int64 q_at, k_at, v_at, o_at, lse_at, lens_at;            /* where each tensor starts in its buffer */
     attn_cl_int64 offset;             /* causal: query i sees keys j <= i + offset ... */
     attn_cl_int64 bottom_right;       /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
-    int has_lse, has_lens;   /* 0: lse is not written; kv_lens is not read, and every sequence has kv_len keys */
+    int has_lse, has_lens;   /* 0: lse is not written; 0: kv_lens is not read, and every sequence has kv_len keys */
     float scale;             /* scores are scale * q.k */
     int unused;
 };
 #endif
 #ifndef ATTN_CL_FEATURES_DEFINED
 #define ATTN_CL_FEATURES_DEFINED
-/* What kernels with features take last, behind their features' buffers. A kernel reads what its own features need; the
- * rest may be anything. Strides count elements; those of a bias or mask are of batch, head, query and key, 0 where it
- * is the same. */
+/* What kernels with features take last, behind their features' buffers. A kernel reads what its own features need; all
+ * else may be anything. Strides count elements; those of a bias or a mask are of batch, head, query and key, and 0
+ * where all have the same. */
 struct attn_cl_features {
-    /* _window: query i sees keys from i + offset - window[0] to i + offset + window[1]; -1: no end */
+    /* _window: query i sees keys from i + offset - window[0] to i + offset + window[1]; -1: no bound */
     attn_cl_int64 window[2];
-    /* _bias: added to scores, -inf masks; _mask: bytes, 0: the key does not take part */
+    /* _bias: is added to scores, and -inf masks; _mask: bytes, where 0 means that the key takes no part */
     attn_cl_int64 bias_stride[4], mask_stride[4];
     attn_cl_int64 page_stride,
         page_size;
              /* _paged: row j of sequence b is row j % page_size of page pages[b * page_stride + j / page_size];
                                            * k_stride[0] and v_stride[0] are from page to page */
     attn_cl_int64 bias_at, mask_at, slopes_at, sinks_at, pages_at; /* where each tensor starts in its buffer */
-    /* _packed: sequence b has rows starts[b]..starts[b + 1] - 1 of the one that there is */
+    /* _packed: sequence b has rows starts[b] to starts[b + 1] - 1 of the one batch that there is */
     attn_cl_int64 q_starts_at, kv_starts_at;
-    /* where q_starts[batch] stands, the number of all queries; lse is then [heads, that] */
+    /* the position of q_starts[batch], the number of all queries; lse is then [heads, that number] */
     attn_cl_int64 q_end_at;
-    int has_q_starts, has_kv_starts;      /* 0: that side is not packed, and its starts are not read */
+    int has_q_starts, has_kv_starts;      /* 0: this side is not packed, and its starts are not read */
     float softcap;                        /* _softcap: c > 0 of score = c tanh(score / c) */
     int unused;
     attn_cl_int64 k_scales_at, v_scales_at; /* _kvint8, _kvfp8: a key or value is the stored number times its scale */
-    /* of batch (or page), KV head and row: 0 where the scale is the same */
+    /* of batch (or page), KV head and row; 0 where all have the same scale */
     attn_cl_int64 k_scales_stride[3], v_scales_stride[3];
 };
 #endif
@@ -97,7 +97,7 @@ struct attn_cl_features {
 #define interval interval_f2680044
 #define scores scores_f2680044
 
-/* Four elements as f32; zeros beyond the n that there are. wide: they are aligned as one vector. */
+/* Four elements as f32, with zeros beyond the n that exist. wide: they are aligned as one vector. */
 static float4 get4(__global const float *from, int n, const int wide)
 {
     if (wide && n >= 4)
@@ -115,7 +115,8 @@ static float4 get4_kv(__global const ushort *from, int n, const int wide)
             n > 2 ? vload_half(2, (__global const half *)from) : 0.0f, 0.0f);
 }
 
-/* Columns `from` on of n keys, transposed to [64][64]; and n values as [64][64]. Zeros beyond. */
+/* The columns of n keys from `from` on, transposed to [64][64]; and n values, as [64][64]. Both have zeros
+ * beyond. */
 static void fill_k(__local float *kt, __global const ushort *k, __local const long2 *place, int n, int from, int item,
     const int wide)
 {
@@ -135,7 +136,7 @@ static void fill_v(__local float *vt, __global const ushort *v, __local const lo
         *(__local float4 *)(vt + key * 64 + d) = f;
     }
 }
-static float4 load(__local const float *from) /* aligned: what counts columns is a multiple of the vector */
+static float4 load(__local const float *from) /* it is aligned: columns are counted in whole vectors */
 {
     return *(__local const float4 *)from;
 }
@@ -158,7 +159,8 @@ static void put(float4 e, __global float *to, int n)
 }
 
 /* e**x = 2**y, with y = x log2(e): 2**(y - floor(y)) by a polynomial (relative error 8.2e-8, exact at 0), times
- * 2**floor(y) made of its bits. Where y is below -126 the result is 0, so that e**-inf is; NaN stays NaN. */
+ * 2**floor(y), which is made from its bits. Where y is below -126 the result is 0, and so it is for -inf; NaN stays
+ * NaN. */
 static float exp_1(float x)
 {
     x *= 1.44269504f;
@@ -180,7 +182,7 @@ static float4 exp_v(float4 x)
     return y * as_float4((convert_int4(f) + 127) << 23);
 }
 
-/* Across the elements of a vector, by halves. */
+/* Reductions across the elements of a vector, half by half. */
 static float highest(float4 e)
 {
     const float2 e2 = max(e.lo, e.hi);
@@ -192,14 +194,15 @@ static float total(float4 e)
     return e2.x + e2.y;
 }
 
-/* tanh x = e / (e + 2) where e = exp(2|x|) - 1 = 2**y - 1: with y = n + r, 2**n * (2**r - 1) + (2**n - 1), whose terms
- * cancel nothing. 2**r - 1 is r times a polynomial (relative error 1.1e-8), so that tanh x is x near 0; NaN stays
- * NaN. */
+/* tanh x = e / (e + 2), where e = exp(2|x|) - 1 = 2**y - 1. With y = n + r that is 2**n * (2**r - 1) + (2**n - 1),
+ * a sum without cancellation. 2**r - 1 is r times a polynomial (relative error 1.1e-8), so that tanh x is close to x
+ * near 0. NaN stays NaN. */
 static float4 tanh_v(float4 x)
 {
     const int4 sign = as_int4(x) & (int)0x80000000;
-    const float4 y = as_float4(as_int4(x) ^ sign) * 2.88539008f; /* as bits: fabs and copysign are slow in PoCL */
-    const float4 far = y > 30.0f ? (float4)(30.0f) : y;            /* where tanh is 1 */
+    /* on the bits, since fabs and copysign are slow in PoCL */
+    const float4 y = as_float4(as_int4(x) ^ sign) * 2.88539008f;
+    const float4 far = y > 30.0f ? (float4)(30.0f) : y;            /* beyond this tanh is 1 */
     const float4 n = floor(far + 0.5f), r = far - n;
     const float4 two_n = as_float4((convert_int4(n) + 127) << 23);
     float4 p = fma((float4)(0.000154035124f), r, (float4)(0.00133907355f));
@@ -209,8 +212,8 @@ static float4 tanh_v(float4 x)
     return as_float4(as_int4(e / (e + 2.0f)) ^ sign);
 }
 
-/* Biases of n keys, `stride` elements apart, as f32; beyond n nothing is read. wide: they are 4 side by side, aligned
- * as one vector. */
+/* The biases of n keys, `stride` elements apart, as f32; nothing is read beyond n. wide: they are 4 side by
+ * side, aligned as one vector. */
 static float bias_1(__global const ushort *from, long at)
 {
     return vload_half(at, (__global const half *)from);
@@ -238,7 +241,7 @@ static void add_biases(float4 *s, __global const ushort *const *row, long stride
     s[7] += bias_v(row[3] + 32 * stride, stride, n - 32, wide);
 }
 
-/* e where the mask is not 0, else -inf; the masks of n keys are `stride` bytes apart. Beyond n nothing is read. */
+/* e where the mask is not 0, else -inf. The masks of n keys are `stride` bytes apart; nothing is read beyond n. */
 static float4 kept(float4 e, __global const uchar *mask, long stride, int n, const int wide)
 {
     int m[4];
@@ -269,7 +272,7 @@ static float4 between(float4 e, int from, int n)
     return at >= from && at < n ? e : (float4)(-INFINITY);
 }
 
-/* Query i sees the keys from x on, up to and without y; neither falls from a query to the next. */
+/* Query i sees the keys x to y - 1; neither bound falls from a query to the next. */
 static long2 interval(long i, long keys, long offset, long left, long right)
 {
     return (long2)(left < 0 ? 0L : clamp(i + offset - left, 0L, keys),
@@ -371,7 +374,7 @@ void attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_pag
     const long b = get_group_id(2), h = get_group_id(1), g = h / (a.heads / a.kv_heads), i0 = get_group_id(0) * 64L;
     const long q_from = f.has_q_starts ? q_starts[f.q_starts_at + b] : 0,
         kv_from = f.has_kv_starts ? kv_starts[f.kv_starts_at + b] : 0;
-    /* perhaps none from i0 on */
+    /* there may be none from i0 on */
     const long queries = f.has_q_starts ? q_starts[f.q_starts_at + b + 1] - q_from : a.q_len;
     const long keys = f.has_kv_starts ? kv_starts[f.kv_starts_at + b + 1] - kv_from : a.has_lens
         ? kv_lens[a.lens_at + b] : a.kv_len;
@@ -439,10 +442,14 @@ void attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_pag
                     add_biases(s + block * 8, biases, 1, 64, 1);
                 else
                     add_biases(s + block * 8, biases, f.bias_stride[3], n - col, 0);
-                const float far0 = (float)(i + 0 + offset - j - col); /* how far the query stands behind that key */
-                const float far1 = (float)(i + 1 + offset - j - col); /* how far the query stands behind that key */
-                const float far2 = (float)(i + 2 + offset - j - col); /* how far the query stands behind that key */
-                const float far3 = (float)(i + 3 + offset - j - col); /* how far the query stands behind that key */
+                /* how far the query stands behind this work-item's first key */
+                const float far0 = (float)(i + 0 + offset - j - col);
+                /* how far the query stands behind this work-item's first key */
+                const float far1 = (float)(i + 1 + offset - j - col);
+                /* how far the query stands behind this work-item's first key */
+                const float far2 = (float)(i + 2 + offset - j - col);
+                /* how far the query stands behind this work-item's first key */
+                const float far3 = (float)(i + 3 + offset - j - col);
                 s[block * 8 + 0] -= slope * fabs(far0 - 0.0f - (float4)(0, 1, 2, 3));
                 s[block * 8 + 1] -= slope * fabs(far0 - 32.0f - (float4)(0, 1, 2, 3));
                 s[block * 8 + 2] -= slope * fabs(far1 - 0.0f - (float4)(0, 1, 2, 3));
@@ -459,7 +466,7 @@ void attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_pag
                 else
                     keep(s + block * 8, masks, f.mask_stride[3], n - col, 0);
             }
-            /* an interval ends in this tile, or begins: mask */
+            /* an interval begins or ends in this tile, so keys outside of it are masked */
             if (interval(i0 + turn * 64, keys, offset, left, right).y < j + 64 ||
                 interval(i0 + (turn + 1) * 64 - 1, keys, offset, left, right).x > j)
                 for (int block = 0; block < 1; block++) {
@@ -512,19 +519,19 @@ void attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_pag
             for (int l = 0; l < 8; l++)
                 m3 = max(m3, across[(y * 4 + 3) * 8 + l]);
             m0 = max(m0, top[turn * 4 + 0]);
-            const float low0 = max(m0, -FLT_MAX); /* -inf - -inf is no number: a row without keys subtracts this */
+            const float low0 = max(m0, -FLT_MAX); /* -inf - -inf would be NaN, so a row without keys subtracts this */
             fix[0] = exp_1(top[turn * 4 + 0] - low0);
             top[turn * 4 + 0] = m0, sum[turn * 4 + 0] *= fix[0];
             m1 = max(m1, top[turn * 4 + 1]);
-            const float low1 = max(m1, -FLT_MAX); /* -inf - -inf is no number: a row without keys subtracts this */
+            const float low1 = max(m1, -FLT_MAX); /* -inf - -inf would be NaN, so a row without keys subtracts this */
             fix[1] = exp_1(top[turn * 4 + 1] - low1);
             top[turn * 4 + 1] = m1, sum[turn * 4 + 1] *= fix[1];
             m2 = max(m2, top[turn * 4 + 2]);
-            const float low2 = max(m2, -FLT_MAX); /* -inf - -inf is no number: a row without keys subtracts this */
+            const float low2 = max(m2, -FLT_MAX); /* -inf - -inf would be NaN, so a row without keys subtracts this */
             fix[2] = exp_1(top[turn * 4 + 2] - low2);
             top[turn * 4 + 2] = m2, sum[turn * 4 + 2] *= fix[2];
             m3 = max(m3, top[turn * 4 + 3]);
-            const float low3 = max(m3, -FLT_MAX); /* -inf - -inf is no number: a row without keys subtracts this */
+            const float low3 = max(m3, -FLT_MAX); /* -inf - -inf would be NaN, so a row without keys subtracts this */
             fix[3] = exp_1(top[turn * 4 + 3] - low3);
             top[turn * 4 + 3] = m3, sum[turn * 4 + 3] *= fix[3];
             for (int block = 0; block < 1; block++) {
@@ -577,8 +584,7 @@ void attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_pag
             float4 o2_1 = out[(turn * 4 + 2) * 2 + 1] * fix[2];
             float4 o3_0 = out[(turn * 4 + 3) * 2 + 0] * fix[3];
             float4 o3_1 = out[(turn * 4 + 3) * 2 + 1] * fix[3];
-            /* here: PoCL 3.1 runs the first item wrong when a loop's body begins with one */
-            barrier(CLK_LOCAL_MEM_FENCE);
+            barrier(CLK_LOCAL_MEM_FENCE); /* not in the loop: PoCL 3.1 errs where a loop's body begins with a barrier */
             for (int part = 0; part < n; part += 64) { /* O = fix * O + P V */
                 fill_v(vt, v, place + part, n - part, item, wide);
                 barrier(CLK_LOCAL_MEM_FENCE);
@@ -656,7 +662,7 @@ void attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_pag
     lse += a.lse_at + (f.has_q_starts ? h * q_starts[f.q_end_at] + q_from : (b * a.heads + h) * a.q_len);
     const float sink = sinks[f.sinks_at + h];
     for (int turn = 0; turn < 1; turn++)
-        #pragma unroll /* what is indexed by numbers alone can stay in registers */
+        #pragma unroll /* arrays whose indices are constants can stay in registers */
         for (int r = 0; r < 4; r++) {
             const long i = i0 + turn * 64 + y * 4 + r;
             float l = sum[turn * 4 + r];
@@ -671,7 +677,7 @@ void attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_pag
             if (a.has_lse && x == 0)
                 lse[i] = top[turn * 4 + r] + log(l);
             const float high = max(max(top[turn * 4 + r], sink), -FLT_MAX), less = exp_1(top[turn * 4 + r] - high);
-            /* of O that the sink leaves */
+            /* the part of O that the sink leaves */
             const float part = l == 0.0f ? 0.0f : less / fma(l, less, exp_1(sink - high));
             for (int c = 0; c < 2; c++)
                 put(out[(turn * 4 + r) * 2 + c] * part, o + i * a.o_stride[2] + c * 32 + x * 4,

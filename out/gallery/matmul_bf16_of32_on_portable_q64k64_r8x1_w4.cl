@@ -49,7 +49,7 @@ struct matmul_cl_args {
 #define fill_a fill_a_d22584c3
 #define fill_b fill_b_d22584c3
 
-/* Four elements as f32; zeros beyond the n that there are. wide: they are aligned as one vector. */
+/* Four elements as f32, with zeros beyond the n that exist. wide: they are aligned as one vector. */
 static float4 get4(__global const ushort *from, int n, const int wide)
 {
     if (wide && n >= 4)
@@ -57,7 +57,7 @@ static float4 get4(__global const ushort *from, int n, const int wide)
     return as_float4((n >= 4 ? convert_uint4(vload4(0, from))
         : (uint4)(n > 0 ? from[0] : 0, n > 1 ? from[1] : 0, n > 2 ? from[2] : 0, 0)) << 16);
 }
-static float4 load(__local const float *from) /* aligned: what counts columns is a multiple of the vector */
+static float4 load(__local const float *from) /* it is aligned: columns are counted in whole vectors */
 {
     return *(__local const float4 *)from;
 }
@@ -75,7 +75,7 @@ static void put(float4 e, __global float *to, int n)
         to[i] = f[i];
 }
 
-/* Columns `from` on of m rows of A, as [64][16]; zeros beyond what there is. */
+/* The columns of m rows of A from `from` on, as [64][16], with zeros beyond the last of each. */
 static void fill_a(__local float *at, __global const ushort *a, long ld, int m, int depth, int item, const int wide)
 {
     for (int t = item; t < 256; t += 128) {
@@ -84,7 +84,7 @@ static void fill_a(__local float *at, __global const ushort *a, long ld, int m, 
     }
 }
 
-/* n columns of `depth` rows of B, as [16][68]; zeros beyond. */
+/* n columns of `depth` rows of B, as [16][68], with zeros beyond the last of each. */
 static void fill_b(__local float *bt, __global const ushort *b, long ld, int n, int depth, int item, const int wide)
 {
     for (int t = item; t < 256; t += 128) {
@@ -104,8 +104,7 @@ void matmul_bf16_of32_on_portable_q64k64_r8x1_w4(__global const ushort *a, __glo
     a += p.a_at + batch * p.a_stride[0] + head * p.a_stride[1] + i0 * p.a_stride[2];
     b += p.b_at + batch * p.b_stride[0] + head / (p.heads / p.b_heads) * p.b_stride[1] + j0;
     c += p.c_at + batch * p.c_stride[0] + head * p.c_stride[1] + i0 * p.c_stride[2] + j0;
-    /* rows and columns of this tile that there are */
-    const int m = (int)min(64L, p.m - i0), n = (int)min(64L, p.n - j0);
+    const int m = (int)min(64L, p.m - i0), n = (int)min(64L, p.n - j0); /* the rows and columns that this tile has */
     const int item = y * 16 + x;
     const int wide = ((p.a_stride[2] | p.b_stride[2]) & 3) == 0 && ((ulong)a & 7) == 0 &&
         ((ulong)b & 7) == 0; /* rows can be read four elements at a time */

@@ -49,7 +49,7 @@ struct softmax_cl_args {
 #define interval interval_d9d62660
 #define scores scores_d9d62660
 
-/* Four elements as f32; zeros beyond the n that there are. wide: they are aligned as one vector. */
+/* Four elements as f32, with zeros beyond the n that exist. wide: they are aligned as one vector. */
 static float4 get4(__global const ushort *from, int n, const int wide)
 {
     if (wide && n >= 4)
@@ -71,8 +71,8 @@ static void put(float4 e, __global float *to, int n)
         to[i] = f[i];
 }
 
-/* 2**x: 2**(x - floor(x)) by a polynomial (relative error 8.2e-8, exact at 0), times 2**floor(x) made of its bits.
- * Below -126 the result is 0, so that 2**-inf is; NaN stays NaN. */
+/* 2**x: 2**(x - floor(x)) by a polynomial (relative error 8.2e-8, exact at 0), times 2**floor(x), which is made
+ * from its bits. Below -126 the result is 0, and so it is for -inf; NaN stays NaN. */
 static float exp2_1(float x)
 {
     x = x < -127.0f ? (float)(-127.0f) : x;
@@ -92,7 +92,7 @@ static float4 exp2_v(float4 x)
     return y * as_float4((convert_int4(f) + 127) << 23);
 }
 
-/* Across the elements of a vector, by halves. */
+/* Reductions across the elements of a vector, half by half. */
 static float highest(float4 e)
 {
     const float2 e2 = max(e.lo, e.hi);
@@ -117,7 +117,7 @@ static long interval(long i, long keys, long offset)
     return keys;
 }
 
-/* The scores of a row from j on; -inf from n on, where it sees none and nothing is read. */
+/* The scores of a row from j on; -inf from n on, where the row sees no key and nothing is read. */
 static float4 scores(__global const ushort *s, long j, long n, const int wide)
 {
     const int left = (int)clamp(n - j, 0L, 4L);
@@ -146,7 +146,7 @@ void softmax_bf16_of32_on_portable_l32_w4(__global const ushort *s, __global flo
     }
     top = across[0];
     barrier(CLK_LOCAL_MEM_FENCE);
-    const float low = max(top, -FLT_MAX); /* -inf - -inf is no number: a row without keys subtracts this */
+    const float low = max(top, -FLT_MAX); /* -inf - -inf would be NaN, so a row without keys subtracts this */
     for (long j = x * 4; j < n; j += 128)
         sum += total(exp2_v((scores(s, j, n, wide) - low) * 1.44269504f));
     across[x] = sum;

@@ -13,7 +13,7 @@ typedef uint64_t attn_cl_uint64;
 #ifndef ATTN_CL_ARGS_DEFINED
 #define ATTN_CL_ARGS_DEFINED
 /* What the kernel takes beside its buffers; host and device lay it out alike. Tensors are [batch, head, row, element];
- * strides and offsets count elements, the last stride is 1. */
+ * strides and offsets count elements, and the last stride is 1. */
 struct attn_cl_args {
     attn_cl_int64 batch, heads, kv_heads; /* heads is a multiple of kv_heads; head h reads KV head h / (heads / kv_heads) */
     attn_cl_int64 q_len, kv_len;
@@ -21,7 +21,7 @@ struct attn_cl_args {
     attn_cl_int64 q_at, k_at, v_at, o_at, lse_at, lens_at;            /* where each tensor starts in its buffer */
     attn_cl_int64 offset;             /* causal: query i sees keys j <= i + offset ... */
     attn_cl_int64 bottom_right;       /* ... and if this is 1, offset counts from (keys of the sequence) - q_len */
-    int has_lse, has_lens;   /* 0: lse is not written; kv_lens is not read, and every sequence has kv_len keys */
+    int has_lse, has_lens;   /* 0: lse is not written; 0: kv_lens is not read, and every sequence has kv_len keys */
     float scale;             /* scores are scale * q.k */
     int unused;
 };

@@ -79,7 +79,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     ${SHARED} float across[${ROWS*GX}];
 % end
 % if NARROW_KV
-    ${SHARED} struct place place[${BK}]; /* of each key of a tile */
+    ${SHARED} struct place place[${BK}]; /* where each key of a tile lies */
 % elif PAGED
     ${SHARED} long2 place[${BK}]; /* where each key of a tile begins in K, and in V */
 % end
@@ -87,7 +87,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     const long b = get_group_id(2), h = get_group_id(1), g = h / (a.heads / a.kv_heads), i0 = get_group_id(0) * ${BQ}L;
 % include "opencl/sequence.t"
 % if TURNS > 1
-    const int turns = (int)min(${TURNS}L, (${QUERIES} - i0 + ${ROWS-1}) / ${ROWS}); /* that have queries */
+    const int turns = (int)min(${TURNS}L, (${QUERIES} - i0 + ${ROWS-1}) / ${ROWS}); /* the turns that have queries */
 % end
 % if SOFTCAP
     const float scale = a.scale / f.softcap, cap = f.softcap${LOG2E};
@@ -120,7 +120,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
 
 % if WINDOW and TURNS > 1
-    int from = 0, to = 0; /* turns with a row that sees keys of a tile; both grow with the keys */
+    int from = 0, to = 0; /* the turns whose rows see keys of the tile; neither falls from one tile to the next */
 % end
     for (long j = ${WINDOW ? "begin" : "0"}; j < end; j += ${BK}) {
         const int n = (int)min(${BK}L, end - j);
@@ -208,7 +208,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
 % for r in 0..MR
             m${r} = max(m${r}, top[turn * ${MR} + ${r}]);
-            const float low${r} = max(m${r}, -FLT_MAX); /* -inf - -inf is no number: a row without keys subtracts this */
+            const float low${r} = max(m${r}, -FLT_MAX); /* -inf - -inf would be NaN, so a row without keys subtracts this */
             fix[${r}] = ${EXP}_1(top[turn * ${MR} + ${r}] - low${r});
 % if INVARIANT
             top[turn * ${MR} + ${r}] = m${r};
@@ -238,7 +238,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
             ${VEC} o${r}_${c} = out[(turn * ${MR} + ${r}) * ${CV} + ${c}] * fix[${r}];
 % end
 % end
-            barrier(CLK_LOCAL_MEM_FENCE); /* here: PoCL 3.1 runs the first item wrong when a loop's body begins with one */
+            barrier(CLK_LOCAL_MEM_FENCE); /* not in the loop: PoCL 3.1 errs where a loop's body begins with a barrier */
             for (int part = 0; part < n; part += ${KC}) { /* O = fix * O + P V */
 % if CHUNKED
                 fill_v(vt, ${PAGED or NARROW_KV ? "v, place + part" : "v + (j + part) * a.v_stride[2], a.v_stride[2]"}, n - part, item${NARROW_KV ? "" : ", wide"});
@@ -280,12 +280,12 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
     for (int turn = 0; turn < ${TURNS}; turn++)
 % if GX > 1 and TURNS == 1
-        #pragma unroll /* what is indexed by numbers alone can stay in registers */
+        #pragma unroll /* arrays whose indices are constants can stay in registers */
 % end
         for (int r = 0; r < ${MR}; r++) {
             const long i = i0 + turn * ${ROWS} + y * ${MR} + r;
 % if INVARIANT
-            /* All shares, in their order: those of this lane, or of all lanes. */
+            /* The sum of all shares, in their order: those of this lane, or of all lanes. */
             float l = 0.0f;
 % if GX > 1
             barrier(CLK_LOCAL_MEM_FENCE);
@@ -324,7 +324,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
                 lse[${PACKED ? "" : "a.lse_at + (b * a.heads + h) * a.q_len + "}i] = top[turn * ${MR} + r]${BIAS != "none" ? "" : " * 0.693147181f"} + log(l);
 % if SINK
             const float high = max(max(top[turn * ${MR} + r], sink), -FLT_MAX), less = ${EXP}_1(top[turn * ${MR} + r] - high);
-            const float part = l == 0.0f ? 0.0f : less / fma(l, less, ${EXP}_1(sink - high)); /* of O that the sink leaves */
+            const float part = l == 0.0f ? 0.0f : less / fma(l, less, ${EXP}_1(sink - high)); /* the part of O that the sink leaves */
 % end
             for (int c = 0; c < ${CV}; c++)
                 put(out[(turn * ${MR} + r) * ${CV} + c] * ${SINK ? "part" : "(l == 0.0f ? 0.0f : 1.0f / l)"}, o + i * a.o_stride[2] + c * ${STEP} + x * ${VW},

@@ -1,6 +1,7 @@
 %# The sizes that a tile of forward attention implies in OpenCL, and what must hold of them.
 % include "opencl/types.sizes.t"
-%# Where bits are a promise, a row's sum has so many shares, of the keys that have the same remainder, whatever the vectors and lanes.
+%# Where a row's bits must not depend on tuning, its sum always has so many shares, each of the keys with the same remainder, whatever
+%# the vectors and lanes are.
 % let SHARES = INVARIANT ? 32 : 0
 % let TYPE_BIAS = BIAS == "none" ? "" : type_opencl(BIAS)
 % assert VW == 1 or VW == 2 or VW == 4 or VW == 8 or VW == 16, "vector must be 1, 2, 4, 8 or 16, the widths that OpenCL C has"
@@ -18,7 +19,7 @@
 % assert BK % 4 == 0, "tile.k must be a multiple of 4: probabilities are read four keys at a time"
 % let BLOCKS = BK/BLOCK
 % assert not INVARIANT or GX*VW <= SHARES and SHARES % (GX*VW) == 0, "a row's sum has 32 shares where invariant is set; group.lanes times vector must divide 32"
-%# A work-item's vectors of shares of a row.
+%# The vectors that hold a work-item's shares of a row's sum.
 % let SV = INVARIANT ? SHARES/(GX*VW) : 0
 % let TURNS = BQ/(GQ*MR)
 % let ROWS = GQ*MR
@@ -26,15 +27,17 @@
 % let STEP = GX*VW
 % let DV = round_up(HDV, STEP)
 % let CV = DV/STEP
-%# With one turn, keys and values pass through one buffer, a chunk at a time; with more, whole tiles stay for all turns.
+%# With one turn, keys and values pass through one buffer, a chunk at a time; with more turns, whole tiles stay in local memory for all
+%# of them.
 % let CHUNKED = TURNS == 1
 % let DC = CHUNKED and DP > 64 ? 64 : DP
 % let KC = CHUNKED ? min(BK, max(4, DC*BK/DV/4*4)) : BK
 % let KTILE = CHUNKED ? max(DC*BK, KC*DV) : DP*BK
 % let VTILE = CHUNKED ? 0 : BK*DV
 % let LOCAL = (KTILE + VTILE + ROWS*BK + (GX > 1 ? ROWS*GX : 0))*4 + (NARROW_KV ? 24*BK : PAGED ? 16*BK : 0)
-%# What the features change in names: of this sequence's queries, and of the exponential. Scores to which something is added
-%# stay as they are, since a finite bias may be as large as floats get; others are multiplied by log2(e) with their scale.
+%# Names that the features change: that of the number of this sequence's queries, and that of the exponential. Scores to which
+%# something is added are not multiplied by log2(e), since a finite bias may be as large as floats get; all others are, together with
+%# their scale.
 % include "features.sizes.t"
 % let QUERIES = PACKED ? "queries" : "a.q_len"
 % let EXP = BIAS != "none" ? "exp" : "exp2"

@@ -1,5 +1,5 @@
-/* Tiles of keys that a tile of rows sees at most; a window's, at whatever key it begins, are all that count of many. window: of
- * struct attn_cl_features, or NULL. packed: whether queries may be. */
+/* The most tiles of keys that a tile of rows sees. With a window that number is small, at whatever key the window begins.
+ * window: of struct attn_cl_features, or NULL. packed: whether queries may be packed. */
 static inline int64_t attn_cl_tiles_seen(const struct attn_cl_args *a, const attn_cl_int64 *window, int packed,
     int tile_k)
 {
@@ -7,16 +7,16 @@ static inline int64_t attn_cl_tiles_seen(const struct attn_cl_args *a, const att
     int64_t seen, tiles, at, first;
     if (!window || window[0] < 0 || window[1] < 0 || window[0] >= n || window[1] >= n)
         return all;
-    seen = window[0] + window[1] + a->q_len; /* by all queries together */
+    seen = window[0] + window[1] + a->q_len; /* keys that are seen by all queries together */
     tiles = (seen + tile_k - 1) / tile_k + 1;
     at = a->offset + (a->bottom_right ? n - a->q_len : 0), first = at - window[0];
-    if (!a->has_lens && !packed && first >= 0 && first < n) /* the same for all sequences */
+    if (!a->has_lens && !packed && first >= 0 && first < n) /* then the first key is the same for all sequences */
         tiles = (first % tile_k + seen + tile_k - 1) / tile_k;
     return tiles < all ? tiles : all;
 }
 
-/* Of kernels that split keys, `split` of them at once, in tiles of tile_q by tile_k: how rows and keys are divided. Returns how
- * many units of work there are, or -1 where they are too many. Lengths are below 2^30. */
+/* How rows and keys are divided for a kernel that splits keys: `split` keys are computed together, in tiles of tile_q by
+ * tile_k. Returns how many units of work there are, or -1 if there are too many. Lengths are below 2^30. */
 static inline int64_t attn_cl_divide(const struct attn_cl_args *a, const attn_cl_int64 *window, int packed, int split, int tile_q,
     int tile_k, int head_dim_v, struct attn_cl_split *out)
 {
@@ -25,7 +25,7 @@ static inline int64_t attn_cl_divide(const struct attn_cl_args *a, const attn_cl
     const int64_t heads = rows > 0 && slice / rows < group ? slice / rows : group, along = (a->q_len + slice - 1) / slice;
     const int64_t tiles = attn_cl_tiles_seen(a, window, packed, tile_k), of_split = split / tile_k, warpgroups = tile_q / slice;
     const int64_t splits = tiles > of_split ? (tiles + of_split - 1) / of_split : 1;
-    /* Packed, a sequence with fewer queries may have more rows in a slice; there are never more slices for it. */
+    /* Where sequences are packed, one with fewer queries may have more rows in a slice, but never more slices. */
     const int64_t most_rows = packed ? slice : rows * heads;
     const int64_t over = heads > 0 ? (group - 1) / heads + 1 : 0;
     int64_t slices, all;

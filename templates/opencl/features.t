@@ -1,4 +1,4 @@
-%# The buffers that a kernel takes for features that every level has, behind what all take.
+%# The buffers of the features that every level has; they follow the buffers that every kernel takes.
 % if BIAS != "none"
     __global const ${TYPE_BIAS} *bias,
 % end

@@ -1,4 +1,4 @@
-%# Where elements are, as a table for the comment that begins a file. WITHIN: of what rows count.
+%# The table in the comment that begins a file: where a fragment's elements are. WITHIN says which rows are counted.
  * What, in a work-item or in shared memory       | row of ${WITHIN}| column
  * -----------------------------------------------|-------------------------------------|---------------------------
 % if ISA == "sm90" and LOOP != "joint"

@@ -1,5 +1,5 @@
-%# The product of two matrices a head, in portable OpenCL C 1.2, at three levels: a work-item for each element; tiles of both
-%# operands in local memory; and MR rows by NV vectors of C a work-item, which it holds in registers.
+%# The product of two matrices for each head, in portable OpenCL C 1.2, at three levels: a work-item for each element; tiles of both
+%# operands in local memory; and work-items that each hold MR rows by NV vectors of C in registers.
 % include "opencl/matmul.sizes.t"
 % include "opencl/words.t"
 % include "opencl/matmul.header.t"
@@ -11,7 +11,7 @@
 % include "opencl/types.t"
 % if TILED
 
-/* Columns `from` on of m rows of A, as [${BQ}][${DEPTH}]; zeros beyond what there is. */
+/* The columns of m rows of A from `from` on, as [${BQ}][${DEPTH}], with zeros beyond the last of each. */
 ${FUNCTION} void fill_a(__local float *at, __global const ${TYPE} *a, long ld, int m, int depth, int item, const int wide)
 {
     for (int t = item; t < ${BQ*DEPTH/READ}; t += ${ITEMS}) {
@@ -25,7 +25,7 @@ ${FUNCTION} void fill_a(__local float *at, __global const ${TYPE} *a, long ld, i
 }
 
 % if TRANSPOSED
-/* Columns `from` on of n rows of B, transposed to [${DEPTH}][${LDB}]; zeros beyond. */
+/* The columns of n rows of B from `from` on, transposed to [${DEPTH}][${LDB}], with zeros beyond the last of each. */
 ${FUNCTION} void fill_b(__local float *bt, __global const ${TYPE_KV} *b, long ld, int n, int depth, int item, const int wide)
 {
     for (int t = item; t < ${BK*DEPTH/READ}; t += ${ITEMS}) {
@@ -40,7 +40,7 @@ ${FUNCTION} void fill_b(__local float *bt, __global const ${TYPE_KV} *b, long ld
     }
 }
 % else
-/* n columns of `depth` rows of B, as [${DEPTH}][${LDB}]; zeros beyond. */
+/* n columns of `depth` rows of B, as [${DEPTH}][${LDB}], with zeros beyond the last of each. */
 ${FUNCTION} void fill_b(__local float *bt, __global const ${TYPE_KV} *b, long ld, int n, int depth, int item, const int wide)
 {
     for (int t = item; t < ${BK*DEPTH/READ}; t += ${ITEMS}) {
@@ -67,7 +67,7 @@ void ${NAME}(__global const ${TYPE} *a, __global const ${TYPE_KV} *b, __global $
     a += p.a_at + batch * p.a_stride[0] + head * p.a_stride[1] + i0 * p.a_stride[2];
     b += p.b_at + batch * p.b_stride[0] + head / (p.heads / p.b_heads) * p.b_stride[1] + j0${TRANSPOSED ? " * p.b_stride[2]" : ""};
     c += p.c_at + batch * p.c_stride[0] + head * p.c_stride[1] + i0 * p.c_stride[2] + j0;
-    const int m = (int)min(${ROWS}L, p.m - i0), n = (int)min(${COLUMNS}L, p.n - j0); /* rows and columns of this tile that there are */
+    const int m = (int)min(${ROWS}L, p.m - i0), n = (int)min(${COLUMNS}L, p.n - j0); /* the rows and columns that this tile has */
 % if not TILED
     if (y >= m || x >= n)
         return;

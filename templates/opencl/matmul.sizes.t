@@ -1,4 +1,4 @@
-%# The sizes of a product's tile, and what must hold of them. Numbers that are left out are 0 here.
+%# The sizes of a product's tile, and what must hold of them. A number that a name leaves out is 0 here.
 % assert VW == 0 or VW == 4 or VW == 8 or VW == 16, "vector must be 4, 8 or 16, or left out: rows are read four elements at a time"
 % assert (BQ > 0) == (BK > 0), "tile.q and tile.k go together: a tile of the product has rows and columns"
 % assert BQ > 0 or MR + NV + VW == 0, "micro.rows, micro.vecs and vector need a tile; without one a work-item computes one element"
@@ -18,8 +18,8 @@
 % let COLUMNS = TILED ? BK : 16
 % assert ITEMS <= 1024, "a work-group has at most 1024 work-items; micro.rows, micro.vecs or vector must be larger"
 % assert MR*NV*VW <= 256, "a work-item holds too much: micro.rows, micro.vecs or vector must be smaller"
-%# Columns of A, and rows of B, that lie in local memory at once; B's rows are padded, so that what is written down a column
-%# of it goes to other banks.
+%# How many columns of A, and rows of B, lie in local memory at once. Rows of B are padded, so that stores down a column of it go to
+%# different banks.
 % let DEPTH = 16
 % let READ = VW == 1 ? 1 : 4
 % let STEP = GX*VW

@@ -2,13 +2,14 @@
 % let LANES = VW == 1 ? "0.0f" : VW == 2 ? "(0, 1)" : VW == 4 ? "(0, 1, 2, 3)" : VW == 8 ? "(0, 1, 2, 3, 4, 5, 6, 7)" : "(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)"
 % if SOFTCAP
 
-/* tanh x = e / (e + 2) where e = exp(2|x|) - 1 = 2**y - 1: with y = n + r, 2**n * (2**r - 1) + (2**n - 1), whose terms cancel
- * nothing. 2**r - 1 is r times a polynomial (relative error 1.1e-8), so that tanh x is x near 0; NaN stays NaN. */
+/* tanh x = e / (e + 2), where e = exp(2|x|) - 1 = 2**y - 1. With y = n + r that is 2**n * (2**r - 1) + (2**n - 1), a sum
+ * without cancellation. 2**r - 1 is r times a polynomial (relative error 1.1e-8), so that tanh x is close to x near 0. NaN
+ * stays NaN. */
 ${FUNCTION} ${VEC} tanh_v(${VEC} x)
 {
     const ${INT} sign = as_${INT}(x) & (int)0x80000000;
-    const ${VEC} y = as_${VEC}(as_${INT}(x) ^ sign) * 2.88539008f; /* as bits: fabs and copysign are slow in PoCL */
-    const ${VEC} far = ${IF}y > 30.0f${THEN}(${VEC})(30.0f)${ELSE}y${END_IF};            /* where tanh is 1 */
+    const ${VEC} y = as_${VEC}(as_${INT}(x) ^ sign) * 2.88539008f; /* on the bits, since fabs and copysign are slow in PoCL */
+    const ${VEC} far = ${IF}y > 30.0f${THEN}(${VEC})(30.0f)${ELSE}y${END_IF};            /* beyond this tanh is 1 */
     const ${VEC} n = floor(far + 0.5f), r = far - n;
     const ${VEC} two_n = as_${VEC}((convert_int${SUFFIX}(n) + 127) << 23);
     ${VEC} p = fma((${VEC})(0.000154035124f), r, (${VEC})(0.00133907355f));
@@ -20,7 +21,8 @@ ${FUNCTION} ${VEC} tanh_v(${VEC} x)
 % end
 % if BIAS != "none"
 
-/* Biases of n keys, `stride` elements apart, as f32; beyond n nothing is read. wide: they are ${VW} side by side${VW == 2 or VW == 4 ? ", aligned as one vector" : ""}. */
+/* The biases of n keys, `stride` elements apart, as f32; nothing is read beyond n. wide: they are ${VW} side by
+ * side${VW == 2 or VW == 4 ? ", aligned as one vector" : ""}. */
 % let WAY = type_widening(BIAS)
 % assert WAY == "none" or WAY == "half" or WAY == "upper", "a bias is widened from f32, f16 and bf16 alone; bias must be one of them"
 ${FUNCTION} float bias_1(__global const ${TYPE_BIAS} *from, long at)
@@ -69,7 +71,7 @@ ${FUNCTION} void add_biases(${VEC} *s, __global const ${TYPE_BIAS} *const *row, 
 % end
 % if MASK
 
-/* e where the mask is not 0, else -inf; the masks of n keys are `stride` bytes apart. Beyond n nothing is read. */
+/* e where the mask is not 0, else -inf. The masks of n keys are `stride` bytes apart; nothing is read beyond n. */
 ${FUNCTION} ${VEC} kept(${VEC} e, __global const uchar *mask, long stride, int n, const int wide)
 {
 % if VW == 1

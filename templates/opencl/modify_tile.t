@@ -1,5 +1,5 @@
-%# The modify step: what features do to the scores of a turn's rows against a tile's keys, once they are
-%# scaled; and what is left of them in each row's interval.
+%# The modify step: what features do to scaled scores of a turn's rows against the keys of a tile; and the mask where a row's interval
+%# begins or ends in the tile.
 % if BIAS != "none" or ALIBI or MASK
             for (int block = 0; block < ${BLOCKS}; block++) {
                 const int col = block * ${BLOCK} + x * ${VW}; /* this work-item's first key in the tile */
@@ -25,7 +25,7 @@
 % end
 % else
 % for r in 0..MR
-                const float far${r} = (float)(i + ${r} + offset - j - col); /* how far the query stands behind that key */
+                const float far${r} = (float)(i + ${r} + offset - j - col); /* how far the query stands behind this work-item's first key */
 % end
 % for r in 0..MR
 % for c in 0..NV
@@ -46,7 +46,7 @@
             }
 % end
 % if WINDOW
-            if (interval(i0 + turn * ${ROWS}, keys, offset, left, right).y < j + ${BK} || /* an interval ends in this tile, or begins: mask */
+            if (interval(i0 + turn * ${ROWS}, keys, offset, left, right).y < j + ${BK} || /* an interval begins or ends in this tile, so keys outside of it are masked */
                 interval(i0 + (turn + 1) * ${ROWS} - 1, keys, offset, left, right).x > j)
                 for (int block = 0; block < ${BLOCKS}; block++) {
 % for r in 0..MR
@@ -58,7 +58,7 @@
 % end
                 }
 % else
-            if (interval(i0 + turn * ${ROWS}, keys, offset) < j + ${BK}) /* an interval ends in this tile: mask */
+            if (interval(i0 + turn * ${ROWS}, keys, offset) < j + ${BK}) /* an interval ends in this tile, so the keys behind it are masked */
                 for (int block = 0; block < ${BLOCKS}; block++) {
 % for r in 0..MR
 % for c in 0..NV

@@ -1,5 +1,6 @@
-%# Keys and values of narrow types: where those of a tile lie, and their numbers in local memory. It stands for what types.t has of others.
-/* Where a key and its value begin, in elements of their C type${SCALED ? ", and their scales" : ""}. */
+%# Keys and values of narrow types: where those of a tile lie, and how they become numbers in local memory. This file takes the place
+%# of those functions of types.t that read other types.
+/* Where a key and its value begin, in elements of their type in C${SCALED ? ", and their scales" : ""}. */
 struct place {
     long k, v;
 % if SCALED
@@ -8,7 +9,8 @@ struct place {
 };
 
 % if WIDENING_KV == "q8_0" or WIDENING_KV == "q4_0"
-/* Number d of a row of blocks of 32, in ggml's layout of ${DTYPE_KV}: an f16 scale, and behind it ${WIDENING_KV == "q4_0" ? "halves of bytes, the low ones first" : "signed bytes"}. */
+/* Number d of a row of blocks of 32, in ggml's layout of ${DTYPE_KV}: an f16 scale, followed by
+ * ${WIDENING_KV == "q4_0" ? "halves of bytes, all low ones first" : "signed bytes"}. */
 ${FUNCTION} float number(__global const ${TYPE_KV} *row, int d)
 {
     __global const ${TYPE_KV} *block = row + d / 32 * ${type_bytes(DTYPE_KV)};
@@ -21,7 +23,8 @@ ${FUNCTION} float number(__global const ${TYPE_KV} *row, int d)
 % end
 }
 % elif WIDENING_KV == "e4m3"
-/* OCP's E4M3. Numbers with an exponent of 0 are eight steps of 2^-9, and taken for others they would be 2^-7 and half of that. */
+/* A number of OCP's E4M3. Those with an exponent of 0 are multiples of 2^-9, up to 7 of them; read as others are, they would
+ * be 2^-7 and a fraction of it. */
 ${FUNCTION} float number(__global const ${TYPE_KV} *row, int d)
 {
     const uint code = row[d], size = code & 127;
@@ -35,7 +38,8 @@ ${FUNCTION} float number(__global const ${TYPE_KV} *row, int d)
 }
 % end
 
-/* Columns `from` on of n keys, transposed to [${DC}][${BK}]; and n values as [${KC}][${DV}]. Zeros beyond. */
+/* The columns of n keys from `from` on, transposed to [${DC}][${BK}]; and n values, as [${KC}][${DV}]. Both have zeros
+ * beyond. */
 ${FUNCTION} void fill_k(__local float *kt, __global const ${TYPE_KV} *k, __local const struct place *place, int n, int from, int item)
 {
     for (int t = item; t < ${BK*DC}; t += ${ITEMS}) {

@@ -1,9 +1,10 @@
-/* Of level sm80 and sm90, in which order a causal run's tiles are done: how many heads have theirs done together. As many as have
- * their keys and values in L2, but enough that every unit has two tiles, and whole groups of heads that share them. */
+/* The order of the tiles of a causal run, for levels sm80 and sm90: how many heads have their tiles done together. They are
+ * as many as have room for their keys and values in L2, but enough that every unit gets two tiles, and always whole groups
+ * of heads that share a KV head. */
 static inline int attn_cl_near(int64_t batch, int64_t heads, int64_t kv_heads, int64_t kv_len, int64_t tiles, int head_dims,
     int64_t units)
 {
-    const double room = 24 << 20; /* bytes of keys and values that should stay in L2, half of Hopper's */
+    const double room = 24 << 20; /* bytes of keys and values that should stay in L2: half of what Hopper has */
     const double bytes = 2.0 * head_dims * (double)kv_len, fit = bytes > 0 ? room / bytes : 1;
     const int64_t group = heads / kv_heads, all = heads * batch;
     int64_t near = (fit < 1 ? 1 : fit > (double)all ? all : (int64_t)fit) * group;

@@ -1,8 +1,8 @@
-%# How many multiply-adds a device can do: chains of them that wait for nothing but themselves, and enough of these for
-%# every latency. PEAK says by which instruction: 0 is the device's own, of f32; 80 is NVIDIA's mma and 90 Hopper's
-%# wgmma, of bf16 with sums in f32. A work-group has ITEMS work-items (256 of NVIDIA's), each of which goes TURNS times
-%# through CHAINS chains. What comes out depends on an argument and is stored, so that nothing can be computed before or left
-%# out. What it is not: part of any attention.
+%# How many multiply-adds per second a device can do. A work-group has ITEMS work-items (256 on NVIDIA's cards), each of which goes
+%# TURNS times through CHAINS chains of them. A chain waits for nothing but itself, and there are enough chains to hide every latency.
+%# PEAK says which instruction is used: 0 is the device's own multiply-add of f32; 80 is NVIDIA's mma and 90 Hopper's wgmma, both of
+%# bf16 with sums in f32. The result depends on an argument and is stored, so that a compiler can neither compute it beforehand nor
+%# leave it out. What it is not: part of any attention.
 % include "opencl/words.t"
 % include "opencl/head.t"
 % include "opencl/begin.t"
@@ -21,7 +21,7 @@ ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END} void attn_peak(__global float *out, const
         a.sc + a.sd + a.se + a.sf;
 }
 % else
-%# What ptx*.t ask for: products of bf16, on Hopper of 64 rows by 128 columns; nothing that only attention wants.
+%# What the files ptx*.t ask for: products of bf16, on Hopper of 64 rows by 128 columns, and nothing that only attention needs.
 % let T = "bf16"
 % let DTYPE = "bf16"
 % let DTYPE_O = "bf16"
@@ -50,7 +50,7 @@ ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END} void attn_peak(__global float *out, const
 % include "opencl/ptx.sm80.t"
 % end
 
-/* Two numbers of either sign between 1 and 2: what multiplies zeros draws less power, and is faster. */
+/* Two numbers of either sign, between 1 and 2. Products of zeros would draw less power, and so run faster. */
 ${FUNCTION} uint two_numbers(uint seed)
 {
     seed = (seed ^ 61) ^ seed >> 16;
@@ -83,7 +83,7 @@ ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END} void attn_peak(__global float *out, const
     out[item] = sum;
 }
 % elif PEAK == 90
-%# 64 columns of 64 rows (A, of each warpgroup) and of 128 (B), swizzled; of random numbers one order is as good as another.
+%# 64 columns of 64 rows (A, of each warpgroup) and of 128 rows (B), swizzled. Since the numbers are random, any order serves as well.
 % let A_BYTES = 64*128
 % let B_BYTES = 128*128
 % let WORDS = (2*A_BYTES + B_BYTES)/4

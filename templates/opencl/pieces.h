@@ -1,10 +1,11 @@
-/* NVIDIA's drivers take at most ATTN_CL_MOST groups along the second and the third side of a launch. A portable kernel, which has a
- * group for each tile of each head of each sequence, is launched in pieces: of as many sequences, all their heads; or, where there are
- * more heads, of heads of one sequence, whole groups that share a KV head or some of one group. */
+/* NVIDIA's drivers take at most ATTN_CL_MOST groups along the second and the third side of a launch. A portable kernel has a
+ * group for each tile of each head of each sequence, so a large run is launched in pieces. A piece is some sequences with
+ * all their heads or, where there are more heads than that, some heads of one sequence: whole groups that share a KV head,
+ * or a part of one group. */
 enum { ATTN_CL_MOST = 65535 };
-struct attn_cl_piece { int64_t h, heads, b, batch; }; /* heads from h on, of sequences from b on */
+struct attn_cl_piece { int64_t h, heads, b, batch; }; /* `heads` heads from h on, of `batch` sequences from b on */
 
-/* The piece behind p, or the first one where p is all zeros. 0: there is none. */
+/* Sets *p to the piece after it, or to the first one if *p is all zeros. Returns 0 if there is none. */
 static inline int attn_cl_next_piece(const struct attn_cl_args *a, struct attn_cl_piece *p)
 {
     const int64_t most = ATTN_CL_MOST, group = a->heads / a->kv_heads, left = group - (p->h + p->heads) % group;
@@ -22,18 +23,18 @@ static inline int attn_cl_next_piece(const struct attn_cl_args *a, struct attn_c
     return 1;
 }
 
-/* 1: nothing is behind it. */
+/* Whether p is the last piece. */
 static inline int attn_cl_last_piece(const struct attn_cl_args *a, const struct attn_cl_piece *p)
 {
     return p->h + p->heads >= a->heads && p->b + p->batch >= a->batch;
 }
 
-/* A whole run's arguments become those of the piece. paged: keys are found by a table of pages. An LSE of packed queries, whose heads
- * are as far apart as the kernel alone knows, takes pieces with all heads. */
+/* Turns the arguments of a whole run into those of the piece. paged: a table of pages says where keys are. The LSE of packed
+ * queries needs pieces with all heads, because only the kernel knows how far apart its heads are. */
 static inline void attn_cl_cut(const struct attn_cl_piece *p, int paged, struct attn_cl_args *a, struct attn_cl_features *f)
 {
     const int64_t h = p->h, b = p->b, group = a->heads / a->kv_heads, g = h / group;
-    const int64_t q_b = f->has_q_starts ? 0 : b, kv_b = f->has_kv_starts || paged ? 0 : b; /* starts and tables find rows */
+    const int64_t q_b = f->has_q_starts ? 0 : b, kv_b = f->has_kv_starts || paged ? 0 : b; /* rows of these are found by starts and tables */
     a->lse_at += (q_b * a->heads + h) * a->q_len;
     a->q_at += q_b * a->q_stride[0] + h * a->q_stride[1], a->o_at += q_b * a->o_stride[0] + h * a->o_stride[1];
     a->k_at += kv_b * a->k_stride[0] + g * a->k_stride[1], a->v_at += kv_b * a->v_stride[0] + g * a->v_stride[1];

@@ -1,4 +1,4 @@
-%# Where the rows of the group's sequence and head begin.
+%# Pointers to where the rows of the group's sequence and head begin.
 % if PACKED
     q += a.q_at + (f.has_q_starts ? q_from * a.q_stride[2] : b * a.q_stride[0]) + h * a.q_stride[1];
     o += a.o_at + (f.has_q_starts ? q_from * a.o_stride[2] : b * a.o_stride[0]) + h * a.o_stride[1];

@@ -1,7 +1,7 @@
 %# Instructions of NVIDIA's cards from compute capability 8.0 on, as functions. Addresses in shared memory are 32 bits.
 
 % if COPY == "plain" or COPY == "any"
-INLINED void copy_elements(uint to, __global const ushort *from, int n) /* through registers; zeros behind the n that there are */
+INLINED void copy_elements(uint to, __global const ushort *from, int n) /* by way of registers; zeros beyond the first n */
 {
     uint x[4] = {0, 0, 0, 0};
     #pragma unroll
@@ -20,8 +20,8 @@ INLINED void copy16(uint to, __global const ushort *from, int n) /* eight elemen
         copy_elements(to, from, n);
 }
 % elif COPY == "any"
-/* Copies to shared memory that go on by themselves: so many bytes, and zeros behind, for which nothing is read. Both ends are at
- * multiples of the width. */
+/* Copies to shared memory that go on by themselves: n bytes of the width, and zeros beyond, for which nothing is read. Both
+ * addresses are multiples of the width. */
 % for width in 4..17
 % if width == 4 or width == 8 or width == 16
 INLINED void copy${width}_async(uint to, __global const void *from, int bytes)
@@ -30,7 +30,7 @@ INLINED void copy${width}_async(uint to, __global const void *from, int bytes)
 }
 % end
 % end
-INLINED void copy16(uint to, __global const ushort *from, int n) /* eight elements, of which n are there, in as wide pieces as they lie */
+INLINED void copy16(uint to, __global const ushort *from, int n) /* eight elements, of which n are there, in pieces as wide as their address allows */
 {
     const int at = (int)(ulong)from & 15;
     if (at == 0)
@@ -46,26 +46,26 @@ INLINED void copy16(uint to, __global const ushort *from, int n) /* eight elemen
         copy_elements(to, from, n);
 }
 % elif COPY == "async"
-/* Copies to shared memory that go on by themselves: 16 bytes, or as many zeros, for which nothing is read. */
+/* A copy of 16 bytes to shared memory that goes on by itself; or 16 bytes of zeros, for which nothing is read. */
 INLINED void copy16(uint to, __global const void *from, int is_there)
 {
     __asm__ volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(is_there ? 16 : 0) : "memory");
 }
 % end
 % if COPY == "async" or COPY == "any"
-INLINED void copies_commit(void) /* what was begun since the last time is a group */
+INLINED void copies_commit(void) /* all copies begun since the last commit become a group */
 {
     __asm__ volatile("cp.async.commit_group;" ::: "memory");
 }
-INLINED void copies_wait(void) /* until all but the last ${ST - 2} groups are there */
+INLINED void copies_wait(void) /* waits until all groups but the last ${ST - 2} are complete */
 {
     __asm__ volatile("cp.async.wait_group ${ST - 2};" ::: "memory");
 }
 % end
 % if not WGMMA
 
-/* Small matrices of 8 by 8 from shared memory, four or two at once; lane l names row l%8 of matrix l/8, and gets columns
- * 2*(l%4) and one more of row l/4 of each, or, across, rows 2*(l%4) and one more of column l/4. */
+/* Loads four or two small matrices of 8 by 8 from shared memory. Lane l gives the address of row l%8 of matrix l/8, and gets
+ * columns 2*(l%4) and 2*(l%4) + 1 of row l/4 of each; or, with `across`, rows 2*(l%4) and 2*(l%4) + 1 of column l/4. */
 INLINED void load_matrices4(uint *m, uint at)
 {
     __asm__ volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"

@@ -1,5 +1,5 @@
 %# Hopper's instructions, as functions: all PTX stands here and in ptx.t. Addresses in shared memory are 32 bits.
-/* Barriers in shared memory: a phase ends when all arrivals and all bytes that were announced are there. */
+/* Barriers in shared memory. A phase of one ends when all arrivals, and all bytes that were announced, have come. */
 INLINED void barrier_init(uint bar, uint arrivals)
 {
     __asm__ volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(bar), "r"(arrivals) : "memory");
@@ -22,7 +22,7 @@ INLINED void await(uint bar, uint parity)
         :: "r"(bar), "r"(parity) : "memory");
 }
 
-/* Barriers of the hardware, by number: some of the group's warps wait, others only arrive. */
+/* Barriers of the hardware, by their number: some of the group's warps wait at them, others only arrive. */
 INLINED void named_sync(uint number, uint items)
 {
     __asm__ volatile("bar.sync %0, %1;" :: "r"(number), "r"(items) : "memory");
@@ -32,8 +32,8 @@ INLINED void named_arrive(uint number, uint items)
     __asm__ volatile("bar.arrive %0, %1;" :: "r"(number), "r"(items) : "memory");
 }
 
-/* The copy engine, between shared memory and a box of a tensor that begins at (column, row, head, sequence). What lies
- * outside the tensor is read as zeros and not written. */
+/* Copies by the copy engine, between shared memory and a box of a tensor that begins at (column, row, head, sequence). What
+ * lies outside the tensor is read as zeros, and is not written. */
 INLINED void box_load(uint to, ulong map, int column, int row, int head, int sequence, uint bar)
 {
     __asm__ volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
@@ -45,14 +45,14 @@ INLINED void box_store(ulong map, int column, int row, int head, int sequence, u
     __asm__ volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];"
         :: "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence), "r"(from) : "memory");
 }
-INLINED void box_prefetch(ulong map, int column, int row, int head, int sequence) /* to L2 */
+INLINED void box_prefetch(ulong map, int column, int row, int head, int sequence) /* brings the box to L2 */
 {
     __asm__ volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];"
         :: "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence) : "memory");
 }
 % if PAGED or PACKED and SPLIT or NARROW
-/* Copies that go on by themselves, of 16 bytes, or as many zeros, for which nothing is read; and an arrival when all of this
- * work-item's are there. */
+/* A copy of 16 bytes that goes on by itself, or 16 bytes of zeros, for which nothing is read; and an arrival at a barrier
+ * once all such copies of this work-item are complete. */
 INLINED void copy16_later(uint to, __global const void *from, int is_there)
 {
     __asm__ volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(is_there ? 16 : 0) : "memory");
@@ -67,16 +67,16 @@ INLINED void copy4_later(uint to, __global const void *from, int is_there)
 {
     __asm__ volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"(from), "r"(is_there ? 4 : 0) : "memory");
 }
-/* Four narrow numbers as four of ${DTYPE}, exactly. */
+/* Four narrow numbers become four of ${DTYPE}, exactly. */
 % if DTYPE_KV == "int8"
-INLINED void widened(uint *y, uint four) /* 128 and seven bits, less 128, or 256 where the sign is set */
+INLINED void widened(uint *y, uint four) /* 128 and the lower seven bits, minus 128, or minus 256 for a set sign */
 {
     __asm__("{.reg .b32 a, b, c; prmt.b32 a, %2, 0x43434343, 0x4140; and.b32 b, a, 0xff7fff7f; and.b32 c, a, 0xff80ff80;"
         "sub.rn.bf16x2 %0, b, c; prmt.b32 a, %2, 0x43434343, 0x4342; and.b32 b, a, 0xff7fff7f; and.b32 c, a, 0xff80ff80;"
         "sub.rn.bf16x2 %1, b, c;}" : "=&r"(y[0]), "=r"(y[1]) : "r"(four));
 }
 % else
-INLINED void widened(uint *y, uint four) /* by way of f16, which has them all */
+INLINED void widened(uint *y, uint four) /* by way of f16, which has every such number */
 {
     __asm__("{.reg .b16 a, b; .reg .b32 x; .reg .f32 c, d; mov.b32 {a, b}, %2; cvt.rn.f16x2.e4m3x2 x, a; mov.b32 {a, _}, x;"
         "cvt.f32.f16 c, a; mov.b32 {_, a}, x; cvt.f32.f16 d, a; cvt.rn.bf16x2.f32 %0, d, c; cvt.rn.f16x2.e4m3x2 x, b;"
@@ -85,7 +85,7 @@ INLINED void widened(uint *y, uint four) /* by way of f16, which has them all */
 % end
 % end
 % if SPLIT
-/* What is not read again soon leaves L2 first. */
+/* A policy for data that is not read again soon: L2 drops it first. */
 INLINED ulong cache_policy(int again)
 {
     ulong policy;
@@ -100,7 +100,7 @@ INLINED void box_load_once(uint to, ulong map, int column, int row, int head, in
         " [%0], [%1, {%2, %3, %4, %5}], [%6], %7;"
         :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(head), "r"(sequence), "r"(bar), "l"(policy) : "memory");
 }
-/* A box of several heads that share a key head. */
+/* A box with rows of several heads that share a KV head. */
 INLINED void slice_load(uint to, ulong map, int column, int row, int head, int kv_head, int sequence, uint bar)
 {
     __asm__ volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
@@ -117,7 +117,7 @@ INLINED void stores_commit(void)
 {
     __asm__ volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-INLINED void stores_read(void) /* their shared memory may be written again */
+INLINED void stores_read(void) /* waits until the stores have read their shared memory, which may then be written again */
 {
     __asm__ volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
@@ -125,11 +125,11 @@ INLINED void stores_done(void)
 {
     __asm__ volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
-INLINED void shared_written(void) /* what this work-item has written is seen by the copy engine and the tensor cores */
+INLINED void shared_written(void) /* makes what this work-item has written visible to the copy engine and the tensor cores */
 {
     __asm__ volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-INLINED void map_written(ulong map) /* by stores; the copy engine may read it */
+INLINED void map_written(ulong map) /* makes a map that stores have written visible to the copy engine */
 {
     __asm__ volatile("fence.proxy.tensormap::generic.release.gpu; fence.proxy.tensormap::generic.acquire.gpu [%0], 128;"
         :: "l"(map) : "memory");
@@ -139,7 +139,7 @@ INLINED void zero16(uint at)
     __asm__ volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" :: "r"(at), "r"(0) : "memory");
 }
 
-/* Registers of this warpgroup's work-items, from now on. */
+/* How many registers this warpgroup's work-items have from now on. */
 % if CW > 1
 INLINED void registers_for_copying(void)
 {
@@ -151,9 +151,9 @@ INLINED void registers_for_computing(void)
 }
 % end
 
-/* Tensor cores, asynchronous: nobody touches their registers between a product and the wait for it. An operand in shared
- * memory is told by its address and two strides: of boxes of 64 columns, where those run along the result's side, and
- * of eight rows, which is 1024 bytes. */
+/* Asynchronous products on the tensor cores: nothing may touch their registers between a product and the wait for it. An
+ * operand in shared memory is described by its address and two strides: the one from a box of 64 columns to the next, where
+ * boxes run along the result's side, and the one from eight rows to the next eight, which is 1024 bytes. */
 INLINED void products_begin(void)
 {
     __asm__ volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -170,7 +170,7 @@ INLINED void products_wait_but_last(void)
 {
     __asm__ volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
-INLINED uint operand_at(uint at, uint box) /* of one such; 16 bytes further is 1 more */
+INLINED uint operand_at(uint at, uint box) /* the descriptor of such an operand; 16 bytes further is 1 more */
 {
     return at >> 4 | box >> 4 << 16;
 }
@@ -180,7 +180,7 @@ INLINED ulong operand(uint place)
     __asm__("mov.b64 %0, {%1, %2};" : "=l"(y) : "r"(place), "r"(64 | 1 << 30));
     return y;
 }
-/* S[64][${BK}] = Q[64][16] K[${BK}][16]^T, added to S where add is 1. */
+/* S[64][${BK}] = Q[64][16] K[${BK}][16]^T, which is added to S if add is 1. */
 INLINED void multiply_qk(float *s, ulong q, ulong k, int add)
 {
     __asm__ volatile("{.reg .pred add; setp.ne.b32 add, %${NS + 2}, 0; wgmma.mma_async.sync.aligned.m64n${BK}k16.f32.${T}.${T}"
@@ -212,34 +212,34 @@ INLINED void multiply_pv(float *o, const uint *p, ulong v)
 }
 
 % if LOOP == "persistent"
-INLINED int group_count(void) /* how many there are, where get_num_groups reads such a register */
+INLINED int group_count(void) /* the number of work-groups; get_num_groups reads a register that CUDA does not set */
 {
     int y;
     __asm__("mov.u32 %0, %%nctaid.x;" : "=r"(y));
     return y;
 }
 % end
-INLINED uint count_up(__global uint *at) /* what it was before */
+INLINED uint count_up(__global uint *at) /* adds 1, and returns what was there before */
 {
     uint before;
     __asm__ volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
     return before;
 }
 % if SPLIT
-INLINED uint count_part(__global uint *at) /* as count_up; whoever counts later sees what this warpgroup has written, after a barrier */
+INLINED uint count_part(__global uint *at) /* as count_up, but whoever counts later sees, after a barrier, what this warpgroup has written */
 {
     uint before;
     __asm__ volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
     return before;
 }
-INLINED int named_any(uint number, uint items, int x) /* waits for all; whether x holds in any */
+INLINED int named_any(uint number, uint items, int x) /* waits for all `items`, and returns whether x is not 0 in any of them */
 {
     int y;
     __asm__ volatile("{.reg .pred p, q; setp.ne.b32 q, %3, 0; bar.red.or.pred p, %1, %2, q; selp.b32 %0, 1, 0, p;}"
         : "=r"(y) : "r"(number), "r"(items), "r"(x) : "memory");
     return y;
 }
-/* One, two or four floats that other groups may have written. */
+/* Reads one, two or four floats that other groups may have written. */
 INLINED float written1(__global const float *at)
 {
     float x;
@@ -257,14 +257,14 @@ INLINED void written4(float *x, __global const float *at)
 }
 % end
 
-INLINED int anew(int x) /* x: what is computed of it is not kept from one tile to the next, for want of registers */
+INLINED int anew(int x) /* x; what is computed from it is not kept from one tile to the next, for lack of registers */
 {
     int y;
     __asm__ volatile("mov.b32 %0, %1;" : "=r"(y) : "r"(x));
     return y;
 }
 
-/* Small matrices of 8 by 8 to shared memory, four or two at once; lane l tells where row l%8 of matrix l/8 goes. */
+/* Stores four or two small matrices of 8 by 8 to shared memory. Lane l gives the address of row l%8 of matrix l/8. */
 INLINED void store_matrices4(uint at, uint a, uint b, uint c, uint d)
 {
     __asm__ volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"

@@ -1,22 +1,22 @@
 %# Instructions that every level of NVIDIA's tensor cores uses, as functions. Addresses in shared memory are 32 bits.
 #define INLINED ${INLINED}
 
-/* The number of this work-group; all are in one row. get_group_id adds what is in a register that OpenCL's drivers set and
- * CUDA does not. */
+/* The number of this work-group; all groups are in one row. get_group_id would add the contents of a register that OpenCL's
+ * drivers set and CUDA does not. */
 INLINED int group_number(void)
 {
     int y;
     __asm__("mov.u32 %0, %%ctaid.x;" : "=r"(y));
     return y;
 }
-INLINED float exp2_fast(float x) /* 2**-inf is 0, 2**0 is 1 */
+INLINED float exp2_fast(float x) /* 2**x; exactly 0 for -inf, and 1 for 0 */
 {
     float y;
     __asm__("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
 % if SOFTCAP
-INLINED float within30(float x) /* from -30 to 30; NaN stays NaN */
+INLINED float within30(float x) /* x, but at least -30 and at most 30; NaN stays NaN */
 {
     float y;
     __asm__("{min.NaN.f32 %0, %1, 0f41F00000; max.NaN.f32 %0, %0, 0fC1F00000;}" : "=f"(y) : "f"(x));
@@ -29,19 +29,19 @@ INLINED float reciprocal(float x)
     __asm__("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
-INLINED float across(float x, const int lanes) /* of the lane whose number differs in that bit */
+INLINED float across(float x, const int lanes) /* x of the lane whose number differs in this bit */
 {
     float y;
     __asm__ volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(y) : "f"(x), "r"(lanes));
     return y;
 }
-INLINED int uniform(int x) /* that of the first lane: the compiler learns that all have the same */
+INLINED int uniform(int x) /* x of the first lane; so the compiler knows that all lanes have the same */
 {
     int y;
     __asm__ volatile("shfl.sync.idx.b32 %0, %1, 0, 31, 0xffffffff;" : "=r"(y) : "r"(x));
     return y;
 }
-INLINED int in_warp(int x) /* whether x holds in any lane */
+INLINED int in_warp(int x) /* whether x is not 0 in any lane */
 {
     int y;
     __asm__ volatile("{.reg .pred p, q; setp.ne.b32 p, %1, 0; vote.sync.any.pred q, p, 0xffffffff; selp.b32 %0, 1, 0, q;}"
@@ -49,7 +49,7 @@ INLINED int in_warp(int x) /* whether x holds in any lane */
     return y;
 }
 % if PACKED or PAGED or NARROW
-INLINED long here(long x) /* x: what is computed of it is not kept from before a loop, for want of registers */
+INLINED long here(long x) /* x; what is computed from it is not kept across a loop, for lack of registers */
 {
     long y;
     __asm__ volatile("mov.b64 %0, %1;" : "=l"(y) : "l"(x));
@@ -63,7 +63,7 @@ INLINED int of_lane(int x, int lane)
 }
 % end
 % if WALKS
-INLINED int up_to_lane(int x) /* the sum of those of the lanes up to this one */
+INLINED int up_to_lane(int x) /* the sum of x over the lanes up to this one */
 {
     #pragma unroll
     for (int n = 1; n < 32; n *= 2)
@@ -71,7 +71,7 @@ INLINED int up_to_lane(int x) /* the sum of those of the lanes up to this one */
             : "+r"(x) : "r"(n));
     return x;
 }
-INLINED int lanes_with(int x) /* in how many lanes x holds */
+INLINED int lanes_with(int x) /* the number of lanes in which x is not 0 */
 {
     int y;
     __asm__ volatile("{.reg .pred p; .reg .b32 lanes; setp.ne.b32 p, %1, 0; vote.sync.ballot.b32 lanes, p, 0xffffffff;"
@@ -85,7 +85,7 @@ INLINED int most_in_warp(int x)
     __asm__ volatile("redux.sync.max.s32 %0, %1, 0xffffffff;" : "=r"(y) : "r"(x));
     return y;
 }
-INLINED int highest_bit(int x) /* its number; -1: x is 0 */
+INLINED int highest_bit(int x) /* the number of the highest bit that is set; -1 if x is 0 */
 {
     int y;
     __asm__("bfind.u32 %0, %1;" : "=r"(y) : "r"(x));
@@ -119,7 +119,7 @@ INLINED void warp_sync(void)
 {
     __asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 }
-INLINED void flip_signs16(uint at) /* of eight 16-bit elements */
+INLINED void flip_signs16(uint at) /* flips the signs of eight 16-bit elements */
 {
     __asm__ volatile("{.reg .b32 a, b, c, d; ld.shared.v4.b32 {a, b, c, d}, [%0]; xor.b32 a, a, %1; xor.b32 b, b, %1;"
         "xor.b32 c, c, %1; xor.b32 d, d, %1; st.shared.v4.b32 [%0], {a, b, c, d};}" :: "r"(at), "r"(0x80008000) : "memory");

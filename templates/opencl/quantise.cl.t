@@ -1,9 +1,9 @@
-%# Rows of f32, f16 or bf16 become rows of a narrow type, on any device, with the bits that attn_quantise of attn.h gives. All of it is
-%# arithmetic of integers: no device rounds them otherwise, has no doubles or flushes what is small.
+%# Rows of f32, f16 or bf16 become rows of a narrow type, on any device, with the same bits as attn_quantise of attn.h writes. All
+%# arithmetic is on integers, because devices may round floats differently, lack doubles or flush small numbers.
 % include "opencl/words.t"
-/* Rows of numbers become rows of int8, fp8 (OCP's E4M3), q8_0 or q4_0 (ggml's blocks), as attn_quantise of attn.h has them, bit by
- * bit. A group of 128 work-items has four rows at a time, a row for 32 of them.
- * SPDX-License-Identifier: MIT-0 */
+/* Rows of numbers become rows of int8, fp8 (OCP's E4M3), q8_0 or q4_0 (ggml's blocks), bit by bit as attn_quantise of attn.h
+ * writes them. SPDX-License-Identifier: MIT-0. A group of 128 work-items works on four rows at a time, 32 work-items on
+ * each. */
 % include "opencl/head.t"
 % include "opencl/quantise.args.h"
 % include "opencl/begin.t"
@@ -12,7 +12,7 @@ enum { BLOCK = 32, INFINITE = 0x7f800000, ONE = 0x3f800000 };
 
 /* ---- numbers as the integers that they are made of ---- */
 
-/* Of finite numbers: m * 2^e. m is 0, or 24 bits of which the highest is set. */
+/* A finite number is m * 2^e, where m is 0, or has 24 bits of which the highest is set. */
 struct size {
     uint m;
     int e;
@@ -27,23 +27,23 @@ ${FUNCTION} struct size size_of(uint bits)
         x.m *= 2, x.e--;
     return x;
 }
-/* x / y to the nearest, ties to even. */
+/* x / y, rounded to the nearest integer, ties to even. */
 ${FUNCTION} uint nearest(ulong x, ulong y)
 {
     const ulong n = x / y, rest = x - n * y;
     return (uint)n + (2 * rest > y || (2 * rest == y && (n & 1)) ? 1 : 0);
 }
-/* x / y * 2^shift to the nearest, and at most `most`, which is up to 128; 0 where y is. */
+/* x / y * 2^shift, rounded to the nearest integer and at most `most`, which is up to 128; 0 if y is 0. */
 ${FUNCTION} int steps(struct size x, struct size y, int shift, int most)
 {
-    const int k = x.e - y.e + shift; /* it is between 2^(k - 1) and 2^(k + 1) */
+    const int k = x.e - y.e + shift; /* the quotient is between 2^(k - 1) and 2^(k + 1) */
     if (x.m == 0 || y.m == 0 || k < -1)
         return 0;
     if (k > 8)
         return most;
     return min((int)nearest(k > 0 ? (ulong)x.m << k : x.m, k < 0 ? 2 * (ulong)y.m : y.m), most);
 }
-/* The f32 that is nearest to a positive one divided by a number below 512. */
+/* The f32 nearest to the quotient of a positive f32 and a number below 512. */
 ${FUNCTION} uint divided(uint bits, uint by)
 {
     const struct size x = size_of(bits);
@@ -52,7 +52,7 @@ ${FUNCTION} uint divided(uint bits, uint by)
         return 0;
     while (((ulong)x.m << k) >= (ulong)by << 24)
         k--;
-    k = min(k, x.e + 149); /* denormals are whole multiples of 2^-149 */
+    k = min(k, x.e + 149); /* denormals are multiples of 2^-149 */
     const uint n = nearest(k > 0 ? (ulong)x.m << k : x.m, k < 0 ? (ulong)by << -k : by);
     return ((uint)(x.e - k + 150) << 23) + n - 0x800000;
 }
@@ -68,12 +68,12 @@ ${FUNCTION} uint of_f16(uint h)
         m *= 2, e--;
     return sign | e << 23 | (m & 0x7fffff);
 }
-/* To the nearest f16, and at most 65504. */
+/* The nearest f16, and at most 65504. */
 ${FUNCTION} uint to_f16(struct size x)
 {
     if (x.m == 0)
         return 0;
-    if (x.e + 23 < -14) /* whole multiples of 2^-24 */
+    if (x.e + 23 < -14) /* these are multiples of 2^-24 */
         return x.e + 24 < -24 ? 0 : nearest(x.m, (ulong)1 << -(x.e + 24));
     return x.e > 0 ? 0x7bff : min(((uint)(x.e + 38) << 10) + nearest(x.m, 1 << 13) - 1024, (uint)0x7bff);
 }
@@ -87,7 +87,7 @@ ${FUNCTION} uint number_at(__global const uchar *in, long at, int type)
 
 /* ---- numbers of the types ---- */
 
-/* bits / scale, whose own sign counts too. */
+/* bits / scale; the scale may be negative. */
 ${FUNCTION} int to_int8(uint bits, uint scale)
 {
     const int below = (bits ^ scale) >> 31, most = below ? 128 : 127;
@@ -108,7 +108,7 @@ ${FUNCTION} uint to_fp8(uint bits, uint scale)
         return sign | 126;
     return sign | (uint)min((max(e, -6) + 6) * 8 + steps(a, b, 3 - max(e, -6), 16), 126);
 }
-/* Of a block, whose scale is an f16, up to so many below and above. */
+/* The number that stands for a value in a block whose scale is an f16, from least to most. */
 ${FUNCTION} int in_block(uint bits, uint scale, int least, int most)
 {
     const int below = (bits >> 31) ^ (scale >> 15), end = below ? -least : most;
@@ -121,7 +121,7 @@ ${FUNCTION} int in_block(uint bits, uint scale, int least, int most)
 
 struct place {
     long in, out, scale;
-    int is; /* whether there is such a row, and a place for it */
+    int is; /* whether this row exists and has a place to go */
 };
 ${FUNCTION} struct place place_of(long n, const struct attn_cl_quantise *a, __global const long *slots)
 {
@@ -141,7 +141,7 @@ ${FUNCTION} struct place place_of(long n, const struct attn_cl_quantise *a, __gl
     return y;
 }
 
-/* The largest of the numbers that a row's work-items show; all meet here. */
+/* The largest of the numbers that a row's work-items bring; all work-items of the group must call this. */
 ${FUNCTION} ulong most_of(__local ulong *shown, int item, ulong x)
 {
     shown[item] = x;
@@ -156,7 +156,7 @@ ${FUNCTION} ulong most_of(__local ulong *shown, int item, ulong x)
     return y;
 }
 
-/* The size of a row's largest finite number. */
+/* The magnitude of a row's largest finite number. */
 ${FUNCTION} uint largest_of(const struct place *p, const struct attn_cl_quantise *a, __global const uchar *in, __local ulong *shown, int item)
 {
     uint most = 0;
@@ -172,7 +172,7 @@ ${FUNCTION} uint scale_of(uint largest, const struct attn_cl_quantise *a)
     return scale ? scale : ONE;
 }
 
-/* Blocks, one after another, a value for each work-item: the first of the largest size decides. */
+/* Blocks, one after another, with one value for each work-item. The first value of the largest magnitude decides the scale. */
 ${FUNCTION} void store_blocks(const struct place *p, const struct attn_cl_quantise *a, __global const uchar *in, __global uchar *out,
     __local ulong *shown, int item)
 {
@@ -197,7 +197,8 @@ ${FUNCTION} void store_blocks(const struct place *p, const struct attn_cl_quanti
     }
 }
 
-/* Scales are positive once they are found; a negative one has been divided. Whoever comes later finds that it is. */
+/* A scale is positive when it has been found, and negative once it has been divided, so that whoever comes later sees that
+ * it has been. */
 ${FUNCTION} void divide_scale(__global uint *scale, const struct attn_cl_quantise *a)
 {
     const uint before = *(volatile __global uint *)scale;

@@ -1,7 +1,7 @@
-%# The sequence of a work-group: its lengths, what query 0 stands at on the axis of keys, and which keys the group's queries see.
+%# The sequence of a work-group: its lengths, where query 0 stands on the axis of keys, and which keys the group's queries see.
 % if PACKED
     const long q_from = f.has_q_starts ? q_starts[f.q_starts_at + b] : 0, kv_from = f.has_kv_starts ? kv_starts[f.kv_starts_at + b] : 0;
-    const long queries = f.has_q_starts ? q_starts[f.q_starts_at + b + 1] - q_from : a.q_len; /* perhaps none from i0 on */
+    const long queries = f.has_q_starts ? q_starts[f.q_starts_at + b + 1] - q_from : a.q_len; /* there may be none from i0 on */
     const long keys = f.has_kv_starts ? kv_starts[f.kv_starts_at + b + 1] - kv_from : a.has_lens ? kv_lens[a.lens_at + b] : a.kv_len;
 % else
     const long keys = a.has_lens ? kv_lens[a.lens_at + b] : a.kv_len;
@@ -10,7 +10,7 @@
 % if WINDOW
     const long left = f.window[0], right = ${CAUSAL ? "0" : "f.window[1]"};
 % if INVARIANT
-    const long begin = interval(i0, keys, offset, left, right).x / ${BK} * ${BK}; /* tiles begin where they do without a window */
+    const long begin = interval(i0, keys, offset, left, right).x / ${BK} * ${BK}; /* tiles begin where they would without a window */
 % else
     const long begin = interval(i0, keys, offset, left, right).x / 4 * 4; /* so that vectors of biases and masks are aligned */
 % end

@@ -1,4 +1,4 @@
-%# A kernel's own beginning of struct beside.
+%# How a kernel fills in struct beside at its beginning.
     struct beside beside;
 % if BIAS != "none"
     beside.bias = bias + f.bias_at, beside.bias_wide = in_pairs((ulong)beside.bias, f.bias_stride, ${type_bytes(BIAS)});

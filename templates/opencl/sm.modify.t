@@ -1,6 +1,6 @@
 %# What features do to the scores of a fragment that Q and K have made: they are scaled, biased, lowered by distance and masked.
 %# A work-item has two rows of a fragment, i and i + 8, and of their keys two of every eight.
-/* Tensors that go with scores. wide: their keys are side by side, so that two are read at once. */
+/* The biases and masks that go with scores. wide: the values of neighbouring keys lie side by side, so two are read at once. */
 struct beside {
 % if BIAS != "none"
     __global const ${TYPE_BIAS} *bias;
@@ -14,7 +14,7 @@ struct beside {
     __global const float *slopes;
 % end
 % if ADDS
-    float unit; /* what a score is to be multiplied by first */
+    float unit; /* the number by which scores are multiplied first */
 % end
 };
 
@@ -53,13 +53,13 @@ INLINED float2 biases_at(__global const ${TYPE_BIAS} *from)
 
 % end
 % if SPLIT
-/* Of rows i[0] and i[1], of heads h[0] and h[1] of sequence b, against keys from j on, of which n are there; query 0 stands
- * far behind the first of them. Without both, there is no second row, and what becomes of its scores does not matter. */
+/* For rows i[0] and i[1], of heads h[0] and h[1] of sequence b, against n keys from j on; query 0 stands `far` behind the
+ * first of them. If both is 0 there is no second row, and its scores do not matter. */
 INLINED void modify(float *s, const struct beside *y, const struct attn_cl_features *f, int b, const int *h, const int *i, int both, int j,
     int n, int far)
 {
 % else
-/* Of head h of sequence b, against keys from j on, of which n are there; row i stands far behind the first. */
+/* For head h of sequence b, against n keys from j on; row i stands `far` behind the first of them. */
 INLINED void modify(float *s, const struct beside *y, const struct attn_cl_features *f, int b, int h, int i, int q_len, int j, int n,
     int far)
 {
@@ -94,7 +94,7 @@ INLINED void modify(float *s, const struct beside *y, const struct attn_cl_featu
 % if SPLIT
         #pragma unroll
         for (int e = 0; e < ${NS}; e++) {
-            const int m = e % ${NS/2} / 2 * 4 + e % 2 + e / ${NS/2} * 2, key = 8 * (m / 4) + m % 2; /* of row 0, then of row 1 */
+            const int m = e % ${NS/2} / 2 * 4 + e % 2 + e / ${NS/2} * 2, key = 8 * (m / 4) + m % 2; /* of row 0, and then of row 1 */
             if (e / ${NS/2} && !both)
                 break;
 % else
@@ -151,7 +151,7 @@ INLINED void modify(float *s, const struct beside *y, const struct attn_cl_featu
 % if SPLIT
         #pragma unroll
         for (int e = 0; e < ${NS}; e++) {
-            const int m = e % ${NS/2} / 2 * 4 + e % 2 + e / ${NS/2} * 2, key = 8 * (m / 4) + m % 2; /* of row 0, then of row 1 */
+            const int m = e % ${NS/2} / 2 * 4 + e % 2 + e / ${NS/2} * 2, key = 8 * (m / 4) + m % 2; /* of row 0, and then of row 1 */
             if (e / ${NS/2} && !both)
                 break;
 % else

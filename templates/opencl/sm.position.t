@@ -1,5 +1,6 @@
-%# Where the queries of tile x stand among its keys, of which q_len queries are attended to: which keys query i sees.
-    const long at = a->offset + (a->bottom_right ? x.keys - q_len : 0); /* where query 0 stands; lengths are below 2^30 */
+%# Where the queries of tile x stand among its keys, and so which keys query i sees. q_len is the number of queries that are attended
+%# to.
+    const long at = a->offset + (a->bottom_right ? x.keys - q_len : 0); /* the position of query 0; lengths are below 2^30 */
 % if ALIBI
     x.origin = (int)clamp(at, -(1L << 30), 1L << 30);
 % end

@@ -1,27 +1,28 @@
-%# What both of NVIDIA's levels share: whether features change scores one by one, and ask for the struct of their numbers, and
-%# (where keys are split too) for tiles of keys that begin at one of their own; and the order of tiles.
+%# What both of NVIDIA's levels share: whether features change scores one by one and need the struct of their numbers; whether tiles of
+%# keys may begin at a key of their own, as with a window or where keys are split; and the order of tiles.
 % let MODIFIES = BIAS != "none" or ALIBI or MASK
-%# Narrow keys and values (int8, fp8) are widened on their way to the tensor cores; scores and probabilities have their scales.
+%# Narrow keys and values (int8, fp8) are widened on their way to the tensor cores; their scales multiply scores and probabilities.
 % let NARROW = type_scaled(DTYPE_KV)
 % assert NARROW or DTYPE_KV == DTYPE, "the tensor cores multiply K and V of Q's type, and widen int8 and fp8; dtype.kv must be one of these, or left out"
 % assert not NARROW or DTYPE == "bf16", "narrow K and V go with dtype bf16 here: a probability times a scale may leave f16's range"
 % let TYPE_KV = NARROW ? type_opencl(DTYPE_KV) : "ushort"
 % let FEATURES = WINDOW or SOFTCAP or SINK or MODIFIES or PACKED or PAGED or NARROW
-%# Where something is added to scores they are scaled first, and exponents of e; others stay as Q and K made them, and become
-%# exponents of two with their scale. A finite bias may be as large as floats get: what a row subtracts comes before log2(e).
+%# Where something is added to scores, they are scaled first and become exponentials with base e. Otherwise they stay as the product
+%# makes them, and become exponentials with base two, by one multiplication with the scale times log2(e). A finite bias may be as large
+%# as floats get, so the maximum is subtracted before log2(e) multiplies.
 % let ADDS = BIAS != "none" or ALIBI
-%# O may be of another type: f32 goes to memory from registers, 16 bits by way of shared memory.
+%# O may have another type than Q: f32 goes to memory from registers, and 16 bits by way of shared memory.
 % let TYPE_O = type_opencl(DTYPE_O)
 % let WIDE_O = DTYPE_O == "f32"
 % let ROUNDED_O = DTYPE_O == DTYPE ? "rounded" : "rounded_o"
 % let TYPE_BIAS = BIAS == "none" ? "" : type_opencl(BIAS)
 % let LOG2E = ADDS ? "" : " * 1.44269504f"
 % let TO_TWO = ADDS ? " * 1.44269504f" : ""
-%# Where nothing is done to scores before the softmax, the sign of their scale goes to Q.
+%# Where nothing is done to scores before the softmax, Q takes the sign of their scale.
 % let NEGATES = not SOFTCAP and not ADDS
 % let FROM = WINDOW or SPLIT
-%# Where sequences are packed a tile says how many queries its sequence has; which sequence it is of is looked for by groups
-%# that stay (sm.walk.t).
+%# Where sequences are packed, a tile says how many queries its sequence has. Groups that stay look for the sequence of each tile
+%# (sm.walk.t).
 % let WALKS = PACKED and LOOP == "persistent"
 % let HOW_MANY = PACKED ? "x.queries" : "(int)a.q_len"
 % assert COPY != "tma" or LOOP != "joint" or not (PACKED or PAGED), "packed and paged do not go with copy tma where loop is joint; copy must be async or plain"

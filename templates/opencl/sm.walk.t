@@ -1,6 +1,7 @@
-%# Where sequences are packed: which rows are a sequence's; and, of groups that stay, which sequence their next tile is of.
+%# For packed sequences: which rows a sequence has and, for groups that stay, to which sequence their next tile belongs.
 
-/* Of a launch: the arrays of where sequences begin, on the sides that are packed${SPLIT ? "; and how many splits there are at most" : ""}. */
+/* For a launch: the arrays that say where sequences begin, on the sides that are
+ * packed${SPLIT ? "; and the largest number of splits" : ""}. */
 struct starts {
     __global const long *q, *kv;
 % if SPLIT
@@ -8,7 +9,7 @@ struct starts {
 % end
 };
 
-/* Of a sequence: its rows, and those that come before them in memory. */
+/* For a sequence: its rows, and the number of rows before them in memory. */
 struct sequence {
     int queries, keys, q_from, kv_from;
 };
@@ -28,7 +29,7 @@ INLINED struct sequence sequence_at(int b, const struct attn_cl_args *a, __globa
 }
 % if SPLIT
 
-/* As struct attn_cl_split says of the longest sequence, of one. */
+/* The same for one sequence as struct attn_cl_split says for the longest one. */
 struct division {
     int rows, heads, along, slices, ratio;
 };
@@ -51,7 +52,7 @@ INLINED int splits_of(int keys, const struct starts *starts)
 }
 
 % end
-/* Its tiles of queries, of all heads${SPLIT ? ", for each split of its keys" : ""}. */
+/* The number of a sequence's tiles of queries, of all heads${SPLIT ? ", and for each split of its keys" : ""}. */
 INLINED int tiles_of(const struct sequence *s, const struct attn_cl_args *a${SPLIT ? ", const struct starts *starts" : ""})
 {
 % if SPLIT
@@ -62,15 +63,15 @@ INLINED int tiles_of(const struct sequence *s, const struct attn_cl_args *a${SPL
 % end
 }
 
-/* Tiles are counted sequence by sequence: first of those whose number of keys has the highest bit of all, then of those that
- * have a bit less, and so on; so large tiles come first, and small ones fill the end. A warp looks at 32 sequences at a time,
- * and never back. */
+/* Tiles are numbered sequence by sequence. First come the sequences whose number of keys has the highest bit of all, then
+ * those whose highest bit is the next lower one, and so on; so large tiles come first, and small ones fill the end. A warp
+ * looks at 32 sequences at a time, and never goes back. */
 struct walk {
-    int bit, less;    /* that bit of the sequences that are counted now, and the highest of those after them; NONE: no more */
-    int first;        /* of the 32 */
-    int before, upto; /* tiles before these, and of these up to this lane's */
+    int bit, less;    /* the highest bit of the sequences that are being counted, and that of the sequences after them; NONE: there are no more */
+    int first;        /* the first of the 32 sequences */
+    int before, upto; /* tiles before those of these 32, and with those of these up to this lane's */
 };
-enum { NONE = -2 }; /* without keys it is -1 */
+enum { NONE = -2 }; /* the bit of a sequence without keys is -1 */
 
 INLINED void look(struct walk *w, int lane, const struct attn_cl_args *a, __global const long *kv_lens,
     const struct attn_cl_features *features, const struct starts *starts)
@@ -91,12 +92,13 @@ INLINED void look(struct walk *w, int lane, const struct attn_cl_args *a, __glob
 INLINED struct walk begin_walk(int lane, const struct attn_cl_args *a, __global const long *kv_lens,
     const struct attn_cl_features *features, const struct starts *starts)
 {
-    struct walk w = {.bit = 31, .less = NONE}; /* lengths are below 2^30: of these there are none */
+    struct walk w = {.bit = 31, .less = NONE}; /* lengths are below 2^30, so no sequence has this bit */
     look(&w, lane, a, kv_lens, features, starts);
     return w;
 }
 
-/* The sequence of tile t, no smaller than before, and which of the sequence's it is; -1: there are not so many. */
+/* The sequence of tile t, which must not be smaller than in the call before, and the number of the tile within that
+ * sequence; -1: there are fewer tiles. */
 INLINED int walk_to(int t, int *b, struct walk *w, int lane, const struct attn_cl_args *a, __global const long *kv_lens,
     const struct attn_cl_features *features, const struct starts *starts)
 {

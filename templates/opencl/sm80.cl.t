@@ -1,6 +1,6 @@
-%# Forward attention on NVIDIA's tensor cores from compute capability 8.0 on, after FlashAttention-2 (Dao 2023). A work-group
-%# for each tile of queries; a warp has MR of its rows, and holds their scores and output in registers. Keys and values lie
-%# in shared memory, in ST stages: while one is multiplied the next ones are copied. All PTX is in ptx*.t.
+%# Forward attention on NVIDIA's tensor cores from compute capability 8.0 on, after FlashAttention-2 (Dao 2023). Each tile of queries
+%# has a work-group; each of its warps has MR rows, and holds their scores and output in registers. Keys and values lie in shared
+%# memory, in ST stages: while one stage is multiplied, the next ones are copied. All PTX is in ptx*.t.
 % include "opencl/sm80.sizes.t"
 % include "opencl/words.t"
 % if WGMMA
@@ -37,7 +37,8 @@
 % include "opencl/sm90.joint.copy.t"
 % else
 
-/* The n-th tile of keys and values, from the last one down: only the first one may be partial. */
+/* Copies the n-th tile of keys and values. Tiles go from the last one down, so that only the first one copied may be
+ * partial. */
 INLINED void copy_next(const struct worker *p, const struct tile *x, int n, __global const ${TYPE} *k, __global const ${TYPE} *v,
     const struct attn_cl_args *a)
 {
@@ -111,10 +112,10 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     lse += a.lse_at + (x.b * a.heads + x.h) * a.q_len;
 % end
 % if PARTS_V > 1
-    for (int part = 0; part < ${PARTS_V}; part++, v += ${PART_V}, o += ${PART_V}) { /* some columns of V and O each time */
+    for (int part = 0; part < ${PARTS_V}; part++, v += ${PART_V}, o += ${PART_V}) { /* each part has some of the columns of V and O */
     p.columns = min(${PART_V}, ${HDV} - part * ${PART_V});
     if (part > 0)
-        barrier(CLK_LOCAL_MEM_FENCE); /* output has left shared memory */
+        barrier(CLK_LOCAL_MEM_FENCE); /* now output has left shared memory */
 % end
     #pragma unroll
     for (int n = 0; n < ${FR*NO}; n++)
@@ -171,21 +172,21 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % if PAGED
         look_up(&p, &x, n, pages, f.page_size);
 % end
-        barrier(CLK_LOCAL_MEM_FENCE); /* nobody needs the keys before */
+        barrier(CLK_LOCAL_MEM_FENCE); /* now nobody needs the keys before these */
         copy_next(&p, &x, n, k, v, &a);
-        barrier(CLK_LOCAL_MEM_FENCE); /* these are here */
+        barrier(CLK_LOCAL_MEM_FENCE); /* now these keys are here */
 % elif COPY == "tma"
         await(FULL(n), n / ${ST} & 1);
         if (n == 0)
             clear_behind(&p, &x, (int)a.kv_len);
-        barrier(CLK_LOCAL_MEM_FENCE); /* nobody needs the stage before */
+        barrier(CLK_LOCAL_MEM_FENCE); /* now nobody needs the stage before this one */
         load_next(&p, &x, n + ${ST - 1}, &from);
 % else
         copies_wait();
 % if WGMMA
         shared_written();
 % end
-        barrier(CLK_LOCAL_MEM_FENCE); /* this stage is here, and nobody needs the one before */
+        barrier(CLK_LOCAL_MEM_FENCE); /* now this stage is here, and nobody needs the one before */
         copy_next(&p, &x, n + ${ST - 1}, k, v, &a);
 % if PAGED
         look_up(&p, &x, n + ${ST}, pages, f.page_size);
@@ -219,7 +220,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         values(out, w, &p, V_AT(n));
     }
     close_rows(out, &p, rows, &a, lse${SINK ? ", sinks[f.sinks_at + x.h]" : ""}${SINK ? LOG2E : ""});
-    barrier(CLK_LOCAL_MEM_FENCE); /* O takes the place of what was copied */
+    barrier(CLK_LOCAL_MEM_FENCE); /* now O may take the place of what was copied */
     store_output(o, a.o_stride[2], ${HOW_MANY} - p.i, out, &p);
 % if PARTS_V > 1
     }

@@ -1,4 +1,4 @@
-%# What a work-group does with its tile, but for the order in which it does so: copies to shared memory, products, output.
+%# What a work-group does with its tile, apart from the order: copies to shared memory, products, output.
 /* A warp's part of a tile: ${MR} rows, in fragments of 16. */
 struct worker {
     uint shared;
@@ -6,7 +6,7 @@ struct worker {
     int item, warp, lane${PARTS_V > 1 ? ", columns" : ""};
     float scale${SOFTCAP ? ", ratio" : ""};
 % if PACKED
-    int queries;           /* of the sequence */
+    int queries;           /* how many the sequence has */
 % end
 % if WINDOW
     int i;                 /* its first row */
@@ -23,9 +23,9 @@ INLINED struct worker part_of(__local uchar *memory, const struct tile *x, const
 % end
 {
 % if WINDOW
-    const int item = get_local_id(0) % ${ITEMS}; /* %: the compiler learns its range */
+    const int item = get_local_id(0) % ${ITEMS}; /* with %, the compiler knows its range */
 % else
-    const int item = get_local_id(0) % ${ITEMS}, last = ${PACKED ? "x->queries" : "(int)a->q_len"} - 1; /* %: the compiler learns its range */
+    const int item = get_local_id(0) % ${ITEMS}, last = ${PACKED ? "x->queries" : "(int)a->q_len"} - 1; /* with %, the compiler knows its range */
 % end
     struct worker p = {.shared = ${MEMORY_AT}, .memory = memory, .item = item, .warp = uniform(item / 32), .lane = item & 31};
     p.i = x->i0 + p.warp * ${MR};
@@ -36,7 +36,7 @@ INLINED struct worker part_of(__local uchar *memory, const struct tile *x, const
 % if WINDOW
     p.low = x->low;
 % elif WGMMA
-    const int i = x->i0 + p.warp / 4 * 64; /* of the warpgroup, which multiplies as one */
+    const int i = x->i0 + p.warp / 4 * 64; /* the first row of the warpgroup, which multiplies as one */
     p.reach = i > last ? 0 : interval(min(i + 63, last), x->keys, x->offset);
 % else
     p.reach = p.i > last ? 0 : interval(min(p.i + ${MR - 1}, last), x->keys, x->offset);
@@ -46,7 +46,7 @@ INLINED struct worker part_of(__local uchar *memory, const struct tile *x, const
 % elif SOFTCAP
     p.scale = fmax(features->softcap * 1.44269504f, FLT_MIN);
 % else
-    p.scale = fmax(fabs(a->scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
+    p.scale = fmax(fabs(a->scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; not 0, since -inf * 0 would be NaN */
 % end
 % if SOFTCAP
     p.ratio = a->scale / features->softcap;
@@ -55,7 +55,7 @@ INLINED struct worker part_of(__local uchar *memory, const struct tile *x, const
 }
 
 % if WINDOW
-/* Whether any of the warp's rows may see keys of tile j. Computed anew: registers are dear. */
+/* Whether any of the warp's rows may see keys of tile j. It is computed anew each time, because registers are scarce. */
 INLINED int meets(const struct worker *p, int j)
 {
     return j * ${BK} < interval(p->i + ${MR - 1}, p->keys, p->offset) && (j + 1) * ${BK} > p->i + p->low;
@@ -63,20 +63,20 @@ INLINED int meets(const struct worker *p, int j)
 
 % end
 % if UNSWIZZLED
-/* Where 16 bytes lie in a box: eight rows of a small matrix, 128 bytes apart, are in the same banks. */
+/* Where 16 bytes lie in a box. The eight rows of a small matrix are 128 bytes apart, and so in the same banks. */
 INLINED uint place(int row, int chunk, const int width)
 {
     return row * width + (chunk << 4);
 }
 % else
-/* Where 16 bytes lie in a box, swizzled: eight rows of a small matrix are in different banks. */
+/* Where 16 bytes lie in a box, swizzled so that the eight rows of a small matrix are in different banks. */
 INLINED uint place(int row, int chunk, const int width)
 {
     return row * width + ((chunk ^ (row * width / 128 % (width / 16))) << 4);
 }
 % end
 % if not WGMMA
-/* Of a lane, the row that it names for four small matrices: two below each other and two beside; or beside first. */
+/* The row whose address a lane gives for four small matrices: two below each other and two beside those; or beside first. */
 INLINED uint below_first(int lane, const int width)
 {
     return place(lane & 15, lane >> 4, width);
@@ -88,7 +88,8 @@ INLINED uint beside_first(int lane, const int width)
 % end
 % if COPY != "tma"
 
-/* Boxes side by side of so many rows, of which n are there, and as many of their columns; the rest is made zero. */
+/* Copies boxes that lie side by side, of so many rows. n of the rows and so many of the columns exist; the rest becomes
+ * zero. */
 INLINED void copy_boxes(uint to, __global const ushort *from, long stride, int item, int n, const int rows, const int boxes,
     const int width, const int columns)
 {
@@ -105,7 +106,7 @@ INLINED void copy_boxes(uint to, __global const ushort *from, long stride, int i
 }
 % if PAGED
 
-/* Where a key is, in local memory: those of the next tile are looked up while one is multiplied. */
+/* Where a key is; local memory has this for the next tile, whose keys are looked up while one is multiplied. */
 struct place {
     int page, row;
 };
@@ -139,7 +140,7 @@ INLINED void page_boxes(uint to, __global const ushort *from, const long *stride
     }
 }
 % end
-/* Of all columns of Q or K, or of V${PAGED ? "; and of rows in pages" : ""}. */
+/* For all columns of Q or K, or of V${PAGED ? "; and for rows in pages" : ""}. */
 % for paged in 0..PAGED + 1
 % let COPY_BOXES = paged ? "page_boxes" : "copy_boxes"
 % let WHERE = paged ? "stride, p, tile" : "stride, item"
@@ -173,7 +174,8 @@ INLINED void ${paged ? "page" : "copy"}_${v ? "v" : paged ? "k" : "qk"}(uint to,
 #define V_AT(n) (shared + ${AT_STAGES + K_TILE} + (n) % ${ST} * ${STAGE})
 
 % if NEGATES
-/* With a negative scale the scores of -Q are multiplied by its magnitude, so that the largest comes out on top. */
+/* If the scale is negative, Q is negated and scores are multiplied by its magnitude, so that the largest score stays the
+ * largest. */
 INLINED void negate_q(const struct worker *p)
 {
 % for c in 0..HB
@@ -265,7 +267,8 @@ INLINED void values(float *out, const uint *w, const struct worker *p, uint v)
 }
 % end
 
-/* The keys of tile j that are behind the ends of intervals${WINDOW ? ", or before they begin" : ""}. Those are not kept: registers are dear. */
+/* Masks the keys of tile j that lie behind the ends of intervals${WINDOW ? ", or before they begin" : ""}. The bounds are
+ * not kept, because registers are scarce. */
 INLINED void mask_edge(float *s, const struct worker *p, int j)
 {
     if (interval(p->i, p->keys, p->offset) < (j + 1) * ${BK}) {
@@ -289,7 +292,7 @@ INLINED void mask_edge(float *s, const struct worker *p, int j)
 % end
 }
 
-/* The rows are complete: their LSE, and O as it is stored. */
+/* The rows are complete: writes their LSE, and divides O as it is to be stored. */
 INLINED void close_rows(float *out, const struct worker *p, struct row_states *rows, const struct attn_cl_args *a, __global float *lse${SINK ? "," : ")"}
 % if SINK
     float sink)
@@ -316,7 +319,7 @@ INLINED void close_rows(float *out, const struct worker *p, struct row_states *r
 }
 
 % if WIDE_O
-/* Row lane/4 of a fragment and the one 8 below: of each, pairs of columns. */
+/* Stores row lane/4 of a fragment and the row 8 below it, a pair of columns at a time. */
 INLINED void store_output(__global ${TYPE_O} *o, long stride, int n, const float *out, const struct worker *p)
 {
     const int column = 2 * (p->lane & 3);
@@ -343,7 +346,7 @@ INLINED void store_output(__global ${TYPE_O} *o, long stride, int n, const float
         }
 }
 % else
-/* O goes through shared memory, each warp's rows by themselves, so that 16 bytes are written at once. */
+/* O goes through shared memory, where each warp keeps to its own rows, so that 16 bytes are written at once. */
 INLINED void put_box(__global ushort *o, long stride, int lane, int n, __local const uchar *from, const int width,
     ${PARTS_V > 1 ? "int columns" : "const int columns"})
 {
@@ -368,7 +371,7 @@ INLINED void store_output(__global ushort *o, long stride, int n, const float *o
     #pragma unroll
     for (int f = 0; f < ${FR}; f++)
         #pragma unroll
-        for (int m = 0; m < ${NO/2}; m++) { /* pairs of columns, of row lane/4 and then of the one 8 below */
+        for (int m = 0; m < ${NO/2}; m++) { /* pairs of columns of row lane/4, and then of the row 8 below it */
             const int c = m / 2, width = c < ${8*(VB - 1)} ? 128 : ${LW};
             const uint at = c / 8 * ${BQ*128} + p->warp * ${MR} * width + place(16 * f + 8 * (m % 2) + p->lane / 4, c % 8, width);
             *(__local uint *)(p->memory + at + 4 * (p->lane & 3)) = ${ROUNDED_O}(out[f * ${NO} + 2 * m], out[f * ${NO} + 2 * m + 1]);

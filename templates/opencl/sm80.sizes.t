@@ -1,6 +1,6 @@
-%# The sizes that a tile of forward attention implies on NVIDIA's cards from compute capability 8.0 on, and what must hold
-%# of them. Rows of Q, K, V and O lie in shared memory in boxes of 64 columns, 128 bytes, the width of a swizzle; the last box
-%# has 16 or 32 where that is enough. A warp has MR rows of queries: one or two fragments of 16.
+%# The sizes that a tile of forward attention implies on NVIDIA's cards from compute capability 8.0 on, and what must hold of them.
+%# Rows of Q, K, V and O lie in shared memory in boxes of 64 columns, 128 bytes, the width of a swizzle; the last box has 16 or 32
+%# columns where that is enough. A warp has MR rows of queries: one or two fragments of 16.
 % let WGMMA = ISA == "sm90"
 % include "opencl/sm.sizes.t"
 % assert not NARROW, "isa sm80 and loop joint do not widen K and V yet; dtype.kv must be left out"
@@ -21,25 +21,26 @@
 % let T = DTYPE
 % let ITEMS = 32*BQ/MR
 % let FR = MR/16
-%# Columns of values that a group has at once: all, or of more than 256 a part, one after another. Fragments have whole eights.
+%# Columns of values that a group works on at once: all of them or, if there are more than 256, one part after another. A fragment has
+%# a multiple of eight columns.
 % let PARTS_V = ceil_div(HDV, 256)
 % let PART_V = PARTS_V == 1 ? HDV : round_up(ceil_div(HDV, PARTS_V), 8)
 % let DV = round_up(PART_V, 8)
 % assert PARTS_V == 1 or COPY != "tma", "head_dim.v must be at most 256 where copy is tma; copy async and any take more"
-%# A fragment's scores and output in a work-item.
+%# The scores of a fragment, and its elements of output, that a work-item holds.
 % let NS = BK/2
 % let NO = DV/2
 % let HB = ceil_div(HD, 64)
 % let VB = ceil_div(DV, 64)
-%# Bytes of a row in the last box, and in all boxes. wgmma wants whole ones.
+%# Bytes of a row in the last box, and in all boxes. wgmma needs whole boxes.
 % let HW = WGMMA ? 128 : 2*round_up(HD - 64*(HB - 1), HD - 64*(HB - 1) > 32 ? 64 : HD - 64*(HB - 1) > 16 ? 32 : 16)
 % let LW = WGMMA ? 128 : 2*round_up(DV - 64*(VB - 1), DV - 64*(VB - 1) > 32 ? 64 : DV - 64*(VB - 1) > 16 ? 32 : 16)
 % let K_TILE = BK*(128*(HB - 1) + HW)
 % let V_TILE = BK*(128*(VB - 1) + LW)
 % let Q_TILE = BQ*(128*(HB - 1) + HW)
 % let O_TILE = BQ*(128*(VB - 1) + LW)
-%# Registers of a work-item: scores, output, Q where there is room, and about 48 for all else. Q in registers leaves its place to
-%# the last stage of keys and values.
+%# Registers of a work-item: scores, output, Q where there is room, and about 48 for all else. If Q stays in registers, its place in
+%# shared memory serves the last stage of keys and values.
 % let NQ = 4*ceil_div(HD, 16)
 % let HELD = FR*(NS + NO)
 % assert HELD + 48 <= 255, "a work-item needs more registers than it has; tile.k or micro.rows must be smaller"
@@ -53,7 +54,7 @@
 % let AT_PLACES = AT_BAR
 % let LOCAL = AT_BAR + (COPY == "tma" ? 8*(ST + 1) : 0) + (PAGED ? 16*BK : 0)
 % assert LOCAL <= 232448, "it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller"
-%# Where rows may begin anywhere, pieces of them are copied, and stored.
+%# Where rows may begin anywhere, they are copied and stored in pieces.
 % let ANYWHERE = COPY == "plain" or COPY == "any"
 %# What a launch needs to know: struct gen_launch in gen/gen.h says what each is.
 % let LAUNCH_GROUP_0 = ITEMS

@@ -1,6 +1,6 @@
-%# Forward attention on NVIDIA's Hopper, after FlashAttention-3 (Shah et al. 2024). One work-group a multiprocessor walks the
-%# tiles of queries. One warp feeds it with Q, and with keys and values in ST stages each. Every other warpgroup has 64 rows
-%# of the tile; it begins the scores of the next keys before it makes exponentials of these. All PTX is in ptx*.t.
+%# Forward attention on NVIDIA's Hopper, after FlashAttention-3 (Shah et al. 2024). One work-group for each multiprocessor walks over
+%# the tiles of queries. One warp feeds it with Q, and with keys and values, each in ST stages. Every other warpgroup has 64 rows of
+%# the tile; it begins the scores of the next keys before it makes exponentials of these. All PTX is in ptx*.t.
 % if LOOP == "joint"
 % include "opencl/sm90.joint.t"
 % else
@@ -39,7 +39,7 @@
 % let NEXT_V = INSIDE ? "x->nv += x->step" : "x->nv++"
 % let AND_SINKS = SINK ? ", sinks" : ""
 
-/* With ping-pong one warpgroup's products run while the other makes exponentials. */
+/* With ping-pong, one warpgroup's products run while the other makes exponentials. */
 % if PINGPONG
 #define TAKE_TURN(x) named_sync(1 + (x)->w, 256)
 #define GIVE_TURN(x) named_arrive(2 - (x)->w, 256)
@@ -61,7 +61,8 @@ INLINED void clear(float *out)
 
 % end
 % if LATER
-/* What is to be done with output before more is added to it: nothing; store it, as tile n's, and begin anew; multiply it. */
+/* What is to be done with output before more is added to it: nothing; store it as that of tile n and begin anew; or multiply
+ * it. */
 enum due { NOTHING, STORING, RESCALING };
 
 INLINED void settle(float *out, int due, const float *factor, const struct worker *x, uint n)
@@ -75,9 +76,10 @@ INLINED void settle(float *out, int due, const float *factor, const struct worke
 
 % end
 % if EARLY
-/* Begins the values of the keys before these, and the scores of these. */
+/* Begins the values of the keys before these, and then the scores of these. */
 % else
-/* Begins the scores of these keys, and the values of those before${LATER ? ". In between it does what is due, while scores are multiplied" : ""}. */
+/* Begins the scores of these keys, and then the values of those
+ * before${LATER ? "; in between, while scores are multiplied, it does what is due" : ""}. */
 % end
 INLINED void begin_step(float *s, float *out, const uint *p, struct worker *x${LATER ? ", int due, const float *factor, uint n" : ""})
 {
@@ -85,17 +87,17 @@ INLINED void begin_step(float *s, float *out, const uint *p, struct worker *x${L
 % if EARLY
     await(V_FULL(x->nv), ROUND(x->nv));
 % if PAGED
-    shared_written(); /* they may have been copied by work-items */
+    shared_written(); /* work-items may have copied them */
 % end
     begin_values(out, p, V_AT(x->nv));
 % end
     await(K_FULL(x->nk), ROUND(x->nk));
 % if PAGED
-    shared_written(); /* they may have been copied by work-items */
+    shared_written(); /* work-items may have copied them */
 % end
     TAKE_TURN(x);
 % if PACKED or PAGED or WIDE
-    begin_scores(s, (uint)anew((int)Q_AT(x->w, x->nq)), K_AT(x->nk)); /* else its descriptors are kept, for want of registers in memory */
+    begin_scores(s, (uint)anew((int)Q_AT(x->w, x->nq)), K_AT(x->nk)); /* otherwise its descriptors would be kept, in memory for lack of registers */
 % else
     begin_scores(s, Q_AT(x->w, x->nq), K_AT(x->nk));
 % end
@@ -105,7 +107,7 @@ INLINED void begin_step(float *s, float *out, const uint *p, struct worker *x${L
 % if not EARLY
     await(V_FULL(x->nv), ROUND(x->nv));
 % if PAGED
-    shared_written(); /* they may have been copied by work-items */
+    shared_written(); /* work-items may have copied them */
 % end
     begin_values(out, p, V_AT(x->nv));
 % end
@@ -134,13 +136,13 @@ INLINED void end_scores(${NARROW ? "float *s, " : ""}struct worker *x, int last)
 % end
 % end
 % if INSIDE
-    if (x->step == 2) /* no values lie in them, which are still to be multiplied */
+    if (x->step == 2) /* no values that are still to be multiplied lie in them */
         RELEASE(x, K_EMPTY(x->nk));
 % else
     RELEASE(x, K_EMPTY(x->nk));
 % end
     ${NEXT_K};
-    if (last) /* of the tile */
+    if (last) /* these are the tile's last keys */
         RELEASE(x, Q_EMPTY(x->w, x->nq));
 }
 % if not EARLY
@@ -153,7 +155,7 @@ INLINED void end_values(struct worker *x)
 }
 % end
 
-/* The last values of the tile before, by themselves. */
+/* Multiplies the last values of the tile before, by themselves. */
 INLINED void finish(float *out, const uint *p, struct worker *x, struct row_states *rows, float *factor,${LATER ? " int due," : ""}
     const struct attn_cl_args *a, __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
@@ -163,7 +165,7 @@ INLINED void finish(float *out, const uint *p, struct worker *x, struct row_stat
 % end
     await(V_FULL(x->nv), ROUND(x->nv));
 % if PAGED
-    shared_written(); /* they may have been copied by work-items */
+    shared_written(); /* work-items may have copied them */
 % end
     begin_values(out, p, V_AT(x->nv));
     close_rows(x, rows, factor, 1, a, lse${AND_SINKS});
@@ -186,7 +188,8 @@ INLINED void no_values(uint *p)
 }
 
 % if UNEVEN
-/* The first steps of a tile, whose keys no row of this warpgroup sees. Values of the last one stay: P = 0 is multiplied by them. */
+/* Passes over the first steps of a tile, whose keys no row of this warpgroup sees. The values of the last such step stay,
+ * and are multiplied by P = 0. */
 INLINED void skip(int steps, struct worker *x, int pending)
 {
     const uint shared = x->shared;
@@ -195,7 +198,7 @@ INLINED void skip(int steps, struct worker *x, int pending)
         await(K_FULL(x->nk), ROUND(x->nk));
         RELEASE(x, K_EMPTY(x->nk));
         x->nk++;
-        if (pending) /* the tile before had its last values without this tile's first scores */
+        if (pending) /* the last values of the tile before were multiplied without this tile's first scores */
             continue;
         await(V_FULL(x->nv), ROUND(x->nv));
         RELEASE(x, V_EMPTY(x->nv));
@@ -205,8 +208,8 @@ INLINED void skip(int steps, struct worker *x, int pending)
 
 % end
 /* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values of the
- * step before, be it of the tile before; ${SERIAL ? "when both are there" : "while these are under way"}, it makes exponentials of the scores. Before the
- * first tile there is one of nothing: P = 0, whose output is not stored. */
+ * step before, which may belong to the tile before; ${SERIAL ? "when both have come" : "while these are under way"}, it
+ * makes exponentials of the scores. Before the first tile there is an empty one: P = 0, and its output is not stored. */
 INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global float *lse${SINK ? ", __global const float *sinks" : ""}${MODIFIES ? "," : ")"}
 % if MODIFIES
     const struct attn_cl_features *f)
@@ -217,7 +220,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
     float s[${NS}], out[${NO}], factor[2] = {1.0f, 1.0f}, fix[2];
     uint p[${NS/2}];
     struct row_states rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
-    int pending = 0; /* whether the tile before has values to multiply, and output to store */
+    int pending = 0; /* whether the tile before still has values to multiply, and output to store */
 % if LATER
     int due = NOTHING;
 % end
@@ -226,7 +229,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
     for (;; x->nq++) {
         await(Q_FULL(x->w, x->nq), Q_ROUND(x->nq));
 % if PACKED and SPLIT
-        shared_written(); /* Q is not by the copy engine */
+        shared_written(); /* the copy engine did not bring Q */
 % end
 % if FROM
         const int from = TILE_AT(x->w, x->nq)->from;
@@ -347,7 +350,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     const int inside = is_inside(k + a.k_at, v + a.v_at, &a);
 % end
 % if PERSISTENT
-    __global uint *taken = (__global uint *)room; /* tiles that were taken beyond a first one each; groups that are done */
+    __global uint *taken = (__global uint *)room; /* two counters: tiles that were taken after each group's first one; and groups that are done */
 % if MAPS_PLACED
     room += 16 + group_number() * 64;
 % end
@@ -393,7 +396,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
         make_barriers(shared${PAGED and not NARROW ? ", maps.box ? 1 : 32" : ""}${INSIDE ? ", inside" : ""});
 % end
 % if SPLIT
-    /* Rows of Q that a slice does not have are zeros: what they were might be the largest of a warp. */
+    /* Rows of Q that a slice does not have are set to zero; what was there before might be the largest of a warp. */
     for (int at = 16 * item; at < ${AT_K}; at += ${16*ITEMS})
         zero16(shared + at);
     shared_written();
@@ -448,7 +451,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % elif SOFTCAP
     x.scale = fmax(f.softcap * 1.44269504f, FLT_MIN);
 % else
-    x.scale = fmax(fabs(a.scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; -inf * 0 is no number */
+    x.scale = fmax(fabs(a.scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; not 0, since -inf * 0 would be NaN */
 % end
 % if SOFTCAP
     x.ratio = a.scale / f.softcap;
@@ -459,7 +462,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
 % if SHARES
     if (x.part) {
-        x.part = 1; /* as the compiler is to know */
+        x.part = 1; /* now the compiler knows it */
         follow(&x, &a, lse${SINK ? ", sinks + f.sinks_at" : ""});
         stores_done();
         return;

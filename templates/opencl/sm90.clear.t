@@ -1,5 +1,6 @@
-%# Of keys or values that are there, those that take no part.
-/* What lies behind a sequence's end may be NaN, and 0 * NaN is NaN: it is made zero, as what is behind the tensor's. */
+%# Clears keys or values that exist but take no part.
+/* What lies behind a sequence's end may be NaN, and 0 * NaN is NaN. So it is set to zero, as what lies outside the tensor is
+ * already. */
 INLINED void clear_behind(struct source *f, uint at, int end, uint full)
 {
     const uint shared = f->shared;

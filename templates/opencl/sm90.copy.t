@@ -1,6 +1,6 @@
-%# The producer: one warp, of which one lane talks to the copy engine.
+%# The producer: one warp, of which one lane gives the copy engine its orders.
 
-%# Maps that come whole do not say how many packed rows there are, which the kernel puts in.
+%# Maps that come complete do not say how many packed rows there are; the kernel puts that in.
 % let MAPS_PLACED = not MAPS_WHOLE or PACKED
 % let MAP_Q = MAPS_PLACED ? "(ulong)room" : MAP_Q
 % let MAP_K = MAPS_PLACED ? "(ulong)(room + 16)" : MAP_K
@@ -11,7 +11,7 @@
 % end
 
 % if PAGED
-/* Where a key is: outside of all pages where the sequence has no such. */
+/* Where a key is; outside of all pages if the sequence does not have it. */
 struct place {
     int page, row;
 };
@@ -20,11 +20,11 @@ struct place {
 struct source {
     ulong q, k, v; /* maps */
     uint shared;   /* where shared memory begins */
-    __local uchar *memory; /* the same */
+    __local uchar *memory; /* shared memory as a pointer */
     int lane, kv_len;
 % if SPLIT
     struct attn_cl_split d;
-    ulong policy;  /* of keys and values in L2 */
+    ulong policy;  /* how L2 keeps keys and values */
 % end
 % if PACKED or PAGED or NARROW
     const struct attn_cl_args *a;
@@ -41,16 +41,16 @@ struct source {
     __global const ${TYPE_KV} *k_rows, *v_rows;
     __global const int *pages; /* of all sequences */
     int box;                   /* keys of a box; 0: keys are gathered, row by row */
-    struct place before, last, next; /* of this lane's box: of the keys before the last, whose values are due, of these, and of those to come */
+    struct place before, last, next; /* where this lane's box lies: for the keys before the last, whose values are due; for the last keys; and for the next */
 % end
-    uint nq, nk, nv, landed; /* tiles of queries, keys and values so far; and of those how many were cleared behind the end */
+    uint nq, nk, nv, landed; /* tiles of queries, keys and values so far; and of those how many were cleared behind a sequence's end */
 % if INSIDE
-    uint step;               /* from one number of keys, or of values, to the next */
+    uint step;               /* the step from one number of keys, or of values, to the next */
 % end
 };
 
 % if PACKED and SPLIT
-/* The rows of a slice, one by one: they may be fewer than a box has. */
+/* Copies the rows of a slice one by one, because they may be fewer than a box has. */
 INLINED void gather_q(const struct source *f, const struct tile *x, int w)
 {
     const uint shared = f->shared;
@@ -67,7 +67,7 @@ INLINED void gather_q(const struct source *f, const struct tile *x, int w)
 }
 
 % end
-/* With Q a consumer gets the tile's place. */
+/* Loads Q; with it a consumer also learns the tile's place. */
 INLINED void load_q(const struct source *f, const struct tile *x, int w)
 {
     const uint shared = f->shared, full = Q_FULL(w, f->nq);
@@ -99,7 +99,7 @@ INLINED void load_q(const struct source *f, const struct tile *x, int w)
 % end
 }
 
-/* A tile of no keys marks the end. */
+/* A tile without keys tells a consumer that there are no more. */
 INLINED void load_end(const struct source *f, int w)
 {
     const uint shared = f->shared;
@@ -116,7 +116,7 @@ INLINED void load_end(const struct source *f, int w)
 
 % let LOAD_KV = SPLIT ? "box_load_once" : "box_load"
 % let POLICY = SPLIT ? ", f->policy" : ""
-/* The row of tile j, outside the tensor where a sequence has no keys. */
+/* The first row of tile j; it lies outside the tensor if the sequence has no keys. */
 INLINED int row_of(const struct tile *x, int j)
 {
     return x->keys ? ${PACKED ? "x->kv_from + " : ""}j * ${BK} : 1 << 30;
@@ -134,7 +134,7 @@ INLINED struct place place_of(const struct source *f, const struct tile *x, int 
     return y;
 }
 
-/* Keys of tile j, or their values, by boxes: a lane for each. Its bytes are announced elsewhere. */
+/* Loads the keys of tile j, or their values, in boxes, one for each lane. Their bytes are announced elsewhere. */
 INLINED void load_boxes(const struct source *f, struct place at, int head, uint to, ulong map, const int boxes, uint bar)
 {
     if (f->lane * f->box < ${BK})
@@ -143,7 +143,7 @@ INLINED void load_boxes(const struct source *f, struct place at, int head, uint 
 }
 
 % if not NARROW
-/* Row by row, 16 bytes at a time, with zeros where there is no key. */
+/* Copies row by row, 16 bytes at a time, with zeros where there is no key. */
 INLINED void gather(const struct source *f, const struct tile *x, int j, uint to, __global const ${TYPE} *rows, long rows_at, const long *stride,
     const int boxes, const int columns, uint bar, uint empty, uint parity)
 {
@@ -173,7 +173,7 @@ INLINED void gather(const struct source *f, const struct tile *x, int j, uint to
 % include "opencl/sm90.narrow.t"
 % else
 
-%# What is behind a sequence's end is cleared of keys too, where these hold values.
+%# Behind a sequence's end keys are cleared too, if values lie in them.
 % let AT_END = PACKED or PAGED ? "" : "x->keys == f->kv_len || "
 % let K_BAR = INSIDE ? "bar" : "K_FULL(n)"
 % if INSIDE
@@ -193,7 +193,7 @@ INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", co
         gather(f, x, j, K_AT(n), f->k_rows, f->a->k_at, f->a->k_stride, ${HB}, ${HD}, K_FULL(n), K_EMPTY(n), ROUND(n) ^ 1);
         return;
     }
-    /* Places are looked up a tile ahead, while the one before is waited for. */
+    /* Places are looked up one tile ahead, while the tile before is waited for. */
     f->before = f->last;
     f->last = first ? place_of(f, x, j * ${BK} + f->lane * f->box) : f->next;
     f->next = place_of(f, x, max(j - 1, 0) * ${BK} + f->lane * f->box);
@@ -234,7 +234,7 @@ INLINED void load_v(struct source *f, const struct tile *x, int j)
     const uint bar = whole ? V_FULL(n) : LANDED;
 % if INSIDE
     f->nv += f->step;
-    if (f->step == 1) /* they are there with their keys */
+    if (f->step == 1) /* these values have come with their keys */
         return;
 % end
 % if PAGED
@@ -259,7 +259,8 @@ INLINED void load_v(struct source *f, const struct tile *x, int j)
 }
 % end
 
-/* Queries of all warpgroups, and the first keys, which are the last: they may have to be masked. */
+/* Loads the queries of all warpgroups, and the first keys of the walk. These are the tile's last keys, which may have to be
+ * masked. */
 INLINED void load_first(struct source *f, const struct tile *x)
 {
     load_q(f, x, 0);
@@ -271,7 +272,7 @@ INLINED void load_first(struct source *f, const struct tile *x)
 }
 
 % if SPLIT
-/* The unit with number t or, if it has no keys, the next one that this group takes; none is left where count is 0. */
+/* The unit with number t or, if that has no keys, the next one that this group takes; if its count is 0, none is left. */
 % if PACKED
 INLINED struct tile unit_from(int t, const struct source *f, const struct attn_cl_args *a, __global const long *kv_lens,
     const struct starts *starts, struct walk *walk, __global uint *taken)
@@ -301,8 +302,8 @@ INLINED struct tile unit_from(int t, int units, const struct source *f, const st
 
 % end
 % if PERSISTENT
-/* Tiles are given out as work-groups become free. The last one to see that there are no more counts from 0 again. All is
- * loaded in the order in which consumers want it: keys a step ahead of values, of the next tile too. */
+/* Tiles are given out as work-groups become free. The last group to see that there are no more resets the counter to 0. All
+ * is loaded in the order in which consumers want it: keys one step ahead of values, those of the next tile too. */
 INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PACKED ? "" : ", int near"}, __global const long *kv_lens, __global uint *taken${WINDOW or PACKED ? "," : ")"}
 % if PACKED
     const struct attn_cl_features *features, const struct starts *starts)
@@ -326,7 +327,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PA
 % end
 % if not NARROW
     if (f->lane == 0${PAGED ? " || !f->box" : ""})
-        arrive(V_FULL(f->nv)); /* the first step has no values to multiply, and waits for some all the same */
+        arrive(V_FULL(f->nv)); /* the first step has no values to multiply, but waits for some all the same */
     ${INSIDE ? "f->nv += f->step" : "f->nv++"};
 % end
 % if SPLIT or PACKED
@@ -340,7 +341,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PA
 % end
         uint next = 0;
         for (int j = ${FROM ? "x.from + " : ""}x.count - 1; j > ${FROM ? "x.from" : "0"}; j--) {
-            if (f->lane == 0 && j${FROM ? " - x.from" : ""} == min(x.count - 1, 3)) /* early enough to have the answer in time */
+            if (f->lane == 0 && j${FROM ? " - x.from" : ""} == min(x.count - 1, 3)) /* early enough for the answer to come in time */
                 next = count_up(taken);
             load_k(f, &x, j - 1${PAGED ? ", 0" : ""});
             load_v(f, &x, j);
@@ -398,7 +399,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PA
         taken[0] = 0, taken[1] = 0;
 }
 % else
-/* One tile, loaded in the order in which consumers want it: keys a step ahead of values. */
+/* Loads one tile, in the order in which consumers want it: keys one step ahead of values. */
 INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, __global const long *kv_lens${WINDOW ? "," : ")"}
 % if WINDOW
     const struct attn_cl_features *features)
@@ -407,7 +408,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, _
     const uint shared = f->shared;
     const struct tile x = tile_at(group_number(), a, near, kv_lens${WINDOW ? ", features" : ""});
     if (f->lane == 0)
-        arrive(V_FULL(f->nv)); /* the first step has no values to multiply, and waits for some all the same */
+        arrive(V_FULL(f->nv)); /* the first step has no values to multiply, but waits for some all the same */
     ${INSIDE ? "f->nv += f->step" : "f->nv++"};
     load_first(f, &x);
     for (int j = ${FROM ? "x.from + " : ""}x.count - 1; j > ${FROM ? "x.from" : "0"}; j--) {

@@ -1,6 +1,6 @@
-%# Copies by the copy engine, for sm80.cl.t: work-item 0 begins them, all wait.
+%# Copies by the copy engine, for sm80.cl.t: work-item 0 begins them, and all work-items wait for them.
 
-/* Barriers in shared memory, behind all else: of Q, and of each stage of keys and values. */
+/* The barriers, which lie in shared memory behind all else: one for Q, and one for each stage of keys and values. */
 #define Q_FULL (shared + ${AT_BAR})
 #define FULL(n) (shared + ${AT_BAR + 8} + (n) % ${ST} * 8)
 
@@ -50,7 +50,8 @@ INLINED void load_queries(const struct worker *p, const struct tile *x, const st
             box_load(shared + ${AT_Q} + c * ${BQ*128} + w * 8192, f->q, 64 * c, x->i0 + 64 * w, x->h, x->b, Q_FULL);
 }
 
-/* The n-th tile of keys and values, from the last one down; outside the tensor where a sequence has no keys. */
+/* Loads the n-th tile of keys and values. Tiles go from the last one down; where a sequence has no keys they lie outside the
+ * tensor. */
 INLINED void load_next(const struct worker *p, const struct tile *x, int n, const struct source *f)
 {
     const uint shared = p->shared;
@@ -64,8 +65,8 @@ INLINED void load_next(const struct worker *p, const struct tile *x, int n, cons
         box_load(V_AT(n) + c * ${BK*128}, f->v, 64 * c, row, x->g, x->b, FULL(n));
 }
 
-/* Values of the first tile behind a sequence's end may be NaN, and 0 * NaN is NaN: they are made zero, as what is behind
- * the tensor's. */
+/* Values of the first tile that lie behind a sequence's end may be NaN, and 0 * NaN is NaN. So they are set to zero, as what
+ * lies outside the tensor is already. */
 INLINED void clear_behind(const struct worker *p, const struct tile *x, int kv_len)
 {
     const uint shared = p->shared;

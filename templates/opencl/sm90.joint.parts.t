@@ -1,4 +1,4 @@
-%# The products of sm80.parts.t, by a warpgroup: begun and waited for.
+%# The products that sm80.parts.t describes, by a warpgroup: one function begins them, another waits for them.
 % include "opencl/sm90.products.t"
 
 INLINED void scores(float *s, const struct worker *p, uint k)

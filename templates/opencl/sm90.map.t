@@ -1,4 +1,4 @@
-%# What both of sm90's ways to drive the copy engine begin with.
+%# How both of sm90's ways to drive the copy engine begin.
 /* The first 64 bits of a map are its tensor's address, which the host does not know. */
 INLINED void place_map(__global ulong *to, const ulong *words, ulong address)
 {
@@ -10,7 +10,7 @@ INLINED void place_map(__global ulong *to, const ulong *words, ulong address)
 }
 % if PACKED
 
-/* The same, with as many rows as all sequences have. */
+/* The same; the map also gets the number of rows of all sequences. */
 INLINED void place_rows(__global ulong *to, const ulong *words, ulong address, long rows)
 {
     to[0] = address;

@@ -1,6 +1,6 @@
-%# What the producer does with narrow keys and values: tiles go to the ring as they are stored.
+%# What the producer does with narrow keys and values: their tiles go to the ring as they are stored in memory.
 
-/* The scales of tile j's keys and values, zeros where there is no key: 32 of each a time. */
+/* The scales of tile j's keys and values, 32 of each at a time, with zeros where there is no key. */
 INLINED void load_scales(const struct source *f, const struct tile *x, int j, uint to)
 {
     const struct attn_cl_features *y = f->features;
@@ -11,7 +11,7 @@ INLINED void load_scales(const struct source *f, const struct tile *x, int j, ui
         const int in_tile = n + f->lane, key = j * ${BK} + in_tile, is = in_tile < ${BK} && key < x->keys;
 % if PAGED
         struct place at;
-        if (f->box) { /* a lane knows where a box begins */
+        if (f->box) { /* each lane knows where a box begins */
             const int box = min(in_tile, ${BK - 1}) / f->box;
             at.page = of_lane(f->last.page, box), at.row = of_lane(f->last.row, box) + in_tile - box * f->box;
         } else
@@ -28,7 +28,7 @@ INLINED void load_scales(const struct source *f, const struct tile *x, int j, ui
 }
 % if PAGED
 
-/* Row by row, 16 bytes at a time, with zeros where there is no key. */
+/* Copies row by row, 16 bytes at a time, with zeros where there is no key. */
 INLINED void gather(const struct source *f, const struct tile *x, int j, uint to, __global const ${TYPE_KV} *rows, long rows_at, const long *stride,
     const int boxes, const int columns)
 {
@@ -52,7 +52,7 @@ INLINED void gather(const struct source *f, const struct tile *x, int j, uint to
 }
 % end
 
-/* What is announced of a place, and by whom: its first lane says what it is, and how many of its rows are keys. */
+/* Announces what a place holds; its first lane says what it is, and how many of its rows are keys. */
 INLINED void announce(const struct source *f, const struct tile *x, int j, uint n, const int what, const int bytes)
 {
     __local uchar *const memory = f->memory;
@@ -70,7 +70,7 @@ INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", co
 {
     const uint shared = f->shared, n = f->nr++;
 % if PAGED
-    /* Places are looked up a tile ahead, while the one before is waited for. */
+    /* Places are looked up one tile ahead, while the tile before is waited for. */
     if (f->box) {
         f->before = f->last;
         f->last = first ? place_of(f, x, j * ${BK} + f->lane * f->box) : f->next;

@@ -1,8 +1,8 @@
-%# What a consumer's warpgroup does with its 64 rows, but for the order in which it does so.
-%# How rows of a slice are divided: as a tile says where sequences are packed, and else one and the same way.
+%# What a consumer's warpgroup does with its 64 rows, apart from the order. How the rows of a slice are divided is said by the tile if
+%# sequences are packed, and is the same for all tiles otherwise.
 % let SLICED = PACKED ? "at" : "&x->d"
 % let SLICED_ROWS = PACKED ? "at->rows" : "x->d.rows"
-/* A warpgroup's part of a tile: S, P and O in fragments. */
+/* A warpgroup's part of a tile; S, P and O are in fragments. */
 struct worker {
     uint shared;
     __local uchar *memory;
@@ -16,10 +16,10 @@ struct worker {
     uint nq, nk, nv;  /* tiles of queries, keys and values so far */
     ulong o;          /* map */
 % if INSIDE
-    uint step;        /* from one number of keys, or of values, to the next */
+    uint step;        /* the step from one number of keys, or of values, to the next */
 % end
 % if SHARES
-    uint told;        /* how often one warpgroup has told the other something */
+    uint told;        /* how often one warpgroup has told the other something so far */
 % end
 % if MODIFIES
     struct beside beside;
@@ -27,10 +27,10 @@ struct worker {
 % if SPLIT
     struct attn_cl_split d;
     __global float *parts;   /* see split.t */
-    __global uint *done;     /* splits of each slice */
+    __global uint *done;     /* how many splits of each slice are done */
 % end
 % if SPLIT or WIDE_O or PACKED or DIRECT_O
-    __global ${TYPE_O} *merged; /* where output is written that does not go by the copy engine */
+    __global ${TYPE_O} *merged; /* where output goes that the copy engine does not write */
 % end
 % if WIDE_O or PACKED or DIRECT_O
     const struct attn_cl_args *a;
@@ -40,7 +40,8 @@ struct worker {
 % include "opencl/sm90.products.t"
 
 % if NEGATES
-/* With a negative scale the scores of -Q are multiplied by its magnitude, so that the largest comes out on top. */
+/* If the scale is negative, Q is negated and scores are multiplied by its magnitude, so that the largest score stays the
+ * largest. */
 INLINED void negate_q(const struct worker *x)
 {
     const uint shared = x->shared;
@@ -52,7 +53,7 @@ INLINED void negate_q(const struct worker *x)
 
 % end
 % if WINDOW
-/* All of the warpgroup's rows see the keys from begin on that are before edge. */
+/* Sets the keys that all of the warpgroup's rows see: from begin on, and before edge. */
 INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
 {
 % if SPLIT
@@ -64,7 +65,7 @@ INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
     x->begin = last + at->low;
 }
 
-/* The keys of tile j that are behind the ends of intervals, or before they begin. */
+/* Masks the keys of tile j that lie behind the ends of intervals, or before they begin. */
 INLINED void mask_edge(float *s, const struct worker *x, int j)
 {
     __local uchar *const memory = x->memory;
@@ -95,7 +96,8 @@ INLINED void mask_edge(float *s, const struct worker *x, int j)
     }
 }
 % else
-/* Row i sees keys before end[0], row i + 8 those before end[1], and all of the warpgroup's rows those before edge. */
+/* Sets what rows see: row i sees keys before end[0], row i + 8 those before end[1], and all of the warpgroup's rows see
+ * those before edge. */
 INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
 {
 % if SPLIT
@@ -110,7 +112,7 @@ INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
 % end
 }
 
-/* The keys of tile j that are behind the ends of intervals. */
+/* Masks the keys of tile j that lie behind the ends of intervals. */
 INLINED void mask_edge(float *s, const struct worker *x, int j)
 {
     if (x->edge < (j + 1) * ${BK}) {
@@ -128,7 +130,7 @@ INLINED void modify_tile(float *s, const struct worker *x, int j, const struct a
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq);
     const int key = j * ${BK} + 2 * (x->lane & 3);
 % if SPLIT
-    const int rows = x->d.rows * x->d.heads - 16 * x->warp; /* of the warp */
+    const int rows = x->d.rows * x->d.heads - 16 * x->warp; /* the rows from this warp's first on */
     if (rows <= 0)
         return;
     const int r = anew(16 * x->warp + x->lane / 4);
@@ -143,7 +145,8 @@ INLINED void modify_tile(float *s, const struct worker *x, int j, const struct a
 
 % end
 % if UNEVEN
-/* The last tile of keys that a row of this warpgroup sees; where it has none, or they see no key, the first, masked. */
+/* The last tile of keys that a row of this warpgroup sees. If it has no rows, or they see no key, it is the first tile,
+ * which is masked. */
 INLINED int last_seen(const struct worker *x, const struct attn_cl_args *a)
 {
     __local uchar *const memory = x->memory;
@@ -155,7 +158,8 @@ INLINED int last_seen(const struct worker *x, const struct attn_cl_args *a)
 
 % end
 % if SPLIT
-/* A row whose keys are all in one split is complete, and has its LSE; of another the state goes beside its part of the output. */
+/* A row whose keys are all in one split is complete, and its LSE is written; the state of any other row is stored beside its
+ * part of the output. */
 INLINED void note_rows(const struct worker *x, const struct row_states *rows, float *inverse, __local volatile const struct tile *at,
     const struct attn_cl_args *a, __global float *lse)
 {
@@ -178,7 +182,7 @@ INLINED void note_rows(const struct worker *x, const struct row_states *rows, fl
 }
 
 % end
-/* The rows of the tile before are complete: their LSE, and what their output is to be multiplied by. */
+/* The rows of the tile before are complete: writes their LSE, and says by what their output is to be multiplied. */
 INLINED void close_rows(const struct worker *x, struct row_states *rows, float *inverse, int pending, const struct attn_cl_args *a,
     __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
@@ -223,7 +227,7 @@ INLINED void close_rows(const struct worker *x, struct row_states *rows, float *
     rows->sum[0] = rows->sum[1] = 0.0f;
 }
 
-/* Until what was last stored has left shared memory. */
+/* Waits until what was stored last has left shared memory. */
 INLINED void await_staging(const struct worker *x)
 {
     if (x->warp == 0 && x->lane == 0)
@@ -231,11 +235,11 @@ INLINED void await_staging(const struct worker *x)
     named_sync(3 + ${MINE}, 128);
 }
 
-%# Where two warpgroups share columns, the second's begin behind the first's, and it may have fewer.
+%# Where two warpgroups share columns, those of the second begin behind those of the first, and may be fewer.
 % let HAS = SHARES ? "has" : NO
 % let AT_COLUMN = SHARES ? " + first" : ""
 % if WIDE_O
-/* O of tile n goes to memory from registers: pairs of columns of two rows a work-item. */
+/* O of tile n goes to memory from registers; a work-item has pairs of columns of two rows. */
 INLINED void store_output(const struct worker *x, uint n, const float *out, const float *inverse)
 {
     __local uchar *const memory = x->memory;
@@ -266,7 +270,8 @@ INLINED void store_output(const struct worker *x, uint n, const float *out, cons
     }
 }
 % elif DIRECT_O
-/* O of tile n goes to memory from registers: ${PACKED and SPLIT ? "boxes would write other sequences' rows" : "shared memory is full of keys"}. */
+/* O of tile n goes to memory from registers, since
+ * ${PACKED and SPLIT ? "boxes would overwrite rows of other sequences" : "shared memory is full of keys"}. */
 INLINED void store_output(const struct worker *x, uint n, const float *out, const float *inverse)
 {
     __local uchar *const memory = x->memory;
@@ -295,7 +300,7 @@ INLINED void store_output(const struct worker *x, uint n, const float *out, cons
 }
 % else
 % if PACKED
-/* Rows of O that do not fill boxes, of so many columns in shared memory. */
+/* Stores rows of O that do not fill boxes, of which so many columns are in shared memory. */
 INLINED void store_some(const struct worker *x, __local volatile const struct tile *tile, int rows, const int from, const int to)
 {
     __local uchar *const memory = x->memory;
@@ -342,7 +347,7 @@ INLINED void store_output(const struct worker *x, uint n, const float *out, cons
     shared_written();
     named_sync(3 + ${MINE}, 128);
 % if PACKED
-    if (rows < 64) /* what is behind them is another sequence's */
+    if (rows < 64) /* what lies behind them belongs to another sequence */
         store_some(x, tile, rows, ${64*OS*first}, ${64*min(OB, (first + 1)*OS)});
     else if (lead) {
 % else
@@ -364,7 +369,7 @@ INLINED void store_output(const struct worker *x, uint n, const float *out, cons
 % end
 % if SPLIT
 
-/* The same, of rows that are complete; a part of others is kept, and who comes last with one merges all. */
+/* The same for rows that are complete. The parts of others are kept, and whoever comes last with one merges them all. */
 INLINED void leave_output(const struct worker *x, uint n, const float *out, const float *inverse, const struct attn_cl_args *a,
     __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
@@ -376,11 +381,11 @@ INLINED void leave_output(const struct worker *x, uint n, const float *out, cons
         store_output(x, n, out, inverse);
         return;
     }
-    if (at->slice >= ${PACKED ? "at->slices" : "x->d.slices"}) /* no slice is left for this warpgroup */
+    if (at->slice >= ${PACKED ? "at->slices" : "x->d.slices"}) /* there is no slice left for this warpgroup */
         return;
     __global float *part = x->parts + part_at(slice, at->split, &x->d)${SHARES ? " + x->part * " : ""}${SHARES ? DV : ""};
 % if SHARES
-    const int has = x->part ? ${NO_2} : ${NO}; /* elements of output */
+    const int has = x->part ? ${NO_2} : ${NO}; /* the elements of output that it has */
 % end
     #pragma unroll
     for (int r = 0; r < 2; r++) {

@@ -1,5 +1,5 @@
-%# The two products of a warpgroup: ${Q_BOX} bytes are between boxes of Q.
-/* S = Q K^T and O += P V are begun here, and not waited for. */
+%# The two products of a warpgroup; boxes of Q are ${Q_BOX} bytes apart.
+/* These functions begin S = Q K^T and O += P V, and do not wait for them. */
 INLINED void begin_scores(float *s, uint q, uint k)
 {
     const uint q0 = operand_at(q, 16), k0 = operand_at(k, 16);

@@ -19,15 +19,15 @@
 %#               waits to tell that the next has ended; so the producer has written tiles up to the third after this one. There is room for 8.
 %# P goes from registers to registers by loads and stores of work-items, and so needs no fence for the copy engine or the tensor cores.
 
-/* What the first warpgroup tells the second: a tile of queries begins; it goes on; it goes on, but output is to be multiplied by
- * two factors first, since the maximum of a row has grown; it ends, and these are the last two factors of its output; there are no
- * more tiles. Probabilities come with the first three. */
+/* What the first warpgroup tells the second: that a tile of queries begins; that it goes on; that it goes on, but output
+ * must first be multiplied by two factors, because the maximum of a row has grown; that it ends, with the last two factors
+ * of its output; or that there are no more tiles. Probabilities come with the first three. */
 enum told { BEGINS, GOES_ON, RESCALES, ENDS, NO_MORE };
 #define TOLD_P(item) ((__local uint4 *)(memory + ${AT_P}) + (item))
 #define TOLD_FACTOR(item) ((__local float *)(memory + ${AT_P + BK*128}) + (item))
 #define TOLD_WHAT(item) ((__local int *)(memory + ${AT_P + BK*128 + 1024}) + (item))
 
-/* Each work-item tells the one that has the same place, and so the same rows, in the second warpgroup. */
+/* Each work-item tells the one that has the same place in the second warpgroup, and so the same rows. */
 INLINED void tell(struct worker *x, const uint *p, const float *factor, const int what)
 {
     const uint shared = x->shared;
@@ -64,7 +64,7 @@ INLINED int hear(struct worker *x, uint *p, float *factor)
     return what;
 }
 
-/* The second warpgroup's columns of the output of all tiles, as it is told. */
+/* Makes the second warpgroup's columns of the output of all tiles, as it is told. */
 INLINED void follow(struct worker *x, const struct attn_cl_args *a, __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
     const uint shared = x->shared;
@@ -89,7 +89,7 @@ INLINED void follow(struct worker *x, const struct attn_cl_args *a, __global flo
             rescale(out, factor);
         await(V_FULL(x->nv), ROUND(x->nv));
 % if PAGED
-        shared_written(); /* they may have been copied by work-items */
+        shared_written(); /* work-items may have copied them */
 % end
         begin_values(out, p, V_AT(x->nv) + ${DV/64*BK*128});
         products_wait();

@@ -1,14 +1,14 @@
-%# The sizes that a tile of forward attention implies on NVIDIA's Hopper, and what must hold of them. Rows of Q, K, V and
-%# O lie in shared memory in boxes of 64 columns, 128 bytes, the width of a swizzle; a last, partial box is filled with
-%# zeros. A warpgroup, four warps, has 64 rows of queries.
+%# The sizes that a tile of forward attention implies on NVIDIA's Hopper, and what must hold of them. Rows of Q, K, V and O lie in
+%# shared memory in boxes of 64 columns, 128 bytes, the width of a swizzle; a last, partial box is filled up with zeros. A warpgroup,
+%# four warps, has 64 rows of queries.
 % include "opencl/sm.sizes.t"
 % let WG = BQ/64
-%# Of rows wider than 256, what sm90.shares.t and sm90.tiles.t say: two warpgroups share the columns of a wide output, and keys and values
-%# take turns in one ring of places, so that values that lie in keys are read once.
+%# For rows wider than 256: what sm90.shares.t and sm90.tiles.t describe. Two warpgroups share the columns of a wide output; keys and
+%# values take turns in one ring of places, so that values that lie in keys are read once.
 % let WIDE = HD > 256 or HDV > 256
 % let SHARES = HDV > 256
 % let INSIDE = WIDE and HDV <= HD
-%# Warpgroups that compute; and which of what is a warpgroup's own is this one's.
+%# The warpgroups that compute; and, of arrays with a part for each warpgroup, the part of this one.
 % let CW = SHARES ? 2 : WG
 % let MINE = SHARES ? "x->part" : "x->w"
 % assert DTYPE == "f16" or DTYPE == "bf16", "isa sm90 multiplies f16 and bf16; dtype must be one of them"
@@ -29,9 +29,9 @@
 % assert not NARROW or WG < 3, "with narrow K and V tile.q must be 64 or 128: who widens them has too few registers beside three warpgroups"
 % assert not SPLIT or WG < 3, "where keys are split tile.q must be 64 or 128: three warpgroups have too few registers to merge"
 % let TYPE = "ushort"
-%# Narrow tiles come to a ring of places, as many as stages or twice as many, in the order in which they are wanted, and from
-%# there, widened, to two stages. A place has
-%# boxes of 128 columns, a message of what it is, and the scales of a tile's keys and values.
+%# Narrow tiles come to a ring of places, as many as there are stages or twice as many, in the order in which they are wanted, and go
+%# from there, widened, to two stages. A place has boxes of 128 columns, a message of what it is, and the scales of a tile's keys and
+%# values.
 % let RING = NARROW ? (HD + HDV > 256 ? ST : 2*ST) : 0
 % let ST = NARROW ? 2 : ST
 % let WIDENERS = 3
@@ -39,13 +39,14 @@
 % let HB = ceil_div(HD, 64)
 % let VB = ceil_div(HDV, 64)
 % let NS = BK/2
-%# Columns of values that a warpgroup multiplies; elements of output that a work-item has, and those of the second of two that share.
+%# The columns of values that a warpgroup multiplies; the elements of output that a work-item has, and those that one of the second of
+%# two sharing warpgroups has.
 % let DV = SHARES ? 64*ceil_div(VB, 2) : HDV
 % let NO = DV/2
 % let NO_2 = SHARES ? (HDV - DV)/2 : 0
 % let OB = ceil_div(DV, 64)
-%# Shared memory, in bytes: Q (twice where there is room, for the next tile), the stages of K and of V, as many boxes of O as have room (the
-%# rest follows), the barriers, and which tiles the last four are.
+%# Shared memory, in bytes: Q (twice where there is room, for the next tile); the stages of K and of V; as many boxes of O as have room
+%# (the rest follow later); the barriers; and which tiles the last four are.
 % let Q_BOX = 64*128
 % let Q_WG = HB*Q_BOX
 % let K_TILE = BK*HB*128
@@ -57,18 +58,18 @@
 % let PLACE = NARROW ? BK*128*ceil_div(max(HD, HDV), 128) : 0
 % let PAIRS = NARROW ? 8*BK : 0
 % let NOTES = RING*(PLACE + PAIRS + 16) + (NARROW ? 3*PAIRS : 0)
-%# A place in the ring holds keys or values; those of a second warpgroup's product may have a box more than there is.
+%# A place in the ring holds keys or values. The second warpgroup's product may read one box more than values have.
 % let KV_PLACE = BK*128*max(HB, SHARES ? 2*OB : VB)
 % let K_PLACE = INSIDE ? KV_PLACE : K_TILE
 % let V_PLACE = INSIDE ? KV_PLACE : SHARES ? 2*OB*BK*128 : V_TILE
 % let KV_RING = 2*ST
 % let STAGES = ST*(K_PLACE + V_PLACE) + NOTES
-%# What is told from one warpgroup to the other: P, and three numbers a work-item.
+%# What one warpgroup tells the other: P, and three numbers for each work-item.
 % let P_BYTES = SHARES ? BK*128 + 3*512 : 0
 % let LEAST = WG*Q_WG + (SHARES ? 0 : WG*O_BOX) + STAGES + P_BYTES + (PACKED ? 1280 : 1024)
 % assert LEAST <= ROOM, "it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller"
 % let QS = PERSISTENT and LEAST + WG*Q_WG + (SHARES ? 2*OB : WG*(VB - 1))*O_BOX <= ROOM ? 2 : 1
-%# Of output that goes by the copy engine: a wide one where there is no room goes to memory from registers.
+%# Room for output that the copy engine writes; a wide output without room goes to memory from registers.
 % let OS = min(OB, (ROOM - LEAST - (QS - 1)*WG*Q_WG)/(CW*O_BOX) + (SHARES ? 0 : 1))
 % let DIRECT_O = PACKED and SPLIT or OS == 0
 % let AT_K = QS*WG*Q_WG
@@ -82,20 +83,22 @@
 % let AT_BAR = AT_NOTES + RING*16
 % let AT_TILE = AT_BAR + round_up(8*(2*QS*WG + 4*ST + 1 + 2*RING + 2*SHARES), TILE_BYTES)
 % let LOCAL = AT_TILE + TILES*WG*TILE_BYTES
-%# Registers of a consumer's work-item: output, scores, probabilities, and about 32 for all else. A launch gives all warpgroups
-%# alike: 168 an item to three, 128 to four. They share these anew, and wait forever for more than there are.
-%# Who looks for pages needs more to do it than who does not, and who widens more still.
+%# Registers of a consumer's work-item: output, scores, probabilities, and about 32 for all else. A launch gives all warpgroups the
+%# same number: 168 for each work-item if there are three, 128 if there are four. The warpgroups then share these out anew, and would
+%# wait forever for more than there are. A producer that looks for pages needs more registers than one that does not, and one that also
+%# widens needs more still.
 % let REGS = WG == 3 ? 160 : NARROW ? 216 : PAGED or WIDE ? 224 : 232
 % let COPY_REGS = WG == 3 ? 32 : NARROW ? 72 : PAGED or WIDE ? 56 : 40
 % assert NO + NS + BK/4 + 32 <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
 % let ITEMS = 128*(CW + 1)
-%# Where nothing is under way beside exponentials, wide values are multiplied before the next scores, and their place is given back early.
+%# Where no product is under way beside exponentials, wide values are multiplied before the next scores, and their place is given back
+%# early.
 % let EARLY = WIDE and SERIAL
-%# Of three warpgroups each skips keys that only others of the tile see; two would wait for each other all the more. What
-%# depends on the work-item alone is then computed anew for each tile, for want of registers.
+%# With three warpgroups, each skips the keys that only others of the tile see; with two, that would make them wait for each other
+%# more. What depends on the work-item alone is then computed anew for each tile, for lack of registers.
 % let UNEVEN = WG == 3 and (CAUSAL or WINDOW)
 % let ITEM = UNEVEN ? "anew(get_local_id(0))" : "get_local_id(0)"
-%# Of two that take turns, what is due of a narrow output is done while the tensor cores have the next scores.
+%# With two that take turns, what is due for a narrow output is done while the tensor cores multiply the next scores.
 % let LATER = PINGPONG and HDV <= 128 and not SPLIT and not WIDE_O
 % let T = DTYPE
 %# What a launch needs to know: struct gen_launch in gen/gen.h says what each is.

@@ -1,16 +1,16 @@
-%# Where in shared memory a tile lies.
+%# Where a tile lies in shared memory.
 
-/* Tensors in shared memory, and the barriers that tell that they are there, or no longer needed: the n-th Q of warpgroup
- * w since the launch, and the n-th tile of K or V. */
+/* Tensors in shared memory, and the barriers that tell that they have come or are no longer needed: those of the n-th Q of
+ * warpgroup w since the launch, and of the n-th tile of K or V. */
 #define Q_SLOT(w, n) ((n) % ${QS} * ${WG} + (w))
 #define Q_AT(w, n) (shared + Q_SLOT(w, n) * ${Q_WG})
 #define Q_FULL(w, n) (shared + ${AT_BAR} + Q_SLOT(w, n) * 8)
 #define Q_EMPTY(w, n) (shared + ${AT_BAR + 8*QS*WG} + Q_SLOT(w, n) * 8)
 #define Q_ROUND(n) ((n) / ${QS} & 1)
 % if INSIDE
-/* Keys and values lie in one ring of ${KV_RING} places, by numbers: keys have 0, 2, 4 and so on, values 1, 3, 5. Where values are the
- * first columns of keys, these have 1, 2, 3, and values the number of their keys. In either case the first number of values is
- * of none: what the first step waits for. */
+/* Keys and values share one ring of ${KV_RING} places, which are taken by number: keys have 0, 2, 4 and so on, values 1, 3,
+ * 5. Where values are the first columns of keys, keys have 1, 2, 3 and so on, and values have the number of their keys. In
+ * either case the first number of values belongs to none; the first step waits for it all the same. */
 #define K_AT(n) (shared + ${AT_K} + (n) % ${KV_RING} * ${KV_PLACE})
 #define K_FULL(n) (shared + ${AT_BAR + 16*QS*WG} + (n) % ${KV_RING} * 8)
 #define K_EMPTY(n) (shared + ${AT_BAR + 16*QS*WG + 8*KV_RING} + (n) % ${KV_RING} * 8)
@@ -41,8 +41,8 @@
 #define TILE_AT(w, n) ((__local volatile struct tile *)(memory + ${AT_TILE} + ((n) % ${TILES} * ${WG} + (w)) * ${TILE_BYTES}))
 
 % if NARROW
-/* The n-th narrow tile of the ring: its boxes, the scales of its keys and of their values, what it is, and its barriers. And those
- * scales beside the n-th wide tile of keys, until the next tile but one has come. */
+/* The n-th narrow tile of the ring: its boxes, the scales of its keys and values, a message of what it is, and its barriers.
+ * The scales are also kept beside the n-th wide tile of keys, until the next tile but one has come. */
 #define PLACE_AT(n) (shared + ${AT_RING} + (n) % ${RING} * ${PLACE})
 #define PAIRS_AT(n) (shared + ${AT_PAIRS} + (n) % ${RING} * ${PAIRS})
 #define NOTE_AT(n) ((__local volatile int *)(memory + ${AT_NOTES} + (n) % ${RING} * 16))
@@ -50,7 +50,7 @@
 #define PLACE_FULL(n) (shared + ${AT_BAR + 16*QS*WG + 32*ST + 8} + (n) % ${RING} * 8)
 #define PLACE_EMPTY(n) (shared + ${AT_BAR + 16*QS*WG + 32*ST + 8 + 8*RING} + (n) % ${RING} * 8)
 #define PLACE_ROUND(n) ((n) / ${RING} & 1)
-enum { KEYS, VALUES, END }; /* what a place has */
+enum { KEYS, VALUES, END }; /* what a place in the ring holds */
 
 % end
 INLINED void make_barriers(uint shared${PAGED and not NARROW ? ", int copies" : ""}${INSIDE ? ", int inside" : ""})
@@ -59,7 +59,7 @@ INLINED void make_barriers(uint shared${PAGED and not NARROW ? ", int copies" : 
         for (int n = 0; n < ${QS}; n++)
             barrier_init(Q_FULL(w, n), ${PACKED and SPLIT ? 33 : 1}), barrier_init(Q_EMPTY(w, n), 4);
 % if INSIDE
-    for (int n = 0; n < ${KV_RING}; n++) /* only values are every warpgroup's to give back */
+    for (int n = 0; n < ${KV_RING}; n++) /* only places of values are given back by every warpgroup */
         barrier_init(K_FULL(n), ${PAGED ? "copies" : "1"}), barrier_init(K_EMPTY(n), inside || n % 2 ? ${4*CW} : ${4*WG});
 % else
     for (int n = 0; n < ${ST}; n++) {
@@ -73,13 +73,14 @@ INLINED void make_barriers(uint shared${PAGED and not NARROW ? ", int copies" : 
     barrier_init(LANDED, 1);
 % if NARROW
     for (int n = 0; n < ${RING}; n++)
-        barrier_init(PLACE_FULL(n), 33), barrier_init(PLACE_EMPTY(n), ${WIDENERS}); /* a lane's scales each, and what is announced */
+        barrier_init(PLACE_FULL(n), 33), barrier_init(PLACE_EMPTY(n), ${WIDENERS}); /* 32 lanes' scales, and what is announced */
 % end
     barriers_made();
 }
 % if INSIDE
 
-/* Whether values are the first columns of keys, where both lie. A stride that is not stepped along may be anything. */
+/* Whether values are the first columns of keys, where both lie. A stride along a side of one has no effect, and may be
+ * anything. */
 INLINED int is_inside(__global const ${TYPE} *k, __global const ${TYPE} *v, const struct attn_cl_args *a)
 {
     return k == v && (${PAGED ? "" : "a->batch == 1 || "}a->k_stride[0] == a->v_stride[0]) &&

@@ -1,7 +1,9 @@
-%# Narrow keys and values become wide: three warps beside the producer take tiles from the ring, and what consumers wait for is theirs.
+%# Widens narrow keys and values: three warps beside the producer take tiles from the ring, and consumers wait for what these warps
+%# write.
 
-/* Rows of so many columns, from boxes of 128 narrow ones to boxes of 64 wide ones, both swizzled; zeros from row `end` on. A work-item
- * has 16 columns of a row at once. Of every other four it writes the second half first, so that eight work-items are in all banks. */
+/* Widens rows of so many columns, from boxes of 128 narrow columns to boxes of 64 wide ones, both swizzled, with zeros from
+ * row `end` on. A work-item has 16 columns of a row at once. Every other four work-items write their second half first, so
+ * that eight of them use all banks. */
 INLINED void widen_tile(__local uchar *from, __local uchar *to, const int columns, int end, int item)
 {
     #pragma unroll 2
@@ -23,13 +25,13 @@ INLINED void widen_tile(__local uchar *from, __local uchar *to, const int column
     }
 }
 
-/* All tiles of this work-group, by work-items 0 to ${32*WIDENERS - 1}. */
+/* Widens all tiles of this work-group, with work-items 0 to ${32*WIDENERS - 1}. */
 INLINED void widen_all(uint shared, __local uchar *memory, int item)
 {
     const int lane = item & 31;
     uint nk = 0, nv = 0;
     if (lane == 0)
-        arrive(V_FULL(nv)); /* the first step has no values to multiply, and waits for some all the same */
+        arrive(V_FULL(nv)); /* the first step has no values to multiply, but waits for some all the same */
     nv++;
     for (uint n = 0;; n++) {
         await(PLACE_FULL(n), PLACE_ROUND(n));
@@ -58,7 +60,8 @@ INLINED void widen_all(uint shared, __local uchar *memory, int item)
 }
 
 enum { SCALES_OF_KEYS, SCALES_OF_VALUES };
-/* Scores by the scales of their keys, before the tile of these is counted; and after that, probabilities by those of the values. */
+/* Multiplies scores by the scales of their keys, before the tile of these is counted; and, after that, probabilities by the
+ * scales of their values. */
 INLINED void multiply_keys(float *s, const struct worker *x, const int of)
 {
     __local uchar *const memory = x->memory;

@@ -1,4 +1,4 @@
-%# The softmax of each row of a matrix, in portable OpenCL C 1.2: a work-item for each row, or a work-group's lanes.
+%# The softmax of each row of a matrix, in portable OpenCL C 1.2. A row has a work-item, or the lanes of a work-group.
 % include "opencl/softmax.sizes.t"
 % include "opencl/words.t"
 % include "opencl/softmax.header.t"
@@ -11,7 +11,7 @@
 
 % include "opencl/interval.t"
 
-/* The scores of a row from j on; -inf from n on, where it sees none and nothing is read. */
+/* The scores of a row from j on; -inf from n on, where the row sees no key and nothing is read. */
 ${FUNCTION} ${VEC} scores(__global const ${TYPE} *s, long j, long n, const int wide)
 {
 % if VW == 1
@@ -57,7 +57,7 @@ void ${NAME}(__global const ${TYPE} *s, __global ${TYPE_O} *p, ${GIVEN} struct s
     top = across[0];
     barrier(CLK_LOCAL_MEM_FENCE);
 % end
-    const float low = max(top, -FLT_MAX); /* -inf - -inf is no number: a row without keys subtracts this */
+    const float low = max(top, -FLT_MAX); /* -inf - -inf would be NaN, so a row without keys subtracts this */
     for (long j = x * ${VW}; j < n; j += ${STEP})
         sum += total(exp2_v((scores(s, j, n, wide) - low) * 1.44269504f));
 % if LANES > 1

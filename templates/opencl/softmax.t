@@ -1,5 +1,5 @@
-%# The online softmax of two rows a work-item, in the fragments of the tensor cores. Of a row's four lanes each has its own
-%# share of the sum; the maximum is of all four.
+%# The online softmax, of two rows for each work-item, in the fragments of the tensor cores. Each of a row's four lanes has its own
+%# share of the row's sum; the maximum is that of all four.
 /* Query i sees the keys before this one. */
 INLINED int interval(int i, int keys, int offset)
 {
@@ -11,12 +11,12 @@ INLINED int interval(int i, int keys, int offset)
 }
 
 % if SOFTCAP
-/* tanh x = e / (e + 2) where e = exp(2x) - 1 = 2**y - 1: with y = n + r, 2**n * (2**r - 1) + (2**n - 1), whose terms cancel
- * nothing. 2**r - 1 is r times a polynomial (relative error 1.1e-8), so that tanh x is x near 0; where 2**y is 2**30 or its
- * inverse it is 1 or -1. */
+/* tanh x = e / (e + 2), where e = exp(2x) - 1 = 2**y - 1. With y = n + r that is 2**n * (2**r - 1) + (2**n - 1), a sum
+ * without cancellation. 2**r - 1 is r times a polynomial (relative error 1.1e-8), so that tanh x is close to x near 0. From
+ * 2**y = 2**30 on the result is 1, and from 2**-30 down it is -1. */
 INLINED float tanh_fast(float x)
 {
-    const float y = within30(x * 2.88539008f), shifted = y + 12582912.0f; /* whole numbers alone are that large */
+    const float y = within30(x * 2.88539008f), shifted = y + 12582912.0f; /* floats this large are whole numbers */
     const float r = y - (shifted - 12582912.0f), two_n = as_float((as_int(shifted) << 23) + 0x3f800000);
     float p = fma(0.000154035124f, r, 0.00133907355f);
     p = fma(p, r, 0.00961823749f), p = fma(p, r, 0.0555035743f);
@@ -26,7 +26,7 @@ INLINED float tanh_fast(float x)
 }
 
 % if SPLIT
-/* Scores over the cap's, of the first of so many rows; ratio is that of the scale to the cap. */
+/* tanh of scores divided by the cap, for the first so many rows; ratio is the scale divided by the cap. */
 INLINED void cap(float *s, float ratio, int rows)
 {
     #pragma unroll
@@ -37,7 +37,7 @@ INLINED void cap(float *s, float ratio, int rows)
                 s[n] = tanh_fast(s[n] * ratio), s[n + 1] = tanh_fast(s[n + 1] * ratio);
 }
 % else
-/* Scores over the cap's; ratio is that of the scale to the cap. */
+/* tanh of scores divided by the cap; ratio is the scale divided by the cap. */
 INLINED void cap(float *s, float ratio)
 {
     #pragma unroll
@@ -48,10 +48,11 @@ INLINED void cap(float *s, float ratio)
 
 % end
 struct row_states {
-    float top[2], sum[2]; /* maximum of the scores so far, or what stands for it; share of the sum of exponentials */
+    float top[2], sum[2]; /* the maximum of the scores so far, or what stands for it; and this lane's share of the sum of exponentials */
 };
 
-/* -inf where a key is past the end of a row's interval: left[r] of the keys from this lane's first on are seen. */
+/* Sets scores to -inf where a key is past the end of a row's interval: the row sees the first left[r] keys from this lane's
+ * first on. */
 INLINED void mask(float *s, const int *left)
 {
     #pragma unroll
@@ -60,7 +61,7 @@ INLINED void mask(float *s, const int *left)
 }
 % if WINDOW
 
-/* And where it is before the interval: the first before[r] of those keys. */
+/* And where a key is before the interval: the row does not see the first before[r] of these keys. */
 INLINED void mask_before(float *s, const int *before)
 {
     #pragma unroll
@@ -69,21 +70,22 @@ INLINED void mask_before(float *s, const int *before)
 }
 % end
 
-INLINED float finite(float m) /* what is subtracted: -inf - -inf is no number, and a row without keys has that maximum */
+INLINED float finite(float m) /* what is subtracted; for a row without keys it is not -inf, since -inf - -inf would be NaN */
 {
     return m == -INFINITY ? 0.0f : m;
 }
 
-/* Scores become exponentials. Returns whether what was summed up before must be multiplied by fix, and so the output. */
+/* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
 INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
 {
-    float top[4] = {x->top[0], x->top[1], s[4], s[6]}; /* two chains a row, for the instruction's latency */
+    float top[4] = {x->top[0], x->top[1], s[4], s[6]}; /* two chains for each row, to hide the latency of the instruction */
     #pragma unroll
     for (int n = 0; n < ${NS}; n++)
         top[n / 2 % 4] = fmax(top[n / 2 % 4], s[n]);
     top[0] = fmax(top[0], top[2]), top[1] = fmax(top[1], top[3]);
 % if LAZY
-    /* Exponentials up to 2**8 do no harm, so the maximum of before stands for a slightly larger one: any lane's. */
+    /* Exponentials up to 2**8 do no harm, so the old maximum may stand for a slightly larger one, unless some lane has one
+     * that is larger still. */
     const int grown = in_warp((top[0] - x->top[0]) * scale > 8.0f || (top[1] - x->top[1]) * scale > 8.0f);
     if (grown)
 % else
@@ -94,7 +96,7 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
             top[r] = fmax(top[r], across(top[r], 1));
             top[r] = fmax(top[r], across(top[r], 2));
 % if INVARIANT
-            /* Each row answers for itself; beside one that has grown another is multiplied by 1. */
+            /* Each row decides for itself; one that has not grown, beside one that has, is multiplied by 1. */
             const int grows = (top[r] - x->top[r]) * scale > 8.0f;
             fix[r] = grows ? exp2_fast((x->top[r] - finite(top[r])) * scale) : 1.0f;
             x->top[r] = grows ? top[r] : x->top[r];
@@ -117,7 +119,8 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
 }
 
 % if SINK
-/* What output is multiplied by when a sink joins a row's sum, which counts from top; top and sink are exponents of ${ADDS ? "e" : "two"}. */
+/* The factor of the output when a sink joins a row's sum, whose exponentials are relative to top. top and sink are exponents
+ * of ${ADDS ? "e" : "two"}. */
 INLINED float inverse_with_sink(float sum, float top, float sink)
 {
     const float high = fmax(top, sink), less = exp2_fast((top - high)${TO_TWO});
@@ -137,7 +140,7 @@ INLINED void rescale(float *o, const float *fix)
         o[n] *= fix[n / 2 % 2];
 }
 
-/* The fragments of a product's result are those of the next one's left operand. */
+/* The fragments of a product's result serve as the next product's left operand. */
 INLINED void round_all(uint *p, const float *s)
 {
     #pragma unroll

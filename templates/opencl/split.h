@@ -1,13 +1,13 @@
 #ifndef ATTN_CL_SPLIT_DEFINED
 #define ATTN_CL_SPLIT_DEFINED
-/* Where keys are split: how rows and keys are divided. A slice is rows * heads rows of the queries that share a KV head, at
- * most 64: its row r is query r % rows of head r / rows, counted from its first. */
+/* How rows and keys are divided where keys are split. A slice has rows * heads rows, at most 64, of the queries that share a
+ * KV head: its row r is query r % rows of head r / rows, both counted from the slice's first. */
 struct attn_cl_split {
     int rows, heads;   /* min(q_len, 64); min(64 / rows, group) */
-    int along, slices; /* slices along the queries; of a KV head in all, those of its first heads first */
-    int splits;        /* of kv_len keys; 1 or more */
+    int along, slices; /* slices along the queries; and all slices of a KV head, where those of its first heads come first */
+    int splits;        /* the splits of kv_len keys, at least 1 */
     int group;         /* heads / kv_heads */
-    int part;          /* floats that a split leaves of a slice: rows of output, and two a row behind them; a multiple of 4 */
+    int part;          /* floats that a split leaves of a slice: its rows of output, and behind them two numbers for each row; a multiple of 4 */
     int ratio;         /* 65536 / rows, rounded up: r / rows is r * ratio / 65536 */
 };
 #endif

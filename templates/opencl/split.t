@@ -1,9 +1,10 @@
-%# Which unit of work is next, where keys are split: a tile of rows and some of the keys; and how what was computed of a slice
-%# of rows, split by split, becomes its output.
+%# For kernels that split keys: which unit of work is next, that is, a tile of rows and some of the keys; and how the results of a
+%# slice of rows, split by split, become its output.
 
-/* A unit: so many tiles of keys, from `from` on, of split number `split` of as many as the tile of rows has keys in. Its rows
- * are one slice for each warpgroup, here the first one's: number `slice` of the KV head's, which begins at query i0 of head
- * h of the group that shares KV head g of sequence b. Keys and offset are as without splits. */
+/* A unit of work: `count` tiles of keys from tile `from` on, which are split number `split` of as many as the tile of rows
+ * has. Its rows are one slice for each warpgroup. What stands here is the first warpgroup's slice: number `slice` of the KV
+ * head's, which begins at query i0 of head h of the group that shares KV head g of sequence b. Keys and offset are as
+ * without splits. */
 struct tile {
     int i0, h, g, b, keys, offset, count, from, slice, split, splits;
 % if WINDOW
@@ -13,17 +14,17 @@ struct tile {
     int origin; /* query i stands at i + origin on the axis of keys */
 % end
 % if PACKED
-    int queries, q_from, kv_from; /* of the sequence; rows that come before its own */
-    int qb, kb, q_all;            /* which batch it is of Q and O, and of K and V; rows that a head has in LSE */
-    int rows, heads, along, slices, ratio; /* as struct attn_cl_split says of the longest sequence, of this one */
+    int queries, q_from, kv_from; /* of the sequence, and of all that come before it */
+    int qb, kb, q_all;            /* its batch in Q and O, and in K and V; the rows that a head has in LSE */
+    int rows, heads, along, slices, ratio; /* the same for this sequence as struct attn_cl_split says for the longest one */
 % end
 };
 % if PACKED
 
 % include "opencl/sm.walk.t"
 
-/* Tile t, no smaller than any before, or one that none is; its count is 0 where it has no keys, and b below 0 where there are
- * not so many. Neighbours have the same keys, so that these are in the cache. */
+/* The unit with number t, which must not be smaller than in the call before, or none: its count is 0 if it has no keys, and
+ * b is below 0 if there are fewer units. Neighbours have the same keys, so that these are in the cache. */
 INLINED struct tile tile_at(int t, const struct attn_cl_args *a, __global const long *kv_lens,
     const struct attn_cl_features *features, const struct starts *starts, struct walk *walk, int lane)
 {
@@ -63,7 +64,8 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, const struct at
     x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
 % end
 % include "opencl/sm.position.t"
-    /* A tile that goes on with another head has ${WINDOW ? "the last query and the first one" : "the last query"} too. Without keys there is one tile of them, all masked. */
+    /* A tile that goes on with another head also has ${WINDOW ? "the first and the last query" : "the last query"} of one.
+     * Without keys there is one tile, all of which is masked. */
     const int end = (interval(min(x.i0 + ${BQ}, q_len) - 1, x.keys, x.offset) + ${BK - 1}) / ${BK};
 % if WINDOW
     const int first = ${WG > 1 ? "x.i0 + 64 < q_len ? x.i0 : 0" : "x.i0"}, begin = max(min(max(first + x.low, 0) / ${BK}, end - 1), 0);
@@ -82,7 +84,7 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, const struct at
 }
 % let OF = PACKED ? "at" : "d"
 
-/* The same for another warpgroup. */
+/* The same unit for another warpgroup. */
 INLINED struct tile slice_of(const struct tile *x, int w, const struct attn_cl_split *d)
 {
     struct tile y = *x;
@@ -94,8 +96,8 @@ INLINED struct tile slice_of(const struct tile *x, int w, const struct attn_cl_s
 
 /* A row of a slice. */
 struct row {
-    int i, h; /* query, and head of the group */
-    int is;   /* whether there is such a row */
+    int i, h; /* its query, and its head within the group */
+    int is;   /* whether the slice has this row */
 };
 INLINED int head_of(int r, ${PACKED ? "__local volatile const struct tile *at" : "const struct attn_cl_split *d"})
 {
@@ -109,7 +111,7 @@ INLINED struct row row_at(int r, __local volatile const struct tile *at, const s
     return x;
 }
 % if MODIFIES or SINK
-/* The same, or one that there is. */
+/* The same row, or another that exists. */
 INLINED struct row some_row_at(int r, __local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a)
 {
     struct row x = row_at(r, at, d, a);
@@ -126,8 +128,8 @@ INLINED long lse_row(const struct row *x, __local volatile const struct tile *at
 % end
 }
 
-/* A slice's number among all. What it leaves of a split: the rows, not yet divided by their sums; then of each row the
- * maximum that was subtracted, as ${ADDS ? "an exponent of e" : "a power of two"}, and the sum. */
+/* The number of a slice among all, and where its results for a split lie: the rows, not yet divided by their sums; then for
+ * each row the maximum that was subtracted, as ${ADDS ? "an exponent of e" : "a power of two"}, and the sum. */
 INLINED int slice_at(__local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a)
 {
     return (at->b * (int)a->kv_heads + at->g) * d->slices + at->slice;
@@ -137,12 +139,13 @@ INLINED long part_at(int slice, int split, const struct attn_cl_split *d)
     return (long)(slice * d->splits + split) * d->part;
 }
 
-/* All parts of a slice, in the order of its splits: output and LSE. A work-item of 128 has chunks of four columns of a row. */
+/* Merges all parts of a slice, in the order of its splits, to output and LSE. Each of 128 work-items works on chunks of four
+ * columns of a row. */
 INLINED void merge(__global const float *parts, int item, __local volatile const struct tile *at,
     const struct attn_cl_split *d, const struct attn_cl_args *a, __global ${TYPE_O} *o, __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
     const int splits = at->splits, chunks = ${OF}->rows * ${OF}->heads * ${HDV/4};
-    for (int begin = item; begin < chunks; begin += 256) { /* 2 chunks and 4 splits are under way at once */
+    for (int begin = item; begin < chunks; begin += 256) { /* loads of 2 chunks and of 4 splits are under way at once */
         __global const float *part[2], *state[2];
         float top[2], sum[2], out[2][4];
         #pragma unroll
@@ -159,7 +162,7 @@ INLINED void merge(__global const float *parts, int item, __local volatile const
                 written4(y[e], part[e % 2] + (long)min(first + e / 2, splits - 1) * d->part);
             }
             #pragma unroll
-            for (int k = 0; k < 2; k++) { /* what there was counts from the new maximum, as in the softmax; a split again changes no maximum */
+            for (int k = 0; k < 2; k++) { /* the sum so far is rescaled to the new maximum, as in the softmax; a split that comes again changes no maximum */
                 const float before = top[k];
                 top[k] = fmax(fmax(fmax(before, of[k][0]), fmax(of[k + 2][0], of[k + 4][0])), of[k + 6][0]);
                 const float fix = exp2_fast(${ADDS ? "(before - finite(top[k])) * 1.44269504f" : "before - finite(top[k])"});

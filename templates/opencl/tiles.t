@@ -1,12 +1,12 @@
 %# Which tile is next.
 
-/* A tile of queries: its first one, its head, key head and sequence, the keys of that, what a causal interval counts
- * from, and how many tiles of keys any of its rows sees. */
+/* A tile of queries: its first one, its head, KV head and sequence, the keys of that sequence, the offset of a causal
+ * interval, and how many tiles of keys any of its rows sees. */
 struct tile {
     int i0, h, g, b, keys, offset, count;
 % if PACKED
-    int queries, q_from, kv_from; /* of the sequence; rows that come before its own */
-    int qb, kb, q_all; /* which batch it is of Q and O, and of K and V; rows that a head has in LSE */
+    int queries, q_from, kv_from; /* of the sequence, and of all that come before it */
+    int qb, kb, q_all; /* its batch in Q and O, and in K and V; the rows that a head has in LSE */
 % end
 % if FROM
     int from; /* the first of these tiles of keys */
@@ -24,7 +24,7 @@ struct tile {
 % end
 
 % if WALKS
-/* Tile t, no smaller than any before; its count is 0 where there are not so many. */
+/* Tile t, which must not be smaller than in the call before; its count is 0 if there are fewer tiles. */
 INLINED struct tile tile_at(int t, const struct attn_cl_args *a, __global const long *kv_lens,
     const struct attn_cl_features *features, const struct starts *starts, struct walk *walk, int lane)
 % else
@@ -43,7 +43,8 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
     const struct sequence s = sequence_at(x.b, a, kv_lens, features, starts);
     const int q_len = s.queries, heads = (int)a->heads, tiles = max((q_len + ${BQ - 1}) / ${BQ}, 1);
 % if CAUSAL and ORDER == "heavy"
-    /* Heavy tiles first, of as many heads as have room in the cache, but enough that every group has two. */
+    /* Tiles with many keys come first, for as many heads together as have room for their keys and values in L2, but enough
+     * that every group has two tiles. */
     const int group = heads / (int)a->kv_heads, some_group = tiles * group;
     const int room = ${(24*1024*1024)/(2*(HD + HDV))} / max(s.keys, 1), enough = (2 * group_count() + some_group - 1) / some_group;
     const int near = min((long)max(room, max(enough, 1)) * group, (long)heads);
@@ -61,7 +62,8 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
     const int q_len = (int)a->q_len, heads = (int)a->heads, tiles = (q_len + ${BQ - 1}) / ${BQ};
 % end
 % if CAUSAL and ORDER == "heavy"
-    /* Heavy tiles first, so that light ones fill the end; of as many heads as have room in the cache. */
+    /* Tiles with many keys come first, so that those with few fill the end; for as many heads together as have room for
+     * their keys and values in L2. */
     const int first = t / (near * tiles) * near, rest = t - first * tiles, some = min(near, heads * (int)a->batch - first);
     const int head = first + rest % some;
     x.i0 = (tiles - 1 - rest / some) * ${BQ};
@@ -85,7 +87,8 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
     x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
 % end
 % include "opencl/sm.position.t"
-    /* Without keys there is one tile too, all masked: so O = 0 and LSE = -inf come about as all else. */
+    /* Without keys there is one tile all the same, all of which is masked. So O = 0 and LSE = -inf need no code of their
+     * own. */
 % if FROM
     const int end = (interval(min(x.i0 + ${BQ}, q_len) - 1, x.keys, x.offset) + ${BK - 1}) / ${BK};
     x.from = max(min(max(x.i0 + x.low, 0) / ${BK}, end - 1), 0);

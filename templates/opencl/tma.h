@@ -1,20 +1,19 @@
-/* Of level sm90: tensors as the copy engine is told of them. A tensor is [sequence, head, row, element] of 16-bit elements, in
- * boxes of 64 elements by some rows; where boxes hold rows of several heads, [sequence, KV head, head of its group, row,
- * element]. */
+/* Tensors as the copy engine sees them, for level sm90. A tensor is [sequence, head, row, element] of 16-bit elements,
+ * copied in boxes of 64 elements by some rows. Where boxes hold rows of several heads, it is [sequence, KV head, head of its
+ * group, row, element]. */
 struct attn_cl_tensor {
-    const char *name;  /* in messages */
-    int bf16;          /* 1; 0: f16 */
+    const char *name;  /* its name in messages */
+    int bf16;          /* 1: bf16; 0: f16 */
     int64_t width;     /* elements of a row */
-    int64_t count[4];  /* of sequences, (KV) heads and rows, and of heads of a group; 0 counts as 1, and is the kernel's
-                        * not to touch */
+    int64_t count[4];  /* how many sequences, (KV) heads and rows there are, and heads in a group; 0 counts as 1, and the kernel must not touch that side */
     int64_t stride[4]; /* in elements; of no effect where the count is 0 or 1 */
-    int rows;          /* of a box: 1..256 */
-    int heads;         /* of a group, of a box: 1..256; 0: a head has no group */
-    int once;          /* 1: boxes come from memory, not from L2: what is beside them is not fetched with them */
+    int rows;          /* in a box: 1..256 */
+    int heads;         /* heads of a group in a box: 1..256; 0: a head has no group */
+    int once;          /* 1: boxes come from memory, not from L2, so what lies beside them is not fetched with them */
 };
 
-/* Strides are of whole 16 bytes, not negative and below 2^40 bytes; counts at most 2^32. Returns 0, or the side that breaks a
- * rule: 1..4 by its count, -1..-4 by its stride. */
+/* Strides must be multiples of 16 bytes, not negative and below 2^40 bytes; counts are at most 2^32. Returns 0, or the side
+ * that breaks a rule: 1..4 if its count does, -1..-4 if its stride does. */
 static inline int attn_cl_tensor_breaks(const struct attn_cl_tensor *x)
 {
     int i;
@@ -27,16 +26,16 @@ static inline int attn_cl_tensor_breaks(const struct attn_cl_tensor *x)
     return 0;
 }
 
-/* The map of such a tensor, for swizzled boxes of 128 bytes a row, with zeros for what is read outside: 128 bytes, whose
- * layout is the hardware's. Its first word, the tensor's address, is 0: the kernel fills it in, and it must be a multiple
- * of 16. */
+/* Writes the map of such a tensor, for swizzled boxes whose rows have 128 bytes, with zeros for what is read outside. A map
+ * has 128 bytes, whose layout is the hardware's. Its first word, the tensor's address, is 0: the kernel fills it in, and it
+ * must be a multiple of 16. */
 static inline void attn_cl_map(const struct attn_cl_tensor *x, uint64_t out[16])
 {
-    /* Of the second word: tiles of four or five dimensions, the element's type, 128 bytes of swizzle, 256 or 128 bytes
-     * fetched into L2 at once. */
+    /* Bits of the second word: tiles of four or five dimensions, the element's type, 128 bytes of swizzle, and 256 or 128
+     * bytes fetched into L2 at once. */
     const uint64_t tiled[2] = {0x30, 0x40}, type[2] = {0x300, 0x500}, swizzle = 0x6000, fetch[2] = {0x60000, 0x40000};
-    const int order[2][4] = {{2, 1, 0, 3}, {2, 3, 1, 0}}; /* of dimensions, behind the row's elements */
-    uint64_t last[4] = {0, 0, 0, 0}, unit[4] = {0, 0, 0, 0}; /* index of the last one; stride in 16 bytes, 36 bits of it */
+    const int order[2][4] = {{2, 1, 0, 3}, {2, 3, 1, 0}}; /* of the dimensions above that of a row's elements */
+    uint64_t last[4] = {0, 0, 0, 0}, unit[4] = {0, 0, 0, 0}; /* the last index of the dimension; its stride in units of 16 bytes, 36 bits */
     const uint64_t low = 0xffffffff, box_width = 64, row_bytes = 128;
     const uint64_t rows = (uint64_t)x->rows, heads = (uint64_t)(x->heads ? x->heads : 1);
     int d;
@@ -58,9 +57,9 @@ static inline void attn_cl_map(const struct attn_cl_tensor *x, uint64_t out[16])
     out[9] = 8 * row_bytes; /* of a swizzle */
 }
 
-/* How many batches and rows tensors have as maps see them: packed there is one batch, and in pages one for each page. Of how many
- * rows or pages there are only the device knows, and the sides are larger than any; there, a kernel puts in how many packed rows
- * there are. Q and O are alike, and K and V. */
+/* How many batches and rows tensors have in their maps. Packed tensors have one batch, and tensors in pages have one for
+ * each page. Only the device knows how many packed rows or pages there are, so these sides are larger than any; a kernel
+ * then puts in the number of packed rows. Q and O are alike, and so are K and V. */
 static inline void attn_cl_sides_of_q(const struct attn_cl_args *a, const struct attn_cl_features *f, int64_t out[2])
 {
     const int64_t many = INT64_C(1) << 31;
@@ -73,7 +72,8 @@ static inline void attn_cl_sides_of_kv(const struct attn_cl_args *a, const struc
     out[1] = paged ? (f->page_size < many ? f->page_size : many) : f->has_kv_starts ? many : a->kv_len;
 }
 
-/* Keys of a box, which lie in one page and in one tile: so many that boxes begin where the swizzle does. 0: there are none. */
+/* The keys of a box, which lie in one page and in one tile, and so many that boxes begin where the swizzle does. 0: there is
+ * no such number. */
 static inline int attn_cl_box_of_page(int64_t page, int tile)
 {
     const int swizzled = 8; /* rows */
@@ -84,8 +84,8 @@ static inline int attn_cl_box_of_page(int64_t page, int tile)
     return 0;
 }
 
-/* Q, K, V and O of a launch, in the order of struct attn_cl_maps. split: how rows are divided where keys are; or NULL. Returns
- * the rows of a box of K and V; 0 where pages make none, and K and V have no maps. */
+/* The maps of Q, K, V and O of a launch, in the order of struct attn_cl_maps. split: how rows are divided where keys are
+ * split, or NULL. Returns the rows of a box of K and V; 0 if pages allow no boxes, and then K and V have no maps. */
 static inline int attn_cl_tensors(const struct attn_cl_args *a, const struct attn_cl_features *f, const struct attn_cl_split *split,
     int paged, int bf16, int head_dim, int head_dim_v, int tile_k, struct attn_cl_tensor out[4])
 {
@@ -108,7 +108,7 @@ static inline int attn_cl_tensors(const struct attn_cl_args *a, const struct att
             x->stride[s] = strides[i][s];
         if (!rows || !split)
             continue;
-        /* By KV heads, each with its group of heads, and boxes of a slice's rows. */
+        /* Seen as KV heads, each with its group of heads, in boxes of a slice's rows. */
         x->count[1] = a->kv_heads, x->count[3] = group;
         x->stride[3] = x->stride[1];
         x->stride[1] = x->stride[3] > INT64_MAX / group ? INT64_MAX : x->stride[3] * group; /* which is refused */

@@ -1,5 +1,5 @@
 %# Storage types, and the vector functions of the tile loop.
-/* Four elements as f32; zeros beyond the n that there are. wide: they are aligned as one vector. */
+/* Four elements as f32, with zeros beyond the n that exist. wide: they are aligned as one vector. */
 % for kv in 0..(DTYPE_KV == DTYPE or NARROW_KV ? 1 : 2)
 % let WAY = kv ? WIDENING_KV : WIDENING
 % assert WAY == "none" or WAY == "half" or WAY == "upper", "a product of isa portable widens f32, f16 and bf16 alone; dtype must be one of them"
@@ -35,7 +35,8 @@ ${FUNCTION} void put4(float4 f, __local float *to, int n)
 }
 % end
 
-/* Columns `from` on of n keys, transposed to [${DC}][${BK}]; and n values as [${KC}][${DV}]. Zeros beyond. */
+/* The columns of n keys from `from` on, transposed to [${DC}][${BK}]; and n values, as [${KC}][${DV}]. Both have zeros
+ * beyond. */
 ${FUNCTION} void fill_k(__local float *kt, __global const ${TYPE_KV} *k, ${PAGED ? "__local const long2 *place" : "long ld"}, int n, int from, int item, const int wide)
 {
     for (int t = item; t < ${BK*DC/4}; t += ${ITEMS}) {
@@ -59,7 +60,7 @@ ${FUNCTION} void fill_v(__local float *vt, __global const ${TYPE_KV} *v, ${PAGED
 }
 % end
 % if OP == "attn" or BQ > 0 and VW > 1
-${FUNCTION} ${VEC} load(__local const float *from) /* aligned: what counts columns is a multiple of the vector */
+${FUNCTION} ${VEC} load(__local const float *from) /* it is aligned: columns are counted in whole vectors */
 {
     return *(__local const ${VEC} *)from;
 }
@@ -105,11 +106,11 @@ ${FUNCTION} void put(${VEC} e, __global ${TYPE_O} *to, int n)
 % if OP != "matmul"
 
 % if EXP == "exp"
-/* e**x = 2**y, with y = x log2(e): 2**(y - floor(y)) by a polynomial (relative error 8.2e-8, exact at 0), times 2**floor(y)
- * made of its bits. Where y is below -126 the result is 0, so that e**-inf is; NaN stays NaN. */
+/* e**x = 2**y, with y = x log2(e): 2**(y - floor(y)) by a polynomial (relative error 8.2e-8, exact at 0), times 2**floor(y),
+ * which is made from its bits. Where y is below -126 the result is 0, and so it is for -inf; NaN stays NaN. */
 % else
-/* 2**x: 2**(x - floor(x)) by a polynomial (relative error 8.2e-8, exact at 0), times 2**floor(x) made of its bits.
- * Below -126 the result is 0, so that 2**-inf is; NaN stays NaN. */
+/* 2**x: 2**(x - floor(x)) by a polynomial (relative error 8.2e-8, exact at 0), times 2**floor(x), which is made from its
+ * bits. Below -126 the result is 0, and so it is for -inf; NaN stays NaN. */
 % end
 % for k in 0..(VW == 1 ? 1 : 2)
 ${FUNCTION} ${k ? VEC : "float"} ${EXP}_${k ? "v" : "1"}(${k ? VEC : "float"} x)
@@ -129,7 +130,7 @@ ${FUNCTION} ${k ? VEC : "float"} ${EXP}_${k ? "v" : "1"}(${k ? VEC : "float"} x)
 #define ${EXP}_v ${EXP}_1
 % end
 
-/* Across the elements of a vector, by halves. */
+/* Reductions across the elements of a vector, half by half. */
 ${FUNCTION} float highest(${VEC} e)
 {
 % if VW >= 16

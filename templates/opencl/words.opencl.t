@@ -2,7 +2,7 @@
 % let LANGUAGE_OPTION = ""
 % let LANGUAGE = "OpenCL C 1.2"
 % let LANGUAGE_ALONE = "OpenCL C 1.2; no extension is needed"
-%# Of headers: a launch, and local memory.
+%# For headers: words for a launch, and for local memory.
 % let LAUNCH_IT = "enqueue it with local size"
 % let GRID = "global size"
 % let GRID_X = defined(LAUNCH_GROUP_0) ? LAUNCH_GROUP_0 : 0
@@ -11,7 +11,7 @@
 % let LOCAL_COMES = ""
 % let BUILDING_1 = "Building: a driver that compiles for sm_90 refuses wgmma, but gives out the PTX; in it, make `.target sm_90` `.target"
 % let BUILDING_2 = "sm_90a`, add `.minnctapersm 1` behind `.reqntid`, and build that (clCreateProgramWithBinary)."
-%# A kernel for groups of so many work-items, which stand between the two; a struct that it takes; its shared memory.
+%# A kernel for groups of so many work-items: the number stands between the two words. A struct that it takes; its shared memory.
 % let KERNEL = "__kernel __attribute__((reqd_work_group_size"
 % let KERNEL_END = "))"
 % let GIVEN = "const"
@@ -20,17 +20,17 @@
 % let SHARED_BYTES = defined(LOCAL) ? LOCAL : 0
 % let MEMORY_AT = "(uint)(ulong)memory"
 % let POINTER_OF_TO = "(ulong)to"
-%# Functions: of tensor cores' kernels, and of portable ones.
+%# What functions begin with: in kernels for tensor cores, and in portable ones.
 % let INLINED = "static inline __attribute__((always_inline))"
 % let FUNCTION = "static"
-%# Vectors of these elements, which follow in parentheses.
+%# Vectors made of the elements that follow in parentheses.
 % let FLOAT2 = "(float2)"
 % let UINT4 = "(uint4)"
 % let FLOAT4 = "(float4)"
 % let LONG2 = "(long2)"
 % let VECTOR = (defined(VW) ? VW : 1) == 1 ? "" : VW == 2 ? "(float2)" : VW == 4 ? "(float4)" : VW == 8 ? "(float8)" : "(float16)"
 % let INTS = (defined(VW) ? VW : 1) == 1 ? "" : VW == 2 ? "(int2)" : VW == 4 ? "(int4)" : VW == 8 ? "(int8)" : "(int16)"
-%# Halves of a vector; and IF, condition, THEN, x, ELSE, y, END_IF: by elements.
+%# The halves of a vector; and IF condition THEN x ELSE y END_IF, element by element.
 % let LO = ".lo"
 % let HI = ".hi"
 % let IF = ""
@@ -47,6 +47,6 @@
 % let MAP_K = "(ulong)(room + 16)"
 % let MAP_V = "(ulong)(room + 32)"
 % let MAP_O = "(ulong)(room + 48)"
-%# Of whole numbers in global memory, at once: the larger one stays; a new one in the place of the one that is expected.
+%# Atomic operations on integers in global memory: the larger number stays; a new one takes the place of the one that is expected.
 % let ATOMIC_MOST = "atomic_max"
 % let ATOMIC_SWAP = "atomic_cmpxchg"
