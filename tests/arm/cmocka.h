@@ -1,6 +1,6 @@
-/* cmocka.h - as much of cmocka's as the tests use that are built for another processor, where that library is not: they
- * are run one after the other, and their verdicts printed as TAP. Where a test fails, it ends. What it is not: for tests
- * of this processor. */
+/* cmocka.h - as much of cmocka as the tests need that are built for another processor, for which that library is not
+ * installed. Tests run one after another, and their verdicts are printed as TAP; a test ends where it fails. What it is
+ * not: for tests of this processor. */
 #ifndef ATTNGEN_TESTS_ARM_CMOCKA_H
 #define ATTNGEN_TESTS_ARM_CMOCKA_H
 

@@ -41,7 +41,7 @@ static double difference(int h, int i)
     return fmax(worst, fabs(log(sum) - lse[h * Q_LEN + i]));
 }
 
-/* What is NULL is right; else what is wrong. */
+/* Creates a plan and checks its output. Returns NULL if all is right, else what is wrong. */
 static const char *plans(struct attn_context *context, const char *isa)
 {
     static char said[900];

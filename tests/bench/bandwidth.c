@@ -1,4 +1,4 @@
-/* bandwidth.c - see bandwidth.h. Eight loads a turn, whose results are joined so that none can be left out. */
+/* bandwidth.c - see bandwidth.h. A round has eight loads, whose results are combined so that none can be left out. */
 #include "bandwidth.h"
 
 #include <stdint.h>

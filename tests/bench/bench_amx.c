@@ -52,7 +52,8 @@ static double product_seconds(void)
     return seconds;
 }
 
-/* Rounds a second of a loop of a cycle: less than the clock when somebody else has the other half of the core. */
+/* Rounds per second of a loop that takes one cycle: fewer than the clock's when somebody else uses the other half of the
+ * core. */
 static double rounds(void)
 {
     long n = 16000;

@@ -19,7 +19,7 @@
 #include "promises.h"
 
 enum { LENGTH = 2048, LONG = 16384, WINDOW = 1024, SAMPLES = 15, LONG_SAMPLES = 5 };
-static const double LIMIT = 4;      /* seconds, a comparison */
+static const double LIMIT = 4;      /* seconds for a comparison */
 static const double LONG_LIMIT = 8; /* of samples of half a second */
 static const char CSV[] = "out/bench/features.csv";
 
@@ -65,7 +65,8 @@ static struct attn_problem problem_like(const struct attn_problem *asks, int dim
     return p;
 }
 
-/* The same blocking with features and without. With windows smaller tiles, as tuning would: less of them is masked. */
+/* The same blocking with features and without. With windows tiles are smaller, as tuning would choose them, so that less
+ * of each is masked. */
 static void name_of(const struct attn_problem *p, enum isa isa, bool small_tiles, char name[GEN_NAME_MAX])
 {
     struct variant v = tuned_variant(isa, (enum dtype)p->dtype, p->head_dim, p->causal);
@@ -112,7 +113,7 @@ static unsigned char *random_mask(size_t n)
     return data;
 }
 
-/* All pages, in no order. */
+/* All pages, in random order. */
 static int32_t *random_pages(int64_t n)
 {
     uint64_t state = 7;
@@ -186,8 +187,8 @@ static int prepare(struct bench *b, struct attn_problem *p, int64_t page_size, b
     return give(p, page_size, &w->run, g) == 0 ? 0 : table_error(&b->table, name, "out of memory");
 }
 
-/* The same memory for both where it can be, so that nothing but the kernels differs: how pages happen to lie in the
- * caches makes 4%. */
+/* Both use the same memory where that is possible, so that nothing but the kernels differs: where pages happen to lie in
+ * the caches makes a difference of 4 %. */
 static int share_memory(struct bench *b, struct work w[2], bool same_kv, void **workspace)
 {
     size_t size[2] = {0, 0};

@@ -36,9 +36,9 @@ struct worker {
     struct built {
         struct kernel kernel;
         char name[GEN_NAME_MAX];
-    } built[KERNELS], *now; /* the last few, so that going to and fro builds nothing */
+    } built[KERNELS], *now; /* the last few kernels, so that alternating between some of them builds nothing anew */
     int next;
-    cl_command_queue queue, plain; /* the latter takes no times, which cost some between two launches */
+    cl_command_queue queue, plain; /* the second takes no times, since taking them costs some between two launches */
     cl_program reader;
     cl_mem memory[4]; /* q, k, v, o */
     size_t size[4];
@@ -76,7 +76,7 @@ static int build(struct worker *w, const struct variant *v)
     return 0;
 }
 
-/* Random data, as much as is asked for, made once; what is beyond DRAWN elements repeats. */
+/* Random data, made once, as much as is asked for; beyond DRAWN elements it repeats. */
 static int need_memory(struct worker *w, int which, enum dtype type, size_t elements)
 {
     const struct opencl_api *api = &w->gpu.cl->api;

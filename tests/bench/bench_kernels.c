@@ -311,7 +311,7 @@ static double flops(const struct entry *w)
 
 enum { W_JIT, W_GCC, W_F16, W_BF16, W_DOT, W_NAIVE_O3, W_NAIVE_OFAST, WORKS };
 
-/* Alternates, so that a change of clock or neighbour meets all of them alike. */
+/* The contenders alternate, so that a change of the clock or of a neighbour meets all of them alike. */
 static void sample_all(struct bench *b, struct entry *w)
 {
     for (int round = 0; round < ROUNDS; round++)
@@ -448,7 +448,7 @@ struct start {
     int cached;
 };
 
-/* The process that is started: says when its plan stands. */
+/* The process that is started: it says when its plan is ready. */
 static int started(const char *cache)
 {
     struct start s = {0};

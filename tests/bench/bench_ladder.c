@@ -158,7 +158,7 @@ static int draw(const struct bench *b)
 
 /* ---- the run ---- */
 
-/* Beside this file, where the sources are: the benchmark is run in the repository's root. */
+/* It lies beside this file, in the sources: the benchmark runs in the repository's root. */
 static double dense_product(void)
 {
     double tflops = 0;
@@ -216,7 +216,7 @@ static int read_options(int argc, char **argv, struct options *o)
     return 0;
 }
 
-/* What the device is, and a shape for it where none was asked for. False: there is no device. */
+/* Says what the device is, and takes a shape for it if none was asked for. False: there is no device. */
 static bool look_at_device(struct bench *b)
 {
     const struct ladder_problem any = {.batch = 1, .heads = 1, .length = 1, .head_dim = 64};

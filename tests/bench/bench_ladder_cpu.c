@@ -55,7 +55,7 @@ static double seconds(void *arg)
     return own_now() - start;
 }
 
-/* A function that was written by hand. */
+/* Loads a function that was written by hand. */
 static enum rung_state take_hand(struct bench *b, const char *name, struct climber *c, struct gen_error *err)
 {
     static const char *const math[] = {"-lm", NULL};
@@ -83,7 +83,7 @@ static enum rung_state take_kernel(struct bench *b, const char *name, bool causa
     return single_compile(b->gen, &v, "cc", NULL, b->dir, &c->single, err) == 0 ? RUNG_BUILT : RUNG_FAILED;
 }
 
-/* Compiled, and right; *out says what became of it otherwise. */
+/* Compiles the rung and checks it; if that fails, *out says what became of it. */
 static bool take(struct bench *b, const struct rung *rung, bool causal, struct climber *c, struct climbed *out)
 {
     static const char hand_written[] = "hand:";

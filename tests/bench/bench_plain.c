@@ -61,7 +61,7 @@ static void report(struct table *table, const struct contender *c, const int *fo
     }
 }
 
-/* Those that compile; without the first there is nothing to compare with. */
+/* The forms that compile; without the first one there is nothing to compare with. */
 static int measure(struct table *table, const struct gen *gen, const char *dir)
 {
     struct single entry[FORMS] = {0};

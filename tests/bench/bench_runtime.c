@@ -17,7 +17,7 @@
 #include "common.h"
 
 enum { SAMPLES = 9, CALL_SAMPLES = 15, STARTS = 15, HEADS = 8 };
-static const double LIMIT = 5; /* seconds, a comparison */
+static const double LIMIT = 5; /* seconds for a comparison */
 
 struct bench {
     struct table table;
@@ -58,7 +58,7 @@ static void compare_threads(struct bench *b, int dim, int64_t n, int causal)
     for (int i = 0; i < 2; i++) {
         struct attn_problem p = work_problem(ATTN_F32, dim, HEADS, n, i + 1);
         p.causal = causal;
-        p.variant = i ? info.variant : NULL; /* one kernel, so that nothing but threads differs */
+        p.variant = i ? info.variant : NULL; /* one kernel, so that nothing but the number of threads differs */
         if (work_create(b->context, &p, &work[i]) != ATTN_OK ||
             attn_plan_describe(work[i].plan, &info, &work[i].err) != ATTN_OK) {
             failed(b, what, &work[i].err);
@@ -191,7 +191,7 @@ static attn_status store_winner(const char *cache, struct attn_error *err)
     return status;
 }
 
-/* What a started process tells of itself. Whether its plan came from the cache: a winner, or a device's binary. */
+/* What a started process tells about itself: whether its plan came from the cache, as a winner or as a device's binary. */
 struct start {
     double queries; /* seconds of looking for platforms and devices */
     bool cached;
@@ -223,7 +223,7 @@ static int started(const char *cache, const char *device)
     return 0;
 }
 
-/* Seconds from before the process to its word that the plan stands. */
+/* Seconds from before the process starts until it says that its plan is ready. */
 static double start_once(const char *cache, const char *device, struct start *out)
 {
     int ends[2];

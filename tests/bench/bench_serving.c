@@ -54,7 +54,8 @@ static int refuse(struct worker *w, const char *why)
     return -1;
 }
 
-/* Milliseconds are few: memory is what costs. What tensor t has at element i is what was drawn at this place. */
+/* Drawing few numbers saves time, since memory is what costs. Element i of tensor t is the number that was drawn at this
+ * place. */
 static size_t drawn_at(int t, size_t i)
 {
     return (i + (size_t)t * 1234567) % DRAWN;
@@ -92,7 +93,7 @@ static bool is_narrow(const struct worker *w)
     return dtypes[variant_dtype_kv(&w->v)].scaled;
 }
 
-/* A tensor of so many elements, filled by pieces of what was drawn. */
+/* A tensor of so many elements, filled with pieces of what was drawn. */
 static cl_mem new_tensor(struct worker *w, int t, size_t elements)
 {
     const bool narrow = is_narrow(w) && (t == 1 || t == 2);
@@ -149,7 +150,7 @@ static void draw_table(struct worker *w, uint64_t seed)
     free(order);
 }
 
-/* Of each row and head one, around a 48th, what stored numbers are larger by. */
+/* Makes a scale for each row and head, from 1/64 to 1/37, since stored numbers are about as many times as large. */
 static int make_scales(struct worker *w, int64_t rows, int64_t step)
 {
     const int64_t n = rows * w->kv_heads, strides[3] = {step * w->kv_heads, 1, w->kv_heads};
@@ -291,7 +292,7 @@ static int64_t key_at(const struct worker *w, int t, int b, int64_t j, int g)
     return b * stride[0] + j * stride[2] + g * stride[1];
 }
 
-/* A row's output by the definition; the bound is what rounding P and O may do. Causal alone of all features. */
+/* A row's output by the definition; the bound is what rounding of P and O may do. The only feature is a causal mask. */
 static int is_right(const struct worker *w, const uint16_t *o, int b, int64_t i, int h)
 {
     const int d = variant_head_dim(&w->v), dv = variant_head_dim_v(&w->v), g = h / (w->heads / w->kv_heads);

@@ -223,7 +223,7 @@ static void write_csv(FILE *f, const cJSON *json, const struct series *s, const 
     fflush(f);
 }
 
-/* The better of two tries where the first was noisy and there is time. */
+/* Tries again if the first try was noisy and there is time, and takes the better of the two. */
 static cJSON *run_point(const struct bench *b, const struct series *s, const char *shape, bool causal)
 {
     cJSON *first = run_bench(b, s, shape, causal);
@@ -285,7 +285,7 @@ static int measure_panel(struct bench *b, const char *dim, bool causal)
     return 0;
 }
 
-/* Peaks that are nearly one another's share a line. */
+/* Peaks that are nearly the same share a line. */
 static void add_levels(const struct bench *b, struct plot *plot)
 {
     for (int i = 0; i < b->count; i++) {
@@ -297,7 +297,7 @@ static void add_levels(const struct bench *b, struct plot *plot)
             continue;
         struct plot_level *level = &plot->level[plot->levels++];
         level->y = s->peak;
-        /* of the first type the type need not be said */
+        /* the first type need not be named */
         int length = (int)(i % b->list[DTYPE].count ? strlen(s->name) : strlen(s->name) - strlen(s->dtype) - 2);
         snprintf(level->name, sizeof level->name, "peak: %.*s", length < 40 ? length : 40, s->name);
     }

@@ -48,8 +48,8 @@ double median(double *x, int n)
 }
 
 /* ---- contests ---- */
-/* Whether nothing else wants to run on this machine right now; yes where that cannot be known. Threads of ours that are
- * about to sleep, this process's or PoCL's, get half a millisecond for it. */
+/* Whether nothing else wants to run on this machine right now; yes, if that cannot be known. Our own threads that are
+ * about to sleep, of this process or of PoCL, get half a millisecond for it. */
 static bool is_alone(void)
 {
     int running = 2;
@@ -65,8 +65,8 @@ static bool is_alone(void)
     return running <= 1;
 }
 
-/* A probe before and after does not see who takes a core for a while in between, or that the second thread waits for
- * one; the kernel knows. A disturbed sample counts only where there is no other. */
+/* A probe before and after a sample does not notice who takes a core for a while in between, or that the second thread
+ * waits for one; the kernel knows. A disturbed sample counts only if there is no undisturbed one. */
 static double undisturbed(void *arg)
 {
     enum { FALLBACKS = 5 };
@@ -87,7 +87,7 @@ static double undisturbed(void *arg)
     return -1;
 }
 
-/* One quiet sample or two tell less than all together. */
+/* One or two quiet samples tell less than all samples together. */
 static bool summarise(struct contender *c)
 {
     enum { ENOUGH = 3 };
@@ -140,7 +140,7 @@ struct attn_problem work_problem(attn_dtype dtype, int dim, int heads, int64_t n
                                  .rigor = ATTN_ESTIMATE};
 }
 
-/* Random, but the same again after some megabytes: what is read once from memory does not tell, and filling is slow. */
+/* Random numbers that repeat after some megabytes: memory that is read once does not show it, and filling is slow. */
 static void *random_tensor(enum dtype dtype, size_t elements)
 {
     const size_t most = (size_t)1 << 21, size = dtype_size(dtype), bytes = elements * size;

@@ -15,7 +15,7 @@ struct table {
     int below, errors;
 };
 void table_head(void);
-/* One line. floor is what the measured number has to reach, ceiling what it must not pass; 0: neither. */
+/* One line of the table. floor is what the measured number has to reach, ceiling what it must not exceed; 0: neither. */
 void table_row(struct table *t, const char *what, double measured, const char *unit, double floor, double ceiling);
 int table_error(struct table *t, const char *what, const char *why); /* says it on stderr; returns -1 */
 
@@ -24,23 +24,23 @@ double median(double *x, int n); /* sorts them */
 /* ---- contests ---- */
 /* A piece of work among others that it is compared with. */
 struct contender {
-    double (*seconds)(void *arg); /* does it once; negative: it failed, and this is no sample */
+    double (*seconds)(void *arg); /* does the work once; negative: it failed, and this is no sample */
     void *arg;
     struct samples samples;
     struct timing timing;  /* minimum and median of the quiet ones */
-    const bool *disturbed; /* NULL, or whether the last sample was, as seen from inside: then it does not count */
+    const bool *disturbed; /* NULL, or whether the last sample was noisy, as seen from inside; then it does not count */
     bool alone;            /* the contest's */
 };
 struct contest {
     struct pool *pool; /* the threads that must be quiet, with `threads` above 1; else NULL will do */
     int threads;
     bool alone;   /* samples count only when nothing else wants to run on the machine: for work of several threads */
-    int samples;  /* quiet ones of each contender, then it is over */
-    double limit; /* seconds, then it is over in any case */
+    int samples;  /* quiet samples of each contender after which the contest is over */
+    double limit; /* seconds after which it is over in any case */
 };
-/* Alternates, so that a change of clock or neighbour meets all alike. A sample counts when all threads' cores were quiet
- * before and after, and none of ours had to leave its core in between; another only where there is none such. Returns
- * whether there were enough of each. */
+/* Runs the contenders in turns, so that a change of the clock or of a neighbour meets all alike. A sample counts if the
+ * cores of all threads were quiet before and after, and none of our threads had to leave its core in between; other
+ * samples count only if there is no such sample. Returns whether each contender had enough. */
 bool compete(const struct contest *contest, struct contender *c, int count);
 
 /* ---- problems ---- */
@@ -64,8 +64,8 @@ double own_now(void);                /* that clock */
 
 /* ---- what is measured here ---- */
 enum isa best_isa(const struct cpu *cpu); /* in f32 */
-/* The blocking that tuning picks on the machines seen so far: on avx512 14 x 2 accumulators, one register short of all
- * 32; emit's default of 8 x 2 is a shorter file, and 3% to 5% slower. */
+/* The blocking that tuning chose on the machines seen so far: on avx512 14 x 2 accumulators, one register short of all 32.
+ * The default of emit, 8 x 2, makes a shorter file that is 3 % to 5 % slower. */
 struct variant tuned_variant(enum isa isa, enum dtype dtype, int head_dim, bool causal);
 
 #endif

@@ -8,15 +8,16 @@
 #include "promises.h"
 
 enum { HEADS = 32, DIM = 128, SAMPLES = 31, MOST_THREADS = 2 };
-static const double LIMIT = 4;   /* seconds, a comparison */
+static const double LIMIT = 4;   /* seconds for a comparison */
 static const double TUNING = 5;  /* a plan */
 static const double BRIEF = 1.5; /* either, where little time is asked for */
 
 /* The tuned kernel, the loop, and another kernel or number of threads. */
 enum { TUNED, READING, OTHER, CONTENDERS };
 
-/* One of them. A sample is some units of work, each a sequence's KV head, of each thread: short enough to find a quiet
- * moment on a shared machine. The next sample takes the next units; all together are far more than the last cache holds. */
+/* One of the contenders. A sample is some units of work for each thread, each unit a sequence's KV head; it is short
+ * enough to find a quiet moment on a shared machine. The next sample takes the next units; all units together are far more
+ * than the last cache holds. */
 enum { SAMPLE_BYTES = 16 << 20 }; /* of a thread, about */
 struct turn {
     const struct decoding *d;
@@ -66,8 +67,8 @@ static void do_share(void *arg, int thread)
     t->own[thread] = own_now() - start;
 }
 
-/* By the thread's own clock where there is one: it stands while others have the core. Of two threads by the wall, when
- * that says that they worked at the same time. */
+/* Timed by the thread's own clock if there is one thread, since that clock stands still while others have the core. Two
+ * threads are timed by the wall clock, if that says that they worked at the same time. */
 static double turn_seconds(void *arg)
 {
     struct turn *t = arg;
@@ -84,14 +85,15 @@ static double turn_seconds(void *arg)
     return t->work && t->work->status != ATTN_OK ? -1 : t->threads > 1 ? wall : most;
 }
 
-/* Medians: the least is of moments at which the loop had the whole machine's memory, or some of it from a cache. */
+/* Medians are compared: the least time is that of a moment at which the loop had all of the machine's memory bandwidth, or
+ * read from a cache. */
 static double share(const struct decoding *d)
 {
     return 100 * d->c[READING].timing.median_s / d->c[TUNED].timing.median_s;
 }
 
 /* ---- problems ---- */
-/* As many sequences as leave the last cache far behind. */
+/* So many sequences that they are far larger than the last cache. */
 static struct attn_problem decode_problem(const struct bench *b, attn_dtype dtype, int kv_heads, int64_t q_len,
                                           int64_t kv_len, int threads)
 {
@@ -163,7 +165,7 @@ static attn_status add_other(struct bench *b, struct decoding *d, const char *na
     return w->status;
 }
 
-/* Contenders begin at different units, so that none finds in a cache what another has just read. */
+/* Contenders begin at different units, so that none finds in a cache what another one has just read. */
 static attn_status add_turns(struct decoding *d)
 {
     for (int i = 0; i < d->count; i++) {
@@ -265,8 +267,8 @@ static void compare_decode(struct bench *b, enum promise_id promise, attn_dtype 
     decoding_destroy(d);
 }
 
-/* One sequence whose queries all share one KV head: two threads have nothing to do unless they share its keys. So many
- * rows to a key are work for the arithmetic, whatever holds the keys. */
+/* One sequence whose queries all share one KV head: two threads have work only if they share its keys. With so many rows
+ * for each key the arithmetic takes the time, wherever the keys are. */
 static void compare_shared(struct bench *b, attn_dtype dtype)
 {
     enum { KV_LEN = 32 << 10 };

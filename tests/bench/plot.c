@@ -53,7 +53,7 @@ static void stroke(FILE *f, double x1, double y1, double x2, double y2, const ch
     fprintf(f, *dash ? " stroke-dasharray=\"%s\"/>\n" : "%s/>\n", dash);
 }
 
-/* 1, 2 or 5 times a power of ten, so that at most eight of them reach up to `most`. */
+/* A step of 1, 2 or 5 times a power of ten, so that at most eight steps reach `most`. */
 static double round_step(double most)
 {
     static const double nice[] = {1, 2, 5, 10};

@@ -16,14 +16,15 @@ struct single {
     void *memory[6]; /* q, k, v, o, lse, workspace */
 };
 
-/* Compiles a file into a shared object and loads it; what is written meanwhile lies in dir. extra ends with NULL, or is NULL. NULL
- * and what is wrong: the compiler's first words. */
+/* Compiles a file into a shared object and loads it; files that are needed meanwhile lie in dir. extra ends with NULL, or
+ * is NULL. Returns NULL and what is wrong, in the compiler's first words. */
 void *single_load(const char *path, const char *compiler, const char *const *extra, const char *dir, struct gen_error *err);
 
 /* Emits a variant and loads it, by -std=c11 -O2. 0, or -1 and what is wrong. single_close in any case. */
 int single_compile(const struct gen *gen, const struct variant *v, const char *compiler, const char *const *extra, const char *dir,
                    struct single *out, struct gen_error *err);
-/* One head of so many queries and keys, random and contiguous. workspace: in bytes, where nothing is compiled that says it. */
+/* Allocates one head of so many queries and keys, random and contiguous. workspace: its size in bytes, for a function that
+ * does not say it. */
 int single_memory(struct single *s, int length, int64_t workspace, struct gen_error *err);
 void single_close(struct single *s);
 double single_flops(const struct single *s);

@@ -15,7 +15,7 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* A row of scores becomes probabilities; what lies behind its keys becomes 0. */
+/* Turns a row of scores into probabilities; what lies behind its keys becomes 0. */
 static void softmax(float *s, int keys, int end)
 {
     float max = -INFINITY, sum = 0;
@@ -31,7 +31,8 @@ static void softmax(float *s, int keys, int end)
         s[j] = 0;
 }
 
-/* O of some rows of P, a tile of values at a time, so that those are read from a near cache by all rows but the first. */
+/* Computes O for some rows of P, a tile of values at a time, so that all rows but the first read the values from a near
+ * cache. */
 static void values_of(const float *p, const float *v, float *o, int rows, int n, int d, int end)
 {
     memset(o, 0, (size_t)rows * (size_t)d * sizeof *o);
@@ -63,7 +64,7 @@ void tiled(const float *q, const float *k, const float *v, float *o, float *s, i
     }
 }
 
-/* Keys j0 to j0 + PANEL as columns; zeros where there are none. */
+/* Writes keys j0 to j0 + PANEL - 1 as columns, with zeros where there are no keys. */
 static void pack(const float *k, float *panel, int j0, int n, int d)
 {
     for (int e = 0; e < d; e++)
@@ -71,7 +72,7 @@ static void pack(const float *k, float *panel, int j0, int n, int d)
             panel[e * PANEL + j] = j0 + j < n ? k[(size_t)(j0 + j) * (size_t)d + (size_t)e] : 0;
 }
 
-/* A row of queries times a panel: PANEL sums side by side, each over elements that lie one behind the other. */
+/* Multiplies a row of queries by a panel: PANEL sums side by side, whose elements lie one behind another. */
 static void product(const float *q, const float *panel, float *s, int d, float scale)
 {
     float sum[PANEL] = {0};

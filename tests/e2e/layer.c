@@ -313,7 +313,7 @@ void layer_options(const struct layer *l, char *out, size_t room)
 
 /* ---- the definition ---- */
 
-/* Of a bias or mask; sides of 1 broadcast. */
+/* The element of a bias or mask; sides of 1 broadcast. */
 static int64_t broadcast(const struct npy *a, int64_t b, int64_t h, int64_t i, int64_t j)
 {
     const int64_t at[4] = {b, h, i, j};
@@ -372,7 +372,8 @@ static double row_of(const struct layer *l, const struct data *d, int64_t b, int
 
 /* ---- judging ---- */
 
-/* Far above the bound that tests/kernel holds kernels to; here a wrong argument must show, which is as large as V. */
+/* The limit is far above the bound that tests/kernel asks of kernels. Here it is a wrong argument that must be noticed,
+ * whose error is as large as V. */
 static double tolerance(enum dtype t)
 {
     return t == DTYPE_F32 ? 2e-5 : t == DTYPE_F16 ? 6e-3 : 5e-2;

@@ -24,7 +24,7 @@ check 'four files' kernels
 again() { (cd / && LC_ALL=de_DE.UTF-8 TZ=Asia/Tokyo "$attngen" emit "$root/specs/bundle.yaml" --bundle llm -o "$dir/again") && diff -r tree/llm again; }
 check 'the same bytes by the other program, elsewhere' again
 
-# One core, as one make job has.
+# On one core, as a make job would have.
 plain() {
     mkdir objects
     local TIMEFORMAT=%U
@@ -50,7 +50,7 @@ add_subdirectory(../tree/llm llm)
 add_executable(five five.c)
 target_link_libraries(five PRIVATE llm m)
 END
-    # -O1: that CMake builds it is the question here, not what the compiler makes of it.
+    # With -O1: the question here is whether CMake builds it, not how fast the result is.
     cmake -S user -B build -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS='-O1 -Wall -Wextra -Werror' &&
         cmake --build build && build/five
 }
@@ -73,7 +73,7 @@ alone() {
 check 'it works in an empty chroot' alone
 tail -n 1 "$dir/said" | sed 's/^/# /'
 
-# A file of another's is kept.
+# A file that somebody else wrote is kept.
 foreign() {
     mkdir other && echo 'project(mine)' > other/CMakeLists.txt
     ! "$emit" emit --variant attn_f32_d64_on_c_q64k64_r4x2u1 --bundle llm -o other 2> other.err &&

@@ -144,7 +144,7 @@ static void test_killed(void **state)
 
 /* ---- disks and directories ---- */
 
-/* What gives a shell a mount table of its own, in which it may mount; NULL: nothing does here. */
+/* The command that gives a shell a mount table of its own, in which it may mount; NULL: no such command works here. */
 static const char *own_mounts(void)
 {
     static const char *const ways[] = {"unshare -m", "unshare -rm"};
@@ -221,8 +221,8 @@ static void test_read_only_disk(void **state)
     contains(said.out, "c_q64k64_r4x2u1"); /* still there */
 }
 
-/* A directory without the right to write, which root does not notice: then somebody else tries, in a place where that
- * one may go. */
+/* A directory that may not be written to. Root would not notice that, so another user tries, in a place that this user can
+ * reach. */
 static void test_read_only_directory(void **state)
 {
     (void)state;

@@ -140,8 +140,8 @@ static void test_output_that_cannot_be_written_is_a_failure(void **state)
     expect("\"$ATTNGEN\" devices > /dev/full", 1, "", "attngen: error: cannot write to standard output\n");
 }
 
-/* Whatever comes from outside is shown, and nothing that a terminal obeys: of a verb, an option, a file's name, a spec, a
- * header of an array, a cache. */
+/* Whatever comes from outside is printed without anything that a terminal obeys: a verb, an option, a file's name, a spec,
+ * the header of an array, a cache. */
 static void test_no_escape_reaches_the_terminal(void **state)
 {
     (void)state;
@@ -183,7 +183,7 @@ static void test_no_escape_reaches_the_terminal(void **state)
     shell_clean();
 }
 
-/* What is asked for and what there is, instead of a process that the system ends. */
+/* A message with what is asked for and what there is, instead of a process that the system ends. */
 static void test_shapes_larger_than_memory(void **state)
 {
     (void)state;

@@ -219,7 +219,7 @@ static void test_mixed_types(void **state)
     }
 }
 
-/* Nothing to see, nothing to ask, nobody there: every row there is is empty, and no feature minds. */
+/* No keys, no queries or no sequences: every row that there is is empty, with every feature. */
 static void test_empty_tensors(void **state)
 {
     (void)state;
@@ -268,7 +268,7 @@ static void test_types_of_arrays(void **state)
     assert_true(!strncmp(variant, "attn_f32_kvf16_", 15));
     assert_same_files("o.npy", "o2.npy");
     shell_clean();
-    /* All f32; K and V rounded on the way give the same as rounded files did. */
+    /* All arrays are f32; K and V that are rounded on the way give the same result as files that were rounded before. */
     struct npy wide[2];
     l.kv_type = DTYPE_F32;
     layer_write(&l, seed);
@@ -352,7 +352,7 @@ static void test_pytorch_enable_gqa_and_scale(void **state)
 
 /* ---- FlashAttention's documented masks ---- */
 
-/* O tells the mask when Q is 0 and V the unit matrix: keys that a row sees have equal weights. */
+/* O shows the mask if Q is 0 and V is the unit matrix, since the keys that a row sees then have equal weights. */
 static void show_mask(int64_t sq, int64_t skv, const char *options, const char *const *rows)
 {
     struct said said;

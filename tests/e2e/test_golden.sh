@@ -52,7 +52,7 @@ done
 machine_code_sums "$scratch/machine" > "$scratch/sums"
 check 'machine code is as it was' "$sums" "$scratch/sums"
 
-# From elsewhere, in another language, at another time: the same bytes.
+# The same bytes come out when it is started from another directory, with another locale and at another time.
 root=$PWD
 (cd / && LC_ALL=C.UTF-8 LANG=de_DE.UTF-8 TZ=Asia/Tokyo && export LC_ALL LANG TZ && gallery "$scratch/again" "$root") || exit 1
 number=$((number + 1))

@@ -89,7 +89,7 @@ check 'ten lines, built with libattn.a' gcc $strict ten_lines.c $(config --cflag
 check 'ten lines run without the library' prints "$expected" ./static
 check 'and do not use it' without libattn static
 
-# Names of the host that libattn and libtcc use inside: none may take another's place.
+# Names that libattn and libtcc use inside are defined by the host too: neither may take the other's place.
 cat > names.c <<'END'
 int tune, fields, vtop, next, skip, cache_open, pool_run, gen_emit, kernel_free;
 int buf_put(void) { return 1; }

@@ -48,7 +48,7 @@ static struct npy load(const char *path)
     return a;
 }
 
-/* Where scale [b, h, i] is, and how many there are: all apart, or shared along some sides. */
+/* The place of scale [b, h, i], and how many scales there are: all separate, or shared along some sides. */
 struct grain {
     int64_t batch, heads, rows; /* sides: all of them, or 1 */
 };
@@ -152,7 +152,8 @@ static void test_pages(void **state)
     }
 }
 
-/* Numbers become what is stored: near the answer for the numbers, and with scales of ours the very one for what is stored. */
+/* Numbers are quantised: the result is near that for the numbers, and the same as that for what is stored if we give the
+ * scales. */
 static void test_floats(void **state)
 {
     (void)state;

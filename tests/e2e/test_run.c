@@ -129,7 +129,7 @@ static void test_model_json(void **state)
     assert_string_equal(strchr(said.out, '\n'), "\n");
     assert_string_equal(cached, "false");
     assert_true(plan_ms > 0 && execute_ms > 0);
-    /* Nothing was stored: the second run is like the first. And its name pins it. */
+    /* Nothing was stored, so the second run is like the first; and naming its variant pins it. */
     shell_ok(&said, RUN_MODEL "-o o2.npy --json --threads 2");
     assert_non_null(strstr(said.out, "\"cached\": false"));
     shell_ok(&said, RUN_MODEL "-o o3.npy --json --threads 2 --variant %s", variant);

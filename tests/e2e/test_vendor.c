@@ -70,7 +70,8 @@ static void emit_one(char name[GEN_NAME_MAX])
     shell_ok(&said, "\"$ATTNGEN\" emit --variant %s -o kernels > /dev/null && cp kernels/%s.c k.c", name, name);
 }
 
-/* Where numbers are promised to be finite, -inf may be read as anything: compilers are stopped in words. */
+/* If a compiler is promised that all numbers are finite, it may read -inf as anything; so the file stops it with a
+ * message. */
 static void test_finite_math_is_refused(void **state)
 {
     (void)state;
@@ -90,7 +91,8 @@ static void test_finite_math_is_refused(void **state)
     shell_clean();
 }
 
-/* clang for Windows is no gcc, and its header leaves out what was not asked for; it takes the vectors all the same. */
+/* clang for Windows does not define __GNUC__, and its header leaves out what was not asked for; it takes the vectors all
+ * the same. */
 static void test_clang_for_windows_takes_vectors(void **state)
 {
     (void)state;

@@ -16,7 +16,7 @@
 #include "runtime/cpu/processor.h"
 #include "shell.h"
 
-/* Wine makes a folder of its own, and says much. */
+/* Wine makes a folder of its own, and prints much. */
 #define WINE "WINEPREFIX=\"$SCRATCH/wine\" WINEDEBUG=-all wine"
 
 const struct vendored_machine vendored_machines[VENDORED_MACHINES] = {

@@ -29,17 +29,17 @@ struct vendored_machine {
 extern const struct vendored_machine vendored_machines[];
 enum { VENDORED_HERE, VENDORED_I386, VENDORED_AARCH64, VENDORED_S390X, VENDORED_WINDOWS, VENDORED_MACHINES };
 
-/* Between them every type, every instruction set, both masks, an uneven head dim, V's own, split keys, all features: emitted
- * into kernels/, and all of them included by kernels/unit.c. With --machine-code without those that have none. Returns how
- * many. */
+/* Together they have every type, every instruction set, both masks, an odd head dim, a head dim of V's own, split keys and
+ * all features. They are emitted into kernels/, and all are included by kernels/unit.c. With --machine-code those are left
+ * out that have none. Returns how many there are. */
 int vendored_emit(const char *options, struct vendored out[VENDORED_MOST]);
 
 /* Whether a program that this command compiles can be run there; or, of a machine where none may be, be compiled. */
 bool vendored_is_here(const struct vendored_machine *m, const char *command);
 bool vendored_can_run(const struct vendored_machine *m);
 
-/* Objects define kernel and workspace function of these, no other name, and need nothing that a libc does not give every
- * C program. */
+/* Fails unless objects define the kernels and their workspace functions, no other name, and need nothing that a libc does
+ * not give every C program. */
 void vendored_check_names(const struct vendored_machine *m, const char *objects, const struct vendored *all, int n);
 
 /* Makes ./NAME.o, the caller of those kernels among them that this processor has the instructions for. plain: they are

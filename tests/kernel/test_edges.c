@@ -107,8 +107,8 @@ static void split_keys(struct variant *v)
     v->field[F_SPLIT] = 64;
 }
 
-/* Every instruction set, with and without splits, in types of which each stands everywhere once, and with other dims for
- * each. */
+/* Calls it for every instruction set, with and without splits, in types of which each stands everywhere once, each with
+ * head dims of its own. */
 static void try_edges(void **state, const struct edge *edges, size_t count)
 {
     static const enum dtype types[][3] = {{DTYPE_F32, DTYPE_F32, DTYPE_F32},
@@ -291,7 +291,7 @@ static void test_lengths_of_none_and_one(void **state)
     TRY(state, edges);
 }
 
-/* Rows 2^31 elements apart and more, with nothing mapped between them: of the four tensors, biases, masks and pages. */
+/* Rows lie 2^31 elements apart and more, with nothing mapped between them, in the four tensors, biases, masks and pages. */
 static void test_strides_beyond_32_bits(void **state)
 {
     const struct edge edges[] = {
@@ -305,7 +305,7 @@ static void test_strides_beyond_32_bits(void **state)
     TRY(state, edges);
 }
 
-/* All tensors one element off what a vector wants, and O and LSE so that any wider write crashes or is seen. */
+/* All tensors lie one element off what a vector needs, and O and LSE lie so that any wider store crashes or is noticed. */
 static void test_unaligned_outputs(void **state)
 {
     const struct edge edges[] = {
@@ -334,7 +334,7 @@ static void test_v_a_view_of_k(void **state)
     TRY(state, edges);
 }
 
-/* A sink so large that nothing is left of O, while LSE knows nothing of it. */
+/* A sink so large that nothing is left of O; LSE does not include it. */
 static void test_sinks(void **state)
 {
     const struct edge edges[] = {
@@ -375,7 +375,8 @@ struct low {
     float o[LOW_ROWS][LOW_DIM], lse[LOW_ROWS];
 };
 
-/* Row 0 is lowest everywhere, row 1 for every other key, row 2 is -inf but for key 7, which is lowest. */
+/* Row 0 has the lowest float everywhere, row 1 for every other key; row 2 has -inf except for key 7, where it has the
+ * lowest float. */
 static void fill_low(struct low *x, uint64_t seed)
 {
     fill_normal(x->q, DTYPE_F32, LOW_ROWS * LOW_DIM, seed);

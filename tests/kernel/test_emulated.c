@@ -54,7 +54,7 @@ static bool is_wide(const struct variant *v)
     return tuned_wide(variant_head_dim(v), variant_head_dim_v(v)) != 0;
 }
 
-/* Now and then a few queries of many heads, over keys of several splits. */
+/* Now and then the problem has a few queries of many heads, over keys of several splits. */
 static void draw_shape(const struct variant *v, uint64_t *state, struct trial_shape *out)
 {
     trial_random(v, state, out);
@@ -111,7 +111,7 @@ static int build(const void *suite, const struct variant *v, struct kernel *out,
     return s->card ? build_for_card(s, v, out, err) : emulated_build(s->gen, v, s->dir, out, err);
 }
 
-/* One of isa sm90 of wide heads: as models have them, or any. */
+/* A variant of isa sm90 with wide heads: dims that models have, or any. */
 static bool draw_wide(const struct suite *s, uint64_t *state, struct variant *v)
 {
     static const int usual[][2] = {{576, 512}, {512, 512}, {320, 256}};
@@ -146,7 +146,7 @@ static bool draw_wide(const struct suite *s, uint64_t *state, struct variant *v)
     return false;
 }
 
-/* Of types that the tensor cores multiply most are, of others few: tries are cheap. */
+/* Most variants have types that the tensor cores multiply, few have others; a try is cheap. */
 static bool draw_variant(const struct suite *s, uint64_t *state, struct variant *out)
 {
     for (int tries = 0; tries < 20; tries++)
@@ -176,7 +176,8 @@ static int judge_variant(void *arg, int index)
     return judge_drawn(&drawn, &v, state, form, s->totals);
 }
 
-/* Narrow keys and values, which few of the random variants have: with split keys and without, in pages that make boxes and others. */
+/* Narrow keys and values, which few of the random variants have: with and without split keys, in pages that allow boxes
+ * and in others. */
 static int judge_named(void *arg, int index)
 {
     static const char *const names[NAMED] = {

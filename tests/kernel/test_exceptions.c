@@ -120,7 +120,8 @@ static void *signalling(int64_t bytes)
     return memory;
 }
 
-/* Alone, and in parts that share memory where the kernel has a use for it. Which exceptions were raised; -1: it refused. */
+/* Runs it in one part, and in parts that share memory if the kernel makes use of that. Returns which exceptions were
+ * raised; -1: it refused. */
 static int raised_by(const struct kernel *k, struct attn_args a)
 {
     int refused = 0, raised = 0;

@@ -44,7 +44,7 @@ enum { HAS_JIT = 1, HAS_HEADER = 1 };
 enum { HAS_JIT = 0, HAS_HEADER = 0 };
 #endif
 
-/* How one emitted text becomes a function. */
+/* The ways in which an emitted text becomes a function. */
 static const struct form {
     const char *name, *compiler, *define; /* compiler NULL: jit_compile */
     enum gen_flags flags;
@@ -168,7 +168,7 @@ static int emit_batch(struct batch *b, enum gen_flags flags)
     return 0;
 }
 
-/* Of gcc a compiled header and what includes it must be told the same. */
+/* With gcc, a compiled header and the file that includes it need the same options. */
 static const char *optimisation(const struct suite *s)
 {
     return s->soak ? "-O2" : "-O1";
@@ -176,7 +176,7 @@ static const char *optimisation(const struct suite *s)
 
 static int compile_batch(const struct batch *b, const struct form *form)
 {
-    /* Optimising plain C of wide vectors takes gcc longer than all else. */
+    /* gcc takes longer to optimise plain C of wide vectors than all else. */
     const bool plain_c = form->define && !form->wide && !b->suite->soak;
     const char *argv[BATCH + 16] = {form->compiler, "-std=c11", plain_c ? "-O0" : optimisation(b->suite),
                                     "-Wall",        "-Wextra",  "-Werror"};

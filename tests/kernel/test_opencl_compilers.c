@@ -128,7 +128,7 @@ static void test_other_compiler(void **state)
     }
 }
 
-/* What the assembler says of the variant that is emitted when nothing is asked for. */
+/* What the assembler says about the variant that is emitted if a spec says nothing. */
 static void test_no_spills(void **state)
 {
     const struct suite *s = *state;
@@ -168,7 +168,8 @@ static void test_no_spills(void **state)
     }
 }
 
-/* Nothing is asked of OpenCL's driver, which alone sets %envreg: no function is declared that is not defined here. */
+/* A kernel needs nothing of OpenCL's driver, which alone sets %envreg: no function is declared that is not defined in the
+ * file. */
 static void check_for_cuda(const char *ptx, const char *name)
 {
     static const char *const others[] = {"%envreg", ".extern", "get_group_id", "get_num_groups", "get_global_id"};
@@ -228,7 +229,8 @@ static void compile_for_card(const struct suite *s, const char *path, const char
         fail_msg("%s: %s", name, said);
 }
 
-/* For Hopper; but what fits 48 KiB of shared memory, as all can be built with, for the first card of its level. */
+/* Kernels are assembled for Hopper; those that fit 48 KiB of shared memory, which all cards have, are assembled for the
+ * first card of their level. */
 static void assemble_for_card(const struct suite *s, const struct variant *v, bool assemble)
 {
     char path[GEN_NAME_MAX + 220], name[GEN_NAME_MAX];
@@ -251,8 +253,8 @@ static bool has_ptxas(const struct suite *s)
     return release && atof(release + strlen("release ")) >= 12.3 - 1e-6;
 }
 
-/* What tuning would try for a few problems, of each kind of tile one: registers, spills, and products in flight. Every fourth
- * one, by the seed, unless all is asked for. */
+/* Registers, spills and products in flight of what tuning would try for a few problems, one of each kind of tile. Every
+ * fourth one is taken, by the seed, unless all are asked for. */
 static void test_tensor_cores_without_a_device(void **state)
 {
     const struct suite *s = *state;
@@ -336,7 +338,7 @@ static void test_tensor_cores_without_a_device(void **state)
     }
 }
 
-/* The loops that tell what tensor cores can do at most: spilled or serialised they would tell less. */
+/* The loops that measure what tensor cores can do at most: with spills or serialised products they would measure less. */
 static void test_peak_without_a_device(void **state)
 {
     const struct suite *s = *state;

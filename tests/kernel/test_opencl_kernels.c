@@ -45,7 +45,7 @@ struct suite {
     struct totals *totals;
 };
 
-/* What the first device is, found in a child: a driver's threads would not be in the children that come after. */
+/* What the first device is, asked in a child, because a driver's threads would be missing in the children that come later. */
 struct found {
     struct opencl_device device;
     struct gen_error err;
@@ -88,7 +88,7 @@ static int run_variant(void *arg)
         t->out->failed = 1;
         return 0;
     }
-    /* As if the card had few units: work-groups that stay walk through several tiles, of small problems too. */
+    /* As if the card had few units, so that work-groups that stay walk through several tiles even of small problems. */
     if (t->v->field[F_ISA] == ISA_SM90)
         target->device.units = UNITS;
     judge_shapes(t->v, &kernel, t->suite->seed, t->suite->soak ? INFINITY : MOST_FLOPS, NULL, t->suite->totals, t->out);
@@ -111,7 +111,7 @@ static int judge_variant(void *arg, int index)
 static const int dims[][2] = {{64, 64}, {128, 128}, {40, 40}, {80, 80}, {192, 128}, {256, 256}, {1, 1}, {7, 33}};
 static const int feature_dims[][2] = {{64, 64}, {128, 128}, {40, 24}, {7, 33}};
 
-/* Beside what tuning tries, what a spec may ask for; with features, each vector that has code of its own. */
+/* What a spec may ask for beside what tuning tries; with features, each vector that has code of its own. */
 static void widen(struct choice *c)
 {
     static const int32_t vectors[] = {1, 2, 4, 8, 16}, some_vectors[] = {1, 4, 16}, unrolls[] = {4, 8};
@@ -143,7 +143,8 @@ static bool within(void *arg, const struct variant *v)
     return fits;
 }
 
-/* Of some hundred; the first rows of a pairwise choice hold most of the pairs, and PoCL compiles for seconds. */
+/* Some hundred variants; the first rows of a pairwise choice hold most of the pairs, and PoCL takes seconds to compile
+ * each. */
 enum { PLAIN_VARIANTS = 9, FEATURE_VARIANTS = 8 };
 
 static const int tensor_dims[][2] = {{64, 64}, {128, 128}, {256, 256}, {192, 128},
@@ -200,8 +201,8 @@ static void choose_steps(struct suite *s, const struct opencl_device *device, en
     }
 }
 
-/* As wide as rows get: a group of many work-items, which has them piece by piece in 48 KiB of local memory; and one of a
- * single work-item, which takes turns, where that fits. */
+/* Rows as wide as they get: for a group of many work-items, which has them piece by piece in 48 KiB of local memory; and
+ * for a group of one work-item, which takes turns, if that fits. */
 static void choose_large(struct suite *s, const struct opencl_device *device, enum isa isa)
 {
     static const char *const names[] = {

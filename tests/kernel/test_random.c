@@ -70,7 +70,7 @@ static int judge_variant(void *arg, int index)
     const struct drawn_problems drawn = {
         .build = build, .draw = trial_random, .arg = s->gen, .problems = A_VARIANT, .timeout_s = TIMEOUT};
     uint64_t state = s->seed + (uint64_t)index * 0x9e3779b97f4a7c15u;
-    /* The first is isa c, whose kernels libtcc makes slow: one in eight where there are others. */
+    /* The first one is isa c, whose kernels libtcc makes slow: it is one in eight, if there are others. */
     const bool others = s->choices > 1 && random_below(&state, 8);
     const struct choice *c = &s->choice[others ? 1 + random_below(&state, s->choices - 1) : 0];
     struct variant v;
@@ -121,7 +121,7 @@ static void print_counts(const struct suite *s, int most)
         print_message("# %s: %d\n", field_value_name(F_ISA, s->choice[i].isa), h->isa[s->choice[i].isa]);
     for (int t = DTYPE_COUNT; t < DTYPE_ALL; t++)
         print_message("# keys in %s: %d\n", dtypes[t].name, h->type[1][t]);
-    /* Nothing that was to be looked at was left out by chance or by a rule. */
+    /* Chance or a rule left out nothing that was to be looked at. */
     for (int f = 0; f < FIELD_COUNT && most >= 1000 && !getenv("ATTN_FILTER"); f++)
         if (is_feature(f))
             assert_true(h->with[f] > most / 20);

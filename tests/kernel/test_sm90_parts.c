@@ -406,7 +406,8 @@ static void test_products(void **state)
     check_products(*state, true, 1);
 }
 
-/* Rows without keys, of equal scores, that have grown or not, with scores that overflow without a maximum. */
+/* Rows without keys, with equal scores, with maxima that have grown or not, and with scores that would overflow without a
+ * maximum. */
 static void make_rows(float m[64][BK], int seen[64], float rows[320], uint64_t *seed)
 {
     for (int row = 0; row < 64; row++) {

@@ -108,7 +108,8 @@ static void test_steps(void **state)
     assert_int_equal(run_jobs(NAMES, judge_in_child, &seed), 0);
 }
 
-/* A judge that lets everything pass would find nothing: a product is no softmax of another head, and so on. */
+/* A judge that lets everything pass would find nothing; so it must refuse a product as a softmax, the output of another
+ * head, and so on. */
 static int judge_wrong(void *arg)
 {
     const char *const mine[] = {"matmul_f32_on_portable_q16k16", "softmax_f32_on_portable_l16"};

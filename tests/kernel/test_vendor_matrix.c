@@ -52,7 +52,7 @@ static void compile(const char *way, const char *optimise, const char *source, c
         fail_msg("%s, of %s: %s", way, source, said.err);
 }
 
-/* Each by itself, in a folder where nothing else is. */
+/* Compiles each kernel by itself, in a folder that holds nothing else. */
 static void compile_apart(const struct vendored_machine *m, const char *way, const char *optimise,
                           const struct vendored *drawn, int n, bool run)
 {

@@ -168,7 +168,8 @@ static float bf16_at(const void *from, int64_t i)
     return x;
 }
 
-/* What a mean of all values is, or the one value that counts: where the error's bound, which grows with the scores, says nothing. */
+/* Checks what the error's bound, which grows with the scores, says nothing about: a mean of all values, or the one value
+ * that counts. */
 static void check_rows(const struct workload *w, const struct tale *t)
 {
     for (int i = 0; i < ROWS && (t->equal || t->one); i++)

@@ -86,7 +86,7 @@ static bool can_be(void *arg, const int *row)
     return is_legal(c, &v);
 }
 
-/* What tuning tries for kernels that split keys or for those that do not; rules say which go together. */
+/* What tuning tries for kernels that split keys, or for those that do not; rules say which values go together. */
 static int values_of(enum field_id f, enum isa isa, int32_t out[PAIRWISE_VALUES])
 {
     int n = 0;

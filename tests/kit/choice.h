@@ -31,7 +31,7 @@ void choice_begin(struct choice *c); /* the members above are set */
 int choice_pairwise(const struct choice *c, uint64_t seed, int max, struct variant **out);
 int choice_all(const struct choice *c, struct variant **out);
 
-/* Any variant that can be, with any features together. False when none was found in some tries. */
+/* Draws any variant that can be, with any features together. False if none was found in some tries. */
 bool choice_random(const struct choice *c, uint64_t *state, struct variant *out);
 
 #endif

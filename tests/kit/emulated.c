@@ -41,7 +41,7 @@ static struct {
 } on; /* one group at a time, in one thread: what a test runs in a process of its own */
 
 #ifdef __x86_64__
-/* Keeps what a call keeps, and goes on where the other stopped. */
+/* Saves the registers that a call preserves, and goes on where the other fiber stopped. */
 void emulated_switch(void **from, void *to);
 __asm__(".text\n.globl emulated_switch\nemulated_switch:\n"
         "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
@@ -143,11 +143,11 @@ static void run_group(int group)
     on.barrier_count = 0;
     memset(on.warp, 0, sizeof on.warp);
     memset(on.named, 0, sizeof on.named);
-    memset(on.shared, 0xff, SHARED_MOST); /* no number: whatever was not written is seen */
+    memset(on.shared, 0xff, SHARED_MOST); /* NaN, so that use of anything that was not written is noticed */
     for (int i = 0; i < on.items; i++) {
         void **top = (void **)(void *)(on.stacks + (size_t)(i + 1) * STACK) - 8;
         memset(top - 8, 0, 8 * sizeof *top);
-        *(top - 1) = (void *)begin_fiber; /* returned to; six registers lie below */
+        *(top - 1) = (void *)begin_fiber; /* the address to return to; six registers lie below it */
         on.fiber[i] = (struct fiber){.sp = top - 7,
                                      .item = {i, i % EMULATED_LANES, &on.warp[i / EMULATED_LANES]}};
     }
@@ -294,8 +294,8 @@ static cl_command_queue create_queue(cl_context c, cl_device_id d, cl_command_qu
 
 /* ---- programs ---- */
 
-/* The text as clang compiles it for this processor: functions of PTX are declared alone, shared memory is the emulation's, and
- * behind it stands a function that calls the kernel with arguments that pointers tell. */
+/* The text as clang compiles it for this processor: functions with PTX are only declared, shared memory is the
+ * emulation's, and a function is appended that calls the kernel with arguments given by pointers. */
 static void add_entry(const char *text, struct buf *out)
 {
     const char *kernel = strstr(text, "__kernel "), *name = kernel ? strstr(kernel, "\nvoid ") : NULL;
@@ -339,7 +339,7 @@ static void put_replaced(const char *from, const char *to, struct buf *out)
     }
 }
 
-/* Names that are a kernel's own by a list of #define are as templates have them. */
+/* Names that a kernel has made its own by a list of #define become what they are in templates. */
 static char *without_own_names(const char *text)
 {
     struct buf out = {0};

@@ -18,9 +18,9 @@
 /* Whether this processor and clang are here; else why not. */
 const char *emulated_why_not(void);
 
-/* A kernel of that variant, for kernel_free, which runs on host arrays as the device's kernels do. A driver's launch that
- * does not end, or whose work-items wait for each other for ever, ends the process with a line that says so.
- * dir: for files; it stays the caller's. 0, or -1 and what is wrong. */
+/* Makes a kernel of that variant, for kernel_free, which runs on host arrays as a device's kernels do. A launch that does
+ * not end, or whose work-items wait for each other forever, ends the process with a line that says so. dir: for files; it
+ * stays the caller's. Returns 0, or -1 and what is wrong. */
 int emulated_build(const struct gen *gen, const struct variant *v, const char *dir, struct kernel *out,
                    struct gen_error *err);
 

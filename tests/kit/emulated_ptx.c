@@ -61,7 +61,7 @@ float reciprocal(float x)
 {
     return 1 / x;
 }
-/* Every lane's word, seen by all. */
+/* The word of a lane; each lane shows its own. */
 static uint word_of_lane(uint mine, int lane)
 {
     struct emulated_item *i = emulated_item();
@@ -83,7 +83,7 @@ int of_lane(int x, int lane)
 {
     return (int)word_of_lane((uint)x, lane & 31);
 }
-/* Of every lane up to `lanes` of them, x. */
+/* Joins x of the first `lanes` lanes to start, one after another. */
 static int of_lanes(int x, int lanes, int start, int (*join)(int, int))
 {
     struct emulated_item *i = emulated_item();
@@ -194,7 +194,7 @@ void copies_wait(int groups)
 {
     (void)groups;
 }
-/* Rows of 16 bytes that lanes name. */
+/* Rows of 16 bytes, whose addresses the lanes give. */
 static void show_rows(uint at)
 {
     struct emulated_item *i = emulated_item();
@@ -252,7 +252,7 @@ void multiply(float *c, const uint *a, const uint *b)
 
 /* ---- ptx.sm90.t: barriers ---- */
 
-/* As it lies in shared memory; its phase ends when nothing is missing. */
+/* A barrier as it lies in shared memory; its phase ends when nothing is missing. */
 struct barrier {
     uint expected : 15, missing : 15, phase : 1, made : 1;
     int32_t bytes;
@@ -287,7 +287,7 @@ static void arrive_at(uint bar)
     b->missing--;
     settle(b);
 }
-/* Others may go on before the one who told them. */
+/* Others may go on before the one that has told them to. */
 void arrive(uint bar)
 {
     arrive_at(bar);
@@ -372,7 +372,7 @@ static struct box_map map_of(ulong64 map)
     }
     return m;
 }
-/* Of a row of a box its place in the tensor, or NULL. */
+/* The place in the tensor of a row of a box, or NULL. */
 static char *row_at(const struct box_map *m, const int at[4])
 {
     char *row = m->base;
@@ -406,7 +406,7 @@ static void move(ulong64 map, int column, const int first[4], int heads_at, uint
         }
 }
 
-/* What is under way: boxes, and what work-items copy by 16 bytes, with the arrival behind it. */
+/* What is under way: boxes, and copies of 16 bytes by work-items, with the arrival that follows them. */
 struct copy {
     enum { BOX_LOAD, BOX_STORE, COPY_16, ARRIVAL } what;
     ulong64 map;
@@ -435,8 +435,8 @@ static void carry_out(const struct copy *c)
     case ARRIVAL: arrive_at(c->bar); break;
     }
 }
-/* Some, or all, of everybody's (item -1), or of a work-item's stores or others, in any order but that an arrival comes behind the
- * copies before it. Whether there were any. */
+/* Does some copies, or all: those of everybody (item -1), or a work-item's stores or its other copies. They come in any
+ * order, but an arrival comes after the copies before it. Returns whether there were any. */
 static bool carry_out_some(bool all, int item, bool stores)
 {
     int kept = 0;
@@ -555,7 +555,7 @@ ulong64 operand(uint place)
 {
     return place | (ulong64)(64 | 1 << 30) << 32;
 }
-/* Every element of the type that there can be, as a float. */
+/* Every element that the type can have, as a float. */
 static const float *floats_of(enum dtype t)
 {
     static float all[DTYPE_COUNT][1 << 16];
@@ -584,7 +584,7 @@ static void operand_row(ulong64 operand, int row, float out[16])
     for (int d = 0; d < 16; d++)
         out[d] = of[operand_element(operand, 0, row / 8, row % 8 * 128 + 2 * d)];
 }
-/* An item has two rows, of each eight keys or columns two. */
+/* A work-item has two rows, and of each two of every eight keys or columns. */
 static void do_qk(float *s, ulong64 q, ulong64 k, int add)
 {
     const struct emulated_item *i = emulated_item();
@@ -624,7 +624,8 @@ static void do_pv(float *o, const uint *p, ulong64 v)
     }
 }
 
-/* Of a work-item: products that were begun, each at once or when they are waited for, by a draw that is its whole warp's. */
+/* The products that a work-item has begun. Whether each is done at once or when it is waited for is drawn for its whole
+ * warp. */
 struct product {
     float *to;
     const uint *p; /* NULL: of scores */

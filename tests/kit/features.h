@@ -33,7 +33,7 @@ struct feature_data {
 
 void problem_add(struct attn_problem *problem, unsigned with);
 
-/* To a run of run_of(d); once for each d, as K and V become f16 in place. */
+/* Adds the features to a run that run_of(d) made; once for each d, since K and V become f16 in place. */
 void run_add(struct data *d, unsigned with, uint64_t seed, struct feature_data *f, struct attn_run *run);
 
 /* What a problem and a run mean, as kernels are called and the reference judges; features is filled for args to point

@@ -27,8 +27,8 @@ struct totals {
     _Atomic double ratio[DTYPE_COUNT];
 };
 
-/* Runs every shape of at most so many flops. Where `same`, of a form that has the same bits, was judged, nothing is
- * compared with the reference again. */
+/* Runs every shape of at most so many flops. `same`: a form with the same bits was judged, and nothing is compared with
+ * the reference again. */
 void judge_shapes(const struct variant *v, const struct kernel *kernel, uint64_t seed, double most_flops,
                   const struct outcome *same, struct totals *totals, struct outcome *out);
 
@@ -43,7 +43,8 @@ struct drawn_problems {
     const void *arg; /* build's */
     int problems, timeout_s;
 };
-/* All of it, from building on, in a child of its own; `form` is what a failure is found again by. Returns whether it failed. */
+/* Does all of it in a child of its own, from building on; a failure names `form`, by which it is found again. Returns
+ * whether it failed. */
 bool judge_drawn(const struct drawn_problems *drawn, const struct variant *v, uint64_t state, const char *form,
                  struct totals *totals);
 

@@ -223,7 +223,7 @@ static void adapt(struct variant *v, const struct ladder_problem *p)
         v->field[F_CAUSAL] = p->causal;
 }
 
-/* Whether each takes what the one before it leaves, and all tensors are of one type. */
+/* Whether each kernel takes what the one before it leaves, and all tensors have one type. */
 static bool fit_together(const struct climb *c)
 {
     const struct variant *v = c->v;
@@ -237,7 +237,7 @@ static bool fit_together(const struct climb *c)
            variant_dtype_o(&v[2]) == type;
 }
 
-/* As the driver takes it. What it says is in err, as far as that goes. */
+/* Builds it as the driver takes it. err has what the driver says, as much as there is room for. */
 static enum rung_state build_source(struct ladder *l, const struct gen_text *text, struct gen_error *err)
 {
     const struct opencl_api *api = &l->cl->api;
@@ -411,7 +411,7 @@ static int launch(struct climb *c, cl_event *first, cl_event *last, struct gen_e
     return 0;
 }
 
-/* NaN in every element, a piece at a time: scores can be 4 GiB and more, which a driver may take for 0. */
+/* Sets every element to NaN, a piece at a time: scores can be 4 GiB and more, a size that a driver may take for 0. */
 static int poison(struct ladder *l, int which, struct gen_error *err)
 {
     enum { PIECE = 1 << 28, WORD = 8 };

@@ -29,8 +29,8 @@ struct ladder_problem {
     bool causal;
 };
 
-/* The first device, with random data of one problem. What is built is kept in the cache, where there is one, and taken from
- * it; of what is taken registers and spills are not known. 0, or -1 and why there is no device. */
+/* Opens the first device, with random data of one problem. What is built is kept in the cache, if there is one, and taken
+ * from it the next time; registers and spills of what is taken are unknown. Returns 0, or -1 and why there is no device. */
 struct ladder;
 int ladder_open(const struct ladder_problem *problem, struct cache *cache, struct ladder **out, struct gen_error *err);
 void ladder_close(struct ladder *l); /* NULL is allowed; rungs first */

@@ -12,9 +12,9 @@
 
 #include "child.h"
 
-/* The first is what the others are compared with. Compiling takes most of the time, so that -O2 is -O1 unless
- * ATTNGEN_SOAK is set. On arrays is the form for compilers without vectors, which gcc takes
- * when it does not say that it is gcc; only there are lanes elements, whose bounds can be checked. */
+/* The others are compared with the first one. Compiling takes most of the time, so -O2 is -O1 unless ATTNGEN_SOAK is set.
+ * The form on arrays is for compilers without vectors; gcc takes it if told not to define __GNUC__. Only there are lanes
+ * elements of arrays, whose bounds can be checked. */
 const struct lowering lowerings[LOWERINGS] = {
     {"gcc", "gcc", {"-O2"}, false, false, ANY_WIDTH},
     {"machine code", NULL, {NULL}, false, false, ANY_WIDTH},

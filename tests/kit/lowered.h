@@ -47,8 +47,8 @@ struct batch {
     struct lowered form[LOWERINGS];
     bool open[LOWERINGS];
 };
-/* A new directory below TMPDIR for compiled code, and how many lowerings failed in it. Prints what a compiler
- * complains about, and which compilers are missing. -1 when there is no directory. */
+/* Compiles them in a new directory below TMPDIR, and returns how many lowerings failed. Prints what a compiler complains
+ * about, and which compilers are missing. -1 if there is no directory. */
 int batches_compile(struct batch *b, int count, char dir[200]);
 void batches_remove(const char *dir);
 int batch_count(const struct batch *b, int form);

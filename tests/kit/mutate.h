@@ -9,8 +9,8 @@
 /* The next number below n (0 when n is 0), from a state that is not 0 (splitmix64). */
 uint64_t dice(uint64_t *state, uint64_t n);
 
-/* A copy of text with 1 to 4 places damaged, in memory of just its size (so that ASan sees reading past it), not ended
- * by NUL. The caller frees it. NULL when out of memory. */
+/* A copy of text with 1 to 4 places damaged, in memory of exactly its size (so that ASan notices a read beyond it),
+ * without a final NUL. The caller frees it. NULL if out of memory. */
 char *mutate(const char *text, size_t size, uint64_t *state, size_t *out_size);
 
 #endif

@@ -66,7 +66,7 @@ static bool is_legal(const struct pairwise *p, const int *row)
     return !p->legal || p->legal(p->arg, row);
 }
 
-/* A legal row with that pair, the best of a few greedy ones, else any random one. */
+/* A legal row with that pair: the best of a few greedy ones, or else any random one. */
 static bool row_with(struct state *s, int f, int x, int g, int y, int *best)
 {
     int most = 0, row[PAIRWISE_FIELDS];

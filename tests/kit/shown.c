@@ -49,7 +49,7 @@ static int64_t draw_length(uint64_t *state, int64_t most)
     return random_below(state, 3) && one <= most ? one : 1 + random_below(state, most);
 }
 
-/* Some keys are masked, of some rows a long run, and of few all: a row's first tiles may be empty. */
+/* Some keys are masked: of some rows a long run, and of a few rows all, so that a row's first tiles may be empty. */
 static void take_away(struct subject *s, uint64_t *state)
 {
     const enum dtype t = variant_dtype_bias(&s->v);
@@ -151,7 +151,8 @@ struct showing {
     struct attn_features f;
 };
 
-/* Which of the subject's keys rows from..to - 1 see; others may be anything, and behind them there may be more or fewer. */
+/* Which of the subject's keys rows from..to - 1 see. The other keys may be anything, and there may be more or fewer behind
+ * them. */
 static void find_needed(struct showing *x)
 {
     const struct subject *s = x->s;

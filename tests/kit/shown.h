@@ -32,7 +32,8 @@ struct shown {
     float *lse;
     char how[240]; /* in words */
 };
-/* Some of its rows by that kernel, which is of v and v's packed and paged. 0, or -1 and why it could not be run. */
+/* Computes some of its rows with that kernel, which has v's fields and any packed and paged. Returns 0, or -1 and why it
+ * could not be run. */
 int subject_show(const struct subject *s, const struct variant *v, const struct kernel *kernel, uint64_t *state,
                  struct shown *out, struct gen_error *err);
 void shown_free(struct shown *s);

@@ -7,7 +7,7 @@
 
 #include "runtime/numerics/convert.h"
 
-/* What stands where a row takes a constant. */
+/* What stands in place of the constant that a row takes. */
 static const char *const reals[] = {"0.5", "-3.25", "1.0e-40", "inf", "-3.40282347e38", "16777217.0"};
 static const char *const numbers[] = {"1", "2", "4"};
 enum { REALS = sizeof reals / sizeof *reals, NUMBERS = sizeof numbers / sizeof *numbers };
@@ -22,7 +22,7 @@ static bool is_mask(const struct operand *o)
     return o->kind == OPERAND_VALUE && !strcmp(o->type, "mask");
 }
 
-/* Of bytes, for which there are no lanes to compare: always every other one. */
+/* For bytes, which have no lanes to compare: every other one, always. */
 static bool is_wide_mask(const struct operand *o)
 {
     return o->kind == OPERAND_VALUE && !strcmp(o->type, "mask64");

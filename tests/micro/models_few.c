@@ -28,7 +28,7 @@ static void queries(struct job *j, float scale)
     set(j, 0, j->z.R * j->z.LDQ, scale);
 }
 
-/* Of scores with scales behind them, as many as there are keys: of those of a tile, so that numbers are of a usual size. */
+/* Adds the scales that lie behind the scores of a tile, one for each key and row, of a size that makes usual numbers. */
 static void add_scales(struct job *j, int p, int64_t keys)
 {
     for (int64_t i = 0; i < keys * j->z.R && j->z.SCALED; i++) {
@@ -202,7 +202,7 @@ static void cut_rows(struct job *j)
     }
 }
 
-/* What a row of a tile has for scores, and how far off they may be. */
+/* The scores of a row of a tile, and how far off they may be. */
 static double tile_score(const struct job *j, int64_t i, int64_t key, int64_t ld, double *error)
 {
     const struct sizes *z = &j->z;

@@ -64,7 +64,7 @@ static bool exp2_short_right(const struct call *c, int l)
     return is_power(c, l, 1e-4);
 }
 
-/* Of zero, anything that callers take for -inf. */
+/* For zero, anything that callers take for -inf. */
 static bool log2_right(const struct call *c, int l)
 {
     double x = (double)in_at(c, l), y = out_at(c, l), exact = log2(x);
@@ -97,7 +97,7 @@ static bool transpose_right(const struct call *c, int l)
     return true;
 }
 
-/* Two vectors from two: neighbours parted into those that are even and odd, and the other way round. */
+/* Two vectors from two: neighbours separated into even and odd ones, and the other way round. */
 static bool parted_right(const struct call *c, int l)
 {
     return same(out_at(c, l), (double)in_at(c, 2 * l)) && same(out_at(c, c->width + l), (double)in_at(c, 2 * l + 1));

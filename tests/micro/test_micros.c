@@ -349,7 +349,7 @@ static bool is_of_narrow_types(const struct suite *s, enum isa isa, const char *
     return is_narrow && gen_check(s->gen, &v, &ignored) != 0;
 }
 
-/* So that a rule that comes to refuse the shapes above does not silence the test. */
+/* So that a new rule that refuses the shapes above does not silence the test. */
 static void test_enough(void **state)
 {
     const struct suite *s = ((const struct isa_test *)*state)->s;

@@ -73,7 +73,7 @@ static bool fmalane_differs(const struct lane *l)
     return fused(real(l->in[1]), real(l->in[3]), real(l->in[0]), l);
 }
 
-/* Of numbers whose reciprocal is normal too, to 14 bits; of others anything but a wrong sign or NaN. */
+/* For numbers whose reciprocal is normal too, to 14 bits; for others anything but a wrong sign or NaN. */
 static bool rcp_differs(const struct lane *l)
 {
     double x = fabs(real(l->in[1])), fast = real(l->fast), plain = real(l->plain);
@@ -138,7 +138,7 @@ static bool scale_differs(const struct lane *l)
     return !used || (power < 0 && real(l->plain) == 0 && fabs(real(l->fast)) < 0x1p-125);
 }
 
-/* What C does not define: of NaN, and of a number that no i32 is near. */
+/* What C does not define: the i32 of NaN, and of a number that no i32 is near. */
 static bool no_integer(const struct lane *l)
 {
     return !(fabs(real(l->in[1])) < 0x1p31);
@@ -327,7 +327,7 @@ static void tell(const struct bench *b, const struct op_case *c, const char *for
     printf("\n");
 }
 
-/* Of two NaN, an instruction passes on the one that a compiler happened to put first. */
+/* Of two NaN operands, an instruction passes on the one that a compiler happened to put first. */
 static bool compilers_choice(const struct op_case *c, const struct lane *l)
 {
     int nans = 0;

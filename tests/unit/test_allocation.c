@@ -22,7 +22,7 @@
 #include "../kit/starve.h"
 #include "runtime/attn.h"
 
-/* Of so many points one is tried with all allocations after it failing too. */
+/* One of so many points is also tried with all later allocations failing. */
 enum { ALL_AFTER = 4 };
 enum { ROWS = 5, KEYS = 9, DIM = 16, HEADS = 2, OUT = ROWS * DIM * HEADS };
 enum { TIME_LIMIT = 300, DEATHS_MAX = 20, ROOM = 16384 };
@@ -128,8 +128,8 @@ static int open_files(void)
     return n;
 }
 
-/* Every stage in its order; in `starved` the allocation that the report names fails, and then the stage is done again.
- * True when that allocation was there. */
+/* Runs every stage in order. In stage `starved` the allocation that the report names fails, and then the stage is done
+ * again. True if there was such an allocation. */
 static bool go_through(const struct work *w, enum stage starved, struct chain *c)
 {
     struct report *r = w->report;
@@ -188,7 +188,7 @@ static long next_point(const struct work *w)
     return r->point + (r->stage == PLAN ? w->scenario->step : 1);
 }
 
-/* In a child: from the report's point on, in which it says how far it came. */
+/* In a child: tries the points from the report's on, and says in the report how far it came. */
 static int go_on(void *arg)
 {
     struct work *w = arg;
@@ -218,7 +218,8 @@ static int go_on(void *arg)
 
 /* ---- the children ---- */
 
-/* Work in a child, whose every word is kept; a child that dies is an allocation that ends the process. */
+/* Does the work in a child, and keeps every word that it prints; a child that dies means that an allocation ended the
+ * process. */
 static int go_on_silently(void *arg)
 {
     struct work *w = arg;
@@ -297,7 +298,7 @@ static void by_tcc_with_measurements(void **state)
                               .measured = true});
 }
 
-/* A compiler that gives what gcc once made of the same source: what is tested is who runs it. */
+/* A compiler that returns what gcc once made of the same source: the test is about who runs it. */
 static void by_cc_in(enum cached cached, const char *name)
 {
     char script[240], text[1000];

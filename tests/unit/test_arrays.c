@@ -133,7 +133,7 @@ static void ask(struct asked *x, enum array_id id)
     run_rules_of(&x->problem, &x->rules);
 }
 
-/* As attn_execute does, but for the kernel. */
+/* Does what attn_execute does, apart from the kernel. */
 static attn_status check(const struct asked *x, struct attn_args *a, struct attn_features *f, struct attn_error *err)
 {
     attn_status status = check_presence(&x->rules, &x->run, err);

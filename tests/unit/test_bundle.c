@@ -50,7 +50,7 @@ static struct bundle_kernel named(const char *name)
     return k;
 }
 
-/* Of `names`, from number `first` on, round; one has PTX. */
+/* A bundle of `names`, beginning with number `first` and going round; one kernel has PTX. */
 static void make(const struct gen *g, const char *name, int first, struct bundle *out)
 {
     struct bundle_kernel kernel[NAMES];

@@ -88,7 +88,8 @@ static void test_merge(void **state)
     cache_entry_free(&e);
 }
 
-/* Every byte changed, and every length cut to: all misses, none of them an error, and a store heals it. */
+/* Every byte is changed, and the file is cut to every length: all of these are misses, none is an error, and a store mends
+ * it. */
 static void test_damage(void **state)
 {
     struct place *p = *state;
@@ -309,7 +310,7 @@ static void write_on(struct place *p, const char *names)
     _exit(0);
 }
 
-/* Writers that are killed at any moment: what was there is still there, and what they leave does not add up. */
+/* Writers are killed at any moment: what was there is still there, and what they leave does not pile up. */
 static void test_killed(void **state)
 {
     enum { WRITERS = 60 };

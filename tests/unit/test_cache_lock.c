@@ -154,7 +154,8 @@ static void test_stopped_holder(void **state)
     buf_free(&text);
 }
 
-/* Many who take turns are no hang: who waits for longer than one deadline, while others go on, still gets it. */
+/* Many processes that take turns are no hang: one that waits for longer than a deadline, while others go on, still gets
+ * the lock. */
 static void test_turns(void **state)
 {
     struct place *p = *state;
@@ -203,8 +204,8 @@ static enum cache_state state_of(struct place *p, const char *name)
     return state;
 }
 
-/* Of a timing and a wrong result the later stands, whichever is stored first; what nobody measured replaces no timing.
- * */
+/* Of a timing and a wrong result the later one stands, whichever is stored first; a row that nobody measured replaces no
+ * timing. */
 static void test_later_stands(void **state)
 {
     struct place *p = *state;

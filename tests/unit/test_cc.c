@@ -159,7 +159,7 @@ static void compiles(void **state)
     free(source);
 }
 
-/* Words of $CC are words, whatever a shell would make of them. */
+/* Words of $CC stay words, whatever a shell would make of them. */
 static void words(void **state)
 {
     struct place *p = *state;
@@ -397,8 +397,7 @@ static void loads_what_was_verified(void **state)
     free(evil);
 }
 
-/* A compiler by which somebody who may rename folders in TMPDIR acts: when it runs, another source lies under the
- * path. */
+/* A compiler that acts for somebody who may rename folders in TMPDIR: when it runs, another source lies under the path. */
 static void compiles_what_was_written(void **state)
 {
     struct place *p = *state;
@@ -423,7 +422,7 @@ static void compiles_what_was_written(void **state)
     free(evil);
 }
 
-/* Descriptors' numbers come again, and the loader knows libraries by their names. */
+/* Numbers of descriptors are used again, and the loader knows libraries by their names. */
 static void objects_stay_apart(void **state)
 {
     enum { KERNELS = 6 };

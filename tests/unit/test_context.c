@@ -40,7 +40,7 @@ static attn_status new_plan(struct attn_context *c, attn_compiler compiler, stru
     return attn_plan_create(c, &problem, out, err);
 }
 
-/* Sanitizers count nothing here: then nothing is seen, and nothing fails. */
+/* Under sanitizers nothing is counted here; then nothing is noticed, and nothing fails. */
 static void many_cost_little(void **state)
 {
     enum { CONTEXTS = 300, MOST = 32 << 10 };

@@ -338,7 +338,7 @@ static void test_rows_anywhere(void **state)
     end();
 }
 
-/* Each stream has a room, and each capture of one; who has its room allocates nothing and waits for nothing. */
+/* Each stream has a room, and so has each capture of one. A run whose room exists allocates nothing and waits for nothing. */
 static void check_streams(const char *variant)
 {
     char stream[40][64]; /* whose addresses are streams */

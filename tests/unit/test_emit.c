@@ -255,7 +255,7 @@ static void test_forms(void **state)
     gen_close(g);
 }
 
-/* A field at its default is nowhere; one that says what the default means neither. */
+/* A field at its default appears nowhere, and neither does one that is set to what the default means. */
 static void test_elided(void **state)
 {
     struct gen *g = open_gen();

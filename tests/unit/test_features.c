@@ -71,7 +71,7 @@ static void asked_free(struct asked *a)
     attn_context_destroy(a->context);
 }
 
-/* What belongs to a feature that the plan has not would not be heard. */
+/* An array of a feature that the plan does not have would be ignored, so it is refused. */
 static void absent_features(void **state)
 {
     (void)state;
@@ -163,7 +163,7 @@ static void wrong_starts(void **state)
     CASE("kv_lens and kv_starts are given; expected one of them", r.kv_lens = lens);
     CASE("q_starts is at an address that is not a multiple of 8; expected an address aligned to its elements",
          r.q_starts = (const void *)((const char *)f->q_starts + 4));
-    /* Packed rows are counted to their end: the longest sequence's alone would do. */
+    /* Packed rows are counted to their end; the longest sequence's end alone would pass. */
     CASE("q_stride of row is 92233720368547758; expected a tensor of less than 2^63 bytes",
          r.q_stride[2] = INT64_MAX / 4 / 25);
     CASE("o_stride of row is 15; expected at least 16, the elements of a row", r.o_stride[1] = 1000,
@@ -245,7 +245,8 @@ static void what_may_be_missing(void **state)
     asked_free(&a);
 }
 
-/* A program with the header of before the features gets what it meant; one with a later header is told. */
+/* A program compiled with the header of a time before the features gets what it meant; one with a later header is refused
+ * in words. */
 static void other_headers(void **state)
 {
     (void)state;
@@ -428,7 +429,7 @@ static void far_windows_and_offsets(void **state)
         for (int k = 0; k < LSE_SIZE; k++)
             assert_true(fabsf(d->lse[k] - e->lse[k]) < 1e-4f);
     }
-    /* Both far, and in the end near: all keys to the one before a query's number. */
+    /* Both bounds are far, and near each other in the end: all keys up to the one before a query's number are seen. */
     r.q_offset = INT64_MIN;
     r.window_left = -1;
     r.window_right = INT64_MAX;

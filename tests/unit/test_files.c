@@ -55,7 +55,7 @@ static void opens_in_place_what_is_no_file(void **state)
     assert_int_equal(errno, EEXIST);
 }
 
-/* By its path where only this user and root can rename what is on the way, else by the descriptor. */
+/* By its path if only this user and root can rename what is on the way, else by the descriptor. */
 static void ways_to_folders(void **state)
 {
     struct folder f;

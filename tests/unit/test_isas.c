@@ -49,7 +49,7 @@ static void test_lanes(void **state)
     }
 }
 
-/* What cannot be taken without a word: of each language the slowest, and where there is a faster one that of sm80. */
+/* Isas that are not taken without a word: the slowest of each language, and sm80 where there is a faster one. */
 static void test_slow(void **state)
 {
     (void)state;

@@ -67,7 +67,7 @@ static void test_estimate_of_large_maxima(void **state)
     attn_context_destroy(context);
 }
 
-/* What is timed in their place is small enough to be made, checked and run within a few seconds, whatever is asked for. */
+/* What is timed instead is small enough to be made, checked and run within a few seconds, whatever is asked for. */
 static void test_timed_problem_is_bounded(void **state)
 {
     (void)state;
@@ -92,8 +92,9 @@ static void test_timed_problem_is_bounded(void **state)
     }
 }
 
-/* The time limit counts from the first candidate on. Sixteen million keys took more than a hundred seconds of two; what
- * one candidate takes may be over it, by far less than that, under sanitizers and on a busy machine too. */
+/* The time limit counts from the first candidate on. Sixteen million keys once took more than a hundred seconds where two
+ * were allowed. One candidate may exceed the limit, but by far less than that, even under sanitizers and on a busy
+ * machine. */
 static void test_measure_keeps_its_time(void **state)
 {
     (void)state;
@@ -201,8 +202,8 @@ static void test_host_that_traps(void **state)
 
 enum { STACK = 64 << 10 };
 
-/* With an inaccessible page behind the stack, who takes more crashes. glibc keeps what every thread has of its own there too:
- * what is left is less than attn.h says. */
+/* There is an inaccessible page behind the stack, so that a call that takes more crashes. glibc keeps data of every thread
+ * there too, so what is left is less than attn.h says. */
 static int use_on_small_stack(void *arg)
 {
     const struct use *use = arg;

@@ -52,7 +52,7 @@ static void execute_part(struct attn_plan *plan, const struct data *d, int64_t f
         fail_msg("%s", err.text);
 }
 
-/* Of all keys, by merging; then judged as if one execution had made it. */
+/* The result for all keys, by merging; it is judged as if one execution had made it. */
 static void check_whole(struct attn_context *context, int causal, bool sinks, const int64_t *cut, int parts,
                         uint64_t seed)
 {

@@ -111,8 +111,8 @@ static void sizes_of_structs(void **state)
     attn_context_destroy(context);
 }
 
-/* Whatever number stands there, nothing is read or written but the number, unless some header's struct has that size:
- * the struct ends where an inaccessible page begins, right behind the number. */
+/* Whatever size a struct says it has, nothing is read or written but that number, unless the struct of some header has
+ * this size: the struct ends right behind the number, where an inaccessible page begins. */
 static void every_size_of_structs(void **state)
 {
     (void)state;
@@ -151,7 +151,7 @@ static void every_size_of_structs(void **state)
     attn_context_destroy(context);
 }
 
-/* What a version to come does for those before it: a struct of two versions, as they are and cut. */
+/* What a later version does for structs of the versions before it: a struct of two versions, whole and cut. */
 static void older_structs(void **state)
 {
     (void)state;

@@ -20,7 +20,7 @@ static void processes(void **state)
     assert_int_equal(process_run(hangs, NULL, 0.3, said, sizeof said, &err), -1);
     assert_string_equal(err.text, "sh: error: took more than 0.3 seconds and was ended");
     assert_string_equal(said, "before\n");
-    char *const leaves[] = {"sh", "-c", "echo hi; sleep 60 & exit 0", NULL}; /* somebody who holds the pipe */
+    char *const leaves[] = {"sh", "-c", "echo hi; sleep 60 & exit 0", NULL}; /* somebody who holds the pipe open */
     assert_int_equal(process_run(leaves, NULL, 30, said, sizeof said, &err), 0);
     assert_string_equal(said, "hi\n");
     char *const killed[] = {"sh", "-c", "kill -11 $$", NULL};

@@ -25,7 +25,7 @@
 
 static const double SECONDS = 4;
 enum { CHILD_TIMEOUT = 60 };
-/* The sanitizers' own allocators are no good in a child that was forked while another thread was in one. */
+/* The sanitizers' allocators do not work in a child that was forked while another thread was inside one of them. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { FORKS = 0 };
 #else
@@ -201,8 +201,8 @@ static void test_all_at_once(void **state)
 /* ---- memory that parts share ---- */
 enum { SHARED = 509, PHASE_ROUNDS = 400, PHASE_THREADS = 4, PHASE_MORE = 3, PHASE_WORDS = 32 };
 
-/* A kernel that a sanitizer sees into, which it does not with those that are compiled at run time: first each part writes
- * its share of what is shared, in several steps; then each reads all of it, and writes a sum for each unit of its own. */
+/* A kernel that a sanitizer can see into, as it cannot with kernels compiled at run time. First each part writes its share
+ * of what is shared, in several steps; then each part reads all of it, and writes a sum for each of its own units. */
 static int64_t words_of(const struct attn_args *a)
 {
     return (a->part < 0 ? SHARED : a->shared ? PHASE_WORDS : SHARED + PHASE_WORDS) * (int64_t)sizeof(uint64_t);
@@ -255,7 +255,7 @@ static void *run_phases(void *arg)
     return NULL;
 }
 
-/* By two hosts' threads at once, of which one has the pool and the other does all parts alone. */
+/* Run by threads of two hosts at once, of which one has the pool and the other does all parts itself. */
 static void test_what_is_shared_is_whole_before_it_is_read(void **state)
 {
     (void)state;

@@ -29,7 +29,7 @@ const char *__lsan_default_suppressions(void)
     return "leak:libpocl\nleak:libLLVM\nleak:libclang\nleak:libOpenCL\nleak:libhwloc\n";
 }
 
-/* From where it may be read to where it may not, to the byte (under ASan). */
+/* An array that begins where it may be read and ends where it may not, to the byte (under ASan). */
 struct block {
     void *memory[24];
     int count;

@@ -25,13 +25,13 @@ static int64_t below(uint64_t *random, int64_t limit)
     return (int64_t)(random_next(random) % (uint64_t)limit);
 }
 
-/* Mostly right, so that every rule down to the generator's is reached. */
+/* Mostly legal, so that every rule is reached, down to the generator's. */
 static int64_t pick(uint64_t *random, int64_t least, int64_t most, int64_t wrong)
 {
     return below(random, 24) == 0 ? wrong : least + below(random, most - least + 1);
 }
 
-/* Rarer than not, so that plain problems stay among them; each has a value now and then that it may not have. */
+/* Features are rarer than not, so that plain problems remain; now and then one has a value that it may not have. */
 static void random_features(uint64_t *random, struct attn_problem *p)
 {
     int *const flags[] = {&p->window, &p->softcap, &p->mask, &p->alibi, &p->sink, &p->packed, &p->paged};
@@ -84,7 +84,8 @@ static struct attn_problem random_problem(uint64_t *random, char name[GEN_NAME_M
     random_features(random, &p);
     if (below(random, 4) > 0)
         return p;
-    /* A name: of this problem or of one beside it, for an isa that may not be here, with values no rule looked at. */
+    /* A name of a variant: for this problem or a similar one, for an isa that may not be here, with values that no rule
+     * has looked at. */
     struct variant v = variant_default((enum isa)below(random, ISA_COUNT));
     name_features(&p, &v);
     if (below(random, 8) == 0) /* of a problem beside it */

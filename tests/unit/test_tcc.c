@@ -269,7 +269,7 @@ static void opens_no_file(void **state)
     assert_int_equal(in_child(open_or_die), -1); /* the filter does filter */
 }
 
-/* Without a descriptor to give there is no memory file, and plain memory must do. */
+/* If the process may have no more descriptors there can be no memory file, and plain memory must do. */
 static int compile_without_descriptors(void)
 {
     struct rlimit none = {3, 3};
@@ -303,7 +303,7 @@ static rlim_t address_space(void)
     return pages * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Ever more room until there is enough; libtcc's own answer to a failed allocation is to end the process. */
+/* Allows ever more memory until there is enough; libtcc's own answer to a failed allocation would be to end the process. */
 static int compile_in_ever_more_room(void)
 {
     enum { STEP = 8192, MOST = 16 << 20 };

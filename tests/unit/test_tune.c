@@ -310,7 +310,7 @@ static void test_measure_then_cache(void **state)
     tune_result_free(&third);
 }
 
-/* A kernel that tuning does not try by itself, once timed by its name, is found by those who name none. */
+/* A kernel that tuning does not try by itself, but that was once timed by its name, is found by those who name none. */
 static void test_named_winner(void **state)
 {
     struct fixture *f = *state;

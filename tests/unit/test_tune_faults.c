@@ -311,7 +311,7 @@ static int fits_later(const struct device *device, const struct variant *variant
     return calls++ > 0 ? 0 : gen_out_of_memory(err, "generator");
 }
 
-/* Want of memory is no rule, and nothing to remember. */
+/* A lack of memory is not a rule, and nothing to remember. */
 static void test_no_memory_to_emit(void **state)
 {
     struct fixture *f = *state;
@@ -391,7 +391,7 @@ static void test_all_bad(void **state)
     }
 }
 
-/* One of them, beside a good one: how many `attngen tune` looks at again. */
+/* How many candidates `attngen tune` looks at again if one of them is like this, beside a good one. */
 static int looked_at(struct fixture *f, enum cache_state state, int64_t when, uint64_t flip)
 {
     struct tune_result r;

@@ -131,7 +131,7 @@ static void search(struct fixture *f, bool extend, struct tune_result *out)
         fail_msg("%s", err.text);
 }
 
-/* Every row of the entry, of which there is one, is made older or put back into another state; how many are noisy. */
+/* Makes every row of the only entry older, or puts it back into another state; returns how many are noisy. */
 static int change_rows(struct fixture *f, void (*change)(struct cache_row *row, int i))
 {
     struct buf key = {0};
@@ -230,7 +230,7 @@ static void make_one_noisy(struct cache_row *row, int i)
     row->min_s = row->median_s = i == 1 ? 1e-4 : 1e-3;
 }
 
-/* Only those are timed again; and a lucky noisy time does not stand against a quiet one that fell behind. */
+/* Only noisy candidates are timed again; and a lucky noisy time does not win against a quiet one that was worse. */
 static void test_only_the_noisy(void **state)
 {
     struct fixture *f = *state;
@@ -253,7 +253,7 @@ static void test_only_the_noisy(void **state)
     tune_result_free(&r);
 }
 
-/* No time to come to them: what was known stands. */
+/* If there is no time to reach them, what was known stands. */
 static void test_not_reached(void **state)
 {
     struct fixture *f = *state;
@@ -272,7 +272,7 @@ static void test_not_reached(void **state)
     tune_result_free(&r);
 }
 
-/* On a processor it is measured; elsewhere nobody else is known to be. */
+/* On a processor quiet is measured; elsewhere nobody else is known to be there. */
 static void test_quiet(void **state)
 {
     struct fixture *f = *state;

@@ -70,7 +70,7 @@ static void test_counted(void **state)
           "zero zero add load load add load load store");
 }
 
-/* A store waits for the last read of what it overwrites, and what follows it waits as well. */
+/* A store waits for the last read of what it overwrites, and what comes after it waits as well. */
 static void test_waits(void **state)
 {
     (void)state;
@@ -111,7 +111,7 @@ static void test_wrong(void **state)
 
 enum { SLOTS = 96, STATEMENTS = 14, ROUNDS = 300 };
 
-/* What an op makes of its operands: a number that tells whether the same was done to the same. */
+/* What an op makes of its operands: a number that shows whether the same was done to the same. */
 static uint64_t mix(uint64_t a, uint64_t b)
 {
     return (a ^ (b + 0x9e3779b97f4a7c15u + (a << 6))) * 0xff51afd7ed558ccdu;

@@ -16,7 +16,7 @@ static cl_mem buffer(cl_context context, float *data, size_t count)
     return clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, count * sizeof *data, data, &code);
 }
 
-/* Biased by `bias` for each key and causal; the largest difference. */
+/* The largest difference from the definition, with a causal mask and `bias` added for each key. */
 static double difference(const float *q, const float *k, const float *v, const float *o, const float *bias, int h, int i)
 {
     double sum = 0, out[DIM] = {0}, worst = 0;
