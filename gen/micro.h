@@ -155,7 +155,7 @@ static inline int isa_bucket(const char *key)
 const struct vtype *isa_type(const struct isa_table *t, const char *name, size_t size);
 bool isa_has_op(const struct isa_table *t, const char *name);
 
-/* ---- the text, read (parse.c) ---- */
+/* ---- the text, read (parse.c, parse_key.c) ---- */
 
 enum node_kind {
     NODE_STATEMENT,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "match.h"
 #include "micro.h"
 #include "slots.h"
 
@@ -32,15 +33,6 @@ struct unroller {
     int group; /* of instructions that C prints on one line */
     int inlined; /* inside a trailing for, whose rounds share a line */
 };
-/* A term that was looked up: the scope and name to which it leads through macro parameters, and what it is there. */
-struct seen {
-    struct scope *scope;
-    const char *name;
-    int indices;
-    int64_t index[2];
-    struct arg arg;
-};
-
 static int run(struct unroller *r, const struct node *n, struct scope *s);
 
 /* ---- values ---- */
@@ -199,99 +191,6 @@ static const struct vtype *declared_type(struct unroller *r, const struct node *
     return isa_type(r->u->isa, name, strlen(name));
 }
 
-/* ---- which op ---- */
-
-static bool fits(const struct operand *o, const struct arg *a)
-{
-    switch (o->kind) {
-    case OPERAND_VALUE: return a->kind == ARG_VALUE && a->type && a->type->name == o->type;
-    case OPERAND_MEMORY: return a->kind == ARG_MEMORY && a->type->name == o->type;
-    case OPERAND_INT: return a->kind == ARG_INTEGER;
-    case OPERAND_REAL: return a->kind == ARG_REAL || a->kind == ARG_INTEGER;
-    case OPERAND_LITERAL: return a->kind == ARG_INTEGER && a->number == o->literal;
-    case OPERAND_POOL: return a->kind == ARG_POOL && a->type->name == o->type;
-    case OPERAND_COUNTER: return a->kind == ARG_VALUE && a->integer;
-    default: return true;
-    }
-}
-
-/* How well a statement fits a pattern: -1 not at all, else the number of literals that agree. */
-static int match(const struct pattern *p, const struct seen *seen, int n)
-{
-    int rank = 0;
-    if (p->operands != n)
-        return -1;
-    for (int i = 0; i < n; i++) {
-        if (!fits(&p->operand[i], &seen[i].arg))
-            return -1;
-        if (p->same[i] >= 0 &&
-            (seen[i].arg.kind != seen[p->same[i]].arg.kind || seen[i].arg.value != seen[p->same[i]].arg.value ||
-             seen[i].arg.number != seen[p->same[i]].arg.number))
-            return -1;
-        rank += p->operand[i].kind == OPERAND_LITERAL;
-    }
-    return rank;
-}
-
-static const struct op *find_op(const struct isa_table *t, const char *key, const struct seen *seen, int n)
-{
-    const struct op *best = NULL;
-    int best_rank = -1;
-    /* later rows come first: a table overrides what it extends */
-    for (int i = t->last_op[isa_bucket(key)]; i >= 0; i = t->op_before[i]) {
-        int rank = t->op[i]->pattern.key == key ? match(&t->op[i]->pattern, seen, n) : -1;
-        if (rank > best_rank) {
-            best = t->op[i];
-            best_rank = rank;
-        }
-    }
-    return best;
-}
-
-static const struct macro *find_macro(struct unroller *r, const char *key, const struct seen *seen, int n)
-{
-    for (int i = r->file->macros - 1; i >= 0; i--)
-        if (r->file->macro_key[i] == key && match(&r->file->macro[i]->pattern, seen, n) >= 0)
-            return r->file->macro[i];
-    for (int i = r->u->isa->macros - 1; i >= 0; i--)
-        if (r->u->isa->macro_key[i] == key && match(&r->u->isa->macro[i]->pattern, seen, n) >= 0)
-            return r->u->isa->macro[i];
-    return NULL;
-}
-
-static void describe(char *text, size_t size, const char *key, const struct seen *seen, int n)
-{
-    size_t at = 0;
-    int operand = 0;
-    for (const char *c = key; *c && at + 1 < size; c++) {
-        if (*c != '_' || operand == n) {
-            text[at++] = *c;
-            continue;
-        }
-        const struct arg *a = &seen[operand++].arg;
-        static const char *const kinds[] = {"value", "memory", "real", "number", "pool vector", "unknown name"};
-        int wrote =
-            snprintf(text + at, size - at, "%s%s%s", kinds[a->kind], a->type ? ":" : "", a->type ? a->type->name : "");
-        at += wrote < 0 ? 0 : (size_t)wrote < size - at ? (size_t)wrote : size - at - 1;
-    }
-    text[at] = 0;
-}
-
-static int no_such_op(struct unroller *r, const struct node *n, const struct seen *seen)
-{
-    char text[256];
-    bool written = false; /* by some op or macro, even with other operands */
-    for (int i = 0; i < r->u->isa->ops; i++)
-        written |= r->u->isa->op[i]->pattern.key == n->key || r->u->isa->op[i]->pattern.key == n->sugar;
-    for (int i = n->declares; i < n->terms && written; i++)
-        if (seen[i].arg.kind == ARG_UNKNOWN)
-            return fail_at(r->err, n->place, "unknown name '%s'; expected a value that is defined above",
-                           n->term[i].name);
-    describe(text, sizeof text, n->key, seen, n->terms);
-    return fail_at(r->err, n->place, "isa %s has no op '%s'; expected one of its table's written forms",
-                   r->u->isa->name, text);
-}
-
 /* ---- statements ---- */
 
 static int expand(struct unroller *r, const struct macro *m, const struct node *n, struct scope *caller)
@@ -373,19 +272,19 @@ static int statement(struct unroller *r, const struct node *n, struct scope *s)
             return fail_at(r->err, n->place, "an index in the name of a value is below 0; expected 0 or more");
         seen[0].arg = (struct arg){.kind = ARG_VALUE, .type = type, .value = -1};
     }
-    const struct macro *m = find_macro(r, n->key, seen, n->terms);
+    const struct macro *m = match_macro(r->file, r->u->isa, n->key, seen, n->terms);
     if (m)
         return expand(r, m, n, s);
-    const struct op *op = find_op(r->u->isa, n->key, seen, n->terms);
+    const struct op *op = match_op(r->u->isa, n->key, seen, n->terms);
     if (op)
         return add_op(r, op, n, seen, n->terms);
     if (n->sugar && !n->declares) {
         seen[2] = seen[1];
         seen[1] = seen[0];
-        if ((op = find_op(r->u->isa, n->sugar, seen, 3)))
+        if ((op = match_op(r->u->isa, n->sugar, seen, 3)))
             return add_op(r, op, n, seen, 3);
     }
-    return no_such_op(r, n, seen);
+    return match_failed(r->u->isa, n, seen, r->err);
 }
 
 /* The pointer or integer of that name: its value, or -1. */

@@ -13,12 +13,6 @@ static int refuse(const struct unrolled *u, struct gen_error *err)
     return fail_at(err, u->micro->place, "no encoder of machine code in this build; expected one with Zydis");
 }
 
-int lower_x86(struct buf *out, const struct unrolled *u, const char *symbol, struct gen_error *err)
-{
-    (void)out, (void)symbol;
-    return refuse(u, err);
-}
-
 int encode_x86(struct code *out, const struct unrolled *u,
                void (*note)(void *self, size_t at, size_t size, const char *text), void *self, struct gen_error *err)
 {

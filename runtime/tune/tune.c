@@ -8,6 +8,7 @@
 
 #include "gen/invariant.h"
 #include "gen/space.h"
+#include "remember.h"
 #include "search.h"
 
 /* Two hundred candidates of up to 0.2 s a run, most of which are dropped after two or three runs. A patient search
@@ -153,53 +154,7 @@ static int nothing_legal(const struct candidate *c, int n, struct gen_error *err
     return -1;
 }
 
-/* ---- cache rows and ours ---- */
-
-static void from_cache_row(struct candidate *c, const struct cache_row *r)
-{
-    static const int states[CACHE_STATE_COUNT] = {[CACHE_TIMED] = ROW_TIMED,
-                                                  [CACHE_DROPPED] = ROW_DROPPED,
-                                                  [CACHE_REJECTED] = ROW_REJECTED,
-                                                  [CACHE_WRONG] = ROW_WRONG,
-                                                  [CACHE_UNREACHED] = ROW_DROPPED};
-    c->row.state = states[r->state];
-    c->row.min_s = r->min_s;
-    c->row.median_s = r->median_s;
-    c->row.error = r->error;
-    c->row.bound = r->bound;
-    c->row.samples = r->samples;
-    c->row.noisy = r->noisy;
-    memcpy(c->row.note, r->note, sizeof c->row.note);
-    c->source = r->source;
-    c->when = r->when;
-    c->from_cache = true;
-    c->settled = true;
-    c->unreached = r->state == CACHE_UNREACHED;
-}
-
-/* A failed candidate is stored as one that was not reached: it may succeed another time. */
-static void to_cache_row(const struct candidate *c, double limit, bool patient, int64_t now, struct cache_row *r)
-{
-    static const enum cache_state states[] = {[ROW_TIMED] = CACHE_TIMED,
-                                              [ROW_DROPPED] = CACHE_DROPPED,
-                                              [ROW_REJECTED] = CACHE_REJECTED,
-                                              [ROW_WRONG] = CACHE_WRONG,
-                                              [ROW_FAILED] = CACHE_UNREACHED};
-    const bool failed = c->row.state == ROW_FAILED;
-    *r = (struct cache_row){.source = failed ? 0 : c->source,
-                            .state = c->unreached ? CACHE_UNREACHED : states[c->row.state],
-                            .when = now,
-                            .min_s = c->row.min_s,
-                            .median_s = c->row.median_s,
-                            .error = c->row.error,
-                            .bound = c->row.bound,
-                            .limit_s = c->unreached ? limit : 0,
-                            .samples = c->row.samples,
-                            .noisy = c->row.noisy,
-                            .patient = patient && !c->unreached && !c->unfinished && !failed};
-    memcpy(r->name, c->row.name, sizeof r->name);
-    memcpy(r->note, c->row.note, sizeof r->note);
-}
+/* ---- what the cache knows ---- */
 
 /* Whether only timings of a patient search count: not if such a search has been made and only a winner is wanted. */
 static bool wants_patience(const struct tune_settings *s, const struct cache_entry *entry)
@@ -208,27 +163,6 @@ static bool wants_patience(const struct tune_settings *s, const struct cache_ent
         if (entry->rows[i].patient && entry->rows[i].state == CACHE_TIMED)
             return false;
     return s->rigor == ATTN_PATIENT;
-}
-
-static bool was_timed(const struct cache_row *r)
-{
-    return r->state == CACHE_TIMED || r->state == CACHE_DROPPED;
-}
-
-/* Takes over what the cache knows about the candidates. One that an earlier search did not reach is settled only for
- * searches that would not reach further. */
-static void recall(struct candidate *c, int n, const struct cache_entry *entry, double limit, bool patient)
-{
-    for (int i = 0; i < n; i++) {
-        const struct cache_row *r = c[i].settled || !entry->key ? NULL : cache_find(entry, c[i].row.name);
-        c[i].left = r && r->state == CACHE_UNREACHED && r->limit_s < limit;
-        if (!r || c[i].left)
-            continue;
-        if (patient && was_timed(r) && !r->patient)
-            c[i].before = r;
-        else
-            from_cache_row(&c[i], r);
-    }
 }
 
 static bool all_settled(const struct candidate *c, int n)
@@ -261,18 +195,6 @@ static bool source_holds(const struct device *device, struct candidate *c)
     return same;
 }
 
-static void forget(struct candidate *c)
-{
-    memset(c->row.note, 0, sizeof c->row.note);
-    c->row.samples = 0;
-    c->row.noisy = false;
-    c->row.min_s = c->row.median_s = c->row.error = c->row.bound = 0;
-    c->row.state = ROW_TIMED;
-    c->settled = c->from_cache = c->unreached = false;
-    c->source = 0;
-    c->when = 0;
-}
-
 /* The cache's winner whose source is still what would be emitted; others are forgotten and measured again. Without a
  * winner, those that were dropped for being behind one are forgotten too. */
 static struct candidate *cached_winner(const struct device *device, struct candidate *c, int n)
@@ -281,10 +203,10 @@ static struct candidate *cached_winner(const struct device *device, struct candi
         struct candidate *best = fastest(c, n);
         for (int i = 0; !best && i < n; i++)
             if (c[i].from_cache && c[i].row.state == ROW_DROPPED)
-                forget(&c[i]);
+                remember_not(&c[i]);
         if (!best || source_holds(device, best))
             return best;
-        forget(best);
+        remember_not(best);
     }
 }
 
@@ -304,7 +226,7 @@ static bool confirm(const struct device *device, struct candidate *c, int64_t si
     if (c->row.state == ROW_WRONG && c->when > since && source_holds(device, c))
         return true;
     bool rejected = c->row.state == ROW_REJECTED;
-    forget(c);
+    remember_not(c);
     c->from_cache = rejected && !is_legal(device, c);
     return c->from_cache;
 }
@@ -324,7 +246,7 @@ static void doubt_all(const struct device *device, struct candidate *c, int n, i
             return;
     for (int i = 0; i < n; i++)
         if (c[i].from_cache && c[i].row.state == ROW_WRONG)
-            forget(&c[i]);
+            remember_not(&c[i]);
 }
 
 /* Whether a fallback is the cache's winner only because everything else is called bad there without confirmation, or
@@ -403,7 +325,7 @@ static void doubt_noisy(const struct device *device, const struct tune_settings 
             continue;
         if (!quiet && !(quiet = settings->quiet(settings->user, device, threads)))
             return;
-        forget(&c[i]);
+        remember_not(&c[i]);
         c[i].before = cache_find(entry, c[i].row.name);
     }
 }
@@ -432,7 +354,7 @@ static void store(const struct device *device, const char *key, const struct can
     const int64_t now = time(NULL);
     for (int i = 0; entry.rows && i < n; i++)
         if (!c[i].foreign && !c[i].from_cache && !c[i].interrupted)
-            to_cache_row(&c[i], limit, patient, now, &entry.rows[entry.n++]);
+            remember_row(&c[i], limit, patient, now, &entry.rows[entry.n++]);
     if (!entry.rows)
         snprintf(why.text, sizeof why.text, "out of memory");
     else if (!device->resources->cache)
@@ -487,7 +409,7 @@ static int measure(struct device *device, const struct tune_settings *settings, 
         if ((c[i].unreached || c[i].row.state == ROW_FAILED) && c[i].before) {
             c[i].source = c[i].before->source;
             if (source_holds(device, &c[i]))
-                from_cache_row(&c[i], c[i].before);
+                remember_take(&c[i], c[i].before);
         }
     store(device, key, c, n, limit, settings->rigor == ATTN_PATIENT, out);
     const struct candidate *best = fastest(c, n);
@@ -599,7 +521,7 @@ int tune(struct device *device, const struct tune_target *target, const struct t
         if (!settings->only && (n = add_timed(device, target, &entry, &c, n, err)) < 0)
             goto cleanup;
     }
-    recall(c, n, &entry, limit, wants_patience(settings, &entry));
+    remember_all(c, n, &entry, limit, wants_patience(settings, &entry));
     const struct candidate *known = weigh(device, settings, c, n);
     if (check_memory(c, n, err) != 0)
         goto cleanup;
