@@ -20,19 +20,20 @@
 #define WINE "WINEPREFIX=\"$SCRATCH/wine\" WINEDEBUG=-all wine"
 
 const struct vendored_machine vendored_machines[VENDORED_MACHINES] = {
-    [VENDORED_HERE] = {"x86-64", "", "-m64", "-m64", "", .x86 = true},
-    [VENDORED_I386] = {"i386", "", "-m32", "-m32", "", .x86 = true},
+    [VENDORED_HERE] = {"x86-64", "", "-m64", "-m64", "", .x86 = true, .family = "x86-64"},
+    [VENDORED_I386] = {"i386", "", "-m32", "-m32", "", .x86 = true, .family = "x86-64"},
     [VENDORED_AARCH64] = {"AArch64", "aarch64-linux-gnu-", "", "--target=aarch64-linux-gnu",
-                          "qemu-aarch64 -L /usr/aarch64-linux-gnu"},
+                          "qemu-aarch64 -L /usr/aarch64-linux-gnu", .family = "AArch64"},
     [VENDORED_S390X] = {"s390x", "s390x-linux-gnu-", "", "--target=s390x-linux-gnu",
-                        "qemu-s390x -L /usr/s390x-linux-gnu"},
+                        "qemu-s390x -L /usr/s390x-linux-gnu", .family = ""},
     [VENDORED_WINDOWS] = {"Windows", "x86_64-w64-mingw32-", "", "--target=x86_64-w64-mingw32", WINE, .x86 = true,
-                          .may_not_run = true},
+                          .may_not_run = true, .family = "x86-64"},
 };
 
 static const struct choice {
     enum isa isa;
     enum dtype dtype;
+    enum dtype dtype_kv; /* where it is not 0: narrow */
     int head_dim, head_dim_v;
     bool causal;
     int split;
@@ -41,13 +42,16 @@ static const struct choice {
     {.isa = ISA_C, .dtype = DTYPE_F32, .head_dim = 64},
     {.isa = ISA_C, .dtype = DTYPE_BF16, .head_dim = 40, .head_dim_v = 24, .causal = true},
     {.isa = ISA_C, .dtype = DTYPE_F16, .head_dim = 72, .causal = true, .features = true},
+    {.isa = ISA_C, .dtype = DTYPE_F32, .dtype_kv = DTYPE_Q8_0, .head_dim = 64},
     {.isa = ISA_AVX2, .dtype = DTYPE_F32, .head_dim = 72, .causal = true},
+    {.isa = ISA_AVX2, .dtype = DTYPE_BF16, .dtype_kv = DTYPE_INT8, .head_dim = 64, .causal = true, .split = 2048},
     {.isa = ISA_AVX2, .dtype = DTYPE_F16, .head_dim = 64},
     {.isa = ISA_AVX2, .dtype = DTYPE_BF16, .head_dim = 64, .causal = true, .split = 2048},
     {.isa = ISA_AVX512, .dtype = DTYPE_F32, .head_dim = 64},
     {.isa = ISA_AVX512, .dtype = DTYPE_F16, .head_dim = 33, .head_dim_v = 65, .causal = true},
     {.isa = ISA_AVX512, .dtype = DTYPE_F32, .head_dim = 72, .causal = true, .split = 2048, .features = true},
     {.isa = ISA_AVX512BF16, .dtype = DTYPE_BF16, .head_dim = 64, .causal = true},
+    {.isa = ISA_AMX, .dtype = DTYPE_BF16, .head_dim = 64, .causal = true},
     {.isa = ISA_NEON, .dtype = DTYPE_F32, .head_dim = 64, .causal = true},
     {.isa = ISA_NEON, .dtype = DTYPE_BF16, .head_dim = 72, .head_dim_v = 40},
     {.isa = ISA_NEON, .dtype = DTYPE_F16, .head_dim = 64, .causal = true, .split = 2048},
@@ -59,7 +63,7 @@ _Static_assert((int)CHOICES <= (int)VENDORED_MOST, "as many fit");
 static struct variant variant_of(const struct choice *c)
 {
     struct variant v = variant_default(c->isa);
-    v.field[F_DTYPE] = c->dtype;
+    variant_set_dtypes(&v, c->dtype, c->dtype_kv ? c->dtype_kv : c->dtype, c->dtype);
     v.field[F_HEAD_DIM] = c->head_dim;
     v.field[F_HEAD_DIM_V] = c->head_dim_v;
     v.field[F_CAUSAL] = c->causal;
@@ -87,12 +91,19 @@ int vendored_emit(const char *options, struct vendored out[VENDORED_MOST])
         if (strstr(options, "--machine-code") && isa->intrinsics && !isa->machine_code)
             continue;
         struct vendored *v = &out[n++];
-        *v = (struct vendored){.variant = variant_of(&choices[i]), .runs = !choices[i].features};
+        *v = (struct vendored){.variant = variant_of(&choices[i]), .runs = !choices[i].features && !choices[i].dtype_kv};
         variant_encode(&v->variant, v->name);
         shell_ok(&said, "\"$%s\" emit --variant %s %s -o kernels > /dev/null && echo '#include \"%s.c\"' >> kernels/unit.c",
                  i % 2 ? "ATTNGEN_EMIT" : "ATTNGEN", v->name, options, v->name);
     }
     return n;
+}
+
+bool vendored_has_vectors(const struct vendored_machine *m, enum isa isa)
+{
+    struct cpu cpu;
+    cpu_detect(&cpu);
+    return isas[isa].intrinsics && !strcmp(isas[isa].family, m->family) && !(m->x86 && cpu_why_not(&cpu, isa));
 }
 
 bool vendored_is_here(const struct vendored_machine *m, const char *command)
@@ -119,7 +130,8 @@ void vendored_check_names(const struct vendored_machine *m, const char *objects,
     struct said said;
     shell_ok(&said, "rm -f expected");
     for (int i = 0; i < n; i++)
-        shell_ok(&said, "echo %s >> expected; echo %s_workspace >> expected", all[i].name, all[i].name);
+        shell_ok(&said, "for n in '' _workspace %s; do echo %s$n >> expected; done",
+                 all[i].variant.field[F_ISA] == ISA_AMX ? "_prepare" : "", all[i].name);
     shell(&said, "LC_ALL=C sort -o expected expected; %snm -g --defined-only %s | grep -v get_pc_thunk | "
                  "sed -nE 's/^[0-9a-f]+ . //p' | LC_ALL=C sort | diff expected -",
           m->tools, objects);

@@ -1,7 +1,7 @@
 /* test_vendor_matrix.c - emitted files in somebody else's tree, on every machine: by gcc and clang, as C11 and as C++17,
  * each kernel apart and several in one translation unit, with strict warnings; linked with a tiny caller and run, where need
- * be by qemu and wine. For each machine three kernels of as many instruction sets are drawn to be apart, and three to be in the unit;
- * with ATTNGEN_SOAK set all are. Optimised, for warnings that ask for it and other numbers, are those apart in C11, which take
+ * be by qemu and wine. For each machine three kernels are drawn to be apart, and three to be in the unit: one of plain C, one whose
+ * vectors the machine can run, if there is any, and one of another instruction set; with ATTNGEN_SOAK set all are. Optimised, for warnings that ask for it and other numbers, are those apart in C11, which take
  * most of the time. Other compilers and other questions are those of tests/e2e/test_vendor.c. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,24 +82,35 @@ static void compile_unit(const struct vendored_machine *m, const char *way, cons
         vendored_call(m, "calls_unit", "unit.o", way);
 }
 
-/* One of plain C, and one each of two other instruction sets. Returns how many. */
-static int draw(uint64_t *random, struct vendored out[VENDORED_MOST])
+/* Whether a kernel may be the nth that is drawn. */
+static bool may_be(const struct vendored_machine *m, const struct vendored *drawn, int n, const struct vendored *v)
 {
-    int n = 0;
+    const enum isa isa = (enum isa)v->variant.field[F_ISA];
+    for (int i = 0; i < n; i++)
+        if (drawn[i].variant.field[F_ISA] == (int)isa)
+            return false;
+    return n == 0 ? isa == ISA_C : n != 1 || vendored_has_vectors(m, isa);
+}
+
+/* One of plain C, one with vectors that run there, and one of another instruction set. Returns how many. */
+static int draw(const struct vendored_machine *m, uint64_t *random, struct vendored out[VENDORED_MOST])
+{
     if (getenv("ATTNGEN_SOAK")) {
         memcpy(out, all, sizeof all);
         return count;
     }
-    for (int first = 0, end; first < count; first = end, n++) {
-        for (end = first; end < count && all[end].variant.field[F_ISA] == all[first].variant.field[F_ISA];)
-            end++;
-        out[n] = all[first + random_below(random, end - first)];
+    for (int n = 0; n < DRAWN; n++) {
+        const struct vendored *from[VENDORED_MOST];
+        int most = 0;
+        for (int i = 0; i < count; i++)
+            if (may_be(m, out, n, &all[i]))
+                from[most++] = &all[i];
+        for (int i = 0; !most && i < count; i++) /* there are no vectors: any other one */
+            if (all[i].variant.field[F_ISA] != ISA_C)
+                from[most++] = &all[i];
+        out[n] = *from[random_below(random, most)];
     }
-    for (; n > DRAWN; n--) { /* plain C is the first, and stays */
-        int gone = 1 + (int)random_below(random, n - 1);
-        memmove(out + gone, out + gone + 1, (size_t)(n - gone - 1) * sizeof *out);
-    }
-    return n;
+    return DRAWN;
 }
 
 static void test_machine(void **state)
@@ -109,9 +120,9 @@ static void test_machine(void **state)
     struct said said;
     char way[512];
     uint64_t random = test_seed();
-    int n = draw(&random, apart), done = 0;
+    int n = draw(m, &random, apart), done = 0;
     const bool soak = getenv("ATTNGEN_SOAK");
-    assert_int_equal(draw(&random, together), n);
+    assert_int_equal(draw(m, &random, together), n);
     shell_ok(&said, "rm -rf calls_* unit.o called*");
     const bool run = vendored_can_run(m);
     if (!run)

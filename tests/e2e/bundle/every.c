@@ -44,7 +44,15 @@ static void fill(int type, unsigned char *tensor, uint32_t seed)
     }
 }
 
-static double difference(const struct llm_row *row, const struct tensors *t, int b, int h, int i)
+/* Where products are of bf16 alone, so are the probabilities, and an LSE may be off by half a unit of these. */
+static double lse_limit(const struct llm_row *row)
+{
+    const char *isa = strstr(row->kernel.variant, "_on_");
+    return strncmp(isa, "_on_amx_", 8) && !strstr(isa, "bf16_") ? 1e-5 : 1.0 / 512;
+}
+
+/* Of O; infinite where the LSE is wrong. */
+static double difference(const struct llm_row *row, const struct tensors *t, int b, int h, int i, double *lse)
 {
     const int type = row->has[TYPE], dim = row->has[DIM], dim_v = row->has[DIM_V];
     const int64_t at = (int64_t)(b * HEADS + h) * Q_LEN + i, kv = (int64_t)(b * KV_HEADS + h / (HEADS / KV_HEADS)) * KV_LEN;
@@ -65,7 +73,8 @@ static double difference(const struct llm_row *row, const struct tensors *t, int
     }
     for (int d = 0; d < dim_v; d++)
         worst = fmax(worst, fabs(out[d] / sum - get(type, t->o, at * dim_v + d)));
-    return fabs(most + log(sum) - (double)t->lse[at]) < 1e-5 ? worst : INFINITY;
+    *lse = fmax(*lse, fabs(most + log(sum) - (double)t->lse[at]));
+    return *lse < lse_limit(row) ? worst : INFINITY;
 }
 
 static struct llm_problem problem_of(const struct llm_row *row)
@@ -82,7 +91,7 @@ static int check(const struct llm_row *row, struct tensors *t)
     const int type = row->has[TYPE];
     struct attn_args a;
     struct llm_kernel kernel;
-    double worst = 0;
+    double worst = 0, lse = 0;
     llm_args(&p, &a);
     fill(type, t->q, 1), fill(type, t->k, 2), fill(type, t->v, 3);
     memset(t->o, 0xff, sizeof t->o);
@@ -91,7 +100,7 @@ static int check(const struct llm_row *row, struct tensors *t)
     if (!a.workspace || row->kernel.run(&a) != 0)
         return 1;
     for (int r = 0; r < ROWS; r++)
-        worst = fmax(worst, difference(row, t, r / (HEADS * Q_LEN), r / Q_LEN % HEADS, r % Q_LEN));
+        worst = fmax(worst, difference(row, t, r / (HEADS * Q_LEN), r / Q_LEN % HEADS, r % Q_LEN, &lse));
     free(a.workspace);
     const int found = llm_find(&p, &kernel);
     int same = found >= 0 && strncmp(kernel.name, row->kernel.name, strlen(kernel.name)) == 0;
@@ -101,7 +110,7 @@ static int check(const struct llm_row *row, struct tensors *t)
         same = llm_run(&p, t->q, t->k, t->v, t->again, workspace, NULL) == found && !memcmp(t->o, t->again, sizeof t->o);
         free(workspace);
     }
-    printf("%s: %g\n", row->kernel.variant, worst);
+    printf("%s: O is off by %g, LSE by %g\n", row->kernel.variant, worst, lse);
     return worst > (type == LLM_BF16 ? 1.6e-2 : 3e-6) || !same;
 }
 
