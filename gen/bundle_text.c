@@ -162,6 +162,24 @@ static int prepared(const struct bundle_inside *b)
     return -1;
 }
 
+/* When a field is looked at: types, then dims, then features. */
+static int64_t stage_of(enum field_id f)
+{
+    return field_first(f) == F_DTYPE ? 0 : field_first(f) == F_HEAD_DIM ? 1 : 2;
+}
+
+/* A number for each field of a problem, in one line: of kernel i its value, or, where there is no i, its stage. */
+static const char *numbers(struct bundle_inside *b, int64_t i)
+{
+    struct buf text = {0};
+    for (int64_t k = 0; field_at(k) != FIELD_COUNT; k++)
+        buf_printf(&text, "%s%lld", k ? ", " : "",
+                   (long long)(i < 0 ? stage_of(field_at(k)) : value_of(&b->item[i].variant, field_at(k))));
+    const char *out = arena_copy(&b->arena, text.data ? text.data : "", text.size);
+    buf_free(&text);
+    return out;
+}
+
 /* ---- what templates call ---- */
 
 static bool of_item(struct bundle_inside *b, const char *what, int64_t i, struct value *out)
@@ -222,8 +240,8 @@ static bool of_field(struct bundle_inside *b, const char *what, int64_t number, 
         *out = value_text(kind_of(f));
     else if (!strcmp(what, "first"))
         *out = value_int(number_of(field_first(f)));
-    else if (!strcmp(what, "stage")) /* types, then dims, then features: a kernel is looked up in this order */
-        *out = value_int(field_first(f) == F_DTYPE ? 0 : field_first(f) == F_HEAD_DIM ? 1 : 2);
+    else if (!strcmp(what, "stage"))
+        *out = value_int(stage_of(f));
     else
         return false;
     return true;
@@ -272,6 +290,14 @@ static int call(void *self, const char *function, const struct value *args, int 
     (void)err;
     if (n == 0 && (!strcmp(function, "asked_x86") || !strcmp(function, "asked_a64"))) {
         *out = value_text(asked(b, strcmp(function, "asked_a64") ? "x86-64" : "AArch64"));
+        return 0;
+    }
+    if (n == 0 && !strcmp(function, "stages")) {
+        *out = value_text(numbers(b, -1));
+        return 0;
+    }
+    if (n == 1 && !strcmp(function, "values") && !args[0].text && args[0].number >= 0 && args[0].number < b->items) {
+        *out = value_text(numbers(b, args[0].number));
         return 0;
     }
     if (n == 0 && !strcmp(function, "prepared")) {

@@ -136,7 +136,22 @@ static size_t last_resort(const char *line, size_t size, size_t indent)
     return at > indent ? at : 0;
 }
 
-static void fold_code(struct buf *out, const char *line, size_t size)
+/* How much of the text behind a line that was broken goes on in its last part: a line, where it is indented as that
+ * part is, and fits beside it. */
+static size_t joined(struct buf *out, const char *part, size_t size, size_t indent, const char *next, const char *end)
+{
+    const char *newline = next < end ? memchr(next, '\n', (size_t)(end - next)) : NULL;
+    const size_t n = newline ? (size_t)(newline - next) : 0;
+    if (n <= indent || indent_of(next, n) != indent || next[indent] == '"' || strchr(";{}\"", part[size - 1]) ||
+        memchr(part, '"', size) || size + 1 + n > COLUMNS)
+        return 0;
+    buf_putc(out, ' ');
+    buf_put(out, next + indent, n - indent);
+    return n + 1;
+}
+
+/* Returns how much of the text from `next` on was put beside its last part. */
+static size_t fold_code(struct buf *out, const char *line, size_t size, const char *next, const char *end)
 {
     size_t indent = indent_of(line, size), more = 0;
     bool macro = line[0] == '#';
@@ -154,12 +169,15 @@ static void fold_code(struct buf *out, const char *line, size_t size)
         line += at, size -= at;
     }
     buf_put(out, line, size);
+    const size_t used = more && !macro ? joined(out, line, size, more, next, end) : 0;
     buf_putc(out, '\n');
+    return used;
 }
 
-/* Code with a trailing comment: the comment goes before it. */
-static void fold_line(struct buf *out, const char *line, size_t size)
+/* Code with a trailing comment: the comment goes before it. Returns what fold_code does. */
+static size_t fold_line(struct buf *out, const char *line, size_t size, const char *end)
 {
+    const char *next = line + size + 1;
     size_t indent = indent_of(line, size), rest = size >= 2 && !memcmp(line + size - 2, "*/", 2) ? size - 2 : 0;
     while (rest > indent && memcmp(line + rest, "/*", 2))
         rest--;
@@ -172,7 +190,7 @@ static void fold_line(struct buf *out, const char *line, size_t size)
         for (size = rest; line[size - 1] == ' ';)
             size--;
     }
-    fold_code(out, line, size);
+    return fold_code(out, line, size, next, end);
 }
 
 void fold_lines(struct buf *out, const char *text, size_t size)
@@ -182,11 +200,12 @@ void fold_lines(struct buf *out, const char *text, size_t size)
     for (const char *end = text + size; text < end;) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));
         size_t n = newline ? (size_t)(newline - text) : (size_t)(end - text), indent = indent_of(text, n);
+        size_t used = 0;
         bool words = comment || (n - indent >= 2 && !memcmp(text + indent, "/*", 2));
         if (words && (n > COLUMNS || left.size))
             fold_comment(out, text, n, end, &left);
         else if (n > COLUMNS)
-            fold_line(out, text, n);
+            used = fold_line(out, text, n, end);
         else {
             buf_put(out, text, n);
             buf_putc(out, '\n');
@@ -196,7 +215,7 @@ void fold_lines(struct buf *out, const char *text, size_t size)
                 comment = false;
             else if (text[i - 1] == '/' && text[i] == '*')
                 comment = true;
-        text += n + 1;
+        text += n + 1 + used;
     }
     out->failed |= left.failed;
     buf_free(&left);

@@ -418,8 +418,7 @@ INLINED uint beside_first(int lane, const int width)
 /* Copies boxes that lie side by side, of so many rows. n of the rows and so many of the columns exist; the rest becomes
  * zero. */
 INLINED void copy_boxes(uint to, __global const ushort *from, long stride, int item, int n, const int rows,
-    const int boxes,
-    const int width, const int columns)
+    const int boxes, const int width, const int columns)
 {
     const int lanes = width / 16, step = 128 / lanes, chunk = item % lanes;
     from += item / lanes * stride + 8 * chunk;
@@ -580,8 +579,7 @@ INLINED void store_output(__global ushort *o, long stride, int n, const float *o
 /* Copies the n-th tile of keys and values. Tiles go from the last one down, so that only the first one copied may be
  * partial. */
 INLINED void copy_next(const struct worker *p, const struct tile *x, int n, __global const ushort *k,
-    __global const ushort *v,
-    const struct attn_cl_args *a)
+    __global const ushort *v, const struct attn_cl_args *a)
 {
     const uint shared = p->shared;
     const int j = (x->count - 1 - n) * 32, there = x->keys - j;

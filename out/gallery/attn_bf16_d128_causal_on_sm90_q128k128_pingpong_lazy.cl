@@ -774,8 +774,7 @@ INLINED void mask_edge(float *s, const struct worker *x, int j)
 
 /* The rows of the tile before are complete: writes their LSE, and says by what their output is to be multiplied. */
 INLINED void close_rows(const struct worker *x, struct row_states *rows, float *inverse, int pending,
-    const struct attn_cl_args *a,
-    __global float *lse)
+    const struct attn_cl_args *a, __global float *lse)
 {
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq - 1);
@@ -990,8 +989,7 @@ void attn_bf16_d128_causal_on_sm90_q128k128_pingpong_lazy(__global const ushort 
     }
     registers_for_computing();
     struct worker x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3,
-        .lane = item & 31,
-        .o = (ulong)(room + 48)};
+        .lane = item & 31, .o = (ulong)(room + 48)};
     /* exponentials are powers of two; not 0, since -inf * 0 would be NaN */
     x.scale = fmax(fabs(a.scale) * 1.44269504f, FLT_MIN);
     if (x.w == 1)

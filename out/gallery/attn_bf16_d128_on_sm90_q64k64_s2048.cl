@@ -986,8 +986,7 @@ INLINED void mask_edge(float *s, const struct worker *x, int j)
 /* A row whose keys are all in one split is complete, and its LSE is written; the state of any other row is stored
  * beside its part of the output. */
 INLINED void note_rows(const struct worker *x, const struct row_states *rows, float *inverse,
-    __local volatile const struct tile *at,
-    const struct attn_cl_args *a, __global float *lse)
+    __local volatile const struct tile *at, const struct attn_cl_args *a, __global float *lse)
 {
     const int whole = at->splits == 1, row = anew(16 * x->warp + x->lane / 4);
     __global float *states = x->parts + part_at(slice_at(at, &x->d, a), at->split, &x->d)
@@ -1010,8 +1009,7 @@ INLINED void note_rows(const struct worker *x, const struct row_states *rows, fl
 
 /* The rows of the tile before are complete: writes their LSE, and says by what their output is to be multiplied. */
 INLINED void close_rows(const struct worker *x, struct row_states *rows, float *inverse, int pending,
-    const struct attn_cl_args *a,
-    __global float *lse)
+    const struct attn_cl_args *a, __global float *lse)
 {
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq - 1);
@@ -1064,8 +1062,7 @@ INLINED void store_output(const struct worker *x, uint n, const float *out, cons
 /* The same for rows that are complete. The parts of others are kept, and whoever comes last with one merges them
  * all. */
 INLINED void leave_output(const struct worker *x, uint n, const float *out, const float *inverse,
-    const struct attn_cl_args *a,
-    __global float *lse)
+    const struct attn_cl_args *a, __global float *lse)
 {
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, n);
@@ -1246,8 +1243,7 @@ void attn_bf16_d128_on_sm90_q64k64_s2048(__global const ushort *q, __global cons
         return;
     }
     struct worker x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3,
-        .lane = item & 31,
-        .o = (ulong)(room + 48), .d = split, .parts = parts, .done = done, .merged = o};
+        .lane = item & 31, .o = (ulong)(room + 48), .d = split, .parts = parts, .done = done, .merged = o};
     /* exponentials are powers of two; not 0, since -inf * 0 would be NaN */
     x.scale = fmax(fabs(a.scale) * 1.44269504f, FLT_MIN);
     consume(&x, &a, lse);

@@ -69,10 +69,9 @@ struct attn_cl_features {
     attn_cl_int64 window[2];
     /* _bias: is added to scores, and -inf masks; _mask: bytes, where 0 means that the key takes no part */
     attn_cl_int64 bias_stride[4], mask_stride[4];
-    attn_cl_int64 page_stride,
-        page_size;
-             /* _paged: row j of sequence b is row j % page_size of page pages[b * page_stride + j / page_size];
-                                           * k_stride[0] and v_stride[0] are from page to page */
+    /* _paged: row j of sequence b is row j % page_size of page pages[b * page_stride + j / page_size]; k_stride[0] and
+     * v_stride[0] are from page to page */
+    attn_cl_int64 page_stride, page_size;
     attn_cl_int64 bias_at, mask_at, slopes_at, sinks_at, pages_at; /* where each tensor starts in its buffer */
     /* _packed: sequence b has rows starts[b] to starts[b + 1] - 1 of the one batch that there is */
     attn_cl_int64 q_starts_at, kv_starts_at;
@@ -585,8 +584,7 @@ INLINED float2 biases_at(__global const ushort *from)
 
 /* For head h of sequence b, against n keys from j on; row i stands `far` behind the first of them. */
 INLINED void modify(float *s, const struct beside *y, const struct attn_cl_features *f, int b, int h, int i, int q_len,
-    int j, int n,
-    int far)
+    int j, int n, int far)
 {
     const int row[2] = {min(i, q_len - 1), min(i + 8, q_len - 1)};
     __global const ushort *const bias = y->bias + b * f->bias_stride[0] + h * f->bias_stride[1] + j * f->bias_stride[3];
@@ -799,8 +797,7 @@ INLINED void load_first(struct source *f, const struct tile *x)
 /* Tiles are given out as work-groups become free. The last group to see that there are no more resets the counter to 0.
  * All is loaded in the order in which consumers want it: keys one step ahead of values, those of the next tile too. */
 INLINED void produce(struct source *f, const struct attn_cl_args *a, int near, __global const long *kv_lens,
-    __global uint *taken,
-    const struct attn_cl_features *features)
+    __global uint *taken, const struct attn_cl_features *features)
 {
     const uint shared = f->shared;
     const int tiles = ((int)a->q_len + 127) / 128 * (int)(a->heads * a->batch), groups = group_count();
@@ -904,8 +901,7 @@ INLINED void modify_tile(float *s, const struct worker *x, int j, const struct a
 
 /* The rows of the tile before are complete: writes their LSE, and says by what their output is to be multiplied. */
 INLINED void close_rows(const struct worker *x, struct row_states *rows, float *inverse, int pending,
-    const struct attn_cl_args *a,
-    __global float *lse, __global const float *sinks)
+    const struct attn_cl_args *a, __global float *lse, __global const float *sinks)
 {
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq - 1);
@@ -1109,8 +1105,7 @@ void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k6
     }
     registers_for_computing();
     struct worker x = {.shared = shared, .memory = memory, .w = uniform(item / 128) - 1, .warp = item / 32 & 3,
-        .lane = item & 31,
-        .o = (ulong)(room + 48)};
+        .lane = item & 31, .o = (ulong)(room + 48)};
     struct beside beside;
     beside.bias = bias + f.bias_at, beside.bias_wide = in_pairs((ulong)beside.bias, f.bias_stride, 2);
     beside.mask = mask + f.mask_at, beside.mask_wide = in_pairs((ulong)beside.mask, f.mask_stride, 1);

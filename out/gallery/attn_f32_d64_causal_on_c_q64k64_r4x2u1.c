@@ -678,8 +678,7 @@ static int64_t end_key(const struct sequence *s, int64_t i)
 /* Keys or values j to j + n - 1 of a head, as `all` rows that are *ld elements apart: where they lie; or a copy, padded
  * with zeros, if there are fewer or rows are not whole vectors. */
 static const float *keys_at(const struct attn_args *a, const struct sequence *s, const float *head,
-    const int64_t *stride, int64_t j, int64_t n,
-    int64_t all, int64_t width, int64_t padded, int64_t *ld, float *copy)
+    const int64_t *stride, int64_t j, int64_t n, int64_t all, int64_t width, int64_t padded, int64_t *ld, float *copy)
 {
     *ld = stride[2];
     (void)a, (void)s; /* what pages would need */

@@ -1189,8 +1189,7 @@ static void pack(const struct attn_args *a, const struct space *w, const struct 
 
 /* 8 rows of [rows][keys] elements: in place, or what there is of them in 8 rows of 256, and zeros. */
 static const void *table(const void *from, const int64_t *stride, int64_t *ld, int64_t rows, int64_t keys,
-    int64_t padded, size_t element,
-    void *stage)
+    int64_t padded, size_t element, void *stage)
 {
     *ld = stride[2];
     if (stride[3] == 1 && (rows >= 8 || *ld == 0) && keys >= padded)

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* A problem as numbers, without defaults: in the order of struct ${NAME}_problem. */
+/* The problem as numbers, in the order of struct ${NAME}_problem, with the defaults of what is 0. */
 enum { ${UPPER}_FIELDS = ${FIELDS} };
 static void ${NAME}_read(const struct ${NAME}_problem *p, int asked[${UPPER}_FIELDS])
 {
@@ -24,14 +24,10 @@ static void ${NAME}_read(const struct ${NAME}_problem *p, int asked[${UPPER}_FIE
 % end
 }
 
-/* How far a kernel's problem is the one that is asked for: 0: not its types; 1: these; 2: its head dims too; 3: all. */
+/* How much of what is asked for a kernel has: 0: not the types; 1: the types; 2: the head dims too; 3: everything. */
 static int ${NAME}_fits(const short *has, const int *asked)
 {
-    static const unsigned char stage[${UPPER}_FIELDS] = {
-% for f in 0..FIELDS
-        ${stage(f)},
-% end
-    };
+    static const unsigned char stage[${UPPER}_FIELDS] = {${stages()}};
     int fits = 3, i;
     for (i = 0; i < ${UPPER}_FIELDS; i++)
         if (has[i] != asked[i] && stage[i] < fits)
@@ -39,6 +35,7 @@ static int ${NAME}_fits(const short *has, const int *asked)
     return fits;
 }
 
+/* Why no kernel has more of it than so much. */
 static const char *${NAME}_why(int fits)
 {
     if (fits == 0)
@@ -48,21 +45,23 @@ static const char *${NAME}_why(int fits)
     return "no kernel of these types and this head_dim has just these features; expected those of one in ${NAME}.h";
 }
 
+/* 1 / sqrt(head_dim), by Newton's method from below. */
 static float ${NAME}_scale(int head_dim)
 {
-    double root = 1.0 / head_dim; /* of 1 / head_dim, from below, by Newton's method */
+    double root = 1.0 / head_dim;
     int i;
     for (i = 0; i < 24; i++)
         root *= 1.5 - 0.5 * head_dim * root * root;
     return (float)root;
 }
 
+/* Those of a tensor without gaps. */
 static void ${NAME}_strides(int64_t stride[3], int64_t heads, int64_t rows, int width)
 {
     stride[0] = heads * rows * width, stride[1] = rows * width, stride[2] = width;
 }
 
-/* What the strides of K and V count of a row of so many numbers: elements, or blocks of 32. */
+/* How many of what the strides of K and V count a row of so many numbers has: elements, or blocks of 32. */
 static int ${NAME}_units(const struct ${NAME}_problem *p, int numbers)
 {
     return p->dtype_kv == ${UPPER}_Q8_0 || p->dtype_kv == ${UPPER}_Q4_0 ? numbers / 32 : numbers;

@@ -19,7 +19,7 @@
  *     code = ${NAME}_launch_cl(&kernel, &run);
 % end
  *
- * Nothing here allocates or opens a file. */
+ * Nothing here allocates memory or opens a file. */
 #ifndef ${UPPER}_H
 #define ${UPPER}_H
 
@@ -33,9 +33,10 @@
 extern "C" {
 #endif
 
-/* What is asked for. All of it may be 0 but head_dim; the lengths say which kernel is the faster one, and what
- * ${NAME}_run runs. */
-enum ${NAME}_type { ${UPPER}_F32 = 1, ${UPPER}_F16, ${UPPER}_BF16, ${UPPER}_INT8, ${UPPER}_FP8, ${UPPER}_Q8_0, ${UPPER}_Q4_0 }; /* the last four of K and V alone */
+/* Element types, for the members of a problem that are types. The last four are for K and V alone. */
+enum ${NAME}_type { ${UPPER}_F32 = 1, ${UPPER}_F16, ${UPPER}_BF16, ${UPPER}_INT8, ${UPPER}_FP8, ${UPPER}_Q8_0, ${UPPER}_Q4_0 };
+
+/* What is asked for. Everything but head_dim may be 0. By the lengths the faster kernel is chosen${KERNELS ? ", and they are what " : ""}${KERNELS ? NAME : ""}${KERNELS ? "_run runs" : ""}. */
 struct ${NAME}_problem {
 % for f in 0..FIELDS
 % if kind(f) == "type" and stage(f) == 0

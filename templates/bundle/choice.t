@@ -15,7 +15,8 @@ int64_t ${symbol(i)}_workspace(const struct attn_args *args);
 struct ${NAME}_row {
     struct ${NAME}_kernel kernel;
     short has[${UPPER}_FIELDS];
-    int needs, rank, few; /* few: it is for few queries */
+    int needs, rank; /* features that it needs, and how fast its isa is */
+    int few;         /* 1: it is for few queries */
 };
 static const struct ${NAME}_row ${NAME}_rows[] = {
 % for i in 0..KERNELS
@@ -23,18 +24,15 @@ static const struct ${NAME}_row ${NAME}_rows[] = {
       "${variant(i)}",
       ${symbol(i)},
       ${symbol(i)}_workspace, ${has_features(i)}},
-     {
-% for f in 0..FIELDS
-      ${value(i, f)},
-% end
-     },
+     {${values(i)}},
      ${UPPER}_NEEDS_${isa(i)}, ${UPPER}_RANK_${isa(i)}, ${few(i)}},
 % end
 };
 enum { ${UPPER}_ROWS = sizeof ${NAME}_rows / sizeof *${NAME}_rows };
 
-/* The best that works with those features of a processor: vectors before plain C, then a kernel for as many queries,
- * then the better instructions. queries: those that share a KV head, of which fewer than ${FEW} are few; 0: not said. */
+/* The best kernel that works with these features of a processor: vectors come before plain C, then a kernel for so many queries
+ * before others, then faster instructions before slower ones. queries: how many share a KV head, fewer than ${FEW} being few; 0: it is
+ * not known. */
 static const struct ${NAME}_row *${NAME}_best(const int *asked, int64_t queries, int usable)
 {
     const struct ${NAME}_row *best = NULL;
@@ -59,11 +57,13 @@ static const struct ${NAME}_row *${NAME}_best(const int *asked, int64_t queries,
     return best;
 }
 
+/* Queries that share a KV head. */
 static int64_t ${NAME}_queries(int64_t q_len, int64_t heads, int64_t kv_heads)
 {
     return kv_heads > 0 ? q_len * (heads / kv_heads) : 0;
 }
 
+/* The best kernel for a problem on this processor, or NULL. */
 static const struct ${NAME}_row *${NAME}_row_of(const struct ${NAME}_problem *p)
 {
     int asked[${UPPER}_FIELDS];
@@ -137,7 +137,7 @@ int ${NAME}_run(const struct ${NAME}_problem *problem, const void *q, const void
     return row && row->kernel.run(&args) == 0 ? row->rank == 0 : -1;
 }
 
-/* The best of those for the problem of a row. */
+/* The best kernel for the problem of row `index`. */
 static const struct ${NAME}_row *${NAME}_like(int index, const struct attn_args *args)
 {
     int asked[${UPPER}_FIELDS], i;

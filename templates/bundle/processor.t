@@ -10,11 +10,11 @@ enum {
 % end
 % end
     ${UPPER}_SLOW_PAIRS = 1 << 29, /* products of bf16 pairs run at half the rate of others, as on Intel's processors */
-    ${UPPER}_ASKED = 1 << 30
+    ${UPPER}_ASKED = 1 << 30       /* the processor was asked, whatever it said */
 };
 
-/* What kernels need where the compiler makes vectors of them, and a number that is higher for the better; else they are
- * plain C. */
+/* Of each isa: the features that its kernels need, and a number that is higher for faster ones; both are 0 where the compiler
+ * makes plain C of them. */
 % for n in 0..ISAS
 % if isa_used(n) and condition(n) != ""
 #if !defined(ATTN_PLAIN_C) && \
@@ -42,7 +42,7 @@ enum { ${UPPER}_NEEDS_${isa_name(n)} = 0, ${UPPER}_RANK_${isa_name(n)} = 0 };
 #define ${UPPER}_ASKS
 #include <cpuid.h>
 
-/* XCR0: of which registers the system keeps a thread's contents. */
+/* The register XCR0: which registers the system saves for each thread. */
 __attribute__((target("xsave"))) static unsigned ${NAME}_saved(void)
 {
     return (unsigned)__builtin_ia32_xgetbv(0);
@@ -56,7 +56,7 @@ extern "C"
 const char *${symbol(prepared())}_prepare(void);
 
 % end
-/* As bits: what the processor has. The result is what the system saves the registers of${prepared() >= 0 ? ", and allows this process" : ""}. */
+/* In *present the features that the processor has, as bits. Returns those whose registers the system saves${prepared() >= 0 ? ", and allows this process to use" : ""}. */
 static int ${NAME}_ask(int *present)
 {
     enum { EAX, EBX, ECX, EDX };
@@ -101,8 +101,8 @@ static int ${NAME}_ask(int *present)
 #include <sys/auxv.h>
 #endif
 
-/* As bits: what the processor has; every system saves its registers. Linux tells. On other systems nothing is known
- * to be there but what the compiler was told to use everywhere. */
+/* In *present, and as the result, the features that the processor has, as bits; every system saves their registers. Linux tells
+ * them. On other systems only those are known that the compiler was told to use everywhere. */
 static int ${NAME}_ask(int *present)
 {
     *present = 0;
@@ -124,7 +124,8 @@ static int ${NAME}_ask(int *present)
 % if asked_x86() != "" or asked_a64() != ""
 #ifdef ${UPPER}_ASKS
 #undef ${UPPER}_ASKS
-/* Asked once, since in a virtual machine each cpuid takes microseconds. Threads that ask at once find the same. */
+/* What ${NAME}_ask returns, with ${UPPER}_ASKED. It is asked once, since in a virtual machine each cpuid takes microseconds; threads that
+ * ask at the same time find the same. */
 static int ${NAME}_processor(void)
 {
     static int known;
@@ -147,7 +148,7 @@ static int ${NAME}_processor(void) { return 0; }
 #endif
 % end
 
-/* Why these are not to be had, or NULL. */
+/* The reason why one of the features that are needed cannot be used, or NULL. */
 static const char *${NAME}_lacks(int needs, int usable, int present)
 {
 % for f in 0..FEATURES

@@ -6,8 +6,9 @@
 struct attn_cl_features {
     attn_cl_int64 window[2];                       /* _window: query i sees keys from i + offset - window[0] to i + offset + window[1]; -1: no bound */
     attn_cl_int64 bias_stride[4], mask_stride[4];  /* _bias: is added to scores, and -inf masks; _mask: bytes, where 0 means that the key takes no part */
-    attn_cl_int64 page_stride, page_size;          /* _paged: row j of sequence b is row j % page_size of page pages[b * page_stride + j / page_size];
-                                           * k_stride[0] and v_stride[0] are from page to page */
+    /* _paged: row j of sequence b is row j % page_size of page pages[b * page_stride + j / page_size]; k_stride[0] and v_stride[0] are from
+     * page to page */
+    attn_cl_int64 page_stride, page_size;
     attn_cl_int64 bias_at, mask_at, slopes_at, sinks_at, pages_at; /* where each tensor starts in its buffer */
     attn_cl_int64 q_starts_at, kv_starts_at;       /* _packed: sequence b has rows starts[b] to starts[b + 1] - 1 of the one batch that there is */
     attn_cl_int64 q_end_at;                        /* the position of q_starts[batch], the number of all queries; lse is then [heads, that number] */

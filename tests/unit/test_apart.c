@@ -66,6 +66,11 @@ static void test_lines(void **state)
     folds("    f(" FORTY FORTY ", g(" FORTY "), h);\n", "    f(" FORTY FORTY ",\n        g(" FORTY "), h);\n");
     folds("    f(" FORTY FORTY ", " TEN TEN ", more, arguments); /* why */\n",
           "    /* why */\n    f(" FORTY FORTY ", " TEN TEN ", more,\n        arguments);\n");
+    /* A line that was broken already goes on where it fits; a statement does not. */
+    folds("int f(" FORTY FORTY ", " TEN TEN ", some, more,\n    arguments);\n",
+          "int f(" FORTY FORTY ", " TEN TEN ", some,\n    more, arguments);\n");
+    folds("    f(" FORTY FORTY ", " TEN TEN "); some(more);\n    h();\n",
+          "    f(" FORTY FORTY ", " TEN TEN ");\n    some(more);\n    h();\n");
     folds("#if defined(" FORTY FORTY ") && defined(" FORTY ")\n",
           "#if defined(" FORTY FORTY ") \\\n    && defined(" FORTY ")\n");
     folds("int " WORDS_AS_NAME "(int x);\n", "int\n    " WORDS_AS_NAME "(\n    int x);\n");
