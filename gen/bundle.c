@@ -75,7 +75,11 @@ static int make_item(const struct gen *g, const struct bundle_source *s, int i, 
     out->variant = s->kernel[i].variant;
     out->few = s->kernel[i].few;
     out->ptx = s->kernel[i].ptx;
-    if (check_variant(&out->variant, err) != 0 || gen_emit(g, &out->variant, GEN_READABLE, &out->text, err) != 0)
+    out->cubin = s->kernel[i].cubin;
+    out->cubin_size = s->kernel[i].cubin_size;
+    const bool cuda = s->cuda && isa_language((enum isa)out->variant.field[F_ISA]) != LANGUAGE_C;
+    if (check_variant(&out->variant, err) != 0 ||
+        gen_emit(g, &out->variant, cuda ? GEN_CUDA : GEN_READABLE, &out->text, err) != 0)
         return -1;
     variant_encode(&out->variant, out->name);
     problem_of(out->name, out->problem);

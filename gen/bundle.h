@@ -13,10 +13,13 @@ struct bundle_kernel {
     struct variant variant;
     bool few;        /* for few queries; otherwise for many, and for few if there is no other kernel */
     const char *ptx; /* of a device's kernel, or NULL */
+    const void *cubin; /* the same, of cubin_size bytes */
+    size_t cubin_size;
 };
 struct bundle_source {
     const char *name;    /* the beginning of its own names */
     const char *version; /* of the generator */
+    bool cuda;           /* kernels for devices are in CUDA C++, not in OpenCL C */
     const struct bundle_kernel *kernel;
     int kernels; /* 1 or more; the files do not depend on their order */
 };

@@ -11,6 +11,8 @@ struct bundle_item {
     struct variant variant;
     bool few;
     const char *ptx;
+    const unsigned char *cubin;
+    size_t cubin_size;
     struct gen_text text;
     char name[GEN_NAME_MAX], problem[GEN_NAME_MAX];
     char symbol[GEN_NAME_MAX + BUNDLE_NAME_MAX - 8]; /* its name in the bundle */

@@ -203,6 +203,7 @@ static bool of_item(struct bundle_inside *b, const char *what, int64_t i, struct
                {"head_dim", {NULL, value_of(v, F_HEAD_DIM)}},
                {"head_dim_v", {NULL, value_of(v, F_HEAD_DIM_V)}},
                {"has_ptx", {NULL, item->ptx != NULL}},
+               {"has_cubin", {NULL, item->cubin != NULL}},
                {"has_features", {NULL, variant_has_features(v)}},
                {"takes", {NULL, takes(v)}},
                {"capability", {NULL, capability((enum isa)v->field[F_ISA], false)}},
@@ -218,6 +219,7 @@ static bool of_item(struct bundle_inside *b, const char *what, int64_t i, struct
                {"one_tile", {NULL, l->one_tile}},
                {"window", {NULL, v->field[F_WINDOW]}},
                {"o_differs", {NULL, dtype_size(variant_dtype_o(v)) != dtype_size((enum dtype)v->field[F_DTYPE])}},
+               {"narrow", {NULL, dtype_size(variant_dtype_kv(v)) == 1}},
                {"bf16", {NULL, v->field[F_DTYPE] == DTYPE_BF16}}};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
         if (!strcmp(all[k].name, what)) {
@@ -362,14 +364,14 @@ static void put_lines(struct buf *out, const char *text)
     }
 }
 
-static void put_bytes(struct buf *out, const char *text)
+static void put_bytes(struct buf *out, const void *bytes, size_t size)
 {
-    for (size_t i = 0; text[i]; i++)
-        buf_printf(out, "%s%d,%s", i % 24 == 0 ? "    " : " ", (unsigned char)text[i],
-                   i % 24 == 23 || !text[i + 1] ? "\n" : "");
+    const unsigned char *byte = bytes;
+    for (size_t i = 0; i < size; i++)
+        buf_printf(out, "%s%d,%s", i % 24 == 0 ? "    " : " ", byte[i], i % 24 == 23 || i + 1 == size ? "\n" : "");
 }
 
-/* % text i, % lines i, % bytes i: kernel i's source, the same as strings, its PTX as numbers. */
+/* % text i, % lines i, % bytes i, % cubin i: kernel i's source, the same as strings, its PTX and its cubin as numbers. */
 static int directive(void *self, const char *word, struct lexer *l, struct env *env, struct buf *out,
                      struct gen_error *err)
 {
@@ -385,9 +387,11 @@ static int directive(void *self, const char *word, struct lexer *l, struct env *
     else if (!strcmp(word, "lines"))
         put_lines(out, b->item[i].text.data);
     else if (!strcmp(word, "bytes") && b->item[i].ptx)
-        put_bytes(out, b->item[i].ptx);
+        put_bytes(out, b->item[i].ptx, strlen(b->item[i].ptx));
+    else if (!strcmp(word, "cubin") && b->item[i].cubin)
+        put_bytes(out, b->item[i].cubin, b->item[i].cubin_size);
     else
-        return lex_fail(l, "unknown directive '%s'; expected text, lines or bytes", word);
+        return lex_fail(l, "unknown directive '%s'; expected text, lines, bytes or cubin", word);
     return 0;
 }
 
@@ -410,6 +414,8 @@ int bundle_render(struct bundle_inside *b, const char *path, struct buf *out, st
                {"HASH", {hash, 0}},
                {"KERNELS", {NULL, b->c_items}},
                {"ALL", {NULL, b->items}},
+               {"W", {b->source->cuda ? "cuda" : "cl", 0}},
+               {"CUDA", {NULL, b->source->cuda}},
                {"FEW", {NULL, BUNDLE_FEW}},
                {"FIELDS", {NULL, field_numbers()}},
                {"ISAS", {NULL, ISA_COUNT}},

@@ -28,8 +28,9 @@ const struct verb verb_emit = {
     .doc = "write the kernels of a spec as C, OpenCL C or CUDA C++ files that compile alone",
     .usage = "emit SPEC... [-o DIR] [--machine-code] [--ptx] [--filter GLOB] [--list] [--why-not]\n"
              "emit --variant NAME [-o DIR] [--machine-code] [--ptx] [--list] [--why-not]\n"
-             "emit (SPEC... | --variant NAME) --language cuda [--cubin] [-o DIR] [--filter GLOB]\n"
-             "emit (SPEC... | --variant NAME | --from-cache) --bundle NAME [-o DIR] [--ptx] [--filter GLOB]",
+             "emit (SPEC... | --variant NAME) --language cuda [--cubin] [--ptx] [-o DIR] [--filter GLOB]\n"
+             "emit (SPEC... | --variant NAME | --from-cache) --bundle NAME [-o DIR] [--ptx] [--filter GLOB]\n"
+             "emit (SPEC... | --variant NAME | --from-cache) --bundle NAME --language cuda [--cubin] [--ptx]",
     .text = "Writes every kernel of the specs, and manifest.json, into DIR, by default the current\n"
             "directory. Kernels that an earlier emit wrote there stay, also in the manifest.\n"
             "Combinations of values that a rule rejects are left out; --why-not without -o prints\n"
@@ -218,40 +219,58 @@ static int consider_all(struct emission *e)
 
 /* ---- files ---- */
 
-/* What is written for one kernel: its source, and PTX if wanted. */
+/* What is written for one kernel: its source, and what compilers for devices make of it, if wanted. */
 struct files {
-    char name[GEN_NAME_MAX], source[GEN_NAME_MAX + 8], made[GEN_NAME_MAX + 8];
-    bool has_made; /* what a compiler for devices makes of it: PTX, or a cubin */
+    char name[GEN_NAME_MAX], source[GEN_NAME_MAX + 8], made[MADE_KINDS][GEN_NAME_MAX + 8]; /* "": not wanted */
 };
 
-static enum gen_flags form_of(const struct emission *e)
+/* In a bundle, kernels for processors stand beside those in CUDA C++. */
+static enum gen_flags form_for(const struct emission *e, const struct variant *v)
 {
-    return e->options->cuda ? GEN_CUDA : e->options->machine_code ? GEN_MACHINE_CODE : GEN_READABLE;
+    const bool in_c = isa_language((enum isa)v->field[F_ISA]) == LANGUAGE_C;
+    if (e->options->cuda && !(in_c && e->options->file[OPTION_BUNDLE]))
+        return GEN_CUDA;
+    return e->options->machine_code ? GEN_MACHINE_CODE : GEN_READABLE;
 }
 
 static struct files files_of(const struct emission *e, int i)
 {
     const struct variant *v = &e->met.variant[e->legal[i]];
-    struct files f = {.has_made = (e->opened || e->options->cubin) &&
-                                  isa_language((enum isa)v->field[F_ISA]) != LANGUAGE_C};
+    const bool wanted[MADE_KINDS] = {[MADE_PTX] = e->options->ptx, [MADE_CUBIN] = e->options->cubin};
+    struct files f = {.made = {""}};
     variant_encode(v, f.name);
-    snprintf(f.source, sizeof f.source, "%s%s", f.name, variant_suffix(v, form_of(e)));
-    snprintf(f.made, sizeof f.made, "%s.%s", f.name, e->options->cubin ? "cubin" : "ptx");
+    snprintf(f.source, sizeof f.source, "%s%s", f.name, variant_suffix(v, form_for(e, v)));
+    for (int kind = 0; kind < MADE_KINDS; kind++)
+        if (wanted[kind] && isa_language((enum isa)v->field[F_ISA]) != LANGUAGE_C)
+            snprintf(f.made[kind], sizeof f.made[kind], "%s.%s", f.name, made_kinds[kind]);
     return f;
+}
+
+/* In CUDA C++ by NVRTC; else by the driver. *size bytes, which the caller frees; or NULL, and why was printed. */
+static char *make_kind(const struct emission *e, enum made kind, const struct variant *v, const struct gen_text *text, size_t *size)
+{
+    struct gen_error err = {0};
+    char *made = e->options->cuda ? e->driver->compile(v, text, kind == MADE_PTX, size, &err)
+                                  : e->driver->make(e->opened, v, text, &err);
+    if (!made)
+        print_line(stderr, "%s", err.text);
+    else if (kind == MADE_PTX)
+        *size = strlen(made);
+    return made;
 }
 
 static int stage_made(const struct emission *e, const struct staging *s, const struct files *f, const struct variant *v,
                      const struct gen_text *text)
 {
-    struct gen_error err = {0};
-    size_t size = 0;
-    char *made = e->options->cubin ? e->driver->cubin(v, text, &size, &err) : e->driver->make(e->opened, v, text, &err);
-    if (!made) {
-        print_line(stderr, "%s", err.text);
-        return CLI_FAILED;
+    int code = CLI_OK;
+    for (int kind = 0; kind < MADE_KINDS && code == CLI_OK; kind++) {
+        size_t size = 0;
+        if (!f->made[kind][0])
+            continue;
+        char *made = make_kind(e, (enum made)kind, v, text, &size);
+        code = made ? stage_file(s, f->made[kind], made, size) : CLI_FAILED;
+        free(made);
     }
-    int code = stage_file(s, f->made, made, e->options->cubin ? size : strlen(made));
-    free(made);
     return code;
 }
 
@@ -267,14 +286,16 @@ static int stage_kernel(const struct emission *e, const struct staging *s, int i
         print_line(stderr, "%s: error: isa %s has no machine code; expected no --machine-code", f.name, isa->name);
         return CLI_FAILED;
     }
-    if (gen_emit(e->gen, v, form_of(e), &text, &err)) {
+    if (gen_emit(e->gen, v, form_for(e, v), &text, &err)) {
         print_line(stderr, "%s: %s", f.name, err.text);
         return CLI_FAILED;
     }
     int code = stage_file(s, f.source, text.data, text.size);
-    if (code == CLI_OK && f.has_made)
+    if (code == CLI_OK)
         code = stage_made(e, s, &f, v, &text);
-    const struct manifest_kernel kernel = {v, f.name, f.source, f.has_made ? f.made : NULL, form_of(e), &text};
+    struct manifest_kernel kernel = {.variant = v, .name = f.name, .file = f.source, .form = form_for(e, v), .text = &text};
+    for (int kind = 0; kind < MADE_KINDS; kind++)
+        kernel.made[kind] = f.made[kind][0] ? f.made[kind] : NULL;
     manifest_add(manifest, s, &kernel);
     gen_text_free(&text);
     return code;
@@ -302,13 +323,14 @@ static int finish(const struct emission *e, const struct staging *s, int code)
     for (int i = 0; i < e->legal_count; i++) {
         const struct files f = files_of(e, i);
         code = finish_file(s, f.source, code);
-        if (f.has_made)
-            code = finish_file(s, f.made, code);
+        for (int kind = 0; kind < MADE_KINDS; kind++)
+            if (f.made[kind][0])
+                code = finish_file(s, f.made[kind], code);
     }
     return finish_file(s, manifest_name, code);
 }
 
-/* What a bundle is made of: `few` is what the cache says, or else the kernel itself; ptx is to be freed. */
+/* What a bundle is made of: `few` is what the cache says, or else the kernel itself; ptx and cubin are to be freed. */
 static int bundle_kernel_of(const struct emission *e, int i, struct bundle_kernel *out)
 {
     const struct variant *v = &e->met.variant[e->legal[i]];
@@ -316,17 +338,20 @@ static int bundle_kernel_of(const struct emission *e, int i, struct bundle_kerne
     for (int k = 0; k < e->winner_count; k++)
         if (!memcmp(&e->winners[k].variant, v, sizeof *v))
             out->few = e->winners[k].few;
-    if (!files_of(e, i).has_made)
+    const struct files f = files_of(e, i);
+    if (!f.made[MADE_PTX][0] && !f.made[MADE_CUBIN][0])
         return CLI_OK;
     struct gen_text text = {0};
     struct gen_error err = {0};
-    if (gen_emit(e->gen, v, GEN_READABLE, &text, &err) == 0)
-        out->ptx = e->driver->make(e->opened, v, &text, &err);
+    size_t ignored;
+    if (gen_emit(e->gen, v, form_for(e, v), &text, &err) != 0)
+        return fail("attngen emit", err.text);
+    if (f.made[MADE_PTX][0])
+        out->ptx = make_kind(e, MADE_PTX, v, &text, &ignored);
+    if (f.made[MADE_CUBIN][0])
+        out->cubin = make_kind(e, MADE_CUBIN, v, &text, &out->cubin_size);
     gen_text_free(&text);
-    if (out->ptx)
-        return CLI_OK;
-    print_line(stderr, "%s", err.text);
-    return CLI_FAILED;
+    return (f.made[MADE_PTX][0] && !out->ptx) || (f.made[MADE_CUBIN][0] && !out->cubin) ? CLI_FAILED : CLI_OK;
 }
 
 static int stage_bundle(const struct emission *e, const struct staging *s)
@@ -337,7 +362,8 @@ static int stage_bundle(const struct emission *e, const struct staging *s)
     struct bundle_kernel *kernel = calloc((size_t)e->legal_count, sizeof *kernel);
     int code = kernel ? CLI_OK : fail("attngen emit", "out of memory");
     snprintf(version, sizeof version, "%d.%d", ATTN_VERSION_MAJOR, ATTN_VERSION_MINOR);
-    const struct bundle_source source = {e->options->file[OPTION_BUNDLE], version, kernel, e->legal_count};
+    const struct bundle_source source = {.name = e->options->file[OPTION_BUNDLE], .version = version, .cuda = e->options->cuda,
+                                         .kernel = kernel, .kernels = e->legal_count};
     for (int i = 0; i < e->legal_count && code == CLI_OK; i++)
         code = bundle_kernel_of(e, i, &kernel[i]);
     if (code == CLI_OK && bundle_make(e->gen, &source, &bundle, &err) != 0) {
@@ -348,7 +374,7 @@ static int stage_bundle(const struct emission *e, const struct staging *s)
         bundle_free(&bundle);
     }
     for (int i = 0; kernel && i < e->legal_count; i++)
-        free((char *)kernel[i].ptx);
+        free((char *)kernel[i].ptx), free((void *)kernel[i].cubin);
     free(kernel);
     return code;
 }
@@ -425,12 +451,14 @@ static int open_driver(struct emission *e)
 {
     struct gen_error err = {0};
     bool any = false;
-    if (!e->options->ptx)
+    if (!e->options->ptx && !e->options->cubin)
         return CLI_OK;
     for (int i = 0; i < e->legal_count; i++)
         any |= isa_language((enum isa)e->met.variant[e->legal[i]].field[F_ISA]) != LANGUAGE_C;
     if (!any)
-        return fail("attngen emit", "--ptx is given, but every kernel is in C; expected a kernel for a device that makes PTX");
+        return fail("attngen emit", "--ptx or --cubin is given, but every kernel is in C; expected a kernel for a device");
+    if (e->options->cuda)
+        return CLI_OK; /* NVRTC is opened for each kernel */
     return e->driver->open(e->options->file[OPTION_DEVICE], &e->opened, &err) ? fail("attngen emit", err.text) : CLI_OK;
 }
 
@@ -450,10 +478,6 @@ static const char *why_wrong(const struct options *o, const struct emit_driver *
         return "--bundle is for other compilers, and --machine-code for libtcc; expected one of them";
     if (o->cuda && o->machine_code)
         return "--machine-code is for kernels in C, and --language cuda for kernels for devices; expected one of them";
-    if (o->cuda && o->ptx)
-        return "--ptx needs the kernels' own language; expected no --language cuda";
-    if (o->cuda && o->file[OPTION_BUNDLE])
-        return "a bundle cannot hold CUDA C++; expected no --language cuda";
     if (o->cubin && !o->cuda)
         return "--cubin is for CUDA C++; expected --language cuda too";
     if (o->cubin && !driver)
@@ -464,6 +488,8 @@ static const char *why_wrong(const struct options *o, const struct emit_driver *
         return "--json excludes --why-not; expected one of them";
     if (device && !o->ptx)
         return "--device is for --ptx; expected both or neither";
+    if (device && o->cuda)
+        return "--device is for the driver's own PTX; expected no --language cuda, of which NVRTC makes PTX without a device";
     if (device && device_compiles_c(device))
         return "--device cpu makes no PTX; expected opencl or opencl:N";
     return NULL;

@@ -11,9 +11,9 @@ struct emit_driver {
     int (*open)(const char *device, void **out, struct gen_error *err);
     char *(*make)(void *opened, const struct variant *v, const struct gen_text *text, struct gen_error *err);
     void (*close)(void *opened);
-    /* A cubin from a text in CUDA C++, of *size bytes, which the caller frees; or NULL and why there is none. It needs
-     * no device. */
-    void *(*cubin)(const struct variant *v, const struct gen_text *text, size_t *size, struct gen_error *err);
+    /* What NVRTC makes of a text in CUDA C++, of *size bytes, which the caller frees: PTX, which ends with a 0 that is not
+     * counted, or a cubin; or NULL and why there is none. It needs no device. */
+    char *(*compile)(const struct variant *v, const struct gen_text *text, bool ptx, size_t *size, struct gen_error *err);
     /* The winners of the cache, and a kernel in plain C for each problem of a processor, which the caller frees; 1 or
      * more. */
     int (*winners)(const struct gen *g, struct bundle_kernel **out, int *count, struct gen_error *err);

@@ -14,6 +14,7 @@
 #include "print.h"
 
 const char manifest_name[] = "manifest.json";
+const char *const made_kinds[MADE_KINDS] = {[MADE_PTX] = "ptx", [MADE_CUBIN] = "cubin"};
 
 /* ---- one kernel ---- */
 
@@ -101,10 +102,11 @@ static void json_kernel(struct buf *out, const struct manifest_kernel *k)
     json_text(out, k->name);
     if (k->form == GEN_CUDA)
         buf_puts(out, ", \"language\": \"cuda\"");
-    if (k->made) {
-        buf_puts(out, k->form == GEN_CUDA ? ", \"cubin\": " : ", \"ptx\": ");
-        json_text(out, k->made);
-    }
+    for (int kind = 0; kind < MADE_KINDS; kind++)
+        if (k->made[kind]) {
+            buf_printf(out, ", \"%s\": ", made_kinds[kind]);
+            json_text(out, k->made[kind]);
+        }
     buf_printf(out, ", \"machine_code\": %s, \"fields\": ", k->form == GEN_MACHINE_CODE ? "true" : "false");
     json_fields(out, k->variant);
     buf_puts(out, ", \"requires\": ");
@@ -265,14 +267,14 @@ static struct manifest_line *find_earlier(const struct manifest *m, const char *
 void manifest_add(struct manifest *m, const struct staging *s, const struct manifest_kernel *k)
 {
     struct buf text = {0};
-    const char *kind = k->form == GEN_CUDA ? "cubin" : "ptx";
-    char made[GEN_NAME_MAX + 8], member[16];
     struct manifest_line *line = find_earlier(m, k->file);
-    snprintf(made, sizeof made, "%s.%s", k->name, kind);
-    snprintf(member, sizeof member, "\"%s\": ", kind);
-    if (line && !k->made && strstr(line->text, member))
-        print_line(stderr, "%s/%s: warning: it stays, although it was made from an older version of the kernel",
-                   s->path, made);
+    for (int kind = 0; kind < MADE_KINDS && line; kind++) {
+        char member[16];
+        snprintf(member, sizeof member, "\"%s\": ", made_kinds[kind]);
+        if (!k->made[kind] && strstr(line->text, member))
+            print_line(stderr, "%s/%s.%s: warning: it stays, although it was made from an older version of the kernel", s->path,
+                       k->name, made_kinds[kind]);
+    }
     json_kernel(&text, k);
     if (line)
         free(line->text);

@@ -27,10 +27,14 @@ struct manifest {
 int manifest_read(const struct staging *s, struct manifest *out);
 void manifest_free(struct manifest *m);
 
+/* What a compiler for devices makes of a kernel: the end of the file's name, and its member in the manifest. */
+enum made { MADE_PTX, MADE_CUBIN, MADE_KINDS };
+extern const char *const made_kinds[MADE_KINDS];
+
 /* What to say about one kernel. */
 struct manifest_kernel {
     const struct variant *variant;
-    const char *name, *file, *made; /* made: the file of its PTX or cubin, or NULL */
+    const char *name, *file, *made[MADE_KINDS]; /* made: the files of its PTX and cubin, or NULL */
     enum gen_flags form;
     const struct gen_text *text;
 };

@@ -1,4 +1,4 @@
-/* emit_ptx.c - the verb `emit` with devices, whose drivers make PTX, and with NVRTC, which makes cubins. What it is
+/* emit_ptx.c - the verb `emit` with devices, whose drivers make PTX, and with NVRTC, which makes PTX and cubins. What it is
  * not: the verb's work (emit.c). */
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,19 +51,19 @@ static char *make_ptx(void *self, const struct variant *v, const struct gen_text
     return o->device->backend->ship(o->device, v, text, err);
 }
 
-/* sm90's are for exactly that architecture; others are for the first one of theirs, and run on later ones of its
- * generation. */
-static void *make_cubin(const struct variant *v, const struct gen_text *text, size_t *size, struct gen_error *err)
+/* sm90's code is for exactly that architecture; that of others is for the first one of theirs: a cubin then runs on later ones
+ * of its generation, and PTX on all later ones. */
+static char *make_code(const struct variant *v, const struct gen_text *text, bool ptx, size_t *size, struct gen_error *err)
 {
     char name[GEN_NAME_MAX];
     const char *needs = isas[v->field[F_ISA]].needs;
     variant_encode(v, name);
-    return cuda_cubin(needs[0] ? needs : "sm_80", name, text->data, size, err);
+    return cuda_code(needs[0] ? needs : "sm_80", ptx, name, text->data, size, err);
 }
 
 int cli_emit(int argc, char **argv)
 {
-    static const struct emit_driver driver = {.open = open_driver, .make = make_ptx, .close = close_driver, .cubin = make_cubin,
+    static const struct emit_driver driver = {.open = open_driver, .make = make_ptx, .close = close_driver, .compile = make_code,
                                               .winners = emit_winners};
     return emit_main(argc, argv, &driver);
 }

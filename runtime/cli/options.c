@@ -42,7 +42,8 @@ static const struct option table[OPTION_COUNT] = {
                         "print each rejected combination and the rule that rejects it", VALUE_NONE, read_flag},
     [OPTION_PTX] = {OPTION_PTX, "--ptx", NULL,
                     "write beside each OpenCL kernel the PTX that NVIDIA's driver\n"
-                    "makes of it for the device of --device, as NAME.ptx",
+                    "makes of it for the device of --device, as NAME.ptx; with\n"
+                    "--language cuda the PTX that NVRTC makes, for which no card is\nneeded",
                     VALUE_NONE, read_flag},
     [OPTION_CUBIN] = {OPTION_CUBIN, "--cubin", NULL,
                       "with --language cuda: write beside each kernel what NVRTC makes\n"

@@ -1,4 +1,4 @@
-/* code.c - CUDA C++ to a cubin, by NVRTC. What it is not: loading it (kernel.c). */
+/* code.c - CUDA C++ to a cubin or to PTX, by NVRTC. What it is not: loading it (kernel.c). */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,22 +33,24 @@ static enum compiled refused(const char *log, const char *name, int code, struct
     return from && code == NVRTC_ERROR_COMPILATION ? COMPILE_REFUSED : COMPILE_FAILED;
 }
 
-static int take_cubin(const struct nvrtc_api *nvrtc, nvrtcProgram program, const char *name, void **cubin, size_t *size,
-                      struct gen_error *err)
+/* PTX is a text, whose size counts the 0 at its end. */
+static int take_code(const struct nvrtc_api *nvrtc, nvrtcProgram program, bool ptx, const char *name, void **out, size_t *size,
+                     struct gen_error *err)
 {
     *size = 0;
-    int code = nvrtc->nvrtcGetCUBINSize(program, size);
-    if (code == NVRTC_SUCCESS && *size > 0) {
-        *cubin = malloc(*size);
-        if (!*cubin)
+    int code = ptx ? nvrtc->nvrtcGetPTXSize(program, size) : nvrtc->nvrtcGetCUBINSize(program, size);
+    if (code == NVRTC_SUCCESS && *size > ptx) {
+        *out = malloc(*size);
+        if (!*out)
             return gen_out_of_memory(err, NULL);
-        code = nvrtc->nvrtcGetCUBIN(program, *cubin);
+        code = ptx ? nvrtc->nvrtcGetPTX(program, *out) : nvrtc->nvrtcGetCUBIN(program, *out);
+        *size -= ptx;
         if (code == NVRTC_SUCCESS)
             return 0;
-        free(*cubin);
-        *cubin = NULL;
+        free(*out);
+        *out = NULL;
     }
-    snprintf(err->text, sizeof err->text, "%s.cu: error: NVRTC gave no cubin (%d)", name, code);
+    snprintf(err->text, sizeof err->text, "%s.cu: error: NVRTC gave no %s (%d)", name, ptx ? "PTX" : "cubin", code);
     return -1;
 }
 
@@ -60,15 +62,15 @@ static bool is_invariant(const char *name)
     return variant_decode(name, &v, &ignored) == 0 && v.field[F_INVARIANT];
 }
 
-/* architecture: such as "sm_90a". Returns an enum compiled. */
-static int compile(const struct nvrtc_api *nvrtc, const char *architecture, const char *name, const char *text, void **cubin,
+/* architecture: such as "sm_90a", or "compute_90a" for PTX. Returns an enum compiled. */
+static int compile(const struct nvrtc_api *nvrtc, const char *architecture, const char *name, const char *text, void **out,
                    size_t *size, struct cuda_report *report, struct gen_error *err)
 {
     char file[GEN_NAME_MAX + 8], target[48];
     const char *const options[] = {target, "--std=c++20", "--ptxas-options=-v", "--fmad=false"};
     const int count = sizeof options / sizeof *options - !is_invariant(name);
     nvrtcProgram program;
-    *cubin = NULL;
+    *out = NULL;
     snprintf(file, sizeof file, "%s.cu", name);
     snprintf(target, sizeof target, "--gpu-architecture=%.20s", architecture);
     int code = nvrtc->nvrtcCreateProgram(&program, text, file, 0, NULL, NULL);
@@ -83,7 +85,7 @@ static int compile(const struct nvrtc_api *nvrtc, const char *architecture, cons
     if (code != NVRTC_SUCCESS)
         result = refused(log, name, code, err);
     else
-        result = take_cubin(nvrtc, program, name, cubin, size, err) == 0 ? COMPILE_OK : COMPILE_FAILED;
+        result = take_code(nvrtc, program, architecture[0] == 'c', name, out, size, err) == 0 ? COMPILE_OK : COMPILE_FAILED;
     if (result == COMPILE_OK && log) {
         const struct ptx_report said = ptx_report(log);
         *report = (struct cuda_report){said.registers, said.spill_bytes, said.serialised};
@@ -106,15 +108,17 @@ int cuda_make_cubin(const struct cuda *cu, int capability, enum gpu_level level,
     return compile(&cu->nvrtc, architecture, name, text, cubin, size, report, err);
 }
 
-void *cuda_cubin(const char *architecture, const char *name, const char *text, size_t *size, struct gen_error *err)
+char *cuda_code(const char *architecture, bool ptx, const char *name, const char *text, size_t *size, struct gen_error *err)
 {
     struct nvrtc_api nvrtc;
     struct cuda_report report;
-    void *library, *cubin = NULL;
+    char target[32];
+    void *library, *out = NULL;
     if (nvrtc_load(&nvrtc, &library, err) != 0)
         return NULL;
-    if (compile(&nvrtc, architecture, name, text, &cubin, size, &report, err) != COMPILE_OK)
-        cubin = NULL;
+    snprintf(target, sizeof target, "%s%.20s", ptx ? "compute_" : "sm_", architecture + strlen("sm_"));
+    if (compile(&nvrtc, target, name, text, &out, size, &report, err) != COMPILE_OK)
+        out = NULL;
     dlclose(library);
-    return cubin;
+    return out;
 }

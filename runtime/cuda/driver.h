@@ -81,6 +81,8 @@ typedef struct _nvrtcProgram *nvrtcProgram;
     X(nvrtcDestroyProgram, nvrtcDestroyProgram, (nvrtcProgram *))                                                      \
     X(nvrtcGetProgramLogSize, nvrtcGetProgramLogSize, (nvrtcProgram, size_t *))                                        \
     X(nvrtcGetProgramLog, nvrtcGetProgramLog, (nvrtcProgram, char *))                                                  \
+    X(nvrtcGetPTXSize, nvrtcGetPTXSize, (nvrtcProgram, size_t *))                                                      \
+    X(nvrtcGetPTX, nvrtcGetPTX, (nvrtcProgram, char *))                                                                \
     X(nvrtcGetCUBINSize, nvrtcGetCUBINSize, (nvrtcProgram, size_t *))                                                  \
     X(nvrtcGetCUBIN, nvrtcGetCUBIN, (nvrtcProgram, char *))
 enum { NVRTC_SUCCESS = 0, NVRTC_ERROR_OUT_OF_MEMORY = 1, NVRTC_ERROR_COMPILATION = 6 };

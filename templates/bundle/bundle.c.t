@@ -71,7 +71,7 @@ static int ${NAME}_units(const struct ${NAME}_problem *p, int numbers)
 % include "bundle/choice.t"
 % end
 % if ALL > KERNELS
-% include "bundle/cl.t"
+% include "bundle/device.t"
 % end
 % for i in 0..KERNELS
 

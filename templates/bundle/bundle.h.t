@@ -11,6 +11,12 @@
  *     void *workspace = aligned_alloc(64, (size_t)${NAME}_workspace(&p));
  *     if (${NAME}_run(&p, q, k, v, o, workspace, NULL) < 0)
  *         puts(${NAME}_supports(&p));
+% elif CUDA
+ *     struct ${NAME}_cuda_kernel kernel;
+ *     int found = ${NAME}_find_cuda(&problem, capability, &kernel);
+ *     ${NAME}_open_cuda(&driver, dlsym, dlopen("libcuda.so.1", RTLD_NOW));
+ *     code = ${NAME}_load_cuda(&driver, &kernel, NULL, &module, &run.function); ... a struct ${NAME}_cuda_run filled in ...
+ *     code = ${NAME}_launch_cuda(&driver, &kernel, &run);
 % else
  *     struct ${NAME}_cl_kernel kernel;
  *     int found = ${NAME}_find_cl(&problem, capability, &kernel);
@@ -55,7 +61,7 @@ struct ${NAME}_problem {
 % include "bundle/cpu.h.t"
 % end
 % if ALL > KERNELS
-% include "bundle/cl.h.t"
+% include "bundle/device.h.t"
 % end
 
 #ifdef __cplusplus

@@ -15,7 +15,7 @@
     {"type": "library", "version": "${VERSION}",
       "bom-ref": "${symbol(i)}",
       "name": "${symbol(i)}",
-      "description": "attngen emit --variant ${variant(i)}",
+      "description": "attngen emit --variant ${variant(i)}${CUDA and i >= KERNELS ? " --language cuda" : ""}",
       "licenses": [{"license": {"id": "MIT-0"}}],
       "hashes": [{"alg": "SHA-256", "content": "${digest(i)}"}],
       "properties": [{"name": "attngen:variant", "value": "${variant(i)}"}]},

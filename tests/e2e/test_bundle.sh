@@ -14,7 +14,7 @@ export ATTNGEN_CACHE=$dir/cache
 strict='-std=c11 -O2 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wcast-align -Wstrict-prototypes -Wmissing-prototypes -Werror'
 
 
-echo '1..14'
+echo '1..15'
 cd "$dir" || exit 1
 check 'a bundle of 24 kernels' "$emit" emit "$root/specs/bundle.yaml" --bundle llm -o tree/llm
 kernels() {
@@ -95,6 +95,25 @@ device() {
         { local code=$?; [[ $code == 77 ]] && echo 'no OpenCL device is here'; return $code; }
 }
 check 'an OpenCL host launches a kernel of its text' device
+
+# Code is NVRTC's if it is here, in the bundle; else its text alone is there.
+on_card() {
+    printf 'head_dim: 64\ndtype: bf16\ncausal: true\nisa: sm90\ntile: {q: 128, k: 128}\n' > card-1.yaml
+    printf 'head_dim: 128\ndtype: bf16\nisa: sm90\ntile: {q: 64, k: 64}\nsplit: 2048\n' > card-2.yaml
+    printf 'head_dim: 96\ndtype: bf16\ncausal: true\nisa: sm80\n' > card-3.yaml
+    printf 'head_dim: 64\ncausal: true\nisa: portable\n' > card-4.yaml
+    "$emit" emit card-?.yaml --language cuda --bundle llm -o card &&
+        cc $strict -Icard -c card/llm.c -o card.o && cc -std=c11 -O1 -Wall -Wextra -Werror -Icard cuda.c card.o -ldl -lm -o on-card ||
+        return 1
+    if "$attngen" emit card-?.yaml --language cuda --bundle llm --cubin --ptx -o made 2> made.err; then
+        cc -std=c11 -O1 -Wall -Wextra -Werror -Imade cuda.c made/llm.c -ldl -lm -o on-card-made || return 1
+    else
+        grep 'there is no libnvrtc' made.err && [[ ! -e made ]] || return 1
+    fi
+    ./on-card || return
+    [[ ! -e on-card-made ]] || ./on-card-made
+}
+check 'a CUDA host launches kernels of its code' on_card
 
 # What was tuned, on this machine or on another.
 cached() {

@@ -183,7 +183,7 @@ static void test_drawn(void **state)
     do_jobs(s);
 }
 
-/* As `emit --cubin` writes it: an ELF file, and a message where there is none. */
+/* As `emit --cubin` and `--ptx` write them: an ELF file, a text, and a message where there is none. */
 static void test_cubin(void **state)
 {
     struct suite *s = *state;
@@ -194,15 +194,22 @@ static void test_cubin(void **state)
     need_compiler(s);
     assert_int_equal(variant_decode("attn_f16_d64_on_sm90_q128k64_loopjoint", &v, &err), 0);
     assert_int_equal(gen_emit(s->gen, &v, GEN_CUDA, &text, &err), 0);
-    char *cubin = cuda_cubin("sm_90a", "kernel", text.data, &size, &err);
+    char *cubin = cuda_code("sm_90a", false, "kernel", text.data, &size, &err);
     if (!cubin)
         fail_msg("%s", err.text);
     assert_in_range(size, 1000, 1000000);
     assert_memory_equal(cubin, "\x7f" "ELF", 4);
     free(cubin);
-    assert_null(cuda_cubin("sm_80", "kernel", text.data, &size, &err)); /* which has no wgmma */
+    char *ptx = cuda_code("sm_90a", true, "kernel", text.data, &size, &err);
+    if (!ptx)
+        fail_msg("%s", err.text);
+    assert_int_equal(strlen(ptx), size);
+    assert_non_null(strstr(ptx, ".target sm_90a"));
+    assert_non_null(strstr(ptx, ".entry attn_f16_d64_on_sm90_q128k64_loopjoint("));
+    free(ptx);
+    assert_null(cuda_code("sm_80", false, "kernel", text.data, &size, &err)); /* which has no wgmma */
     assert_true(strlen(err.text) > 10);
-    assert_null(cuda_cubin("sm_90a", "kernel", "int x = ;", &size, &err));
+    assert_null(cuda_code("sm_90a", false, "kernel", "int x = ;", &size, &err));
     assert_non_null(strstr(err.text, "kernel.cu(1): error"));
     gen_text_free(&text);
 }

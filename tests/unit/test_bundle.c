@@ -50,8 +50,8 @@ static struct bundle_kernel named(const char *name)
     return k;
 }
 
-/* A bundle of `names`, beginning with number `first` and going round; one kernel has PTX. */
-static void make(const struct gen *g, const char *name, int first, struct bundle *out)
+/* A bundle of `names`, beginning with number `first` and going round; one kernel has PTX, and in CUDA C++ a cubin, too. */
+static void make_of(const struct gen *g, const char *name, int first, bool cuda, struct bundle *out)
 {
     struct bundle_kernel kernel[NAMES];
     struct gen_error err;
@@ -59,11 +59,16 @@ static void make(const struct gen *g, const char *name, int first, struct bundle
         const char *n = names[(first + i) % NAMES];
         kernel[i] = named(n);
         if (!strcmp(n, "attn_bf16_d64_on_sm80_q64k32_r16"))
-            kernel[i].ptx = "// \"ptx\"";
+            kernel[i].ptx = "// \"ptx\"", kernel[i].cubin = cuda ? "\x7f" "ELF\0\xff" : NULL, kernel[i].cubin_size = cuda ? 6 : 0;
     }
-    const struct bundle_source source = {name, "0.1", kernel, NAMES};
+    const struct bundle_source source = {.name = name, .version = "0.1", .cuda = cuda, .kernel = kernel, .kernels = NAMES};
     if (bundle_make(g, &source, out, &err) != 0)
         fail_msg("%s", err.text);
+}
+
+static void make(const struct gen *g, const char *name, int first, struct bundle *out)
+{
+    make_of(g, name, first, false, out);
 }
 
 static const struct bundle_file *file_of(const struct bundle *b, const char *name)
@@ -148,7 +153,7 @@ static void test_what_it_cannot_hold(void **state)
         int n = 0;
         for (; n < 2 && wrong[i].name[n]; n++)
             kernel[n] = named(wrong[i].name[n]);
-        const struct bundle_source source = {"b", "0.1", kernel, n};
+        const struct bundle_source source = {.name = "b", .version = "0.1", .kernel = kernel, .kernels = n};
         assert_int_equal(bundle_make(g, &source, &b, &err), -1);
         if (!strstr(err.text, wrong[i].message))
             fail_msg("%s", err.text);
@@ -281,7 +286,7 @@ static void test_choice(void **state)
 }
 
 /* What is a bundle's own, not its kernels', is clean under many warnings, in both languages. */
-static void test_strict(void **state)
+static void strict(bool cuda)
 {
     static const char warnings[] = "-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wcast-align -Werror "
                                    "-DATTN_DECLARATIONS";
@@ -291,16 +296,21 @@ static void test_strict(void **state)
     struct gen *g = open_gen();
     struct bundle b;
     char said[8000];
-    (void)state;
-    make(g, "b", 0, &b);
+    make_of(g, "b", 0, cuda, &b);
     char *dir = write_bundle(&b);
+    if (cuda) { /* one kernel has both */
+        assert_non_null(strstr(file_of(&b, "b.c")->data, "_sm80_ptx[] = {\n    47, 47, 32, 34, 112, 116, 120, 34,\n    0, "));
+        assert_non_null(strstr(file_of(&b, "b.c")->data, "_sm80_cubin[] = {\n    127, 69, 76, 70, 0, 255,\n"));
+        assert_non_null(strstr(file_of(&b, "b.cdx.json")->data, "attn_bf16_d64_on_sm80_q64k32_r16 --language cuda\""));
+        assert_null(strstr(file_of(&b, "b.cdx.json")->data, "r4x2u1 --language cuda\""));
+    }
     for (size_t i = 0; i < sizeof compilers / sizeof *compilers; i++) {
         const char *tcc = strstr(compilers[i], "tcc") ? "-Wall -Werror -DATTN_DECLARATIONS" : warnings;
         if (run(said, "command -v %.*s", (int)strcspn(compilers[i], " "), compilers[i]) != 0)
             continue;
         if (run(said, "exec 2>&1; cd %s && %s %s -c b.c -o b.o", dir, compilers[i], tcc) != 0)
             fail_msg("%s: %s", compilers[i], said);
-        if (i == 4) /* whose attributes CL/cl.h does not know */
+        if (i == 4 || cuda) /* tcc's attributes CL/cl.h does not know; CUDA's launch code is in b.c */
             continue;
         if (run(said, "exec 2>&1; cd %s && echo '#define CL_TARGET_OPENCL_VERSION 120\n#include <CL/cl.h>\n#include \"b.h\"' > "
                       "host.c && %s %s -c host.c -o b.o", dir, compilers[i], tcc) != 0)
@@ -310,6 +320,18 @@ static void test_strict(void **state)
     free(dir);
     bundle_free(&b);
     gen_close(g);
+}
+
+static void test_strict(void **state)
+{
+    (void)state;
+    strict(false);
+}
+
+static void test_strict_cuda(void **state)
+{
+    (void)state;
+    strict(true);
 }
 
 int main(void)
@@ -323,6 +345,7 @@ int main(void)
         cmocka_unit_test(test_list_of_parts),
         cmocka_unit_test(test_choice),
         cmocka_unit_test(test_strict),
+        cmocka_unit_test(test_strict_cuda),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

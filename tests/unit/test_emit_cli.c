@@ -501,7 +501,15 @@ static void test_ptx(void **state)
     snprintf(dir, sizeof dir, "%s/p", room->dir);
     struct call c = CALL(room, room->path[0], "-o", dir, "--ptx");
     assert_int_equal(c.code, CLI_FAILED);
-    check_says(c.err, "every kernel is in C; expected a kernel for a device that makes PTX");
+    check_says(c.err, "every kernel is in C; expected a kernel for a device");
+    call_free(&c);
+    c = CALL(room, "--variant", name, "-o", dir, "--ptx", "--language", "cuda", "--device", "opencl");
+    assert_int_equal(c.code, CLI_USAGE);
+    check_says(c.err, "--device is for the driver's own PTX; expected no --language cuda");
+    call_free(&c);
+    c = CALL(room, "--variant", name, "-o", dir, "--cubin", "--bundle", "b");
+    assert_int_equal(c.code, CLI_USAGE);
+    check_says(c.err, "--cubin is for CUDA C++; expected --language cuda too");
     call_free(&c);
     c = CALL(room, "--variant", name, "-o", dir, "--device", "opencl");
     assert_int_equal(c.code, CLI_USAGE);

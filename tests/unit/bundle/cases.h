@@ -1,5 +1,5 @@
-/* cases.h - launches of OpenCL kernels that libattn and a bundle are both asked for, and how what they ask of OpenCL is written
- * down: test_bundle_launch.c does the one, launch.c the other. Handles are small numbers. */
+/* cases.h - launches of kernels for devices that libattn and a bundle are both asked for, and how what they ask of OpenCL or
+ * CUDA is written down: test_bundle_launch.c does the one, launch.c and launch_cuda.c the other. Handles are small numbers. */
 #ifndef ATTNGEN_TESTS_BUNDLE_CASES_H
 #define ATTNGEN_TESTS_BUNDLE_CASES_H
 
@@ -17,6 +17,7 @@ static const char *const launched[] = {
     "attn_bf16_d64_window_mask_on_sm90_q64k64_s2048",
     "attn_bf16_d64_causal_packed_paged_on_sm90_q128k64",
     "attn_bf16_d64_packed_paged_on_sm90_q64k64_s2048",
+    "attn_bf16_kvint8_d64_causal_on_sm90_q128k64",
     "attn_f32_kvint8_d64_paged_on_portable_q64k64_r4x2u4",
     "attn_f32_d64_on_portable_q64k64_r4x2u4",
     "attn_f32_d64_biasf32_packed_paged_on_portable_q64k64_r4x2u4",
@@ -34,6 +35,10 @@ static const struct launch_case {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 enum { HANDLE_Q = 1, HANDLE_ROOM = 101, UNITS = 132 };
+
+/* On CUDA: the addresses of arrays, and of memory for a launch, in which counters end where parts begin. */
+enum { ADDRESS_Q = 1 << 20, ADDRESS_STEP = 1 << 12, ADDRESS_ROOM = 1 << 24, ADDRESS_DONE = ADDRESS_ROOM + 128 + 512 * 256,
+       DONE_BYTES = 1 << 22, ADDRESS_PARTS = ADDRESS_DONE + DONE_BYTES };
 
 static inline void fill_strides(attn_cl_int64 stride[3], int64_t heads, int64_t rows, int64_t width, int more)
 {
@@ -76,6 +81,31 @@ static inline void write_range(FILE *to, unsigned sides, const size_t *global, c
     for (unsigned i = 0; i < sides; i++)
         fprintf(to, " %zu/%zu", global[i], local[i]);
     fprintf(to, ", %d waits, %s event\n", waits, event ? "an" : "no");
+}
+
+/* What a launch on CUDA gives: all parameters, of which none says how large it is. arrays: those of features; extra: with maps
+ * the struct's size, else 4 for a number or 0. */
+static inline void write_launch(FILE *to, void **parameter, int arrays, int features, size_t maps, int tensor_cores, int split,
+                                const unsigned grid[3], const unsigned block[3], unsigned shared)
+{
+    size_t size[32];
+    unsigned n = 0;
+    for (int i = 0; i < 6; i++)
+        size[n++] = 8;
+    size[n++] = sizeof(struct attn_cl_args);
+    for (int i = 0; i < arrays; i++)
+        size[n++] = 8;
+    if (features)
+        size[n++] = sizeof(struct attn_cl_features);
+    if (maps)
+        size[n++] = maps, size[n++] = 8;
+    else if (tensor_cores)
+        size[n++] = 4;
+    if (split)
+        size[n++] = 8 * sizeof(int), size[n++] = 8, size[n++] = 8;
+    for (unsigned i = 0; i < n; i++)
+        write_bytes(to, "parameter", i, parameter[i], size[i]);
+    fprintf(to, "grid %u %u %u, blocks of %u %u %u, %u bytes\n", grid[0], grid[1], grid[2], block[0], block[1], block[2], shared);
 }
 
 #endif

@@ -131,20 +131,7 @@ static int look_at_pieces(const struct b_cl_kernel *k)
 static int find(const char *variant, struct b_cl_kernel *out)
 {
     static const struct b_problem problems[] = {
-        {.dtype = B_BF16, .head_dim = 128, .causal = 1},
-        {.dtype = B_F16, .head_dim = 64, .head_dim_v = 128},
-        {.dtype = B_BF16, .head_dim = 128},
-        {.dtype = B_BF16, .head_dim = 64, .causal = 1, .window = 1, .softcap = 1, .bias = B_BF16, .mask = 1, .alibi = 1, .sink = 1},
-        {.dtype = B_F16, .head_dim = 64},
-        {.dtype = B_BF16, .dtype_o = B_F32, .head_dim = 64},
-        {.dtype = B_BF16, .head_dim = 64, .causal = 1},
-        {.dtype = B_BF16, .head_dim = 64, .window = 1, .mask = 1},
-        {.dtype = B_BF16, .head_dim = 64, .causal = 1, .packed = 1, .paged = 1},
-        {.dtype = B_BF16, .head_dim = 64, .packed = 1, .paged = 1},
-        {.dtype_kv = B_INT8, .head_dim = 64, .paged = 1},
-        {.head_dim = 64},
-        {.head_dim = 64, .bias = B_F32, .packed = 1, .paged = 1},
-        {.head_dim = 64, .bias = B_F32},
+#include "problems.h"
     };
     for (int i = 0; i < (int)(sizeof problems / sizeof *problems); i++)
         if (b_find_cl(&problems[i], 90, out) >= 0 && !strcmp(out->variant, variant))

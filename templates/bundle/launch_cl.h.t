@@ -13,12 +13,7 @@ struct ${NAME}_cl_run {
     cl_event *event;                  /* or NULL */
 };
 
-% include "opencl/near.h"
-% include "opencl/maps.h"
-% include "opencl/split.h"
-% include "opencl/tma.h"
-% include "opencl/divide.h"
-% include "opencl/pieces.h"
+% include "bundle/plan.t"
 
 static inline cl_int ${NAME}_units_cl(cl_command_queue queue, cl_uint *units)
 {
@@ -27,57 +22,6 @@ static inline cl_int ${NAME}_units_cl(cl_command_queue queue, cl_uint *units)
     if (code == CL_SUCCESS)
         code = clGetDeviceInfo(device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof *units, units, NULL);
     return code;
-}
-
-/* What a launch is made of, of which some is for kernels that take maps alone. */
-struct ${NAME}_cl_plan {
-    int64_t tiles, units_of_work; /* of queries, along a head; of all that groups may take */
-    struct attn_cl_maps maps;
-    struct attn_cl_split split;
-};
-
-/* CL_INVALID_VALUE for lengths, heads, strides or offsets that the kernel does not take. */
-static inline cl_int ${NAME}_plan_cl(const struct ${NAME}_cl_kernel *k, const struct attn_cl_args *a,
-    const struct attn_cl_features *f, struct ${NAME}_cl_plan *out)
-{
-    const int64_t most = 1 << 30, at[4] = {a->q_at, a->k_at, a->v_at, a->o_at};
-    attn_cl_uint64 *const to[4] = {out->maps.q, out->maps.k, out->maps.v, out->maps.o};
-    struct attn_cl_tensor x[4];
-    const int mapped = k->whole_rows == 2;
-    int i, s, box;
-    memset(out, 0, sizeof *out);
-    if (a->batch < 0 || a->heads < 0 || a->kv_heads < 1 || a->heads % a->kv_heads != 0 || a->q_len < 0 || a->kv_len < 0)
-        return CL_INVALID_VALUE;
-    if (a->q_len >= most || a->kv_len >= most || a->heads >= most || a->batch >= most)
-        return CL_INVALID_VALUE;
-    out->tiles = (a->q_len + k->rows - 1) / k->rows;
-    if (out->tiles == 0 || a->heads == 0 || a->batch == 0) /* nothing to write */
-        return CL_SUCCESS;
-    if (k->split)
-        out->units_of_work = attn_cl_divide(a, k->window ? f->window : NULL, k->takes >> 4 & 1, k->split, k->rows, k->keys,
-            k->head_dim_v, &out->split);
-    else if (!k->capability) /* in pieces, if need be */
-        out->units_of_work = out->tiles;
-    else if (out->tiles * a->heads < most / a->batch)
-        out->units_of_work = out->tiles * a->heads * a->batch;
-    box = attn_cl_tensors(a, f, k->split ? &out->split : NULL, k->takes >> 6 & 1, k->bf16, k->head_dim,
-        k->head_dim_v, k->keys, x);
-    for (i = 0; i < 4; i++) {
-        if (i == 3 && mapped && k->o_differs && box) /* which the copy engine does not write */
-            continue;
-        if (k->whole_rows && at[i] % 8 != 0)
-            return CL_INVALID_VALUE;
-        for (s = 0; s < 3 && k->whole_rows; s++)
-            if (x[i].count[s] > 1 && x[i].stride[s] % 8 != 0)
-                return CL_INVALID_VALUE;
-        if (!mapped || (i == 3 && k->o_differs) || ((i == 1 || i == 2) && !box)) /* small pages: rows are copied one by one */
-            continue;
-        if (attn_cl_tensor_breaks(&x[i]) != 0)
-            return CL_INVALID_VALUE;
-        attn_cl_map(&x[i], to[i]);
-    }
-    out->maps.box = mapped ? box : 0;
-    return out->units_of_work > 0 ? CL_SUCCESS : CL_INVALID_VALUE;
 }
 
 /* Bytes of the device's memory that a launch takes beside its tensors, in the order of run.room, run.done and run.parts, by
@@ -92,7 +36,7 @@ static inline cl_int ${NAME}_memory_cl(const struct ${NAME}_cl_kernel *k, const 
     cl_int code;
     args.has_lens = run->kv_lens != NULL;
     f.has_q_starts = run->q_starts != NULL, f.has_kv_starts = run->kv_starts != NULL;
-    code = ${NAME}_plan_cl(k, a, &f, &plan);
+    code = ${NAME}_plan_cl(k, a, &f, &plan) == 0 ? CL_SUCCESS : CL_INVALID_VALUE;
     bytes[0] = bytes[1] = bytes[2] = 0;
     if (code == CL_SUCCESS && k->maps) {
         code = ${NAME}_units_cl(run->queue, &units);
@@ -194,13 +138,11 @@ static inline cl_int ${NAME}_launch_cl(const struct ${NAME}_cl_kernel *k, const 
 {
     struct ${NAME}_cl_run r = *run;
     struct ${NAME}_cl_plan plan;
-    cl_int code;
     r.args.has_lse = r.lse != NULL, r.args.has_lens = r.kv_lens != NULL;
     r.features.has_q_starts = r.q_starts != NULL, r.features.has_kv_starts = r.kv_starts != NULL;
     r.features.q_end_at = r.features.q_starts_at + r.args.batch;
-    code = ${NAME}_plan_cl(k, &r.args, &r.features, &plan);
-    if (code != CL_SUCCESS)
-        return code;
+    if (${NAME}_plan_cl(k, &r.args, &r.features, &plan) != 0)
+        return CL_INVALID_VALUE;
     if (plan.tiles * r.args.heads * r.args.batch == 0)
         return r.event ? clEnqueueMarkerWithWaitList(r.queue, r.waits, r.wait, r.event) : CL_SUCCESS;
     if ((k->maps && !r.room) || (k->split && (!r.done || !r.parts)))

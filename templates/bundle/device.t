@@ -8,28 +8,41 @@ static const char *const ${symbol(i)}_text[] = {
 % if has_ptx(i)
 static const unsigned char ${symbol(i)}_ptx[] = {
 % bytes i
+% if CUDA
+    0, /* the end of the text */
+% end
+};
+% end
+% if has_cubin(i)
+static const unsigned char ${symbol(i)}_cubin[] = {
+% cubin i
 };
 % end
 % end
 
-struct ${NAME}_cl_row {
-    struct ${NAME}_cl_kernel kernel;
+struct ${NAME}_${W}_row {
+    struct ${NAME}_${W}_kernel kernel;
     short has[${UPPER}_FIELDS];
     int few; /* it is for few queries */
 };
-static const struct ${NAME}_cl_row ${NAME}_cl_rows[] = {
+static const struct ${NAME}_${W}_row ${NAME}_${W}_rows[] = {
 % for i in KERNELS..ALL
     {{"${NAME}_${problem(i)}",
       "${variant(i)}",
       ${symbol(i)}_text,
       sizeof ${symbol(i)}_text / sizeof *${symbol(i)}_text,
+% if has_cubin(i)
+      ${symbol(i)}_cubin, sizeof ${symbol(i)}_cubin,
+% elif CUDA
+      NULL, 0,
+% end
 % if has_ptx(i)
-      ${symbol(i)}_ptx, sizeof ${symbol(i)}_ptx,
+      ${symbol(i)}_ptx, sizeof ${symbol(i)}_ptx${CUDA ? " - 1" : ""},
 % else
       NULL, 0,
 % end
       ${capability(i)}, ${capability_most(i)}, {${group_0(i)}, ${group_1(i)}}, ${tile_rows(i)}, ${tile_keys(i)}, ${local_bytes(i)},
-      ${takes(i)}, ${has_features(i)}, ${rows_begin(i)}, ${head_dim(i)}, ${head_dim_v(i)}, ${bf16(i)}, ${o_differs(i)},
+      ${takes(i)}, ${has_features(i)}, ${rows_begin(i)}, ${head_dim(i)}, ${head_dim_v(i)}, ${bf16(i)}, ${o_differs(i)}, ${narrow(i)},
       ${maps(i)}, ${one_tile(i)}, ${split(i)}, ${window(i)}},
      {
 % for f in 0..FIELDS
@@ -39,19 +52,19 @@ static const struct ${NAME}_cl_row ${NAME}_cl_rows[] = {
      ${few(i)}},
 % end
 };
-enum { ${UPPER}_CL_ROWS = sizeof ${NAME}_cl_rows / sizeof *${NAME}_cl_rows };
+enum { ${UPPER}_DEVICE_ROWS = sizeof ${NAME}_${W}_rows / sizeof *${NAME}_${W}_rows };
 
 /* The best for that capability: of the highest level, then for as many queries. fits: how near the nearest problem is, and
  * needs: of those that are it, the least capability. */
-static const struct ${NAME}_cl_row *${NAME}_cl_best(const struct ${NAME}_problem *p, int capability, int *fits, int *needs)
+static const struct ${NAME}_${W}_row *${NAME}_${W}_best(const struct ${NAME}_problem *p, int capability, int *fits, int *needs)
 {
-    const struct ${NAME}_cl_row *best = NULL;
+    const struct ${NAME}_${W}_row *best = NULL;
     const int64_t queries = p->kv_heads > 0 ? p->q_len * (p->heads / p->kv_heads) : 0;
     int asked[${UPPER}_FIELDS], most = -1, i;
     ${NAME}_read(p, asked);
     *fits = 0, *needs = 999;
-    for (i = 0; i < ${UPPER}_CL_ROWS; i++) {
-        const struct ${NAME}_cl_row *row = &${NAME}_cl_rows[i];
+    for (i = 0; i < ${UPPER}_DEVICE_ROWS; i++) {
+        const struct ${NAME}_${W}_row *row = &${NAME}_${W}_rows[i];
         const int few = queries > 0 && queries < ${FEW}, value = 2 * row->kernel.capability + (few == row->few);
         const int n = ${NAME}_fits(row->has, asked);
         *fits = n > *fits ? n : *fits;
@@ -65,20 +78,20 @@ static const struct ${NAME}_cl_row *${NAME}_cl_best(const struct ${NAME}_problem
     return best;
 }
 
-int ${NAME}_find_cl(const struct ${NAME}_problem *problem, int capability, struct ${NAME}_cl_kernel *kernel)
+int ${NAME}_find_${W}(const struct ${NAME}_problem *problem, int capability, struct ${NAME}_${W}_kernel *kernel)
 {
     int fits, needs;
-    const struct ${NAME}_cl_row *row = ${NAME}_cl_best(problem, capability, &fits, &needs);
+    const struct ${NAME}_${W}_row *row = ${NAME}_${W}_best(problem, capability, &fits, &needs);
     if (!row)
         return -1;
     *kernel = row->kernel;
     return capability >= 80 && row->kernel.capability == 0;
 }
 
-const char *${NAME}_supports_cl(const struct ${NAME}_problem *problem, int capability)
+const char *${NAME}_supports_${W}(const struct ${NAME}_problem *problem, int capability)
 {
     int fits, needs;
-    const struct ${NAME}_cl_row *row = ${NAME}_cl_best(problem, capability, &fits, &needs);
+    const struct ${NAME}_${W}_row *row = ${NAME}_${W}_best(problem, capability, &fits, &needs);
     if (row && capability >= 80 && row->kernel.capability == 0)
         return "the kernels for it use no tensor cores; expected one of isa sm80 to be faster";
     if (row)
@@ -90,7 +103,7 @@ const char *${NAME}_supports_cl(const struct ${NAME}_problem *problem, int capab
     return "the kernels for it need a device of NVIDIA's of compute capability 8.0 or later; expected such a one";
 }
 
-void ${NAME}_cl_args(const struct ${NAME}_problem *problem, struct attn_cl_args *args)
+void ${NAME}_${W}_args(const struct ${NAME}_problem *problem, struct attn_cl_args *args)
 {
     const int width = problem->head_dim > 0 ? problem->head_dim : 1;
     const int width_v = problem->head_dim_v ? problem->head_dim_v : width;
@@ -104,3 +117,6 @@ void ${NAME}_cl_args(const struct ${NAME}_problem *problem, struct attn_cl_args 
     args->bottom_right = 1;
     args->scale = ${NAME}_scale(width);
 }
+% if CUDA
+% include "bundle/cuda.t"
+% end

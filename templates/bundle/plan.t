@@ -1,0 +1,65 @@
+% include "opencl/near.h"
+% if CUDA
+% include "cuda/maps.h"
+% else
+% include "opencl/maps.h"
+% end
+% include "opencl/split.h"
+% include "opencl/tma.h"
+% include "opencl/divide.h"
+% include "opencl/pieces.h"
+
+/* What a launch is made of, of which some is for kernels that take maps alone. */
+struct ${NAME}_${W}_plan {
+    int64_t tiles, units_of_work; /* of queries, along a head; of all that groups may take */
+    struct attn_${W}_maps maps;
+    struct attn_cl_split split;
+};
+
+/* 0; or -1 for lengths, heads, strides or offsets that the kernel does not take. */
+static inline int ${NAME}_plan_${W}(const struct ${NAME}_${W}_kernel *k, const struct attn_cl_args *a,
+    const struct attn_cl_features *f, struct ${NAME}_${W}_plan *out)
+{
+    const int64_t most = 1 << 30, at[4] = {a->q_at, a->k_at, a->v_at, a->o_at};
+    attn_cl_uint64 *const to[4] = {out->maps.q, out->maps.k, out->maps.v, out->maps.o};
+    struct attn_cl_tensor x[4];
+    const int mapped = k->whole_rows == 2;
+    int i, s, box;
+    memset(out, 0, sizeof *out);
+    if (a->batch < 0 || a->heads < 0 || a->kv_heads < 1 || a->heads % a->kv_heads != 0 || a->q_len < 0 || a->kv_len < 0)
+        return -1;
+    if (a->q_len >= most || a->kv_len >= most || a->heads >= most || a->batch >= most)
+        return -1;
+    out->tiles = (a->q_len + k->rows - 1) / k->rows;
+    if (out->tiles == 0 || a->heads == 0 || a->batch == 0) /* nothing to write */
+        return 0;
+    if (k->split)
+        out->units_of_work = attn_cl_divide(a, k->window ? f->window : NULL, k->takes >> 4 & 1, k->split, k->rows, k->keys,
+            k->head_dim_v, &out->split);
+    else if (!k->capability) /* in pieces, if need be */
+        out->units_of_work = out->tiles;
+    else if (out->tiles * a->heads < most / a->batch)
+        out->units_of_work = out->tiles * a->heads * a->batch;
+    box = attn_cl_tensors(a, f, k->split ? &out->split : NULL, k->takes >> 6 & 1, k->bf16, k->head_dim,
+        k->head_dim_v, k->keys, x);
+    for (i = 0; i < 4; i++) {
+        const int pairs = k->narrow && (i == 1 || i == 2), step = pairs ? 16 : 8; /* elements of 16 bytes */
+        if (i == 3 && mapped && k->o_differs && box) /* which the copy engine does not write */
+            continue;
+        if (k->whole_rows && at[i] % step != 0)
+            return -1;
+        for (s = 0; s < 3 && k->whole_rows; s++) {
+            if (x[i].count[s] > 1 && x[i].stride[s] % step != 0)
+                return -1;
+            x[i].stride[s] /= pairs ? 2 : 1; /* the copy engine moves bytes two by two */
+        }
+        x[i].width /= pairs ? 2 : 1;
+        if (!mapped || (i == 3 && k->o_differs) || ((i == 1 || i == 2) && !box)) /* small pages: rows are copied one by one */
+            continue;
+        if (attn_cl_tensor_breaks(&x[i]) != 0)
+            return -1;
+        attn_cl_map(&x[i], to[i]);
+    }
+    out->maps.box = mapped ? box : 0;
+    return out->units_of_work > 0 ? 0 : -1;
+}
