@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "apart.h"
+#include "driver.h"
 #include "embed.h"
 #include "invariant.h"
 #include "launch.h"
@@ -23,7 +24,7 @@ struct gen {
     int tables;
     struct micro_file micros[OP_COUNT]; /* for C; for OpenCL, the device's compiler does their work */
     const struct isa_table *isa[ISA_COUNT]; /* NULL if the language is not C */
-    const struct template *driver[OP_COUNT][DRIVER_COUNT];
+    struct driver_slot (*driver)[DRIVER_COUNT];  /* of each operation */
 };
 
 static const struct {
@@ -94,16 +95,13 @@ static int open_operation(struct gen *g, enum operation op, struct gen_error *er
         if (micro_parse(&g->micros[op], &g->arena, &g->names, file, 1, text, size, err))
             return -1;
     }
-    for (int driver = 0; driver < DRIVER_COUNT; driver++) {
-        file = operation_files[op].driver[driver];
-        if (!file)
-            continue;
-        if (!embedded_load(NULL, file, &text, &size))
-            return fail_at(err, (struct place){file, 0}, "this template is not built in; expected one that is");
-        if (!(g->driver[op][driver] = template_parse(&g->arena, file, text, size, embedded_load, NULL, err)))
-            return -1;
-    }
     return 0;
+}
+
+static const struct template *driver_of(const struct gen *g, const struct variant *v, struct gen_error *err)
+{
+    const int op = v->field[F_OP], driver = isas[v->field[F_ISA]].driver;
+    return driver_template(&g->driver[op][driver], operation_files[op].driver[driver], g->c_locale, err);
 }
 
 int gen_open(struct gen **out, struct gen_error *err)
@@ -114,9 +112,10 @@ int gen_open(struct gen **out, struct gen_error *err)
         free(g);
         return gen_out_of_memory(err, "generator");
     }
+    g->driver = calloc(OP_COUNT, sizeof *g->driver);
     g->names.arena = &g->arena;
     locale_t before = uselocale(g->c_locale);
-    int failed = open_tables(g, err);
+    int failed = g->driver ? open_tables(g, err) : gen_out_of_memory(err, "generator");
     for (int op = 0; op < OP_COUNT && !failed; op++)
         failed = open_operation(g, (enum operation)op, err);
     uselocale(before);
@@ -133,8 +132,12 @@ void gen_close(struct gen *g)
 {
     if (!g)
         return;
+    for (int op = 0; op < OP_COUNT && g->driver; op++)
+        for (int driver = 0; driver < DRIVER_COUNT; driver++)
+            driver_free(&g->driver[op][driver]);
     arena_free(&g->arena);
     freelocale(g->c_locale);
+    free(g->driver);
     free(g);
 }
 
@@ -414,7 +417,7 @@ static int report(const struct emission *e, struct gen_text *out, struct gen_err
 }
 
 /* Refuses a field that the operation does not have, or an isa for which it does not exist. */
-static int check_operation(const struct gen *g, const struct variant *v, struct gen_error *err)
+static int check_operation(const struct variant *v, struct gen_error *err)
 {
     enum operation op = (enum operation)v->field[F_OP];
     const char *name = field_value_name(F_OP, op), *isa = field_value_name(F_ISA, v->field[F_ISA]);
@@ -425,7 +428,7 @@ static int check_operation(const struct gen *g, const struct variant *v, struct 
                  fields[f].key);
         return -1;
     }
-    if (g->driver[op][isas[v->field[F_ISA]].driver])
+    if (operation_files[op].driver[isas[v->field[F_ISA]].driver])
         return 0;
     snprintf(err->text, sizeof err->text, "variant: error: op %s is not available for isa %s; expected isa portable",
              name, isa);
@@ -433,7 +436,7 @@ static int check_operation(const struct gen *g, const struct variant *v, struct 
 }
 
 /* Refuses what name.c and spec.c never let through, for those who fill a variant by hand. */
-static int check_ranges(const struct gen *g, const struct variant *v, struct gen_error *err)
+static int check_ranges(const struct variant *v, struct gen_error *err)
 {
     uint32_t isa = (uint32_t)v->field[F_ISA];
     for (int f = 0; f < FIELD_COUNT; f++) {
@@ -448,7 +451,7 @@ static int check_ranges(const struct gen *g, const struct variant *v, struct gen
             return -1;
         }
     }
-    return check_operation(g, v, err) || invariant_check(v, err) ? -1 : 0;
+    return check_operation(v, err) || invariant_check(v, err) ? -1 : 0;
 }
 
 void emission_close(struct emission *e)
@@ -505,17 +508,18 @@ static int check_language(const struct variant *v, enum gen_flags flags, struct 
 static int emit(const struct gen *g, const struct variant *v, enum gen_flags flags, bool check_only, struct buf *text,
                 struct emission **out, struct gen_error *err)
 {
-    struct emission *e = calloc(1, sizeof *e);
+    const struct template *driver = driver_of(g, v, err);
+    struct emission *e = driver ? calloc(1, sizeof *e) : NULL;
     *out = NULL;
     if (!e)
-        return gen_out_of_memory(err, "generator");
+        return driver ? gen_out_of_memory(err, "generator") : -1;
     *e = (struct emission){
         .g = g, .v = v, .flags = flags, .check_only = check_only, .micros = &g->micros[v->field[F_OP]]};
     variant_encode(v, e->name);
     e->t = g->isa[v->field[F_ISA]];
     set_fields(e);
     struct template_host host = {e, directive};
-    if (template_render(g->driver[v->field[F_OP]][isas[v->field[F_ISA]].driver], &e->env, &host, text, err) ||
+    if (template_render(driver, &e->env, &host, text, err) ||
         check_all_read(e, err) || finish_text(e, text, err))
         goto fail;
     if (!buf_ok(text) || !buf_ok(&e->parameters)) {
@@ -533,7 +537,7 @@ int emission_open(const struct gen *g, const struct variant *v, struct emission 
 {
     struct buf text = {0};
     *out = NULL;
-    int result = check_ranges(g, v, err) ? -1 : emit(g, v, GEN_READABLE, true, &text, out, err);
+    int result = check_ranges(v, err) ? -1 : emit(g, v, GEN_READABLE, true, &text, out, err);
     buf_free(&text);
     return result;
 }
@@ -578,7 +582,7 @@ int gen_emit(const struct gen *g, const struct variant *v, enum gen_flags flags,
              struct gen_error *err)
 {
     *out = (struct gen_text){0};
-    if (check_ranges(g, v, err) || check_language(v, flags, err))
+    if (check_ranges(v, err) || check_language(v, flags, err))
         return -1;
     locale_t before = uselocale(g->c_locale);
     int result = render(g, v, flags, false, out, err);
@@ -589,7 +593,7 @@ int gen_emit(const struct gen *g, const struct variant *v, enum gen_flags flags,
 int gen_check(const struct gen *g, const struct variant *v, struct gen_error *err)
 {
     struct gen_text text = {0};
-    int result = check_ranges(g, v, err) ? -1 : render(g, v, GEN_READABLE, true, &text, err);
+    int result = check_ranges(v, err) ? -1 : render(g, v, GEN_READABLE, true, &text, err);
     gen_text_free(&text);
     return result;
 }

@@ -23,8 +23,8 @@ struct gen_error {
 /* Fills err with "out of memory", after the place if that is not NULL, and returns -1. */
 int gen_out_of_memory(struct gen_error *err, const char *where);
 
-/* Templates, ISA tables and micro-kernels, parsed once. Immutable after gen_open: any number of threads may emit from
- * it. */
+/* ISA tables and micro-kernels, parsed once, and templates, each when it is first needed. Any number of threads may emit from
+ * it at once. */
 struct gen;
 int gen_open(struct gen **out, struct gen_error *err);
 void gen_close(struct gen *g); /* NULL is allowed */

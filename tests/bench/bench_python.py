@@ -241,33 +241,82 @@ def bench_graph():
               f"{took[1] * 50:.2f} us, speed {took[1] / took[0]:.3f}", flush=True)
 
 
+class Decode:
+    """One token after another behind x, in a static cache; on a card the step is a captured graph."""
+
+    def __init__(self, model, x, room):
+        import transformers
+        batch, n = x.shape
+        self.model, self.cache, self.written, self.graph = model, transformers.StaticCache(model.config, max_cache_len=n + room), [], None
+        self.at = torch.tensor([[n]], device=x.device)
+        logits = model(input_ids=x, past_key_values=self.cache, position_ids=torch.arange(n, device=x.device)[None]).logits
+        self.token = logits[:, -1:].argmax(-1)
+        for _ in range(2):
+            self.step()
+        torch.cuda.synchronize()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.step()
+
+    def step(self):
+        logits = self.model(input_ids=self.token, past_key_values=self.cache, position_ids=self.at).logits
+        self.token.copy_(logits[:, -1:].argmax(-1))
+        self.at.add_(1)
+
+    def run(self, steps):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(steps):
+            self.graph.replay()
+            self.written.append(self.token.clone())
+        torch.cuda.synchronize()
+        return (time.perf_counter() - start) / steps
+
+
+def generated(model, x):
+    """Seconds of a token by generate(), whose dense cache grows."""
+    spent = []
+    for new in (2, 50):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        model.generate(x, max_new_tokens=new, min_new_tokens=new, do_sample=False)
+        torch.cuda.synchronize()
+        spent.append(time.perf_counter() - start)
+    return (spent[1] - spent[0]) / 48
+
+
 def bench_decoder():
     """A small decoder of random weights writes on the card: tokens a second with attngen against sdpa."""
+    import copy
     import attngen.transformers
     import transformers
     attngen.transformers.register()
     config = transformers.LlamaConfig(vocab_size=1000, hidden_size=512, intermediate_size=1024, num_hidden_layers=8,
                                       num_attention_heads=16, num_key_value_heads=4, head_dim=128,
                                       max_position_embeddings=65536, eos_token_id=None)
-    models = [transformers.LlamaForCausalLM._from_config(config, attn_implementation=name, dtype=torch.bfloat16).cuda().eval()
-              for name in ("sdpa", "attngen")]
+    models = [transformers.LlamaForCausalLM._from_config(copy.deepcopy(config), attn_implementation=name,
+                                                         dtype=torch.bfloat16).cuda().eval() for name in ("sdpa", "attngen")]
+    assert [m.config._attn_implementation for m in models] == ["sdpa", "attngen"]
     models[0].load_state_dict(models[1].state_dict())
-    for batch, length in ((1, 2048), (16, 4096)):
-        x, took = torch.randint(3, 1000, (batch, length), device="cuda"), [[], []]
+    for way, batch, length in (("static", 1, 2048), ("static", 16, 4096), ("static", 1, 32768), ("dense", 1, 2048), ("dense", 16, 4096)):
+        x, took, same = torch.randint(3, 1000, (batch, length), device="cuda"), [[], []], ""
         with torch.inference_mode():
-            for _ in range(4):
-                for i, model in enumerate(models):
-                    spent = []
-                    for new in (2, 50):
-                        torch.cuda.synchronize()
-                        start = time.perf_counter()
-                        model.generate(x, max_new_tokens=new, min_new_tokens=new, do_sample=False)
-                        torch.cuda.synchronize()
-                        spent.append(time.perf_counter() - start)
-                    took[i].append((spent[1] - spent[0]) / 48)
+            if way == "static":
+                runs = [Decode(model, x, 160) for model in models]
+                for _ in range(6):
+                    for t, run in zip(took, runs):
+                        t.append(run.run(24))
+                written = [torch.cat(run.written, 1) for run in runs]
+                same = f"; {(written[0] == written[1]).float().mean().item():.3f} of the tokens are the same"
+                del runs
+            else:
+                for _ in range(4):
+                    for t, model in zip(took, models):
+                        t.append(generated(model, x))
         best = [min(t[1:]) for t in took]
-        print(f"decoder, {batch} x {length} tokens in a dense cache: sdpa {batch / best[0]:.0f} tokens a second, attngen "
-              f"{batch / best[1]:.0f}, {best[0] / best[1]:.3f} times as many", flush=True)
+        what = "in a static cache, each step a captured graph" if way == "static" else "in a dense cache that grows"
+        print(f"decoder, {batch} x {length} tokens {what}: sdpa {batch / best[0]:.0f} tokens a second, attngen "
+              f"{batch / best[1]:.0f}, {best[0] / best[1]:.3f} times as many{same}", flush=True)
 
 
 def main():

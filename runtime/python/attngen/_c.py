@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 from ctypes import POINTER, Structure, c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
 from typing import Any, Dict, List, Optional
@@ -176,6 +177,8 @@ def library() -> ctypes.CDLL:
 
 
 def _log(_user: Any, level: int, text: bytes) -> None:
+    if level and "logging" not in sys.modules:  # nobody can have asked for information, and importing it takes milliseconds
+        return
     import logging
     logging.getLogger("attngen").log(logging.INFO if level else logging.WARNING, "%s",
                                      text.decode("utf-8", "replace"))
