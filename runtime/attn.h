@@ -130,7 +130,8 @@
  *   OpenCL: the loader (libOpenCL.so.1) is opened when a problem first names an OpenCL device, and is not needed
  *   otherwise. Kernels are OpenCL C 1.2 without extensions. attn_execute copies host arrays to the device and back;
  *   attn_execute_cl takes the caller's queue and buffers. Compiled binaries are kept in the cache.
- *   CUDA: libcuda.so.1 and NVRTC (libnvrtc.so.13 or .12) are opened when a problem first names a CUDA device.
+ *   CUDA: libcuda.so.1 and NVRTC (libnvrtc.so.13 or .12) are opened when a problem first names a CUDA device. Without
+ *   NVRTC, code for tensor cores is PTX of the driver's OpenCL; the log says where a kernel's code came from.
  *   attn_execute_cuda takes the caller's stream and pointers to device memory. Compiled binaries are kept in the cache.
  *
  * ERRORS

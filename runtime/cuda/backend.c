@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "opencl/opencl.h"
 #include "internal.h"
 
 static struct cuda_target *of(const struct device *device)
@@ -89,6 +90,7 @@ static void close_library(void *opened)
     for (int i = 0; i < cu->count; i++)
         if (cu->target[i])
             close_target(cu->target[i]);
+    cuda_close_ptx(cu);
     if (cu->compiler)
         dlclose(cu->compiler);
     if (cu->library)
@@ -106,6 +108,7 @@ static int open_library(const struct resources *resources, void **out, struct ge
     if (!cu)
         return gen_out_of_memory(err, NULL);
     cu->resources = resources;
+    cu->ptx_by = &opencl_backend;
     pthread_mutex_init(&cu->lock, NULL);
     if (cuda_load(&cu->api, &cu->library, err) != 0 || read_cards(cu, err) != 0) {
         close_library(cu);
@@ -133,7 +136,7 @@ static void describe(void *opened, int index, struct buf *out)
     if (cu->compiler)
         buf_printf(out, "NVRTC %d.%d, ", cu->nvrtc_version / 1000, cu->nvrtc_version % 1000 / 10);
     else
-        buf_puts(out, "no NVRTC, ");
+        buf_puts(out, "no NVRTC, so that code is PTX of the driver's OpenCL, ");
     buf_printf(out, "%d multiprocessors, %lld KiB of shared memory:", c->units, (long long)c->local_bytes / 1024);
     if (c->why_not[0])
         buf_printf(out, " not usable: %s", c->why_not);
@@ -263,7 +266,10 @@ static int key(const struct device *device, int threads, struct buf *out, struct
 {
     const struct cuda_target *t = of(device);
     (void)threads, (void)err;
-    buf_printf(out, "compiler nvrtc %d\n", t->cu->nvrtc_version);
+    if (t->cu->compiler)
+        buf_printf(out, "compiler nvrtc %d\n", t->cu->nvrtc_version);
+    else
+        buf_puts(out, "compiler opencl of driver\n");
     buf_printf(out, "device %s\ndriver %d\nunits %d\n", t->card->name, t->cu->driver, t->card->units);
     return 0;
 }

@@ -47,6 +47,8 @@ struct cuda {
     struct nvrtc_api nvrtc;
     struct gen_error no_compiler; /* why there is none */
     int driver, nvrtc_version;    /* 13000, 13010: as CUDA numbers them */
+    const struct backend *ptx_by; /* whose devices make PTX where there is no NVRTC: OpenCL's */
+    void *ptx_opened;             /* under lock; NULL: not opened yet */
     struct cuda_card *cards;
     int count;
     pthread_mutex_t lock;
@@ -63,6 +65,11 @@ struct cuda_report {
 };
 int cuda_make_cubin(const struct cuda *cu, int capability, enum gpu_level level, const char *name, const char *text,
                     void **cubin, size_t *size, struct cuda_report *report, struct gen_error *err);
+
+/* PTX of the driver's OpenCL, with the 0 at its end, for a kernel that uses tensor cores; the caller frees *ptx. Returns an enum
+ * compiled (ptx.c). */
+int cuda_make_ptx(struct cuda *cu, const struct gpu_source *source, void **ptx, size_t *size, struct gen_error *err);
+void cuda_close_ptx(struct cuda *cu);
 
 /* ---- contexts (context.c) ---- */
 
@@ -124,9 +131,10 @@ struct cuda_kernel {
     CUfunction function;
     struct gpu_source source; /* without its text; name points to the next member */
     char name[GEN_NAME_MAX];
-    char *key; /* of its cubin in the cache */
-    void *cubin;
-    size_t cubin_size;
+    char *key; /* of its code in the cache */
+    void *code;
+    size_t code_size;
+    bool is_ptx; /* of the driver's OpenCL; else a cubin of NVRTC's */
     bool from_cache;
     struct cuda_report report;
     struct cuda_rooms rooms;

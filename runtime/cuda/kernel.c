@@ -1,5 +1,5 @@
 #define _GNU_SOURCE /* clock_gettime */
-/* kernel.c - a kernel on a card: its code from the cache or from NVRTC, loaded, and its functions for backend.h. */
+/* kernel.c - a kernel on a card: its code from the cache, from NVRTC or from the driver's OpenCL, loaded, and its functions for backend.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +57,8 @@ static void keep(const struct kernel *kernel, struct cache *cache)
 {
     const struct cuda_kernel *k = of(kernel);
     struct gen_error ignored = {0};
-    if (cache && cache_path(cache)[0] && k->cubin && !k->from_cache)
-        cache_object_store(cache, k->key, k->cubin, k->cubin_size, &ignored);
+    if (cache && cache_path(cache)[0] && k->code && !k->from_cache)
+        cache_object_store(cache, k->key, k->code, k->code_size, &ignored);
 }
 
 static const struct kernel_functions functions = {.workspace = workspace,
@@ -94,23 +94,24 @@ void cuda_kernel_free(struct cuda_kernel *k)
         cuda_leave(k->target, pushed);
     pthread_mutex_destroy(&k->lock);
     pthread_mutex_destroy(&k->rooms.lock);
-    free(k->cubin);
+    free(k->code);
     free(k->key);
     free(k);
 }
 
 /* ---- code ---- */
 
-static int load(struct cuda_kernel *k, const void *cubin, struct gen_error *err)
+/* Shared memory stands in OpenCL's PTX; other code is given it at each launch. */
+static int load(struct cuda_kernel *k, const void *image, struct gen_error *err)
 {
     const struct cuda_api *api = &k->target->cu->api;
-    CUresult code = api->cuModuleLoadData(&k->module, cubin);
+    CUresult code = api->cuModuleLoadData(&k->module, image);
     if (cuda_failed(api, code, "cuModuleLoadData", err) != 0) {
         k->module = NULL;
         return -1;
     }
     code = api->cuModuleGetFunction(&k->function, k->module, k->name);
-    if (code == CUDA_SUCCESS && k->source.level != GPU_PORTABLE)
+    if (code == CUDA_SUCCESS && k->source.level != GPU_PORTABLE && !k->is_ptx)
         code = api->cuFuncSetAttribute(k->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                        (int)k->source.local_bytes);
     return cuda_failed(api, code, k->name, err);
@@ -121,13 +122,13 @@ static bool load_kept(struct cuda_kernel *k, struct cache *cache)
 {
     struct gen_error ignored = {0};
     size_t size = 0;
-    void *cubin = cache ? cache_object_load(cache, k->key, &size) : NULL;
-    bool good = cubin && load(k, cubin, &ignored) == 0;
-    if (cubin && !good && k->module) {
+    void *image = cache ? cache_object_load(cache, k->key, &size) : NULL;
+    bool good = image && (!k->is_ptx || (size > 0 && !((const char *)image)[size - 1])) && load(k, image, &ignored) == 0;
+    if (image && !good && k->module) {
         k->target->cu->api.cuModuleUnload(k->module);
         k->module = NULL;
     }
-    free(cubin);
+    free(image);
     return good;
 }
 
@@ -135,8 +136,9 @@ static int make_key(struct cuda_kernel *k, const struct gpu_source *s, struct ge
 {
     struct buf key = {0};
     const struct cuda *cu = k->target->cu;
-    buf_printf(&key, "object %s\ncompiler nvrtc %d\narchitecture %d\nsource %zu %016llx\n", s->name, cu->nvrtc_version,
-               k->target->card->capability, s->size, (unsigned long long)cache_hash(s->text, s->size));
+    buf_printf(&key, "object %s\ncompiler %s %d\narchitecture %d\nsource %zu %016llx\n", s->name,
+               k->is_ptx ? "opencl of driver" : "nvrtc", k->is_ptx ? cu->driver : cu->nvrtc_version, k->target->card->capability,
+               s->size, (unsigned long long)cache_hash(s->text, s->size));
     if (!buf_ok(&key)) {
         buf_free(&key);
         return gen_out_of_memory(err, NULL);
@@ -147,21 +149,24 @@ static int make_key(struct cuda_kernel *k, const struct gpu_source *s, struct ge
 
 static int build(struct cuda_kernel *k, const struct gpu_source *s, struct gen_error *err)
 {
+    struct cuda *cu = k->target->cu;
     struct cache *cache = k->target->base.resources->cache;
     int threads = 0;
+    k->is_ptx = !cu->compiler;
     if (make_key(k, s, err) != 0)
         return COMPILE_FAILED;
     k->from_cache = load_kept(k, cache);
     if (!k->from_cache) {
-        int result = cuda_make_cubin(k->target->cu, k->target->card->capability, s->level, s->name, s->text, &k->cubin,
-                                     &k->cubin_size, &k->report, err);
+        int result = k->is_ptx ? cuda_make_ptx(cu, s, &k->code, &k->code_size, err)
+                               : cuda_make_cubin(cu, k->target->card->capability, s->level, s->name, s->text, &k->code,
+                                                 &k->code_size, &k->report, err);
         if (result != COMPILE_OK)
             return result;
-        if (load(k, k->cubin, err) != 0)
+        if (load(k, k->code, err) != 0)
             return COMPILE_FAILED;
     }
-    CUresult code = k->target->cu->api.cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, k->function);
-    if (cuda_failed(&k->target->cu->api, code, "cuFuncGetAttribute", err) != 0)
+    CUresult code = cu->api.cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, k->function);
+    if (cuda_failed(&cu->api, code, "cuFuncGetAttribute", err) != 0)
         return COMPILE_FAILED;
     if (threads >= s->group[0] * s->group[1])
         return COMPILE_OK;
@@ -175,6 +180,14 @@ static double now_ms(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* Whence a kernel's code came, in words, for the log. */
+static const char *origin(const struct cuda_kernel *k)
+{
+    if (k->is_ptx)
+        return k->from_cache ? "the cache's PTX of the driver's OpenCL" : "PTX of the driver's OpenCL, since there is no NVRTC";
+    return k->from_cache ? "a cubin of the cache" : "NVRTC's cubin";
 }
 
 /* What costs a kernel so much that others are tried first. */
@@ -216,7 +229,7 @@ int cuda_compile(struct cuda_target *target, const struct gpu_source *source, st
                            .release = release,
                            .owner = k,
                            .compile_ms = now_ms() - start,
-                           .origin = k->from_cache ? "a cubin of the cache" : "NVRTC's cubin"};
+                           .origin = origin(k)};
     tell_flaw(&k->report, out->flaw, sizeof out->flaw);
     return COMPILE_OK;
 }

@@ -3,8 +3,13 @@
 #include <stdio.h>
 
 #include "internal.h"
+#include "templates/opencl/maps.h"
 
+/* OpenCL's PTX takes as much of it as struct attn_cl_maps has, and writes addresses itself. */
 _Static_assert(sizeof(struct attn_cuda_maps) == 4 * 128 + 64, "struct attn_cuda_maps is laid out as CUDA C++ does");
+_Static_assert(offsetof(struct attn_cuda_maps, near) == offsetof(struct attn_cl_maps, near) &&
+                   offsetof(struct attn_cuda_maps, box) == offsetof(struct attn_cl_maps, box),
+               "struct attn_cuda_maps begins as struct attn_cl_maps");
 
 enum { MOST_PARAMETERS = ARRAYS + 8 };
 
@@ -35,7 +40,7 @@ static int launch(const struct cuda_kernel *k, CUstream stream, struct parameter
                   struct gen_error *err)
 {
     const struct cuda_api *api = &k->target->cu->api;
-    const unsigned shared = k->source.level == GPU_PORTABLE ? 0 : (unsigned)k->source.local_bytes;
+    const unsigned shared = k->source.level == GPU_PORTABLE || k->is_ptx ? 0 : (unsigned)k->source.local_bytes;
     return cuda_failed(api,
                        api->cuLaunchKernel(k->function, (unsigned)groups[0], (unsigned)groups[1], (unsigned)groups[2],
                                            (unsigned)k->source.group[0], (unsigned)k->source.group[1], 1, shared, stream,

@@ -528,6 +528,32 @@ static void test_narrow(void **state)
     free(x);
 }
 
+/* A plan on the stub's card, one on the processor, and arrays on the card. */
+struct opened {
+    struct arrays *x;
+    struct attn_context *c;
+    struct attn_plan *plan, *other;
+    struct attn_run r;
+};
+
+static struct opened open_both(void)
+{
+    begin();
+    struct opened o = {.x = random_arrays(), .c = context("")};
+    o.plan = plan_of(o.c, plain, "cuda"), o.other = plan_of(o.c, NULL, "cpu"), o.r = card_run(o.x);
+    return o;
+}
+
+static void close_both(struct opened *o)
+{
+    free_run(&o->r);
+    attn_plan_destroy(o->plan);
+    attn_plan_destroy(o->other);
+    attn_context_destroy(o->c);
+    free(o->x);
+    end();
+}
+
 /* Rows of a cache: one launch where no scale is shared or to be found, and four where rows share some; nothing waits, and the
  * kernel is compiled once. */
 static void test_quantise(void **state)
@@ -535,11 +561,9 @@ static void test_quantise(void **state)
     char stream;
     struct attn_error err = {""};
     (void)state;
-    begin();
-    struct arrays *x = random_arrays();
-    struct attn_context *c = context("");
-    struct attn_plan *plan = plan_of(c, plain, "cuda"), *other = plan_of(c, NULL, "cpu");
-    const struct attn_run r = card_run(x);
+    struct opened all = open_both();
+    struct attn_plan *const plan = all.plan, *const other = all.other;
+    const struct attn_run r = all.r;
     const int64_t own[3] = {KV * K, K, 1}, *const slots = r.q;
     const struct attn_quantisation good = {.size = sizeof good, .from = ATTN_BF16, .to = ATTN_FP8, .batch = B, .heads = KV, .rows = 7,
                                            .width = D, .in = r.k, .out = r.o, .scales = r.lse};
@@ -582,12 +606,7 @@ static void test_quantise(void **state)
     const int before = seen.launches;
     assert_int_equal(attn_quantise_cuda(plan, &p, &stream, &err), ATTN_OK);
     assert_int_equal(seen.launches, before);
-    free_run(&r);
-    attn_plan_destroy(plan);
-    attn_plan_destroy(other);
-    attn_context_destroy(c);
-    end();
-    free(x);
+    close_both(&all);
 }
 
 static void test_merge(void **state)
@@ -597,11 +616,9 @@ static void test_merge(void **state)
     char stream;
     struct attn_error err = {""};
     (void)state;
-    begin();
-    struct arrays *x = random_arrays();
-    struct attn_context *c = context("");
-    struct attn_plan *plan = plan_of(c, plain, "cuda"), *other = plan_of(c, NULL, "cpu");
-    const struct attn_run r = card_run(x);
+    struct opened all = open_both();
+    struct attn_plan *const plan = all.plan, *const other = all.other;
+    const struct attn_run r = all.r;
     for (int i = 0; i < 65; i++)
         part_o[i] = r.q, part_lse[i] = r.lse;
     struct attn_partials p = {.size = sizeof p, .count = 2, .part_o = part_o, .part_lse = part_lse, .part_dtype = ATTN_BF16,
@@ -628,12 +645,7 @@ static void test_merge(void **state)
     stub->fails = "cuLaunchKernel";
     assert_int_equal(attn_merge_cuda(plan, &p, &stream, &err), ATTN_FAILED);
     stub->fails = NULL;
-    free_run(&r);
-    attn_plan_destroy(plan);
-    attn_plan_destroy(other);
-    attn_context_destroy(c);
-    free(x);
-    end();
+    close_both(&all);
 }
 
 static void note(void *user, attn_log_level level, const char *text)
@@ -658,6 +670,125 @@ static void test_cache(void **state)
         assert_int_equal(stub->compiled, 1);
         assert_non_null(strstr(log, turn ? "from a cubin of the cache" : "from NVRTC's cubin"));
     }
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    assert_int_equal(system(command), 0);
+    end();
+}
+
+/* A device that makes PTX as NVIDIA's OpenCL does, of the kernel in OpenCL C. */
+static int ptx_made;
+static int ptx_open(const struct resources *resources, void **out, struct gen_error *err)
+{
+    (void)resources, (void)err;
+    *out = &ptx_made;
+    return 0;
+}
+static void ptx_close(void *opened)
+{
+    assert_ptr_equal(opened, &ptx_made);
+}
+static int ptx_count(void *opened)
+{
+    (void)opened;
+    return 2;
+}
+static int ptx_device(void *opened, int index, attn_compiler compiler, struct device **out, struct gen_error *err)
+{
+    static struct device devices[2] = {{.ships = NULL}, {.ships = "ptx"}};
+    (void)opened, (void)compiler, (void)err;
+    *out = &devices[index];
+    return 0;
+}
+static const char *ptx_why_not(const struct device *device, enum isa isa)
+{
+    (void)device, (void)isa;
+    return NULL;
+}
+static char *ptx_ship(struct device *device, const struct variant *v, const struct gen_text *text, struct gen_error *err)
+{
+    char name[GEN_NAME_MAX], *out = malloc(GEN_NAME_MAX + 4);
+    assert_string_equal(device->ships, "ptx");
+    assert_non_null(strstr(text->data, "__kernel"));
+    variant_encode(v, name);
+    (void)err;
+    ptx_made++;
+    sprintf(out, "ptx %s", name);
+    return out;
+}
+
+static int compile_without_nvrtc(struct gen *g, struct device *device, const char *name, struct kernel *out, struct gen_error *err)
+{
+    struct variant v;
+    struct gen_text text;
+    assert_int_equal(variant_decode(name, &v, err), 0);
+    assert_int_equal(gen_emit(g, &v, GEN_CUDA, &text, err), 0);
+    const int result = device->backend->compile(device, &v, &text, out, err);
+    gen_text_free(&text);
+    return result;
+}
+
+/* Without NVRTC code is PTX of the driver's OpenCL, whose shared memory no launch brings, and then the cache's. */
+static void test_ptx(void **state)
+{
+    static const struct backend by = {.name = "a stub", .open = ptx_open, .close = ptx_close, .count = ptx_count, .device = ptx_device,
+                                      .why_not = ptx_why_not, .ship = ptx_ship};
+    const char *const names[] = {plain, sm80, split};
+    char dir[] = "/tmp/attn-cuda-XXXXXX", command[64];
+    (void)state;
+    begin();
+    assert_non_null(mkdtemp(dir));
+    struct arrays *x = random_arrays(), *y = random_arrays();
+    struct attn_run host = run_of(x);
+    struct attn_context *c = context("");
+    struct attn_plan *exact = plan_of(c, NULL, "reference");
+    assert_int_equal(attn_execute(exact, &host, NULL, NULL), ATTN_OK);
+    struct resources lent = {.stop = NULL};
+    struct gen *g;
+    struct gen_error err = {.no_memory = false};
+    assert_int_equal(gen_open(&g, &err), 0);
+    assert_int_equal(cache_open(dir, NULL, NULL, &lent.cache), 0);
+    lent.gen = g;
+    ptx_made = 0;
+    for (int turn = 0; turn < 2; turn++) {
+        void *opened;
+        struct device *device;
+        struct kernel kernel;
+        assert_int_equal(cuda_backend.open(&lent, &opened, &err), 0);
+        struct cuda *cu = opened;
+        dlclose(cu->compiler);
+        cu->compiler = NULL;
+        snprintf(cu->no_compiler.text, sizeof cu->no_compiler.text, "there is no NVRTC");
+        cu->ptx_by = &by;
+        assert_int_equal(cuda_backend.device(opened, -1, ATTN_TCC, &device, &err), 0);
+        for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+            const struct attn_args args = {.size = sizeof args, .q = y->q, .k = y->k, .v = y->v, .o = y->o, .lse = y->lse, .batch = B,
+                .heads = H, .kv_heads = KV, .q_len = Q, .kv_len = K, .q_stride = {H * Q * D, Q * D, D}, .k_stride = {KV * K * D, K * D, D},
+                .v_stride = {KV * K * D, K * D, D}, .o_stride = {H * Q * D, Q * D, D}, .bottom_right = 1, .scale = 0.125f, .parts = 1};
+            if (compile_without_nvrtc(g, device, names[n], &kernel, &err) != COMPILE_OK)
+                fail_msg("%s", err.text);
+            assert_string_equal(kernel.origin, turn ? "the cache's PTX of the driver's OpenCL"
+                                                    : "PTX of the driver's OpenCL, since there is no NVRTC");
+            stub->set_shared = -1;
+            memset(y->o, 0xff, sizeof y->o);
+            if (kernel.functions->run(&kernel, &args, NULL, 1, NULL, 0, &err) != 0)
+                fail_msg("%s", err.text);
+            compare(x, y);
+            assert_int_equal(seen.shared, 0);
+            assert_int_equal(stub->set_shared, -1);
+            kernel.functions->keep(&kernel, lent.cache);
+            kernel_free(&kernel);
+        }
+        assert_int_equal(compile_without_nvrtc(g, device, "attn_f32_d64_on_portable_q64k64_r4x2u4", &kernel, &err), COMPILE_FAILED);
+        assert_string_equal(err.text, "there is no NVRTC");
+        cuda_backend.close(opened);
+    }
+    assert_int_equal(ptx_made, 3);
+    assert_int_equal(stub->compiled, 0);
+    cache_close(lent.cache);
+    gen_close(g);
+    attn_plan_destroy(exact);
+    attn_context_destroy(c);
+    free(x), free(y);
     snprintf(command, sizeof command, "rm -r %s", dir);
     assert_int_equal(system(command), 0);
     end();
@@ -703,7 +834,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_describe), cmocka_unit_test(test_host_arrays), cmocka_unit_test(test_rows_anywhere), cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_cache),       cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_cache),       cmocka_unit_test(test_ptx),
+             cmocka_unit_test(test_faults),
         cmocka_unit_test(test_merge),
         cmocka_unit_test(test_quantise),
         cmocka_unit_test(test_narrow),       cmocka_unit_test(test_invariant),

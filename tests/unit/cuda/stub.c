@@ -157,9 +157,9 @@ int cuModuleLoadData(void **out, const void *image)
 {
     BEGIN;
     need_context("cuModuleLoadData without a context");
-    if (strncmp(image, "cubin ", 6) != 0)
+    if (strncmp(image, "cubin ", 6) != 0 && strncmp(image, "ptx ", 4) != 0)
         return 200;
-    *out = thing('m', (const char *)image + 6);
+    *out = thing('m', strchr(image, ' ') + 1);
     s.modules++;
     return 0;
 }
