@@ -368,7 +368,7 @@ static void put_bytes(struct buf *out, const void *bytes, size_t size)
 {
     const unsigned char *byte = bytes;
     for (size_t i = 0; i < size; i++)
-        buf_printf(out, "%s%d,%s", i % 24 == 0 ? "    " : " ", byte[i], i % 24 == 23 || i + 1 == size ? "\n" : "");
+        buf_printf(out, "%s%d,%s", i % 22 == 0 ? "    " : " ", byte[i], i % 22 == 21 || i + 1 == size ? "\n" : "");
 }
 
 /* % text i, % lines i, % bytes i, % cubin i: kernel i's source, the same as strings, its PTX and its cubin as numbers. */
