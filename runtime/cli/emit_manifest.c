@@ -68,6 +68,18 @@ static void json_registers(struct buf *out, const struct gen_text *text)
                instructions, vec, mask, integer);
 }
 
+/* The bytes of the device's memory that suffice for a launch beside its tensors: formulas of members of struct
+ * attn_cl_args and attn_cl_split, and of the card's multiprocessors, `units`. */
+static void json_memory(struct buf *out, const struct gen_launch *l)
+{
+    buf_puts(out, ", \"workspace\": {");
+    buf_puts(out, l->maps ? "\"room\": \"128 + 512 * units\"" : "");
+    if (l->split)
+        buf_printf(out, "%s\"done\": \"4 * slices * kv_heads * batch\", "
+                        "\"parts\": \"4 * slices * kv_heads * batch * splits * part\"", l->maps ? ", " : "");
+    buf_puts(out, "}");
+}
+
 /* The structs that it takes are declared in its file; a workspace whose size does not depend on lengths has this
  * size. */
 static void json_call(struct buf *out, const struct manifest_kernel *k)
@@ -80,6 +92,8 @@ static void json_call(struct buf *out, const struct manifest_kernel *k)
         if (k->text->workspace)
             buf_printf(out, ", \"bytes\": %lld", (long long)k->text->workspace);
         buf_puts(out, "}");
+        if (k->variant->field[F_ISA] == ISA_AMX)
+            buf_printf(out, ", \"prepare\": {\"function\": \"%s_prepare\"}", k->name);
         return;
     }
     buf_printf(out, ", \"args\": \"struct %s_cl_args\"%s, \"tile\": [%d, %d], \"local_size\": [%d, %d, 1], ",
@@ -90,6 +104,7 @@ static void json_call(struct buf *out, const struct manifest_kernel *k)
     for (int i = 0; i < 3; i++)
         buf_printf(out, "%s\"local_size[%d] * %s\"", i ? ", " : "", i, l->groups[i]);
     buf_printf(out, "], \"local_memory\": %lld", (long long)l->local_bytes);
+    json_memory(out, l);
 }
 
 static void json_kernel(struct buf *out, const struct manifest_kernel *k)

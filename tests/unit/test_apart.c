@@ -76,9 +76,26 @@ static void test_lines(void **state)
     folds("int " WORDS_AS_NAME "(int x);\n", "int\n    " WORDS_AS_NAME "(\n    int x);\n");
 }
 
+/* Those that reach beyond a statement are of gcc's diagnostics alone, or of OpenCL, and what is pushed is popped. */
+static void check_pragmas(const char *name, const char *text)
+{
+    int depth = 0;
+    for (const char *at = text; (at = strstr(at, "#pragma ")); at++) {
+        if (!strncmp(at, "#pragma OPENCL EXTENSION ", 25) || !strncmp(at, "#pragma unroll", 14))
+            continue;
+        if (strncmp(at, "#pragma GCC diagnostic ", 23))
+            fail_msg("%s: %.40s", name, at);
+        depth += !strncmp(at + 23, "push", 4) - !strncmp(at + 23, "pop", 3);
+        if (depth < 0 || depth > 1 || (depth == 0 && strncmp(at + 23, "pop", 3)))
+            fail_msg("%s: outside of push and pop: %.60s", name, at);
+    }
+    assert_int_equal(depth, 0);
+}
+
 static void check_text(const char *name, const char *text)
 {
     lines_check_source(name, text);
+    check_pragmas(name, text);
     for (const char *at = text; (at = strstr(at, "__")); at += 2) {
         static const char *const theirs[] = {"__attribute__", "__GNUC__", "__TINYC__", "__clang__", "__x86_64__",
                                              "__i386__", "__cplusplus", "__FINITE_MATH_ONLY__", "__asm__", "__m",

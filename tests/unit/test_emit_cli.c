@@ -329,9 +329,14 @@ static void test_facts(void **state)
          {"\"requires\": [], \"args\": \"struct attn_cl_args\", \"tile\": [64, 64], \"local_size\": [8, 16, 1], ",
           "\"global_size\": [\"local_size[0] * ceil(q_len / tile[0])\", \"local_size[1] * heads\", "
           "\"local_size[2] * batch\"], ",
-          "\"local_memory\": 34816, "}},
+          "\"local_memory\": 34816, \"workspace\": {}, "}},
         {"attn_bf16_d64_on_sm80_q64k32_r16",
          {"\"requires\": [\"sm_80\"], ", "\"local_size[0] * ceil(q_len / tile[0]) * heads * batch\""}},
+        {"attn_bf16_d128_on_sm90_q64k64_s2048",
+         {"\"requires\": [\"sm_90a\"], ", "\"workspace\": {\"room\": \"128 + 512 * units\", \"done\": \"4 * slices * kv_heads",
+          "\"parts\": \"4 * slices * kv_heads * batch * splits * part\"}, "}},
+        {"attn_bf16_d64_on_amx_q512k1024_r32x4u4",
+         {"\"amxtile\", \"amxbf16\"], ", "\"prepare\": {\"function\": \"attn_bf16_d64_on_amx_q512k1024_r32x4u4_prepare\"}, "}},
         {"matmul_bf16_of32_on_portable", {"\"args\": \"struct matmul_cl_args\", ", "\"local_size[2] * heads * batch\""}},
     };
     char dir[300], path[600];
