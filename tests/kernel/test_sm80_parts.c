@@ -182,8 +182,10 @@ static void check_copies(const struct suite *s, int which, bool v, int n)
         }
 }
 
-static void test_copies(const struct suite *s)
+static void test_copies(void **state)
 {
+    const struct suite *s = *state;
+    card_need(&s->card);
     for (int which = 0; which < KINDS; which++)
         for (int v = 0; v < 2; v++) {
             check_copies(s, which, v, tile_k[which]);
@@ -259,8 +261,10 @@ static void check_values(int which, int rows, const struct product *d)
         }
 }
 
-static void test_products(const struct suite *s)
+static void test_products(void **state)
 {
+    const struct suite *s = *state;
+    card_need(&s->card);
     struct product *d = malloc(sizeof *d);
     uint64_t seed = test_seed();
     assert_non_null(d);
@@ -308,8 +312,10 @@ static void check_edges(const struct suite *s, int which, int i0, int keys, int 
     }
 }
 
-static void test_edges(const struct suite *s)
+static void test_edges(void **state)
 {
+    const struct suite *s = *state;
+    card_need(&s->card);
     for (int which = 0; which < KINDS; which++) {
         check_edges(s, which, 64, 1000, 0, -1000, 0);
         check_edges(s, which, 64, 1000, 3, -2, 1);
@@ -342,32 +348,12 @@ static int teardown(void **state)
     return 0;
 }
 
-static void with_card(void **state, void (*test)(const struct suite *s))
-{
-    const struct suite *s = *state;
-    card_need(&s->card);
-    test(s);
-}
-
-static void copies_alone(void **state)
-{
-    with_card(state, test_copies);
-}
-static void products_alone(void **state)
-{
-    with_card(state, test_products);
-}
-static void edges_alone(void **state)
-{
-    with_card(state, test_edges);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies_alone),
-        cmocka_unit_test(products_alone),
-        cmocka_unit_test(edges_alone),
+        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_edges),
     };
     return cmocka_run_group_tests_name("sm80 parts", tests, setup, teardown);
 }

@@ -259,9 +259,10 @@ static void check_map(encode_tiled *encode, uint64_t *seed)
 /* Every word as the driver's own function makes it, which wants a context of its own. */
 static void test_maps(void **state)
 {
+    const struct suite *on = *state;
+    card_need(&on->card);
     void *cuda = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL;
     uint64_t seed = test_seed();
-    (void)state;
     if (!cuda)
         fail_msg("there is no libcuda.so.1 beside NVIDIA's OpenCL");
     int (*init)(unsigned), (*retain)(void **, int), (*set)(void *);
@@ -281,6 +282,7 @@ static void test_maps(void **state)
 static void test_box(void **state)
 {
     const struct suite *on = *state;
+    card_need(&on->card);
     static const int places[][4] = {{0, 0, 0, 0}, {64, 0, 1, 1}, {0, 100, 2, 0}, {64, 140, 2, 1}, {0, 1 << 30, 0, 0}};
     enum { COUNT = SEQUENCES * ROWS * HEADS * HD };
     uint16_t *in = malloc(COUNT * sizeof *in), raw[BK * 64];
@@ -401,6 +403,8 @@ static void check_products(const struct suite *on, bool other, int negative)
 
 static void test_products(void **state)
 {
+    const struct suite *on = *state;
+    card_need(&on->card);
     check_products(*state, false, 0);
     check_products(*state, true, 0);
     check_products(*state, true, 1);
@@ -459,6 +463,7 @@ static void check_row(int row, const float *was, const float *got, const int key
 static void test_step(void **state)
 {
     const struct suite *on = *state;
+    card_need(&on->card);
     uint64_t seed = test_seed();
     for (int round = 0; round < 4; round++) {
         static float m[64][BK], got[64][BK], s[ITEMS * NS], rows[320];
@@ -494,6 +499,7 @@ static void test_widen(void **state)
 {
     enum { END = BK - 5, BYTES = BK * 128, WIDE = BK * 128 }; /* of a box; elements of two boxes */
     const struct suite *on = *state;
+    card_need(&on->card);
     for (int type = 0; type < 2; type++) {
         static uint8_t in[BYTES];
         static uint16_t wide[WIDE];
@@ -548,44 +554,14 @@ static int teardown(void **state)
     return 0;
 }
 
-static void with_card(void **state, void (*test)(void **state))
-{
-    const struct suite *s = *state;
-    card_need(&s->card);
-    test(state);
-}
-
-static void box_alone(void **state)
-{
-    with_card(state, test_box);
-}
-static void products_alone(void **state)
-{
-    with_card(state, test_products);
-}
-static void step_alone(void **state)
-{
-    with_card(state, test_step);
-}
-
-static void widen_alone(void **state)
-{
-    with_card(state, test_widen);
-}
-
-static void maps_alone(void **state)
-{
-    with_card(state, test_maps);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(maps_alone),
-        cmocka_unit_test(box_alone),
-        cmocka_unit_test(products_alone),
-        cmocka_unit_test(step_alone),
-        cmocka_unit_test(widen_alone),
+        cmocka_unit_test(test_maps),
+        cmocka_unit_test(test_box),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_step),
+        cmocka_unit_test(test_widen),
     };
     return cmocka_run_group_tests_name("sm90 parts", tests, setup, teardown);
 }

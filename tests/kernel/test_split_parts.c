@@ -158,6 +158,7 @@ static void test_slices(void **state)
                                    {1, 3, 0, 0, 1, 0},  {1, 3, 36, 0, 0, 1}, {5, 3, 35, 0, 1, 1}, {16, 2, 0, 2, 0, 0},
                                    {37, 1, 0, 1, 1, 0}, {21, 3, 0, 0, 0, 1}, {64, 1, 0, 2, 1, 1}, {37, 1, 0, 3, 1, 1}};
     const struct suite *on = *state;
+    card_need(&on->card);
     const struct opencl_api *api = &on->card.cl->api;
     for (size_t i = 0; i < sizeof d.in / 2; i++)
         d.in[i] = (uint16_t)(i * 7 + i / 65536 + 1);
@@ -223,6 +224,7 @@ static void test_units(void **state)
         {1, 1, 0}, {3, SPLIT, 0}, {16, SPLIT + 1, -2}, {64, 5 * SPLIT - 1, 0}, {150, 700, -300}};
     static int found[UNITS][8];
     const struct suite *on = *state;
+    card_need(&on->card);
     for (size_t c = 0; c < 2 * sizeof shapes / sizeof *shapes; c++) {
         const int *shape = shapes[c / 2], q_len = shape[0], rows = q_len < SLICE ? q_len : SLICE;
         const int heads = SLICE / rows < GROUP ? SLICE / rows : GROUP;
@@ -318,6 +320,7 @@ static void merge_one(const struct suite *on, float *parts, int splits)
 /* Some rows have no keys in one split, and one has none in any. */
 static void test_merge(void **state)
 {
+    card_need(&((const struct suite *)*state)->card);
     float *parts = malloc(ROOM * sizeof *parts);
     const struct attn_cl_split split = split_of(QUERIES, GROUP, QUERIES, MOST * SPLIT);
     const int states = QUERIES * GROUP * HDV;
@@ -369,32 +372,12 @@ static int teardown(void **state)
     return 0;
 }
 
-static void with_card(void **state, void (*test)(void **state))
-{
-    const struct suite *s = *state;
-    card_need(&s->card);
-    test(state);
-}
-
-static void slices_alone(void **state)
-{
-    with_card(state, test_slices);
-}
-static void units_alone(void **state)
-{
-    with_card(state, test_units);
-}
-static void merge_alone(void **state)
-{
-    with_card(state, test_merge);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slices_alone),
-        cmocka_unit_test(units_alone),
-        cmocka_unit_test(merge_alone),
+        cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_units),
+        cmocka_unit_test(test_merge),
     };
     return cmocka_run_group_tests_name("split parts", tests, setup, teardown);
 }

@@ -234,8 +234,6 @@ static void empty_runs_touch_nothing(void **state)
     attn_context_destroy(context);
 }
 
-/* However the work is cut into parts, on however many threads, the bits are the same; and no part touches more than its
- * workspace. */
 /* One head's keys for so many threads that they are packed once for all, and for fewer threads, which have copies: the
  * bits are the same, in a workspace of the size that was asked for. */
 static void threads_share_a_head(void **state)
@@ -289,6 +287,8 @@ static void threads_share_a_head(void **state)
     attn_context_destroy(context);
 }
 
+/* However the work is cut into parts, on however many threads, the bits are the same; and no part touches more than its
+ * workspace. */
 static void parts_give_the_same_bits(void **state)
 {
     (void)state;

@@ -11,47 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../kit/devices.h"
-#include "runtime/tune/tune.h"
-#include "place.h"
-
-enum { SOME = 3 };
+#include "tuner.h"
 
 struct fixture {
-    struct place *place;
-    struct gen *gen;
-    struct resources resources;
-    struct devices *devices;
-    struct device *device;
-    struct tune_target target;
-    struct variant some[SOME];
+    struct tuner t;
     int looked_at;
 };
 
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
-    struct gen_error err;
-    void *place;
-    if (place_enter(&place) != 0 || gen_open(&f->gen, &err) != 0)
+    if (!f || tuner_enter(&f->t, 0) != 0)
         return -1;
-    f->place = place;
-    f->resources = (struct resources){.gen = f->gen, .cache = f->place->cache};
-    if (devices_open(&f->resources, &f->devices, &err) != 0)
-        return -1;
-    f->device = device_named(f->devices, "cpu", ATTN_TCC);
-    f->target = (struct tune_target){.caller = variant_default(ISA_C),
-                                     .heads = 1,
-                                     .kv_heads = 1,
-                                     .batch = 1,
-                                     .q_len = 16,
-                                     .kv_len = 16,
-                                     .threads = 1};
-    f->target.caller.field[F_HEAD_DIM] = 16;
-    for (int i = 0; i < SOME; i++) {
-        f->some[i] = f->target.caller;
-        f->some[i].field[F_TILE_Q] = 16 << i;
-    }
+    tuner_problem(&f->t, ISA_C, 16, 16, 16);
     *state = f;
     return 0;
 }
@@ -59,11 +31,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    void *place = f->place;
-    devices_close(f->devices);
-    gen_close(f->gen);
+    int result = tuner_leave(&f->t);
     free(f);
-    return place_leave(&place);
+    return result;
 }
 
 static void count(void *user, const struct tune_row *row, int done, int of, double left)
@@ -79,13 +49,13 @@ static void search(struct fixture *f, attn_rigor rigor, double limit, bool exten
     struct gen_error err = {0};
     const struct tune_settings s = {.rigor = rigor,
                                     .time_limit = limit,
-                                    .only = n ? f->some : NULL,
+                                    .only = n ? f->t.some : NULL,
                                     .only_count = n,
                                     .extend = extend,
                                     .progress = count,
                                     .user = f};
     f->looked_at = 0;
-    if (tune(f->device, &f->target, &s, out, &err) != 0)
+    if (tune(f->t.device, &f->t.target, &s, out, &err) != 0)
         fail_msg("%s", err.text);
 }
 
@@ -94,20 +64,20 @@ static void test_after_measure(void **state)
 {
     struct fixture *f = *state;
     struct tune_result r;
-    search(f, ATTN_MEASURE, 20, true, SOME, &r);
-    assert_int_equal(f->looked_at, SOME);
+    search(f, ATTN_MEASURE, 20, true, TUNER_SOME, &r);
+    assert_int_equal(f->looked_at, TUNER_SOME);
     tune_result_free(&r);
-    search(f, ATTN_PATIENT, 20, true, SOME, &r);
+    search(f, ATTN_PATIENT, 20, true, TUNER_SOME, &r);
     assert_false(r.from_cache);
     assert_true(r.stored);
-    assert_int_equal(f->looked_at, SOME);
-    assert_int_equal(r.n, SOME);
-    for (int i = 0; i < SOME; i++)
+    assert_int_equal(f->looked_at, TUNER_SOME);
+    assert_int_equal(r.n, TUNER_SOME);
+    for (int i = 0; i < TUNER_SOME; i++)
         if (r.rows[i].state != ROW_TIMED) /* the margin is wide */
             assert_true(r.rows[i].state == ROW_DROPPED && r.rows[i].min_s > 1.49 * r.rows[0].min_s);
     tune_result_free(&r);
     for (int rigor = ATTN_ESTIMATE; rigor <= ATTN_PATIENT; rigor++) {
-        search(f, (attn_rigor)rigor, 20, true, SOME, &r);
+        search(f, (attn_rigor)rigor, 20, true, TUNER_SOME, &r);
         assert_true(r.from_cache);
         assert_int_equal(f->looked_at, 0);
         tune_result_free(&r);
@@ -124,7 +94,7 @@ static void test_plan(void **state)
     search(f, ATTN_PATIENT, 20, false, 1, &r);
     assert_false(r.from_cache);
     tune_result_free(&r);
-    search(f, ATTN_PATIENT, 20, false, SOME, &r);
+    search(f, ATTN_PATIENT, 20, false, TUNER_SOME, &r);
     assert_true(r.from_cache);
     tune_result_free(&r);
 }
@@ -134,17 +104,17 @@ static void test_time_limit(void **state)
 {
     struct fixture *f = *state;
     struct tune_result measured, r;
-    search(f, ATTN_MEASURE, 20, true, SOME, &measured);
-    search(f, ATTN_PATIENT, 1e-6, true, SOME, &r);
+    search(f, ATTN_MEASURE, 20, true, TUNER_SOME, &measured);
+    search(f, ATTN_PATIENT, 1e-6, true, TUNER_SOME, &r);
     assert_false(r.from_cache);
-    assert_int_equal(r.n, SOME);
-    for (int i = 0; i < SOME; i++)
+    assert_int_equal(r.n, TUNER_SOME);
+    for (int i = 0; i < TUNER_SOME; i++)
         assert_true(r.rows[i].min_s > 0 && !strstr(r.rows[i].note, "not reached"));
     assert_memory_equal(&r.winner, &r.rows[0].variant, sizeof r.winner);
     tune_result_free(&r);
-    search(f, ATTN_PATIENT, 20, true, SOME, &r); /* the rest, now */
+    search(f, ATTN_PATIENT, 20, true, TUNER_SOME, &r); /* the rest, now */
     assert_false(r.from_cache);
-    assert_int_equal(f->looked_at, SOME - 1);
+    assert_int_equal(f->looked_at, TUNER_SOME - 1);
     tune_result_free(&r);
     tune_result_free(&measured);
 }
@@ -162,7 +132,7 @@ static void test_no_model(void **state)
 {
     struct fixture *f = *state;
     struct tune_result r;
-    struct cpu *cpu = (struct cpu *)((const struct cpu_device *)f->device)->cpu;
+    struct cpu *cpu = (struct cpu *)((const struct cpu_device *)f->t.device)->cpu;
     if (!cpu->isa[ISA_AVX2]) {
         print_message("skipped: needs avx2\n");
         skip();

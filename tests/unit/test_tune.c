@@ -13,13 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../kit/devices.h"
 #include "../../gen/space.h"
 #include "runtime/cpu/model.h"
 #include "runtime/numerics/reference.h"
 #include "runtime/tune/search.h"
-#include "runtime/tune/tune.h"
 #include "runtime/judge/workload.h"
+#include "tuner.h"
 
 /* ---- buckets, counts, the model ---- */
 
@@ -189,40 +188,19 @@ static void test_model_splits_keys_of_few_queries(void **state)
 /* ---- the tuner ---- */
 
 struct fixture {
-    char dir[64];
+    struct tuner t;
     struct cpu *cpu; /* as the device has it */
-    struct gen *gen;
-    struct cache *cache;
-    struct pool *pool;
-    struct resources resources;
-    struct devices *devices;
-    struct device *device, *by_cc; /* the processor, by libtcc and by cc */
-    struct tune_target target;
-    struct variant some[3]; /* that can be used here */
-    int settled;            /* calls of progress */
+    int settled;     /* calls of progress */
 };
 
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
-    struct gen_error err;
-    strcpy(f->dir, "/tmp/attngen-test-XXXXXX");
-    if (!mkdtemp(f->dir) || gen_open(&f->gen, &err) != 0 || cache_open(f->dir, NULL, NULL, &f->cache) != 0 ||
-        pool_create(2, &f->pool) != 0)
+    if (!f || tuner_enter(&f->t, 2) != 0)
         return -1;
-    f->resources = (struct resources){.gen = f->gen, .cache = f->cache, .pool = f->pool};
-    if (devices_open(&f->resources, &f->devices, &err) != 0)
-        return -1;
-    f->device = device_named(f->devices, "cpu", ATTN_TCC);
-    f->by_cc = device_named(f->devices, "cpu", ATTN_CC);
-    f->target = target_of(1, 1, 1, 64, 64, 1);
-    f->cpu = (struct cpu *)((const struct cpu_device *)f->device)->cpu;
-    enum isa isa = f->cpu->isa[ISA_AVX2] ? ISA_AVX2 : ISA_C;
-    for (int i = 0; i < 3; i++) {
-        f->some[i] = variant_default(isa);
-        f->some[i].field[F_HEAD_DIM] = 32;
-        f->some[i].field[F_TILE_Q] = 24 + 24 * i;
-    }
+    tuner_problem(&f->t, tuner_isa(&f->t), 32, 64, 24);
+    f->t.target = target_of(1, 1, 1, 64, 64, 1);
+    f->cpu = (struct cpu *)((const struct cpu_device *)f->t.device)->cpu;
     *state = f;
     return 0;
 }
@@ -230,14 +208,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    char command[100];
-    devices_close(f->devices);
-    pool_destroy(f->pool);
-    cache_close(f->cache);
-    gen_close(f->gen);
-    snprintf(command, sizeof command, "rm -rf %s", f->dir);
+    int result = tuner_leave(&f->t);
     free(f);
-    return system(command);
+    return result;
 }
 
 static void count_settled(void *user, const struct tune_row *row, int done, int of, double left)
@@ -253,12 +226,12 @@ static void count_settled(void *user, const struct tune_row *row, int done, int 
 static void tune_some(struct fixture *f, int count, struct tune_settings s, struct tune_result *out)
 {
     struct gen_error err = {0};
-    s.only = f->some;
+    s.only = f->t.some;
     s.only_count = count;
     s.progress = count_settled;
     s.user = f;
     f->settled = 0;
-    if (tune(f->device, &f->target, &s, out, &err) != 0)
+    if (tune(f->t.device, &f->t.target, &s, out, &err) != 0)
         fail_msg("%s", err.text);
 }
 
@@ -317,24 +290,24 @@ static void test_named_winner(void **state)
     struct variant all[1024];
     struct tune_result r;
     struct gen_error err;
-    const int n = tuning_space(&f->target.caller, (enum isa)f->some[0].field[F_ISA], all, 1024);
+    const int n = tuning_space(&f->t.target.caller, (enum isa)f->t.some[0].field[F_ISA], all, 1024);
     bool is_tried = true;
     assert_in_range(n, 1, 1024);
     for (int rows = 1; is_tried; rows++) { /* sides that no choice has */
-        f->some[0].field[F_TILE_Q] = rows * f->some[0].field[F_ROWS];
-        is_tried = gen_check(f->gen, &f->some[0], &err) != 0;
+        f->t.some[0].field[F_TILE_Q] = rows * f->t.some[0].field[F_ROWS];
+        is_tried = gen_check(f->t.gen, &f->t.some[0], &err) != 0;
         for (int i = 0; i < n; i++)
-            is_tried = is_tried || memcmp(&all[i], &f->some[0], sizeof *all) == 0;
+            is_tried = is_tried || memcmp(&all[i], &f->t.some[0], sizeof *all) == 0;
         assert_in_range(rows, 1, 100);
     }
     tune_some(f, 1, MEASURE, &r);
-    assert_memory_equal(&r.winner, &f->some[0], sizeof r.winner);
+    assert_memory_equal(&r.winner, &f->t.some[0], sizeof r.winner);
     tune_result_free(&r);
     const struct tune_settings estimate = {.rigor = ATTN_ESTIMATE};
-    if (tune(f->device, &f->target, &estimate, &r, &err) != 0)
+    if (tune(f->t.device, &f->t.target, &estimate, &r, &err) != 0)
         fail_msg("%s", err.text);
     assert_true(r.from_cache);
-    assert_memory_equal(&r.winner, &f->some[0], sizeof r.winner);
+    assert_memory_equal(&r.winner, &f->t.some[0], sizeof r.winner);
     tune_result_free(&r);
 }
 
@@ -350,7 +323,7 @@ static void test_without_extend(void **state)
     assert_true(r.from_cache);
     assert_int_equal(f->settled, 0);
     tune_result_free(&r);
-    f->target.threads = 2; /* another key */
+    f->t.target.threads = 2; /* another key */
     tune_some(f, 1, s, &r);
     assert_false(r.from_cache);
     tune_result_free(&r);
@@ -362,16 +335,16 @@ static void test_estimate(void **state)
     struct tune_result r;
     struct gen_error err = {0};
     const struct tune_settings s = {.rigor = ATTN_ESTIMATE};
-    assert_int_equal(tune(f->device, &f->target, &s, &r, &err), 0);
+    assert_int_equal(tune(f->t.device, &f->t.target, &s, &r, &err), 0);
     assert_false(r.from_cache);
     assert_false(r.stored);
-    assert_int_equal(gen_check(f->gen, &r.winner, &err), 0);
+    assert_int_equal(gen_check(f->t.gen, &r.winner, &err), 0);
     assert_true(f->cpu->isa[r.winner.field[F_ISA]]);
     assert_int_not_equal(access(r.path, F_OK), 0);
     tune_result_free(&r);
     tune_some(f, 1, MEASURE, &r); /* once something was measured, that counts */
     tune_result_free(&r);
-    assert_int_equal(tune(f->device, &f->target, &s, &r, &err), 0);
+    assert_int_equal(tune(f->t.device, &f->t.target, &s, &r, &err), 0);
     assert_true(r.from_cache);
     tune_result_free(&r);
     tune_some(f, 1, s, &r);
@@ -405,25 +378,25 @@ static void test_rejected(void **state)
     struct fixture *f = *state;
     struct tune_result r;
     struct gen_error err = {0};
-    f->some[1].field[F_ROWS] = 32; /* more accumulators than any instruction set has registers */
-    f->some[1].field[F_VECS] = 8;
-    assert_int_not_equal(gen_check(f->gen, &f->some[1], &err), 0);
+    f->t.some[1].field[F_ROWS] = 32; /* more accumulators than any instruction set has registers */
+    f->t.some[1].field[F_VECS] = 8;
+    assert_int_not_equal(gen_check(f->t.gen, &f->t.some[1], &err), 0);
     tune_some(f, 2, MEASURE, &r);
-    const struct tune_row *row = row_of(&r, &f->some[1]);
+    const struct tune_row *row = row_of(&r, &f->t.some[1]);
     assert_int_equal(row->state, ROW_REJECTED);
     assert_true(row->note[0]);
     tune_result_free(&r);
     struct tune_settings s = MEASURE;
-    s.only = &f->some[1];
+    s.only = &f->t.some[1];
     s.only_count = 1;
-    f->target.q_len = 128; /* where nothing is known */
-    assert_int_equal(tune(f->device, &f->target, &s, &r, &err), -1);
+    f->t.target.q_len = 128; /* where nothing is known */
+    assert_int_equal(tune(f->t.device, &f->t.target, &s, &r, &err), -1);
     assert_non_null(strstr(err.text, "error:"));
     s.rigor = ATTN_ESTIMATE;
-    assert_int_equal(tune(f->device, &f->target, &s, &r, &err), -1);
-    f->cpu->isa[f->some[0].field[F_ISA]] = false;
-    s.only = f->some;
-    assert_int_equal(tune(f->device, &f->target, &s, &r, &err), -1);
+    assert_int_equal(tune(f->t.device, &f->t.target, &s, &r, &err), -1);
+    f->cpu->isa[f->t.some[0].field[F_ISA]] = false;
+    s.only = f->t.some;
+    assert_int_equal(tune(f->t.device, &f->t.target, &s, &r, &err), -1);
     tune_result_free(&r);
 }
 
@@ -437,10 +410,10 @@ static void test_other_source(void **state)
     struct cache_entry e;
     tune_some(f, 1, MEASURE, &r);
     tune_result_free(&r);
-    assert_int_equal(tune_key(f->device, &f->target, &key, &err), 0);
-    assert_true(cache_load(f->cache, key.data, &e));
+    assert_int_equal(tune_key(f->t.device, &f->t.target, &key, &err), 0);
+    assert_true(cache_load(f->t.place->cache, key.data, &e));
     e.rows[0].source ^= 1;
-    assert_int_equal(cache_store(f->cache, &e, &err), 0);
+    assert_int_equal(cache_store(f->t.place->cache, &e, &err), 0);
     tune_some(f, 1, MEASURE, &r);
     assert_false(r.from_cache);
     assert_int_equal(f->settled, 1);
@@ -469,8 +442,8 @@ static void test_no_cache(void **state)
 {
     struct fixture *f = *state;
     struct tune_result r;
-    f->resources.cache = NULL;
-    f->resources.pool = NULL;
+    f->t.resources.cache = NULL;
+    f->t.resources.pool = NULL;
     tune_some(f, 1, MEASURE, &r);
     assert_false(r.stored);
     assert_true(r.not_stored[0]);
@@ -483,13 +456,13 @@ static void test_key(void **state)
     struct fixture *f = *state;
     struct gen_error err = {0};
     struct buf a = {0}, b = {0};
-    assert_int_equal(tune_key(f->device, &f->target, &a, &err), 0);
-    f->target.caller.field[F_TILE_Q] += 1; /* not the caller's */
-    assert_int_equal(tune_key(f->device, &f->target, &b, &err), 0);
+    assert_int_equal(tune_key(f->t.device, &f->t.target, &a, &err), 0);
+    f->t.target.caller.field[F_TILE_Q] += 1; /* not the caller's */
+    assert_int_equal(tune_key(f->t.device, &f->t.target, &b, &err), 0);
     assert_string_equal(a.data, b.data);
     struct tune_target other[17];
     for (int i = 0; i < 17; i++)
-        other[i] = f->target;
+        other[i] = f->t.target;
     other[0].caller.field[F_CAUSAL] = 1;
     other[1].caller.field[F_HEAD_DIM_V] = 16;
     other[2].threads = 3;
@@ -509,7 +482,7 @@ static void test_key(void **state)
     variant_set_dtypes(&other[16].caller, DTYPE_F16, DTYPE_F32, DTYPE_F16);
     struct buf all[17] = {{0}};
     for (int i = 0; i < 17; i++) { /* no two share a winner */
-        assert_int_equal(tune_key(f->device, &other[i], &all[i], &err), 0);
+        assert_int_equal(tune_key(f->t.device, &other[i], &all[i], &err), 0);
         assert_string_not_equal(a.data, all[i].data);
         for (int k = 0; k < i; k++)
             assert_string_not_equal(all[k].data, all[i].data);
@@ -518,12 +491,12 @@ static void test_key(void **state)
         buf_free(&all[i]);
     other[14].caller.field[F_DTYPE_KV] = OTHER_F32; /* said in another way: the same */
     buf_free(&b);
-    assert_int_equal(tune_key(f->device, &other[14], &b, &err), 0);
+    assert_int_equal(tune_key(f->t.device, &other[14], &b, &err), 0);
     assert_string_equal(a.data, b.data);
     assert_non_null(strstr(a.data, "problem attn_f32_d32\n"));
     buf_free(&b);
     f->cpu->l2 += 1;
-    assert_int_equal(tune_key(f->device, &f->target, &b, &err), 0);
+    assert_int_equal(tune_key(f->t.device, &f->t.target, &b, &err), 0);
     assert_string_not_equal(a.data, b.data);
     buf_free(&a);
     buf_free(&b);
@@ -537,8 +510,8 @@ static void test_compilers(void **state)
     struct gen_error err = {0};
     struct buf key = {0};
     tune_some(f, 1, MEASURE, &tcc);
-    struct device *by_tcc = f->device;
-    f->device = f->by_cc;
+    struct device *by_tcc = f->t.device;
+    f->t.device = f->t.by_cc;
     tune_some(f, 1, MEASURE, &cc);
     assert_false(cc.from_cache);
     assert_true(cc.stored);
@@ -548,10 +521,10 @@ static void test_compilers(void **state)
     assert_true(again.from_cache);
     assert_true(fabs(again.rows[0].min_s / cc.rows[0].min_s - 1) < 1e-6); /* nine digits are kept */
     tune_result_free(&again);
-    assert_int_equal(tune_key(f->device, &f->target, &key, &err), 0);
+    assert_int_equal(tune_key(f->t.device, &f->t.target, &key, &err), 0);
     assert_non_null(strstr(key.data, "\ncompiler cc "));
     assert_non_null(strstr(key.data, " -std=c11 -O3 -fPIC -shared "));
-    f->device = by_tcc;
+    f->t.device = by_tcc;
     tune_some(f, 1, MEASURE, &again);
     assert_true(again.from_cache);
     assert_true(fabs(again.rows[0].min_s / tcc.rows[0].min_s - 1) < 1e-6);

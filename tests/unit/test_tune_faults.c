@@ -13,59 +13,27 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "devices.h"
 #include "gen/space.h"
 #include "runtime/tune/search.h"
-#include "runtime/tune/tune.h"
-
-enum { SOME = 3 };
+#include "tuner.h"
 
 /* A device that is this machine's processor, but for what a test breaks. */
 struct fixture {
-    char dir[64];
-    struct gen *gen;
-    struct cache *cache;
-    struct pool *pool;
-    volatile sig_atomic_t stop;
-    struct resources resources;
-    struct devices *devices;
-    struct device *device, *by_cc;
+    struct tuner t;
     struct backend backend;
     struct cpu_device broken; /* of that backend */
-    struct tune_target target;
-    struct variant some[SOME];
     int settled;
 };
 
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
-    struct gen_error err;
-    strcpy(f->dir, "/tmp/attngen-test-XXXXXX");
-    if (!mkdtemp(f->dir) || gen_open(&f->gen, &err) != 0 || cache_open(f->dir, NULL, NULL, &f->cache) != 0 ||
-        pool_create(1, &f->pool) != 0)
+    if (!f || tuner_enter(&f->t, 1) != 0)
         return -1;
-    f->resources = (struct resources){.gen = f->gen, .cache = f->cache, .pool = f->pool, .stop = &f->stop};
-    if (devices_open(&f->resources, &f->devices, &err) != 0)
-        return -1;
-    f->device = device_named(f->devices, "cpu", ATTN_TCC);
-    f->by_cc = device_named(f->devices, "cpu", ATTN_CC);
-    f->broken = *(const struct cpu_device *)f->device;
-    f->backend = *f->device->backend;
+    tuner_problem(&f->t, tuner_isa(&f->t), 32, 64, 24);
+    f->broken = *(const struct cpu_device *)f->t.device;
+    f->backend = *f->t.device->backend;
     f->broken.base.backend = &f->backend;
-    f->target = (struct tune_target){.caller = variant_default(ISA_C),
-                                     .heads = 1,
-                                     .kv_heads = 1,
-                                     .batch = 1,
-                                     .q_len = 64,
-                                     .kv_len = 64,
-                                     .threads = 1};
-    f->target.caller.field[F_HEAD_DIM] = 32;
-    for (int i = 0; i < SOME; i++) {
-        f->some[i] = variant_default(f->device->backend->why_not(f->device, ISA_AVX2) ? ISA_C : ISA_AVX2);
-        f->some[i].field[F_HEAD_DIM] = 32;
-        f->some[i].field[F_TILE_Q] = 24 + 24 * i;
-    }
     *state = f;
     return 0;
 }
@@ -73,14 +41,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    char command[100];
-    devices_close(f->devices);
-    pool_destroy(f->pool);
-    cache_close(f->cache);
-    gen_close(f->gen);
-    snprintf(command, sizeof command, "rm -rf %s", f->dir);
+    int result = tuner_leave(&f->t);
     free(f);
-    return system(command);
+    return result;
 }
 
 static void count_settled(void *user, const struct tune_row *row, int done, int of, double left)
@@ -96,12 +59,12 @@ static const struct tune_settings MEASURE = {.rigor = ATTN_MEASURE, .time_limit 
 static int tune_on(struct fixture *f, struct device *device, struct tune_settings s, struct tune_result *out)
 {
     struct gen_error err = {0};
-    s.only = f->some;
-    s.only_count = SOME;
+    s.only = f->t.some;
+    s.only_count = TUNER_SOME;
     s.progress = s.progress ? s.progress : count_settled;
     s.user = f;
     f->settled = 0;
-    int result = tune(device, &f->target, &s, out, &err);
+    int result = tune(device, &f->t.target, &s, out, &err);
     if (result != 0)
         print_message("# %s\n", err.text);
     return result;
@@ -113,7 +76,7 @@ static char *key_of(struct fixture *f, struct device *device)
 {
     struct buf key = {0};
     struct gen_error err;
-    assert_int_equal(tune_key(device, &f->target, &key, &err), 0);
+    assert_int_equal(tune_key(device, &f->t.target, &key, &err), 0);
     return key.data;
 }
 
@@ -123,7 +86,7 @@ static int rows_of(struct fixture *f, struct device *device, enum cache_state st
     struct cache_entry e;
     char *key = key_of(f, device);
     int n = 0;
-    if (!cache_load(f->cache, key, &e))
+    if (!cache_load(f->t.place->cache, key, &e))
         n = -1;
     for (int i = 0; i < e.n; i++)
         n += e.rows[i].state == state;
@@ -136,7 +99,7 @@ static uint64_t source_of(struct fixture *f, const struct variant *v)
 {
     struct gen_text text;
     struct gen_error err;
-    assert_int_equal(tune_emit(f->device, v, &text, &err), 0);
+    assert_int_equal(tune_emit(f->t.device, v, &text, &err), 0);
     uint64_t source = cache_hash(text.data, text.size);
     gen_text_free(&text);
     return source;
@@ -157,21 +120,21 @@ static struct cache_row row_of(struct fixture *f, const struct variant *v, enum 
 static void put(struct fixture *f, struct cache_row *rows, int n)
 {
     struct gen_error err;
-    char *key = key_of(f, f->device);
+    char *key = key_of(f, f->t.device);
     struct cache_entry e = {.key = key, .rows = rows, .n = n};
-    assert_int_equal(cache_store(f->cache, &e, &err), 0);
+    assert_int_equal(cache_store(f->t.place->cache, &e, &err), 0);
     free(key);
 }
 
 /* As a file that was imported may have it. */
 static void put_all(struct fixture *f, enum cache_state state, int64_t when, uint64_t flip)
 {
-    struct cache_row rows[SOME];
-    for (int i = 0; i < SOME; i++) {
-        rows[i] = row_of(f, &f->some[i], state, when);
+    struct cache_row rows[TUNER_SOME];
+    for (int i = 0; i < TUNER_SOME; i++) {
+        rows[i] = row_of(f, &f->t.some[i], state, when);
         rows[i].source ^= rows[i].source ? flip : 0;
     }
-    put(f, rows, SOME);
+    put(f, rows, TUNER_SOME);
 }
 
 /* ---- failures in passing ---- */
@@ -183,11 +146,11 @@ static void test_no_room_to_compile(void **state)
     struct tune_result r;
     char *before = getenv("TMPDIR") ? strdup(getenv("TMPDIR")) : NULL;
     setenv("TMPDIR", "/nonexistent", 1);
-    assert_int_equal(tune_on(f, f->by_cc, MEASURE, &r), -1);
-    assert_true(rows_of(f, f->by_cc, CACHE_WRONG) <= 0);
+    assert_int_equal(tune_on(f, f->t.by_cc, MEASURE, &r), -1);
+    assert_true(rows_of(f, f->t.by_cc, CACHE_WRONG) <= 0);
     before ? setenv("TMPDIR", before, 1) : unsetenv("TMPDIR");
     free(before);
-    assert_int_equal(tune_on(f, f->by_cc, MEASURE, &r), 0);
+    assert_int_equal(tune_on(f, f->t.by_cc, MEASURE, &r), 0);
     assert_int_equal(r.rows[0].state, ROW_TIMED);
     assert_true(r.stored);
     tune_result_free(&r);
@@ -220,15 +183,15 @@ static void test_one_failed_build(void **state)
     f->backend.compile = compile_later;
     calls = 0;
     assert_int_equal(tune_on(f, &f->broken.base, MEASURE, &r), 0);
-    assert_int_equal(r.rows[SOME - 1].state, ROW_FAILED);
-    assert_string_equal(r.rows[SOME - 1].note, "the driver was busy");
+    assert_int_equal(r.rows[TUNER_SOME - 1].state, ROW_FAILED);
+    assert_string_equal(r.rows[TUNER_SOME - 1].note, "the driver was busy");
     tune_result_free(&r);
-    assert_int_equal(rows_of(f, f->device, CACHE_WRONG), 0);
+    assert_int_equal(rows_of(f, f->t.device, CACHE_WRONG), 0);
     struct tune_settings more = MEASURE;
     more.extend = true;
     assert_int_equal(tune_on(f, &f->broken.base, more, &r), 0); /* the one that failed, and nothing else */
     assert_int_equal(f->settled, 1);
-    assert_true(r.rows[SOME - 1].state == ROW_TIMED || r.rows[SOME - 1].state == ROW_DROPPED);
+    assert_true(r.rows[TUNER_SOME - 1].state == ROW_TIMED || r.rows[TUNER_SOME - 1].state == ROW_DROPPED);
     tune_result_free(&r);
 }
 
@@ -238,13 +201,13 @@ static void test_refused_text(void **state)
     struct fixture *f = *state;
     struct tune_result r;
     struct cache_entry e;
-    char *key = key_of(f, f->device);
+    char *key = key_of(f, f->t.device);
     f->backend.compile = refuse_first;
     calls = 0;
     assert_int_equal(tune_on(f, &f->broken.base, MEASURE, &r), 0);
-    assert_int_equal(r.rows[SOME - 1].state, ROW_WRONG);
-    assert_true(cache_load(f->cache, key, &e));
-    const struct cache_row *row = cache_find(&e, r.rows[SOME - 1].name);
+    assert_int_equal(r.rows[TUNER_SOME - 1].state, ROW_WRONG);
+    assert_true(cache_load(f->t.place->cache, key, &e));
+    const struct cache_row *row = cache_find(&e, r.rows[TUNER_SOME - 1].name);
     assert_int_equal(row->state, CACHE_WRONG);
     assert_string_equal(row->note, "the driver was busy");
     assert_true(row->when > 0 && row->when <= time(NULL) && row->when > time(NULL) - 600);
@@ -299,8 +262,8 @@ static void test_no_memory_to_check(void **state)
     odd_functions = (struct kernel_functions){.workspace = endless_workspace};
     f->backend.compile = compile_odd;
     assert_int_equal(tune_on(f, &f->broken.base, MEASURE, &r), -1);
-    assert_true(rows_of(f, f->device, CACHE_WRONG) <= 0);
-    assert_int_equal(tune_on(f, f->device, MEASURE, &r), 0);
+    assert_true(rows_of(f, f->t.device, CACHE_WRONG) <= 0);
+    assert_int_equal(tune_on(f, f->t.device, MEASURE, &r), 0);
     tune_result_free(&r);
 }
 
@@ -319,11 +282,11 @@ static void test_no_memory_to_emit(void **state)
     f->backend.fits = fits_later;
     calls = 0;
     assert_int_equal(tune_on(f, &f->broken.base, MEASURE, &r), -1);
-    assert_true(rows_of(f, f->device, CACHE_REJECTED) <= 0);
+    assert_true(rows_of(f, f->t.device, CACHE_REJECTED) <= 0);
     assert_int_equal(tune_on(f, &f->broken.base, MEASURE, &r), 0);
-    assert_int_equal(r.n, SOME);
+    assert_int_equal(r.n, TUNER_SOME);
     tune_result_free(&r);
-    assert_int_equal(rows_of(f, f->device, CACHE_REJECTED), 0);
+    assert_int_equal(rows_of(f, f->t.device, CACHE_REJECTED), 0);
 }
 
 /* A device that fails while it is timed leaves the entry as it was. */
@@ -333,9 +296,9 @@ static void test_not_timed(void **state)
     struct tune_result r;
     struct kernel kernel;
     struct gen_error err;
-    struct cache_row known = row_of(f, &f->some[0], CACHE_TIMED, time(NULL));
+    struct cache_row known = row_of(f, &f->t.some[0], CACHE_TIMED, time(NULL));
     put(f, &known, 1);
-    assert_int_equal(tune_compile(f->device, &f->some[0], &kernel, NULL, &err), 0);
+    assert_int_equal(tune_compile(f->t.device, &f->t.some[0], &kernel, NULL, &err), 0);
     odd_functions = *kernel.functions;
     odd_functions.time = no_time;
     kernel_free(&kernel);
@@ -345,7 +308,7 @@ static void test_not_timed(void **state)
     more.extend = true;
     assert_int_equal(tune_on(f, &f->broken.base, more, &r), 0);
     tune_result_free(&r);
-    assert_int_equal(rows_of(f, f->device, CACHE_TIMED), 1);
+    assert_int_equal(rows_of(f, f->t.device, CACHE_TIMED), 1);
 }
 
 /* ---- what the cache calls bad ---- */
@@ -354,14 +317,14 @@ static void is_tuned_anew(struct fixture *f, const char *why)
 {
     struct tune_result r;
     const struct tune_settings estimate = {.rigor = ATTN_ESTIMATE};
-    if (tune_on(f, f->device, estimate, &r) != 0)
+    if (tune_on(f, f->t.device, estimate, &r) != 0)
         fail_msg("%s: no estimate", why);
     tune_result_free(&r);
-    if (tune_on(f, f->device, MEASURE, &r) != 0)
+    if (tune_on(f, f->t.device, MEASURE, &r) != 0)
         fail_msg("%s: nothing was measured", why);
     assert_int_equal(r.rows[0].state, ROW_TIMED);
     tune_result_free(&r);
-    assert_int_equal(tune_on(f, f->device, MEASURE, &r), 0); /* and what was found then stands */
+    assert_int_equal(tune_on(f, f->t.device, MEASURE, &r), 0); /* and what was found then stands */
     assert_true(r.from_cache);
     tune_result_free(&r);
 }
@@ -385,7 +348,7 @@ static void test_all_bad(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int removed;
         struct gen_error err;
-        assert_int_equal(cache_clear(f->cache, &removed, &err), 0);
+        assert_int_equal(cache_clear(f->t.place->cache, &removed, &err), 0);
         put_all(f, cases[i].state, cases[i].when, cases[i].flip);
         is_tuned_anew(f, cases[i].why);
     }
@@ -398,14 +361,14 @@ static int looked_at(struct fixture *f, enum cache_state state, int64_t when, ui
     int removed;
     struct gen_error err;
     struct tune_settings more = MEASURE;
-    struct cache_row rows[SOME];
+    struct cache_row rows[TUNER_SOME];
     more.extend = true;
-    assert_int_equal(cache_clear(f->cache, &removed, &err), 0);
-    for (int i = 0; i < SOME; i++)
-        rows[i] = row_of(f, &f->some[i], i ? CACHE_TIMED : state, when);
+    assert_int_equal(cache_clear(f->t.place->cache, &removed, &err), 0);
+    for (int i = 0; i < TUNER_SOME; i++)
+        rows[i] = row_of(f, &f->t.some[i], i ? CACHE_TIMED : state, when);
     rows[0].source ^= flip;
-    put(f, rows, SOME);
-    assert_int_equal(tune_on(f, f->device, more, &r), 0);
+    put(f, rows, TUNER_SOME);
+    assert_int_equal(tune_on(f, f->t.device, more, &r), 0);
     tune_result_free(&r);
     return f->settled;
 }
@@ -429,14 +392,14 @@ static void test_plain_c_by_the_cache(void **state)
     struct tune_result r;
     struct gen_error err = {0};
     struct tune_settings s = {.rigor = ATTN_ESTIMATE};
-    if (f->device->backend->why_not(f->device, ISA_AVX2))
+    if (f->t.device->backend->why_not(f->t.device, ISA_AVX2))
         skip();
     struct cache_row *rows = calloc(4096, sizeof *rows);
     int n = 0;
     for (int isa = 0; isa < ISA_COUNT; isa++) {
-        if (f->device->backend->why_not(f->device, (enum isa)isa))
+        if (f->t.device->backend->why_not(f->t.device, (enum isa)isa))
             continue;
-        int more = tuning_space(&f->target.caller, (enum isa)isa, all, 1024);
+        int more = tuning_space(&f->t.target.caller, (enum isa)isa, all, 1024);
         for (int i = 0; i < more; i++, n++) {
             struct cache_row *row = &rows[n];
             *row =
@@ -445,16 +408,16 @@ static void test_plain_c_by_the_cache(void **state)
             if (isa != ISA_C)
                 continue;
             row->min_s = row->median_s = 1e-3;
-            if (gen_check(f->gen, &all[i], &err) == 0)
+            if (gen_check(f->t.gen, &all[i], &err) == 0)
                 row->source = source_of(f, &all[i]);
         }
     }
     put(f, rows, n);
-    assert_int_equal(tune(f->device, &f->target, &s, &r, &err), 0);
+    assert_int_equal(tune(f->t.device, &f->t.target, &s, &r, &err), 0);
     assert_int_not_equal(r.winner.field[F_ISA], ISA_C);
     tune_result_free(&r);
     s = (struct tune_settings){.rigor = ATTN_MEASURE, .time_limit = 4}; /* enough to come to some on a busy machine */
-    assert_int_equal(tune(f->device, &f->target, &s, &r, &err), 0);
+    assert_int_equal(tune(f->t.device, &f->t.target, &s, &r, &err), 0);
     assert_int_not_equal(r.winner.field[F_ISA], ISA_C);
     assert_false(r.from_cache);
     tune_result_free(&r);
@@ -479,20 +442,20 @@ static void test_plain_c_in_passing(void **state)
     struct gen_error err = {0};
     const struct tune_settings patient = {.rigor = ATTN_PATIENT, .time_limit = 4}; /* no model keeps plain C from it */
     const struct tune_settings measure = {.rigor = ATTN_MEASURE, .time_limit = 4}, estimate = {.rigor = ATTN_ESTIMATE};
-    if (f->device->backend->why_not(f->device, ISA_AVX2))
+    if (f->t.device->backend->why_not(f->t.device, ISA_AVX2))
         skip();
     f->backend.compile = compile_plain_c;
-    assert_int_equal(tune(&f->broken.base, &f->target, &patient, &r, &err), 0);
+    assert_int_equal(tune(&f->broken.base, &f->t.target, &patient, &r, &err), 0);
     assert_int_equal(r.winner.field[F_ISA], ISA_C);
     assert_string_equal(r.fallback, "no memory for code");
     tune_result_free(&r);
-    assert_int_equal(tune(f->device, &f->target, &estimate, &r, &err), 0);
+    assert_int_equal(tune(f->t.device, &f->t.target, &estimate, &r, &err), 0);
     assert_int_not_equal(r.winner.field[F_ISA], ISA_C);
     tune_result_free(&r);
-    assert_int_equal(tune(f->device, &f->target, &measure, &r, &err), 0);
+    assert_int_equal(tune(f->t.device, &f->t.target, &measure, &r, &err), 0);
     assert_int_not_equal(r.winner.field[F_ISA], ISA_C);
     tune_result_free(&r);
-    assert_int_equal(tune(f->device, &f->target, &measure, &r, &err), 0);
+    assert_int_equal(tune(f->t.device, &f->t.target, &measure, &r, &err), 0);
     assert_true(r.from_cache);
     tune_result_free(&r);
 }
@@ -504,7 +467,7 @@ static void stop_after_first(void *user, const struct tune_row *row, int done, i
     (void)left;
     struct fixture *f = user;
     (void)row, (void)of;
-    f->stop = done == 1;
+    f->t.stop = done == 1;
     f->settled = done;
 }
 
@@ -514,23 +477,23 @@ static void test_interrupted(void **state)
     struct tune_result r;
     struct tune_settings s = MEASURE;
     s.progress = stop_after_first;
-    assert_int_equal(tune_on(f, f->device, s, &r), 0);
+    assert_int_equal(tune_on(f, f->t.device, s, &r), 0);
     assert_true(r.interrupted && r.stored && !r.from_cache);
     assert_int_equal(r.rows[0].state, ROW_TIMED);
     assert_memory_equal(&r.winner, &r.rows[0].variant, sizeof r.winner);
-    for (int i = 1; i < SOME; i++)
+    for (int i = 1; i < TUNER_SOME; i++)
         assert_string_equal(r.rows[i].note, "not reached before the interrupt");
     tune_result_free(&r);
-    assert_int_equal(rows_of(f, f->device, CACHE_TIMED), 1);
-    assert_int_equal(rows_of(f, f->device, CACHE_UNREACHED), 0);
-    f->stop = 0;
+    assert_int_equal(rows_of(f, f->t.device, CACHE_TIMED), 1);
+    assert_int_equal(rows_of(f, f->t.device, CACHE_UNREACHED), 0);
+    f->t.stop = 0;
     s.progress = NULL;
-    assert_int_equal(tune_on(f, f->device, s, &r), 0); /* the best so far is there for all */
+    assert_int_equal(tune_on(f, f->t.device, s, &r), 0); /* the best so far is there for all */
     assert_true(r.from_cache && !r.interrupted);
     tune_result_free(&r);
     s.extend = true;
-    assert_int_equal(tune_on(f, f->device, s, &r), 0); /* and the rest is still to be looked at */
-    assert_int_equal(f->settled, SOME - 1);
+    assert_int_equal(tune_on(f, f->t.device, s, &r), 0); /* and the rest is still to be looked at */
+    assert_int_equal(f->settled, TUNER_SOME - 1);
     tune_result_free(&r);
 }
 
@@ -538,12 +501,12 @@ static void test_interrupted_at_once(void **state)
 {
     struct fixture *f = *state;
     struct tune_result r;
-    f->stop = 1;
-    assert_int_equal(tune_on(f, f->device, MEASURE, &r), -1);
-    assert_true(rows_of(f, f->device, CACHE_UNREACHED) <= 0);
-    assert_int_equal(tune_on(f, f->by_cc, MEASURE, &r), -1); /* its compiler is not waited for */
-    f->stop = 0;
-    assert_int_equal(tune_on(f, f->device, MEASURE, &r), 0);
+    f->t.stop = 1;
+    assert_int_equal(tune_on(f, f->t.device, MEASURE, &r), -1);
+    assert_true(rows_of(f, f->t.device, CACHE_UNREACHED) <= 0);
+    assert_int_equal(tune_on(f, f->t.by_cc, MEASURE, &r), -1); /* its compiler is not waited for */
+    f->t.stop = 0;
+    assert_int_equal(tune_on(f, f->t.device, MEASURE, &r), 0);
     tune_result_free(&r);
 }
 

@@ -10,23 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../kit/devices.h"
 #include "runtime/system/timer.h"
-#include "runtime/tune/tune.h"
-#include "place.h"
-
-enum { SOME = 3 };
+#include "tuner.h"
 
 struct fixture {
-    struct place *place;
-    struct gen *gen;
-    struct resources resources;
-    struct devices *devices;
-    struct device *device;
+    struct tuner t;
     struct backend backend;
     struct cpu_device timed; /* the processor, but that its clock is the test's */
-    struct tune_target target;
-    struct variant some[SOME];
     bool quiet; /* the machine is */
     int asked, looked_at;
 };
@@ -58,33 +48,15 @@ static int compile_clocked(struct device *device, const struct variant *v, const
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
-    struct gen_error err;
-    void *place;
-    if (place_enter(&place) != 0 || gen_open(&f->gen, &err) != 0)
+    if (!f || tuner_enter(&f->t, 0) != 0)
         return -1;
-    f->place = place;
-    f->resources = (struct resources){.gen = f->gen, .cache = f->place->cache};
-    if (devices_open(&f->resources, &f->devices, &err) != 0)
-        return -1;
-    f->device = device_named(f->devices, "cpu", ATTN_TCC);
-    f->timed = *(const struct cpu_device *)f->device;
-    f->backend = *f->device->backend;
+    tuner_problem(&f->t, ISA_C, 16, 16, 16);
+    f->timed = *(const struct cpu_device *)f->t.device;
+    f->backend = *f->t.device->backend;
     f->backend.compile = compile_clocked;
     f->timed.base.backend = &f->backend;
     f->timed.base.has_clock = true;
     f->timed.base.on_cores = false; /* so that samples count whatever this machine does */
-    f->target = (struct tune_target){.caller = variant_default(ISA_C),
-                                     .heads = 1,
-                                     .kv_heads = 1,
-                                     .batch = 1,
-                                     .q_len = 16,
-                                     .kv_len = 16,
-                                     .threads = 1};
-    f->target.caller.field[F_HEAD_DIM] = 16;
-    for (int i = 0; i < SOME; i++) {
-        f->some[i] = f->target.caller;
-        f->some[i].field[F_TILE_Q] = 16 << i;
-    }
     *state = f;
     return 0;
 }
@@ -92,11 +64,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    void *place = f->place;
-    devices_close(f->devices);
-    gen_close(f->gen);
+    int result = tuner_leave(&f->t);
     free(f);
-    return place_leave(&place);
+    return result;
 }
 
 static void count(void *user, const struct tune_row *row, int done, int of, double left)
@@ -120,14 +90,14 @@ static void search(struct fixture *f, bool extend, struct tune_result *out)
     struct gen_error err = {0};
     const struct tune_settings s = {.rigor = ATTN_MEASURE,
                                     .time_limit = 20,
-                                    .only = f->some,
-                                    .only_count = SOME,
+                                    .only = f->t.some,
+                                    .only_count = TUNER_SOME,
                                     .extend = extend,
                                     .quiet = is_quiet,
                                     .progress = count,
                                     .user = f};
     f->asked = f->looked_at = 0;
-    if (tune(&f->timed.base, &f->target, &s, out, &err) != 0)
+    if (tune(&f->timed.base, &f->t.target, &s, out, &err) != 0)
         fail_msg("%s", err.text);
 }
 
@@ -138,16 +108,16 @@ static int change_rows(struct fixture *f, void (*change)(struct cache_row *row, 
     struct gen_error err;
     struct cache_entry e;
     int removed, noisy = 0;
-    assert_int_equal(tune_key(&f->timed.base, &f->target, &key, &err), 0);
-    assert_true(cache_load(f->place->cache, key.data, &e));
+    assert_int_equal(tune_key(&f->timed.base, &f->t.target, &key, &err), 0);
+    assert_true(cache_load(f->t.place->cache, key.data, &e));
     for (int i = 0; i < e.n; i++) {
         noisy += e.rows[i].noisy;
         if (change)
             change(&e.rows[i], i);
     }
     if (change) {
-        assert_int_equal(cache_clear(f->place->cache, &removed, &err), 0);
-        assert_int_equal(cache_store(f->place->cache, &e, &err), 0);
+        assert_int_equal(cache_clear(f->t.place->cache, &removed, &err), 0);
+        assert_int_equal(cache_store(f->t.place->cache, &e, &err), 0);
     }
     cache_entry_free(&e);
     buf_free(&key);
@@ -174,14 +144,14 @@ static void test_marks(void **state)
     struct fixture *f = *state;
     struct tune_result r;
     tune_with(f, 1e-3, 1.5e-3, &r);
-    assert_int_equal(r.n, SOME);
-    for (int i = 0; i < SOME; i++)
+    assert_int_equal(r.n, TUNER_SOME);
+    for (int i = 0; i < TUNER_SOME; i++)
         assert_true(r.rows[i].state == ROW_TIMED && r.rows[i].noisy && r.rows[i].samples >= 8);
     tune_result_free(&r);
-    assert_int_equal(change_rows(f, make_older), SOME);
+    assert_int_equal(change_rows(f, make_older), TUNER_SOME);
     f->quiet = true;
     tune_with(f, 1e-3, 1.1e-3, &r);
-    for (int i = 0; i < SOME; i++)
+    for (int i = 0; i < TUNER_SOME; i++)
         assert_true(r.rows[i].state == ROW_TIMED && !r.rows[i].noisy);
     tune_result_free(&r);
     assert_int_equal(change_rows(f, NULL), 0);
@@ -214,7 +184,7 @@ static void test_when_again(void **state)
     tune_with(f, 1e-3, 1e-3, &r);
     assert_false(r.from_cache);
     assert_int_equal(f->asked, 1);
-    assert_int_equal(f->looked_at, SOME);
+    assert_int_equal(f->looked_at, TUNER_SOME);
     tune_result_free(&r);
     change_rows(f, make_older);
     search(f, true, &r); /* what is quiet is not asked about */
@@ -241,10 +211,10 @@ static void test_only_the_noisy(void **state)
     f->quiet = true;
     tune_with(f, 2e-3, 2e-3, &r);
     assert_int_equal(f->looked_at, 1);
-    assert_int_equal(r.n, SOME);
+    assert_int_equal(r.n, TUNER_SOME);
     assert_true(r.rows[0].state == ROW_TIMED && r.rows[0].min_s == 1e-3);
-    assert_int_equal(r.rows[SOME - 1].state, ROW_DROPPED);
-    assert_true(r.rows[SOME - 1].min_s == 2e-3 && !r.rows[SOME - 1].noisy);
+    assert_int_equal(r.rows[TUNER_SOME - 1].state, ROW_DROPPED);
+    assert_true(r.rows[TUNER_SOME - 1].min_s == 2e-3 && !r.rows[TUNER_SOME - 1].noisy);
     tune_result_free(&r);
     assert_int_equal(change_rows(f, make_older), 0); /* the cache has it so, too */
     search(f, true, &r);
@@ -262,12 +232,12 @@ static void test_not_reached(void **state)
     tune_with(f, 1e-3, 1.5e-3, &r);
     tune_result_free(&r);
     change_rows(f, make_older);
-    struct tune_settings s = {.rigor = ATTN_MEASURE, .time_limit = 1e-6, .only = f->some, .only_count = SOME, .extend = true,
+    struct tune_settings s = {.rigor = ATTN_MEASURE, .time_limit = 1e-6, .only = f->t.some, .only_count = TUNER_SOME, .extend = true,
                               .quiet = is_quiet, .user = f};
     f->quiet = true;
-    assert_int_equal(tune(&f->timed.base, &f->target, &s, &r, &err), 0);
-    assert_int_equal(r.n, SOME);
-    for (int i = 0; i < SOME; i++)
+    assert_int_equal(tune(&f->timed.base, &f->t.target, &s, &r, &err), 0);
+    assert_int_equal(r.n, TUNER_SOME);
+    for (int i = 0; i < TUNER_SOME; i++)
         assert_true(r.rows[i].state == ROW_TIMED && r.rows[i].min_s == 1e-3);
     tune_result_free(&r);
 }
@@ -278,7 +248,7 @@ static void test_quiet(void **state)
     struct fixture *f = *state;
     assert_true(tune_is_quiet(NULL, &f->timed.base, 1));
     const double from = timer_now();
-    bool quiet = tune_is_quiet(NULL, f->device, 1);
+    bool quiet = tune_is_quiet(NULL, f->t.device, 1);
     const double took = timer_now() - from;
     assert_true(!quiet || took > 0.1); /* it was looked for as long as is said */
 }

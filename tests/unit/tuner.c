@@ -1,0 +1,48 @@
+/* tuner.c - see tuner.h. */
+#include "tuner.h"
+
+int tuner_enter(struct tuner *t, int threads)
+{
+    struct gen_error err;
+    void *place;
+    if (place_enter(&place) != 0 || gen_open(&t->gen, &err) != 0 || (threads > 0 && pool_create(threads, &t->pool) != 0))
+        return -1;
+    t->place = place;
+    t->resources = (struct resources){.gen = t->gen, .cache = t->place->cache, .pool = t->pool, .stop = &t->stop};
+    if (devices_open(&t->resources, &t->devices, &err) != 0)
+        return -1;
+    t->device = device_named(t->devices, "cpu", ATTN_TCC);
+    t->by_cc = device_named(t->devices, "cpu", ATTN_CC);
+    return 0;
+}
+
+int tuner_leave(struct tuner *t)
+{
+    void *place = t->place;
+    devices_close(t->devices);
+    pool_destroy(t->pool);
+    gen_close(t->gen);
+    return place_leave(&place);
+}
+
+void tuner_problem(struct tuner *t, enum isa isa, int head_dim, int length, int tile_q)
+{
+    t->target = (struct tune_target){.caller = variant_default(ISA_C),
+                                     .heads = 1,
+                                     .kv_heads = 1,
+                                     .batch = 1,
+                                     .q_len = length,
+                                     .kv_len = length,
+                                     .threads = 1};
+    t->target.caller.field[F_HEAD_DIM] = head_dim;
+    for (int i = 0; i < TUNER_SOME; i++) {
+        t->some[i] = variant_default(isa);
+        t->some[i].field[F_HEAD_DIM] = head_dim;
+        t->some[i].field[F_TILE_Q] = tile_q * (i + 1);
+    }
+}
+
+enum isa tuner_isa(const struct tuner *t)
+{
+    return t->device->backend->why_not(t->device, ISA_AVX2) ? ISA_C : ISA_AVX2;
+}

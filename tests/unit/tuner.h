@@ -1,0 +1,36 @@
+/* tuner.h - what tests of the tuner share: a cache of a test's own, the processor as a device, a small problem and a few candidates.
+ * What it is not: a test. */
+#ifndef ATTNGEN_TESTS_TUNER_H
+#define ATTNGEN_TESTS_TUNER_H
+
+#include <signal.h>
+
+#include "../kit/devices.h"
+#include "runtime/tune/tune.h"
+#include "place.h"
+
+enum { TUNER_SOME = 3 };
+
+struct tuner {
+    struct place *place;
+    struct gen *gen;
+    struct pool *pool; /* NULL: none */
+    volatile sig_atomic_t stop;
+    struct resources resources;
+    struct devices *devices;
+    struct device *device, *by_cc; /* the processor, by libtcc and by cc */
+    struct tune_target target;
+    struct variant some[TUNER_SOME];
+};
+
+/* Opens everything but the problem; threads: of the pool, 0 for none. 0, or -1. It must stay where it is. */
+int tuner_enter(struct tuner *t, int threads);
+int tuner_leave(struct tuner *t);
+
+/* One head of so many queries and keys on one thread; candidates have tiles of once, twice and three times tile_q. */
+void tuner_problem(struct tuner *t, enum isa isa, int head_dim, int length, int tile_q);
+
+/* AVX2 if this processor has it, else plain C. */
+enum isa tuner_isa(const struct tuner *t);
+
+#endif
