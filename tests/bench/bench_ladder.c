@@ -19,11 +19,11 @@ enum { ROUNDS_MAX = 64, SLOW_ROUNDS = 3, LAUNCHES = 16, ROWS = 64 };
 static const double BATCH_MS = 40, SLOW_MS = 300; /* of a round of a rung; of a launch from which on rounds are few */
 
 struct options {
-    const char *rungs, *csv, *svg, *cache;
+    struct ladder_options ladder; /* limit: seconds after which no rung and no further round is begun; 0: none */
+    const char *cache;
     struct ladder_problem shape; /* batch 0: by the device */
     int rounds;
     double dense; /* TFLOP/s; negative: to be measured */
-    double limit; /* seconds, after which no rung is begun and no further round; 0: none */
 };
 
 struct bench {
@@ -38,7 +38,7 @@ struct bench {
 
 static bool is_over(const struct bench *b)
 {
-    return b->options.limit > 0 && timer_now() > b->end;
+    return b->options.ladder.limit > 0 && timer_now() > b->end;
 }
 
 /* ---- measuring ---- */
@@ -153,7 +153,7 @@ static int draw(const struct bench *b)
     snprintf(note, sizeof note, "bf16, D = %d, N = %lld, %lld heads, batch %lld; medians of %d rounds that alternate",
              p->head_dim, (long long)p->length, (long long)p->heads, (long long)p->batch, b->options.rounds);
     const struct ladder_told t = told(b);
-    return ladder_draw(&t, title, note, b->options.svg);
+    return ladder_draw(&t, title, note, b->options.ladder.svg);
 }
 
 /* ---- the run ---- */
@@ -181,9 +181,7 @@ static int usage(const char *what)
 
 static int read_options(int argc, char **argv, struct options *o)
 {
-    *o = (struct options){.rungs = "tests/bench/ladder.rungs",
-                          .csv = "out/bench/ladder.csv",
-                          .svg = "out/bench/ladder.svg",
+    *o = (struct options){.ladder = {"tests/bench/ladder.rungs", "out/bench/ladder.csv", "out/bench/ladder.svg", 0},
                           .rounds = 8,
                           .dense = -1};
     for (int i = 1; i < argc; i += 2) {
@@ -191,18 +189,12 @@ static int read_options(int argc, char **argv, struct options *o)
         long long batch, heads, length;
         if (!value)
             return usage(name);
-        if (!strcmp(name, "--rungs"))
-            o->rungs = value;
-        else if (!strcmp(name, "--csv"))
-            o->csv = value;
-        else if (!strcmp(name, "--svg"))
-            o->svg = value;
-        else if (!strcmp(name, "--cache"))
+        if (ladder_option(&o->ladder, name, value))
+            continue;
+        if (!strcmp(name, "--cache"))
             o->cache = value;
         else if (!strcmp(name, "--dense"))
             o->dense = atof(value);
-        else if (!strcmp(name, "--limit"))
-            o->limit = atof(value);
         else if (!strcmp(name, "--rounds") && atoi(value) >= 1 && atoi(value) <= ROUNDS_MAX)
             o->rounds = atoi(value);
         else if (!strcmp(name, "--shape") &&
@@ -244,7 +236,7 @@ int main(int argc, char **argv)
     int code = read_options(argc, argv, &b.options);
     if (code != 0)
         return code;
-    b.rungs = ladder_read(b.options.rungs, b.rung, &err);
+    b.rungs = ladder_read(b.options.ladder.rungs, b.rung, &err);
     if (b.rungs < 0) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
@@ -252,7 +244,7 @@ int main(int argc, char **argv)
     b.begin = timer_now();
     if (!look_at_device(&b))
         return 0;
-    b.end = b.begin + b.options.limit;
+    b.end = b.begin + b.options.ladder.limit;
     if (b.options.cache && cache_open(b.options.cache, NULL, NULL, &b.cache) != 0)
         return usage("out of memory");
     for (int mask = 0; mask < LADDER_MASKS; mask++)
@@ -266,11 +258,11 @@ int main(int argc, char **argv)
     ladder_print(&t, problem);
     mkdir("out", 0777);
     mkdir("out/bench", 0777);
-    if (ladder_csv(&t, b.options.csv) != 0 || draw(&b) != 0) {
-        fprintf(stderr, "%s, %s: error: one cannot be written\n", b.options.csv, b.options.svg);
+    if (ladder_csv(&t, b.options.ladder.csv) != 0 || draw(&b) != 0) {
+        fprintf(stderr, "%s, %s: error: one cannot be written\n", b.options.ladder.csv, b.options.ladder.svg);
         return 1;
     }
-    printf("%s and %s are written\n", b.options.csv, b.options.svg);
+    printf("%s and %s are written\n", b.options.ladder.csv, b.options.ladder.svg);
     for (int i = 0; i < b.rungs; i++)
         for (int mask = 0; mask < LADDER_MASKS; mask++)
             code |= b.result[i][mask].wrong;

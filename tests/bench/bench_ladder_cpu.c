@@ -22,9 +22,8 @@ enum { ROWS = 64, SEED = 1, HAND_ROWS = 64 };
 typedef void hand(const float *q, const float *k, const float *v, float *o, float *s, int n, int d, int causal);
 
 struct options {
-    const char *rungs, *csv, *svg;
+    struct ladder_options ladder; /* limit: seconds of samples with one of the masks */
     int length, dim, samples;
-    double limit; /* seconds of samples with one of the masks */
 };
 
 struct climber {
@@ -124,7 +123,7 @@ static void climb_all(struct bench *b, int mask)
             contender[count] = (struct contender){.seconds = seconds, .arg = &climber[i]};
             of[count++] = i;
         }
-    const struct contest contest = {.threads = 1, .samples = b->options.samples, .limit = b->options.limit};
+    const struct contest contest = {.threads = 1, .samples = b->options.samples, .limit = b->options.ladder.limit};
     compete(&contest, contender, count);
     for (int i = 0; i < count; i++) {
         struct climbed *out = &b->result[of[i]][mask];
@@ -148,31 +147,22 @@ static int usage(const char *what)
 
 static int read_options(int argc, char **argv, struct options *o)
 {
-    *o = (struct options){.rungs = "tests/bench/cpu.rungs",
-                          .csv = "out/bench/ladder-cpu.csv",
-                          .svg = "out/bench/ladder-cpu.svg",
+    *o = (struct options){.ladder = {"tests/bench/cpu.rungs", "out/bench/ladder-cpu.csv", "out/bench/ladder-cpu.svg", 60},
                           .length = 1024,
                           .dim = 64,
-                          .samples = 5,
-                          .limit = 60};
+                          .samples = 5};
     for (int i = 1; i < argc; i += 2) {
         const char *name = argv[i], *value = argv[i + 1];
         if (!value)
             return usage(name);
-        if (!strcmp(name, "--rungs"))
-            o->rungs = value;
-        else if (!strcmp(name, "--csv"))
-            o->csv = value;
-        else if (!strcmp(name, "--svg"))
-            o->svg = value;
-        else if (!strcmp(name, "--length") && atoi(value) >= 1)
+        if (ladder_option(&o->ladder, name, value))
+            continue;
+        if (!strcmp(name, "--length") && atoi(value) >= 1)
             o->length = atoi(value);
         else if (!strcmp(name, "--head-dim") && atoi(value) >= 1 && atoi(value) <= 128)
             o->dim = atoi(value);
         else if (!strcmp(name, "--samples") && atoi(value) >= 1)
             o->samples = atoi(value);
-        else if (!strcmp(name, "--limit") && atof(value) > 0)
-            o->limit = atof(value);
         else
             return usage(name);
     }
@@ -204,11 +194,11 @@ static int tell(const struct bench *b)
     ladder_print(&t, problem);
     mkdir("out", 0777);
     mkdir("out/bench", 0777);
-    if (ladder_csv(&t, o->csv) != 0 || ladder_draw(&t, title, note, o->svg) != 0) {
-        fprintf(stderr, "%s, %s: error: one cannot be written\n", o->csv, o->svg);
+    if (ladder_csv(&t, o->ladder.csv) != 0 || ladder_draw(&t, title, note, o->ladder.svg) != 0) {
+        fprintf(stderr, "%s, %s: error: one cannot be written\n", o->ladder.csv, o->ladder.svg);
         return 1;
     }
-    printf("%s and %s are written\n", o->csv, o->svg);
+    printf("%s and %s are written\n", o->ladder.csv, o->ladder.svg);
     return 0;
 }
 
@@ -220,7 +210,7 @@ int main(int argc, char **argv)
     int code = read_options(argc, argv, &b.options);
     if (code != 0)
         return code;
-    b.rungs = ladder_read(b.options.rungs, b.rung, &err);
+    b.rungs = ladder_read(b.options.ladder.rungs, b.rung, &err);
     if (b.rungs < 0 || gen_open(&b.gen, &err) != 0 || !mkdtemp(b.dir)) {
         fprintf(stderr, "%s\n", err.text);
         return 1;

@@ -2,9 +2,25 @@
 #include "told.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "plot.h"
+
+bool ladder_option(struct ladder_options *o, const char *name, const char *value)
+{
+    if (!strcmp(name, "--rungs"))
+        o->rungs = value;
+    else if (!strcmp(name, "--csv"))
+        o->csv = value;
+    else if (!strcmp(name, "--svg"))
+        o->svg = value;
+    else if (!strcmp(name, "--limit") && atof(value) > 0)
+        o->limit = atof(value);
+    else
+        return false;
+    return true;
+}
 
 /* How many times as fast as the last rung before it that ran; 0: there is none. */
 static double gain(const struct ladder_told *t, int rung, int mask)

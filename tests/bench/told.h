@@ -29,6 +29,13 @@ struct ladder_told {
     const char *ceiling_name, *ceiling_is; /* short, and in full */
 };
 
+/* Options that both ladders have: --rungs FILE, --csv FILE, --svg FILE and --limit SECONDS. */
+struct ladder_options {
+    const char *rungs, *csv, *svg;
+    double limit;
+};
+bool ladder_option(struct ladder_options *o, const char *name, const char *value); /* whether it is one of them */
+
 void ladder_print(const struct ladder_told *t, const char *problem); /* to stdout */
 int ladder_csv(const struct ladder_told *t, const char *path);       /* 0, or -1 when it cannot be written */
 int ladder_draw(const struct ladder_told *t, const char *title, const char *note, const char *path);
