@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "micro.h"
+
 #define FACT(column, value)
 #define END
 #define TYPE(id, name) name,
@@ -65,4 +67,28 @@ const struct dtype_facts *dtype_find(const char *name)
         if (!strcmp(dtypes[t].name, name))
             return &dtypes[t];
     return NULL;
+}
+
+int type_function(void *self, const char *function, const struct value *args, int n, struct value *out,
+                  struct gen_error *err)
+{
+    const struct dtype_facts *t = n == 1 && args[0].text ? dtype_find(args[0].text) : NULL;
+    (void)self, (void)err;
+    if (!t)
+        return 1;
+    if (!strcmp(function, "type_bytes"))
+        *out = value_int(t->bytes);
+    else if (!strcmp(function, "type_values"))
+        *out = value_int(t->values);
+    else if (!strcmp(function, "type_scaled"))
+        *out = value_int(t->scaled);
+    else if (!strcmp(function, "type_c"))
+        *out = value_text(t->c);
+    else if (!strcmp(function, "type_opencl"))
+        *out = value_text(t->opencl);
+    else if (!strcmp(function, "type_widening"))
+        *out = value_text(t->widening);
+    else
+        return 1;
+    return 0;
 }

@@ -296,30 +296,6 @@ static int count_instructions(const struct unrolled *u)
     return n;
 }
 
-int type_function(void *self, const char *function, const struct value *args, int n, struct value *out,
-                  struct gen_error *err)
-{
-    const struct dtype_facts *t = n == 1 && args[0].text ? dtype_find(args[0].text) : NULL;
-    (void)self, (void)err;
-    if (!t)
-        return 1;
-    if (!strcmp(function, "type_bytes"))
-        *out = value_int(t->bytes);
-    else if (!strcmp(function, "type_values"))
-        *out = value_int(t->values);
-    else if (!strcmp(function, "type_scaled"))
-        *out = value_int(t->scaled);
-    else if (!strcmp(function, "type_c"))
-        *out = value_text(t->c);
-    else if (!strcmp(function, "type_opencl"))
-        *out = value_text(t->opencl);
-    else if (!strcmp(function, "type_widening"))
-        *out = value_text(t->widening);
-    else
-        return 1;
-    return 0;
-}
-
 /* Functions that templates may call besides those of expr.h. */
 static int call(void *self, const char *function, const struct value *args, int n, struct value *out,
                 struct gen_error *err)
