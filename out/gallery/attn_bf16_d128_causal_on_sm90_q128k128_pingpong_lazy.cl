@@ -64,7 +64,7 @@ struct attn_cl_args {
 struct attn_cl_maps {
     attn_cl_uint64 q[16], k[16], v[16], o[16];
     /* for a causal run, where tiles with many keys come first: the number of heads whose tiles are done together */
-    int near;
+    int together;
     /* _paged: rows of a box of K and V, a divisor of those of a page; 0: rows are copied one by one, and the maps of K
      * and V are not read */
     int box;
@@ -984,7 +984,7 @@ void attn_bf16_d128_causal_on_sm90_q128k128_pingpong_lazy(__global const ushort 
             .memory = memory, .lane = item & 31, .kv_len = (int)a.kv_len};
         registers_for_copying();
         if (item < 32)
-            produce(&from, &a, maps.near, kv_lens, taken);
+            produce(&from, &a, maps.together, kv_lens, taken);
         return;
     }
     registers_for_computing();

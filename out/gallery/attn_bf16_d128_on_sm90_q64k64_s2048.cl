@@ -69,7 +69,7 @@ struct attn_cl_args {
 struct attn_cl_maps {
     attn_cl_uint64 q[16], k[16], v[16], o[16];
     /* for a causal run, where tiles with many keys come first: the number of heads whose tiles are done together */
-    int near;
+    int together;
     /* _paged: rows of a box of K and V, a divisor of those of a page; 0: rows are copied one by one, and the maps of K
      * and V are not read */
     int box;

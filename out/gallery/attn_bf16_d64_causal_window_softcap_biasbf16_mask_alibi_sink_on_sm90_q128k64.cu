@@ -108,7 +108,7 @@ struct attn_cl_features {
  * and O lie in memory, addresses and all. It reads them where the launch's parameters are. */
 struct __attribute__((aligned(64))) attn_cuda_maps {
     attn_cl_uint64 q[16], k[16], v[16], o[16];
-    int near; /* causal, where heavy tiles come first: as many heads have their tiles done together */
+    int together; /* causal, where heavy tiles come first: as many heads have their tiles done together */
     /* _paged: rows of a box of K and V, a divisor of a page's and a multiple of 8; 0: rows are copied one by one, and
      * these maps are not read */
     int box;
@@ -1152,7 +1152,7 @@ void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k6
             .memory = memory, .lane = item & 31, .kv_len = (int)a.kv_len};
         registers_for_copying();
         if (item < 32)
-            produce(&from, &a, maps.near, kv_lens, taken, &f);
+            produce(&from, &a, maps.together, kv_lens, taken, &f);
         return;
     }
     registers_for_computing();

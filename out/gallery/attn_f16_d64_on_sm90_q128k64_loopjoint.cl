@@ -24,9 +24,9 @@
  * below say what the arguments are; maps are made by cuTensorMapEncodeTiled over [batch, head, row, element], of boxes
  * of 64 elements by 64 rows (Q) or 64 (K, V), with 128 bytes of swizzle; room is 640 bytes, and for one launch at a
  * time. Rows lie whole 16 bytes apart; lengths are below 2^30.
- * In a causal run near heads, 1 or more, have their tiles done together, the heavy ones first. Where has_lse or
- * has_lens is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. Keys past a sequence's length
- * may be read. A row that sees no key gives O = 0 and LSE = -inf. */
+ * In a causal run maps.together heads, 1 or more, have their tiles done together, the heavy ones first. Where
+ * has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. Keys past a
+ * sequence's length may be read. A row that sees no key gives O = 0 and LSE = -inf. */
 #ifndef ATTN_CL_INTEGERS_DEFINED
 #define ATTN_CL_INTEGERS_DEFINED
 /* 64 bits on either side: on some hosts long has 32. */
@@ -64,7 +64,7 @@ struct attn_cl_args {
 struct attn_cl_maps {
     attn_cl_uint64 q[16], k[16], v[16], o[16];
     /* for a causal run, where tiles with many keys come first: the number of heads whose tiles are done together */
-    int near;
+    int together;
     /* _paged: rows of a box of K and V, a divisor of those of a page; 0: rows are copied one by one, and the maps of K
      * and V are not read */
     int box;
@@ -695,7 +695,7 @@ void attn_f16_d64_on_sm90_q128k64_loopjoint(__global const ushort *q, __global c
 {
     __local uchar memory[49176] __attribute__((aligned(1024)));
     const uint shared = (uint)(ulong)memory;
-    const struct tile x = tile_at(group_number(), &a, maps.near, kv_lens);
+    const struct tile x = tile_at(group_number(), &a, maps.together, kv_lens);
     const struct worker p = part_of(memory, &x, &a);
     float s[32], out[32], fix[2];
     uint w[16];

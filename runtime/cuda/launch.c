@@ -7,7 +7,7 @@
 
 /* OpenCL's PTX takes as much of it as struct attn_cl_maps has, and writes addresses itself. */
 _Static_assert(sizeof(struct attn_cuda_maps) == 4 * 128 + 64, "struct attn_cuda_maps is laid out as CUDA C++ does");
-_Static_assert(offsetof(struct attn_cuda_maps, near) == offsetof(struct attn_cl_maps, near) &&
+_Static_assert(offsetof(struct attn_cuda_maps, together) == offsetof(struct attn_cl_maps, together) &&
                    offsetof(struct attn_cuda_maps, box) == offsetof(struct attn_cl_maps, box),
                "struct attn_cuda_maps begins as struct attn_cl_maps");
 
@@ -141,7 +141,7 @@ static int sm90(const struct cuda_kernel *k, const struct cuda_launch *l, long t
     const bool splits = k->source.split > 0;
     const long units = k->target->card->units;
     struct parameters p = {.count = 0};
-    struct attn_cuda_maps maps = {.near = 0};
+    struct attn_cuda_maps maps = {.together = 0};
     struct attn_cl_split split;
     const CUdeviceptr done = cuda_room_done(l->room), parts = cuda_room_parts(l->room);
     long all;
@@ -152,7 +152,7 @@ static int sm90(const struct cuda_kernel *k, const struct cuda_launch *l, long t
         return -1;
     if (!splits)
         all = tiles * l->args.heads * l->args.batch;
-    maps.near = gpu_heads_near(&k->source, &l->args, tiles, k->target->card->units);
+    maps.together = gpu_heads_near(&k->source, &l->args, tiles, k->target->card->units);
     give_arrays(k, l, &p);
     give(&p, &maps);
     give(&p, &l->room->memory);

@@ -51,7 +51,7 @@ int opencl_sm90_launch(const struct opencl_kernel *k, struct opencl_slot *s, con
         return -1;
     if (!splits)
         all = tiles * l->args.heads * l->args.batch;
-    maps.near = gpu_heads_near(&k->source, &l->args, tiles, k->target->device.units);
+    maps.together = gpu_heads_near(&k->source, &l->args, tiles, k->target->device.units);
     cl_uint next;
     if (opencl_set_args(k, s, l, &next, err) != 0)
         return -1;

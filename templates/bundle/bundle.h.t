@@ -8,7 +8,7 @@
 % if KERNELS
  *     struct ${NAME}_problem p = {0};
  *     p.head_dim = ${head_dim(0)}, p.batch = 1, p.heads = 8, p.kv_heads = 8, p.q_len = n, p.kv_len = n;
- *     void *workspace = aligned_alloc(64, (size_t)${NAME}_workspace(&p));
+ *     void *workspace = aligned_alloc(64, (size_t)${NAME}_workspace(&p)); // Windows: _aligned_malloc
  *     if (${NAME}_run(&p, q, k, v, o, workspace, NULL) < 0)
  *         puts(${NAME}_supports(&p));
 % elif CUDA

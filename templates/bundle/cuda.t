@@ -122,7 +122,7 @@ static int ${NAME}_put_cuda(const struct ${NAME}_cuda_driver *driver, const stru
         parameter[n++] = &maps;
         parameter[n++] = &memory[0];
     } else if (k->capability)
-        parameter[n++] = &maps.near;
+        parameter[n++] = &maps.together;
     if (k->split) {
         parameter[n++] = &split;
         parameter[n++] = &memory[1];
@@ -166,7 +166,7 @@ int ${NAME}_launch_cuda(const struct ${NAME}_cuda_driver *driver, const struct $
         return ${NAME}_put_pieces(driver, k, &r, &plan);
     if ((k->maps && !r.room) || (k->split && (!r.done || !r.parts)) || r.units < 1 || ${NAME}_place_cuda(k, &r, &plan.maps) != 0)
         return ${UPPER}_CUDA_INVALID;
-    plan.maps.near = attn_cl_near(r.args.batch, r.args.heads, r.args.kv_heads, r.args.kv_len, plan.tiles, k->head_dim + k->head_dim_v,
+    plan.maps.together = attn_cl_near(r.args.batch, r.args.heads, r.args.kv_heads, r.args.kv_len, plan.tiles, k->head_dim + k->head_dim_v,
         (unsigned)r.units);
     grid[0] = (unsigned)(k->one_tile || plan.units_of_work < r.units ? plan.units_of_work : r.units);
     return ${NAME}_put_cuda(driver, k, &r, &plan, grid);

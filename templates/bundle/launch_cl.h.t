@@ -58,7 +58,7 @@ static inline cl_int ${NAME}_set_cl(cl_kernel kernel, cl_uint *at, size_t size, 
 
 /* Sets the arguments in their order. */
 static inline cl_int ${NAME}_arguments_cl(const struct ${NAME}_cl_kernel *k, const struct ${NAME}_cl_run *r,
-    const struct ${NAME}_cl_plan *plan, int near)
+    const struct ${NAME}_cl_plan *plan, int together)
 {
     const cl_mem all[6] = {r->q, r->k, r->v, r->o, r->lse ? r->lse : r->o, r->kv_lens ? r->kv_lens : r->q};
     const cl_mem more[9] = {r->bias, r->mask, r->slopes, r->sinks, r->q_starts, r->kv_starts, r->pages, r->k_scales, r->v_scales};
@@ -66,7 +66,7 @@ static inline cl_int ${NAME}_arguments_cl(const struct ${NAME}_cl_kernel *k, con
     cl_int code = CL_SUCCESS;
     cl_uint at = 0;
     int i;
-    maps.near = near;
+    maps.together = together;
     for (i = 0; i < 6; i++)
         code = ${NAME}_set_cl(r->kernel, &at, sizeof all[i], &all[i], code);
     code = ${NAME}_set_cl(r->kernel, &at, sizeof r->args, &r->args, code);
@@ -79,7 +79,7 @@ static inline cl_int ${NAME}_arguments_cl(const struct ${NAME}_cl_kernel *k, con
         code = ${NAME}_set_cl(r->kernel, &at, sizeof maps, &maps, code);
         code = ${NAME}_set_cl(r->kernel, &at, sizeof r->room, &r->room, code);
     } else if (k->capability)
-        code = ${NAME}_set_cl(r->kernel, &at, sizeof near, &near, code);
+        code = ${NAME}_set_cl(r->kernel, &at, sizeof together, &together, code);
     if (k->split) {
         code = ${NAME}_set_cl(r->kernel, &at, sizeof plan->split, &plan->split, code);
         code = ${NAME}_set_cl(r->kernel, &at, sizeof r->done, &r->done, code);
@@ -96,11 +96,11 @@ static inline cl_int ${NAME}_launch_row_cl(const struct ${NAME}_cl_kernel *k, co
     cl_int code = ${NAME}_units_cl(r->queue, &units);
     if (code == CL_SUCCESS) {
         const struct attn_cl_args *a = &r->args;
-        const int near = attn_cl_near(a->batch, a->heads, a->kv_heads, a->kv_len, plan->tiles, k->head_dim + k->head_dim_v,
+        const int together = attn_cl_near(a->batch, a->heads, a->kv_heads, a->kv_len, plan->tiles, k->head_dim + k->head_dim_v,
             units);
         const int64_t groups = k->one_tile || plan->units_of_work < units ? plan->units_of_work : units;
         const size_t local = (size_t)k->group[0], global = local * (size_t)groups;
-        code = ${NAME}_arguments_cl(k, r, plan, near);
+        code = ${NAME}_arguments_cl(k, r, plan, together);
         if (code == CL_SUCCESS)
             code = clEnqueueNDRangeKernel(r->queue, r->kernel, 1, NULL, &global, &local, r->waits, r->wait, r->event);
     }

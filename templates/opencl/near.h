@@ -7,8 +7,8 @@ static inline int attn_cl_near(int64_t batch, int64_t heads, int64_t kv_heads, i
     const double room = 24 << 20; /* bytes of keys and values that should stay in L2: half of what Hopper has */
     const double bytes = 2.0 * head_dims * (double)kv_len, fit = bytes > 0 ? room / bytes : 1;
     const int64_t group = heads / kv_heads, all = heads * batch;
-    int64_t near = (fit < 1 ? 1 : fit > (double)all ? all : (int64_t)fit) * group;
-    while (near < all && near * tiles < 2 * units)
-        near += group;
-    return (int)(near > all ? all : near);
+    int64_t together = (fit < 1 ? 1 : fit > (double)all ? all : (int64_t)fit) * group;
+    while (together < all && together * tiles < 2 * units)
+        together += group;
+    return (int)(together > all ? all : together);
 }

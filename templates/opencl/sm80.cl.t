@@ -75,11 +75,11 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     const uint shared = ${MEMORY_AT};
 % if PACKED
     const struct starts starts = {q_starts, kv_starts};
-    const struct tile x = tile_at(group_number(), &a, ${WGMMA ? "maps.near" : "near"}, kv_lens, &f, &starts);
+    const struct tile x = tile_at(group_number(), &a, ${WGMMA ? "maps.together" : "near"}, kv_lens, &f, &starts);
     if (x.i0 >= x.queries)
         return;
 % else
-    const struct tile x = tile_at(group_number(), &a, ${WGMMA ? "maps.near" : "near"}, kv_lens${WINDOW ? ", &f" : ""});
+    const struct tile x = tile_at(group_number(), &a, ${WGMMA ? "maps.together" : "near"}, kv_lens${WINDOW ? ", &f" : ""});
 % end
     ${PARTS_V > 1 ? "" : "const "}struct worker p = part_of(memory, &x, &a${SOFTCAP ? ", &f" : ""});
 % if MODIFIES

@@ -427,7 +427,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
         registers_for_copying();
 % end
         if (item < 32)
-            produce(&from, &a, ${SPLIT or PACKED ? "" : "maps.near, "}kv_lens${PERSISTENT ? ", taken" : ""}${PACKED ? ", &f, &starts" : WINDOW ? ", &f" : ""});
+            produce(&from, &a, ${SPLIT or PACKED ? "" : "maps.together, "}kv_lens${PERSISTENT ? ", taken" : ""}${PACKED ? ", &f, &starts" : WINDOW ? ", &f" : ""});
 % if NARROW
         else
             widen_all(shared, memory, item - 32);

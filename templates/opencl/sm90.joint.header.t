@@ -18,7 +18,7 @@
  * ${BUILDING_2}
  *
  * Contract: ${LAUNCH_IT} ${ITEMS} and ${GRID} ${GRID_X}${TIMES}ceil(q_len / ${BQ}) * heads * batch. The structs below say
- * what the arguments are; ${COPY == "tma" ? "maps are made by cuTensorMapEncodeTiled over [batch, head, row, element], of boxes of 64 elements by" : "of maps only near is read, and room not at all."}${COPY == "async" ? " Rows begin at multiples of 16 bytes." : ANYWHERE ? " Rows may begin anywhere." : ""}
+ * what the arguments are; ${COPY == "tma" ? "maps are made by cuTensorMapEncodeTiled over [batch, head, row, element], of boxes of 64 elements by" : "of maps only `together` is read, and room not at all."}${COPY == "async" ? " Rows begin at multiples of 16 bytes." : ANYWHERE ? " Rows may begin anywhere." : ""}
 % if COPY == "tma"
  * 64 rows (Q) or ${BK} (K, V), with 128 bytes of swizzle; room is ${MAPS_WHOLE ? "not read." : "640 bytes, and for one launch at a time."} Rows lie whole 16
  * bytes apart; lengths are below 2^30.
