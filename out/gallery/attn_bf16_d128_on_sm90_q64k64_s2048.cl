@@ -27,11 +27,11 @@
  * arguments are.
  * Maps are made by cuTensorMapEncodeTiled with 128 bytes of swizzle: of K and V over [batch, head, row, element], of
  * boxes of 64 elements by 64 rows; of Q and O over [batch, KV head, head of its group, row, element], of 64 by
- * split.rows by split.heads. room is 128 bytes and 512 a group, and done 4 bytes for each of slices * kv_heads * batch,
- * all zeros before the first launch; parts is, for each of these, splits * part floats, or anything where splits is 1;
- * they are for one launch at a time. Rows lie whole 16 bytes apart; lengths are below 2^30. Where has_lse or has_lens
- * is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. A row that sees no key gives O = 0 and
- * LSE = -inf. */
+ * split.rows by split.heads. room is 128 bytes and 512 a group, and done 16 bytes for each of slices * kv_heads *
+ * batch, all zeros before the first launch; parts is, for each of these, splits * part floats, or anything where splits
+ * is 1; they are for one launch at a time. Rows lie whole 16 bytes apart; lengths are below 2^30. Where has_lse or
+ * has_lens is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. A row that sees no key gives O
+ * = 0 and LSE = -inf. */
 #ifndef ATTN_CL_INTEGERS_DEFINED
 #define ATTN_CL_INTEGERS_DEFINED
 /* 64 bits on either side: on some hosts long has 32. */
@@ -90,6 +90,7 @@ struct attn_cl_split {
     int part;
     int ratio;         /* 65536 / rows, rounded up: r / rows is r * ratio / 65536 */
 };
+enum { ATTN_CL_COUNTERS = 4 }; /* words that a slice has for the merging of its splits; one is not used */
 #endif
 
 /* These names belong to this file alone, so that several files like it can be in one translation unit. */
@@ -133,6 +134,8 @@ struct attn_cl_split {
 #define group_count group_count_64d962bd
 #define count_up count_up_64d962bd
 #define count_part count_part_64d962bd
+#define say_complete say_complete_64d962bd
+#define times_complete times_complete_64d962bd
 #define named_any named_any_64d962bd
 #define written1 written1_64d962bd
 #define written2 written2_64d962bd
@@ -454,12 +457,25 @@ INLINED uint count_up(__global uint *at) /* adds 1, and returns what was there b
     __asm__ volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
     return before;
 }
-/* as count_up, but whoever counts later sees, after a barrier, what this warpgroup has written */
-INLINED uint count_part(__global uint *at)
+/* as count_up, but from 0 again after `all`; whoever counts later sees, after a barrier, what this warpgroup has
+ * written */
+INLINED uint count_part(__global uint *at, int all)
 {
     uint before;
-    __asm__ volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
+    __asm__ volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"((ulong)at),
+        "r"(all - 1) : "memory");
     return before;
+}
+/* whoever reads this sees, after a barrier, all that was written and counted before */
+INLINED void say_complete(__global uint *at, uint times)
+{
+    __asm__ volatile("st.release.gpu.global.u32 [%0], %1;" :: "l"((ulong)at), "r"(times) : "memory");
+}
+INLINED uint times_complete(__global const uint *at)
+{
+    uint y;
+    __asm__ volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(y) : "l"((ulong)at) : "memory");
+    return y;
 }
 /* waits for all `items`, and returns whether x is not 0 in any of them */
 INLINED int named_any(uint number, uint items, int x)
@@ -659,22 +675,40 @@ INLINED long part_at(int slice, int split, const struct attn_cl_split *d)
     return (long)(slice * d->splits + split) * d->part;
 }
 
-/* Merges all parts of a slice, in the order of its splits, to output and LSE. Each of 128 work-items works on chunks of
- * four columns of a row. */
-INLINED void merge(__global const float *parts, int item, __local volatile const struct tile *at,
+/* The counters of a slice, ATTN_CL_COUNTERS words: how many of its parts are there, which is 0 again when all of them
+ * are; how often they all were there, in this launch and in those before; and how many tasks of merging them were taken
+ * since. */
+#define COUNTERS(slice) (x->done + ATTN_CL_COUNTERS * (slice))
+
+/* Merges all parts of a slice, in an order that depends only on how many splits there are, to output and LSE. A chunk
+ * is four columns of a row.
+ * Some lanes, as many as the splits are worth, share the splits of two chunks; warps take tasks, of as many chunks as
+ * their lanes have. task: the warp's first task; negative if it takes that one like the others, from behind the first
+ * four. */
+INLINED void merge(__global const float *parts, int lane, int task, __global uint *taken,
+    __local volatile const struct tile *at,
     const struct attn_cl_split *d, const struct attn_cl_args *a, __global ushort *o, __global float *lse)
 {
     const int splits = at->splits, chunks = d->rows * d->heads * 32;
-    for (int begin = item; begin < chunks; begin += 256) { /* loads of 2 chunks and of 4 splits are under way at once */
+    const int lanes = splits <= 4 ? 1 : splits <= 8 ? 2 : splits <= 16 ? 4 : splits <= 32 ? 8 : 16, wide = 32 / lanes,
+        mine = lane % lanes;
+    uint next = 0;
+    if (task < 0 && lane == 0)
+        next = count_up(taken);
+    /* loads of 2 chunks and of 4 splits are under way at once */
+    for (int t = task < 0 ? 4 + uniform((int)next) : task; t * 2 * wide < chunks; t = 4 + uniform((int)next)) {
+        const int begin = t * 2 * wide + lane / lanes;
         __global const float *part[2], *state[2];
         float top[2], sum[2], out[2][4];
         #pragma unroll
         for (int k = 0; k < 2; k++) {
-            const int n = min(begin + 128 * k, chunks - 1), r = n / 32;
+            const int n = min(begin + wide * k, chunks - 1), r = n / 32;
             part[k] = parts + r * 128 + n % 32 * 4, state[k] = parts + d->rows * d->heads * 128 + 2 * r;
             top[k] = -INFINITY, sum[k] = out[k][0] = out[k][1] = out[k][2] = out[k][3] = 0.0f;
         }
-        for (int first = 0; first < splits; first += 4) {
+        if (lane == 0)
+            next = count_up(taken); /* early enough to have the answer in time */
+        for (int first = 4 * mine; first < splits; first += 4 * lanes) {
             float y[8][4], of[8][2];
             #pragma unroll
             for (int e = 0; e < 8; e++) {
@@ -704,14 +738,25 @@ INLINED void merge(__global const float *parts, int item, __local volatile const
                     out[k][c] = is ? fma(weight, y[e][c], out[k][c]) : out[k][c];
             }
         }
+        for (int other = 1; other < lanes; other *= 2)
+            #pragma unroll
+            for (int k = 0; k < 2; k++) {
+                const float before = top[k];
+                top[k] = fmax(before, across(before, other));
+                const float fix = exp2_fast(before - finite(top[k]));
+                sum[k] = fix * sum[k] + across(fix * sum[k], other);
+                #pragma unroll
+                for (int c = 0; c < 4; c++)
+                    out[k][c] = fix * out[k][c] + across(fix * out[k][c], other);
+            }
         #pragma unroll
         for (int k = 0; k < 2; k++)
             top[k] = finite(top[k]);
         #pragma unroll
         for (int k = 0; k < 2; k++) {
-            const int n = begin + 128 * k, column = n % 32 * 4;
+            const int n = begin + wide * k, column = n % 32 * 4;
             const struct row x = row_at(n / 32, at, d, a);
-            if (n >= chunks || !x.is)
+            if (n >= chunks || !x.is || mine > 0)
                 continue;
             const float inverse = sum[k] == 0.0f ? 0.0f : reciprocal(sum[k]);
             __global uint *to = (__global uint *)(o + a->o_at + at->b * a->o_stride[0] +
@@ -1059,9 +1104,11 @@ INLINED void store_output(const struct worker *x, uint n, const float *out, cons
     }
 }
 
-/* The same for rows that are complete. The parts of others are kept, and whoever comes last with one merges them
- * all. */
-INLINED void leave_output(const struct worker *x, uint n, const float *out, const float *inverse,
+/* The same for rows that are complete. The parts of others are kept, and whoever comes last with one merges them all. A
+ * warpgroup that stays, since it has no other tile, waits a while for the last one and then helps: one alone would read
+ * the parts of many splits for longer than it took to make them. Nobody waits for ever, since some of the others may
+ * not have begun. */
+INLINED void leave_output(const struct worker *x, uint n, const int stays, const float *out, const float *inverse,
     const struct attn_cl_args *a, __global float *lse)
 {
     __local uchar *const memory = x->memory;
@@ -1074,6 +1121,8 @@ INLINED void leave_output(const struct worker *x, uint n, const float *out, cons
     }
     if (at->slice >= x->d.slices) /* there is no slice left for this warpgroup */
         return;
+    __global uint *const count = COUNTERS(slice);
+    const uint merges = lead ? times_complete(count + 1) : 0; /* before this one */
     __global float *part = x->parts + part_at(slice, at->split, &x->d);
     #pragma unroll
     for (int r = 0; r < 2; r++) {
@@ -1086,14 +1135,20 @@ INLINED void leave_output(const struct worker *x, uint n, const float *out, cons
         }
     }
     named_sync(3 + x->w, 128);
-    int last = 0;
+    const int all = at->splits;
+    int last = 0, complete = 0;
     if (lead)
-        last = (int)count_part(x->done + slice) == at->splits - 1;
-    if (!named_any(3 + x->w, 128, last))
-        return;
-    if (lead)
-        x->done[slice] = 0; /* for the next launch */
-    merge(x->parts + part_at(slice, 0, &x->d), anew(32 * x->warp + x->lane), at, &x->d, a, x->merged, lse);
+        last = count_part(count, all) == (uint)all - 1;
+    if (last) {
+        count[2] = 0;
+        say_complete(count + 1, merges + 1);
+    }
+    last = named_any(3 + x->w, 128, last);
+    for (int polls = 0; lead && stays && !last && !complete && polls < 64; polls++)
+        complete = times_complete(count + 1) != merges;
+    if (last || (stays && named_any(3 + x->w, 128, complete)))
+        merge(x->parts + part_at(slice, 0, &x->d), anew(x->lane), last ? x->warp : -1, count + 2, at, &x->d, a,
+            x->merged, lse);
 }
 
 /* With ping-pong, one warpgroup's products run while the other makes exponentials. */
@@ -1147,7 +1202,7 @@ INLINED void finish(float *out, const uint *p, struct worker *x, struct row_stat
     close_rows(x, rows, factor, 1, a, lse);
     await_staging(x);
     end_values(x);
-    leave_output(x, x->nq - 1, out, factor, a, lse);
+    leave_output(x, x->nq - 1, 1, out, factor, a, lse);
 }
 
 INLINED void no_values(uint *p)
@@ -1189,7 +1244,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         end_values(x);
         round_all(p, s);
         if (pending)
-            leave_output(x, x->nq - 1, out, factor, a, lse);
+            leave_output(x, x->nq - 1, 0, out, factor, a, lse);
         clear(out);
         pending = 1;
         while (--j >= from) {
@@ -1292,6 +1347,8 @@ void attn_bf16_d128_on_sm90_q64k64_s2048(__global const ushort *q, __global cons
 #undef group_count
 #undef count_up
 #undef count_part
+#undef say_complete
+#undef times_complete
 #undef named_any
 #undef written1
 #undef written2
@@ -1316,6 +1373,7 @@ void attn_bf16_d128_on_sm90_q64k64_s2048(__global const ushort *q, __global cons
 #undef lse_row
 #undef slice_at
 #undef part_at
+#undef COUNTERS
 #undef merge
 #undef Q_SLOT
 #undef Q_AT

@@ -130,7 +130,7 @@ int cuda_room_need(const struct cuda_kernel *k, const struct attn_cl_args *a, co
     if (gpu_divide(&k->source, a, window_of(k, f), &split, &all, err) != 0)
         return -1;
     const size_t slices = (size_t)split.slices * (size_t)a->kv_heads * (size_t)a->batch; /* below 2^30 */
-    out->done = (slices * sizeof(uint32_t) + 255) / 256 * 256;
+    out->done = (slices * ATTN_CL_COUNTERS * sizeof(uint32_t) + 255) / 256 * 256;
     if (split.splits > 1)
         out->parts = slices * (size_t)split.splits * (size_t)split.part * sizeof(float);
     return 0;

@@ -24,7 +24,7 @@ static int need(const struct opencl_kernel *k, struct opencl_room *room, size_t 
     return 0;
 }
 
-/* It begins as zeros; a kernel leaves it so. */
+/* It begins as zeros; a kernel leaves it as the next launch needs it. */
 static int need_counters(const struct opencl_kernel *k, struct opencl_slot *s, size_t size, struct gen_error *err)
 {
     if (s->done.size >= size)
@@ -52,7 +52,7 @@ int opencl_set_split(const struct opencl_kernel *k, struct opencl_slot *s, const
                  parts, (long long)k->target->device.largest_buffer, k->target->device.name);
         return -1;
     }
-    if (need_counters(k, s, slices * sizeof(uint32_t), err) != 0 || need(k, &s->parts, parts, NULL, err) != 0)
+    if (need_counters(k, s, slices * ATTN_CL_COUNTERS * sizeof(uint32_t), err) != 0 || need(k, &s->parts, parts, NULL, err) != 0)
         return -1;
     cl_int code = api->clSetKernelArg(s->kernel, at, sizeof *split, split);
     if (code == CL_SUCCESS)

@@ -35,7 +35,7 @@ struct ${NAME}_cuda_run {
 };
 
 /* Bytes of the card's memory that a launch takes beside its tensors, in the order of run->room, run->done and run->parts; 0: none.
- * The first two are all zeros before the first launch, and again after each. 0, or 1 as ${NAME}_launch_cuda. */
+ * The first two are all zeros before the first launch, and each leaves them as the next needs them. 0, or 1 as ${NAME}_launch_cuda. */
 int ${NAME}_memory_cuda(const struct ${NAME}_cuda_kernel *kernel, const struct ${NAME}_cuda_run *run, size_t bytes[3]);
 
 /* Puts the kernel on the stream, tensor maps and all, and returns; a graph may capture it. Any number of threads may call it at once.

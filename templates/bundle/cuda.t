@@ -75,7 +75,7 @@ int ${NAME}_memory_cuda(const struct ${NAME}_cuda_kernel *kernel, const struct $
         bytes[0] = 128 + (size_t)r.units * 512;
     if (kernel->split) {
         const size_t slices = (size_t)plan.split.slices * (size_t)r.args.kv_heads * (size_t)r.args.batch;
-        bytes[1] = 4 * (slices > 0 ? slices : 1);
+        bytes[1] = 4 * ATTN_CL_COUNTERS * (slices > 0 ? slices : 1);
         bytes[2] = plan.split.splits > 1 ? 4 * slices * (size_t)plan.split.splits * (size_t)plan.split.part : 64;
     }
     return 0;

@@ -25,7 +25,7 @@ static inline cl_int ${NAME}_units_cl(cl_command_queue queue, cl_uint *units)
 }
 
 /* Bytes of the device's memory that a launch takes beside its tensors, in the order of run.room, run.done and run.parts, by
- * queue, args and features of a run; 0: none. The first two are all zeros before the first launch, and again after each. */
+ * queue, args and features of a run; 0: none. The first two are all zeros before the first launch, and each leaves them as the next needs them. */
 static inline cl_int ${NAME}_memory_cl(const struct ${NAME}_cl_kernel *k, const struct ${NAME}_cl_run *run, size_t bytes[3])
 {
     struct attn_cl_args args = run->args;
@@ -44,7 +44,7 @@ static inline cl_int ${NAME}_memory_cl(const struct ${NAME}_cl_kernel *k, const 
     }
     if (code == CL_SUCCESS && k->split) {
         const size_t slices = (size_t)plan.split.slices * (size_t)a->kv_heads * (size_t)a->batch;
-        bytes[1] = 4 * (slices > 0 ? slices : 1);
+        bytes[1] = 4 * ATTN_CL_COUNTERS * (slices > 0 ? slices : 1);
         bytes[2] = plan.split.splits > 1 ? 4 * slices * (size_t)plan.split.splits * (size_t)plan.split.part : 64;
     }
     return code;

@@ -34,7 +34,8 @@
 % include "opencl/sm90.widen.t"
 % end
 % let FIRST = FROM ? "from" : "0"
-% let STORE = SPLIT ? (SINK ? "leave_output(x, x->nq - 1, out, factor, a, lse, sinks)" : "leave_output(x, x->nq - 1, out, factor, a, lse)") : "store_output(x, x->nq - 1, out, factor)"
+% let STORE = SPLIT ? (SINK ? "leave_output(x, x->nq - 1, 0, out, factor, a, lse, sinks)" : "leave_output(x, x->nq - 1, 0, out, factor, a, lse)") : "store_output(x, x->nq - 1, out, factor)"
+% let STORE_LAST = SPLIT ? (SINK ? "leave_output(x, x->nq - 1, 1, out, factor, a, lse, sinks)" : "leave_output(x, x->nq - 1, 1, out, factor, a, lse)") : STORE
 % let NEXT_K = INSIDE ? "x->nk += x->step" : "x->nk++"
 % let NEXT_V = INSIDE ? "x->nv += x->step" : "x->nv++"
 % let AND_SINKS = SINK ? ", sinks" : ""
@@ -177,7 +178,7 @@ INLINED void finish(float *out, const uint *p, struct worker *x, struct row_stat
     products_wait();
 % end
     end_values(x);
-    ${STORE};
+    ${STORE_LAST};
 }
 
 INLINED void no_values(uint *p)

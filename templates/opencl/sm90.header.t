@@ -36,7 +36,7 @@
  * each of splits * ${WG > 1 ? "ceil(slices / 2)" : "slices"} * kv_heads * batch units, of struct attn_cl_split). The structs below say what the arguments are.
  * Maps are made by cuTensorMapEncodeTiled with 128 bytes of swizzle: of K and V over [batch, head, row, element], of boxes of
  * 64 elements by ${BK} rows; of Q and O over [batch, KV head, head of its group, row, element], of 64 by split.rows by split.heads.
- * room is 128 bytes${MAPS_WHOLE ? "" : " and 512 a group"}, and done 4 bytes for each of slices * kv_heads * batch, all zeros before the first launch;
+ * room is 128 bytes${MAPS_WHOLE ? "" : " and 512 a group"}, and done 16 bytes for each of slices * kv_heads * batch, all zeros before the first launch;
  * parts is, for each of these, splits * part floats, or anything where splits is 1; they are for one launch at a time. Rows
 % else
  * each of ceil(q_len / ${BQ}) * heads * batch tiles). The structs below say what the arguments are; maps are made by

@@ -369,8 +369,10 @@ INLINED void store_output(const struct worker *x, uint n, const float *out, cons
 % end
 % if SPLIT
 
-/* The same for rows that are complete. The parts of others are kept, and whoever comes last with one merges them all. */
-INLINED void leave_output(const struct worker *x, uint n, const float *out, const float *inverse, const struct attn_cl_args *a,
+/* The same for rows that are complete. The parts of others are kept, and whoever comes last with one merges them all. A warpgroup that
+ * stays, since it has no other tile, waits a while for the last one and then helps: one alone would read the parts of many splits for
+ * longer than it took to make them. Nobody waits for ever, since some of the others may not have begun. */
+INLINED void leave_output(const struct worker *x, uint n, const int stays, const float *out, const float *inverse, const struct attn_cl_args *a,
     __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
     __local uchar *const memory = x->memory;
@@ -383,6 +385,8 @@ INLINED void leave_output(const struct worker *x, uint n, const float *out, cons
     }
     if (at->slice >= ${PACKED ? "at->slices" : "x->d.slices"}) /* there is no slice left for this warpgroup */
         return;
+    __global uint *const count = COUNTERS(slice);
+    const uint merges = lead ? times_complete(count + 1) : 0; /* before this one */
     __global float *part = x->parts + part_at(slice, at->split, &x->d)${SHARES ? " + x->part * " : ""}${SHARES ? DV : ""};
 % if SHARES
     const int has = x->part ? ${NO_2} : ${NO}; /* the elements of output that it has */
@@ -397,13 +401,18 @@ INLINED void leave_output(const struct worker *x, uint n, const float *out, cons
         }
     }
     named_sync(3 + ${MINE}, 128);
-    int last = 0;
+    const int all = ${SHARES ? "2 * at->splits" : "at->splits"};
+    int last = 0, complete = 0;
     if (lead)
-        last = (int)count_part(x->done + slice) == ${SHARES ? "2 * at->splits" : "at->splits"} - 1;
-    if (!named_any(3 + ${MINE}, 128, last))
-        return;
-    if (lead)
-        x->done[slice] = 0; /* for the next launch */
-    merge(x->parts + part_at(slice, 0, &x->d), anew(32 * x->warp + x->lane), at, &x->d, a, x->merged, lse${SINK ? ", sinks" : ""});
+        last = count_part(count, all) == (uint)all - 1;
+    if (last) {
+        count[2] = 0;
+        say_complete(count + 1, merges + 1);
+    }
+    last = named_any(3 + ${MINE}, 128, last);
+    for (int polls = 0; lead && stays && !last && !complete && polls < 64; polls++)
+        complete = times_complete(count + 1) != merges;
+    if (last || (stays && named_any(3 + ${MINE}, 128, complete)))
+        merge(x->parts + part_at(slice, 0, &x->d), anew(x->lane), last ? x->warp : -1, count + 2, at, &x->d, a, x->merged, lse${SINK ? ", sinks" : ""});
 }
 % end

@@ -139,22 +139,34 @@ INLINED long part_at(int slice, int split, const struct attn_cl_split *d)
     return (long)(slice * d->splits + split) * d->part;
 }
 
-/* Merges all parts of a slice, in the order of its splits, to output and LSE. Each of 128 work-items works on chunks of four
- * columns of a row. */
-INLINED void merge(__global const float *parts, int item, __local volatile const struct tile *at,
+/* The counters of a slice, ATTN_CL_COUNTERS words: how many of its parts are there, which is 0 again when all of them are; how often
+ * they all were there, in this launch and in those before; and how many tasks of merging them were taken since. */
+#define COUNTERS(slice) (x->done + ATTN_CL_COUNTERS * (slice))
+
+/* Merges all parts of a slice, in an order that depends only on how many splits there are, to output and LSE. A chunk is four columns of a row.
+ * Some lanes, as many as the splits are worth, share the splits of two chunks; warps take tasks, of as many chunks as their lanes have.
+ * task: the warp's first task; negative if it takes that one like the others, from behind the first four. */
+INLINED void merge(__global const float *parts, int lane, int task, __global uint *taken, __local volatile const struct tile *at,
     const struct attn_cl_split *d, const struct attn_cl_args *a, __global ${TYPE_O} *o, __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
     const int splits = at->splits, chunks = ${OF}->rows * ${OF}->heads * ${HDV/4};
-    for (int begin = item; begin < chunks; begin += 256) { /* loads of 2 chunks and of 4 splits are under way at once */
+    const int lanes = splits <= 4 ? 1 : splits <= 8 ? 2 : splits <= 16 ? 4 : splits <= 32 ? 8 : 16, wide = 32 / lanes, mine = lane % lanes;
+    uint next = 0;
+    if (task < 0 && lane == 0)
+        next = count_up(taken);
+    for (int t = task < 0 ? 4 + uniform((int)next) : task; t * 2 * wide < chunks; t = 4 + uniform((int)next)) { /* loads of 2 chunks and of 4 splits are under way at once */
+        const int begin = t * 2 * wide + lane / lanes;
         __global const float *part[2], *state[2];
         float top[2], sum[2], out[2][4];
         #pragma unroll
         for (int k = 0; k < 2; k++) {
-            const int n = min(begin + 128 * k, chunks - 1), r = n / ${HDV/4};
+            const int n = min(begin + wide * k, chunks - 1), r = n / ${HDV/4};
             part[k] = parts + r * ${HDV} + n % ${HDV/4} * 4, state[k] = parts + ${OF}->rows * ${OF}->heads * ${HDV} + 2 * r;
             top[k] = -INFINITY, sum[k] = out[k][0] = out[k][1] = out[k][2] = out[k][3] = 0.0f;
         }
-        for (int first = 0; first < splits; first += 4) {
+        if (lane == 0)
+            next = count_up(taken); /* early enough to have the answer in time */
+        for (int first = 4 * mine; first < splits; first += 4 * lanes) {
             float y[8][4], of[8][2];
             #pragma unroll
             for (int e = 0; e < 8; e++) {
@@ -182,14 +194,25 @@ INLINED void merge(__global const float *parts, int item, __local volatile const
                     out[k][c] = is ? fma(weight, y[e][c], out[k][c]) : out[k][c];
             }
         }
+        for (int other = 1; other < lanes; other *= 2)
+            #pragma unroll
+            for (int k = 0; k < 2; k++) {
+                const float before = top[k];
+                top[k] = fmax(before, across(before, other));
+                const float fix = exp2_fast(${ADDS ? "(before - finite(top[k])) * 1.44269504f" : "before - finite(top[k])"});
+                sum[k] = fix * sum[k] + across(fix * sum[k], other);
+                #pragma unroll
+                for (int c = 0; c < 4; c++)
+                    out[k][c] = fix * out[k][c] + across(fix * out[k][c], other);
+            }
         #pragma unroll
         for (int k = 0; k < 2; k++)
             top[k] = finite(top[k]);
         #pragma unroll
         for (int k = 0; k < 2; k++) {
-            const int n = begin + 128 * k, column = n % ${HDV/4} * 4;
+            const int n = begin + wide * k, column = n % ${HDV/4} * 4;
             const struct row x = row_at(n / ${HDV/4}, at, d, a);
-            if (n >= chunks || !x.is)
+            if (n >= chunks || !x.is || mine > 0)
                 continue;
 % if SINK
             const float inverse = inverse_with_sink(sum[k], top[k], sinks[at->g * d->group + x.h]${LOG2E});

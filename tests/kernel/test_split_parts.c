@@ -70,14 +70,15 @@ static const char text[] =
     "}\n"
     "__kernel __attribute__((reqd_work_group_size(128, 1, 1)))\n"
     "void merged(__global const float *parts, const struct attn_cl_args a, const struct attn_cl_split split,\n"
-    "    __global ushort *o, __global float *lse, int g, int b, int slice, int splits)\n"
+    "    __global ushort *o, __global float *lse, int g, int b, int slice, int splits, __global uint *taken)\n"
     "{\n"
     "    __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));\n"
     "    __local volatile struct tile *at = TILE_AT(0, 0);\n"
     "    if (get_local_id(0) == 0)\n"
     "        at->i0 = 0, at->h = 0, at->g = g, at->b = b, at->slice = slice, at->splits = splits;\n"
     "    barrier(CLK_LOCAL_MEM_FENCE);\n"
-    "    merge(parts + part_at(slice_at(at, &split, &a), 0, &split), get_local_id(0), at, &split, &a, o, lse);\n"
+    "    merge(parts + part_at(slice_at(at, &split, &a), 0, &split), get_local_id(0) & 31, get_group_id(0) ? -1 : (int)get_local_id(0) / 32,\n"
+    "        taken, at, &split, &a, o, lse);\n"
     "}\n";
 
 struct suite {
@@ -254,7 +255,7 @@ static void test_units(void **state)
 }
 
 /* ---- the merge ---- */
-enum { MOST = 19, QUERIES = 5, ROOM = 4 * MOST * (SLICE * HDV + 2 * SLICE) };
+enum { MOST = 71, QUERIES = 5, ROOM = 4 * MOST * (SLICE * HDV + 2 * SLICE) };
 
 /* Of the rows of one slice, from so many splits, in double. */
 static void check_merged(const float *part, const struct attn_cl_split *split, int splits, const uint16_t *o,
@@ -301,15 +302,17 @@ static void merge_one(const struct suite *on, float *parts, int splits)
                                    .has_lse = 1};
     memset(o, 0xa5, sizeof o);
     memset(lse, 0xa5, sizeof lse);
-    cl_mem m[3] = {card_buffer(&on->card, parts, ROOM * sizeof *parts), card_buffer(&on->card, o, sizeof o),
-                   card_buffer(&on->card, lse, sizeof lse)};
+    uint32_t taken = 0;
+    cl_mem m[4] = {card_buffer(&on->card, parts, ROOM * sizeof *parts), card_buffer(&on->card, o, sizeof o),
+                   card_buffer(&on->card, lse, sizeof lse), card_buffer(&on->card, &taken, sizeof taken)};
     const struct card_argument args[] = {{sizeof *m, &m[0]}, {sizeof a, &a},         {sizeof split, &split},
                                          {sizeof *m, &m[1]}, {sizeof *m, &m[2]},     {sizeof g, &g},
-                                         {sizeof b, &b},     {sizeof slice, &slice}, {sizeof splits, &splits}};
-    card_run(&on->card, on->program[0], "merged", ITEMS, args, sizeof args / sizeof *args);
+                                         {sizeof b, &b},     {sizeof slice, &slice}, {sizeof splits, &splits}, {sizeof *m, &m[3]}};
+    card_run_groups(&on->card, on->program[0], "merged", 3, ITEMS, args, sizeof args / sizeof *args);
     card_read(&on->card, m[1], o, sizeof o);
     card_read(&on->card, m[2], lse, sizeof lse);
     on->card.cl->api.clReleaseMemObject(m[0]);
+    on->card.cl->api.clReleaseMemObject(m[3]);
     for (int i = 0; i < GROUP * QUERIES * HDV; i++)
         if (o[i] != 0xa5a5)
             fail_msg("written to another KV head's rows");
@@ -337,7 +340,7 @@ static void test_merge(void **state)
             for (int e = 0; none && e < HDV; e++)
                 part[r * HDV + e] = 0;
         }
-    for (int splits = 2; splits <= MOST; splits += splits < 9 ? 1 : 5)
+    for (int splits = 2; splits <= MOST; splits += splits < 9 ? 1 : 13)
         merge_one(*state, parts, splits);
     free(parts);
 }

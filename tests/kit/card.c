@@ -105,16 +105,23 @@ void card_read(const struct card *c, cl_mem m, void *out, size_t size)
     c->cl->api.clReleaseMemObject(m);
 }
 
-void card_run(const struct card *c, cl_program program, const char *kernel, size_t items,
-              const struct card_argument *args, int count)
+void card_run_groups(const struct card *c, cl_program program, const char *kernel, size_t groups, size_t items,
+                     const struct card_argument *args, int count)
 {
+    const size_t all = groups * items;
     const struct opencl_api *api = &c->cl->api;
     cl_int code;
     cl_kernel k = api->clCreateKernel(program, kernel, &code);
     assert_int_equal(code, CL_SUCCESS);
     for (int i = 0; i < count; i++)
         assert_int_equal(api->clSetKernelArg(k, (cl_uint)i, args[i].size, args[i].value), CL_SUCCESS);
-    assert_int_equal(api->clEnqueueNDRangeKernel(c->queue, k, 1, NULL, &items, &items, 0, NULL, NULL), CL_SUCCESS);
+    assert_int_equal(api->clEnqueueNDRangeKernel(c->queue, k, 1, NULL, &all, &items, 0, NULL, NULL), CL_SUCCESS);
     assert_int_equal(api->clFinish(c->queue), CL_SUCCESS);
     api->clReleaseKernel(k);
+}
+
+void card_run(const struct card *c, cl_program program, const char *kernel, size_t items,
+              const struct card_argument *args, int count)
+{
+    card_run_groups(c, program, kernel, 1, items, args, count);
 }

@@ -32,7 +32,10 @@ struct card_argument {
     size_t size;
     const void *value;
 };
+/* So many groups of so many items, and waits; or one group. */
+void card_run_groups(const struct card *c, cl_program program, const char *kernel, size_t groups, size_t items,
+                     const struct card_argument *args, int count);
 void card_run(const struct card *c, cl_program program, const char *kernel, size_t items,
-              const struct card_argument *args, int count); /* one group, and waits */
+              const struct card_argument *args, int count);
 
 #endif

@@ -16,7 +16,8 @@
 #include "runtime/opencl/internal.h"
 #include "runtime/opencl/variants.h"
 
-enum { ITEMS_MOST = 512, STACK = 256 << 10, SHARED_MOST = 232448, UNITS = 2, NAMED = 16, ARGUMENTS = 32 };
+enum { ITEMS_MOST = 512, STACK = 256 << 10, SHARED_MOST = 232448, UNITS = 2, NAMED = 16, ARGUMENTS = 32,
+       TOGETHER = 2 }; /* groups that run at once */
 
 typedef void entry(void **arguments);
 
@@ -28,17 +29,20 @@ struct fiber {
     bool done;
 };
 static struct {
-    struct fiber fiber[ITEMS_MOST];
-    struct emulated_warp warp[ITEMS_MOST / EMULATED_LANES];
-    struct emulated_named named[NAMED];
+    struct fiber fiber[TOGETHER * ITEMS_MOST]; /* of the groups that run, ITEMS_MOST for each */
+    struct emulated_warp warp[TOGETHER * ITEMS_MOST / EMULATED_LANES];
+    struct {
+        struct emulated_named named[NAMED];
+        int barrier_count, barrier_turn;
+    } of[TOGETHER];
     char *stacks, *shared;
     void *scheduler;
-    int items, now, group, groups, barrier_count, barrier_turn;
+    int items, now, first, groups; /* of a group; the fiber that runs; the first group that does; all groups */
     uint64_t progress, random;
     entry *entry;
     void **arguments;
     struct emulated_facts facts;
-} on; /* one group at a time, in one thread: what a test runs in a process of its own */
+} on; /* one launch at a time, in one thread: what a test runs in a process of its own */
 
 #ifdef __x86_64__
 /* Saves the registers that a call preserves, and goes on where the other fiber stopped. */
@@ -85,12 +89,12 @@ void emulated_meet_warp(void)
 void emulated_barrier(void);
 void emulated_barrier(void)
 {
-    emulated_meet(&on.barrier_count, &on.barrier_turn, on.items);
+    emulated_meet(&on.of[on.now / ITEMS_MOST].barrier_count, &on.of[on.now / ITEMS_MOST].barrier_turn, on.items);
 }
 size_t emulated_local_id(void);
 size_t emulated_local_id(void)
 {
-    return (size_t)on.now;
+    return (size_t)(on.now % ITEMS_MOST);
 }
 float emulated_log(float x);
 float emulated_log(float x)
@@ -99,7 +103,7 @@ float emulated_log(float x)
 }
 int emulated_group(bool count)
 {
-    return count ? on.groups : on.group;
+    return count ? on.groups : on.first + on.now / ITEMS_MOST;
 }
 struct emulated_named *emulated_named(uint32_t number)
 {
@@ -107,7 +111,7 @@ struct emulated_named *emulated_named(uint32_t number)
         fprintf(stderr, "named barrier %u; there are 1 to %d\n", number, NAMED - 1);
         abort();
     }
-    return &on.named[number];
+    return &on.of[on.now / ITEMS_MOST].named[number];
 }
 const struct emulated_facts *emulated_facts(void)
 {
@@ -119,7 +123,13 @@ char *emulated_at(uint32_t address, size_t size)
         fprintf(stderr, "address %u is not in shared memory\n", address);
         abort();
     }
-    return on.shared + address - EMULATED_SHARED;
+    return on.shared + on.now / ITEMS_MOST * SHARED_MOST + address - EMULATED_SHARED;
+}
+int emulated_as(int number)
+{
+    const int before = on.now;
+    on.now = number;
+    return before;
 }
 
 uint32_t emulated_random(uint32_t below)
@@ -137,26 +147,33 @@ static void begin_fiber(void)
     abort();
 }
 
-static void run_group(int group)
+static void begin_group(int slot)
 {
-    on.group = group;
-    on.barrier_count = 0;
-    memset(on.warp, 0, sizeof on.warp);
-    memset(on.named, 0, sizeof on.named);
-    memset(on.shared, 0xff, SHARED_MOST); /* NaN, so that use of anything that was not written is noticed */
-    for (int i = 0; i < on.items; i++) {
+    for (int i = slot * ITEMS_MOST; i < slot * ITEMS_MOST + on.items; i++) {
         void **top = (void **)(void *)(on.stacks + (size_t)(i + 1) * STACK) - 8;
         memset(top - 8, 0, 8 * sizeof *top);
         *(top - 1) = (void *)begin_fiber; /* the address to return to; six registers lie below it */
         on.fiber[i] = (struct fiber){.sp = top - 7,
                                      .item = {i, i % EMULATED_LANES, &on.warp[i / EMULATED_LANES]}};
     }
+}
+
+/* So many groups from that one on, at once: what one waits for may be another's. */
+static void run_groups(int first, int count)
+{
+    enum { WARPS = ITEMS_MOST / EMULATED_LANES };
+    on.first = first;
+    memset(on.of, 0, sizeof on.of);
+    memset(on.warp, 0, sizeof on.warp);
+    memset(on.shared, 0xff, (size_t)count * SHARED_MOST); /* NaN, so that use of anything that was not written is noticed */
+    for (int g = 0; g < count; g++)
+        begin_group(g);
     emulated_engine_begin();
     bool rest = false; /* a warp now and then, or a copy, unless nothing else goes on */
-    for (int left = on.items; left > 0;) {
+    for (int left = count * on.items; left > 0;) {
         const uint64_t before = on.progress;
-        const int warps = (on.items + EMULATED_LANES - 1) / EMULATED_LANES;
-        int order[ITEMS_MOST / EMULATED_LANES];
+        const int each = (on.items + EMULATED_LANES - 1) / EMULATED_LANES, warps = count * each;
+        int order[TOGETHER * WARPS];
         for (int w = 0; w < warps; w++) {
             const int at = (int)emulated_random((uint32_t)w + 1);
             order[w] = order[at], order[at] = w;
@@ -164,7 +181,9 @@ static void run_group(int group)
         left = 0;
         for (int w = 0; w < warps; w++) {
             const bool rests = rest && emulated_random(4) == 0;
-            for (on.now = order[w] * EMULATED_LANES; on.now < on.items && on.now < (order[w] + 1) * EMULATED_LANES; on.now++) {
+            const int slot = order[w] / each, item = order[w] % each * EMULATED_LANES;
+            for (int i = item; i < on.items && i < item + EMULATED_LANES; i++) {
+                on.now = slot * ITEMS_MOST + i;
                 if (!on.fiber[on.now].done && !rests)
                     emulated_switch(&on.scheduler, on.fiber[on.now].sp);
                 left += !on.fiber[on.now].done;
@@ -177,7 +196,7 @@ static void run_group(int group)
         }
         rest = on.progress != before;
         if (left > 0 && on.progress == before && !copied) {
-            fprintf(stderr, "%d work-items of group %d wait for each other\n", left, group);
+            fprintf(stderr, "%d work-items of the groups from %d on wait for each other\n", left, first);
             abort();
         }
     }
@@ -526,8 +545,8 @@ static cl_int enqueue(cl_command_queue q, cl_kernel kernel, cl_uint sides, const
     on.groups = (int)(*global / *local);
     on.entry = k->program->entry;
     on.arguments = k->argument;
-    for (int g = 0; g < on.groups; g++)
-        run_group(g);
+    for (int g = 0; g < on.groups; g += TOGETHER)
+        run_groups(g, on.groups - g < TOGETHER ? on.groups - g : TOGETHER);
     return CL_SUCCESS;
 }
 
@@ -583,8 +602,8 @@ static void open_card(void)
                                              .units = UNITS},
                                   .context = (cl_context)(void *)&driver};
     if (!on.stacks) {
-        on.stacks = mmap(NULL, (size_t)ITEMS_MOST * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        on.shared = aligned_alloc(1024, SHARED_MOST);
+        on.stacks = mmap(NULL, (size_t)TOGETHER * ITEMS_MOST * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        on.shared = aligned_alloc(1024, (size_t)TOGETHER * SHARED_MOST);
         if (on.stacks == MAP_FAILED || !on.shared || !emulated_ptx[0])
             abort();
     }

@@ -31,7 +31,7 @@ struct emulated_warp {
     uint32_t slot[EMULATED_LANES][EMULATED_SLOT]; /* what lanes show each other */
     int count, turn;
 };
-/* Of the fiber that runs. */
+/* Of the fiber that runs: its number among those of all groups that run, 512 for each. */
 struct emulated_item {
     int number, lane;
     struct emulated_warp *warp;
@@ -41,7 +41,8 @@ void emulated_yield(void);    /* others go on first */
 void emulated_progress(void); /* something happened that others may wait for */
 void emulated_meet(int *count, int *turn, int all); /* waits until so many have come here */
 void emulated_meet_warp(void);
-char *emulated_at(uint32_t address, size_t size); /* in shared memory; outside it ends the process */
+char *emulated_at(uint32_t address, size_t size); /* in the group's shared memory; outside it ends the process */
+int emulated_as(int number);                      /* what is done next is this fiber's; whose it was */
 int emulated_group(bool count);                   /* number of the group that runs, or how many there are */
 struct emulated_named {
     int count, turn, any, was;

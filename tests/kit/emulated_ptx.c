@@ -42,6 +42,12 @@ static float half_of(enum dtype t, uint word, int high)
     const uint16_t x = (uint16_t)(high ? word >> 16 : word);
     return element(t, &x);
 }
+/* That of V, or of Q where V is narrow. */
+static enum dtype type_of_p(void)
+{
+    const struct emulated_facts *f = emulated_facts();
+    return f->type_kv == DTYPE_F16 || f->type_kv == DTYPE_BF16 ? f->type_kv : f->type;
+}
 
 /* ---- ptx.t ---- */
 int group_number(void)
@@ -138,7 +144,7 @@ int in_warp(int x)
 }
 uint rounded(float low, float high)
 {
-    return round_two(emulated_facts()->type, low, high);
+    return round_two(type_of_p(), low, high);
 }
 uint rounded_o(float low, float high)
 {
@@ -232,7 +238,7 @@ void load_matrices2_across(uint *m, uint at)
 }
 void multiply(float *c, const uint *a, const uint *b)
 {
-    const enum dtype t = emulated_facts()->type;
+    const enum dtype t = type_of_p();
     struct emulated_item *i = emulated_item();
     memcpy(i->warp->slot[i->lane], a, 16);
     memcpy(i->warp->slot[i->lane] + 4, b, 8);
@@ -245,6 +251,36 @@ void multiply(float *c, const uint *a, const uint *b)
             const uint y = i->warp->slot[4 * column + k % 8 / 2][4 + k / 8];
             sum += half_of(t, x, k % 2) * half_of(t, y, k % 2);
         }
+        c[n] += sum;
+    }
+    emulated_meet_warp();
+}
+
+static void widened_two(enum dtype t, uint *y, uint x)
+{
+    for (int n = 0; n < 2; n++)
+        y[n] = bits(half_of(t, x, n));
+}
+void widened_q(uint *y, uint x)
+{
+    widened_two(emulated_facts()->type, y, x);
+}
+void widened_k(uint *y, uint x)
+{
+    widened_two(emulated_facts()->type_kv, y, x);
+}
+void multiply_tf32(float *c, const uint *a, const uint *b)
+{
+    struct emulated_item *i = emulated_item();
+    memcpy(i->warp->slot[i->lane], a, 16);
+    memcpy(i->warp->slot[i->lane] + 4, b, 8);
+    emulated_meet_warp();
+    for (int n = 0; n < 4; n++) {
+        const int row = i->lane / 4, column = 2 * (i->lane % 4) + n % 2;
+        float sum = 0;
+        for (int k = 0; k < 8; k++) /* a number has 19 bits of a float */
+            sum += number(i->warp->slot[4 * row + k % 4][n / 2 + k / 4 * 2] & 0xffffe000) *
+                   number(i->warp->slot[4 * column + k % 4][4 + k / 4] & 0xffffe000);
         c[n] += sum;
     }
     emulated_meet_warp();
@@ -424,6 +460,7 @@ void emulated_engine_begin(void)
 }
 static void carry_out(const struct copy *c)
 {
+    const int before = emulated_as(c->item);
     switch (c->what) {
     case BOX_LOAD:
     case BOX_STORE:
@@ -434,6 +471,7 @@ static void carry_out(const struct copy *c)
     case COPY_16: copy_bytes(c->shared, c->from, c->is_there ? 16 : 0, 16); break;
     case ARRIVAL: arrive_at(c->bar); break;
     }
+    emulated_as(before);
 }
 /* Does some copies, or all: those of everybody (item -1), or a work-item's stores or its other copies. They come in any
  * order, but an arrival comes after the copies before it. Returns whether there were any. */
@@ -632,7 +670,7 @@ struct product {
     ulong64 left, right;
     int add, group;
 };
-enum { PRODUCTS_MOST = 256, PRODUCT_ITEMS = 512 };
+enum { PRODUCTS_MOST = 256, PRODUCT_ITEMS = 1024 };
 static struct begun {
     struct product product[PRODUCTS_MOST];
     int count, group;
@@ -699,9 +737,24 @@ uint count_up(uint *at)
 {
     return (*at)++;
 }
-uint count_part(uint *at)
+uint count_part(uint *at, int all)
 {
-    return (*at)++;
+    const uint before = *at;
+    *at = before + 1 == (uint)all ? 0 : before + 1;
+    return before;
+}
+void say_complete(uint *at, uint times)
+{
+    *at = times;
+}
+uint times_complete(const uint *at)
+{
+    const uint before = *at;
+    for (uint turns = emulated_random(2) ? 1 : 100; turns > 0 && *at == before; turns--) { /* later, as by a poll that takes long */
+        emulated_progress();
+        emulated_yield();
+    }
+    return *at;
 }
 float written1(const float *at)
 {
