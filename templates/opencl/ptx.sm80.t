@@ -89,4 +89,36 @@ INLINED void multiply(float *c, const uint *a, const uint *b)
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+% if MIXED
+/* Two elements of ${DTYPE}, and of ${DTYPE_KV}, as tf32. */
+% for kv in 0..2
+INLINED void widened_${kv ? "k" : "q"}(uint *y, uint x)
+{
+% if (kv ? DTYPE_KV : DTYPE) == "f16"
+    __asm__ volatile("{.reg .b16 low, high; .reg .f32 a, b; mov.b32 {low, high}, %2; cvt.f32.f16 a, low; cvt.f32.f16 b, high;"
+        "mov.b32 %0, a; mov.b32 %1, b;}" : "=r"(y[0]), "=r"(y[1]) : "r"(x));
+% else
+    __asm__ volatile("shl.b32 %0, %2, 16; and.b32 %1, %2, %3;" : "=&r"(y[0]), "=r"(y[1]) : "r"(x), "r"(0xffff0000));
+% end
+}
+% end
+INLINED void multiply_tf32(float *c, const uint *a, const uint *b) /* C[16][8] += A[16][8] B[8][8] */
+{
+    __asm__ volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+/* As multiply, of Q and K, by two such products: it does not matter which column is called which, if it is the same of both. */
+INLINED void multiply_mixed(float *c, const uint *a, const uint *b)
+{
+    #pragma unroll
+    for (int n = 0; n < 2; n++) {
+        uint q[4], k[2], row[2];
+        widened_q(row, a[2 * n]), q[0] = row[0], q[2] = row[1];
+        widened_q(row, a[2 * n + 1]), q[1] = row[0], q[3] = row[1];
+        widened_k(k, b[n]);
+        multiply_tf32(c, q, k);
+    }
+}
+% end
 % end

@@ -92,13 +92,13 @@ INLINED int highest_bit(int x) /* the number of the highest bit that is set; -1 
     return y;
 }
 % end
-INLINED uint rounded(float low, float high) /* two elements of ${DTYPE} */
+INLINED uint rounded(float low, float high) /* two elements of ${T} */
 {
     uint y;
     __asm__("cvt.rn.${T}x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
     return y;
 }
-% if DTYPE_O != DTYPE and not WIDE_O
+% if DTYPE_O != T and not WIDE_O
 INLINED uint rounded_o(float low, float high) /* of ${DTYPE_O} */
 {
     uint y;

@@ -3,7 +3,10 @@
 % let MODIFIES = BIAS != "none" or ALIBI or MASK
 %# Narrow keys and values (int8, fp8) are widened on their way to the tensor cores; their scales multiply scores and probabilities.
 % let NARROW = type_scaled(DTYPE_KV)
-% assert NARROW or DTYPE_KV == DTYPE, "the tensor cores multiply K and V of Q's type, and widen int8 and fp8; dtype.kv must be one of these, or left out"
+%# Of f16 beside bf16, which isa sm80 takes, scores are products of tf32, which holds both exactly; P has the type of V.
+% let MIXED = ISA == "sm80" and DTYPE_KV != DTYPE and (DTYPE_KV == "f16" or DTYPE_KV == "bf16")
+% assert NARROW or MIXED or DTYPE_KV == DTYPE, "the tensor cores multiply K and V of Q's type, and widen int8 and fp8; dtype.kv must be one of these, or left out"
+% let T = MIXED ? DTYPE_KV : DTYPE
 % assert not NARROW or DTYPE == "bf16", "narrow K and V go with dtype bf16 here: a probability times a scale may leave f16's range"
 % let TYPE_KV = NARROW ? type_opencl(DTYPE_KV) : "ushort"
 % let FEATURES = WINDOW or SOFTCAP or SINK or MODIFIES or PACKED or PAGED or NARROW
@@ -14,7 +17,7 @@
 %# O may have another type than Q: f32 goes to memory from registers, and 16 bits by way of shared memory.
 % let TYPE_O = type_opencl(DTYPE_O)
 % let WIDE_O = DTYPE_O == "f32"
-% let ROUNDED_O = DTYPE_O == DTYPE ? "rounded" : "rounded_o"
+% let ROUNDED_O = DTYPE_O == T ? "rounded" : "rounded_o"
 % let TYPE_BIAS = BIAS == "none" ? "" : type_opencl(BIAS)
 % let LOG2E = ADDS ? "" : " * 1.44269504f"
 % let TO_TWO = ADDS ? " * 1.44269504f" : ""

@@ -1,7 +1,7 @@
 /* attngen emit --variant ${NAME}${LANGUAGE_OPTION}
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023).
- * ${LANGUAGE} with inline PTX for NVIDIA's sm_80 and later; arithmetic is f32, P is rounded to ${DTYPE} for the second product.
+ * ${LANGUAGE} with inline PTX for NVIDIA's sm_80 and later; arithmetic is f32, P is rounded to ${T} for the second product.
  *
  * SPDX-License-Identifier: MIT-0
  * Copy it and change it; no notice is needed.
@@ -10,6 +10,9 @@
  * A work-group of ${ITEMS} work-items computes ${BQ} queries of one head, ${BK} keys at a time; each warp has ${MR} rows. A tile takes
  * ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*2} bytes of K and V; a work-item holds ${FR*NS} scores, ${FR*NO} elements of output${Q_STAYS ? " and " : ""}${Q_STAYS ? 2*FR*NQ : ""}${Q_STAYS ? " of Q" : ""}.
  * Local memory: ${LOCAL} bytes${LOCAL_COMES}.
+% if MIXED
+ * Q is ${DTYPE}, K and V are ${DTYPE_KV}: Q and K are multiplied as tf32, which holds both exactly.
+% end
  *
 % let WITHIN = "a fragment's 16              "
 % include "opencl/fragments.t"

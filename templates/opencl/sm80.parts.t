@@ -205,6 +205,7 @@ INLINED void get_queries(uint *q, const struct worker *p, int d)
     }
 }
 
+% let MULTIPLY_QK = MIXED ? "multiply_mixed" : "multiply"
 /* S = Q K^T. */
 INLINED void scores(float *s, ${Q_STAYS ? "const uint *q, " : ""}const struct worker *p, uint k)
 {
@@ -227,8 +228,8 @@ INLINED void scores(float *s, ${Q_STAYS ? "const uint *q, " : ""}const struct wo
             load_matrices4(b, at + n * 16 * width);
             #pragma unroll
             for (int f = 0; f < ${FR}; f++) {
-                multiply(s + f * ${NS} + 8 * n, a + 4 * f, b);
-                multiply(s + f * ${NS} + 8 * n + 4, a + 4 * f, b + 2);
+                ${MULTIPLY_QK}(s + f * ${NS} + 8 * n, a + 4 * f, b);
+                ${MULTIPLY_QK}(s + f * ${NS} + 8 * n + 4, a + 4 * f, b + 2);
             }
         }
     }

@@ -18,7 +18,6 @@
 % assert LOOP == "joint", "loop must be joint: on sm80 all warps copy and multiply"
 % assert not SERIAL, "serial must be left out where loop is joint: each product is waited for anyway"
 % let TYPE = "ushort"
-% let T = DTYPE
 % let ITEMS = 32*BQ/MR
 % let FR = MR/16
 %# Columns of values that a group works on at once: all of them or, if there are more than 256, one part after another. A fragment has
