@@ -3,12 +3,13 @@
 finds, over shapes drawn by chance. What it is not: a test; a slow or busy machine fails nothing.
 
     tests/bench/bench_model.py out/bin/attngen [--shapes 40] [--seconds 10] [--seed WORD] [--threads 1,2] [--dtype f32,f16,bf16]
-        [--resume FILE]
+        [--device D] [--serving] [--rigor patient] [--resume FILE]
 
 The shapes follow from the seed alone, by default the hash of the commit that is checked out: prompts and decoding, one and several
 heads to a key head, head dims from 16 to 256. Each takes so many seconds. Of a shape, `attngen bench` with an empty cache says which
 variant the model takes, and `attngen tune --rigor patient` times it among the others, in one process: printed is its time over the
-best's. With --resume, what is done is kept in that file, a line of JSON for each shape, and not done again; lines of another seed, program or
+best's. With --serving the problems are those of a serving engine on a device: few queries or a chunk of them over a long cache, in pages
+or not, and packed batches. With --resume, what is done is kept in that file, a line of JSON for each shape, and not done again; lines of another seed, program or
 processor are left alone.
 """
 import argparse
@@ -39,6 +40,25 @@ def draw(random_, dtypes, threads):
     return options + (["--causal"] if random_.random() < 0.5 else [])
 
 
+def draw_serving(random_, dtypes):
+    """One problem of a serving engine."""
+    between = lambda low, high: round(2 ** random_.uniform(math.log2(low), math.log2(high)))
+    dim, kv_heads, group = random_.choice([64, 128, 128, 256]), random_.choice([1, 2, 4, 8]), random_.choice([1, 4, 8])
+    kind = random_.choice(["few", "few", "chunk", "packed"])
+    batch = {"few": between(1, 64), "chunk": between(1, 4), "packed": between(4, 32)}[kind]
+    keys = between(512, 32768 if batch < 16 else 8192) if kind != "packed" else between(256, 4096)
+    queries = {"few": random_.choice([1, 1, 2, 4, 8, 16]), "chunk": random_.choice([64, 128, 256, 512]), "packed": keys}[kind]
+    options = ["--shape", ",".join(map(str, (batch, kv_heads * group, kv_heads, queries, max(keys, queries), dim))),
+               "--dtype", random_.choice(dtypes)]
+    if queries > 1:
+        options.append("--causal")
+    if kind == "packed":
+        options += ["--cu-seqlens-q", "equal", "--cu-seqlens-k", "equal"]
+    elif random_.random() < 0.6:
+        options += ["--block-table", str(random_.choice([16, 64, 256]))]
+    return options
+
+
 def ask(program, cache, verb, options, *more):
     done = subprocess.run([program, verb, *options, *more, "--json"], capture_output=True, text=True, env=dict(os.environ, ATTNGEN_CACHE=cache))
     if done.returncode:
@@ -46,10 +66,10 @@ def ask(program, cache, verb, options, *more):
     return json.loads(done.stdout)
 
 
-def measure(program, options, seconds):
+def measure(program, options, seconds, rigor):
     with tempfile.TemporaryDirectory() as cache:
         taken = ask(program, cache, "bench", options, "--time-limit", str(BRIEF))["variant"]
-        rows = ask(program, cache, "tune", options, "--rigor", "patient", "--time-limit", str(seconds - BRIEF))["results"][0]["candidates"]
+        rows = ask(program, cache, "tune", options, "--rigor", rigor, "--time-limit", str(seconds - BRIEF))["results"][0]["candidates"]
     timed = {r["variant"]: r["ms"]["min"] for r in rows if r.get("ms", {}).get("min", 0) > 0}
     best = min(timed, key=timed.get)
     noisy = any(r.get("noisy") for r in rows if r["variant"] in (best, taken))
@@ -83,6 +103,9 @@ def main():
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--seed")
     parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--serving", action="store_true")
+    parser.add_argument("--rigor", default="patient")
     parser.add_argument("--dtype", default="f32,f16,bf16")
     parser.add_argument("--resume", metavar="FILE")
     options = parser.parse_args()
@@ -92,11 +115,14 @@ def main():
     print(f"# seed {options.seed}, {options.shapes} shapes of {options.seconds:g} s")
     print("| shape | the model's choice | the best | ratio | timed |\n|---|---|---|---|---|")
     for _ in range(options.shapes):
-        problem = draw(random_, options.dtype.split(","), [int(t) for t in options.threads.split(",")])
+        dtypes = options.dtype.split(",")
+        problem = draw_serving(random_, dtypes) if options.serving else draw(random_, dtypes, [int(t) for t in options.threads.split(",")])
+        if options.device != "cpu":
+            problem += ["--device", options.device]
         name = " ".join(problem)
         found = done.get(name)
         if not found:
-            found = dict(who, shape=name, **measure(options.program, problem, options.seconds))
+            found = dict(who, shape=name, **measure(options.program, problem, options.seconds, options.rigor))
             if options.resume:
                 with open(options.resume, "a") as f:
                     f.write(json.dumps(found) + "\n")

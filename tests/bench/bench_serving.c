@@ -1,13 +1,15 @@
 /* bench_serving.c - attention as serving engines ask for it, on an OpenCL device: few queries, chunks and packed batches over
  * a cache that lies in pages or not. Alone it says what there is to compare; bench_serving.py drives it with a line for each
  * question, about one cell at a time:
- *     cell VARIANT Hq,Hkv,PAGE Q,Q,.. K,K,..   builds the kernel, and the problem: of each sequence its queries and keys (N*LENGTH
- *                                              stands for N such); in pages of PAGE rows in random order, or 0: as they come
+ *     cell VARIANT Hq,Hkv,PAGE[,PAD] Q,Q,.. K,K,..  builds the kernel, and the problem: of each sequence its queries and keys
+ *                                              (N*LENGTH stands for N such); in pages of PAGE rows in random order, or 0: as they
+ *                                              come. Tensors begin PAD elements behind their buffers' beginnings, and have as many
+ *                                              between rows
  *     check ROWS SEED                          fresh data; how many of so many rows of output are wrong, by double precision
  *     round LAUNCHES                           milliseconds a launch by the host's clock
  * Tensors are [sequence, row, head, element], as engines have them; where values are fewer than keys and these wider than 256, as
  * in MLA, V is the first columns of K.
- * Of narrow keys and values each row of a head has scales. Launches go round so many copies of them that no cache
+ * A softcap is 50, a window has 1024 keys, and sinks are between -1 and 1. Of narrow keys and values each row of a head has scales. Launches go round so many copies of them that no cache
  * holds what the next one reads. Each answer is a line of JSON. What it is not: the comparison itself. */
 #define _GNU_SOURCE /* strtok_r */
 #include <math.h>
@@ -35,7 +37,7 @@ struct worker {
     /* the cell */
     struct variant v;
     struct kernel kernel;
-    int heads, kv_heads, page, batch, copies, next;
+    int heads, kv_heads, page, pad, batch, copies, next;
     bool v_in_k;
     int64_t queries[MOST], keys[MOST], q_starts[MOST + 1], kv_starts[MOST + 1];
     int32_t *table;
@@ -46,6 +48,7 @@ struct worker {
     uint16_t *drawn;  /* of which every tensor is made, repeated */
     uint8_t *narrow;  /* the same of keys and values of bytes, of the type that the cell has */
     float *scales;    /* of these, for each row and head; free() */
+    float *sinks;     /* of heads; free() */
 };
 
 static int refuse(struct worker *w, const char *why)
@@ -74,8 +77,9 @@ static void forget(struct worker *w)
     memset(w->lists, 0, sizeof w->lists);
     free(w->table);
     free(w->scales);
+    free(w->sinks);
     w->table = NULL;
-    w->scales = NULL;
+    w->scales = w->sinks = NULL;
     kernel_free(&w->kernel);
     w->kernel = (struct kernel){0};
 }
@@ -166,6 +170,17 @@ static int make_scales(struct worker *w, int64_t rows, int64_t step)
     return w->lists[ARRAY_K_SCALES] && w->lists[ARRAY_V_SCALES] ? 0 : -1;
 }
 
+static int make_sinks(struct worker *w)
+{
+    w->sinks = malloc((size_t)w->heads * sizeof *w->sinks);
+    if (!w->sinks)
+        return refuse(w, "out of memory");
+    for (int h = 0; h < w->heads; h++)
+        w->sinks[h] = (float)(h % 9) / 4 - 1;
+    w->lists[ARRAY_SINKS] = new_buffer(w, (size_t)w->heads * sizeof *w->sinks, w->sinks);
+    return w->lists[ARRAY_SINKS] ? 0 : -1;
+}
+
 static int make_problem(struct worker *w)
 {
     const int d = variant_head_dim(&w->v), dv = variant_head_dim_v(&w->v);
@@ -185,7 +200,8 @@ static int make_problem(struct worker *w)
     const int64_t kv_rows = w->page ? w->pages * w->page : packed ? w->kv_starts[w->batch] : most_k * w->batch;
     if (!packed && (q_rows != most_q * w->batch || (!w->page && w->kv_starts[w->batch] != kv_rows)))
         return refuse(w, "lengths differ; expected a packed variant, or one length");
-    const int64_t step = w->page ? w->page : most_k;
+    const int64_t step = w->page ? w->page : most_k, pad = w->pad;
+    const int64_t q_row = w->heads * d + pad, k_row = w->kv_heads * d + pad, v_row_all = w->kv_heads * v_row + pad, o_row = w->heads * dv + pad;
     w->features = (struct attn_features){.window = {-1, -1}, .softcap = 50, .page_stride = w->width, .page_size = w->page};
     draw_window(&w->v, w->features.window);
     w->args = (struct attn_args){.size = sizeof w->args,
@@ -194,16 +210,18 @@ static int make_problem(struct worker *w)
                                  .kv_heads = w->kv_heads,
                                  .q_len = most_q,
                                  .kv_len = most_k,
-                                 .q_stride = {most_q * w->heads * d, d, w->heads * d},
-                                 .k_stride = {step * w->kv_heads * d, d, w->kv_heads * d},
-                                 .v_stride = {step * w->kv_heads * v_row, v_row, w->kv_heads * v_row},
-                                 .o_stride = {most_q * w->heads * dv, dv, w->heads * dv},
+                                 .q_stride = {most_q * q_row, d, q_row},
+                                 .k_stride = {step * k_row, d, k_row},
+                                 .v_stride = {step * v_row_all, v_row, v_row_all},
+                                 .o_stride = {most_q * o_row, dv, o_row},
                                  .bottom_right = 1,
                                  .scale = 1 / sqrtf((float)d),
                                  .parts = 1,
                                  .features = &w->features};
-    const size_t size[TENSORS] = {(size_t)(q_rows * w->heads * d), (size_t)(kv_rows * w->kv_heads * d),
-                                  w->v_in_k ? 0 : (size_t)(kv_rows * w->kv_heads * dv), (size_t)(q_rows * w->heads * dv)};
+    const size_t size[TENSORS] = {(size_t)(q_rows * q_row + pad), (size_t)(kv_rows * k_row + pad),
+                                  w->v_in_k ? 0 : (size_t)(kv_rows * v_row_all + pad), (size_t)(q_rows * o_row + pad)};
+    if (w->v.field[F_SINK] && make_sinks(w) != 0)
+        return -1;
     if (is_narrow(w) && make_scales(w, kv_rows, step) != 0)
         return -1;
     const size_t all = 2 * (size[0] + size[3]) + (is_narrow(w) ? 1 : 2) * (size[1] + size[2]);
@@ -227,12 +245,30 @@ static int make_problem(struct worker *w)
 static int launch(struct worker *w, int copy)
 {
     struct opencl_on on = {.queue = w->queue};
-    for (int t = 0; t < TENSORS; t++)
+    for (int t = 0; t < TENSORS; t++) {
         on.buffer[ARRAY_Q + t] = w->memory[copy][w->v_in_k && t == 2 ? 1 : t];
+        on.at[ARRAY_Q + t] = w->pad;
+    }
     for (int i = 0; i < ARRAYS; i++)
         if (w->lists[i])
             on.buffer[i] = w->lists[i];
     return opencl_enqueue(opencl_kernel_of(&w->kernel), &w->args, &on, &w->err);
+}
+
+/* The first key that a window leaves to a query. */
+static int64_t first_seen(const struct worker *w, int b, int64_t i)
+{
+    const int64_t first = w->keys[b] - w->queries[b] + i - w->features.window[0];
+    return w->v.field[F_WINDOW] && first > 0 ? first : 0;
+}
+
+/* Keys that any query of the sequences sees. */
+static int64_t keys_read(const struct worker *w)
+{
+    int64_t all = 0;
+    for (int b = 0; b < w->batch; b++)
+        all += w->keys[b] - (w->queries[b] > 0 ? first_seen(w, b, 0) : 0);
+    return all;
 }
 
 static double flops_of(const struct worker *w)
@@ -240,8 +276,8 @@ static double flops_of(const struct worker *w)
     double pairs = 0;
     for (int b = 0; b < w->batch; b++)
         for (int64_t i = 0; i < w->queries[b]; i++) {
-            const int64_t sees = w->v.field[F_CAUSAL] ? w->keys[b] - w->queries[b] + i + 1 : w->keys[b];
-            pairs += (double)(sees > 0 ? sees : 0);
+            const int64_t sees = w->v.field[F_CAUSAL] ? w->keys[b] - w->queries[b] + i + 1 : w->keys[b], first = first_seen(w, b, i);
+            pairs += (double)(sees > first ? sees - first : 0);
         }
     return 2.0 * (variant_head_dim(&w->v) + variant_head_dim_v(&w->v)) * w->heads * pairs;
 }
@@ -251,8 +287,11 @@ static int answer_cell(struct worker *w, char *word[])
     forget(w);
     if (variant_decode(word[1], &w->v, &w->err) != 0)
         return -1;
-    if (sscanf(word[2], "%d,%d,%d", &w->heads, &w->kv_heads, &w->page) != 3)
-        return refuse(w, "expected Hq,Hkv,PAGE");
+    w->pad = 0;
+    if (sscanf(word[2], "%d,%d,%d,%d", &w->heads, &w->kv_heads, &w->page, &w->pad) < 3 || w->pad < 0)
+        return refuse(w, "expected Hq,Hkv,PAGE or Hq,Hkv,PAGE,PAD");
+    if (w->v.field[F_WINDOW] && !w->v.field[F_CAUSAL])
+        return refuse(w, "expected a window that is causal");
     w->batch = read_lengths(word[3], w->queries);
     if (w->batch < 1 || read_lengths(word[4], w->keys) != w->batch)
         return refuse(w, "expected as many lengths of keys as of queries");
@@ -263,7 +302,7 @@ static int answer_cell(struct worker *w, char *word[])
     if (tune_compile(&w->gpu.target->base, &w->v, &w->kernel, NULL, &w->err) != 0 || make_problem(w) != 0)
         return -1;
     const struct opencl_build *b = opencl_kernel_build(opencl_kernel_of(&w->kernel));
-    const int64_t keys = w->kv_starts[w->batch];
+    const int64_t keys = keys_read(w);
     printf("{\"flops\": %.6g, \"bytes\": %.6g, \"copies\": %d, \"registers\": %d, \"spills\": %lld, \"build_ms\": %.0f}\n",
            flops_of(w), (is_narrow(w) ? 1.0 : 2.0) * (double)keys * w->kv_heads * (variant_head_dim(&w->v) + (w->v_in_k ? 0 : variant_head_dim_v(&w->v))), w->copies,
            b->registers, (long long)b->spill_bytes, b->ms);
@@ -286,37 +325,42 @@ static int64_t key_at(const struct worker *w, int t, int b, int64_t j, int g)
 {
     const int64_t *stride = t == 1 ? w->args.k_stride : w->args.v_stride;
     if (w->page)
-        return w->table[b * w->width + j / w->page] * stride[0] + j % w->page * stride[2] + g * stride[1];
+        return w->pad + w->table[b * w->width + j / w->page] * stride[0] + j % w->page * stride[2] + g * stride[1];
     if (w->v.field[F_PACKED])
-        return (w->kv_starts[b] + j) * stride[2] + g * stride[1];
-    return b * stride[0] + j * stride[2] + g * stride[1];
+        return w->pad + (w->kv_starts[b] + j) * stride[2] + g * stride[1];
+    return w->pad + b * stride[0] + j * stride[2] + g * stride[1];
 }
 
-/* A row's output by the definition; the bound is what rounding of P and O may do. The only feature is a causal mask. */
+/* A row's output by the definition; the bound is what rounding of P and O may do. */
 static int is_right(const struct worker *w, const uint16_t *o, int b, int64_t i, int h)
 {
     const int d = variant_head_dim(&w->v), dv = variant_head_dim_v(&w->v), g = h / (w->heads / w->kv_heads);
-    const int64_t row = (w->q_starts[b] + i) * w->heads + h;
+    const int64_t q = w->pad + (w->q_starts[b] + i) * w->args.q_stride[2] + h * d, to = w->pad + (w->q_starts[b] + i) * w->args.o_stride[2] + h * dv;
     const int64_t sees = w->v.field[F_CAUSAL] ? w->keys[b] - w->queries[b] + i + 1 : w->keys[b];
-    double *score = malloc((size_t)(sees > 0 ? sees : 1) * sizeof *score), top = -INFINITY, sum = 0;
-    for (int64_t j = 0; j < sees; j++) {
+    const int64_t first = first_seen(w, b, i);
+    double *score = malloc((size_t)(sees > 0 ? sees : 1) * sizeof *score), top = w->sinks ? (double)w->sinks[h] : -INFINITY, sum = 0;
+    for (int64_t j = first; j < sees; j++) {
         const int64_t key = key_at(w, 1, b, j, g);
         score[j] = 0;
         for (int e = 0; e < d; e++)
-            score[j] += at(w, 0, row * d + e) * at(w, 1, key + e);
+            score[j] += at(w, 0, q + e) * at(w, 1, key + e);
         score[j] *= (double)w->args.scale;
+        if (w->v.field[F_SOFTCAP])
+            score[j] = (double)w->features.softcap * tanh(score[j] / (double)w->features.softcap);
         top = score[j] > top ? score[j] : top;
     }
-    for (int64_t j = 0; j < sees; j++)
+    for (int64_t j = first; j < sees; j++)
         sum += score[j] = exp(score[j] - top);
+    if (w->sinks)
+        sum += exp((double)w->sinks[h] - top);
     int right = 1;
     for (int e = 0; e < dv; e++) {
         double x = 0, size = 0;
-        for (int64_t j = 0; j < sees; j++) {
+        for (int64_t j = first; j < sees; j++) {
             const double part = score[j] / sum * at(w, 2, key_at(w, 2, b, j, g) + e);
             x += part, size += fabs(part);
         }
-        const double got = (double)dtype_load((enum dtype)w->v.field[F_DTYPE], o, row * dv + e);
+        const double got = (double)dtype_load((enum dtype)w->v.field[F_DTYPE], o, to + e);
         right &= fabs(got - x) <= size / 128 + fabs(x) / 128 + 1e-6;
     }
     free(score);
@@ -325,7 +369,8 @@ static int is_right(const struct worker *w, const uint16_t *o, int b, int64_t i,
 
 static int answer_check(struct worker *w, int rows, uint64_t seed)
 {
-    const size_t elements = (size_t)(w->q_starts[w->batch] * w->heads * variant_head_dim_v(&w->v));
+    const int64_t width = w->heads * variant_head_dim_v(&w->v), row = w->args.o_stride[2];
+    const size_t elements = (size_t)(w->q_starts[w->batch] * row + w->pad);
     uint16_t *o = malloc(elements * 2);
     int wrong = 0;
     memset(o, 0xff, elements * 2);
@@ -345,8 +390,8 @@ static int answer_check(struct worker *w, int rows, uint64_t seed)
         if (i >= 0)
             wrong += !is_right(w, o, b, i, (int)random_below(&seed, w->heads));
     }
-    for (size_t i = 0; i < elements && result == 0; i++) /* poison is a NaN */
-        wrong += o[i] == 0xffff;
+    for (int64_t i = 0; i < (int64_t)elements && result == 0; i++) /* poison is a NaN, and stays between rows */
+        wrong += (o[i] == 0xffff) != (i < w->pad || (i - w->pad) % row >= width);
     free(o);
     if (result == 0)
         printf("{\"rows\": %d, \"wrong\": %d}\n", rows, wrong);

@@ -3,7 +3,8 @@
 that lies in pages or not. attngen's OpenCL kernels stand beside FlashAttention-2 and cuDNN (through PyTorch), where these
 can do the same. What it is not: part of attngen; the peers need PyTorch.
 
-    tests/bench/bench_serving.py out/bin/tests/bench/bench_serving [--cells decode,pages,packed,chunk,narrow,wide] [--rounds 7]
+    tests/bench/bench_serving.py out/bin/tests/bench/bench_serving [--cells decode,features,pages,packed,chunk,odd,narrow,wide]
+        [--rounds 7]
         [--no-peers] [--seed N] [--json FILE]
 
 Each cell's kernels (NAMES below, what tuning finds there) are checked on fresh random data first, some rows against the
@@ -54,6 +55,7 @@ class Cell:
     def __init__(self, group, what, names, kv, page, queries, keys, rate, goal=None, peer=None):
         self.group, self.what, self.names, self.goal, self.peer = group, what, names, goal, peer
         self.heads, self.page, self.queries, self.keys, self.rate = kv, page, queries, keys, rate
+        self.pad = 0 # elements between rows, and before the first
 
     def line(self, name):
         def text(lengths):
@@ -64,7 +66,8 @@ class Cell:
                 else:
                     runs.append([1, x])
             return ",".join(f"{n}*{x}" for n, x in runs)
-        return f"cell {name} {self.heads[0]},{self.heads[1]},{self.page} {text(self.queries)} {text(self.keys)}"
+        pad = f",{self.pad}" if self.pad else ""
+        return f"cell {name} {self.heads[0]},{self.heads[1]},{self.page}{pad} {text(self.queries)} {text(self.keys)}"
 
 
 def draw_lengths(seed, total=65536, least=64, most=8192):
@@ -84,6 +87,24 @@ def cells(seed):
     decode("pages", "the same, pages of 64", 64, 1, 4.2, decode_names)
     decode("pages", "the same, pages of 16", 16, 1, 4.1, decode_names)
     decode("pages", "the same, pages of 1", 1, 1, None, decode_names)
+    out.append(Cell("features", "one query, 64 heads over 8, batch 32, 8k keys, plain, with sinks and with a softcap",
+                    [n for f in ("", "_sink", "_softcap") for n in decode_names(f)], gqa, 0, [1] * 32, [8192] * 32, "TB/s"))
+    short = [f"attn_bf16_d128_on_sm90_q64k{tuned}" for tuned in ("128_s1024", "64_s1024_st4")]
+    out.append(Cell("features", "1024 keys, plain", short, gqa, 0, [1] * 32, [1024] * 32, "TB/s"))
+    out.append(Cell("features", "a window of 1024 keys over 8k", [n.replace("_on_", "_causal_window_on_") for n in short], gqa, 0,
+                    [1] * 32, [8192] * 32, "TB/s"))
+    for dim, pad in ((72, 0), (100, 0), (7, 0), (128, 1)):
+        what = f"D = {dim}" + (", strides and addresses that are odd" if pad else "")
+        for queries, keys, rate, tiles in (([1] * 32, [8192] * 32, "TB/s", ("q16k128_r16_st3", "q16k64_r16_st3", "q64k64_r16_st3")),
+                                           ([256], [32768], "TFLOP/s", ("q128k64_r16", "q64k64_r16", "q128k64_r32"))):
+            causal = "_causal" if len(queries) == 1 else ""
+            names = [f"attn_bf16_d{dim}{causal}_on_sm80_{t}_copyany" for t in tiles]
+            if dim % 8 == 0 and not pad:
+                names += [f"attn_bf16_d{dim}{causal}_on_sm90_{t}" for t in
+                          (("q64k128_s8192", "q64k128_s4096") if queries[0] == 1 else ("q128k128_pingpong_lazy", "q128k128_lazy"))]
+            cell = Cell("odd", f"{queries[0]} queries of {len(queries)} sequences over {keys[0]} keys, {what}", names, gqa, 0, queries, keys, rate)
+            cell.pad = pad
+            out.append(cell)
     for n, goal in ((4, 4.1), (8, 3.9), (16, 3.2)):
         decode("pages", f"pages of 16, {n} queries", 16, n, goal, few_names)
     for n in (1, 8):
@@ -126,6 +147,18 @@ def cells(seed):
         cell.of = of
         out.append(cell)
     return out
+
+
+def say_features(results, device):
+    """Of one query with a feature, the plain one's time over its own."""
+    def best(cell, has):
+        return min((ms for r in results if r["cell"] == cell for n, ms in r["ms"].items() if has(n)), default=None)
+    first = "one query, 64 heads over 8, batch 32, 8k keys, plain, with sinks and with a softcap"
+    plain, short = best(first, lambda n: "_d128_on_" in n), best("1024 keys, plain", lambda n: True)
+    for what, of, ms, goal in (("sinks", plain, best(first, lambda n: "_sink" in n), 0.97), ("a softcap", plain, best(first, lambda n: "_softcap" in n), 0.9),
+                               ("a window of 1024 keys", short, best("a window of 1024 keys over 8k", lambda n: True), 0.95)):
+        if of and ms:
+            print(f"{what}: {of / ms:.3f} of the plain kernel's rate (at least {goal}) [{device}]")
 
 
 def say_narrow(cell, result, device):
@@ -277,7 +310,7 @@ def packed_share(results):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("worker")
-    p.add_argument("--cells", default="decode,pages,packed,chunk,narrow,wide")
+    p.add_argument("--cells", default="decode,features,pages,packed,chunk,odd,narrow,wide")
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--no-peers", action="store_true")
@@ -302,6 +335,7 @@ def main():
         say(result, device)
         if cell.group == "narrow":
             say_narrow(cell, result, device)
+    say_features(results, device)
     share = packed_share(results)
     if share:
         print(f"packed: {share:.3f} of the rate of equal-length cells of the same lengths (at least 0.9) [{device}]")
