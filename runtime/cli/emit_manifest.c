@@ -75,7 +75,7 @@ static void json_memory(struct buf *out, const struct gen_launch *l)
     buf_puts(out, ", \"workspace\": {");
     buf_puts(out, l->maps ? "\"room\": \"128 + 512 * units\"" : "");
     if (l->split)
-        buf_printf(out, "%s\"done\": \"4 * slices * kv_heads * batch\", "
+        buf_printf(out, "%s\"done\": \"16 * slices * kv_heads * batch\", "
                         "\"parts\": \"4 * slices * kv_heads * batch * splits * part\"", l->maps ? ", " : "");
     buf_puts(out, "}");
 }

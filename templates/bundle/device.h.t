@@ -32,35 +32,35 @@ struct ${NAME}_cl_kernel {
     int features;             /* 1: it takes struct attn_cl_features */
     int whole_rows;           /* strides and offsets: 0: any; 1: multiples of 16 bytes; 2: also none negative */
     int head_dim, head_dim_v;
-    int bf16, o_differs;      /* 1: Q is; O's elements have another size: of kernels that take maps */
-    int narrow;               /* 1: elements of K and V have one byte: of kernels that want whole rows */
+    int bf16, o_differs;      /* of kernels that take maps: 1: Q is bf16; 1: elements of O have another size than Q's */
+    int narrow;               /* of kernels that want whole rows: 1: elements of K and V have one byte */
     int maps, one_tile;       /* 1: it takes tensor maps, and memory for them; a ${CUDA ? "block" : "work-group"} ends with its tile */
     int split;                /* keys that are computed alone, and joined after; or 0 */
     int window;               /* 1: keys outside a window are not seen */
 };
 
 % if CUDA
-/* The best kernel for a card of that compute capability times ten (90 for 9.0).
+/* Finds the best kernel for a card; capability is its compute capability times ten (90 for 9.0).
 % else
-/* The best kernel for a device, of which capability is NVIDIA's compute capability times ten (90 for 9.0), and 0 for
- * devices of others.
+/* Finds the best kernel for a device; capability is NVIDIA's compute capability times ten (90 for 9.0), or 0 for devices of
+ * other vendors.
 % end
- * 0; 1 when only a portable one fits where tensor cores are; -1 when none does. */
+ * Returns 0; 1 if only a portable kernel fits, though the device has tensor cores; -1 if no kernel fits. */
 int ${NAME}_find_${W}(const struct ${NAME}_problem *problem, int capability, struct ${NAME}_${W}_kernel *kernel);
 
-/* Why ${NAME}_find_${W} does not return 0, in words; NULL where it does. */
+/* The reason why ${NAME}_find_${W} does not return 0, in words, which is a constant; NULL where it returns 0. */
 const char *${NAME}_supports_${W}(const struct ${NAME}_problem *problem, int capability);
 
 % include "opencl/args.h"
 % include "opencl/features.h"
 
-/* As ${NAME}_args: tensors [batch, head, row, element] without gaps, each from the start of its ${CUDA ? "memory" : "buffer"}. */
+/* Fills in arguments for tensors that lie [batch, head, row, element] without gaps, each from the start of its ${CUDA ? "memory" : "buffer"}. */
 void ${NAME}_${W}_args(const struct ${NAME}_problem *problem, struct attn_cl_args *args);
 
 % if CUDA
 % include "bundle/cuda.h.t"
 % else
-#ifdef CL_VERSION_1_2 /* include CL/cl.h before this file to have the following; it calls five functions of OpenCL 1.2 */
+#ifdef CL_VERSION_1_2 /* To have what follows, include CL/cl.h before this file. It calls functions of OpenCL 1.2. */
 % include "bundle/launch_cl.h.t"
 #endif
 % end

@@ -1,20 +1,22 @@
+/* What a launch takes. Members that the kernel does not need may be 0. */
 struct ${NAME}_cl_run {
     cl_command_queue queue;
     cl_kernel kernel;                 /* of the variant's name, in a program built of its text or PTX */
-    cl_mem q, k, v, o, lse, kv_lens;  /* lse and kv_lens: or NULL */
-    cl_mem bias, mask, slopes, sinks; /* those that the kernel takes, and of the next: */
-    cl_mem q_starts, kv_starts, pages; /* starts: or NULL, of a side that is not packed */
+    cl_mem q, k, v, o, lse, kv_lens;  /* lse and kv_lens may be NULL */
+    cl_mem bias, mask, slopes, sinks; /* of its features */
+    cl_mem q_starts, kv_starts, pages; /* the starts of a side that is not packed are NULL */
     cl_mem k_scales, v_scales;
-    struct attn_cl_args args;         /* but for has_lse and has_lens */
-    struct attn_cl_features features; /* but for q_end_at, has_q_starts and has_kv_starts */
+    struct attn_cl_args args;         /* has_lse and has_lens are filled in by the launch */
+    struct attn_cl_features features; /* and so are q_end_at, has_q_starts and has_kv_starts */
     cl_mem room, done, parts;         /* as ${NAME}_memory_cl says; for one launch at a time */
-    cl_uint waits;
+    cl_uint waits;                    /* how many events there are to wait for */
     const cl_event *wait;
-    cl_event *event;                  /* or NULL */
+    cl_event *event;                  /* that of the launch, or NULL */
 };
 
 % include "bundle/plan.t"
 
+/* The device's compute units. */
 static inline cl_int ${NAME}_units_cl(cl_command_queue queue, cl_uint *units)
 {
     cl_device_id device;
@@ -24,8 +26,8 @@ static inline cl_int ${NAME}_units_cl(cl_command_queue queue, cl_uint *units)
     return code;
 }
 
-/* Bytes of the device's memory that a launch takes beside its tensors, in the order of run.room, run.done and run.parts, by
- * queue, args and features of a run; 0: none. The first two are all zeros before the first launch, and each leaves them as the next needs them. */
+/* The bytes of the device's memory that a launch takes beside its tensors, in the order of run->room, run->done and run->parts; 0:
+ * none. It reads run->queue, args, features, kv_lens and the starts. The first two are all zeros before the first launch, and each leaves them as the next needs them. */
 static inline cl_int ${NAME}_memory_cl(const struct ${NAME}_cl_kernel *k, const struct ${NAME}_cl_run *run, size_t bytes[3])
 {
     struct attn_cl_args args = run->args;
@@ -88,7 +90,7 @@ static inline cl_int ${NAME}_arguments_cl(const struct ${NAME}_cl_kernel *k, con
     return code;
 }
 
-/* Of NVIDIA's levels: groups in a row. */
+/* Launches a kernel of isa sm80 or sm90: work-groups in a row. */
 static inline cl_int ${NAME}_launch_row_cl(const struct ${NAME}_cl_kernel *k, const struct ${NAME}_cl_run *r,
     const struct ${NAME}_cl_plan *plan)
 {
@@ -107,7 +109,7 @@ static inline cl_int ${NAME}_launch_row_cl(const struct ${NAME}_cl_kernel *k, co
     return code;
 }
 
-/* Of portable kernels: a group for each tile of each head of each sequence. */
+/* Launches a portable kernel: a work-group for each tile of each head of each sequence. */
 static inline cl_int ${NAME}_launch_pieces_cl(const struct ${NAME}_cl_kernel *k, const struct ${NAME}_cl_run *r,
     const struct ${NAME}_cl_plan *plan)
 {
@@ -131,9 +133,9 @@ static inline cl_int ${NAME}_launch_pieces_cl(const struct ${NAME}_cl_kernel *k,
     return code;
 }
 
-/* Sets the arguments and enqueues the kernel: tensor maps and all. CL_SUCCESS, or OpenCL's error; CL_INVALID_VALUE for lengths,
- * strides or offsets that the kernel does not take. As all that sets arguments, it is for one thread at a time with one
- * cl_kernel. */
+/* Sets the arguments, tensor maps too, and enqueues the kernel. Returns CL_SUCCESS, or OpenCL's error; CL_INVALID_VALUE for lengths,
+ * strides or offsets that the kernel does not take. Only one thread at a time may call it with the same cl_kernel, whose arguments
+ * it sets. */
 static inline cl_int ${NAME}_launch_cl(const struct ${NAME}_cl_kernel *k, const struct ${NAME}_cl_run *run)
 {
     struct ${NAME}_cl_run r = *run;

@@ -9,7 +9,7 @@
 % include "opencl/divide.h"
 % include "opencl/pieces.h"
 
-/* What a launch is made of, of which some is for kernels that take maps alone. */
+/* What a launch is made of; maps are for kernels that take them, and split for those that split keys. */
 struct ${NAME}_${W}_plan {
     int64_t tiles, units_of_work; /* of queries, along a head; of all that groups may take */
     struct attn_${W}_maps maps;

@@ -20,6 +20,8 @@
 #include "buf.h"
 #include "gen.h"
 #include "runtime/cli/cli.h"
+#include "templates/opencl/args.h"
+#include "templates/opencl/split.h"
 
 static const char name_a[] = "attn_f32_d32_on_avx2_q96k128_r6x2u2";
 static const char name_b[] = "attn_f32_d32_causal_on_avx2_q96k128_r6x2u2";
@@ -312,6 +314,9 @@ static void test_leaves_behind(void **state)
     }
 }
 
+/* A slice has this many words of counters, which the manifest has as bytes. */
+_Static_assert(4 * ATTN_CL_COUNTERS == 16, "the manifest says so");
+
 /* What a build system or a host asks a manifest for. */
 static void test_facts(void **state)
 {
@@ -333,7 +338,7 @@ static void test_facts(void **state)
         {"attn_bf16_d64_on_sm80_q64k32_r16",
          {"\"requires\": [\"sm_80\"], ", "\"local_size[0] * ceil(q_len / tile[0]) * heads * batch\""}},
         {"attn_bf16_d128_on_sm90_q64k64_s2048",
-         {"\"requires\": [\"sm_90a\"], ", "\"workspace\": {\"room\": \"128 + 512 * units\", \"done\": \"4 * slices * kv_heads",
+         {"\"requires\": [\"sm_90a\"], ", "\"workspace\": {\"room\": \"128 + 512 * units\", \"done\": \"16 * slices * kv_heads",
           "\"parts\": \"4 * slices * kv_heads * batch * splits * part\"}, "}},
         {"attn_bf16_d64_on_amx_q512k1024_r32x4u4",
          {"\"amxtile\", \"amxbf16\"], ", "\"prepare\": {\"function\": \"attn_bf16_d64_on_amx_q512k1024_r32x4u4_prepare\"}, "}},
