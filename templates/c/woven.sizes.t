@@ -53,7 +53,7 @@
 % let STAGE = OPENED + (PARTS == 2 ? max(W*LDQ, 2*W*LDV) : 0)
 %# A bias or a slope: scores are of any size then. The numbers that scores are modified by: of all, of keys, of rows.
 % let UNBOUNDED = BIAS != "none" or ALIBI
-% let KEY_NUMBERS = 4
+% let KEY_NUMBERS = 5
 % let ROW_NUMBERS = KEY_NUMBERS + KEYS
 % let AT_GROUPS = 2*SPACE
 % let AT_STAGE = AT_GROUPS + 3*GROUPS*GROUP_ALL

@@ -170,7 +170,7 @@ static void redo(const struct head *x, struct group *g)
     for (int64_t block = g->begin; block < g->end; block++) {
         scores(g->q, x->w->k + block * ${KBLOCK}, space);
 % if MODIFY
-        modify(x, g, block, space${UNBOUNDED ? ", -minus_infinity()" : ""});
+        modify(x, g, block, space${UNBOUNDED ? ", -minus_infinity()" : ""}${LEAST ? ", minus_infinity()" : ""});
 % end
         hide(x, g, block, space);
         tops(space, g->state);
@@ -183,7 +183,7 @@ static void redo(const struct head *x, struct group *g)
     for (int64_t block = g->begin; block < g->end; block++) {
         scores(g->q, x->w->k + block * ${KBLOCK}, space);
 % if MODIFY
-        modify(x, g, block, space${UNBOUNDED ? ", -minus_infinity()" : ""});
+        modify(x, g, block, space${UNBOUNDED ? ", -minus_infinity()" : ""}${LEAST ? ", minus_infinity()" : ""});
 % end
         hide(x, g, block, space);
         exponentials(space, g->parts, g->state);
@@ -348,7 +348,11 @@ static void attend(const struct head *x, struct walk *k)
 % else
     space[${FACTOR}] = x->factor;
 % end
+% if TABLE
+    space[${FACTOR + 2}] = -1e7f / x->factor; /* as a word it is in range, and no infinity becomes a number */
+% else
     space[${FACTOR + 2}] = x->hidden;
+% end
     at[5] = space;
     while (more || now.group || last.group) {
         next.group = more ? &k->group[k->third + k->at] : 0, next.block = k->block;
@@ -385,7 +389,7 @@ static void attend(const struct head *x, struct walk *k)
             close_group(x, last.group, 0);
 % if MODIFY
         if (next.group)
-            modify(x, next.group, next.block, space${UNBOUNDED ? ", next.group->base + " : ""}${UNBOUNDED ? (NATURAL ? "69.0f" : "100.0f") : ""});
+            modify(x, next.group, next.block, space${UNBOUNDED ? ", next.group->base + " : ""}${UNBOUNDED ? (NATURAL ? "69.0f" : "100.0f") : ""}${LEAST ? ", space[" : ""}${LEAST ? FACTOR + 2 : ""}${LEAST ? "]" : ""});
 % end
         if (next.group)
             hide(x, next.group, next.block, space);
@@ -440,7 +444,7 @@ int ${NAME}(const struct attn_args *a)
         struct sequence s = sequence_of(a, unit / a->kv_heads);
         head.s = &s, head.g = unit % a->kv_heads;
         if (packed != unit)
-            head.exact = !pack(&head, first_key(&s, 0), end_key(&s, s.q_len - 1));
+            head.exact = !pack(&head, first_key(&s, 0), end_key(&s, s.q_len - 1))${TABLE and not MODIFY ? " || head.steep < 1e-30f" : ""};
         packed = unit;
         walk.u = t % cuts, walk.cuts = cuts, walk.tiles = (s.q_len + ${BQ - 1}) / ${BQ}, walk.units = a->heads / a->kv_heads * walk.tiles;
         walk.third = walk.groups = walk.at = walk.visit = walk.block = walk.stop = walk.end = 0;

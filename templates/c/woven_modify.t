@@ -4,8 +4,9 @@
 % let STAGED_KEYS = KEYS
 % include "c/staged.t"
 
+% let LEAST = TABLE and (UNBOUNDED or MASK)
 /* What the features do to the scores of group g against a block of keys.${UNBOUNDED ? " Scores beyond top become top: nothing says beforehand how large they are, and a sum that has one of them is out of range." : ""} */
-static void modify(const struct head *x, const struct group *g, int64_t block, float *space${UNBOUNDED ? ", float top" : ""})
+static void modify(const struct head *x, const struct group *g, int64_t block, float *space${UNBOUNDED ? ", float top" : ""}${LEAST ? ", float least_score" : ""})
 {
     const struct attn_features *f = x->a->features;
     float numbers[${ROW_NUMBERS + W}];
@@ -21,6 +22,9 @@ static void modify(const struct head *x, const struct group *g, int64_t block, f
 % end
 % if UNBOUNDED
     numbers[2] = top;
+% end
+% if LEAST
+    numbers[4] = least_score;
 % end
 % if ALIBI
     numbers[3] = -f->slopes[g->h]${TIMES_UNIT};

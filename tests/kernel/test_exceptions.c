@@ -188,6 +188,7 @@ static int run_problems(void *arg)
 
 /* ---- all of them ---- */
 
+/* Where no kernel splits keys, the other of two may make exponentials by a table. */
 static struct variant variant_of(enum isa isa, int set, int type, bool split)
 {
     static const enum dtype types[][3] = {{DTYPE_F32, DTYPE_F32, DTYPE_F32},
@@ -203,7 +204,7 @@ static struct variant variant_of(enum isa isa, int set, int type, bool split)
         if (fields[f].side == FIELD_TUNING && f != F_ISA)
             v.field[f] = tuning_default((enum field_id)f, isa, true);
     if (split)
-        v.field[F_SPLIT] = 64;
+        v.field[isa == ISA_AMX ? F_TABLE : F_SPLIT] = isa == ISA_AMX ? 1 : 64;
     for (const struct set *s = sets[set]; s < sets[set] + MOST_SET && s->value; s++)
         v.field[s->id] = s->value;
     return v;

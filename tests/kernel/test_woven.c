@@ -5,6 +5,7 @@
  *     ATTN_SEED      where random data begin */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fenv.h>
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -79,6 +80,17 @@ static void load(const struct gen *g, const char *name, struct loaded *out)
     rmdir(dir);
 }
 
+/* The kernel that is looked at, and whether it ever divided by 0 or did an invalid operation. */
+static int (*looked_at)(const struct attn_args *);
+static int raised;
+static int run_looked_at(const struct attn_args *a)
+{
+    feclearexcept(FE_ALL_EXCEPT);
+    const int refused = looked_at(a);
+    raised |= fetestexcept(FE_DIVBYZERO | FE_INVALID);
+    return refused;
+}
+
 static double flops_of(const struct variant *v, const struct trial_shape *s)
 {
     return 2.0 * (variant_head_dim(v) + variant_head_dim_v(v)) * (double)(s->batch * s->heads * s->q_len * s->kv_len);
@@ -117,6 +129,7 @@ static void test_features(void **state)
         struct trial_shape shapes[TRIAL_SHAPES];
         struct loaded k;
         load(g, names[i], &k);
+        looked_at = k.kernel.run, k.kernel.run = run_looked_at;
         int n = trial_shapes(&k.v, shapes);
         for (int s = 0; s < n; s++) {
             struct trial_result result;
@@ -124,9 +137,14 @@ static void test_features(void **state)
             if (flops_of(&k.v, &shapes[s]) > MOST_FLOPS)
                 continue;
             problems++;
+            raised = 0;
             if (trial_all(&k.v, &shapes[s], &k.kernel, 0, seed + (uint64_t)s, &result, &err) != 0 && failures++ < 20) {
                 trial_describe(&shapes[s], line, sizeof line);
                 print_message("# %s: %s: %s\n", names[i], line, err.text);
+            }
+            if (raised && failures++ < 20) {
+                trial_describe(&shapes[s], line, sizeof line);
+                print_message("# %s: %s: floating-point exceptions are raised\n", names[i], line);
             }
             most = result.check.bound > 0 ? fmax(most, result.check.error / result.check.bound) : most;
         }
