@@ -147,13 +147,15 @@ static double pack_cycles(const struct shape *s, const struct tune_target *t, co
 static double tile_cycles(const struct variant *v, const struct shape *s, const struct tune_target *t, const struct cpu *cpu)
 {
     double groups = up(s->rows, 32) / 32, blocks = up(s->keys, 64) / 64 + (v->field[F_CAUSAL] ? 0.5 : 0) + s->edges;
-    /* Of f16 scores are four products of parts, which keys hold four times, and outputs three; values lie there in two parts. */
-    const bool parts = v->field[F_DTYPE] == DTYPE_F16;
-    double products = (parts ? 4 : 1) * 8 * up(s->d, 32) / 32 + (parts ? 3 : 1) * 4 * up(s->dv, 16) / 16 + (parts ? 8 : 4);
+    /* Of f16 scores are four products of parts, which keys hold four times, and outputs three; values lie there in two parts. Narrow
+     * keys and values are two parts each, which meet queries and probabilities of one. */
+    const bool parts = v->field[F_DTYPE] == DTYPE_F16, narrow = variant_dtype_kv(v) >= DTYPE_COUNT;
+    const double key_terms = parts ? 4 : narrow ? 2 : 1, value_parts = parts || narrow ? 2 : 1;
+    double products = key_terms * 8 * up(s->d, 32) / 32 + (parts ? 3 : value_parts) * 4 * up(s->dv, 16) / 16 + (parts ? 8 : 4);
     double block = 20 * products + (v->field[F_TABLE] ? 330 : 560);
     if (s->modify > 0) /* in a pass over 128 vectors, beside no product */
         block += 128 * (2 + s->modify / 2);
-    double bytes = 2 * ((parts ? 4 : 1) * s->d + (parts ? 2 : 1) * s->dv), l2 = cpu->l2 ? (double)cpu->l2 : 2097152;
+    double bytes = 2 * (key_terms * s->d + value_parts * s->dv), l2 = cpu->l2 ? (double)cpu->l2 : 2097152;
     if (bytes * (double)t->kv_len > l2 / 2)
         block += 64 * bytes * 32 / s->bq / 16;
     double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1;

@@ -4,7 +4,9 @@
 %# up to 2**-14 of a score, large scores would miss the bound. A packed row has its terms behind one another, those of a query upper,
 %# upper, lower, lower, those of a key upper, lower, upper, lower. Outputs go without the lowest product.
 % let PARTS = TQ == "f16" ? 2 : 1
-% let TERMS = PARTS*PARTS
+%# A number of a narrow type, times its scale, is two bf16 but for 2**-16 of it; so queries, which are bf16, come twice.
+% let PLANES = PARTS == 2 or NARROW ? 2 : 1
+% let TERMS = PARTS*PLANES
 % let TROW = "bf16"
 %# Slots of a row of queries or keys, once, and packed; elements of a row of values before it is packed.
 % let LDX = round_up(ceil_div(HD, PER), W)
@@ -12,7 +14,7 @@
 % let STEPS = LDQ/W
 % let CV = ceil_div(HDV, W)
 % let LDO = CV*W
-% let LDV = PARTS == 2 ? round_up(LDO, PER*W) : LDO
+% let LDV = PLANES == 2 ? round_up(LDO, PER*W) : LDO
 %# From one vector of a row of outputs to the next: two tiles of rows lie in between. Vectors of it that become bf16 two and two.
 % let COLUMN = 2*W*W
 % let PAIRED_O = TO == "bf16" ? CV - CV % 2 : 0
@@ -24,6 +26,9 @@
 % let PARTED_Q = 0
 % let PARTED_O = 0
 % let QUERY_PARTS = 0
+% let FEW = 0
+% let IN_BLOCK = max(1, VALUES/W)
+% let TPART = NARROW ? "f32" : TKV
 % let R = W
 % let LOG_W = 4
 %# A state: of 16 rows each four vectors as in attn.sizes.t, and the bias of their exponents.
@@ -42,15 +47,16 @@
 %# Of a group of queries.
 % let KBLOCK = KEYS*LDQ
 % let PLANE = CV*2*W*W
-% let VBLOCK = PARTS*PLANE
+% let VBLOCK = PLANES*PLANE
 % let GROUP_O = MR*LDQ
 % let GROUP_Z = GROUP_O + CV*COLUMN
 %# Sums of P as it is multiplied, in tiles, and before it was rounded.
 % let GROUP_STATE = GROUP_Z + 2*COLUMN
 % let GROUP_ALL = GROUP_STATE + 2*STATE
 %# A copy of rows, and behind it those that are opened into parts.
-% let OPENED = max(max(W*LDX, max(W*LDV, LDO)), MODIFY ? W*KEYS + W*KEYS/4 : 0)
-% let STAGE = OPENED + (PARTS == 2 ? max(W*LDQ, 2*W*LDV) : 0)
+% let ROW = W*max(LDX*PER, LDV)
+% let OPENED = max(max(NARROW ? ROW + ceil_div(max(LDX*PER, LDV), 4) : W*max(LDX, LDV), LDO), MODIFY ? W*KEYS + W*KEYS/4 : 0)
+% let STAGE = OPENED + (PLANES == 2 ? max(W*LDQ, 2*W*LDV) : 0)
 %# A bias or a slope: scores are of any size then. The numbers that scores are modified by: of all, of keys, of rows.
 % let UNBOUNDED = BIAS != "none" or ALIBI
 % let KEY_NUMBERS = 5
@@ -61,7 +67,8 @@
 % assert GQ + GX + VW == 0, "group and vector belong to OpenCL; isa portable has them"
 % assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
 % assert COPY == "plain" and LOOP == "joint" and UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy", "copy, loop, unswizzled, shared_q and order belong to isas sm90 and sm80"
-% assert TQ == TKV and (TQ == "bf16" or TQ == "f16"), "isa amx multiplies pairs of bf16; dtype must be bf16 or f16"
+% assert TQ == TKV and (TQ == "bf16" or TQ == "f16") or TQ == "bf16" and NARROW, "isa amx multiplies pairs of bf16; dtype must be bf16 or f16, or bf16 for queries of narrow keys and values"
+% assert HD % VALUES == 0 and HDV % VALUES == 0, "q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32"
 % assert not TABLE or PARTS == 1, "table makes exponentials that are bf16; dtype must be bf16"
 % assert not SPLIT, "isa amx has no split; split must be left out"
 % assert MR == 32 and NV == 4, "isa amx works on 32 rows by 64 keys; micro.rows must be 32, and micro.vecs 4"
@@ -70,12 +77,25 @@
 % assert U == 1 or U == 2 or U == 4, "unroll must be 1, 2 or 4 for isa amx"
 % micro tiles_on
 % micro tiles_off
+% if BLOCKS
+% micro open_row as open_key with N = HD
+% if HD != HDV
+% micro open_row as open_value with N = HDV
+% end
+% elif NARROW
+% micro widen_row as widen_key with N = LDX*PER
+% if HD != HDV
+% micro widen_row as widen_value with N = LDV
+% end
+% end
 % if PARTS == 2
 % micro open_query
-% micro open_key
-% micro open_value
 % else
 % micro pack_q
+% end
+% if PLANES == 2
+% micro part_key
+% micro part_value
 % end
 % micro pack_k
 % micro pack_pairs

@@ -83,35 +83,52 @@ static int pack(struct head *x, int64_t first, int64_t end)
     const struct attn_args *a = x->a;
     const struct sequence *s = x->s;
     const struct space *w = x->w;
+% if not NARROW
     const ${CKV} *k = (const ${CKV} *)a->k + s->k_at + x->g * a->k_stride[1];
     const ${CKV} *v = (const ${CKV} *)a->v + s->v_at + x->g * a->v_stride[1];
+% end
     int64_t from = first / ${KEYS}, blocks = (end + ${KEYS - 1}) / ${KEYS} - from;
     uint32_t norms[${W}] = {0}, range[${W}] = {0}, top = 0;
-% if PARTS == 2
-    uint16_t *opened = (uint16_t *)w->stage + ${2*OPENED};
+% if PLANES == 2
+    uint16_t *parts = (uint16_t *)w->stage + ${2*OPENED};
 % end
     x->norm = 0.0f;
     if (blocks <= 0)
         return 1;
     for (int64_t j = from * ${KEYS}; j < (from + blocks) * ${KEYS}; j += ${W}) {
-        int64_t n = most(0, least(${W}, end - j)), ld;
+        int64_t n = most(0, least(${W}, end - j))${NARROW ? "" : ", ld"};
+% if NARROW
+        const float *row = (const float *)w->stage;
+        open_keys(a, s, x->g, j, n, (float *)w->stage);
+% else
         const ${CKV} *row = keys_at(a, s, k, a->k_stride, j, n, ${W}, ${HD}, ${LDX*PER}, &ld, (${CKV} *)w->stage);
-% if PARTS == 2
+% end
+% if PLANES == 2
         for (int64_t r = 0; r < ${W}; r++)
-            open_key(row + r * ld, opened + r * ${LDQ*PER});
-        pack_k(opened, w->k + j * ${LDQ}, ${LDQ*PER});
+            part_key(row + r * ${NARROW ? LDX*PER : "ld"}, parts + r * ${LDQ*PER});
+        pack_k(parts, w->k + j * ${LDQ}, ${LDQ*PER});
 % else
         pack_k(row, w->k + j * ${LDQ}, ld);
 % end
         if (j % ${2*W} == 0) {
             float *to = w->v + j / ${KEYS} * ${VBLOCK} + j % ${KEYS} * ${W/2};
+% if NARROW
+            for (int64_t r = 0; r < ${2*W}; r++) {
+                if (r % ${W} == 0)
+                    open_values(a, s, x->g, j + r, most(0, least(${W}, end - j - r)), (float *)w->stage);
+                part_value(row + r % ${W} * ${LDV}, parts + r * ${LDV}, parts + (${2*W} + r) * ${LDV});
+            }
+% else
             n = most(0, least(${2*W}, end - j));
             row = keys_at(a, s, v, a->v_stride, j, n, ${2*W}, ${HDV}, ${LDV}, &ld, (${CKV} *)w->stage);
+% end
 % if PARTS == 2
             for (int64_t r = 0; r < ${2*W}; r++)
-                open_value(row + r * ld, opened + r * ${LDV}, opened + (${2*W} + r) * ${LDV});
-            pack_pairs(opened, to, ${LDV});
-            pack_pairs(opened + ${2*W*LDV}, to + ${PLANE}, ${LDV});
+                part_value(row + r * ld, parts + r * ${LDV}, parts + (${2*W} + r) * ${LDV});
+% end
+% if PLANES == 2
+            pack_pairs(parts, to, ${LDV});
+            pack_pairs(parts + ${2*W*LDV}, to + ${PLANE}, ${LDV});
 % else
             pack_pairs(row, to, ld);
 % end

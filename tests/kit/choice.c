@@ -20,7 +20,8 @@ static const enum dtype types[][3] = {
     {DTYPE_F32, DTYPE_F32, DTYPE_F32},  {DTYPE_F16, DTYPE_F16, DTYPE_F16},  {DTYPE_BF16, DTYPE_BF16, DTYPE_BF16},
     {DTYPE_F32, DTYPE_F16, DTYPE_F32},  {DTYPE_F16, DTYPE_F32, DTYPE_BF16}, {DTYPE_BF16, DTYPE_BF16, DTYPE_F32},
     {DTYPE_F32, DTYPE_BF16, DTYPE_F16}, {DTYPE_F16, DTYPE_INT8, DTYPE_F32}, {DTYPE_BF16, DTYPE_Q4_0, DTYPE_BF16},
-}; /* one narrow type with scales and one of blocks; test_random.c draws all */
+    {DTYPE_BF16, DTYPE_INT8, DTYPE_F32},
+}; /* one narrow type with scales, for Q of both kinds, and one of blocks; test_random.c draws all */
 enum { PLAIN_TYPES = 3, TYPES = sizeof types / sizeof *types };
 
 /* Each feature alone, and some that go together in models. */
