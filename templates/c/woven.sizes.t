@@ -67,7 +67,7 @@
 % assert GQ + GX + VW == 0, "group and vector belong to OpenCL; isa portable has them"
 % assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
 % assert COPY == "plain" and LOOP == "joint" and UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy", "copy, loop, unswizzled, shared_q and order belong to isas sm90 and sm80"
-% assert TQ == TKV and (TQ == "bf16" or TQ == "f16") or TQ == "bf16" and NARROW, "isa amx multiplies pairs of bf16; dtype must be bf16 or f16, or bf16 for queries of narrow keys and values"
+% assert TQ == TKV and (TQ == "bf16" or TQ == "f16") or TQ == "bf16" and NARROW, "isa amx multiplies pairs of bf16; dtype must be bf16 or f16, and bf16 where keys and values are narrow"
 % assert HD % VALUES == 0 and HDV % VALUES == 0, "q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32"
 % assert not TABLE or PARTS == 1, "table makes exponentials that are bf16; dtype must be bf16"
 % assert not SPLIT, "isa amx has no split; split must be left out"
