@@ -200,7 +200,7 @@ static void want_row(struct job *j, int64_t row, int64_t keys, int64_t from, int
         double p = nan ? NAN : power(z, (double)(s - base)), more = z->NATURAL ? power_error(z, (double)(s - base)) : 0;
         if (z->PAIRS || j->arg[1].alias < 0)
             want(j, 0, row * z->BK + k, (double)s, 0);
-        want(j, 1, row * z->LDP * z->PER + k, p * (double)rest(j, k), p * fabs((double)rest(j, k)) * (relative + rounding + more) + TINY);
+        want(j, 1, row * z->LDP * z->PER + k, p * (double)rest(j, k), (p * (relative + rounding + more) + TINY) * fabs((double)rest(j, k)));
         if (nan && !isnan(s)) /* whether it gets into the maximum depends on the order */
             want_anything(j, j->arg[1].alias < 0 ? 1 : 0, row * z->LDP * z->PER + k);
         sum += p;
@@ -224,6 +224,8 @@ static void softmax(struct job *j)
     memory(j, 2, DTYPE_F32, z->STATE);
     if (z->KEYED)
         memory(j, 3, DTYPE_F32, keys);
+    for (int64_t k = 0; k < keys && z->KEYED; k++)
+        set(j, 3, k, 1 + 0.1f * (float)random_below(&j->random, 10));
     integer(j, z->KEYED ? 4 : 3, n);
     if (!z->PAIRS && j->kind % 2)
         j->arg[1].alias = 0;
