@@ -208,12 +208,17 @@ def resolve_make(words):
 
 
 def resolve_options(words, path):
-    """A benchmark: its source is there, and names each option."""
+    """A benchmark: its source is there, and names each option, or a file of the same folder does whose header it includes."""
     source = os.path.join(ROOT, path.replace("out/bin/", "") + ("" if path.endswith(".py") else ".c"))
     if not os.path.exists(source):
         raise Wrong(f"{path}: there is no {source}")
     with open(source) as f:
         text = f.read()
+    for name in re.findall(r'^#include "(\w+)\.h"', text, re.M):
+        beside = os.path.join(os.path.dirname(source), name + ".c")
+        if os.path.exists(beside):
+            with open(beside) as f:
+                text += f.read()
     for word in words:
         if word.startswith("--") and f'"{word.partition("=")[0]}"' not in text:
             raise Wrong(f"{path} has no option {word}")
