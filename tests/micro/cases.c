@@ -179,7 +179,7 @@ int cases_kept(const struct isa_table *t)
     return spare < 0 ? 0 : spare < KEPT ? spare : KEPT;
 }
 
-/* Tiles are told by kernels alone, which test_kernels runs whole; a mask of bytes shows in what it is used by. */
+/* Tiles have a test of their own, test_tiles.c; a mask of bytes shows in what it is used by. */
 static bool is_elsewhere(const struct op *op)
 {
     const struct operand *first = &op->pattern.operand[0];

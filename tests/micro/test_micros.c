@@ -77,7 +77,7 @@ struct isa_test {
     enum isa isa;
 };
 
-/* Those on tiles are told by kernels alone, which test_kernels runs whole. */
+/* Those on tiles are told by kernels alone, which test_kernels and test_woven run whole; their ops by test_tiles. */
 static bool is_tested(enum isa isa)
 {
     return isa_language(isa) == LANGUAGE_C && isa != ISA_AMX && test_wants(field_value_name(F_ISA, (int32_t)isa));
