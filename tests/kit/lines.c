@@ -47,3 +47,25 @@ void lines_check_source(const char *name, const char *text)
     if (!strstr(text, "SPDX-License-Identifier: MIT-0\n"))
         fail_msg("%s: there is no line that ends in SPDX-License-Identifier: MIT-0", name);
 }
+
+int lines_repeated(const char *text)
+{
+    enum { MOST = 4096 };
+    struct line { const char *at; size_t size; } line[MOST];
+    int n = 0, best = 0;
+    for (const char *at = text; *at && n < MOST; at += strspn(at, "\n")) {
+        at += strspn(at, " ");
+        const size_t size = strcspn(at, "\n");
+        if (size && *at != '#')
+            line[n++] = (struct line){at, size};
+        at += size;
+    }
+    for (int i = 0; i < n; i++)
+        for (int j = i + best + 1; j < n; j++) {
+            int k = 0;
+            while (i + k < j && j + k < n && line[i + k].size == line[j + k].size && !memcmp(line[i + k].at, line[j + k].at, line[i + k].size))
+                k++;
+            best = k > best ? k : best;
+        }
+    return best;
+}

@@ -9,4 +9,7 @@ void lines_check(const char *name, const char *text);
 /* The same, and that a line says the licence in the form that tools look for. */
 void lines_check_source(const char *name, const char *text);
 
+/* The most lines, one after another, that stand in the text twice; empty ones and those of the preprocessor do not count. */
+int lines_repeated(const char *text);
+
 #endif
