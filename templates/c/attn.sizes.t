@@ -46,7 +46,10 @@
 % let LOG_W = W == 16 ? 4 : W == 8 ? 3 : 2
 % let HELD = max(0, min(DQ, (REGISTERS - W - 4 - 3*PARTED - SPARE)/R))
 % let PARTED_Q = PARTED*(DQ - DQ % 2)
-% let PARTED_O = FEW and PAIRS or PARTED ? CV - CV % 2 : 0
+%# Invariant kernels that split keys part the even and the odd elements of values only, and only where they read these in place.
+% let DIRECT = SPLIT and INVARIANT and not NARROW and not PAIRS
+% let PARTED_V = PARTED or DIRECT and REGISTERS and TKV == "bf16" and (NV % 2 == 0 or PANELS == 1) ? 1 : 0
+% let PARTED_O = FEW and PAIRS or PARTED_V ? CV - CV % 2 : 0
 % let SIZE = type_bytes(TKV)
 %# Lines of the cache that a row of keys takes (in plain C a fetch is only a call), and a pass over values fetches of a row: all passes together the whole.
 %# A row of keys, and of values, in elements of their C type.
@@ -77,8 +80,16 @@
 % let FEW_STAGE = FEW_V + round_up(BK*VALUE*(NARROW ? 1 : SIZE), 64)
 %# Invariant kernels pack a panel of keys, or some values, at a time, and have scores of all blocks of queries. Values that are floats
 %# when they are read stay where they are.
-% let DIRECT = SPLIT and INVARIANT and not NARROW and not PAIRS
 % let SOME = max(W, 16)
+%# While they pack and multiply a panel of keys, they fetch a panel to come: PACK_LINES lines in each step of packing and SCORE_LINES in each
+%# step of the product, so that each fetches half of the panel. Columns of bf16 are packed two at a time and widened afterwards, which
+%# takes half of the shuffles.
+% let TWOS = has_op("two") and TROW == "bf16" and not PAIRS
+% let AHEAD = SPLIT and INVARIANT
+%# How many panels ahead; with f32 four were faster than two, with bf16 two.
+% let AWAY = SIZE == 4 ? 4 : 2
+% let PACK_LINES = NARROW ? 0 : ceil_div(W/2*KEY_LINES, max(1, LDQ/W))
+% let SCORE_LINES = ceil_div((NARROW ? NR : NR/2)*KEY_LINES, SQ/U)
 % let SOME_K = round_up(FEW_O + FEW_RESULT, 64)
 % let SOME_V = SOME_K + round_up(NR*LDQ*4, 64)
 % let SOME_S = SOME_V + round_up(DIRECT ? SOME*LDO*SIZE : PANELS*SOME/PER*NR*4, 64)
@@ -153,13 +164,23 @@
 % micro widen_row as widen_value with N = HDV
 % end
 % end
+% if AHEAD
+% micro fetch_rows
+% end
+% if AHEAD and not NARROW
+% micro pack_ahead
+% else
 % micro pack_k
+% end
 % if SPLIT and not DIRECT
 % micro pack_v with LDP = SOME/PER
 % elif not DIRECT
 % micro pack_v
 % end
 % micro score_tile with N = NV
+% if AHEAD
+% micro score_ahead with N = NV
+% end
 % if KEYED
 % micro softmax_keyed
 % else

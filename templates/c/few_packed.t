@@ -1,6 +1,29 @@
 %# Rows of queries against the keys of one split, tile by tile, with the very micro-kernels of tiles.t, so that the bits are those of all
 %# other kernels: keys and values are packed, but only some at a time, which stay in the nearest cache until all rows have met them.
 
+/* Where key j of the head lies. */
+static const ${CKV} *key_at(const struct rows *x, int64_t j)
+{
+    const struct attn_args *a = x->a;
+    int64_t at = x->s->k_at + x->g * a->k_stride[1];
+% if PAGED
+    at += a->features->pages[x->s->b * a->features->page_stride + j / a->features->page_size] * a->k_stride[0] + j % a->features->page_size * a->k_stride[2];
+% else
+    at += j * a->k_stride[2];
+% end
+    return (const ${CKV} *)a->k + at${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
+}
+
+/* Returns where n keys from j on lie, to be fetched line by line. If their rows do not lie side by side, it fetches them at once, and returns
+ * a place that is in the cache already. */
+static const ${CKV} *ahead_of(const struct rows *x, int64_t j, int64_t n)
+{
+    const ${CKV} *at = key_at(x, j < x->s->keys ? j : x->s->keys - 1);
+    if (j < x->s->keys && x->a->k_stride[2] != ${HD/VALUES})
+        fetch_rows(at, x->a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, n);
+    return j < x->s->keys && x->a->k_stride[2] == ${HD/VALUES} ? at : key_at(x, x->from);
+}
+
 /* Keys j to j + ${NR - 1} of those before end become a panel${DIRECT ? "" : ", and values j to j + "}${DIRECT ? "" : SOME - 1}${DIRECT ? "" : " pieces of panels"}; zeros behind them. */
 static void pack_keys(const struct rows *x, const struct space *w, int64_t j, int64_t end)
 {
@@ -14,7 +37,7 @@ static void pack_keys(const struct rows *x, const struct space *w, int64_t j, in
         int64_t ld;
         const ${CKV} *from = keys_at(a, x->s, (const ${CKV} *)a->k + x->s->k_at + x->g * a->k_stride[1], a->k_stride, j + c, n, ${W}, ${HD}, ${LDQ*PER}, &ld,
             (${CKV} *)w->stage);
-        pack_k(from, w->k + c, ld);
+        pack_ahead(from, w->k + c, ld, ahead_of(x, j + ${AWAY*NR} + c / 2, ${W/2}));
 % end
     }
 }
@@ -110,7 +133,8 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
         int64_t n = least(${BK}, end - j);
         for (int64_t c = 0; c < n; c += ${NR}) {
             pack_keys(x, w, j + c, end);
-            for (int64_t t = 0; t < x->count; t += ${MR}) {
+            score_ahead(w->q, w->k, w->s + c, w->q + ${MR*LDQ}, ahead_of(x, j + c + ${NARROW ? AWAY*NR : AWAY*NR + NR/2}, ${NARROW ? NR : NR/2}));
+            for (int64_t t = ${MR}; t < x->count; t += ${MR}) {
                 const float *q = w->q + t / ${MR} * ${QUERIES};
                 score_tile(q, w->k, w->s + t * ${BK} + c, q + ${MR*LDQ}, 1);
             }
@@ -130,7 +154,7 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
             const ${CKV} *head = (const ${CKV} *)x->a->v + x->s->v_at + x->g * x->a->v_stride[1], *next;
             int64_t ld, some = least(${SOME}, n - c);
             const ${CKV} *v = keys_at(x->a, x->s, head, x->a->v_stride, j + c, some, ${SOME}, ${HDV}, ${LDO}, &ld, (${CKV} *)(void *)w->v);
-            next = v + ${SOME} * ld; /* fetched ahead; nothing is read, wherever that is */
+            next = v + ${AWAY*SOME} * ld; /* fetched ahead; nothing is read, wherever that is */
             for (int64_t t = 0; t < x->count; t += ${MR}) {
                 float *to = o + t / ${MR} * ${RESULTS};
 % for c in 0..PANELS

@@ -102,27 +102,32 @@ void add_specials(struct job *j, int p)
 }
 
 /* Where element c of a row stands, in which even and odd elements of `parts` vectors in turn are parted. */
+static int64_t parted_at(const struct job *j, int64_t c, int64_t pairs)
+{
+    int64_t w = j->z.W, pair = c / (2 * w);
+    return pair < pairs ? pair * 2 * w + c % 2 * w + c % (2 * w) / 2 : c;
+}
+
 int64_t part_of(const struct job *j, int64_t c, int64_t vectors)
 {
-    int64_t w = j->z.W, pair = c / (2 * w), parted = j->z.PARTED ? vectors / 2 : 0;
-    return pair < parted ? pair * 2 * w + c % 2 * w + c % (2 * w) / 2 : c;
+    return parted_at(j, c, j->z.PARTED ? vectors / 2 : 0);
 }
 
 int64_t output_of(const struct job *j, int64_t c, int64_t vectors)
 {
     int64_t w = j->z.W, pair = c / (2 * w), four = c % (2 * w) / 4;
-    if (!j->z.SPLIT || !j->z.PAIRS)
-        return part_of(j, c, vectors);
+    if (!j->z.FEW || !j->z.PAIRS)
+        return parted_at(j, c, j->z.PARTED_V ? vectors / 2 : 0);
     return pair < vectors / 2 ? pair * 2 * w + four % 2 * w + four / 2 * 4 + c % 4 : c;
 }
 
 /* The other way round, of a row of output. */
 int64_t whole_of(const struct job *j, int64_t at)
 {
-    for (int64_t c = 0; j->z.SPLIT && j->z.PAIRS; c++)
+    for (int64_t c = 0; j->z.FEW && j->z.PAIRS; c++)
         if (output_of(j, c, j->z.CV) == at)
             return c;
-    int64_t w = j->z.W, pair = at / (2 * w), parted = j->z.PARTED ? j->z.CV / 2 : 0;
+    int64_t w = j->z.W, pair = at / (2 * w), parted = j->z.PARTED_V ? j->z.CV / 2 : 0;
     return pair < parted ? pair * 2 * w + at % w * 2 + at / w % 2 : at;
 }
 

@@ -84,18 +84,33 @@ static void pack_k(struct job *j)
             want(j, 1, (c / per * j->z.NR + i) * per + c % per, (double)get(j, 0, i * ld + c), 0);
 }
 
+static void pack_ahead(struct job *j)
+{
+    pack_k(j);
+    memory(j, 3, row_type(j), 1); /* a hint */
+}
+
+/* Has no effect. */
+static void fetch_rows(struct job *j)
+{
+    memory(j, 0, j->kv, 1);
+    integer(j, 1, 64);
+    integer(j, 2, 1 + j->kind % 3);
+}
+
 /* d[panel][slot][NR]: a slot's elements are neighbouring values of one column */
 static void pack_v(struct job *j)
 {
+    int64_t ldp = j->z.SPLIT && !j->z.FEW ? j->z.SOME / j->z.PER : j->z.LDP; /* all keys of a tile, or some */
     int64_t per = j->z.PER, nr = j->z.NR, ld = j->z.LDO + (j->kind % 3) * 5;
-    int64_t last = (j->z.PANELS - 1) * j->z.LDP + j->z.W / per - 1;
+    int64_t last = (j->z.PANELS - 1) * ldp + j->z.W / per - 1;
     memory(j, 0, row_type(j), (j->z.W - 1) * ld + j->z.LDO);
     memory(j, 1, j->slot, (last * nr + j->z.LAST * j->z.W) * per);
     integer(j, 2, ld);
     add_specials(j, 0);
     for (int64_t i = 0; i < j->z.W; i++)
         for (int64_t c = 0; c < j->z.LDO; c++)
-            want(j, 1, ((c / nr * j->z.LDP + i / per) * nr + c % nr) * per + i % per, (double)get(j, 0, i * ld + c), 0);
+            want(j, 1, ((c / nr * ldp + i / per) * nr + c % nr) * per + i % per, (double)get(j, 0, i * ld + c), 0);
 }
 
 /* ---- products ---- */
@@ -121,17 +136,15 @@ static double dot(const struct job *j, int64_t left, int64_t from, int64_t colum
     return sum;
 }
 
-static void score_tile(struct job *j)
+static void panel_scores(struct job *j, int64_t n)
 {
     const struct sizes *z = &j->z;
     memory(j, 0, j->slot, ((z->MR - 1) * z->LDQ + z->SQ) * z->PER);
-    int64_t n = up_to(j, z->BK / z->NR);
     memory(j, 1, j->slot, (z->KEYED ? n * z->KROWS : (n - 1) * z->KROWS + z->SQ) * z->NR * z->PER);
     for (int64_t c = 0; c < n * z->NR && z->KEYED; c++)
         *rest_at(j, c / z->NR, c % z->NR) = 1 + 0.1f * (float)random_below(&j->random, 10);
     memory(j, 2, DTYPE_F32, (z->MR - 1) * z->BK + n * z->NR);
     memory(j, 3, DTYPE_F32, 1);
-    integer(j, 4, n);
     for (int64_t i = 0; i < z->MR; i++)
         for (int64_t c = 0; c < n * z->NR; c++) {
             double size, scale = (double)get(j, 3, 0) * (z->KEYED ? (double)*rest_at(j, c / z->NR, c % z->NR) : 1);
@@ -139,6 +152,19 @@ static void score_tile(struct job *j)
             double error = (double)(z->SQ * z->PER + 2) * 0x1p-24 * size;
             want(j, 2, i * z->BK + c, scale * sum, fabs(scale) * error + TINY);
         }
+}
+
+static void score_tile(struct job *j)
+{
+    const int64_t n = up_to(j, j->z.BK / j->z.NR);
+    panel_scores(j, n);
+    integer(j, 4, n);
+}
+
+static void score_ahead(struct job *j)
+{
+    panel_scores(j, 1);
+    memory(j, 4, j->kv, 1); /* a hint, of no effect: most of it lies outside */
 }
 
 static void value_tile(struct job *j)
@@ -365,7 +391,7 @@ static void finish(struct job *j)
 }
 
 static const struct model models[] = {
-    {"pack_q", pack_q},   {"pack_k", pack_k},   {"pack_v", pack_v}, {"score_tile", score_tile}, {"softmax", softmax},
+    {"pack_q", pack_q},   {"pack_k", pack_k},   {"pack_ahead", pack_ahead},   {"fetch_rows", fetch_rows},   {"pack_v", pack_v}, {"score_tile", score_tile}, {"score_ahead", score_ahead}, {"softmax", softmax},
     {"softmax_keyed", softmax},
     {"cut", cut}, {"value_tile", value_tile}, {"finish", finish}, {"soften", soften},
     {"widen_row", open_row}, {"open_row", open_row}, {"add_bias", add_bias}, {"alibi", alibi}, {"hide", hide}, {NULL, NULL},

@@ -102,7 +102,7 @@ static void value_rows(struct job *j)
     const struct sizes *z = &j->z;
     int64_t together = z->PAIRS ? 2 * z->KB : z->U, n = up_to(j, z->BK / together), keys = n * together;
     int64_t columns = j->columns * z->W, ld = units(j, columns) + (j->kind % 3) * 5;
-    slots(j, 0, z->PAIRS ? n * z->W : (keys - 1) * z->R + z->VR);
+    slots(j, 0, z->PAIRS ? n * z->W : z->FEW ? (keys - 1) * z->R + z->VR : (z->VR - 1) * z->LDP + keys);
     memory(j, 1, j->kv, (keys - 1) * ld + units(j, columns));
     memory(j, 2, DTYPE_F32, (z->VR - 1) * z->LDO + columns);
     memory(j, 3, j->kv, 1);
@@ -113,7 +113,7 @@ static void value_rows(struct job *j)
             int64_t at = i * z->LDO + output_of(j, c, j->columns);
             double sum = (double)get(j, 2, at), size = fabs(sum);
             for (int64_t k = 0; k < keys; k++) {
-                double term = (double)get_element(j, 0, prob_at(j, k, i)) * (double)number(j, 1, k * ld, c);
+                double term = (double)get_element(j, 0, z->FEW ? prob_at(j, k, i) : i * z->LDP + k) * (double)number(j, 1, k * ld, c);
                 sum += term, size += fabs(term);
             }
             want(j, 2, at, sum, (double)(keys + 2) * 0x1p-24 * size + TINY);
