@@ -67,20 +67,18 @@ INLINED void copy4_later(uint to, __global const void *from, int is_there)
 {
     __asm__ volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"(from), "r"(is_there ? 4 : 0) : "memory");
 }
-/* Four narrow numbers become four of ${DTYPE}, exactly. */
+/* Four narrow numbers as four of f16, exactly. */
 % if DTYPE_KV == "int8"
-INLINED void widened(uint *y, uint four) /* 128 and the lower seven bits, minus 128, or minus 256 for a set sign */
+INLINED void widened(uint *y, uint four) /* 1024 and the number and 128, less both */
 {
-    __asm__("{.reg .b32 a, b, c; prmt.b32 a, %2, 0x43434343, 0x4140; and.b32 b, a, 0xff7fff7f; and.b32 c, a, 0xff80ff80;"
-        "sub.rn.bf16x2 %0, b, c; prmt.b32 a, %2, 0x43434343, 0x4342; and.b32 b, a, 0xff7fff7f; and.b32 c, a, 0xff80ff80;"
-        "sub.rn.bf16x2 %1, b, c;}" : "=&r"(y[0]), "=r"(y[1]) : "r"(four));
+    __asm__("{.reg .b32 a, b, c, d; xor.b32 a, %2, 0x80808080; mov.b32 b, 0x64806480; prmt.b32 c, a, 0x64646464, 0x4140;"
+        "prmt.b32 d, a, 0x64646464, 0x4342; sub.rn.f16x2 %0, c, b; sub.rn.f16x2 %1, d, b;}" : "=&r"(y[0]), "=r"(y[1]) : "r"(four));
 }
 % else
-INLINED void widened(uint *y, uint four) /* by way of f16, which has every such number */
+INLINED void widened(uint *y, uint four)
 {
-    __asm__("{.reg .b16 a, b; .reg .b32 x; .reg .f32 c, d; mov.b32 {a, b}, %2; cvt.rn.f16x2.e4m3x2 x, a; mov.b32 {a, _}, x;"
-        "cvt.f32.f16 c, a; mov.b32 {_, a}, x; cvt.f32.f16 d, a; cvt.rn.bf16x2.f32 %0, d, c; cvt.rn.f16x2.e4m3x2 x, b;"
-        "mov.b32 {a, b}, x; cvt.f32.f16 c, a; cvt.f32.f16 d, b; cvt.rn.bf16x2.f32 %1, d, c;}" : "=&r"(y[0]), "=r"(y[1]) : "r"(four));
+    __asm__("{.reg .b16 a, b; mov.b32 {a, b}, %2; cvt.rn.f16x2.e4m3x2 %0, a; cvt.rn.f16x2.e4m3x2 %1, b;}"
+        : "=&r"(y[0]), "=r"(y[1]) : "r"(four));
 }
 % end
 % end
@@ -140,7 +138,7 @@ INLINED void zero16(uint at)
 }
 
 /* How many registers this warpgroup's work-items have from now on. */
-% if CW > 1
+% if CW > 1 or NARROW
 INLINED void registers_for_copying(void)
 {
     __asm__ volatile("setmaxnreg.dec.sync.aligned.u32 ${COPY_REGS};");

@@ -1,13 +1,15 @@
 %# What both of NVIDIA's levels share: whether features change scores one by one and need the struct of their numbers; whether tiles of
 %# keys may begin at a key of their own, as with a window or where keys are split; and the order of tiles.
 % let MODIFIES = BIAS != "none" or ALIBI or MASK
-%# Narrow keys and values (int8, fp8) are widened on their way to the tensor cores; their scales multiply scores and probabilities.
+%# Narrow keys and values (int8, fp8) are widened to f16 on their way to the tensor cores, which is exact; their scales multiply scores and
+%# probabilities. Queries become f16, too, where each row is multiplied by a power of two.
 % let NARROW = type_scaled(DTYPE_KV)
 %# Of f16 beside bf16, which isa sm80 takes, scores are products of tf32, which holds both exactly; P has the type of V.
 % let MIXED = ISA == "sm80" and DTYPE_KV != DTYPE and (DTYPE_KV == "f16" or DTYPE_KV == "bf16")
 % assert NARROW or MIXED or DTYPE_KV == DTYPE, "the tensor cores multiply K and V of Q's type, and widen int8 and fp8; dtype.kv must be one of these, or left out"
-% let T = MIXED ? DTYPE_KV : DTYPE
-% assert not NARROW or DTYPE == "bf16", "narrow K and V go with dtype bf16 here: a probability times a scale may leave f16's range"
+%# T is the type of what the tensor cores multiply.
+% let T = MIXED ? DTYPE_KV : NARROW ? "f16" : DTYPE
+% assert not NARROW or DTYPE == "bf16", "narrow K and V go with dtype bf16: of f16 a probability times a scale would need more digits than f16 has"
 % let TYPE_KV = NARROW ? type_opencl(DTYPE_KV) : "ushort"
 % let FEATURES = WINDOW or SOFTCAP or SINK or MODIFIES or PACKED or PAGED or NARROW
 %# Where something is added to scores, they are scaled first and become exponentials with base e. Otherwise they stay as the product

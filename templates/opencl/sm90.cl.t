@@ -77,7 +77,16 @@ INLINED void settle(float *out, int due, const float *factor, const struct worke
 
 % end
 % if EARLY
-/* Begins the values of the keys before these, and then the scores of these. */
+INLINED void end_values(struct worker *x)
+{
+    const uint shared = x->shared;
+    products_wait();
+    RELEASE(x, V_EMPTY(x->nv));
+    ${NEXT_V};
+}
+
+/* Multiplies the values of the keys before these, gives their place back, and begins the scores of these keys. It may have to wait for
+ * these, and meanwhile the keys after them are on their way to the place that was given back. */
 % else
 /* Begins the scores of these keys, and then the values of those
  * before${LATER ? "; in between, while scores are multiplied, it does what is due" : ""}. */
@@ -91,6 +100,7 @@ INLINED void begin_step(float *s, float *out, const uint *p, struct worker *x${L
     shared_written(); /* work-items may have copied them */
 % end
     begin_values(out, p, V_AT(x->nv));
+    end_values(x);
 % end
     await(K_FULL(x->nk), ROUND(x->nk));
 % if PAGED
@@ -115,25 +125,17 @@ INLINED void begin_step(float *s, float *out, const uint *p, struct worker *x${L
     GIVE_TURN(x);
 }
 % if EARLY
-INLINED void end_values(struct worker *x)
-{
-    const uint shared = x->shared;
-    RELEASE(x, V_EMPTY(x->nv));
-    ${NEXT_V};
-}
 INLINED void end_scores(struct worker *x, int last)
 {
     const uint shared = x->shared;
-    products_wait_but_last();
-    end_values(x);
     products_wait();
 % else
-INLINED void end_scores(${NARROW ? "float *s, " : ""}struct worker *x, int last)
+INLINED void end_scores(${NARROW ? "float *s, const float *unit, " : ""}struct worker *x, int last)
 {
     const uint shared = x->shared;
     ${SERIAL ? "products_wait" : "products_wait_but_last"}();
 % if NARROW
-    multiply_keys(s, x, SCALES_OF_KEYS);
+    scale_scores(s, x, unit);
 % end
 % end
 % if INSIDE
@@ -174,9 +176,6 @@ INLINED void finish(float *out, const uint *p, struct worker *x, struct row_stat
     tell(x, p, factor, ENDS);
 % end
     await_staging(x);
-% if EARLY
-    products_wait();
-% end
     end_values(x);
     ${STORE_LAST};
 }
@@ -221,6 +220,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
     float s[${NS}], out[${NO}], factor[2] = {1.0f, 1.0f}, fix[2];
     uint p[${NS/2}];
     struct row_states rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
+% if NARROW
+    float unit[2];
+% end
     int pending = 0; /* whether the tile before still has values to multiply, and output to store */
 % if LATER
     int due = NOTHING;
@@ -251,6 +253,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
             pending = 0, j = last;
         }
 % end
+% if NARROW
+        fit_queries(x, unit);
+% end
 % if NEGATES
         if (a->scale < 0.0f)
             negate_q(x);
@@ -263,9 +268,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
             tell(x, p, factor, ENDS);
 % end
         await_staging(x);
-        end_scores(${NARROW ? "s, " : ""}x, j == ${FIRST});
+        end_scores(${NARROW ? "s, unit, " : ""}x, j == ${FIRST});
 % if SOFTCAP
-        cap(s, x->ratio${SPLIT ? ", x->d.rows * x->d.heads - 16 * x->warp" : ""});
+        cap(s, x->ratio${SPLIT ? ", rows_from_here(x)" : ""});
 % end
 % if MODIFIES
         modify_tile(s, x, j, a, f);
@@ -276,7 +281,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         end_values(x);
 % end
 % if NARROW
-        multiply_keys(s, x, SCALES_OF_VALUES);
+        scale_values(s, x);
 % end
         round_all(p, s);
 % if SHARES
@@ -294,9 +299,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         pending = 1;
         while (--j >= ${FIRST}) {
             begin_step(s, out, p, x${LATER ? ", due, factor, x->nq - 1" : ""});
-            end_scores(${NARROW ? "s, " : ""}x, j == ${FIRST});
+            end_scores(${NARROW ? "s, unit, " : ""}x, j == ${FIRST});
 % if SOFTCAP
-            cap(s, x->ratio${SPLIT ? ", x->d.rows * x->d.heads - 16 * x->warp" : ""});
+            cap(s, x->ratio${SPLIT ? ", rows_from_here(x)" : ""});
 % end
 % if MODIFIES
             modify_tile(s, x, j, a, f);
@@ -304,12 +309,16 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % if CAUSAL or WINDOW
             mask_edge(s, x, j);
 % end
-            const int grown = softmax(s, &rows, factor, x->scale);
+            ${NARROW ? "int" : "const int"} grown = softmax(s, &rows, factor, x->scale);
 % if not EARLY
             end_values(x);
 % end
 % if NARROW
-            multiply_keys(s, x, SCALES_OF_VALUES);
+            const float by = scale_values(s, x);
+            if (by != 1.0f) { /* the scales of values were divided by another power of two */
+                factor[0] = grown ? factor[0] * by : by, factor[1] = grown ? factor[1] * by : by;
+                grown = 1;
+            }
 % end
             round_all(p, s);
 % if SHARES
@@ -403,7 +412,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     shared_written();
 % end
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (item < 128) { /* the producer's warpgroup */
+    if (item < ${128*FEEDERS}) { /* the producer's warpgroup${FEEDERS > 1 ? ", and one that widens" : ""} */
         struct source from = {.q = ${MAP_Q}, .k = ${MAP_K}, .v = ${MAP_V}, .shared = shared,
             .memory = memory, .lane = item & 31, .kv_len = (int)a.kv_len${SPLIT ? ", .d = split," : "};"}
 % if SPLIT
@@ -424,7 +433,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % if PAGED
         from.k_rows = k, from.v_rows = v, from.pages = pages, from.box = maps.box;
 % end
-% if CW > 1
+% if CW > 1 or NARROW
         registers_for_copying();
 % end
         if (item < 32)
@@ -435,10 +444,10 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
         return;
     }
-% if CW > 1
+% if CW > 1 or NARROW
     registers_for_computing();
 % end
-    struct worker x = {.shared = shared, .memory = memory, .${SHARES ? "part" : "w"} = uniform(item / 128) - 1, .warp = item / 32 & 3, .lane = item & 31,
+    struct worker x = {.shared = shared, .memory = memory, .${SHARES ? "part" : "w"} = uniform(item / 128) - ${FEEDERS}, .warp = item / 32 & 3, .lane = item & 31,
         .o = ${MAP_O}${SPLIT ? ", .d = split, .parts = parts, .done = done" : ""}${SPLIT or WIDE_O or PACKED or DIRECT_O ? ", .merged = o" : ""}${WIDE_O or PACKED or DIRECT_O ? ", .a = &a" : ""}};
 % if INSIDE
     x.step = STEP(inside), x.nk = FIRST_KEYS(inside), x.nv = FIRST_VALUES(inside);

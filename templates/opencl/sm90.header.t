@@ -2,7 +2,7 @@
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-3 (Shah et al. 2024): one warp
  * copies, ${CW} warpgroup${CW > 1 ? "s" : ""} compute${CW > 1 ? "" : "s"}.
- * ${LANGUAGE} with inline PTX for NVIDIA's sm_90a; arithmetic is f32, P is rounded to ${DTYPE} for the second product.
+ * ${LANGUAGE} with inline PTX for NVIDIA's sm_90a; arithmetic is f32, P is rounded to ${T} for the second product.
  *
  * SPDX-License-Identifier: MIT-0
  * Copy it and change it; no notice is needed.
@@ -58,7 +58,7 @@
  * keys may be read.
 % end
 % if NARROW
- * K and V are ${DTYPE_KV}, and a number is the stored one times its row's scale: three warps widen tiles to ${DTYPE}, exactly, scores are multiplied
+ * K and V are ${DTYPE_KV}, and a number is the stored one times its row's scale: ${WIDENERS} warps widen tiles to f16, exactly, scores are multiplied
  * by the scales of keys and probabilities by those of values. Maps of K and V are of elements of 16 bits, half as many as there are
  * numbers, in boxes of 64: two numbers are one of these. Rows of K and V lie whole 16 bytes apart, which are 16 numbers.
 % end

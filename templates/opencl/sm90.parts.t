@@ -7,7 +7,7 @@ struct worker {
     uint shared;
     __local uchar *memory;
     int w, ${SHARES ? "part, " : ""}warp, lane;${SHARES ? " /* part: which columns of output it has, the first half or the rest */" : ""}
-    float scale${SOFTCAP ? ", ratio" : ""};
+    float scale${SOFTCAP ? ", ratio" : ""}${NARROW ? ", unit" : ""};${NARROW ? " /* unit: what output is to be multiplied by */" : ""}
 % if WINDOW
     int edge, begin; /* see set_ends */
 % else
@@ -38,6 +38,20 @@ struct worker {
 };
 
 % include "opencl/sm90.products.t"
+% if SPLIT and (SOFTCAP or MODIFIES)
+
+/* Returns how many rows the slice has from this warp's first one on. */
+INLINED int rows_from_here(const struct worker *x)
+{
+% if PACKED
+    __local uchar *const memory = x->memory;
+    __local volatile const struct tile *at = TILE_AT(x->w, x->nq);
+    return at->rows * at->heads - 16 * x->warp;
+% else
+    return x->d.rows * x->d.heads - 16 * x->warp;
+% end
+}
+% end
 
 % if NEGATES
 /* If the scale is negative, Q is negated and scores are multiplied by its magnitude, so that the largest score stays the
@@ -130,7 +144,7 @@ INLINED void modify_tile(float *s, const struct worker *x, int j, const struct a
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq);
     const int key = j * ${BK} + 2 * (x->lane & 3);
 % if SPLIT
-    const int rows = x->d.rows * x->d.heads - 16 * x->warp; /* the rows from this warp's first on */
+    const int rows = rows_from_here(x);
     if (rows <= 0)
         return;
     const int r = anew(16 * x->warp + x->lane / 4);
@@ -171,7 +185,7 @@ INLINED void note_rows(const struct worker *x, const struct row_states *rows, fl
         const struct row y = row_at(n, at, &x->d, a);
         const float sum = rows->sum[r], top = finite(rows->top[r])${ADDS ? "" : " * x->scale"};
         if (!whole)
-            inverse[r] = 1.0f;
+            inverse[r] = ${NARROW ? "x->unit" : "1.0f"};
         if (!y.is || (x->lane & 3) != 0)
             continue;
         if (!whole)
@@ -203,6 +217,9 @@ INLINED void close_rows(const struct worker *x, struct row_states *rows, float *
         inverse[r] = inverse_with_sink(rows->sum[r], finite(rows->top[r])${ADDS ? "" : " * x->scale"}, sink);
 % else
         inverse[r] = rows->sum[r] == 0.0f ? 0.0f : reciprocal(rows->sum[r]);
+% end
+% if NARROW
+        inverse[r] *= x->unit;
 % end
     }
 % if SPLIT
@@ -397,7 +414,7 @@ INLINED void leave_output(const struct worker *x, uint n, const int stays, const
         if (row_at(i, at, &x->d, a).is) {
             #pragma unroll
             for (int m = 0; m < ${HAS}; m += 4)
-                *(__global float2 *)(part + i * ${HDV} + 2 * m + 2 * (x->lane & 3)) = ${FLOAT2}(out[m + 2 * r], out[m + 2 * r + 1]);
+                *(__global float2 *)(part + i * ${HDV} + 2 * m + 2 * (x->lane & 3)) = ${FLOAT2}(out[m + 2 * r]${NARROW ? " * inverse[r]" : ""}, out[m + 2 * r + 1]${NARROW ? " * inverse[r]" : ""});
         }
     }
     named_sync(3 + ${MINE}, 128);

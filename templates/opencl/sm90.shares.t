@@ -16,7 +16,7 @@
 %#               The first step waits for values although there are none (sm90.cl.t); the second warpgroup gives their place back unread.
 %#   tiles       The second warpgroup never waits for Q, which may be ahead of it. It reads TILE_AT of a tile after it was told something of it,
 %#               until it has stored the tile's output. Meanwhile the first can get as far as the first step of the tile after the next, where it
-%#               waits to tell that the next has ended; so the producer has written tiles up to the third after this one. There is room for 8.
+%#               waits to tell that the next has ended; so the producer has written tiles up to the third after this one. There is room for 6 or more.
 %# P goes from registers to registers by loads and stores of work-items, and so needs no fence for the copy engine or the tensor cores.
 
 /* What the first warpgroup tells the second: that a tile of queries begins; that it goes on; that it goes on, but output

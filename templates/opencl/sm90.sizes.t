@@ -31,10 +31,12 @@
 % let TYPE = "ushort"
 %# Narrow tiles come to a ring of places, as many as there are stages or twice as many, in the order in which they are wanted, and go
 %# from there, widened, to two stages. A place has boxes of 128 columns, a message of what it is, and the scales of a tile's keys and
-%# values.
+%# values. The scales, with the power of two that those of values were divided by, are kept until both tiles are used.
 % let RING = NARROW ? (HD + HDV > 256 ? ST : 2*ST) : 0
 % let ST = NARROW ? 2 : ST
-% let WIDENERS = 3
+%# Warpgroups that feed those that compute: one warp copies, and the others widen.
+% let FEEDERS = NARROW ? 2 : 1
+% let WIDENERS = 4*FEEDERS - 1
 % let PERSISTENT = LOOP == "persistent"
 % let HB = ceil_div(HD, 64)
 % let VB = ceil_div(HDV, 64)
@@ -53,11 +55,12 @@
 % let V_TILE = BK*VB*128
 % let O_BOX = 64*128
 % let TILE_BYTES = PACKED ? (SPLIT ? 96 + 32*(WINDOW or ALIBI) : 64) : SPLIT and (WINDOW or ALIBI) ? 64 : FROM ? 48 : 32
-% let TILES = SHARES ? 8 : 4
+% let TILES = SHARES ? (PACKED ? 6 : 8) : 4
 % let ROOM = 232448
 % let PLACE = NARROW ? BK*128*ceil_div(max(HD, HDV), 128) : 0
 % let PAIRS = NARROW ? 8*BK : 0
-% let NOTES = RING*(PLACE + PAIRS + 16) + (NARROW ? 3*PAIRS : 0)
+% let SCALES = NARROW ? PAIRS + 16 : 0
+% let NOTES = RING*(PLACE + PAIRS + 16) + 3*SCALES
 %# A place in the ring holds keys or values. The second warpgroup's product may read one box more than values have.
 % let KV_PLACE = BK*128*max(HB, SHARES ? 2*OB : VB)
 % let K_PLACE = INSIDE ? KV_PLACE : K_TILE
@@ -79,18 +82,19 @@
 % let AT_RING = AT_P + P_BYTES
 % let AT_PAIRS = AT_RING + RING*PLACE
 % let AT_SCALES = AT_PAIRS + RING*PAIRS
-% let AT_NOTES = AT_SCALES + (NARROW ? 3*PAIRS : 0)
+% let AT_NOTES = AT_SCALES + 3*SCALES
 % let AT_BAR = AT_NOTES + RING*16
 % let AT_TILE = AT_BAR + round_up(8*(2*QS*WG + 4*ST + 1 + 2*RING + 2*SHARES), TILE_BYTES)
 % let LOCAL = AT_TILE + TILES*WG*TILE_BYTES
+% assert LOCAL <= ROOM - 1024, "it needs more than 226 KiB of shared memory, beside 1 KiB that the driver keeps; tile.q, tile.k or stages must be smaller"
 %# Registers of a consumer's work-item: output, scores, probabilities, and about 32 for all else. A launch gives all warpgroups the
 %# same number: 168 for each work-item if there are three, 128 if there are four. The warpgroups then share these out anew, and would
 %# wait forever for more than there are. A producer that looks for pages needs more registers than one that does not, and one that also
 %# widens needs more still.
-% let REGS = WG == 3 ? 160 : NARROW ? 216 : PAGED or WIDE ? 224 : 232
-% let COPY_REGS = WG == 3 ? 32 : NARROW ? 72 : PAGED or WIDE ? 56 : 40
+% let REGS = WG == 3 ? 160 : NARROW ? (WG == 1 ? 216 : 200) : PAGED or WIDE ? 224 : 232
+% let COPY_REGS = WG == 3 ? 32 : NARROW ? (WG == 1 ? 144 : 56) : PAGED or WIDE ? 56 : 40
 % assert NO + NS + BK/4 + 32 <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
-% let ITEMS = 128*(CW + 1)
+% let ITEMS = 128*(CW + FEEDERS)
 %# Where no product is under way beside exponentials, wide values are multiplied before the next scores, and their place is given back
 %# early.
 % let EARLY = WIDE and SERIAL

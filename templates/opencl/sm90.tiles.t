@@ -42,11 +42,12 @@
 
 % if NARROW
 /* The n-th narrow tile of the ring: its boxes, the scales of its keys and values, a message of what it is, and its barriers.
- * The scales are also kept beside the n-th wide tile of keys, until the next tile but one has come. */
+ * The scales are also kept beside the n-th wide tile of keys, until the next tile but one has come: first those of keys, then those of
+ * values, divided by a power of two, and last that power. */
 #define PLACE_AT(n) (shared + ${AT_RING} + (n) % ${RING} * ${PLACE})
 #define PAIRS_AT(n) (shared + ${AT_PAIRS} + (n) % ${RING} * ${PAIRS})
 #define NOTE_AT(n) ((__local volatile int *)(memory + ${AT_NOTES} + (n) % ${RING} * 16))
-#define SCALES_AT(n) ((__local float *)(memory + ${AT_SCALES} + (n) % 3 * ${PAIRS}))
+#define SCALES_AT(n) ((__local float *)(memory + ${AT_SCALES} + (n) % 3 * ${SCALES}))
 #define PLACE_FULL(n) (shared + ${AT_BAR + 16*QS*WG + 32*ST + 8} + (n) % ${RING} * 8)
 #define PLACE_EMPTY(n) (shared + ${AT_BAR + 16*QS*WG + 32*ST + 8 + 8*RING} + (n) % ${RING} * 8)
 #define PLACE_ROUND(n) ((n) / ${RING} & 1)

@@ -1,28 +1,53 @@
-%# Widens narrow keys and values: three warps beside the producer take tiles from the ring, and consumers wait for what these warps
-%# write.
+%# Widens narrow keys and values to f16: the warps beside the producer take tiles from the ring, and consumers wait for what these warps
+%# write. What queries and scores need for it stands here, too.
 
 /* Widens rows of so many columns, from boxes of 128 narrow columns to boxes of 64 wide ones, both swizzled, with zeros from
- * row `end` on. A work-item has 16 columns of a row at once. Every other four work-items write their second half first, so
- * that eight of them use all banks. */
+ * row `end` on. A warp takes eight rows of 64 columns at once, and a work-item 16 columns of one row. Of eight neighbouring
+ * work-items four have row r and four have row r^5, so that the eight use all banks, both when they read and when they write. */
 INLINED void widen_tile(__local uchar *from, __local uchar *to, const int columns, int end, int item)
 {
-    #pragma unroll 2
-    for (int t = item; t < ${BK} * columns / 16; t += ${32*WIDENERS}) {
-        const int row = t / (columns / 16), k = t % (columns / 16), late = k >> 2 & 1, turn = row & 7;
-        const uint4 x = *(__local const uint4 *)(from + (k >> 3) * ${BK*128} + row * 128 + (((k & 7) ^ turn) << 4));
-        __local uchar *const place = to + (k >> 2) * ${BK*128} + row * 128;
+    const int boxes = (columns + 63) / 64, k = item & 3, row = (item >> 3 & 3) ^ (item & 4 ? 5 : 0);
+    const int near = row & 1 ? -16 : 16; /* from the first 16 bytes to the second */
+    from += row * 128, to += row * 128 + ((2 * k ^ row) << 4);
+    #pragma unroll ${WG == 1 ? 4 : 2}
+    for (int t = item / 32; t < ${BK/8} * boxes; t += ${WIDENERS}) {
+        const int rows = t / boxes, c = t - rows * boxes;
+        if (columns % 64 != 0 && 64 * c + 16 * k >= columns)
+            continue;
+        const uint4 x = *(__local const uint4 *)(from + (c >> 1) * ${BK*128} + rows * 1024 + (((c & 1) * 4 + k ^ row) << 4));
         uint y[8];
         widened(y, x.x), widened(y + 2, x.y), widened(y + 4, x.z), widened(y + 6, x.w);
-        if (row >= end)
+        if (8 * rows + row >= end)
             #pragma unroll
             for (int n = 0; n < 8; n++)
                 y[n] = 0;
-        const int c = 2 * k & 7;
-        *(__local uint4 *)(place + ((c + late ^ turn) << 4)) =
-            late ? ${UINT4}(y[4], y[5], y[6], y[7]) : ${UINT4}(y[0], y[1], y[2], y[3]);
-        *(__local uint4 *)(place + ((c + 1 - late ^ turn) << 4)) =
-            late ? ${UINT4}(y[0], y[1], y[2], y[3]) : ${UINT4}(y[4], y[5], y[6], y[7]);
+        __local uchar *const place = to + c * ${BK*128} + rows * 1024, *const beside = place + near;
+        *(__local uint4 *)place = ${UINT4}(y[0], y[1], y[2], y[3]);
+        *(__local uint4 *)(beside) = ${UINT4}(y[4], y[5], y[6], y[7]);
     }
+}
+
+/* Copies a tile's scales to where consumers read them. Those of keys stay as they are. Those of values, which the first warp copies,
+ * are divided by a power of two that none of them exceeds, so that f16 has room for their products with probabilities; the power
+ * stands behind them. */
+INLINED void widen_scales(__local const float *pairs, __local float *scales, int item)
+{
+    if (item >= 32) {
+        for (int t = item - 32; t < ${BK}; t += ${32*WIDENERS - 32})
+            scales[t] = pairs[t];
+        return;
+    }
+    float top = 0.0f;
+    for (int t = item; t < ${BK}; t += 32)
+        top = fmax(top, fabs(pairs[${BK} + t]));
+    #pragma unroll
+    for (int n = 1; n < 32; n *= 2)
+        top = fmax(top, across(top, n));
+    const int power = min(max((as_int(top) >> 23) + 1, 67), 253); /* as a biased exponent */
+    for (int t = item; t < ${BK}; t += 32)
+        scales[${BK} + t] = pairs[${BK} + t] * as_float((254 - power) << 23);
+    if (item == 0)
+        scales[${2*BK}] = as_float(power << 23);
 }
 
 /* Widens all tiles of this work-group, with work-items 0 to ${32*WIDENERS - 1}. */
@@ -42,8 +67,7 @@ INLINED void widen_all(uint shared, __local uchar *memory, int item)
         if (what == KEYS) {
             await(K_EMPTY(nk), ROUND(nk) ^ 1);
             __local const float *const pairs = (__local const float *)(memory + (PAIRS_AT(n) - shared));
-            for (int t = item; t < ${2*BK}; t += ${32*WIDENERS})
-                SCALES_AT(nk)[t] = pairs[t];
+            widen_scales(pairs, SCALES_AT(nk), item);
             widen_tile(from, memory + (K_AT(nk) - shared), ${HD}, ${BK}, item);
         } else {
             await(V_EMPTY(nv), ROUND(nv) ^ 1);
@@ -59,16 +83,73 @@ INLINED void widen_all(uint shared, __local uchar *memory, int item)
     }
 }
 
-enum { SCALES_OF_KEYS, SCALES_OF_VALUES };
-/* Multiplies scores by the scales of their keys, before the tile of these is counted; and, after that, probabilities by the
- * scales of their values. */
-INLINED void multiply_keys(float *s, const struct worker *x, const int of)
+/* Returns the larger of x and the magnitudes of two elements of bf16, as whole numbers; an infinity or a NaN does not count. */
+INLINED int larger(int x, uint two)
+{
+    const int low = (int)(two & 0x7fff), high = (int)(two >> 16 & 0x7fff);
+    return max(x, max(low < 0x7f80 ? low : 0, high < 0x7f80 ? high : 0));
+}
+INLINED uint fitted(uint two, float by)
+{
+    return rounded(as_float((int)(two << 16)) * by, as_float((int)(two & 0xffff0000u)) * by);
+}
+
+/* Turns queries from bf16 into f16. Each row is multiplied by a power of two that brings its largest number to at least 2**14, and below
+ * 2**15, so that only what is smaller than 2**-38 of the largest is lost. unit receives the inverse powers, for this work-item's
+ * two rows of scores. */
+INLINED void fit_queries(const struct worker *x, float *unit)
+{
+    const uint shared = x->shared;
+    __local uchar *const memory = x->memory;
+    __local uchar *const mine = memory + (Q_AT(x->w, x->nq) - shared) + (16 * x->warp + x->lane / 4) * 128 + (x->lane & 3) * 32;
+    #pragma unroll
+    for (int r = 0; r < 2; r++) {
+        __local uint4 *const row = (__local uint4 *)(mine + 1024 * r);
+        int top = 0;
+        #pragma unroll
+        for (int c = 0; c < ${2*HB}; c++) {
+            const uint4 y = row[c / 2 * ${Q_BOX/16} + c % 2];
+            top = larger(larger(larger(larger(top, y.x), y.y), y.z), y.w);
+        }
+        top = max(top, as_int(across(as_float(top), 1)));
+        top = max(top, as_int(across(as_float(top), 2)));
+        const int power = min(141 - (top >> 7), 120);
+        const float by = as_float((127 + power) << 23);
+        unit[r] = as_float((127 - power) << 23);
+        #pragma unroll
+        for (int c = 0; c < ${2*HB}; c++) {
+            const uint4 y = row[c / 2 * ${Q_BOX/16} + c % 2];
+            row[c / 2 * ${Q_BOX/16} + c % 2] = ${UINT4}(fitted(y.x, by), fitted(y.y, by), fitted(y.z, by), fitted(y.w, by));
+        }
+    }
+    shared_written();
+    named_sync(3 + x->w, 128);
+}
+
+/* Multiplies scores by the scales of their keys and the units of their queries, before the tile of these keys is counted. */
+INLINED void scale_scores(float *s, const struct worker *x, const float *unit)
 {
     __local uchar *const memory = x->memory;
-    __local const float *const scales = SCALES_AT(of == SCALES_OF_KEYS ? x->nk : x->nk - 1) + of * ${BK} + 2 * (x->lane & 3);
+    __local const float *const scales = SCALES_AT(x->nk) + 2 * (x->lane & 3);
+    #pragma unroll
+    for (int m = 0; m < ${NS}; m += 4) {
+        const float2 y = *(__local const float2 *)(scales + 2 * m);
+        s[m] *= y.x * unit[0], s[m + 1] *= y.y * unit[0], s[m + 2] *= y.x * unit[1], s[m + 3] *= y.y * unit[1];
+    }
+}
+
+/* Multiplies probabilities by the scales of their values, which were divided by a power of two, once the tile of keys is counted. It
+ * returns the power of the tile before over this one's: what output so far is to be multiplied by. */
+INLINED float scale_values(float *s, struct worker *x)
+{
+    __local uchar *const memory = x->memory;
+    __local const float *const scales = SCALES_AT(x->nk - 1) + ${BK} + 2 * (x->lane & 3);
+    const float unit = SCALES_AT(x->nk - 1)[${2*BK}], by = x->unit * as_float((254 << 23) - as_int(unit));
+    x->unit = unit;
     #pragma unroll
     for (int m = 0; m < ${NS}; m += 4) {
         const float2 y = *(__local const float2 *)(scales + 2 * m);
         s[m] *= y.x, s[m + 1] *= y.y, s[m + 2] *= y.x, s[m + 3] *= y.y;
     }
+    return by;
 }

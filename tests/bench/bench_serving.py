@@ -3,7 +3,7 @@
 that lies in pages or not. attngen's OpenCL kernels stand beside FlashAttention-2 and cuDNN (through PyTorch), where these
 can do the same. What it is not: part of attngen; the peers need PyTorch.
 
-    tests/bench/bench_serving.py out/bin/tests/bench/bench_serving [--cells decode,features,pages,packed,chunk,odd,narrow,wide]
+    tests/bench/bench_serving.py out/bin/tests/bench/bench_serving [--cells decode,features,pages,packed,chunk,odd,narrow,wide,invariant]
         [--rounds 7]
         [--no-peers] [--seed N] [--json FILE]
 
@@ -138,14 +138,22 @@ def cells(seed):
         def narrow(kv):
             if queries[0] == 1:
                 return [f"attn_bf16_kv{kv}_d128{feature}_on_sm90_q64k{tuned}" for tuned in
-                        ("64_s8192_st4", "64_s4096_st4", "64_s4096_st6", "128_s8192", "128_s4096")]
+                        ("128_s8192", "128_s4096", "128_s8192_st1", "96_s8064", "64_s8192_st4")]
             return [f"attn_bf16_kv{kv}_d128{feature}_on_sm90_q128k{tuned}" for tuned in
-                    ("64_pingpong_lazy", "64_st3_pingpong_lazy", "64_lazy", "96_pingpong_lazy")]
+                    ("128_st1_pingpong_lazy", "128_st1_lazy", "96_pingpong_lazy", "96_lazy")]
         cell = Cell("narrow", f"{queries[0]} queries of {len(queries)} sequences over {keys[0]} keys" +
                     (f" in pages of {page}" if page else "") + ", int8 and fp8 beside bf16",
                     wide + narrow("int8") + narrow("fp8"), heads, page, queries, keys, "TFLOP/s")
         cell.of = of
         out.append(cell)
+    # Kernels that promise a row the same bits, beside those that do not.
+    for what, heads, features, names, queries, keys in (
+            ("decode: one query of 32 sequences over 8192 keys", gqa, "", decode_names, [1] * 32, [8192] * 32),
+            ("prefill: 4 sequences of 8192", (16, 16), "_causal", long_names, [8192] * 4, [8192] * 4),
+            ("packed: the lengths drawn from 64 to 8192", (16, 16), "_causal_packed", long_names, lengths, lengths)):
+        tuned = ("q64k128_s1048576_lazy",) if features == "" else ("q128k128_pingpong_lazy", "q128k128_lazy")
+        out.append(Cell("invariant", what, names(features) + [f"attn_bf16_d128{features}_invariant_on_sm90_{t}" for t in tuned], heads, 0, queries,
+                        keys, "TFLOP/s"))
     return out
 
 
@@ -159,6 +167,14 @@ def say_features(results, device):
                                ("a window of 1024 keys", short, best("a window of 1024 keys over 8k", lambda n: True), 0.95)):
         if of and ms:
             print(f"{what}: {of / ms:.3f} of the plain kernel's rate (at least {goal}) [{device}]")
+
+
+def say_invariant(cell, result, device):
+    """The best rate of kernels that are invariant, as a share of the best of the others."""
+    rates = result["rates"]
+    ours, others = ([r for n, r in rates.items() if ("_invariant_" in n) == is_so] for is_so in (True, False))
+    if ours and others:
+        print(f"{result['cell']}: invariant kernels have {max(ours) / max(others):.3f} of the others' rate (at least 0.97) [{device}]")
 
 
 def say_narrow(cell, result, device):
@@ -310,7 +326,7 @@ def packed_share(results):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("worker")
-    p.add_argument("--cells", default="decode,features,pages,packed,chunk,odd,narrow,wide")
+    p.add_argument("--cells", default="decode,features,pages,packed,chunk,odd,narrow,wide,invariant")
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--no-peers", action="store_true")
@@ -335,6 +351,8 @@ def main():
         say(result, device)
         if cell.group == "narrow":
             say_narrow(cell, result, device)
+        if cell.group == "invariant":
+            say_invariant(cell, result, device)
     say_features(results, device)
     share = packed_share(results)
     if share:

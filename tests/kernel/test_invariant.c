@@ -1,6 +1,7 @@
 /* test_invariant.c - the promise of the field `invariant`: pairs of problems, and of kernels for them, that differ in everything
  * but one sequence's queries and what these see, give its rows the same bits. On this processor's isas by libtcc and our own
- * machine code, on the first OpenCL device, and of sm80 and sm90 as tests/kit/emulated.h does.
+ * machine code, on the first OpenCL device, and of sm80 and sm90 there, where that is a card that runs them, else as
+ * tests/kit/emulated.h does.
  *     ATTN_SEED      where random choices and data begin
  *     ATTNGEN_PAIRS  how many pairs on each (300 on the processor; fewer elsewhere; with ATTNGEN_SOAK 10000)
  *     ATTN_FAMILY    the number of the only family of kernels to look at, as a failure names it
@@ -292,13 +293,41 @@ static void test_opencl(void **state)
     look_at(&p, *state);
 }
 
+static int find_card(void *arg)
+{
+    struct gen_error err;
+    const struct opencl_device *devices;
+    struct opencl *cl;
+    (void)arg;
+    int index = opencl_open(&cl, &err) == 0 ? opencl_find(cl, "opencl", &err) : -1;
+    return index >= 0 && opencl_devices(cl, &devices) > index && !opencl_isa_why_not(&devices[index], ISA_SM90);
+}
+
+/* Kernels for tensor cores, on a card where there is one. */
+static const enum isa levels[] = {ISA_SM80, ISA_SM90};
+
+static void test_card(void **state)
+{
+    char why[200];
+    if (run_child(find_card, NULL, TIMEOUT, why, sizeof why) != 1) {
+        print_message("# no card that runs kernels of sm90 is here\n");
+        skip();
+    }
+    for (int i = 0; i < 2; i++) {
+        struct place p = {.isa = levels[i], .pairs = 400, .soak = 10000, .of_family = getenv("ATTNGEN_SOAK") ? 400 : 40, .most_keys = 5000,
+                          .whole = true, .build = build_opencl};
+        if (test_wants(isa_names[levels[i]]))
+            look_at(&p, *state);
+    }
+}
+
 static void test_emulated(void **state)
 {
-    static const enum isa levels[] = {ISA_SM80, ISA_SM90};
     const char *tmp = getenv("TMPDIR"), *why = emulated_why_not();
     char dir[200];
-    if (why) {
-        print_message("# %s\n", why);
+    char none[200];
+    if (why || run_child(find_card, NULL, TIMEOUT, none, sizeof none) == 1) {
+        print_message("# %s\n", why ? why : "a card is here, which has shown them");
         skip();
     }
     snprintf(dir, sizeof dir, "%s/attn-invariant-XXXXXX", tmp && *tmp ? tmp : "/tmp");
@@ -330,6 +359,6 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_processor), cmocka_unit_test(test_opencl),
-                                       cmocka_unit_test(test_emulated)};
+                                       cmocka_unit_test(test_card),                                       cmocka_unit_test(test_emulated)};
     return cmocka_run_group_tests_name("invariant", tests, setup, teardown);
 }

@@ -25,7 +25,7 @@
 #include "../kit/card.h"
 #include "../kit/seed.h"
 
-enum { ITEMS = 128, WIDENERS = 96, BK = 96, NS = BK / 2, HD = 80, HDV = 72, NO = HDV / 2, SEQUENCES = 2, HEADS = 3, ROWS = 150 };
+enum { ITEMS = 128, WIDENERS = 224, BK = 96, NS = BK / 2, HD = 80, HDV = 72, NO = HDV / 2, SEQUENCES = 2, HEADS = 3, ROWS = 150 };
 
 static const char text[] =
     "% include \"opencl/sm90.sizes.t\"\n% include \"opencl/words.t\"\n% include \"opencl/args.h\"\n% include \"opencl/maps.h\"\n"
@@ -519,7 +519,7 @@ static void test_widen(void **state)
                 float want = 0;
                 if (row < END)
                     narrow_load(type ? DTYPE_FP8 : DTYPE_INT8, &code, 1, &want);
-                const float got = dtype_load(DTYPE_BF16, wide, place);
+                const float got = dtype_load(DTYPE_F16, wide, place);
                 if (got != want && !(isnan(got) && isnan(want)))
                     fail_msg("%s code %d in row %d, column %d is %g; expected %g", type ? "fp8" : "int8", code, row, c, (double)got,
                              (double)want);

@@ -42,11 +42,11 @@ static float half_of(enum dtype t, uint word, int high)
     const uint16_t x = (uint16_t)(high ? word >> 16 : word);
     return element(t, &x);
 }
-/* That of V, or of Q where V is narrow. */
+/* That of V, or f16 where V is narrow. */
 static enum dtype type_of_p(void)
 {
     const struct emulated_facts *f = emulated_facts();
-    return f->type_kv == DTYPE_F16 || f->type_kv == DTYPE_BF16 ? f->type_kv : f->type;
+    return f->type_kv == DTYPE_F16 || f->type_kv == DTYPE_BF16 ? f->type_kv : f->type_kv >= DTYPE_COUNT ? DTYPE_F16 : f->type;
 }
 
 /* ---- ptx.t ---- */
@@ -520,7 +520,7 @@ void widened(uint *y, uint four)
 {
     float x[4];
     narrow_load(emulated_facts()->type_kv, &four, 4, x);
-    y[0] = round_two(emulated_facts()->type, x[0], x[1]), y[1] = round_two(emulated_facts()->type, x[2], x[3]);
+    y[0] = round_two(DTYPE_F16, x[0], x[1]), y[1] = round_two(DTYPE_F16, x[2], x[3]);
 }
 static uint box_bytes(ulong64 map, bool heads)
 {
@@ -618,7 +618,7 @@ static uint16_t operand_element(ulong64 operand, int box, int eight, int at)
 }
 static void operand_row(ulong64 operand, int row, float out[16])
 {
-    const float *of = floats_of(emulated_facts()->type);
+    const float *of = floats_of(type_of_p());
     for (int d = 0; d < 16; d++)
         out[d] = of[operand_element(operand, 0, row / 8, row % 8 * 128 + 2 * d)];
 }
@@ -642,7 +642,7 @@ static void do_qk(float *s, ulong64 q, ulong64 k, int add)
 }
 static void do_pv(float *o, const uint *p, ulong64 v)
 {
-    const float *of = floats_of(emulated_facts()->type);
+    const float *of = floats_of(type_of_p());
     struct emulated_item *i = emulated_item();
     float rows[2][16];
     memcpy(i->warp->slot[i->lane], p, 16);

@@ -77,7 +77,7 @@ struct rule_case {
     struct {
         enum field_id field;
         int value;
-    } set[4];
+    } set[8];
 };
 
 /* Every rule of the file has a case, and is what that variant is refused with; every case has a rule. */
@@ -101,7 +101,7 @@ static void check_rules(const char *file, const struct rule_case *cases, size_t 
             size_t size = strlen(cases[i].rule);
             if (strncmp(rule, cases[i].rule, size) || rule[size] != '"')
                 continue;
-            for (int k = 0; k < 4 && cases[i].set[k].field; k++)
+            for (int k = 0; k < 8 && cases[i].set[k].field; k++)
                 v.field[cases[i].set[k].field] = cases[i].set[k].value;
             snprintf(expected, sizeof expected, "%s:%d: error: %s", file, line, cases[i].rule);
             assert_int_equal(gen_check(g, &v, &err), -1);
@@ -246,6 +246,9 @@ static void test_rules_of_sm90(void **state)
         {"it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_HEAD_DIM, 256}, {F_STAGES, 8}}},
+        {"it needs more than 226 KiB of shared memory, beside 1 KiB that the driver keeps; tile.q, tile.k or stages must be smaller",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_HEAD_DIM, 576}, {F_HEAD_DIM_V, 512}, {F_TILE_Q, 64}, {F_TILE_K, 64}, {F_STAGES, 1}, {F_PACKED, 1}, {F_SPLIT, 512}}},
         {"a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_TILE_K, 256}}},
@@ -349,7 +352,7 @@ static void test_rules_of_both_levels(void **state)
         {"the tensor cores multiply K and V of Q's type, and widen int8 and fp8; dtype.kv must be one of these, or left out",
          ISA_SM90,
          {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_Q4_0}}},
-        {"narrow K and V go with dtype bf16 here: a probability times a scale may leave f16's range",
+        {"narrow K and V go with dtype bf16: of f16 a probability times a scale would need more digits than f16 has",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_DTYPE_KV, KV_FP8}}},
         {"packed and paged do not go with copy tma where loop is joint; copy must be async or plain",
