@@ -276,7 +276,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         modify_tile(s, x, j, a, f);
 % end
         mask_edge(s, x, j);
-        softmax(s, &rows, fix, x->scale);
+        softmax(s, &rows, fix, x->scale${SKIPS ? ", rows_from_here(x)" : ""});
 % if not EARLY
         end_values(x);
 % end
@@ -309,7 +309,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % if CAUSAL or WINDOW
             mask_edge(s, x, j);
 % end
-            ${NARROW ? "int" : "const int"} grown = softmax(s, &rows, factor, x->scale);
+            ${NARROW ? "int" : "const int"} grown = softmax(s, &rows, factor, x->scale${SKIPS ? ", rows_from_here(x)" : ""});
 % if not EARLY
             end_values(x);
 % end

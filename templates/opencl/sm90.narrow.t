@@ -6,7 +6,10 @@ INLINED void load_scales(const struct source *f, const struct tile *x, int j, ui
     const struct attn_cl_features *y = f->features;
     __global const float *const k = (__global const float *)here((long)f->k_scales) + here(y->k_scales_at) + x->g * here(y->k_scales_stride[1]);
     __global const float *const v = (__global const float *)here((long)f->v_scales) + here(y->v_scales_at) + x->g * here(y->v_scales_stride[1]);
-    #pragma unroll 1
+    /* Steps are computed once for all, and addresses of all loads at the same time: this warp's latency is all tiles' rate. */
+    const long k_page = here(y->k_scales_stride[0]), k_row = here(y->k_scales_stride[2]);
+    const long v_page = here(y->v_scales_stride[0]), v_row = here(y->v_scales_stride[2]);
+    #pragma unroll
     for (int n = 0; n < ${BK}; n += 32) {
         const int in_tile = n + f->lane, key = j * ${BK} + in_tile, is = in_tile < ${BK} && key < x->keys;
 % if PAGED
@@ -21,8 +24,8 @@ INLINED void load_scales(const struct source *f, const struct tile *x, int j, ui
         const long page = x->${KB}, row = ${PACKED ? "x->kv_from + " : ""}key;
 % end
         if (in_tile < ${BK}) {
-            copy4_later(to + 4 * in_tile, k + (is ? page * here(y->k_scales_stride[0]) + row * here(y->k_scales_stride[2]) : 0), is);
-            copy4_later(to + ${4*BK} + 4 * in_tile, v + (is ? page * here(y->v_scales_stride[0]) + row * here(y->v_scales_stride[2]) : 0), is);
+            copy4_later(to + 4 * in_tile, k + (is ? page * k_page + row * k_row : 0), is);
+            copy4_later(to + ${4*BK} + 4 * in_tile, v + (is ? page * v_page + row * v_row : 0), is);
         }
     }
 }

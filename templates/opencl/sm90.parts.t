@@ -38,7 +38,7 @@ struct worker {
 };
 
 % include "opencl/sm90.products.t"
-% if SPLIT and (SOFTCAP or MODIFIES)
+% if SPLIT and (SOFTCAP or MODIFIES or NARROW)
 
 /* Returns how many rows the slice has from this warp's first one on. */
 INLINED int rows_from_here(const struct worker *x)

@@ -103,7 +103,7 @@
 % let UNEVEN = WG == 3 and (CAUSAL or WINDOW)
 % let ITEM = UNEVEN ? "anew(get_local_id(0))" : "get_local_id(0)"
 %# With two that take turns, what is due for a narrow output is done while the tensor cores multiply the next scores.
-% let LATER = PINGPONG and HDV <= 128 and not SPLIT and not WIDE_O
+% let LATER = PINGPONG and HDV <= 128 and not SPLIT and not WIDE_O and not EARLY
 %# What a launch needs to know: struct gen_launch in gen/gen.h says what each is.
 % let LAUNCH_GROUP_0 = ITEMS
 % let LAUNCH_GROUP_1 = 1

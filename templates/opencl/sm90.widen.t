@@ -17,10 +17,10 @@ INLINED void widen_tile(__local uchar *from, __local uchar *to, const int column
         const uint4 x = *(__local const uint4 *)(from + (c >> 1) * ${BK*128} + rows * 1024 + (((c & 1) * 4 + k ^ row) << 4));
         uint y[8];
         widened(y, x.x), widened(y + 2, x.y), widened(y + 4, x.z), widened(y + 6, x.w);
-        if (8 * rows + row >= end)
+        if (8 * rows + 8 > end) /* which is so of the whole warp, and seldom */
             #pragma unroll
             for (int n = 0; n < 8; n++)
-                y[n] = 0;
+                y[n] = 8 * rows + row < end ? y[n] : 0;
         __local uchar *const place = to + c * ${BK*128} + rows * 1024, *const beside = place + near;
         *(__local uint4 *)place = ${UINT4}(y[0], y[1], y[2], y[3]);
         *(__local uint4 *)(beside) = ${UINT4}(y[4], y[5], y[6], y[7]);
@@ -131,11 +131,23 @@ INLINED void scale_scores(float *s, const struct worker *x, const float *unit)
 {
     __local uchar *const memory = x->memory;
     __local const float *const scales = SCALES_AT(x->nk) + 2 * (x->lane & 3);
+% if SKIPS
+    const int rows = rows_from_here(x);
+    #pragma unroll
+    for (int r = 0; r < 2; r++)
+        if (8 * r < rows)
+            #pragma unroll
+            for (int m = 0; m < ${NS}; m += 4) {
+                const float2 y = *(__local const float2 *)(scales + 2 * m);
+                s[m + 2 * r] *= y.x * unit[r], s[m + 2 * r + 1] *= y.y * unit[r];
+            }
+% else
     #pragma unroll
     for (int m = 0; m < ${NS}; m += 4) {
         const float2 y = *(__local const float2 *)(scales + 2 * m);
         s[m] *= y.x * unit[0], s[m + 1] *= y.y * unit[0], s[m + 2] *= y.x * unit[1], s[m + 3] *= y.y * unit[1];
     }
+% end
 }
 
 /* Multiplies probabilities by the scales of their values, which were divided by a power of two, once the tile of keys is counted. It
@@ -146,10 +158,22 @@ INLINED float scale_values(float *s, struct worker *x)
     __local const float *const scales = SCALES_AT(x->nk - 1) + ${BK} + 2 * (x->lane & 3);
     const float unit = SCALES_AT(x->nk - 1)[${2*BK}], by = x->unit * as_float((254 << 23) - as_int(unit));
     x->unit = unit;
+% if SKIPS
+    const int rows = rows_from_here(x);
+    #pragma unroll
+    for (int r = 0; r < 2; r++)
+        if (8 * r < rows)
+            #pragma unroll
+            for (int m = 0; m < ${NS}; m += 4) {
+                const float2 y = *(__local const float2 *)(scales + 2 * m);
+                s[m + 2 * r] *= y.x, s[m + 2 * r + 1] *= y.y;
+            }
+% else
     #pragma unroll
     for (int m = 0; m < ${NS}; m += 4) {
         const float2 y = *(__local const float2 *)(scales + 2 * m);
         s[m] *= y.x, s[m + 1] *= y.y, s[m + 2] *= y.x, s[m + 3] *= y.y;
     }
+% end
     return by;
 }

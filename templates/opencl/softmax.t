@@ -76,12 +76,21 @@ INLINED float finite(float m) /* what is subtracted; for a row without keys it i
 }
 
 /* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
-INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
+INLINED int softmax(float *s, struct row_states *x, float *fix, float scale${SKIPS ? ", int rows" : ""})
 {
     float top[4] = {x->top[0], x->top[1], s[4], s[6]}; /* two chains for each row, to hide the latency of the instruction */
+% if SKIPS
+    #pragma unroll
+    for (int r = 0; r < 2; r++)
+        if (8 * r < rows)
+            #pragma unroll
+            for (int n = 2 * r; n < ${NS}; n += 4)
+                top[n / 2 % 4] = fmax(top[n / 2 % 4], fmax(s[n], s[n + 1]));
+% else
     #pragma unroll
     for (int n = 0; n < ${NS}; n++)
         top[n / 2 % 4] = fmax(top[n / 2 % 4], s[n]);
+% end
     top[0] = fmax(top[0], top[2]), top[1] = fmax(top[1], top[3]);
 % if LAZY
     /* Exponentials up to 2**8 do no harm, so the old maximum may stand for a slightly larger one, unless some lane has one
@@ -107,6 +116,17 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
             x->sum[r] *= fix[r];
         }
     const float low[2] = {finite(x->top[0])${BIAS != "none" ? "" : " * scale"}, finite(x->top[1])${BIAS != "none" ? "" : " * scale"}};
+% if SKIPS
+    #pragma unroll
+    for (int r = 0; r < 2; r++)
+        if (8 * r < rows)
+            #pragma unroll
+            for (int n = 2 * r; n < ${NS}; n += 4) {
+                s[n] = ${BIAS != "none" ? "exp2_fast((s[n] - low[r]) * scale)" : "exp2_fast(fma(s[n], scale, -low[r]))"};
+                s[n + 1] = ${BIAS != "none" ? "exp2_fast((s[n + 1] - low[r]) * scale)" : "exp2_fast(fma(s[n + 1], scale, -low[r]))"};
+                x->sum[r] += s[n] + s[n + 1];
+            }
+% else
     #pragma unroll
     for (int n = 0; n < ${NS}; n++)
         s[n] = ${BIAS != "none" ? "exp2_fast((s[n] - low[n / 2 % 2]) * scale)" : "exp2_fast(fma(s[n], scale, -low[n / 2 % 2]))"};
@@ -115,6 +135,7 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
         x->sum[0] += s[n] + s[n + 1];
         x->sum[1] += s[n + 2] + s[n + 3];
     }
+% end
     return grown;
 }
 

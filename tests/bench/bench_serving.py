@@ -138,9 +138,9 @@ def cells(seed):
         def narrow(kv):
             if queries[0] == 1:
                 return [f"attn_bf16_kv{kv}_d128{feature}_on_sm90_q64k{tuned}" for tuned in
-                        ("128_s8192", "128_s4096", "128_s8192_st1", "96_s8064", "64_s8192_st4")]
+                        ("128_s8192", "128_s8192_lazy", "128_s4096")]
             return [f"attn_bf16_kv{kv}_d128{feature}_on_sm90_q128k{tuned}" for tuned in
-                    ("128_st1_pingpong_lazy", "128_st1_lazy", "96_pingpong_lazy", "96_lazy")]
+                    ("128_st1_pingpong_lazy", "128_st1_lazy", "96_lazy")]
         cell = Cell("narrow", f"{queries[0]} queries of {len(queries)} sequences over {keys[0]} keys" +
                     (f" in pages of {page}" if page else "") + ", int8 and fp8 beside bf16",
                     wide + narrow("int8") + narrow("fp8"), heads, page, queries, keys, "TFLOP/s")

@@ -314,7 +314,7 @@ static void test_card(void **state)
         skip();
     }
     for (int i = 0; i < 2; i++) {
-        struct place p = {.isa = levels[i], .pairs = 400, .soak = 10000, .of_family = getenv("ATTNGEN_SOAK") ? 400 : 40, .most_keys = 5000,
+        struct place p = {.isa = levels[i], .pairs = 400, .soak = 10000, .of_family = getenv("ATTNGEN_SOAK") ? 700 : 40, .most_keys = 5000,
                           .whole = true, .build = build_opencl};
         if (test_wants(isa_names[levels[i]]))
             look_at(&p, *state);
