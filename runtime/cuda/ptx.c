@@ -37,10 +37,15 @@ void cuda_close_ptx(struct cuda *cu)
 
 static char *make(struct cuda *cu, const struct variant *v, struct gen_error *err)
 {
+    struct gen *own = NULL; /* for those who lend none, since their kernels come from files */
     struct gen_text text;
     char *ptx = NULL;
-    if (gen_emit(cu->resources->gen, v, GEN_READABLE, &text, err) != 0)
+    if (!cu->resources->gen && gen_open(&own, err) != 0)
         return NULL;
+    if (gen_emit(own ? own : cu->resources->gen, v, GEN_READABLE, &text, err) != 0) {
+        gen_close(own);
+        return NULL;
+    }
     pthread_mutex_lock(&cu->lock);
     struct device *device = open_device(cu, (enum isa)v->field[F_ISA], err);
     if (device) {
@@ -50,6 +55,7 @@ static char *make(struct cuda *cu, const struct variant *v, struct gen_error *er
     }
     pthread_mutex_unlock(&cu->lock);
     gen_text_free(&text);
+    gen_close(own);
     return ptx;
 }
 
