@@ -90,7 +90,7 @@ struct attn_cl_split {
     int part;
     int ratio;         /* 65536 / rows, rounded up: r / rows is r * ratio / 65536 */
 };
-enum { ATTN_CL_COUNTERS = 4 }; /* words that a slice has for the merging of its splits; one is not used */
+enum { ATTN_CL_COUNTERS = 4 }; /* words that a slice has for the merging of its splits */
 #endif
 
 /* These names belong to this file alone, so that several files like it can be in one translation unit. */
@@ -134,8 +134,8 @@ enum { ATTN_CL_COUNTERS = 4 }; /* words that a slice has for the merging of its 
 #define group_count group_count_64d962bd
 #define count_up count_up_64d962bd
 #define count_part count_part_64d962bd
-#define say_complete say_complete_64d962bd
-#define times_complete times_complete_64d962bd
+#define parts_there parts_there_64d962bd
+#define counted counted_64d962bd
 #define named_any named_any_64d962bd
 #define written1 written1_64d962bd
 #define written2 written2_64d962bd
@@ -457,24 +457,24 @@ INLINED uint count_up(__global uint *at) /* adds 1, and returns what was there b
     __asm__ volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
     return before;
 }
-/* as count_up, but from 0 again after `all`; whoever counts later sees, after a barrier, what this warpgroup has
+/* as count_up, but whoever counts later, or reads it by parts_there, sees, after a barrier, what this warpgroup has
  * written */
-INLINED uint count_part(__global uint *at, int all)
+INLINED uint count_part(__global uint *at)
 {
     uint before;
-    __asm__ volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"((ulong)at),
-        "r"(all - 1) : "memory");
+    __asm__ volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
     return before;
 }
-/* whoever reads this sees, after a barrier, all that was written and counted before */
-INLINED void say_complete(__global uint *at, uint times)
-{
-    __asm__ volatile("st.release.gpu.global.u32 [%0], %1;" :: "l"((ulong)at), "r"(times) : "memory");
-}
-INLINED uint times_complete(__global const uint *at)
+INLINED uint parts_there(__global const uint *at)
 {
     uint y;
     __asm__ volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(y) : "l"((ulong)at) : "memory");
+    return y;
+}
+INLINED uint counted(__global const uint *at)
+{
+    uint y;
+    __asm__ volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(y) : "l"((ulong)at));
     return y;
 }
 /* waits for all `items`, and returns whether x is not 0 in any of them */
@@ -675,9 +675,9 @@ INLINED long part_at(int slice, int split, const struct attn_cl_split *d)
     return (long)(slice * d->splits + split) * d->part;
 }
 
-/* The counters of a slice, ATTN_CL_COUNTERS words: how many of its parts are there, which is 0 again when all of them
- * are; how often they all were there, in this launch and in those before; and how many tasks of merging them were taken
- * since. */
+/* The counters of a slice, ATTN_CL_COUNTERS words: how many of its parts have come, in all launches so far; how many
+ * had come when this launch began, in 31 bits, and above them which of the last two words is its own; and these, in
+ * turn for every other launch, how many tasks of merging the parts were taken. */
 #define COUNTERS(slice) (x->done + ATTN_CL_COUNTERS * (slice))
 
 /* Merges all parts of a slice, in an order that depends only on how many splits there are, to output and LSE. A chunk
@@ -1122,7 +1122,7 @@ INLINED void leave_output(const struct worker *x, uint n, const int stays, const
     if (at->slice >= x->d.slices) /* there is no slice left for this warpgroup */
         return;
     __global uint *const count = COUNTERS(slice);
-    const uint merges = lead ? times_complete(count + 1) : 0; /* before this one */
+    const uint began = counted(count + 1);
     __global float *part = x->parts + part_at(slice, at->split, &x->d);
     #pragma unroll
     for (int r = 0; r < 2; r++) {
@@ -1138,17 +1138,15 @@ INLINED void leave_output(const struct worker *x, uint n, const int stays, const
     const int all = at->splits;
     int last = 0, complete = 0;
     if (lead)
-        last = count_part(count, all) == (uint)all - 1;
-    if (last) {
-        count[2] = 0;
-        say_complete(count + 1, merges + 1);
-    }
+        last = ((count_part(count) + 1 - began) & 0x7fffffff) == (uint)all;
+    if (last) /* for the next launch */
+        count[2 + (~began >> 31)] = 0, count[1] = ((began + all) & 0x7fffffff) | (~began & 0x80000000);
     last = named_any(3 + x->w, 128, last);
     for (int polls = 0; lead && stays && !last && !complete && polls < 64; polls++)
-        complete = times_complete(count + 1) != merges;
+        complete = ((parts_there(count) - began) & 0x7fffffff) == (uint)all;
     if (last || (stays && named_any(3 + x->w, 128, complete)))
-        merge(x->parts + part_at(slice, 0, &x->d), anew(x->lane), last ? x->warp : -1, count + 2, at, &x->d, a,
-            x->merged, lse);
+        merge(x->parts + part_at(slice, 0, &x->d), anew(x->lane), last ? x->warp : -1, count + 2 + (began >> 31), at,
+            &x->d, a, x->merged, lse);
 }
 
 /* With ping-pong, one warpgroup's products run while the other makes exponentials. */
@@ -1347,8 +1345,8 @@ void attn_bf16_d128_on_sm90_q64k64_s2048(__global const ushort *q, __global cons
 #undef group_count
 #undef count_up
 #undef count_part
-#undef say_complete
-#undef times_complete
+#undef parts_there
+#undef counted
 #undef named_any
 #undef written1
 #undef written2

@@ -224,20 +224,22 @@ INLINED uint count_up(__global uint *at) /* adds 1, and returns what was there b
     return before;
 }
 % if SPLIT
-INLINED uint count_part(__global uint *at, int all) /* as count_up, but from 0 again after `all`; whoever counts later sees, after a barrier, what this warpgroup has written */
+INLINED uint count_part(__global uint *at) /* as count_up, but whoever counts later, or reads it by parts_there, sees, after a barrier, what this warpgroup has written */
 {
     uint before;
-    __asm__ volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"((ulong)at), "r"(all - 1) : "memory");
+    __asm__ volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
     return before;
 }
-INLINED void say_complete(__global uint *at, uint times) /* whoever reads this sees, after a barrier, all that was written and counted before */
-{
-    __asm__ volatile("st.release.gpu.global.u32 [%0], %1;" :: "l"((ulong)at), "r"(times) : "memory");
-}
-INLINED uint times_complete(__global const uint *at)
+INLINED uint parts_there(__global const uint *at)
 {
     uint y;
     __asm__ volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(y) : "l"((ulong)at) : "memory");
+    return y;
+}
+INLINED uint counted(__global const uint *at)
+{
+    uint y;
+    __asm__ volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(y) : "l"((ulong)at));
     return y;
 }
 INLINED int named_any(uint number, uint items, int x) /* waits for all `items`, and returns whether x is not 0 in any of them */

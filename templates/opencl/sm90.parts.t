@@ -403,7 +403,7 @@ INLINED void leave_output(const struct worker *x, uint n, const int stays, const
     if (at->slice >= ${PACKED ? "at->slices" : "x->d.slices"}) /* there is no slice left for this warpgroup */
         return;
     __global uint *const count = COUNTERS(slice);
-    const uint merges = lead ? times_complete(count + 1) : 0; /* before this one */
+    const uint began = counted(count + 1);
     __global float *part = x->parts + part_at(slice, at->split, &x->d)${SHARES ? " + x->part * " : ""}${SHARES ? DV : ""};
 % if SHARES
     const int has = x->part ? ${NO_2} : ${NO}; /* the elements of output that it has */
@@ -421,15 +421,13 @@ INLINED void leave_output(const struct worker *x, uint n, const int stays, const
     const int all = ${SHARES ? "2 * at->splits" : "at->splits"};
     int last = 0, complete = 0;
     if (lead)
-        last = count_part(count, all) == (uint)all - 1;
-    if (last) {
-        count[2] = 0;
-        say_complete(count + 1, merges + 1);
-    }
+        last = ((count_part(count) + 1 - began) & 0x7fffffff) == (uint)all;
+    if (last) /* for the next launch */
+        count[2 + (~began >> 31)] = 0, count[1] = ((began + all) & 0x7fffffff) | (~began & 0x80000000);
     last = named_any(3 + ${MINE}, 128, last);
     for (int polls = 0; lead && stays && !last && !complete && polls < 64; polls++)
-        complete = times_complete(count + 1) != merges;
+        complete = ((parts_there(count) - began) & 0x7fffffff) == (uint)all;
     if (last || (stays && named_any(3 + ${MINE}, 128, complete)))
-        merge(x->parts + part_at(slice, 0, &x->d), anew(x->lane), last ? x->warp : -1, count + 2, at, &x->d, a, x->merged, lse${SINK ? ", sinks" : ""});
+        merge(x->parts + part_at(slice, 0, &x->d), anew(x->lane), last ? x->warp : -1, count + 2 + (began >> 31), at, &x->d, a, x->merged, lse${SINK ? ", sinks" : ""});
 }
 % end

@@ -10,5 +10,5 @@ struct attn_cl_split {
     int part;          /* floats that a split leaves of a slice: its rows of output, and behind them two numbers for each row; a multiple of 4 */
     int ratio;         /* 65536 / rows, rounded up: r / rows is r * ratio / 65536 */
 };
-enum { ATTN_CL_COUNTERS = 4 }; /* words that a slice has for the merging of its splits; one is not used */
+enum { ATTN_CL_COUNTERS = 4 }; /* words that a slice has for the merging of its splits */
 #endif

@@ -139,8 +139,9 @@ INLINED long part_at(int slice, int split, const struct attn_cl_split *d)
     return (long)(slice * d->splits + split) * d->part;
 }
 
-/* The counters of a slice, ATTN_CL_COUNTERS words: how many of its parts are there, which is 0 again when all of them are; how often
- * they all were there, in this launch and in those before; and how many tasks of merging them were taken since. */
+/* The counters of a slice, ATTN_CL_COUNTERS words: how many of its parts have come, in all launches so far; how many had come when this
+ * launch began, in 31 bits, and above them which of the last two words is its own; and these, in turn for every other launch, how many tasks
+ * of merging the parts were taken. */
 #define COUNTERS(slice) (x->done + ATTN_CL_COUNTERS * (slice))
 
 /* Merges all parts of a slice, in an order that depends only on how many splits there are, to output and LSE. A chunk is four columns of a row.

@@ -1,6 +1,6 @@
 /* bench_cuda.c - attn_execute_cuda on a card: the same bits as attn_execute, two streams at once, a captured graph whose lengths
- * grow, and the host's time of a call. Prints a line each; without a card it says so. What it is not: a test; it exits 1 only when
- * something computes wrong.
+ * grow, the host's time of a call, and the rate of few queries over one long sequence. Prints a line each; without a card it says
+ * so. What it is not: a test; it exits 1 only when something computes wrong.
  *
  *     bench_cuda [VARIANT] [SPLIT-VARIANT] */
 #define _GNU_SOURCE
@@ -219,6 +219,65 @@ static void check_graph(struct work *w, CUstream stream, const char *what)
     must(api.cuGraphDestroy(graph), "cuGraphDestroy");
 }
 
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Launches one after another, and in a graph, over copies of K and V that no cache holds: medians. */
+static void time_lone(struct attn_context *c, CUstream stream, const char *variant, int64_t q_len)
+{
+    enum { COPIES = 13, LAUNCHES = 260, ROUNDS = 9, GLOBAL = 0, HEADS = 8, KEYS = 131072 };
+    struct work w;
+    struct attn_run run[COPIES];
+    struct attn_error err;
+    CUdeviceptr copy[COPIES][2];
+    double us[2][ROUNDS];
+    void *graph, *ready;
+    char text[96];
+    open_work(&w, c, variant, 1, HEADS, 1, q_len, KEYS, 128, 9);
+    snprintf(text, sizeof text, "%d heads over 1, %lld queries, %d keys", HEADS, (long long)q_len, KEYS);
+    check_alone(&w, stream, text);
+    for (int n = 0; n < COPIES; n++) {
+        run[n] = w.run;
+        for (int t = 0; t < 2; t++) {
+            must(api.cu.cuMemAlloc(&copy[n][t], w.bytes[1 + t]), "cuMemAlloc");
+            must(api.cu.cuMemcpyHtoDAsync(copy[n][t], w.host[1 + t], w.bytes[1 + t], stream), "copy");
+        }
+        run[n].k = (void *)copy[n][0], run[n].v = (void *)copy[n][1];
+    }
+    must(api.cuStreamBeginCapture(stream, GLOBAL), "cuStreamBeginCapture");
+    for (int i = 0; i < LAUNCHES; i++)
+        must_attn(attn_execute_cuda(w.plan, &run[i % COPIES], stream, &err), "attn_execute_cuda", &err);
+    must(api.cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
+    must(api.cuGraphInstantiate(&ready, graph, 0), "cuGraphInstantiate");
+    for (int r = 0; r < 2 * ROUNDS; r++) {
+        const struct timespec rest = {0, 30000000};
+        must(api.cu.cuStreamSynchronize(stream), "run");
+        nanosleep(&rest, NULL);
+        const double start = now_us();
+        for (int i = 0; i < LAUNCHES && r % 2 == 0; i++)
+            must_attn(attn_execute_cuda(w.plan, &run[i % COPIES], stream, &err), "attn_execute_cuda", &err);
+        if (r % 2)
+            must(api.cuGraphLaunch(ready, stream), "cuGraphLaunch");
+        must(api.cu.cuStreamSynchronize(stream), "run");
+        us[r % 2][r / 2] = (now_us() - start) / LAUNCHES;
+    }
+    for (int g = 0; g < 2; g++) {
+        qsort(us[g], ROUNDS, sizeof us[g][0], by_size);
+        printf("    %-56s %.2f us, %.3f TB/s, %s\n", g ? "the same in a graph" : "a launch after another", us[g][ROUNDS / 2],
+               (double)(w.bytes[1] + w.bytes[2]) / us[g][ROUNDS / 2] * 1e-6, variant);
+    }
+    fflush(stdout);
+    must(api.cuGraphExecDestroy(ready), "cuGraphExecDestroy");
+    must(api.cuGraphDestroy(graph), "cuGraphDestroy");
+    for (int n = 0; n < COPIES; n++)
+        for (int t = 0; t < 2; t++)
+            must(api.cu.cuMemFree(copy[n][t]), "cuMemFree");
+    attn_plan_destroy(w.plan);
+}
+
 static double value_of(uint16_t bf16)
 {
     const uint32_t bits = (uint32_t)bf16 << 16;
@@ -316,6 +375,8 @@ int main(int argc, char **argv)
     check_graph(&large, stream[0], "2 x 16 heads, 2048");
     check_graph(&decode, stream[1], "split keys");
     check_merge(&decode, stream[0]);
+    time_lone(c, stream[0], "attn_bf16_d128_on_sm90_q64k128_s1024", 1);
+    time_lone(c, stream[0], "attn_bf16_d128_causal_on_sm90_q64k128_s1024", 8);
     attn_plan_destroy(tiny.plan);
     attn_plan_destroy(large.plan);
     attn_plan_destroy(decode.plan);

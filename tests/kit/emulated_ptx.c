@@ -737,23 +737,21 @@ uint count_up(uint *at)
 {
     return (*at)++;
 }
-uint count_part(uint *at, int all)
+uint count_part(uint *at)
+{
+    return (*at)++;
+}
+uint parts_there(const uint *at)
 {
     const uint before = *at;
-    *at = before + 1 == (uint)all ? 0 : before + 1;
-    return before;
-}
-void say_complete(uint *at, uint times)
-{
-    *at = times;
-}
-uint times_complete(const uint *at)
-{
-    const uint before = *at;
-    for (uint turns = emulated_random(2) ? 1 : 100; turns > 0 && *at == before; turns--) { /* later, as by a poll that takes long */
+    for (uint turns = emulated_random(2) ? 1 : 100; turns > 0 && *at == before; turns--) { /* later, as a poll that takes long */
         emulated_progress();
         emulated_yield();
     }
+    return *at;
+}
+uint counted(const uint *at)
+{
     return *at;
 }
 float written1(const float *at)
