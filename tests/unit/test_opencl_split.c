@@ -1,5 +1,5 @@
-/* test_opencl_split.c - how rows and keys are divided among units where keys are split, and what is too large for it. What
- * it is not: a launch (test_opencl_kernels.c), or what units compute (test_split_parts.c). */
+/* test_opencl_split.c - how rows and keys are divided among units where keys are split, and what is too large for it; and how many
+ * heads of a causal run are done together. What it is not: a launch (test_opencl_kernels.c), or what units compute (test_split_parts.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -135,6 +135,27 @@ static void test_no_room(void **state)
                         "split or a smaller batch");
 }
 
+/* Whole groups of heads; and those that come last are as many as the others, or have more tiles than there are units, where any number does. */
+static void test_heads_together(void **state)
+{
+    enum { UNITS = 132 };
+    const struct gpu_source source = {.head_dim = 128, .head_dim_v = 128};
+    (void)state;
+    for (int heads = 1; heads <= 40; heads++)
+        for (int group = 1; group <= 4; group++)
+            for (long tiles = 1; tiles <= 512; tiles = tiles * 3 / 2 + 1) {
+                const struct attn_cl_args a = shape(3, heads * group, heads, tiles * 128, tiles * 128);
+                const int all = 3 * heads * group, n = gpu_heads_near(&source, &a, tiles, UNITS);
+                assert_true(n >= 1 && n <= all && (n % group == 0 || n == all));
+                assert_true(n == all || n * tiles > UNITS);
+                assert_true(all % n == 0 || all % n * tiles > UNITS);
+            }
+    /* Sixteen heads of 8192 queries at D = 256, of which five together would leave one alone. */
+    const struct gpu_source wide = {.head_dim = 256, .head_dim_v = 256};
+    const struct attn_cl_args a = shape(2, 8, 8, 8192, 8192);
+    assert_int_equal(gpu_heads_near(&wide, &a, 64, UNITS), 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +164,7 @@ int main(void)
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_heads_together),
     };
     return cmocka_run_group_tests_name("opencl splits", tests, NULL, NULL);
 }
