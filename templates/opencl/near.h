@@ -19,6 +19,8 @@ static inline int attn_cl_near(int64_t batch, int64_t heads, int64_t kv_heads, i
         together += group;
     if (together >= all)
         return (int)all;
+    if (tiles < 8) /* short ones: the heaviest tile is soon done */
+        return (int)together;
     for (other = together; !attn_cl_too_few(other, tiles, units); other -= group)
         if (all % other == 0 || !attn_cl_too_few(all % other, tiles, units))
             return (int)other;
