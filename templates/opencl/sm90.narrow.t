@@ -6,10 +6,10 @@ INLINED void load_scales(const struct source *f, const struct tile *x, int j, ui
     const struct attn_cl_features *y = f->features;
     __global const float *const k = (__global const float *)here((long)f->k_scales) + here(y->k_scales_at) + x->g * here(y->k_scales_stride[1]);
     __global const float *const v = (__global const float *)here((long)f->v_scales) + here(y->v_scales_at) + x->g * here(y->v_scales_stride[1]);
-    /* Steps are computed once for all, and addresses of all loads at the same time: this warp's latency is all tiles' rate. */
+    /* The rate of tiles is this warp's, so it computes the addresses of ${WG == 1 or not PAGED ? "all loads side by side" : "loads one after another, for lack of registers"}. */
     const long k_page = here(y->k_scales_stride[0]), k_row = here(y->k_scales_stride[2]);
     const long v_page = here(y->v_scales_stride[0]), v_row = here(y->v_scales_stride[2]);
-    #pragma unroll
+    #pragma unroll ${WG == 1 or not PAGED ? ceil_div(BK, 32) : 1}
     for (int n = 0; n < ${BK}; n += 32) {
         const int in_tile = n + f->lane, key = j * ${BK} + in_tile, is = in_tile < ${BK} && key < x->keys;
 % if PAGED

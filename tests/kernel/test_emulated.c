@@ -76,7 +76,7 @@ static void draw_shape(const struct variant *v, uint64_t *state, struct trial_sh
     out->batch = 1 + random_below(state, 2);
     out->kv_heads = 1 + random_below(state, 2);
     out->heads = out->kv_heads * group;
-    out->q_len = 1 + random_below(state, 9);
+    out->q_len = 1 + random_below(state, random_below(state, 3) ? 9 : 64); /* slices of one head, and of several */
     out->kv_len = 1 + random_below(state, invariant_is_one_split(v) ? 5 * v->field[F_TILE_K] : 3 * v->field[F_SPLIT]);
 }
 
