@@ -203,7 +203,7 @@ class Sdpa(unittest.TestCase):
     def test_refusals(self):
         q = torch.randn(1, 2, 9, 16)
         for words, call in (("key is of type numpy.ndarray", lambda: attngen.sdpa(q, q.numpy(), q)),
-                            ("key is of type torch.Tensor and query an array of numpy", lambda: attngen.sdpa(q.numpy(), q, q)),
+                            ("key is of type torch.Tensor and query is an array of numpy", lambda: attngen.sdpa(q.numpy(), q, q)),
                             ("on meta", lambda: attngen.sdpa(*(3 * [q.to("meta")]))),
                             ("sparse", lambda: attngen.sdpa(q.to_sparse(), q, q))):
             with self.assertRaisesRegex((attngen.Error), words):
