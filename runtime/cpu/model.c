@@ -148,9 +148,9 @@ static double tile_cycles(const struct variant *v, const struct shape *s, const 
 {
     double groups = up(s->rows, 32) / 32, blocks = up(s->keys, 64) / 64 + (v->field[F_CAUSAL] ? 0.5 : 0) + s->edges;
     /* Of f16 scores are four products of parts, which keys hold four times, and outputs three; values lie there in two parts. Narrow
-     * keys and values are two parts each, which meet queries and probabilities of one. */
+     * keys are three parts and values two, which meet queries and probabilities of one. */
     const bool parts = v->field[F_DTYPE] == DTYPE_F16, narrow = variant_dtype_kv(v) >= DTYPE_COUNT;
-    const double key_terms = parts ? 4 : narrow ? 2 : 1, value_parts = parts || narrow ? 2 : 1;
+    const double key_terms = parts ? 4 : narrow ? 3 : 1, value_parts = parts || narrow ? 2 : 1;
     double products = key_terms * 8 * up(s->d, 32) / 32 + (parts ? 3 : value_parts) * 4 * up(s->dv, 16) / 16 + (parts ? 8 : 4);
     double block = 20 * products + (v->field[F_TABLE] ? 330 : 560);
     if (s->modify > 0) /* in a pass over 128 vectors, beside no product */

@@ -5,11 +5,9 @@
 % let SQ = round_up(ceil_div(HD, PER), U)
 % let LDQ = round_up(SQ, W)
 % let LDX = LDQ
-%# Rows of a panel of keys.
-% let KROWS = LDQ + (KEYED ? 1 : 0)
 % let CV = ceil_div(HDV, W)
 % let LDO = CV*W
-% let LDV = NARROW ? round_up(LDO, OPENS*W) : LDO
+% let LDV = LDO
 % let PANELS = ceil_div(CV, NV)
 % let LAST = CV - (PANELS - 1)*NV
 %# Where a lane of a vector can be multiplied by, a row brings all the elements of a step at once.
@@ -20,13 +18,10 @@
 % let BASE = 3*W
 % let STATE = 4*W
 % let LDP = BK/PER
-% let KTILE = BK*KROWS
-%# A tile of values, and behind it what the probabilities of its keys are multiplied by.
-% let SOFTMAX = KEYED ? "softmax_keyed" : "softmax"
-% let V_RESTS = PANELS*LDP*NR
-% let VTILE = V_RESTS + (KEYED ? BK : 0)
-% let ROW = W*max(LDQ*PER, LDV)
-% let STAGE = max(ROW + (NARROW ? ceil_div(max(LDQ*PER, LDV), 4) : 0), BIAS != "none" or MASK ? MR*BK : 0)
+% let KTILE = BK*LDQ
+% let VTILE = PANELS*LDP*NR
+% let ROW = W*max(LDQ*PER, LDO)
+% let STAGE = max(ROW + (NARROW ? ceil_div(max(LDQ*PER, LDO), 4) : 0), BIAS != "none" or MASK ? MR*BK : 0)
 %# Whether few queries have micro-kernels of their own, which sum in another order.
 % let FEW = SPLIT and not INVARIANT
 %# Where the keys are split, R rows of queries by KB keys make a vector of scores, keys outside. No panels are made of K and V.
@@ -111,9 +106,8 @@
 % assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
 % assert COPY == "plain" and LOOP == "joint" and UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy", "copy, loop, unswizzled, shared_q and order belong to isas sm90 and sm80"
 % assert not SERIAL, "serial belongs to isas sm90 and amx"
-% assert not PAIRS or TQ == "bf16" and (TKV == "bf16" or SCALED), "isas avx512bf16 and neonbf16 multiply pairs of bf16; dtype must be bf16, but int8 or fp8 may be that of keys and values"
+% assert not PAIRS or TQ == "bf16" and TKV == "bf16", "isas avx512bf16 and neonbf16 multiply pairs of bf16; dtype must be bf16"
 % assert HD % VALUES == 0 and HDV % VALUES == 0, "q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32"
-% assert not PAIRS or not NARROW or not SPLIT and not INVARIANT, "where pairs are multiplied, kernels with narrow keys and values neither split keys nor are invariant; split and invariant must be left out"
 % assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"
 % assert MR <= W, "micro.rows must be at most the vector's width"
 % assert MR*NV <= 64, "micro.rows times micro.vecs must be at most 64"
@@ -181,11 +175,7 @@
 % if AHEAD
 % micro score_ahead with N = NV
 % end
-% if KEYED
-% micro softmax_keyed
-% else
 % micro softmax
-% end
 % micro cut
 % if DIRECT
 % if PANELS > 1 or LAST == NV

@@ -16,13 +16,13 @@
 % elif SPLIT
  * ${BQ} rows of queries of the heads that share a KV head walk its keys together, ${BK} at a time, in parts of ${SPLIT} that are joined in order.
 % if REGISTERS
- * Vector registers of ${W*32} bits: ${vectors(FEW ? "score_rows" : "score_tile")} in the scores, ${LAST == NV or PANELS > 1 ? vectors(FEW or DIRECT ? "value_rows" : "value_tile") : vectors(FEW or DIRECT ? "value_rest" : "value_last")} in the values, ${vectors(FEW ? "softmax_rows" : SOFTMAX)} in the softmax step, of ${REGISTERS}.
+ * Vector registers of ${W*32} bits: ${vectors(FEW ? "score_rows" : "score_tile")} in the scores, ${LAST == NV or PANELS > 1 ? vectors(FEW or DIRECT ? "value_rows" : "value_tile") : vectors(FEW or DIRECT ? "value_rest" : "value_last")} in the values, ${vectors(FEW ? "softmax_rows" : "softmax")} in the softmax step, of ${REGISTERS}.
 % end
  * Workspace: ${FEW_ALL} bytes.
 % else
  * A tile of ${BQ} queries by ${BK} keys takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*SIZE/VALUES} bytes of K and V: ${2*BQ*(HD + HDV)*VALUES/((HD + HDV)*SIZE)} flops a byte.
 % if REGISTERS
- * Vector registers of ${W*32} bits: ${vectors("score_tile")} in the score tile, ${LAST == NV or PANELS > 1 ? vectors("value_tile") : vectors("value_last")} in the value tile, ${vectors(SOFTMAX)} in the softmax step, of ${REGISTERS}.
+ * Vector registers of ${W*32} bits: ${vectors("score_tile")} in the score tile, ${LAST == NV or PANELS > 1 ? vectors("value_tile") : vectors("value_last")} in the value tile, ${vectors("softmax")} in the softmax step, of ${REGISTERS}.
 % end
  * Workspace: ${WORKSPACE} bytes and ${KTILE*4 + VTILE*4} for every ${BK} keys, which parts may share.
 % end

@@ -28,15 +28,14 @@ static void pack(const struct attn_args *a, const struct space *w, const struct 
     for (int64_t j = first / ${BK} * ${BK}; j < (end + ${NR - 1}) / ${NR} * ${NR}; j += ${W}) {
 % if NARROW
         int64_t n = end < j ? 0 : least(${W}, end - j);
-        float *k = w->k + j / ${NR} * ${KROWS*NR} + j % ${NR};
-        open_keys(a, s, g, j, n, (float *)w->stage${KEYED ? ", k + " : ""}${KEYED ? LDQ*NR : ""});
-        pack_k((const ${CROW} *)w->stage, k, ${LDQ*PER});
-        open_values(a, s, g, j, n, (float *)w->stage${KEYED ? ", w->v + j / " : ""}${KEYED ? BK : ""}${KEYED ? " * " : ""}${KEYED ? VTILE : ""}${KEYED ? " + " : ""}${KEYED ? V_RESTS : ""}${KEYED ? " + j % " : ""}${KEYED ? BK : ""});
-        pack_v((const ${CROW} *)w->stage, w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER}, ${LDV});
+        open_keys(a, s, g, j, n, (float *)w->stage);
+        pack_k((const float *)w->stage, w->k + j / ${NR} * ${LDQ*NR} + j % ${NR}, ${LDQ});
+        open_values(a, s, g, j, n, (float *)w->stage);
+        pack_v((const float *)w->stage, w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER}, ${LDO});
 % else
         int64_t n = least(${W}, end - j), ld;
         const ${CKV} *from = keys_at(a, s, k, a->k_stride, j, n, ${W}, ${HD}, ${LDQ*PER}, &ld, (${CKV} *)w->stage);
-        pack_k(from, w->k + j / ${NR} * ${KROWS*NR} + j % ${NR}, ld);
+        pack_k(from, w->k + j / ${NR} * ${LDQ*NR} + j % ${NR}, ld);
         from = keys_at(a, s, v, a->v_stride, j, n, ${W}, ${HDV}, ${LDO}, &ld, (${CKV} *)w->stage);
         pack_v(from, w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER}, ld);
 % end

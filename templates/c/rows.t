@@ -14,31 +14,13 @@ static int64_t row_of(const struct attn_args *a, const struct sequence *s, const
 }
 % end
 % if NARROW and not FEW
-% if KEYED
-
-/* A scale is a power of two, with the scale's sign, times a number from 1 up to 2, which is returned. NaN is all power. */
-static float rest_of_scale(float scale, float *power)
-{
-    uint32_t bits;
-    float rest;
-    memcpy(&bits, &scale, sizeof bits);
-    bits = (bits & 0x7fffffu) | 0x3f800000u;
-    memcpy(&rest, &bits, sizeof rest);
-    memcpy(&bits, &scale, sizeof bits);
-    bits = scale == scale ? bits & 0xff800000u : bits;
-    memcpy(power, &bits, sizeof bits);
-    return rest;
-}
-% end
 % for v in 0..2
 % let WIDTH = v ? HDV : HD
 % let PADDED = v ? LDV : LDX*PER
-% let SLOTS = (v ? LDV : LDX*PER)/OPENS
 % let ROW_OPENS = v and HD != HDV ? (BLOCKS ? "open_value" : "widen_value") : BLOCKS ? "open_key" : "widen_key"
-% let RESTS = KEYED
 
-/* ${v ? "Values" : "Keys"} j to j + n - 1 of KV head g as ${W} rows of ${OPENS == 2 ? "pairs of bf16" : "floats"}; zeros where there are fewer.${RESTS ? " What remains of their scales goes into rests. */" : " */"}
-static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const struct sequence *s, int64_t g, int64_t j, int64_t n, float *to${RESTS ? ", float *rests" : ""})
+/* ${v ? "Values" : "Keys"} j to j + n - 1 of KV head g as ${W} rows of floats; zeros where there are fewer. */
+static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const struct sequence *s, int64_t g, int64_t j, int64_t n, float *to)
 {
     const ${CKV} *head = (const ${CKV} *)a->${v ? "v" : "k"} + (s->${v ? "v" : "k"}_at + g * a->${v ? "v" : "k"}_stride[1])${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
 % if SCALED
@@ -54,19 +36,9 @@ static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const 
         memcpy(copy, row, ${WIDTH});
         row = copy;
 % end
-% if RESTS
-        float power;
-        rests[r] = rest_of_scale(scales[row_of(a, s, a->features->${v ? "v" : "k"}_scales_stride, j + r)], &power);
-        ${ROW_OPENS}(row, to + r * ${SLOTS}, &power);
-% else
-        ${ROW_OPENS}(row, to + r * ${SLOTS}${SCALED ? (v ? ", scales + row_of(a, s, a->features->v_scales_stride, j + r)" : ", scales + row_of(a, s, a->features->k_scales_stride, j + r)") : ""});
-% end
+        ${ROW_OPENS}(row, to + r * ${PADDED}${SCALED ? (v ? ", scales + row_of(a, s, a->features->v_scales_stride, j + r)" : ", scales + row_of(a, s, a->features->k_scales_stride, j + r)") : ""});
     }
-    memset(to + n * ${SLOTS}, 0, (size_t)(${W} - n) * ${4*SLOTS});
-% if RESTS
-    for (int64_t r = n; r < ${W}; r++)
-        rests[r] = 1.0f;
-% end
+    memset(to + n * ${PADDED}, 0, (size_t)(${W} - n) * ${4*PADDED});
 }
 % end
 % else

@@ -13,9 +13,9 @@ static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t
     float *row = w->row + i / ${MR} * ${STATE}, *o = w->o + i * ${LDO};
     int64_t steps = (n + ${PER*W - 1}) / ${PER*W};
 % if WINDOW
-    const float *k = w->k + j * ${KROWS}, *v = w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER};
+    const float *k = w->k + j * ${LDQ}, *v = w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER};
 % else
-    const float *k = w->k + j * ${KROWS}, *v = w->v + j / ${BK} * ${VTILE};
+    const float *k = w->k + j * ${LDQ}, *v = w->v + j / ${BK} * ${VTILE};
 % end
     score_tile(w->q + i * ${LDQ}, k, w->s, scale, (n + ${NR - 1}) / ${NR});
 % if MODIFY
@@ -23,7 +23,7 @@ static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t
 % end
     if (seen < n)
         cut(w->s + seen, ends, steps - seen / ${PER*W});
-    ${SOFTMAX}(w->s, w->p, row, ${KEYED ? "w->v + j / " : ""}${KEYED ? BK : ""}${KEYED ? " * " : ""}${KEYED ? VTILE : ""}${KEYED ? " + " : ""}${KEYED ? V_RESTS : ""}${KEYED ? " + j % " : ""}${KEYED ? BK : ""}${KEYED ? ", " : ""}steps);
+    softmax(w->s, w->p, row, steps);
 % for c in 0..PANELS
     ${c < PANELS - 1 or LAST == NV ? "value_tile" : "value_last"}(w->p, v${c ? " + " : ""}${c ? c*LDP*NR : ""}, o${c ? " + " : ""}${c ? c*NR : ""}, row, ${U*PER > 1 ? "(n + " : "n"}${U*PER > 1 ? U*PER - 1 : ""}${U*PER > 1 ? ") / " : ""}${U*PER > 1 ? U*PER : ""});
 % end

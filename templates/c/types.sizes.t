@@ -11,17 +11,14 @@
 % let CKV = type_c(TKV)
 % let CO = type_c(TO)
 %# Narrow keys and values are bytes, each times a scale of its row, or blocks of VALUES numbers in BYTES bytes, which are read as
-%# signed bytes or, where two numbers share one, as bytes. Packing makes rows of floats of them first, or of pairs of bf16 (OPENS numbers in
-%# a slot) where pairs are multiplied, but not on tiles.
+%# signed bytes or, where two numbers share one, as bytes. Packing makes rows of floats of them first.
 % let VALUES = type_values(TKV)
 % let BLOCKS = VALUES > 1
 % let NARROW = type_scaled(TKV) or BLOCKS
 % let NIBBLES = TKV == "q4_0"
 % let BYTES = BLOCKS ? type_bytes(TKV) : 1
 % let TK = NIBBLES ? "u8" : BLOCKS ? "int8" : TKV
-% let OPENS = PAIRS and not WOVEN ? 2 : 1
-% let TROW = not NARROW ? TKV : OPENS == 2 ? "bf16" : "f32"
-% let CROW = OPENS == 2 ? "uint16_t" : "float"
+% let TROW = NARROW ? "f32" : TKV
 % let CB = TB == "none" ? "" : type_c(TB)
 % let NATURAL = BIAS != "none"
 %# Exponentials are powers of two, so that what adds to scores is times log2(e); powers of e where there is a bias.
@@ -29,7 +26,3 @@
 % let TIMES_SCALE_UNIT = SOFTCAP ? " * (1 / a->features->softcap)" : TIMES_UNIT
 % let WHY_UNIT = NATURAL ? "" : " /* exponentials are powers of two */"
 % include "features.sizes.t"
-%# Where vectors of pairs are multiplied, keys that have a scale each are packed as what is stored, which a bf16 holds exactly, times a power of
-%# two; and what the scale is besides, from 1 up to 2, lies behind them: their scores are multiplied by it. So it is with values, and
-%# probabilities are multiplied by what is left of their scales.
-% let KEYED = OPENS == 2 and SCALED

@@ -4,9 +4,10 @@
 %# up to 2**-14 of a score, large scores would miss the bound. A packed row has its terms behind one another, those of a query upper,
 %# upper, lower, lower, those of a key upper, lower, upper, lower. Outputs go without the lowest product.
 % let PARTS = TQ == "f16" ? 2 : 1
-%# A number of a narrow type, times its scale, is two bf16 but for 2**-16 of it; so queries, which are bf16, come twice.
+%# A number of a narrow type, times its scale, is the sum of three bf16. Large scores need all of them, so that queries, which are bf16,
+%# come three times; outputs go without the last.
 % let PLANES = PARTS == 2 or NARROW ? 2 : 1
-% let TERMS = PARTS*PLANES
+% let TERMS = PARTS == 2 ? 4 : NARROW ? 3 : 1
 % let TROW = "bf16"
 %# Slots of a row of queries or keys, once, and packed; elements of a row of values before it is packed.
 % let LDX = round_up(ceil_div(HD, PER), W)

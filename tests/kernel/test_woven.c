@@ -109,6 +109,7 @@ static const char *const names[] = {
     "attn_bf16_d64_window_softcap_biasf32_mask_alibi_sink_paged_on_amx_q64k128_r32x4u1",
     "attn_f16_d40v24_causal_on_amx_q512k1024_r32x4u4",
     "attn_bf16_kvint8_d64_on_amx_q512k1024_r32x4u4_table",
+    "attn_bf16_kvint8_of32_d8_on_amx_q64k64_r32x4u4_table", /* small enough for scores of 1e4 */
     "attn_bf16_kvfp8_of32_d37v9_causal_paged_on_amx_q64k64_r32x4u2_table",
     "attn_bf16_kvq8_0_d96v32_causal_on_amx_q64k64_r32x4u4",
     "attn_bf16_kvq4_0_of32_d64_window_softcap_biasf32_mask_alibi_sink_packed_on_amx_q64k64_r32x4u4",
@@ -146,7 +147,7 @@ static void test_features(void **state)
                 trial_describe(&shapes[s], line, sizeof line);
                 print_message("# %s: %s: %s\n", names[i], line, err.text);
             }
-            if (raised && failures++ < 20) {
+            if (raised && !shapes[s].nan_query && failures++ < 20) {
                 trial_describe(&shapes[s], line, sizeof line);
                 print_message("# %s: %s: floating-point exceptions are raised\n", names[i], line);
             }

@@ -20,54 +20,36 @@ const char *sizes_read(struct sizes *out, const struct emission *e)
 
 /* ---- packing ---- */
 
-/* d[row][LDQ] = q[row], W rows, or R; as often as keys have terms */
+/* d[row][LDQ] = q[row], W rows, or R */
 static void pack_q(struct job *j)
 {
-    int64_t columns = j->z.LDX * j->z.PER, ld = columns + (j->kind % 3) * 5, rows = j->z.SPLIT ? j->z.R : j->z.W;
+    int64_t columns = j->z.LDQ * j->z.PER, ld = columns + (j->kind % 3) * 5, rows = j->z.SPLIT ? j->z.R : j->z.W;
     memory(j, 0, j->q, (rows - 1) * ld + columns);
-    memory(j, 1, j->slot, rows * columns * j->z.TERMS);
+    memory(j, 1, j->slot, rows * columns);
     integer(j, 2, ld);
     add_specials(j, 0);
     for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < columns * j->z.TERMS; c++)
-            want(j, 1, r * columns * j->z.TERMS + part_of(j, c, j->z.DQ), (double)get(j, 0, r * ld + c % columns), 0);
+        for (int64_t c = 0; c < columns; c++)
+            want(j, 1, r * columns + part_of(j, c, j->z.DQ), (double)get(j, 0, r * ld + c), 0);
 }
 
-/* What packing reads: narrow rows were made floats before, or bf16. */
+/* What packing reads: narrow rows were made floats before. */
 static enum dtype row_type(const struct job *j)
 {
-    return j->kv < DTYPE_COUNT ? j->kv : j->slot;
-}
-
-/* Element c of a row that is opened where it becomes bf16: rounded, or its upper 16 bits, behind which the rest is, rounded. */
-static void want_bf16(struct job *j, int64_t c, float x, bool two)
-{
-    float upper;
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits &= 0xffff0000u;
-    memcpy(&upper, &bits, sizeof upper);
-    uint16_t rounded;
-    dtype_store(DTYPE_BF16, &rounded, 0, two ? x - upper : x);
-    want(j, 1, two ? j->z.LDX * 2 + c : c, (double)dtype_load(DTYPE_BF16, &rounded, 0), 0);
-    if (two)
-        want(j, 1, c, (double)upper, 0);
+    return j->kv < DTYPE_COUNT ? j->kv : DTYPE_F32;
 }
 
 /* A row of a narrow type, of head_dim or head_dim_v numbers, with a scale or blocks. */
 static void open_row(struct job *j)
 {
-    int64_t n = j->columns, step = j->z.W * j->z.PER, padded = (n + step - 1) / step * step;
+    int64_t n = j->columns, padded = (n + j->z.W - 1) / j->z.W * j->z.W;
     memory(j, 0, j->kv, units(j, padded));
-    memory(j, 1, j->slot, j->two ? j->z.LDX * 2 + padded : padded);
+    memory(j, 1, DTYPE_F32, padded);
     if (j->z.SCALED)
         memory(j, 2, DTYPE_F32, 1);
     for (int64_t c = 0; c < padded; c++) {
         double x = (double)number(j, 0, 0, c) * (j->z.SCALED ? (double)get(j, 2, 0) : 1);
-        if (j->z.PAIRS)
-            want_bf16(j, c, (float)x, j->two);
-        else
-            want(j, 1, c, x, fabs(x) * 0x1p-24);
+        want(j, 1, c, x, fabs(x) * 0x1p-24);
     }
 }
 
@@ -115,12 +97,6 @@ static void pack_v(struct job *j)
 
 /* ---- products ---- */
 
-/* What the scores of a panel's column are multiplied by: a number, in a slot behind the panel's rows. */
-static float *rest_at(struct job *j, int64_t panel, int64_t column)
-{
-    return (float *)(void *)j->arg[1].before + (panel * j->z.KROWS + j->z.LDQ) * j->z.NR + column;
-}
-
 /* One element of left[.][slots] * right[slots][NR], and the sum of its terms' sizes. They are arguments 0 and 1; right
  * starts with row `from`. */
 static double dot(const struct job *j, int64_t left, int64_t from, int64_t column, int64_t slots, double *size)
@@ -140,15 +116,13 @@ static void panel_scores(struct job *j, int64_t n)
 {
     const struct sizes *z = &j->z;
     memory(j, 0, j->slot, ((z->MR - 1) * z->LDQ + z->SQ) * z->PER);
-    memory(j, 1, j->slot, (z->KEYED ? n * z->KROWS : (n - 1) * z->KROWS + z->SQ) * z->NR * z->PER);
-    for (int64_t c = 0; c < n * z->NR && z->KEYED; c++)
-        *rest_at(j, c / z->NR, c % z->NR) = 1 + 0.1f * (float)random_below(&j->random, 10);
+    memory(j, 1, j->slot, ((n - 1) * z->LDQ + z->SQ) * z->NR * z->PER);
     memory(j, 2, DTYPE_F32, (z->MR - 1) * z->BK + n * z->NR);
     memory(j, 3, DTYPE_F32, 1);
     for (int64_t i = 0; i < z->MR; i++)
         for (int64_t c = 0; c < n * z->NR; c++) {
-            double size, scale = (double)get(j, 3, 0) * (z->KEYED ? (double)*rest_at(j, c / z->NR, c % z->NR) : 1);
-            double sum = dot(j, i * z->LDQ, c / z->NR * z->KROWS, c % z->NR, z->SQ, &size);
+            double size, scale = (double)get(j, 3, 0);
+            double sum = dot(j, i * z->LDQ, c / z->NR * z->LDQ, c % z->NR, z->SQ, &size);
             double error = (double)(z->SQ * z->PER + 2) * 0x1p-24 * size;
             want(j, 2, i * z->BK + c, scale * sum, fabs(scale) * error + TINY);
         }
@@ -202,11 +176,6 @@ static void make_row(struct job *j, int64_t row, int64_t keys)
         set(j, 0, row * j->z.BK + random_below(&j->random, keys), kind == 4 ? HUGE_VALF : NAN);
 }
 
-static float rest(const struct job *j, int64_t key)
-{
-    return j->z.KEYED ? get(j, 3, key) : 1.0f;
-}
-
 /* Row i sees keys from..limit-1; scores is where argument 1 is not the memory of argument 0. */
 static void want_row(struct job *j, int64_t row, int64_t keys, int64_t from, int64_t limit)
 {
@@ -226,7 +195,7 @@ static void want_row(struct job *j, int64_t row, int64_t keys, int64_t from, int
         double p = nan ? NAN : power(z, (double)(s - base)), more = z->NATURAL ? power_error(z, (double)(s - base)) : 0;
         if (z->PAIRS || j->arg[1].alias < 0)
             want(j, 0, row * z->BK + k, (double)s, 0);
-        want(j, 1, row * z->LDP * z->PER + k, p * (double)rest(j, k), (p * (relative + rounding + more) + TINY) * fabs((double)rest(j, k)));
+        want(j, 1, row * z->LDP * z->PER + k, p, p * (relative + rounding + more) + TINY);
         if (nan && !isnan(s)) /* whether it gets into the maximum depends on the order */
             want_anything(j, j->arg[1].alias < 0 ? 1 : 0, row * z->LDP * z->PER + k);
         sum += p;
@@ -248,11 +217,7 @@ static void softmax(struct job *j)
     memory(j, 0, DTYPE_F32, (z->MR - 1) * z->BK + keys);
     memory(j, 1, j->slot, (z->MR - 1) * z->LDP * z->PER + keys);
     memory(j, 2, DTYPE_F32, z->STATE);
-    if (z->KEYED)
-        memory(j, 3, DTYPE_F32, keys);
-    for (int64_t k = 0; k < keys && z->KEYED; k++)
-        set(j, 3, k, 1 + 0.1f * (float)random_below(&j->random, 10));
-    integer(j, z->KEYED ? 4 : 3, n);
+    integer(j, 3, n);
     if (!z->PAIRS && j->kind % 2)
         j->arg[1].alias = 0;
     for (int64_t i = 0; i < z->STATE; i++)
@@ -392,7 +357,6 @@ static void finish(struct job *j)
 
 static const struct model models[] = {
     {"pack_q", pack_q},   {"pack_k", pack_k},   {"pack_ahead", pack_ahead},   {"fetch_rows", fetch_rows},   {"pack_v", pack_v}, {"score_tile", score_tile}, {"score_ahead", score_ahead}, {"softmax", softmax},
-    {"softmax_keyed", softmax},
     {"cut", cut}, {"value_tile", value_tile}, {"finish", finish}, {"soften", soften},
     {"widen_row", open_row}, {"open_row", open_row}, {"add_bias", add_bias}, {"alibi", alibi}, {"hide", hide}, {NULL, NULL},
 };

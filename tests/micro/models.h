@@ -15,7 +15,7 @@
     X(SCALED) X(K_SCALES) X(V_SCALES) X(BUFFER)                                                                        \
     X(PAIRS) X(PER) X(HD) X(HDV) X(MR) X(NV) X(U) X(BK) X(NR) X(SQ) X(LDQ) X(CV) X(LDO) X(PANELS) X(LAST) X(LDP)       \
         X(MAX) X(SUM) X(FIX) X(BASE) X(STATE) X(WINDOW) X(SINK) X(NATURAL) X(SPLIT) X(R) X(KB) X(VR) X(DQ)         \
-        X(PARTED) X(PARTED_V) X(PROBS) X(FEW) X(SOME) X(TERMS) X(LDX) X(KROWS) X(KEYED)
+        X(PARTED) X(PARTED_V) X(PROBS) X(FEW) X(SOME)
 struct sizes {
 #define MEMBER(name) int64_t name;
     MODEL_SIZES(MEMBER)
@@ -44,7 +44,6 @@ struct job {
     enum dtype q, kv, o, bias; /* of tensors */
     enum dtype slot;           /* what a slot is made of */
     int64_t columns;    /* vectors of value columns: N */
-    bool two;           /* a row in blocks becomes two */
     int kind;           /* varies the data; 0..JOB_KINDS-1 */
     uint64_t random;
     struct argument arg[PARAMETERS_MAX];
