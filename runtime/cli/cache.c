@@ -19,6 +19,9 @@
 #include "system/files.h"
 #include "print.h"
 
+enum what { SHOW, PATH, CLEAR, EXPORT, IMPORT, WHATS };
+static const char *const words[WHATS + 1] = {"show", "path", "clear", "export", "import", NULL};
+
 const struct verb verb_cache = {
     .name = "cache",
     .doc = "show, move or clear what tuning remembers",
@@ -38,6 +41,7 @@ const struct verb verb_cache = {
     .operand = "show, path, clear, export or import",
     .min_operands = 1,
     .max_operands = 3,
+    .words = words,
 };
 
 /* The rest of a key's line that starts with a word, cut to fit. */
@@ -306,10 +310,8 @@ static void warn(void *user, const char *text)
 }
 
 /* The position of the word in the list; -1, after a message, for a wrong command line. */
-enum what { SHOW, PATH, CLEAR, EXPORT, IMPORT, WHATS };
 static int read_what(const struct options *options)
 {
-    static const char *const words[WHATS + 1] = {"show", "path", "clear", "export", "import", NULL};
     const char *word = options->operand[0];
     int what = 0;
     while (what < WHATS && strcmp(words[what], word))

@@ -158,6 +158,13 @@ static void print_verbs(const struct verb *const *verbs)
         printf("%s%s", v == verbs ? "" : " ", (*v)->name);
 }
 
+/* What the first operand of a verb may be, with a space between two; nothing where it is a file or a name. */
+static void print_words(const struct verb *verb)
+{
+    for (const char *const *word = verb->words; word && *word; word++)
+        printf("%s%s", word == verb->words ? "" : " ", *word);
+}
+
 static void bash(const struct verb *const *verbs)
 {
     printf("# Completion of attngen for bash, made from its table of options.\n"
@@ -181,7 +188,13 @@ static void bash(const struct verb *const *verbs)
         for (enum option_id id = 0; id < OPTION_COUNT; id++)
             if ((*v)->options & OPTION_BIT(id))
                 printf(" %s", option_text(*v, id).name);
-        printf("' ;;\n");
+        printf("'");
+        if ((*v)->words) {
+            printf("\n        if [[ $COMP_CWORD == 2 && $word != -* ]]; then mapfile -t COMPREPLY < <(compgen -W '");
+            print_words(*v);
+            printf("' -- \"$word\"); return; fi");
+        }
+        printf(" ;;\n");
     }
     printf("    esac\n    if [[ $word == -* ]]; then\n"
            "        mapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$word\")\n"
@@ -236,6 +249,11 @@ static void zsh(const struct verb *const *verbs)
         for (enum option_id id = 0; id < OPTION_COUNT; id++)
             if ((*v)->options & OPTION_BIT(id))
                 zsh_option(*v, id);
+        if ((*v)->words) {
+            printf(" '1:word:(");
+            print_words(*v);
+            printf(")'");
+        }
         printf(" '*:file:_files'\n        ;;\n");
     }
     printf("    esac\n}\n_attngen \"$@\"\n");

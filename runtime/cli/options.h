@@ -131,6 +131,7 @@ struct verb {
     bool every_compiler; /* takes --compiler both */
     const char *operand; /* the name of an operand: "SPEC"; NULL: it takes none */
     int min_operands, max_operands;
+    const char *const *words; /* what the first operand may be, with NULL after the last; NULL: a file, or a name */
 };
 
 enum options_result { OPTIONS_READ, OPTIONS_HELP, OPTIONS_VERSION, OPTIONS_WRONG };

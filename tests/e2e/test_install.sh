@@ -39,7 +39,8 @@ manual() {
 }
 completes() {
     bash -u -c 'source "$1"; COMP_WORDS=(attngen tune --rig); COMP_CWORD=2; _attngen; [[ ${COMPREPLY[*]} == --rigor ]] || exit 1
-        COMP_WORDS=(attngen tune --rigor p); COMP_CWORD=3; _attngen; [[ ${COMPREPLY[*]} == patient ]]' \
+        COMP_WORDS=(attngen tune --rigor p); COMP_CWORD=3; _attngen; [[ ${COMPREPLY[*]} == patient ]] || exit 1
+        COMP_WORDS=(attngen cache ex); COMP_CWORD=2; _attngen; [[ ${COMPREPLY[*]} == export ]]' \
         - "$place$prefix/share/bash-completion/completions/attngen"
 }
 cat > "$dir/expected" <<END
@@ -67,7 +68,9 @@ check 'pages are there, each in its place' pages
 check 'specs are there' each specs attngen/specs '*'
 check 'examples are there' each tests/examples doc/attngen/examples ten_lines.c
 check 'the manual page names every verb' manual
-check 'bash completes options' completes
+check 'bash completes options, their values and words' completes
+zsh_words() { grep -q "'1:word:(show path clear export import)'" "$place$prefix/share/zsh/site-functions/_attngen"; }
+check 'zsh is told the words of cache' zsh_words
 only_there() { [[ -d $place$prefix && $(find "$place" ! -type d | wc -l) == $(installed | wc -l) ]]; }
 check 'and nothing elsewhere' only_there
 no_destdir() { [[ -s $lib/pkgconfig/attn.pc ]] && ! grep -rF "$place" "$lib/pkgconfig" "$place$prefix/share"; }
