@@ -21,7 +21,7 @@ declared() { gcc -E -P runtime/attn.h | grep -oE '\battn_[a-z_]+\(' | tr -d '(' 
 exports() { nm "$@" --defined-only 2>/dev/null | awk 'NF == 3 { print $3 }' | LC_ALL=C sort; }
 same_names() { diff <(declared) <(exports "$@") && [[ $(declared | wc -l) -gt 5 ]]; }
 
-echo '1..34'
+echo '1..35'
 check 'libattn.so exports what attn.h declares' same_names -D out/lib/libattn.so
 check 'libattn.a exports what attn.h declares' same_names -g out/lib/libattn.a
 check 'its SONAME has the major version' has 'SONAME.*\[libattn\.so\.0\]' <(readelf -d out/lib/libattn.so)
