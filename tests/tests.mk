@@ -85,6 +85,8 @@ endif
 SANITIZED_DIRS = unit e2e
 # test_vendor looks at what compilers make of emitted files, and these are the same.
 SANITIZED_TESTS := $(filter-out %/test_vendor,$(filter $(SANITIZED_DIRS:%=$(BIN)/tests/%/test_%),$(TESTS)))
+# test_allocation looks for what sanitizers see best, and is long: once is enough.
+SANITIZED_ALONE = %/test_allocation
 SANITIZED = $(OBJ)/sanitized
 sanitized-tests = $(SANITIZED_TESTS:$(BIN)/%=$(SANITIZED)/bin/%)
 sanitized-make = $(make) OBJ=$(SANITIZED) BIN=$(SANITIZED)/bin LIB=$(SANITIZED)/lib \
@@ -105,7 +107,7 @@ test: deps
 	$(make) test-programs arm-programs
 	$(sanitized-make) sanitized-programs
 	$(if $(race-tests),$(race-make) $(race-tests))
-	@tests/run.sh $(TESTS) $(TEST_SCRIPTS) $(sanitized-tests) $(race-tests)
+	@tests/run.sh $(filter-out $(SANITIZED_ALONE),$(TESTS)) $(TEST_SCRIPTS) $(sanitized-tests) $(race-tests)
 
 test-sanitize: deps
 	$(sanitized-make) sanitized-programs

@@ -317,7 +317,7 @@ static void compile_intrinsics(struct suite *s, const char *compiled)
 }
 
 /* The first rows of a pairwise choice hold most of its pairs; test_random.c looks at features, too. */
-enum { PLAIN_VARIANTS = 9, FEATURE_VARIANTS = 9 };
+enum { PLAIN_VARIANTS = 7, FEATURE_VARIANTS = 7 };
 
 static void test_isa(enum isa isa, bool features)
 {
@@ -340,7 +340,7 @@ static void test_isa(enum isa isa, bool features)
     assert_true(s.count >= 0);
     int most = limit ? atoi(limit) : s.soak ? s.count : features ? FEATURE_VARIANTS : PLAIN_VARIANTS;
     if (!limit && !s.soak && cpu_why_not(&s.cpu, isa))
-        most = BATCH / 2; /* of another processor, where they are looked at; here plain C is all that runs */
+        most = 2; /* of another processor, where they are looked at; here plain C is all that runs */
     if (!limit && !s.soak && cpu_why_not(&s.cpu, isa) && isa == ISA_AMX)
         most = 1; /* compilers take long over them, and as plain C they take long to run */
     s.count = most < s.count ? most : s.count;
