@@ -116,7 +116,7 @@ static double gpu_cycles(const struct shape *s, const struct gpu_device *d)
     return queries * tiles * ((work + move) * busy + wait);
 }
 
-/* The cycles of a Hopper multiprocessor for one tile of keys of wide heads, worked out and not yet measured on a card (see
+/* The cycles of a Hopper multiprocessor for one tile of keys of wide heads, worked out and not fitted to measured times (see
  * templates/opencl/sm90.shares.t): L2 delivers 30 bytes per cycle, and the scores of 32 keys read shared memory half as long again as
  * they multiply. Values that are narrower than keys are taken to lie in them. */
 static double hopper_wide_step(const struct variant *v, const struct shape *s)
@@ -172,7 +172,8 @@ static double hopper_split_cycles(const struct variant *v, const struct tune_tar
     const double all = tiles * splits * (double)t->batch * t->heads / group, busy = all < units ? all : units;
     const double product = 2 * s.bq * s.bk * (up(s.d, 16) + up(s.dv, 8)) / 4096;
     const double softmax = s.bq * s.bk / 11.8 + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
-    const double compute = (is_wide(v) ? hopper_wide_step(v, &s) : product + softmax) + 330, bytes = s.bk * (s.d + s.dv) * (double)dtype_size(variant_dtype_kv(v));
+    const double compute = (is_wide(v) ? hopper_wide_step(v, &s) : product + softmax) + 330;
+    const double bytes = s.bk * (s.d + s.dv) * (double)dtype_size(variant_dtype_kv(v));
     const double memory = larger(larger(bytes / 64, 1400.0 / f[F_STAGES]), bytes * busy / tiles / 2500) *
                           (1 + 0.02 / f[F_STAGES]); /* the deepest of those that are equally good */
     /* The result of a split is written, counted and waited for. */

@@ -108,14 +108,7 @@ void ${NAME}_args(const struct ${NAME}_problem *problem, struct attn_args *args)
     const int width_v = problem->head_dim_v ? problem->head_dim_v : width;
     memset(args, 0, sizeof *args);
     args->size = (int64_t)sizeof *args;
-    args->batch = problem->batch, args->heads = problem->heads, args->kv_heads = problem->kv_heads;
-    args->q_len = problem->q_len, args->kv_len = problem->kv_len;
-    ${NAME}_strides(args->q_stride, problem->heads, problem->q_len, width);
-    ${NAME}_strides(args->k_stride, problem->kv_heads, problem->kv_len, ${NAME}_units(problem, width));
-    ${NAME}_strides(args->v_stride, problem->kv_heads, problem->kv_len, ${NAME}_units(problem, width_v));
-    ${NAME}_strides(args->o_stride, problem->heads, problem->q_len, width_v);
-    args->bottom_right = 1;
-    args->scale = ${NAME}_scale(width);
+% include "bundle/args.t"
     args->parts = 1;
 }
 
