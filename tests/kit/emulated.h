@@ -1,5 +1,5 @@
 /* emulated.h - a card that is not here: kernels of isas sm80 and sm90 on this processor. clang compiles an emitted text for
- * it, with each function whose body is PTX left out; emulated_ptx.c has those functions. The work-items of a group are
+ * it, with each function whose body is PTX left out; emulated_ptx.c and emulated_sm90.c have those functions. The work-items of a group are
  * fibers, which take turns where they wait for each other; groups run one after another. Whose turn is next is drawn, and what a card
  * does by itself is done late: copies some turns after they were asked for, products of the tensor cores as late as when they are
  * waited for, or at once; so that who does not wait for them mostly fails. Behind it stands a driver of OpenCL as far as libattn
@@ -24,7 +24,7 @@ const char *emulated_why_not(void);
 int emulated_build(const struct gen *gen, const struct variant *v, const char *dir, struct kernel *out,
                    struct gen_error *err);
 
-/* ---- between emulated.c and emulated_ptx.c ---- */
+/* ---- between emulated.c, emulated_ptx.c and emulated_sm90.c ---- */
 
 enum { EMULATED_LANES = 32, EMULATED_SLOT = 8, EMULATED_SHARED = 1024 };
 struct emulated_warp {
@@ -54,6 +54,9 @@ struct emulated_facts {
     int tile_k, columns; /* of O, that a product has */
 };
 const struct emulated_facts *emulated_facts(void);
+enum dtype emulated_type_of_p(void); /* that of V, or f16 where V is narrow */
+uint32_t emulated_two(enum dtype t, float low, float high); /* both rounded, in one word */
+void emulated_copy(uint32_t to, const void *from, int bytes, int size); /* to shared memory; zeros after `bytes` */
 uint32_t emulated_random(uint32_t below);
 void emulated_engine_begin(void);       /* of a group: nothing is under way */
 bool emulated_engine_turn(bool all);    /* does some of the copies that are under way, or all; whether there were any */
