@@ -24,7 +24,8 @@ static inline int64_t attn_cl_divide(const struct attn_cl_args *a, const attn_cl
     const int64_t group = a->heads / a->kv_heads, rows = a->q_len < slice ? a->q_len : slice;
     const int64_t heads = rows > 0 && slice / rows < group ? slice / rows : group, along = (a->q_len + slice - 1) / slice;
     const int64_t tiles = attn_cl_tiles_seen(a, window, packed, tile_k), of_split = split / tile_k, warpgroups = tile_q / slice;
-    const int64_t splits = tiles > of_split ? (tiles + of_split - 1) / of_split : 1;
+    /* With a window the last split may have one tile more (split.t). */
+    const int64_t shared_out = window ? tiles - 1 : tiles, splits = shared_out > of_split ? (shared_out + of_split - 1) / of_split : 1;
     /* Where sequences are packed, one with fewer queries may have more rows in a slice, but never more slices. */
     const int64_t most_rows = packed ? slice : rows * heads;
     const int64_t over = heads > 0 ? (group - 1) / heads + 1 : 0;

@@ -70,12 +70,16 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, const struct at
 % if WINDOW
     const int first = ${WG > 1 ? "x.i0 + 64 < q_len ? x.i0 : 0" : "x.i0"}, begin = max(min(max(first + x.low, 0) / ${BK}, end - 1), 0);
     const int all = max(end - begin, 1);
+    /* Where a window begins within a tile it crosses one more, which is left to the last split: a split of its own would cost more. */
+    x.splits = max((all + ${SPLIT/BK - 2}) / ${SPLIT/BK}, 1);
+    x.from = begin + x.split * ${SPLIT/BK};
+    x.count = x.split < x.splits ? x.split < x.splits - 1 ? ${SPLIT/BK} : all - x.split * ${SPLIT/BK} : 0;
 % else
     const int begin = 0, all = max(end, 1);
-% end
     x.splits = (all + ${SPLIT/BK - 1}) / ${SPLIT/BK};
     x.from = begin + x.split * ${SPLIT/BK};
     x.count = max(min(all - x.split * ${SPLIT/BK}, ${SPLIT/BK}), 0);
+% end
 % if PACKED
     if (in_sequence < 0)
         x.b = -1, x.count = 0;

@@ -2,7 +2,8 @@
  * grow, the host's time of a call, and the rate of few queries over one long sequence. Prints a line each; without a card it says
  * so. What it is not: a test; it exits 1 only when something computes wrong.
  *
- *     bench_cuda [VARIANT] [SPLIT-VARIANT] */
+ *     bench_cuda [VARIANT] [SPLIT-VARIANT]
+ *     bench_cuda lone VARIANT...         the last alone, of these kernels: one query, or 8 where they are causal */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -333,8 +334,9 @@ static void check_merge(struct work *w, CUstream stream)
 
 int main(int argc, char **argv)
 {
-    const char *variant = argc > 1 ? argv[1] : "attn_bf16_d128_on_sm90_q128k128_pingpong_lazy";
-    const char *split = argc > 2 ? argv[2] : "attn_bf16_d128_on_sm90_q64k64_s2048";
+    const bool lone = argc > 1 && strcmp(argv[1], "lone") == 0;
+    const char *variant = argc > 1 && !lone ? argv[1] : "attn_bf16_d128_on_sm90_q128k128_pingpong_lazy";
+    const char *split = argc > 2 && !lone ? argv[2] : "attn_bf16_d128_on_sm90_q64k64_s2048";
     struct gen_error why = {.no_memory = false};
     struct attn_context *c;
     struct attn_error err;
@@ -361,6 +363,12 @@ int main(int argc, char **argv)
         must(api.cu.cuStreamCreate(&stream[i], CU_STREAM_NON_BLOCKING), "cuStreamCreate");
     const struct attn_options options = {.size = sizeof options};
     must_attn(attn_context_create(&options, &c, &err), "context", &err);
+    if (lone) {
+        for (int i = 2; i < argc; i++)
+            time_lone(c, stream[0], argv[i], strstr(argv[i], "causal") ? 8 : 1);
+        attn_context_destroy(c);
+        return wrong != 0;
+    }
     open_work(&tiny, c, variant, 1, 1, 1, 128, 128, 128, 1);
     open_work(&large, c, variant, 2, 16, 16, 2048, 2048, 128, 2);
     open_work(&decode, c, split, 4, 32, 8, 1, 16384, 128, 3);

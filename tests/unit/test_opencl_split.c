@@ -68,6 +68,21 @@ static void test_keys(void **state)
 static void test_windows(void **state)
 {
     (void)state;
+    {
+        /* As many keys as a split has, wherever they begin: one split, so that nothing is merged. */
+        const int64_t window[2] = {SPLIT - 1, 0};
+        const struct opencl_kernel kernel = {.source = {.tile_q = 64, .tile_k = TILE, .head_dim_v = DV, .split = SPLIT}};
+        struct attn_cl_args a = shape(4, 2, 1, 1, 16 * SPLIT);
+        struct attn_cl_split s;
+        struct gen_error err;
+        long units;
+        a.bottom_right = 1;
+        for (a.has_lens = 0; a.has_lens < 2; a.has_lens++) {
+            assert_int_equal(gpu_divide(&kernel.source, &a, window, &s, &units, &err), 0);
+            assert_int_equal(s.splits, 1);
+            assert_int_equal(units, 4);
+        }
+    }
     for (int i = 0; i < 4000; i++) {
         const int q_len = 1 + i % 63, kv_len = 1 + i * 37 % 5000, left = i * 13 % 1500, right = i * 7 % 90;
         const int64_t window[2] = {left, right};
@@ -84,7 +99,7 @@ static void test_windows(void **state)
             high = high > keys ? keys : high < 0 ? 0 : high;
             long tiles = (high + TILE - 1) / TILE - (low / TILE < (high + TILE - 1) / TILE ? low / TILE : (high + TILE - 1) / TILE);
             tiles = tiles > 0 ? tiles : 1;
-            const long splits = (tiles + SPLIT / TILE - 1) / (SPLIT / TILE);
+            const long split = SPLIT / TILE, splits = tiles > split ? (tiles - 1 + split - 1) / split : 1; /* the last may have one tile more */
             assert_true(s.splits >= splits);
             if (!a.has_lens && at >= left && high == at + q_len + right)
                 assert_int_equal(s.splits, splits);
