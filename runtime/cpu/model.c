@@ -65,7 +65,7 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
     s.modify = (f[F_SOFTCAP] ? 30 : 0) + (f[F_BIAS] ? 4 : 0) + (f[F_MASK] ? 4 : 0) + (f[F_ALIBI] ? 4 : 0);
     s.edges = f[F_WINDOW] ? 1 : 0;
     s.fma = fma_cycles(cpu, (enum isa)f[F_ISA]);
-    if (isas[f[F_ISA]].pairs)
+    if (isas[f[F_ISA]].pairs && variant_dtype_kv(v) < DTYPE_COUNT) /* narrow numbers are multiplied in f32 */
         s.products = dot_rate(cpu);
     return s;
 }

@@ -21,12 +21,19 @@ static const int64_t NOISE_RESTS = 600;
 
 /* ---- candidates ---- */
 
+/* Kernels that would be those of another isa under a second name: pairs are not what narrow numbers are multiplied by in vectors. */
+static bool is_twin(const struct variant *caller, enum isa isa)
+{
+    return isas[isa].pairs && isa != ISA_AMX && variant_dtype_kv(caller) >= DTYPE_COUNT;
+}
+
 /* Where bits are a promise they are of one isa. ISA_COUNT: of any. */
 static int space_size(const struct device *device, const struct tune_target *t, enum isa one, struct variant *out, int room)
 {
     int n = 0;
     for (int isa = 0; isa < ISA_COUNT; isa++)
-        if ((one == ISA_COUNT || isa == (int)one) && !device->backend->why_not(device, (enum isa)isa)) {
+        if ((one == ISA_COUNT ? !is_twin(&t->caller, (enum isa)isa) : isa == (int)one) &&
+            !device->backend->why_not(device, (enum isa)isa)) {
             int more = tuning_space(&t->caller, (enum isa)isa, out ? out + n : NULL, out ? room - n : 0);
             n += more;
         }

@@ -106,7 +106,7 @@
 % assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
 % assert COPY == "plain" and LOOP == "joint" and UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy", "copy, loop, unswizzled, shared_q and order belong to isas sm90 and sm80"
 % assert not SERIAL, "serial belongs to isas sm90 and amx"
-% assert not PAIRS or TQ == "bf16" and TKV == "bf16", "isas avx512bf16 and neonbf16 multiply pairs of bf16; dtype must be bf16"
+% assert not has_type("bf16x2") or TQ == "bf16" and (TKV == "bf16" or NARROW), "isas avx512bf16 and neonbf16 multiply pairs of bf16; dtype must be bf16, but keys and values may be narrow"
 % assert HD % VALUES == 0 and HDV % VALUES == 0, "q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32"
 % assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"
 % assert MR <= W, "micro.rows must be at most the vector's width"

@@ -1,6 +1,8 @@
 %# What a kernel in C calls the types of its arrays, and a slot of 32 bits: one f32, or two bf16 where the ISA multiplies pairs.
-% let PAIRS = has_type("bf16x2")
+%# Where vectors of pairs are multiplied, narrow keys and values are floats: a bf16 would round them, or probabilities once too often.
 % let WOVEN = has_type("tile")
+% let NARROW = type_scaled(DTYPE_KV) or type_values(DTYPE_KV) > 1
+% let PAIRS = has_type("bf16x2") and (WOVEN or not NARROW)
 % let PER = PAIRS ? 2 : 1
 % let E = PAIRS ? "bf16x2" : "f32"
 % let TQ = DTYPE
@@ -14,7 +16,6 @@
 %# signed bytes or, where two numbers share one, as bytes. Packing makes rows of floats of them first.
 % let VALUES = type_values(TKV)
 % let BLOCKS = VALUES > 1
-% let NARROW = type_scaled(TKV) or BLOCKS
 % let NIBBLES = TKV == "q4_0"
 % let BYTES = BLOCKS ? type_bytes(TKV) : 1
 % let TK = NIBBLES ? "u8" : BLOCKS ? "int8" : TKV
