@@ -80,6 +80,12 @@ static bool conversion_right(const struct call *c, int l)
     return same(out_at(c, l), (double)dtype_round(c->out_type, in_at(c, l)));
 }
 
+/* Two vectors at once. */
+static bool conversions_right(const struct call *c, int l)
+{
+    return same(out_at(c, l), (double)in_at(c, l)) && same(out_at(c, c->width + l), (double)in_at(c, c->width + l));
+}
+
 /* All lanes are the number of f16 in the first two bytes. */
 static bool half_right(const struct call *c, int l)
 {
@@ -256,6 +262,8 @@ static const struct composite {
     {"parted", "parted ( _ , _ , _ , _ )", "  vec i32 h = upper; parted(x, y, p[0], h); o[0] = to x; o[W] = to y\n",
      parted_right, a_real, 2, true, false},
     {"widen", "_ = widen _", "  vec x = widen p[0]; o[0] = to x\n", conversion_right, NULL, 1, false, false},
+    {"together", "together ( _ , _ , _ )", "  together(x, y, p[0]); o[0] = to x; o[W] = to y\n", conversions_right, NULL, 2,
+     true, false},
     {"half", "_ = half _", "  vec x = half p[0]; o[0] = to x\n", half_right, NULL, 1, false, false},
     {"narrow", "_ = narrow _", "  vec x = from p[0]; o[0] = narrow x\n", conversion_right, NULL, 1, false, false},
 };
@@ -333,6 +341,8 @@ static int add_units(struct tables *tables, int table, struct bench *b, const st
         return 0;
     if (!strcmp(c->name, "half")) /* of a block's first two bytes */
         return add_unit(tables, table, b, c, DTYPE_INT8, DTYPE_F32, 1, err);
+    if (!strcmp(c->name, "together"))
+        return has_macro(b->t, c->key) && b->t->target ? add_unit(tables, table, b, c, DTYPE_FP8, DTYPE_F32, c->rows, err) : 0;
     if (!c->input) {
         bool widens = !strcmp(c->name, "widen");
         for (int d = 0; d < (widens ? (int)DTYPE_Q8_0 : (int)DTYPE_COUNT) && !result; d++)
