@@ -41,6 +41,7 @@ struct device {
     bool on_cores;        /* it computes on this machine's cores, whose neighbours disturb it */
     const char *only;     /* the name of its only kernel, if none is generated: nothing to tune or pin; else NULL */
     const char *ships;    /* what it can make from a variant for others to load, such as "ptx"; or NULL */
+    const char *formerly; /* `key`'s lines of a compiler that is missing now, whose winners still hold; or NULL */
 };
 
 /* What can be done with a kernel. Functions return 0, or -1 and an error. Any number of threads may call them. */
@@ -127,8 +128,7 @@ struct backend {
     int (*compile)(struct device *device, const struct variant *variant, const struct gen_text *text,
                    struct kernel *out, struct gen_error *err);
     /* What others can load of it (device->ships); the caller frees it. NULL and why there is none. */
-    char *(*ship)(struct device *device, const struct variant *variant, const struct gen_text *text,
-                  struct gen_error *err);
+    char *(*ship)(struct device *device, const struct variant *variant, const struct gen_text *text, struct gen_error *err);
 
     /* Merges parts on the caller's queue; strides are filled in. NULL: it cannot. */
     int (*merge)(struct device *device, const struct attn_partials *partials, int64_t rows, const void *on, struct gen_error *err);

@@ -79,6 +79,7 @@ static void close_target(struct cuda_target *t)
     }
     api->cuDevicePrimaryCtxRelease(t->card->device);
     pthread_mutex_destroy(&t->lock);
+    free(t->formerly);
     free(t);
 }
 
@@ -101,6 +102,20 @@ static void close_library(void *opened)
     free(cu);
 }
 
+static void open_compiler(struct cuda *cu)
+{
+    int major = 0, minor = 0;
+    if (nvrtc_load(&cu->nvrtc, &cu->compiler, &cu->no_compiler) != 0)
+        return;
+    const int code = cu->nvrtc.nvrtcVersion(&major, &minor);
+    cu->nvrtc_version = major * 1000 + minor * 10;
+    if (code == NVRTC_SUCCESS && cu->nvrtc_version > 0)
+        return;
+    snprintf(cu->no_compiler.text, sizeof cu->no_compiler.text, "NVRTC does not tell its version (error %d)", code);
+    dlclose(cu->compiler);
+    cu->compiler = NULL;
+}
+
 static int open_library(const struct resources *resources, void **out, struct gen_error *err)
 {
     struct cuda *cu = calloc(1, sizeof *cu);
@@ -114,10 +129,7 @@ static int open_library(const struct resources *resources, void **out, struct ge
         close_library(cu);
         return -1;
     }
-    int major = 0, minor = 0;
-    if (nvrtc_load(&cu->nvrtc, &cu->compiler, &cu->no_compiler) == 0 &&
-        cu->nvrtc.nvrtcVersion(&major, &minor) == NVRTC_SUCCESS)
-        cu->nvrtc_version = major * 1000 + minor * 10;
+    open_compiler(cu);
     *out = cu;
     return 0;
 }
@@ -165,6 +177,8 @@ static int make_target(struct cuda *cu, int index, struct cuda_target **out, str
                               .workers = "multiprocessor",
                               .has_clock = true};
     snprintf(t->base.name, sizeof t->base.name, "cuda:%d", index);
+    if (!cu->compiler)
+        cuda_recall_former(t);
     if (cuda_failed(api, api->cuDevicePrimaryCtxRetain(&t->context, t->card->device), "cuDevicePrimaryCtxRetain", err) !=
         0) {
         free(t);
@@ -244,6 +258,8 @@ static int fits(const struct device *device, const struct variant *variant, cons
     else if (s.group[0] * s.group[1] > MOST_THREADS)
         snprintf(err->text, sizeof err->text, "%s: error: its block has %d threads; expected at most %d", name,
                  s.group[0] * s.group[1], MOST_THREADS);
+    else if (!of(device)->cu->compiler && !device->resources->gen) /* texts of files, which OpenCL's PTX would not be of */
+        *err = of(device)->cu->no_compiler;
     else
         return 0;
     return -1;
@@ -266,11 +282,7 @@ static int key(const struct device *device, int threads, struct buf *out, struct
 {
     const struct cuda_target *t = of(device);
     (void)threads, (void)err;
-    if (t->cu->compiler)
-        buf_printf(out, "compiler nvrtc %d\n", t->cu->nvrtc_version);
-    else
-        buf_puts(out, "compiler opencl of driver\n");
-    buf_printf(out, "device %s\ndriver %d\nunits %d\n", t->card->name, t->cu->driver, t->card->units);
+    cuda_key_lines(t, t->cu->compiler ? t->cu->nvrtc_version : 0, out);
     return 0;
 }
 

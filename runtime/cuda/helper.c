@@ -25,26 +25,22 @@ static int make(struct cuda_target *t, struct cuda_helper *helper, const char *n
     struct cache *cache = t->base.resources->cache;
     struct cuda_report report;
     struct gen_error ignored = {0};
-    struct buf key = {0};
+    char *key = cuda_cubin_key(t, name, text, text_size);
     void *cubin = NULL;
     size_t size = 0;
-    buf_printf(&key, "object %s\ncompiler nvrtc %d\narchitecture %d\nsource %zu %016llx\n", name, t->cu->nvrtc_version,
-               t->card->capability, text_size, (unsigned long long)cache_hash(text, text_size));
-    if (!buf_ok(&key)) {
-        buf_free(&key);
+    if (!key)
         return gen_out_of_memory(err, NULL);
-    }
-    cubin = cache ? cache_object_load(cache, key.data, &size) : NULL;
+    cubin = cache ? cache_object_load(cache, key, &size) : NULL;
     int result = cubin ? load(t, helper, name, cubin, &ignored) : -1;
     free(cubin);
     if (result != 0 && cuda_make_cubin(t->cu, t->card->capability, GPU_PORTABLE, name, text, &cubin, &size, &report, err) ==
                            COMPILE_OK) {
         result = load(t, helper, name, cubin, err);
         if (result == 0 && cache && cache_path(cache)[0])
-            cache_object_store(cache, key.data, cubin, size, &ignored);
+            cuda_keep_cubin(t, cache, key, cubin, size);
         free(cubin);
     }
-    buf_free(&key);
+    free(key);
     return result;
 }
 

@@ -33,6 +33,8 @@ struct cuda_target {
     const struct cuda_card *card;
     CUcontext context; /* the card's primary context, retained */
     CUstream quiet;    /* libattn's own, on which rooms are cleared */
+    int former;        /* without NVRTC: the version of the one that made the cache's newest cubin; 0: unknown */
+    char *formerly;    /* base.formerly, if former is not 0 */
     pthread_mutex_t lock;
     struct cuda_helper {
         CUmodule module; /* NULL: not compiled yet. Under lock */
@@ -65,6 +67,17 @@ struct cuda_report {
 };
 int cuda_make_cubin(const struct cuda *cu, int capability, enum gpu_level level, const char *name, const char *text,
                     void **cubin, size_t *size, struct cuda_report *report, struct gen_error *err);
+
+/* The version of NVRTC that cubins in the cache are of: the one that is here, or, without any, the former one. 0: none. */
+int cuda_cubins_by(const struct cuda_target *t);
+/* What a cubin's place in the cache is found by; the caller frees it. NULL: out of memory. */
+char *cuda_cubin_key(const struct cuda_target *t, const char *name, const char *text, size_t size);
+/* Keeps a cubin that NVRTC made, and the version of that NVRTC for processes without one. */
+void cuda_keep_cubin(const struct cuda_target *t, struct cache *cache, const char *key, const void *cubin, size_t size);
+/* The lines of a tuning's key for kernels by that NVRTC; 0: by the driver's OpenCL. */
+void cuda_key_lines(const struct cuda_target *t, int nvrtc, struct buf *out);
+/* Reads the former version, in a process without NVRTC. */
+void cuda_recall_former(struct cuda_target *t);
 
 /* PTX of the driver's OpenCL, with the 0 at its end, for a kernel that uses tensor cores; the caller frees *ptx. Returns an enum
  * compiled (ptx.c). */

@@ -57,8 +57,12 @@ static void keep(const struct kernel *kernel, struct cache *cache)
 {
     const struct cuda_kernel *k = of(kernel);
     struct gen_error ignored = {0};
-    if (cache && cache_path(cache)[0] && k->code && !k->from_cache)
+    if (!cache || !cache_path(cache)[0] || !k->code || k->from_cache)
+        return;
+    if (k->is_ptx)
         cache_object_store(cache, k->key, k->code, k->code_size, &ignored);
+    else
+        cuda_keep_cubin(k->target, cache, k->key, k->code, k->code_size);
 }
 
 static const struct kernel_functions functions = {.workspace = workspace,
@@ -135,15 +139,30 @@ static bool load_kept(struct cuda_kernel *k, struct cache *cache)
 static int make_key(struct cuda_kernel *k, const struct gpu_source *s, struct gen_error *err)
 {
     struct buf key = {0};
-    const struct cuda *cu = k->target->cu;
-    buf_printf(&key, "object %s\ncompiler %s %d\narchitecture %d\nsource %zu %016llx\n", s->name,
-               k->is_ptx ? "opencl of driver" : "nvrtc", k->is_ptx ? cu->driver : cu->nvrtc_version, k->target->card->capability,
-               s->size, (unsigned long long)cache_hash(s->text, s->size));
-    if (!buf_ok(&key)) {
-        buf_free(&key);
-        return gen_out_of_memory(err, NULL);
-    }
-    k->key = key.data;
+    free(k->key);
+    if (k->is_ptx)
+        buf_printf(&key, "object %s\ncompiler opencl of driver %d\narchitecture %d\nsource %zu %016llx\n", s->name,
+                   k->target->cu->driver, k->target->card->capability, s->size, (unsigned long long)cache_hash(s->text, s->size));
+    k->key = !k->is_ptx ? cuda_cubin_key(k->target, s->name, s->text, s->size) : buf_ok(&key) ? key.data : NULL;
+    if (k->key)
+        return 0;
+    buf_free(&key);
+    return gen_out_of_memory(err, NULL);
+}
+
+/* A cubin needs no compiler when it is there. */
+static int find_kept(struct cuda_kernel *k, const struct gpu_source *s, struct cache *cache, struct gen_error *err)
+{
+    k->is_ptx = cuda_cubins_by(k->target) == 0;
+    if (make_key(k, s, err) != 0)
+        return -1;
+    k->from_cache = load_kept(k, cache);
+    if (k->from_cache || k->is_ptx || k->target->cu->compiler)
+        return 0;
+    k->is_ptx = true;
+    if (make_key(k, s, err) != 0)
+        return -1;
+    k->from_cache = load_kept(k, cache);
     return 0;
 }
 
@@ -152,10 +171,8 @@ static int build(struct cuda_kernel *k, const struct gpu_source *s, struct gen_e
     struct cuda *cu = k->target->cu;
     struct cache *cache = k->target->base.resources->cache;
     int threads = 0;
-    k->is_ptx = !cu->compiler;
-    if (make_key(k, s, err) != 0)
+    if (find_kept(k, s, cache, err) != 0)
         return COMPILE_FAILED;
-    k->from_cache = load_kept(k, cache);
     if (!k->from_cache) {
         int result = k->is_ptx ? cuda_make_ptx(cu, s, &k->code, &k->code_size, err)
                                : cuda_make_cubin(cu, k->target->card->capability, s->level, s->name, s->text, &k->code,

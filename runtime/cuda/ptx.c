@@ -37,15 +37,10 @@ void cuda_close_ptx(struct cuda *cu)
 
 static char *make(struct cuda *cu, const struct variant *v, struct gen_error *err)
 {
-    struct gen *own = NULL; /* for those who lend none, since their kernels come from files */
     struct gen_text text;
     char *ptx = NULL;
-    if (!cu->resources->gen && gen_open(&own, err) != 0)
+    if (gen_emit(cu->resources->gen, v, GEN_READABLE, &text, err) != 0)
         return NULL;
-    if (gen_emit(own ? own : cu->resources->gen, v, GEN_READABLE, &text, err) != 0) {
-        gen_close(own);
-        return NULL;
-    }
     pthread_mutex_lock(&cu->lock);
     struct device *device = open_device(cu, (enum isa)v->field[F_ISA], err);
     if (device) {
@@ -55,18 +50,17 @@ static char *make(struct cuda *cu, const struct variant *v, struct gen_error *er
     }
     pthread_mutex_unlock(&cu->lock);
     gen_text_free(&text);
-    gen_close(own);
     return ptx;
 }
 
-/* A portable kernel's PTX reads registers that OpenCL alone sets. */
+/* A portable kernel's PTX reads registers that OpenCL alone sets; and where no generator is lent, a kernel is a file's text. */
 int cuda_make_ptx(struct cuda *cu, const struct gpu_source *s, void **ptx, size_t *size, struct gen_error *err)
 {
     struct variant v;
     struct gen_error why = {.no_memory = false};
     *ptx = NULL;
     *size = 0;
-    if (s->level != GPU_PORTABLE && variant_decode(s->name, &v, &why) == 0)
+    if (s->level != GPU_PORTABLE && cu->resources->gen && variant_decode(s->name, &v, &why) == 0)
         *ptx = make(cu, &v, &why);
     if (*ptx) {
         *size = strlen(*ptx) + 1;

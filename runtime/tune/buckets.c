@@ -69,7 +69,7 @@ int tune_threads(const struct device *device, int threads)
     return device->units ? device->units : threads;
 }
 
-int tune_key(const struct device *device, const struct tune_target *t, struct buf *out, struct gen_error *err)
+static int make_key(const struct device *device, const struct tune_target *t, bool formerly, struct buf *out, struct gen_error *err)
 {
     char name[GEN_NAME_MAX];
     struct variant caller = t->caller; /* in the one form that each choice of types has */
@@ -80,7 +80,9 @@ int tune_key(const struct device *device, const struct tune_target *t, struct bu
         *on = 0;
     buf_printf(out, "format %d\n", FORMAT);
     buf_printf(out, "generator %016llx\n", (unsigned long long)gen_hash());
-    if (device->backend->key(device, t->threads, out, err) != 0)
+    if (formerly)
+        buf_puts(out, device->formerly);
+    else if (device->backend->key(device, t->threads, out, err) != 0)
         return -1;
     buf_printf(out, "problem %s\n", name);
     buf_printf(out, "bucket %lld,%d,%d,%lld,%lld\n", (long long)t->batch, t->heads, t->kv_heads, (long long)t->q_len,
@@ -96,4 +98,14 @@ int tune_key(const struct device *device, const struct tune_target *t, struct bu
     if (buf_ok(out))
         return 0;
     return gen_out_of_memory(err, "tune");
+}
+
+int tune_key(const struct device *device, const struct tune_target *t, struct buf *out, struct gen_error *err)
+{
+    return make_key(device, t, false, out, err);
+}
+
+int tune_former_key(const struct device *device, const struct tune_target *t, struct buf *out, struct gen_error *err)
+{
+    return make_key(device, t, true, out, err);
 }

@@ -503,6 +503,17 @@ static int give_rows(const struct candidate *c, int n, struct tune_result *out, 
     return 0;
 }
 
+/* What was timed when the device had a compiler that is missing now. For choosing alone: nothing is stored there. */
+static int load_former(const struct device *device, const struct tune_target *target, struct cache_entry *entry, struct gen_error *err)
+{
+    struct buf key = {0};
+    int result = tune_former_key(device, target, &key, err);
+    if (result == 0)
+        cache_load(device->resources->cache, key.data, entry);
+    buf_free(&key);
+    return result;
+}
+
 int tune(struct device *device, const struct tune_target *target, const struct tune_settings *settings,
          struct tune_result *out, struct gen_error *err)
 {
@@ -523,7 +534,9 @@ int tune(struct device *device, const struct tune_target *target, const struct t
     if (n < 0 || tune_key(device, target, &key, err) != 0)
         goto cleanup;
     if (device->resources->cache) {
-        cache_load(device->resources->cache, key.data, &entry);
+        if (!cache_load(device->resources->cache, key.data, &entry) && settings->rigor == ATTN_ESTIMATE && device->formerly &&
+            load_former(device, target, &entry, err) != 0)
+            goto cleanup;
         cache_file(device->resources->cache, key.data, out->path);
         if (!settings->only && (n = add_timed(device, target, &entry, &c, n, err)) < 0)
             goto cleanup;

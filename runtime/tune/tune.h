@@ -94,7 +94,9 @@ enum isa tune_invariant_isa(const struct device *device, const struct tune_targe
 /* The value of a target's `threads`: the number of units of a device that has units, else the caller's. */
 int tune_threads(const struct device *device, int threads);
 
-/* Appends the key under which the cache holds a target: a line for each thing that timings depend on. */
+/* Appends the key under which the cache holds a target: a line for each thing that timings depend on. The second one is of a device
+ * whose compiler is missing now (device->formerly). */
 int tune_key(const struct device *device, const struct tune_target *target, struct buf *out, struct gen_error *err);
+int tune_former_key(const struct device *device, const struct tune_target *target, struct buf *out, struct gen_error *err);
 
 #endif

@@ -654,22 +654,52 @@ static void note(void *user, attn_log_level level, const char *text)
     snprintf(user, 400, "%s", text);
 }
 
-/* The next context finds the cubin, and asks no compiler. */
+/* Which NVRTC made the cache's newest cubin. Without NVRTC, tuning's results by it hold; with one they are nothing special. */
+static void check_former(const char *dir)
+{
+    struct resources lent = {.stop = NULL};
+    assert_int_equal(cache_open(dir, NULL, NULL, &lent.cache), 0);
+    for (int turn = 0; turn < 3; turn++) {
+        struct gen_error err = {.no_memory = false};
+        struct device *device;
+        struct buf words = {0};
+        void *opened;
+        stub->fails = turn ? "nvrtcVersion" : NULL;
+        stub->after = 0;
+        if (turn == 2) /* a damaged note is none */
+            assert_int_equal(cache_object_store(lent.cache, "newest nvrtc\narchitecture 90\n", "0x", 2, &err), 0);
+        assert_int_equal(cuda_backend.open(&lent, &opened, &err), 0);
+        assert_int_equal(cuda_backend.device(opened, -1, ATTN_TCC, &device, &err), 0);
+        assert_int_equal(device->formerly != NULL, turn == 1);
+        if (turn == 1)
+            assert_memory_equal(device->formerly, "compiler nvrtc 13010\ndevice ", 28);
+        cuda_backend.describe(opened, 0, &words);
+        assert_int_equal(strstr(words.data, "no NVRTC") != NULL, turn > 0);
+        buf_free(&words);
+        cuda_backend.close(opened);
+    }
+    cache_close(lent.cache);
+}
+
+/* The next context finds the cubin, and asks no compiler; and so does one where NVRTC is gone. */
 static void test_cache(void **state)
 {
     char dir[] = "/tmp/attn-cuda-XXXXXX", log[400] = "", command[64];
     (void)state;
     begin();
     assert_non_null(mkdtemp(dir));
-    for (int turn = 0; turn < 2; turn++) {
+    for (int turn = 0; turn < 3; turn++) {
         const struct attn_options options = {.size = sizeof options, .cache_dir = dir, .log = note, .user = log};
         struct attn_context *c;
+        stub->fails = turn == 2 ? "nvrtcVersion" : NULL;
+        stub->after = 0;
         assert_int_equal(attn_context_create(&options, &c, NULL), ATTN_OK);
         attn_plan_destroy(plan_of(c, plain, "cuda"));
         attn_context_destroy(c);
         assert_int_equal(stub->compiled, 1);
         assert_non_null(strstr(log, turn ? "from a cubin of the cache" : "from NVRTC's cubin"));
     }
+    check_former(dir);
     snprintf(command, sizeof command, "rm -r %s", dir);
     assert_int_equal(system(command), 0);
     end();
@@ -752,7 +782,7 @@ static void test_ptx(void **state)
         void *opened;
         struct device *device;
         struct kernel kernel;
-        lent.gen = turn ? g : NULL; /* verify lends none */
+        lent.gen = g;
         assert_int_equal(cuda_backend.open(&lent, &opened, &err), 0);
         struct cuda *cu = opened;
         dlclose(cu->compiler);
@@ -779,6 +809,12 @@ static void test_ptx(void **state)
             kernel_free(&kernel);
         }
         assert_int_equal(compile_without_nvrtc(g, device, "attn_f32_d64_on_portable_q64k64_r4x2u4", &kernel, &err), COMPILE_FAILED);
+        assert_string_equal(err.text, "there is no NVRTC");
+        lent.gen = NULL; /* as verify's kernels, whose text is a file's: that PTX would be of another text */
+        struct variant v;
+        const struct gen_text file = {.data = (char *)"", .launch = {.rows = 64}};
+        assert_int_equal(variant_decode(sm80, &v, &err), 0);
+        assert_int_equal(device->backend->fits(device, &v, &file, &err), -1);
         assert_string_equal(err.text, "there is no NVRTC");
         cuda_backend.close(opened);
     }

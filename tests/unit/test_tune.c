@@ -311,6 +311,50 @@ static void test_named_winner(void **state)
     tune_result_free(&r);
 }
 
+static int key_of_another(const struct device *device, int threads, struct buf *out, struct gen_error *err)
+{
+    (void)device, (void)threads, (void)err;
+    buf_puts(out, "compiler another\n");
+    return 0;
+}
+
+/* What was found with a compiler that is gone is chosen, as long as nothing is known without it; a search begins anew. */
+static void test_former_compiler(void **state)
+{
+    struct fixture *f = *state;
+    struct device *const d = f->t.device;
+    const struct backend *const with = d->backend;
+    struct backend without = *with;
+    const struct tune_settings estimate = {.rigor = ATTN_ESTIMATE};
+    struct tune_result r;
+    struct buf lines = {0};
+    struct gen_error err;
+    tune_some(f, 2, MEASURE, &r);
+    const struct variant winner = r.winner;
+    tune_result_free(&r);
+    assert_int_equal(with->key(d, f->t.target.threads, &lines, &err), 0);
+    without.key = key_of_another;
+    d->backend = &without;
+    for (int turn = 0; turn < 2; turn++) {
+        d->formerly = turn ? lines.data : NULL;
+        assert_int_equal(tune(d, &f->t.target, &estimate, &r, &err), 0);
+        assert_int_equal(r.from_cache, turn);
+        assert_int_equal(!turn || memcmp(&r.winner, &winner, sizeof winner) == 0, true);
+        tune_result_free(&r);
+    }
+    tune_some(f, 1, MEASURE, &r);
+    assert_false(r.from_cache);
+    assert_true(r.stored);
+    assert_int_equal(r.n, 1); /* its own rows alone */
+    tune_result_free(&r);
+    d->formerly = NULL;
+    assert_int_equal(tune(d, &f->t.target, &estimate, &r, &err), 0);
+    assert_true(r.from_cache);
+    tune_result_free(&r);
+    d->backend = with;
+    buf_free(&lines);
+}
+
 static void test_without_extend(void **state)
 {
     struct fixture *f = *state;
@@ -548,6 +592,7 @@ int main(void)
         WITH_FIXTURE(test_measure_then_cache),
         WITH_FIXTURE(test_compilers),
         WITH_FIXTURE(test_named_winner),
+        WITH_FIXTURE(test_former_compiler),
         WITH_FIXTURE(test_without_extend),
         WITH_FIXTURE(test_estimate),
         WITH_FIXTURE(test_time_limit),
