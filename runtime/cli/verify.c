@@ -43,8 +43,9 @@ const struct verb verb_verify = {
             "against a double-precision reference. It prints one line for each kernel.\n"
             "Kernels in OpenCL C run on the first device that `attngen devices` lists as usable.\n"
             "Kernels in machine code for an instruction set that this processor lacks are skipped,\n"
-            "and so are kernels in OpenCL C if there is no device or they exceed its limits. The code\n"
-            "in those files is run with your rights: verify only what you would run anyway.",
+            "and so are kernels for devices if there is no device, if they exceed its limits, or, in\n"
+            "CUDA C++, without NVRTC. The code in those files is run with your rights: verify only\n"
+            "what you would run anyway.",
     .example = "attngen verify kernels",
     .exits = "a kernel is wrong or missing, or none could be checked here",
     .options = OPTION_BIT(OPTION_QUIET) | OPTION_BIT(OPTION_JSON),
