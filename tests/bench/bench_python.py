@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What the Python package costs and gives: the host's time of a call, imports, plans, CPU tensors against the program's
 own bench, a sentence encoder against sdpa. Ratios alternate in one run. bench_python.py [PART...]: calls plans shapes
-model encoder, and on a card cuda cells graph decoder."""
+model encoder, and on a card cuda cells graph decoder pages."""
 import json
+import math
 import os
 import subprocess
 import sys
@@ -115,16 +116,17 @@ def bench_shapes():
                 command = [_program.path(), "bench", "--shape", f"1,8,8,{n},{n},64", "--threads", str(threads), "--json"]
                 command += ["--causal=top-left"] if causal else []
                 mine, theirs, torchs = [], [], []
-                for _ in range(3):
-                    theirs.append(json.loads(subprocess.check_output(command))["ms"]["min"])
+                for _ in range(7):
+                    theirs.append(json.loads(subprocess.check_output(command))["ms"]["median"])
                     took = alternate([lambda: attngen.sdpa(q, k, v, is_causal=causal, out=o),
-                                      lambda: own(q, k, v, is_causal=causal)], rounds=7, of=min)
+                                      lambda: own(q, k, v, is_causal=causal)], rounds=5, least=0.02)
                     mine.append(took[0])
                     torchs.append(took[1])
-                ratios.append(min(theirs) / min(mine))
-                print(f"1,8,8,{n},{n},64 causal={causal} threads={threads}: attngen.sdpa {min(mine):.3f} ms, bench "
-                      f"{min(theirs):.3f} ms, speed {ratios[-1]:.3f} of bench's, {min(torchs) / min(mine):.2f} of PyTorch's",
+                ratios.append(median([t / m for t, m in zip(theirs, mine)]))
+                print(f"1,8,8,{n},{n},64 causal={causal} threads={threads}: attngen.sdpa {median(mine):.3f} ms, bench "
+                      f"{median(theirs):.3f} ms, speed {ratios[-1]:.3f} of bench's, {median(torchs) / median(mine):.2f} of PyTorch's",
                       flush=True)
+    print(f"the same, geometric mean of {len(ratios)}: {math.prod(ratios) ** (1 / len(ratios)):.3f}", flush=True)
 
 
 def bench_model():
@@ -294,8 +296,43 @@ def generated(model, x):
     return (spent[1] - spent[0]) / 48
 
 
-def bench_decoder():
-    """A small decoder of random weights writes on the card: tokens a second with attngen against sdpa."""
+def in_blocks(model, prompts):
+    """Seconds of a step of continuous batching, whose cache is blocks of 256 rows, and the tokens."""
+    import transformers
+    spent, blocks = [], sum(-(-(len(p) + 80) // 256) for p in prompts)
+    where = transformers.ContinuousBatchingConfig(num_blocks=blocks, max_batch_tokens=2048, max_requests_per_batch=len(prompts),
+                                                  allow_block_sharing=False)
+    for new in (2, 66):
+        options = transformers.GenerationConfig(max_new_tokens=new, do_sample=False, pad_token_id=0)
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        found = model.generate_batch(prompts, generation_config=options, continuous_batching_config=where, warmup=False)
+        torch.cuda.synchronize()
+        spent.append(time.perf_counter() - start)
+    tokens = [found[name].generated_tokens for name in sorted(found)]
+    assert [len(t) for t in tokens] == [66] * len(prompts)
+    return (spent[1] - spent[0]) / 64, tokens
+
+
+def bench_pages():
+    """The small decoder by generate_batch."""
+    models = small_decoders("paged|sdpa", "paged|attngen")
+    with torch.inference_mode():
+        for batch, length in ((1, 2048), (16, 4096), (64, 1024)):
+            prompts = torch.randint(3, 1000, (batch, length)).tolist()
+            took, tokens = [[], []], [None, None]
+            for _ in range(3):
+                for i, model in enumerate(models):
+                    seconds, tokens[i] = in_blocks(model, prompts)
+                    took[i].append(seconds)
+            best = [min(t[1:]) for t in took]
+            same = torch.tensor(tokens[0]).eq(torch.tensor(tokens[1])).float().mean().item()
+            print(f"decoder, {batch} x {length} tokens in blocks of 256, by generate_batch: sdpa {batch / best[0]:.0f} tokens a second, "
+                  f"attngen {batch / best[1]:.0f}, {best[0] / best[1]:.3f} times as many; {same:.3f} of the tokens are the same", flush=True)
+
+
+def small_decoders(*names):
+    """The same small decoder of random weights on the card, with each of these attentions."""
     import copy
     import attngen.transformers
     import transformers
@@ -304,10 +341,17 @@ def bench_decoder():
                                       num_attention_heads=16, num_key_value_heads=4, head_dim=128,
                                       max_position_embeddings=65536, eos_token_id=None)
     models = [transformers.LlamaForCausalLM._from_config(copy.deepcopy(config), attn_implementation=name,
-                                                         dtype=torch.bfloat16).cuda().eval() for name in ("sdpa", "attngen")]
-    assert [m.config._attn_implementation for m in models] == ["sdpa", "attngen"]
-    models[0].load_state_dict(models[1].state_dict())
-    for way, batch, length in (("static", 1, 2048), ("static", 16, 4096), ("static", 1, 32768), ("dense", 1, 2048), ("dense", 16, 4096)):
+                                                         dtype=torch.bfloat16).cuda().eval() for name in names]
+    assert [m.config._attn_implementation for m in models] == list(names)
+    for model in models[1:]:
+        model.load_state_dict(models[0].state_dict())
+    return models
+
+
+def bench_decoder():
+    """A small decoder of random weights writes on the card: tokens a second with attngen against sdpa."""
+    models = small_decoders("sdpa", "attngen")
+    for way, batch, length in (("static", 1, 2048), ("static", 16, 4096), ("static", 1, 32768), ("dense", 1, 2048), ("dense", 16, 4096), ("dense", 1, 32768)):
         x, took, same = torch.randint(3, 1000, (batch, length), device="cuda"), [[], []], ""
         with torch.inference_mode():
             if way == "static":
@@ -335,7 +379,7 @@ def main():
             bench_calls("cuda")
         else:
             {"calls": bench_calls, "plans": bench_plans, "shapes": bench_shapes, "model": bench_model,
-             "encoder": bench_encoder, "cells": bench_cells, "graph": bench_graph, "decoder": bench_decoder}[part]()
+             "encoder": bench_encoder, "pages": bench_pages, "cells": bench_cells, "graph": bench_graph, "decoder": bench_decoder}[part]()
 
 
 main()

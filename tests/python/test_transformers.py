@@ -94,6 +94,34 @@ class Models(unittest.TestCase):
         self.write(transformers.LlamaForCausalLM, transformers.LlamaConfig(**small), cache_implementation="static",
                    disable_compile=True)
 
+    def batch(self, kind, config):
+        """Prompts of several lengths, one longer than a step takes, into a cache of blocks: tokens as generate writes them."""
+        from transformers.generation.continuous_batching import cache as pages
+        own = pages.get_device_and_memory_breakdown
+        if DEVICE == "cpu":  # which transformers asks for memory as if it were a card
+            pages.get_device_and_memory_breakdown = lambda: (torch.device("cpu"), 1 << 30, 0, 0)
+        try:
+            model, other = both(kind, config)
+            prompts = [torch.randint(3, 200, (n,)).tolist() for n in (5, 37, 18, 1)]
+            options = transformers.GenerationConfig(max_new_tokens=20, do_sample=False, pad_token_id=0)
+            expected = [model.generate(torch.tensor([p], device=DEVICE), generation_config=options)[0, len(p):].tolist()
+                        for p in prompts]
+            where = transformers.ContinuousBatchingConfig(block_size=16, num_blocks=32, max_batch_tokens=24,
+                                                          allow_block_sharing=False)
+            found, calls = counted(other, lambda m: m.generate_batch(prompts, generation_config=options,
+                                                                     continuous_batching_config=where))
+            self.assertEqual([r.error for r in found.values()], [None] * 4)
+            self.assertEqual([found[name].generated_tokens for name in sorted(found)], expected)
+            self.assertGreaterEqual(calls, 20 * config.num_hidden_layers)
+            self.assertEqual(other.config._attn_implementation, "attngen")
+        finally:
+            pages.get_device_and_memory_breakdown = own
+
+    @unittest.skipUnless(hasattr(transformers, "ContinuousBatchingConfig"), "transformers has no ContinuousBatchingConfig")
+    def test_continuous_batching(self):
+        self.batch(transformers.LlamaForCausalLM, transformers.LlamaConfig(**small))
+        self.batch(transformers.MistralForCausalLM, transformers.MistralConfig(**small, sliding_window=9))
+
     def test_sliding_window(self):
         self.write(transformers.MistralForCausalLM, transformers.MistralConfig(**small, sliding_window=9))
 
