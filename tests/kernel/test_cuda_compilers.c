@@ -1,9 +1,10 @@
 /* test_cuda_compilers.c - kernels in CUDA C++ through CUDA's own compilers, where a toolkit or PyPI's NVRTC is: drawn variants of every
- * level, with features and without, are read by NVRTC's front end, some of them are compiled to the end, and several files are one
- * translation unit for nvcc. What it is not: running them.
- *     ATTN_SEED  where random choices begin */
+ * level, with features and without, are compiled by NVRTC to PTX, or to machine code if many are asked for; named ones to machine
+ * code; and several files are one translation unit for nvcc. What other tests choose of these levels they compile themselves
+ * (tests/kit/cuda.h). What it is not: running them.
+ *     ATTN_SEED         where random choices begin
+ *     ATTNGEN_VARIANTS  how many are drawn (6; with ATTNGEN_SOAK 600) */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,20 +24,21 @@
 #include "runtime/gpu/quantise.h"
 #include "../kit/child.h"
 #include "../kit/choice.h"
+#include "../kit/cuda.h"
 #include "../kit/seed.h"
 
-enum { MOST = 400, THREADS = 2, READ_ONLY = 150, LARGE_SHARED = 48 << 10 };
+enum { MOST = 4000, THREADS = 2, DRAWN = 6, DRAWN_SOAK = 600 };
 
 struct job {
     char name[GEN_NAME_MAX];
     char *text;
     enum isa isa;
-    bool whole; /* to a cubin, not only read */
+    enum cuda_depth depth;
 };
 struct suite {
     struct gen *gen;
     uint64_t seed;
-    void *library;
+    bool has_compiler;
     struct nvrtc_api nvrtc;
     struct job job[MOST];
     int jobs;
@@ -45,7 +47,7 @@ struct suite {
 };
 
 /* False: the rules of this language reject it, as a portable kernel that takes too much shared memory. */
-static bool add_job(struct suite *s, const struct variant *v, bool whole)
+static bool add_job(struct suite *s, const struct variant *v, enum cuda_depth depth)
 {
     struct gen_text text;
     struct gen_error err = {.no_memory = false};
@@ -60,31 +62,16 @@ static bool add_job(struct suite *s, const struct variant *v, bool whole)
     variant_encode(v, j->name);
     j->text = text.data; /* free of the struct that it came in */
     j->isa = (enum isa)v->field[F_ISA];
-    j->whole = whole;
+    j->depth = depth;
     s->jobs++;
     return true;
 }
 
 static void compile(struct suite *s, const struct job *j)
 {
-    const char *const architecture = j->isa == ISA_SM90 ? "--gpu-architecture=sm_90a" : "--gpu-architecture=sm_80";
-    const char *const options[] = {architecture, "--std=c++20", "--fdevice-syntax-only"};
-    nvrtcProgram program;
-    if (s->nvrtc.nvrtcCreateProgram(&program, j->text, j->name, 0, NULL, NULL) != NVRTC_SUCCESS) {
-        atomic_fetch_add(&s->failed, 1);
-        return;
-    }
-    int code = s->nvrtc.nvrtcCompileProgram(program, j->whole ? 2 : 3, options);
-    size_t size = 0;
-    s->nvrtc.nvrtcGetProgramLogSize(program, &size);
-    char *log = calloc(1, size + 1);
-    if (log && size)
-        s->nvrtc.nvrtcGetProgramLog(program, log);
-    const bool good = code == NVRTC_SUCCESS && log && !strstr(log, "warning"); /* a strict tree has none */
-    if (!good && atomic_fetch_add(&s->failed, 1) == 0)
-        snprintf(s->said, sizeof s->said, "%s (%d): %.1500s", j->name, code, log ? log : "");
-    free(log);
-    s->nvrtc.nvrtcDestroyProgram(&program);
+    char said[sizeof s->said];
+    if (!cuda_compiles(&s->nvrtc, j->isa, j->name, j->text, j->depth, said, sizeof said) && atomic_fetch_add(&s->failed, 1) == 0)
+        memcpy(s->said, said, sizeof said);
 }
 
 static void *work(void *arg)
@@ -113,47 +100,42 @@ static void do_jobs(struct suite *s)
 
 static void need_compiler(struct suite *s)
 {
-    if (s->library)
+    if (s->has_compiler)
         return;
     print_message("# NVRTC is not here\n");
     skip();
 }
 
-static void add_names(struct suite *s, const char *const *names, bool whole)
+static void add_names(struct suite *s, const char *const *names)
 {
     struct gen_error err;
     struct variant v;
     for (; *names; names++) {
         if (variant_decode(*names, &v, &err) != 0)
             fail_msg("%s", err.text);
-        assert_true(add_job(s, &v, whole));
+        assert_true(add_job(s, &v, CUDA_CODE));
     }
 }
 
-/* What the gallery has, a loop of each kind, each level's features, and the kernel that quantises rows. */
+/* What the gallery has in CUDA C++, and kinds that few drawn variants are of, with the kernel that quantises rows. */
 static void test_to_the_end(void **state)
 {
     static const char *const names[] = {"attn_bf16_d128_causal_on_sm90_q128k128_pingpong_lazy",
-                                        "attn_bf16_d128_on_sm90_q64k64_s2048",
                                         "attn_f16_d64_on_sm90_q128k64_loopjoint",
-                                        "attn_f16_d64_causal_on_sm90_q128k64_loopspecialised",
                                         "attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k64",
                                         "attn_bf16_kvint8_d64_paged_on_sm90_q64k64_s2048",
-                                        "attn_bf16_kvfp8_d64_causal_packed_on_sm90_q128k64",
                                         "attn_bf16_d128_causal_on_sm80_q128k32_r32_lazy",
-                                        "attn_f16_d64_causal_window_softcap_biasf16_mask_alibi_sink_on_sm80_q64k32_r16",
                                         "attn_f16_d64_causal_on_sm80_q64k32_r16_st1_copyplain",
                                         "attn_f32_d64_causal_on_portable_q64k64_r4x2u4",
-                                        "matmul_bf16_of32_on_portable_q64k64_r8x1_w4",
                                         "softmax_bf16_of32_on_portable_l32_w4",
                                         NULL};
     struct suite *s = *state;
     struct gen_text rows;
     struct gen_error err;
     need_compiler(s);
-    add_names(s, names, true);
+    add_names(s, names);
     assert_int_equal(gpu_quantise_text(true, &rows, &err), 0);
-    s->job[s->jobs++] = (struct job){.name = GPU_QUANTISE, .text = rows.data, .isa = ISA_PORTABLE, .whole = true};
+    s->job[s->jobs++] = (struct job){.name = GPU_QUANTISE, .text = rows.data, .isa = ISA_PORTABLE, .depth = CUDA_CODE};
     do_jobs(s);
 }
 
@@ -163,6 +145,8 @@ static void test_drawn(void **state)
     static const int dims[][2] = {{64, 64}, {128, 128}, {256, 256}, {192, 128}, {40, 72}, {80, 80}};
     static const int odd[][2] = {{64, 64}, {128, 128}, {7, 33}, {192, 128}};
     static const enum isa isas_here[] = {ISA_SM90, ISA_SM80, ISA_PORTABLE};
+    const char *many = getenv("ATTNGEN_VARIANTS");
+    const int drawn = many ? atoi(many) : getenv("ATTNGEN_SOAK") ? DRAWN_SOAK : DRAWN;
     uint64_t random = s->seed;
     need_compiler(s);
     for (int i = 0; i < 6; i++) {
@@ -173,13 +157,13 @@ static void test_drawn(void **state)
                            .dim_count = isa == ISA_PORTABLE ? 4 : 6,
                            .features = i % 2};
         choice_begin(&c);
-        for (int n = 0, tries = 0; n < READ_ONLY / 6 && tries < READ_ONLY; tries++) {
+        for (int n = 0, tries = 0; n < (drawn + 5) / 6 && tries < 20 * drawn; tries++) {
             struct variant v;
             if (choice_random(&c, &random, &v))
-                n += add_job(s, &v, false);
+                n += add_job(s, &v, drawn > DRAWN ? CUDA_CODE : CUDA_PTX);
         }
     }
-    assert_true(s->jobs > READ_ONLY / 2);
+    assert_true(s->jobs > drawn / 2);
     do_jobs(s);
 }
 
@@ -263,9 +247,8 @@ int main(void)
         print_message("%s\n", err.text);
         return 1;
     }
-    if (!dlopen("/usr/local/cuda/lib64/libnvrtc.so", RTLD_NOW)) /* then it has the name that is asked for next */
-        print_message("# no toolkit in /usr/local/cuda\n");
-    if (nvrtc_load(&s.nvrtc, &s.library, &err) != 0)
+    s.has_compiler = cuda_compiler(&s.nvrtc, &err);
+    if (!s.has_compiler)
         print_message("# %s\n", err.text);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(test_drawn, &s),

@@ -28,6 +28,7 @@
 #include "runtime/opencl/variants.h"
 #include "../kit/child.h"
 #include "../kit/choice.h"
+#include "../kit/cuda.h"
 #include "../kit/emulated.h"
 #include "../kit/judge.h"
 #include "../kit/seed.h"
@@ -155,6 +156,16 @@ static bool draw_variant(const struct suite *s, uint64_t *state, struct variant 
     return false;
 }
 
+/* Not on a card, where `attngen verify` has kernels in CUDA C++ compute. */
+static bool in_cuda_too(const struct suite *s, const struct variant *v)
+{
+    char said[2000];
+    const bool good = s->card || cuda_too(s->gen, v, said, sizeof said);
+    if (!good)
+        judge_failed(s->totals, said, "", "in CUDA C++");
+    return good;
+}
+
 static int judge_variant(void *arg, int index)
 {
     const struct suite *s = arg;
@@ -172,6 +183,8 @@ static int judge_variant(void *arg, int index)
         variant_encode(&v, name);
         print_message("# %s\n", name);
     }
+    if (!in_cuda_too(s, &v))
+        return 1;
     snprintf(form, sizeof form, "ATTN_SEED=%llu ATTN_VARIANT=%d", (unsigned long long)s->seed, index);
     return judge_drawn(&drawn, &v, state, form, s->totals);
 }
@@ -203,6 +216,8 @@ static int judge_named(void *arg, int index)
         judge_failed(s->totals, names[index], "", err.text);
         return 1;
     }
+    if (!in_cuda_too(s, &v))
+        return 1;
     return judge_drawn(&drawn, &v, s->seed + (uint64_t)index * 0x9e3779b97f4a7c15u, "", s->totals);
 }
 

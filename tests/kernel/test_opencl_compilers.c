@@ -18,6 +18,7 @@
 #include "runtime/gpu/ptx.h"
 #include "../kit/child.h"
 #include "../kit/choice.h"
+#include "../kit/cuda.h"
 #include "../kit/seed.h"
 #include "../kit/stripped.h"
 
@@ -57,8 +58,11 @@ static void must_run(const struct suite *s, const char *const argv[], char *said
 static struct gen_launch emit(const struct suite *s, const struct variant *v, char path[GEN_NAME_MAX + 220])
 {
     char name[GEN_NAME_MAX];
+    char said[2000];
     struct gen_text text;
     struct gen_error err;
+    if (!cuda_too(s->gen, v, said, sizeof said))
+        fail_msg("in CUDA C++: %s", said);
     variant_encode(v, name);
     snprintf(path, GEN_NAME_MAX + 220, "%s/%s.cl", s->dir, name);
     if (gen_emit(s->gen, v, GEN_READABLE, &text, &err) != 0)
@@ -93,7 +97,7 @@ static void compile_elsewhere(const struct suite *s, const struct variant *v)
 
 static void test_other_compiler(void **state)
 {
-    const int mixed = getenv("ATTNGEN_SOAK") ? 100 : 16;
+    const int mixed = getenv("ATTNGEN_SOAK") ? 100 : 8;
     const struct suite *s = *state;
     static const int shapes[][3] = {{64, 64, 0}, {192, 128, 1}, {7, 33, 0}};
     if (!has("clang")) {

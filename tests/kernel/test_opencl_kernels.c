@@ -23,6 +23,7 @@
 #include "runtime/opencl/internal.h"
 #include "../kit/child.h"
 #include "../kit/choice.h"
+#include "../kit/cuda.h"
 #include "../kit/judge.h"
 #include "../kit/seed.h"
 #include "../kit/stripped.h"
@@ -101,6 +102,11 @@ static int judge_variant(void *arg, int index)
     struct task task = {s, &s->variants[index], shared_memory(sizeof *task.out)};
     if (!task.out)
         return 1;
+    if (!cuda_too(s->gen, task.v, task.out->text, sizeof task.out->text)) {
+        judge_failed(s->totals, task.out->text, "", "in CUDA C++");
+        shared_free(task.out, sizeof *task.out);
+        return 1;
+    }
     judge_in_child(run_variant, &task, s->soak ? 20 * TIMEOUT : TIMEOUT, task.v, "opencl", s->totals, task.out);
     int failed = task.out->failed;
     shared_free(task.out, sizeof *task.out);
