@@ -198,7 +198,7 @@ static int add_micro(struct emission *e, struct lexer *l, struct env *env, struc
         lex_fail(l, "found '%.*s'; expected micro NAME [as NAME] [with NAME = value, ...]", l->token.size, l->token.at);
         goto cleanup;
     }
-    if (!micro_unroll(&e->unit[e->units], e->t, e->micros, m, as, env, err)) {
+    if (!micro_unroll(&e->unit[e->units], e->units, e->t, e->micros, m, as, env, entries, err)) {
         e->units++;
         result = 0;
     }
@@ -231,6 +231,7 @@ static int lower(struct emission *e, struct buf *out, struct gen_error *err)
     if (e->check_only)
         return 0;
     bool machine = wants_machine_code(e);
+    lower_c_bits(out);
     if (machine && e->flags == GEN_MACHINE_CODE)
         buf_puts(out, "#ifdef MACHINE_CODE\n");
     if (machine && lower_machine(e, out, err))

@@ -26,7 +26,7 @@ const char *real_text(struct reals *r, float real)
 static void put_real(struct buf *out, struct reals *reals, float real)
 {
     if (real_is_infinite(real))
-        buf_puts(out, real < 0 ? "infinite(0xff800000u)" : "infinite(0x7f800000u)");
+        buf_puts(out, real < 0 ? "MINUS_INFINITY" : "-MINUS_INFINITY");
     else {
         const char *text = real_text(reals, real);
         buf_puts(out, text);
@@ -96,7 +96,18 @@ static void put_op(struct buf *out, const struct unrolled *u, struct reals *real
     buf_puts(out, ");");
 }
 
-static void put_inst(struct buf *out, const struct unrolled *u, struct reals *reals, const struct inst *i)
+/* How many instructions from k on are the same step of a pointer. */
+static int steps_at(const struct unrolled *u, int k)
+{
+    int n = 0;
+    const struct inst *first = &u->inst[k];
+    while (k + n < u->insts && u->inst[k + n].kind == INST_STEP && u->inst[k + n].arg[0].value == first->arg[0].value &&
+           u->inst[k + n].arg[1].value == first->arg[1].value)
+        n++;
+    return n;
+}
+
+static void put_inst(struct buf *out, const struct unrolled *u, struct reals *reals, const struct inst *i, int steps)
 {
     switch (i->kind) {
     case INST_OP: put_op(out, u, reals, i); return;
@@ -139,6 +150,8 @@ static void put_inst(struct buf *out, const struct unrolled *u, struct reals *re
     default:
         put_value(out, u, i->arg[0].value);
         buf_puts(out, " += ");
+        if (steps > 1)
+            buf_printf(out, "%d * ", steps);
         put_arg(out, u, reals, &i->arg[1]);
         buf_puts(out, ";");
     }
@@ -168,15 +181,36 @@ static void declare_tiles(struct buf *out, const struct unrolled *u)
     buf_puts(out, seen ? "\n" : "");
 }
 
-/* Whether a line declares the value; counters are declared by their loops, other integers where they are set. */
-static bool is_declared(const struct val *x)
+/* Whether a line declares the value; counters are declared by their loops, other integers where they are set, and what a callee has by
+ * the callee. */
+static bool is_declared(const struct unrolled *u, const struct val *x)
 {
-    return !x->parameter && x->type && !x->again && x->cls != CLASS_TILE;
+    return !x->parameter && x->type && !x->again && x->cls != CLASS_TILE && !is_called(u, x);
 }
 
 static bool have_one_type(const struct val *x, const struct val *y)
 {
     return x->type == y->type && x->pointer == y->pointer && x->list == y->list && (!x->pointer || x->written == y->written);
+}
+
+/* The call whose instructions begin at k: the outermost, if one of them is a call too. NULL: none. */
+static const struct micro_call *call_at(const struct unrolled *u, int k)
+{
+    const struct micro_call *found = NULL;
+    for (int i = 0; i < u->calls; i++)
+        if (u->call[i].first == k && (!found || u->call[i].end > found->end))
+            found = &u->call[i];
+    return found;
+}
+
+static void put_call(struct buf *out, const struct unrolled *u, struct reals *reals, const struct micro_call *c)
+{
+    buf_printf(out, "%s(", u[-c->back].name);
+    for (int i = 0; i < c->args; i++) {
+        buf_puts(out, i ? ", " : "");
+        put_arg(out, u, reals, &c->arg[i]);
+    }
+    buf_puts(out, ");");
 }
 
 /* Values of one type stand together, where the first of them does. */
@@ -185,16 +219,16 @@ static void declarations(struct buf *out, const struct unrolled *u)
     declare_tiles(out, u);
     for (int v = 0; v < u->vals; v++) {
         const struct val *x = &u->val[v];
-        bool done = !is_declared(x);
+        bool done = !is_declared(u, x);
         for (int w = 0; w < v && !done; w++)
-            done = is_declared(&u->val[w]) && have_one_type(&u->val[w], x);
+            done = is_declared(u, &u->val[w]) && have_one_type(&u->val[w], x);
         if (done)
             continue;
         size_t start = out->size;
         buf_puts(out, "    ");
         declare(out, u, v);
         for (int w = v + 1; w < u->vals; w++) {
-            if (!is_declared(&u->val[w]) || !have_one_type(&u->val[w], x))
+            if (!is_declared(u, &u->val[w]) || !have_one_type(&u->val[w], x))
                 continue;
             buf_puts(out, out->size - start > LINE_MAX - 12 ? (start = out->size, ",\n        ") : ", ");
             buf_puts(out, x->list ? "*const *" : x->pointer ? "*" : "");
@@ -239,10 +273,21 @@ void lower_c_body(struct buf *out, const struct unrolled *u)
     declarations(out, u);
     for (int k = 0; k < u->insts; k++) {
         const struct inst *i = &u->inst[k];
+        const struct micro_call *c = call_at(u, k);
+        if (c) {
+            one.size = 0;
+            put_call(&one, u, &reals, c);
+            buf_puts(out, k ? "\n" : "");
+            indent(out, depth);
+            buf_put(out, one.data, one.size);
+            group = -1, k = c->end - 1;
+            continue;
+        }
         if (i->kind == INST_END)
             depth--;
+        const int steps = steps_at(u, k);
         one.size = 0;
-        put_inst(&one, u, &reals, i);
+        put_inst(&one, u, &reals, i, steps);
         if (k && i->kind == INST_OP && i->group == group && out->size - start + 1 + one.size <= LINE_MAX)
             buf_putc(out, ' ');
         else {
@@ -252,6 +297,7 @@ void lower_c_body(struct buf *out, const struct unrolled *u)
         }
         buf_put(out, one.data, one.size);
         group = i->kind == INST_OP ? i->group : -1;
+        k += steps > 1 ? steps - 1 : 0;
         if (i->kind == INST_LOOP)
             depth++;
     }

@@ -424,18 +424,11 @@ void lower_c_head(struct buf *out, const struct isa_table *t, bool machine_code)
     }
 }
 
-/* From their bits, if there are any: a division by 0 would raise an exception. */
-static void infinities(struct buf *out, const struct unrolled *u, int n)
+void lower_c_bits(struct buf *out)
 {
-    bool used = false;
-    for (int k = 0; k < n; k++)
-        for (int i = 0; i < u[k].insts; i++)
-            for (int a = 0; a < u[k].inst[i].args; a++) {
-                const struct arg *arg = &u[k].inst[i].arg[a];
-                used |= arg->kind == ARG_REAL && real_is_infinite(arg->real);
-            }
-    if (used)
-        buf_puts(out, "static inline float infinite(uint32_t bits) { union { uint32_t u; float f; } b = {bits}; return b.f; }\n");
+    buf_puts(out, "/* A float from its bits; and minus infinity, since a division by 0 would raise a floating-point exception. */\n"
+                  "static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }\n"
+                  "#define MINUS_INFINITY real_of(0xff800000u)\n");
 }
 
 static bool uses_tiles(const struct isa_table *t, const struct used *used)
@@ -520,7 +513,6 @@ void lower_c_ops(struct buf *out, const struct isa_table *t, const struct unroll
 {
     struct used used = {{false}, {false}, {false}};
     collect(&used, t, u, n);
-    infinities(out, u, n);
     pools(out, t, &used);
     if (t->target) {
         buf_puts(out, "#ifdef INTRINSICS\n");

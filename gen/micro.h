@@ -287,6 +287,20 @@ struct c_text {
     char text[C_NAME_MAX];
     size_t size;
 };
+/* A call of another micro-kernel. Its instructions stand here too, from `first` up to but not including `end`, so that machine code
+ * needs no call; C prints the call in their place. */
+struct micro_call {
+    int first, end;
+    int back; /* the callee is so many places before its caller in their array */
+    int args;
+    struct arg arg[OPERANDS_MAX];
+};
+/* What a template set for one micro-kernel alone. */
+struct own_value {
+    char name[16];
+    int64_t number;
+};
+enum { OWN_VALUES_MAX = 4 };
 struct unrolled {
     const struct micro *micro;
     const struct isa_table *isa;
@@ -298,9 +312,22 @@ struct unrolled {
     int vals, val_room;
     struct c_text *c_name; /* of each value, once it has a register */
     int used[CLASS_COUNT]; /* registers at the widest point */
+    struct micro_call *call;
+    int calls;
+    struct own_value own[OWN_VALUES_MAX];
+    int owns;
 };
-int micro_unroll(struct unrolled *out, const struct isa_table *t, const struct micro_file *f, const struct micro *m,
-                 const char *name, struct env *env, struct gen_error *err);
+/* Whether a value is a callee's, so that C has it there. */
+static inline bool is_called(const struct unrolled *u, const struct val *x)
+{
+    for (int i = 0; i < u->calls; i++)
+        if (x->first >= u->call[i].first && x->first < u->call[i].end)
+            return true;
+    return false;
+}
+/* out[-before] to out[-1] are those that it may call. Of env what is in from entry `own` on was set for it alone. */
+int micro_unroll(struct unrolled *out, int before, const struct isa_table *t, const struct micro_file *f, const struct micro *m,
+                 const char *name, struct env *env, int own, struct gen_error *err);
 int registers_assign(struct unrolled *u, struct gen_error *err);
 /* Merges instructions first..middle-1 and middle..end-1 into one stream (weave.c), which computes what the first and
  * then the second would. `by` names the op whose instructions count in the second (NULL: all do), one of which follows
@@ -330,6 +357,8 @@ int type_function(void *self, const char *function, const struct value *args, in
 
 /* What precedes a file's ops: the macros MACHINE_CODE and INTRINSICS if they apply, and headers. */
 void lower_c_head(struct buf *out, const struct isa_table *t, bool machine_code);
+/* What ops, micro-kernels and templates use alike: real_of and MINUS_INFINITY. */
+void lower_c_bits(struct buf *out);
 /* C: the micro-kernels as calls of one function for each op, and those functions, once with intrinsics and once as
  * plain C. */
 void lower_c_ops(struct buf *out, const struct isa_table *t, const struct unrolled *u, int n);

@@ -73,6 +73,8 @@ static int tell_apart(struct unrolled *u)
     for (int v = 0; v < u->vals; v++) {
         struct c_text *name = &u->c_name[v];
         name->size = c_name(&u->val[v], name->text);
+        if (is_called(u, &u->val[v]))
+            continue;
         int *head = &n.head[text_hash(name->text, name->size) % BUCKETS];
         number(u, &n, *head, v);
         n.before[v] = *head;

@@ -25,6 +25,7 @@ struct scope {
 };
 struct unroller {
     struct unrolled *u;
+    int before; /* in the array of u: those that it may call */
     const struct micro_file *file;
     struct env *env;
     struct gen_error *err;
@@ -34,6 +35,7 @@ struct unroller {
     int inlined; /* inside a trailing for, whose rounds share a line */
 };
 static int run(struct unroller *r, const struct node *n, struct scope *s);
+static int call(struct unroller *r, int back, const struct node *n, struct scope *caller);
 
 /* ---- values ---- */
 
@@ -257,6 +259,16 @@ static int add_op(struct unroller *r, const struct op *op, const struct node *n,
     return 0;
 }
 
+/* How far before u in its array the micro-kernel stands that a statement calls, or 0. A key is words with a space between them. */
+static int called(const struct unroller *r, const char *key)
+{
+    const size_t size = strcspn(key, " ");
+    for (int back = 1; back <= r->before && !strncmp(key + size, " ( ", 3); back++)
+        if (strlen(r->u[-back].name) == size && !memcmp(r->u[-back].name, key, size))
+            return back;
+    return 0;
+}
+
 static int statement(struct unroller *r, const struct node *n, struct scope *s)
 {
     struct seen seen[OPERANDS_MAX];
@@ -275,6 +287,9 @@ static int statement(struct unroller *r, const struct node *n, struct scope *s)
     const struct macro *m = match_macro(r->file, r->u->isa, n->key, seen, n->terms);
     if (m)
         return expand(r, m, n, s);
+    const int back = called(r, n->key);
+    if (back)
+        return call(r, back, n, s);
     const struct op *op = match_op(r->u->isa, n->key, seen, n->terms);
     if (op)
         return add_op(r, op, n, seen, n->terms);
@@ -298,21 +313,21 @@ static int find_name(struct unroller *r, const char *name, struct scope *scope, 
     return v->pointer == pointer && (pointer || !v->type) ? seen.arg.value : -1;
 }
 
-/* Defines the pointer that a statement names, by an instruction that makes it of the value `source` and a number. parent: of
- * which pointer it is a part, -1: of none. */
-static int define_pointer(struct unroller *r, const struct node *n, struct scope *s, enum inst_kind kind, int source,
-                          int64_t number, int parent)
+/* Defines a pointer by an instruction that makes it of the value `source` and a number. parent: of which pointer it is a part, -1: of
+ * none. */
+static int define_pointer(struct unroller *r, struct place place, const char *name, struct scope *s, enum inst_kind kind,
+                          int source, int64_t number, int parent)
 {
-    struct seen at = {.scope = s, .name = n->name};
-    struct val v = {.base = n->name,
+    struct seen at = {.scope = s, .name = name};
+    struct val v = {.base = name,
                     .type = r->u->val[source].type,
                     .cls = CLASS_INT,
                     .pointer = true,
                     .first = r->u->insts,
                     .last = r->u->insts,
                     .parent = parent};
-    int value = define(r, n->place, &at, &v);
-    struct inst *i = value < 0 ? NULL : add_inst(r, kind, n->place);
+    int value = define(r, place, &at, &v);
+    struct inst *i = value < 0 ? NULL : add_inst(r, kind, place);
     if (!i)
         return -1;
     r->u->val[source].last = r->u->insts - 1;
@@ -331,7 +346,7 @@ static int pointer(struct unroller *r, const struct node *n, struct scope *s)
         return fail_at(r->err, n->place, "'%s' is not a pointer; expected ptr NAME = POINTER", n->other);
     if (n->expr && offset_of(r, n->expr, n->place, &offset))
         return -1;
-    return define_pointer(r, n, s, INST_POINTER, source, offset, source);
+    return define_pointer(r, n->place, n->name, s, INST_POINTER, source, offset, source);
 }
 
 /* ptr NAME = LIST[NUMBER]: memory of its own, as far as weave knows. */
@@ -343,7 +358,7 @@ static int take(struct unroller *r, const struct node *n, struct scope *s)
         return fail_at(r->err, n->place, "'%s' is not a list of pointers; expected ptr NAME = LIST[NUMBER]", n->other);
     if (offset_of(r, n->expr, n->place, &number))
         return -1;
-    return define_pointer(r, n, s, INST_TAKE, source, number, -1);
+    return define_pointer(r, n->place, n->name, s, INST_TAKE, source, number, -1);
 }
 
 /* int NAME = NUMBER: in a register, for ops that take no number. */
@@ -529,11 +544,90 @@ static int define_parameters(struct unroller *r, const struct micro *m, struct s
     return 0;
 }
 
-int micro_unroll(struct unrolled *out, const struct isa_table *t, const struct micro_file *f, const struct micro *m,
-                 const char *name, struct env *env, struct gen_error *err)
+static bool bumps(const struct node *n, const char *name)
+{
+    for (; n; n = n->next)
+        if ((n->kind == NODE_BUMP && n->name == name) || bumps(n->body, name) || bumps(n->otherwise, name))
+            return true;
+    return false;
+}
+
+/* Gives a callee's parameter what the caller wrote: by its name, or as a copy if it changes there. */
+static int pass(struct unroller *r, const struct micro *m, int i, const struct node *n, struct scope *s, struct arg *out)
+{
+    const struct parameter *p = &m->parameter[i];
+    struct binding *b = &s->binding[s->bindings];
+    struct seen seen;
+    if (see(r, &n->term[i], s->caller, &seen))
+        return -1;
+    const bool pointer = seen.arg.kind == ARG_MEMORY || (seen.arg.kind == ARG_VALUE && !seen.arg.integer && !seen.arg.type);
+    const bool integer = seen.arg.kind == ARG_INTEGER || (seen.arg.kind == ARG_VALUE && seen.arg.integer);
+    *out = seen.arg;
+    if (p->type ? !pointer : !integer)
+        return fail_at(r->err, n->place, "'%s' of '%s' is something else here; expected %s", p->name, m->name,
+                       p->type ? "a pointer" : "an integer");
+    if (p->type && bumps(m->body, p->name))
+        return define_pointer(r, n->place, p->name, s, INST_POINTER, seen.arg.value, seen.arg.number, seen.arg.value) < 0 ? -1 : 0;
+    *b = (struct binding){.name = p->name, .term = &n->term[i]};
+    for (int k = 0; k < n->term[i].indices; k++)
+        if (offset_of(r, n->term[i].index[k], n->place, &b->index[k]))
+            return -1;
+    s->bindings++;
+    if (seen.arg.kind == ARG_INTEGER && !env_set(r->env, p->name, value_int(seen.arg.number)))
+        return fail_at(r->err, n->place, "too many names; expected at most %d", ENV_MAX);
+    return 0;
+}
+
+/* Writes a callee out in its caller, with what its template set for it. */
+static int call(struct unroller *r, int back, const struct node *n, struct scope *caller)
+{
+    const struct unrolled *callee = &r->u[-back];
+    struct scope s = {.id = ++r->scopes, .caller = caller};
+    struct micro_call c = {.first = r->u->insts, .back = back, .args = n->terms};
+    int entries = r->env->entries;
+    if (n->terms != callee->micro->parameters)
+        return fail_at(r->err, n->place, "'%s' is called with %d arguments; expected %d", callee->name, n->terms,
+                       callee->micro->parameters);
+    for (int i = 0; i < callee->owns; i++)
+        if (!env_set(r->env, callee->own[i].name, value_int(callee->own[i].number)))
+            return fail_at(r->err, n->place, "too many names; expected at most %d", ENV_MAX);
+    for (int i = 0; i < n->terms; i++)
+        if (pass(r, callee->micro, i, n, &s, &c.arg[i]))
+            return -1;
+    r->depth++;
+    int result = run(r, callee->micro->body, &s);
+    r->depth--;
+    env_leave(r->env, entries);
+    c.end = r->u->insts;
+    struct micro_call *all = result ? NULL : realloc(r->u->call, (size_t)(r->u->calls + 1) * sizeof *all);
+    if (!all)
+        return result ? result : gen_out_of_memory(r->err, "generator");
+    r->u->call = all;
+    all[r->u->calls++] = c;
+    return 0;
+}
+
+/* What env has from entry `own` on. */
+static int keep_own(struct unrolled *out, const struct micro *m, const struct env *env, int own, struct gen_error *err)
+{
+    for (int i = own; i < env->entries; i++) {
+        const struct env_entry *e = &env->entry[i];
+        struct own_value *to = &out->own[out->owns];
+        if (out->owns == OWN_VALUES_MAX || strlen(e->name) >= sizeof to->name)
+            return fail_at(err, m->place, "'%s' is one name too many or too long; expected at most %d of %d letters", e->name,
+                           OWN_VALUES_MAX, (int)sizeof to->name - 1);
+        snprintf(to->name, sizeof to->name, "%s", e->name);
+        to->number = e->value.number;
+        out->owns++;
+    }
+    return 0;
+}
+
+int micro_unroll(struct unrolled *out, int before, const struct isa_table *t, const struct micro_file *f, const struct micro *m,
+                 const char *name, struct env *env, int own, struct gen_error *err)
 {
     *out = (struct unrolled){.micro = m, .isa = t, .name = name};
-    struct unroller r = {.u = out, .file = f, .env = env, .err = err};
+    struct unroller r = {.u = out, .before = before, .file = f, .env = env, .err = err};
     struct scope scope = {.id = 0};
     int entries = env->entries;
     int result = -1;
@@ -541,6 +635,8 @@ int micro_unroll(struct unrolled *out, const struct isa_table *t, const struct m
         gen_out_of_memory(err, "generator");
         goto cleanup;
     }
+    if (keep_own(out, m, env, own, err))
+        goto cleanup;
     env_set(env, "W", value_int(t->width));
     if (!comment_write(&out->comment, m, env, err) && !define_parameters(&r, m, &scope) && !run(&r, m->body, &scope))
         result = registers_assign(out, err);
@@ -558,6 +654,8 @@ void unrolled_free(struct unrolled *u)
     free(u->val);
     free(u->c_name);
     free(u->comment);
+    free(u->call);
+    u->call = NULL;
     u->inst = NULL;
     u->val = NULL;
     u->c_name = NULL;

@@ -99,7 +99,7 @@ int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *args);
 #endif
 
 /* These names belong to this file alone, so that several files like it can be in one translation unit. */
-#define infinite infinite_2736bdae
+#define real_of real_of_2736bdae
 #define pool_one pool_one_2736bdae
 #define pool_round pool_round_2736bdae
 #define pool_quiet pool_quiet_2736bdae
@@ -159,24 +159,21 @@ int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *args);
 #define ivec_at ivec_at_2736bdae
 #define kmask_at kmask_at_2736bdae
 #define bits_of bits_of_2736bdae
-#define real_of real_of_2736bdae
 #define floor1 floor1_2736bdae
 #define fraction1 fraction1_2736bdae
 #define pow2 pow2_2736bdae
 #define exponent1 exponent1_2736bdae
 #define mantissa1 mantissa1_2736bdae
 #define pack_q pack_q_2736bdae
-#define tile_scores tile_scores_2736bdae
-#define tile_values tile_values_2736bdae
 #define score_rows score_rows_2736bdae
 #define softmax_rows softmax_rows_2736bdae
 #define cut_rows cut_rows_2736bdae
 #define value_rows value_rows_2736bdae
-#define rescale rescale_2736bdae
+#define tile_scores tile_scores_2736bdae
+#define tile_values tile_values_2736bdae
 #define join join_2736bdae
 #define blend blend_2736bdae
 #define finish finish_2736bdae
-#define minus_infinity minus_infinity_2736bdae
 #define least least_2736bdae
 #define most most_2736bdae
 #define sequence sequence_2736bdae
@@ -201,7 +198,9 @@ int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *args);
 #define total total_2736bdae
 #define rows_from rows_from_2736bdae
 
-static inline float infinite(uint32_t bits) { union { uint32_t u; float f; } b = {bits}; return b.f; }
+/* A float from its bits; and minus infinity, since a division by 0 would raise a floating-point exception. */
+static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
+#define MINUS_INFINITY real_of(0xff800000u)
 static const int32_t pool_one[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 static const int32_t pool_round[16] = {32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767, 32767,
     32767, 32767, 32767, 32767, 32767};
@@ -284,7 +283,6 @@ typedef struct { int32_t at[16]; } kmask;
 #define AT(x, i) (x).at[i]
 #define EACH for (int l = 0; l < 16; l++)
 static inline uint32_t bits_of(float x) { union { float f; uint32_t u; } b = {x}; return b.u; }
-static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
 static inline float floor1(float x)
 {
     if (!(x > -8388608.0f && x < 8388608.0f)) { return x; }
@@ -414,374 +412,110 @@ KERNEL void pack_q(const uint16_t *q, float *d, int64_t ld)
     }
 }
 
-/* A tile of 16 keys where they lie, of which every row sees every key: scores and their softmax, and behind them what
- * outputs are to be scaled by. Memory that is read in order is fetched ahead by itself, but not across a page: what
- * lies one tile further is fetched by hand, as much as is read. */
-KERNEL void tile_scores(const float *q, const uint16_t *k, float *s, float *r, int64_t ld)
-{
-    const uint16_t *next, *key, *ahead;
-    vec f, h0_0, h0_1, h1_0, h1_1, h2_0, h2_1, h3_0, h3_1, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11,
-        a12, a13, a14, a15, x0, x1, t0, u0, t1, u1, t2, u2, t3, u3, t4, u4, t5, u5, t6, u6, t7, u7, v0, w0,
-        v1, w1, v2, w2, v3, w3, e0, o0, e1, o1, x, top, old, lowest, base, frac, poly, z, e, l;
-    ivec high, t;
-    float *to, *u;
-    const float *at;
-    next = k;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    f = v_bcast(q + 512); h0_0 = v_load(q); h0_1 = v_load(q + 16); h1_0 = v_load(q + 128); h1_1 = v_load(q + 144);
-    h2_0 = v_load(q + 256); h2_1 = v_load(q + 272); h3_0 = v_load(q + 384); h3_1 = v_load(q + 400);
-    high = v_pool(pool_upper);
-    key = k;
-    to = s;
-    ahead = next;
-    for (int64_t left = 4; left; left--) {
-        a0 = v_zero(); a1 = v_zero(); a2 = v_zero(); a3 = v_zero(); a4 = v_zero(); a5 = v_zero(); a6 = v_zero();
-        a7 = v_zero(); a8 = v_zero(); a9 = v_zero(); a10 = v_zero(); a11 = v_zero(); a12 = v_zero(); a13 = v_zero();
-        a14 = v_zero(); a15 = v_zero();
-        v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
-        t = v_loadt(key); x0 = v_raise(t); x1 = v_masked(t, high); a0 = v_fma(a0, x0, h0_0);
-        a1 = v_fma(a1, x0, h1_0); a2 = v_fma(a2, x0, h2_0); a3 = v_fma(a3, x0, h3_0);
-        a0 = v_fma(a0, x1, h0_1); a1 = v_fma(a1, x1, h1_1); a2 = v_fma(a2, x1, h2_1); a3 = v_fma(a3, x1, h3_1);
-        t = v_loadt(key + 32); x0 = v_raise(t); x1 = v_masked(t, high); a0 = v_fmam(a0, x0, q + 32);
-        a1 = v_fmam(a1, x0, q + 160); a2 = v_fmam(a2, x0, q + 288); a3 = v_fmam(a3, x0, q + 416);
-        a0 = v_fmam(a0, x1, q + 48); a1 = v_fmam(a1, x1, q + 176); a2 = v_fmam(a2, x1, q + 304);
-        a3 = v_fmam(a3, x1, q + 432);
-        t = v_loadt(key + 64); x0 = v_raise(t); x1 = v_masked(t, high); a0 = v_fmam(a0, x0, q + 64);
-        a1 = v_fmam(a1, x0, q + 192); a2 = v_fmam(a2, x0, q + 320); a3 = v_fmam(a3, x0, q + 448);
-        a0 = v_fmam(a0, x1, q + 80); a1 = v_fmam(a1, x1, q + 208); a2 = v_fmam(a2, x1, q + 336);
-        a3 = v_fmam(a3, x1, q + 464);
-        t = v_loadt(key + 96); x0 = v_raise(t); x1 = v_masked(t, high); a0 = v_fmam(a0, x0, q + 96);
-        a1 = v_fmam(a1, x0, q + 224); a2 = v_fmam(a2, x0, q + 352); a3 = v_fmam(a3, x0, q + 480);
-        a0 = v_fmam(a0, x1, q + 112); a1 = v_fmam(a1, x1, q + 240); a2 = v_fmam(a2, x1, q + 368);
-        a3 = v_fmam(a3, x1, q + 496);
-        key += ld;
-        ahead += ld;
-        v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
-        t = v_loadt(key); x0 = v_raise(t); x1 = v_masked(t, high); a4 = v_fma(a4, x0, h0_0);
-        a5 = v_fma(a5, x0, h1_0); a6 = v_fma(a6, x0, h2_0); a7 = v_fma(a7, x0, h3_0);
-        a4 = v_fma(a4, x1, h0_1); a5 = v_fma(a5, x1, h1_1); a6 = v_fma(a6, x1, h2_1); a7 = v_fma(a7, x1, h3_1);
-        t = v_loadt(key + 32); x0 = v_raise(t); x1 = v_masked(t, high); a4 = v_fmam(a4, x0, q + 32);
-        a5 = v_fmam(a5, x0, q + 160); a6 = v_fmam(a6, x0, q + 288); a7 = v_fmam(a7, x0, q + 416);
-        a4 = v_fmam(a4, x1, q + 48); a5 = v_fmam(a5, x1, q + 176); a6 = v_fmam(a6, x1, q + 304);
-        a7 = v_fmam(a7, x1, q + 432);
-        t = v_loadt(key + 64); x0 = v_raise(t); x1 = v_masked(t, high); a4 = v_fmam(a4, x0, q + 64);
-        a5 = v_fmam(a5, x0, q + 192); a6 = v_fmam(a6, x0, q + 320); a7 = v_fmam(a7, x0, q + 448);
-        a4 = v_fmam(a4, x1, q + 80); a5 = v_fmam(a5, x1, q + 208); a6 = v_fmam(a6, x1, q + 336);
-        a7 = v_fmam(a7, x1, q + 464);
-        t = v_loadt(key + 96); x0 = v_raise(t); x1 = v_masked(t, high); a4 = v_fmam(a4, x0, q + 96);
-        a5 = v_fmam(a5, x0, q + 224); a6 = v_fmam(a6, x0, q + 352); a7 = v_fmam(a7, x0, q + 480);
-        a4 = v_fmam(a4, x1, q + 112); a5 = v_fmam(a5, x1, q + 240); a6 = v_fmam(a6, x1, q + 368);
-        a7 = v_fmam(a7, x1, q + 496);
-        key += ld;
-        ahead += ld;
-        v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
-        t = v_loadt(key); x0 = v_raise(t); x1 = v_masked(t, high); a8 = v_fma(a8, x0, h0_0);
-        a9 = v_fma(a9, x0, h1_0); a10 = v_fma(a10, x0, h2_0); a11 = v_fma(a11, x0, h3_0);
-        a8 = v_fma(a8, x1, h0_1); a9 = v_fma(a9, x1, h1_1); a10 = v_fma(a10, x1, h2_1); a11 = v_fma(a11, x1, h3_1);
-        t = v_loadt(key + 32); x0 = v_raise(t); x1 = v_masked(t, high); a8 = v_fmam(a8, x0, q + 32);
-        a9 = v_fmam(a9, x0, q + 160); a10 = v_fmam(a10, x0, q + 288); a11 = v_fmam(a11, x0, q + 416);
-        a8 = v_fmam(a8, x1, q + 48); a9 = v_fmam(a9, x1, q + 176); a10 = v_fmam(a10, x1, q + 304);
-        a11 = v_fmam(a11, x1, q + 432);
-        t = v_loadt(key + 64); x0 = v_raise(t); x1 = v_masked(t, high); a8 = v_fmam(a8, x0, q + 64);
-        a9 = v_fmam(a9, x0, q + 192); a10 = v_fmam(a10, x0, q + 320); a11 = v_fmam(a11, x0, q + 448);
-        a8 = v_fmam(a8, x1, q + 80); a9 = v_fmam(a9, x1, q + 208); a10 = v_fmam(a10, x1, q + 336);
-        a11 = v_fmam(a11, x1, q + 464);
-        t = v_loadt(key + 96); x0 = v_raise(t); x1 = v_masked(t, high); a8 = v_fmam(a8, x0, q + 96);
-        a9 = v_fmam(a9, x0, q + 224); a10 = v_fmam(a10, x0, q + 352); a11 = v_fmam(a11, x0, q + 480);
-        a8 = v_fmam(a8, x1, q + 112); a9 = v_fmam(a9, x1, q + 240); a10 = v_fmam(a10, x1, q + 368);
-        a11 = v_fmam(a11, x1, q + 496);
-        key += ld;
-        ahead += ld;
-        v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
-        t = v_loadt(key); x0 = v_raise(t); x1 = v_masked(t, high); a12 = v_fma(a12, x0, h0_0);
-        a13 = v_fma(a13, x0, h1_0); a14 = v_fma(a14, x0, h2_0); a15 = v_fma(a15, x0, h3_0);
-        a12 = v_fma(a12, x1, h0_1); a13 = v_fma(a13, x1, h1_1); a14 = v_fma(a14, x1, h2_1);
-        a15 = v_fma(a15, x1, h3_1);
-        t = v_loadt(key + 32); x0 = v_raise(t); x1 = v_masked(t, high); a12 = v_fmam(a12, x0, q + 32);
-        a13 = v_fmam(a13, x0, q + 160); a14 = v_fmam(a14, x0, q + 288); a15 = v_fmam(a15, x0, q + 416);
-        a12 = v_fmam(a12, x1, q + 48); a13 = v_fmam(a13, x1, q + 176); a14 = v_fmam(a14, x1, q + 304);
-        a15 = v_fmam(a15, x1, q + 432);
-        t = v_loadt(key + 64); x0 = v_raise(t); x1 = v_masked(t, high); a12 = v_fmam(a12, x0, q + 64);
-        a13 = v_fmam(a13, x0, q + 192); a14 = v_fmam(a14, x0, q + 320); a15 = v_fmam(a15, x0, q + 448);
-        a12 = v_fmam(a12, x1, q + 80); a13 = v_fmam(a13, x1, q + 208); a14 = v_fmam(a14, x1, q + 336);
-        a15 = v_fmam(a15, x1, q + 464);
-        t = v_loadt(key + 96); x0 = v_raise(t); x1 = v_masked(t, high); a12 = v_fmam(a12, x0, q + 96);
-        a13 = v_fmam(a13, x0, q + 224); a14 = v_fmam(a14, x0, q + 352); a15 = v_fmam(a15, x0, q + 480);
-        a12 = v_fmam(a12, x1, q + 112); a13 = v_fmam(a13, x1, q + 240); a14 = v_fmam(a14, x1, q + 368);
-        a15 = v_fmam(a15, x1, q + 496);
-        key += ld;
-        ahead += ld;
-        t0 = v_low(a0, a1); u0 = v_high(a0, a1); t0 = v_add(t0, u0);
-        t1 = v_low(a2, a3); u1 = v_high(a2, a3); t1 = v_add(t1, u1);
-        t2 = v_low(a4, a5); u2 = v_high(a4, a5); t2 = v_add(t2, u2);
-        t3 = v_low(a6, a7); u3 = v_high(a6, a7); t3 = v_add(t3, u3);
-        t4 = v_low(a8, a9); u4 = v_high(a8, a9); t4 = v_add(t4, u4);
-        t5 = v_low(a10, a11); u5 = v_high(a10, a11); t5 = v_add(t5, u5);
-        t6 = v_low(a12, a13); u6 = v_high(a12, a13); t6 = v_add(t6, u6);
-        t7 = v_low(a14, a15); u7 = v_high(a14, a15); t7 = v_add(t7, u7);
-        v0 = v_low2(t0, t1); w0 = v_high2(t0, t1); v0 = v_add(v0, w0);
-        v1 = v_low2(t2, t3); w1 = v_high2(t2, t3); v1 = v_add(v1, w1);
-        v2 = v_low2(t4, t5); w2 = v_high2(t4, t5); v2 = v_add(v2, w2);
-        v3 = v_low2(t6, t7); w3 = v_high2(t6, t7); v3 = v_add(v3, w3);
-        e0 = v_even4(v0, v1); o0 = v_odd4(v0, v1); e0 = v_add(e0, o0);
-        e1 = v_even4(v2, v3); o1 = v_odd4(v2, v3); e1 = v_add(e1, o1);
-        a0 = v_even4(e0, e1); x = v_odd4(e0, e1); a0 = v_add(a0, x); a0 = v_mul(a0, f); v_store(to, a0);
-        to += 16;
-    }
-    at = s;
-    top = v_const(infinite(0xff800000u));
-    for (int64_t left = 4; left; left--) {
-        top = v_maxm(top, at);
-        at += 16;
-    }
-    x = v_swap4(top); top = v_max(top, x); x = v_swap8(top); top = v_max(top, x); old = v_load(r);
-    top = v_max(old, top); v_store(r, top); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top);
-    v_store(r + 48, base); old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f);
-    poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-    poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-    poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old); v_store(r + 32, old);
-    u = s;
-    z = v_zero();
-    for (int64_t left = 4; left; left--) {
-        e = v_load(u); e = v_sub(e, base); frac = v_fraction(e); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); e = v_scale(poly, e); z = v_add(z, e); v_store(u, e);
-        u += 16;
-    }
-    x = v_swap4(z); z = v_add(z, x); x = v_swap8(z); z = v_add(z, x); l = v_load(r + 16); l = v_horner(l, old, z);
-    v_store(r + 16, l);
-    f = v_load(r + 32);
-    v_store(s + 80, f);
-}
-
-/* The values of such a tile. A product in between, as the scores of the next tile, leaves the softmax time. */
-KERNEL void tile_values(const float *s, const uint16_t *v, float *o, int64_t ld)
-{
-    const uint16_t *next, *w, *n, *value, *ahead;
-    vec f, a0_0, a0_1, a0_2, a0_3, a1_0, a1_1, a1_2, a1_3, a2_0, a2_1, a2_2, a2_3, a3_0, a3_1, a3_2, a3_3,
-        y0, y1, y2, y3, x0, x1;
-    const float *p, *prob;
-    ivec high, t;
-    next = v;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    next += ld;
-    f = v_bcast(s + 80);
-    a0_0 = v_mulm(f, o); a0_1 = v_mulm(f, o + 16); a0_2 = v_mulm(f, o + 32); a0_3 = v_mulm(f, o + 48);
-    f = v_bcast(s + 81);
-    a1_0 = v_mulm(f, o + 128); a1_1 = v_mulm(f, o + 144); a1_2 = v_mulm(f, o + 160); a1_3 = v_mulm(f, o + 176);
-    f = v_bcast(s + 82);
-    a2_0 = v_mulm(f, o + 256); a2_1 = v_mulm(f, o + 272); a2_2 = v_mulm(f, o + 288); a2_3 = v_mulm(f, o + 304);
-    f = v_bcast(s + 83);
-    a3_0 = v_mulm(f, o + 384); a3_1 = v_mulm(f, o + 400); a3_2 = v_mulm(f, o + 416); a3_3 = v_mulm(f, o + 432);
-    p = s;
-    w = v;
-    n = next;
-    high = v_pool(pool_upper);
-    prob = p;
-    value = w;
-    ahead = n;
-    for (int64_t left = 8; left; left--) {
-        v_fetchb(ahead); v_fetchb(ahead + 32); y0 = v_bcast(prob); y1 = v_bcast(prob + 1); y2 = v_bcast(prob + 2);
-        y3 = v_bcast(prob + 3);
-        t = v_loadt(value); x0 = v_raise(t); x1 = v_masked(t, high); a0_0 = v_fma(a0_0, y0, x0);
-        a1_0 = v_fma(a1_0, y1, x0); a2_0 = v_fma(a2_0, y2, x0); a3_0 = v_fma(a3_0, y3, x0);
-        a0_1 = v_fma(a0_1, y0, x1); a1_1 = v_fma(a1_1, y1, x1); a2_1 = v_fma(a2_1, y2, x1);
-        a3_1 = v_fma(a3_1, y3, x1);
-        t = v_loadt(value + 32); x0 = v_raise(t); x1 = v_masked(t, high); a0_2 = v_fma(a0_2, y0, x0);
-        a1_2 = v_fma(a1_2, y1, x0); a2_2 = v_fma(a2_2, y2, x0); a3_2 = v_fma(a3_2, y3, x0);
-        a0_3 = v_fma(a0_3, y0, x1); a1_3 = v_fma(a1_3, y1, x1); a2_3 = v_fma(a2_3, y2, x1);
-        a3_3 = v_fma(a3_3, y3, x1);
-        value += ld;
-        ahead += ld;
-        v_fetchb(ahead); v_fetchb(ahead + 32); y0 = v_bcast(prob + 4); y1 = v_bcast(prob + 5);
-        y2 = v_bcast(prob + 6); y3 = v_bcast(prob + 7);
-        t = v_loadt(value); x0 = v_raise(t); x1 = v_masked(t, high); a0_0 = v_fma(a0_0, y0, x0);
-        a1_0 = v_fma(a1_0, y1, x0); a2_0 = v_fma(a2_0, y2, x0); a3_0 = v_fma(a3_0, y3, x0);
-        a0_1 = v_fma(a0_1, y0, x1); a1_1 = v_fma(a1_1, y1, x1); a2_1 = v_fma(a2_1, y2, x1);
-        a3_1 = v_fma(a3_1, y3, x1);
-        t = v_loadt(value + 32); x0 = v_raise(t); x1 = v_masked(t, high); a0_2 = v_fma(a0_2, y0, x0);
-        a1_2 = v_fma(a1_2, y1, x0); a2_2 = v_fma(a2_2, y2, x0); a3_2 = v_fma(a3_2, y3, x0);
-        a0_3 = v_fma(a0_3, y0, x1); a1_3 = v_fma(a1_3, y1, x1); a2_3 = v_fma(a2_3, y2, x1);
-        a3_3 = v_fma(a3_3, y3, x1);
-        value += ld;
-        ahead += ld;
-        prob += 8;
-    }
-    v_store(o, a0_0); v_store(o + 16, a0_1); v_store(o + 32, a0_2); v_store(o + 48, a0_3); v_store(o + 128, a1_0);
-    v_store(o + 144, a1_1); v_store(o + 160, a1_2); v_store(o + 176, a1_3); v_store(o + 256, a2_0);
-    v_store(o + 272, a2_1); v_store(o + 288, a2_2); v_store(o + 304, a2_3); v_store(o + 384, a3_0);
-    v_store(o + 400, a3_1); v_store(o + 416, a3_2); v_store(o + 432, a3_3);
-    f = v_bcast(s + 80);
-    a0_0 = v_mulm(f, o + 64); a0_1 = v_mulm(f, o + 80); a0_2 = v_mulm(f, o + 96); a0_3 = v_mulm(f, o + 112);
-    f = v_bcast(s + 81);
-    a1_0 = v_mulm(f, o + 192); a1_1 = v_mulm(f, o + 208); a1_2 = v_mulm(f, o + 224); a1_3 = v_mulm(f, o + 240);
-    f = v_bcast(s + 82);
-    a2_0 = v_mulm(f, o + 320); a2_1 = v_mulm(f, o + 336); a2_2 = v_mulm(f, o + 352); a2_3 = v_mulm(f, o + 368);
-    f = v_bcast(s + 83);
-    a3_0 = v_mulm(f, o + 448); a3_1 = v_mulm(f, o + 464); a3_2 = v_mulm(f, o + 480); a3_3 = v_mulm(f, o + 496);
-    p = s;
-    w = v + 64;
-    n = next + 64;
-    high = v_pool(pool_upper);
-    prob = p;
-    value = w;
-    ahead = n;
-    for (int64_t left = 8; left; left--) {
-        v_fetchb(ahead); v_fetchb(ahead + 32); y0 = v_bcast(prob); y1 = v_bcast(prob + 1); y2 = v_bcast(prob + 2);
-        y3 = v_bcast(prob + 3);
-        t = v_loadt(value); x0 = v_raise(t); x1 = v_masked(t, high); a0_0 = v_fma(a0_0, y0, x0);
-        a1_0 = v_fma(a1_0, y1, x0); a2_0 = v_fma(a2_0, y2, x0); a3_0 = v_fma(a3_0, y3, x0);
-        a0_1 = v_fma(a0_1, y0, x1); a1_1 = v_fma(a1_1, y1, x1); a2_1 = v_fma(a2_1, y2, x1);
-        a3_1 = v_fma(a3_1, y3, x1);
-        t = v_loadt(value + 32); x0 = v_raise(t); x1 = v_masked(t, high); a0_2 = v_fma(a0_2, y0, x0);
-        a1_2 = v_fma(a1_2, y1, x0); a2_2 = v_fma(a2_2, y2, x0); a3_2 = v_fma(a3_2, y3, x0);
-        a0_3 = v_fma(a0_3, y0, x1); a1_3 = v_fma(a1_3, y1, x1); a2_3 = v_fma(a2_3, y2, x1);
-        a3_3 = v_fma(a3_3, y3, x1);
-        value += ld;
-        ahead += ld;
-        v_fetchb(ahead); v_fetchb(ahead + 32); y0 = v_bcast(prob + 4); y1 = v_bcast(prob + 5);
-        y2 = v_bcast(prob + 6); y3 = v_bcast(prob + 7);
-        t = v_loadt(value); x0 = v_raise(t); x1 = v_masked(t, high); a0_0 = v_fma(a0_0, y0, x0);
-        a1_0 = v_fma(a1_0, y1, x0); a2_0 = v_fma(a2_0, y2, x0); a3_0 = v_fma(a3_0, y3, x0);
-        a0_1 = v_fma(a0_1, y0, x1); a1_1 = v_fma(a1_1, y1, x1); a2_1 = v_fma(a2_1, y2, x1);
-        a3_1 = v_fma(a3_1, y3, x1);
-        t = v_loadt(value + 32); x0 = v_raise(t); x1 = v_masked(t, high); a0_2 = v_fma(a0_2, y0, x0);
-        a1_2 = v_fma(a1_2, y1, x0); a2_2 = v_fma(a2_2, y2, x0); a3_2 = v_fma(a3_2, y3, x0);
-        a0_3 = v_fma(a0_3, y0, x1); a1_3 = v_fma(a1_3, y1, x1); a2_3 = v_fma(a2_3, y2, x1);
-        a3_3 = v_fma(a3_3, y3, x1);
-        value += ld;
-        ahead += ld;
-        prob += 8;
-    }
-    v_store(o + 64, a0_0); v_store(o + 80, a0_1); v_store(o + 96, a0_2); v_store(o + 112, a0_3);
-    v_store(o + 192, a1_0); v_store(o + 208, a1_1); v_store(o + 224, a1_2); v_store(o + 240, a1_3);
-    v_store(o + 320, a2_0); v_store(o + 336, a2_1); v_store(o + 352, a2_2); v_store(o + 368, a2_3);
-    v_store(o + 448, a3_0); v_store(o + 464, a3_1); v_store(o + 480, a3_2); v_store(o + 496, a3_3);
-}
-
-/* n vectors of scores, each of 4 rows by 4 keys, which are ld elements apart. Behind the rows of queries stands the
- * scale. */
-KERNEL void score_rows(const float *q, const uint16_t *k, float *s, const uint16_t *next, int64_t ld, int64_t n)
+/* Scores of 4 rows by 16 keys, which are ld elements apart: vectors of 4 keys. Behind the rows of queries stands the
+ * scale. A key is read from its first element to its last before the one after it, in the order of memory. A processor
+ * fetches such memory ahead by itself, but not across a page; so the keys of the tile at next are fetched here, as many
+ * as are read. */
+KERNEL void score_rows(const float *q, const uint16_t *k, float *s, const uint16_t *next, int64_t ld)
 {
     vec f, h0_0, h0_1, h1_0, h1_1, h2_0, h2_1, h3_0, h3_1, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11,
         a12, a13, a14, a15, x0, x1, t0, u0, t1, u1, t2, u2, t3, u3, t4, u4, t5, u5, t6, u6, t7, u7, v0, w0,
         v1, w1, v2, w2, v3, w3, e0, o0, e1, o1, x;
     ivec high, t;
-    const uint16_t *key, *ahead;
-    float *to;
-    f = v_bcast(q + 512); h0_0 = v_load(q); h0_1 = v_load(q + 16); h1_0 = v_load(q + 128); h1_1 = v_load(q + 144);
-    h2_0 = v_load(q + 256); h2_1 = v_load(q + 272); h3_0 = v_load(q + 384); h3_1 = v_load(q + 400);
+    f = v_bcast(q + 512);
+    h0_0 = v_load(q); h0_1 = v_load(q + 16); h1_0 = v_load(q + 128); h1_1 = v_load(q + 144); h2_0 = v_load(q + 256);
+    h2_1 = v_load(q + 272); h3_0 = v_load(q + 384); h3_1 = v_load(q + 400);
     high = v_pool(pool_upper);
-    key = k;
-    to = s;
-    ahead = next;
-    for (int64_t left = n; left; left--) {
+    for (int64_t left = 4; left; left--) {
         a0 = v_zero(); a1 = v_zero(); a2 = v_zero(); a3 = v_zero(); a4 = v_zero(); a5 = v_zero(); a6 = v_zero();
         a7 = v_zero(); a8 = v_zero(); a9 = v_zero(); a10 = v_zero(); a11 = v_zero(); a12 = v_zero(); a13 = v_zero();
         a14 = v_zero(); a15 = v_zero();
-        v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
-        t = v_loadt(key); x0 = v_raise(t); x1 = v_masked(t, high); a0 = v_fma(a0, x0, h0_0);
-        a1 = v_fma(a1, x0, h1_0); a2 = v_fma(a2, x0, h2_0); a3 = v_fma(a3, x0, h3_0);
+        v_fetchb(next); v_fetchb(next + 32); v_fetchb(next + 64); v_fetchb(next + 96);
+        t = v_loadt(k); x0 = v_raise(t); x1 = v_masked(t, high);
+        a0 = v_fma(a0, x0, h0_0); a1 = v_fma(a1, x0, h1_0); a2 = v_fma(a2, x0, h2_0); a3 = v_fma(a3, x0, h3_0);
         a0 = v_fma(a0, x1, h0_1); a1 = v_fma(a1, x1, h1_1); a2 = v_fma(a2, x1, h2_1); a3 = v_fma(a3, x1, h3_1);
-        t = v_loadt(key + 32); x0 = v_raise(t); x1 = v_masked(t, high); a0 = v_fmam(a0, x0, q + 32);
-        a1 = v_fmam(a1, x0, q + 160); a2 = v_fmam(a2, x0, q + 288); a3 = v_fmam(a3, x0, q + 416);
+        t = v_loadt(k + 32); x0 = v_raise(t); x1 = v_masked(t, high);
+        a0 = v_fmam(a0, x0, q + 32); a1 = v_fmam(a1, x0, q + 160); a2 = v_fmam(a2, x0, q + 288);
+        a3 = v_fmam(a3, x0, q + 416);
         a0 = v_fmam(a0, x1, q + 48); a1 = v_fmam(a1, x1, q + 176); a2 = v_fmam(a2, x1, q + 304);
         a3 = v_fmam(a3, x1, q + 432);
-        t = v_loadt(key + 64); x0 = v_raise(t); x1 = v_masked(t, high); a0 = v_fmam(a0, x0, q + 64);
-        a1 = v_fmam(a1, x0, q + 192); a2 = v_fmam(a2, x0, q + 320); a3 = v_fmam(a3, x0, q + 448);
+        t = v_loadt(k + 64); x0 = v_raise(t); x1 = v_masked(t, high);
+        a0 = v_fmam(a0, x0, q + 64); a1 = v_fmam(a1, x0, q + 192); a2 = v_fmam(a2, x0, q + 320);
+        a3 = v_fmam(a3, x0, q + 448);
         a0 = v_fmam(a0, x1, q + 80); a1 = v_fmam(a1, x1, q + 208); a2 = v_fmam(a2, x1, q + 336);
         a3 = v_fmam(a3, x1, q + 464);
-        t = v_loadt(key + 96); x0 = v_raise(t); x1 = v_masked(t, high); a0 = v_fmam(a0, x0, q + 96);
-        a1 = v_fmam(a1, x0, q + 224); a2 = v_fmam(a2, x0, q + 352); a3 = v_fmam(a3, x0, q + 480);
+        t = v_loadt(k + 96); x0 = v_raise(t); x1 = v_masked(t, high);
+        a0 = v_fmam(a0, x0, q + 96); a1 = v_fmam(a1, x0, q + 224); a2 = v_fmam(a2, x0, q + 352);
+        a3 = v_fmam(a3, x0, q + 480);
         a0 = v_fmam(a0, x1, q + 112); a1 = v_fmam(a1, x1, q + 240); a2 = v_fmam(a2, x1, q + 368);
         a3 = v_fmam(a3, x1, q + 496);
-        key += ld;
-        ahead += ld;
-        v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
-        t = v_loadt(key); x0 = v_raise(t); x1 = v_masked(t, high); a4 = v_fma(a4, x0, h0_0);
-        a5 = v_fma(a5, x0, h1_0); a6 = v_fma(a6, x0, h2_0); a7 = v_fma(a7, x0, h3_0);
+        k += ld;
+        next += ld;
+        v_fetchb(next); v_fetchb(next + 32); v_fetchb(next + 64); v_fetchb(next + 96);
+        t = v_loadt(k); x0 = v_raise(t); x1 = v_masked(t, high);
+        a4 = v_fma(a4, x0, h0_0); a5 = v_fma(a5, x0, h1_0); a6 = v_fma(a6, x0, h2_0); a7 = v_fma(a7, x0, h3_0);
         a4 = v_fma(a4, x1, h0_1); a5 = v_fma(a5, x1, h1_1); a6 = v_fma(a6, x1, h2_1); a7 = v_fma(a7, x1, h3_1);
-        t = v_loadt(key + 32); x0 = v_raise(t); x1 = v_masked(t, high); a4 = v_fmam(a4, x0, q + 32);
-        a5 = v_fmam(a5, x0, q + 160); a6 = v_fmam(a6, x0, q + 288); a7 = v_fmam(a7, x0, q + 416);
+        t = v_loadt(k + 32); x0 = v_raise(t); x1 = v_masked(t, high);
+        a4 = v_fmam(a4, x0, q + 32); a5 = v_fmam(a5, x0, q + 160); a6 = v_fmam(a6, x0, q + 288);
+        a7 = v_fmam(a7, x0, q + 416);
         a4 = v_fmam(a4, x1, q + 48); a5 = v_fmam(a5, x1, q + 176); a6 = v_fmam(a6, x1, q + 304);
         a7 = v_fmam(a7, x1, q + 432);
-        t = v_loadt(key + 64); x0 = v_raise(t); x1 = v_masked(t, high); a4 = v_fmam(a4, x0, q + 64);
-        a5 = v_fmam(a5, x0, q + 192); a6 = v_fmam(a6, x0, q + 320); a7 = v_fmam(a7, x0, q + 448);
+        t = v_loadt(k + 64); x0 = v_raise(t); x1 = v_masked(t, high);
+        a4 = v_fmam(a4, x0, q + 64); a5 = v_fmam(a5, x0, q + 192); a6 = v_fmam(a6, x0, q + 320);
+        a7 = v_fmam(a7, x0, q + 448);
         a4 = v_fmam(a4, x1, q + 80); a5 = v_fmam(a5, x1, q + 208); a6 = v_fmam(a6, x1, q + 336);
         a7 = v_fmam(a7, x1, q + 464);
-        t = v_loadt(key + 96); x0 = v_raise(t); x1 = v_masked(t, high); a4 = v_fmam(a4, x0, q + 96);
-        a5 = v_fmam(a5, x0, q + 224); a6 = v_fmam(a6, x0, q + 352); a7 = v_fmam(a7, x0, q + 480);
+        t = v_loadt(k + 96); x0 = v_raise(t); x1 = v_masked(t, high);
+        a4 = v_fmam(a4, x0, q + 96); a5 = v_fmam(a5, x0, q + 224); a6 = v_fmam(a6, x0, q + 352);
+        a7 = v_fmam(a7, x0, q + 480);
         a4 = v_fmam(a4, x1, q + 112); a5 = v_fmam(a5, x1, q + 240); a6 = v_fmam(a6, x1, q + 368);
         a7 = v_fmam(a7, x1, q + 496);
-        key += ld;
-        ahead += ld;
-        v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
-        t = v_loadt(key); x0 = v_raise(t); x1 = v_masked(t, high); a8 = v_fma(a8, x0, h0_0);
-        a9 = v_fma(a9, x0, h1_0); a10 = v_fma(a10, x0, h2_0); a11 = v_fma(a11, x0, h3_0);
+        k += ld;
+        next += ld;
+        v_fetchb(next); v_fetchb(next + 32); v_fetchb(next + 64); v_fetchb(next + 96);
+        t = v_loadt(k); x0 = v_raise(t); x1 = v_masked(t, high);
+        a8 = v_fma(a8, x0, h0_0); a9 = v_fma(a9, x0, h1_0); a10 = v_fma(a10, x0, h2_0); a11 = v_fma(a11, x0, h3_0);
         a8 = v_fma(a8, x1, h0_1); a9 = v_fma(a9, x1, h1_1); a10 = v_fma(a10, x1, h2_1); a11 = v_fma(a11, x1, h3_1);
-        t = v_loadt(key + 32); x0 = v_raise(t); x1 = v_masked(t, high); a8 = v_fmam(a8, x0, q + 32);
-        a9 = v_fmam(a9, x0, q + 160); a10 = v_fmam(a10, x0, q + 288); a11 = v_fmam(a11, x0, q + 416);
+        t = v_loadt(k + 32); x0 = v_raise(t); x1 = v_masked(t, high);
+        a8 = v_fmam(a8, x0, q + 32); a9 = v_fmam(a9, x0, q + 160); a10 = v_fmam(a10, x0, q + 288);
+        a11 = v_fmam(a11, x0, q + 416);
         a8 = v_fmam(a8, x1, q + 48); a9 = v_fmam(a9, x1, q + 176); a10 = v_fmam(a10, x1, q + 304);
         a11 = v_fmam(a11, x1, q + 432);
-        t = v_loadt(key + 64); x0 = v_raise(t); x1 = v_masked(t, high); a8 = v_fmam(a8, x0, q + 64);
-        a9 = v_fmam(a9, x0, q + 192); a10 = v_fmam(a10, x0, q + 320); a11 = v_fmam(a11, x0, q + 448);
+        t = v_loadt(k + 64); x0 = v_raise(t); x1 = v_masked(t, high);
+        a8 = v_fmam(a8, x0, q + 64); a9 = v_fmam(a9, x0, q + 192); a10 = v_fmam(a10, x0, q + 320);
+        a11 = v_fmam(a11, x0, q + 448);
         a8 = v_fmam(a8, x1, q + 80); a9 = v_fmam(a9, x1, q + 208); a10 = v_fmam(a10, x1, q + 336);
         a11 = v_fmam(a11, x1, q + 464);
-        t = v_loadt(key + 96); x0 = v_raise(t); x1 = v_masked(t, high); a8 = v_fmam(a8, x0, q + 96);
-        a9 = v_fmam(a9, x0, q + 224); a10 = v_fmam(a10, x0, q + 352); a11 = v_fmam(a11, x0, q + 480);
+        t = v_loadt(k + 96); x0 = v_raise(t); x1 = v_masked(t, high);
+        a8 = v_fmam(a8, x0, q + 96); a9 = v_fmam(a9, x0, q + 224); a10 = v_fmam(a10, x0, q + 352);
+        a11 = v_fmam(a11, x0, q + 480);
         a8 = v_fmam(a8, x1, q + 112); a9 = v_fmam(a9, x1, q + 240); a10 = v_fmam(a10, x1, q + 368);
         a11 = v_fmam(a11, x1, q + 496);
-        key += ld;
-        ahead += ld;
-        v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
-        t = v_loadt(key); x0 = v_raise(t); x1 = v_masked(t, high); a12 = v_fma(a12, x0, h0_0);
-        a13 = v_fma(a13, x0, h1_0); a14 = v_fma(a14, x0, h2_0); a15 = v_fma(a15, x0, h3_0);
+        k += ld;
+        next += ld;
+        v_fetchb(next); v_fetchb(next + 32); v_fetchb(next + 64); v_fetchb(next + 96);
+        t = v_loadt(k); x0 = v_raise(t); x1 = v_masked(t, high);
+        a12 = v_fma(a12, x0, h0_0); a13 = v_fma(a13, x0, h1_0); a14 = v_fma(a14, x0, h2_0);
+        a15 = v_fma(a15, x0, h3_0);
         a12 = v_fma(a12, x1, h0_1); a13 = v_fma(a13, x1, h1_1); a14 = v_fma(a14, x1, h2_1);
         a15 = v_fma(a15, x1, h3_1);
-        t = v_loadt(key + 32); x0 = v_raise(t); x1 = v_masked(t, high); a12 = v_fmam(a12, x0, q + 32);
-        a13 = v_fmam(a13, x0, q + 160); a14 = v_fmam(a14, x0, q + 288); a15 = v_fmam(a15, x0, q + 416);
+        t = v_loadt(k + 32); x0 = v_raise(t); x1 = v_masked(t, high);
+        a12 = v_fmam(a12, x0, q + 32); a13 = v_fmam(a13, x0, q + 160); a14 = v_fmam(a14, x0, q + 288);
+        a15 = v_fmam(a15, x0, q + 416);
         a12 = v_fmam(a12, x1, q + 48); a13 = v_fmam(a13, x1, q + 176); a14 = v_fmam(a14, x1, q + 304);
         a15 = v_fmam(a15, x1, q + 432);
-        t = v_loadt(key + 64); x0 = v_raise(t); x1 = v_masked(t, high); a12 = v_fmam(a12, x0, q + 64);
-        a13 = v_fmam(a13, x0, q + 192); a14 = v_fmam(a14, x0, q + 320); a15 = v_fmam(a15, x0, q + 448);
+        t = v_loadt(k + 64); x0 = v_raise(t); x1 = v_masked(t, high);
+        a12 = v_fmam(a12, x0, q + 64); a13 = v_fmam(a13, x0, q + 192); a14 = v_fmam(a14, x0, q + 320);
+        a15 = v_fmam(a15, x0, q + 448);
         a12 = v_fmam(a12, x1, q + 80); a13 = v_fmam(a13, x1, q + 208); a14 = v_fmam(a14, x1, q + 336);
         a15 = v_fmam(a15, x1, q + 464);
-        t = v_loadt(key + 96); x0 = v_raise(t); x1 = v_masked(t, high); a12 = v_fmam(a12, x0, q + 96);
-        a13 = v_fmam(a13, x0, q + 224); a14 = v_fmam(a14, x0, q + 352); a15 = v_fmam(a15, x0, q + 480);
+        t = v_loadt(k + 96); x0 = v_raise(t); x1 = v_masked(t, high);
+        a12 = v_fmam(a12, x0, q + 96); a13 = v_fmam(a13, x0, q + 224); a14 = v_fmam(a14, x0, q + 352);
+        a15 = v_fmam(a15, x0, q + 480);
         a12 = v_fmam(a12, x1, q + 112); a13 = v_fmam(a13, x1, q + 240); a14 = v_fmam(a14, x1, q + 368);
         a15 = v_fmam(a15, x1, q + 496);
-        key += ld;
-        ahead += ld;
+        k += ld;
+        next += ld;
         t0 = v_low(a0, a1); u0 = v_high(a0, a1); t0 = v_add(t0, u0);
         t1 = v_low(a2, a3); u1 = v_high(a2, a3); t1 = v_add(t1, u1);
         t2 = v_low(a4, a5); u2 = v_high(a4, a5); t2 = v_add(t2, u2);
@@ -796,55 +530,75 @@ KERNEL void score_rows(const float *q, const uint16_t *k, float *s, const uint16
         v3 = v_low2(t6, t7); w3 = v_high2(t6, t7); v3 = v_add(v3, w3);
         e0 = v_even4(v0, v1); o0 = v_odd4(v0, v1); e0 = v_add(e0, o0);
         e1 = v_even4(v2, v3); o1 = v_odd4(v2, v3); e1 = v_add(e1, o1);
-        a0 = v_even4(e0, e1); x = v_odd4(e0, e1); a0 = v_add(a0, x); a0 = v_mul(a0, f); v_store(to, a0);
-        to += 16;
+        a0 = v_even4(e0, e1); x = v_odd4(e0, e1); a0 = v_add(a0, x);
+        a0 = v_mul(a0, f);
+        v_store(s, a0);
+        s += 16;
     }
 }
 
-/* One step of the online softmax on n vectors of scores, in place. */
-KERNEL void softmax_rows(float *s, float *r, int64_t n)
+/* One step of the online softmax on the scores of a tile, in place. What outputs are to be scaled by
+ * stands behind them, from 80 on. */
+KERNEL void softmax_rows(float *s, float *r)
 {
     const float *at;
     vec top, x, old, lowest, base, frac, poly, z, e, l;
     float *u;
     at = s;
-    top = v_const(infinite(0xff800000u));
-    for (int64_t left = n; left; left--) {
+    top = v_const(MINUS_INFINITY);
+    for (int64_t left = 4; left; left--) {
         top = v_maxm(top, at);
         at += 16;
     }
-    x = v_swap4(top); top = v_max(top, x); x = v_swap8(top); top = v_max(top, x); old = v_load(r);
-    top = v_max(old, top); v_store(r, top); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top);
-    v_store(r + 48, base); old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f);
-    poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-    poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-    poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old); v_store(r + 32, old);
+    x = v_swap4(top);
+    top = v_max(top, x);
+    x = v_swap8(top);
+    top = v_max(top, x);
+    old = v_load(r);
+    top = v_max(old, top);
+    v_store(r, top);
+    lowest = v_const(-3.40282347e+38f);
+    base = v_max(lowest, top);
+    v_store(r + 48, base);
+    old = v_sub(old, base);
+    frac = v_fraction(old); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+    poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
+    v_store(s + 80, old);
     u = s;
     z = v_zero();
-    for (int64_t left = n; left; left--) {
-        e = v_load(u); e = v_sub(e, base); frac = v_fraction(e); poly = v_const(0.00186713063f);
-        poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
-        poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
-        poly = v_hornerf(poly, frac, 1.0f); e = v_scale(poly, e); z = v_add(z, e); v_store(u, e);
+    for (int64_t left = 4; left; left--) {
+        e = v_load(u);
+        e = v_sub(e, base);
+        frac = v_fraction(e); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
+        poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
+        poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); e = v_scale(poly, e);
+        z = v_add(z, e);
+        v_store(u, e);
         u += 16;
     }
-    x = v_swap4(z); z = v_add(z, x); x = v_swap8(z); z = v_add(z, x); l = v_load(r + 16); l = v_horner(l, old, z);
+    x = v_swap4(z);
+    z = v_add(z, x);
+    x = v_swap8(z);
+    z = v_add(z, x);
+    l = v_load(r + 16);
+    l = v_horner(l, old, z);
     v_store(r + 16, l);
 }
 
 /* Where an interval ends inside, before the softmax: keys that are not seen score -inf. limit: of each lane the first
  * key not seen, the first key seen, the key that it is in the first vector; and 4, the step of keys. */
-KERNEL void cut_rows(float *s, const int32_t *limit, int64_t n)
+KERNEL void cut_rows(float *s, const int32_t *limit)
 {
     vec none, x;
     ivec end, begin, at, step;
     kmask seen, early;
-    none = v_const(infinite(0xff800000u));
+    none = v_const(MINUS_INFINITY);
     end = v_loadi(limit);
     begin = v_loadi(limit + 16);
     at = v_loadi(limit + 32);
     step = v_loadi(limit + 48);
-    for (int64_t left = n; left; left--) {
+    for (int64_t left = 4; left; left--) {
         seen = v_less(at, end);
         early = v_less(at, begin);
         x = v_load(s);
@@ -856,23 +610,27 @@ KERNEL void cut_rows(float *s, const int32_t *limit, int64_t n)
     }
 }
 
-/* O[4][64] += P[n*2][4] V[n*2][64], for 4 of 4 rows; values are ld elements apart. */
-KERNEL void value_rows(const float *p, const uint16_t *v, float *o, const uint16_t *next, int64_t ld, int64_t n)
+/* O[4][64] = fix * O + P[16][4] V[16][64], for 4 of 4 rows; values are ld elements apart. The fix of row i is f[i]. */
+KERNEL void value_rows(const float *p, const uint16_t *v, float *o, const float *f, const uint16_t *next, int64_t ld)
 {
-    vec a0_0, a0_1, a0_2, a0_3, a1_0, a1_1, a1_2, a1_3, a2_0, a2_1, a2_2, a2_3, a3_0, a3_1, a3_2, a3_3, y0,
-        y1, y2, y3, x0, x1;
+    vec y, a0_0, a0_1, a0_2, a0_3, a1_0, a1_1, a1_2, a1_3, a2_0, a2_1, a2_2, a2_3, a3_0, a3_1, a3_2, a3_3,
+        y0, y1, y2, y3, x0, x1;
     ivec high, t;
     const float *prob;
     const uint16_t *value, *ahead;
-    a0_0 = v_load(o); a0_1 = v_load(o + 16); a0_2 = v_load(o + 32); a0_3 = v_load(o + 48); a1_0 = v_load(o + 128);
-    a1_1 = v_load(o + 144); a1_2 = v_load(o + 160); a1_3 = v_load(o + 176); a2_0 = v_load(o + 256);
-    a2_1 = v_load(o + 272); a2_2 = v_load(o + 288); a2_3 = v_load(o + 304); a3_0 = v_load(o + 384);
-    a3_1 = v_load(o + 400); a3_2 = v_load(o + 416); a3_3 = v_load(o + 432);
+    y = v_bcast(f);
+    a0_0 = v_mulm(y, o); a0_1 = v_mulm(y, o + 16); a0_2 = v_mulm(y, o + 32); a0_3 = v_mulm(y, o + 48);
+    y = v_bcast(f + 1);
+    a1_0 = v_mulm(y, o + 128); a1_1 = v_mulm(y, o + 144); a1_2 = v_mulm(y, o + 160); a1_3 = v_mulm(y, o + 176);
+    y = v_bcast(f + 2);
+    a2_0 = v_mulm(y, o + 256); a2_1 = v_mulm(y, o + 272); a2_2 = v_mulm(y, o + 288); a2_3 = v_mulm(y, o + 304);
+    y = v_bcast(f + 3);
+    a3_0 = v_mulm(y, o + 384); a3_1 = v_mulm(y, o + 400); a3_2 = v_mulm(y, o + 416); a3_3 = v_mulm(y, o + 432);
     high = v_pool(pool_upper);
     prob = p;
     value = v;
     ahead = next;
-    for (int64_t left = n; left; left--) {
+    for (int64_t left = 8; left; left--) {
         v_fetchb(ahead); v_fetchb(ahead + 32); y0 = v_bcast(prob); y1 = v_bcast(prob + 1); y2 = v_bcast(prob + 2);
         y3 = v_bcast(prob + 3);
         t = v_loadt(value); x0 = v_raise(t); x1 = v_masked(t, high); a0_0 = v_fma(a0_0, y0, x0);
@@ -905,78 +663,32 @@ KERNEL void value_rows(const float *p, const uint16_t *v, float *o, const uint16
     v_store(o + 400, a3_1); v_store(o + 416, a3_2); v_store(o + 432, a3_3);
 }
 
-/* O[4][128] = fix * O. A row's fix is in r from 32 on. */
-KERNEL void rescale(float *o, const float *r)
+/* The scores of a tile that every row sees, and their softmax. The keys of the tile behind it are fetched meanwhile. */
+KERNEL void tile_scores(const float *q, const uint16_t *k, float *s, float *r, int64_t ld)
 {
-    vec f, x;
-    f = v_bcast(r + 32);
-    x = v_mulm(f, o);
-    v_store(o, x);
-    x = v_mulm(f, o + 16);
-    v_store(o + 16, x);
-    x = v_mulm(f, o + 32);
-    v_store(o + 32, x);
-    x = v_mulm(f, o + 48);
-    v_store(o + 48, x);
-    x = v_mulm(f, o + 64);
-    v_store(o + 64, x);
-    x = v_mulm(f, o + 80);
-    v_store(o + 80, x);
-    x = v_mulm(f, o + 96);
-    v_store(o + 96, x);
-    x = v_mulm(f, o + 112);
-    v_store(o + 112, x);
-    f = v_bcast(r + 33);
-    x = v_mulm(f, o + 128);
-    v_store(o + 128, x);
-    x = v_mulm(f, o + 144);
-    v_store(o + 144, x);
-    x = v_mulm(f, o + 160);
-    v_store(o + 160, x);
-    x = v_mulm(f, o + 176);
-    v_store(o + 176, x);
-    x = v_mulm(f, o + 192);
-    v_store(o + 192, x);
-    x = v_mulm(f, o + 208);
-    v_store(o + 208, x);
-    x = v_mulm(f, o + 224);
-    v_store(o + 224, x);
-    x = v_mulm(f, o + 240);
-    v_store(o + 240, x);
-    f = v_bcast(r + 34);
-    x = v_mulm(f, o + 256);
-    v_store(o + 256, x);
-    x = v_mulm(f, o + 272);
-    v_store(o + 272, x);
-    x = v_mulm(f, o + 288);
-    v_store(o + 288, x);
-    x = v_mulm(f, o + 304);
-    v_store(o + 304, x);
-    x = v_mulm(f, o + 320);
-    v_store(o + 320, x);
-    x = v_mulm(f, o + 336);
-    v_store(o + 336, x);
-    x = v_mulm(f, o + 352);
-    v_store(o + 352, x);
-    x = v_mulm(f, o + 368);
-    v_store(o + 368, x);
-    f = v_bcast(r + 35);
-    x = v_mulm(f, o + 384);
-    v_store(o + 384, x);
-    x = v_mulm(f, o + 400);
-    v_store(o + 400, x);
-    x = v_mulm(f, o + 416);
-    v_store(o + 416, x);
-    x = v_mulm(f, o + 432);
-    v_store(o + 432, x);
-    x = v_mulm(f, o + 448);
-    v_store(o + 448, x);
-    x = v_mulm(f, o + 464);
-    v_store(o + 464, x);
-    x = v_mulm(f, o + 480);
-    v_store(o + 480, x);
-    x = v_mulm(f, o + 496);
-    v_store(o + 496, x);
+    const uint16_t *next;
+    next = k;
+    next += 16 * ld;
+    score_rows(q, k, s, next, ld);
+    softmax_rows(s, r);
+}
+
+/* The values of such a tile: O = fix * O + P V, for 4 rows and all columns. A product in between, as the scores of the
+ * next tile, leaves the softmax time. */
+KERNEL void tile_values(const float *s, const uint16_t *v, float *o, int64_t ld)
+{
+    const uint16_t *next, *w, *n;
+    const float *p;
+    next = v;
+    next += 16 * ld;
+    p = s;
+    w = v;
+    n = next;
+    value_rows(p, w, o, s + 80, n, ld);
+    p = s;
+    w = v + 64;
+    n = next + 64;
+    value_rows(p, w, o + 64, s + 80, n, ld);
 }
 
 /* The state of one part of the keys, x, joins r; what both outputs are then to be scaled by is in each from 32 on. */
@@ -1210,14 +922,6 @@ KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
     v_storew(out + 112, r_v2);
 }
 
-/* Minus infinity from its bits, since a division by 0 would raise a floating-point exception. */
-static float minus_infinity(void)
-{
-    uint32_t bits = 0xff800000u;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -1313,7 +1017,7 @@ static void pack(const struct rows *x, const struct space *w)
 /* The results of no keys at all: outputs and sums of 0, maxima of minus infinity. */
 static void begin(const struct rows *x, float *o)
 {
-    float none_seen = minus_infinity();
+    float none_seen = MINUS_INFINITY;
     memset(o, 0, (size_t)over(x->count, 4) * 576 * sizeof *o);
     for (int64_t t = 0; t < x->count; t += 4)
         for (int64_t i = 0; i < 16; i++)
@@ -1335,31 +1039,20 @@ static void limits(const struct rows *x, int64_t t, int64_t j, int64_t n, int32_
 /* The n keys of a tile from key j on, their values, and those of the tile behind it, to be fetched ahead. */
 struct keys { const uint16_t *k, *v, *next_k, *next_v; int64_t j, n, ldk, ldv; };
 
-/* 4 rows from row t on meet a tile; o is their block of results. */
+/* 4 rows from row t on meet a tile; o is their block of results. Behind the tile's keys there are zeros. */
 static void tile(const struct rows *x, const struct space *w, int64_t t, const struct keys *y, float *o)
 {
-    int64_t j = y->j, n = y->n, steps = over(n, 4);
-    float *q = w->q + t / 4 * 720, *s = q + 528, *row = o + 512;
-    score_rows(q, y->k, s, y->next_k, y->ldk, steps);
+    int64_t j = y->j, n = y->n;
+    float *q = w->q + t / 4 * 720, *s = q + 528;
+    score_rows(q, y->k, s, y->next_k, y->ldk);
     if (n < 16 || j < x->seen_from || j + n > x->seen_end) {
         int32_t limit[64];
         limits(x, t, j, n, limit);
-        cut_rows(s, limit, steps);
-        for (float *p = s + steps * 16; p < s + 64; p++)
-            *p = 0.0f;
+        cut_rows(s, limit);
     }
-    softmax_rows(s, row, steps);
-    int64_t same = 0;
-    while (same < 4 && row[32 + same] == 1.0f)
-        same++;
-    if (same < 4) /* a maximum has grown */
-        rescale(o, row);
-    for (int64_t r = 0; r < 4; r += 4)
-        value_rows(s + r, y->v, o + r * 128, y->next_v + r / 4 * 64, y->ldv,
-            over(n, 2));
-    for (int64_t r = 0; r < 4; r += 4)
-        value_rows(s + r, y->v + 64, o + r * 128 + 64, y->next_v + (r / 4 + 1) * 64, y->ldv,
-            over(n, 2));
+    softmax_rows(s, o + 512);
+    value_rows(s, y->v, o, s + 80, y->next_v, y->ldv);
+    value_rows(s, y->v + 64, o + 64, s + 80, y->next_v + 64, y->ldv);
 }
 
 /* Row j of a head. */
@@ -1485,7 +1178,8 @@ int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *a)
 
 /* The end of this file's own names. */
 #undef INTRINSICS
-#undef infinite
+#undef real_of
+#undef MINUS_INFINITY
 #undef pool_one
 #undef pool_round
 #undef pool_quiet
@@ -1549,24 +1243,21 @@ int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *a)
 #undef AT
 #undef EACH
 #undef bits_of
-#undef real_of
 #undef floor1
 #undef fraction1
 #undef pow2
 #undef exponent1
 #undef mantissa1
 #undef pack_q
-#undef tile_scores
-#undef tile_values
 #undef score_rows
 #undef softmax_rows
 #undef cut_rows
 #undef value_rows
-#undef rescale
+#undef tile_scores
+#undef tile_values
 #undef join
 #undef blend
 #undef finish
-#undef minus_infinity
 #undef least
 #undef most
 #undef sequence

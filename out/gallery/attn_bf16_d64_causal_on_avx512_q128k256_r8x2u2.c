@@ -98,7 +98,7 @@ int attn_bf16_d64_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *args)
 #endif
 
 /* These names belong to this file alone, so that several files like it can be in one translation unit. */
-#define infinite infinite_690a0e86
+#define real_of real_of_690a0e86
 #define pool_iota pool_iota_690a0e86
 #define pool_width pool_width_690a0e86
 #define pool_one pool_one_690a0e86
@@ -153,7 +153,6 @@ int attn_bf16_d64_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *args)
 #define ivec_at ivec_at_690a0e86
 #define kmask_at kmask_at_690a0e86
 #define bits_of bits_of_690a0e86
-#define real_of real_of_690a0e86
 #define floor1 floor1_690a0e86
 #define fraction1 fraction1_690a0e86
 #define pow2 pow2_690a0e86
@@ -167,7 +166,6 @@ int attn_bf16_d64_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *args)
 #define cut cut_690a0e86
 #define value_tile value_tile_690a0e86
 #define finish finish_690a0e86
-#define minus_infinity minus_infinity_690a0e86
 #define least least_690a0e86
 #define most most_690a0e86
 #define cuts_of cuts_of_690a0e86
@@ -186,7 +184,9 @@ int attn_bf16_d64_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *args)
 #define attend attend_690a0e86
 #define do_shared do_shared_690a0e86
 
-static inline float infinite(uint32_t bits) { union { uint32_t u; float f; } b = {bits}; return b.f; }
+/* A float from its bits; and minus infinity, since a division by 0 would raise a floating-point exception. */
+static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
+#define MINUS_INFINITY real_of(0xff800000u)
 static const int32_t pool_iota[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 static const int32_t pool_width[16] = {16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16};
 static const int32_t pool_one[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
@@ -266,7 +266,6 @@ typedef struct { int32_t at[16]; } kmask;
 #define AT(x, i) (x).at[i]
 #define EACH for (int l = 0; l < 16; l++)
 static inline uint32_t bits_of(float x) { union { float f; uint32_t u; } b = {x}; return b.u; }
-static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
 static inline float floor1(float x)
 {
     if (!(x > -8388608.0f && x < 8388608.0f)) { return x; }
@@ -532,9 +531,9 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
         lowest, base, frac, poly, z0, z1, z2, z3, z4, z5, z6, z7, b, x0, l;
     float *u;
     t = s;
-    m0 = v_const(infinite(0xff800000u)); m1 = v_const(infinite(0xff800000u)); m2 = v_const(infinite(0xff800000u));
-    m3 = v_const(infinite(0xff800000u)); m4 = v_const(infinite(0xff800000u)); m5 = v_const(infinite(0xff800000u));
-    m6 = v_const(infinite(0xff800000u)); m7 = v_const(infinite(0xff800000u));
+    m0 = v_const(MINUS_INFINITY); m1 = v_const(MINUS_INFINITY); m2 = v_const(MINUS_INFINITY);
+    m3 = v_const(MINUS_INFINITY); m4 = v_const(MINUS_INFINITY); m5 = v_const(MINUS_INFINITY);
+    m6 = v_const(MINUS_INFINITY); m7 = v_const(MINUS_INFINITY);
     for (int64_t left = n; left; left--) {
         m0 = v_maxm(m0, t); m1 = v_maxm(m1, t + 256); m2 = v_maxm(m2, t + 512); m3 = v_maxm(m3, t + 768);
         m4 = v_maxm(m4, t + 1024); m5 = v_maxm(m5, t + 1280); m6 = v_maxm(m6, t + 1536); m7 = v_maxm(m7, t + 1792);
@@ -627,7 +626,7 @@ KERNEL void cut(float *s, const int32_t *limit, int64_t n)
     vec none, x;
     ivec at, end;
     kmask seen;
-    none = v_const(infinite(0xff800000u));
+    none = v_const(MINUS_INFINITY);
     at = v_pool(pool_iota);
     for (int64_t left = n; left; left--) {
         end = v_bcasti(limit);
@@ -762,14 +761,6 @@ KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
     v_storew(out + 48, r_v2);
 }
 
-/* Minus infinity from its bits, since a division by 0 would raise a floating-point exception. */
-static float minus_infinity(void)
-{
-    uint32_t bits = 0xff800000u;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -894,7 +885,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     uint16_t *out = (uint16_t *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * 1.44269504f; /* exponentials are powers of two */
     float unused;
-    float none_seen = minus_infinity();
+    float none_seen = MINUS_INFINITY;
     int32_t ends[8] = {0}; /* used for tiles that the edge of an interval crosses */
     for (int64_t i = 0; i < padded; i += 16) {
         int64_t ld = a->q_stride[2];
@@ -976,7 +967,8 @@ int attn_bf16_d64_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *a)
 
 /* The end of this file's own names. */
 #undef INTRINSICS
-#undef infinite
+#undef real_of
+#undef MINUS_INFINITY
 #undef pool_iota
 #undef pool_width
 #undef pool_one
@@ -1035,7 +1027,6 @@ int attn_bf16_d64_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *a)
 #undef AT
 #undef EACH
 #undef bits_of
-#undef real_of
 #undef floor1
 #undef fraction1
 #undef pow2
@@ -1049,7 +1040,6 @@ int attn_bf16_d64_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *a)
 #undef cut
 #undef value_tile
 #undef finish
-#undef minus_infinity
 #undef least
 #undef most
 #undef cuts_of

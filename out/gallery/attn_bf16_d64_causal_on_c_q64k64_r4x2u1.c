@@ -68,7 +68,7 @@ int attn_bf16_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *args);
 #endif
 
 /* These names belong to this file alone, so that several files like it can be in one translation unit. */
-#define infinite infinite_d34a87f7
+#define real_of real_of_d34a87f7
 #define pool_iota pool_iota_d34a87f7
 #define pool_width pool_width_d34a87f7
 #define pool_one pool_one_d34a87f7
@@ -132,7 +132,6 @@ int attn_bf16_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *args);
 #define v_andv v_andv_d34a87f7
 #define v_orv v_orv_d34a87f7
 #define bits_of bits_of_d34a87f7
-#define real_of real_of_d34a87f7
 #define trunc1 trunc1_d34a87f7
 #define pack_q pack_q_d34a87f7
 #define pack_k pack_k_d34a87f7
@@ -142,7 +141,6 @@ int attn_bf16_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *args);
 #define cut cut_d34a87f7
 #define value_tile value_tile_d34a87f7
 #define finish finish_d34a87f7
-#define minus_infinity minus_infinity_d34a87f7
 #define least least_d34a87f7
 #define most most_d34a87f7
 #define cuts_of cuts_of_d34a87f7
@@ -161,7 +159,9 @@ int attn_bf16_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *args);
 #define attend attend_d34a87f7
 #define do_shared do_shared_d34a87f7
 
-static inline float infinite(uint32_t bits) { union { uint32_t u; float f; } b = {bits}; return b.f; }
+/* A float from its bits; and minus infinity, since a division by 0 would raise a floating-point exception. */
+static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
+#define MINUS_INFINITY real_of(0xff800000u)
 static const int32_t pool_iota[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 static const int32_t pool_width[8] = {8, 8, 8, 8, 8, 8, 8, 8};
 static const int32_t pool_one[8] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -308,7 +308,6 @@ typedef struct { int32_t at[8]; } ivec;
 #define AT(x, i) (x).at[i]
 #define EACH for (int l = 0; l < 8; l++)
 static inline uint32_t bits_of(float x) { union { float f; uint32_t u; } b = {x}; return b.u; }
-static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
 static inline int32_t trunc1(float x) { return x > -2147483648.0f && x < 2147483648.0f ? (int32_t)x : -2147483647 - 1; }
 OP vec v_load(const float *m) { vec r; EACH AT(r, l) = m[l]; return r; }
 OP vec v_bcast(const float *m) { vec r; EACH AT(r, l) = m[0]; return r; }
@@ -523,8 +522,8 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     ivec n_v2, e;
     float *u;
     t = s;
-    m0 = v_const(infinite(0xff800000u)); m1 = v_const(infinite(0xff800000u)); m2 = v_const(infinite(0xff800000u));
-    m3 = v_const(infinite(0xff800000u));
+    m0 = v_const(MINUS_INFINITY); m1 = v_const(MINUS_INFINITY); m2 = v_const(MINUS_INFINITY);
+    m3 = v_const(MINUS_INFINITY);
     for (int64_t left = n; left; left--) {
         m0 = v_maxm(m0, t); m1 = v_maxm(m1, t + 64); m2 = v_maxm(m2, t + 128); m3 = v_maxm(m3, t + 192);
         t += 8;
@@ -599,7 +598,7 @@ KERNEL void cut(float *s, const int32_t *limit, int64_t n)
     vec none, x;
     ivec at, end;
     ivec seen;
-    none = v_const(infinite(0xff800000u));
+    none = v_const(MINUS_INFINITY);
     at = v_pool(pool_iota);
     for (int64_t left = n; left; left--) {
         end = v_bcasti(limit);
@@ -707,14 +706,6 @@ KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
     v_storew(out + 56, r_v2);
 }
 
-/* Minus infinity from its bits, since a division by 0 would raise a floating-point exception. */
-static float minus_infinity(void)
-{
-    uint32_t bits = 0xff800000u;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -841,7 +832,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     uint16_t *out = (uint16_t *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * 1.44269504f; /* exponentials are powers of two */
     float unused;
-    float none_seen = minus_infinity();
+    float none_seen = MINUS_INFINITY;
     int32_t ends[4] = {0}; /* used for tiles that the edge of an interval crosses */
     for (int64_t i = 0; i < padded; i += 8) {
         int64_t ld = a->q_stride[2];
@@ -922,7 +913,8 @@ int attn_bf16_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *a)
 }
 
 /* The end of this file's own names. */
-#undef infinite
+#undef real_of
+#undef MINUS_INFINITY
 #undef pool_iota
 #undef pool_width
 #undef pool_one
@@ -1003,7 +995,6 @@ int attn_bf16_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *a)
 #undef v_andv
 #undef v_orv
 #undef bits_of
-#undef real_of
 #undef trunc1
 #undef pack_q
 #undef pack_k
@@ -1013,7 +1004,6 @@ int attn_bf16_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *a)
 #undef cut
 #undef value_tile
 #undef finish
-#undef minus_infinity
 #undef least
 #undef most
 #undef cuts_of

@@ -73,7 +73,7 @@ int attn_bf16_d64_causal_on_neon_q64k64_r4x4u4(const struct attn_args *args);
 #endif
 
 /* These names belong to this file alone, so that several files like it can be in one translation unit. */
-#define infinite infinite_5b6a41ab
+#define real_of real_of_5b6a41ab
 #define pool_iota pool_iota_5b6a41ab
 #define pool_width pool_width_5b6a41ab
 #define pool_one pool_one_5b6a41ab
@@ -134,7 +134,6 @@ int attn_bf16_d64_causal_on_neon_q64k64_r4x4u4(const struct attn_args *args);
 #define vec_at vec_at_5b6a41ab
 #define ivec_at ivec_at_5b6a41ab
 #define bits_of bits_of_5b6a41ab
-#define real_of real_of_5b6a41ab
 #define floor1 floor1_5b6a41ab
 #define whole1 whole1_5b6a41ab
 #define larger larger_5b6a41ab
@@ -146,7 +145,6 @@ int attn_bf16_d64_causal_on_neon_q64k64_r4x4u4(const struct attn_args *args);
 #define cut cut_5b6a41ab
 #define value_tile value_tile_5b6a41ab
 #define finish finish_5b6a41ab
-#define minus_infinity minus_infinity_5b6a41ab
 #define least least_5b6a41ab
 #define most most_5b6a41ab
 #define cuts_of cuts_of_5b6a41ab
@@ -165,7 +163,9 @@ int attn_bf16_d64_causal_on_neon_q64k64_r4x4u4(const struct attn_args *args);
 #define attend attend_5b6a41ab
 #define do_shared do_shared_5b6a41ab
 
-static inline float infinite(uint32_t bits) { union { uint32_t u; float f; } b = {bits}; return b.f; }
+/* A float from its bits; and minus infinity, since a division by 0 would raise a floating-point exception. */
+static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
+#define MINUS_INFINITY real_of(0xff800000u)
 static const int32_t pool_iota[4] = {0, 1, 2, 3};
 static const int32_t pool_width[4] = {4, 4, 4, 4};
 static const int32_t pool_one[4] = {1, 1, 1, 1};
@@ -252,7 +252,6 @@ typedef struct { int32_t at[4]; } ivec;
 #define AT(x, i) (x).at[i]
 #define EACH for (int l = 0; l < 4; l++)
 static inline uint32_t bits_of(float x) { union { float f; uint32_t u; } b = {x}; return b.u; }
-static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
 static inline float floor1(float x)
 {
     if (!(x > -8388608.0f && x < 8388608.0f)) return x;
@@ -534,8 +533,8 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     ivec n_v2;
     float *u_v2;
     t = s;
-    m0 = v_const(infinite(0xff800000u)); m1 = v_const(infinite(0xff800000u)); m2 = v_const(infinite(0xff800000u));
-    m3 = v_const(infinite(0xff800000u));
+    m0 = v_const(MINUS_INFINITY); m1 = v_const(MINUS_INFINITY); m2 = v_const(MINUS_INFINITY);
+    m3 = v_const(MINUS_INFINITY);
     for (int64_t left = n; left; left--) {
         m0 = v_maxm(m0, t); m1 = v_maxm(m1, t + 64); m2 = v_maxm(m2, t + 128); m3 = v_maxm(m3, t + 192);
         t += 4;
@@ -593,7 +592,7 @@ KERNEL void cut(float *s, const int32_t *limit, int64_t n)
     vec none, x;
     ivec at, end;
     ivec seen;
-    none = v_const(infinite(0xff800000u));
+    none = v_const(MINUS_INFINITY);
     at = v_pool(pool_iota);
     for (int64_t left = n; left; left--) {
         end = v_bcasti(limit);
@@ -760,14 +759,6 @@ KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
     v_storew(out + 60, r_v2);
 }
 
-/* Minus infinity from its bits, since a division by 0 would raise a floating-point exception. */
-static float minus_infinity(void)
-{
-    uint32_t bits = 0xff800000u;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -894,7 +885,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     uint16_t *out = (uint16_t *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * 1.44269504f; /* exponentials are powers of two */
     float unused;
-    float none_seen = minus_infinity();
+    float none_seen = MINUS_INFINITY;
     int32_t ends[4] = {0}; /* used for tiles that the edge of an interval crosses */
     for (int64_t i = 0; i < padded; i += 4) {
         int64_t ld = a->q_stride[2];
@@ -976,7 +967,8 @@ int attn_bf16_d64_causal_on_neon_q64k64_r4x4u4(const struct attn_args *a)
 
 /* The end of this file's own names. */
 #undef INTRINSICS
-#undef infinite
+#undef real_of
+#undef MINUS_INFINITY
 #undef pool_iota
 #undef pool_width
 #undef pool_one
@@ -1041,7 +1033,6 @@ int attn_bf16_d64_causal_on_neon_q64k64_r4x4u4(const struct attn_args *a)
 #undef AT
 #undef EACH
 #undef bits_of
-#undef real_of
 #undef floor1
 #undef whole1
 #undef larger
@@ -1053,7 +1044,6 @@ int attn_bf16_d64_causal_on_neon_q64k64_r4x4u4(const struct attn_args *a)
 #undef cut
 #undef value_tile
 #undef finish
-#undef minus_infinity
 #undef least
 #undef most
 #undef cuts_of

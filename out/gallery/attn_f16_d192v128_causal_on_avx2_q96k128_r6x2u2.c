@@ -93,7 +93,7 @@ int attn_f16_d192v128_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *args
 #endif
 
 /* These names belong to this file alone, so that several files like it can be in one translation unit. */
-#define infinite infinite_169d7c51
+#define real_of real_of_169d7c51
 #define pool_iota pool_iota_169d7c51
 #define pool_width pool_width_169d7c51
 #define pool_bias pool_bias_169d7c51
@@ -144,7 +144,6 @@ int attn_f16_d192v128_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *args
 #define vec_at vec_at_169d7c51
 #define ivec_at ivec_at_169d7c51
 #define bits_of bits_of_169d7c51
-#define real_of real_of_169d7c51
 #define floor1 floor1_169d7c51
 #define nearest1 nearest1_169d7c51
 #define f32_of_f16 f32_of_f16_169d7c51
@@ -157,7 +156,6 @@ int attn_f16_d192v128_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *args
 #define cut cut_169d7c51
 #define value_tile value_tile_169d7c51
 #define finish finish_169d7c51
-#define minus_infinity minus_infinity_169d7c51
 #define least least_169d7c51
 #define most most_169d7c51
 #define cuts_of cuts_of_169d7c51
@@ -176,7 +174,9 @@ int attn_f16_d192v128_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *args
 #define attend attend_169d7c51
 #define do_shared do_shared_169d7c51
 
-static inline float infinite(uint32_t bits) { union { uint32_t u; float f; } b = {bits}; return b.f; }
+/* A float from its bits; and minus infinity, since a division by 0 would raise a floating-point exception. */
+static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
+#define MINUS_INFINITY real_of(0xff800000u)
 static const int32_t pool_iota[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 static const int32_t pool_width[8] = {8, 8, 8, 8, 8, 8, 8, 8};
 static const int32_t pool_bias[8] = {127, 127, 127, 127, 127, 127, 127, 127};
@@ -259,7 +259,6 @@ typedef struct { int32_t at[8]; } ivec;
 #define AT(x, i) (x).at[i]
 #define EACH for (int l = 0; l < 8; l++)
 static inline uint32_t bits_of(float x) { union { float f; uint32_t u; } b = {x}; return b.u; }
-static inline float real_of(uint32_t u) { union { uint32_t u; float f; } b = {u}; return b.f; }
 static inline float floor1(float x)
 {
     if (!(x > -8388608.0f && x < 8388608.0f)) { return x; }
@@ -548,8 +547,8 @@ KERNEL void softmax(const float *s, float *p, float *r, int64_t n)
     ivec n_v2;
     float *u;
     t = s;
-    m0 = v_const(infinite(0xff800000u)); m1 = v_const(infinite(0xff800000u)); m2 = v_const(infinite(0xff800000u));
-    m3 = v_const(infinite(0xff800000u)); m4 = v_const(infinite(0xff800000u)); m5 = v_const(infinite(0xff800000u));
+    m0 = v_const(MINUS_INFINITY); m1 = v_const(MINUS_INFINITY); m2 = v_const(MINUS_INFINITY);
+    m3 = v_const(MINUS_INFINITY); m4 = v_const(MINUS_INFINITY); m5 = v_const(MINUS_INFINITY);
     for (int64_t left = n; left; left--) {
         m0 = v_maxm(m0, t); m1 = v_maxm(m1, t + 128); m2 = v_maxm(m2, t + 256); m3 = v_maxm(m3, t + 384);
         m4 = v_maxm(m4, t + 512); m5 = v_maxm(m5, t + 640);
@@ -634,7 +633,7 @@ KERNEL void cut(float *s, const int32_t *limit, int64_t n)
     vec none, x;
     ivec at, end;
     ivec seen;
-    none = v_const(infinite(0xff800000u));
+    none = v_const(MINUS_INFINITY);
     at = v_pool(pool_iota);
     for (int64_t left = n; left; left--) {
         end = v_bcasti(limit);
@@ -765,14 +764,6 @@ KERNEL void finish(const float *o, const float *r, uint16_t *out, float *lse)
     v_storeh(out + 120, x);
 }
 
-/* Minus infinity from its bits, since a division by 0 would raise a floating-point exception. */
-static float minus_infinity(void)
-{
-    uint32_t bits = 0xff800000u;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -903,7 +894,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     uint16_t *out = (uint16_t *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * 1.44269504f; /* exponentials are powers of two */
     float unused;
-    float none_seen = minus_infinity();
+    float none_seen = MINUS_INFINITY;
     int32_t ends[6] = {0}; /* used for tiles that the edge of an interval crosses */
     for (int64_t i = 0; i < padded; i += 8) {
         int64_t ld = a->q_stride[2];
@@ -985,7 +976,8 @@ int attn_f16_d192v128_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *a)
 
 /* The end of this file's own names. */
 #undef INTRINSICS
-#undef infinite
+#undef real_of
+#undef MINUS_INFINITY
 #undef pool_iota
 #undef pool_width
 #undef pool_bias
@@ -1040,7 +1032,6 @@ int attn_f16_d192v128_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *a)
 #undef AT
 #undef EACH
 #undef bits_of
-#undef real_of
 #undef floor1
 #undef nearest1
 #undef f32_of_f16
@@ -1053,7 +1044,6 @@ int attn_f16_d192v128_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *a)
 #undef cut
 #undef value_tile
 #undef finish
-#undef minus_infinity
 #undef least
 #undef most
 #undef cuts_of

@@ -120,10 +120,6 @@
 % assert not PAIRS or NV % 2 == 0 or PANELS == 1, "micro.vecs must be even where keys are split and pairs of them are multiplied"
 % assert SPLIT % BK == 0, "split must be a multiple of tile.k"
 % assert not BLOCKS or NR % VALUES == 0, "micro.vecs times the vector's width must be a multiple of 32 where keys are split and numbers are in blocks of 32"
-% if TILED
-% micro tile_scores with MR = W
-% micro tile_values
-% end
 % micro score_rows with MR = W
 % micro softmax_rows
 % micro cut_rows
@@ -136,7 +132,10 @@
 % if LAST != NV
 % micro value_rows as value_rest with N = LAST
 % end
-% micro rescale
+% if TILED
+% micro tile_scores
+% micro tile_values
+% end
 % micro join
 % micro blend
 % else
@@ -180,10 +179,10 @@
 % micro cut
 % if DIRECT
 % if PANELS > 1 or LAST == NV
-% micro value_rows with N = NV
+% micro add_values with N = NV
 % end
 % if LAST != NV
-% micro value_rows as value_rest with N = LAST
+% micro add_values as add_rest with N = LAST
 % end
 % micro rescale
 % else

@@ -59,7 +59,7 @@ static void pack(const struct rows *x, const struct space *w)
 /* The results of no keys at all: outputs and sums of 0, maxima of minus infinity. */
 static void begin(const struct rows *x, float *o)
 {
-    float none_seen = minus_infinity();
+    float none_seen = MINUS_INFINITY;
     memset(o, 0, (size_t)over(x->count, ${R}) * ${RESULTS} * sizeof *o);
     for (int64_t t = 0; t < x->count; t += ${R})
         for (int64_t i = 0; i < ${SUM}; i++)

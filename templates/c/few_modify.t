@@ -1,6 +1,6 @@
-/* What the features do to the scores of ${R} rows from row t on, against n keys from key j on, which are so many vectors. A bias or mask is
- * copied in the order of the scores. */
-static void modify(const struct rows *x, const struct space *w, float *s, int64_t t, int64_t j, int64_t n, int64_t steps)
+/* What the features do to the scores of ${R} rows from row t on, against a tile of n keys from key j on. A bias or mask is copied in the order
+ * of the scores. */
+static void modify(const struct rows *x, const struct space *w, float *s, int64_t t, int64_t j, int64_t n)
 {
     const struct attn_features *f = x->a->features;
 % if BIAS == "none" and not MASK and not ALIBI
@@ -11,17 +11,17 @@ static void modify(const struct rows *x, const struct space *w, float *s, int64_
 % end
 % if SOFTCAP
     float cap = f->softcap${TIMES_UNIT};${WHY_UNIT}
-    soften(s, &cap, steps${PAIRS ? " / 2" : ""});
+    soften(s, &cap, ${BK/KB/PER});
 % end
 % if BIAS != "none"
-    memset(w->stage, 0, (size_t)steps * ${W} * sizeof(${CB}));
+    memset(w->stage, 0, ${BK*R} * sizeof(${CB}));
     for (int64_t r = 0; r < ${R} && t + r < x->count; r++) {
         const ${CB} *in = (const ${CB} *)f->bias + x->s->b * f->bias_stride[0] + head_of(x, t + r) * f->bias_stride[1];
         ${CB} *to = (${CB} *)w->stage + r;
         for (int64_t c = 0; c < n; c++)
             to[c * ${R}] = in[query_of(x, t + r) * f->bias_stride[2] + (j + c) * f->bias_stride[3]];
     }
-    add_bias(s, (const ${CB} *)w->stage, 0, steps${PAIRS ? " / 2" : ""});
+    add_bias(s, (const ${CB} *)w->stage, 0, ${BK/KB/PER});
 % end
 % if ALIBI
     float numbers[${3*W}];
@@ -30,16 +30,16 @@ static void modify(const struct rows *x, const struct space *w, float *s, int64_
         numbers[l] = -f->slopes[head_of(x, r)]${TIMES_UNIT};
         numbers[${W} + l] = (float)(j + l / ${R} - query_of(x, r) - x->s->offset), numbers[${2*W} + l] = ${KB}.0f;
     }
-    alibi_rows(s, numbers, steps);
+    alibi_rows(s, numbers);
 % end
 % if MASK
-    memset(w->stage, 0, (size_t)steps * ${W});
+    memset(w->stage, 0, ${BK*R});
     for (int64_t r = 0; r < ${R} && t + r < x->count; r++) {
         const uint8_t *in = f->mask + x->s->b * f->mask_stride[0] + head_of(x, t + r) * f->mask_stride[1];
         uint8_t *to = (uint8_t *)w->stage + r;
         for (int64_t c = 0; c < n; c++)
             to[c * ${R}] = in[query_of(x, t + r) * f->mask_stride[2] + (j + c) * f->mask_stride[3]];
     }
-    hide(s, (const uint8_t *)w->stage, 0, steps${PAIRS ? " / 2" : ""});
+    hide(s, (const uint8_t *)w->stage, 0, ${BK/KB/PER});
 % end
 }

@@ -159,7 +159,7 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
                 float *to = o + t / ${MR} * ${RESULTS};
 % for c in 0..PANELS
                 for (int64_t r = 0; r < ${MR}; r += ${VR})
-                    ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(w->s + (t + r) * ${BK} + c, v + ${c*NR}, to + r * ${LDO} + ${c*NR}, next + (r / ${VR} + ${c*(R/VR)}) * ${VALUE_LINES*LINE}, ld, over(some, ${U}));
+                    ${c < PANELS - 1 or LAST == NV ? "add_values" : "add_rest"}(w->s + (t + r) * ${BK} + c, v + ${c*NR}, to + r * ${LDO} + ${c*NR}, next + (r / ${VR} + ${c*(R/VR)}) * ${VALUE_LINES*LINE}, ld, over(some, ${U}));
 % end
             }
         }

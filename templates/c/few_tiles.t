@@ -39,35 +39,33 @@ static void scales_of(const struct rows *x, int64_t j, int64_t n, float *s)
 }
 % end
 
-/* ${R} rows from row t on meet a tile; o is their block of results. */
+/* ${R} rows from row t on meet a tile; o is their block of results. Behind the tile's keys there are zeros. */
 static void tile(const struct rows *x, const struct space *w, int64_t t, const struct keys *y, float *o)
 {
-    int64_t j = y->j, n = y->n, steps = over(n, ${KB*PER})${PAIRS ? " * 2" : ""};
-    float *q = w->q + t / ${R} * ${QUERIES}, *s = q + ${SCORES}, *row = o + ${R*LDO};
+    int64_t j = y->j, n = y->n;
+    float *q = w->q + t / ${R} * ${QUERIES}, *s = q + ${SCORES};
 % if SCALED
     scales_of(x, j, n, s);
 % end
-    score_rows(q, y->k, s, y->next_k, y->ldk, steps);
+    score_rows(q, y->k, s, y->next_k, y->ldk);
 % if MODIFY
-    modify(x, w, s, t, j, n, steps);
+    modify(x, w, s, t, j, n);
 % end
     if (n < ${BK} || j < x->seen_from || j + n > x->seen_end) {
         int32_t limit[${4*W}];
         limits(x, t, j, n, limit);
-        cut_rows(s, limit, steps);
-        for (float *p = s + steps * ${W}; p < s + ${BK*R}; p++)
-            *p = 0.0f;
+        cut_rows(s, limit);
     }
-    softmax_rows(s, row, steps${PAIRS ? " / 2" : ""});
-    int64_t same = 0;
-    while (same < ${R} && row[${FIX} + same] == 1.0f)
-        same++;
-    if (same < ${R}) /* a maximum has grown */
-        rescale(o, row);
+    softmax_rows(s, o + ${R*LDO});
 % for c in 0..PANELS
-    for (int64_t r = 0; r < ${R}; r += ${VR})
-        ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(s + ${PAIRS ? "(r % 4 / 2 * " : "r"}${PAIRS ? W/2 : ""}${PAIRS ? " + r / 4 * 2)" : ""}, y->v${c ? " + " : ""}${c ? c*NR/VALUES*BYTES : ""}, o + r * ${LDO}${c ? " + " : ""}${c ? c*NR : ""}, y->next_v + ${c ? "(" : ""}r / ${VR}${c ? " + " : ""}${c ? c*(R/VR) : ""}${c ? ")" : ""} * ${VALUE_LINES*LINE}, y->ldv,
-            over(n, ${PAIRS ? 2*KB : U}));
+% for r in 0..R/VR
+% let ROW_AT = r*VR
+% let P_AT = PAIRS ? ROW_AT % 4/2*(W/2) + ROW_AT/4*2 : ROW_AT
+% let V_AT = c*NR/VALUES*BYTES
+% let O_AT = ROW_AT*LDO + c*NR
+% let NEXT_AT = (c*(R/VR) + r)*VALUE_LINES*LINE
+    ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(s${P_AT ? " + " : ""}${P_AT ? P_AT : ""}, y->v${V_AT ? " + " : ""}${V_AT ? V_AT : ""}, o${O_AT ? " + " : ""}${O_AT ? O_AT : ""}, s + ${PROBS + ROW_AT}, y->next_v${NEXT_AT ? " + " : ""}${NEXT_AT ? NEXT_AT : ""}, y->ldv);
+% end
 % end
 }
 

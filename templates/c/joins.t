@@ -10,7 +10,7 @@ static struct space part_of(const struct space *w)
 /* No keys yet, of so many rows. */
 static void begin(const struct space *w, int64_t rows)
 {
-    float none_seen = minus_infinity();
+    float none_seen = MINUS_INFINITY;
     memset(w->o, 0, (size_t)rows * ${LDO*4});
     for (float *row = w->row; row < w->row + rows / ${MR} * ${STATE}; row += ${STATE})
         for (int64_t l = 0; l < ${STATE}; l++)

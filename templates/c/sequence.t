@@ -1,13 +1,5 @@
 %# Which keys a query sees, and where the rows of a sequence lie. Masks are intervals: causal masks of every alignment, windows,
 %# offsets and lengths are one [first, end) of keys for each query; neither bound falls from a query to the next.
-/* Minus infinity from its bits, since a division by 0 would raise a floating-point exception. */
-static float minus_infinity(void)
-{
-    uint32_t bits = 0xff800000u;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 % if CAUSAL or WINDOW or SPLIT or WOVEN
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }

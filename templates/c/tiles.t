@@ -42,7 +42,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     float scale = a->scale${TIMES_SCALE_UNIT};${SOFTCAP ? "" : WHY_UNIT}
     float unused;
 % if not JOINS
-    float none_seen = minus_infinity();
+    float none_seen = MINUS_INFINITY;
 % end
     int32_t ends[${WINDOW ? 2*MR : MR}] = {0}; /* used for tiles that the edge of an interval crosses */
 % if MODIFY

@@ -55,25 +55,19 @@ static uint32_t bits_of_float(float x)
     memcpy(&u, &x, sizeof u);
     return u;
 }
-static float float_of_bits(uint32_t u)
-{
-    float x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
 /* The largest of ${W} floats that are not negative, whose bits have their order. */
 static float largest(const uint32_t *bits)
 {
     uint32_t top = 0;
     for (int64_t l = 0; l < ${W}; l++)
         top = bits[l] > top ? bits[l] : top;
-    return float_of_bits(top);
+    return real_of(top);
 }
 /* A bound of the root of x >= 0, at most 0.2 % above it: half the exponent, with a chord above the root's mantissa, and then a step of
  * Heron's method, which never gives less than the root. */
 static float root_bound(float x)
 {
-    float y = float_of_bits((bits_of_float(x) >> 1) + 0x1fc00000u);
+    float y = real_of((bits_of_float(x) >> 1) + 0x1fc00000u);
     return 0.5f * (y + x / y);
 }
 
@@ -183,11 +177,11 @@ static void redo(const struct head *x, struct group *g)
     space[${FACTOR + 2}] = x->hidden;
     memset(g->o, 0, ${(GROUP_STATE - GROUP_O)*4});
     for (int64_t r = 0; r < ${2*STATE}; r++)
-        g->state[r] = r % ${STATE} < ${SUM} ? minus_infinity() : 0.0f;
+        g->state[r] = r % ${STATE} < ${SUM} ? MINUS_INFINITY : 0.0f;
     for (int64_t block = g->begin; block < g->end; block++) {
         scores(g->q, x->w->k + block * ${KBLOCK}, space);
 % if MODIFY
-        modify(x, g, block, space${UNBOUNDED ? ", -minus_infinity()" : ""}${LEAST ? ", minus_infinity()" : ""});
+        modify(x, g, block, space${UNBOUNDED ? ", -MINUS_INFINITY" : ""}${LEAST ? ", MINUS_INFINITY" : ""});
 % end
         hide(x, g, block, space);
         tops(space, g->state);
@@ -200,7 +194,7 @@ static void redo(const struct head *x, struct group *g)
     for (int64_t block = g->begin; block < g->end; block++) {
         scores(g->q, x->w->k + block * ${KBLOCK}, space);
 % if MODIFY
-        modify(x, g, block, space${UNBOUNDED ? ", -minus_infinity()" : ""}${LEAST ? ", minus_infinity()" : ""});
+        modify(x, g, block, space${UNBOUNDED ? ", -MINUS_INFINITY" : ""}${LEAST ? ", MINUS_INFINITY" : ""});
 % end
         hide(x, g, block, space);
         exponentials(space, g->parts, g->state);
@@ -441,19 +435,19 @@ int ${NAME}(const struct attn_args *a)
     struct walk walk;
     cuts = cuts_of(units, a->parts);
     for (int64_t i = 0; i < ${W*W}; i++)
-        w.trip[${ONES} + i] = w.exact[${ONES} + i] = float_of_bits(0x3f803f80u);
+        w.trip[${ONES} + i] = w.exact[${ONES} + i] = real_of(0x3f803f80u);
     head.a = a, head.w = &w, head.room = 0.0f;
 % if MODIFY
     head.factor = ${NATURAL ? "1.44269504f" : "1.0f"};
     head.scale = a->scale${TIMES_SCALE_UNIT};
     head.steep = (a->scale < 0 ? -a->scale : a->scale) * 1.44269504f;
-    head.hidden = minus_infinity();
+    head.hidden = MINUS_INFINITY;
 % else
     head.factor = a->scale${TIMES_UNIT};${WHY_UNIT}
     if (head.factor == 0.0f)
         head.factor = 1.17549435e-38f; /* times which a score is nothing, and minus infinity itself */
     head.steep = head.factor < 0 ? -head.factor : head.factor;
-    head.hidden = head.factor > 0 ? minus_infinity() : -minus_infinity();
+    head.hidden = head.factor > 0 ? MINUS_INFINITY : -MINUS_INFINITY;
 % end
     tiles_on();
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {

@@ -50,7 +50,7 @@ int dialects_unroll(struct dialects *l, const char *isa, const char *text, const
     if (micro_parse(&file, &l->arena, &l->names, "t.micro", 1, text, strlen(text), err))
         return -1;
     const struct micro *m = micro_find(&file, micro);
-    return m ? micro_unroll(out, t, &file, m, m->name, env, err)
+    return m ? micro_unroll(out, 0, t, &file, m, m->name, env, env->entries, err)
              : fail_at(err, (struct place){"t.micro", 0}, "no micro-kernel %s; expected one", micro);
 }
 
@@ -101,7 +101,7 @@ static int micro(void *self, const char *word, struct lexer *l, struct env *env,
     const struct micro *m = micro_find(&w->l->micros, name);
     if (!m || w->n == w->max)
         return lex_fail(l, "no micro-kernel %s, or too many; expected one of at most %d", name, w->max);
-    if (micro_unroll(&w->out[w->n], w->t, &w->l->micros, m, as, env, err))
+    if (micro_unroll(&w->out[w->n], w->n, w->t, &w->l->micros, m, as, env, entries, err))
         return -1;
     w->n++;
     env_leave(env, entries);

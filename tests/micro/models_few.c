@@ -63,17 +63,15 @@ static void spread(struct job *j)
 static void score_rows(struct job *j)
 {
     const struct sizes *z = &j->z;
-    int64_t n = up_to(j, z->R * z->BK / z->W), columns = z->DQ * z->W * z->PER;
-    int64_t ld = units(j, columns) + (j->kind % 3) * 5;
+    int64_t columns = z->DQ * z->W * z->PER, ld = units(j, columns) + (j->kind % 3) * 5;
     queries(j, random_normal(&j->random));
-    memory(j, 1, j->kv, (n * z->KB - 1) * ld + units(j, columns));
-    memory(j, 2, DTYPE_F32, with_scales(j, n * z->W));
+    memory(j, 1, j->kv, (z->BK - 1) * ld + units(j, columns));
+    memory(j, 2, DTYPE_F32, with_scales(j, z->R * z->BK));
     memory(j, 3, j->kv, 1); /* a hint, of no effect: most of it lies outside */
     integer(j, 4, step(j, ld));
-    integer(j, 5, n);
-    add_scales(j, 2, n * z->KB);
+    add_scales(j, 2, z->BK);
     double scale = (double)get(j, 0, z->R * z->LDQ);
-    for (int64_t c = 0; c < n * z->KB; c++)
+    for (int64_t c = 0; c < z->BK; c++)
         for (int64_t i = 0; i < z->R; i++) {
             double sum = 0, size = 0;
             for (int64_t d = 0; d < columns; d++) {
@@ -97,27 +95,47 @@ static void rescale(struct job *j)
         }
 }
 
-static void value_rows(struct job *j)
+/* O = fix * O + P V; fix: argument number of what each row of O is scaled by, -1: by 1. */
+static void values(struct job *j, int64_t keys, int64_t ld, int fix)
 {
     const struct sizes *z = &j->z;
-    int64_t together = z->PAIRS ? 2 * z->KB : z->U, n = up_to(j, z->BK / together), keys = n * together;
-    int64_t columns = j->columns * z->W, ld = units(j, columns) + (j->kind % 3) * 5;
-    slots(j, 0, z->PAIRS ? n * z->W : z->FEW ? (keys - 1) * z->R + z->VR : (z->VR - 1) * z->LDP + keys);
-    memory(j, 1, j->kv, (keys - 1) * ld + units(j, columns));
-    memory(j, 2, DTYPE_F32, (z->VR - 1) * z->LDO + columns);
-    memory(j, 3, j->kv, 1);
-    integer(j, 4, step(j, ld));
-    integer(j, 5, n);
     for (int64_t i = 0; i < z->VR; i++)
-        for (int64_t c = 0; c < columns; c++) {
+        for (int64_t c = 0; c < j->columns * z->W; c++) {
             int64_t at = i * z->LDO + output_of(j, c, j->columns);
-            double sum = (double)get(j, 2, at), size = fabs(sum);
+            double sum = (fix < 0 ? 1 : (double)get(j, fix, i)) * (double)get(j, 2, at), size = fabs(sum);
             for (int64_t k = 0; k < keys; k++) {
                 double term = (double)get_element(j, 0, z->FEW ? prob_at(j, k, i) : i * z->LDP + k) * (double)number(j, 1, k * ld, c);
                 sum += term, size += fabs(term);
             }
             want(j, 2, at, sum, (double)(keys + 2) * 0x1p-24 * size + TINY);
         }
+}
+
+static void value_rows(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    int64_t columns = j->columns * z->W, ld = units(j, columns) + (j->kind % 3) * 5;
+    slots(j, 0, z->PAIRS ? z->BK / (2 * z->KB) * z->W : (z->BK - 1) * z->R + z->VR);
+    memory(j, 1, j->kv, (z->BK - 1) * ld + units(j, columns));
+    memory(j, 2, DTYPE_F32, (z->VR - 1) * z->LDO + columns);
+    memory(j, 3, DTYPE_F32, z->VR);
+    memory(j, 4, j->kv, 1);
+    integer(j, 5, step(j, ld));
+    values(j, z->BK, ld, 3);
+}
+
+static void add_values(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    int64_t n = up_to(j, z->BK / z->U), keys = n * z->U;
+    int64_t columns = j->columns * z->W, ld = units(j, columns) + (j->kind % 3) * 5;
+    slots(j, 0, (z->VR - 1) * z->LDP + keys);
+    memory(j, 1, j->kv, (keys - 1) * ld + units(j, columns));
+    memory(j, 2, DTYPE_F32, (z->VR - 1) * z->LDO + columns);
+    memory(j, 3, j->kv, 1);
+    integer(j, 4, step(j, ld));
+    integer(j, 5, n);
+    values(j, keys, ld, -1);
 }
 
 /* Row i of n vectors whose lane KEY*R + ROW is one score; keys from..limit-1 are seen. The state is argument 1. */
@@ -148,22 +166,23 @@ static void want_lanes(struct job *j, int64_t i, int64_t keys, int64_t from, int
     for (int64_t l = i; l < z->W; l += z->R) { /* a lane for each key that a vector has of the row */
         want(j, 1, z->MAX + l, (double)top, 0);
         want(j, 1, z->BASE + l, (double)base, 0);
-        want(j, 1, z->FIX + l, fix, fix * power_error(z, (double)(old - base)) + TINY);
+        want(j, 0, z->PROBS + l, fix, fix * power_error(z, (double)(old - base)) + TINY);
         want(j, 1, z->SUM + l, nan ? NAN : sum,
              sum * (1.7e-7 + short_power + (z->NATURAL ? 4e-6 : 0) + (double)(keys / z->KB + 6) * 0x1p-24) + 2 * TINY);
         for (int64_t v = 0; v < 4 && nan; v++)
-            if (v * z->W != z->SUM)
+            if (v * z->W == z->MAX || v * z->W == z->BASE)
                 want_anything(j, 1, v * z->W + l);
+        if (nan)
+            want_anything(j, 0, z->PROBS + l);
     }
 }
 
 static void softmax_rows(struct job *j)
 {
     const struct sizes *z = &j->z;
-    int64_t n = up_to(j, z->R * z->BK / z->W / z->PER), keys = n * z->KB * z->PER;
-    memory(j, 0, DTYPE_F32, with_scales(j, n * z->W * z->PER));
+    const int64_t keys = z->BK;
+    memory(j, 0, DTYPE_F32, with_scales(j, z->PROBS + z->W));
     memory(j, 1, DTYPE_F32, z->STATE);
-    integer(j, 2, n);
     add_scales(j, 0, keys);
     for (int64_t i = 0; i < z->R; i++) {
         int kind = (int)((i + j->kind) % 6);
@@ -185,10 +204,9 @@ static void softmax_rows(struct job *j)
 static void cut_rows(struct job *j)
 {
     const struct sizes *z = &j->z;
-    int64_t n = up_to(j, z->R * z->BK / z->W), keys = n * z->KB;
-    memory(j, 0, DTYPE_F32, n * z->W);
+    const int64_t keys = z->BK;
+    memory(j, 0, DTYPE_F32, z->R * z->BK);
     memory(j, 1, DTYPE_F32, 4 * z->W);
-    integer(j, 2, n);
     for (int64_t i = 0; i < z->R; i++) {
         int64_t some[] = {1 + random_below(&j->random, keys), 0, keys, 1, keys, keys}, limit = some[(i + j->kind) % 6];
         int64_t from = some[(i + 2 * j->kind + 1) % 6];
@@ -238,7 +256,6 @@ static void tile_row(struct job *j, int64_t i, int64_t ld, bool fresh)
         set(j, 3, z->SUM + l, before);
         want(j, 3, z->MAX + l, top, error);
         want(j, 3, z->BASE + l, top, error);
-        want(j, 3, z->FIX + l, fix, off);
         want(j, 2, z->PROBS + l, fix, off);
         want(j, 3, z->SUM + l, sum, sum * (error + power_error(z, -20)));
     }
@@ -324,15 +341,13 @@ static void blend(struct job *j)
 static void alibi_rows(struct job *j)
 {
     const struct sizes *z = &j->z;
-    int64_t n = up_to(j, z->R * z->BK / z->W);
-    memory(j, 0, DTYPE_F32, n * z->W);
+    memory(j, 0, DTYPE_F32, z->R * z->BK);
     memory(j, 1, DTYPE_F32, 3 * z->W);
-    integer(j, 2, n);
     for (int64_t l = 0; l < z->W; l++) {
         set(j, 1, z->W + l, (float)(l / z->R - 40 * (j->kind - 2)));
         set(j, 1, 2 * z->W + l, (float)z->KB);
     }
-    for (int64_t i = 0; i < n * z->W; i++) {
+    for (int64_t i = 0; i < z->R * z->BK; i++) {
         double s = (double)get(j, 0, i), slope = (double)get(j, 1, i % z->W);
         double fall = slope * fabs((double)get(j, 1, z->W + i % z->W) + (double)(i / z->W * z->KB));
         want(j, 0, i, s + fall, 0x1p-22 * (fabs(s) + fabs(fall)) + TINY);
@@ -344,9 +359,10 @@ const struct model few_models[] = {
     {"score_rows", score_rows},
     {"rescale", rescale},
     {"value_rows", value_rows},
+    {"add_values", add_values},
+    {"softmax_rows", softmax_rows},
     {"tile_scores", tile_scores},
     {"tile_values", tile_values},
-    {"softmax_rows", softmax_rows},
     {"cut_rows", cut_rows},
     {"join", join},
     {"blend", blend},

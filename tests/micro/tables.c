@@ -120,5 +120,5 @@ int tables_unroll(struct tables *t, int i, const char *text, const char *name, s
         return fail_at(err, (struct place){name, 0}, "out of memory");
     if (micro_parse(file, &t->arena, &t->names, kept_name, 1, kept, strlen(kept), err))
         return -1;
-    return micro_unroll(out, &t->test[i], file, file->micro[0], kept_name, env, err);
+    return micro_unroll(out, 0, &t->test[i], file, file->micro[0], kept_name, env, env->entries, err);
 }

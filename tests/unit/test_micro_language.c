@@ -195,6 +195,75 @@ static void test_macros(void **state)
           "zero x 0\nmul x x x\nadd x x x\n");
 }
 
+/* The last micro-kernel of a text, each of which may call those before it. N is 3 for the first one alone. */
+static int write_called(const char *text, struct buf *insts, struct buf *c, struct gen_error *err)
+{
+    struct dialects l;
+    struct micro_file file = {0};
+    struct env env;
+    struct unrolled u[4];
+    int n = 0, failed = dialects_open(&l, -1, NULL, 0, err) ||
+                        micro_parse(&file, &l.arena, &l.names, "t.micro", 1, text, strlen(text), err);
+    assert_false(failed);
+    set_names(&env);
+    for (; n < file.micros && !failed; n += !failed) {
+        int entries = env.entries;
+        if (n == 0)
+            env_set(&env, "N", value_int(3));
+        failed = micro_unroll(&u[n], n, dialects_table(&l, "avx512"), &file, file.micro[n], file.micro[n]->name, &env, entries, err);
+        env_leave(&env, entries);
+    }
+    if (!failed) {
+        print_insts(insts, &u[n - 1]);
+        lower_c_body(c, &u[n - 1]);
+    }
+    while (n--)
+        unrolled_free(&u[n]);
+    dialects_close(&l);
+    return failed;
+}
+
+/* Machine code has the callee's instructions, C the call; the callee keeps the numbers that were set for it, and what it changes of its
+ * arguments stays its own. */
+static void test_calls(void **state)
+{
+    struct gen_error err = {0};
+    struct buf insts = {0}, c = {0};
+    (void)state;
+    assert_int_equal(write_called("micro one(p: f32*, d: f32*, ld: int, n: int)\n  loop n\n    vec x = p[N]\n    d[0] = x\n    p += ld\n"
+                                  "micro m(q: f32*, d: f32*, ld: int)\n  ptr x = q + N\n  one(x, d[8], ld, 5)\n  x += ld; x += ld\n"
+                                  "  one(x, d, ld, 1)\n",
+                                  &insts, &c, &err),
+                     0);
+    assert_string_equal(insts.data, "pointer x q 2\npointer p x 0\nloop left 5\nload x p+3\nstore d+8 x\nstep p ld\nend left\n"
+                                    "step x ld\nstep x ld\npointer p x 0\nload x p+3\nstore d+0 x\nstep p ld\n");
+    assert_string_equal(c.data, "KERNEL void m(const float *q, float *d, int64_t ld)\n{\n    const float *x;\n    x = q + 2;\n"
+                                "    one(x, d + 8, ld, 5);\n    x += 2 * ld;\n    one(x, d, ld, 1);\n}\n\n");
+    buf_free(&insts);
+    buf_free(&c);
+}
+
+static void call_is_wrong(const char *statement, const char *message)
+{
+    struct gen_error err = {0};
+    struct buf text = {0}, insts = {0}, c = {0};
+    buf_printf(&text, "micro one(p: f32*, n: int)\n  loop n\n    vec x = p[0]; p[1] = x\nmicro m(q: f32*, n: int)\n  %s\n", statement);
+    assert_int_equal(write_called(text.data, &insts, &c, &err), -1);
+    assert_string_equal(err.text, message);
+    buf_free(&text);
+    buf_free(&insts);
+    buf_free(&c);
+}
+
+static void test_wrong_calls(void **state)
+{
+    (void)state;
+    call_is_wrong("one(q)", "t.micro:5: error: 'one' is called with 1 arguments; expected 2");
+    call_is_wrong("one(n, 1)", "t.micro:5: error: 'p' of 'one' is something else here; expected a pointer");
+    call_is_wrong("one(q, q)", "t.micro:5: error: 'n' of 'one' is something else here; expected an integer");
+    call_is_wrong("m(q, 1)", "t.micro:5: error: isa avx512 has no op 'm ( value , number )'; expected one of its table's written forms");
+}
+
 static void test_wrong_names(void **state)
 {
     (void)state;
@@ -446,7 +515,7 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_operands),
         cmocka_unit_test(test_sugar),
-        cmocka_unit_test(test_macros),
+        cmocka_unit_test(test_macros), cmocka_unit_test(test_calls), cmocka_unit_test(test_wrong_calls),
         cmocka_unit_test(test_wrong_names),
         cmocka_unit_test(test_wrong_indices),
         cmocka_unit_test(test_wrong_pointers),
