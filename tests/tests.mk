@@ -49,14 +49,27 @@ $(BIN)/tests/unit/test_cc: private LDFLAGS += -Wl,--wrap=dlopen
 # ---- for AArch64 -----------------------------------------------------------------------------------------------------
 
 # libattn, by make's own rules for another machine, and tests of ops, micro-kernels and kernels, to be run by qemu
-# (tests/kernel/test_arm64.sh). Of that machine there is a compiler and a C library, and no other: neither Zydis, libtcc
-# nor cmocka.
+# (tests/kernel/test_arm64.sh). Of that machine there is a compiler and a C library, and no other but libtcc, which one program
+# has: neither Zydis nor cmocka.
 ARM_CC   = aarch64-linux-gnu-gcc
 arm-make = $(make) OBJ=$(OBJ)/arm64 BIN=$(BIN)/arm64 LIB=$(LIB)/arm64 CROSS=aarch64-linux-gnu- CC=$(ARM_CC) TCC=no ZYDIS=no \
 	CFLAGS=-O1 SANITIZE= WARNINGS='$(WARNINGS) -Wno-format-truncation'
 .PHONY: arm-programs
 arm-programs:
-	$(if $(shell command -v $(ARM_CC)),$(arm-make) cross-programs)
+	$(if $(shell command -v $(ARM_CC)),$(arm-make) cross-programs $(if $(wildcard $(ARM_TCC)),$(BIN)/arm64/plan-tcc))
+
+# Its libtcc comes by apt-get, which looks for it in lists of its own; nothing is installed. Where that fails, as without a network, the
+# test that needs it is skipped.
+ARM_TCC = $(OBJ)/arm64/libtcc.a
+ARM_APT = -q -o APT::Architecture=arm64 -o APT::Architectures::=arm64 -o Dir::State::Lists=lists -o Dir::Cache=. \
+	-o APT::Sandbox::User=root -o Acquire::Retries=0 -o Acquire::http::Timeout=20
+.PHONY: arm-tcc
+arm-tcc:
+	@test -f $(ARM_TCC) || ! command -v $(ARM_CC) > /dev/null || { \
+	dir=$$(mktemp -d) && mkdir -p $(dir $(ARM_TCC)) $$dir/lists/partial $$dir/archives/partial && \
+	(cd $$dir && apt-get $(ARM_APT) update && apt-get $(ARM_APT) download libtcc-dev:arm64 && dpkg-deb -x *.deb .) > $$dir/log 2>&1; \
+	find $$dir -name libtcc.a -exec cp {} $(ARM_TCC) \; ; rm -rf $$dir; \
+	test -f $(ARM_TCC) || echo 'libtcc for AArch64 is not to be had here; its test is skipped'; }
 
 ifneq ($(CROSS),)
 $(OBJ)/tests/%.o: INCLUDE = -iquote tests -iquote tests/kit -isystem tests/arm -DATTN_CROSS='"$(CROSS)"'
@@ -75,6 +88,11 @@ $(BIN)/test_kernels: $(OBJ)/tests/kernel/test_kernels.o $(OBJ)/libcross.a $(OBJ)
 $(BIN)/plan: tests/arm/plan.c runtime/attn.h $(LIB)/libattn.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 $(CFLAGS) $(WARNINGS) -I runtime $< -L$(LIB) -lattn -lm -o $@
+# The same with libtcc in the library: only one object is another, by the rules of a build that has it.
+$(BIN)/plan-tcc: tests/arm/plan.c runtime/attn.h $(OBJ)/libruntime.a FORCE
+	$(make) OBJ=$(OBJ)/tcc TCC=yes CC='$(CC) -B$(OBJ)/' $(OBJ)/tcc/runtime/cpu/tcc-inside.o
+	@mkdir -p $(@D)
+	$(CC) -std=c11 $(CFLAGS) $(WARNINGS) -I runtime $< $(OBJ)/tcc/runtime/cpu/tcc-inside.o $(OBJ)/libruntime.a -lpthread -lm -ldl -o $@
 .PHONY: cross-programs
 cross-programs: library $(CROSS_TESTS) $(BIN)/plan
 endif
@@ -104,6 +122,7 @@ test-programs: all $(TESTS)
 sanitized-programs: $(PROGRAM) $(EMIT) $(SANITIZED_TESTS)
 
 test: deps
+	$(make) arm-tcc
 	$(make) test-programs arm-programs
 	$(sanitized-make) sanitized-programs
 	$(if $(race-tests),$(race-make) $(race-tests))
@@ -120,6 +139,7 @@ run/%: FORCE
 
 # ATTNGEN_SOAK widens the tests that choose among variants to all of them.
 soak: deps
+	$(make) arm-tcc
 	$(make) test-programs arm-programs
 	@ATTNGEN_SOAK=1 TEST_TIMEOUT=0 tests/run.sh $(TESTS) $(TEST_SCRIPTS)
 

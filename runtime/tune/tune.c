@@ -457,6 +457,7 @@ static void tell_fallback(const struct device *device, struct candidate *c, int 
     const enum isa expected = device->backend->expected(device, &out->winner, &why);
     if (expected == ISA_COUNT)
         return;
+    const bool isa_lacks = why != NULL;
     for (int i = 0; i < n; i++)
         if (c[i].row.variant.field[F_ISA] != out->winner.field[F_ISA]) {
             const enum isa isa = (enum isa)c[i].row.variant.field[F_ISA];
@@ -467,7 +468,8 @@ static void tell_fallback(const struct device *device, struct candidate *c, int 
             if (!why && c[i].row.variant.field[F_ISA] == (int32_t)expected)
                 why = c[i].row.note;
         }
-    snprintf(out->fallback, sizeof out->fallback, "%s", why ? why : "there is no other candidate");
+    snprintf(out->fallback, sizeof out->fallback, "%s%s%s%s", isa_lacks ? "isa " : "", isa_lacks ? isas[expected].name : "",
+             isa_lacks ? " " : "", why ? why : "there is no other candidate");
 }
 
 static int by_speed(const void *a, const void *b)

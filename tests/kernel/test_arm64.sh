@@ -16,6 +16,12 @@ emulated() { TMPDIR=$dir qemu-aarch64 -L "$sysroot" "out/bin/arm64/$1" "${@:2}";
 # Of this library, by a compiler of this machine that an emulated process runs.
 planned() { CC=$cc ATTNGEN_CACHE=$dir/cache LD_LIBRARY_PATH= emulated plan "$@"; }
 
+# The same library with libtcc for that machine, where it could be had.
+has_libtcc() {
+    [[ -x out/bin/arm64/plan-tcc ]] || { echo 'libtcc for AArch64 is not here'; return 77; }
+    ATTNGEN_CACHE=$dir/cache emulated plan-tcc _on_c_ tcc
+}
+
 # The shortest loop of the function score_tile that multiplies: its multiply-adds, its loads and stores, and how many of
 # those are on the stack.
 inner_loop() {
@@ -69,6 +75,7 @@ export QEMU_SET_ENV=LD_LIBRARY_PATH=$PWD/out/lib/arm64
 check 'libattn, built for it: a plan of isa neon, compiled by cc' planned _on_neon_
 ATTNGEN_ISA=c check 'the same of isa c' planned _on_c_
 unset QEMU_SET_ENV
+check 'ATTN_TCC takes isa c there, and says so' has_libtcc
 check 'a bundle, compiled for it' bundled
 check 'chooses a kernel of isa neonbf16 where there is BFDOT' chooses max neonbf16
 check 'chooses a kernel of isa neon where there is none' chooses cortex-a72 neon

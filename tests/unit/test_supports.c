@@ -201,7 +201,7 @@ static void a_fall_back_is_told(void **state)
     assert_non_null(strstr(variant_of(plan), "_on_c_"));
     assert_int_equal(log.warnings, 1);
     assert_string_equal(log.last, "plain C, many times slower than vectors, is the only choice: "
-                                  "needs avx2, which this processor lacks");
+                                  "isa avx2 needs avx2, which this processor lacks");
     char name[GEN_NAME_MAX];
     snprintf(name, sizeof name, "%s", variant_of(plan));
     attn_plan_destroy(plan);
