@@ -131,6 +131,15 @@ static double hopper_wide_step(const struct variant *v, const struct shape *s)
     return f[F_STAGES] < 2 ? product + larger(softmax, load) : larger(product + 0.3 * softmax, load);
 }
 
+/* The cycles of a Hopper multiprocessor in which the keys and values of a tile, so many bytes of narrow numbers, become f16, as
+ * measured on an H200: by warps that put them into shared memory, and have fewer registers beside two warpgroups; or by each warp
+ * for itself, products and softmax of a few queries included. 0: they need not. */
+static double hopper_widening(const struct variant *v, double bytes)
+{
+    const int32_t q = v->field[F_TILE_Q];
+    return variant_dtype_kv(v) < DTYPE_COUNT ? 0 : q == 16 ? bytes / 34 + 250 : bytes / (q == 64 ? 9 : 6.5);
+}
+
 /* The cycles of a Hopper multiprocessor for one head, as measured on an H200: the tensor cores do 4096 flops per cycle;
  * exponentials and the rest of the softmax take 1/12 cycle for each score (a softcap adds 1/5), of which only a share
  * is not hidden; a step costs 330 cycles, a masked one 250 more, and the change to the next tile 1500. */
@@ -150,7 +159,8 @@ static double hopper_cycles(const struct variant *v, const struct tune_target *t
     const double seen = s.bq == 64 ? 1 : s.bq == 192 ? 0.1 : f[F_PINGPONG] ? 0.25 : 0.3; /* share not hidden */
     const double shorter = product < softmax ? product : softmax, wait = f[F_STAGES] < 2 ? 600 : 0;
     const double step = is_wide(v) ? hopper_wide_step(v, &s) : larger(product, softmax) + seen * shorter + wait;
-    const double tile = steps * (step + 330) + masked * 250 + 1500;
+    const double widening = hopper_widening(v, s.bk * (s.d + s.dv));
+    const double tile = steps * larger(step + 330, widening) + masked * 250 + 1500;
     const double waves = up(queries * heads, units) / (queries * heads); /* the last round leaves units idle */
     return queries * tile * waves;
 }
@@ -160,20 +170,21 @@ static double hopper_cycles(const struct variant *v, const struct tune_target *t
  * it was requested. */
 static double hopper_split_cycles(const struct variant *v, const struct tune_target *t)
 {
-    enum { SLICE = 64 };
     const int32_t *f = v->field;
     const struct shape s = read_shape(v, t);
+    const double slice = s.bq < 64 ? s.bq : 64;
     const double units = t->threads > 0 ? t->threads : 1, split = f[F_SPLIT];
     const double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1,
-                 rows = s.rows < SLICE ? larger(s.rows, 1) : SLICE;
-    const double fit = (double)(int64_t)(SLICE / rows), heads = fit < group ? fit : group;
-    const double slices = up(s.rows, SLICE) / SLICE * up(group, heads) / heads, tiles = up(slices * SLICE, s.bq) / s.bq;
+                 rows = s.rows < slice ? larger(s.rows, 1) : slice;
+    const double fit = (double)(int64_t)(slice / rows), heads = fit < group ? fit : group;
+    const double slices = up(s.rows, slice) / slice * up(group, heads) / heads, tiles = up(slices * slice, s.bq) / s.bq;
     const double splits = up(s.keys, split) / split, steps = up(s.keys < split ? s.keys : split, s.bk) / s.bk;
     const double all = tiles * splits * (double)t->batch * t->heads / group, busy = all < units ? all : units;
     const double product = 2 * s.bq * s.bk * (up(s.d, 16) + up(s.dv, 8)) / 4096;
     const double softmax = s.bq * s.bk / 11.8 + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
-    const double compute = (is_wide(v) ? hopper_wide_step(v, &s) : product + softmax) + 330;
-    const double bytes = s.bk * (s.d + s.dv) * (double)dtype_size(variant_dtype_kv(v));
+    const double bytes = s.bk * (s.d + s.dv) * (double)dtype_size(variant_dtype_kv(v)), widening = hopper_widening(v, bytes);
+    const double wide = (is_wide(v) ? hopper_wide_step(v, &s) : product + softmax) + 330;
+    const double compute = s.bq < 64 ? widening : larger(wide, widening);
     const double memory = larger(larger(bytes / 64, 1400.0 / f[F_STAGES]), bytes * busy / tiles / 2500) *
                           (1 + 0.02 / f[F_STAGES]); /* the deepest of those that are equally good */
     /* The result of a split is written, counted and waited for. */

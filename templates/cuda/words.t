@@ -22,7 +22,7 @@
 % let FUNCTION = "FUNCTION"
 % let FLOAT2 = "make_float2"
 % let UINT4 = (defined(ISA) ? ISA : "portable") == "portable" ? "uint4" : "make_uint4"
-% let FLOAT4 = "float4"
+% let FLOAT4 = (defined(ISA) ? ISA : "portable") == "portable" ? "float4" : "make_float4"
 % let LONG2 = "long2"
 % let VECTOR = (defined(VW) ? VW : 1) == 1 ? "" : VW == 2 ? "float2" : VW == 4 ? "float4" : VW == 8 ? "float8" : "float16"
 % let INTS = (defined(VW) ? VW : 1) == 1 ? "" : VW == 2 ? "int2" : VW == 4 ? "int4" : VW == 8 ? "int8" : "int16"

@@ -20,7 +20,7 @@ static inline int64_t attn_cl_tiles_seen(const struct attn_cl_args *a, const att
 static inline int64_t attn_cl_divide(const struct attn_cl_args *a, const attn_cl_int64 *window, int packed, int split, int tile_q,
     int tile_k, int head_dim_v, struct attn_cl_split *out)
 {
-    const int64_t most = INT64_C(1) << 30, slice = 64; /* slice: a warpgroup's rows */
+    const int64_t most = INT64_C(1) << 30, slice = tile_q < 64 ? tile_q : 64; /* slice: a warpgroup's rows, or a warp's */
     const int64_t group = a->heads / a->kv_heads, rows = a->q_len < slice ? a->q_len : slice;
     const int64_t heads = rows > 0 && slice / rows < group ? slice / rows : group, along = (a->q_len + slice - 1) / slice;
     const int64_t tiles = attn_cl_tiles_seen(a, window, packed, tile_k), of_split = split / tile_k, warpgroups = tile_q / slice;

@@ -81,6 +81,14 @@ INLINED void widened(uint *y, uint four)
         : "=&r"(y[0]), "=r"(y[1]) : "r"(four));
 }
 % end
+% if FEW
+INLINED void widened_apart(uint *y, uint four) /* the first and the third of them; and the other two */
+{
+    uint x;
+    __asm__("prmt.b32 %0, %1, %1, 0x3120;" : "=r"(x) : "r"(four));
+    widened(y, x);
+}
+% end
 % end
 % if SPLIT
 /* A policy for data that is not read again soon: L2 drops it first. */
@@ -138,7 +146,7 @@ INLINED void zero16(uint at)
 }
 
 /* How many registers this warpgroup's work-items have from now on. */
-% if CW > 1 or NARROW
+% if CW > 1 or NARROW and not FEW
 INLINED void registers_for_copying(void)
 {
     __asm__ volatile("setmaxnreg.dec.sync.aligned.u32 ${COPY_REGS};");

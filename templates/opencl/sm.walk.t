@@ -35,10 +35,10 @@ struct division {
 };
 INLINED struct division division_of(int queries, const struct attn_cl_args *a)
 {
-    struct division y = {.rows = max(min(queries, 64), 1), .along = (queries + 63) / 64};
+    struct division y = {.rows = max(min(queries, ${SLICE}), 1), .along = (queries + ${SLICE - 1}) / ${SLICE}};
     const int group = (int)a->heads / (int)a->kv_heads;
     y.ratio = (65535 + y.rows) / y.rows;
-    y.heads = min(64 * y.ratio >> 16, group);
+    y.heads = min(${SLICE} * y.ratio >> 16, group);
     y.slices = y.along * ((group + y.heads - 1) / y.heads);
     return y;
 }

@@ -20,6 +20,9 @@
 % include "opencl/begin.t"
 % include "opencl/ptx.t"
 % include "opencl/ptx.sm90.t"
+% if FEW
+% include "opencl/ptx.mma.t"
+% end
 % include "opencl/softmax.t"
 % if SPLIT
 % include "opencl/split.t"
@@ -29,6 +32,14 @@
 % include "opencl/sm90.tiles.t"
 % include "opencl/sm90.copy.t"
 % include "opencl/sm90.parts.t"
+% if NARROW
+
+% include "opencl/sm90.scale.t"
+% end
+% if FEW
+
+% include "opencl/sm90.few.t"
+% else
 % if NARROW
 
 % include "opencl/sm90.widen.t"
@@ -338,6 +349,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
     tell(x, p, factor, NO_MORE);
 % end
 }
+% end
 
 ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END}
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global const ${TYPE_KV} *v, __global ${TYPE_O} *o,
@@ -433,21 +445,21 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % if PAGED
         from.k_rows = k, from.v_rows = v, from.pages = pages, from.box = maps.box;
 % end
-% if CW > 1 or NARROW
+% if CW > 1 or NARROW and not FEW
         registers_for_copying();
 % end
         if (item < 32)
             produce(&from, &a, ${SPLIT or PACKED ? "" : "maps.together, "}kv_lens${PERSISTENT ? ", taken" : ""}${PACKED ? ", &f, &starts" : WINDOW ? ", &f" : ""});
-% if NARROW
+% if NARROW and not FEW
         else
             widen_all(shared, memory, item - 32);
 % end
         return;
     }
-% if CW > 1 or NARROW
+% if CW > 1 or NARROW and not FEW
     registers_for_computing();
 % end
-    struct worker x = {.shared = shared, .memory = memory, .${SHARES ? "part" : "w"} = uniform(item / 128) - ${FEEDERS}, .warp = item / 32 & 3, .lane = item & 31,
+    struct worker x = {.shared = shared, .memory = memory, .${SHARES ? "part" : FEW ? "strip" : "w"} = uniform(item / ${FEW ? 32 : 128}) - ${FEW ? 4 : FEEDERS}, .warp = ${FEW ? "0" : "item / 32 & 3"}, .lane = item & 31,
         .o = ${MAP_O}${SPLIT ? ", .d = split, .parts = parts, .done = done" : ""}${SPLIT or WIDE_O or PACKED or DIRECT_O ? ", .merged = o" : ""}${WIDE_O or PACKED or DIRECT_O ? ", .a = &a" : ""}};
 % if INSIDE
     x.step = STEP(inside), x.nk = FIRST_KEYS(inside), x.nv = FIRST_VALUES(inside);

@@ -57,12 +57,12 @@ INLINED void gather_q(const struct source *f, const struct tile *x, int w)
     const int group = (int)(f->a->heads / f->a->kv_heads), chunk = f->lane & 7;
     __global const ${TYPE} *from = f->q_rows + f->a->q_at + x->qb * f->a->q_stride[0] + x->g * group * f->a->q_stride[1] + 8 * chunk;
     #pragma unroll 1
-    for (int r = f->lane / 8; r < 64; r += 4) {
+    for (int r = f->lane / 8; r < ${SLICE}; r += 4) {
         const int head = r * x->ratio >> 16, h = x->h + head, i = x->i0 + r - head * x->rows;
         const int is = head < x->heads && h < group && i < x->queries;
         __global const ${TYPE} *row = from + (is ? h * f->a->q_stride[1] + (x->q_from + i) * f->a->q_stride[2] : 0);
         for (int c = 0; c < ${HB}; c++)
-            copy16_later(Q_AT(w, f->nq) + c * 8192 + r * 128 + ((chunk ^ (r & 7)) << 4), row + 64 * c, is && 64 * c + 8 * chunk < ${HD});
+            copy16_later(Q_AT(w, f->nq) + c * ${Q_BOX} + r * 128 + ((chunk ^ (r & 7)) << 4), row + 64 * c, is && 64 * c + 8 * chunk < ${HD});
     }
 }
 
@@ -89,7 +89,7 @@ INLINED void load_q(const struct source *f, const struct tile *x, int w)
     ${PUT}TILE_AT(w, f->nq)${PUT_IS}mine${PUT_END};
     arrive_and_expect(full, f->d.rows * f->d.heads * ${HB*128});
     for (int c = 0; c < ${HB}; c++)
-        slice_load(Q_AT(w, f->nq) + c * 8192, f->q, 64 * c, mine.i0, mine.h, mine.g, mine.b, full);
+        slice_load(Q_AT(w, f->nq) + c * ${Q_BOX}, f->q, 64 * c, mine.i0, mine.h, mine.g, mine.b, full);
 % else
     ${PUT}TILE_AT(w, f->nq)${PUT_IS}*x${PUT_END};
     arrive_and_expect(full, ${Q_WG});
@@ -303,7 +303,7 @@ INLINED struct tile unit_from(int t, int units, const struct source *f, const st
 % end
 % if PERSISTENT
 /* Tiles are given out as work-groups become free. The last group to see that there are no more resets the counter to 0. All
- * is loaded in the order in which consumers want it: keys one step ahead of values, those of the next tile too. */
+ * is loaded in the order in which consumers want it: ${FEW ? "the values of keys behind these" : "keys one step ahead of values, those of the next tile too"}. */
 INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PACKED ? "" : ", int near"}, __global const long *kv_lens, __global uint *taken${WINDOW or PACKED ? "," : ")"}
 % if PACKED
     const struct attn_cl_features *features, const struct starts *starts)
@@ -343,11 +343,19 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PA
         for (int j = ${FROM ? "x.from + " : ""}x.count - 1; j > ${FROM ? "x.from" : "0"}; j--) {
             if (f->lane == 0 && j${FROM ? " - x.from" : ""} == min(x.count - 1, 3)) /* early enough for the answer to come in time */
                 next = count_up(taken);
+% if FEW
+            load_v(f, &x, j);
+            load_k(f, &x, j - 1${PAGED ? ", 0" : ""});
+% else
             load_k(f, &x, j - 1${PAGED ? ", 0" : ""});
             load_v(f, &x, j);
+% end
         }
         if (f->lane == 0 && x.count == 1)
             next = count_up(taken);
+% if FEW
+        load_v(f, &x, x.from);
+% end
         const int t = groups + uniform((int)next);
 % if PACKED
         const struct tile y = ${SPLIT ? "unit_from(t, f, a, kv_lens, starts, &walk, taken)" : "tile_at(t, a, kv_lens, features, starts, &walk, f->lane)"};
@@ -359,7 +367,10 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PA
         const struct tile y = tile_at(min(t, tiles - 1), a, near, kv_lens${WINDOW ? ", features" : ""});
         more = t < tiles;
 % end
-% if QS > 1
+% if FEW
+        if (more)
+            load_first(f, &y);
+% elif QS > 1
         if (more)
             load_first(f, &y);
 % if PAGED
@@ -392,7 +403,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PA
 % for w in 0..WG
     load_end(f, ${w});
 % end
-% if NARROW
+% if NARROW and not FEW
     tell_end(f);
 % end
     if (f->lane == 0 && (int)count_up(taken + 1) == groups - 1)

@@ -25,7 +25,7 @@
 % end
  * Local memory: ${LOCAL} bytes${LOCAL_COMES}.
  *
-% let WITHIN = "the warpgroup's 64           "
+% let WITHIN = FEW ? "the slice's 16               " : "the warpgroup's 64           "
 % include "opencl/fragments.t"
  *
  * ${BUILDING_1}
@@ -49,7 +49,7 @@
  * a tile's sequence by itself, those with many keys first, so that groups may be fewer than tiles, or more. Maps of a packed side have a batch of 1; how many rows there are the kernel puts in.${MAPS_WHOLE ? " room has 512 bytes more a group." : ""}
 % if SPLIT
  * Rows of Q and O are read and written one by one, and their maps not at all; slices are those of the longest sequence, and part is
- * 64 * ${HDV + 2}.
+ * ${SLICE} * ${HDV + 2}.
 % end
 % end
 % if PAGED
@@ -57,7 +57,13 @@
  * and are a multiple of 8. Where there is no such number box is 0, and rows are copied one by one. Rows of a page that are no
  * keys may be read.
 % end
-% if NARROW
+% if FEW
+ * K and V are ${DTYPE_KV}, and a number is the stored one times its row's scale: each of ${WARPS} warps takes ${STRIP} keys of a tile and widens them
+ * to f16, exactly, in registers; scores are multiplied by the scales of keys and probabilities by those of values. The warps put
+ * together what they have when a unit ends. Rows of O are written one by one, and its map is not read. Maps of K and V are of
+ * elements of 16 bits, half as many as there are numbers, in boxes of 64: two numbers are one of these. Rows of K and V lie whole
+ * 16 bytes apart, which are 16 numbers.
+% elif NARROW
  * K and V are ${DTYPE_KV}, and a number is the stored one times its row's scale: ${WIDENERS} warps widen tiles to f16, exactly, scores are multiplied
  * by the scales of keys and probabilities by those of values. Maps of K and V are of elements of 16 bits, half as many as there are
  * numbers, in boxes of 64: two numbers are one of these. Rows of K and V lie whole 16 bytes apart, which are 16 numbers.

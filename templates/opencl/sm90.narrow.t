@@ -75,7 +75,9 @@ INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", co
 % if PAGED
     /* Places are looked up one tile ahead, while the tile before is waited for. */
     if (f->box) {
+% if not FEW
         f->before = f->last;
+% end
         f->last = first ? place_of(f, x, j * ${BK} + f->lane * f->box) : f->next;
         f->next = place_of(f, x, max(j - 1, 0) * ${BK} + f->lane * f->box);
     }
@@ -105,7 +107,7 @@ INLINED void load_v(struct source *f, const struct tile *x, int j)
 % if PAGED
     announce(f, x, j, n, VALUES, f->box ? ${V_BOXES*BK*128} : 0);
     if (f->box)
-        load_boxes(f, f->before, x->g, PLACE_AT(n), f->v, ${V_BOXES}, PLACE_FULL(n));
+        load_boxes(f, f->${FEW ? "last" : "before"}, x->g, PLACE_AT(n), f->v, ${V_BOXES}, PLACE_FULL(n));
     else
         gather(f, x, j, PLACE_AT(n), f->v_rows, f->a->v_at, f->a->v_stride, ${V_BOXES}, ${HDV});
 % else
@@ -116,6 +118,7 @@ INLINED void load_v(struct source *f, const struct tile *x, int j)
     copies_arrive(PLACE_FULL(n));
 }
 
+% if not FEW
 INLINED void tell_end(struct source *f)
 {
     const uint shared = f->shared, n = f->nr++;
@@ -127,3 +130,4 @@ INLINED void tell_end(struct source *f)
     }
     copies_arrive(PLACE_FULL(n));
 }
+% end

@@ -1,4 +1,4 @@
-%# What a consumer's warpgroup does with its 64 rows, apart from the order. How the rows of a slice are divided is said by the tile if
+%# What a consumer's warpgroup does with its 64 rows, apart from the order; or a warp with a slice of 16 and keys of its own. How the rows of a slice are divided is said by the tile if
 %# sequences are packed, and is the same for all tiles otherwise.
 % let SLICED = PACKED ? "at" : "&x->d"
 % let SLICED_ROWS = PACKED ? "at->rows" : "x->d.rows"
@@ -6,7 +6,7 @@
 struct worker {
     uint shared;
     __local uchar *memory;
-    int w, ${SHARES ? "part, " : ""}warp, lane;${SHARES ? " /* part: which columns of output it has, the first half or the rest */" : ""}
+    int w, ${SHARES ? "part, " : FEW ? "strip, " : ""}warp, lane;${SHARES ? " /* part: which columns of output it has, the first half or the rest */" : FEW ? " /* strip: which keys of each tile it has */" : ""}
     float scale${SOFTCAP ? ", ratio" : ""}${NARROW ? ", unit" : ""};${NARROW ? " /* unit: what output is to be multiplied by */" : ""}
 % if WINDOW
     int edge, begin; /* see set_ends */
@@ -37,7 +37,12 @@ struct worker {
 % end
 };
 
+% let STRIP_FROM = FEW ? "STRIP * x->strip + " : ""
+% if FEW
+#define STRIP ${STRIP} /* keys of each tile that a warp has */
+% else
 % include "opencl/sm90.products.t"
+% end
 % if SPLIT and (SOFTCAP or MODIFIES or NARROW)
 
 /* Returns how many rows the slice has from this warp's first one on. */
@@ -53,7 +58,7 @@ INLINED int rows_from_here(const struct worker *x)
 }
 % end
 
-% if NEGATES
+% if NEGATES and not FEW
 /* If the scale is negative, Q is negated and scores are multiplied by its magnitude, so that the largest score stays the
  * largest. */
 INLINED void negate_q(const struct worker *x)
@@ -85,10 +90,10 @@ INLINED void mask_edge(float *s, const struct worker *x, int j)
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq);
 % if SPLIT
-    const int r = anew(16 * x->warp + x->lane / 4), from = j * ${BK} + 2 * (x->lane & 3);
+    const int r = anew(16 * x->warp + x->lane / 4), from = j * ${BK} + ${STRIP_FROM}2 * (x->lane & 3);
     const int i = at->i0 + r - head_of(r, ${SLICED}) * ${SLICED_ROWS}, i8 = at->i0 + r + 8 - head_of(r + 8, ${SLICED}) * ${SLICED_ROWS};
 % else
-    const int row = 64 * x->w + 16 * x->warp + x->lane / 4, from = j * ${BK} + 2 * (x->lane & 3);
+    const int row = 64 * x->w + 16 * x->warp + x->lane / 4, from = j * ${BK} + ${STRIP_FROM}2 * (x->lane & 3);
 % end
     if (x->edge < (j + 1) * ${BK}) {
 % if SPLIT
@@ -130,7 +135,7 @@ INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
 INLINED void mask_edge(float *s, const struct worker *x, int j)
 {
     if (x->edge < (j + 1) * ${BK}) {
-        const int from = j * ${BK} + 2 * (x->lane & 3), left[2] = {x->end[0] - from, x->end[1] - from};
+        const int from = j * ${BK} + ${STRIP_FROM}2 * (x->lane & 3), left[2] = {x->end[0] - from, x->end[1] - from};
         mask(s, left);
     }
 }
@@ -142,7 +147,7 @@ INLINED void modify_tile(float *s, const struct worker *x, int j, const struct a
 {
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq);
-    const int key = j * ${BK} + 2 * (x->lane & 3);
+    const int key = j * ${BK} + ${STRIP_FROM}2 * (x->lane & 3);
 % if SPLIT
     const int rows = rows_from_here(x);
     if (rows <= 0)
@@ -171,6 +176,7 @@ INLINED int last_seen(const struct worker *x, const struct attn_cl_args *a)
 }
 
 % end
+% if not FEW
 % if SPLIT
 /* A row whose keys are all in one split is complete, and its LSE is written; the state of any other row is stored beside its
  * part of the output. */
@@ -430,4 +436,5 @@ INLINED void leave_output(const struct worker *x, uint n, const int stays, const
     if (last || (stays && named_any(3 + ${MINE}, 128, complete)))
         merge(x->parts + part_at(slice, 0, &x->d), anew(x->lane), last ? x->warp : -1, count + 2 + (began >> 31), at, &x->d, a, x->merged, lse${SINK ? ", sinks" : ""});
 }
+% end
 % end

@@ -2,19 +2,25 @@
 %# shared memory in boxes of 64 columns, 128 bytes, the width of a swizzle; a last, partial box is filled up with zeros. A warpgroup,
 %# four warps, has 64 rows of queries.
 % include "opencl/sm.sizes.t"
-% let WG = BQ/64
+%# Where keys are narrow and split, a slice may have 16 rows: each warp multiplies them by keys of its own (sm90.few.t).
+% let FEW = BQ == 16
+% let SLICE = FEW ? 16 : 64
+% let WG = FEW ? 1 : BQ/64
 %# For rows wider than 256: what sm90.shares.t and sm90.tiles.t describe. Two warpgroups share the columns of a wide output; keys and
 %# values take turns in one ring of places, so that values that lie in keys are read once.
 % let WIDE = HD > 256 or HDV > 256
 % let SHARES = HDV > 256
 % let INSIDE = WIDE and HDV <= HD
 %# The warpgroups that compute; and, of arrays with a part for each warpgroup, the part of this one.
-% let CW = SHARES ? 2 : WG
+% let CW = SHARES or FEW and BK >= 128 ? 2 : WG
 % let MINE = SHARES ? "x->part" : "x->w"
 % assert DTYPE == "f16" or DTYPE == "bf16", "isa sm90 multiplies f16 and bf16; dtype must be one of them"
 % assert MR + NV + U + GQ + GX + VW == 0, "micro, unroll, group and vector belong to other isas; sm90 has tiles and stages"
 % assert HD % 8 == 0 and HDV % 8 == 0, "head_dim must be a multiple of 8: the copy engine moves rows of whole 16 bytes"
-% assert BQ == 64 or BQ == 128 or BQ == 192, "tile.q must be 64, 128 or 192: one to three warpgroups of 64 rows"
+% assert FEW or BQ == 64 or BQ == 128 or BQ == 192, "tile.q must be 64, 128 or 192: one to three warpgroups of 64 rows; or 16, for few queries"
+% assert not FEW or NARROW and SPLIT, "tile.q 16 is for narrow K and V whose keys are split; tile.q must be 64 or more"
+% assert not FEW or BK == 64 or BK == 128 or BK == 256, "where tile.q is 16 tile.k must be 64, 128 or 256: 16 or 32 keys for each of four or eight warps"
+% assert not FEW or not SERIAL and not INVARIANT, "where tile.q is 16 serial and invariant must be left out: each warp takes one step after another, and adds up keys of its own"
 % assert not SHARES or BQ == 64, "tile.q must be 64 where head_dim.v is more than 256: two warpgroups share the columns of its output"
 % assert not WIDE or not NARROW, "narrow K and V are widened for head_dim of at most 256"
 % assert not WIDE or BQ < 192, "tile.q must be 64 or 128 where head_dim is more than 256"
@@ -32,15 +38,19 @@
 %# Narrow tiles come to a ring of places, as many as there are stages or twice as many, in the order in which they are wanted, and go
 %# from there, widened, to two stages. A place has boxes of 128 columns, a message of what it is, and the scales of a tile's keys and
 %# values. The scales, with the power of two that those of values were divided by, are kept until both tiles are used.
-% let RING = NARROW ? (HD + HDV > 256 ? ST : 2*ST) : 0
-% let ST = NARROW ? 2 : ST
+%# Few queries are multiplied by what is in the ring, which has twice as many places as there are stages.
+% let RING = FEW ? 2*ST : NARROW ? (HD + HDV > 256 ? ST : 2*ST) : 0
+% let ST = FEW ? 0 : NARROW ? 2 : ST
 %# Warpgroups that feed those that compute: one warp copies, and the others widen.
-% let FEEDERS = NARROW ? 2 : 1
+% let FEEDERS = NARROW and not FEW ? 2 : 1
 % let WIDENERS = 4*FEEDERS - 1
 % let PERSISTENT = LOOP == "persistent"
 % let HB = ceil_div(HD, 64)
 % let VB = ceil_div(HDV, 64)
-% let NS = BK/2
+%# The warps that compute and, where each has keys of its own, how many keys of a tile; the scores of a work-item.
+% let WARPS = 4*CW
+% let STRIP = FEW ? BK/WARPS : BK
+% let NS = STRIP/2
 %# The columns of values that a warpgroup multiplies; the elements of output that a work-item has, and those that one of the second of
 %# two sharing warpgroups has.
 % let DV = SHARES ? 64*ceil_div(VB, 2) : HDV
@@ -49,7 +59,7 @@
 % let OB = ceil_div(DV, 64)
 %# Shared memory, in bytes: Q (twice where there is room, for the next tile); the stages of K and of V; as many boxes of O as have room
 %# (the rest follow later); the barriers; and which tiles the last four are.
-% let Q_BOX = 64*128
+% let Q_BOX = SLICE*128
 % let Q_WG = HB*Q_BOX
 % let K_TILE = BK*HB*128
 % let V_TILE = BK*VB*128
@@ -60,7 +70,9 @@
 % let PLACE = NARROW ? BK*128*ceil_div(max(HD, HDV), 128) : 0
 % let PAIRS = NARROW ? 8*BK : 0
 % let SCALES = NARROW ? PAIRS + 16 : 0
-% let NOTES = RING*(PLACE + PAIRS + 16) + 3*SCALES
+%# Where each warp has keys of its own: for its 16 rows two numbers, and 32 columns of output.
+% let MEETING = WARPS*16*(8 + 4*32)
+% let NOTES = RING*(PLACE + PAIRS + 16) + (FEW ? MEETING : 3*SCALES)
 %# A place in the ring holds keys or values. The second warpgroup's product may read one box more than values have.
 % let KV_PLACE = BK*128*max(HB, SHARES ? 2*OB : VB)
 % let K_PLACE = INSIDE ? KV_PLACE : K_TILE
@@ -69,11 +81,11 @@
 % let STAGES = ST*(K_PLACE + V_PLACE) + NOTES
 %# What one warpgroup tells the other: P, and three numbers for each work-item.
 % let P_BYTES = SHARES ? BK*128 + 3*512 : 0
-% let LEAST = WG*Q_WG + (SHARES ? 0 : WG*O_BOX) + STAGES + P_BYTES + (PACKED ? 1280 : 1024)
+% let LEAST = WG*Q_WG + (SHARES or FEW ? 0 : WG*O_BOX) + STAGES + P_BYTES + (PACKED ? 1280 : 1024)
 % assert LEAST <= ROOM, "it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller"
-% let QS = PERSISTENT and LEAST + WG*Q_WG + (SHARES ? 2*OB : WG*(VB - 1))*O_BOX <= ROOM ? 2 : 1
+% let QS = PERSISTENT and LEAST + WG*Q_WG + (FEW ? 0 : SHARES ? 2*OB : WG*(VB - 1))*O_BOX <= ROOM ? 2 : 1
 %# Room for output that the copy engine writes; a wide output without room goes to memory from registers.
-% let OS = min(OB, (ROOM - LEAST - (QS - 1)*WG*Q_WG)/(CW*O_BOX) + (SHARES ? 0 : 1))
+% let OS = FEW ? 0 : min(OB, (ROOM - LEAST - (QS - 1)*WG*Q_WG)/(CW*O_BOX) + (SHARES ? 0 : 1))
 % let DIRECT_O = PACKED and SPLIT or OS == 0
 % let AT_K = QS*WG*Q_WG
 % let AT_V = AT_K + ST*K_PLACE
@@ -82,7 +94,7 @@
 % let AT_RING = AT_P + P_BYTES
 % let AT_PAIRS = AT_RING + RING*PLACE
 % let AT_SCALES = AT_PAIRS + RING*PAIRS
-% let AT_NOTES = AT_SCALES + 3*SCALES
+% let AT_NOTES = AT_SCALES + (FEW ? MEETING : 3*SCALES)
 % let AT_BAR = AT_NOTES + RING*16
 % let AT_TILE = AT_BAR + round_up(8*(2*QS*WG + 4*ST + 1 + 2*RING + 2*SHARES), TILE_BYTES)
 % let LOCAL = AT_TILE + TILES*WG*TILE_BYTES
@@ -91,9 +103,9 @@
 %# same number: 168 for each work-item if there are three, 128 if there are four. The warpgroups then share these out anew, and would
 %# wait forever for more than there are. A producer that looks for pages needs more registers than one that does not, and one that also
 %# widens needs more still.
-% let REGS = WG == 3 ? 160 : NARROW ? (WG == 1 ? 216 : 200) : PAGED or WIDE ? 224 : 232
-% let COPY_REGS = WG == 3 ? 32 : NARROW ? (WG == 1 ? 144 : 56) : PAGED or WIDE ? 56 : 40
-% assert NO + NS + BK/4 + 32 <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
+% let REGS = FEW ? 208 : WG == 3 ? 160 : NARROW ? (WG == 1 ? 216 : 200) : PAGED or WIDE ? 224 : 232
+% let COPY_REGS = FEW ? 88 : WG == 3 ? 32 : NARROW ? (WG == 1 ? 144 : 56) : PAGED or WIDE ? 56 : 40
+% assert NO + NS + (FEW ? HD/4 + STRIP/4 + 48 : BK/4 + 32) <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
 % let ITEMS = 128*(CW + FEEDERS)
 %# Where no product is under way beside exponentials, wide values are multiplied before the next scores, and their place is given back
 %# early.

@@ -23,7 +23,7 @@
 #define FIRST_KEYS(inside) ((inside) ? 1 : 0)
 #define FIRST_VALUES(inside) ((inside) ? 0 : 1)
 #define STEP(inside) ((inside) ? 1 : 2)
-% else
+% elif not FEW
 #define K_AT(n) (shared + ${AT_K} + (n) % ${ST} * ${K_PLACE})
 #define V_AT(n) (shared + ${AT_V} + (n) % ${ST} * ${V_PLACE})
 #define O_AT(w) (shared + ${AT_O} + (w) * ${OS*O_BOX})
@@ -33,6 +33,8 @@
 #define V_EMPTY(n) (shared + ${AT_BAR + 16*QS*WG + 24*ST} + (n) % ${ST} * 8)
 #define LANDED (shared + ${AT_BAR + 16*QS*WG + 32*ST})
 #define ROUND(n) ((n) / ${ST} & 1)
+% else
+#define LANDED (shared + ${AT_BAR + 16*QS*WG})
 % end
 % if SHARES
 #define P_FULL (shared + ${AT_BAR + 16*QS*WG + 32*ST + 8})
@@ -42,12 +44,16 @@
 
 % if NARROW
 /* The n-th narrow tile of the ring: its boxes, the scales of its keys and values, a message of what it is, and its barriers.
- * The scales are also kept beside the n-th wide tile of keys, until the next tile but one has come: first those of keys, then those of
+${FEW ? " */" : " * The scales are also kept beside the n-th wide tile of keys, until the next tile but one has come: first those of keys, then those of"}
+% if not FEW
  * values, divided by a power of two, and last that power. */
+% end
 #define PLACE_AT(n) (shared + ${AT_RING} + (n) % ${RING} * ${PLACE})
 #define PAIRS_AT(n) (shared + ${AT_PAIRS} + (n) % ${RING} * ${PAIRS})
 #define NOTE_AT(n) ((__local volatile int *)(memory + ${AT_NOTES} + (n) % ${RING} * 16))
+% if not FEW
 #define SCALES_AT(n) ((__local float *)(memory + ${AT_SCALES} + (n) % 3 * ${SCALES}))
+% end
 #define PLACE_FULL(n) (shared + ${AT_BAR + 16*QS*WG + 32*ST + 8} + (n) % ${RING} * 8)
 #define PLACE_EMPTY(n) (shared + ${AT_BAR + 16*QS*WG + 32*ST + 8 + 8*RING} + (n) % ${RING} * 8)
 #define PLACE_ROUND(n) ((n) / ${RING} & 1)
@@ -58,11 +64,11 @@ INLINED void make_barriers(uint shared${PAGED and not NARROW ? ", int copies" : 
 {
     for (int w = 0; w < ${WG}; w++)
         for (int n = 0; n < ${QS}; n++)
-            barrier_init(Q_FULL(w, n), ${PACKED and SPLIT ? 33 : 1}), barrier_init(Q_EMPTY(w, n), 4);
+            barrier_init(Q_FULL(w, n), ${PACKED and SPLIT ? 33 : 1}), barrier_init(Q_EMPTY(w, n), ${FEW ? WARPS : 4});
 % if INSIDE
     for (int n = 0; n < ${KV_RING}; n++) /* only places of values are given back by every warpgroup */
         barrier_init(K_FULL(n), ${PAGED ? "copies" : "1"}), barrier_init(K_EMPTY(n), inside || n % 2 ? ${4*CW} : ${4*WG});
-% else
+% elif not FEW
     for (int n = 0; n < ${ST}; n++) {
         barrier_init(K_FULL(n), ${NARROW ? WIDENERS : PAGED ? "copies" : "1"}), barrier_init(K_EMPTY(n), ${4*WG});
         barrier_init(V_FULL(n), ${NARROW ? WIDENERS : PAGED ? "copies" : "1"}), barrier_init(V_EMPTY(n), ${4*CW});
@@ -74,7 +80,7 @@ INLINED void make_barriers(uint shared${PAGED and not NARROW ? ", int copies" : 
     barrier_init(LANDED, 1);
 % if NARROW
     for (int n = 0; n < ${RING}; n++)
-        barrier_init(PLACE_FULL(n), 33), barrier_init(PLACE_EMPTY(n), ${WIDENERS}); /* 32 lanes' scales, and what is announced */
+        barrier_init(PLACE_FULL(n), 33), barrier_init(PLACE_EMPTY(n), ${FEW ? WARPS : WIDENERS}); /* 32 lanes' scales, and what is announced */
 % end
     barriers_made();
 }

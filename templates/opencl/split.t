@@ -40,7 +40,7 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, __global const 
     x.split = rest / max(tiles, 1);
     x.slice = (rest - x.split * tiles) * ${WG};
     x.h = x.slice / max(y.along, 1) * y.heads;
-    x.i0 = x.slice % max(y.along, 1) * 64;
+    x.i0 = x.slice % max(y.along, 1) * ${SLICE};
     x.keys = s.keys, x.queries = q_len, x.q_from = s.q_from, x.kv_from = s.kv_from;
     x.qb = features->has_q_starts ? 0 : x.b, x.kb = features->has_kv_starts ? 0 : x.b;
     x.q_all = features->has_q_starts ? (int)starts->q[here(features->q_end_at)] : q_len;
@@ -60,7 +60,7 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, const struct at
     x.b = pair / (int)a->kv_heads;
     x.g = pair - x.b * (int)a->kv_heads;
     x.h = x.slice / d->along * d->heads;
-    x.i0 = x.slice % d->along * 64;
+    x.i0 = x.slice % d->along * ${SLICE};
     x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
 % end
 % include "opencl/sm.position.t"
@@ -94,7 +94,7 @@ INLINED struct tile slice_of(const struct tile *x, int w, const struct attn_cl_s
     struct tile y = *x;
     y.slice += w;
     y.h = y.slice / ${PACKED ? "x" : "d"}->along * ${PACKED ? "x" : "d"}->heads;
-    y.i0 = y.slice % ${PACKED ? "x" : "d"}->along * 64;
+    y.i0 = y.slice % ${PACKED ? "x" : "d"}->along * ${SLICE};
     return y;
 }
 

@@ -138,7 +138,8 @@ def cells(seed):
         def narrow(kv):
             if queries[0] == 1:
                 return [f"attn_bf16_kv{kv}_d128{feature}_on_sm90_q64k{tuned}" for tuned in
-                        ("128_s8192", "128_s8192_lazy", "128_s4096")]
+                        ("128_s8192", "128_s8192_lazy")] + [f"attn_bf16_kv{kv}_d128{feature}_on_sm90_q16k{tuned}" for tuned in
+                        ("128_s8192_st3_lazy", "128_s4096_st3_lazy", "128_s8192_st5_lazy", "256_s8192_lazy", "64_s4096_st6_lazy")]
             return [f"attn_bf16_kv{kv}_d128{feature}_on_sm90_q128k{tuned}" for tuned in
                     ("128_st1_pingpong_lazy", "128_st1_lazy", "96_lazy")]
         cell = Cell("narrow", f"{queries[0]} queries of {len(queries)} sequences over {keys[0]} keys" +

@@ -251,6 +251,10 @@ void widened(uint *y, uint four)
     narrow_load(emulated_facts()->type_kv, &four, 4, x);
     y[0] = emulated_two(DTYPE_F16, x[0], x[1]), y[1] = emulated_two(DTYPE_F16, x[2], x[3]);
 }
+void widened_apart(uint *y, uint four)
+{
+    widened(y, (four & 0xff0000ff) | (four & 0xff00) << 8 | (four >> 8 & 0xff00));
+}
 static uint box_bytes(ulong64 map, bool heads)
 {
     const struct box_map m = map_of(map);

@@ -1,0 +1,282 @@
+%# Few queries over narrow keys and values, which go from the ring to the tensor cores by way of registers alone. Each warp has all 16 rows
+%# of a slice and STRIP keys of each tile, which it widens by itself; it has maxima, sums and output of its own until all keys of a unit
+%# are done. For mma.sync it does not matter which keys or columns a work-item has, if it is the same on both sides: so it takes four
+%# stored numbers of a row at a time, and columns of output come as they are in WITHIN below.
+
+/* A warp's queries as left operands of mma.sync, in f16. Each row is multiplied by a power of two that brings its largest number to at
+ * least 2**14, and below 2**15; unit receives the inverse powers. Word 4*c + r has columns 16*c + 4*(lane%4) and the next of row
+ * lane/4 + 8*r, and word 4*c + 2 + r the two behind them. */
+INLINED void take_queries(uint *q, const struct worker *x, float *unit, int negative)
+{
+    const uint shared = x->shared;
+    __local const uchar *const rows = x->memory + (Q_AT(0, x->nq) - shared) + x->lane / 4 * 128 + (x->lane & 1) * 8;
+    #pragma unroll
+    for (int r = 0; r < 2; r++) {
+        int top = 0;
+        #pragma unroll
+        for (int c = 0; c < ${HD/16}; c++) {
+            const uint2 y = *(__local const uint2 *)(rows + 1024 * r + c / 4 * ${Q_BOX} + (((c % 4 * 2 + (x->lane >> 1 & 1)) ^ x->lane / 4) << 4));
+            q[4 * c + r] = y.x, q[4 * c + 2 + r] = y.y;
+            top = larger(larger(top, y.x), y.y);
+        }
+        top = max(top, as_int(across(as_float(top), 1)));
+        top = max(top, as_int(across(as_float(top), 2)));
+        const int power = min(141 - (top >> 7), 120);
+        const float by = as_float((127 + power) << 23);
+        unit[r] = as_float((127 - power) << 23);
+        #pragma unroll
+        for (int c = 0; c < ${HD/16}; c++)
+            q[4 * c + r] = fitted(q[4 * c + r], negative ? -by : by), q[4 * c + 2 + r] = fitted(q[4 * c + 2 + r], negative ? -by : by);
+    }
+}
+
+/* S = Q K^T of the warp's keys in a tile of the ring. */
+INLINED void strip_scores(float *s, const uint *q, const struct worker *x, uint k)
+{
+    const uint row = k + (STRIP * x->strip + (x->lane & 15)) * 128;
+    #pragma unroll
+    for (int n = 0; n < ${NS}; n++)
+        s[n] = 0.0f;
+    #pragma unroll
+    for (int n = 0; n < ${STRIP/16}; n++) /* of 16 keys */
+        #pragma unroll
+        for (int c = 0; c < ${HD/16}; c += 2) { /* and of twice 16 columns */
+            const int chunk = c + (c + 1 < ${HD/16} ? x->lane / 16 : 0);
+            uint four[4], b[2];
+            load_matrices4(four, row + n * 2048 + c / 8 * ${BK*128} + ((chunk % 8 ^ (x->lane & 7)) << 4));
+            #pragma unroll
+            for (int m = 0; m < (c + 1 < ${HD/16} ? 4 : 2); m++) {
+                widened(b, four[m]);
+                multiply(s + 8 * n + 4 * (m % 2), q + 4 * (c + m / 2), b);
+            }
+        }
+}
+
+/* O += P V of the warp's keys. Words 8*c and 8*c + 4 are two columns, next to each other. */
+INLINED void strip_values(float *out, const uint *p, const struct worker *x, uint v)
+{
+    const uint row = v + (STRIP * x->strip + (x->lane & 15)) * 128;
+    #pragma unroll
+    for (int n = 0; n < ${STRIP/16}; n++)
+        #pragma unroll
+        for (int c = 0; c < ${HDV/16}; c += 2) {
+            const int chunk = c + (c + 1 < ${HDV/16} ? x->lane / 16 : 0);
+            uint four[4];
+            load_matrices4_across(four, row + n * 2048 + c / 8 * ${BK*128} + ((chunk % 8 ^ (x->lane & 7)) << 4));
+            #pragma unroll
+            for (int m = 0; m < (c + 1 < ${HDV/16} ? 4 : 2); m += 2) {
+                uint low[2], high[2]; /* of the first eight keys and of the others */
+                widened_apart(low, four[m]), widened_apart(high, four[m + 1]);
+                const uint even[2] = {low[0], high[0]}, odd[2] = {low[1], high[1]};
+                multiply(out + 8 * (c + m / 2), p + 4 * n, even);
+                multiply(out + 8 * (c + m / 2) + 4, p + 4 * n, odd);
+            }
+        }
+}
+% if DTYPE_KV == "fp8"
+
+/* Sets the warp's values of a tile to zero from row `end` on: a NaN may lie there, which P = 0 would not undo. */
+INLINED void clear_strip(const struct worker *x, uint v, int end)
+{
+    const uint first = v + STRIP * x->strip * 128;
+    for (int at = max(end - STRIP * x->strip, 0) * 128 + 16 * x->lane; at < STRIP * 128; at += 512)
+        for (int c = 0; c < ${ceil_div(HDV, 128)}; c++)
+            zero16(first + c * ${BK*128} + at);
+    warp_sync();
+    shared_written(); /* before the copy engine writes there */
+}
+% end
+
+/* Multiplies probabilities by the scales of their values, divided by a power of two that none of the warp's exceeds, so that f16 has
+ * room for them. It returns the power of the tile before over this one's: what output so far is to be multiplied by. */
+INLINED float scale_strip(float *s, struct worker *x)
+{
+    __local uchar *const memory = x->memory;
+    const uint shared = x->shared;
+    __local const float *const scales = (__local const float *)(memory + (PAIRS_AT(x->nk) - shared)) + ${BK} + ${STRIP_FROM}2 * (x->lane & 3);
+    const int rows = rows_from_here(x);
+    float y[${STRIP/4}], top = 0.0f;
+    #pragma unroll
+    for (int n = 0; n < ${STRIP/4}; n += 2) {
+        const float2 two = *(__local const float2 *)(scales + 4 * n);
+        y[n] = two.x, y[n + 1] = two.y;
+        top = fmax(top, fmax(fabs(two.x), fabs(two.y)));
+    }
+    top = fmax(top, across(top, 1));
+    top = fmax(top, across(top, 2));
+    const int power = min(max((as_int(top) >> 23) + 1, 67), 253); /* as a biased exponent */
+    const float inverse = as_float((254 - power) << 23), by = x->unit * inverse;
+    x->unit = as_float(power << 23);
+    #pragma unroll
+    for (int n = 0; n < ${STRIP/4}; n++)
+        y[n] *= inverse;
+    #pragma unroll
+    for (int r = 0; r < 2; r++)
+        if (8 * r < rows)
+            #pragma unroll
+            for (int m = 0; m < ${NS}; m += 4)
+                s[m + 2 * r] *= y[m / 2], s[m + 2 * r + 1] *= y[m / 2 + 1];
+    return by;
+}
+
+/* All keys of tile n are done: puts together what the warps have, and leaves it for the splits' merge or, if there is one split, in
+ * memory. Whoever comes last with a split merges them all; who stays, since there is no other tile, waits a while and helps. */
+INLINED void leave_unit(float *out, const struct worker *x, uint n, struct row_states *rows, const int stays,
+    const struct attn_cl_args *a, __global float *lse${SINK ? ", __global const float *sinks" : ""})
+{
+    __local uchar *const memory = x->memory;
+    __local volatile const struct tile *at = TILE_AT(0, n);
+    __local float *const states = (__local float *)(memory + ${AT_SCALES}), *const columns = states + ${2*16*WARPS};
+    const int whole = at->splits == 1, have = ${SLICED_ROWS} * ${PACKED ? "at->heads" : "x->d.heads"}, row = x->lane / 4, item = 32 * x->strip + x->lane;
+    const int slice = slice_at(at, &x->d, a);
+    __global uint *const count = COUNTERS(slice);
+    const uint began = whole ? 0 : counted(count + 1);
+    __global float *const part = x->parts + (whole ? 0 : part_at(slice, at->split, &x->d));
+    float by[2];
+    #pragma unroll
+    for (int r = 0; r < 2; r++) {
+        rows->sum[r] += across(rows->sum[r], 1);
+        rows->sum[r] += across(rows->sum[r], 2);
+        if ((x->lane & 3) == 0)
+            *(__local float2 *)(states + 2 * (16 * x->strip + row + 8 * r)) = ${FLOAT2}(rows->top[r], rows->sum[r]);
+    }
+    named_sync(3, ${32*WARPS});
+    #pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const int i = row + 8 * r;
+        float top = -INFINITY, sum = 0.0f;
+        for (int w = 0; w < ${WARPS}; w++)
+            top = fmax(top, states[2 * (16 * w + i)]);
+        top = finite(top);
+        for (int w = 0; w < ${WARPS}; w++)
+            sum = fma(exp2_fast((states[2 * (16 * w + i)] - top) * x->scale), states[2 * (16 * w + i) + 1], sum);
+        by[r] = exp2_fast((rows->top[r] - top) * x->scale) * x->unit;
+        top = top${ADDS ? "" : " * x->scale"};
+        const struct row y = row_at(i, at, &x->d, a);
+        if (whole) {
+% if SINK
+            by[r] *= inverse_with_sink(sum, top, sinks[at->g * x->d.group + some_row_at(i, at, &x->d, a).h]${LOG2E});
+% else
+            by[r] *= sum == 0.0f ? 0.0f : reciprocal(sum);
+% end
+        }
+        if (x->strip == 0 && (x->lane & 3) == 0 && y.is) {
+            if (!whole)
+                *(__global float2 *)(part + have * ${HDV} + 2 * i) = ${FLOAT2}(sum == 0.0f ? -INFINITY : top, sum);
+            else if (a->has_lse)
+                lse[lse_row(&y, at, &x->d, a)] = sum == 0.0f ? -INFINITY : top${ADDS ? "" : " * 0.693147181f"} + log(sum);
+        }
+    }
+    #pragma unroll
+    for (int c = 0; c < ${HDV/16}; c += 2) { /* 32 columns of all rows at a time */
+        #pragma unroll
+        for (int k = 0; k < (c + 1 < ${HDV/16} ? 2 : 1); k++)
+            #pragma unroll
+            for (int r = 0; r < 2; r++) {
+                const float *const y = out + 8 * (c + k) + 2 * r;
+                if (8 * r < have)
+                    *(__local float4 *)(columns + (16 * x->strip + row + 8 * r) * 32 + (k ^ (row & 1)) * 16 + 4 * (x->lane & 3)) =
+                        ${FLOAT4}(y[0] * by[r], y[4] * by[r], y[1] * by[r], y[5] * by[r]);
+            }
+        named_sync(3, ${32*WARPS});
+        for (int t = item; t < have * (c + 1 < ${HDV/16} ? 8 : 4); t += ${32*WARPS}) {
+            const int quads = c + 1 < ${HDV/16} ? 8 : 4, r = t / quads, quad = t % quads, column = 16 * c + 4 * quad;
+            __local const float4 *const from = (__local const float4 *)(columns + r * 32 + (quad / 4 ^ (r & 1)) * 16 + quad % 4 * 4);
+            float4 y = from[0];
+            for (int w = 1; w < ${WARPS}; w++) {
+                const float4 z = from[w * 128];
+                y.x += z.x, y.y += z.y, y.z += z.z, y.w += z.w;
+            }
+            if (!whole)
+                *(__global float4 *)(part + r * ${HDV} + column) = y;
+            else {
+                const struct row z = row_at(r, at, &x->d, a);
+                __global ${TYPE_O} *const to = x->merged + a->o_at + at->${PACKED ? "qb" : "b"} * a->o_stride[0] +
+                    (at->g * x->d.group + z.h) * a->o_stride[1] + ${PACKED ? "(at->q_from + z.i)" : "z.i"} * a->o_stride[2] + column;
+                if (z.is) {
+% if WIDE_O
+                    to[0] = y.x, to[1] = y.y, to[2] = y.z, to[3] = y.w;
+% else
+                    ((__global uint *)to)[0] = ${ROUNDED_O}(y.x, y.y), ((__global uint *)to)[1] = ${ROUNDED_O}(y.z, y.w);
+% end
+                }
+            }
+        }
+        named_sync(3, ${32*WARPS});
+    }
+    if (whole)
+        return;
+    const int lead = item == 0;
+    int last = 0, complete = 0;
+    if (lead)
+        last = ((count_part(count) + 1 - began) & 0x7fffffff) == (uint)at->splits;
+    if (last) /* for the next launch */
+        count[2 + (~began >> 31)] = 0, count[1] = ((began + at->splits) & 0x7fffffff) | (~began & 0x80000000);
+    last = named_any(3, ${32*WARPS}, last);
+    for (int polls = 0; lead && stays && !last && !complete && polls < 64; polls++)
+        complete = ((parts_there(count) - began) & 0x7fffffff) == (uint)at->splits;
+    if (last || (stays && named_any(3, ${32*WARPS}, complete)))
+        merge(x->parts + part_at(slice, 0, &x->d), anew(x->lane), last && x->strip < 4 ? x->strip : -1, count + 2 + (began >> 31), at, &x->d, a, x->merged, lse${SINK ? ", sinks" : ""});
+}
+
+/* All tiles of this work-group. */
+INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global float *lse${SINK ? ", __global const float *sinks" : ""}${MODIFIES ? "," : ")"}
+% if MODIFIES
+    const struct attn_cl_features *f)
+% end
+{
+    const uint shared = x->shared;
+    __local uchar *const memory = x->memory;
+    float s[${NS}], out[${NO}], fix[2], unit[2];
+    uint q[${HD/4}], p[${NS/2}];
+    await(Q_FULL(0, x->nq), Q_ROUND(x->nq));
+    while (TILE_AT(0, x->nq)->count > 0) {
+        struct row_states rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
+        const int from = TILE_AT(0, x->nq)->from;
+        take_queries(q, x, unit, ${NEGATES ? "a->scale < 0.0f" : "0"});
+        warp_sync();
+        if (x->lane == 0)
+            arrive(Q_EMPTY(0, x->nq));
+        set_ends(x, TILE_AT(0, x->nq));
+        x->unit = 1.0f;
+        #pragma unroll
+        for (int n = 0; n < ${NO}; n++)
+            out[n] = 0.0f;
+        for (int j = from + TILE_AT(0, x->nq)->count - 1; j >= from; j--) {
+            await(PLACE_FULL(x->nk), PLACE_ROUND(x->nk));
+            strip_scores(s, q, x, PLACE_AT(x->nk));
+            scale_scores(s, x, unit);
+% if SOFTCAP
+            cap(s, x->ratio, rows_from_here(x));
+% end
+% if MODIFIES
+            modify_tile(s, x, j, a, f);
+% end
+            mask_edge(s, x, j);
+            const int grown = softmax(s, &rows, fix, x->scale, rows_from_here(x));
+            const float by = scale_strip(s, x);
+            warp_sync();
+            if (x->lane == 0)
+                arrive(PLACE_EMPTY(x->nk));
+            x->nk++;
+            round_all(p, s);
+            if (grown || by != 1.0f) {
+                fix[0] = grown ? fix[0] * by : by, fix[1] = grown ? fix[1] * by : by;
+                rescale(out, fix);
+            }
+            await(PLACE_FULL(x->nk), PLACE_ROUND(x->nk));
+% if DTYPE_KV == "fp8"
+            if (TILE_AT(0, x->nq)->keys < j * ${BK} + ${STRIP_FROM}STRIP)
+                clear_strip(x, PLACE_AT(x->nk), TILE_AT(0, x->nq)->keys - j * ${BK});
+% end
+            strip_values(out, p, x, PLACE_AT(x->nk));
+            warp_sync();
+            if (x->lane == 0)
+                arrive(PLACE_EMPTY(x->nk));
+            x->nk++;
+        }
+        x->nq++;
+        await(Q_FULL(0, x->nq), Q_ROUND(x->nq));
+        leave_unit(out, x, x->nq - 1, &rows, TILE_AT(0, x->nq)->count == 0, a, lse${SINK ? ", sinks" : ""});
+    }
+}
