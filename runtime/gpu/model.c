@@ -140,6 +140,12 @@ static double hopper_widening(const struct variant *v, double bytes)
     return variant_dtype_kv(v) < DTYPE_COUNT ? 0 : q == 16 ? bytes / 34 + 250 : bytes / (q == 64 ? 9 : 6.5);
 }
 
+/* What goes on beside something else hides most of it. */
+static double beside(double a, double b)
+{
+    return a > b ? a + 0.1 * b : b + 0.1 * a;
+}
+
 /* The cycles of a Hopper multiprocessor for one head, as measured on an H200: the tensor cores do 4096 flops per cycle;
  * exponentials and the rest of the softmax take 1/12 cycle for each score (a softcap adds 1/5), of which only a share
  * is not hidden; a step costs 330 cycles, a masked one 250 more, and the change to the next tile 1500. */
@@ -160,7 +166,7 @@ static double hopper_cycles(const struct variant *v, const struct tune_target *t
     const double shorter = product < softmax ? product : softmax, wait = f[F_STAGES] < 2 ? 600 : 0;
     const double step = is_wide(v) ? hopper_wide_step(v, &s) : larger(product, softmax) + seen * shorter + wait;
     const double widening = hopper_widening(v, s.bk * (s.d + s.dv));
-    const double tile = steps * larger(step + 330, widening) + masked * 250 + 1500;
+    const double tile = steps * (widening > 0 ? beside(step + 330, widening) : step + 330) + masked * 250 + 1500;
     const double waves = up(queries * heads, units) / (queries * heads); /* the last round leaves units idle */
     return queries * tile * waves;
 }
@@ -184,7 +190,7 @@ static double hopper_split_cycles(const struct variant *v, const struct tune_tar
     const double softmax = s.bq * s.bk / 11.8 + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
     const double bytes = s.bk * (s.d + s.dv) * (double)dtype_size(variant_dtype_kv(v)), widening = hopper_widening(v, bytes);
     const double wide = (is_wide(v) ? hopper_wide_step(v, &s) : product + softmax) + 330;
-    const double compute = s.bq < 64 ? widening : larger(wide, widening);
+    const double compute = s.bq < 64 ? widening : widening > 0 ? beside(wide, widening) : wide;
     const double memory = larger(larger(bytes / 64, 1400.0 / f[F_STAGES]), bytes * busy / tiles / 2500) *
                           (1 + 0.02 / f[F_STAGES]); /* the deepest of those that are equally good */
     /* The result of a split is written, counted and waited for. */

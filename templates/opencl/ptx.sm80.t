@@ -64,7 +64,7 @@ INLINED void copies_wait(void) /* waits until all groups but the last ${ST - 2} 
 % end
 % if not WGMMA
 
-% include "opencl/ptx.mma.t"
+% include "opencl/ptx.warp.t"
 % if MIXED
 /* Two elements of ${DTYPE}, and of ${DTYPE_KV}, as tf32. */
 % for kv in 0..2

@@ -21,7 +21,7 @@
 % include "opencl/ptx.t"
 % include "opencl/ptx.sm90.t"
 % if FEW
-% include "opencl/ptx.mma.t"
+% include "opencl/ptx.warp.t"
 % end
 % include "opencl/softmax.t"
 % if SPLIT

@@ -1,9 +1,9 @@
 %# Few queries over narrow keys and values, which go from the ring to the tensor cores by way of registers alone. Each warp has all 16 rows
 %# of a slice and STRIP keys of each tile, which it widens by itself; it has maxima, sums and output of its own until all keys of a unit
-%# are done. For mma.sync it does not matter which keys or columns a work-item has, if it is the same on both sides: so it takes four
-%# stored numbers of a row at a time, and columns of output come as they are in WITHIN below.
+%# are done. For a product it does not matter which columns a work-item has, if they are the same on both sides: so it takes four stored
+%# numbers of a row at a time, and columns of output come in the order that the head of the file says.
 
-/* A warp's queries as left operands of mma.sync, in f16. Each row is multiplied by a power of two that brings its largest number to at
+/* A warp's queries as left operands, in f16. Each row is multiplied by a power of two that brings its largest number to at
  * least 2**14, and below 2**15; unit receives the inverse powers. Word 4*c + r has columns 16*c + 4*(lane%4) and the next of row
  * lane/4 + 8*r, and word 4*c + 2 + r the two behind them. */
 INLINED void take_queries(uint *q, const struct worker *x, float *unit, int negative)

@@ -25,7 +25,7 @@ enum { HD = 80, DV = 48, KEYS = 128, WARPS = 8, LANES = 32 * WARPS };
 static const char strips[] =
     "% include \"opencl/sm90.sizes.t\"\n% include \"opencl/words.t\"\n% include \"opencl/args.h\"\n% include \"opencl/maps.h\"\n"
     "% include \"opencl/features.h\"\n% include \"opencl/split.h\"\n"
-    "% include \"opencl/ptx.t\"\n% include \"opencl/ptx.sm90.t\"\n% include \"opencl/ptx.mma.t\"\n% include \"opencl/softmax.t\"\n"
+    "% include \"opencl/ptx.t\"\n% include \"opencl/ptx.sm90.t\"\n% include \"opencl/ptx.warp.t\"\n% include \"opencl/softmax.t\"\n"
     "% include \"opencl/split.t\"\n% include \"opencl/sm90.tiles.t\"\n% include \"opencl/sm90.copy.t\"\n"
     "% include \"opencl/sm90.parts.t\"\n% include \"opencl/sm90.scale.t\"\n% include \"opencl/sm90.few.t\"\n"
     "__kernel __attribute__((reqd_work_group_size(${32*WARPS}, 1, 1)))\n"

@@ -173,7 +173,7 @@ static void test_mma(void **state)
 }
 
 /* What the model takes on Hopper for that problem. */
-static struct variant best_on_hopper(int64_t batch, int heads, int kv_heads, int64_t q_len, int64_t kv_len)
+static struct variant best_on_hopper(int64_t batch, int heads, int kv_heads, int64_t q_len, int64_t kv_len, enum dtype kv)
 {
     static struct variant all[SPACE];
     struct tune_target t = {.caller = mma(128, 64, 64, 16, false),
@@ -185,6 +185,7 @@ static struct variant best_on_hopper(int64_t batch, int heads, int kv_heads, int
                             .threads = nvidia.units};
     struct gen *gen;
     struct gen_error err;
+    variant_set_dtypes(&t.caller, DTYPE_BF16, kv, DTYPE_BF16);
     int best = -1, n = tuning_space(&t.caller, ISA_SM90, all, SPACE);
     assert_in_range(n, 1, SPACE);
     assert_int_equal(gen_open(&gen, &err), 0);
@@ -197,7 +198,8 @@ static struct variant best_on_hopper(int64_t batch, int heads, int kv_heads, int
     return all[best];
 }
 
-/* Few queries over many keys are what keys are split for: into so many that all units have some. */
+/* Few queries over many keys are what keys are split for: into so many that all units have some. Of narrow keys a warp has its own
+ * where it has most of its 16 rows to multiply by them, and not where there are many. */
 static void test_split(void **state)
 {
     static const struct {
@@ -205,18 +207,31 @@ static void test_split(void **state)
         int heads, kv_heads;
         int64_t q_len, kv_len;
         bool split;
-    } cases[] = {{16, 32, 8, 1, 8192, true},     {16, 32, 8, 1, 65536, true},   {1, 32, 8, 1, 65536, true},
-                 {1, 32, 8, 16, 16384, true},    {1, 16, 16, 128, 65536, true}, {4, 16, 16, 4096, 4096, false},
-                 {16, 16, 16, 1024, 1024, false}};
+        enum dtype kv;
+        bool few;
+    } cases[] = {{16, 32, 8, 1, 8192, true, DTYPE_BF16, false},
+                 {16, 32, 8, 1, 65536, true, DTYPE_BF16, false},
+                 {1, 32, 8, 1, 65536, true, DTYPE_BF16, false},
+                 {1, 32, 8, 16, 16384, true, DTYPE_BF16, false},
+                 {1, 16, 16, 128, 65536, true, DTYPE_BF16, false},
+                 {4, 16, 16, 4096, 4096, false, DTYPE_BF16, false},
+                 {16, 16, 16, 1024, 1024, false, DTYPE_BF16, false},
+                 {32, 64, 8, 1, 8192, true, DTYPE_INT8, true},
+                 {1, 8, 1, 1, 131072, true, DTYPE_FP8, true},
+                 {8, 32, 8, 4, 16384, true, DTYPE_FP8, true},
+                 {1, 16, 16, 512, 65536, true, DTYPE_INT8, false},
+                 {4, 16, 16, 4096, 4096, false, DTYPE_INT8, false}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char name[GEN_NAME_MAX];
         const struct variant v =
-            best_on_hopper(cases[i].batch, cases[i].heads, cases[i].kv_heads, cases[i].q_len, cases[i].kv_len);
+            best_on_hopper(cases[i].batch, cases[i].heads, cases[i].kv_heads, cases[i].q_len, cases[i].kv_len,
+                           cases[i].kv);
         variant_encode(&v, name);
         print_message("# %lld queries over %lld keys: %s\n", (long long)cases[i].q_len, (long long)cases[i].kv_len,
                       name);
         assert_int_equal(v.field[F_SPLIT] > 0, cases[i].split);
+        assert_int_equal(v.field[F_TILE_Q] == 16, cases[i].few);
         if (cases[i].split)
             assert_true(cases[i].batch * cases[i].kv_heads * cases[i].kv_len / v.field[F_SPLIT] >= 100);
     }
