@@ -479,16 +479,17 @@ INLINED void close_rows(float *out, const struct worker *p, struct row_states *r
 }
 
 /* O goes through shared memory, where each warp keeps to its own rows, so that 16 bytes are written at once. */
-INLINED void put_box(__global ushort *o, long stride, int lane, int n, __local const uchar *from, const int width,
+INLINED void put_box(__global ushort *o, long stride, int n, int lane, __local const uchar *from, const int width,
     const int columns)
 {
     const int lanes = width / 16, step = 32 / lanes, chunk = lane % lanes;
     #pragma unroll
     for (int r = 0; r < 32; r += step) {
         const int row = lane / lanes + r;
-        if (row < n && 8 * chunk < columns)
-            *(__global uint4 *)(o + row * stride + 8 * chunk) = *(__local const uint4 *)(from
-                + place(row, chunk, width));
+        const int is = row < n;
+        __global ushort *const to = o + row * stride + 8 * chunk;
+        if (is && 8 * chunk < columns)
+            *(__global uint4 *)to = *(__local const uint4 *)(from + place(row, chunk, width));
     }
 }
 INLINED void store_output(__global ushort *o, long stride, int n, const float *out, const struct worker *p)
@@ -504,8 +505,8 @@ INLINED void store_output(__global ushort *o, long stride, int n, const float *o
                 out[f * 64 + 2 * m + 1]);
         }
     warp_sync();
-    put_box(o + 0, stride, p->lane, n, p->memory + 0 + p->warp * 4096, 128, 128);
-    put_box(o + 64, stride, p->lane, n, p->memory + 16384 + p->warp * 4096, 128, 64);
+    put_box(o + 0, stride, n, p->lane, p->memory + 0 + p->warp * 4096, 128, 128);
+    put_box(o + 64, stride, n, p->lane, p->memory + 16384 + p->warp * 4096, 128, 64);
 }
 
 /* Copies the n-th tile of keys and values. Tiles go from the last one down, so that only the first one copied may be

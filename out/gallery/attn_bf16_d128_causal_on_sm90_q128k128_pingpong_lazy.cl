@@ -78,6 +78,7 @@ struct attn_cl_maps {
 #define across across_cc5494bd
 #define uniform uniform_cc5494bd
 #define in_warp in_warp_cc5494bd
+#define count_up count_up_cc5494bd
 #define rounded rounded_cc5494bd
 #define warp_sync warp_sync_cc5494bd
 #define flip_signs16 flip_signs16_cc5494bd
@@ -108,7 +109,6 @@ struct attn_cl_maps {
 #define multiply_qk multiply_qk_cc5494bd
 #define multiply_pv multiply_pv_cc5494bd
 #define group_count group_count_cc5494bd
-#define count_up count_up_cc5494bd
 #define anew anew_cc5494bd
 #define store_matrices4 store_matrices4_cc5494bd
 #define store_matrices2 store_matrices2_cc5494bd
@@ -196,6 +196,12 @@ INLINED int in_warp(int x) /* whether x is not 0 in any lane */
         "{.reg .pred p, q; setp.ne.b32 p, %1, 0; vote.sync.any.pred q, p, 0xffffffff; selp.b32 %0, 1, 0, q;}"
         : "=r"(y) : "r"(x));
     return y;
+}
+INLINED uint count_up(__global uint *at) /* adds 1, and returns what was there before */
+{
+    uint before;
+    __asm__ volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
+    return before;
 }
 INLINED uint rounded(float low, float high) /* two elements of bf16 */
 {
@@ -401,12 +407,6 @@ INLINED int group_count(void) /* the number of work-groups; get_num_groups reads
     int y;
     __asm__("mov.u32 %0, %%nctaid.x;" : "=r"(y));
     return y;
-}
-INLINED uint count_up(__global uint *at) /* adds 1, and returns what was there before */
-{
-    uint before;
-    __asm__ volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
-    return before;
 }
 
 INLINED int anew(int x) /* x; what is computed from it is not kept from one tile to the next, for lack of registers */
@@ -1008,6 +1008,7 @@ void attn_bf16_d128_causal_on_sm90_q128k128_pingpong_lazy(__global const ushort 
 #undef across
 #undef uniform
 #undef in_warp
+#undef count_up
 #undef rounded
 #undef warp_sync
 #undef flip_signs16
@@ -1038,7 +1039,6 @@ void attn_bf16_d128_causal_on_sm90_q128k128_pingpong_lazy(__global const ushort 
 #undef multiply_qk
 #undef multiply_pv
 #undef group_count
-#undef count_up
 #undef anew
 #undef store_matrices4
 #undef store_matrices2

@@ -77,16 +77,18 @@ struct attn_cl_maps {
 #endif
 #ifndef ATTN_CL_SPLIT_DEFINED
 #define ATTN_CL_SPLIT_DEFINED
-/* How rows and keys are divided where keys are split. A slice has rows * heads rows, at most 64, of the queries that
- * share a KV head: its row r is query r % rows of head r / rows, both counted from the slice's first. */
+/* How rows and keys are divided where keys are split. A slice has rows * heads rows, at most 64 and at most a tile's,
+ * of the queries that share a KV head: its row r is query r % rows of head r / rows, both counted from the slice's
+ * first. */
 struct attn_cl_split {
-    int rows, heads;   /* min(q_len, 64); min(64 / rows, group) */
+    /* min(q_len, most), where most is 64, or the tile's rows if these are fewer; min(most / rows, group) */
+    int rows, heads;
     /* slices along the queries; and all slices of a KV head, where those of its first heads come first */
     int along, slices;
     int splits;        /* the splits of kv_len keys, at least 1 */
     int group;         /* heads / kv_heads */
-    /* floats that a split leaves of a slice: its rows of output, and behind them two numbers for each row; a multiple
-     * of 4 */
+    /* floats that a split leaves of a slice: its rows of output, of whole eights of columns, and behind them two
+     * numbers for each row; a multiple of 4 */
     int part;
     int ratio;         /* 65536 / rows, rounded up: r / rows is r * ratio / 65536 */
 };
@@ -100,6 +102,12 @@ enum { ATTN_CL_COUNTERS = 4 }; /* words that a slice has for the merging of its 
 #define across across_64d962bd
 #define uniform uniform_64d962bd
 #define in_warp in_warp_64d962bd
+#define count_up count_up_64d962bd
+#define count_part count_part_64d962bd
+#define parts_there parts_there_64d962bd
+#define counted counted_64d962bd
+#define written2 written2_64d962bd
+#define written4 written4_64d962bd
 #define rounded rounded_64d962bd
 #define warp_sync warp_sync_64d962bd
 #define flip_signs16 flip_signs16_64d962bd
@@ -132,14 +140,7 @@ enum { ATTN_CL_COUNTERS = 4 }; /* words that a slice has for the merging of its 
 #define multiply_qk multiply_qk_64d962bd
 #define multiply_pv multiply_pv_64d962bd
 #define group_count group_count_64d962bd
-#define count_up count_up_64d962bd
-#define count_part count_part_64d962bd
-#define parts_there parts_there_64d962bd
-#define counted counted_64d962bd
 #define named_any named_any_64d962bd
-#define written1 written1_64d962bd
-#define written2 written2_64d962bd
-#define written4 written4_64d962bd
 #define anew anew_64d962bd
 #define store_matrices4 store_matrices4_64d962bd
 #define store_matrices2 store_matrices2_64d962bd
@@ -160,6 +161,7 @@ enum { ATTN_CL_COUNTERS = 4 }; /* words that a slice has for the merging of its 
 #define lse_row lse_row_64d962bd
 #define slice_at slice_at_64d962bd
 #define part_at part_at_64d962bd
+#define merge_by merge_by_64d962bd
 #define merge merge_64d962bd
 #define make_barriers make_barriers_64d962bd
 #define place_map place_map_64d962bd
@@ -233,6 +235,43 @@ INLINED int in_warp(int x) /* whether x is not 0 in any lane */
         "{.reg .pred p, q; setp.ne.b32 p, %1, 0; vote.sync.any.pred q, p, 0xffffffff; selp.b32 %0, 1, 0, q;}"
         : "=r"(y) : "r"(x));
     return y;
+}
+INLINED uint count_up(__global uint *at) /* adds 1, and returns what was there before */
+{
+    uint before;
+    __asm__ volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
+    return before;
+}
+/* as count_up, but whoever counts later, or reads it by parts_there, sees, after a barrier, what was written before one
+ * here */
+INLINED uint count_part(__global uint *at)
+{
+    uint before;
+    __asm__ volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
+    return before;
+}
+INLINED uint parts_there(__global const uint *at)
+{
+    uint y;
+    __asm__ volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(y) : "l"((ulong)at) : "memory");
+    return y;
+}
+INLINED uint counted(__global const uint *at)
+{
+    uint y;
+    __asm__ volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(y) : "l"((ulong)at));
+    return y;
+}
+/* Reads two or four floats that other groups may have written, if they are there; else x stays as it is. */
+INLINED void written2(float *x, __global const float *at, int are_there)
+{
+    __asm__ volatile("{.reg .pred p; setp.ne.b32 p, %3, 0; @p ld.relaxed.gpu.global.v2.f32 {%0, %1}, [%2];}"
+        : "+f"(x[0]), "+f"(x[1]) : "l"((ulong)at), "r"(are_there));
+}
+INLINED void written4(float *x, __global const float *at, int are_there)
+{
+    __asm__ volatile("{.reg .pred p; setp.ne.b32 p, %5, 0; @p ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];}"
+        : "+f"(x[0]), "+f"(x[1]), "+f"(x[2]), "+f"(x[3]) : "l"((ulong)at), "r"(are_there));
 }
 INLINED uint rounded(float low, float high) /* two elements of bf16 */
 {
@@ -451,32 +490,6 @@ INLINED int group_count(void) /* the number of work-groups; get_num_groups reads
     __asm__("mov.u32 %0, %%nctaid.x;" : "=r"(y));
     return y;
 }
-INLINED uint count_up(__global uint *at) /* adds 1, and returns what was there before */
-{
-    uint before;
-    __asm__ volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
-    return before;
-}
-/* as count_up, but whoever counts later, or reads it by parts_there, sees, after a barrier, what this warpgroup has
- * written */
-INLINED uint count_part(__global uint *at)
-{
-    uint before;
-    __asm__ volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
-    return before;
-}
-INLINED uint parts_there(__global const uint *at)
-{
-    uint y;
-    __asm__ volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(y) : "l"((ulong)at) : "memory");
-    return y;
-}
-INLINED uint counted(__global const uint *at)
-{
-    uint y;
-    __asm__ volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(y) : "l"((ulong)at));
-    return y;
-}
 /* waits for all `items`, and returns whether x is not 0 in any of them */
 INLINED int named_any(uint number, uint items, int x)
 {
@@ -484,22 +497,6 @@ INLINED int named_any(uint number, uint items, int x)
     __asm__ volatile("{.reg .pred p, q; setp.ne.b32 q, %3, 0; bar.red.or.pred p, %1, %2, q; selp.b32 %0, 1, 0, p;}"
         : "=r"(y) : "r"(number), "r"(items), "r"(x) : "memory");
     return y;
-}
-/* Reads one, two or four floats that other groups may have written. */
-INLINED float written1(__global const float *at)
-{
-    float x;
-    __asm__ volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(x) : "l"((ulong)at));
-    return x;
-}
-INLINED void written2(float *x, __global const float *at)
-{
-    __asm__ volatile("ld.relaxed.gpu.global.v2.f32 {%0, %1}, [%2];" : "=f"(x[0]), "=f"(x[1]) : "l"((ulong)at));
-}
-INLINED void written4(float *x, __global const float *at)
-{
-    __asm__ volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
-        : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]) : "l"((ulong)at));
 }
 
 INLINED int anew(int x) /* x; what is computed from it is not kept from one tile to the next, for lack of registers */
@@ -596,9 +593,9 @@ INLINED void round_all(uint *p, const float *s)
 }
 
 /* A unit of work: `count` tiles of keys from tile `from` on, which are split number `split` of as many as the tile
- * of rows has. Its rows are one slice for each warpgroup. What stands here is the first warpgroup's slice: number
- * `slice` of the KV head's, which begins at query i0 of head h of the group that shares KV head g of sequence b. Keys
- * and offset are as without splits. */
+ * of rows has. Its rows are one slice. What stands here is this slice: number `slice` of the KV
+ * head's, which begins at query i0 of head h of the group that shares KV head g of sequence b. Keys and offset are as
+ * without splits. */
 struct tile {
     int i0, h, g, b, keys, offset, count, from, slice, split, splits;
 };
@@ -682,45 +679,44 @@ INLINED long part_at(int slice, int split, const struct attn_cl_split *d)
 
 /* Merges all parts of a slice, in an order that depends only on how many splits there are, to output and LSE. A chunk
  * is four columns of a row.
- * Some lanes, as many as the splits are worth, share the splits of two chunks; warps take tasks, of as many chunks as
- * their lanes have. task: the warp's first task; negative if it takes that one like the others, from behind the first
- * four. */
-INLINED void merge(__global const float *parts, int lane, int task, __global uint *taken,
-    __local volatile const struct tile *at,
-    const struct attn_cl_split *d, const struct attn_cl_args *a, __global ushort *o, __global float *lse)
+ * Some lanes, as many as the splits are worth, share the splits of K chunks, of which they read E at once: loads of K *
+ * E chunks are under way together, and neighbouring lanes read neighbouring chunks. Warps take tasks, of as many chunks
+ * as their lanes have. task: the warp's first task; negative if it takes that one like the others, from behind the
+ * first 4, which those that came last begin with. */
+INLINED void merge_by(const int K, const int E, const int lanes, __global const float *parts, int lane, int task,
+    __global uint *taken,
+    __local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a,
+        __global ushort *o, __global float *lse)
 {
-    const int splits = at->splits, chunks = d->rows * d->heads * 32;
-    const int lanes = splits <= 4 ? 1 : splits <= 8 ? 2 : splits <= 16 ? 4 : splits <= 32 ? 8 : 16, wide = 32 / lanes,
-        mine = lane % lanes;
+    const int splits = at->splits, chunks = d->rows * d->heads * 32, wide = 32 / lanes, mine = lane % lanes;
     uint next = 0;
     if (task < 0 && lane == 0)
         next = count_up(taken);
-    /* loads of 2 chunks and of 4 splits are under way at once */
-    for (int t = task < 0 ? 4 + uniform((int)next) : task; t * 2 * wide < chunks; t = 4 + uniform((int)next)) {
-        const int begin = t * 2 * wide + lane / lanes;
+    for (int t = task < 0 ? 4 + uniform((int)next) : task; t * K * wide < chunks; t = 4 + uniform((int)next)) {
+        const int begin = t * K * wide + lane / lanes;
         __global const float *part[2], *state[2];
         float top[2], sum[2], out[2][4];
         #pragma unroll
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < K; k++) {
             const int n = min(begin + wide * k, chunks - 1), r = n / 32;
             part[k] = parts + r * 128 + n % 32 * 4, state[k] = parts + d->rows * d->heads * 128 + 2 * r;
             top[k] = -INFINITY, sum[k] = out[k][0] = out[k][1] = out[k][2] = out[k][3] = 0.0f;
         }
-        if (lane == 0)
-            next = count_up(taken); /* early enough to have the answer in time */
-        for (int first = 4 * mine; first < splits; first += 4 * lanes) {
-            float y[8][4], of[8][2];
+        for (int first = E * mine; first < splits; first += E * lanes) {
+            float y[16][4], of[16][2];
             #pragma unroll
-            for (int e = 0; e < 8; e++) {
-                written2(of[e], state[e % 2] + (long)min(first + e / 2, splits - 1) * d->part);
-                written4(y[e], part[e % 2] + (long)min(first + e / 2, splits - 1) * d->part);
+            for (int e = 0; e < K * E; e++) { /* a split that is not there weighs nothing */
+                const int split = first + e / K;
+                of[e][0] = -INFINITY, of[e][1] = y[e][0] = y[e][1] = y[e][2] = y[e][3] = 0.0f;
+                written2(of[e], state[e % K] + (long)split * d->part, split < splits);
+                written4(y[e], part[e % K] + (long)split * d->part, split < splits);
             }
             #pragma unroll
-            /* the sum so far is rescaled to the new maximum, as in the softmax; a split that comes again changes no
-             * maximum */
-            for (int k = 0; k < 2; k++) {
+            for (int k = 0; k < K; k++) { /* the sum so far is rescaled to the new maximum, as in the softmax */
                 const float before = top[k];
-                top[k] = fmax(fmax(fmax(before, of[k][0]), fmax(of[k + 2][0], of[k + 4][0])), of[k + 6][0]);
+                #pragma unroll
+                for (int e = k; e < K * E; e += K)
+                    top[k] = fmax(top[k], of[e][0]);
                 const float fix = exp2_fast(before - finite(top[k]));
                 sum[k] *= fix;
                 #pragma unroll
@@ -728,19 +724,21 @@ INLINED void merge(__global const float *parts, int lane, int task, __global uin
                     out[k][c] *= fix;
             }
             #pragma unroll
-            for (int e = 0; e < 8; e++) {
-                const int k = e % 2, is = first + e / 2 < splits;
-                const float weight = is ? exp2_fast(of[e][0] - finite(top[k])) : 0.0f;
-                if (is)
-                    sum[k] = fma(weight, of[e][1], sum[k]);
+            for (int e = 0; e < K * E; e++) {
+                const int k = e % K;
+                const float weight = exp2_fast(of[e][0] - finite(top[k]));
+                sum[k] = fma(weight, of[e][1], sum[k]);
                 #pragma unroll
                 for (int c = 0; c < 4; c++)
-                    out[k][c] = is ? fma(weight, y[e][c], out[k][c]) : out[k][c];
+                    out[k][c] = fma(weight, y[e][c], out[k][c]);
             }
         }
+        if (lane == 0)
+            /* not earlier, lest a warp take a second task before others, which come a little later, have a first one */
+            next = count_up(taken);
         for (int other = 1; other < lanes; other *= 2)
             #pragma unroll
-            for (int k = 0; k < 2; k++) {
+            for (int k = 0; k < K; k++) {
                 const float before = top[k];
                 top[k] = fmax(before, across(before, other));
                 const float fix = exp2_fast(before - finite(top[k]));
@@ -750,10 +748,10 @@ INLINED void merge(__global const float *parts, int lane, int task, __global uin
                     out[k][c] = fix * out[k][c] + across(fix * out[k][c], other);
             }
         #pragma unroll
-        for (int k = 0; k < 2; k++)
+        for (int k = 0; k < K; k++)
             top[k] = finite(top[k]);
         #pragma unroll
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < K; k++) {
             const int n = begin + wide * k, column = n % 32 * 4;
             const struct row x = row_at(n / 32, at, d, a);
             if (n >= chunks || !x.is || mine > 0)
@@ -767,6 +765,17 @@ INLINED void merge(__global const float *parts, int lane, int task, __global uin
                 lse[lse_row(&x, at, d, a)] = sum[k] == 0.0f ? -INFINITY : top[k] * 0.693147181f + log(sum[k]);
         }
     }
+}
+
+INLINED void merge(__global const float *parts, int lane, int task, __global uint *taken,
+    __local volatile const struct tile *at,
+    const struct attn_cl_split *d, const struct attn_cl_args *a, __global ushort *o, __global float *lse)
+{
+    const int splits = at->splits;
+    if (splits <= 8)
+        merge_by(2, 4, splits <= 4 ? 1 : 2, parts, lane, task, taken, at, d, a, o, lse);
+    else
+        merge_by(1, 16, splits <= 16 ? 2 : splits <= 32 ? 4 : 8, parts, lane, task, taken, at, d, a, o, lse);
 }
 
 /* Tensors in shared memory, and the barriers that tell that they have come or are no longer needed: those of the
@@ -1311,6 +1320,12 @@ void attn_bf16_d128_on_sm90_q64k64_s2048(__global const ushort *q, __global cons
 #undef across
 #undef uniform
 #undef in_warp
+#undef count_up
+#undef count_part
+#undef parts_there
+#undef counted
+#undef written2
+#undef written4
 #undef rounded
 #undef warp_sync
 #undef flip_signs16
@@ -1343,14 +1358,7 @@ void attn_bf16_d128_on_sm90_q64k64_s2048(__global const ushort *q, __global cons
 #undef multiply_qk
 #undef multiply_pv
 #undef group_count
-#undef count_up
-#undef count_part
-#undef parts_there
-#undef counted
 #undef named_any
-#undef written1
-#undef written2
-#undef written4
 #undef anew
 #undef store_matrices4
 #undef store_matrices2
@@ -1372,6 +1380,7 @@ void attn_bf16_d128_on_sm90_q64k64_s2048(__global const ushort *q, __global cons
 #undef slice_at
 #undef part_at
 #undef COUNTERS
+#undef merge_by
 #undef merge
 #undef Q_SLOT
 #undef Q_AT

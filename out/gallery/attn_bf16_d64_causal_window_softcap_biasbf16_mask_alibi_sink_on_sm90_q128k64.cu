@@ -132,6 +132,7 @@ struct __attribute__((aligned(64))) attn_cuda_maps {
 #define across across_a7fa9175
 #define uniform uniform_a7fa9175
 #define in_warp in_warp_a7fa9175
+#define count_up count_up_a7fa9175
 #define rounded rounded_a7fa9175
 #define warp_sync warp_sync_a7fa9175
 #define flip_signs16 flip_signs16_a7fa9175
@@ -162,7 +163,6 @@ struct __attribute__((aligned(64))) attn_cuda_maps {
 #define multiply_qk multiply_qk_a7fa9175
 #define multiply_pv multiply_pv_a7fa9175
 #define group_count group_count_a7fa9175
-#define count_up count_up_a7fa9175
 #define anew anew_a7fa9175
 #define store_matrices4 store_matrices4_a7fa9175
 #define store_matrices2 store_matrices2_a7fa9175
@@ -305,6 +305,12 @@ INLINED int in_warp(int x) /* whether x is not 0 in any lane */
         "{.reg .pred p, q; setp.ne.b32 p, %1, 0; vote.sync.any.pred q, p, 0xffffffff; selp.b32 %0, 1, 0, q;}"
         : "=r"(y) : "r"(x));
     return y;
+}
+INLINED uint count_up(__global uint *at) /* adds 1, and returns what was there before */
+{
+    uint before;
+    __asm__ volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
+    return before;
 }
 INLINED uint rounded(float low, float high) /* two elements of bf16 */
 {
@@ -486,12 +492,6 @@ INLINED int group_count(void) /* the number of work-groups; get_num_groups reads
     int y;
     __asm__("mov.u32 %0, %%nctaid.x;" : "=r"(y));
     return y;
-}
-INLINED uint count_up(__global uint *at) /* adds 1, and returns what was there before */
-{
-    uint before;
-    __asm__ volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
-    return before;
 }
 
 INLINED int anew(int x) /* x; what is computed from it is not kept from one tile to the next, for lack of registers */
@@ -1197,6 +1197,7 @@ void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k6
 #undef across
 #undef uniform
 #undef in_warp
+#undef count_up
 #undef rounded
 #undef warp_sync
 #undef flip_signs16
@@ -1227,7 +1228,6 @@ void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k6
 #undef multiply_qk
 #undef multiply_pv
 #undef group_count
-#undef count_up
 #undef anew
 #undef store_matrices4
 #undef store_matrices2

@@ -105,7 +105,6 @@ struct attn_cl_maps {
 #define operand operand_419b9430
 #define multiply_qk multiply_qk_419b9430
 #define multiply_pv multiply_pv_419b9430
-#define count_up count_up_419b9430
 #define anew anew_419b9430
 #define store_matrices4 store_matrices4_419b9430
 #define store_matrices2 store_matrices2_419b9430
@@ -348,12 +347,6 @@ INLINED void multiply_pv(float *o, const uint *p, ulong v)
         : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v));
 }
 
-INLINED uint count_up(__global uint *at) /* adds 1, and returns what was there before */
-{
-    uint before;
-    __asm__ volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
-    return before;
-}
 
 INLINED int anew(int x) /* x; what is computed from it is not kept from one tile to the next, for lack of registers */
 {
@@ -582,16 +575,17 @@ INLINED void close_rows(float *out, const struct worker *p, struct row_states *r
 }
 
 /* O goes through shared memory, where each warp keeps to its own rows, so that 16 bytes are written at once. */
-INLINED void put_box(__global ushort *o, long stride, int lane, int n, __local const uchar *from, const int width,
+INLINED void put_box(__global ushort *o, long stride, int n, int lane, __local const uchar *from, const int width,
     const int columns)
 {
     const int lanes = width / 16, step = 32 / lanes, chunk = lane % lanes;
     #pragma unroll
     for (int r = 0; r < 16; r += step) {
         const int row = lane / lanes + r;
-        if (row < n && 8 * chunk < columns)
-            *(__global uint4 *)(o + row * stride + 8 * chunk) = *(__local const uint4 *)(from
-                + place(row, chunk, width));
+        const int is = row < n;
+        __global ushort *const to = o + row * stride + 8 * chunk;
+        if (is && 8 * chunk < columns)
+            *(__global uint4 *)to = *(__local const uint4 *)(from + place(row, chunk, width));
     }
 }
 INLINED void store_output(__global ushort *o, long stride, int n, const float *out, const struct worker *p)
@@ -607,7 +601,7 @@ INLINED void store_output(__global ushort *o, long stride, int n, const float *o
                 out[f * 32 + 2 * m + 1]);
         }
     warp_sync();
-    put_box(o + 0, stride, p->lane, n, p->memory + 0 + p->warp * 2048, 128, 64);
+    put_box(o + 0, stride, n, p->lane, p->memory + 0 + p->warp * 2048, 128, 64);
 }
 
 /* The barriers, which lie in shared memory behind all else: one for Q, and one for each stage of keys and values. */
@@ -774,7 +768,6 @@ void attn_f16_d64_on_sm90_q128k64_loopjoint(__global const ushort *q, __global c
 #undef operand
 #undef multiply_qk
 #undef multiply_pv
-#undef count_up
 #undef anew
 #undef store_matrices4
 #undef store_matrices2

@@ -86,16 +86,51 @@ int cuda_check_addresses(const struct cuda_kernel *k, const struct cuda_launch *
     return 0;
 }
 
+static const int64_t *window_of(const struct cuda_kernel *k, const struct attn_cl_features *f)
+{
+    return k->source.window ? f->window : NULL;
+}
+
+/* What a launch of a kernel that splits keys takes beside all else. */
+struct splitting {
+    struct attn_cl_split split;
+    CUdeviceptr done, parts;
+};
+
+/* How many units of work groups may take: those of a kernel that splits keys, or tiles. */
+static int units_of_work(const struct cuda_kernel *k, const struct cuda_launch *l, long tiles, struct splitting *out, long *all,
+                         struct gen_error *err)
+{
+    if (!k->source.split) {
+        *all = tiles * l->args.heads * l->args.batch;
+        return gpu_check_lengths(&l->args, tiles, err);
+    }
+    out->done = cuda_room_done(l->room), out->parts = cuda_room_parts(l->room);
+    return gpu_divide(&k->source, &l->args, window_of(k, &l->features), &out->split, all, err);
+}
+
+static void give_split(const struct cuda_kernel *k, const struct splitting *s, struct parameters *p)
+{
+    if (!k->source.split)
+        return;
+    give(p, &s->split);
+    give(p, &s->done);
+    give(p, &s->parts);
+}
+
 static int sm80(const struct cuda_kernel *k, const struct cuda_launch *l, long tiles, struct gen_error *err)
 {
     struct parameters p = {.count = 0};
-    if (gpu_check_lengths(&l->args, tiles, err) != 0 ||
+    struct splitting s;
+    long all;
+    if (units_of_work(k, l, tiles, &s, &all, err) != 0 ||
         gpu_check_rows(&k->source, &l->args, &l->features, err) != 0 || cuda_check_addresses(k, l, err) != 0)
         return -1;
     const int near = gpu_heads_near(&k->source, &l->args, tiles, k->target->card->units);
     give_arrays(k, l, &p);
     give(&p, &near);
-    const long groups[3] = {tiles * l->args.heads * l->args.batch, 1, 1};
+    give_split(k, &s, &p);
+    const long groups[3] = {all, 1, 1};
     return launch(k, l->stream, &p, groups, err);
 }
 
@@ -111,11 +146,6 @@ static int place_maps(const struct cuda_kernel *k, const struct cuda_launch *l, 
     for (int i = 0; i < 4; i++)
         words[i][0] = address_of(k, l, (enum array_id)i);
     return cuda_check_addresses(k, l, err);
-}
-
-static const int64_t *window_of(const struct cuda_kernel *k, const struct attn_cl_features *f)
-{
-    return k->source.window ? f->window : NULL;
 }
 
 /* For kernels that split keys: a counter for each slice, and the results of splits. */
@@ -138,29 +168,20 @@ int cuda_room_need(const struct cuda_kernel *k, const struct attn_cl_args *a, co
 
 static int sm90(const struct cuda_kernel *k, const struct cuda_launch *l, long tiles, struct gen_error *err)
 {
-    const bool splits = k->source.split > 0;
     const long units = k->target->card->units;
     struct parameters p = {.count = 0};
     struct attn_cuda_maps maps = {.together = 0};
-    struct attn_cl_split split;
-    const CUdeviceptr done = cuda_room_done(l->room), parts = cuda_room_parts(l->room);
+    struct splitting s;
     long all;
-    if ((splits ? gpu_divide(&k->source, &l->args, window_of(k, &l->features), &split, &all, err)
-                : gpu_check_lengths(&l->args, tiles, err)) != 0 ||
-        (k->source.rows == ROWS_MAPPED ? place_maps(k, l, splits ? &split : NULL, &maps, err)
+    if (units_of_work(k, l, tiles, &s, &all, err) != 0 ||
+        (k->source.rows == ROWS_MAPPED ? place_maps(k, l, k->source.split ? &s.split : NULL, &maps, err)
                                        : gpu_check_rows(&k->source, &l->args, &l->features, err)) != 0)
         return -1;
-    if (!splits)
-        all = tiles * l->args.heads * l->args.batch;
     maps.together = gpu_heads_near(&k->source, &l->args, tiles, k->target->card->units);
     give_arrays(k, l, &p);
     give(&p, &maps);
     give(&p, &l->room->memory);
-    if (splits) {
-        give(&p, &split);
-        give(&p, &done);
-        give(&p, &parts);
-    }
+    give_split(k, &s, &p);
     const long groups[3] = {all < units || k->source.one_tile ? all : units, 1, 1};
     return launch(k, l->stream, &p, groups, err);
 }

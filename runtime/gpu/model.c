@@ -201,35 +201,78 @@ static double hopper_split_cycles(const struct variant *v, const struct tune_tar
     return unit * waves * units / ((double)t->batch * t->heads);
 }
 
-/* The cycles of a multiprocessor for one head with mma.sync, as measured on an H200: 2540 flops per cycle; each warp
- * reads all keys and values, at 128 bytes per cycle; other groups hide softmax and waiting, as far as registers and
+/* What a group of isa sm80 takes of its multiprocessor: how many groups there is room for, and the cycles of its products and of its
+ * softmax for a tile of keys. 2540 flops per cycle, as measured on an H200; each warp reads all keys and values, at 128 bytes per
+ * cycle. */
+struct ampere_group {
+    double groups, warps, product, softmax;
+};
+
+static struct ampere_group ampere_group(const struct variant *v, const struct shape *s, const struct gpu_device *d)
+{
+    const int32_t *f = v->field;
+    const double warps = s->bq / s->mr, row = 2 * (up(s->d, 16) + up(s->dv, 16));
+    const double held = s->mr / 16 * (s->dv + s->bk) / 2,
+                 q = s->mr / 16 * up(s->d, 16) / 4; /* registers; of Q, which may stay */
+    const bool stays = held + q + 48 <= 255;
+    const double registers = 1.25 * (held + (stays ? q : 0)) + 40;
+    const double local = f[F_STAGES] * s->bk * row + (stays ? 0 : s->bq * 2 * up(s->d, 16)) + 1024;
+    const double room = d->capability >= 90 && d->capability < 120 ? 228 << 10 : (double)d->local_bytes * 2;
+    const double by_registers = 65536 / (up(registers < 255 ? registers : 255, 8) * 32 * warps), by_local = room / local;
+    const double groups = by_registers < by_local ? by_registers : by_local;
+    return (struct ampere_group){
+        .groups = groups < 1 ? 1 : groups > 8 ? 8 : (double)(int64_t)groups,
+        .warps = warps,
+        .product = larger(s->bq * s->bk * row / 2540, warps * s->bk * row / 128),
+        .softmax = s->bq * s->bk * (1 / 23.0 + (f[F_SOFTCAP] ? 0.16 : 0)) + (f[F_LAZY] ? 0.3 : 1) * s->bq * s->dv / 128};
+}
+
+/* Copies as rows lie are for rows that cannot be copied whole; for others they gain nothing. */
+static double ampere_pieces(const struct variant *v)
+{
+    const bool whole = variant_head_dim(v) % 8 == 0 && variant_head_dim_v(v) % 8 == 0;
+    return v->field[F_COPY] == COPY_ANY ? (whole ? 6.5 : 1.3) : 1;
+}
+
+/* The same if keys are split: a group has a slice of the rows of all heads that share a KV head, and some keys. Groups of a
+ * multiprocessor wait beside each other, and share 2500 bytes per cycle with all others. */
+static double ampere_split_cycles(const struct variant *v, const struct tune_target *t, const struct gpu_device *d)
+{
+    const struct shape s = read_shape(v, t);
+    const struct ampere_group g = ampere_group(v, &s, d);
+    const double units = t->threads > 0 ? t->threads : 1, split = v->field[F_SPLIT];
+    const double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1, rows = s.rows < s.bq ? larger(s.rows, 1) : s.bq;
+    const double fit = (double)(int64_t)(s.bq / rows), heads = fit < group ? fit : group;
+    const double slices = up(s.rows, s.bq) / s.bq * up(group, heads) / heads;
+    const double splits = up(s.keys, split) / split, steps = up(s.keys < split ? s.keys : split, s.bk) / s.bk;
+    const double all = slices * splits * (double)t->batch * t->heads / group, many = up(all, units) / units;
+    const double there = many < g.groups ? many : g.groups, busy = all < units ? all : units;
+    const double compute = (g.product + g.softmax) * ampere_pieces(v);
+    const double memory = s.bk * (s.d + s.dv) * (double)dtype_size(variant_dtype_kv(v)) * there * busy / slices / 2500;
+    /* Rows that are copied in pieces keep a group's warps busy: 300 cycles for each key. */
+    const double copy = v->field[F_COPY] == COPY_ANY ? 300 * s.bk / g.warps : 0;
+    const double step = larger(larger(there * compute, larger(compute + 460, copy)), larger(memory, 1400.0 / larger(v->field[F_STAGES] - 1, 0.5)));
+    const double waves = many > there ? all / (units * there) + 0.1 : 1;
+    /* One group merges a slice: its warps read 16 splits of 32 chunks, of four columns each, in about 1500 cycles. */
+    const double merged = splits > 1 ? 4000 + 1500 * up(rows * heads * s.dv / 4 * splits, 512) / 512 / g.warps : 0;
+    return ((steps * step + 3000) * waves + merged) * units / ((double)t->batch * t->heads);
+}
+
+/* The cycles of a multiprocessor for one head with mma.sync: other groups hide softmax and waiting, as far as registers and
  * shared memory have room for them. */
 double model_sm80(const struct variant *v, const struct tune_target *t, const struct gpu_device *d)
 {
     const int32_t *f = v->field;
     const struct shape s = read_shape(v, t);
+    if (f[F_SPLIT])
+        return ampere_split_cycles(v, t, d);
     const double heads = (double)t->heads * (double)t->batch, units = t->threads > 0 ? t->threads : 1;
-    const double queries = up(s.rows, s.bq) / s.bq, warps = s.bq / s.mr, row = 2 * (up(s.d, 16) + up(s.dv, 16));
+    const double queries = up(s.rows, s.bq) / s.bq;
     const double steps = f[F_CAUSAL] || f[F_WINDOW] ? (s.keys + s.bq / 2) / s.bk + 0.5 : up(s.keys, s.bk) / s.bk;
-    const double held = s.mr / 16 * (s.dv + s.bk) / 2,
-                 q = s.mr / 16 * up(s.d, 16) / 4; /* registers; of Q, which may stay */
-    const bool stays = held + q + 48 <= 255;
-    const double registers = 1.25 * (held + (stays ? q : 0)) + 40;
-    const double local = f[F_STAGES] * s.bk * row + (stays ? 0 : s.bq * 2 * up(s.d, 16)) + 1024;
-    const double room = d->capability >= 90 && d->capability < 120 ? 228 << 10 : (double)d->local_bytes * 2;
-    const double by_registers = 65536 / (up(registers < 255 ? registers : 255, 8) * 32 * warps),
-                 by_local = room / local;
-    double groups = by_registers < by_local ? by_registers : by_local;
-    groups = groups < 1 ? 1 : groups > 8 ? 8 : (double)(int64_t)groups;
-    const double product = larger(s.bq * s.bk * row / 2540, warps * s.bk * row / 128);
-    const double softmax =
-        s.bq * s.bk * (1 / 23.0 + (f[F_SOFTCAP] ? 0.16 : 0)) + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
-    const double step = (product + softmax + 460 / groups) * (warps * groups < 8 ? 1.25 : 1);
-    const double slots = units * groups, waves = up(queries * heads, slots) / (queries * heads);
-    /* Copies as rows lie are for rows that cannot be copied whole; for others they gain nothing. */
-    const bool whole = variant_head_dim(v) % 8 == 0 && variant_head_dim_v(v) % 8 == 0;
-    const double pieces = f[F_COPY] == COPY_ANY ? (whole ? 6.5 : 1.3) : 1, parts = up(s.dv, 256) / 256;
-    return queries * (steps * step * pieces * parts + 3000 / groups) * waves;
+    const struct ampere_group g = ampere_group(v, &s, d);
+    const double step = (g.product + g.softmax + 460 / g.groups) * (g.warps * g.groups < 8 ? 1.25 : 1);
+    const double slots = units * g.groups, waves = up(queries * heads, slots) / (queries * heads);
+    return queries * (steps * step * ampere_pieces(v) * (up(s.dv, 256) / 256) + 3000 / g.groups) * waves;
 }
 
 double model_sm90(const struct variant *v, const struct tune_target *t, const struct gpu_device *d)

@@ -41,7 +41,7 @@ static inline int64_t attn_cl_divide(const struct attn_cl_args *a, const attn_cl
         return -1;
     out->rows = (int)rows, out->heads = (int)heads, out->along = (int)along, out->slices = (int)slices;
     out->splits = (int)splits, out->group = (int)group;
-    out->part = (int)(most_rows * head_dim_v + (most_rows + 1) / 2 * 4);
+    out->part = (int)(most_rows * ((head_dim_v + 7) / 8 * 8) + (most_rows + 1) / 2 * 4);
     out->ratio = (int)((65536 + rows - 1) / rows);
     return all * a->batch / warpgroups;
 }

@@ -225,53 +225,13 @@ INLINED int group_count(void) /* the number of work-groups; get_num_groups reads
     return y;
 }
 % end
-INLINED uint count_up(__global uint *at) /* adds 1, and returns what was there before */
-{
-    uint before;
-    __asm__ volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
-    return before;
-}
 % if SPLIT
-INLINED uint count_part(__global uint *at) /* as count_up, but whoever counts later, or reads it by parts_there, sees, after a barrier, what this warpgroup has written */
-{
-    uint before;
-    __asm__ volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
-    return before;
-}
-INLINED uint parts_there(__global const uint *at)
-{
-    uint y;
-    __asm__ volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(y) : "l"((ulong)at) : "memory");
-    return y;
-}
-INLINED uint counted(__global const uint *at)
-{
-    uint y;
-    __asm__ volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(y) : "l"((ulong)at));
-    return y;
-}
 INLINED int named_any(uint number, uint items, int x) /* waits for all `items`, and returns whether x is not 0 in any of them */
 {
     int y;
     __asm__ volatile("{.reg .pred p, q; setp.ne.b32 q, %3, 0; bar.red.or.pred p, %1, %2, q; selp.b32 %0, 1, 0, p;}"
         : "=r"(y) : "r"(number), "r"(items), "r"(x) : "memory");
     return y;
-}
-/* Reads one, two or four floats that other groups may have written. */
-INLINED float written1(__global const float *at)
-{
-    float x;
-    __asm__ volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(x) : "l"((ulong)at));
-    return x;
-}
-INLINED void written2(float *x, __global const float *at)
-{
-    __asm__ volatile("ld.relaxed.gpu.global.v2.f32 {%0, %1}, [%2];" : "=f"(x[0]), "=f"(x[1]) : "l"((ulong)at));
-}
-INLINED void written4(float *x, __global const float *at)
-{
-    __asm__ volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
-        : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]) : "l"((ulong)at));
 }
 % end
 

@@ -92,6 +92,45 @@ INLINED int highest_bit(int x) /* the number of the highest bit that is set; -1 
     return y;
 }
 % end
+% if SPLIT or LOOP == "persistent"
+INLINED uint count_up(__global uint *at) /* adds 1, and returns what was there before */
+{
+    uint before;
+    __asm__ volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
+    return before;
+}
+% end
+% if SPLIT
+INLINED uint count_part(__global uint *at) /* as count_up, but whoever counts later, or reads it by parts_there, sees, after a barrier, what was written before one here */
+{
+    uint before;
+    __asm__ volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
+    return before;
+}
+INLINED uint parts_there(__global const uint *at)
+{
+    uint y;
+    __asm__ volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(y) : "l"((ulong)at) : "memory");
+    return y;
+}
+INLINED uint counted(__global const uint *at)
+{
+    uint y;
+    __asm__ volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(y) : "l"((ulong)at));
+    return y;
+}
+/* Reads two or four floats that other groups may have written, if they are there; else x stays as it is. */
+INLINED void written2(float *x, __global const float *at, int are_there)
+{
+    __asm__ volatile("{.reg .pred p; setp.ne.b32 p, %3, 0; @p ld.relaxed.gpu.global.v2.f32 {%0, %1}, [%2];}"
+        : "+f"(x[0]), "+f"(x[1]) : "l"((ulong)at), "r"(are_there));
+}
+INLINED void written4(float *x, __global const float *at, int are_there)
+{
+    __asm__ volatile("{.reg .pred p; setp.ne.b32 p, %5, 0; @p ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];}"
+        : "+f"(x[0]), "+f"(x[1]), "+f"(x[2]), "+f"(x[3]) : "l"((ulong)at), "r"(are_there));
+}
+% end
 INLINED uint rounded(float low, float high) /* two elements of ${T} */
 {
     uint y;

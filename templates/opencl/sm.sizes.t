@@ -30,7 +30,7 @@
 % let FROM = WINDOW or SPLIT
 %# Where sequences are packed, a tile says how many queries its sequence has. Groups that stay look for the sequence of each tile
 %# (sm.walk.t).
-% let WALKS = PACKED and LOOP == "persistent"
+% let WALKS = PACKED and (LOOP == "persistent" or SPLIT)
 % let HOW_MANY = PACKED ? "x.queries" : "(int)a.q_len"
 % assert COPY != "tma" or LOOP != "joint" or not (PACKED or PAGED), "packed and paged do not go with copy tma where loop is joint; copy must be async or plain"
 % assert LOOP != "specialised" or not (PACKED or PAGED), "packed and paged do not go with loop specialised; loop must be persistent"

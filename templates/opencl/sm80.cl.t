@@ -23,13 +23,20 @@
 % if FEATURES
 % include "opencl/features.h"
 % end
+% if SPLIT
+% include "opencl/split.h"
+% end
 % own
 % include "opencl/begin.t"
 % include "opencl/ptx.t"
 % include "opencl/ptx.sm80.t"
 % end
 % include "opencl/softmax.t"
+% if SPLIT
+% include "opencl/split.t"
+% else
 % include "opencl/tiles.t"
+% end
 % include "opencl/sm80.parts.t"
 % let K_COPIED = PAGED ? "page_k(K_AT(n), k, a->k_stride, p, n, " : "copy_qk(K_AT(n), k, a->k_stride[2], p->item, "
 % let V_COPIED = PAGED ? "page_v(V_AT(n), v, a->v_stride, p, n, " : "copy_v(V_AT(n), v, a->v_stride[2], p->item, "
@@ -65,15 +72,28 @@ INLINED void copy_next(const struct worker *p, const struct tile *x, int n, __gl
 
 ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END}
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE_O} *o,
-    __global float *lse, __global const long *kv_lens, ${GIVEN} struct attn_cl_args a,${FEATURES ? "" : WGMMA ? " " : " const int near)"}${WGMMA and not FEATURES ? GIVEN : ""}${WGMMA and not FEATURES ? " struct " : ""}${WGMMA and not FEATURES ? MAPS : ""}${WGMMA and not FEATURES ? " maps, __global ulong *room)" : ""}
+    __global float *lse, __global const long *kv_lens, ${GIVEN} struct attn_cl_args a,${FEATURES ? "" : WGMMA ? " " : " const int near"}${FEATURES or WGMMA ? "" : SPLIT ? "," : ")"}${WGMMA and not FEATURES ? GIVEN : ""}${WGMMA and not FEATURES ? " struct " : ""}${WGMMA and not FEATURES ? MAPS : ""}${WGMMA and not FEATURES ? " maps, __global ulong *room)" : ""}
 % include "opencl/features.t"
 % if FEATURES
-    ${GIVEN} struct attn_cl_features f, ${WGMMA ? GIVEN : "const int near)"}${WGMMA ? " struct " : ""}${WGMMA ? MAPS : ""}${WGMMA ? " maps, __global ulong *room)" : ""}
+    ${GIVEN} struct attn_cl_features f, ${WGMMA ? GIVEN : SPLIT ? "const int near," : "const int near)"}${WGMMA ? " struct " : ""}${WGMMA ? MAPS : ""}${WGMMA ? " maps, __global ulong *room)" : ""}
+% end
+% if SPLIT
+    ${GIVEN} struct attn_cl_split split, __global uint *done, __global float *parts)
 % end
 {
     ${SHARED_ALL} uchar memory[${SHARED_BYTES}] __attribute__((aligned(1024)));
     const uint shared = ${MEMORY_AT};
+% if SPLIT
 % if PACKED
+    const struct starts starts = {q_starts, kv_starts, split.splits};
+    struct walk walk = begin_walk(get_local_id(0) & 31, &a, kv_lens, &f, &starts);
+    const struct tile x = tile_at(group_number(), &a, kv_lens, &f, &starts, &walk, get_local_id(0) & 31);
+% else
+    const struct tile x = tile_at(group_number(), &a, &split, kv_lens${WINDOW ? ", &f" : ""});
+% end
+    if (x.count == 0) /* of fewer keys there are fewer splits */
+        return;
+% elif PACKED
     const struct starts starts = {q_starts, kv_starts};
     const struct tile x = tile_at(group_number(), &a, ${WGMMA ? "maps.together" : "near"}, kv_lens, &f, &starts);
     if (x.i0 >= x.queries)
@@ -81,7 +101,14 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % else
     const struct tile x = tile_at(group_number(), &a, ${WGMMA ? "maps.together" : "near"}, kv_lens${WINDOW ? ", &f" : ""});
 % end
-    ${PARTS_V > 1 ? "" : "const "}struct worker p = part_of(memory, &x, &a${SOFTCAP ? ", &f" : ""});
+    ${PARTS_V > 1 or SPLIT ? "" : "const "}struct worker p = part_of(memory, &x, &a${SOFTCAP ? ", &f" : ""});
+% if SPLIT
+    p.d = split, p.parts = parts, p.done = done;
+    p.rows = ${PACKED ? "x.rows * x.heads" : "split.rows * split.heads"} - p.warp * ${MR};
+    if (p.item == 0)
+        ${PUT}TILE(&p)${PUT_IS}x${PUT_END};
+    barrier(CLK_LOCAL_MEM_FENCE);
+% end
 % if MODIFIES
 % include "opencl/sm.beside.t"
 % end
@@ -91,7 +118,11 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % if COPY == "tma"
     const struct source from = source_of(&p, &maps, room + 16, q + a.q_at, k + a.k_at, v + a.v_at);
 % else
+% if SPLIT
+    q += a.q_at + x.${PACKED ? "qb" : "b"} * a.q_stride[0] + x.g * split.group * a.q_stride[1]${PACKED ? " + x.q_from * a.q_stride[2]" : ""};
+% else
     q += a.q_at + x.${PACKED ? "qb" : "b"} * a.q_stride[0] + x.h * a.q_stride[1] + ${PACKED ? "(x.q_from + x.i0)" : "x.i0"} * a.q_stride[2];
+% end
 % if PAGED
     k += a.k_at + x.g * a.k_stride[1];
     v += a.v_at + x.g * a.v_stride[1];
@@ -104,7 +135,10 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     v += a.v_at + x.b * a.v_stride[0] + x.g * a.v_stride[1];
 % end
 % end
-% if PACKED
+% if SPLIT
+    __global ${TYPE_O} *const all = o;
+    o += a.o_at + x.${PACKED ? "qb" : "b"} * a.o_stride[0] + x.g * split.group * a.o_stride[1]${PACKED ? " + x.q_from * a.o_stride[2]" : ""};
+% elif PACKED
     o += a.o_at + x.qb * a.o_stride[0] + x.h * a.o_stride[1] + (x.q_from + p.i) * a.o_stride[2];
     lse += a.lse_at + (x.qb * a.heads + x.h) * x.q_all + x.q_from;
 % else
@@ -131,7 +165,11 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     if (a.scale < 0.0f)
         negate_q(&p);
 % else
+% if SPLIT
+    slice_q(shared + ${AT_Q}, q, &p, &a);
+% else
     copy_qk(shared + ${AT_Q}, q, a.q_stride[2], p.item, ${HOW_MANY} - x.i0, ${BQ});
+% end
 % if ST > 1 and not PAGED
     for (int n = 0; n < ${ST - 1}; n++)
         copy_next(&p, &x, n, k, v, &a);
@@ -192,7 +230,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         look_up(&p, &x, n + ${ST}, pages, f.page_size);
 % end
 % end
-% if WINDOW
+% if SPLIT
+        if (p.rows <= 0)
+% elif WINDOW
         if (!meets(&p, j))
 % else
         if (j * ${BK} >= p.reach)
@@ -202,9 +242,19 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % if SOFTCAP
         #pragma unroll
         for (int m = 0; m < ${FR}; m++)
-            cap(s + m * ${NS}, p.ratio);
+            cap(s + m * ${NS}, p.ratio${SPLIT ? ", p.rows - 16 * m" : ""});
 % end
-% if MODIFIES
+% if MODIFIES and SPLIT
+        const int key = j * ${BK} + 2 * (p.lane & 3), h0 = x.g * split.group;
+        #pragma unroll
+        for (int m = 0; m < ${FR}; m++)
+            if (p.rows > 16 * m) {
+                const int r = p.warp * ${MR} + 16 * m + p.lane / 4;
+                const struct row y[2] = {some_row_at(r, TILE(&p), &p.d, &a), some_row_at(r + 8, TILE(&p), &p.d, &a)};
+                const int h[2] = {h0 + y[0].h, h0 + y[1].h}, i[2] = {y[0].i, y[1].i};
+                modify(s + m * ${NS}, &beside, &f, x.b, h, i, p.rows > 16 * m + 8, key, p.keys - key, ${ALIBI ? "x.origin - key" : "0"});
+            }
+% elif MODIFIES
         const int i = p.i + p.lane / 4, key = j * ${BK} + 2 * (p.lane & 3);
         #pragma unroll
         for (int m = 0; m < ${FR}; m++)
@@ -219,9 +269,19 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         }
         values(out, w, &p, V_AT(n));
     }
+% if SPLIT
+    close_rows(out, &p, rows, &a, lse${SINK ? ", sinks + f.sinks_at" : ""});
+    if (x.splits > 1) {
+        leave_part(&p, out, &a, all, lse${SINK ? ", sinks + f.sinks_at" : ""});
+        return;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE); /* now O may take the place of what was copied */
+    store_output(o, &a, out, &p);
+% else
     close_rows(out, &p, rows, &a, lse${SINK ? ", sinks[f.sinks_at + x.h]" : ""}${SINK ? LOG2E : ""});
     barrier(CLK_LOCAL_MEM_FENCE); /* now O may take the place of what was copied */
     store_output(o, a.o_stride[2], ${HOW_MANY} - p.i, out, &p);
+% end
 % if PARTS_V > 1
     }
 % end

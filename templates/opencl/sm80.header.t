@@ -7,7 +7,12 @@
  * Copy it and change it; no notice is needed.
  *
  * Parameters: ${parameters()}.
+% if SPLIT
+ * A work-group of ${ITEMS} work-items computes ${BQ} rows, queries of heads that share a KV head, over ${SPLIT} keys, ${BK} keys at a time;
+ * each warp has ${MR} rows. Who is last with a row's keys merges what all have made of them. A tile takes
+% else
  * A work-group of ${ITEMS} work-items computes ${BQ} queries of one head, ${BK} keys at a time; each warp has ${MR} rows. A tile takes
+% end
  * ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*2} bytes of K and V; a work-item holds ${FR*NS} scores, ${FR*NO} elements of output${Q_STAYS ? " and " : ""}${Q_STAYS ? 2*FR*NQ : ""}${Q_STAYS ? " of Q" : ""}.
  * Local memory: ${LOCAL} bytes${LOCAL_COMES}.
 % if MIXED
@@ -17,12 +22,18 @@
 % let WITHIN = "a fragment's 16              "
 % include "opencl/fragments.t"
  *
+% if SPLIT
+ * Contract: ${LAUNCH_IT} ${ITEMS} and ${GRID} ${GRID_X}${TIMES}splits * slices * kv_heads * batch, of struct attn_cl_split. The structs below say
+ * what the arguments are. near is not read. done is 16 bytes for each of slices * kv_heads * batch, all zeros before the first launch;
+ * parts is, for each of these, splits * part floats, or anything where splits is 1; they are for one launch at a time.
+% else
  * Contract: ${LAUNCH_IT} ${ITEMS} and ${GRID} ${GRID_X}${TIMES}ceil(q_len / ${BQ}) * heads * batch. The struct below says
  * what the arguments are. ${NEAR}
+% end
  * ${ANYWHERE ? "Rows may begin anywhere." : "Rows begin at multiples of 16 bytes."} Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must
  * not overlap the inputs. Keys past a sequence's length are not read. A row that sees no key gives O = 0 and LSE = -inf.${FEATURES ? "" : " */"}
 % if PACKED
- * Packed sequences: q_len and kv_len are those of the longest ones, or more; a group whose tile its sequence does not have ends.
+ * Packed sequences: q_len and kv_len are those of the longest ones, or more; a group whose ${SPLIT ? "unit of work" : "tile"} its sequence does not have ends.
 % end
 % if PAGED
  * Pages of any number of rows are found by the kernel, row by row.

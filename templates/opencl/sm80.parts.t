@@ -1,4 +1,12 @@
-%# What a work-group does with its tile, apart from the order: copies to shared memory, products, output.
+%# What a work-group does with its tile, apart from the order: copies to shared memory, products, output. How the rows of a slice are
+%# divided, where keys are split, is said by the tile if sequences are packed, and is the same for all tiles otherwise.
+% let SLICED = PACKED ? "at" : "&p->d"
+% let SLICED_ROWS = PACKED ? "at->rows" : "p->d.rows"
+% let HOW_STORED = SPLIT ? "const struct attn_cl_args *a" : "long stride, int n"
+% let HOW_IT_IS = SPLIT ? "a" : "stride, n"
+% if SPLIT
+#define TILE(p) ((__local volatile struct tile *)((p)->memory + ${AT_TILE}))
+% end
 /* A warp's part of a tile: ${MR} rows, in fragments of 16. */
 struct worker {
     uint shared;
@@ -15,6 +23,12 @@ struct worker {
     int i, reach;          /* its first row; none of its rows sees keys from reach on */
     int keys, offset;      /* as in struct tile */
 % end
+% if SPLIT
+    int rows;                /* of the slice, from its own first row on, which may be none; i is the slice's first query */
+    struct attn_cl_split d;
+    __global float *parts;   /* see split.t */
+    __global uint *done;     /* how many splits of each slice are done */
+% end
 };
 
 INLINED struct worker part_of(__local uchar *memory, const struct tile *x, const struct attn_cl_args *a${SOFTCAP ? "," : ")"}
@@ -28,13 +42,15 @@ INLINED struct worker part_of(__local uchar *memory, const struct tile *x, const
     const int item = get_local_id(0) % ${ITEMS}, last = ${PACKED ? "x->queries" : "(int)a->q_len"} - 1; /* with %, the compiler knows its range */
 % end
     struct worker p = {.shared = ${MEMORY_AT}, .memory = memory, .item = item, .warp = uniform(item / 32), .lane = item & 31};
-    p.i = x->i0 + p.warp * ${MR};
+    p.i = x->i0${SPLIT ? "" : " + p.warp * "}${SPLIT ? "" : MR};
     p.keys = x->keys, p.offset = x->offset;
 % if PACKED
     p.queries = x->queries;
 % end
 % if WINDOW
     p.low = x->low;
+% elif SPLIT
+    p.reach = interval(min(p.i + ${BQ - 1}, last), x->keys, x->offset);
 % elif WGMMA
     const int i = x->i0 + p.warp / 4 * 64; /* the first row of the warpgroup, which multiplies as one */
     p.reach = i > last ? 0 : interval(min(i + 63, last), x->keys, x->offset);
@@ -54,7 +70,7 @@ INLINED struct worker part_of(__local uchar *memory, const struct tile *x, const
     return p;
 }
 
-% if WINDOW
+% if WINDOW and not SPLIT
 /* Whether any of the warp's rows may see keys of tile j. It is computed anew each time, because registers are scarce. */
 INLINED int meets(const struct worker *p, int j)
 {
@@ -138,6 +154,36 @@ INLINED void page_boxes(uint to, __global const ushort *from, const long *stride
             copy16(to + c * rows * 128 + place(row, chunk, width), from + (row < n ? at.page * stride[0] + at.row * stride[2] : 0) + 64 * c,
                 ${ANYWHERE ? "row < n ? max(min(columns - 64 * c - 8 * chunk, 8), 0) : 0" : "row < n && 64 * c + 8 * chunk < columns"});
     }
+}
+% end
+% if SPLIT
+
+/* For rows of Q that a slice has. */
+INLINED void slice_boxes(uint to, __global const ushort *from, const long *stride, const struct worker *p, const struct attn_cl_args *a,
+    const int rows, const int boxes, const int width, const int columns)
+{
+    const int lanes = width / 16, step = ${ITEMS} / lanes, chunk = p->item % lanes;
+    from += 8 * chunk;
+    #pragma unroll
+    for (int r = 0; r < rows; r += step) {
+        const int n = p->item / lanes + r;
+        if (rows % step != 0 && n >= rows)
+            continue;
+        const struct row x = row_at(n, TILE(p), &p->d, a);
+        #pragma unroll
+        for (int c = 0; c < boxes; c++)
+            copy16(to + c * rows * 128 + place(n, chunk, width), from + (x.is ? x.h * stride[1] + x.i * stride[2] : 0) + 64 * c,
+                ${ANYWHERE ? "x.is ? max(min(columns - 64 * c - 8 * chunk, 8), 0) : 0" : "x.is && 64 * c + 8 * chunk < columns"});
+    }
+}
+INLINED void slice_q(uint to, __global const ushort *from, const struct worker *p, const struct attn_cl_args *a)
+{
+% if HB > 1 or HW == 128
+    slice_boxes(to, from, a->q_stride, p, a, ${BQ}, ${HW == 128 ? HB : HB - 1}, 128, ${HD});
+% end
+% if HW < 128
+    slice_boxes(to + ${128*(HB - 1)*BQ}, from + ${64*(HB - 1)}, a->q_stride, p, a, ${BQ}, 1, ${HW}, ${HD - 64*(HB - 1)});
+% end
 }
 % end
 /* For all columns of Q or K, or of V${PAGED ? "; and for rows in pages" : ""}. */
@@ -272,6 +318,33 @@ INLINED void values(float *out, const uint *w, const struct worker *p, uint v)
  * not kept, because registers are scarce. */
 INLINED void mask_edge(float *s, const struct worker *p, int j)
 {
+% if SPLIT
+% if PACKED
+    __local volatile const struct tile *at = TILE(p);
+% end
+    const int from = j * ${BK} + 2 * (p->lane & 3), rows = ${SLICED_ROWS};
+    const int behind = interval(p->i, p->keys, p->offset) < (j + 1) * ${BK};
+% if WINDOW
+    const int before = p->i + rows - 1 + p->low > j * ${BK};
+    if (!behind && !before)
+        return;
+% else
+    if (!behind)
+        return;
+% end
+    #pragma unroll
+    for (int f = 0; f < ${FR}; f++) {
+        const int r = p->warp * ${MR} + 16 * f + p->lane / 4;
+        const int i = p->i + r - head_of(r, ${SLICED}) * rows, i8 = p->i + r + 8 - head_of(r + 8, ${SLICED}) * rows;
+        const int left[2] = {interval(i, p->keys, p->offset) - from, interval(i8, p->keys, p->offset) - from};
+        mask(s + f * ${NS}, left);
+% if WINDOW
+        const int first[2] = {i + p->low - from, i8 + p->low - from};
+        mask_before(s + f * ${NS}, first);
+% end
+    }
+}
+% else
     if (interval(p->i, p->keys, p->offset) < (j + 1) * ${BK}) {
         const int from = j * ${BK} + 2 * (p->lane & 3), i = p->i + p->lane / 4;
         #pragma unroll
@@ -292,7 +365,11 @@ INLINED void mask_edge(float *s, const struct worker *p, int j)
     }
 % end
 }
+% end
 
+% if SPLIT
+% include "opencl/sm80.split.t"
+% else
 /* The rows are complete: writes their LSE, and divides O as it is to be stored. */
 INLINED void close_rows(float *out, const struct worker *p, struct row_states *rows, const struct attn_cl_args *a, __global float *lse${SINK ? "," : ")"}
 % if SINK
@@ -318,10 +395,11 @@ INLINED void close_rows(float *out, const struct worker *p, struct row_states *r
                 out[r / 2 * ${NO} + n] *= inverse;
     }
 }
+% end
 
 % if WIDE_O
 /* Stores row lane/4 of a fragment and the row 8 below it, a pair of columns at a time. */
-INLINED void store_output(__global ${TYPE_O} *o, long stride, int n, const float *out, const struct worker *p)
+INLINED void store_output(__global ${TYPE_O} *o, ${HOW_STORED}, const float *out, const struct worker *p)
 {
     const int column = 2 * (p->lane & 3);
     #pragma unroll
@@ -329,15 +407,22 @@ INLINED void store_output(__global ${TYPE_O} *o, long stride, int n, const float
         #pragma unroll
         for (int r = 0; r < 2; r++) {
             const int row = 16 * f + 8 * r + p->lane / 4;
+% if SPLIT
+            const struct row y = row_at(p->warp * ${MR} + row, TILE(p), &p->d, a);
+            const int is = y.is;
+            __global ${TYPE_O} *const to = o + y.h * a->o_stride[1] + y.i * a->o_stride[2] + column;
+% else
+            const int is = row < n;
             __global ${TYPE_O} *const to = o + row * stride + column;
+% end
             const int wide = ((ulong)to & 7) == 0;
             #pragma unroll
             for (int c = 0; c < ${DV/8}; c++) {
                 const float x = out[f * ${NO} + 4 * c + 2 * r], y = out[f * ${NO} + 4 * c + 2 * r + 1];
                 const int left = ${PARTS_V > 1 ? "p->columns" : PART_V} - 8 * c - column;
-                if (row < n && wide && left > 1)
+                if (is && wide && left > 1)
                     *(__global float2 *)(to + 8 * c) = ${FLOAT2}(x, y);
-                else if (row < n) {
+                else if (is) {
                     if (left > 0)
                         to[8 * c] = x;
                     if (left > 1)
@@ -348,26 +433,36 @@ INLINED void store_output(__global ${TYPE_O} *o, long stride, int n, const float
 }
 % else
 /* O goes through shared memory, where each warp keeps to its own rows, so that 16 bytes are written at once. */
-INLINED void put_box(__global ushort *o, long stride, int lane, int n, __local const uchar *from, const int width,
+INLINED void put_box(__global ushort *o, ${HOW_STORED}, ${SPLIT ? "const struct worker *p" : "int lane"}, __local const uchar *from, const int width,
     ${PARTS_V > 1 ? "int columns" : "const int columns"})
 {
+% if SPLIT
+    const int lane = p->lane;
+% end
     const int lanes = width / 16, step = 32 / lanes, chunk = lane % lanes;
     #pragma unroll
     for (int r = 0; r < ${MR}; r += step) {
         const int row = lane / lanes + r;
-% if ANYWHERE
+% if SPLIT
+        const struct row y = row_at(p->warp * ${MR} + row, TILE(p), &p->d, a);
+        const int is = y.is;
+        __global ushort *const to = o + y.h * a->o_stride[1] + y.i * a->o_stride[2] + 8 * chunk;
+% else
+        const int is = row < n;
         __global ushort *const to = o + row * stride + 8 * chunk;
+% end
+% if ANYWHERE
         __local const ushort *const x = (__local const ushort *)(from + place(row, chunk, width));
-        if (row < n && (((ulong)to & 15) != 0 || 8 * chunk + 8 > columns)) {
+        if (is && (((ulong)to & 15) != 0 || 8 * chunk + 8 > columns)) {
             for (int e = 0; e < 8 && 8 * chunk + e < columns; e++)
                 to[e] = x[e];
         } else
 % end
-        if (row < n && 8 * chunk < columns)
-            *(__global uint4 *)(o + row * stride + 8 * chunk) = *(__local const uint4 *)(from + place(row, chunk, width));
+        if (is && 8 * chunk < columns)
+            *(__global uint4 *)to = *(__local const uint4 *)(from + place(row, chunk, width));
     }
 }
-INLINED void store_output(__global ushort *o, long stride, int n, const float *out, const struct worker *p)
+INLINED void store_output(__global ushort *o, ${HOW_STORED}, const float *out, const struct worker *p)
 {
     #pragma unroll
     for (int f = 0; f < ${FR}; f++)
@@ -380,7 +475,7 @@ INLINED void store_output(__global ushort *o, long stride, int n, const float *o
     warp_sync();
 % for c in 0..VB
 % let W = c == VB - 1 ? LW : 128
-    put_box(o + ${64*c}, stride, p->lane, n, p->memory + ${c*BQ*128} + p->warp * ${MR*W}, ${W}, ${PARTS_V > 1 ? "p->columns - " : ""}${PARTS_V > 1 ? 64*c : PART_V - 64*c});
+    put_box(o + ${64*c}, ${HOW_IT_IS}, ${SPLIT ? "p" : "p->lane"}, p->memory + ${c*BQ*128} + p->warp * ${MR*W}, ${W}, ${PARTS_V > 1 ? "p->columns - " : ""}${PARTS_V > 1 ? 64*c : PART_V - 64*c});
 % end
 }
 % end

@@ -6,7 +6,10 @@
 % assert not NARROW, "isa sm80 and loop joint do not widen K and V yet; dtype.kv must be left out"
 % assert DTYPE == "f16" or DTYPE == "bf16", "isa sm80 multiplies f16 and bf16; dtype must be one of them"
 % assert NV + U + GQ + GX + VW + PINGPONG == 0, "micro.vecs, unroll, group, vector and pingpong belong to other isas; sm80 has tiles, micro.rows and stages"
-% assert not SPLIT, "work-groups of one tile each do not split keys; split must be left out"
+% assert not SPLIT or not WGMMA, "with loop joint keys are not split; split must be left out"
+% assert not SPLIT or BQ <= 64, "where keys are split tile.q must be at most 64: a slice of the rows of queries that share a KV head"
+% assert not SPLIT or HDV <= 256, "where keys are split head_dim.v must be at most 256: a slice's output is one part"
+% assert SPLIT % BK == 0, "split must be a multiple of tile.k"
 % assert COPY == "any" or COPY == "plain" or HD % 8 == 0 and HDV % 8 == 0, "head_dim must be a multiple of 8: rows are copied by whole 16 bytes; copy any takes others"
 % assert HD <= 256, "head_dim.qk must be at most 256: a warp has no registers for more beside its output"
 % assert MR == 16 or MR == 32, "micro.rows must be 16 or 32: one or two fragments of the tensor cores"
@@ -20,6 +23,13 @@
 % let TYPE = "ushort"
 % let ITEMS = 32*BQ/MR
 % let FR = MR/16
+%# Where keys are split: the slices of a tile, and their rows; the warps that merge what splits have left; the columns of that; and
+%# whether output may begin anywhere and have any number of columns.
+% let WG = 1
+% let SLICE = BQ
+% let MERGERS = BQ/MR
+% let PART_ROW = round_up(HDV, 8)
+% let SOME_COLUMNS = COPY == "plain" or COPY == "any"
 %# Columns of values that a group works on at once: all of them or, if there are more than 256, one part after another. A fragment has
 %# a multiple of eight columns.
 % let PARTS_V = ceil_div(HDV, 256)
@@ -51,7 +61,9 @@
 % let AT_Q = Q_STAYS ? (ST - 1)*STAGE : 0
 % let AT_BAR = max(max(AT_STAGES + ST*STAGE, AT_Q + Q_TILE), WIDE_O ? 0 : O_TILE)
 % let AT_PLACES = AT_BAR
-% let LOCAL = AT_BAR + (COPY == "tma" ? 8*(ST + 1) : 0) + (PAGED ? 16*BK : 0)
+% let AT_TILE = AT_PLACES + (PAGED ? 16*BK : 0)
+%# The tile, and whether this group is the last one with a part of its slice.
+% let LOCAL = SPLIT ? AT_TILE + 128 : AT_BAR + (COPY == "tma" ? 8*(ST + 1) : 0) + (PAGED ? 16*BK : 0)
 % assert LOCAL <= 232448, "it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller"
 %# Where rows may begin anywhere, they are copied and stored in pieces.
 % let ANYWHERE = COPY == "plain" or COPY == "any"
@@ -60,11 +72,11 @@
 % let LAUNCH_GROUP_1 = 1
 % let LAUNCH_ROWS = BQ
 % let LAUNCH_COLUMNS = BK
-% let LAUNCH_GROUPS_0 = "ceil(q_len / tile[0]) * heads * batch"
+% let LAUNCH_GROUPS_0 = SPLIT ? "splits * slices * kv_heads * batch" : "ceil(q_len / tile[0]) * heads * batch"
 % let LAUNCH_GROUPS_1 = "1"
 % let LAUNCH_GROUPS_2 = "1"
 % let LAUNCH_LOCAL = LOCAL
-% let LAUNCH_SPLIT = 0
+% let LAUNCH_SPLIT = SPLIT
 % let LAUNCH_BEGIN = COPY == "plain" or COPY == "any" ? "anywhere" : COPY == "async" ? "whole" : "mapped"
 % let LAUNCH_ONE_TILE = 1
 % let LAUNCH_MAPS = WGMMA

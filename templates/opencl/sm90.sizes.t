@@ -6,6 +6,10 @@
 % let FEW = BQ == 16
 % let SLICE = FEW ? 16 : 64
 % let WG = FEW ? 1 : BQ/64
+%# Of what splits have left: the warps that merge it, and its columns; and whether output may begin anywhere and have any number of columns.
+% let MERGERS = 4
+% let PART_ROW = HDV
+% let SOME_COLUMNS = 0
 %# For rows wider than 256: what sm90.shares.t and sm90.tiles.t describe. Two warpgroups share the columns of a wide output; keys and
 %# values take turns in one ring of places, so that values that lie in keys are read once.
 % let WIDE = HD > 256 or HDV > 256

@@ -2,7 +2,7 @@
 %# slice of rows, split by split, become its output.
 
 /* A unit of work: `count` tiles of keys from tile `from` on, which are split number `split` of as many as the tile of rows
- * has. Its rows are one slice for each warpgroup. What stands here is the first warpgroup's slice: number `slice` of the KV
+ * has. Its rows are one slice${WG > 1 ? " for each warpgroup" : ""}. What stands here is ${WG > 1 ? "the first warpgroup's" : "this"} slice: number `slice` of the KV
  * head's, which begins at query i0 of head h of the group that shares KV head g of sequence b. Keys and offset are as
  * without splits. */
 struct tile {
@@ -148,40 +148,44 @@ INLINED long part_at(int slice, int split, const struct attn_cl_split *d)
  * of merging the parts were taken. */
 #define COUNTERS(slice) (x->done + ATTN_CL_COUNTERS * (slice))
 
+%# O may begin anywhere, and have any number of columns, where elements are written one by one.
+% let TO_O = WIDE_O ? "float" : SOME_COLUMNS ? "ushort" : "uint"
 /* Merges all parts of a slice, in an order that depends only on how many splits there are, to output and LSE. A chunk is four columns of a row.
- * Some lanes, as many as the splits are worth, share the splits of two chunks; warps take tasks, of as many chunks as their lanes have.
- * task: the warp's first task; negative if it takes that one like the others, from behind the first four. */
-INLINED void merge(__global const float *parts, int lane, int task, __global uint *taken, __local volatile const struct tile *at,
-    const struct attn_cl_split *d, const struct attn_cl_args *a, __global ${TYPE_O} *o, __global float *lse${SINK ? ", __global const float *sinks" : ""})
+ * Some lanes, as many as the splits are worth, share the splits of K chunks, of which they read E at once: loads of K * E chunks are
+ * under way together, and neighbouring lanes read neighbouring chunks. Warps take tasks, of as many chunks as their lanes have.
+ * task: the warp's first task; negative if it takes that one like the others, from behind the first ${MERGERS}, which those that came last begin with. */
+INLINED void merge_by(const int K, const int E, const int lanes, __global const float *parts, int lane, int task, __global uint *taken,
+    __local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a, __global ${TYPE_O} *o, __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
-    const int splits = at->splits, chunks = ${OF}->rows * ${OF}->heads * ${HDV/4};
-    const int lanes = splits <= 4 ? 1 : splits <= 8 ? 2 : splits <= 16 ? 4 : splits <= 32 ? 8 : 16, wide = 32 / lanes, mine = lane % lanes;
+    const int splits = at->splits, chunks = ${OF}->rows * ${OF}->heads * ${PART_ROW/4}, wide = 32 / lanes, mine = lane % lanes;
     uint next = 0;
     if (task < 0 && lane == 0)
         next = count_up(taken);
-    for (int t = task < 0 ? 4 + uniform((int)next) : task; t * 2 * wide < chunks; t = 4 + uniform((int)next)) { /* loads of 2 chunks and of 4 splits are under way at once */
-        const int begin = t * 2 * wide + lane / lanes;
+    for (int t = task < 0 ? ${MERGERS} + uniform((int)next) : task; t * K * wide < chunks; t = ${MERGERS} + uniform((int)next)) {
+        const int begin = t * K * wide + lane / lanes;
         __global const float *part[2], *state[2];
         float top[2], sum[2], out[2][4];
         #pragma unroll
-        for (int k = 0; k < 2; k++) {
-            const int n = min(begin + wide * k, chunks - 1), r = n / ${HDV/4};
-            part[k] = parts + r * ${HDV} + n % ${HDV/4} * 4, state[k] = parts + ${OF}->rows * ${OF}->heads * ${HDV} + 2 * r;
+        for (int k = 0; k < K; k++) {
+            const int n = min(begin + wide * k, chunks - 1), r = n / ${PART_ROW/4};
+            part[k] = parts + r * ${PART_ROW} + n % ${PART_ROW/4} * 4, state[k] = parts + ${OF}->rows * ${OF}->heads * ${PART_ROW} + 2 * r;
             top[k] = -INFINITY, sum[k] = out[k][0] = out[k][1] = out[k][2] = out[k][3] = 0.0f;
         }
-        if (lane == 0)
-            next = count_up(taken); /* early enough to have the answer in time */
-        for (int first = 4 * mine; first < splits; first += 4 * lanes) {
-            float y[8][4], of[8][2];
+        for (int first = E * mine; first < splits; first += E * lanes) {
+            float y[16][4], of[16][2];
             #pragma unroll
-            for (int e = 0; e < 8; e++) {
-                written2(of[e], state[e % 2] + (long)min(first + e / 2, splits - 1) * d->part);
-                written4(y[e], part[e % 2] + (long)min(first + e / 2, splits - 1) * d->part);
+            for (int e = 0; e < K * E; e++) { /* a split that is not there weighs nothing */
+                const int split = first + e / K;
+                of[e][0] = -INFINITY, of[e][1] = y[e][0] = y[e][1] = y[e][2] = y[e][3] = 0.0f;
+                written2(of[e], state[e % K] + (long)split * d->part, split < splits);
+                written4(y[e], part[e % K] + (long)split * d->part, split < splits);
             }
             #pragma unroll
-            for (int k = 0; k < 2; k++) { /* the sum so far is rescaled to the new maximum, as in the softmax; a split that comes again changes no maximum */
+            for (int k = 0; k < K; k++) { /* the sum so far is rescaled to the new maximum, as in the softmax */
                 const float before = top[k];
-                top[k] = fmax(fmax(fmax(before, of[k][0]), fmax(of[k + 2][0], of[k + 4][0])), of[k + 6][0]);
+                #pragma unroll
+                for (int e = k; e < K * E; e += K)
+                    top[k] = fmax(top[k], of[e][0]);
                 const float fix = exp2_fast(${ADDS ? "(before - finite(top[k])) * 1.44269504f" : "before - finite(top[k])"});
                 sum[k] *= fix;
                 #pragma unroll
@@ -189,19 +193,20 @@ INLINED void merge(__global const float *parts, int lane, int task, __global uin
                     out[k][c] *= fix;
             }
             #pragma unroll
-            for (int e = 0; e < 8; e++) {
-                const int k = e % 2, is = first + e / 2 < splits;
-                const float weight = is ? exp2_fast(${ADDS ? "(of[e][0] - finite(top[k])) * 1.44269504f" : "of[e][0] - finite(top[k])"}) : 0.0f;
-                if (is)
-                    sum[k] = fma(weight, of[e][1], sum[k]);
+            for (int e = 0; e < K * E; e++) {
+                const int k = e % K;
+                const float weight = exp2_fast(${ADDS ? "(of[e][0] - finite(top[k])) * 1.44269504f" : "of[e][0] - finite(top[k])"});
+                sum[k] = fma(weight, of[e][1], sum[k]);
                 #pragma unroll
                 for (int c = 0; c < 4; c++)
-                    out[k][c] = is ? fma(weight, y[e][c], out[k][c]) : out[k][c];
+                    out[k][c] = fma(weight, y[e][c], out[k][c]);
             }
         }
+        if (lane == 0)
+            next = count_up(taken); /* not earlier, lest a warp take a second task before others, which come a little later, have a first one */
         for (int other = 1; other < lanes; other *= 2)
             #pragma unroll
-            for (int k = 0; k < 2; k++) {
+            for (int k = 0; k < K; k++) {
                 const float before = top[k];
                 top[k] = fmax(before, across(before, other));
                 const float fix = exp2_fast(${ADDS ? "(before - finite(top[k])) * 1.44269504f" : "before - finite(top[k])"});
@@ -211,12 +216,12 @@ INLINED void merge(__global const float *parts, int lane, int task, __global uin
                     out[k][c] = fix * out[k][c] + across(fix * out[k][c], other);
             }
         #pragma unroll
-        for (int k = 0; k < 2; k++)
+        for (int k = 0; k < K; k++)
             top[k] = finite(top[k]);
         #pragma unroll
-        for (int k = 0; k < 2; k++) {
-            const int n = begin + wide * k, column = n % ${HDV/4} * 4;
-            const struct row x = row_at(n / ${HDV/4}, at, d, a);
+        for (int k = 0; k < K; k++) {
+            const int n = begin + wide * k, column = n % ${PART_ROW/4} * 4;
+            const struct row x = row_at(n / ${PART_ROW/4}, at, d, a);
             if (n >= chunks || !x.is || mine > 0)
                 continue;
 % if SINK
@@ -224,9 +229,14 @@ INLINED void merge(__global const float *parts, int lane, int task, __global uin
 % else
             const float inverse = sum[k] == 0.0f ? 0.0f : reciprocal(sum[k]);
 % end
-            __global ${WIDE_O ? "float" : "uint"} *to = (__global ${WIDE_O ? "float" : "uint"} *)(o + a->o_at + at->${PACKED ? "qb" : "b"} * a->o_stride[0] +
+            __global ${TO_O} *to = (__global ${TO_O} *)(o + a->o_at + at->${PACKED ? "qb" : "b"} * a->o_stride[0] +
                 (at->g * d->group + x.h) * a->o_stride[1] + ${PACKED ? "(at->q_from + x.i)" : "x.i"} * a->o_stride[2] + column);
-% if WIDE_O
+% if SOME_COLUMNS
+            #pragma unroll
+            for (int c = 0; c < 4; c++)
+                if (column + c < ${HDV})
+                    to[c] = ${WIDE_O ? "" : "(ushort)"}${WIDE_O ? "" : ROUNDED_O}(out[k][c] * inverse${WIDE_O ? "" : ", 0.0f"});
+% elif WIDE_O
             #pragma unroll
             for (int c = 0; c < 4; c++)
                 to[c] = out[k][c] * inverse;
@@ -237,4 +247,14 @@ INLINED void merge(__global const float *parts, int lane, int task, __global uin
                 lse[lse_row(&x, at, d, a)] = sum[k] == 0.0f ? -INFINITY : top[k]${ADDS ? "" : " * 0.693147181f"} + log(sum[k]);
         }
     }
+}
+
+INLINED void merge(__global const float *parts, int lane, int task, __global uint *taken, __local volatile const struct tile *at,
+    const struct attn_cl_split *d, const struct attn_cl_args *a, __global ${TYPE_O} *o, __global float *lse${SINK ? ", __global const float *sinks" : ""})
+{
+    const int splits = at->splits;
+    if (splits <= 8)
+        merge_by(2, 4, splits <= 4 ? 1 : 2, parts, lane, task, taken, at, d, a, o, lse${SINK ? ", sinks" : ""});
+    else
+        merge_by(1, 16, splits <= 16 ? 2 : splits <= 32 ? 4 : 8, parts, lane, task, taken, at, d, a, o, lse${SINK ? ", sinks" : ""});
 }

@@ -95,7 +95,7 @@ def cells(seed):
                     [1] * 32, [8192] * 32, "TB/s"))
     for dim, pad in ((72, 0), (100, 0), (7, 0), (128, 1)):
         what = f"D = {dim}" + (", strides and addresses that are odd" if pad else "")
-        for queries, keys, rate, tiles in (([1] * 32, [8192] * 32, "TB/s", ("q16k128_r16_st3", "q16k64_r16_st3", "q64k64_r16_st3")),
+        for queries, keys, rate, tiles in (([1] * 32, [8192] * 32, "TB/s", ("q64k64_r16_s4096_st3", "q32k64_r16_s4096_st3", "q64k32_r16_s2048_st4")),
                                            ([256], [32768], "TFLOP/s", ("q128k64_r16", "q64k64_r16", "q128k64_r32"))):
             causal = "_causal" if len(queries) == 1 else ""
             names = [f"attn_bf16_d{dim}{causal}_on_sm80_{t}_copyany" for t in tiles]

@@ -126,6 +126,7 @@ static void test_to_the_end(void **state)
                                         "attn_bf16_kvint8_d64_paged_on_sm90_q64k64_s2048",
                                         "attn_bf16_d128_causal_on_sm80_q128k32_r32_lazy",
                                         "attn_f16_d64_causal_on_sm80_q64k32_r16_st1_copyplain",
+                                        "attn_bf16_d100_causal_window_sink_packed_paged_on_sm80_q16k32_r16_s512_copyany",
                                         "attn_f32_d64_causal_on_portable_q64k64_r4x2u4",
                                         "softmax_bf16_of32_on_portable_l32_w4",
                                         NULL};

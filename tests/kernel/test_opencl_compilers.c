@@ -292,6 +292,8 @@ static void test_tensor_cores_without_a_device(void **state)
         "attn_bf16_d192v128_causal_on_sm80_q128k64_r16",
         "attn_f16_d72v40_causal_on_sm80_q64k48_r16",
         "attn_f16_d40_on_sm80_q16k16_r16",
+        "attn_bf16_d128_causal_on_sm80_q16k64_r16_s1024_st3",
+        "attn_f16_d7_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_sm80_q64k32_r16_s512_copyany",
         "attn_bf16_d128_causal_window_on_sm90_q128k128_pingpong_lazy",
         "attn_f16_d128_window_on_sm90_q192k80_lazy",
         "attn_bf16_d256_causal_window_on_sm90_q128k64_lazy",

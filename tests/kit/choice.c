@@ -108,7 +108,7 @@ static int values_of(enum field_id f, enum isa isa, int32_t out[PAIRWISE_VALUES]
 void choice_begin(struct choice *c)
 {
     static const int32_t splits[2][3] = {{0, 128, 512},
-                                         {0, 192, 640}}; /* of which more tiles of sm90's go into these */
+                                         {0, 192, 640}}; /* of which more tiles of tensor cores go into these */
     const int counts[CALLER_COLUMNS] = {c->features ? TYPES : PLAIN_TYPES, c->dim_count, 2, c->features ? SETS : 1};
     memcpy(c->count, counts, sizeof counts);
     c->fields = CALLER_COLUMNS;
@@ -118,8 +118,8 @@ void choice_begin(struct choice *c)
             c->id[c->fields] = (enum field_id)f;
             c->count[c->fields] = values_of((enum field_id)f, c->isa, c->value[c->fields]);
             if (f == F_SPLIT &&
-                (isa_language(c->isa) == LANGUAGE_C || c->isa == ISA_SM90)) { /* short problems have several */
-                memcpy(c->value[c->fields], splits[c->isa == ISA_SM90], sizeof *splits);
+                (isa_language(c->isa) == LANGUAGE_C || c->isa == ISA_SM90 || c->isa == ISA_SM80)) { /* short problems have several */
+                memcpy(c->value[c->fields], splits[isa_language(c->isa) != LANGUAGE_C], sizeof *splits);
                 c->count[c->fields] = sizeof *splits / sizeof **splits;
             }
             c->fields++;

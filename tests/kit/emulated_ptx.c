@@ -285,4 +285,36 @@ void multiply_tf32(float *c, const uint *a, const uint *b)
     emulated_meet_warp();
 }
 
+uint count_up(uint *at)
+{
+    return (*at)++;
+}
+uint count_part(uint *at)
+{
+    return (*at)++;
+}
+uint parts_there(const uint *at)
+{
+    const uint before = *at;
+    for (uint turns = emulated_random(2) ? 1 : 100; turns > 0 && *at == before; turns--) { /* later, as a poll that takes long */
+        emulated_progress();
+        emulated_yield();
+    }
+    return *at;
+}
+uint counted(const uint *at)
+{
+    return *at;
+}
+void written2(float *x, const float *at, int are_there)
+{
+    if (are_there)
+        memcpy(x, at, 8);
+}
+void written4(float *x, const float *at, int are_there)
+{
+    if (are_there)
+        memcpy(x, at, 16);
+}
+
 const void *const emulated_ptx[] = {(const void *)group_number};

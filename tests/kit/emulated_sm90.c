@@ -466,39 +466,6 @@ int group_count(void)
 {
     return emulated_group(true);
 }
-uint count_up(uint *at)
-{
-    return (*at)++;
-}
-uint count_part(uint *at)
-{
-    return (*at)++;
-}
-uint parts_there(const uint *at)
-{
-    const uint before = *at;
-    for (uint turns = emulated_random(2) ? 1 : 100; turns > 0 && *at == before; turns--) { /* later, as a poll that takes long */
-        emulated_progress();
-        emulated_yield();
-    }
-    return *at;
-}
-uint counted(const uint *at)
-{
-    return *at;
-}
-float written1(const float *at)
-{
-    return *at;
-}
-void written2(float *x, const float *at)
-{
-    memcpy(x, at, 8);
-}
-void written4(float *x, const float *at)
-{
-    memcpy(x, at, 16);
-}
 int anew(int x)
 {
     return x;

@@ -24,7 +24,7 @@
 /* The same functions as in bundle/launch.c, for libattn. State at file scope, since they bring nothing that it could hang
  * from. */
 static FILE *said;
-static int buffers_made;
+static int buffers_made, no_room; /* no_room: 1 where the first buffer is not the room */
 
 static cl_int CL_API_CALL set_argument(cl_kernel k, cl_uint at, size_t size, const void *value)
 {
@@ -44,7 +44,7 @@ static cl_mem CL_API_CALL make_buffer(cl_context c, cl_mem_flags flags, size_t s
 {
     (void)c, (void)flags, (void)host;
     *code = CL_SUCCESS;
-    made[buffers_made] = size;
+    made[no_room + buffers_made] = size;
     return HANDLE(cl_mem, HANDLE_ROOM + buffers_made++);
 }
 
@@ -65,13 +65,13 @@ static void launch_cl(struct opencl *cl, const struct variant *v, const struct g
     r.features.q_end_at = r.features.q_starts_at + c->batch;
     if (!c->more)
         r.buffer[ARRAY_LSE] = r.buffer[ARRAY_O], r.buffer[ARRAY_KV_LENS] = r.buffer[ARRAY_Q];
-    buffers_made = 0;
+    buffers_made = 0, no_room = !text->launch.maps;
     memset(made, 0, sizeof made);
     if (opencl_levels[k.source.level].launch(&k, &slot, &r, NULL, &err) != 0) {
         fprintf(said, "refused\n");
         return;
     }
-    if (text->launch.maps)
+    if (text->launch.maps || text->launch.split)
         fprintf(said, "memory: %zu %zu %zu\n", made[0], made[1], made[2]);
 }
 
@@ -113,7 +113,7 @@ static void launch_cuda(struct cuda *cu, const struct variant *v, const struct g
     cuda_said = &k;
     if (cuda_room_need(&k, &l.args, &l.features, &need, &err) != 0 || cuda_launch(&k, &l, &err) != 0)
         fprintf(said, "refused\n");
-    else if (text->launch.maps)
+    else if (text->launch.maps || text->launch.split)
         fprintf(said, "memory: %zu %zu\n", need.done, k.source.split && !need.parts ? 64 : need.parts);
 }
 

@@ -24,7 +24,8 @@
 enum { B = 2, H = 4, KV = 2, Q = 66, K = 70, D = 64 };
 enum { QN = B * H * Q * D, KN = B * KV * K * D, LN = B * H * Q };
 static const char *const plain = "attn_bf16_d64_causal_on_sm90_q128k64", *const sm80 = "attn_bf16_d64_causal_on_sm80_q64k32_r16",
-                  *const split = "attn_bf16_d64_causal_on_sm90_q64k64_s64", *const joint = "attn_bf16_d64_causal_on_sm90_q128k64_loopjoint";
+                  *const split = "attn_bf16_d64_causal_on_sm90_q64k64_s64", *const joint = "attn_bf16_d64_causal_on_sm90_q128k64_loopjoint",
+                  *const sm80_split = "attn_bf16_d64_causal_on_sm80_q64k64_r16_s64";
 
 struct seen {
     int launches;
@@ -93,10 +94,13 @@ static void look_at_room(const struct variant *v, void **p, struct seen *s)
     s->zeros = true;
     for (int i = 0; i < ROOM_COUNTERS; i++)
         s->zeros = s->zeros && room[i] == 0;
-    if (!v->field[F_SPLIT])
-        return;
-    s->done = *(uint64_t *)p[10];
-    s->parts = *(uint64_t *)p[11];
+}
+
+/* What kernels that split keys take behind the struct of how they are divided. */
+static void look_at_parts(void **p, struct seen *s)
+{
+    s->done = *(uint64_t *)p[0];
+    s->parts = *(uint64_t *)p[1];
     for (uint64_t at = s->done; at < s->parts; at++)
         s->zeros = s->zeros && *(unsigned char *)(uintptr_t)at == 0;
 }
@@ -123,8 +127,12 @@ static void launched(void *user, const struct stub_launch *l)
                          l->stream, 0, 0, 0, true};
     if (v.field[F_ISA] == ISA_SM90)
         look_at_room(&v, l->parameters, &seen);
-    else if (v.field[F_ISA] == ISA_SM80)
+    if (v.field[F_SPLIT])
+        look_at_parts(l->parameters + (v.field[F_ISA] == ISA_SM90 ? 10 : 9), &seen);
+    if (v.field[F_ISA] == ISA_SM80)
         assert_true(*(int *)l->parameters[7] >= 1); /* near */
+    if (v.field[F_ISA] == ISA_SM80 && v.field[F_SPLIT]) /* a group for each unit of work */
+        assert_int_equal(seen.grid, B * KV * ((const struct attn_cl_split *)l->parameters[8])->slices * ((const struct attn_cl_split *)l->parameters[8])->splits);
     for (int64_t b = 0; computes && b < a->batch; b++)
         for (int64_t h = 0; h < a->heads; h++)
             for (int64_t i = 0; i < a->q_len; i++)
@@ -218,7 +226,7 @@ static void compare(const struct arrays *a, const struct arrays *b)
 static void test_host_arrays(void **state)
 {
     (void)state;
-    const char *const names[] = {plain, sm80, split, joint};
+    const char *const names[] = {plain, sm80, split, joint, sm80_split};
     begin();
     struct attn_context *c = context("");
     struct attn_plan *exact = plan_of(c, NULL, "reference");
@@ -247,7 +255,7 @@ static void test_host_arrays(void **state)
         }
         attn_plan_destroy(plan);
     }
-    assert_int_equal(seen.launches, 8);
+    assert_int_equal(seen.launches, 10);
     attn_plan_destroy(exact);
     attn_context_destroy(c);
     end();

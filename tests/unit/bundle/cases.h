@@ -14,6 +14,8 @@ static const char *const launched[] = {
     "attn_f16_d64_on_sm90_q128k64_loopjoint",
     "attn_bf16_of32_d64_on_sm90_q128k64",
     "attn_bf16_d64_causal_on_sm80_q64k32_r16",
+    "attn_bf16_d64_causal_on_sm80_q16k32_r16_s512",
+    "attn_f16_d7v100_window_packed_paged_on_sm80_q32k32_r16_s64_copyany",
     "attn_bf16_d64_window_mask_on_sm90_q64k64_s2048",
     "attn_bf16_d64_causal_packed_paged_on_sm90_q128k64",
     "attn_bf16_d64_packed_paged_on_sm90_q64k64_s2048",

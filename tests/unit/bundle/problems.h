@@ -6,6 +6,8 @@
     {.dtype = B_F16, .head_dim = 64},
     {.dtype = B_BF16, .dtype_o = B_F32, .head_dim = 64},
     {.dtype = B_BF16, .head_dim = 64, .causal = 1},
+    {.dtype = B_BF16, .head_dim = 64, .causal = 1, .heads = 8, .kv_heads = 8, .q_len = 1},
+    {.dtype = B_F16, .head_dim = 7, .head_dim_v = 100, .window = 1, .packed = 1, .paged = 1},
     {.dtype = B_BF16, .head_dim = 64, .window = 1, .mask = 1},
     {.dtype = B_BF16, .head_dim = 64, .causal = 1, .packed = 1, .paged = 1},
     {.dtype = B_BF16, .head_dim = 64, .packed = 1, .paged = 1},

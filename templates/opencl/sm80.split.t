@@ -1,0 +1,74 @@
+%# For kernels of isa sm80 that split keys: what becomes of the rows of a slice, which are queries of several heads.
+/* Divides the rows of a slice whose keys are all in one split, and writes their LSE; notes the state of others beside their part of
+ * the output. */
+INLINED void close_rows(float *out, const struct worker *p, struct row_states *rows, const struct attn_cl_args *a, __global float *lse${SINK ? "," : ")"}
+% if SINK
+    __global const float *sinks)
+% end
+{
+    __local volatile const struct tile *at = TILE(p);
+    const int whole = at->splits == 1;
+    __global float *states = p->parts + part_at(slice_at(at, &p->d, a), at->split, &p->d) + ${SLICED_ROWS} * ${PACKED ? "at->heads" : "p->d.heads"} * ${PART_ROW};
+    #pragma unroll
+    for (int r = 0; r < ${2*FR}; r++) {
+        float sum = rows[r / 2].sum[r % 2];
+        const float top = finite(rows[r / 2].top[r % 2])${ADDS ? "" : " * p->scale"};
+        const int n = p->warp * ${MR} + p->lane / 4 + 8 * r;
+        const struct row y = row_at(n, at, &p->d, a);
+        sum += across(sum, 1);
+        sum += across(sum, 2);
+        if (whole) {
+% if SINK
+            const float inverse = y.is ? inverse_with_sink(sum, top, sinks[at->g * p->d.group + y.h]${LOG2E}) : 0.0f;
+% else
+            const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
+% end
+            #pragma unroll
+            for (int m = 0; m < ${NO}; m++)
+                if (m / 2 % 2 == r % 2)
+                    out[r / 2 * ${NO} + m] *= inverse;
+        }
+        if (!y.is || (p->lane & 3) != 0)
+            continue;
+        if (!whole)
+            *(__global float2 *)(states + 2 * n) = ${FLOAT2}(sum == 0.0f ? -INFINITY : top, sum);
+        else if (a->has_lse)
+            lse[lse_row(&y, at, &p->d, a)] = sum == 0.0f ? -INFINITY : top${ADDS ? "" : " * 0.693147181f"} + log(sum);
+    }
+}
+
+/* Leaves the rows of a split. Which group comes last with a part of a slice merges them all. */
+INLINED void leave_part(struct worker *x, const float *out, const struct attn_cl_args *a, __global ${TYPE_O} *o, __global float *lse${SINK ? "," : ")"}
+% if SINK
+    __global const float *sinks)
+% end
+{
+    __local volatile const struct tile *at = TILE(x);
+    __local volatile int *const is_last = (__local volatile int *)(x->memory + ${AT_TILE + 120});
+    const int slice = slice_at(at, &x->d, a);
+    __global uint *const count = COUNTERS(slice);
+    __global float *part = x->parts + part_at(slice, at->split, &x->d);
+    uint began = 0;
+    #pragma unroll
+    for (int r = 0; r < ${2*FR}; r++) {
+        const int i = x->warp * ${MR} + x->lane / 4 + 8 * r;
+        if (row_at(i, at, &x->d, a).is) {
+            #pragma unroll
+            for (int m = 0; m < ${NO/4}; m++)
+                *(__global float2 *)(part + i * ${PART_ROW} + 8 * m + 2 * (x->lane & 3)) =
+                    ${FLOAT2}(out[r / 2 * ${NO} + 4 * m + r % 2 * 2], out[r / 2 * ${NO} + 4 * m + r % 2 * 2 + 1]);
+        }
+    }
+    if (x->item == 0)
+        began = counted(count + 1);
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    if (x->item == 0) {
+        const int last = ((count_part(count) + 1 - began) & 0x7fffffff) == (uint)at->splits;
+        if (last) /* for the next launch */
+            count[2 + (~began >> 31)] = 0, count[1] = ((began + at->splits) & 0x7fffffff) | (~began & 0x80000000);
+        is_last[0] = last, is_last[1] = (int)(began >> 31);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (is_last[0])
+        merge(x->parts + part_at(slice, 0, &x->d), x->lane, x->warp, count + 2 + is_last[1], at, &x->d, a, o, lse${SINK ? ", sinks" : ""});
+}
