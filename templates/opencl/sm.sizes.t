@@ -16,6 +16,8 @@
 %# makes them, and become exponentials with base two, by one multiplication with the scale times log2(e). A finite bias may be as large
 %# as floats get, so the maximum is subtracted before log2(e) multiplies.
 % let ADDS = BIAS != "none" or ALIBI
+%# Where nothing else is done to scores of narrow keys, exponentials take a row's scale with the power of two of its query in it.
+% let FOLDS = NARROW and not SOFTCAP and not MODIFIES and BQ != 16
 %# O may have another type than Q: f32 goes to memory from registers, and 16 bits by way of shared memory.
 % let TYPE_O = type_opencl(DTYPE_O)
 % let WIDE_O = DTYPE_O == "f32"

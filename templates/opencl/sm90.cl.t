@@ -50,6 +50,7 @@
 % let NEXT_K = INSIDE ? "x->nk += x->step" : "x->nk++"
 % let NEXT_V = INSIDE ? "x->nv += x->step" : "x->nv++"
 % let AND_SINKS = SINK ? ", sinks" : ""
+% let IN_SCORES = FOLDS ? "s, " : NARROW ? "s, unit, " : ""
 
 /* With ping-pong, one warpgroup's products run while the other makes exponentials. */
 % if PINGPONG
@@ -141,12 +142,12 @@ INLINED void end_scores(struct worker *x, int last)
     const uint shared = x->shared;
     products_wait();
 % else
-INLINED void end_scores(${NARROW ? "float *s, const float *unit, " : ""}struct worker *x, int last)
+INLINED void end_scores(${FOLDS ? "float *s, " : NARROW ? "float *s, const float *unit, " : ""}struct worker *x, int last)
 {
     const uint shared = x->shared;
     ${SERIAL ? "products_wait" : "products_wait_but_last"}();
 % if NARROW
-    scale_scores(s, x, unit);
+    scale_scores(s, x${FOLDS ? "" : ", unit"});
 % end
 % end
 % if INSIDE
@@ -232,7 +233,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
     uint p[${NS/2}];
     struct row_states rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
 % if NARROW
-    float unit[2];
+    float unit[2]${FOLDS ? ", scale[2]" : ""};
 % end
     int pending = 0; /* whether the tile before still has values to multiply, and output to store */
 % if LATER
@@ -264,7 +265,12 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
             pending = 0, j = last;
         }
 % end
-% if NARROW
+% if FOLDS
+        if (pending)
+            rows.top[0] *= unit[0], rows.top[1] *= unit[1];
+        fit_queries(x, unit);
+        scale[0] = fmax(x->scale * unit[0], FLT_MIN), scale[1] = fmax(x->scale * unit[1], FLT_MIN);
+% elif NARROW
         fit_queries(x, unit);
 % end
 % if NEGATES
@@ -279,7 +285,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
             tell(x, p, factor, ENDS);
 % end
         await_staging(x);
-        end_scores(${NARROW ? "s, unit, " : ""}x, j == ${FIRST});
+        end_scores(${IN_SCORES}x, j == ${FIRST});
 % if SOFTCAP
         cap(s, x->ratio${SPLIT ? ", rows_from_here(x)" : ""});
 % end
@@ -287,14 +293,14 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         modify_tile(s, x, j, a, f);
 % end
         mask_edge(s, x, j);
-        softmax(s, &rows, fix, x->scale${SKIPS ? ", rows_from_here(x)" : ""});
+        softmax(s, &rows, fix, ${FOLDS ? "scale" : "x->scale"}${SKIPS ? ", rows_from_here(x)" : ""});
 % if not EARLY
         end_values(x);
 % end
-% if NARROW
-        scale_values(s, x);
-% end
         round_all(p, s);
+% if NARROW
+        scale_values(p, x);
+% end
 % if SHARES
         tell(x, p, fix, BEGINS);
 % end
@@ -310,7 +316,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         pending = 1;
         while (--j >= ${FIRST}) {
             begin_step(s, out, p, x${LATER ? ", due, factor, x->nq - 1" : ""});
-            end_scores(${NARROW ? "s, unit, " : ""}x, j == ${FIRST});
+            end_scores(${IN_SCORES}x, j == ${FIRST});
 % if SOFTCAP
             cap(s, x->ratio${SPLIT ? ", rows_from_here(x)" : ""});
 % end
@@ -320,18 +326,18 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % if CAUSAL or WINDOW
             mask_edge(s, x, j);
 % end
-            ${NARROW ? "int" : "const int"} grown = softmax(s, &rows, factor, x->scale${SKIPS ? ", rows_from_here(x)" : ""});
+            ${NARROW ? "int" : "const int"} grown = softmax(s, &rows, factor, ${FOLDS ? "scale" : "x->scale"}${SKIPS ? ", rows_from_here(x)" : ""});
 % if not EARLY
             end_values(x);
 % end
+            round_all(p, s);
 % if NARROW
-            const float by = scale_values(s, x);
+            const float by = scale_values(p, x);
             if (by != 1.0f) { /* the scales of values were divided by another power of two */
                 factor[0] = grown ? factor[0] * by : by, factor[1] = grown ? factor[1] * by : by;
                 grown = 1;
             }
 % end
-            round_all(p, s);
 % if SHARES
             tell(x, p, factor, grown ? RESCALES : GOES_ON);
 % end
@@ -343,6 +349,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % end
         }
     }
+% if FOLDS
+    rows.top[0] *= unit[0], rows.top[1] *= unit[1];
+% end
     if (pending)
         finish(out, p, x, &rows, factor,${LATER ? " due," : ""} a, lse${AND_SINKS});
 % if SHARES

@@ -11,8 +11,8 @@ INLINED uint fitted(uint two, float by)
     return rounded(as_float((int)(two << 16)) * by, as_float((int)(two & 0xffff0000u)) * by);
 }
 
-/* Multiplies scores by the scales of their keys and the units of their queries, before the tile of these keys is counted. */
-INLINED void scale_scores(float *s, const struct worker *x, const float *unit)
+/* Multiplies scores by the scales of their keys${FOLDS ? "" : " and the units of their queries"}, before the tile of these keys is counted. */
+INLINED void scale_scores(float *s, const struct worker *x${FOLDS ? "" : ", const float *unit"})
 {
     __local uchar *const memory = x->memory;
 % if FEW
@@ -29,13 +29,17 @@ INLINED void scale_scores(float *s, const struct worker *x, const float *unit)
             #pragma unroll
             for (int m = 0; m < ${NS}; m += 4) {
                 const float2 y = *(__local const float2 *)(scales + 2 * m);
-                s[m + 2 * r] *= y.x * unit[r], s[m + 2 * r + 1] *= y.y * unit[r];
+                s[m + 2 * r] *= y.x${FOLDS ? "" : " * unit[r]"}, s[m + 2 * r + 1] *= y.y${FOLDS ? "" : " * unit[r]"};
             }
 % else
     #pragma unroll
     for (int m = 0; m < ${NS}; m += 4) {
         const float2 y = *(__local const float2 *)(scales + 2 * m);
+% if FOLDS
+        s[m] *= y.x, s[m + 1] *= y.y, s[m + 2] *= y.x, s[m + 3] *= y.y;
+% else
         s[m] *= y.x * unit[0], s[m + 1] *= y.y * unit[0], s[m + 2] *= y.x * unit[1], s[m + 3] *= y.y * unit[1];
+% end
     }
 % end
 }

@@ -28,8 +28,8 @@ INLINED void widen_tile(__local uchar *from, __local uchar *to, const int column
 }
 
 /* Copies a tile's scales to where consumers read them. Those of keys stay as they are. Those of values, which the first warp copies,
- * are divided by a power of two that none of them exceeds, so that f16 has room for their products with probabilities; the power
- * stands behind them. */
+ * are divided by a power of two that none of them exceeds, and become f16, which has room for their products with probabilities; the
+ * power stands behind them. */
 INLINED void widen_scales(__local const float *pairs, __local float *scales, int item)
 {
     if (item >= 32) {
@@ -44,10 +44,11 @@ INLINED void widen_scales(__local const float *pairs, __local float *scales, int
     for (int n = 1; n < 32; n *= 2)
         top = fmax(top, across(top, n));
     const int power = min(max((as_int(top) >> 23) + 1, 67), 253); /* as a biased exponent */
-    for (int t = item; t < ${BK}; t += 32)
-        scales[${BK} + t] = pairs[${BK} + t] * as_float((254 - power) << 23);
+    const float by = as_float((254 - power) << 23);
+    for (int t = item; t < ${BK/2}; t += 32)
+        ((__local uint *)scales)[${BK} + t] = rounded(pairs[${BK} + 2 * t] * by, pairs[${BK} + 2 * t + 1] * by);
     if (item == 0)
-        scales[${2*BK}] = as_float(power << 23);
+        scales[${BK + BK/2}] = as_float(power << 23);
 }
 
 /* Widens all tiles of this work-group, with work-items 0 to ${32*WIDENERS - 1}. */
@@ -115,30 +116,18 @@ INLINED void fit_queries(const struct worker *x, float *unit)
     named_sync(3 + x->w, 128);
 }
 
-/* Multiplies probabilities by the scales of their values, which were divided by a power of two, once the tile of keys is counted. It
- * returns the power of the tile before over this one's: what output so far is to be multiplied by. */
-INLINED float scale_values(float *s, struct worker *x)
+/* Multiplies probabilities in f16 by the scales of their values, which were divided by a power of two, once the tile of keys is counted.
+ * It returns the power of the tile before over this one's: what output so far is to be multiplied by. */
+INLINED float scale_values(uint *p, struct worker *x)
 {
     __local uchar *const memory = x->memory;
-    __local const float *const scales = SCALES_AT(x->nk - 1) + ${BK} + 2 * (x->lane & 3);
-    const float unit = SCALES_AT(x->nk - 1)[${2*BK}], by = x->unit * as_float((254 << 23) - as_int(unit));
+    __local const uint *const scales = (__local const uint *)SCALES_AT(x->nk - 1) + ${BK} + (x->lane & 3);
+    const float unit = SCALES_AT(x->nk - 1)[${BK + BK/2}], by = x->unit * as_float((254 << 23) - as_int(unit));
     x->unit = unit;
-% if SKIPS
-    const int rows = rows_from_here(x);
     #pragma unroll
-    for (int r = 0; r < 2; r++)
-        if (8 * r < rows)
-            #pragma unroll
-            for (int m = 0; m < ${NS}; m += 4) {
-                const float2 y = *(__local const float2 *)(scales + 2 * m);
-                s[m + 2 * r] *= y.x, s[m + 2 * r + 1] *= y.y;
-            }
-% else
-    #pragma unroll
-    for (int m = 0; m < ${NS}; m += 4) {
-        const float2 y = *(__local const float2 *)(scales + 2 * m);
-        s[m] *= y.x, s[m + 1] *= y.y, s[m + 2] *= y.x, s[m + 3] *= y.y;
+    for (int m = 0; m < ${NS/4}; m++) {
+        const uint y = scales[4 * m];
+        p[2 * m] = times(p[2 * m], y), p[2 * m + 1] = times(p[2 * m + 1], y);
     }
-% end
     return by;
 }

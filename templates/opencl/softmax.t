@@ -75,8 +75,9 @@ INLINED float finite(float m) /* what is subtracted; for a row without keys it i
     return m == -INFINITY ? 0.0f : m;
 }
 
+% let OF_ROW = FOLDS ? "[r]" : ""
 /* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
-INLINED int softmax(float *s, struct row_states *x, float *fix, float scale${SKIPS ? ", int rows" : ""})
+INLINED int softmax(float *s, struct row_states *x, float *fix, ${FOLDS ? "const float *scale" : "float scale"}${SKIPS ? ", int rows" : ""})
 {
     float top[4] = {x->top[0], x->top[1], s[4], s[6]}; /* two chains for each row, to hide the latency of the instruction */
 % if SKIPS
@@ -95,7 +96,7 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale${SKI
 % if LAZY
     /* Exponentials up to 2**8 do no harm, so the old maximum may stand for a slightly larger one, unless some lane has one
      * that is larger still. */
-    const int grown = in_warp((top[0] - x->top[0]) * scale > 8.0f || (top[1] - x->top[1]) * scale > 8.0f);
+    const int grown = in_warp((top[0] - x->top[0]) * scale${FOLDS ? "[0]" : ""} > 8.0f || (top[1] - x->top[1]) * scale${FOLDS ? "[1]" : ""} > 8.0f);
     if (grown)
 % else
     const int grown = 1;
@@ -106,30 +107,30 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale${SKI
             top[r] = fmax(top[r], across(top[r], 2));
 % if INVARIANT
             /* Each row decides for itself; one that has not grown, beside one that has, is multiplied by 1. */
-            const int grows = (top[r] - x->top[r]) * scale > 8.0f;
-            fix[r] = grows ? exp2_fast((x->top[r] - finite(top[r])) * scale) : 1.0f;
+            const int grows = (top[r] - x->top[r]) * scale${OF_ROW} > 8.0f;
+            fix[r] = grows ? exp2_fast((x->top[r] - finite(top[r])) * scale${OF_ROW}) : 1.0f;
             x->top[r] = grows ? top[r] : x->top[r];
 % else
-            fix[r] = ${BIAS != "none" ? "exp2_fast((x->top[r] - finite(top[r])) * scale)" : "exp2_fast(fma(x->top[r], scale, -finite(top[r]) * scale))"};
+            fix[r] = ${BIAS != "none" ? "exp2_fast((x->top[r] - finite(top[r])) * scale)" : FOLDS ? "exp2_fast(fma(x->top[r], scale[r], -finite(top[r]) * scale[r]))" : "exp2_fast(fma(x->top[r], scale, -finite(top[r]) * scale))"};
             x->top[r] = top[r];
 % end
             x->sum[r] *= fix[r];
         }
-    const float low[2] = {finite(x->top[0])${BIAS != "none" ? "" : " * scale"}, finite(x->top[1])${BIAS != "none" ? "" : " * scale"}};
+    const float low[2] = {finite(x->top[0])${BIAS != "none" ? "" : FOLDS ? " * scale[0]" : " * scale"}, finite(x->top[1])${BIAS != "none" ? "" : FOLDS ? " * scale[1]" : " * scale"}};
 % if SKIPS
     #pragma unroll
     for (int r = 0; r < 2; r++)
         if (8 * r < rows)
             #pragma unroll
             for (int n = 2 * r; n < ${NS}; n += 4) {
-                s[n] = ${BIAS != "none" ? "exp2_fast((s[n] - low[r]) * scale)" : "exp2_fast(fma(s[n], scale, -low[r]))"};
-                s[n + 1] = ${BIAS != "none" ? "exp2_fast((s[n + 1] - low[r]) * scale)" : "exp2_fast(fma(s[n + 1], scale, -low[r]))"};
+                s[n] = ${BIAS != "none" ? "exp2_fast((s[n] - low[r]) * scale)" : FOLDS ? "exp2_fast(fma(s[n], scale[r], -low[r]))" : "exp2_fast(fma(s[n], scale, -low[r]))"};
+                s[n + 1] = ${BIAS != "none" ? "exp2_fast((s[n + 1] - low[r]) * scale)" : FOLDS ? "exp2_fast(fma(s[n + 1], scale[r], -low[r]))" : "exp2_fast(fma(s[n + 1], scale, -low[r]))"};
                 x->sum[r] += s[n] + s[n + 1];
             }
 % else
     #pragma unroll
     for (int n = 0; n < ${NS}; n++)
-        s[n] = ${BIAS != "none" ? "exp2_fast((s[n] - low[n / 2 % 2]) * scale)" : "exp2_fast(fma(s[n], scale, -low[n / 2 % 2]))"};
+        s[n] = ${BIAS != "none" ? "exp2_fast((s[n] - low[n / 2 % 2]) * scale)" : FOLDS ? "exp2_fast(fma(s[n], scale[n / 2 % 2], -low[n / 2 % 2]))" : "exp2_fast(fma(s[n], scale, -low[n / 2 % 2]))"};
     #pragma unroll
     for (int n = 0; n < ${NS}; n += 4) {
         x->sum[0] += s[n] + s[n + 1];

@@ -251,6 +251,12 @@ void widened(uint *y, uint four)
     narrow_load(emulated_facts()->type_kv, &four, 4, x);
     y[0] = emulated_two(DTYPE_F16, x[0], x[1]), y[1] = emulated_two(DTYPE_F16, x[2], x[3]);
 }
+uint times(uint x, uint y)
+{
+    const uint two[2] = {x, y};
+    const uint16_t *h = (const uint16_t *)(const void *)two;
+    return emulated_two(DTYPE_F16, dtype_load(DTYPE_F16, h, 0) * dtype_load(DTYPE_F16, h, 2), dtype_load(DTYPE_F16, h, 1) * dtype_load(DTYPE_F16, h, 3));
+}
 void widened_apart(uint *y, uint four)
 {
     widened(y, (four & 0xff0000ff) | (four & 0xff00) << 8 | (four >> 8 & 0xff00));
