@@ -137,7 +137,7 @@ static double hopper_wide_step(const struct variant *v, const struct shape *s)
 static double hopper_widening(const struct variant *v, double bytes)
 {
     const int32_t q = v->field[F_TILE_Q];
-    return variant_dtype_kv(v) < DTYPE_COUNT ? 0 : q == 16 ? bytes / 34 + 250 : bytes / (q == 64 ? 9 : 6.5);
+    return variant_dtype_kv(v) < DTYPE_COUNT ? 0 : q == 16 ? bytes / (v->field[F_TILE_K] < 128 ? 24 : 34) + 600 : bytes / (q == 64 ? 9 : 6.5);
 }
 
 /* What goes on beside something else hides most of it. */

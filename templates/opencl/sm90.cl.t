@@ -453,6 +453,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
 % if PAGED
         from.k_rows = k, from.v_rows = v, from.pages = pages, from.box = maps.box;
+% if NARROW
+        from.boxes = maps.box ? ${BK} / maps.box : 0;
+% end
 % end
 % if CW > 1 or NARROW and not FEW
         registers_for_copying();

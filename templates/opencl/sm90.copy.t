@@ -41,6 +41,9 @@ struct source {
     __global const ${TYPE_KV} *k_rows, *v_rows;
     __global const int *pages; /* of all sequences */
     int box;                   /* keys of a box; 0: keys are gathered, row by row */
+% if NARROW
+    int boxes;                 /* of a tile */
+% end
     struct place before, last, next; /* where this lane's box lies: for the keys before the last, whose values are due; for the last keys; and for the next */
 % end
     uint nq, nk, nv, landed; /* tiles of queries, keys and values so far; and of those how many were cleared behind a sequence's end */

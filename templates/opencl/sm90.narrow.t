@@ -1,11 +1,13 @@
 %# What the producer does with narrow keys and values: their tiles go to the ring as they are stored in memory.
 
+%# Where a tile has 32 keys, or a power of two times as many, a lane has keys that follow each other.
+% let IN_A_ROW = BK == 32 or BK == 64 or BK == 128 or BK == 256
+% let EACH = BK/32
+% if PAGED or not IN_A_ROW
 /* The scales of tile j's keys and values, 32 of each at a time, with zeros where there is no key. */
-INLINED void load_scales(const struct source *f, const struct tile *x, int j, uint to)
+INLINED void gather_scales(const struct source *f, const struct tile *x, int j, uint to, __global const float *k, __global const float *v)
 {
     const struct attn_cl_features *y = f->features;
-    __global const float *const k = (__global const float *)here((long)f->k_scales) + here(y->k_scales_at) + x->g * here(y->k_scales_stride[1]);
-    __global const float *const v = (__global const float *)here((long)f->v_scales) + here(y->v_scales_at) + x->g * here(y->v_scales_stride[1]);
     /* The rate of tiles is this warp's, so it computes the addresses of ${WG == 1 or not PAGED ? "all loads side by side" : "loads one after another, for lack of registers"}. */
     const long k_page = here(y->k_scales_stride[0]), k_row = here(y->k_scales_stride[2]);
     const long v_page = here(y->v_scales_stride[0]), v_row = here(y->v_scales_stride[2]);
@@ -13,12 +15,16 @@ INLINED void load_scales(const struct source *f, const struct tile *x, int j, ui
     for (int n = 0; n < ${BK}; n += 32) {
         const int in_tile = n + f->lane, key = j * ${BK} + in_tile, is = in_tile < ${BK} && key < x->keys;
 % if PAGED
+% if IN_A_ROW
+        const struct place at = place_of(f, x, key);
+% else
         struct place at;
         if (f->box) { /* each lane knows where a box begins */
             const int box = min(in_tile, ${BK - 1}) / f->box;
             at.page = of_lane(f->last.page, box), at.row = of_lane(f->last.row, box) + in_tile - box * f->box;
         } else
             at = place_of(f, x, key);
+% end
         const long page = at.page, row = at.row;
 % else
         const long page = x->${KB}, row = ${PACKED ? "x->kv_from + " : ""}key;
@@ -28,6 +34,40 @@ INLINED void load_scales(const struct source *f, const struct tile *x, int j, ui
             copy4_later(to + ${4*BK} + 4 * in_tile, v + (is ? page * v_page + row * v_row : 0), is);
         }
     }
+}
+% end
+/* The scales of tile j's keys and values${IN_A_ROW ? ", of which a lane has some that follow each other and, in pages, lie in one box" : ""}; with zeros where there is no key. */
+INLINED void load_scales(const struct source *f, const struct tile *x, int j, uint to)
+{
+    const struct attn_cl_features *y = f->features;
+    __global const float *k = (__global const float *)here((long)f->k_scales) + here(y->k_scales_at) + x->g * here(y->k_scales_stride[1]);
+    __global const float *v = (__global const float *)here((long)f->v_scales) + here(y->v_scales_at) + x->g * here(y->v_scales_stride[1]);
+% if not IN_A_ROW
+    gather_scales(f, x, j, to, k, v);
+% else
+    const int first = ${EACH} * f->lane, left = x->keys - j * ${BK} - first;
+% if PAGED
+    if (!f->box) {
+        gather_scales(f, x, j, to, k, v);
+        return;
+    }
+    const int box = first * f->boxes / ${BK};
+    const long page = of_lane(f->last.page, box), row = of_lane(f->last.row, box) + first - box * f->box;
+% else
+    const long page = x->${KB}, row = ${PACKED ? "x->kv_from + " : ""}j * ${BK} + first;
+% end
+    const long k_row = here(y->k_scales_stride[2]), v_row = here(y->v_scales_stride[2]);
+    if (left > 0)
+        k += page * here(y->k_scales_stride[0]) + row * k_row, v += page * here(y->v_scales_stride[0]) + row * v_row;
+    to += 4 * first;
+    #pragma unroll
+    for (int n = 0; n < ${EACH}; n++) {
+        copy4_later(to + 4 * n, k, n < left);
+        copy4_later(to + ${4*BK} + 4 * n, v, n < left);
+        if (n + 1 < left)
+            k += k_row, v += v_row;
+    }
+% end
 }
 % if PAGED
 

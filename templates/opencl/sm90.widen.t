@@ -1,30 +1,45 @@
 %# Widens narrow keys and values to f16: the warps beside the producer take tiles from the ring, and consumers wait for what these warps
 %# write. What queries and scores need for it stands here, too.
 
+/* A work-item's 16 columns of eight rows: t counts boxes of 64 columns first, of which two are side by side in a swizzled row. */
+INLINED uint4 widen_read(__local uchar *from, uint t, const uint boxes, uint row)
+{
+    const uint rows = t / boxes, c = t - rows * boxes;
+    return *(__local const uint4 *)(from + (c >> 1) * ${BK*128} + rows * 1024 + (c & 1 ? row & 4 ? -64 : 64 : 0));
+}
+
 /* Widens rows of so many columns, from boxes of 128 narrow columns to boxes of 64 wide ones, both swizzled, with zeros from
  * row `end` on. A warp takes eight rows of 64 columns at once, and a work-item 16 columns of one row. Of eight neighbouring
  * work-items four have row r and four have row r^5, so that the eight use all banks, both when they read and when they write. */
 INLINED void widen_tile(__local uchar *from, __local uchar *to, const int columns, int end, int item)
 {
-    const int boxes = (columns + 63) / 64, k = item & 3, row = (item >> 3 & 3) ^ (item & 4 ? 5 : 0);
+    const uint boxes = (columns + 63) / 64, k = item & 3, row = (item >> 3 & 3) ^ (item & 4 ? 5 : 0);
     const int near = row & 1 ? -16 : 16; /* from the first 16 bytes to the second */
-    from += row * 128, to += row * 128 + ((2 * k ^ row) << 4);
-    #pragma unroll ${WG == 1 ? 4 : 2}
-    for (int t = item / 32; t < ${BK/8} * boxes; t += ${WIDENERS}) {
-        const int rows = t / boxes, c = t - rows * boxes;
-        if (columns % 64 != 0 && 64 * c + 16 * k >= columns)
-            continue;
-        const uint4 x = *(__local const uint4 *)(from + (c >> 1) * ${BK*128} + rows * 1024 + (((c & 1) * 4 + k ^ row) << 4));
+    from += row * 128 + ((k ^ row) << 4), to += row * 128 + ((2 * k ^ row) << 4);
+    /* What comes next is read before this is written: the compiler does not know that the two are apart. */
+    uint4 next = widen_read(from, min((uint)item / 32, boxes * ${BK/8} - 1), boxes, row);
+    #pragma unroll 2
+    for (uint t = item / 32; t < ${BK/8} * boxes; t += ${WIDENERS}) {
+        const uint rows = t / boxes, c = t - rows * boxes;
+        const uint4 x = next;
+        next = widen_read(from, min(t + ${WIDENERS}, boxes * ${BK/8} - 1), boxes, row);
         uint y[8];
         widened(y, x.x), widened(y + 2, x.y), widened(y + 4, x.z), widened(y + 6, x.w);
-        if (8 * rows + 8 > end) /* which is so of the whole warp, and seldom */
-            #pragma unroll
-            for (int n = 0; n < 8; n++)
-                y[n] = 8 * rows + row < end ? y[n] : 0;
+        if (columns % 64 != 0 && 64 * c + 16 * k >= columns)
+            continue;
         __local uchar *const place = to + c * ${BK*128} + rows * 1024, *const beside = place + near;
         *(__local uint4 *)place = ${UINT4}(y[0], y[1], y[2], y[3]);
-        *(__local uint4 *)(beside) = ${UINT4}(y[4], y[5], y[6], y[7]);
+        *(__local uint4 *)beside = ${UINT4}(y[4], y[5], y[6], y[7]);
     }
+    if (end < ${BK}) /* which is seldom */
+        for (uint t = item / 32; t < ${BK/8} * boxes; t += ${WIDENERS}) {
+            const uint rows = t / boxes, c = t - rows * boxes;
+            __local uchar *const place = to + c * ${BK*128} + rows * 1024, *const beside = place + near;
+            if ((int)(8 * rows + row) >= end && (columns % 64 == 0 || 64 * c + 16 * k < columns)) {
+                *(__local uint4 *)place = ${UINT4}(0, 0, 0, 0);
+                *(__local uint4 *)beside = ${UINT4}(0, 0, 0, 0);
+            }
+        }
 }
 
 /* Copies a tile's scales to where consumers read them. Those of keys stay as they are. Those of values, which the first warp copies,
