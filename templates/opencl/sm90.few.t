@@ -151,7 +151,9 @@ INLINED void leave_unit(float *out, const struct worker *x, uint n, struct row_s
         for (int w = 0; w < ${WARPS}; w++)
             sum = fma(exp2_fast((states[2 * (16 * w + i)] - top) * x->scale), states[2 * (16 * w + i) + 1], sum);
         by[r] = exp2_fast((rows->top[r] - top) * x->scale) * x->unit;
-        top = top${ADDS ? "" : " * x->scale"};
+% if not ADDS
+        top *= x->scale;
+% end
         const struct row y = row_at(i, at, &x->d, a);
         if (whole) {
 % if SINK

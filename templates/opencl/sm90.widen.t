@@ -25,7 +25,7 @@ INLINED void widen_tile(__local uchar *from, __local uchar *to, const int column
         next = widen_read(from, min(t + ${WIDENERS}, boxes * ${BK/8} - 1), boxes, row);
         uint y[8];
         widened(y, x.x), widened(y + 2, x.y), widened(y + 4, x.z), widened(y + 6, x.w);
-        if (columns % 64 != 0 && 64 * c + 16 * k >= columns)
+        if (columns % 64 != 0 && (int)(64 * c + 16 * k) >= columns)
             continue;
         __local uchar *const place = to + c * ${BK*128} + rows * 1024, *const beside = place + near;
         *(__local uint4 *)place = ${UINT4}(y[0], y[1], y[2], y[3]);
@@ -35,7 +35,7 @@ INLINED void widen_tile(__local uchar *from, __local uchar *to, const int column
         for (uint t = item / 32; t < ${BK/8} * boxes; t += ${WIDENERS}) {
             const uint rows = t / boxes, c = t - rows * boxes;
             __local uchar *const place = to + c * ${BK*128} + rows * 1024, *const beside = place + near;
-            if ((int)(8 * rows + row) >= end && (columns % 64 == 0 || 64 * c + 16 * k < columns)) {
+            if ((int)(8 * rows + row) >= end && (columns % 64 == 0 || (int)(64 * c + 16 * k) < columns)) {
                 *(__local uint4 *)place = ${UINT4}(0, 0, 0, 0);
                 *(__local uint4 *)beside = ${UINT4}(0, 0, 0, 0);
             }
