@@ -339,8 +339,10 @@ static int encode(struct encoder *e, const struct machine *m, const struct filli
     size_t start = e->code->size;
     e->code->size += size;
     e->code->instructions++;
-    if (c)
-        put32(at + size - 4, (int64_t)c->at - (int64_t)e->code->size);
+    if (c) { /* the distance stands before an immediate, which takes a byte */
+        const int behind = m->operand[m->operands - 1].kind == M_IMMEDIATE;
+        put32(at + size - 4 - behind, (int64_t)c->at - (int64_t)e->code->size);
+    }
     tell(e, m, f, start);
     return 0;
 }

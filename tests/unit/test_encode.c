@@ -196,8 +196,9 @@ static void check_code(const struct unrolled *u, struct decoder *d, struct listi
     code_free(&code);
 }
 
+enum { CHOSEN_MOST = 128 };
 /* Variants that differ in what their code is made of. */
-static int choose(struct variant out[64])
+static int choose(struct variant out[CHOSEN_MOST])
 {
     static const int dims[] = {64, 80, 8};
     int n = 0;
@@ -213,6 +214,13 @@ static int choose(struct variant out[64])
                     v.field[F_UNROLL] = small ? 1 : 4;
                     out[n++] = v;
                 }
+    for (int isa = 0; isa < ISA_COUNT; isa++)
+        for (int narrow = DTYPE_INT8; narrow < DTYPE_ALL && isas[isa].machine_code; narrow++) {
+            struct variant v = variant_default((enum isa)isa);
+            variant_set_dtypes(&v, DTYPE_BF16, (enum dtype)narrow, DTYPE_BF16);
+            v.field[F_SPLIT] = isa == ISA_AMX ? 0 : 2048;
+            out[n++] = v;
+        }
     return n;
 }
 
@@ -221,7 +229,7 @@ static void each(void (*look)(struct unrolled *u, void *self), void *self, int s
     const struct embedded_file *f = embedded_find("c/attn.micro");
     struct dialects l;
     struct gen_error err = {0};
-    struct variant v[96];
+    struct variant v[CHOSEN_MOST];
     int count = choose(v), legal = 0;
     assert_int_equal(dialects_open(&l, -1, NULL, 0, &err), 0);
     assert_int_equal(dialects_micros(&l, f->path, f->data, f->size, &err), 0);
