@@ -1,6 +1,6 @@
 %# Instructions of NVIDIA's cards from compute capability 8.0 on, as functions. Addresses in shared memory are 32 bits.
 
-% if COPY == "plain" or COPY == "any"
+% if COPY == "plain"
 INLINED void copy_elements(uint to, __global const ushort *from, int n) /* by way of registers; zeros beyond the first n */
 {
     uint x[4] = {0, 0, 0, 0};
@@ -30,6 +30,23 @@ INLINED void copy${width}_async(uint to, __global const void *from, int bytes)
 }
 % end
 % end
+/* Eight elements, of which n are there, by way of registers, from the words of four bytes that hold them: where an address is odd, the
+ * first and the last word also hold another element. */
+INLINED void copy_words(uint to, __global const ushort *from, int n)
+{
+    const int odd = (int)(ulong)from >> 1 & 1;
+    __global const uint *const words = (__global const uint *)(from - odd);
+    uint x[5], y[4];
+    #pragma unroll
+    for (int i = 0; i < 5; i++)
+        x[i] = i < 4 + odd && max(2 * i - odd, 0) < n ? words[i] : 0;
+    #pragma unroll
+    for (int i = 0; i < 4; i++) {
+        y[i] = odd ? x[i] >> 16 | x[i + 1] << 16 : x[i];
+        y[i] = n > 2 * i + 1 ? y[i] : n > 2 * i ? y[i] & 0xffff : 0;
+    }
+    *(__local uint4 *)${POINTER_OF_TO} = ${UINT4}(y[0], y[1], y[2], y[3]);
+}
 INLINED void copy16(uint to, __global const ushort *from, int n) /* eight elements, of which n are there, in pieces as wide as their address allows */
 {
     const int at = (int)(ulong)from & 15;
@@ -43,7 +60,7 @@ INLINED void copy16(uint to, __global const ushort *from, int n) /* eight elemen
         for (int i = 0; i < 4; i++)
             copy4_async(to + 4 * i, from + 2 * i, 2 * max(min(n - 2 * i, 2), 0));
     } else
-        copy_elements(to, from, n);
+        copy_words(to, from, n);
 }
 % elif COPY == "async"
 /* A copy of 16 bytes to shared memory that goes on by itself; or 16 bytes of zeros, for which nothing is read. */

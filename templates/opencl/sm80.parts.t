@@ -2,6 +2,8 @@
 %# divided, where keys are split, is said by the tile if sequences are packed, and is the same for all tiles otherwise.
 % let SLICED = PACKED ? "at" : "&p->d"
 % let SLICED_ROWS = PACKED ? "at->rows" : "p->d.rows"
+%# Rows whose loads are under way together, where these go to registers.
+% let PIECES = 4
 % let HOW_STORED = SPLIT ? "const struct attn_cl_args *a" : "long stride, int n"
 % let HOW_IT_IS = SPLIT ? "a" : "stride, n"
 % if SPLIT
@@ -111,6 +113,19 @@ INLINED void copy_boxes(uint to, __global const ushort *from, long stride, int i
 {
     const int lanes = width / 16, step = ${ITEMS} / lanes, chunk = item % lanes;
     from += item / lanes * stride + 8 * chunk;
+% if COPY == "any"
+    if ((((ulong)from | 2 * stride) & 2) != 0) { /* some rows begin between words: no copy goes on by itself, but many loads are under way together */
+        #pragma unroll ${PIECES}
+        for (int r = 0; r < rows; r += step, from += step * stride) {
+            const int row = item / lanes + r;
+            #pragma unroll
+            for (int c = 0; c < boxes; c++)
+                if (rows % step == 0 || row < rows)
+                    copy_words(to + c * rows * 128 + place(row, chunk, width), from + 64 * c, row < n ? max(min(columns - 64 * c - 8 * chunk, 8), 0) : 0);
+        }
+        return;
+    }
+% end
     #pragma unroll
     for (int r = 0; r < rows; r += step, from += step * stride) {
         const int row = item / lanes + r;
