@@ -242,8 +242,7 @@ static int lower(struct emission *e, struct buf *out, struct gen_error *err)
         buf_puts(out, "#else\n");
     lower_c_ops(out, e->t, e->unit, e->units);
     buf_puts(out, "\n");
-    for (int i = 0; i < e->units; i++)
-        lower_c_body(out, &e->unit[i]);
+    lower_c_bodies(out, e->unit, e->units);
     if (machine)
         buf_puts(out, "#endif\n");
     return 0;

@@ -259,21 +259,27 @@ static void indent(struct buf *out, int depth)
         buf_puts(out, "    ");
 }
 
-void lower_c_body(struct buf *out, const struct unrolled *u)
+/* The statements, with those under an also under a condition of C if `asks`. */
+static void statements(struct buf *out, const struct unrolled *u, bool asks)
 {
     struct reals reals = {.count = 0};
     struct buf one = {0}; /* statement */
     int depth = 1;
     size_t start = 0;
     int group = -1;
-    buf_puts(out, u->comment ? u->comment : "");
-    buf_puts(out, "KERNEL ");
-    lower_c_prototype(out, u, u->name);
-    buf_puts(out, "\n{\n");
-    declarations(out, u);
+    bool also = false;
     for (int k = 0; k < u->insts; k++) {
         const struct inst *i = &u->inst[k];
         const struct micro_call *c = call_at(u, k);
+        if (asks && i->also != also) {
+            also = i->also;
+            buf_puts(out, k ? "\n" : "");
+            depth -= !also;
+            indent(out, depth);
+            buf_puts(out, also ? "if (also) {" : "}");
+            depth += also;
+            group = -1;
+        }
         if (c) {
             one.size = 0;
             put_call(&one, u, &reals, c);
@@ -301,7 +307,82 @@ void lower_c_body(struct buf *out, const struct unrolled *u)
         if (i->kind == INST_LOOP)
             depth++;
     }
-    buf_puts(out, "\n}\n\n");
     out->failed |= one.failed;
     buf_free(&one);
+}
+
+void lower_c_body(struct buf *out, const struct unrolled *u)
+{
+    buf_puts(out, u->comment ? u->comment : "");
+    buf_puts(out, "KERNEL ");
+    lower_c_prototype(out, u, u->name);
+    buf_puts(out, "\n{\n");
+    declarations(out, u);
+    statements(out, u, false);
+    buf_puts(out, "\n}\n\n");
+}
+
+/* Whether `with` is `without` and statements under an also, by what C would print. */
+static bool differ_by_also(const struct unrolled *without, const struct unrolled *with)
+{
+    struct reals reals = {.count = 0};
+    struct buf one = {0}, other = {0};
+    int k = 0, more = 0;
+    bool same = without->micro == with->micro && without->calls == with->calls;
+    for (int i = 0; i < with->insts && same; i++) {
+        if (with->inst[i].also) {
+            more++;
+            continue;
+        }
+        one.size = other.size = 0;
+        same = k < without->insts && !without->inst[k].also && without->inst[k].kind == with->inst[i].kind;
+        if (same) {
+            put_inst(&one, without, &reals, &without->inst[k++], 1);
+            put_inst(&other, with, &reals, &with->inst[i], 1);
+            same = one.size == other.size && !memcmp(one.data, other.data, one.size);
+        }
+    }
+    buf_free(&one);
+    buf_free(&other);
+    return same && more && k == without->insts;
+}
+
+static void put_both(struct buf *out, const struct unrolled *without, const struct unrolled *with)
+{
+    const struct unrolled *const both[] = {without, with};
+    char name[64];
+    snprintf(name, sizeof name, "%s_either", with->micro->name);
+    buf_puts(out, with->comment ? with->comment : "");
+    buf_puts(out, "OP ");
+    lower_c_prototype(out, with, name);
+    out->size -= out->size > 0; /* the ) */
+    buf_puts(out, ", int also)\n{\n");
+    declarations(out, with);
+    statements(out, with, true);
+    buf_puts(out, "\n}\n\n");
+    for (int i = 0; i < 2; i++) {
+        buf_printf(out, "/* %s, where also is %d. */\nKERNEL ", name, i);
+        lower_c_prototype(out, with, both[i]->name);
+        buf_printf(out, " { %s(", name);
+        for (int p = 0; p < with->micro->parameters; p++)
+            buf_printf(out, "%s, ", with->micro->parameter[p].name);
+        buf_printf(out, "%d); }\n", i);
+    }
+    buf_puts(out, "\n");
+}
+
+void lower_c_bodies(struct buf *out, const struct unrolled *u, int n)
+{
+    for (int i = 0; i < n; i++) {
+        int with = -1;
+        bool done = false;
+        for (int j = 0; j < n; j++) {
+            with = j != i && with < 0 && differ_by_also(&u[i], &u[j]) ? j : with;
+            done |= j != i && differ_by_also(&u[j], &u[i]);
+        }
+        if (with >= 0)
+            put_both(out, &u[i], &u[with]);
+        else if (!done)
+            lower_c_body(out, &u[i]);
+    }
 }

@@ -200,6 +200,7 @@ struct node {
     const struct expr *expr; /* WEAVE: statements of the first stream for each that counts; NULL: so that both end
                               * together */
     const char *message;
+    bool also; /* IF: weave does not count its statements, and C has a micro-kernel with them and one without once */
 };
 struct parameter {
     const char *name, *type; /* type NULL: int */
@@ -265,6 +266,7 @@ struct inst {
     struct arg arg[ARGS_MAX];
     int partner;      /* LOOP: its END, and vice versa */
     int group; /* C prints the instructions of one group on one line */
+    bool also; /* it stands under an also */
 };
 /* A named value: a vector, mask, pointer or integer, from its definition to its last use. */
 struct val {
@@ -363,6 +365,8 @@ void lower_c_bits(struct buf *out);
  * plain C. */
 void lower_c_ops(struct buf *out, const struct isa_table *t, const struct unrolled *u, int n);
 void lower_c_body(struct buf *out, const struct unrolled *u);
+/* All of n; two that differ by what stands under an also alone become one function, which both call. */
+void lower_c_bodies(struct buf *out, const struct unrolled *u, int n);
 /* `void NAME(const float *q, ...)`, no semicolon */
 void lower_c_prototype(struct buf *out, const struct unrolled *u, const char *name);
 

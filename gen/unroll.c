@@ -33,6 +33,7 @@ struct unroller {
     int scopes, depth;
     int group; /* of instructions that C prints on one line */
     int inlined; /* inside a trailing for, whose rounds share a line */
+    int also;    /* inside an also */
 };
 static int run(struct unroller *r, const struct node *n, struct scope *s);
 static int call(struct unroller *r, int back, const struct node *n, struct scope *caller);
@@ -86,7 +87,7 @@ static struct inst *add_inst(struct unroller *r, enum inst_kind kind, struct pla
         u->inst_room = room;
     }
     struct inst *i = &u->inst[u->insts++];
-    *i = (struct inst){.kind = kind, .place = place, .partner = -1, .group = r->group};
+    *i = (struct inst){.kind = kind, .place = place, .partner = -1, .group = r->group, .also = r->also > 0};
     return i;
 }
 
@@ -501,7 +502,11 @@ static int run_one(struct unroller *r, const struct node *n, struct scope *s)
     case NODE_IF:
         if (expr_number(n->expr, r->env, &number, r->err))
             return -1;
-        return run(r, number ? n->body : n->otherwise, s);
+        r->also += n->also;
+        if (run(r, number ? n->body : n->otherwise, s))
+            return -1;
+        r->also -= n->also;
+        return 0;
     case NODE_LET:
         if (expr_number(n->expr, r->env, &number, r->err))
             return -1;

@@ -103,18 +103,23 @@ static void renumber(struct unrolled *u, int first, const int *to)
 }
 
 /* Fills order with numbers of instructions from first on; returns how many of the second stream's counted instructions
- * precede the end of the first. */
+ * precede the end of the first. Those of the first that stand under an also stay behind the one before, as if they were a part of it, so
+ * that a stream with them is woven as one without. */
 static int merge(const struct unrolled *u, int first, int middle, const char *by, int64_t every, const int *wait, int *order)
 {
-    int64_t ground = middle - first, total = 0, done = 0;
+    int64_t ground = 0, total = 0, done = 0, passed = 0;
     int b = middle, n = 0, overlapped = 0;
+    for (int i = first; i < middle; i++)
+        ground += !u->inst[i].also;
     for (int i = middle; i < u->insts; i++)
         total += counts(&u->inst[i], by);
-    for (int64_t a = 0; a < ground; a++) {
-        while (b < u->insts && wait[b - middle] <= a && (every ? done * every <= a : done * ground <= a * total)) {
+    for (int64_t a = 0; a < middle - first; a++) {
+        while (b < u->insts && !u->inst[first + a].also && wait[b - middle] <= a &&
+               (every ? done * every <= passed : done * ground <= passed * total)) {
             done += counts(&u->inst[b], by);
             order[n++] = b++;
         }
+        passed += !u->inst[first + a].also;
         overlapped = (int)done;
         order[n++] = first + (int)a;
     }

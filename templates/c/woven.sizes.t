@@ -103,8 +103,15 @@
 % micro key_norms
 % micro query_norms with MR = W
 % micro value_range
+% if PARTS == 2
+% micro lower_values
+% end
+% if not SERIAL
 % micro trip with SUMS = 0
 % micro trip as trip_lse with SUMS = 1
+% elif not TABLE
+% micro exponentials as exponentials_alone with SUMS = 0
+% end
 % micro scores
 % micro values
 % micro exponentials with SUMS = 1
@@ -112,6 +119,7 @@
 % micro words
 % end
 % micro begin
+% micro sums_of with MR = W
 % micro totals with MR = W
 % micro tops with MR = W
 % if SINK

@@ -346,13 +346,37 @@ static int advance(const struct head *x, struct walk *k)
     }
 }
 
+/* What there is to do for three blocks, one after another: the products of the last one with the values at v, the exponentials of this
+ * one, the scores of the next one with the keys at k. */
+static void step(float *space, const struct group *last, const float *v, const struct group *now, const struct group *next, const float *k, int lse)
+{
+    if (last)
+        values(space, v, last->o);
+% if TABLE
+    if (now && !lse)
+        words(space);
+    else if (now)
+        exponentials(space, now->parts, now->state);
+% elif SERIAL
+    if (now && !lse)
+        exponentials_alone(space, now->parts, now->state);
+    else if (now)
+        exponentials(space, now->parts, now->state);
+% else
+    (void)lse;
+    if (now)
+        exponentials(space, now->parts, now->state);
+% end
+    if (next)
+        scores(next->q, k, space);
+}
+
 /* Three blocks are under way at once: of the next one the scores are made, of this one the exponentials, of the last one the products with
- * the values. Where all three are there, one function makes them together, for as many trips as blocks follow one another; where one is
- * missing, each is made by itself. */
+ * the values. ${SERIAL ? "" : "Where all three are there, one function makes them together, for as many trips as blocks follow one another; where one is missing, each is made by itself. "}*/
 static void attend(const struct head *x, struct walk *k)
 {
     struct at { struct group *group; int64_t block; } last = {0, 0}, now = {0, 0}, next = {0, 0};
-    float *space = x->w->trip, *at[6];
+    float *space = x->w->trip${SERIAL ? "" : ", *at[6]"};
     int more = advance(x, k), lse = x->a->lse != 0;
 % if TABLE
     space[${FACTOR}] = lse ? x->factor : x->factor * 128.0f; /* a table's exponentials are too far off for an LSE */
@@ -364,9 +388,16 @@ static void attend(const struct head *x, struct walk *k)
 % else
     space[${FACTOR + 2}] = x->hidden;
 % end
+% if not SERIAL
     at[5] = space;
+% end
     while (more || now.group || last.group) {
         next.group = more ? &k->group[k->third + k->at] : 0, next.block = k->block;
+% if SERIAL
+        if (now.group)
+            space[${FACTOR + 1}] = ${TABLE ? "lse ? -now.group->base : 128.0f * (127.0f - now.group->base" : "-now.group->base"}${TABLE and NATURAL ? " * 1.44269504f" : ""}${TABLE ? ") - 11.0f" : ""};
+        step(space, last.group, x->w->v + last.block * ${VBLOCK}, now.group, next.group, x->w->k + next.block * ${KBLOCK}, lse);
+% else
         at[0] = x->w->k + next.block * ${KBLOCK}, at[2] = x->w->v + last.block * ${VBLOCK};
         if (now.group)
             at[4] = now.group->parts, space[${FACTOR + 1}] = ${TABLE ? "lse ? -now.group->base : 128.0f * (127.0f - now.group->base" : "-now.group->base"}${TABLE and NATURAL ? " * 1.44269504f" : ""}${TABLE ? ") - 11.0f" : ""};
@@ -383,19 +414,9 @@ static void attend(const struct head *x, struct walk *k)
             else
                 trip(at, n);
             k->block += n - 1, next.block += n - 1, now.block += n - 1, last.block += n - 1;
-        } else {
-            if (last.group)
-                values(space, at[2], last.group->o);
-% if TABLE
-            if (now.group && !lse)
-                words(space);
-            else
+        } else
+            step(space, last.group, at[2], now.group, next.group, at[0], lse);
 % end
-            if (now.group)
-                exponentials(space, now.group->parts, now.group->state);
-            if (next.group)
-                scores(next.group->q, at[0], space);
-        }
         if (last.group && last.block + 1 == last.group->end)
             close_group(x, last.group, 0);
 % if MODIFY

@@ -81,6 +81,7 @@ static int write_source(const struct unrolled *u, int n, const char *path)
     buf_puts(&text, "#include <stdint.h>\n");
     lower_c_head(&text, u[0].isa, false);
     lower_c_bits(&text);
+    buf_puts(&text, "float entry_infinity(void);\nfloat entry_infinity(void) { return MINUS_INFINITY; }\n"); /* kernels use it, always */
     lower_c_ops(&text, u[0].isa, u, n);
     for (int i = 0; i < n; i++)
         lower_c_body(&text, &u[i]);

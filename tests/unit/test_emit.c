@@ -399,7 +399,7 @@ static void test_uses(void **state)
         struct gen_text t = emit(g, &v[i], GEN_READABLE);
         struct unrolled u[GEN_MICROS_MAX];
         int units;
-        assert_int_equal(dialects_variant(&l, &v[i], 20, u, &units, &err), 0);
+        assert_int_equal(dialects_variant(&l, &v[i], GEN_MICROS_MAX, u, &units, &err), 0);
         assert_int_equal(units, t.micros);
         for (int k = 0; k < units; k++) {
             struct code code = {0};

@@ -236,7 +236,7 @@ static void each(void (*look)(struct unrolled *u, void *self), void *self, int s
     for (int i = 0; i < count; i += step) {
         struct unrolled u[GEN_MICROS_MAX];
         int n;
-        legal += !dialects_variant(&l, &v[i], 20, u, &n, &err);
+        legal += !dialects_variant(&l, &v[i], GEN_MICROS_MAX, u, &n, &err);
         for (int k = 0; k < n; k++) {
             look(&u[k], self);
             unrolled_free(&u[k]);

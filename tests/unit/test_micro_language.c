@@ -243,6 +243,41 @@ static void test_calls(void **state)
     buf_free(&c);
 }
 
+/* One micro-kernel without what stands under an also, and with it: in C one function, and two that call it. */
+static void test_also(void **state)
+{
+    static const char *const text = "micro m(q: f32*, d: f32*)\n  vec x = q[0]\n  also zero\n    vec t = x + x\n    d[1] = t\n  d[0] = x\n";
+    struct dialects l;
+    struct gen_error err = {0};
+    struct buf c = {0};
+    struct micro_file file = {0};
+    struct env env;
+    struct unrolled u[2];
+    (void)state;
+    assert_false(dialects_open(&l, -1, NULL, 0, &err) || micro_parse(&file, &l.arena, &l.names, "t.micro", 1, text, strlen(text), &err));
+    set_names(&env);
+    for (int i = 0; i < 2; i++) {
+        int entries = env.entries;
+        env_set(&env, "zero", value_int(i));
+        assert_false(micro_unroll(&u[i], i, dialects_table(&l, "avx512"), &file, file.micro[0], i ? "with" : "without", &env, entries, &err));
+        env_leave(&env, entries);
+    }
+    assert_int_equal(u[0].insts, 2);
+    assert_int_equal(u[1].insts, 4);
+    lower_c_bodies(&c, u, 2);
+    assert_string_equal(c.data, "OP void m_either(const float *q, float *d, int also)\n{\n    vec x, t;\n    x = v_load(q);\n    if (also) {\n"
+                                "        t = v_add(x, x);\n        v_store(d + 1, t);\n    }\n    v_store(d, x);\n}\n\n"
+                                "/* m_either, where also is 0. */\nKERNEL void without(const float *q, float *d) { m_either(q, d, 0); }\n"
+                                "/* m_either, where also is 1. */\nKERNEL void with(const float *q, float *d) { m_either(q, d, 1); }\n\n");
+    c.size = 0;
+    lower_c_bodies(&c, u + 1, 1); /* alone it is itself */
+    assert_non_null(strstr(c.data, "KERNEL void with(const float *q, float *d)\n{\n    vec x, t;\n    x = v_load(q);\n    t = v_add(x, x);\n"));
+    buf_free(&c);
+    for (int i = 0; i < 2; i++)
+        unrolled_free(&u[i]);
+    dialects_close(&l);
+}
+
 static void call_is_wrong(const char *statement, const char *message)
 {
     struct gen_error err = {0};
@@ -440,7 +475,7 @@ static bool write_all(struct dialects *l, const char *text, size_t size, struct 
         int n;
         v.field[F_DTYPE] = isa ? DTYPE_F16 : DTYPE_BF16;
         v.field[F_ROWS] = 4;
-        good = !dialects_variant(l, &v, 20, u, &n, err);
+        good = !dialects_variant(l, &v, GEN_MICROS_MAX, u, &n, err);
         for (int i = 0; i < n; i++) {
             struct buf out = {0};
             struct code code = {0};
@@ -515,7 +550,7 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_operands),
         cmocka_unit_test(test_sugar),
-        cmocka_unit_test(test_macros), cmocka_unit_test(test_calls), cmocka_unit_test(test_wrong_calls),
+        cmocka_unit_test(test_macros), cmocka_unit_test(test_calls), cmocka_unit_test(test_also), cmocka_unit_test(test_wrong_calls),
         cmocka_unit_test(test_wrong_names),
         cmocka_unit_test(test_wrong_indices),
         cmocka_unit_test(test_wrong_pointers),

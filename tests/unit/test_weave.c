@@ -38,6 +38,18 @@ static void gives(const char *body, const char *expected)
     buf_free(&out);
 }
 
+/* What stands under an also takes no part in the measure, and nothing comes between it and what it follows. */
+static void test_also(void **state)
+{
+    (void)state;
+    gives("  weave\n    vec x[i] = a[i*16] for i<4\n  with\n    vec y[i] = 0 for i<2\n", "zero load load zero load load");
+    gives("  weave\n    unroll i < 4\n      vec x[i] = a[i*16]\n      also 1\n        b[i*16] = x[i]\n        b[i*16 + 64] = x[i]\n  with\n"
+          "    vec y[i] = 0 for i<2\n",
+          "zero load store store load store store zero load store store load store store");
+    gives("  weave\n    unroll i < 4\n      vec x[i] = a[i*16]\n      also 0\n        b[i*16] = x[i]\n  with\n    vec y[i] = 0 for i<2\n",
+          "zero load load zero load load");
+}
+
 static void is_wrong(const char *body, const char *message)
 {
     struct dialects l;
@@ -204,7 +216,7 @@ static void test_random(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_even),  cmocka_unit_test(test_counted), cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_even), cmocka_unit_test(test_also), cmocka_unit_test(test_counted), cmocka_unit_test(test_waits),
         cmocka_unit_test(test_wrong), cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
