@@ -361,7 +361,7 @@ static void put_both(struct buf *out, const struct unrolled *without, const stru
     statements(out, with, true);
     buf_puts(out, "\n}\n\n");
     for (int i = 0; i < 2; i++) {
-        buf_printf(out, "/* %s, where also is %d. */\nKERNEL ", name, i);
+        buf_printf(out, "/* This is %s %s what stands under `also`. */\nKERNEL ", name, i ? "with" : "without");
         lower_c_prototype(out, with, both[i]->name);
         buf_printf(out, " { %s(", name);
         for (int p = 0; p < with->micro->parameters; p++)

@@ -537,8 +537,8 @@ KERNEL void score_rows(const float *q, const uint16_t *k, float *s, const uint16
     }
 }
 
-/* One step of the online softmax on the scores of a tile, in place. What outputs are to be scaled by
- * stands behind them, from 80 on. */
+/* One step of the online softmax on the scores of a tile, in place. What outputs are to be scaled by stands behind
+ * them, from 80 on. */
 KERNEL void softmax_rows(float *s, float *r)
 {
     const float *at;

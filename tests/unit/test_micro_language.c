@@ -267,8 +267,8 @@ static void test_also(void **state)
     lower_c_bodies(&c, u, 2);
     assert_string_equal(c.data, "OP void m_either(const float *q, float *d, int also)\n{\n    vec x, t;\n    x = v_load(q);\n    if (also) {\n"
                                 "        t = v_add(x, x);\n        v_store(d + 1, t);\n    }\n    v_store(d, x);\n}\n\n"
-                                "/* m_either, where also is 0. */\nKERNEL void without(const float *q, float *d) { m_either(q, d, 0); }\n"
-                                "/* m_either, where also is 1. */\nKERNEL void with(const float *q, float *d) { m_either(q, d, 1); }\n\n");
+                                "/* This is m_either without what stands under `also`. */\nKERNEL void without(const float *q, float *d) { m_either(q, d, 0); }\n"
+                                "/* This is m_either with what stands under `also`. */\nKERNEL void with(const float *q, float *d) { m_either(q, d, 1); }\n\n");
     c.size = 0;
     lower_c_bodies(&c, u + 1, 1); /* alone it is itself */
     assert_non_null(strstr(c.data, "KERNEL void with(const float *q, float *d)\n{\n    vec x, t;\n    x = v_load(q);\n    t = v_add(x, x);\n"));
