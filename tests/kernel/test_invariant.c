@@ -31,7 +31,7 @@
 #include "../kit/seed.h"
 #include "../kit/shown.h"
 
-enum { KERNELS = 5, TIMEOUT = 300, TRIES = 400 };
+enum { KERNELS = 5, TIMEOUT = 300, TIMEOUT_SOAK = 3600, TRIES = 400 };
 
 /* Where kernels are run. */
 struct place {
@@ -147,28 +147,29 @@ struct task {
     struct outcome *out;
 };
 
-static bool build_all(const struct task *t, struct variant *v, struct kernel *kernel, uint64_t *state)
+/* Returns how many there are: fewer than KERNELS where the family hardly has more, and 0 where one does not build. */
+static int build_all(const struct task *t, struct variant *v, struct kernel *kernel, uint64_t *state)
 {
     const struct place *p = t->suite->place;
     struct gen_error err = {0};
     for (int i = 0; i < KERNELS; i++) {
         if (!draw_kernel(p, &t->caller, state, &v[i]))
-            return false;
+            return i;
         variant_encode(&v[i], t->out->text);
         if (p->build(p, &v[i], &kernel[i], &err) != 0) {
             snprintf(t->out->text, sizeof t->out->text, "%.600s", err.text);
             t->out->failed = 1;
-            return false;
+            return 0;
         }
         for (int f = 0; f < FIELD_COUNT; f++)
             if (v[i].field[f] && (fields[f].type == FIELD_BOOL || f == F_SPLIT || f == F_BIAS))
                 atomic_fetch_add(&t->suite->shared->with[f], 1);
     }
-    return true;
+    return KERNELS;
 }
 
 /* One pair; the first showing stands for what is compared. */
-static void compare_pair(struct task *t, const struct variant *v, const struct kernel *kernel, int number)
+static void compare_pair(struct task *t, const struct variant *v, const struct kernel *kernel, int kernels, int number)
 {
     const struct place *p = t->suite->place;
     struct subject s;
@@ -176,7 +177,7 @@ static void compare_pair(struct task *t, const struct variant *v, const struct k
     struct gen_error err = {0};
     char where[160] = "", names[2][GEN_NAME_MAX], text[2000];
     subject_draw(&t->caller, &t->state, random_below(&t->state, 6) ? p->most_keys / 8 : p->most_keys, p->whole, &s);
-    const int64_t one = random_below(&t->state, KERNELS), two = (one + 1 + random_below(&t->state, KERNELS - 1)) % KERNELS;
+    const int64_t one = random_below(&t->state, kernels), two = (one + 1 + random_below(&t->state, kernels - 1)) % kernels;
     variant_encode(&v[one], names[0]), variant_encode(&v[two], names[1]);
     snprintf(text, sizeof text, "pair %d, %s and %s", number, names[0], names[1]); /* for a crash */
     snprintf(t->out->text, sizeof t->out->text, "%.600s", text);
@@ -202,9 +203,9 @@ static int run_family(void *arg)
     struct task *t = arg;
     struct variant v[KERNELS];
     struct kernel kernel[KERNELS] = {{0}};
-    bool built = build_all(t, v, kernel, &t->state);
-    for (int i = 0; built && i < t->suite->place->of_family && !t->out->failed; i++)
-        compare_pair(t, v, kernel, i);
+    const int kernels = build_all(t, v, kernel, &t->state);
+    for (int i = 0; kernels > 1 && i < t->suite->place->of_family && !t->out->failed; i++)
+        compare_pair(t, v, kernel, kernels, i);
     t->out->done = true;
     return 0;
 }
@@ -218,7 +219,8 @@ static int judge_family(void *arg, int index)
     for (int tries = 0;; tries++) {
         uint64_t state = random_next(&t.state);
         draw_caller(s->place, &t.state, &t.caller);
-        if (draw_kernel(s->place, &t.caller, &state, &any))
+        struct variant other;
+        if (draw_kernel(s->place, &t.caller, &state, &any) && draw_kernel(s->place, &t.caller, &state, &other))
             break;
         if (tries == TRIES)
             return 1;
@@ -228,7 +230,7 @@ static int judge_family(void *arg, int index)
         return 1;
     variant_encode(&any, name);
     snprintf(form, sizeof form, "ATTN_SEED=%llu ATTN_FAMILY=%d", (unsigned long long)s->seed, index);
-    int status = run_child(run_family, &t, TIMEOUT, why, sizeof why);
+    int status = run_child(run_family, &t, getenv("ATTNGEN_SOAK") ? TIMEOUT_SOAK : TIMEOUT, why, sizeof why);
     bool failed = t.out->failed || status != 0 || !t.out->done;
     if (failed) {
         char text[900];
@@ -284,7 +286,7 @@ static int find_device(void *arg)
 static void test_opencl(void **state)
 {
     struct place p = {.isa = ISA_PORTABLE, .pairs = 20, .soak = 10000, .of_family = getenv("ATTNGEN_SOAK") ? 400 : 20, .most_keys = 1500,
-                      .most_text = getenv("ATTNGEN_SOAK") ? 100000 : 25000, .build = build_opencl};
+                      .most_text = getenv("ATTNGEN_SOAK") ? 60000 : 25000, .build = build_opencl};
     char why[200];
     if (!test_wants("portable") || run_child(find_device, NULL, TIMEOUT, why, sizeof why) != 1) {
         print_message("# no OpenCL device is here\n");
