@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """bench_gpu.py - attention on a GPU: attngen's OpenCL kernels beside cuDNN and FlashAttention-2 (both through PyTorch's
-scaled_dot_product_attention), in one run, on the same shapes. What it is not: part of attngen; it needs PyTorch.
+scaled_dot_product_attention), and FlashAttention-4 where the package flash-attn-4 is installed, in one run, on the same
+shapes. What it is not: part of attngen; it needs PyTorch.
 
     tests/bench/bench_gpu.py out/bin/tests/bench/bench_gpu [--csv FILE [--svg FILE]] [--dtype bf16,f16] [--dims 64,128,256]
         [--lengths 512,...,16384] [--causal 0,1] [--tokens 16384] [--tune SECONDS | --names FILE...] [--rounds 8] [--no-peers]
@@ -72,6 +73,15 @@ class FewQueries(Cell):
         return self.bytes / ms * 1e-6 if ms else 0.0
 
 
+def fa4():
+    """FlashAttention-4's function, or None where the package flash-attn-4 is not installed."""
+    try:
+        from flash_attn.cute import flash_attn_func
+        return flash_attn_func
+    except ImportError:
+        return None
+
+
 def timed(torch, launch, launches):
     """Milliseconds of each, side by side, by the device's clock."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -84,7 +94,7 @@ def timed(torch, launch, launches):
 
 
 class Peers:
-    """cuDNN and FlashAttention-2 on one cell's data."""
+    """cuDNN, FlashAttention-2 and FlashAttention-4 on one cell's data."""
     def __init__(self, cell):
         import torch
         from torch.nn.attention import SDPBackend
@@ -108,6 +118,9 @@ class Peers:
             return (time.perf_counter() - start) * 1e3 / launches
 
     def round(self, name, launches):
+        if name == "fa4":
+            attention, operands = fa4(), [x.transpose(1, 2).contiguous() for x in (self.q, self.k, self.v)]  # its layout is bshd
+            return timed(self.torch, lambda: attention(*operands, causal=self.cell.causal), launches)
         from torch.nn.attention import sdpa_kernel
         attention = self.torch.nn.functional.scaled_dot_product_attention
         with sdpa_kernel(self.backend[name]):
@@ -157,7 +170,7 @@ def warm_up(rounds, launches):
     for c in rounds:
         try:
             each[c] = rounds[c](launches)
-        except RuntimeError as error:
+        except (RuntimeError, AssertionError, NotImplementedError) as error:  # what a peer does not take
             print(f"#   {c}: {str(error).splitlines()[0]}")
     return each
 
@@ -188,7 +201,7 @@ def measure(worker, cell, name, options):
     rounds = {"attngen": lambda k: worker.ask(f"time {name} {cell.shape} 1 {k}")["ms"][0]} if name else {}
     if options.peers:
         peers = Peers(cell)
-        for peer in ("cudnn", "fa2"):
+        for peer in ("cudnn", "fa2", "fa4") if fa4() else ("cudnn", "fa2"):
             rounds[peer] = lambda k, peer=peer: peers.round(peer, k)
         rounds["dense"] = Dense().round
     each = warm_up(rounds, WARM)
@@ -312,25 +325,29 @@ def main():
     if options.decode:
         say_checked(decode(worker, options), options)
         return
-    worst, rows, fields = 0, [], ["dtype", "dim", "length", "causal", "variant", "attngen", "cudnn", "fa2", "dense"]
-    print("| dtype | D | N | causal | attngen | cuDNN | FA2 | dense | of cuDNN | of FA2 | of dense | variant |\n" + "|---" * 12 + "|")
+    worst, rows, fields = 0, [], ["dtype", "dim", "length", "causal", "variant", "attngen", "cudnn", "fa2", "fa4", "dense"]
+    print("| dtype | D | N | causal | attngen | cuDNN | FA2 | FA4 | dense | of cuDNN | of FA2 | of FA4 | of dense | variant |\n"
+          + "|---" * 14 + "|")
     for cell in [Cell(t, int(d), int(n), c == "1", options.tokens) for t in options.dtype.split(",")
                  for d in options.dims.split(",") for c in options.causal.split(",") for n in options.lengths.split(",")]:
         name = choose(worker, cell, options)
         worst = max(worst, check(worker, cell, name, options))
         ms = measure(worker, cell, name, options)
-        ours, cudnn, fa2 = (cell.tflops(ms.get(c, 0)) for c in ("attngen", "cudnn", "fa2"))
+        ours, cudnn, fa2, four = (cell.tflops(ms.get(c, 0)) for c in ("attngen", "cudnn", "fa2", "fa4"))
         product = Dense.FLOPS / ms["dense"] * 1e-9 if ms.get("dense") else 0
-        rows.append(dict(zip(fields, [cell.dtype, cell.dim, cell.length, int(cell.causal), name, ours, cudnn, fa2, product])))
+        rows.append(dict(zip(fields, [cell.dtype, cell.dim, cell.length, int(cell.causal), name, ours, cudnn, fa2, four, product])))
         print(f"| {cell.dtype} | {cell.dim} | {cell.length} | {'yes' if cell.causal else 'no'} | {ours:.0f} | {cudnn:.0f} |"
-              f" {fa2:.0f} | {product:.0f} | {ours / cudnn if cudnn else 0:.2f} | {ours / fa2 if fa2 else 0:.2f} |"
-              f" {ours / product if product else 0:.2f} | {(name or '')[len(cell.stem):]} |", flush=True)
+              f" {fa2:.0f} | {four:.0f} | {product:.0f} | {ours / cudnn if cudnn else 0:.2f} | {ours / fa2 if fa2 else 0:.2f} |"
+              f" {ours / four if four else 0:.2f} | {ours / product if product else 0:.2f} | {(name or '')[len(cell.stem):]} |", flush=True)
     say_checked(worst, options)
     both = [r for r in rows if r["attngen"] and r["cudnn"]]
     if both:
         print(f"# geometric mean against cuDNN {geometric_mean([r['attngen'] / r['cudnn'] for r in both]):.3f}, least "
               f"{min(r['attngen'] / r['cudnn'] for r in both):.3f}; least against FlashAttention-2 "
               f"{min(r['attngen'] / r['fa2'] for r in both if r['fa2']):.2f}")
+    four = [r["attngen"] / r["fa4"] for r in rows if r["attngen"] and r["fa4"]]
+    if four:
+        print(f"# geometric mean against FlashAttention-4 {geometric_mean(four):.3f}, least {min(four):.3f}")
     if options.csv:
         with open(options.csv + ".new", "w", newline="") as out:
             writer = csv.DictWriter(out, fields)
