@@ -396,7 +396,14 @@ static void attend(const struct head *x, struct walk *k)
 % if SERIAL
         if (now.group)
             space[${FACTOR + 1}] = ${TABLE ? "lse ? -now.group->base : 128.0f * (127.0f - now.group->base" : "-now.group->base"}${TABLE and NATURAL ? " * 1.44269504f" : ""}${TABLE ? ") - 11.0f" : ""};
-        step(space, last.group, x->w->v + last.block * ${VBLOCK}, now.group, next.group, x->w->k + next.block * ${KBLOCK}, lse);
+        int64_t n = 1;
+% if not MODIFY
+        if (next.group && next.group == now.group && next.group == last.group && next.block == last.block + 2 && next.block == now.block + 1 && next.block >= next.group->whole)
+            n = most(1, least(k->stop, next.group->unwhole) - next.block);
+% end
+        for (int64_t t = 0; t < n; t++)
+            step(space, last.group, x->w->v + (last.block + t) * ${VBLOCK}, now.group, next.group, x->w->k + (next.block + t) * ${KBLOCK}, lse);
+        k->block += n - 1, next.block += n - 1, now.block += n - 1, last.block += n - 1;
 % else
         at[0] = x->w->k + next.block * ${KBLOCK}, at[2] = x->w->v + last.block * ${VBLOCK};
         if (now.group)
