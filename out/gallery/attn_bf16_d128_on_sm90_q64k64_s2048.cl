@@ -681,10 +681,12 @@ INLINED long part_at(int slice, int split, const struct attn_cl_split *d)
  * is four columns of a row.
  * Some lanes, as many as the splits are worth, share the splits of K chunks, of which they read E at once: loads of K *
  * E chunks are under way together, and neighbouring lanes read neighbouring chunks. Warps take tasks, of as many chunks
- * as their lanes have. task: the warp's first task; negative if it takes that one like the others, from behind the
- * first 4, which those that came last begin with. */
-INLINED void merge_by(const int K, const int E, const int lanes, __global const float *parts, int lane, int task,
-    __global uint *taken,
+ * as their lanes have. early: the next task is asked for before the loads, early enough to have the answer in time;
+ * else behind them, lest a warp take a second task before others, which come a little later, have a first one. task:
+ * the warp's first task; negative if it takes that one like the others, from behind the first 4, which those that came
+ * last begin with. */
+INLINED void merge_by(const int K, const int E, const int lanes, const int early, __global const float *parts, int lane,
+    int task, __global uint *taken,
     __local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a,
         __global ushort *o, __global float *lse)
 {
@@ -702,6 +704,8 @@ INLINED void merge_by(const int K, const int E, const int lanes, __global const 
             part[k] = parts + r * 128 + n % 32 * 4, state[k] = parts + d->rows * d->heads * 128 + 2 * r;
             top[k] = -INFINITY, sum[k] = out[k][0] = out[k][1] = out[k][2] = out[k][3] = 0.0f;
         }
+        if (early && lane == 0)
+            next = count_up(taken);
         for (int first = E * mine; first < splits; first += E * lanes) {
             float y[16][4], of[16][2];
             #pragma unroll
@@ -733,8 +737,7 @@ INLINED void merge_by(const int K, const int E, const int lanes, __global const 
                     out[k][c] = fma(weight, y[e][c], out[k][c]);
             }
         }
-        if (lane == 0)
-            /* not earlier, lest a warp take a second task before others, which come a little later, have a first one */
+        if (!early && lane == 0)
             next = count_up(taken);
         for (int other = 1; other < lanes; other *= 2)
             #pragma unroll
@@ -772,10 +775,11 @@ INLINED void merge(__global const float *parts, int lane, int task, __global uin
     const struct attn_cl_split *d, const struct attn_cl_args *a, __global ushort *o, __global float *lse)
 {
     const int splits = at->splits;
-    if (splits <= 8)
-        merge_by(2, 4, splits <= 4 ? 1 : 2, parts, lane, task, taken, at, d, a, o, lse);
+    if (splits <= 32)
+        merge_by(2, 4, splits <= 4 ? 1 : splits <= 8 ? 2 : splits <= 16 ? 4 : 8, 1, parts, lane, task, taken, at, d, a,
+            o, lse);
     else
-        merge_by(1, 16, splits <= 16 ? 2 : splits <= 32 ? 4 : 8, parts, lane, task, taken, at, d, a, o, lse);
+        merge_by(1, 16, 8, 0, parts, lane, task, taken, at, d, a, o, lse);
 }
 
 /* Tensors in shared memory, and the barriers that tell that they have come or are no longer needed: those of the
