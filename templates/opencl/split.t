@@ -256,8 +256,13 @@ INLINED void merge(__global const float *parts, int lane, int task, __global uin
     const struct attn_cl_split *d, const struct attn_cl_args *a, __global ${TYPE_O} *o, __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
     const int splits = at->splits;
+% if defined(WIDE) and WIDE
+    /* Beside heads wider than 256 there are registers for eight reads at once, and not for sixteen. */
+    merge_by(1, 8, splits <= 8 ? 1 : splits <= 16 ? 2 : splits <= 32 ? 4 : 8, 0, parts, lane, task, taken, at, d, a, o, lse${SINK ? ", sinks" : ""});
+% else
     if (splits <= 32)
         merge_by(2, 4, splits <= 4 ? 1 : splits <= 8 ? 2 : splits <= 16 ? 4 : 8, 1, parts, lane, task, taken, at, d, a, o, lse${SINK ? ", sinks" : ""});
     else
         merge_by(1, 16, 8, 0, parts, lane, task, taken, at, d, a, o, lse${SINK ? ", sinks" : ""});
+% end
 }
