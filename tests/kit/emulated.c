@@ -152,8 +152,8 @@ static void begin_group(int slot)
     for (int i = slot * ITEMS_MOST; i < slot * ITEMS_MOST + on.items; i++) {
         void **top = (void **)(void *)(on.stacks + (size_t)(i + 1) * STACK) - 8;
         memset(top - 8, 0, 8 * sizeof *top);
-        *(top - 1) = (void *)begin_fiber; /* the address to return to; six registers lie below it */
-        on.fiber[i] = (struct fiber){.sp = top - 7,
+        *top = (void *)begin_fiber; /* the address to return to, at a multiple of 16 as a call has it; six registers lie below */
+        on.fiber[i] = (struct fiber){.sp = top - 6,
                                      .item = {i, i % EMULATED_LANES, &on.warp[i / EMULATED_LANES]}};
     }
 }
