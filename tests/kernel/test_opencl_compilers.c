@@ -329,7 +329,7 @@ static void test_tensor_cores_without_a_device(void **state)
     bool assemble = has_ptxas(s);
     if (!assemble)
         print_message("# ptxas 12.3 or later is not here: compiled only\n");
-    enum { EVERY = 4 };
+    enum { EVERY = 6 };
     const bool soak = getenv("ATTNGEN_SOAK");
     const uint64_t seed = test_seed();
     for (size_t i = 0; i < sizeof names / sizeof *names + STRIPPED; i++) {

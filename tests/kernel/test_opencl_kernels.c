@@ -151,7 +151,7 @@ static bool within(void *arg, const struct variant *v)
 
 /* Some hundred variants; the first rows of a pairwise choice hold most of the pairs, and PoCL takes seconds to compile
  * each. */
-enum { PLAIN_VARIANTS = 9, FEATURE_VARIANTS = 8 };
+enum { PLAIN_VARIANTS = 7, FEATURE_VARIANTS = 6 };
 
 static const int tensor_dims[][2] = {{64, 64}, {128, 128}, {256, 256}, {192, 128},
                                      {80, 80}, {40, 40},   {96, 160},  {8, 248}};
