@@ -73,28 +73,7 @@ INLINED uint times(uint x, uint y) /* two products of f16 */
     __asm__("mul.rn.f16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
     return z;
 }
-/* Four narrow numbers as four of f16, exactly. */
-% if DTYPE_KV == "int8"
-INLINED void widened(uint *y, uint four) /* 1024 and the number and 128, less both */
-{
-    __asm__("{.reg .b32 a, b, c, d; xor.b32 a, %2, 0x80808080; mov.b32 b, 0x64806480; prmt.b32 c, a, 0x64646464, 0x4140;"
-        "prmt.b32 d, a, 0x64646464, 0x4342; sub.rn.f16x2 %0, c, b; sub.rn.f16x2 %1, d, b;}" : "=&r"(y[0]), "=r"(y[1]) : "r"(four));
-}
-% else
-INLINED void widened(uint *y, uint four)
-{
-    __asm__("{.reg .b16 a, b; mov.b32 {a, b}, %2; cvt.rn.f16x2.e4m3x2 %0, a; cvt.rn.f16x2.e4m3x2 %1, b;}"
-        : "=&r"(y[0]), "=r"(y[1]) : "r"(four));
-}
-% end
-% if FEW
-INLINED void widened_apart(uint *y, uint four) /* the first and the third of them; and the other two */
-{
-    uint x;
-    __asm__("prmt.b32 %0, %1, %1, 0x3120;" : "=r"(x) : "r"(four));
-    widened(y, x);
-}
-% end
+% include "opencl/ptx.narrow.t"
 % end
 % if SPLIT
 /* A policy for data that is not read again soon: L2 drops it first. */

@@ -34,6 +34,7 @@
 % include "opencl/sm90.parts.t"
 % if NARROW
 
+% include "opencl/sm.narrow.t"
 % include "opencl/sm90.scale.t"
 % end
 % if FEW

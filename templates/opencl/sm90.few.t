@@ -42,17 +42,12 @@ INLINED void strip_scores(float *s, const uint *q, const struct worker *x, uint 
         #pragma unroll
         for (int c = 0; c < ${HD/16}; c += 2) { /* and of twice 16 columns */
             const int chunk = c + (c + 1 < ${HD/16} ? x->lane / 16 : 0);
-            uint four[4], b[2];
-            load_matrices4(four, row + n * 2048 + c / 8 * ${BK*128} + ((chunk % 8 ^ (x->lane & 7)) << 4));
-            #pragma unroll
-            for (int m = 0; m < (c + 1 < ${HD/16} ? 4 : 2); m++) {
-                widened(b, four[m]);
-                multiply(s + 8 * n + 4 * (m % 2), q + 4 * (c + m / 2), b);
-            }
+            add_scores(s + 8 * n, 0, q + 4 * c, row + n * 2048 + c / 8 * ${BK*128} + ((chunk % 8 ^ (x->lane & 7)) << 4),
+                c + 1 < ${HD/16} ? 4 : 2);
         }
 }
 
-/* O += P V of the warp's keys. Words 8*c and 8*c + 4 are two columns, next to each other. */
+/* O += P V of the warp's keys. */
 INLINED void strip_values(float *out, const uint *p, const struct worker *x, uint v)
 {
     const uint row = v + (STRIP * x->strip + (x->lane & 15)) * 128;
@@ -61,16 +56,8 @@ INLINED void strip_values(float *out, const uint *p, const struct worker *x, uin
         #pragma unroll
         for (int c = 0; c < ${HDV/16}; c += 2) {
             const int chunk = c + (c + 1 < ${HDV/16} ? x->lane / 16 : 0);
-            uint four[4];
-            load_matrices4_across(four, row + n * 2048 + c / 8 * ${BK*128} + ((chunk % 8 ^ (x->lane & 7)) << 4));
-            #pragma unroll
-            for (int m = 0; m < (c + 1 < ${HDV/16} ? 4 : 2); m += 2) {
-                uint low[2], high[2]; /* of the first eight keys and of the others */
-                widened_apart(low, four[m]), widened_apart(high, four[m + 1]);
-                const uint even[2] = {low[0], high[0]}, odd[2] = {low[1], high[1]};
-                multiply(out + 8 * (c + m / 2), p + 4 * n, even);
-                multiply(out + 8 * (c + m / 2) + 4, p + 4 * n, odd);
-            }
+            add_values(out + 8 * c, p + 4 * n, 0, row + n * 2048 + c / 8 * ${BK*128} + ((chunk % 8 ^ (x->lane & 7)) << 4),
+                c + 1 < ${HDV/16} ? 4 : 2);
         }
 }
 % if DTYPE_KV == "fp8"
@@ -87,35 +74,14 @@ INLINED void clear_strip(const struct worker *x, uint v, int end)
 }
 % end
 
-/* Multiplies probabilities by the scales of their values, divided by a power of two that none of the warp's exceeds, so that f16 has
- * room for them. It returns the power of the tile before over this one's: what output so far is to be multiplied by. */
+/* Multiplies probabilities by the scales of their values, as take_scales has them, and returns what it says. */
 INLINED float scale_strip(float *s, struct worker *x)
 {
     __local uchar *const memory = x->memory;
     const uint shared = x->shared;
-    __local const float *const scales = (__local const float *)(memory + (PAIRS_AT(x->nk) - shared)) + ${BK} + ${STRIP_FROM}2 * (x->lane & 3);
-    const int rows = rows_from_here(x);
-    float y[${STRIP/4}], top = 0.0f;
-    #pragma unroll
-    for (int n = 0; n < ${STRIP/4}; n += 2) {
-        const float2 two = *(__local const float2 *)(scales + 4 * n);
-        y[n] = two.x, y[n + 1] = two.y;
-        top = fmax(top, fmax(fabs(two.x), fabs(two.y)));
-    }
-    top = fmax(top, across(top, 1));
-    top = fmax(top, across(top, 2));
-    const int power = min(max((as_int(top) >> 23) + 1, 67), 253); /* as a biased exponent */
-    const float inverse = as_float((254 - power) << 23), by = x->unit * inverse;
-    x->unit = as_float(power << 23);
-    #pragma unroll
-    for (int n = 0; n < ${STRIP/4}; n++)
-        y[n] *= inverse;
-    #pragma unroll
-    for (int r = 0; r < 2; r++)
-        if (8 * r < rows)
-            #pragma unroll
-            for (int m = 0; m < ${NS}; m += 4)
-                s[m + 2 * r] *= y[m / 2], s[m + 2 * r + 1] *= y[m / 2 + 1];
+    float y[${STRIP/4}];
+    const float by = take_scales(y, (__local const float *)(memory + (PAIRS_AT(x->nk) - shared)) + ${BK} + ${STRIP_FROM}2 * (x->lane & 3), &x->unit);
+    weigh(s, y, rows_from_here(x));
     return by;
 }
 

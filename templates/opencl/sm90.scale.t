@@ -1,15 +1,4 @@
-%# What queries in bf16 become so that they fit f16, and what scores of narrow keys are multiplied by.
-
-/* Returns the larger of x and the magnitudes of two elements of bf16, as whole numbers; an infinity or a NaN does not count. */
-INLINED int larger(int x, uint two)
-{
-    const int low = (int)(two & 0x7fff), high = (int)(two >> 16 & 0x7fff);
-    return max(x, max(low < 0x7f80 ? low : 0, high < 0x7f80 ? high : 0));
-}
-INLINED uint fitted(uint two, float by)
-{
-    return rounded(as_float((int)(two << 16)) * by, as_float((int)(two & 0xffff0000u)) * by);
-}
+%# What scores of narrow keys are multiplied by. How queries fit f16 stands in sm.narrow.t.
 
 /* Multiplies scores by the scales of their keys${FOLDS ? "" : " and the units of their queries"}, before the tile of these keys is counted. */
 INLINED void scale_scores(float *s, const struct worker *x${FOLDS ? "" : ", const float *unit"})

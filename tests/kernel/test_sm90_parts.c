@@ -140,7 +140,7 @@ static const char widening[] =
     "% include \"opencl/features.h\"\n"
     "% include \"opencl/ptx.t\"\n% include \"opencl/ptx.sm90.t\"\n% include \"opencl/softmax.t\"\n"
     "% include \"opencl/tiles.t\"\n% include \"opencl/sm90.tiles.t\"\n% include \"opencl/sm90.copy.t\"\n"
-    "% include \"opencl/sm90.parts.t\"\n% include \"opencl/sm90.scale.t\"\n% include \"opencl/sm90.widen.t\"\n"
+    "% include \"opencl/sm90.parts.t\"\n% include \"opencl/sm.narrow.t\"\n% include \"opencl/sm90.scale.t\"\n% include \"opencl/sm90.widen.t\"\n"
     "__kernel __attribute__((reqd_work_group_size(${32*WIDENERS}, 1, 1)))\n"
     "void widen(__global const uchar *in, __global ushort *wide, int end)\n"
     "{\n"

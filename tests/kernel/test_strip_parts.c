@@ -27,7 +27,7 @@ static const char strips[] =
     "% include \"opencl/features.h\"\n% include \"opencl/split.h\"\n"
     "% include \"opencl/ptx.t\"\n% include \"opencl/ptx.sm90.t\"\n% include \"opencl/ptx.warp.t\"\n% include \"opencl/softmax.t\"\n"
     "% include \"opencl/split.t\"\n% include \"opencl/sm90.tiles.t\"\n% include \"opencl/sm90.copy.t\"\n"
-    "% include \"opencl/sm90.parts.t\"\n% include \"opencl/sm90.scale.t\"\n% include \"opencl/sm90.few.t\"\n"
+    "% include \"opencl/sm90.parts.t\"\n% include \"opencl/sm.narrow.t\"\n% include \"opencl/sm90.scale.t\"\n% include \"opencl/sm90.few.t\"\n"
     "__kernel __attribute__((reqd_work_group_size(${32*WARPS}, 1, 1)))\n"
     "void strips(__global const uchar *q, __global const uchar *k, __global const uchar *v, __global const float *weights,\n"
     "    __global float *scores, __global float *values, int end, int negative)\n"

@@ -1,0 +1,51 @@
+%# Narrow numbers as the tensor cores multiply them, for every level: four of them become four of f16, exactly.
+%# What a stored number is divided by on its way; whoever multiplies by its scale multiplies by this, too. E4M3's exponents count from 7,
+%# and those of f16 from 15: before compute capability 8.9, whose instruction that is, its bits are only put in their places.
+% let NARROW_BY = DTYPE_KV == "fp8" and ISA == "sm80" ? 256 : 1
+/* Four narrow numbers as four of f16, ${NARROW_BY > 1 ? "each divided by 256, which is exact" : "exactly"}. */
+% if DTYPE_KV != "fp8"
+INLINED void widened(uint *y, uint four) /* 1024 and the number and 128, less both */
+{
+    __asm__("{.reg .b32 a, b, c, d; xor.b32 a, %2, 0x80808080; mov.b32 b, 0x64806480; prmt.b32 c, a, 0x64646464, 0x4140;"
+        "prmt.b32 d, a, 0x64646464, 0x4342; sub.rn.f16x2 %0, c, b; sub.rn.f16x2 %1, d, b;}" : "=&r"(y[0]), "=r"(y[1]) : "r"(four));
+}
+% elif NARROW_BY == 1
+INLINED void widened(uint *y, uint four)
+{
+    __asm__("{.reg .b16 a, b; mov.b32 {a, b}, %2; cvt.rn.f16x2.e4m3x2 %0, a; cvt.rn.f16x2.e4m3x2 %1, b;}"
+        : "=&r"(y[0]), "=r"(y[1]) : "r"(four));
+}
+% else
+INLINED uint spread(uint four, const uint which) /* the bytes whose numbers are the last four digits, where 4 is a zero */
+{
+    uint y;
+    __asm__("prmt.b32 %0, %1, 0, %2;" : "=r"(y) : "r"(four), "r"(which));
+    return y;
+}
+/* The upper bytes of two halves. Of all sizes only a NaN's, which are all ones, becomes 2**14 with one more in its last place; it
+ * stays one. */
+INLINED uint widened_upper(uint two)
+{
+    const uint size = two >> 1 & 0x3f803f80, more = size + 0x00800080;
+    return size | (more & 0x40004000) | (two & 0x80008000);
+}
+INLINED void widened(uint *y, uint four)
+{
+    y[0] = widened_upper(spread(four, 0x1404)), y[1] = widened_upper(spread(four, 0x3424));
+}
+% end
+% if ISA == "sm80" or FEW
+% if NARROW_BY > 1
+INLINED void widened_apart(uint *y, uint four) /* the first and the third of them; and the other two */
+{
+    y[0] = widened_upper(four << 8), y[1] = widened_upper(four);
+}
+% else
+INLINED void widened_apart(uint *y, uint four) /* the first and the third of them; and the other two */
+{
+    uint x;
+    __asm__("prmt.b32 %0, %1, %1, 0x3120;" : "=r"(x) : "r"(four));
+    widened(y, x);
+}
+% end
+% end
