@@ -1,5 +1,5 @@
 %# Narrow keys and values on the way to the tensor cores, as every level treats them: queries that fit f16, and the steps of both products
-%# for warps that widen what they multiply by themselves, in registers, between ldmatrix and mma.sync. For a product it does not matter
+%# for warps that widen what they multiply by themselves, in registers. For a product it does not matter
 %# which columns a work-item has, if they are the same on both sides: so it takes four stored numbers of a row at a time.
 % if DTYPE == "bf16"
 /* Returns the larger of x and the magnitudes of two elements of bf16, as whole numbers; an infinity or a NaN does not count. */
