@@ -75,6 +75,7 @@ struct attn_cl_args {
 #define row_states row_states_3e43d565
 #define mask mask_3e43d565
 #define finite finite_3e43d565
+#define exponential exponential_3e43d565
 #define softmax softmax_3e43d565
 #define lse_of lse_of_3e43d565
 #define rescale rescale_3e43d565
@@ -227,6 +228,13 @@ INLINED float finite(float m)
     return m == -INFINITY ? 0.0f : m;
 }
 
+/* The exponential of a score, relative to what is subtracted from those of its row, which has been multiplied by the
+ * scale. */
+INLINED float exponential(float score, float low, float scale)
+{
+    return exp2_fast(fma(score, scale, -low));
+}
+
 /* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
 INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
 {
@@ -238,20 +246,29 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
     top[0] = fmax(top[0], top[2]), top[1] = fmax(top[1], top[3]);
     /* Exponentials up to 2**8 do no harm, so the old maximum may stand for a slightly larger one, unless some lane
      * has one that is larger still. */
-    const int grown = in_warp((top[0] - x->top[0]) * scale > 8.0f || (top[1] - x->top[1]) * scale > 8.0f);
+    int grown = 0;
+    #pragma unroll
+    for (int r = 0; r < 2; r++)
+        grown |= (top[r] - x->top[r]) * scale > 8.0f;
+    grown = in_warp(grown);
     if (grown)
         #pragma unroll
         for (int r = 0; r < 2; r++) {
             top[r] = fmax(top[r], across(top[r], 1));
             top[r] = fmax(top[r], across(top[r], 2));
-            fix[r] = exp2_fast(fma(x->top[r], scale, -finite(top[r]) * scale));
+            fix[r] = exponential(x->top[r], finite(top[r]) * scale, scale);
             x->top[r] = top[r];
             x->sum[r] *= fix[r];
         }
-    const float low[2] = {finite(x->top[0]) * scale, finite(x->top[1]) * scale};
+    float low[2];
     #pragma unroll
-    for (int n = 0; n < 16; n++)
-        s[n] = exp2_fast(fma(s[n], scale, -low[n / 2 % 2]));
+    for (int r = 0; r < 2; r++)
+        low[r] = finite(x->top[r]) * scale;
+    #pragma unroll
+    for (int n = 0; n < 16; n++) {
+        const int r = n / 2 % 2;
+        s[n] = exponential(s[n], low[r], scale);
+    }
     #pragma unroll
     for (int n = 0; n < 16; n += 4) {
         x->sum[0] += s[n] + s[n + 1];
@@ -260,9 +277,10 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
     return grown;
 }
 
-INLINED float lse_of(float sum, float top, float scale)
+/* The LSE of a row whose exponentials are relative to top, which is finite and an exponent of two. */
+INLINED float lse_of(float sum, float top)
 {
-    return sum == 0.0f ? -INFINITY : finite(top) * scale * 0.693147181f + log(sum);
+    return sum == 0.0f ? -INFINITY : top * 0.693147181f + log(sum);
 }
 
 INLINED void rescale(float *o, const float *fix)
@@ -465,12 +483,13 @@ INLINED void close_rows(float *out, const struct worker *p, struct row_states *r
     #pragma unroll
     for (int r = 0; r < 4; r++) {
         float sum = rows[r / 2].sum[r % 2];
+        const float top = finite(rows[r / 2].top[r % 2]) * p->scale;
         const int i = p->i + p->lane / 4 + 8 * r;
         sum += across(sum, 1);
         sum += across(sum, 2);
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
         if (a->has_lse && (p->lane & 3) == 0 && i < (int)a->q_len)
-            lse[i] = lse_of(sum, rows[r / 2].top[r % 2], p->scale);
+            lse[i] = lse_of(sum, top);
         #pragma unroll
         for (int n = 0; n < 64; n++)
             if (n / 2 % 2 == r % 2)
@@ -602,6 +621,7 @@ void attn_bf16_d128_causal_on_sm80_q128k32_r32_lazy(__global const ushort *q, __
 #undef row_states
 #undef mask
 #undef finite
+#undef exponential
 #undef softmax
 #undef lse_of
 #undef rescale

@@ -116,6 +116,7 @@ struct attn_cl_maps {
 #define row_states row_states_32e3e7c5
 #define mask mask_32e3e7c5
 #define finite finite_32e3e7c5
+#define exponential exponential_32e3e7c5
 #define softmax softmax_32e3e7c5
 #define lse_of lse_of_32e3e7c5
 #define rescale rescale_32e3e7c5
@@ -452,6 +453,13 @@ INLINED float finite(float m)
     return m == -INFINITY ? 0.0f : m;
 }
 
+/* The exponential of a score, relative to what is subtracted from those of its row, which has been multiplied by the
+ * scale. */
+INLINED float exponential(float score, float low, float scale)
+{
+    return exp2_fast(fma(score, scale, -low));
+}
+
 /* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
 INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
 {
@@ -463,20 +471,29 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
     top[0] = fmax(top[0], top[2]), top[1] = fmax(top[1], top[3]);
     /* Exponentials up to 2**8 do no harm, so the old maximum may stand for a slightly larger one, unless some lane
      * has one that is larger still. */
-    const int grown = in_warp((top[0] - x->top[0]) * scale > 8.0f || (top[1] - x->top[1]) * scale > 8.0f);
+    int grown = 0;
+    #pragma unroll
+    for (int r = 0; r < 2; r++)
+        grown |= (top[r] - x->top[r]) * scale > 8.0f;
+    grown = in_warp(grown);
     if (grown)
         #pragma unroll
         for (int r = 0; r < 2; r++) {
             top[r] = fmax(top[r], across(top[r], 1));
             top[r] = fmax(top[r], across(top[r], 2));
-            fix[r] = exp2_fast(fma(x->top[r], scale, -finite(top[r]) * scale));
+            fix[r] = exponential(x->top[r], finite(top[r]) * scale, scale);
             x->top[r] = top[r];
             x->sum[r] *= fix[r];
         }
-    const float low[2] = {finite(x->top[0]) * scale, finite(x->top[1]) * scale};
+    float low[2];
     #pragma unroll
-    for (int n = 0; n < 64; n++)
-        s[n] = exp2_fast(fma(s[n], scale, -low[n / 2 % 2]));
+    for (int r = 0; r < 2; r++)
+        low[r] = finite(x->top[r]) * scale;
+    #pragma unroll
+    for (int n = 0; n < 64; n++) {
+        const int r = n / 2 % 2;
+        s[n] = exponential(s[n], low[r], scale);
+    }
     #pragma unroll
     for (int n = 0; n < 64; n += 4) {
         x->sum[0] += s[n] + s[n + 1];
@@ -485,9 +502,10 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
     return grown;
 }
 
-INLINED float lse_of(float sum, float top, float scale)
+/* The LSE of a row whose exponentials are relative to top, which is finite and an exponent of two. */
+INLINED float lse_of(float sum, float top)
 {
-    return sum == 0.0f ? -INFINITY : finite(top) * scale * 0.693147181f + log(sum);
+    return sum == 0.0f ? -INFINITY : top * 0.693147181f + log(sum);
 }
 
 INLINED void rescale(float *o, const float *fix)
@@ -787,7 +805,7 @@ INLINED void close_rows(const struct worker *x, struct row_states *rows, float *
         #pragma unroll
         for (int r = 0; r < 2; r++)
             if (i + 8 * r < (int)a->q_len)
-                lse[i + 8 * r] = lse_of(rows->sum[r], rows->top[r], x->scale);
+                lse[i + 8 * r] = lse_of(rows->sum[r], finite(rows->top[r]) * x->scale);
     }
     rows->top[0] = rows->top[1] = -INFINITY;
     rows->sum[0] = rows->sum[1] = 0.0f;
@@ -1041,6 +1059,7 @@ void attn_bf16_d128_on_sm90_q128k128_pingpong_lazy(__global const ushort *q, __g
 #undef row_states
 #undef mask
 #undef finite
+#undef exponential
 #undef softmax
 #undef lse_of
 #undef rescale

@@ -148,6 +148,7 @@ enum { ATTN_CL_COUNTERS = 4 }; /* words that a slice has for the merging of its 
 #define row_states row_states_64d962bd
 #define mask mask_64d962bd
 #define finite finite_64d962bd
+#define exponential exponential_64d962bd
 #define softmax softmax_64d962bd
 #define lse_of lse_of_64d962bd
 #define rescale rescale_64d962bd
@@ -161,6 +162,10 @@ enum { ATTN_CL_COUNTERS = 4 }; /* words that a slice has for the merging of its 
 #define lse_row lse_row_64d962bd
 #define slice_at slice_at_64d962bd
 #define part_at part_at_64d962bd
+#define comes_last comes_last_64d962bd
+#define all_came all_came_64d962bd
+#define merging merging_64d962bd
+#define leave_state leave_state_64d962bd
 #define merge_by merge_by_64d962bd
 #define merge merge_64d962bd
 #define make_barriers make_barriers_64d962bd
@@ -542,6 +547,13 @@ INLINED float finite(float m)
     return m == -INFINITY ? 0.0f : m;
 }
 
+/* The exponential of a score, relative to what is subtracted from those of its row, which has been multiplied by the
+ * scale. */
+INLINED float exponential(float score, float low, float scale)
+{
+    return exp2_fast(fma(score, scale, -low));
+}
+
 /* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
 INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
 {
@@ -556,14 +568,19 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
         for (int r = 0; r < 2; r++) {
             top[r] = fmax(top[r], across(top[r], 1));
             top[r] = fmax(top[r], across(top[r], 2));
-            fix[r] = exp2_fast(fma(x->top[r], scale, -finite(top[r]) * scale));
+            fix[r] = exponential(x->top[r], finite(top[r]) * scale, scale);
             x->top[r] = top[r];
             x->sum[r] *= fix[r];
         }
-    const float low[2] = {finite(x->top[0]) * scale, finite(x->top[1]) * scale};
+    float low[2];
     #pragma unroll
-    for (int n = 0; n < 32; n++)
-        s[n] = exp2_fast(fma(s[n], scale, -low[n / 2 % 2]));
+    for (int r = 0; r < 2; r++)
+        low[r] = finite(x->top[r]) * scale;
+    #pragma unroll
+    for (int n = 0; n < 32; n++) {
+        const int r = n / 2 % 2;
+        s[n] = exponential(s[n], low[r], scale);
+    }
     #pragma unroll
     for (int n = 0; n < 32; n += 4) {
         x->sum[0] += s[n] + s[n + 1];
@@ -572,9 +589,10 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
     return grown;
 }
 
-INLINED float lse_of(float sum, float top, float scale)
+/* The LSE of a row whose exponentials are relative to top, which is finite and an exponent of two. */
+INLINED float lse_of(float sum, float top)
 {
-    return sum == 0.0f ? -INFINITY : finite(top) * scale * 0.693147181f + log(sum);
+    return sum == 0.0f ? -INFINITY : top * 0.693147181f + log(sum);
 }
 
 INLINED void rescale(float *o, const float *fix)
@@ -677,6 +695,39 @@ INLINED long part_at(int slice, int split, const struct attn_cl_split *d)
  * turn for every other launch, how many tasks of merging the parts were taken. */
 #define COUNTERS(slice) (x->done + ATTN_CL_COUNTERS * (slice))
 
+/* Counts a part of a slice, of which this launch makes so many, and returns whether it was the last of them. The last
+ * one readies the counters for the next launch. began: counted(count + 1), from before this part was counted. */
+INLINED int comes_last(__global uint *count, uint began, int parts)
+{
+    const int last = ((count_part(count) + 1 - began) & 0x7fffffff) == (uint)parts;
+    if (last)
+        count[2 + (~began >> 31)] = 0, count[1] = ((began + parts) & 0x7fffffff) | (~began & 0x80000000);
+    return last;
+}
+
+INLINED int all_came(__global const uint *count, uint began, int parts)
+{
+    return ((parts_there(count) - began) & 0x7fffffff) == (uint)parts;
+}
+
+/* Where this launch counts the tasks of merging. */
+INLINED __global uint *merging(__global uint *count, uint began)
+{
+    return count + 2 + (began >> 31);
+}
+
+/* Writes the LSE of a row that is whole, since one split has all its keys. The state of any other row is left beside
+ * its part of the output. */
+INLINED void leave_state(float sum, float top, const struct row *y, int whole, __global float *state,
+    __local volatile const struct tile *at,
+    const struct attn_cl_split *d, const struct attn_cl_args *a, __global float *lse)
+{
+    if (!whole)
+        *(__global float2 *)state = (float2)(sum == 0.0f ? -INFINITY : top, sum);
+    else if (a->has_lse)
+        lse[lse_row(y, at, d, a)] = lse_of(sum, top);
+}
+
 /* Merges all parts of a slice, in an order that depends only on how many splits there are, to output and LSE. A chunk
  * is four columns of a row.
  * Some lanes, as many as the splits are worth, share the splits of K chunks, of which they read E at once: loads of K *
@@ -721,7 +772,7 @@ INLINED void merge_by(const int K, const int E, const int lanes, const int early
                 #pragma unroll
                 for (int e = k; e < K * E; e += K)
                     top[k] = fmax(top[k], of[e][0]);
-                const float fix = exp2_fast(before - finite(top[k]));
+                const float fix = exp2_fast((before - finite(top[k])));
                 sum[k] *= fix;
                 #pragma unroll
                 for (int c = 0; c < 4; c++)
@@ -730,7 +781,7 @@ INLINED void merge_by(const int K, const int E, const int lanes, const int early
             #pragma unroll
             for (int e = 0; e < K * E; e++) {
                 const int k = e % K;
-                const float weight = exp2_fast(of[e][0] - finite(top[k]));
+                const float weight = exp2_fast((of[e][0] - finite(top[k])));
                 sum[k] = fma(weight, of[e][1], sum[k]);
                 #pragma unroll
                 for (int c = 0; c < 4; c++)
@@ -744,7 +795,7 @@ INLINED void merge_by(const int K, const int E, const int lanes, const int early
             for (int k = 0; k < K; k++) {
                 const float before = top[k];
                 top[k] = fmax(before, across(before, other));
-                const float fix = exp2_fast(before - finite(top[k]));
+                const float fix = exp2_fast((before - finite(top[k])));
                 sum[k] = fix * sum[k] + across(fix * sum[k], other);
                 #pragma unroll
                 for (int c = 0; c < 4; c++)
@@ -765,7 +816,7 @@ INLINED void merge_by(const int K, const int E, const int lanes, const int early
             to[0] = rounded(out[k][0] * inverse, out[k][1] * inverse),
                 to[1] = rounded(out[k][2] * inverse, out[k][3] * inverse);
             if (a->has_lse && column == 0)
-                lse[lse_row(&x, at, d, a)] = sum[k] == 0.0f ? -INFINITY : top[k] * 0.693147181f + log(sum[k]);
+                lse[lse_row(&x, at, d, a)] = lse_of(sum[k], top[k]);
         }
     }
 }
@@ -1058,10 +1109,7 @@ INLINED void note_rows(const struct worker *x, const struct row_states *rows, fl
             inverse[r] = 1.0f;
         if (!y.is || (x->lane & 3) != 0)
             continue;
-        if (!whole)
-            *(__global float2 *)(states + 2 * n) = (float2)(sum == 0.0f ? -INFINITY : top, sum);
-        else if (a->has_lse)
-            lse[lse_row(&y, at, &x->d, a)] = sum == 0.0f ? -INFINITY : top * 0.693147181f + log(sum);
+        leave_state(sum, top, &y, whole, states + 2 * n, at, &x->d, a, lse);
     }
 }
 
@@ -1151,15 +1199,13 @@ INLINED void leave_output(const struct worker *x, uint n, const int stays, const
     const int all = at->splits;
     int last = 0, complete = 0;
     if (lead)
-        last = ((count_part(count) + 1 - began) & 0x7fffffff) == (uint)all;
-    if (last) /* for the next launch */
-        count[2 + (~began >> 31)] = 0, count[1] = ((began + all) & 0x7fffffff) | (~began & 0x80000000);
+        last = comes_last(count, began, all);
     last = named_any(3 + x->w, 128, last);
     for (int polls = 0; lead && stays && !last && !complete && polls < 64; polls++)
-        complete = ((parts_there(count) - began) & 0x7fffffff) == (uint)all;
+        complete = all_came(count, began, all);
     if (last || (stays && named_any(3 + x->w, 128, complete)))
-        merge(x->parts + part_at(slice, 0, &x->d), anew(x->lane), last ? x->warp : -1, count + 2 + (began >> 31), at,
-            &x->d, a, x->merged, lse);
+        merge(x->parts + part_at(slice, 0, &x->d), anew(x->lane), last ? x->warp : -1, merging(count, began), at, &x->d,
+            a, x->merged, lse);
 }
 
 /* With ping-pong, one warpgroup's products run while the other makes exponentials. */
@@ -1370,6 +1416,7 @@ void attn_bf16_d128_on_sm90_q64k64_s2048(__global const ushort *q, __global cons
 #undef row_states
 #undef mask
 #undef finite
+#undef exponential
 #undef softmax
 #undef lse_of
 #undef rescale
@@ -1384,6 +1431,10 @@ void attn_bf16_d128_on_sm90_q64k64_s2048(__global const ushort *q, __global cons
 #undef slice_at
 #undef part_at
 #undef COUNTERS
+#undef comes_last
+#undef all_came
+#undef merging
+#undef leave_state
 #undef merge_by
 #undef merge
 #undef Q_SLOT

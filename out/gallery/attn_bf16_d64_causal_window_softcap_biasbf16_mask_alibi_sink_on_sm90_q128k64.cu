@@ -173,6 +173,7 @@ struct __attribute__((aligned(64))) attn_cuda_maps {
 #define mask mask_a7fa9175
 #define mask_before mask_before_a7fa9175
 #define finite finite_a7fa9175
+#define exponential exponential_a7fa9175
 #define softmax softmax_a7fa9175
 #define inverse_with_sink inverse_with_sink_a7fa9175
 #define lse_of lse_of_a7fa9175
@@ -567,6 +568,12 @@ INLINED float finite(float m)
     return m == -INFINITY ? 0.0f : m;
 }
 
+/* The exponential of a score, relative to what is subtracted from those of its row. */
+INLINED float exponential(float score, float low, float scale)
+{
+    return exp2_fast((score - low) * scale);
+}
+
 /* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
 INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
 {
@@ -581,14 +588,19 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
         for (int r = 0; r < 2; r++) {
             top[r] = fmax(top[r], across(top[r], 1));
             top[r] = fmax(top[r], across(top[r], 2));
-            fix[r] = exp2_fast((x->top[r] - finite(top[r])) * scale);
+            fix[r] = exponential(x->top[r], finite(top[r]), scale);
             x->top[r] = top[r];
             x->sum[r] *= fix[r];
         }
-    const float low[2] = {finite(x->top[0]), finite(x->top[1])};
+    float low[2];
     #pragma unroll
-    for (int n = 0; n < 32; n++)
-        s[n] = exp2_fast((s[n] - low[n / 2 % 2]) * scale);
+    for (int r = 0; r < 2; r++)
+        low[r] = finite(x->top[r]);
+    #pragma unroll
+    for (int n = 0; n < 32; n++) {
+        const int r = n / 2 % 2;
+        s[n] = exponential(s[n], low[r], scale);
+    }
     #pragma unroll
     for (int n = 0; n < 32; n += 4) {
         x->sum[0] += s[n] + s[n + 1];
@@ -605,9 +617,10 @@ INLINED float inverse_with_sink(float sum, float top, float sink)
     return sum == 0.0f ? 0.0f : less / fma(sum, less, exp2_fast((sink - high) * 1.44269504f));
 }
 
-INLINED float lse_of(float sum, float top, float scale)
+/* The LSE of a row whose exponentials are relative to top, which is finite and an exponent of e. */
+INLINED float lse_of(float sum, float top)
 {
-    return sum == 0.0f ? -INFINITY : finite(top) + log(sum);
+    return sum == 0.0f ? -INFINITY : top + log(sum);
 }
 
 INLINED void rescale(float *o, const float *fix)
@@ -979,7 +992,7 @@ INLINED void close_rows(const struct worker *x, struct row_states *rows, float *
         #pragma unroll
         for (int r = 0; r < 2; r++)
             if (i + 8 * r < (int)a->q_len)
-                lse[i + 8 * r] = lse_of(rows->sum[r], rows->top[r], x->scale);
+                lse[i + 8 * r] = lse_of(rows->sum[r], finite(rows->top[r]));
     }
     rows->top[0] = rows->top[1] = -INFINITY;
     rows->sum[0] = rows->sum[1] = 0.0f;
@@ -1238,6 +1251,7 @@ void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k6
 #undef mask
 #undef mask_before
 #undef finite
+#undef exponential
 #undef softmax
 #undef inverse_with_sink
 #undef lse_of

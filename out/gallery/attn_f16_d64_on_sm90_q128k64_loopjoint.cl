@@ -112,6 +112,7 @@ struct attn_cl_maps {
 #define row_states row_states_419b9430
 #define mask mask_419b9430
 #define finite finite_419b9430
+#define exponential exponential_419b9430
 #define softmax softmax_419b9430
 #define lse_of lse_of_419b9430
 #define rescale rescale_419b9430
@@ -391,6 +392,13 @@ INLINED float finite(float m)
     return m == -INFINITY ? 0.0f : m;
 }
 
+/* The exponential of a score, relative to what is subtracted from those of its row, which has been multiplied by the
+ * scale. */
+INLINED float exponential(float score, float low, float scale)
+{
+    return exp2_fast(fma(score, scale, -low));
+}
+
 /* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
 INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
 {
@@ -405,14 +413,19 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
         for (int r = 0; r < 2; r++) {
             top[r] = fmax(top[r], across(top[r], 1));
             top[r] = fmax(top[r], across(top[r], 2));
-            fix[r] = exp2_fast(fma(x->top[r], scale, -finite(top[r]) * scale));
+            fix[r] = exponential(x->top[r], finite(top[r]) * scale, scale);
             x->top[r] = top[r];
             x->sum[r] *= fix[r];
         }
-    const float low[2] = {finite(x->top[0]) * scale, finite(x->top[1]) * scale};
+    float low[2];
     #pragma unroll
-    for (int n = 0; n < 32; n++)
-        s[n] = exp2_fast(fma(s[n], scale, -low[n / 2 % 2]));
+    for (int r = 0; r < 2; r++)
+        low[r] = finite(x->top[r]) * scale;
+    #pragma unroll
+    for (int n = 0; n < 32; n++) {
+        const int r = n / 2 % 2;
+        s[n] = exponential(s[n], low[r], scale);
+    }
     #pragma unroll
     for (int n = 0; n < 32; n += 4) {
         x->sum[0] += s[n] + s[n + 1];
@@ -421,9 +434,10 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
     return grown;
 }
 
-INLINED float lse_of(float sum, float top, float scale)
+/* The LSE of a row whose exponentials are relative to top, which is finite and an exponent of two. */
+INLINED float lse_of(float sum, float top)
 {
-    return sum == 0.0f ? -INFINITY : finite(top) * scale * 0.693147181f + log(sum);
+    return sum == 0.0f ? -INFINITY : top * 0.693147181f + log(sum);
 }
 
 INLINED void rescale(float *o, const float *fix)
@@ -561,12 +575,13 @@ INLINED void close_rows(float *out, const struct worker *p, struct row_states *r
     #pragma unroll
     for (int r = 0; r < 2; r++) {
         float sum = rows[r / 2].sum[r % 2];
+        const float top = finite(rows[r / 2].top[r % 2]) * p->scale;
         const int i = p->i + p->lane / 4 + 8 * r;
         sum += across(sum, 1);
         sum += across(sum, 2);
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
         if (a->has_lse && (p->lane & 3) == 0 && i < (int)a->q_len)
-            lse[i] = lse_of(sum, rows[r / 2].top[r % 2], p->scale);
+            lse[i] = lse_of(sum, top);
         #pragma unroll
         for (int n = 0; n < 32; n++)
             if (n / 2 % 2 == r % 2)
@@ -775,6 +790,7 @@ void attn_f16_d64_on_sm90_q128k64_loopjoint(__global const ushort *q, __global c
 #undef row_states
 #undef mask
 #undef finite
+#undef exponential
 #undef softmax
 #undef lse_of
 #undef rescale

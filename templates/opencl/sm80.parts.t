@@ -394,16 +394,17 @@ INLINED void close_rows(float *out, const struct worker *p, struct row_states *r
     #pragma unroll
     for (int r = 0; r < ${2*FR}; r++) {
         float sum = rows[r / 2].sum[r % 2];
+        const float top = finite(rows[r / 2].top[r % 2])${ADDS ? "" : " * p->scale"};
         const int i = p->i + p->lane / 4 + 8 * r;
         sum += across(sum, 1);
         sum += across(sum, 2);
 % if SINK
-        const float inverse = inverse_with_sink(sum, finite(rows[r / 2].top[r % 2])${ADDS ? "" : " * p->scale"}, sink);
+        const float inverse = inverse_with_sink(sum, top, sink);
 % else
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
 % end
         if (a->has_lse && (p->lane & 3) == 0 && i < ${PACKED ? "p->queries" : "(int)a->q_len"})
-            lse[i] = lse_of(sum, rows[r / 2].top[r % 2], p->scale);
+            lse[i] = lse_of(sum, top);
         #pragma unroll
         for (int n = 0; n < ${NO}; n++)
             if (n / 2 % 2 == r % 2)

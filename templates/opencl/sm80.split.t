@@ -30,10 +30,7 @@ INLINED void close_rows(float *out, const struct worker *p, struct row_states *r
         }
         if (!y.is || (p->lane & 3) != 0)
             continue;
-        if (!whole)
-            *(__global float2 *)(states + 2 * n) = ${FLOAT2}(sum == 0.0f ? -INFINITY : top, sum);
-        else if (a->has_lse)
-            lse[lse_row(&y, at, &p->d, a)] = sum == 0.0f ? -INFINITY : top${ADDS ? "" : " * 0.693147181f"} + log(sum);
+        leave_state(sum, top, &y, whole, states + 2 * n, at, &p->d, a, lse);
     }
 }
 
@@ -63,12 +60,9 @@ INLINED void leave_part(struct worker *x, const float *out, const struct attn_cl
         began = counted(count + 1);
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (x->item == 0) {
-        const int last = ((count_part(count) + 1 - began) & 0x7fffffff) == (uint)at->splits;
-        if (last) /* for the next launch */
-            count[2 + (~began >> 31)] = 0, count[1] = ((began + at->splits) & 0x7fffffff) | (~began & 0x80000000);
-        is_last[0] = last, is_last[1] = (int)(began >> 31);
+        is_last[0] = comes_last(count, began, at->splits), is_last[1] = (int)began;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     if (is_last[0])
-        merge(x->parts + part_at(slice, 0, &x->d), x->lane, x->warp, count + 2 + is_last[1], at, &x->d, a, o, lse${SINK ? ", sinks" : ""});
+        merge(x->parts + part_at(slice, 0, &x->d), x->lane, x->warp, merging(count, (uint)is_last[1]), at, &x->d, a, o, lse${SINK ? ", sinks" : ""});
 }

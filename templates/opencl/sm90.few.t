@@ -128,12 +128,8 @@ INLINED void leave_unit(float *out, const struct worker *x, uint n, struct row_s
             by[r] *= sum == 0.0f ? 0.0f : reciprocal(sum);
 % end
         }
-        if (x->strip == 0 && (x->lane & 3) == 0 && y.is) {
-            if (!whole)
-                *(__global float2 *)(part + have * ${HDV} + 2 * i) = ${FLOAT2}(sum == 0.0f ? -INFINITY : top, sum);
-            else if (a->has_lse)
-                lse[lse_row(&y, at, &x->d, a)] = sum == 0.0f ? -INFINITY : top${ADDS ? "" : " * 0.693147181f"} + log(sum);
-        }
+        if (x->strip == 0 && (x->lane & 3) == 0 && y.is)
+            leave_state(sum, top, &y, whole, part + have * ${HDV} + 2 * i, at, &x->d, a, lse);
     }
     #pragma unroll
     for (int c = 0; c < ${HDV/16}; c += 2) { /* 32 columns of all rows at a time */
@@ -177,14 +173,12 @@ INLINED void leave_unit(float *out, const struct worker *x, uint n, struct row_s
     const int lead = item == 0;
     int last = 0, complete = 0;
     if (lead)
-        last = ((count_part(count) + 1 - began) & 0x7fffffff) == (uint)at->splits;
-    if (last) /* for the next launch */
-        count[2 + (~began >> 31)] = 0, count[1] = ((began + at->splits) & 0x7fffffff) | (~began & 0x80000000);
+        last = comes_last(count, began, at->splits);
     last = named_any(3, ${32*WARPS}, last);
     for (int polls = 0; lead && stays && !last && !complete && polls < 64; polls++)
-        complete = ((parts_there(count) - began) & 0x7fffffff) == (uint)at->splits;
+        complete = all_came(count, began, at->splits);
     if (last || (stays && named_any(3, ${32*WARPS}, complete)))
-        merge(x->parts + part_at(slice, 0, &x->d), anew(x->lane), last && x->strip < 4 ? x->strip : -1, count + 2 + (began >> 31), at, &x->d, a, x->merged, lse${SINK ? ", sinks" : ""});
+        merge(x->parts + part_at(slice, 0, &x->d), anew(x->lane), last && x->strip < 4 ? x->strip : -1, merging(count, began), at, &x->d, a, x->merged, lse${SINK ? ", sinks" : ""});
 }
 
 /* All tiles of this work-group. */

@@ -194,10 +194,7 @@ INLINED void note_rows(const struct worker *x, const struct row_states *rows, fl
             inverse[r] = ${NARROW ? "x->unit" : "1.0f"};
         if (!y.is || (x->lane & 3) != 0)
             continue;
-        if (!whole)
-            *(__global float2 *)(states + 2 * n) = ${FLOAT2}(sum == 0.0f ? -INFINITY : top, sum);
-        else if (a->has_lse)
-            lse[lse_row(&y, at, &x->d, a)] = sum == 0.0f ? -INFINITY : top${ADDS ? "" : " * 0.693147181f"} + log(sum);
+        leave_state(sum, top, &y, whole, states + 2 * n, at, &x->d, a, lse);
     }
 }
 
@@ -243,7 +240,7 @@ INLINED void close_rows(const struct worker *x, struct row_states *rows, float *
         #pragma unroll
         for (int r = 0; r < 2; r++)
             if (i + 8 * r < ${PACKED ? "at->queries" : "(int)a->q_len"})
-                lse[i + 8 * r] = lse_of(rows->sum[r], rows->top[r], x->scale);
+                lse[i + 8 * r] = lse_of(rows->sum[r], finite(rows->top[r])${ADDS ? "" : " * x->scale"});
     }
 % end
     rows->top[0] = rows->top[1] = -INFINITY;
@@ -427,14 +424,12 @@ INLINED void leave_output(const struct worker *x, uint n, const int stays, const
     const int all = ${SHARES ? "2 * at->splits" : "at->splits"};
     int last = 0, complete = 0;
     if (lead)
-        last = ((count_part(count) + 1 - began) & 0x7fffffff) == (uint)all;
-    if (last) /* for the next launch */
-        count[2 + (~began >> 31)] = 0, count[1] = ((began + all) & 0x7fffffff) | (~began & 0x80000000);
+        last = comes_last(count, began, all);
     last = named_any(3 + ${MINE}, 128, last);
     for (int polls = 0; lead && stays && !last && !complete && polls < 64; polls++)
-        complete = ((parts_there(count) - began) & 0x7fffffff) == (uint)all;
+        complete = all_came(count, began, all);
     if (last || (stays && named_any(3 + ${MINE}, 128, complete)))
-        merge(x->parts + part_at(slice, 0, &x->d), anew(x->lane), last ? x->warp : -1, count + 2 + (began >> 31), at, &x->d, a, x->merged, lse${SINK ? ", sinks" : ""});
+        merge(x->parts + part_at(slice, 0, &x->d), anew(x->lane), last ? x->warp : -1, merging(count, began), at, &x->d, a, x->merged, lse${SINK ? ", sinks" : ""});
 }
 % end
 % end

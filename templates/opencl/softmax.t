@@ -76,6 +76,22 @@ INLINED float finite(float m) /* what is subtracted; for a row without keys it i
 }
 
 % let OF_ROW = FOLDS ? "[r]" : ""
+% let LOWERED = BIAS != "none" ? "" : FOLDS ? " * scale[r]" : " * scale"
+% if BIAS != "none"
+/* The exponential of a score, relative to what is subtracted from those of its row. */
+INLINED float exponential(float score, float low, float scale)
+{
+    return exp2_fast((score - low) * scale);
+}
+
+% else
+/* The exponential of a score, relative to what is subtracted from those of its row, which has been multiplied by the scale. */
+INLINED float exponential(float score, float low, float scale)
+{
+    return exp2_fast(fma(score, scale, -low));
+}
+
+% end
 /* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
 INLINED int softmax(float *s, struct row_states *x, float *fix, ${FOLDS ? "const float *scale" : "float scale"}${SKIPS ? ", int rows" : ""})
 {
@@ -96,7 +112,11 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, ${FOLDS ? "const
 % if LAZY
     /* Exponentials up to 2**8 do no harm, so the old maximum may stand for a slightly larger one, unless some lane has one
      * that is larger still. */
-    const int grown = in_warp((top[0] - x->top[0]) * scale${FOLDS ? "[0]" : ""} > 8.0f || (top[1] - x->top[1]) * scale${FOLDS ? "[1]" : ""} > 8.0f);
+    int grown = 0;
+    #pragma unroll
+    for (int r = 0; r < 2; r++)
+        grown |= (top[r] - x->top[r]) * scale${OF_ROW} > 8.0f;
+    grown = in_warp(grown);
     if (grown)
 % else
     const int grown = 1;
@@ -111,26 +131,31 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, ${FOLDS ? "const
             fix[r] = grows ? exp2_fast((x->top[r] - finite(top[r])) * scale${OF_ROW}) : 1.0f;
             x->top[r] = grows ? top[r] : x->top[r];
 % else
-            fix[r] = ${BIAS != "none" ? "exp2_fast((x->top[r] - finite(top[r])) * scale)" : FOLDS ? "exp2_fast(fma(x->top[r], scale[r], -finite(top[r]) * scale[r]))" : "exp2_fast(fma(x->top[r], scale, -finite(top[r]) * scale))"};
+            fix[r] = exponential(x->top[r], finite(top[r])${LOWERED}, scale${OF_ROW});
             x->top[r] = top[r];
 % end
             x->sum[r] *= fix[r];
         }
-    const float low[2] = {finite(x->top[0])${BIAS != "none" ? "" : FOLDS ? " * scale[0]" : " * scale"}, finite(x->top[1])${BIAS != "none" ? "" : FOLDS ? " * scale[1]" : " * scale"}};
+    float low[2];
+    #pragma unroll
+    for (int r = 0; r < 2; r++)
+        low[r] = finite(x->top[r])${LOWERED};
 % if SKIPS
     #pragma unroll
     for (int r = 0; r < 2; r++)
         if (8 * r < rows)
             #pragma unroll
             for (int n = 2 * r; n < ${NS}; n += 4) {
-                s[n] = ${BIAS != "none" ? "exp2_fast((s[n] - low[r]) * scale)" : FOLDS ? "exp2_fast(fma(s[n], scale[r], -low[r]))" : "exp2_fast(fma(s[n], scale, -low[r]))"};
-                s[n + 1] = ${BIAS != "none" ? "exp2_fast((s[n + 1] - low[r]) * scale)" : FOLDS ? "exp2_fast(fma(s[n + 1], scale[r], -low[r]))" : "exp2_fast(fma(s[n + 1], scale, -low[r]))"};
+                s[n] = exponential(s[n], low[r], scale${OF_ROW});
+                s[n + 1] = exponential(s[n + 1], low[r], scale${OF_ROW});
                 x->sum[r] += s[n] + s[n + 1];
             }
 % else
     #pragma unroll
-    for (int n = 0; n < ${NS}; n++)
-        s[n] = ${BIAS != "none" ? "exp2_fast((s[n] - low[n / 2 % 2]) * scale)" : FOLDS ? "exp2_fast(fma(s[n], scale[n / 2 % 2], -low[n / 2 % 2]))" : "exp2_fast(fma(s[n], scale, -low[n / 2 % 2]))"};
+    for (int n = 0; n < ${NS}; n++) {
+        const int r = n / 2 % 2;
+        s[n] = exponential(s[n], low[r], scale${OF_ROW});
+    }
     #pragma unroll
     for (int n = 0; n < ${NS}; n += 4) {
         x->sum[0] += s[n] + s[n + 1];
@@ -150,9 +175,10 @@ INLINED float inverse_with_sink(float sum, float top, float sink)
 }
 
 % end
-INLINED float lse_of(float sum, float top, float scale)
+/* The LSE of a row whose exponentials are relative to top, which is finite and an exponent of ${ADDS ? "e" : "two"}. */
+INLINED float lse_of(float sum, float top)
 {
-    return sum == 0.0f ? -INFINITY : finite(top)${ADDS ? "" : " * scale * 0.693147181f"} + log(sum);
+    return sum == 0.0f ? -INFINITY : top${ADDS ? "" : " * 0.693147181f"} + log(sum);
 }
 
 INLINED void rescale(float *o, const float *fix)

@@ -148,6 +148,37 @@ INLINED long part_at(int slice, int split, const struct attn_cl_split *d)
  * of merging the parts were taken. */
 #define COUNTERS(slice) (x->done + ATTN_CL_COUNTERS * (slice))
 
+/* Counts a part of a slice, of which this launch makes so many, and returns whether it was the last of them. The last one readies the
+ * counters for the next launch. began: counted(count + 1), from before this part was counted. */
+INLINED int comes_last(__global uint *count, uint began, int parts)
+{
+    const int last = ((count_part(count) + 1 - began) & 0x7fffffff) == (uint)parts;
+    if (last)
+        count[2 + (~began >> 31)] = 0, count[1] = ((began + parts) & 0x7fffffff) | (~began & 0x80000000);
+    return last;
+}
+
+INLINED int all_came(__global const uint *count, uint began, int parts)
+{
+    return ((parts_there(count) - began) & 0x7fffffff) == (uint)parts;
+}
+
+/* Where this launch counts the tasks of merging. */
+INLINED __global uint *merging(__global uint *count, uint began)
+{
+    return count + 2 + (began >> 31);
+}
+
+/* Writes the LSE of a row that is whole, since one split has all its keys. The state of any other row is left beside its part of the output. */
+INLINED void leave_state(float sum, float top, const struct row *y, int whole, __global float *state, __local volatile const struct tile *at,
+    const struct attn_cl_split *d, const struct attn_cl_args *a, __global float *lse)
+{
+    if (!whole)
+        *(__global float2 *)state = ${FLOAT2}(sum == 0.0f ? -INFINITY : top, sum);
+    else if (a->has_lse)
+        lse[lse_row(y, at, d, a)] = lse_of(sum, top);
+}
+
 %# O may begin anywhere, and have any number of columns, where elements are written one by one.
 % let TO_O = WIDE_O ? "float" : SOME_COLUMNS ? "ushort" : "uint"
 /* Merges all parts of a slice, in an order that depends only on how many splits there are, to output and LSE. A chunk is four columns of a row.
@@ -189,7 +220,7 @@ INLINED void merge_by(const int K, const int E, const int lanes, const int early
                 #pragma unroll
                 for (int e = k; e < K * E; e += K)
                     top[k] = fmax(top[k], of[e][0]);
-                const float fix = exp2_fast(${ADDS ? "(before - finite(top[k])) * 1.44269504f" : "before - finite(top[k])"});
+                const float fix = exp2_fast((before - finite(top[k]))${TO_TWO});
                 sum[k] *= fix;
                 #pragma unroll
                 for (int c = 0; c < 4; c++)
@@ -198,7 +229,7 @@ INLINED void merge_by(const int K, const int E, const int lanes, const int early
             #pragma unroll
             for (int e = 0; e < K * E; e++) {
                 const int k = e % K;
-                const float weight = exp2_fast(${ADDS ? "(of[e][0] - finite(top[k])) * 1.44269504f" : "of[e][0] - finite(top[k])"});
+                const float weight = exp2_fast((of[e][0] - finite(top[k]))${TO_TWO});
                 sum[k] = fma(weight, of[e][1], sum[k]);
                 #pragma unroll
                 for (int c = 0; c < 4; c++)
@@ -212,7 +243,7 @@ INLINED void merge_by(const int K, const int E, const int lanes, const int early
             for (int k = 0; k < K; k++) {
                 const float before = top[k];
                 top[k] = fmax(before, across(before, other));
-                const float fix = exp2_fast(${ADDS ? "(before - finite(top[k])) * 1.44269504f" : "before - finite(top[k])"});
+                const float fix = exp2_fast((before - finite(top[k]))${TO_TWO});
                 sum[k] = fix * sum[k] + across(fix * sum[k], other);
                 #pragma unroll
                 for (int c = 0; c < 4; c++)
@@ -247,7 +278,7 @@ INLINED void merge_by(const int K, const int E, const int lanes, const int early
             to[0] = ${ROUNDED_O}(out[k][0] * inverse, out[k][1] * inverse), to[1] = ${ROUNDED_O}(out[k][2] * inverse, out[k][3] * inverse);
 % end
             if (a->has_lse && column == 0)
-                lse[lse_row(&x, at, d, a)] = sum[k] == 0.0f ? -INFINITY : top[k]${ADDS ? "" : " * 0.693147181f"} + log(sum[k]);
+                lse[lse_row(&x, at, d, a)] = lse_of(sum[k], top[k]);
         }
     }
 }
