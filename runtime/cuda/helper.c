@@ -25,7 +25,7 @@ static int make(struct cuda_target *t, struct cuda_helper *helper, const char *n
     struct cache *cache = t->base.resources->cache;
     struct cuda_report report;
     struct gen_error ignored = {0};
-    char *key = cuda_cubin_key(t, name, text, text_size);
+    char *key = cuda_code_key(t, false, name, text, text_size);
     void *cubin = NULL;
     size_t size = 0;
     if (!key)

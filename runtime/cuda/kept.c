@@ -10,11 +10,12 @@ int cuda_cubins_by(const struct cuda_target *t)
     return t->cu->compiler ? t->cu->nvrtc_version : t->former;
 }
 
-char *cuda_cubin_key(const struct cuda_target *t, const char *name, const char *text, size_t size)
+char *cuda_code_key(const struct cuda_target *t, bool is_ptx, const char *name, const char *text, size_t size)
 {
     struct buf key = {0};
-    buf_printf(&key, "object %s\ncompiler nvrtc %d\narchitecture %d\nsource %zu %016llx\n", name, cuda_cubins_by(t),
-               t->card->capability, size, (unsigned long long)cache_hash(text, size));
+    buf_printf(&key, "object %s\ncompiler %s %d\narchitecture %d\nsource %zu %016llx\n", name,
+               is_ptx ? "opencl of driver" : "nvrtc", is_ptx ? t->cu->driver : cuda_cubins_by(t), t->card->capability, size,
+               (unsigned long long)cache_hash(text, size));
     if (buf_ok(&key))
         return key.data;
     buf_free(&key);

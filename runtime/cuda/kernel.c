@@ -1,5 +1,6 @@
 #define _GNU_SOURCE /* clock_gettime */
-/* kernel.c - a kernel on a card: its code from the cache, from NVRTC or from the driver's OpenCL, loaded, and its functions for backend.h. */
+/* kernel.c - a kernel on a card: its code from the cache, from NVRTC or from the driver's OpenCL, loaded, and its functions for
+ * backend.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,16 +139,9 @@ static bool load_kept(struct cuda_kernel *k, struct cache *cache)
 
 static int make_key(struct cuda_kernel *k, const struct gpu_source *s, struct gen_error *err)
 {
-    struct buf key = {0};
     free(k->key);
-    if (k->is_ptx)
-        buf_printf(&key, "object %s\ncompiler opencl of driver %d\narchitecture %d\nsource %zu %016llx\n", s->name,
-                   k->target->cu->driver, k->target->card->capability, s->size, (unsigned long long)cache_hash(s->text, s->size));
-    k->key = !k->is_ptx ? cuda_cubin_key(k->target, s->name, s->text, s->size) : buf_ok(&key) ? key.data : NULL;
-    if (k->key)
-        return 0;
-    buf_free(&key);
-    return gen_out_of_memory(err, NULL);
+    k->key = cuda_code_key(k->target, k->is_ptx, s->name, s->text, s->size);
+    return k->key ? 0 : gen_out_of_memory(err, NULL);
 }
 
 /* A cubin needs no compiler when it is there. */
