@@ -48,8 +48,9 @@ static int launch(const struct cuda_kernel *k, CUstream stream, struct parameter
                        "cuLaunchKernel", err);
 }
 
-static int portable(const struct cuda_kernel *k, const struct cuda_launch *l, long tiles, struct gen_error *err)
+static int portable(const struct cuda_kernel *k, const struct cuda_launch *l, struct gen_error *err)
 {
+    const long tiles = gpu_tiles_of(&k->source, &l->args);
     struct attn_cl_piece p = {0, 0, 0, 0};
     struct cuda_launch piece = *l;
     int more;
@@ -86,27 +87,18 @@ int cuda_check_addresses(const struct cuda_kernel *k, const struct cuda_launch *
     return 0;
 }
 
-static const int64_t *window_of(const struct cuda_kernel *k, const struct attn_cl_features *f)
-{
-    return k->source.window ? f->window : NULL;
-}
-
 /* What a launch of a kernel that splits keys takes beside all else. */
 struct splitting {
     struct attn_cl_split split;
     CUdeviceptr done, parts;
 };
 
-/* How many units of work groups may take: those of a kernel that splits keys, or tiles. */
-static int units_of_work(const struct cuda_kernel *k, const struct cuda_launch *l, long tiles, struct splitting *out, long *all,
+static int units_of_work(const struct cuda_kernel *k, const struct cuda_launch *l, struct splitting *out, long *all,
                          struct gen_error *err)
 {
-    if (!k->source.split) {
-        *all = tiles * l->args.heads * l->args.batch;
-        return gpu_check_lengths(&l->args, tiles, err);
-    }
-    out->done = cuda_room_done(l->room), out->parts = cuda_room_parts(l->room);
-    return gpu_divide(&k->source, &l->args, window_of(k, &l->features), &out->split, all, err);
+    if (k->source.split)
+        out->done = cuda_room_done(l->room), out->parts = cuda_room_parts(l->room);
+    return gpu_units_of_work(&k->source, &l->args, &l->features, &out->split, all, err);
 }
 
 static void give_split(const struct cuda_kernel *k, const struct splitting *s, struct parameters *p)
@@ -118,15 +110,15 @@ static void give_split(const struct cuda_kernel *k, const struct splitting *s, s
     give(p, &s->parts);
 }
 
-static int sm80(const struct cuda_kernel *k, const struct cuda_launch *l, long tiles, struct gen_error *err)
+static int sm80(const struct cuda_kernel *k, const struct cuda_launch *l, struct gen_error *err)
 {
     struct parameters p = {.count = 0};
     struct splitting s;
     long all;
-    if (units_of_work(k, l, tiles, &s, &all, err) != 0 ||
+    if (units_of_work(k, l, &s, &all, err) != 0 ||
         gpu_check_rows(&k->source, &l->args, &l->features, err) != 0 || cuda_check_addresses(k, l, err) != 0)
         return -1;
-    const int near = gpu_heads_near(&k->source, &l->args, tiles, k->target->card->units);
+    const int near = gpu_heads_near(&k->source, &l->args, k->target->card->units);
     give_arrays(k, l, &p);
     give(&p, &near);
     give_split(k, &s, &p);
@@ -157,7 +149,7 @@ int cuda_room_need(const struct cuda_kernel *k, const struct attn_cl_args *a, co
     *out = (struct cuda_need){0, 0};
     if (!k->source.split)
         return 0;
-    if (gpu_divide(&k->source, a, window_of(k, f), &split, &all, err) != 0)
+    if (gpu_units_of_work(&k->source, a, f, &split, &all, err) != 0)
         return -1;
     const size_t slices = (size_t)split.slices * (size_t)a->kv_heads * (size_t)a->batch; /* below 2^30 */
     out->done = (slices * ATTN_CL_COUNTERS * sizeof(uint32_t) + 255) / 256 * 256;
@@ -166,18 +158,18 @@ int cuda_room_need(const struct cuda_kernel *k, const struct attn_cl_args *a, co
     return 0;
 }
 
-static int sm90(const struct cuda_kernel *k, const struct cuda_launch *l, long tiles, struct gen_error *err)
+static int sm90(const struct cuda_kernel *k, const struct cuda_launch *l, struct gen_error *err)
 {
     const long units = k->target->card->units;
     struct parameters p = {.count = 0};
     struct attn_cuda_maps maps = {.together = 0};
     struct splitting s;
     long all;
-    if (units_of_work(k, l, tiles, &s, &all, err) != 0 ||
+    if (units_of_work(k, l, &s, &all, err) != 0 ||
         (k->source.rows == ROWS_MAPPED ? place_maps(k, l, k->source.split ? &s.split : NULL, &maps, err)
                                        : gpu_check_rows(&k->source, &l->args, &l->features, err)) != 0)
         return -1;
-    maps.together = gpu_heads_near(&k->source, &l->args, tiles, k->target->card->units);
+    maps.together = gpu_heads_near(&k->source, &l->args, k->target->card->units);
     give_arrays(k, l, &p);
     give(&p, &maps);
     give(&p, &l->room->memory);
@@ -188,11 +180,10 @@ static int sm90(const struct cuda_kernel *k, const struct cuda_launch *l, long t
 
 int cuda_launch(const struct cuda_kernel *k, const struct cuda_launch *l, struct gen_error *err)
 {
-    const long tiles = (l->args.q_len + k->source.tile_q - 1) / k->source.tile_q;
     switch (k->source.level) {
-    case GPU_PORTABLE: return portable(k, l, tiles, err);
-    case GPU_SM80: return sm80(k, l, tiles, err);
-    case GPU_SM90: return sm90(k, l, tiles, err);
+    case GPU_PORTABLE: return portable(k, l, err);
+    case GPU_SM80: return sm80(k, l, err);
+    case GPU_SM90: return sm90(k, l, err);
     }
     return -1;
 }

@@ -32,17 +32,22 @@ int gpu_next_piece(const struct gpu_source *source, const struct attn_cl_args *w
                    struct attn_cl_piece *piece, struct attn_cl_args *args, struct attn_cl_features *features,
                    struct gen_error *err);
 
-/* For NVIDIA's levels: how many heads' tiles are done together in a causal run, and whether positions fit into the
- * kernel's 32 bits and rows begin where they may. */
-int gpu_heads_near(const struct gpu_source *source, const struct attn_cl_args *args, long tiles, int units);
+/* How many tiles the rows of a head make. */
+long gpu_tiles_of(const struct gpu_source *source, const struct attn_cl_args *args);
+
+/* For NVIDIA's levels: how many heads' tiles are done together in a causal run, and whether rows begin where they may. */
+int gpu_heads_near(const struct gpu_source *source, const struct attn_cl_args *args, int units);
 int gpu_check_rows(const struct gpu_source *source, const struct attn_cl_args *args,
                    const struct attn_cl_features *features, struct gen_error *err);
-int gpu_check_lengths(const struct attn_cl_args *args, long tiles, struct gen_error *err);
 
 /* For kernels that split keys: how rows and keys are divided. window: as in struct attn_cl_features; NULL: none. 0, or
  * -1 and what is too large. */
 int gpu_divide(const struct gpu_source *source, const struct attn_cl_args *args, const int64_t window[2],
                struct attn_cl_split *out, long *units, struct gen_error *err);
+/* For NVIDIA's levels, whose positions have 32 bits: how many units of work groups may take. These are tiles or, for a kernel that
+ * splits keys, what gpu_divide says, which goes to split. 0, or -1 and what is too large. */
+int gpu_units_of_work(const struct gpu_source *source, const struct attn_cl_args *args, const struct attn_cl_features *features,
+                      struct attn_cl_split *split, long *units, struct gen_error *err);
 
 /* How many batches and rows tensors have for maps and checks. Packed, there is one batch; in pages, one for each page.
  * How many rows or pages there really are only the device knows, so these sides are larger than any. */

@@ -61,18 +61,26 @@ int gpu_check_rows(const struct gpu_source *s, const struct attn_cl_args *a, con
     return 0;
 }
 
-int gpu_heads_near(const struct gpu_source *s, const struct attn_cl_args *a, long tiles, int units)
+long gpu_tiles_of(const struct gpu_source *s, const struct attn_cl_args *a)
 {
-    return attn_cl_near(a->batch, a->heads, a->kv_heads, a->kv_len, tiles, s->head_dim + s->head_dim_v, units);
+    return (a->q_len + s->tile_q - 1) / s->tile_q;
 }
 
-int gpu_check_lengths(const struct attn_cl_args *a, long tiles, struct gen_error *err)
+int gpu_heads_near(const struct gpu_source *s, const struct attn_cl_args *a, int units)
 {
-    long all;
+    return attn_cl_near(a->batch, a->heads, a->kv_heads, a->kv_len, gpu_tiles_of(s, a), s->head_dim + s->head_dim_v, units);
+}
+
+int gpu_units_of_work(const struct gpu_source *s, const struct attn_cl_args *a, const struct attn_cl_features *f,
+                      struct attn_cl_split *split, long *units, struct gen_error *err)
+{
+    const long tiles = gpu_tiles_of(s, a);
+    if (s->split > 0)
+        return gpu_divide(s, a, s->window ? f->window : NULL, split, units, err);
     if (a->q_len > MOST_LENGTH || a->kv_len > MOST_LENGTH)
         snprintf(err->text, sizeof err->text, "q_len and kv_len are %ld and %ld; expected at most %ld for this level",
                  a->q_len, a->kv_len, MOST_LENGTH);
-    else if (__builtin_mul_overflow(tiles * a->heads, a->batch, &all) || all > MOST_LENGTH)
+    else if (__builtin_mul_overflow(tiles * a->heads, a->batch, units) || *units > MOST_LENGTH)
         snprintf(err->text, sizeof err->text, "there are %ld tiles of %ld heads of %ld sequences; expected at most %ld",
                  tiles, a->heads, a->batch, MOST_LENGTH);
     else

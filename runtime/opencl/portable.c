@@ -8,7 +8,7 @@ int opencl_portable_launch(const struct opencl_kernel *k, struct opencl_slot *s,
 {
     const struct opencl_api *api = &k->target->cl->api;
     const struct gpu_source *src = &k->source;
-    const long tiles = (l->args.q_len + src->tile_q - 1) / src->tile_q;
+    const long tiles = gpu_tiles_of(src, &l->args);
     struct attn_cl_piece p = {0, 0, 0, 0};
     struct launch piece = *l;
     int more, pieces = 0;

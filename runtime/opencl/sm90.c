@@ -35,23 +35,20 @@ int opencl_sm90_launch(const struct opencl_kernel *k, struct opencl_slot *s, con
                        struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;
-    const long tiles = (l->args.q_len + k->source.tile_q - 1) / k->source.tile_q, units = k->target->device.units;
+    const long units = k->target->device.units;
     const bool splits = k->source.split > 0;
     struct attn_cl_maps maps = {.box = 0};
     unsigned long *const words[4] = {maps.q, maps.k, maps.v, maps.o};
     struct attn_cl_split split;
     long all;
-    const int64_t *window = k->source.window ? l->features.window : NULL;
-    if ((splits ? gpu_divide(&k->source, &l->args, window, &split, &all, err) : gpu_check_lengths(&l->args, tiles, err)) != 0 ||
+    if (gpu_units_of_work(&k->source, &l->args, &l->features, &split, &all, err) != 0 ||
         (k->source.rows == ROWS_MAPPED
              ? gpu_make_maps(&k->source, &l->args, &l->features, splits ? &split : NULL, words, &maps.box, err)
              : 0) != 0 ||
         (!maps.box && gpu_check_rows(&k->source, &l->args, &l->features, err) != 0) ||
         need_maps(k, s, err) != 0)
         return -1;
-    if (!splits)
-        all = tiles * l->args.heads * l->args.batch;
-    maps.together = gpu_heads_near(&k->source, &l->args, tiles, k->target->device.units);
+    maps.together = gpu_heads_near(&k->source, &l->args, k->target->device.units);
     cl_uint next;
     if (opencl_set_args(k, s, l, &next, err) != 0)
         return -1;

@@ -154,21 +154,21 @@ static void test_no_room(void **state)
 static void test_heads_together(void **state)
 {
     enum { UNITS = 132 };
-    const struct gpu_source source = {.head_dim = 128, .head_dim_v = 128};
+    const struct gpu_source source = {.head_dim = 128, .head_dim_v = 128, .tile_q = 128};
     (void)state;
     for (int heads = 1; heads <= 40; heads++)
         for (int group = 1; group <= 4; group++)
             for (long tiles = 1; tiles <= 512; tiles = tiles * 3 / 2 + 1) {
                 const struct attn_cl_args a = shape(3, heads * group, heads, tiles * 128, tiles * 128);
-                const int all = 3 * heads * group, n = gpu_heads_near(&source, &a, tiles, UNITS);
+                const int all = 3 * heads * group, n = gpu_heads_near(&source, &a, UNITS);
                 assert_true(n >= 1 && n <= all && (n % group == 0 || n == all));
                 assert_true(n == all || n * tiles > UNITS);
                 assert_true(all % n == 0 || all % n * tiles > UNITS || tiles < 8);
             }
     /* Sixteen heads of 8192 queries at D = 256, of which five together would leave one alone. */
-    const struct gpu_source wide = {.head_dim = 256, .head_dim_v = 256};
+    const struct gpu_source wide = {.head_dim = 256, .head_dim_v = 256, .tile_q = 128};
     const struct attn_cl_args a = shape(2, 8, 8, 8192, 8192);
-    assert_int_equal(gpu_heads_near(&wide, &a, 64, UNITS), 4);
+    assert_int_equal(gpu_heads_near(&wide, &a, UNITS), 4);
 }
 
 int main(void)
