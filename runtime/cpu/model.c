@@ -146,11 +146,11 @@ static double pack_cycles(const struct shape *s, const struct tune_target *t, co
  * keys and values of a head that exceed half of L2 are read again for each tile of queries. The cycles of one head. */
 static double tile_cycles(const struct variant *v, const struct shape *s, const struct tune_target *t, const struct cpu *cpu)
 {
-    double groups = up(s->rows, 32) / 32, blocks = up(s->keys, 64) / 64 + (v->field[F_CAUSAL] ? 0.5 : 0) + s->edges;
-    /* Of f16 scores are four products of parts, which keys hold four times, and outputs three; values lie there in two parts. Narrow
-     * keys are three parts and values two, which meet queries and probabilities of one. */
-    const bool parts = v->field[F_DTYPE] == DTYPE_F16, narrow = variant_dtype_kv(v) >= DTYPE_COUNT;
-    const double key_terms = parts ? 4 : narrow ? 3 : 1, value_parts = parts || narrow ? 2 : 1;
+    double groups = up(s->rows, 32) / 32, visited = up(s->keys, 64) / 64 + (v->field[F_CAUSAL] ? 0.5 : 0) + s->edges;
+    /* Of f16 scores are four products of parts, which keys hold four times, and outputs three; values lie there in two parts. Keys
+     * in blocks are three parts and values two, which meet queries and probabilities of one. */
+    const bool parts = v->field[F_DTYPE] == DTYPE_F16, blocks = variant_dtype_kv(v) == DTYPE_Q8_0 || variant_dtype_kv(v) == DTYPE_Q4_0;
+    const double key_terms = parts ? 4 : blocks ? 3 : 1, value_parts = parts || blocks ? 2 : 1;
     double products = key_terms * 8 * up(s->d, 32) / 32 + (parts ? 3 : value_parts) * 4 * up(s->dv, 16) / 16 + (parts ? 8 : 4);
     double block = 20 * products + (v->field[F_TABLE] ? 330 : 560);
     if (s->modify > 0) /* in a pass over 128 vectors, beside no product */
@@ -160,7 +160,7 @@ static double tile_cycles(const struct variant *v, const struct shape *s, const 
         block += 64 * bytes * 32 / s->bq / 16;
     double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1;
     double visits = up(s->keys, s->bk) / s->bk * 200;
-    return groups * (blocks * block + 1500 + 10 * (s->d + s->dv) + visits) + pack_cycles(s, t, cpu, 2) / group;
+    return groups * (visited * block + 1500 + 10 * (s->d + s->dv) + visits) + pack_cycles(s, t, cpu, 2) / group;
 }
 
 double estimate_cycles(const struct variant *variant, const struct tune_target *target, const struct cpu *cpu)

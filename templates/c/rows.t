@@ -13,7 +13,56 @@ static int64_t row_of(const struct attn_args *a, const struct sequence *s, const
 % end
 }
 % end
-% if NARROW and not FEW
+% if WOVEN and type_scaled(TKV)
+% for v in 0..2
+% let X = v ? "v" : "k"
+% let WIDTH = v ? HDV : HD
+% let STEP = v ? LDV : LDX*PER
+% let ALONE = PAGED or WIDTH % (2*W) != 0
+
+/* ${v ? "Values" : "Keys"} j to j + n - 1 of KV head g as ${W} rows of bf16, zeros where there are fewer: what is stored, times a power of two. What is left of their
+ * scales goes into rests${v ? ", and its inverses behind the rows" : ""}. */
+static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const struct sequence *s, int64_t g, int64_t j, int64_t n, uint16_t *to, float *rests, ${CKV} *copy)
+{
+    const ${CKV} *head = (const ${CKV} *)a->${X} + s->${X}_at + g * a->${X}_stride[1];
+    const float *scales = a->features->${X}_scales + s->${X}_scales_at + g * a->features->${X}_scales_stride[1];
+    float scale[${W}], parts[${5*W}];
+% if WIDTH % (2*W) != 0
+    memset(copy, 0, ${round_up(WIDTH, 2*W)});
+% else
+    (void)copy; /* for rows that are not whole vectors */
+% end
+    for (int64_t r = 0; r < ${W}; r++)
+        scale[r] = r < n ? scales[row_of(a, s, a->features->${X}_scales_stride, j + r)] : 1.0f;
+    open_scales(scale, parts);
+    memcpy(rests, parts + ${W}, ${W} * sizeof *rests);
+% if v and TABLE
+    memcpy(rests + ${KEYS}, parts + ${2*W}, ${W} * sizeof *rests);
+% end
+% if ALONE
+    for (int64_t r = 0; r < n; r++) {
+        const ${CKV} *row = head + row_of(a, s, a->${X}_stride, j + r);
+% if WIDTH % (2*W) != 0
+        memcpy(copy, row, ${WIDTH});
+        row = copy;
+% end
+        ${v ? "widen_values" : "widen_keys"}(row, to + r * ${STEP}, parts + r, 0, 0, 1);
+    }
+% else
+    if (n > 0)
+        ${v ? "widen_values" : "widen_keys"}(head + row_of(a, s, a->${X}_stride, j), to, parts, a->${X}_stride[2], ${STEP}, n);
+% end
+    for (int64_t r = n; r < ${W}; r++)
+        memset(to + r * ${STEP}, 0, ${STEP} * sizeof *to);
+% if v
+    for (int64_t r = 0; r < ${W}; r++) {
+        float *behind = (float *)(to + r * ${STEP} + ${LDO});
+        behind[0] = parts[${3*W} + r], behind[1] = parts[${4*W} + r];
+    }
+% end
+}
+% end
+% elif NARROW and not FEW
 % for v in 0..2
 % let WIDTH = v ? HDV : HD
 % let PADDED = v ? LDV : LDX*PER

@@ -4,10 +4,15 @@
 %# up to 2**-14 of a score, large scores would miss the bound. A packed row has its terms behind one another, those of a query upper,
 %# upper, lower, lower, those of a key upper, lower, upper, lower. Outputs go without the lowest product.
 % let PARTS = TQ == "f16" ? 2 : 1
-%# A number of a narrow type, times its scale, is the sum of three bf16. Large scores need all of them, so that queries, which are bf16,
+%# A number in a block, times the block's scale, is the sum of three bf16. Large scores need all of them, so that queries, which are bf16,
 %# come three times; outputs go without the last.
-% let PLANES = PARTS == 2 or NARROW ? 2 : 1
-% let TERMS = PARTS == 2 ? 4 : NARROW ? 3 : 1
+% let PLANES = PARTS == 2 or BLOCKS ? 2 : 1
+% let TERMS = PARTS == 2 ? 4 : BLOCKS ? 3 : 1
+%# A number with a scale beside is a bf16 times the rest of its scale, from 1 up to 2: scores are multiplied by the rests of their
+%# keys, and probabilities by those of their values. Sums are of probabilities as they are multiplied, over those rests, of which a tile
+%# of columns behind the values has the inverses.
+% let KEYED = type_scaled(TKV) ? 1 : 0
+% let TOGETHER = TKV == "fp8" and has_op("allcodes") ? 1 : 0
 % let TROW = "bf16"
 %# Slots of a row of queries or keys, once, and packed; elements of a row of values before it is packed.
 % let LDX = round_up(ceil_div(HD, PER), W)
@@ -15,7 +20,8 @@
 % let STEPS = LDQ/W
 % let CV = ceil_div(HDV, W)
 % let LDO = CV*W
-% let LDV = PLANES == 2 ? round_up(LDO, PER*W) : LDO
+% let CT = CV + KEYED
+% let LDV = KEYED ? LDO + W : PLANES == 2 ? round_up(LDO, PER*W) : LDO
 %# From one vector of a row of outputs to the next: two tiles of rows lie in between. Vectors of it that become bf16 two and two.
 % let COLUMN = 2*W*W
 % let PAIRED_O = TO == "bf16" ? CV - CV % 2 : 0
@@ -47,8 +53,10 @@
 % let SPACE = FACTOR + W
 %# Of a group of queries.
 % let KBLOCK = KEYS*LDQ
-% let PLANE = CV*2*W*W
+% let PLANE = CT*2*W*W
 % let VBLOCK = PLANES*PLANE
+%# Of a block's keys: the rests of their scales, those of their values', and 128 times the logarithms of the latter.
+% let SIDE = KEYED ? (TABLE ? 3 : 2)*KEYS : 0
 % let GROUP_O = MR*LDQ
 % let GROUP_Z = GROUP_O + CV*COLUMN
 %# Sums of P as it is multiplied, in tiles, and before it was rounded.
@@ -56,15 +64,20 @@
 % let GROUP_ALL = GROUP_STATE + 2*STATE
 %# A copy of rows, and behind it those that are opened into parts.
 % let ROW = W*max(LDX*PER, LDV)
-% let OPENED = max(max(NARROW ? ROW + ceil_div(max(LDX*PER, LDV), 4) : W*max(LDX, LDV), LDO), MODIFY ? W*KEYS + W*KEYS/4 : 0)
+% let COPIED = W*LDX + W*LDV
+% let OPENED = max(max(KEYED ? COPIED + max(LDX*PER, round_up(HDV, 2*W))/4 : NARROW ? ROW + ceil_div(max(LDX*PER, LDV), 4) : W*max(LDX, LDV), LDO), MODIFY ? W*KEYS + W*KEYS/4 : 0)
 % let STAGE = OPENED + (PLANES == 2 ? max(W*LDQ, 2*W*LDV) : 0)
 %# A bias or a slope: scores are of any size then. The numbers that scores are modified by: of all, of keys, of rows.
 % let UNBOUNDED = BIAS != "none" or ALIBI
 % let KEY_NUMBERS = 5
 % let ROW_NUMBERS = KEY_NUMBERS + KEYS
+% let REST_NUMBERS = ROW_NUMBERS + W
 % let AT_GROUPS = 2*SPACE
-% let AT_STAGE = AT_GROUPS + 3*GROUPS*GROUP_ALL
+% let AT_STAGE = AT_GROUPS + (GROUPS + 2)*GROUP_ALL
 % let WORKSPACE = (AT_STAGE + STAGE)*4
+%# Parts that share memory pack so many keys at a time, and leave there what bounds need to know of them.
+% let PIECE = 4*KEYS
+% let NOTES = 2*W
 % assert GQ + GX + VW == 0, "group and vector belong to OpenCL; isa portable has them"
 % assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
 % assert COPY == "plain" and LOOP == "joint" and UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy", "copy, loop, unswizzled, shared_q and order belong to isas sm90 and sm80"
@@ -83,11 +96,10 @@
 % if HD != HDV
 % micro open_row as open_value with N = HDV
 % end
-% elif NARROW
-% micro widen_row as widen_key with N = LDX*PER
-% if HD != HDV
-% micro widen_row as widen_value with N = LDV
-% end
+% elif KEYED
+% micro open_scales
+% micro widen_rows as widen_keys with N = HD
+% micro widen_rows as widen_values with N = HDV
 % end
 % if PARTS == 2
 % micro open_query
@@ -110,18 +122,33 @@
 % micro trip with SUMS = 0
 % micro trip as trip_lse with SUMS = 1
 % elif not TABLE
+% if KEYED
+% micro keyed_exponentials as exponentials_alone with SUMS = 0
+% else
 % micro exponentials as exponentials_alone with SUMS = 0
+% end
 % end
 % micro scores
 % micro values
+% if KEYED
+% micro keyed_exponentials as exponentials with SUMS = 1
+% if TABLE
+% micro keyed_words as words
+% end
+% else
 % micro exponentials with SUMS = 1
 % if TABLE
 % micro words
 % end
+% end
 % micro begin
 % micro sums_of with MR = W
 % micro totals with MR = W
+% if KEYED and not MODIFY
+% micro keyed_tops as tops with MR = W
+% else
 % micro tops with MR = W
+% end
 % if SINK
 % micro sink_shares
 % else

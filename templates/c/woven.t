@@ -9,17 +9,22 @@
  * is not, groups whose bound is not a number or very large, and values so large or small that products leave f32 are computed
  * again, exactly, with true maxima.${SOFTCAP ? " A softcap is a bound too." : ""}${UNBOUNDED ? " No bound knows a bias or a slope: scores so far above what is expected that a sum or a product might leave f32 are cut off there, and the sum shows it." : ""} */
 
-/* The parts of a workspace; K and V of one head, packed in blocks of ${KEYS} keys, lie at its end. */
-struct space { float *trip, *exact, *groups, *k, *v; void *stage; };
-static struct space carve(float *at, int64_t kv_len)
+/* The parts of a workspace, and the place where K and V of one head are packed in blocks of ${KEYS} keys. */
+struct space { float *trip, *exact, *groups, *k, *v${KEYED ? ", *side" : ""}; void *stage; };
+static int64_t blocks_of(const struct attn_args *a) { return (a->kv_len + ${KEYS - 1}) / ${KEYS}; }
+static int64_t pieces_of(const struct attn_args *a) { return (a->kv_len + ${PIECE - 1}) / ${PIECE}; }
+/* What a head takes of memory that parts share, in slots: notes on ${PIECE} keys at a time, and then K and V. */
+static int64_t shared_head(const struct attn_args *a) { return pieces_of(a) * ${NOTES} + blocks_of(a) * ${KBLOCK + VBLOCK + SIDE}; }
+static struct space carve(float *at, float *panels, int64_t blocks)
 {
-    int64_t blocks = (kv_len + ${KEYS - 1}) / ${KEYS};
-    struct space w = {at, at + ${SPACE}, at + ${AT_GROUPS}, at + ${WORKSPACE/4}, at + ${WORKSPACE/4} + blocks * ${KBLOCK}, at + ${AT_STAGE}};
+    struct space w = {at, at + ${SPACE}, at + ${AT_GROUPS}, panels, panels + blocks * ${KBLOCK}, ${KEYED ? "panels + blocks * " : ""}${KEYED ? KBLOCK + VBLOCK : ""}${KEYED ? ", " : ""}at + ${AT_STAGE}};
     return w;
 }
 int64_t ${NAME}_workspace(const struct attn_args *a)
 {
-    return a->part < 0 ? 0 : ${WORKSPACE} + (a->kv_len + ${KEYS - 1}) / ${KEYS} * ${(KBLOCK + VBLOCK)*4};
+    if (a->part < 0) /* all heads' panels; of use where several tiles of queries read them */
+        return a->heads / a->kv_heads * ((a->q_len + ${BQ - 1}) / ${BQ}) > 1 ? a->batch * a->kv_heads * shared_head(a) * 4 : 0;
+    return ${WORKSPACE} + (a->shared ? 0 : blocks_of(a) * ${(KBLOCK + VBLOCK + SIDE)*4});
 }
 
 /* One group of ${MR} rows of queries of one head. */
@@ -71,8 +76,9 @@ static float root_bound(float x)
     return 0.5f * (y + x / y);
 }
 
-/* Packs keys first to end - 1 of KV head g, in blocks, with their values. Returns 1 if no value is so large or small that it needs care. */
-static int pack(struct head *x, int64_t first, int64_t end)
+/* Packs keys first to end - 1 of KV head g, in blocks, with their values; notes the largest squares of keys' lengths and the largest
+ * values, lane by lane. */
+static void pack(const struct head *x, int64_t first, int64_t end, uint32_t *notes)
 {
     const struct attn_args *a = x->a;
     const struct sequence *s = x->s;
@@ -82,22 +88,31 @@ static int pack(struct head *x, int64_t first, int64_t end)
     const ${CKV} *v = (const ${CKV} *)a->v + s->v_at + x->g * a->v_stride[1];
 % end
     int64_t from = first / ${KEYS}, blocks = (end + ${KEYS - 1}) / ${KEYS} - from;
-    uint32_t norms[${W}] = {0}, range[${W}] = {0}, top = 0;
 % if PLANES == 2
     uint16_t *parts = (uint16_t *)w->stage + ${2*OPENED};
 % end
-    x->norm = 0.0f;
+% if KEYED
+    uint16_t *keys = (uint16_t *)w->stage, *values = keys + ${W*LDX*PER};
+    ${CKV} *copy = (${CKV} *)((float *)w->stage + ${COPIED});
+    memset(values, 0, ${2*W*LDV} * sizeof *values);
+% end
+    memset(notes, 0, ${NOTES} * sizeof *notes);
     if (blocks <= 0)
-        return 1;
+        return;
     for (int64_t j = from * ${KEYS}; j < (from + blocks) * ${KEYS}; j += ${W}) {
         int64_t n = most(0, least(${W}, end - j))${NARROW ? "" : ", ld"};
-% if NARROW
+% if KEYED
+        float *side = w->side + j / ${KEYS} * ${SIDE} + j % ${KEYS};
+        open_keys(a, s, x->g, j, n, keys, side, copy);
+        pack_k(keys, w->k + j * ${LDQ}, ${LDX*PER});
+% elif NARROW
         const float *row = (const float *)w->stage;
         open_keys(a, s, x->g, j, n, (float *)w->stage);
 % else
         const ${CKV} *row = keys_at(a, s, k, a->k_stride, j, n, ${W}, ${HD}, ${LDX*PER}, &ld, (${CKV} *)w->stage);
 % end
-% if PLANES == 2
+% if KEYED
+% elif PLANES == 2
         for (int64_t r = 0; r < ${W}; r++)
             part_key(row + r * ${NARROW ? LDX*PER : "ld"}, parts + r * ${LDQ*PER});
         pack_k(parts, w->k + j * ${LDQ}, ${LDQ*PER});
@@ -106,7 +121,11 @@ static int pack(struct head *x, int64_t first, int64_t end)
 % end
         if (j % ${2*W} == 0) {
             float *to = w->v + j / ${KEYS} * ${VBLOCK} + j % ${KEYS} * ${W/2};
-% if NARROW
+% if KEYED
+            open_values(a, s, x->g, j, n, values, side + ${KEYS}, copy);
+            open_values(a, s, x->g, j + ${W}, most(0, least(${W}, end - j - ${W})), values + ${W*LDV}, side + ${KEYS + W}, copy);
+            pack_pairs(values, to, ${LDV});
+% elif NARROW
             for (int64_t r = 0; r < ${2*W}; r++) {
                 if (r % ${W} == 0)
                     open_values(a, s, x->g, j + r, most(0, least(${W}, end - j - r)), (float *)w->stage);
@@ -123,21 +142,36 @@ static int pack(struct head *x, int64_t first, int64_t end)
 % if PLANES == 2
             pack_pairs(parts, to, ${LDV});
             pack_pairs(parts + ${2*W*LDV}, to + ${PLANE}, ${LDV});
-% else
+% elif not KEYED
             pack_pairs(row, to, ld);
 % end
         }
     }
-    key_norms(w->k + from * ${KBLOCK}, (int32_t *)norms, blocks * ${KEYS/W});
-    value_range(w->v + from * ${VBLOCK}, (float *)range, blocks * ${VBLOCK/W/16});
-    x->norm = largest(norms);
-    for (int64_t l = 0; l < ${W}; l++) {
-        top = (range[l] & 0xffffu) > top ? range[l] & 0xffffu : top;
-        top = range[l] >> 16 > top ? range[l] >> 16 : top;
+    key_norms(w->k + from * ${KBLOCK}, (int32_t *)notes, blocks * ${KEYS/W});
+% if KEYED
+    for (int64_t b = from; b < from + blocks; b++) /* without the tiles behind the values */
+        value_range(w->v + b * ${VBLOCK}, (float *)notes + ${W}, ${2*CV});
+% else
+    value_range(w->v + from * ${VBLOCK}, (float *)notes + ${W}, blocks * ${VBLOCK/W/16});
+% end
+}
+
+/* What notes on `pieces` lots of keys say of a head. Returns 1 if no value is so large or small that it needs care. */
+static int settle(struct head *x, const uint32_t *notes, int64_t pieces, int64_t keys)
+{
+    uint32_t top = 0;
+    x->norm = 0.0f;
+    for (; pieces > 0; pieces--, notes += ${NOTES}) {
+        float norm = largest(notes);
+        x->norm = bits_of_float(norm) > bits_of_float(x->norm) ? norm : x->norm; /* NaN, too */
+        for (int64_t l = ${W}; l < ${2*W}; l++) {
+            top = (notes[l] & 0xffffu) > top ? notes[l] & 0xffffu : top;
+            top = notes[l] >> 16 > top ? notes[l] >> 16 : top;
+        }
     }
     /* What the values, and the sum over keys, leave of 2^127 for exponentials; a bf16 has its exponent in the upper 9 bits. */
-    x->room = 126.0f - (float)((int32_t)(top >> 7) > 127 ? (int32_t)(top >> 7) - 126 : 0);
-    for (int64_t n = end - first; n > 0; n /= 2)
+    x->room = ${KEYED ? "125.0f" : "126.0f"} - (float)((int32_t)(top >> 7) > 127 ? (int32_t)(top >> 7) - 126 : 0);
+    for (int64_t n = keys; n > 0; n /= 2)
         x->room -= 1.0f;
     return top < 0x80u || (top >= 0x2b80u && top < 0x5380u); /* 0, or from 2^-40 up to 2^40 */
 }
@@ -184,7 +218,7 @@ static void redo(const struct head *x, struct group *g)
         modify(x, g, block, space${UNBOUNDED ? ", -MINUS_INFINITY" : ""}${LEAST ? ", MINUS_INFINITY" : ""});
 % end
         hide(x, g, block, space);
-        tops(space, g->state);
+        tops(space, g->state${KEYED and not MODIFY ? ", x->w->side + block * " : ""}${KEYED and not MODIFY ? SIDE : ""});
     }
     for (int64_t r = 0; r < ${2*STATE}; r++)
         if (r % ${STATE} < ${SUM}) { /* what is subtracted is finite */
@@ -197,7 +231,7 @@ static void redo(const struct head *x, struct group *g)
         modify(x, g, block, space${UNBOUNDED ? ", -MINUS_INFINITY" : ""}${LEAST ? ", MINUS_INFINITY" : ""});
 % end
         hide(x, g, block, space);
-        exponentials(space, g->parts, g->state);
+        exponentials(space, g->parts, g->state${KEYED ? ", x->w->side + block * " : ""}${KEYED ? SIDE : ""});
         values(space, x->w->v + block * ${VBLOCK}, g->o);
     }
     totals(g->sums, g->state, unused);
@@ -269,7 +303,7 @@ static void open_group(const struct head *x, struct group *g, float *at, int64_t
         const ${CQ} *from = queries_at(i < n ? q + i * ld : q, &ld, n - i, (${CQ} *)x->w->stage);
 % if PARTS == 2
         for (int64_t r = 0; r < ${W}; r++)
-            open_query(from + r * ld, g->q + (i + r) * ${LDQ});
+            open_query(from + r * ld, g->q + i * ${LDQ} + r * ${W});
 % else
         pack_q(from, g->q + i * ${LDQ}, ld);
 % end
@@ -295,9 +329,11 @@ static void open_group(const struct head *x, struct group *g, float *at, int64_t
 /* The blocks of keys that a share of the work meets, in order: tiles of ${BQ} queries, within them visits of ${BK} keys, within
  * those the groups of the tile. */
 struct walk {
-    struct group group[${3*GROUPS}]; /* of this tile and the two before, whose blocks may be under way */
+    struct group group[${GROUPS + 2}];   /* of this tile; and two of those before, whose blocks may be under way */
+    struct group *tile[${GROUPS}];       /* this tile's */
+    const struct group *busy[2];     /* whose blocks are under way */
     int64_t u, cuts, tiles, units;   /* tiles of queries: the next one, and how far from there to the next */
-    int64_t third, groups, at;       /* where this tile's groups are, how many there are, and which is visited */
+    int64_t groups, at;              /* how many groups this tile has, and which is visited */
     int64_t visit, block, stop, end; /* the first block of the visit; this one, and where the visit of the group and of all end */
 };
 
@@ -307,15 +343,15 @@ static int open_tile(const struct head *x, struct walk *k)
     const struct attn_args *a = x->a;
     if (k->u >= k->units)
         return 0;
-    int64_t h = x->g * (a->heads / a->kv_heads) + k->u / k->tiles, i0 = k->u % k->tiles * ${BQ};
-    if (k->end) /* the one before has blocks */
-        k->third = (k->third + ${GROUPS}) % ${3*GROUPS};
+    int64_t group = a->heads / a->kv_heads, h = x->g * group + k->u % group, i0 = (k->tiles - 1 - k->u / group) * ${BQ}; /* long ones first */
     k->groups = (least(${BQ}, x->s->q_len - i0) + ${MR - 1}) / ${MR};
     k->end = 0;
     k->visit = -1;
-    for (int64_t i = 0; i < k->groups; i++) {
-        struct group *g = &k->group[k->third + i];
-        open_group(x, g, x->w->groups + (k->third + i) * ${GROUP_ALL}, h, i0 + i * ${MR});
+    for (int64_t i = 0, place = 0; i < k->groups; i++, place++) {
+        while (&k->group[place] == k->busy[0] || &k->group[place] == k->busy[1])
+            place++;
+        struct group *g = k->tile[i] = &k->group[place];
+        open_group(x, g, x->w->groups + place * ${GROUP_ALL}, h, i0 + i * ${MR});
         if (g->begin < g->end) {
             k->end = most(k->end, g->end);
             k->visit = k->visit < 0 ? g->begin : least(k->visit, g->begin);
@@ -339,7 +375,7 @@ static int advance(const struct head *x, struct walk *k)
             if (k->at < 0)
                 continue;
         }
-        const struct group *g = &k->group[k->third + k->at];
+        const struct group *g = k->tile[k->at];
         k->block = most(g->begin, k->visit), k->stop = least(g->end, k->visit + ${BK/KEYS});
         if (k->block < k->stop)
             return 1;
@@ -348,24 +384,24 @@ static int advance(const struct head *x, struct walk *k)
 
 /* What there is to do for three blocks, one after another: the products of the last one with the values at v, the exponentials of this
  * one, the scores of the next one with the keys at k. */
-static void step(float *space, const struct group *last, const float *v, const struct group *now, const struct group *next, const float *k, int lse)
+static void step(float *space, const struct group *last, const float *v, const struct group *now, const struct group *next, const float *k, int lse${KEYED ? ", const float *side" : ""})
 {
     if (last)
         values(space, v, last->o);
 % if TABLE
     if (now && !lse)
-        words(space);
+        words(space${KEYED ? ", side" : ""});
     else if (now)
-        exponentials(space, now->parts, now->state);
+        exponentials(space, now->parts, now->state${KEYED ? ", side" : ""});
 % elif SERIAL
     if (now && !lse)
-        exponentials_alone(space, now->parts, now->state);
+        exponentials_alone(space, now->parts, now->state${KEYED ? ", side" : ""});
     else if (now)
-        exponentials(space, now->parts, now->state);
+        exponentials(space, now->parts, now->state${KEYED ? ", side" : ""});
 % else
     (void)lse;
     if (now)
-        exponentials(space, now->parts, now->state);
+        exponentials(space, now->parts, now->state${KEYED ? ", side" : ""});
 % end
     if (next)
         scores(next->q, k, space);
@@ -376,7 +412,8 @@ static void step(float *space, const struct group *last, const float *v, const s
 static void attend(const struct head *x, struct walk *k)
 {
     struct at { struct group *group; int64_t block; } last = {0, 0}, now = {0, 0}, next = {0, 0};
-    float *space = x->w->trip${SERIAL ? "" : ", *at[6]"};
+    float *space = x->w->trip${SERIAL ? "" : ", *at["}${SERIAL ? "" : 6 + KEYED}${SERIAL ? "" : "]"};
+    k->busy[0] = k->busy[1] = 0;
     int more = advance(x, k), lse = x->a->lse != 0;
 % if TABLE
     space[${FACTOR}] = lse ? x->factor : x->factor * 128.0f; /* a table's exponentials are too far off for an LSE */
@@ -384,7 +421,7 @@ static void attend(const struct head *x, struct walk *k)
     space[${FACTOR}] = x->factor;
 % end
 % if TABLE
-    space[${FACTOR + 2}] = -1e7f / x->factor; /* as a word it is in range, and no infinity becomes a number */
+    space[${FACTOR + 2}] = ${KEYED ? "-5e6f" : "-1e7f"} / x->factor; /* as a word it is in range, and no infinity becomes a number */
 % else
     space[${FACTOR + 2}] = x->hidden;
 % end
@@ -392,7 +429,7 @@ static void attend(const struct head *x, struct walk *k)
     at[5] = space;
 % end
     while (more || now.group || last.group) {
-        next.group = more ? &k->group[k->third + k->at] : 0, next.block = k->block;
+        next.group = more ? k->tile[k->at] : 0, next.block = k->block;
 % if SERIAL
         if (now.group)
             space[${FACTOR + 1}] = ${TABLE ? "lse ? -now.group->base : 128.0f * (127.0f - now.group->base" : "-now.group->base"}${TABLE and NATURAL ? " * 1.44269504f" : ""}${TABLE ? ") - 11.0f" : ""};
@@ -402,12 +439,15 @@ static void attend(const struct head *x, struct walk *k)
             n = most(1, least(k->stop, next.group->unwhole) - next.block);
 % end
         for (int64_t t = 0; t < n; t++)
-            step(space, last.group, x->w->v + (last.block + t) * ${VBLOCK}, now.group, next.group, x->w->k + (next.block + t) * ${KBLOCK}, lse);
+            step(space, last.group, x->w->v + (last.block + t) * ${VBLOCK}, now.group, next.group, x->w->k + (next.block + t) * ${KBLOCK}, lse${KEYED ? ", x->w->side + (now.block + t) * " : ""}${KEYED ? SIDE : ""});
         k->block += n - 1, next.block += n - 1, now.block += n - 1, last.block += n - 1;
 % else
         at[0] = x->w->k + next.block * ${KBLOCK}, at[2] = x->w->v + last.block * ${VBLOCK};
         if (now.group)
             at[4] = now.group->parts, space[${FACTOR + 1}] = ${TABLE ? "lse ? -now.group->base : 128.0f * (127.0f - now.group->base" : "-now.group->base"}${TABLE and NATURAL ? " * 1.44269504f" : ""}${TABLE ? ") - 11.0f" : ""};
+% if KEYED
+        at[6] = x->w->side + now.block * ${SIDE};
+% end
         if (next.group && now.group && last.group) {
             struct group *g = next.group;
             int64_t n = 1;
@@ -422,7 +462,7 @@ static void attend(const struct head *x, struct walk *k)
                 trip(at, n);
             k->block += n - 1, next.block += n - 1, now.block += n - 1, last.block += n - 1;
         } else
-            step(space, last.group, at[2], now.group, next.group, at[0], lse);
+            step(space, last.group, at[2], now.group, next.group, at[0], lse${KEYED ? ", at[6]" : ""});
 % end
         if (last.group && last.block + 1 == last.group->end)
             close_group(x, last.group, 0);
@@ -433,6 +473,7 @@ static void attend(const struct head *x, struct walk *k)
         if (next.group)
             hide(x, next.group, next.block, space);
         last = now, now = next;
+        k->busy[0] = last.group, k->busy[1] = now.group;
         more = next.group && advance(x, k);
     }
 }
@@ -451,14 +492,34 @@ const char *${NAME}_prepare(void)
 }
 % end
 
-/* The work is batch * kv_heads units; where these cannot be shared out evenly, each is cut into `cuts` shares. */
+/* Where parts share memory: piece t of packing, some keys of one head. */
+static void pack_shared(const struct attn_args *a, int64_t t)
+{
+    int64_t pieces = pieces_of(a), unit = t / pieces, piece = t % pieces;
+    float *at = (float *)a->shared + unit * shared_head(a);
+    struct space w = carve((float *)a->workspace, at + pieces * ${NOTES}, blocks_of(a));
+    struct sequence s = sequence_of(a, unit / a->kv_heads);
+    struct head head;
+    head.a = a, head.w = &w, head.s = &s, head.g = unit % a->kv_heads;
+    if (s.q_len > 0)
+        pack(&head, most(first_key(&s, 0), piece * ${PIECE}), least(end_key(&s, s.q_len - 1), (piece + 1) * ${PIECE}), (uint32_t *)at + piece * ${NOTES});
+}
+
+/* The work is batch * kv_heads units; where these cannot be shared out evenly, each is cut into `cuts` shares. Parts that share memory
+ * pack first, some keys at a time. */
 int ${NAME}(const struct attn_args *a)
 {
     int64_t units, cuts, packed = -1;
     if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1${FEATURES ? " || !a->features" : ""})
         return 1;
     units = a->batch * a->kv_heads;
-    struct space w = carve((float *)a->workspace, a->kv_len);
+    if (a->shared && !a->phase) {
+        int64_t all = units * pieces_of(a);
+        for (int64_t t = all * a->part / a->parts; t < all * (a->part + 1) / a->parts; t++)
+            pack_shared(a, t);
+        return 0;
+    }
+    struct space w = carve((float *)a->workspace, (float *)a->workspace + ${WORKSPACE/4}, blocks_of(a));
     struct head head;
     struct walk walk;
     cuts = cuts_of(units, a->parts);
@@ -468,13 +529,13 @@ int ${NAME}(const struct attn_args *a)
 % if MODIFY
     head.factor = ${NATURAL ? "1.44269504f" : "1.0f"};
     head.scale = a->scale${TIMES_SCALE_UNIT};
-    head.steep = (a->scale < 0 ? -a->scale : a->scale) * 1.44269504f;
+    head.steep = (a->scale < 0 ? -a->scale : a->scale) * ${KEYED ? "2.88539008f" : "1.44269504f"};
     head.hidden = MINUS_INFINITY;
 % else
     head.factor = a->scale${TIMES_UNIT};${WHY_UNIT}
     if (head.factor == 0.0f)
         head.factor = 1.17549435e-38f; /* times which a score is nothing, and minus infinity itself */
-    head.steep = head.factor < 0 ? -head.factor : head.factor;
+    head.steep = ${KEYED ? "2.0f * (" : ""}head.factor < 0 ? -head.factor : head.factor${KEYED ? ")" : ""};
     head.hidden = head.factor > 0 ? MINUS_INFINITY : -MINUS_INFINITY;
 % end
     tiles_on();
@@ -482,11 +543,24 @@ int ${NAME}(const struct attn_args *a)
         int64_t unit = t / cuts;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
         head.s = &s, head.g = unit % a->kv_heads;
-        if (packed != unit)
-            head.exact = !pack(&head, first_key(&s, 0), end_key(&s, s.q_len - 1))${TABLE and not MODIFY ? " || head.steep < 1e-30f" : ""};
+        int64_t first = s.q_len > 0 ? first_key(&s, 0) : 0, end = s.q_len > 0 ? end_key(&s, s.q_len - 1) : 0;
+        if (packed != unit) {
+            uint32_t notes[${NOTES}];
+            const uint32_t *known = notes;
+            int64_t pieces = 1;
+            if (a->shared) {
+                float *at = (float *)a->shared + unit * shared_head(a);
+                w = carve((float *)a->workspace, at + pieces_of(a) * ${NOTES}, blocks_of(a));
+                known = (const uint32_t *)at + first / ${PIECE} * ${NOTES};
+                pieces = end > first ? (end + ${PIECE - 1}) / ${PIECE} - first / ${PIECE} : 0;
+            } else {
+                pack(&head, first, end, notes);
+            }
+            head.exact = !settle(&head, known, pieces, end - first)${TABLE and not MODIFY ? " || head.steep < 1e-30f" : ""};
+        }
         packed = unit;
         walk.u = t % cuts, walk.cuts = cuts, walk.tiles = (s.q_len + ${BQ - 1}) / ${BQ}, walk.units = a->heads / a->kv_heads * walk.tiles;
-        walk.third = walk.groups = walk.at = walk.visit = walk.block = walk.stop = walk.end = 0;
+        walk.groups = walk.at = walk.visit = walk.block = walk.stop = walk.end = 0;
         attend(&head, &walk);
     }
     tiles_off();

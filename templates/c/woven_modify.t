@@ -9,14 +9,17 @@
 static void modify(const struct head *x, const struct group *g, int64_t block, float *space${UNBOUNDED ? ", float top" : ""}${LEAST ? ", float least_score" : ""})
 {
     const struct attn_features *f = x->a->features;
-    float numbers[${ROW_NUMBERS + W}];
+    float numbers[${REST_NUMBERS + (KEYED ? KEYS : 0)}];
 % if BIAS != "none" or MASK or ALIBI
     const struct sequence *s = x->s;
     int64_t j = block * ${KEYS};
 % else
-    (void)g, (void)block;
+    (void)g${KEYED ? "" : ", (void)block"};
 % end
     numbers[0] = x->scale;
+% if KEYED
+    memcpy(numbers + ${REST_NUMBERS}, x->w->side + block * ${SIDE}, ${KEYS} * sizeof *numbers);
+% end
 % if SOFTCAP
     numbers[1] = f->softcap${TIMES_UNIT};${WHY_UNIT}
 % end

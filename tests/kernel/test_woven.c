@@ -1,7 +1,8 @@
 /* test_woven.c - kernels on tiles (isa amx), as the plain C that any machine can run, compiled by tcc in no time: every feature by
  * itself and with others, with and without a table, against the reference over those awkward shapes that are small; and scores that
- * no bound on the products foretells, which biases and slopes make. What it is not: the machine code (test_encode.c), or the
- * intrinsics, which test_kernels.c compiles everywhere and runs where there are tiles.
+ * no bound on the products foretells, which biases and slopes make; and what becomes of scales and of rows that have them. What it
+ * is not: the machine code (test_encode.c), or the intrinsics, which test_kernels.c compiles everywhere and runs where there are
+ * tiles.
  *     ATTN_SEED      where random data begin */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -23,6 +24,7 @@
 #include "runtime/cpu/execute.h"
 #include "runtime/judge/trial.h"
 #include "runtime/judge/workload.h"
+#include "runtime/numerics/narrow.h"
 #include "../kit/child.h"
 #include "../kit/seed.h"
 
@@ -40,11 +42,27 @@ static bool has_tcc(void)
     return run_program(argv, "/dev/null") == 0;
 }
 
+/* What is static in a kernel, by the names that its macros give it, and calls of it from outside. */
+static void write_doors(FILE *f, const char *text)
+{
+    const char *scales = strstr(text, "#define open_scales "), *rows = strstr(text, "#define widen_values ");
+    rows = rows ? rows : strstr(text, "#define widen_keys ");
+    if (!scales || !rows)
+        return;
+    scales = strchr(scales + 8, ' ') + 1, rows = strchr(rows + 8, ' ') + 1;
+    fprintf(f, "\nvoid door_scales(const float *f, float *d) { %.*s(f, d); }\n", (int)strcspn(scales, "\n"), scales);
+    fprintf(f,
+            "void door_rows(const void *from, uint16_t *d, const float *f, int64_t ld, int64_t step, int64_t n)\n"
+            "{ %.*s(from, d, f, ld, step, n); }\n",
+            (int)strcspn(rows, "\n"), rows);
+}
+
 static void write_text(const char *path, const struct gen_text *t)
 {
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     assert_int_equal(fwrite(t->data, 1, t->size, f), t->size);
+    write_doors(f, t->data);
     assert_int_equal(fclose(f), 0);
 }
 
@@ -65,7 +83,8 @@ static void load(const struct gen *g, const char *name, struct loaded *out)
     snprintf(log, sizeof log, "%s/log", dir);
     write_text(source, &text);
     gen_text_free(&text);
-    const char *const argv[] = {"tcc", "-std=c11", "-Wall", "-Werror", "-shared", "-fPIC", "-DATTN_PLAIN_C", "-o", object, source, NULL};
+    const char *const argv[] = {"tcc", "-std=c11", "-Wall", "-Werror", "-shared", "-fPIC", "-DATTN_PLAIN_C",
+                                "-o",  object,     source,  NULL};
     if (run_program(argv, log) != 0)
         fail_msg("tcc refuses %s", name);
     out->object = dlopen(object, RTLD_NOW | RTLD_LOCAL);
@@ -109,6 +128,9 @@ static const char *const names[] = {
     "attn_bf16_d64_window_softcap_biasf32_mask_alibi_sink_paged_on_amx_q64k128_r32x4u1",
     "attn_f16_d40v24_causal_on_amx_q512k1024_r32x4u4",
     "attn_bf16_kvint8_d64_on_amx_q512k1024_r32x4u4_table",
+    "attn_bf16_kvint8_d16v48_causal_paged_on_amx_q64k64_r32x4u4",
+    "attn_bf16_kvfp8_d32_mask_alibi_sink_on_amx_q32k64_r32x4u2_table",
+    "attn_bf16_d32v72_causal_on_amx_q64k64_r32x4u4_table",
     "attn_bf16_kvint8_of32_d8_on_amx_q64k64_r32x4u4_table", /* small enough for scores of 1e4 */
     "attn_bf16_kvfp8_of32_d37v9_causal_paged_on_amx_q64k64_r32x4u2_table",
     "attn_bf16_kvq8_0_d96v32_causal_on_amx_q64k64_r32x4u4",
@@ -165,12 +187,30 @@ static void test_features(void **state)
 
 enum { ROWS = 35, KEYS = 150, DIM = 24 };
 
-static float lowest(int i, int j) { return (void)i, (void)j, -FLT_MAX; }
-static float some_lowest(int i, int j) { return (i + j) % 3 == 0 ? -FLT_MAX : 0; }
-static float high(int i, int j) { return (i * 7 + j) % 40 == 0 ? 300 : (i + j) % 5 == 0 ? 290 : 0; }
-static float low(int i, int j) { return -400 - (float)((i + j) % 7); }
-static float rows_apart(int i, int j) { return (i % 2 ? 500 : -500) + (float)(j % 3); }
-static float one_beyond_all(int i, int j) { return j == 140 - i ? 1e30f : 0; }
+static float lowest(int i, int j)
+{
+    return (void)i, (void)j, -FLT_MAX;
+}
+static float some_lowest(int i, int j)
+{
+    return (i + j) % 3 == 0 ? -FLT_MAX : 0;
+}
+static float high(int i, int j)
+{
+    return (i * 7 + j) % 40 == 0 ? 300 : (i + j) % 5 == 0 ? 290 : 0;
+}
+static float low(int i, int j)
+{
+    return -400 - (float)((i + j) % 7);
+}
+static float rows_apart(int i, int j)
+{
+    return (i % 2 ? 500 : -500) + (float)(j % 3);
+}
+static float one_beyond_all(int i, int j)
+{
+    return j == 140 - i ? 1e30f : 0;
+}
 
 static const struct tale {
     const char *name;
@@ -178,9 +218,12 @@ static const struct tale {
     bool equal; /* all keys count the same */
     bool one;   /* one key counts alone */
 } tales[] = {
-    {"the lowest float everywhere", lowest, true, false}, {"the lowest float at some", some_lowest, false, false},
-    {"far above", high, false, false},                    {"far below", low, false, false},
-    {"rows that lie far apart", rows_apart, false, false}, {"one key beyond all", one_beyond_all, false, true},
+    {"the lowest float everywhere", lowest, true, false},
+    {"the lowest float at some", some_lowest, false, false},
+    {"far above", high, false, false},
+    {"far below", low, false, false},
+    {"rows that lie far apart", rows_apart, false, false},
+    {"one key beyond all", one_beyond_all, false, true},
 };
 
 static float bf16_at(const void *from, int64_t i)
@@ -275,8 +318,93 @@ static void test_far_scores(void **state)
     gen_close(g);
 }
 
+/* ---- scales, and rows that have them ---- */
+
+static void test_scales(void **state)
+{
+    enum { LANES = 16 };
+    static const float scales[LANES] = {1,          -1.5f, 0,     0.1f,  1e-30f,   1e30f,           -3, 0.999f, 1.999f,
+                                        1.0039063f, 2,     7e-3f, -5e4f, INFINITY, 1.17549435e-38f, NAN};
+    (void)state;
+    struct gen *g;
+    struct gen_error err;
+    struct loaded k;
+    if (!has_tcc())
+        skip();
+    assert_int_equal(gen_open(&g, &err), 0);
+    load(g, "attn_bf16_kvint8_d64_on_amx_q512k1024_r32x4u4_table", &k);
+    void *door = dlsym(k.object, "door_scales");
+    void (*run)(const float *, float *);
+    float d[5 * LANES];
+    assert_non_null(door);
+    memcpy(&run, &door, sizeof run);
+    run(scales, d);
+    for (int l = 0; l < LANES; l++) {
+        const float power = d[l], rest = d[LANES + l], log = d[2 * LANES + l];
+        int exponent;
+        double inverse = (double)bf16_at(d, 2 * (3 * LANES + l)) + (double)bf16_at(d, 2 * (3 * LANES + l) + 1) +
+                         (double)bf16_at(d, 2 * (4 * LANES + l));
+        if (isnan(scales[l]) ? !isnan(power) : power * rest != scales[l])
+            fail_msg("%g is %g times %g", (double)scales[l], (double)power, (double)rest);
+        if (isfinite(power) && power != 0 && fabsf(frexpf(power, &exponent)) != 0.5f)
+            fail_msg("of %g the power is %g", (double)scales[l], (double)power);
+        if (!(rest >= 1 && rest < 2) || fabs((double)log - 128 * log2((double)rest)) > 1e-4)
+            fail_msg("of %g the rest is %g, with logarithm %g", (double)scales[l], (double)rest, (double)log);
+        if (fabs(inverse * (double)rest - 1) > 0x1p-22)
+            fail_msg("of %g the inverse of the rest is %g", (double)scales[l], inverse);
+    }
+    dlclose(k.object);
+    gen_close(g);
+}
+
+/* All codes of a type, in rows that lie apart, with guards behind each. */
+static void check_widened(const struct gen *g, const char *name, enum dtype type)
+{
+    enum { ROWS = 8, WIDTH = 32, LD = 45, STEP = 48 };
+    static const float powers[ROWS] = {1, 0.5f, -2, 0x1p-20f, 0x1p30f, -1, 0, 0x1p-100f};
+    struct loaded k;
+    uint8_t from[ROWS * LD];
+    uint16_t to[ROWS * STEP];
+    load(g, name, &k);
+    void *door = dlsym(k.object, "door_rows");
+    void (*run)(const void *, uint16_t *, const float *, int64_t, int64_t, int64_t);
+    assert_non_null(door);
+    memcpy(&run, &door, sizeof run);
+    memset(to, 0xa5, sizeof to);
+    for (int i = 0; i < ROWS * LD; i++)
+        from[i] = (uint8_t)(i / LD * WIDTH + i % LD);
+    run(from, to, powers, LD, STEP, ROWS);
+    for (int r = 0; r < ROWS; r++)
+        for (int c = 0; c < STEP; c++) {
+            float stored, got = bf16_at(to, r * STEP + c);
+            if (c >= WIDTH) {
+                assert_int_equal(to[r * STEP + c], 0xa5a5);
+                continue;
+            }
+            narrow_load(type, &from[r * LD + c], 1, &stored);
+            if (isnan(stored) ? !isnan(got) : got != stored * powers[r])
+                fail_msg("%s: code %d times %g is %g; expected %g", name, from[r * LD + c], (double)powers[r],
+                         (double)got, (double)(stored * powers[r]));
+        }
+    dlclose(k.object);
+}
+
+static void test_widened_rows(void **state)
+{
+    (void)state;
+    struct gen *g;
+    struct gen_error err;
+    if (!has_tcc())
+        skip();
+    assert_int_equal(gen_open(&g, &err), 0);
+    check_widened(g, "attn_bf16_kvint8_d32_on_amx_q64k64_r32x4u4_table", DTYPE_INT8);
+    check_widened(g, "attn_bf16_kvfp8_d32_on_amx_q64k64_r32x4u4", DTYPE_FP8);
+    gen_close(g);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_features), cmocka_unit_test(test_far_scores)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_features), cmocka_unit_test(test_far_scores),
+                                       cmocka_unit_test(test_scales), cmocka_unit_test(test_widened_rows)};
     return cmocka_run_group_tests_name("woven", tests, NULL, NULL);
 }

@@ -54,7 +54,7 @@ static void normal(const char *from, char out[TEXT_MAX * 2])
             c += skip ? skip : 1;
         } else if (isdigit((unsigned char)*c) && (c == from || !isalnum((unsigned char)c[-1]))) {
             char *end;
-            to += sprintf(to, "%llu", strtoull(c, &end, 0));
+            to += sprintf(to, "%lld", (long long)strtoull(c, &end, 0)); /* Zydis writes -1 as 2^64 - 1 */
             c = end;
         } else {
             *to++ = *c++;
