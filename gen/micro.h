@@ -200,7 +200,8 @@ struct node {
     const struct expr *expr; /* WEAVE: statements of the first stream for each that counts; NULL: so that both end
                               * together */
     const char *message;
-    bool also; /* IF: weave does not count its statements, and C has a micro-kernel with them and one without once */
+    bool also; /* an IF written as `also EXPR`, for statements that are an addition to what stands before them: weave keeps them
+                * there, and does not count them; and micro-kernels that differ by them alone share one function of C */
 };
 struct parameter {
     const char *name, *type; /* type NULL: int */

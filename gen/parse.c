@@ -263,7 +263,7 @@ static struct node *line_nodes(struct parser *p)
         return woven(p, &l, indent);
     if (lex_accept(&l, "if"))
         return conditional(p, &l, indent);
-    if (lex_accept(&l, "also")) /* also EXPR: an if, of which weave and C take no notice otherwise */
+    if (lex_accept(&l, "also")) /* an if with a mark, which says what weave and C do with its statements (struct node) */
         return (n = conditional(p, &l, indent)) ? (n->also = true, n) : NULL;
     if (lex_accept(&l, "unroll"))
         return (n = unroll_head(p, &l)) && !body(p, &l, indent, &n->body) ? n : NULL;

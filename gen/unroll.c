@@ -1,189 +1,18 @@
 /* unroll.c - writes a micro-kernel out for one variant: loops over compile-time numbers are unrolled, composites
  * expanded, and each statement is matched with its table row. The result is a straight list of instructions over named
- * values. */
+ * values. What it is not: those values, and what a term names (terms.c). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "match.h"
-#include "micro.h"
-#include "slots.h"
+#include "terms.h"
 
-enum { BINDINGS_MAX = OPERANDS_MAX, SLOTS_MAX = 1023, INSTS_MAX = 20000, DEPTH_MAX = 12, OFFSET_MAX = 1 << 28 };
+enum { DEPTH_MAX = 12 };
 
-/* Where names live: the micro-kernel itself, or one expansion of a macro. */
-struct binding {
-    const char *name;
-    const struct term *term; /* what the caller wrote, in the caller's scope */
-    int64_t index[2];        /* its indices, evaluated */
-};
-struct scope {
-    int id;
-    struct scope *caller; /* NULL for the micro-kernel */
-    int bindings;
-    struct binding binding[BINDINGS_MAX];
-};
-struct unroller {
-    struct unrolled *u;
-    int before; /* in the array of u: those that it may call */
-    const struct micro_file *file;
-    struct env *env;
-    struct gen_error *err;
-    struct slots slots;
-    int scopes, depth;
-    int group; /* of instructions that C prints on one line */
-    int inlined; /* inside a trailing for, whose rounds share a line */
-    int also;    /* inside an also */
-};
 static int run(struct unroller *r, const struct node *n, struct scope *s);
 static int call(struct unroller *r, int back, const struct node *n, struct scope *caller);
 
-/* ---- values ---- */
-
-static int add_value(struct unroller *r, const struct val *v)
-{
-    struct unrolled *u = r->u;
-    if (u->vals == u->val_room) {
-        int room = u->val_room ? u->val_room * 2 : 64;
-        struct val *val = realloc(u->val, (size_t)room * sizeof *val);
-        if (!val)
-            return gen_out_of_memory(r->err, "generator");
-        u->val = val;
-        u->val_room = room;
-    }
-    u->val[u->vals] = *v;
-    u->val[u->vals].reg = -1;
-    return u->vals++;
-}
-
-static int define(struct unroller *r, struct place place, const struct seen *at, const struct val *v)
-{
-    if (!slots_grow(&r->slots))
-        return gen_out_of_memory(r->err, "generator");
-    int value = add_value(r, v);
-    struct slot *s = slots_find(&r->slots, at->scope->id, at->name, at->indices, at->index);
-    if (value < 0)
-        return -1;
-    if (!s->name && r->slots.count == SLOTS_MAX)
-        return fail_at(r->err, place, "there are more than %d values; expected a smaller micro-kernel", SLOTS_MAX);
-    r->slots.count += !s->name;
-    *s = (struct slot){at->name, at->scope->id, at->indices, {at->index[0], at->index[1]}, value};
-    return value;
-}
-
-static struct inst *add_inst(struct unroller *r, enum inst_kind kind, struct place place)
-{
-    struct unrolled *u = r->u;
-    if (u->insts == u->inst_room) {
-        int room = u->inst_room ? u->inst_room * 2 : 64;
-        struct inst *inst = room > INSTS_MAX ? NULL : realloc(u->inst, (size_t)room * sizeof *inst);
-        if (room > INSTS_MAX)
-            fail_at(r->err, place, "there are more than %d instructions; expected a smaller micro-kernel", u->insts);
-        else if (!inst)
-            gen_out_of_memory(r->err, "generator");
-        if (!inst)
-            return NULL;
-        u->inst = inst;
-        u->inst_room = room;
-    }
-    struct inst *i = &u->inst[u->insts++];
-    *i = (struct inst){.kind = kind, .place = place, .partner = -1, .group = r->group, .also = r->also > 0};
-    return i;
-}
-
-/* ---- terms ---- */
-
-static struct arg arg_of_value(const struct unroller *r, int value, const struct seen *s, int indices)
-{
-    const struct val *v = &r->u->val[value];
-    if (!v->pointer || !indices) /* a pointer itself has no type that an op takes */
-        return (struct arg){.kind = ARG_VALUE,
-                            .type = v->pointer ? NULL : v->type,
-                            .value = value,
-                            .integer = !v->pointer && !v->type};
-    if (v->list) /* ptr takes its elements */
-        return (struct arg){.kind = ARG_UNKNOWN};
-    int64_t offset = 0;
-    for (int i = 0; i < indices; i++)
-        offset += s->index[i];
-    return (struct arg){.kind = ARG_MEMORY, .type = v->type, .value = value, .number = offset};
-}
-
-static const struct binding *bound(const struct scope *s, const char *name)
-{
-    for (int i = 0; i < s->bindings; i++)
-        if (s->binding[i].name == name)
-            return &s->binding[i];
-    return NULL;
-}
-
-static struct arg constant(const struct unroller *r, const char *name)
-{
-    const struct value *v = env_get(r->env, name, strlen(name));
-    if (v && !v->text)
-        return (struct arg){.kind = ARG_INTEGER, .number = v->number, .real = (float)v->number};
-    for (int i = r->u->isa->pools - 1; i >= 0; i--)
-        if (r->u->isa->pool[i]->name == name)
-            return (struct arg){.kind = ARG_POOL, .type = r->u->isa->pool[i]->type, .number = i};
-    return (struct arg){.kind = ARG_UNKNOWN};
-}
-
-static struct arg number_arg(const struct term *t)
-{
-    return (struct arg){.kind = t->is_real ? ARG_REAL : ARG_INTEGER, .number = t->number, .real = (float)t->real};
-}
-
-/* An index or a step: small enough that any sum of a few, in bytes, fits as an offset in an instruction. */
-static int offset_of(struct unroller *r, const struct expr *x, struct place place, int64_t *out)
-{
-    if (expr_number(x, r->env, out, r->err))
-        return -1;
-    bool fits = *out >= -OFFSET_MAX && *out <= OFFSET_MAX;
-    return fits ? 0 : fail_at(r->err, place, "the offset is %lld; expected at most 2^28", (long long)*out);
-}
-
-/* Follows macro parameters to what they stand for. Memory's offset is the sum of the indices on the way. */
-static int see(struct unroller *r, const struct term *t, struct scope *scope, struct seen *out)
-{
-    const struct binding *b;
-    *out = (struct seen){.scope = scope, .name = t->name};
-    if (!t->name) {
-        out->arg = number_arg(t);
-        return 0;
-    }
-    int64_t index[4];
-    int n = 0;
-    for (int i = 0; i < t->indices; i++)
-        if (offset_of(r, t->index[i], t->place, &index[n++]))
-            return -1;
-    while (out->scope->caller && (b = bound(out->scope, out->name))) {
-        if (!b->term->name) {
-            out->arg = number_arg(b->term);
-            return 0;
-        }
-        if (n + b->term->indices > 4)
-            return fail_at(r->err, t->place, "too many indices on '%s'; expected at most two in all", t->name);
-        memmove(index + b->term->indices, index, (size_t)n * sizeof *index);
-        for (int i = 0; i < b->term->indices; i++, n++)
-            index[i] = b->index[i];
-        out->name = b->term->name;
-        out->scope = out->scope->caller;
-    }
-    struct slot *base = slots_find(&r->slots, out->scope->id, out->name, 0, index);
-    bool pointer = base->name && r->u->val[base->value].pointer;
-    if (n > 2 && !pointer)
-        return fail_at(r->err, t->place, "too many indices on '%s'; expected at most two in all", t->name);
-    if (pointer && n > 2)
-        index[1] += index[2] + (n > 3 ? index[3] : 0);
-    out->indices = n > 2 ? 2 : n;
-    out->index[0] = n > 0 ? index[0] : 0;
-    out->index[1] = n > 1 ? index[1] : 0;
-    struct slot *s = pointer || !out->indices ? base : slots_find(&r->slots, out->scope->id, out->name, out->indices, out->index);
-    out->arg = s->name ? arg_of_value(r, s->value, out, out->indices)
-               : n     ? (struct arg){.kind = ARG_UNKNOWN}
-                       : constant(r, out->name);
-    return 0;
-}
+/* ---- statements ---- */
 
 static const struct vtype *declared_type(struct unroller *r, const struct node *n)
 {
@@ -193,8 +22,6 @@ static const struct vtype *declared_type(struct unroller *r, const struct node *
         name = v->text;
     return isa_type(r->u->isa, name, strlen(name));
 }
-
-/* ---- statements ---- */
 
 static int expand(struct unroller *r, const struct macro *m, const struct node *n, struct scope *caller)
 {
@@ -209,9 +36,9 @@ static int expand(struct unroller *r, const struct macro *m, const struct node *
         struct binding *b = &s.binding[s.bindings++];
         *b = (struct binding){.name = m->name[i], .term = &n->term[i]};
         for (int k = 0; k < n->term[i].indices; k++)
-            if (offset_of(r, n->term[i].index[k], n->place, &b->index[k]))
+            if (terms_offset(r, n->term[i].index[k], n->place, &b->index[k]))
                 return -1;
-        if (see(r, &n->term[i], caller, &seen))
+        if (terms_see(r, &n->term[i], caller, &seen))
             return -1;
         if (seen.arg.kind == ARG_INTEGER && !env_set(r->env, m->name[i], value_int(seen.arg.number)))
             return fail_at(r->err, n->place, "too many names; expected at most %d", ENV_MAX);
@@ -238,10 +65,10 @@ static int add_op(struct unroller *r, const struct op *op, const struct node *n,
                         .first = r->u->insts,
                         .last = r->u->insts,
                         .parent = -1};
-        if ((defined = define(r, n->place, &seen[0], &v)) < 0)
+        if ((defined = terms_define(r, n->place, &seen[0], &v)) < 0)
             return -1;
     }
-    struct inst *i = add_inst(r, INST_OP, n->place);
+    struct inst *i = terms_add_inst(r, INST_OP, n->place);
     if (!i)
         return -1;
     i->op = op;
@@ -274,7 +101,7 @@ static int statement(struct unroller *r, const struct node *n, struct scope *s)
 {
     struct seen seen[OPERANDS_MAX];
     for (int i = 0; i < n->terms; i++)
-        if (see(r, &n->term[i], s, &seen[i]))
+        if (terms_see(r, &n->term[i], s, &seen[i]))
             return -1;
     if (n->declares) {
         const struct vtype *type = declared_type(r, n);
@@ -303,70 +130,34 @@ static int statement(struct unroller *r, const struct node *n, struct scope *s)
     return match_failed(r->u->isa, n, seen, r->err);
 }
 
-/* The pointer or integer of that name: its value, or -1. */
-static int find_name(struct unroller *r, const char *name, struct scope *scope, bool pointer)
-{
-    struct seen seen;
-    struct term t = {.name = name};
-    if (!name || see(r, &t, scope, &seen) || seen.arg.kind != ARG_VALUE)
-        return -1;
-    const struct val *v = &r->u->val[seen.arg.value];
-    return v->pointer == pointer && (pointer || !v->type) ? seen.arg.value : -1;
-}
-
-/* Defines a pointer by an instruction that makes it of the value `source` and a number. parent: of which pointer it is a part, -1: of
- * none. */
-static int define_pointer(struct unroller *r, struct place place, const char *name, struct scope *s, enum inst_kind kind,
-                          int source, int64_t number, int parent)
-{
-    struct seen at = {.scope = s, .name = name};
-    struct val v = {.base = name,
-                    .type = r->u->val[source].type,
-                    .cls = CLASS_INT,
-                    .pointer = true,
-                    .first = r->u->insts,
-                    .last = r->u->insts,
-                    .parent = parent};
-    int value = define(r, place, &at, &v);
-    struct inst *i = value < 0 ? NULL : add_inst(r, kind, place);
-    if (!i)
-        return -1;
-    r->u->val[source].last = r->u->insts - 1;
-    i->args = 3;
-    i->arg[0] = (struct arg){.kind = ARG_VALUE, .value = value};
-    i->arg[1] = (struct arg){.kind = ARG_VALUE, .value = source};
-    i->arg[2] = (struct arg){.kind = ARG_INTEGER, .number = number};
-    return 0;
-}
-
 static int pointer(struct unroller *r, const struct node *n, struct scope *s)
 {
     int64_t offset = 0;
-    int source = find_name(r, n->other, s, true);
+    int source = terms_find(r, n->other, s, true);
     if (source < 0)
         return fail_at(r->err, n->place, "'%s' is not a pointer; expected ptr NAME = POINTER", n->other);
-    if (n->expr && offset_of(r, n->expr, n->place, &offset))
+    if (n->expr && terms_offset(r, n->expr, n->place, &offset))
         return -1;
-    return define_pointer(r, n->place, n->name, s, INST_POINTER, source, offset, source);
+    return terms_define_pointer(r, n->place, n->name, s, INST_POINTER, source, offset, source);
 }
 
 /* ptr NAME = LIST[NUMBER]: memory of its own, as far as weave knows. */
 static int take(struct unroller *r, const struct node *n, struct scope *s)
 {
     int64_t number;
-    int source = find_name(r, n->other, s, true);
+    int source = terms_find(r, n->other, s, true);
     if (source < 0 || !r->u->val[source].list)
         return fail_at(r->err, n->place, "'%s' is not a list of pointers; expected ptr NAME = LIST[NUMBER]", n->other);
-    if (offset_of(r, n->expr, n->place, &number))
+    if (terms_offset(r, n->expr, n->place, &number))
         return -1;
-    return define_pointer(r, n->place, n->name, s, INST_TAKE, source, number, -1);
+    return terms_define_pointer(r, n->place, n->name, s, INST_TAKE, source, number, -1);
 }
 
 /* int NAME = NUMBER: in a register, for ops that take no number. */
 static int integer(struct unroller *r, const struct node *n, struct scope *s)
 {
     int64_t number;
-    if (offset_of(r, n->expr, n->place, &number))
+    if (terms_offset(r, n->expr, n->place, &number))
         return -1;
     struct seen at = {.scope = s, .name = n->name};
     struct val v = {.base = n->name,
@@ -376,8 +167,8 @@ static int integer(struct unroller *r, const struct node *n, struct scope *s)
                     .parent = -1,
                     .known = true,
                     .number = number};
-    int value = define(r, n->place, &at, &v);
-    struct inst *i = value < 0 ? NULL : add_inst(r, INST_SET, n->place);
+    int value = terms_define(r, n->place, &at, &v);
+    struct inst *i = value < 0 ? NULL : terms_add_inst(r, INST_SET, n->place);
     if (!i)
         return -1;
     i->args = 2;
@@ -408,14 +199,14 @@ static int woven(struct unroller *r, const struct node *n, struct scope *s)
 static int bump(struct unroller *r, const struct node *n, struct scope *s)
 {
     int64_t number = 0;
-    int target = find_name(r, n->name, s, true), by = find_name(r, n->other, s, false);
+    int target = terms_find(r, n->name, s, true), by = terms_find(r, n->other, s, false);
     if (target < 0)
         return fail_at(r->err, n->place, "'%s' is not a pointer; expected POINTER += ...", n->name);
-    if (by < 0 && offset_of(r, n->expr, n->place, &number))
+    if (by < 0 && terms_offset(r, n->expr, n->place, &number))
         return -1;
     if (by < 0 && number == 0)
         return 0;
-    struct inst *i = add_inst(r, by < 0 ? INST_BUMP : INST_STEP, n->place);
+    struct inst *i = terms_add_inst(r, by < 0 ? INST_BUMP : INST_STEP, n->place);
     if (!i)
         return -1;
     i->args = 2;
@@ -431,7 +222,7 @@ static int bump(struct unroller *r, const struct node *n, struct scope *s)
 static int loop(struct unroller *r, const struct node *n, struct scope *s)
 {
     int64_t number = 0;
-    int by = find_name(r, n->other, s, false);
+    int by = terms_find(r, n->other, s, false);
     if (by < 0 && expr_number(n->expr, r->env, &number, r->err))
         return -1;
     if (by < 0 && number <= 1)
@@ -440,8 +231,8 @@ static int loop(struct unroller *r, const struct node *n, struct scope *s)
                    ? 0
                    : fail_at(r->err, n->place, "the loop has %lld rounds; expected 0 or more", (long long)number);
     struct val v = {.base = "left", .cls = CLASS_INT, .first = r->u->insts, .last = r->u->insts, .parent = -1};
-    int counter = add_value(r, &v), start = r->u->insts;
-    struct inst *i = counter < 0 ? NULL : add_inst(r, INST_LOOP, n->place);
+    int counter = terms_add_value(r, &v), start = r->u->insts;
+    struct inst *i = counter < 0 ? NULL : terms_add_inst(r, INST_LOOP, n->place);
     if (!i)
         return -1;
     i->args = 2;
@@ -449,7 +240,7 @@ static int loop(struct unroller *r, const struct node *n, struct scope *s)
     i->arg[1] = (struct arg){.kind = by < 0 ? ARG_INTEGER : ARG_VALUE, .value = by, .number = number};
     if (by >= 0)
         r->u->val[by].last = r->u->insts - 1;
-    if (run(r, n->body, s) || !(i = add_inst(r, INST_END, n->place)))
+    if (run(r, n->body, s) || !(i = terms_add_inst(r, INST_END, n->place)))
         return -1;
     i->args = 1;
     i->arg[0] = (struct arg){.kind = ARG_VALUE, .value = counter};
@@ -543,7 +334,7 @@ static int define_parameters(struct unroller *r, const struct micro *m, struct s
                                p->name, r->u->isa->name);
         }
         struct seen at = {.scope = s, .name = p->name};
-        if (define(r, m->place, &at, &v) < 0)
+        if (terms_define(r, m->place, &at, &v) < 0)
             return -1;
     }
     return 0;
@@ -563,7 +354,7 @@ static int pass(struct unroller *r, const struct micro *m, int i, const struct n
     const struct parameter *p = &m->parameter[i];
     struct binding *b = &s->binding[s->bindings];
     struct seen seen;
-    if (see(r, &n->term[i], s->caller, &seen))
+    if (terms_see(r, &n->term[i], s->caller, &seen))
         return -1;
     const bool pointer = seen.arg.kind == ARG_MEMORY || (seen.arg.kind == ARG_VALUE && !seen.arg.integer && !seen.arg.type);
     const bool integer = seen.arg.kind == ARG_INTEGER || (seen.arg.kind == ARG_VALUE && seen.arg.integer);
@@ -572,10 +363,10 @@ static int pass(struct unroller *r, const struct micro *m, int i, const struct n
         return fail_at(r->err, n->place, "'%s' of '%s' is something else here; expected %s", p->name, m->name,
                        p->type ? "a pointer" : "an integer");
     if (p->type && bumps(m->body, p->name))
-        return define_pointer(r, n->place, p->name, s, INST_POINTER, seen.arg.value, seen.arg.number, seen.arg.value) < 0 ? -1 : 0;
+        return terms_define_pointer(r, n->place, p->name, s, INST_POINTER, seen.arg.value, seen.arg.number, seen.arg.value) < 0 ? -1 : 0;
     *b = (struct binding){.name = p->name, .term = &n->term[i]};
     for (int k = 0; k < n->term[i].indices; k++)
-        if (offset_of(r, n->term[i].index[k], n->place, &b->index[k]))
+        if (terms_offset(r, n->term[i].index[k], n->place, &b->index[k]))
             return -1;
     s->bindings++;
     if (seen.arg.kind == ARG_INTEGER && !env_set(r->env, p->name, value_int(seen.arg.number)))
