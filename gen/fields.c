@@ -137,6 +137,16 @@ enum field_id field_first(enum field_id f)
     return f;
 }
 
+int variant_head_dim(const struct variant *v)
+{
+    return v->field[F_HEAD_DIM];
+}
+
+int variant_head_dim_v(const struct variant *v)
+{
+    return v->field[F_HEAD_DIM_V] ? v->field[F_HEAD_DIM_V] : v->field[F_HEAD_DIM];
+}
+
 enum dtype variant_dtype_kv(const struct variant *v)
 {
     return (enum dtype)(v->field[F_DTYPE_KV] ? v->field[F_DTYPE_KV] - 1 : v->field[F_DTYPE]);
@@ -145,6 +155,11 @@ enum dtype variant_dtype_kv(const struct variant *v)
 enum dtype variant_dtype_o(const struct variant *v)
 {
     return (enum dtype)(v->field[F_DTYPE_O] ? v->field[F_DTYPE_O] - 1 : v->field[F_DTYPE]);
+}
+
+bool variant_is_narrow(const struct variant *v)
+{
+    return variant_dtype_kv(v) >= DTYPE_COUNT;
 }
 
 enum dtype variant_dtype_bias(const struct variant *v)
@@ -163,6 +178,16 @@ bool variant_takes_any_rows(const struct variant *v)
 {
     const bool copies = v->field[F_ISA] == ISA_SM80 || v->field[F_ISA] == ISA_SM90;
     return !copies || v->field[F_COPY] == COPY_ANY || v->field[F_COPY] == COPY_PLAIN;
+}
+
+bool variant_in_pairs(const struct variant *v, enum isa isa)
+{
+    return isas[isa].pairs && (isa == ISA_AMX || !variant_is_narrow(v));
+}
+
+bool variant_is_wide(const struct variant *v)
+{
+    return tuned_wide(variant_head_dim(v), variant_head_dim_v(v)) != 0;
 }
 
 bool variant_modifies(const struct variant *v)

@@ -106,16 +106,28 @@ const char *field_value_name(enum field_id f, int32_t value); /* of FIELD_NAME; 
 enum field_id field_first(enum field_id f); /* the first of the fields that a paired one belongs with; itself if it is
                                              * not paired */
 
+/* The head dims: of Q and K, and of V and O. */
+int variant_head_dim(const struct variant *v);
+int variant_head_dim_v(const struct variant *v);
+
 /* The element types of key and value, and of the output. variant_set_dtypes writes the one form that each choice
  * has. */
 enum dtype variant_dtype_kv(const struct variant *v);
 enum dtype variant_dtype_o(const struct variant *v);
+bool variant_is_narrow(const struct variant *v); /* key and value are of a type that has to be widened by scales */
 /* Of what is added to scores; f32 if there is no bias. */
 enum dtype variant_dtype_bias(const struct variant *v);
 void variant_set_dtypes(struct variant *v, enum dtype q, enum dtype kv, enum dtype o);
 
 /* Whether rows of Q, K, V and O may begin anywhere in memory, with any strides. */
 bool variant_takes_any_rows(const struct variant *v);
+
+/* Whether kernels of that isa for such a problem multiply two numbers of a row at once. Narrow keys and values become f32 where
+ * products are of vectors, and pairs only for tiles. */
+bool variant_in_pairs(const struct variant *v, enum isa isa);
+
+/* Whether rows of Q and K, or of V and O, are longer than 256 elements. */
+bool variant_is_wide(const struct variant *v);
 
 /* Whether scores are changed before the softmax; whether the kernel takes struct attn_features. */
 bool variant_modifies(const struct variant *v);

@@ -197,7 +197,7 @@ static bool read_target(const struct cache_entry *entry, const struct cache_row 
 static double bytes_of(const struct tune_target *t)
 {
     const struct variant *v = &t->caller;
-    double d = v->field[F_HEAD_DIM], dv = v->field[F_HEAD_DIM_V] ? v->field[F_HEAD_DIM_V] : d;
+    double d = variant_head_dim(v), dv = variant_head_dim_v(v);
     double query = d * (double)dtype_size((enum dtype)v->field[F_DTYPE]) + dv * (double)dtype_size(variant_dtype_o(v));
     double key = (d + dv) * (double)dtype_size(variant_dtype_kv(v));
     return (double)t->batch * (t->heads * (double)t->q_len * query + t->kv_heads * (double)t->kv_len * key);

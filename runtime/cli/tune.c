@@ -127,15 +127,10 @@ static int add_candidate(struct session *s, const struct variant *v)
     return CLI_OK;
 }
 
-static int dim_v_of(const struct variant *v)
-{
-    return v->field[F_HEAD_DIM_V] ? v->field[F_HEAD_DIM_V] : v->field[F_HEAD_DIM];
-}
-
 static bool fits_shape(const struct options *o, const struct variant *v)
 {
     return !(o->given & OPTION_BIT(OPTION_SHAPE)) ||
-           (v->field[F_HEAD_DIM] == o->shape.head_dim && dim_v_of(v) == o->shape.head_dim_v);
+           (v->field[F_HEAD_DIM] == o->shape.head_dim && variant_head_dim_v(v) == o->shape.head_dim_v);
 }
 
 static int read_spec(struct session *s, const char *path)
@@ -197,7 +192,7 @@ static struct shape shape_of(const struct session *s, const struct problem *p)
 {
     if (s->options.given & OPTION_BIT(OPTION_SHAPE))
         return s->options.shape;
-    int d = p->caller.field[F_HEAD_DIM], dv = dim_v_of(&p->caller);
+    int d = p->caller.field[F_HEAD_DIM], dv = variant_head_dim_v(&p->caller);
     struct shape shape = {.batch = 1, .heads = 8, .kv_heads = 8, .q_len = 1024, .kv_len = 1024, .head_dim = d,
                           .head_dim_v = dv};
     snprintf(shape.text, sizeof shape.text, dv == d ? "1,8,8,1024,1024,%d" : "1,8,8,1024,1024,%d,%d", d, dv);

@@ -60,12 +60,12 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
                       .nv = f[F_VECS],
                       .u = f[F_UNROLL],
                       .products = 1};
-    s.dv = f[F_HEAD_DIM_V] ? f[F_HEAD_DIM_V] : f[F_HEAD_DIM];
+    s.dv = variant_head_dim_v(v);
     s.lanes = f[F_ISA] == ISA_C ? 1 : isas[f[F_ISA]].lanes; /* libtcc makes no vector instructions from plain C */
     s.modify = (f[F_SOFTCAP] ? 30 : 0) + (f[F_BIAS] ? 4 : 0) + (f[F_MASK] ? 4 : 0) + (f[F_ALIBI] ? 4 : 0);
     s.edges = f[F_WINDOW] ? 1 : 0;
     s.fma = fma_cycles(cpu, (enum isa)f[F_ISA]);
-    if (isas[f[F_ISA]].pairs && variant_dtype_kv(v) < DTYPE_COUNT) /* narrow numbers are multiplied in f32 */
+    if (variant_in_pairs(v, (enum isa)f[F_ISA]))
         s.products = dot_rate(cpu);
     return s;
 }

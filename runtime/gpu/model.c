@@ -19,11 +19,6 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-static bool is_wide(const struct variant *v)
-{
-    return tuned_wide(variant_head_dim(v), variant_head_dim_v(v)) != 0;
-}
-
 static struct shape read_shape(const struct variant *v, const struct tune_target *t)
 {
     const int32_t *f = v->field;
@@ -137,7 +132,11 @@ static double hopper_wide_step(const struct variant *v, const struct shape *s)
 static double hopper_widening(const struct variant *v, double bytes)
 {
     const int32_t q = v->field[F_TILE_Q];
-    return variant_dtype_kv(v) < DTYPE_COUNT ? 0 : q == 16 ? bytes / (v->field[F_TILE_K] < 128 ? 24 : 34) + 600 : bytes / (q == 64 ? 9 : 6.5);
+    if (!variant_is_narrow(v))
+        return 0;
+    if (q == 16)
+        return bytes / (v->field[F_TILE_K] < 128 ? 24 : 34) + 600;
+    return bytes / (q == 64 ? 9 : 6.5);
 }
 
 /* What goes on beside something else hides most of it. */
@@ -164,7 +163,7 @@ static double hopper_cycles(const struct variant *v, const struct tune_target *t
         s.bq * s.bk * (1 / 11.8 + (f[F_SOFTCAP] ? 0.2 : 0)) + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
     const double seen = s.bq == 64 ? 1 : s.bq == 192 ? 0.1 : f[F_PINGPONG] ? 0.25 : 0.3; /* share not hidden */
     const double shorter = product < softmax ? product : softmax, wait = f[F_STAGES] < 2 ? 600 : 0;
-    const double step = is_wide(v) ? hopper_wide_step(v, &s) : larger(product, softmax) + seen * shorter + wait;
+    const double step = variant_is_wide(v) ? hopper_wide_step(v, &s) : larger(product, softmax) + seen * shorter + wait;
     const double widening = hopper_widening(v, s.bk * (s.d + s.dv));
     const double tile = steps * (widening > 0 ? beside(step + 330, widening) : step + 330) + masked * 250 + 1500;
     const double waves = up(queries * heads, units) / (queries * heads); /* the last round leaves units idle */
@@ -189,7 +188,7 @@ static double hopper_split_cycles(const struct variant *v, const struct tune_tar
     const double product = 2 * s.bq * s.bk * (up(s.d, 16) + up(s.dv, 8)) / 4096;
     const double softmax = s.bq * s.bk / 11.8 + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
     const double bytes = s.bk * (s.d + s.dv) * (double)dtype_size(variant_dtype_kv(v)), widening = hopper_widening(v, bytes);
-    const double wide = (is_wide(v) ? hopper_wide_step(v, &s) : product + softmax) + 330;
+    const double wide = (variant_is_wide(v) ? hopper_wide_step(v, &s) : product + softmax) + 330;
     const double compute = s.bq < 64 ? widening : widening > 0 ? beside(wide, widening) : wide;
     const double memory = larger(larger(bytes / 64, 1400.0 / f[F_STAGES]), bytes * busy / tiles / 2500) *
                           (1 + 0.02 / f[F_STAGES]); /* the deepest of those that are equally good */

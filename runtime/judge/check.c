@@ -51,7 +51,7 @@ struct worst {
 
 static enum dtype rounded_type(const struct variant *v)
 {
-    return variant_dtype_kv(v) < DTYPE_COUNT ? variant_dtype_kv(v) : (enum dtype)v->field[F_DTYPE];
+    return variant_is_narrow(v) ? (enum dtype)v->field[F_DTYPE] : variant_dtype_kv(v);
 }
 
 static int group_create(const struct variant *v, const struct attn_args *a, struct group *out)

@@ -7,16 +7,6 @@
 
 enum { DIM_MAX = 576 }; /* of fields[F_HEAD_DIM] */
 
-int variant_head_dim(const struct variant *v)
-{
-    return v->field[F_HEAD_DIM];
-}
-
-int variant_head_dim_v(const struct variant *v)
-{
-    return v->field[F_HEAD_DIM_V] ? v->field[F_HEAD_DIM_V] : v->field[F_HEAD_DIM];
-}
-
 /* ---- which rows, and where ---- */
 
 static const int64_t *q_starts_of(const struct variant *v, const struct attn_args *a)

@@ -12,10 +12,6 @@
 #include "templates/c/args.h"
 #include "convert.h"
 
-/* The head dims of a variant: of Q and K, and of V and O. */
-int variant_head_dim(const struct variant *v);
-int variant_head_dim_v(const struct variant *v);
-
 /* The rows of Q, and of K and V, of sequence b: its own if sequences are packed or have lengths. */
 int64_t reference_queries(const struct variant *v, const struct attn_args *a, int64_t b);
 int64_t reference_length(const struct variant *v, const struct attn_args *a, int64_t b);

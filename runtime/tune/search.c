@@ -425,7 +425,7 @@ static void compare(struct search *s, struct candidate *c, int n)
 static enum dtype fastest_dtype(const struct variant *v)
 {
     enum dtype q = (enum dtype)v->field[F_DTYPE];
-    return variant_dtype_kv(v) == q || variant_dtype_kv(v) >= DTYPE_COUNT ? q : DTYPE_F32;
+    return variant_dtype_kv(v) == q || variant_is_narrow(v) ? q : DTYPE_F32;
 }
 
 int search_measure(struct device *device, const struct tune_target *problem, const struct tune_settings *settings,

@@ -21,10 +21,10 @@ static const int64_t NOISE_RESTS = 600;
 
 /* ---- candidates ---- */
 
-/* Kernels that would be those of another isa under a second name: pairs are not what narrow numbers are multiplied by in vectors. */
+/* Kernels that would be those of another isa under a second name, since pairs are all that this one has beyond it. */
 static bool is_twin(const struct variant *caller, enum isa isa)
 {
-    return isas[isa].pairs && isa != ISA_AMX && variant_dtype_kv(caller) >= DTYPE_COUNT;
+    return isas[isa].pairs && !variant_in_pairs(caller, isa);
 }
 
 /* Where bits are a promise they are of one isa. ISA_COUNT: of any. */

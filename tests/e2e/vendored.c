@@ -158,7 +158,7 @@ void vendored_caller(const struct vendored_machine *m, const char *name, const s
             print_message("%s: compiled for %s, not run: %s\n", all[i].name, m->name, why);
         if (all[i].runs && !why)
             shell_ok(&said, "echo 'KERNEL(%s, %d, %d, %d, %d, %s)' >> %s/kernels.h", all[i].name, f[F_DTYPE],
-                     f[F_HEAD_DIM], f[F_HEAD_DIM_V] ? f[F_HEAD_DIM_V] : f[F_HEAD_DIM], f[F_CAUSAL], limit[f[F_DTYPE]], name);
+                     f[F_HEAD_DIM], variant_head_dim_v(&all[i].variant), f[F_CAUSAL], limit[f[F_DTYPE]], name);
     }
     shell_ok(&said, "%sgcc -std=c11 -O1 %s -iquote \"$ROOT/templates/c\" -iquote %s -c \"$ROOT/tests/e2e/vendor/caller.c\" "
                     "-o %s.o",

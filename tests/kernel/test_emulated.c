@@ -50,16 +50,11 @@ struct suite {
     time_t end; /* of beginning variants; 0: none */
 };
 
-static bool is_wide(const struct variant *v)
-{
-    return tuned_wide(variant_head_dim(v), variant_head_dim_v(v)) != 0;
-}
-
 /* Now and then the problem has a few queries of many heads, over keys of several splits. */
 static void draw_shape(const struct variant *v, uint64_t *state, struct trial_shape *out)
 {
     trial_random(v, state, out);
-    if (is_wide(v)) { /* which has a way of its own for V in K, and takes long */
+    if (variant_is_wide(v)) { /* which has a way of its own for V in K, and takes long */
         out->v_in_k = random_below(state, 2);
         out->batch = out->batch > 2 ? 2 : out->batch;
         out->q_len = out->q_len > 150 ? 150 : out->q_len;
@@ -141,7 +136,7 @@ static bool draw_wide(const struct suite *s, uint64_t *state, struct variant *v)
         v->field[F_PINGPONG] = random_below(state, 8) == 0;
         v->field[F_LOOP] = random_below(state, 6) ? LOOP_PERSISTENT : LOOP_SPECIALISED;
         variant_encode(v, name);
-        if (is_wide(v) && gen_check(s->gen, v, &err) == 0 && (!filter || strstr(name, filter)))
+        if (variant_is_wide(v) && gen_check(s->gen, v, &err) == 0 && (!filter || strstr(name, filter)))
             return true;
     }
     return false;

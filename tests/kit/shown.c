@@ -35,11 +35,6 @@ static float *floats(int64_t n, uint64_t *state, float times)
     return p;
 }
 
-static int head_dim_v(const struct variant *v)
-{
-    return v->field[F_HEAD_DIM_V] ? v->field[F_HEAD_DIM_V] : v->field[F_HEAD_DIM];
-}
-
 /* ---- the sequence ---- */
 
 static int64_t draw_length(uint64_t *state, int64_t most)
@@ -69,7 +64,7 @@ void subject_draw(const struct variant *v, uint64_t *state, int64_t most_keys, b
 {
     const enum dtype q = (enum dtype)v->field[F_DTYPE], kv = variant_dtype_kv(v);
     struct subject *s = out;
-    const int64_t d = v->field[F_HEAD_DIM], dv = head_dim_v(v), values = dtypes[kv].values;
+    const int64_t d = v->field[F_HEAD_DIM], dv = variant_head_dim_v(v), values = dtypes[kv].values;
     *s = (struct subject){.v = *v, .whole = whole, .kv_heads = 1 + random_below(state, 2)};
     s->heads = s->kv_heads * (1 + random_below(state, 4));
     s->keys = draw_length(state, most_keys);
@@ -213,7 +208,7 @@ static void lay_tensors(struct showing *x)
 {
     const struct subject *s = x->s;
     const enum dtype q = (enum dtype)s->v.field[F_DTYPE], kv = variant_dtype_kv(&s->v), o = variant_dtype_o(&s->v);
-    const int64_t d = s->v.field[F_HEAD_DIM], dv = head_dim_v(&s->v), values = dtypes[kv].values;
+    const int64_t d = s->v.field[F_HEAD_DIM], dv = variant_head_dim_v(&s->v), values = dtypes[kv].values;
     const int64_t q_places = x->q_packed ? 1 : x->batch, q_rows = x->q_packed ? x->q_starts[x->batch] : x->q_len;
     const int64_t places = x->pages ? x->batch * x->page_stride : x->kv_packed ? 1 : x->batch;
     const int64_t rows = x->pages ? x->page_size : x->kv_packed ? x->kv_starts[x->batch] : x->kv_len;
@@ -369,7 +364,7 @@ void shown_free(struct shown *s)
 int64_t shown_differ(const struct subject *s, const struct shown *a, const struct shown *b, char *where, size_t size)
 {
     const enum dtype o = variant_dtype_o(&s->v);
-    const int64_t row = head_dim_v(&s->v) * (int64_t)dtypes[o].bytes;
+    const int64_t row = variant_head_dim_v(&s->v) * (int64_t)dtypes[o].bytes;
     const int64_t from = a->from > b->from ? a->from : b->from, to = a->to < b->to ? a->to : b->to;
     int64_t differ = 0;
     for (int64_t h = 0; h < s->heads; h++)

@@ -114,7 +114,7 @@ static void test_all_problems(void **state)
             fail_msg("%s: is left to the portable kernel on sm80's cards: %s", name, rule.text);
         if (!narrow && v.field[F_HEAD_DIM] <= MOST && !is_there(s, &v, ISA_SM80, ANYWHERE, &rule))
             fail_msg("%s: with rows that lie anywhere is left to the portable kernel: %s", name, rule.text);
-        const int dv = v.field[F_HEAD_DIM_V] ? v.field[F_HEAD_DIM_V] : v.field[F_HEAD_DIM];
+        const int dv = variant_head_dim_v(&v);
         if (v.field[F_HEAD_DIM] % step != 0 || dv % step != 0 || (narrow && (dv > MOST || v.field[F_HEAD_DIM] > MOST)))
             continue;
         /* Whose rows are whole 16 bytes is not for the slower isa either. */
