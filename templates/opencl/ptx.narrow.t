@@ -2,6 +2,15 @@
 %# What a stored number is divided by on its way; whoever multiplies by its scale multiplies by this, too. E4M3's exponents count from 7,
 %# and those of f16 from 15: before compute capability 8.9, whose instruction that is, its bits are only put in their places.
 % let NARROW_BY = DTYPE_KV == "fp8" and ISA == "sm80" ? 256 : 1
+% if RESTS
+INLINED uint remainders(float low, float high, uint two) /* what two numbers of f16 lack of these, as f16 */
+{
+    uint y;
+    __asm__("{.reg .b16 a, b; .reg .f32 c, d; mov.b32 {a, b}, %3; cvt.f32.f16 c, a; cvt.f32.f16 d, b; sub.rn.f32 c, %1, c;"
+        "sub.rn.f32 d, %2, d; cvt.rn.f16x2.f32 %0, d, c;}" : "=r"(y) : "f"(low), "f"(high), "r"(two));
+    return y;
+}
+% end
 /* Four narrow numbers as four of f16, ${NARROW_BY > 1 ? "each divided by 256, which is exact" : "exactly"}. */
 % if DTYPE_KV != "fp8"
 INLINED void widened(uint *y, uint four) /* 1024 and the number and 128, less both */

@@ -67,12 +67,14 @@ INLINED void copy4_later(uint to, __global const void *from, int is_there)
 {
     __asm__ volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"(from), "r"(is_there ? 4 : 0) : "memory");
 }
+% if not RESTS and not FEW
 INLINED uint times(uint x, uint y) /* two products of f16 */
 {
     uint z;
     __asm__("mul.rn.f16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
     return z;
 }
+% end
 % include "opencl/ptx.narrow.t"
 % end
 % if SPLIT

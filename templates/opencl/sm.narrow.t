@@ -1,7 +1,7 @@
 %# Narrow keys and values on the way to the tensor cores, as every level treats them: queries that fit f16, and the steps of both products
 %# for warps that widen what they multiply by themselves, in registers. For a product it does not matter
 %# which columns a work-item has, if they are the same on both sides: so it takes four stored numbers of a row at a time.
-% if DTYPE == "bf16"
+% if FITS
 /* Returns the larger of x and the magnitudes of two elements of bf16, as whole numbers; an infinity or a NaN does not count. */
 INLINED int larger(int x, uint two)
 {
@@ -11,6 +11,15 @@ INLINED int larger(int x, uint two)
 INLINED uint fitted(uint two, float by)
 {
     return rounded(as_float((int)(two << 16)) * by, as_float((int)(two & 0xffff0000u)) * by);
+}
+
+% end
+% if RESTS
+INLINED void round_rest(uint *rest, const float *s, const uint *p) /* what is left of s beside p */
+{
+    #pragma unroll
+    for (int n = 0; n < ${NS/2}; n++)
+        rest[n] = remainders(s[2 * n], s[2 * n + 1], p[n]);
 }
 
 % end
@@ -33,7 +42,7 @@ INLINED void add_scores(float *s, const int apart, const uint *q, uint at, const
 }
 
 /* O += P V, of 16 keys, and of 16 columns or, if words is 4, of 32. Words 8*c and 8*c + 4 are two columns, next to each other. */
-INLINED void add_values(float *out, const uint *p, const int apart, uint at, const int words)
+INLINED void add_values(float *out, const uint *p, ${RESTS ? "const uint *rest, " : ""}const int apart, uint at, const int words)
 {
     uint four[4];
     load_matrices4_across(four, at);
@@ -46,6 +55,10 @@ INLINED void add_values(float *out, const uint *p, const int apart, uint at, con
         for (int f = 0; f < ${ROWS_16}; f++) {
             multiply(out + f * ${NO} + 4 * m, p + f * apart, even);
             multiply(out + f * ${NO} + 4 * m + 4, p + f * apart, odd);
+% if RESTS
+            multiply(out + f * ${NO} + 4 * m, rest + f * apart, even);
+            multiply(out + f * ${NO} + 4 * m + 4, rest + f * apart, odd);
+% end
         }
     }
 }

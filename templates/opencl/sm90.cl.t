@@ -51,7 +51,9 @@
 % let NEXT_K = INSIDE ? "x->nk += x->step" : "x->nk++"
 % let NEXT_V = INSIDE ? "x->nv += x->step" : "x->nv++"
 % let AND_SINKS = SINK ? ", sinks" : ""
-% let IN_SCORES = FOLDS ? "s, " : NARROW ? "s, unit, " : ""
+% let IN_SCORES = UNITS ? "s, unit, " : NARROW ? "s, " : ""
+% let AND_REST = RESTS ? ", rest" : ""
+% let AND_ITS_REST = RESTS ? ", const uint *rest" : ""
 
 /* With ping-pong, one warpgroup's products run while the other makes exponentials. */
 % if PINGPONG
@@ -104,7 +106,7 @@ INLINED void end_values(struct worker *x)
 /* Begins the scores of these keys, and then the values of those
  * before${LATER ? "; in between, while scores are multiplied, it does what is due" : ""}. */
 % end
-INLINED void begin_step(float *s, float *out, const uint *p, struct worker *x${LATER ? ", int due, const float *factor, uint n" : ""})
+INLINED void begin_step(float *s, float *out, const uint *p${AND_ITS_REST}, struct worker *x${LATER ? ", int due, const float *factor, uint n" : ""})
 {
     const uint shared = x->shared;
 % if EARLY
@@ -112,7 +114,7 @@ INLINED void begin_step(float *s, float *out, const uint *p, struct worker *x${L
 % if PAGED
     shared_written(); /* work-items may have copied them */
 % end
-    begin_values(out, p, V_AT(x->nv));
+    begin_values(out, p${RESTS ? ", rest, x->has_rest" : ""}, V_AT(x->nv));
     end_values(x);
 % end
     await(K_FULL(x->nk), ROUND(x->nk));
@@ -133,7 +135,7 @@ INLINED void begin_step(float *s, float *out, const uint *p, struct worker *x${L
 % if PAGED
     shared_written(); /* work-items may have copied them */
 % end
-    begin_values(out, p, V_AT(x->nv));
+    begin_values(out, p${RESTS ? ", rest, x->has_rest" : ""}, V_AT(x->nv));
 % end
     GIVE_TURN(x);
 }
@@ -143,12 +145,12 @@ INLINED void end_scores(struct worker *x, int last)
     const uint shared = x->shared;
     products_wait();
 % else
-INLINED void end_scores(${FOLDS ? "float *s, " : NARROW ? "float *s, const float *unit, " : ""}struct worker *x, int last)
+INLINED void end_scores(${UNITS ? "float *s, const float *unit, " : NARROW ? "float *s, " : ""}struct worker *x, int last)
 {
     const uint shared = x->shared;
     ${SERIAL ? "products_wait" : "products_wait_but_last"}();
 % if NARROW
-    scale_scores(s, x${FOLDS ? "" : ", unit"});
+    scale_scores(s, x${UNITS ? ", unit" : ""});
 % end
 % end
 % if INSIDE
@@ -172,7 +174,7 @@ INLINED void end_values(struct worker *x)
 % end
 
 /* Multiplies the last values of the tile before, by themselves. */
-INLINED void finish(float *out, const uint *p, struct worker *x, struct row_states *rows, float *factor,${LATER ? " int due," : ""}
+INLINED void finish(float *out, const uint *p${AND_ITS_REST}, struct worker *x, struct row_states *rows, float *factor,${LATER ? " int due," : ""}
     const struct attn_cl_args *a, __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
     const uint shared = x->shared;
@@ -183,7 +185,7 @@ INLINED void finish(float *out, const uint *p, struct worker *x, struct row_stat
 % if PAGED
     shared_written(); /* work-items may have copied them */
 % end
-    begin_values(out, p, V_AT(x->nv));
+    begin_values(out, p${RESTS ? ", rest, x->has_rest" : ""}, V_AT(x->nv));
     close_rows(x, rows, factor, 1, a, lse${AND_SINKS});
 % if SHARES
     tell(x, p, factor, ENDS);
@@ -231,9 +233,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
     const uint shared = x->shared;
     __local uchar *const memory = x->memory;
     float s[${NS}], out[${NO}], factor[2] = {1.0f, 1.0f}, fix[2];
-    uint p[${NS/2}];
+    uint p[${NS/2}]${RESTS ? ", rest[" : ""}${RESTS ? NS/2 : ""}${RESTS ? "]" : ""};
     struct row_states rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
-% if NARROW
+% if FITS
     float unit[2]${FOLDS ? ", scale[2]" : ""};
 % end
     int pending = 0; /* whether the tile before still has values to multiply, and output to store */
@@ -259,7 +261,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         const int last = last_seen(x, a);
         if (last < j) {
             if (pending)
-                finish(out, p, x, &rows, factor, a, lse${AND_SINKS});
+                finish(out, p${AND_REST}, x, &rows, factor, a, lse${AND_SINKS});
             skip(j - last, x, pending);
             clear(out);
             no_values(p);
@@ -271,14 +273,14 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
             rows.top[0] *= unit[0], rows.top[1] *= unit[1];
         fit_queries(x, unit);
         scale[0] = fmax(x->scale * unit[0], FLT_MIN), scale[1] = fmax(x->scale * unit[1], FLT_MIN);
-% elif NARROW
+% elif FITS
         fit_queries(x, unit);
 % end
 % if NEGATES
         if (a->scale < 0.0f)
             negate_q(x);
 % end
-        begin_step(s, out, p, x${LATER ? ", due, factor, x->nq - 2" : ""});
+        begin_step(s, out, p${AND_REST}, x${LATER ? ", due, factor, x->nq - 2" : ""});
         set_ends(x, TILE_AT(x->w, x->nq));
         close_rows(x, &rows, factor, pending, a, lse${AND_SINKS});
 % if SHARES
@@ -298,9 +300,13 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % if not EARLY
         end_values(x);
 % end
+% if RESTS
+        scale_values(s, p, rest, x);
+% else
         round_all(p, s);
 % if NARROW
         scale_values(p, x);
+% end
 % end
 % if SHARES
         tell(x, p, fix, BEGINS);
@@ -316,7 +322,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % end
         pending = 1;
         while (--j >= ${FIRST}) {
-            begin_step(s, out, p, x${LATER ? ", due, factor, x->nq - 1" : ""});
+            begin_step(s, out, p${AND_REST}, x${LATER ? ", due, factor, x->nq - 1" : ""});
             end_scores(${IN_SCORES}x, j == ${FIRST});
 % if SOFTCAP
             cap(s, x->ratio${SPLIT ? ", rows_from_here(x)" : ""});
@@ -331,10 +337,16 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % if not EARLY
             end_values(x);
 % end
+% if RESTS
+            const float by = scale_values(s, p, rest, x);
+% else
             round_all(p, s);
 % if NARROW
             const float by = scale_values(p, x);
-            if (by != 1.0f) { /* the scales of values were divided by another power of two */
+% end
+% end
+% if NARROW
+            if (by != 1.0f) { /* the scales of values were divided by another number */
                 factor[0] = grown ? factor[0] * by : by, factor[1] = grown ? factor[1] * by : by;
                 grown = 1;
             }
@@ -354,7 +366,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
     rows.top[0] *= unit[0], rows.top[1] *= unit[1];
 % end
     if (pending)
-        finish(out, p, x, &rows, factor,${LATER ? " due," : ""} a, lse${AND_SINKS});
+        finish(out, p${AND_REST}, x, &rows, factor,${LATER ? " due," : ""} a, lse${AND_SINKS});
 % if SHARES
     tell(x, p, factor, NO_MORE);
 % end

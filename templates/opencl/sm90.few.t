@@ -3,22 +3,31 @@
 %# are done. For a product it does not matter which columns a work-item has, if they are the same on both sides: so it takes four stored
 %# numbers of a row at a time, and columns of output come in the order that the head of the file says.
 
-/* A warp's queries as left operands, in f16. Each row is multiplied by a power of two that brings its largest number to at
+/* A warp's queries as left operands${FITS ? ", in f16. Each row is multiplied by a power of two that brings its largest number to at" : ". Word 4*c + r has columns 16*c + 4*(lane%4) and the next of row"}
+% if FITS
  * least 2**14, and below 2**15; unit receives the inverse powers. Word 4*c + r has columns 16*c + 4*(lane%4) and the next of row
+% end
  * lane/4 + 8*r, and word 4*c + 2 + r the two behind them. */
-INLINED void take_queries(uint *q, const struct worker *x, float *unit, int negative)
+INLINED void take_queries(uint *q, const struct worker *x, ${FITS ? "float *unit, " : ""}int negative)
 {
     const uint shared = x->shared;
     __local const uchar *const rows = x->memory + (Q_AT(0, x->nq) - shared) + x->lane / 4 * 128 + (x->lane & 1) * 8;
     #pragma unroll
     for (int r = 0; r < 2; r++) {
+% if FITS
         int top = 0;
+% end
         #pragma unroll
         for (int c = 0; c < ${HD/16}; c++) {
             const uint2 y = *(__local const uint2 *)(rows + 1024 * r + c / 4 * ${Q_BOX} + (((c % 4 * 2 + (x->lane >> 1 & 1)) ^ x->lane / 4) << 4));
+% if FITS
             q[4 * c + r] = y.x, q[4 * c + 2 + r] = y.y;
             top = larger(larger(top, y.x), y.y);
+% else
+            q[4 * c + r] = y.x ^ (negative ? 0x80008000 : 0), q[4 * c + 2 + r] = y.y ^ (negative ? 0x80008000 : 0);
+% end
         }
+% if FITS
         top = max(top, as_int(across(as_float(top), 1)));
         top = max(top, as_int(across(as_float(top), 2)));
         const int power = min(141 - (top >> 7), 120);
@@ -27,6 +36,7 @@ INLINED void take_queries(uint *q, const struct worker *x, float *unit, int nega
         #pragma unroll
         for (int c = 0; c < ${HD/16}; c++)
             q[4 * c + r] = fitted(q[4 * c + r], negative ? -by : by), q[4 * c + 2 + r] = fitted(q[4 * c + 2 + r], negative ? -by : by);
+% end
     }
 }
 
@@ -48,7 +58,7 @@ INLINED void strip_scores(float *s, const uint *q, const struct worker *x, uint 
 }
 
 /* O += P V of the warp's keys. */
-INLINED void strip_values(float *out, const uint *p, const struct worker *x, uint v)
+INLINED void strip_values(float *out, const uint *p, ${RESTS ? "const uint *rest, " : ""}const struct worker *x, uint v)
 {
     const uint row = v + (STRIP * x->strip + (x->lane & 15)) * 128;
     #pragma unroll
@@ -56,7 +66,7 @@ INLINED void strip_values(float *out, const uint *p, const struct worker *x, uin
         #pragma unroll
         for (int c = 0; c < ${HDV/16}; c += 2) {
             const int chunk = c + (c + 1 < ${HDV/16} ? x->lane / 16 : 0);
-            add_values(out + 8 * c, p + 4 * n, 0, row + n * 2048 + c / 8 * ${BK*128} + ((chunk % 8 ^ (x->lane & 7)) << 4),
+            add_values(out + 8 * c, p + 4 * n, ${RESTS ? "rest + 4 * n, " : ""}0, row + n * 2048 + c / 8 * ${BK*128} + ((chunk % 8 ^ (x->lane & 7)) << 4),
                 c + 1 < ${HDV/16} ? 4 : 2);
         }
 }
@@ -189,13 +199,13 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 {
     const uint shared = x->shared;
     __local uchar *const memory = x->memory;
-    float s[${NS}], out[${NO}], fix[2], unit[2];
-    uint q[${HD/4}], p[${NS/2}];
+    float s[${NS}], out[${NO}], fix[2]${FITS ? ", unit[2]" : ""};
+    uint q[${HD/4}], p[${NS/2}]${RESTS ? ", rest[" : ""}${RESTS ? NS/2 : ""}${RESTS ? "]" : ""};
     await(Q_FULL(0, x->nq), Q_ROUND(x->nq));
     while (TILE_AT(0, x->nq)->count > 0) {
         struct row_states rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
         const int from = TILE_AT(0, x->nq)->from;
-        take_queries(q, x, unit, ${NEGATES ? "a->scale < 0.0f" : "0"});
+        take_queries(q, x, ${FITS ? "unit, " : ""}${NEGATES ? "a->scale < 0.0f" : "0"});
         warp_sync();
         if (x->lane == 0)
             arrive(Q_EMPTY(0, x->nq));
@@ -207,7 +217,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         for (int j = from + TILE_AT(0, x->nq)->count - 1; j >= from; j--) {
             await(PLACE_FULL(x->nk), PLACE_ROUND(x->nk));
             strip_scores(s, q, x, PLACE_AT(x->nk));
-            scale_scores(s, x, unit);
+            scale_scores(s, x${UNITS ? ", unit" : ""});
 % if SOFTCAP
             cap(s, x->ratio, rows_from_here(x));
 % end
@@ -222,6 +232,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
                 arrive(PLACE_EMPTY(x->nk));
             x->nk++;
             round_all(p, s);
+% if RESTS
+            round_rest(rest, s, p);
+% end
             if (grown || by != 1.0f) {
                 fix[0] = grown ? fix[0] * by : by, fix[1] = grown ? fix[1] * by : by;
                 rescale(out, fix);
@@ -231,7 +244,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
             if (TILE_AT(0, x->nq)->keys < j * ${BK} + ${STRIP_FROM}STRIP)
                 clear_strip(x, PLACE_AT(x->nk), TILE_AT(0, x->nq)->keys - j * ${BK});
 % end
-            strip_values(out, p, x, PLACE_AT(x->nk));
+            strip_values(out, p, ${RESTS ? "rest, " : ""}x, PLACE_AT(x->nk));
             warp_sync();
             if (x->lane == 0)
                 arrive(PLACE_EMPTY(x->nk));

@@ -8,6 +8,9 @@ struct worker {
     __local uchar *memory;
     int w, ${SHARES ? "part, " : FEW ? "strip, " : ""}warp, lane;${SHARES ? " /* part: which columns of output it has, the first half or the rest */" : FEW ? " /* strip: which keys of each tile it has */" : ""}
     float scale${SOFTCAP ? ", ratio" : ""}${NARROW ? ", unit" : ""};${NARROW ? " /* unit: what output is to be multiplied by */" : ""}
+% if RESTS and not FEW
+    int has_rest;     /* whether probabilities times scales are in two parts; else they have one scale, which is in unit */
+% end
 % if WINDOW
     int edge, begin; /* see set_ends */
 % else

@@ -9,9 +9,20 @@ INLINED void begin_scores(float *s, uint q, uint k)
 % end
     products_commit();
 }
-INLINED void begin_values(float *out, const uint *p, uint v)
+INLINED void begin_values(float *out, const uint *p, ${RESTS ? "const uint *rest, const int has_rest, " : ""}uint v)
 {
     const uint v0 = operand_at(v, ${BK*128});
+% if RESTS
+    if (has_rest) {
+        products_begin();
+% for j in 0..BK/16
+        multiply_pv(out, p + ${4*j}, operand(v0 + ${128*j}));
+        multiply_pv(out, rest + ${4*j}, operand(v0 + ${128*j}));
+% end
+        products_commit();
+        return;
+    }
+% end
     products_begin();
 % for j in 0..BK/16
     multiply_pv(out, p + ${4*j}, operand(v0 + ${128*j}));

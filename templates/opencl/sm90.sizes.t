@@ -109,7 +109,7 @@
 %# widens needs more still.
 % let REGS = FEW ? 208 : WG == 3 ? 160 : NARROW ? (WG == 1 ? 216 : 200) : PAGED or WIDE ? 224 : 232
 % let COPY_REGS = FEW ? 88 : WG == 3 ? 32 : NARROW ? (WG == 1 ? 144 : 56) : PAGED or WIDE ? 56 : 40
-% assert NO + NS + (FEW ? HD/4 + STRIP/4 + 48 : BK/4 + 32) <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
+% assert NO + NS + (FEW ? HD/4 + STRIP/4 + 48 : BK/4 + 32) + RESTS*NS/2 <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
 % let ITEMS = 128*(CW + FEEDERS)
 %# Where no product is under way beside exponentials, wide values are multiplied before the next scores, and their place is given back
 %# early.

@@ -42,10 +42,17 @@ INLINED void widen_tile(__local uchar *from, __local uchar *to, const int column
         }
 }
 
+% if RESTS
+/* Copies a tile's scales to where consumers read them. Those of keys stay as they are. Those of values, which the first warp copies,
+ * are divided by a power of two that none of them exceeds, which stands behind them; unless all are the same, which then stands there
+ * itself. Next to it stands which of both it is. */
+INLINED void widen_scales(__local const float *pairs, __local float *scales, int keys, int item)
+% else
 /* Copies a tile's scales to where consumers read them. Those of keys stay as they are. Those of values, which the first warp copies,
  * are divided by a power of two that none of them exceeds, and become f16, which has room for their products with probabilities; the
  * power stands behind them. */
 INLINED void widen_scales(__local const float *pairs, __local float *scales, int item)
+% end
 {
     if (item >= 32) {
         for (int t = item - 32; t < ${BK}; t += ${32*WIDENERS - 32})
@@ -53,17 +60,34 @@ INLINED void widen_scales(__local const float *pairs, __local float *scales, int
         return;
     }
     float top = 0.0f;
+% if RESTS
+    const float first = pairs[${BK}];
+    int some = !(fabs(first) > 1e-18f && fabs(first) < 1e18f);
+    for (int t = item; t < ${BK}; t += 32) {
+        top = fmax(top, fabs(pairs[${BK} + t]));
+        some |= t < keys && pairs[${BK} + t] != first;
+    }
+    some = in_warp(some);
+% else
     for (int t = item; t < ${BK}; t += 32)
         top = fmax(top, fabs(pairs[${BK} + t]));
+% end
     #pragma unroll
     for (int n = 1; n < 32; n *= 2)
         top = fmax(top, across(top, n));
     const int power = min(max((as_int(top) >> 23) + 1, 67), 253); /* as a biased exponent */
     const float by = as_float((254 - power) << 23);
+% if RESTS
+    for (int t = item; t < ${BK}; t += 32)
+        scales[${BK} + t] = pairs[${BK} + t] * by;
+    if (item == 0)
+        scales[${2*BK}] = some ? as_float(power << 23) : first, ((__local int *)scales)[${2*BK + 1}] = some;
+% else
     for (int t = item; t < ${BK/2}; t += 32)
         ((__local uint *)scales)[${BK} + t] = rounded(pairs[${BK} + 2 * t] * by, pairs[${BK} + 2 * t + 1] * by);
     if (item == 0)
         scales[${BK + BK/2}] = as_float(power << 23);
+% end
 }
 
 /* Widens all tiles of this work-group, with work-items 0 to ${32*WIDENERS - 1}. */
@@ -83,7 +107,7 @@ INLINED void widen_all(uint shared, __local uchar *memory, int item)
         if (what == KEYS) {
             await(K_EMPTY(nk), ROUND(nk) ^ 1);
             __local const float *const pairs = (__local const float *)(memory + (PAIRS_AT(n) - shared));
-            widen_scales(pairs, SCALES_AT(nk), item);
+            widen_scales(pairs, SCALES_AT(nk), ${RESTS ? "end, " : ""}item);
             widen_tile(from, memory + (K_AT(nk) - shared), ${HD}, ${BK}, item);
         } else {
             await(V_EMPTY(nv), ROUND(nv) ^ 1);
@@ -99,6 +123,7 @@ INLINED void widen_all(uint shared, __local uchar *memory, int item)
     }
 }
 
+% if FITS
 /* Turns queries from bf16 into f16. Each row is multiplied by a power of two that brings its largest number to at least 2**14, and below
  * 2**15, so that only what is smaller than 2**-38 of the largest is lost. unit receives the inverse powers, for this work-item's
  * two rows of scores. */
@@ -131,6 +156,31 @@ INLINED void fit_queries(const struct worker *x, float *unit)
     named_sync(3 + x->w, 128);
 }
 
+% end
+% if RESTS
+/* Turns probabilities times the scales of their values into f16, in two parts where it must be, once the tile of keys is counted.
+ * It returns the unit of the tile before over this one's: what output so far is to be multiplied by. */
+INLINED float scale_values(float *s, uint *p, uint *rest, struct worker *x)
+{
+    __local uchar *const memory = x->memory;
+    __local const float *const scales = SCALES_AT(x->nk - 1) + ${BK};
+    const float unit = scales[${BK}], by = x->unit == unit ? 1.0f : x->unit * reciprocal(unit);
+    x->unit = unit;
+    x->has_rest = uniform(((__local const int *)scales)[${BK + 1}]);
+    if (!x->has_rest) {
+        round_all(p, s);
+        return by;
+    }
+    #pragma unroll
+    for (int m = 0; m < ${NS}; m += 4) {
+        const float2 y = *(__local const float2 *)(scales + 2 * m + 2 * (x->lane & 3));
+        s[m] *= y.x, s[m + 1] *= y.y, s[m + 2] *= y.x, s[m + 3] *= y.y;
+    }
+    round_all(p, s);
+    round_rest(rest, s, p);
+    return by;
+}
+% else
 /* Multiplies probabilities in f16 by the scales of their values, which were divided by a power of two, once the tile of keys is counted.
  * It returns the power of the tile before over this one's: what output so far is to be multiplied by. */
 INLINED float scale_values(uint *p, struct worker *x)
@@ -146,3 +196,4 @@ INLINED float scale_values(uint *p, struct worker *x)
     }
     return by;
 }
+% end

@@ -33,7 +33,7 @@
 #include "../kit/judge.h"
 #include "../kit/seed.h"
 
-enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 13, NAMED_PROBLEMS = 2, CARD_PROBLEMS = 40, CARD_VARIANTS = 200, SOAK = 2000, TIMEOUT = 300 };
+enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 17, NAMED_PROBLEMS = 2, CARD_PROBLEMS = 40, CARD_VARIANTS = 200, SOAK = 2000, TIMEOUT = 300 };
 enum { WIDE = 4, MOST_PAIRS = 20000 }; /* every so many variants one of heads wider than 256; its pairs of queries and keys */
 enum { UNITS = 2 }; /* what launches are told of a card's: work-groups that stay walk through several tiles */
 
@@ -64,6 +64,11 @@ static void draw_shape(const struct variant *v, uint64_t *state, struct trial_sh
             out->heads = out->heads / out->kv_heads, out->kv_heads = 1;
         while (out->batch * out->heads * out->q_len * out->kv_len > MOST_PAIRS && out->q_len > 8)
             out->q_len /= 2;
+    }
+    if (variant_dtype_kv(v) >= DTYPE_COUNT && random_below(state, 3) == 0) { /* some probabilities are 1, and their scales alone are rounded */
+        out->kv_len = 1 + random_below(state, 4);
+        out->scale = 0.25f * (float)(1 + random_below(state, 20));
+        return;
     }
     if (!v->field[F_SPLIT] || random_below(state, 2))
         return;
@@ -193,6 +198,10 @@ static int judge_named(void *arg, int index)
         "attn_bf16_kvint8_of32_d16v48_packed_paged_on_sm90_q128k64_s512",
         "attn_bf16_kvfp8_d32_causal_window_on_sm90_q128k64_pingpong_lazy",
         "attn_bf16_kvint8_d144v16_causal_softcap_sink_packed_on_sm90_q128k64_st1",
+        "attn_f16_kvint8_of32_d48v80_causal_on_sm90_q128k64_lazy",
+        "attn_f16_kvfp8_of32_d64_causal_softcap_paged_on_sm90_q64k64_s512",
+        "attn_f16_kvint8_of32_d144v16_causal_packed_paged_on_sm90_q16k128_s512",
+        "attn_f16_kvfp8_of32_d48v80_window_alibi_on_sm90_q16k64_s512_lazy",
         "attn_bf16_kvint8_d32_biasf32_mask_alibi_paged_on_sm90_q64k80_lazy",
         "attn_bf16_kvfp8_d48v80_causal_packed_paged_on_sm90_q16k64_s512_st3",
         "attn_bf16_kvint8_of32_d16v144_causal_window_sink_paged_on_sm90_q16k128_s512",

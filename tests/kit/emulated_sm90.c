@@ -257,6 +257,11 @@ uint times(uint x, uint y)
     const uint16_t *h = (const uint16_t *)(const void *)two;
     return emulated_two(DTYPE_F16, dtype_load(DTYPE_F16, h, 0) * dtype_load(DTYPE_F16, h, 2), dtype_load(DTYPE_F16, h, 1) * dtype_load(DTYPE_F16, h, 3));
 }
+uint remainders(float low, float high, uint two)
+{
+    const uint16_t *h = (const uint16_t *)(const void *)&two;
+    return emulated_two(DTYPE_F16, low - dtype_load(DTYPE_F16, h, 0), high - dtype_load(DTYPE_F16, h, 1));
+}
 void widened_apart(uint *y, uint four)
 {
     widened(y, (four & 0xff0000ff) | (four & 0xff00) << 8 | (four >> 8 & 0xff00));

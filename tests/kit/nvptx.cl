@@ -15,6 +15,7 @@ INLINE size_t get_global_id(uint d) { return __nvvm_read_ptx_sreg_ctaid_x() * __
 #endif
 __attribute__((overloadable, always_inline, convergent)) void barrier(cl_mem_fence_flags f) { __syncthreads(); }
 INLINE long min(long a, long b) { return a < b ? a : b; }
+INLINE uint min(uint a, uint b) { return a < b ? a : b; }
 INLINE int min(int a, int b) { return a < b ? a : b; }
 INLINE int max(int a, int b) { return a > b ? a : b; }
 INLINE float fmax(float a, float b) { return __nvvm_fmax_f(a, b); }
