@@ -121,11 +121,28 @@ class Sdpa(unittest.TestCase):
                 (r"out is \[1, 2, 8, 16\]; expected \[1, 4, 8, 16\]", lambda: attngen.sdpa(q, q, q, out=k)),
                 ("o is at the address of", lambda: attngen.sdpa(q, q, q, out=q)),
                 ("head_dim is 600; expected 1..576", lambda: attngen.sdpa(*(3 * [draw(1, 1, 1, 600)]))),
-                ("type builtins.list; expected a NumPy array", lambda: attngen.sdpa([1.0], q, q)),
+                ("query is of type builtins.list; expected a NumPy array", lambda: attngen.sdpa([1.0], q, q)),
+                ("v is of type builtins.list; expected a NumPy array", lambda: attngen.attention(q, q, [1.0])),
+                (r"v is \[1, 4, 8, 0\]; expected a last side", lambda: attngen.sdpa(q, q, q[..., :0])),
+                (r"window is \(3,\); expected two numbers", lambda: attngen.attention(q, q, q, window=(3,))),
+                ("window is 1.5; expected a whole number", lambda: attngen.attention(q, q, q, window=(1.5, 0))),
+                ("q_offset is 18446744073709551617; expected a number of less than 2.63 in size",
+                 lambda: attngen.attention(q, q, q, causal=True, q_offset=2 ** 64 + 1)),
+                ("max_q_len is 18446744073709551617; expected a number",
+                 lambda: attngen.Plan(head_dim=16, heads=4, max_q_len=2 ** 64 + 1, max_kv_len=1)),
+                ("dtype is 'int8'; expected one of f32, f16, bf16$",
+                 lambda: attngen.Plan(dtype="int8", head_dim=16, heads=4, max_q_len=1, max_kv_len=1)),
+                ("threads is 1025; expected 0..1024", lambda: attngen.configure(threads=1025)),
                 ("elements and rows of k", lambda: attngen.sdpa(q, q[..., :8], q)),
                 ("head_dim_v is 512|rows of q have|dtype is", lambda: attngen.attention(q, q, q, o_dtype="f8"))):
             with self.assertRaisesRegex(attngen.Error, words):
                 call()
+        fixed = {"out": np.empty_like(q), "lse": np.empty(q.shape[:-1], np.float32)}
+        attngen.attention(q, q, q, **fixed)  # so that the call is prepared already when they are read-only
+        for name, array in fixed.items():
+            array.flags.writeable = False
+            with self.assertRaisesRegex(attngen.Invalid, name + " is read-only"):
+                attngen.attention(q, q, q, **{name: array})
         self.assertTrue(issubclass(attngen.Invalid, ValueError))
         self.assertIsNone(attngen.supports(head_dim=64, heads=8, max_q_len=9, max_kv_len=9))
         self.assertIn("expected heads to be a multiple",
@@ -268,7 +285,22 @@ class Attention(unittest.TestCase):
         again = attngen.Plan(head_dim=32, heads=4, kv_heads=2, max_batch=2, max_q_len=64, max_kv_len=128, causal=True,
                              variant=plan.variant)
         np.testing.assert_array_equal(again(q, k, v), plan(q, k, v))
-        plan.close()
+        wide = draw(2, 4, 64, 32), draw(2, 2, 128, 32), draw(2, 2, 128, 32)
+        runs, started = [], threading.Event()
+
+        def execute():
+            try:
+                while len(runs) < 100000:
+                    runs.append(plan(*wide))
+                    started.set()
+            except attngen.Invalid:  # the plan is closed
+                pass
+
+        worker = threading.Thread(target=execute)
+        worker.start()
+        started.wait()
+        plan.close()  # while the other thread may be executing it
+        worker.join()
         with self.assertRaisesRegex(attngen.Invalid, "the plan is closed"):
             plan(q, k, v)
         exact = attngen.Plan(head_dim=32, heads=4, kv_heads=2, max_batch=2, max_q_len=64, max_kv_len=128,
@@ -357,7 +389,7 @@ class Surroundings(unittest.TestCase):
             self.assertIn("attngen emit --variant " + name[:-2], text)
             self.assertEqual(attngen.emit(variant=name[:-2]), {name: text})
         self.assertEqual(attngen.emit("head_dim: [16, 32]\nisa: c\ntile: {q: 16, k: 64}\n"), texts)
-        with self.assertRaisesRegex(attngen.Error, "head_dim"):
+        with self.assertRaisesRegex(attngen.Error, "^spec:1:1: error: .*head_dim"):
             attngen.emit({"isa": "c"})
         self.assertIn("cpu", attngen.devices())
         self.assertEqual(attngen.cache_path(), os.environ["ATTNGEN_CACHE"])

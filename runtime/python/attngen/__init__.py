@@ -39,16 +39,20 @@ def configure(*, rigor: Optional[str] = None, time_limit: Optional[float] = None
         what is promised).
     fallback: "torch" lets PyTorch compute what sdpa cannot; "" ends that.
     """
-    if cache_dir is not None:
-        if _c.has_context():
-            raise Invalid("cache_dir is set after a plan was made; expected it to be set earlier")
-        _c.cache_dir = cache_dir
     if rigor is not None:
         _plans._choice("rigor", _c.RIGORS, rigor)
     if compiler is not None:
         _plans._choice("compiler", _c.COMPILERS, compiler)
+    if threads is not None and not 0 <= _plans.int64("threads", threads) <= 1024:
+        raise Invalid(f"threads is {threads}; expected 0..1024")
+    if time_limit is not None and not 0 <= time_limit < float("inf"):
+        raise Invalid(f"time_limit is {time_limit}; expected seconds, or 0 for the default")
     if fallback not in (None, "", "torch"):
         raise Invalid(f"fallback is {fallback!r}; expected 'torch', or '' for none")
+    if cache_dir is not None:
+        if _c.has_context():
+            raise Invalid("cache_dir is set after a plan was made; expected it to be set earlier")
+        _c.cache_dir = cache_dir
     for name, value in (("rigor", rigor), ("time_limit", time_limit), ("compiler", compiler), ("threads", threads),
                         ("openmp", openmp), ("invariant", invariant)):
         if value is not None:

@@ -13,13 +13,14 @@ from . import _c
 
 
 class View(NamedTuple):
-    """An array: address, sides, strides in elements, element type ("f32", "bool", "i64" and so on), and the number of
-    the CUDA device that holds it, or -1 for the processor's memory."""
+    """An array: address, sides, strides in elements, element type ("f32", "bool", "i64" and so on), the number of the
+    CUDA device that holds it, or -1 for the processor's memory, and whether it may be written to."""
     pointer: int
     shape: Tuple[int, ...]
     strides: Tuple[int, ...]
     dtype: str
     device: int
+    writable: bool = True
 
 
 class Plain:
@@ -43,7 +44,7 @@ class NumpyAdapter(Plain):
               "int32": "i32", "int64": "i64", "float64": "f64", "float8_e4m3fn": "fp8"}
 
     def describe(self, a: Any) -> Any:
-        return a.shape, a.strides, a.dtype
+        return a.shape, a.strides, a.dtype, a.flags.writeable
 
     def signature(self, q: Any, k: Any, v: Any, mask: Any, out: Any) -> Any:
         return (q.shape, q.strides, q.dtype, k.shape, k.strides, k.dtype, v.shape, v.strides, v.dtype,
@@ -67,7 +68,8 @@ class NumpyAdapter(Plain):
         size = a.dtype.itemsize
         if any(stride % size for stride in a.strides):
             raise _c.Invalid(f"an array has strides of {a.strides} bytes; expected multiples of the element's {size} bytes")
-        return View(self.pointer(a), a.shape, tuple(stride // size for stride in a.strides), dtype, -1)
+        return View(self.pointer(a), a.shape, tuple(stride // size for stride in a.strides), dtype, -1,
+                    a.flags.writeable)
 
     def empty(self, shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str, like: Any) -> Any:
         import numpy
@@ -175,7 +177,7 @@ def torch_adapter() -> Any:
     return _torch.ADAPTER
 
 
-def _find(kind: type) -> Any:
+def _find(kind: type, name: str) -> Any:
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if torch is not None and issubclass(kind, torch.Tensor):
         found = torch_adapter()
@@ -184,13 +186,13 @@ def _find(kind: type) -> Any:
     elif hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
         found = DLPACK
     else:
-        raise _c.Invalid(f"an argument is of type {kind.__module__}.{kind.__qualname__}; expected a NumPy array, a "
+        raise _c.Invalid(f"{name} is of type {kind.__module__}.{kind.__qualname__}; expected a NumPy array, a "
                          "PyTorch tensor, or an array with __dlpack__")
     _adapters[kind] = found
     return found
 
 
-def adapter_of(a: Any) -> Any:
-    """The adapter of an array's library."""
+def adapter_of(a: Any, name: str = "an argument") -> Any:
+    """The adapter of the library of an array, which an error calls by the name."""
     kind = type(a)
-    return _adapters.get(kind) or _find(kind)
+    return _adapters.get(kind) or _find(kind, name)

@@ -12,7 +12,8 @@ from ctypes import POINTER, Structure, c_char, c_char_p, c_double, c_float, c_in
 from typing import Any, Dict, List, Optional
 
 F32, F16, BF16 = 0, 1, 2
-DTYPES = {"f32": F32, "f16": F16, "bf16": BF16, "int8": 3, "fp8": 4, "q8_0": 5, "q4_0": 6}
+FLOATS = {"f32": F32, "f16": F16, "bf16": BF16}
+DTYPES = {**FLOATS, "int8": 3, "fp8": 4, "q8_0": 5, "q4_0": 6}
 BIASES = {None: 0, "f32": 1, "f16": 2, "bf16": 3}
 ALIGNS = {"bottom-right": 0, "top-left": 1, "q-offset": 2}
 COMPILERS = {"tcc": 0, "cc": 1}

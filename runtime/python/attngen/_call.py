@@ -7,8 +7,8 @@ from typing import Any, Dict, Optional, Sequence, Tuple, Union
 from . import _c, _openmp, _plans
 from ._arrays import DLPACK, NUMPY, Exported, View, adapter_of, contiguous, torch_adapter
 from ._plans import Call
-from ._prepare import (BLOCKS, EXTRA_AT, FLOATS, Options, broadcast, collapse, dense_like, fail, request,
-                       sides_of)
+from ._prepare import (BLOCKS, EXTRA_AT, FLOATS, Options, broadcast, check_writable, collapse, dense_like, fail,
+                       request, sides_of)
 
 #: How often `fallback="torch"` made PyTorch compute instead, by libattn's message.
 fallbacks: "Counter[str]" = Counter()
@@ -59,7 +59,7 @@ def _prepare_sdpa(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any
         raise fail(f"query has {heads} heads and key has {kv_heads}; expected the same number, or enable_gqa=True")
     mask_at = None
     if attn_mask is not None:
-        mask = adapter_of(attn_mask).view(attn_mask)
+        mask = adapter_of(attn_mask, "attn_mask").view(attn_mask)
         name = "mask" if mask.dtype == "bool" else "bias"
         if name == "bias" and mask.dtype not in FLOATS:
             raise _c.Unsupported(f"attn_mask has type {mask.dtype}; expected bool, float32, float16 or bfloat16")
@@ -68,7 +68,7 @@ def _prepare_sdpa(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any
     o_shape = tuple(shape[:-1]) + (views["v"].shape[-1],)
     o = None
     if out is not None:
-        whole = adapter_of(out).view(out)
+        whole = adapter_of(out, "out").view(out)
         if tuple(whole.shape) != o_shape:
             raise fail(f"out is {list(whole.shape)}; expected {list(o_shape)}")
         o = collapse("out", whole)
@@ -135,7 +135,7 @@ def sdpa(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: flo
     attngen.Unsupported with a message that gives the broken rule; a tensor that requires grad is refused while
     gradients are recorded. Works in torch.compile(fullgraph=True).
     """
-    adapter = adapter_of(query)
+    adapter = adapter_of(query, "query")
     if adapter.tracing():
         return adapter.traced_sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
     if adapter is DLPACK:
@@ -175,7 +175,7 @@ def sdpa(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: flo
 def _check_same(adapter: Any, **arrays: Any) -> None:
     """Refuses arrays of different libraries."""
     for name, a in arrays.items():
-        if a is not None and adapter_of(a) is not adapter:
+        if a is not None and adapter_of(a, name) is not adapter:
             raise fail(f"{name} is of type {type(a).__module__}.{type(a).__qualname__} and query is an array of "
                        f"{adapter.name}; expected all of one library")
 
@@ -230,7 +230,7 @@ _NUMBERS = {"kv_lens": "int64", "q_starts": "int64", "kv_starts": "int64", "bloc
 def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: Any, v: Any, out: Any, lse: Any,
             given: Dict[str, Any], options: Tuple[Any, ...]) -> Any:
     """The body of attention and of a Plan's call: finds or makes the prepared call that fits, and executes it."""
-    adapter = adapter_of(q)
+    adapter = adapter_of(q, "q")
     if adapter is not DLPACK and given is _NOTHING and (lse is False or lse is True):
         return _attend_plain(plan, cache, adapter, q, k, v, out, lse, options)
     options = Options(*options)
@@ -239,10 +239,10 @@ def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: A
         if values is not None:
             arrays[name] = adapter.from_list(_NUMBERS[name], values) if isinstance(values, (list, tuple)) else values
     if adapter is DLPACK:
-        arrays = {name: Exported(a) if adapter_of(a) is DLPACK else a for name, a in arrays.items()}
-    adapters = {name: adapter_of(a) for name, a in arrays.items()}
+        arrays = {name: Exported(a) if adapter_of(a, name) is DLPACK else a for name, a in arrays.items()}
+    adapters = {name: adapter_of(a, name) for name, a in arrays.items()}
     wants_lse, lse_out = lse is not False and lse is not None, lse if lse is not True and lse is not False else None
-    o_adapter: Any = None if out is None else adapter_of(out)
+    o_adapter: Any = None if out is None else adapter_of(out, "out")
     o_array = Exported(out) if o_adapter is DLPACK else out
     signature = (tuple([(name, adapters[name].describe(a)) for name, a in arrays.items()]),
                  None if out is None else o_adapter.describe(o_array), options, adapter.threads())
@@ -299,11 +299,12 @@ def _attend_plain(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], adapte
 def _lse_array(adapter: Any, call: Call, given: Any, like: Any) -> Any:
     if given is None:
         return adapter.empty(call.lse_shape, contiguous(call.lse_shape), "f32", like)
-    view = adapter_of(given).view(given)
+    view = adapter_of(given, "lse").view(given)
     if view.dtype != "f32" or tuple(view.shape) != call.lse_shape or view.device != call.device or \
             (view.strides != contiguous(call.lse_shape) and 0 not in view.shape):
         raise fail(f"lse is {list(view.shape)} of {view.dtype}; expected {list(call.lse_shape)} of float32, contiguous, "
                    "on q's device")
+    check_writable("lse", view)
     return given
 
 
@@ -352,11 +353,11 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bot
 
     Errors, threads and streams are as for attngen.sdpa.
     """
-    options = (causal, align, q_offset, scale, None if window is None else (int(window[0]), int(window[1])), softcap,
+    options = (causal, align, q_offset, scale, None if window is None else _plans.pair("window", window), softcap,
                layout, q_len, kv_len, o_dtype, lse is not False, threads, rigor, compiler, time_limit, variant,
                kv_dtype, invariant)
     given = _given(bias, mask, alibi_slopes, sinks, kv_lens, q_starts, kv_starts, block_table, k_scales, v_scales)
-    adapter = adapter_of(q)
+    adapter = adapter_of(q, "q")
     if adapter.tracing():
         return adapter.traced_attention(q, k, v, out, lse, given, Options(*options))
     return _attend(None, _attention_calls, q, k, v, out, lse, given, options)
@@ -408,7 +409,7 @@ class Plan:
         if self._compiled.handle is None:
             raise fail("the plan is closed; expected an open one")
         has = self._compiled.key
-        options = (has.causal, align, q_offset, scale, window, softcap, layout, q_len, kv_len, has.o_dtype,
+        options = (has.causal, align, q_offset, scale, None if window is None else _plans.pair("window", window), softcap, layout, q_len, kv_len, has.o_dtype,
                    lse is not False, None, None, None, None, None, has.kv_dtype if has.kv_dtype in _NARROW else None, has.invariant)
         given = _given(bias, mask, alibi_slopes, sinks, kv_lens, q_starts, kv_starts, block_table, k_scales, v_scales)
         return _attend(self._compiled, self._calls, q, k, v, out, lse, given, options)
@@ -421,7 +422,8 @@ class Plan:
     compile_ms = property(lambda self: self._compiled.compile_ms, doc="Milliseconds that compiling or loading the kernel took.")
 
     def close(self) -> None:
-        """Destroys the plan. No thread or stream may be executing it, and graphs that hold its launches must be gone."""
+        """Destroys the plan, at once or when the last thread that executes it on the processor is done. No stream may be
+        executing it, and graphs that hold its launches must be gone."""
         self._calls.clear()
         self._compiled.close()
 
@@ -467,7 +469,7 @@ def quantise(x: Any, to: str, *, scales: Any = None, share: str = "row", out: An
     computed. scales and out_scales have the sides of the cache, of which any but KV heads may be 1.
     """
     import ctypes
-    adapter = adapter_of(x)
+    adapter = adapter_of(x, "x")
     if adapter is DLPACK:
         raise fail("x is neither a NumPy array nor a PyTorch tensor; expected one of these")
     adapter.check(x, scales, out, out_scales, slots)
@@ -505,8 +507,9 @@ def quantise(x: Any, to: str, *, scales: Any = None, share: str = "row", out: An
             stored.device != view.device or (width > 1 and stored.strides[3] != 1) or any(n % unit for n in stored.strides[:3]):
         raise fail(f"out is {list(stored.shape)} of {stored.dtype}; expected {list(sides + (width,))} of "
                    f"{'int8' if to == 'int8' else 'uint8'} on x's device, with contiguous rows")
+    check_writable("out", stored)
     p.out = stored.pointer
-    p.out_stride[:] = [max(n // unit, 1) for n in stored.strides[:3]]
+    p.out_stride[:] = [n // unit if side > 1 else 1 for side, n in zip(stored.shape, stored.strides[:3])]
     scales = _quantise_scales(adapter, x, view, p, to, scales, share, out_scales, sides)
     if view.device < 0:
         _c.call("attn_quantise", ctypes.byref(p))
@@ -525,7 +528,8 @@ def _quantise_scales(adapter: Any, x: Any, view: View, p: Any, to: str, scales: 
     if scales is not None and out_scales is not None:
         raise fail("scales and out_scales are both given; expected one of them")
     p.given = int(scales is not None)
-    if scales is None:
+    if scales is None and out_scales is not None:
+        check_writable("out_scales", adapter.view(out_scales))
         scales = out_scales
     if scales is None and p.slots:
         raise fail("slots are given, but neither scales nor out_scales; expected those of the cache")

@@ -60,7 +60,7 @@ def run_in_team(call: Any, run: _c.Run, parts: int, threads: int) -> bool:
     start = parallel()
     if start is None:
         return False
-    lib, handle, at = _c.library(), call.plan.handle, ctypes.addressof(run)
+    lib, handle, at = _c.library(), call._handle, ctypes.addressof(run)
     size = ctypes.c_size_t()
     _c.call("attn_workspace_size", handle, at, parts, ctypes.byref(size))
     left, busy = list(range(parts)), threading.local()

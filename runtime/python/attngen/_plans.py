@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import struct
 import threading
@@ -53,24 +54,44 @@ def _choice(what: str, table: Dict[Any, int], value: Any) -> int:
         raise _c.Invalid(f"{what} is {value!r}; expected one of {names}") from None
 
 
+def int64(name: str, value: Any) -> int:
+    """A whole number as an int64_t of attn.h: ctypes would cut one that does not fit, without a word."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise _c.Invalid(f"{name} is {value!r}; expected a whole number") from None
+    if not -2 ** 63 <= number < 2 ** 63:
+        raise _c.Invalid(f"{name} is {number}; expected a number of less than 2^63 in size")
+    return number
+
+
+def pair(name: str, value: Any) -> Tuple[int, int]:
+    """Two whole numbers, as a window is."""
+    try:
+        left, right = value
+    except (TypeError, ValueError):
+        raise _c.Invalid(f"{name} is {value!r}; expected two numbers, (left, right)") from None
+    return int64(name, left), int64(name, right)
+
+
 def problem_of(key: Key) -> _c.Problem:
     p = _c.Problem(size=ctypes.sizeof(_c.Problem))
-    p.dtype = _choice("dtype", _c.DTYPES, key.dtype)
-    kv, o = _choice("kv_dtype", _c.DTYPES, key.kv_dtype), _choice("o_dtype", _c.DTYPES, key.o_dtype)
+    p.dtype = _choice("dtype", _c.FLOATS, key.dtype)
+    kv, o = _choice("kv_dtype", _c.DTYPES, key.kv_dtype), _choice("o_dtype", _c.FLOATS, key.o_dtype)
     if kv != p.dtype or o != p.dtype:
         p.mixed, p.kv_dtype, p.o_dtype = 1, kv, o
     p.bias = _choice("bias", _c.BIASES, key.bias)
     p.rigor, p.compiler = _choice("rigor", _c.RIGORS, key.rigor), _choice("compiler", _c.COMPILERS, key.compiler)
     for name in ("head_dim", "head_dim_v", "heads", "kv_heads", "threads"):
-        value = getattr(key, name)
+        value = int64(name, getattr(key, name))
         if not -2 ** 31 <= value < 2 ** 31:
             raise _c.Invalid(f"{name} is {value}; expected a number of less than 2^31 in size")
         setattr(p, name, value)
     for name in ("max_batch", "max_q_len", "max_kv_len"):
-        setattr(p, name, getattr(key, name))
+        setattr(p, name, int64(name, getattr(key, name)))
     for name in ("causal", "window", "softcap", "mask", "alibi", "sink", "packed", "paged", "invariant"):
         setattr(p, name, int(getattr(key, name)))
-    p.tune_window_left, p.tune_window_right = key.tune_window
+    p.tune_window_left, p.tune_window_right = pair("tune_window", key.tune_window)
     p.time_limit = key.time_limit
     p.device = key.device.encode()
     if key.variant is not None:
@@ -78,17 +99,28 @@ def problem_of(key: Key) -> _c.Problem:
     return p
 
 
+class Handle(ctypes.c_void_p):
+    """The address of an attn_plan. Whoever executes the plan holds this object, and the plan is destroyed with it: so
+    closing a plan while another thread executes it destroys it when that execution is over."""
+
+    destroy: Any = None  # attn_plan_destroy, once the plan is to be destroyed
+
+    def __del__(self) -> None:
+        if self.destroy:
+            self.destroy(self)
+
+
 class Compiled:
     """One attn_plan. It is destroyed with this object, but on a card only by close(), because streams and graphs may
     still hold its launches."""
 
     def __init__(self, key: Key) -> None:
-        self.handle: Optional[int] = None
+        self.handle: Optional[Handle] = None
         self.key = key
-        out = ctypes.c_void_p()
+        out = Handle()
         problem = problem_of(key)
         _c.call("attn_plan_create", _c.context(), ctypes.byref(problem), ctypes.byref(out))
-        self.handle = out.value
+        self.handle = out
         self.process = os.getpid()
         info = _c.PlanInfo(size=ctypes.sizeof(_c.PlanInfo))
         _c.call("attn_plan_describe", self.handle, ctypes.byref(info))
@@ -102,7 +134,7 @@ class Compiled:
         handle, self.handle = self.handle, None
         # OpenCL and CUDA do not survive a fork: a child leaves its parent's plans alone.
         if handle and (self.device == "cpu" or self.process == getpid()):
-            self._destroy(handle)
+            handle.destroy = self._destroy
 
     def __del__(self, getpid: Any = os.getpid) -> None:
         if getattr(self, "_destroy", None) and not self.on_card:

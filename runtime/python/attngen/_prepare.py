@@ -11,6 +11,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _c, _plans
 from ._arrays import View
+from ._plans import int64
 
 FLOATS = ("f32", "f16", "bf16")
 # Arrays of struct attn_run that a call may have besides Q, K, V, O and LSE, and the element types of each.
@@ -35,6 +36,11 @@ class Sides(NamedTuple):
 
 def fail(text: str) -> _c.Invalid:
     return _c.Invalid(text)
+
+
+def check_writable(name: str, view: View) -> None:
+    if not view.writable:
+        raise fail(f"{name} is read-only; expected an array that may be written to")
 
 
 def check_row(name: str, view: View) -> None:
@@ -103,7 +109,7 @@ def collapse(name: str, view: View) -> View:
     if len(shape) == 4:
         return view
     if len(shape) < 2:
-        raise fail(f"{name} has {len(shape)} dimensions; expected at least 2, [rows, elements]")
+        raise fail(f"{name} is {list(shape)}; expected at least two sides, [rows, elements]")
     if len(shape) < 4:
         missing = 4 - len(shape)
         return view._replace(shape=(1,) * missing + tuple(shape), strides=(0,) * missing + tuple(strides))
@@ -240,15 +246,18 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
     if ks.dim != qs.dim:
         raise fail(f"rows of q have {qs.dim} elements and rows of k have {ks.dim}; expected the same number")
 
+    if vs.dim < 1:  # as head_dim_v, 0 means head_dim
+        raise fail(f"v is {list(v.shape)}; expected a last side of 1..512")
+
     batch = qs.batch
     for name in ("q_starts", "kv_starts"):
         if name in views:
             batch = views[name].shape[0] - 1 if len(views[name].shape) == 1 else -1
             if batch < 0:
                 raise fail(f"{name} is {list(views[name].shape)}; expected [batch + 1]")
-    q_len = options.q_len if options.q_len is not None else qs.rows
+    q_len = int64("q_len", options.q_len) if options.q_len is not None else qs.rows
     if options.kv_len is not None:
-        kv_len = options.kv_len
+        kv_len = int64("kv_len", options.kv_len)
     elif paged:
         table = views["block_table"].shape
         kv_len = ks.rows * table[-1] if table else 0
@@ -268,6 +277,7 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
     o_strides = dense_like(o_shape, q.strides)
     if o is not None:
         check_type("out", o, FLOATS)
+        check_writable("out", o)
         if o.device != q.device:
             raise fail("out is on another device than q; expected both on one device")
         if tuple(o.shape) != o_shape:
@@ -281,11 +291,11 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
     if options.q_offset is not None:
         if options.align != "bottom-right":
             raise fail(f"q_offset is {options.q_offset} and align {options.align!r}; expected one of them")
-        run.align, run.q_offset = _c.ALIGNS["q-offset"], options.q_offset
+        run.align, run.q_offset = _c.ALIGNS["q-offset"], int64("q_offset", options.q_offset)
     if options.scale is not None:
         run.scale, run.has_scale = options.scale, 1
     if options.window is not None:
-        run.window_left, run.window_right = options.window
+        run.window_left, run.window_right = (int64("window", n) for n in options.window)
     if options.softcap is not None:
         run.softcap = options.softcap
     for name, strides in (("k_scales", run.k_scales_stride), ("v_scales", run.v_scales_stride)):

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 from . import _c
 
@@ -19,14 +19,15 @@ def path() -> str:
     return found
 
 
-def run(arguments: List[str], text: Optional[str] = None) -> str:
-    """Returns its standard output; raises Invalid for exit status 2 and Failed for others, with its messages."""
+def run(arguments: List[str], text: Optional[str] = None, said: Tuple[str, str] = ("", "")) -> str:
+    """Returns its standard output; raises Invalid for exit status 2 and Failed for others, with its messages, in which
+    said[1] stands for said[0]."""
     import subprocess
     done = subprocess.run([path()] + arguments, input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           universal_newlines=True)
     if done.returncode:
-        raise (_c.Invalid if done.returncode == 2 else _c.Failed)(done.stderr.strip() or
-                                                                  f"exit status {done.returncode}")
+        message = done.stderr.strip().replace(*said) if said[0] else done.stderr.strip()
+        raise (_c.Invalid if done.returncode == 2 else _c.Failed)(message or f"exit status {done.returncode}")
     return done.stdout
 
 
@@ -38,7 +39,8 @@ def emit(spec: Union[str, Dict[str, Any], "os.PathLike[str]", None] = None, *, v
     string, or a dict such as {"head_dim": [64, 128], "isa": "avx512"}. variant: the name of one kernel, instead of a
     spec. filter: a glob that names must match. machine_code: whether to include the micro-kernels' machine code.
     language: "cuda" to write kernels of OpenCL isas in CUDA C++.
-    Raises attngen.Invalid or attngen.Failed with the program's message, which includes file:line:col.
+    Raises attngen.Invalid or attngen.Failed with the program's message, which includes file:line:col; of YAML and of a
+    dict the file is called "spec".
     """
     import json
     import tempfile
@@ -63,7 +65,7 @@ def emit(spec: Union[str, Dict[str, Any], "os.PathLike[str]", None] = None, *, v
             arguments += ["--filter", filter]
         if language is not None:
             arguments += ["--language", language]
-        run(arguments)
+        run(arguments, said=(os.path.join(directory, "spec.yaml"), "spec"))
         texts = {}
         for name in sorted(os.listdir(target)):
             if name != "manifest.json":
