@@ -23,6 +23,7 @@ static const struct npy_type_row {
     [NPY_F32] = {"<f4", "float32", 4}, [NPY_F16] = {"<f2", "float16", 2}, [NPY_U16] = {"<u2", "uint16", 2},
     [NPY_I32] = {"<i4", "int32", 4},   [NPY_I64] = {"<i8", "int64", 8},   [NPY_BOOL] = {"|b1", "bool", 1},
     [NPY_U8] = {"|u1", "uint8", 1},    [NPY_I8] = {"|i1", "int8", 1},
+    [NPY_F64] = {"<f8", "float64", 8}, /* which no array may have, so that each can say which ones it may have */
 };
 enum { MAGIC = 6, PREFIX_MAX = 12, HEADER_MAX = 65536 };
 static const unsigned char magic[MAGIC] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
@@ -109,7 +110,7 @@ static bool take_string(struct cursor *c, char *out, size_t room)
 
 static int parse_descr(const char *path, struct cursor *c, struct npy *out, struct gen_error *err)
 {
-    static const char expected[] = "expected float32, float16, uint16, int32, int64, uint8, int8 or bool, little-endian";
+    static const char expected[] = "expected a little-endian number or bool, such as '<f4', which is float32";
     char descr[32];
     if (!take_string(c, descr, sizeof descr))
         return npy_wrong(err, path, "the type is not a simple one; %s", expected);

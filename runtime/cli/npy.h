@@ -9,7 +9,7 @@
 
 #include "gen/gen.h"
 
-enum npy_type { NPY_F32, NPY_F16, NPY_U16, NPY_I32, NPY_I64, NPY_BOOL, NPY_U8, NPY_I8, NPY_TYPES };
+enum npy_type { NPY_F32, NPY_F16, NPY_U16, NPY_I32, NPY_I64, NPY_BOOL, NPY_U8, NPY_I8, NPY_F64, NPY_TYPES };
 enum { NPY_DIMS_MAX = 8 };
 
 struct npy {

@@ -206,6 +206,11 @@ static int check_keys(const struct options *o, struct gen_error *err)
     return 0;
 }
 
+const char *option_name(enum option_id id)
+{
+    return table[id].name;
+}
+
 /* What no single option can know: what is missing, and which options exclude each other. */
 static int check(const struct verb *verb, struct options *out, struct gen_error *err)
 {

@@ -134,6 +134,8 @@ struct verb {
     const char *const *words; /* what the first operand may be, with NULL after the last; NULL: a file, or a name */
 };
 
+const char *option_name(enum option_id id); /* as it is written: "--lse" */
+
 enum options_result { OPTIONS_READ, OPTIONS_HELP, OPTIONS_VERSION, OPTIONS_WRONG };
 /* Reads argv[1..]. OPTIONS_WRONG: err says why, without a place before it. */
 enum options_result options_parse(const struct verb *verb, int argc, char **argv, struct options *out,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "attn.h"
@@ -119,8 +120,9 @@ static attn_status execute(struct run *r, struct attn_plan *p, struct attn_error
 
 static void print_log(void *user, attn_log_level level, const char *text)
 {
+    static const char refused[] = "no plan was created: "; /* which the error says, too */
     (void)user;
-    if (level == ATTN_LOG_WARNING)
+    if (level == ATTN_LOG_WARNING && strncmp(text, refused, sizeof refused - 1) != 0)
         print_line(stderr, "attngen run: warning: %s", text);
 }
 
@@ -187,6 +189,26 @@ static bool print_result(const struct run *r, const struct attn_plan_info *info,
 
 /* ---- the verb ---- */
 
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    if (!a || !b)
+        return false;
+    return !strcmp(a, b) ||
+           (stat(a, &x) == 0 && stat(b, &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+}
+
+/* The option of the input that an output would replace; NULL: none. */
+static const char *replaced_input(const struct options *o, const char *output)
+{
+    for (enum array_id id = 0; id < ARRAYS; id++) {
+        enum option_id option = option_of(id);
+        if (option != OPTION_O && option != OPTION_LSE && same_file(output, o->file[option]))
+            return option_name(option);
+    }
+    return same_file(output, o->file[OPTION_COMPARE]) ? option_name(OPTION_COMPARE) : NULL;
+}
+
 static int compute(struct run *r)
 {
     struct attn_context *context = NULL;
@@ -226,9 +248,15 @@ int cli_run(int argc, char **argv)
     int code = CLI_FAILED;
     if (!options_begin(&verb_run, argc, argv, &r.options, &code))
         return code;
-    const char *lse = r.options.file[OPTION_LSE];
-    if (lse && !strcmp(lse, r.options.file[OPTION_O]))
+    const char *const *file = r.options.file, *const outs[] = {file[OPTION_O], file[OPTION_LSE]};
+    if (same_file(file[OPTION_O], file[OPTION_LSE]))
         return usage_error(&verb_run, "-o and --lse name the same file; expected different files");
+    for (size_t i = 0; i < sizeof outs / sizeof *outs; i++) {
+        const char *input = replaced_input(&r.options, outs[i]);
+        if (input)
+            return usage_error(&verb_run, "%s and %s name the same file; expected an output that replaces no input", input,
+                               i == 0 ? "-o" : "--lse");
+    }
     if (run_read(&r, &err) || run_prepare(&r, &err))
         print_line(stderr, "%s", err.text);
     else

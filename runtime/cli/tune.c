@@ -256,6 +256,8 @@ static int tune_with(struct session *s, const struct problem *p, struct device *
         tune_print_json(&report, &s->json);
     else
         tune_print_table(&report);
+    if (s->options.quiet && result.not_stored[0])
+        print_line(stderr, "attngen tune: warning: the winner was not stored: %s", result.not_stored);
     s->reports++;
     if (result.interrupted)
         say_interrupted(s, &result);

@@ -175,12 +175,13 @@ static void test_full_disk(void **state)
         shell(&said,
               "%s sh -c 'mount -t tmpfs -o size=64k,mode=0700 none disk; export ATTNGEN_CACHE=$PWD/disk; "
               "$ATTNGEN tune 2.yaml " SHAPE "; cat /dev/zero > disk/filler; cp 1.yaml some.yaml; echo FULL; " TUNE
-              "; echo code $?; ls disk; $ATTNGEN tune 2.yaml " SHAPE "; $ATTNGEN bench " SHAPE
+              "; echo code $?; " TUNE " --quiet; ls disk; $ATTNGEN tune 2.yaml " SHAPE "; $ATTNGEN bench " SHAPE
               " --time-limit 0.05 --json; "
               "$ATTNGEN cache export out.txt; $ATTNGEN cache import out.txt; echo code $?; rm disk/filler; " TUNE "'",
               mounts);
         contains(said.out, "not stored: ");
         contains(said.out, "No space left on device\ncode 0\n");
+        contains(said.err, "attngen tune: warning: the winner was not stored: ");
         contains(said.out, "from the cache ("); /* what was there before */
         contains(said.out, "\"cached\": true");
         contains(said.err, ": error: nothing was imported: No space left on device");

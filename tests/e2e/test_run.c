@@ -435,10 +435,13 @@ static void test_refuses_types_that_do_not_fit(void **state)
 {
     (void)state;
     write_inputs();
-    struct npy h = array(NPY_F16, 2, 4, 5, 16), u = array(NPY_U16, 2, 4, 5, 16), i = array(NPY_I32, 2, 4, 5, 16);
+    struct npy h = array(NPY_F16, 2, 4, 5, 16), u = array(NPY_U16, 2, 4, 5, 16), i = array(NPY_I32, 2, 4, 5, 16),
+               wide = array(NPY_F64, 2, 4, 5, 16), bias = array(NPY_F64, 1, 1, 5, 7);
     store("h.npy", &h);
     store("u.npy", &u);
     store("i.npy", &i);
+    store("wide.npy", &wide);
+    store("bias.npy", &bias);
 #define RUN_SAME(name) "\"$ATTNGEN\" run -q " name " -k " name " -v " name " -o o.npy "
     refuse(1, "u.npy: error: its type is uint16; expected --dtype bf16 for it\n", RUN_SAME("u.npy"));
     refuse(1, "u.npy: error: its type is uint16; expected --dtype bf16 for it\n", RUN_SAME("u.npy") "--dtype f16");
@@ -447,11 +450,16 @@ static void test_refuses_types_that_do_not_fit(void **state)
     refuse(1, "h.npy: error: its type is float16; expected --dtype f16 for it, or no --dtype\n",
            RUN_SAME("h.npy") "--dtype bf16");
     refuse(1, "i.npy: error: its type is int32; expected float32, float16 or uint16\n", RUN_SAME("i.npy"));
+    refuse(1, "wide.npy: error: its type is float64; expected float32, float16 or uint16\n", RUN_SAME("wide.npy"));
+    refuse(1, "bias.npy: error: its type is float64; expected float32 or float16, or uint16 that holds bf16\n",
+           RUN_SMALL "--bias bias.npy");
     refuse(1, "v.npy: error: its type is float32; expected float16, as in h.npy\n",
            "\"$ATTNGEN\" run -q q.npy -k h.npy -v v.npy -o o.npy");
     npy_free(&h);
     npy_free(&u);
     npy_free(&i);
+    npy_free(&wide);
+    npy_free(&bias);
     shell_clean();
 }
 
@@ -471,6 +479,10 @@ static void test_refuses_command_lines(void **state)
     refuse(2, "attngen run: error: run has no option --shape\n" MORE, RUN_SMALL "--shape 1,1,1,1,1,1");
     refuse(2, "attngen run: error: -o and --lse name the same file; expected different files\n" MORE,
            RUN_SMALL "--lse o.npy");
+    refuse(2, "attngen run: error: -k and --lse name the same file; expected an output that replaces no input\n" MORE,
+           RUN_SMALL "--lse ./k.npy");
+    refuse(2, "attngen run: error: --compare and -o name the same file; expected an output that replaces no input\n" MORE,
+           "\"$ATTNGEN\" run -q q.npy -k k.npy -v v.npy -o absent.npy --compare absent.npy");
     shell_clean();
 }
 
@@ -478,7 +490,8 @@ static void test_refuses_variants_that_do_not_fit(void **state)
 {
     (void)state;
     static const char *const names[] = {"no_such_kernel", "attn_f32_d64_on_c_q64k64_r4x2u1",
-                                        "attn_f32_d16v8_causal_on_c_q64k64_r4x2u1"};
+                                        "attn_f32_d16v8_causal_on_c_q64k64_r4x2u1",
+                                        "attn_f32_d16v8_on_portable_q64k64_r4x2u4"};
     write_inputs();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct said said;
@@ -486,7 +499,8 @@ static void test_refuses_variants_that_do_not_fit(void **state)
         assert_int_equal(said.code, 1);
         assert_string_equal(said.out, "");
         assert_true(!strncmp(said.err, "attngen run: error: ", 20));
-        assert_non_null(strstr(said.err, "; expected"));
+        assert_non_null(strstr(said.err, i < 3 ? "; expected" : "cannot run: isa portable is not for processors"));
+        assert_ptr_equal(strchr(said.err, '\n'), said.err + strlen(said.err) - 1); /* it is said once */
         assert_int_equal(shell_files("."), 3);
     }
     shell_clean();
