@@ -70,8 +70,8 @@ static attn_status check_problem(struct attn_problem *p, int cores, struct attn_
         {"causal", p->causal, 0, 1},
         {"window", p->window, 0, 1},
         {"softcap", p->softcap, 0, 1},
-        {"tune_window_left", p->tune_window_left, p->window ? -1 : 0, p->window ? INT64_MAX : 0},
-        {"tune_window_right", p->tune_window_right, p->window ? -1 : 0, p->window ? INT64_MAX : 0},
+        {"tune_window_left", p->tune_window_left, -1, INT64_MAX},
+        {"tune_window_right", p->tune_window_right, -1, INT64_MAX},
         {"invariant", p->invariant, 0, 1},
         {"max_batch", p->max_batch, 1, INT64_MAX},
         {"max_q_len", p->max_q_len, 1, INT64_MAX},
@@ -92,6 +92,9 @@ static attn_status check_problem(struct attn_problem *p, int cores, struct attn_
         return status_fail(err, ATTN_INVALID,
                            "heads is %d and kv_heads %d; expected heads to be a multiple of kv_heads", p->heads,
                            p->kv_heads);
+    if (!p->window && (p->tune_window_left || p->tune_window_right))
+        return status_fail(err, ATTN_INVALID, "%s is given; expected 0, since window is 0",
+                           p->tune_window_left ? "tune_window_left" : "tune_window_right");
     if (!p->mixed && (p->kv_dtype || p->o_dtype))
         return status_fail(err, ATTN_INVALID, "%s is %d; expected 0, since mixed is 0",
                            p->kv_dtype ? "kv_dtype" : "o_dtype", (int)(p->kv_dtype ? p->kv_dtype : p->o_dtype));

@@ -35,7 +35,8 @@ const struct verb verb_selftest = {
             "with each feature (masks, windows, biases, pages, ...) between inaccessible pages, and its\n"
             "results are compared with the definition in double precision. A winner is stored in a cache\n"
             "of its own and found again. No memory may ever be writable and executable at once. Prints\n"
-            "one line for each part; a part that cannot run here is skipped, and its line says why.",
+            "one line for each part; a part that cannot run here is skipped, and its line says why.\n"
+            "A device that --device names and that is not here counts as failed.",
     .example = "attngen selftest",
     .exits = "a part failed",
     .options =
@@ -56,7 +57,7 @@ enum {
 
 /* The result of a part, in memory that it shares with us. */
 struct outcome {
-    bool done, skipped, no_device;
+    bool done, skipped, no_device, absent; /* absent: no_device, and there should be one */
     int kernels, problems;
     double nearest; /* the largest share of its bound that an error reached */
     char at[GEN_NAME_MAX + 192];
@@ -203,7 +204,7 @@ static int check_part(const struct part *p, struct outcome *out)
     if (devices_open(&resources, &devices, &err) != 0 ||
         devices_find(devices, p->device, p->compiler, &device, &err) != 0) {
         snprintf(out->why, sizeof out->why, "%s", err.text);
-        return out->skipped = out->no_device = true;
+        return out->skipped = out->no_device = out->absent = true;
     }
     const char *why = device->only ? "it computes by the definition itself" : device->backend->why_not(device, p->isa);
     if (why) {
@@ -366,6 +367,10 @@ static void check_device(struct session *s, const char *device, attn_compiler co
             continue;
         snprintf(label, sizeof label, "%s %s%s", device, isas[isa].name, compiler == ATTN_CC ? " by cc" : "");
         in_child(check_part, &p, s->out);
+        if (s->out->absent && s->options.file[OPTION_DEVICE]) {
+            snprintf(s->out->at, sizeof s->out->at, "this device cannot be used here");
+            s->out->skipped = false;
+        }
         if (s->out->no_device) /* the same for every isa */
             snprintf(label, sizeof label, "%s%s", device, compiler == ATTN_CC ? " by cc" : "");
         report(s, label);

@@ -375,6 +375,10 @@ static void test_selftest(void **state)
                                   "cache                    failed\n");
     assert_non_null(strstr(said.err, "attngen selftest: error: cache: "));
     assert_non_null(strstr(said.err, "; expected a place for a cache\n"));
+    shell(&said, "\"$ATTNGEN\" selftest --device opencl:4711");
+    assert_int_equal(said.code, 1);
+    assert_non_null(strstr(said.out, "\nopencl:4711              failed\n"));
+    assert_non_null(strstr(said.err, "attngen selftest: error: opencl:4711: this device cannot be used here: "));
 }
 
 static void test_what_excludes_each_other(void **state)

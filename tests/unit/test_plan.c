@@ -225,6 +225,8 @@ static void plan_refusals(void **state)
     CASE("max_batch 4611686018427387904, heads 4 and lengths to 37 make*", p.max_batch = INT64_MAX / 2 + 1);
     CASE("threads is -1; expected 0..1024", p.threads = -1);
     CASE("threads is 1025; expected 0..1024", p.threads = 1025);
+    CASE("tune_window_right is given; expected 0, since window is 0", p.tune_window_right = 9);
+    CASE("tune_window_left is -2; expected -1..9223372036854775807", p.window = 1, p.tune_window_left = -2);
     CASE("rigor is 3; expected 0..2", p.rigor = (attn_rigor)3);
     CASE("time_limit is -1; expected seconds, or 0 for the default", p.time_limit = -1);
     CASE("time_limit is nan; expected seconds, or 0 for the default", p.time_limit = (double)NAN);
