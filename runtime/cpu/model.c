@@ -144,18 +144,22 @@ static double pack_cycles(const struct shape *s, const struct tune_target *t, co
 /* AMX tiles: groups of 32 rows by blocks of 64 keys. A product takes 16 cycles and waits for its tiles; of the
  * exponentials, only the part that products do not hide counts. Each group has its queries, states and outputs; the
  * keys and values of a head that exceed half of L2 are read again for each tile of queries. The cycles of one head. */
-static double tile_cycles(const struct variant *v, const struct shape *s, const struct tune_target *t, const struct cpu *cpu)
+static double tile_cycles(const struct variant *v, const struct shape *s, const struct tune_target *t,
+                          const struct cpu *cpu)
 {
     double groups = up(s->rows, 32) / 32, visited = up(s->keys, 64) / 64 + (v->field[F_CAUSAL] ? 0.5 : 0) + s->edges;
-    /* Of f16 scores are four products of parts, which keys hold four times, and outputs three; values lie there in two parts. Keys
-     * in blocks are three parts and values two, which meet queries and probabilities of one. */
-    const bool parts = v->field[F_DTYPE] == DTYPE_F16, blocks = variant_dtype_kv(v) == DTYPE_Q8_0 || variant_dtype_kv(v) == DTYPE_Q4_0;
-    const double key_terms = parts ? 4 : blocks ? 3 : 1, value_parts = parts || blocks ? 2 : 1;
-    double products = key_terms * 8 * up(s->d, 32) / 32 + (parts ? 3 : value_parts) * 4 * up(s->dv, 16) / 16 + (parts ? 8 : 4);
+    /* Queries and probabilities of f16 are two parts, and so are keys and values of f16. Keys in blocks are three and values two.
+     * Scores are all products of parts; outputs go without that of the lower ones. */
+    const enum dtype kv = variant_dtype_kv(v);
+    const bool blocks = kv == DTYPE_Q8_0 || kv == DTYPE_Q4_0;
+    const double parts = v->field[F_DTYPE] == DTYPE_F16 ? 2 : 1, key_parts = blocks ? 3 : kv == DTYPE_F16 ? 2 : 1;
+    const double value_parts = key_parts > 1 ? 2 : 1;
+    double products =
+        parts * key_parts * 8 * up(s->d, 32) / 32 + (value_parts + parts - 1) * 4 * up(s->dv, 16) / 16 + 4 * parts;
     double block = 20 * products + (v->field[F_TABLE] ? 330 : 560);
     if (s->modify > 0) /* in a pass over 128 vectors, beside no product */
         block += 128 * (2 + s->modify / 2);
-    double bytes = 2 * (key_terms * s->d + value_parts * s->dv), l2 = cpu->l2 ? (double)cpu->l2 : 2097152;
+    double bytes = 2 * (key_parts * s->d + value_parts * s->dv), l2 = cpu->l2 ? (double)cpu->l2 : 2097152;
     if (bytes * (double)t->kv_len > l2 / 2)
         block += 64 * bytes * 32 / s->bq / 16;
     double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1;

@@ -1,10 +1,10 @@
 %# The sizes that a tile of forward attention implies, what must hold of them, and the micro-kernels it is built of.
 % include "c/types.sizes.t"
 % let NR = NV*W
-% let TERMS = 1
 % let SQ = round_up(ceil_div(HD, PER), U)
 % let LDQ = round_up(SQ, W)
 % let LDX = LDQ
+% let LDK = LDQ
 % let CV = ceil_div(HDV, W)
 % let LDO = CV*W
 % let LDV = LDO

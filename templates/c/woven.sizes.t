@@ -1,23 +1,23 @@
 %# The sizes of forward attention on tiles (woven.micro, woven.t), what must hold of them, and the micro-kernels it is built of.
 % include "c/types.sizes.t"
-%# An f16 is the sum of two bf16 without an error. Scores are all four products of their parts: without that of the lower ones, which is
-%# up to 2**-14 of a score, large scores would miss the bound. A packed row has its terms behind one another, those of a query upper,
-%# upper, lower, lower, those of a key upper, lower, upper, lower. Outputs go without the lowest product.
+%# An f16 is the sum of two bf16 without an error, and so are a query in f16 and its probabilities. A number in a block, times the
+%# block's scale, is the sum of three. A packed row of queries or keys has its parts behind one another. Scores are all products of
+%# parts: without that of the lower ones of f16, which is up to 2**-14 of a score, large scores would miss the bound. Of values there
+%# are two parts at most, and outputs go without the product of the lower ones.
 % let PARTS = TQ == "f16" ? 2 : 1
-%# A number in a block, times the block's scale, is the sum of three bf16. Large scores need all of them, so that queries, which are bf16,
-%# come three times; outputs go without the last.
-% let PLANES = PARTS == 2 or BLOCKS ? 2 : 1
-% let TERMS = PARTS == 2 ? 4 : BLOCKS ? 3 : 1
 %# A number with a scale beside is a bf16 times the rest of its scale, from 1 up to 2: scores are multiplied by the rests of their
 %# keys, and probabilities by those of their values. Sums are of probabilities as they are multiplied, over those rests, of which a tile
 %# of columns behind the values has the inverses.
 % let KEYED = type_scaled(TKV) ? 1 : 0
+% let KEY_PARTS = BLOCKS ? 3 : KEYED ? 1 : PARTS
+% let PLANES = min(KEY_PARTS, 2)
 % let TOGETHER = TKV == "fp8" and has_op("allcodes") ? 1 : 0
 % let TROW = "bf16"
 %# Slots of a row of queries or keys, once, and packed; elements of a row of values before it is packed.
 % let LDX = round_up(ceil_div(HD, PER), W)
-% let LDQ = TERMS*LDX
-% let STEPS = LDQ/W
+% let LDQ = PARTS*LDX
+% let LDK = KEY_PARTS*LDX
+% let STEPS = LDX/W
 % let CV = ceil_div(HDV, W)
 % let LDO = CV*W
 % let CT = CV + KEYED
@@ -52,7 +52,7 @@
 % let FACTOR = ONES + W*W
 % let SPACE = FACTOR + W
 %# Of a group of queries.
-% let KBLOCK = KEYS*LDQ
+% let KBLOCK = KEYS*LDK
 % let PLANE = CT*2*W*W
 % let VBLOCK = PLANES*PLANE
 %# Of a block's keys: the rests of their scales, those of their values', and 128 times the logarithms of the latter.
@@ -66,7 +66,7 @@
 % let ROW = W*max(LDX*PER, LDV)
 % let COPIED = W*LDX + W*LDV
 % let OPENED = max(max(KEYED ? COPIED + max(LDX*PER, round_up(HDV, 2*W))/4 : NARROW ? ROW + ceil_div(max(LDX*PER, LDV), 4) : W*max(LDX, LDV), LDO), MODIFY ? W*KEYS + W*KEYS/4 : 0)
-% let STAGE = OPENED + (PLANES == 2 ? max(W*LDQ, 2*W*LDV) : 0)
+% let STAGE = OPENED + (PLANES == 2 ? max(W*LDK, 2*W*LDV) : 0)
 %# A bias or a slope: scores are of any size then. The numbers that scores are modified by: of all, of keys, of rows.
 % let UNBOUNDED = BIAS != "none" or ALIBI
 % let KEY_NUMBERS = 5
@@ -81,7 +81,7 @@
 % assert GQ + GX + VW == 0, "group and vector belong to OpenCL; isa portable has them"
 % assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
 % assert COPY == "plain" and LOOP == "joint" and UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy", "copy, loop, unswizzled, shared_q and order belong to isas sm90 and sm80"
-% assert TQ == TKV and (TQ == "bf16" or TQ == "f16") or TQ == "bf16" and NARROW, "isa amx multiplies pairs of bf16; dtype must be bf16 or f16, and bf16 where keys and values are narrow"
+% assert (TQ == TKV or NARROW) and (TQ == "bf16" or TQ == "f16"), "isa amx multiplies pairs of bf16; dtype must be bf16 or f16, of keys and values too, unless these are narrow"
 % assert HD % VALUES == 0 and HDV % VALUES == 0, "q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32"
 % assert not TABLE or PARTS == 1, "table makes exponentials that are bf16; dtype must be bf16"
 % assert not SPLIT, "isa amx has no split; split must be left out"

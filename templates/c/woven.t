@@ -104,7 +104,7 @@ static void pack(const struct head *x, int64_t first, int64_t end, uint32_t *not
 % if KEYED
         float *side = w->side + j / ${KEYS} * ${SIDE} + j % ${KEYS};
         open_keys(a, s, x->g, j, n, keys, side, copy);
-        pack_k(keys, w->k + j * ${LDQ}, ${LDX*PER});
+        pack_k(keys, w->k + j * ${LDK}, ${LDX*PER});
 % elif NARROW
         const float *row = (const float *)w->stage;
         open_keys(a, s, x->g, j, n, (float *)w->stage);
@@ -114,10 +114,10 @@ static void pack(const struct head *x, int64_t first, int64_t end, uint32_t *not
 % if KEYED
 % elif PLANES == 2
         for (int64_t r = 0; r < ${W}; r++)
-            part_key(row + r * ${NARROW ? LDX*PER : "ld"}, parts + r * ${LDQ*PER});
-        pack_k(parts, w->k + j * ${LDQ}, ${LDQ*PER});
+            part_key(row + r * ${NARROW ? LDX*PER : "ld"}, parts + r * ${LDK*PER});
+        pack_k(parts, w->k + j * ${LDK}, ${LDK*PER});
 % else
-        pack_k(row, w->k + j * ${LDQ}, ld);
+        pack_k(row, w->k + j * ${LDK}, ld);
 % end
         if (j % ${2*W} == 0) {
             float *to = w->v + j / ${KEYS} * ${VBLOCK} + j % ${KEYS} * ${W/2};
@@ -135,7 +135,7 @@ static void pack(const struct head *x, int64_t first, int64_t end, uint32_t *not
             n = most(0, least(${2*W}, end - j));
             row = keys_at(a, s, v, a->v_stride, j, n, ${2*W}, ${HDV}, ${LDV}, &ld, (${CKV} *)w->stage);
 % end
-% if PARTS == 2
+% if PLANES == 2 and not NARROW
             for (int64_t r = 0; r < ${2*W}; r++)
                 part_value(row + r * ld, parts + r * ${LDV}, parts + (${2*W} + r) * ${LDV});
 % end
@@ -310,7 +310,7 @@ static void open_group(const struct head *x, struct group *g, float *at, int64_t
     }
     memset(g->o, 0, ${(GROUP_STATE - GROUP_O)*4});
     query_norms(g->q, (int32_t *)norms);
-    bound = root_bound(largest(norms) * x->norm) * x->steep * 1.001f;
+    bound = root_bound(largest(norms) * x->norm) * x->steep * ${PARTS*KEY_PARTS > 1 ? "1.02f; /* a vector is up to 1/128 longer than that of its parts */" : "1.001f;"}
 % if SOFTCAP
     if (bound > a->features->softcap * 1.4441f)
         bound = a->features->softcap * 1.4441f;

@@ -165,7 +165,7 @@ static void test_rules_of_tiles(void **state)
         {"group and vector belong to OpenCL; isa portable has them", ISA_AMX, {{F_VECTOR, 4}}},
         {"stages, pingpong and lazy belong to isas sm90 and sm80", ISA_AMX, {{F_STAGES, 2}}},
         {"copy, loop, unswizzled, shared_q and order belong to isas sm90 and sm80", ISA_AMX, {{F_SHARED_Q, 1}}},
-        {"isa amx multiplies pairs of bf16; dtype must be bf16 or f16, and bf16 where keys and values are narrow", ISA_AMX, {{F_DTYPE, DTYPE_F32}}},
+        {"isa amx multiplies pairs of bf16; dtype must be bf16 or f16, of keys and values too, unless these are narrow", ISA_AMX, {{F_DTYPE, DTYPE_F32}}},
         {"q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32",
          ISA_AMX,
          {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_Q4_0}, {F_HEAD_DIM, 40}}},
