@@ -30,6 +30,8 @@
 % let IN_PLACE = not PAGED and HD == LDQ*PER and HDV == LDO
 %# Where numbers of fp8 are widened two vectors at a time. Registers that numbers of a narrow type pass through.
 % let TOGETHER = TKV == "fp8" and has_op("allcodes") ? 1 : 0
+%# Then kernels of few queries read numbers that are smaller by this than what is stored: scales of rows make up for it.
+% let SHRUNK = FEW and TOGETHER ? 256 : 1
 % let SPARE = TKV == "fp8" ? (has_op("codes") ? 2 : 4) : BLOCKS ? 2 : 0
 % let ROOM = (REGISTERS ? REGISTERS - 3 : 29) - SPARE
 % let VR = R % 8 == 0 and 8*(NV + 1) <= ROOM ? 8 : R % 4 == 0 and 4*(NV + 1) <= ROOM ? 4 : R % 2 == 0 and 2*(NV + 1) <= ROOM ? 2 : 1

@@ -56,7 +56,7 @@ static void spread(struct job *j)
     integer(j, 2, ld);
     integer(j, 3, n);
     for (int64_t i = 0; i < (n - 1) * z->R + z->W; i++)
-        want(j, 1, i, (double)get(j, 0, (i / z->R < n ? i / z->R : n - 1) * ld), 0);
+        want(j, 1, i, (double)get(j, 0, (i / z->R < n ? i / z->R : n - 1) * ld) * z->SHRUNK, 0);
 }
 
 /* S[vector][KEY*R + ROW] */
@@ -75,7 +75,7 @@ static void score_rows(struct job *j)
         for (int64_t i = 0; i < z->R; i++) {
             double sum = 0, size = 0;
             for (int64_t d = 0; d < columns; d++) {
-                double term = (double)query(j, i, d) * (double)number(j, 1, c * ld, d);
+                double term = (double)query(j, i, d) * (double)number(j, 1, c * ld, d) / z->SHRUNK;
                 term *= scale_of(j, 2, z->K_SCALES, c * z->R + i);
                 sum += term, size += fabs(term);
             }
@@ -104,7 +104,8 @@ static void values(struct job *j, int64_t keys, int64_t ld, int fix)
             int64_t at = i * z->LDO + output_of(j, c, j->columns);
             double sum = (fix < 0 ? 1 : (double)get(j, fix, i)) * (double)get(j, 2, at), size = fabs(sum);
             for (int64_t k = 0; k < keys; k++) {
-                double term = (double)get_element(j, 0, z->FEW ? prob_at(j, k, i) : i * z->LDP + k) * (double)number(j, 1, k * ld, c);
+                double term = (double)get_element(j, 0, z->FEW ? prob_at(j, k, i) : i * z->LDP + k) *
+                              (double)number(j, 1, k * ld, c) / z->SHRUNK;
                 sum += term, size += fabs(term);
             }
             want(j, 2, at, sum, (double)(keys + 2) * 0x1p-24 * size + TINY);
@@ -226,7 +227,7 @@ static double tile_score(const struct job *j, int64_t i, int64_t key, int64_t ld
     const struct sizes *z = &j->z;
     double sum = 0, size = 0, scale = (double)get(j, 0, z->R * z->LDQ);
     for (int64_t d = 0; d < z->HD; d++) {
-        double term = (double)query(j, i, d) * (double)number(j, 1, key * ld, d);
+        double term = (double)query(j, i, d) * (double)number(j, 1, key * ld, d) / z->SHRUNK;
         term *= scale_of(j, 2, z->K_SCALES, key * z->R + i);
         sum += term, size += fabs(term);
     }
@@ -293,7 +294,7 @@ static void tile_values(struct job *j)
             int64_t at = i * z->LDO + output_of(j, c, z->CV);
             double sum = (double)get(j, 0, z->PROBS + i) * (double)get(j, 2, at), size = fabs(sum);
             for (int64_t k = 0; k < z->BK; k++) {
-                double term = (double)get_element(j, 0, prob_at(j, k, i)) * (double)number(j, 1, k * ld, c);
+                double term = (double)get_element(j, 0, prob_at(j, k, i)) * (double)number(j, 1, k * ld, c) / z->SHRUNK;
                 sum += term, size += fabs(term);
             }
             want(j, 2, at, sum, (double)(z->BK + 2) * 0x1p-24 * size + TINY);

@@ -248,8 +248,9 @@ static const struct composite {
     {"exp2_short", "exp2_short ( _ )", "  vec x = from p[0]; exp2_short(x); o[0] = to x\n", exp2_short_right,
      an_exponent, 1, false, true},
     {"log2", "log2 ( _ )", "  vec x = from p[0]; log2(x); o[0] = to x\n", log2_right, a_logarithm, 1, false, true},
-    {"quotient", "_ = quotient ( _ , _ )", "  vec x = from p[0]; vec y = from p[W]; vec q = quotient(x, y); o[0] = to q\n",
-     quotient_right, a_real, 2, false, true},
+    {"quotient", "_ = quotient ( _ , _ )",
+     "  vec x = from p[0]; vec y = from p[W]; vec q = quotient(x, y); o[0] = to q\n", quotient_right, a_real, 2, false,
+     true},
     {"maxima", "maxima ( _ )", "  vec r[i] = from p[i*W] for i<MR\n  maxima(r)\n  o[0] = to r[0]\n", maxima_right,
      a_row, -1, false, false},
     {"sums", "sums ( _ )", "  vec r[i] = from p[i*W] for i<MR\n  sums(r)\n  o[0] = to r[0]\n", sums_right, a_row, -1,
@@ -262,8 +263,13 @@ static const struct composite {
     {"parted", "parted ( _ , _ , _ , _ )", "  vec i32 h = upper; parted(x, y, p[0], h); o[0] = to x; o[W] = to y\n",
      parted_right, a_real, 2, true, false},
     {"widen", "_ = widen _", "  vec x = widen p[0]; o[0] = to x\n", conversion_right, NULL, 1, false, false},
-    {"together", "together ( _ , _ , _ )", "  together(x, y, p[0]); o[0] = to x; o[W] = to y\n", conversions_right, NULL, 2,
-     true, false},
+    {"together", "together ( _ , _ , _ )", "  together(x, y, p[0]); o[0] = to x; o[W] = to y\n", conversions_right,
+     NULL, 2, true, false},
+    {"shrunk", "_ = shrunk _", "  vec x = shrunk p[0]; x = x * 256.0; o[0] = to x\n", conversion_right, NULL, 1, false,
+     false},
+    {"shrunk_together", "shrunk_together ( _ , _ , _ )",
+     "  shrunk_together(x, y, p[0]); x = x * 256.0; y = y * 256.0; o[0] = to x; o[W] = to y\n", conversions_right, NULL,
+     2, true, false},
     {"half", "_ = half _", "  vec x = half p[0]; o[0] = to x\n", half_right, NULL, 1, false, false},
     {"narrow", "_ = narrow _", "  vec x = from p[0]; o[0] = narrow x\n", conversion_right, NULL, 1, false, false},
 };
@@ -341,8 +347,10 @@ static int add_units(struct tables *tables, int table, struct bench *b, const st
         return 0;
     if (!strcmp(c->name, "half")) /* of a block's first two bytes */
         return add_unit(tables, table, b, c, DTYPE_INT8, DTYPE_F32, 1, err);
-    if (!strcmp(c->name, "together"))
-        return has_macro(b->t, c->key) && b->t->target ? add_unit(tables, table, b, c, DTYPE_FP8, DTYPE_F32, c->rows, err) : 0;
+    if (!strcmp(c->name, "together") || !strncmp(c->name, "shrunk", 6))
+        return has_macro(b->t, c->key) && b->t->target
+                   ? add_unit(tables, table, b, c, DTYPE_FP8, DTYPE_F32, c->rows, err)
+                   : 0;
     if (!c->input) {
         bool widens = !strcmp(c->name, "widen");
         for (int d = 0; d < (widens ? (int)DTYPE_Q8_0 : (int)DTYPE_COUNT) && !result; d++)
