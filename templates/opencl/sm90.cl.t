@@ -225,9 +225,9 @@ INLINED void skip(int steps, struct worker *x, int pending)
 /* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values of the
  * step before, which may belong to the tile before; ${SERIAL ? "when both have come" : "while these are under way"}, it
  * makes exponentials of the scores. Before the first tile there is an empty one: P = 0, and its output is not stored. */
-INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global float *lse${SINK ? ", __global const float *sinks" : ""}${MODIFIES ? "," : ")"}
-% if MODIFIES
-    const struct attn_cl_features *f)
+INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global float *lse${SINK ? ", __global const float *sinks" : ""}${MODIFIES or NARROW ? "," : ")"}
+% if MODIFIES or NARROW
+    const struct attn_cl_features *f${NARROW ? ", __global const float *k_scales, __global const float *v_scales)" : ")"}
 % end
 {
     const uint shared = x->shared;
@@ -268,16 +268,24 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
             pending = 0, j = last;
         }
 % end
+% if NARROW
+        const float key_scale = x->even_k ? even_scale(k_scales, f->k_scales_at, f->k_scales_stride, TILE_AT(x->w, x->nq)) : 1.0f;
+        x->value_scale = x->even_v ? even_scale(v_scales, f->v_scales_at, f->v_scales_stride, TILE_AT(x->w, x->nq)) : 1.0f;
+% end
 % if FOLDS
         if (pending)
             rows.top[0] *= unit[0], rows.top[1] *= unit[1];
         fit_queries(x, unit);
+        unit[0] *= fabs(key_scale), unit[1] *= fabs(key_scale);
         scale[0] = fmax(x->scale * unit[0], FLT_MIN), scale[1] = fmax(x->scale * unit[1], FLT_MIN);
 % elif FITS
         fit_queries(x, unit);
+        unit[0] *= key_scale, unit[1] *= key_scale;
+% elif RESTS
+        x->key_scale = key_scale;
 % end
 % if NEGATES
-        if (a->scale < 0.0f)
+        if (${FOLDS ? "(a->scale < 0.0f) != (key_scale < 0.0f)" : "a->scale < 0.0f"})
             negate_q(x);
 % end
         begin_step(s, out, p${AND_REST}, x${LATER ? ", due, factor, x->nq - 2" : ""});
@@ -460,6 +468,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
 % if NARROW
         from.k_scales = k_scales, from.v_scales = v_scales;
+% if not FEW
+        from.even = is_even(f.k_scales_stride) && is_even(f.v_scales_stride);
+% end
 % end
 % if PACKED and SPLIT
         from.q_rows = q;
@@ -477,7 +488,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
             produce(&from, &a, ${SPLIT or PACKED ? "" : "maps.together, "}kv_lens${PERSISTENT ? ", taken" : ""}${PACKED ? ", &f, &starts" : WINDOW ? ", &f" : ""});
 % if NARROW and not FEW
         else
-            widen_all(shared, memory, item - 32);
+            widen_all(shared, memory, from.even, item - 32);
 % end
         return;
     }
@@ -516,7 +527,12 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     }
     x.part = 0;
 % end
+% if NARROW and not FEW
+    x.even_k = is_even(f.k_scales_stride), x.even_v = is_even(f.v_scales_stride);
+    consume(&x, &a, lse${SINK ? ", sinks + f.sinks_at" : ""}, &f, k_scales, v_scales);
+% else
     consume(&x, &a, lse${SINK ? ", sinks + f.sinks_at" : ""}${MODIFIES ? ", &f" : ""});
+% end
 % if PINGPONG
     if (x.w == 0)
         named_sync(1, 256);

@@ -33,6 +33,9 @@ struct source {
 % if NARROW
     __global const float *k_scales, *v_scales;
     uint nr; /* narrow tiles so far */
+% if not FEW
+    int even; /* whether scales are no matter of tiles; see is_even */
+% end
 % end
 % if PACKED and SPLIT
     __global const ${TYPE} *q_rows;

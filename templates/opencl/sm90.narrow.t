@@ -123,7 +123,12 @@ INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", co
     }
 % end
     await(PLACE_EMPTY(n), PLACE_ROUND(n) ^ 1);
+% if FEW
     load_scales(f, x, j, PAIRS_AT(n));
+% else
+    if (!f->even)
+        load_scales(f, x, j, PAIRS_AT(n));
+% end
 % let K_BOXES = ceil_div(HD, 128)
 % if PAGED
     announce(f, x, j, n, KEYS, f->box ? ${K_BOXES*BK*128} : 0);

@@ -8,6 +8,10 @@ struct worker {
     __local uchar *memory;
     int w, ${SHARES ? "part, " : FEW ? "strip, " : ""}warp, lane;${SHARES ? " /* part: which columns of output it has, the first half or the rest */" : FEW ? " /* strip: which keys of each tile it has */" : ""}
     float scale${SOFTCAP ? ", ratio" : ""}${NARROW ? ", unit" : ""};${NARROW ? " /* unit: what output is to be multiplied by */" : ""}
+% if NARROW and not FEW
+    int even_k, even_v; /* see is_even */
+    float ${RESTS ? "key_scale, " : ""}value_scale; /* where these are even */
+% end
 % if RESTS and not FEW
     int has_rest;     /* whether probabilities times scales are in two parts; else they have one scale, which is in unit */
 % end

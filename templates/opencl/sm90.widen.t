@@ -90,8 +90,8 @@ INLINED void widen_scales(__local const float *pairs, __local float *scales, int
 % end
 }
 
-/* Widens all tiles of this work-group, with work-items 0 to ${32*WIDENERS - 1}. */
-INLINED void widen_all(uint shared, __local uchar *memory, int item)
+/* Widens all tiles of this work-group, with work-items 0 to ${32*WIDENERS - 1}; even: scales are no matter of tiles. */
+INLINED void widen_all(uint shared, __local uchar *memory, int even, int item)
 {
     const int lane = item & 31;
     uint nk = 0, nv = 0;
@@ -107,7 +107,8 @@ INLINED void widen_all(uint shared, __local uchar *memory, int item)
         if (what == KEYS) {
             await(K_EMPTY(nk), ROUND(nk) ^ 1);
             __local const float *const pairs = (__local const float *)(memory + (PAIRS_AT(n) - shared));
-            widen_scales(pairs, SCALES_AT(nk), ${RESTS ? "end, " : ""}item);
+            if (!even)
+                widen_scales(pairs, SCALES_AT(nk), ${RESTS ? "end, " : ""}item);
             widen_tile(from, memory + (K_AT(nk) - shared), ${HD}, ${BK}, item);
         } else {
             await(V_EMPTY(nv), ROUND(nv) ^ 1);
@@ -164,6 +165,11 @@ INLINED float scale_values(float *s, uint *p, uint *rest, struct worker *x)
 {
     __local uchar *const memory = x->memory;
     __local const float *const scales = SCALES_AT(x->nk - 1) + ${BK};
+    if (x->even_v) {
+        x->unit = x->value_scale, x->has_rest = 0;
+        round_all(p, s);
+        return 1.0f;
+    }
     const float unit = scales[${BK}], by = x->unit == unit ? 1.0f : x->unit * reciprocal(unit);
     x->unit = unit;
     x->has_rest = uniform(((__local const int *)scales)[${BK + 1}]);
@@ -187,6 +193,10 @@ INLINED float scale_values(uint *p, struct worker *x)
 {
     __local uchar *const memory = x->memory;
     __local const uint *const scales = (__local const uint *)SCALES_AT(x->nk - 1) + ${BK} + (x->lane & 3);
+    if (x->even_v) {
+        x->unit = x->value_scale;
+        return 1.0f;
+    }
     const float unit = SCALES_AT(x->nk - 1)[${BK + BK/2}], by = x->unit * as_float((254 << 23) - as_int(unit));
     x->unit = unit;
     #pragma unroll
