@@ -17,17 +17,35 @@ static int wrong(struct gen_error *err, const char *who, const char *what)
     return -1;
 }
 
+/* NAME is a library in CMake, which keeps some names to itself, and NAME.h stands in a folder that is searched before the
+ * system's own headers. */
+static bool is_reserved(const char *name)
+{
+    static const char *const reserved[] = {
+        "attn",        "all",           "clean",     "edit_cache", "help",    "install", "package", "package_source",
+        "preinstall",  "rebuild_cache", "test",      "assert",     "complex", "ctype",   "errno",   "fenv",
+        "float",       "inttypes",      "iso646",    "limits",     "locale",  "math",    "setjmp",  "signal",
+        "stdalign",    "stdarg",        "stdatomic", "stdbool",    "stddef",  "stdint",  "stdio",   "stdlib",
+        "stdnoreturn", "string",        "strings",   "tgmath",     "threads", "time",    "uchar",   "wchar",
+        "wctype",      "cpuid",         "unistd",    "windows"};
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+        if (!strcmp(name, reserved[i]))
+            return true;
+    return false;
+}
+
 int bundle_check_name(const char *name, struct gen_error *err)
 {
     const size_t size = strlen(name);
     bool good = size > 0 && size <= BUNDLE_NAME_MAX && isalpha((unsigned char)name[0]) && name[size - 1] != '_';
     for (size_t i = 0; i < size && good; i++)
         good = (isalnum((unsigned char)name[i]) && (unsigned char)name[i] < 128) || (name[i] == '_' && name[i + 1] != '_');
-    if (good && strcmp(name, "attn") != 0)
+    if (good && !is_reserved(name))
         return 0;
     return wrong(err, "bundle",
-                 good ? "the name attn is reserved for attngen; expected another name"
-                      : "names in C cannot begin with its name; expected up to 40 letters, digits and single "
+                 good ? "the name is reserved: for attngen (attn), as a target of CMake's (test, install, ...) or as a header of "
+                        "C (string, math, ...); expected another name"
+                      : "its functions' names in C cannot begin with that name; expected up to 40 letters, digits and single "
                         "underscores, beginning with a letter and not ending with an underscore");
 }
 

@@ -101,7 +101,7 @@ static void test_sha256(void **state)
 static void test_names(void **state)
 {
     static const char *const good[] = {"a", "llm", "my_attn2", "A9_b", "abcdefghijklmnopqrstuvwxyz_0123456789_ab"};
-    static const char *const wrong[] = {"", "_a", "a_", "a__b", "9a", "a-b", "a b", "attn", "\xc3\xa4",
+    static const char *const wrong[] = {"", "_a", "a_", "a__b", "9a", "a-b", "a b", "attn", "test", "string", "\xc3\xa4",
                                         "abcdefghijklmnopqrstuvwxyz_0123456789_abc"};
     struct gen_error err;
     (void)state;
