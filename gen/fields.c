@@ -72,15 +72,15 @@ const struct field fields[FIELD_COUNT] = {
     [F_VECS] = {.key = "micro.vecs", .ops = ATTN | MATMUL, .var = "NV", .tag = "x", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
                 .max = 8, .doc = "vectors of keys (or of value columns) beside each of those rows"},
     [F_UNROLL] = {.key = "unroll", .var = "U", .tag = "u", .type = FIELD_NUMBER, .side = FIELD_TUNING, .min = 1,
-                  .max = 16, .doc = "steps of the inner loop that are written out (amx: rows of the softmax side by side)"},
+                  .max = 16, .doc = "steps of the inner loop that are written out (amx: rows whose softmax is computed side by side)"},
     [F_SPLIT] = {.key = "split", .var = "SPLIT", .tag = "_s", .type = FIELD_NUMBER, .side = FIELD_TUNING, .elide = true,
                  .or_none = true, .min = 64, .max = 1 << 20,
-                 .doc = "for few queries: keys that are computed separately and merged afterwards; 0: none (C, sm90)"},
+                 .doc = "for few queries: keys that are computed separately and merged afterwards; 0: none (C, sm90, sm80)"},
     /* Below, fields for OpenCL only: 0 if there is no work-group. */
     [F_GROUP_ROWS] = {.key = "group.rows", .var = "GQ", .tag = "_g", .type = FIELD_NUMBER, .side = FIELD_TUNING, .elide = true,
-                      .min = 1, .max = 64, .doc = "work-items of a group along query rows (OpenCL)"},
+                      .min = 1, .max = 64, .doc = "work-items of a work-group, counted along query rows (OpenCL)"},
     [F_GROUP_LANES] = {.key = "group.lanes", .ops = ATTN | SOFTMAX, .var = "GX", .tag = "_l", .type = FIELD_NUMBER, .side = FIELD_TUNING, .elide = true,
-                       .min = 1, .max = 64, .doc = "work-items of a group along keys and value columns (OpenCL)"},
+                       .min = 1, .max = 64, .doc = "work-items of a work-group, counted along keys and value columns (OpenCL)"},
     [F_VECTOR] = {.key = "vector", .ops = EVERY_OP, .var = "VW", .tag = "_w", .type = FIELD_NUMBER, .side = FIELD_TUNING, .elide = true,
                   .min = 1, .max = 16, .doc = "width of the vectors that a work-item computes with (OpenCL)"},
     /* Below, fields for NVIDIA's levels only. */
@@ -89,27 +89,28 @@ const struct field fields[FIELD_COUNT] = {
     [F_PINGPONG] = {.key = "pingpong", .var = "PINGPONG", .tag = "_pingpong", .type = FIELD_BOOL, .side = FIELD_TUNING,
                     .elide = true, .doc = "two warpgroups take turns using the tensor cores (sm90)"},
     [F_LAZY] = {.key = "lazy", .var = "LAZY", .tag = "_lazy", .type = FIELD_BOOL, .side = FIELD_TUNING, .elide = true,
-                .doc = "the output is rescaled only when a row's maximum has grown much (sm90, sm80)"},
-    /* Below, what those levels do anyway, and the last but two on tiles too: another value leaves it out, to see what it gains. */
+                .doc = "the output is rescaled only where a row's maximum has grown much (sm90, sm80)"},
+    /* Below, what kernels of those levels do by default: another value leaves it out, so that one can measure what it brings. Isa
+     * amx has serial too. */
     [F_COPY] = {.key = "copy", .var = "COPY", .tag = "_copy", .type = FIELD_NAME, .side = FIELD_TUNING, .elide = true,
                 .names = copy_names,
-                .doc = "how tiles get to shared memory: loads and stores, cp.async, copy engine, or as rows allow (sm90, sm80)"},
+                .doc = "copies by plain loads, cp.async, the copy engine (tma), or in any width that rows allow (sm90, sm80)"},
     [F_LOOP] = {.key = "loop", .var = "LOOP", .tag = "_loop", .type = FIELD_NAME, .side = FIELD_TUNING, .elide = true,
                 .names = loop_names,
-                .doc = "all warps copy and multiply; one copies for the rest; or so, and groups stay for more tiles (sm90)"},
+                .doc = "who copies: all warps; or one warp; or (persistent) one of a group that stays for many tiles (sm90)"},
     [F_SERIAL] = {.key = "serial", .var = "SERIAL", .tag = "_serial", .type = FIELD_BOOL, .side = FIELD_TUNING,
-                  .elide = true, .doc = "no product runs while exponentials are computed (sm90, amx)"},
+                  .elide = true, .doc = "no matrix product runs while exponentials are computed (sm90, amx)"},
     [F_UNSWIZZLED] = {.key = "unswizzled", .var = "UNSWIZZLED", .tag = "_unswizzled", .type = FIELD_BOOL,
                       .side = FIELD_TUNING, .elide = true,
-                      .doc = "rows are not swizzled in shared memory, and so share banks (sm80)"},
+                      .doc = "rows are not swizzled in shared memory, so that reads of several rows meet in one bank (sm80)"},
     [F_SHARED_Q] = {.key = "shared_q", .var = "SHARED_Q", .tag = "_sharedq", .type = FIELD_BOOL, .side = FIELD_TUNING,
                     .elide = true, .doc = "queries are read again for each tile of keys instead of staying in registers (sm80)"},
     [F_ORDER] = {.key = "order", .var = "ORDER", .tag = "_order", .type = FIELD_NAME, .side = FIELD_TUNING, .elide = true,
                  .names = order_names,
-                 .doc = "causal: the tiles with most keys first, of heads whose keys fit L2; or tiles in order (sm90, sm80)"},
+                 .doc = "under a causal mask: tiles that see most keys first (heavy), or tiles in order (straight) (sm90, sm80)"},
     /* Below, fields for AMX tiles only. */
     [F_TABLE] = {.key = "table", .var = "TABLE", .tag = "_table", .type = FIELD_BOOL, .side = FIELD_TUNING, .elide = true,
-                 .doc = "exponentials by 16-bit words and a table of 64 bytes in runs that ask for no LSE (amx)"},
+                 .doc = "runs that ask for no LSE compute exponentials in 16-bit words, with a table of 64 bytes (amx)"},
 };
 
 bool field_of_op(enum field_id f, enum operation op)

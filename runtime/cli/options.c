@@ -32,7 +32,8 @@ static const struct option table[OPTION_COUNT] = {
                              "add machine code to kernels in C: the form that libtcc\ncompiles", VALUE_NONE, read_flag},
     [OPTION_LANGUAGE] = {OPTION_LANGUAGE, "--language", "LANGUAGE",
                          "cuda: kernels for devices are written in CUDA C++; their\n"
-                         "names stay the same, and their files end in .cu",
+                         "names stay the same, and their files end in .cu; opencl:\n"
+                         "in OpenCL C, as without this option",
                          VALUE_NEEDED, read_language},
     [OPTION_FILTER] = {OPTION_FILTER, "--filter", "GLOB", "only kernels whose name matches the pattern", VALUE_NEEDED,
                        read_text},

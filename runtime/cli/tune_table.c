@@ -137,9 +137,9 @@ static void print_noisy(const struct tune_result *r)
 {
     int n = count_noisy(r);
     if (n)
-        printf("\n%d noisy, timed while the machine was disturbed; a tune ten minutes later or more, when it is quiet, times %s "
-               "again\n",
-               n, n == 1 ? "it" : "them");
+        printf("\n%d noisy: the machine was disturbed while %s timed; a tune that is made at least ten minutes later, on a quiet "
+               "machine, times %s again\n",
+               n, n == 1 ? "it was" : "they were", n == 1 ? "it" : "them");
 }
 
 static void print_winner(const struct tune_report *report)
