@@ -1,16 +1,16 @@
 /* bench_serving.c - attention as serving engines ask for it, on an OpenCL device: few queries, chunks and packed batches over
  * a cache that lies in pages or not. Alone it says what there is to compare; bench_serving.py drives it with a line for each
  * question, about one cell at a time:
- *     cell VARIANT Hq,Hkv,PAGE[,PAD] Q,Q,.. K,K,..  builds the kernel, and the problem: of each sequence its queries and keys
+ *     cell VARIANT Hq,Hkv,PAGE[,PAD[,EVEN]] Q,Q,.. K,K,..  builds the kernel, and the problem: of each sequence its queries and keys
  *                                              (N*LENGTH stands for N such); in pages of PAGE rows in random order, or 0: as they
  *                                              come. Tensors begin PAD elements behind their buffers' beginnings, and have as many
- *                                              between rows
+ *                                              between rows. EVEN is 1: all rows of a head have the same scales, if any
  *     check ROWS SEED                          fresh data; how many of so many rows of output are wrong, by double precision
  *     round LAUNCHES                           milliseconds a launch by the host's clock
  * Tensors are [sequence, row, head, element], as engines have them; where values are fewer than keys and these wider than 256, as
  * in MLA, V is the first columns of K.
- * A softcap is 50, a window has 1024 keys, and sinks are between -1 and 1. Of narrow keys and values each row of a head has scales. Launches go round so many copies of them that no cache
- * holds what the next one reads. Each answer is a line of JSON. What it is not: the comparison itself. */
+ * A softcap is 50, a window has 1024 keys, and sinks are between -1 and 1. Of narrow keys and values each row of a head has scales of its
+ * own, unless EVEN. Launches go round so many copies of them that no cache holds what the next one reads. Each answer is a line of JSON. What it is not: the comparison itself. */
 #define _GNU_SOURCE /* strtok_r */
 #include <math.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ struct worker {
     /* the cell */
     struct variant v;
     struct kernel kernel;
-    int heads, kv_heads, page, pad, batch, copies, next;
+    int heads, kv_heads, page, pad, even, batch, copies, next;
     bool v_in_k;
     int64_t queries[MOST], keys[MOST], q_starts[MOST + 1], kv_starts[MOST + 1];
     int32_t *table;
@@ -157,12 +157,12 @@ static void draw_table(struct worker *w, uint64_t seed)
 /* Makes a scale for each row and head, from 1/64 to 1/37, since stored numbers are about as many times as large. */
 static int make_scales(struct worker *w, int64_t rows, int64_t step)
 {
-    const int64_t n = rows * w->kv_heads, strides[3] = {step * w->kv_heads, 1, w->kv_heads};
+    const int64_t n = rows * w->kv_heads, strides[3] = {w->even ? 0 : step * w->kv_heads, 1, w->even ? 0 : w->kv_heads};
     w->scales = malloc((size_t)n * sizeof *w->scales);
     if (!w->scales)
         return refuse(w, "out of memory");
     for (int64_t i = 0; i < n; i++)
-        w->scales[i] = (1 + (float)(i % 7) / 8) / 64;
+        w->scales[i] = (1 + (float)((w->even ? i % w->kv_heads : i) % 7) / 8) / 64;
     memcpy(w->features.k_scales_stride, strides, sizeof strides);
     memcpy(w->features.v_scales_stride, strides, sizeof strides);
     w->lists[ARRAY_K_SCALES] = new_buffer(w, (size_t)n * sizeof *w->scales, w->scales);
@@ -287,9 +287,9 @@ static int answer_cell(struct worker *w, char *word[])
     forget(w);
     if (variant_decode(word[1], &w->v, &w->err) != 0)
         return -1;
-    w->pad = 0;
-    if (sscanf(word[2], "%d,%d,%d,%d", &w->heads, &w->kv_heads, &w->page, &w->pad) < 3 || w->pad < 0)
-        return refuse(w, "expected Hq,Hkv,PAGE or Hq,Hkv,PAGE,PAD");
+    w->pad = w->even = 0;
+    if (sscanf(word[2], "%d,%d,%d,%d,%d", &w->heads, &w->kv_heads, &w->page, &w->pad, &w->even) < 3 || w->pad < 0)
+        return refuse(w, "expected Hq,Hkv,PAGE, or that and PAD, or that and EVEN");
     if (w->v.field[F_WINDOW] && !w->v.field[F_CAUSAL])
         return refuse(w, "expected a window that is causal");
     w->batch = read_lengths(word[3], w->queries);

@@ -56,6 +56,7 @@ class Cell:
         self.group, self.what, self.names, self.goal, self.peer = group, what, names, goal, peer
         self.heads, self.page, self.queries, self.keys, self.rate = kv, page, queries, keys, rate
         self.pad = 0 # elements between rows, and before the first
+        self.even = 0 # 1: all rows of a head have the same scales
 
     def line(self, name):
         def text(lengths):
@@ -66,7 +67,7 @@ class Cell:
                 else:
                     runs.append([1, x])
             return ",".join(f"{n}*{x}" for n, x in runs)
-        pad = f",{self.pad}" if self.pad else ""
+        pad = f",{self.pad},{self.even}" if self.pad or self.even else ""
         return f"cell {name} {self.heads[0]},{self.heads[1]},{self.page}{pad} {text(self.queries)} {text(self.keys)}"
 
 
@@ -142,11 +143,13 @@ def cells(seed):
                         ("128_s8192_st3_lazy", "128_s8192_st4_lazy", "128_s4096_st3_lazy", "256_s8192_lazy")]
             return [f"attn_bf16_kv{kv}_d128{feature}_on_sm90_q128k{tuned}" for tuned in
                     ("128_st1_pingpong_lazy", "128_st1_lazy", "112_lazy", "112_pingpong_lazy", "64_lazy", "96_lazy")]
-        cell = Cell("narrow", f"{queries[0]} queries of {len(queries)} sequences over {keys[0]} keys" +
-                    (f" in pages of {page}" if page else "") + ", int8 and fp8 beside bf16",
-                    wide + narrow("int8") + narrow("fp8"), heads, page, queries, keys, "TFLOP/s")
-        cell.of = of
-        out.append(cell)
+        for even in (0, 1) if queries[0] > 1 else (0,):
+            cell = Cell("narrow", f"{queries[0]} queries of {len(queries)} sequences over {keys[0]} keys" +
+                        (f" in pages of {page}" if page else "") + ", int8 and fp8" +
+                        (" with scales of heads" if even else "") + " beside bf16",
+                        wide + narrow("int8") + narrow("fp8"), heads, page, queries, keys, "TFLOP/s")
+            cell.of, cell.even = of, even
+            out.append(cell)
     # Kernels that promise a row the same bits, beside those that do not.
     for what, heads, features, names, queries, keys in (
             ("decode: one query of 32 sequences over 8192 keys", gqa, "", decode_names, [1] * 32, [8192] * 32),
