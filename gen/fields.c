@@ -178,7 +178,8 @@ void variant_set_dtypes(struct variant *v, enum dtype q, enum dtype kv, enum dty
 bool variant_takes_any_rows(const struct variant *v)
 {
     const bool copies = v->field[F_ISA] == ISA_SM80 || v->field[F_ISA] == ISA_SM90;
-    return !copies || v->field[F_COPY] == COPY_ANY || v->field[F_COPY] == COPY_PLAIN;
+    const bool blocks = v->field[F_ISA] == ISA_SM80 && dtype_values(variant_dtype_kv(v)) > 1; /* which lie anywhere */
+    return !copies || blocks || v->field[F_COPY] == COPY_ANY || v->field[F_COPY] == COPY_PLAIN;
 }
 
 bool variant_in_pairs(const struct variant *v, enum isa isa)

@@ -1,7 +1,7 @@
 %# The table in the comment that begins a file: where a fragment's elements are. WITHIN says which rows are counted.
  * What, in a work-item or in shared memory       | row of ${WITHIN}| column
  * -----------------------------------------------|-------------------------------------|---------------------------
-% if defined(FEW) and FEW
+% if defined(FEW) and FEW or defined(IN_FOURS) and IN_FOURS
  * element n of scores S                          | lane/4 + 8*(n/2%2)                  | 8*(n/4) + 2*(lane%4) + n%2
  * element n of output O                          | lane/4 + 8*(n/2%2)                  | 4*(n/8*4+lane%4)+2*(n%2)+n/4%2
 % elif ISA == "sm90" and LOOP != "joint"

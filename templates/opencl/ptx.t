@@ -145,7 +145,7 @@ INLINED uint rounded_o(float low, float high) /* of ${DTYPE_O} */
     return y;
 }
 % end
-% if BIAS != "none" and type_widening(BIAS) == "half"
+% if BLOCKS or BIAS != "none" and type_widening(BIAS) == "half"
 INLINED float of_f16(ushort x)
 {
     float y;

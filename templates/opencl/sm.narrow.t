@@ -63,9 +63,20 @@ INLINED void add_values(float *out, const uint *p, ${RESTS ? "const uint *rest, 
     }
 }
 
-/* The scales of a fragment's values, this lane's, divided by a power of two so that products with probabilities fit f16: the largest is
- * at least 64, and below 128. unit receives the power, and the power before over this one is returned: what output so far is to be
- * multiplied by. */
+/* For scales of values of which `top` is the largest: the power of two by which they are divided, so that their products with
+ * probabilities fit f16. The largest becomes at least 64, and less than 128. unit receives the power, and inverse one over it; the
+ * power before over this one is returned: what output so far is to be multiplied by. */
+INLINED float fit_scales(float top, float *unit, float *inverse)
+{
+    const int power = min(max((as_int(top) >> 23) - 6, 67), 248); /* as a biased exponent */
+    *inverse = as_float((254 - power) << 23);
+    const float by = *unit * *inverse;
+    *unit = as_float(power << 23);
+    return by;
+}
+
+% if SCALED
+/* The scales of a fragment's values, this lane's, as fit_scales divides them; it returns the same. */
 INLINED float take_scales(float *y, __local const float *scales, float *unit)
 {
     float top = 0.0f;
@@ -77,15 +88,29 @@ INLINED float take_scales(float *y, __local const float *scales, float *unit)
     }
     top = fmax(top, across(top, 1));
     top = fmax(top, across(top, 2));
-    const int power = min(max((as_int(top) >> 23) - 6, 67), 248); /* as a biased exponent */
-    const float inverse = as_float((254 - power) << 23), by = *unit * inverse;
-    *unit = as_float(power << 23);
+    float inverse;
+    const float by = fit_scales(top, unit, &inverse);
     #pragma unroll
     for (int n = 0; n < ${NS/2}; n++)
         y[n] *= inverse;
     return by;
 }
 
+% if ISA == "sm80"
+/* Multiplies scores by the scales of their keys and the units of their queries, in the first so many rows. */
+INLINED void scale_keys(float *s, __local const float *scales, const float *unit, int rows)
+{
+    #pragma unroll
+    for (int r = 0; r < 2; r++)
+        if (8 * r < rows)
+            #pragma unroll
+            for (int m = 0; m < ${NS}; m += 4) {
+                const float2 y = *(__local const float2 *)(scales + 2 * m);
+                s[m + 2 * r] *= y.x * unit[r], s[m + 2 * r + 1] *= y.y * unit[r];
+            }
+}
+
+% end
 /* Multiplies probabilities by the scales of their values, in the first so many rows. */
 INLINED void weigh(float *s, const float *y, int rows)
 {
@@ -96,4 +121,5 @@ INLINED void weigh(float *s, const float *y, int rows)
             for (int m = 0; m < ${NS}; m += 4)
                 s[m + 2 * r] *= y[m / 2], s[m + 2 * r + 1] *= y[m / 2 + 1];
 }
+% end
 % end

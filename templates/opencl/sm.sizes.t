@@ -3,23 +3,26 @@
 % let MODIFIES = BIAS != "none" or ALIBI or MASK
 %# Narrow keys and values (int8, fp8) are widened to f16 on their way to the tensor cores, which is exact; their scales multiply scores and
 %# probabilities. Queries in bf16 become f16, too, where each row is multiplied by a power of two. Beside queries in f16 a probability
-%# times a scale would need more digits than f16 has: so it is two numbers, what f16 has of it and the rest.
-% let NARROW = type_scaled(DTYPE_KV)
+%# times a scale would need more digits than f16 has: so it is two numbers, what f16 has of it and the rest. Blocks of 32 (q8_0, q4_0)
+%# have their scales among their numbers.
+% let SCALED = type_scaled(DTYPE_KV)
+% let BLOCKS = type_values(DTYPE_KV) > 1
+% let NARROW = SCALED or BLOCKS
 %# Of f16 beside bf16, which isa sm80 takes, scores are products of tf32, which holds both exactly; P has the type of V.
 % let MIXED = ISA == "sm80" and DTYPE_KV != DTYPE and (DTYPE_KV == "f16" or DTYPE_KV == "bf16")
-% assert NARROW or MIXED or DTYPE_KV == DTYPE, "the tensor cores multiply K and V of Q's type, and widen int8 and fp8; dtype.kv must be one of these, or left out"
+% assert NARROW or MIXED or DTYPE_KV == DTYPE, "the tensor cores multiply K and V of Q's type, and widen narrow ones; dtype.kv must be one of these, or left out"
 %# T is the type of what the tensor cores multiply.
 % let T = MIXED ? DTYPE_KV : NARROW ? "f16" : DTYPE
 % let FITS = NARROW and DTYPE == "bf16"
 % let RESTS = NARROW and not FITS
 % let TYPE_KV = NARROW ? type_opencl(DTYPE_KV) : "ushort"
-% let FEATURES = WINDOW or SOFTCAP or SINK or MODIFIES or PACKED or PAGED or NARROW
+% let FEATURES = WINDOW or SOFTCAP or SINK or MODIFIES or PACKED or PAGED or SCALED
 %# Where something is added to scores, they are scaled first and become exponentials with base e. Otherwise they stay as the product
 %# makes them, and become exponentials with base two, by one multiplication with the scale times log2(e). A finite bias may be as large
 %# as floats get, so the maximum is subtracted before log2(e) multiplies.
 % let ADDS = BIAS != "none" or ALIBI
 %# Where nothing else is done to scores of narrow keys, exponentials take a row's scale with the power of two of its query in it.
-% let FOLDS = FITS and not SOFTCAP and not MODIFIES and BQ != 16
+% let FOLDS = FITS and ISA == "sm90" and not SOFTCAP and not MODIFIES and BQ != 16
 % let UNITS = FITS and not FOLDS
 %# O may have another type than Q: f32 goes to memory from registers, and 16 bits by way of shared memory.
 % let TYPE_O = type_opencl(DTYPE_O)

@@ -37,8 +37,20 @@
 % else
 % include "opencl/tiles.t"
 % end
+% if NARROW
+% include "opencl/sm.narrow.t"
+% end
 % include "opencl/sm80.parts.t"
 % let K_COPIED = PAGED ? "page_k(K_AT(n), k, a->k_stride, p, n, " : "copy_qk(K_AT(n), k, a->k_stride[2], p->item, "
+%# Where products read a tile; the rows of fragment m.
+% let K_THERE = SETTLES ? "shared + SETTLED" : "K_AT(n)"
+% let V_THERE = SETTLES ? "shared + SETTLED_V" : "V_AT(n)"
+% let FRAGMENT_ROWS = SPLIT ? "p.rows - 16 * m" : "16"
+% let AND_SCALES = SCALED ? ", k_scales, v_scales, &f" : ""
+% let KB = PACKED ? "kb" : "b"
+% let STRIDE_K = PAGED ? "a->k_stride, n" : "a->k_stride[2]"
+% let STRIDE_V = PAGED ? "a->v_stride, n" : "a->v_stride[2]"
+% let V_COLUMNS = BLOCKS ? (PARTS_V > 1 ? "p->columns / 32 * " : V_BYTES) : PARTS_V > 1 ? "p->columns" : PART_V
 % let V_COPIED = PAGED ? "page_v(V_AT(n), v, a->v_stride, p, n, " : "copy_v(V_AT(n), v, a->v_stride[2], p->item, "
 % if COPY == "tma"
 % include "opencl/sm90.joint.copy.t"
@@ -46,6 +58,33 @@
 
 /* Copies the n-th tile of keys and values. Tiles go from the last one down, so that only the first one copied may be
  * partial. */
+% if NARROW
+INLINED void copy_next(const struct worker *p, const struct tile *x, int n, __global const ${TYPE_KV} *k, __global const ${TYPE_KV} *v,
+    const struct attn_cl_args *a${SCALED ? ", __global const float *k_scales, __global const float *v_scales, const struct attn_cl_features *f" : ""})
+{
+% if not SETTLES
+    const uint shared = p->shared;
+% end
+    const int j = (${FROM ? "x->from + " : ""}x->count - 1 - n) * ${BK}, there = min(x->keys - j, ${BK});
+    if (n < x->count) {
+% if not PAGED
+        k += j * a->k_stride[2]${IN_BYTES}${OF_UNIT}, v += j * a->v_stride[2]${IN_BYTES}${OF_UNIT};
+% end
+% if SETTLES
+        const uint to = ${AT_STAGES} + n % ${ST} * ${STAGE};
+        raw_rows(p, to, to + ${AT_SHIFTS}, k, ${STRIDE_K}, there, ${K_RAW/16}, ${BLOCKS ? K_BYTES : HD});
+        raw_rows(p, to + ${BK*K_RAW}, to + ${AT_SHIFTS + BK}, v, ${STRIDE_V}, there, ${V_RAW/16}, ${V_COLUMNS}${BLOCKS and PARTS_V > 1 ? UNIT : ""});
+% else
+        narrow_k(p, K_AT(n), k, ${STRIDE_K}, there);
+        narrow_v(p, V_AT(n), v, ${STRIDE_V}, there);
+% end
+% if SCALED
+        copy_scales(p, p->shared + ${AT_STAGES + AT_SCALES} + n % ${ST} * ${STAGE}, k_scales, v_scales, ${PAGED ? "n" : "j"}, there, f);
+% end
+    }
+    copies_commit();
+}
+% else
 INLINED void copy_next(const struct worker *p, const struct tile *x, int n, __global const ${TYPE} *k, __global const ${TYPE} *v,
     const struct attn_cl_args *a)
 {
@@ -69,11 +108,15 @@ INLINED void copy_next(const struct worker *p, const struct tile *x, int n, __gl
 % end
 }
 % end
+% end
 
 ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END}
-void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global const ${TYPE} *v, __global ${TYPE_O} *o,
+void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global const ${TYPE_KV} *v, __global ${TYPE_O} *o,
     __global float *lse, __global const long *kv_lens, ${GIVEN} struct attn_cl_args a,${FEATURES ? "" : WGMMA ? " " : " const int near"}${FEATURES or WGMMA ? "" : SPLIT ? "," : ")"}${WGMMA and not FEATURES ? GIVEN : ""}${WGMMA and not FEATURES ? " struct " : ""}${WGMMA and not FEATURES ? MAPS : ""}${WGMMA and not FEATURES ? " maps, __global ulong *room)" : ""}
 % include "opencl/features.t"
+% if SCALED
+    __global const float *k_scales, __global const float *v_scales,
+% end
 % if FEATURES
     ${GIVEN} struct attn_cl_features f, ${WGMMA ? GIVEN : SPLIT ? "const int near," : "const int near)"}${WGMMA ? " struct " : ""}${WGMMA ? MAPS : ""}${WGMMA ? " maps, __global ulong *room)" : ""}
 % end
@@ -101,7 +144,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % else
     const struct tile x = tile_at(group_number(), &a, ${WGMMA ? "maps.together" : "near"}, kv_lens${WINDOW ? ", &f" : ""});
 % end
-    ${PARTS_V > 1 or SPLIT ? "" : "const "}struct worker p = part_of(memory, &x, &a${SOFTCAP ? ", &f" : ""});
+    ${PARTS_V > 1 or SPLIT or NARROW ? "" : "const "}struct worker p = part_of(memory, &x, &a${SOFTCAP ? ", &f" : ""});
 % if SPLIT
     p.d = split, p.parts = parts, p.done = done;
     p.rows = ${PACKED ? "x.rows * x.heads" : "split.rows * split.heads"} - p.warp * ${MR};
@@ -113,7 +156,12 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % include "opencl/sm.beside.t"
 % end
     float s[${FR*NS}], out[${FR*NO}], fix[2];
-    uint w[${FR*NS/2}];
+% if not BLOCKS
+    uint w[${FR*NS/2}]${RESTS ? ", rest[" : ""}${RESTS ? FR*NS/2 : ""}${RESTS ? "]" : ""};
+% end
+% if NARROW
+    float unit[${2*FR}];
+% end
     struct row_states rows[${FR}];
 % if COPY == "tma"
     const struct source from = source_of(&p, &maps, room + 16, q + a.q_at, k + a.k_at, v + a.v_at);
@@ -123,16 +171,24 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % else
     q += a.q_at + x.${PACKED ? "qb" : "b"} * a.q_stride[0] + x.h * a.q_stride[1] + ${PACKED ? "(x.q_from + x.i0)" : "x.i0"} * a.q_stride[2];
 % end
+% let IN_UNITS = UNIT > 1 ? "(" : ""
+% let AS_BYTES = UNIT == 34 ? ") * 34" : UNIT == 18 ? ") * 18" : ""
 % if PAGED
-    k += a.k_at + x.g * a.k_stride[1];
-    v += a.v_at + x.g * a.v_stride[1];
+    k += ${IN_UNITS}a.k_at + x.g * a.k_stride[1]${AS_BYTES};
+    v += ${IN_UNITS}a.v_at + x.g * a.v_stride[1]${AS_BYTES};
     pages += f.pages_at + x.b * f.page_stride;
 % elif PACKED
-    k += a.k_at + x.kb * a.k_stride[0] + x.g * a.k_stride[1] + x.kv_from * a.k_stride[2];
-    v += a.v_at + x.kb * a.v_stride[0] + x.g * a.v_stride[1] + x.kv_from * a.v_stride[2];
+    k += ${IN_UNITS}a.k_at + x.kb * a.k_stride[0] + x.g * a.k_stride[1] + x.kv_from * a.k_stride[2]${AS_BYTES};
+    v += ${IN_UNITS}a.v_at + x.kb * a.v_stride[0] + x.g * a.v_stride[1] + x.kv_from * a.v_stride[2]${AS_BYTES};
 % else
-    k += a.k_at + x.b * a.k_stride[0] + x.g * a.k_stride[1];
-    v += a.v_at + x.b * a.v_stride[0] + x.g * a.v_stride[1];
+    k += ${IN_UNITS}a.k_at + x.b * a.k_stride[0] + x.g * a.k_stride[1]${AS_BYTES};
+    v += ${IN_UNITS}a.v_at + x.b * a.v_stride[0] + x.g * a.v_stride[1]${AS_BYTES};
+% end
+% if SCALED
+% for i in 0..2
+% let X = i ? "v" : "k"
+    ${X}_scales += f.${X}_scales_at + x.g * f.${X}_scales_stride[1]${PAGED ? "" : " + x."}${PAGED ? "" : KB}${PAGED ? "" : " * f."}${PAGED ? "" : X}${PAGED ? "" : "_scales_stride[0]"}${PACKED and not PAGED ? " + x.kv_from * f." : ""}${PACKED and not PAGED ? X : ""}${PACKED and not PAGED ? "_scales_stride[2]" : ""};
+% end
 % end
 % end
 % if SPLIT
@@ -146,7 +202,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     lse += a.lse_at + (x.b * a.heads + x.h) * a.q_len;
 % end
 % if PARTS_V > 1
-    for (int part = 0; part < ${PARTS_V}; part++, v += ${PART_V}, o += ${PART_V}) { /* each part has some of the columns of V and O */
+    for (int part = 0; part < ${PARTS_V}; part++, v += ${BLOCKS ? PART_V/32*UNIT : PART_V}, o += ${PART_V}) { /* each part has some of the columns of V and O */
     p.columns = min(${PART_V}, ${HDV} - part * ${PART_V});
     if (part > 0)
         barrier(CLK_LOCAL_MEM_FENCE); /* now output has left shared memory */
@@ -156,6 +212,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         out[n] = 0.0f;
     for (int m = 0; m < ${FR}; m++)
         rows[m].top[0] = rows[m].top[1] = -INFINITY, rows[m].sum[0] = rows[m].sum[1] = 0.0f;
+% if NARROW
+    p.unit = 1.0f;
+% end
 
 % if COPY == "tma"
     load_queries(&p, &x, &from);
@@ -172,12 +231,12 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
 % end
 % if ST > 1 and not PAGED
     for (int n = 0; n < ${ST - 1}; n++)
-        copy_next(&p, &x, n, k, v, &a);
+        copy_next(&p, &x, n, k, v, &a${AND_SCALES});
 % elif ST > 1
     for (int n = 0; n < ${ST - 1}; n++) {
         look_up(&p, &x, n, pages, f.page_size);
         barrier(CLK_LOCAL_MEM_FENCE);
-        copy_next(&p, &x, n, k, v, &a);
+        copy_next(&p, &x, n, k, v, &a${AND_SCALES});
     }
     look_up(&p, &x, ${ST - 1}, pages, f.page_size);
 % end
@@ -187,6 +246,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     copies_wait();
 % end
     barrier(CLK_LOCAL_MEM_FENCE);
+% if NARROW
+    order_queries(&p, unit);
+% end
 % if NEGATES
     if (a.scale < 0.0f)
         negate_q(&p);
@@ -194,6 +256,14 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
     #pragma unroll
     for (int d = 0; d < ${NQ/4}; d++)
         get_queries(fragments + d * ${4*FR}, &p, d);
+% elif NARROW
+    copies_wait();
+    barrier(CLK_LOCAL_MEM_FENCE);
+    order_queries(&p, unit);
+% if NEGATES
+    if (a.scale < 0.0f)
+        negate_q(&p);
+% end
 % elif NEGATES
     if (a.scale < 0.0f) {
 % if COPY == "async" or COPY == "any"
@@ -211,7 +281,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         look_up(&p, &x, n, pages, f.page_size);
 % end
         barrier(CLK_LOCAL_MEM_FENCE); /* now nobody needs the keys before these */
-        copy_next(&p, &x, n, k, v, &a);
+        copy_next(&p, &x, n, k, v, &a${AND_SCALES});
         barrier(CLK_LOCAL_MEM_FENCE); /* now these keys are here */
 % elif COPY == "tma"
         await(FULL(n), n / ${ST} & 1);
@@ -225,10 +295,14 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         shared_written();
 % end
         barrier(CLK_LOCAL_MEM_FENCE); /* now this stage is here, and nobody needs the one before */
-        copy_next(&p, &x, n + ${ST - 1}, k, v, &a);
+        copy_next(&p, &x, n + ${ST - 1}, k, v, &a${AND_SCALES});
 % if PAGED
         look_up(&p, &x, n + ${ST}, pages, f.page_size);
 % end
+% end
+% if SETTLES
+        settle(&p, n);
+        barrier(CLK_LOCAL_MEM_FENCE); /* now this tile is in its boxes */
 % end
 % if SPLIT
         if (p.rows <= 0)
@@ -238,7 +312,16 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
         if (j * ${BK} >= p.reach)
 % end
             continue;
-        scores(s, ${Q_STAYS ? "fragments, " : ""}&p, K_AT(n));
+        scores(s, ${Q_STAYS ? "fragments, " : ""}&p, ${K_THERE});
+% if SCALED
+        #pragma unroll
+        for (int m = 0; m < ${FR}; m++)
+            scale_keys(s + m * ${NS}, SCALES_AT(n) + 2 * (p.lane & 3), unit + 2 * m, ${FRAGMENT_ROWS});
+% elif FITS
+        #pragma unroll
+        for (int m = 0; m < ${FR*NS}; m++)
+            s[m] *= unit[m / ${NS} * 2 + m / 2 % 2];
+% end
 % if SOFTCAP
         #pragma unroll
         for (int m = 0; m < ${FR}; m++)
@@ -261,14 +344,53 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE} *k, __global cons
             modify(s + m * ${NS}, &beside, &f, x.b, x.h, i + 16 * m, ${HOW_MANY}, key, p.keys - key, ${ALIBI ? "i + 16 * m + x.origin - key" : "0"});
 % end
         mask_edge(s, &p, j);
+% if SCALED
+        float of_values[${NS/2}], by;
+% elif BLOCKS
+        float inverse;
+        const float by = fit_blocks(&p, &inverse);
+% end
         #pragma unroll
         for (int m = 0; m < ${FR}; m++) {
+% if NARROW
+            const int grown = softmax(s + m * ${NS}, rows + m, fix, p.scale${SKIPS ? ", " : ""}${SKIPS ? FRAGMENT_ROWS : ""});
+% if SCALED
+            if (m == 0)
+                by = take_scales(of_values, SCALES_AT(n) + ${BK} + 2 * (p.lane & 3), &p.unit);
+% end
+            if (grown || by != 1.0f) { /* the scales of values may have been divided by another power of two */
+                fix[0] = grown ? fix[0] * by : by, fix[1] = grown ? fix[1] * by : by;
+                rescale(out + m * ${NO}, fix);
+            }
+% else
             if (softmax(s + m * ${NS}, rows + m, fix, p.scale))
                 rescale(out + m * ${NO}, fix);
+% end
+% if SCALED
+            weigh(s + m * ${NS}, of_values, ${FRAGMENT_ROWS});
+% end
+% if not BLOCKS
             round_all(w + m * ${NS/2}, s + m * ${NS});
+% if RESTS
+            round_rest(rest + m * ${NS/2}, s + m * ${NS}, w + m * ${NS/2});
+% end
+% end
         }
-        values(out, w, &p, V_AT(n));
+% if BLOCKS
+        values(out, s, inverse, &p, ${V_THERE});
+% else
+        values(out, w${RESTS and IN_FOURS ? ", rest" : ""}, &p, ${V_THERE});
+% if RESTS and not IN_FOURS
+        values(out, rest, &p, ${V_THERE});
+% end
+% end
     }
+% if NARROW
+    fix[0] = fix[1] = p.unit${NARROW_BY > 1 ? " * " : ""}${NARROW_BY > 1 ? NARROW_BY : ""}${NARROW_BY > 1 ? ".0f" : ""};
+    #pragma unroll
+    for (int m = 0; m < ${FR}; m++)
+        rescale(out + m * ${NO}, fix);
+% end
 % if SPLIT
     close_rows(out, &p, rows, &a, lse${SINK ? ", sinks + f.sinks_at" : ""});
     if (x.splits > 1) {

@@ -13,8 +13,21 @@
 % else
  * A work-group of ${ITEMS} work-items computes ${BQ} queries of one head, ${BK} keys at a time; each warp has ${MR} rows. A tile takes
 % end
- * ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*2} bytes of K and V; a work-item holds ${FR*NS} scores, ${FR*NO} elements of output${Q_STAYS ? " and " : ""}${Q_STAYS ? 2*FR*NQ : ""}${Q_STAYS ? " of Q" : ""}.
+ * ${2*BQ*BK*(HD + HDV)} flops and ${BLOCKS ? BK*(HD + HDV)/32*UNIT : BK*(HD + HDV)*(NARROW ? 1 : 2)} bytes of K and V; a work-item holds ${FR*NS} scores, ${FR*NO} elements of output${Q_STAYS ? " and " : ""}${Q_STAYS ? 2*FR*NQ : ""}${Q_STAYS ? " of Q" : ""}.
  * Local memory: ${LOCAL} bytes${LOCAL_COMES}.
+% if NARROW
+ * K and V are ${DTYPE_KV}, and a number is the stored one times its ${BLOCKS ? "block's" : "row's"} scale. They are widened to f16, exactly, ${WIDENS ? "by all warps together" : "by each warp in registers"}${FITS ? ", and queries" : ";"}
+% if FITS
+ * become f16, too, each row times a power of two;
+% else
+ * a probability times a scale is two numbers of f16, what one has of it and the rest;
+% end
+% if BLOCKS
+ * products of 32 columns are multiplied by the scales of their blocks, and probabilities by those of each 32 columns of values.
+% else
+ * scores are multiplied by the scales of keys, and probabilities by those of values, ${IN_FOURS ? "in whose boxes a row has one byte for each column." : "whose boxes are as those of f16."}
+% end
+% end
 % if MIXED
  * Q is ${DTYPE}, K and V are ${DTYPE_KV}: Q and K are multiplied as tf32, which holds both exactly.
 % end

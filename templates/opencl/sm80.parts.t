@@ -14,7 +14,7 @@ struct worker {
     uint shared;
     __local uchar *memory; /* the same */
     int item, warp, lane${PARTS_V > 1 ? ", columns" : ""};
-    float scale${SOFTCAP ? ", ratio" : ""};
+    float scale${SOFTCAP ? ", ratio" : ""}${NARROW ? ", unit" : ""};${NARROW ? " /* unit: what output is to be multiplied by */" : ""}
 % if PACKED
     int queries;           /* how many the sequence has */
 % end
@@ -153,6 +153,7 @@ INLINED void look_up(const struct worker *p, const struct tile *x, int n, __glob
         }
     }
 }
+% if not NARROW
 INLINED void page_boxes(uint to, __global const ushort *from, const long *stride, const struct worker *p, int tile, int n, const int rows,
     const int boxes, const int width, const int columns)
 {
@@ -170,6 +171,7 @@ INLINED void page_boxes(uint to, __global const ushort *from, const long *stride
                 ${ANYWHERE ? "row < n ? max(min(columns - 64 * c - 8 * chunk, 8), 0) : 0" : "row < n && 64 * c + 8 * chunk < columns"});
     }
 }
+% end
 % end
 % if SPLIT
 
@@ -201,11 +203,11 @@ INLINED void slice_q(uint to, __global const ushort *from, const struct worker *
 % end
 }
 % end
-/* For all columns of Q or K, or of V${PAGED ? "; and for rows in pages" : ""}. */
-% for paged in 0..PAGED + 1
+/* For all columns of Q${NARROW ? "" : " or K, or of V"}${PAGED and not NARROW ? "; and for rows in pages" : ""}. */
+% for paged in 0..(NARROW ? 1 : PAGED + 1)
 % let COPY_BOXES = paged ? "page_boxes" : "copy_boxes"
 % let WHERE = paged ? "stride, p, tile" : "stride, item"
-% for v in 0..2
+% for v in 0..(NARROW ? 1 : 2)
 % let BOXES = v ? VB : HB
 % let W = v ? LW : HW
 % let D = v ? PART_V : HD
@@ -232,7 +234,7 @@ INLINED void ${paged ? "page" : "copy"}_${v ? "v" : paged ? "k" : "qk"}(uint to,
 % end
 % end
 #define K_AT(n) (shared + ${AT_STAGES} + (n) % ${ST} * ${STAGE})
-#define V_AT(n) (shared + ${AT_STAGES + K_TILE} + (n) % ${ST} * ${STAGE})
+#define V_AT(n) (shared + ${AT_STAGES + (SETTLES ? BK*K_RAW : K_TILE)} + (n) % ${ST} * ${STAGE})
 
 % if NEGATES
 /* If the scale is negative, Q is negated and scores are multiplied by its magnitude, so that the largest score stays the
@@ -266,6 +268,12 @@ INLINED void get_queries(uint *q, const struct worker *p, int d)
     }
 }
 
+% if NARROW
+% include "opencl/sm80.narrow.t"
+% end
+% if IN_FOURS or BLOCKS
+% include "opencl/sm80.widen.t"
+% else
 % let MULTIPLY_QK = MIXED ? "multiply_mixed" : "multiply"
 /* S = Q K^T. */
 INLINED void scores(float *s, ${Q_STAYS ? "const uint *q, " : ""}const struct worker *p, uint k)
@@ -327,6 +335,7 @@ INLINED void values(float *out, const uint *w, const struct worker *p, uint v)
         }
     }
 }
+% end
 % end
 
 /* Masks the keys of tile j that lie behind the ends of intervals${WINDOW ? ", or before they begin" : ""}. The bounds are
@@ -413,11 +422,16 @@ INLINED void close_rows(float *out, const struct worker *p, struct row_states *r
 }
 % end
 
+%# The c-th pair of neighbouring columns of output that a work-item has in row r: its elements, and its first column.
+% let PAIR_X = IN_FOURS ? "c / 2 * 8 + c % 2 + 2 * r" : "4 * c + 2 * r"
+% let PAIR_Y = IN_FOURS ? "c / 2 * 8 + c % 2 + 2 * r + 4" : "4 * c + 2 * r + 1"
+% let PAIR_AT = IN_FOURS ? "c / 2 * 16 + c % 2 * 2" : "8 * c"
+% let LEFT_OF_PAIR = IN_FOURS ? "(c / 2 * 16 + c % 2 * 2)" : "8 * c"
 % if WIDE_O
 /* Stores row lane/4 of a fragment and the row 8 below it, a pair of columns at a time. */
 INLINED void store_output(__global ${TYPE_O} *o, ${HOW_STORED}, const float *out, const struct worker *p)
 {
-    const int column = 2 * (p->lane & 3);
+    const int column = ${IN_FOURS ? 4 : 2} * (p->lane & 3);
     #pragma unroll
     for (int f = 0; f < ${FR}; f++)
         #pragma unroll
@@ -434,15 +448,15 @@ INLINED void store_output(__global ${TYPE_O} *o, ${HOW_STORED}, const float *out
             const int wide = ((ulong)to & 7) == 0;
             #pragma unroll
             for (int c = 0; c < ${DV/8}; c++) {
-                const float x = out[f * ${NO} + 4 * c + 2 * r], y = out[f * ${NO} + 4 * c + 2 * r + 1];
-                const int left = ${PARTS_V > 1 ? "p->columns" : PART_V} - 8 * c - column;
+                const float x = out[f * ${NO} + ${PAIR_X}], y = out[f * ${NO} + ${PAIR_Y}];
+                const int left = ${PARTS_V > 1 ? "p->columns" : PART_V} - ${LEFT_OF_PAIR} - column;
                 if (is && wide && left > 1)
-                    *(__global float2 *)(to + 8 * c) = ${FLOAT2}(x, y);
+                    *(__global float2 *)(to + ${PAIR_AT}) = ${FLOAT2}(x, y);
                 else if (is) {
                     if (left > 0)
-                        to[8 * c] = x;
+                        to[${PAIR_AT}] = x;
                     if (left > 1)
-                        to[8 * c + 1] = y;
+                        to[${PAIR_AT} + 1] = y;
                 }
             }
         }
@@ -485,8 +499,14 @@ INLINED void store_output(__global ushort *o, ${HOW_STORED}, const float *out, c
         #pragma unroll
         for (int m = 0; m < ${NO/2}; m++) { /* pairs of columns of row lane/4, and then of the row 8 below it */
             const int c = m / 2, width = c < ${8*(VB - 1)} ? 128 : ${LW};
+% if IN_FOURS
+            const int r = m % 2, chunk = c % 8 / 2 * 2 + (p->lane >> 1 & 1);
+            const uint at = c / 8 * ${BQ*128} + p->warp * ${MR} * width + place(16 * f + 8 * r + p->lane / 4, chunk, width);
+            *(__local uint *)(p->memory + at + 8 * (p->lane & 1) + 4 * (c % 2)) = ${ROUNDED_O}(out[f * ${NO} + ${PAIR_X}], out[f * ${NO} + ${PAIR_Y}]);
+% else
             const uint at = c / 8 * ${BQ*128} + p->warp * ${MR} * width + place(16 * f + 8 * (m % 2) + p->lane / 4, c % 8, width);
             *(__local uint *)(p->memory + at + 4 * (p->lane & 3)) = ${ROUNDED_O}(out[f * ${NO} + 2 * m], out[f * ${NO} + 2 * m + 1]);
+% end
         }
     warp_sync();
 % for c in 0..VB

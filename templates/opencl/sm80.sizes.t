@@ -3,7 +3,20 @@
 %# columns where that is enough. A warp has MR rows of queries: one or two fragments of 16.
 % let WGMMA = ISA == "sm90"
 % include "opencl/sm.sizes.t"
-% assert not NARROW, "isa sm80 and loop joint do not widen K and V yet; dtype.kv must be left out"
+%# Narrow keys and values are widened in registers, by each warp for itself; their rows have boxes of 128 columns, which are as wide. Where
+%# a group has many warps all of them together put f16 into boxes instead: WIDENS. Such rows, those that begin anywhere, and blocks come
+%# to a stage as they lie in memory, and go to boxes from there: SETTLES (sm80.settle.t).
+% assert not NARROW or not WGMMA, "loop joint does not widen K and V; dtype.kv must be left out"
+% assert not NARROW or not INVARIANT, "with narrow K and V invariant must be left out: what f16 loses of a small probability depends on its neighbours' scales"
+% assert not NARROW or COPY != "plain", "narrow K and V are copied as they lie; copy must be async or any"
+% assert not BLOCKS or COPY != "any", "blocks of q8_0 and q4_0 are copied as they lie anyway; copy must be left out"
+% let COPY = BLOCKS ? "any" : COPY
+% assert not NARROW or COPY == "any" or HD % 16 == 0 and HDV % 16 == 0, "head_dim must be a multiple of 16 with narrow K and V: rows are copied by whole 16 bytes; copy any takes others"
+% let WIDENS = NARROW and BQ >= 4*MR
+% let SETTLES = NARROW and (COPY == "any" or WIDENS)
+%# Whether a work-item has four columns of output that follow each other, of every 16 columns.
+% let IN_FOURS = NARROW and not WIDENS
+% let UNIT = BLOCKS ? type_bytes(DTYPE_KV) : 1
 % assert DTYPE == "f16" or DTYPE == "bf16", "isa sm80 multiplies f16 and bf16; dtype must be one of them"
 % assert NV + U + GQ + GX + VW + PINGPONG == 0, "micro.vecs, unroll, group, vector and pingpong belong to other isas; sm80 has tiles, micro.rows and stages"
 % assert not SPLIT or not WGMMA, "with loop joint keys are not split; split must be left out"
@@ -31,10 +44,10 @@
 % let PART_ROW = round_up(HDV, 8)
 % let SOME_COLUMNS = COPY == "plain" or COPY == "any"
 %# Columns of values that a group works on at once: all of them or, if there are more than 256, one part after another. A fragment has
-%# a multiple of eight columns.
+%# a multiple of eight columns; of narrow values, of 16.
 % let PARTS_V = ceil_div(HDV, 256)
-% let PART_V = PARTS_V == 1 ? HDV : round_up(ceil_div(HDV, PARTS_V), 8)
-% let DV = round_up(PART_V, 8)
+% let PART_V = PARTS_V == 1 ? HDV : round_up(ceil_div(HDV, PARTS_V), BLOCKS ? 32 : NARROW ? 16 : 8)
+% let DV = round_up(PART_V, NARROW ? 16 : 8)
 % assert PARTS_V == 1 or COPY != "tma", "head_dim.v must be at most 256 where copy is tma; copy async and any take more"
 %# The scores of a fragment, and its elements of output, that a work-item holds.
 % let NS = BK/2
@@ -44,8 +57,13 @@
 %# Bytes of a row in the last box, and in all boxes. wgmma needs whole boxes.
 % let HW = WGMMA ? 128 : 2*round_up(HD - 64*(HB - 1), HD - 64*(HB - 1) > 32 ? 64 : HD - 64*(HB - 1) > 16 ? 32 : 16)
 % let LW = WGMMA ? 128 : 2*round_up(DV - 64*(VB - 1), DV - 64*(VB - 1) > 32 ? 64 : DV - 64*(VB - 1) > 16 ? 32 : 16)
-% let K_TILE = BK*(128*(HB - 1) + HW)
-% let V_TILE = BK*(128*(VB - 1) + LW)
+%# Boxes of keys and of values, and bytes of a row in the last ones.
+% let K_BOXES = IN_FOURS ? ceil_div(HD, 128) : HB
+% let V_BOXES = IN_FOURS ? ceil_div(DV, 128) : VB
+% let K_LAST = IN_FOURS ? (HD - 128*(K_BOXES - 1) > 64 ? 128 : HD - 128*(K_BOXES - 1) > 32 ? 64 : 32) : HW
+% let V_LAST = IN_FOURS ? (DV - 128*(V_BOXES - 1) > 64 ? 128 : DV - 128*(V_BOXES - 1) > 32 ? 64 : 32) : LW
+% let K_TILE = BK*(128*(K_BOXES - 1) + K_LAST)
+% let V_TILE = BK*(128*(V_BOXES - 1) + V_LAST)
 % let Q_TILE = BQ*(128*(HB - 1) + HW)
 % let O_TILE = BQ*(128*(VB - 1) + LW)
 %# Registers of a work-item: scores, output, Q where there is room, and about 48 for all else. If Q stays in registers, its place in
@@ -57,9 +75,22 @@
 % assert not SHARED_Q or Q_FITS, "registers have no room for queries anyway; shared_q must be left out"
 % let Q_STAYS = Q_FITS and not SHARED_Q
 % let AT_STAGES = Q_STAYS ? 0 : Q_TILE
-% let STAGE = K_TILE + V_TILE
+%# Narrow rows as they lie in memory: their bytes, and as many 16 as have room for them wherever they begin.
+% let K_BYTES = BLOCKS ? HD/32*UNIT : round_up(HD, 16)
+% let V_BYTES = BLOCKS ? DV/32*UNIT : DV
+% let K_RAW = not SETTLES ? 0 : COPY == "any" ? 16*ceil_div(K_BYTES + 16, 16) : K_BYTES
+% let V_RAW = not SETTLES ? 0 : COPY == "any" ? 16*ceil_div(V_BYTES + 16, 16) : V_BYTES
+%# A stage: boxes, or rows and where within 16 bytes each begins; then the scales of keys and of values. Settled boxes stand behind the
+%# stages, with the scales of blocks.
+% let AT_SHIFTS = BK*(K_RAW + V_RAW)
+% let AT_SCALES = SETTLES ? AT_SHIFTS + 2*BK : K_TILE + V_TILE
+% let STAGE = NARROW ? round_up(AT_SCALES + SCALED*8*BK, 128) : K_TILE + V_TILE
+% let AT_SETTLED = AT_STAGES + ST*STAGE
+% let K_BLOCKS = BLOCKS ? HD/32 : 0
+% let V_BLOCKS = BLOCKS ? DV/32 : 0
+% let SETTLED = SETTLES ? K_TILE + V_TILE + 4*BK*(K_BLOCKS + V_BLOCKS) : 0
 % let AT_Q = Q_STAYS ? (ST - 1)*STAGE : 0
-% let AT_BAR = max(max(AT_STAGES + ST*STAGE, AT_Q + Q_TILE), WIDE_O ? 0 : O_TILE)
+% let AT_BAR = max(max(AT_SETTLED + SETTLED, AT_Q + Q_TILE), WIDE_O ? 0 : O_TILE)
 % let AT_PLACES = AT_BAR
 % let AT_TILE = AT_PLACES + (PAGED ? 16*BK : 0)
 %# The tile, and whether this group is the last one with a part of its slice.

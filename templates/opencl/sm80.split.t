@@ -51,9 +51,17 @@ INLINED void leave_part(struct worker *x, const float *out, const struct attn_cl
         const int i = x->warp * ${MR} + x->lane / 4 + 8 * r;
         if (row_at(i, at, &x->d, a).is) {
             #pragma unroll
+% if IN_FOURS
+            for (int c = 0; c < ${DV/16}; c++) { /* a work-item has four columns of every 16 */
+                const float *const y = out + r / 2 * ${NO} + 8 * c + r % 2 * 2;
+                if (${DV <= PART_ROW} || 16 * c + 4 * (x->lane & 3) < ${PART_ROW})
+                    *(__global float4 *)(part + i * ${PART_ROW} + 16 * c + 4 * (x->lane & 3)) = ${FLOAT4}(y[0], y[4], y[1], y[5]);
+            }
+% else
             for (int m = 0; m < ${NO/4}; m++)
                 *(__global float2 *)(part + i * ${PART_ROW} + 8 * m + 2 * (x->lane & 3)) =
                     ${FLOAT2}(out[r / 2 * ${NO} + 4 * m + r % 2 * 2], out[r / 2 * ${NO} + 4 * m + r % 2 * 2 + 1]);
+% end
         }
     }
     if (x->item == 0)

@@ -29,6 +29,7 @@
 % assert not WIDE or not NARROW, "narrow K and V are widened for head_dim of at most 256"
 % assert not WIDE or BQ < 192, "tile.q must be 64 or 128 where head_dim is more than 256"
 % assert BK % 16 == 0 and BK <= 256, "tile.k must be a multiple of 16 and at most 256, as wgmma's sides are"
+% assert not BLOCKS, "isa sm90 does not widen q8_0 and q4_0; dtype.kv must be another type"
 % assert COPY == "tma", "copy must be tma where one warp copies for all; plain and async go with loop joint"
 % assert SPLIT == 0 or LOOP == "persistent", "split needs work-groups that stay; loop must be persistent"
 % assert not UNSWIZZLED and not SHARED_Q, "unswizzled and shared_q belong to isa sm80: wgmma reads swizzled shared memory anyway"

@@ -284,6 +284,20 @@ void multiply_tf32(float *c, const uint *a, const uint *b)
     emulated_meet_warp();
 }
 
+uint spread(uint four, uint which)
+{
+    uint y = 0;
+    for (int i = 0; i < 4; i++) {
+        const uint byte = which >> 4 * i & 15;
+        y |= (byte < 4 ? four >> 8 * byte & 255 : 0) << 8 * i;
+    }
+    return y;
+}
+uint remainders(float low, float high, uint two)
+{
+    return emulated_two(DTYPE_F16, low - half_of(DTYPE_F16, two, 0), high - half_of(DTYPE_F16, two, 1));
+}
+
 uint count_up(uint *at)
 {
     return (*at)++;

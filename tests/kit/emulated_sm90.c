@@ -247,8 +247,9 @@ void copies_arrive(uint bar)
 }
 void widened(uint *y, uint four)
 {
+    const enum dtype t = emulated_facts()->type_kv;
     float x[4];
-    narrow_load(emulated_facts()->type_kv, &four, 4, x);
+    narrow_load(t == DTYPE_FP8 ? t : DTYPE_INT8, &four, 4, x); /* what becomes of blocks is int8 */
     y[0] = emulated_two(DTYPE_F16, x[0], x[1]), y[1] = emulated_two(DTYPE_F16, x[2], x[3]);
 }
 uint times(uint x, uint y)
@@ -256,11 +257,6 @@ uint times(uint x, uint y)
     const uint two[2] = {x, y};
     const uint16_t *h = (const uint16_t *)(const void *)two;
     return emulated_two(DTYPE_F16, dtype_load(DTYPE_F16, h, 0) * dtype_load(DTYPE_F16, h, 2), dtype_load(DTYPE_F16, h, 1) * dtype_load(DTYPE_F16, h, 3));
-}
-uint remainders(float low, float high, uint two)
-{
-    const uint16_t *h = (const uint16_t *)(const void *)&two;
-    return emulated_two(DTYPE_F16, low - dtype_load(DTYPE_F16, h, 0), high - dtype_load(DTYPE_F16, h, 1));
 }
 void widened_apart(uint *y, uint four)
 {

@@ -1,7 +1,7 @@
-/* test_tensor_cores.c - on a Hopper card no problem with Q, K and V in f16 or bf16, or with Q in bf16 and K and V in int8 or fp8 to 256 elements a row, is left to the portable kernel: random problems,
+/* test_tensor_cores.c - on a Hopper card no problem with Q, K and V in f16 or bf16, or with K and V in int8 or fp8 to 256 elements a row, is left to the portable kernel: random problems,
  * of all features, types of O and head dims, have a variant among those that tuning tries that the rules and the card's limits let
  * pass; and, with rows of Q and K of at most 256 elements, one for rows that lie anywhere. No card is needed, and nothing is
- * compiled. The same of sm80's cards, of rows of Q and K of at most 256 elements.
+ * compiled. The same of sm80's cards, of rows of Q and K of at most 256 elements, and of any narrow K and V.
  *     ATTN_SEED  where random choices begin */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,8 +43,8 @@ static struct variant draw_problem(uint64_t *random)
                                              F_PACKED, F_PAGED};
     struct variant v = variant_default(ISA_SM90);
     const enum dtype type = random_below(random, 2) ? DTYPE_F16 : DTYPE_BF16;
-    const bool narrow = type == DTYPE_BF16 && random_below(random, 3) == 0;
-    variant_set_dtypes(&v, type, narrow ? random_below(random, 2) ? DTYPE_INT8 : DTYPE_FP8 : type,
+    const bool narrow = random_below(random, 3) == 0;
+    variant_set_dtypes(&v, type, narrow ? (enum dtype)(DTYPE_COUNT + random_below(random, DTYPE_ALL - DTYPE_COUNT)) : type,
                        random_below(random, 3) ? type : (enum dtype)random_below(random, DTYPE_COUNT));
     v.field[F_HEAD_DIM] = draw_dim(random);
     v.field[F_HEAD_DIM_V] = random_below(random, 3) ? 0 : draw_dim(random);
@@ -56,6 +56,9 @@ static struct variant draw_problem(uint64_t *random)
         v.field[F_HEAD_DIM] = i < 5 ? wide[i][0] : 8 * (int32_t)(33 + random_below(random, 40));
         v.field[F_HEAD_DIM_V] = i < 5 ? wide[i][1] : 8 * (int32_t)(1 + random_below(random, 64));
     }
+    if (dtype_values(variant_dtype_kv(&v)) > 1)
+        for (enum field_id f = F_HEAD_DIM; f <= F_HEAD_DIM_V; f++) /* whole blocks */
+            v.field[f] = (v.field[f] + 31) / 32 * 32;
     if (v.field[F_HEAD_DIM_V] == v.field[F_HEAD_DIM])
         v.field[F_HEAD_DIM_V] = 0;
     const bool plain = random_below(random, 3) == 0, all = random_below(random, 6) == 0;
@@ -107,15 +110,15 @@ static void test_all_problems(void **state)
         char name[GEN_NAME_MAX];
         struct gen_error rule = {.text = ""};
         variant_encode(&v, name);
-        /* Narrow keys and values are isa sm90's alone, and their rows too are whole 16 bytes. */
-        const bool narrow = dtypes[variant_dtype_kv(&v)].scaled;
+        /* Narrow rows too are whole 16 bytes on isa sm90, which has no blocks; beside queries in f16 it has no room for all. */
+        const bool narrow = variant_dtype_kv(&v) >= DTYPE_COUNT, blocks = dtype_values(variant_dtype_kv(&v)) > 1;
         const int step = narrow ? 16 : 8;
-        if (!narrow && v.field[F_HEAD_DIM] <= MOST && !is_there(s, &v, ISA_SM80, ANY, &rule))
+        if (v.field[F_HEAD_DIM] <= MOST && !is_there(s, &v, ISA_SM80, ANY, &rule))
             fail_msg("%s: is left to the portable kernel on sm80's cards: %s", name, rule.text);
-        if (!narrow && v.field[F_HEAD_DIM] <= MOST && !is_there(s, &v, ISA_SM80, ANYWHERE, &rule))
+        if (v.field[F_HEAD_DIM] <= MOST && !is_there(s, &v, ISA_SM80, ANYWHERE, &rule))
             fail_msg("%s: with rows that lie anywhere is left to the portable kernel: %s", name, rule.text);
         const int dv = variant_head_dim_v(&v);
-        if (v.field[F_HEAD_DIM] % step != 0 || dv % step != 0 || (narrow && (dv > MOST || v.field[F_HEAD_DIM] > MOST)))
+        if (blocks || (narrow && v.field[F_DTYPE] == DTYPE_F16) || v.field[F_HEAD_DIM] % step != 0 || dv % step != 0 || (narrow && (dv > MOST || v.field[F_HEAD_DIM] > MOST)))
             continue;
         /* Whose rows are whole 16 bytes is not for the slower isa either. */
         whole++;
