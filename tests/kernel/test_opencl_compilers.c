@@ -295,7 +295,7 @@ static void test_tensor_cores_without_a_device(void **state)
         "attn_bf16_d128_causal_on_sm80_q16k64_r16_s1024_st3",
         "attn_f16_d7_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_sm80_q64k32_r16_s512_copyany",
         "attn_bf16_kvint8_d128_paged_on_sm80_q16k64_r16_s4096_st3",
-        "attn_f16_kvint8_d256_causal_on_sm80_q128k64_r16",
+        "attn_bf16_kvint8_d256_causal_on_sm80_q128k64_r16",
         "attn_f16_kvq8_0_d128_on_sm80_q128k64_r16",
         "attn_f16_kvq4_0_d128_softcap_biasf16_mask_alibi_paged_on_sm80_q32k32_r16_s1024",
         "attn_bf16_kvfp8_d7v100_causal_on_sm80_q64k48_r16_copyany",
