@@ -79,21 +79,27 @@
 %# Invariant kernels pack a panel of keys, or some values, at a time, and have scores of all blocks of queries. Values that are floats
 %# when they are read stay where they are.
 % let SOME = max(W, 16)
-%# While they pack and multiply a panel of keys, they fetch a panel to come: PACK_LINES lines in each step of packing and SCORE_LINES in each
-%# step of the product, so that each fetches half of the panel. Columns of bf16 are packed two at a time and widened afterwards, which
-%# takes half of the shuffles.
+%# Whether there is a whole panel of columns of values.
+% let WHOLE = DIRECT and (PANELS > 1 or LAST == NV) ? 1 : 0
+%# While they pack and multiply a panel of keys, they fetch a panel to come, so that memory is never idle: half of it in SCORE_ROUNDS steps of
+%# the product, each of SCORE_STEPS products, and the rest in PACK_ROUNDS steps of packing. Columns of bf16 are packed two at a time and widened
+%# afterwards, which takes half of the shuffles.
 % let TWOS = has_op("two") and TROW == "bf16" and not PAIRS
 % let AHEAD = SPLIT and INVARIANT
-%# How many panels ahead; with f32 four were faster than two, with bf16 two.
-% let AWAY = SIZE == 4 ? 4 : 2
-% let PACK_LINES = NARROW ? 0 : ceil_div(W/2*KEY_LINES, max(1, LDQ/W))
-% let SCORE_LINES = ceil_div((NARROW ? NR : NR/2)*KEY_LINES, SQ/U)
+%# How many panels ahead. Values are fetched as many ahead as are read at a time, CHUNK_LINES lines in each step.
+% let AWAY = 2
+% let CHUNK_LINES = ceil_div(SOME*VALUE, LINE*max(1, PANELS - (LAST == NV ? 0 : 1))*(R/VR)*(SOME/U))
+% let SCORE_STEPS = not NARROW and NR/2*KEY_LINES < SQ/U and SQ/U % 2 == 0 ? 2 : 1
+% let SCORE_ROUNDS = SQ/U/SCORE_STEPS
+% let SCORE_LINES = max(1, (NARROW ? NR : NR/2)*KEY_LINES/SCORE_ROUNDS)
+% let PACK_ROUNDS = NV*ceil_div(LDQ/W, TWOS ? 2 : 1)
+% let PACK_LINES = ceil_div(max(0, NR*KEY_LINES - SCORE_ROUNDS*SCORE_LINES), PACK_ROUNDS)
 % let SOME_K = round_up(FEW_O + FEW_RESULT, 64)
 % let SOME_V = SOME_K + round_up(NR*LDQ*4, 64)
 % let SOME_S = SOME_V + round_up(DIRECT ? SOME*LDO*SIZE : PANELS*SOME/PER*NR*4, 64)
 % let SOME_P = SOME_S + round_up(BQ*BK*4, 64)
 % let SOME_STAGE = SOME_P + (PAIRS ? round_up(BQ*BK*2, 64) : 0)
-% let FEW_ALL = not FEW ? SOME_STAGE + round_up(max(STAGE, MR*LDQ*PER)*4, 64) : FEW_STAGE + round_up(max(max(R*LDQ*4, LDO*4), BK*R*4), 64)
+% let FEW_ALL = not FEW ? SOME_STAGE + round_up(max(max(STAGE, MR*LDQ*PER)*4, NARROW ? 0 : NR*LDQ*PER*SIZE), 64) : FEW_STAGE + round_up(max(max(R*LDQ*4, LDO*4), BK*R*4), 64)
 % let AT_O = round_up(BQ, W)*LDQ*4
 % let AT_S = AT_O + round_up(BQ*LDO*4, 64)
 % let AT_P = AT_S + round_up(MR*BK*4, 64)
@@ -163,9 +169,7 @@
 % if AHEAD
 % micro fetch_rows
 % end
-% if AHEAD and not NARROW
-% micro pack_ahead
-% else
+% if NARROW or not AHEAD
 % micro pack_k
 % end
 % if SPLIT and not DIRECT
@@ -175,7 +179,11 @@
 % end
 % micro score_tile with N = NV
 % if AHEAD
+% if NARROW
 % micro score_ahead with N = NV
+% else
+% micro score_panels with N = NV
+% end
 % end
 % micro softmax
 % micro cut
@@ -185,6 +193,9 @@
 % end
 % if LAST != NV
 % micro add_values as add_rest with N = LAST
+% end
+% if WHOLE
+% micro add_some with N = NV
 % end
 % micro rescale
 % else

@@ -24,24 +24,20 @@ static const ${CKV} *ahead_of(const struct rows *x, int64_t j, int64_t n)
     return j < x->s->keys && x->a->k_stride[2] == ${HD/VALUES} ? at : key_at(x, x->from);
 }
 
-/* Keys j to j + ${NR - 1} of those before end become a panel${DIRECT ? "" : ", and values j to j + "}${DIRECT ? "" : SOME - 1}${DIRECT ? "" : " pieces of panels"}; zeros behind them. */
+% if NARROW
+/* Keys j to j + ${NR - 1} of those before end become a panel, and values j to j + ${SOME - 1} pieces of panels; zeros behind them. */
 static void pack_keys(const struct rows *x, const struct space *w, int64_t j, int64_t end)
 {
-    const struct attn_args *a = x->a;
     for (int64_t c = 0; c < ${NR}; c += ${W}) {
-        int64_t n = most(0, least(${W}, end - j - c));
-% if NARROW
-        open_keys(a, x->s, x->g, j + c, n, (float *)w->stage);
+        open_keys(x->a, x->s, x->g, j + c, most(0, least(${W}, end - j - c)), (float *)w->stage);
         pack_k((const float *)w->stage, w->k + c, ${LDQ});
-% else
-        int64_t ld;
-        const ${CKV} *from = keys_at(a, x->s, (const ${CKV} *)a->k + x->s->k_at + x->g * a->k_stride[1], a->k_stride, j + c, n, ${W}, ${HD}, ${LDQ*PER}, &ld,
-            (${CKV} *)w->stage);
-        pack_ahead(from, w->k + c, ld, ahead_of(x, j + ${AWAY*NR} + c / 2, ${W/2}));
-% end
     }
 }
+% end
 % if not DIRECT
+% if not NARROW
+/* Values j to j + ${SOME - 1} of those before end become pieces of panels; zeros behind them. */
+% end
 static void pack_values(const struct rows *x, const struct space *w, int64_t j, int64_t end)
 {
     const struct attn_args *a = x->a;
@@ -128,12 +124,27 @@ static void soft(const struct rows *x, const struct space *w, int64_t t, int64_t
 static void walk(const struct rows *x, const struct space *w, int64_t split, float *o)
 {
     int64_t end = least(x->end, (split + 1) * ${SPLIT}), j = most(split * ${SPLIT}, x->from / ${BK} * ${BK});
+% if not NARROW
+    const ${CKV} *keys = (const ${CKV} *)x->a->k + x->s->k_at + x->g * x->a->k_stride[1];
+% end
     begin(x, o);
     for (; j < end; j += ${BK}) {
         int64_t n = least(${BK}, end - j);
+% if NARROW
         for (int64_t c = 0; c < n; c += ${NR}) {
             pack_keys(x, w, j + c, end);
-            score_ahead(w->q, w->k, w->s + c, w->q + ${MR*LDQ}, ahead_of(x, j + c + ${NARROW ? AWAY*NR : AWAY*NR + NR/2}, ${NARROW ? NR : NR/2}));
+            score_ahead(w->q, w->k, w->s + c, w->q + ${MR*LDQ}, ahead_of(x, j + c + ${AWAY*NR}, ${NR}));
+% else
+% if IN_PLACE
+        int64_t step = x->count <= ${MR} && n == ${BK} && x->a->k_stride[2] == ${HD} ? ${BK} : ${NR}; /* all panels at once, or one */
+% else
+        const int64_t step = ${NR};
+% end
+        for (int64_t c = 0; c < n; c += step) {
+            int64_t ld;
+            const ${CKV} *from = keys_at(x->a, x->s, keys, x->a->k_stride, j + c, least(step, n - c), step, ${HD}, ${LDQ*PER}, &ld, (${CKV} *)w->stage);
+            score_panels(w->q, from, w->s + c, ahead_of(x, j + c + ${AWAY*NR}, step), ld, step / ${NR});
+% end
             for (int64_t t = ${MR}; t < x->count; t += ${MR}) {
                 const float *q = w->q + t / ${MR} * ${QUERIES};
                 score_tile(q, w->k, w->s + t * ${BK} + c, q + ${MR*LDQ}, 1);
@@ -154,9 +165,24 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
             const ${CKV} *head = (const ${CKV} *)x->a->v + x->s->v_at + x->g * x->a->v_stride[1], *next;
             int64_t ld, some = least(${SOME}, n - c);
             const ${CKV} *v = keys_at(x->a, x->s, head, x->a->v_stride, j + c, some, ${SOME}, ${HDV}, ${LDO}, &ld, (${CKV} *)(void *)w->v);
-            next = v + ${AWAY*SOME} * ld; /* fetched ahead; nothing is read, wherever that is */
+            next = v + ${SOME} * ld; /* fetched ahead; nothing is read, wherever that is */
+% if WHOLE
+            if (ld != ${LDO})
+                fetch_rows(next, ld, ${SOME}), next = v;
+% end
             for (int64_t t = 0; t < x->count; t += ${MR}) {
                 float *to = o + t / ${MR} * ${RESULTS};
+% if WHOLE
+                if (some == ${SOME}) {
+                    add_some(w->s + t * ${BK} + c, v, to, next, ld);
+% if LAST != NV
+% let c = PANELS - 1
+                    for (int64_t r = 0; r < ${MR}; r += ${VR})
+                        add_rest(w->s + (t + r) * ${BK} + c, v + ${c*NR}, to + r * ${LDO} + ${c*NR}, next + (r / ${VR} + ${c*(R/VR)}) * ${VALUE_LINES*LINE}, ld, ${SOME/U});
+% end
+                    continue;
+                }
+% end
 % for c in 0..PANELS
                 for (int64_t r = 0; r < ${MR}; r += ${VR})
                     ${c < PANELS - 1 or LAST == NV ? "add_values" : "add_rest"}(w->s + (t + r) * ${BK} + c, v + ${c*NR}, to + r * ${LDO} + ${c*NR}, next + (r / ${VR} + ${c*(R/VR)}) * ${VALUE_LINES*LINE}, ld, over(some, ${U}));

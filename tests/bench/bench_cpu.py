@@ -2,13 +2,14 @@
 """bench_cpu.py - attention on a CPU: attngen's kernels beside those of other libraries that are installed (PyTorch, zentorch,
 onnxruntime, ggml), in one run, on the same shapes and threads. What it is not: part of attngen; it needs one of them, or none.
 
-    tests/bench/bench_cpu.py out/bin/attngen [--mode prefill,decode] [--dtype f32,bf16,f16] [--kv int8,fp8,q8_0,q4_0] [--dims 64,128]
-        [--lengths 512,2048,8192] [--causal 0,1] [--heads 8] [--kv-heads N] [--batch 1] [--queries 1] [--threads 1,2]
+    tests/bench/bench_cpu.py out/bin/attngen [--mode prefill,decode] [--dtype f32,bf16,f16] [--kv int8,fp8,q8_0,q4_0] [--invariant]
+        [--dims 64,128] [--lengths 512,2048,8192] [--causal 0,1] [--heads 8] [--kv-heads N] [--batch 1] [--queries 1] [--threads 1,2]
         [--tune SECONDS] [--rounds 4] [--round SECONDS] [--peers NAME,...] [--csv FILE] [--svg FILE]
 
 Prefill is N queries over N keys, and GFLOP/s count the pairs that a causal mask lets take part. Decode is --queries of them over N keys,
 32 heads over 8 unless others are named, and what counts is the rate at which K and V are read, as they are stored, each once. With
---kv, K and V are of each of those types too, and attngen's own time with K and V of the queries' type stands beside.
+--kv, K and V are of each of those types too, and attngen's own time with K and V of the queries' type stands beside. With --invariant
+attngen's kernels promise the same bits whatever else is in the problem, and its own time without that promise stands beside.
 
 attngen's kernel is what `attngen tune` finds for the shape within so many seconds. Then rounds alternate, a second of each contender,
 in an order that turns; printed are the best launch of all rounds and the median of rounds' medians: on a machine that others use, too,
@@ -28,7 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from bench_gpu import geometric_mean, median
 from cpu_peers import PEERS, Absent
 
-OURS, WHOLE = "attngen", "attngen, K and V as Q"
+OURS, WHOLE, FREE = "attngen", "attngen, K and V as Q", "attngen, not invariant"
 BITS = {"f32": 32, "f16": 16, "bf16": 16, "int8": 8, "fp8": 8, "q8_0": 8.5, "q4_0": 4.5}
 
 
@@ -53,11 +54,11 @@ class Cell:
 
 
 class Ours:
-    def __init__(self, cell, kv, given):
+    def __init__(self, cell, kv, invariant, given):
         shape = (cell.batch, cell.heads, cell.kv_heads, cell.queries, cell.keys, cell.dim)
         dtype = cell.dtype if kv == cell.dtype else f"q={cell.dtype},kv={kv}"
         self.options = ["--dtype", dtype, "--shape", ",".join(map(str, shape)), "--threads", str(cell.threads)]
-        self.options += ["--causal"] if cell.causal else []
+        self.options += (["--causal"] if cell.causal else []) + (["--invariant"] if invariant else [])
         self.program, self.seconds, self.variant, self.peak = given.program, given.round, "", 0
         self.ask("tune", "--time-limit", str(given.tune))
 
@@ -109,9 +110,11 @@ def read_rate(threads):
 
 
 def contenders_of(cell, options, absent):
-    made = {OURS: Ours(cell, cell.kv, options)}
+    made = {OURS: Ours(cell, cell.kv, options.invariant, options)}
     if cell.kv != cell.dtype:
-        made[WHOLE] = Ours(cell, cell.dtype, options)
+        made[WHOLE] = Ours(cell, cell.dtype, options.invariant, options)
+    if options.invariant:
+        made[FREE] = Ours(cell, cell.kv, False, options)
     for name in options.peers:
         try:
             made[name] = Peer(PEERS[name](cell), options.round)
@@ -209,6 +212,7 @@ def read_options():
     parser.add_argument("--mode", type=words, default=["prefill"])
     parser.add_argument("--dtype", type=words, default=["f32", "bf16", "f16"])
     parser.add_argument("--kv", type=words, default=[])
+    parser.add_argument("--invariant", action="store_true")
     parser.add_argument("--dims", type=numbers, default=[64, 128])
     parser.add_argument("--lengths", type=numbers, default=[512, 2048, 8192])
     parser.add_argument("--causal", type=numbers, default=[0, 1])
@@ -241,7 +245,7 @@ def cells_of(options):
 def main():
     options, absent, rows = read_options(), {}, []
     options.read = {t: read_rate(t) if "decode" in options.mode else 0 for t in options.threads}
-    names = [OURS] + ([WHOLE] if options.kv else []) + options.peers
+    names = [OURS] + ([WHOLE] if options.kv else []) + ([FREE] if options.invariant else []) + options.peers
     print(f"# {processor()}, {os.cpu_count()} threads")
     print("| cell | unit | peak | " + " | ".join(f"{n}, best / median" for n in names) + " | to the best other: best | median | variant |\n" +
           "|---" * (len(names) + 6) + "|")

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -70,8 +71,16 @@ static bool add_job(struct suite *s, const struct variant *v, enum cuda_depth de
 static void compile(struct suite *s, const struct job *j)
 {
     char said[sizeof s->said];
+    struct timespec begin, end;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
     if (!cuda_compiles(&s->nvrtc, j->isa, j->name, j->text, j->depth, said, sizeof said) && atomic_fetch_add(&s->failed, 1) == 0)
         memcpy(s->said, said, sizeof said);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+    if (s->jobs > DRAWN * 3) { /* which takes long */
+        print_message("# %d of %d: %s: %.1f s\n", (int)(j - s->job), s->jobs, j->name,
+                      (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec));
+        fflush(stdout);
+    }
 }
 
 static void *work(void *arg)

@@ -66,12 +66,6 @@ static void pack_k(struct job *j)
             want(j, 1, (c / per * j->z.NR + i) * per + c % per, (double)get(j, 0, i * ld + c), 0);
 }
 
-static void pack_ahead(struct job *j)
-{
-    pack_k(j);
-    memory(j, 3, row_type(j), 1); /* a hint */
-}
-
 /* Has no effect. */
 static void fetch_rows(struct job *j)
 {
@@ -356,7 +350,7 @@ static void finish(struct job *j)
 }
 
 static const struct model models[] = {
-    {"pack_q", pack_q},   {"pack_k", pack_k},   {"pack_ahead", pack_ahead},   {"fetch_rows", fetch_rows},   {"pack_v", pack_v}, {"score_tile", score_tile}, {"score_ahead", score_ahead}, {"softmax", softmax},
+    {"pack_q", pack_q},   {"pack_k", pack_k},   {"fetch_rows", fetch_rows},   {"pack_v", pack_v}, {"score_tile", score_tile}, {"score_ahead", score_ahead}, {"softmax", softmax},
     {"cut", cut}, {"value_tile", value_tile}, {"finish", finish}, {"soften", soften},
     {"widen_row", open_row}, {"open_row", open_row}, {"add_bias", add_bias}, {"alibi", alibi}, {"hide", hide}, {NULL, NULL},
 };

@@ -139,6 +139,55 @@ static void add_values(struct job *j)
     values(j, keys, ld, -1);
 }
 
+/* All whole panels of columns, for all rows of a block. */
+static void add_some(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t panels = z->PANELS - (z->LAST != z->NV), ld = units(j, z->LDO) + (j->kind % 3) * 5;
+    slots(j, 0, (z->R - 1) * z->LDP + z->SOME);
+    memory(j, 1, j->kv, (z->SOME - 1) * ld + units(j, panels * z->NR));
+    memory(j, 2, DTYPE_F32, (z->R - 1) * z->LDO + panels * z->NR);
+    memory(j, 3, j->kv, 1);
+    integer(j, 4, step(j, ld));
+    for (int64_t i = 0; i < z->R; i++)
+        for (int64_t c = 0; c < panels * z->NR; c++) {
+            const int64_t at = i * z->LDO + c / z->NR * z->NR + output_of(j, c % z->NR, z->NV);
+            double sum = (double)get(j, 2, at), size = fabs(sum);
+            for (int64_t k = 0; k < z->SOME; k++) {
+                const double term = (double)get_element(j, 0, i * z->LDP + k) * (double)number(j, 1, k * ld, c);
+                sum += term, size += fabs(term);
+            }
+            want(j, 2, at, sum, (double)(z->SOME + 2) * 0x1p-24 * size + TINY);
+        }
+}
+
+/* Keys become panels, in one place behind the queries, of which the last stays; and their scores. */
+static void score_panels(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t per = z->PER, n = up_to(j, z->BK / z->NR), columns = z->LDQ * per, ld = columns + (j->kind % 3) * 5;
+    slots(j, 0, z->SOME_K / 4 + z->LDQ * z->NR);
+    memory(j, 1, j->kv, (n * z->NR - 1) * ld + columns);
+    memory(j, 2, DTYPE_F32, (z->MR - 1) * z->BK + n * z->NR);
+    memory(j, 3, j->kv, 1); /* a hint, of no effect: most of it lies outside */
+    integer(j, 4, ld);
+    integer(j, 5, n);
+    const float scale = random_normal(&j->random);
+    set(j, 0, z->MR * z->LDQ, scale);
+    for (int64_t k = 0; k < n * z->NR; k++) {
+        for (int64_t i = 0; i < z->MR; i++) {
+            double sum = 0, size = 0;
+            for (int64_t c = 0; c < z->SQ * per; c++) {
+                const double term = (double)get_element(j, 0, i * columns + c) * (double)get(j, 1, k * ld + c);
+                sum += term, size += fabs(term);
+            }
+            want(j, 2, i * z->BK + k, (double)scale * sum, fabs((double)scale) * (double)(columns + 2) * 0x1p-24 * size + TINY);
+        }
+        for (int64_t c = 0; c < columns && k / z->NR == n - 1; c++)
+            want_element(j, 0, (z->SOME_K / 4 + c / per * z->NR + k % z->NR) * per + c % per, (double)get(j, 1, k * ld + c), 0);
+    }
+}
+
 /* Row i of n vectors whose lane KEY*R + ROW is one score; keys from..limit-1 are seen. The state is argument 1. */
 static void want_lanes(struct job *j, int64_t i, int64_t keys, int64_t from, int64_t limit)
 {
@@ -361,6 +410,8 @@ const struct model few_models[] = {
     {"rescale", rescale},
     {"value_rows", value_rows},
     {"add_values", add_values},
+    {"add_some", add_some},
+    {"score_panels", score_panels},
     {"softmax_rows", softmax_rows},
     {"tile_scores", tile_scores},
     {"tile_values", tile_values},

@@ -25,7 +25,7 @@
 #include "../kit/seed.h"
 #include "models.h"
 
-enum { UNITS = 500, VARIANTS = 42, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300, INVARIANT = 2 };
+enum { UNITS = 560, VARIANTS = 48, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300, INVARIANT = 2 };
 
 /* Head dims, rows, vectors, steps; tile.k in panels. 0: the isa's default. Odd head dims, one row, as many rows as a
  * vector has lanes or registers hold, one panel and several with a rest. */
@@ -47,6 +47,7 @@ enum { SHAPES = sizeof shapes / sizeof *shapes };
 static const struct shape narrow_shapes[] = {
     {37, 53, 3, 2, 1, 1, false, false}, {64, 96, 4, 2, 2, 1, false, false},
     {64, 96, 4, 4, 2, 1, false, true},  {20, 72, 4, 2, 2, 1, true, true},  {64, 32, 4, 8, 2, 1, true, true},
+    {64, 32, 4, 2, 2, 1, false, INVARIANT},
 };
 enum { NARROW_SHAPES = sizeof narrow_shapes / sizeof *narrow_shapes };
 
@@ -348,7 +349,7 @@ static void test_isa(void **state)
 /* Whether the micro-kernel at that place of attn.micro serves products that are not of pairs, as those of isa are. */
 static bool is_of_others(enum isa isa, const char *name)
 {
-    return isas[isa].pairs && (!strncmp(name, "rescale(", 8) || !strncmp(name, "add_values(", 11));
+    return isas[isa].pairs && (!strncmp(name, "rescale(", 8) || !strncmp(name, "add_values(", 11) || !strncmp(name, "add_some(", 9));
 }
 
 /* So that a new rule that refuses the shapes above does not silence the test. */
