@@ -70,7 +70,7 @@ $(OBJ)/flags: FORCE
 
 $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D)
-	$(compile) $(PIC) $(INCLUDE) -MMD -MP -c $< -o $@
+	$(compile) $(PIC) $(INCLUDE) $(QUICK) -MMD -MP -c $< -o $@
 
 $(OBJ)/gen/%.o $(OBJ)/runtime/%.o: PIC = $(pic)
 

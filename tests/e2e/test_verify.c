@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "../../gen/gen.h"
+#include "../kit/devices.h"
 #include "shell.h"
 
 static void name_of(enum isa isa, enum dtype dtype, char name[GEN_NAME_MAX])
@@ -282,5 +283,6 @@ int main(void)
         cmocka_unit_test(test_manifests),
         cmocka_unit_test(test_hostile_manifests),
     };
+    devices_compile_fast();
     return cmocka_run_group_tests(tests, shell_enter, shell_leave);
 }

@@ -1,8 +1,10 @@
+#define _GNU_SOURCE /* setenv */
 /* devices.c - see devices.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -27,4 +29,10 @@ struct cpu *cpu_of(struct attn_context *context)
 struct opencl *opencl_of(struct attn_context *context)
 {
     return ((struct opencl_target *)device_named(context->devices, "opencl", ATTN_TCC))->cl;
+}
+
+void devices_compile_fast(void)
+{
+    if (!getenv("ATTNGEN_SOAK"))
+        setenv("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable", 0);
 }

@@ -17,7 +17,7 @@ enum piece_width { ANY_WIDTH, WIDE, WIDE_FMA };
 
 struct lowering {
     const char *name, *compiler; /* compiler NULL: machine code, which needs none */
-    const char *flags[5];
+    const char *flags[5], *quick; /* the latter instead of -O2, unless ATTNGEN_SOAK is set */
     bool plain; /* plain C: runs on any machine, and may round otherwise than the rest */
     bool slow;  /* to compile */
     enum piece_width width;

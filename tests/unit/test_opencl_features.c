@@ -396,5 +396,6 @@ int main(void)
         cmocka_unit_test(test_windows),     cmocka_unit_test(test_numbers), cmocka_unit_test(test_v_in_k),
         cmocka_unit_test(test_buffers),
     };
+    devices_compile_fast();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

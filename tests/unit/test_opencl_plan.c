@@ -425,5 +425,6 @@ int main(void)
         cmocka_unit_test(test_tune),    cmocka_unit_test(test_plan_refusals), cmocka_unit_test(test_host_arrays),
         cmocka_unit_test(test_buffers), cmocka_unit_test(test_no_parts),      cmocka_unit_test(test_many_heads),
     };
+    devices_compile_fast();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
