@@ -125,7 +125,7 @@ static void test_any_file(void **state)
     uint64_t seed = 20251121;
     int taken = 0, refused = 0;
     print_message("seed %llu\n", (unsigned long long)seed);
-    for (int i = 0; i < 5000; i++) {
+    for (int i = 0; i < 6000; i++) {
         struct extents e = {.batch = 1 + random_below(&seed, 3)};
         e.heads = 1 + random_below(&seed, 3);
         e.q_len = 1 + random_below(&seed, 4);
