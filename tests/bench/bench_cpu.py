@@ -118,8 +118,8 @@ def contenders_of(cell, options, absent):
     for name in options.peers:
         try:
             made[name] = Peer(PEERS[name](cell), options.round)
-        except Absent as why:
-            absent.setdefault((name, str(why)), []).append(cell.label())
+        except Exception as why:  # Absent, or what another library raises of its own
+            absent.setdefault((name, (str(why).strip().splitlines() or [type(why).__name__])[0]), []).append(cell.label())
     return made
 
 

@@ -16,7 +16,10 @@ class Absent(Exception):
 def needs(module):
     if importlib.util.find_spec(module) is None:
         raise Absent(f"{module} is not installed")
-    return importlib.import_module(module)
+    try:
+        return importlib.import_module(module)
+    except Exception as why:  # which may lack something itself, or be for another processor
+        raise Absent(f"{module} cannot be imported: {why}")
 
 
 class PyTorch:
@@ -44,6 +47,9 @@ class ZenTorch(PyTorch):
 
     def __init__(self, cell):
         torch = needs("torch")
+        with open("/proc/cpuinfo") as f:
+            if "avx512f" not in f.read():
+                raise Absent("zentorch optimises for processors with AVX-512 alone, and leaves others to PyTorch")
         needs("zentorch")
         super().__init__(cell)
         attention = self.attention
