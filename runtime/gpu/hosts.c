@@ -257,7 +257,7 @@ static void device_strides(const struct host *t, long *stride, int sides)
     int64_t packed = t->width;
     for (int i = SIDES - 1; i >= 0; i--) {
         if (i < sides)
-            stride[i] = t->dense ? t->stride[i] : t->count[i] > 1 ? packed : 0;
+            stride[i] = t->count[i] <= 1 ? 0 : t->dense ? t->stride[i] : packed;
         packed *= t->count[i];
     }
 }

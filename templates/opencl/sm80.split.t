@@ -58,7 +58,7 @@ INLINED void leave_part(struct worker *x, const float *out, const struct attn_cl
                     *(__global float4 *)(part + i * ${PART_ROW} + 16 * c + 4 * (x->lane & 3)) = ${FLOAT4}(y[0], y[4], y[1], y[5]);
             }
 % else
-            for (int m = 0; m < ${NO/4}; m++)
+            for (int m = 0; m < ${PART_ROW/8}; m++) /* a fragment may have more columns, which would be the next row's */
                 *(__global float2 *)(part + i * ${PART_ROW} + 8 * m + 2 * (x->lane & 3)) =
                     ${FLOAT2}(out[r / 2 * ${NO} + 4 * m + r % 2 * 2], out[r / 2 * ${NO} + 4 * m + r % 2 * 2 + 1]);
 % end

@@ -33,7 +33,7 @@
 #include "../kit/judge.h"
 #include "../kit/seed.h"
 
-enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 23, NAMED_PROBLEMS = 2, CARD_PROBLEMS = 40, CARD_VARIANTS = 200, SOAK = 2000, TIMEOUT = 300 };
+enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 24, NAMED_PROBLEMS = 2, CARD_PROBLEMS = 40, CARD_VARIANTS = 200, SOAK = 2000, TIMEOUT = 300 };
 enum { WIDE = 4, MOST_PAIRS = 20000 }; /* every so many variants one of heads wider than 256; its pairs of queries and keys */
 enum { UNITS = 2 }; /* what launches are told of a card's: work-groups that stay walk through several tiles */
 
@@ -194,6 +194,7 @@ static int judge_variant(void *arg, int index)
 static int judge_named(void *arg, int index)
 {
     static const char *const names[NAMED] = {
+        "attn_bf16_kvint8_d24v38_mask_paged_on_sm80_q64k16_r16_s64_copyany",
         "attn_bf16_kvfp8_d48_causal_paged_on_sm90_q64k64_s512_st4",
         "attn_bf16_kvint8_of32_d16v48_packed_paged_on_sm90_q128k64_s512",
         "attn_bf16_kvfp8_d32_causal_window_on_sm90_q128k64_pingpong_lazy",

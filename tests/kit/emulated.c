@@ -42,6 +42,7 @@ static struct {
     entry *entry;
     void **arguments;
     struct emulated_facts facts;
+    bool either_way; /* a warp's lanes also take their turns from the last on: on isa sm80, since what stands for wgmma wants them in order */
 } on; /* one launch at a time, in one thread: what a test runs in a process of its own */
 
 #ifdef __x86_64__
@@ -182,7 +183,9 @@ static void run_groups(int first, int count)
         for (int w = 0; w < warps; w++) {
             const bool rests = rest && emulated_random(4) == 0;
             const int slot = order[w] / each, item = order[w] % each * EMULATED_LANES;
-            for (int i = item; i < on.items && i < item + EMULATED_LANES; i++) {
+            const int end = item + EMULATED_LANES < on.items ? item + EMULATED_LANES : on.items;
+            const int up = on.either_way && emulated_random(2) ? -1 : 1;
+            for (int i = up > 0 ? item : end - 1; i >= item && i < end; i += up) {
                 on.now = slot * ITEMS_MOST + i;
                 if (!on.fiber[on.now].done && !rests)
                     emulated_switch(&on.scheduler, on.fiber[on.now].sp);
@@ -619,6 +622,7 @@ int emulated_build(const struct gen *gen, const struct variant *v, const char *d
     for (const char *at = name; *at; at++)
         on.random = (on.random ^ (unsigned char)*at) * 0x100000001b3u;
     snprintf(dir_now, sizeof dir_now, "%s", dir);
+    on.either_way = v->field[F_ISA] == ISA_SM80;
     on.facts = (struct emulated_facts){.type = (enum dtype)v->field[F_DTYPE],
                                        .type_o = variant_dtype_o(v), .type_kv = variant_dtype_kv(v),
                                        .tile_k = v->field[F_TILE_K],
