@@ -251,13 +251,15 @@ int gpu_host_size(const struct host *t, size_t *out, struct gen_error *err)
     return over ? -1 : 0;
 }
 
-/* Along a side with a single element, all are the same. */
-static void device_strides(const struct host *t, long *stride, int sides)
+/* Along a side with a single element, all are the same; but steps says that there is one to the next, as kernels that ask whether
+ * all rows share a scale must see it in a sequence of one key, too. */
+static void device_strides(const struct host *t, long *stride, int sides, bool steps)
 {
     int64_t packed = t->width;
     for (int i = SIDES - 1; i >= 0; i--) {
+        const bool one = t->count[i] <= 1 && !(steps && t->stride[i] != 0);
         if (i < sides)
-            stride[i] = t->count[i] <= 1 ? 0 : t->dense ? t->stride[i] : packed;
+            stride[i] = one ? 0 : t->dense ? t->stride[i] : packed;
         packed *= t->count[i];
     }
 }
@@ -265,7 +267,7 @@ static void device_strides(const struct host *t, long *stride, int sides)
 /* Keys next to each other are one run, whose elements have no side of their own. */
 static void table_strides(const struct host *t, long stride[SIDES])
 {
-    device_strides(t, stride, SIDES);
+    device_strides(t, stride, SIDES, false);
     if (t->stride[SIDES - 1] == 1)
         stride[SIDES - 1] = 1;
 }
@@ -327,7 +329,7 @@ void gpu_hosts_pack(const struct gpu_source *s, struct gpu_hosts *hosts)
             continue;
         long *stride = array_at(arrays[id].cl_stride, &hosts->args, &hosts->features);
         if (id < ARRAY_TENSORS || arrays[id].of_kv)
-            device_strides(&hosts->host[id], stride, 3);
+            device_strides(&hosts->host[id], stride, 3, id >= ARRAY_TENSORS);
         else
             table_strides(&hosts->host[id], stride);
     }
