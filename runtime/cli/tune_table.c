@@ -70,22 +70,27 @@ static void print_timed(const struct device *device, const struct tune_result *r
 {
     bool utf8 = is_utf8();
     char blocks[3 * BAR + 1];
-    printf("peak: %.1f GFLOP/s, the sustained multiply-add rate of %s in %s, measured just now\n\n", r->peak_gflops,
-           device->units           ? "the device"
-           : r->timed.threads == 1 ? "the core"
-                                   : "the core, times the number of threads,",
-           field_value_name(F_DTYPE, (int32_t)r->peak_dtype));
+    const bool known = r->peak_gflops > 0;
+    if (!known)
+        printf("peak: it could not be measured on %s\n\n", device->units ? "the device" : "the core");
+    else
+        printf("peak: %.1f GFLOP/s, the sustained multiply-add rate of %s in %s, measured just now\n\n", r->peak_gflops,
+               device->units           ? "the device"
+               : r->timed.threads == 1 ? "the core"
+                                       : "the core, times the number of threads,",
+               field_value_name(F_DTYPE, (int32_t)r->peak_dtype));
     printf("  %-28s %9s %9s %12s %9s %8s\n", "variant", "error", "bound", "time", "GFLOP/s", "of peak");
     int timed = 0;
     while (timed < r->n && r->rows[timed].state == ROW_TIMED)
         timed++;
     for (int i = 0; i < timed && i < SHOWN_TIMED; i++) {
         const struct tune_row *row = &r->rows[i];
-        double share = row->gflops / r->peak_gflops;
-        bar(share, utf8, blocks);
-        printf("%c %-28s %9.1e %9.1e %12s %9.1f %7.1f%% %s%s\n",
-               memcmp(&row->variant, &r->winner, sizeof row->variant) == 0 ? '*' : ' ', chosen(row->name), row->error,
-               row->bound, time_text(row->min_s).text, row->gflops, 100 * share, blocks, row->noisy ? " noisy" : "");
+        char share[16] = "-", mark = memcmp(&row->variant, &r->winner, sizeof row->variant) == 0 ? '*' : ' ';
+        if (known)
+            snprintf(share, sizeof share, "%.1f%%", 100 * row->gflops / r->peak_gflops);
+        bar(row->gflops / (known ? r->peak_gflops : r->rows[0].gflops), utf8, blocks);
+        printf("%c %-28s %9.1e %9.1e %12s %9.1f %8s %s%s\n", mark, chosen(row->name), row->error, row->bound,
+               time_text(row->min_s).text, row->gflops, share, blocks, row->noisy ? " noisy" : "");
     }
     if (timed > SHOWN_TIMED)
         printf("  and %d more, up to %s\n", timed - SHOWN_TIMED, time_text(r->rows[timed - 1].min_s).text);

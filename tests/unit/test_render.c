@@ -2,6 +2,7 @@
  * its place. What it is not: a build of them (tests/kernel/test_opencl_compilers.c). */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,33 +13,36 @@
 
 #include "gen/gen.h"
 
-static struct gen_text peak(int64_t level)
+static struct gen_text peak(int64_t level, bool cuda)
 {
-    const struct gen_number numbers[] = {{"PEAK", level}, {"ITEMS", 48}, {"TURNS", 77}, {"CHAINS", 5}};
+    const struct gen_number numbers[] = {{"PEAK", level}, {"ITEMS", 48}, {"TURNS", 77}, {"CHAINS", 5}, {"CUDA", 1}};
     struct gen_text text;
     struct gen_error err;
-    if (gen_render("opencl/peak.cl.t", numbers, 4, &text, &err) != 0)
+    if (gen_render("opencl/peak.cl.t", numbers, cuda ? 5 : 4, &text, &err) != 0)
         fail_msg("%s", err.text);
     assert_int_equal(strlen(text.data), text.size);
     return text;
 }
 
-/* Each level has its own instruction, and one kernel. */
+/* Each level has its own instruction, and one kernel, in both languages. */
 static void test_levels(void **state)
 {
     static const char *const products[] = {"fma(", "mma.sync.aligned.m16n8k16",
                                            "wgmma.mma_async.sync.aligned.m64n128k16"};
     static const int64_t levels[] = {0, 80, 90};
     (void)state;
-    for (int i = 0; i < 3; i++) {
-        struct gen_text text = peak(levels[i]);
-        assert_non_null(strstr(text.data, "reqd_work_group_size(48, 1, 1)"));
+    for (int n = 0; n < 6; n++) {
+        const int i = n / 2;
+        const bool cuda = n % 2;
+        const char *const word = cuda ? "KERNEL_OF_GROUP(48" : "__kernel";
+        struct gen_text text = peak(levels[i], cuda);
+        assert_non_null(strstr(text.data, cuda ? "KERNEL_OF_GROUP(48, 1, 1)" : "reqd_work_group_size(48, 1, 1)"));
         assert_non_null(strstr(text.data, levels[i] ? "t < 77; t++" : "i < 77; i++"));
-        for (int k = 0; k < 3; k++)
+        for (int k = cuda; k < 3; k++) /* what stands before kernels in CUDA C++ has an fma, too */
             assert_int_equal(strstr(text.data, products[k]) != NULL, i == k);
-        const char *kernel = strstr(text.data, "__kernel");
+        const char *kernel = strstr(text.data, word);
         assert_non_null(kernel);
-        assert_null(strstr(kernel + 1, "__kernel"));
+        assert_null(strstr(kernel + 1, word));
         gen_text_free(&text);
     }
 }
