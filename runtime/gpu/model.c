@@ -212,25 +212,24 @@ static double kv_bytes(const struct variant *v)
  * registers (templates/opencl/sm80.sizes.t). */
 static bool ampere_widens(const struct variant *v)
 {
-    return variant_dtype_kv(v) >= DTYPE_COUNT && v->field[F_TILE_Q] >= 4 * v->field[F_ROWS];
+    return variant_is_narrow(v) && v->field[F_TILE_Q] >= 4 * v->field[F_ROWS];
 }
 
-/* Whether they go from where they were copied to boxes: blocks, and rows that begin anywhere, do so, too. */
+/* Whether narrow keys and values are put into boxes after they were copied: blocks and rows that begin anywhere are, too. */
 static bool ampere_settles(const struct variant *v)
 {
-    const enum dtype t = variant_dtype_kv(v);
-    return t >= DTYPE_COUNT && (ampere_widens(v) || dtype_values(t) > 1 || v->field[F_COPY] == COPY_ANY);
+    return variant_is_narrow(v) &&
+           (ampere_widens(v) || dtype_values(variant_dtype_kv(v)) > 1 || v->field[F_COPY] == COPY_ANY);
 }
 
 /* The cycles in which a group of isa sm80 widens a tile of so many narrow numbers: two instructions per cycle, of which four numbers
  * of each of 32 lanes take five, or twelve where E4M3 is widened bit by bit; and four more, and two barriers, where they go through
- * shared memory. Worked out, and not measured. */
+ * shared memory. These numbers were worked out, and not measured. */
 static double ampere_widening(const struct variant *v, double numbers, double warps)
 {
-    const enum dtype t = variant_dtype_kv(v);
-    if (t < DTYPE_COUNT)
+    if (!variant_is_narrow(v))
         return 0;
-    const double each = t == DTYPE_FP8 ? 12 : 5, moved = ampere_settles(v) ? 4 : 0;
+    const double each = variant_dtype_kv(v) == DTYPE_FP8 ? 12 : 5, moved = ampere_settles(v) ? 4 : 0;
     return numbers / 128 / 2 * (each * (ampere_widens(v) ? 1 : warps) + moved) + (moved > 0 ? 300 : 0);
 }
 
@@ -249,7 +248,7 @@ static struct ampere_group ampere_group(const struct variant *v, const struct sh
                  q = s->mr / 16 * up(s->d, 16) / 4; /* registers; of Q, which may stay */
     const bool stays = held + q + 48 <= 255;
     const double registers = 1.25 * (held + (stays ? q : 0)) + 40;
-    const bool narrow = variant_dtype_kv(v) >= DTYPE_COUNT;
+    const bool narrow = variant_is_narrow(v);
     const double kept = ampere_widens(v) ? s->bk * row : ampere_settles(v) ? s->bk * row / 2 : 0; /* beside the stages */
     const double local = f[F_STAGES] * s->bk * row * (narrow ? kv_bytes(v) / 2 : 1) + kept + (stays ? 0 : s->bq * 2 * up(s->d, 16)) + 1024;
     const double room = d->capability >= 90 && d->capability < 120 ? 228 << 10 : (double)d->local_bytes * 2;
@@ -267,7 +266,7 @@ static struct ampere_group ampere_group(const struct variant *v, const struct sh
 static double ampere_pieces(const struct variant *v)
 {
     const bool whole = variant_head_dim(v) % 8 == 0 && variant_head_dim_v(v) % 8 == 0;
-    if (variant_dtype_kv(v) >= DTYPE_COUNT) /* whose rows are copied whole wherever they begin */
+    if (variant_is_narrow(v)) /* whose rows are copied whole wherever they begin */
         return 1;
     return v->field[F_COPY] == COPY_ANY ? (whole ? 6.5 : 1.3) : 1;
 }
@@ -290,7 +289,7 @@ static double ampere_split_cycles(const struct variant *v, const struct tune_tar
     /* Slices of the same keys read them from L2. */
     const double memory = s.bk * (s.d + s.dv) * kv_bytes(v) * there * busy / (slices > 1 ? 3000 : 2500);
     /* Rows that are copied in pieces keep a group's warps busy, as measured at D = 7 and 100. */
-    const double copy = v->field[F_COPY] == COPY_ANY && variant_dtype_kv(v) < DTYPE_COUNT ? 700 + s.bk * (60 + 1.2 * (s.d + s.dv)) / g.warps : 0;
+    const double copy = v->field[F_COPY] == COPY_ANY && !variant_is_narrow(v) ? 700 + s.bk * (60 + 1.2 * (s.d + s.dv)) / g.warps : 0;
     const double step = larger(larger(there * compute, larger(compute + 460, copy)), larger(memory, 1400.0 / larger(v->field[F_STAGES] - 1, 0.5)));
     const double waves = many > there ? all / (units * there) + 0.1 : 1;
     /* One group merges a slice: its warps read 16 splits of 32 chunks, of four columns each, in about 1500 cycles. */
