@@ -10,10 +10,11 @@
  *  2. Which keys are computed alone and joined. A split has a maximum of its own. Those of C begin at multiples of a fixed
  *     number of keys, in kernels of few queries and in all others, and join in their order. Those of sm90 begin where a slice's
  *     first row sees a key; so all keys are one split there.
- *  3. The order in which a product is summed. Every kernel of an isa in C adds the elements of a row of Q and K one after another, in one
- *     chain for each score: micro.rows, micro.vecs and unroll only say how many chains go on at once. Kernels that split keys sum
- *     across a vector otherwise; invariant ones pack keys as the others do, and have their micro-kernels. On the tensor cores
- *     a product is steps of 16 elements, in order, whose own order is the hardware's, whatever the sides of the tile are.
+ *  3. The order in which a product is summed. Every kernel of an isa in C adds the elements of a row of Q and K one after another,
+ *     in one chain for each score: micro.rows, micro.vecs and unroll only say how many chains go on at once. Kernels that split
+ *     keys sum across a vector otherwise; invariant ones pack keys as the others do, and have their micro-kernels. On the
+ *     tensor cores a product is steps of 16 elements, in order, whose own order is the hardware's, whatever the sides of the
+ *     tile are.
  *  4. How many shares a row's sum has. In C it is one for each lane of a vector, and tree and width are the isa's. In portable
  *     OpenCL C there would be one for each of group.lanes, and another order in vectors of another width: invariant kernels have
  *     32 shares, of the keys with the same remainder, joined in one order. On the tensor cores a lane has the same columns always.
@@ -115,7 +116,8 @@ int invariant_fits(const struct variant *v, int64_t kv_len, struct gen_error *er
     if (!invariant_is_one_split(v) || kv_len <= f[F_SPLIT])
         return 0;
     variant_encode(v, name);
-    snprintf(err->text, sizeof err->text, "%s: error: it is for %d keys at most, and max_kv_len is %lld; expected split left out", name,
+    snprintf(err->text, sizeof err->text, "%s: error: it is for %d keys at most, and max_kv_len is %lld; expected split left out",
+             name,
              (int)f[F_SPLIT], (long long)kv_len);
     return -1;
 }

@@ -4,8 +4,8 @@
 
 #include "gen.h"
 
-/* What an invariant variant must have in a tuning field, by its isa, types, head dims and features alone; -1: whatever tuning finds,
- * or the variant is not invariant. Of F_SPLIT it is what must stand there where keys are split. */
+/* What an invariant variant must have in a tuning field, by its isa, types, head dims and features alone; -1: whatever tuning
+ * finds, or the variant is not invariant. Of F_SPLIT it is what must stand there where keys are split. */
 int32_t invariant_value(const struct variant *v, enum field_id f);
 
 /* Sets what an invariant variant must have; of F_SPLIT only where it is set. Others stay as they are. */

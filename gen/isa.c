@@ -206,7 +206,8 @@ static int ends(struct lexer *l)
 /* Operands of types that are declared above; letters only. */
 static int check_operands(struct reader *r, const struct pattern *p)
 {
-    if (!p->operands || p->operand[0].kind == OPERAND_INT || p->operand[0].kind == OPERAND_REAL || p->operand[0].kind == OPERAND_COUNTER)
+    if (!p->operands || p->operand[0].kind == OPERAND_INT || p->operand[0].kind == OPERAND_REAL ||
+        p->operand[0].kind == OPERAND_COUNTER)
         return fail_at(r->err, r->place,
                        "the op writes nothing; expected a vector, mask or memory as its first operand");
     for (int i = 0; i < p->operands; i++) {

@@ -181,8 +181,8 @@ static void declare_tiles(struct buf *out, const struct unrolled *u)
     buf_puts(out, seen ? "\n" : "");
 }
 
-/* Whether a line declares the value; counters are declared by their loops, other integers where they are set, and what a callee has by
- * the callee. */
+/* Whether a line declares the value; counters are declared by their loops, other integers where they are set, and what a callee has
+ * by the callee. */
 static bool is_declared(const struct unrolled *u, const struct val *x)
 {
     return !x->parameter && x->type && !x->again && x->cls != CLASS_TILE && !is_called(u, x);

@@ -1,5 +1,5 @@
-/* match.h - which op or macro a statement is, by its key and by what its operands are. What it is not: how operands are looked up, or
- * what becomes of the statement (unroll.c). */
+/* match.h - which op or macro a statement is, by its key and by what its operands are. What it is not: how operands are looked up,
+ * or what becomes of the statement (unroll.c). */
 #ifndef ATTNGEN_GEN_MATCH_H
 #define ATTNGEN_GEN_MATCH_H
 

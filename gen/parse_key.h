@@ -1,5 +1,5 @@
-/* parse_key.h - how a statement or a table's row is written: its key, the text with _ for each operand, and its operands. What it is
- * not: statements with a form of their own, or blocks (parse.c). */
+/* parse_key.h - how a statement or a table's row is written: its key, the text with _ for each operand, and its operands. What it
+ * is not: statements with a form of their own, or blocks (parse.c). */
 #ifndef ATTNGEN_GEN_PARSE_KEY_H
 #define ATTNGEN_GEN_PARSE_KEY_H
 

@@ -39,8 +39,8 @@ struct inst *terms_add_inst(struct unroller *r, enum inst_kind kind, struct plac
 /* The same value under the name that `at` leads to, which from then on means it. */
 int terms_define(struct unroller *r, struct place place, const struct seen *at, const struct val *v);
 
-/* Defines a pointer by an instruction that makes it of the value `source` and a number. parent: of which pointer it is a part, -1: of
- * none. Returns 0. */
+/* Defines a pointer by an instruction that makes it of the value `source` and a number. parent: of which pointer it is a part, -1:
+ * of none. Returns 0. */
 int terms_define_pointer(struct unroller *r, struct place place, const char *name, struct scope *s, enum inst_kind kind, int source,
                          int64_t number, int parent);
 

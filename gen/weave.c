@@ -103,8 +103,8 @@ static void renumber(struct unrolled *u, int first, const int *to)
 }
 
 /* Fills order with numbers of instructions from first on; returns how many of the second stream's counted instructions
- * precede the end of the first. Those of the first that stand under an also stay behind the one before, as if they were a part of it, so
- * that a stream with them is woven as one without. */
+ * precede the end of the first. Those of the first that stand under an also stay behind the one before, as if they were a part of
+ * it, so that a stream with them is woven as one without. */
 static int merge(const struct unrolled *u, int first, int middle, const char *by, int64_t every, const int *wait, int *order)
 {
     int64_t ground = 0, total = 0, done = 0, passed = 0;

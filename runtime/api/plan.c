@@ -303,7 +303,8 @@ attn_status attn_plan_create(struct attn_context *context, const struct attn_pro
     }
     const char *origin = plan->kernel.origin;
     context_log(context, ATTN_LOG_INFO, "%s (%s%s), compiled by %s in %.2f ms%s%s", plan->name, plan->source,
-                plan->problem.invariant && !plan->device->only ? "; what orders its sums is fixed" : "", plan->device->compiler, plan->kernel.compile_ms, origin ? ", from " : "", origin ? origin : "");
+                plan->problem.invariant && !plan->device->only ? "; what orders its sums is fixed" : "", plan->device->compiler,
+                plan->kernel.compile_ms, origin ? ", from " : "", origin ? origin : "");
     *out = plan;
 cleanup:
     if (status == ATTN_FAILED || status == ATTN_UNSUPPORTED) /* these concern the system, not a mistake */

@@ -67,7 +67,8 @@ static attn_status check_tensor(const struct job *j, bool output, bool handles, 
     if (!t.data)
         return status_fail(err, ATTN_INVALID, "%s is NULL; expected the tensor", t.name);
     if (!handles && type < DTYPE_COUNT && (uintptr_t)t.data % (uintptr_t)t.element != 0)
-        return status_fail(err, ATTN_INVALID, "%s is at an address that is not a multiple of %lld; expected an address aligned to its elements",
+        return status_fail(err, ATTN_INVALID,
+                           "%s is at an address that is not a multiple of %lld; expected an address aligned to its elements",
                            t.name, (long long)t.element);
     return ATTN_OK;
 }
@@ -82,7 +83,8 @@ static attn_status check_scales(const struct job *j, bool handles, struct attn_e
     if (!p->scales)
         return status_fail(err, ATTN_INVALID, "scales is NULL; expected the array, since to is %s", dtypes[p->to].name);
     if (!handles && (uintptr_t)p->scales % sizeof *p->scales != 0)
-        return status_fail(err, ATTN_INVALID, "scales is at an address that is not a multiple of 4; expected an address aligned to its elements");
+        return status_fail(err, ATTN_INVALID,
+                           "scales is at an address that is not a multiple of 4; expected an address aligned to its elements");
     for (int i = 0; i < 3; i++)
         if (!takes_room(&room, j->places[i], p->scales_stride[i]))
             return status_fail(err, ATTN_INVALID,
@@ -113,7 +115,8 @@ static attn_status read_job(const struct attn_quantisation *theirs, struct job *
         __builtin_mul_overflow(all, p->heads, &all))
         return status_fail(err, ATTN_INVALID, "there are more than 2^63 rows; expected fewer");
     if (p->slots && !handles && (uintptr_t)p->slots % sizeof *p->slots != 0)
-        return status_fail(err, ATTN_INVALID, "slots is at an address that is not a multiple of 8; expected an address aligned to its elements");
+        return status_fail(err, ATTN_INVALID,
+                           "slots is at an address that is not a multiple of 8; expected an address aligned to its elements");
     return check_scales(j, handles, err);
 }
 

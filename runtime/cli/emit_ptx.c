@@ -51,8 +51,8 @@ static char *make_ptx(void *self, const struct variant *v, const struct gen_text
     return o->device->backend->ship(o->device, v, text, err);
 }
 
-/* Where an isa needs one architecture, code is for exactly that; other code is for the first one that has what it needs: a cubin then
- * runs on later cards of its generation, and PTX on all later ones. */
+/* Where an isa needs one architecture, code is for exactly that; other code is for the first one that has what it needs: a cubin
+ * then runs on later cards of its generation, and PTX on all later ones. */
 static char *make_code(const struct variant *v, const struct gen_text *text, bool ptx, size_t *size, struct gen_error *err)
 {
     char name[GEN_NAME_MAX];

@@ -233,7 +233,8 @@ static int tune_with(struct session *s, const struct problem *p, struct device *
                                  .batch = shape.batch, .q_len = shape.q_len, .kv_len = shape.kv_len,
                                  .threads = tune_threads(device, s->threads)};
     const struct tune_settings settings = {.rigor = s->options.rigor, .time_limit = s->options.time_limit,
-                                           .only = p->all ? NULL : p->only, .only_count = p->count, .extend = true, .quiet = tune_is_quiet,
+                                           .only = p->all ? NULL : p->only, .only_count = p->count, .extend = true,
+                                           .quiet = tune_is_quiet,
                                            .progress = show_progress, .user = s};
     if (options_window(&s->options))
         memcpy(target.window, s->options.window, sizeof target.window);

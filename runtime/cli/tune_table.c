@@ -230,7 +230,8 @@ void tune_print_json(const struct tune_report *report, struct buf *out)
     buf_puts(out, "{\"variant\": ");
     json_text(out, name);
     buf_printf(out, ", \"device\": \"%s\", \"compiler\": \"%s\", \"shape\": \"%s\", \"timed\": \"%lld,%d,%d,%lld,%lld\"",
-               report->device->name, report->device->compiler, report->shape, (long long)t->batch, t->heads, t->kv_heads, (long long)t->q_len, (long long)t->kv_len);
+               report->device->name, report->device->compiler, report->shape, (long long)t->batch, t->heads, t->kv_heads,
+               (long long)t->q_len, (long long)t->kv_len);
     buf_printf(out, ", \"dtype\": \"%s\", \"threads\": %d, \"cached\": %s, \"stored\": %s, \"path\": ",
                field_value_name(F_DTYPE, t->caller.field[F_DTYPE]), t->threads, r->from_cache ? "true" : "false",
                r->stored ? "true" : "false");

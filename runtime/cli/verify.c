@@ -257,7 +257,8 @@ static int64_t local_bytes_of(const char *text)
 }
 
 /* What a launch on a device needs to know is the variant's, but that the file itself tells of its local memory. */
-static int launch_of(const struct variant *v, enum gen_flags form, const char *source, struct gen_launch *out, struct gen_error *err)
+static int launch_of(const struct variant *v, enum gen_flags form, const char *source, struct gen_launch *out,
+                     struct gen_error *err)
 {
     struct gen *gen;
     struct gen_text text;

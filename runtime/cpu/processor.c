@@ -223,7 +223,8 @@ static const char *foreign(enum isa isa)
     const char *family = isas[isa].family;
     if (!*family || !strcmp(family, FAMILY))
         return NULL;
-    return strcmp(family, "AArch64") ? "is for x86-64, and this is another processor" : "is for AArch64, and this is another processor";
+    return strcmp(family, "AArch64") ? "is for x86-64, and this is another processor"
+                                     : "is for AArch64, and this is another processor";
 }
 
 void cpu_detect(struct cpu *out)
@@ -263,7 +264,8 @@ const char *cpu_why_not(const struct cpu *cpu, enum isa isa)
             if (!(cpu->present & BIT(f)))
                 return features[f].lacks;
             if (!(cpu->usable & BIT(f)))
-                return cpu->tiles_refused && f == AMXTILE ? "needs amxtile, for which this system gave no permission" : features[f].unsaved;
+                return cpu->tiles_refused && f == AMXTILE ? "needs amxtile, for which this system gave no permission"
+                                                          : features[f].unsaved;
         }
     return "is not in ATTNGEN_ISA, which lists the only isas to use";
 }

@@ -70,8 +70,8 @@ int cuda_make_cubin(const struct cuda *cu, int capability, enum gpu_level level,
 
 /* The version of NVRTC that cubins in the cache are of: the one that is here, or, without any, the former one. 0: none. */
 int cuda_cubins_by(const struct cuda_target *t);
-/* What the place in the cache is found by, of the PTX that the driver's OpenCL makes of a text, or of NVRTC's cubin; the caller frees
- * it. NULL: out of memory. */
+/* What the place in the cache is found by, of the PTX that the driver's OpenCL makes of a text, or of NVRTC's cubin; the caller
+ * frees it. NULL: out of memory. */
 char *cuda_code_key(const struct cuda_target *t, bool is_ptx, const char *name, const char *text, size_t size);
 /* Keeps a cubin that NVRTC made, and the version of that NVRTC for processes without one. */
 void cuda_keep_cubin(const struct cuda_target *t, struct cache *cache, const char *key, const void *cubin, size_t size);

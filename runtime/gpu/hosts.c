@@ -251,8 +251,8 @@ int gpu_host_size(const struct host *t, size_t *out, struct gen_error *err)
     return over ? -1 : 0;
 }
 
-/* Along a side with a single element no stride is used, and it is 0. With steps it is 0 only where the caller's is: kernels take 0 to
- * mean that all rows share a scale, and must not find that in a sequence of one key alone. */
+/* Along a side with a single element no stride is used, and it is 0. With steps it is 0 only where the caller's is: kernels take 0
+ * to mean that all rows share a scale, and must not find that in a sequence of one key alone. */
 static void device_strides(const struct host *t, long *stride, int sides, bool steps)
 {
     int64_t packed = t->width;

@@ -112,8 +112,8 @@ static double gpu_cycles(const struct shape *s, const struct gpu_device *d)
 }
 
 /* The cycles of a Hopper multiprocessor for one tile of keys of wide heads, worked out and not fitted to measured times (see
- * templates/opencl/sm90.shares.t): L2 delivers 30 bytes per cycle, and the scores of 32 keys read shared memory half as long again as
- * they multiply. Values that are narrower than keys are taken to lie in them. */
+ * templates/opencl/sm90.shares.t): L2 delivers 30 bytes per cycle, and the scores of 32 keys read shared memory half as long again
+ * as they multiply. Values that are narrower than keys are taken to lie in them. */
 static double hopper_wide_step(const struct variant *v, const struct shape *s)
 {
     const int32_t *f = v->field;
@@ -208,8 +208,8 @@ static double kv_bytes(const struct variant *v)
     return (double)dtype_size(t) / dtype_values(t);
 }
 
-/* Whether all warps of a group of isa sm80 widen narrow keys and values together, to shared memory; else each does so for itself, in
- * registers (templates/opencl/sm80.sizes.t). */
+/* Whether all warps of a group of isa sm80 widen narrow keys and values together, to shared memory; else each does so for itself,
+ * in registers (templates/opencl/sm80.sizes.t). */
 static bool ampere_widens(const struct variant *v)
 {
     return variant_is_narrow(v) && v->field[F_TILE_Q] >= 4 * v->field[F_ROWS];
@@ -222,9 +222,9 @@ static bool ampere_settles(const struct variant *v)
            (ampere_widens(v) || dtype_values(variant_dtype_kv(v)) > 1 || v->field[F_COPY] == COPY_ANY);
 }
 
-/* The cycles in which a group of isa sm80 widens a tile of so many narrow numbers: two instructions per cycle, of which four numbers
- * of each of 32 lanes take five, or twelve where E4M3 is widened bit by bit; and four more, and two barriers, where they go through
- * shared memory. These numbers were worked out, and not measured. */
+/* The cycles in which a group of isa sm80 widens a tile of so many narrow numbers: two instructions per cycle, of which four
+ * numbers of each of 32 lanes take five, or twelve where E4M3 is widened bit by bit; and four more, and two barriers, where they go
+ * through shared memory. These numbers were worked out, and not measured. */
 static double ampere_widening(const struct variant *v, double numbers, double warps)
 {
     if (!variant_is_narrow(v))
@@ -233,9 +233,9 @@ static double ampere_widening(const struct variant *v, double numbers, double wa
     return numbers / 128 / 2 * (each * (ampere_widens(v) ? 1 : warps) + moved) + (moved > 0 ? 300 : 0);
 }
 
-/* What a group of isa sm80 takes of its multiprocessor: how many groups there is room for, and the cycles of its products and of its
- * softmax for a tile of keys. 2540 flops per cycle, as measured on an H200; each warp reads all keys and values, at 128 bytes per
- * cycle. */
+/* What a group of isa sm80 takes of its multiprocessor: how many groups there is room for, and the cycles of its products and of
+ * its softmax for a tile of keys. 2540 flops per cycle, as measured on an H200; each warp reads all keys and values, at 128 bytes
+ * per cycle. */
 struct ampere_group {
     double groups, warps, product, softmax;
 };
@@ -250,7 +250,8 @@ static struct ampere_group ampere_group(const struct variant *v, const struct sh
     const double registers = 1.25 * (held + (stays ? q : 0)) + 40;
     const bool narrow = variant_is_narrow(v);
     const double kept = ampere_widens(v) ? s->bk * row : ampere_settles(v) ? s->bk * row / 2 : 0; /* beside the stages */
-    const double local = f[F_STAGES] * s->bk * row * (narrow ? kv_bytes(v) / 2 : 1) + kept + (stays ? 0 : s->bq * 2 * up(s->d, 16)) + 1024;
+    const double local =
+        f[F_STAGES] * s->bk * row * (narrow ? kv_bytes(v) / 2 : 1) + kept + (stays ? 0 : s->bq * 2 * up(s->d, 16)) + 1024;
     const double room = d->capability >= 90 && d->capability < 120 ? 228 << 10 : (double)d->local_bytes * 2;
     const double by_registers = 65536 / (up(registers < 255 ? registers : 255, 8) * 32 * warps), by_local = room / local;
     const double groups = by_registers < by_local ? by_registers : by_local;
@@ -272,8 +273,8 @@ static double ampere_pieces(const struct variant *v)
 }
 
 /* The same if keys are split: a group has a slice of the rows of all heads that share a KV head, and some keys. Groups of a
- * multiprocessor wait beside each other, and share 2500 bytes per cycle with all others. In all it is 1.2 times what this adds up to:
- * isa sm90 took 4.0 TB/s where 8 queries by sm80 took 3.1, and as much as sm80 for one query. */
+ * multiprocessor wait beside each other, and share 2500 bytes per cycle with all others. In all it is 1.2 times what this adds up
+ * to: isa sm90 took 4.0 TB/s where 8 queries by sm80 took 3.1, and as much as sm80 for one query. */
 static double ampere_split_cycles(const struct variant *v, const struct tune_target *t, const struct gpu_device *d)
 {
     const struct shape s = read_shape(v, t);
@@ -289,8 +290,10 @@ static double ampere_split_cycles(const struct variant *v, const struct tune_tar
     /* Slices of the same keys read them from L2. */
     const double memory = s.bk * (s.d + s.dv) * kv_bytes(v) * there * busy / (slices > 1 ? 3000 : 2500);
     /* Rows that are copied in pieces keep a group's warps busy, as measured at D = 7 and 100. */
-    const double copy = v->field[F_COPY] == COPY_ANY && !variant_is_narrow(v) ? 700 + s.bk * (60 + 1.2 * (s.d + s.dv)) / g.warps : 0;
-    const double step = larger(larger(there * compute, larger(compute + 460, copy)), larger(memory, 1400.0 / larger(v->field[F_STAGES] - 1, 0.5)));
+    const double copy =
+        v->field[F_COPY] == COPY_ANY && !variant_is_narrow(v) ? 700 + s.bk * (60 + 1.2 * (s.d + s.dv)) / g.warps : 0;
+    const double step =
+        larger(larger(there * compute, larger(compute + 460, copy)), larger(memory, 1400.0 / larger(v->field[F_STAGES] - 1, 0.5)));
     const double waves = many > there ? all / (units * there) + 0.1 : 1;
     /* One group merges a slice: its warps read 16 splits of 32 chunks, of four columns each, in about 1500 cycles. */
     const double merged = splits > 1 ? 4000 + 1500 * up(rows * heads * s.dv / 4 * splits, 512) / 512 / g.warps : 0;

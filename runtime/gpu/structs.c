@@ -8,7 +8,8 @@
 _Static_assert(sizeof(long) == 8 && sizeof(int) == 4, "struct attn_cl_args is laid out as OpenCL C does");
 
 /* The strides of an array, which are long in OpenCL C. */
-static void set_strides(const struct attn_args *a, const struct array *of, struct attn_cl_args *args, struct attn_cl_features *features)
+static void set_strides(const struct attn_args *a, const struct array *of, struct attn_cl_args *args,
+                        struct attn_cl_features *features)
 {
     const char *from = array_in(of->kernel_stride, a, a->features);
     char *to = array_at(of->cl_stride, args, features);

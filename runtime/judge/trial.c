@@ -196,7 +196,8 @@ static int fill_sequence(const struct trial *t, int64_t b, uint64_t seed)
 static void fill_unread(const struct trial *t, const struct fenced *to, enum dtype type)
 {
     fenced_poison(to);
-    for (int64_t i = 0; t->shape.infinite && type < DTYPE_COUNT && !to->sparse && i < (int64_t)(to->open_size / dtype_size(type)); i++)
+    for (int64_t i = 0; t->shape.infinite && type < DTYPE_COUNT && !to->sparse && i < (int64_t)(to->open_size / dtype_size(type));
+         i++)
         dtype_store(type, to->open, i, INFINITY);
 }
 

@@ -62,7 +62,8 @@ static void name_buffers(const struct attn_cl_run *c, struct attn_run *r)
         array_set_pointer(r, arrays[id].run, array_pointer(c, arrays[id].cl));
 }
 
-attn_status opencl_check_waits(const struct opencl_target *target, void *queue, int count, void *const *wait, struct attn_error *err)
+attn_status opencl_check_waits(const struct opencl_target *target, void *queue, int count, void *const *wait,
+                               struct attn_error *err)
 {
     struct gen_error gen_err = {0};
     if (count < 0 || (count > 0) != (wait != NULL))

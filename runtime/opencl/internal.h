@@ -129,7 +129,8 @@ struct opencl_held {
 /* That its buffer is there, unless it is empty, and holds it. */
 attn_status opencl_check_held(const struct opencl_target *target, const struct opencl_held *held, struct attn_error *err);
 /* The queue, and as many events to wait for as there are. */
-attn_status opencl_check_waits(const struct opencl_target *target, void *queue, int count, void *const *wait, struct attn_error *err);
+attn_status opencl_check_waits(const struct opencl_target *target, void *queue, int count, void *const *wait,
+                               struct attn_error *err);
 
 /* ---- rows of narrow types (quantise.c) ---- */
 

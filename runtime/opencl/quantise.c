@@ -13,8 +13,10 @@ static attn_status check_buffers(const struct opencl_target *t, const struct qua
     const struct attn_quantisation *p = &w->p;
     const int values = dtype_values((enum dtype)p->to);
     struct opencl_held held[] = {
-        {.name = "in", .buffer = c->in, .at = c->in_at, .width = p->width, .element = (int64_t)dtype_size((enum dtype)p->from), .sides = 3},
-        {.name = "out", .buffer = c->out, .at = c->out_at, .width = p->width / values, .element = (int64_t)dtype_size((enum dtype)p->to), .sides = 3},
+        {.name = "in", .buffer = c->in, .at = c->in_at, .width = p->width, .element = (int64_t)dtype_size((enum dtype)p->from),
+         .sides = 3},
+        {.name = "out", .buffer = c->out, .at = c->out_at, .width = p->width / values,
+         .element = (int64_t)dtype_size((enum dtype)p->to), .sides = 3},
         {.name = "scales", .buffer = c->scales, .at = c->scales_at, .width = 1, .element = sizeof(float), .sides = 3},
         {.name = "slots", .buffer = c->slots, .at = c->slots_at, .width = 1, .element = sizeof(int64_t), .sides = 1},
     };
@@ -109,7 +111,8 @@ attn_status opencl_quantise(struct device *device, const struct quantise_work *w
     int result = 0;
     if (w->nothing) {
         if (c->event)
-            code = api->clEnqueueMarkerWithWaitList(c->queue, (cl_uint)c->wait_count, (const cl_event *)c->wait, (cl_event *)c->event);
+            code =
+                api->clEnqueueMarkerWithWaitList(c->queue, (cl_uint)c->wait_count, (const cl_event *)c->wait, (cl_event *)c->event);
         result = opencl_failed(code, "clEnqueueMarkerWithWaitList", &gen_err);
     } else if ((result = need_kernel(t, &gen_err)) == 0) {
         cl_kernel kernel = api->clCreateKernel(t->quantiser->program, GPU_QUANTISE, &code); /* whose arguments are this call's */

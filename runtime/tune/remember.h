@@ -1,13 +1,13 @@
-/* remember.h - candidates of a search as rows of the cache, and back. What it is not: which row is believed (tune.c), or how entries
- * are stored (cache/cache.h). */
+/* remember.h - candidates of a search as rows of the cache, and back. What it is not: which row is believed (tune.c), or how
+ * entries are stored (cache/cache.h). */
 #ifndef ATTNGEN_TUNE_REMEMBER_H
 #define ATTNGEN_TUNE_REMEMBER_H
 
 #include "cache/cache.h"
 #include "search.h"
 
-/* What is to be stored of a candidate. One that failed is stored as one that was not reached: it may succeed another time. limit: the
- * seconds of the search. now: as time() counts. */
+/* What is to be stored of a candidate. One that failed is stored as one that was not reached: it may succeed another time. limit:
+ * the seconds of the search. now: as time() counts. */
 void remember_row(const struct candidate *c, double limit, bool patient, int64_t now, struct cache_row *out);
 
 /* Takes over what the cache knows about the candidates. One that an earlier search did not reach is settled only for

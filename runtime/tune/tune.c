@@ -506,7 +506,8 @@ static int give_rows(const struct candidate *c, int n, struct tune_result *out, 
 }
 
 /* What was timed when the device had a compiler that is missing now. For choosing alone: nothing is stored there. */
-static int load_former(const struct device *device, const struct tune_target *target, struct cache_entry *entry, struct gen_error *err)
+static int load_former(const struct device *device, const struct tune_target *target, struct cache_entry *entry,
+                       struct gen_error *err)
 {
     struct buf key = {0};
     int result = tune_former_key(device, target, &key, err);

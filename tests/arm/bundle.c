@@ -1,5 +1,5 @@
-/* bundle.c - somebody's program with a bundle for AArch64: which kernel of bf16 it chooses on this processor, and how far its output is
- * from the definition in double precision. What it is not: a test of every kernel. */
+/* bundle.c - somebody's program with a bundle for AArch64: which kernel of bf16 it chooses on this processor, and how far its
+ * output is from the definition in double precision. What it is not: a test of every kernel. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

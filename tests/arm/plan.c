@@ -1,7 +1,7 @@
-/* plan.c - somebody's program for another machine, which links libattn as it was built for that machine: one plan, executed and compared
- * with the definition in double precision. `plan ISA`: by the compiler that $CC names, a kernel of that isa; the library has no
- * libtcc, and says so. `plan ISA tcc`: by libtcc, which the library has; there is a faster isa, so the log says why it is not
- * taken. Prints TAP. What it is not: a test of every kernel. */
+/* plan.c - somebody's program for another machine, which links libattn as it was built for that machine: one plan, executed and
+ * compared with the definition in double precision. `plan ISA`: by the compiler that $CC names, a kernel of that isa; the library
+ * has no libtcc, and says so. `plan ISA tcc`: by libtcc, which the library has; there is a faster isa, so the log says why it is
+ * not taken. Prints TAP. What it is not: a test of every kernel. */
 #include <attn.h>
 #include <math.h>
 #include <stdbool.h>

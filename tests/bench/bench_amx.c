@@ -1,10 +1,12 @@
 #define _GNU_SOURCE
 /* bench_amx.c - kernels of isa amx, by the share that they reach of the rate of the tile product itself, which is measured on the
- * same core just before and after each sample. Variants take turns; the median is that of the third of samples with the quietest core.
+ * same core just before and after each sample. Variants take turns; the median is that of the third of samples with the quietest
+ * core.
  *
- *     bench_amx [N SECONDS THREADS VARIANT...]    heads of N rows; a line a variant: GFLOP/s median and best, share in %, largest error
+ *     bench_amx [N SECONDS THREADS VARIANT...]    heads of N rows; a line a variant: GFLOP/s median and best, share in %, error
  *
- * Without arguments: 4096 20 1, and the variants of `usual` below. What it is not: a comparison with others; bench_cpu.py times PyTorch and others in turn with it. */
+ * Without arguments: 4096 20 1, and the variants of `usual` below. What it is not: a comparison with others; bench_cpu.py times
+ * PyTorch and others in turn with it. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>

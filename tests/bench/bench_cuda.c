@@ -294,7 +294,8 @@ static void check_merge(struct work *w, CUstream stream)
     const int64_t rows = 4 * 32, width = 128;
     const void *part[PARTS], *card_part[PARTS];
     const float *lse[PARTS], *card_lse[PARTS];
-    float *host_lse[PARTS], *sinks = calloc(32, sizeof *sinks), *got = malloc((size_t)rows * 4), *expected = malloc((size_t)rows * 4);
+    float *host_lse[PARTS], *sinks = calloc(32, sizeof *sinks), *got = malloc((size_t)rows * 4),
+          *expected = malloc((size_t)rows * 4);
     uint16_t *o = malloc(w->bytes[3]);
     CUdeviceptr lse_at[PARTS + 2];
     struct attn_error err;
@@ -315,7 +316,8 @@ static void check_merge(struct work *w, CUstream stream)
                               .dtype = ATTN_BF16, .o = o, .lse = expected, .batch = 4, .q_len = 1, .heads = 32, .head_dim_v = 128,
                               .sinks = sinks};
     must_attn(attn_merge(NULL, &p, &err), "attn_merge", &err);
-    p.part_o = card_part, p.part_lse = card_lse, p.o = w->run.o, p.lse = (float *)lse_at[PARTS + 1], p.sinks = (const float *)lse_at[PARTS];
+    p.part_o = card_part, p.part_lse = card_lse, p.o = w->run.o, p.lse = (float *)lse_at[PARTS + 1],
+    p.sinks = (const float *)lse_at[PARTS];
     must_attn(attn_merge_cuda(w->plan, &p, stream, &err), "attn_merge_cuda", &err);
     must(api.cu.cuMemcpyDtoHAsync(w->host[3], w->card[3], w->bytes[3], stream), "copy back");
     must(api.cu.cuMemcpyDtoHAsync(got, lse_at[PARTS + 1], (size_t)rows * 4, stream), "copy back");

@@ -2,7 +2,8 @@
  * against the reference with outputs poisoned before, and timed on one core, with and without a causal mask, in one run; rungs take
  * turns. What this processor lacks is skipped, and the reason is said.
  *     bench_ladder_cpu [--rungs FILE] [--length N] [--head-dim D] [--samples N] [--limit SECONDS] [--csv FILE] [--svg FILE]
- * Times are those of the thread's own clock, which stands while others have its core. A table on stdout says what each rung bought. What it is not: a contest with others (bench_cpu.py), or of tuned kernels. */
+ * Times are those of the thread's own clock, which stands while others have its core. A table on stdout says what each rung bought.
+ * What it is not: a contest with others (bench_cpu.py), or of tuned kernels. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

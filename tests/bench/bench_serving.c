@@ -1,7 +1,7 @@
 /* bench_serving.c - attention as serving engines ask for it, on an OpenCL device: few queries, chunks and packed batches over
  * a cache that lies in pages or not. Alone it says what there is to compare; bench_serving.py drives it with a line for each
  * question, about one cell at a time:
- *     cell VARIANT Hq,Hkv,PAGE[,PAD[,EVEN]] Q,Q,.. K,K,..  builds the kernel, and the problem: of each sequence its queries and keys
+ *     cell VARIANT Hq,Hkv,PAGE[,PAD[,EVEN]] Q,Q,.. K,K,..  builds the kernel, and the problem: of each sequence its queries, keys
  *                                              (N*LENGTH stands for N such); in pages of PAGE rows in random order, or 0: as they
  *                                              come. Tensors begin PAD elements behind their buffers' beginnings, and have as many
  *                                              between rows. EVEN is 1: all rows of a head have the same scales, if any
@@ -9,8 +9,9 @@
  *     round LAUNCHES                           milliseconds a launch by the host's clock
  * Tensors are [sequence, row, head, element], as engines have them; where values are fewer than keys and these wider than 256, as
  * in MLA, V is the first columns of K.
- * A softcap is 50, a window has 1024 keys, and sinks are between -1 and 1. Of narrow keys and values each row of a head has scales of its
- * own, unless EVEN. Launches go round so many copies of them that no cache holds what the next one reads. Each answer is a line of JSON. What it is not: the comparison itself. */
+ * A softcap is 50, a window has 1024 keys, and sinks are between -1 and 1. Of narrow keys and values each row of a head has scales
+ * of its own, unless EVEN. Launches go round so many copies of them that no cache holds what the next one reads. Each answer is a
+ * line of JSON. What it is not: the comparison itself. */
 #define _GNU_SOURCE /* strtok_r */
 #include <math.h>
 #include <stdio.h>
@@ -201,7 +202,8 @@ static int make_problem(struct worker *w)
     if (!packed && (q_rows != most_q * w->batch || (!w->page && w->kv_starts[w->batch] != kv_rows)))
         return refuse(w, "lengths differ; expected a packed variant, or one length");
     const int64_t step = w->page ? w->page : most_k, pad = w->pad;
-    const int64_t q_row = w->heads * d + pad, k_row = w->kv_heads * d + pad, v_row_all = w->kv_heads * v_row + pad, o_row = w->heads * dv + pad;
+    const int64_t q_row = w->heads * d + pad, k_row = w->kv_heads * d + pad, v_row_all = w->kv_heads * v_row + pad,
+                  o_row = w->heads * dv + pad;
     w->features = (struct attn_features){.window = {-1, -1}, .softcap = 50, .page_stride = w->width, .page_size = w->page};
     draw_window(&w->v, w->features.window);
     w->args = (struct attn_args){.size = sizeof w->args,
@@ -276,7 +278,8 @@ static double flops_of(const struct worker *w)
     double pairs = 0;
     for (int b = 0; b < w->batch; b++)
         for (int64_t i = 0; i < w->queries[b]; i++) {
-            const int64_t sees = w->v.field[F_CAUSAL] ? w->keys[b] - w->queries[b] + i + 1 : w->keys[b], first = first_seen(w, b, i);
+            const int64_t sees = w->v.field[F_CAUSAL] ? w->keys[b] - w->queries[b] + i + 1 : w->keys[b],
+                          first = first_seen(w, b, i);
             pairs += (double)(sees > first ? sees - first : 0);
         }
     return 2.0 * (variant_head_dim(&w->v) + variant_head_dim_v(&w->v)) * w->heads * pairs;
@@ -302,9 +305,9 @@ static int answer_cell(struct worker *w, char *word[])
     if (tune_compile(&w->gpu.target->base, &w->v, &w->kernel, NULL, &w->err) != 0 || make_problem(w) != 0)
         return -1;
     const struct opencl_build *b = opencl_kernel_build(opencl_kernel_of(&w->kernel));
-    const int64_t keys = keys_read(w);
+    const int64_t keys = keys_read(w), width = variant_head_dim(&w->v) + (w->v_in_k ? 0 : variant_head_dim_v(&w->v));
     printf("{\"flops\": %.6g, \"bytes\": %.6g, \"copies\": %d, \"registers\": %d, \"spills\": %lld, \"build_ms\": %.0f}\n",
-           flops_of(w), (is_narrow(w) ? 1.0 : 2.0) * (double)keys * w->kv_heads * (variant_head_dim(&w->v) + (w->v_in_k ? 0 : variant_head_dim_v(&w->v))), w->copies,
+           flops_of(w), (is_narrow(w) ? 1.0 : 2.0) * (double)keys * w->kv_heads * (double)width, w->copies,
            b->registers, (long long)b->spill_bytes, b->ms);
     return 0;
 }
@@ -317,7 +320,8 @@ static double at(const struct worker *w, int t, int64_t element)
         dtype_load_row(variant_dtype_kv(&w->v), w->narrow, (int64_t)drawn_at(t, (size_t)element), 1, &x);
         return (double)x * (double)w->scales[element / d];
     }
-    return (double)dtype_load((enum dtype)w->v.field[F_DTYPE], w->drawn + drawn_at(w->v_in_k && t == 2 ? 1 : t, (size_t)element), 0);
+    return (double)dtype_load((enum dtype)w->v.field[F_DTYPE], w->drawn + drawn_at(w->v_in_k && t == 2 ? 1 : t, (size_t)element),
+                              0);
 }
 
 /* Where key j of sequence b begins in K (1) or V (2). */
@@ -335,10 +339,12 @@ static int64_t key_at(const struct worker *w, int t, int b, int64_t j, int g)
 static int is_right(const struct worker *w, const uint16_t *o, int b, int64_t i, int h)
 {
     const int d = variant_head_dim(&w->v), dv = variant_head_dim_v(&w->v), g = h / (w->heads / w->kv_heads);
-    const int64_t q = w->pad + (w->q_starts[b] + i) * w->args.q_stride[2] + h * d, to = w->pad + (w->q_starts[b] + i) * w->args.o_stride[2] + h * dv;
+    const int64_t q = w->pad + (w->q_starts[b] + i) * w->args.q_stride[2] + h * d,
+                  to = w->pad + (w->q_starts[b] + i) * w->args.o_stride[2] + h * dv;
     const int64_t sees = w->v.field[F_CAUSAL] ? w->keys[b] - w->queries[b] + i + 1 : w->keys[b];
     const int64_t first = first_seen(w, b, i);
-    double *score = malloc((size_t)(sees > 0 ? sees : 1) * sizeof *score), top = w->sinks ? (double)w->sinks[h] : -INFINITY, sum = 0;
+    double *score = malloc((size_t)(sees > 0 ? sees : 1) * sizeof *score), top = w->sinks ? (double)w->sinks[h] : -INFINITY,
+           sum = 0;
     for (int64_t j = first; j < sees; j++) {
         const int64_t key = key_at(w, 1, b, j, g);
         score[j] = 0;

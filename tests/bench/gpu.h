@@ -1,5 +1,5 @@
-/* gpu.h - the first OpenCL device, opened for the benchmarks that time kernels there. What it is not: a queue, of which each of them
- * has its own. */
+/* gpu.h - the first OpenCL device, opened for the benchmarks that time kernels there. What it is not: a queue, of which each of
+ * them has its own. */
 #ifndef ATTNGEN_TESTS_BENCH_GPU_H
 #define ATTNGEN_TESTS_BENCH_GPU_H
 

@@ -40,7 +40,8 @@ static void values_of(const float *p, const float *v, float *o, int rows, int n,
         for (int i = 0; i < rows; i++)
             for (int j = j0; j < least(j0 + KEYS, end); j++)
                 for (int e = 0; e < d; e++)
-                    o[(size_t)i * (size_t)d + (size_t)e] += p[(size_t)i * (size_t)n + (size_t)j] * v[(size_t)j * (size_t)d + (size_t)e];
+                    o[(size_t)i * (size_t)d + (size_t)e] +=
+                        p[(size_t)i * (size_t)n + (size_t)j] * v[(size_t)j * (size_t)d + (size_t)e];
 }
 
 /* Rows of queries by tiles of keys. */

@@ -190,7 +190,8 @@ static void test_shapes_larger_than_memory(void **state)
     struct said said;
     shell(&said, "\"$ATTNGEN\" bench --shape 1,1,1,1,2147483647,128");
     assert_int_equal(said.code, 1);
-    assert_non_null(strstr(said.err, "attngen bench: error: the shape needs 2199.0 GB of memory (Q 0.0, K and V 2199.0, O 0.0), and "));
+    assert_non_null(
+        strstr(said.err, "attngen bench: error: the shape needs 2199.0 GB of memory (Q 0.0, K and V 2199.0, O 0.0), and "));
     assert_non_null(strstr(said.err, " GB are left; expected a smaller one\n"));
     shell(&said, "{ printf '\\223NUMPY\\001\\000\\166\\000'; printf '%%-118s' \"{'descr': '<f4', 'fortran_order': False, "
                  "'shape': (1, 1, 10000000000, 128)}\"; } > q.npy && truncate -s 5120000000128 q.npy && "
@@ -304,7 +305,8 @@ static void test_explain(void **state)
     shell_ok(&said, "\"$ATTNGEN\" explain %s", name);
     assert_non_null(strstr(said.out, "  tile.q       64         query rows in a tile\n"));
     assert_non_null(strstr(said.out, "  A tile of 64 queries by 64 keys takes 1048576 flops and "));
-    assert_non_null(strstr(said.out, "\non this machine\n  It can be used on cpu.\n  A tile's keys and values, 32768 bytes as they are "
+    assert_non_null(strstr(said.out,
+                           "\non this machine\n  It can be used on cpu.\n  A tile's keys and values, 32768 bytes as they are "
                                      "stored, are "));
     assert_non_null(strstr(said.out, "\nin the cache\n  no entry knows this kernel\n"));
     shell_ok(&said, "printf 'head_dim: 64\ncausal: true\nisa: c\ntile: {q: 64, k: 64}\nmicro: {rows: 4, vecs: 2}\nunroll: 1\n' "

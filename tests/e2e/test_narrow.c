@@ -208,7 +208,8 @@ static void test_refusals(void **state)
            "v_scales.npy: error: it is float32 [2, 2, 2]; expected float32 [2, 2, 24], each side that or 1");
     refuse(1, "-k k4.npy -v k4.npy --dtype kv=q4_0 --k-scales k_scales.npy --v-scales k_scales.npy",
            "k_scales.npy: error: K and V are of type q4_0; expected --dtype kv=int8 or kv=fp8 with scales");
-    refuse(1, "-k odd.npy -v odd.npy --dtype kv=q8_0", "expected a last side that is a multiple of 34, the bytes of a block of q8_0");
+    refuse(1, "-k odd.npy -v odd.npy --dtype kv=q8_0",
+           "expected a last side that is a multiple of 34, the bytes of a block of q8_0");
     refuse(1, "-k nan.npy -v nan.npy --dtype kv=q8_0",
            "in has a NaN at [0, 0, 0, 5]; expected none, since q8_0 has none");
     refuse(2, "-k k.npy -v v.npy --dtype q=int8,kv=int8", "kv= with int8, fp8, q8_0 or q4_0 too");

@@ -165,7 +165,8 @@ static void test_opencl_kernels_share_a_program(void **state)
     (void)state;
     static const struct {
         const char *specs, *machine;
-    } programs[] = {{"portable features", ""}, {"sm80 sm90 split joint features-sm90", "--target=nvptx64 -Xclang -target-cpu -Xclang sm_80"}};
+    } programs[] = {{"portable features", ""},
+                    {"sm80 sm90 split joint features-sm90", "--target=nvptx64 -Xclang -target-cpu -Xclang sm_80"}};
     struct said said;
     if (!shell_has("clang"))
         skip();

@@ -1,7 +1,7 @@
-/* test_cuda_compilers.c - kernels in CUDA C++ through CUDA's own compilers, where a toolkit or PyPI's NVRTC is: drawn variants of every
- * level, with features and without, are compiled by NVRTC to PTX, or to machine code if many are asked for; named ones to machine
- * code; and several files are one translation unit for nvcc. What other tests choose of these levels they compile themselves
- * (tests/kit/cuda.h). What it is not: running them.
+/* test_cuda_compilers.c - kernels in CUDA C++ through CUDA's own compilers, where a toolkit or PyPI's NVRTC is: drawn variants of
+ * every level, with features and without, are compiled by NVRTC to PTX, or to machine code if many are asked for; named ones to
+ * machine code; and several files are one translation unit for nvcc. What other tests choose of these levels they compile
+ * themselves (tests/kit/cuda.h). What it is not: running them.
  *     ATTN_SEED         where random choices begin
  *     ATTNGEN_VARIANTS  how many are drawn (6; with ATTNGEN_SOAK 600) */
 #define _GNU_SOURCE
@@ -235,7 +235,8 @@ static void test_one_unit(void **state)
         gen_text_free(&text);
     }
     assert_int_equal(fclose(f), 0);
-    const char *const argv[] = {"nvcc", "-std=c++20", "-arch=sm_80", "--ptx", "-Werror", "all-warnings", "-o", "/dev/null", unit, NULL};
+    const char *const argv[] = {"nvcc",         "-std=c++20", "-arch=sm_80", "--ptx", "-Werror",
+                                "all-warnings", "-o",         "/dev/null",   unit,    NULL};
     const int code = run_program(argv, log);
     f = fopen(log, "r");
     if (f) {

@@ -33,7 +33,8 @@
 #include "../kit/judge.h"
 #include "../kit/seed.h"
 
-enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 24, NAMED_PROBLEMS = 2, CARD_PROBLEMS = 40, CARD_VARIANTS = 200, SOAK = 2000, TIMEOUT = 300 };
+enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 24, NAMED_PROBLEMS = 2, CARD_PROBLEMS = 40, CARD_VARIANTS = 200, SOAK = 2000,
+       TIMEOUT = 300 };
 enum { WIDE = 4, MOST_PAIRS = 20000 }; /* every so many variants one of heads wider than 256; its pairs of queries and keys */
 enum { UNITS = 2 }; /* what launches are told of a card's: work-groups that stay walk through several tiles */
 
@@ -65,7 +66,8 @@ static void draw_shape(const struct variant *v, uint64_t *state, struct trial_sh
         while (out->batch * out->heads * out->q_len * out->kv_len > MOST_PAIRS && out->q_len > 8)
             out->q_len /= 2;
     }
-    if (variant_dtype_kv(v) >= DTYPE_COUNT && random_below(state, 3) == 0) { /* some probabilities are 1, and their scales alone are rounded */
+    if (variant_dtype_kv(v) >= DTYPE_COUNT && random_below(state, 3) == 0) {
+        /* some probabilities are 1, and their scales alone are rounded */
         out->kv_len = 1 + random_below(state, 4);
         out->scale = 0.25f * (float)(1 + random_below(state, 20));
         return;
@@ -130,7 +132,8 @@ static bool draw_wide(const struct suite *s, uint64_t *state, struct variant *v)
         v->field[F_BIAS] = random_below(state, 2) ? BIAS_NONE : (int32_t)random_below(state, BIAS_COUNT);
         const int *dims = usual[random_below(state, 3)];
         const bool any = random_below(state, 2);
-        const int dim = any ? 8 * (1 + (int)random_below(state, 72)) : dims[0], dim_v = any ? 8 * (1 + (int)random_below(state, 64)) : dims[1];
+        const int dim = any ? 8 * (1 + (int)random_below(state, 72)) : dims[0],
+                  dim_v = any ? 8 * (1 + (int)random_below(state, 64)) : dims[1];
         v->field[F_HEAD_DIM] = dim;
         v->field[F_HEAD_DIM_V] = dim_v == dim ? 0 : dim_v;
         v->field[F_TILE_Q] = random_below(state, 4) ? 64 : 128;
@@ -256,7 +259,8 @@ static void test_random_problems(void **state)
     const int most = variants ? atoi(variants) : getenv("ATTNGEN_SOAK") ? SOAK : s->card ? CARD_VARIANTS : VARIANTS;
     int failed = only ? judge_variant(s, atoi(only)) : run_jobs(most, judge_variant, s);
     failed += only ? 0 : run_jobs(NAMED, judge_named, s);
-    print_message("# %s: %d kernels, %d problems; error over bound at most %.3f with f16, %.3f bf16\n", s->card ? "on the card" : "emulated", s->totals->kernels,
+    print_message("# %s: %d kernels, %d problems; error over bound at most %.3f with f16, %.3f bf16\n", s->card ? "on the card"
+                  : "emulated", s->totals->kernels,
                   s->totals->problems, s->totals->ratio[DTYPE_F16], s->totals->ratio[DTYPE_BF16]);
     assert_int_equal(failed, 0);
 }

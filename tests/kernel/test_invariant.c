@@ -251,8 +251,9 @@ static void look_at(struct place *p, const struct gen *gen)
     p->gen = gen;
     int failed = only ? judge_family(&s, atoi(only)) : run_jobs((most + p->of_family - 1) / p->of_family, judge_family, &s);
     struct shared *h = s.shared;
-    print_message("# %s: %d pairs of %d families, %d with a bit that differs; kernels with split %d, packed %d, paged %d, window %d, "
-                  "bias %d\n", isa, h->pairs, h->families, h->differ, h->with[F_SPLIT], h->with[F_PACKED], h->with[F_PAGED],
+    print_message("# %s: %d pairs of %d families, %d with a bit that differs; kernels with split %d, packed %d, paged %d, "
+                  "window %d, bias %d\n", isa, h->pairs, h->families, h->differ, h->with[F_SPLIT], h->with[F_PACKED],
+                  h->with[F_PAGED],
                   h->with[F_WINDOW], h->with[F_BIAS]);
     const int found = h->pairs;
     shared_free(s.shared, sizeof *s.shared);
@@ -285,7 +286,8 @@ static int find_device(void *arg)
 
 static void test_opencl(void **state)
 {
-    struct place p = {.isa = ISA_PORTABLE, .pairs = 20, .soak = 10000, .of_family = getenv("ATTNGEN_SOAK") ? 400 : 20, .most_keys = 1500,
+    struct place p = {.isa = ISA_PORTABLE, .pairs = 20, .soak = 10000, .of_family = getenv("ATTNGEN_SOAK") ? 400 : 20,
+                      .most_keys = 1500,
                       .most_text = getenv("ATTNGEN_SOAK") ? 60000 : 25000, .build = build_opencl};
     char why[200];
     if (!test_wants("portable") || run_child(find_device, NULL, TIMEOUT, why, sizeof why) != 1) {
@@ -316,7 +318,8 @@ static void test_card(void **state)
         skip();
     }
     for (int i = 0; i < 2; i++) {
-        struct place p = {.isa = levels[i], .pairs = 400, .soak = 10000, .of_family = getenv("ATTNGEN_SOAK") ? 700 : 40, .most_keys = 5000,
+        struct place p = {.isa = levels[i], .pairs = 400, .soak = 10000, .of_family = getenv("ATTNGEN_SOAK") ? 700 : 40,
+                          .most_keys = 5000,
                           .whole = true, .build = build_opencl};
         if (test_wants(isa_names[levels[i]]))
             look_at(&p, *state);
@@ -335,7 +338,8 @@ static void test_emulated(void **state)
     snprintf(dir, sizeof dir, "%s/attn-invariant-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     assert_non_null(mkdtemp(dir));
     for (int i = 0; i < 2; i++) {
-        struct place p = {.isa = levels[i], .pairs = 4, .soak = 1000, .of_family = 4, .most_keys = 700, .whole = true, .build = build_emulated,
+        struct place p = {.isa = levels[i], .pairs = 4, .soak = 1000, .of_family = 4, .most_keys = 700, .whole = true,
+                          .build = build_emulated,
                           .dir = dir};
         if (test_wants(isa_names[levels[i]]))
             look_at(&p, *state);
@@ -361,6 +365,7 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_processor), cmocka_unit_test(test_opencl),
-                                       cmocka_unit_test(test_card),                                       cmocka_unit_test(test_emulated)};
+                                       cmocka_unit_test(test_card),
+                                       cmocka_unit_test(test_emulated)};
     return cmocka_run_group_tests_name("invariant", tests, setup, teardown);
 }

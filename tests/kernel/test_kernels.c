@@ -52,8 +52,8 @@ static const struct form {
     bool same_bits; /* as the other forms that say so */
     int every[2];   /* looked at in every so-many-th batch of plain variants, and of those with features, if not all is
                      * asked for: compiling takes most of the time */
-    double most_flops[2]; /* of a problem of a plain variant, and of one with features: tcc's own code is slow, and plain variants are
-                           * also run by gcc, which optimises the same text */
+    double most_flops[2]; /* of a problem of a plain variant, and of one with features: tcc's own code is slow, and plain variants
+                           * are also run by gcc, which optimises the same text */
     bool wide;         /* of isa c alone, whose pieces are as wide as the registers that a compiler is told of */
 } forms[] = {
     {"jit", NULL, NULL, GEN_MACHINE_CODE_JIT, false, true, {1, 1}, {1e18, 1e18}, false},
@@ -175,8 +175,8 @@ static const char *optimisation(const struct suite *s)
     return s->soak ? "-O2" : "-O1";
 }
 
-/* gcc takes longer to optimise plain C of wide vectors than all else. With -Og it takes twice as long as with -O0, and what it makes runs
- * three times as fast; but of isa amx little is run. */
+/* gcc takes longer to optimise plain C of wide vectors than all else. With -Og it takes twice as long as with -O0, and what it
+ * makes runs three times as fast; but of isa amx little is run. */
 static const char *optimisation_of(const struct batch *b, const struct form *form)
 {
     const bool plain_c = form->define && !form->wide && !b->suite->soak;

@@ -77,7 +77,8 @@ static const char text[] =
     "    if (get_local_id(0) == 0)\n"
     "        at->i0 = 0, at->h = 0, at->g = g, at->b = b, at->slice = slice, at->splits = splits;\n"
     "    barrier(CLK_LOCAL_MEM_FENCE);\n"
-    "    merge(parts + part_at(slice_at(at, &split, &a), 0, &split), get_local_id(0) & 31, get_group_id(0) ? -1 : (int)get_local_id(0) / 32,\n"
+    "    merge(parts + part_at(slice_at(at, &split, &a), 0, &split), get_local_id(0) & 31, "
+    "get_group_id(0) ? -1 : (int)get_local_id(0) / 32,\n"
     "        taken, at, &split, &a, o, lse);\n"
     "}\n";
 

@@ -1,6 +1,6 @@
-/* test_strip_parts.c - the parts of level sm90 that are for few queries over narrow keys and values (templates/opencl/sm90.few.t), alone
- * on the card in a kernel of one work-group, every element compared: queries that become f16, and both products of each warp's keys.
- * What it is not: attention (test_emulated.c). Skipped where there is no such card. */
+/* test_strip_parts.c - the parts of level sm90 that are for few queries over narrow keys and values (templates/opencl/sm90.few.t),
+ * alone on the card in a kernel of one work-group, every element compared: queries that become f16, and both products of each
+ * warp's keys. What it is not: attention (test_emulated.c). Skipped where there is no such card. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <setjmp.h>
@@ -27,7 +27,8 @@ static const char strips[] =
     "% include \"opencl/features.h\"\n% include \"opencl/split.h\"\n"
     "% include \"opencl/ptx.t\"\n% include \"opencl/ptx.sm90.t\"\n% include \"opencl/ptx.warp.t\"\n% include \"opencl/softmax.t\"\n"
     "% include \"opencl/split.t\"\n% include \"opencl/sm90.tiles.t\"\n% include \"opencl/sm90.copy.t\"\n"
-    "% include \"opencl/sm90.parts.t\"\n% include \"opencl/sm.narrow.t\"\n% include \"opencl/sm90.scale.t\"\n% include \"opencl/sm90.few.t\"\n"
+    "% include \"opencl/sm90.parts.t\"\n% include \"opencl/sm.narrow.t\"\n% include \"opencl/sm90.scale.t\"\n"
+    "% include \"opencl/sm90.few.t\"\n"
     "__kernel __attribute__((reqd_work_group_size(${32*WARPS}, 1, 1)))\n"
     "void strips(__global const uchar *q, __global const uchar *k, __global const uchar *v, __global const float *weights,\n"
     "    __global float *scores, __global float *values, int end, int negative)\n"
@@ -98,7 +99,8 @@ static void test_strips(void **state)
                 if (c >= DV)
                     continue;
                 at = v + swizzled(KEYS, row, c);
-                *at = row >= END && type ? 0x7f : (uint8_t)((uint8_t)random_below(&seed, 127) | (uint8_t)(random_below(&seed, 2) << 7));
+                *at = row >= END && type ? 0x7f
+                                         : (uint8_t)((uint8_t)random_below(&seed, 127) | (uint8_t)(random_below(&seed, 2) << 7));
                 narrow_load(t, at, 1, &value[row][c]);
                 if (row >= END && type)
                     value[row][c] = 0;
@@ -122,7 +124,8 @@ static void test_strips(void **state)
                 const int row = lane / 4 + 8 * (n / 2 % 2), j = first + 8 * (n / 4) + 2 * (lane % 4) + n % 2;
                 double want = 0, size = 0;
                 for (int c = 0; c < HD; c++)
-                    want += (negative ? -1 : 1) * query[row][c] * (double)key[j][c], size += fabs(query[row][c] * (double)key[j][c]);
+                    want += (negative ? -1 : 1) * query[row][c] * (double)key[j][c],
+                        size += fabs(query[row][c] * (double)key[j][c]);
                 if (!(fabs((double)scores[item * S + n] - want) <= size * 1e-6))
                     fail_msg("type %d, row %d, key %d: score %g; expected %g", type, row, j, (double)scores[item * S + n], want);
             }
@@ -131,7 +134,8 @@ static void test_strips(void **state)
                 double want = 1, size = 1;
                 for (int j = 0; j < KEYS_OF; j++) {
                     const int at = (item / 32 * 32 + 4 * (row % 8) + j % 8 / 2) * S + 4 * (j / 8) + 2 * (row / 8) + j % 2;
-                    want += (double)weights[at] * (double)value[first + j][c], size += fabs((double)weights[at] * (double)value[first + j][c]);
+                    want += (double)weights[at] * (double)value[first + j][c],
+                        size += fabs((double)weights[at] * (double)value[first + j][c]);
                 }
                 if (!(fabs((double)values[item * O + n] - want) <= size * 1e-6))
                     fail_msg("type %d, row %d, column %d of strip %d: output %g; expected %g", type, row, c, item / 32,

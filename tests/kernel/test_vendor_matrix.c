@@ -1,8 +1,9 @@
 /* test_vendor_matrix.c - emitted files in somebody else's tree, on every machine: by gcc and clang, as C11 and as C++17,
  * each kernel apart and several in one translation unit, with strict warnings; linked with a tiny caller and run, where need
  * be by qemu and wine. For each machine three kernels are drawn to be apart, and three to be in the unit: one of plain C, one whose
- * vectors the machine can run, if there is any, and one of another instruction set; with ATTNGEN_SOAK set all are. Optimised, for warnings that ask for it and other numbers, are those apart in C11, which take
- * most of the time. Other compilers and other questions are those of tests/e2e/test_vendor.c.
+ * vectors the machine can run, if there is any, and one of another instruction set; with ATTNGEN_SOAK set all are. Optimised, for
+ * warnings that ask for it and other numbers, are those apart in C11, which take most of the time. Other compilers and other
+ * questions are those of tests/e2e/test_vendor.c.
  *     ATTN_PART   only this machine, as in AARCH64 */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -118,7 +118,8 @@ void choice_begin(struct choice *c)
             c->id[c->fields] = (enum field_id)f;
             c->count[c->fields] = values_of((enum field_id)f, c->isa, c->value[c->fields]);
             if (f == F_SPLIT &&
-                (isa_language(c->isa) == LANGUAGE_C || c->isa == ISA_SM90 || c->isa == ISA_SM80)) { /* short problems have several */
+                (isa_language(c->isa) == LANGUAGE_C || c->isa == ISA_SM90 || c->isa == ISA_SM80)) {
+                /* short problems have several */
                 memcpy(c->value[c->fields], splits[isa_language(c->isa) != LANGUAGE_C], sizeof *splits);
                 c->count[c->fields] = sizeof *splits / sizeof **splits;
             }
@@ -181,7 +182,8 @@ int choice_all(const struct choice *c, struct variant **out)
 
 bool choice_random(const struct choice *c, uint64_t *state, struct variant *out)
 {
-    static const enum field_id switches[] = {F_CAUSAL, F_WINDOW, F_SOFTCAP, F_MASK, F_ALIBI, F_SINK, F_PACKED, F_PAGED, F_INVARIANT};
+    static const enum field_id switches[] = {F_CAUSAL, F_WINDOW, F_SOFTCAP, F_MASK,     F_ALIBI,
+                                             F_SINK,   F_PACKED, F_PAGED,   F_INVARIANT};
     for (int tries = 0; tries < 200; tries++) {
         int row[PAIRWISE_FIELDS];
         for (int f = 0; f < c->fields; f++)

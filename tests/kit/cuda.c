@@ -13,7 +13,8 @@ bool cuda_compiler(struct nvrtc_api *out, struct gen_error *why)
     return nvrtc_load(out, &library, why) == 0;
 }
 
-bool cuda_compiles(const struct nvrtc_api *nvrtc, enum isa isa, const char *name, const char *text, enum cuda_depth depth, char *said,
+bool cuda_compiles(const struct nvrtc_api *nvrtc, enum isa isa, const char *name, const char *text, enum cuda_depth depth,
+                   char *said,
                    size_t size)
 {
     enum { MOST = 3 };

@@ -17,11 +17,12 @@ enum cuda_depth { CUDA_READ, CUDA_PTX, CUDA_CODE };
 bool cuda_compiler(struct nvrtc_api *out, struct gen_error *why);
 
 /* A strict tree has no warnings, so one is a failure. said: of a failure, what the compiler said. */
-bool cuda_compiles(const struct nvrtc_api *nvrtc, enum isa isa, const char *name, const char *text, enum cuda_depth depth, char *said,
+bool cuda_compiles(const struct nvrtc_api *nvrtc, enum isa isa, const char *name, const char *text, enum cuda_depth depth,
+                   char *said,
                    size_t size);
 
-/* Emits the variant in CUDA C++ and compiles it to PTX, with ATTNGEN_SOAK to machine code. True too where there is no compiler, and for
- * portable kernels that take more shared memory than CUDA C++ lets them declare. */
+/* Emits the variant in CUDA C++ and compiles it to PTX, with ATTNGEN_SOAK to machine code. True too where there is no compiler, and
+ * for portable kernels that take more shared memory than CUDA C++ lets them declare. */
 bool cuda_too(const struct gen *gen, const struct variant *v, char *said, size_t size);
 
 #endif

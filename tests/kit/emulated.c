@@ -42,7 +42,8 @@ static struct {
     entry *entry;
     void **arguments;
     struct emulated_facts facts;
-    bool either_way; /* a warp's lanes also take their turns from the last on: on isa sm80, since what stands for wgmma wants them in order */
+    bool either_way; /* a warp's lanes also take their turns from the last on: on isa sm80,
+                      * since what stands for wgmma wants them in order */
 } on; /* one launch at a time, in one thread: what a test runs in a process of its own */
 
 #ifdef __x86_64__

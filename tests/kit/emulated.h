@@ -1,9 +1,9 @@
 /* emulated.h - a card that is not here: kernels of isas sm80 and sm90 on this processor. clang compiles an emitted text for
- * it, with each function whose body is PTX left out; emulated_ptx.c and emulated_sm90.c have those functions. The work-items of a group are
- * fibers, which take turns where they wait for each other; groups run one after another. Whose turn is next is drawn, and what a card
- * does by itself is done late: copies some turns after they were asked for, products of the tensor cores as late as when they are
- * waited for, or at once; so that who does not wait for them mostly fails. Behind it stands a driver of OpenCL as far as libattn
- * calls one, so that its own launches bring the arguments.
+ * it, with each function whose body is PTX left out; emulated_ptx.c and emulated_sm90.c have those functions. The work-items of a
+ * group are fibers, which take turns where they wait for each other; groups run one after another. Whose turn is next is drawn, and
+ * what a card does by itself is done late: copies some turns after they were asked for, products of the tensor cores as late as
+ * when they are waited for, or at once; so that who does not wait for them mostly fails. Behind it stands a driver of OpenCL as far
+ * as libattn calls one, so that its own launches bring the arguments.
  * What it is not: a clock, or proof of what only hardware knows (registers, races of warps, the proxies of memory). */
 #ifndef ATTNGEN_TESTS_EMULATED_H
 #define ATTNGEN_TESTS_EMULATED_H

@@ -256,7 +256,8 @@ uint times(uint x, uint y)
 {
     const uint two[2] = {x, y};
     const uint16_t *h = (const uint16_t *)(const void *)two;
-    return emulated_two(DTYPE_F16, dtype_load(DTYPE_F16, h, 0) * dtype_load(DTYPE_F16, h, 2), dtype_load(DTYPE_F16, h, 1) * dtype_load(DTYPE_F16, h, 3));
+    return emulated_two(DTYPE_F16, dtype_load(DTYPE_F16, h, 0) * dtype_load(DTYPE_F16, h, 2),
+                        dtype_load(DTYPE_F16, h, 1) * dtype_load(DTYPE_F16, h, 3));
 }
 void widened_apart(uint *y, uint four)
 {

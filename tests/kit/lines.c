@@ -63,7 +63,8 @@ int lines_repeated(const char *text)
     for (int i = 0; i < n; i++)
         for (int j = i + best + 1; j < n; j++) {
             int k = 0;
-            while (i + k < j && j + k < n && line[i + k].size == line[j + k].size && !memcmp(line[i + k].at, line[j + k].at, line[i + k].size))
+            while (i + k < j && j + k < n && line[i + k].size == line[j + k].size &&
+                   !memcmp(line[i + k].at, line[j + k].at, line[i + k].size))
                 k++;
             best = k > best ? k : best;
         }

@@ -1,4 +1,5 @@
-/* lines.h - what holds of the lines of every text that is emitted: kernels, and all files of a bundle. What it is not: a compiler. */
+/* lines.h - what holds of the lines of every text that is emitted: kernels, and all files of a bundle. What it is not: a
+ * compiler. */
 #ifndef ATTNGEN_TESTS_LINES_H
 #define ATTNGEN_TESTS_LINES_H
 

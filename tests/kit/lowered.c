@@ -12,9 +12,9 @@
 
 #include "child.h"
 
-/* The others are compared with the first one. Compiling takes most of the time, so -O2 is -O1 unless ATTNGEN_SOAK is set, and -Og where
- * gcc would be longest over it: with vectors as plain C, which clang optimises. The form on arrays is for compilers without vectors; gcc takes it if told not to define __GNUC__. Only there are lanes
- * elements of arrays, whose bounds can be checked. */
+/* The others are compared with the first one. Compiling takes most of the time, so -O2 is -O1 unless ATTNGEN_SOAK is set, and -Og
+ * where gcc would be longest over it: with vectors as plain C, which clang optimises. The form on arrays is for compilers without
+ * vectors; gcc takes it if told not to define __GNUC__. Only there are lanes elements of arrays, whose bounds can be checked. */
 const struct lowering lowerings[LOWERINGS] = {
     {"gcc", "gcc", {"-O2"}, "-O1", false, false, ANY_WIDTH},
     {"machine code", NULL, {NULL}, NULL, false, false, ANY_WIDTH},
@@ -82,7 +82,8 @@ static int write_source(const struct unrolled *u, int n, const char *path)
     buf_puts(&text, "#include <stdint.h>\n");
     lower_c_head(&text, u[0].isa, false);
     lower_c_bits(&text);
-    buf_puts(&text, "float entry_infinity(void);\nfloat entry_infinity(void) { return MINUS_INFINITY; }\n"); /* kernels use it, always */
+    buf_puts(&text,
+             "float entry_infinity(void);\nfloat entry_infinity(void) { return MINUS_INFINITY; }\n"); /* kernels use it, always */
     lower_c_ops(&text, u[0].isa, u, n);
     for (int i = 0; i < n; i++)
         lower_c_body(&text, &u[i]);

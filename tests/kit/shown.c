@@ -111,7 +111,8 @@ struct tensor {
     int64_t stride[3], unit, width;
 };
 
-static struct tensor tensor_new(enum dtype t, int64_t places, int64_t heads, int64_t rows, int64_t width, bool whole, uint64_t *state)
+static struct tensor tensor_new(enum dtype t, int64_t places, int64_t heads, int64_t rows, int64_t width, bool whole,
+                                uint64_t *state)
 {
     const int64_t pad = random_below(state, 2) ? 0 : whole ? 8 * random_below(state, 3) : random_below(state, 5), row = width + pad;
     struct tensor x = {.unit = (int64_t)dtypes[t].bytes, .width = width};
@@ -228,7 +229,8 @@ static void lay_tensors(struct showing *x)
         for (int64_t j = x->needed[0]; j < x->needed[1] && j < x->keys && j < s->keys; j++) {
             int64_t place, row;
             place_of(x, j, &place, &row);
-            memcpy(row_at(&x->k, place, g, row), s->k + (g * s->keys + j) * x->k.width * x->k.unit, (size_t)(x->k.width * x->k.unit));
+            memcpy(row_at(&x->k, place, g, row), s->k + (g * s->keys + j) * x->k.width * x->k.unit,
+                   (size_t)(x->k.width * x->k.unit));
             memcpy(row_at(&x->values, place, g, row), s->values + (g * s->keys + j) * x->values.width * x->values.unit,
                    (size_t)(x->values.width * x->values.unit));
             if (s->k_scales) {
@@ -282,7 +284,8 @@ static void set_args(struct showing *x)
     memcpy(f->k_scales_stride, x->k_scales.stride, sizeof f->k_scales_stride);
     memcpy(f->v_scales_stride, x->v_scales.stride, sizeof f->v_scales_stride);
     if (s->bias)
-        f->bias = x->bias = lay_table(x, s->bias, variant_dtype_bias(&s->v), (int64_t)dtype_size(variant_dtype_bias(&s->v)), f->bias_stride);
+        f->bias = x->bias =
+            lay_table(x, s->bias, variant_dtype_bias(&s->v), (int64_t)dtype_size(variant_dtype_bias(&s->v)), f->bias_stride);
     if (s->mask)
         f->mask = x->mask = lay_table(x, s->mask, DTYPE_F32, 1, f->mask_stride);
 }
@@ -344,7 +347,8 @@ int subject_show(const struct subject *s, const struct variant *v, const struct 
     set_args(&x);
     int result = run(&x, kernel, &parts, err);
     take(&x);
-    snprintf(out->how, sizeof out->how, "rows %lld to %lld, sequence %lld of %lld, q_len %lld, kv_len %lld, keys %lld%s%s%s, page %lld, %d parts",
+    snprintf(out->how, sizeof out->how,
+             "rows %lld to %lld, sequence %lld of %lld, q_len %lld, kv_len %lld, keys %lld%s%s%s, page %lld, %d parts",
              (long long)out->from, (long long)out->to, (long long)x.b, (long long)x.batch, (long long)x.q_len,
              (long long)x.kv_len, (long long)x.keys, x.q_packed ? ", packed q" : "", x.kv_packed ? ", packed kv" : "",
              x.a.kv_lens ? ", lens" : "", (long long)x.page_size, parts);

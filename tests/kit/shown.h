@@ -1,6 +1,6 @@
-/* shown.h - one sequence's attention, shown to kernels in many ways: in a batch with others, packed, in pages, a chunk of its queries,
- * with more or fewer keys behind those that are seen, in any layout, in parts. What its rows see is always the same, so that
- * invariant kernels must give them the same bits. What it is not: right or wrong; trial.h judges that. */
+/* shown.h - one sequence's attention, shown to kernels in many ways: in a batch with others, packed, in pages, a chunk of its
+ * queries, with more or fewer keys behind those that are seen, in any layout, in parts. What its rows see is always the same, so
+ * that invariant kernels must give them the same bits. What it is not: right or wrong; trial.h judges that. */
 #ifndef ATTN_TESTS_SHOWN_H
 #define ATTN_TESTS_SHOWN_H
 

@@ -75,7 +75,8 @@ static int list_params(struct op_case *c, const struct isa_table *t, struct gen_
     }
     if (masks && add_param(c, ROLE_ZEROS, 0, i32, err))
         return -1;
-    bool halves = p->operands > 1 && !strcmp(p->operand[1].type ? p->operand[1].type : "", "bf16x2") && c->param[0].type->bytes == 2;
+    bool halves =
+        p->operands > 1 && !strcmp(p->operand[1].type ? p->operand[1].type : "", "bf16x2") && c->param[0].type->bytes == 2;
     c->out_bytes = t->width * c->param[0].type->bytes * (halves ? 2 : 1); /* pairs become two elements a lane */
     return makes_mask ? add_param(c, ROLE_ONES, 0, f32, err) : 0;
 }

@@ -343,14 +343,17 @@ static void finish(struct job *j)
     for (int64_t i = 0; i < z->LDO; i++) {
         set(j, 0, i, sum == 0 ? 0.0f : get(j, 0, i) * sum * (isnan(sum) ? 1.0f : ldexpf(1.0f, (int)(i % 9) - 6)));
         double o = sum == 0 || all > 0x1p128 ? 0 : (double)get(j, 0, i) / all;
-        want(j, 2, whole_of(j, i), o, fabs(o) * (rounding + 0x1p-21) + (j->o == DTYPE_F16 ? 0x1p-25 : TINY * (1 + fabs((double)get(j, 0, i)))));
+        want(j, 2, whole_of(j, i), o,
+             fabs(o) * (rounding + 0x1p-21) + (j->o == DTYPE_F16 ? 0x1p-25 : TINY * (1 + fabs((double)get(j, 0, i)))));
     }
-    double log = log2((double)sum), lse = (z->NATURAL ? (double)max / 0.69314718055994531 + log : (double)max + log) * 0.69314718055994531;
+    double log = log2((double)sum),
+           lse = (z->NATURAL ? (double)max / 0.69314718055994531 + log : (double)max + log) * 0.69314718055994531;
     want(j, 3, 0, lse, isinf(lse) ? 0 : 2e-7 + 0x1p-22 * (fabs(log) + fabs((double)max)));
 }
 
 static const struct model models[] = {
-    {"pack_q", pack_q},   {"pack_k", pack_k},   {"fetch_rows", fetch_rows},   {"pack_v", pack_v}, {"score_tile", score_tile}, {"score_ahead", score_ahead}, {"softmax", softmax},
+    {"pack_q", pack_q},   {"pack_k", pack_k},   {"fetch_rows", fetch_rows},   {"pack_v", pack_v}, {"score_tile", score_tile},
+    {"score_ahead", score_ahead}, {"softmax", softmax},
     {"cut", cut}, {"value_tile", value_tile}, {"finish", finish}, {"soften", soften},
     {"widen_row", open_row}, {"open_row", open_row}, {"add_bias", add_bias}, {"alibi", alibi}, {"hide", hide}, {NULL, NULL},
 };

@@ -349,7 +349,8 @@ static void test_isa(void **state)
 /* Whether the micro-kernel at that place of attn.micro serves products that are not of pairs, as those of isa are. */
 static bool is_of_others(enum isa isa, const char *name)
 {
-    return isas[isa].pairs && (!strncmp(name, "rescale(", 8) || !strncmp(name, "add_values(", 11) || !strncmp(name, "add_some(", 9));
+    return isas[isa].pairs &&
+           (!strncmp(name, "rescale(", 8) || !strncmp(name, "add_values(", 11) || !strncmp(name, "add_some(", 9));
 }
 
 /* So that a new rule that refuses the shapes above does not silence the test. */

@@ -91,7 +91,8 @@ static int check_moves(const struct suite *s, int form, uint64_t *random)
     lowered_call(&s->batch.form[form], MOVES, args);
     for (size_t i = 0; i < sizeof d / sizeof *d && wrong < 3; i++)
         if (slot(&d[i]) != slot(&want[i])) {
-            printf("# %s: slot %d behind d is 0x%08x; expected 0x%08x\n", lowerings[form].name, (int)i, slot(&d[i]), slot(&want[i]));
+            printf("# %s: slot %d behind d is 0x%08x; expected 0x%08x\n", lowerings[form].name, (int)i, slot(&d[i]),
+                   slot(&want[i]));
             wrong++;
         }
     return wrong;
@@ -136,7 +137,8 @@ static int check_products(const struct suite *s, int form, int round, uint64_t *
         const double got = (double)d[e];
         if (isnan(sum) ? isnan(got) : isinf(sum) ? got == sum : fabs(got - sum) <= 0x1p-20 * size + 0x1p-126)
             continue;
-        printf("# %s: product %d, row %d, column %d is %.9g; expected %.9g\n", lowerings[form].name, e / TILE, row, column, got, sum);
+        printf("# %s: product %d, row %d, column %d is %.9g; expected %.9g\n", lowerings[form].name, e / TILE, row, column, got,
+               sum);
         wrong++;
     }
     return wrong;

@@ -53,7 +53,8 @@ static void folds(const char *text, const char *expected)
 #define FORTY TEN TEN TEN TEN
 #define WORDS "one two three four five six seven eight nine ten eleven twelve"
 
-#define WORDS_AS_NAME "a_name_that_is_longer_than_any_line_should_be_and_yet_has_no_space_at_all_at_which_it_could_be_broken_so_it_is_left_x"
+#define WORDS_AS_NAME \
+    "a_name_that_is_longer_than_any_line_should_be_and_yet_has_no_space_at_all_at_which_it_could_be_broken_so_it_is_left_x"
 
 static void test_lines(void **state)
 {
@@ -116,8 +117,8 @@ static void check_text(const char *name, const char *text)
     }
 }
 
-/* The isa's default in bf16, with what `kind` adds: nothing; every feature; few queries; f16; or what isa amx has besides, a table, no
- * weaving, and both. Rules may refuse it. */
+/* The isa's default in bf16, with what `kind` adds: nothing; every feature; few queries; f16; or what isa amx has besides, a table,
+ * no weaving, and both. Rules may refuse it. */
 enum { PLAIN, FEATURED, FEW, HALVES, TABLED, SERIAL, TABLED_SERIAL, KINDS };
 static struct variant variant_of(enum isa isa, int kind)
 {
@@ -125,7 +126,8 @@ static struct variant variant_of(enum isa isa, int kind)
     v.field[F_DTYPE] = DTYPE_BF16;
     v.field[F_CAUSAL] = true;
     for (int f = 0; kind == FEATURED && f < FIELD_COUNT; f++)
-        if (fields[f].side == FIELD_CALLER && fields[f].type == FIELD_BOOL && f != F_INVARIANT && field_of_op((enum field_id)f, OP_ATTN))
+        if (fields[f].side == FIELD_CALLER && fields[f].type == FIELD_BOOL && f != F_INVARIANT &&
+            field_of_op((enum field_id)f, OP_ATTN))
             v.field[f] = true;
     if (kind == FEATURED)
         v.field[F_BIAS] = BIAS_F32;

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <ctype.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,8 @@ static bool has_word(const char *text, const char *word)
 static void test_generator_knows_no_attention(void **state)
 {
     static const char *const files[] = {"lex",     "expr",      "template", "parse", "unroll", "registers",
-                                        "lower_c", "lower_body", "lower_x86", "print_x86", "parse_key", "match", "isa", "buf", "micro"};
+                                        "lower_c", "lower_body", "lower_x86", "print_x86", "parse_key", "match", "isa", "buf",
+                                        "micro"};
     static const char *const words[] = {"softmax",    "query", "queries",  "causal",     "score", "scores",
                                         "score_tile", "flash", "head_dim", "value_tile", "online"};
     int read = 0;
@@ -139,6 +141,36 @@ static void test_driver_is_short(void **state)
     assert_in_range(lines, 50, 149);
 }
 
+/* As wide as .clang-format lets them be. */
+static void test_no_line_is_too_wide(void **state)
+{
+    enum { COLUMNS = 132 };
+    static const char *const where[] = {"gen/*.[ch]",       "gen/*/*.c",      "runtime/*.h",
+                                        "runtime/*/*.[ch]", "tests/*/*.[ch]", "tests/*/*/*.[ch]"};
+    glob_t found;
+    int wide = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof where / sizeof *where; i++)
+        glob(where[i], i ? GLOB_APPEND : 0, NULL, &found);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        char line[4096];
+        FILE *file = fopen(found.gl_pathv[i], "r");
+        for (int n = 1; file && fgets(line, sizeof line, file); n++)
+            if (strcspn(line, "\n") > COLUMNS)
+                wide += printf("# %s:%d: the line is too wide; expected %d columns at most\n", found.gl_pathv[i], n, COLUMNS) > 0;
+        if (file)
+            fclose(file);
+    }
+    const size_t files = found.gl_pathc;
+    globfree(&found);
+    if (!files) {
+        print_message("# the sources are not here\n");
+        skip();
+    }
+    assert_true(files > 300);
+    assert_int_equal(wide, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +178,7 @@ int main(void)
         cmocka_unit_test(test_templates_know_no_instruction),
         cmocka_unit_test(test_ptx_stands_in_its_parts),
         cmocka_unit_test(test_driver_is_short),
+        cmocka_unit_test(test_no_line_is_too_wide),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,7 +77,8 @@ static void launch_cl(struct opencl *cl, const struct variant *v, const struct g
 
 /* The same of CUDA's driver: the kernel whose launches are written. */
 static const struct cuda_kernel *cuda_said;
-static int cuda_launched(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+static int cuda_launched(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                         unsigned shared,
                          CUstream stream, void **parameters, void **extra)
 {
     const struct gpu_source *s = &cuda_said->source;

@@ -24,7 +24,8 @@
 enum { B = 2, H = 4, KV = 2, Q = 66, K = 70, D = 64 };
 enum { QN = B * H * Q * D, KN = B * KV * K * D, LN = B * H * Q };
 static const char *const plain = "attn_bf16_d64_causal_on_sm90_q128k64", *const sm80 = "attn_bf16_d64_causal_on_sm80_q64k32_r16",
-                  *const split = "attn_bf16_d64_causal_on_sm90_q64k64_s64", *const joint = "attn_bf16_d64_causal_on_sm90_q128k64_loopjoint",
+                  *const split = "attn_bf16_d64_causal_on_sm90_q64k64_s64",
+                  *const joint = "attn_bf16_d64_causal_on_sm90_q128k64_loopjoint",
                   *const sm80_split = "attn_bf16_d64_causal_on_sm80_q64k64_r16_s64";
 
 struct seen {
@@ -132,7 +133,8 @@ static void launched(void *user, const struct stub_launch *l)
     if (v.field[F_ISA] == ISA_SM80)
         assert_true(*(int *)l->parameters[7] >= 1); /* near */
     if (v.field[F_ISA] == ISA_SM80 && v.field[F_SPLIT]) /* a group for each unit of work */
-        assert_int_equal(seen.grid, B * KV * ((const struct attn_cl_split *)l->parameters[8])->slices * ((const struct attn_cl_split *)l->parameters[8])->splits);
+        assert_int_equal(seen.grid, B * KV * ((const struct attn_cl_split *)l->parameters[8])->slices *
+                                        ((const struct attn_cl_split *)l->parameters[8])->splits);
     for (int64_t b = 0; computes && b < a->batch; b++)
         for (int64_t h = 0; h < a->heads; h++)
             for (int64_t i = 0; i < a->q_len; i++)
@@ -181,7 +183,8 @@ static struct attn_context *context(const char *cache)
 static struct attn_problem problem(const char *variant, const char *device)
 {
     return (struct attn_problem){.size = sizeof(struct attn_problem), .dtype = ATTN_BF16, .head_dim = D, .heads = H, .kv_heads = KV,
-                                 .causal = 1, .max_batch = B, .max_q_len = Q, .max_kv_len = K, .variant = variant, .device = device};
+                                 .causal = 1, .max_batch = B, .max_q_len = Q, .max_kv_len = K, .variant = variant,
+                                 .device = device};
 }
 
 static struct attn_plan *plan_of(struct attn_context *c, const char *variant, const char *device)
@@ -573,7 +576,8 @@ static void test_quantise(void **state)
     struct attn_plan *const plan = all.plan, *const other = all.other;
     const struct attn_run r = all.r;
     const int64_t own[3] = {KV * K, K, 1}, *const slots = r.q;
-    const struct attn_quantisation good = {.size = sizeof good, .from = ATTN_BF16, .to = ATTN_FP8, .batch = B, .heads = KV, .rows = 7,
+    const struct attn_quantisation good = {.size = sizeof good, .from = ATTN_BF16, .to = ATTN_FP8, .batch = B, .heads = KV,
+                                           .rows = 7,
                                            .width = D, .in = r.k, .out = r.o, .scales = r.lse};
     struct attn_quantisation p = good;
     memcpy(p.scales_stride, own, sizeof own);
@@ -592,7 +596,8 @@ static void test_quantise(void **state)
         for (int i = 0; i < launches[turn]; i++) {
             const struct attn_cl_quantise *q = &quantised[(before + i) % 8];
             assert_int_equal(q->phase, first[turn] + i);
-            assert_true(q->all == B * KV * 7 && q->step == q->all && q->in_stride[1] == 7 * D && q->out_stride[0] == KV * (turn == 3 ? K : 7) * D);
+            assert_true(q->all == B * KV * 7 && q->step == q->all && q->in_stride[1] == 7 * D &&
+                        q->out_stride[0] == KV * (turn == 3 ? K : 7) * D);
             assert_int_equal(q->slots, turn == 3 ? B * K : 0);
         }
         assert_int_equal(seen.grid, B * KV * 7 / 4);
@@ -768,7 +773,8 @@ static int compile_without_nvrtc(struct gen *g, struct device *device, const cha
 /* Without NVRTC code is PTX of the driver's OpenCL, whose shared memory no launch brings, and then the cache's. */
 static void test_ptx(void **state)
 {
-    static const struct backend by = {.name = "a stub", .open = ptx_open, .close = ptx_close, .count = ptx_count, .device = ptx_device,
+    static const struct backend by = {.name = "a stub", .open = ptx_open, .close = ptx_close, .count = ptx_count,
+                                      .device = ptx_device,
                                       .why_not = ptx_why_not, .ship = ptx_ship};
     const char *const names[] = {plain, sm80, split};
     char dir[] = "/tmp/attn-cuda-XXXXXX", command[64];
@@ -799,9 +805,11 @@ static void test_ptx(void **state)
         cu->ptx_by = &by;
         assert_int_equal(cuda_backend.device(opened, -1, ATTN_TCC, &device, &err), 0);
         for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
-            const struct attn_args args = {.size = sizeof args, .q = y->q, .k = y->k, .v = y->v, .o = y->o, .lse = y->lse, .batch = B,
-                .heads = H, .kv_heads = KV, .q_len = Q, .kv_len = K, .q_stride = {H * Q * D, Q * D, D}, .k_stride = {KV * K * D, K * D, D},
-                .v_stride = {KV * K * D, K * D, D}, .o_stride = {H * Q * D, Q * D, D}, .bottom_right = 1, .scale = 0.125f, .parts = 1};
+            const struct attn_args args = {.size = sizeof args, .q = y->q, .k = y->k, .v = y->v, .o = y->o, .lse = y->lse,
+                .batch = B, .heads = H, .kv_heads = KV, .q_len = Q, .kv_len = K, .q_stride = {H * Q * D, Q * D, D},
+                .k_stride = {KV * K * D, K * D, D},
+                .v_stride = {KV * K * D, K * D, D}, .o_stride = {H * Q * D, Q * D, D}, .bottom_right = 1, .scale = 0.125f,
+                .parts = 1};
             if (compile_without_nvrtc(g, device, names[n], &kernel, &err) != COMPILE_OK)
                 fail_msg("%s", err.text);
             assert_string_equal(kernel.origin, turn ? "the cache's PTX of the driver's OpenCL"
@@ -877,7 +885,8 @@ static void test_invariant(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_describe), cmocka_unit_test(test_host_arrays), cmocka_unit_test(test_rows_anywhere), cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_describe), cmocka_unit_test(test_host_arrays), cmocka_unit_test(test_rows_anywhere),
+        cmocka_unit_test(test_streams),
         cmocka_unit_test(test_refusals), cmocka_unit_test(test_cache),       cmocka_unit_test(test_ptx),
              cmocka_unit_test(test_faults),
         cmocka_unit_test(test_merge),

@@ -77,7 +77,8 @@ static void test_emitted(void **state)
             v.field[F_DTYPE] = t;
             v.field[F_BIAS] = 1 + t;
             if (gen_emit(g, &v, GEN_READABLE, &text, &err)) {
-                if (!strstr(err.text, "dtype must be") && !(isa == ISA_AMX && strstr(err.text, "isa amx"))) /* tensor cores take some types alone */
+                if (!strstr(err.text, "dtype must be") &&
+                    !(isa == ISA_AMX && strstr(err.text, "isa amx"))) /* tensor cores take some types alone */
                     fail_msg("%s", err.text);
                 continue;
             }

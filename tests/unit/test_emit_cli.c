@@ -288,7 +288,8 @@ static void test_leaves_behind(void **state)
     assert_int_equal(c.code, CLI_OK);
     call_free(&c);
     snprintf(path, sizeof path, "%s/manifest.json", dir);
-    write_file(path, "{\"generator\": \"attngen\", \"version\": \"0.0\", \"kernels\": [\n{\"name\": \"k\", \"file\": \"k.c\"}\n]}\n");
+    write_file(path,
+               "{\"generator\": \"attngen\", \"version\": \"0.0\", \"kernels\": [\n{\"name\": \"k\", \"file\": \"k.c\"}\n]}\n");
     c = CALL(room, "--variant", name_b, "-o", dir);
     assert_int_equal(c.code, CLI_OK);
     check_says(c.err, "manifest.json: warning: it is of version 0.0, or was changed by hand; these files stay, but are "

@@ -1,6 +1,6 @@
 /* test_layers.c - the runtime's folders keep their order, no object files use each other in a circle, and one folder alone
- * speaks of OpenCL, and with it the one that backends of devices share. The order stands in runtime/README.md. Looks into the sources and objects, in the repository's root. What
- * it is not: a test of what they do. */
+ * speaks of OpenCL, and with it the one that backends of devices share. The order stands in runtime/README.md. Looks into the
+ * sources and objects, in the repository's root. What it is not: a test of what they do. */
 #define _GNU_SOURCE /* strcasestr */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -210,7 +210,8 @@ static int write_called(const char *text, struct buf *insts, struct buf *c, stru
         int entries = env.entries;
         if (n == 0)
             env_set(&env, "N", value_int(3));
-        failed = micro_unroll(&u[n], n, dialects_table(&l, "avx512"), &file, file.micro[n], file.micro[n]->name, &env, entries, err);
+        failed =
+            micro_unroll(&u[n], n, dialects_table(&l, "avx512"), &file, file.micro[n], file.micro[n]->name, &env, entries, err);
         env_leave(&env, entries);
     }
     if (!failed) {
@@ -223,14 +224,15 @@ static int write_called(const char *text, struct buf *insts, struct buf *c, stru
     return failed;
 }
 
-/* Machine code has the callee's instructions, C the call; the callee keeps the numbers that were set for it, and what it changes of its
- * arguments stays its own. */
+/* Machine code has the callee's instructions, C the call; the callee keeps the numbers that were set for it, and what it changes of
+ * its arguments stays its own. */
 static void test_calls(void **state)
 {
     struct gen_error err = {0};
     struct buf insts = {0}, c = {0};
     (void)state;
-    assert_int_equal(write_called("micro one(p: f32*, d: f32*, ld: int, n: int)\n  loop n\n    vec x = p[N]\n    d[0] = x\n    p += ld\n"
+    assert_int_equal(write_called("micro one(p: f32*, d: f32*, ld: int, n: int)\n  loop n\n    vec x = p[N]\n    d[0] = x\n"
+                                  "    p += ld\n"
                                   "micro m(q: f32*, d: f32*, ld: int)\n  ptr x = q + N\n  one(x, d[8], ld, 5)\n  x += ld; x += ld\n"
                                   "  one(x, d, ld, 1)\n",
                                   &insts, &c, &err),
@@ -246,7 +248,8 @@ static void test_calls(void **state)
 /* One micro-kernel without what stands under an also, and with it: in C one function, and two that call it. */
 static void test_also(void **state)
 {
-    static const char *const text = "micro m(q: f32*, d: f32*)\n  vec x = q[0]\n  also zero\n    vec t = x + x\n    d[1] = t\n  d[0] = x\n";
+    static const char *const text =
+        "micro m(q: f32*, d: f32*)\n  vec x = q[0]\n  also zero\n    vec t = x + x\n    d[1] = t\n  d[0] = x\n";
     struct dialects l;
     struct gen_error err = {0};
     struct buf c = {0};
@@ -254,24 +257,31 @@ static void test_also(void **state)
     struct env env;
     struct unrolled u[2];
     (void)state;
-    assert_false(dialects_open(&l, -1, NULL, 0, &err) || micro_parse(&file, &l.arena, &l.names, "t.micro", 1, text, strlen(text), &err));
+    assert_false(dialects_open(&l, -1, NULL, 0, &err) ||
+                 micro_parse(&file, &l.arena, &l.names, "t.micro", 1, text, strlen(text), &err));
     set_names(&env);
     for (int i = 0; i < 2; i++) {
         int entries = env.entries;
         env_set(&env, "zero", value_int(i));
-        assert_false(micro_unroll(&u[i], i, dialects_table(&l, "avx512"), &file, file.micro[0], i ? "with" : "without", &env, entries, &err));
+        assert_false(micro_unroll(&u[i], i, dialects_table(&l, "avx512"), &file, file.micro[0], i ? "with" : "without", &env,
+                                  entries, &err));
         env_leave(&env, entries);
     }
     assert_int_equal(u[0].insts, 2);
     assert_int_equal(u[1].insts, 4);
     lower_c_bodies(&c, u, 2);
-    assert_string_equal(c.data, "OP void m_either(const float *q, float *d, int also)\n{\n    vec x, t;\n    x = v_load(q);\n    if (also) {\n"
-                                "        t = v_add(x, x);\n        v_store(d + 1, t);\n    }\n    v_store(d, x);\n}\n\n"
-                                "/* This is m_either without what stands under `also`. */\nKERNEL void without(const float *q, float *d) { m_either(q, d, 0); }\n"
-                                "/* This is m_either with what stands under `also`. */\nKERNEL void with(const float *q, float *d) { m_either(q, d, 1); }\n\n");
+    assert_string_equal(c.data,
+                        "OP void m_either(const float *q, float *d, int also)\n{\n    vec x, t;\n    x = v_load(q);\n"
+                        "    if (also) {\n"
+                        "        t = v_add(x, x);\n        v_store(d + 1, t);\n    }\n    v_store(d, x);\n}\n\n"
+                        "/* This is m_either without what stands under `also`. */\n"
+                        "KERNEL void without(const float *q, float *d) { m_either(q, d, 0); }\n"
+                        "/* This is m_either with what stands under `also`. */\n"
+                        "KERNEL void with(const float *q, float *d) { m_either(q, d, 1); }\n\n");
     c.size = 0;
     lower_c_bodies(&c, u + 1, 1); /* alone it is itself */
-    assert_non_null(strstr(c.data, "KERNEL void with(const float *q, float *d)\n{\n    vec x, t;\n    x = v_load(q);\n    t = v_add(x, x);\n"));
+    assert_non_null(
+        strstr(c.data, "KERNEL void with(const float *q, float *d)\n{\n    vec x, t;\n    x = v_load(q);\n    t = v_add(x, x);\n"));
     buf_free(&c);
     for (int i = 0; i < 2; i++)
         unrolled_free(&u[i]);
@@ -282,7 +292,8 @@ static void call_is_wrong(const char *statement, const char *message)
 {
     struct gen_error err = {0};
     struct buf text = {0}, insts = {0}, c = {0};
-    buf_printf(&text, "micro one(p: f32*, n: int)\n  loop n\n    vec x = p[0]; p[1] = x\nmicro m(q: f32*, n: int)\n  %s\n", statement);
+    buf_printf(&text, "micro one(p: f32*, n: int)\n  loop n\n    vec x = p[0]; p[1] = x\nmicro m(q: f32*, n: int)\n  %s\n",
+               statement);
     assert_int_equal(write_called(text.data, &insts, &c, &err), -1);
     assert_string_equal(err.text, message);
     buf_free(&text);
@@ -296,7 +307,8 @@ static void test_wrong_calls(void **state)
     call_is_wrong("one(q)", "t.micro:5: error: 'one' is called with 1 arguments; expected 2");
     call_is_wrong("one(n, 1)", "t.micro:5: error: 'p' of 'one' is something else here; expected a pointer");
     call_is_wrong("one(q, q)", "t.micro:5: error: 'n' of 'one' is something else here; expected an integer");
-    call_is_wrong("m(q, 1)", "t.micro:5: error: isa avx512 has no op 'm ( value , number )'; expected one of its table's written forms");
+    call_is_wrong("m(q, 1)",
+                  "t.micro:5: error: isa avx512 has no op 'm ( value , number )'; expected one of its table's written forms");
 }
 
 static void test_wrong_names(void **state)
@@ -550,7 +562,8 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_operands),
         cmocka_unit_test(test_sugar),
-        cmocka_unit_test(test_macros), cmocka_unit_test(test_calls), cmocka_unit_test(test_also), cmocka_unit_test(test_wrong_calls),
+        cmocka_unit_test(test_macros), cmocka_unit_test(test_calls), cmocka_unit_test(test_also),
+        cmocka_unit_test(test_wrong_calls),
         cmocka_unit_test(test_wrong_names),
         cmocka_unit_test(test_wrong_indices),
         cmocka_unit_test(test_wrong_pointers),

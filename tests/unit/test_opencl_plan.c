@@ -307,8 +307,8 @@ static void test_no_parts(void **state)
     free(d);
 }
 
-/* More heads than a launch has groups along a side: pieces, in groups of heads that share keys. Each has one key, whose value is its
- * output. */
+/* More heads than a launch has groups along a side: pieces, in groups of heads that share keys. Each has one key, whose value is
+ * its output. */
 static void test_many_heads(void **state)
 {
     enum { HEADS = 65536, KV = 4, D = 4 };
@@ -373,7 +373,8 @@ static void test_tune(void **state)
     only[2].field[F_HEAD_DIM] = 512;
     (void)state;
     struct resources resources = {.gen = context->gen, .pool = context->pool};
-    struct device *device = device_named(context->devices, "opencl", ATTN_TCC), *cpu = device_named(context->devices, "cpu", ATTN_TCC);
+    struct device *device = device_named(context->devices, "opencl", ATTN_TCC),
+                  *cpu = device_named(context->devices, "cpu", ATTN_TCC);
     ((struct opencl_target *)device)->device.local_bytes = 1 << 17; /* whatever is here */
     char dir[] = "/tmp/attn-opencl-XXXXXX";
     assert_non_null(mkdtemp(dir));

@@ -89,7 +89,8 @@ static void compare(const struct bench *b, const struct attn_quantisation *p, co
         memset(out[i], 0xa5, ROOM);
         memcpy(found[i], scales, ROOM);
     }
-    cl_mem buffers[] = {buffer_of(b, in, ROOM), buffer_of(b, out[1], ROOM), buffer_of(b, found[1], ROOM), buffer_of(b, slots, ROOM)};
+    cl_mem buffers[] = {buffer_of(b, in, ROOM), buffer_of(b, out[1], ROOM), buffer_of(b, found[1], ROOM),
+                        buffer_of(b, slots, ROOM)};
     const int scaled = dtypes[p->to].scaled;
     host.in = in + AT * element, host.out = out[0] + AT * unit, host.scales = scaled ? found[0] + AT : NULL;
     host.slots = p->page_size ? slots + AT : NULL;
@@ -145,7 +146,8 @@ static void test_same_bits(void **state)
     static float scales[ROOM / 4];
     static int64_t slots[ROOM / 8];
     for (int round = 0; round < 240; round++) {
-        struct attn_quantisation p = {.size = sizeof p, .from = (attn_dtype)random_below(&seed, 3), .to = (attn_dtype)(3 + round % 4)};
+        struct attn_quantisation p = {
+            .size = sizeof p, .from = (attn_dtype)random_below(&seed, 3), .to = (attn_dtype)(3 + round % 4)};
         const int blocks = p.to >= ATTN_Q8_0;
         p.batch = 1 + random_below(&seed, 3), p.heads = 1 + random_below(&seed, 3), p.rows = 1 + random_below(&seed, 9);
         p.width = blocks ? 32 * (1 + (int)random_below(&seed, 3)) : 1 + (int)random_below(&seed, 140);

@@ -29,7 +29,8 @@ static void refused(const struct attn_cl_args *a, const char *why)
 {
     struct opencl cl = {.count = 0};
     struct opencl_target target = {.cl = &cl};
-    const struct opencl_kernel kernel = {.target = &target, .source = {.tile_q = 64, .head_dim = D, .head_dim_v = D, .rows = ROWS_WHOLE}};
+    const struct opencl_kernel kernel = {.target = &target,
+                                         .source = {.tile_q = 64, .head_dim = D, .head_dim_v = D, .rows = ROWS_WHOLE}};
     struct opencl_slot slot = {.kernel = NULL};
     const struct launch launch = {.args = *a};
     struct gen_error err = {0};

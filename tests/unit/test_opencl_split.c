@@ -1,5 +1,6 @@
 /* test_opencl_split.c - how rows and keys are divided among units where keys are split, and what is too large for it; and how many
- * heads of a causal run are done together. What it is not: a launch (test_opencl_kernels.c), or what units compute (test_split_parts.c). */
+ * heads of a causal run are done together. What it is not: a launch (test_opencl_kernels.c), or what units compute
+ * (test_split_parts.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -99,7 +100,8 @@ static void test_windows(void **state)
             high = high > keys ? keys : high < 0 ? 0 : high;
             long tiles = (high + TILE - 1) / TILE - (low / TILE < (high + TILE - 1) / TILE ? low / TILE : (high + TILE - 1) / TILE);
             tiles = tiles > 0 ? tiles : 1;
-            const long split = SPLIT / TILE, splits = tiles > split ? (tiles - 1 + split - 1) / split : 1; /* the last may have one tile more */
+            const long split = SPLIT / TILE,
+                       splits = tiles > split ? (tiles - 1 + split - 1) / split : 1; /* the last may have one tile more */
             assert_true(s.splits >= splits);
             if (!a.has_lens && at >= left && high == at + q_len + right)
                 assert_int_equal(s.splits, splits);
@@ -136,7 +138,8 @@ static void test_no_room(void **state)
 {
     struct opencl cl = {.count = 0};
     struct opencl_target target = {.cl = &cl, .device = {.largest_buffer = 1 << 20, .name = "a card"}};
-    const struct opencl_kernel kernel = {.target = &target, .source = {.tile_q = 64, .tile_k = TILE, .head_dim_v = DV, .split = SPLIT}};
+    const struct opencl_kernel kernel = {.target = &target,
+                                         .source = {.tile_q = 64, .tile_k = TILE, .head_dim_v = DV, .split = SPLIT}};
     const struct attn_cl_args a = shape(16, 32, 8, 1, 64 * SPLIT);
     struct opencl_slot slot = {.kernel = NULL};
     struct attn_cl_split s;
@@ -150,7 +153,8 @@ static void test_no_room(void **state)
                         "split or a smaller batch");
 }
 
-/* Whole groups of heads; and those that come last are as many as the others, or have more tiles than there are units, where any number does. */
+/* Whole groups of heads; and those that come last are as many as the others, or have more tiles than there are units, where any
+ * number does. */
 static void test_heads_together(void **state)
 {
     enum { UNITS = 132 };

@@ -173,7 +173,8 @@ static void test_mma(void **state)
 }
 
 /* What the model takes of an isa on Hopper for that problem. */
-static struct variant best_on_hopper(enum isa isa, int64_t batch, int heads, int kv_heads, int64_t q_len, int64_t kv_len, enum dtype kv)
+static struct variant best_on_hopper(enum isa isa, int64_t batch, int heads, int kv_heads, int64_t q_len, int64_t kv_len,
+                                     enum dtype kv)
 {
     static struct variant all[SPACE];
     struct tune_target t = {.caller = mma(128, 64, 64, 16, false),
@@ -235,9 +236,11 @@ static void test_split(void **state)
         assert_int_equal(v.field[F_SPLIT] > 0, cases[i].split);
         if (isa == ISA_SM90)
             assert_int_equal(v.field[F_TILE_Q] == 16, cases[i].few);
-        const int64_t rows = cases[i].heads / cases[i].kv_heads * cases[i].q_len, slice = v.field[F_TILE_Q] < 64 ? v.field[F_TILE_Q] : 64;
+        const int64_t rows = cases[i].heads / cases[i].kv_heads * cases[i].q_len,
+                      slice = v.field[F_TILE_Q] < 64 ? v.field[F_TILE_Q] : 64;
         if (cases[i].split)
-            assert_true(cases[i].batch * cases[i].kv_heads * ((rows + slice - 1) / slice) * cases[i].kv_len / v.field[F_SPLIT] >= 100);
+            assert_true(cases[i].batch * cases[i].kv_heads * ((rows + slice - 1) / slice) * cases[i].kv_len / v.field[F_SPLIT] >=
+                        100);
     }
 }
 

@@ -146,7 +146,8 @@ static void test_shape(void **state)
         snprintf(message, sizeof message, "--shape '%s' is invalid; " SIDES, broken[i]);
         refuse(line, message);
     }
-    refuse("--shape 1,6,4,8,8,64", "--shape '1,6,4,8,8,64' has 6 query heads for 4 key heads; expected a multiple of the key heads");
+    refuse("--shape 1,6,4,8,8,64",
+           "--shape '1,6,4,8,8,64' has 6 query heads for 4 key heads; expected a multiple of the key heads");
     refuse("--shape 1,1,1,1,1,576",
            "--shape '1,1,1,1,1,576' has head dims 576 and 576; expected D from 1 to 576 and Dv "
            "(D when not given) from 1 to 512");

@@ -1,7 +1,8 @@
-/* test_tensor_cores.c - on a Hopper card no problem with Q, K and V in f16 or bf16, or with K and V in int8 or fp8 to 256 elements a row, is left to the portable kernel: random problems,
- * of all features, types of O and head dims, have a variant among those that tuning tries that the rules and the card's limits let
- * pass; and, with rows of Q and K of at most 256 elements, one for rows that lie anywhere. No card is needed, and nothing is
- * compiled. The same of sm80's cards, of rows of Q and K of at most 256 elements, and of any narrow K and V.
+/* test_tensor_cores.c - on a Hopper card no problem with Q, K and V in f16 or bf16, or with K and V in int8 or fp8 to 256 elements
+ * a row, is left to the portable kernel: random problems, of all features, types of O and head dims, have a variant among those
+ * that tuning tries that the rules and the card's limits let pass; and, with rows of Q and K of at most 256 elements, one for rows
+ * that lie anywhere. No card is needed, and nothing is compiled. The same of sm80's cards, of rows of Q and K of at most 256
+ * elements, and of any narrow K and V.
  *     ATTN_SEED  where random choices begin */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -118,7 +119,8 @@ static void test_all_problems(void **state)
         if (v.field[F_HEAD_DIM] <= MOST && !is_there(s, &v, ISA_SM80, ANYWHERE, &rule))
             fail_msg("%s: with rows that lie anywhere is left to the portable kernel: %s", name, rule.text);
         const int dv = variant_head_dim_v(&v);
-        if (blocks || (narrow && v.field[F_DTYPE] == DTYPE_F16) || v.field[F_HEAD_DIM] % step != 0 || dv % step != 0 || (narrow && (dv > MOST || v.field[F_HEAD_DIM] > MOST)))
+        if (blocks || (narrow && v.field[F_DTYPE] == DTYPE_F16) || v.field[F_HEAD_DIM] % step != 0 || dv % step != 0 ||
+            (narrow && (dv > MOST || v.field[F_HEAD_DIM] > MOST)))
             continue;
         /* Whose rows are whole 16 bytes is not for the slower isa either. */
         whole++;

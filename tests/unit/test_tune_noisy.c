@@ -232,7 +232,8 @@ static void test_not_reached(void **state)
     tune_with(f, 1e-3, 1.5e-3, &r);
     tune_result_free(&r);
     change_rows(f, make_older);
-    struct tune_settings s = {.rigor = ATTN_MEASURE, .time_limit = 1e-6, .only = f->t.some, .only_count = TUNER_SOME, .extend = true,
+    struct tune_settings s = {.rigor = ATTN_MEASURE, .time_limit = 1e-6, .only = f->t.some, .only_count = TUNER_SOME,
+                              .extend = true,
                               .quiet = is_quiet, .user = f};
     f->quiet = true;
     assert_int_equal(tune(&f->timed.base, &f->t.target, &s, &r, &err), 0);

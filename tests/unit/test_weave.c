@@ -43,10 +43,12 @@ static void test_also(void **state)
 {
     (void)state;
     gives("  weave\n    vec x[i] = a[i*16] for i<4\n  with\n    vec y[i] = 0 for i<2\n", "zero load load zero load load");
-    gives("  weave\n    unroll i < 4\n      vec x[i] = a[i*16]\n      also 1\n        b[i*16] = x[i]\n        b[i*16 + 64] = x[i]\n  with\n"
+    gives("  weave\n    unroll i < 4\n      vec x[i] = a[i*16]\n      also 1\n        b[i*16] = x[i]\n        b[i*16 + 64] = x[i]\n"
+          "  with\n"
           "    vec y[i] = 0 for i<2\n",
           "zero load store store load store store zero load store store load store store");
-    gives("  weave\n    unroll i < 4\n      vec x[i] = a[i*16]\n      also 0\n        b[i*16] = x[i]\n  with\n    vec y[i] = 0 for i<2\n",
+    gives("  weave\n    unroll i < 4\n      vec x[i] = a[i*16]\n      also 0\n        b[i*16] = x[i]\n  with\n    vec y[i] = 0 "
+          "for i<2\n",
           "zero load load zero load load");
 }
 
@@ -78,7 +80,8 @@ static void test_even(void **state)
 static void test_counted(void **state)
 {
     (void)state;
-    gives("  weave by add\n    vec x[i] = a[i*16] for i<4\n  with\n    vec y = 0; vec z = 0\n    z = z + y\n    y = y + z\n    b[0] = z\n",
+    gives("  weave by add\n    vec x[i] = a[i*16] for i<4\n  with\n    vec y = 0; vec z = 0\n    z = z + y\n    y = y + z\n"
+          "    b[0] = z\n",
           "zero zero add load load add load load store");
 }
 
@@ -87,16 +90,21 @@ static void test_waits(void **state)
 {
     (void)state;
     gives("  weave\n    vec x[i] = a[i*16] for i<4\n  with\n    vec y = 0\n    a[16] = y\n", "zero load load store load load");
-    gives("  weave\n    vec x[i] = a[i*16] for i<4\n  with\n    vec y = 0\n    a[48] = y\n    vec z = 0\n", "zero load load load load store zero");
-    gives("  weave\n    vec x[i] = a[i*16] for i<4\n  with\n    vec y = 0\n    b[48] = y\n    vec z = 0\n", "zero load load store load zero load");
-    gives("  vec t = 0\n  weave\n    vec x[i] = a[i*16] for i<2\n    b[0] = t\n  with\n    vec y = 0\n    vec z = b[0]\n", "zero zero load load store load");
+    gives("  weave\n    vec x[i] = a[i*16] for i<4\n  with\n    vec y = 0\n    a[48] = y\n    vec z = 0\n",
+          "zero load load load load store zero");
+    gives("  weave\n    vec x[i] = a[i*16] for i<4\n  with\n    vec y = 0\n    b[48] = y\n    vec z = 0\n",
+          "zero load load store load zero load");
+    gives("  vec t = 0\n  weave\n    vec x[i] = a[i*16] for i<2\n    b[0] = t\n  with\n    vec y = 0\n    vec z = b[0]\n",
+          "zero zero load load store load");
     /* through a pointer made of the same one */
-    gives("  ptr p = a + 64\n  weave\n    vec x[i] = a[i*16] for i<2\n  with\n    vec y = 0\n    p[0] = y\n", "? zero load load store");
+    gives("  ptr p = a + 64\n  weave\n    vec x[i] = a[i*16] for i<2\n  with\n    vec y = 0\n    p[0] = y\n",
+          "? zero load load store");
     /* a vector's width, from an odd place */
     gives("  weave\n    vec x[i] = a[i*16] for i<2\n  with\n    vec y = 0\n    a[31] = y\n", "zero load load store");
     gives("  weave\n    vec x[i] = a[i*16] for i<2\n  with\n    vec y = 0\n    a[32] = y\n", "zero load store load");
     /* the same value */
-    gives("  vec s = 0\n  weave\n    vec x[i] = a[i*16] for i<2\n    s = s + x[0]\n    s = s + x[1]\n  with\n    vec y = 0\n    y = y + s\n",
+    gives("  vec s = 0\n  weave\n    vec x[i] = a[i*16] for i<2\n    s = s + x[0]\n    s = s + x[1]\n  with\n    vec y = 0\n"
+          "    y = y + s\n",
           "zero zero load load add add add");
 }
 
@@ -156,7 +164,8 @@ static void put_stream(struct buf *out, const char *indent, char name, uint64_t 
     int values = 2;
     buf_printf(out, "%svec %c0 = 0; vec %c1 = 0\n", indent, name, name);
     for (int i = 0; i < STATEMENTS; i++) {
-        int kind = (int)random_below(random, 5), x = (int)random_below(random, (uint64_t)values), at = (int)random_below(random, SLOTS - 16);
+        int kind = (int)random_below(random, 5), x = (int)random_below(random, (uint64_t)values),
+            at = (int)random_below(random, SLOTS - 16);
         char array = "abc"[random_below(random, 3)];
         if (kind == 0)
             buf_printf(out, "%svec %c%d = %c[%d]\n", indent, name, values++, array, at);
@@ -185,8 +194,10 @@ static void test_random(void **state)
         uint64_t a[3][SLOTS], b[3][SLOTS];
         put_stream(&first, "    ", 'x', &random);
         put_stream(&second, "    ", 'y', &random);
-        buf_printf(&straight, "micro m(a: f32*, b: f32*, c: f32*)\n  vec s = 0\n  if 1\n%s  if 1\n%s  a[0] = s\n", first.data, second.data);
-        buf_printf(&merged, "micro m(a: f32*, b: f32*, c: f32*)\n  vec s = 0\n  weave\n%s  with\n%s  a[0] = s\n", first.data, second.data);
+        buf_printf(&straight, "micro m(a: f32*, b: f32*, c: f32*)\n  vec s = 0\n  if 1\n%s  if 1\n%s  a[0] = s\n", first.data,
+                   second.data);
+        buf_printf(&merged, "micro m(a: f32*, b: f32*, c: f32*)\n  vec s = 0\n  weave\n%s  with\n%s  a[0] = s\n", first.data,
+                   second.data);
         unroll("avx512", straight.data, &l, &u);
         assert_int_equal(dialects_open(&m, -1, NULL, 0, &err), 0);
         assert_int_equal(dialects_unroll(&m, "avx512", merged.data, "m", &env, &w, &err), 0);

@@ -56,7 +56,8 @@ static void test_every_code(void **state)
             float want, got;
             narrow_load(DTYPE_FP8, &byte, 1, &want);
             for (int high = 0; high < 2; high++) {
-                const uint32_t two = high ? code << 24 | other << 16 | other << 8 | other : code << 8 | other << 24 | other << 16 | other;
+                const uint32_t two =
+                    high ? code << 24 | other << 16 | other << 8 | other : code << 8 | other << 24 | other << 16 | other;
                 const uint16_t half = (uint16_t)(widened(two) >> 16 * high);
                 got = dtype_load(DTYPE_F16, &half, 0) * 256;
                 if (isnan(want) ? !isnan(got) : got != want || signbit(got) != signbit(want))

@@ -1,5 +1,5 @@
-/* tuner.h - what tests of the tuner share: a cache of a test's own, the processor as a device, a small problem and a few candidates.
- * What it is not: a test. */
+/* tuner.h - what tests of the tuner share: a cache of a test's own, the processor as a device, a small problem and a few
+ * candidates. What it is not: a test. */
 #ifndef ATTNGEN_TESTS_TUNER_H
 #define ATTNGEN_TESTS_TUNER_H
 

@@ -14,7 +14,8 @@ static struct {
     int (*init)(unsigned), (*device)(int *, int), (*attribute)(int *, int, int), (*retain)(void **, int), (*enter)(void *);
     int (*allocate)(uint64_t *, size_t), (*release)(uint64_t), (*upload)(uint64_t, const void *, size_t);
     int (*download)(void *, uint64_t, size_t), (*fill)(uint64_t, unsigned char, size_t), (*wait)(void *), (*unload)(void *);
-    int (*stream)(void **, unsigned), (*begin)(void *, int), (*end)(void *, void **), (*instantiate)(void **, void *, unsigned long long);
+    int (*stream)(void **, unsigned), (*begin)(void *, int), (*end)(void *, void **),
+        (*instantiate)(void **, void *, unsigned long long);
     int (*replay)(void *, void *);
 } cu;
 static struct {
@@ -102,7 +103,8 @@ static char *compile(const struct llm_cuda_kernel *k, int capability)
 static double run(const struct llm_cuda_driver *driver, const struct llm_problem *p, int capability, int units, void *stream)
 {
     const int size = p->dtype == LLM_BF16 ? 2 : 4;
-    const size_t count[4] = {(size_t)(p->batch * p->heads * p->q_len * p->head_dim), (size_t)(p->batch * p->kv_heads * p->kv_len * p->head_dim)};
+    const size_t count[4] = {(size_t)(p->batch * p->heads * p->q_len * p->head_dim),
+                             (size_t)(p->batch * p->kv_heads * p->kv_len * p->head_dim)};
     struct llm_cuda_run r = {.stream = stream, .units = units};
     uint64_t *const at[7] = {&r.q, &r.k, &r.v, &r.o, &r.room, &r.done, &r.parts};
     struct llm_cuda_kernel k;
@@ -158,8 +160,9 @@ static double run(const struct llm_cuda_driver *driver, const struct llm_problem
 
 int main(void)
 {
-    static const char *const names[] = {"cuInit", "cuDeviceGet", "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent",
-        "cuMemAlloc_v2", "cuMemFree_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuMemsetD8_v2", "cuStreamSynchronize", "cuModuleUnload",
+    static const char *const names[] = {"cuInit", "cuDeviceGet", "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain",
+        "cuCtxSetCurrent", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuMemsetD8_v2",
+        "cuStreamSynchronize", "cuModuleUnload",
         "cuStreamCreate", "cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch"};
     static const struct llm_problem problems[] = {
         {.dtype = LLM_BF16, .head_dim = 64, .causal = 1, .batch = 2, .heads = 4, .kv_heads = 2, .q_len = 300, .kv_len = 333},
@@ -170,7 +173,8 @@ int main(void)
     struct llm_cuda_driver driver;
     void *library = dlopen("libcuda.so.1", RTLD_NOW), *context, *stream;
     int device, major, minor, units, failed = 0;
-    if (!library || look_up(library, names, sizeof names / sizeof *names, &cu) != 0 || llm_open_cuda(&driver, dlsym, library) != 0 ||
+    if (!library || look_up(library, names, sizeof names / sizeof *names, &cu) != 0 ||
+        llm_open_cuda(&driver, dlsym, library) != 0 ||
         cu.init(0) || cu.device(&device, 0))
         return puts("there is no card here"), 77;
     if (cu.attribute(&major, 75, device) || cu.attribute(&minor, 76, device) || cu.attribute(&units, 16, device) ||

@@ -121,7 +121,8 @@ static int check_words(void)
     }
     if (strcmp(b_lacks(AVX512, AVX2, AVX2), "the kernels need avx512f, which this processor lacks") != 0 ||
         strcmp(b_lacks(AVX2, 0, AVX2), "the kernels need avx2, whose registers this system does not save") != 0 ||
-        strcmp(b_lacks(AMX, BF16 | B_HAS_avx512vbmi, AMX), "the kernels need amxtile, for which this system gives no permission") != 0 ||
+        strcmp(b_lacks(AMX, BF16 | B_HAS_avx512vbmi, AMX), "the kernels need amxtile, for which this system gives no permission")
+            != 0 ||
         b_lacks(AVX2, BF16, BF16))
         return wrong("lacks", 0, "otherwise");
     return strcmp(kernel.name, "b_f32_d80") != 0 ? wrong("name", 0, kernel.name) : 0;

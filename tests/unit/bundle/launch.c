@@ -68,11 +68,14 @@ static void look_at_piece(int64_t heads, int64_t batch)
             pieces.seen[b * w->heads + h]++;
             pieces.wrong |= p->q_at + i * p->q_stride[0] + j * p->q_stride[1] != w->q_at + b * w->q_stride[0] + h * w->q_stride[1];
             pieces.wrong |= p->o_at + i * p->o_stride[0] + j * p->o_stride[1] != w->o_at + b * w->o_stride[0] + h * w->o_stride[1];
-            pieces.wrong |= p->k_at + i_kv * p->k_stride[0] + k * p->k_stride[1] != w->k_at + b_kv * w->k_stride[0] + h / group * w->k_stride[1];
-            pieces.wrong |= p->v_at + i_kv * p->v_stride[0] + k * p->v_stride[1] != w->v_at + b_kv * w->v_stride[0] + h / group * w->v_stride[1];
+            pieces.wrong |= p->k_at + i_kv * p->k_stride[0] + k * p->k_stride[1] !=
+                            w->k_at + b_kv * w->k_stride[0] + h / group * w->k_stride[1];
+            pieces.wrong |= p->v_at + i_kv * p->v_stride[0] + k * p->v_stride[1] !=
+                            w->v_at + b_kv * w->v_stride[0] + h / group * w->v_stride[1];
             pieces.wrong |= f->pages_at + i * f->page_stride != g->pages_at + b * g->page_stride;
             pieces.wrong |= p->lse_at + (i * p->heads + j) * p->q_len != w->lse_at + (b * w->heads + h) * w->q_len;
-            pieces.wrong |= f->bias_at + i * f->bias_stride[0] + j * f->bias_stride[1] != g->bias_at + b * g->bias_stride[0] + h * g->bias_stride[1];
+            pieces.wrong |= f->bias_at + i * f->bias_stride[0] + j * f->bias_stride[1] !=
+                            g->bias_at + b * g->bias_stride[0] + h * g->bias_stride[1];
         }
 }
 
@@ -115,7 +118,8 @@ static int look_at_pieces(const struct b_cl_kernel *k)
         struct b_cl_run r = run_of(k, c);
         cl_event event;
         r.q_starts = r.kv_starts = NULL, r.event = &event;
-        pieces = (struct pieces){.looking = 1, .whole = &r, .paged = k->takes >> 6 & 1, .seen = calloc((size_t)(c->batch * c->heads), 1)};
+        pieces = (struct pieces){
+            .looking = 1, .whole = &r, .paged = k->takes >> 6 & 1, .seen = calloc((size_t)(c->batch * c->heads), 1)};
         const cl_int code = b_launch_cl(k, &r);
         for (int64_t at = 0; at < c->batch * c->heads; at++)
             pieces.wrong |= pieces.seen[at] != 1;

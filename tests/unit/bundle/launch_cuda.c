@@ -1,6 +1,6 @@
-/* launch_cuda.c - what a bundle's launch code asks of CUDA's driver, whose functions are here ones that write it down, found by name
- * as dlsym finds them. test_bundle_launch.c makes b.h and b.c, and compares what this writes with what libattn asks. How code is
- * loaded, and what is refused, is looked at here. What it is not: a run of a kernel. */
+/* launch_cuda.c - what a bundle's launch code asks of CUDA's driver, whose functions are here ones that write it down, found by
+ * name as dlsym finds them. test_bundle_launch.c makes b.h and b.c, and compares what this writes with what libattn asks. How code
+ * is loaded, and what is refused, is looked at here. What it is not: a run of a kernel. */
 #include "b.h"
 
 #include <stdio.h>
@@ -95,7 +95,8 @@ static const char *look_at_loading(const struct b_cuda_driver *driver, const str
     const char own = 0;
     coded.cubin = (const unsigned char *)"cubin", coded.ptx = (const unsigned char *)"ptx", bare.cubin = bare.ptx = NULL;
     now.refused = now.shared = 0, now.takes = &own;
-    if (b_load_cuda(driver, &coded, &own, &module, &f) != 0 || now.refused != 0 || now.shared != (k->capability ? k->local_bytes : 0))
+    if (b_load_cuda(driver, &coded, &own, &module, &f) != 0 || now.refused != 0 ||
+        now.shared != (k->capability ? k->local_bytes : 0))
         return "the host's image is not taken";
     now.takes = coded.cubin;
     if (b_load_cuda(driver, &coded, &own, &module, &f) != 209 || now.refused != 1 || module)
