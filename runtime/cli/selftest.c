@@ -24,6 +24,7 @@
 #include "numerics/convert.h"
 #include "options.h"
 #include "print.h"
+#include "system/process.h"
 #include "system/timer.h"
 #include "tune/tune.h"
 
@@ -49,7 +50,7 @@ const struct verb verb_selftest = {
 
 enum {
     PART_SECONDS = 5,  /* of problems by default; each feature comes at least once */
-    TIMEOUT = 120,     /* seconds after which a kernel counts as hanging */
+    TIMEOUT = 120,     /* seconds of the processor after which a kernel counts as hanging */
     SPACE_MOST = 4096, /* variants from which one is drawn */
     TRIES = 64,        /* draws until one is legal */
     PROBLEMS = 2,      /* for each kernel */
@@ -153,7 +154,7 @@ static int check_kernel(struct device *device, const struct variant *v, uint64_t
     struct trial *trial = NULL;
     char name[GEN_NAME_MAX];
     variant_encode(v, name);
-    alarm(TIMEOUT);
+    process_end_if_hanging(TIMEOUT);
     snprintf(out->at, sizeof out->at, "%s: compiling", name);
     int result = tune_compile(device, v, &kernel, NULL, &err);
     if (result == 0 && find_writable_code(out->why, sizeof out->why)) {
@@ -300,7 +301,7 @@ static void in_child(part_function *function, const struct part *p, struct outco
         return;
     }
     if (child == 0) {
-        alarm(TIMEOUT);
+        process_end_if_hanging(TIMEOUT);
         int null = open("/dev/null", O_WRONLY | O_CLOEXEC); /* where drivers' remarks go; failures go to `out` */
         if (null >= 0)
             dup2(null, STDERR_FILENO);
@@ -310,9 +311,7 @@ static void in_child(part_function *function, const struct part *p, struct outco
     }
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-        snprintf(out->why, sizeof out->why, "it ran for more than %d s", TIMEOUT);
-    else if (WIFSIGNALED(status))
+    if (!process_hung(status, TIMEOUT, out->why, sizeof out->why) && WIFSIGNALED(status))
         snprintf(out->why, sizeof out->why, "it crashed (%s)", strsignal(WTERMSIG(status)));
 }
 

@@ -23,12 +23,13 @@
 #include "json.h"
 #include "options.h"
 #include "print.h"
+#include "system/process.h"
 
 enum {
     FILE_MAX = 16 << 20,
     NODES_MAX = 1 << 20,  /* of a manifest's JSON, each of which takes a hundred bytes: fifty thousand kernels */
     BAD_ENTRIES_SHOWN = 20,
-    TIMEOUT = 120,        /* seconds for one kernel */
+    TIMEOUT = 120,        /* seconds of the processor for one kernel */
     SAMPLED = 64,         /* rows judged in a larger problem */
     LARGE = 2000000,      /* a problem is larger from so many flops on */
     PLAIN_MOST = 60000000 /* flops of the largest problem for plain C, of which libtcc makes slow code */
@@ -363,7 +364,7 @@ static void in_child(const struct entry *e, const char *source, struct verdict *
     }
     if (child == 0) {
         signal(SIGSEGV, SIG_DFL); /* a sanitizer's handler would report what is not ours */
-        alarm(TIMEOUT);
+        process_end_if_hanging(TIMEOUT);
         check_kernel(e, source, out);
         out->done = true;
         _exit(0);
@@ -372,9 +373,7 @@ static void in_child(const struct entry *e, const char *source, struct verdict *
         ;
     if (out->done)
         return;
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-        snprintf(out->err.text, sizeof out->err.text, "it ran for more than %d s", TIMEOUT);
-    else
+    if (!process_hung(status, TIMEOUT, out->err.text, sizeof out->err.text))
         snprintf(out->err.text, sizeof out->err.text, "crashed (%s)",
                  WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "the process ended");
 }

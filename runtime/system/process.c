@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -196,4 +197,24 @@ cleanup:
     free(environment);
     free(tmpdir);
     return result;
+}
+
+/* Both signals end a process that does not handle them. */
+void process_end_if_hanging(int seconds)
+{
+    const struct itimerval busy = {.it_value = {.tv_sec = seconds}};
+    signal(SIGPROF, SIG_DFL);
+    signal(SIGALRM, SIG_DFL);
+    setitimer(ITIMER_PROF, &busy, NULL);
+    alarm((unsigned)(PROCESS_WAITS * seconds));
+}
+
+bool process_hung(int status, int seconds, char *why, size_t size)
+{
+    const int sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (sig == SIGPROF)
+        snprintf(why, size, "it took more than %d s of the processor", seconds);
+    else if (sig == SIGALRM)
+        snprintf(why, size, "it did not end within %d s", PROCESS_WAITS * seconds);
+    return sig == SIGPROF || sig == SIGALRM;
 }

@@ -15,6 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/system/process.h"
+
 void *shared_memory(size_t size)
 {
     void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -54,7 +56,7 @@ int run_child(int (*work)(void *arg), void *arg, int timeout_s, char *why, size_
     }
     if (child == 0) {
         default_signals();
-        alarm((unsigned)timeout_s);
+        process_end_if_hanging(timeout_s);
         int result = work(arg);
         fflush(NULL);
         _exit(result);
@@ -63,9 +65,7 @@ int run_child(int (*work)(void *arg), void *arg, int timeout_s, char *why, size_
     if (status >= 0 && WIFEXITED(status))
         return WEXITSTATUS(status);
     int sig = status >= 0 && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    if (sig == SIGALRM)
-        snprintf(why, why_size, "hung for more than %d s", timeout_s);
-    else
+    if (status < 0 || !process_hung(status, timeout_s, why, why_size))
         snprintf(why, why_size, "crashed: %s", sig ? strsignal(sig) : "unknown");
     return -1;
 }

@@ -8,7 +8,8 @@
 void *shared_memory(size_t size);
 void shared_free(void *memory, size_t size);
 
-/* Runs work in a child. Returns its result (0..255), or says in `why` how it ended and returns -1. */
+/* Runs work in a child. Returns its result (0..255), or says in `why` how it ended and returns -1. timeout_s: of the processor, as
+ * runtime/system/process.h has it, so that a machine with much else to do does not make it fail. */
 int run_child(int (*work)(void *arg), void *arg, int timeout_s, char *why, size_t why_size);
 
 /* Runs job(arg, 0..jobs-1) in as many processes as there are cores. Returns how many jobs did not return 0; one that

@@ -6,8 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "runtime/system/process.h"
 
@@ -40,10 +43,50 @@ static void processes(void **state)
     assert_string_equal(said, "4\n");
 }
 
+static void spin(void)
+{
+    for (volatile unsigned long i = 0;; i++)
+        ;
+}
+static void wait_in_vain(void)
+{
+    raise(SIGALRM); /* as the clock would, later */
+}
+static void crash(void)
+{
+    raise(SIGSEGV);
+}
+
+/* A child that hangs is told from one that crashes, and what it did is said. */
+static void children(void **state)
+{
+    (void)state;
+    static const struct {
+        void (*work)(void);
+        const char *why;
+    } cases[] = {{spin, "it took more than 1 s of the processor"}, {wait_in_vain, "it did not end within 5 s"}, {crash, NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char why[80] = "";
+        int status = 0;
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            signal(SIGSEGV, SIG_DFL);
+            process_end_if_hanging(1);
+            cases[i].work();
+            _exit(0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(process_hung(status, 1, why, sizeof why), cases[i].why != NULL);
+        assert_string_equal(why, cases[i].why ? cases[i].why : "");
+        assert_true(WIFSIGNALED(status));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(processes),
+        cmocka_unit_test(processes), cmocka_unit_test(children),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
