@@ -20,6 +20,8 @@ static void name_of(enum isa isa, enum dtype dtype, char name[GEN_NAME_MAX])
     v.field[F_DTYPE] = (int32_t)dtype;
     v.field[F_HEAD_DIM] = 40;
     v.field[F_CAUSAL] = 1;
+    if (isa == ISA_AMX) /* as plain C, where a row costs as much as a tile of them */
+        v.field[F_TILE_Q] = v.field[F_TILE_K] = 64;
     variant_encode(&v, name);
 }
 

@@ -1,5 +1,5 @@
-/* seed.h - where a test's random data begins: ATTN_SEED when it is set, else a fixed number; said aloud either way. And
- * which isas a test is of. */
+/* seed.h - where a test's random data begins: ATTN_SEED when it is set, else a fixed number; said aloud either way; which
+ * isas a test is of; and whether a sanitizer watches. */
 #ifndef ATTNGEN_TESTS_SEED_H
 #define ATTNGEN_TESTS_SEED_H
 
@@ -7,6 +7,13 @@
 #include <stdint.h>
 
 uint64_t test_seed(void);
+
+/* Whether a sanitizer watches. What it looks for shows in a part of the cases; without one the same test goes through all. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { TEST_IS_SANITIZED = 1 };
+#else
+enum { TEST_IS_SANITIZED = 0 };
+#endif
 
 /* Whether ATTN_ISAS, a list of isas with commas, names this one, or is not set. */
 bool test_wants(const char *isa);
