@@ -13,12 +13,12 @@ struct value {
     int64_t number;
 };
 
-enum { ENV_MAX = 224, ENV_BUCKETS = 64, ROUNDS_MAX = 1000000 };
+enum { ENV_MAX = 240, ENV_BUCKETS = 64, ROUNDS_MAX = 1000000 };
 struct env {
     struct env_entry {
         const char *name;
         uint32_t hash;
-        uint8_t below; /* 1 + the previous entry in its bucket; 0: none */
+        uint8_t below; /* which has room for ENV_MAX: 1 + the previous entry in its bucket; 0: none */
         struct value value;
     } entry[ENV_MAX];
     int entries;

@@ -28,7 +28,7 @@ int tuning_choices(enum field_id f, enum isa isa, int kind, int32_t out[FIELD_CH
 int32_t tuning_default(enum field_id f, enum isa isa, int kind)
 {
     const int32_t *whole = field_choices(f, isa, TUNED_WHOLE), *list = field_choices(f, isa, kind);
-    return list != whole && fields[f].type != FIELD_BOOL ? list[0] : field_default(f, isa);
+    return list != whole ? list[0] : field_default(f, isa);
 }
 
 /* The same for a caller, who may leave less to tuning. */

@@ -51,7 +51,7 @@
 % let NEXT_K = INSIDE ? "x->nk += x->step" : "x->nk++"
 % let NEXT_V = INSIDE ? "x->nv += x->step" : "x->nv++"
 % let AND_SINKS = SINK ? ", sinks" : ""
-% let IN_SCORES = UNITS ? "s, unit, " : NARROW ? "s, " : ""
+% let IN_SCORES = UNITS ? "s, unit, " : NARROW or HALVES ? "s, " : ""
 % let AND_REST = RESTS ? ", rest" : ""
 % let AND_ITS_REST = RESTS ? ", const uint *rest" : ""
 
@@ -140,15 +140,21 @@ INLINED void begin_step(float *s, float *out, const uint *p${AND_ITS_REST}, stru
     GIVE_TURN(x);
 }
 % if EARLY
-INLINED void end_scores(struct worker *x, int last)
+INLINED void end_scores(${HALVES ? "float *s, " : ""}struct worker *x, int last)
 {
     const uint shared = x->shared;
     products_wait();
+% if HALVES
+    add_halves(s);
+% end
 % else
-INLINED void end_scores(${UNITS ? "float *s, const float *unit, " : NARROW ? "float *s, " : ""}struct worker *x, int last)
+INLINED void end_scores(${UNITS ? "float *s, const float *unit, " : NARROW or HALVES ? "float *s, " : ""}struct worker *x, int last)
 {
     const uint shared = x->shared;
     ${SERIAL ? "products_wait" : "products_wait_but_last"}();
+% if HALVES
+    add_halves(s);
+% end
 % if NARROW
     scale_scores(s, x${UNITS ? ", unit" : ""});
 % end
@@ -232,7 +238,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 {
     const uint shared = x->shared;
     __local uchar *const memory = x->memory;
-    float s[${NS}], out[${NO}], factor[2] = {1.0f, 1.0f}, fix[2];
+    float s[${HALVES ? 2*NS : NS}], out[${NO}], factor[2] = {1.0f, 1.0f}, fix[2];
     uint p[${NS/2}]${RESTS ? ", rest[" : ""}${RESTS ? NS/2 : ""}${RESTS ? "]" : ""};
     struct row_states rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
 % if FITS

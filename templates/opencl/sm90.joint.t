@@ -7,9 +7,10 @@
 % assert not PINGPONG, "pingpong needs warps that do not copy; loop must be specialised or persistent"
 % assert not UNSWIZZLED and not SHARED_Q, "unswizzled and shared_q belong to isa sm80: wgmma reads swizzled shared memory anyway"
 % assert not WINDOW and not SOFTCAP and not SINK and not MASK and not ALIBI and BIAS == "none", "features do not go with loop joint"
-%# A warp has 16 of its warpgroup's rows; registers are not shared out anew.
+%# A warp has 16 of its warpgroup's rows; registers are not shared out anew. Heads are not wide.
 % let MR = 16
 % let WG = 1
 % let CW = 1
 % let Q_BOX = BQ*128
+% let HALVES = 0
 % include "opencl/sm80.cl.t"

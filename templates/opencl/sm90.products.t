@@ -5,10 +5,19 @@ INLINED void begin_scores(float *s, uint q, uint k)
     const uint q0 = operand_at(q, 16), k0 = operand_at(k, 16);
     products_begin();
 % for d in 0..ceil_div(HD, 16)
-    multiply_qk(s, operand(q0 + ${d/4*(Q_BOX/16) + d%4*2}), operand(k0 + ${d/4*BK*8 + d%4*2}), ${d > 0});
+    multiply_qk(s${HALVES and d%2 ? " + " : ""}${HALVES and d%2 ? NS : ""}, operand(q0 + ${d/4*(Q_BOX/16) + d%4*2}), operand(k0 + ${d/4*BK*8 + d%4*2}), ${d > HALVES});
 % end
     products_commit();
 }
+% if HALVES
+/* A score has been two sums, since the tensor cores do not round, but cut off, whenever they add to one. */
+INLINED void add_halves(float *s)
+{
+    #pragma unroll
+    for (int n = 0; n < ${NS}; n++)
+        s[n] += s[${NS} + n];
+}
+% end
 INLINED void begin_values(float *out, const uint *p, ${RESTS ? "const uint *rest, const int has_rest, " : ""}uint v)
 {
     const uint v0 = operand_at(v, ${BK*128});

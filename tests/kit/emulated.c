@@ -42,8 +42,6 @@ static struct {
     entry *entry;
     void **arguments;
     struct emulated_facts facts;
-    bool either_way; /* a warp's lanes also take their turns from the last on: on isa sm80,
-                      * since what stands for wgmma wants them in order */
 } on; /* one launch at a time, in one thread: what a test runs in a process of its own */
 
 #ifdef __x86_64__
@@ -137,7 +135,7 @@ int emulated_as(int number)
 uint32_t emulated_random(uint32_t below)
 {
     on.random = on.random * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(on.random >> 33) % below;
+    return below ? (uint32_t)(on.random >> 33) % below : (uint32_t)(on.random >> 32);
 }
 
 static void begin_fiber(void)
@@ -182,13 +180,14 @@ static void run_groups(int first, int count)
         }
         left = 0;
         for (int w = 0; w < warps; w++) {
-            const bool rests = rest && emulated_random(4) == 0;
+            const uint32_t drawn = rest ? emulated_random(8) : 7;
+            const uint32_t rests = drawn < 2 ? UINT32_MAX : drawn == 2 ? emulated_random(0) : 0; /* lanes: all, some or none */
             const int slot = order[w] / each, item = order[w] % each * EMULATED_LANES;
             const int end = item + EMULATED_LANES < on.items ? item + EMULATED_LANES : on.items;
-            const int up = on.either_way && emulated_random(2) ? -1 : 1;
+            const int up = emulated_random(2) ? -1 : 1; /* which of a warp's lanes comes first is not said anywhere */
             for (int i = up > 0 ? item : end - 1; i >= item && i < end; i += up) {
                 on.now = slot * ITEMS_MOST + i;
-                if (!on.fiber[on.now].done && !rests)
+                if (!on.fiber[on.now].done && !(rests >> (i - item) & 1))
                     emulated_switch(&on.scheduler, on.fiber[on.now].sp);
                 left += !on.fiber[on.now].done;
             }
@@ -623,7 +622,6 @@ int emulated_build(const struct gen *gen, const struct variant *v, const char *d
     for (const char *at = name; *at; at++)
         on.random = (on.random ^ (unsigned char)*at) * 0x100000001b3u;
     snprintf(dir_now, sizeof dir_now, "%s", dir);
-    on.either_way = v->field[F_ISA] == ISA_SM80;
     on.facts = (struct emulated_facts){.type = (enum dtype)v->field[F_DTYPE],
                                        .type_o = variant_dtype_o(v), .type_kv = variant_dtype_kv(v),
                                        .tile_k = v->field[F_TILE_K],

@@ -1,9 +1,10 @@
 /* emulated.h - a card that is not here: kernels of isas sm80 and sm90 on this processor. clang compiles an emitted text for
- * it, with each function whose body is PTX left out; emulated_ptx.c and emulated_sm90.c have those functions. The work-items of a
- * group are fibers, which take turns where they wait for each other; groups run one after another. Whose turn is next is drawn, and
- * what a card does by itself is done late: copies some turns after they were asked for, products of the tensor cores as late as
- * when they are waited for, or at once; so that who does not wait for them mostly fails. Behind it stands a driver of OpenCL as far
- * as libattn calls one, so that its own launches bring the arguments.
+ * it, with each function whose body is PTX left out; emulated_ptx.c and emulated_sm90.c have those functions. The work-items of
+ * a group are fibers, which take turns where they wait for each other; two groups run at once. Whose turn is next is drawn, also
+ * among the lanes of a warp, which meet at instructions that are documented to be aligned. What a card does by itself is done
+ * late: copies some turns after they were asked for, products of the tensor cores as late as when they are waited for, or at
+ * once; so that who does not wait for them mostly fails. Sums of these products are cut off, as on a card, and not rounded.
+ * Behind it stands a driver of OpenCL as far as libattn calls one, so that its own launches bring the arguments.
  * What it is not: a clock, or proof of what only hardware knows (registers, races of warps, the proxies of memory). */
 #ifndef ATTNGEN_TESTS_EMULATED_H
 #define ATTNGEN_TESTS_EMULATED_H
@@ -55,9 +56,10 @@ struct emulated_facts {
 };
 const struct emulated_facts *emulated_facts(void);
 enum dtype emulated_type_of_p(void); /* that of V, or f16 where V is narrow */
+float emulated_cut(double x); /* a sum of the tensor cores, rounded towards zero; nobody says what else they cut off */
 uint32_t emulated_two(enum dtype t, float low, float high); /* both rounded, in one word */
 void emulated_copy(uint32_t to, const void *from, int bytes, int size); /* to shared memory; zeros after `bytes` */
-uint32_t emulated_random(uint32_t below);
+uint32_t emulated_random(uint32_t below); /* 0: any number */
 void emulated_engine_begin(void);       /* of a group: nothing is under way */
 bool emulated_engine_turn(bool all);    /* does some of the copies that are under way, or all; whether there were any */
 extern const void *const emulated_ptx[]; /* which keeps the linker from leaving them out */

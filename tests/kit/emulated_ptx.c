@@ -42,6 +42,11 @@ uint emulated_two(enum dtype t, float low, float high)
     dtype_store(t, two, 0, low), dtype_store(t, two, 1, high);
     return two[0] | (uint)two[1] << 16;
 }
+float emulated_cut(double x)
+{
+    const float y = (float)x;
+    return fabs((double)y) > fabs(x) && isfinite(y) ? nextafterf(y, 0) : y;
+}
 enum dtype emulated_type_of_p(void)
 {
     const struct emulated_facts *f = emulated_facts();
@@ -243,13 +248,13 @@ void multiply(float *c, const uint *a, const uint *b)
     emulated_meet_warp();
     for (int n = 0; n < 4; n++) {
         const int row = i->lane / 4, column = 2 * (i->lane % 4) + n % 2;
-        float sum = 0;
+        double sum = c[n];
         for (int k = 0; k < 16; k++) {
             const uint x = i->warp->slot[4 * row + k % 8 / 2][n / 2 + k / 8 * 2];
             const uint y = i->warp->slot[4 * column + k % 8 / 2][4 + k / 8];
-            sum += half_of(t, x, k % 2) * half_of(t, y, k % 2);
+            sum += (double)half_of(t, x, k % 2) * half_of(t, y, k % 2);
         }
-        c[n] += sum;
+        c[n] = emulated_cut(sum);
     }
     emulated_meet_warp();
 }
@@ -275,11 +280,11 @@ void multiply_tf32(float *c, const uint *a, const uint *b)
     emulated_meet_warp();
     for (int n = 0; n < 4; n++) {
         const int row = i->lane / 4, column = 2 * (i->lane % 4) + n % 2;
-        float sum = 0;
+        double sum = c[n];
         for (int k = 0; k < 8; k++) /* a number has 19 bits of a float */
-            sum += number(i->warp->slot[4 * row + k % 4][n / 2 + k / 4 * 2] & 0xffffe000) *
+            sum += (double)number(i->warp->slot[4 * row + k % 4][n / 2 + k / 4 * 2] & 0xffffe000) *
                    number(i->warp->slot[4 * column + k % 4][4 + k / 4] & 0xffffe000);
-        c[n] += sum;
+        c[n] = emulated_cut(sum);
     }
     emulated_meet_warp();
 }

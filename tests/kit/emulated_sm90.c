@@ -374,10 +374,10 @@ static void do_qk(float *s, ulong64 q, ulong64 k, int add)
         operand_row(k, 8 * (j / 2) + 2 * (i->lane % 4) + j % 2, key);
         for (int r = 0; r < 2; r++) {
             const int n = j / 2 * 4 + 2 * r + j % 2;
-            float sum = 0;
+            double sum = add ? s[n] : 0;
             for (int d = 0; d < 16; d++)
-                sum += rows[r][d] * key[d];
-            s[n] = add ? s[n] + sum : sum;
+                sum += (double)rows[r][d] * key[d];
+            s[n] = emulated_cut(sum);
         }
     }
 }
@@ -394,12 +394,12 @@ static void do_pv(float *o, const uint *p, ulong64 v)
     emulated_meet_warp();
     for (int c = 0; c < emulated_facts()->columns / 4; c++) {
         const int column = 8 * (c / 2) + 2 * (i->lane % 4) + c % 2, n = c / 2 * 4 + c % 2;
-        float sum[2] = {0, 0};
+        double sum[2] = {o[n], o[n + 2]};
         for (int k = 0; k < 16; k++) {
-            const float y = of[operand_element(v, column / 64, k / 8, k % 8 * 128 + column % 64 * 2)];
+            const double y = of[operand_element(v, column / 64, k / 8, k % 8 * 128 + column % 64 * 2)];
             sum[0] += rows[0][k] * y, sum[1] += rows[1][k] * y;
         }
-        o[n] += sum[0], o[n + 2] += sum[1];
+        o[n] = emulated_cut(sum[0]), o[n + 2] = emulated_cut(sum[1]);
     }
 }
 
@@ -445,6 +445,7 @@ static void begin_product(struct product x)
 }
 void products_begin(void)
 {
+    emulated_meet_warp();
 }
 void products_commit(void)
 {
@@ -457,10 +458,12 @@ void products_commit(void)
 void products_wait(void)
 {
     do_products(begun[emulated_item()->number].group);
+    emulated_meet_warp();
 }
 void products_wait_but_last(void)
 {
     do_products(begun[emulated_item()->number].group - 1);
+    emulated_meet_warp();
 }
 void multiply_qk(float *s, ulong64 q, ulong64 k, int add)
 {
