@@ -30,7 +30,21 @@ int64_t ${NAME}_workspace(const struct attn_args *a)
 }
 
 /* Some rows of KV head g, in the order of head and query; the keys that any of them sees, and that all see. */
+% if BIAS == "none" and not MASK
 struct rows { const struct attn_args *a; const struct sequence *s; int64_t g, first, count, from, end, seen_from, seen_end; };
+% else
+struct rows {
+    const struct attn_args *a;
+    const struct sequence *s;
+    int64_t g, first, count, from, end, seen_from, seen_end;
+% if BIAS != "none"
+    int64_t bias_at[${BQ}]; /* of each row: the element for its first key */
+% end
+% if MASK
+    int64_t mask_at[${BQ}]; /* the same of the mask */
+% end
+};
+% end
 static int64_t head_of(const struct rows *x, int64_t t)
 {
     return x->g * (x->a->heads / x->a->kv_heads) + (x->first + t) / x->s->q_len;
@@ -39,6 +53,14 @@ static int64_t query_of(const struct rows *x, int64_t t)
 {
     return (x->first + t) % x->s->q_len;
 }
+% if BIAS != "none" or MASK
+
+/* The elements of a bias or mask before the one of row t's first key. */
+static int64_t beside(const struct rows *x, const int64_t *stride, int64_t t)
+{
+    return x->s->b * stride[0] + head_of(x, t) * stride[1] + query_of(x, t) * stride[2];
+}
+% end
 
 /* Packs the queries of the rows, ${R} to a block, with the scale of their scores behind each block. */
 static void pack(const struct rows *x, const struct space *w)
@@ -107,9 +129,21 @@ static void total(const struct rows *x, const struct space *w, float *shared)
 static struct rows rows_from(const struct attn_args *a, const struct sequence *s, int64_t g, int64_t first)
 {
     int64_t all = a->heads / a->kv_heads * s->q_len;
+% if BIAS == "none" and not MASK
     struct rows x = {a, s, g, first, most(0, least(${BQ}, all - first)), s->keys, 0, 0, s->keys};
+% else
+    struct rows x;
+    x.a = a, x.s = s, x.g = g, x.first = first, x.count = most(0, least(${BQ}, all - first));
+    x.from = s->keys, x.end = 0, x.seen_from = 0, x.seen_end = s->keys;
+% end
     for (int64_t t = 0; t < x.count; t++) {
         int64_t from = first_key(s, query_of(&x, t)), end = end_key(s, query_of(&x, t));
+% if BIAS != "none"
+        x.bias_at[t] = beside(&x, a->features->bias_stride, t);
+% end
+% if MASK
+        x.mask_at[t] = beside(&x, a->features->mask_stride, t);
+% end
         x.from = least(x.from, from), x.end = most(x.end, end);
         x.seen_from = most(x.seen_from, from), x.seen_end = least(x.seen_end, end);
     }

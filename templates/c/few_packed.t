@@ -71,9 +71,13 @@ static void modify(const struct rows *x, const struct space *w, float *s, int64_
 % if BIAS != "none"
     memset(w->stage, 0, ${MR*BK} * sizeof(${CB}));
     for (int64_t r = 0; r < ${MR} && t + r < x->count; r++) {
-        const ${CB} *in = (const ${CB} *)f->bias + x->s->b * f->bias_stride[0] + head_of(x, t + r) * f->bias_stride[1] + query_of(x, t + r) * f->bias_stride[2];
-        for (int64_t c = 0; c < n; c++)
-            ((${CB} *)w->stage)[r * ${BK} + c] = in[(j + c) * f->bias_stride[3]];
+        const ${CB} *in = (const ${CB} *)f->bias + x->bias_at[t + r] + j * f->bias_stride[3];
+        ${CB} *to = (${CB} *)w->stage + r * ${BK};
+        if (f->bias_stride[3] == 1)
+            memcpy(to, in, (size_t)n * sizeof *to);
+        else
+            for (int64_t c = 0; c < n; c++)
+                to[c] = in[c * f->bias_stride[3]];
     }
     add_bias(s, (const ${CB} *)w->stage, ${BK}, steps);
 % end
@@ -92,9 +96,13 @@ static void modify(const struct rows *x, const struct space *w, float *s, int64_
 % if MASK
     memset(w->stage, 0, ${MR*BK});
     for (int64_t r = 0; r < ${MR} && t + r < x->count; r++) {
-        const uint8_t *in = f->mask + x->s->b * f->mask_stride[0] + head_of(x, t + r) * f->mask_stride[1] + query_of(x, t + r) * f->mask_stride[2];
-        for (int64_t c = 0; c < n; c++)
-            ((uint8_t *)w->stage)[r * ${BK} + c] = in[(j + c) * f->mask_stride[3]];
+        const uint8_t *in = f->mask + x->mask_at[t + r] + j * f->mask_stride[3];
+        uint8_t *to = (uint8_t *)w->stage + r * ${BK};
+        if (f->mask_stride[3] == 1)
+            memcpy(to, in, (size_t)n * sizeof *to);
+        else
+            for (int64_t c = 0; c < n; c++)
+                to[c] = in[c * f->mask_stride[3]];
     }
     hide(s, (const uint8_t *)w->stage, ${BK}, steps);
 % end
