@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the Python package costs and gives: the host's time of a call, imports, plans, CPU tensors against the program's
-own bench, a sentence encoder against sdpa. Ratios alternate in one run. bench_python.py [PART...]: calls plans shapes
-model encoder, and on a card cuda cells graph decoder pages."""
+own bench, large results and masks, a sentence encoder against sdpa. Ratios alternate in one run. bench_python.py
+[PART...]: calls plans shapes results model encoder, and on a card cuda cells graph decoder pages."""
 import json
 import math
 import os
@@ -116,26 +116,50 @@ def bench_plans():
 
 
 def bench_shapes():
-    """attngen.sdpa against `attngen bench`: the same kernel, the same threads, in turns."""
-    ratios = []
-    for threads in (1, torch.get_num_threads()):
+    """attngen.sdpa against `attngen bench`: the same kernel, the same threads, in many short turns, since neighbours slow a
+    core down by a fifth for longer than one turn. Speeds are those of the fastest calls of all turns."""
+    ratios, turns = [], int(os.environ.get("BENCH_TURNS", "12"))
+    for threads in sorted({1, torch.get_num_threads()}):
         torch.set_num_threads(threads)
         for n in (512, 1024, 2048):
             for causal in (False, True):
                 q, k, v = (torch.randn(1, 8, n, 64) for _ in range(3))
                 o = torch.empty_like(q)
-                command = [_program.path(), "bench", "--shape", f"1,8,8,{n},{n},64", "--threads", str(threads), "--json"]
-                command += ["--causal=top-left"] if causal else []
-                mine, theirs, torchs = [], [], []
-                for _ in range(5):
-                    theirs.append(json.loads(subprocess.check_output(command))["ms"]["min"])
-                    torchs.append(fastest(lambda: own(q, k, v, is_causal=causal)))
-                    mine.append(fastest(lambda: attngen.sdpa(q, k, v, is_causal=causal, out=o)))
+                command = [_program.path(), "bench", "--shape", f"1,8,8,{n},{n},64", "--threads", str(threads), "--json",
+                           "--time-limit", "0.25"] + (["--causal=top-left"] if causal else [])
+                mine, new, theirs, torchs = [], [], [], []
+                for turn in range(turns):
+                    theirs.append(json.loads(subprocess.check_output(command, stderr=subprocess.DEVNULL))["ms"]["min"])
+                    mine.append(fastest(lambda: attngen.sdpa(q, k, v, is_causal=causal, out=o), 0.2))
+                    new.append(fastest(lambda: attngen.sdpa(q, k, v, is_causal=causal), 0.1))
+                    if turn % 4 == 0:
+                        torchs.append(fastest(lambda: own(q, k, v, is_causal=causal), 0.1))
                 ratios.append(min(theirs) / min(mine))
                 print(f"1,8,8,{n},{n},64 causal={causal} threads={threads}: attngen.sdpa {min(mine):.3f} ms, bench "
-                      f"{min(theirs):.3f} ms, speed {ratios[-1]:.3f} of bench's, {min(torchs) / min(mine):.2f} of PyTorch's",
-                      flush=True)
-    print(f"the same, geometric mean of {len(ratios)}: {math.prod(ratios) ** (1 / len(ratios)):.3f}", flush=True)
+                      f"{min(theirs):.3f} ms, speed {ratios[-1]:.3f} of bench's (median of turns "
+                      f"{median([b / a for a, b in zip(mine, theirs)]):.3f}), with a new O {min(theirs) / min(new):.3f}; "
+                      f"{min(torchs) / min(mine):.2f} of PyTorch's", flush=True)
+    print(f"the same, least {min(ratios):.3f}, geometric mean of {len(ratios)}: "
+          f"{math.prod(ratios) ** (1 / len(ratios)):.3f}", flush=True)
+
+
+def bench_results():
+    """A large result in new memory against one in memory that was used before, and one query with a mask against none."""
+    q, k = torch.randn(1, 32, 2048, 128), torch.randn(1, 32, 64, 128)
+    o = torch.empty_like(q)
+    took = alternate([lambda: attngen.sdpa(q, k, k, out=o), lambda: attngen.sdpa(q, k, k), lambda: own(q, k, k)], of=min)
+    print(f"1,32,32,2048,64,128, an O of 32 MiB: out= {took[0]:.2f} ms, new {took[1]:.2f} ms; PyTorch's sdpa, new {took[2]:.2f} ms",
+          flush=True)
+    for heads, kv_heads, keys, dim, dtype in ((8, 8, 1024, 64, torch.float32), (32, 8, 4096, 128, torch.float32),
+                                              (32, 8, 4096, 128, torch.bfloat16), (64, 8, 2048, 128, torch.float32)):
+        q, k = torch.randn(1, heads, 1, dim).to(dtype), torch.randn(1, kv_heads, keys, dim).to(dtype)
+        o = torch.empty_like(q)
+        masks = [None, torch.ones(1, 1, 1, keys, dtype=torch.bool), torch.ones(1, heads, 1, keys, dtype=torch.bool),
+                 torch.zeros(1, 1, 1, keys), torch.zeros(1, heads, 1, keys)]
+        took = alternate([lambda m=m: attngen.sdpa(q, k, k, m, enable_gqa=True, out=o) for m in masks], rounds=9, of=min)
+        print(f"one query, {heads} heads over {kv_heads}, {keys} keys, D={dim}, {dtype}, {torch.get_num_threads()} threads: "
+              f"{took[0]:.3f} ms; with a mask of keys {took[1] / took[0]:.3f} of that, of heads and keys {took[2] / took[0]:.3f}, with a "
+              f"bias of keys {took[3] / took[0]:.3f}, of heads and keys {took[4] / took[0]:.3f}", flush=True)
 
 
 def bench_model():
@@ -398,7 +422,7 @@ def main():
             bench_calls("cuda")
         else:
             {"calls": bench_calls, "plans": bench_plans, "shapes": bench_shapes, "model": bench_model,
-             "encoder": bench_encoder, "pages": bench_pages, "cells": bench_cells, "graph": bench_graph, "decoder": bench_decoder}[part]()
+             "encoder": bench_encoder, "pages": bench_pages, "results": bench_results, "cells": bench_cells, "graph": bench_graph, "decoder": bench_decoder}[part]()
 
 
 main()

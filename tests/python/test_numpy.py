@@ -1,5 +1,8 @@
 """attngen on NumPy arrays: values against the definition, strides, features, refusals, threads, fork."""
+import copy
 import os
+import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -63,6 +66,20 @@ class Sdpa(unittest.TestCase):
         wide = np.asfortranarray(rng.random((50, 90)) < 0.5)  # strides of any order
         check(attngen.sdpa(q, k, v, wide), q, k, v, take=wide)
         check(attngen.sdpa(q, k, v, wide[::-1, ::-1]), q, k, v, take=wide[::-1, ::-1])
+
+    def test_masks_of_few_queries(self):
+        """Rows of several heads meet the keys together: masks that they share, masks of their own, and keys far apart."""
+        for kv_heads, rows, keys, d in ((8, 1, 100, 64), (2, 1, 77, 128), (1, 1, 530, 64), (2, 3, 70, 64)):
+            q, k, v = draw(2, 8, rows, d), draw(2, kv_heads, keys, d), draw(2, kv_heads, keys, d)
+            for sides in ((1, 1, 1, keys), (2, 1, rows, keys), (1, 8, rows, keys), (2, 8, 1, 3 * keys)):
+                take, bias = rng.random(sides) < 0.5, draw(*sides)
+                take[..., :1] = True
+                if sides[-1] != keys:
+                    take, bias = take[..., ::3], bias[..., ::3]
+                check(attngen.sdpa(q, k, v, take, enable_gqa=True), q, k, v, take=take)
+                check(attngen.sdpa(q, k, v, bias, enable_gqa=True), q, k, v, bias=bias)
+                both = attngen.attention(q, k, v, bias=bias, mask=take, invariant=True)
+                check(both, q, k, v, bias=bias, take=take)
 
     def test_row_without_keys(self):
         q, k, v = draw(1, 1, 3, 16), draw(1, 1, 5, 16), draw(1, 1, 5, 16)
@@ -133,6 +150,16 @@ class Sdpa(unittest.TestCase):
                 ("dtype is 'int8'; expected one of f32, f16, bf16$",
                  lambda: attngen.Plan(dtype="int8", head_dim=16, heads=4, max_q_len=1, max_kv_len=1)),
                 ("threads is 1025; expected 0..1024", lambda: attngen.configure(threads=1025)),
+                ("openmp is 'no'; expected True or False", lambda: attngen.configure(openmp="no")),
+                ("time_limit is 'x'; expected a number", lambda: attngen.configure(time_limit="x")),
+                ("is_causal is 'no'; expected True or False", lambda: attngen.sdpa(q, q, q, is_causal="no")),
+                ("scale is 'x'; expected a number", lambda: attngen.sdpa(q, q, q, scale="x")),
+                ("fallback is 'jax'; expected None or 'torch'", lambda: attngen.sdpa(q, q, q, fallback="jax")),
+                ("key is of type builtins.NoneType; expected", lambda: attngen.sdpa(q, None, q)),
+                ("query is a masked array; expected a plain one", lambda: attngen.sdpa(np.ma.array(q), q, q)),
+                ("a list has numbers with fractions", lambda: attngen.attention(q, q, q, kv_lens=[1.5])),
+                ("shape is '1,2'; expected B,Hq,Hkv", lambda: attngen.tune("1,2")),
+                ("shape is .*1.5.; expected B,Hq,Hkv", lambda: attngen.tune((1, 1, 1, 1, 1, 1.5))),
                 ("elements and rows of k", lambda: attngen.sdpa(q, q[..., :8], q)),
                 ("head_dim_v is 512|rows of q have|dtype is", lambda: attngen.attention(q, q, q, o_dtype="f8"))):
             with self.assertRaisesRegex(attngen.Error, words):
@@ -285,6 +312,13 @@ class Attention(unittest.TestCase):
         again = attngen.Plan(head_dim=32, heads=4, kv_heads=2, max_batch=2, max_q_len=64, max_kv_len=128, causal=True,
                              variant=plan.variant)
         np.testing.assert_array_equal(again(q, k, v), plan(q, k, v))
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with self.assertRaisesRegex(TypeError, "cannot be copied or pickled; expected one made where it is used"):
+                copied(again)
+        with attngen.Plan(head_dim=32, heads=4, max_q_len=1, max_kv_len=1) as inside:
+            inside(q[:1, :, :1], q[:1, :, :1], q[:1, :, :1])
+        with self.assertRaisesRegex(attngen.Invalid, "the plan is closed"):
+            inside(q[:1, :, :1], q[:1, :, :1], q[:1, :, :1])
         wide = draw(2, 4, 64, 32), draw(2, 2, 128, 32), draw(2, 2, 128, 32)
         runs, started = [], threading.Event()
 
@@ -340,6 +374,18 @@ class Surroundings(unittest.TestCase):
         child = os.fork()
         if child == 0:
             os._exit(0 if (attngen.sdpa(q, k, v) == expected).all() else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_fork_while_a_plan_is_made(self):
+        """A child does not wait for the thread of its parent that makes a plan."""
+        from attngen import _c, _plans
+        q = draw(1, 2, 5, 24)
+        with _plans._lock, _c._lock:  # as that thread has them
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                attngen.attention(q, q, q, softcap=3.0)
+                os._exit(0)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
 
     def test_many_lengths(self):

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 import unittest
+import warnings
 
 import numpy as np
 import torch
@@ -217,7 +218,71 @@ class Sdpa(unittest.TestCase):
         hold(torch.Tensor(attngen.sdpa(q.as_subclass(Mine), q, q)), q, q, q)
 
 
+    def test_large_result(self):
+        """New memory in large pages holds what memory of the caller does."""
+        from attngen import _plans
+        had, _plans.LEAST_FRESH = _plans.LEAST_FRESH, 1 << 20
+        try:
+            q, k = torch.randn(1, 4, 9000, 72), torch.randn(1, 4, 20, 72)
+            expected = attngen.sdpa(q, k, k, out=torch.empty_like(q))
+            for _ in range(3):
+                self.assertTrue(torch.equal(attngen.sdpa(q, k, k), expected))
+            self.assertTrue(torch.equal(attngen.attention(q, k, k), attngen.attention(q, k, k, out=torch.empty_like(q))))
+        finally:
+            _plans.LEAST_FRESH = had
+
+    def test_out_is_known_as_written(self):
+        q, x, w = torch.randn(1, 2, 9, 16), torch.randn(1, 2, 9, 16, requires_grad=True), torch.randn(1, 2, 9, 16)
+        for write in (lambda: attngen.sdpa(q, q, q, out=w), lambda: attngen.attention(q, q, q, out=w)):
+            product = (x * w).sum()  # whose gradient is w
+            write()
+            with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+                product.backward()
+
+
 class Operators(unittest.TestCase):
+    def test_watched(self):
+        """What records or changes operators sees one, and nothing that it needs is lost."""
+        from torch._subclasses import FakeTensorMode
+        from torch.fx.experimental.proxy_tensor import make_fx
+        q, k = torch.randn(3, 2, 4, 9, 16), torch.randn(2, 4, 11, 16)
+        expected = torch.stack([attngen.sdpa(one, k, k) for one in q])
+        graph = make_fx(lambda a: attngen.sdpa(a, k, k))(q[0])
+        self.assertIn("attngen.sdpa.default", graph.code)
+        self.assertTrue(torch.equal(graph(q[1]), expected[1]))
+        with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+            fake = attngen.sdpa(mode.from_tensor(q[0]), k, k)
+            self.assertEqual(fake.shape, expected[0].shape)
+        self.assertEqual(attngen.sdpa(fake, fake, fake).shape, fake.shape)  # the mode is left, the tensor is fake still
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.assertTrue(torch.equal(torch.vmap(lambda a: attngen.sdpa(a, k, k))(q), expected))
+            o, lse = torch.vmap(lambda a: attngen.attention(a, k, k, lse=True))(q)
+            self.assertTrue(torch.equal(o[1], attngen.attention(q[1], k, k)) and lse.shape == (3, 2, 4, 9))
+            with self.assertRaisesRegex(attngen.Unsupported, "tangent of forward-mode gradients"):
+                torch.func.jvp(lambda a: attngen.sdpa(a, k, k), (q[0],), (q[1],))
+            with self.assertRaisesRegex(attngen.Unsupported, "torch.jit.trace is recording"):
+                torch.jit.trace(lambda a: attngen.sdpa(a, a, a), q[0])
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(q[0], q[1])
+            for call in (attngen.sdpa, attngen.attention):
+                with self.assertRaisesRegex(attngen.Unsupported, "tangent of forward-mode gradients"):
+                    call(dual, k, k)
+            self.assertTrue(torch.equal(attngen.sdpa(q[0], k, k), expected[0]))
+
+    def test_autocast(self):
+        q = torch.randn(1, 2, 9, 16)
+        bias = torch.randn(9, 9)
+        compiled = torch.compile(lambda a, b: attngen.sdpa(a, b, b, bias), fullgraph=True, backend="aot_eager")
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            for k in (q, q.bfloat16(), q.half()):
+                expected = own(q, k, k, bias)
+                for call in (lambda: attngen.sdpa(q, k, k, bias), lambda: compiled(q, k)):
+                    o = call()
+                    self.assertEqual(o.dtype, expected.dtype)
+                    torch.testing.assert_close(o, expected, rtol=2e-2, atol=2e-2)
+        self.assertEqual(attngen.sdpa(q, q, q).dtype, torch.float32)
+
     def test_opcheck(self):
         q, k, v = torch.randn(2, 4, 20, 16), torch.randn(2, 2, 33, 16), torch.randn(2, 2, 33, 24)
         tests = ("test_schema", "test_faketensor")

@@ -45,7 +45,10 @@ def configure(*, rigor: Optional[str] = None, time_limit: Optional[float] = None
         _plans._choice("compiler", _c.COMPILERS, compiler)
     if threads is not None and not 0 <= _plans.int64("threads", threads) <= 1024:
         raise Invalid(f"threads is {threads}; expected 0..1024")
-    if time_limit is not None and not 0 <= time_limit < float("inf"):
+    for name, on in (("openmp", openmp), ("invariant", invariant)):
+        if on is not None:
+            _plans.flag(name, on)
+    if time_limit is not None and not 0 <= _plans.real("time_limit", time_limit) < float("inf"):
         raise Invalid(f"time_limit is {time_limit}; expected seconds, or 0 for the default")
     if fallback not in (None, "", "torch"):
         raise Invalid(f"fallback is {fallback!r}; expected 'torch', or '' for none")

@@ -32,6 +32,15 @@ class Plain:
     def threads(self) -> int:
         return 0
 
+    def casts(self) -> bool:
+        return False
+
+    def transformed(self) -> bool:
+        return False
+
+    def wrote(self, out: Any) -> None:
+        pass
+
     def check(self, *arrays: Any) -> None:
         pass
 
@@ -58,7 +67,10 @@ class NumpyAdapter(Plain):
 
     def from_list(self, kind: str, values: Any) -> Any:
         import numpy
-        return numpy.asarray(values, dtype=kind)
+        given = numpy.asarray(values)
+        if kind.startswith("int") and given.size and given.dtype.kind not in "iu":
+            raise _c.Invalid("a list has numbers with fractions; expected whole ones")
+        return given.astype(kind)
 
     def stream(self, device: int) -> Optional[int]:
         return None
@@ -74,7 +86,11 @@ class NumpyAdapter(Plain):
     def empty(self, shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str, like: Any) -> Any:
         import numpy
         if dtype == "bf16":
-            import ml_dtypes  # the caller's arrays are of its type, so it is there
+            try:
+                import ml_dtypes  # which is there if the caller's arrays are NumPy's
+            except ImportError:
+                raise _c.Unsupported("out is missing, and NumPy has bfloat16 only by ml_dtypes, which is not installed; "
+                                     "expected one of the two") from None
             kind: Any = ml_dtypes.bfloat16
         else:
             kind = {"f32": numpy.float32, "f16": numpy.float16, "i8": numpy.int8, "u8": numpy.uint8}[dtype]
@@ -102,6 +118,9 @@ class Exported:
     """An array of another library, by DLPack: its capsule is kept, unconsumed, as long as this object lives."""
 
     def __init__(self, array: Any) -> None:
+        if not hasattr(array, "__dlpack_device__"):
+            raise _c.Invalid(f"an argument is of type {type(array).__module__}.{type(array).__qualname__}; expected an array "
+                             "with __dlpack__, as query is")
         device_type, device_id = array.__dlpack_device__()
         self.array = array
         self.device = int(device_id) if device_type in _DL_CUDA else -1
@@ -179,9 +198,13 @@ def torch_adapter() -> Any:
 
 def _find(kind: type, name: str) -> Any:
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    found: Any
     if torch is not None and issubclass(kind, torch.Tensor):
-        found = torch_adapter()
+        from . import _torch
+        found = _torch.adapter_for(kind)
     elif numpy is not None and issubclass(kind, numpy.ndarray):
+        if issubclass(kind, numpy.ma.MaskedArray):
+            raise _c.Invalid(f"{name} is a masked array; expected a plain one, and a mask as an argument of its own")
         found = NUMPY
     elif hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
         found = DLPACK

@@ -50,6 +50,7 @@ def _prepare_sdpa(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any
     if is_causal and attn_mask is not None:
         raise fail("attn_mask is given and is_causal is True; expected one of them, as for PyTorch (attngen.attention "
                    "takes both)")
+    is_causal, enable_gqa = bool(_plans.flag("is_causal", is_causal)), bool(_plans.flag("enable_gqa", enable_gqa))
     adapter.check(query, key, value, attn_mask, out)
     given = {"q": adapter.view(query), "k": adapter.view(key), "v": adapter.view(value)}
     shape, strides = given["q"].shape, given["q"].strides
@@ -75,7 +76,7 @@ def _prepare_sdpa(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any
     o_strides = dense_like(o_shape, strides if len(shape) <= 4 else range(len(shape), 0, -1))
     if o is None:
         o = collapse("out", View(0, o_shape, o_strides, views["q"].dtype, views["q"].device))
-    call = _prepare(views, o, Options(causal=bool(is_causal), align="top-left", scale=scale), adapter.threads())
+    call = _prepare(views, o, Options(causal=is_causal, align="top-left", scale=scale), adapter.threads())
     call.o_shape, call.o_strides = o_shape, o_strides
     call.like_q = (o_shape, o_strides) == (tuple(shape), tuple(strides)) and 0 not in o_shape
     return call, mask_at
@@ -136,8 +137,18 @@ def sdpa(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: flo
     gradients are recorded. Works in torch.compile(fullgraph=True).
     """
     adapter = adapter_of(query, "query")
+    if fallback is not None and fallback != "torch":
+        raise fail(f"fallback is {fallback!r}; expected None or 'torch'")
+    if out is None and adapter.casts():
+        query, key, value, attn_mask = adapter.cast(query, key, value, attn_mask)
     if adapter.tracing():
         return adapter.traced_sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
+    return sdpa_now(adapter, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out, fallback)
+
+
+def sdpa_now(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
+             scale: Optional[float], enable_gqa: bool, out: Any, fallback: Optional[str]) -> Any:
+    """sdpa where nothing records operators: finds or makes the prepared call that fits, and executes it."""
     if adapter is DLPACK:
         return _sdpa_exported(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out, fallback)
     try:
@@ -157,25 +168,34 @@ def sdpa(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: flo
             o = adapter.empty_like(query)
         else:
             o = adapter.empty(call.o_shape, call.o_strides, call.o_dtype, query)
-        call.execute(pointer(query), pointer(key), pointer(value), pointer(o), 0,
+        o_at = pointer(o)
+        if call.fresh and out is None:
+            _c.want_huge_pages(o_at, call.fresh)
+        call.execute(pointer(query), pointer(key), pointer(value), o_at, 0,
                      () if mask_at is None else ((mask_at, pointer(attn_mask)),),
                      None if call.device < 0 else adapter.stream(call.device))
+        if out is not None:
+            adapter.wrote(out)
         return o
     except (RuntimeError, AttributeError) as error:
-        if not isinstance(error, _c.Error):  # an array is not of the library that it was taken for
-            _check_same(adapter, query=query, key=key, value=value, attn_mask=attn_mask, out=out)
+        if not isinstance(error, _c.Error):
+            if adapter.transformed():
+                return adapter.traced_sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
+            # An array is not of the library that it was taken for.
+            _check_same(adapter, query=query, key=key, value=value)
+            _check_same(adapter, **{name: a for name, a in (("attn_mask", attn_mask), ("out", out)) if a is not None})
             adapter.check(query, key, value, attn_mask, out)
             raise
         wanted = fallback or _plans.defaults["fallback"]
         if wanted is None:
             raise
-        return _fall_back(error, wanted, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
+        return _fall_back(error, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
 
 
 def _check_same(adapter: Any, **arrays: Any) -> None:
     """Refuses arrays of different libraries."""
     for name, a in arrays.items():
-        if a is not None and adapter_of(a, name) is not adapter:
+        if adapter_of(a, name) is not adapter:
             raise fail(f"{name} is of type {type(a).__module__}.{type(a).__qualname__} and query is an array of "
                        f"{adapter.name}; expected all of one library")
 
@@ -194,10 +214,8 @@ def _sdpa_exported(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: 
     return result
 
 
-def _fall_back(error: _c.Error, wanted: str, query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float,
-               is_causal: bool, scale: Optional[float], enable_gqa: bool, out: Any) -> Any:
-    if wanted != "torch":
-        raise fail(f"fallback is {wanted!r}; expected None or 'torch'") from error
+def _fall_back(error: _c.Error, query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
+               scale: Optional[float], enable_gqa: bool, out: Any) -> Any:
     result = torch_adapter().torch_sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
     fallbacks[str(error)] += 1
     return result
@@ -261,8 +279,14 @@ def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: A
         lse_out = _lse_array(adapter, call, lse_out, first)
         lse_at = adapter_of(lse_out).pointer(lse_out)
     extras = [(EXTRA_AT[name], adapters[name].pointer(a)) for name, a in arrays.items() if name in EXTRA_AT]
+    if call.fresh and out is None:
+        _c.want_huge_pages(o_at, call.fresh)
     call.execute(adapter.pointer(first), adapters["k"].pointer(arrays["k"]), adapters["v"].pointer(arrays["v"]), o_at,
                  lse_at, extras, None if call.device < 0 else adapter.stream(call.device))
+    if out is not None:
+        o_adapter.wrote(out)
+    if wants_lse and lse is not True:
+        adapter_of(lse).wrote(lse)
     return (o, lse_out) if wants_lse else o
 
 
@@ -272,7 +296,8 @@ def _attend_plain(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], adapte
     try:
         signature = (adapter.signature(q, k, v, None, out), options)
     except (RuntimeError, AttributeError):
-        _check_same(adapter, q=q, k=k, v=v, out=out)
+        _check_same(adapter, **{name: a for name, a in (("q", q), ("k", k), ("v", v), ("out", out))
+                                if a is not None or name != "out"})
         adapter.check(q, k, v, out)
         raise
     call = cache.get(signature)
@@ -291,8 +316,13 @@ def _attend_plain(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], adapte
         o = adapter.empty(call.o_shape, call.o_strides, call.o_dtype, q)
     found = _lse_array(adapter, call, None, q) if lse else None
     pointer = adapter.pointer
-    call.execute(pointer(q), pointer(k), pointer(v), pointer(o), 0 if found is None else pointer(found), (),
+    o_at = pointer(o)
+    if call.fresh and out is None:
+        _c.want_huge_pages(o_at, call.fresh)
+    call.execute(pointer(q), pointer(k), pointer(v), o_at, 0 if found is None else pointer(found), (),
                  None if call.device < 0 else adapter.stream(call.device))
+    if out is not None:
+        adapter.wrote(out)
     return (o, found) if lse else o
 
 
@@ -313,9 +343,10 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bot
               softcap: Optional[float] = None, bias: Any = None, mask: Any = None, alibi_slopes: Any = None,
               sinks: Any = None, kv_lens: Any = None, q_starts: Any = None, kv_starts: Any = None,
               block_table: Any = None, k_scales: Any = None, v_scales: Any = None, kv_dtype: Optional[str] = None,
-              q_len: Optional[int] = None, kv_len: Optional[int] = None, layout: str = "bhsd", out: Any = None, o_dtype: Optional[str] = None, lse: Any = False,
-              threads: Optional[int] = None, rigor: Optional[str] = None, compiler: Optional[str] = None,
-              time_limit: Optional[float] = None, variant: Optional[str] = None, invariant: Optional[bool] = None) -> Any:
+              q_len: Optional[int] = None, kv_len: Optional[int] = None, layout: str = "bhsd", out: Any = None,
+              o_dtype: Optional[str] = None, lse: Any = False, threads: Optional[int] = None,
+              rigor: Optional[str] = None, compiler: Optional[str] = None, time_limit: Optional[float] = None,
+              variant: Optional[str] = None, invariant: Optional[bool] = None) -> Any:
     """O = softmax(scale * Q K^T -> softcap -> + bias, ALiBi -> mask; sinks) V, with every feature of attn.h by keyword.
 
     q is [batch, heads, q_len, D], k is [batch, KV heads, kv_len, D], v is [batch, KV heads, kv_len, Dv], and O is
@@ -360,7 +391,12 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bot
     adapter = adapter_of(q, "q")
     if adapter.tracing():
         return adapter.traced_attention(q, k, v, out, lse, given, Options(*options))
-    return _attend(None, _attention_calls, q, k, v, out, lse, given, options)
+    try:
+        return _attend(None, _attention_calls, q, k, v, out, lse, given, options)
+    except RuntimeError as error:
+        if isinstance(error, _c.Error) or not adapter.transformed():
+            raise
+        return adapter.traced_attention(q, k, v, out, lse, given, Options(*options))
 
 
 class Plan:
@@ -383,17 +419,17 @@ class Plan:
                  kv_dtype: Optional[str] = None, o_dtype: Optional[str] = None, causal: bool = False,
                  window: bool = False, softcap: bool = False, bias: Optional[str] = None, mask: bool = False,
                  alibi: bool = False, sink: bool = False, packed: bool = False, paged: bool = False,
-                 invariant: bool = False, tune_window: Tuple[int, int] = (0, 0), device: str = "cpu", threads: int = 0, rigor: Optional[str] = None,
-                 time_limit: Optional[float] = None, variant: Optional[str] = None,
-                 compiler: Optional[str] = None) -> None:
+                 invariant: bool = False, tune_window: Tuple[int, int] = (0, 0), device: str = "cpu",
+                 threads: int = 0, rigor: Optional[str] = None, time_limit: Optional[float] = None,
+                 variant: Optional[str] = None, compiler: Optional[str] = None) -> None:
         has = _plans.defaults
         self._calls: Dict[Any, Any] = {}
         self._compiled = _plans.Compiled(_plans.Key(
-            device=device, dtype=dtype, kv_dtype=kv_dtype or dtype, o_dtype=o_dtype or dtype, head_dim=head_dim,
+            device=str(device), dtype=dtype, kv_dtype=kv_dtype or dtype, o_dtype=o_dtype or dtype, head_dim=head_dim,
             head_dim_v=head_dim_v or head_dim, heads=heads, kv_heads=kv_heads or heads, max_batch=max_batch,
             max_q_len=max_q_len, max_kv_len=max_kv_len, causal=causal, window=window, softcap=softcap, bias=bias,
-            mask=mask, alibi=alibi, sink=sink, packed=packed, paged=paged, invariant=invariant, tune_window=tune_window, threads=threads,
-            rigor=rigor or has["rigor"], compiler=compiler or has["compiler"],
+            mask=mask, alibi=alibi, sink=sink, packed=packed, paged=paged, invariant=invariant, tune_window=tune_window,
+            threads=threads, rigor=rigor or has["rigor"], compiler=compiler or has["compiler"],
             time_limit=has["time_limit"] if time_limit is None else time_limit, variant=variant))
         if self._compiled.on_card:  # calls name their card by number
             self._compiled.key = self._compiled.key._replace(device=self._compiled.device)
@@ -409,8 +445,10 @@ class Plan:
         if self._compiled.handle is None:
             raise fail("the plan is closed; expected an open one")
         has = self._compiled.key
-        options = (has.causal, align, q_offset, scale, None if window is None else _plans.pair("window", window), softcap, layout, q_len, kv_len, has.o_dtype,
-                   lse is not False, None, None, None, None, None, has.kv_dtype if has.kv_dtype in _NARROW else None, has.invariant)
+        threads = rigor = compiler = time_limit = variant = None  # the plan has them
+        options = (has.causal, align, q_offset, scale, None if window is None else _plans.pair("window", window), softcap,
+                   layout, q_len, kv_len, has.o_dtype, lse is not False, threads, rigor, compiler, time_limit, variant,
+                   has.kv_dtype if has.kv_dtype in _NARROW else None, has.invariant)
         given = _given(bias, mask, alibi_slopes, sinks, kv_lens, q_starts, kv_starts, block_table, k_scales, v_scales)
         return _attend(self._compiled, self._calls, q, k, v, out, lse, given, options)
 
@@ -427,6 +465,16 @@ class Plan:
         self._calls.clear()
         self._compiled.close()
 
+    def __enter__(self) -> "Plan":
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("a plan holds compiled code, which cannot be copied or pickled; expected one made where it is used, "
+                        f"by attngen.Plan(..., variant={self.variant!r}) for the same kernel")
+
     def __repr__(self) -> str:
         return f"attngen.Plan({self.variant}, device={self.device!r}, threads={self.threads}, cached={self.cached})"
 
@@ -439,9 +487,12 @@ def tune(shape: Union[str, Sequence[int]], *, rigor: str = "measure", time_limit
     600 seconds. problem: Plan's other keywords (dtype, causal, window, mask, bias, device, threads and so on). Each
     number of threads has a winner of its own: tune for the number that calls will use.
     """
-    numbers = [int(x) for x in (shape.split(",") if isinstance(shape, str) else shape)]
-    if len(numbers) not in (6, 7):
-        raise fail(f"shape is {shape!r}; expected B,Hq,Hkv,Sq,Skv,D or B,Hq,Hkv,Sq,Skv,D,Dv")
+    try:
+        numbers = [int(x) for x in shape.split(",")] if isinstance(shape, str) else [_plans.int64("a side", x) for x in shape]
+        if len(numbers) not in (6, 7):
+            raise ValueError
+    except (TypeError, ValueError):
+        raise fail(f"shape is {shape!r}; expected B,Hq,Hkv,Sq,Skv,D or B,Hq,Hkv,Sq,Skv,D,Dv") from None
     batch, heads, kv_heads, q_len, kv_len, head_dim = numbers[:6]
     plan = Plan(head_dim=head_dim, head_dim_v=numbers[6] if len(numbers) == 7 else None, heads=heads, kv_heads=kv_heads,
                 max_batch=batch, max_q_len=q_len, max_kv_len=kv_len, rigor=rigor, time_limit=time_limit, **problem)
@@ -555,6 +606,8 @@ def supports(**problem: Any) -> Optional[str]:
     try:
         wanted = _plans.problem_of(_plans.Key(**rest))
         _c.call("attn_supports", _c.context(), ctypes.byref(wanted))
+    except TypeError as error:
+        raise TypeError(str(error).replace("Key.__new__", "supports")) from None
     except _c.Error as error:
         return str(error)
     return None

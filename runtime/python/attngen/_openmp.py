@@ -36,6 +36,8 @@ def _find() -> Any:
 
 def parallel() -> Any:
     global _parallel, _looked
+    if os.getpid() != _process:
+        return None
     if not _looked:
         with _lock:
             if not _looked:
@@ -44,7 +46,7 @@ def parallel() -> Any:
                 except OSError:
                     _parallel = None
                 _looked = True
-    return _parallel if os.getpid() == _process else None
+    return _parallel
 
 
 def parts_for(units: int, threads: int) -> int:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import operator
 import os
 import struct
@@ -65,6 +66,23 @@ def int64(name: str, value: Any) -> int:
     return number
 
 
+def real(name: str, value: Any) -> float:
+    """A number, also of NumPy or in a tensor."""
+    try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise _c.Invalid(f"{name} is {value!r}; expected a number") from None
+
+
+def flag(name: str, value: Any) -> int:
+    """True or False, also of NumPy or in a tensor: any other thing counts as true in Python, even "no"."""
+    if isinstance(value, (str, bytes)) or value not in (True, False):
+        raise _c.Invalid(f"{name} is {value!r}; expected True or False")
+    return int(value)
+
+
 def pair(name: str, value: Any) -> Tuple[int, int]:
     """Two whole numbers, as a window is."""
     try:
@@ -90,10 +108,10 @@ def problem_of(key: Key) -> _c.Problem:
     for name in ("max_batch", "max_q_len", "max_kv_len"):
         setattr(p, name, int64(name, getattr(key, name)))
     for name in ("causal", "window", "softcap", "mask", "alibi", "sink", "packed", "paged", "invariant"):
-        setattr(p, name, int(getattr(key, name)))
+        setattr(p, name, flag(name, getattr(key, name)))
     p.tune_window_left, p.tune_window_right = pair("tune_window", key.tune_window)
-    p.time_limit = key.time_limit
-    p.device = key.device.encode()
+    p.time_limit = real("time_limit", key.time_limit)
+    p.device = str(key.device).encode()
     if key.variant is not None:
         p.variant = key.variant.encode()
     return p
@@ -142,6 +160,15 @@ class Compiled:
 
 
 _lock = threading.Lock()
+
+
+def _unlock() -> None:
+    """A forked child has its parent's locks, but not the thread that may have held one."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_unlock)
 _plans: Dict[Key, Compiled] = {}
 _retired: List[Compiled] = []
 
@@ -183,6 +210,7 @@ def forget() -> None:
 # ---- prepared calls --------------------------------------------------------------------------------------------------
 
 _caches: List[Dict[Any, Any]] = []
+LEAST_FRESH = 1 << 25  # bytes: malloc takes so much from the system each time, and gives it back
 MOST_CALLS = 4096  # in a cache: a growing KV cache makes one for each token, which is never used again
 _FIVE = struct.Struct("5Q").pack_into
 _ONE = struct.Struct("Q").pack_into
@@ -207,7 +235,7 @@ class Call:
     a struct of its own from `free`, or makes one."""
 
     __slots__ = ("plan", "run", "o_shape", "o_strides", "o_dtype", "lse_shape", "free", "like_q", "device", "parts",
-                 "_execute", "_execute_cuda", "_handle")
+                 "fresh", "_execute", "_execute_cuda", "_handle")
     _execute_cuda: Any
 
     def __init__(self, plan: Compiled, run: _c.Run, o_shape: Tuple[int, ...], o_strides: Tuple[int, ...],
@@ -217,6 +245,8 @@ class Call:
         self.parts = 0  # more than 0: for PyTorch's OpenMP threads, see _openmp.py
         self.like_q = False  # whether O has q's type, sides and strides
         self.o_shape, self.o_strides, self.o_dtype, self.lse_shape = o_shape, o_strides, o_dtype, lse_shape
+        size = math.prod(o_shape) * (4 if o_dtype == "f32" else 2)
+        self.fresh = size if device < 0 and size >= LEAST_FRESH else 0  # bytes of a new O in memory never used before
         self.free: List[Any] = []
         self._execute, self._handle = lib.attn_execute, plan.handle
         self._execute_cuda = getattr(lib, "attn_execute_cuda", None)

@@ -293,11 +293,11 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
             raise fail(f"q_offset is {options.q_offset} and align {options.align!r}; expected one of them")
         run.align, run.q_offset = _c.ALIGNS["q-offset"], int64("q_offset", options.q_offset)
     if options.scale is not None:
-        run.scale, run.has_scale = options.scale, 1
+        run.scale, run.has_scale = _plans.real("scale", options.scale), 1
     if options.window is not None:
         run.window_left, run.window_right = (int64("window", n) for n in options.window)
     if options.softcap is not None:
-        run.softcap = options.softcap
+        run.softcap = _plans.real("softcap", options.softcap)
     for name, strides in (("k_scales", run.k_scales_stride), ("v_scales", run.v_scales_stride)):
         if name in views:
             strides[:] = broadcast(name, views[name], (batch if not paged and not kv_packed else ks.batch, ks.heads, ks.rows))
@@ -314,11 +314,11 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
         device="cpu" if q.device < 0 else f"cuda:{q.device}", dtype=q.dtype, kv_dtype=kv_dtype, o_dtype=o_dtype,
         head_dim=qs.dim, head_dim_v=vs.dim, heads=qs.heads, kv_heads=ks.heads, max_batch=_plans.rounded(batch),
         max_q_len=_plans.rounded(q_len), max_kv_len=_plans.rounded(kv_len, _plans.LEAST_KEYS),
-        causal=bool(options.causal), window=options.window is not None, softcap=options.softcap is not None,
+        causal=bool(_plans.flag("causal", options.causal)), window=options.window is not None, softcap=options.softcap is not None,
         bias=views["bias"].dtype if "bias" in views else None, mask="mask" in views, alibi="alibi_slopes" in views,
         sink="sinks" in views, packed="q_starts" in views or "kv_starts" in views, paged=paged,
         tune_window=(0, 0) if options.window is None else tuned_window(*options.window),
-        invariant=bool(chosen["invariant"]),
+        invariant=bool(_plans.flag("invariant", chosen["invariant"])),
         threads=0 if q.device >= 0 else threads if chosen["threads"] is None else chosen["threads"],
         rigor=chosen["rigor"], compiler=chosen["compiler"], time_limit=chosen["time_limit"], variant=options.variant)
     lse_shape = (qs.heads, qs.rows) if q_packed else (batch, qs.heads, q_len)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
+from torch.autograd import forward_ad
 
 from . import _c
 from ._arrays import View
@@ -19,6 +20,21 @@ _TYPES = {name: dtype for dtype, name in _NAMES.items()}
 _grad_is_on = torch.is_grad_enabled
 _current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 _threads = torch.get_num_threads
+_compiling = torch.compiler.is_compiling
+_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
+_autocasting = getattr(torch._C, "_is_any_autocast_enabled", lambda: False)
+_transforms = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", lambda: None)
+_wrote = getattr(torch._C, "_increment_version", None)
+_NO_GRADIENTS = ("kernels compute no gradients; expected torch.no_grad(), torch.inference_mode() or tensor.detach()")
+
+
+def _tracing() -> bool:
+    """Whether operators are recorded or watched, by a compiler or a dispatch mode: then a call must be one."""
+    return _compiling() or _modes() > 0
+
+
+def _has_tangent(*tensors: Any) -> bool:
+    return any(isinstance(t, torch.Tensor) and forward_ad.unpack_dual(t).tangent is not None for t in tensors)
 
 
 def _stream(device: int) -> int:
@@ -34,18 +50,21 @@ class TorchAdapter:
     threads = staticmethod(_threads)
     pointer = staticmethod(torch.Tensor.data_ptr)
     stream = staticmethod(_stream)
-    tracing = staticmethod(torch.compiler.is_compiling)
+    tracing = staticmethod(_tracing)
+    casts = staticmethod(_autocasting)
 
     @staticmethod
     def describe(t: Any) -> Any:
-        return t.shape, t.stride(), t.dtype, t.device, t.requires_grad and _grad_is_on()
+        return (t.shape, t.stride(), t.dtype, t.device, t.requires_grad and _grad_is_on(),
+                forward_ad._current_level >= 0 and _has_tangent(t))
 
     @staticmethod
     def signature(q: Any, k: Any, v: Any, mask: Any, out: Any) -> Any:
         """What a prepared sdpa depends on, in as few steps as possible: this is half of the cost of a call."""
         first = (q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), q.dtype, k.dtype, v.dtype,
                  q.device, k.device, v.device,
-                 _grad_is_on() and (q.requires_grad or k.requires_grad or v.requires_grad), _threads())
+                 _grad_is_on() and (q.requires_grad or k.requires_grad or v.requires_grad), _threads(),
+                 forward_ad._current_level >= 0 and _has_tangent(q, k, v))
         if mask is None and out is None:
             return first
         describe = TorchAdapter.describe
@@ -56,7 +75,8 @@ class TorchAdapter:
         """What a prepared sdpa depends on apart from the number of keys and their strides; None for unusual tensors."""
         sides, at, v_sides, v_at = k.shape, k.stride(), v.shape, v.stride()
         if len(sides) != 4 or sides[:3] != v_sides[:3] or q.dim() != 4 or sides[0] != q.shape[0] or \
-                at[3] != 1 or v_at[3] != 1 or at[1] <= 0 or v_at[1] <= 0 or 0 in sides or 0 in v_sides:
+                at[3] != 1 or v_at[3] != 1 or at[1] <= 0 or v_at[1] <= 0 or 0 in sides or 0 in v_sides or \
+                forward_ad._current_level >= 0:
             return None
         return (q.shape, q.stride(), sides[1], sides[3], v_sides[3], rounded(sides[2], LEAST_KEYS), q.dtype, k.dtype,
                 v.dtype, q.device, k.device, v.device,
@@ -64,7 +84,10 @@ class TorchAdapter:
 
     @staticmethod
     def from_list(kind: str, values: Any) -> Any:
-        return torch.tensor(values, dtype=getattr(torch, kind))
+        given = torch.tensor(values)
+        if kind.startswith("int") and given.numel() and given.is_floating_point():
+            raise _c.Invalid("a list has numbers with fractions; expected whole ones")
+        return given.to(getattr(torch, kind))
 
     @staticmethod
     def check(*tensors: Any) -> None:
@@ -76,10 +99,13 @@ class TorchAdapter:
                 raise _c.Invalid(f"an argument is of type {type(t).__module__}.{type(t).__qualname__} and query is a PyTorch "
                                  "tensor; expected all of one library")
             if t.requires_grad and _grad_is_on():
-                raise _c.Unsupported("a tensor requires grad, and kernels compute no gradients; expected torch.no_grad(), "
-                                     "torch.inference_mode() or tensor.detach()")
-            if t.layout is not torch.strided or t.is_conj() or t.is_neg():
-                raise _c.Unsupported("a tensor is sparse, conjugated or negated; expected a strided one")
+                raise _c.Unsupported("a tensor requires grad, and " + _NO_GRADIENTS)
+            if forward_ad._current_level >= 0 and _has_tangent(t):
+                raise _c.Unsupported("a tensor has a tangent of forward-mode gradients, and " + _NO_GRADIENTS)
+            if torch._C._get_tracing_state() is not None:
+                raise _c.Unsupported("torch.jit.trace is recording; expected torch.compile or torch.export instead")
+            if t.is_nested or t.layout is not torch.strided or t.is_conj() or t.is_neg():
+                raise _c.Unsupported("a tensor is nested, sparse, conjugated or negated; expected a strided one")
             if t.device.type not in ("cpu", "cuda"):
                 raise _c.Unsupported(f"a tensor is on {t.device}; expected the processor or CUDA")
 
@@ -95,6 +121,28 @@ class TorchAdapter:
         return torch.empty_strided(shape, strides, dtype=kind, device=like.device)
 
     empty_like = staticmethod(torch.empty_like)
+
+    @staticmethod
+    def wrote(out: Any) -> None:
+        """Tells autograd that `out` was written to, as PyTorch's own functions do."""
+        if _wrote is not None:
+            _wrote((out,))
+
+    @staticmethod
+    def cast(query: Any, key: Any, value: Any, attn_mask: Any) -> Tuple[Any, Any, Any, Any]:
+        """What autocast makes of the arguments of PyTorch's sdpa."""
+        where = query.device.type
+        if not torch.is_autocast_enabled(where):
+            return query, key, value, attn_mask
+        to = torch.get_autocast_dtype(where)
+        tensors = [t.to(to) if isinstance(t, torch.Tensor) and t.is_floating_point() and t.dtype != torch.float64 else t
+                   for t in (query, key, value, attn_mask)]
+        return tensors[0], tensors[1], tensors[2], tensors[3]
+
+    @staticmethod
+    def transformed() -> bool:
+        """Whether this runs inside torch.vmap or another transform of torch.func, whose tensors have no memory."""
+        return _transforms() is not None
 
     @staticmethod
     def empty_on(shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str, device: int) -> Any:
@@ -123,8 +171,7 @@ class TorchAdapter:
     def traced_sdpa(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
                     scale: Optional[float], enable_gqa: bool, out: Any) -> Any:
         if _grad_is_on() and (query.requires_grad or key.requires_grad or value.requires_grad):
-            raise _c.Unsupported("a tensor requires grad, and kernels compute no gradients; expected torch.no_grad(), "
-                                 "torch.inference_mode() or tensor.detach()")
+            raise _c.Unsupported("a tensor requires grad, and " + _NO_GRADIENTS)
         if out is not None:
             torch.ops.attngen.sdpa_out(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
             return out
@@ -133,8 +180,7 @@ class TorchAdapter:
     @staticmethod
     def traced_attention(q: Any, k: Any, v: Any, out: Any, lse: Any, given: Dict[str, Any], options: Options) -> Any:
         if _grad_is_on() and (q.requires_grad or k.requires_grad or v.requires_grad):
-            raise _c.Unsupported("a tensor requires grad, and kernels compute no gradients; expected torch.no_grad(), "
-                                 "torch.inference_mode() or tensor.detach()")
+            raise _c.Unsupported("a tensor requires grad, and " + _NO_GRADIENTS)
         if out is not None or (lse is not True and lse is not False):
             raise _c.Unsupported("out, or a tensor as lse, is given under torch.compile; expected neither, since results are new tensors")
         given = {name: given.get(name) for name in EXTRAS}
@@ -148,7 +194,22 @@ class TorchAdapter:
         return (o, found) if lse else o
 
 
-ADAPTER = TorchAdapter()
+class WrapperAdapter(TorchAdapter):
+    """Tensors of a class with a __torch_dispatch__ of its own, as FakeTensor and DTensor are: they reach a kernel only as
+    that class says, so that a call is always an operator."""
+
+    @staticmethod
+    def tracing() -> bool:
+        return True
+
+
+ADAPTER, WRAPPERS = TorchAdapter(), WrapperAdapter()
+
+
+def adapter_for(kind: Any) -> TorchAdapter:
+    """The adapter of a class of tensors. Nested ones have no operator here, and are refused."""
+    plain = kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__ or kind.__module__.startswith("torch.nested")
+    return ADAPTER if plain else WRAPPERS
 
 # ---- operators -------------------------------------------------------------------------------------------------------
 
@@ -170,14 +231,14 @@ _library.define("attention(Tensor q, Tensor k, Tensor v, Tensor? bias=None, Tens
 
 def _sdpa(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
           scale: Optional[float] = None, enable_gqa: bool = False) -> Any:
-    from ._call import sdpa
-    return sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    from ._call import sdpa_now
+    return sdpa_now(ADAPTER, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, None, None)
 
 
 def _sdpa_out(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
               scale: Optional[float], enable_gqa: bool, out: Any) -> None:
-    from ._call import sdpa
-    sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out=out)
+    from ._call import sdpa_now
+    sdpa_now(ADAPTER, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out, None)
 
 
 def _attention(q: Any, k: Any, v: Any, bias: Any = None, mask: Any = None, alibi_slopes: Any = None,
@@ -210,10 +271,11 @@ def _sdpa_fake(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_
 
 
 def _attention_fake(q: Any, k: Any, v: Any, *rest: Any, q_starts: Any = None, layout: str = "bhsd",
-                    o_dtype: Optional[str] = None, lse: bool = False, kv_dtype: Optional[str] = None, **others: Any) -> Tuple[Any, Any]:
+                    o_dtype: Optional[str] = None, lse: bool = False, kv_dtype: Optional[str] = None,
+                    **others: Any) -> Tuple[Any, Any]:
     named = dict(zip(("bias", "mask", "alibi_slopes", "sinks", "kv_lens", "q_starts", "kv_starts", "block_table",
-                      "k_scales", "v_scales", "kv_dtype", "causal", "align", "q_offset", "scale", "window", "softcap", "layout", "q_len", "kv_len",
-                      "o_dtype", "lse", "variant", "invariant"), rest))
+                      "k_scales", "v_scales", "kv_dtype", "causal", "align", "q_offset", "scale", "window", "softcap",
+                      "layout", "q_len", "kv_len", "o_dtype", "lse", "variant", "invariant"), rest))
     q_starts, layout = named.get("q_starts", q_starts), named.get("layout", layout)
     o_dtype, lse = named.get("o_dtype", o_dtype), named.get("lse", lse)
     o = _order_like(tuple(q.shape[:-1]) + (values_of(v.shape[-1], named.get("kv_dtype", kv_dtype)),), q)
