@@ -132,12 +132,20 @@ static void *room(size_t bytes)
     return memory;
 }
 
+/* So many are drawn, a prime number, and come again and again: in each row at another place. To draw all would take longer than to
+ * time a kernel over them. */
+enum { DRAWN = 1048573 };
+
 static void *random_data(enum dtype t, struct sides n, int64_t dim, uint64_t seed)
 {
-    size_t units = (size_t)(n.first * n.heads * n.rows * dim / dtype_values(t));
-    void *data = room(units * dtype_size(t));
-    if (data)
-        fill_normal(data, t, units * (size_t)dtype_values(t), seed);
+    const size_t units = (size_t)(n.first * n.heads * n.rows * dim / dtype_values(t)), size = dtype_size(t);
+    const size_t drawn = units < DRAWN ? units : DRAWN;
+    char *data = room(units * size);
+    if (!data)
+        return NULL;
+    fill_normal(data, t, drawn * (size_t)dtype_values(t), seed);
+    for (size_t at = drawn; at < units; at += drawn)
+        memcpy(data + at * size, data, (units - at < drawn ? units - at : drawn) * size);
     return data;
 }
 

@@ -232,8 +232,6 @@ static int check(const struct verb *verb, struct options *out, struct gen_error 
     const char *device = out->file[OPTION_DEVICE];
     if (device && !device_compiles_c(device) && (out->given & OPTION_BIT(OPTION_COMPILER)))
         return option_wrong(err, "--compiler is for kernels in C; expected none with --device %s", device);
-    if (out->every_compiler && !verb->every_compiler)
-        return option_wrong(err, "--compiler both is for tune; expected tcc or cc");
     if (out->operands < verb->min_operands)
         return option_wrong(err, "%s is missing", verb->operand);
     if (out->operands > verb->max_operands)
@@ -244,7 +242,7 @@ static int check(const struct verb *verb, struct options *out, struct gen_error 
 enum options_result options_parse(const struct verb *verb, int argc, char **argv, struct options *out,
                                   struct gen_error *err)
 {
-    *out = (struct options){.rigor = ATTN_MEASURE, .operand = argv + 1};
+    *out = (struct options){.verb = verb, .rigor = ATTN_MEASURE, .operand = argv + 1};
     bool only_operands = false;
     for (int i = 1; i < argc; i++) {
         if (only_operands || argv[i][0] != '-' || !argv[i][1]) {

@@ -86,8 +86,11 @@ struct shape {
 
 enum { DTYPES_Q = 1, DTYPES_KV = 2, DTYPES_O = 4, DTYPES_ONE = 8 };
 
+struct verb;
+
 /* Values, at their defaults if `given` lacks their bit. Strings are pieces of argv. */
 struct options {
+    const struct verb *verb;        /* whose they are */
     uint64_t given;                 /* OPTION_BIT of each option on the command line */
     const char *file[OPTION_COUNT]; /* of options whose value is plain text: file[OPTION_Q], file[OPTION_VARIANT] */
     struct shape shape;

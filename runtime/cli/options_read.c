@@ -114,8 +114,10 @@ int read_language(const struct option *option, const char *value, struct options
 
 int read_compiler(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
-    static const char *const words[] = {"tcc", "cc", "both", NULL};
+    const char *const words[] = {"tcc", "cc", out->verb->every_compiler ? "both" : NULL, NULL};
     int compiler = 0;
+    if (!out->verb->every_compiler && !strcmp(value, "both"))
+        return option_wrong(err, "--compiler both is for tune; expected tcc or cc");
     if (read_word(option, value, words, &compiler, err))
         return -1;
     out->every_compiler = compiler == 2;

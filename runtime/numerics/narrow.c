@@ -13,8 +13,11 @@ enum { BLOCK = 32, HALF = BLOCK / 2, FP8_NAN = 0x7f };
 
 static float from_fp8(uint8_t code)
 {
-    const int exponent = code >> 3 & 15, digits = code & 7;
-    float size = exponent ? ldexpf((float)(8 + digits), exponent - 10) : ldexpf((float)digits, -9);
+    const uint32_t exponent = code >> 3 & 15, digits = code & 7, bits = (exponent + 120) << 23 | digits << 20;
+    float size;
+    memcpy(&size, &bits, sizeof size);
+    if (!exponent)
+        size = (float)digits * 0x1p-9f;
     if ((code & FP8_NAN) == FP8_NAN)
         size = NAN;
     return code & 0x80 ? -size : size;

@@ -42,7 +42,7 @@ void lowered_call(const struct lowered *f, int i, const int64_t args[LOWERED_ARG
 struct batch {
     const char *name; /* part of file names */
     const struct unrolled *u;
-    int count, slow_count; /* slow lowerings: only the first so many; 0: all */
+    int count, slow_count; /* slow lowerings: only the first so many, unless ATTNGEN_SOAK is set; 0: all */
     const char *why_not;   /* the processor cannot run the table; they are compiled all the same */
     struct lowered form[LOWERINGS];
     bool open[LOWERINGS];

@@ -179,7 +179,7 @@ static void test_wrong_values(void **state)
                  devices[i]);
         refuse(line, message);
     }
-    refuse("--compiler icc", "--compiler 'icc' is unknown; expected tcc, cc or both");
+    refuse("--compiler icc", "--compiler 'icc' is unknown; expected tcc or cc");
     refuse("--json=1", "--json takes no value");
     refuse("--dtype", "--dtype has no value; expected TYPE");
     refuse("--json --json", "--json is given twice");
