@@ -14,6 +14,7 @@ struct shape {
     double products; /* elements of the inner dimension that one multiply-add takes, times its rate relative to FMA's */
     double widen;    /* cycles in which a vector of keys or values becomes one of floats */
     double element;  /* bytes of a key's element */
+    double row;      /* cycles of the calls that make a narrow key, and its value, floats before they are packed */
 };
 
 static double up(double x, double to)
@@ -73,6 +74,7 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
     s.lanes = f[F_ISA] == ISA_C ? 1 : isas[f[F_ISA]].lanes; /* libtcc makes no vector instructions from plain C */
     s.modify = (f[F_SOFTCAP] ? 30 : 0) + (f[F_BIAS] ? 4 : 0) + (f[F_MASK] ? 4 : 0) + (f[F_ALIBI] ? 4 : 0);
     s.edges = f[F_WINDOW] ? 1 : 0;
+    s.row = variant_is_narrow(v) ? (f[F_PAGED] ? 90 : 50) : 0;
     s.fma = fma_cycles(cpu, (enum isa)f[F_ISA]);
     if (variant_in_pairs(v, (enum isa)f[F_ISA]))
         s.products = dot_rate(cpu);
@@ -145,7 +147,7 @@ static double pack_cycles(const struct shape *s, const struct tune_target *t, co
 {
     const double keys = s->edges > 0 && s->keys + s->rows < s->all ? s->keys + s->rows : s->all; /* that any row sees */
     const double elements = keys * (s->d + s->dv), panels = elements * 4 * 2 / read_rate(cpu, elements * 4);
-    return elements * (2 + s->widen) / s->lanes + elements * s->element / cache_rate(s, t, cpu) + panels;
+    return elements * (2 + s->widen) / s->lanes + keys * s->row + elements * s->element / cache_rate(s, t, cpu) + panels;
 }
 
 /* A tile of queries of one head that has so many rows. Constants are fitted to 1,090 timings of kernels on Zen 3, of 60 problems:
