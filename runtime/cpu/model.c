@@ -147,7 +147,8 @@ static double pack_cycles(const struct shape *s, const struct tune_target *t, co
 {
     const double keys = s->edges > 0 && s->keys + s->rows < s->all ? s->keys + s->rows : s->all; /* that any row sees */
     const double elements = keys * (s->d + s->dv), panels = elements * 4 * 2 / read_rate(cpu, elements * 4);
-    return elements * (2 + s->widen) / s->lanes + keys * s->row + elements * s->element / cache_rate(s, t, cpu) + panels;
+    const double memory = elements * s->element / cache_rate(s, t, cpu) + panels; /* half of which hides behind the rest */
+    return elements * (2 + s->widen) / s->lanes + keys * s->row + memory / 2;
 }
 
 /* A tile of queries of one head that has so many rows. Constants are fitted to 1,090 timings of kernels on Zen 3, of 60 problems:
@@ -215,10 +216,10 @@ static double key_cycles(const struct shape *s, double columns, double full)
 }
 
 /* What else a tile costs, for MR rows. What is not a tile that all rows see whole is done by C that libtcc makes: features, and where rows
- * do not see all, which keys each lane sees. A bias or mask is brought into order number by number. */
+ * do not see all, which keys each lane sees. A bias or mask of several rows is brought into order number by number. */
 static double tile_overhead(const struct variant *v, const struct shape *s, double columns, bool slow, bool edge)
 {
-    const double numbers = (v->field[F_BIAS] ? 18 : 0) + (v->field[F_MASK] ? 18 : 0);
+    const double each = s->mr > 1 ? 8 : 1, numbers = each * ((v->field[F_BIAS] ? 1 : 0) + (v->field[F_MASK] ? 1 : 0));
     const double scales = dtypes[variant_dtype_kv(v)].scaled ? 6 : 0;
     return 35 + 2 * s->mr * columns + (slow || edge ? 220 : 0) + (edge ? 570 : 0) + s->bk * (s->mr * numbers + scales);
 }
