@@ -198,13 +198,14 @@ static double rows_together(const struct shape *s)
     return together;
 }
 
-/* MR rows and one key: queries come from memory, but for a few vectors that stay in registers, and a score is the sum across a vector,
- * which is a matter of shuffles, of which Intel's cores do one a cycle. Values are loaded for every few rows, whose probabilities are
- * broadcast. */
+/* MR rows and one key: queries come from memory, but for a few vectors that stay in registers, and a score is the sum across a
+ * vector, which is a matter of shuffles, of which Intel's cores do one a cycle. Values are loaded for every few rows, whose
+ * probabilities are broadcast. */
 static double key_cycles(const struct shape *s, double columns, double full)
 {
     const double latency = 4, key = up(s->d, s->lanes) / s->lanes, registers = s->lanes == 8 ? 16 : 32;
-    const double room = s->lanes < 4 ? 0 : (double)(int64_t)((registers - s->lanes - 4) / s->mr), held = room < key ? larger(room, 0) : key;
+    const double room = s->lanes < 4 ? 0 : (double)(int64_t)((registers - s->lanes - 4) / s->mr);
+    const double held = room < key ? larger(room, 0) : key;
     const double score = held * s->mr * s->fma + (key - held) * larger(s->mr * s->fma, (1 + s->mr) / 2);
     const double together = rows_together(s), last = columns - full * s->nv;
     const double panel = larger(together * s->nv * s->fma, larger(latency, (s->nv + together) / 2));
@@ -215,8 +216,8 @@ static double key_cycles(const struct shape *s, double columns, double full)
            s->mr / s->lanes * (exponential(s) + sum + s->modify / 2);
 }
 
-/* What else a tile costs, for MR rows. What is not a tile that all rows see whole is done by C that libtcc makes: features, and where rows
- * do not see all, which keys each lane sees. A bias or mask of several rows is brought into order number by number. */
+/* What else a tile costs, for MR rows. What is not a tile that all rows see whole is done by C that libtcc makes: features, and
+ * where rows do not see all, which keys each lane sees. A bias or mask of several rows is brought into order number by number. */
 static double tile_overhead(const struct variant *v, const struct shape *s, double columns, bool slow, bool edge)
 {
     const double each = s->mr > 1 ? 8 : 1, numbers = each * ((v->field[F_BIAS] ? 1 : 0) + (v->field[F_MASK] ? 1 : 0));
@@ -224,8 +225,8 @@ static double tile_overhead(const struct variant *v, const struct shape *s, doub
     return 35 + 2 * s->mr * columns + (slow || edge ? 220 : 0) + (edge ? 570 : 0) + s->bk * (s->mr * numbers + scales);
 }
 
-/* The rows of all heads that share a KV head go through its keys together, a chunk of BQ rows through all keys that any of them sees.
- * Constants are fitted to 911 timings of the same problems. */
+/* The rows of all heads that share a KV head go through its keys together, a chunk of BQ rows through all keys that any of them
+ * sees. Constants are fitted to 911 timings of the same problems. */
 static double split_cycles(const struct variant *v, const struct shape *s, const struct tune_target *t, const struct cpu *cpu)
 {
     const int32_t *f = v->field;
@@ -239,12 +240,14 @@ static double split_cycles(const struct variant *v, const struct shape *s, const
     /* Rows that are not whole vectors, and tiles in several pages, are copied. */
     const bool copies = (f[F_PAGED] && s->bk > TYPICAL_PAGE) || (int)s->d % (lanes * pair) || (int)s->dv % lanes;
     const bool slow = copies || f[F_PAGED] || variant_modifies(v) || (full + 1) * s->mr / rows_together(s) > 8;
-    const double tile = (tiles - edges) * tile_overhead(v, s, columns, slow, false) + edges * tile_overhead(v, s, columns, slow, true);
+    const double tile = (tiles - edges) * tile_overhead(v, s, columns, slow, false) +
+                        edges * tile_overhead(v, s, columns, slow, true);
     const double bytes = chunks * keys * (s->d + s->dv) * s->element;
     const double compute = blocks * (keys * key_cycles(s, columns, full) + tile) + (copies ? bytes : 0);
-    /* A tile is fetched while the one before it is computed: keys, and values, of more than a page are late. So are, by a little, rows
-     * that are read in pieces. */
-    const double page = s->bk * (s->d + s->dv) * s->element / 8192, late = (page > 2 ? 1.3 : page > 1 ? 1.15 : 1) * (full > 0 ? 1.04 : 1);
+    /* A tile is fetched while the one before it is computed: keys, and values, of more than a page are late. So are, by a little,
+     * rows that are read in pieces. */
+    const double page = s->bk * (s->d + s->dv) * s->element / 8192;
+    const double late = (page > 2 ? 1.3 : page > 1 ? 1.15 : 1) * (full > 0 ? 1.04 : 1);
     const double memory = late * bytes / cache_rate(s, t, cpu);
     const double all = larger(compute, memory) + 0.3 * (compute < memory ? compute : memory);
     /* Results of splits are joined. */

@@ -190,12 +190,13 @@ static void test_model_splits_keys_of_few_queries(void **state)
         }
 }
 
-/* Where most keys are at the edge of what a row sees, kernels that split keys took 4 and 5 times as long as others on Zen 3; and where
- * a head has fewer tiles of queries than there are threads, these are idle. */
+/* Where most keys are at the edge of what a row sees, kernels that split keys took 4 and 5 times as long as others on Zen 3; and
+ * where a head has fewer tiles of queries than there are threads, these are idle. */
 static void test_model_of_edges_and_threads(void **state)
 {
     (void)state;
-    struct tune_target few = target_of(1, 4, 1, 16, 16, 1), narrow = target_of(1, 4, 4, 4096, 4096, 1), idle = target_of(1, 1, 1, 512, 512, 16);
+    struct tune_target few = target_of(1, 4, 1, 16, 16, 1), narrow = target_of(1, 4, 4, 4096, 4096, 1);
+    struct tune_target idle = target_of(1, 1, 1, 512, 512, 16);
     few.caller.field[F_HEAD_DIM] = 40, narrow.caller.field[F_HEAD_DIM] = 16;
     few.caller.field[F_CAUSAL] = narrow.caller.field[F_WINDOW] = 1;
     narrow.window[0] = 19;
