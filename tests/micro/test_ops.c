@@ -265,10 +265,10 @@ static void run(const struct lowered *f, int index, const struct op_case *c, str
 
 static bool guards_hold(const struct operands *o, const struct op_case *c)
 {
-    for (int i = 0; i < (int)sizeof o->out; i++)
-        if ((i < GUARD || i >= GUARD + c->out_bytes) && o->out[i] != 0xa5)
-            return false;
-    return true;
+    const uint8_t *behind = o->out + GUARD + c->out_bytes;
+    uint8_t untouched[sizeof o->out];
+    memset(untouched, 0xa5, sizeof untouched);
+    return !memcmp(o->out, untouched, GUARD) && !memcmp(behind, untouched, (size_t)(o->out + sizeof o->out - behind));
 }
 
 static bool is_nan(const struct vtype *type, uint32_t bits)
@@ -391,6 +391,9 @@ static int check_case(const struct suite *s, const struct bench *b, const struct
     uint8_t first[ROOM];
     uint64_t random = s->seed + (uint64_t)index * 0x9e3779b97f4a7c15u;
     int wrong = 0, base = 0;
+    char doing[LOWERINGS][DOING];
+    for (int form = 0; form < LOWERINGS; form++)
+        snprintf(doing[form], DOING, "%s, op %s as %s", b->t->name, c->name, lowerings[form].name);
     while (base < LOWERINGS && !b->batch->open[base])
         base++;
     for (int round = 0; round < ROUNDS && wrong < TOLD; round++) {
@@ -398,7 +401,7 @@ static int check_case(const struct suite *s, const struct bench *b, const struct
         for (int form = base; form < LOWERINGS; form++) {
             if (!b->batch->open[form])
                 continue;
-            snprintf(s->doing, DOING, "%s, op %s as %s", b->t->name, c->name, lowerings[form].name);
+            memcpy(s->doing, doing[form], DOING);
             run(&b->batch->form[form], index, c, &o);
             if (form == base)
                 memcpy(first, o.out + GUARD, sizeof first);
