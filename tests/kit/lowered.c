@@ -14,8 +14,8 @@
 
 /* The others are compared with the first one. Compiling takes most of the time, so -O2 is -O1 unless ATTNGEN_SOAK is set, and -Og
  * where gcc would be longest over it: with vectors as plain C, which clang optimises. The form on arrays is for compilers without
- * vectors: tcc, which takes no time over it; and gcc, if told not to define __GNUC__. Only there are lanes elements of arrays, whose
- * bounds can be checked, and where they are used is in ops, of which test_ops.c checks every one. */
+ * vectors: tcc, which takes no time over it; and gcc, if told not to define __GNUC__. Only there are lanes elements of arrays,
+ * whose bounds can be checked, and where they are used is in ops, of which test_ops.c checks every one. */
 const struct lowering lowerings[LOWERINGS] = {
     {"gcc", "gcc", {"-O2"}, "-O1", false, false, ANY_WIDTH},
     {"machine code", NULL, {NULL}, NULL, false, false, ANY_WIDTH},
