@@ -56,15 +56,17 @@ def alternate(calls, rounds=15, least=0.05, of=median):
     return [of(t) for t in took]
 
 
-def fastest(call, seconds=0.25):
-    """Milliseconds of the fastest of many calls. `bench` gives that too, and takes samples only while a core is undisturbed."""
+def fastest(calls, seconds=0.25):
+    """Milliseconds of the fastest of many calls of each, which take turns call by call. `bench` gives that too, and takes
+    samples only while a core is undisturbed."""
     time.sleep(0.05)  # PyTorch's threads look for work for a while after an operator
-    took, end = [], time.perf_counter() + seconds
-    while time.perf_counter() < end or len(took) < 5:
-        start = time.perf_counter()
-        call()
-        took.append(time.perf_counter() - start)
-    return min(took) * 1e3
+    took, end = [[] for _ in calls], time.perf_counter() + seconds
+    while time.perf_counter() < end or len(took[0]) < 5:
+        for t, call in zip(took, calls):
+            start = time.perf_counter()
+            call()
+            t.append(time.perf_counter() - start)
+    return [min(t) * 1e3 for t in took]
 
 
 def bench_calls(device="cpu"):
@@ -116,8 +118,10 @@ def bench_plans():
 
 
 def bench_shapes():
-    """attngen.sdpa against `attngen bench`: the same kernel, the same threads, in many short turns, since neighbours slow a
-    core down by a fifth for longer than one turn. Speeds are those of the fastest calls of all turns."""
+    """attngen.sdpa against `attngen bench`, the same kernel with the same threads, in many short turns, since neighbours slow
+    a core down by a fifth for longer than one turn; and against attn_execute on the same tensors, which takes turns with
+    it call by call. Speeds are those of the fastest calls of all turns."""
+    from attngen import _call
     ratios, turns = [], int(os.environ.get("BENCH_TURNS", "12"))
     for threads in sorted({1, torch.get_num_threads()}):
         torch.set_num_threads(threads)
@@ -126,19 +130,23 @@ def bench_shapes():
                 q, k, v = (torch.randn(1, 8, n, 64) for _ in range(3))
                 o = torch.empty_like(q)
                 command = [_program.path(), "bench", "--shape", f"1,8,8,{n},{n},64", "--threads", str(threads), "--json",
-                           "--time-limit", "0.25"] + (["--causal=top-left"] if causal else [])
-                mine, new, theirs, torchs = [], [], [], []
+                           "--time-limit", "0.3"] + (["--causal=top-left"] if causal else [])
+                attngen.sdpa(q, k, v, is_causal=causal, out=o)
+                bare, at = next(reversed(_call._sdpa_calls.values()))[0], [t.data_ptr() for t in (q, k, v, o)]
+                calls = [lambda: attngen.sdpa(q, k, v, is_causal=causal, out=o), lambda: bare.execute(*at, 0, (), None),
+                         lambda: attngen.sdpa(q, k, v, is_causal=causal)]
+                mine, theirs, torchs = [], [], []
                 for turn in range(turns):
                     theirs.append(json.loads(subprocess.check_output(command, stderr=subprocess.DEVNULL))["ms"]["min"])
-                    mine.append(fastest(lambda: attngen.sdpa(q, k, v, is_causal=causal, out=o), 0.2))
-                    new.append(fastest(lambda: attngen.sdpa(q, k, v, is_causal=causal), 0.1))
+                    mine.append(fastest(calls, 0.5))
                     if turn % 4 == 0:
-                        torchs.append(fastest(lambda: own(q, k, v, is_causal=causal), 0.1))
-                ratios.append(min(theirs) / min(mine))
-                print(f"1,8,8,{n},{n},64 causal={causal} threads={threads}: attngen.sdpa {min(mine):.3f} ms, bench "
-                      f"{min(theirs):.3f} ms, speed {ratios[-1]:.3f} of bench's (median of turns "
-                      f"{median([b / a for a, b in zip(mine, theirs)]):.3f}), with a new O {min(theirs) / min(new):.3f}; "
-                      f"{min(torchs) / min(mine):.2f} of PyTorch's", flush=True)
+                        torchs += fastest([lambda: own(q, k, v, is_causal=causal)], 0.1)
+                best = [min(turn[i] for turn in mine) for i in range(3)]
+                ratios.append(min(theirs) / best[0])
+                print(f"1,8,8,{n},{n},64 causal={causal} threads={threads}: attngen.sdpa {best[0]:.3f} ms, bench {min(theirs):.3f} ms, "
+                      f"speed {ratios[-1]:.3f} of bench's (median of turns {median([b / m[0] for m, b in zip(mine, theirs)]):.3f}), "
+                      f"{best[1] / best[0]:.3f} of attn_execute's, with a new O {best[1] / best[2]:.3f}; "
+                      f"{min(torchs) / best[0]:.2f} of PyTorch's", flush=True)
     print(f"the same, least {min(ratios):.3f}, geometric mean of {len(ratios)}: "
           f"{math.prod(ratios) ** (1 / len(ratios)):.3f}", flush=True)
 
