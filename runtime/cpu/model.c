@@ -129,12 +129,12 @@ static double exponential(const struct shape *s)
 /* Bytes per cycle from memory, from L3 and from L2. */
 enum { MEMORY = 6, IN_L3 = 16, IN_L2 = 48 };
 
-/* For what is read again and again: L2 holds it if it takes at most half of L2; of L3, which is shared, an eighth
+/* For what is read again and again: L2 holds it if it takes at most half of L2; of L3, which is shared, a quarter
  * counts. */
 static double read_rate(const struct cpu *cpu, double bytes)
 {
     double l2 = cpu->l2 ? (double)cpu->l2 : 524288, l3 = (double)cpu->l3;
-    return bytes <= l2 / 2 ? IN_L2 : bytes <= l3 / 8 ? IN_L3 : MEMORY;
+    return bytes <= l2 / 2 ? IN_L2 : bytes <= l3 / 4 ? IN_L3 : MEMORY;
 }
 
 static double cache_rate(const struct shape *s, const struct tune_target *t, const struct cpu *cpu)
