@@ -157,7 +157,7 @@ class Sdpa(unittest.TestCase):
                 ("fallback is 'jax'; expected None or 'torch'", lambda: attngen.sdpa(q, q, q, fallback="jax")),
                 ("key is of type builtins.NoneType; expected", lambda: attngen.sdpa(q, None, q)),
                 ("query is a masked array; expected a plain one", lambda: attngen.sdpa(np.ma.array(q), q, q)),
-                ("a list has numbers with fractions", lambda: attngen.attention(q, q, q, kv_lens=[1.5])),
+                ("a list holds numbers of type float64; expected whole", lambda: attngen.attention(q, q, q, kv_lens=[1.5])),
                 ("shape is '1,2'; expected B,Hq,Hkv", lambda: attngen.tune("1,2")),
                 ("shape is .*1.5.; expected B,Hq,Hkv", lambda: attngen.tune((1, 1, 1, 1, 1, 1.5))),
                 ("elements and rows of k", lambda: attngen.sdpa(q, q[..., :8], q)),

@@ -270,6 +270,16 @@ class Operators(unittest.TestCase):
                     call(dual, k, k)
             self.assertTrue(torch.equal(attngen.sdpa(q[0], k, k), expected[0]))
 
+    def test_compiled_lists_and_fallback(self):
+        q, k = torch.randn(2, 4, 9, 16), torch.randn(2, 4, 30, 16)
+        compiled = torch.compile(lambda a, b: attngen.attention(a, b, b, kv_lens=[30, 7]), fullgraph=True, backend="aot_eager")
+        self.assertTrue(torch.equal(compiled(q, k), attngen.attention(q, k, k, kv_lens=[30, 7])))
+        compiled = torch.compile(lambda a, b: attngen.sdpa(a, b, b, fallback="torch"), fullgraph=True, backend="aot_eager")
+        turned = q.double().transpose(1, 2).contiguous().transpose(1, 2)
+        before = sum(attngen.fallbacks.values())
+        torch.testing.assert_close(compiled(turned, k.double()), own(turned, k.double(), k.double()))
+        self.assertEqual(sum(attngen.fallbacks.values()), before + 1)
+
     def test_autocast(self):
         q = torch.randn(1, 2, 9, 16)
         bias = torch.randn(9, 9)

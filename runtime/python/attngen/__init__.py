@@ -9,6 +9,7 @@ libattn, which the package contains, makes the kernels. Importing attngen loads 
 """
 from __future__ import annotations
 
+import sys
 from typing import Any, Optional
 
 from . import _c, _plans
@@ -63,6 +64,10 @@ def configure(*, rigor: Optional[str] = None, time_limit: Optional[float] = None
     if fallback is not None:
         _plans.defaults["fallback"] = fallback or None
     _plans.forget()
+
+
+if hasattr(sys.modules.get("torch"), "ops"):  # else the operators come with the first tensor
+    from . import _torch  # noqa: F401
 
 
 def __getattr__(name: str) -> Any:

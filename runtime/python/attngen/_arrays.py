@@ -69,7 +69,7 @@ class NumpyAdapter(Plain):
         import numpy
         given = numpy.asarray(values)
         if kind.startswith("int") and given.size and given.dtype.kind not in "iu":
-            raise _c.Invalid("a list has numbers with fractions; expected whole ones")
+            raise _c.Invalid(f"a list holds numbers of type {given.dtype.name}; expected whole numbers")
         return given.astype(kind)
 
     def stream(self, device: int) -> Optional[int]:

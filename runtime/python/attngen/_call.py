@@ -142,7 +142,7 @@ def sdpa(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: flo
     if out is None and adapter.casts():
         query, key, value, attn_mask = adapter.cast(query, key, value, attn_mask)
     if adapter.tracing():
-        return adapter.traced_sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
+        return adapter.traced_sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out, fallback)
     return sdpa_now(adapter, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out, fallback)
 
 
@@ -180,7 +180,8 @@ def sdpa_now(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any, dro
     except (RuntimeError, AttributeError) as error:
         if not isinstance(error, _c.Error):
             if adapter.transformed():
-                return adapter.traced_sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
+                return adapter.traced_sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out,
+                                           fallback)
             # An array is not of the library that it was taken for.
             _check_same(adapter, query=query, key=key, value=value)
             _check_same(adapter, **{name: a for name, a in (("attn_mask", attn_mask), ("out", out)) if a is not None})
@@ -245,6 +246,12 @@ _NUMBERS = {"kv_lens": "int64", "q_starts": "int64", "kv_starts": "int64", "bloc
             "v_scales": "float32"}
 
 
+def _as_arrays(adapter: Any, given: Dict[str, Any]) -> Dict[str, Any]:
+    """The arrays that are given, with arrays in place of lists."""
+    return {name: adapter.from_list(_NUMBERS[name], values) if isinstance(values, (list, tuple)) else values
+            for name, values in given.items() if values is not None}
+
+
 def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: Any, v: Any, out: Any, lse: Any,
             given: Dict[str, Any], options: Tuple[Any, ...]) -> Any:
     """The body of attention and of a Plan's call: finds or makes the prepared call that fits, and executes it."""
@@ -252,10 +259,7 @@ def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: A
     if adapter is not DLPACK and given is _NOTHING and (lse is False or lse is True):
         return _attend_plain(plan, cache, adapter, q, k, v, out, lse, options)
     options = Options(*options)
-    arrays = {"q": q, "k": k, "v": v}
-    for name, values in given.items():
-        if values is not None:
-            arrays[name] = adapter.from_list(_NUMBERS[name], values) if isinstance(values, (list, tuple)) else values
+    arrays = {"q": q, "k": k, "v": v, **_as_arrays(adapter, given)}
     if adapter is DLPACK:
         arrays = {name: Exported(a) if adapter_of(a, name) is DLPACK else a for name, a in arrays.items()}
     adapters = {name: adapter_of(a, name) for name, a in arrays.items()}
@@ -390,13 +394,13 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bot
     given = _given(bias, mask, alibi_slopes, sinks, kv_lens, q_starts, kv_starts, block_table, k_scales, v_scales)
     adapter = adapter_of(q, "q")
     if adapter.tracing():
-        return adapter.traced_attention(q, k, v, out, lse, given, Options(*options))
+        return adapter.traced_attention(q, k, v, out, lse, _as_arrays(adapter, given), Options(*options))
     try:
         return _attend(None, _attention_calls, q, k, v, out, lse, given, options)
     except RuntimeError as error:
         if isinstance(error, _c.Error) or not adapter.transformed():
             raise
-        return adapter.traced_attention(q, k, v, out, lse, given, Options(*options))
+        return adapter.traced_attention(q, k, v, out, lse, _as_arrays(adapter, given), Options(*options))
 
 
 class Plan:

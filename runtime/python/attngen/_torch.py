@@ -9,7 +9,7 @@ from torch.autograd import forward_ad
 
 from . import _c
 from ._arrays import View
-from ._plans import LEAST_KEYS, rounded
+from ._plans import LEAST_KEYS, defaults, rounded
 from ._prepare import EXTRAS, Options, dense_like, values_of
 
 _NAMES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.bool: "bool", torch.uint8: "u8",
@@ -86,7 +86,7 @@ class TorchAdapter:
     def from_list(kind: str, values: Any) -> Any:
         given = torch.tensor(values)
         if kind.startswith("int") and given.numel() and given.is_floating_point():
-            raise _c.Invalid("a list has numbers with fractions; expected whole ones")
+            raise _c.Invalid("a list holds numbers with fractions; expected whole numbers")
         return given.to(getattr(torch, kind))
 
     @staticmethod
@@ -169,13 +169,13 @@ class TorchAdapter:
 
     @staticmethod
     def traced_sdpa(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
-                    scale: Optional[float], enable_gqa: bool, out: Any) -> Any:
+                    scale: Optional[float], enable_gqa: bool, out: Any, fallback: Optional[str]) -> Any:
         if _grad_is_on() and (query.requires_grad or key.requires_grad or value.requires_grad):
             raise _c.Unsupported("a tensor requires grad, and " + _NO_GRADIENTS)
         if out is not None:
             torch.ops.attngen.sdpa_out(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
             return out
-        return torch.ops.attngen.sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+        return torch.ops.attngen.sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, fallback)
 
     @staticmethod
     def traced_attention(q: Any, k: Any, v: Any, out: Any, lse: Any, given: Dict[str, Any], options: Options) -> Any:
@@ -215,7 +215,7 @@ def adapter_for(kind: Any) -> TorchAdapter:
 
 _library = torch.library.Library("attngen", "DEF")
 _library.define("sdpa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
-                "bool is_causal=False, float? scale=None, bool enable_gqa=False) -> Tensor",
+                "bool is_causal=False, float? scale=None, bool enable_gqa=False, str? fallback=None) -> Tensor",
                 tags=(torch.Tag.needs_fixed_stride_order,))
 _library.define("sdpa_out(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, float dropout_p, "
                 "bool is_causal, float? scale, bool enable_gqa, Tensor(a!) out) -> ()")
@@ -230,9 +230,14 @@ _library.define("attention(Tensor q, Tensor k, Tensor v, Tensor? bias=None, Tens
 
 
 def _sdpa(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
-          scale: Optional[float] = None, enable_gqa: bool = False) -> Any:
+          scale: Optional[float] = None, enable_gqa: bool = False, fallback: Optional[str] = None) -> Any:
     from ._call import sdpa_now
-    return sdpa_now(ADAPTER, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, None, None)
+    o = sdpa_now(ADAPTER, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, None, fallback)
+    if fallback or defaults["fallback"]:  # what PyTorch computed may lie otherwise in memory than the fake says
+        promised = dense_like(o.shape, query.stride() if o.dim() <= 4 else range(o.dim(), 0, -1))
+        if o.stride() != promised:
+            o = o.new_empty_strided(o.shape, promised).copy_(o)
+    return o
 
 
 def _sdpa_out(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
@@ -266,7 +271,8 @@ def _order_like(shape: Any, q: Any) -> Any:
 
 
 def _sdpa_fake(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
-               is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False) -> Any:
+               is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False,
+               fallback: Optional[str] = None) -> Any:
     return _order_like(tuple(query.shape[:-1]) + (value.shape[-1],), query)
 
 
