@@ -42,11 +42,12 @@ int bundle_check_name(const char *name, struct gen_error *err)
         good = (isalnum((unsigned char)name[i]) && (unsigned char)name[i] < 128) || (name[i] == '_' && name[i + 1] != '_');
     if (good && !is_reserved(name))
         return 0;
-    return wrong(err, "bundle",
-                 good ? "the name is reserved: for attngen (attn), as a target of CMake's (test, install, ...) or as a header of "
-                        "C (string, math, ...); expected another name"
-                      : "its functions' names in C cannot begin with that name; expected up to 40 letters, digits and single "
-                        "underscores, beginning with a letter and not ending with an underscore");
+    snprintf(err->text, sizeof err->text, "--bundle '%.60s' %s", name,
+             good ? "is reserved: for attngen (attn), as a target of CMake's (test, install, ...) or as a header of C (string, "
+                    "math, ...); expected another name"
+                  : "cannot begin the names of functions in C; expected up to 40 letters, digits and single underscores, "
+                    "beginning with a letter and not ending with an underscore");
+    return -1;
 }
 
 static const struct gen_launch *launch_of(const struct variant *v, const struct gen_text *text)

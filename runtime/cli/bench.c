@@ -56,22 +56,15 @@ struct bench {
 
 static int fail(const char *text)
 {
-    print_line(stderr, "%s%s", strstr(text, "error:") ? "" : "attngen bench: error: ", text);
+    print_error("bench", text);
     return CLI_FAILED;
-}
-
-static void log_warning(void *user, attn_log_level level, const char *text)
-{
-    (void)user;
-    if (level == ATTN_LOG_WARNING)
-        print_line(stderr, "attngen bench: warning: %s", text);
 }
 
 static int make_plan(struct bench *b)
 {
     const struct options *o = &b->options;
     const struct shape *s = &o->shape;
-    const struct attn_options options = {.size = sizeof options, .log = log_warning};
+    const struct attn_options options = {.size = sizeof options, .log = print_warning, .user = "bench"};
     struct attn_problem problem = {
         .size = sizeof problem, .dtype = (attn_dtype)o->dtype, .head_dim = (int)s->head_dim,
         .head_dim_v = (int)s->head_dim_v, .heads = (int)s->heads, .kv_heads = (int)s->kv_heads, .causal = o->causal,

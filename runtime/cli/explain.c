@@ -292,7 +292,7 @@ int cli_explain(int argc, char **argv)
         return code;
     struct explanation e = {.json = options.json, .name = options.operand[0]};
     if (explain(&e, &err) != 0) {
-        print_line(stderr, "%s%s", strstr(err.text, "error:") ? "" : "attngen explain: error: ", err.text);
+        print_error("explain", err.text);
         code = CLI_FAILED;
     } else if (e.json)
         puts(e.out.data);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { LONGEST = 8192 };
 
@@ -56,4 +57,19 @@ void print_line(FILE *to, const char *format, ...)
         p += size ? size : 1;
     }
     fputs(all >= LONGEST ? " ...\n" : "\n", to);
+}
+
+void print_error(const char *verb, const char *text)
+{
+    if (strstr(text, "error:"))
+        print_line(stderr, "%s", text);
+    else
+        print_line(stderr, "attngen %s: error: %s", verb, text);
+}
+
+void print_warning(void *verb, attn_log_level level, const char *text)
+{
+    static const char refused[] = "no plan was created: ";
+    if (level == ATTN_LOG_WARNING && strncmp(text, refused, sizeof refused - 1) != 0)
+        print_line(stderr, "attngen %s: warning: %s", (const char *)verb, text);
 }

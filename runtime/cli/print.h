@@ -6,8 +6,16 @@
 
 #include <stdio.h>
 
+#include "attn.h"
+
 /* Prints one line; the format has no newline. */
 void print_line(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Why a verb fails, behind `attngen VERB: error: ` unless the text says itself what the error is of. */
+void print_error(const char *verb, const char *text);
+
+/* For attn_options.log, with the verb's name as user: prints warnings, but that no plan was created, which the error says, too. */
+void print_warning(void *verb, attn_log_level level, const char *text);
 
 /* The bytes of the UTF-8 character at p if it may be shown; 0: it is none, or would control the terminal. */
 int print_character(const char *p);

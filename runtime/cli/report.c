@@ -273,7 +273,7 @@ static int by_problem(const void *a, const void *b)
 
 static int fail(const char *text)
 {
-    print_line(stderr, "%s%s", strstr(text, "error:") ? "" : "attngen report: error: ", text);
+    print_error("report", text);
     return CLI_FAILED;
 }
 

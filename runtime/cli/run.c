@@ -118,14 +118,6 @@ static attn_status execute(struct run *r, struct attn_plan *p, struct attn_error
     return attn_execute(p, &run, NULL, err);
 }
 
-static void print_log(void *user, attn_log_level level, const char *text)
-{
-    static const char refused[] = "no plan was created: "; /* which the error says, too */
-    (void)user;
-    if (level == ATTN_LOG_WARNING && strncmp(text, refused, sizeof refused - 1) != 0)
-        print_line(stderr, "attngen run: warning: %s", text);
-}
-
 /* ---- what it prints ---- */
 
 /* The largest difference from the reference and where it is; infinite if only one of the two is finite. */
@@ -216,7 +208,7 @@ static int compute(struct run *r)
     struct attn_error err = {""};
     struct gen_error file_err = {0};
     struct attn_plan_info info = {.size = sizeof info};
-    const struct attn_options options = {.size = sizeof options, .log = print_log};
+    const struct attn_options options = {.size = sizeof options, .log = print_warning, .user = "run"};
     int result = CLI_FAILED;
     bool far = false; /* from the reference: that is already reported */
     double start = now_ms(), plan_ms, execute_ms;
@@ -258,7 +250,7 @@ int cli_run(int argc, char **argv)
                                i == 0 ? "-o" : "--lse");
     }
     if (run_read(&r, &err) || run_prepare(&r, &err))
-        print_line(stderr, "%s", err.text);
+        print_error("run", err.text);
     else
         code = compute(&r);
     run_free(&r);

@@ -86,7 +86,7 @@ struct session {
 
 static int fail(const char *text)
 {
-    print_line(stderr, "%s%s", strstr(text, "error:") ? "" : "attngen tune: error: ", text);
+    print_error("tune", text);
     return CLI_FAILED;
 }
 

@@ -132,7 +132,11 @@ static int make_folder(struct folder *folder, const char *name, struct gen_error
 {
     if (folder_create(folder) == 0)
         return 0;
-    return errno == ENOMEM ? gen_out_of_memory(err, name) : wrong(err, name, folder->made, strerror(errno));
+    if (errno == ENOMEM)
+        return gen_out_of_memory(err, name);
+    char why[200];
+    snprintf(why, sizeof why, "%s; expected a folder where files can be written, in $TMPDIR or as /tmp", strerror(errno));
+    return wrong(err, name, folder->made, why);
 }
 
 static int write_source(const struct folder *folder, const char *file, const char *text)

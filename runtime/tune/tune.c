@@ -154,7 +154,9 @@ static int check_memory(const struct candidate *c, int n, struct gen_error *err)
 static int nothing_legal(const struct candidate *c, int n, struct gen_error *err)
 {
     if (n == 0)
-        snprintf(err->text, sizeof err->text, "tune: error: there is no candidate; expected at least one");
+        snprintf(err->text, sizeof err->text,
+                 "tune: error: there is no candidate; expected an isa that can be used here (ATTNGEN_ISA, if it is set, lists the "
+                 "only ones)");
     else
         snprintf(err->text, sizeof err->text, "%s: error: none of %d candidates can be used: %s", c[0].row.name, n,
                  c[0].row.note);
