@@ -34,7 +34,7 @@
 #include "../kit/seed.h"
 
 enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 26, NAMED_PROBLEMS = 2, CARD_PROBLEMS = 40, CARD_VARIANTS = 200, SOAK = 2000,
-       TIMEOUT = 300 };
+       TIMEOUT = 300, TWO_PARTS = 3 /* times as many problems where products have two parts */ };
 enum { WIDE = 4, MOST_PAIRS = 20000 }; /* every so many variants one of heads wider than 256; its pairs of queries and keys */
 enum { UNITS = 2 }; /* what launches are told of a card's: work-groups that stay walk through several tiles */
 
@@ -81,6 +81,28 @@ static void draw_shape(const struct variant *v, uint64_t *state, struct trial_sh
     out->heads = out->kv_heads * group;
     out->q_len = 1 + random_below(state, random_below(state, 3) ? 9 : 64); /* slices of one head, and of several */
     out->kv_len = 1 + random_below(state, invariant_is_one_split(v) ? 5 * v->field[F_TILE_K] : 3 * v->field[F_SPLIT]);
+}
+
+/* A probability times the scale of its value is multiplied in two parts where Q is f16. That one part would not do is seen only where
+ * output is exact, probabilities are 1, and a row is not averaged over many. */
+static bool has_two_parts(const struct variant *v)
+{
+    return variant_is_narrow(v) && v->field[F_DTYPE] == DTYPE_F16 && variant_dtype_o(v) == DTYPE_F32;
+}
+
+static void draw_two_parts(const struct variant *v, uint64_t *state, struct trial_shape *out)
+{
+    if (random_below(state, TWO_PARTS) == 0)
+        draw_shape(v, state, out);
+    else
+        *out = (struct trial_shape){.what = "probabilities of 1",
+                                    .batch = 1,
+                                    .heads = 2,
+                                    .kv_heads = 1,
+                                    .q_len = 20,
+                                    .kv_len = 8 + random_below(state, 9),
+                                    .scale = 16,
+                                    .layout = (enum fenced_layout)random_below(state, 3)};
 }
 
 static int find_card(void *arg)
@@ -225,7 +247,7 @@ static int judge_named(void *arg, int index)
         "attn_f16_d72v40_window_alibi_on_sm90_q128k64_ahead",
     };
     const struct suite *s = arg;
-    const struct drawn_problems drawn = {
+    struct drawn_problems drawn = {
         .build = build, .draw = draw_shape, .arg = s, .problems = s->card ? CARD_PROBLEMS : NAMED_PROBLEMS, .timeout_s = TIMEOUT};
     const char *filter = getenv("ATTN_FILTER");
     struct gen_error err;
@@ -238,6 +260,8 @@ static int judge_named(void *arg, int index)
     }
     if (!in_cuda_too(s, &v))
         return 1;
+    if (has_two_parts(&v))
+        drawn.draw = draw_two_parts, drawn.problems *= TWO_PARTS;
     return judge_drawn(&drawn, &v, s->seed + (uint64_t)index * 0x9e3779b97f4a7c15u, "", s->totals);
 }
 
