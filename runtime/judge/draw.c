@@ -267,13 +267,16 @@ static void fill_mask(const struct drawn *d, const struct element *e)
     ((uint8_t *)(uintptr_t)d->f.mask)[at] = !is_masked(d, ~at, ~row, e);
 }
 
-/* Some are negative, and some are a hundred times as large as others; none is a number of few digits, which 16 bits would hold. All
- * go with values that are drawn 48 times too large. */
+/* Some are negative, and some are a hundred times as large as others; none is a number of few digits, which 16 bits would hold. In
+ * some neighbourhoods all are smaller, so that the largest of a tile is not that of the next. All go with values that are drawn 48
+ * times too large. */
 static float scale_at(const struct drawn *d, int64_t at)
 {
     uint64_t state = mix(d->seed, at, 7);
     const float scale = (0.5f + 0x1p-20f * (float)random_below(&state, 1 << 20)) / 48;
-    return random_below(&state, 6) ? scale : random_below(&state, 2) ? -scale : scale / 100;
+    uint64_t near = mix(d->seed, at >> 5, 8);
+    const float here = random_below(&near, 3) ? scale : scale / 16;
+    return random_below(&state, 6) ? here : random_below(&state, 2) ? -here : here / 100;
 }
 
 static void fill_scales(const struct drawn *d, const struct variant *v, const struct attn_args *args)

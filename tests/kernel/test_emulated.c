@@ -83,8 +83,8 @@ static void draw_shape(const struct variant *v, uint64_t *state, struct trial_sh
     out->kv_len = 1 + random_below(state, invariant_is_one_split(v) ? 5 * v->field[F_TILE_K] : 3 * v->field[F_SPLIT]);
 }
 
-/* A probability times the scale of its value is multiplied in two parts where Q is f16. That one part would not do is seen only where
- * output is exact, probabilities are 1, and a row is not averaged over many. */
+/* A probability times the scale of its value is multiplied in two parts where Q is f16. That one part would not do is seen only
+ * where output is exact, probabilities are 1, and a row is not averaged over many. */
 static bool has_two_parts(const struct variant *v)
 {
     return variant_is_narrow(v) && v->field[F_DTYPE] == DTYPE_F16 && variant_dtype_o(v) == DTYPE_F32;
