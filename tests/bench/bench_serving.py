@@ -115,7 +115,7 @@ def cells(seed):
                         chunk_names("_causal_paged"), heads, 64, [256], [32768], "TFLOP/s", goal))
     out.append(Cell("chunk", "the same over pages of 20, 64 heads over 8", long_names("_causal_paged"), gqa, 20, [256], [32768],
                     "TFLOP/s"))
-    for heads, unit, goal, splits in (((128, 1), "TFLOP/s", 450, (0, 4096)), ((16, 1), "TB/s", 3.0, (2048, 4096))):
+    for heads, unit, goal, splits in (((128, 1), "TFLOP/s", 450, (4096, 8192)), ((16, 1), "TB/s", 3.0, (2048, 4096))):
         for page in (0, 64):
             out.append(Cell("wide", f"MLA: one query, {heads[0]} heads of 576/512 over 1, batch 64, 8k keys" + (", pages of 64" if page else ""),
                             wide_names("576v512", splits)("_paged" if page else ""), heads, page, [1] * 64, [8192] * 64, unit,
