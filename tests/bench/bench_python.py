@@ -56,17 +56,16 @@ def alternate(calls, rounds=15, least=0.05, of=median):
     return [of(t) for t in took]
 
 
-def fastest(calls, seconds=0.25):
-    """Milliseconds of the fastest of many calls of each, which take turns call by call. `bench` gives that too, and takes
-    samples only while a core is undisturbed."""
+def fastest(call, seconds=0.25):
+    """Milliseconds of the fastest of many calls, one behind another, as `bench` makes them: so all find the same in the caches.
+    `bench` takes samples only while a core is undisturbed."""
     time.sleep(0.05)  # PyTorch's threads look for work for a while after an operator
-    took, end = [[] for _ in calls], time.perf_counter() + seconds
-    while time.perf_counter() < end or len(took[0]) < 5:
-        for t, call in zip(took, calls):
-            start = time.perf_counter()
-            call()
-            t.append(time.perf_counter() - start)
-    return [min(t) * 1e3 for t in took]
+    took, end = [], time.perf_counter() + seconds
+    while time.perf_counter() < end or len(took) < 5:
+        start = time.perf_counter()
+        call()
+        took.append(time.perf_counter() - start)
+    return min(took) * 1e3
 
 
 def bench_calls(device="cpu"):
@@ -119,8 +118,8 @@ def bench_plans():
 
 def bench_shapes():
     """attngen.sdpa against `attngen bench`, the same kernel with the same threads, in many short turns, since neighbours slow
-    a core down by a fifth for longer than one turn; and against attn_execute on the same tensors, which takes turns with
-    it call by call. Speeds are those of the fastest calls of all turns."""
+    a core down by a fifth for longer than one turn; and against attn_execute on the same tensors. Speeds are those of the
+    fastest calls of all turns."""
     from attngen import _call
     ratios, turns = [], int(os.environ.get("BENCH_TURNS", "12"))
     for threads in sorted({1, torch.get_num_threads()}):
@@ -138,9 +137,9 @@ def bench_shapes():
                 mine, theirs, torchs = [], [], []
                 for turn in range(turns):
                     theirs.append(json.loads(subprocess.check_output(command, stderr=subprocess.DEVNULL))["ms"]["min"])
-                    mine.append(fastest(calls, 0.5))
+                    mine.append([fastest(call, 0.2) for call in calls])
                     if turn % 4 == 0:
-                        torchs += fastest([lambda: own(q, k, v, is_causal=causal)], 0.1)
+                        torchs.append(fastest(lambda: own(q, k, v, is_causal=causal), 0.1))
                 best = [min(turn[i] for turn in mine) for i in range(3)]
                 ratios.append(min(theirs) / best[0])
                 print(f"1,8,8,{n},{n},64 causal={causal} threads={threads}: attngen.sdpa {best[0]:.3f} ms, bench {min(theirs):.3f} ms, "
