@@ -35,9 +35,9 @@ bool env_set(struct env *e, const char *name, struct value v)
     if (e->entries == ENV_MAX)
         return false;
     uint32_t hash = text_hash(name, strlen(name));
-    uint8_t *bucket = &e->bucket[hash % ENV_BUCKETS];
+    uint16_t *bucket = &e->bucket[hash % ENV_BUCKETS];
     e->entry[e->entries++] = (struct env_entry){name, hash, *bucket, v};
-    *bucket = (uint8_t)e->entries;
+    *bucket = (uint16_t)e->entries;
     return true;
 }
 

@@ -18,11 +18,11 @@ struct env {
     struct env_entry {
         const char *name;
         uint32_t hash;
-        uint8_t below; /* which has room for ENV_MAX: 1 + the previous entry in its bucket; 0: none */
+        uint16_t below; /* 1 + the previous entry in its bucket; 0: none */
         struct value value;
     } entry[ENV_MAX];
     int entries;
-    uint8_t bucket[ENV_BUCKETS]; /* 1 + the last entry whose name hashes there; 0: none */
+    uint16_t bucket[ENV_BUCKETS]; /* 1 + the last entry whose name hashes there; 0: none */
     int rounds; /* of all loops so far: what is written out is bounded */
     bool *read; /* for each entry, whether an expression has used it; NULL: nobody wants to know */
     /* Functions that the template's host adds; 0 and *out, -1 and err, or 1: there is no such function. */
