@@ -56,7 +56,7 @@ struct bench {
 
 static int fail(const char *text)
 {
-    print_error("bench", text);
+    print_failure("bench", text);
     return CLI_FAILED;
 }
 

@@ -292,7 +292,7 @@ int cli_explain(int argc, char **argv)
         return code;
     struct explanation e = {.json = options.json, .name = options.operand[0]};
     if (explain(&e, &err) != 0) {
-        print_error("explain", err.text);
+        print_failure("explain", err.text);
         code = CLI_FAILED;
     } else if (e.json)
         puts(e.out.data);

@@ -59,7 +59,7 @@ void print_line(FILE *to, const char *format, ...)
     fputs(all >= LONGEST ? " ...\n" : "\n", to);
 }
 
-void print_error(const char *verb, const char *text)
+void print_failure(const char *verb, const char *text)
 {
     if (strstr(text, "error:"))
         print_line(stderr, "%s", text);

@@ -273,7 +273,7 @@ static int by_problem(const void *a, const void *b)
 
 static int fail(const char *text)
 {
-    print_error("report", text);
+    print_failure("report", text);
     return CLI_FAILED;
 }
 

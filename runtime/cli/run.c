@@ -250,7 +250,7 @@ int cli_run(int argc, char **argv)
                                i == 0 ? "-o" : "--lse");
     }
     if (run_read(&r, &err) || run_prepare(&r, &err))
-        print_error("run", err.text);
+        print_failure("run", err.text);
     else
         code = compute(&r);
     run_free(&r);

@@ -86,7 +86,7 @@ struct session {
 
 static int fail(const char *text)
 {
-    print_error("tune", text);
+    print_failure("tune", text);
     return CLI_FAILED;
 }
 

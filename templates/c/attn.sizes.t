@@ -85,7 +85,7 @@
 %# the product, each of SCORE_STEPS products, and the rest in PACK_ROUNDS steps of packing. Columns of bf16 are packed two at a time and widened
 %# afterwards, which takes half of the shuffles.
 % let TWOS = has_op("two") and TROW == "bf16" and not PAIRS
-% let AHEAD = SPLIT and INVARIANT
+% let FETCH_AHEAD = SPLIT and INVARIANT
 %# How many panels ahead. Values are fetched as many ahead as are read at a time, CHUNK_LINES lines in each step.
 % let AWAY = 2
 % let CHUNK_LINES = ceil_div(SOME*VALUE, LINE*max(1, PANELS - (LAST == NV ? 0 : 1))*(R/VR)*(SOME/U))
@@ -166,10 +166,10 @@
 % micro widen_row as widen_value with N = HDV
 % end
 % end
-% if AHEAD
+% if FETCH_AHEAD
 % micro fetch_rows
 % end
-% if NARROW or not AHEAD
+% if NARROW or not FETCH_AHEAD
 % micro pack_k
 % end
 % if SPLIT and not DIRECT
@@ -178,7 +178,7 @@
 % micro pack_v
 % end
 % micro score_tile with N = NV
-% if AHEAD
+% if FETCH_AHEAD
 % if NARROW
 % micro score_ahead with N = NV
 % else

@@ -255,10 +255,12 @@ static void look_at(struct place *p, const struct gen *gen)
                   "window %d, bias %d\n", isa, h->pairs, h->families, h->differ, h->with[F_SPLIT], h->with[F_PACKED],
                   h->with[F_PAGED],
                   h->with[F_WINDOW], h->with[F_BIAS]);
-    const int found = h->pairs;
+    const int found = h->pairs, splits = h->with[F_SPLIT];
+    const bool many = !only && h->families >= 8;
     shared_free(s.shared, sizeof *s.shared);
     assert_int_equal(failed, 0);
     assert_true(only || found >= most / 2);
+    assert_true(!many || splits || !field_choices(F_SPLIT, p->isa, false)[0]); /* no rule refuses them all */
 }
 
 /* ---- tests ---- */

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "gen/embed.h"
+#include "gen/fields.h"
 #include "dialects.h"
 
 /* Whether it stands in the text as a word of its own. */
@@ -131,6 +132,31 @@ static void test_ptx_stands_in_its_parts(void **state)
     assert_true(parts >= 3);
 }
 
+/* A template may refine a field's variable, `let ST = FEW ? 0 : ST`. If it gave one another meaning, rules that know the field
+ * would read that instead. These three have no such fields of their own. */
+static void test_variables_of_fields_mean_the_field(void **state)
+{
+    static const char *const without[] = {"opencl/peak.cl.t", "opencl/matmul.sizes.t", "opencl/sm90.joint.t"};
+    int lets = 0;
+    (void)state;
+    for (int i = 0; i < embedded_count; i++) {
+        const struct embedded_file *f = &embedded_files[i];
+        bool has_fields = true;
+        for (size_t k = 0; k < sizeof without / sizeof *without; k++)
+            has_fields &= strcmp(f->path, without[k]) != 0;
+        for (const char *line = f->data; has_fields && *line; line += strcspn(line, "\n"), line += *line == '\n') {
+            char name[40], value[1000] = "";
+            if (sscanf(line, "%% let %39[A-Z0-9_] = %999[^\n]", name, value) != 2)
+                continue;
+            lets++;
+            for (int k = 0; k < FIELD_COUNT; k++)
+                if (!strcmp(name, fields[k].var) && !has_word(value, name))
+                    fail_msg("%s gives %s another meaning than field %s; expected another name", f->path, name, fields[k].key);
+        }
+    }
+    assert_true(lets > 300);
+}
+
 static void test_driver_is_short(void **state)
 {
     const struct embedded_file *f = embedded_find("c/tiles.t");
@@ -177,6 +203,7 @@ int main(void)
         cmocka_unit_test(test_generator_knows_no_attention),
         cmocka_unit_test(test_templates_know_no_instruction),
         cmocka_unit_test(test_ptx_stands_in_its_parts),
+        cmocka_unit_test(test_variables_of_fields_mean_the_field),
         cmocka_unit_test(test_driver_is_short),
         cmocka_unit_test(test_no_line_is_too_wide),
     };
