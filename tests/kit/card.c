@@ -49,7 +49,10 @@ void card_close(struct card *c)
 {
     if (c->queue)
         c->cl->api.clReleaseCommandQueue(c->queue);
-    opencl_close(c->cl);
+    if (c->begin)
+        rmdir(c->dir); /* an emulated card is nobody's to close */
+    else
+        opencl_close(c->cl);
 }
 
 static int no_directive(void *self, const char *word, struct lexer *l, struct env *env, struct buf *out,
@@ -121,6 +124,8 @@ cl_program card_build(struct card *c, const char *text, size_t size, const struc
         arena_free(&arena);
         return NULL;
     }
+    if (c->begin)
+        c->begin(v);
     const struct gpu_source source = {
         .name = "parts", .text = out.data, .size = out.size, .level = level, .local_bytes = local_bytes(&env)};
     cl_program program = opencl_build_program(c->target, &source, &err);

@@ -13,11 +13,14 @@ struct card {
     struct opencl *cl;
     struct opencl_target *target; /* NULL: there is no card of that capability, and why names what there is */
     cl_command_queue queue;
-    char why[200];
+    char why[200], dir[200];
+    void (*begin)(const struct variant *v); /* where the card is emulated: before a program is built */
 };
 
 /* The first device, if its compute capability is between the two. Whatever else fails fails the test. */
 void card_open(struct card *c, int least, int most);
+/* The same, and if there is none, one that is emulated, where this processor can (emulated_card.c). */
+void card_open_or_emulate(struct card *c, int least, int most);
 void card_close(struct card *c);
 void card_need(const struct card *c); /* skips the test where there is none. Not for a setup: one that skips is an error */
 

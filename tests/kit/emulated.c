@@ -214,11 +214,12 @@ struct memory {
 struct program {
     char *text, *dir;
     void *library;
-    entry *entry;
+    struct emulated_facts facts;
     int references;
 };
 struct made_kernel {
     struct program *program;
+    entry *entry;
     unsigned char value[ARGUMENTS][1024];
     void *argument[ARGUMENTS];
     void *memory[ARGUMENTS];
@@ -317,14 +318,15 @@ static cl_command_queue create_queue(cl_context c, cl_device_id d, cl_command_qu
 /* ---- programs ---- */
 
 /* The text as clang compiles it for this processor: functions with PTX are only declared, shared memory is the
- * emulation's, and a function is appended that calls the kernel with arguments given by pointers. */
-static void add_entry(const char *text, struct buf *out)
+ * emulation's, and for each kernel a function is appended that calls it with arguments given by pointers. */
+static void add_entries(const char *text, struct buf *out)
 {
     const char *kernel = strstr(text, "__kernel "), *name = kernel ? strstr(kernel, "\nvoid ") : NULL;
     const char *open = name ? strchr(name, '(') : NULL, *at = open, *close = open ? strstr(open, ")\n{") : NULL;
     if (!close)
         return;
-    buf_printf(out, "\nvoid emulated_entry(void **argument)\n{\n    %.*s(", (int)(open - name - 6), name + 6);
+    const int length = (int)(open - name - 6);
+    buf_printf(out, "\nvoid emulated_entry_%.*s(void **argument)\n{\n    %.*s(", length, name + 6, length, name + 6);
     for (int i = 0; at < close; i++) {
         const char *from = at + 1, *end = from;
         while (end < close && *end != ',')
@@ -336,6 +338,7 @@ static void add_entry(const char *text, struct buf *out)
         at = end;
     }
     buf_puts(out, ");\n}\n");
+    add_entries(close, out);
 }
 
 static void put_replaced(const char *from, const char *to, struct buf *out)
@@ -402,7 +405,7 @@ static void transform(const char *original, struct buf *out)
         at = end + 2;
     }
     put_replaced(at, text + strlen(text), out);
-    add_entry(text, out);
+    add_entries(text, out);
     free(text);
 }
 
@@ -414,6 +417,7 @@ static cl_program with_source(cl_context c, cl_uint count, const char **text, co
         abort();
     p->text = strndup(*text, *size);
     p->references = 1;
+    p->facts = on.facts;
     *code = CL_SUCCESS;
     return (cl_program)(void *)p;
 }
@@ -446,9 +450,8 @@ static cl_int build(cl_program program, cl_uint n, const cl_device_id *ids, cons
         fprintf(stderr, "%s does not compile: %s: %s\n", source, log, dlerror());
         abort();
     }
-    *(void **)&p->entry = dlsym(p->library, "emulated_entry");
     unlink(source), unlink(library), unlink(log);
-    return p->entry ? CL_SUCCESS : CL_BUILD_PROGRAM_FAILURE;
+    return CL_SUCCESS;
 }
 /* What a driver for Hopper gives out, which libattn changes and brings back: here it names the program. */
 static cl_int program_info(cl_program program, cl_program_info what, size_t size, void *out, size_t *got)
@@ -501,11 +504,13 @@ static cl_int build_info(cl_program p, cl_device_id d, cl_program_build_info wha
 static cl_kernel create_kernel(cl_program program, const char *name, cl_int *code)
 {
     struct made_kernel *k = calloc(1, sizeof *k);
-    (void)name;
+    char entry_name[300];
     if (!k)
         abort();
     k->program = (void *)program;
-    *code = CL_SUCCESS;
+    snprintf(entry_name, sizeof entry_name, "emulated_entry_%s", name);
+    *(void **)&k->entry = dlsym(k->program->library, entry_name);
+    *code = k->entry ? CL_SUCCESS : CL_INVALID_KERNEL_NAME;
     return (cl_kernel)(void *)k;
 }
 static cl_int release_kernel(cl_kernel kernel)
@@ -546,7 +551,8 @@ static cl_int enqueue(cl_command_queue q, cl_kernel kernel, cl_uint sides, const
             memcpy(k->value[i], &((struct memory *)k->memory[i])->data, sizeof(void *));
     on.items = (int)*local;
     on.groups = (int)(*global / *local);
-    on.entry = k->program->entry;
+    on.entry = k->entry;
+    on.facts = k->program->facts;
     on.arguments = k->argument;
     for (int g = 0; g < on.groups; g += TOGETHER)
         run_groups(g, on.groups - g < TOGETHER ? on.groups - g : TOGETHER);
@@ -567,8 +573,9 @@ const char *emulated_why_not(void)
 static struct opencl driver;
 static struct opencl_target card;
 
-static void open_card(void)
+struct opencl_target *emulated_card(const char *dir)
 {
+    snprintf(dir_now, sizeof dir_now, "%s", dir);
     driver.api.clCreateCommandQueue = create_queue;
     driver.api.clCreateProgramWithSource = with_source;
     driver.api.clCreateProgramWithBinary = with_binary;
@@ -610,27 +617,32 @@ static void open_card(void)
         if (on.stacks == MAP_FAILED || !on.shared || !emulated_ptx[0])
             abort();
     }
+    return &card;
 }
 
-int emulated_build(const struct gen *gen, const struct variant *v, const char *dir, struct kernel *out,
-                   struct gen_error *err)
+void emulated_begin(const struct variant *v)
 {
-    struct gen_text text;
     char name[GEN_NAME_MAX];
-    open_card();
     variant_encode(v, name);
     for (const char *at = name; *at; at++)
         on.random = (on.random ^ (unsigned char)*at) * 0x100000001b3u;
-    snprintf(dir_now, sizeof dir_now, "%s", dir);
     on.facts = (struct emulated_facts){.type = (enum dtype)v->field[F_DTYPE],
                                        .type_o = variant_dtype_o(v), .type_kv = variant_dtype_kv(v),
                                        .tile_k = v->field[F_TILE_K],
                                        .columns = (variant_head_dim_v(v) + 7) / 8 * 8};
     if (v->field[F_ISA] == ISA_SM90 && on.facts.columns > 256) /* which two warpgroups share, by boxes of 64 */
         on.facts.columns = (on.facts.columns + 127) / 128 * 64;
+}
+
+int emulated_build(const struct gen *gen, const struct variant *v, const char *dir, struct kernel *out,
+                   struct gen_error *err)
+{
+    struct gen_text text;
+    struct opencl_target *const target = emulated_card(dir);
+    emulated_begin(v);
     if (gen_emit(gen, v, GEN_READABLE, &text, err) != 0)
         return -1;
-    int result = opencl_variant_build(&card, NULL, v, &text, out, err);
+    int result = opencl_variant_build(target, NULL, v, &text, out, err);
     out->in_place = result == 0 && text.launch.begin == ROWS_ANYWHERE;
     gen_text_free(&text);
     return result;

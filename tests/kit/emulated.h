@@ -25,6 +25,12 @@ const char *emulated_why_not(void);
 int emulated_build(const struct gen *gen, const struct variant *v, const char *dir, struct kernel *out,
                    struct gen_error *err);
 
+/* For what else is built by libattn's own functions: the card, whose files are in that directory; and before a program of that variant
+ * is built. */
+struct opencl_target;
+struct opencl_target *emulated_card(const char *dir);
+void emulated_begin(const struct variant *v);
+
 /* ---- between emulated.c, emulated_ptx.c and emulated_sm90.c ---- */
 
 enum { EMULATED_LANES = 32, EMULATED_SLOT = 8, EMULATED_SHARED = 1024 };
