@@ -1,7 +1,7 @@
 /* test_sm80_parts.c - the parts of level sm80 (templates/opencl/sm80.parts.t), each alone on the card in a kernel of one
  * work-group, every element compared: copies to shared memory, their swizzle and the zeros behind their edges; the fragments
  * of both products, with Q in registers and without; masking; and the way of the output through shared memory. What it is
- * not: attention (test_opencl_kernels.c), or the softmax step, which test_sm90_parts.c tests. Skipped without such a card. */
+ * not: attention (test_opencl_kernels.c), or the softmax step, which test_sm90_parts.c tests. On a card, else emulated. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

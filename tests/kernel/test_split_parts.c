@@ -1,6 +1,6 @@
 /* test_split_parts.c - the parts of level sm90 that split keys alone has (templates/opencl/split.t), each on the card in a
  * kernel of one work-group: a slice of several heads' rows to shared memory and back, which units there are, and the
- * merge of what splits leave. What it is not: attention (test_opencl_kernels.c). Skipped where there is no such card. */
+ * merge of what splits leave. What it is not: attention (test_opencl_kernels.c). On a card, else emulated. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -351,7 +351,7 @@ static int setup(void **state)
 {
     static struct suite suite;
     *state = &suite;
-    card_open(&suite.card, 90, 90);
+    card_open_or_emulate(&suite.card, 90, 90);
     for (int causal = 0; causal < 2; causal++) {
         struct variant v = variant_default(ISA_SM90);
         v.field[F_DTYPE] = DTYPE_BF16;

@@ -45,6 +45,15 @@ void card_need(const struct card *c)
     skip();
 }
 
+void card_need_real(const struct card *c)
+{
+    card_need(c);
+    if (!c->begin)
+        return;
+    print_message("# the card is emulated\n");
+    skip();
+}
+
 void card_close(struct card *c)
 {
     if (c->queue)
@@ -118,8 +127,9 @@ cl_program card_build(struct card *c, const char *text, size_t size, const struc
     const struct template *t = template_parse(&arena, "parts", text, size, embedded_load, NULL, &err);
     if (!t || template_render(t, &env, &host, &out, &err) != 0 || !buf_ok(&out))
         fail_msg("%s", err.text);
-    if (!c->target) {
+    if (!c->target || c->begin)
         compile_alone(out.data, out.size);
+    if (!c->target) {
         buf_free(&out);
         arena_free(&arena);
         return NULL;

@@ -24,8 +24,10 @@ void card_open_or_emulate(struct card *c, int least, int most);
 void card_close(struct card *c);
 void card_need(const struct card *c); /* skips the test where there is none. Not for a setup: one that skips is an error */
 
-/* Kernels of a template, for a level. Where there is no card, clang compiles their text, if it is installed, and the result is
- * NULL. Text that does not compile fails the test. */
+void card_need_real(const struct card *c); /* skips it also where the card is emulated */
+
+/* Kernels of a template, for a level. Where there is no card, clang compiles their text for one, if it is installed, and without an
+ * emulated one the result is NULL. Text that does not compile fails the test. */
 cl_program card_build(struct card *c, const char *text, size_t size, const struct variant *v, enum gpu_level level);
 
 /* A copy of data on the card, and back; card_read releases the buffer. */

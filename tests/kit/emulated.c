@@ -445,7 +445,7 @@ static cl_int build(cl_program program, cl_uint n, const cl_device_id *ids, cons
     const char *const argv[] = {"clang",   "-x",           "cl",
                                 "-cl-std=CL1.2", "-Xclang", "-finclude-default-header",
                                 "-include", "tests/kit/host.cl", "-target", "x86_64-linux-gnu", "-O1", "-mfma", "-ffp-contract=off",
-                                "-fPIC",   "-shared", "-w",       "-o",  library, source, NULL};
+                                "-fPIC",   "-shared", "-Wl,-Bsymbolic", "-w",       "-o",  library, source, NULL};
     if (run_program(argv, log) != 0 || !(p->library = dlopen(library, RTLD_NOW | RTLD_LOCAL))) {
         fprintf(stderr, "%s does not compile: %s: %s\n", source, log, dlerror());
         abort();

@@ -6,6 +6,8 @@ void emulated_barrier(void);
 float emulated_log(float x);
 __local void *emulated_at(uint at, size_t size);
 INLINE size_t get_local_id(uint d) { return emulated_local_id(); }
+int emulated_group(bool count);
+INLINE size_t get_group_id(uint d) { return emulated_group(false); }
 INLINE void barrier(cl_mem_fence_flags f) { emulated_barrier(); }
 INLINE long min(long a, long b) { return a < b ? a : b; }
 INLINE int min(int a, int b) { return a < b ? a : b; }
