@@ -1,6 +1,6 @@
-/* test_narrow_parts.c - what isa sm80 does with narrow keys and values (templates/opencl/sm80.narrow.t, sm80.settle.t, sm80.widen.t and
- * sm.narrow.t), alone in a kernel of one work-group, every element compared: two tiles, the second copied of which is partial, come
- * to shared memory with their scales, are widened and multiplied by queries and by probabilities. What it is not: attention
+/* test_narrow_parts.c - what isa sm80 does with narrow keys and values (templates/opencl/sm80.narrow.t, sm80.settle.t, sm80.widen.t
+ * and sm.narrow.t), alone in a kernel of one work-group, every element compared: two tiles, the first copied of which is partial,
+ * come to shared memory with their scales, are widened and multiplied by queries and by probabilities. What it is not: attention
  * (test_emulated.c). On a card, else emulated. */
 #include <math.h>
 #include <setjmp.h>
@@ -18,7 +18,8 @@
 #include "../kit/seed.h"
 
 static const char text[] =
-    "% include \"opencl/sm80.sizes.t\"\n% include \"opencl/words.t\"\n% include \"opencl/args.h\"\n% include \"opencl/features.h\"\n"
+    "% include \"opencl/sm80.sizes.t\"\n% include \"opencl/words.t\"\n% include \"opencl/args.h\"\n"
+    "% include \"opencl/features.h\"\n"
     "% include \"opencl/ptx.t\"\n% include \"opencl/ptx.sm80.t\"\n% include \"opencl/softmax.t\"\n% include \"opencl/tiles.t\"\n"
     "% include \"opencl/sm.narrow.t\"\n% include \"opencl/sm80.parts.t\"\n"
     "% let V_COLUMNS = BLOCKS ? V_BYTES : PART_V\n"
@@ -54,16 +55,17 @@ static const char text[] =
     "    barrier(CLK_LOCAL_MEM_FENCE);\n"
     "}\n"
     "__kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1)))\n"
-    "void narrow(__global const ushort *q, __global const ${TYPE_KV} *k, __global const ${TYPE_KV} *v, __global const float *k_scales,\n"
-    "    __global const float *v_scales, __global const int *pages, __global const float *weights, __global float *s_out,\n"
-    "    __global float *o_out, __global const long *strides, int keys)\n"
+    "void narrow(__global const ushort *q, __global const ${TYPE_KV} *k, __global const ${TYPE_KV} *v,\n"
+    "    __global const float *k_scales, __global const float *v_scales, __global const int *pages,\n"
+    "    __global const float *weights, __global float *s_out, __global float *o_out, __global const long *strides, int keys)\n"
     "{\n"
     "    __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));\n"
     "    const struct tile x = {.keys = keys, .count = 2};\n"
     "    struct attn_cl_args a = {.q_len = ${BQ}, .scale = 1.0f};\n"
     "    struct attn_cl_features f = {.page_size = strides[6]};\n"
     "    a.k_stride[0] = strides[0], a.k_stride[2] = strides[1], a.v_stride[0] = strides[2], a.v_stride[2] = strides[3];\n"
-    "    f.k_scales_stride[0] = f.v_scales_stride[0] = strides[4], f.k_scales_stride[2] = f.v_scales_stride[2] = strides[5];\n"
+    "    f.k_scales_stride[0] = strides[4], f.k_scales_stride[2] = strides[5];\n"
+    "    f.v_scales_stride[0] = strides[7], f.v_scales_stride[2] = strides[8];\n"
     "    struct worker p = part_of(memory, &x, &a);\n"
     "    const uint shared = p.shared;\n"
     "    float s[${FR*NS}], out[${FR*NO}], unit[${2*FR}], fix[2];\n"
@@ -135,8 +137,8 @@ static const char text[] =
     "        o_out[p.item * ${FR*NO} + n] = out[n] * p.unit * ${NARROW_BY}.0f;\n"
     "}\n";
 
-/* Each step for each type: rows that go to registers as they lie or are widened by all warps; copied by whole 16 bytes or wherever they
- * begin; in pages; beside queries of f16 and of bf16; a scale for all, for each row, for each page. */
+/* Each step for each type: rows that go to registers as they lie or are widened by all warps; copied by whole 16 bytes or wherever
+ * they begin; in pages; beside queries of f16 and of bf16; a scale for all, for each row, for each page. */
 enum scaling { TENSOR, ROW, PAGE, IN_BLOCKS };
 static const struct kind {
     const char *name;
@@ -146,15 +148,15 @@ static const struct kind {
     {"attn_f16_kvint8_of32_d70v44_on_sm80_q16k32_r16_copyany", ROW},
     {"attn_bf16_kvint8_d144v80_paged_on_sm80_q64k32_r16", PAGE},
     {"attn_f16_kvfp8_of32_d80v144_on_sm80_q64k32_r16", ROW},
-    {"attn_bf16_kvfp8_d70v33_paged_on_sm80_q64k32_r32_copyany", PAGE},
-    {"attn_bf16_kvfp8_d48v16_on_sm80_q64k32_r16_copyany", TENSOR},
+    {"attn_bf16_kvfp8_d70v33_paged_on_sm80_q64k32_r32_copyany", ROW},
+    {"attn_bf16_kvfp8_d48v16_on_sm80_q32k32_r16", TENSOR},
     {"attn_bf16_kvq8_0_d160v96_on_sm80_q32k32_r16", IN_BLOCKS},
     {"attn_f16_kvq8_0_of32_d96v64_paged_on_sm80_q64k32_r16", IN_BLOCKS},
     {"attn_f16_kvq4_0_of32_d96v160_on_sm80_q32k32_r32", IN_BLOCKS},
     {"attn_bf16_kvq4_0_d64v96_paged_on_sm80_q64k32_r16", IN_BLOCKS},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds, BK = 32, KEYS_MOST = 2 * BK, BQ_MOST = 64, DIM_MOST = 160, PAGE_ROWS = 5, PAGES = 16,
-       ROWS = PAGES * PAGE_ROWS, ROW_BYTES = 240, APART = 3 /* scales of rows */, DRAWS = 3 };
+       ROWS = PAGES * PAGE_ROWS, ROW_BYTES = 240, MOST_APART = 3, DRAWS = 3 };
 
 struct suite {
     struct card card;
@@ -166,8 +168,8 @@ struct suite {
 struct rows {
     int n;
     uint8_t stored[ROWS * ROW_BYTES];
-    float scales[ROWS * APART], number[KEYS_MOST][DIM_MOST], top[2];
-    long stride;
+    float scales[ROWS * MOST_APART], number[KEYS_MOST][DIM_MOST], top[2];
+    long stride, apart; /* of rows, and of scales where rows have their own */
 };
 
 struct problem {
@@ -213,9 +215,9 @@ static float draw_row(enum dtype t, uint8_t *to, int n, bool large, uint64_t *se
     return top;
 }
 
-static long scale_at(const struct problem *d, int j)
+static long scale_at(const struct problem *d, const struct rows *x, int j)
 {
-    return d->scaling == ROW ? APART * d->at[j] : d->scaling == PAGE ? d->at[j] / PAGE_ROWS : 0;
+    return d->scaling == ROW ? x->apart * d->at[j] : d->scaling == PAGE ? d->at[j] / PAGE_ROWS : 0;
 }
 
 /* large: the key whose scale is, or -1. */
@@ -226,16 +228,16 @@ static void draw_rows(const struct problem *d, struct rows *x, int large, uint64
     x->stride = anywhere ? units + 1 : (units + 31) / 16 * 16;
     x->top[0] = x->top[1] = 0;
     memset(x->stored, 0x7f, sizeof x->stored); /* where there is no key: NaNs of fp8 and of blocks' scales */
-    for (int i = 0; i < ROWS * APART; i++)
+    for (int i = 0; i < ROWS * MOST_APART; i++)
         x->scales[i] = NAN;
     for (int j = 0; j < d->keys; j++) {
-        float *const scale = x->scales + scale_at(d, j);
+        float *const scale = x->scales + scale_at(d, x, j);
         if (isnan(*scale) || j == large)
             *scale = draw_scale(seed, j == large);
     }
     for (int j = 0; j < d->keys; j++) {
         const long at = d->at[j] * x->stride;
-        float scale = x->scales[scale_at(d, j)], top;
+        float scale = x->scales[scale_at(d, x, j)], top;
         top = draw_row(d->kv, x->stored + at * unit_of(d->kv), x->n, j == large, seed);
         if (unit_of(d->kv) > 1)
             scale = 1;
@@ -264,6 +266,7 @@ static void draw_problem(const struct variant *v, enum scaling scaling, int larg
                         ldexpf((float)(int)random_below(seed, 2001) - 1000, d->type == DTYPE_BF16 ? 5 * (i % 16) - 40 : -8));
             d->query[i][c] = dtype_load(d->type, d->q, i * d->k.n + c);
         }
+    d->k.apart = MOST_APART, d->values.apart = 2;
     draw_rows(d, &d->k, -1, seed);
     draw_rows(d, &d->values, large, seed);
 }
@@ -288,9 +291,13 @@ static void run(const struct suite *s, int which, struct problem *d)
 {
     const struct card *c = &s->card;
     const bool paged = d->v->field[F_PAGED];
-    const long of_pages = d->scaling == PAGE ? 1 : d->scaling == ROW ? PAGE_ROWS * APART : 0;
-    const long strides[] = {paged ? PAGE_ROWS * d->k.stride : 0, d->k.stride, paged ? PAGE_ROWS * d->values.stride : 0, d->values.stride,
-                            of_pages, d->scaling == ROW ? APART : 0, PAGE_ROWS};
+    const long of_page = paged ? PAGE_ROWS : 0;
+    const struct rows *const both[] = {&d->k, &d->values};
+    long strides[9] = {of_page * d->k.stride, d->k.stride, of_page * d->values.stride, d->values.stride, [6] = PAGE_ROWS};
+    for (int i = 0; i < 2; i++) { /* of scales of pages and of rows */
+        strides[4 + 3 * i] = d->scaling == PAGE ? 1 : d->scaling == ROW ? PAGE_ROWS * both[i]->apart : 0;
+        strides[5 + 3 * i] = d->scaling == ROW ? both[i]->apart : 0;
+    }
     cl_mem m[] = {card_buffer(c, d->q, sizeof d->q), card_buffer(c, d->k.stored, sizeof d->k.stored),
                   card_buffer(c, d->values.stored, sizeof d->values.stored), card_buffer(c, d->k.scales, sizeof d->k.scales),
                   card_buffer(c, d->values.scales, sizeof d->values.scales), card_buffer(c, d->page, sizeof d->page),
@@ -308,6 +315,11 @@ static void run(const struct suite *s, int which, struct problem *d)
             c->cl->api.clReleaseMemObject(m[i]);
 }
 
+static void add(float x, float y, double *sum, double *size)
+{
+    *sum += (double)x * (double)y, *size += fabs((double)x * (double)y);
+}
+
 static void check_scores(const struct problem *d, int items, int per_item)
 {
     char name[GEN_NAME_MAX];
@@ -316,9 +328,10 @@ static void check_scores(const struct problem *d, int items, int per_item)
         const int row = row_of(d, item, n, BK / 2), j = key_of(tile, item, n);
         double want = 0, size = 0;
         for (int c = 0; c < d->k.n; c++)
-            want += (double)d->query[row][c] * (double)d->k.number[j][c], size += fabs((double)d->query[row][c] * (double)d->k.number[j][c]);
+            add(d->query[row][c], d->k.number[j][c], &want, &size);
         if (!(fabs((double)d->scores[i] - want) <= size * 0x1p-20)) /* nine sums, each cut off */
-            fail_msg("%s: row %d, key %d of %d: score %g; expected %g", name_of(d, name), row, j, d->keys, (double)d->scores[i], want);
+            fail_msg("%s: row %d, key %d of %d: score %g; expected %g", name_of(d, name), row, j, d->keys, (double)d->scores[i],
+                     want);
     }
 }
 
@@ -334,7 +347,7 @@ static void check_values(const struct problem *d, int items, int per_item, int p
         const int c = column_of(d, item, n % per_fragment);
         double want = 0, size = 0;
         for (int j = 0; c < d->values.n && j < d->keys; j++)
-            want += (double)d->p[row][j] * (double)d->values.number[j][c], size += fabs((double)d->p[row][j] * (double)d->values.number[j][c]);
+            add(d->p[row][j], d->values.number[j][c], &want, &size);
         if (c < d->values.n && !(fabs((double)d->out[i] - want) <= size * loss + least))
             fail_msg("%s: row %d, column %d: output %g; expected %g within %g", name_of(d, name), row, c, (double)d->out[i], want,
                      size * loss + least);
@@ -350,7 +363,8 @@ static void test_steps(void **state)
     assert_non_null(d);
     for (int which = 0; which < KINDS; which++)
         for (int draw = 0; draw < DRAWS; draw++) { /* with no scale that is far larger; with one in either tile */
-            draw_problem(&s->variant[which], kinds[which].scaling, draw ? (draw - 1) * BK + (int)random_below(&seed, 20) : -1, d, &seed);
+            const int large = draw ? (draw - 1) * BK + (int)random_below(&seed, 20) : -1;
+            draw_problem(&s->variant[which], kinds[which].scaling, large, d, &seed);
             const int items = 32 * d->bq / d->v->field[F_ROWS], fragments = d->v->field[F_ROWS] / 16;
             const int columns = (d->values.n + 15) / 16 * 16;
             for (int i = 0; i < 2 * items * fragments * BK / 2; i++) {

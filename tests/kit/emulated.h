@@ -25,8 +25,8 @@ const char *emulated_why_not(void);
 int emulated_build(const struct gen *gen, const struct variant *v, const char *dir, struct kernel *out,
                    struct gen_error *err);
 
-/* For what else is built by libattn's own functions: the card, whose files are in that directory; and before a program of that variant
- * is built. */
+/* For what else is built by libattn's own functions: the card, whose files are in that directory; and what is called before a
+ * program of that variant is built. */
 struct opencl_target;
 struct opencl_target *emulated_card(const char *dir);
 void emulated_begin(const struct variant *v);
