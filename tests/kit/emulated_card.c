@@ -1,5 +1,5 @@
-/* emulated_card.c - the emulated card (emulated.h) as what card.h opens, for tests of single parts. Programs that call it are linked
- * with -rdynamic, since kernels call their functions. */
+/* emulated_card.c - the emulated card (emulated.h) as what card.h opens, for tests of single parts. Programs that call it are
+ * linked with -rdynamic, since kernels call their functions. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
