@@ -29,8 +29,9 @@
  *     turned off, or a function stands there that is never contracted. In CUDA C++ an option turns them off, --fmad=false.
  *  9. What all rows of a group share. Kernels of isa amx have exponents relative to a bound of all queries of a group and all
  *     keys: they have no such field, and are refused.
- * 10. Which isa. It is the first one that has kernels for the types, head dims and features, whatever tuning or packing says
- *     (tune.c). Rows that a device's copy engine does not take as they lie must not go to another isa.
+ * 10. Which isa. It is the first one, in a fixed order, that has kernels for the types, head dims and features, whatever tuning,
+ *     packing or a model of speed says (tune/isa.c). Rows that a device's copy engine does not take as they lie must not go to
+ *     another isa.
  *
  * A NaN or an infinity in K or V reaches the rows whose tiles hold it, as always; so the promise is for finite ones. */
 #include "invariant.h"
@@ -38,6 +39,23 @@
 #include <stdio.h>
 
 enum { ANY = 577, SPLIT_C = 2048, SPLIT_SM90 = 1 << 20 };
+
+/* The isas in the order in which plans prefer them. Intel's processors multiply pairs of bf16 at half of the rate of f32, all
+ * others at twice that rate; and of those that have pairs, Intel's alone have isa amx. */
+static const struct preferred {
+    enum isa isa, unless; /* unless the device has that one; ISA_COUNT: always */
+} order[] = {
+    {ISA_SM90, ISA_COUNT},     {ISA_SM80, ISA_COUNT},   {ISA_PORTABLE, ISA_COUNT},
+    {ISA_AVX512BF16, ISA_AMX}, {ISA_AVX512, ISA_COUNT}, {ISA_AVX2, ISA_COUNT},
+    {ISA_NEONBF16, ISA_COUNT}, {ISA_NEON, ISA_COUNT},   {ISA_C, ISA_COUNT},
+};
+
+enum isa invariant_isa(int place, enum isa *unless)
+{
+    const bool is_last = place < 0 || place >= (int)(sizeof order / sizeof *order);
+    *unless = is_last ? ISA_COUNT : order[place].unless;
+    return is_last ? ISA_COUNT : order[place].isa;
+}
 
 /* Rows of an isa, by the wider of a row of K and a row of V. 0 of split: its kernels have none. */
 static const struct fixed {

@@ -14,6 +14,10 @@ void invariant_set(struct variant *v);
 /* Whether all keys are one split, however many F_SPLIT says. */
 bool invariant_is_one_split(const struct variant *v);
 
+/* The isa at that place, from 0 on, of the order in which plans with invariant prefer isas, whatever is faster; ISA_COUNT behind
+ * the last one. It is passed over where kernels of isa *unless can be used; ISA_COUNT: nowhere. */
+enum isa invariant_isa(int place, enum isa *unless);
+
 /* 0, or -1 and the field of an invariant variant that is otherwise. */
 int invariant_check(const struct variant *v, struct gen_error *err);
 

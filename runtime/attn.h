@@ -298,7 +298,9 @@ struct attn_problem {
      * threads, parts, streams, rigor, and what tuning found. What orders the sums is fixed by the instruction set, the types, the
      * head dims and the features; everything else is tuned, apart from plans that promise nothing. Notes:
      * 1. The keys and values of the sequence must be finite.
-     * 2. Nothing is promised between devices, instruction sets (ATTNGEN_ISA), compilers or versions of this library.
+     * 2. Nothing is promised between devices, instruction sets (ATTNGEN_ISA), compilers or versions of this library. Plans take the
+     *    first instruction set, in a fixed order, that has such kernels: sm90, sm80, portable; avx512bf16 (but not on processors
+     *    with amx), avx512, avx2; neonbf16, neon; c. Those with bf16 in their names take Q, K and V in bf16 only.
      * 3. A variant that is pinned must be an invariant one, and may be of another instruction set than plans choose.
      * 4. ATTN_UNSUPPORTED if there is no such kernel. Isa amx has none, so another one is taken. On isa sm90 a run whose rows the
      *    copy engine does not take as they lie is refused (note 6 of attn_execute_cl), as with a pinned variant. */

@@ -21,18 +21,12 @@ static const int64_t NOISE_RESTS = 600;
 
 /* ---- candidates ---- */
 
-/* Kernels that would be those of another isa under a second name, since pairs are all that this one has beyond it. */
-static bool is_twin(const struct variant *caller, enum isa isa)
-{
-    return isas[isa].pairs && !variant_in_pairs(caller, isa);
-}
-
 /* Where bits are a promise they are of one isa. ISA_COUNT: of any. */
 static int space_size(const struct device *device, const struct tune_target *t, enum isa one, struct variant *out, int room)
 {
     int n = 0;
     for (int isa = 0; isa < ISA_COUNT; isa++)
-        if ((one == ISA_COUNT ? !is_twin(&t->caller, (enum isa)isa) : isa == (int)one) &&
+        if ((one == ISA_COUNT ? !tune_is_twin(&t->caller, (enum isa)isa) : isa == (int)one) &&
             !device->backend->why_not(device, (enum isa)isa)) {
             int more = tuning_space(&t->caller, (enum isa)isa, out ? out + n : NULL, out ? room - n : 0);
             n += more;
@@ -70,7 +64,7 @@ static int by_cycles(const void *a, const void *b)
 static int list_candidates(const struct device *device, const struct tune_target *t, const struct tune_settings *s,
                            struct candidate **out, struct gen_error *err)
 {
-    const enum isa one = t->caller.field[F_INVARIANT] && !s->only ? tune_invariant_isa(device, t) : ISA_COUNT;
+    const enum isa one = t->caller.field[F_INVARIANT] && !s->only ? tune_invariant_isa(device, &t->caller) : ISA_COUNT;
     int n = s->only ? s->only_count : space_size(device, t, one, NULL, 0);
     struct variant *all = calloc((size_t)n + 1, sizeof *all);
     *out = calloc((size_t)n + 1, sizeof **out);
@@ -114,7 +108,7 @@ static int add_timed(const struct device *device, const struct tune_target *t, c
         if (caller.field[F_HEAD_DIM_V] == caller.field[F_HEAD_DIM])
             caller.field[F_HEAD_DIM_V] = 0;
         if (memcmp(v.field, caller.field, F_ISA * sizeof *v.field) != 0 ||
-            (v.field[F_INVARIANT] && tune_invariant_isa(device, t) != (enum isa)v.field[F_ISA]))
+            (v.field[F_INVARIANT] && tune_invariant_isa(device, &t->caller) != (enum isa)v.field[F_ISA]))
             continue;
         struct candidate *more = realloc(*c, ((size_t)n + 2) * sizeof *more);
         if (!more)

@@ -89,7 +89,10 @@ int tune_compile(struct device *device, const struct variant *variant, struct ke
 bool tune_fits(const struct device *device, const struct variant *variant, struct gen_error *rule);
 
 /* The isa of which kernels are whose bits are a promise, for a caller's fields but packed and paged. ISA_COUNT: there is none. */
-enum isa tune_invariant_isa(const struct device *device, const struct tune_target *target);
+enum isa tune_invariant_isa(const struct device *device, const struct variant *caller);
+
+/* Whether kernels would be those of another isa under a second name, since pairs are all that this one has beyond it. */
+bool tune_is_twin(const struct variant *caller, enum isa isa);
 
 /* The value of a target's `threads`: the number of units of a device that has units, else the caller's. */
 int tune_threads(const struct device *device, int threads);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../gen/invariant.h"
 #include "../../gen/space.h"
 #include "runtime/cpu/model.h"
 #include "runtime/numerics/reference.h"
@@ -599,6 +600,91 @@ static void test_compilers(void **state)
     buf_free(&key);
 }
 
+/* ---- the isa of plans with invariant: the first of a fixed order, whatever the model says ---- */
+
+static bool can_use[ISA_COUNT];
+
+static const char *unless_it_can(const struct device *device, enum isa isa)
+{
+    (void)device;
+    return can_use[isa] ? NULL : "this device has no such kernels";
+}
+
+/* A model that likes plain C best, and packed sequences on any other isa. */
+static double misleading_cycles(const struct device *device, const struct variant *v, const struct tune_target *t)
+{
+    (void)device, (void)t;
+    return v->field[F_ISA] == ISA_C ? 1 : 2 + v->field[F_ISA];
+}
+
+static void test_invariant_isa(void **state)
+{
+    static const struct {
+        const char *isas; /* of the device */
+        enum dtype q, kv;
+        int head_dim;
+        enum isa is;
+    } rows[] = {
+        {"c", DTYPE_F32, DTYPE_F32, 64, ISA_C},
+        {"c avx2", DTYPE_F16, DTYPE_INT8, 64, ISA_AVX2},
+        {"c avx2 avx512", DTYPE_F32, DTYPE_F32, 64, ISA_AVX512},
+        {"c avx2 avx512 avx512bf16", DTYPE_F32, DTYPE_F32, 64, ISA_AVX512},
+        {"c avx2 avx512 avx512bf16", DTYPE_BF16, DTYPE_BF16, 64, ISA_AVX512BF16},
+        {"c avx2 avx512 avx512bf16", DTYPE_BF16, DTYPE_INT8, 64, ISA_AVX512},
+        {"c avx2 avx512 avx512bf16 amx", DTYPE_BF16, DTYPE_BF16, 64, ISA_AVX512},
+        {"avx512bf16", DTYPE_BF16, DTYPE_BF16, 64, ISA_AVX512BF16},
+        {"c neon neonbf16", DTYPE_BF16, DTYPE_BF16, 64, ISA_NEONBF16},
+        {"c neon neonbf16", DTYPE_F16, DTYPE_F16, 64, ISA_NEON},
+        {"portable sm80 sm90", DTYPE_BF16, DTYPE_BF16, 64, ISA_SM90},
+        {"portable sm80", DTYPE_BF16, DTYPE_BF16, 128, ISA_SM80},
+        {"portable sm80", DTYPE_BF16, DTYPE_BF16, 512, ISA_PORTABLE},
+        {"portable sm80", DTYPE_F32, DTYPE_F32, 64, ISA_PORTABLE},
+        {"amx", DTYPE_BF16, DTYPE_BF16, 64, ISA_COUNT},
+    };
+    struct fixture *f = *state;
+    struct backend backend = *f->t.device->backend;
+    struct device device = *f->t.device;
+    backend.why_not = unless_it_can, backend.fits = NULL, backend.cycles = misleading_cycles;
+    device.backend = &backend;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct variant caller = variant_default(ISA_C);
+        char has[80];
+        snprintf(has, sizeof has, " %s ", rows[i].isas);
+        for (int isa = 0; isa < ISA_COUNT; isa++) {
+            char word[20];
+            snprintf(word, sizeof word, " %s ", isa_names[isa]);
+            can_use[isa] = strstr(has, word) != NULL;
+        }
+        variant_set_dtypes(&caller, rows[i].q, rows[i].kv, rows[i].q);
+        caller.field[F_HEAD_DIM] = rows[i].head_dim;
+        caller.field[F_INVARIANT] = 1;
+        for (int way = 0; way < 4; way++) { /* packed sequences and pages change nothing */
+            caller.field[F_PACKED] = way % 2, caller.field[F_PAGED] = way / 2;
+            const enum isa is = tune_invariant_isa(&device, &caller);
+            if (is != rows[i].is)
+                fail_msg("row %d: isa %s; expected %s", (int)i, is == ISA_COUNT ? "none" : isa_names[is],
+                         rows[i].is == ISA_COUNT ? "none" : isa_names[rows[i].is]);
+        }
+    }
+}
+
+/* Every isa that has invariant kernels has one place in that order. */
+static void test_invariant_order(void **state)
+{
+    int places[ISA_COUNT] = {0};
+    enum isa isa, unless;
+    (void)state;
+    for (int i = 0; (isa = invariant_isa(i, &unless)) != ISA_COUNT; i++)
+        places[isa]++;
+    assert_int_equal(unless, ISA_COUNT);
+    assert_int_equal(invariant_isa(-1, &unless), ISA_COUNT);
+    for (int i = 0; i < ISA_COUNT; i++) {
+        struct variant v = variant_default((enum isa)i);
+        v.field[F_INVARIANT] = 1;
+        assert_int_equal(places[i], invariant_value(&v, F_TILE_K) > 0);
+    }
+}
+
 #define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -622,6 +708,8 @@ int main(void)
         WITH_FIXTURE(test_damaged_cache),
         WITH_FIXTURE(test_no_cache),
         WITH_FIXTURE(test_key),
+        WITH_FIXTURE(test_invariant_isa),
+        cmocka_unit_test(test_invariant_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
