@@ -84,18 +84,22 @@
 %# While they pack and multiply a panel of keys, they fetch a panel to come, so that memory is never idle: half of it in SCORE_ROUNDS steps of
 %# the product, each of SCORE_STEPS products, and the rest in PACK_ROUNDS steps of packing. Columns of bf16 are packed two at a time and widened
 %# afterwards, which takes half of the shuffles.
-% let TWOS = has_op("two") and TROW == "bf16" and not PAIRS
 % let FETCH_AHEAD = SPLIT and INVARIANT
+%# Where words can be transposed, panels of f16 and bf16 stay as narrow as they are stored, and are widened when they are multiplied.
+%# KT: slots from one column of a panel to the next.
+% let WORDS = FETCH_AHEAD and has_op("lowwords") and (TROW == "f16" or TROW == "bf16") and not PAIRS and NV % 2 == 0
+% let KT = WORDS ? NR/2 : NR
+% let TWOS = has_op("two") and TROW == "bf16" and not PAIRS and not WORDS
 %# How many panels ahead. Values are fetched as many ahead as are read at a time, CHUNK_LINES lines in each step.
 % let AWAY = 2
 % let CHUNK_LINES = ceil_div(SOME*VALUE, LINE*max(1, PANELS - (LAST == NV ? 0 : 1))*(R/VR)*(SOME/U))
 % let SCORE_STEPS = not NARROW and NR/2*KEY_LINES < SQ/U and SQ/U % 2 == 0 ? 2 : 1
 % let SCORE_ROUNDS = SQ/U/SCORE_STEPS
 % let SCORE_LINES = max(1, (NARROW ? NR : NR/2)*KEY_LINES/SCORE_ROUNDS)
-% let PACK_ROUNDS = NV*ceil_div(LDQ/W, TWOS ? 2 : 1)
+% let PACK_ROUNDS = WORDS ? NV/2*(LDQ/W) : NV*ceil_div(LDQ/W, TWOS ? 2 : 1)
 % let PACK_LINES = ceil_div(max(0, NR*KEY_LINES - SCORE_ROUNDS*SCORE_LINES), PACK_ROUNDS)
 % let SOME_K = round_up(FEW_O + FEW_RESULT, 64)
-% let SOME_V = SOME_K + round_up(NR*LDQ*4, 64)
+% let SOME_V = SOME_K + round_up(KT*LDQ*4, 64)
 % let SOME_S = SOME_V + round_up(DIRECT ? SOME*LDO*SIZE : PANELS*SOME/PER*NR*4, 64)
 % let SOME_P = SOME_S + round_up(BQ*BK*4, 64)
 % let SOME_STAGE = SOME_P + (PAIRS ? round_up(BQ*BK*2, 64) : 0)
@@ -177,7 +181,11 @@
 % elif not DIRECT
 % micro pack_v
 % end
+% if WORDS
+% micro score_words with N = NV
+% else
 % micro score_tile with N = NV
+% end
 % if FETCH_AHEAD
 % if NARROW
 % micro score_ahead with N = NV

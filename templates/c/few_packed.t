@@ -155,7 +155,7 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
 % end
             for (int64_t t = ${MR}; t < x->count; t += ${MR}) {
                 const float *q = w->q + t / ${MR} * ${QUERIES};
-                score_tile(q, w->k, w->s + t * ${BK} + c, q + ${MR*LDQ}, 1);
+                ${WORDS ? "score_words" : "score_tile"}(q, w->k, w->s + t * ${BK} + c, q + ${MR*LDQ}${WORDS ? "" : ", 1"});
             }
         }
         for (int64_t t = 0; t < x->count; t += ${MR})

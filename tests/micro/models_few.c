@@ -1,5 +1,6 @@
 /* models_few.c - see models.h: the micro-kernels for few queries over keys that lie where they are. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/numerics/convert.h"
@@ -161,12 +162,58 @@ static void add_some(struct job *j)
         }
 }
 
+/* In a panel of words: where the one of key k in column c is. Sixteen keys are eight floats, one after another or, of bf16, the
+ * first and the last eight in turn. */
+static int64_t word_at(const struct job *j, int64_t c, int64_t k)
+{
+    const int64_t lane = k % 16;
+    return c * j->z.NR + k / 16 * 16 + (j->kv == DTYPE_F16 ? lane : lane % 8 * 2 + lane / 8);
+}
+
+/* The panel of words that keys from row `from` on become, and which floats those are. */
+static void want_words(struct job *j, int64_t from, int64_t ld)
+{
+    const struct sizes *z = &j->z;
+    const uint16_t *rows = (const uint16_t *)(const void *)j->arg[1].before;
+    uint16_t *words = calloc((size_t)(z->LDQ * z->NR), sizeof *words);
+    if (!words)
+        abort();
+    for (int64_t k = 0; k < z->NR; k++)
+        for (int64_t c = 0; c < z->LDQ; c++)
+            words[word_at(j, c, k)] = rows[(from + k) * ld + c];
+    for (int64_t i = 0; i < z->LDQ * z->KT; i++) {
+        float two;
+        memcpy(&two, words + 2 * i, sizeof two);
+        want(j, 0, z->SOME_K / 4 + i, (double)two, 0);
+    }
+    free(words);
+}
+
+/* Scores of a panel whose keys are words. */
+static void score_words(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    memory(j, 0, DTYPE_F32, (z->MR - 1) * z->LDQ + z->SQ);
+    memory(j, 1, j->kv, z->SQ * z->NR);
+    memory(j, 2, DTYPE_F32, (z->MR - 1) * z->BK + z->NR);
+    memory(j, 3, DTYPE_F32, 1);
+    for (int64_t i = 0; i < z->MR; i++)
+        for (int64_t k = 0; k < z->NR; k++) {
+            double sum = 0, size = 0, scale = (double)get(j, 3, 0);
+            for (int64_t c = 0; c < z->SQ; c++) {
+                const double term = (double)get(j, 0, i * z->LDQ + c) * (double)get(j, 1, word_at(j, c, k));
+                sum += term, size += fabs(term);
+            }
+            want(j, 2, i * z->BK + k, scale * sum, fabs(scale) * (double)(z->SQ + 2) * 0x1p-24 * size + TINY);
+        }
+}
+
 /* Keys become panels, in one place behind the queries, of which the last stays; and their scores. */
 static void score_panels(struct job *j)
 {
     const struct sizes *z = &j->z;
     const int64_t per = z->PER, n = up_to(j, z->BK / z->NR), columns = z->LDQ * per, ld = columns + (j->kind % 3) * 5;
-    slots(j, 0, z->SOME_K / 4 + z->LDQ * z->NR);
+    slots(j, 0, z->SOME_K / 4 + z->LDQ * z->KT);
     memory(j, 1, j->kv, (n * z->NR - 1) * ld + columns);
     memory(j, 2, DTYPE_F32, (z->MR - 1) * z->BK + n * z->NR);
     memory(j, 3, j->kv, 1); /* a hint, of no effect: most of it lies outside */
@@ -183,9 +230,11 @@ static void score_panels(struct job *j)
             }
             want(j, 2, i * z->BK + k, (double)scale * sum, fabs((double)scale) * (double)(columns + 2) * 0x1p-24 * size + TINY);
         }
-        for (int64_t c = 0; c < columns && k / z->NR == n - 1; c++)
+        for (int64_t c = 0; c < columns && k / z->NR == n - 1 && !z->WORDS; c++)
             want_element(j, 0, (z->SOME_K / 4 + c / per * z->NR + k % z->NR) * per + c % per, (double)get(j, 1, k * ld + c), 0);
     }
+    if (z->WORDS)
+        want_words(j, (n - 1) * z->NR, ld);
 }
 
 /* Row i of n vectors whose lane KEY*R + ROW is one score; keys from..limit-1 are seen. The state is argument 1. */
@@ -412,6 +461,7 @@ const struct model few_models[] = {
     {"add_values", add_values},
     {"add_some", add_some},
     {"score_panels", score_panels},
+    {"score_words", score_words},
     {"softmax_rows", softmax_rows},
     {"tile_scores", tile_scores},
     {"tile_values", tile_values},
