@@ -123,6 +123,7 @@ struct attn_cl_maps {
 #define round_all round_all_cc5494bd
 #define tile tile_cc5494bd
 #define tile_at tile_at_cc5494bd
+#define await_by_all await_by_all_cc5494bd
 #define make_barriers make_barriers_cc5494bd
 #define place_map place_map_cc5494bd
 #define source source_cc5494bd
@@ -570,6 +571,13 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
 #define ROUND(n) ((n) / 2 & 1)
 #define TILE_AT(w, n) ((__local volatile struct tile *)(memory + 229536 + ((n) % 4 * 2 + (w)) * 32))
 
+/* For all lanes of a warp. Then one of them may let what comes next into the place: all have seen that this came,
+ * and none waits for it any more. */
+INLINED void await_by_all(uint bar, uint parity)
+{
+    await(bar, parity);
+    warp_sync();
+}
 INLINED void make_barriers(uint shared)
 {
     for (int w = 0; w < 2; w++)
@@ -607,7 +615,7 @@ INLINED void load_q(const struct source *f, const struct tile *x, int w)
 {
     const uint shared = f->shared, full = Q_FULL(w, f->nq);
     __local uchar *const memory = f->memory;
-    await(Q_EMPTY(w, f->nq), Q_ROUND(f->nq) ^ 1);
+    await_by_all(Q_EMPTY(w, f->nq), Q_ROUND(f->nq) ^ 1);
     if (f->lane)
         return;
     *TILE_AT(w, f->nq) = *x;
@@ -621,7 +629,7 @@ INLINED void load_end(const struct source *f, int w)
 {
     const uint shared = f->shared;
     __local uchar *const memory = f->memory;
-    await(Q_EMPTY(w, f->nq), Q_ROUND(f->nq) ^ 1);
+    await_by_all(Q_EMPTY(w, f->nq), Q_ROUND(f->nq) ^ 1);
     if (f->lane)
         return;
     TILE_AT(w, f->nq)->count = 0;
@@ -637,7 +645,7 @@ INLINED int row_of(const struct tile *x, int j)
 INLINED void load_k(struct source *f, const struct tile *x, int j)
 {
     const uint shared = f->shared, n = f->nk++;
-    await(K_EMPTY(n), ROUND(n) ^ 1);
+    await_by_all(K_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane)
         return;
     arrive_and_expect(K_FULL(n), 32768);
@@ -665,7 +673,7 @@ INLINED void load_v(struct source *f, const struct tile *x, int j)
     const uint shared = f->shared, n = f->nv++;
     const int end = x->keys - j * 128, whole = end >= 128 || x->keys == f->kv_len || x->keys == 0;
     const uint bar = whole ? V_FULL(n) : LANDED;
-    await(V_EMPTY(n), ROUND(n) ^ 1);
+    await_by_all(V_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane == 0) {
         arrive_and_expect(bar, 32768);
         for (int c = 0; c < 2; c++)
@@ -1086,6 +1094,7 @@ void attn_bf16_d128_causal_on_sm90_q128k128_pingpong_lazy(__global const ushort 
 #undef LANDED
 #undef ROUND
 #undef TILE_AT
+#undef await_by_all
 #undef make_barriers
 #undef place_map
 #undef source

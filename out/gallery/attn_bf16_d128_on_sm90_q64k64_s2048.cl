@@ -168,6 +168,7 @@ enum { ATTN_CL_COUNTERS = 4 }; /* words that a slice has for the merging of its 
 #define leave_state leave_state_64d962bd
 #define merge_by merge_by_64d962bd
 #define merge merge_64d962bd
+#define await_by_all await_by_all_64d962bd
 #define make_barriers make_barriers_64d962bd
 #define place_map place_map_64d962bd
 #define source source_64d962bd
@@ -851,6 +852,13 @@ INLINED void merge(__global const float *parts, int lane, int task, __global uin
 #define ROUND(n) ((n) / 2 & 1)
 #define TILE_AT(w, n) ((__local volatile struct tile *)(memory + 114832 + ((n) % 4 * 1 + (w)) * 48))
 
+/* For all lanes of a warp. Then one of them may let what comes next into the place: all have seen that this came,
+ * and none waits for it any more. */
+INLINED void await_by_all(uint bar, uint parity)
+{
+    await(bar, parity);
+    warp_sync();
+}
 INLINED void make_barriers(uint shared)
 {
     for (int w = 0; w < 1; w++)
@@ -890,7 +898,7 @@ INLINED void load_q(const struct source *f, const struct tile *x, int w)
 {
     const uint shared = f->shared, full = Q_FULL(w, f->nq);
     __local uchar *const memory = f->memory;
-    await(Q_EMPTY(w, f->nq), Q_ROUND(f->nq) ^ 1);
+    await_by_all(Q_EMPTY(w, f->nq), Q_ROUND(f->nq) ^ 1);
     if (f->lane)
         return;
     const struct tile mine = slice_of(x, w, &f->d);
@@ -905,7 +913,7 @@ INLINED void load_end(const struct source *f, int w)
 {
     const uint shared = f->shared;
     __local uchar *const memory = f->memory;
-    await(Q_EMPTY(w, f->nq), Q_ROUND(f->nq) ^ 1);
+    await_by_all(Q_EMPTY(w, f->nq), Q_ROUND(f->nq) ^ 1);
     if (f->lane)
         return;
     TILE_AT(w, f->nq)->count = 0;
@@ -921,7 +929,7 @@ INLINED int row_of(const struct tile *x, int j)
 INLINED void load_k(struct source *f, const struct tile *x, int j)
 {
     const uint shared = f->shared, n = f->nk++;
-    await(K_EMPTY(n), ROUND(n) ^ 1);
+    await_by_all(K_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane)
         return;
     arrive_and_expect(K_FULL(n), 16384);
@@ -949,7 +957,7 @@ INLINED void load_v(struct source *f, const struct tile *x, int j)
     const uint shared = f->shared, n = f->nv++;
     const int end = x->keys - j * 64, whole = end >= 64 || x->keys == f->kv_len || x->keys == 0;
     const uint bar = whole ? V_FULL(n) : LANDED;
-    await(V_EMPTY(n), ROUND(n) ^ 1);
+    await_by_all(V_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane == 0) {
         arrive_and_expect(bar, 16384);
         for (int c = 0; c < 2; c++)
@@ -1452,6 +1460,7 @@ void attn_bf16_d128_on_sm90_q64k64_s2048(__global const ushort *q, __global cons
 #undef LANDED
 #undef ROUND
 #undef TILE_AT
+#undef await_by_all
 #undef make_barriers
 #undef place_map
 #undef source

@@ -186,6 +186,7 @@ struct __attribute__((aligned(64))) attn_cuda_maps {
 #define modify modify_a7fa9175
 #define tile tile_a7fa9175
 #define tile_at tile_at_a7fa9175
+#define await_by_all await_by_all_a7fa9175
 #define make_barriers make_barriers_a7fa9175
 #define source source_a7fa9175
 #define load_q load_q_a7fa9175
@@ -761,6 +762,13 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
 #define ROUND(n) ((n) / 2 & 1)
 #define TILE_AT(w, n) ((__local volatile struct tile *)(memory + 82064 + ((n) % 4 * 2 + (w)) * 48))
 
+/* For all lanes of a warp. Then one of them may let what comes next into the place: all have seen that this came,
+ * and none waits for it any more. */
+INLINED void await_by_all(uint bar, uint parity)
+{
+    await(bar, parity);
+    warp_sync();
+}
 INLINED void make_barriers(uint shared)
 {
     for (int w = 0; w < 2; w++)
@@ -789,7 +797,7 @@ INLINED void load_q(const struct source *f, const struct tile *x, int w)
 {
     const uint shared = f->shared, full = Q_FULL(w, f->nq);
     __local uchar *const memory = f->memory;
-    await(Q_EMPTY(w, f->nq), Q_ROUND(f->nq) ^ 1);
+    await_by_all(Q_EMPTY(w, f->nq), Q_ROUND(f->nq) ^ 1);
     if (f->lane)
         return;
     put_struct(TILE_AT(w, f->nq), *x);
@@ -803,7 +811,7 @@ INLINED void load_end(const struct source *f, int w)
 {
     const uint shared = f->shared;
     __local uchar *const memory = f->memory;
-    await(Q_EMPTY(w, f->nq), Q_ROUND(f->nq) ^ 1);
+    await_by_all(Q_EMPTY(w, f->nq), Q_ROUND(f->nq) ^ 1);
     if (f->lane)
         return;
     TILE_AT(w, f->nq)->count = 0;
@@ -819,7 +827,7 @@ INLINED int row_of(const struct tile *x, int j)
 INLINED void load_k(struct source *f, const struct tile *x, int j)
 {
     const uint shared = f->shared, n = f->nk++;
-    await(K_EMPTY(n), ROUND(n) ^ 1);
+    await_by_all(K_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane)
         return;
     arrive_and_expect(K_FULL(n), 8192);
@@ -847,7 +855,7 @@ INLINED void load_v(struct source *f, const struct tile *x, int j)
     const uint shared = f->shared, n = f->nv++;
     const int end = x->keys - j * 64, whole = end >= 64 || x->keys == f->kv_len || x->keys == 0;
     const uint bar = whole ? V_FULL(n) : LANDED;
-    await(V_EMPTY(n), ROUND(n) ^ 1);
+    await_by_all(V_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane == 0) {
         arrive_and_expect(bar, 8192);
         for (int c = 0; c < 1; c++)
@@ -1279,6 +1287,7 @@ void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k6
 #undef LANDED
 #undef ROUND
 #undef TILE_AT
+#undef await_by_all
 #undef make_barriers
 #undef source
 #undef load_q

@@ -221,12 +221,12 @@ INLINED void skip(int steps, struct worker *x, int pending)
     const uint shared = x->shared;
     #pragma unroll 1
     for (; steps > 0; steps--, pending = 0) {
-        await(K_FULL(x->nk), ROUND(x->nk));
+        await_by_all(K_FULL(x->nk), ROUND(x->nk));
         RELEASE(x, K_EMPTY(x->nk));
         x->nk++;
         if (pending) /* the last values of the tile before were multiplied without this tile's first scores */
             continue;
-        await(V_FULL(x->nv), ROUND(x->nv));
+        await_by_all(V_FULL(x->nv), ROUND(x->nv));
         RELEASE(x, V_EMPTY(x->nv));
         x->nv++;
     }

@@ -78,7 +78,7 @@ INLINED void load_q(const struct source *f, const struct tile *x, int w)
 {
     const uint shared = f->shared, full = Q_FULL(w, f->nq);
     __local uchar *const memory = f->memory;
-    await(Q_EMPTY(w, f->nq), Q_ROUND(f->nq) ^ 1);
+    await_by_all(Q_EMPTY(w, f->nq), Q_ROUND(f->nq) ^ 1);
 % if PACKED and SPLIT
     const struct tile mine = slice_of(x, w, &f->d);
     gather_q(f, &mine, w);
@@ -110,7 +110,7 @@ INLINED void load_end(const struct source *f, int w)
 {
     const uint shared = f->shared;
     __local uchar *const memory = f->memory;
-    await(Q_EMPTY(w, f->nq), Q_ROUND(f->nq) ^ 1);
+    await_by_all(Q_EMPTY(w, f->nq), Q_ROUND(f->nq) ^ 1);
 % if PACKED and SPLIT
     copies_arrive(Q_FULL(w, f->nq));
 % end
@@ -203,12 +203,12 @@ INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", co
     f->before = f->last;
     f->last = first ? place_of(f, x, j * ${BK} + f->lane * f->box) : f->next;
     f->next = place_of(f, x, max(j - 1, 0) * ${BK} + f->lane * f->box);
-    await(K_EMPTY(n), ROUND(n) ^ 1);
+    await_by_all(K_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane == 0)
         arrive_and_expect(${K_BAR}, ${K_TILE});
     load_boxes(f, f->last, x->g, K_AT(n), f->k, ${HB}, ${K_BAR});
 % else
-    await(K_EMPTY(n), ROUND(n) ^ 1);
+    await_by_all(K_EMPTY(n), ROUND(n) ^ 1);
 % if INSIDE
     if (f->lane == 0) {
         arrive_and_expect(bar, ${K_TILE});
@@ -248,12 +248,12 @@ INLINED void load_v(struct source *f, const struct tile *x, int j)
         gather(f, x, j, V_AT(n), f->v_rows, f->a->v_at, f->a->v_stride, ${VB}, ${HDV}, V_FULL(n), V_EMPTY(n), ROUND(n) ^ 1);
         return;
     }
-    await(V_EMPTY(n), ROUND(n) ^ 1);
+    await_by_all(V_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane == 0)
         arrive_and_expect(bar, ${V_TILE});
     load_boxes(f, f->before, x->g, V_AT(n), f->v, ${VB}, bar);
 % else
-    await(V_EMPTY(n), ROUND(n) ^ 1);
+    await_by_all(V_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane == 0) {
         arrive_and_expect(bar, ${V_TILE});
         for (int c = 0; c < ${VB}; c++)

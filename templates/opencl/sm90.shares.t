@@ -70,7 +70,7 @@ INLINED void follow(struct worker *x, const struct attn_cl_args *a, __global flo
     const uint shared = x->shared;
     float out[${NO}], factor[2];
     uint p[${NS/2}];
-    await(V_FULL(x->nv), ROUND(x->nv)); /* of none */
+    await_by_all(V_FULL(x->nv), ROUND(x->nv)); /* of none */
     RELEASE(x, V_EMPTY(x->nv));
     ${NEXT_V};
     for (;;) {

@@ -60,6 +60,13 @@ ${FEW ? " */" : " * The scales are also kept beside the n-th wide tile of keys, 
 enum { KEYS, VALUES, END }; /* what a place in the ring holds */
 
 % end
+/* For all lanes of a warp. Then one of them may let what comes next into the place: all have seen that this came, and none
+ * waits for it any more. */
+INLINED void await_by_all(uint bar, uint parity)
+{
+    await(bar, parity);
+    warp_sync();
+}
 INLINED void make_barriers(uint shared${PAGED and not NARROW ? ", int copies" : ""}${INSIDE ? ", int inside" : ""})
 {
     for (int w = 0; w < ${WG}; w++)

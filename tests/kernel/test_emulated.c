@@ -314,6 +314,28 @@ static void test_long_sums(void **state)
     assert_false(judge_drawn(&drawn, &v, 1, "long sums", s->totals));
 }
 
+/* Two tiles of 192 queries, of which those of the first warpgroup see a tenth of the keys that the last ones do. */
+static void draw_unlike_rows(const struct variant *v, uint64_t *state, struct trial_shape *out)
+{
+    (void)v;
+    const int64_t queries = 384 - random_below(state, 20);
+    *out = (struct trial_shape){.what = "unlike rows", .batch = 1, .heads = 2, .kv_heads = 1, .q_len = queries, .kv_len = 400};
+}
+
+/* A warpgroup passes over tiles of keys that only others see. None of its lanes may give a place of the ring back before all of
+ * its warp have looked whether the tile had come: the next tile could come to that place, and they would wait for it forever. */
+static void test_unlike_rows(void **state)
+{
+    const struct suite *s = *state;
+    const struct drawn_problems drawn = {.build = build, .draw = draw_unlike_rows, .arg = s, .problems = 2, .timeout_s = TIMEOUT};
+    struct gen_error err;
+    struct variant v;
+    if (getenv("ATTN_VARIANT") || (!s->card && emulated_why_not()))
+        skip();
+    assert_int_equal(variant_decode("attn_bf16_d16_causal_on_sm90_q192k16_st1", &v, &err), 0);
+    assert_false(judge_drawn(&drawn, &v, s->seed, "unlike rows", s->totals));
+}
+
 static int setup(void **state)
 {
     static struct suite suite;
@@ -342,6 +364,7 @@ static int teardown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_problems), cmocka_unit_test(test_long_sums)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_problems), cmocka_unit_test(test_long_sums),
+                                       cmocka_unit_test(test_unlike_rows)};
     return cmocka_run_group_tests_name("emulated", tests, setup, teardown);
 }

@@ -161,7 +161,7 @@ static void begin_group(int slot)
 /* So many groups from that one on, at once: what one waits for may be another's. */
 static void run_groups(int first, int count)
 {
-    enum { WARPS = ITEMS_MOST / EMULATED_LANES };
+    enum { WARPS = ITEMS_MOST / EMULATED_LANES, BEHIND = 64, BEHIND_TURNS = 32 };
     on.first = first;
     memset(on.of, 0, sizeof on.of);
     memset(on.warp, 0, sizeof on.warp);
@@ -170,6 +170,10 @@ static void run_groups(int first, int count)
         begin_group(g);
     emulated_engine_begin();
     bool rest = false; /* a warp now and then, or a copy, unless nothing else goes on */
+    struct {
+        uint32_t lanes;
+        int turns;
+    } behind[TOGETHER * WARPS] = {{0}}; /* lanes of a warp that stay behind the others for some turns */
     for (int left = count * on.items; left > 0;) {
         const uint64_t before = on.progress;
         const int each = (on.items + EMULATED_LANES - 1) / EMULATED_LANES, warps = count * each;
@@ -181,7 +185,11 @@ static void run_groups(int first, int count)
         left = 0;
         for (int w = 0; w < warps; w++) {
             const uint32_t drawn = rest ? emulated_random(8) : 7;
-            const uint32_t rests = drawn < 2 ? UINT32_MAX : drawn == 2 ? emulated_random(0) : 0; /* lanes: all, some or none */
+            uint32_t rests = drawn < 2 ? UINT32_MAX : drawn == 2 ? emulated_random(0) : 0; /* lanes: all, some or none */
+            if (behind[order[w]].turns > 0)
+                rests |= rest ? behind[order[w]].lanes : 0, behind[order[w]].turns--;
+            else if (rest && emulated_random(BEHIND) == 0)
+                behind[order[w]].lanes = emulated_random(0), behind[order[w]].turns = (int)emulated_random(BEHIND_TURNS);
             const int slot = order[w] / each, item = order[w] % each * EMULATED_LANES;
             const int end = item + EMULATED_LANES < on.items ? item + EMULATED_LANES : on.items;
             const int up = emulated_random(2) ? -1 : 1; /* which of a warp's lanes comes first is not said anywhere */
