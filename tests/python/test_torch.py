@@ -157,8 +157,8 @@ class Sdpa(unittest.TestCase):
                 same = (attngen.sdpa(q, k, k, enable_gqa=True).numpy() == expected.numpy()).all()
                 os._exit(0 if same and teams[-1] is False else 1)
             self.assertEqual(os.waitpid(child, 0)[1], 0)
-            with self.assertRaisesRegex(attngen.Invalid, "o is at the address of q"):
-                attngen.sdpa(q, q, q, out=q)
+            with self.assertRaisesRegex(attngen.Invalid, "scale is inf"):
+                attngen.sdpa(q, q, q, scale=float("inf"))
         finally:
             attngen.configure(openmp=False)
             _openmp.run_in_team = real
@@ -241,6 +241,22 @@ class Sdpa(unittest.TestCase):
 
 
 class Operators(unittest.TestCase):
+    def test_overlap(self):
+        packed = torch.randn(2, 16, 4, 4, 32)  # [batch, row, Q K V O, head, element]
+        parts = [packed[:, :, i].transpose(1, 2) for i in range(4)]
+        expected = attngen.sdpa(*parts[:3])
+        for _ in range(2):
+            self.assertTrue(torch.equal(attngen.sdpa(*parts[:3], out=parts[3]), expected))
+            with self.assertRaisesRegex(attngen.Invalid, "out shares memory with value"):
+                attngen.sdpa(*parts[:3], out=parts[2])
+            with self.assertRaisesRegex(attngen.Invalid, "out shares memory with q;"):
+                attngen.attention(*parts[:3], out=parts[0], lse=True)
+            with self.assertRaisesRegex(attngen.Invalid, "elements share memory"):
+                attngen.sdpa(*parts[:3], out=torch.empty(1, 1, 16, 32).expand(2, 4, 16, 32))
+        kept = parts[0].clone()
+        self.assertTrue(torch.equal(attngen.sdpa(*parts[:3], out=parts[0], fallback="torch"), parts[0]))
+        torch.testing.assert_close(parts[0], torch.nn.functional.scaled_dot_product_attention(kept, *parts[1:3]))
+
     def test_watched(self):
         """What records or changes operators sees one, and nothing that it needs is lost."""
         from torch._subclasses import FakeTensorMode

@@ -106,8 +106,8 @@ class Models(unittest.TestCase):
             options = transformers.GenerationConfig(max_new_tokens=20, do_sample=False, pad_token_id=0)
             expected = [model.generate(torch.tensor([p], device=DEVICE), generation_config=options)[0, len(p):].tolist()
                         for p in prompts]
-            where = transformers.ContinuousBatchingConfig(block_size=16, num_blocks=32, max_batch_tokens=24,
-                                                          allow_block_sharing=False)
+            where = transformers.ContinuousBatchingConfig(num_blocks=32, max_batch_tokens=24, allow_block_sharing=False)
+            setattr(where, "page_size" if hasattr(where, "page_size") else "block_size", 16)
             found, calls = counted(other, lambda m: m.generate_batch(prompts, generation_config=options,
                                                                      continuous_batching_config=where))
             self.assertEqual([r.error for r in found.values()], [None] * 4)
@@ -121,6 +121,17 @@ class Models(unittest.TestCase):
     def test_continuous_batching(self):
         self.batch(transformers.LlamaForCausalLM, transformers.LlamaConfig(**small))
         self.batch(transformers.MistralForCausalLM, transformers.MistralConfig(**small, sliding_window=9))
+        kinds = ["full_attention", "sliding_attention", "full_attention"]
+        self.batch(transformers.Qwen2ForCausalLM, transformers.Qwen2Config(**small, use_sliding_window=True,
+                                                                           sliding_window=9, layer_types=kinds))
+
+    @unittest.skipUnless(hasattr(transformers, "ContinuousBatchingConfig"), "transformers has no ContinuousBatchingConfig")
+    def test_paged_without_a_cache(self):
+        model, _ = both(transformers.LlamaForCausalLM, transformers.LlamaConfig(**small))
+        model.set_attn_implementation(next(n for n in ("paged|attngen", "attngen_paged")
+                                           if n in transformers.AttentionInterface().valid_keys()))
+        with torch.no_grad(), self.assertRaisesRegex(attngen.Unsupported, "no cache of continuous batching"):
+            model(torch.randint(3, 200, (1, 5), device=DEVICE))
 
     def test_sliding_window(self):
         self.write(transformers.MistralForCausalLM, transformers.MistralConfig(**small, sliding_window=9))

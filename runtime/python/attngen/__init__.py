@@ -14,8 +14,9 @@ from typing import Any, Optional
 
 from . import _c, _plans
 from ._c import Error, Failed, Invalid, NoMemory, Unsupported
-from ._call import Plan, attention, fallbacks, quantise, sdpa, supports, tune
+from ._call import Plan, attention, fallbacks, sdpa, supports, tune
 from ._program import cache_path, devices, emit
+from ._quantise import quantise
 
 __all__ = ["Error", "Failed", "Invalid", "NoMemory", "Plan", "Unsupported", "attention", "cache_path", "configure",
            "devices", "emit", "fallbacks", "quantise", "sdpa", "supports", "tune"]

@@ -1,4 +1,4 @@
-"""sdpa, attention, Plan, tune, quantise and supports: the functions that users call."""
+"""sdpa, attention, Plan, tune and supports: the functions that users call."""
 from __future__ import annotations
 
 from collections import Counter
@@ -6,9 +6,10 @@ from typing import Any, Dict, Optional, Sequence, Tuple, Union
 
 from . import _c, _openmp, _plans
 from ._arrays import DLPACK, NUMPY, Exported, View, adapter_of, contiguous, torch_adapter
+from ._overlap import Apart
 from ._plans import Call
-from ._prepare import (BLOCKS, EXTRA_AT, FLOATS, Options, broadcast, check_writable, collapse, dense_like, fail,
-                       request, sides_of)
+from ._prepare import (EXTRA_AT, FLOATS, NARROWED, Options, broadcast, check_writable, collapse, dense_like, fail,
+                       request)
 
 #: How often `fallback="torch"` made PyTorch compute instead, by libattn's message.
 fallbacks: "Counter[str]" = Counter()
@@ -79,6 +80,11 @@ def _prepare_sdpa(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any
     call = _prepare(views, o, Options(causal=is_causal, align="top-left", scale=scale), adapter.threads())
     call.o_shape, call.o_strides = o_shape, o_strides
     call.like_q = (o_shape, o_strides) == (tuple(shape), tuple(strides)) and 0 not in o_shape
+    if out is not None:
+        read = {"query": views["q"], "key": views["k"], "value": views["v"]}
+        if mask_at is not None:
+            read["attn_mask"] = views[name]
+        call.apart = Apart({"out": o}, read)
     return call, mask_at
 
 
@@ -168,12 +174,13 @@ def sdpa_now(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any, dro
             o = adapter.empty_like(query)
         else:
             o = adapter.empty(call.o_shape, call.o_strides, call.o_dtype, query)
-        o_at = pointer(o)
-        if call.fresh and out is None:
+        q_at, k_at, v_at, o_at = pointer(query), pointer(key), pointer(value), pointer(o)
+        extras = () if mask_at is None else ((mask_at, pointer(attn_mask)),)
+        if out is not None:
+            call.apart.check((o_at, q_at, k_at, v_at, *[at for _, at in extras]))
+        elif call.fresh:
             _c.want_huge_pages(o_at, call.fresh)
-        call.execute(pointer(query), pointer(key), pointer(value), o_at, 0,
-                     () if mask_at is None else ((mask_at, pointer(attn_mask)),),
-                     None if call.device < 0 else adapter.stream(call.device))
+        call.execute(q_at, k_at, v_at, o_at, 0, extras, None if call.device < 0 else adapter.stream(call.device))
         if out is not None:
             adapter.wrote(out)
         return o
@@ -211,6 +218,8 @@ def _sdpa_exported(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: 
     result = out if o is not None else DLPACK.empty(call.o_shape, call.o_strides, call.o_dtype, q)
     at = o.view.pointer if o is not None else adapter_of(result).pointer(result)
     extras = () if mask is None else ((mask_at, mask.view.pointer),)
+    if o is not None:
+        call.apart.check((at, q.view.pointer, k.view.pointer, v.view.pointer, *[place for _, place in extras]))
     call.execute(q.view.pointer, k.view.pointer, v.view.pointer, at, 0, extras, DLPACK.stream(call.device))
     return result
 
@@ -225,7 +234,6 @@ def _fall_back(error: _c.Error, query: Any, key: Any, value: Any, attn_mask: Any
 # ---- attention -------------------------------------------------------------------------------------------------------
 
 _attention_calls = _plans.call_cache()
-_NARROW = ("int8", "fp8", "q8_0", "q4_0")
 _NOTHING: Dict[str, Any] = {}
 
 
@@ -282,16 +290,27 @@ def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: A
     if wants_lse:
         lse_out = _lse_array(adapter, call, lse_out, first)
         lse_at = adapter_of(lse_out).pointer(lse_out)
-    extras = [(EXTRA_AT[name], adapters[name].pointer(a)) for name, a in arrays.items() if name in EXTRA_AT]
+    at = {name: adapters[name].pointer(a) for name, a in arrays.items()}
+    extras = [(EXTRA_AT[name], place) for name, place in at.items() if name in EXTRA_AT]
+    if out is not None or (wants_lse and lse is not True):
+        if call.apart is None:
+            call.apart = Apart(_written(call, wants_lse), {name: adapters[name].view(a) for name, a in arrays.items()})
+        call.apart.check((o_at, *((lse_at,) if wants_lse else ()), *at.values()))
     if call.fresh and out is None:
         _c.want_huge_pages(o_at, call.fresh)
-    call.execute(adapter.pointer(first), adapters["k"].pointer(arrays["k"]), adapters["v"].pointer(arrays["v"]), o_at,
-                 lse_at, extras, None if call.device < 0 else adapter.stream(call.device))
+    call.execute(at["q"], at["k"], at["v"], o_at, lse_at, extras,
+                 None if call.device < 0 else adapter.stream(call.device))
     if out is not None:
         o_adapter.wrote(out)
     if wants_lse and lse is not True:
         adapter_of(lse).wrote(lse)
     return (o, lse_out) if wants_lse else o
+
+
+def _written(call: Call, lse: bool) -> Dict[str, View]:
+    """What a prepared call writes: O, and LSE if it is asked for."""
+    o = {"out": View(0, call.o_shape, call.o_strides, call.o_dtype, call.device)}
+    return {**o, "lse": View(0, call.lse_shape, contiguous(call.lse_shape), "f32", call.device)} if lse else o
 
 
 def _attend_plain(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], adapter: Any, q: Any, k: Any, v: Any,
@@ -320,10 +339,14 @@ def _attend_plain(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], adapte
         o = adapter.empty(call.o_shape, call.o_strides, call.o_dtype, q)
     found = _lse_array(adapter, call, None, q) if lse else None
     pointer = adapter.pointer
-    o_at = pointer(o)
-    if call.fresh and out is None:
+    q_at, k_at, v_at, o_at = pointer(q), pointer(k), pointer(v), pointer(o)
+    if out is not None:
+        if call.apart is None:
+            call.apart = Apart(_written(call, False), {"q": adapter.view(q), "k": adapter.view(k), "v": adapter.view(v)})
+        call.apart.check((o_at, q_at, k_at, v_at))
+    elif call.fresh:
         _c.want_huge_pages(o_at, call.fresh)
-    call.execute(pointer(q), pointer(k), pointer(v), o_at, 0 if found is None else pointer(found), (),
+    call.execute(q_at, k_at, v_at, o_at, 0 if found is None else pointer(found), (),
                  None if call.device < 0 else adapter.stream(call.device))
     if out is not None:
         adapter.wrote(out)
@@ -452,7 +475,7 @@ class Plan:
         threads = rigor = compiler = time_limit = variant = None  # the plan has them
         options = (has.causal, align, q_offset, scale, None if window is None else _plans.pair("window", window), softcap,
                    layout, q_len, kv_len, has.o_dtype, lse is not False, threads, rigor, compiler, time_limit, variant,
-                   has.kv_dtype if has.kv_dtype in _NARROW else None, has.invariant)
+                   has.kv_dtype if has.kv_dtype in NARROWED else None, has.invariant)
         given = _given(bias, mask, alibi_slopes, sinks, kv_lens, q_starts, kv_starts, block_table, k_scales, v_scales)
         return _attend(self._compiled, self._calls, q, k, v, out, lse, given, options)
 
@@ -502,100 +525,6 @@ def tune(shape: Union[str, Sequence[int]], *, rigor: str = "measure", time_limit
                 max_batch=batch, max_q_len=q_len, max_kv_len=kv_len, rigor=rigor, time_limit=time_limit, **problem)
     _plans.forget()
     return plan
-
-
-def quantise(x: Any, to: str, *, scales: Any = None, share: str = "row", out: Any = None, out_scales: Any = None,
-             slots: Any = None) -> Any:
-    """Converts the rows of a NumPy array or of a tensor, also on a CUDA card, to a type that only K and V may have.
-
-    x: float32, float16 or bfloat16 [batch, KV heads, rows, D], with pages instead of batch for a paged cache. to: "int8",
-    "fp8" (OCP's E4M3), "q8_0" or "q4_0" (ggml's blocks of 32 values; D is then a multiple of 32). Returns (stored, scales).
-    stored is int8 or uint8 [batch, KV heads, rows, D], and for blocks uint8 [batch, KV heads, rows, bytes of a row];
-    scales is float32, and None for blocks.
-
-    share: what shares a scale: "row" (scales [batch, KV heads, rows]), "head" ([batch, KV heads, 1]) or "all" ([1, 1, 1]).
-    scales: float32 with one of these shapes: scales to use instead of computing them, as for rows that are added to a
-    cache. Numbers are rounded to the nearest, ties to even, and those out of range become the largest of their sign; see
-    attn_quantise in attn.h. On a card, the kernel is launched on PyTorch's current stream and the call returns at once.
-
-    out, out_scales: the arrays for the stored numbers and for computed scales, which are then returned. slots: int64
-    [batch, rows], the place of each row of x in a cache `out` [pages, KV heads, rows of a page, D]: row slot % rows of
-    page slot // rows; a row with a negative slot is left out. out is then required, and so is out_scales if scales are
-    computed. scales and out_scales have the sides of the cache, of which any but KV heads may be 1.
-    """
-    import ctypes
-    adapter = adapter_of(x, "x")
-    if adapter is DLPACK:
-        raise fail("x is neither a NumPy array nor a PyTorch tensor; expected one of these")
-    adapter.check(x, scales, out, out_scales, slots)
-    view = adapter.view(x)
-    if view.dtype not in FLOATS or len(view.shape) != 4:
-        raise fail(f"x is {list(view.shape)} of {view.dtype}; expected [batch, KV heads, rows, D] of a float type")
-    s = sides_of("x", view, "bhsd", False)
-    if to not in _NARROW or share not in ("row", "head", "all"):
-        raise fail(f"to is {to!r} and share {share!r}; expected one of {', '.join(_NARROW)}, and row, head or all")
-    size = BLOCKS.get(to)
-    if size and s.dim % 32:
-        raise fail(f"D is {s.dim}; expected a multiple of 32 for {to}")
-    width = s.dim // 32 * size if size else s.dim
-    p = _c.Quantisation(size=ctypes.sizeof(_c.Quantisation), from_=_c.DTYPES[view.dtype], to=_c.DTYPES[to],
-                        batch=s.batch, heads=s.heads, rows=s.rows, width=s.dim, in_=view.pointer)
-    p.in_stride[:] = s.strides
-    sides = (s.batch, s.heads, s.rows)
-    if slots is not None:
-        if out is None:
-            raise fail("slots are given and out is not; expected the cache that they belong to")
-        where = adapter.view(slots)
-        if where.dtype != "i64" or where.shape != (s.batch, s.rows) or where.strides != contiguous(where.shape) or \
-                where.device != view.device:
-            raise fail(f"slots is {list(where.shape)} of {where.dtype}; expected {[s.batch, s.rows]} of int64, contiguous, on "
-                       "x's device")
-        pages, _, page_size = adapter.view(out).shape[:3] if len(adapter.view(out).shape) == 4 else (0, 0, 1)
-        p.slots, p.pages, p.page_size = where.pointer, pages, page_size
-        sides = (pages, s.heads, page_size)
-    kind = "i8" if to == "int8" else "u8"
-    if out is None:
-        out = adapter.empty(sides + (width,), contiguous(sides + (width,)), kind, x)
-    stored = adapter.view(out)
-    unit = size or 1
-    if stored.shape != sides + (width,) or stored.dtype not in (kind, "fp8" if to == "fp8" else kind) or \
-            stored.device != view.device or (width > 1 and stored.strides[3] != 1) or any(n % unit for n in stored.strides[:3]):
-        raise fail(f"out is {list(stored.shape)} of {stored.dtype}; expected {list(sides + (width,))} of "
-                   f"{'int8' if to == 'int8' else 'uint8'} on x's device, with contiguous rows")
-    check_writable("out", stored)
-    p.out = stored.pointer
-    p.out_stride[:] = [n // unit if side > 1 else 1 for side, n in zip(stored.shape, stored.strides[:3])]
-    scales = _quantise_scales(adapter, x, view, p, to, scales, share, out_scales, sides)
-    if view.device < 0:
-        _c.call("attn_quantise", ctypes.byref(p))
-    else:
-        _c.call("attn_quantise_cuda", _plans.any_on(view.device).handle, ctypes.byref(p), adapter.stream(view.device))
-    return out, scales
-
-
-def _quantise_scales(adapter: Any, x: Any, view: View, p: Any, to: str, scales: Any, share: str, out_scales: Any,
-                     sides: Tuple[int, ...]) -> Any:
-    """The scales of a quantisation: the given ones, or memory for computed ones."""
-    if to in BLOCKS:
-        if scales is not None or out_scales is not None:
-            raise fail(f"scales are given and to is {to!r}; expected none, since blocks hold their own")
-        return None
-    if scales is not None and out_scales is not None:
-        raise fail("scales and out_scales are both given; expected one of them")
-    p.given = int(scales is not None)
-    if scales is None and out_scales is not None:
-        check_writable("out_scales", adapter.view(out_scales))
-        scales = out_scales
-    if scales is None and p.slots:
-        raise fail("slots are given, but neither scales nor out_scales; expected those of the cache")
-    if scales is None:
-        shared = {"row": sides, "head": sides[:2] + (1,), "all": (1, 1, 1)}[share]
-        scales = adapter.empty(shared, contiguous(shared), "f32", x)
-    of = adapter.view(scales)
-    if of.dtype != "f32" or of.device != view.device:
-        raise fail(f"scales have type {of.dtype}; expected float32 on x's device")
-    p.scales, p.scales_stride[:] = of.pointer, broadcast("scales", of, sides)
-    return scales
 
 
 def supports(**problem: Any) -> Optional[str]:

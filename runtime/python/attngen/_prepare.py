@@ -20,6 +20,7 @@ EXTRAS = {"bias": FLOATS, "mask": ("bool", "u8"), "kv_lens": ("i64",), "q_starts
           "v_scales": ("f32",)}
 # Types that only K and V may have, by the element type of the array: bytes, and blocks as bytes, which kv_dtype names.
 NARROW = {"i8": ("int8",), "fp8": ("fp8",), "u8": ("fp8", "q8_0", "q4_0")}
+NARROWED = ("int8", "fp8", "q8_0", "q4_0")
 BLOCKS = {"q8_0": 34, "q4_0": 18}  # bytes of a block of 32 values
 EXTRA_AT = {name: getattr(_c.Run, name).offset for name in EXTRAS}
 

@@ -70,54 +70,128 @@ def _batch(size: int, read: Any, q_starts: Any, kv_starts: Any, longest: int) ->
     return _Batch(q_starts, kv_starts, kv_starts[1:] - kv_starts[:-1], table)
 
 
+class _Layer(NamedTuple):
+    """A layer's part of the cache of continuous batching. Positions in it, which transformers gives, count rows."""
+    group: int  # which lists of positions are its own
+    kind: str  # the key of its lengths
+    window: Optional[int]  # the last keys that a row sees, itself included
+    first: bool  # whether no layer of its group comes before
+    size: int  # rows of a block
+    blocks: Any  # K and V, each [blocks, size, KV heads, D]; only without a window
+
+
+def _layer_of(cache: Any, layer: int) -> _Layer:
+    """Of transformers' cache: since 5.18 an allocator has the layers of a kind, and before a group of equal layers did."""
+    if hasattr(cache, "layer_to_allocator"):
+        has = cache.layer_to_allocator[layer]
+        window = getattr(has, "sliding_window", None)
+        kind = next(name for name, one in cache.cache_allocators.items() if one is has)
+        return _Layer(has.index, kind, window, layer == has.layer_indices[0], has.tokens_per_page,
+                      has.get_cache_for_block_table(layer) if window is None else None)
+    if not hasattr(cache, "layer_index_to_group_indices"):
+        raise _c.Unsupported("continuous batching in this version of transformers keeps another cache; expected transformers "
+                             "5.8 or later")
+    group, at = cache.layer_index_to_group_indices[layer]
+    window = cache.sliding_windows[layer]
+    rows = (cache.key_cache[at], cache.value_cache[at])
+    return _Layer(group, "full_attention" if window == 1 else "sliding_attention", None if window == 1 else window, at == 0,
+                  cache.block_size, [x.view(-1, cache.block_size, *x.shape[1:]) for x in rows])
+
+
+def _update(cache: Any, layer: int, key: Any, value: Any, kwargs: Dict[str, Any]) -> Tuple[Any, Any]:
+    """Writes new keys to the cache, and returns all that are needed, [rows, KV heads, D]: copies, if some are in the cache."""
+    if "max_length_k" in kwargs:  # transformers 5.20 and later
+        found = cache.update(key_states=key, value_states=value, layer_idx=layer, kwargs=dict(kwargs))
+        return found[0][0].transpose(0, 1), found[1][0].transpose(0, 1)
+    key, value = cache.update(key, value, layer, kwargs["read_index"], kwargs["write_index"])
+    return key, value
+
+
+@torch.compiler.disable  # the cache is written to in place, by views of it
 def paged_attention_forward(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, dropout: float = 0.0,
                             scaling: Optional[float] = None, softcap: Optional[float] = None, s_aux: Any = None,
-                            position_bias: Any = None, *, cache: Any, cu_seq_lens_q: Any, cu_seq_lens_k: Any,
-                            max_seqlen_q: int, max_seqlen_k: Any, read_index: Any, write_index: Any,
-                            **kwargs: Any) -> Tuple[Any, None]:
+                            position_bias: Any = None, cache: Any = None, **kwargs: Any) -> Tuple[Any, None]:
     """The function that a model calls in continuous batching, as model.generate_batch does it. query, key and value are
     [1, heads, rows of all sequences, D]; new keys are written to the cache, and the others are read where they lie in its
     blocks. Returns ([1, rows, heads, Dv], None)."""
+    if cache is None:
+        raise _c.Unsupported("there is no cache of continuous batching; expected attn_implementation=\"attngen\" outside "
+                             "generate_batch")
     if dropout:
         raise _c.Unsupported(f"dropout is {dropout}; expected 0.0, since kernels have no dropout")
     if attention_mask is not None or position_bias is not None:
         raise _c.Unsupported("continuous batching has a mask or a position bias; expected neither")
-    layer = module.layer_idx
-    group, at = cache.layer_index_to_group_indices[layer]
-    window = cache.sliding_windows[layer]
-    if isinstance(cu_seq_lens_k, dict):
-        kind = "full_attention" if window == 1 else "sliding_attention"
-        cu_seq_lens_k, max_seqlen_k = cu_seq_lens_k[kind], max_seqlen_k[kind]
-    if at == 0:  # the first of the group's layers
-        prepared = _batch(cache.block_size, read_index[group], cu_seq_lens_q, cu_seq_lens_k, max_seqlen_k)
-        cache.attngen_batches = {**getattr(cache, "attngen_batches", {}), group: prepared}
-    batch = cache.attngen_batches[group]
+    if kwargs.get("block_table") is not None:
+        raise _c.Unsupported("continuous batching gives a block table instead of positions; expected max_blocks_per_request=0")
+    at = _layer_of(cache, module.layer_idx)
+    longest_q, longest_k = (kwargs["max_length_" + x] if "max_length_" + x in kwargs else kwargs["max_seqlen_" + x]
+                            for x in "qk")
+    starts = kwargs["cu_seq_lens_k"]
+    if isinstance(starts, dict):
+        starts, longest_k = starts[at.kind], longest_k[at.kind]
+    if at.first:
+        prepared = _batch(at.size, kwargs["read_index"][at.group], kwargs["cu_seq_lens_q"], starts, longest_k)
+        cache.attngen_batches = {**getattr(cache, "attngen_batches", {}), at.group: prepared}
+    batch = cache.attngen_batches[at.group]
     options: Dict[str, Any] = dict(causal=True, scale=scaling, softcap=softcap,
                                    sinks=None if s_aux is None else s_aux.float().contiguous())
-    if batch.table is None or window != 1:  # whole prompts; or a window's few keys, of which transformers makes a copy
-        if window != 1:
-            options["window"] = (window - 1, 0)
-        key, value = cache.update(key, value, layer, read_index, write_index)
+    if batch.table is None or at.window is not None:  # whole prompts; or a window's few keys, of which a copy is made
+        if at.window is not None:
+            options["window"] = (at.window - 1, 0)
+        key, value = _update(cache, module.layer_idx, key, value, kwargs)
         o = attention(query[0].transpose(0, 1), key, value, q_starts=batch.q_starts, kv_starts=batch.kv_starts,
-                      q_len=max_seqlen_q, kv_len=max_seqlen_k, **options)
+                      q_len=longest_q, kv_len=longest_k, **options)
         return o[None], None
-    pages = []
-    for x, kept in ((key, cache.key_cache[at]), (value, cache.value_cache[at])):
-        kept.index_copy_(0, write_index[group], x[0].transpose(0, 1))
-        pages.append(kept.view(-1, cache.block_size, *kept.shape[1:]).transpose(1, 2))
-    if max_seqlen_q == 1 and query.shape[2] == batch.kv_lens.shape[0]:
+    for x, kept in zip((key, value), at.blocks):
+        kept.flatten(0, 1).index_copy_(0, kwargs["write_index"][at.group], x[0].transpose(0, 1))
+    pages = [x.transpose(1, 2) for x in at.blocks]
+    if longest_q == 1 and query.shape[2] == batch.kv_lens.shape[0]:
         o = attention(query.permute(2, 1, 0, 3), *pages, block_table=batch.table, kv_lens=batch.kv_lens, **options)
         return o.permute(2, 0, 1, 3), None
-    o = attention(query[0].transpose(0, 1), *pages, q_starts=batch.q_starts, q_len=max_seqlen_q, block_table=batch.table,
+    o = attention(query[0].transpose(0, 1), *pages, q_starts=batch.q_starts, q_len=longest_q, block_table=batch.table,
                   kv_lens=batch.kv_lens, **options)
     return o[None], None
 
 
+_paged: Dict[str, str] = {}  # names that register() was given, and the name of each in continuous batching
+
+
+def _admit() -> None:
+    """transformers 5.20 and later let only implementations that they know by name compute continuous batching, and drop
+    "paged|" from names: lets those of register() in, under a name for which no mask is made."""
+    try:
+        from transformers.generation.continuous_batching.continuous_api import ContinuousBatchingManager
+    except ImportError:
+        return
+    manager: Any = ContinuousBatchingManager
+    own = getattr(manager, "switch_to_cb_friendly_attn", None)
+    if own is None or hasattr(own, "attngen"):
+        return
+
+    def switch(self: Any, model: Any, *args: Any, **kwargs: Any) -> None:
+        asked = model.config._attn_implementation
+        if asked in _paged:
+            model.set_attn_implementation(_paged[asked])
+            self._original_attn_impl = asked
+        elif asked not in _paged.values():
+            own(self, model, *args, **kwargs)
+
+    setattr(switch, "attngen", True)
+    manager.switch_to_cb_friendly_attn = switch
+
+
 def register(name: str = "attngen") -> None:
     """Registers attn_implementation=name with transformers, with the masks of "sdpa"; and "paged|" + name, which
-    continuous batching uses and which takes no mask."""
+    continuous batching uses and which takes no mask. Where transformers no longer know the prefix "paged|", which is since
+    5.20, generate_batch uses it for models with attn_implementation=name."""
+    import transformers
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
     AttentionInterface.register(name, attention_forward)
-    AttentionInterface.register("paged|" + name, paged_attention_forward)
     AttentionMaskInterface.register(name, sdpa_mask)
+    if tuple(int(x) for x in transformers.__version__.split(".")[:2]) < (5, 20):
+        AttentionInterface.register("paged|" + name, paged_attention_forward)
+        return
+    _paged[name] = name + "_paged"
+    AttentionInterface.register(_paged[name], paged_attention_forward)
+    _admit()
