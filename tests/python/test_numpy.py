@@ -174,13 +174,13 @@ class Sdpa(unittest.TestCase):
                 self.assertRaisesRegex(attngen.Invalid, why, call)
 
     def test_refusals(self):
-        q, k = draw(1, 4, 8, 16), draw(1, 2, 8, 16)
+        q, k, rows = draw(1, 4, 8, 16), draw(1, 2, 8, 16), draw(8, 4, 16)
         for words, call in (
                 ("query has 4 heads and key has 2; expected the same number, or enable_gqa=True", lambda: attngen.sdpa(q, k, k)),
                 ("dropout_p is 0.1; expected 0.0", lambda: attngen.sdpa(q, q, q, dropout_p=0.1)),
                 ("expected one of them, as for PyTorch",
                  lambda: attngen.sdpa(q, q, q, np.ones((8, 8), bool), is_causal=True)),
-                ("q has type f64; expected float32 or float16 or bfloat16",
+                ("q has type float64; expected float32 or float16 or bfloat16",
                  lambda: attngen.sdpa(*(3 * [q.astype(np.float64)]))),
                 ("stride of 2 elements within a row", lambda: attngen.sdpa(q[..., ::2], q[..., ::2], q[..., ::2])),
                 ("sides that are 1 or those of", lambda: attngen.sdpa(q, q, q, np.ones((3, 8), bool))),
@@ -205,13 +205,30 @@ class Sdpa(unittest.TestCase):
                 ("fallback is 'jax'; expected None or 'torch'", lambda: attngen.sdpa(q, q, q, fallback="jax")),
                 ("key is of type builtins.NoneType; expected", lambda: attngen.sdpa(q, None, q)),
                 ("query is a masked array; expected a plain one", lambda: attngen.sdpa(np.ma.array(q), q, q)),
-                ("a list holds numbers of type float64; expected whole", lambda: attngen.attention(q, q, q, kv_lens=[1.5])),
+                ("kv_lens: a list holds numbers of type float64; expected whole", lambda: attngen.attention(q, q, q, kv_lens=[1.5])),
+                ("kv_lens: .*inhomogeneous", lambda: attngen.attention(q, q, q, kv_lens=[[1], [1, 2]])),
+                (r"scale is array\(\[1., 2.\]\); expected a number", lambda: attngen.sdpa(q, q, q, scale=np.array([1.0, 2.0]))),
+                (r"softcap is array\(\[1., 2.\]\); expected a number", lambda: attngen.attention(q, q, q, softcap=np.array([1.0, 2.0]))),
+                (r"align is \['top-left'\]; expected a string", lambda: attngen.attention(q, q, q, align=["top-left"])),
+                ("kv_len is 9; expected at most 8, the rows of k$", lambda: attngen.attention(q, q, q, kv_len=9)),
+                ("q_len is 7 and q has 8 rows", lambda: attngen.attention(q, q, q, q_len=7)),
+                ("q_starts ends at 9; expected at most 8, the rows of q",
+                 lambda: attngen.attention(rows, rows, rows, q_starts=[0, 4, 9], kv_starts=[0, 4, 8])),
+                ("kv_starts ends at 16; expected at most 8, the rows of k",
+                 lambda: attngen.attention(rows, rows, rows, q_starts=[0, 4, 8], kv_starts=[0, 8, 16])),
+                ("kv_len is 17; expected at most 16, the rows of k in a sequence's pages",
+                 lambda: attngen.attention(q, q, q, block_table=[[0, 0]], kv_lens=[9], kv_len=17)),
                 ("shape is '1,2'; expected B,Hq,Hkv", lambda: attngen.tune("1,2")),
                 ("shape is .*1.5.; expected B,Hq,Hkv", lambda: attngen.tune((1, 1, 1, 1, 1, 1.5))),
                 ("elements and rows of k", lambda: attngen.sdpa(q, q[..., :8], q)),
                 ("head_dim_v is 512|rows of q have|dtype is", lambda: attngen.attention(q, q, q, o_dtype="f8"))):
             with self.assertRaisesRegex(attngen.Error, words):
                 call()
+        scale = np.array(0.25)  # which may change between two calls
+        for attend in (attngen.sdpa, attngen.attention):
+            for value in (0.25, 2.5):
+                scale[...] = value
+                np.testing.assert_array_equal(attend(q, q, q, scale=scale), attend(q, q, q, scale=value))
         fixed = {"out": np.empty_like(q), "lse": np.empty(q.shape[:-1], np.float32)}
         attngen.attention(q, q, q, **fixed)  # so that the call is prepared already when they are read-only
         for name, array in fixed.items():
@@ -279,7 +296,7 @@ class Attention(unittest.TestCase):
                     np.testing.assert_array_equal(again, stored[0][:, :, 10:20])
         plan = attngen.Plan(head_dim=64, heads=4, kv_heads=2, max_batch=2, max_q_len=9, max_kv_len=50, kv_dtype="q4_0")
         check(plan(q, *stored), q, *plain)
-        with self.assertRaisesRegex(attngen.Invalid, "kv_dtype is None and k has type u8; expected one of fp8, q8_0, q4_0"):
+        with self.assertRaisesRegex(attngen.Invalid, "kv_dtype is None and k has type uint8; expected one of fp8, q8_0, q4_0"):
             attngen.attention(q, *stored)
         with self.assertRaisesRegex(attngen.Invalid, "k_scales"):
             attngen.attention(q, k.astype(np.int8), v.astype(np.int8))

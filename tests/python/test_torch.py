@@ -195,7 +195,7 @@ class Sdpa(unittest.TestCase):
         x = np.random.rand(1, 1, 4, 8)
         np.testing.assert_allclose(attngen.sdpa(x, x, x), own(*(3 * [torch.from_numpy(x)])).numpy())
         attngen.configure(fallback="")
-        with self.assertRaisesRegex(attngen.Unsupported, "q has type f64"):
+        with self.assertRaisesRegex(attngen.Unsupported, "q has type float64"):
             attngen.sdpa(q, q, q)
         counted = attngen.fallbacks - before
         self.assertEqual(sum(counted.values()), 4)
@@ -209,6 +209,11 @@ class Sdpa(unittest.TestCase):
                             ("sparse", lambda: attngen.sdpa(q.to_sparse(), q, q))):
             with self.assertRaisesRegex((attngen.Error), words):
                 call()
+        scale = torch.tensor(0.25)
+        found = [attngen.sdpa(q, q, q, scale=scale)]
+        found.append(attngen.sdpa(q, q, q, scale=scale.fill_(2.5)))
+        for o, exact in zip(found, (0.25, 2.5)):
+            self.assertTrue(torch.equal(o, attngen.sdpa(q, q, q, scale=exact)))
 
     def test_meta_and_subclasses(self):
         class Mine(torch.Tensor):

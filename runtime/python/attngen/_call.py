@@ -1,6 +1,7 @@
 """sdpa, attention, Plan, tune and supports: the functions that users call."""
 from __future__ import annotations
 
+import ctypes
 from collections import Counter
 from typing import Any, Dict, Optional, Sequence, Tuple, Union
 
@@ -9,7 +10,7 @@ from ._arrays import DLPACK, NUMPY, Exported, View, adapter_of, contiguous, torc
 from ._overlap import Apart
 from ._plans import Call
 from ._prepare import (EXTRA_AT, FLOATS, NARROWED, Options, broadcast, check_writable, collapse, dense_like, fail,
-                       request)
+                       plain, request, type_name)
 
 #: How often `fallback="torch"` made PyTorch compute instead, by libattn's message.
 fallbacks: "Counter[str]" = Counter()
@@ -25,6 +26,7 @@ def _prepare(views: Dict[str, View], o: Optional[View], options: Options, thread
     if plan is not None:
         _check_plan(plan.key, r.key)
     call = Call(compiled, r.run, r.o_shape, r.o_strides, r.o_dtype, r.lse_shape, views["q"].device)
+    call.starts = r.starts if views["q"].device < 0 else ()  # a card's memory is not read here
     key, run = compiled.key, r.run
     if _plans.defaults["openmp"] and threads > 1 and compiled.device == "cpu" and compiled.threads > 1 and \
             run.batch * key.heads * run.q_len * run.kv_len * (key.head_dim + key.head_dim_v) >= _openmp.LEAST_WORK:
@@ -64,7 +66,7 @@ def _prepare_sdpa(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any
         mask = adapter_of(attn_mask, "attn_mask").view(attn_mask)
         name = "mask" if mask.dtype == "bool" else "bias"
         if name == "bias" and mask.dtype not in FLOATS:
-            raise _c.Unsupported(f"attn_mask has type {mask.dtype}; expected bool, float32, float16 or bfloat16")
+            raise _c.Unsupported(f"attn_mask has type {type_name(mask.dtype)}; expected bool, float32, float16 or bfloat16")
         views[name] = _spread_mask(mask, shape[:-1] + (views["k"].shape[2],))
         mask_at = EXTRA_AT[name]
     o_shape = tuple(shape[:-1]) + (views["v"].shape[-1],)
@@ -159,8 +161,16 @@ def sdpa_now(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any, dro
         return _sdpa_exported(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out, fallback)
     try:
         signature = (adapter.signature(query, key, value, attn_mask, out), is_causal, scale, enable_gqa, dropout_p)
-        found: Any = _sdpa_calls.get(signature)
+        try:
+            found: Any = _sdpa_calls.get(signature)
+        except TypeError:  # an option is an array
+            found = None
         if found is None:
+            options = (is_causal, scale, enable_gqa, dropout_p)
+            numbers = plain(("is_causal", "scale", "enable_gqa", "dropout_p"), options)
+            if numbers is not options:
+                is_causal, scale, enable_gqa, dropout_p = numbers
+                return sdpa_now(adapter, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out, fallback)
             if attn_mask is None and out is None and not dropout_p:
                 found = _grown(adapter, query, key, value, is_causal, scale, enable_gqa)
             found = found or _prepare_sdpa(adapter, query, key, value, attn_mask, dropout_p, is_causal, scale,
@@ -256,8 +266,15 @@ _NUMBERS = {"kv_lens": "int64", "q_starts": "int64", "kv_starts": "int64", "bloc
 
 def _as_arrays(adapter: Any, given: Dict[str, Any]) -> Dict[str, Any]:
     """The arrays that are given, with arrays in place of lists."""
-    return {name: adapter.from_list(_NUMBERS[name], values) if isinstance(values, (list, tuple)) else values
+    return {name: _from_list(adapter, name, values) if isinstance(values, (list, tuple)) else values
             for name, values in given.items() if values is not None}
+
+
+def _from_list(adapter: Any, name: str, values: Any) -> Any:
+    try:
+        return adapter.from_list(_NUMBERS[name], values)
+    except (TypeError, ValueError) as error:
+        raise fail(f"{name}: {error}") from None
 
 
 def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: Any, v: Any, out: Any, lse: Any,
@@ -266,7 +283,7 @@ def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: A
     adapter = adapter_of(q, "q")
     if adapter is not DLPACK and given is _NOTHING and (lse is False or lse is True):
         return _attend_plain(plan, cache, adapter, q, k, v, out, lse, options)
-    options = Options(*options)
+    options = Options(*plain(Options._fields, options))
     arrays = {"q": q, "k": k, "v": v, **_as_arrays(adapter, given)}
     if adapter is DLPACK:
         arrays = {name: Exported(a) if adapter_of(a, name) is DLPACK else a for name, a in arrays.items()}
@@ -292,6 +309,10 @@ def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: A
         lse_at = adapter_of(lse_out).pointer(lse_out)
     at = {name: adapters[name].pointer(a) for name, a in arrays.items()}
     extras = [(EXTRA_AT[name], place) for name, place in at.items() if name in EXTRA_AT]
+    for name, before, rows in call.starts:
+        last = ctypes.c_int64.from_address(at[name] + before).value
+        if last > rows:
+            raise fail(f"{name} ends at {last}; expected at most {rows}, the rows of {'q' if name == 'q_starts' else 'k'}")
     if out is not None or (wants_lse and lse is not True):
         if call.apart is None:
             call.apart = Apart(_written(call, wants_lse), {name: adapters[name].view(a) for name, a in arrays.items()})
@@ -323,8 +344,14 @@ def _attend_plain(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], adapte
                                 if a is not None or name != "out"})
         adapter.check(q, k, v, out)
         raise
-    call = cache.get(signature)
+    try:
+        call = cache.get(signature)
+    except TypeError:  # an option is an array
+        call = None
     if call is None:
+        numbers = plain(Options._fields, options)
+        if numbers is not options:
+            return _attend_plain(plan, cache, adapter, q, k, v, out, lse, numbers)
         adapter.check(q, k, v, out)
         views = {"q": adapter.view(q), "k": adapter.view(k), "v": adapter.view(v)}
         call = _prepare(views, None if out is None else adapter.view(out), Options(*options), adapter.threads(), plan)
@@ -359,7 +386,7 @@ def _lse_array(adapter: Any, call: Call, given: Any, like: Any) -> Any:
     view = adapter_of(given, "lse").view(given)
     if view.dtype != "f32" or tuple(view.shape) != call.lse_shape or view.device != call.device or \
             (view.strides != contiguous(call.lse_shape) and 0 not in view.shape):
-        raise fail(f"lse is {list(view.shape)} of {view.dtype}; expected {list(call.lse_shape)} of float32, contiguous, "
+        raise fail(f"lse is {list(view.shape)} of {type_name(view.dtype)}; expected {list(call.lse_shape)} of float32, contiguous, "
                    "on q's device")
     check_writable("lse", view)
     return given
@@ -394,6 +421,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bot
     q_starts, kv_starts: int64 [batch + 1], cumulative lengths of packed sequences. With q_starts, q and O are
         [rows, heads, elements]; with kv_starts, k and v are [rows, KV heads, elements]. q_len and kv_len are then the
         lengths of the longest sequences, or more; by default the number of rows.
+        On the processor they may not end past the rows of q and k; on a card nothing looks.
     block_table: int32 [batch, pages]. k and v are then [page, KV heads, row, elements] (bshd: [page, row, KV heads,
         elements]), and kv_lens or kv_starts say how many keys each sequence has.
     k_scales, v_scales: float32 with sides that are 1 or those of [batch, KV heads, kv_len] (pages: [page, KV heads,
@@ -529,7 +557,6 @@ def tune(shape: Union[str, Sequence[int]], *, rigor: str = "measure", time_limit
 
 def supports(**problem: Any) -> Optional[str]:
     """Returns None if attngen.Plan(**problem) would find a kernel, or else the message with which it would refuse."""
-    import ctypes
     rest = dict(problem)
     rest.setdefault("dtype", "f32")
     for name, of in (("kv_dtype", "dtype"), ("o_dtype", "dtype"), ("head_dim_v", "head_dim"), ("kv_heads", "heads")):

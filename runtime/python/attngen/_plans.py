@@ -235,8 +235,9 @@ class Call:
     a struct of its own from `free`, or makes one."""
 
     __slots__ = ("plan", "run", "o_shape", "o_strides", "o_dtype", "lse_shape", "free", "like_q", "device", "parts",
-                 "fresh", "apart", "_execute", "_execute_cuda", "_handle")
+                 "fresh", "apart", "starts", "_execute", "_execute_cuda", "_handle")
     _execute_cuda: Any
+    starts: Any  # of packed sequences, whose ends are looked at: see Request in _prepare.py
     apart: Any  # see _overlap.py; only for calls that write to their caller's memory
 
     def __init__(self, plan: Compiled, run: _c.Run, o_shape: Tuple[int, ...], o_strides: Tuple[int, ...],
@@ -249,7 +250,7 @@ class Call:
         size = math.prod(o_shape) * (4 if o_dtype == "f32" else 2)
         self.fresh = size if device < 0 and size >= LEAST_FRESH else 0  # bytes of a new O in memory never used before
         self.free: List[Any] = []
-        self.apart = None
+        self.apart, self.starts = None, ()
         self._execute, self._handle = lib.attn_execute, plan.handle
         self._execute_cuda = getattr(lib, "attn_execute_cuda", None)
 

@@ -131,7 +131,7 @@ def kv_type(view: View, kv_dtype: Optional[str]) -> str:
     if kv_dtype is None and len(types) == 1:
         return types[0]
     if kv_dtype not in types:
-        raise fail(f"kv_dtype is {kv_dtype!r} and k has type {view.dtype}; expected one of {', '.join(types)}")
+        raise fail(f"kv_dtype is {kv_dtype!r} and k has type {type_name(view.dtype)}; expected one of {', '.join(types)}")
     return kv_dtype
 
 
@@ -156,6 +156,27 @@ def in_blocks(name: str, s: Sides, kv_dtype: str) -> Sides:
     batch, head, row = (max(step // size, 1) if side <= 1 else step // size
                         for side, step in zip((s.batch, s.heads, s.rows), s.strides))
     return Sides(s.batch, s.heads, s.rows, values_of(s.dim, kv_dtype), (batch, head, row))
+
+
+_PLAIN = frozenset((bool, int, float, str, tuple, type(None)))
+_READ = {"causal": _plans.flag, "is_causal": _plans.flag, "enable_gqa": _plans.flag, "invariant": _plans.flag, "lse": _plans.flag,
+         "q_offset": int64, "q_len": int64, "kv_len": int64, "threads": int64, "scale": _plans.real, "softcap": _plans.real,
+         "time_limit": _plans.real, "dropout_p": _plans.real}
+
+
+def plain(names: Sequence[str], values: Tuple[Any, ...]) -> Tuple[Any, ...]:
+    """Options as Python's own numbers: prepared calls are found by them, and an array or a tensor may change later. The
+    same object, if they are such numbers already."""
+    if _PLAIN.issuperset(map(type, values)):
+        return values
+    found = []
+    for name, value in zip(names, values):
+        if type(value) not in _PLAIN:
+            if name not in _READ:
+                raise fail(f"{name} is {value!r}; expected a string")
+            value = _READ[name](name, value)
+        found.append(value)
+    return tuple(found)
 
 
 class Options(NamedTuple):
@@ -185,11 +206,18 @@ def tuned_window(left: int, right: int) -> Tuple[int, int]:
     return (-1 if left < 0 else _plans.rounded(left + 1) - 1, -1 if right < 0 else _plans.rounded(right + 1) - 1)
 
 
+_TYPE_NAMES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "f64": "float64", "i64": "int64", "i32": "int32",
+               "i8": "int8", "u8": "uint8", "fp8": "float8_e4m3fn"}
+
+
+def type_name(dtype: str) -> str:
+    """An element type as NumPy and PyTorch call it."""
+    return _TYPE_NAMES.get(dtype, dtype)
+
+
 def check_type(name: str, view: View, types: Sequence[str]) -> None:
     if view.dtype not in types:
-        names = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64", "i32": "int32", "u8": "uint8"}
-        raise _c.Unsupported(f"{name} has type {view.dtype}; expected "
-                             + " or ".join(names.get(t, t) for t in types))
+        raise _c.Unsupported(f"{name} has type {type_name(view.dtype)}; expected " + " or ".join(type_name(t) for t in types))
 
 
 def check_devices(views: Dict[str, View]) -> None:
@@ -219,6 +247,7 @@ class Request(NamedTuple):
     o_strides: Tuple[int, ...]
     o_dtype: str
     lse_shape: Tuple[int, ...]
+    starts: Tuple[Tuple[str, int, int], ...]  # starts of packed sequences: name, bytes before the last, most that it may be
 
 
 def layout_shape(layout: str, batch: int, heads: int, rows: int, dim: int) -> Tuple[int, ...]:
@@ -234,7 +263,7 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
         check_type(name, view, FLOATS + tuple(NARROW))
     kv_dtype = kv_type(k, options.kv_dtype)
     if v.dtype != k.dtype:
-        raise _c.Unsupported(f"k has type {k.dtype} and v has type {v.dtype}; expected one type for both")
+        raise _c.Unsupported(f"k has type {type_name(k.dtype)} and v has type {type_name(v.dtype)}; expected one type for both")
     if options.layout not in ("bhsd", "bshd"):
         raise fail(f"layout is {options.layout!r}; expected 'bhsd' or 'bshd'")
     q_packed, paged = "q_starts" in views, "block_table" in views
@@ -257,13 +286,15 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
             if batch < 0:
                 raise fail(f"{name} is {list(views[name].shape)}; expected [batch + 1]")
     q_len = int64("q_len", options.q_len) if options.q_len is not None else qs.rows
-    if options.kv_len is not None:
-        kv_len = int64("kv_len", options.kv_len)
-    elif paged:
+    if q_len != qs.rows and not q_packed:
+        raise fail(f"q_len is {q_len} and q has {qs.rows} rows; expected the same number, or q_starts")
+    held = ks.rows
+    if paged:
         table = views["block_table"].shape
-        kv_len = ks.rows * table[-1] if table else 0
-    else:
-        kv_len = ks.rows
+        held *= table[-1] if table else 0
+    kv_len = int64("kv_len", options.kv_len) if options.kv_len is not None else held
+    if kv_len > held and not kv_packed:
+        raise fail(f"kv_len is {kv_len}; expected at most {held}, the rows of k" + (" in a sequence's pages" if paged else ""))
     if not q_packed and qs.batch != batch:
         raise fail(f"q has a batch of {qs.batch} and the starts have {batch} sequences; expected the same number")
     if not kv_packed and not paged and ks.batch != batch:
@@ -323,7 +354,9 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
         threads=0 if q.device >= 0 else threads if chosen["threads"] is None else chosen["threads"],
         rigor=chosen["rigor"], compiler=chosen["compiler"], time_limit=chosen["time_limit"], variant=options.variant)
     lse_shape = (qs.heads, qs.rows) if q_packed else (batch, qs.heads, q_len)
-    return Request(key, run, o_shape, o_strides, o_dtype, lse_shape)
+    starts = tuple((name, 8 * batch, rows) for name, packed, rows in (("q_starts", q_packed, qs.rows),
+                                                                      ("kv_starts", kv_packed, ks.rows)) if packed)
+    return Request(key, run, o_shape, o_strides, o_dtype, lse_shape, starts)
 
 
 def _put_extras(run: _c.Run, views: Dict[str, View], batch: int, heads: int, q_len: int, kv_len: int) -> None:

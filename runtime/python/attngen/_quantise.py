@@ -7,7 +7,7 @@ from typing import Any, Tuple
 from . import _c, _plans
 from ._arrays import DLPACK, View, adapter_of, contiguous
 from ._overlap import Apart
-from ._prepare import BLOCKS, FLOATS, NARROWED, broadcast, check_writable, fail, sides_of
+from ._prepare import BLOCKS, FLOATS, NARROWED, broadcast, check_writable, fail, sides_of, type_name
 
 
 def quantise(x: Any, to: str, *, scales: Any = None, share: str = "row", out: Any = None, out_scales: Any = None,
@@ -35,7 +35,7 @@ def quantise(x: Any, to: str, *, scales: Any = None, share: str = "row", out: An
     adapter.check(x, scales, out, out_scales, slots)
     view = adapter.view(x)
     if view.dtype not in FLOATS or len(view.shape) != 4:
-        raise fail(f"x is {list(view.shape)} of {view.dtype}; expected [batch, KV heads, rows, D] of a float type")
+        raise fail(f"x is {list(view.shape)} of {type_name(view.dtype)}; expected [batch, KV heads, rows, D] of a float type")
     s = sides_of("x", view, "bhsd", False)
     if to not in NARROWED or share not in ("row", "head", "all"):
         raise fail(f"to is {to!r} and share {share!r}; expected one of {', '.join(NARROWED)}, and row, head or all")
@@ -53,7 +53,7 @@ def quantise(x: Any, to: str, *, scales: Any = None, share: str = "row", out: An
         where = adapter.view(slots)
         if where.dtype != "i64" or where.shape != (s.batch, s.rows) or where.strides != contiguous(where.shape) or \
                 where.device != view.device:
-            raise fail(f"slots is {list(where.shape)} of {where.dtype}; expected {[s.batch, s.rows]} of int64, contiguous, on "
+            raise fail(f"slots is {list(where.shape)} of {type_name(where.dtype)}; expected {[s.batch, s.rows]} of int64, contiguous, on "
                        "x's device")
         pages, _, page_size = adapter.view(out).shape[:3] if len(adapter.view(out).shape) == 4 else (0, 0, 1)
         p.slots, p.pages, p.page_size = where.pointer, pages, page_size
@@ -65,7 +65,7 @@ def quantise(x: Any, to: str, *, scales: Any = None, share: str = "row", out: An
     unit = size or 1
     if stored.shape != sides + (width,) or stored.dtype not in (kind, "fp8" if to == "fp8" else kind) or \
             stored.device != view.device or (width > 1 and stored.strides[3] != 1) or any(n % unit for n in stored.strides[:3]):
-        raise fail(f"out is {list(stored.shape)} of {stored.dtype}; expected {list(sides + (width,))} of "
+        raise fail(f"out is {list(stored.shape)} of {type_name(stored.dtype)}; expected {list(sides + (width,))} of "
                    f"{'int8' if to == 'int8' else 'uint8'} on x's device, with contiguous rows")
     check_writable("out", stored)
     p.out = stored.pointer
@@ -104,6 +104,6 @@ def _quantise_scales(adapter: Any, x: Any, view: View, p: Any, to: str, scales: 
         scales = adapter.empty(shared, contiguous(shared), "f32", x)
     of = adapter.view(scales)
     if of.dtype != "f32" or of.device != view.device:
-        raise fail(f"scales have type {of.dtype}; expected float32 on x's device")
+        raise fail(f"scales have type {type_name(of.dtype)}; expected float32 on x's device")
     p.scales, p.scales_stride[:] = of.pointer, broadcast("scales", of, sides)
     return scales
