@@ -67,9 +67,16 @@
 % let K_SCALES = PROBS + W
 % let V_SCALES = K_SCALES + R*BK + W
 % let BUFFER = SCALED ? V_SCALES + R*BK + W : PROBS + W
-% let QUERIES = FEW ? SCORES + 2*BUFFER : SCORES
 % let RESULTS = R*LDO + STATE
 % let TILED = IN_PLACE and not MODIFY and PANELS*(R/VR) <= 8
+%# Whether scores are made of the integers that keys are stored as, and queries in bf16 made integers of 16 bits: where products of these
+%# cost less than widening. For blocks that is where a vector is less than one. A sum has 32 bits. FACTORS and what is behind them: few_tiles.t.
+% let LDW = LDQ/2
+% let INTEGERS = TILED and TQ == "bf16" and has_op("products") and (TKV == "int8" or BLOCKS and W == 8) and HD % (2*W) == 0 and HD <= 512
+% let ADDS = has_op("dotwords")
+% let INTS = SCORES + 2*BUFFER
+% let FACTORS = INTS + R*LDW
+% let QUERIES = FEW ? INTEGERS ? FACTORS + 2*W : INTS : SCORES
 % let FEW_PART = round_up(BQ/R*QUERIES*4, 64)
 % let FEW_RESULT = BQ/R*RESULTS*4
 % let FEW_O = FEW_PART + FEW_RESULT
@@ -146,6 +153,10 @@
 % end
 % if TILED
 % micro tile_scores
+% if INTEGERS
+% micro pack_integers
+% micro score_integers with MR = W
+% end
 % micro tile_values
 % end
 % micro join

@@ -62,6 +62,25 @@ static int64_t beside(const struct rows *x, const int64_t *stride, int64_t t)
 }
 % end
 
+% if INTEGERS
+/* The same queries as integers of 16 bits, behind the floats; then what each lane of a vector of their products with keys is times, and
+ * behind the place for a tile's largest scale how far off a score may be for each 1 of that. Integers differ from a row's numbers by at
+ * most half of 2**-14 of a power of two that is at most its largest, and most numbers of 8 bits not at all; the stored numbers of a key
+ * are at most ${NIBBLES ? 8 : 128} times its scale. Where a score may thus be off by more than 2**-10, half of what rounding a probability to
+ * bf16 would do to it, whole_tiles does without integers: a sum of exponentials is then off by a 2**-10th of itself at most, and so are
+ * outputs, of the largest value. */
+static void integers_of(const ${CQ} *q, float *to)
+{
+    float row[${2*R}], worst = 0.0f, scale = to[${R*LDQ}];
+    pack_integers(q, (int32_t *)(void *)(to + ${INTS}), row, ${LDQ});
+    for (int64_t r = 0; r < ${R}; r++)
+        worst = row[2 * r + 1] > worst || row[2 * r + 1] != row[2 * r + 1] ? row[2 * r + 1] : worst; /* a NaN stays */
+    for (int64_t l = 0; l < ${W}; l++)
+        to[${FACTORS} + l] = scale * row[2 * (l % ${R})];
+    to[${FACTORS + W + 1}] = worst * (scale < 0 ? -scale : scale) * ${NIBBLES ? 8 : 128};
+}
+
+% end
 /* Packs the queries of the rows, ${R} to a block, with the scale of their scores behind each block. */
 static void pack(const struct rows *x, const struct space *w)
 {
@@ -75,6 +94,9 @@ static void pack(const struct rows *x, const struct space *w)
         }
         pack_q((const ${CQ} *)w->stage, to, ${LDQ*PER});
         to[${R*LDQ}] = a->scale${TIMES_SCALE_UNIT};${SOFTCAP ? "" : WHY_UNIT}
+% if INTEGERS
+        integers_of((const ${CQ} *)w->stage, to);
+% end
     }
 }
 

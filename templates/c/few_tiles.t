@@ -96,13 +96,29 @@ static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV
 {
     int64_t ldk = x->a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, ldv = x->a->v_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
     float *s = w->q + ${SCORES}, *before = s + ${BUFFER}, *end = o + over(x->count, ${R}) * ${RESULTS};
+% if INTEGERS
+    int exact = 1; /* enough, so far */
+% end
     for (int64_t n = 0; n <= count; n++) {
         float *q = w->q, *to = s, *from = before;
         if (n < count)
-% if SCALED
+% if SCALED or INTEGERS
             for (float *to_o = o; to_o < end; to_o += ${RESULTS}, q += ${QUERIES}, to += ${QUERIES}) {
+% if SCALED
                 scales_of(x, j + n * ${BK}, ${BK}, to);
+% end
+% if INTEGERS
+                if (exact) {
+                    score_integers((const int32_t *)(void *)(q + ${INTS}), k, to, q + ${FACTORS}, ldk);
+                    exact = q[${FACTORS + W}] * q[${FACTORS + W + 1}] <= 9.765625e-4f;
+                }
+                if (exact)
+                    softmax_rows(to, to_o + ${R*LDO});
+                else
+                    tile_scores(q, k, to, to_o + ${R*LDO}, ldk);
+% else
                 tile_scores(q, k, to, to_o + ${R*LDO}, ldk);
+% end
             }
 % else
             for (float *to_o = o; to_o < end; to_o += ${RESULTS}, q += ${QUERIES}, to += ${QUERIES})

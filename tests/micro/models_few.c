@@ -84,6 +84,106 @@ static void score_rows(struct job *j)
         }
 }
 
+/* Integer `at` of 16 bits in rows of them; memory is seen as bytes, so that each has its own want. */
+static int word(const struct job *j, int p, int64_t at)
+{
+    int16_t n;
+    memcpy(&n, j->arg[p].before + 2 * at, 2);
+    return n;
+}
+
+static void want_word(struct job *j, int p, int64_t at, int n)
+{
+    const int16_t word = (int16_t)n;
+    int8_t byte[2];
+    memcpy(byte, &word, 2);
+    want(j, p, 2 * at, byte[0], 0);
+    want(j, p, 2 * at + 1, byte[1], 0);
+}
+
+/* Rows of numbers of one size, of many sizes, of 0, and with a NaN. */
+static void pack_integers(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t ld = z->LDQ + j->kind % 3 * 4;
+    memory(j, 0, j->q, (z->R - 1) * ld + z->LDQ);
+    memory(j, 1, DTYPE_INT8, 2 * z->R * z->LDQ);
+    memory(j, 2, DTYPE_F32, 2 * z->R);
+    integer(j, 3, ld);
+    for (int64_t i = 0; i < z->R; i++) {
+        const int kind = (int)((i + j->kind) % 4);
+        int size;
+        double top = 0x1p-100, off = 0;
+        for (int64_t d = 0; d < z->LDQ && kind > 0; d++)
+            set(j, 0, i * ld + d, kind == 1 ? 0 : ldexpf(get(j, 0, i * ld + d), -(int)random_below(&j->random, 24)));
+        for (int64_t d = 0; d < z->LDQ; d++)
+            top = fmax(top, fabs((double)get(j, 0, i * ld + d)));
+        frexp(top, &size);
+        const double unit = ldexp(1, size - 15);
+        for (int64_t d = 0; d < z->LDQ; d++) {
+            const double x = (double)get(j, 0, i * ld + d), n = nearbyint(x / unit);
+            want_word(j, 1, i * z->LDQ + d, (int)n);
+            off += fabs(x - n * unit);
+        }
+        want(j, 2, 2 * i, unit, 0);
+        want(j, 2, 2 * i + 1, off, off * (double)z->LDQ * 0x1p-24);
+        if (kind < 3 || j->kind < 2)
+            continue;
+        set(j, 0, i * ld + random_below(&j->random, z->LDQ), NAN);
+        want(j, 2, 2 * i + 1, NAN, 0);
+        want_anything(j, 2, 2 * i);
+        for (int64_t b = 0; b < 2 * z->LDQ; b++)
+            want_anything(j, 1, i * 2 * z->LDQ + b);
+    }
+}
+
+/* The largest scale of a tile's keys, of either sign, a row of which begins every ld units. */
+static double largest_scale(const struct job *j, int64_t ld)
+{
+    const struct sizes *z = &j->z;
+    const int values = dtype_values(j->kv);
+    double most = 0;
+    for (int64_t i = 0; i < z->BK * z->R && z->SCALED; i++)
+        most = fmax(most, fabs((double)get(j, 2, z->K_SCALES + i)));
+    for (int64_t i = 0; i < z->BK * (z->HD / values) && values > 1; i++) {
+        const int64_t block = i / (z->HD / values) * ld + i % (z->HD / values);
+        uint16_t half;
+        memcpy(&half, j->arg[1].before + block * (int64_t)dtype_size(j->kv), 2);
+        most = fmax(most, fabs((double)dtype_load(DTYPE_F16, &half, 0)));
+    }
+    return most;
+}
+
+static void score_integers(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t ld = units(j, z->HD) + (j->kind % 3) * 5;
+    memory(j, 0, DTYPE_INT8, 2 * z->R * z->HD);
+    memory(j, 1, j->kv, (z->BK - 1) * ld + units(j, z->HD));
+    memory(j, 2, DTYPE_F32, with_scales(j, z->R * z->BK));
+    memory(j, 3, DTYPE_F32, z->W + 1);
+    integer(j, 4, step(j, ld));
+    for (int64_t i = 0; i < z->R * z->HD; i++) {
+        const int16_t n = (int16_t)(j->kind == 1 ? 32640 : random_below(&j->random, 65281) - 32640);
+        memcpy(j->arg[0].before + 2 * i, &n, 2);
+    }
+    add_scales(j, 2, z->BK);
+    for (int64_t i = 0; i < z->R && z->SCALED && j->kind % 2; i++)
+        set(j, 2, z->K_SCALES + random_below(&j->random, z->BK) * z->R + i, -0.25f);
+    for (int64_t c = 0; c < z->BK; c++)
+        for (int64_t i = 0; i < z->R; i++) {
+            const int64_t lane = c % z->KB * z->R + i;
+            const double times = (double)get(j, 3, lane) * scale_of(j, 2, z->K_SCALES, c * z->R + i);
+            double sum = 0, size = 0;
+            for (int64_t d = 0; d < z->HD; d++) {
+                const double term = word(j, 0, i * z->HD + d) * (double)number(j, 1, c * ld, d);
+                sum += term, size += fabs(term);
+            }
+            want(j, 2, c * z->R + i, times * sum, fabs(times) * size * (double)(z->W + z->HD / 32 + 4) * 0x1p-24 + TINY);
+        }
+    want(j, 3, z->W, largest_scale(j, ld), 0);
+}
+
 static void rescale(struct job *j)
 {
     const struct sizes *z = &j->z;
@@ -456,6 +556,8 @@ static void alibi_rows(struct job *j)
 const struct model few_models[] = {
     {"spread", spread},
     {"score_rows", score_rows},
+    {"pack_integers", pack_integers},
+    {"score_integers", score_integers},
     {"rescale", rescale},
     {"value_rows", value_rows},
     {"add_values", add_values},

@@ -140,15 +140,17 @@ static int add_variant(struct suite *s, struct bench *b, const struct variant *v
     return 0;
 }
 
-/* Each narrow type, with what it can have of the shapes; where Q is of one type alone, every other one. */
+/* Each narrow type, with what it can have of the shapes; where Q is of one type alone, every other one. Kernels for few queries
+ * without features may multiply integers, if Q is bf16. */
 static int add_narrow(struct suite *s, enum isa isa, int width, struct gen_error *err)
 {
     for (int i = 0; i < NARROW_SHAPES; i++)
         for (int t = DTYPE_COUNT; t < DTYPE_ALL; t++) {
-            enum dtype q = isas[isa].pairs ? DTYPE_BF16 : (enum dtype)((i + t) % DTYPE_COUNT);
+            const bool integers = narrow_shapes[i].split == true && !narrow_shapes[i].features;
+            enum dtype q = isas[isa].pairs || integers ? DTYPE_BF16 : (enum dtype)((i + t) % DTYPE_COUNT);
             struct variant v = variant_of(&narrow_shapes[i], isa, q, width);
             struct gen_error refused;
-            if (isas[isa].pairs && (i + t) % 2)
+            if (isas[isa].pairs && (i + t) % 2 && !integers)
                 continue;
             variant_set_dtypes(&v, (enum dtype)v.field[F_DTYPE], (enum dtype)t, variant_dtype_o(&v));
             if (!gen_check(s->gen, &v, &refused) && add_variant(s, &s->bench[isa], &v, err))
@@ -346,12 +348,14 @@ static void test_isa(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* Whether the micro-kernel at that place of attn.micro serves products that are not of pairs, as those of isa are, or the isa that
- * transposes words. */
+/* Whether the micro-kernel at that place of attn.micro serves products that are not those of isa: those that are not of pairs,
+ * those of the isa that transposes words, or those of integers, which only x86-64's vectors have. */
 static bool is_of_others(enum isa isa, const char *name)
 {
     if (!strncmp(name, "score_words(", 12))
         return isa != ISA_AVX2;
+    if (!strncmp(name, "pack_integers(", 14) || !strncmp(name, "score_integers(", 15))
+        return strcmp(isas[isa].family, "x86-64") != 0;
     return isas[isa].pairs &&
            (!strncmp(name, "rescale(", 8) || !strncmp(name, "add_values(", 11) || !strncmp(name, "add_some(", 9));
 }
